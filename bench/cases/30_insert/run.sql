@@ -1,0 +1,1 @@
+INSERT INTO likes VALUES (42);

@@ -1,0 +1,1 @@
+CREATE TABLE likes (post_id int NOT NULL);

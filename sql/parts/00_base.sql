@@ -1,0 +1,26 @@
+\echo Use "CREATE EXTENSION dcounter" to load this file. \quit
+
+CREATE SCHEMA dcounter;
+COMMENT ON SCHEMA dcounter IS 'internals of the dcounter extension';
+
+CREATE TABLE dcounter.counter (
+	counter    pg_catalog.regclass NOT NULL,
+	shards     pg_catalog.regclass NOT NULL,
+	shard_by   pg_catalog.text     NOT NULL,
+	max_shards pg_catalog.int4     NOT NULL,
+	CONSTRAINT counter_pkey PRIMARY KEY (counter),
+	CONSTRAINT counter_shards_key UNIQUE (shards)
+);
+COMMENT ON TABLE dcounter.counter IS 'settings of each counter table';
+COMMENT ON COLUMN dcounter.counter.counter IS 'the table of totals, by which the counter table is known';
+COMMENT ON COLUMN dcounter.counter.shards IS 'its shard table';
+COMMENT ON COLUMN dcounter.counter.shard_by IS 'which shard row a transaction tries first: random, backend or hash';
+COMMENT ON COLUMN dcounter.counter.max_shards IS 'most shard rows of one key that contention can create';
+
+CREATE FUNCTION dcounter.on_catalog_change() RETURNS pg_catalog.trigger
+	AS 'MODULE_PATHNAME' LANGUAGE C;
+COMMENT ON FUNCTION dcounter.on_catalog_change() IS 'internal: makes restoring the settings idempotent and tells sessions of changes';
+
+CREATE TRIGGER on_catalog_change
+	BEFORE INSERT OR UPDATE OR DELETE ON dcounter.counter
+	FOR EACH ROW EXECUTE FUNCTION dcounter.on_catalog_change();

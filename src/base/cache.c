@@ -1,0 +1,260 @@
+/*
+ * cache.c
+ *		The backend's cache of counter tables.
+ *
+ * One entry per counter table ever used by this backend. A relcache
+ * invalidation of the counter table or of its shard table (DDL, ownership,
+ * privileges, dc_alter) marks the entry invalid; the next look-up fills it
+ * again. Filling happens field by field into a local copy, so an error or an
+ * invalidation that arrives during the fill leaves the entry invalid and is
+ * never lost: the fill starts over while `valid` was reset under it.
+ *
+ * An entry is only trustworthy under a lock on the counter table. Callers lock
+ * first (counter_open in access.c) and look up afterwards.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "base/catalog.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_inherits.h"
+#include "foreign/foreign.h"
+#include "storage/lmgr.h"
+#include "utils/hsearch.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/syscache.h"
+#include "utils/rel.h"
+
+static HTAB *counter_cache = NULL;
+
+static void counter_fill(DcCounter *counter, const DcCounterRow *row);
+static List *counter_foreign_leaves(Oid relid, List *leaves);
+static void counter_relcache_callback(Datum arg, Oid relid);
+
+/*
+ * counter_cache_init registers the invalidation callback; called once.
+ */
+void
+counter_cache_init(void)
+{
+	CacheRegisterRelcacheCallback(counter_relcache_callback, (Datum) 0);
+}
+
+/*
+ * counter_invalidate tells all sessions, at commit, that the settings of a
+ * counter table have changed. A table that is gone needs no message.
+ */
+void
+counter_invalidate(Oid counter)
+{
+	if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(counter)))
+		CacheInvalidateRelcacheByRelid(counter);
+}
+
+/*
+ * relation_has_foreign_part tells whether a relation is a foreign table or has
+ * one among its partitions.
+ */
+bool
+relation_has_foreign_part(Oid relid)
+{
+	return counter_foreign_leaves(relid, NIL) != NIL;
+}
+
+/*
+ * counter_find returns the entry of a counter table, or NULL for a relation
+ * that is none (or does not exist).
+ */
+DcCounter *
+counter_find(Oid relid)
+{
+	DcCounter  *counter;
+	DcCounterRow row;
+	bool		found;
+
+	if (counter_cache == NULL)
+	{
+		HASHCTL		ctl = {0};
+
+		ctl.keysize = sizeof(Oid);
+		ctl.entrysize = sizeof(DcCounter);
+		ctl.hcxt = TopMemoryContext;
+		counter_cache = hash_create("dcounter tables", 32, &ctl,
+									HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	}
+
+	counter = hash_search(counter_cache, &relid, HASH_FIND, NULL);
+	if (counter != NULL && counter->valid)
+		return counter;
+
+	do
+	{
+		if (!catalog_read(relid, &row) ||
+			!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(row.shards)))
+			return NULL;
+
+		counter = hash_search(counter_cache, &relid, HASH_ENTER, &found);
+		if (!found)
+			memset((char *) counter + sizeof(Oid), 0,
+				   sizeof(DcCounter) - sizeof(Oid));
+		counter->valid = true;	/* an invalidation during the fill resets it */
+		PG_TRY();
+		{
+			counter_fill(counter, &row);
+		}
+		PG_CATCH();
+		{
+			counter->valid = false;
+			PG_RE_THROW();
+		}
+		PG_END_TRY();
+	} while (!counter->valid);
+
+	return counter;
+}
+
+/*
+ * counter_lookup is counter_find with the errors that a user should see:
+ * 42P01 for no relation, 42809 for one that is no counter table, 0A000 for row
+ * security, 55000 for mixed ownership.
+ */
+DcCounter *
+counter_lookup(Oid relid)
+{
+	DcCounter  *counter = counter_find(relid);
+
+	if (counter == NULL)
+	{
+		char	   *name = get_rel_name(relid);
+
+		if (name == NULL)
+			ereport(ERROR,
+					(errcode(ERRCODE_UNDEFINED_TABLE),
+					 errmsg("relation with OID %u does not exist", relid)));
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is not a counter table", name),
+				 errhint("Create a counter table with dc_create(), or register a restored one with dc_adopt().")));
+	}
+	if (counter->rls)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("row-level security is not supported on counter table \"%s\"",
+						get_rel_name(relid)),
+				 errhint("Use ALTER TABLE ... DISABLE ROW LEVEL SECURITY on it and on its shard table.")));
+	if (!OidIsValid(counter->owner))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("counter table \"%s\" and its shard table \"%s\" have different owners",
+						get_rel_name(relid), get_rel_name(counter->row.shards)),
+				 errhint("Use ALTER TABLE ... OWNER TO to give both to one role.")));
+	return counter;
+}
+
+/*
+ * counter_fill reads what the entry keeps of the two tables.
+ */
+static void
+counter_fill(DcCounter *counter, const DcCounterRow *row)
+{
+	Oid			relids[2];
+	Oid			owners[2] = {InvalidOid, InvalidOid};
+	List	   *leaves = NIL;
+	bool		rls = false;
+	bool		foreign = false;
+
+	relids[0] = row->counter;
+	relids[1] = row->shards;
+	for (int i = 0; i < 2; i++)
+	{
+		HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relids[i]));
+		Form_pg_class form;
+
+		if (!HeapTupleIsValid(tuple))
+			continue;			/* dropped meanwhile: locks were not taken */
+		form = (Form_pg_class) GETSTRUCT(tuple);
+		owners[i] = form->relowner;
+		rls |= form->relrowsecurity;
+		if (form->relkind == RELKIND_FOREIGN_TABLE ||
+			form->relkind == RELKIND_PARTITIONED_TABLE)
+			leaves = counter_foreign_leaves(relids[i], leaves);
+		ReleaseSysCache(tuple);
+	}
+
+	foreign = (leaves != NIL);
+	if (counter->foreign_leaves != NULL)
+		pfree(counter->foreign_leaves);
+	counter->foreign_leaves = NULL;
+	counter->nforeign = 0;
+	if (foreign)
+	{
+		counter->foreign_leaves =
+			MemoryContextAlloc(TopMemoryContext,
+							   list_length(leaves) * sizeof(Oid));
+		for (int i = 0; i < list_length(leaves); i++)
+			counter->foreign_leaves[i] = list_nth_oid(leaves, i);
+		counter->nforeign = list_length(leaves);
+	}
+
+	counter->row = *row;
+	counter->owner = (owners[0] == owners[1]) ? owners[0] : InvalidOid;
+	counter->rls = rls;
+	counter->foreign = foreign;
+	counter->generation++;
+}
+
+/*
+ * counter_foreign_leaves adds to `leaves` one foreign table for each foreign
+ * data wrapper that is not in it yet, of a relation and its partitions.
+ */
+static List *
+counter_foreign_leaves(Oid relid, List *leaves)
+{
+	List	   *children = find_all_inheritors(relid, AccessShareLock, NULL);
+	ListCell   *lc;
+
+	foreach(lc, children)
+	{
+		Oid			child = lfirst_oid(lc);
+		Oid			wrapper;
+		bool		known = false;
+		ListCell   *lc2;
+
+		if (get_rel_relkind(child) != RELKIND_FOREIGN_TABLE)
+			continue;
+		wrapper = GetForeignServer(GetForeignTable(child)->serverid)->fdwid;
+		foreach(lc2, leaves)
+		{
+			Oid			server = GetForeignTable(lfirst_oid(lc2))->serverid;
+
+			known |= (GetForeignServer(server)->fdwid == wrapper);
+		}
+		if (!known)
+			leaves = lappend_oid(leaves, child);
+	}
+	list_free(children);
+	return leaves;
+}
+
+/*
+ * counter_relcache_callback marks invalid the entries that use a relation, or
+ * all of them (relid 0: the message queue was reset). Must not throw.
+ */
+static void
+counter_relcache_callback(Datum arg, Oid relid)
+{
+	HASH_SEQ_STATUS status;
+	DcCounter  *counter;
+
+	if (counter_cache == NULL)
+		return;
+	hash_seq_init(&status, counter_cache);
+	while ((counter = hash_seq_search(&status)) != NULL)
+	{
+		if (relid == InvalidOid || relid == counter->relid ||
+			relid == counter->row.shards)
+			counter->valid = false;
+	}
+}

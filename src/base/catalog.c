@@ -1,0 +1,300 @@
+/*
+ * catalog.c
+ *		Reading and writing the catalog dcounter.counter.
+ *
+ * The rows are read and written below the executor, with the extension's own
+ * checks in front (table.c): no role needs a privilege on the catalog to own a
+ * counter table, and none may edit it with SQL.
+ *
+ * A change takes effect in other sessions by a relcache invalidation of the
+ * counter table (counter_invalidate), which they receive at commit.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "base/catalog.h"
+#include "catalog/indexing.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_class.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+
+/* Columns of dcounter.counter */
+enum
+{
+	COL_COUNTER = 1,
+	COL_SHARDS,
+	COL_SHARD_BY,
+	COL_MAX_SHARDS,
+	NUM_COLS = COL_MAX_SHARDS
+};
+
+static Oid	catalog_relation(const char *name);
+static HeapTuple catalog_form(Relation rel, const DcCounterRow *row);
+static bool catalog_scan(Oid value, AttrNumber column, DcCounterRow *row);
+
+/*
+ * catalog_read fetches the row of a counter table; false when there is none.
+ */
+bool
+catalog_read(Oid counter, DcCounterRow *row)
+{
+	return catalog_scan(counter, COL_COUNTER, row);
+}
+
+/*
+ * catalog_read_by_shards fetches the row whose shard table is given.
+ */
+bool
+catalog_read_by_shards(Oid shards, DcCounterRow *row)
+{
+	return catalog_scan(shards, COL_SHARDS, row);
+}
+
+/*
+ * catalog_read_all returns a list of all rows (DcCounterRow *).
+ */
+List *
+catalog_read_all(void)
+{
+	Relation	rel = table_open(catalog_relation(DC_CATALOG_TABLE),
+								 AccessShareLock);
+	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, NULL, 0, NULL);
+	HeapTuple	tuple;
+	List	   *rows = NIL;
+
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		DcCounterRow *row = palloc(sizeof(DcCounterRow));
+
+		catalog_deform(rel, tuple, row);
+		rows = lappend(rows, row);
+	}
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	return rows;
+}
+
+/*
+ * catalog_insert adds a row; a unique violation is raised as usual.
+ */
+void
+catalog_insert(const DcCounterRow *row)
+{
+	Relation	rel = table_open(catalog_relation(DC_CATALOG_TABLE),
+								 RowExclusiveLock);
+
+	CatalogTupleInsert(rel, catalog_form(rel, row));
+	table_close(rel, RowExclusiveLock);
+	counter_invalidate(row->counter);
+	CommandCounterIncrement();
+}
+
+/*
+ * catalog_update replaces the row of a counter table; false when there is none.
+ */
+bool
+catalog_update(const DcCounterRow *row)
+{
+	Relation	rel = table_open(catalog_relation(DC_CATALOG_TABLE),
+								 RowExclusiveLock);
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	old;
+	bool		found;
+
+	ScanKeyInit(&key, COL_COUNTER, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(row->counter));
+	scan = systable_beginscan(rel, catalog_relation(DC_CATALOG_INDEX), true,
+							  NULL, 1, &key);
+	old = systable_getnext(scan);
+	found = HeapTupleIsValid(old);
+	if (found)
+	{
+		ItemPointerData tid = old->t_self;
+
+		CatalogTupleUpdate(rel, &tid, catalog_form(rel, row));
+	}
+	systable_endscan(scan);
+	table_close(rel, RowExclusiveLock);
+	if (found)
+	{
+		counter_invalidate(row->counter);
+		CommandCounterIncrement();
+	}
+	return found;
+}
+
+/*
+ * catalog_delete removes the row of a counter table; false when there is none.
+ */
+bool
+catalog_delete(Oid counter)
+{
+	Relation	rel = table_open(catalog_relation(DC_CATALOG_TABLE),
+								 RowExclusiveLock);
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	old;
+	bool		found;
+
+	ScanKeyInit(&key, COL_COUNTER, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(counter));
+	scan = systable_beginscan(rel, catalog_relation(DC_CATALOG_INDEX), true,
+							  NULL, 1, &key);
+	old = systable_getnext(scan);
+	found = HeapTupleIsValid(old);
+	if (found)
+		CatalogTupleDelete(rel, &old->t_self);
+	systable_endscan(scan);
+	table_close(rel, RowExclusiveLock);
+	if (found)
+	{
+		counter_invalidate(counter);
+		CommandCounterIncrement();
+	}
+	return found;
+}
+
+/*
+ * catalog_deform reads a tuple of the catalog.
+ */
+void
+catalog_deform(Relation rel, HeapTuple tuple, DcCounterRow *row)
+{
+	Datum		values[NUM_COLS];
+	bool		nulls[NUM_COLS];
+
+	heap_deform_tuple(tuple, RelationGetDescr(rel), values, nulls);
+	row->counter = DatumGetObjectId(values[COL_COUNTER - 1]);
+	row->shards = DatumGetObjectId(values[COL_SHARDS - 1]);
+	row->shard_by =
+		shard_by_from_text(TextDatumGetCString(values[COL_SHARD_BY - 1]));
+	row->max_shards = DatumGetInt32(values[COL_MAX_SHARDS - 1]);
+}
+
+/*
+ * relation_sql_name returns the qualified and quoted name of a relation.
+ */
+char *
+relation_sql_name(Oid relid)
+{
+	return quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)),
+									  get_rel_name(relid));
+}
+
+/*
+ * relation_owner returns the owner of a relation, or 0 if it does not exist.
+ */
+Oid
+relation_owner(Oid relid)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	Oid			owner = InvalidOid;
+
+	if (HeapTupleIsValid(tuple))
+	{
+		owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
+		ReleaseSysCache(tuple);
+	}
+	return owner;
+}
+
+/*
+ * shard_by_from_text parses the SQL name of a shard choice (22023 if unknown).
+ */
+DcShardBy
+shard_by_from_text(const char *value)
+{
+	for (int i = DC_SHARD_BY_RANDOM; i <= DC_SHARD_BY_HASH; i++)
+	{
+		if (strcmp(value, shard_by_to_text((DcShardBy) i)) == 0)
+			return (DcShardBy) i;
+	}
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("invalid value for \"%s\": \"%s\"", "shard_by", value),
+			 errhint("Valid values are \"random\", \"backend\" and \"hash\".")));
+}
+
+/*
+ * shard_by_to_text returns the SQL name of a shard choice.
+ */
+const char *
+shard_by_to_text(DcShardBy value)
+{
+	switch (value)
+	{
+		case DC_SHARD_BY_RANDOM:
+			return "random";
+		case DC_SHARD_BY_BACKEND:
+			return "backend";
+		case DC_SHARD_BY_HASH:
+			return "hash";
+	}
+	elog(ERROR, "unrecognized shard choice: %d", (int) value);
+}
+
+/*
+ * catalog_relation resolves a table or index of the extension's own schema.
+ */
+static Oid
+catalog_relation(const char *name)
+{
+	Oid			schema = get_namespace_oid(DC_SCHEMA, true);
+	Oid			relid = InvalidOid;
+
+	if (OidIsValid(schema))
+		relid = get_relname_relid(name, schema);
+	if (!OidIsValid(relid))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation \"%s.%s\" does not exist", DC_SCHEMA, name),
+				 errhint("The extension is not installed in this database, or not completely: run CREATE EXTENSION dcounter.")));
+	return relid;
+}
+
+static HeapTuple
+catalog_form(Relation rel, const DcCounterRow *row)
+{
+	Datum		values[NUM_COLS];
+	bool		nulls[NUM_COLS] = {false};
+
+	values[COL_COUNTER - 1] = ObjectIdGetDatum(row->counter);
+	values[COL_SHARDS - 1] = ObjectIdGetDatum(row->shards);
+	values[COL_SHARD_BY - 1] =
+		CStringGetTextDatum(shard_by_to_text(row->shard_by));
+	values[COL_MAX_SHARDS - 1] = Int32GetDatum(row->max_shards);
+	return heap_form_tuple(RelationGetDescr(rel), values, nulls);
+}
+
+static bool
+catalog_scan(Oid value, AttrNumber column, DcCounterRow *row)
+{
+	Relation	rel = table_open(catalog_relation(DC_CATALOG_TABLE),
+								 AccessShareLock);
+	bool		by_key = (column == COL_COUNTER);
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	bool		found;
+
+	ScanKeyInit(&key, column, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(value));
+	scan = systable_beginscan(rel,
+							  by_key ? catalog_relation(DC_CATALOG_INDEX) : InvalidOid,
+							  by_key, NULL, 1, &key);
+	tuple = systable_getnext(scan);
+	found = HeapTupleIsValid(tuple);
+	if (found)
+		catalog_deform(rel, tuple, row);
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	return found;
+}

@@ -1,0 +1,73 @@
+/*
+ * catalog.h
+ *		The catalog dcounter.counter, and the backend's cache of it.
+ */
+#ifndef DC_CATALOG_H
+#define DC_CATALOG_H
+
+#include "access/htup.h"
+#include "nodes/pg_list.h"
+#include "utils/relcache.h"
+
+#define DC_SCHEMA			"dcounter"
+#define DC_CATALOG_TABLE	"counter"
+#define DC_CATALOG_INDEX	"counter_pkey"
+#define DC_SHARD_SUFFIX		"_shard"
+
+/* Which of a key's shard rows a transaction tries first. */
+typedef enum DcShardBy
+{
+	DC_SHARD_BY_RANDOM,
+	DC_SHARD_BY_BACKEND,
+	DC_SHARD_BY_HASH
+} DcShardBy;
+
+#define DC_MAX_SHARDS_DEFAULT	64
+#define DC_MAX_SHARDS_LIMIT		4096
+
+/* A row of dcounter.counter. */
+typedef struct DcCounterRow
+{
+	Oid			counter;		/* the table of totals */
+	Oid			shards;			/* its shard table */
+	DcShardBy	shard_by;
+	int			max_shards;
+} DcCounterRow;
+
+/*
+ * What a backend remembers of a counter table. Entries are never moved or
+ * freed; an invalidated one is filled again by the next look-up.
+ */
+typedef struct DcCounter
+{
+	Oid			relid;			/* hash key: the table of totals */
+	bool		valid;
+	uint32		generation;		/* changes with each refill */
+	DcCounterRow row;
+	Oid			owner;			/* owns both tables */
+	bool		rls;			/* row-level security is on for either table */
+	bool		foreign;		/* some rows live behind a foreign table */
+	int			nforeign;		/* one foreign table per wrapper in use, */
+	Oid		   *foreign_leaves; /* in TopMemoryContext */
+} DcCounter;
+
+extern bool catalog_read(Oid counter, DcCounterRow *row);
+extern bool catalog_read_by_shards(Oid shards, DcCounterRow *row);
+extern List *catalog_read_all(void);
+extern void catalog_insert(const DcCounterRow *row);
+extern bool catalog_update(const DcCounterRow *row);
+extern bool catalog_delete(Oid counter);
+extern void catalog_deform(Relation rel, HeapTuple tuple, DcCounterRow *row);
+extern DcShardBy shard_by_from_text(const char *value);
+extern const char *shard_by_to_text(DcShardBy value);
+
+extern char *relation_sql_name(Oid relid);
+extern Oid	relation_owner(Oid relid);
+extern bool relation_has_foreign_part(Oid relid);
+
+extern void counter_cache_init(void);
+extern void counter_invalidate(Oid counter);
+extern DcCounter *counter_find(Oid relid);
+extern DcCounter *counter_lookup(Oid relid);
+
+#endif							/* DC_CATALOG_H */

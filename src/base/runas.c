@@ -1,0 +1,78 @@
+/*
+ * runas.c
+ *		Running SQL as a table's owner, safely.
+ *
+ * The owner of a counter table may have put code of his own on it (a trigger,
+ * an index expression, a default). Whatever the extension runs against such a
+ * table runs as that owner, inside a security-restricted operation and with
+ * search_path pinned, so that the code cannot act as the caller, and so that
+ * the caller's search_path cannot redirect it.
+ *
+ * An error needs no clean-up here: the abort of the (sub)transaction restores
+ * the user, the security context and the settings.
+ */
+#include "postgres.h"
+
+#include "base/runas.h"
+#include "executor/spi.h"
+#include "miscadmin.h"
+#include "utils/guc.h"
+
+/*
+ * runas_begin switches to roleid until runas_end. The search_path is pinned
+ * even when the role does not change: names must mean the same for everyone.
+ */
+void
+runas_begin(DcRunAs *state, Oid roleid)
+{
+	GetUserIdAndSecContext(&state->saved_userid, &state->saved_sec_context);
+	SetUserIdAndSecContext(roleid,
+						   state->saved_sec_context |
+						   SECURITY_LOCAL_USERID_CHANGE |
+						   SECURITY_RESTRICTED_OPERATION);
+	state->guc_level = search_path_pin();
+}
+
+/*
+ * runas_end undoes runas_begin.
+ */
+void
+runas_end(DcRunAs *state)
+{
+	AtEOXact_GUC(false, state->guc_level);
+	SetUserIdAndSecContext(state->saved_userid, state->saved_sec_context);
+}
+
+/*
+ * search_path_pin makes unqualified names mean the system's own, until
+ * AtEOXact_GUC(false, level) of the level it returns.
+ */
+int
+search_path_pin(void)
+{
+	int			level = NewGUCNestLevel();
+
+	set_config_option("search_path", "pg_catalog, pg_temp",
+					  PGC_USERSET, PGC_S_SESSION,
+					  GUC_ACTION_SAVE, true, 0, false);
+	return level;
+}
+
+/*
+ * run_ddl runs a utility statement as the current user, with search_path
+ * pinned.
+ */
+void
+run_ddl(const char *sql)
+{
+	int			level = search_path_pin();
+	int			result;
+
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "SPI_connect failed");
+	result = SPI_execute(sql, false, 0);
+	if (result != SPI_OK_UTILITY)
+		elog(ERROR, "SPI_execute failed: %s", SPI_result_code_string(result));
+	SPI_finish();
+	AtEOXact_GUC(false, level);
+}

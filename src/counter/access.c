@@ -1,0 +1,237 @@
+/*
+ * access.c
+ *		Opening a counter table for an SQL function: arguments, locks, rights.
+ *
+ * Each function locks the table of totals and then the shard table, always in
+ * this order and until the end of the transaction: ROW EXCLUSIVE to write,
+ * ACCESS SHARE to read. DDL on either table therefore waits from the first
+ * increment on, and what is checked here still holds when the deltas are
+ * written at commit. Only afterwards is the cache asked (cache.c).
+ *
+ * Checking costs more than adding to a hash table, so the last table that was
+ * opened to write is remembered, with the role that was checked, for the
+ * current subtransaction (whose abort would release the locks). A relcache
+ * invalidation of the table (GRANT and REVOKE send one) or a change of role
+ * memberships ends that.
+ */
+#include "postgres.h"
+
+#include "access/parallel.h"
+#include "access/xact.h"
+#include "base/compat.h"
+#include "counter/access.h"
+#include "storage/lmgr.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/syscache.h"
+
+/* The counter table that was last opened to write. */
+static struct
+{
+	DcCounter  *counter;		/* NULL: none */
+	uint32		generation;
+	Oid			userid;
+	SubTransactionId subid;
+} last_write;
+
+static DcCounter *counter_open(Oid relid, LOCKMODE mode, AclMode rights);
+static void check_right(Oid relid, AclMode right);
+static void role_change_callback(Datum arg, int cacheid, uint32 hashvalue);
+
+/*
+ * counter_arg returns argument 0, the counter table (22004 for NULL).
+ */
+Oid
+counter_arg(FunctionCallInfo fcinfo)
+{
+	if (PG_ARGISNULL(0))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("counter must not be null")));
+	return PG_GETARG_OID(0);
+}
+
+/*
+ * amount_arg returns a bigint argument (22004 for NULL).
+ */
+int64
+amount_arg(FunctionCallInfo fcinfo, int argno, const char *name)
+{
+	if (PG_ARGISNULL(argno))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("%s must not be null", name)));
+	return PG_GETARG_INT64(argno);
+}
+
+/*
+ * prevent_write raises an error where a function that writes must not run: in
+ * a read-only transaction or on a standby, in a parallel operation, and inside
+ * a security-restricted operation (an index expression, REFRESH MATERIALIZED
+ * VIEW, ANALYZE), where work left for the commit would escape the sandbox.
+ */
+void
+prevent_write(const char *function)
+{
+	PreventCommandIfReadOnly(function);
+	PreventCommandIfParallelMode(function);
+	if (InSecurityRestrictedOperation())
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("cannot execute %s within security-restricted operation",
+						function)));
+}
+
+/*
+ * counter_open_to_write opens the counter table in argument 0 for increments.
+ * The caller needs INSERT and UPDATE on it. `function` is what error messages
+ * call the SQL function.
+ */
+DcCounter *
+counter_open_to_write(FunctionCallInfo fcinfo, const char *function)
+{
+	static bool callback_registered = false;
+	Oid			relid = counter_arg(fcinfo);
+	DcCounter  *counter = last_write.counter;
+
+	if (counter != NULL && counter->relid == relid && counter->valid &&
+		counter->generation == last_write.generation &&
+		last_write.userid == GetUserId() &&
+		last_write.subid == GetCurrentSubTransactionId() &&
+		!XactReadOnly && !InSecurityRestrictedOperation())
+		return counter;
+
+	if (!callback_registered)
+	{
+		CacheRegisterSyscacheCallback(AUTHMEMROLEMEM, role_change_callback,
+									  (Datum) 0);
+		CacheRegisterSyscacheCallback(AUTHOID, role_change_callback, (Datum) 0);
+		callback_registered = true;
+	}
+
+	prevent_write(function);
+	last_write.counter = NULL;
+	counter = counter_open(relid, RowExclusiveLock, ACL_INSERT | ACL_UPDATE);
+	last_write.counter = counter;
+	last_write.generation = counter->generation;
+	last_write.userid = GetUserId();
+	last_write.subid = GetCurrentSubTransactionId();
+	return counter;
+}
+
+/*
+ * counter_open_to_read opens the counter table in argument 0 for reading. The
+ * caller needs SELECT on it. A parallel worker does not know the leader's
+ * pending deltas, so it must not answer.
+ */
+DcCounter *
+counter_open_to_read(FunctionCallInfo fcinfo, const char *function)
+{
+	if (IsParallelWorker())
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_TRANSACTION_STATE),
+				 errmsg("cannot execute %s in a parallel worker", function),
+				 errhint("Mark the function that calls it PARALLEL RESTRICTED.")));
+	return counter_open(counter_arg(fcinfo), AccessShareLock, ACL_SELECT);
+}
+
+/*
+ * counter_open_to_delete opens the counter table in argument 0 for removing a
+ * key. The caller needs SELECT and DELETE on it.
+ */
+DcCounter *
+counter_open_to_delete(FunctionCallInfo fcinfo, const char *function)
+{
+	prevent_write(function);
+	return counter_open(counter_arg(fcinfo), RowExclusiveLock,
+						ACL_SELECT | ACL_DELETE);
+}
+
+/*
+ * counter_open_as_owner opens the counter table in argument 0 for its owner.
+ */
+DcCounter *
+counter_open_as_owner(FunctionCallInfo fcinfo, const char *function)
+{
+	prevent_write(function);
+	return counter_open(counter_arg(fcinfo), RowExclusiveLock, ACL_NO_RIGHTS);
+}
+
+/*
+ * counter_lock locks a counter table and its shard table, and returns false if
+ * it is no counter table once it is locked.
+ */
+bool
+counter_lock(Oid relid, LOCKMODE mode)
+{
+	DcCounter  *counter = counter_find(relid);
+	Oid			shards;
+
+	if (counter == NULL)
+		return false;
+	LockRelationOid(relid, mode);
+	counter = counter_find(relid);
+	if (counter == NULL)
+		return false;
+	shards = counter->row.shards;
+	LockRelationOid(shards, mode);
+	counter = counter_find(relid);
+	return counter != NULL && counter->row.shards == shards;
+}
+
+/*
+ * counter_forget_open forgets what was opened to write, when a transaction or
+ * subtransaction ends and may release the locks.
+ */
+void
+counter_forget_open(void)
+{
+	last_write.counter = NULL;
+}
+
+/*
+ * counter_open checks rights, then locks and looks up: all of `rights` on the
+ * table of totals, or its ownership when rights is ACL_NO_RIGHTS.
+ */
+static DcCounter *
+counter_open(Oid relid, LOCKMODE mode, AclMode rights)
+{
+	counter_lookup(relid);		/* "is not a counter table" comes first */
+	if (rights == ACL_NO_RIGHTS)
+	{
+		if (!compat_owns_relation(relid, GetUserId()))
+			aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE,
+						   get_rel_name(relid));
+	}
+	else
+	{
+		check_right(relid, rights & ACL_SELECT);
+		check_right(relid, rights & ACL_INSERT);
+		check_right(relid, rights & ACL_UPDATE);
+		check_right(relid, rights & ACL_DELETE);
+	}
+	counter_lock(relid, mode);
+	return counter_lookup(relid);
+}
+
+/*
+ * check_right checks one privilege; pg_class_aclcheck() given several would be
+ * content with any of them.
+ */
+static void
+check_right(Oid relid, AclMode right)
+{
+	AclResult	result;
+
+	if (right == ACL_NO_RIGHTS)
+		return;
+	result = pg_class_aclcheck(relid, GetUserId(), right);
+	if (result != ACLCHECK_OK)
+		aclcheck_error(result, OBJECT_TABLE, get_rel_name(relid));
+}
+
+static void
+role_change_callback(Datum arg, int cacheid, uint32 hashvalue)
+{
+	last_write.counter = NULL;
+}

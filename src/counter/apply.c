@@ -1,0 +1,403 @@
+/*
+ * apply.c
+ *		Writing the pending deltas to the shard tables.
+ *
+ * At PRE_COMMIT the pending deltas are written in the order of counter and key,
+ * one row per key. Until then no row was touched, so a shard row is locked only
+ * for the time that a commit takes. There are two ways to write:
+ *
+ * Shared rows (a commit under READ COMMITTED, on local tables). The transaction
+ * adds to a row of the key that nobody has locked (SKIP LOCKED). If all are
+ * locked it inserts one more, and only if the key has max_shards rows already
+ * does it wait, for its first choice. Whoever waits holds nothing but rows of
+ * lower keys, taken in this same phase, so committing transactions cannot
+ * deadlock with each other.
+ *
+ * Blind rows (everything else). The transaction inserts a row of its own, whose
+ * shard number is derived from its transaction id, or adds to that row if it
+ * has written it before. This never waits, never reads what others write, and
+ * so can neither deadlock nor fail with a serialization error. It is used
+ *	- under REPEATABLE READ and SERIALIZABLE, where an UPDATE of a row that has
+ *	  changed since the snapshot would fail;
+ *	- for early writes, whose rows stay locked until the transaction ends, an
+ *	  unknown time from now;
+ *	- for PREPARE TRANSACTION, for the same reason: a forgotten prepared
+ *	  transaction then blocks nobody;
+ *	- for foreign tables, where SKIP LOCKED is not available.
+ * max_shards does not bound blind rows; compaction removes them.
+ *
+ * Two live transactions of one cluster cannot derive the same shard number (it
+ * repeats after 2^31 transaction ids), and clusters that write to the same
+ * foreign table start from different points. Should a row with that number be
+ * left over, adding to it is right as well.
+ *
+ * Foreign tables: the wrapper commits the remote transaction in its own
+ * PRE_COMMIT callback, so ours must run before it. Callbacks run in the reverse
+ * order of registration, and wrappers register theirs with their first
+ * connection. apply_foreign_ready() has the wrapper connect at the time of the
+ * increment, and then registers ours again.
+ */
+#include "postgres.h"
+
+#include "access/transam.h"
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "base/compat.h"
+#include "catalog/pg_type.h"
+#include "common/hashfn.h"
+#include "common/int.h"
+#include "common/pg_prng.h"
+#include "counter/access.h"
+#include "counter/apply.h"
+#include "counter/counter.h"
+#include "counter/pending.h"
+#include "counter/sqlpath.h"
+#include "foreign/foreign.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+/* Keys that one statement writes; bounds the memory of an early write. */
+#define BATCH_KEYS		1000
+
+/* This transaction has written blind rows. */
+static bool wrote_blind = false;
+
+/* Wrappers that are known to have registered their callbacks. */
+static List *ready_wrappers = NIL;
+
+static void apply_pending(bool committing);
+static void apply_group(DcCounter *counter, DcDelta **deltas, int count,
+						bool committing);
+static void apply_shared(DcSqlSession *session, const DcDelta *delta);
+static void apply_blind_batch(DcSqlSession *session, DcDelta **deltas, int count);
+static void apply_blind_foreign(DcSqlSession *session, const DcDelta *delta);
+static uint64 shard_seed(const DcCounter *counter, const DcDelta *delta);
+static int32 own_shard(void);
+static void apply_error_context(void *arg);
+static void xact_callback(XactEvent event, void *arg);
+static void subxact_callback(SubXactEvent event, SubTransactionId subid,
+							 SubTransactionId parent, void *arg);
+
+/*
+ * counter_xact_init registers the transaction callbacks; called once.
+ */
+void
+counter_xact_init(void)
+{
+	RegisterXactCallback(xact_callback, NULL);
+	RegisterSubXactCallback(subxact_callback, NULL);
+}
+
+/*
+ * apply_early writes the pending deltas now, in the current subtransaction.
+ */
+void
+apply_early(void)
+{
+	apply_pending(false);
+}
+
+/*
+ * apply_blind adds one amount at once to this transaction's own row of a key.
+ */
+void
+apply_blind(DcCounter *counter, const DcKey *key, int64 inc, int64 dec)
+{
+	DcDelta		delta = {0};
+	DcDelta    *deltas = &delta;
+
+	delta.key.counter = counter->relid;
+	delta.key.data = key->data;
+	delta.key.len = key->len;
+	delta.inc = inc;
+	delta.dec = dec;
+	apply_group(counter, &deltas, 1, false);
+}
+
+/*
+ * apply_foreign_ready makes sure that our PRE_COMMIT callback runs before those
+ * of the foreign data wrappers of a counter table. One query per wrapper and
+ * session.
+ */
+void
+apply_foreign_ready(DcCounter *counter)
+{
+	for (int i = 0; i < counter->nforeign; i++)
+	{
+		Oid			leaf = counter->foreign_leaves[i];
+		Oid			server = GetForeignTable(leaf)->serverid;
+		Oid			wrapper = GetForeignServer(server)->fdwid;
+		DcRunAs		runas;
+		char	   *sql;
+		MemoryContext old;
+
+		if (list_member_oid(ready_wrappers, wrapper))
+			continue;
+		sql = psprintf("SELECT FROM %s LIMIT 1", relation_sql_name(leaf));
+		SPI_connect();
+		runas_begin(&runas, counter->owner);
+		if (SPI_execute(sql, true, 1) != SPI_OK_SELECT)
+			elog(ERROR, "SPI_execute failed");
+		runas_end(&runas);
+		SPI_finish();
+
+		UnregisterXactCallback(xact_callback, NULL);
+		RegisterXactCallback(xact_callback, NULL);
+		old = MemoryContextSwitchTo(TopMemoryContext);
+		ready_wrappers = lappend_oid(ready_wrappers, wrapper);
+		MemoryContextSwitchTo(old);
+	}
+}
+
+/*
+ * apply_pending writes all pending deltas. A counter table that was dropped in
+ * this transaction took its counts with it.
+ */
+static void
+apply_pending(bool committing)
+{
+	DcDelta   **deltas;
+	int			count;
+	int			start = 0;
+
+	if (pending_is_empty())
+		return;
+	deltas = pending_sorted(&count);
+	while (start < count)
+	{
+		Oid			relid = deltas[start]->key.counter;
+		int			end = start;
+
+		while (end < count && deltas[end]->key.counter == relid)
+			end++;
+		if (counter_find(relid) != NULL)
+			apply_group(counter_lookup(relid), deltas + start, end - start,
+						committing);
+		start = end;
+	}
+	pending_mark_applied();
+}
+
+/*
+ * apply_group writes the deltas of one counter table.
+ */
+static void
+apply_group(DcCounter *counter, DcDelta **deltas, int count, bool committing)
+{
+	bool		blind = !committing || counter->foreign ||
+		IsolationUsesXactSnapshot();
+	ErrorContextCallback context;
+	DcSqlSession session;
+
+	context.callback = apply_error_context;
+	context.arg = get_rel_name(counter->relid);
+	context.previous = error_context_stack;
+	error_context_stack = &context;
+
+	sql_begin(&session, counter);
+	if (!blind)
+	{
+		for (int i = 0; i < count; i++)
+			apply_shared(&session, deltas[i]);
+	}
+	else if (counter->foreign)
+	{
+		for (int i = 0; i < count; i++)
+			apply_blind_foreign(&session, deltas[i]);
+		wrote_blind = true;
+	}
+	else
+	{
+		for (int i = 0; i < count; i += BATCH_KEYS)
+			apply_blind_batch(&session, deltas + i,
+							  Min(BATCH_KEYS, count - i));
+	}
+	sql_end(&session);
+
+	error_context_stack = context.previous;
+}
+
+/*
+ * apply_shared adds a delta to any row of its key that is free, or to a new
+ * one.
+ */
+static void
+apply_shared(DcSqlSession *session, const DcDelta *delta)
+{
+	Datum		values[6];
+	uint64		seed = shard_seed(session->counter, delta);
+
+	if (delta->inc == 0 && delta->dec == 0)
+		return;
+	values[0] = PointerGetDatum(cstring_to_text_with_len(delta->key.data,
+														 delta->key.len));
+	values[1] = Int64GetDatum(delta->inc);
+	values[2] = Int64GetDatum(delta->dec);
+	values[3] = TimestampTzGetDatum(GetCurrentTimestamp());
+
+	for (;;)
+	{
+		CHECK_FOR_INTERRUPTS();
+
+		values[4] = Int64GetDatum((int64) seed);
+		if (sql_run(session, DC_SQL_UPDATE_FREE, values) > 0)
+			return;
+
+		values[4] = Int32GetDatum(own_shard());
+		values[5] = Int32GetDatum(session->counter->row.max_shards);
+		if (sql_run(session, DC_SQL_INSERT_IF_ROOM, values) > 0)
+			return;
+
+		/* all taken, and no room for another: wait, unless all are gone */
+		values[4] = Int64GetDatum((int64) seed);
+		if (sql_run(session, DC_SQL_UPDATE_WAIT, values) > 0)
+			return;
+	}
+}
+
+/*
+ * apply_blind_batch adds deltas to this transaction's own rows, in one
+ * statement.
+ */
+static void
+apply_blind_batch(DcSqlSession *session, DcDelta **deltas, int count)
+{
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext,
+											  "dcounter batch",
+											  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(cxt);
+	Datum	   *keys = palloc(count * sizeof(Datum));
+	Datum	   *incs = palloc(count * sizeof(Datum));
+	Datum	   *decs = palloc(count * sizeof(Datum));
+	Datum		values[5];
+	int			n = 0;
+
+	CHECK_FOR_INTERRUPTS();
+	for (int i = 0; i < count; i++)
+	{
+		const DcDelta *delta = deltas[i];
+
+		if (delta->inc == 0 && delta->dec == 0)
+			continue;
+		keys[n] = PointerGetDatum(cstring_to_text_with_len(delta->key.data,
+														   delta->key.len));
+		incs[n] = Int64GetDatum(delta->inc);
+		decs[n] = Int64GetDatum(delta->dec);
+		n++;
+	}
+	values[0] = PointerGetDatum(construct_array(keys, n, TEXTOID, -1, false,
+												TYPALIGN_INT));
+	values[1] = PointerGetDatum(construct_array(incs, n, INT8OID, 8,
+												FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
+	values[2] = PointerGetDatum(construct_array(decs, n, INT8OID, 8,
+												FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
+	values[3] = TimestampTzGetDatum(GetCurrentTimestamp());
+	values[4] = Int32GetDatum(own_shard());
+	MemoryContextSwitchTo(old);
+	if (n > 0)
+		sql_run(session, DC_SQL_INSERT_BATCH, values);
+	MemoryContextDelete(cxt);
+}
+
+/*
+ * apply_blind_foreign does the same for one delta without ON CONFLICT, which
+ * foreign tables lack.
+ */
+static void
+apply_blind_foreign(DcSqlSession *session, const DcDelta *delta)
+{
+	Datum		values[5];
+
+	if (delta->inc == 0 && delta->dec == 0)
+		return;
+	CHECK_FOR_INTERRUPTS();
+	values[0] = PointerGetDatum(cstring_to_text_with_len(delta->key.data,
+														 delta->key.len));
+	values[1] = Int64GetDatum(delta->inc);
+	values[2] = Int64GetDatum(delta->dec);
+	values[3] = TimestampTzGetDatum(GetCurrentTimestamp());
+	values[4] = Int32GetDatum(own_shard());
+	if (wrote_blind && sql_run(session, DC_SQL_UPDATE_OWN, values) > 0)
+		return;
+	sql_run(session, DC_SQL_INSERT_OWN, values);
+}
+
+/*
+ * shard_seed picks, once for a delta, the seed that orders the key's rows.
+ */
+static uint64
+shard_seed(const DcCounter *counter, const DcDelta *delta)
+{
+	if (delta->hint != DC_NO_HINT)
+		return delta->hint;
+	if (counter->row.shard_by == DC_SHARD_BY_BACKEND)
+		return murmurhash32((uint32) compat_backend_number());
+	return pg_prng_uint64(&pg_global_prng_state);
+}
+
+/*
+ * own_shard returns the shard number of this transaction's blind rows.
+ */
+static int32
+own_shard(void)
+{
+	uint64		cluster = GetSystemIdentifier() ^ MyDatabaseId;
+	uint32		start = (uint32) murmurhash32((uint32) cluster ^
+											  (uint32) (cluster >> 32));
+
+	return (int32) ((GetTopTransactionId() + start) & PG_INT32_MAX);
+}
+
+static void
+apply_error_context(void *arg)
+{
+	errcontext("writing increments of counter table \"%s\"", (char *) arg);
+}
+
+static void
+xact_callback(XactEvent event, void *arg)
+{
+	switch (event)
+	{
+		case XACT_EVENT_PRE_COMMIT:
+			apply_pending(true);
+			break;
+		case XACT_EVENT_PRE_PREPARE:
+			apply_pending(false);
+			break;
+		case XACT_EVENT_COMMIT:
+		case XACT_EVENT_ABORT:
+		case XACT_EVENT_PREPARE:
+			pending_end_xact();
+			counter_forget_open();
+			wrote_blind = false;
+			break;
+		case XACT_EVENT_PARALLEL_PRE_COMMIT:
+		case XACT_EVENT_PARALLEL_COMMIT:
+		case XACT_EVENT_PARALLEL_ABORT:
+			break;
+	}
+}
+
+static void
+subxact_callback(SubXactEvent event, SubTransactionId subid,
+				 SubTransactionId parent, void *arg)
+{
+	switch (event)
+	{
+		case SUBXACT_EVENT_COMMIT_SUB:
+			pending_commit_subxact();
+			counter_forget_open();
+			break;
+		case SUBXACT_EVENT_ABORT_SUB:
+			pending_abort_subxact();
+			counter_forget_open();
+			break;
+		case SUBXACT_EVENT_START_SUB:
+		case SUBXACT_EVENT_PRE_COMMIT_SUB:
+			break;
+	}
+}

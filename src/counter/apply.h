@@ -1,0 +1,16 @@
+/*
+ * apply.h
+ *		Writing the pending deltas to the shard tables (see apply.c).
+ */
+#ifndef DC_APPLY_H
+#define DC_APPLY_H
+
+#include "base/catalog.h"
+#include "base/key.h"
+
+extern void apply_early(void);
+extern void apply_blind(DcCounter *counter, const DcKey *key,
+						int64 inc, int64 dec);
+extern void apply_foreign_ready(DcCounter *counter);
+
+#endif							/* DC_APPLY_H */

@@ -1,0 +1,503 @@
+/*
+ * compact.c
+ *		dc_compact(): moving amounts from shard rows to totals.
+ *
+ * Protocol, for a batch of shard rows in the order of key and shard:
+ *
+ *	1. One compaction at a time works on a counter table: an advisory lock of a
+ *	   class of our own, taken without waiting. If another has it, there is
+ *	   nothing to do. Hence only one transaction inserts rows of totals.
+ *	2. Lock shard rows with SKIP LOCKED. A row that is being incremented, set or
+ *	   deleted stays for the next time.
+ *	3. Lock the keys' rows of totals with SKIP LOCKED. A key whose row exists but
+ *	   is locked, by dc_set() or dc_delete(), is left alone.
+ *	4. Write the sums to the totals and take them off the shard rows.
+ *
+ * It never waits, so it blocks and deadlocks nobody; writers skip the rows that
+ * it has locked. Both tables change in one transaction, so every snapshot sees
+ * an amount exactly once.
+ *
+ * A key's only shard row is deleted. Of several rows, those that were used since
+ * the last time are set to zero, as they will be used again, and those that were
+ * not are deleted: an idle key shrinks to nothing in two rounds, without a clock.
+ *
+ * Under REPEATABLE READ and SERIALIZABLE a row that has changed since the
+ * snapshot is a serialization failure (40001).
+ */
+#include "postgres.h"
+
+#include "base/compat.h"
+#include "base/key.h"
+#include "catalog/pg_collation.h"
+#include "catalog/pg_type.h"
+#include "common/int.h"
+#include "counter/access.h"
+#include "counter/apply.h"
+#include "counter/sqlpath.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "storage/lock.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/datum.h"
+#include "utils/fmgrprotos.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/syscache.h"
+#include "utils/timestamp.h"
+
+PG_FUNCTION_INFO_V1(dc_compact);
+
+/* Classes 1 and 2 of advisory locks belong to the SQL functions. */
+#define COMPACT_LOCK_CLASS	78
+
+/* Shard rows that are compacted together. */
+#define BATCH_ROWS		1000
+
+/* A shard row of the batch. */
+typedef struct DcShardRow
+{
+	Datum		key;
+	Datum		shard;
+	bool		empty;			/* not used since it was set to zero */
+} DcShardRow;
+
+/* A key of the batch: rows first .. first + nrows - 1. */
+typedef struct DcBatchKey
+{
+	Datum		key;
+	int			first;
+	int			nrows;
+	int64		inc;
+	int64		dec;
+	TimestampTz at;				/* latest change */
+	bool		used;			/* a row holds an amount */
+	bool		skip;			/* locked by others, or the sum overflows */
+	bool		has_total;
+} DcBatchKey;
+
+typedef struct DcBatch
+{
+	DcShardRow	rows[BATCH_ROWS];
+	DcBatchKey	keys[BATCH_ROWS];
+	int			nrows;
+	int			nkeys;
+	bool		last;			/* no rows follow */
+} DcBatch;
+
+static DcCounter *open_if_ours(const DcCounterRow *row);
+static int64 compact_table(DcCounter *counter, int64 max_keys);
+static bool compact_lock(DcCounter *counter);
+static void batch_fetch(DcSqlSession *session, DcBatch *batch, Datum *position,
+						int64 max_keys);
+static void batch_add_row(DcCounter *counter, DcBatch *batch, HeapTuple tuple,
+						  TupleDesc desc);
+static void batch_lock_totals(DcSqlSession *session, DcBatch *batch);
+static DcBatchKey *batch_find(DcBatch *batch, uint64 i);
+static int	batch_key_compare(const void *a, const void *b);
+static bool text_equal(Datum a, Datum b);
+static void key_accumulate(DcCounter *counter, DcBatchKey *key,
+						   int64 inc, int64 dec);
+static void batch_write_totals(DcSqlSession *session, DcBatch *batch);
+static void batch_clear_shards(DcSqlSession *session, DcBatch *batch);
+static int64 batch_count(DcBatch *batch, Datum previous);
+
+/*
+ * dc_compact(counter regclass, max_keys int) -> bigint, the number of keys
+ * compacted. NULL for counter: all counter tables that the caller owns; those
+ * that another session is about to drop or alter are passed over. NULL for
+ * max_keys: no limit.
+ */
+Datum
+dc_compact(PG_FUNCTION_ARGS)
+{
+	int64		max_keys = PG_ARGISNULL(1) ? PG_INT64_MAX : PG_GETARG_INT32(1);
+	int64		done = 0;
+	List	   *rows;
+	ListCell   *lc;
+
+	if (max_keys < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("max_keys must not be negative")));
+	prevent_write("dc_compact()");
+	if (!PG_ARGISNULL(0))
+	{
+		DcCounter  *counter = counter_open_as_owner(fcinfo, "dc_compact()");
+
+		apply_early();
+		PG_RETURN_INT64(compact_table(counter, max_keys));
+	}
+
+	apply_early();
+	rows = catalog_read_all();
+	foreach(lc, rows)
+	{
+		DcCounter  *counter = open_if_ours((DcCounterRow *) lfirst(lc));
+
+		if (counter != NULL && done < max_keys)
+			done += compact_table(counter, max_keys - done);
+	}
+	PG_RETURN_INT64(done);
+}
+
+/*
+ * open_if_ours locks a counter table without waiting. Returns NULL if it is
+ * not the caller's, is locked by DDL, or cannot be compacted in its state.
+ */
+static DcCounter *
+open_if_ours(const DcCounterRow *row)
+{
+	DcCounter  *counter;
+
+	if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(row->counter)) ||
+		!compat_owns_relation(row->counter, GetUserId()) ||
+		!ConditionalLockRelationOid(row->counter, RowExclusiveLock) ||
+		!ConditionalLockRelationOid(row->shards, RowExclusiveLock))
+		return NULL;
+	counter = counter_find(row->counter);
+	if (counter == NULL || counter->row.shards != row->shards ||
+		counter->rls || !OidIsValid(counter->owner))
+		return NULL;
+	return counter;
+}
+
+/*
+ * compact_table compacts up to max_keys keys of a table, batch by batch.
+ */
+static int64
+compact_table(DcCounter *counter, int64 max_keys)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	Datum		position[2];	/* key and shard of the last row seen */
+	Datum		previous = (Datum) 0;	/* key of the batch before */
+	int64		done = 0;
+
+	if (!compact_lock(counter))
+	{
+		ereport(DEBUG1,
+				(errmsg_internal("counter table \"%s\" is being compacted by another transaction",
+								 get_rel_name(counter->relid))));
+		return 0;
+	}
+	if (counter->foreign)
+		apply_foreign_ready(counter);
+
+	position[0] = CStringGetTextDatum("");
+	position[1] = Int32GetDatum(PG_INT32_MIN);
+	for (;;)
+	{
+		DcSqlSession session;
+		DcBatch    *batch;
+		bool		more;
+
+		CHECK_FOR_INTERRUPTS();
+		sql_begin(&session, counter);
+		batch = palloc(sizeof(DcBatch));	/* in SPI's context */
+		batch_fetch(&session, batch, position, max_keys - done);
+		more = batch->nkeys > 0;
+		if (more)
+		{
+			MemoryContext old;
+
+			batch_lock_totals(&session, batch);
+			batch_write_totals(&session, batch);
+			batch_clear_shards(&session, batch);
+			done += batch_count(batch, previous);
+
+			old = MemoryContextSwitchTo(caller);
+			position[0] = datumCopy(batch->rows[batch->nrows - 1].key, false, -1);
+			position[1] = batch->rows[batch->nrows - 1].shard;
+			MemoryContextSwitchTo(old);
+			more = !batch->last && done < max_keys;
+		}
+		sql_end(&session);
+		if (!more)
+			break;
+		previous = position[0];
+	}
+	return done;
+}
+
+/*
+ * compact_lock makes this transaction the only compaction of the table, to its
+ * end; false if another one is.
+ */
+static bool
+compact_lock(DcCounter *counter)
+{
+	LOCKTAG		tag;
+
+	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, counter->relid, 0,
+						 COMPACT_LOCK_CLASS);
+	return LockAcquire(&tag, ExclusiveLock, false, true) !=
+		LOCKACQUIRE_NOT_AVAIL;
+}
+
+/*
+ * batch_fetch locks and reads the next shard rows. A key that the batch may
+ * have cut is left for the next batch, unless it is the only one.
+ */
+static void
+batch_fetch(DcSqlSession *session, DcBatch *batch, Datum *position,
+			int64 max_keys)
+{
+	Datum		values[3];
+	uint64		nrows;
+
+	values[0] = position[0];
+	values[1] = position[1];
+	values[2] = Int32GetDatum(BATCH_ROWS);
+	nrows = sql_run(session, DC_SQL_COMPACT_SHARDS, values);
+	batch->nrows = 0;
+	batch->nkeys = 0;
+	batch->last = (nrows < BATCH_ROWS);
+	for (uint64 i = 0; i < nrows; i++)
+		batch_add_row(session->counter, batch, SPI_tuptable->vals[i],
+					  SPI_tuptable->tupdesc);
+	if (!batch->last && batch->nkeys > 1)
+		batch->nkeys--;
+	batch->nkeys = Min(batch->nkeys, max_keys);
+	if (batch->nkeys > 0)
+	{
+		DcBatchKey *last = &batch->keys[batch->nkeys - 1];
+
+		batch->nrows = last->first + last->nrows;
+	}
+}
+
+/*
+ * batch_add_row adds a row to the batch, to its last key if it is of that key.
+ * Rows that would exceed bigint make the key one to skip.
+ */
+static void
+batch_add_row(DcCounter *counter, DcBatch *batch, HeapTuple tuple,
+			  TupleDesc desc)
+{
+	DcShardRow *row = &batch->rows[batch->nrows];
+	DcBatchKey *key = &batch->keys[batch->nkeys - 1];
+	bool		isnull;
+	int64		inc;
+	int64		dec;
+	TimestampTz at;
+
+	row->key = SPI_getbinval(tuple, desc, 1, &isnull);
+	row->shard = SPI_getbinval(tuple, desc, 2, &isnull);
+	inc = DatumGetInt64(SPI_getbinval(tuple, desc, 3, &isnull));
+	dec = DatumGetInt64(SPI_getbinval(tuple, desc, 4, &isnull));
+	at = DatumGetTimestampTz(SPI_getbinval(tuple, desc, 5, &isnull));
+	row->empty = (inc == 0 && dec == 0);
+
+	if (batch->nkeys == 0 || !text_equal(key->key, row->key))
+	{
+		key = &batch->keys[batch->nkeys++];
+		memset(key, 0, sizeof(*key));
+		key->key = row->key;
+		key->first = batch->nrows;
+		key->at = at;
+	}
+	key->nrows++;
+	batch->nrows++;
+	key->used |= !row->empty;
+	key->at = Max(key->at, at);
+	key_accumulate(counter, key, inc, dec);
+}
+
+/*
+ * batch_lock_totals locks the rows of totals and adds their amounts; marks keys
+ * whose row somebody else has locked.
+ */
+static void
+batch_lock_totals(DcSqlSession *session, DcBatch *batch)
+{
+	Datum	   *keys = palloc(batch->nkeys * sizeof(Datum));
+	Datum		values[1];
+	uint64		nrows;
+
+	for (int i = 0; i < batch->nkeys; i++)
+		keys[i] = batch->keys[i].key;
+	values[0] = PointerGetDatum(construct_array(keys, batch->nkeys, TEXTOID, -1,
+												false, TYPALIGN_INT));
+
+	nrows = sql_run(session, DC_SQL_COMPACT_LOCK, values);
+	for (uint64 i = 0; i < nrows; i++)
+	{
+		DcBatchKey *key = batch_find(batch, i);
+
+		key->has_total = true;
+		key_accumulate(session->counter, key, sql_bigint(i, 2), sql_bigint(i, 3));
+	}
+	if (nrows == batch->nkeys)
+		return;
+
+	nrows = sql_run(session, DC_SQL_COMPACT_EXISTING, values);
+	for (uint64 i = 0; i < nrows; i++)
+	{
+		DcBatchKey *key = batch_find(batch, i);
+
+		if (!key->has_total)
+			key->skip = true;
+	}
+}
+
+/*
+ * batch_find returns the key of row i of the last result.
+ */
+static DcBatchKey *
+batch_find(DcBatch *batch, uint64 i)
+{
+	bool		isnull;
+	DcBatchKey	probe;
+	DcBatchKey *found;
+
+	probe.key = SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1,
+							  &isnull);
+	found = bsearch(&probe, batch->keys, batch->nkeys, sizeof(DcBatchKey),
+					batch_key_compare);
+	if (found == NULL)
+		elog(ERROR, "unexpected counter key");
+	return found;
+}
+
+static int
+batch_key_compare(const void *a, const void *b)
+{
+	DcKey		left;
+	DcKey		right;
+
+	key_from_text(((const DcBatchKey *) a)->key, &left);
+	key_from_text(((const DcBatchKey *) b)->key, &right);
+	return key_compare(&left, &right);
+}
+
+static bool
+text_equal(Datum a, Datum b)
+{
+	return DatumGetBool(DirectFunctionCall2Coll(texteq, C_COLLATION_OID, a, b));
+}
+
+/*
+ * key_accumulate adds amounts to a key. A key whose sum leaves bigint stays as
+ * it is, with a warning: its amounts are safe where they are.
+ */
+static void
+key_accumulate(DcCounter *counter, DcBatchKey *key, int64 inc, int64 dec)
+{
+	if (key->skip)
+		return;
+	if (pg_add_s64_overflow(key->inc, inc, &key->inc) ||
+		pg_add_s64_overflow(key->dec, dec, &key->dec))
+	{
+		key->skip = true;
+		ereport(WARNING,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg("cannot compact key \"%s\" of counter table \"%s\": bigint out of range",
+						TextDatumGetCString(key->key),
+						get_rel_name(counter->relid))));
+	}
+}
+
+/*
+ * batch_write_totals writes the keys' new totals: first those that have a row
+ * already, then the others.
+ */
+static void
+batch_write_totals(DcSqlSession *session, DcBatch *batch)
+{
+	Datum	   *columns[4];
+
+	for (int c = 0; c < 4; c++)
+		columns[c] = palloc(batch->nkeys * sizeof(Datum));
+	for (int exists = 1; exists >= 0; exists--)
+	{
+		Datum		values[4];
+		int			n = 0;
+
+		for (int i = 0; i < batch->nkeys; i++)
+		{
+			DcBatchKey *key = &batch->keys[i];
+
+			if (key->skip || !key->used || key->has_total != (exists == 1))
+				continue;
+			columns[0][n] = key->key;
+			columns[1][n] = Int64GetDatum(key->inc);
+			columns[2][n] = Int64GetDatum(key->dec);
+			columns[3][n] = TimestampTzGetDatum(key->at);
+			n++;
+		}
+		if (n == 0)
+			continue;
+		values[0] = PointerGetDatum(construct_array(columns[0], n, TEXTOID, -1,
+													false, TYPALIGN_INT));
+		for (int c = 1; c < 4; c++)
+			values[c] = PointerGetDatum(construct_array(columns[c], n,
+														c == 3 ? TIMESTAMPTZOID : INT8OID,
+														8, FLOAT8PASSBYVAL,
+														TYPALIGN_DOUBLE));
+		sql_run(session,
+				exists ? DC_SQL_COMPACT_UPDATE : DC_SQL_COMPACT_INSERT, values);
+	}
+}
+
+/*
+ * batch_clear_shards deletes or zeroes the shard rows whose amounts are in the
+ * totals now.
+ */
+static void
+batch_clear_shards(DcSqlSession *session, DcBatch *batch)
+{
+	Datum	   *keys = palloc(batch->nrows * sizeof(Datum));
+	Datum	   *shards = palloc(batch->nrows * sizeof(Datum));
+
+	for (int zero = 0; zero <= 1; zero++)
+	{
+		Datum		values[2];
+		int			n = 0;
+
+		for (int i = 0; i < batch->nkeys; i++)
+		{
+			DcBatchKey *key = &batch->keys[i];
+
+			for (int r = key->first; r < key->first + key->nrows; r++)
+			{
+				bool		keep = key->nrows > 1 && !batch->rows[r].empty;
+
+				if (key->skip || keep != (zero == 1))
+					continue;
+				keys[n] = key->key;
+				shards[n] = batch->rows[r].shard;
+				n++;
+			}
+		}
+		if (n == 0)
+			continue;
+		values[0] = PointerGetDatum(construct_array(keys, n, TEXTOID, -1,
+													false, TYPALIGN_INT));
+		values[1] = PointerGetDatum(construct_array(shards, n, INT4OID, 4,
+													true, TYPALIGN_INT));
+		if (sql_run(session, zero ? DC_SQL_COMPACT_ZERO : DC_SQL_COMPACT_DELETE,
+					values) != n)
+			elog(ERROR, "locked shard rows have changed");
+	}
+}
+
+/*
+ * batch_count counts the keys whose amounts were moved; one that the batch
+ * before has counted, because it has so many rows, is not counted again.
+ */
+static int64
+batch_count(DcBatch *batch, Datum previous)
+{
+	int64		count = 0;
+
+	for (int i = 0; i < batch->nkeys; i++)
+	{
+		DcBatchKey *key = &batch->keys[i];
+
+		if (!key->skip && key->used && 
+			(previous == (Datum) 0 || !text_equal(key->key, previous)))
+			count++;
+	}
+	return count;
+}

@@ -1,0 +1,226 @@
+/*
+ * events.c
+ *		What DDL on a counter table, and a restore of the catalog, entail.
+ *
+ * Two event triggers keep the catalog true and the two tables together, so that
+ * plain DDL is all that a user needs:
+ *
+ *	- sql_drop: dropping either table removes the settings, and dropping the
+ *	  table of totals drops the shard table.
+ *	- ddl_command_end: ALTER TABLE ... RENAME TO, SET SCHEMA and OWNER TO on the
+ *	  table of totals are repeated on the shard table.
+ *
+ * What they run, they run in the name of the user whose command fired them, so
+ * they can do nothing that the user could not do. If they are disabled, counter
+ * tables go on working: a settings row of a dropped table is ignored, and tables
+ * are known by OID, not by name.
+ *
+ * A trigger on the catalog makes restoring it idempotent: pg_dump's data of the
+ * catalog may meet rows that are there already.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "base/catalog.h"
+#include "base/runas.h"
+#include "commands/event_trigger.h"
+#include "commands/trigger.h"
+#include "executor/spi.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "nodes/parsenodes.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
+PG_FUNCTION_INFO_V1(on_sql_drop);
+PG_FUNCTION_INFO_V1(on_alter_table);
+PG_FUNCTION_INFO_V1(on_catalog_change);
+
+static List *event_relations(const char *query);
+static bool changes_owner(Node *parsetree);
+
+/*
+ * on_sql_drop() -> event_trigger
+ */
+Datum
+on_sql_drop(PG_FUNCTION_ARGS)
+{
+	List	   *dropped;
+	ListCell   *lc;
+
+	if (!CALLED_AS_EVENT_TRIGGER(fcinfo))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_EVENT_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("%s can only be called as an event trigger", "on_sql_drop()")));
+
+	dropped = event_relations("SELECT objid"
+							  " FROM pg_event_trigger_dropped_objects()"
+							  " WHERE classid = 'pg_class'::regclass"
+							  " AND objsubid = 0");
+	foreach(lc, dropped)
+	{
+		Oid			relid = lfirst_oid(lc);
+		DcCounterRow row;
+
+		if (catalog_read(relid, &row))
+		{
+			catalog_delete(relid);
+			if (!list_member_oid(dropped, row.shards) &&
+				get_rel_name(row.shards) != NULL)
+				run_ddl(psprintf("DROP TABLE %s",
+								 relation_sql_name(row.shards)));
+		}
+		else if (catalog_read_by_shards(relid, &row))
+		{
+			catalog_delete(row.counter);
+			if (!list_member_oid(dropped, row.counter))
+				ereport(NOTICE,
+						(errmsg("table \"%s\" is no longer a counter table",
+								get_rel_name(row.counter))));
+		}
+	}
+	PG_RETURN_NULL();
+}
+
+/*
+ * on_alter_table() -> event_trigger
+ */
+Datum
+on_alter_table(PG_FUNCTION_ARGS)
+{
+	EventTriggerData *data;
+	List	   *altered;
+	ListCell   *lc;
+
+	if (!CALLED_AS_EVENT_TRIGGER(fcinfo))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_EVENT_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("%s can only be called as an event trigger", "on_alter_table()")));
+	data = (EventTriggerData *) fcinfo->context;
+	if (!IsA(data->parsetree, RenameStmt) &&
+		!IsA(data->parsetree, AlterObjectSchemaStmt) &&
+		!IsA(data->parsetree, AlterTableStmt))
+		PG_RETURN_NULL();
+
+	altered = event_relations("SELECT objid"
+							  " FROM pg_event_trigger_ddl_commands()"
+							  " WHERE classid = 'pg_class'::regclass"
+							  " AND objsubid = 0");
+	foreach(lc, altered)
+	{
+		Oid			relid = lfirst_oid(lc);
+		DcCounterRow row;
+
+		if (!catalog_read(relid, &row) || get_rel_name(row.shards) == NULL)
+			continue;
+		if (IsA(data->parsetree, RenameStmt) &&
+			((RenameStmt *) data->parsetree)->renameType == OBJECT_TABLE)
+		{
+			char	   *name = psprintf("%s%s", get_rel_name(relid), DC_SHARD_SUFFIX);
+
+			if (strlen(name) >= NAMEDATALEN)
+				ereport(ERROR,
+						(errcode(ERRCODE_NAME_TOO_LONG),
+						 errmsg("counter name \"%s\" is too long",
+								get_rel_name(relid)),
+						 errdetail("The name \"%s\" would have %d bytes; the limit is %d.",
+								   name, (int) strlen(name), NAMEDATALEN - 1)));
+			if (strcmp(name, get_rel_name(row.shards)) != 0)
+				run_ddl(psprintf("ALTER TABLE %s RENAME TO %s",
+								 relation_sql_name(row.shards),
+								 quote_identifier(name)));
+		}
+		else if (get_rel_namespace(relid) != get_rel_namespace(row.shards) &&
+				 IsA(data->parsetree, AlterObjectSchemaStmt))
+			run_ddl(psprintf("ALTER TABLE %s SET SCHEMA %s",
+							 relation_sql_name(row.shards),
+							 quote_identifier(get_namespace_name(get_rel_namespace(relid)))));
+		else if (relation_owner(relid) != relation_owner(row.shards) &&
+				 changes_owner(data->parsetree))
+			run_ddl(psprintf("ALTER TABLE %s OWNER TO %s",
+							 relation_sql_name(row.shards),
+							 quote_identifier(GetUserNameFromId(relation_owner(relid), false))));
+	}
+	PG_RETURN_NULL();
+}
+
+/*
+ * on_catalog_change() -> trigger, BEFORE INSERT OR UPDATE OR DELETE FOR EACH ROW
+ * on dcounter.counter. Tells sessions of the change; an INSERT of a table that
+ * is registered already updates its settings instead.
+ */
+Datum
+on_catalog_change(PG_FUNCTION_ARGS)
+{
+	TriggerData *data = (TriggerData *) fcinfo->context;
+	HeapTuple	tuple;
+	DcCounterRow row;
+	DcCounterRow old;
+
+	if (!CALLED_AS_TRIGGER(fcinfo))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("%s can only be called as a trigger", "on_catalog_change()")));
+	tuple = TRIGGER_FIRED_BY_UPDATE(data->tg_event) ?
+		data->tg_newtuple : data->tg_trigtuple;
+	catalog_deform(data->tg_relation, tuple, &row);
+	counter_invalidate(row.counter);
+	if (TRIGGER_FIRED_BY_INSERT(data->tg_event) &&
+		catalog_read(row.counter, &old))
+	{
+		catalog_update(&row);
+		return PointerGetDatum(NULL);
+	}
+	return PointerGetDatum(tuple);
+}
+
+/*
+ * event_relations returns the OIDs that a query about the event yields.
+ */
+static List *
+event_relations(const char *query)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	List	   *relids = NIL;
+	MemoryContext old;
+	int			level = search_path_pin();
+
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "SPI_connect failed");
+	if (SPI_execute(query, false, 0) != SPI_OK_SELECT)
+		elog(ERROR, "SPI_execute failed");
+	old = MemoryContextSwitchTo(caller);
+	for (uint64 i = 0; i < SPI_tuptable->numvals; i++)
+	{
+		bool		isnull;
+
+		relids = lappend_oid(relids,
+							 DatumGetObjectId(SPI_getbinval(SPI_tuptable->vals[i],
+															SPI_tuptable->tupdesc,
+															1, &isnull)));
+	}
+	MemoryContextSwitchTo(old);
+	SPI_finish();
+	AtEOXact_GUC(false, level);
+	return relids;
+}
+
+/*
+ * changes_owner tells whether a command is ALTER TABLE ... OWNER TO.
+ */
+static bool
+changes_owner(Node *parsetree)
+{
+	ListCell   *lc;
+
+	if (!IsA(parsetree, AlterTableStmt))
+		return false;
+	foreach(lc, ((AlterTableStmt *) parsetree)->cmds)
+	{
+		if (((AlterTableCmd *) lfirst(lc))->subtype == AT_ChangeOwner)
+			return true;
+	}
+	return false;
+}

@@ -1,0 +1,351 @@
+/*
+ * read.c
+ *		Exact values: dc_get(), dc_get_many(), dc_info(), dc_sum().
+ *
+ * The exact value of a key is its row of totals plus its shard rows, read by
+ * one query in one snapshot: compaction moves amounts between them in one
+ * transaction, so no snapshot sees an amount twice or not at all. The snapshot
+ * is the caller's. On top come the transaction's own deltas that are still
+ * pending.
+ *
+ * Sums of rows are kept in 128 bits: rows that fit bigint may have a sum that
+ * does not, and inc may leave bigint where inc - dec is well inside.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "base/key.h"
+#include "catalog/pg_type.h"
+#include "counter/access.h"
+#include "counter/pending.h"
+#include "counter/read.h"
+#include "counter/sqlpath.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/numeric.h"
+#include "utils/timestamp.h"
+
+DC_KEYED_FUNCTION(dc_get);
+DC_KEYED_FUNCTION(dc_info);
+
+PG_FUNCTION_INFO_V1(dc_get_many);
+PG_FUNCTION_INFO_V1(dc_sum);
+
+/* What the rows of one key add up to. */
+typedef struct DcKeyState
+{
+	DcSums		sums;
+	TimestampTz updated_at;		/* DT_NOBEGIN: no row */
+	int			shards;
+} DcKeyState;
+
+/* A key that dc_get_many() was asked for. */
+typedef struct DcKeySum
+{
+	DcKey		key;
+	DcSums		sums;
+} DcKeySum;
+
+static void read_key(DcCounter *counter, const DcKey *key, DcKeyState *state);
+static void read_keys(DcCounter *counter, Datum keys,
+					  DcKeySum *sorted, int nsorted);
+static DcKeySum *key_sums_create(Datum *keys, int nkeys, int *nsorted);
+static DcKeySum *key_sums_find(DcKeySum *sorted, int nsorted, Datum key);
+static int	key_sum_compare(const void *a, const void *b);
+
+void
+sums_init(DcSums *sums)
+{
+	sums->inc = int64_to_int128(0);
+	sums->dec = int64_to_int128(0);
+	sums->net = int64_to_int128(0);
+}
+
+/*
+ * sums_add adds one row; dec is not negative, so it can be negated.
+ */
+void
+sums_add(DcSums *sums, int64 inc, int64 dec)
+{
+	int128_add_int64(&sums->inc, inc);
+	int128_add_int64(&sums->dec, dec);
+	int128_add_int64(&sums->net, inc);
+	int128_add_int64(&sums->net, -dec);
+}
+
+/*
+ * sums_to_bigint returns a sum as bigint, or raises 22003.
+ */
+int64
+sums_to_bigint(INT128 sum, const char *what)
+{
+	if (int128_compare(sum, int64_to_int128(PG_INT64_MAX)) > 0 ||
+		int128_compare(sum, int64_to_int128(PG_INT64_MIN)) < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg("bigint out of range"),
+				 errdetail("The %s of the counter key is too large.", what)));
+	return int128_to_int64(sum);
+}
+
+/*
+ * counter_value returns the exact value of a key, of a counter table that the
+ * caller may read.
+ */
+int64
+counter_value(DcCounter *counter, const DcKey *key)
+{
+	DcKeyState	state;
+
+	read_key(counter, key, &state);
+	return sums_to_bigint(state.sums.net, "value");
+}
+
+/*
+ * counter_keys_arg returns the members of a text[] argument (22004 for NULL).
+ */
+Datum *
+counter_keys_arg(FunctionCallInfo fcinfo, int argno, int *count)
+{
+	Datum	   *keys;
+	bool	   *nulls;
+
+	if (PG_ARGISNULL(argno))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("keys must not be null")));
+	deconstruct_array(PG_GETARG_ARRAYTYPE_P(argno), TEXTOID, -1, false,
+					  TYPALIGN_INT, &keys, &nulls, count);
+	for (int i = 0; i < *count; i++)
+	{
+		if (nulls[i])
+			ereport(ERROR,
+					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+					 errmsg("counter key must not be null")));
+	}
+	return keys;
+}
+
+/*
+ * dc_get(counter regclass, key text|bigint|uuid) -> bigint; 0 for an unknown key
+ */
+static Datum
+dc_get_impl(FunctionCallInfo fcinfo, const DcKey *key)
+{
+	DcCounter  *counter = counter_open_to_read(fcinfo, "dc_get()");
+
+	PG_RETURN_INT64(counter_value(counter, key));
+}
+
+/*
+ * dc_info(counter regclass, key text|bigint|uuid)
+ * -> (count bigint, inc bigint, dec bigint, updated_at timestamptz, shards int)
+ *
+ * updated_at is NULL for an unknown key, and the start of the current
+ * transaction for one that this transaction is about to change.
+ */
+static Datum
+dc_info_impl(FunctionCallInfo fcinfo, const DcKey *key)
+{
+	DcCounter  *counter = counter_open_to_read(fcinfo, "dc_info()");
+	DcKeyState	state;
+	TupleDesc	desc;
+	Datum		values[5];
+	bool		nulls[5] = {false};
+
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	read_key(counter, key, &state);
+	values[0] = Int64GetDatum(sums_to_bigint(state.sums.net, "value"));
+	values[1] = Int64GetDatum(sums_to_bigint(state.sums.inc, "sum of increments"));
+	values[2] = Int64GetDatum(sums_to_bigint(state.sums.dec, "sum of decrements"));
+	values[3] = TimestampTzGetDatum(state.updated_at);
+	nulls[3] = TIMESTAMP_IS_NOBEGIN(state.updated_at);
+	values[4] = Int32GetDatum(state.shards);
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc),
+													  values, nulls)));
+}
+
+/*
+ * dc_get_many(counter regclass, keys text[]) -> setof (key text, value bigint)
+ *
+ * One row for each member of keys, in its order; members may repeat.
+ */
+Datum
+dc_get_many(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	DcCounter  *counter = counter_open_to_read(fcinfo, "dc_get_many()");
+	DcKeySum   *sorted;
+	Datum	   *keys;
+	int			nkeys;
+	int			nsorted;
+
+	keys = counter_keys_arg(fcinfo, 1, &nkeys);
+	InitMaterializedSRF(fcinfo, 0);
+	sorted = key_sums_create(keys, nkeys, &nsorted);
+	read_keys(counter, PG_GETARG_DATUM(1), sorted, nsorted);
+	for (int i = 0; i < nsorted; i++)
+	{
+		int64		inc;
+		int64		dec;
+
+		pending_lookup(counter->relid, &sorted[i].key, &inc, &dec);
+		sums_add(&sorted[i].sums, inc, dec);
+	}
+
+	for (int i = 0; i < nkeys; i++)
+	{
+		DcKeySum   *found = key_sums_find(sorted, nsorted, keys[i]);
+		Datum		values[2];
+		bool		nulls[2] = {false};
+
+		CHECK_FOR_INTERRUPTS();
+		values[0] = keys[i];
+		values[1] = Int64GetDatum(sums_to_bigint(found->sums.net, "value"));
+		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+	}
+	PG_RETURN_NULL();
+}
+
+/*
+ * dc_sum(counter regclass) -> numeric, over all keys
+ */
+Datum
+dc_sum(PG_FUNCTION_ARGS)
+{
+	DcCounter  *counter = counter_open_to_read(fcinfo, "dc_sum()");
+	MemoryContext caller = CurrentMemoryContext;
+	DcSqlSession session;
+	Datum		sum;
+	bool		isnull;
+	MemoryContext old;
+
+	sql_begin(&session, counter);
+	if (sql_read(&session, DC_SQL_READ_ALL, NULL) != 1)
+		elog(ERROR, "unexpected number of rows");
+	sum = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull);
+	old = MemoryContextSwitchTo(caller);
+	sum = DirectFunctionCall2(numeric_add, sum,
+							  NumericGetDatum(pending_total(counter->relid)));
+	MemoryContextSwitchTo(old);
+	sql_end(&session);
+	PG_RETURN_DATUM(sum);
+}
+
+/*
+ * read_key sums the rows of a key and this transaction's pending deltas.
+ */
+static void
+read_key(DcCounter *counter, const DcKey *key, DcKeyState *state)
+{
+	DcSqlSession session;
+	Datum		values[1];
+	int64		inc;
+	int64		dec;
+
+	sums_init(&state->sums);
+	state->shards = 0;
+	TIMESTAMP_NOBEGIN(state->updated_at);
+
+	values[0] = key_text_datum(key);
+	sql_begin(&session, counter);
+	sql_read(&session, DC_SQL_READ_KEY, values);
+	for (uint64 i = 0; i < SPI_tuptable->numvals; i++)
+	{
+		HeapTuple	tuple = SPI_tuptable->vals[i];
+		TupleDesc	desc = SPI_tuptable->tupdesc;
+		bool		isnull;
+		TimestampTz at;
+
+		sums_add(&state->sums, sql_bigint(i, 1), sql_bigint(i, 2));
+		at = DatumGetTimestampTz(SPI_getbinval(tuple, desc, 3, &isnull));
+		if (!isnull && at > state->updated_at)
+			state->updated_at = at;
+		if (DatumGetBool(SPI_getbinval(tuple, desc, 4, &isnull)))
+			state->shards++;
+	}
+	sql_end(&session);
+	pfree(DatumGetPointer(values[0]));
+
+	pending_lookup(counter->relid, key, &inc, &dec);
+	if (inc != 0 || dec != 0)
+	{
+		sums_add(&state->sums, inc, dec);
+		state->updated_at = Max(state->updated_at,
+								GetCurrentTransactionStartTimestamp());
+	}
+}
+
+/*
+ * read_keys sums the rows of many keys into an array from key_sums_create().
+ */
+static void
+read_keys(DcCounter *counter, Datum keys, DcKeySum *sorted, int nsorted)
+{
+	DcSqlSession session;
+
+	sql_begin(&session, counter);
+	sql_read(&session, DC_SQL_READ_KEYS, &keys);
+	for (uint64 i = 0; i < SPI_tuptable->numvals; i++)
+	{
+		bool		isnull;
+		Datum		key = SPI_getbinval(SPI_tuptable->vals[i],
+										SPI_tuptable->tupdesc, 1, &isnull);
+		DcKeySum   *sum = key_sums_find(sorted, nsorted, key);
+
+		sums_add(&sum->sums, sql_bigint(i, 2), sql_bigint(i, 3));
+	}
+	sql_end(&session);
+}
+
+/*
+ * key_sums_create makes a sorted array of the distinct keys, with sums of 0.
+ */
+static DcKeySum *
+key_sums_create(Datum *keys, int nkeys, int *nsorted)
+{
+	DcKeySum   *sorted = palloc_extended(Max(nkeys, 1) * sizeof(DcKeySum),
+										 MCXT_ALLOC_HUGE);
+	int			n = 0;
+
+	for (int i = 0; i < nkeys; i++)
+	{
+		key_from_text(keys[i], &sorted[i].key);
+		sums_init(&sorted[i].sums);
+	}
+	qsort(sorted, nkeys, sizeof(DcKeySum), key_sum_compare);
+	for (int i = 0; i < nkeys; i++)
+	{
+		if (n == 0 || key_sum_compare(&sorted[n - 1], &sorted[i]) != 0)
+			sorted[n++] = sorted[i];
+	}
+	*nsorted = n;
+	return sorted;
+}
+
+/*
+ * key_sums_find returns the entry of a key, which must be there.
+ */
+static DcKeySum *
+key_sums_find(DcKeySum *sorted, int nsorted, Datum key)
+{
+	DcKeySum	probe;
+	DcKeySum   *found;
+
+	key_from_text(key, &probe.key);
+	found = bsearch(&probe, sorted, nsorted, sizeof(DcKeySum), key_sum_compare);
+	if (found == NULL)
+		elog(ERROR, "unexpected counter key");
+	return found;
+}
+
+static int
+key_sum_compare(const void *a, const void *b)
+{
+	return key_compare(&((const DcKeySum *) a)->key,
+					   &((const DcKeySum *) b)->key);
+}

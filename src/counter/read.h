@@ -1,0 +1,27 @@
+/*
+ * read.h
+ *		Reading counter values (see read.c).
+ */
+#ifndef DC_READ_H
+#define DC_READ_H
+
+#include "base/catalog.h"
+#include "base/key.h"
+#include "common/int128.h"
+
+/* Sums over the rows of a key; they may exceed bigint until checked. */
+typedef struct DcSums
+{
+	INT128		inc;
+	INT128		dec;
+	INT128		net;			/* inc - dec */
+} DcSums;
+
+extern void sums_init(DcSums *sums);
+extern void sums_add(DcSums *sums, int64 inc, int64 dec);
+extern int64 sums_to_bigint(INT128 sum, const char *what);
+
+extern int64 counter_value(DcCounter *counter, const DcKey *key);
+extern Datum *counter_keys_arg(FunctionCallInfo fcinfo, int argno, int *count);
+
+#endif							/* DC_READ_H */

@@ -1,0 +1,188 @@
+/*
+ * set.c
+ *		dc_set(), dc_reset(), dc_delete(): making a key exactly something.
+ *
+ * Unlike an increment these act at once, lock rows and may wait:
+ *
+ *	1. The transaction's own pending deltas are written.
+ *	2. A lock on the key (an advisory lock of a class of our own, held to the end
+ *	   of the transaction) serializes these functions with each other, also for a
+ *	   key that has no row yet.
+ *	3. The key's shard rows are deleted, returning what they held. This waits for
+ *	   transactions that are just committing an increment, and takes the rows
+ *	   away from compaction.
+ *	4. Only then is the row of totals locked and read: compaction moves amounts
+ *	   from shard rows to totals, so whatever it took before step 3 is found here
+ *	   (READ COMMITTED: each step has a snapshot of its own).
+ *	5. The sum is the old value. The new one is written to the row of totals, or,
+ *	   if there is none, to this transaction's own shard row. Only compaction
+ *	   inserts rows of totals, so nobody waits for anybody there.
+ *
+ * Increments that commit after step 3 use other shard rows and are added on top,
+ * so no amount is lost between the value returned and the value left. Under
+ * REPEATABLE READ and SERIALIZABLE a row that has changed since the snapshot is
+ * a serialization failure (40001), as with any UPDATE.
+ *
+ * Compaction never waits for these locks (it skips what is locked), and
+ * increments wait only when a key has max_shards rows, all of them locked.
+ */
+#include "postgres.h"
+
+#include "base/key.h"
+#include "common/hashfn.h"
+#include "common/int.h"
+#include "counter/access.h"
+#include "counter/apply.h"
+#include "counter/read.h"
+#include "counter/sqlpath.h"
+#include "miscadmin.h"
+#include "storage/lock.h"
+#include "utils/timestamp.h"
+
+DC_KEYED_FUNCTION(dc_set);
+DC_KEYED_FUNCTION(dc_reset);
+DC_KEYED_FUNCTION(dc_delete);
+
+/* Classes 1 and 2 of advisory locks belong to the SQL functions. */
+#define KEY_LOCK_CLASS	77
+
+static DcCounter *set_open(FunctionCallInfo fcinfo, const char *function);
+static int64 set_value(DcCounter *counter, const DcKey *key, int64 value);
+static void key_lock(DcCounter *counter, const DcKey *key);
+static void take_rows(DcSqlSession *session, DcStatement statement,
+					  Datum *values, DcSums *sums);
+
+/*
+ * dc_set(counter regclass, key text|bigint|uuid, value bigint) -> bigint, the
+ * old value. Needs SELECT, INSERT and UPDATE.
+ */
+static Datum
+dc_set_impl(FunctionCallInfo fcinfo, const DcKey *key)
+{
+	DcCounter  *counter = set_open(fcinfo, "dc_set()");
+
+	PG_RETURN_INT64(set_value(counter, key, amount_arg(fcinfo, 2, "value")));
+}
+
+/*
+ * dc_reset(counter regclass, key text|bigint|uuid) -> bigint: dc_set() to 0
+ */
+static Datum
+dc_reset_impl(FunctionCallInfo fcinfo, const DcKey *key)
+{
+	PG_RETURN_INT64(set_value(set_open(fcinfo, "dc_reset()"), key, 0));
+}
+
+/*
+ * dc_delete(counter regclass, key text|bigint|uuid) -> bigint: removes the key
+ * and returns its last value. Needs SELECT and DELETE.
+ */
+static Datum
+dc_delete_impl(FunctionCallInfo fcinfo, const DcKey *key)
+{
+	DcCounter  *counter = counter_open_to_delete(fcinfo, "dc_delete()");
+	DcSqlSession session;
+	DcSums		sums;
+	Datum		values[1];
+
+	if (counter->foreign)
+		apply_foreign_ready(counter);
+	apply_early();
+	key_lock(counter, key);
+	sums_init(&sums);
+	values[0] = key_text_datum(key);
+	sql_begin(&session, counter);
+	take_rows(&session, DC_SQL_DELETE_SHARDS, values, &sums);
+	take_rows(&session, DC_SQL_DELETE_TOTAL, values, &sums);
+	sql_end(&session);
+	PG_RETURN_INT64(sums_to_bigint(sums.net, "value"));
+}
+
+static DcCounter *
+set_open(FunctionCallInfo fcinfo, const char *function)
+{
+	counter_open_to_write(fcinfo, function);
+	return counter_open_to_read(fcinfo, function);
+}
+
+/*
+ * set_value makes a key's value exactly `value` and returns the old one. inc
+ * and dec only grow: the difference goes to one of them.
+ */
+static int64
+set_value(DcCounter *counter, const DcKey *key, int64 value)
+{
+	DcSqlSession session;
+	DcSums		sums;
+	Datum		values[4];
+	bool		has_total;
+	int64		old;
+	int64		inc;
+	int64		dec;
+	int64		diff;
+
+	if (counter->foreign)
+		apply_foreign_ready(counter);
+	apply_early();
+	key_lock(counter, key);
+
+	sums_init(&sums);
+	values[0] = key_text_datum(key);
+	sql_begin(&session, counter);
+	take_rows(&session, DC_SQL_DELETE_SHARDS, values, &sums);
+	take_rows(&session, DC_SQL_LOCK_TOTAL, values, &sums);
+	has_total = SPI_processed > 0;
+
+	old = sums_to_bigint(sums.net, "value");
+	inc = sums_to_bigint(sums.inc, "sum of increments");
+	dec = sums_to_bigint(sums.dec, "sum of decrements");
+	if (pg_sub_s64_overflow(value, old, &diff) || diff == PG_INT64_MIN ||
+		(diff > 0 && pg_add_s64_overflow(inc, diff, &inc)) ||
+		(diff < 0 && pg_add_s64_overflow(dec, -diff, &dec)))
+		ereport(ERROR,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg("bigint out of range"),
+				 errdetail("The sum of increments or of decrements of the counter key would be too large."),
+				 errhint("dc_delete() starts the key anew.")));
+
+	if (has_total)
+	{
+		values[1] = Int64GetDatum(inc);
+		values[2] = Int64GetDatum(dec);
+		values[3] = TimestampTzGetDatum(GetCurrentTimestamp());
+		sql_run(&session, DC_SQL_UPDATE_TOTAL, values);
+	}
+	sql_end(&session);
+	if (!has_total)
+		apply_blind(counter, key, inc, dec);
+	return old;
+}
+
+/*
+ * key_lock serializes setters of one key, to the end of the transaction. Two
+ * keys of one hash share a lock, which costs a wait.
+ */
+static void
+key_lock(DcCounter *counter, const DcKey *key)
+{
+	LOCKTAG		tag;
+
+	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, counter->relid,
+						 hash_bytes((const unsigned char *) key->data, key->len),
+						 KEY_LOCK_CLASS);
+	(void) LockAcquire(&tag, ExclusiveLock, false, false);
+}
+
+/*
+ * take_rows runs a statement that returns inc and dec of the rows it locks or
+ * deletes, and adds them up.
+ */
+static void
+take_rows(DcSqlSession *session, DcStatement statement, Datum *values,
+		  DcSums *sums)
+{
+	uint64		rows = sql_run(session, statement, values);
+
+	for (uint64 i = 0; i < rows; i++)
+		sums_add(sums, sql_bigint(i, 1), sql_bigint(i, 2));
+}

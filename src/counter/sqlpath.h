@@ -1,0 +1,56 @@
+/*
+ * sqlpath.h
+ *		The counter tables' SQL statements, and running them (see sqlpath.c).
+ */
+#ifndef DC_SQLPATH_H
+#define DC_SQLPATH_H
+
+#include "base/catalog.h"
+#include "base/runas.h"
+#include "executor/spi.h"
+
+/*
+ * The statements that are kept prepared for each counter table. Their text, and
+ * what their parameters mean, stands in sqlpath.c in this order.
+ */
+typedef enum DcStatement
+{
+	DC_SQL_UPDATE_FREE,
+	DC_SQL_UPDATE_WAIT,
+	DC_SQL_INSERT_IF_ROOM,
+	DC_SQL_INSERT_BATCH,
+	DC_SQL_UPDATE_OWN,
+	DC_SQL_INSERT_OWN,
+	DC_SQL_READ_KEY,
+	DC_SQL_READ_KEYS,
+	DC_SQL_READ_ALL,
+	DC_SQL_LOCK_TOTAL,
+	DC_SQL_UPDATE_TOTAL,
+	DC_SQL_DELETE_TOTAL,
+	DC_SQL_DELETE_SHARDS,
+	DC_SQL_COMPACT_SHARDS,
+	DC_SQL_COMPACT_LOCK,
+	DC_SQL_COMPACT_EXISTING,
+	DC_SQL_COMPACT_UPDATE,
+	DC_SQL_COMPACT_INSERT,
+	DC_SQL_COMPACT_DELETE,
+	DC_SQL_COMPACT_ZERO,
+	DC_NUM_STATEMENTS
+} DcStatement;
+
+/* A session of statements on one counter table, as its owner. */
+typedef struct DcSqlSession
+{
+	DcCounter  *counter;
+	DcRunAs		runas;
+} DcSqlSession;
+
+extern void sql_begin(DcSqlSession *session, DcCounter *counter);
+extern void sql_end(DcSqlSession *session);
+extern uint64 sql_run(DcSqlSession *session, DcStatement statement,
+					  Datum *values);
+extern int64 sql_bigint(uint64 row, int column);
+extern uint64 sql_read(DcSqlSession *session, DcStatement statement,
+					   Datum *values);
+
+#endif							/* DC_SQLPATH_H */

@@ -1,0 +1,357 @@
+/*
+ * table.c
+ *		Creating, adopting, altering and dropping counter tables.
+ *
+ * A counter table is two ordinary tables of the caller's, made with plain DDL
+ * in the caller's name, and a row in the catalog that ties them together. What
+ * the catalog row stands for can be found again from the tables alone: the
+ * shard table is named after the table of totals (dc_adopt).
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "base/catalog.h"
+#include "base/compat.h"
+#include "base/runas.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_collation.h"
+#include "catalog/pg_index.h"
+#include "catalog/pg_type.h"
+#include "counter/access.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+#include "utils/varlena.h"
+
+PG_FUNCTION_INFO_V1(dc_create);
+PG_FUNCTION_INFO_V1(dc_alter);
+PG_FUNCTION_INFO_V1(dc_drop);
+PG_FUNCTION_INFO_V1(dc_adopt);
+
+#define MAX_PARTITIONS	256
+
+/*
+ * Totals change in place, so leave them some room. Shard rows change all the
+ * time and in few places: with much room every update is HOT, and vacuum comes
+ * early. Truncating the table's end would need an exclusive lock.
+ */
+#define TOTALS_OPTIONS	"fillfactor=80"
+#define SHARDS_OPTIONS \
+	"fillfactor=25, autovacuum_vacuum_scale_factor=0.01," \
+	" autovacuum_vacuum_threshold=500, vacuum_truncate=off"
+
+#define TOTALS_COLUMNS \
+	"key pg_catalog.text COLLATE pg_catalog.\"C\" NOT NULL," \
+	" inc pg_catalog.int8 NOT NULL DEFAULT 0," \
+	" dec pg_catalog.int8 NOT NULL DEFAULT 0," \
+	" value pg_catalog.int8 GENERATED ALWAYS AS (inc OPERATOR(pg_catalog.-) dec) STORED," \
+	" updated_at pg_catalog.timestamptz NOT NULL DEFAULT pg_catalog.now()," \
+	" PRIMARY KEY (key)"
+#define SHARDS_COLUMNS \
+	"key pg_catalog.text COLLATE pg_catalog.\"C\" NOT NULL," \
+	" shard pg_catalog.int4 NOT NULL," \
+	" inc pg_catalog.int8 NOT NULL DEFAULT 0," \
+	" dec pg_catalog.int8 NOT NULL DEFAULT 0," \
+	" updated_at pg_catalog.timestamptz NOT NULL DEFAULT pg_catalog.now()," \
+	" PRIMARY KEY (key, shard)"
+
+/* A column that a counter table must have. */
+typedef struct DcColumn
+{
+	const char *name;
+	Oid			type;
+	bool		unique;			/* part of the unique key */
+} DcColumn;
+
+static const DcColumn totals_columns[] = {
+	{"key", TEXTOID, true},
+	{"inc", INT8OID, false},
+	{"dec", INT8OID, false},
+	{"updated_at", TIMESTAMPTZOID, false},
+};
+
+static const DcColumn shards_columns[] = {
+	{"key", TEXTOID, true},
+	{"shard", INT4OID, true},
+	{"inc", INT8OID, false},
+	{"dec", INT8OID, false},
+	{"updated_at", TIMESTAMPTZOID, false},
+};
+
+static void create_table(const char *schema, const char *name,
+						 const char *columns, const char *options,
+						 int partitions);
+static int	max_shards_arg(FunctionCallInfo fcinfo, int argno);
+static void check_table(Oid relid, const DcColumn *columns, int ncolumns);
+static bool has_unique_index(Relation rel, const DcColumn *columns,
+							 int ncolumns);
+
+/*
+ * dc_create(counter text, shard_by text, max_shards int, partitions int)
+ * -> regclass, the new table of totals
+ *
+ * Errors: 42P07 when a table of that name exists, 42622 when the name leaves no
+ * room for the names of the other tables, 22023 for settings out of range.
+ */
+Datum
+dc_create(PG_FUNCTION_ARGS)
+{
+	DcCounterRow row;
+	RangeVar   *name;
+	char	   *schema;
+	char	   *shards;
+	char	   *longest;
+	Oid			schema_oid;
+	int			partitions = PG_ARGISNULL(3) ? 0 : PG_GETARG_INT32(3);
+
+	if (PG_ARGISNULL(0) || PG_ARGISNULL(1))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("%s must not be null",
+						PG_ARGISNULL(0) ? "counter" : "shard_by")));
+	row.shard_by = shard_by_from_text(text_to_cstring(PG_GETARG_TEXT_PP(1)));
+	row.max_shards = max_shards_arg(fcinfo, 2);
+	if (!PG_ARGISNULL(3) && (partitions < 1 || partitions > MAX_PARTITIONS))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("partitions must be between 1 and %d", MAX_PARTITIONS)));
+	prevent_write("dc_create()");
+
+	name = makeRangeVarFromNameList(textToQualifiedNameList(PG_GETARG_TEXT_PP(0)));
+	schema_oid = RangeVarGetCreationNamespace(name);
+	if (isAnyTempNamespace(schema_oid))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("counter tables cannot be temporary")));
+	schema = get_namespace_name(schema_oid);
+	shards = psprintf("%s%s", name->relname, DC_SHARD_SUFFIX);
+	longest = partitions > 0 ? psprintf("%s_p%d", shards, partitions - 1) : shards;
+	if (strlen(longest) >= NAMEDATALEN)
+		ereport(ERROR,
+				(errcode(ERRCODE_NAME_TOO_LONG),
+				 errmsg("counter name \"%s\" is too long", name->relname),
+				 errdetail("The name \"%s\" would have %d bytes; the limit is %d.",
+						   longest, (int) strlen(longest), NAMEDATALEN - 1)));
+
+	create_table(schema, name->relname, TOTALS_COLUMNS, TOTALS_OPTIONS, partitions);
+	create_table(schema, shards, SHARDS_COLUMNS, SHARDS_OPTIONS, partitions);
+	row.counter = get_relname_relid(name->relname, schema_oid);
+	row.shards = get_relname_relid(shards, schema_oid);
+	catalog_insert(&row);
+	PG_RETURN_OID(row.counter);
+}
+
+/*
+ * dc_alter(counter regclass, shard_by text, max_shards int) -> void. NULL keeps
+ * a setting. Other sessions see the change in their next transaction.
+ */
+Datum
+dc_alter(PG_FUNCTION_ARGS)
+{
+	DcCounter  *counter = counter_open_as_owner(fcinfo, "dc_alter()");
+	DcCounterRow row = counter->row;
+
+	if (!PG_ARGISNULL(1))
+		row.shard_by = shard_by_from_text(text_to_cstring(PG_GETARG_TEXT_PP(1)));
+	if (!PG_ARGISNULL(2))
+		row.max_shards = max_shards_arg(fcinfo, 2);
+	catalog_update(&row);
+	PG_RETURN_VOID();
+}
+
+/*
+ * dc_drop(counter regclass) -> void: DROP TABLE of both tables. The event
+ * trigger removes the settings, as it does for a plain DROP TABLE.
+ */
+Datum
+dc_drop(PG_FUNCTION_ARGS)
+{
+	DcCounter  *counter = counter_open_as_owner(fcinfo, "dc_drop()");
+	Oid			relid = counter->relid;
+	Oid			shards = counter->row.shards;
+
+	run_ddl(psprintf("DROP TABLE %s, %s",
+					 relation_sql_name(relid), relation_sql_name(shards)));
+	catalog_delete(relid);		/* event triggers can be disabled */
+	PG_RETURN_VOID();
+}
+
+/*
+ * dc_adopt(counter regclass) -> void: registers a counter table that exists but
+ * is not in the catalog, as after restoring one schema or re-creating the
+ * extension. The shard table is the one of the same schema that is named after
+ * it. Settings start at their defaults. Errors: 42809 when the tables do not
+ * have the layout of a counter table, 42710 when it is registered already.
+ */
+Datum
+dc_adopt(PG_FUNCTION_ARGS)
+{
+	DcCounterRow row;
+	DcCounterRow other;
+	char	   *shards;
+
+	row.counter = counter_arg(fcinfo);
+	row.shard_by = DC_SHARD_BY_RANDOM;
+	row.max_shards = DC_MAX_SHARDS_DEFAULT;
+	prevent_write("dc_adopt()");
+
+	LockRelationOid(row.counter, ShareUpdateExclusiveLock);
+	if (get_rel_name(row.counter) == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation with OID %u does not exist", row.counter)));
+	shards = psprintf("%s%s", get_rel_name(row.counter), DC_SHARD_SUFFIX);
+	row.shards = get_relname_relid(shards, get_rel_namespace(row.counter));
+	if (!OidIsValid(row.shards))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("cannot adopt \"%s\" as a counter table",
+						get_rel_name(row.counter)),
+				 errdetail("There is no shard table \"%s\" in the same schema.",
+						   shards)));
+	LockRelationOid(row.shards, ShareUpdateExclusiveLock);
+	if (catalog_read(row.counter, &other) ||
+		catalog_read_by_shards(row.shards, &other))
+		ereport(ERROR,
+				(errcode(ERRCODE_DUPLICATE_OBJECT),
+				 errmsg("\"%s\" is a counter table already",
+						get_rel_name(row.counter))));
+	check_table(row.counter, totals_columns, lengthof(totals_columns));
+	check_table(row.shards, shards_columns, lengthof(shards_columns));
+	catalog_insert(&row);
+	PG_RETURN_VOID();
+}
+
+/*
+ * create_table makes a table, hash-partitioned by key if partitions > 0.
+ */
+static void
+create_table(const char *schema, const char *name, const char *columns,
+			 const char *options, int partitions)
+{
+	char	   *table = quote_qualified_identifier(schema, name);
+
+	if (partitions == 0)
+	{
+		run_ddl(psprintf("CREATE TABLE %s (%s) WITH (%s)",
+							 table, columns, options));
+		return;
+	}
+	run_ddl(psprintf("CREATE TABLE %s (%s) PARTITION BY HASH (key)",
+						 table, columns));
+	for (int i = 0; i < partitions; i++)
+		run_ddl(psprintf("CREATE TABLE %s PARTITION OF %s"
+							 " FOR VALUES WITH (MODULUS %d, REMAINDER %d)"
+							 " WITH (%s)",
+							 quote_qualified_identifier(schema,
+														psprintf("%s_p%d", name, i)),
+							 table, partitions, i, options));
+}
+
+static int
+max_shards_arg(FunctionCallInfo fcinfo, int argno)
+{
+	int			max_shards;
+
+	if (PG_ARGISNULL(argno))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("max_shards must not be null")));
+	max_shards = PG_GETARG_INT32(argno);
+	if (max_shards < 1 || max_shards > DC_MAX_SHARDS_LIMIT)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("max_shards must be between 1 and %d",
+						DC_MAX_SHARDS_LIMIT)));
+	return max_shards;
+}
+
+/*
+ * check_table checks that a relation can serve as one of a counter's tables:
+ * its kind, its owner, its columns, and a unique index on the key (which a
+ * foreign table, or a table with foreign partitions, cannot have).
+ */
+static void
+check_table(Oid relid, const DcColumn *columns, int ncolumns)
+{
+	Relation	rel = table_open(relid, NoLock);
+	const char *name = RelationGetRelationName(rel);
+	char		kind = rel->rd_rel->relkind;
+
+	if (!compat_owns_relation(relid, GetUserId()))
+		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, name);
+	if ((kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE &&
+		 kind != RELKIND_FOREIGN_TABLE) ||
+		rel->rd_rel->relpersistence == RELPERSISTENCE_TEMP)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("cannot adopt \"%s\" as a counter table", name),
+				 errdetail("It is not a permanent table.")));
+
+	for (int i = 0; i < ncolumns; i++)
+	{
+		AttrNumber	attnum = get_attnum(relid, columns[i].name);
+		Form_pg_attribute att = attnum > 0 ?
+			TupleDescAttr(RelationGetDescr(rel), attnum - 1) : NULL;
+
+		if (att == NULL || att->atttypid != columns[i].type ||
+			att->attgenerated != '\0' ||
+			(att->atttypid == TEXTOID && att->attcollation != C_COLLATION_OID))
+			ereport(ERROR,
+					(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+					 errmsg("cannot adopt \"%s\" as a counter table", name),
+					 errdetail("It needs a column \"%s\" of type %s%s.",
+							   columns[i].name,
+							   format_type_be(columns[i].type),
+							   columns[i].type == TEXTOID ? " with collation \"C\"" : "")));
+	}
+	if (!has_unique_index(rel, columns, ncolumns) && !relation_has_foreign_part(relid))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("cannot adopt \"%s\" as a counter table", name),
+				 errdetail("It needs a primary key on (%s).",
+						   columns[1].unique ? "key, shard" : "key")));
+	table_close(rel, NoLock);
+}
+
+/*
+ * has_unique_index looks for a plain unique index on just the key columns, in
+ * their order.
+ */
+static bool
+has_unique_index(Relation rel, const DcColumn *columns, int ncolumns)
+{
+	List	   *indexes = RelationGetIndexList(rel);
+	ListCell   *lc;
+	int			nkeys = 0;
+	bool		found = false;
+
+	while (nkeys < ncolumns && columns[nkeys].unique)
+		nkeys++;
+	foreach(lc, indexes)
+	{
+		HeapTuple	tuple = SearchSysCache1(INDEXRELID,
+											ObjectIdGetDatum(lfirst_oid(lc)));
+		Form_pg_index index;
+		bool		match;
+
+		if (!HeapTupleIsValid(tuple))
+			continue;
+		index = (Form_pg_index) GETSTRUCT(tuple);
+		match = index->indisunique && index->indisvalid &&
+			index->indimmediate && index->indnkeyatts == nkeys &&
+			heap_attisnull(tuple, Anum_pg_index_indpred, NULL);
+		for (int i = 0; match && i < nkeys; i++)
+			match = (index->indkey.values[i] ==
+					 get_attnum(RelationGetRelid(rel), columns[i].name));
+		found |= match;
+		ReleaseSysCache(tuple);
+	}
+	list_free(indexes);
+	return found;
+}

@@ -1,0 +1,181 @@
+/*
+ * write.c
+ *		dc_incr() and its relatives.
+ *
+ * None of them touches a row: they add to the transaction's pending deltas
+ * (pending.c), which are written when it commits (apply.c).
+ */
+#include "postgres.h"
+
+#include "base/key.h"
+#include "catalog/pg_type.h"
+#include "common/hashfn.h"
+#include "common/int.h"
+#include "counter/access.h"
+#include "counter/apply.h"
+#include "counter/pending.h"
+#include "counter/read.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+
+DC_KEYED_FUNCTION(dc_incr);
+DC_KEYED_FUNCTION(dc_decr);
+DC_KEYED_FUNCTION(dc_incr_hashed);
+DC_KEYED_FUNCTION(dc_incr_returning);
+
+PG_FUNCTION_INFO_V1(dc_incr_many);
+PG_FUNCTION_INFO_V1(dc_apply);
+
+/*
+ * counter_add adds a delta to the pending ones; a negative delta is an amount
+ * of decrement. Errors: 22003 when an amount leaves bigint.
+ */
+static void
+counter_add(DcCounter *counter, const DcKey *key, uint64 hint, int64 delta,
+			bool subtract)
+{
+	int64		amount = delta;
+	bool		negative = (delta < 0);
+
+	if (negative && pg_sub_s64_overflow(0, delta, &amount))
+		ereport(ERROR,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg("bigint out of range"),
+				 errdetail("The amount of a delta must fit into bigint.")));
+	if (counter->foreign)
+		apply_foreign_ready(counter);
+	if (pending_memory_is_full(key))
+		apply_early();
+	if (negative != subtract)
+		pending_add(counter->relid, key, hint, 0, amount);
+	else
+		pending_add(counter->relid, key, hint, amount, 0);
+}
+
+/*
+ * dc_incr(counter regclass, key text|bigint|uuid, delta bigint) -> void
+ */
+static Datum
+dc_incr_impl(FunctionCallInfo fcinfo, const DcKey *key)
+{
+	DcCounter  *counter = counter_open_to_write(fcinfo, "dc_incr()");
+
+	counter_add(counter, key, DC_NO_HINT, amount_arg(fcinfo, 2, "delta"), false);
+	PG_RETURN_VOID();
+}
+
+/*
+ * dc_decr(counter regclass, key text|bigint|uuid, delta bigint) -> void
+ */
+static Datum
+dc_decr_impl(FunctionCallInfo fcinfo, const DcKey *key)
+{
+	DcCounter  *counter = counter_open_to_write(fcinfo, "dc_decr()");
+
+	counter_add(counter, key, DC_NO_HINT, amount_arg(fcinfo, 2, "delta"), true);
+	PG_RETURN_VOID();
+}
+
+/*
+ * dc_incr_hashed(counter regclass, key text|bigint|uuid, by text, delta bigint)
+ * -> void. Equal values of `by` prefer the same shard row of the key.
+ */
+static Datum
+dc_incr_hashed_impl(FunctionCallInfo fcinfo, const DcKey *key)
+{
+	DcCounter  *counter = counter_open_to_write(fcinfo, "dc_incr_hashed()");
+	text	   *by;
+	uint64		hint;
+
+	if (PG_ARGISNULL(2))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("by must not be null")));
+	by = PG_GETARG_TEXT_PP(2);
+	hint = hash_bytes_extended((const unsigned char *) VARDATA_ANY(by),
+							   VARSIZE_ANY_EXHDR(by), 0);
+	if (hint == DC_NO_HINT)
+		hint = 1;
+	counter_add(counter, key, hint, amount_arg(fcinfo, 3, "delta"), false);
+	PG_FREE_IF_COPY(by, 2);
+	PG_RETURN_VOID();
+}
+
+/*
+ * dc_incr_returning(counter regclass, key text|bigint|uuid, delta bigint)
+ * -> bigint, the value that this transaction now sees. Needs SELECT as well.
+ */
+static Datum
+dc_incr_returning_impl(FunctionCallInfo fcinfo, const DcKey *key)
+{
+	DcCounter  *counter = counter_open_to_write(fcinfo, "dc_incr_returning()");
+
+	counter_add(counter, key, DC_NO_HINT, amount_arg(fcinfo, 2, "delta"), false);
+	counter = counter_open_to_read(fcinfo, "dc_incr_returning()");
+	PG_RETURN_INT64(counter_value(counter, key));
+}
+
+/*
+ * dc_incr_many(counter regclass, keys text[], deltas bigint[]) -> void
+ *
+ * NULL for deltas means 1 each. Errors: 2202E when the lengths differ.
+ */
+Datum
+dc_incr_many(PG_FUNCTION_ARGS)
+{
+	DcCounter  *counter;
+	Datum	   *keys;
+	Datum	   *deltas = NULL;
+	int			nkeys;
+	int			ndeltas;
+
+	counter_arg(fcinfo);
+	keys = counter_keys_arg(fcinfo, 1, &nkeys);
+	if (!PG_ARGISNULL(2))
+	{
+		bool	   *nulls;
+
+		deconstruct_array(PG_GETARG_ARRAYTYPE_P(2), INT8OID, 8,
+						  FLOAT8PASSBYVAL, TYPALIGN_DOUBLE,
+						  &deltas, &nulls, &ndeltas);
+		for (int i = 0; i < ndeltas; i++)
+		{
+			if (nulls[i])
+				ereport(ERROR,
+						(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+						 errmsg("delta must not be null")));
+		}
+		if (ndeltas != nkeys)
+			ereport(ERROR,
+					(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
+					 errmsg("keys and deltas must have the same length"),
+					 errdetail("There are %d keys and %d deltas.",
+							   nkeys, ndeltas)));
+	}
+
+	counter = counter_open_to_write(fcinfo, "dc_incr_many()");
+	for (int i = 0; i < nkeys; i++)
+	{
+		DcKey		key;
+
+		CHECK_FOR_INTERRUPTS();
+		key_from_text(keys[i], &key);
+		counter_add(counter, &key, DC_NO_HINT,
+					deltas ? DatumGetInt64(deltas[i]) : 1, false);
+	}
+	PG_RETURN_VOID();
+}
+
+/*
+ * dc_apply() -> void: writes this transaction's pending deltas now, so that
+ * plain SQL on the tables sees them.
+ */
+Datum
+dc_apply(PG_FUNCTION_ARGS)
+{
+	prevent_write("dc_apply()");
+	apply_early();
+	PG_RETURN_VOID();
+}

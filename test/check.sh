@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# make check: builds, installs, and runs every test on a throwaway cluster.
+# The last line on standard output is "N passed, N failed".
+#   CHECK_ONLY='regress iso'  runs these stages only (see check_stages.sh)
+#   KEEP=1                    keeps the work folder
+#   PG_CONFIG=...             the PostgreSQL to test with
+set -euo pipefail
+cd "$(dirname "$0")/.."
+# shellcheck source=test/lib.sh
+source test/lib.sh
+
+prepare() {
+    bash test/deps.sh build test || return 1
+    # Not from an "if": errexit would be off in the function.
+    bash -euo pipefail -c 'source test/lib.sh; build_and_install' || return 1
+}
+
+if ! prepare; then
+    echo 'check: could not build and install'
+    echo '0 passed, 1 failed'
+    exit 1
+fi
+use_postgres
+make_work
+in_work_folder test/check_stages.sh || true
+
+# Outputs and logs for the developer: results/*.out is what to compare with,
+# or to copy to, expected/.
+rm -rf results
+cp -R "$DC_WORK/out" results
+if [[ $(id -u) -eq 0 ]]; then
+    chown -R "$(stat -c %u:%g .)" results
+fi
+
+# No totals means that the stages did not come to their end.
+read -r passed failed < <(cat "$DC_WORK/out/totals" 2>/dev/null || echo 0 1)
+echo "$passed passed, $failed failed"
+[[ $failed -eq 0 ]]

@@ -1,0 +1,152 @@
+#!/usr/bin/env bash
+# The stages of make check. check.sh starts it, in a copy of the tree and as an
+# unprivileged user. Each stage counts single tests, and one that finds test
+# files but runs no test fails.
+set -euo pipefail
+# shellcheck source=test/lib.sh
+source test/lib.sh
+[[ ${DC_STAGE:-} == user ]] || die 'run test/check.sh'
+
+passed=0
+failed=0
+out=$DC_WORK/out
+shopt -s nullglob
+
+wanted() {
+    [[ -z ${CHECK_ONLY:-} || " $CHECK_ONLY " == *" $1 "* ]]
+}
+
+# count LOG: prints "passed failed" for TAP and for both output formats of
+# pg_regress ("test x ... ok 1 ms" up to 15, TAP from 16 on). Subtests are
+# indented and count with their parent; skipped tests count as neither.
+count() {
+    awk '
+        /^ok [0-9-]/ { if (!/# SKIP/) ok++; next }
+        /^not ok [0-9-]/ { if (!/# TO[D]O/) bad++; next }
+        /^(test)? +[a-z0-9_]+ +\.\.\. ok / { ok++; next }
+        /^(test)? +[a-z0-9_]+ +\.\.\. FAILED/ { bad++; next }
+        END { printf "%d %d\n", ok, bad }' "$@"
+}
+
+# tally STAGE FILES STATUS LOG...: adds up what the logs say. A command that
+# failed without a failed test (a crash, no plan) is one more failure.
+tally() {
+    local stage=$1 files=$2 status=$3 ok bad
+    shift 3
+    read -r ok bad < <(count "$@")
+    if [[ $bad -eq 0 && ($status -ne 0 || ($files -gt 0 && $ok -eq 0)) ]]; then
+        bad=1
+        [[ $ok -gt 0 || $status -ne 0 ]] || echo "   $stage: there are test files, but no test ran"
+        [[ $status -eq 0 ]] || echo "   $stage: ended with status $status"
+    fi
+    passed=$((passed + ok))
+    failed=$((failed + bad))
+    echo "== $stage: $ok ok, $bad not ok"
+}
+
+stage_lint() {
+    local status=0
+    bash test/lint.sh >"$out/lint.log" 2>&1 || status=$?
+    cat "$out/lint.log"
+    tally lint 1 "$status" "$out/lint.log"
+}
+
+# test/unit/Makefile: target check builds, runs, and prints TAP
+stage_unit() {
+    local status=0
+    [[ -e test/unit/Makefile ]] || return 0
+    make -s -C test/unit check PG_CONFIG="$PG_CONFIG" >"$out/unit.log" 2>&1 || status=$?
+    [[ $status -eq 0 ]] || cat "$out/unit.log"
+    tally unit 1 "$status" "$out/unit.log"
+}
+
+# installcheck STAGE FILES MAKE-VARIABLE...: one of the two halves of
+# make installcheck, so that the second runs when the first fails
+installcheck() {
+    local stage=$1 files=$2 status=0
+    shift 2
+    [[ $files -gt 0 ]] || return 0
+    rm -f regression.diffs
+    make -s installcheck PG_CONFIG="$PG_CONFIG" "$@" >"$out/$stage.log" 2>&1 || status=$?
+    cat "$out/$stage.log"
+    if [[ -s regression.diffs ]]; then
+        cp regression.diffs "$out/$stage.diffs"
+        head -n 400 regression.diffs
+    fi
+    cp results/*.out "$out/"
+    tally "$stage" "$files" "$status" "$out/$stage.log"
+}
+
+stage_regress() {
+    local files=(test/sql/*.sql)
+    installcheck regress "${#files[@]}" ISOLATION=
+}
+
+stage_iso() {
+    local files=(test/specs/*.spec)
+    installcheck iso "${#files[@]}" REGRESS=
+}
+
+stage_pgtap() {
+    local file name status=0 logs=()
+    for file in test/pgtap/*.sql; do
+        name=$(basename "$file" .sql)
+        logs+=("$out/pgtap_$name.log")
+        echo "   $name"
+        sql postgres "CREATE DATABASE pgtap_$name TEMPLATE template0;"
+        if ! {
+            sql "pgtap_$name" 'CREATE EXTENSION pgtap; CREATE EXTENSION dcounter;' &&
+                PATH=$BINDIR:$PATH pg_prove -v -d "pgtap_$name" "$file"
+        } >"$out/pgtap_$name.log" 2>&1; then
+            status=1
+            cat "$out/pgtap_$name.log"
+        fi
+        sql postgres "DROP DATABASE pgtap_$name;"
+    done
+    [[ ${#logs[@]} -gt 0 ]] || return 0
+    tally pgtap "${#logs[@]}" "$status" "${logs[@]}"
+}
+
+# The environment is that of prove_installcheck in PGXS: 15 reads TESTDIR,
+# later releases TESTDATADIR and TESTLOGDIR. One prove a file keeps the logs
+# apart while two run at once.
+stage_tap() {
+    local files=(test/t/*.pl) pgxs status=0
+    [[ ${#files[@]} -gt 0 ]] || return 0
+    pgxs=$(dirname "$("$PG_CONFIG" --pgxs)")/..
+    mkdir -p tmp_check/log
+    # shellcheck disable=SC2016 # expanded by the inner shell
+    printf '%s\0' "${files[@]}" | env -u PGHOST -u PGPORT -u PGUSER -u PGDATABASE \
+        TESTDIR="$PWD" TESTDATADIR="$PWD/tmp_check" TESTLOGDIR="$PWD/tmp_check/log" \
+        PATH="$BINDIR:$PWD:$PATH" PERL5LIB="$pgxs/test/perl:$PWD/test/perl${PERL5LIB:+:$PERL5LIB}" \
+        PG_REGRESS="$pgxs/test/regress/pg_regress" PGPORT=65432 OUT="$out" \
+        xargs -0 -n 1 -P 2 bash -c '
+            name=$(basename "$1" .pl)
+            if prove -v "$1" >"$OUT/tap_$name.log" 2>&1; then
+                echo "   $name"
+            else
+                echo "   $name: failed"
+                cat "$OUT/tap_$name.log"
+                exit 1
+            fi' run || status=$?
+    [[ $status -eq 0 ]] || cp -R tmp_check/log "$out/tap_server_logs"
+    tally tap "${#files[@]}" "$status" "$out"/tap_*.log
+}
+
+use_postgres
+for stage in lint unit; do
+    if wanted "$stage"; then "stage_$stage"; fi
+done
+
+# No preload here: what needs it starts servers of its own, in TAP.
+if wanted regress || wanted iso || wanted pgtap; then
+    start_cluster check 'fsync = off' 'max_prepared_transactions = 20'
+    for stage in regress iso pgtap; do
+        if wanted "$stage"; then "stage_$stage"; fi
+    done
+    stop_cluster "$DC_DATA"
+    cp "$DC_LOG" "$out/server.log"
+fi
+if wanted tap; then stage_tap; fi
+
+echo "$passed $failed" >"$out/totals"

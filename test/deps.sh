@@ -1,0 +1,116 @@
+#!/usr/bin/env bash
+# Installs with apt-get what is missing for: build, test, bench (the arguments).
+# Does nothing, and asks nothing of the machine, when all is there.
+# PGVERSION=N picks the PostgreSQL major, else that of the pg_config found,
+# else the newest one apt knows.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+# shellcheck source=test/lib.sh
+source test/lib.sh
+
+sets=" ${*:-build} "
+missing=()
+unpackaged=()
+
+# need PACKAGE COMMAND...: remember PACKAGE unless COMMAND succeeds
+need() {
+    local package=$1
+    shift
+    "$@" >/dev/null 2>&1 || missing+=("$package")
+}
+
+# need_pg PACKAGE FILE: FILE must exist; a PostgreSQL that did not come from
+# a package cannot be completed with one
+need_pg() {
+    [[ -n $2 && -e $2 ]] && return
+    if [[ -n $config && $config != /usr/lib/postgresql/* && $config != /usr/bin/* ]]; then
+        unpackaged+=("$2")
+    else
+        missing+=("$1")
+    fi
+}
+
+newest_in_apt() {
+    apt-cache --names-only search '^postgresql-server-dev-[0-9]+$' 2>/dev/null |
+        sed -n 's/^postgresql-server-dev-\([0-9]*\) .*/\1/p' | sort -n | tail -n 1
+}
+
+as_root() {
+    if [[ $(id -u) -eq 0 ]]; then "$@"; else sudo "$@"; fi
+}
+
+apt() {
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o Dpkg::Options::=--force-confold "$@"
+}
+
+if [[ -n ${PGVERSION:-} && -z ${PG_CONFIG:-} ]]; then
+    PG_CONFIG=/usr/lib/postgresql/$PGVERSION/bin/pg_config
+    [[ -x $PG_CONFIG ]] || PG_CONFIG=
+fi
+config=
+if [[ -n ${PG_CONFIG:-} || -z ${PGVERSION:-} ]]; then
+    config=$(find_pg_config || true)
+fi
+[[ -n ${PG_CONFIG:-} && -z $config ]] && die "PG_CONFIG=$PG_CONFIG has no PGXS"
+
+major=${PGVERSION:-} bindir='' share=''
+if [[ -n $config ]]; then
+    major=$(pg_major "$config")
+    bindir=$("$config" --bindir)
+    share=$("$config" --sharedir)/extension
+fi
+
+updated=
+if [[ -z $major ]] && command -v apt-get >/dev/null; then
+    major=$(newest_in_apt)
+    if [[ -z $major ]]; then
+        echo 'deps: apt-get update'
+        apt update >/dev/null
+        updated=1
+        major=$(newest_in_apt)
+    fi
+fi
+major=${major:-15}
+
+if [[ $sets == *' build '* ]]; then
+    need gcc command -v gcc
+    need libc6-dev test -e /usr/include/stdio.h
+    need make command -v make
+    [[ -n $config ]] || missing+=("postgresql-server-dev-$major")
+    need_pg "postgresql-$major" "${bindir:+$bindir/postgres}"
+    need_pg postgresql-contrib "${share:+$share/pg_stat_statements.control}"
+fi
+if [[ $sets == *' test '* ]]; then
+    need perl command -v prove
+    need libipc-run-perl perl -MIPC::Run -e 1
+    need libtap-parser-sourcehandler-pgtap-perl command -v pg_prove
+    need_pg "postgresql-$major-pgtap" "${share:+$share/pgtap.control}"
+    need clang-format command -v clang-format
+fi
+if [[ $sets == *' bench '* ]]; then
+    need gnuplot-nox command -v gnuplot
+fi
+
+if [[ ${#unpackaged[@]} -gt 0 ]]; then
+    die "not in the PostgreSQL of $config, install by hand: ${unpackaged[*]}"
+fi
+[[ ${#missing[@]} -gt 0 ]] || exit 0
+
+echo "deps: missing: ${missing[*]}"
+command -v apt-get >/dev/null || die 'there is no apt-get here: install these by hand'
+if [[ $(id -u) -ne 0 ]]; then
+    command -v sudo >/dev/null || die 'neither root nor sudo: install these by hand'
+    # Without a terminal sudo must not wait for a password.
+    [[ -t 0 ]] || sudo -n true 2>/dev/null || die 'sudo asks for a password: install these by hand'
+fi
+
+# A freshly installed server would set up and start a cluster nobody asked for.
+conf=/etc/postgresql-common/createcluster.conf
+if [[ " ${missing[*]} " == *" postgresql-$major "* && ! -e $conf ]]; then
+    echo "deps: $conf: create_main_cluster = false"
+    as_root mkdir -p "$(dirname "$conf")"
+    echo 'create_main_cluster = false' | as_root tee "$conf" >/dev/null
+fi
+
+[[ -n $updated ]] || apt update >/dev/null
+apt install --no-install-recommends "${missing[@]}"

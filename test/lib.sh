@@ -1,0 +1,185 @@
+# shellcheck shell=bash
+# Functions shared by the scripts in test/ and bench/. Source it from the top
+# folder of the tree.
+#
+# A script has two halves. The first (root, or a developer with sudo) installs;
+# then in_work_folder runs the same script again on a copy of the tree, as a
+# user that may start a server: initdb refuses root, and a checkout of root's
+# need not be readable for anyone else. DC_STAGE=user marks the second half.
+
+export LC_ALL=C
+# A make above us is not the parent of the makes below.
+unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
+
+DC_WORK=${DC_WORK:-}
+DC_CLUSTERS=()
+
+die() {
+    echo "$(basename "$0"): $*" >&2
+    exit 1
+}
+
+has_pgxs() {
+    local pgxs
+    pgxs=$("$1" --pgxs 2>/dev/null) && [[ -e $pgxs ]]
+}
+
+pg_major() {
+    "$1" --version | sed 's/^PostgreSQL \([0-9]*\).*/\1/'
+}
+
+# Prints the pg_config to use: PG_CONFIG, the newest packaged one, that of PATH.
+find_pg_config() {
+    local config
+    if [[ -n ${PG_CONFIG:-} ]]; then
+        config=$(command -v "$PG_CONFIG") && has_pgxs "$config" && echo "$config"
+        return
+    fi
+    while read -r config; do
+        if has_pgxs "$config"; then
+            echo "$config"
+            return
+        fi
+    done < <(find /usr/lib/postgresql -path '*/bin/pg_config' 2>/dev/null | sort -rV)
+    config=$(command -v pg_config) && has_pgxs "$config" && echo "$config"
+}
+
+# Sets and exports PG_CONFIG and BINDIR.
+use_postgres() {
+    PG_CONFIG=$(find_pg_config) || die 'no pg_config with PGXS found; set PG_CONFIG or run "make deps"'
+    BINDIR=$("$PG_CONFIG" --bindir)
+    export PG_CONFIG BINDIR
+}
+
+# Builds the tree and installs it, with sudo where the folder asks for it.
+build_and_install() {
+    local sudo=()
+    use_postgres
+    make -j"$(nproc)" PG_CONFIG="$PG_CONFIG"
+    [[ -w $("$PG_CONFIG" --pkglibdir) && -w $("$PG_CONFIG" --sharedir)/extension ]] || sudo=(sudo)
+    "${sudo[@]}" make install PG_CONFIG="$PG_CONFIG" >/dev/null
+}
+
+# Runs at exit: stops the servers of this shell, then removes the work folder
+# if this shell made it. KEEP=1 keeps the folder.
+cleanup() {
+    local status=$? data
+    trap - EXIT INT TERM
+    for data in "${DC_CLUSTERS[@]}"; do
+        stop_cluster "$data" immediate || true
+    done
+    if [[ -n $DC_WORK && ${DC_STAGE:-} != user ]]; then
+        if [[ -n ${KEEP:-} ]]; then
+            echo "kept: $DC_WORK" >&2
+        else
+            rm -rf "$DC_WORK"
+        fi
+    fi
+    exit "$status"
+}
+
+# The account that runs servers: ours, unless we are root.
+server_user() {
+    local user
+    if [[ $(id -u) -ne 0 ]]; then
+        id -un
+        return
+    fi
+    for user in "${CHECK_USER:-postgres}" postgres nobody; do
+        if id "$user" >/dev/null 2>&1; then
+            echo "$user"
+            return
+        fi
+    done
+    die 'no account to run a server under; set CHECK_USER'
+}
+
+# as_server_user COMMAND...
+as_server_user() {
+    if [[ $(id -u) -eq 0 ]]; then
+        local user
+        user=$(server_user)
+        setpriv --reuid="$user" --regid="$(id -g "$user")" --init-groups -- "$@"
+    else
+        "$@"
+    fi
+}
+
+# make_work: creates DC_WORK, removed at exit. With "disk" it must not be in
+# memory, since a benchmark of commits on tmpfs measures nothing.
+make_work() {
+    local base=${TMPDIR:-/tmp}
+    if [[ ${1:-} == disk && -z ${TMPDIR:-} && $(stat -f -c %T "$base") == tmpfs ]]; then
+        base=/var/tmp
+    fi
+    trap cleanup EXIT
+    trap 'exit 130' INT
+    trap 'exit 143' TERM
+    DC_WORK=$(mktemp -d -p "$base")
+    mkdir -p "$DC_WORK/tree" "$DC_WORK/home" "$DC_WORK/out"
+}
+
+# in_work_folder SCRIPT ARGS...: runs SCRIPT in a copy of the tree below
+# DC_WORK as the server user. What it leaves in DC_WORK/out is for the caller.
+in_work_folder() {
+    tar -cf - --exclude=./.git --exclude=./results --exclude=./tmp_check \
+        --exclude='*.o' --exclude='*.bc' --exclude='*.so' . | tar -xf - -C "$DC_WORK/tree"
+    chmod 755 "$DC_WORK"
+    if [[ $(id -u) -eq 0 ]]; then
+        chown -R "$(server_user):" "$DC_WORK"
+        as_server_user test -w "$DC_WORK/out" ||
+            die "$(server_user) cannot reach $DC_WORK; set TMPDIR to a public folder"
+    fi
+    (
+        cd "$DC_WORK/tree" || exit
+        # The caller's settings must not decide what the tests connect to.
+        for variable in "${!PG@}"; do
+            [[ $variable == PG_CONFIG ]] || unset "$variable"
+        done
+        export HOME=$DC_WORK/home DC_STAGE=user DC_WORK
+        as_server_user bash "$@"
+    )
+}
+
+# start_cluster NAME [LINE...]: a new cluster below DC_WORK with LINEs added to
+# postgresql.conf. Sets DC_DATA, DC_LOG and the PG* variables. It listens on a
+# socket in its own folder only, so the port number cannot clash.
+start_cluster() {
+    local folder=$DC_WORK/$1 socket
+    shift
+    trap cleanup EXIT
+    trap 'exit 130' INT
+    trap 'exit 143' TERM
+    mkdir -p "$folder"
+    socket=$folder
+    # A socket path is limited to about 107 bytes.
+    [[ ${#socket} -lt 80 ]] || socket=$(mktemp -d -p /tmp)
+    DC_DATA=$folder/data
+    DC_LOG=$folder/server.log
+    if ! "$BINDIR/initdb" -D "$DC_DATA" -U postgres -A trust -E UTF8 --locale=C \
+        --no-sync >"$folder/initdb.log" 2>&1; then
+        cat "$folder/initdb.log" >&2
+        die 'initdb failed'
+    fi
+    printf '%s\n' "listen_addresses = ''" "unix_socket_directories = '$socket'" \
+        "port = 54321" "logging_collector = off" "$@" >>"$DC_DATA/postgresql.conf"
+    DC_CLUSTERS+=("$DC_DATA")
+    if ! "$BINDIR/pg_ctl" -D "$DC_DATA" -l "$DC_LOG" -w -t 120 start >/dev/null; then
+        cat "$DC_LOG" >&2
+        die 'the server did not start'
+    fi
+    export PGHOST=$socket PGPORT=54321 PGUSER=postgres PGDATABASE=postgres
+}
+
+# stop_cluster DATADIR [MODE]
+stop_cluster() {
+    [[ -e $1/postmaster.pid ]] || return 0
+    "$BINDIR/pg_ctl" -D "$1" -m "${2:-fast}" -w stop >/dev/null
+}
+
+# sql DATABASE STATEMENT [PSQL OPTION...]: unaligned rows only, first error fails
+sql() {
+    local database=$1 statement=$2
+    shift 2
+    "$BINDIR/psql" -X -q -A -t -v ON_ERROR_STOP=1 -d "$database" "$@" <<<"$statement"
+}

@@ -1,0 +1,145 @@
+#!/usr/bin/env bash
+# Style and consistency checks: prints "ok - name" or "not ok - name" for each,
+# with the findings above it. Arguments select checks by name.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+shopt -s nullglob globstar
+export LC_ALL=C
+
+sources=(src/**/*.[ch] test/unit/**/*.[ch])
+parts=(sql/parts/*.sql)
+scripts=(test/**/*.sh bench/**/*.sh .ci/run)
+status=0
+
+# check NAME TITLE: runs check_NAME, which prints what is wrong and nothing else;
+# a line that starts with "SKIP " says why it could not look
+check() {
+    local found
+    [[ ${#only[@]} -eq 0 || " ${only[*]} " == *" $1 "* ]] || return 0
+    found=$("check_$1" 2>&1 || true)
+    if [[ $found == SKIP\ * ]]; then
+        echo "ok - lint $1: $2 # $found"
+    elif [[ -z $found ]]; then
+        echo "ok - lint $1: $2"
+    else
+        sed 's/^/    /' <<<"$found"
+        echo "not ok - lint $1: $2"
+        status=1
+    fi
+}
+
+check_format() {
+    local major file
+    major=$(clang-format --version 2>/dev/null | sed -n 's/.*version \([0-9]*\).*/\1/p')
+    if [[ $major != 14 ]]; then
+        echo "SKIP the style is that of clang-format 14, here is ${major:-none}"
+        return
+    fi
+    for file in "${sources[@]}"; do
+        clang-format "$file" | diff -u --label "$file" --label "clang-format -i $file" "$file" -
+    done
+}
+
+check_shell() {
+    if ! command -v shellcheck >/dev/null; then
+        echo 'SKIP no shellcheck here'
+        return
+    fi
+    shellcheck -x -S warning "${scripts[@]}"
+}
+
+check_compat() {
+    grep -n PG_VERSION_NUM src/**/*.[ch] /dev/null | grep -v '^src/base/compat\.h:'
+}
+
+check_versions() {
+    local control entry version
+    control=$(sed -n "s/^default_version *= *'\(.*\)'.*/\1/p" dcounter.control)
+    while read -r version; do
+        [[ $version == "$control" ]] || echo "META.json says $version, dcounter.control $control"
+    done < <(sed -n '/"meta-spec"/,$d; s/.*"version": *"\([^"]*\)".*/\1/p' META.json)
+    grep -q "\"file\": \"sql/dcounter--$control.sql\"" META.json ||
+        echo "META.json does not name sql/dcounter--$control.sql"
+    entry=$(sed -n 's/^## \([^ ]*\).*/\1/p' CHANGELOG.md | head -n 1)
+    [[ $entry == "$control" ]] || echo "CHANGELOG.md begins with $entry, dcounter.control says $control"
+}
+
+# Overloads are told apart by their number only; pgTAP looks at the real ones.
+check_comments() {
+    local kind='(FUNCTION|PROCEDURE|AGGREGATE)'
+    diff <(sed -nE "s/^CREATE $kind ([^ (]+).*/\1 \2/p" "${parts[@]}" /dev/null | sort) \
+        <(sed -nE "s/^COMMENT ON $kind ([^ (]+).*/\1 \2/p" "${parts[@]}" /dev/null | sort) |
+        sed -n 's/^< /no COMMENT ON /p; s/^> /COMMENT without CREATE: /p'
+}
+
+# Either could take over an object that another user put there before.
+check_capture() {
+    local part
+    for part in "${parts[@]}"; do
+        sed 's/--.*//' "$part" | grep -niE 'OR +REPLACE|IF +NOT +EXISTS' | sed "s,^,$part:,"
+    done
+}
+
+check_run() {
+    local file name
+    for file in test/sql/*.sql; do
+        name=$(basename "$file" .sql)
+        grep -qx "$name" test/regress.list || echo "$file is not in test/regress.list"
+        [[ $name != iso_* ]] || echo "$file: the prefix iso_ is for test/specs"
+        [[ -e expected/$name.out ]] || echo "$file has no expected/$name.out"
+    done
+    while read -r name; do
+        [[ -e test/sql/$name.sql ]] || echo "test/regress.list: no test/sql/$name.sql"
+    done < <(grep -vE '^(#|$)' test/regress.list)
+    sort test/regress.list | uniq -d | grep -E '^[a-z]' | sed 's/$/ is twice in test\/regress.list/'
+    for file in test/specs/*; do
+        name=$(basename "$file" .spec)
+        [[ $file == test/specs/iso_*.spec ]] || echo "$file: isolation tests are named iso_*.spec"
+        [[ -e expected/$name.out ]] || echo "$file has no expected/$name.out"
+    done
+    # NAME_1.out is a second accepted output of NAME
+    for file in expected/*.out; do
+        name=$(basename "$file" .out)
+        [[ -e test/sql/$name.sql || -e test/specs/$name.spec ||
+            -e test/sql/${name%_[0-9]}.sql || -e test/specs/${name%_[0-9]}.spec ]] ||
+            echo "$file belongs to no test"
+    done
+    for file in test/t/*; do
+        [[ $file =~ ^test/t/[0-9]{3}_[a-z0-9_]+\.pl$ ]] || echo "$file: TAP tests are named NNN_name.pl"
+    done
+    for file in test/pgtap/*; do
+        [[ $file =~ ^test/pgtap/[a-z0-9_]+\.sql$ ]] || echo "$file: pgTAP tests are named name.sql"
+    done
+}
+
+check_length() {
+    local file lines
+    for file in src/**/*.[ch]; do
+        lines=$(wc -l <"$file")
+        [[ $lines -le 800 ]] || echo "$file: $lines lines"
+    done
+}
+
+written=(src sql/parts test bench .ci Makefile dcounter.control ./*.md doc)
+
+# Binary files and build products (-I, *.o) are not looked at.
+check_whitespace() {
+    grep -rnIE --exclude='*.o' '[[:space:]]+$' "${written[@]}" 2>/dev/null
+}
+
+check_leftovers() {
+    grep -rnIwE 'TO[D]O|FIX[M]E|X[X]X' src sql test bench 2>/dev/null
+}
+
+only=("$@")
+check format 'C files are formatted'
+check shell 'shellcheck finds nothing'
+check compat 'only src/base/compat.h tests the PostgreSQL version'
+check versions 'control file, META.json and CHANGELOG.md agree'
+check comments 'each SQL function has its comment'
+check capture 'the install script replaces nothing'
+check run 'each test file is run and has its output'
+check length 'no source file is longer than 800 lines'
+check whitespace 'no trailing white space'
+check leftovers 'nothing is marked as left over'
+exit "$status"
