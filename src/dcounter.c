@@ -15,7 +15,7 @@
 
 DC_MODULE_MAGIC;
 
-void		_PG_init(void);
+void _PG_init(void);
 
 void
 _PG_init(void)

@@ -86,15 +86,15 @@ CREATE FUNCTION dc_get_many(counter regclass, keys text[], OUT key text, OUT val
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED ROWS 100;
 COMMENT ON FUNCTION dc_get_many(regclass, text[]) IS 'exact values of many counters, in the order asked';
 
-CREATE FUNCTION dc_info(counter regclass, key text, OUT count bigint, OUT inc bigint, OUT dec bigint, OUT updated_at timestamptz, OUT shards int)
+CREATE FUNCTION dc_info(counter regclass, key text, OUT count bigint, OUT inc bigint, OUT "dec" bigint, OUT updated_at timestamptz, OUT shards int)
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED;
 COMMENT ON FUNCTION dc_info(regclass, text) IS 'exact value of a counter, with its parts';
 
-CREATE FUNCTION dc_info(counter regclass, key bigint, OUT count bigint, OUT inc bigint, OUT dec bigint, OUT updated_at timestamptz, OUT shards int)
+CREATE FUNCTION dc_info(counter regclass, key bigint, OUT count bigint, OUT inc bigint, OUT "dec" bigint, OUT updated_at timestamptz, OUT shards int)
 	AS 'MODULE_PATHNAME', 'dc_info_int8' LANGUAGE C STABLE PARALLEL RESTRICTED;
 COMMENT ON FUNCTION dc_info(regclass, bigint) IS 'exact value of a counter, with its parts';
 
-CREATE FUNCTION dc_info(counter regclass, key uuid, OUT count bigint, OUT inc bigint, OUT dec bigint, OUT updated_at timestamptz, OUT shards int)
+CREATE FUNCTION dc_info(counter regclass, key uuid, OUT count bigint, OUT inc bigint, OUT "dec" bigint, OUT updated_at timestamptz, OUT shards int)
 	AS 'MODULE_PATHNAME', 'dc_info_uuid' LANGUAGE C STABLE PARALLEL RESTRICTED;
 COMMENT ON FUNCTION dc_info(regclass, uuid) IS 'exact value of a counter, with its parts';
 

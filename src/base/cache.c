@@ -24,8 +24,8 @@
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
-#include "utils/syscache.h"
 #include "utils/rel.h"
+#include "utils/syscache.h"
 
 static HTAB *counter_cache = NULL;
 
@@ -70,13 +70,13 @@ relation_has_foreign_part(Oid relid)
 DcCounter *
 counter_find(Oid relid)
 {
-	DcCounter  *counter;
+	DcCounter *counter;
 	DcCounterRow row;
-	bool		found;
+	bool found;
 
 	if (counter_cache == NULL)
 	{
-		HASHCTL		ctl = {0};
+		HASHCTL ctl = {0};
 
 		ctl.keysize = sizeof(Oid);
 		ctl.entrysize = sizeof(DcCounter);
@@ -99,7 +99,7 @@ counter_find(Oid relid)
 		if (!found)
 			memset((char *) counter + sizeof(Oid), 0,
 				   sizeof(DcCounter) - sizeof(Oid));
-		counter->valid = true;	/* an invalidation during the fill resets it */
+		counter->valid = true; /* an invalidation during the fill resets it */
 		PG_TRY();
 		{
 			counter_fill(counter, &row);
@@ -123,11 +123,11 @@ counter_find(Oid relid)
 DcCounter *
 counter_lookup(Oid relid)
 {
-	DcCounter  *counter = counter_find(relid);
+	DcCounter *counter = counter_find(relid);
 
 	if (counter == NULL)
 	{
-		char	   *name = get_rel_name(relid);
+		char *name = get_rel_name(relid);
 
 		if (name == NULL)
 			ereport(ERROR,
@@ -159,21 +159,21 @@ counter_lookup(Oid relid)
 static void
 counter_fill(DcCounter *counter, const DcCounterRow *row)
 {
-	Oid			relids[2];
-	Oid			owners[2] = {InvalidOid, InvalidOid};
-	List	   *leaves = NIL;
-	bool		rls = false;
-	bool		foreign = false;
+	Oid relids[2];
+	Oid owners[2] = {InvalidOid, InvalidOid};
+	List *leaves = NIL;
+	bool rls = false;
+	bool foreign = false;
 
 	relids[0] = row->counter;
 	relids[1] = row->shards;
 	for (int i = 0; i < 2; i++)
 	{
-		HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relids[i]));
+		HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relids[i]));
 		Form_pg_class form;
 
 		if (!HeapTupleIsValid(tuple))
-			continue;			/* dropped meanwhile: locks were not taken */
+			continue; /* dropped meanwhile: locks were not taken */
 		form = (Form_pg_class) GETSTRUCT(tuple);
 		owners[i] = form->relowner;
 		rls |= form->relrowsecurity;
@@ -212,22 +212,22 @@ counter_fill(DcCounter *counter, const DcCounterRow *row)
 static List *
 counter_foreign_leaves(Oid relid, List *leaves)
 {
-	List	   *children = find_all_inheritors(relid, AccessShareLock, NULL);
-	ListCell   *lc;
+	List *children = find_all_inheritors(relid, AccessShareLock, NULL);
+	ListCell *lc;
 
 	foreach(lc, children)
 	{
-		Oid			child = lfirst_oid(lc);
-		Oid			wrapper;
-		bool		known = false;
-		ListCell   *lc2;
+		Oid child = lfirst_oid(lc);
+		Oid wrapper;
+		bool known = false;
+		ListCell *lc2;
 
 		if (get_rel_relkind(child) != RELKIND_FOREIGN_TABLE)
 			continue;
 		wrapper = GetForeignServer(GetForeignTable(child)->serverid)->fdwid;
 		foreach(lc2, leaves)
 		{
-			Oid			server = GetForeignTable(lfirst_oid(lc2))->serverid;
+			Oid server = GetForeignTable(lfirst_oid(lc2))->serverid;
 
 			known |= (GetForeignServer(server)->fdwid == wrapper);
 		}
@@ -246,7 +246,7 @@ static void
 counter_relcache_callback(Datum arg, Oid relid)
 {
 	HASH_SEQ_STATUS status;
-	DcCounter  *counter;
+	DcCounter *counter;
 
 	if (counter_cache == NULL)
 		return;

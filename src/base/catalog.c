@@ -35,7 +35,7 @@ enum
 	NUM_COLS = COL_MAX_SHARDS
 };
 
-static Oid	catalog_relation(const char *name);
+static Oid catalog_relation(const char *name);
 static HeapTuple catalog_form(Relation rel, const DcCounterRow *row);
 static bool catalog_scan(Oid value, AttrNumber column, DcCounterRow *row);
 
@@ -63,11 +63,11 @@ catalog_read_by_shards(Oid shards, DcCounterRow *row)
 List *
 catalog_read_all(void)
 {
-	Relation	rel = table_open(catalog_relation(DC_CATALOG_TABLE),
-								 AccessShareLock);
+	Relation rel = table_open(catalog_relation(DC_CATALOG_TABLE),
+							  AccessShareLock);
 	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, NULL, 0, NULL);
-	HeapTuple	tuple;
-	List	   *rows = NIL;
+	HeapTuple tuple;
+	List *rows = NIL;
 
 	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
 	{
@@ -87,8 +87,8 @@ catalog_read_all(void)
 void
 catalog_insert(const DcCounterRow *row)
 {
-	Relation	rel = table_open(catalog_relation(DC_CATALOG_TABLE),
-								 RowExclusiveLock);
+	Relation rel = table_open(catalog_relation(DC_CATALOG_TABLE),
+							  RowExclusiveLock);
 
 	CatalogTupleInsert(rel, catalog_form(rel, row));
 	table_close(rel, RowExclusiveLock);
@@ -102,12 +102,12 @@ catalog_insert(const DcCounterRow *row)
 bool
 catalog_update(const DcCounterRow *row)
 {
-	Relation	rel = table_open(catalog_relation(DC_CATALOG_TABLE),
-								 RowExclusiveLock);
+	Relation rel = table_open(catalog_relation(DC_CATALOG_TABLE),
+							  RowExclusiveLock);
 	ScanKeyData key;
 	SysScanDesc scan;
-	HeapTuple	old;
-	bool		found;
+	HeapTuple old;
+	bool found;
 
 	ScanKeyInit(&key, COL_COUNTER, BTEqualStrategyNumber, F_OIDEQ,
 				ObjectIdGetDatum(row->counter));
@@ -137,12 +137,12 @@ catalog_update(const DcCounterRow *row)
 bool
 catalog_delete(Oid counter)
 {
-	Relation	rel = table_open(catalog_relation(DC_CATALOG_TABLE),
-								 RowExclusiveLock);
+	Relation rel = table_open(catalog_relation(DC_CATALOG_TABLE),
+							  RowExclusiveLock);
 	ScanKeyData key;
 	SysScanDesc scan;
-	HeapTuple	old;
-	bool		found;
+	HeapTuple old;
+	bool found;
 
 	ScanKeyInit(&key, COL_COUNTER, BTEqualStrategyNumber, F_OIDEQ,
 				ObjectIdGetDatum(counter));
@@ -168,8 +168,8 @@ catalog_delete(Oid counter)
 void
 catalog_deform(Relation rel, HeapTuple tuple, DcCounterRow *row)
 {
-	Datum		values[NUM_COLS];
-	bool		nulls[NUM_COLS];
+	Datum values[NUM_COLS];
+	bool nulls[NUM_COLS];
 
 	heap_deform_tuple(tuple, RelationGetDescr(rel), values, nulls);
 	row->counter = DatumGetObjectId(values[COL_COUNTER - 1]);
@@ -195,8 +195,8 @@ relation_sql_name(Oid relid)
 Oid
 relation_owner(Oid relid)
 {
-	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
-	Oid			owner = InvalidOid;
+	HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	Oid owner = InvalidOid;
 
 	if (HeapTupleIsValid(tuple))
 	{
@@ -247,8 +247,8 @@ shard_by_to_text(DcShardBy value)
 static Oid
 catalog_relation(const char *name)
 {
-	Oid			schema = get_namespace_oid(DC_SCHEMA, true);
-	Oid			relid = InvalidOid;
+	Oid schema = get_namespace_oid(DC_SCHEMA, true);
+	Oid relid = InvalidOid;
 
 	if (OidIsValid(schema))
 		relid = get_relname_relid(name, schema);
@@ -263,8 +263,8 @@ catalog_relation(const char *name)
 static HeapTuple
 catalog_form(Relation rel, const DcCounterRow *row)
 {
-	Datum		values[NUM_COLS];
-	bool		nulls[NUM_COLS] = {false};
+	Datum values[NUM_COLS];
+	bool nulls[NUM_COLS] = {false};
 
 	values[COL_COUNTER - 1] = ObjectIdGetDatum(row->counter);
 	values[COL_SHARDS - 1] = ObjectIdGetDatum(row->shards);
@@ -277,13 +277,13 @@ catalog_form(Relation rel, const DcCounterRow *row)
 static bool
 catalog_scan(Oid value, AttrNumber column, DcCounterRow *row)
 {
-	Relation	rel = table_open(catalog_relation(DC_CATALOG_TABLE),
-								 AccessShareLock);
-	bool		by_key = (column == COL_COUNTER);
+	Relation rel = table_open(catalog_relation(DC_CATALOG_TABLE),
+							  AccessShareLock);
+	bool by_key = (column == COL_COUNTER);
 	ScanKeyData key;
 	SysScanDesc scan;
-	HeapTuple	tuple;
-	bool		found;
+	HeapTuple tuple;
+	bool found;
 
 	ScanKeyInit(&key, column, BTEqualStrategyNumber, F_OIDEQ,
 				ObjectIdGetDatum(value));

@@ -9,10 +9,10 @@
 #include "nodes/pg_list.h"
 #include "utils/relcache.h"
 
-#define DC_SCHEMA			"dcounter"
-#define DC_CATALOG_TABLE	"counter"
-#define DC_CATALOG_INDEX	"counter_pkey"
-#define DC_SHARD_SUFFIX		"_shard"
+#define DC_SCHEMA "dcounter"
+#define DC_CATALOG_TABLE "counter"
+#define DC_CATALOG_INDEX "counter_pkey"
+#define DC_SHARD_SUFFIX "_shard"
 
 /* Which of a key's shard rows a transaction tries first. */
 typedef enum DcShardBy
@@ -22,16 +22,16 @@ typedef enum DcShardBy
 	DC_SHARD_BY_HASH
 } DcShardBy;
 
-#define DC_MAX_SHARDS_DEFAULT	64
-#define DC_MAX_SHARDS_LIMIT		4096
+#define DC_MAX_SHARDS_DEFAULT 64
+#define DC_MAX_SHARDS_LIMIT 4096
 
 /* A row of dcounter.counter. */
 typedef struct DcCounterRow
 {
-	Oid			counter;		/* the table of totals */
-	Oid			shards;			/* its shard table */
-	DcShardBy	shard_by;
-	int			max_shards;
+	Oid counter; /* the table of totals */
+	Oid shards;	 /* its shard table */
+	DcShardBy shard_by;
+	int max_shards;
 } DcCounterRow;
 
 /*
@@ -40,15 +40,15 @@ typedef struct DcCounterRow
  */
 typedef struct DcCounter
 {
-	Oid			relid;			/* hash key: the table of totals */
-	bool		valid;
-	uint32		generation;		/* changes with each refill */
+	Oid relid; /* hash key: the table of totals */
+	bool valid;
+	uint32 generation; /* changes with each refill */
 	DcCounterRow row;
-	Oid			owner;			/* owns both tables */
-	bool		rls;			/* row-level security is on for either table */
-	bool		foreign;		/* some rows live behind a foreign table */
-	int			nforeign;		/* one foreign table per wrapper in use, */
-	Oid		   *foreign_leaves; /* in TopMemoryContext */
+	Oid owner;			 /* owns both tables */
+	bool rls;			 /* row-level security is on for either table */
+	bool foreign;		 /* some rows live behind a foreign table */
+	int nforeign;		 /* one foreign table per wrapper in use, */
+	Oid *foreign_leaves; /* in TopMemoryContext */
 } DcCounter;
 
 extern bool catalog_read(Oid counter, DcCounterRow *row);
@@ -62,7 +62,7 @@ extern DcShardBy shard_by_from_text(const char *value);
 extern const char *shard_by_to_text(DcShardBy value);
 
 extern char *relation_sql_name(Oid relid);
-extern Oid	relation_owner(Oid relid);
+extern Oid relation_owner(Oid relid);
 extern bool relation_has_foreign_part(Oid relid);
 
 extern void counter_cache_init(void);
@@ -70,4 +70,4 @@ extern void counter_invalidate(Oid counter);
 extern DcCounter *counter_find(Oid relid);
 extern DcCounter *counter_lookup(Oid relid);
 
-#endif							/* DC_CATALOG_H */
+#endif /* DC_CATALOG_H */

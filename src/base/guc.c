@@ -9,10 +9,10 @@
 #include "base/guc.h"
 #include "utils/guc.h"
 
-#define DC_PENDING_MEMORY_DEFAULT	(16 * 1024) /* kB */
-#define DC_PENDING_MEMORY_MIN		64	/* kB */
+#define DC_PENDING_MEMORY_DEFAULT (16 * 1024) /* kB */
+#define DC_PENDING_MEMORY_MIN 64			  /* kB */
 
-int			dc_pending_memory = DC_PENDING_MEMORY_DEFAULT;
+int dc_pending_memory = DC_PENDING_MEMORY_DEFAULT;
 
 /*
  * guc_init defines the settings and reserves their prefix.

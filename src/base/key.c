@@ -18,7 +18,7 @@ static void key_check_length(const DcKey *key);
 void
 key_from_text(Datum value, DcKey *key)
 {
-	text	   *t = DatumGetTextPP(value);
+	text *t = DatumGetTextPP(value);
 
 	key->data = VARDATA_ANY(t);
 	key->len = VARSIZE_ANY_EXHDR(t);
@@ -49,8 +49,8 @@ key_from_arg(FunctionCallInfo fcinfo, int argno, DcKeyType type, DcKey *key)
 		case DC_KEY_UUID:
 			{
 				static const char hex[] = "0123456789abcdef";
-				pg_uuid_t  *uuid = PG_GETARG_UUID_P(argno);
-				char	   *p = key->buf;
+				pg_uuid_t *uuid = PG_GETARG_UUID_P(argno);
+				char *p = key->buf;
 
 				for (int i = 0; i < UUID_LEN; i++)
 				{
@@ -81,7 +81,7 @@ key_text_datum(const DcKey *key)
 int
 key_compare(const DcKey *a, const DcKey *b)
 {
-	int			cmp = memcmp(a->data, b->data, Min(a->len, b->len));
+	int cmp = memcmp(a->data, b->data, Min(a->len, b->len));
 
 	if (cmp == 0 && a->len != b->len)
 		cmp = a->len < b->len ? -1 : 1;

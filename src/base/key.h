@@ -23,16 +23,16 @@ typedef enum DcKeyType
 
 typedef struct DcKey
 {
-	const char *data;			/* not zero-terminated */
-	uint32		len;			/* in bytes, at most DC_MAX_KEY_BYTES */
-	char		buf[40];		/* holds the text of a bigint or uuid */
+	const char *data; /* not zero-terminated */
+	uint32 len;		  /* in bytes, at most DC_MAX_KEY_BYTES */
+	char buf[40];	  /* holds the text of a bigint or uuid */
 } DcKey;
 
 extern void key_from_arg(FunctionCallInfo fcinfo, int argno, DcKeyType type,
 						 DcKey *key);
 extern void key_from_text(Datum value, DcKey *key);
 extern Datum key_text_datum(const DcKey *key);
-extern int	key_compare(const DcKey *a, const DcKey *b);
+extern int key_compare(const DcKey *a, const DcKey *b);
 
 /*
  * Define the SQL-callable functions NAME (text), NAME_int8 and NAME_uuid over
@@ -43,15 +43,15 @@ extern int	key_compare(const DcKey *a, const DcKey *b);
 	DC_KEYED_VARIANT(name, name, DC_KEY_TEXT) \
 	DC_KEYED_VARIANT(name, name##_int8, DC_KEY_INT8) \
 	DC_KEYED_VARIANT(name, name##_uuid, DC_KEY_UUID) \
-	extern int	dc_keyed_function_end
+	extern int dc_keyed_function_end
 
 #define DC_KEYED_VARIANT(name, symbol, type) \
 	PG_FUNCTION_INFO_V1(symbol); \
 	Datum symbol(PG_FUNCTION_ARGS) \
 	{ \
-		DcKey		key; \
+		DcKey key; \
 		key_from_arg(fcinfo, 1, type, &key); \
 		return name##_impl(fcinfo, &key); \
 	}
 
-#endif							/* DC_KEY_H */
+#endif /* DC_KEY_H */

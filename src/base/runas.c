@@ -28,8 +28,8 @@ runas_begin(DcRunAs *state, Oid roleid)
 	GetUserIdAndSecContext(&state->saved_userid, &state->saved_sec_context);
 	SetUserIdAndSecContext(roleid,
 						   state->saved_sec_context |
-						   SECURITY_LOCAL_USERID_CHANGE |
-						   SECURITY_RESTRICTED_OPERATION);
+							   SECURITY_LOCAL_USERID_CHANGE |
+							   SECURITY_RESTRICTED_OPERATION);
 	state->guc_level = search_path_pin();
 }
 
@@ -50,7 +50,7 @@ runas_end(DcRunAs *state)
 int
 search_path_pin(void)
 {
-	int			level = NewGUCNestLevel();
+	int level = NewGUCNestLevel();
 
 	set_config_option("search_path", "pg_catalog, pg_temp",
 					  PGC_USERSET, PGC_S_SESSION,
@@ -65,8 +65,8 @@ search_path_pin(void)
 void
 run_ddl(const char *sql)
 {
-	int			level = search_path_pin();
-	int			result;
+	int level = search_path_pin();
+	int result;
 
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");

@@ -7,14 +7,14 @@
 
 typedef struct DcRunAs
 {
-	Oid			saved_userid;
-	int			saved_sec_context;
-	int			guc_level;
+	Oid saved_userid;
+	int saved_sec_context;
+	int guc_level;
 } DcRunAs;
 
 extern void runas_begin(DcRunAs *state, Oid roleid);
 extern void runas_end(DcRunAs *state);
-extern int	search_path_pin(void);
+extern int search_path_pin(void);
 extern void run_ddl(const char *sql);
 
-#endif							/* DC_RUNAS_H */
+#endif /* DC_RUNAS_H */

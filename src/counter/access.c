@@ -28,9 +28,9 @@
 /* The counter table that was last opened to write. */
 static struct
 {
-	DcCounter  *counter;		/* NULL: none */
-	uint32		generation;
-	Oid			userid;
+	DcCounter *counter; /* NULL: none */
+	uint32 generation;
+	Oid userid;
 	SubTransactionId subid;
 } last_write;
 
@@ -91,8 +91,8 @@ DcCounter *
 counter_open_to_write(FunctionCallInfo fcinfo, const char *function)
 {
 	static bool callback_registered = false;
-	Oid			relid = counter_arg(fcinfo);
-	DcCounter  *counter = last_write.counter;
+	Oid relid = counter_arg(fcinfo);
+	DcCounter *counter = last_write.counter;
 
 	if (counter != NULL && counter->relid == relid && counter->valid &&
 		counter->generation == last_write.generation &&
@@ -164,8 +164,8 @@ counter_open_as_owner(FunctionCallInfo fcinfo, const char *function)
 bool
 counter_lock(Oid relid, LOCKMODE mode)
 {
-	DcCounter  *counter = counter_find(relid);
-	Oid			shards;
+	DcCounter *counter = counter_find(relid);
+	Oid shards;
 
 	if (counter == NULL)
 		return false;
@@ -196,7 +196,7 @@ counter_forget_open(void)
 static DcCounter *
 counter_open(Oid relid, LOCKMODE mode, AclMode rights)
 {
-	counter_lookup(relid);		/* "is not a counter table" comes first */
+	counter_lookup(relid); /* "is not a counter table" comes first */
 	if (rights == ACL_NO_RIGHTS)
 	{
 		if (!compat_owns_relation(relid, GetUserId()))
@@ -221,7 +221,7 @@ counter_open(Oid relid, LOCKMODE mode, AclMode rights)
 static void
 check_right(Oid relid, AclMode right)
 {
-	AclResult	result;
+	AclResult result;
 
 	if (right == ACL_NO_RIGHTS)
 		return;

@@ -19,9 +19,9 @@ extern DcCounter *counter_open_to_delete(FunctionCallInfo fcinfo,
 extern DcCounter *counter_open_as_owner(FunctionCallInfo fcinfo,
 										const char *function);
 extern void counter_forget_open(void);
-extern Oid	counter_arg(FunctionCallInfo fcinfo);
+extern Oid counter_arg(FunctionCallInfo fcinfo);
 extern int64 amount_arg(FunctionCallInfo fcinfo, int argno, const char *name);
 extern bool counter_lock(Oid relid, LOCKMODE mode);
 extern void prevent_write(const char *function);
 
-#endif							/* DC_ACCESS_H */
+#endif /* DC_ACCESS_H */

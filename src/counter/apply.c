@@ -57,10 +57,11 @@
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
+#include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
 /* Keys that one statement writes; bounds the memory of an early write. */
-#define BATCH_KEYS		1000
+#define BATCH_KEYS 1000
 
 /* This transaction has written blind rows. */
 static bool wrote_blind = false;
@@ -106,8 +107,8 @@ apply_early(void)
 void
 apply_blind(DcCounter *counter, const DcKey *key, int64 inc, int64 dec)
 {
-	DcDelta		delta = {0};
-	DcDelta    *deltas = &delta;
+	DcDelta delta = {0};
+	DcDelta *deltas = &delta;
 
 	delta.key.counter = counter->relid;
 	delta.key.data = key->data;
@@ -127,11 +128,11 @@ apply_foreign_ready(DcCounter *counter)
 {
 	for (int i = 0; i < counter->nforeign; i++)
 	{
-		Oid			leaf = counter->foreign_leaves[i];
-		Oid			server = GetForeignTable(leaf)->serverid;
-		Oid			wrapper = GetForeignServer(server)->fdwid;
-		DcRunAs		runas;
-		char	   *sql;
+		Oid leaf = counter->foreign_leaves[i];
+		Oid server = GetForeignTable(leaf)->serverid;
+		Oid wrapper = GetForeignServer(server)->fdwid;
+		DcRunAs runas;
+		char *sql;
 		MemoryContext old;
 
 		if (list_member_oid(ready_wrappers, wrapper))
@@ -159,17 +160,18 @@ apply_foreign_ready(DcCounter *counter)
 static void
 apply_pending(bool committing)
 {
-	DcDelta   **deltas;
-	int			count;
-	int			start = 0;
+	DcDelta **deltas;
+	int count;
+	int start = 0;
 
 	if (pending_is_empty())
 		return;
+	PushActiveSnapshot(GetTransactionSnapshot()); /* none is active at commit */
 	deltas = pending_sorted(&count);
 	while (start < count)
 	{
-		Oid			relid = deltas[start]->key.counter;
-		int			end = start;
+		Oid relid = deltas[start]->key.counter;
+		int end = start;
 
 		while (end < count && deltas[end]->key.counter == relid)
 			end++;
@@ -179,6 +181,7 @@ apply_pending(bool committing)
 		start = end;
 	}
 	pending_mark_applied();
+	PopActiveSnapshot();
 }
 
 /*
@@ -187,7 +190,7 @@ apply_pending(bool committing)
 static void
 apply_group(DcCounter *counter, DcDelta **deltas, int count, bool committing)
 {
-	bool		blind = !committing || counter->foreign ||
+	bool blind = !committing || counter->foreign ||
 		IsolationUsesXactSnapshot();
 	ErrorContextCallback context;
 	DcSqlSession session;
@@ -227,8 +230,8 @@ apply_group(DcCounter *counter, DcDelta **deltas, int count, bool committing)
 static void
 apply_shared(DcSqlSession *session, const DcDelta *delta)
 {
-	Datum		values[6];
-	uint64		seed = shard_seed(session->counter, delta);
+	Datum values[6];
+	uint64 seed = shard_seed(session->counter, delta);
 
 	if (delta->inc == 0 && delta->dec == 0)
 		return;
@@ -269,11 +272,11 @@ apply_blind_batch(DcSqlSession *session, DcDelta **deltas, int count)
 											  "dcounter batch",
 											  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(cxt);
-	Datum	   *keys = palloc(count * sizeof(Datum));
-	Datum	   *incs = palloc(count * sizeof(Datum));
-	Datum	   *decs = palloc(count * sizeof(Datum));
-	Datum		values[5];
-	int			n = 0;
+	Datum *keys = palloc(count * sizeof(Datum));
+	Datum *incs = palloc(count * sizeof(Datum));
+	Datum *decs = palloc(count * sizeof(Datum));
+	Datum values[5];
+	int n = 0;
 
 	CHECK_FOR_INTERRUPTS();
 	for (int i = 0; i < count; i++)
@@ -309,7 +312,7 @@ apply_blind_batch(DcSqlSession *session, DcDelta **deltas, int count)
 static void
 apply_blind_foreign(DcSqlSession *session, const DcDelta *delta)
 {
-	Datum		values[5];
+	Datum values[5];
 
 	if (delta->inc == 0 && delta->dec == 0)
 		return;
@@ -344,9 +347,9 @@ shard_seed(const DcCounter *counter, const DcDelta *delta)
 static int32
 own_shard(void)
 {
-	uint64		cluster = GetSystemIdentifier() ^ MyDatabaseId;
-	uint32		start = (uint32) murmurhash32((uint32) cluster ^
-											  (uint32) (cluster >> 32));
+	uint64 cluster = GetSystemIdentifier() ^ MyDatabaseId;
+	uint32 start = (uint32) murmurhash32((uint32) cluster ^
+										 (uint32) (cluster >> 32));
 
 	return (int32) ((GetTopTransactionId() + start) & PG_INT32_MAX);
 }

@@ -13,4 +13,4 @@ extern void apply_blind(DcCounter *counter, const DcKey *key,
 						int64 inc, int64 dec);
 extern void apply_foreign_ready(DcCounter *counter);
 
-#endif							/* DC_APPLY_H */
+#endif /* DC_APPLY_H */

@@ -50,40 +50,40 @@
 PG_FUNCTION_INFO_V1(dc_compact);
 
 /* Classes 1 and 2 of advisory locks belong to the SQL functions. */
-#define COMPACT_LOCK_CLASS	78
+#define COMPACT_LOCK_CLASS 78
 
 /* Shard rows that are compacted together. */
-#define BATCH_ROWS		1000
+#define BATCH_ROWS 1000
 
 /* A shard row of the batch. */
 typedef struct DcShardRow
 {
-	Datum		key;
-	Datum		shard;
-	bool		empty;			/* not used since it was set to zero */
+	Datum key;
+	Datum shard;
+	bool empty; /* not used since it was set to zero */
 } DcShardRow;
 
 /* A key of the batch: rows first .. first + nrows - 1. */
 typedef struct DcBatchKey
 {
-	Datum		key;
-	int			first;
-	int			nrows;
-	int64		inc;
-	int64		dec;
-	TimestampTz at;				/* latest change */
-	bool		used;			/* a row holds an amount */
-	bool		skip;			/* locked by others, or the sum overflows */
-	bool		has_total;
+	Datum key;
+	int first;
+	int nrows;
+	int64 inc;
+	int64 dec;
+	TimestampTz at; /* latest change */
+	bool used;		/* a row holds an amount */
+	bool skip;		/* locked by others, or the sum overflows */
+	bool has_total;
 } DcBatchKey;
 
 typedef struct DcBatch
 {
-	DcShardRow	rows[BATCH_ROWS];
-	DcBatchKey	keys[BATCH_ROWS];
-	int			nrows;
-	int			nkeys;
-	bool		last;			/* no rows follow */
+	DcShardRow rows[BATCH_ROWS];
+	DcBatchKey keys[BATCH_ROWS];
+	int nrows;
+	int nkeys;
+	bool last; /* no rows follow */
 } DcBatch;
 
 static DcCounter *open_if_ours(const DcCounterRow *row);
@@ -95,7 +95,7 @@ static void batch_add_row(DcCounter *counter, DcBatch *batch, HeapTuple tuple,
 						  TupleDesc desc);
 static void batch_lock_totals(DcSqlSession *session, DcBatch *batch);
 static DcBatchKey *batch_find(DcBatch *batch, uint64 i);
-static int	batch_key_compare(const void *a, const void *b);
+static int batch_key_compare(const void *a, const void *b);
 static bool text_equal(Datum a, Datum b);
 static void key_accumulate(DcCounter *counter, DcBatchKey *key,
 						   int64 inc, int64 dec);
@@ -112,10 +112,10 @@ static int64 batch_count(DcBatch *batch, Datum previous);
 Datum
 dc_compact(PG_FUNCTION_ARGS)
 {
-	int64		max_keys = PG_ARGISNULL(1) ? PG_INT64_MAX : PG_GETARG_INT32(1);
-	int64		done = 0;
-	List	   *rows;
-	ListCell   *lc;
+	int64 max_keys = PG_ARGISNULL(1) ? PG_INT64_MAX : PG_GETARG_INT32(1);
+	int64 done = 0;
+	List *rows;
+	ListCell *lc;
 
 	if (max_keys < 0)
 		ereport(ERROR,
@@ -124,7 +124,7 @@ dc_compact(PG_FUNCTION_ARGS)
 	prevent_write("dc_compact()");
 	if (!PG_ARGISNULL(0))
 	{
-		DcCounter  *counter = counter_open_as_owner(fcinfo, "dc_compact()");
+		DcCounter *counter = counter_open_as_owner(fcinfo, "dc_compact()");
 
 		apply_early();
 		PG_RETURN_INT64(compact_table(counter, max_keys));
@@ -134,7 +134,7 @@ dc_compact(PG_FUNCTION_ARGS)
 	rows = catalog_read_all();
 	foreach(lc, rows)
 	{
-		DcCounter  *counter = open_if_ours((DcCounterRow *) lfirst(lc));
+		DcCounter *counter = open_if_ours((DcCounterRow *) lfirst(lc));
 
 		if (counter != NULL && done < max_keys)
 			done += compact_table(counter, max_keys - done);
@@ -149,7 +149,7 @@ dc_compact(PG_FUNCTION_ARGS)
 static DcCounter *
 open_if_ours(const DcCounterRow *row)
 {
-	DcCounter  *counter;
+	DcCounter *counter;
 
 	if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(row->counter)) ||
 		!compat_owns_relation(row->counter, GetUserId()) ||
@@ -170,9 +170,9 @@ static int64
 compact_table(DcCounter *counter, int64 max_keys)
 {
 	MemoryContext caller = CurrentMemoryContext;
-	Datum		position[2];	/* key and shard of the last row seen */
-	Datum		previous = (Datum) 0;	/* key of the batch before */
-	int64		done = 0;
+	Datum position[2];			/* key and shard of the last row seen */
+	Datum previous = (Datum) 0; /* key of the batch before */
+	int64 done = 0;
 
 	if (!compact_lock(counter))
 	{
@@ -189,12 +189,12 @@ compact_table(DcCounter *counter, int64 max_keys)
 	for (;;)
 	{
 		DcSqlSession session;
-		DcBatch    *batch;
-		bool		more;
+		DcBatch *batch;
+		bool more;
 
 		CHECK_FOR_INTERRUPTS();
 		sql_begin(&session, counter);
-		batch = palloc(sizeof(DcBatch));	/* in SPI's context */
+		batch = palloc(sizeof(DcBatch)); /* in SPI's context */
 		batch_fetch(&session, batch, position, max_keys - done);
 		more = batch->nkeys > 0;
 		if (more)
@@ -227,7 +227,7 @@ compact_table(DcCounter *counter, int64 max_keys)
 static bool
 compact_lock(DcCounter *counter)
 {
-	LOCKTAG		tag;
+	LOCKTAG tag;
 
 	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, counter->relid, 0,
 						 COMPACT_LOCK_CLASS);
@@ -243,8 +243,8 @@ static void
 batch_fetch(DcSqlSession *session, DcBatch *batch, Datum *position,
 			int64 max_keys)
 {
-	Datum		values[3];
-	uint64		nrows;
+	Datum values[3];
+	uint64 nrows;
 
 	values[0] = position[0];
 	values[1] = position[1];
@@ -277,9 +277,9 @@ batch_add_row(DcCounter *counter, DcBatch *batch, HeapTuple tuple,
 {
 	DcShardRow *row = &batch->rows[batch->nrows];
 	DcBatchKey *key = &batch->keys[batch->nkeys - 1];
-	bool		isnull;
-	int64		inc;
-	int64		dec;
+	bool isnull;
+	int64 inc;
+	int64 dec;
 	TimestampTz at;
 
 	row->key = SPI_getbinval(tuple, desc, 1, &isnull);
@@ -311,9 +311,9 @@ batch_add_row(DcCounter *counter, DcBatch *batch, HeapTuple tuple,
 static void
 batch_lock_totals(DcSqlSession *session, DcBatch *batch)
 {
-	Datum	   *keys = palloc(batch->nkeys * sizeof(Datum));
-	Datum		values[1];
-	uint64		nrows;
+	Datum *keys = palloc(batch->nkeys * sizeof(Datum));
+	Datum values[1];
+	uint64 nrows;
 
 	for (int i = 0; i < batch->nkeys; i++)
 		keys[i] = batch->keys[i].key;
@@ -347,8 +347,8 @@ batch_lock_totals(DcSqlSession *session, DcBatch *batch)
 static DcBatchKey *
 batch_find(DcBatch *batch, uint64 i)
 {
-	bool		isnull;
-	DcBatchKey	probe;
+	bool isnull;
+	DcBatchKey probe;
 	DcBatchKey *found;
 
 	probe.key = SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1,
@@ -363,8 +363,8 @@ batch_find(DcBatch *batch, uint64 i)
 static int
 batch_key_compare(const void *a, const void *b)
 {
-	DcKey		left;
-	DcKey		right;
+	DcKey left;
+	DcKey right;
 
 	key_from_text(((const DcBatchKey *) a)->key, &left);
 	key_from_text(((const DcBatchKey *) b)->key, &right);
@@ -405,14 +405,14 @@ key_accumulate(DcCounter *counter, DcBatchKey *key, int64 inc, int64 dec)
 static void
 batch_write_totals(DcSqlSession *session, DcBatch *batch)
 {
-	Datum	   *columns[4];
+	Datum *columns[4];
 
 	for (int c = 0; c < 4; c++)
 		columns[c] = palloc(batch->nkeys * sizeof(Datum));
 	for (int exists = 1; exists >= 0; exists--)
 	{
-		Datum		values[4];
-		int			n = 0;
+		Datum values[4];
+		int n = 0;
 
 		for (int i = 0; i < batch->nkeys; i++)
 		{
@@ -447,13 +447,13 @@ batch_write_totals(DcSqlSession *session, DcBatch *batch)
 static void
 batch_clear_shards(DcSqlSession *session, DcBatch *batch)
 {
-	Datum	   *keys = palloc(batch->nrows * sizeof(Datum));
-	Datum	   *shards = palloc(batch->nrows * sizeof(Datum));
+	Datum *keys = palloc(batch->nrows * sizeof(Datum));
+	Datum *shards = palloc(batch->nrows * sizeof(Datum));
 
 	for (int zero = 0; zero <= 1; zero++)
 	{
-		Datum		values[2];
-		int			n = 0;
+		Datum values[2];
+		int n = 0;
 
 		for (int i = 0; i < batch->nkeys; i++)
 		{
@@ -461,7 +461,7 @@ batch_clear_shards(DcSqlSession *session, DcBatch *batch)
 
 			for (int r = key->first; r < key->first + key->nrows; r++)
 			{
-				bool		keep = key->nrows > 1 && !batch->rows[r].empty;
+				bool keep = key->nrows > 1 && !batch->rows[r].empty;
 
 				if (key->skip || keep != (zero == 1))
 					continue;
@@ -489,13 +489,13 @@ batch_clear_shards(DcSqlSession *session, DcBatch *batch)
 static int64
 batch_count(DcBatch *batch, Datum previous)
 {
-	int64		count = 0;
+	int64 count = 0;
 
 	for (int i = 0; i < batch->nkeys; i++)
 	{
 		DcBatchKey *key = &batch->keys[i];
 
-		if (!key->skip && key->used && 
+		if (!key->skip && key->used &&
 			(previous == (Datum) 0 || !text_equal(key->key, previous)))
 			count++;
 	}

@@ -7,4 +7,4 @@
 
 extern void counter_xact_init(void);
 
-#endif							/* DC_COUNTER_H */
+#endif /* DC_COUNTER_H */

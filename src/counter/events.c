@@ -47,8 +47,8 @@ static bool changes_owner(Node *parsetree);
 Datum
 on_sql_drop(PG_FUNCTION_ARGS)
 {
-	List	   *dropped;
-	ListCell   *lc;
+	List *dropped;
+	ListCell *lc;
 
 	if (!CALLED_AS_EVENT_TRIGGER(fcinfo))
 		ereport(ERROR,
@@ -61,7 +61,7 @@ on_sql_drop(PG_FUNCTION_ARGS)
 							  " AND objsubid = 0");
 	foreach(lc, dropped)
 	{
-		Oid			relid = lfirst_oid(lc);
+		Oid relid = lfirst_oid(lc);
 		DcCounterRow row;
 
 		if (catalog_read(relid, &row))
@@ -91,8 +91,8 @@ Datum
 on_alter_table(PG_FUNCTION_ARGS)
 {
 	EventTriggerData *data;
-	List	   *altered;
-	ListCell   *lc;
+	List *altered;
+	ListCell *lc;
 
 	if (!CALLED_AS_EVENT_TRIGGER(fcinfo))
 		ereport(ERROR,
@@ -110,7 +110,7 @@ on_alter_table(PG_FUNCTION_ARGS)
 							  " AND objsubid = 0");
 	foreach(lc, altered)
 	{
-		Oid			relid = lfirst_oid(lc);
+		Oid relid = lfirst_oid(lc);
 		DcCounterRow row;
 
 		if (!catalog_read(relid, &row) || get_rel_name(row.shards) == NULL)
@@ -118,7 +118,7 @@ on_alter_table(PG_FUNCTION_ARGS)
 		if (IsA(data->parsetree, RenameStmt) &&
 			((RenameStmt *) data->parsetree)->renameType == OBJECT_TABLE)
 		{
-			char	   *name = psprintf("%s%s", get_rel_name(relid), DC_SHARD_SUFFIX);
+			char *name = psprintf("%s%s", get_rel_name(relid), DC_SHARD_SUFFIX);
 
 			if (strlen(name) >= NAMEDATALEN)
 				ereport(ERROR,
@@ -155,7 +155,7 @@ Datum
 on_catalog_change(PG_FUNCTION_ARGS)
 {
 	TriggerData *data = (TriggerData *) fcinfo->context;
-	HeapTuple	tuple;
+	HeapTuple tuple;
 	DcCounterRow row;
 	DcCounterRow old;
 
@@ -163,8 +163,7 @@ on_catalog_change(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("%s can only be called as a trigger", "on_catalog_change()")));
-	tuple = TRIGGER_FIRED_BY_UPDATE(data->tg_event) ?
-		data->tg_newtuple : data->tg_trigtuple;
+	tuple = TRIGGER_FIRED_BY_UPDATE(data->tg_event) ? data->tg_newtuple : data->tg_trigtuple;
 	catalog_deform(data->tg_relation, tuple, &row);
 	counter_invalidate(row.counter);
 	if (TRIGGER_FIRED_BY_INSERT(data->tg_event) &&
@@ -183,9 +182,9 @@ static List *
 event_relations(const char *query)
 {
 	MemoryContext caller = CurrentMemoryContext;
-	List	   *relids = NIL;
+	List *relids = NIL;
 	MemoryContext old;
-	int			level = search_path_pin();
+	int level = search_path_pin();
 
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");
@@ -194,7 +193,7 @@ event_relations(const char *query)
 	old = MemoryContextSwitchTo(caller);
 	for (uint64 i = 0; i < SPI_tuptable->numvals; i++)
 	{
-		bool		isnull;
+		bool isnull;
 
 		relids = lappend_oid(relids,
 							 DatumGetObjectId(SPI_getbinval(SPI_tuptable->vals[i],
@@ -213,7 +212,7 @@ event_relations(const char *query)
 static bool
 changes_owner(Node *parsetree)
 {
-	ListCell   *lc;
+	ListCell *lc;
 
 	if (!IsA(parsetree, AlterTableStmt))
 		return false;

@@ -57,12 +57,12 @@ static bool delta_key_equal(const DcDeltaKey *a, const DcDeltaKey *b);
 
 typedef struct DcLevel
 {
-	struct DcLevel *below;		/* next outer level */
-	int			nest;			/* nesting level of the subtransaction */
-	int			applied_by;		/* nesting level that wrote it, or 0 */
-	MemoryContext cxt;			/* holds all of this */
+	struct DcLevel *below; /* next outer level */
+	int nest;			   /* nesting level of the subtransaction */
+	int applied_by;		   /* nesting level that wrote it, or 0 */
+	MemoryContext cxt;	   /* holds all of this */
 	deltas_hash *deltas;
-	Size		key_bytes;		/* bytes of the copied keys */
+	Size key_bytes; /* bytes of the copied keys */
 } DcLevel;
 
 static DcLevel *top_level = NULL;
@@ -72,7 +72,7 @@ static void level_pop(void);
 static void level_merge_top(void);
 static void level_add(DcLevel *level, const DcDelta *amount);
 static void delta_accumulate(DcDelta *delta, int64 inc, int64 dec);
-static int	delta_compare(const void *a, const void *b);
+static int delta_compare(const void *a, const void *b);
 
 /*
  * pending_add adds an amount to what this transaction will write for a key.
@@ -82,8 +82,8 @@ static int	delta_compare(const void *a, const void *b);
 void
 pending_add(Oid counter, const DcKey *key, uint64 hint, int64 inc, int64 dec)
 {
-	int			nest = GetCurrentTransactionNestLevel();
-	DcDelta		amount;
+	int nest = GetCurrentTransactionNestLevel();
+	DcDelta amount;
 
 	level_merge_top();
 	if (top_level == NULL || top_level->nest != nest ||
@@ -121,7 +121,7 @@ pending_is_empty(void)
 bool
 pending_memory_is_full(const DcKey *key)
 {
-	Size		used = key->len;
+	Size used = key->len;
 
 	for (DcLevel *level = top_level; level != NULL; level = level->below)
 	{
@@ -143,15 +143,15 @@ pending_memory_is_full(const DcKey *key)
 void
 pending_lookup(Oid counter, const DcKey *key, int64 *inc, int64 *dec)
 {
-	DcDelta		sum = {0};
-	DcDeltaKey	probe;
+	DcDelta sum = {0};
+	DcDeltaKey probe;
 
 	probe.counter = counter;
 	probe.data = key->data;
 	probe.len = key->len;
 	for (DcLevel *level = top_level; level != NULL; level = level->below)
 	{
-		DcDelta    *delta;
+		DcDelta *delta;
 
 		if (level->applied_by != 0)
 			continue;
@@ -169,12 +169,12 @@ pending_lookup(Oid counter, const DcKey *key, int64 *inc, int64 *dec)
 Numeric
 pending_total(Oid counter)
 {
-	Datum		total = NumericGetDatum(int64_to_numeric(0));
+	Datum total = NumericGetDatum(int64_to_numeric(0));
 
 	for (DcLevel *level = top_level; level != NULL; level = level->below)
 	{
 		deltas_iterator it;
-		DcDelta    *delta;
+		DcDelta *delta;
 
 		if (level->applied_by != 0)
 			continue;
@@ -198,9 +198,9 @@ pending_total(Oid counter)
 DcDelta **
 pending_sorted(int *count)
 {
-	DcDelta   **sorted;
-	int			n = 0;
-	int			kept = 0;
+	DcDelta **sorted;
+	int n = 0;
+	int kept = 0;
 
 	for (DcLevel *level = top_level; level != NULL; level = level->below)
 	{
@@ -218,7 +218,7 @@ pending_sorted(int *count)
 	for (DcLevel *level = top_level; level != NULL; level = level->below)
 	{
 		deltas_iterator it;
-		DcDelta    *delta;
+		DcDelta *delta;
 
 		if (level->applied_by != 0)
 			continue;
@@ -233,7 +233,7 @@ pending_sorted(int *count)
 	{
 		if (kept > 0 && delta_key_equal(&sorted[kept - 1]->key, &sorted[i]->key))
 		{
-			DcDelta    *sum = MemoryContextAlloc(top_level->cxt, sizeof(DcDelta));
+			DcDelta *sum = MemoryContextAlloc(top_level->cxt, sizeof(DcDelta));
 
 			*sum = *sorted[kept - 1];
 			delta_accumulate(sum, sorted[i]->inc, sorted[i]->dec);
@@ -253,7 +253,7 @@ pending_sorted(int *count)
 void
 pending_mark_applied(void)
 {
-	int			nest = GetCurrentTransactionNestLevel();
+	int nest = GetCurrentTransactionNestLevel();
 
 	while (top_level != NULL && top_level->nest == nest)
 		level_pop();
@@ -281,12 +281,12 @@ pending_end_xact(void)
 void
 pending_commit_subxact(void)
 {
-	int			nest = GetCurrentTransactionNestLevel();
-	DcLevel   **link = &top_level;
+	int nest = GetCurrentTransactionNestLevel();
+	DcLevel **link = &top_level;
 
 	while (*link != NULL)
 	{
-		DcLevel    *level = *link;
+		DcLevel *level = *link;
 
 		if (level->nest == nest)
 			level->nest--;
@@ -309,7 +309,7 @@ pending_commit_subxact(void)
 void
 pending_abort_subxact(void)
 {
-	int			nest = GetCurrentTransactionNestLevel();
+	int nest = GetCurrentTransactionNestLevel();
 
 	while (top_level != NULL && top_level->nest >= nest)
 		level_pop();
@@ -338,8 +338,8 @@ delta_overflow_error(void)
 static void
 delta_accumulate(DcDelta *delta, int64 inc, int64 dec)
 {
-	int64		new_inc;
-	int64		new_dec;
+	int64 new_inc;
+	int64 new_dec;
 
 	if (pg_add_s64_overflow(delta->inc, inc, &new_inc) ||
 		pg_add_s64_overflow(delta->dec, dec, &new_dec))
@@ -354,7 +354,7 @@ level_push(int nest)
 	MemoryContext cxt = AllocSetContextCreate(TopTransactionContext,
 											  "dcounter pending deltas",
 											  ALLOCSET_DEFAULT_SIZES);
-	DcLevel    *level = MemoryContextAllocZero(cxt, sizeof(DcLevel));
+	DcLevel *level = MemoryContextAllocZero(cxt, sizeof(DcLevel));
 
 	level->cxt = cxt;
 	level->nest = nest;
@@ -366,7 +366,7 @@ level_push(int nest)
 static void
 level_pop(void)
 {
-	DcLevel    *level = top_level;
+	DcLevel *level = top_level;
 
 	top_level = level->below;
 	MemoryContextDelete(level->cxt);
@@ -384,15 +384,15 @@ level_merge_top(void)
 		   top_level->nest == top_level->below->nest &&
 		   top_level->applied_by == 0 && top_level->below->applied_by == 0)
 	{
-		DcLevel    *into = top_level->below;
+		DcLevel *into = top_level->below;
 		deltas_iterator it;
-		DcDelta    *delta;
+		DcDelta *delta;
 
 		deltas_start_iterate(top_level->deltas, &it);
 		while ((delta = deltas_iterate(top_level->deltas, &it)) != NULL)
 		{
 			level_add(into, delta);
-			delta->inc = delta->dec = 0;	/* in case a later one overflows */
+			delta->inc = delta->dec = 0; /* in case a later one overflows */
 		}
 		level_pop();
 	}
@@ -404,14 +404,14 @@ level_merge_top(void)
 static void
 level_add(DcLevel *level, const DcDelta *amount)
 {
-	DcDelta    *delta = deltas_lookup_hash(level->deltas, amount->key,
-										   amount->hash);
+	DcDelta *delta = deltas_lookup_hash(level->deltas, amount->key,
+										amount->hash);
 
 	if (delta == NULL)
 	{
-		DcDeltaKey	key = amount->key;
-		char	   *copy = MemoryContextAlloc(level->cxt, key.len + 1);
-		bool		found;
+		DcDeltaKey key = amount->key;
+		char *copy = MemoryContextAlloc(level->cxt, key.len + 1);
+		bool found;
 
 		memcpy(copy, key.data, key.len);
 		key.data = copy;
@@ -448,7 +448,7 @@ delta_compare(const void *a, const void *b)
 {
 	const DcDelta *left = *(DcDelta *const *) a;
 	const DcDelta *right = *(DcDelta *const *) b;
-	int			cmp;
+	int cmp;
 
 	if (left->key.counter != right->key.counter)
 		return left->key.counter < right->key.counter ? -1 : 1;

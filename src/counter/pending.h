@@ -9,25 +9,25 @@
 #include "utils/numeric.h"
 
 /* A shard hint of 0 means: the table's own choice (random or backend). */
-#define DC_NO_HINT	UINT64CONST(0)
+#define DC_NO_HINT UINT64CONST(0)
 
 /* What pending deltas are coalesced by. */
 typedef struct DcDeltaKey
 {
-	const char *data;			/* the counter key's bytes */
-	uint32		len;
-	Oid			counter;
+	const char *data; /* the counter key's bytes */
+	uint32 len;
+	Oid counter;
 } DcDeltaKey;
 
 /* One pending delta. inc and dec are sums of amounts, so never negative. */
 typedef struct DcDelta
 {
-	DcDeltaKey	key;
-	int64		inc;
-	int64		dec;
-	uint64		hint;			/* the first hint given, or DC_NO_HINT */
-	uint32		hash;			/* of the key, for simplehash */
-	char		status;			/* for simplehash */
+	DcDeltaKey key;
+	int64 inc;
+	int64 dec;
+	uint64 hint; /* the first hint given, or DC_NO_HINT */
+	uint32 hash; /* of the key, for simplehash */
+	char status; /* for simplehash */
 } DcDelta;
 
 extern void pending_add(Oid counter, const DcKey *key, uint64 hint,
@@ -44,4 +44,4 @@ extern void pending_end_xact(void);
 extern void pending_commit_subxact(void);
 extern void pending_abort_subxact(void);
 
-#endif							/* DC_PENDING_H */
+#endif /* DC_PENDING_H */

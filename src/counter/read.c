@@ -37,16 +37,16 @@ PG_FUNCTION_INFO_V1(dc_sum);
 /* What the rows of one key add up to. */
 typedef struct DcKeyState
 {
-	DcSums		sums;
-	TimestampTz updated_at;		/* DT_NOBEGIN: no row */
-	int			shards;
+	DcSums sums;
+	TimestampTz updated_at; /* DT_NOBEGIN: no row */
+	int shards;
 } DcKeyState;
 
 /* A key that dc_get_many() was asked for. */
 typedef struct DcKeySum
 {
-	DcKey		key;
-	DcSums		sums;
+	DcKey key;
+	DcSums sums;
 } DcKeySum;
 
 static void read_key(DcCounter *counter, const DcKey *key, DcKeyState *state);
@@ -54,7 +54,7 @@ static void read_keys(DcCounter *counter, Datum keys,
 					  DcKeySum *sorted, int nsorted);
 static DcKeySum *key_sums_create(Datum *keys, int nkeys, int *nsorted);
 static DcKeySum *key_sums_find(DcKeySum *sorted, int nsorted, Datum key);
-static int	key_sum_compare(const void *a, const void *b);
+static int key_sum_compare(const void *a, const void *b);
 
 void
 sums_init(DcSums *sums)
@@ -98,7 +98,7 @@ sums_to_bigint(INT128 sum, const char *what)
 int64
 counter_value(DcCounter *counter, const DcKey *key)
 {
-	DcKeyState	state;
+	DcKeyState state;
 
 	read_key(counter, key, &state);
 	return sums_to_bigint(state.sums.net, "value");
@@ -110,8 +110,8 @@ counter_value(DcCounter *counter, const DcKey *key)
 Datum *
 counter_keys_arg(FunctionCallInfo fcinfo, int argno, int *count)
 {
-	Datum	   *keys;
-	bool	   *nulls;
+	Datum *keys;
+	bool *nulls;
 
 	if (PG_ARGISNULL(argno))
 		ereport(ERROR,
@@ -135,7 +135,7 @@ counter_keys_arg(FunctionCallInfo fcinfo, int argno, int *count)
 static Datum
 dc_get_impl(FunctionCallInfo fcinfo, const DcKey *key)
 {
-	DcCounter  *counter = counter_open_to_read(fcinfo, "dc_get()");
+	DcCounter *counter = counter_open_to_read(fcinfo, "dc_get()");
 
 	PG_RETURN_INT64(counter_value(counter, key));
 }
@@ -150,11 +150,11 @@ dc_get_impl(FunctionCallInfo fcinfo, const DcKey *key)
 static Datum
 dc_info_impl(FunctionCallInfo fcinfo, const DcKey *key)
 {
-	DcCounter  *counter = counter_open_to_read(fcinfo, "dc_info()");
-	DcKeyState	state;
-	TupleDesc	desc;
-	Datum		values[5];
-	bool		nulls[5] = {false};
+	DcCounter *counter = counter_open_to_read(fcinfo, "dc_info()");
+	DcKeyState state;
+	TupleDesc desc;
+	Datum values[5];
+	bool nulls[5] = {false};
 
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
@@ -178,11 +178,11 @@ Datum
 dc_get_many(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
-	DcCounter  *counter = counter_open_to_read(fcinfo, "dc_get_many()");
-	DcKeySum   *sorted;
-	Datum	   *keys;
-	int			nkeys;
-	int			nsorted;
+	DcCounter *counter = counter_open_to_read(fcinfo, "dc_get_many()");
+	DcKeySum *sorted;
+	Datum *keys;
+	int nkeys;
+	int nsorted;
 
 	keys = counter_keys_arg(fcinfo, 1, &nkeys);
 	InitMaterializedSRF(fcinfo, 0);
@@ -190,8 +190,8 @@ dc_get_many(PG_FUNCTION_ARGS)
 	read_keys(counter, PG_GETARG_DATUM(1), sorted, nsorted);
 	for (int i = 0; i < nsorted; i++)
 	{
-		int64		inc;
-		int64		dec;
+		int64 inc;
+		int64 dec;
 
 		pending_lookup(counter->relid, &sorted[i].key, &inc, &dec);
 		sums_add(&sorted[i].sums, inc, dec);
@@ -199,9 +199,9 @@ dc_get_many(PG_FUNCTION_ARGS)
 
 	for (int i = 0; i < nkeys; i++)
 	{
-		DcKeySum   *found = key_sums_find(sorted, nsorted, keys[i]);
-		Datum		values[2];
-		bool		nulls[2] = {false};
+		DcKeySum *found = key_sums_find(sorted, nsorted, keys[i]);
+		Datum values[2];
+		bool nulls[2] = {false};
 
 		CHECK_FOR_INTERRUPTS();
 		values[0] = keys[i];
@@ -217,11 +217,11 @@ dc_get_many(PG_FUNCTION_ARGS)
 Datum
 dc_sum(PG_FUNCTION_ARGS)
 {
-	DcCounter  *counter = counter_open_to_read(fcinfo, "dc_sum()");
+	DcCounter *counter = counter_open_to_read(fcinfo, "dc_sum()");
 	MemoryContext caller = CurrentMemoryContext;
 	DcSqlSession session;
-	Datum		sum;
-	bool		isnull;
+	Datum sum;
+	bool isnull;
 	MemoryContext old;
 
 	sql_begin(&session, counter);
@@ -243,9 +243,9 @@ static void
 read_key(DcCounter *counter, const DcKey *key, DcKeyState *state)
 {
 	DcSqlSession session;
-	Datum		values[1];
-	int64		inc;
-	int64		dec;
+	Datum values[1];
+	int64 inc;
+	int64 dec;
 
 	sums_init(&state->sums);
 	state->shards = 0;
@@ -256,9 +256,9 @@ read_key(DcCounter *counter, const DcKey *key, DcKeyState *state)
 	sql_read(&session, DC_SQL_READ_KEY, values);
 	for (uint64 i = 0; i < SPI_tuptable->numvals; i++)
 	{
-		HeapTuple	tuple = SPI_tuptable->vals[i];
-		TupleDesc	desc = SPI_tuptable->tupdesc;
-		bool		isnull;
+		HeapTuple tuple = SPI_tuptable->vals[i];
+		TupleDesc desc = SPI_tuptable->tupdesc;
+		bool isnull;
 		TimestampTz at;
 
 		sums_add(&state->sums, sql_bigint(i, 1), sql_bigint(i, 2));
@@ -292,10 +292,10 @@ read_keys(DcCounter *counter, Datum keys, DcKeySum *sorted, int nsorted)
 	sql_read(&session, DC_SQL_READ_KEYS, &keys);
 	for (uint64 i = 0; i < SPI_tuptable->numvals; i++)
 	{
-		bool		isnull;
-		Datum		key = SPI_getbinval(SPI_tuptable->vals[i],
-										SPI_tuptable->tupdesc, 1, &isnull);
-		DcKeySum   *sum = key_sums_find(sorted, nsorted, key);
+		bool isnull;
+		Datum key = SPI_getbinval(SPI_tuptable->vals[i],
+								  SPI_tuptable->tupdesc, 1, &isnull);
+		DcKeySum *sum = key_sums_find(sorted, nsorted, key);
 
 		sums_add(&sum->sums, sql_bigint(i, 2), sql_bigint(i, 3));
 	}
@@ -308,9 +308,9 @@ read_keys(DcCounter *counter, Datum keys, DcKeySum *sorted, int nsorted)
 static DcKeySum *
 key_sums_create(Datum *keys, int nkeys, int *nsorted)
 {
-	DcKeySum   *sorted = palloc_extended(Max(nkeys, 1) * sizeof(DcKeySum),
-										 MCXT_ALLOC_HUGE);
-	int			n = 0;
+	DcKeySum *sorted = palloc_extended(Max(nkeys, 1) * sizeof(DcKeySum),
+									   MCXT_ALLOC_HUGE);
+	int n = 0;
 
 	for (int i = 0; i < nkeys; i++)
 	{
@@ -333,8 +333,8 @@ key_sums_create(Datum *keys, int nkeys, int *nsorted)
 static DcKeySum *
 key_sums_find(DcKeySum *sorted, int nsorted, Datum key)
 {
-	DcKeySum	probe;
-	DcKeySum   *found;
+	DcKeySum probe;
+	DcKeySum *found;
 
 	key_from_text(key, &probe.key);
 	found = bsearch(&probe, sorted, nsorted, sizeof(DcKeySum), key_sum_compare);

@@ -12,9 +12,9 @@
 /* Sums over the rows of a key; they may exceed bigint until checked. */
 typedef struct DcSums
 {
-	INT128		inc;
-	INT128		dec;
-	INT128		net;			/* inc - dec */
+	INT128 inc;
+	INT128 dec;
+	INT128 net; /* inc - dec */
 } DcSums;
 
 extern void sums_init(DcSums *sums);
@@ -24,4 +24,4 @@ extern int64 sums_to_bigint(INT128 sum, const char *what);
 extern int64 counter_value(DcCounter *counter, const DcKey *key);
 extern Datum *counter_keys_arg(FunctionCallInfo fcinfo, int argno, int *count);
 
-#endif							/* DC_READ_H */
+#endif /* DC_READ_H */

@@ -44,7 +44,7 @@ DC_KEYED_FUNCTION(dc_reset);
 DC_KEYED_FUNCTION(dc_delete);
 
 /* Classes 1 and 2 of advisory locks belong to the SQL functions. */
-#define KEY_LOCK_CLASS	77
+#define KEY_LOCK_CLASS 77
 
 static DcCounter *set_open(FunctionCallInfo fcinfo, const char *function);
 static int64 set_value(DcCounter *counter, const DcKey *key, int64 value);
@@ -59,7 +59,7 @@ static void take_rows(DcSqlSession *session, DcStatement statement,
 static Datum
 dc_set_impl(FunctionCallInfo fcinfo, const DcKey *key)
 {
-	DcCounter  *counter = set_open(fcinfo, "dc_set()");
+	DcCounter *counter = set_open(fcinfo, "dc_set()");
 
 	PG_RETURN_INT64(set_value(counter, key, amount_arg(fcinfo, 2, "value")));
 }
@@ -80,10 +80,10 @@ dc_reset_impl(FunctionCallInfo fcinfo, const DcKey *key)
 static Datum
 dc_delete_impl(FunctionCallInfo fcinfo, const DcKey *key)
 {
-	DcCounter  *counter = counter_open_to_delete(fcinfo, "dc_delete()");
+	DcCounter *counter = counter_open_to_delete(fcinfo, "dc_delete()");
 	DcSqlSession session;
-	DcSums		sums;
-	Datum		values[1];
+	DcSums sums;
+	Datum values[1];
 
 	if (counter->foreign)
 		apply_foreign_ready(counter);
@@ -113,13 +113,13 @@ static int64
 set_value(DcCounter *counter, const DcKey *key, int64 value)
 {
 	DcSqlSession session;
-	DcSums		sums;
-	Datum		values[4];
-	bool		has_total;
-	int64		old;
-	int64		inc;
-	int64		dec;
-	int64		diff;
+	DcSums sums;
+	Datum values[4];
+	bool has_total;
+	int64 old;
+	int64 inc;
+	int64 dec;
+	int64 diff;
 
 	if (counter->foreign)
 		apply_foreign_ready(counter);
@@ -165,7 +165,7 @@ set_value(DcCounter *counter, const DcKey *key, int64 value)
 static void
 key_lock(DcCounter *counter, const DcKey *key)
 {
-	LOCKTAG		tag;
+	LOCKTAG tag;
 
 	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, counter->relid,
 						 hash_bytes((const unsigned char *) key->data, key->len),
@@ -181,7 +181,7 @@ static void
 take_rows(DcSqlSession *session, DcStatement statement, Datum *values,
 		  DcSums *sums)
 {
-	uint64		rows = sql_run(session, statement, values);
+	uint64 rows = sql_run(session, statement, values);
 
 	for (uint64 i = 0; i < rows; i++)
 		sums_add(sums, sql_bigint(i, 1), sql_bigint(i, 2));

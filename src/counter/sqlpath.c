@@ -36,12 +36,12 @@
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
-#define MAX_ARGS	6
+#define MAX_ARGS 6
 
 typedef struct DcStatementText
 {
-	const char *text;			/* with @totals and @shards for the tables */
-	Oid			argtypes[MAX_ARGS]; /* up to the first 0 */
+	const char *text;		/* with @totals and @shards for the tables */
+	Oid argtypes[MAX_ARGS]; /* up to the first 0 */
 } DcStatementText;
 
 #define SHARD_UPSERT \
@@ -57,142 +57,98 @@ static const DcStatementText statements[DC_NUM_STATEMENTS] = {
 	/* key, inc, dec, at, seed: adds to a row that nobody has locked */
 	[DC_SQL_UPDATE_FREE] = {
 		"UPDATE @shards AS s SET inc = s.inc + $2, dec = s.dec + $3,"
-		" updated_at = $4 WHERE s.key = $1 AND s.shard = "
-		CHOSEN_SHARD " SKIP LOCKED)",
-		{TEXTOID, INT8OID, INT8OID, TIMESTAMPTZOID, INT8OID}
-	},
+		" updated_at = $4 WHERE s.key = $1 AND s.shard = " CHOSEN_SHARD " SKIP LOCKED)",
+		{TEXTOID, INT8OID, INT8OID, TIMESTAMPTZOID, INT8OID}},
 	/* the same, waiting for the first choice */
-	[DC_SQL_UPDATE_WAIT] = {
-		"UPDATE @shards AS s SET inc = s.inc + $2, dec = s.dec + $3,"
-		" updated_at = $4 WHERE s.key = $1 AND s.shard = "
-		CHOSEN_SHARD ")",
-		{TEXTOID, INT8OID, INT8OID, TIMESTAMPTZOID, INT8OID}
-	},
+	[DC_SQL_UPDATE_WAIT] = {"UPDATE @shards AS s SET inc = s.inc + $2, dec = s.dec + $3,"
+							" updated_at = $4 WHERE s.key = $1 AND s.shard = " CHOSEN_SHARD ")",
+							{TEXTOID, INT8OID, INT8OID, TIMESTAMPTZOID, INT8OID}},
 	/* key, inc, dec, at, own shard, max shards */
-	[DC_SQL_INSERT_IF_ROOM] = {
-		"INSERT INTO @shards AS s (key, shard, inc, dec, updated_at)"
-		" SELECT $1, $5, $2, $3, $4 WHERE $6 >"
-		" (SELECT count(*) FROM @shards AS c WHERE c.key = $1)" SHARD_UPSERT,
-		{TEXTOID, INT8OID, INT8OID, TIMESTAMPTZOID, INT4OID, INT4OID}
-	},
+	[DC_SQL_INSERT_IF_ROOM] = {"INSERT INTO @shards AS s (key, shard, inc, dec, updated_at)"
+							   " SELECT $1, $5, $2, $3, $4 WHERE $6 >"
+							   " (SELECT count(*) FROM @shards AS c WHERE c.key = $1)" SHARD_UPSERT,
+							   {TEXTOID, INT8OID, INT8OID, TIMESTAMPTZOID, INT4OID, INT4OID}},
 	/* keys, incs, decs, at, own shard: the own row of each key */
-	[DC_SQL_INSERT_BATCH] = {
-		"INSERT INTO @shards AS s (key, shard, inc, dec, updated_at)"
-		" SELECT d.key, $5, d.inc, d.dec, $4"
-		" FROM unnest($1, $2, $3) AS d(key, inc, dec)" SHARD_UPSERT,
-		{TEXTARRAYOID, INT8ARRAYOID, INT8ARRAYOID, TIMESTAMPTZOID, INT4OID}
-	},
+	[DC_SQL_INSERT_BATCH] = {"INSERT INTO @shards AS s (key, shard, inc, dec, updated_at)"
+							 " SELECT d.key, $5, d.inc, d.dec, $4"
+							 " FROM unnest($1, $2, $3) AS d(key, inc, dec)" SHARD_UPSERT,
+							 {TEXTARRAYOID, INT8ARRAYOID, INT8ARRAYOID, TIMESTAMPTZOID, INT4OID}},
 	/* key, inc, dec, at, own shard */
-	[DC_SQL_UPDATE_OWN] = {
-		"UPDATE @shards AS s SET inc = s.inc + $2, dec = s.dec + $3,"
-		" updated_at = $4 WHERE s.key = $1 AND s.shard = $5",
-		{TEXTOID, INT8OID, INT8OID, TIMESTAMPTZOID, INT4OID}
-	},
+	[DC_SQL_UPDATE_OWN] = {"UPDATE @shards AS s SET inc = s.inc + $2, dec = s.dec + $3,"
+						   " updated_at = $4 WHERE s.key = $1 AND s.shard = $5",
+						   {TEXTOID, INT8OID, INT8OID, TIMESTAMPTZOID, INT4OID}},
 	/* key, inc, dec, at, own shard */
-	[DC_SQL_INSERT_OWN] = {
-		"INSERT INTO @shards (key, shard, inc, dec, updated_at)"
-		" VALUES ($1, $5, $2, $3, $4)",
-		{TEXTOID, INT8OID, INT8OID, TIMESTAMPTZOID, INT4OID}
-	},
+	[DC_SQL_INSERT_OWN] = {"INSERT INTO @shards (key, shard, inc, dec, updated_at)"
+						   " VALUES ($1, $5, $2, $3, $4)",
+						   {TEXTOID, INT8OID, INT8OID, TIMESTAMPTZOID, INT4OID}},
 	/* key: all rows of it, with whether it is a shard row */
-	[DC_SQL_READ_KEY] = {
-		"SELECT t.inc, t.dec, t.updated_at, false FROM @totals AS t"
-		" WHERE t.key = $1 UNION ALL"
-		" SELECT s.inc, s.dec, s.updated_at, true FROM @shards AS s"
-		" WHERE s.key = $1",
-		{TEXTOID}
-	},
+	[DC_SQL_READ_KEY] = {"SELECT t.inc, t.dec, t.updated_at, false FROM @totals AS t"
+						 " WHERE t.key = $1 UNION ALL"
+						 " SELECT s.inc, s.dec, s.updated_at, true FROM @shards AS s"
+						 " WHERE s.key = $1",
+						 {TEXTOID}},
 	/* keys */
-	[DC_SQL_READ_KEYS] = {
-		"SELECT t.key, t.inc, t.dec FROM @totals AS t"
-		" WHERE t.key = ANY ($1) UNION ALL"
-		" SELECT s.key, s.inc, s.dec FROM @shards AS s"
-		" WHERE s.key = ANY ($1)",
-		{TEXTARRAYOID}
-	},
-	[DC_SQL_READ_ALL] = {
-		"SELECT coalesce(sum(u.inc), 0) - coalesce(sum(u.dec), 0)"
-		" FROM (SELECT t.inc, t.dec FROM @totals AS t UNION ALL"
-		" SELECT s.inc, s.dec FROM @shards AS s) AS u",
-		{0}
-	},
+	[DC_SQL_READ_KEYS] = {"SELECT t.key, t.inc, t.dec FROM @totals AS t"
+						  " WHERE t.key = ANY ($1) UNION ALL"
+						  " SELECT s.key, s.inc, s.dec FROM @shards AS s"
+						  " WHERE s.key = ANY ($1)",
+						  {TEXTARRAYOID}},
+	[DC_SQL_READ_ALL] = {"SELECT coalesce(sum(u.inc), 0) - coalesce(sum(u.dec), 0)"
+						 " FROM (SELECT t.inc, t.dec FROM @totals AS t UNION ALL"
+						 " SELECT s.inc, s.dec FROM @shards AS s) AS u",
+						 {0}},
 	/* key */
-	[DC_SQL_LOCK_TOTAL] = {
-		"SELECT t.inc, t.dec FROM @totals AS t WHERE t.key = $1"
-		" FOR NO KEY UPDATE",
-		{TEXTOID}
-	},
+	[DC_SQL_LOCK_TOTAL] = {"SELECT t.inc, t.dec FROM @totals AS t WHERE t.key = $1"
+						   " FOR NO KEY UPDATE",
+						   {TEXTOID}},
 	/* key, inc, dec, at */
-	[DC_SQL_UPDATE_TOTAL] = {
-		"UPDATE @totals AS t SET inc = $2, dec = $3, updated_at = $4"
-		" WHERE t.key = $1",
-		{TEXTOID, INT8OID, INT8OID, TIMESTAMPTZOID}
-	},
+	[DC_SQL_UPDATE_TOTAL] = {"UPDATE @totals AS t SET inc = $2, dec = $3, updated_at = $4"
+							 " WHERE t.key = $1",
+							 {TEXTOID, INT8OID, INT8OID, TIMESTAMPTZOID}},
 	/* key */
-	[DC_SQL_DELETE_TOTAL] = {
-		"DELETE FROM @totals AS t WHERE t.key = $1 RETURNING t.inc, t.dec",
-		{TEXTOID}
-	},
+	[DC_SQL_DELETE_TOTAL] = {"DELETE FROM @totals AS t WHERE t.key = $1 RETURNING t.inc, t.dec", {TEXTOID}},
 	/* key */
-	[DC_SQL_DELETE_SHARDS] = {
-		"DELETE FROM @shards AS s WHERE s.key = $1 RETURNING s.inc, s.dec",
-		{TEXTOID}
-	},
+	[DC_SQL_DELETE_SHARDS] = {"DELETE FROM @shards AS s WHERE s.key = $1 RETURNING s.inc, s.dec", {TEXTOID}},
 	/* after key, after shard, limit: rows that nobody has locked */
-	[DC_SQL_COMPACT_SHARDS] = {
-		"SELECT s.key, s.shard, s.inc, s.dec, s.updated_at FROM @shards AS s"
-		" WHERE (s.key, s.shard) > ($1, $2) ORDER BY s.key, s.shard"
-		" LIMIT $3 FOR UPDATE SKIP LOCKED",
-		{TEXTOID, INT4OID, INT4OID}
-	},
+	[DC_SQL_COMPACT_SHARDS] = {"SELECT s.key, s.shard, s.inc, s.dec, s.updated_at FROM @shards AS s"
+							   " WHERE (s.key, s.shard) > ($1, $2) ORDER BY s.key, s.shard"
+							   " LIMIT $3 FOR UPDATE SKIP LOCKED",
+							   {TEXTOID, INT4OID, INT4OID}},
 	/* keys */
-	[DC_SQL_COMPACT_LOCK] = {
-		"SELECT t.key, t.inc, t.dec FROM @totals AS t WHERE t.key = ANY ($1)"
-		" FOR NO KEY UPDATE SKIP LOCKED",
-		{TEXTARRAYOID}
-	},
+	[DC_SQL_COMPACT_LOCK] = {"SELECT t.key, t.inc, t.dec FROM @totals AS t WHERE t.key = ANY ($1)"
+							 " FOR NO KEY UPDATE SKIP LOCKED",
+							 {TEXTARRAYOID}},
 	/* keys */
-	[DC_SQL_COMPACT_EXISTING] = {
-		"SELECT t.key FROM @totals AS t WHERE t.key = ANY ($1)",
-		{TEXTARRAYOID}
-	},
+	[DC_SQL_COMPACT_EXISTING] = {"SELECT t.key FROM @totals AS t WHERE t.key = ANY ($1)", {TEXTARRAYOID}},
 	/* keys, incs, decs, times */
-	[DC_SQL_COMPACT_UPDATE] = {
-		"UPDATE @totals AS t SET inc = d.inc, dec = d.dec,"
-		" updated_at = greatest(t.updated_at, d.at)"
-		" FROM unnest($1, $2, $3, $4) AS d(key, inc, dec, at)"
-		" WHERE t.key = d.key",
-		{TEXTARRAYOID, INT8ARRAYOID, INT8ARRAYOID, TIMESTAMPTZARRAYOID}
-	},
+	[DC_SQL_COMPACT_UPDATE] = {"UPDATE @totals AS t SET inc = d.inc, dec = d.dec,"
+							   " updated_at = greatest(t.updated_at, d.at)"
+							   " FROM unnest($1, $2, $3, $4) AS d(key, inc, dec, at)"
+							   " WHERE t.key = d.key",
+							   {TEXTARRAYOID, INT8ARRAYOID, INT8ARRAYOID, TIMESTAMPTZARRAYOID}},
 	/* keys, incs, decs, times */
-	[DC_SQL_COMPACT_INSERT] = {
-		"INSERT INTO @totals (key, inc, dec, updated_at)"
-		" SELECT d.key, d.inc, d.dec, d.at"
-		" FROM unnest($1, $2, $3, $4) AS d(key, inc, dec, at)",
-		{TEXTARRAYOID, INT8ARRAYOID, INT8ARRAYOID, TIMESTAMPTZARRAYOID}
-	},
+	[DC_SQL_COMPACT_INSERT] = {"INSERT INTO @totals (key, inc, dec, updated_at)"
+							   " SELECT d.key, d.inc, d.dec, d.at"
+							   " FROM unnest($1, $2, $3, $4) AS d(key, inc, dec, at)",
+							   {TEXTARRAYOID, INT8ARRAYOID, INT8ARRAYOID, TIMESTAMPTZARRAYOID}},
 	/* keys, shards */
-	[DC_SQL_COMPACT_DELETE] = {
-		"DELETE FROM @shards AS s USING unnest($1, $2) AS d(key, shard)"
-		" WHERE s.key = d.key AND s.shard = d.shard",
-		{TEXTARRAYOID, INT4ARRAYOID}
-	},
+	[DC_SQL_COMPACT_DELETE] = {"DELETE FROM @shards AS s USING unnest($1, $2) AS d(key, shard)"
+							   " WHERE s.key = d.key AND s.shard = d.shard",
+							   {TEXTARRAYOID, INT4ARRAYOID}},
 	/* keys, shards */
-	[DC_SQL_COMPACT_ZERO] = {
-		"UPDATE @shards AS s SET inc = 0, dec = 0"
-		" FROM unnest($1, $2) AS d(key, shard)"
-		" WHERE s.key = d.key AND s.shard = d.shard",
-		{TEXTARRAYOID, INT4ARRAYOID}
-	},
+	[DC_SQL_COMPACT_ZERO] = {"UPDATE @shards AS s SET inc = 0, dec = 0"
+							 " FROM unnest($1, $2) AS d(key, shard)"
+							 " WHERE s.key = d.key AND s.shard = d.shard",
+							 {TEXTARRAYOID, INT4ARRAYOID}},
 };
 
 /* The plans of one counter table. */
 typedef struct DcPlans
 {
-	Oid			counter;		/* hash key */
-	uint32		generation;		/* of the cache entry that they were made for */
-	SPIPlanPtr	plans[DC_NUM_STATEMENTS];
-	bool		planned[DC_NUM_STATEMENTS]; /* has a generic plan */
+	Oid counter;	   /* hash key */
+	uint32 generation; /* of the cache entry that they were made for */
+	SPIPlanPtr plans[DC_NUM_STATEMENTS];
+	bool planned[DC_NUM_STATEMENTS]; /* has a generic plan */
 } DcPlans;
 
 static HTAB *plan_cache = NULL;
@@ -248,7 +204,7 @@ sql_run(DcSqlSession *session, DcStatement statement, Datum *values)
 uint64
 sql_read(DcSqlSession *session, DcStatement statement, Datum *values)
 {
-	uint64		rows;
+	uint64 rows;
 
 	if (ActiveSnapshotSet())
 	{
@@ -269,9 +225,9 @@ sql_read(DcSqlSession *session, DcStatement statement, Datum *values)
 int64
 sql_bigint(uint64 row, int column)
 {
-	bool		isnull;
-	Datum		value = SPI_getbinval(SPI_tuptable->vals[row],
-									  SPI_tuptable->tupdesc, column, &isnull);
+	bool isnull;
+	Datum value = SPI_getbinval(SPI_tuptable->vals[row],
+								SPI_tuptable->tupdesc, column, &isnull);
 
 	return isnull ? 0 : DatumGetInt64(value);
 }
@@ -280,10 +236,10 @@ static uint64
 sql_execute(DcSqlSession *session, DcStatement statement, Datum *values,
 			bool read_only)
 {
-	DcPlans    *plans = plans_get(session->counter);
-	SPIPlanPtr	plan;
-	int			level = NewGUCNestLevel();
-	int			result;
+	DcPlans *plans = plans_get(session->counter);
+	SPIPlanPtr plan;
+	int level = NewGUCNestLevel();
+	int result;
 
 	if (plans->plans[statement] == NULL)
 		plans->plans[statement] = plan_prepare(session->counter, statement);
@@ -310,8 +266,7 @@ plan_settings(void)
 	static const char *const off[] = {
 		"enable_seqscan", "enable_hashjoin", "enable_mergejoin",
 		/* the cost of disabled nodes would set off the compiler */
-		"jit"
-	};
+		"jit"};
 
 	for (int i = 0; i < lengthof(off); i++)
 		set_config_option(off[i], "off", PGC_USERSET, PGC_S_SESSION,
@@ -325,12 +280,12 @@ plan_settings(void)
 static DcPlans *
 plans_get(DcCounter *counter)
 {
-	DcPlans    *plans;
-	bool		found;
+	DcPlans *plans;
+	bool found;
 
 	if (plan_cache == NULL)
 	{
-		HASHCTL		ctl = {0};
+		HASHCTL ctl = {0};
 
 		ctl.keysize = sizeof(Oid);
 		ctl.entrysize = sizeof(DcPlans);
@@ -340,7 +295,7 @@ plans_get(DcCounter *counter)
 	}
 	if (retired_plans != NIL && retired_in != compat_local_xid())
 	{
-		ListCell   *lc;
+		ListCell *lc;
 
 		foreach(lc, retired_plans)
 			SPI_freeplan((SPIPlanPtr) lfirst(lc));
@@ -380,11 +335,11 @@ static SPIPlanPtr
 plan_prepare(DcCounter *counter, DcStatement statement)
 {
 	const DcStatementText *text = &statements[statement];
-	char	   *totals = relation_sql_name(counter->relid);
-	char	   *shards = relation_sql_name(counter->row.shards);
+	char *totals = relation_sql_name(counter->relid);
+	char *shards = relation_sql_name(counter->row.shards);
 	StringInfoData sql;
-	SPIPlanPtr	plan;
-	int			nargs = 0;
+	SPIPlanPtr plan;
+	int nargs = 0;
 
 	initStringInfo(&sql);
 	for (const char *p = text->text; *p != '\0'; p++)

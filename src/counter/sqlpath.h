@@ -41,8 +41,8 @@ typedef enum DcStatement
 /* A session of statements on one counter table, as its owner. */
 typedef struct DcSqlSession
 {
-	DcCounter  *counter;
-	DcRunAs		runas;
+	DcCounter *counter;
+	DcRunAs runas;
 } DcSqlSession;
 
 extern void sql_begin(DcSqlSession *session, DcCounter *counter);
@@ -53,4 +53,4 @@ extern int64 sql_bigint(uint64 row, int column);
 extern uint64 sql_read(DcSqlSession *session, DcStatement statement,
 					   Datum *values);
 
-#endif							/* DC_SQLPATH_H */
+#endif /* DC_SQLPATH_H */

@@ -33,14 +33,14 @@ PG_FUNCTION_INFO_V1(dc_alter);
 PG_FUNCTION_INFO_V1(dc_drop);
 PG_FUNCTION_INFO_V1(dc_adopt);
 
-#define MAX_PARTITIONS	256
+#define MAX_PARTITIONS 256
 
 /*
  * Totals change in place, so leave them some room. Shard rows change all the
  * time and in few places: with much room every update is HOT, and vacuum comes
  * early. Truncating the table's end would need an exclusive lock.
  */
-#define TOTALS_OPTIONS	"fillfactor=80"
+#define TOTALS_OPTIONS "fillfactor=80"
 #define SHARDS_OPTIONS \
 	"fillfactor=25, autovacuum_vacuum_scale_factor=0.01," \
 	" autovacuum_vacuum_threshold=500, vacuum_truncate=off"
@@ -64,8 +64,8 @@ PG_FUNCTION_INFO_V1(dc_adopt);
 typedef struct DcColumn
 {
 	const char *name;
-	Oid			type;
-	bool		unique;			/* part of the unique key */
+	Oid type;
+	bool unique; /* part of the unique key */
 } DcColumn;
 
 static const DcColumn totals_columns[] = {
@@ -86,7 +86,7 @@ static const DcColumn shards_columns[] = {
 static void create_table(const char *schema, const char *name,
 						 const char *columns, const char *options,
 						 int partitions);
-static int	max_shards_arg(FunctionCallInfo fcinfo, int argno);
+static int max_shards_arg(FunctionCallInfo fcinfo, int argno);
 static void check_table(Oid relid, const DcColumn *columns, int ncolumns);
 static bool has_unique_index(Relation rel, const DcColumn *columns,
 							 int ncolumns);
@@ -102,12 +102,12 @@ Datum
 dc_create(PG_FUNCTION_ARGS)
 {
 	DcCounterRow row;
-	RangeVar   *name;
-	char	   *schema;
-	char	   *shards;
-	char	   *longest;
-	Oid			schema_oid;
-	int			partitions = PG_ARGISNULL(3) ? 0 : PG_GETARG_INT32(3);
+	RangeVar *name;
+	char *schema;
+	char *shards;
+	char *longest;
+	Oid schema_oid;
+	int partitions = PG_ARGISNULL(3) ? 0 : PG_GETARG_INT32(3);
 
 	if (PG_ARGISNULL(0) || PG_ARGISNULL(1))
 		ereport(ERROR,
@@ -153,7 +153,7 @@ dc_create(PG_FUNCTION_ARGS)
 Datum
 dc_alter(PG_FUNCTION_ARGS)
 {
-	DcCounter  *counter = counter_open_as_owner(fcinfo, "dc_alter()");
+	DcCounter *counter = counter_open_as_owner(fcinfo, "dc_alter()");
 	DcCounterRow row = counter->row;
 
 	if (!PG_ARGISNULL(1))
@@ -171,13 +171,13 @@ dc_alter(PG_FUNCTION_ARGS)
 Datum
 dc_drop(PG_FUNCTION_ARGS)
 {
-	DcCounter  *counter = counter_open_as_owner(fcinfo, "dc_drop()");
-	Oid			relid = counter->relid;
-	Oid			shards = counter->row.shards;
+	DcCounter *counter = counter_open_as_owner(fcinfo, "dc_drop()");
+	Oid relid = counter->relid;
+	Oid shards = counter->row.shards;
 
 	run_ddl(psprintf("DROP TABLE %s, %s",
 					 relation_sql_name(relid), relation_sql_name(shards)));
-	catalog_delete(relid);		/* event triggers can be disabled */
+	catalog_delete(relid); /* event triggers can be disabled */
 	PG_RETURN_VOID();
 }
 
@@ -193,7 +193,7 @@ dc_adopt(PG_FUNCTION_ARGS)
 {
 	DcCounterRow row;
 	DcCounterRow other;
-	char	   *shards;
+	char *shards;
 
 	row.counter = counter_arg(fcinfo);
 	row.shard_by = DC_SHARD_BY_RANDOM;
@@ -234,29 +234,29 @@ static void
 create_table(const char *schema, const char *name, const char *columns,
 			 const char *options, int partitions)
 {
-	char	   *table = quote_qualified_identifier(schema, name);
+	char *table = quote_qualified_identifier(schema, name);
 
 	if (partitions == 0)
 	{
 		run_ddl(psprintf("CREATE TABLE %s (%s) WITH (%s)",
-							 table, columns, options));
+						 table, columns, options));
 		return;
 	}
 	run_ddl(psprintf("CREATE TABLE %s (%s) PARTITION BY HASH (key)",
-						 table, columns));
+					 table, columns));
 	for (int i = 0; i < partitions; i++)
 		run_ddl(psprintf("CREATE TABLE %s PARTITION OF %s"
-							 " FOR VALUES WITH (MODULUS %d, REMAINDER %d)"
-							 " WITH (%s)",
-							 quote_qualified_identifier(schema,
-														psprintf("%s_p%d", name, i)),
-							 table, partitions, i, options));
+						 " FOR VALUES WITH (MODULUS %d, REMAINDER %d)"
+						 " WITH (%s)",
+						 quote_qualified_identifier(schema,
+													psprintf("%s_p%d", name, i)),
+						 table, partitions, i, options));
 }
 
 static int
 max_shards_arg(FunctionCallInfo fcinfo, int argno)
 {
-	int			max_shards;
+	int max_shards;
 
 	if (PG_ARGISNULL(argno))
 		ereport(ERROR,
@@ -279,9 +279,9 @@ max_shards_arg(FunctionCallInfo fcinfo, int argno)
 static void
 check_table(Oid relid, const DcColumn *columns, int ncolumns)
 {
-	Relation	rel = table_open(relid, NoLock);
+	Relation rel = table_open(relid, NoLock);
 	const char *name = RelationGetRelationName(rel);
-	char		kind = rel->rd_rel->relkind;
+	char kind = rel->rd_rel->relkind;
 
 	if (!compat_owns_relation(relid, GetUserId()))
 		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, name);
@@ -295,9 +295,8 @@ check_table(Oid relid, const DcColumn *columns, int ncolumns)
 
 	for (int i = 0; i < ncolumns; i++)
 	{
-		AttrNumber	attnum = get_attnum(relid, columns[i].name);
-		Form_pg_attribute att = attnum > 0 ?
-			TupleDescAttr(RelationGetDescr(rel), attnum - 1) : NULL;
+		AttrNumber attnum = get_attnum(relid, columns[i].name);
+		Form_pg_attribute att = attnum > 0 ? TupleDescAttr(RelationGetDescr(rel), attnum - 1) : NULL;
 
 		if (att == NULL || att->atttypid != columns[i].type ||
 			att->attgenerated != '\0' ||
@@ -326,19 +325,19 @@ check_table(Oid relid, const DcColumn *columns, int ncolumns)
 static bool
 has_unique_index(Relation rel, const DcColumn *columns, int ncolumns)
 {
-	List	   *indexes = RelationGetIndexList(rel);
-	ListCell   *lc;
-	int			nkeys = 0;
-	bool		found = false;
+	List *indexes = RelationGetIndexList(rel);
+	ListCell *lc;
+	int nkeys = 0;
+	bool found = false;
 
 	while (nkeys < ncolumns && columns[nkeys].unique)
 		nkeys++;
 	foreach(lc, indexes)
 	{
-		HeapTuple	tuple = SearchSysCache1(INDEXRELID,
-											ObjectIdGetDatum(lfirst_oid(lc)));
+		HeapTuple tuple = SearchSysCache1(INDEXRELID,
+										  ObjectIdGetDatum(lfirst_oid(lc)));
 		Form_pg_index index;
-		bool		match;
+		bool match;
 
 		if (!HeapTupleIsValid(tuple))
 			continue;

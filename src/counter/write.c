@@ -36,8 +36,8 @@ static void
 counter_add(DcCounter *counter, const DcKey *key, uint64 hint, int64 delta,
 			bool subtract)
 {
-	int64		amount = delta;
-	bool		negative = (delta < 0);
+	int64 amount = delta;
+	bool negative = (delta < 0);
 
 	if (negative && pg_sub_s64_overflow(0, delta, &amount))
 		ereport(ERROR,
@@ -60,7 +60,7 @@ counter_add(DcCounter *counter, const DcKey *key, uint64 hint, int64 delta,
 static Datum
 dc_incr_impl(FunctionCallInfo fcinfo, const DcKey *key)
 {
-	DcCounter  *counter = counter_open_to_write(fcinfo, "dc_incr()");
+	DcCounter *counter = counter_open_to_write(fcinfo, "dc_incr()");
 
 	counter_add(counter, key, DC_NO_HINT, amount_arg(fcinfo, 2, "delta"), false);
 	PG_RETURN_VOID();
@@ -72,7 +72,7 @@ dc_incr_impl(FunctionCallInfo fcinfo, const DcKey *key)
 static Datum
 dc_decr_impl(FunctionCallInfo fcinfo, const DcKey *key)
 {
-	DcCounter  *counter = counter_open_to_write(fcinfo, "dc_decr()");
+	DcCounter *counter = counter_open_to_write(fcinfo, "dc_decr()");
 
 	counter_add(counter, key, DC_NO_HINT, amount_arg(fcinfo, 2, "delta"), true);
 	PG_RETURN_VOID();
@@ -85,9 +85,9 @@ dc_decr_impl(FunctionCallInfo fcinfo, const DcKey *key)
 static Datum
 dc_incr_hashed_impl(FunctionCallInfo fcinfo, const DcKey *key)
 {
-	DcCounter  *counter = counter_open_to_write(fcinfo, "dc_incr_hashed()");
-	text	   *by;
-	uint64		hint;
+	DcCounter *counter = counter_open_to_write(fcinfo, "dc_incr_hashed()");
+	text *by;
+	uint64 hint;
 
 	if (PG_ARGISNULL(2))
 		ereport(ERROR,
@@ -110,7 +110,7 @@ dc_incr_hashed_impl(FunctionCallInfo fcinfo, const DcKey *key)
 static Datum
 dc_incr_returning_impl(FunctionCallInfo fcinfo, const DcKey *key)
 {
-	DcCounter  *counter = counter_open_to_write(fcinfo, "dc_incr_returning()");
+	DcCounter *counter = counter_open_to_write(fcinfo, "dc_incr_returning()");
 
 	counter_add(counter, key, DC_NO_HINT, amount_arg(fcinfo, 2, "delta"), false);
 	counter = counter_open_to_read(fcinfo, "dc_incr_returning()");
@@ -125,17 +125,17 @@ dc_incr_returning_impl(FunctionCallInfo fcinfo, const DcKey *key)
 Datum
 dc_incr_many(PG_FUNCTION_ARGS)
 {
-	DcCounter  *counter;
-	Datum	   *keys;
-	Datum	   *deltas = NULL;
-	int			nkeys;
-	int			ndeltas;
+	DcCounter *counter;
+	Datum *keys;
+	Datum *deltas = NULL;
+	int nkeys;
+	int ndeltas;
 
 	counter_arg(fcinfo);
 	keys = counter_keys_arg(fcinfo, 1, &nkeys);
 	if (!PG_ARGISNULL(2))
 	{
-		bool	   *nulls;
+		bool *nulls;
 
 		deconstruct_array(PG_GETARG_ARRAYTYPE_P(2), INT8OID, 8,
 						  FLOAT8PASSBYVAL, TYPALIGN_DOUBLE,
@@ -158,7 +158,7 @@ dc_incr_many(PG_FUNCTION_ARGS)
 	counter = counter_open_to_write(fcinfo, "dc_incr_many()");
 	for (int i = 0; i < nkeys; i++)
 	{
-		DcKey		key;
+		DcKey key;
 
 		CHECK_FOR_INTERRUPTS();
 		key_from_text(keys[i], &key);
