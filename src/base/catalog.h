@@ -5,6 +5,7 @@
 #ifndef DC_CATALOG_H
 #define DC_CATALOG_H
 
+#include "access/attnum.h"
 #include "access/htup.h"
 #include "nodes/pg_list.h"
 #include "utils/relcache.h"
@@ -34,6 +35,24 @@ typedef struct DcCounterRow
 	int max_shards;
 } DcCounterRow;
 
+/* Columns of the two tables that the code works with. */
+typedef enum DcColumnId
+{
+	DC_COL_KEY,
+	DC_COL_SHARD, /* of the shard table only */
+	DC_COL_INC,
+	DC_COL_DEC,
+	DC_COL_UPDATED_AT,
+	DC_NUM_COLUMNS
+} DcColumnId;
+
+/* Where things are in one of the tables, for access without SQL. */
+typedef struct DcTableLayout
+{
+	Oid index; /* the unique index on key (and shard) */
+	AttrNumber atts[DC_NUM_COLUMNS];
+} DcTableLayout;
+
 /*
  * What a backend remembers of a counter table. Entries are never moved or
  * freed; an invalidated one is filled again by the next look-up.
@@ -44,11 +63,16 @@ typedef struct DcCounter
 	bool valid;
 	uint32 generation; /* changes with each refill */
 	DcCounterRow row;
-	Oid owner;			 /* owns both tables */
-	bool rls;			 /* row-level security is on for either table */
-	bool foreign;		 /* some rows live behind a foreign table */
-	int nforeign;		 /* one foreign table per wrapper in use, */
-	Oid *foreign_leaves; /* in TopMemoryContext */
+	Oid owner;				  /* owns both tables */
+	bool rls;				  /* row-level security is on for either table */
+	bool foreign;			  /* some rows live behind a foreign table */
+	int nforeign;			  /* one foreign table per wrapper in use, */
+	Oid *foreign_leaves;	  /* in TopMemoryContext */
+	uint32 layout_generation; /* of what follows; see layout.c */
+	bool direct_read;		  /* may be read without SQL */
+	bool direct_write;		  /* shard rows may be written without SQL */
+	DcTableLayout totals;
+	DcTableLayout shards;
 } DcCounter;
 
 extern bool catalog_read(Oid counter, DcCounterRow *row);

@@ -8,6 +8,8 @@
 #ifndef DC_COMPAT_H
 #define DC_COMPAT_H
 
+#include "access/genam.h"
+#include "access/tableam.h"
 #include "catalog/pg_class.h"
 #include "miscadmin.h"
 #include "storage/proc.h"
@@ -48,6 +50,46 @@ compat_backend_number(void)
 #else
 	return (int) MyBackendId;
 #endif
+}
+
+/* 18 added an argument for EXPLAIN's instrumentation. */
+static inline IndexScanDesc
+compat_index_beginscan(Relation heap, Relation index, Snapshot snapshot,
+					   int nkeys)
+{
+#if PG_VERSION_NUM >= 180000
+	return index_beginscan(heap, index, snapshot, NULL, nkeys, 0);
+#else
+	return index_beginscan(heap, index, snapshot, nkeys, 0);
+#endif
+}
+
+/*
+ * Update a tuple; *new_entries tells whether it needs new index entries. 16
+ * tells apart the indexes that need them, which makes no difference to a table
+ * whose indexed columns never change.
+ */
+static inline TM_Result
+compat_tuple_update(Relation rel, ItemPointer tid, TupleTableSlot *slot,
+					CommandId cid, bool wait, TM_FailureData *failure,
+					bool *new_entries)
+{
+	LockTupleMode lockmode;
+	TM_Result result;
+#if PG_VERSION_NUM >= 160000
+	TU_UpdateIndexes update_indexes = TU_None;
+
+	result = table_tuple_update(rel, tid, slot, cid, InvalidSnapshot,
+								InvalidSnapshot, wait, failure, &lockmode,
+								&update_indexes);
+	*new_entries = (update_indexes == TU_All);
+#else
+	*new_entries = false;
+	result = table_tuple_update(rel, tid, slot, cid, InvalidSnapshot,
+								InvalidSnapshot, wait, failure, &lockmode,
+								new_entries);
+#endif
+	return result;
 }
 
 /* 18 lets a module name itself and its version. */

@@ -4,25 +4,29 @@
  *
  * At PRE_COMMIT the pending deltas are written in the order of counter and key,
  * one row per key. Until then no row was touched, so a shard row is locked only
- * for the time that a commit takes. There are two ways to write:
+ * for the time that a commit takes. There are three ways to write:
  *
- * Shared rows (a commit under READ COMMITTED, on local tables). The transaction
- * adds to a row of the key that nobody has locked (SKIP LOCKED). If all are
+ * Directly (direct.c): a commit, at any isolation level, on plain local tables.
+ * The transaction adds to a row of the key that nobody has locked. If all are
  * locked it inserts one more, and only if the key has max_shards rows already
  * does it wait, for its first choice. Whoever waits holds nothing but rows of
  * lower keys, taken in this same phase, so committing transactions cannot
  * deadlock with each other.
  *
- * Blind rows (everything else). The transaction inserts a row of its own, whose
- * shard number is derived from its transaction id, or adds to that row if it
- * has written it before. This never waits, never reads what others write, and
- * so can neither deadlock nor fail with a serialization error. It is used
- *	- under REPEATABLE READ and SERIALIZABLE, where an UPDATE of a row that has
- *	  changed since the snapshot would fail;
+ * Shared rows by SQL (sqlwrite.c): the same, for other tables, under READ
+ * COMMITTED.
+ *
+ * Blind rows by SQL (sqlwrite.c): everything else. The transaction inserts a row
+ * of its own, whose shard number is derived from its transaction id, or adds to
+ * that row if it has written it before. This never waits, never reads what
+ * others write, and so can neither deadlock nor fail with a serialization error.
+ * It is used
  *	- for early writes, whose rows stay locked until the transaction ends, an
  *	  unknown time from now;
  *	- for PREPARE TRANSACTION, for the same reason: a forgotten prepared
  *	  transaction then blocks nobody;
+ *	- by SQL under REPEATABLE READ and SERIALIZABLE, where an UPDATE of a row
+ *	  that has changed since the snapshot would fail;
  *	- for foreign tables, where SKIP LOCKED is not available.
  * max_shards does not bound blind rows; compaction removes them.
  *
@@ -43,25 +47,22 @@
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "base/compat.h"
-#include "catalog/pg_type.h"
 #include "common/hashfn.h"
-#include "common/int.h"
 #include "common/pg_prng.h"
 #include "counter/access.h"
 #include "counter/apply.h"
 #include "counter/counter.h"
+#include "counter/direct.h"
+#include "counter/layout.h"
 #include "counter/pending.h"
 #include "counter/sqlpath.h"
+#include "counter/sqlwrite.h"
 #include "foreign/foreign.h"
-#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
-
-/* Keys that one statement writes; bounds the memory of an early write. */
-#define BATCH_KEYS 1000
 
 /* This transaction has written blind rows. */
 static bool wrote_blind = false;
@@ -72,9 +73,7 @@ static List *ready_wrappers = NIL;
 static void apply_pending(bool committing);
 static void apply_group(DcCounter *counter, DcDelta **deltas, int count,
 						bool committing);
-static void apply_shared(DcSqlSession *session, const DcDelta *delta);
-static void apply_blind_batch(DcSqlSession *session, DcDelta **deltas, int count);
-static void apply_blind_foreign(DcSqlSession *session, const DcDelta *delta);
+static void apply_direct(DcCounter *counter, DcDelta **deltas, int count);
 static uint64 shard_seed(const DcCounter *counter, const DcDelta *delta);
 static int32 own_shard(void);
 static void apply_error_context(void *arg);
@@ -190,142 +189,67 @@ apply_pending(bool committing)
 static void
 apply_group(DcCounter *counter, DcDelta **deltas, int count, bool committing)
 {
-	bool blind = !committing || counter->foreign ||
-		IsolationUsesXactSnapshot();
 	ErrorContextCallback context;
-	DcSqlSession session;
 
 	context.callback = apply_error_context;
 	context.arg = get_rel_name(counter->relid);
 	context.previous = error_context_stack;
 	error_context_stack = &context;
 
-	sql_begin(&session, counter);
-	if (!blind)
-	{
-		for (int i = 0; i < count; i++)
-			apply_shared(&session, deltas[i]);
-	}
-	else if (counter->foreign)
-	{
-		for (int i = 0; i < count; i++)
-			apply_blind_foreign(&session, deltas[i]);
-		wrote_blind = true;
-	}
+	if (committing)
+		counter_layout(counter);
+	if (committing && counter->direct_write)
+		apply_direct(counter, deltas, count);
 	else
 	{
-		for (int i = 0; i < count; i += BATCH_KEYS)
-			apply_blind_batch(&session, deltas + i,
-							  Min(BATCH_KEYS, count - i));
+		DcSqlSession session;
+
+		sql_begin(&session, counter);
+		if (!committing || counter->foreign || IsolationUsesXactSnapshot())
+		{
+			sql_add_blind(&session, deltas, count, own_shard(), wrote_blind);
+			wrote_blind = true;
+		}
+		else
+		{
+			for (int i = 0; i < count; i++)
+				sql_add_shared(&session, deltas[i],
+							   shard_seed(counter, deltas[i]), own_shard());
+		}
+		sql_end(&session);
 	}
-	sql_end(&session);
 
 	error_context_stack = context.previous;
 }
 
 /*
- * apply_shared adds a delta to any row of its key that is free, or to a new
- * one.
+ * apply_direct writes the deltas of one counter table without SQL.
  */
 static void
-apply_shared(DcSqlSession *session, const DcDelta *delta)
-{
-	Datum values[6];
-	uint64 seed = shard_seed(session->counter, delta);
-
-	if (delta->inc == 0 && delta->dec == 0)
-		return;
-	values[0] = PointerGetDatum(cstring_to_text_with_len(delta->key.data,
-														 delta->key.len));
-	values[1] = Int64GetDatum(delta->inc);
-	values[2] = Int64GetDatum(delta->dec);
-	values[3] = TimestampTzGetDatum(GetCurrentTimestamp());
-
-	for (;;)
-	{
-		CHECK_FOR_INTERRUPTS();
-
-		values[4] = Int64GetDatum((int64) seed);
-		if (sql_run(session, DC_SQL_UPDATE_FREE, values) > 0)
-			return;
-
-		values[4] = Int32GetDatum(own_shard());
-		values[5] = Int32GetDatum(session->counter->row.max_shards);
-		if (sql_run(session, DC_SQL_INSERT_IF_ROOM, values) > 0)
-			return;
-
-		/* all taken, and no room for another: wait, unless all are gone */
-		values[4] = Int64GetDatum((int64) seed);
-		if (sql_run(session, DC_SQL_UPDATE_WAIT, values) > 0)
-			return;
-	}
-}
-
-/*
- * apply_blind_batch adds deltas to this transaction's own rows, in one
- * statement.
- */
-static void
-apply_blind_batch(DcSqlSession *session, DcDelta **deltas, int count)
+apply_direct(DcCounter *counter, DcDelta **deltas, int count)
 {
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext,
-											  "dcounter batch",
+											  "dcounter apply",
 											  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(cxt);
-	Datum *keys = palloc(count * sizeof(Datum));
-	Datum *incs = palloc(count * sizeof(Datum));
-	Datum *decs = palloc(count * sizeof(Datum));
-	Datum values[5];
-	int n = 0;
+	MemoryContext row_cxt;
+	DcShardRel rel;
 
-	CHECK_FOR_INTERRUPTS();
+	shardrel_open(&rel, counter);
+	row_cxt = AllocSetContextCreate(cxt, "dcounter apply row",
+									ALLOCSET_DEFAULT_SIZES);
+	MemoryContextSwitchTo(row_cxt);
 	for (int i = 0; i < count; i++)
 	{
-		const DcDelta *delta = deltas[i];
-
-		if (delta->inc == 0 && delta->dec == 0)
+		if (deltas[i]->inc == 0 && deltas[i]->dec == 0)
 			continue;
-		keys[n] = PointerGetDatum(cstring_to_text_with_len(delta->key.data,
-														   delta->key.len));
-		incs[n] = Int64GetDatum(delta->inc);
-		decs[n] = Int64GetDatum(delta->dec);
-		n++;
+		direct_add(&rel, deltas[i], shard_seed(counter, deltas[i]), own_shard());
+		MemoryContextReset(row_cxt);
 	}
-	values[0] = PointerGetDatum(construct_array(keys, n, TEXTOID, -1, false,
-												TYPALIGN_INT));
-	values[1] = PointerGetDatum(construct_array(incs, n, INT8OID, 8,
-												FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
-	values[2] = PointerGetDatum(construct_array(decs, n, INT8OID, 8,
-												FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
-	values[3] = TimestampTzGetDatum(GetCurrentTimestamp());
-	values[4] = Int32GetDatum(own_shard());
+	shardrel_close(&rel);
 	MemoryContextSwitchTo(old);
-	if (n > 0)
-		sql_run(session, DC_SQL_INSERT_BATCH, values);
 	MemoryContextDelete(cxt);
-}
-
-/*
- * apply_blind_foreign does the same for one delta without ON CONFLICT, which
- * foreign tables lack.
- */
-static void
-apply_blind_foreign(DcSqlSession *session, const DcDelta *delta)
-{
-	Datum values[5];
-
-	if (delta->inc == 0 && delta->dec == 0)
-		return;
-	CHECK_FOR_INTERRUPTS();
-	values[0] = PointerGetDatum(cstring_to_text_with_len(delta->key.data,
-														 delta->key.len));
-	values[1] = Int64GetDatum(delta->inc);
-	values[2] = Int64GetDatum(delta->dec);
-	values[3] = TimestampTzGetDatum(GetCurrentTimestamp());
-	values[4] = Int32GetDatum(own_shard());
-	if (wrote_blind && sql_run(session, DC_SQL_UPDATE_OWN, values) > 0)
-		return;
-	sql_run(session, DC_SQL_INSERT_OWN, values);
+	CommandCounterIncrement();
 }
 
 /*

@@ -39,9 +39,6 @@
 #include "utils/memutils.h"
 #include "utils/numeric.h"
 
-static uint32 delta_key_hash(const DcDeltaKey *key);
-static bool delta_key_equal(const DcDeltaKey *a, const DcDeltaKey *b);
-
 #define SH_PREFIX deltas
 #define SH_ELEMENT_TYPE DcDelta
 #define SH_KEY_TYPE DcDeltaKey
@@ -423,20 +420,6 @@ level_add(DcLevel *level, const DcDelta *amount)
 	delta_accumulate(delta, amount->inc, amount->dec);
 	if (delta->hint == DC_NO_HINT)
 		delta->hint = amount->hint;
-}
-
-static uint32
-delta_key_hash(const DcDeltaKey *key)
-{
-	return hash_combine(hash_bytes((const unsigned char *) key->data, key->len),
-						murmurhash32(key->counter));
-}
-
-static bool
-delta_key_equal(const DcDeltaKey *a, const DcDeltaKey *b)
-{
-	return a->counter == b->counter && a->len == b->len &&
-		memcmp(a->data, b->data, a->len) == 0;
 }
 
 /*

@@ -6,6 +6,7 @@
 #define DC_PENDING_H
 
 #include "base/key.h"
+#include "common/hashfn.h"
 #include "utils/numeric.h"
 
 /* A shard hint of 0 means: the table's own choice (random or backend). */
@@ -18,6 +19,20 @@ typedef struct DcDeltaKey
 	uint32 len;
 	Oid counter;
 } DcDeltaKey;
+
+static inline uint32
+delta_key_hash(const DcDeltaKey *key)
+{
+	return hash_combine(hash_bytes((const unsigned char *) key->data, key->len),
+						murmurhash32(key->counter));
+}
+
+static inline bool
+delta_key_equal(const DcDeltaKey *a, const DcDeltaKey *b)
+{
+	return a->counter == b->counter && a->len == b->len &&
+		memcmp(a->data, b->data, a->len) == 0;
+}
 
 /* One pending delta. inc and dec are sums of amounts, so never negative. */
 typedef struct DcDelta

@@ -1,0 +1,331 @@
+/*
+ * direct.c
+ *		Adding to shard rows without SQL.
+ *
+ * A commit adds each of its deltas to one row of the key that no other
+ * transaction is changing:
+ *
+ *	1. Take the rows that this backend knows (hints.c), starting with the one
+ *	   that the seed chooses. probe.c finds the live version of each, or says that
+ *	   it is busy or gone.
+ *	2. A free row is replaced by heap_update() without waiting. It fails, with
+ *	   nothing done, if another transaction has locked or changed the row since
+ *	   the probe: then it counts as busy. There is no separate step of locking: the
+ *	   update is valid only if the version that the new one was computed from is
+ *	   still the latest, which heap_update() checks under the page lock.
+ *	3. If all known rows are busy, the index may know more.
+ *	4. If all are busy, insert another row. Its shard number comes from our
+ *	   transaction id (apply.c), so concurrent inserters cannot collide in the
+ *	   unique index.
+ *	5. If the key has max_shards rows, wait for the first choice and start again.
+ *
+ * WAL, visibility, two-phase commit, serializable conflicts on the reading side
+ * and replication are those of heap_update() and heap_insert(). No MVCC snapshot
+ * takes part, so no isolation level makes an increment fail, and an old
+ * snapshot of this transaction does not matter.
+ *
+ * New versions usually stay on their page (HOT), and the index is not touched.
+ * An update that leaves its page needs a new index entry; it skips the check for
+ * uniqueness, which would visit every dead entry of the row: that this row is
+ * the only one of its number is known already, as it is the one that we update.
+ *
+ * layout.c says which tables qualify: none whose triggers, constraints or index
+ * expressions the executor would have to run.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/heapam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "base/compat.h"
+#include "catalog/index.h"
+#include "common/int.h"
+#include "counter/direct.h"
+#include "counter/layout.h"
+#include "counter/scan.h"
+#include "executor/executor.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/snapmgr.h"
+
+static bool try_known_rows(DcShardRel *rel, const DcDelta *delta,
+						   DcHintList *list, uint64 seed);
+static bool update_row(DcShardRel *rel, const DcDelta *delta, DcHint *hint,
+					   DcProbe *probe, bool wait);
+static bool wait_for_row(DcShardRel *rel, const DcDelta *delta,
+						 DcHintList *list, uint64 seed);
+static void insert_row(DcShardRel *rel, const DcDelta *delta, DcHintList *list,
+					   int32 shard);
+static void set_amounts(DcShardRel *rel, const DcDelta *delta);
+static void insert_index_entry(DcShardRel *rel, ItemPointer tid, bool check);
+
+/*
+ * shardrel_open opens the shard table of a counter table for direct access. The
+ * lock on it is held since the first increment.
+ */
+void
+shardrel_open(DcShardRel *rel, DcCounter *counter)
+{
+	TupleDesc desc;
+
+	rel->counter = counter;
+	rel->heap = table_open(counter->row.shards, NoLock);
+	rel->index = NULL;
+	desc = RelationGetDescr(rel->heap);
+	CheckCmdReplicaIdentity(rel->heap, CMD_UPDATE);
+	rel->slot = MakeSingleTupleTableSlot(desc, &TTSOpsHeapTuple);
+	rel->values = palloc(desc->natts * sizeof(Datum));
+	rel->nulls = palloc(desc->natts * sizeof(bool));
+	rel->nblocks = 0;
+}
+
+void
+shardrel_close(DcShardRel *rel)
+{
+	ExecDropSingleTupleTableSlot(rel->slot);
+	if (rel->index != NULL)
+		index_close(rel->index, NoLock);
+	table_close(rel->heap, NoLock);
+	pfree(rel->values);
+	pfree(rel->nulls);
+}
+
+/*
+ * shardrel_index opens the unique index when it is first needed.
+ */
+Relation
+shardrel_index(DcShardRel *rel)
+{
+	if (rel->index == NULL)
+		rel->index = index_open(rel->counter->shards.index, RowExclusiveLock);
+	return rel->index;
+}
+
+/*
+ * direct_add adds a delta to one of the key's rows, or to a new one with number
+ * new_shard. Raises 22003 when the row's sum leaves bigint.
+ */
+void
+direct_add(DcShardRel *rel, const DcDelta *delta, uint64 seed, int32 new_shard)
+{
+	DcHintList *list = hints_get(&delta->key);
+
+	for (;;)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (try_known_rows(rel, delta, list, seed))
+			return;
+		scan_hints(rel, list);
+		if (try_known_rows(rel, delta, list, seed))
+			return;
+		if (list->nhints < rel->counter->row.max_shards)
+		{
+			insert_row(rel, delta, list, new_shard);
+			return;
+		}
+		if (wait_for_row(rel, delta, list, seed))
+			return;
+	}
+}
+
+/*
+ * try_known_rows adds a delta to the first free row from the seed's choice on.
+ * Forgets rows that are gone.
+ */
+static bool
+try_known_rows(DcShardRel *rel, const DcDelta *delta, DcHintList *list,
+			   uint64 seed)
+{
+	int n = list->nhints;
+	int i = n > 0 ? (int) (seed % n) : 0;
+
+	while (n-- > 0)
+	{
+		DcProbe probe;
+
+		if (i >= list->nhints)
+			i = 0;
+		switch (probe_row(rel, &delta->key, &list->hints[i], &probe))
+		{
+			case DC_PROBE_FREE:
+				if (update_row(rel, delta, &list->hints[i], &probe, false))
+					return true;
+				i++;
+				break;
+			case DC_PROBE_BUSY:
+				i++;
+				break;
+			case DC_PROBE_GONE:
+				hints_remove(list, i);
+				break;
+		}
+	}
+	return false;
+}
+
+/*
+ * update_row replaces the version that was probed, and releases it. False if
+ * another transaction has the row, or had it while we waited.
+ */
+static bool
+update_row(DcShardRel *rel, const DcDelta *delta, DcHint *hint, DcProbe *probe,
+		   bool wait)
+{
+	HeapTuple tuple;
+	TM_FailureData failure;
+	TM_Result result;
+	bool new_entry;
+
+	set_amounts(rel, delta);
+	tuple = heap_form_tuple(RelationGetDescr(rel->heap), rel->values, rel->nulls);
+	tuple->t_tableOid = RelationGetRelid(rel->heap);
+	ExecStoreHeapTuple(tuple, rel->slot, true);
+	result = compat_tuple_update(rel->heap, &probe->tuple.t_self, rel->slot,
+								 GetCurrentCommandId(true), wait, &failure,
+								 &new_entry);
+	if (result == TM_Ok && new_entry)
+	{
+		insert_index_entry(rel, &rel->slot->tts_tid, false);
+		hint->root = rel->slot->tts_tid;
+	}
+	probe_release(probe); /* not before: rel->values point into the page */
+	ExecClearTuple(rel->slot);
+	switch (result)
+	{
+		case TM_Ok:
+			return true;
+		case TM_Updated:
+		case TM_Deleted:
+		case TM_BeingModified:
+			return false;
+		default:
+			elog(ERROR, "unexpected result of updating a shard row: %d", result);
+	}
+}
+
+/*
+ * wait_for_row waits for the row that the seed chooses, and adds to it if it is
+ * still the same then.
+ */
+static bool
+wait_for_row(DcShardRel *rel, const DcDelta *delta, DcHintList *list,
+			 uint64 seed)
+{
+	int i = (int) (seed % list->nhints);
+	DcProbe probe;
+
+	switch (probe_row(rel, &delta->key, &list->hints[i], &probe))
+	{
+		case DC_PROBE_FREE:
+			return update_row(rel, delta, &list->hints[i], &probe, true);
+		case DC_PROBE_BUSY:
+			XactLockTableWait(probe.xid, rel->heap, &probe.tuple.t_self,
+							  XLTW_Update);
+			return false;
+		case DC_PROBE_GONE:
+			hints_remove(list, i);
+			return false;
+	}
+	return false;
+}
+
+/*
+ * insert_row inserts a new shard row of the key.
+ */
+static void
+insert_row(DcShardRel *rel, const DcDelta *delta, DcHintList *list, int32 shard)
+{
+	const AttrNumber *atts = rel->counter->shards.atts;
+	TupleDesc desc = RelationGetDescr(rel->heap);
+	ItemPointerData root;
+
+	for (int i = 0; i < desc->natts; i++)
+		rel->nulls[i] = true;
+	for (int i = 0; i < DC_NUM_COLUMNS; i++)
+		rel->nulls[atts[i] - 1] = false;
+	rel->values[atts[DC_COL_KEY] - 1] =
+		PointerGetDatum(cstring_to_text_with_len(delta->key.data,
+												 delta->key.len));
+	rel->values[atts[DC_COL_SHARD] - 1] = Int32GetDatum(shard);
+	rel->values[atts[DC_COL_INC] - 1] = Int64GetDatum(0);
+	rel->values[atts[DC_COL_DEC] - 1] = Int64GetDatum(0);
+	set_amounts(rel, delta);
+	ExecStoreHeapTuple(heap_form_tuple(desc, rel->values, rel->nulls),
+					   rel->slot, true);
+	table_tuple_insert(rel->heap, rel->slot, GetCurrentCommandId(true), 0, NULL);
+	root = rel->slot->tts_tid;
+	insert_index_entry(rel, &root, true);
+	hints_add(list, &root, shard);
+	ExecClearTuple(rel->slot);
+}
+
+/*
+ * set_amounts adds a delta to the amounts in rel->values.
+ */
+static void
+set_amounts(DcShardRel *rel, const DcDelta *delta)
+{
+	const AttrNumber *atts = rel->counter->shards.atts;
+	Datum *inc = &rel->values[atts[DC_COL_INC] - 1];
+	Datum *dec = &rel->values[atts[DC_COL_DEC] - 1];
+	int64 new_inc;
+	int64 new_dec;
+
+	if (pg_add_s64_overflow(DatumGetInt64(*inc), delta->inc, &new_inc) ||
+		pg_add_s64_overflow(DatumGetInt64(*dec), delta->dec, &new_dec))
+		ereport(ERROR,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg("bigint out of range"),
+				 errdetail("A shard row of counter table \"%s\" would become too large.",
+						   get_rel_name(rel->counter->relid))));
+	*inc = Int64GetDatum(new_inc);
+	*dec = Int64GetDatum(new_dec);
+	rel->values[atts[DC_COL_UPDATED_AT] - 1] =
+		TimestampTzGetDatum(GetCurrentTimestamp());
+}
+
+/*
+ * insert_index_entry inserts the index entry of a new tuple. `check` is whether
+ * the number is new as well, so that uniqueness has to be checked.
+ */
+static void
+insert_index_entry(DcShardRel *rel, ItemPointer tid, bool check)
+{
+	Relation index = shardrel_index(rel);
+	const AttrNumber *atts = rel->counter->shards.atts;
+	Datum values[2];
+	bool nulls[2] = {false, false};
+
+	values[0] = rel->values[atts[DC_COL_KEY] - 1];
+	values[1] = rel->values[atts[DC_COL_SHARD] - 1];
+	index_insert(index, values, nulls, tid, rel->heap,
+				 check ? UNIQUE_CHECK_YES : UNIQUE_CHECK_NO,
+				 !check, BuildIndexInfo(index));
+}
+
+/*
+ * scan_hints asks the index for the live rows of a key.
+ */
+void
+scan_hints(DcShardRel *rel, DcHintList *list)
+{
+	TupleTableSlot *slot = table_slot_create(rel->heap, NULL);
+	text *key = cstring_to_text_with_len(list->key.data, list->key.len);
+	SnapshotData dirty;
+	DcShardScan scan;
+	ItemPointerData root;
+	int32 shard;
+
+	InitDirtySnapshot(dirty);
+	shard_scan_begin(&scan, rel->heap, shardrel_index(rel),
+					 PointerGetDatum(key), &dirty);
+	while (shard_scan_next(&scan, slot, &root, &shard))
+		hints_add(list, &root, shard);
+	shard_scan_end(&scan);
+	ExecDropSingleTupleTableSlot(slot);
+	pfree(key);
+}

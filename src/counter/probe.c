@@ -1,0 +1,220 @@
+/*
+ * probe.c
+ *		From a remembered place to the live version of a shard row.
+ *
+ * A hint holds the tuple id that an index entry of the row had: the root of a
+ * HOT chain. Most of the time the live version is in that chain. If the row has
+ * moved to another page since, the end of the chain points to its next root, and
+ * so on. Following these links is what keeps writes fast while an old snapshot
+ * prevents vacuum: the index then holds an entry for each page that the row was
+ * ever on, and its heap pages are full of dead versions.
+ *
+ * A hint may be arbitrarily wrong. Why that is harmless:
+ *
+ *	- The block may not exist: it is compared with the size of the relation. The
+ *	  relation cannot shrink while we hold our lock on it (truncating and
+ *	  rewriting need an exclusive lock), so a size read under the lock is never
+ *	  too large.
+ *	- The line pointer may be unused, dead, or belong to another row by now:
+ *	  VACUUM, pruning, a rewrite of the table or a reused relation file did that.
+ *	  Each line pointer is checked before it is followed, as for any index entry
+ *	  (compare heap_hot_search_buffer() in heapam.c), and the number of steps is
+ *	  bounded.
+ *	- Whatever chain was followed, the version found counts only if it is live
+ *	  (visible to a dirty snapshot: inserted by a committed transaction or by us,
+ *	  not deleted by one) and holds the key and the shard number that we look
+ *	  for. The table's unique index allows one such row. So it is the row.
+ *	- A version left by an aborted update is not live; the chain leads from the
+ *	  root past it to the one that is, or ends, which costs an index look-up.
+ *
+ * The page is pinned from the check until the update, so that no pruning can
+ * take the tuple away in between (it needs to be the only one with a pin). The
+ * content of a version never changes; if another transaction replaces it in the
+ * meantime, heap_update() says so.
+ *
+ * A dirty snapshot takes no predicate locks, so a blind increment is never the
+ * reading side of a conflict between serializable transactions.
+ */
+#include "postgres.h"
+
+#include "access/heapam.h"
+#include "access/htup_details.h"
+#include "counter/shardrel.h"
+#include "miscadmin.h"
+#include "storage/bufmgr.h"
+#include "utils/snapmgr.h"
+
+/* Versions to look at before a hint counts as stale. */
+#define MAX_STEPS 100000
+
+/* What walking a page led to. */
+typedef enum DcWalk
+{
+	WALK_FREE,
+	WALK_BUSY,
+	WALK_GONE,
+	WALK_NEXT_PAGE
+} DcWalk;
+
+static DcWalk walk_page(DcShardRel *rel, ItemPointer tid,
+						TransactionId prior_xmax, DcProbe *probe,
+						TransactionId *next_xmax, int *steps);
+static bool is_row(DcShardRel *rel, HeapTuple tuple, const DcDeltaKey *key,
+				   int32 shard);
+
+/*
+ * probe_row looks for the live version of a shard row. If it is free, the row's
+ * columns are in rel->values and its page stays pinned in *probe. The hint is
+ * moved forward to the root that was found.
+ */
+DcProbeResult
+probe_row(DcShardRel *rel, const DcDeltaKey *key, DcHint *hint, DcProbe *probe)
+{
+	ItemPointerData tid = hint->root;
+	TransactionId prior_xmax = InvalidTransactionId;
+	int steps = 0;
+
+	for (;;)
+	{
+		BlockNumber block = ItemPointerGetBlockNumberNoCheck(&tid);
+		ItemPointerData root = tid;
+		TransactionId next_xmax;
+		DcWalk walk;
+
+		if (block >= rel->nblocks)
+		{
+			rel->nblocks = RelationGetNumberOfBlocks(rel->heap);
+			if (block >= rel->nblocks)
+				return DC_PROBE_GONE;
+		}
+		CHECK_FOR_INTERRUPTS();
+		probe->buffer = ReadBuffer(rel->heap, block);
+		heap_page_prune_opt(rel->heap, probe->buffer);
+		LockBuffer(probe->buffer, BUFFER_LOCK_SHARE);
+		walk = walk_page(rel, &tid, prior_xmax, probe, &next_xmax, &steps);
+		LockBuffer(probe->buffer, BUFFER_LOCK_UNLOCK);
+
+		switch (walk)
+		{
+			case WALK_FREE:
+				if (!is_row(rel, &probe->tuple, key, hint->shard))
+				{
+					probe_release(probe);
+					return DC_PROBE_GONE;
+				}
+				hint->root = root;
+				return DC_PROBE_FREE;
+			case WALK_BUSY:
+				probe_release(probe);
+				return DC_PROBE_BUSY;
+			case WALK_GONE:
+				probe_release(probe);
+				return DC_PROBE_GONE;
+			case WALK_NEXT_PAGE:
+				probe_release(probe);
+				prior_xmax = next_xmax;
+				break;
+		}
+	}
+}
+
+/*
+ * probe_release unpins the page of a row.
+ */
+void
+probe_release(DcProbe *probe)
+{
+	ReleaseBuffer(probe->buffer);
+	probe->buffer = InvalidBuffer;
+}
+
+/*
+ * walk_page follows the versions on one page, which is pinned and locked, from
+ * *tid on. If they lead to another page, *tid is the tuple there, whose xmin
+ * must be *next_xmax.
+ */
+static DcWalk
+walk_page(DcShardRel *rel, ItemPointer tid, TransactionId prior_xmax,
+		  DcProbe *probe, TransactionId *next_xmax, int *steps)
+{
+	Page page = BufferGetPage(probe->buffer);
+	BlockNumber block = BufferGetBlockNumber(probe->buffer);
+	OffsetNumber offset = ItemPointerGetOffsetNumberNoCheck(tid);
+	HeapTuple tuple = &probe->tuple;
+	bool at_root = true;
+	SnapshotData dirty;
+
+	InitDirtySnapshot(dirty);
+	while (++*steps < MAX_STEPS)
+	{
+		ItemId lp;
+
+		if (offset < FirstOffsetNumber || offset > PageGetMaxOffsetNumber(page))
+			return WALK_GONE;
+		lp = PageGetItemId(page, offset);
+		if (ItemIdIsRedirected(lp) && at_root)
+		{
+			/* versions in between were pruned, and the link with them */
+			offset = ItemIdGetRedirect(lp);
+			at_root = false;
+			prior_xmax = InvalidTransactionId;
+			continue;
+		}
+		if (!ItemIdIsNormal(lp))
+			return WALK_GONE;
+
+		tuple->t_data = (HeapTupleHeader) PageGetItem(page, lp);
+		tuple->t_len = ItemIdGetLength(lp);
+		tuple->t_tableOid = RelationGetRelid(rel->heap);
+		ItemPointerSet(&tuple->t_self, block, offset);
+		if (at_root && HeapTupleIsHeapOnly(tuple))
+			return WALK_GONE;
+		if (TransactionIdIsValid(prior_xmax) &&
+			!TransactionIdEquals(prior_xmax,
+								 HeapTupleHeaderGetXmin(tuple->t_data)))
+			return WALK_GONE;
+
+		if (HeapTupleSatisfiesVisibility(tuple, &dirty, probe->buffer))
+		{
+			probe->xid = TransactionIdIsValid(dirty.xmin) ? dirty.xmin : dirty.xmax;
+			return TransactionIdIsValid(probe->xid) ? WALK_BUSY : WALK_FREE;
+		}
+
+		/* Dead: where did its update, if any, put the next version? */
+		if ((tuple->t_data->t_infomask & HEAP_XMAX_INVALID) ||
+			HEAP_XMAX_IS_LOCKED_ONLY(tuple->t_data->t_infomask) ||
+			HeapTupleHeaderIndicatesMovedPartitions(tuple->t_data) ||
+			ItemPointerEquals(&tuple->t_self, &tuple->t_data->t_ctid))
+			return WALK_GONE;
+		prior_xmax = HeapTupleHeaderGetUpdateXid(tuple->t_data);
+		at_root = false;
+		if (!HeapTupleIsHotUpdated(tuple))
+		{
+			*tid = tuple->t_data->t_ctid;
+			*next_xmax = prior_xmax;
+			return WALK_NEXT_PAGE;
+		}
+		offset = ItemPointerGetOffsetNumber(&tuple->t_data->t_ctid);
+	}
+	return WALK_GONE;
+}
+
+/*
+ * is_row reads a tuple into rel->values and checks that it is the row wanted.
+ */
+static bool
+is_row(DcShardRel *rel, HeapTuple tuple, const DcDeltaKey *key, int32 shard)
+{
+	const AttrNumber *atts = rel->counter->shards.atts;
+	struct varlena *value;
+
+	heap_deform_tuple(tuple, RelationGetDescr(rel->heap), rel->values,
+					  rel->nulls);
+	if (DatumGetInt32(rel->values[atts[DC_COL_SHARD] - 1]) != shard)
+		return false;
+	value = (struct varlena *) DatumGetPointer(rel->values[atts[DC_COL_KEY] - 1]);
+	if (VARATT_IS_EXTERNAL(value) || VARATT_IS_COMPRESSED(value))
+		value = pg_detoast_datum_packed(value);
+	return VARSIZE_ANY_EXHDR(value) == key->len &&
+		memcmp(VARDATA_ANY(value), key->data, key->len) == 0;
+}

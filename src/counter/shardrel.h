@@ -1,0 +1,53 @@
+/*
+ * shardrel.h
+ *		A shard table that is open for direct access.
+ */
+#ifndef DC_SHARDREL_H
+#define DC_SHARDREL_H
+
+#include "base/catalog.h"
+#include "counter/hints.h"
+#include "executor/tuptable.h"
+#include "storage/buf.h"
+#include "utils/rel.h"
+#include "utils/timestamp.h"
+
+/* Open for one transaction's writes; freed by shardrel_close(). */
+typedef struct DcShardRel
+{
+	DcCounter *counter;
+	Relation heap;
+	Relation index;		  /* NULL until needed */
+	TupleTableSlot *slot; /* for the new version of a row */
+	BlockNumber nblocks;  /* of heap; never too large, see probe.c */
+	Datum *values;		  /* of the row that was found */
+	bool *nulls;
+} DcShardRel;
+
+/* What became of a hint. */
+typedef enum DcProbeResult
+{
+	DC_PROBE_FREE, /* a live row that no transaction is changing */
+	DC_PROBE_BUSY, /* a live row that another one is changing */
+	DC_PROBE_GONE  /* nothing there, or another row */
+} DcProbeResult;
+
+/* A row that was found; its page stays pinned until probe_release(). */
+typedef struct DcProbe
+{
+	Buffer buffer;
+	HeapTupleData tuple;
+	TransactionId xid; /* of a busy row: who is changing it */
+} DcProbe;
+
+extern void shardrel_open(DcShardRel *rel, DcCounter *counter);
+extern void shardrel_close(DcShardRel *rel);
+extern Relation shardrel_index(DcShardRel *rel);
+
+extern DcProbeResult probe_row(DcShardRel *rel, const DcDeltaKey *key,
+							   DcHint *hint, DcProbe *probe);
+extern void probe_release(DcProbe *probe);
+
+extern void scan_hints(DcShardRel *rel, DcHintList *list);
+
+#endif /* DC_SHARDREL_H */

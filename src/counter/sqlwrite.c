@@ -1,0 +1,146 @@
+/*
+ * sqlwrite.c
+ *		Adding to shard rows by SQL (see apply.c for when and why).
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "counter/sqlwrite.h"
+#include "miscadmin.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+/* Keys that one statement writes; bounds the memory of an early write. */
+#define BATCH_KEYS 1000
+
+static void blind_batch(DcSqlSession *session, DcDelta **deltas, int count,
+						int32 own_shard);
+static void blind_foreign(DcSqlSession *session, const DcDelta *delta,
+						  int32 own_shard, bool written);
+
+/*
+ * sql_add_shared adds a delta to any row of its key that is free, or to a new
+ * one with number own_shard. Works under READ COMMITTED, on local tables.
+ */
+void
+sql_add_shared(DcSqlSession *session, const DcDelta *delta, uint64 seed,
+			   int32 own_shard)
+{
+	Datum values[6];
+
+	if (delta->inc == 0 && delta->dec == 0)
+		return;
+	values[0] = PointerGetDatum(cstring_to_text_with_len(delta->key.data,
+														 delta->key.len));
+	values[1] = Int64GetDatum(delta->inc);
+	values[2] = Int64GetDatum(delta->dec);
+	values[3] = TimestampTzGetDatum(GetCurrentTimestamp());
+
+	for (;;)
+	{
+		CHECK_FOR_INTERRUPTS();
+
+		values[4] = Int64GetDatum((int64) seed);
+		if (sql_run(session, DC_SQL_UPDATE_FREE, values) > 0)
+			return;
+
+		values[4] = Int32GetDatum(own_shard);
+		values[5] = Int32GetDatum(session->counter->row.max_shards);
+		if (sql_run(session, DC_SQL_INSERT_IF_ROOM, values) > 0)
+			return;
+
+		/* all taken, and no room for another: wait, unless all are gone */
+		values[4] = Int64GetDatum((int64) seed);
+		if (sql_run(session, DC_SQL_UPDATE_WAIT, values) > 0)
+			return;
+	}
+}
+
+/*
+ * sql_add_blind adds deltas to rows with number own_shard, which nobody else
+ * uses. `written` is whether this transaction may have such rows already.
+ */
+void
+sql_add_blind(DcSqlSession *session, DcDelta **deltas, int count,
+			  int32 own_shard, bool written)
+{
+	if (session->counter->foreign)
+	{
+		for (int i = 0; i < count; i++)
+			blind_foreign(session, deltas[i], own_shard, written);
+		return;
+	}
+	for (int i = 0; i < count; i += BATCH_KEYS)
+		blind_batch(session, deltas + i, Min(BATCH_KEYS, count - i), own_shard);
+}
+
+/*
+ * blind_batch adds deltas to this transaction's own rows, in one
+ * statement.
+ */
+static void
+blind_batch(DcSqlSession *session, DcDelta **deltas, int count,
+			int32 own_shard)
+{
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext,
+											  "dcounter batch",
+											  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(cxt);
+	Datum *keys = palloc(count * sizeof(Datum));
+	Datum *incs = palloc(count * sizeof(Datum));
+	Datum *decs = palloc(count * sizeof(Datum));
+	Datum values[5];
+	int n = 0;
+
+	CHECK_FOR_INTERRUPTS();
+	for (int i = 0; i < count; i++)
+	{
+		const DcDelta *delta = deltas[i];
+
+		if (delta->inc == 0 && delta->dec == 0)
+			continue;
+		keys[n] = PointerGetDatum(cstring_to_text_with_len(delta->key.data,
+														   delta->key.len));
+		incs[n] = Int64GetDatum(delta->inc);
+		decs[n] = Int64GetDatum(delta->dec);
+		n++;
+	}
+	values[0] = PointerGetDatum(construct_array(keys, n, TEXTOID, -1, false,
+												TYPALIGN_INT));
+	values[1] = PointerGetDatum(construct_array(incs, n, INT8OID, 8,
+												FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
+	values[2] = PointerGetDatum(construct_array(decs, n, INT8OID, 8,
+												FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
+	values[3] = TimestampTzGetDatum(GetCurrentTimestamp());
+	values[4] = Int32GetDatum(own_shard);
+	MemoryContextSwitchTo(old);
+	if (n > 0)
+		sql_run(session, DC_SQL_INSERT_BATCH, values);
+	MemoryContextDelete(cxt);
+}
+
+/*
+ * blind_foreign does the same for one delta without ON CONFLICT, which
+ * foreign tables lack.
+ */
+static void
+blind_foreign(DcSqlSession *session, const DcDelta *delta,
+			  int32 own_shard, bool written)
+{
+	Datum values[5];
+
+	if (delta->inc == 0 && delta->dec == 0)
+		return;
+	CHECK_FOR_INTERRUPTS();
+	values[0] = PointerGetDatum(cstring_to_text_with_len(delta->key.data,
+														 delta->key.len));
+	values[1] = Int64GetDatum(delta->inc);
+	values[2] = Int64GetDatum(delta->dec);
+	values[3] = TimestampTzGetDatum(GetCurrentTimestamp());
+	values[4] = Int32GetDatum(own_shard);
+	if (written && sql_run(session, DC_SQL_UPDATE_OWN, values) > 0)
+		return;
+	sql_run(session, DC_SQL_INSERT_OWN, values);
+}

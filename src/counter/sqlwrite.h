@@ -1,0 +1,16 @@
+/*
+ * sqlwrite.h
+ *		Adding to shard rows by SQL (see sqlwrite.c).
+ */
+#ifndef DC_SQLWRITE_H
+#define DC_SQLWRITE_H
+
+#include "counter/pending.h"
+#include "counter/sqlpath.h"
+
+extern void sql_add_shared(DcSqlSession *session, const DcDelta *delta,
+						   uint64 seed, int32 own_shard);
+extern void sql_add_blind(DcSqlSession *session, DcDelta **deltas, int count,
+						  int32 own_shard, bool written);
+
+#endif /* DC_SQLWRITE_H */
