@@ -279,7 +279,6 @@ catalog_scan(Oid value, AttrNumber column, DcCounterRow *row)
 {
 	Relation rel = table_open(catalog_relation(DC_CATALOG_TABLE),
 							  AccessShareLock);
-	bool by_key = (column == COL_COUNTER);
 	ScanKeyData key;
 	SysScanDesc scan;
 	HeapTuple tuple;
@@ -288,8 +287,8 @@ catalog_scan(Oid value, AttrNumber column, DcCounterRow *row)
 	ScanKeyInit(&key, column, BTEqualStrategyNumber, F_OIDEQ,
 				ObjectIdGetDatum(value));
 	scan = systable_beginscan(rel,
-							  by_key ? catalog_relation(DC_CATALOG_INDEX) : InvalidOid,
-							  by_key, NULL, 1, &key);
+							  catalog_relation(column == COL_COUNTER ? DC_CATALOG_INDEX : DC_CATALOG_SHARDS_INDEX),
+							  true, NULL, 1, &key);
 	tuple = systable_getnext(scan);
 	found = HeapTupleIsValid(tuple);
 	if (found)

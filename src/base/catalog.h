@@ -13,6 +13,7 @@
 #define DC_SCHEMA "dcounter"
 #define DC_CATALOG_TABLE "counter"
 #define DC_CATALOG_INDEX "counter_pkey"
+#define DC_CATALOG_SHARDS_INDEX "counter_shards_key"
 #define DC_SHARD_SUFFIX "_shard"
 
 /* Which of a key's shard rows a transaction tries first. */

@@ -23,6 +23,7 @@
 #include "storage/lmgr.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
+#include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
 /* The counter table that was last opened to write. */
@@ -155,6 +156,26 @@ counter_open_as_owner(FunctionCallInfo fcinfo, const char *function)
 {
 	prevent_write(function);
 	return counter_open(counter_arg(fcinfo), RowExclusiveLock, ACL_NO_RIGHTS);
+}
+
+/*
+ * read_snapshot_push makes active the snapshot that a read function answers
+ * from: the caller's, but with all that this transaction itself has written,
+ * also if the running statement wrote it. Undone by PopActiveSnapshot().
+ */
+void
+read_snapshot_push(void)
+{
+	if (!ActiveSnapshotSet())
+		PushActiveSnapshot(GetTransactionSnapshot());
+	else if (IsInParallelMode() ||
+			 GetActiveSnapshot()->curcid == GetCurrentCommandId(false))
+		PushActiveSnapshot(GetActiveSnapshot());
+	else
+	{
+		PushCopiedSnapshot(GetActiveSnapshot());
+		UpdateActiveSnapshotCommandId();
+	}
 }
 
 /*

@@ -101,6 +101,18 @@ apply_early(void)
 }
 
 /*
+ * apply_if_late writes the pending deltas now if the callback that would have
+ * written them has run already: another module may run SQL in a callback of its
+ * own, after ours.
+ */
+void
+apply_if_late(void)
+{
+	if (past_pre_commit)
+		apply_pending(false);
+}
+
+/*
  * apply_blind adds one amount at once to this transaction's own row of a key.
  */
 void
@@ -291,9 +303,11 @@ xact_callback(XactEvent event, void *arg)
 	{
 		case XACT_EVENT_PRE_COMMIT:
 			apply_pending(true);
+			past_pre_commit = true;
 			break;
 		case XACT_EVENT_PRE_PREPARE:
 			apply_pending(false);
+			past_pre_commit = true;
 			break;
 		case XACT_EVENT_COMMIT:
 		case XACT_EVENT_ABORT:
@@ -301,6 +315,7 @@ xact_callback(XactEvent event, void *arg)
 			pending_end_xact();
 			counter_forget_open();
 			wrote_blind = false;
+			past_pre_commit = false;
 			break;
 		case XACT_EVENT_PARALLEL_PRE_COMMIT:
 		case XACT_EVENT_PARALLEL_COMMIT:

@@ -9,6 +9,7 @@
 #include "base/key.h"
 
 extern void apply_early(void);
+extern void apply_if_late(void);
 extern void apply_blind(DcCounter *counter, const DcKey *key,
 						int64 inc, int64 dec);
 extern void apply_foreign_ready(DcCounter *counter);

@@ -308,7 +308,9 @@ insert_index_entry(DcShardRel *rel, ItemPointer tid, bool check)
 }
 
 /*
- * scan_hints asks the index for the live rows of a key.
+ * scan_hints asks the index for the live rows of a key. A row whose inserter is
+ * still in progress belongs to it alone: nobody may wait for it, as it may be
+ * a prepared transaction's.
  */
 void
 scan_hints(DcShardRel *rel, DcHintList *list)
@@ -324,7 +326,10 @@ scan_hints(DcShardRel *rel, DcHintList *list)
 	shard_scan_begin(&scan, rel->heap, shardrel_index(rel),
 					 PointerGetDatum(key), &dirty);
 	while (shard_scan_next(&scan, slot, &root, &shard))
-		hints_add(list, &root, shard);
+	{
+		if (!TransactionIdIsValid(dirty.xmin))
+			hints_add(list, &root, shard);
+	}
 	shard_scan_end(&scan);
 	ExecDropSingleTupleTableSlot(slot);
 	pfree(key);

@@ -17,8 +17,10 @@
 #include "base/key.h"
 #include "catalog/pg_type.h"
 #include "counter/access.h"
+#include "counter/layout.h"
 #include "counter/pending.h"
 #include "counter/read.h"
+#include "counter/scan.h"
 #include "counter/sqlpath.h"
 #include "funcapi.h"
 #include "miscadmin.h"
@@ -34,14 +36,6 @@ DC_KEYED_FUNCTION(dc_info);
 PG_FUNCTION_INFO_V1(dc_get_many);
 PG_FUNCTION_INFO_V1(dc_sum);
 
-/* What the rows of one key add up to. */
-typedef struct DcKeyState
-{
-	DcSums sums;
-	TimestampTz updated_at; /* DT_NOBEGIN: no row */
-	int shards;
-} DcKeyState;
-
 /* A key that dc_get_many() was asked for. */
 typedef struct DcKeySum
 {
@@ -50,6 +44,8 @@ typedef struct DcKeySum
 } DcKeySum;
 
 static void read_key(DcCounter *counter, const DcKey *key, DcKeyState *state);
+static void read_key_by_sql(DcCounter *counter, const DcKey *key,
+							DcKeyState *state);
 static void read_keys(DcCounter *counter, Datum keys,
 					  DcKeySum *sorted, int nsorted);
 static DcKeySum *key_sums_create(Datum *keys, int nkeys, int *nsorted);
@@ -242,14 +238,36 @@ dc_sum(PG_FUNCTION_ARGS)
 static void
 read_key(DcCounter *counter, const DcKey *key, DcKeyState *state)
 {
-	DcSqlSession session;
-	Datum values[1];
 	int64 inc;
 	int64 dec;
 
 	sums_init(&state->sums);
 	state->shards = 0;
 	TIMESTAMP_NOBEGIN(state->updated_at);
+
+	counter_layout(counter);
+	if (counter->direct_read)
+		scan_key(counter, key, state);
+	else
+		read_key_by_sql(counter, key, state);
+
+	pending_lookup(counter->relid, key, &inc, &dec);
+	if (inc != 0 || dec != 0)
+	{
+		sums_add(&state->sums, inc, dec);
+		state->updated_at = Max(state->updated_at,
+								GetCurrentTransactionStartTimestamp());
+	}
+}
+
+/*
+ * read_key_by_sql sums the rows of a key for tables that need SQL.
+ */
+static void
+read_key_by_sql(DcCounter *counter, const DcKey *key, DcKeyState *state)
+{
+	DcSqlSession session;
+	Datum values[1];
 
 	values[0] = key_text_datum(key);
 	sql_begin(&session, counter);
@@ -261,23 +279,25 @@ read_key(DcCounter *counter, const DcKey *key, DcKeyState *state)
 		bool isnull;
 		TimestampTz at;
 
-		sums_add(&state->sums, sql_bigint(i, 1), sql_bigint(i, 2));
 		at = DatumGetTimestampTz(SPI_getbinval(tuple, desc, 3, &isnull));
-		if (!isnull && at > state->updated_at)
-			state->updated_at = at;
-		if (DatumGetBool(SPI_getbinval(tuple, desc, 4, &isnull)))
-			state->shards++;
+		key_state_add(state, sql_bigint(i, 1), sql_bigint(i, 2), at,
+					  DatumGetBool(SPI_getbinval(tuple, desc, 4, &isnull)));
 	}
 	sql_end(&session);
 	pfree(DatumGetPointer(values[0]));
+}
 
-	pending_lookup(counter->relid, key, &inc, &dec);
-	if (inc != 0 || dec != 0)
-	{
-		sums_add(&state->sums, inc, dec);
-		state->updated_at = Max(state->updated_at,
-								GetCurrentTransactionStartTimestamp());
-	}
+/*
+ * key_state_add adds one row.
+ */
+void
+key_state_add(DcKeyState *state, int64 inc, int64 dec, TimestampTz at,
+			  bool is_shard)
+{
+	sums_add(&state->sums, inc, dec);
+	state->updated_at = Max(state->updated_at, at);
+	if (is_shard)
+		state->shards++;
 }
 
 /*

@@ -8,6 +8,7 @@
 #include "base/catalog.h"
 #include "base/key.h"
 #include "common/int128.h"
+#include "datatype/timestamp.h"
 
 /* Sums over the rows of a key; they may exceed bigint until checked. */
 typedef struct DcSums
@@ -17,9 +18,20 @@ typedef struct DcSums
 	INT128 net; /* inc - dec */
 } DcSums;
 
+/* What the rows of one key add up to. */
+typedef struct DcKeyState
+{
+	DcSums sums;
+	TimestampTz updated_at; /* DT_NOBEGIN: no row */
+	int shards;
+} DcKeyState;
+
 extern void sums_init(DcSums *sums);
 extern void sums_add(DcSums *sums, int64 inc, int64 dec);
 extern int64 sums_to_bigint(INT128 sum, const char *what);
+
+extern void key_state_add(DcKeyState *state, int64 inc, int64 dec,
+						  TimestampTz at, bool is_shard);
 
 extern int64 counter_value(DcCounter *counter, const DcKey *key);
 extern Datum *counter_keys_arg(FunctionCallInfo fcinfo, int argno, int *count);

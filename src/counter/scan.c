@@ -17,13 +17,18 @@
 #include "access/genam.h"
 #include "access/relscan.h"
 #include "access/skey.h"
+#include "access/table.h"
 #include "base/compat.h"
 #include "catalog/pg_collation.h"
+#include "counter/access.h"
 #include "counter/scan.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/snapmgr.h"
+
+static void add_slot(DcKeyState *state, TupleTableSlot *slot,
+					 const DcTableLayout *layout, bool is_shard);
 
 /* Entries of a number to step over before the scan starts again. */
 #define MAX_STEP_OVER 8
@@ -95,4 +100,63 @@ void
 shard_scan_end(DcShardScan *scan)
 {
 	index_endscan(scan->index_scan);
+}
+
+/*
+ * scan_key sums the rows of a key in the snapshot of a read function.
+ */
+void
+scan_key(DcCounter *counter, const DcKey *key, DcKeyState *state)
+{
+	Relation heap = table_open(counter->relid, NoLock);
+	Relation index = index_open(counter->totals.index, AccessShareLock);
+	TupleTableSlot *slot = table_slot_create(heap, NULL);
+	Datum key_datum = key_text_datum(key);
+	IndexScanDesc scan;
+	ScanKeyData keys[1];
+	DcShardScan shards;
+	ItemPointerData root;
+	int32 shard;
+
+	read_snapshot_push();
+	ScanKeyEntryInitialize(&keys[0], 0, 1, BTEqualStrategyNumber, InvalidOid,
+						   C_COLLATION_OID, F_TEXTEQ, key_datum);
+	scan = compat_index_beginscan(heap, index, GetActiveSnapshot(), 1);
+	index_rescan(scan, keys, 1, NULL, 0);
+	while (index_getnext_slot(scan, ForwardScanDirection, slot))
+		add_slot(state, slot, &counter->totals, false);
+	index_endscan(scan);
+	ExecDropSingleTupleTableSlot(slot);
+	index_close(index, NoLock);
+	table_close(heap, NoLock);
+
+	heap = table_open(counter->row.shards, NoLock);
+	index = index_open(counter->shards.index, AccessShareLock);
+	slot = table_slot_create(heap, NULL);
+	shard_scan_begin(&shards, heap, index, key_datum, GetActiveSnapshot());
+	while (shard_scan_next(&shards, slot, &root, &shard))
+		add_slot(state, slot, &counter->shards, true);
+	shard_scan_end(&shards);
+	ExecDropSingleTupleTableSlot(slot);
+	index_close(index, NoLock);
+	table_close(heap, NoLock);
+
+	PopActiveSnapshot();
+	pfree(DatumGetPointer(key_datum));
+}
+
+/*
+ * add_slot adds a row of either table.
+ */
+static void
+add_slot(DcKeyState *state, TupleTableSlot *slot, const DcTableLayout *layout,
+		 bool is_shard)
+{
+	bool isnull;
+	Datum inc = slot_getattr(slot, layout->atts[DC_COL_INC], &isnull);
+	Datum dec = slot_getattr(slot, layout->atts[DC_COL_DEC], &isnull);
+	Datum at = slot_getattr(slot, layout->atts[DC_COL_UPDATED_AT], &isnull);
+
+	key_state_add(state, DatumGetInt64(inc), DatumGetInt64(dec),
+				  DatumGetTimestampTz(at), is_shard);
 }

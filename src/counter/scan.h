@@ -7,6 +7,8 @@
 
 #include "access/genam.h"
 #include "access/skey.h"
+#include "base/catalog.h"
+#include "counter/read.h"
 #include "executor/tuptable.h"
 #include "utils/snapshot.h"
 
@@ -23,5 +25,7 @@ extern void shard_scan_begin(DcShardScan *scan, Relation heap, Relation index,
 extern bool shard_scan_next(DcShardScan *scan, TupleTableSlot *slot,
 							ItemPointer root, int32 *shard);
 extern void shard_scan_end(DcShardScan *scan);
+
+extern void scan_key(DcCounter *counter, const DcKey *key, DcKeyState *state);
 
 #endif /* DC_SCAN_H */

@@ -27,6 +27,7 @@
 #include "access/xact.h"
 #include "base/compat.h"
 #include "catalog/pg_type.h"
+#include "counter/access.h"
 #include "counter/sqlpath.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -206,14 +207,7 @@ sql_read(DcSqlSession *session, DcStatement statement, Datum *values)
 {
 	uint64 rows;
 
-	if (ActiveSnapshotSet())
-	{
-		PushCopiedSnapshot(GetActiveSnapshot());
-		if (!IsInParallelMode())
-			UpdateActiveSnapshotCommandId();
-	}
-	else
-		PushActiveSnapshot(GetTransactionSnapshot());
+	read_snapshot_push();
 	rows = sql_execute(session, statement, values, true);
 	PopActiveSnapshot();
 	return rows;

@@ -52,6 +52,7 @@ counter_add(DcCounter *counter, const DcKey *key, uint64 hint, int64 delta,
 		pending_add(counter->relid, key, hint, 0, amount);
 	else
 		pending_add(counter->relid, key, hint, amount, 0);
+	apply_if_late();
 }
 
 /*
