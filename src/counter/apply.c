@@ -67,6 +67,9 @@
 /* This transaction has written blind rows. */
 static bool wrote_blind = false;
 
+/* The callback that writes this transaction's pending deltas has run. */
+static bool past_pre_commit = false;
+
 /* Wrappers that are known to have registered their callbacks. */
 static List *ready_wrappers = NIL;
 
