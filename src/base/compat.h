@@ -19,6 +19,11 @@
 #error "dcounter needs PostgreSQL 15 or later"
 #endif
 
+/* 16 moved the varlena macros out of postgres.h. */
+#if PG_VERSION_NUM >= 160000
+#include "varatt.h"
+#endif
+
 /* 16 replaced the per-catalog ownership checks by one function. */
 static inline bool
 compat_owns_relation(Oid relid, Oid roleid)

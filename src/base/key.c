@@ -4,6 +4,7 @@
  */
 #include "postgres.h"
 
+#include "base/compat.h"
 #include "base/key.h"
 #include "common/int.h"
 #include "utils/builtins.h"
