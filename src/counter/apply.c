@@ -31,9 +31,10 @@
  * max_shards does not bound blind rows; compaction removes them.
  *
  * Two live transactions of one cluster cannot derive the same shard number (it
- * repeats after 2^31 transaction ids), and clusters that write to the same
- * foreign table start from different points. Should a row with that number be
- * left over, adding to it is right as well.
+ * repeats after 2^30 transaction ids), and clusters that write to the same
+ * foreign table start from different points. Blind rows and others have
+ * different ranges. Should a row with that number be left over, adding to it is
+ * right as well.
  *
  * Foreign tables: the wrapper commits the remote transaction in its own
  * PRE_COMMIT callback, so ours must run before it. Callbacks run in the reverse
@@ -78,7 +79,7 @@ static void apply_group(DcCounter *counter, DcDelta **deltas, int count,
 						bool committing);
 static void apply_direct(DcCounter *counter, DcDelta **deltas, int count);
 static uint64 shard_seed(const DcCounter *counter, const DcDelta *delta);
-static int32 own_shard(void);
+static int32 own_shard(bool shared);
 static void apply_error_context(void *arg);
 static void xact_callback(XactEvent event, void *arg);
 static void subxact_callback(SubXactEvent event, SubTransactionId subid,
@@ -222,14 +223,15 @@ apply_group(DcCounter *counter, DcDelta **deltas, int count, bool committing)
 		sql_begin(&session, counter);
 		if (!committing || counter->foreign || IsolationUsesXactSnapshot())
 		{
-			sql_add_blind(&session, deltas, count, own_shard(), wrote_blind);
+			sql_add_blind(&session, deltas, count, own_shard(false),
+						  wrote_blind);
 			wrote_blind = true;
 		}
 		else
 		{
 			for (int i = 0; i < count; i++)
 				sql_add_shared(&session, deltas[i],
-							   shard_seed(counter, deltas[i]), own_shard());
+							   shard_seed(counter, deltas[i]), own_shard(true));
 		}
 		sql_end(&session);
 	}
@@ -258,7 +260,7 @@ apply_direct(DcCounter *counter, DcDelta **deltas, int count)
 	{
 		if (deltas[i]->inc == 0 && deltas[i]->dec == 0)
 			continue;
-		direct_add(&rel, deltas[i], shard_seed(counter, deltas[i]), own_shard());
+		direct_add(&rel, deltas[i], shard_seed(counter, deltas[i]), own_shard(true));
 		MemoryContextReset(row_cxt);
 	}
 	shardrel_close(&rel);
@@ -281,16 +283,15 @@ shard_seed(const DcCounter *counter, const DcDelta *delta)
 }
 
 /*
- * own_shard returns the shard number of this transaction's blind rows.
+ * own_shard returns the number of a row that this transaction inserts.
  */
 static int32
-own_shard(void)
+own_shard(bool shared)
 {
 	uint64 cluster = GetSystemIdentifier() ^ MyDatabaseId;
-	uint32 start = (uint32) murmurhash32((uint32) cluster ^
-										 (uint32) (cluster >> 32));
+	uint32 start = murmurhash32((uint32) cluster ^ (uint32) (cluster >> 32));
 
-	return (int32) ((GetTopTransactionId() + start) & PG_INT32_MAX);
+	return own_shard_number(GetTopTransactionId() + start, shared);
 }
 
 static void

@@ -8,6 +8,17 @@
 #include "base/catalog.h"
 #include "base/key.h"
 
+/*
+ * The numbers of shard rows: those that one transaction alone adds to (blind),
+ * and those that are for all.
+ */
+static inline int32
+own_shard_number(uint32 number, bool shared)
+{
+	return (int32) (shared ? number | 0x40000000 : number & 0x3FFFFFFF) &
+		PG_INT32_MAX;
+}
+
 extern void apply_early(void);
 extern void apply_if_late(void);
 extern void apply_blind(DcCounter *counter, const DcKey *key,

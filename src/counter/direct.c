@@ -42,6 +42,8 @@
 #include "base/compat.h"
 #include "catalog/index.h"
 #include "common/int.h"
+#include "common/pg_prng.h"
+#include "counter/apply.h"
 #include "counter/direct.h"
 #include "counter/layout.h"
 #include "counter/scan.h"
@@ -169,7 +171,9 @@ try_known_rows(DcShardRel *rel, const DcDelta *delta, DcHintList *list,
 
 /*
  * update_row replaces the version that was probed, and releases it. False if
- * another transaction has the row, or had it while we waited.
+ * another transaction has the row, or had it while we waited. If we hold a lock
+ * on the row ourselves, heap_update() must be let wait, or it would report that
+ * as well: there is nothing to wait for then.
  */
 static bool
 update_row(DcShardRel *rel, const DcDelta *delta, DcHint *hint, DcProbe *probe,
@@ -185,7 +189,8 @@ update_row(DcShardRel *rel, const DcDelta *delta, DcHint *hint, DcProbe *probe,
 	tuple->t_tableOid = RelationGetRelid(rel->heap);
 	ExecStoreHeapTuple(tuple, rel->slot, true);
 	result = compat_tuple_update(rel->heap, &probe->tuple.t_self, rel->slot,
-								 GetCurrentCommandId(true), wait, &failure,
+								 GetCurrentCommandId(true),
+								 wait || probe->own_lock, &failure,
 								 &new_entry);
 	if (result == TM_Ok && new_entry)
 	{
@@ -234,7 +239,8 @@ wait_for_row(DcShardRel *rel, const DcDelta *delta, DcHintList *list,
 }
 
 /*
- * insert_row inserts a new shard row of the key.
+ * insert_row inserts a new shard row of the key. Should a row with our number be
+ * left over from long ago, any other number will do.
  */
 static void
 insert_row(DcShardRel *rel, const DcDelta *delta, DcHintList *list, int32 shard)
@@ -243,6 +249,14 @@ insert_row(DcShardRel *rel, const DcDelta *delta, DcHintList *list, int32 shard)
 	TupleDesc desc = RelationGetDescr(rel->heap);
 	ItemPointerData root;
 
+	for (int i = 0; i < list->nhints; i++)
+	{
+		if (list->hints[i].shard == shard)
+		{
+			shard = own_shard_number(pg_prng_uint32(&pg_global_prng_state), true);
+			i = -1;
+		}
+	}
 	for (int i = 0; i < desc->natts; i++)
 		rel->nulls[i] = true;
 	for (int i = 0; i < DC_NUM_COLUMNS; i++)

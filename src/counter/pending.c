@@ -52,6 +52,10 @@
 #define SH_DEFINE
 #include "lib/simplehash.h"
 
+/* Sizes of the blocks that keys are copied to; a key fits into any. */
+#define KEY_BLOCK_MIN ((Size) DC_MAX_KEY_BYTES)
+#define KEY_BLOCK_MAX ((Size) 64 * 1024)
+
 typedef struct DcLevel
 {
 	struct DcLevel *below; /* next outer level */
@@ -59,7 +63,9 @@ typedef struct DcLevel
 	int applied_by;		   /* nesting level that wrote it, or 0 */
 	MemoryContext cxt;	   /* holds all of this */
 	deltas_hash *deltas;
-	Size key_bytes; /* bytes of the copied keys */
+	char *free_bytes; /* rest of the block that keys are copied to */
+	Size nfree;		  /* its size */
+	Size block_bytes; /* size of all such blocks */
 } DcLevel;
 
 static DcLevel *top_level = NULL;
@@ -67,6 +73,8 @@ static DcLevel *top_level = NULL;
 static void level_push(int nest);
 static void level_pop(void);
 static void level_merge_top(void);
+static Size level_next_block(DcLevel *level);
+static const char *level_copy_key(DcLevel *level, const DcDeltaKey *key);
 static void level_add(DcLevel *level, const DcDelta *amount);
 static void delta_accumulate(DcDelta *delta, int64 inc, int64 dec);
 static int delta_compare(const void *a, const void *b);
@@ -118,7 +126,7 @@ pending_is_empty(void)
 bool
 pending_memory_is_full(const DcKey *key)
 {
-	Size used = key->len;
+	Size used = 0;
 
 	for (DcLevel *level = top_level; level != NULL; level = level->below)
 	{
@@ -126,9 +134,11 @@ pending_memory_is_full(const DcKey *key)
 
 		if (level->applied_by != 0)
 			continue;
-		used += level->key_bytes + h->size * sizeof(DcDelta);
+		used += level->block_bytes + h->size * sizeof(DcDelta);
 		if (h->members + 1 >= h->grow_threshold)
 			used += 2 * h->size * sizeof(DcDelta);
+		if (level->nfree < key->len)
+			used += level_next_block(level);
 	}
 	return used > (Size) dc_pending_memory * 1024;
 }
@@ -396,6 +406,39 @@ level_merge_top(void)
 }
 
 /*
+ * level_next_block returns the size of the next block for keys.
+ */
+static Size
+level_next_block(DcLevel *level)
+{
+	return Min(Max(level->block_bytes, KEY_BLOCK_MIN), KEY_BLOCK_MAX);
+}
+
+/*
+ * level_copy_key copies a key's bytes. Keys are packed into blocks that grow
+ * with their number: most are short, and an allocation each would double them.
+ */
+static const char *
+level_copy_key(DcLevel *level, const DcDeltaKey *key)
+{
+	char *copy;
+
+	if (level->nfree < key->len)
+	{
+		Size size = level_next_block(level);
+
+		level->free_bytes = MemoryContextAlloc(level->cxt, size);
+		level->nfree = size;
+		level->block_bytes += size;
+	}
+	copy = level->free_bytes;
+	memcpy(copy, key->data, key->len);
+	level->free_bytes += key->len;
+	level->nfree -= key->len;
+	return copy;
+}
+
+/*
  * level_add adds the amounts of a delta, which may belong to another level.
  */
 static void
@@ -407,15 +450,12 @@ level_add(DcLevel *level, const DcDelta *amount)
 	if (delta == NULL)
 	{
 		DcDeltaKey key = amount->key;
-		char *copy = MemoryContextAlloc(level->cxt, key.len + 1);
 		bool found;
 
-		memcpy(copy, key.data, key.len);
-		key.data = copy;
+		key.data = level_copy_key(level, &key);
 		delta = deltas_insert_hash(level->deltas, key, amount->hash, &found);
 		delta->inc = delta->dec = 0;
 		delta->hint = DC_NO_HINT;
-		level->key_bytes += MAXALIGN(key.len + 1) + sizeof(void *);
 	}
 	delta_accumulate(delta, amount->inc, amount->dec);
 	if (delta->hint == DC_NO_HINT)

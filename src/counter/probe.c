@@ -39,6 +39,7 @@
 
 #include "access/heapam.h"
 #include "access/htup_details.h"
+#include "access/xact.h"
 #include "counter/shardrel.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
@@ -59,6 +60,7 @@ typedef enum DcWalk
 static DcWalk walk_page(DcShardRel *rel, ItemPointer tid,
 						TransactionId prior_xmax, DcProbe *probe,
 						TransactionId *next_xmax, int *steps);
+static bool is_own_lock(HeapTupleHeader tuple);
 static bool is_row(DcShardRel *rel, HeapTuple tuple, const DcDeltaKey *key,
 				   int32 shard);
 
@@ -177,6 +179,7 @@ walk_page(DcShardRel *rel, ItemPointer tid, TransactionId prior_xmax,
 		if (HeapTupleSatisfiesVisibility(tuple, &dirty, probe->buffer))
 		{
 			probe->xid = TransactionIdIsValid(dirty.xmin) ? dirty.xmin : dirty.xmax;
+			probe->own_lock = is_own_lock(tuple->t_data);
 			return TransactionIdIsValid(probe->xid) ? WALK_BUSY : WALK_FREE;
 		}
 
@@ -197,6 +200,17 @@ walk_page(DcShardRel *rel, ItemPointer tid, TransactionId prior_xmax,
 		offset = ItemPointerGetOffsetNumber(&tuple->t_data->t_ctid);
 	}
 	return WALK_GONE;
+}
+
+/*
+ * is_own_lock tells whether a live version is locked by this transaction alone.
+ */
+static bool
+is_own_lock(HeapTupleHeader tuple)
+{
+	return (tuple->t_infomask & (HEAP_XMAX_INVALID | HEAP_XMAX_IS_MULTI)) == 0 &&
+		HEAP_XMAX_IS_LOCKED_ONLY(tuple->t_infomask) &&
+		TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetRawXmax(tuple));
 }
 
 /*
