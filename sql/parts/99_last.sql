@@ -3,6 +3,11 @@
 GRANT USAGE ON SCHEMA dcounter TO PUBLIC;
 GRANT SELECT ON dcounter.counter TO PUBLIC;
 
+-- Whoever may execute a trigger function may put it on a table of his own.
+REVOKE EXECUTE ON FUNCTION dcounter.on_catalog_change() FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION dcounter.on_sql_drop() FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION dcounter.on_alter_table() FROM PUBLIC;
+
 SELECT pg_catalog.pg_extension_config_dump('dcounter.counter', '');
 
 -- Last, so that they do not fire for the statements above.

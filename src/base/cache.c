@@ -207,7 +207,7 @@ counter_fill(DcCounter *counter, const DcCounterRow *row)
 
 /*
  * counter_foreign_leaves adds to `leaves` one foreign table for each foreign
- * data wrapper that is not in it yet, of a relation and its partitions.
+ * server that has none in it yet, of a relation and its partitions.
  */
 static List *
 counter_foreign_leaves(Oid relid, List *leaves)
@@ -218,19 +218,15 @@ counter_foreign_leaves(Oid relid, List *leaves)
 	foreach(lc, children)
 	{
 		Oid child = lfirst_oid(lc);
-		Oid wrapper;
+		Oid server;
 		bool known = false;
 		ListCell *lc2;
 
 		if (get_rel_relkind(child) != RELKIND_FOREIGN_TABLE)
 			continue;
-		wrapper = GetForeignServer(GetForeignTable(child)->serverid)->fdwid;
+		server = GetForeignTable(child)->serverid;
 		foreach(lc2, leaves)
-		{
-			Oid server = GetForeignTable(lfirst_oid(lc2))->serverid;
-
-			known |= (GetForeignServer(server)->fdwid == wrapper);
-		}
+			known |= (GetForeignTable(lfirst_oid(lc2))->serverid == server);
 		if (!known)
 			leaves = lappend_oid(leaves, child);
 	}

@@ -6,6 +6,11 @@
  * checks in front (table.c): no role needs a privilege on the catalog to own a
  * counter table, and none may edit it with SQL.
  *
+ * Reads use SnapshotSelf: to serializable snapshot isolation the catalog is a
+ * user's table, and a read of it in an MVCC snapshot would make transactions
+ * conflict that have nothing in common. Such a read may miss a row that is
+ * being replaced just then, so what is not found is looked for once more.
+ *
  * A change takes effect in other sessions by a relcache invalidation of the
  * counter table (counter_invalidate), which they receive at commit.
  */
@@ -23,6 +28,7 @@
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
 /* Columns of dcounter.counter */
@@ -45,7 +51,8 @@ static bool catalog_scan(Oid value, AttrNumber column, DcCounterRow *row);
 bool
 catalog_read(Oid counter, DcCounterRow *row)
 {
-	return catalog_scan(counter, COL_COUNTER, row);
+	return catalog_scan(counter, COL_COUNTER, row) ||
+		catalog_scan(counter, COL_COUNTER, row);
 }
 
 /*
@@ -54,7 +61,8 @@ catalog_read(Oid counter, DcCounterRow *row)
 bool
 catalog_read_by_shards(Oid shards, DcCounterRow *row)
 {
-	return catalog_scan(shards, COL_SHARDS, row);
+	return catalog_scan(shards, COL_SHARDS, row) ||
+		catalog_scan(shards, COL_SHARDS, row);
 }
 
 /*
@@ -65,7 +73,8 @@ catalog_read_all(void)
 {
 	Relation rel = table_open(catalog_relation(DC_CATALOG_TABLE),
 							  AccessShareLock);
-	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, NULL, 0, NULL);
+	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false,
+										  SnapshotSelf, 0, NULL);
 	HeapTuple tuple;
 	List *rows = NIL;
 
@@ -112,7 +121,7 @@ catalog_update(const DcCounterRow *row)
 	ScanKeyInit(&key, COL_COUNTER, BTEqualStrategyNumber, F_OIDEQ,
 				ObjectIdGetDatum(row->counter));
 	scan = systable_beginscan(rel, catalog_relation(DC_CATALOG_INDEX), true,
-							  NULL, 1, &key);
+							  SnapshotSelf, 1, &key);
 	old = systable_getnext(scan);
 	found = HeapTupleIsValid(old);
 	if (found)
@@ -147,7 +156,7 @@ catalog_delete(Oid counter)
 	ScanKeyInit(&key, COL_COUNTER, BTEqualStrategyNumber, F_OIDEQ,
 				ObjectIdGetDatum(counter));
 	scan = systable_beginscan(rel, catalog_relation(DC_CATALOG_INDEX), true,
-							  NULL, 1, &key);
+							  SnapshotSelf, 1, &key);
 	old = systable_getnext(scan);
 	found = HeapTupleIsValid(old);
 	if (found)
@@ -160,6 +169,15 @@ catalog_delete(Oid counter)
 		CommandCounterIncrement();
 	}
 	return found;
+}
+
+/*
+ * is_catalog tells whether a relation is the catalog.
+ */
+bool
+is_catalog(Oid relid)
+{
+	return relid == catalog_relation(DC_CATALOG_TABLE);
 }
 
 /*
@@ -288,7 +306,7 @@ catalog_scan(Oid value, AttrNumber column, DcCounterRow *row)
 				ObjectIdGetDatum(value));
 	scan = systable_beginscan(rel,
 							  catalog_relation(column == COL_COUNTER ? DC_CATALOG_INDEX : DC_CATALOG_SHARDS_INDEX),
-							  true, NULL, 1, &key);
+							  true, SnapshotSelf, 1, &key);
 	tuple = systable_getnext(scan);
 	found = HeapTupleIsValid(tuple);
 	if (found)

@@ -67,7 +67,7 @@ typedef struct DcCounter
 	Oid owner;				  /* owns both tables */
 	bool rls;				  /* row-level security is on for either table */
 	bool foreign;			  /* some rows live behind a foreign table */
-	int nforeign;			  /* one foreign table per wrapper in use, */
+	int nforeign;			  /* one foreign table per server in use, */
 	Oid *foreign_leaves;	  /* in TopMemoryContext */
 	uint32 layout_generation; /* of what follows; see layout.c */
 	bool direct_read;		  /* may be read without SQL */
@@ -82,6 +82,7 @@ extern List *catalog_read_all(void);
 extern void catalog_insert(const DcCounterRow *row);
 extern bool catalog_update(const DcCounterRow *row);
 extern bool catalog_delete(Oid counter);
+extern bool is_catalog(Oid relid);
 extern void catalog_deform(Relation rel, HeapTuple tuple, DcCounterRow *row);
 extern DcShardBy shard_by_from_text(const char *value);
 extern const char *shard_by_to_text(DcShardBy value);

@@ -11,7 +11,10 @@
  * locked it inserts one more, and only if the key has max_shards rows already
  * does it wait, for its first choice. Whoever waits holds nothing but rows of
  * lower keys, taken in this same phase, so committing transactions cannot
- * deadlock with each other.
+ * deadlock with each other. A SERIALIZABLE transaction inserts a row in any
+ * case: serializable snapshot isolation finds conflicts by the version that a
+ * reader has seen, and relies on nobody updating a later one; an insert, on the
+ * other hand, meets the reader's lock on the index page.
  *
  * Shared rows by SQL (sqlwrite.c): the same, for other tables, under READ
  * COMMITTED.
@@ -36,11 +39,7 @@
  * different ranges. Should a row with that number be left over, adding to it is
  * right as well.
  *
- * Foreign tables: the wrapper commits the remote transaction in its own
- * PRE_COMMIT callback, so ours must run before it. Callbacks run in the reverse
- * order of registration, and wrappers register theirs with their first
- * connection. apply_foreign_ready() has the wrapper connect at the time of the
- * increment, and then registers ours again.
+ * foreign.c has what foreign tables need beyond that.
  */
 #include "postgres.h"
 
@@ -54,15 +53,16 @@
 #include "counter/apply.h"
 #include "counter/counter.h"
 #include "counter/direct.h"
+#include "counter/foreign.h"
 #include "counter/layout.h"
 #include "counter/pending.h"
 #include "counter/sqlpath.h"
 #include "counter/sqlwrite.h"
-#include "foreign/foreign.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
+#include "utils/syscache.h"
 #include "utils/timestamp.h"
 
 /* This transaction has written blind rows. */
@@ -71,14 +71,12 @@ static bool wrote_blind = false;
 /* The callback that writes this transaction's pending deltas has run. */
 static bool past_pre_commit = false;
 
-/* Wrappers that are known to have registered their callbacks. */
-static List *ready_wrappers = NIL;
-
 static void apply_pending(bool committing);
 static void apply_group(DcCounter *counter, DcDelta **deltas, int count,
 						bool committing);
 static void apply_direct(DcCounter *counter, DcDelta **deltas, int count);
-static uint64 shard_seed(const DcCounter *counter, const DcDelta *delta);
+static DcShardChoice shard_choice(const DcCounter *counter,
+								  const DcDelta *delta);
 static int32 own_shard(bool shared);
 static void apply_error_context(void *arg);
 static void xact_callback(XactEvent event, void *arg);
@@ -93,6 +91,16 @@ counter_xact_init(void)
 {
 	RegisterXactCallback(xact_callback, NULL);
 	RegisterSubXactCallback(subxact_callback, NULL);
+}
+
+/*
+ * xact_callback_move makes ours the first of the transaction callbacks.
+ */
+void
+xact_callback_move(void)
+{
+	UnregisterXactCallback(xact_callback, NULL);
+	RegisterXactCallback(xact_callback, NULL);
 }
 
 /*
@@ -134,41 +142,6 @@ apply_blind(DcCounter *counter, const DcKey *key, int64 inc, int64 dec)
 }
 
 /*
- * apply_foreign_ready makes sure that our PRE_COMMIT callback runs before those
- * of the foreign data wrappers of a counter table. One query per wrapper and
- * session.
- */
-void
-apply_foreign_ready(DcCounter *counter)
-{
-	for (int i = 0; i < counter->nforeign; i++)
-	{
-		Oid leaf = counter->foreign_leaves[i];
-		Oid server = GetForeignTable(leaf)->serverid;
-		Oid wrapper = GetForeignServer(server)->fdwid;
-		DcRunAs runas;
-		char *sql;
-		MemoryContext old;
-
-		if (list_member_oid(ready_wrappers, wrapper))
-			continue;
-		sql = psprintf("SELECT FROM %s LIMIT 1", relation_sql_name(leaf));
-		SPI_connect();
-		runas_begin(&runas, counter->owner);
-		if (SPI_execute(sql, true, 1) != SPI_OK_SELECT)
-			elog(ERROR, "SPI_execute failed");
-		runas_end(&runas);
-		SPI_finish();
-
-		UnregisterXactCallback(xact_callback, NULL);
-		RegisterXactCallback(xact_callback, NULL);
-		old = MemoryContextSwitchTo(TopMemoryContext);
-		ready_wrappers = lappend_oid(ready_wrappers, wrapper);
-		MemoryContextSwitchTo(old);
-	}
-}
-
-/*
  * apply_pending writes all pending deltas. A counter table that was dropped in
  * this transaction took its counts with it.
  */
@@ -190,7 +163,7 @@ apply_pending(bool committing)
 
 		while (end < count && deltas[end]->key.counter == relid)
 			end++;
-		if (counter_find(relid) != NULL)
+		if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
 			apply_group(counter_lookup(relid), deltas + start, end - start,
 						committing);
 		start = end;
@@ -212,6 +185,8 @@ apply_group(DcCounter *counter, DcDelta **deltas, int count, bool committing)
 	context.previous = error_context_stack;
 	error_context_stack = &context;
 
+	if (counter->foreign && !committing)
+		foreign_note_early(counter);
 	if (committing)
 		counter_layout(counter);
 	if (committing && counter->direct_write)
@@ -231,7 +206,8 @@ apply_group(DcCounter *counter, DcDelta **deltas, int count, bool committing)
 		{
 			for (int i = 0; i < count; i++)
 				sql_add_shared(&session, deltas[i],
-							   shard_seed(counter, deltas[i]), own_shard(true));
+							   shard_choice(counter, deltas[i]).seed,
+							   own_shard(true));
 		}
 		sql_end(&session);
 	}
@@ -260,7 +236,11 @@ apply_direct(DcCounter *counter, DcDelta **deltas, int count)
 	{
 		if (deltas[i]->inc == 0 && deltas[i]->dec == 0)
 			continue;
-		direct_add(&rel, deltas[i], shard_seed(counter, deltas[i]), own_shard(true));
+		if (IsolationIsSerializable())
+			direct_insert(&rel, deltas[i], own_shard(true));
+		else
+			direct_add(&rel, deltas[i], shard_choice(counter, deltas[i]),
+					   own_shard(true));
 		MemoryContextReset(row_cxt);
 	}
 	shardrel_close(&rel);
@@ -270,16 +250,24 @@ apply_direct(DcCounter *counter, DcDelta **deltas, int count)
 }
 
 /*
- * shard_seed picks, once for a delta, the seed that orders the key's rows.
+ * shard_choice picks, once for a delta, the seed that orders the key's rows.
  */
-static uint64
-shard_seed(const DcCounter *counter, const DcDelta *delta)
+static DcShardChoice
+shard_choice(const DcCounter *counter, const DcDelta *delta)
 {
+	DcShardChoice choice;
+
+	choice.lasting = true;
 	if (delta->hint != DC_NO_HINT)
-		return delta->hint;
-	if (counter->row.shard_by == DC_SHARD_BY_BACKEND)
-		return murmurhash32((uint32) compat_backend_number());
-	return pg_prng_uint64(&pg_global_prng_state);
+		choice.seed = delta->hint;
+	else if (counter->row.shard_by == DC_SHARD_BY_BACKEND)
+		choice.seed = murmurhash32((uint32) compat_backend_number());
+	else
+	{
+		choice.seed = pg_prng_uint64(&pg_global_prng_state);
+		choice.lasting = false;
+	}
+	return choice;
 }
 
 /*
@@ -307,6 +295,7 @@ xact_callback(XactEvent event, void *arg)
 	{
 		case XACT_EVENT_PRE_COMMIT:
 			apply_pending(true);
+			foreign_check_alive();
 			past_pre_commit = true;
 			break;
 		case XACT_EVENT_PRE_PREPARE:
@@ -319,6 +308,7 @@ xact_callback(XactEvent event, void *arg)
 			pending_end_xact();
 			counter_forget_open();
 			wrote_blind = false;
+			foreign_end_xact();
 			past_pre_commit = false;
 			break;
 		case XACT_EVENT_PARALLEL_PRE_COMMIT:

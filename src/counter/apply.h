@@ -19,10 +19,16 @@ own_shard_number(uint32 number, bool shared)
 		PG_INT32_MAX;
 }
 
+static inline bool
+shard_is_shared(int32 shard)
+{
+	return (shard & 0x40000000) != 0;
+}
+
 extern void apply_early(void);
 extern void apply_if_late(void);
 extern void apply_blind(DcCounter *counter, const DcKey *key,
 						int64 inc, int64 dec);
-extern void apply_foreign_ready(DcCounter *counter);
+extern void xact_callback_move(void);
 
 #endif /* DC_APPLY_H */

@@ -17,9 +17,14 @@
  * it has locked. Both tables change in one transaction, so every snapshot sees
  * an amount exactly once.
  *
+ * It holds its locks to the end of its transaction, which may be a user's. A
+ * writer that finds all of a key's max_shards rows locked therefore does not wait
+ * while a compaction is in progress, but inserts one more.
+ *
  * A key's only shard row is deleted. Of several rows, those that were used since
  * the last time are set to zero, as they will be used again, and those that were
  * not are deleted: an idle key shrinks to nothing in two rounds, without a clock.
+ * Rows that belonged to one transaction alone (apply.c) are deleted as well.
  *
  * Under REPEATABLE READ and SERIALIZABLE a row that has changed since the
  * snapshot is a serialization failure (40001).
@@ -33,6 +38,8 @@
 #include "common/int.h"
 #include "counter/access.h"
 #include "counter/apply.h"
+#include "counter/compact.h"
+#include "counter/foreign.h"
 #include "counter/sqlpath.h"
 #include "fmgr.h"
 #include "miscadmin.h"
@@ -124,7 +131,8 @@ dc_compact(PG_FUNCTION_ARGS)
 	prevent_write("dc_compact()");
 	if (!PG_ARGISNULL(0))
 	{
-		DcCounter *counter = counter_open_as_owner(fcinfo, "dc_compact()");
+		DcCounter *counter = counter_open_as_owner(fcinfo, "dc_compact()",
+												   RowExclusiveLock);
 
 		apply_early();
 		PG_RETURN_INT64(compact_table(counter, max_keys));
@@ -182,7 +190,10 @@ compact_table(DcCounter *counter, int64 max_keys)
 		return 0;
 	}
 	if (counter->foreign)
-		apply_foreign_ready(counter);
+	{
+		foreign_ready(counter);
+		foreign_note_early(counter);
+	}
 
 	position[0] = CStringGetTextDatum("");
 	position[1] = Int32GetDatum(PG_INT32_MIN);
@@ -233,6 +244,22 @@ compact_lock(DcCounter *counter)
 						 COMPACT_LOCK_CLASS);
 	return LockAcquire(&tag, ExclusiveLock, false, true) !=
 		LOCKACQUIRE_NOT_AVAIL;
+}
+
+/*
+ * compact_in_progress tells whether another transaction compacts the table.
+ */
+bool
+compact_in_progress(DcCounter *counter)
+{
+	LOCKTAG tag;
+
+	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, counter->relid, 0,
+						 COMPACT_LOCK_CLASS);
+	if (LockAcquire(&tag, ShareLock, false, true) == LOCKACQUIRE_NOT_AVAIL)
+		return true;
+	LockRelease(&tag, ShareLock, false);
+	return false;
 }
 
 /*
@@ -435,8 +462,12 @@ batch_write_totals(DcSqlSession *session, DcBatch *batch)
 														c == 3 ? TIMESTAMPTZOID : INT8OID,
 														8, FLOAT8PASSBYVAL,
 														TYPALIGN_DOUBLE));
-		sql_run(session,
-				exists ? DC_SQL_COMPACT_UPDATE : DC_SQL_COMPACT_INSERT, values);
+		if (sql_run(session,
+					exists ? DC_SQL_COMPACT_UPDATE : DC_SQL_COMPACT_INSERT,
+					values) != n)
+			ereport(ERROR,
+					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+					 errmsg("could not serialize access due to concurrent update")));
 	}
 }
 
@@ -461,7 +492,9 @@ batch_clear_shards(DcSqlSession *session, DcBatch *batch)
 
 			for (int r = key->first; r < key->first + key->nrows; r++)
 			{
-				bool keep = key->nrows > 1 && !batch->rows[r].empty;
+				bool keep = key->nrows > 1 && !batch->rows[r].empty &&
+					shard_is_shared(DatumGetInt32(batch->rows[r].shard)) &&
+					!session->counter->foreign;
 
 				if (key->skip || keep != (zero == 1))
 					continue;

@@ -6,7 +6,7 @@
  * transaction is changing:
  *
  *	1. Take the rows that this backend knows (hints.c), starting with the one
- *	   that the seed chooses. probe.c finds the live version of each, or says that
+ *	   that the table's shard_by chooses. probe.c finds the live version of each, or says that
  *	   it is busy or gone.
  *	2. A free row is replaced by heap_update() without waiting. It fails, with
  *	   nothing done, if another transaction has locked or changed the row since
@@ -17,10 +17,11 @@
  *	4. If all are busy, insert another row. Its shard number comes from our
  *	   transaction id (apply.c), so concurrent inserters cannot collide in the
  *	   unique index.
- *	5. If the key has max_shards rows, wait for the first choice and start again.
+ *	5. If the key has max_shards rows, wait for the first choice and start again,
+ *	   unless the rows may be locked by a compaction: then insert one more.
  *
- * WAL, visibility, two-phase commit, serializable conflicts on the reading side
- * and replication are those of heap_update() and heap_insert(). No MVCC snapshot
+ * WAL, visibility, two-phase commit and replication are those of heap_update()
+ * and heap_insert(). No MVCC snapshot
  * takes part, so no isolation level makes an increment fail, and an old
  * snapshot of this transaction does not matter.
  *
@@ -44,6 +45,7 @@
 #include "common/int.h"
 #include "common/pg_prng.h"
 #include "counter/apply.h"
+#include "counter/compact.h"
 #include "counter/direct.h"
 #include "counter/layout.h"
 #include "counter/scan.h"
@@ -54,12 +56,13 @@
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
 
+static int first_choice(DcHintList *list, DcShardChoice choice);
 static bool try_known_rows(DcShardRel *rel, const DcDelta *delta,
-						   DcHintList *list, uint64 seed);
+						   DcHintList *list, int first);
 static bool update_row(DcShardRel *rel, const DcDelta *delta, DcHint *hint,
 					   DcProbe *probe, bool wait);
 static bool wait_for_row(DcShardRel *rel, const DcDelta *delta,
-						 DcHintList *list, uint64 seed);
+						 DcHintList *list, int first);
 static void insert_row(DcShardRel *rel, const DcDelta *delta, DcHintList *list,
 					   int32 shard);
 static void set_amounts(DcShardRel *rel, const DcDelta *delta);
@@ -112,38 +115,82 @@ shardrel_index(DcShardRel *rel)
  * new_shard. Raises 22003 when the row's sum leaves bigint.
  */
 void
-direct_add(DcShardRel *rel, const DcDelta *delta, uint64 seed, int32 new_shard)
+direct_add(DcShardRel *rel, const DcDelta *delta, DcShardChoice choice,
+		   int32 new_shard)
 {
 	DcHintList *list = hints_get(&delta->key);
 
 	for (;;)
 	{
 		CHECK_FOR_INTERRUPTS();
-		if (try_known_rows(rel, delta, list, seed))
+		if (try_known_rows(rel, delta, list, first_choice(list, choice)))
 			return;
 		scan_hints(rel, list);
-		if (try_known_rows(rel, delta, list, seed))
+		if (try_known_rows(rel, delta, list, first_choice(list, choice)))
 			return;
-		if (list->nhints < rel->counter->row.max_shards)
+		if (list->nhints < rel->counter->row.max_shards ||
+			compact_in_progress(rel->counter))
 		{
 			insert_row(rel, delta, list, new_shard);
 			return;
 		}
-		if (wait_for_row(rel, delta, list, seed))
+		if (wait_for_row(rel, delta, list, first_choice(list, choice)))
 			return;
 	}
 }
 
 /*
- * try_known_rows adds a delta to the first free row from the seed's choice on.
- * Forgets rows that are gone.
+ * direct_insert adds a delta to a new row in any case.
+ */
+void
+direct_insert(DcShardRel *rel, const DcDelta *delta, int32 new_shard)
+{
+	DcHintList *list = hints_get(&delta->key);
+
+	scan_hints(rel, list); /* for the numbers that are taken */
+	insert_row(rel, delta, list, new_shard);
+}
+
+/*
+ * first_choice returns the row to try first. One that comes again and again is
+ * chosen by rendezvous hashing, as by SQL (sqlpath.c), so that it stays the same
+ * while other rows come and go.
+ */
+static int
+first_choice(DcHintList *list, DcShardChoice choice)
+{
+	int best = 0;
+	uint64 best_hash = PG_UINT64_MAX;
+
+	if (list->nhints == 0)
+		return 0;
+	if (!choice.lasting)
+		return (int) (choice.seed % list->nhints);
+	for (int i = 0; i < list->nhints; i++)
+	{
+		int64 hash = (int64) hash_bytes_uint32_extended((uint32) list->hints[i].shard,
+														choice.seed);
+		uint64 order = (uint64) hash ^ (UINT64CONST(1) << 63);
+
+		if (order <= best_hash)
+		{
+			best = i;
+			best_hash = order;
+		}
+	}
+	return best;
+}
+
+/*
+ * try_known_rows adds a delta to the first free row, from row `first` on. Forgets
+ * rows that are gone.
  */
 static bool
 try_known_rows(DcShardRel *rel, const DcDelta *delta, DcHintList *list,
-			   uint64 seed)
+			   int first)
 {
 	int n = list->nhints;
-	int i = n > 0 ? (int) (seed % n) : 0;
+	int i = first;
 
 	while (n-- > 0)
 	{
@@ -213,26 +260,25 @@ update_row(DcShardRel *rel, const DcDelta *delta, DcHint *hint, DcProbe *probe,
 }
 
 /*
- * wait_for_row waits for the row that the seed chooses, and adds to it if it is
- * still the same then.
+ * wait_for_row waits for row `first`, and adds to it if it is still the same
+ * then.
  */
 static bool
 wait_for_row(DcShardRel *rel, const DcDelta *delta, DcHintList *list,
-			 uint64 seed)
+			 int first)
 {
-	int i = (int) (seed % list->nhints);
 	DcProbe probe;
 
-	switch (probe_row(rel, &delta->key, &list->hints[i], &probe))
+	switch (probe_row(rel, &delta->key, &list->hints[first], &probe))
 	{
 		case DC_PROBE_FREE:
-			return update_row(rel, delta, &list->hints[i], &probe, true);
+			return update_row(rel, delta, &list->hints[first], &probe, true);
 		case DC_PROBE_BUSY:
 			XactLockTableWait(probe.xid, rel->heap, &probe.tuple.t_self,
 							  XLTW_Update);
 			return false;
 		case DC_PROBE_GONE:
-			hints_remove(list, i);
+			hints_remove(list, first);
 			return false;
 	}
 	return false;

@@ -7,7 +7,16 @@
 
 #include "counter/shardrel.h"
 
-extern void direct_add(DcShardRel *rel, const DcDelta *delta, uint64 seed,
-					   int32 new_shard);
+/* What decides which of a key's rows is tried first. */
+typedef struct DcShardChoice
+{
+	uint64 seed;
+	bool lasting; /* the same seed will come again */
+} DcShardChoice;
+
+extern void direct_add(DcShardRel *rel, const DcDelta *delta,
+					   DcShardChoice choice, int32 new_shard);
+extern void direct_insert(DcShardRel *rel, const DcDelta *delta,
+						  int32 new_shard);
 
 #endif /* DC_DIRECT_H */

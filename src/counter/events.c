@@ -40,6 +40,7 @@ PG_FUNCTION_INFO_V1(on_catalog_change);
 
 static List *event_relations(const char *query);
 static bool changes_owner(Node *parsetree);
+static bool cascades(Node *parsetree);
 
 /*
  * on_sql_drop() -> event_trigger
@@ -47,6 +48,7 @@ static bool changes_owner(Node *parsetree);
 Datum
 on_sql_drop(PG_FUNCTION_ARGS)
 {
+	EventTriggerData *data;
 	List *dropped;
 	ListCell *lc;
 
@@ -55,6 +57,7 @@ on_sql_drop(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_E_R_I_E_EVENT_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("%s can only be called as an event trigger", "on_sql_drop()")));
 
+	data = (EventTriggerData *) fcinfo->context;
 	dropped = event_relations("SELECT objid"
 							  " FROM pg_event_trigger_dropped_objects()"
 							  " WHERE classid = 'pg_class'::regclass"
@@ -69,13 +72,15 @@ on_sql_drop(PG_FUNCTION_ARGS)
 			catalog_delete(relid);
 			if (!list_member_oid(dropped, row.shards) &&
 				get_rel_name(row.shards) != NULL)
-				run_ddl(psprintf("DROP TABLE %s",
-								 relation_sql_name(row.shards)));
+				run_ddl(psprintf("DROP TABLE %s%s",
+								 relation_sql_name(row.shards),
+								 cascades(data->parsetree) ? " CASCADE" : ""));
 		}
 		else if (catalog_read_by_shards(relid, &row))
 		{
 			catalog_delete(row.counter);
-			if (!list_member_oid(dropped, row.counter))
+			if (!list_member_oid(dropped, row.counter) &&
+				get_rel_name(row.counter) != NULL)
 				ereport(NOTICE,
 						(errmsg("table \"%s\" is no longer a counter table",
 								get_rel_name(row.counter))));
@@ -163,6 +168,13 @@ on_catalog_change(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("%s can only be called as a trigger", "on_catalog_change()")));
+	if (!is_catalog(RelationGetRelid(data->tg_relation)) ||
+		!TRIGGER_FIRED_BEFORE(data->tg_event) ||
+		!TRIGGER_FIRED_FOR_ROW(data->tg_event))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("%s can only be a trigger of the extension's own table",
+						"on_catalog_change()")));
 	tuple = TRIGGER_FIRED_BY_UPDATE(data->tg_event) ? data->tg_newtuple : data->tg_trigtuple;
 	catalog_deform(data->tg_relation, tuple, &row);
 	counter_invalidate(row.counter);
@@ -221,5 +233,18 @@ changes_owner(Node *parsetree)
 		if (((AlterTableCmd *) lfirst(lc))->subtype == AT_ChangeOwner)
 			return true;
 	}
+	return false;
+}
+
+/*
+ * cascades tells whether a command drops with CASCADE.
+ */
+static bool
+cascades(Node *parsetree)
+{
+	if (IsA(parsetree, DropStmt))
+		return ((DropStmt *) parsetree)->behavior == DROP_CASCADE;
+	if (IsA(parsetree, DropOwnedStmt))
+		return ((DropOwnedStmt *) parsetree)->behavior == DROP_CASCADE;
 	return false;
 }

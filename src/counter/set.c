@@ -28,15 +28,18 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "base/key.h"
 #include "common/hashfn.h"
 #include "common/int.h"
 #include "counter/access.h"
 #include "counter/apply.h"
+#include "counter/foreign.h"
 #include "counter/read.h"
 #include "counter/sqlpath.h"
 #include "miscadmin.h"
 #include "storage/lock.h"
+#include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
 DC_KEYED_FUNCTION(dc_set);
@@ -48,6 +51,7 @@ DC_KEYED_FUNCTION(dc_delete);
 
 static DcCounter *set_open(FunctionCallInfo fcinfo, const char *function);
 static int64 set_value(DcCounter *counter, const DcKey *key, int64 value);
+static void check_unseen_rows(DcSqlSession *session, Datum *values);
 static void key_lock(DcCounter *counter, const DcKey *key);
 static void take_rows(DcSqlSession *session, DcStatement statement,
 					  Datum *values, DcSums *sums);
@@ -86,7 +90,10 @@ dc_delete_impl(FunctionCallInfo fcinfo, const DcKey *key)
 	Datum values[1];
 
 	if (counter->foreign)
-		apply_foreign_ready(counter);
+	{
+		foreign_ready(counter);
+		foreign_note_early(counter);
+	}
 	apply_early();
 	key_lock(counter, key);
 	sums_init(&sums);
@@ -122,7 +129,10 @@ set_value(DcCounter *counter, const DcKey *key, int64 value)
 	int64 diff;
 
 	if (counter->foreign)
-		apply_foreign_ready(counter);
+	{
+		foreign_ready(counter);
+		foreign_note_early(counter);
+	}
 	apply_early();
 	key_lock(counter, key);
 
@@ -132,6 +142,8 @@ set_value(DcCounter *counter, const DcKey *key, int64 value)
 	take_rows(&session, DC_SQL_DELETE_SHARDS, values, &sums);
 	take_rows(&session, DC_SQL_LOCK_TOTAL, values, &sums);
 	has_total = SPI_processed > 0;
+	if (!has_total && IsolationUsesXactSnapshot())
+		check_unseen_rows(&session, values);
 
 	old = sums_to_bigint(sums.net, "value");
 	inc = sums_to_bigint(sums.inc, "sum of increments");
@@ -156,6 +168,25 @@ set_value(DcCounter *counter, const DcKey *key, int64 value)
 	if (!has_total)
 		apply_blind(counter, key, inc, dec);
 	return old;
+}
+
+/*
+ * check_unseen_rows raises 40001 if a key has rows that this transaction's
+ * snapshot is too old for. Called when it has no row of totals in the snapshot:
+ * another setter may have made the key, and left nothing for us to lock.
+ */
+static void
+check_unseen_rows(DcSqlSession *session, Datum *values)
+{
+	uint64 rows;
+
+	PushActiveSnapshot(GetLatestSnapshot());
+	rows = sql_read(session, DC_SQL_READ_KEY, values);
+	PopActiveSnapshot();
+	if (rows > 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("could not serialize access due to concurrent update")));
 }
 
 /*

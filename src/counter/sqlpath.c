@@ -130,7 +130,8 @@ static const DcStatementText statements[DC_NUM_STATEMENTS] = {
 	/* keys, incs, decs, times */
 	[DC_SQL_COMPACT_INSERT] = {"INSERT INTO @totals (key, inc, dec, updated_at)"
 							   " SELECT d.key, d.inc, d.dec, d.at"
-							   " FROM unnest($1, $2, $3, $4) AS d(key, inc, dec, at)",
+							   " FROM unnest($1, $2, $3, $4) AS d(key, inc, dec, at)"
+							   " ON CONFLICT DO NOTHING",
 							   {TEXTARRAYOID, INT8ARRAYOID, INT8ARRAYOID, TIMESTAMPTZARRAYOID}},
 	/* keys, shards */
 	[DC_SQL_COMPACT_DELETE] = {"DELETE FROM @shards AS s USING unnest($1, $2) AS d(key, shard)"

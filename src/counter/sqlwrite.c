@@ -5,6 +5,7 @@
 #include "postgres.h"
 
 #include "catalog/pg_type.h"
+#include "counter/compact.h"
 #include "counter/sqlwrite.h"
 #include "miscadmin.h"
 #include "utils/array.h"
@@ -51,7 +52,16 @@ sql_add_shared(DcSqlSession *session, const DcDelta *delta, uint64 seed,
 		if (sql_run(session, DC_SQL_INSERT_IF_ROOM, values) > 0)
 			return;
 
-		/* all taken, and no room for another: wait, unless all are gone */
+		/* all taken, and no room for another; a compaction may last */
+		if (compact_in_progress(session->counter))
+		{
+			DcDelta *deltas = (DcDelta *) delta;
+
+			blind_batch(session, &deltas, 1, own_shard);
+			return;
+		}
+
+		/* wait, unless all are gone meanwhile */
 		values[4] = Int64GetDatum((int64) seed);
 		if (sql_run(session, DC_SQL_UPDATE_WAIT, values) > 0)
 			return;

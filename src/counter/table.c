@@ -87,6 +87,7 @@ static void create_table(const char *schema, const char *name,
 						 const char *columns, const char *options,
 						 int partitions);
 static int max_shards_arg(FunctionCallInfo fcinfo, int argno);
+static void lock_own_table(Oid relid);
 static void check_table(Oid relid, const DcColumn *columns, int ncolumns);
 static bool has_unique_index(Relation rel, const DcColumn *columns,
 							 int ncolumns);
@@ -153,7 +154,8 @@ dc_create(PG_FUNCTION_ARGS)
 Datum
 dc_alter(PG_FUNCTION_ARGS)
 {
-	DcCounter *counter = counter_open_as_owner(fcinfo, "dc_alter()");
+	DcCounter *counter = counter_open_as_owner(fcinfo, "dc_alter()",
+											   ShareUpdateExclusiveLock);
 	DcCounterRow row = counter->row;
 
 	if (!PG_ARGISNULL(1))
@@ -171,7 +173,8 @@ dc_alter(PG_FUNCTION_ARGS)
 Datum
 dc_drop(PG_FUNCTION_ARGS)
 {
-	DcCounter *counter = counter_open_as_owner(fcinfo, "dc_drop()");
+	DcCounter *counter = counter_open_as_owner(fcinfo, "dc_drop()",
+											   AccessExclusiveLock);
 	Oid relid = counter->relid;
 	Oid shards = counter->row.shards;
 
@@ -200,11 +203,7 @@ dc_adopt(PG_FUNCTION_ARGS)
 	row.max_shards = DC_MAX_SHARDS_DEFAULT;
 	prevent_write("dc_adopt()");
 
-	LockRelationOid(row.counter, ShareUpdateExclusiveLock);
-	if (get_rel_name(row.counter) == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("relation with OID %u does not exist", row.counter)));
+	lock_own_table(row.counter);
 	shards = psprintf("%s%s", get_rel_name(row.counter), DC_SHARD_SUFFIX);
 	row.shards = get_relname_relid(shards, get_rel_namespace(row.counter));
 	if (!OidIsValid(row.shards))
@@ -214,7 +213,7 @@ dc_adopt(PG_FUNCTION_ARGS)
 						get_rel_name(row.counter)),
 				 errdetail("There is no shard table \"%s\" in the same schema.",
 						   shards)));
-	LockRelationOid(row.shards, ShareUpdateExclusiveLock);
+	lock_own_table(row.shards);
 	if (catalog_read(row.counter, &other) ||
 		catalog_read_by_shards(row.shards, &other))
 		ereport(ERROR,
@@ -272,8 +271,28 @@ max_shards_arg(FunctionCallInfo fcinfo, int argno)
 }
 
 /*
+ * lock_own_table locks a relation against DDL, if the caller owns it.
+ */
+static void
+lock_own_table(Oid relid)
+{
+	/* before the lock, so that it cannot be used to disturb others ... */
+	if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)) &&
+		!compat_owns_relation(relid, GetUserId()))
+		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(relid));
+	LockRelationOid(relid, ShareUpdateExclusiveLock);
+	/* ... and again, as it may have changed hands while we waited */
+	if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation with OID %u does not exist", relid)));
+	if (!compat_owns_relation(relid, GetUserId()))
+		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(relid));
+}
+
+/*
  * check_table checks that a relation can serve as one of a counter's tables:
- * its kind, its owner, its columns, and a unique index on the key (which a
+ * its kind, its columns, and a unique index on the key (which a
  * foreign table, or a table with foreign partitions, cannot have).
  */
 static void
@@ -283,8 +302,6 @@ check_table(Oid relid, const DcColumn *columns, int ncolumns)
 	const char *name = RelationGetRelationName(rel);
 	char kind = rel->rd_rel->relkind;
 
-	if (!compat_owns_relation(relid, GetUserId()))
-		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, name);
 	if ((kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE &&
 		 kind != RELKIND_FOREIGN_TABLE) ||
 		rel->rd_rel->relpersistence == RELPERSISTENCE_TEMP)

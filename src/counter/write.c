@@ -13,6 +13,7 @@
 #include "common/int.h"
 #include "counter/access.h"
 #include "counter/apply.h"
+#include "counter/foreign.h"
 #include "counter/pending.h"
 #include "counter/read.h"
 #include "fmgr.h"
@@ -45,7 +46,7 @@ counter_add(DcCounter *counter, const DcKey *key, uint64 hint, int64 delta,
 				 errmsg("bigint out of range"),
 				 errdetail("The amount of a delta must fit into bigint.")));
 	if (counter->foreign)
-		apply_foreign_ready(counter);
+		foreign_ready(counter);
 	if (pending_memory_is_full(key))
 		apply_early();
 	if (negative != subtract)

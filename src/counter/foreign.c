@@ -1,0 +1,126 @@
+/*
+ * foreign.c
+ *		What counter tables on other servers need.
+ *
+ * Order of callbacks. A foreign data wrapper commits its remote transactions in
+ * its own PRE_COMMIT callback, so ours, which writes the pending increments, must
+ * run before it. Callbacks run in the reverse order of registration, and wrappers
+ * register theirs with their first connection in a session. So the first
+ * increment in a session has the wrapper connect (foreign_ready), and then
+ * registers our callback again. Were the order wrong, the wrapper would find an
+ * open remote transaction after the commit, which is a PANIC.
+ *
+ * Failures. The wrapper commits the remote transactions one after the other.
+ * What is written at commit is written to all servers before the first of them
+ * commits. For what was written earlier, foreign_check_alive() asks each server
+ * for a sign of life at that point, so that one that has gone away since makes
+ * the transaction fail as a whole. What can go wrong between the first and the last
+ * remote commit cannot be helped without two-phase commit, which wrappers lack.
+ */
+#include "postgres.h"
+
+#include "base/runas.h"
+#include "counter/apply.h"
+#include "counter/foreign.h"
+#include "executor/spi.h"
+#include "foreign/foreign.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+#include "utils/syscache.h"
+
+/* Wrappers that are known to have registered their callbacks. */
+static List *ready_wrappers = NIL;
+
+/* Counter tables written before the commit, in TopTransactionContext. */
+static List *early_counters = NIL;
+
+static void touch(DcCounter *counter, Oid leaf);
+
+/*
+ * foreign_ready makes sure that our PRE_COMMIT callback runs before those of the
+ * wrappers of a counter table. One query for each wrapper and session.
+ */
+void
+foreign_ready(DcCounter *counter)
+{
+	for (int i = 0; i < counter->nforeign; i++)
+	{
+		Oid leaf = counter->foreign_leaves[i];
+		Oid server = GetForeignTable(leaf)->serverid;
+		Oid wrapper = GetForeignServer(server)->fdwid;
+		MemoryContext old;
+
+		if (list_member_oid(ready_wrappers, wrapper))
+			continue;
+		touch(counter, leaf);
+		xact_callback_move();
+		old = MemoryContextSwitchTo(TopMemoryContext);
+		ready_wrappers = lappend_oid(ready_wrappers, wrapper);
+		MemoryContextSwitchTo(old);
+	}
+}
+
+/*
+ * foreign_note_early records that a counter table is written before the commit.
+ */
+void
+foreign_note_early(DcCounter *counter)
+{
+	MemoryContext old = MemoryContextSwitchTo(TopTransactionContext);
+
+	early_counters = list_append_unique_oid(early_counters, counter->relid);
+	MemoryContextSwitchTo(old);
+}
+
+/*
+ * foreign_check_alive raises an error if a server that this transaction has
+ * written to early does not answer. Called at PRE_COMMIT.
+ */
+void
+foreign_check_alive(void)
+{
+	ListCell *lc;
+
+	if (early_counters == NIL)
+		return;
+	PushActiveSnapshot(GetTransactionSnapshot());
+	foreach(lc, early_counters)
+	{
+		DcCounter *counter;
+
+		if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(lfirst_oid(lc))))
+			continue; /* dropped in this transaction */
+		counter = counter_lookup(lfirst_oid(lc));
+		for (int i = 0; i < counter->nforeign; i++)
+			touch(counter, counter->foreign_leaves[i]);
+	}
+	PopActiveSnapshot();
+}
+
+/*
+ * foreign_end_xact forgets what belongs to a transaction that has ended.
+ */
+void
+foreign_end_xact(void)
+{
+	early_counters = NIL;
+}
+
+/*
+ * touch sends a query to the server of a foreign table.
+ */
+static void
+touch(DcCounter *counter, Oid leaf)
+{
+	char *sql = psprintf("SELECT FROM %s LIMIT 1", relation_sql_name(leaf));
+	DcRunAs runas;
+
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "SPI_connect failed");
+	runas_begin(&runas, counter->owner);
+	if (SPI_execute(sql, true, 1) != SPI_OK_SELECT)
+		elog(ERROR, "SPI_execute failed");
+	runas_end(&runas);
+	SPI_finish();
+	pfree(sql);
+}
