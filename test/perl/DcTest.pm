@@ -1,0 +1,213 @@
+# What the TAP tests share. Works with the Perl modules of PostgreSQL 15 to 18;
+# their own background sessions differ too much between these.
+package DcTest;
+
+use strict;
+use warnings;
+
+use Exporter 'import';
+use File::Spec;
+use IPC::Run ();
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(usleep);
+
+our @EXPORT = qw(dc_node dc_session sql fails_with counts file_of torture
+  start_job start_command finish_job
+  restart_after_kill9);
+
+# dc_node(NAME, key => value...): a started server. Options: init (of
+# PostgreSQL::Test::Cluster), conf (lines), extension => 0 for none.
+sub dc_node
+{
+	my ($name, %option) = @_;
+	my $node = PostgreSQL::Test::Cluster->new($name);
+
+	$node->init(extra => [ '-E', 'UTF8', '--locale=C' ],
+		%{ $option{init} // {} });
+	$node->append_conf('postgresql.conf',
+		join("\n", 'max_connections = 60', 'max_prepared_transactions = 60',
+			'log_statement = none', @{ $option{conf} // [] }, ''));
+	$node->start;
+	sql($node, 'postgres', 'CREATE EXTENSION dcounter')
+	  if $option{extension} // 1;
+	return $node;
+}
+
+# sql(NODE, DATABASE, STATEMENTS): output of psql; an error ends the test
+sub sql
+{
+	my ($node, $database, $sql) = @_;
+
+	return $node->safe_psql($database, $sql);
+}
+
+# fails_with(NODE, DATABASE, STATEMENTS, SQLSTATE, NAME): a test
+sub fails_with
+{
+	my ($node, $database, $sql, $state, $name) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	my ($status, $out, $err) =
+	  $node->psql($database, "\\set VERBOSITY verbose\n$sql");
+
+	return like($err, qr/ERROR:  $state:/, $name);
+}
+
+# counts(NODE, DATABASE, COUNTER [, WHERE]): "key=value" of each key, exact
+sub counts
+{
+	my ($node, $database, $counter) = @_;
+
+	return sql($node, $database, qq{
+		SELECT string_agg(k || '=' || dc_get('$counter', k), ' ' ORDER BY k)
+		FROM (SELECT key FROM $counter
+			UNION SELECT key FROM ${counter}_shard) AS u(k)});
+}
+
+# file_of(NAME, TEXT): writes a file of this test and returns its path
+sub file_of
+{
+	my ($name, $text) = @_;
+	my $path = PostgreSQL::Test::Utils::tempdir() . "/$name";
+
+	open(my $fh, '>', $path) or die "$path: $!";
+	print $fh $text;
+	close $fh or die "$path: $!";
+	return $path;
+}
+
+# torture(SHORT, LONG): LONG when make torture runs the test, else SHORT
+sub torture
+{
+	my ($short, $long) = @_;
+
+	return $ENV{DC_TORTURE} ? $long : $short;
+}
+
+# start_job(NODE, DATABASE, SCRIPT): runs a file with psql in the background
+# until its end or its first error
+sub start_job
+{
+	my ($node, $database, $script) = @_;
+
+	return start_command('psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', '-v',
+		'VERBOSITY=verbose', '-d', $node->connstr($database), '-f', $script);
+}
+
+# start_command(COMMAND...): any program in the background. Its output goes to
+# files, as nobody would empty a pipe.
+my $jobs = 0;
+
+sub start_command
+{
+	my (@command) = @_;
+	my $base = PostgreSQL::Test::Utils::tempdir() . '/job' . ++$jobs;
+	my $job = { base => $base };
+
+	$job->{run} = IPC::Run::start(\@command, '<', File::Spec->devnull,
+		'>', "$base.out", '2>', "$base.err");
+	return $job;
+}
+
+# finish_job(JOB): waits; the exit status (of psql, 2: connection lost). What
+# the job wrote is in "out" and "err".
+sub finish_job
+{
+	my ($job) = @_;
+
+	IPC::Run::finish($job->{run});
+	$job->{$_} = PostgreSQL::Test::Utils::slurp_file("$job->{base}.$_")
+	  foreach 'out', 'err';
+	return IPC::Run::full_result($job->{run}, 0) >> 8;
+}
+
+# restart_after_kill9(NODE): starts a server whose postmaster was killed. Its
+# processes keep the shared memory until they notice, and so long a start fails.
+sub restart_after_kill9
+{
+	my ($node) = @_;
+	my $attempts = 10 * $PostgreSQL::Test::Utils::timeout_default;
+
+	until ($node->start(fail_ok => 1))
+	{
+		die 'the server does not start' if --$attempts < 0;
+		$node->{_pid} = undef;    # that of the killed postmaster
+		usleep(100_000);
+	}
+	return;
+}
+
+# dc_session(NODE, DATABASE): a session that stays open
+sub dc_session
+{
+	my ($node, $database) = @_;
+
+	return DcTest::Session->new($node, $database);
+}
+
+package DcTest::Session;
+
+sub new
+{
+	my ($class, $node, $database) = @_;
+	my $self = bless { in => '', out => '', err => '', n => 0 }, $class;
+
+	$self->{timer} =
+	  IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default);
+	$self->{run} = IPC::Run::start(
+		[ 'psql', '-XAtq', '-v', 'VERBOSITY=verbose',
+			'-d', $node->connstr($database) ],
+		'<', \$self->{in}, '>', \$self->{out}, '2>', \$self->{err},
+		$self->{timer});
+	$self->run('SELECT 1');
+	return $self;
+}
+
+# send(SQL): does not wait for the answer
+sub send
+{
+	my ($self, $sql) = @_;
+	my $mark = 'mark_' . ++$self->{n};
+
+	$self->{in} .= "$sql\n;\n\\echo $mark\n\\warn $mark\n";
+	$self->{timer}->start($PostgreSQL::Test::Utils::timeout_default);
+	$self->{run}->pump_nb;
+	return;
+}
+
+# wait: the answer to what was sent last, "" and its SQLSTATE after an error
+sub wait
+{
+	my ($self) = @_;
+	my $mark = "mark_$self->{n}";
+
+	$self->{run}->pump
+	  until $self->{out} =~ /^$mark$/m && $self->{err} =~ /^$mark$/m;
+	my ($out, $err) = ($self->{out}, $self->{err});
+	$self->{out} = $self->{err} = '';
+	$out =~ s/^mark_\d+\n//mg;
+	chomp $out;
+	return $out if $err !~ /^\S*ERROR:  (\w{5}):/m;
+	return "ERROR $1";
+}
+
+# run(SQL): its output, or "ERROR sqlstate"
+sub run
+{
+	my ($self, $sql) = @_;
+
+	$self->send($sql);
+	return $self->wait;
+}
+
+sub quit
+{
+	my ($self) = @_;
+
+	$self->{in} .= "\\q\n";
+	$self->{run}->finish;
+	return;
+}
+
+1;

@@ -1,0 +1,132 @@
+-- The catalog contract: every object of the extension, with what callers and the
+-- planner rely on. A new function is added to the list below.
+\set ON_ERROR_STOP on
+BEGIN;
+SELECT plan(45);
+
+-- Functions: signature, result, and labels as volatility, parallel, strict, set
+CREATE TEMP VIEW members AS
+	SELECT p.*, n.nspname AS schema
+	FROM pg_depend d JOIN pg_proc p ON p.oid = d.objid JOIN pg_namespace n ON n.oid = p.pronamespace
+	WHERE d.classid = 'pg_proc'::regclass AND d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e'
+		AND d.refobjid = (SELECT oid FROM pg_extension WHERE extname = 'dcounter');
+CREATE TEMP TABLE expected (signature text, result text, volatility text, parallel text, strict boolean);
+-- Each of these exists for text, bigint and uuid keys
+INSERT INTO expected
+SELECT format('public.' || f, k), r, v, p, false
+FROM unnest(ARRAY['text', 'bigint', 'uuid']) k, (VALUES
+	('dc_incr(counter regclass, key %s, delta bigint DEFAULT 1)', 'void', 'volatile', 'unsafe'),
+	('dc_decr(counter regclass, key %s, delta bigint DEFAULT 1)', 'void', 'volatile', 'unsafe'),
+	('dc_incr_hashed(counter regclass, key %s, by text, delta bigint DEFAULT 1)', 'void', 'volatile', 'unsafe'),
+	('dc_incr_returning(counter regclass, key %s, delta bigint DEFAULT 1)', 'bigint', 'volatile', 'unsafe'),
+	('dc_get(counter regclass, key %s)', 'bigint', 'stable', 'restricted'),
+	('dc_info(counter regclass, key %s, OUT count bigint, OUT inc bigint, OUT "dec" bigint, OUT updated_at timestamp with time zone, OUT shards integer)', 'record', 'stable', 'restricted'),
+	('dc_set(counter regclass, key %s, value bigint)', 'bigint', 'volatile', 'unsafe'),
+	('dc_reset(counter regclass, key %s)', 'bigint', 'volatile', 'unsafe'),
+	('dc_delete(counter regclass, key %s)', 'bigint', 'volatile', 'unsafe')) l(f, r, v, p);
+INSERT INTO expected VALUES
+	('public.dc_create(counter text, shard_by text DEFAULT ''random''::text, max_shards integer DEFAULT 64, partitions integer DEFAULT NULL::integer)', 'regclass', 'volatile', 'unsafe', false),
+	('public.dc_alter(counter regclass, shard_by text DEFAULT NULL::text, max_shards integer DEFAULT NULL::integer)', 'void', 'volatile', 'unsafe', false),
+	('public.dc_drop(counter regclass)', 'void', 'volatile', 'unsafe', false),
+	('public.dc_adopt(counter regclass)', 'void', 'volatile', 'unsafe', false),
+	('public.dc_incr_many(counter regclass, keys text[], deltas bigint[] DEFAULT NULL::bigint[])', 'void', 'volatile', 'unsafe', false),
+	('public.dc_get_many(counter regclass, keys text[], OUT key text, OUT value bigint)', 'SETOF record', 'stable', 'restricted', false),
+	('public.dc_sum(counter regclass)', 'numeric', 'stable', 'restricted', false),
+	('public.dc_compact(counter regclass DEFAULT NULL::regclass, max_keys integer DEFAULT NULL::integer)', 'bigint', 'volatile', 'unsafe', false),
+	('public.dc_apply()', 'void', 'volatile', 'unsafe', false),
+	('dcounter.on_catalog_change()', 'trigger', 'volatile', 'unsafe', false),
+	('dcounter.on_sql_drop()', 'event_trigger', 'volatile', 'unsafe', false),
+	('dcounter.on_alter_table()', 'event_trigger', 'volatile', 'unsafe', false);
+SELECT set_eq(
+	$$SELECT format('%s.%s(%s)', schema, proname, pg_get_function_arguments(oid)) AS signature, pg_get_function_result(oid) AS result,
+		CASE provolatile WHEN 'i' THEN 'immutable' WHEN 's' THEN 'stable' ELSE 'volatile' END AS volatility,
+		CASE proparallel WHEN 's' THEN 'safe' WHEN 'r' THEN 'restricted' ELSE 'unsafe' END AS parallel, proisstrict FROM members$$,
+	'SELECT * FROM expected', 'each function has its signature, result and labels');
+SELECT is((SELECT count(*) FROM members), (SELECT count(*) FROM expected), 'no signature occurs twice');
+-- What pg_get_function_arguments() and the labels leave open
+SELECT is_empty('SELECT oid::regprocedure FROM members WHERE prosecdef', 'no function is SECURITY DEFINER');
+SELECT is_empty('SELECT oid::regprocedure FROM members WHERE proconfig IS NOT NULL OR proleakproof', 'no function has settings or is leakproof');
+SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE prolang <> (SELECT oid FROM pg_language WHERE lanname = 'c') OR probin !~ 'dcounter$' OR prokind <> 'f'$$, 'all are C functions of this module');
+SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE coalesce(length(obj_description(oid, 'pg_proc')), 0) < 10$$, 'each function has a comment');
+SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE obj_description(oid, 'pg_proc') ~ '^[A-Z].*|\.$'$$, 'comments are phrases, like the server''s own');
+SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE schema = 'public' AND NOT has_function_privilege('public', oid, 'EXECUTE')$$, 'PUBLIC may execute the API: the tables'' privileges decide');
+SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE schema = 'dcounter' AND has_function_privilege('public', oid, 'EXECUTE')$$, 'PUBLIC may not execute, or make triggers of, the internal functions');
+
+-- The extension
+SELECT is((SELECT extversion FROM pg_extension WHERE extname = 'dcounter'), (SELECT default_version FROM pg_available_extensions WHERE name = 'dcounter'), 'installed in its default version');
+SELECT is((SELECT extrelocatable FROM pg_extension WHERE extname = 'dcounter'), false, 'not relocatable');
+SELECT isnt((SELECT comment FROM pg_available_extensions WHERE name = 'dcounter'), NULL, 'the extension has a comment');
+SELECT set_eq($$SELECT unnest(extconfig)::regclass::text AS t, unnest(extcondition) AS c FROM pg_extension WHERE extname = 'dcounter'$$,
+	$$VALUES ('dcounter.counter', '')$$, 'the settings are dumped, and nothing else is');
+SELECT set_eq(
+	$$SELECT pg_describe_object(classid, objid, objsubid) FROM pg_depend WHERE refclassid = 'pg_extension'::regclass AND deptype = 'e'
+		AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'dcounter') AND classid <> 'pg_proc'::regclass
+		AND classid <> 'pg_type'::regclass$$,
+	ARRAY['schema dcounter', 'table dcounter.counter', 'event trigger dcounter_sql_drop', 'event trigger dcounter_alter_table'], 'members besides functions');
+SELECT is_empty(
+	$$SELECT pg_describe_object(classid, objid, objsubid) FROM pg_depend WHERE refclassid = 'pg_extension'::regclass AND deptype = 'e'
+		AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'dcounter') AND classid <> 'pg_type'::regclass
+		AND coalesce(obj_description(objid, classid::regclass::name), '') = ''$$, 'each member has a comment');
+SELECT is_empty($$SELECT attname FROM pg_attribute WHERE attrelid = 'dcounter.counter'::regclass AND attnum > 0 AND col_description(attrelid, attnum) IS NULL$$,
+	'each column of the settings has a comment');
+
+-- The schema and the settings
+SELECT is((SELECT nspacl::text FROM pg_namespace WHERE nspname = 'dcounter'), format('{%1$s=UC/%1$s,=U/%1$s}', current_user), 'schema dcounter: PUBLIC has USAGE alone');
+SELECT is((SELECT relacl::text FROM pg_class WHERE oid = 'dcounter.counter'::regclass), (SELECT format('{%1$s=%2$s/%1$s,=r/%1$s}', current_user,
+	(SELECT string_agg(CASE a WHEN 'INSERT' THEN 'a' WHEN 'SELECT' THEN 'r' WHEN 'UPDATE' THEN 'w' WHEN 'DELETE' THEN 'd' WHEN 'TRUNCATE' THEN 'D' WHEN 'REFERENCES' THEN 'x' WHEN 'TRIGGER' THEN 't' ELSE 'm' END, '')
+		FROM (SELECT privilege_type AS a FROM aclexplode(acldefault('r', 10))) d))), 'table dcounter.counter: PUBLIC has SELECT alone');
+SELECT columns_are('dcounter', 'counter', ARRAY['counter', 'shards', 'shard_by', 'max_shards']);
+SELECT col_is_pk('dcounter', 'counter', 'counter', 'a counter is known by its table of totals');
+SELECT col_is_unique('dcounter', 'counter', 'shards', 'a shard table serves one counter');
+SELECT set_eq($$SELECT attnum::int, attname::text, format_type(atttypid, atttypmod), attnotnull FROM pg_attribute WHERE attrelid = 'dcounter.counter'::regclass AND attnum > 0$$,
+	$$VALUES (1, 'counter', 'regclass', true), (2, 'shards', 'regclass', true), (3, 'shard_by', 'text', true), (4, 'max_shards', 'integer', true)$$, 'columns of the settings');
+SELECT set_eq($$SELECT evtname::text, evtevent::text, evtfoid::regproc::text, evtenabled::text, evttags::text[] FROM pg_event_trigger WHERE evtname ~ 'dcounter'$$,
+	$$VALUES ('dcounter_alter_table', 'ddl_command_end', 'dcounter.on_alter_table', 'O', ARRAY['ALTER TABLE']::text[]), ('dcounter_sql_drop', 'sql_drop', 'dcounter.on_sql_drop', 'O', NULL)$$, 'the event triggers');
+SELECT set_eq($$SELECT tgname::text, tgfoid::regproc::text, tgenabled::text FROM pg_trigger WHERE tgrelid = 'dcounter.counter'::regclass$$,
+	$$VALUES ('on_catalog_change', 'dcounter.on_catalog_change', 'O')$$, 'the trigger on the settings');
+
+-- The tables that dc_create() makes
+SELECT is(dc_create('likes')::text, 'likes', 'dc_create() returns the table');
+SELECT is(dc_create('views', partitions => 2)::text, 'views', 'dc_create() returns the partitioned table');
+CREATE TEMP VIEW made AS
+	SELECT c.oid, c.relname, c.relkind, c.relpersistence, c.relowner, c.reloptions, c.relispartition FROM pg_class c
+	WHERE c.relname ~ '^(likes|views)(_shard)?(_p[0-9]+)?$' AND c.relnamespace = 'public'::regnamespace;
+SELECT set_eq('SELECT relname::text, relkind::text FROM made',
+	$$VALUES ('likes', 'r'), ('likes_shard', 'r'), ('views', 'p'), ('views_p0', 'r'), ('views_p1', 'r'), ('views_shard', 'p'), ('views_shard_p0', 'r'), ('views_shard_p1', 'r')$$, 'which tables it makes');
+SELECT is_empty($$SELECT oid::regclass FROM made WHERE relpersistence <> 'p' OR relowner <> current_user::regrole$$, 'they are permanent, and the caller''s');
+SELECT is_empty($$SELECT objid::regclass FROM pg_depend JOIN made ON objid = oid WHERE classid = 'pg_class'::regclass AND deptype = 'e'$$, 'they are not members of the extension');
+SELECT is_empty($$SELECT objid::regclass, refobjid::regproc FROM pg_depend JOIN made ON objid = oid
+	WHERE classid = 'pg_class'::regclass AND (refclassid = 'pg_extension'::regclass OR refobjid IN (SELECT oid FROM members) OR refobjid = 'dcounter'::regnamespace)$$, 'and do not depend on it');
+SELECT is_empty($$SELECT tgname FROM pg_trigger JOIN made ON tgrelid = made.oid$$, 'they have no triggers');
+-- As in DESIGN 2
+PREPARE columns (regclass) AS
+	SELECT attnum::int AS n, attname::text AS name, format_type(atttypid, atttypmod) AS type, attnotnull AS not_null, attgenerated::text AS generated,
+		(SELECT collname::text FROM pg_collation WHERE oid = attcollation) AS collation, pg_get_expr(adbin, adrelid) AS expression
+	FROM pg_attribute LEFT JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum WHERE attrelid = $1 AND attnum > 0;
+CREATE TEMP TABLE totals AS SELECT * FROM (VALUES (1, 'key', 'text', true, '', 'C', NULL), (2, 'inc', 'bigint', true, '', NULL, '0'), (3, 'dec', 'bigint', true, '', NULL, '0'),
+	(4, 'value', 'bigint', false, 's', NULL, '(inc - "dec")'), (5, 'updated_at', 'timestamp with time zone', true, '', NULL, 'now()')) v;
+CREATE TEMP TABLE shards AS SELECT * FROM (VALUES (1, 'key', 'text', true, '', 'C', NULL), (2, 'shard', 'integer', true, '', NULL, NULL), (3, 'inc', 'bigint', true, '', NULL, '0'), (4, 'dec', 'bigint', true, '', NULL, '0'),
+	(5, 'updated_at', 'timestamp with time zone', true, '', NULL, 'now()')) v;
+SELECT set_eq($$EXECUTE columns ('likes')$$, 'TABLE totals', 'columns of the table of totals');
+SELECT set_eq($$EXECUTE columns ('views')$$, 'TABLE totals', 'columns of a partitioned one');
+SELECT set_eq($$EXECUTE columns ('likes_shard')$$, 'TABLE shards', 'columns of the shard table');
+SELECT set_eq($$EXECUTE columns ('views_shard')$$, 'TABLE shards', 'columns of a partitioned one');
+SELECT col_is_pk('likes', 'key', 'primary key of the totals');
+SELECT col_is_pk('likes_shard', ARRAY['key', 'shard'], 'primary key of the shards');
+SELECT col_is_pk('views', 'key', 'primary key of partitioned totals');
+SELECT col_is_pk('views_shard', ARRAY['key', 'shard'], 'primary key of partitioned shards');
+SELECT is_empty($$SELECT indexrelid::regclass FROM pg_index JOIN made ON indrelid = oid WHERE NOT indisprimary$$, 'there is no other index');
+SELECT is_empty($$SELECT partrelid::regclass FROM pg_partitioned_table JOIN made ON partrelid = oid WHERE partstrat <> 'h' OR pg_get_partkeydef(partrelid) <> 'HASH (key)'$$, 'partitions are by hash of the key');
+-- A low fillfactor keeps updates of shard rows HOT; vacuum comes early, and
+-- never truncates, which would lock the table
+SELECT set_eq($$SELECT relname ~ 'shard' AS s, opt FROM made, unnest(reloptions) opt$$, $$VALUES (false, 'fillfactor=80'), (true, 'fillfactor=25'),
+	(true, 'autovacuum_vacuum_scale_factor=0.01'), (true, 'autovacuum_vacuum_threshold=500'), (true, 'vacuum_truncate=off')$$, 'storage options');
+SELECT is_empty($$SELECT oid::regclass FROM made WHERE relkind = 'r' AND array_length(reloptions, 1) <> CASE WHEN relname ~ 'shard' THEN 4 ELSE 1 END
+	OR relkind = 'r' AND reloptions IS NULL$$, 'on each table that has storage');
+SELECT set_eq($$SELECT counter::text, shards::text, shard_by, max_shards FROM dcounter.counter$$,
+	$$VALUES ('likes', 'likes_shard', 'random', 64), ('views', 'views_shard', 'random', 64)$$, 'default settings');
+SELECT is_empty($$SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'dcounter'::regnamespace AND relkind NOT IN ('r', 'i', 't') OR c.relnamespace = 'dcounter'::regnamespace AND relname !~ '^counter'$$,
+	'nothing else is in schema dcounter');
+
+SELECT * FROM finish();
+ROLLBACK;
