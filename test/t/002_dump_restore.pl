@@ -106,7 +106,7 @@ foreach my $counter (@counters)
 }
 my $expected = state('source');
 like($expected, qr{^app\.likes\|a\|200\|2\|198\|}m, 'there are totals');
-is(sql($node, 'source', 'SELECT count(*) FROM app.likes_shard'), '16',
+is(sql($node, 'source', 'SELECT count(*) FROM app.likes_shard'), '8',
 	'there are uncompacted shard rows');
 is(sql($node, 'source', 'SELECT count(*) FROM dcounter.counter'), '4',
 	'all are registered');
