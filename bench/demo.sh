@@ -11,6 +11,7 @@ source bench/pgbench.sh
 seconds=${DEMO_SECONDS:-5}
 clients=32
 
+# shellcheck disable=SC2031 # in_work_folder sets it for the second half only
 if [[ ${DC_STAGE:-} != user ]]; then
     bash test/deps.sh build
     echo 'Building and installing dcounter ...'

@@ -1,22 +1,41 @@
 # shellcheck shell=bash
-# Running pgbench and reading its report; sourced by demo.sh and bench.sh.
+# Running pgbench and reading its report; sourced by demo.sh and lib.sh.
 
-# run_pgbench SCRIPT CLIENTS SECONDS: sets rate (transactions a second, without
-# the time to connect) and transactions (committed). A failed transaction ends
-# the script: every number here is about transactions that all succeed.
-# shellcheck disable=SC2034 # both are for the caller
-run_pgbench() {
-    local log=$DC_WORK/pgbench.log threads=2
-    [[ $2 -ge 2 ]] || threads=1
-    if ! "$BINDIR/pgbench" -n -M prepared -f "$1" -c "$2" -j "$threads" -T "$3" \
-        -d "$PGDATABASE" >"$log" 2>&1; then
+# call_pgbench SCRIPT CLIENTS SECONDS [OPTION...]: sets rate (committed a second,
+# without the time to connect), transactions (committed), serialization and
+# deadlocks (transactions that failed so, and were not tried again).
+# shellcheck disable=SC2034 # they are for the caller
+call_pgbench() {
+    local script=$1 clients=$2 seconds=$3 threads=2 log
+    shift 3
+    log=$(mktemp -p "$DC_WORK" pgbench.XXXXXX)
+    [[ $clients -ge 2 ]] || threads=1
+    if ! "$BINDIR/pgbench" -n -M prepared --failures-detailed --max-tries=1 -f "$script" \
+        -c "$clients" -j "$threads" -T "$seconds" "$@" -d "$PGDATABASE" >"$log" 2>&1; then
         cat "$log" >&2
-        die "pgbench failed on $1"
+        die "pgbench failed on $script"
     fi
-    rate=$(sed -n 's/^tps = \([0-9.]*\) (without.*/\1/p' "$log")
-    transactions=$(sed -n 's/^number of transactions actually processed: \([0-9]*\).*/\1/p' "$log")
-    grep -qE '^number of failed transactions: 0 ' "$log" || {
-        cat "$log" >&2
-        die "transactions of $1 failed"
+    read_pgbench "$log"
+    rm "$log"
+}
+
+# read_pgbench LOG: as call_pgbench, from the output of a run
+# shellcheck disable=SC2034
+read_pgbench() {
+    rate=$(sed -n 's/^tps = \([0-9.]*\) (without.*/\1/p' "$1")
+    transactions=$(sed -n 's/^number of transactions actually processed: \([0-9]*\).*/\1/p' "$1")
+    serialization=$(sed -n 's/^number of serialization failures: \([0-9]*\).*/\1/p' "$1")
+    deadlocks=$(sed -n 's/^number of deadlock failures: \([0-9]*\).*/\1/p' "$1")
+    [[ -n $rate && -n $transactions && -n $serialization && -n $deadlocks ]] || {
+        cat "$1" >&2
+        die "pgbench's report has no rate"
     }
+}
+
+# run_pgbench SCRIPT CLIENTS SECONDS [OPTION...]: as call_pgbench, and a failed
+# transaction ends the script
+run_pgbench() {
+    call_pgbench "$@"
+    [[ $serialization == 0 && $deadlocks == 0 ]] ||
+        die "$1: $serialization serialization failures, $deadlocks deadlocks"
 }

@@ -1,0 +1,1 @@
+SELECT trim_scale(sum(likes) / 5) FROM posts;

@@ -1,0 +1,1 @@
+SELECT trim_scale(dc_sum('likes') / 5);

@@ -1,0 +1,1 @@
+SELECT sum(likes) FROM posts;

@@ -1,0 +1,116 @@
+# shellcheck shell=bash
+# What bench.sh and its parts share. A part is a script of parts/ that bench.sh
+# runs with the server up; it adds lines to RESULTS.
+
+# shellcheck source=test/lib.sh
+source test/lib.sh
+# shellcheck source=bench/pgbench.sh
+source bench/pgbench.sh
+
+# record PART CASE PARAMETER METRIC ROUND VALUE
+record() {
+    printf '%s\t%s\t%s\t%s\t%s\t%s\n' "$@" >>"$RESULTS"
+}
+
+# say FORMAT ARGUMENT...: progress
+say() {
+    # shellcheck disable=SC2059 # the format is an argument
+    printf "$1\n" "${@:2}" >&2
+}
+
+# cases_of PART: the names of its cases, those that CASES selects
+cases_of() {
+    local folder name word
+    for folder in "bench/cases/$1"/*/; do
+        name=$(basename "$folder")
+        if [[ -z $CASES || $name == *_dc_incr ]]; then
+            echo "$name"
+            continue
+        fi
+        for word in $CASES; do
+            [[ $name != *"$word"* ]] || { echo "$name" && break; }
+        done
+    done
+}
+
+restart() {
+    "$BINDIR/pg_ctl" -D "$DC_DATA" -l "$DC_LOG" -w -t 120 restart >/dev/null
+}
+
+# use_settings FILE: the server runs with the settings of FILE (or none), and
+# is restarted when they are not those it has
+use_settings() {
+    local wanted
+    wanted=$(cat "$1" 2>/dev/null || true)
+    if [[ $wanted != "$(cat "$DC_DATA/case.conf")" ]]; then
+        echo "$wanted" >"$DC_DATA/case.conf"
+        restart
+    fi
+}
+
+# fill_wal: writes as many WAL segments as min_wal_size keeps. A new segment is
+# slower to write to than a recycled one, which would cost the first runs.
+fill_wal() {
+    local i
+    for ((i = 0; i < 64; i++)); do
+        echo "SELECT pg_logical_emit_message(false, 'bench', ''), pg_switch_wal();"
+    done | "$BINDIR/psql" -X -q -v ON_ERROR_STOP=1 -d postgres >/dev/null
+    sql postgres 'CHECKPOINT;'
+    # initdb's files are not yet on disk either
+    sync
+}
+
+# fresh_database FOLDER: the database bench, new, with what setup.sql of the
+# case makes, under the case's settings
+fresh_database() {
+    use_settings "$1/postgresql.conf"
+    sql postgres 'SET client_min_messages = error; DROP DATABASE IF EXISTS bench WITH (FORCE);'
+    sql postgres 'CREATE DATABASE bench;'
+    export PGDATABASE=bench
+    sql bench 'CREATE EXTENSION dcounter;'
+    sql bench "$(cat "$1/setup.sql")" >/dev/null
+    # What earlier runs left to write or to clean must not cost this one.
+    sql bench 'VACUUM ANALYZE;'
+    sql bench 'CHECKPOINT;'
+}
+
+# check_count FOLDER TRANSACTIONS: ends the script unless the case has counted
+# just as many
+check_count() {
+    local counted
+    counted=$(sql bench "$(cat "$1/count.sql")")
+    [[ $counted == "$2" ]] || die "$1: $2 transactions committed, $counted counted"
+}
+
+# record_rate PART CASE CLIENTS ROUND: what run_pgbench has measured
+record_rate() {
+    # shellcheck disable=SC2154 # run_pgbench sets rate
+    record "$1" "$2" "$3" rate "$4" "$rate"
+    record "$1" "$2" "$3" latency_ms "$4" "$(awk -v c="$3" -v r="$rate" 'BEGIN { print c * 1000 / r }')"
+    say '%s, round %d, %3d clients, %-24s %10.0f /s' "$1" "$4" "$3" "$2" "$rate"
+}
+
+# run_cases PART CLIENTS...: each case with each number of clients (that its
+# file "clients" names, if it has one), ROUNDS times. The rounds are interleaved,
+# so that a machine which slows down slows all cases alike, and each begins with
+# another case, so that none is always the successor of the same.
+run_cases() {
+    local part=$1 round clients name folder only names i
+    shift
+    mapfile -t names < <(cases_of "$part")
+    for ((round = 1; round <= ROUNDS; round++)); do
+        for clients in "$@"; do
+            for ((i = 0; i < ${#names[@]}; i++)); do
+                name=${names[(i + round - 1) % ${#names[@]}]}
+                folder=bench/cases/$part/$name
+                only=$(cat "$folder/clients" 2>/dev/null || true)
+                [[ -z $only || " $only " == *" $clients "* ]] || continue
+                fresh_database "$folder"
+                run_pgbench "$folder/run.sql" "$clients" "$SECONDS_PER_RUN"
+                # shellcheck disable=SC2154 # run_pgbench sets transactions
+                check_count "$folder" "$transactions"
+                record_rate "$part" "$name" "$clients" "$round"
+            done
+        done
+    done
+}
