@@ -228,7 +228,7 @@ apply_direct(DcCounter *counter, DcDelta **deltas, int count)
 	MemoryContext row_cxt;
 	DcShardRel rel;
 
-	shardrel_open(&rel, counter);
+	shardrel_open(&rel, counter, true);
 	row_cxt = AllocSetContextCreate(cxt, "dcounter apply row",
 									ALLOCSET_DEFAULT_SIZES);
 	MemoryContextSwitchTo(row_cxt);

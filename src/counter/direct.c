@@ -38,7 +38,6 @@
 #include "access/genam.h"
 #include "access/heapam.h"
 #include "access/htup_details.h"
-#include "access/table.h"
 #include "access/xact.h"
 #include "base/compat.h"
 #include "catalog/index.h"
@@ -67,48 +66,6 @@ static void insert_row(DcShardRel *rel, const DcDelta *delta, DcHintList *list,
 					   int32 shard);
 static void set_amounts(DcShardRel *rel, const DcDelta *delta);
 static void insert_index_entry(DcShardRel *rel, ItemPointer tid, bool check);
-
-/*
- * shardrel_open opens the shard table of a counter table for direct access. The
- * lock on it is held since the first increment.
- */
-void
-shardrel_open(DcShardRel *rel, DcCounter *counter)
-{
-	TupleDesc desc;
-
-	rel->counter = counter;
-	rel->heap = table_open(counter->row.shards, NoLock);
-	rel->index = NULL;
-	desc = RelationGetDescr(rel->heap);
-	CheckCmdReplicaIdentity(rel->heap, CMD_UPDATE);
-	rel->slot = MakeSingleTupleTableSlot(desc, &TTSOpsHeapTuple);
-	rel->values = palloc(desc->natts * sizeof(Datum));
-	rel->nulls = palloc(desc->natts * sizeof(bool));
-	rel->nblocks = 0;
-}
-
-void
-shardrel_close(DcShardRel *rel)
-{
-	ExecDropSingleTupleTableSlot(rel->slot);
-	if (rel->index != NULL)
-		index_close(rel->index, NoLock);
-	table_close(rel->heap, NoLock);
-	pfree(rel->values);
-	pfree(rel->nulls);
-}
-
-/*
- * shardrel_index opens the unique index when it is first needed.
- */
-Relation
-shardrel_index(DcShardRel *rel)
-{
-	if (rel->index == NULL)
-		rel->index = index_open(rel->counter->shards.index, RowExclusiveLock);
-	return rel->index;
-}
 
 /*
  * direct_add adds a delta to one of the key's rows, or to a new one with number
@@ -365,32 +322,4 @@ insert_index_entry(DcShardRel *rel, ItemPointer tid, bool check)
 	index_insert(index, values, nulls, tid, rel->heap,
 				 check ? UNIQUE_CHECK_YES : UNIQUE_CHECK_NO,
 				 !check, BuildIndexInfo(index));
-}
-
-/*
- * scan_hints asks the index for the live rows of a key. A row whose inserter is
- * still in progress belongs to it alone: nobody may wait for it, as it may be
- * a prepared transaction's.
- */
-void
-scan_hints(DcShardRel *rel, DcHintList *list)
-{
-	TupleTableSlot *slot = table_slot_create(rel->heap, NULL);
-	text *key = cstring_to_text_with_len(list->key.data, list->key.len);
-	SnapshotData dirty;
-	DcShardScan scan;
-	ItemPointerData root;
-	int32 shard;
-
-	InitDirtySnapshot(dirty);
-	shard_scan_begin(&scan, rel->heap, shardrel_index(rel),
-					 PointerGetDatum(key), &dirty);
-	while (shard_scan_next(&scan, slot, &root, &shard))
-	{
-		if (!TransactionIdIsValid(dirty.xmin))
-			hints_add(list, &root, shard);
-	}
-	shard_scan_end(&scan);
-	ExecDropSingleTupleTableSlot(slot);
-	pfree(key);
 }

@@ -56,6 +56,17 @@ hints_make_room(void)
 }
 
 /*
+ * hints_find returns the list of a key, or NULL.
+ */
+DcHintList *
+hints_find(const DcDeltaKey *key)
+{
+	if (hintlists == NULL)
+		return NULL;
+	return hintlists_lookup(hintlists, *key);
+}
+
+/*
  * hints_get returns the list of a key, empty if it is new.
  */
 DcHintList *

@@ -26,6 +26,7 @@ typedef struct DcHintList
 	DcHint *hints;
 } DcHintList;
 
+extern DcHintList *hints_find(const DcDeltaKey *key);
 extern DcHintList *hints_get(const DcDeltaKey *key);
 extern void hints_add(DcHintList *list, ItemPointer root, int32 shard);
 extern void hints_remove(DcHintList *list, int i);

@@ -1,6 +1,6 @@
 /*
  * probe.c
- *		From a remembered place to the live version of a shard row.
+ *		From a remembered place to the current version of a shard row.
  *
  * A hint holds the tuple id that an index entry of the row had: the root of a
  * HOT chain. Most of the time the live version is in that chain. If the row has
@@ -20,10 +20,12 @@
  *	  Each line pointer is checked before it is followed, as for any index entry
  *	  (compare heap_hot_search_buffer() in heapam.c), and the number of steps is
  *	  bounded.
- *	- Whatever chain was followed, the version found counts only if it is live
- *	  (visible to a dirty snapshot: inserted by a committed transaction or by us,
- *	  not deleted by one) and holds the key and the shard number that we look
- *	  for. The table's unique index allows one such row. So it is the row.
+ *	- Whatever chain was followed, the version found counts only if the snapshot
+ *	  sees it and it holds the key and the shard number that we look for. The
+ *	  table's unique index allows one such row at a time. So it is the row. To
+ *	  write we ask for the live version, with a dirty snapshot (inserted by a
+ *	  committed transaction or by us, not deleted by one); to read, with the
+ *	  reader's MVCC snapshot.
  *	- A version left by an aborted update is not live; the chain leads from the
  *	  root past it to the one that is, or ends, which costs an index look-up.
  *
@@ -48,18 +50,18 @@
 /* Versions to look at before a hint counts as stale. */
 #define MAX_STEPS 100000
 
-/* What walking a page led to. */
+/* What walking along the versions of a row led to. */
 typedef enum DcWalk
 {
-	WALK_FREE,
-	WALK_BUSY,
-	WALK_GONE,
-	WALK_NEXT_PAGE
+	WALK_VISIBLE,  /* the version that the snapshot sees */
+	WALK_GONE,	   /* nothing that it sees, or another row */
+	WALK_NEXT_PAGE /* go on there */
 } DcWalk;
 
-static DcWalk walk_page(DcShardRel *rel, ItemPointer tid,
-						TransactionId prior_xmax, DcProbe *probe,
-						TransactionId *next_xmax, int *steps);
+static DcWalk walk(DcShardRel *rel, const DcDeltaKey *key, DcHint *hint,
+				   Snapshot snapshot, DcProbe *probe);
+static DcWalk walk_page(DcShardRel *rel, ItemPointer tid, TransactionId *xmax,
+						Snapshot snapshot, DcProbe *probe, int *steps);
 static bool is_own_lock(HeapTupleHeader tuple);
 static bool is_row(DcShardRel *rel, HeapTuple tuple, const DcDeltaKey *key,
 				   int32 shard);
@@ -72,51 +74,79 @@ static bool is_row(DcShardRel *rel, HeapTuple tuple, const DcDeltaKey *key,
 DcProbeResult
 probe_row(DcShardRel *rel, const DcDeltaKey *key, DcHint *hint, DcProbe *probe)
 {
+	SnapshotData dirty;
+
+	InitDirtySnapshot(dirty);
+	switch (walk(rel, key, hint, &dirty, probe))
+	{
+		case WALK_VISIBLE:
+			probe->xid = TransactionIdIsValid(dirty.xmin) ? dirty.xmin : dirty.xmax;
+			if (!TransactionIdIsValid(probe->xid))
+				return DC_PROBE_FREE;
+			probe_release(probe);
+			return DC_PROBE_BUSY;
+		default:
+			return DC_PROBE_GONE;
+	}
+}
+
+/*
+ * probe_visible looks for the version of a shard row that is visible in an MVCC
+ * snapshot, and reads its columns into rel->values. False if it is not found
+ * from here: it may still be there. Takes no predicate locks.
+ */
+bool
+probe_visible(DcShardRel *rel, const DcDeltaKey *key, DcHint *hint,
+			  Snapshot snapshot)
+{
+	DcProbe probe;
+
+	if (walk(rel, key, hint, snapshot, &probe) != WALK_VISIBLE)
+		return false;
+	probe_release(&probe); /* the amounts are passed by value */
+	return true;
+}
+
+/*
+ * walk follows a hint to the version that is visible in a snapshot. If it is
+ * the row wanted, the page stays pinned and the hint is moved forward.
+ */
+static DcWalk
+walk(DcShardRel *rel, const DcDeltaKey *key, DcHint *hint, Snapshot snapshot,
+	 DcProbe *probe)
+{
 	ItemPointerData tid = hint->root;
-	TransactionId prior_xmax = InvalidTransactionId;
+	TransactionId xmax = InvalidTransactionId;
 	int steps = 0;
 
 	for (;;)
 	{
 		BlockNumber block = ItemPointerGetBlockNumberNoCheck(&tid);
 		ItemPointerData root = tid;
-		TransactionId next_xmax;
-		DcWalk walk;
+		DcWalk result;
 
 		if (block >= rel->nblocks)
 		{
 			rel->nblocks = RelationGetNumberOfBlocks(rel->heap);
 			if (block >= rel->nblocks)
-				return DC_PROBE_GONE;
+				return WALK_GONE;
 		}
 		CHECK_FOR_INTERRUPTS();
 		probe->buffer = ReadBuffer(rel->heap, block);
 		heap_page_prune_opt(rel->heap, probe->buffer);
 		LockBuffer(probe->buffer, BUFFER_LOCK_SHARE);
-		walk = walk_page(rel, &tid, prior_xmax, probe, &next_xmax, &steps);
+		result = walk_page(rel, &tid, &xmax, snapshot, probe, &steps);
 		LockBuffer(probe->buffer, BUFFER_LOCK_UNLOCK);
 
-		switch (walk)
+		if (result == WALK_VISIBLE &&
+			is_row(rel, &probe->tuple, key, hint->shard))
 		{
-			case WALK_FREE:
-				if (!is_row(rel, &probe->tuple, key, hint->shard))
-				{
-					probe_release(probe);
-					return DC_PROBE_GONE;
-				}
-				hint->root = root;
-				return DC_PROBE_FREE;
-			case WALK_BUSY:
-				probe_release(probe);
-				return DC_PROBE_BUSY;
-			case WALK_GONE:
-				probe_release(probe);
-				return DC_PROBE_GONE;
-			case WALK_NEXT_PAGE:
-				probe_release(probe);
-				prior_xmax = next_xmax;
-				break;
+			hint->root = root;
+			return WALK_VISIBLE;
 		}
+		probe_release(probe);
+		if (result != WALK_NEXT_PAGE)
+			return WALK_GONE;
 	}
 }
 
@@ -132,21 +162,19 @@ probe_release(DcProbe *probe)
 
 /*
  * walk_page follows the versions on one page, which is pinned and locked, from
- * *tid on. If they lead to another page, *tid is the tuple there, whose xmin
- * must be *next_xmax.
+ * *tid on. *xmax is the xmax of the version before, if there was one. If the
+ * versions lead to another page, *tid and *xmax are set for it.
  */
 static DcWalk
-walk_page(DcShardRel *rel, ItemPointer tid, TransactionId prior_xmax,
-		  DcProbe *probe, TransactionId *next_xmax, int *steps)
+walk_page(DcShardRel *rel, ItemPointer tid, TransactionId *xmax,
+		  Snapshot snapshot, DcProbe *probe, int *steps)
 {
 	Page page = BufferGetPage(probe->buffer);
 	BlockNumber block = BufferGetBlockNumber(probe->buffer);
 	OffsetNumber offset = ItemPointerGetOffsetNumberNoCheck(tid);
 	HeapTuple tuple = &probe->tuple;
 	bool at_root = true;
-	SnapshotData dirty;
 
-	InitDirtySnapshot(dirty);
 	while (++*steps < MAX_STEPS)
 	{
 		ItemId lp;
@@ -159,7 +187,7 @@ walk_page(DcShardRel *rel, ItemPointer tid, TransactionId prior_xmax,
 			/* versions in between were pruned, and the link with them */
 			offset = ItemIdGetRedirect(lp);
 			at_root = false;
-			prior_xmax = InvalidTransactionId;
+			*xmax = InvalidTransactionId;
 			continue;
 		}
 		if (!ItemIdIsNormal(lp))
@@ -171,30 +199,27 @@ walk_page(DcShardRel *rel, ItemPointer tid, TransactionId prior_xmax,
 		ItemPointerSet(&tuple->t_self, block, offset);
 		if (at_root && HeapTupleIsHeapOnly(tuple))
 			return WALK_GONE;
-		if (TransactionIdIsValid(prior_xmax) &&
-			!TransactionIdEquals(prior_xmax,
-								 HeapTupleHeaderGetXmin(tuple->t_data)))
+		if (TransactionIdIsValid(*xmax) &&
+			!TransactionIdEquals(*xmax, HeapTupleHeaderGetXmin(tuple->t_data)))
 			return WALK_GONE;
 
-		if (HeapTupleSatisfiesVisibility(tuple, &dirty, probe->buffer))
+		if (HeapTupleSatisfiesVisibility(tuple, snapshot, probe->buffer))
 		{
-			probe->xid = TransactionIdIsValid(dirty.xmin) ? dirty.xmin : dirty.xmax;
 			probe->own_lock = is_own_lock(tuple->t_data);
-			return TransactionIdIsValid(probe->xid) ? WALK_BUSY : WALK_FREE;
+			return WALK_VISIBLE;
 		}
 
-		/* Dead: where did its update, if any, put the next version? */
+		/* Not this one. Where did its update, if any, put the next version? */
 		if ((tuple->t_data->t_infomask & HEAP_XMAX_INVALID) ||
 			HEAP_XMAX_IS_LOCKED_ONLY(tuple->t_data->t_infomask) ||
 			HeapTupleHeaderIndicatesMovedPartitions(tuple->t_data) ||
 			ItemPointerEquals(&tuple->t_self, &tuple->t_data->t_ctid))
 			return WALK_GONE;
-		prior_xmax = HeapTupleHeaderGetUpdateXid(tuple->t_data);
+		*xmax = HeapTupleHeaderGetUpdateXid(tuple->t_data);
 		at_root = false;
 		if (!HeapTupleIsHotUpdated(tuple))
 		{
 			*tid = tuple->t_data->t_ctid;
-			*next_xmax = prior_xmax;
 			return WALK_NEXT_PAGE;
 		}
 		offset = ItemPointerGetOffsetNumber(&tuple->t_data->t_ctid);

@@ -1,16 +1,23 @@
 /*
  * scan.c
- *		Finding the rows of a key by the index, in the presence of many dead
- *		entries.
+ *		Finding the shard rows of a key, in the presence of many dead versions.
  *
  * While an old snapshot prevents vacuum, a hot row leaves an index entry behind
- * on each page that it was on. They sort by shard number and then by tuple id.
- * Going backwards, the newest entry of a shard number usually comes first, as a
- * growing table hands out ascending pages. In a snapshot at most one version of
- * a row is visible (the index is unique), so once it is found, the other entries
- * of that number need no visit to the heap: a few are stepped over, then the
- * scan starts again below the number. The order of entries is a matter of
- * speed only.
+ * on each page that it was on, and each of those pages is full of dead versions.
+ * Visiting them all is what makes reads of a hot row slow. It is not necessary: in
+ * a snapshot at most one version of a row is visible (the index is unique), so
+ * once it is found, the other entries of that shard number are of no interest.
+ *
+ *	- The rows that this backend knows are read by their hints (probe.c), which
+ *	  lead to the visible version without the index.
+ *	- The index is then only asked for further shard numbers. Entries of a number
+ *	  that is done are stepped over without a visit to the heap, and after a few of
+ *	  them the scan starts again below the number.
+ *	- It goes backwards: entries of one number sort by tuple id, and the newest
+ *	  version is usually near the end of the table.
+ *
+ * Hints and the order of entries are a matter of speed. The index alone decides
+ * which rows there are.
  */
 #include "postgres.h"
 
@@ -18,6 +25,7 @@
 #include "access/relscan.h"
 #include "access/skey.h"
 #include "access/table.h"
+#include "access/xact.h"
 #include "base/compat.h"
 #include "catalog/pg_collation.h"
 #include "counter/access.h"
@@ -27,18 +35,27 @@
 #include "utils/fmgroids.h"
 #include "utils/snapmgr.h"
 
-static void add_slot(DcKeyState *state, TupleTableSlot *slot,
-					 const DcTableLayout *layout, bool is_shard);
-
 /* Entries of a number to step over before the scan starts again. */
 #define MAX_STEP_OVER 8
 
+static void known_sort(DcKnownShards *known);
+static bool known_has(const DcKnownShards *known, int32 number);
+static int number_compare(const void *a, const void *b);
+static void scan_total(DcCounter *counter, Datum key, DcKeyState *state);
+static void scan_shards(DcCounter *counter, const DcKey *key, Datum key_datum,
+						DcKeyState *state);
+static void read_known_rows(DcShardRel *rel, const DcDeltaKey *key,
+							DcKeyState *state, DcKnownShards *known);
+static void add_slot(DcKeyState *state, TupleTableSlot *slot,
+					 const DcTableLayout *layout, bool is_shard);
+
 /*
- * shard_scan_begin starts a scan of a key's shard rows in a snapshot.
+ * shard_scan_begin starts a scan of a key's shard rows in a snapshot, without
+ * those whose numbers are known.
  */
 void
-shard_scan_begin(DcShardScan *scan, Relation heap, Relation index,
-				 Datum key, Snapshot snapshot)
+shard_scan_begin(DcShardScan *scan, Relation heap, Relation index, Datum key,
+				 Snapshot snapshot, DcKnownShards known)
 {
 	ScanKeyEntryInitialize(&scan->keys[0], 0, 1, BTEqualStrategyNumber,
 						   InvalidOid, C_COLLATION_OID, F_TEXTEQ, key);
@@ -47,7 +64,9 @@ shard_scan_begin(DcShardScan *scan, Relation heap, Relation index,
 	scan->index_scan = compat_index_beginscan(heap, index, snapshot, 2);
 	scan->index_scan->xs_want_itup = true;
 	index_rescan(scan->index_scan, scan->keys, 2, NULL, 0);
-	scan->found = false;
+	scan->known = known;
+	known_sort(&scan->known);
+	scan->started = false;
 }
 
 /*
@@ -59,36 +78,40 @@ shard_scan_next(DcShardScan *scan, TupleTableSlot *slot,
 				ItemPointer root, int32 *shard)
 {
 	IndexScanDesc is = scan->index_scan;
-	int stepped_over = 0;
 	ItemPointer tid;
 
 	while ((tid = index_getnext_tid(is, BackwardScanDirection)) != NULL)
 	{
 		bool isnull;
 		int32 number = DatumGetInt32(index_getattr(is->xs_itup, 2,
-												   is->xs_itupdesc,
-												   &isnull));
+												   is->xs_itupdesc, &isnull));
 
 		CHECK_FOR_INTERRUPTS();
-		if (scan->found && number == scan->last)
+		if (!scan->started || number != scan->last)
 		{
-			if (++stepped_over > MAX_STEP_OVER)
+			scan->started = true;
+			scan->last = number;
+			scan->done = known_has(&scan->known, number);
+			scan->stepped_over = 0;
+		}
+		if (scan->done)
+		{
+			if (++scan->stepped_over > MAX_STEP_OVER)
 			{
 				if (number == PG_INT32_MIN)
 					return false;
 				scan->keys[1].sk_argument = Int32GetDatum(number - 1);
 				index_rescan(is, scan->keys, 2, NULL, 0);
-				stepped_over = 0;
 			}
 			continue;
 		}
 		*root = *tid;
-		if (!index_fetch_heap(is, slot))
-			continue;
-		scan->found = true;
-		scan->last = number;
-		*shard = number;
-		return true;
+		if (index_fetch_heap(is, slot))
+		{
+			scan->done = true;
+			*shard = number;
+			return true;
+		}
 	}
 	return false;
 }
@@ -103,46 +126,146 @@ shard_scan_end(DcShardScan *scan)
 }
 
 /*
+ * scan_hints asks the index for the live rows of a key that are not in the list.
+ * A row whose inserter is still in progress belongs to it alone: nobody may wait
+ * for it, as it may be a prepared transaction's.
+ */
+void
+scan_hints(DcShardRel *rel, DcHintList *list)
+{
+	TupleTableSlot *slot = table_slot_create(rel->heap, NULL);
+	text *key = cstring_to_text_with_len(list->key.data, list->key.len);
+	DcKnownShards known;
+	SnapshotData dirty;
+	DcShardScan scan;
+	ItemPointerData root;
+	int32 shard;
+
+	known.numbers = palloc(Max(list->nhints, 1) * sizeof(int32));
+	known.count = list->nhints;
+	for (int i = 0; i < list->nhints; i++)
+		known.numbers[i] = list->hints[i].shard;
+	InitDirtySnapshot(dirty);
+	shard_scan_begin(&scan, rel->heap, shardrel_index(rel),
+					 PointerGetDatum(key), &dirty, known);
+	while (shard_scan_next(&scan, slot, &root, &shard))
+	{
+		if (!TransactionIdIsValid(dirty.xmin))
+			hints_add(list, &root, shard);
+	}
+	shard_scan_end(&scan);
+	ExecDropSingleTupleTableSlot(slot);
+	pfree(known.numbers);
+	pfree(key);
+}
+
+/*
  * scan_key sums the rows of a key in the snapshot of a read function.
  */
 void
 scan_key(DcCounter *counter, const DcKey *key, DcKeyState *state)
 {
+	Datum key_datum = key_text_datum(key);
+
+	read_snapshot_push();
+	scan_total(counter, key_datum, state);
+	scan_shards(counter, key, key_datum, state);
+	PopActiveSnapshot();
+	pfree(DatumGetPointer(key_datum));
+}
+
+static void
+scan_total(DcCounter *counter, Datum key, DcKeyState *state)
+{
 	Relation heap = table_open(counter->relid, NoLock);
 	Relation index = index_open(counter->totals.index, AccessShareLock);
 	TupleTableSlot *slot = table_slot_create(heap, NULL);
-	Datum key_datum = key_text_datum(key);
 	IndexScanDesc scan;
 	ScanKeyData keys[1];
-	DcShardScan shards;
-	ItemPointerData root;
-	int32 shard;
 
-	read_snapshot_push();
 	ScanKeyEntryInitialize(&keys[0], 0, 1, BTEqualStrategyNumber, InvalidOid,
-						   C_COLLATION_OID, F_TEXTEQ, key_datum);
+						   C_COLLATION_OID, F_TEXTEQ, key);
 	scan = compat_index_beginscan(heap, index, GetActiveSnapshot(), 1);
 	index_rescan(scan, keys, 1, NULL, 0);
-	while (index_getnext_slot(scan, ForwardScanDirection, slot))
+	if (index_getnext_slot(scan, ForwardScanDirection, slot))
 		add_slot(state, slot, &counter->totals, false);
 	index_endscan(scan);
 	ExecDropSingleTupleTableSlot(slot);
 	index_close(index, NoLock);
 	table_close(heap, NoLock);
+}
 
-	heap = table_open(counter->row.shards, NoLock);
-	index = index_open(counter->shards.index, AccessShareLock);
-	slot = table_slot_create(heap, NULL);
-	shard_scan_begin(&shards, heap, index, key_datum, GetActiveSnapshot());
-	while (shard_scan_next(&shards, slot, &root, &shard))
+/*
+ * scan_shards reads the rows that this backend knows, and then the others. Under
+ * SERIALIZABLE all are read by the index, which takes the predicate locks.
+ */
+static void
+scan_shards(DcCounter *counter, const DcKey *key, Datum key_datum,
+			DcKeyState *state)
+{
+	bool use_hints = !IsolationIsSerializable();
+	DcKnownShards known = {NULL, 0};
+	DcDeltaKey delta_key;
+	DcShardRel rel;
+	DcShardScan scan;
+	TupleTableSlot *slot;
+	ItemPointerData root;
+	int32 shard;
+
+	delta_key.counter = counter->relid;
+	delta_key.data = key->data;
+	delta_key.len = key->len;
+	shardrel_open(&rel, counter, false);
+	slot = table_slot_create(rel.heap, NULL);
+	if (use_hints)
+		read_known_rows(&rel, &delta_key, state, &known);
+	shard_scan_begin(&scan, rel.heap, shardrel_index(&rel), key_datum,
+					 GetActiveSnapshot(), known);
+	while (shard_scan_next(&scan, slot, &root, &shard))
+	{
 		add_slot(state, slot, &counter->shards, true);
-	shard_scan_end(&shards);
+		/* remember the rows of hot keys only */
+		if (use_hints && state->shards > 1)
+			hints_add(hints_get(&delta_key), &root, shard);
+	}
+	shard_scan_end(&scan);
 	ExecDropSingleTupleTableSlot(slot);
-	index_close(index, NoLock);
-	table_close(heap, NoLock);
+	shardrel_close(&rel);
+	if (known.numbers != NULL)
+		pfree(known.numbers);
+}
 
-	PopActiveSnapshot();
-	pfree(DatumGetPointer(key_datum));
+/*
+ * read_known_rows reads the rows that hints lead to, and lists their numbers.
+ */
+static void
+read_known_rows(DcShardRel *rel, const DcDeltaKey *key, DcKeyState *state,
+				DcKnownShards *known)
+{
+	const AttrNumber *atts = rel->counter->shards.atts;
+	DcHintList *list = hints_find(key);
+
+	if (list == NULL || list->nhints == 0)
+		return;
+	known->numbers = palloc(list->nhints * sizeof(int32));
+	for (int i = 0; i < list->nhints;)
+	{
+		if (!probe_visible(rel, key, &list->hints[i], GetActiveSnapshot()))
+		{
+			/* gone, or changed since an old snapshot: then keep the hint */
+			if (IsolationUsesXactSnapshot())
+				i++;
+			else
+				hints_remove(list, i);
+			continue;
+		}
+		key_state_add(state,
+					  DatumGetInt64(rel->values[atts[DC_COL_INC] - 1]),
+					  DatumGetInt64(rel->values[atts[DC_COL_DEC] - 1]),
+					  DatumGetTimestampTz(rel->values[atts[DC_COL_UPDATED_AT] - 1]),
+					  true);
+		known->numbers[known->count++] = list->hints[i++].shard;
+	}
 }
 
 /*
@@ -159,4 +282,27 @@ add_slot(DcKeyState *state, TupleTableSlot *slot, const DcTableLayout *layout,
 
 	key_state_add(state, DatumGetInt64(inc), DatumGetInt64(dec),
 				  DatumGetTimestampTz(at), is_shard);
+}
+
+static void
+known_sort(DcKnownShards *known)
+{
+	qsort(known->numbers, known->count, sizeof(int32), number_compare);
+}
+
+static bool
+known_has(const DcKnownShards *known, int32 number)
+{
+	return known->count > 0 &&
+		bsearch(&number, known->numbers, known->count, sizeof(int32),
+				number_compare) != NULL;
+}
+
+static int
+number_compare(const void *a, const void *b)
+{
+	int32 left = *(const int32 *) a;
+	int32 right = *(const int32 *) b;
+
+	return left < right ? -1 : left > right;
 }

@@ -9,23 +9,36 @@
 #include "access/skey.h"
 #include "base/catalog.h"
 #include "counter/read.h"
+#include "counter/shardrel.h"
 #include "executor/tuptable.h"
 #include "utils/snapshot.h"
+
+/* Shard numbers that a scan leaves out. */
+typedef struct DcKnownShards
+{
+	int32 *numbers; /* sorted by known_sort() */
+	int count;
+} DcKnownShards;
 
 typedef struct DcShardScan
 {
 	IndexScanDesc index_scan;
 	ScanKeyData keys[2]; /* key, highest shard number */
-	bool found;			 /* a visible row of number `last` */
+	DcKnownShards known;
+	bool started; /* an entry of number `last` has been seen, */
 	int32 last;
+	bool done;		  /* and nothing more is wanted of it */
+	int stepped_over; /* entries of it since */
 } DcShardScan;
 
 extern void shard_scan_begin(DcShardScan *scan, Relation heap, Relation index,
-							 Datum key, Snapshot snapshot);
+							 Datum key, Snapshot snapshot,
+							 DcKnownShards known);
 extern bool shard_scan_next(DcShardScan *scan, TupleTableSlot *slot,
 							ItemPointer root, int32 *shard);
 extern void shard_scan_end(DcShardScan *scan);
 
+extern void scan_hints(DcShardRel *rel, DcHintList *list);
 extern void scan_key(DcCounter *counter, const DcKey *key, DcKeyState *state);
 
 #endif /* DC_SCAN_H */

@@ -10,9 +10,10 @@
 #include "executor/tuptable.h"
 #include "storage/buf.h"
 #include "utils/rel.h"
+#include "utils/snapshot.h"
 #include "utils/timestamp.h"
 
-/* Open for one transaction's writes; freed by shardrel_close(). */
+/* Open for one commit or one read; freed by shardrel_close(). */
 typedef struct DcShardRel
 {
 	DcCounter *counter;
@@ -41,14 +42,14 @@ typedef struct DcProbe
 	bool own_lock;	   /* we hold a lock on the free row already */
 } DcProbe;
 
-extern void shardrel_open(DcShardRel *rel, DcCounter *counter);
+extern void shardrel_open(DcShardRel *rel, DcCounter *counter, bool write);
 extern void shardrel_close(DcShardRel *rel);
 extern Relation shardrel_index(DcShardRel *rel);
 
 extern DcProbeResult probe_row(DcShardRel *rel, const DcDeltaKey *key,
 							   DcHint *hint, DcProbe *probe);
+extern bool probe_visible(DcShardRel *rel, const DcDeltaKey *key,
+						  DcHint *hint, Snapshot snapshot);
 extern void probe_release(DcProbe *probe);
-
-extern void scan_hints(DcShardRel *rel, DcHintList *list);
 
 #endif /* DC_SHARDREL_H */

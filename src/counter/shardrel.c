@@ -1,0 +1,58 @@
+/*
+ * shardrel.c
+ *		Opening a shard table for direct access.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/table.h"
+#include "counter/shardrel.h"
+#include "executor/executor.h"
+
+/*
+ * shardrel_open opens the shard table of a counter table for direct access. The
+ * caller holds a lock on it, and has asked counter_layout() whether it may.
+ */
+void
+shardrel_open(DcShardRel *rel, DcCounter *counter, bool write)
+{
+	TupleDesc desc;
+
+	rel->counter = counter;
+	rel->heap = table_open(counter->row.shards, NoLock);
+	rel->index = NULL;
+	desc = RelationGetDescr(rel->heap);
+	rel->slot = NULL;
+	if (write)
+	{
+		CheckCmdReplicaIdentity(rel->heap, CMD_UPDATE);
+		rel->slot = MakeSingleTupleTableSlot(desc, &TTSOpsHeapTuple);
+	}
+	rel->values = palloc(desc->natts * sizeof(Datum));
+	rel->nulls = palloc(desc->natts * sizeof(bool));
+	rel->nblocks = 0;
+}
+
+void
+shardrel_close(DcShardRel *rel)
+{
+	if (rel->slot != NULL)
+		ExecDropSingleTupleTableSlot(rel->slot);
+	if (rel->index != NULL)
+		index_close(rel->index, NoLock);
+	table_close(rel->heap, NoLock);
+	pfree(rel->values);
+	pfree(rel->nulls);
+}
+
+/*
+ * shardrel_index opens the unique index when it is first needed.
+ */
+Relation
+shardrel_index(DcShardRel *rel)
+{
+	if (rel->index == NULL)
+		rel->index = index_open(rel->counter->shards.index,
+								rel->slot != NULL ? RowExclusiveLock : AccessShareLock);
+	return rel->index;
+}
