@@ -72,6 +72,7 @@ counter_find(Oid relid)
 {
 	DcCounter *counter;
 	DcCounterRow row;
+	volatile bool exists = false;
 	bool found;
 
 	if (counter_cache == NULL)
@@ -89,20 +90,19 @@ counter_find(Oid relid)
 	if (counter != NULL && counter->valid)
 		return counter;
 
+	counter = hash_search(counter_cache, &relid, HASH_ENTER, &found);
+	if (!found)
+		memset((char *) counter + sizeof(Oid), 0,
+			   sizeof(DcCounter) - sizeof(Oid));
 	do
 	{
-		if (!catalog_read(relid, &row) ||
-			!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(row.shards)))
-			return NULL;
-
-		counter = hash_search(counter_cache, &relid, HASH_ENTER, &found);
-		if (!found)
-			memset((char *) counter + sizeof(Oid), 0,
-				   sizeof(DcCounter) - sizeof(Oid));
-		counter->valid = true; /* an invalidation during the fill resets it */
+		counter->valid = true; /* an invalidation from here on resets it */
 		PG_TRY();
 		{
-			counter_fill(counter, &row);
+			exists = catalog_read(relid, &row) &&
+				SearchSysCacheExists1(RELOID, ObjectIdGetDatum(row.shards));
+			if (exists)
+				counter_fill(counter, &row);
 		}
 		PG_CATCH();
 		{
@@ -110,8 +110,13 @@ counter_find(Oid relid)
 			PG_RE_THROW();
 		}
 		PG_END_TRY();
-	} while (!counter->valid);
+	} while (exists && !counter->valid);
 
+	if (!exists)
+	{
+		counter->valid = false;
+		return NULL;
+	}
 	return counter;
 }
 

@@ -181,20 +181,27 @@ is_catalog(Oid relid)
 }
 
 /*
- * catalog_deform reads a tuple of the catalog.
+ * catalog_deform reads a tuple of the catalog; false if it has a NULL, as one
+ * that is about to be inserted may.
  */
-void
+bool
 catalog_deform(Relation rel, HeapTuple tuple, DcCounterRow *row)
 {
 	Datum values[NUM_COLS];
 	bool nulls[NUM_COLS];
 
 	heap_deform_tuple(tuple, RelationGetDescr(rel), values, nulls);
+	for (int i = 0; i < NUM_COLS; i++)
+	{
+		if (nulls[i])
+			return false;
+	}
 	row->counter = DatumGetObjectId(values[COL_COUNTER - 1]);
 	row->shards = DatumGetObjectId(values[COL_SHARDS - 1]);
 	row->shard_by =
 		shard_by_from_text(TextDatumGetCString(values[COL_SHARD_BY - 1]));
 	row->max_shards = DatumGetInt32(values[COL_MAX_SHARDS - 1]);
+	return true;
 }
 
 /*

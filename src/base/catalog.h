@@ -83,7 +83,7 @@ extern void catalog_insert(const DcCounterRow *row);
 extern bool catalog_update(const DcCounterRow *row);
 extern bool catalog_delete(Oid counter);
 extern bool is_catalog(Oid relid);
-extern void catalog_deform(Relation rel, HeapTuple tuple, DcCounterRow *row);
+extern bool catalog_deform(Relation rel, HeapTuple tuple, DcCounterRow *row);
 extern DcShardBy shard_by_from_text(const char *value);
 extern const char *shard_by_to_text(DcShardBy value);
 

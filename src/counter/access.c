@@ -20,6 +20,7 @@
 #include "access/xact.h"
 #include "base/compat.h"
 #include "counter/access.h"
+#include "counter/layout.h"
 #include "storage/lmgr.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
@@ -161,8 +162,12 @@ counter_open_as_owner(FunctionCallInfo fcinfo, const char *function,
 
 /*
  * read_snapshot_push makes active the snapshot that a read function answers
- * from: the caller's, but with all that this transaction itself has written,
- * also if the running statement wrote it. Undone by PopActiveSnapshot().
+ * from: the caller's, unless this transaction has written something since that
+ * was taken. Then, under READ COMMITTED, it is a new one: our own compaction, say,
+ * may have moved amounts that the caller's snapshot does not see yet, and such
+ * a row must be seen in its old place or in its new one. Under REPEATABLE READ it
+ * is the transaction's snapshot with our own writes, which cannot have touched
+ * rows that it does not see. Undone by PopActiveSnapshot().
  */
 void
 read_snapshot_push(void)
@@ -172,11 +177,13 @@ read_snapshot_push(void)
 	else if (IsInParallelMode() ||
 			 GetActiveSnapshot()->curcid == GetCurrentCommandId(false))
 		PushActiveSnapshot(GetActiveSnapshot());
-	else
+	else if (IsolationUsesXactSnapshot())
 	{
 		PushCopiedSnapshot(GetActiveSnapshot());
 		UpdateActiveSnapshotCommandId();
 	}
+	else
+		PushActiveSnapshot(GetLatestSnapshot());
 }
 
 /*
@@ -218,22 +225,29 @@ counter_forget_open(void)
 static DcCounter *
 counter_open(Oid relid, LOCKMODE mode, AclMode rights)
 {
-	counter_lookup(relid); /* "is not a counter table" comes first */
-	if (rights == ACL_NO_RIGHTS)
+	DcCounter *counter;
+
+	do
 	{
-		if (!compat_owns_relation(relid, GetUserId()))
-			aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE,
-						   get_rel_name(relid));
-	}
-	else
-	{
-		check_right(relid, rights & ACL_SELECT);
-		check_right(relid, rights & ACL_INSERT);
-		check_right(relid, rights & ACL_UPDATE);
-		check_right(relid, rights & ACL_DELETE);
-	}
-	counter_lock(relid, mode);
-	return counter_lookup(relid);
+		counter_lookup(relid); /* "is not a counter table" comes first */
+		if (rights == ACL_NO_RIGHTS)
+		{
+			if (!compat_owns_relation(relid, GetUserId()))
+				aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE,
+							   get_rel_name(relid));
+		}
+		else
+		{
+			check_right(relid, rights & ACL_SELECT);
+			check_right(relid, rights & ACL_INSERT);
+			check_right(relid, rights & ACL_UPDATE);
+			check_right(relid, rights & ACL_DELETE);
+		}
+		/* what was looked up may have been replaced while we waited */
+	} while (!counter_lock(relid, mode));
+	counter = counter_lookup(relid);
+	counter_layout(counter);
+	return counter;
 }
 
 /*

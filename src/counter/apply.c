@@ -151,10 +151,17 @@ apply_pending(bool committing)
 	DcDelta **deltas;
 	int count;
 	int start = 0;
+	bool read_only = XactReadOnly;
 
 	if (pending_is_empty())
 		return;
-	PushActiveSnapshot(GetTransactionSnapshot()); /* none is active at commit */
+	/* at commit, what the last statement has written must be visible to us, ... */
+	CommandCounterIncrement();
+	/* ... there is no snapshot, ... */
+	PushActiveSnapshot(GetTransactionSnapshot());
+	/* ... and the transaction may have been declared read-only since */
+	if (committing)
+		XactReadOnly = false;
 	deltas = pending_sorted(&count);
 	while (start < count)
 	{
@@ -170,6 +177,7 @@ apply_pending(bool committing)
 	}
 	pending_mark_applied();
 	PopActiveSnapshot();
+	XactReadOnly = read_only;
 }
 
 /*
@@ -187,8 +195,7 @@ apply_group(DcCounter *counter, DcDelta **deltas, int count, bool committing)
 
 	if (counter->foreign && !committing)
 		foreign_note_early(counter);
-	if (committing)
-		counter_layout(counter);
+	counter_layout(counter);
 	if (committing && counter->direct_write)
 		apply_direct(counter, deltas, count);
 	else

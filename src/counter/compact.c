@@ -40,6 +40,7 @@
 #include "counter/apply.h"
 #include "counter/compact.h"
 #include "counter/foreign.h"
+#include "counter/layout.h"
 #include "counter/sqlpath.h"
 #include "fmgr.h"
 #include "miscadmin.h"
@@ -168,6 +169,7 @@ open_if_ours(const DcCounterRow *row)
 	if (counter == NULL || counter->row.shards != row->shards ||
 		counter->rls || !OidIsValid(counter->owner))
 		return NULL;
+	counter_layout(counter);
 	return counter;
 }
 
@@ -253,13 +255,14 @@ bool
 compact_in_progress(DcCounter *counter)
 {
 	LOCKTAG tag;
+	VirtualTransactionId *holders;
+	int count;
 
 	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, counter->relid, 0,
 						 COMPACT_LOCK_CLASS);
-	if (LockAcquire(&tag, ShareLock, false, true) == LOCKACQUIRE_NOT_AVAIL)
-		return true;
-	LockRelease(&tag, ShareLock, false);
-	return false;
+	holders = GetLockConflicts(&tag, ShareLock, &count);
+	pfree(holders);
+	return count > 0;
 }
 
 /*
@@ -310,6 +313,11 @@ batch_add_row(DcCounter *counter, DcBatch *batch, HeapTuple tuple,
 	TimestampTz at;
 
 	row->key = SPI_getbinval(tuple, desc, 1, &isnull);
+	if (isnull)
+		ereport(ERROR,
+				(errcode(ERRCODE_NOT_NULL_VIOLATION),
+				 errmsg("shard table \"%s\" has a row without a key",
+						get_rel_name(counter->row.shards))));
 	row->shard = SPI_getbinval(tuple, desc, 2, &isnull);
 	inc = DatumGetInt64(SPI_getbinval(tuple, desc, 3, &isnull));
 	dec = DatumGetInt64(SPI_getbinval(tuple, desc, 4, &isnull));

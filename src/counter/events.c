@@ -176,7 +176,8 @@ on_catalog_change(PG_FUNCTION_ARGS)
 				 errmsg("%s can only be a trigger of the extension's own table",
 						"on_catalog_change()")));
 	tuple = TRIGGER_FIRED_BY_UPDATE(data->tg_event) ? data->tg_newtuple : data->tg_trigtuple;
-	catalog_deform(data->tg_relation, tuple, &row);
+	if (!catalog_deform(data->tg_relation, tuple, &row))
+		return PointerGetDatum(tuple); /* the NOT NULL constraint will tell */
 	counter_invalidate(row.counter);
 	if (TRIGGER_FIRED_BY_INSERT(data->tg_event) &&
 		catalog_read(row.counter, &old))

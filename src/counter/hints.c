@@ -41,7 +41,7 @@ static hintlists_hash *hintlists = NULL;
 void
 hints_make_room(void)
 {
-	if (hints_cxt != NULL &&
+	if (hintlists != NULL &&
 		MemoryContextMemAllocated(hints_cxt, true) <= HINTS_MEMORY)
 		return;
 	if (hints_cxt != NULL)

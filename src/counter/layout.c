@@ -1,14 +1,18 @@
 /*
  * layout.c
- *		Which counter tables can be accessed without SQL, and where their
- *		columns are.
+ *		What a counter's tables must look like, and which of them can be accessed
+ *		without SQL.
+ *
+ * The tables are the user's, who may alter them in any way at any time. All code
+ * that touches their rows relies on the types of the columns, so each use of a
+ * counter table checks them anew when something has changed (counter_layout).
  *
  * The direct path (direct.c, scan.c) writes and reads heap tuples itself. It
  * leaves out what the executor would do for a table with triggers, rules,
- * check constraints, generated columns, inheritance or further indexes, so it
- * is taken only for shard tables that have none of these; all others go through
- * SQL (sqlpath.c), and nothing is lost but speed. In particular the direct path
- * never runs code that a user has put on a table.
+ * constraints, further columns, inheritance or further indexes, so it is taken
+ * only for shard tables that have none of these; all others go through SQL
+ * (sqlpath.c), and nothing is lost but speed. In particular the direct path never
+ * runs code that a user has put on a table.
  *
  * Where Citus is installed, a table that looks local may be distributed: then
  * all goes through SQL.
@@ -20,23 +24,37 @@
 #include "access/table.h"
 #include "catalog/index.h"
 #include "catalog/pg_am.h"
+#include "catalog/pg_collation.h"
+#include "catalog/pg_opfamily.h"
+#include "catalog/pg_type.h"
 #include "commands/extension.h"
 #include "counter/layout.h"
+#include "utils/builtins.h"
 #include "utils/lsyscache.h"
-#include "utils/rel.h"
 #include "utils/syscache.h"
 
-static const char *const column_names[DC_NUM_COLUMNS] = {
-	"key", "shard", "inc", "dec", "updated_at"};
+static const struct
+{
+	const char *name;
+	Oid type;
+} columns[DC_NUM_COLUMNS] = {
+	[DC_COL_KEY] = {"key", TEXTOID},
+	[DC_COL_SHARD] = {"shard", INT4OID},
+	[DC_COL_INC] = {"inc", INT8OID},
+	[DC_COL_DEC] = {"dec", INT8OID},
+	[DC_COL_UPDATED_AT] = {"updated_at", TIMESTAMPTZOID},
+};
 
-static bool layout_find(Relation rel, bool shards, DcTableLayout *layout);
-static bool index_matches(Oid indexid, const AttrNumber *keys, int nkeys);
+static Relation open_checked(Oid relid, bool shards, DcTableLayout *layout);
+static Oid find_index(Relation rel, const DcTableLayout *layout, bool shards);
+static bool index_matches(Oid indexid, const DcTableLayout *layout, bool shards);
 static bool is_plain_heap(Relation rel);
-static bool has_side_effects(Relation rel);
+static bool is_bare(Relation rel);
 
 /*
- * counter_layout fills the layout fields of a cache entry, once for each
- * generation of it. The caller holds locks on both tables.
+ * counter_layout checks the tables of a counter and fills the layout fields of
+ * its cache entry, once for each generation of it. The caller holds locks on both
+ * tables. Raises 42809 when they cannot serve as a counter table any more.
  */
 void
 counter_layout(DcCounter *counter)
@@ -50,14 +68,12 @@ counter_layout(DcCounter *counter)
 	if (counter->layout_generation == generation)
 		return;
 
-	totals = table_open(counter->relid, NoLock);
-	shards = table_open(counter->row.shards, NoLock);
-	read = is_plain_heap(totals) && is_plain_heap(shards) &&
-		layout_find(totals, false, &counter->totals) &&
-		layout_find(shards, true, &counter->shards) &&
+	totals = open_checked(counter->relid, false, &counter->totals);
+	shards = open_checked(counter->row.shards, true, &counter->shards);
+	read = is_plain_heap(totals) && OidIsValid(counter->totals.index) &&
+		is_plain_heap(shards) && OidIsValid(counter->shards.index) &&
 		!OidIsValid(get_extension_oid("citus", true));
-	write = read && !has_side_effects(shards) &&
-		list_length(RelationGetIndexList(shards)) == 1;
+	write = read && is_bare(shards);
 	table_close(totals, NoLock);
 	table_close(shards, NoLock);
 
@@ -67,55 +83,99 @@ counter_layout(DcCounter *counter)
 }
 
 /*
- * layout_find looks up the columns and the unique index; false if something is
- * not as it should be.
+ * layout_problem looks up the columns and the unique index, and returns what is
+ * wrong with the table, as a full sentence, or NULL. The index is 0 if there is
+ * none, which is all right for a table that lies on other servers.
  */
-static bool
-layout_find(Relation rel, bool shards, DcTableLayout *layout)
+char *
+layout_problem(Relation rel, bool shards, DcTableLayout *layout)
 {
-	List *indexes;
-	ListCell *lc;
-	AttrNumber keys[2];
+	Oid relid = RelationGetRelid(rel);
+	bool foreign = relation_has_foreign_part(relid);
 
 	for (int i = 0; i < DC_NUM_COLUMNS; i++)
 	{
+		AttrNumber attnum;
+		Form_pg_attribute att;
+
 		layout->atts[i] = InvalidAttrNumber;
 		if (i == DC_COL_SHARD && !shards)
 			continue;
-		layout->atts[i] = get_attnum(RelationGetRelid(rel), column_names[i]);
-		if (layout->atts[i] <= 0)
-			return false;
+		attnum = get_attnum(relid, columns[i].name);
+		att = attnum > 0 ? TupleDescAttr(RelationGetDescr(rel), attnum - 1) : NULL;
+		if (att == NULL || att->atttypid != columns[i].type ||
+			att->attgenerated != '\0' || (!foreign && !att->attnotnull) ||
+			(i == DC_COL_KEY && att->attcollation != C_COLLATION_OID))
+			return psprintf("It needs a column \"%s\" of type %s%s that is not null.",
+							columns[i].name, format_type_be(columns[i].type),
+							i == DC_COL_KEY ? " with collation \"C\"" : "");
+		layout->atts[i] = attnum;
 	}
+	layout->index = find_index(rel, layout, shards);
+	if (!OidIsValid(layout->index) && !foreign)
+		return psprintf("It needs a primary key on (%s).",
+						shards ? "key, shard" : "key");
+	return NULL;
+}
 
-	keys[0] = layout->atts[DC_COL_KEY];
-	keys[1] = layout->atts[DC_COL_SHARD];
-	indexes = RelationGetIndexList(rel);
-	layout->index = InvalidOid;
+/*
+ * open_checked opens a table of a counter, or raises 42809.
+ */
+static Relation
+open_checked(Oid relid, bool shards, DcTableLayout *layout)
+{
+	Relation rel = table_open(relid, NoLock);
+	char *problem = layout_problem(rel, shards, layout);
+
+	if (problem != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" cannot serve as a counter table any more",
+						RelationGetRelationName(rel)),
+				 errdetail_internal("%s", problem)));
+	return rel;
+}
+
+/*
+ * find_index returns the unique index on the key (and the shard number), or 0.
+ */
+static Oid
+find_index(Relation rel, const DcTableLayout *layout, bool shards)
+{
+	List *indexes = RelationGetIndexList(rel);
+	ListCell *lc;
+	Oid found = InvalidOid;
+
 	foreach(lc, indexes)
 	{
-		if (index_matches(lfirst_oid(lc), keys, shards ? 2 : 1))
-			layout->index = lfirst_oid(lc);
+		if (index_matches(lfirst_oid(lc), layout, shards))
+			found = lfirst_oid(lc);
 	}
 	list_free(indexes);
-	return OidIsValid(layout->index);
+	return found;
 }
 
 /*
  * index_matches tells whether an index is a valid, unique, complete btree on
- * just these columns.
+ * just the key columns, in their usual order.
  */
 static bool
-index_matches(Oid indexid, const AttrNumber *keys, int nkeys)
+index_matches(Oid indexid, const DcTableLayout *layout, bool shards)
 {
+	static const Oid families[] = {TEXT_BTREE_FAM_OID, INTEGER_BTREE_FAM_OID};
 	Relation index = index_open(indexid, AccessShareLock);
 	Form_pg_index form = index->rd_index;
+	int nkeys = shards ? 2 : 1;
 	bool match = form->indisunique && form->indisvalid &&
 		form->indimmediate && form->indnkeyatts == nkeys &&
 		form->indnatts == nkeys && index->rd_rel->relam == BTREE_AM_OID &&
 		heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, NULL);
 
 	for (int i = 0; match && i < nkeys; i++)
-		match = (form->indkey.values[i] == keys[i]);
+		match = (form->indkey.values[i] == layout->atts[DC_COL_KEY + i] &&
+				 index->rd_indoption[i] == 0 &&
+				 index->rd_opfamily[i] == families[i]);
+	match = match && index->rd_indcollation[0] == C_COLLATION_OID;
 	index_close(index, AccessShareLock);
 	return match;
 }
@@ -129,15 +189,21 @@ is_plain_heap(Relation rel)
 }
 
 /*
- * has_side_effects tells whether writing to the table entails more than the
- * tuple and its index entries.
+ * is_bare tells whether writing to a table entails no more than the tuple and
+ * one index entry: it has the columns that it needs and no others, and nothing
+ * hangs on it.
  */
 static bool
-has_side_effects(Relation rel)
+is_bare(Relation rel)
 {
-	TupleConstr *constr = RelationGetDescr(rel)->constr;
+	TupleDesc desc = RelationGetDescr(rel);
+	int live = 0;
 
-	return rel->trigdesc != NULL || rel->rd_rules != NULL ||
-		(constr != NULL &&
-		 (constr->num_check > 0 || constr->has_generated_stored));
+	for (int i = 0; i < desc->natts; i++)
+		live += !TupleDescAttr(desc, i)->attisdropped;
+	return live == DC_NUM_COLUMNS &&
+		rel->trigdesc == NULL && rel->rd_rules == NULL &&
+		!rel->rd_rel->relispartition &&
+		(desc->constr == NULL || desc->constr->num_check == 0) &&
+		list_length(RelationGetIndexList(rel)) == 1;
 }

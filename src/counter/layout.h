@@ -1,12 +1,15 @@
 /*
  * layout.h
- *		Which counter tables can be accessed without SQL (see layout.c).
+ *		What a counter's tables must look like, and which of them can be accessed
+ *		without SQL (see layout.c).
  */
 #ifndef DC_LAYOUT_H
 #define DC_LAYOUT_H
 
 #include "base/catalog.h"
+#include "utils/rel.h"
 
 extern void counter_layout(DcCounter *counter);
+extern char *layout_problem(Relation rel, bool shards, DcTableLayout *layout);
 
 #endif /* DC_LAYOUT_H */

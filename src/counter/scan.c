@@ -152,6 +152,8 @@ scan_hints(DcShardRel *rel, DcHintList *list)
 	{
 		if (!TransactionIdIsValid(dirty.xmin))
 			hints_add(list, &root, shard);
+		else
+			scan.done = false; /* it may be a new version of a row that counts */
 	}
 	shard_scan_end(&scan);
 	ExecDropSingleTupleTableSlot(slot);

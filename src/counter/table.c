@@ -9,16 +9,13 @@
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
 #include "access/table.h"
 #include "base/catalog.h"
 #include "base/compat.h"
 #include "base/runas.h"
 #include "catalog/namespace.h"
-#include "catalog/pg_collation.h"
-#include "catalog/pg_index.h"
-#include "catalog/pg_type.h"
 #include "counter/access.h"
+#include "counter/layout.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
@@ -60,37 +57,12 @@ PG_FUNCTION_INFO_V1(dc_adopt);
 	" updated_at pg_catalog.timestamptz NOT NULL DEFAULT pg_catalog.now()," \
 	" PRIMARY KEY (key, shard)"
 
-/* A column that a counter table must have. */
-typedef struct DcColumn
-{
-	const char *name;
-	Oid type;
-	bool unique; /* part of the unique key */
-} DcColumn;
-
-static const DcColumn totals_columns[] = {
-	{"key", TEXTOID, true},
-	{"inc", INT8OID, false},
-	{"dec", INT8OID, false},
-	{"updated_at", TIMESTAMPTZOID, false},
-};
-
-static const DcColumn shards_columns[] = {
-	{"key", TEXTOID, true},
-	{"shard", INT4OID, true},
-	{"inc", INT8OID, false},
-	{"dec", INT8OID, false},
-	{"updated_at", TIMESTAMPTZOID, false},
-};
-
 static void create_table(const char *schema, const char *name,
 						 const char *columns, const char *options,
 						 int partitions);
 static int max_shards_arg(FunctionCallInfo fcinfo, int argno);
 static void lock_own_table(Oid relid);
-static void check_table(Oid relid, const DcColumn *columns, int ncolumns);
-static bool has_unique_index(Relation rel, const DcColumn *columns,
-							 int ncolumns);
+static void check_table(Oid relid, bool shards);
 
 /*
  * dc_create(counter text, shard_by text, max_shards int, partitions int)
@@ -220,8 +192,8 @@ dc_adopt(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
 				 errmsg("\"%s\" is a counter table already",
 						get_rel_name(row.counter))));
-	check_table(row.counter, totals_columns, lengthof(totals_columns));
-	check_table(row.shards, shards_columns, lengthof(shards_columns));
+	check_table(row.counter, false);
+	check_table(row.shards, true);
 	catalog_insert(&row);
 	PG_RETURN_VOID();
 }
@@ -291,83 +263,27 @@ lock_own_table(Oid relid)
 }
 
 /*
- * check_table checks that a relation can serve as one of a counter's tables:
- * its kind, its columns, and a unique index on the key (which a
- * foreign table, or a table with foreign partitions, cannot have).
+ * check_table checks that a relation can serve as one of a counter's tables.
  */
 static void
-check_table(Oid relid, const DcColumn *columns, int ncolumns)
+check_table(Oid relid, bool shards)
 {
 	Relation rel = table_open(relid, NoLock);
-	const char *name = RelationGetRelationName(rel);
 	char kind = rel->rd_rel->relkind;
+	DcTableLayout layout;
+	char *problem;
 
 	if ((kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE &&
 		 kind != RELKIND_FOREIGN_TABLE) ||
 		rel->rd_rel->relpersistence == RELPERSISTENCE_TEMP)
+		problem = _("It is not a permanent table.");
+	else
+		problem = layout_problem(rel, shards, &layout);
+	if (problem != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("cannot adopt \"%s\" as a counter table", name),
-				 errdetail("It is not a permanent table.")));
-
-	for (int i = 0; i < ncolumns; i++)
-	{
-		AttrNumber attnum = get_attnum(relid, columns[i].name);
-		Form_pg_attribute att = attnum > 0 ? TupleDescAttr(RelationGetDescr(rel), attnum - 1) : NULL;
-
-		if (att == NULL || att->atttypid != columns[i].type ||
-			att->attgenerated != '\0' ||
-			(att->atttypid == TEXTOID && att->attcollation != C_COLLATION_OID))
-			ereport(ERROR,
-					(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-					 errmsg("cannot adopt \"%s\" as a counter table", name),
-					 errdetail("It needs a column \"%s\" of type %s%s.",
-							   columns[i].name,
-							   format_type_be(columns[i].type),
-							   columns[i].type == TEXTOID ? " with collation \"C\"" : "")));
-	}
-	if (!has_unique_index(rel, columns, ncolumns) && !relation_has_foreign_part(relid))
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("cannot adopt \"%s\" as a counter table", name),
-				 errdetail("It needs a primary key on (%s).",
-						   columns[1].unique ? "key, shard" : "key")));
+				 errmsg("cannot adopt \"%s\" as a counter table",
+						RelationGetRelationName(rel)),
+				 errdetail_internal("%s", problem)));
 	table_close(rel, NoLock);
-}
-
-/*
- * has_unique_index looks for a plain unique index on just the key columns, in
- * their order.
- */
-static bool
-has_unique_index(Relation rel, const DcColumn *columns, int ncolumns)
-{
-	List *indexes = RelationGetIndexList(rel);
-	ListCell *lc;
-	int nkeys = 0;
-	bool found = false;
-
-	while (nkeys < ncolumns && columns[nkeys].unique)
-		nkeys++;
-	foreach(lc, indexes)
-	{
-		HeapTuple tuple = SearchSysCache1(INDEXRELID,
-										  ObjectIdGetDatum(lfirst_oid(lc)));
-		Form_pg_index index;
-		bool match;
-
-		if (!HeapTupleIsValid(tuple))
-			continue;
-		index = (Form_pg_index) GETSTRUCT(tuple);
-		match = index->indisunique && index->indisvalid &&
-			index->indimmediate && index->indnkeyatts == nkeys &&
-			heap_attisnull(tuple, Anum_pg_index_indpred, NULL);
-		for (int i = 0; match && i < nkeys; i++)
-			match = (index->indkey.values[i] ==
-					 get_attnum(RelationGetRelid(rel), columns[i].name));
-		found |= match;
-		ReleaseSysCache(tuple);
-	}
-	list_free(indexes);
-	return found;
 }
