@@ -167,9 +167,9 @@ open_if_ours(const DcCounterRow *row)
 		return NULL;
 	counter = counter_find(row->counter);
 	if (counter == NULL || counter->row.shards != row->shards ||
-		counter->rls || !OidIsValid(counter->owner))
+		counter->rls || !OidIsValid(counter->owner) ||
+		!counter_has_layout(counter))
 		return NULL;
-	counter_layout(counter);
 	return counter;
 }
 

@@ -5,14 +5,13 @@
  * A commit adds each of its deltas to one row of the key that no other
  * transaction is changing:
  *
- *	1. Take the rows that this backend knows (hints.c), starting with the one
- *	   that the table's shard_by chooses. probe.c finds the live version of each, or says that
- *	   it is busy or gone.
- *	2. A free row is replaced by heap_update() without waiting. It fails, with
- *	   nothing done, if another transaction has locked or changed the row since
- *	   the probe: then it counts as busy. There is no separate step of locking: the
- *	   update is valid only if the version that the new one was computed from is
- *	   still the latest, which heap_update() checks under the page lock.
+ *	1. Take the rows that this backend knows (hints.c), starting with the one that
+ *	   the table's shard_by chooses. probe.c finds the live version of each, or
+ *	   says that it is busy or gone.
+ *	2. A free row is locked without waiting (LockWaitSkip). That fails, with
+ *	   nothing done, if another transaction has locked or changed the row since the
+ *	   probe: then it counts as busy. What the probe has read is still the latest
+ *	   version if the lock succeeds, so the new one is computed from it.
  *	3. If all known rows are busy, the index may know more.
  *	4. If all are busy, insert another row. Its shard number comes from our
  *	   transaction id (apply.c), so concurrent inserters cannot collide in the
@@ -21,9 +20,8 @@
  *	   unless the rows may be locked by a compaction: then insert one more.
  *
  * WAL, visibility, two-phase commit and replication are those of heap_update()
- * and heap_insert(). No MVCC snapshot
- * takes part, so no isolation level makes an increment fail, and an old
- * snapshot of this transaction does not matter.
+ * and heap_insert(). No MVCC snapshot takes part, so no isolation level makes an
+ * increment fail, and an old snapshot of this transaction does not matter.
  *
  * New versions usually stay on their page (HOT), and the index is not touched.
  * An update that leaves its page needs a new index entry; it skips the check for
@@ -50,6 +48,7 @@
 #include "counter/scan.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
+#include "storage/bufmgr.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -60,6 +59,7 @@ static bool try_known_rows(DcShardRel *rel, const DcDelta *delta,
 						   DcHintList *list, int first);
 static bool update_row(DcShardRel *rel, const DcDelta *delta, DcHint *hint,
 					   DcProbe *probe, bool wait);
+static bool lock_row(DcShardRel *rel, DcProbe *probe, bool wait);
 static bool wait_for_row(DcShardRel *rel, const DcDelta *delta,
 						 DcHintList *list, int first);
 static void insert_row(DcShardRel *rel, const DcDelta *delta, DcHintList *list,
@@ -175,45 +175,59 @@ try_known_rows(DcShardRel *rel, const DcDelta *delta, DcHintList *list,
 
 /*
  * update_row replaces the version that was probed, and releases it. False if
- * another transaction has the row, or had it while we waited. If we hold a lock
- * on the row ourselves, heap_update() must be let wait, or it would report that
- * as well: there is nothing to wait for then.
+ * another transaction has the row, or had it while we waited.
  */
 static bool
 update_row(DcShardRel *rel, const DcDelta *delta, DcHint *hint, DcProbe *probe,
 		   bool wait)
 {
-	HeapTuple tuple;
-	TM_FailureData failure;
-	TM_Result result;
-	bool new_entry;
+	bool updated = lock_row(rel, probe, wait);
 
-	set_amounts(rel, delta);
-	tuple = heap_form_tuple(RelationGetDescr(rel->heap), rel->values, rel->nulls);
-	tuple->t_tableOid = RelationGetRelid(rel->heap);
-	ExecStoreHeapTuple(tuple, rel->slot, true);
-	result = compat_tuple_update(rel->heap, &probe->tuple.t_self, rel->slot,
-								 GetCurrentCommandId(true),
-								 wait || probe->own_lock, &failure,
-								 &new_entry);
-	if (result == TM_Ok && new_entry)
+	if (updated)
 	{
-		insert_index_entry(rel, &rel->slot->tts_tid, false);
-		hint->root = rel->slot->tts_tid;
+		HeapTuple tuple;
+		TM_FailureData failure;
+		bool new_entry;
+
+		set_amounts(rel, delta);
+		tuple = heap_form_tuple(RelationGetDescr(rel->heap), rel->values,
+								rel->nulls);
+		tuple->t_tableOid = RelationGetRelid(rel->heap);
+		ExecStoreHeapTuple(tuple, rel->slot, true);
+		if (compat_tuple_update(rel->heap, &probe->tuple.t_self, rel->slot,
+								GetCurrentCommandId(true), true, &failure,
+								&new_entry) != TM_Ok)
+			elog(ERROR, "locked shard row could not be updated");
+		if (new_entry)
+		{
+			insert_index_entry(rel, &rel->slot->tts_tid, false);
+			hint->root = rel->slot->tts_tid;
+		}
+		ExecClearTuple(rel->slot);
 	}
 	probe_release(probe); /* not before: rel->values point into the page */
-	ExecClearTuple(rel->slot);
-	switch (result)
-	{
-		case TM_Ok:
-			return true;
-		case TM_Updated:
-		case TM_Deleted:
-		case TM_BeingModified:
-			return false;
-		default:
-			elog(ERROR, "unexpected result of updating a shard row: %d", result);
-	}
+	return updated;
+}
+
+/*
+ * lock_row locks the version that was probed, if it is still the latest. Without
+ * `wait`, false if another transaction has a lock on it.
+ */
+static bool
+lock_row(DcShardRel *rel, DcProbe *probe, bool wait)
+{
+	HeapTupleData tuple;
+	TM_FailureData failure;
+	TM_Result result;
+	Buffer buffer;
+
+	tuple.t_self = probe->tuple.t_self;
+	result = heap_lock_tuple(rel->heap, &tuple, GetCurrentCommandId(true),
+							 LockTupleNoKeyExclusive,
+							 wait ? LockWaitBlock : LockWaitSkip, false,
+							 &buffer, &failure);
+	ReleaseBuffer(buffer);
+	return result == TM_Ok;
 }
 
 /*

@@ -45,9 +45,11 @@ static const struct
 	[DC_COL_UPDATED_AT] = {"updated_at", TIMESTAMPTZOID},
 };
 
-static Relation open_checked(Oid relid, bool shards, DcTableLayout *layout);
-static Oid find_index(Relation rel, const DcTableLayout *layout, bool shards);
-static bool index_matches(Oid indexid, const DcTableLayout *layout, bool shards);
+static char *layout_fill(DcCounter *counter, Oid *bad);
+static bool find_index(Relation rel, DcTableLayout *layout, bool shards);
+static bool is_unique_key(Relation index, const DcTableLayout *layout,
+						  bool shards);
+static bool is_plain_btree(Relation index);
 static bool is_plain_heap(Relation rel);
 static bool is_bare(Relation rel);
 
@@ -59,33 +61,71 @@ static bool is_bare(Relation rel);
 void
 counter_layout(DcCounter *counter)
 {
-	uint32 generation = counter->generation;
-	Relation totals;
-	Relation shards;
-	bool read;
-	bool write;
+	Oid bad;
+	char *problem = layout_fill(counter, &bad);
 
-	if (counter->layout_generation == generation)
-		return;
-
-	totals = open_checked(counter->relid, false, &counter->totals);
-	shards = open_checked(counter->row.shards, true, &counter->shards);
-	read = is_plain_heap(totals) && OidIsValid(counter->totals.index) &&
-		is_plain_heap(shards) && OidIsValid(counter->shards.index) &&
-		!OidIsValid(get_extension_oid("citus", true));
-	write = read && is_bare(shards);
-	table_close(totals, NoLock);
-	table_close(shards, NoLock);
-
-	counter->direct_read = read;
-	counter->direct_write = write;
-	counter->layout_generation = generation;
+	if (problem != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" cannot serve as a counter table any more",
+						get_rel_name(bad)),
+				 errdetail_internal("%s", problem)));
 }
 
 /*
- * layout_problem looks up the columns and the unique index, and returns what is
- * wrong with the table, as a full sentence, or NULL. The index is 0 if there is
- * none, which is all right for a table that lies on other servers.
+ * counter_has_layout is the same, with an answer instead of an error.
+ */
+bool
+counter_has_layout(DcCounter *counter)
+{
+	Oid bad;
+
+	return layout_fill(counter, &bad) == NULL;
+}
+
+/*
+ * layout_fill does the work of counter_layout. Returns what is wrong, and with
+ * which table.
+ */
+static char *
+layout_fill(DcCounter *counter, Oid *bad)
+{
+	uint32 generation = counter->generation;
+	Relation totals;
+	Relation shards;
+	char *problem;
+	bool read;
+
+	if (counter->layout_generation == generation)
+		return NULL;
+
+	totals = table_open(counter->relid, NoLock);
+	shards = table_open(counter->row.shards, NoLock);
+	*bad = counter->relid;
+	problem = layout_problem(totals, false, &counter->totals);
+	if (problem == NULL)
+	{
+		*bad = counter->row.shards;
+		problem = layout_problem(shards, true, &counter->shards);
+	}
+	if (problem == NULL)
+	{
+		read = is_plain_heap(totals) && OidIsValid(counter->totals.index) &&
+			is_plain_heap(shards) && OidIsValid(counter->shards.index) &&
+			!OidIsValid(get_extension_oid("citus", true));
+		counter->direct_read = read;
+		counter->direct_write = read && is_bare(shards);
+		counter->layout_generation = generation;
+	}
+	table_close(totals, NoLock);
+	table_close(shards, NoLock);
+	return problem;
+}
+
+/*
+ * layout_problem looks up the columns and the index, and returns what is wrong
+ * with the table, as a full sentence, or NULL. The index is 0 if there is none
+ * that can be scanned without SQL. A table that lies on other servers has none.
  */
 char *
 layout_problem(Relation rel, bool shards, DcTableLayout *layout)
@@ -111,73 +151,78 @@ layout_problem(Relation rel, bool shards, DcTableLayout *layout)
 							i == DC_COL_KEY ? " with collation \"C\"" : "");
 		layout->atts[i] = attnum;
 	}
-	layout->index = find_index(rel, layout, shards);
-	if (!OidIsValid(layout->index) && !foreign)
+	if (!find_index(rel, layout, shards) && !foreign)
 		return psprintf("It needs a primary key on (%s).",
 						shards ? "key, shard" : "key");
 	return NULL;
 }
 
 /*
- * open_checked opens a table of a counter, or raises 42809.
+ * find_index tells whether there is a unique index on the key (and the shard
+ * number), and sets layout->index to one that is plain enough for scans.
  */
-static Relation
-open_checked(Oid relid, bool shards, DcTableLayout *layout)
-{
-	Relation rel = table_open(relid, NoLock);
-	char *problem = layout_problem(rel, shards, layout);
-
-	if (problem != NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("\"%s\" cannot serve as a counter table any more",
-						RelationGetRelationName(rel)),
-				 errdetail_internal("%s", problem)));
-	return rel;
-}
-
-/*
- * find_index returns the unique index on the key (and the shard number), or 0.
- */
-static Oid
-find_index(Relation rel, const DcTableLayout *layout, bool shards)
+static bool
+find_index(Relation rel, DcTableLayout *layout, bool shards)
 {
 	List *indexes = RelationGetIndexList(rel);
 	ListCell *lc;
-	Oid found = InvalidOid;
+	bool found = false;
 
+	layout->index = InvalidOid;
 	foreach(lc, indexes)
 	{
-		if (index_matches(lfirst_oid(lc), layout, shards))
-			found = lfirst_oid(lc);
+		Relation index = index_open(lfirst_oid(lc), AccessShareLock);
+
+		if (is_unique_key(index, layout, shards))
+		{
+			found = true;
+			if (is_plain_btree(index))
+				layout->index = RelationGetRelid(index);
+		}
+		index_close(index, AccessShareLock);
 	}
 	list_free(indexes);
 	return found;
 }
 
 /*
- * index_matches tells whether an index is a valid, unique, complete btree on
- * just the key columns, in their usual order.
+ * is_unique_key tells whether an index makes the key columns unique.
  */
 static bool
-index_matches(Oid indexid, const DcTableLayout *layout, bool shards)
+is_unique_key(Relation index, const DcTableLayout *layout, bool shards)
 {
-	static const Oid families[] = {TEXT_BTREE_FAM_OID, INTEGER_BTREE_FAM_OID};
-	Relation index = index_open(indexid, AccessShareLock);
 	Form_pg_index form = index->rd_index;
 	int nkeys = shards ? 2 : 1;
-	bool match = form->indisunique && form->indisvalid &&
-		form->indimmediate && form->indnkeyatts == nkeys &&
-		form->indnatts == nkeys && index->rd_rel->relam == BTREE_AM_OID &&
-		heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, NULL);
 
-	for (int i = 0; match && i < nkeys; i++)
-		match = (form->indkey.values[i] == layout->atts[DC_COL_KEY + i] &&
-				 index->rd_indoption[i] == 0 &&
-				 index->rd_opfamily[i] == families[i]);
-	match = match && index->rd_indcollation[0] == C_COLLATION_OID;
-	index_close(index, AccessShareLock);
-	return match;
+	if (!form->indisunique || !form->indisvalid || !form->indimmediate ||
+		form->indnkeyatts != nkeys ||
+		!heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, NULL))
+		return false;
+	for (int i = 0; i < nkeys; i++)
+	{
+		if (form->indkey.values[i] != layout->atts[DC_COL_KEY + i])
+			return false;
+	}
+	return get_collation_isdeterministic(index->rd_indcollation[0]);
+}
+
+/*
+ * is_plain_btree tells whether such an index has the usual order, and nothing
+ * but the key columns.
+ */
+static bool
+is_plain_btree(Relation index)
+{
+	static const Oid families[] = {TEXT_BTREE_FAM_OID, INTEGER_BTREE_FAM_OID};
+
+	for (int i = 0; i < index->rd_index->indnkeyatts; i++)
+	{
+		if (index->rd_indoption[i] != 0 || index->rd_opfamily[i] != families[i])
+			return false;
+	}
+	return index->rd_rel->relam == BTREE_AM_OID &&
+		index->rd_index->indnatts == index->rd_index->indnkeyatts &&
+		index->rd_indcollation[0] == C_COLLATION_OID;
 }
 
 static bool

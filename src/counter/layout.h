@@ -10,6 +10,7 @@
 #include "utils/rel.h"
 
 extern void counter_layout(DcCounter *counter);
+extern bool counter_has_layout(DcCounter *counter);
 extern char *layout_problem(Relation rel, bool shards, DcTableLayout *layout);
 
 #endif /* DC_LAYOUT_H */

@@ -32,7 +32,7 @@
  * The page is pinned from the check until the update, so that no pruning can
  * take the tuple away in between (it needs to be the only one with a pin). The
  * content of a version never changes; if another transaction replaces it in the
- * meantime, heap_update() says so.
+ * meantime, heap_lock_tuple() says so.
  *
  * A dirty snapshot takes no predicate locks, so a blind increment is never the
  * reading side of a conflict between serializable transactions.
@@ -41,7 +41,6 @@
 
 #include "access/heapam.h"
 #include "access/htup_details.h"
-#include "access/xact.h"
 #include "counter/shardrel.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
@@ -62,7 +61,6 @@ static DcWalk walk(DcShardRel *rel, const DcDeltaKey *key, DcHint *hint,
 				   Snapshot snapshot, DcProbe *probe);
 static DcWalk walk_page(DcShardRel *rel, ItemPointer tid, TransactionId *xmax,
 						Snapshot snapshot, DcProbe *probe, int *steps);
-static bool is_own_lock(HeapTupleHeader tuple);
 static bool is_row(DcShardRel *rel, HeapTuple tuple, const DcDeltaKey *key,
 				   int32 shard);
 
@@ -204,10 +202,7 @@ walk_page(DcShardRel *rel, ItemPointer tid, TransactionId *xmax,
 			return WALK_GONE;
 
 		if (HeapTupleSatisfiesVisibility(tuple, snapshot, probe->buffer))
-		{
-			probe->own_lock = is_own_lock(tuple->t_data);
 			return WALK_VISIBLE;
-		}
 
 		/* Not this one. Where did its update, if any, put the next version? */
 		if ((tuple->t_data->t_infomask & HEAP_XMAX_INVALID) ||
@@ -225,17 +220,6 @@ walk_page(DcShardRel *rel, ItemPointer tid, TransactionId *xmax,
 		offset = ItemPointerGetOffsetNumber(&tuple->t_data->t_ctid);
 	}
 	return WALK_GONE;
-}
-
-/*
- * is_own_lock tells whether a live version is locked by this transaction alone.
- */
-static bool
-is_own_lock(HeapTupleHeader tuple)
-{
-	return (tuple->t_infomask & (HEAP_XMAX_INVALID | HEAP_XMAX_IS_MULTI)) == 0 &&
-		HEAP_XMAX_IS_LOCKED_ONLY(tuple->t_infomask) &&
-		TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetRawXmax(tuple));
 }
 
 /*

@@ -39,7 +39,6 @@ typedef struct DcProbe
 	Buffer buffer;
 	HeapTupleData tuple;
 	TransactionId xid; /* of a busy row: who is changing it */
-	bool own_lock;	   /* we hold a lock on the free row already */
 } DcProbe;
 
 extern void shardrel_open(DcShardRel *rel, DcCounter *counter, bool write);
