@@ -215,6 +215,15 @@ relation_sql_name(Oid relid)
 }
 
 /*
+ * relation_sql_kind returns what DROP calls a table.
+ */
+const char *
+relation_sql_kind(Oid relid)
+{
+	return get_rel_relkind(relid) == RELKIND_FOREIGN_TABLE ? "FOREIGN TABLE" : "TABLE";
+}
+
+/*
  * relation_owner returns the owner of a relation, or 0 if it does not exist.
  */
 Oid

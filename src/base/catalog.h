@@ -88,6 +88,7 @@ extern DcShardBy shard_by_from_text(const char *value);
 extern const char *shard_by_to_text(DcShardBy value);
 
 extern char *relation_sql_name(Oid relid);
+extern const char *relation_sql_kind(Oid relid);
 extern Oid relation_owner(Oid relid);
 extern bool relation_has_foreign_part(Oid relid);
 

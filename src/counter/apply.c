@@ -71,7 +71,15 @@ static bool wrote_blind = false;
 /* The callback that writes this transaction's pending deltas has run. */
 static bool past_pre_commit = false;
 
-static void apply_pending(bool committing);
+/* When pending deltas are written. */
+typedef enum DcApplyWhen
+{
+	APPLY_EARLY,
+	APPLY_AT_PREPARE,
+	APPLY_AT_COMMIT
+} DcApplyWhen;
+
+static void apply_pending(DcApplyWhen when);
 static void apply_group(DcCounter *counter, DcDelta **deltas, int count,
 						bool committing);
 static void apply_direct(DcCounter *counter, DcDelta **deltas, int count);
@@ -109,7 +117,7 @@ xact_callback_move(void)
 void
 apply_early(void)
 {
-	apply_pending(false);
+	apply_pending(APPLY_EARLY);
 }
 
 /*
@@ -121,7 +129,7 @@ void
 apply_if_late(void)
 {
 	if (past_pre_commit)
-		apply_pending(false);
+		apply_pending(APPLY_EARLY);
 }
 
 /*
@@ -146,7 +154,7 @@ apply_blind(DcCounter *counter, const DcKey *key, int64 inc, int64 dec)
  * this transaction took its counts with it.
  */
 static void
-apply_pending(bool committing)
+apply_pending(DcApplyWhen when)
 {
 	DcDelta **deltas;
 	int count;
@@ -155,12 +163,12 @@ apply_pending(bool committing)
 
 	if (pending_is_empty())
 		return;
-	/* at commit, what the last statement has written must be visible to us, ... */
+	/* in the end, what the last statement has written must be visible, ... */
 	CommandCounterIncrement();
 	/* ... there is no snapshot, ... */
 	PushActiveSnapshot(GetTransactionSnapshot());
 	/* ... and the transaction may have been declared read-only since */
-	if (committing)
+	if (when != APPLY_EARLY)
 		XactReadOnly = false;
 	deltas = pending_sorted(&count);
 	while (start < count)
@@ -172,7 +180,7 @@ apply_pending(bool committing)
 			end++;
 		if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
 			apply_group(counter_lookup(relid), deltas + start, end - start,
-						committing);
+						when == APPLY_AT_COMMIT);
 		start = end;
 	}
 	pending_mark_applied();
@@ -301,12 +309,12 @@ xact_callback(XactEvent event, void *arg)
 	switch (event)
 	{
 		case XACT_EVENT_PRE_COMMIT:
-			apply_pending(true);
+			apply_pending(APPLY_AT_COMMIT);
 			foreign_check_alive();
 			past_pre_commit = true;
 			break;
 		case XACT_EVENT_PRE_PREPARE:
-			apply_pending(false);
+			apply_pending(APPLY_AT_PREPARE);
 			past_pre_commit = true;
 			break;
 		case XACT_EVENT_COMMIT:

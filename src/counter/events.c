@@ -72,7 +72,8 @@ on_sql_drop(PG_FUNCTION_ARGS)
 			catalog_delete(relid);
 			if (!list_member_oid(dropped, row.shards) &&
 				get_rel_name(row.shards) != NULL)
-				run_ddl(psprintf("DROP TABLE %s%s",
+				run_ddl(psprintf("DROP %s %s%s",
+								 relation_sql_kind(row.shards),
 								 relation_sql_name(row.shards),
 								 cascades(data->parsetree) ? " CASCADE" : ""));
 		}

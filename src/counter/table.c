@@ -139,8 +139,8 @@ dc_alter(PG_FUNCTION_ARGS)
 }
 
 /*
- * dc_drop(counter regclass) -> void: DROP TABLE of both tables. The event
- * trigger removes the settings, as it does for a plain DROP TABLE.
+ * dc_drop(counter regclass) -> void: drops both tables and the settings, as a
+ * plain DROP TABLE does by way of the event trigger.
  */
 Datum
 dc_drop(PG_FUNCTION_ARGS)
@@ -150,9 +150,11 @@ dc_drop(PG_FUNCTION_ARGS)
 	Oid relid = counter->relid;
 	Oid shards = counter->row.shards;
 
-	run_ddl(psprintf("DROP TABLE %s, %s",
-					 relation_sql_name(relid), relation_sql_name(shards)));
-	catalog_delete(relid); /* event triggers can be disabled */
+	catalog_delete(relid); /* so that the event trigger has nothing to do */
+	run_ddl(psprintf("DROP %s %s", relation_sql_kind(relid),
+					 relation_sql_name(relid)));
+	run_ddl(psprintf("DROP %s %s", relation_sql_kind(shards),
+					 relation_sql_name(shards)));
 	PG_RETURN_VOID();
 }
 
