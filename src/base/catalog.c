@@ -42,6 +42,7 @@ enum
 };
 
 static Oid catalog_relation(const char *name);
+static bool catalog_change(Oid counter, const DcCounterRow *row);
 static HeapTuple catalog_form(Relation rel, const DcCounterRow *row);
 static bool catalog_scan(Oid value, AttrNumber column, DcCounterRow *row);
 
@@ -111,33 +112,7 @@ catalog_insert(const DcCounterRow *row)
 bool
 catalog_update(const DcCounterRow *row)
 {
-	Relation rel = table_open(catalog_relation(DC_CATALOG_TABLE),
-							  RowExclusiveLock);
-	ScanKeyData key;
-	SysScanDesc scan;
-	HeapTuple old;
-	bool found;
-
-	ScanKeyInit(&key, COL_COUNTER, BTEqualStrategyNumber, F_OIDEQ,
-				ObjectIdGetDatum(row->counter));
-	scan = systable_beginscan(rel, catalog_relation(DC_CATALOG_INDEX), true,
-							  SnapshotSelf, 1, &key);
-	old = systable_getnext(scan);
-	found = HeapTupleIsValid(old);
-	if (found)
-	{
-		ItemPointerData tid = old->t_self;
-
-		CatalogTupleUpdate(rel, &tid, catalog_form(rel, row));
-	}
-	systable_endscan(scan);
-	table_close(rel, RowExclusiveLock);
-	if (found)
-	{
-		counter_invalidate(row->counter);
-		CommandCounterIncrement();
-	}
-	return found;
+	return catalog_change(row->counter, row);
 }
 
 /*
@@ -145,6 +120,16 @@ catalog_update(const DcCounterRow *row)
  */
 bool
 catalog_delete(Oid counter)
+{
+	return catalog_change(counter, NULL);
+}
+
+/*
+ * catalog_change replaces the row of a counter table, or removes it if there is
+ * no new one.
+ */
+static bool
+catalog_change(Oid counter, const DcCounterRow *row)
 {
 	Relation rel = table_open(catalog_relation(DC_CATALOG_TABLE),
 							  RowExclusiveLock);
@@ -160,7 +145,14 @@ catalog_delete(Oid counter)
 	old = systable_getnext(scan);
 	found = HeapTupleIsValid(old);
 	if (found)
-		CatalogTupleDelete(rel, &old->t_self);
+	{
+		ItemPointerData tid = old->t_self;
+
+		if (row != NULL)
+			CatalogTupleUpdate(rel, &tid, catalog_form(rel, row));
+		else
+			CatalogTupleDelete(rel, &tid);
+	}
 	systable_endscan(scan);
 	table_close(rel, RowExclusiveLock);
 	if (found)

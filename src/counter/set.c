@@ -52,7 +52,7 @@ DC_KEYED_FUNCTION(dc_delete);
 static DcCounter *set_open(FunctionCallInfo fcinfo, const char *function);
 static int64 set_value(DcCounter *counter, const DcKey *key, int64 value);
 static void check_unseen_rows(DcSqlSession *session, Datum *values);
-static void key_lock(DcCounter *counter, const DcKey *key);
+static void key_take(DcCounter *counter, const DcKey *key);
 static void take_rows(DcSqlSession *session, DcStatement statement,
 					  Datum *values, DcSums *sums);
 
@@ -89,13 +89,7 @@ dc_delete_impl(FunctionCallInfo fcinfo, const DcKey *key)
 	DcSums sums;
 	Datum values[1];
 
-	if (counter->foreign)
-	{
-		foreign_ready(counter);
-		foreign_note_early(counter);
-	}
-	apply_early();
-	key_lock(counter, key);
+	key_take(counter, key);
 	sums_init(&sums);
 	values[0] = key_text_datum(key);
 	sql_begin(&session, counter);
@@ -128,14 +122,7 @@ set_value(DcCounter *counter, const DcKey *key, int64 value)
 	int64 dec;
 	int64 diff;
 
-	if (counter->foreign)
-	{
-		foreign_ready(counter);
-		foreign_note_early(counter);
-	}
-	apply_early();
-	key_lock(counter, key);
-
+	key_take(counter, key);
 	sums_init(&sums);
 	values[0] = key_text_datum(key);
 	sql_begin(&session, counter);
@@ -190,14 +177,20 @@ check_unseen_rows(DcSqlSession *session, Datum *values)
 }
 
 /*
- * key_lock serializes setters of one key, to the end of the transaction. Two
- * keys of one hash share a lock, which costs a wait.
+ * key_take does steps 1 and 2. The lock serializes setters of one key, to the
+ * end of the transaction. Two keys of one hash share it, which costs a wait.
  */
 static void
-key_lock(DcCounter *counter, const DcKey *key)
+key_take(DcCounter *counter, const DcKey *key)
 {
 	LOCKTAG tag;
 
+	if (counter->foreign)
+	{
+		foreign_ready(counter);
+		foreign_note_early(counter);
+	}
+	apply_early();
 	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, counter->relid,
 						 hash_bytes((const unsigned char *) key->data, key->len),
 						 KEY_LOCK_CLASS);
