@@ -29,7 +29,10 @@
 
 static HTAB *counter_cache = NULL;
 
-static void counter_fill(DcCounter *counter, const DcCounterRow *row);
+/* Fills of an entry that invalidations may undo before it is used anyway. */
+#define MAX_TRIES 16
+
+static void counter_fill(DcCounter *counter);
 static List *counter_foreign_leaves(Oid relid, List *leaves);
 static void counter_relcache_callback(Datum arg, Oid relid);
 
@@ -73,6 +76,7 @@ counter_find(Oid relid)
 	DcCounter *counter;
 	DcCounterRow row;
 	volatile bool exists = false;
+	volatile int tries = 0;
 	bool found;
 
 	if (counter_cache == NULL)
@@ -99,10 +103,16 @@ counter_find(Oid relid)
 		counter->valid = true; /* an invalidation from here on resets it */
 		PG_TRY();
 		{
-			exists = catalog_read(relid, &row) &&
-				SearchSysCacheExists1(RELOID, ObjectIdGetDatum(row.shards));
+			exists = catalog_read(relid, &row);
 			if (exists)
-				counter_fill(counter, &row);
+			{
+				/* at once, so that the callback knows the shard table */
+				counter->row = row;
+				exists = SearchSysCacheExists1(RELOID,
+											   ObjectIdGetDatum(row.shards));
+			}
+			if (exists)
+				counter_fill(counter);
 		}
 		PG_CATCH();
 		{
@@ -110,7 +120,8 @@ counter_find(Oid relid)
 			PG_RE_THROW();
 		}
 		PG_END_TRY();
-	} while (exists && !counter->valid);
+		/* with debug_discard_caches it never stays valid; it is fresh enough */
+	} while (exists && !counter->valid && ++tries < MAX_TRIES);
 
 	if (!exists)
 	{
@@ -162,7 +173,7 @@ counter_lookup(Oid relid)
  * counter_fill reads what the entry keeps of the two tables.
  */
 static void
-counter_fill(DcCounter *counter, const DcCounterRow *row)
+counter_fill(DcCounter *counter)
 {
 	Oid relids[2];
 	Oid owners[2] = {InvalidOid, InvalidOid};
@@ -170,8 +181,8 @@ counter_fill(DcCounter *counter, const DcCounterRow *row)
 	bool rls = false;
 	bool foreign = false;
 
-	relids[0] = row->counter;
-	relids[1] = row->shards;
+	relids[0] = counter->row.counter;
+	relids[1] = counter->row.shards;
 	for (int i = 0; i < 2; i++)
 	{
 		HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relids[i]));
@@ -203,7 +214,6 @@ counter_fill(DcCounter *counter, const DcCounterRow *row)
 		counter->nforeign = list_length(leaves);
 	}
 
-	counter->row = *row;
 	counter->owner = (owners[0] == owners[1]) ? owners[0] : InvalidOid;
 	counter->rls = rls;
 	counter->foreign = foreign;

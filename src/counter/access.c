@@ -37,6 +37,7 @@ static struct
 } last_write;
 
 static DcCounter *counter_open(Oid relid, LOCKMODE mode, AclMode rights);
+static void check_rights(Oid relid, AclMode rights);
 static void check_right(Oid relid, AclMode right);
 static void role_change_callback(Datum arg, int cacheid, uint32 hashvalue);
 
@@ -230,24 +231,32 @@ counter_open(Oid relid, LOCKMODE mode, AclMode rights)
 	do
 	{
 		counter_lookup(relid); /* "is not a counter table" comes first */
-		if (rights == ACL_NO_RIGHTS)
-		{
-			if (!compat_owns_relation(relid, GetUserId()))
-				aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE,
-							   get_rel_name(relid));
-		}
-		else
-		{
-			check_right(relid, rights & ACL_SELECT);
-			check_right(relid, rights & ACL_INSERT);
-			check_right(relid, rights & ACL_UPDATE);
-			check_right(relid, rights & ACL_DELETE);
-		}
+		check_rights(relid, rights);
 		/* what was looked up may have been replaced while we waited */
 	} while (!counter_lock(relid, mode));
 	counter = counter_lookup(relid);
+	check_rights(relid, rights); /* and so may have been the rights */
 	counter_layout(counter);
 	return counter;
+}
+
+/*
+ * check_rights checks all of `rights`, or ownership if there are none.
+ */
+static void
+check_rights(Oid relid, AclMode rights)
+{
+	if (rights == ACL_NO_RIGHTS)
+	{
+		if (!compat_owns_relation(relid, GetUserId()))
+			aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE,
+						   get_rel_name(relid));
+		return;
+	}
+	check_right(relid, rights & ACL_SELECT);
+	check_right(relid, rights & ACL_INSERT);
+	check_right(relid, rights & ACL_UPDATE);
+	check_right(relid, rights & ACL_DELETE);
 }
 
 /*

@@ -4,8 +4,8 @@
  *
  * Protocol, for a batch of shard rows in the order of key and shard:
  *
- *	1. One compaction at a time works on a counter table: an advisory lock of a
- *	   class of our own, taken without waiting. If another has it, there is
+ *	1. One compaction at a time works on a counter table: an advisory lock
+ *	   (locks.c), taken without waiting. If another has it, there is
  *	   nothing to do. Hence only one transaction inserts rows of totals.
  *	2. Lock shard rows with SKIP LOCKED. A row that is being incremented, set or
  *	   deleted stays for the next time.
@@ -38,9 +38,9 @@
 #include "common/int.h"
 #include "counter/access.h"
 #include "counter/apply.h"
-#include "counter/compact.h"
 #include "counter/foreign.h"
 #include "counter/layout.h"
+#include "counter/locks.h"
 #include "counter/sqlpath.h"
 #include "fmgr.h"
 #include "miscadmin.h"
@@ -56,9 +56,6 @@
 #include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(dc_compact);
-
-/* Classes 1 and 2 of advisory locks belong to the SQL functions. */
-#define COMPACT_LOCK_CLASS 78
 
 /* Shard rows that are compacted together. */
 #define BATCH_ROWS 1000
@@ -96,7 +93,6 @@ typedef struct DcBatch
 
 static DcCounter *open_if_ours(const DcCounterRow *row);
 static int64 compact_table(DcCounter *counter, int64 max_keys);
-static bool compact_lock(DcCounter *counter);
 static void batch_fetch(DcSqlSession *session, DcBatch *batch, Datum *position,
 						int64 max_keys);
 static void batch_add_row(DcCounter *counter, DcBatch *batch, HeapTuple tuple,
@@ -184,7 +180,7 @@ compact_table(DcCounter *counter, int64 max_keys)
 	Datum previous = (Datum) 0; /* key of the batch before */
 	int64 done = 0;
 
-	if (!compact_lock(counter))
+	if (!lock_compaction(counter))
 	{
 		ereport(DEBUG1,
 				(errmsg_internal("counter table \"%s\" is being compacted by another transaction",
@@ -231,38 +227,6 @@ compact_table(DcCounter *counter, int64 max_keys)
 		previous = position[0];
 	}
 	return done;
-}
-
-/*
- * compact_lock makes this transaction the only compaction of the table, to its
- * end; false if another one is.
- */
-static bool
-compact_lock(DcCounter *counter)
-{
-	LOCKTAG tag;
-
-	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, counter->relid, 0,
-						 COMPACT_LOCK_CLASS);
-	return LockAcquire(&tag, ExclusiveLock, false, true) !=
-		LOCKACQUIRE_NOT_AVAIL;
-}
-
-/*
- * compact_in_progress tells whether another transaction compacts the table.
- */
-bool
-compact_in_progress(DcCounter *counter)
-{
-	LOCKTAG tag;
-	VirtualTransactionId *holders;
-	int count;
-
-	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, counter->relid, 0,
-						 COMPACT_LOCK_CLASS);
-	holders = GetLockConflicts(&tag, ShareLock, &count);
-	pfree(holders);
-	return count > 0;
 }
 
 /*

@@ -17,7 +17,7 @@
  *	   transaction id (apply.c), so concurrent inserters cannot collide in the
  *	   unique index.
  *	5. If the key has max_shards rows, wait for the first choice and start again,
- *	   unless the rows may be locked by a compaction: then insert one more.
+ *	   unless the rows may be locked for long (locks.c): then insert one more.
  *
  * WAL, visibility, two-phase commit and replication are those of heap_update()
  * and heap_insert(). No MVCC snapshot takes part, so no isolation level makes an
@@ -42,9 +42,9 @@
 #include "common/int.h"
 #include "common/pg_prng.h"
 #include "counter/apply.h"
-#include "counter/compact.h"
 #include "counter/direct.h"
 #include "counter/layout.h"
+#include "counter/locks.h"
 #include "counter/scan.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
@@ -86,7 +86,7 @@ direct_add(DcShardRel *rel, const DcDelta *delta, DcShardChoice choice,
 		if (try_known_rows(rel, delta, list, first_choice(list, choice)))
 			return;
 		if (list->nhints < rel->counter->row.max_shards ||
-			compact_in_progress(rel->counter))
+			locked_for_long(rel->counter, delta->key.data, delta->key.len))
 		{
 			insert_row(rel, delta, list, new_shard);
 			return;

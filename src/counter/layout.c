@@ -220,7 +220,9 @@ is_plain_btree(Relation index)
 		if (index->rd_indoption[i] != 0 || index->rd_opfamily[i] != families[i])
 			return false;
 	}
+	/* one that is not for old snapshots is left to the planner */
 	return index->rd_rel->relam == BTREE_AM_OID &&
+		!index->rd_index->indcheckxmin &&
 		index->rd_index->indnatts == index->rd_index->indnkeyatts &&
 		index->rd_indcollation[0] == C_COLLATION_OID;
 }

@@ -148,7 +148,8 @@ scan_hints(DcShardRel *rel, DcHintList *list)
 	InitDirtySnapshot(dirty);
 	shard_scan_begin(&scan, rel->heap, shardrel_index(rel),
 					 PointerGetDatum(key), &dirty, known);
-	while (shard_scan_next(&scan, slot, &root, &shard))
+	while (list->nhints < DC_MAX_SHARDS_LIMIT &&
+		   shard_scan_next(&scan, slot, &root, &shard))
 	{
 		if (!TransactionIdIsValid(dirty.xmin))
 			hints_add(list, &root, shard);
@@ -227,7 +228,8 @@ scan_shards(DcCounter *counter, const DcKey *key, Datum key_datum,
 	{
 		add_slot(state, slot, &counter->shards, true);
 		/* remember the rows of hot keys only */
-		if (use_hints && state->shards > 1)
+		if (use_hints && state->shards > 1 &&
+			state->shards <= DC_MAX_SHARDS_LIMIT)
 			hints_add(hints_get(&delta_key), &root, shard);
 	}
 	shard_scan_end(&scan);

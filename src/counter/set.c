@@ -5,9 +5,8 @@
  * Unlike an increment these act at once, lock rows and may wait:
  *
  *	1. The transaction's own pending deltas are written.
- *	2. A lock on the key (an advisory lock of a class of our own, held to the end
- *	   of the transaction) serializes these functions with each other, also for a
- *	   key that has no row yet.
+ *	2. A lock on the key (locks.c), held to the end of the transaction, serializes
+ *	   these functions with each other, also for a key that has no row yet.
  *	3. The key's shard rows are deleted, returning what they held. This waits for
  *	   transactions that are just committing an increment, and takes the rows
  *	   away from compaction.
@@ -23,31 +22,27 @@
  * REPEATABLE READ and SERIALIZABLE a row that has changed since the snapshot is
  * a serialization failure (40001), as with any UPDATE.
  *
- * Compaction never waits for these locks (it skips what is locked), and
- * increments wait only when a key has max_shards rows, all of them locked.
+ * Nobody else waits for these locks: compaction skips what is locked, and
+ * increments use other rows, or a new one.
  */
 #include "postgres.h"
 
 #include "access/xact.h"
 #include "base/key.h"
-#include "common/hashfn.h"
 #include "common/int.h"
 #include "counter/access.h"
 #include "counter/apply.h"
 #include "counter/foreign.h"
+#include "counter/locks.h"
 #include "counter/read.h"
 #include "counter/sqlpath.h"
 #include "miscadmin.h"
-#include "storage/lock.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
 DC_KEYED_FUNCTION(dc_set);
 DC_KEYED_FUNCTION(dc_reset);
 DC_KEYED_FUNCTION(dc_delete);
-
-/* Classes 1 and 2 of advisory locks belong to the SQL functions. */
-#define KEY_LOCK_CLASS 77
 
 static DcCounter *set_open(FunctionCallInfo fcinfo, const char *function);
 static int64 set_value(DcCounter *counter, const DcKey *key, int64 value);
@@ -177,24 +172,18 @@ check_unseen_rows(DcSqlSession *session, Datum *values)
 }
 
 /*
- * key_take does steps 1 and 2. The lock serializes setters of one key, to the
- * end of the transaction. Two keys of one hash share it, which costs a wait.
+ * key_take does steps 1 and 2.
  */
 static void
 key_take(DcCounter *counter, const DcKey *key)
 {
-	LOCKTAG tag;
-
 	if (counter->foreign)
 	{
 		foreign_ready(counter);
 		foreign_note_early(counter);
 	}
 	apply_early();
-	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, counter->relid,
-						 hash_bytes((const unsigned char *) key->data, key->len),
-						 KEY_LOCK_CLASS);
-	(void) LockAcquire(&tag, ExclusiveLock, false, false);
+	lock_key(counter, key->data, key->len);
 }
 
 /*

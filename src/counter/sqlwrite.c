@@ -5,7 +5,7 @@
 #include "postgres.h"
 
 #include "catalog/pg_type.h"
-#include "counter/compact.h"
+#include "counter/locks.h"
 #include "counter/sqlwrite.h"
 #include "miscadmin.h"
 #include "utils/array.h"
@@ -52,8 +52,8 @@ sql_add_shared(DcSqlSession *session, const DcDelta *delta, uint64 seed,
 		if (sql_run(session, DC_SQL_INSERT_IF_ROOM, values) > 0)
 			return;
 
-		/* all taken, and no room for another; a compaction may last */
-		if (compact_in_progress(session->counter))
+		/* all taken, and no room for another: do not wait if it may take long */
+		if (locked_for_long(session->counter, delta->key.data, delta->key.len))
 		{
 			DcDelta *deltas = (DcDelta *) delta;
 
