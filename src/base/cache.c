@@ -3,8 +3,8 @@
  *		The backend's cache of counter tables.
  *
  * One entry per counter table ever used by this backend. A relcache
- * invalidation of the counter table or of its shard table (DDL, ownership,
- * privileges, dc_alter) marks the entry invalid; the next look-up fills it
+ * invalidation of the counter table, of its shard table or of a partition (DDL,
+ * ownership, privileges, dc_alter) marks the entry invalid; the next look-up fills it
  * again. Filling happens field by field into a local copy, so an error or an
  * invalidation that arrives during the fill leaves the entry invalid and is
  * never lost: the fill starts over while `valid` was reset under it.
@@ -33,7 +33,8 @@ static HTAB *counter_cache = NULL;
 #define MAX_TRIES 16
 
 static void counter_fill(DcCounter *counter);
-static List *counter_foreign_leaves(Oid relid, List *leaves);
+static List *counter_foreign_leaves(Oid relid, List *leaves, List **members);
+static void set_oids(Oid **array, int *count, List *oids);
 static void counter_relcache_callback(Datum arg, Oid relid);
 
 /*
@@ -63,7 +64,7 @@ counter_invalidate(Oid counter)
 bool
 relation_has_foreign_part(Oid relid)
 {
-	return counter_foreign_leaves(relid, NIL) != NIL;
+	return counter_foreign_leaves(relid, NIL, NULL) != NIL;
 }
 
 /*
@@ -178,8 +179,8 @@ counter_fill(DcCounter *counter)
 	Oid relids[2];
 	Oid owners[2] = {InvalidOid, InvalidOid};
 	List *leaves = NIL;
+	List *members = NIL;
 	bool rls = false;
-	bool foreign = false;
 
 	relids[0] = counter->row.counter;
 	relids[1] = counter->row.shards;
@@ -195,37 +196,25 @@ counter_fill(DcCounter *counter)
 		rls |= form->relrowsecurity;
 		if (form->relkind == RELKIND_FOREIGN_TABLE ||
 			form->relkind == RELKIND_PARTITIONED_TABLE)
-			leaves = counter_foreign_leaves(relids[i], leaves);
+			leaves = counter_foreign_leaves(relids[i], leaves, &members);
 		ReleaseSysCache(tuple);
 	}
 
-	foreign = (leaves != NIL);
-	if (counter->foreign_leaves != NULL)
-		pfree(counter->foreign_leaves);
-	counter->foreign_leaves = NULL;
-	counter->nforeign = 0;
-	if (foreign)
-	{
-		counter->foreign_leaves =
-			MemoryContextAlloc(TopMemoryContext,
-							   list_length(leaves) * sizeof(Oid));
-		for (int i = 0; i < list_length(leaves); i++)
-			counter->foreign_leaves[i] = list_nth_oid(leaves, i);
-		counter->nforeign = list_length(leaves);
-	}
-
+	set_oids(&counter->foreign_leaves, &counter->nforeign, leaves);
+	set_oids(&counter->members, &counter->nmembers, members);
 	counter->owner = (owners[0] == owners[1]) ? owners[0] : InvalidOid;
 	counter->rls = rls;
-	counter->foreign = foreign;
+	counter->foreign = (leaves != NIL);
 	counter->generation++;
 }
 
 /*
  * counter_foreign_leaves adds to `leaves` one foreign table for each foreign
- * server that has none in it yet, of a relation and its partitions.
+ * server that has none in it yet, of a relation and its partitions, and all of
+ * these to `members` unless that is NULL.
  */
 static List *
-counter_foreign_leaves(Oid relid, List *leaves)
+counter_foreign_leaves(Oid relid, List *leaves, List **members)
 {
 	List *children = find_all_inheritors(relid, AccessShareLock, NULL);
 	ListCell *lc;
@@ -245,8 +234,32 @@ counter_foreign_leaves(Oid relid, List *leaves)
 		if (!known)
 			leaves = lappend_oid(leaves, child);
 	}
-	list_free(children);
+	if (members != NULL)
+		*members = list_concat(*members, children);
+	else
+		list_free(children);
 	return leaves;
+}
+
+/*
+ * set_oids replaces an array of an entry.
+ */
+static void
+set_oids(Oid **array, int *count, List *oids)
+{
+	Oid *old = *array;
+	int n = list_length(oids);
+
+	*count = 0; /* the callback may look at it */
+	*array = NULL;
+	if (old != NULL)
+		pfree(old);
+	if (n == 0)
+		return;
+	*array = MemoryContextAlloc(TopMemoryContext, n * sizeof(Oid));
+	for (int i = 0; i < n; i++)
+		(*array)[i] = list_nth_oid(oids, i);
+	*count = n;
 }
 
 /*
@@ -267,5 +280,10 @@ counter_relcache_callback(Datum arg, Oid relid)
 		if (relid == InvalidOid || relid == counter->relid ||
 			relid == counter->row.shards)
 			counter->valid = false;
+		for (int i = 0; counter->valid && i < counter->nmembers; i++)
+		{
+			if (relid == counter->members[i])
+				counter->valid = false;
+		}
 	}
 }

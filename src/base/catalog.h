@@ -69,6 +69,8 @@ typedef struct DcCounter
 	bool foreign;			  /* some rows live behind a foreign table */
 	int nforeign;			  /* one foreign table per server in use, */
 	Oid *foreign_leaves;	  /* in TopMemoryContext */
+	int nmembers;			  /* all partitions of both tables, */
+	Oid *members;			  /* in TopMemoryContext */
 	uint32 layout_generation; /* of what follows; see layout.c */
 	bool direct_read;		  /* may be read without SQL */
 	bool direct_write;		  /* shard rows may be written without SQL */
