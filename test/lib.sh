@@ -19,9 +19,11 @@ die() {
     exit 1
 }
 
+# Debian's server package has the makefiles of PGXS but not the headers.
 has_pgxs() {
-    local pgxs
-    pgxs=$("$1" --pgxs 2>/dev/null) && [[ -e $pgxs ]]
+    local pgxs headers
+    pgxs=$("$1" --pgxs 2>/dev/null) && headers=$("$1" --includedir-server) &&
+        [[ -e $pgxs && -e $headers/postgres.h ]]
 }
 
 pg_major() {
