@@ -29,6 +29,9 @@
 
 static HTAB *counter_cache = NULL;
 
+/* The entry that was asked for last; entries stay where they are. */
+static DcCounter *last_found = NULL;
+
 /* Fills of an entry that invalidations may undo before it is used anyway. */
 #define MAX_TRIES 16
 
@@ -80,6 +83,8 @@ counter_find(Oid relid)
 	volatile int tries = 0;
 	bool found;
 
+	if (last_found != NULL && last_found->relid == relid && last_found->valid)
+		return last_found;
 	if (counter_cache == NULL)
 	{
 		HASHCTL ctl = {0};
@@ -93,7 +98,7 @@ counter_find(Oid relid)
 
 	counter = hash_search(counter_cache, &relid, HASH_FIND, NULL);
 	if (counter != NULL && counter->valid)
-		return counter;
+		return last_found = counter;
 
 	counter = hash_search(counter_cache, &relid, HASH_ENTER, &found);
 	if (!found)

@@ -12,8 +12,10 @@
 #include "access/tableam.h"
 #include "catalog/pg_class.h"
 #include "miscadmin.h"
+#include "storage/bufmgr.h"
 #include "storage/proc.h"
 #include "utils/acl.h"
+#include "utils/rel.h"
 
 #if PG_VERSION_NUM < 150000
 #error "dcounter needs PostgreSQL 15 or later"
@@ -70,6 +72,17 @@ compat_index_beginscan(Relation heap, Relation index, Snapshot snapshot,
 }
 
 /*
+ * Whether table_tuple_update() may be told not to wait. tableam.h says that it
+ * may, and the heap does as it says, but with assertions it also asserts that
+ * nobody asks for it.
+ */
+#ifdef USE_ASSERT_CHECKING
+#define COMPAT_UPDATE_NEED_NOT_WAIT false
+#else
+#define COMPAT_UPDATE_NEED_NOT_WAIT true
+#endif
+
+/*
  * Update a tuple; *new_entries tells whether it needs new index entries. 16
  * tells apart the indexes that need them, which makes no difference to a table
  * whose indexed columns never change.
@@ -95,6 +108,22 @@ compat_tuple_update(Relation rel, ItemPointer tid, TupleTableSlot *slot,
 								new_entries);
 #endif
 	return result;
+}
+
+/*
+ * Pin a block of a table's main fork in the shared buffer where it was seen last;
+ * false if it is not there. 16 renamed what identifies the file.
+ */
+static inline bool
+compat_read_recent_buffer(Relation rel, BlockNumber block, Buffer recent)
+{
+	if (!BufferIsValid(recent) || BufferIsLocal(recent))
+		return false;
+#if PG_VERSION_NUM >= 160000
+	return ReadRecentBuffer(rel->rd_locator, MAIN_FORKNUM, block, recent);
+#else
+	return ReadRecentBuffer(rel->rd_node, MAIN_FORKNUM, block, recent);
+#endif
 }
 
 /* 18 lets a module name itself and its version. */

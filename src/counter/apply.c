@@ -265,22 +265,27 @@ apply_direct(DcCounter *counter, DcDelta **deltas, int count)
 }
 
 /*
- * shard_choice picks, once for a delta, the seed that orders the key's rows.
+ * shard_choice says, once for a delta, which of the key's rows to try first.
  */
 static DcShardChoice
 shard_choice(const DcCounter *counter, const DcDelta *delta)
 {
 	DcShardChoice choice;
 
-	choice.lasting = true;
 	if (delta->hint != DC_NO_HINT)
+	{
+		choice.by = DC_SHARD_BY_HASH;
 		choice.seed = delta->hint;
+	}
 	else if (counter->row.shard_by == DC_SHARD_BY_BACKEND)
+	{
+		choice.by = DC_SHARD_BY_BACKEND;
 		choice.seed = murmurhash32((uint32) compat_backend_number());
+	}
 	else
 	{
+		choice.by = DC_SHARD_BY_RANDOM;
 		choice.seed = pg_prng_uint64(&pg_global_prng_state);
-		choice.lasting = false;
 	}
 	return choice;
 }
@@ -291,9 +296,14 @@ shard_choice(const DcCounter *counter, const DcDelta *delta)
 static int32
 own_shard(bool shared)
 {
-	uint64 cluster = GetSystemIdentifier() ^ MyDatabaseId;
-	uint32 start = murmurhash32((uint32) cluster ^ (uint32) (cluster >> 32));
+	static uint32 start = 0;
 
+	if (start == 0)
+	{
+		uint64 cluster = GetSystemIdentifier() ^ MyDatabaseId;
+
+		start = murmurhash32((uint32) cluster ^ (uint32) (cluster >> 32));
+	}
 	return own_shard_number(GetTopTransactionId() + start, shared);
 }
 

@@ -8,10 +8,12 @@
  *	1. Take the rows that this backend knows (hints.c), starting with the one that
  *	   the table's shard_by chooses. probe.c finds the live version of each, or
  *	   says that it is busy or gone.
- *	2. A free row is locked without waiting (LockWaitSkip). That fails, with
- *	   nothing done, if another transaction has locked or changed the row since the
- *	   probe: then it counts as busy. What the probe has read is still the latest
- *	   version if the lock succeeds, so the new one is computed from it.
+ *	2. A free row is updated without waiting. That fails, with nothing done, if
+ *	   another transaction has locked or changed the row since the probe: then it
+ *	   counts as busy. What the probe has read is still the latest version if the
+ *	   update succeeds, so the new one may be computed from it. Where the update
+ *	   would have to wait (compat.h), the row is locked first, with LockWaitSkip;
+ *	   that does the same, and writes one WAL record more.
  *	3. If all known rows are busy, the index may know more.
  *	4. If all are busy, insert another row. Its shard number comes from our
  *	   transaction id (apply.c), so concurrent inserters cannot collide in the
@@ -59,6 +61,7 @@ static bool try_known_rows(DcShardRel *rel, const DcDelta *delta,
 						   DcHintList *list, int first);
 static bool update_row(DcShardRel *rel, const DcDelta *delta, DcHint *hint,
 					   DcProbe *probe, bool wait);
+static bool replace_version(DcShardRel *rel, DcHint *hint, DcProbe *probe);
 static bool lock_row(DcShardRel *rel, DcProbe *probe, bool wait);
 static bool wait_for_row(DcShardRel *rel, const DcDelta *delta,
 						 DcHintList *list, int first);
@@ -109,9 +112,10 @@ direct_insert(DcShardRel *rel, const DcDelta *delta, int32 new_shard)
 }
 
 /*
- * first_choice returns the row to try first. One that comes again and again is
- * chosen by rendezvous hashing, as by SQL (sqlpath.c), so that it stays the same
- * while other rows come and go.
+ * first_choice returns the row to try first. A backend stays with a row until it
+ * finds it busy: so backends soon have a row each, if there are enough. The row
+ * for a value is chosen by rendezvous hashing, as by SQL (sqlpath.c), so that it
+ * stays the same while other rows come and go.
  */
 static int
 first_choice(DcHintList *list, DcShardChoice choice)
@@ -121,7 +125,9 @@ first_choice(DcHintList *list, DcShardChoice choice)
 
 	if (list->nhints == 0)
 		return 0;
-	if (!choice.lasting)
+	if (choice.by == DC_SHARD_BY_BACKEND && list->last >= 0)
+		return list->last;
+	if (choice.by != DC_SHARD_BY_HASH)
 		return (int) (choice.seed % list->nhints);
 	for (int i = 0; i < list->nhints; i++)
 	{
@@ -159,7 +165,10 @@ try_known_rows(DcShardRel *rel, const DcDelta *delta, DcHintList *list,
 		{
 			case DC_PROBE_FREE:
 				if (update_row(rel, delta, &list->hints[i], &probe, false))
+				{
+					list->last = i;
 					return true;
+				}
 				i++;
 				break;
 			case DC_PROBE_BUSY:
@@ -174,38 +183,57 @@ try_known_rows(DcShardRel *rel, const DcDelta *delta, DcHintList *list,
 }
 
 /*
- * update_row replaces the version that was probed, and releases it. False if
- * another transaction has the row, or had it while we waited.
+ * update_row adds a delta to the version that was probed, and releases it. False
+ * if another transaction has the row, or had it while we waited.
  */
 static bool
 update_row(DcShardRel *rel, const DcDelta *delta, DcHint *hint, DcProbe *probe,
 		   bool wait)
 {
-	bool updated = lock_row(rel, probe, wait);
+	bool must_lock = wait || !COMPAT_UPDATE_NEED_NOT_WAIT;
+	bool updated = !must_lock || lock_row(rel, probe, wait);
 
 	if (updated)
 	{
-		HeapTuple tuple;
-		TM_FailureData failure;
-		bool new_entry;
-
 		set_amounts(rel, delta);
-		tuple = heap_form_tuple(RelationGetDescr(rel->heap), rel->values,
-								rel->nulls);
-		tuple->t_tableOid = RelationGetRelid(rel->heap);
-		ExecStoreHeapTuple(tuple, rel->slot, true);
-		if (compat_tuple_update(rel->heap, &probe->tuple.t_self, rel->slot,
-								GetCurrentCommandId(true), true, &failure,
-								&new_entry) != TM_Ok)
+		updated = replace_version(rel, hint, probe);
+		if (must_lock && !updated)
 			elog(ERROR, "locked shard row could not be updated");
-		if (new_entry)
-		{
-			insert_index_entry(rel, &rel->slot->tts_tid, false);
-			hint->root = rel->slot->tts_tid;
-		}
-		ExecClearTuple(rel->slot);
 	}
 	probe_release(probe); /* not before: rel->values point into the page */
+	return updated;
+}
+
+/*
+ * replace_version writes rel->values as the new version of the one that was
+ * probed. False if another transaction has the row or has changed it.
+ */
+static bool
+replace_version(DcShardRel *rel, DcHint *hint, DcProbe *probe)
+{
+	HeapTuple tuple = heap_form_tuple(RelationGetDescr(rel->heap), rel->values,
+									  rel->nulls);
+	ItemPointer tid = &rel->slot->tts_tid;
+	TM_FailureData failure;
+	bool new_entry;
+	bool updated;
+
+	tuple->t_tableOid = RelationGetRelid(rel->heap);
+	ExecStoreHeapTuple(tuple, rel->slot, true);
+	updated = compat_tuple_update(rel->heap, &probe->tuple.t_self, rel->slot,
+								  GetCurrentCommandId(true),
+								  !COMPAT_UPDATE_NEED_NOT_WAIT,
+								  &failure, &new_entry) == TM_Ok;
+	if (updated)
+	{
+		if (new_entry)
+		{
+			insert_index_entry(rel, tid, false);
+			hint_set(hint, tid, InvalidOffsetNumber, InvalidBuffer);
+		}
+		hint->newest = ItemPointerGetOffsetNumber(tid);
+	}
+	ExecClearTuple(rel->slot);
 	return updated;
 }
 
@@ -291,6 +319,7 @@ insert_row(DcShardRel *rel, const DcDelta *delta, DcHintList *list, int32 shard)
 	root = rel->slot->tts_tid;
 	insert_index_entry(rel, &root, true);
 	hints_add(list, &root, shard);
+	list->last = list->nhints - 1;
 	ExecClearTuple(rel->slot);
 }
 

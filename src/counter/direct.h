@@ -7,11 +7,15 @@
 
 #include "counter/shardrel.h"
 
-/* What decides which of a key's rows is tried first. */
+/*
+ * What decides which of a key's rows is tried first: any (random), the one that
+ * this backend wrote to last (backend), or the one for a value (hash). `seed` is
+ * random, of the backend or of the value.
+ */
 typedef struct DcShardChoice
 {
+	DcShardBy by;
 	uint64 seed;
-	bool lasting; /* the same seed will come again */
 } DcShardChoice;
 
 extern void direct_add(DcShardRel *rel, const DcDelta *delta,

@@ -89,6 +89,7 @@ hints_get(const DcDeltaKey *key)
 	list = hintlists_insert_hash(hintlists, copy, hash, &found);
 	list->nhints = 0;
 	list->capacity = 0;
+	list->last = -1;
 	list->hints = NULL;
 	return list;
 }
@@ -103,7 +104,7 @@ hints_add(DcHintList *list, ItemPointer root, int32 shard)
 	{
 		if (list->hints[i].shard == shard)
 		{
-			list->hints[i].root = *root;
+			hint_set(&list->hints[i], root, InvalidOffsetNumber, InvalidBuffer);
 			return;
 		}
 	}
@@ -117,9 +118,20 @@ hints_add(DcHintList *list, ItemPointer root, int32 shard)
 			list->hints = repalloc(list->hints, capacity * sizeof(DcHint));
 		list->capacity = capacity;
 	}
-	list->hints[list->nhints].root = *root;
 	list->hints[list->nhints].shard = shard;
+	hint_set(&list->hints[list->nhints], root, InvalidOffsetNumber, InvalidBuffer);
 	list->nhints++;
+}
+
+/*
+ * hint_set notes where a row is now.
+ */
+void
+hint_set(DcHint *hint, ItemPointer root, OffsetNumber newest, Buffer buffer)
+{
+	hint->root = *root;
+	hint->newest = newest;
+	hint->buffer = buffer;
 }
 
 /*
@@ -128,5 +140,11 @@ hints_add(DcHintList *list, ItemPointer root, int32 shard)
 void
 hints_remove(DcHintList *list, int i)
 {
-	list->hints[i] = list->hints[--list->nhints];
+	int moved = --list->nhints;
+
+	list->hints[i] = list->hints[moved];
+	if (list->last == i)
+		list->last = -1;
+	else if (list->last == moved)
+		list->last = i;
 }

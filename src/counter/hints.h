@@ -6,13 +6,20 @@
 #define DC_HINTS_H
 
 #include "counter/pending.h"
+#include "storage/buf.h"
 #include "storage/itemptr.h"
 
-/* A shard row. `root` is where an index entry of it points or pointed. */
+/*
+ * A shard row. `root` is where an index entry of it points or pointed, `newest`
+ * the line on that page of the version last seen (or InvalidOffsetNumber),
+ * `buffer` where the page was in memory.
+ */
 typedef struct DcHint
 {
 	ItemPointerData root;
+	OffsetNumber newest;
 	int32 shard;
+	Buffer buffer;
 } DcHint;
 
 /* The shard rows of a key that this backend knows, in no order. */
@@ -23,12 +30,15 @@ typedef struct DcHintList
 	char status;	/* for simplehash */
 	int nhints;
 	int capacity;
+	int last; /* the row that was last written to, or -1 */
 	DcHint *hints;
 } DcHintList;
 
 extern DcHintList *hints_find(const DcDeltaKey *key);
 extern DcHintList *hints_get(const DcDeltaKey *key);
 extern void hints_add(DcHintList *list, ItemPointer root, int32 shard);
+extern void hint_set(DcHint *hint, ItemPointer root, OffsetNumber newest,
+					 Buffer buffer);
 extern void hints_remove(DcHintList *list, int i);
 extern void hints_make_room(void);
 

@@ -3,7 +3,8 @@
  *		From a remembered place to the current version of a shard row.
  *
  * A hint holds the tuple id that an index entry of the row had: the root of a
- * HOT chain. Most of the time the live version is in that chain. If the row has
+ * HOT chain. Most of the time the live version is in that chain, and is the one that
+ * we saw last, whose line the hint holds too. If the row has
  * moved to another page since, the end of the chain points to its next root, and
  * so on. Following these links is what keeps writes fast while an old snapshot
  * prevents vacuum: the index then holds an entry for each page that the row was
@@ -15,6 +16,7 @@
  *	  relation cannot shrink while we hold our lock on it (truncating and
  *	  rewriting need an exclusive lock), so a size read under the lock is never
  *	  too large.
+ *	- The buffer may hold another page by now: ReadRecentBuffer() compares its tag.
  *	- The line pointer may be unused, dead, or belong to another row by now:
  *	  VACUUM, pruning, a rewrite of the table or a reused relation file did that.
  *	  Each line pointer is checked before it is followed, as for any index entry
@@ -41,6 +43,7 @@
 
 #include "access/heapam.h"
 #include "access/htup_details.h"
+#include "base/compat.h"
 #include "counter/shardrel.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
@@ -48,6 +51,9 @@
 
 /* Versions to look at before a hint counts as stale. */
 #define MAX_STEPS 100000
+
+/* Free bytes of a page at which dead versions are worth removing. */
+#define PRUNE_BELOW (BLCKSZ / 4)
 
 /* What walking along the versions of a row led to. */
 typedef enum DcWalk
@@ -59,10 +65,15 @@ typedef enum DcWalk
 
 static DcWalk walk(DcShardRel *rel, const DcDeltaKey *key, DcHint *hint,
 				   Snapshot snapshot, DcProbe *probe);
-static DcWalk walk_page(DcShardRel *rel, ItemPointer tid, TransactionId *xmax,
-						Snapshot snapshot, DcProbe *probe, int *steps);
+static DcWalk walk_from(DcShardRel *rel, const DcDeltaKey *key, DcHint *hint,
+						ItemPointerData tid, Snapshot snapshot, DcProbe *probe);
+static DcWalk walk_page(DcShardRel *rel, ItemPointer tid, bool at_root,
+						TransactionId *xmax, Snapshot snapshot, DcProbe *probe,
+						int *steps);
+static void prune_if_full(DcShardRel *rel, Buffer buffer);
 static bool is_row(DcShardRel *rel, HeapTuple tuple, const DcDeltaKey *key,
 				   int32 shard);
+static Buffer read_page(DcShardRel *rel, BlockNumber block, Buffer recent);
 
 /*
  * probe_row looks for the live version of a shard row. If it is free, the row's
@@ -107,45 +118,97 @@ probe_visible(DcShardRel *rel, const DcDeltaKey *key, DcHint *hint,
 
 /*
  * walk follows a hint to the version that is visible in a snapshot. If it is
- * the row wanted, the page stays pinned and the hint is moved forward.
+ * the row wanted, the page stays pinned and the hint is moved forward. The
+ * version seen last is a short cut; the root is where all of them can be found.
  */
 static DcWalk
 walk(DcShardRel *rel, const DcDeltaKey *key, DcHint *hint, Snapshot snapshot,
 	 DcProbe *probe)
 {
-	ItemPointerData tid = hint->root;
+	if (hint->newest != InvalidOffsetNumber)
+	{
+		ItemPointerData newest;
+
+		ItemPointerSet(&newest, ItemPointerGetBlockNumberNoCheck(&hint->root),
+					   hint->newest);
+		if (walk_from(rel, key, hint, newest, snapshot, probe) == WALK_VISIBLE)
+			return WALK_VISIBLE;
+	}
+	return walk_from(rel, key, hint, hint->root, snapshot, probe);
+}
+
+/*
+ * walk_from follows a hint from one of the versions on its page on.
+ */
+static DcWalk
+walk_from(DcShardRel *rel, const DcDeltaKey *key, DcHint *hint,
+		  ItemPointerData tid, Snapshot snapshot, DcProbe *probe)
+{
+	ItemPointerData root = hint->root;
 	TransactionId xmax = InvalidTransactionId;
 	int steps = 0;
 
 	for (;;)
 	{
-		BlockNumber block = ItemPointerGetBlockNumberNoCheck(&tid);
-		ItemPointerData root = tid;
+		bool at_root = ItemPointerEquals(&tid, &root);
 		DcWalk result;
 
-		if (block >= rel->nblocks)
-		{
-			rel->nblocks = RelationGetNumberOfBlocks(rel->heap);
-			if (block >= rel->nblocks)
-				return WALK_GONE;
-		}
 		CHECK_FOR_INTERRUPTS();
-		probe->buffer = ReadBuffer(rel->heap, block);
-		heap_page_prune_opt(rel->heap, probe->buffer);
+		probe->buffer = read_page(rel, ItemPointerGetBlockNumberNoCheck(&tid),
+								  hint->buffer);
+		if (!BufferIsValid(probe->buffer))
+			return WALK_GONE;
+		prune_if_full(rel, probe->buffer);
 		LockBuffer(probe->buffer, BUFFER_LOCK_SHARE);
-		result = walk_page(rel, &tid, &xmax, snapshot, probe, &steps);
+		result = walk_page(rel, &tid, at_root, &xmax, snapshot, probe, &steps);
 		LockBuffer(probe->buffer, BUFFER_LOCK_UNLOCK);
 
 		if (result == WALK_VISIBLE &&
 			is_row(rel, &probe->tuple, key, hint->shard))
 		{
-			hint->root = root;
+			hint_set(hint, &root, ItemPointerGetOffsetNumber(&probe->tuple.t_self),
+					 probe->buffer);
 			return WALK_VISIBLE;
 		}
 		probe_release(probe);
 		if (result != WALK_NEXT_PAGE)
 			return WALK_GONE;
+		root = tid;
 	}
+}
+
+/*
+ * read_page pins a page of the heap, or returns InvalidBuffer if there is no
+ * such page. If `recent` still holds it, neither the buffer table nor the size of
+ * the file has to be looked at.
+ */
+static Buffer
+read_page(DcShardRel *rel, BlockNumber block, Buffer recent)
+{
+	if (compat_read_recent_buffer(rel->heap, block, recent))
+		return recent;
+	if (block >= rel->nblocks)
+	{
+		rel->nblocks = RelationGetNumberOfBlocks(rel->heap);
+		if (block >= rel->nblocks)
+			return InvalidBuffer;
+	}
+	return ReadBuffer(rel->heap, block);
+}
+
+/*
+ * prune_if_full removes dead versions from a page that is pinned, when it gets
+ * full. The fillfactor of a shard table makes room for versions; the server would
+ * prune as soon as they use it, a few at a time, with a WAL record each time.
+ */
+static void
+prune_if_full(DcShardRel *rel, Buffer buffer)
+{
+	Page page = BufferGetPage(buffer);
+
+	/* without a lock: a wrong answer does no harm (see heap_page_prune_opt()) */
+	if (PageIsFull(page) || PageGetHeapFreeSpace(page) < PRUNE_BELOW)
+		heap_page_prune_opt(rel->heap, buffer);
 }
 
 /*
@@ -160,18 +223,17 @@ probe_release(DcProbe *probe)
 
 /*
  * walk_page follows the versions on one page, which is pinned and locked, from
- * *tid on. *xmax is the xmax of the version before, if there was one. If the
+ * *tid on, which is a root if at_root. *xmax is the xmax of the version before, if there was one. If the
  * versions lead to another page, *tid and *xmax are set for it.
  */
 static DcWalk
-walk_page(DcShardRel *rel, ItemPointer tid, TransactionId *xmax,
+walk_page(DcShardRel *rel, ItemPointer tid, bool at_root, TransactionId *xmax,
 		  Snapshot snapshot, DcProbe *probe, int *steps)
 {
 	Page page = BufferGetPage(probe->buffer);
 	BlockNumber block = BufferGetBlockNumber(probe->buffer);
 	OffsetNumber offset = ItemPointerGetOffsetNumberNoCheck(tid);
 	HeapTuple tuple = &probe->tuple;
-	bool at_root = true;
 
 	while (++*steps < MAX_STEPS)
 	{
