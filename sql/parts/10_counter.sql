@@ -1,4 +1,4 @@
-CREATE FUNCTION dc_create(counter text, shard_by text DEFAULT 'random', max_shards int DEFAULT 64, partitions int DEFAULT NULL) RETURNS regclass
+CREATE FUNCTION dc_create(counter text, shard_by text DEFAULT 'backend', max_shards int DEFAULT 64, partitions int DEFAULT NULL) RETURNS regclass
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION dc_create(text, text, int, int) IS 'creates a counter table';
 

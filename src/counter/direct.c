@@ -61,7 +61,8 @@ static bool try_known_rows(DcShardRel *rel, const DcDelta *delta,
 						   DcHintList *list, int first);
 static bool update_row(DcShardRel *rel, const DcDelta *delta, DcHint *hint,
 					   DcProbe *probe, bool wait);
-static bool replace_version(DcShardRel *rel, DcHint *hint, DcProbe *probe);
+static bool replace_version(DcShardRel *rel, DcHint *hint, DcProbe *probe,
+							bool locked);
 static bool lock_row(DcShardRel *rel, DcProbe *probe, bool wait);
 static bool wait_for_row(DcShardRel *rel, const DcDelta *delta,
 						 DcHintList *list, int first);
@@ -196,7 +197,7 @@ update_row(DcShardRel *rel, const DcDelta *delta, DcHint *hint, DcProbe *probe,
 	if (updated)
 	{
 		set_amounts(rel, delta);
-		updated = replace_version(rel, hint, probe);
+		updated = replace_version(rel, hint, probe, must_lock);
 		if (must_lock && !updated)
 			elog(ERROR, "locked shard row could not be updated");
 	}
@@ -206,10 +207,11 @@ update_row(DcShardRel *rel, const DcDelta *delta, DcHint *hint, DcProbe *probe,
 
 /*
  * replace_version writes rel->values as the new version of the one that was
- * probed. False if another transaction has the row or has changed it.
+ * probed. Unless we have locked that, false if another transaction has the row
+ * or has changed it.
  */
 static bool
-replace_version(DcShardRel *rel, DcHint *hint, DcProbe *probe)
+replace_version(DcShardRel *rel, DcHint *hint, DcProbe *probe, bool locked)
 {
 	HeapTuple tuple = heap_form_tuple(RelationGetDescr(rel->heap), rel->values,
 									  rel->nulls);
@@ -221,9 +223,8 @@ replace_version(DcShardRel *rel, DcHint *hint, DcProbe *probe)
 	tuple->t_tableOid = RelationGetRelid(rel->heap);
 	ExecStoreHeapTuple(tuple, rel->slot, true);
 	updated = compat_tuple_update(rel->heap, &probe->tuple.t_self, rel->slot,
-								  GetCurrentCommandId(true),
-								  !COMPAT_UPDATE_NEED_NOT_WAIT,
-								  &failure, &new_entry) == TM_Ok;
+								  GetCurrentCommandId(true), locked, &failure,
+								  &new_entry) == TM_Ok;
 	if (updated)
 	{
 		if (new_entry)

@@ -11,8 +11,9 @@
  *	- The rows that this backend knows are read by their hints (probe.c), which
  *	  lead to the visible version without the index.
  *	- The index is then only asked for further shard numbers. Entries of a number
- *	  that is done are stepped over without a visit to the heap, and after a few of
- *	  them the scan starts again below the number.
+ *	  that is done are stepped over without a visit to the heap. After a few of
+ *	  them the scan starts again, and looks only into the gaps between the numbers
+ *	  that are known: usually there is nothing, which costs a descent each.
  *	- It goes backwards: entries of one number sort by tuple id, and the newest
  *	  version is usually near the end of the table.
  *
@@ -28,6 +29,7 @@
 #include "access/xact.h"
 #include "base/compat.h"
 #include "catalog/pg_collation.h"
+#include "catalog/pg_type.h"
 #include "counter/access.h"
 #include "counter/scan.h"
 #include "miscadmin.h"
@@ -38,7 +40,13 @@
 /* Entries of a number to step over before the scan starts again. */
 #define MAX_STEP_OVER 8
 
+/* Bounds that exclude no shard number. */
+#define ALL_LOW ((int64) PG_INT32_MIN - 1)
+#define ALL_HIGH ((int64) PG_INT32_MAX + 1)
+
 static void known_sort(DcKnownShards *known);
+static void shard_scan_range(DcShardScan *scan, int64 low, int64 high);
+static int64 known_below(const DcKnownShards *known, int64 number);
 static bool known_has(const DcKnownShards *known, int32 number);
 static int number_compare(const void *a, const void *b);
 static void scan_total(DcCounter *counter, Datum key, DcKeyState *state);
@@ -59,14 +67,29 @@ shard_scan_begin(DcShardScan *scan, Relation heap, Relation index, Datum key,
 {
 	ScanKeyEntryInitialize(&scan->keys[0], 0, 1, BTEqualStrategyNumber,
 						   InvalidOid, C_COLLATION_OID, F_TEXTEQ, key);
-	ScanKeyInit(&scan->keys[1], 2, BTLessEqualStrategyNumber, F_INT4LE,
-				Int32GetDatum(PG_INT32_MAX));
-	scan->index_scan = compat_index_beginscan(heap, index, snapshot, 2);
+	scan->index_scan = compat_index_beginscan(heap, index, snapshot,
+											  lengthof(scan->keys));
 	scan->index_scan->xs_want_itup = true;
-	index_rescan(scan->index_scan, scan->keys, 2, NULL, 0);
 	scan->known = known;
 	known_sort(&scan->known);
+	shard_scan_range(scan, ALL_LOW, ALL_HIGH);
+}
+
+/*
+ * shard_scan_range starts over with the numbers between low and high, both
+ * excluded.
+ */
+static void
+shard_scan_range(DcShardScan *scan, int64 low, int64 high)
+{
+	scan->low = low;
 	scan->started = false;
+	/* int8 operators of the same family, as the bounds may be outside of int4 */
+	ScanKeyEntryInitialize(&scan->keys[1], 0, 2, BTGreaterStrategyNumber,
+						   INT8OID, InvalidOid, F_INT48GT, Int64GetDatum(low));
+	ScanKeyEntryInitialize(&scan->keys[2], 0, 2, BTLessStrategyNumber,
+						   INT8OID, InvalidOid, F_INT48LT, Int64GetDatum(high));
+	index_rescan(scan->index_scan, scan->keys, lengthof(scan->keys), NULL, 0);
 }
 
 /*
@@ -78,15 +101,23 @@ shard_scan_next(DcShardScan *scan, TupleTableSlot *slot,
 				ItemPointer root, int32 *shard)
 {
 	IndexScanDesc is = scan->index_scan;
-	ItemPointer tid;
 
-	while ((tid = index_getnext_tid(is, BackwardScanDirection)) != NULL)
+	for (;;)
 	{
+		ItemPointer tid = index_getnext_tid(is, BackwardScanDirection);
 		bool isnull;
-		int32 number = DatumGetInt32(index_getattr(is->xs_itup, 2,
-												   is->xs_itupdesc, &isnull));
+		int32 number;
 
 		CHECK_FOR_INTERRUPTS();
+		if (tid == NULL)
+		{
+			if (scan->low == ALL_LOW)
+				return false;
+			shard_scan_range(scan, known_below(&scan->known, scan->low), scan->low);
+			continue;
+		}
+		number = DatumGetInt32(index_getattr(is->xs_itup, 2, is->xs_itupdesc,
+											 &isnull));
 		if (!scan->started || number != scan->last)
 		{
 			scan->started = true;
@@ -97,12 +128,7 @@ shard_scan_next(DcShardScan *scan, TupleTableSlot *slot,
 		if (scan->done)
 		{
 			if (++scan->stepped_over > MAX_STEP_OVER)
-			{
-				if (number == PG_INT32_MIN)
-					return false;
-				scan->keys[1].sk_argument = Int32GetDatum(number - 1);
-				index_rescan(is, scan->keys, 2, NULL, 0);
-			}
+				shard_scan_range(scan, known_below(&scan->known, number), number);
 			continue;
 		}
 		*root = *tid;
@@ -113,7 +139,6 @@ shard_scan_next(DcShardScan *scan, TupleTableSlot *slot,
 			return true;
 		}
 	}
-	return false;
 }
 
 /*
@@ -300,6 +325,27 @@ known_has(const DcKnownShards *known, int32 number)
 	return known->count > 0 &&
 		bsearch(&number, known->numbers, known->count, sizeof(int32),
 				number_compare) != NULL;
+}
+
+/*
+ * known_below returns the highest of the known numbers below a number, or ALL_LOW.
+ */
+static int64
+known_below(const DcKnownShards *known, int64 number)
+{
+	int from = 0;
+	int to = known->count;
+
+	while (from < to)
+	{
+		int middle = (from + to) / 2;
+
+		if (known->numbers[middle] < number)
+			from = middle + 1;
+		else
+			to = middle;
+	}
+	return from > 0 ? known->numbers[from - 1] : ALL_LOW;
 }
 
 static int

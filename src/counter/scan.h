@@ -23,7 +23,8 @@ typedef struct DcKnownShards
 typedef struct DcShardScan
 {
 	IndexScanDesc index_scan;
-	ScanKeyData keys[2]; /* key, highest shard number */
+	ScanKeyData keys[3]; /* key, bounds of the shard numbers */
+	int64 low;			 /* the lower bound, excluded */
 	DcKnownShards known;
 	bool started; /* an entry of number `last` has been seen, */
 	int32 last;

@@ -173,7 +173,7 @@ dc_adopt(PG_FUNCTION_ARGS)
 	char *shards;
 
 	row.counter = counter_arg(fcinfo);
-	row.shard_by = DC_SHARD_BY_RANDOM;
+	row.shard_by = DC_SHARD_BY_BACKEND;
 	row.max_shards = DC_MAX_SHARDS_DEFAULT;
 	prevent_write("dc_adopt()");
 

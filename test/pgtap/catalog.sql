@@ -25,7 +25,7 @@ FROM unnest(ARRAY['text', 'bigint', 'uuid']) k, (VALUES
 	('dc_reset(counter regclass, key %s)', 'bigint', 'volatile', 'unsafe'),
 	('dc_delete(counter regclass, key %s)', 'bigint', 'volatile', 'unsafe')) l(f, r, v, p);
 INSERT INTO expected VALUES
-	('public.dc_create(counter text, shard_by text DEFAULT ''random''::text, max_shards integer DEFAULT 64, partitions integer DEFAULT NULL::integer)', 'regclass', 'volatile', 'unsafe', false),
+	('public.dc_create(counter text, shard_by text DEFAULT ''backend''::text, max_shards integer DEFAULT 64, partitions integer DEFAULT NULL::integer)', 'regclass', 'volatile', 'unsafe', false),
 	('public.dc_alter(counter regclass, shard_by text DEFAULT NULL::text, max_shards integer DEFAULT NULL::integer)', 'void', 'volatile', 'unsafe', false),
 	('public.dc_drop(counter regclass)', 'void', 'volatile', 'unsafe', false),
 	('public.dc_adopt(counter regclass)', 'void', 'volatile', 'unsafe', false),
@@ -124,7 +124,7 @@ SELECT set_eq($$SELECT relname ~ 'shard' AS s, opt FROM made, unnest(reloptions)
 SELECT is_empty($$SELECT oid::regclass FROM made WHERE relkind = 'r' AND array_length(reloptions, 1) <> CASE WHEN relname ~ 'shard' THEN 4 ELSE 1 END
 	OR relkind = 'r' AND reloptions IS NULL$$, 'on each table that has storage');
 SELECT set_eq($$SELECT counter::text, shards::text, shard_by, max_shards FROM dcounter.counter$$,
-	$$VALUES ('likes', 'likes_shard', 'random', 64), ('views', 'views_shard', 'random', 64)$$, 'default settings');
+	$$VALUES ('likes', 'likes_shard', 'backend', 64), ('views', 'views_shard', 'backend', 64)$$, 'default settings');
 SELECT is_empty($$SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'dcounter'::regnamespace AND relkind NOT IN ('r', 'i', 't') OR c.relnamespace = 'dcounter'::regnamespace AND relname !~ '^counter'$$,
 	'nothing else is in schema dcounter');
 

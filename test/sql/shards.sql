@@ -22,7 +22,8 @@ BEGIN
 	END LOOP;
 END $$;
 SELECT count(*) FILTER (WHERE n = 0) > 0, count(*) FILTER (WHERE n > 1) > 0 FROM hits;
--- dc_incr() picks one row, once
+-- dc_incr() picks one row, once; shard_by = random: now this one, now that
+SELECT dc_alter('c', 'random');
 CREATE PROCEDURE hit(times int) LANGUAGE plpgsql AS $$
 BEGIN
 	FOR i IN 1 .. times LOOP
@@ -43,7 +44,7 @@ SELECT rows('hot'), dc_get('c', 'hot'), (SELECT value FROM c WHERE key = 'hot');
 SELECT dc_compact('c');
 SELECT rows('hot'), dc_get('c', 'hot'), (SELECT value FROM c WHERE key = 'hot');
 
--- shard_by = backend: always the same row while there is no contention
+-- shard_by = backend, the default: always the same row while there is no contention
 SELECT dc_alter('c', 'backend');
 INSERT INTO c_shard (key, shard) SELECT 'hot', i FROM generate_series(0, 15) i;
 CALL hit(100);
