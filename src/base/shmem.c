@@ -1,0 +1,122 @@
+/*
+ * shmem.c
+ *		The rooms' areas of shared memory.
+ *
+ * Shared memory is there only if shared_preload_libraries has dcounter. A room
+ * that wants some calls shmem_add() while the library is being loaded; its
+ * pointer is set when the server has allocated the area, and stays NULL otherwise.
+ * So "if (pointer == NULL)" is the test for a server without preload.
+ *
+ * Each area says in its own header which lock protects what. All LWLocks of the
+ * extension belong to one tranche, which pg_stat_activity shows as "dcounter".
+ */
+#include "postgres.h"
+
+#include "base/shmem.h"
+#include "miscadmin.h"
+#include "storage/ipc.h"
+#include "storage/shmem.h"
+
+#define MAX_AREAS 8
+
+typedef struct DcArea
+{
+	const char *name;
+	Size size;
+	void **area;
+	DcShmemInit init;
+} DcArea;
+
+static DcArea areas[MAX_AREAS];
+static int nareas = 0;
+
+/* What backends need to know of the tranche. */
+typedef struct DcTranche
+{
+	int id;
+} DcTranche;
+
+static DcTranche *tranche = NULL;
+
+static shmem_request_hook_type previous_request_hook = NULL;
+static shmem_startup_hook_type previous_startup_hook = NULL;
+
+static void tranche_init(void *area);
+static void request_hook(void);
+static void startup_hook(void);
+
+/*
+ * shmem_init installs the hooks; called once, when the library is preloaded.
+ */
+void
+shmem_init(void)
+{
+	previous_request_hook = shmem_request_hook;
+	shmem_request_hook = request_hook;
+	previous_startup_hook = shmem_startup_hook;
+	shmem_startup_hook = startup_hook;
+	shmem_add("dcounter tranche", sizeof(DcTranche), (void **) &tranche,
+			  tranche_init);
+}
+
+/*
+ * shmem_add asks for an area of shared memory. *area is set at startup, and init
+ * is called if the area is new.
+ */
+void
+shmem_add(const char *name, Size size, void **area, DcShmemInit init)
+{
+	if (nareas == MAX_AREAS)
+		elog(ERROR, "too many areas of shared memory");
+	areas[nareas].name = name;
+	areas[nareas].size = size;
+	areas[nareas].area = area;
+	areas[nareas].init = init;
+	nareas++;
+}
+
+/*
+ * shmem_init_lock prepares a lock in an area, from its DcShmemInit.
+ */
+void
+shmem_init_lock(LWLock *lock)
+{
+	LWLockInitialize(lock, tranche->id);
+}
+
+static void
+tranche_init(void *area)
+{
+	((DcTranche *) area)->id = LWLockNewTrancheId();
+}
+
+static void
+request_hook(void)
+{
+	if (previous_request_hook != NULL)
+		previous_request_hook();
+	for (int i = 0; i < nareas; i++)
+		RequestAddinShmemSpace(MAXALIGN(areas[i].size));
+}
+
+static void
+startup_hook(void)
+{
+	if (previous_startup_hook != NULL)
+		previous_startup_hook();
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	for (int i = 0; i < nareas; i++)
+	{
+		DcArea *area = &areas[i];
+		bool found;
+
+		*area->area = ShmemInitStruct(area->name, area->size, &found);
+		if (!found)
+		{
+			memset(*area->area, 0, area->size);
+			area->init(*area->area);
+		}
+	}
+	LWLockRelease(AddinShmemInitLock);
+	LWLockRegisterTranche(tranche->id, "dcounter");
+}

@@ -1,0 +1,18 @@
+/*
+ * shmem.h
+ *		The rooms' areas of shared memory (see shmem.c).
+ */
+#ifndef DC_SHMEM_H
+#define DC_SHMEM_H
+
+#include "storage/lwlock.h"
+
+/* Prepares an area, which is all zeroes; runs once, before there are sessions. */
+typedef void (*DcShmemInit)(void *area);
+
+extern void shmem_init(void);
+extern void shmem_add(const char *name, Size size, void **area,
+					  DcShmemInit init);
+extern void shmem_init_lock(LWLock *lock);
+
+#endif /* DC_SHMEM_H */
