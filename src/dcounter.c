@@ -3,15 +3,20 @@
  *		Module entry of the dcounter extension.
  *
  * The extension works when loaded on demand by its first function call; being
- * in shared_preload_libraries is never needed for what is exact.
+ * in shared_preload_libraries is never needed for what is exact. It adds shared
+ * memory, and with that the launcher of background workers and the statistics.
  */
 #include "postgres.h"
 
 #include "base/catalog.h"
 #include "base/compat.h"
 #include "base/guc.h"
+#include "base/shmem.h"
 #include "counter/counter.h"
 #include "fmgr.h"
+#include "miscadmin.h"
+#include "worker/slots.h"
+#include "worker/worker.h"
 
 DC_MODULE_MAGIC;
 
@@ -23,4 +28,14 @@ _PG_init(void)
 	guc_init();
 	counter_cache_init();
 	counter_xact_init();
+	if (process_shared_preload_libraries_in_progress)
+	{
+		shmem_init();
+		slots_init();
+		if (!IsBinaryUpgrade)
+		{
+			hooks_init();
+			launcher_register();
+		}
+	}
 }

@@ -98,6 +98,22 @@ CREATE FUNCTION dc_info(counter regclass, key uuid, OUT count bigint, OUT inc bi
 	AS 'MODULE_PATHNAME', 'dc_info_uuid' LANGUAGE C STABLE PARALLEL RESTRICTED;
 COMMENT ON FUNCTION dc_info(regclass, uuid) IS 'exact value of a counter, with its parts';
 
+CREATE FUNCTION dc_total(counter regclass, key text, OUT count bigint, OUT updated_at timestamptz)
+	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED;
+COMMENT ON FUNCTION dc_total(regclass, text) IS 'value of a counter as of the last compaction';
+
+CREATE FUNCTION dc_total(counter regclass, key bigint, OUT count bigint, OUT updated_at timestamptz)
+	AS 'MODULE_PATHNAME', 'dc_total_int8' LANGUAGE C STABLE PARALLEL RESTRICTED;
+COMMENT ON FUNCTION dc_total(regclass, bigint) IS 'value of a counter as of the last compaction';
+
+CREATE FUNCTION dc_total(counter regclass, key uuid, OUT count bigint, OUT updated_at timestamptz)
+	AS 'MODULE_PATHNAME', 'dc_total_uuid' LANGUAGE C STABLE PARALLEL RESTRICTED;
+COMMENT ON FUNCTION dc_total(regclass, uuid) IS 'value of a counter as of the last compaction';
+
+CREATE FUNCTION dc_top(counter regclass, n int DEFAULT 10, OUT key text, OUT value bigint, OUT rank bigint) RETURNS SETOF record
+	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED ROWS 10;
+COMMENT ON FUNCTION dc_top(regclass, int) IS 'keys with the highest values as of the last compaction';
+
 CREATE FUNCTION dc_sum(counter regclass) RETURNS numeric
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED;
 COMMENT ON FUNCTION dc_sum(regclass) IS 'exact sum over all keys of a counter table';

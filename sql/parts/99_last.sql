@@ -3,6 +3,10 @@
 GRANT USAGE ON SCHEMA dcounter TO PUBLIC;
 GRANT SELECT ON dcounter.counter TO PUBLIC;
 
+GRANT SELECT ON dc_stat_worker TO PUBLIC;
+REVOKE EXECUTE ON FUNCTION dc_worker_start() FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION dc_worker_stop() FROM PUBLIC;
+
 -- Whoever may execute a trigger function may put it on a table of his own.
 REVOKE EXECUTE ON FUNCTION dcounter.on_catalog_change() FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION dcounter.on_sql_drop() FROM PUBLIC;

@@ -11,11 +11,14 @@
 #include "access/genam.h"
 #include "access/tableam.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_database.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
 #include "storage/proc.h"
 #include "utils/acl.h"
+#include "utils/backend_status.h"
 #include "utils/rel.h"
+#include "utils/wait_event.h"
 
 #if PG_VERSION_NUM < 150000
 #error "dcounter needs PostgreSQL 15 or later"
@@ -34,6 +37,16 @@ compat_owns_relation(Oid relid, Oid roleid)
 	return object_ownercheck(RelationRelationId, relid, roleid);
 #else
 	return pg_class_ownercheck(relid, roleid);
+#endif
+}
+
+static inline bool
+compat_owns_database(Oid database, Oid roleid)
+{
+#if PG_VERSION_NUM >= 160000
+	return object_ownercheck(DatabaseRelationId, database, roleid);
+#else
+	return pg_database_ownercheck(database, roleid);
 #endif
 }
 
@@ -123,6 +136,28 @@ compat_read_recent_buffer(Relation rel, BlockNumber block, Buffer recent)
 	return ReadRecentBuffer(rel->rd_locator, MAIN_FORKNUM, block, recent);
 #else
 	return ReadRecentBuffer(rel->rd_node, MAIN_FORKNUM, block, recent);
+#endif
+}
+
+/* 17 lets an extension name what its processes wait for. */
+static inline uint32
+compat_wait_event(const char *name)
+{
+#if PG_VERSION_NUM >= 170000
+	return WaitEventExtensionNew(name);
+#else
+	return PG_WAIT_EXTENSION;
+#endif
+}
+
+/* Backend i of pgstat_fetch_stat_numbackends(); 16 renamed the function. */
+static inline PgBackendStatus *
+compat_backend_status(int i)
+{
+#if PG_VERSION_NUM >= 160000
+	return &pgstat_get_local_beentry_by_index(i)->backendStatus;
+#else
+	return &pgstat_fetch_stat_local_beentry(i)->backendStatus;
 #endif
 }
 

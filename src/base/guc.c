@@ -12,7 +12,16 @@
 #define DC_PENDING_MEMORY_DEFAULT (16 * 1024) /* kB */
 #define DC_PENDING_MEMORY_MIN 64			  /* kB */
 
+#define MS_PER_DAY (24 * 60 * 60 * 1000)
+
 int dc_pending_memory = DC_PENDING_MEMORY_DEFAULT;
+bool dc_worker = true;
+char *dc_worker_role = NULL;
+int dc_compact_interval = 1000;
+int dc_compact_batch = 1000;
+int dc_log_min_duration = -1;
+
+static void guc_init_worker(void);
 
 /*
  * guc_init defines the settings and reserves their prefix.
@@ -34,5 +43,51 @@ guc_init(void)
 							GUC_UNIT_KB,
 							NULL, NULL, NULL);
 
+	guc_init_worker();
 	MarkGUCPrefixReserved("dcounter");
+}
+
+/*
+ * guc_init_worker defines the settings of the worker and its jobs. All of them
+ * follow a reload.
+ */
+static void
+guc_init_worker(void)
+{
+	DefineCustomBoolVariable("dcounter.worker",
+							 "Runs a worker in each database that has dcounter.",
+							 "Needs dcounter in shared_preload_libraries. "
+							 "Turning it off also ends a worker that "
+							 "dc_worker_start() has started.",
+							 &dc_worker, true, PGC_SIGHUP, 0, NULL, NULL, NULL);
+
+	DefineCustomStringVariable("dcounter.worker_role",
+							   "Sets the role that workers connect as.",
+							   "It needs LOGIN, and CONNECT on the databases; an "
+							   "empty value is the bootstrap superuser. In "
+							   "either case a table is worked on as its owner. "
+							   "A change takes effect when a worker starts.",
+							   &dc_worker_role, "", PGC_SIGHUP,
+							   GUC_SUPERUSER_ONLY, NULL, NULL, NULL);
+
+	DefineCustomIntVariable("dcounter.compact_interval",
+							"Sets the time from one compaction to the next.",
+							"The tables of totals lag behind by about this "
+							"time.",
+							&dc_compact_interval, 1000, 10, MS_PER_DAY,
+							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
+
+	DefineCustomIntVariable("dcounter.compact_batch",
+							"Sets how many shard rows a compaction handles at a time.",
+							"The worker and dc_maintain() commit after each "
+							"batch, so that is also how many rows they keep "
+							"locked.",
+							&dc_compact_batch, 1000, 10, 100000,
+							PGC_SIGHUP, 0, NULL, NULL, NULL);
+
+	DefineCustomIntVariable("dcounter.log_min_duration",
+							"Sets the time above which a run of a worker's job is logged.",
+							"Zero logs all runs. -1 logs none.",
+							&dc_log_min_duration, -1, -1, INT_MAX,
+							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 }

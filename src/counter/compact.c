@@ -32,12 +32,14 @@
 #include "postgres.h"
 
 #include "base/compat.h"
+#include "base/guc.h"
 #include "base/key.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
 #include "common/int.h"
 #include "counter/access.h"
 #include "counter/apply.h"
+#include "counter/compact.h"
 #include "counter/foreign.h"
 #include "counter/layout.h"
 #include "counter/locks.h"
@@ -56,9 +58,6 @@
 #include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(dc_compact);
-
-/* Shard rows that are compacted together. */
-#define BATCH_ROWS 1000
 
 /* A shard row of the batch. */
 typedef struct DcShardRow
@@ -84,16 +83,18 @@ typedef struct DcBatchKey
 
 typedef struct DcBatch
 {
-	DcShardRow rows[BATCH_ROWS];
-	DcBatchKey keys[BATCH_ROWS];
+	DcShardRow *rows;
+	DcBatchKey *keys;
+	int max_rows;
 	int nrows;
 	int nkeys;
 	bool last; /* no rows follow */
 } DcBatch;
 
-static DcCounter *open_if_ours(const DcCounterRow *row);
 static int64 compact_table(DcCounter *counter, int64 max_keys);
-static void batch_fetch(DcSqlSession *session, DcBatch *batch, Datum *position,
+static void sweep_move(DcSweep *sweep, const DcShardRow *row);
+static DcBatch *batch_create(int max_rows);
+static void batch_fetch(DcSqlSession *session, DcBatch *batch, DcSweep *sweep,
 						int64 max_keys);
 static void batch_add_row(DcCounter *counter, DcBatch *batch, HeapTuple tuple,
 						  TupleDesc desc);
@@ -139,7 +140,8 @@ dc_compact(PG_FUNCTION_ARGS)
 	rows = catalog_read_all();
 	foreach(lc, rows)
 	{
-		DcCounter *counter = open_if_ours((DcCounterRow *) lfirst(lc));
+		DcCounter *counter = compact_open(((DcCounterRow *) lfirst(lc))->counter,
+										  false);
 
 		if (counter != NULL && done < max_keys)
 			done += compact_table(counter, max_keys - done);
@@ -148,21 +150,25 @@ dc_compact(PG_FUNCTION_ARGS)
 }
 
 /*
- * open_if_ours locks a counter table without waiting. Returns NULL if it is
- * not the caller's, is locked by DDL, or cannot be compacted in its state.
+ * compact_open locks a counter table without waiting. Returns NULL if it is
+ * not the current user's (unless all_owners), is locked by DDL, or cannot be
+ * compacted in its state.
  */
-static DcCounter *
-open_if_ours(const DcCounterRow *row)
+DcCounter *
+compact_open(Oid relid, bool all_owners)
 {
-	DcCounter *counter;
+	DcCounter *counter = counter_find(relid);
+	Oid shards;
 
-	if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(row->counter)) ||
-		!compat_owns_relation(row->counter, GetUserId()) ||
-		!ConditionalLockRelationOid(row->counter, RowExclusiveLock) ||
-		!ConditionalLockRelationOid(row->shards, RowExclusiveLock))
+	if (counter == NULL)
 		return NULL;
-	counter = counter_find(row->counter);
-	if (counter == NULL || counter->row.shards != row->shards ||
+	shards = counter->row.shards;
+	if ((!all_owners && !compat_owns_relation(relid, GetUserId())) ||
+		!ConditionalLockRelationOid(relid, RowExclusiveLock) ||
+		!ConditionalLockRelationOid(shards, RowExclusiveLock))
+		return NULL;
+	counter = counter_find(relid);
+	if (counter == NULL || counter->row.shards != shards ||
 		counter->rls || !OidIsValid(counter->owner) ||
 		!counter_has_layout(counter))
 		return NULL;
@@ -175,16 +181,53 @@ open_if_ours(const DcCounterRow *row)
 static int64
 compact_table(DcCounter *counter, int64 max_keys)
 {
-	MemoryContext caller = CurrentMemoryContext;
-	Datum position[2];			/* key and shard of the last row seen */
-	Datum previous = (Datum) 0; /* key of the batch before */
+	DcSweep sweep;
 	int64 done = 0;
 
+	sweep_start(&sweep, CurrentMemoryContext);
+	while (!sweep.done && done < max_keys)
+		done += sweep_next(&sweep, counter, max_keys - done);
+	sweep_end(&sweep);
+	return done;
+}
+
+/*
+ * sweep_start begins to go over the shard rows of a table. What is remembered
+ * from one batch to the next is kept in cxt, as they may be in different
+ * transactions.
+ */
+void
+sweep_start(DcSweep *sweep, MemoryContext cxt)
+{
+	MemoryContext old = MemoryContextSwitchTo(cxt);
+
+	sweep->key = CStringGetTextDatum("");
+	MemoryContextSwitchTo(old);
+	sweep->shard = Int32GetDatum(PG_INT32_MIN);
+	sweep->cxt = cxt;
+	sweep->done = false;
+	sweep->counted = false;
+}
+
+/*
+ * sweep_next compacts the next batch, and returns the number of its keys. It
+ * sets done when no rows follow, or when another transaction compacts the
+ * table.
+ */
+int64
+sweep_next(DcSweep *sweep, DcCounter *counter, int64 max_keys)
+{
+	DcSqlSession session;
+	DcBatch *batch;
+	int64 count = 0;
+
+	CHECK_FOR_INTERRUPTS();
 	if (!lock_compaction(counter))
 	{
 		ereport(DEBUG1,
 				(errmsg_internal("counter table \"%s\" is being compacted by another transaction",
 								 get_rel_name(counter->relid))));
+		sweep->done = true;
 		return 0;
 	}
 	if (counter->foreign)
@@ -193,40 +236,59 @@ compact_table(DcCounter *counter, int64 max_keys)
 		foreign_note_early(counter);
 	}
 
-	position[0] = CStringGetTextDatum("");
-	position[1] = Int32GetDatum(PG_INT32_MIN);
-	for (;;)
+	sql_begin(&session, counter);
+	batch = batch_create(dc_compact_batch); /* in SPI's context */
+	batch_fetch(&session, batch, sweep, max_keys);
+	if (batch->nkeys > 0)
 	{
-		DcSqlSession session;
-		DcBatch *batch;
-		bool more;
-
-		CHECK_FOR_INTERRUPTS();
-		sql_begin(&session, counter);
-		batch = palloc(sizeof(DcBatch)); /* in SPI's context */
-		batch_fetch(&session, batch, position, max_keys - done);
-		more = batch->nkeys > 0;
-		if (more)
-		{
-			MemoryContext old;
-
-			batch_lock_totals(&session, batch);
-			batch_write_totals(&session, batch);
-			batch_clear_shards(&session, batch);
-			done += batch_count(batch, previous);
-
-			old = MemoryContextSwitchTo(caller);
-			position[0] = datumCopy(batch->rows[batch->nrows - 1].key, false, -1);
-			position[1] = batch->rows[batch->nrows - 1].shard;
-			MemoryContextSwitchTo(old);
-			more = !batch->last && done < max_keys;
-		}
-		sql_end(&session);
-		if (!more)
-			break;
-		previous = position[0];
+		batch_lock_totals(&session, batch);
+		batch_write_totals(&session, batch);
+		batch_clear_shards(&session, batch);
+		count = batch_count(batch, sweep->counted ? sweep->key : (Datum) 0);
+		sweep_move(sweep, &batch->rows[batch->nrows - 1]);
 	}
-	return done;
+	sweep->done = (batch->nkeys == 0 || batch->last);
+	sql_end(&session);
+	return count;
+}
+
+/*
+ * sweep_end frees what a sweep remembers.
+ */
+void
+sweep_end(DcSweep *sweep)
+{
+	pfree(DatumGetPointer(sweep->key));
+}
+
+/*
+ * sweep_move notes the last row that was seen.
+ */
+static void
+sweep_move(DcSweep *sweep, const DcShardRow *row)
+{
+	Datum last = sweep->key;
+	MemoryContext old = MemoryContextSwitchTo(sweep->cxt);
+
+	sweep->key = datumCopy(row->key, false, -1);
+	MemoryContextSwitchTo(old);
+	pfree(DatumGetPointer(last));
+	sweep->shard = row->shard;
+	sweep->counted = true;
+}
+
+/*
+ * batch_create makes an empty batch for at most max_rows rows.
+ */
+static DcBatch *
+batch_create(int max_rows)
+{
+	DcBatch *batch = palloc0(sizeof(DcBatch));
+
+	batch->max_rows = max_rows;
+	batch->rows = palloc(max_rows * sizeof(DcShardRow));
+	batch->keys = palloc(max_rows * sizeof(DcBatchKey));
+	return batch;
 }
 
 /*
@@ -234,25 +296,27 @@ compact_table(DcCounter *counter, int64 max_keys)
  * have cut is left for the next batch, unless it is the only one.
  */
 static void
-batch_fetch(DcSqlSession *session, DcBatch *batch, Datum *position,
+batch_fetch(DcSqlSession *session, DcBatch *batch, DcSweep *sweep,
 			int64 max_keys)
 {
 	Datum values[3];
 	uint64 nrows;
 
-	values[0] = position[0];
-	values[1] = position[1];
-	values[2] = Int32GetDatum(BATCH_ROWS);
+	values[0] = sweep->key;
+	values[1] = sweep->shard;
+	values[2] = Int32GetDatum(batch->max_rows);
 	nrows = sql_run(session, DC_SQL_COMPACT_SHARDS, values);
-	batch->nrows = 0;
-	batch->nkeys = 0;
-	batch->last = (nrows < BATCH_ROWS);
+	batch->last = (nrows < batch->max_rows);
 	for (uint64 i = 0; i < nrows; i++)
 		batch_add_row(session->counter, batch, SPI_tuptable->vals[i],
 					  SPI_tuptable->tupdesc);
 	if (!batch->last && batch->nkeys > 1)
 		batch->nkeys--;
-	batch->nkeys = Min(batch->nkeys, max_keys);
+	if (batch->nkeys > max_keys)
+	{
+		batch->nkeys = max_keys;
+		batch->last = false;
+	}
 	if (batch->nkeys > 0)
 	{
 		DcBatchKey *last = &batch->keys[batch->nkeys - 1];

@@ -241,10 +241,7 @@ read_key(DcCounter *counter, const DcKey *key, DcKeyState *state)
 	int64 inc;
 	int64 dec;
 
-	sums_init(&state->sums);
-	state->shards = 0;
-	TIMESTAMP_NOBEGIN(state->updated_at);
-
+	key_state_init(state);
 	counter_layout(counter);
 	if (counter->direct_read)
 		scan_key(counter, key, state);
@@ -285,6 +282,17 @@ read_key_by_sql(DcCounter *counter, const DcKey *key, DcKeyState *state)
 	}
 	sql_end(&session);
 	pfree(DatumGetPointer(values[0]));
+}
+
+/*
+ * key_state_init is the state of a key without rows.
+ */
+void
+key_state_init(DcKeyState *state)
+{
+	sums_init(&state->sums);
+	state->shards = 0;
+	TIMESTAMP_NOBEGIN(state->updated_at);
 }
 
 /*

@@ -30,6 +30,7 @@ extern void sums_init(DcSums *sums);
 extern void sums_add(DcSums *sums, int64 inc, int64 dec);
 extern int64 sums_to_bigint(INT128 sum, const char *what);
 
+extern void key_state_init(DcKeyState *state);
 extern void key_state_add(DcKeyState *state, int64 inc, int64 dec,
 						  TimestampTz at, bool is_shard);
 

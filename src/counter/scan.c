@@ -202,6 +202,20 @@ scan_key(DcCounter *counter, const DcKey *key, DcKeyState *state)
 	pfree(DatumGetPointer(key_datum));
 }
 
+/*
+ * scan_key_total adds the row of totals of a key alone.
+ */
+void
+scan_key_total(DcCounter *counter, const DcKey *key, DcKeyState *state)
+{
+	Datum key_datum = key_text_datum(key);
+
+	read_snapshot_push();
+	scan_total(counter, key_datum, state);
+	PopActiveSnapshot();
+	pfree(DatumGetPointer(key_datum));
+}
+
 static void
 scan_total(DcCounter *counter, Datum key, DcKeyState *state)
 {

@@ -40,6 +40,8 @@ extern bool shard_scan_next(DcShardScan *scan, TupleTableSlot *slot,
 extern void shard_scan_end(DcShardScan *scan);
 
 extern void scan_hints(DcShardRel *rel, DcHintList *list);
+extern void scan_key_total(DcCounter *counter, const DcKey *key,
+						   DcKeyState *state);
 extern void scan_key(DcCounter *counter, const DcKey *key, DcKeyState *state);
 
 #endif /* DC_SCAN_H */

@@ -99,6 +99,12 @@ static const DcStatementText statements[DC_NUM_STATEMENTS] = {
 						 " SELECT s.inc, s.dec FROM @shards AS s) AS u",
 						 {0}},
 	/* key */
+	[DC_SQL_READ_TOTAL] = {"SELECT t.inc, t.dec, t.updated_at FROM @totals AS t WHERE t.key = $1", {TEXTOID}},
+	/* how many */
+	[DC_SQL_TOP] = {"SELECT t.key, t.value FROM @totals AS t WHERE t.value IS NOT NULL"
+					" ORDER BY t.value DESC, t.key COLLATE \"C\" LIMIT $1",
+					{INT4OID}},
+	/* key */
 	[DC_SQL_LOCK_TOTAL] = {"SELECT t.inc, t.dec FROM @totals AS t WHERE t.key = $1"
 						   " FOR NO KEY UPDATE",
 						   {TEXTOID}},

@@ -13,12 +13,12 @@
 /* What one commit has done to one counter table. */
 typedef struct DcApplyStats
 {
-	uint64 increments;	/* calls of dc_incr() and its relatives */
-	uint64 keys;		/* rows written */
-	uint64 busy_skips;	/* busy rows passed over */
-	uint64 splits;		/* rows inserted for a key that had others */
-	uint64 waits;		/* waits for another commit */
-	uint64 early;		/* writes before the commit */
+	uint64 increments; /* calls of dc_incr() and its relatives */
+	uint64 keys;	   /* rows written */
+	uint64 busy_skips; /* busy rows passed over */
+	uint64 splits;	   /* rows inserted for a key that had others */
+	uint64 waits;	   /* waits for another commit */
+	uint64 early;	   /* writes before the commit */
 } DcApplyStats;
 
 extern void stats_init(void);

@@ -1,0 +1,48 @@
+/*
+ * job.h
+ *		What the rooms' periodic jobs and those who run them know of each other.
+ *
+ * A job is run by the worker, or by CALL dc_maintain(). It does its work in
+ * steps, each a transaction of its own, and between two of them looks whether its
+ * time is up; then it returns true, is called again soon, and goes on where it
+ * was.
+ */
+#ifndef DC_JOB_H
+#define DC_JOB_H
+
+#include "utils/timestamp.h"
+
+/* A step; runs in a transaction, with a snapshot. */
+typedef void (*DcJobStep)(void *arg);
+
+typedef struct DcJobRun
+{
+	/* runs a step about a table (or InvalidOid); false if it failed */
+	bool (*step)(struct DcJobRun *run, DcJobStep step, void *arg, Oid table);
+	const char *job;
+	bool afresh;		  /* do not go on where the last run yielded */
+	bool all_owners;	  /* not only the tables of the current user */
+	TimestampTz deadline; /* when to yield; 0: never */
+	int64 failures;		  /* steps that failed */
+} DcJobRun;
+
+typedef struct DcJob
+{
+	const char *name;
+	const int *interval; /* setting, in ms */
+	bool (*run)(DcJobRun *run);
+} DcJob;
+
+/*
+ * job_is_late tells whether a run should yield.
+ */
+static inline bool
+job_is_late(const DcJobRun *run)
+{
+	return run->deadline != 0 && GetCurrentTimestamp() >= run->deadline;
+}
+
+/* The jobs of the rooms. */
+extern bool compact_job(DcJobRun *run);
+
+#endif /* DC_JOB_H */

@@ -1,0 +1,128 @@
+/*
+ * totals.c
+ *		Compacted values: dc_total() and dc_top().
+ *
+ * They read the table of totals alone, in the caller's snapshot: cheaper than the
+ * exact value, and as old as the last compaction.
+ */
+#include "postgres.h"
+
+#include "base/key.h"
+#include "counter/access.h"
+#include "counter/layout.h"
+#include "counter/read.h"
+#include "counter/scan.h"
+#include "counter/sqlpath.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+
+DC_KEYED_FUNCTION(dc_total);
+
+PG_FUNCTION_INFO_V1(dc_top);
+
+static void read_total(DcCounter *counter, const DcKey *key, DcKeyState *state);
+
+/*
+ * dc_total(counter regclass, key text|bigint|uuid)
+ * -> (count bigint, updated_at timestamptz); 0 and NULL for a key without a
+ * total.
+ */
+static Datum
+dc_total_impl(FunctionCallInfo fcinfo, const DcKey *key)
+{
+	DcCounter *counter = counter_open_to_read(fcinfo, "dc_total()");
+	DcKeyState state;
+	TupleDesc desc;
+	Datum values[2];
+	bool nulls[2] = {false};
+
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	key_state_init(&state);
+	read_total(counter, key, &state);
+	values[0] = Int64GetDatum(sums_to_bigint(state.sums.net, "value"));
+	values[1] = TimestampTzGetDatum(state.updated_at);
+	nulls[1] = TIMESTAMP_IS_NOBEGIN(state.updated_at);
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc),
+													  values, nulls)));
+}
+
+/*
+ * dc_top(counter regclass, n int) -> setof (key text, value bigint, rank bigint)
+ *
+ * The n keys with the highest totals, highest first; equal ones have the same
+ * rank and come in the order of their keys. Quick with an index on value.
+ * Errors: 22004 when n is NULL, 22023 when it is negative.
+ */
+Datum
+dc_top(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	DcCounter *counter = counter_open_to_read(fcinfo, "dc_top()");
+	DcSqlSession session;
+	Datum limit;
+	int64 rank = 0;
+	int64 last = 0;
+
+	if (PG_ARGISNULL(1))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("n must not be null")));
+	if (PG_GETARG_INT32(1) < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("n must not be negative")));
+	limit = Int32GetDatum(PG_GETARG_INT32(1));
+	InitMaterializedSRF(fcinfo, 0);
+	sql_begin(&session, counter);
+	sql_read(&session, DC_SQL_TOP, &limit);
+	for (uint64 i = 0; i < SPI_tuptable->numvals; i++)
+	{
+		int64 value = sql_bigint(i, 2);
+		Datum values[3];
+		bool nulls[3] = {false};
+
+		if (i == 0 || value != last)
+			rank = (int64) i + 1;
+		last = value;
+		values[0] = SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc,
+								  1, &nulls[0]);
+		values[1] = Int64GetDatum(value);
+		values[2] = Int64GetDatum(rank);
+		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+	}
+	sql_end(&session);
+	return (Datum) 0;
+}
+
+/*
+ * read_total reads a key's row of totals.
+ */
+static void
+read_total(DcCounter *counter, const DcKey *key, DcKeyState *state)
+{
+	DcSqlSession session;
+	Datum value;
+
+	if (counter->direct_read)
+	{
+		scan_key_total(counter, key, state);
+		return;
+	}
+	value = key_text_datum(key);
+	sql_begin(&session, counter);
+	sql_read(&session, DC_SQL_READ_TOTAL, &value);
+	if (SPI_tuptable->numvals > 0)
+	{
+		bool isnull;
+		Datum at = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 3,
+								 &isnull);
+
+		key_state_add(state, sql_bigint(0, 1), sql_bigint(0, 2),
+					  DatumGetTimestampTz(at), false);
+	}
+	sql_end(&session);
+	pfree(DatumGetPointer(value));
+}

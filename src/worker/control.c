@@ -1,0 +1,215 @@
+/*
+ * control.c
+ *		Starting and stopping the worker of this database, and working without
+ *		one.
+ *
+ * With a launcher these functions only tell it what to do. Without one, the
+ * worker is a dynamic background worker that this database's sessions can find by
+ * its name alone.
+ */
+#include "postgres.h"
+
+#include "access/xlog.h"
+#include "base/compat.h"
+#include "base/guc.h"
+#include "commands/defrem.h"
+#include "counter/access.h"
+#include "counter/apply.h"
+#include "executor/spi.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "nodes/parsenodes.h"
+#include "storage/latch.h"
+#include "utils/backend_status.h"
+#include "utils/timestamp.h"
+#include "worker/slots.h"
+#include "worker/worker.h"
+
+PG_FUNCTION_INFO_V1(dc_worker_start);
+PG_FUNCTION_INFO_V1(dc_worker_stop);
+PG_FUNCTION_INFO_V1(dc_maintain);
+
+/* How long to wait for a worker to come or to go. */
+#define WAIT_MS (10 * 1000)
+
+static bool start_by_launcher(void);
+static bool start_dynamic(void);
+static pid_t worker_pid(void);
+static bool wait_for(bool running);
+
+/*
+ * dc_worker_start() -> boolean: starts this database's worker; false if it is
+ * running already. Errors: 25006 on a standby, 55000 when the setting
+ * dcounter.worker is off, 53400 when no background worker slot is free.
+ */
+Datum
+dc_worker_start(PG_FUNCTION_ARGS)
+{
+	PreventCommandDuringRecovery("dc_worker_start()");
+	if (!dc_worker)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cannot start a dcounter worker"),
+				 errdetail("The setting dcounter.worker is off.")));
+	if (worker_pid() != 0)
+		PG_RETURN_BOOL(false);
+	PG_RETURN_BOOL(start_by_launcher() || start_dynamic());
+}
+
+/*
+ * dc_worker_stop() -> boolean: ends this database's worker; false if none is
+ * running. It stays away until dc_worker_start() or a restart of the server.
+ */
+Datum
+dc_worker_stop(PG_FUNCTION_ARGS)
+{
+	pid_t pid = worker_pid();
+
+	if (dc_workers != NULL)
+	{
+		DcWorkerSlot *slot;
+
+		LWLockAcquire(&dc_workers->lock, LW_EXCLUSIVE);
+		slot = slot_find(MyDatabaseId);
+		if (slot != NULL)
+			slot->stopped = true;
+		LWLockRelease(&dc_workers->lock);
+	}
+	if (pid == 0)
+		PG_RETURN_BOOL(false);
+	kill(pid, SIGTERM);
+	if (!wait_for(false))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("the dcounter worker with PID %d has not ended yet", (int) pid)));
+	PG_RETURN_BOOL(true);
+}
+
+/*
+ * dc_maintain(): a procedure that runs each job once, to its end, for the tables
+ * that the caller owns. It commits after each step, unless it was called in a
+ * transaction block.
+ */
+Datum
+dc_maintain(PG_FUNCTION_ARGS)
+{
+	bool atomic = fcinfo->context == NULL || !IsA(fcinfo->context, CallContext) ||
+		castNode(CallContext, fcinfo->context)->atomic;
+
+	prevent_write("dc_maintain()");
+	apply_early();
+	if (SPI_connect_ext(atomic ? 0 : SPI_OPT_NONATOMIC) != SPI_OK_CONNECT)
+		elog(ERROR, "SPI_connect failed");
+	for (int i = 0; i < dc_njobs; i++)
+		job_run_here(i, atomic);
+	SPI_finish();
+	PG_RETURN_VOID();
+}
+
+/*
+ * start_by_launcher asks the launcher for the worker; false if there is none.
+ */
+static bool
+start_by_launcher(void)
+{
+	DcWorkerSlot *slot;
+	bool launcher;
+	bool allowed = true;
+
+	if (dc_workers == NULL)
+		return false;
+	LWLockAcquire(&dc_workers->lock, LW_EXCLUSIVE);
+	launcher = dc_workers->launcher_pid != 0;
+	slot = slot_find(MyDatabaseId);
+	if (slot != NULL)
+	{
+		slot->stopped = false;
+		allowed = slot->state != DC_WORKER_NOT_ALLOWED;
+	}
+	LWLockRelease(&dc_workers->lock);
+	if (!launcher)
+		return false;
+	if (!allowed)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cannot start a dcounter worker in a template database")));
+	launcher_recheck(MyDatabaseId);
+	if (!wait_for(true))
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				 errmsg("the dcounter worker has not started"),
+				 errhint("The server log says why. You may need to increase max_worker_processes.")));
+	return true;
+}
+
+/*
+ * start_dynamic starts a worker without the launcher.
+ */
+static bool
+start_dynamic(void)
+{
+	BackgroundWorker worker;
+	BackgroundWorkerHandle *handle;
+	DcWorkerArgs args = {0};
+	pid_t pid;
+
+	args.database = MyDatabaseId;
+	args.role = worker_role_oid();
+	worker_fill(&worker, &args);
+	if (!RegisterDynamicBackgroundWorker(&worker, &handle))
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				 errmsg("no background worker slot is free"),
+				 errhint("You may need to increase max_worker_processes.")));
+	if (WaitForBackgroundWorkerStartup(handle, &pid) != BGWH_STARTED ||
+		!wait_for(true))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the dcounter worker has not started"),
+				 errhint("The server log says why.")));
+	return true;
+}
+
+/*
+ * worker_pid returns the PID of this database's worker, or 0.
+ */
+static pid_t
+worker_pid(void)
+{
+	int count;
+
+	pgstat_clear_backend_activity_snapshot();
+	count = pgstat_fetch_stat_numbackends();
+	for (int i = 1; i <= count; i++)
+	{
+		PgBackendStatus *status = compat_backend_status(i);
+
+		if (status->st_backendType == B_BG_WORKER &&
+			status->st_databaseid == MyDatabaseId &&
+			status->st_appname != NULL &&
+			strcmp(status->st_appname, "dcounter worker") == 0)
+			return status->st_procpid;
+	}
+	return 0;
+}
+
+/*
+ * wait_for waits until this database's worker is running, or is not.
+ */
+static bool
+wait_for(bool running)
+{
+	TimestampTz end = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), WAIT_MS);
+
+	while ((worker_pid() != 0) != running)
+	{
+		if (GetCurrentTimestamp() > end)
+			return false;
+		CHECK_FOR_INTERRUPTS();
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+						 20, compat_wait_event("DcounterWorkerStart"));
+		ResetLatch(MyLatch);
+	}
+	return true;
+}

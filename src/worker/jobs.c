@@ -1,0 +1,302 @@
+/*
+ * jobs.c
+ *		The table of jobs, and running them.
+ *
+ * A worker runs each job at its interval, counted from start to start. A run that
+ * has used up its time yields; the other jobs that are due come first, and then it
+ * goes on. A run that takes longer than its interval is followed by a pause as
+ * long as itself, so that no job takes more than half of the worker's time.
+ *
+ * A step that fails is logged and counted, and the job goes on with the next.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "base/guc.h"
+#include "base/runas.h"
+#include "executor/spi.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "postmaster/interrupt.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+#include "worker/slots.h"
+#include "worker/worker.h"
+
+/* How long a job may run before it yields. */
+#define JOB_BUDGET_MS 1000
+
+const DcJob dc_jobs[] = {
+	{"compaction", &dc_compact_interval, compact_job},
+};
+const int dc_njobs = lengthof(dc_jobs);
+
+StaticAssertDecl(lengthof(dc_jobs) <= DC_MAX_JOBS, "too many jobs");
+
+/* A signal to end must cancel a step. */
+volatile sig_atomic_t job_in_step = false;
+
+/* When this worker's jobs are due, and when they began. */
+static struct
+{
+	bool yielded;
+	TimestampTz began; /* of all parts of a run that has yielded */
+	TimestampTz due;
+} schedule[DC_MAX_JOBS];
+
+/* What a step is about, for error messages and pg_stat_activity. */
+static char subject[2 * NAMEDATALEN + 64];
+
+static bool step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table);
+static bool step_in_procedure(DcJobRun *run, DcJobStep step, void *arg,
+							  Oid table);
+static bool step_in_transaction(DcJobRun *run, DcJobStep step, void *arg,
+								Oid table);
+static void run_step(DcJobRun *run, DcJobStep step, void *arg, Oid table);
+static void name_subject(DcJobRun *run, Oid table);
+static void subject_context(void *arg);
+static void note_run(int job, TimestampTz began, int64 failures);
+static void note_error(DcJobRun *run, const char *message);
+
+/*
+ * job_due returns when a job is to be run next in this worker.
+ */
+TimestampTz
+job_due(int job)
+{
+	return schedule[job].due;
+}
+
+/*
+ * job_run_in_worker runs a job until it is done or has to yield.
+ */
+void
+job_run_in_worker(int job)
+{
+	TimestampTz start = GetCurrentTimestamp();
+	DcJobRun run = {0};
+	TimestampTz now;
+
+	run.step = step_in_worker;
+	run.job = dc_jobs[job].name;
+	run.all_owners = true;
+	run.deadline = TimestampTzPlusMilliseconds(start, JOB_BUDGET_MS);
+	if (!schedule[job].yielded)
+		schedule[job].began = start;
+	schedule[job].yielded = dc_jobs[job].run(&run);
+	now = GetCurrentTimestamp();
+	note_run(job, start, run.failures);
+	if (schedule[job].yielded)
+		schedule[job].due = now;
+	else
+	{
+		TimestampTz began = schedule[job].began;
+		TimestampTz next = TimestampTzPlusMilliseconds(began, *dc_jobs[job].interval);
+
+		if (dc_log_min_duration >= 0 &&
+			TimestampDifferenceExceeds(began, now, dc_log_min_duration))
+			ereport(LOG,
+					(errmsg("dcounter job \"%s\" took %.3f ms",
+							dc_jobs[job].name, (now - began) / 1000.0)));
+		schedule[job].due = Max(next, Min(now + (now - began), now + *dc_jobs[job].interval * INT64CONST(1000)));
+	}
+}
+
+/*
+ * job_run_here runs a job to its end as the current user, in this session: a
+ * transaction for each step, or all in this one when atomic.
+ */
+bool
+job_run_here(int job, bool atomic)
+{
+	DcJobRun run = {0};
+
+	run.step = atomic ? step_in_transaction : step_in_procedure;
+	run.job = dc_jobs[job].name;
+	run.afresh = true;
+	while (dc_jobs[job].run(&run))
+		run.afresh = false;
+	return run.failures == 0;
+}
+
+/*
+ * step_in_worker runs a step in a transaction of its own. It may be interrupted
+ * by an error, by a cancel or by the request to end (worker.c).
+ */
+static bool
+step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	volatile bool done = false;
+
+	job_in_step = true;
+	if (ShutdownRequestPending)
+		return false;
+	PG_TRY();
+	{
+		SetCurrentStatementStartTimestamp();
+		StartTransactionCommand();
+		PushActiveSnapshot(GetTransactionSnapshot());
+		name_subject(run, table);
+		pgstat_report_activity(STATE_RUNNING, subject);
+		run_step(run, step, arg, table);
+		PopActiveSnapshot();
+		CommitTransactionCommand();
+		done = true;
+	}
+	PG_CATCH();
+	{
+		HOLD_INTERRUPTS();
+		MemoryContextSwitchTo(caller);
+		if (!ShutdownRequestPending)
+		{
+			ErrorData *error = CopyErrorData();
+
+			EmitErrorReport();
+			note_error(run, error->message);
+			FreeErrorData(error);
+		}
+		AbortCurrentTransaction();
+		FlushErrorState();
+		RESUME_INTERRUPTS();
+	}
+	PG_END_TRY();
+	job_in_step = false;
+	MemoryContextSwitchTo(caller);
+	return done;
+}
+
+/*
+ * step_in_procedure does the same within a procedure. The user's cancel ends it.
+ */
+static bool
+step_in_procedure(DcJobRun *run, DcJobStep step, void *arg, Oid table)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	volatile bool done = false;
+
+	CHECK_FOR_INTERRUPTS();
+	PG_TRY();
+	{
+		step_in_transaction(run, step, arg, table);
+		SPI_commit();
+		done = true;
+	}
+	PG_CATCH();
+	{
+		ErrorData *error;
+
+		MemoryContextSwitchTo(caller);
+		error = CopyErrorData();
+		if (error->sqlerrcode == ERRCODE_QUERY_CANCELED ||
+			error->elevel >= FATAL)
+			PG_RE_THROW();
+		FlushErrorState();
+		SPI_rollback();
+		run->failures++;
+		ereport(WARNING,
+				(errcode(error->sqlerrcode),
+				 errmsg("%s failed: %s", subject, error->message),
+				 error->detail ? errdetail_internal("%s", error->detail) : 0,
+				 error->hint ? errhint("%s", error->hint) : 0));
+		FreeErrorData(error);
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(caller);
+	return done;
+}
+
+/*
+ * step_in_transaction runs a step in the current transaction.
+ */
+static bool
+step_in_transaction(DcJobRun *run, DcJobStep step, void *arg, Oid table)
+{
+	PushActiveSnapshot(GetTransactionSnapshot());
+	name_subject(run, table);
+	run_step(run, step, arg, table);
+	PopActiveSnapshot();
+	return true;
+}
+
+static void
+run_step(DcJobRun *run, DcJobStep step, void *arg, Oid table)
+{
+	ErrorContextCallback context;
+
+	context.callback = subject_context;
+	context.arg = NULL;
+	context.previous = error_context_stack;
+	error_context_stack = &context;
+	step(arg);
+	error_context_stack = context.previous;
+}
+
+/*
+ * name_subject sets what the step to come is about.
+ */
+static void
+name_subject(DcJobRun *run, Oid table)
+{
+	char *name = OidIsValid(table) ? get_rel_name(table) : NULL;
+
+	if (name != NULL)
+		snprintf(subject, sizeof(subject), "dcounter job \"%s\" on \"%s\"",
+				 run->job, name);
+	else
+		snprintf(subject, sizeof(subject), "dcounter job \"%s\"", run->job);
+}
+
+static void
+subject_context(void *arg)
+{
+	errcontext("%s", subject);
+}
+
+/*
+ * note_run counts a run of a job in the worker's slot.
+ */
+static void
+note_run(int job, TimestampTz began, int64 failures)
+{
+	DcWorkerSlot *slot;
+
+	if (dc_workers == NULL)
+		return;
+	LWLockAcquire(&dc_workers->lock, LW_EXCLUSIVE);
+	slot = slot_find(MyDatabaseId);
+	if (slot != NULL)
+	{
+		slot->jobs[job].last_start = began;
+		slot->jobs[job].last_us = GetCurrentTimestamp() - began;
+		slot->jobs[job].runs++;
+		slot->jobs[job].failures += failures;
+	}
+	LWLockRelease(&dc_workers->lock);
+}
+
+/*
+ * note_error keeps the message of a failed step in the worker's slot.
+ */
+static void
+note_error(DcJobRun *run, const char *message)
+{
+	DcWorkerSlot *slot;
+
+	run->failures++;
+	if (dc_workers == NULL)
+		return;
+	LWLockAcquire(&dc_workers->lock, LW_EXCLUSIVE);
+	slot = slot_find(MyDatabaseId);
+	for (int i = 0; slot != NULL && i < dc_njobs; i++)
+	{
+		if (dc_jobs[i].name == run->job)
+		{
+			snprintf(slot->jobs[i].last_error, DC_ERROR_BYTES, "%s: %s",
+					 subject, message);
+			slot->jobs[i].last_error_at = GetCurrentTimestamp();
+		}
+	}
+	LWLockRelease(&dc_workers->lock);
+}

@@ -1,0 +1,381 @@
+/*
+ * launcher.c
+ *		The launcher: keeps a worker in each database that has dcounter.
+ *
+ * It is connected to no database, so it cannot see where the extension is: it
+ * starts a worker in each database that allows connections and is no template, and
+ * a worker that finds no extension leaves at once, for good. It is asked for again
+ * when somebody creates the extension there (hooks.c).
+ *
+ * The launcher sleeps until something happens: a worker ends (the postmaster
+ * signals that), a session changes databases or creates the extension (hooks.c),
+ * the configuration is reloaded, or a start that failed is to be tried again. Once
+ * a minute it looks at pg_database in any case.
+ *
+ * A worker that ends without having been told to is started again after a while,
+ * which doubles with each failure. So is one that the postmaster has no room for.
+ *
+ * The launcher is the only process that starts workers for slots (slots.c has the
+ * protocol). It starts when recovery has ended, so there is none on a standby.
+ */
+#include "postgres.h"
+
+#include "access/heapam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/tableam.h"
+#include "access/xact.h"
+#include "base/compat.h"
+#include "base/guc.h"
+#include "catalog/pg_database.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "postmaster/bgworker.h"
+#include "postmaster/interrupt.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+#include "worker/slots.h"
+#include "worker/worker.h"
+
+/* How often to look at pg_database without being asked to. */
+#define NAPTIME_MS (60 * 1000)
+
+/* The pause after the first failure, and the longest one. */
+#define RETRY_MS 1000
+#define RETRY_MAX_MS (60 * 1000)
+
+/* A worker that has run for this long was no failure. */
+#define SETTLED_MS (60 * 1000)
+
+/* A database that may have a worker. */
+typedef struct DcDatabase
+{
+	Oid oid;
+	bool allowed;
+} DcDatabase;
+
+/* Of the workers that this launcher has started, by slot. */
+static BackgroundWorkerHandle *handles[DC_MAX_DATABASES];
+
+/* A lack of room has been logged, and not ended since. */
+static bool no_slot_logged = false;
+static bool no_process_logged = false;
+
+static void detach(int code, Datum arg);
+static DcDatabase *list_databases(int *count, Oid *role);
+static void sync_slots(const DcDatabase *databases, int count);
+static void reap_workers(void);
+static void note_end(DcWorkerSlot *slot);
+static long manage_workers(Oid role);
+static bool is_wanted(const DcWorkerSlot *slot);
+static void start_worker(int i, Oid database, Oid role);
+static void stop_worker(int i, pid_t pid);
+
+/*
+ * launcher_register asks the postmaster for the launcher; called at preload.
+ */
+void
+launcher_register(void)
+{
+	BackgroundWorker worker = {0};
+
+	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
+	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
+	worker.bgw_restart_time = 10;
+	strlcpy(worker.bgw_library_name, "dcounter", sizeof(worker.bgw_library_name));
+	strlcpy(worker.bgw_function_name, "dc_launcher_main", sizeof(worker.bgw_function_name));
+	strlcpy(worker.bgw_name, "dcounter launcher", sizeof(worker.bgw_name));
+	strlcpy(worker.bgw_type, "dcounter launcher", sizeof(worker.bgw_type));
+	RegisterBackgroundWorker(&worker);
+}
+
+/*
+ * dc_launcher_main is the launcher's entry point.
+ */
+void
+dc_launcher_main(Datum arg)
+{
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
+	BackgroundWorkerUnblockSignals();
+	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
+	SetConfigOption("application_name", "dcounter launcher", PGC_SUSET,
+					PGC_S_OVERRIDE);
+
+	LWLockAcquire(&dc_workers->lock, LW_EXCLUSIVE);
+	dc_workers->launcher_pid = MyProcPid;
+	dc_workers->launcher_latch = MyLatch;
+	for (int i = 0; i < DC_MAX_DATABASES; i++)
+	{
+		/* asked for by another launcher; it will not run in this state */
+		if (dc_workers->slots[i].state == DC_WORKER_STARTING)
+			dc_workers->slots[i].state = DC_WORKER_NONE;
+	}
+	LWLockRelease(&dc_workers->lock);
+	before_shmem_exit(detach, (Datum) 0);
+
+	while (!ShutdownRequestPending)
+	{
+		DcDatabase *databases;
+		int count;
+		Oid role;
+		long timeout;
+
+		databases = list_databases(&count, &role);
+		reap_workers();
+		sync_slots(databases, count);
+		timeout = manage_workers(role);
+		pfree(databases);
+
+		pgstat_report_activity(STATE_IDLE, NULL);
+		(void) WaitLatch(MyLatch,
+						 WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+						 timeout, compat_wait_event("DcounterLauncherMain"));
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+		if (ConfigReloadPending)
+		{
+			ConfigReloadPending = false;
+			ProcessConfigFile(PGC_SIGHUP);
+		}
+	}
+	/* not 0: if only the launcher is ended, the postmaster starts another */
+	proc_exit(1);
+}
+
+static void
+detach(int code, Datum arg)
+{
+	LWLockAcquire(&dc_workers->lock, LW_EXCLUSIVE);
+	dc_workers->launcher_pid = 0;
+	dc_workers->launcher_latch = NULL;
+	LWLockRelease(&dc_workers->lock);
+}
+
+/*
+ * list_databases reads pg_database, and the role that workers connect as.
+ */
+static DcDatabase *
+list_databases(int *count, Oid *role)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	DcDatabase *databases;
+	Relation rel;
+	TableScanDesc scan;
+	HeapTuple tuple;
+	int capacity = 64;
+
+	databases = palloc(capacity * sizeof(DcDatabase));
+	*count = 0;
+	SetCurrentStatementStartTimestamp();
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	rel = table_open(DatabaseRelationId, AccessShareLock);
+	scan = table_beginscan_catalog(rel, 0, NULL);
+	while (HeapTupleIsValid(tuple = heap_getnext(scan, ForwardScanDirection)))
+	{
+		Form_pg_database form = (Form_pg_database) GETSTRUCT(tuple);
+
+		if (*count == capacity)
+		{
+			capacity *= 2;
+			databases = repalloc(databases, capacity * sizeof(DcDatabase));
+		}
+		databases[*count].oid = form->oid;
+		/* a limit of -2 marks what an interrupted DROP DATABASE has left */
+		databases[*count].allowed = form->datallowconn &&
+			!form->datistemplate && form->datconnlimit != -2;
+		(*count)++;
+	}
+	table_endscan(scan);
+	table_close(rel, AccessShareLock);
+	*role = worker_role_oid();
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+	MemoryContextSwitchTo(caller);
+	return databases;
+}
+
+/*
+ * sync_slots gives a slot to each database that has none, and takes away those
+ * of databases that are gone.
+ */
+static void
+sync_slots(const DcDatabase *databases, int count)
+{
+	bool full = false;
+
+	LWLockAcquire(&dc_workers->lock, LW_EXCLUSIVE);
+	dc_workers->changed = false;
+	for (int s = 0; s < DC_MAX_DATABASES; s++)
+	{
+		DcWorkerSlot *slot = &dc_workers->slots[s];
+		bool exists = false;
+
+		for (int i = 0; i < count && !exists; i++)
+			exists = (databases[i].oid == slot->database);
+		if (OidIsValid(slot->database) && !exists && slot->pid == 0 &&
+			handles[s] == NULL)
+			slot_free(slot);
+	}
+	for (int i = 0; i < count; i++)
+	{
+		DcWorkerSlot *slot;
+
+		slot = databases[i].allowed ? slot_get(databases[i].oid) : slot_find(databases[i].oid);
+		full |= (slot == NULL && databases[i].allowed);
+		if (slot == NULL)
+			continue;
+		if (!databases[i].allowed && slot->state == DC_WORKER_NONE)
+			slot->state = DC_WORKER_NOT_ALLOWED;
+		else if (databases[i].allowed && slot->state == DC_WORKER_NOT_ALLOWED)
+			slot->state = DC_WORKER_NONE;
+		slot->allowed = databases[i].allowed;
+	}
+	LWLockRelease(&dc_workers->lock);
+	if (full && !no_slot_logged)
+		ereport(LOG,
+				(errmsg("dcounter has no worker for some databases: there are more than %d",
+						DC_MAX_DATABASES)));
+	no_slot_logged = full;
+}
+
+/*
+ * reap_workers looks which workers have ended.
+ */
+static void
+reap_workers(void)
+{
+	for (int i = 0; i < DC_MAX_DATABASES; i++)
+	{
+		DcWorkerSlot *slot = &dc_workers->slots[i];
+		pid_t pid;
+
+		if (handles[i] == NULL ||
+			GetBackgroundWorkerPid(handles[i], &pid) != BGWH_STOPPED)
+			continue;
+		pfree(handles[i]);
+		handles[i] = NULL;
+		LWLockAcquire(&dc_workers->lock, LW_EXCLUSIVE);
+		note_end(slot);
+		LWLockRelease(&dc_workers->lock);
+	}
+}
+
+/*
+ * note_end decides when the worker of a slot, which has ended, is to be started
+ * again. The caller holds the lock.
+ */
+static void
+note_end(DcWorkerSlot *slot)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	int64 pause;
+
+	if (slot->state == DC_WORKER_NO_EXTENSION)
+		return;
+	if (slot->state != DC_WORKER_STARTING &&
+		TimestampDifferenceExceeds(slot->running_since, now, SETTLED_MS))
+		slot->failed_starts = 0;
+	slot->state = DC_WORKER_NONE;
+	slot->pid = 0;
+	pause = Min((int64) RETRY_MS << Min(slot->failed_starts, 10), RETRY_MAX_MS);
+	slot->failed_starts++;
+	slot->start_after = TimestampTzPlusMilliseconds(now, pause);
+}
+
+/*
+ * manage_workers starts and stops what has to be, and returns how long to sleep.
+ */
+static long
+manage_workers(Oid role)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	TimestampTz next = TimestampTzPlusMilliseconds(now, NAPTIME_MS);
+
+	for (int i = 0; i < DC_MAX_DATABASES; i++)
+	{
+		DcWorkerSlot *slot = &dc_workers->slots[i];
+		Oid start = InvalidOid;
+		pid_t stop = 0;
+
+		LWLockAcquire(&dc_workers->lock, LW_EXCLUSIVE);
+		if (slot->state == DC_WORKER_RUNNING && !is_wanted(slot))
+			stop = slot->pid;
+		else if (OidIsValid(slot->database) && is_wanted(slot) &&
+				 slot->state == DC_WORKER_NONE)
+		{
+			TimestampTz when = Max(slot->start_after, slot->paused_until);
+
+			if (when > now)
+				next = Min(next, when);
+			else
+			{
+				slot->state = DC_WORKER_STARTING;
+				start = slot->database;
+			}
+		}
+		LWLockRelease(&dc_workers->lock);
+		if (OidIsValid(start))
+			start_worker(i, start, role);
+		if (stop != 0)
+			stop_worker(i, stop);
+	}
+	return Max(TimestampDifferenceMilliseconds(GetCurrentTimestamp(), next), 1);
+}
+
+static bool
+is_wanted(const DcWorkerSlot *slot)
+{
+	return dc_worker && slot->allowed && !slot->stopped;
+}
+
+/*
+ * start_worker asks the postmaster for a worker.
+ */
+static void
+start_worker(int i, Oid database, Oid role)
+{
+	BackgroundWorker worker;
+	DcWorkerArgs args = {0};
+	bool registered;
+
+	args.database = database;
+	args.role = role;
+	args.slot = true;
+	worker_fill(&worker, &args);
+	registered = RegisterDynamicBackgroundWorker(&worker, &handles[i]);
+	if (registered)
+	{
+		no_process_logged = false;
+		return;
+	}
+
+	handles[i] = NULL;
+	LWLockAcquire(&dc_workers->lock, LW_EXCLUSIVE);
+	dc_workers->slots[i].state = DC_WORKER_NONE;
+	dc_workers->slots[i].start_after =
+		TimestampTzPlusMilliseconds(GetCurrentTimestamp(), RETRY_MAX_MS);
+	LWLockRelease(&dc_workers->lock);
+	if (!no_process_logged)
+		ereport(LOG,
+				(errmsg("could not start a dcounter worker: no background worker slot is free"),
+				 errdetail("This is tried again every %d seconds.", RETRY_MAX_MS / 1000),
+				 errhint("You may need to increase max_worker_processes.")));
+	no_process_logged = true;
+}
+
+/*
+ * stop_worker ends a worker, which an earlier launcher may have started.
+ */
+static void
+stop_worker(int i, pid_t pid)
+{
+	if (handles[i] != NULL)
+		TerminateBackgroundWorker(handles[i]);
+	else
+		kill(pid, SIGTERM);
+}

@@ -1,0 +1,124 @@
+/*
+ * slots.c
+ *		The workers' slots in shared memory.
+ *
+ * There is a slot for each database that the launcher has seen. One LWLock
+ * protects them all; it is held for moments only, and never while waiting.
+ *
+ *	- The launcher takes and frees slots, and is the only one that starts workers
+ *	  for them: NONE -> STARTING. A start that leads to nothing, which the
+ *	  launcher learns from the postmaster: STARTING -> NONE.
+ *	- A worker enters its pid (STARTING -> RUNNING), or finds that it must not run
+ *	  after all and leaves. When it exits it takes its pid out (RUNNING -> NONE or
+ *	  NO_EXTENSION). A worker that is killed outright makes the server start
+ *	  over, with all slots empty.
+ *	- Sessions set `stopped` and `paused_until`, and signal the worker. Where they
+ *	  have changed something that a failure may be due to, they clear the back-off,
+ *	  and make NO_EXTENSION NONE again.
+ *
+ * Who changes something that the launcher should act on sets its latch.
+ */
+#include "postgres.h"
+
+#include "base/shmem.h"
+#include "storage/latch.h"
+#include "worker/slots.h"
+
+DcWorkerArea *dc_workers = NULL;
+
+static void area_init(void *area);
+
+/*
+ * slots_init asks for the shared memory; called once, at preload.
+ */
+void
+slots_init(void)
+{
+	shmem_add("dcounter workers", sizeof(DcWorkerArea), (void **) &dc_workers,
+			  area_init);
+}
+
+static void
+area_init(void *area)
+{
+	shmem_init_lock(&((DcWorkerArea *) area)->lock);
+}
+
+/*
+ * slot_find returns the slot of a database, or NULL. The caller holds the lock.
+ */
+DcWorkerSlot *
+slot_find(Oid database)
+{
+	for (int i = 0; i < DC_MAX_DATABASES; i++)
+	{
+		if (dc_workers->slots[i].database == database)
+			return &dc_workers->slots[i];
+	}
+	return NULL;
+}
+
+/*
+ * slot_get returns the slot of a database, a new one if need be, or NULL if all
+ * are taken. The caller holds the lock exclusively.
+ */
+DcWorkerSlot *
+slot_get(Oid database)
+{
+	DcWorkerSlot *slot = slot_find(database);
+
+	if (slot == NULL)
+	{
+		slot = slot_find(InvalidOid);
+		if (slot != NULL)
+			slot->database = database;
+	}
+	return slot;
+}
+
+/*
+ * slot_free gives a slot back. The caller holds the lock exclusively, and no
+ * worker uses it.
+ */
+void
+slot_free(DcWorkerSlot *slot)
+{
+	memset(slot, 0, sizeof(*slot));
+}
+
+/*
+ * launcher_wake makes the launcher look at the databases and slots. The caller
+ * does not hold the lock.
+ */
+void
+launcher_wake(void)
+{
+	LWLockAcquire(&dc_workers->lock, LW_EXCLUSIVE);
+	dc_workers->changed = true;
+	if (dc_workers->launcher_latch != NULL)
+		SetLatch(dc_workers->launcher_latch);
+	LWLockRelease(&dc_workers->lock);
+}
+
+/*
+ * launcher_recheck makes the launcher start a worker in a database, also if an
+ * earlier one has failed or found no extension. False if it never has seen it.
+ */
+bool
+launcher_recheck(Oid database)
+{
+	DcWorkerSlot *slot;
+
+	LWLockAcquire(&dc_workers->lock, LW_EXCLUSIVE);
+	slot = slot_find(database);
+	if (slot != NULL)
+	{
+		slot->start_after = 0;
+		slot->failed_starts = 0;
+		if (slot->state == DC_WORKER_NO_EXTENSION)
+			slot->state = DC_WORKER_NONE;
+	}
+	LWLockRelease(&dc_workers->lock);
+	launcher_wake();
+	return slot != NULL;
+}

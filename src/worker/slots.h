@@ -1,0 +1,71 @@
+/*
+ * slots.h
+ *		What the launcher, its workers and the sessions know of each other (see
+ *		slots.c).
+ */
+#ifndef DC_SLOTS_H
+#define DC_SLOTS_H
+
+#include "storage/lwlock.h"
+#include "utils/timestamp.h"
+
+/* Databases that can have a worker. */
+#define DC_MAX_DATABASES 128
+
+#define DC_MAX_JOBS 4
+#define DC_ERROR_BYTES 256
+
+typedef enum DcWorkerState
+{
+	DC_WORKER_NONE,			/* none is running; start one when it is time */
+	DC_WORKER_STARTING,		/* asked for */
+	DC_WORKER_RUNNING,		/* connected, pid is set */
+	DC_WORKER_NO_EXTENSION, /* was there, and found no dcounter */
+	DC_WORKER_NOT_ALLOWED	/* a template, or no connections allowed */
+} DcWorkerState;
+
+/* What a job did in this database since the server started. */
+typedef struct DcJobStats
+{
+	TimestampTz last_start; /* 0: never */
+	int64 last_us;			/* how long that took */
+	int64 runs;
+	int64 failures; /* failed steps */
+	TimestampTz last_error_at;
+	char last_error[DC_ERROR_BYTES];
+} DcJobStats;
+
+typedef struct DcWorkerSlot
+{
+	Oid database; /* invalid: the slot is free */
+	DcWorkerState state;
+	pid_t pid;				   /* while RUNNING */
+	bool allowed;			   /* to have one, says pg_database */
+	bool stopped;			   /* by dc_worker_stop() */
+	TimestampTz paused_until;  /* by DDL on the database */
+	TimestampTz start_after;   /* back-off */
+	int failed_starts;		   /* one after another */
+	TimestampTz running_since; /* while RUNNING */
+	DcJobStats jobs[DC_MAX_JOBS];
+} DcWorkerSlot;
+
+/* In shared memory. The lock protects all of it. */
+typedef struct DcWorkerArea
+{
+	LWLock lock;
+	pid_t launcher_pid;
+	struct Latch *launcher_latch; /* NULL: no launcher */
+	bool changed;				  /* databases may have come or gone */
+	DcWorkerSlot slots[DC_MAX_DATABASES];
+} DcWorkerArea;
+
+extern DcWorkerArea *dc_workers; /* NULL without preload */
+
+extern void slots_init(void);
+extern DcWorkerSlot *slot_find(Oid database);
+extern DcWorkerSlot *slot_get(Oid database);
+extern void slot_free(DcWorkerSlot *slot);
+extern void launcher_wake(void);
+extern bool launcher_recheck(Oid database);
+
+#endif /* DC_SLOTS_H */

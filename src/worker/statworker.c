@@ -1,0 +1,105 @@
+/*
+ * statworker.c
+ *		What dc_stat_worker shows.
+ */
+#include "postgres.h"
+
+#include "base/compat.h"
+#include "catalog/pg_authid.h"
+#include "commands/dbcommands.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+#include "worker/slots.h"
+#include "worker/worker.h"
+
+PG_FUNCTION_INFO_V1(dc_stat_worker);
+
+#define STAT_COLUMNS 10
+
+static const char *state_name(const DcWorkerSlot *slot);
+static void show_slot(ReturnSetInfo *result, const DcWorkerSlot *slot,
+					  bool monitor);
+
+/*
+ * dcounter.stat_worker() -> a row for each database and job. Without preload
+ * there are none. Only members of pg_monitor see other databases than the current
+ * one, and error messages.
+ */
+Datum
+dc_stat_worker(PG_FUNCTION_ARGS)
+{
+	bool monitor = has_privs_of_role(GetUserId(), ROLE_PG_MONITOR);
+	DcWorkerSlot *slots;
+
+	InitMaterializedSRF(fcinfo, 0);
+	if (dc_workers == NULL)
+		return (Datum) 0;
+	slots = palloc(sizeof(dc_workers->slots));
+	LWLockAcquire(&dc_workers->lock, LW_SHARED);
+	memcpy(slots, dc_workers->slots, sizeof(dc_workers->slots));
+	LWLockRelease(&dc_workers->lock);
+	for (int i = 0; i < DC_MAX_DATABASES; i++)
+	{
+		if (OidIsValid(slots[i].database) &&
+			(monitor || slots[i].database == MyDatabaseId))
+			show_slot((ReturnSetInfo *) fcinfo->resultinfo, &slots[i], monitor);
+	}
+	return (Datum) 0;
+}
+
+static void
+show_slot(ReturnSetInfo *result, const DcWorkerSlot *slot, bool monitor)
+{
+	char *database = get_database_name(slot->database);
+
+	if (database == NULL)
+		return; /* dropped just now */
+	for (int i = 0; i < dc_njobs; i++)
+	{
+		const DcJobStats *job = &slot->jobs[i];
+		Datum values[STAT_COLUMNS];
+		bool nulls[STAT_COLUMNS] = {false};
+
+		values[0] = DirectFunctionCall1(namein, CStringGetDatum(database));
+		values[1] = Int32GetDatum(slot->pid);
+		nulls[1] = (slot->pid == 0);
+		values[2] = CStringGetTextDatum(state_name(slot));
+		values[3] = CStringGetTextDatum(dc_jobs[i].name);
+		values[4] = TimestampTzGetDatum(job->last_start);
+		nulls[4] = (job->last_start == 0);
+		values[5] = Float8GetDatum(job->last_us / 1000.0);
+		nulls[5] = nulls[4];
+		values[6] = Int64GetDatum(job->runs);
+		values[7] = Int64GetDatum(job->failures);
+		values[8] = CStringGetTextDatum(job->last_error);
+		nulls[8] = (job->last_error_at == 0 || !monitor);
+		values[9] = TimestampTzGetDatum(job->last_error_at);
+		nulls[9] = (job->last_error_at == 0);
+		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+	}
+}
+
+static const char *
+state_name(const DcWorkerSlot *slot)
+{
+	switch (slot->state)
+	{
+		case DC_WORKER_RUNNING:
+			return "running";
+		case DC_WORKER_STARTING:
+			return "starting";
+		case DC_WORKER_NO_EXTENSION:
+			return "no extension";
+		case DC_WORKER_NOT_ALLOWED:
+			return "not allowed";
+		case DC_WORKER_NONE:
+			break;
+	}
+	if (slot->stopped)
+		return "stopped";
+	return slot->failed_starts > 0 ? "waiting to restart" : "not running";
+}

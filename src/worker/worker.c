@@ -1,0 +1,274 @@
+/*
+ * worker.c
+ *		The worker of one database.
+ *
+ * It is started by the launcher, or by dc_worker_start() without one, and runs
+ * the jobs of jobs.c when they are due. In between it sleeps, outside of any
+ * transaction, and wakes up no earlier than the next job is due.
+ *
+ * A session-level advisory lock makes it the only worker of its database.
+ *
+ * It ends, with exit code 0, when it is told to (SIGTERM), when the setting
+ * dcounter.worker is turned off, and when it finds that the extension is gone.
+ * SIGTERM cancels the step that is running; what the step has done is rolled
+ * back, as by any error.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "base/compat.h"
+#include "base/guc.h"
+#include "commands/extension.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "postmaster/bgworker.h"
+#include "postmaster/interrupt.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
+#include "storage/lock.h"
+#include "tcop/tcopprot.h"
+#include "utils/acl.h"
+#include "utils/guc.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+#include "worker/slots.h"
+#include "worker/worker.h"
+
+/* Class of the advisory lock; locks.c has others. */
+#define WORKER_LOCK_CLASS 79
+
+/* The worker found no extension; for worker_exit. */
+static bool no_extension = false;
+
+static void on_sigterm(SIGNAL_ARGS);
+static bool take_slot(const DcWorkerArgs *args);
+static void leave_slot(int code, Datum arg);
+static void settings_init(void);
+static bool take_lock(void);
+static bool extension_is_here(void);
+static void run_jobs(void);
+static void sleep_until_due(void);
+
+/*
+ * worker_fill describes a worker to the postmaster.
+ */
+void
+worker_fill(BackgroundWorker *worker, const DcWorkerArgs *args)
+{
+	memset(worker, 0, sizeof(*worker));
+	worker->bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
+	worker->bgw_start_time = BgWorkerStart_RecoveryFinished;
+	worker->bgw_restart_time = args->slot ? BGW_NEVER_RESTART : 10;
+	worker->bgw_notify_pid = MyProcPid;
+	strlcpy(worker->bgw_library_name, "dcounter", sizeof(worker->bgw_library_name));
+	strlcpy(worker->bgw_function_name, "dc_worker_main", sizeof(worker->bgw_function_name));
+	strlcpy(worker->bgw_name, "dcounter worker", sizeof(worker->bgw_name));
+	strlcpy(worker->bgw_type, "dcounter worker", sizeof(worker->bgw_type));
+	StaticAssertStmt(sizeof(*args) <= BGW_EXTRALEN, "too many arguments");
+	memcpy(worker->bgw_extra, args, sizeof(*args));
+}
+
+/*
+ * worker_role_oid returns the role that workers are to connect as, which is
+ * InvalidOid for the bootstrap superuser. Needs a transaction.
+ */
+Oid
+worker_role_oid(void)
+{
+	if (dc_worker_role == NULL || dc_worker_role[0] == '\0')
+		return InvalidOid;
+	return get_role_oid(dc_worker_role, false);
+}
+
+/*
+ * dc_worker_main is the worker's entry point.
+ */
+void
+dc_worker_main(Datum arg)
+{
+	DcWorkerArgs args;
+
+	memcpy(&args, MyBgworkerEntry->bgw_extra, sizeof(args));
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	pqsignal(SIGTERM, on_sigterm);
+	BackgroundWorkerUnblockSignals();
+
+	if (!take_slot(&args))
+		proc_exit(0);
+	BackgroundWorkerInitializeConnectionByOid(args.database, args.role, 0);
+	settings_init();
+	if (!take_lock())
+		proc_exit(0);
+
+	while (!ShutdownRequestPending && dc_worker)
+	{
+		run_jobs();
+		sleep_until_due();
+		CHECK_FOR_INTERRUPTS();
+		if (ConfigReloadPending)
+		{
+			ConfigReloadPending = false;
+			ProcessConfigFile(PGC_SIGHUP);
+		}
+	}
+	proc_exit(0);
+}
+
+/*
+ * on_sigterm asks the worker to end, and cancels what it is doing.
+ */
+static void
+on_sigterm(SIGNAL_ARGS)
+{
+	int save_errno = errno;
+
+	ShutdownRequestPending = true;
+	if (job_in_step)
+	{
+		QueryCancelPending = true;
+		InterruptPending = true;
+	}
+	SetLatch(MyLatch);
+	errno = save_errno;
+}
+
+/*
+ * take_slot enters this worker in its slot, unless it should not run any more.
+ * From here on the launcher leaves the slot to us until we exit.
+ */
+static bool
+take_slot(const DcWorkerArgs *args)
+{
+	DcWorkerSlot *slot;
+	bool wanted;
+
+	if (!args->slot)
+		return true;
+	LWLockAcquire(&dc_workers->lock, LW_EXCLUSIVE);
+	slot = slot_find(args->database);
+	wanted = slot != NULL && slot->state == DC_WORKER_STARTING &&
+		!slot->stopped && slot->paused_until <= GetCurrentTimestamp();
+	if (wanted)
+	{
+		slot->state = DC_WORKER_RUNNING;
+		slot->pid = MyProcPid;
+		slot->running_since = GetCurrentTimestamp();
+	}
+	LWLockRelease(&dc_workers->lock);
+	if (wanted)
+		before_shmem_exit(leave_slot, ObjectIdGetDatum(args->database));
+	return wanted;
+}
+
+static void
+leave_slot(int code, Datum arg)
+{
+	DcWorkerSlot *slot;
+
+	LWLockAcquire(&dc_workers->lock, LW_EXCLUSIVE);
+	slot = slot_find(DatumGetObjectId(arg));
+	if (slot != NULL && slot->pid == MyProcPid)
+	{
+		slot->pid = 0;
+		slot->state = no_extension ? DC_WORKER_NO_EXTENSION : DC_WORKER_NONE;
+		/* the postmaster tells only the launcher that has started us */
+		if (dc_workers->launcher_latch != NULL)
+			SetLatch(dc_workers->launcher_latch);
+	}
+	LWLockRelease(&dc_workers->lock);
+}
+
+/*
+ * settings_init makes the settings of a database or role not matter where they
+ * would disturb the jobs.
+ */
+static void
+settings_init(void)
+{
+	static const char *const settings[][2] = {
+		{"application_name", "dcounter worker"},
+		{"statement_timeout", "0"},
+		{"lock_timeout", "0"},
+		{"idle_in_transaction_session_timeout", "0"},
+		{"default_transaction_isolation", "read committed"},
+		{"default_transaction_read_only", "off"},
+		/* see compactjob.c */
+		{"synchronous_commit", "off"}};
+
+	for (int i = 0; i < lengthof(settings); i++)
+		SetConfigOption(settings[i][0], settings[i][1], PGC_SUSET,
+						PGC_S_OVERRIDE);
+}
+
+/*
+ * take_lock makes this the worker of its database; false if there is one.
+ */
+static bool
+take_lock(void)
+{
+	LOCKTAG tag;
+	bool locked;
+
+	StartTransactionCommand();
+	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, 0, 0, WORKER_LOCK_CLASS);
+	locked = LockAcquire(&tag, ExclusiveLock, true, true) != LOCKACQUIRE_NOT_AVAIL;
+	CommitTransactionCommand();
+	return locked;
+}
+
+static bool
+extension_is_here(void)
+{
+	bool here;
+
+	StartTransactionCommand();
+	here = OidIsValid(get_extension_oid("dcounter", true));
+	CommitTransactionCommand();
+	return here;
+}
+
+/*
+ * run_jobs runs the jobs that are due, each once.
+ */
+static void
+run_jobs(void)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	bool checked = false;
+
+	for (int i = 0; i < dc_njobs; i++)
+	{
+		if (job_due(i) > now)
+			continue;
+		if (!checked && !extension_is_here())
+		{
+			no_extension = true;
+			proc_exit(0);
+		}
+		checked = true;
+		job_run_in_worker(i);
+		if (ShutdownRequestPending)
+			return;
+	}
+}
+
+/*
+ * sleep_until_due sleeps until a job is due, or a signal comes.
+ */
+static void
+sleep_until_due(void)
+{
+	TimestampTz due = PG_INT64_MAX;
+	long timeout;
+
+	for (int i = 0; i < dc_njobs; i++)
+		due = Min(due, job_due(i));
+	timeout = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), due);
+	if (timeout <= 0)
+		return;
+	pgstat_report_activity(STATE_IDLE, NULL);
+	pgstat_report_stat(true);
+	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+					 timeout, compat_wait_event("DcounterWorkerMain"));
+	ResetLatch(MyLatch);
+}

@@ -1,0 +1,44 @@
+/*
+ * worker.h
+ *		The worker room's own parts.
+ */
+#ifndef DC_WORKER_H
+#define DC_WORKER_H
+
+#include <signal.h>
+
+#include "base/job.h"
+#include "postmaster/bgworker.h"
+
+/* How a worker is told where to go, in bgw_extra. */
+typedef struct DcWorkerArgs
+{
+	Oid database;
+	Oid role;  /* invalid: the bootstrap superuser */
+	bool slot; /* the launcher has made a slot for it */
+} DcWorkerArgs;
+
+/* jobs.c */
+extern const DcJob dc_jobs[];
+extern const int dc_njobs;
+extern volatile sig_atomic_t job_in_step;
+extern void job_run_in_worker(int job);
+extern TimestampTz job_due(int job);
+extern bool job_run_here(int job, bool atomic);
+
+/* launcher.c */
+extern void launcher_register(void);
+
+/* start.c */
+extern void worker_fill(BackgroundWorker *worker, const DcWorkerArgs *args);
+extern Oid worker_role_oid(void);
+
+/* hooks.c */
+extern void hooks_init(void);
+
+
+/* called by name */
+extern PGDLLEXPORT void dc_launcher_main(Datum arg);
+extern PGDLLEXPORT void dc_worker_main(Datum arg);
+
+#endif /* DC_WORKER_H */
