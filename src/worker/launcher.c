@@ -278,10 +278,16 @@ note_end(DcWorkerSlot *slot)
 	if (slot->state == DC_WORKER_NO_EXTENSION)
 		return;
 	if (slot->state != DC_WORKER_STARTING &&
-		TimestampDifferenceExceeds(slot->running_since, now, SETTLED_MS))
+		(slot->ended_well ||
+		 TimestampDifferenceExceeds(slot->running_since, now, SETTLED_MS)))
 		slot->failed_starts = 0;
 	slot->state = DC_WORKER_NONE;
 	slot->pid = 0;
+	if (slot->ended_well)
+	{
+		slot->ended_well = false;
+		return;
+	}
 	pause = Min((int64) RETRY_MS << Min(slot->failed_starts, 10), RETRY_MAX_MS);
 	slot->failed_starts++;
 	slot->start_after = TimestampTzPlusMilliseconds(now, pause);

@@ -44,6 +44,7 @@ typedef struct DcWorkerSlot
 	bool stopped;			   /* by dc_worker_stop() */
 	TimestampTz paused_until;  /* by DDL on the database */
 	TimestampTz start_after;   /* back-off */
+	bool ended_well;		   /* the last worker was asked to end */
 	int failed_starts;		   /* one after another */
 	TimestampTz running_since; /* while RUNNING */
 	DcJobStats jobs[DC_MAX_JOBS];

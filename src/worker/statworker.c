@@ -5,6 +5,7 @@
 #include "postgres.h"
 
 #include "base/compat.h"
+#include "base/guc.h"
 #include "catalog/pg_authid.h"
 #include "commands/dbcommands.h"
 #include "fmgr.h"
@@ -99,6 +100,8 @@ state_name(const DcWorkerSlot *slot)
 		case DC_WORKER_NONE:
 			break;
 	}
+	if (!dc_worker)
+		return "off";
 	if (slot->stopped)
 		return "stopped";
 	return slot->failed_starts > 0 ? "waiting to restart" : "not running";

@@ -153,6 +153,7 @@ take_slot(const DcWorkerArgs *args)
 		slot->state = DC_WORKER_RUNNING;
 		slot->pid = MyProcPid;
 		slot->running_since = GetCurrentTimestamp();
+		slot->ended_well = false;
 	}
 	LWLockRelease(&dc_workers->lock);
 	if (wanted)
@@ -171,6 +172,7 @@ leave_slot(int code, Datum arg)
 	{
 		slot->pid = 0;
 		slot->state = no_extension ? DC_WORKER_NO_EXTENSION : DC_WORKER_NONE;
+		slot->ended_well = ShutdownRequestPending || !dc_worker;
 		/* the postmaster tells only the launcher that has started us */
 		if (dc_workers->launcher_latch != NULL)
 			SetLatch(dc_workers->launcher_latch);
