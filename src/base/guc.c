@@ -83,7 +83,7 @@ guc_init_worker(void)
 							"batch, so that is also how many rows they keep "
 							"locked.",
 							&dc_compact_batch, 1000, 10, 100000,
-							PGC_SIGHUP, 0, NULL, NULL, NULL);
+							PGC_USERSET, 0, NULL, NULL, NULL);
 
 	DefineCustomIntVariable("dcounter.log_min_duration",
 							"Sets the time above which a run of a worker's job is logged.",

@@ -20,6 +20,7 @@
 #include "postmaster/interrupt.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
+#include "utils/resowner.h"
 #include "utils/snapmgr.h"
 #include "worker/slots.h"
 #include "worker/worker.h"
@@ -168,19 +169,23 @@ step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 }
 
 /*
- * step_in_procedure does the same within a procedure. The user's cancel ends it.
+ * step_in_procedure does the same within a procedure. The step is in a
+ * subtransaction, whose abort also ends the SPI connections that an error has left
+ * open. The user's cancel ends the procedure.
  */
 static bool
 step_in_procedure(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 {
 	MemoryContext caller = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
 	volatile bool done = false;
 
 	CHECK_FOR_INTERRUPTS();
+	BeginInternalSubTransaction(NULL);
 	PG_TRY();
 	{
 		step_in_transaction(run, step, arg, table);
-		SPI_commit();
+		ReleaseCurrentSubTransaction();
 		done = true;
 	}
 	PG_CATCH();
@@ -189,11 +194,11 @@ step_in_procedure(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 
 		MemoryContextSwitchTo(caller);
 		error = CopyErrorData();
-		if (error->sqlerrcode == ERRCODE_QUERY_CANCELED ||
-			error->elevel >= FATAL)
+		if (error->sqlerrcode == ERRCODE_QUERY_CANCELED)
 			PG_RE_THROW();
 		FlushErrorState();
-		SPI_rollback();
+		RollbackAndReleaseCurrentSubTransaction();
+		MemoryContextSwitchTo(caller);
 		run->failures++;
 		ereport(WARNING,
 				(errcode(error->sqlerrcode),
@@ -204,6 +209,8 @@ step_in_procedure(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 	}
 	PG_END_TRY();
 	MemoryContextSwitchTo(caller);
+	CurrentResourceOwner = owner;
+	SPI_commit();
 	return done;
 }
 

@@ -2,7 +2,7 @@
 -- planner rely on. A new function is added to the list below.
 \set ON_ERROR_STOP on
 BEGIN;
-SELECT plan(45);
+SELECT plan(48);
 
 -- Functions: signature, result, and labels as volatility, parallel, strict, set
 CREATE TEMP VIEW members AS
@@ -21,6 +21,7 @@ FROM unnest(ARRAY['text', 'bigint', 'uuid']) k, (VALUES
 	('dc_incr_returning(counter regclass, key %s, delta bigint DEFAULT 1)', 'bigint', 'volatile', 'unsafe'),
 	('dc_get(counter regclass, key %s)', 'bigint', 'stable', 'restricted'),
 	('dc_info(counter regclass, key %s, OUT count bigint, OUT inc bigint, OUT "dec" bigint, OUT updated_at timestamp with time zone, OUT shards integer)', 'record', 'stable', 'restricted'),
+	('dc_total(counter regclass, key %s, OUT count bigint, OUT updated_at timestamp with time zone)', 'record', 'stable', 'restricted'),
 	('dc_set(counter regclass, key %s, value bigint)', 'bigint', 'volatile', 'unsafe'),
 	('dc_reset(counter regclass, key %s)', 'bigint', 'volatile', 'unsafe'),
 	('dc_delete(counter regclass, key %s)', 'bigint', 'volatile', 'unsafe')) l(f, r, v, p);
@@ -31,6 +32,11 @@ INSERT INTO expected VALUES
 	('public.dc_adopt(counter regclass)', 'void', 'volatile', 'unsafe', false),
 	('public.dc_incr_many(counter regclass, keys text[], deltas bigint[] DEFAULT NULL::bigint[])', 'void', 'volatile', 'unsafe', false),
 	('public.dc_get_many(counter regclass, keys text[], OUT key text, OUT value bigint)', 'SETOF record', 'stable', 'restricted', false),
+	('public.dc_top(counter regclass, n integer DEFAULT 10, OUT key text, OUT value bigint, OUT rank bigint)', 'SETOF record', 'stable', 'restricted', false),
+	('public.dc_worker_start()', 'boolean', 'volatile', 'unsafe', false),
+	('public.dc_worker_stop()', 'boolean', 'volatile', 'unsafe', false),
+	('public.dc_maintain()', NULL, 'volatile', 'unsafe', false),
+	('dcounter.stat_worker(OUT datname name, OUT pid integer, OUT state text, OUT job text, OUT last_run timestamp with time zone, OUT last_run_ms double precision, OUT runs bigint, OUT failures bigint, OUT last_error text, OUT last_error_at timestamp with time zone)', 'SETOF record', 'volatile', 'restricted', false),
 	('public.dc_sum(counter regclass)', 'numeric', 'stable', 'restricted', false),
 	('public.dc_compact(counter regclass DEFAULT NULL::regclass, max_keys integer DEFAULT NULL::integer)', 'bigint', 'volatile', 'unsafe', false),
 	('public.dc_apply()', 'void', 'volatile', 'unsafe', false),
@@ -46,11 +52,12 @@ SELECT is((SELECT count(*) FROM members), (SELECT count(*) FROM expected), 'no s
 -- What pg_get_function_arguments() and the labels leave open
 SELECT is_empty('SELECT oid::regprocedure FROM members WHERE prosecdef', 'no function is SECURITY DEFINER');
 SELECT is_empty('SELECT oid::regprocedure FROM members WHERE proconfig IS NOT NULL OR proleakproof', 'no function has settings or is leakproof');
-SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE prolang <> (SELECT oid FROM pg_language WHERE lanname = 'c') OR probin !~ 'dcounter$' OR prokind <> 'f'$$, 'all are C functions of this module');
+SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE prolang <> (SELECT oid FROM pg_language WHERE lanname = 'c') OR probin !~ 'dcounter$' OR prokind <> CASE proname WHEN 'dc_maintain' THEN 'p' ELSE 'f' END$$, 'all are C functions of this module');
 SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE coalesce(length(obj_description(oid, 'pg_proc')), 0) < 10$$, 'each function has a comment');
 SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE obj_description(oid, 'pg_proc') ~ '^[A-Z].*|\.$'$$, 'comments are phrases, like the server''s own');
-SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE schema = 'public' AND NOT has_function_privilege('public', oid, 'EXECUTE')$$, 'PUBLIC may execute the API: the tables'' privileges decide');
-SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE schema = 'dcounter' AND has_function_privilege('public', oid, 'EXECUTE')$$, 'PUBLIC may not execute, or make triggers of, the internal functions');
+SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE (schema = 'public' OR proname ~ '^stat_') AND proname !~ '^dc_worker_' AND NOT has_function_privilege('public', oid, 'EXECUTE')$$, 'PUBLIC may execute the API: the tables'' privileges decide');
+SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE proname ~ '^dc_worker_' AND has_function_privilege('public', oid, 'EXECUTE')$$, 'but not start or stop workers');
+SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE schema = 'dcounter' AND proname !~ '^stat_' AND has_function_privilege('public', oid, 'EXECUTE')$$, 'PUBLIC may not execute, or make triggers of, the internal functions');
 
 -- The extension
 SELECT is((SELECT extversion FROM pg_extension WHERE extname = 'dcounter'), (SELECT default_version FROM pg_available_extensions WHERE name = 'dcounter'), 'installed in its default version');
@@ -62,7 +69,7 @@ SELECT set_eq(
 	$$SELECT pg_describe_object(classid, objid, objsubid) FROM pg_depend WHERE refclassid = 'pg_extension'::regclass AND deptype = 'e'
 		AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'dcounter') AND classid <> 'pg_proc'::regclass
 		AND classid <> 'pg_type'::regclass$$,
-	ARRAY['schema dcounter', 'table dcounter.counter', 'event trigger dcounter_sql_drop', 'event trigger dcounter_alter_table'], 'members besides functions');
+	ARRAY['schema dcounter', 'table dcounter.counter', 'event trigger dcounter_sql_drop', 'event trigger dcounter_alter_table', 'view dc_stat_worker'], 'members besides functions');
 SELECT is_empty(
 	$$SELECT pg_describe_object(classid, objid, objsubid) FROM pg_depend WHERE refclassid = 'pg_extension'::regclass AND deptype = 'e'
 		AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'dcounter') AND classid <> 'pg_type'::regclass
@@ -84,6 +91,10 @@ SELECT set_eq($$SELECT evtname::text, evtevent::text, evtfoid::regproc::text, ev
 	$$VALUES ('dcounter_alter_table', 'ddl_command_end', 'dcounter.on_alter_table', 'O', ARRAY['ALTER TABLE']::text[]), ('dcounter_sql_drop', 'sql_drop', 'dcounter.on_sql_drop', 'O', NULL)$$, 'the event triggers');
 SELECT set_eq($$SELECT tgname::text, tgfoid::regproc::text, tgenabled::text FROM pg_trigger WHERE tgrelid = 'dcounter.counter'::regclass$$,
 	$$VALUES ('on_catalog_change', 'dcounter.on_catalog_change', 'O')$$, 'the trigger on the settings');
+
+-- The views of statistics
+SELECT columns_are('public', 'dc_stat_worker', ARRAY['datname', 'pid', 'state', 'job', 'last_run', 'last_run_ms', 'runs', 'failures', 'last_error', 'last_error_at']);
+SELECT ok(has_table_privilege('public', 'dc_stat_worker', 'SELECT') AND NOT has_table_privilege('public', 'dc_stat_worker', 'INSERT, UPDATE, DELETE'), 'PUBLIC may read dc_stat_worker');
 
 -- The tables that dc_create() makes
 SELECT is(dc_create('likes')::text, 'likes', 'dc_create() returns the table');
