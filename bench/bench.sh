@@ -29,6 +29,8 @@ setting HELD_SECONDS 60 3
 HELD_WINDOW=$((HELD_SECONDS >= 30 ? 10 : (HELD_SECONDS + 2) / 3))
 setting BULK_ROUNDS 5 1
 setting BULK_ROWS 5000000 500000
+setting WORKER_ROUNDS 3 1
+setting WORKER_KEYS 1000000 20000
 setting PARTS '' ''
 setting CASES '' ''
 export HELD_WINDOW

@@ -19,7 +19,7 @@ table() {
 
 tables() {
     local name
-    for name in one_key zipf held five_keys bulk bars; do
+    for name in one_key zipf held five_keys bulk worker million bars; do
         printf '\n%s\n\n' "$name"
         table "$name" "$1"
     done
@@ -48,6 +48,7 @@ fill() {
         [synced_writes]="$(synced_writes)"
         [rounds]=$ROUNDS [seconds]=$SECONDS_PER_RUN [bulk_rounds]=$BULK_ROUNDS
         [held_rounds]=$HELD_ROUNDS [held_seconds]=$HELD_SECONDS [held_window]=$HELD_WINDOW
+        [worker_rounds]=$WORKER_ROUNDS
         [bulk_rows]=$(sed -E ':a; s/([0-9])([0-9]{3})($|,)/\1,\2\3/; ta' <<<"$BULK_ROWS")
     )
     while IFS= read -r line; do

@@ -63,6 +63,13 @@ function print_bulk(    group_by, dc_incr) {
 		show("%.2f", ratio(dc_incr, group_by)) " |"
 }
 
+function print_million() {
+	print "| keys compacted after, s | writers on another key meanwhile, share of their rate |"
+	print "|---:|---:|"
+	print "| " show("%.1f", median(key("million", "dc_incr", "any", "seconds"))) " | " \
+		show("%.2f", median(key("million", "dc_incr", "any", "ratio"))) " |"
+}
+
 # A value that a bar names: KEY or "sum KEY"
 function value_of(text) {
 	return sub(/^sum /, "", text) ? sum(text) : median(text)
@@ -84,7 +91,7 @@ function print_bars(    i, field, measured, required, verdict) {
 		else
 			verdict = measured <= required ? "met" : "missed"
 		printf "| %s | %s %s | %s | %s |\n", field[1], field[2], field[3],
-			show(field[5] == "" ? "%d" : "%.3f", measured), verdict == "missed" ? "**missed**" : verdict
+			show(measured == int(measured) ? "%d" : "%.3f", measured), verdict == "missed" ? "**missed**" : verdict
 	}
 }
 
@@ -116,6 +123,10 @@ END {
 		print_five_keys()
 	else if (table == "bulk")
 		print_bulk()
+	else if (table == "worker")
+		print_rates("worker", "20_dc_incr")
+	else if (table == "million")
+		print_million()
 	else if (table == "bars")
 		print_bars()
 	else

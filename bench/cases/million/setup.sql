@@ -1,0 +1,1 @@
+SELECT dc_create('likes'), dc_create('seen');

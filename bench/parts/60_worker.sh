@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# The background worker: 64 clients on one key with and without it, and a million
+# keys touched once, which it compacts while 16 clients count another key.
+set -euo pipefail
+# shellcheck source=bench/lib.sh
+source bench/lib.sh
+
+run_cases worker 64
+
+folder=bench/cases/million
+
+# worker on|off
+worker() {
+    sql bench "ALTER SYSTEM SET dcounter.worker = $1;"
+    sql bench "SELECT pg_reload_conf();" >/dev/null
+}
+
+# left: shard rows of the million keys
+left() {
+    sql bench 'SELECT count(*) FROM seen_shard;'
+}
+
+# While the rows are counted nobody else counts, so each look is short.
+for ((round = 1; round <= WORKER_ROUNDS; round++)); do
+    fresh_database "$folder"
+    sql bench "SELECT count(dc_incr('seen', k)) FROM generate_series(1, $WORKER_KEYS) AS k; CHECKPOINT;" >/dev/null
+    run_pgbench "$folder/run.sql" 16 "$SECONDS_PER_RUN"
+    # shellcheck disable=SC2154 # run_pgbench sets them
+    alone=$rate total=$transactions
+    worker on
+    start=$(date +%s.%N)
+    run_pgbench "$folder/run.sql" 16 "$SECONDS_PER_RUN"
+    total=$((total + transactions))
+    record million dc_incr any ratio "$round" "$(awk -v a="$alone" -v b="$rate" 'BEGIN { print b / a }')"
+    record million dc_incr any left "$round" "$(left)"
+    while [[ $(left) != 0 ]]; do sleep 0.2; done
+    record million dc_incr any seconds "$round" "$(awk -v a="$start" -v b="$(date +%s.%N)" 'BEGIN { print b - a }')"
+    worker off
+    check_count "$folder" "$total"
+    [[ $(sql bench 'SELECT count(*), sum(value) FROM seen;') == "$WORKER_KEYS|$WORKER_KEYS" ]] ||
+        die 'the totals of the million keys are wrong'
+    say 'million keys, round %d: compacted within %.1f s; writers meanwhile %.2f of their rate' "$round" \
+        "$(tail -n 1 "$RESULTS" | cut -f 6)" "$(awk -F '\t' '$1 == "million" && $4 == "ratio" { r = $6 } END { print r }' "$RESULTS")"
+done
+sql postgres 'ALTER SYSTEM RESET ALL;'
