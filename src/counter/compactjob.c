@@ -38,8 +38,27 @@ static struct
 	TimestampTz started; /* sweep */
 } state;
 
+/*
+ * A table that has failed is left alone for a while, which doubles each time: so
+ * it does not fill the log, or cost a time-out each round.
+ */
+typedef struct DcFailing
+{
+	Oid table;
+	int64 pause; /* us */
+	TimestampTz until;
+} DcFailing;
+
+#define PAUSE_MIN (INT64CONST(1000) * 1000)
+#define PAUSE_MAX (INT64CONST(60) * 1000 * 1000)
+
+static List *failing = NIL; /* of DcFailing */
+
 static void begin(void);
 static void end(void);
+static bool failed_lately(Oid table);
+static void note_failure(Oid table);
+static void forget_failure(Oid table);
 static void list_tables(void *arg);
 static void compact_batch(void *arg);
 
@@ -68,8 +87,14 @@ compact_job(DcJobRun *run)
 			state.started = GetCurrentTimestamp();
 			state.sweeping = true;
 		}
-		if (!run->step(run, compact_batch, &table, table))
+		if (run->all_owners && failed_lately(table))
+			state.sweep.done = true;
+		else if (!run->step(run, compact_batch, &table, table))
+		{
 			state.sweep.done = true; /* on with the next table */
+			if (run->all_owners)
+				note_failure(table);
+		}
 		if (state.sweep.done)
 		{
 			sweep_end(&state.sweep);
@@ -96,6 +121,64 @@ end(void)
 {
 	MemoryContextDelete(state.cxt);
 	state.cxt = NULL;
+}
+
+/*
+ * failed_lately tells whether a table is still to be left alone.
+ */
+static bool
+failed_lately(Oid table)
+{
+	ListCell *lc;
+
+	foreach(lc, failing)
+	{
+		DcFailing *entry = lfirst(lc);
+
+		if (entry->table == table)
+			return entry->until > GetCurrentTimestamp();
+	}
+	return false;
+}
+
+static void
+note_failure(Oid table)
+{
+	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
+	DcFailing *entry = NULL;
+	ListCell *lc;
+
+	foreach(lc, failing)
+	{
+		if (((DcFailing *) lfirst(lc))->table == table)
+			entry = lfirst(lc);
+	}
+	if (entry == NULL)
+	{
+		entry = palloc0(sizeof(DcFailing));
+		entry->table = table;
+		failing = lappend(failing, entry);
+	}
+	entry->pause = Min(Max(entry->pause * 2, PAUSE_MIN), PAUSE_MAX);
+	entry->until = GetCurrentTimestamp() + entry->pause;
+	MemoryContextSwitchTo(old);
+}
+
+static void
+forget_failure(Oid table)
+{
+	ListCell *lc;
+
+	foreach(lc, failing)
+	{
+		DcFailing *entry = lfirst(lc);
+
+		if (entry->table == table)
+		{
+			failing = foreach_delete_current(failing, lc);
+			pfree(entry);
+		}
+	}
 }
 
 /*
@@ -127,6 +210,7 @@ compact_batch(void *arg)
 		return;
 	}
 	stats_compacted(counter, sweep_next(&state.sweep, counter, PG_INT64_MAX));
+	forget_failure(*(Oid *) arg);
 	if (state.sweep.done)
 		stats_swept(counter, state.started);
 }

@@ -157,9 +157,15 @@ typedef struct DcPlans
 	uint32 generation; /* of the cache entry that they were made for */
 	SPIPlanPtr plans[DC_NUM_STATEMENTS];
 	bool planned[DC_NUM_STATEMENTS]; /* has a generic plan */
+	bool kept;						 /* may have plans at all */
 } DcPlans;
 
 static HTAB *plan_cache = NULL;
+
+/* Tables that plans are kept for, and how many at most. */
+static int tables_kept = 0;
+
+#define MAX_TABLES_KEPT 100
 
 /* Plans that were replaced, to be freed by a later transaction. */
 static List *retired_plans = NIL;
@@ -167,6 +173,7 @@ static LocalTransactionId retired_in = InvalidLocalTransactionId;
 
 static DcPlans *plans_get(DcCounter *counter);
 static SPIPlanPtr plan_prepare(DcCounter *counter, DcStatement statement);
+static void plans_retire_all(void);
 static void plans_retire(DcPlans *plans);
 static void plan_settings(void);
 static uint64 sql_execute(DcSqlSession *session, DcStatement statement,
@@ -304,13 +311,39 @@ plans_get(DcCounter *counter)
 		retired_plans = NIL;
 	}
 
+	plans = hash_search(plan_cache, &counter->relid, HASH_FIND, NULL);
+	if ((plans == NULL || !plans->kept) && tables_kept >= MAX_TABLES_KEPT)
+		plans_retire_all();
 	plans = hash_search(plan_cache, &counter->relid, HASH_ENTER, &found);
 	if (!found)
 		memset((char *) plans + sizeof(Oid), 0, sizeof(DcPlans) - sizeof(Oid));
 	else if (plans->generation != counter->generation)
 		plans_retire(plans);
+	if (!plans->kept)
+		tables_kept++;
+	plans->kept = true;
 	plans->generation = counter->generation;
 	return plans;
+}
+
+/*
+ * plans_retire_all gives back the memory of all plans: a session that works on
+ * many tables would keep too much.
+ */
+static void
+plans_retire_all(void)
+{
+	HASH_SEQ_STATUS status;
+	DcPlans *plans;
+
+	hash_seq_init(&status, plan_cache);
+	while ((plans = hash_seq_search(&status)) != NULL)
+	{
+		if (plans->kept)
+			plans_retire(plans);
+		plans->kept = false;
+	}
+	tables_kept = 0;
 }
 
 static void

@@ -152,10 +152,16 @@ start_dynamic(void)
 	BackgroundWorker worker;
 	BackgroundWorkerHandle *handle;
 	DcWorkerArgs args = {0};
+	bool missing;
 	pid_t pid;
 
 	args.database = MyDatabaseId;
-	args.role = worker_role_oid();
+	args.role = worker_role_oid(&missing);
+	if (missing)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("role \"%s\" of dcounter.worker_role does not exist",
+						dc_worker_role)));
 	worker_fill(&worker, &args);
 	if (!RegisterDynamicBackgroundWorker(&worker, &handle))
 		ereport(ERROR,

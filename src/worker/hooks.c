@@ -220,6 +220,11 @@ note_statement(Node *statement)
 			if (strcmp(((CreateExtensionStmt *) statement)->extname, "dcounter") == 0)
 				recheck_at_commit = MyDatabaseId;
 			break;
+		case T_TransactionStmt:
+			/* the extension may have been created in it */
+			if (((TransactionStmt *) statement)->kind == TRANS_STMT_COMMIT_PREPARED)
+				recheck_at_commit = MyDatabaseId;
+			break;
 		default:
 			break;
 	}

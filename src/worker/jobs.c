@@ -4,8 +4,8 @@
  *
  * A worker runs each job at its interval, counted from start to start. A run that
  * has used up its time yields; the other jobs that are due come first, and then it
- * goes on. A run that takes longer than its interval is followed by a pause as
- * long as itself, so that no job takes more than half of the worker's time.
+ * goes on. A run that takes long is followed by a pause as long as itself, or as
+ * its interval.
  *
  * A step that fails is logged and counted, and the job goes on with the next.
  */
@@ -38,13 +38,13 @@ StaticAssertDecl(lengthof(dc_jobs) <= DC_MAX_JOBS, "too many jobs");
 /* A signal to end must cancel a step. */
 volatile sig_atomic_t job_in_step = false;
 
-/* When this worker's jobs are due, and when they began. */
+/* The last run of each of this worker's jobs. */
 static struct
 {
 	bool yielded;
-	TimestampTz began; /* of all parts of a run that has yielded */
-	TimestampTz due;
-} schedule[DC_MAX_JOBS];
+	TimestampTz began; /* of all its parts, if it has yielded */
+	TimestampTz ended;
+} last_run[DC_MAX_JOBS];
 
 /* What a step is about, for error messages and pg_stat_activity. */
 static char subject[2 * NAMEDATALEN + 64];
@@ -57,16 +57,24 @@ static bool step_in_transaction(DcJobRun *run, DcJobStep step, void *arg,
 static void run_step(DcJobRun *run, DcJobStep step, void *arg, Oid table);
 static void name_subject(DcJobRun *run, Oid table);
 static void subject_context(void *arg);
+static void log_run(int job);
 static void note_run(int job, TimestampTz began, int64 failures);
 static void note_error(DcJobRun *run, const char *message);
 
 /*
- * job_due returns when a job is to be run next in this worker.
+ * job_due returns when a job is to be run next in this worker, with the interval
+ * as it is set now.
  */
 TimestampTz
 job_due(int job)
 {
-	return schedule[job].due;
+	int64 interval = *dc_jobs[job].interval * INT64CONST(1000);
+	TimestampTz began = last_run[job].began;
+	TimestampTz ended = last_run[job].ended;
+
+	if (last_run[job].yielded)
+		return ended;
+	return Max(began + interval, ended + Min(ended - began, interval));
 }
 
 /*
@@ -77,31 +85,34 @@ job_run_in_worker(int job)
 {
 	TimestampTz start = GetCurrentTimestamp();
 	DcJobRun run = {0};
-	TimestampTz now;
 
 	run.step = step_in_worker;
 	run.job = dc_jobs[job].name;
 	run.all_owners = true;
 	run.deadline = TimestampTzPlusMilliseconds(start, JOB_BUDGET_MS);
-	if (!schedule[job].yielded)
-		schedule[job].began = start;
-	schedule[job].yielded = dc_jobs[job].run(&run);
-	now = GetCurrentTimestamp();
+	if (!last_run[job].yielded)
+		last_run[job].began = start;
+	last_run[job].yielded = dc_jobs[job].run(&run);
+	last_run[job].ended = GetCurrentTimestamp();
 	note_run(job, start, run.failures);
-	if (schedule[job].yielded)
-		schedule[job].due = now;
-	else
-	{
-		TimestampTz began = schedule[job].began;
-		TimestampTz next = TimestampTzPlusMilliseconds(began, *dc_jobs[job].interval);
+	log_run(job);
+}
 
-		if (dc_log_min_duration >= 0 &&
-			TimestampDifferenceExceeds(began, now, dc_log_min_duration))
-			ereport(LOG,
-					(errmsg("dcounter job \"%s\" took %.3f ms",
-							dc_jobs[job].name, (now - began) / 1000.0)));
-		schedule[job].due = Max(next, Min(now + (now - began), now + *dc_jobs[job].interval * INT64CONST(1000)));
-	}
+/*
+ * log_run logs a run that has ended, if it took long enough.
+ */
+static void
+log_run(int job)
+{
+	TimestampTz began = last_run[job].began;
+	TimestampTz ended = last_run[job].ended;
+
+	if (last_run[job].yielded || dc_log_min_duration < 0 ||
+		!TimestampDifferenceExceeds(began, ended, dc_log_min_duration))
+		return;
+	ereport(LOG,
+			(errmsg("dcounter job \"%s\" took %.3f ms",
+					dc_jobs[job].name, (ended - began) / 1000.0)));
 }
 
 /*

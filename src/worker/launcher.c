@@ -63,6 +63,10 @@ static BackgroundWorkerHandle *handles[DC_MAX_DATABASES];
 /* A lack of room has been logged, and not ended since. */
 static bool no_slot_logged = false;
 static bool no_process_logged = false;
+static bool no_role_logged = false;
+
+/* There is no role that workers could connect as. */
+static bool no_role = false;
 
 static void detach(int code, Datum arg);
 static DcDatabase *list_databases(int *count, Oid *role);
@@ -192,10 +196,16 @@ list_databases(int *count, Oid *role)
 	}
 	table_endscan(scan);
 	table_close(rel, AccessShareLock);
-	*role = worker_role_oid();
+	*role = worker_role_oid(&no_role);
 	PopActiveSnapshot();
 	CommitTransactionCommand();
 	MemoryContextSwitchTo(caller);
+	if (no_role && !no_role_logged)
+		ereport(LOG,
+				(errmsg("role \"%s\" of dcounter.worker_role does not exist",
+						dc_worker_role),
+				 errdetail("No dcounter worker is started.")));
+	no_role_logged = no_role;
 	return databases;
 }
 
@@ -311,7 +321,7 @@ manage_workers(Oid role)
 		LWLockAcquire(&dc_workers->lock, LW_EXCLUSIVE);
 		if (slot->state == DC_WORKER_RUNNING && !is_wanted(slot))
 			stop = slot->pid;
-		else if (OidIsValid(slot->database) && is_wanted(slot) &&
+		else if (OidIsValid(slot->database) && is_wanted(slot) && !no_role &&
 				 slot->state == DC_WORKER_NONE)
 		{
 			TimestampTz when = Max(slot->start_after, slot->paused_until);

@@ -102,23 +102,25 @@ launcher_wake(void)
 
 /*
  * launcher_recheck makes the launcher start a worker in a database, also if an
- * earlier one has failed or found no extension. False if it never has seen it.
+ * earlier one has failed or found no extension.
  */
-bool
+void
 launcher_recheck(Oid database)
 {
 	DcWorkerSlot *slot;
+	bool wake = true;
 
 	LWLockAcquire(&dc_workers->lock, LW_EXCLUSIVE);
 	slot = slot_find(database);
 	if (slot != NULL)
 	{
+		wake = slot->state != DC_WORKER_RUNNING;
 		slot->start_after = 0;
 		slot->failed_starts = 0;
 		if (slot->state == DC_WORKER_NO_EXTENSION)
 			slot->state = DC_WORKER_NONE;
 	}
 	LWLockRelease(&dc_workers->lock);
-	launcher_wake();
-	return slot != NULL;
+	if (wake)
+		launcher_wake();
 }

@@ -67,6 +67,6 @@ extern DcWorkerSlot *slot_find(Oid database);
 extern DcWorkerSlot *slot_get(Oid database);
 extern void slot_free(DcWorkerSlot *slot);
 extern void launcher_wake(void);
-extern bool launcher_recheck(Oid database);
+extern void launcher_recheck(Oid database);
 
 #endif /* DC_SLOTS_H */

@@ -70,14 +70,21 @@ worker_fill(BackgroundWorker *worker, const DcWorkerArgs *args)
 
 /*
  * worker_role_oid returns the role that workers are to connect as, which is
- * InvalidOid for the bootstrap superuser. Needs a transaction.
+ * InvalidOid for the bootstrap superuser. Needs a transaction. *missing tells
+ * that there is no role of the name in dcounter.worker_role.
  */
 Oid
-worker_role_oid(void)
+worker_role_oid(bool *missing)
 {
-	if (dc_worker_role == NULL || dc_worker_role[0] == '\0')
-		return InvalidOid;
-	return get_role_oid(dc_worker_role, false);
+	Oid role = InvalidOid;
+
+	*missing = false;
+	if (dc_worker_role != NULL && dc_worker_role[0] != '\0')
+	{
+		role = get_role_oid(dc_worker_role, true);
+		*missing = !OidIsValid(role);
+	}
+	return role;
 }
 
 /*
@@ -104,6 +111,7 @@ dc_worker_main(Datum arg)
 	{
 		run_jobs();
 		sleep_until_due();
+		QueryCancelPending = false; /* there is nothing to cancel */
 		CHECK_FOR_INTERRUPTS();
 		if (ConfigReloadPending)
 		{

@@ -31,7 +31,7 @@ extern void launcher_register(void);
 
 /* start.c */
 extern void worker_fill(BackgroundWorker *worker, const DcWorkerArgs *args);
-extern Oid worker_role_oid(void);
+extern Oid worker_role_oid(bool *missing);
 
 /* hooks.c */
 extern void hooks_init(void);
