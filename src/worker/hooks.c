@@ -14,15 +14,17 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "access/xact.h"
 #include "base/compat.h"
-#include "catalog/pg_database.h"
+#include "catalog/pg_authid.h"
 #include "commands/dbcommands.h"
 #include "commands/defrem.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
 #include "storage/latch.h"
 #include "tcop/utility.h"
+#include "utils/syscache.h"
 #include "utils/timestamp.h"
 #include "worker/slots.h"
 #include "worker/worker.h"
@@ -45,6 +47,7 @@ static void utility_hook(PlannedStmt *pstmt, const char *query,
 						 DestReceiver *dest, QueryCompletion *completion);
 static const char *database_to_leave(Node *statement);
 static Oid pause_worker(const char *name);
+static bool may_create_databases(void);
 static void wait_until_left(Oid database);
 static void resume_worker(Oid database);
 static void note_statement(Node *statement);
@@ -144,7 +147,7 @@ pause_worker(const char *name)
 	pid_t pid = 0;
 
 	if (!OidIsValid(database) ||
-		(!compat_owns_database(database, GetUserId()) && !have_createdb_privilege()))
+		(!compat_owns_database(database, GetUserId()) && !may_create_databases()))
 		return InvalidOid;
 	LWLockAcquire(&dc_workers->lock, LW_EXCLUSIVE);
 	slot = slot_find(database);
@@ -158,6 +161,20 @@ pause_worker(const char *name)
 	if (pid != 0)
 		kill(pid, SIGTERM);
 	return slot != NULL ? database : InvalidOid;
+}
+
+static bool
+may_create_databases(void)
+{
+	HeapTuple tuple = SearchSysCache1(AUTHOID, ObjectIdGetDatum(GetUserId()));
+	bool may = false;
+
+	if (HeapTupleIsValid(tuple))
+	{
+		may = ((Form_pg_authid) GETSTRUCT(tuple))->rolcreatedb;
+		ReleaseSysCache(tuple);
+	}
+	return may;
 }
 
 /*
