@@ -10,8 +10,11 @@
 #include "base/catalog.h"
 #include "base/compat.h"
 #include "base/guc.h"
+#include "base/shmem.h"
 #include "counter/counter.h"
+#include "counter/stats.h"
 #include "fmgr.h"
+#include "miscadmin.h"
 
 DC_MODULE_MAGIC;
 
@@ -23,4 +26,9 @@ _PG_init(void)
 	guc_init();
 	counter_cache_init();
 	counter_xact_init();
+	if (process_shared_preload_libraries_in_progress)
+	{
+		shmem_init();
+		stats_init();
+	}
 }

@@ -3,6 +3,9 @@
 GRANT USAGE ON SCHEMA dcounter TO PUBLIC;
 GRANT SELECT ON dcounter.counter TO PUBLIC;
 
+-- The functions behind them decide which rows the caller is shown.
+GRANT SELECT ON dc_stat_counters, dc_stat_hot_keys TO PUBLIC;
+
 -- Whoever may execute a trigger function may put it on a table of his own.
 REVOKE EXECUTE ON FUNCTION dcounter.on_catalog_change() FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION dcounter.on_sql_drop() FROM PUBLIC;

@@ -42,6 +42,7 @@
 #include "counter/layout.h"
 #include "counter/locks.h"
 #include "counter/sqlpath.h"
+#include "counter/stats.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
@@ -178,6 +179,7 @@ compact_table(DcCounter *counter, int64 max_keys)
 	MemoryContext caller = CurrentMemoryContext;
 	Datum position[2];			/* key and shard of the last row seen */
 	Datum previous = (Datum) 0; /* key of the batch before */
+	TimestampTz started = stats_clock();
 	int64 done = 0;
 
 	if (!lock_compaction(counter))
@@ -226,6 +228,9 @@ compact_table(DcCounter *counter, int64 max_keys)
 			break;
 		previous = position[0];
 	}
+	stats_compacted(counter, done);
+	if (max_keys == PG_INT64_MAX)
+		stats_swept(counter, started);
 	return done;
 }
 
