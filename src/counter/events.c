@@ -82,6 +82,7 @@ on_sql_drop(PG_FUNCTION_ARGS)
 		else if (catalog_read_by_shards(relid, &row))
 		{
 			catalog_delete(row.counter);
+			stats_dropped(row.counter);
 			if (!list_member_oid(dropped, row.counter) &&
 				get_rel_name(row.counter) != NULL)
 				ereport(NOTICE,

@@ -18,6 +18,7 @@
 #include "access/xact.h"
 #include "base/compat.h"
 #include "catalog/pg_authid.h"
+#include "catalog/pg_inherits.h"
 #include "counter/access.h"
 #include "counter/layout.h"
 #include "counter/sqlpath.h"
@@ -90,6 +91,7 @@ static bool try_read_live(const DcCounterRow *row, DcLive *live);
 static bool read_live(const DcCounterRow *row, MemoryContext result,
 					  DcLive *live);
 static DcCounter *open_if_free(const DcCounterRow *row);
+static bool lock_if_free(Oid relid);
 static void set_cumulative(Oid counter, Datum *values, bool *nulls,
 						   DcSweep *sweep);
 static void set_live(const DcLive *live, const DcSweep *sweep, Datum *values,
@@ -295,33 +297,45 @@ read_live(const DcCounterRow *row, MemoryContext result, DcLive *live)
 }
 
 /*
- * open_if_free locks a counter table without waiting, its partitions included.
+ * open_if_free locks a counter table without waiting.
  * Returns NULL if it is locked by DDL, or cannot be read in its state.
  */
 static DcCounter *
 open_if_free(const DcCounterRow *row)
 {
 	DcCounter *counter;
-	uint32 generation;
 
-	if (!ConditionalLockRelationOid(row->counter, AccessShareLock) ||
-		!ConditionalLockRelationOid(row->shards, AccessShareLock))
+	if (!lock_if_free(row->counter) || !lock_if_free(row->shards))
 		return NULL;
 	counter = counter_find(row->counter);
-	if (counter == NULL || counter->row.shards != row->shards)
-		return NULL;
-	generation = counter->generation;
-	for (int i = 0; i < counter->nmembers; i++)
-	{
-		if (!ConditionalLockRelationOid(counter->members[i], AccessShareLock) ||
-			counter->generation != generation)
-			return NULL;
-	}
-	counter = counter_find(row->counter);
-	if (counter == NULL || counter->rls || !OidIsValid(counter->owner) ||
+	if (counter == NULL || counter->row.shards != row->shards ||
+		counter->rls || !OidIsValid(counter->owner) ||
 		!counter_has_layout(counter))
 		return NULL;
 	return counter;
+}
+
+/*
+ * lock_if_free locks a table and its partitions for reading, without waiting.
+ */
+static bool
+lock_if_free(Oid relid)
+{
+	List *members;
+	ListCell *lc;
+
+	if (!ConditionalLockRelationOid(relid, AccessShareLock))
+		return false;
+	if (get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE)
+		return true;
+	members = find_all_inheritors(relid, NoLock, NULL);
+	foreach(lc, members)
+	{
+		if (!ConditionalLockRelationOid(lfirst_oid(lc), AccessShareLock))
+			return false;
+	}
+	list_free(members);
+	return true;
 }
 
 /*
