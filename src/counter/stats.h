@@ -66,12 +66,14 @@ extern void stats_init(void);
 extern bool stats_enabled(void);
 extern TimestampTz stats_clock(void);
 extern void stats_attach(DcCounter *counter);
+extern void stats_free(Oid counter);
+
+/* statscount.c */
 extern void stats_add(DcCounter *counter, const uint64 *counts, TimestampTz at);
 extern void stats_add_sweep(DcCounter *counter, const DcSweep *sweep);
 extern void stats_hot_key(DcCounter *counter, const char *data, uint32 len,
 						  uint64 increments);
 extern void stats_read(DcCounter *counter, TimestampTz started);
-extern void stats_free(Oid counter);
 extern bool stats_get(Oid counter, DcTableStats *stats, double *writes);
 extern bool stats_get_hot_keys(Oid counter, DcHotStats *hot);
 extern void stats_reset(Oid counter);
