@@ -216,13 +216,15 @@ may_see(Oid counter)
 
 /*
  * try_read_live reads the live numbers of a table. False if that fails, with a
- * warning, or if it is locked. A cancelled query is cancelled nevertheless.
+ * warning, or if it is locked. A cancelled query is cancelled nevertheless. The
+ * subtransaction is rolled back in any case: that releases its locks.
  */
 static bool
 try_read_live(const DcCounterRow *row, DcLive *live)
 {
 	MemoryContext caller = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
+	ErrorData *volatile error = NULL;
 	volatile bool done = false;
 
 	BeginInternalSubTransaction(NULL);
@@ -230,33 +232,30 @@ try_read_live(const DcCounterRow *row, DcLive *live)
 	PG_TRY();
 	{
 		done = read_live(row, caller, live);
-		ReleaseCurrentSubTransaction();
-		MemoryContextSwitchTo(caller);
-		CurrentResourceOwner = owner;
 	}
 	PG_CATCH();
 	{
-		ErrorData *error;
-
 		MemoryContextSwitchTo(caller);
 		error = CopyErrorData();
 		FlushErrorState();
-		RollbackAndReleaseCurrentSubTransaction();
-		MemoryContextSwitchTo(caller);
-		CurrentResourceOwner = owner;
-		if (error->sqlerrcode == ERRCODE_QUERY_CANCELED)
-			ReThrowError(error);
-		/* the reason may be the owner's secret */
-		ereport(WARNING,
-				(errcode(error->sqlerrcode),
-				 errmsg("could not read the shard table of counter table \"%s\"",
-						get_rel_name(row->counter)),
-				 errdetail_log("%s", error->message)));
-		FreeErrorData(error);
-		done = false;
 	}
 	PG_END_TRY();
-	return done;
+	RollbackAndReleaseCurrentSubTransaction();
+	MemoryContextSwitchTo(caller);
+	CurrentResourceOwner = owner;
+	if (error == NULL)
+		return done;
+
+	if (error->sqlerrcode == ERRCODE_QUERY_CANCELED)
+		ReThrowError(error);
+	/* the reason may be the owner's secret */
+	ereport(WARNING,
+			(errcode(error->sqlerrcode),
+			 errmsg("could not read the shard table of counter table \"%s\"",
+					get_rel_name(row->counter)),
+			 errdetail_log("%s", error->message)));
+	FreeErrorData(error);
+	return false;
 }
 
 /*
