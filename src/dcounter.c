@@ -13,6 +13,7 @@
 #include "base/guc.h"
 #include "base/shmem.h"
 #include "counter/counter.h"
+#include "counter/stats.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "worker/slots.h"
@@ -31,6 +32,7 @@ _PG_init(void)
 	if (process_shared_preload_libraries_in_progress)
 	{
 		shmem_init();
+		stats_init();
 		slots_init();
 		if (!IsBinaryUpgrade)
 		{

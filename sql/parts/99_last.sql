@@ -3,7 +3,9 @@
 GRANT USAGE ON SCHEMA dcounter TO PUBLIC;
 GRANT SELECT ON dcounter.counter TO PUBLIC;
 
-GRANT SELECT ON dc_stat_worker TO PUBLIC;
+-- The functions behind them decide which rows the caller is shown.
+GRANT SELECT ON dc_stat_counters, dc_stat_hot_keys, dc_stat_worker TO PUBLIC;
+
 REVOKE EXECUTE ON FUNCTION dc_worker_start() FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION dc_worker_stop() FROM PUBLIC;
 

@@ -76,6 +76,8 @@ typedef struct DcCounter
 	bool direct_write;		  /* shard rows may be written without SQL */
 	DcTableLayout totals;
 	DcTableLayout shards;
+	int stats_entry;		 /* where its statistics are; */
+	uint32 stats_generation; /* see stats.c */
 } DcCounter;
 
 extern bool catalog_read(Oid counter, DcCounterRow *row);

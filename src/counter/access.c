@@ -21,6 +21,7 @@
 #include "base/compat.h"
 #include "counter/access.h"
 #include "counter/layout.h"
+#include "counter/stats.h"
 #include "storage/lmgr.h"
 #include "storage/sinval.h"
 #include "utils/inval.h"
@@ -241,6 +242,7 @@ counter_open(Oid relid, LOCKMODE mode, AclMode rights)
 	if (SharedInvalidMessageCounter != invalidations)
 		check_rights(relid, rights); /* and so may have been the rights */
 	counter_layout(counter);
+	stats_attach(counter);
 	return counter;
 }
 

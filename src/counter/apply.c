@@ -58,6 +58,7 @@
 #include "counter/pending.h"
 #include "counter/sqlpath.h"
 #include "counter/sqlwrite.h"
+#include "counter/stats.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -75,14 +76,20 @@ static bool past_pre_commit = false;
 typedef enum DcApplyWhen
 {
 	APPLY_EARLY,
+	APPLY_WHEN_FULL, /* early too, since memory ran out */
 	APPLY_AT_PREPARE,
 	APPLY_AT_COMMIT
 } DcApplyWhen;
 
 static void apply_pending(DcApplyWhen when);
 static void apply_group(DcCounter *counter, DcDelta **deltas, int count,
-						bool committing);
-static void apply_direct(DcCounter *counter, DcDelta **deltas, int count);
+						DcApplyWhen when);
+static void apply_direct(DcCounter *counter, DcDelta **deltas, int count,
+						 DcApplyStats *stats);
+static void apply_by_sql(DcCounter *counter, DcDelta **deltas, int count,
+						 bool committing, DcApplyStats *stats);
+static void count_deltas(DcCounter *counter, DcDelta **deltas, int count,
+						 DcApplyStats *stats);
 static DcShardChoice shard_choice(const DcCounter *counter,
 								  const DcDelta *delta);
 static int32 own_shard(bool shared);
@@ -121,6 +128,15 @@ apply_early(void)
 }
 
 /*
+ * apply_when_full is the same, for when dcounter.pending_memory is used up.
+ */
+void
+apply_when_full(void)
+{
+	apply_pending(APPLY_WHEN_FULL);
+}
+
+/*
  * apply_if_late writes the pending deltas now if the callback that would have
  * written them has run already: another module may run SQL in a callback of its
  * own, after ours.
@@ -146,7 +162,7 @@ apply_blind(DcCounter *counter, const DcKey *key, int64 inc, int64 dec)
 	delta.key.len = key->len;
 	delta.inc = inc;
 	delta.dec = dec;
-	apply_group(counter, &deltas, 1, false);
+	apply_group(counter, &deltas, 1, APPLY_EARLY);
 }
 
 /*
@@ -168,7 +184,7 @@ apply_pending(DcApplyWhen when)
 	/* ... there is no snapshot, ... */
 	PushActiveSnapshot(GetTransactionSnapshot());
 	/* ... and the transaction may have been declared read-only since */
-	if (when != APPLY_EARLY)
+	if (when == APPLY_AT_PREPARE || when == APPLY_AT_COMMIT)
 		XactReadOnly = false;
 	deltas = pending_sorted(&count);
 	while (start < count)
@@ -179,8 +195,7 @@ apply_pending(DcApplyWhen when)
 		while (end < count && deltas[end]->key.counter == relid)
 			end++;
 		if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
-			apply_group(counter_lookup(relid), deltas + start, end - start,
-						when == APPLY_AT_COMMIT);
+			apply_group(counter_lookup(relid), deltas + start, end - start, when);
 		start = end;
 	}
 	pending_mark_applied();
@@ -192,9 +207,11 @@ apply_pending(DcApplyWhen when)
  * apply_group writes the deltas of one counter table.
  */
 static void
-apply_group(DcCounter *counter, DcDelta **deltas, int count, bool committing)
+apply_group(DcCounter *counter, DcDelta **deltas, int count, DcApplyWhen when)
 {
 	ErrorContextCallback context;
+	DcApplyStats stats = {0};
+	bool committing = (when == APPLY_AT_COMMIT);
 
 	context.callback = apply_error_context;
 	context.arg = get_rel_name(counter->relid);
@@ -205,28 +222,16 @@ apply_group(DcCounter *counter, DcDelta **deltas, int count, bool committing)
 		foreign_note_early(counter);
 	counter_layout(counter);
 	if (committing && counter->direct_write)
-		apply_direct(counter, deltas, count);
+		apply_direct(counter, deltas, count, &stats);
 	else
+		apply_by_sql(counter, deltas, count, committing, &stats);
+
+	if (stats_enabled())
 	{
-		DcSqlSession session;
-
-		sql_begin(&session, counter);
-		if (!committing || counter->foreign || IsolationUsesXactSnapshot())
-		{
-			sql_add_blind(&session, deltas, count, own_shard(false),
-						  wrote_blind);
-			wrote_blind = true;
-		}
-		else
-		{
-			for (int i = 0; i < count; i++)
-				sql_add_shared(&session, deltas[i],
-							   shard_choice(counter, deltas[i]).seed,
-							   own_shard(true));
-		}
-		sql_end(&session);
+		count_deltas(counter, deltas, count, &stats);
+		stats.early = (when == APPLY_WHEN_FULL);
+		stats_applied(counter, &stats);
 	}
-
 	error_context_stack = context.previous;
 }
 
@@ -234,7 +239,8 @@ apply_group(DcCounter *counter, DcDelta **deltas, int count, bool committing)
  * apply_direct writes the deltas of one counter table without SQL.
  */
 static void
-apply_direct(DcCounter *counter, DcDelta **deltas, int count)
+apply_direct(DcCounter *counter, DcDelta **deltas, int count,
+			 DcApplyStats *stats)
 {
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext,
 											  "dcounter apply",
@@ -258,10 +264,56 @@ apply_direct(DcCounter *counter, DcDelta **deltas, int count)
 					   own_shard(true));
 		MemoryContextReset(row_cxt);
 	}
+	*stats = rel.stats;
 	shardrel_close(&rel);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(cxt);
 	CommandCounterIncrement();
+}
+
+/*
+ * apply_by_sql writes them with SQL, to shared rows or to blind ones.
+ */
+static void
+apply_by_sql(DcCounter *counter, DcDelta **deltas, int count, bool committing,
+			 DcApplyStats *stats)
+{
+	DcSqlSession session;
+
+	sql_begin(&session, counter);
+	if (!committing || counter->foreign || IsolationUsesXactSnapshot())
+	{
+		sql_add_blind(&session, deltas, count, own_shard(false), wrote_blind);
+		wrote_blind = true;
+	}
+	else
+	{
+		for (int i = 0; i < count; i++)
+			stats->waits += sql_add_shared(&session, deltas[i],
+										   shard_choice(counter, deltas[i]).seed,
+										   own_shard(true));
+	}
+	sql_end(&session);
+}
+
+/*
+ * count_deltas adds to the statistics what was written. What has no calls was
+ * written for dc_set(), and what has no amount was not written.
+ */
+static void
+count_deltas(DcCounter *counter, DcDelta **deltas, int count,
+			 DcApplyStats *stats)
+{
+	for (int i = 0; i < count; i++)
+	{
+		const DcDelta *delta = deltas[i];
+
+		if (delta->calls == 0 || (delta->inc == 0 && delta->dec == 0))
+			continue;
+		stats->keys++;
+		stats->increments += delta->calls;
+		stats_hot_key(counter, delta->key.data, delta->key.len, delta->calls);
+	}
 }
 
 /*
@@ -321,6 +373,7 @@ xact_callback(XactEvent event, void *arg)
 		case XACT_EVENT_PRE_COMMIT:
 			apply_pending(APPLY_AT_COMMIT);
 			foreign_check_alive();
+			stats_before_commit();
 			past_pre_commit = true;
 			break;
 		case XACT_EVENT_PRE_PREPARE:
@@ -330,6 +383,8 @@ xact_callback(XactEvent event, void *arg)
 		case XACT_EVENT_COMMIT:
 		case XACT_EVENT_ABORT:
 		case XACT_EVENT_PREPARE:
+			stats_end_xact(event != XACT_EVENT_ABORT,
+						   event == XACT_EVENT_PREPARE);
 			pending_end_xact();
 			counter_forget_open();
 			wrote_blind = false;
@@ -351,10 +406,12 @@ subxact_callback(SubXactEvent event, SubTransactionId subid,
 	{
 		case SUBXACT_EVENT_COMMIT_SUB:
 			pending_commit_subxact();
+			stats_commit_subxact();
 			counter_forget_open();
 			break;
 		case SUBXACT_EVENT_ABORT_SUB:
 			pending_abort_subxact();
+			stats_abort_subxact();
 			counter_forget_open();
 			break;
 		case SUBXACT_EVENT_START_SUB:

@@ -26,6 +26,7 @@ shard_is_shared(int32 shard)
 }
 
 extern void apply_early(void);
+extern void apply_when_full(void);
 extern void apply_if_late(void);
 extern void apply_blind(DcCounter *counter, const DcKey *key,
 						int64 inc, int64 dec);

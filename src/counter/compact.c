@@ -44,6 +44,7 @@
 #include "counter/layout.h"
 #include "counter/locks.h"
 #include "counter/sqlpath.h"
+#include "counter/stats.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
@@ -181,12 +182,15 @@ compact_open(Oid relid, bool all_owners)
 static int64
 compact_table(DcCounter *counter, int64 max_keys)
 {
+	TimestampTz started = stats_clock();
 	DcSweep sweep;
 	int64 done = 0;
 
 	sweep_start(&sweep, CurrentMemoryContext);
 	while (!sweep.done && done < max_keys)
 		done += sweep_next(&sweep, counter, max_keys - done);
+	if (sweep.complete)
+		stats_swept(counter, started);
 	sweep_end(&sweep);
 	return done;
 }
@@ -206,6 +210,7 @@ sweep_start(DcSweep *sweep, MemoryContext cxt)
 	sweep->shard = Int32GetDatum(PG_INT32_MIN);
 	sweep->cxt = cxt;
 	sweep->done = false;
+	sweep->complete = false;
 	sweep->counted = false;
 }
 
@@ -247,8 +252,10 @@ sweep_next(DcSweep *sweep, DcCounter *counter, int64 max_keys)
 		count = batch_count(batch, sweep->counted ? sweep->key : (Datum) 0);
 		sweep_move(sweep, &batch->rows[batch->nrows - 1]);
 	}
-	sweep->done = (batch->nkeys == 0 || batch->last);
+	sweep->complete = (batch->nkeys == 0 || batch->last);
+	sweep->done = sweep->complete;
 	sql_end(&session);
+	stats_compacted(counter, count);
 	return count;
 }
 

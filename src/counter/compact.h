@@ -14,6 +14,7 @@ typedef struct DcSweep
 	Datum shard;
 	bool counted; /* which is one of a key that was counted */
 	bool done;
+	bool complete;	   /* has seen the last row */
 	MemoryContext cxt; /* of key */
 } DcSweep;
 

@@ -209,8 +209,8 @@ compact_batch(void *arg)
 		state.sweep.done = true;
 		return;
 	}
-	stats_compacted(counter, sweep_next(&state.sweep, counter, PG_INT64_MAX));
+	sweep_next(&state.sweep, counter, PG_INT64_MAX);
 	forget_failure(*(Oid *) arg);
-	if (state.sweep.done)
+	if (state.sweep.complete)
 		stats_swept(counter, state.started);
 }

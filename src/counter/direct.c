@@ -170,9 +170,11 @@ try_known_rows(DcShardRel *rel, const DcDelta *delta, DcHintList *list,
 					list->last = i;
 					return true;
 				}
+				rel->stats.busy_skips++;
 				i++;
 				break;
 			case DC_PROBE_BUSY:
+				rel->stats.busy_skips++;
 				i++;
 				break;
 			case DC_PROBE_GONE:
@@ -274,6 +276,7 @@ wait_for_row(DcShardRel *rel, const DcDelta *delta, DcHintList *list,
 		case DC_PROBE_FREE:
 			return update_row(rel, delta, &list->hints[first], &probe, true);
 		case DC_PROBE_BUSY:
+			rel->stats.waits++;
 			XactLockTableWait(probe.xid, rel->heap, &probe.tuple.t_self,
 							  XLTW_Update);
 			return false;
@@ -319,6 +322,8 @@ insert_row(DcShardRel *rel, const DcDelta *delta, DcHintList *list, int32 shard)
 	table_tuple_insert(rel->heap, rel->slot, GetCurrentCommandId(true), 0, NULL);
 	root = rel->slot->tts_tid;
 	insert_index_entry(rel, &root, true);
+	if (list->nhints > 0)
+		rel->stats.splits++;
 	hints_add(list, &root, shard);
 	list->last = list->nhints - 1;
 	ExecClearTuple(rel->slot);

@@ -25,6 +25,7 @@
 #include "base/runas.h"
 #include "commands/event_trigger.h"
 #include "commands/trigger.h"
+#include "counter/stats.h"
 #include "executor/spi.h"
 #include "fmgr.h"
 #include "miscadmin.h"
@@ -70,6 +71,7 @@ on_sql_drop(PG_FUNCTION_ARGS)
 		if (catalog_read(relid, &row))
 		{
 			catalog_delete(relid);
+			stats_dropped(relid);
 			if (!list_member_oid(dropped, row.shards) &&
 				get_rel_name(row.shards) != NULL)
 				run_ddl(psprintf("DROP %s %s%s",
@@ -80,6 +82,7 @@ on_sql_drop(PG_FUNCTION_ARGS)
 		else if (catalog_read_by_shards(relid, &row))
 		{
 			catalog_delete(row.counter);
+			stats_dropped(row.counter);
 			if (!list_member_oid(dropped, row.counter) &&
 				get_rel_name(row.counter) != NULL)
 				ereport(NOTICE,

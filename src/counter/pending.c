@@ -102,6 +102,7 @@ pending_add(Oid counter, const DcKey *key, uint64 hint, int64 inc, int64 dec)
 	amount.hint = hint;
 	amount.inc = inc;
 	amount.dec = dec;
+	amount.calls = 1;
 	level_add(top_level, &amount);
 }
 
@@ -244,6 +245,7 @@ pending_sorted(int *count)
 
 			*sum = *sorted[kept - 1];
 			delta_accumulate(sum, sorted[i]->inc, sorted[i]->dec);
+			sum->calls += sorted[i]->calls;
 			sorted[kept - 1] = sum;
 		}
 		else
@@ -399,7 +401,9 @@ level_merge_top(void)
 		while ((delta = deltas_iterate(top_level->deltas, &it)) != NULL)
 		{
 			level_add(into, delta);
-			delta->inc = delta->dec = 0; /* in case a later one overflows */
+			/* in case a later one overflows */
+			delta->inc = delta->dec = 0;
+			delta->calls = 0;
 		}
 		level_pop();
 	}
@@ -455,9 +459,11 @@ level_add(DcLevel *level, const DcDelta *amount)
 		key.data = level_copy_key(level, &key);
 		delta = deltas_insert_hash(level->deltas, key, amount->hash, &found);
 		delta->inc = delta->dec = 0;
+		delta->calls = 0;
 		delta->hint = DC_NO_HINT;
 	}
 	delta_accumulate(delta, amount->inc, amount->dec);
+	delta->calls += amount->calls;
 	if (delta->hint == DC_NO_HINT)
 		delta->hint = amount->hint;
 }

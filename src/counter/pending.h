@@ -40,9 +40,10 @@ typedef struct DcDelta
 	DcDeltaKey key;
 	int64 inc;
 	int64 dec;
-	uint64 hint; /* the first hint given, or DC_NO_HINT */
-	uint32 hash; /* of the key, for simplehash */
-	char status; /* for simplehash */
+	uint64 calls; /* of dc_incr() and its relatives */
+	uint64 hint;  /* the first hint given, or DC_NO_HINT */
+	uint32 hash;  /* of the key, for simplehash */
+	char status;  /* for simplehash */
 } DcDelta;
 
 extern void pending_add(Oid counter, const DcKey *key, uint64 hint,

@@ -22,6 +22,7 @@
 #include "counter/read.h"
 #include "counter/scan.h"
 #include "counter/sqlpath.h"
+#include "counter/stats.h"
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "utils/array.h"
@@ -131,9 +132,12 @@ counter_keys_arg(FunctionCallInfo fcinfo, int argno, int *count)
 static Datum
 dc_get_impl(FunctionCallInfo fcinfo, const DcKey *key)
 {
+	TimestampTz started = stats_clock();
 	DcCounter *counter = counter_open_to_read(fcinfo, "dc_get()");
+	int64 value = counter_value(counter, key);
 
-	PG_RETURN_INT64(counter_value(counter, key));
+	stats_read(counter, started);
+	PG_RETURN_INT64(value);
 }
 
 /*
@@ -146,6 +150,7 @@ dc_get_impl(FunctionCallInfo fcinfo, const DcKey *key)
 static Datum
 dc_info_impl(FunctionCallInfo fcinfo, const DcKey *key)
 {
+	TimestampTz started = stats_clock();
 	DcCounter *counter = counter_open_to_read(fcinfo, "dc_info()");
 	DcKeyState state;
 	TupleDesc desc;
@@ -161,6 +166,7 @@ dc_info_impl(FunctionCallInfo fcinfo, const DcKey *key)
 	values[3] = TimestampTzGetDatum(state.updated_at);
 	nulls[3] = TIMESTAMP_IS_NOBEGIN(state.updated_at);
 	values[4] = Int32GetDatum(state.shards);
+	stats_read(counter, started);
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc),
 													  values, nulls)));
 }
@@ -174,6 +180,7 @@ Datum
 dc_get_many(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	TimestampTz started = stats_clock();
 	DcCounter *counter = counter_open_to_read(fcinfo, "dc_get_many()");
 	DcKeySum *sorted;
 	Datum *keys;
@@ -204,6 +211,7 @@ dc_get_many(PG_FUNCTION_ARGS)
 		values[1] = Int64GetDatum(sums_to_bigint(found->sums.net, "value"));
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	}
+	stats_read(counter, started);
 	PG_RETURN_NULL();
 }
 
@@ -213,6 +221,7 @@ dc_get_many(PG_FUNCTION_ARGS)
 Datum
 dc_sum(PG_FUNCTION_ARGS)
 {
+	TimestampTz started = stats_clock();
 	DcCounter *counter = counter_open_to_read(fcinfo, "dc_sum()");
 	MemoryContext caller = CurrentMemoryContext;
 	DcSqlSession session;
@@ -229,6 +238,7 @@ dc_sum(PG_FUNCTION_ARGS)
 							  NumericGetDatum(pending_total(counter->relid)));
 	MemoryContextSwitchTo(old);
 	sql_end(&session);
+	stats_read(counter, started);
 	PG_RETURN_DATUM(sum);
 }
 

@@ -31,6 +31,7 @@ shardrel_open(DcShardRel *rel, DcCounter *counter, bool write)
 	rel->values = palloc(desc->natts * sizeof(Datum));
 	rel->nulls = palloc(desc->natts * sizeof(bool));
 	rel->nblocks = 0;
+	memset(&rel->stats, 0, sizeof(rel->stats));
 }
 
 void

@@ -7,6 +7,7 @@
 
 #include "base/catalog.h"
 #include "counter/hints.h"
+#include "counter/stats.h"
 #include "executor/tuptable.h"
 #include "storage/buf.h"
 #include "utils/rel.h"
@@ -23,6 +24,7 @@ typedef struct DcShardRel
 	BlockNumber nblocks;  /* of heap; never too large, see probe.c */
 	Datum *values;		  /* of the row that was found */
 	bool *nulls;
+	DcApplyStats stats; /* what a commit has met */
 } DcShardRel;
 
 /* What became of a hint. */

@@ -54,6 +54,8 @@ typedef struct DcStatementText
 	"(SELECT f.shard FROM @shards AS f WHERE f.key = $1" \
 	" ORDER BY hashint4extended(f.shard, $5) LIMIT 1 FOR NO KEY UPDATE"
 
+#define ROW_IS_USED "s.inc <> 0 OR s.dec <> 0"
+
 static const DcStatementText statements[DC_NUM_STATEMENTS] = {
 	/* key, inc, dec, at, seed: adds to a row that nobody has locked */
 	[DC_SQL_UPDATE_FREE] = {
@@ -98,6 +100,18 @@ static const DcStatementText statements[DC_NUM_STATEMENTS] = {
 						 " FROM (SELECT t.inc, t.dec FROM @totals AS t UNION ALL"
 						 " SELECT s.inc, s.dec FROM @shards AS s) AS u",
 						 {0}},
+	/* shard rows, keys with an amount, highest max / mean of a key's rows, amount
+	 * and oldest time of the rows with an amount */
+	[DC_SQL_STATS] = {"SELECT coalesce(sum(k.n), 0)::int8, count(*) FILTER (WHERE k.used > 0),"
+					  " max(k.most / nullif(k.mean, 0)) FILTER (WHERE k.used > 1),"
+					  " coalesce(sum(k.amount), 0), min(k.oldest)"
+					  " FROM (SELECT count(*) AS n, sum(s.inc) - sum(s.dec) AS amount,"
+					  " count(*) FILTER (WHERE " ROW_IS_USED ") AS used,"
+					  " max(s.inc::float8 + s.dec) FILTER (WHERE " ROW_IS_USED ") AS most,"
+					  " avg(s.inc::float8 + s.dec) FILTER (WHERE " ROW_IS_USED ") AS mean,"
+					  " min(s.updated_at) FILTER (WHERE " ROW_IS_USED ") AS oldest"
+					  " FROM @shards AS s GROUP BY s.key) AS k",
+					  {0}},
 	/* key */
 	[DC_SQL_READ_TOTAL] = {"SELECT t.inc, t.dec, t.updated_at FROM @totals AS t WHERE t.key = $1", {TEXTOID}},
 	/* how many */
@@ -253,7 +267,7 @@ sql_execute(DcSqlSession *session, DcStatement statement, Datum *values,
 		plans->plans[statement] = plan_prepare(session->counter, statement);
 	plan = plans->plans[statement];
 	if ((!plans->planned[statement] || !SPI_plan_is_valid(plan)) &&
-		statement != DC_SQL_READ_ALL)
+		statement != DC_SQL_READ_ALL && statement != DC_SQL_STATS)
 		plan_settings();
 	result = SPI_execute_plan(plan, values, NULL, read_only, 0);
 	if (result < 0)

@@ -23,16 +23,18 @@ static void blind_foreign(DcSqlSession *session, const DcDelta *delta,
 
 /*
  * sql_add_shared adds a delta to any row of its key that is free, or to a new
- * one with number own_shard. Works under READ COMMITTED, on local tables.
+ * one with number own_shard. Works under READ COMMITTED, on local tables. Returns
+ * how often it has waited.
  */
-void
+int
 sql_add_shared(DcSqlSession *session, const DcDelta *delta, uint64 seed,
 			   int32 own_shard)
 {
 	Datum values[6];
+	int waits = 0;
 
 	if (delta->inc == 0 && delta->dec == 0)
-		return;
+		return 0;
 	values[0] = PointerGetDatum(cstring_to_text_with_len(delta->key.data,
 														 delta->key.len));
 	values[1] = Int64GetDatum(delta->inc);
@@ -45,12 +47,12 @@ sql_add_shared(DcSqlSession *session, const DcDelta *delta, uint64 seed,
 
 		values[4] = Int64GetDatum((int64) seed);
 		if (sql_run(session, DC_SQL_UPDATE_FREE, values) > 0)
-			return;
+			return waits;
 
 		values[4] = Int32GetDatum(own_shard);
 		values[5] = Int32GetDatum(session->counter->row.max_shards);
 		if (sql_run(session, DC_SQL_INSERT_IF_ROOM, values) > 0)
-			return;
+			return waits;
 
 		/* all taken, and no room for another: do not wait if it may take long */
 		if (locked_for_long(session->counter, delta->key.data, delta->key.len))
@@ -58,13 +60,14 @@ sql_add_shared(DcSqlSession *session, const DcDelta *delta, uint64 seed,
 			DcDelta *deltas = (DcDelta *) delta;
 
 			blind_batch(session, &deltas, 1, own_shard);
-			return;
+			return waits;
 		}
 
 		/* wait, unless all are gone meanwhile */
+		waits++;
 		values[4] = Int64GetDatum((int64) seed);
 		if (sql_run(session, DC_SQL_UPDATE_WAIT, values) > 0)
-			return;
+			return waits;
 	}
 }
 

@@ -8,8 +8,8 @@
 #include "counter/pending.h"
 #include "counter/sqlpath.h"
 
-extern void sql_add_shared(DcSqlSession *session, const DcDelta *delta,
-						   uint64 seed, int32 own_shard);
+extern int sql_add_shared(DcSqlSession *session, const DcDelta *delta,
+						  uint64 seed, int32 own_shard);
 extern void sql_add_blind(DcSqlSession *session, DcDelta **deltas, int count,
 						  int32 own_shard, bool written);
 

@@ -8,6 +8,7 @@
 #define DC_STATS_H
 
 #include "base/catalog.h"
+#include "counter/hotkeys.h"
 #include "utils/timestamp.h"
 
 /* What one commit has done to one counter table. */
@@ -18,18 +19,77 @@ typedef struct DcApplyStats
 	uint64 busy_skips; /* busy rows passed over */
 	uint64 splits;	   /* rows inserted for a key that had others */
 	uint64 waits;	   /* waits for another commit */
-	uint64 early;	   /* writes before the commit */
+	uint64 early;	   /* writes before the commit, for want of memory */
 } DcApplyStats;
 
+/* The cumulative numbers of a table. */
+typedef enum DcStatsCount
+{
+	DC_STATS_INCREMENTS,
+	DC_STATS_KEYS,
+	DC_STATS_BUSY_SKIPS,
+	DC_STATS_SPLITS,
+	DC_STATS_WAITS,
+	DC_STATS_EARLY,
+	DC_STATS_COMPACTED, /* keys */
+	DC_STATS_READS,
+	DC_STATS_READ_TIME, /* microseconds */
+	DC_NUM_STATS
+} DcStatsCount;
+
+/* The last sweep of a table by compaction; 0: none yet. */
+typedef struct DcSweepTimes
+{
+	TimestampTz started;
+	TimestampTz ended;
+} DcSweepTimes;
+
+/* What is known of a table: as it is shown, and as it is kept in a file. */
+typedef struct DcTableStats
+{
+	Oid database;
+	Oid counter;
+	uint64 counts[DC_NUM_STATS];
+	TimestampTz reset_at; /* since then counts count */
+	DcSweepTimes sweep;
+} DcTableStats;
+
+/* Writes lately; see stats_get_hot_keys(). */
+typedef struct DcHotStats
+{
+	DcHotKeys keys;
+	double seconds; /* that the counts stand for */
+} DcHotStats;
+
+/* stats.c */
 extern void stats_init(void);
 extern bool stats_enabled(void);
-extern void stats_applied(DcCounter *counter, const DcApplyStats *stats);
+extern TimestampTz stats_clock(void);
+extern void stats_attach(DcCounter *counter);
+extern void stats_free(Oid counter);
+
+/* statscount.c */
+extern void stats_add(DcCounter *counter, const uint64 *counts, TimestampTz at);
+extern void stats_add_sweep(DcCounter *counter, const DcSweepTimes *sweep);
 extern void stats_hot_key(DcCounter *counter, const char *data, uint32 len,
 						  uint64 increments);
 extern void stats_read(DcCounter *counter, TimestampTz started);
+extern bool stats_get(Oid counter, DcTableStats *stats, double *writes);
+extern bool stats_get_hot_keys(Oid counter, DcHotStats *hot);
+extern void stats_reset(Oid counter);
 
-/* One sweep of a table by compaction, from its first key to its last. */
+/* statsxact.c: what a transaction does counts when it commits */
+extern void stats_applied(DcCounter *counter, const DcApplyStats *stats);
 extern void stats_compacted(DcCounter *counter, int64 keys);
 extern void stats_swept(DcCounter *counter, TimestampTz started);
+extern void stats_dropped(Oid counter);
+extern void stats_before_commit(void);
+extern void stats_end_xact(bool committed, bool prepared);
+extern void stats_commit_subxact(void);
+extern void stats_abort_subxact(void);
+
+/* statsfile.c */
+extern void statsfile_save(const DcTableStats *stats, int count);
+extern int statsfile_load(DcTableStats *stats, int max);
 
 #endif /* DC_STATS_H */

@@ -16,6 +16,7 @@
 #include "catalog/namespace.h"
 #include "counter/access.h"
 #include "counter/layout.h"
+#include "counter/stats.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
@@ -151,6 +152,7 @@ dc_drop(PG_FUNCTION_ARGS)
 	Oid shards = counter->row.shards;
 
 	catalog_delete(relid); /* so that the event trigger has nothing to do */
+	stats_dropped(relid);
 	run_ddl(psprintf("DROP %s %s", relation_sql_kind(relid),
 					 relation_sql_name(relid)));
 	run_ddl(psprintf("DROP %s %s", relation_sql_kind(shards),

@@ -48,7 +48,7 @@ counter_add(DcCounter *counter, const DcKey *key, uint64 hint, int64 delta,
 	if (counter->foreign)
 		foreign_ready(counter);
 	if (pending_memory_is_full(key))
-		apply_early();
+		apply_when_full();
 	if (negative != subtract)
 		pending_add(counter->relid, key, hint, 0, amount);
 	else

@@ -2,7 +2,7 @@
 -- planner rely on. A new function is added to the list below.
 \set ON_ERROR_STOP on
 BEGIN;
-SELECT plan(48);
+SELECT plan(51);
 
 -- Functions: signature, result, and labels as volatility, parallel, strict, set
 CREATE TEMP VIEW members AS
@@ -40,6 +40,9 @@ INSERT INTO expected VALUES
 	('public.dc_sum(counter regclass)', 'numeric', 'stable', 'restricted', false),
 	('public.dc_compact(counter regclass DEFAULT NULL::regclass, max_keys integer DEFAULT NULL::integer)', 'bigint', 'volatile', 'unsafe', false),
 	('public.dc_apply()', 'void', 'volatile', 'unsafe', false),
+	('public.dc_stat_reset(counter regclass DEFAULT NULL::regclass)', 'void', 'volatile', 'unsafe', false),
+	('dcounter.stat_counters(OUT counter regclass, OUT increments bigint, OUT keys_written bigint, OUT writes_per_second double precision, OUT busy_skipped bigint, OUT splits bigint, OUT waits bigint, OUT early_writes bigint, OUT shard_rows bigint, OUT active_keys bigint, OUT shard_imbalance double precision, OUT compaction_lag interval, OUT pending_amount numeric, OUT keys_compacted bigint, OUT last_compaction timestamp with time zone, OUT last_compaction_duration interval, OUT reads bigint, OUT mean_read_time_ms double precision, OUT stats_reset timestamp with time zone)', 'SETOF record', 'volatile', 'unsafe', false),
+	('dcounter.stat_hot_keys(OUT counter regclass, OUT key text, OUT writes_per_second double precision, OUT max_error double precision)', 'SETOF record', 'volatile', 'unsafe', false),
 	('dcounter.on_catalog_change()', 'trigger', 'volatile', 'unsafe', false),
 	('dcounter.on_sql_drop()', 'event_trigger', 'volatile', 'unsafe', false),
 	('dcounter.on_alter_table()', 'event_trigger', 'volatile', 'unsafe', false);
@@ -55,9 +58,10 @@ SELECT is_empty('SELECT oid::regprocedure FROM members WHERE proconfig IS NOT NU
 SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE prolang <> (SELECT oid FROM pg_language WHERE lanname = 'c') OR probin !~ 'dcounter$' OR prokind <> CASE proname WHEN 'dc_maintain' THEN 'p' ELSE 'f' END$$, 'all are C functions of this module');
 SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE coalesce(length(obj_description(oid, 'pg_proc')), 0) < 10$$, 'each function has a comment');
 SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE obj_description(oid, 'pg_proc') ~ '^[A-Z].*|\.$'$$, 'comments are phrases, like the server''s own');
-SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE (schema = 'public' OR proname ~ '^stat_') AND proname !~ '^dc_worker_' AND NOT has_function_privilege('public', oid, 'EXECUTE')$$, 'PUBLIC may execute the API: the tables'' privileges decide');
+SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE schema = 'public' AND proname !~ '^dc_worker_' AND NOT has_function_privilege('public', oid, 'EXECUTE')$$, 'PUBLIC may execute the API: the tables'' privileges decide');
 SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE proname ~ '^dc_worker_' AND has_function_privilege('public', oid, 'EXECUTE')$$, 'but not start or stop workers');
-SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE schema = 'dcounter' AND proname !~ '^stat_' AND has_function_privilege('public', oid, 'EXECUTE')$$, 'PUBLIC may not execute, or make triggers of, the internal functions');
+SELECT set_eq($$SELECT proname::text FROM members WHERE schema = 'dcounter' AND has_function_privilege('public', oid, 'EXECUTE')$$, ARRAY['stat_counters', 'stat_hot_keys', 'stat_worker'],
+	'PUBLIC may not execute, or make triggers of, the internal functions, but for those of the views');
 
 -- The extension
 SELECT is((SELECT extversion FROM pg_extension WHERE extname = 'dcounter'), (SELECT default_version FROM pg_available_extensions WHERE name = 'dcounter'), 'installed in its default version');
@@ -69,13 +73,24 @@ SELECT set_eq(
 	$$SELECT pg_describe_object(classid, objid, objsubid) FROM pg_depend WHERE refclassid = 'pg_extension'::regclass AND deptype = 'e'
 		AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'dcounter') AND classid <> 'pg_proc'::regclass
 		AND classid <> 'pg_type'::regclass$$,
-	ARRAY['schema dcounter', 'table dcounter.counter', 'event trigger dcounter_sql_drop', 'event trigger dcounter_alter_table', 'view dc_stat_worker'], 'members besides functions');
+	ARRAY['schema dcounter', 'table dcounter.counter', 'view dc_stat_counters', 'view dc_stat_hot_keys', 'view dc_stat_worker', 'event trigger dcounter_sql_drop', 'event trigger dcounter_alter_table'], 'members besides functions');
 SELECT is_empty(
 	$$SELECT pg_describe_object(classid, objid, objsubid) FROM pg_depend WHERE refclassid = 'pg_extension'::regclass AND deptype = 'e'
 		AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'dcounter') AND classid <> 'pg_type'::regclass
 		AND coalesce(obj_description(objid, classid::regclass::name), '') = ''$$, 'each member has a comment');
-SELECT is_empty($$SELECT attname FROM pg_attribute WHERE attrelid = 'dcounter.counter'::regclass AND attnum > 0 AND col_description(attrelid, attnum) IS NULL$$,
-	'each column of the settings has a comment');
+SELECT is_empty($$SELECT attname FROM pg_attribute WHERE attrelid IN ('dcounter.counter'::regclass, 'dc_stat_counters'::regclass, 'dc_stat_hot_keys'::regclass)
+	AND attnum > 0 AND col_description(attrelid, attnum) IS NULL$$, 'each column of the settings and of the views has a comment');
+
+-- The views
+SELECT is_empty($$SELECT relname FROM pg_class WHERE oid IN ('dc_stat_counters'::regclass, 'dc_stat_hot_keys'::regclass) AND (reloptions IS NOT NULL
+	OR EXISTS (SELECT FROM aclexplode(relacl) WHERE grantee <> relowner AND (grantee, privilege_type, is_grantable) <> (0, 'SELECT', false))
+	OR NOT EXISTS (SELECT FROM aclexplode(relacl) WHERE grantee = 0))$$, 'PUBLIC may SELECT from the views, and do nothing else');
+SELECT is((SELECT string_agg(format('%s %s', attname, format_type(atttypid, atttypmod)), ', ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = 'dc_stat_counters'::regclass AND attnum > 0),
+	'counter regclass, increments bigint, keys_written bigint, writes_per_second double precision, busy_skipped bigint, splits bigint, waits bigint, early_writes bigint, '
+	'shard_rows bigint, active_keys bigint, shard_imbalance double precision, compaction_lag interval, pending_amount numeric, keys_compacted bigint, '
+	'last_compaction timestamp with time zone, last_compaction_duration interval, reads bigint, mean_read_time_ms double precision, stats_reset timestamp with time zone', 'columns of dc_stat_counters');
+SELECT is((SELECT string_agg(format('%s %s', attname, format_type(atttypid, atttypmod)), ', ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = 'dc_stat_hot_keys'::regclass AND attnum > 0),
+	'counter regclass, key text, writes_per_second double precision, max_error double precision', 'columns of dc_stat_hot_keys');
 
 -- The schema and the settings
 SELECT is((SELECT nspacl::text FROM pg_namespace WHERE nspname = 'dcounter'), format('{%1$s=UC/%1$s,=U/%1$s}', current_user), 'schema dcounter: PUBLIC has USAGE alone');

@@ -1,0 +1,53 @@
+CREATE FUNCTION dcounter.stat_counters(OUT counter regclass, OUT increments bigint, OUT keys_written bigint,
+	OUT writes_per_second float8, OUT busy_skipped bigint, OUT splits bigint, OUT waits bigint, OUT early_writes bigint,
+	OUT shard_rows bigint, OUT active_keys bigint, OUT shard_imbalance float8, OUT compaction_lag interval,
+	OUT pending_amount numeric, OUT keys_compacted bigint, OUT last_compaction timestamptz,
+	OUT last_compaction_duration interval, OUT reads bigint, OUT mean_read_time_ms float8, OUT stats_reset timestamptz)
+	RETURNS SETOF record
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 20 COST 10000;
+COMMENT ON FUNCTION dcounter.stat_counters() IS 'internal: the rows of dc_stat_counters';
+
+CREATE VIEW dc_stat_counters AS
+	SELECT s.counter, s.increments, s.keys_written, s.writes_per_second, s.busy_skipped, s.splits, s.waits,
+		s.early_writes, s.shard_rows, s.active_keys, s.shard_imbalance, s.compaction_lag, s.pending_amount,
+		s.keys_compacted, s.last_compaction, s.last_compaction_duration, s.reads, s.mean_read_time_ms, s.stats_reset
+	FROM dcounter.stat_counters() AS s;
+COMMENT ON VIEW dc_stat_counters IS 'statistics of the counter tables that the caller may read';
+COMMENT ON COLUMN dc_stat_counters.counter IS 'the counter table';
+COMMENT ON COLUMN dc_stat_counters.increments IS 'calls of dc_incr() and its relatives that were committed; dc_incr_many() is one for each key';
+COMMENT ON COLUMN dc_stat_counters.keys_written IS 'writes of a key by a transaction';
+COMMENT ON COLUMN dc_stat_counters.writes_per_second IS 'increments a second over the last minute or so';
+COMMENT ON COLUMN dc_stat_counters.busy_skipped IS 'shard rows passed over since another transaction was changing them';
+COMMENT ON COLUMN dc_stat_counters.splits IS 'shard rows inserted for a key that had one already';
+COMMENT ON COLUMN dc_stat_counters.waits IS 'waits of a commit for another one, with max_shards rows all busy';
+COMMENT ON COLUMN dc_stat_counters.early_writes IS 'writes before the commit since dcounter.pending_memory was used up';
+COMMENT ON COLUMN dc_stat_counters.shard_rows IS 'shard rows now';
+COMMENT ON COLUMN dc_stat_counters.active_keys IS 'keys with an amount that is not compacted';
+COMMENT ON COLUMN dc_stat_counters.shard_imbalance IS 'the amount in the fullest shard row of a key to the mean of its rows, for the key where this is highest';
+COMMENT ON COLUMN dc_stat_counters.compaction_lag IS 'age of the oldest change that is not compacted';
+COMMENT ON COLUMN dc_stat_counters.pending_amount IS 'sum of the amounts that are not compacted';
+COMMENT ON COLUMN dc_stat_counters.keys_compacted IS 'keys whose amounts compaction has moved to the totals';
+COMMENT ON COLUMN dc_stat_counters.last_compaction IS 'end of the last compaction of the whole table';
+COMMENT ON COLUMN dc_stat_counters.last_compaction_duration IS 'how long it took';
+COMMENT ON COLUMN dc_stat_counters.reads IS 'calls of dc_get(), dc_get_many(), dc_info() and dc_sum()';
+COMMENT ON COLUMN dc_stat_counters.mean_read_time_ms IS 'mean time of these in milliseconds';
+COMMENT ON COLUMN dc_stat_counters.stats_reset IS 'since when the cumulative numbers count';
+
+CREATE FUNCTION dcounter.stat_hot_keys(OUT counter regclass, OUT key text, OUT writes_per_second float8, OUT max_error float8)
+	RETURNS SETOF record
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 100 COST 1000;
+COMMENT ON FUNCTION dcounter.stat_hot_keys() IS 'internal: the rows of dc_stat_hot_keys';
+
+CREATE VIEW dc_stat_hot_keys AS
+	SELECT s.counter, s.key, s.writes_per_second, s.max_error
+	FROM dcounter.stat_hot_keys() AS s
+	ORDER BY s.writes_per_second DESC;
+COMMENT ON VIEW dc_stat_hot_keys IS 'keys with the most writes lately, of the counter tables that the caller may read';
+COMMENT ON COLUMN dc_stat_hot_keys.counter IS 'the counter table';
+COMMENT ON COLUMN dc_stat_hot_keys.key IS 'the key, or the first 255 bytes of it';
+COMMENT ON COLUMN dc_stat_hot_keys.writes_per_second IS 'increments a second lately, estimated from a sample';
+COMMENT ON COLUMN dc_stat_hot_keys.max_error IS 'how much of that may belong to keys that are listed no more';
+
+CREATE FUNCTION dc_stat_reset(counter regclass DEFAULT NULL) RETURNS void
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION dc_stat_reset(regclass) IS 'sets the statistics of a counter table to zero, of all the tables of the caller by default';

@@ -1,0 +1,33 @@
+/*
+ * hotkeys.h
+ *		The keys with the most writes, in bounded memory (see hotkeys.c).
+ */
+#ifndef DC_HOTKEYS_H
+#define DC_HOTKEYS_H
+
+#include <stdint.h>
+
+#define DC_HOT_KEYS 16
+#define DC_HOT_KEY_BYTES 255
+
+typedef struct DcHotKey
+{
+	uint64_t hash;	/* of the whole key, which it stands for */
+	uint64_t count; /* of its writes, never too low */
+	uint64_t error; /* by which count may be too high */
+	uint8_t len;
+	char data[DC_HOT_KEY_BYTES]; /* the key's first bytes */
+} DcHotKey;
+
+typedef struct DcHotKeys
+{
+	int32_t nkeys;
+	DcHotKey keys[DC_HOT_KEYS]; /* in no order */
+} DcHotKeys;
+
+extern void hotkeys_add(DcHotKeys *hot, uint64_t hash, const char *data,
+						uint32_t len, uint64_t weight);
+extern void hotkeys_decay(DcHotKeys *hot, uint64_t halvings);
+extern void hotkeys_sort(DcHotKeys *hot);
+
+#endif /* DC_HOTKEYS_H */

@@ -1,0 +1,451 @@
+/*
+ * statsview.c
+ *		What operators see: the functions behind dc_stat_counters and
+ *		dc_stat_hot_keys, and dc_stat_reset().
+ *
+ * A table's row is shown to who may SELECT from the table, and to members of
+ * pg_monitor. Its cumulative numbers come from shared memory (stats.c). Its live
+ * numbers are read by one query on the shard table, as the table's owner; they are
+ * sums over all rows, so they reveal no key.
+ *
+ * Reading many tables, some of which may be in any state, one of them must not make
+ * the others unreadable. A table that is locked by DDL is not waited for. Each one
+ * is read in a subtransaction of its own, so that an error (a foreign server that
+ * does not answer, say) becomes a warning. Live numbers are then NULL.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "base/compat.h"
+#include "catalog/pg_authid.h"
+#include "catalog/pg_inherits.h"
+#include "counter/access.h"
+#include "counter/layout.h"
+#include "counter/sqlpath.h"
+#include "counter/stats.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/datum.h"
+#include "utils/fmgrprotos.h"
+#include "utils/lsyscache.h"
+#include "utils/resowner.h"
+#include "utils/syscache.h"
+
+PG_FUNCTION_INFO_V1(stat_counters);
+PG_FUNCTION_INFO_V1(stat_hot_keys);
+PG_FUNCTION_INFO_V1(dc_stat_reset);
+
+/* Columns of stat_counters() */
+enum
+{
+	COL_COUNTER,
+	COL_INCREMENTS,
+	COL_KEYS_WRITTEN,
+	COL_WRITES_PER_SECOND,
+	COL_BUSY_SKIPPED,
+	COL_SPLITS,
+	COL_WAITS,
+	COL_EARLY_WRITES,
+	COL_SHARD_ROWS,
+	COL_ACTIVE_KEYS,
+	COL_SHARD_IMBALANCE,
+	COL_COMPACTION_LAG,
+	COL_PENDING_AMOUNT,
+	COL_KEYS_COMPACTED,
+	COL_LAST_COMPACTION,
+	COL_LAST_COMPACTION_DURATION,
+	COL_READS,
+	COL_MEAN_READ_TIME,
+	COL_STATS_RESET,
+	NUM_COLS
+};
+
+/* The columns of DC_SQL_STATS */
+enum
+{
+	LIVE_SHARD_ROWS = 1,
+	LIVE_ACTIVE_KEYS,
+	LIVE_IMBALANCE,
+	LIVE_PENDING,
+	LIVE_OLDEST
+};
+
+/* Live numbers of a table */
+typedef struct DcLive
+{
+	int64 shard_rows;
+	int64 active_keys;
+	bool has_imbalance;
+	float8 imbalance;
+	Datum pending; /* numeric */
+	bool has_oldest;
+	TimestampTz oldest; /* latest change of the row that has not changed longest */
+} DcLive;
+
+static bool may_see(Oid counter);
+static bool try_read_live(const DcCounterRow *row, DcLive *live);
+static bool read_live(const DcCounterRow *row, MemoryContext result,
+					  DcLive *live);
+static DcCounter *open_if_free(const DcCounterRow *row);
+static bool lock_if_free(Oid relid);
+static void set_cumulative(Oid counter, Datum *values, bool *nulls,
+						   DcSweepTimes *sweep);
+static void set_live(const DcLive *live, const DcSweepTimes *sweep, Datum *values,
+					 bool *nulls);
+static Datum interval_between(TimestampTz from, TimestampTz to);
+static void put_hot_keys(ReturnSetInfo *result, Oid counter);
+
+/*
+ * stat_counters() -> setof record, see the view dc_stat_counters
+ */
+Datum
+stat_counters(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	List *rows;
+	ListCell *lc;
+
+	InitMaterializedSRF(fcinfo, 0);
+	rows = catalog_read_all();
+	foreach(lc, rows)
+	{
+		const DcCounterRow *row = lfirst(lc);
+		Datum values[NUM_COLS] = {0};
+		bool nulls[NUM_COLS];
+		DcSweepTimes sweep = {0};
+		DcLive live;
+		bool has_live;
+
+		CHECK_FOR_INTERRUPTS();
+		if (!may_see(row->counter))
+			continue;
+		has_live = try_read_live(row, &live);
+		if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(row->counter)))
+			continue; /* dropped meanwhile */
+		memset(nulls, true, sizeof(nulls));
+		values[COL_COUNTER] = ObjectIdGetDatum(row->counter);
+		nulls[COL_COUNTER] = false;
+		set_cumulative(row->counter, values, nulls, &sweep);
+		if (has_live)
+			set_live(&live, &sweep, values, nulls);
+		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+	}
+	PG_RETURN_NULL();
+}
+
+/*
+ * stat_hot_keys() -> setof record, see the view dc_stat_hot_keys
+ */
+Datum
+stat_hot_keys(PG_FUNCTION_ARGS)
+{
+	List *rows;
+	ListCell *lc;
+
+	InitMaterializedSRF(fcinfo, 0);
+	rows = catalog_read_all();
+	foreach(lc, rows)
+	{
+		const DcCounterRow *row = lfirst(lc);
+
+		CHECK_FOR_INTERRUPTS();
+		if (may_see(row->counter))
+			put_hot_keys((ReturnSetInfo *) fcinfo->resultinfo, row->counter);
+	}
+	PG_RETURN_NULL();
+}
+
+/*
+ * dc_stat_reset(counter regclass) -> void: sets the cumulative numbers of a table
+ * to zero; NULL: of all tables that the caller owns.
+ */
+Datum
+dc_stat_reset(PG_FUNCTION_ARGS)
+{
+	List *rows;
+	ListCell *lc;
+
+	if (!PG_ARGISNULL(0))
+	{
+		Oid relid = PG_GETARG_OID(0);
+
+		if (counter_find(relid) == NULL)
+			counter_lookup(relid); /* says what is wrong */
+		if (!compat_owns_relation(relid, GetUserId()))
+			aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE,
+						   get_rel_name(relid));
+	}
+	if (!stats_enabled())
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("there are no statistics of counter tables"),
+				 errhint("Add dcounter to shared_preload_libraries and restart the server.")));
+	if (!PG_ARGISNULL(0))
+	{
+		stats_reset(PG_GETARG_OID(0));
+		PG_RETURN_VOID();
+	}
+
+	rows = catalog_read_all();
+	foreach(lc, rows)
+	{
+		Oid relid = ((DcCounterRow *) lfirst(lc))->counter;
+
+		if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)) &&
+			compat_owns_relation(relid, GetUserId()))
+			stats_reset(relid);
+	}
+	PG_RETURN_VOID();
+}
+
+/*
+ * may_see tells whether the caller is shown a table. A settings row may be of one
+ * that does not exist any more.
+ */
+static bool
+may_see(Oid counter)
+{
+	return SearchSysCacheExists1(RELOID, ObjectIdGetDatum(counter)) &&
+		(pg_class_aclcheck(counter, GetUserId(), ACL_SELECT) == ACLCHECK_OK ||
+		 has_privs_of_role(GetUserId(), ROLE_PG_MONITOR));
+}
+
+/*
+ * try_read_live reads the live numbers of a table. False if that fails, with a
+ * warning, or if it is locked. A cancelled query is cancelled nevertheless. The
+ * subtransaction is rolled back in any case: that releases its locks.
+ */
+static bool
+try_read_live(const DcCounterRow *row, DcLive *live)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	ErrorData *volatile error = NULL;
+	volatile bool done = false;
+
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(caller);
+	PG_TRY();
+	{
+		done = read_live(row, caller, live);
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(caller);
+		error = CopyErrorData();
+		FlushErrorState();
+	}
+	PG_END_TRY();
+	RollbackAndReleaseCurrentSubTransaction();
+	MemoryContextSwitchTo(caller);
+	CurrentResourceOwner = owner;
+	if (error == NULL)
+		return done;
+
+	if (error->sqlerrcode == ERRCODE_QUERY_CANCELED)
+		ReThrowError(error);
+	/* the reason may be the owner's secret */
+	ereport(WARNING,
+			(errcode(error->sqlerrcode),
+			 errmsg("could not read the shard table of counter table \"%s\"",
+					get_rel_name(row->counter)),
+			 errdetail_log("%s", error->message)));
+	FreeErrorData(error);
+	return false;
+}
+
+/*
+ * read_live does the work; pass-by-reference results go to `result`.
+ */
+static bool
+read_live(const DcCounterRow *row, MemoryContext result, DcLive *live)
+{
+	DcCounter *counter = open_if_free(row);
+	DcSqlSession session;
+	HeapTuple tuple;
+	TupleDesc desc;
+	MemoryContext old;
+	bool isnull;
+
+	if (counter == NULL)
+		return false;
+	stats_attach(counter);
+	sql_begin(&session, counter);
+	if (sql_read(&session, DC_SQL_STATS, NULL) != 1)
+		elog(ERROR, "unexpected number of rows");
+	tuple = SPI_tuptable->vals[0];
+	desc = SPI_tuptable->tupdesc;
+	live->shard_rows = sql_bigint(0, LIVE_SHARD_ROWS);
+	live->active_keys = sql_bigint(0, LIVE_ACTIVE_KEYS);
+	live->imbalance = DatumGetFloat8(SPI_getbinval(tuple, desc, LIVE_IMBALANCE,
+												   &isnull));
+	live->has_imbalance = !isnull;
+	old = MemoryContextSwitchTo(result);
+	live->pending = datumCopy(SPI_getbinval(tuple, desc, LIVE_PENDING, &isnull),
+							  false, -1);
+	MemoryContextSwitchTo(old);
+	live->oldest = DatumGetTimestampTz(SPI_getbinval(tuple, desc, LIVE_OLDEST,
+													 &isnull));
+	live->has_oldest = !isnull;
+	sql_end(&session);
+	return true;
+}
+
+/*
+ * open_if_free locks a counter table without waiting.
+ * Returns NULL if it is locked by DDL, or cannot be read in its state.
+ */
+static DcCounter *
+open_if_free(const DcCounterRow *row)
+{
+	DcCounter *counter;
+
+	if (!lock_if_free(row->counter) || !lock_if_free(row->shards))
+		return NULL;
+	counter = counter_find(row->counter);
+	if (counter == NULL || counter->row.shards != row->shards ||
+		counter->rls || !OidIsValid(counter->owner) ||
+		!counter_has_layout(counter))
+		return NULL;
+	return counter;
+}
+
+/*
+ * lock_if_free locks a table and its partitions for reading, without waiting.
+ */
+static bool
+lock_if_free(Oid relid)
+{
+	List *members;
+	ListCell *lc;
+
+	if (!ConditionalLockRelationOid(relid, AccessShareLock))
+		return false;
+	if (get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE)
+		return true;
+	members = find_all_inheritors(relid, NoLock, NULL);
+	foreach(lc, members)
+	{
+		if (!ConditionalLockRelationOid(lfirst_oid(lc), AccessShareLock))
+			return false;
+	}
+	list_free(members);
+	return true;
+}
+
+/*
+ * set_cumulative sets the columns that come from shared memory, if it has them.
+ */
+static void
+set_cumulative(Oid counter, Datum *values, bool *nulls, DcSweepTimes *sweep)
+{
+	static const struct
+	{
+		int column;
+		DcStatsCount count;
+	} columns[] = {
+		{COL_INCREMENTS, DC_STATS_INCREMENTS},
+		{COL_KEYS_WRITTEN, DC_STATS_KEYS},
+		{COL_BUSY_SKIPPED, DC_STATS_BUSY_SKIPS},
+		{COL_SPLITS, DC_STATS_SPLITS},
+		{COL_WAITS, DC_STATS_WAITS},
+		{COL_EARLY_WRITES, DC_STATS_EARLY},
+		{COL_KEYS_COMPACTED, DC_STATS_COMPACTED},
+		{COL_READS, DC_STATS_READS},
+	};
+	DcTableStats stats;
+	double writes;
+
+	if (!stats_get(counter, &stats, &writes))
+		return;
+	for (int i = 0; i < lengthof(columns); i++)
+	{
+		values[columns[i].column] = Int64GetDatum(stats.counts[columns[i].count]);
+		nulls[columns[i].column] = false;
+	}
+	values[COL_WRITES_PER_SECOND] = Float8GetDatum(writes);
+	nulls[COL_WRITES_PER_SECOND] = false;
+	values[COL_STATS_RESET] = TimestampTzGetDatum(stats.reset_at);
+	nulls[COL_STATS_RESET] = false;
+	if (stats.counts[DC_STATS_READS] > 0)
+	{
+		values[COL_MEAN_READ_TIME] =
+			Float8GetDatum((double) stats.counts[DC_STATS_READ_TIME] / 1000.0 /
+						   stats.counts[DC_STATS_READS]);
+		nulls[COL_MEAN_READ_TIME] = false;
+	}
+	*sweep = stats.sweep;
+	if (sweep->ended != 0)
+	{
+		values[COL_LAST_COMPACTION] = TimestampTzGetDatum(sweep->ended);
+		nulls[COL_LAST_COMPACTION] = false;
+		values[COL_LAST_COMPACTION_DURATION] =
+			interval_between(sweep->started, sweep->ended);
+		nulls[COL_LAST_COMPACTION_DURATION] = false;
+	}
+}
+
+/*
+ * set_live sets the columns of live numbers. A row that holds an amount was last
+ * changed at `oldest` or later, so the oldest uncompacted change is at least
+ * that old; and what came before the last sweep is compacted, unless its row was
+ * locked at that time.
+ */
+static void
+set_live(const DcLive *live, const DcSweepTimes *sweep, Datum *values, bool *nulls)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	TimestampTz since = now;
+
+	if (live->has_oldest)
+	{
+		since = Min(now, live->oldest);
+		if (sweep->ended != 0)
+			since = Min(since, sweep->started);
+	}
+	values[COL_SHARD_ROWS] = Int64GetDatum(live->shard_rows);
+	nulls[COL_SHARD_ROWS] = false;
+	values[COL_ACTIVE_KEYS] = Int64GetDatum(live->active_keys);
+	nulls[COL_ACTIVE_KEYS] = false;
+	values[COL_SHARD_IMBALANCE] = Float8GetDatum(live->imbalance);
+	nulls[COL_SHARD_IMBALANCE] = !live->has_imbalance;
+	values[COL_COMPACTION_LAG] = interval_between(since, now);
+	nulls[COL_COMPACTION_LAG] = false;
+	values[COL_PENDING_AMOUNT] = live->pending;
+	nulls[COL_PENDING_AMOUNT] = false;
+}
+
+static Datum
+interval_between(TimestampTz from, TimestampTz to)
+{
+	return DirectFunctionCall2(timestamp_mi, TimestampTzGetDatum(to),
+							   TimestampTzGetDatum(Min(from, to)));
+}
+
+/*
+ * put_hot_keys returns a row for each hot key of a table.
+ */
+static void
+put_hot_keys(ReturnSetInfo *result, Oid counter)
+{
+	DcHotStats hot;
+
+	if (!stats_get_hot_keys(counter, &hot))
+		return;
+	for (int i = 0; i < hot.keys.nkeys; i++)
+	{
+		const DcHotKey *key = &hot.keys.keys[i];
+		Datum values[4];
+		bool nulls[4] = {false};
+
+		values[0] = ObjectIdGetDatum(counter);
+		values[1] = PointerGetDatum(cstring_to_text_with_len(key->data, key->len));
+		values[2] = Float8GetDatum((double) key->count / hot.seconds);
+		values[3] = Float8GetDatum((double) key->error / hot.seconds);
+		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+	}
+}

@@ -1,0 +1,359 @@
+# Statistics with dcounter preloaded: what counts and what does not, contention,
+# hot keys, restarts, more tables than there are entries, and who may see what.
+use strict;
+use warnings;
+
+use DcTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(usleep);
+
+my $entries = 256;
+my $node = dc_node('stats', conf => [
+		"shared_preload_libraries = 'dcounter'", 'autovacuum = off',
+		'max_locks_per_transaction = 256', 'log_min_messages = log' ]);
+
+# stat(COLUMNS [, COUNTER [, DATABASE]]): columns of a table's row
+sub stat_of
+{
+	my ($columns, $counter, $database) = @_;
+
+	$counter //= 'c';
+	return sql($node, $database // 'postgres',
+		"SELECT $columns FROM dc_stat_counters WHERE counter = '$counter'::regclass");
+}
+
+# wait_for_lock: until a session waits for a transaction to end
+sub wait_for_lock
+{
+	$node->poll_query_until('postgres', q{SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event_type = 'Lock'})
+	  or die 'nobody waits';
+	return;
+}
+
+my $written = 'increments, keys_written, early_writes';
+
+sub test_increments
+{
+	sql($node, 'postgres', q{SELECT dc_create('c'), dc_create('p', partitions => 2)});
+	is(stat_of("$written, busy_skipped, splits, waits, keys_compacted, reads, writes_per_second, stats_reset <= clock_timestamp()"),
+		'0|0|0|0|0|0|0|0|0|t', 'a new table');
+	is(stat_of('last_compaction, last_compaction_duration, mean_read_time_ms'), '||', 'what has not happened is NULL');
+
+	sql($node, 'postgres', q{SELECT dc_incr('c', 'a'), dc_incr('c', 'a'), dc_decr('c', 'a'), dc_incr('c', 'b', 5)});
+	is(stat_of($written), '4|2|0', 'calls, and keys of a transaction');
+	sql($node, 'postgres', q{
+		SELECT dc_incr_many('c', ARRAY['a', 'b', 'a']); SELECT dc_incr_hashed('c', 'a', 'x'); SELECT dc_incr_returning('c', 'a', 3);});
+	is(stat_of($written), '9|6|0', 'all ways to count');
+	sql($node, 'postgres', q{SELECT dc_incr('c', 'a', 0), dc_set('c', 'new', 5), dc_reset('c', 'new'), dc_delete('c', 'new')});
+	is(stat_of($written), '9|6|0', 'what adds nothing, and setting a key, are no increments');
+	is(sql($node, 'postgres', q{BEGIN; SELECT dc_incr('c', 'a'); SELECT increments FROM dc_stat_counters WHERE counter = 'c'::regclass; ROLLBACK;}),
+		"\n9", 'what is pending does not count');
+	is(stat_of($written), '9|6|0', 'what is rolled back does not count');
+
+	# Savepoints, also with early writes, which are undone and done again
+	sql($node, 'postgres', q{
+		BEGIN;
+		SELECT dc_incr('c', 'a');
+		SAVEPOINT s; SELECT dc_incr('c', 'a'), dc_incr('c', 'x'); ROLLBACK TO s;
+		SAVEPOINT t; SELECT dc_incr('c', 'a'), dc_incr('c', 'b'); RELEASE t;
+		COMMIT;});
+	is(stat_of($written), '12|8|0', 'savepoints rolled back and released');
+	sql($node, 'postgres', q{
+		BEGIN;
+		SELECT dc_incr('c', 'a');
+		SAVEPOINT s; SELECT dc_incr('c', 'b'), dc_apply(), dc_incr('c', 'b'); ROLLBACK TO s;
+		SELECT dc_incr('c', 'c');
+		COMMIT;});
+	is(stat_of($written), '14|10|0', 'an early write that was rolled back counts once, when it is done again');
+	sql($node, 'postgres', q{
+		BEGIN;
+		SELECT dc_incr('c', 'a');
+		SAVEPOINT s; SAVEPOINT t; SELECT dc_incr('c', 'b'); SELECT dc_apply(); RELEASE t;
+		SELECT dc_incr('c', 'b'); SELECT dc_apply(); RELEASE s;
+		SELECT dc_incr('c', 'b'); SELECT dc_apply();
+		COMMIT;});
+	is(stat_of($written), '18|14|0', 'early writes of released savepoints count');
+	sql($node, 'postgres', q{BEGIN; SELECT dc_incr('c', 'a'); SELECT dc_apply(); ROLLBACK;});
+	is(stat_of($written), '18|14|0', 'early writes of a transaction that rolls back do not');
+	sql($node, 'postgres', q{BEGIN; SELECT dc_incr('c', 'a'), dc_incr('p', 'a'); PREPARE TRANSACTION 'x'; COMMIT PREPARED 'x';});
+	is(stat_of($written) . ' ' . stat_of($written, 'p'), '19|15|0 1|1|0', 'a prepared transaction');
+	foreach my $level ('REPEATABLE READ', 'SERIALIZABLE')
+	{
+		sql($node, 'postgres', "BEGIN ISOLATION LEVEL $level; SELECT dc_incr('c', 'a'), dc_incr('p', 'a', 2), dc_incr('p', 'b'); COMMIT;");
+	}
+	is(stat_of($written) . ' ' . stat_of($written, 'p'), '21|17|0 5|5|0', 'all isolation levels');
+
+	# A commit that fails after the increments were written
+	$node->psql('postgres', q{
+		CREATE TABLE u (a int UNIQUE DEFERRABLE INITIALLY DEFERRED);
+		BEGIN; SELECT dc_incr('c', 'a'); INSERT INTO u VALUES (1), (1); COMMIT;});
+	is(stat_of($written), '21|17|0', 'a commit that fails does not count');
+
+	sql($node, 'postgres', q{
+		SET dcounter.pending_memory = '64kB';
+		SELECT dc_incr_many('c', ARRAY(SELECT i::text FROM generate_series(1, 5000) AS i));});
+	is(stat_of('increments, keys_written, early_writes > 5, early_writes < 50'), '5021|5017|t|t', 'early writes for want of memory');
+	return;
+}
+
+sub test_reads
+{
+	my $sql = q{SELECT reads FROM dc_stat_counters WHERE counter = 'p'::regclass};
+
+	is(sql($node, 'postgres', q{
+		SELECT dc_get('p', 'a') >= 0; SELECT count(*) FROM dc_get_many('p', ARRAY['a', 'b']);
+		SELECT dc_sum('p') >= 0; SELECT (dc_info('p', 'a')).count >= 0;} . $sql), "t\n2\nt\nt\n4", 'reads count');
+	is(stat_of('mean_read_time_ms > 0, mean_read_time_ms < 1000', 'p'), 't|t', 'and take time');
+	return;
+}
+
+sub test_compaction
+{
+	sql($node, 'postgres', q{SELECT dc_create('z'); SELECT dc_incr_many('z', ARRAY['a', 'b', 'c']); SELECT dc_compact('z', 1);});
+	is(stat_of('keys_compacted, last_compaction IS NULL, active_keys', 'z'), '1|t|2', 'a compaction of some keys is not the last one of the table');
+	sql($node, 'postgres', q{BEGIN; SELECT dc_compact('z'); ROLLBACK;});
+	is(stat_of('keys_compacted, last_compaction IS NULL, active_keys', 'z'), '1|t|2', 'nor is one that is rolled back');
+	sql($node, 'postgres', q{SELECT dc_compact('z')});
+	is(stat_of(q{keys_compacted, last_compaction BETWEEN now() - interval '1 hour' AND now(),
+		last_compaction_duration BETWEEN '0' AND '1 hour', active_keys, compaction_lag = '0'}, 'z'), '3|t|t|0|t', 'one of the whole table');
+	# A row may hold changes since the last sweep began, however new its last one is.
+	usleep(300_000);
+	sql($node, 'postgres', q{SELECT dc_incr('z', 'a')});
+	is(stat_of(q{compaction_lag >= now() - last_compaction, compaction_lag >= '300 ms', compaction_lag < '1 hour'}, 'z'), 't|t|t', 'the lag is that of the last compaction');
+	sql($node, 'postgres', q{UPDATE z_shard SET updated_at = now() - interval '1 day'});
+	is(stat_of(q{compaction_lag > '23 hours'}, 'z'), 't', 'and not less than the age of a row that it has not moved');
+	sql($node, 'postgres', q{BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT pg_sleep(0.1); SELECT dc_compact('z'); COMMIT;});
+	is(stat_of(q{last_compaction_duration >= '100 ms'}, 'z'), 't', 'with one snapshot, it begins with the transaction');
+	return;
+}
+
+# Rows that are locked: in one session directly, and by SQL
+sub test_contention
+{
+	my @sessions = map { dc_session($node, 'postgres') } 1 .. 3;
+
+	sql($node, 'postgres', q{SELECT dc_create('busy', max_shards => 2); SELECT dc_incr('busy', 'a')});
+	$sessions[0]->run(q{BEGIN; UPDATE busy_shard SET inc = inc});
+	$sessions[1]->run(q{SELECT dc_incr('busy', 'a')});
+	is(stat_of('busy_skipped > 0, splits, waits, shard_rows', 'busy'), 't|1|0|2', 'a busy row is passed over, and the key splits');
+	$sessions[0]->run('COMMIT');
+	$sessions[0]->run(q{BEGIN; UPDATE busy_shard SET inc = inc});
+	$sessions[2]->send(q{SELECT dc_incr('busy', 'a')});
+	wait_for_lock();
+	$sessions[0]->run('COMMIT');
+	$sessions[2]->wait;
+	is(stat_of('increments, splits, waits > 0, shard_rows, shard_imbalance', 'busy'), '3|1|t|2|1.3333333333333333', 'with max_shards rows it waits');
+
+	sql($node, 'postgres', q{SELECT dc_create('busy_p', max_shards => 1, partitions => 1); SELECT dc_incr('busy_p', 'a')});
+	$sessions[0]->run(q{BEGIN; UPDATE busy_p_shard SET inc = inc});
+	$sessions[1]->send(q{SELECT dc_incr('busy_p', 'a')});
+	wait_for_lock();
+	$sessions[0]->run('COMMIT');
+	$sessions[1]->wait;
+	is(stat_of('increments, waits > 0', 'busy_p'), '2|t', 'so it does by SQL');
+
+	# DDL in progress: no live numbers of that table, and no wait
+	$sessions[0]->run(q{BEGIN; LOCK busy_shard IN ACCESS EXCLUSIVE MODE});
+	is(sql($node, 'postgres', q{SET lock_timeout = '1s'; SELECT counter, increments, shard_rows FROM dc_stat_counters
+		WHERE counter::text ~ '^busy' ORDER BY counter::text}), "busy|3|\nbusy_p|2|1", 'a locked table');
+	$sessions[0]->run('COMMIT');
+	$sessions[0]->run(q{BEGIN; LOCK busy_p_shard_p0 IN ACCESS EXCLUSIVE MODE});
+	is(sql($node, 'postgres', q{SET lock_timeout = '1s'; SELECT counter, increments, shard_rows FROM dc_stat_counters
+		WHERE counter::text ~ '^busy' ORDER BY counter::text}), "busy|3|2\nbusy_p|2|", 'a locked partition');
+	$sessions[0]->run('COMMIT');
+	$_->quit foreach @sessions;
+
+	sql($node, 'postgres', q{INSERT INTO busy_shard (key, shard) SELECT i, 0 FROM generate_series(1, 500000) AS i});
+	fails_with($node, 'postgres', q{SET statement_timeout = '10ms'; SELECT count(*) FROM dc_stat_counters}, '57014', 'a cancelled query');
+	sql($node, 'postgres', q{SELECT dc_drop('busy'), dc_drop('busy_p')});
+	return;
+}
+
+sub test_hot_keys
+{
+	my $long = 'x' x 600;
+
+	sql($node, 'postgres', qq{
+		SELECT dc_create('h');
+		DO \$\$ BEGIN
+			FOR i IN 1 .. 4000 LOOP
+				PERFORM dc_incr('h', 'hot'), dc_incr('h', '$long', 3), dc_incr('h', 'cold ' || i);
+				IF i % 3 = 0 THEN PERFORM dc_incr('h', 'warm'), dc_incr('h', '${long}y'); END IF;
+				IF i % 4 = 0 THEN PERFORM dc_incr('h', 'hot'); END IF;
+				COMMIT;
+			END LOOP;
+		END \$\$;});
+	like(sql($node, 'postgres', q{
+		SELECT string_agg(CASE WHEN key = repeat('x', 255) THEN 'long' ELSE key END, ' ')
+		FROM (SELECT key FROM dc_stat_hot_keys WHERE counter = 'h'::regclass LIMIT 4) AS h}),
+		qr/^hot long (long warm|warm long)$/, 'the hot keys are those with the most writes, long ones cut');
+	is(sql($node, 'postgres', q{SELECT count(*) <= 16, bool_and(max_error <= writes_per_second),
+		bool_and(max_error = 0) FILTER (WHERE key = 'hot') FROM dc_stat_hot_keys WHERE counter = 'h'::regclass}), 't|t|t', 'there are few of them');
+	# 5000 writes in the time since the table was made
+	is(sql($node, 'postgres', q{
+		SELECT h.writes_per_second * greatest(1, extract(epoch FROM clock_timestamp() - stats_reset)) BETWEEN 3500 AND 6500
+		FROM dc_stat_hot_keys AS h JOIN dc_stat_counters USING (counter) WHERE key = 'hot'}) // '', 't', 'the rate of the hottest');
+	# after a period of 5 s
+	ok($node->poll_query_until('postgres', q{SELECT writes_per_second BETWEEN 50 AND 5000 FROM dc_stat_counters WHERE counter = 'h'::regclass}),
+		'writes a second are seen once a period is over');
+	return;
+}
+
+sub test_privileges
+{
+	my $see = q{SELECT string_agg(counter::text, ' ' ORDER BY counter::text) FROM dc_stat_counters;
+		SELECT string_agg(DISTINCT counter::text, ' ') FROM dc_stat_hot_keys;
+		SELECT string_agg(DISTINCT counter::text, ' ') FROM dcounter.stat_hot_keys();};
+
+	sql($node, 'postgres', q{
+		CREATE ROLE reader; GRANT SELECT ON c TO reader;
+		CREATE ROLE monitor IN ROLE pg_monitor;
+		CREATE ROLE nobody; GRANT INSERT, UPDATE, DELETE ON h TO nobody;});
+	is(sql($node, 'postgres', "SET ROLE reader; $see"), "c\nc\nc", 'a reader of one table');
+	is(sql($node, 'postgres', "SET ROLE nobody; $see"), "\n\n", 'who can read none');
+	like(sql($node, 'postgres', "SET ROLE monitor; $see"), qr/^c h p z\n(.* h.*)\n\1$/, 'pg_monitor');
+	fails_with($node, 'postgres', "SET ROLE $_; SELECT dc_stat_reset('c')", '42501', "$_ may not reset") foreach 'reader', 'monitor';
+	return;
+}
+
+sub test_reset
+{
+	my $z = stat_of('increments, keys_compacted, last_compaction', 'z');
+
+	sql($node, 'postgres', q{SELECT dc_stat_reset('c')});
+	is(stat_of("$written, busy_skipped, splits, waits, keys_compacted, reads, mean_read_time_ms, writes_per_second, stats_reset > now() - interval '1 minute'"),
+		'0|0|0|0|0|0|0|0||0|t', 'a table is reset');
+	is(sql($node, 'postgres', q{SELECT count(*) FROM dc_stat_hot_keys WHERE counter = 'c'::regclass}), '0', 'with its hot keys');
+	is(stat_of('increments, keys_compacted, last_compaction', 'z'), $z, 'and no other');
+	sql($node, 'postgres', q{ALTER TABLE h OWNER TO nobody; SET ROLE nobody; SELECT dc_stat_reset()});
+	is(stat_of('increments, keys_compacted, last_compaction', 'z') . ' ' . stat_of('increments', 'h'), "$z 0", 'by default, one resets what one owns');
+	sql($node, 'postgres', q{SELECT dc_stat_reset()});
+	is(stat_of('increments, keys_compacted, last_compaction IS NOT NULL', 'z'), '0|0|t', 'the time of the last compaction stays');
+	return;
+}
+
+sub test_restarts
+{
+	my $columns = "$written, splits, keys_compacted, reads, mean_read_time_ms, last_compaction, last_compaction_duration, stats_reset";
+	my $file = $node->data_dir . '/pg_stat/dcounter.stat';
+	my ($before, $other);
+
+	sql($node, 'postgres', q{
+		SELECT dc_incr('z', 'a'), dc_incr('z', 'b'); SELECT dc_compact('z'); SELECT dc_incr('z', 'c'); SELECT dc_get('z', 'a');
+		CREATE DATABASE other;});
+	sql($node, 'other', q{CREATE EXTENSION dcounter; SELECT dc_create('z'); SELECT dc_incr('z', 'a')});
+	$before = stat_of($columns, 'z');
+	$other = stat_of($columns, 'z', 'other');
+	$node->stop('fast');
+	ok(-e $file, 'a clean shutdown leaves a file');
+	my $saved = slurp_file($file);
+	$node->start;
+	ok(!-e $file, 'which is gone after the start');
+	is(stat_of($columns, 'z'), $before, 'numbers are kept over a clean restart');
+	is(stat_of($columns, 'z', 'other'), $other, 'in all databases');
+
+	$node->stop('immediate');
+	$node->start;
+	is(stat_of("$written, last_compaction", 'z'), '0|0|0|', 'and start anew after a crash');
+	sql($node, 'postgres', q{SELECT dc_incr('z', 'c')});
+
+	# A file that is not as it was written
+	my %broken = (
+		'empty' => '',
+		'short' => substr($saved, 0, -1),
+		'long' => "$saved ",
+		'of another format' => substr($saved, 0, 4) . chr(99) . substr($saved, 5),
+		'changed' => substr($saved, 0, 40) . chr(ord(substr($saved, 40, 1)) ^ 1) . substr($saved, 41),
+		'with too many members' => substr($saved, 0, 12) . pack('L', 100000) . substr($saved, 16));
+	foreach my $how (sort keys %broken)
+	{
+		my $offset = -s $node->logfile;
+
+		$node->stop('fast');
+		open(my $fh, '>:raw', $file) or die $!;
+		print $fh $broken{$how};
+		close $fh or die $!;
+		$node->start;
+		is(stat_of($written, 'z'), '0|0|0', "a file that is $how is ignored");
+		like(substr(slurp_file($node->logfile), $offset), qr/LOG:  ignoring invalid data in file/, 'and the log says so');
+	}
+	# A file of before the crash does not come back
+	$node->stop('immediate');
+	open(my $fh, '>:raw', $file) or die $!;
+	print $fh $saved;
+	close $fh or die $!;
+	$node->start;
+	is(stat_of($written, 'z'), '0|0|0', 'an old file is not used after a crash');
+	return;
+}
+
+# More tables than entries
+sub test_many_tables
+{
+	my $counted = q{SELECT count(increments), count(*) FROM dc_stat_counters};
+	my $offset = -s $node->logfile;
+
+	sql($node, 'other', q{SELECT dc_incr('z', 'a')});
+	sql($node, 'postgres', q{SELECT dc_drop(counter) FROM dcounter.counter});
+	sql($node, 'postgres', "SELECT dc_create('t' || i) FROM generate_series(1, $entries + 10) AS i");
+	my $session = dc_session($node, 'postgres');
+	$session->run("SELECT count(dc_incr('t' || i, 'a')) FROM generate_series(1, $entries + 10) AS i");
+	$session->run("SELECT count(dc_incr('t' || i, 'a')) FROM generate_series(1, $entries + 10) AS i");
+	# one entry belongs to the other database
+	is(sql($node, 'postgres', $counted), join('|', $entries - 1, $entries + 10), 'as many tables as there are entries have statistics');
+	is(sql($node, 'postgres', 'SELECT sum(increments) FROM dc_stat_counters'), 2 * ($entries - 1), 'which are right');
+	my $n = () = substr(slurp_file($node->logfile), $offset) =~ /LOG:  no statistics of counter table/g;
+	is($n, 1, 'the log says once that others have none');
+	is(sql($node, 'postgres', qq{SELECT count(*) FROM generate_series(1, $entries + 10) AS i WHERE dc_get('t' || i, 'a') <> 2}), '0', 'all count');
+
+	# Dropped tables make room, also for tables that a session knows already.
+	# What is rolled back does not.
+	sql($node, 'postgres', q{BEGIN; SELECT dc_drop('t1'); ROLLBACK; BEGIN; SAVEPOINT s; DROP TABLE t2; ROLLBACK TO s; COMMIT;});
+	is(sql($node, 'postgres', $counted), join('|', $entries - 1, $entries + 10), 'a drop that is rolled back changes nothing');
+	sql($node, 'postgres', q{SELECT dc_drop('t1'); DROP TABLE t2, t2_shard; DROP TABLE t3;});
+	my $uncounted = sql($node, 'postgres', qq{SELECT counter FROM dc_stat_counters WHERE increments IS NULL ORDER BY 1 LIMIT 1});
+	$session->run("SELECT dc_incr(counter, 'b') FROM dcounter.counter");
+	is(sql($node, 'postgres', $counted), join('|', $entries - 1, $entries + 7), 'dropped tables make room for others');
+	is(sql($node, 'postgres', q{SELECT string_agg(increments || 'x' || n, ' ' ORDER BY increments DESC)
+		FROM (SELECT increments, count(*) AS n FROM dc_stat_counters WHERE increments IS NOT NULL GROUP BY 1) AS g}),
+		'3x' . ($entries - 4) . ' 1x3', 'which start at zero');
+
+	# A session that remembers the entry of a dropped table
+	sql($node, 'postgres', q{SELECT dc_drop('t4'), dc_drop('t5'); SELECT dc_create('t4'), dc_create('t5'); SELECT dc_incr('t5', 'a'), dc_incr('t4', 'a');});
+	$session->run("SELECT dc_incr('t' || i, 'a') FROM generate_series(4, 8) AS i");
+	is(sql($node, 'postgres', q{SELECT string_agg(coalesce(increments::text, 'none'), ' ' ORDER BY counter::text) FROM dc_stat_counters WHERE counter::text ~ '^t[4-8]$'}),
+		'2 2 4 4 4', 'a session adds to the right table');
+
+	# Dropped by a prepared transaction, and with its database: found when needed
+	sql($node, 'postgres', q{BEGIN; SELECT dc_drop('t6'); PREPARE TRANSACTION 'x'; COMMIT PREPARED 'x'; DROP DATABASE other;});
+	my $before = sql($node, 'postgres', 'SELECT count(increments) FROM dc_stat_counters');
+	ok($node->poll_query_until('postgres', q{SELECT count(*) = 256 FROM dc_stat_counters WHERE increments IS NOT NULL}),
+		"entries of tables that are gone are found ($before before)");
+	$session->quit;
+
+	# A table of a transaction in progress is not taken for one that is gone
+	sql($node, 'postgres', q{SELECT dc_drop('t7')});
+	$session = dc_session($node, 'postgres');
+	$session->run(q{BEGIN; SELECT dc_create('fresh'); SELECT dc_incr('fresh', 'a')});
+	usleep(10_500_000);    # the time until it is looked for again
+	sql($node, 'postgres', q{SELECT dc_create('more'); SELECT dc_incr('more', 'a')});
+	$session->run('COMMIT');
+	is(stat_of('increments', 'fresh') . ' ' . stat_of('increments', 'more'), '1 ', 'the entry of a new table stays its own');
+	$session->quit;
+	return;
+}
+
+test_increments();
+test_reads();
+test_compaction();
+test_contention();
+test_hot_keys();
+test_privileges();
+test_reset();
+test_restarts();
+test_many_tables();
+unlike(slurp_file($node->logfile), qr/PANIC|terminated by signal/, 'nothing has crashed');
+$node->stop;
+done_testing();
