@@ -57,6 +57,7 @@ static bool step_in_transaction(DcJobRun *run, DcJobStep step, void *arg,
 static void run_step(DcJobRun *run, DcJobStep step, void *arg, Oid table);
 static void name_subject(DcJobRun *run, Oid table);
 static void subject_context(void *arg);
+static void report_error(DcJobRun *run, const ErrorData *error);
 static void log_run(int job);
 static void note_run(int job, TimestampTz began, int64 failures);
 static void note_error(DcJobRun *run, const char *message);
@@ -140,7 +141,7 @@ static bool
 step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 {
 	MemoryContext caller = CurrentMemoryContext;
-	volatile bool done = false;
+	ErrorData *volatile error = NULL;
 
 	job_in_step = true;
 	if (ShutdownRequestPending)
@@ -152,23 +153,15 @@ step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 		PushActiveSnapshot(GetTransactionSnapshot());
 		name_subject(run, table);
 		pgstat_report_activity(STATE_RUNNING, subject);
-		run_step(run, step, arg, table);
+		step(arg);
 		PopActiveSnapshot();
 		CommitTransactionCommand();
-		done = true;
 	}
 	PG_CATCH();
 	{
 		HOLD_INTERRUPTS();
 		MemoryContextSwitchTo(caller);
-		if (!ShutdownRequestPending)
-		{
-			ErrorData *error = CopyErrorData();
-
-			EmitErrorReport();
-			note_error(run, error->message);
-			FreeErrorData(error);
-		}
+		error = CopyErrorData();
 		AbortCurrentTransaction();
 		FlushErrorState();
 		RESUME_INTERRUPTS();
@@ -176,7 +169,28 @@ step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 	PG_END_TRY();
 	job_in_step = false;
 	MemoryContextSwitchTo(caller);
-	return done;
+	if (error == NULL)
+		return true;
+	/* neither being told to end nor DROP EXTENSION is a failure */
+	if (!ShutdownRequestPending && extension_is_here())
+		report_error(run, error);
+	FreeErrorData(error);
+	return false;
+}
+
+/*
+ * report_error logs and counts a failed step.
+ */
+static void
+report_error(DcJobRun *run, const ErrorData *error)
+{
+	ereport(LOG,
+			(errcode(error->sqlerrcode),
+			 errmsg("%s failed: %s", subject, error->message),
+			 error->detail ? errdetail_internal("%s", error->detail) : 0,
+			 error->hint ? errhint("%s", error->hint) : 0,
+			 error->context ? errcontext("%s", error->context) : 0));
+	note_error(run, error->message);
 }
 
 /*

@@ -45,7 +45,6 @@ static bool take_slot(const DcWorkerArgs *args);
 static void leave_slot(int code, Datum arg);
 static void settings_init(void);
 static bool take_lock(void);
-static bool extension_is_here(void);
 static void run_jobs(void);
 static void sleep_until_due(void);
 
@@ -226,7 +225,11 @@ take_lock(void)
 	return locked;
 }
 
-static bool
+/*
+ * extension_is_here tells, in a transaction of its own, whether this database has
+ * the extension.
+ */
+bool
 extension_is_here(void)
 {
 	bool here;

@@ -29,8 +29,9 @@ extern bool job_run_here(int job, bool atomic);
 /* launcher.c */
 extern void launcher_register(void);
 
-/* start.c */
+/* worker.c */
 extern void worker_fill(BackgroundWorker *worker, const DcWorkerArgs *args);
+extern bool extension_is_here(void);
 extern Oid worker_role_oid(bool *missing);
 
 /* hooks.c */
