@@ -165,11 +165,11 @@ sub test_contention
 
 	# DDL in progress: no live numbers of that table, and no wait
 	$sessions[0]->run(q{BEGIN; LOCK busy_shard IN ACCESS EXCLUSIVE MODE});
-	is(sql($node, 'postgres', q{SET lock_timeout = '1s'; SELECT counter, increments, shard_rows FROM dc_stat_counters
+	is(sql($node, 'postgres', q{SET statement_timeout = '10s'; SELECT counter, increments, shard_rows FROM dc_stat_counters
 		WHERE counter::text ~ '^busy' ORDER BY counter::text}), "busy|3|\nbusy_p|2|1", 'a locked table');
 	$sessions[0]->run('COMMIT');
 	$sessions[0]->run(q{BEGIN; LOCK busy_p_shard_p0 IN ACCESS EXCLUSIVE MODE});
-	is(sql($node, 'postgres', q{SET lock_timeout = '1s'; SELECT counter, increments, shard_rows FROM dc_stat_counters
+	is(sql($node, 'postgres', q{SET statement_timeout = '10s'; SELECT counter, increments, shard_rows FROM dc_stat_counters
 		WHERE counter::text ~ '^busy' ORDER BY counter::text}), "busy|3|2\nbusy_p|2|", 'a locked partition');
 	$sessions[0]->run('COMMIT');
 	$_->quit foreach @sessions;
