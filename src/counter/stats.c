@@ -159,6 +159,10 @@ stats_clock(void)
  * stats_attach sees to it that a counter table that was opened has an entry, if
  * there is one for it. If there was none, it is tried again when one is given
  * back. Called inside a transaction, with a lock on the table.
+ *
+ * This is part of each transaction, so it does not look at shared memory if an
+ * entry is remembered. Should that have changed hands, the commit will notice, and
+ * the next transaction get another one.
  */
 void
 stats_attach(DcCounter *counter)
@@ -166,7 +170,8 @@ stats_attach(DcCounter *counter)
 	DcStatsEntry *entry;
 	uint32 given_back;
 
-	if (stats_area == NULL || stats_entry_of(counter) != NULL)
+	if (stats_area == NULL ||
+		(counter->stats_entry != NO_ENTRY && counter->stats_generation != 0))
 		return;
 	given_back = pg_atomic_read_u32(&stats_area->given_back);
 	if (counter->stats_entry == NO_ENTRY &&
@@ -210,17 +215,21 @@ stats_free(Oid counter)
 }
 
 /*
- * stats_entry_of returns the entry that a backend remembers, if it is still the one of
- * its table.
+ * stats_entry_of returns the entry that a backend remembers, if it is still the
+ * one of its table.
  */
 DcStatsEntry *
-stats_entry_of(const DcCounter *counter)
+stats_entry_of(DcCounter *counter)
 {
 	int i = counter->stats_entry;
 
-	if (stats_area == NULL || i == NO_ENTRY || counter->stats_generation == 0 ||
-		pg_atomic_read_u32(&stats_area->owners[i].generation) != counter->stats_generation)
+	if (stats_area == NULL || i == NO_ENTRY || counter->stats_generation == 0)
 		return NULL;
+	if (pg_atomic_read_u32(&stats_area->owners[i].generation) != counter->stats_generation)
+	{
+		counter->stats_generation = 0;
+		return NULL;
+	}
 	return &stats_area->entries[i];
 }
 

@@ -47,7 +47,7 @@ typedef struct DcStatsArea
 
 extern DcStatsArea *stats_area;
 
-extern DcStatsEntry *stats_entry_of(const DcCounter *counter);
+extern DcStatsEntry *stats_entry_of(DcCounter *counter);
 extern DcStatsEntry *stats_entry_find(Oid database, Oid counter);
 extern void stats_entry_clear(DcStatsEntry *entry, TimestampTz now);
 

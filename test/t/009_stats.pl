@@ -75,6 +75,23 @@ sub test_increments
 		SELECT dc_incr('c', 'b'); SELECT dc_apply();
 		COMMIT;});
 	is(stat_of($written), '18|14|0', 'early writes of released savepoints count');
+	sql($node, 'postgres', q{
+		BEGIN;
+		SAVEPOINT s; SELECT dc_incr('p', 'early'), dc_apply(); RELEASE s;
+		SAVEPOINT s; SELECT dc_incr('p', 'early'), dc_apply(); ROLLBACK TO s;
+		SAVEPOINT t; SAVEPOINT u; SELECT dc_incr('p', 'early'), dc_apply(); RELEASE u; ROLLBACK TO t;
+		COMMIT;
+		SELECT dc_delete('p', 'early');});
+	is(stat_of($written, 'p'), '1|1|0', 'also if others at their level are rolled back');
+	sql($node, 'postgres', q{
+		BEGIN;
+		SAVEPOINT s; SELECT dc_incr('p', 'early'), dc_apply();
+		SAVEPOINT t; SELECT dc_incr('p', 'early'), dc_apply(); RELEASE t;
+		RELEASE s;
+		COMMIT;
+		SELECT dc_delete('p', 'early');});
+	is(stat_of($written, 'p'), '3|3|0', 'those of two levels are added up');
+	sql($node, 'postgres', q{SELECT dc_stat_reset('p')});
 	sql($node, 'postgres', q{BEGIN; SELECT dc_incr('c', 'a'); SELECT dc_apply(); ROLLBACK;});
 	is(stat_of($written), '18|14|0', 'early writes of a transaction that rolls back do not');
 	sql($node, 'postgres', q{BEGIN; SELECT dc_incr('c', 'a'), dc_incr('p', 'a'); PREPARE TRANSACTION 'x'; COMMIT PREPARED 'x';});
@@ -156,11 +173,11 @@ sub test_contention
 
 	# DDL in progress: no live numbers of that table, and no wait
 	$sessions[0]->run(q{BEGIN; LOCK busy_shard IN ACCESS EXCLUSIVE MODE});
-	is(sql($node, 'postgres', q{SET lock_timeout = '1s'; SELECT counter, increments, shard_rows FROM dc_stat_counters
+	is(sql($node, 'postgres', q{SET statement_timeout = '10s'; SELECT counter, increments, shard_rows FROM dc_stat_counters
 		WHERE counter::text ~ '^busy' ORDER BY counter::text}), "busy|3|\nbusy_p|2|1", 'a locked table');
 	$sessions[0]->run('COMMIT');
 	$sessions[0]->run(q{BEGIN; LOCK busy_p_shard_p0 IN ACCESS EXCLUSIVE MODE});
-	is(sql($node, 'postgres', q{SET lock_timeout = '1s'; SELECT counter, increments, shard_rows FROM dc_stat_counters
+	is(sql($node, 'postgres', q{SET statement_timeout = '10s'; SELECT counter, increments, shard_rows FROM dc_stat_counters
 		WHERE counter::text ~ '^busy' ORDER BY counter::text}), "busy|3|2\nbusy_p|2|", 'a locked partition');
 	$sessions[0]->run('COMMIT');
 	$_->quit foreach @sessions;
@@ -310,8 +327,10 @@ sub test_many_tables
 
 	# Dropped tables make room, also for tables that a session knows already.
 	# What is rolled back does not.
-	sql($node, 'postgres', q{BEGIN; SELECT dc_drop('t1'); ROLLBACK; BEGIN; SAVEPOINT s; DROP TABLE t2; ROLLBACK TO s; COMMIT;});
+	sql($node, 'postgres', q{BEGIN; SELECT dc_drop('t1'); ROLLBACK; BEGIN; SAVEPOINT s; DROP TABLE t2; ROLLBACK TO s; COMMIT;
+		BEGIN; SELECT dc_drop('t3'); PREPARE TRANSACTION 'x'; ROLLBACK PREPARED 'x';});
 	is(sql($node, 'postgres', $counted), join('|', $entries - 1, $entries + 10), 'a drop that is rolled back changes nothing');
+	is(stat_of('increments', $_), '2', "$_ keeps its numbers") foreach 't1', 't2', 't3';
 	sql($node, 'postgres', q{SELECT dc_drop('t1'); DROP TABLE t2, t2_shard; DROP TABLE t3;});
 	my $uncounted = sql($node, 'postgres', qq{SELECT counter FROM dc_stat_counters WHERE increments IS NULL ORDER BY 1 LIMIT 1});
 	$session->run("SELECT dc_incr(counter, 'b') FROM dcounter.counter");
