@@ -134,7 +134,7 @@ counter_find(Oid relid)
 		counter->valid = false;
 		return NULL;
 	}
-	return counter;
+	return last_found = counter;
 }
 
 /*

@@ -10,7 +10,7 @@
  *
  * Checking costs more than adding to a hash table, so the last table that was
  * opened to write is remembered, with the role that was checked, for the
- * current subtransaction (whose abort would release the locks). A relcache
+ * current statement and subtransaction (whose abort would release the locks). A relcache
  * invalidation of the table (GRANT and REVOKE send one) or a change of role
  * memberships ends that.
  */
@@ -36,6 +36,7 @@ static struct
 	uint32 generation;
 	Oid userid;
 	SubTransactionId subid;
+	TimestampTz statement; /* when it began */
 } last_write;
 
 static DcCounter *counter_open(Oid relid, LOCKMODE mode, AclMode rights);
@@ -103,6 +104,7 @@ counter_open_to_write(FunctionCallInfo fcinfo, const char *function)
 		counter->generation == last_write.generation &&
 		last_write.userid == GetUserId() &&
 		last_write.subid == GetCurrentSubTransactionId() &&
+		last_write.statement == GetCurrentStatementStartTimestamp() &&
 		!XactReadOnly && !InSecurityRestrictedOperation())
 		return counter;
 
@@ -121,6 +123,7 @@ counter_open_to_write(FunctionCallInfo fcinfo, const char *function)
 	last_write.generation = counter->generation;
 	last_write.userid = GetUserId();
 	last_write.subid = GetCurrentSubTransactionId();
+	last_write.statement = GetCurrentStatementStartTimestamp();
 	return counter;
 }
 
@@ -231,6 +234,7 @@ counter_open(Oid relid, LOCKMODE mode, AclMode rights)
 	DcCounter *counter;
 	uint64 invalidations;
 
+	AcceptInvalidationMessages(); /* a REVOKE, say; plain SQL does so too */
 	do
 	{
 		counter_lookup(relid); /* "is not a counter table" comes first */

@@ -11,9 +11,12 @@
  *	2. A free row is updated without waiting. That fails, with nothing done, if
  *	   another transaction has locked or changed the row since the probe: then it
  *	   counts as busy. What the probe has read is still the latest version if the
- *	   update succeeds, so the new one may be computed from it. Where the update
- *	   would have to wait (compat.h), the row is locked first, with LockWaitSkip;
- *	   that does the same, and writes one WAL record more.
+ *	   update succeeds, so the new one may be computed from it.
+ *	   An update that does not wait refuses more than it need: also a row that we
+ *	   have locked ourselves, or that others have locked FOR KEY SHARE. So if no
+ *	   row is left, the refused ones are locked first, with LockWaitSkip, which
+ *	   tells these apart and writes one WAL record more. With assertions that is
+ *	   done at once (compat.h).
  *	3. If all known rows are busy, the index may know more.
  *	4. If all are busy, insert another row. Its shard number comes from our
  *	   transaction id (apply.c), so concurrent inserters cannot collide in the
@@ -56,11 +59,20 @@
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
 
+/* How to take a row that is free. */
+typedef enum DcRowHow
+{
+	ROW_TRY,  /* update it */
+	ROW_LOCK, /* lock it first, without waiting */
+	ROW_WAIT  /* lock it first, and wait for that */
+} DcRowHow;
+
 static int first_choice(DcHintList *list, DcShardChoice choice);
 static bool try_known_rows(DcShardRel *rel, const DcDelta *delta,
-						   DcHintList *list, int first);
+						   DcHintList *list, int first, bool lock,
+						   bool *refused);
 static bool update_row(DcShardRel *rel, const DcDelta *delta, DcHint *hint,
-					   DcProbe *probe, bool wait);
+					   DcProbe *probe, DcRowHow how);
 static bool replace_version(DcShardRel *rel, DcHint *hint, DcProbe *probe,
 							bool locked);
 static bool lock_row(DcShardRel *rel, DcProbe *probe, bool wait);
@@ -83,11 +95,19 @@ direct_add(DcShardRel *rel, const DcDelta *delta, DcShardChoice choice,
 
 	for (;;)
 	{
+		bool refused = false;
+
 		CHECK_FOR_INTERRUPTS();
-		if (try_known_rows(rel, delta, list, first_choice(list, choice)))
+		if (try_known_rows(rel, delta, list, first_choice(list, choice), false,
+						   &refused))
 			return;
 		scan_hints(rel, list);
-		if (try_known_rows(rel, delta, list, first_choice(list, choice)))
+		if (try_known_rows(rel, delta, list, first_choice(list, choice), false,
+						   &refused))
+			return;
+		if (refused &&
+			try_known_rows(rel, delta, list, first_choice(list, choice), true,
+						   &refused))
 			return;
 		if (list->nhints < rel->counter->row.max_shards ||
 			locked_for_long(rel->counter, delta->key.data, delta->key.len))
@@ -147,11 +167,13 @@ first_choice(DcHintList *list, DcShardChoice choice)
 
 /*
  * try_known_rows adds a delta to the first free row, from row `first` on. Forgets
- * rows that are gone.
+ * rows that are gone; the last of the list takes their place, so one row may be
+ * tried twice and another not until the next time. *refused is set if a row
+ * could not be updated that no transaction is changing.
  */
 static bool
 try_known_rows(DcShardRel *rel, const DcDelta *delta, DcHintList *list,
-			   int first)
+			   int first, bool lock, bool *refused)
 {
 	int n = list->nhints;
 	int i = first;
@@ -165,11 +187,13 @@ try_known_rows(DcShardRel *rel, const DcDelta *delta, DcHintList *list,
 		switch (probe_row(rel, &delta->key, &list->hints[i], &probe))
 		{
 			case DC_PROBE_FREE:
-				if (update_row(rel, delta, &list->hints[i], &probe, false))
+				if (update_row(rel, delta, &list->hints[i], &probe,
+							   lock ? ROW_LOCK : ROW_TRY))
 				{
 					list->last = i;
 					return true;
 				}
+				*refused = true;
 				rel->stats.busy_skips++;
 				i++;
 				break;
@@ -191,10 +215,10 @@ try_known_rows(DcShardRel *rel, const DcDelta *delta, DcHintList *list,
  */
 static bool
 update_row(DcShardRel *rel, const DcDelta *delta, DcHint *hint, DcProbe *probe,
-		   bool wait)
+		   DcRowHow how)
 {
-	bool must_lock = wait || !COMPAT_UPDATE_NEED_NOT_WAIT;
-	bool updated = !must_lock || lock_row(rel, probe, wait);
+	bool must_lock = how != ROW_TRY || !COMPAT_UPDATE_NEED_NOT_WAIT;
+	bool updated = !must_lock || lock_row(rel, probe, how == ROW_WAIT);
 
 	if (updated)
 	{
@@ -274,7 +298,7 @@ wait_for_row(DcShardRel *rel, const DcDelta *delta, DcHintList *list,
 	switch (probe_row(rel, &delta->key, &list->hints[first], &probe))
 	{
 		case DC_PROBE_FREE:
-			return update_row(rel, delta, &list->hints[first], &probe, true);
+			return update_row(rel, delta, &list->hints[first], &probe, ROW_WAIT);
 		case DC_PROBE_BUSY:
 			rel->stats.waits++;
 			XactLockTableWait(probe.xid, rel->heap, &probe.tuple.t_self,

@@ -34,7 +34,7 @@
  * The page is pinned from the check until the update, so that no pruning can
  * take the tuple away in between (it needs to be the only one with a pin). The
  * content of a version never changes; if another transaction replaces it in the
- * meantime, heap_lock_tuple() says so.
+ * meantime, the update says so.
  *
  * A dirty snapshot takes no predicate locks, so a blind increment is never the
  * reading side of a conflict between serializable transactions.
@@ -73,6 +73,7 @@ static DcWalk walk_page(DcShardRel *rel, ItemPointer tid, bool at_root,
 static void prune_if_full(DcShardRel *rel, Buffer buffer);
 static bool is_row(DcShardRel *rel, HeapTuple tuple, const DcDeltaKey *key,
 				   int32 shard);
+static bool is_inserting(Snapshot snapshot);
 static Buffer read_page(DcShardRel *rel, BlockNumber block, Buffer recent);
 
 /*
@@ -89,7 +90,7 @@ probe_row(DcShardRel *rel, const DcDeltaKey *key, DcHint *hint, DcProbe *probe)
 	switch (walk(rel, key, hint, &dirty, probe))
 	{
 		case WALK_VISIBLE:
-			probe->xid = TransactionIdIsValid(dirty.xmin) ? dirty.xmin : dirty.xmax;
+			probe->xid = dirty.xmax;
 			if (!TransactionIdIsValid(probe->xid))
 				return DC_PROBE_FREE;
 			probe_release(probe);
@@ -146,6 +147,7 @@ walk_from(DcShardRel *rel, const DcDeltaKey *key, DcHint *hint,
 {
 	ItemPointerData root = hint->root;
 	TransactionId xmax = InvalidTransactionId;
+	Buffer recent = hint->buffer;
 	int steps = 0;
 
 	for (;;)
@@ -155,7 +157,8 @@ walk_from(DcShardRel *rel, const DcDeltaKey *key, DcHint *hint,
 
 		CHECK_FOR_INTERRUPTS();
 		probe->buffer = read_page(rel, ItemPointerGetBlockNumberNoCheck(&tid),
-								  hint->buffer);
+								  recent);
+		recent = InvalidBuffer;
 		if (!BufferIsValid(probe->buffer))
 			return WALK_GONE;
 		prune_if_full(rel, probe->buffer);
@@ -163,7 +166,7 @@ walk_from(DcShardRel *rel, const DcDeltaKey *key, DcHint *hint,
 		result = walk_page(rel, &tid, at_root, &xmax, snapshot, probe, &steps);
 		LockBuffer(probe->buffer, BUFFER_LOCK_UNLOCK);
 
-		if (result == WALK_VISIBLE &&
+		if (result == WALK_VISIBLE && !is_inserting(snapshot) &&
 			is_row(rel, &probe->tuple, key, hint->shard))
 		{
 			hint_set(hint, &root, ItemPointerGetOffsetNumber(&probe->tuple.t_self),
@@ -178,14 +181,29 @@ walk_from(DcShardRel *rel, const DcDeltaKey *key, DcHint *hint,
 }
 
 /*
+ * is_inserting tells whether the version that a dirty snapshot has found is being
+ * inserted by another transaction. If that is an update, the version before leads
+ * to the row; if not, the row is not there yet, and nobody may wait for it.
+ */
+static bool
+is_inserting(Snapshot snapshot)
+{
+	return snapshot->snapshot_type == SNAPSHOT_DIRTY &&
+		TransactionIdIsValid(snapshot->xmin);
+}
+
+/*
  * read_page pins a page of the heap, or returns InvalidBuffer if there is no
  * such page. If `recent` still holds it, neither the buffer table nor the size of
- * the file has to be looked at.
+ * the file has to be looked at. Now and then it is read in the ordinary way: only
+ * that counts as a use of the buffer, without which it would be evicted early.
  */
 static Buffer
 read_page(DcShardRel *rel, BlockNumber block, Buffer recent)
 {
-	if (compat_read_recent_buffer(rel->heap, block, recent))
+	static uint8 uses = 0;
+
+	if (++uses % 16 != 0 && compat_read_recent_buffer(rel->heap, block, recent))
 		return recent;
 	if (block >= rel->nblocks)
 	{
