@@ -21,11 +21,9 @@
  */
 #include "counter/hotkeys.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static int lowest(const DcHotKeys *hot);
-static int more_first(const void *a, const void *b);
 
 /*
  * hotkeys_add adds to the count of a key. A count stops at its type's maximum.
@@ -81,15 +79,6 @@ hotkeys_decay(DcHotKeys *hot, uint64_t halvings)
 	hot->nkeys = kept;
 }
 
-/*
- * hotkeys_sort puts the keys with the highest counts first.
- */
-void
-hotkeys_sort(DcHotKeys *hot)
-{
-	qsort(hot->keys, (size_t) hot->nkeys, sizeof(DcHotKey), more_first);
-}
-
 static int
 lowest(const DcHotKeys *hot)
 {
@@ -101,15 +90,4 @@ lowest(const DcHotKeys *hot)
 			low = i;
 	}
 	return low;
-}
-
-static int
-more_first(const void *a, const void *b)
-{
-	const DcHotKey *left = a;
-	const DcHotKey *right = b;
-
-	if (left->count != right->count)
-		return left->count > right->count ? -1 : 1;
-	return (left->hash > right->hash) - (left->hash < right->hash);
 }

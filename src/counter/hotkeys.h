@@ -28,6 +28,5 @@ typedef struct DcHotKeys
 extern void hotkeys_add(DcHotKeys *hot, uint64_t hash, const char *data,
 						uint32_t len, uint64_t weight);
 extern void hotkeys_decay(DcHotKeys *hot, uint64_t halvings);
-extern void hotkeys_sort(DcHotKeys *hot);
 
 #endif /* DC_HOTKEYS_H */

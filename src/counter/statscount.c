@@ -144,8 +144,8 @@ stats_get(Oid counter, DcTableStats *stats, double *writes)
 }
 
 /*
- * stats_get_hot_keys copies the hot keys of a table of this database, most
- * writes first. False if it has no entry.
+ * stats_get_hot_keys copies the hot keys of a table of this database. False if it
+ * has no entry.
  */
 bool
 stats_get_hot_keys(Oid counter, DcHotStats *hot)
@@ -166,10 +166,7 @@ stats_get_hot_keys(Oid counter, DcHotStats *hot)
 		LWLockRelease(&entry->lock);
 	}
 	LWLockRelease(&stats_area->lock);
-	if (entry == NULL)
-		return false;
-	hotkeys_sort(&hot->keys);
-	return true;
+	return entry != NULL;
 }
 
 /*

@@ -32,6 +32,20 @@ sub wait_for_lock
 	return;
 }
 
+# with_checksum(BYTES): these, and their CRC-32C in the machine's byte order
+sub with_checksum
+{
+	my ($bytes) = @_;
+	my $crc = 0xFFFFFFFF;
+
+	foreach my $byte (unpack('C*', $bytes))
+	{
+		$crc ^= $byte;
+		$crc = $crc & 1 ? ($crc >> 1) ^ 0x82F63B78 : $crc >> 1 foreach 1 .. 8;
+	}
+	return $bytes . pack('L', $crc ^ 0xFFFFFFFF);
+}
+
 my $written = 'increments, keys_written, early_writes';
 
 sub test_increments
@@ -281,9 +295,10 @@ sub test_restarts
 		'empty' => '',
 		'short' => substr($saved, 0, -1),
 		'long' => "$saved ",
-		'of another format' => substr($saved, 0, 4) . chr(99) . substr($saved, 5),
+		'of another format' => with_checksum(substr($saved, 0, 4) . chr(99) . substr($saved, 5, -4)),
 		'changed' => substr($saved, 0, 40) . chr(ord(substr($saved, 40, 1)) ^ 1) . substr($saved, 41),
-		'with too many members' => substr($saved, 0, 12) . pack('L', 100000) . substr($saved, 16));
+		'with too many members' => substr($saved, 0, 12) . pack('L', 100000) . (chr(1) x 30_000_000));
+	is(with_checksum(substr($saved, 0, -4)), $saved, 'the checksum is CRC-32C');
 	foreach my $how (sort keys %broken)
 	{
 		my $offset = -s $node->logfile;
