@@ -242,16 +242,25 @@ static void
 apply_direct(DcCounter *counter, DcDelta **deltas, int count,
 			 DcApplyStats *stats)
 {
-	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext,
-											  "dcounter apply",
-											  ALLOCSET_DEFAULT_SIZES);
-	MemoryContext old = MemoryContextSwitchTo(cxt);
-	MemoryContext row_cxt;
+	/* kept from one commit to the next: making them costs more than they do */
+	static MemoryContext table_cxt = NULL;
+	static MemoryContext row_cxt = NULL;
+	MemoryContext old = CurrentMemoryContext;
 	DcShardRel rel;
 
+	if (row_cxt == NULL)
+	{
+		table_cxt = AllocSetContextCreate(TopMemoryContext, "dcounter apply",
+										  ALLOCSET_DEFAULT_SIZES);
+		row_cxt = AllocSetContextCreate(TopMemoryContext, "dcounter apply row",
+										ALLOCSET_DEFAULT_SIZES);
+	}
+	/* an error may have left something */
+	MemoryContextReset(table_cxt);
+	MemoryContextReset(row_cxt);
+
+	MemoryContextSwitchTo(table_cxt);
 	shardrel_open(&rel, counter, true);
-	row_cxt = AllocSetContextCreate(cxt, "dcounter apply row",
-									ALLOCSET_DEFAULT_SIZES);
 	MemoryContextSwitchTo(row_cxt);
 	for (int i = 0; i < count; i++)
 	{
@@ -267,7 +276,6 @@ apply_direct(DcCounter *counter, DcDelta **deltas, int count,
 	*stats = rel.stats;
 	shardrel_close(&rel);
 	MemoryContextSwitchTo(old);
-	MemoryContextDelete(cxt);
 	CommandCounterIncrement();
 }
 

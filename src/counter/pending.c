@@ -234,7 +234,8 @@ pending_sorted(int *count)
 		while ((delta = deltas_iterate(level->deltas, &it)) != NULL)
 			sorted[n++] = delta;
 	}
-	qsort(sorted, n, sizeof(DcDelta *), delta_compare);
+	if (n > 1)
+		qsort(sorted, n, sizeof(DcDelta *), delta_compare);
 
 	/* A key may be pending on several levels: sum into a copy of the first. */
 	for (int i = 0; i < n; i++)
