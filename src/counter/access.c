@@ -19,6 +19,7 @@
 #include "access/parallel.h"
 #include "access/xact.h"
 #include "base/compat.h"
+#include "catalog/pg_inherits.h"
 #include "counter/access.h"
 #include "counter/layout.h"
 #include "counter/stats.h"
@@ -39,6 +40,7 @@ static struct
 	TimestampTz statement; /* when it began */
 } last_write;
 
+static bool lock_at_once(Oid relid, LOCKMODE mode);
 static DcCounter *counter_open(Oid relid, LOCKMODE mode, AclMode rights);
 static void check_rights(Oid relid, AclMode rights);
 static void check_right(Oid relid, AclMode right);
@@ -164,6 +166,52 @@ counter_open_as_owner(FunctionCallInfo fcinfo, const char *function,
 {
 	prevent_write(function);
 	return counter_open(counter_arg(fcinfo), mode, ACL_NO_RIGHTS);
+}
+
+/*
+ * counter_open_at_once opens a counter table without waiting for any lock, and
+ * without asking for rights. Returns NULL if it is locked by DDL, or cannot be
+ * used in its state.
+ */
+DcCounter *
+counter_open_at_once(Oid relid, LOCKMODE mode)
+{
+	DcCounter *counter;
+	DcCounterRow row;
+
+	/* not through the cache, which would wait for the locks of partitions */
+	if (!lock_at_once(relid, mode) || !catalog_read(relid, &row) ||
+		!lock_at_once(row.shards, mode))
+		return NULL;
+	counter = counter_find(relid);
+	if (counter == NULL || counter->row.shards != row.shards ||
+		counter->rls || !OidIsValid(counter->owner) ||
+		!counter_has_layout(counter))
+		return NULL;
+	return counter;
+}
+
+/*
+ * lock_at_once locks a table and its partitions, without waiting.
+ */
+static bool
+lock_at_once(Oid relid, LOCKMODE mode)
+{
+	List *members;
+	ListCell *lc;
+
+	if (!ConditionalLockRelationOid(relid, mode))
+		return false;
+	if (get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE)
+		return true;
+	members = find_all_inheritors(relid, NoLock, NULL);
+	foreach(lc, members)
+	{
+		if (!ConditionalLockRelationOid(lfirst_oid(lc), mode))
+			return false;
+	}
+	list_free(members);
+	return true;
 }
 
 /*

@@ -158,22 +158,10 @@ dc_compact(PG_FUNCTION_ARGS)
 DcCounter *
 compact_open(Oid relid, bool all_owners)
 {
-	DcCounter *counter = counter_find(relid);
-	Oid shards;
-
-	if (counter == NULL)
+	if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)) ||
+		(!all_owners && !compat_owns_relation(relid, GetUserId())))
 		return NULL;
-	shards = counter->row.shards;
-	if ((!all_owners && !compat_owns_relation(relid, GetUserId())) ||
-		!ConditionalLockRelationOid(relid, RowExclusiveLock) ||
-		!ConditionalLockRelationOid(shards, RowExclusiveLock))
-		return NULL;
-	counter = counter_find(relid);
-	if (counter == NULL || counter->row.shards != shards ||
-		counter->rls || !OidIsValid(counter->owner) ||
-		!counter_has_layout(counter))
-		return NULL;
-	return counter;
+	return counter_open_at_once(relid, RowExclusiveLock);
 }
 
 /*

@@ -90,8 +90,6 @@ static bool may_see(Oid counter);
 static bool try_read_live(const DcCounterRow *row, DcLive *live);
 static bool read_live(const DcCounterRow *row, MemoryContext result,
 					  DcLive *live);
-static DcCounter *open_if_free(const DcCounterRow *row);
-static bool lock_if_free(Oid relid);
 static void set_cumulative(Oid counter, Datum *values, bool *nulls,
 						   DcSweepTimes *sweep);
 static void set_live(const DcLive *live, const DcSweepTimes *sweep, Datum *values,
@@ -264,7 +262,7 @@ try_read_live(const DcCounterRow *row, DcLive *live)
 static bool
 read_live(const DcCounterRow *row, MemoryContext result, DcLive *live)
 {
-	DcCounter *counter = open_if_free(row);
+	DcCounter *counter = counter_open_at_once(row->counter, AccessShareLock);
 	DcSqlSession session;
 	HeapTuple tuple;
 	TupleDesc desc;
@@ -292,48 +290,6 @@ read_live(const DcCounterRow *row, MemoryContext result, DcLive *live)
 													 &isnull));
 	live->has_oldest = !isnull;
 	sql_end(&session);
-	return true;
-}
-
-/*
- * open_if_free locks a counter table without waiting.
- * Returns NULL if it is locked by DDL, or cannot be read in its state.
- */
-static DcCounter *
-open_if_free(const DcCounterRow *row)
-{
-	DcCounter *counter;
-
-	if (!lock_if_free(row->counter) || !lock_if_free(row->shards))
-		return NULL;
-	counter = counter_find(row->counter);
-	if (counter == NULL || counter->row.shards != row->shards ||
-		counter->rls || !OidIsValid(counter->owner) ||
-		!counter_has_layout(counter))
-		return NULL;
-	return counter;
-}
-
-/*
- * lock_if_free locks a table and its partitions for reading, without waiting.
- */
-static bool
-lock_if_free(Oid relid)
-{
-	List *members;
-	ListCell *lc;
-
-	if (!ConditionalLockRelationOid(relid, AccessShareLock))
-		return false;
-	if (get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE)
-		return true;
-	members = find_all_inheritors(relid, NoLock, NULL);
-	foreach(lc, members)
-	{
-		if (!ConditionalLockRelationOid(lfirst_oid(lc), AccessShareLock))
-			return false;
-	}
-	list_free(members);
 	return true;
 }
 

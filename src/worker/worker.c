@@ -274,6 +274,9 @@ sleep_until_due(void)
 	TimestampTz due = PG_INT64_MAX;
 	long timeout;
 
+	/* a step may have taken the latch's event for its own */
+	if (ShutdownRequestPending || ConfigReloadPending)
+		return;
 	for (int i = 0; i < dc_njobs; i++)
 		due = Min(due, job_due(i));
 	timeout = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), due);

@@ -11,7 +11,7 @@ use Time::HiRes qw(usleep);
 
 my $entries = 256;
 my $node = dc_node('stats', conf => [
-		"shared_preload_libraries = 'dcounter'", 'autovacuum = off',
+		"shared_preload_libraries = 'dcounter'", 'dcounter.worker = off', 'autovacuum = off',
 		'max_locks_per_transaction = 256', 'log_min_messages = log' ]);
 
 # stat(COLUMNS [, COUNTER [, DATABASE]]): columns of a table's row
