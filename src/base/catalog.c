@@ -197,13 +197,20 @@ catalog_deform(Relation rel, HeapTuple tuple, DcCounterRow *row)
 }
 
 /*
- * relation_sql_name returns the qualified and quoted name of a relation.
+ * relation_sql_name returns the qualified and quoted name of a relation. A
+ * trigger, say, may have dropped it under us: then the error is 42P01.
  */
 char *
 relation_sql_name(Oid relid)
 {
+	char *name = get_rel_name(relid);
+
+	if (name == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation with OID %u does not exist", relid)));
 	return quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)),
-									  get_rel_name(relid));
+									  name);
 }
 
 /*

@@ -22,6 +22,7 @@ typedef struct DcJobRun
 	const char *job;
 	bool afresh;		  /* do not go on where the last run yielded */
 	bool all_owners;	  /* not only the tables of the current user */
+	Oid suspect;		  /* a table that has ended a worker, or InvalidOid */
 	TimestampTz deadline; /* when to yield; 0: never */
 	int64 failures;		  /* steps that failed */
 } DcJobRun;

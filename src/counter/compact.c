@@ -79,6 +79,7 @@ typedef struct DcBatchKey
 	TimestampTz at; /* latest change */
 	bool used;		/* a row holds an amount */
 	bool skip;		/* locked by others, or the sum overflows */
+	bool overflow;
 	bool has_total;
 } DcBatchKey;
 
@@ -199,6 +200,7 @@ sweep_start(DcSweep *sweep, MemoryContext cxt)
 	sweep->cxt = cxt;
 	sweep->done = false;
 	sweep->complete = false;
+	sweep->overflow = false;
 	sweep->counted = false;
 }
 
@@ -242,6 +244,8 @@ sweep_next(DcSweep *sweep, DcCounter *counter, int64 max_keys)
 	}
 	sweep->complete = (batch->nkeys == 0 || batch->last);
 	sweep->done = sweep->complete;
+	for (int i = 0; i < batch->nkeys; i++)
+		sweep->overflow |= batch->keys[i].overflow;
 	sql_end(&session);
 	stats_compacted(counter, count);
 	return count;
@@ -448,6 +452,7 @@ key_accumulate(DcCounter *counter, DcBatchKey *key, int64 inc, int64 dec)
 		pg_add_s64_overflow(key->dec, dec, &key->dec))
 	{
 		key->skip = true;
+		key->overflow = true;
 		ereport(WARNING,
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
 				 errmsg("cannot compact key \"%s\" of counter table \"%s\": bigint out of range",

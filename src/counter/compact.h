@@ -15,6 +15,7 @@ typedef struct DcSweep
 	bool counted; /* which is one of a key that was counted */
 	bool done;
 	bool complete;	   /* has seen the last row */
+	bool overflow;	   /* a key's sum leaves bigint: it stays as it is */
 	MemoryContext cxt; /* of key */
 } DcSweep;
 

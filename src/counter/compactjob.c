@@ -57,7 +57,7 @@ static List *failing = NIL; /* of DcFailing */
 static void begin(void);
 static void end(void);
 static bool failed_lately(Oid table);
-static void note_failure(Oid table);
+static void note_failure(Oid table, int64 pause);
 static void forget_failure(Oid table);
 static void list_tables(void *arg);
 static void compact_batch(void *arg);
@@ -70,6 +70,8 @@ compact_job(DcJobRun *run)
 {
 	if (state.cxt != NULL && run->afresh)
 		end();
+	if (OidIsValid(run->suspect))
+		note_failure(run->suspect, PAUSE_MAX);
 	if (state.cxt == NULL)
 	{
 		begin();
@@ -93,10 +95,13 @@ compact_job(DcJobRun *run)
 		{
 			state.sweep.done = true; /* on with the next table */
 			if (run->all_owners)
-				note_failure(table);
+				note_failure(table, PAUSE_MIN);
 		}
 		if (state.sweep.done)
 		{
+			/* its keys would be locked in vain, and warned of, each time */
+			if (run->all_owners && state.sweep.overflow)
+				note_failure(table, PAUSE_MIN);
 			sweep_end(&state.sweep);
 			state.sweeping = false;
 			state.current++;
@@ -142,7 +147,7 @@ failed_lately(Oid table)
 }
 
 static void
-note_failure(Oid table)
+note_failure(Oid table, int64 pause)
 {
 	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
 	DcFailing *entry = NULL;
@@ -159,7 +164,7 @@ note_failure(Oid table)
 		entry->table = table;
 		failing = lappend(failing, entry);
 	}
-	entry->pause = Min(Max(entry->pause * 2, PAUSE_MIN), PAUSE_MAX);
+	entry->pause = Min(Max(entry->pause * 2, pause), PAUSE_MAX);
 	entry->until = GetCurrentTimestamp() + entry->pause;
 	MemoryContextSwitchTo(old);
 }
@@ -210,7 +215,8 @@ compact_batch(void *arg)
 		return;
 	}
 	sweep_next(&state.sweep, counter, PG_INT64_MAX);
-	forget_failure(*(Oid *) arg);
+	if (state.sweep.done && !state.sweep.overflow)
+		forget_failure(counter->relid);
 	if (state.sweep.complete)
 		stats_swept(counter, state.started);
 }

@@ -33,6 +33,7 @@
 #include "utils/fmgrprotos.h"
 #include "utils/lsyscache.h"
 #include "utils/resowner.h"
+#include "utils/rls.h"
 #include "utils/syscache.h"
 
 PG_FUNCTION_INFO_V1(stat_counters);
@@ -201,14 +202,15 @@ dc_stat_reset(PG_FUNCTION_ARGS)
 }
 
 /*
- * may_see tells whether the caller is shown a table. A settings row may be of one
- * that does not exist any more.
+ * may_see tells whether the caller is shown a table: not if policies decide which
+ * of its rows he sees. A settings row may be of one that does not exist any more.
  */
 static bool
 may_see(Oid counter)
 {
 	return SearchSysCacheExists1(RELOID, ObjectIdGetDatum(counter)) &&
-		(pg_class_aclcheck(counter, GetUserId(), ACL_SELECT) == ACLCHECK_OK ||
+		((pg_class_aclcheck(counter, GetUserId(), ACL_SELECT) == ACLCHECK_OK &&
+		  check_enable_rls(counter, InvalidOid, true) != RLS_ENABLED) ||
 		 has_privs_of_role(GetUserId(), ROLE_PG_MONITOR));
 }
 

@@ -31,17 +31,20 @@ PG_FUNCTION_INFO_V1(dc_worker_stop);
 PG_FUNCTION_INFO_V1(dc_maintain);
 
 /* How long to wait for a worker to come or to go. */
-#define WAIT_MS (10 * 1000)
+#define WAIT_MS (20 * 1000)
 
-static bool start_by_launcher(void);
-static bool start_dynamic(void);
+static void start_by_launcher(void);
+static void start_dynamic(void);
+static bool worker_is_there(void);
 static pid_t worker_pid(void);
+static bool is_worker(pid_t pid);
 static bool wait_for(bool running);
 
 /*
  * dc_worker_start() -> boolean: starts this database's worker; false if it is
  * running already. Errors: 25006 on a standby, 55000 when the setting
- * dcounter.worker is off, 53400 when no background worker slot is free.
+ * dcounter.worker is off, 53400 when the worker has not started, for want of a
+ * background worker slot, say.
  */
 Datum
 dc_worker_start(PG_FUNCTION_ARGS)
@@ -54,7 +57,11 @@ dc_worker_start(PG_FUNCTION_ARGS)
 				 errdetail("The setting dcounter.worker is off.")));
 	if (worker_pid() != 0)
 		PG_RETURN_BOOL(false);
-	PG_RETURN_BOOL(start_by_launcher() || start_dynamic());
+	if (dc_workers != NULL)
+		start_by_launcher();
+	else
+		start_dynamic();
+	PG_RETURN_BOOL(true);
 }
 
 /*
@@ -64,7 +71,8 @@ dc_worker_start(PG_FUNCTION_ARGS)
 Datum
 dc_worker_stop(PG_FUNCTION_ARGS)
 {
-	pid_t pid = worker_pid();
+	bool running;
+	pid_t pid;
 
 	if (dc_workers != NULL)
 	{
@@ -75,15 +83,17 @@ dc_worker_stop(PG_FUNCTION_ARGS)
 		if (slot != NULL)
 			slot->stopped = true;
 		LWLockRelease(&dc_workers->lock);
+		launcher_wake();
 	}
-	if (pid == 0)
-		PG_RETURN_BOOL(false);
-	kill(pid, SIGTERM);
+	running = worker_is_there();
+	pid = worker_pid();
+	if (pid != 0)
+		kill(pid, SIGTERM);
 	if (!wait_for(false))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
-				 errmsg("the dcounter worker with PID %d has not ended yet", (int) pid)));
-	PG_RETURN_BOOL(true);
+				 errmsg("the dcounter worker has not ended yet")));
+	PG_RETURN_BOOL(running);
 }
 
 /*
@@ -108,19 +118,16 @@ dc_maintain(PG_FUNCTION_ARGS)
 }
 
 /*
- * start_by_launcher asks the launcher for the worker; false if there is none.
+ * start_by_launcher asks the launcher for the worker, and waits for it; also for
+ * the launcher, should that be starting again.
  */
-static bool
+static void
 start_by_launcher(void)
 {
 	DcWorkerSlot *slot;
-	bool launcher;
 	bool allowed = true;
 
-	if (dc_workers == NULL)
-		return false;
 	LWLockAcquire(&dc_workers->lock, LW_EXCLUSIVE);
-	launcher = dc_workers->launcher_pid != 0;
 	slot = slot_find(MyDatabaseId);
 	if (slot != NULL)
 	{
@@ -128,8 +135,6 @@ start_by_launcher(void)
 		allowed = slot->state != DC_WORKER_NOT_ALLOWED;
 	}
 	LWLockRelease(&dc_workers->lock);
-	if (!launcher)
-		return false;
 	if (!allowed)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -140,13 +145,12 @@ start_by_launcher(void)
 				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 				 errmsg("the dcounter worker has not started"),
 				 errhint("The server log says why. You may need to increase max_worker_processes.")));
-	return true;
 }
 
 /*
  * start_dynamic starts a worker without the launcher.
  */
-static bool
+static void
 start_dynamic(void)
 {
 	BackgroundWorker worker;
@@ -174,7 +178,25 @@ start_dynamic(void)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("the dcounter worker has not started"),
 				 errhint("The server log says why.")));
-	return true;
+}
+
+/*
+ * worker_is_there tells whether this database has a worker, which may be about
+ * to start.
+ */
+static bool
+worker_is_there(void)
+{
+	DcWorkerSlot *slot;
+	bool there;
+
+	if (dc_workers == NULL)
+		return worker_pid() != 0;
+	LWLockAcquire(&dc_workers->lock, LW_SHARED);
+	slot = slot_find(MyDatabaseId);
+	there = slot != NULL && (slot->state == DC_WORKER_STARTING || slot->state == DC_WORKER_RUNNING);
+	LWLockRelease(&dc_workers->lock);
+	return there;
 }
 
 /*
@@ -185,6 +207,17 @@ worker_pid(void)
 {
 	int count;
 
+	if (dc_workers != NULL)
+	{
+		DcWorkerSlot *slot;
+		pid_t pid;
+
+		LWLockAcquire(&dc_workers->lock, LW_SHARED);
+		slot = slot_find(MyDatabaseId);
+		pid = slot != NULL ? slot->pid : 0;
+		LWLockRelease(&dc_workers->lock);
+		return pid;
+	}
 	pgstat_clear_backend_activity_snapshot();
 	count = pgstat_fetch_stat_numbackends();
 	for (int i = 1; i <= count; i++)
@@ -193,11 +226,22 @@ worker_pid(void)
 
 		if (status->st_backendType == B_BG_WORKER &&
 			status->st_databaseid == MyDatabaseId &&
-			status->st_appname != NULL &&
-			strcmp(status->st_appname, "dcounter worker") == 0)
+			is_worker(status->st_procpid))
 			return status->st_procpid;
 	}
 	return 0;
+}
+
+/*
+ * is_worker tells whether a background worker is one of ours; others may call
+ * themselves what they like, but not in the postmaster's list.
+ */
+static bool
+is_worker(pid_t pid)
+{
+	const char *type = GetBackgroundWorkerTypeByPid(pid);
+
+	return type != NULL && strcmp(type, "dcounter worker") == 0;
 }
 
 /*
@@ -208,7 +252,7 @@ wait_for(bool running)
 {
 	TimestampTz end = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), WAIT_MS);
 
-	while ((worker_pid() != 0) != running)
+	while (running ? worker_pid() == 0 : worker_is_there())
 	{
 		if (GetCurrentTimestamp() > end)
 			return false;

@@ -14,17 +14,15 @@
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
 #include "access/xact.h"
 #include "base/compat.h"
-#include "catalog/pg_authid.h"
 #include "commands/dbcommands.h"
 #include "commands/defrem.h"
+#include "commands/extension.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
 #include "storage/latch.h"
 #include "tcop/utility.h"
-#include "utils/syscache.h"
 #include "utils/timestamp.h"
 #include "worker/slots.h"
 #include "worker/worker.h"
@@ -39,7 +37,7 @@ static ProcessUtility_hook_type previous_hook = NULL;
 
 /* To do when this transaction commits. */
 static bool wake_at_commit = false;
-static Oid recheck_at_commit = InvalidOid;
+static bool recheck_at_commit = false;
 
 static void utility_hook(PlannedStmt *pstmt, const char *query,
 						 bool read_only_tree, ProcessUtilityContext context,
@@ -47,7 +45,6 @@ static void utility_hook(PlannedStmt *pstmt, const char *query,
 						 DestReceiver *dest, QueryCompletion *completion);
 static const char *database_to_leave(Node *statement);
 static Oid pause_worker(const char *name);
-static bool may_create_databases(void);
 static void wait_until_left(Oid database);
 static void resume_worker(Oid database);
 static void note_statement(Node *statement);
@@ -146,8 +143,7 @@ pause_worker(const char *name)
 	DcWorkerSlot *slot;
 	pid_t pid = 0;
 
-	if (!OidIsValid(database) ||
-		(!compat_owns_database(database, GetUserId()) && !may_create_databases()))
+	if (!OidIsValid(database) || !compat_owns_database(database, GetUserId()))
 		return InvalidOid;
 	LWLockAcquire(&dc_workers->lock, LW_EXCLUSIVE);
 	slot = slot_find(database);
@@ -161,20 +157,6 @@ pause_worker(const char *name)
 	if (pid != 0)
 		kill(pid, SIGTERM);
 	return slot != NULL ? database : InvalidOid;
-}
-
-static bool
-may_create_databases(void)
-{
-	HeapTuple tuple = SearchSysCache1(AUTHOID, ObjectIdGetDatum(GetUserId()));
-	bool may = false;
-
-	if (HeapTupleIsValid(tuple))
-	{
-		may = ((Form_pg_authid) GETSTRUCT(tuple))->rolcreatedb;
-		ReleaseSysCache(tuple);
-	}
-	return may;
 }
 
 /*
@@ -234,13 +216,13 @@ note_statement(Node *statement)
 			wake_at_commit = true;
 			break;
 		case T_CreateExtensionStmt:
-			if (strcmp(((CreateExtensionStmt *) statement)->extname, "dcounter") == 0)
-				recheck_at_commit = MyDatabaseId;
+			/* any: CASCADE may create ours as well */
+			recheck_at_commit = true;
 			break;
 		case T_TransactionStmt:
 			/* the extension may have been created in it */
 			if (((TransactionStmt *) statement)->kind == TRANS_STMT_COMMIT_PREPARED)
-				recheck_at_commit = MyDatabaseId;
+				recheck_at_commit = true;
 			break;
 		default:
 			break;
@@ -250,14 +232,16 @@ note_statement(Node *statement)
 static void
 xact_callback(XactEvent event, void *arg)
 {
-	if (event == XACT_EVENT_COMMIT && OidIsValid(recheck_at_commit))
-		launcher_recheck(recheck_at_commit);
+	if (event == XACT_EVENT_PRE_COMMIT && recheck_at_commit)
+		recheck_at_commit = OidIsValid(get_extension_oid("dcounter", true));
+	else if (event == XACT_EVENT_COMMIT && recheck_at_commit)
+		launcher_recheck(MyDatabaseId);
 	else if (event == XACT_EVENT_COMMIT && wake_at_commit)
 		launcher_wake();
 	if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT ||
 		event == XACT_EVENT_PREPARE)
 	{
 		wake_at_commit = false;
-		recheck_at_commit = InvalidOid;
+		recheck_at_commit = false;
 	}
 }

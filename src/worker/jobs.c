@@ -18,10 +18,12 @@
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/interrupt.h"
+#include "storage/latch.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/resowner.h"
 #include "utils/snapmgr.h"
+#include "utils/timeout.h"
 #include "worker/slots.h"
 #include "worker/worker.h"
 
@@ -35,8 +37,21 @@ const int dc_njobs = lengthof(dc_jobs);
 
 StaticAssertDecl(lengthof(dc_jobs) <= DC_MAX_JOBS, "too many jobs");
 
+/* How long a step may take, and then until the worker is ended. */
+#define STEP_LIMIT_MS (30 * 1000)
+#define STEP_GRACE_MS (5 * 1000)
+
 /* A signal to end must cancel a step. */
 volatile sig_atomic_t job_in_step = false;
+
+/* The table of the step that is running, or InvalidOid. */
+Oid job_step_table = InvalidOid;
+
+/* The table that the worker before this has ended on, until a job is told. */
+Oid job_suspect = InvalidOid;
+
+static TimeoutId step_timeout;
+static volatile sig_atomic_t step_cancelled = false;
 
 /* The last run of each of this worker's jobs. */
 static struct
@@ -49,12 +64,13 @@ static struct
 /* What a step is about, for error messages and pg_stat_activity. */
 static char subject[2 * NAMEDATALEN + 64];
 
+static void on_step_timeout(void);
 static bool step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table);
 static bool step_in_procedure(DcJobRun *run, DcJobStep step, void *arg,
 							  Oid table);
 static bool step_in_transaction(DcJobRun *run, DcJobStep step, void *arg,
 								Oid table);
-static void run_step(DcJobRun *run, DcJobStep step, void *arg, Oid table);
+static void run_step(DcJobStep step, void *arg);
 static void name_subject(DcJobRun *run, Oid table);
 static void subject_context(void *arg);
 static void report_error(DcJobRun *run, const ErrorData *error);
@@ -79,6 +95,30 @@ job_due(int job)
 }
 
 /*
+ * job_timer_init prepares the limit of a step's time; called once by a worker.
+ */
+void
+job_timer_init(void)
+{
+	step_timeout = RegisterTimeout(USER_TIMEOUT, on_step_timeout);
+}
+
+/*
+ * on_step_timeout cancels the step, and ends the worker if that was of no use.
+ */
+static void
+on_step_timeout(void)
+{
+	if (step_cancelled || ShutdownRequestPending)
+		ProcDiePending = true;
+	else
+		QueryCancelPending = true;
+	step_cancelled = true;
+	InterruptPending = true;
+	SetLatch(MyLatch);
+}
+
+/*
  * job_run_in_worker runs a job until it is done or has to yield.
  */
 void
@@ -90,6 +130,8 @@ job_run_in_worker(int job)
 	run.step = step_in_worker;
 	run.job = dc_jobs[job].name;
 	run.all_owners = true;
+	run.suspect = job_suspect;
+	job_suspect = InvalidOid;
 	run.deadline = TimestampTzPlusMilliseconds(start, JOB_BUDGET_MS);
 	if (!last_run[job].yielded)
 		last_run[job].began = start;
@@ -120,7 +162,7 @@ log_run(int job)
  * job_run_here runs a job to its end as the current user, in this session: a
  * transaction for each step, or all in this one when atomic.
  */
-bool
+void
 job_run_here(int job, bool atomic)
 {
 	DcJobRun run = {0};
@@ -130,7 +172,6 @@ job_run_here(int job, bool atomic)
 	run.afresh = true;
 	while (dc_jobs[job].run(&run))
 		run.afresh = false;
-	return run.failures == 0;
 }
 
 /*
@@ -143,9 +184,14 @@ step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 	MemoryContext caller = CurrentMemoryContext;
 	ErrorData *volatile error = NULL;
 
-	job_in_step = true;
 	if (ShutdownRequestPending)
 		return false;
+	step_cancelled = false;
+	job_step_table = table;
+	job_in_step = true;
+	enable_timeout_every(step_timeout,
+						 TimestampTzPlusMilliseconds(GetCurrentTimestamp(), STEP_LIMIT_MS),
+						 STEP_GRACE_MS);
 	PG_TRY();
 	{
 		SetCurrentStatementStartTimestamp();
@@ -167,7 +213,9 @@ step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 		RESUME_INTERRUPTS();
 	}
 	PG_END_TRY();
+	disable_timeout(step_timeout, false);
 	job_in_step = false;
+	job_step_table = InvalidOid;
 	MemoryContextSwitchTo(caller);
 	if (error == NULL)
 		return true;
@@ -219,7 +267,8 @@ step_in_procedure(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 
 		MemoryContextSwitchTo(caller);
 		error = CopyErrorData();
-		if (error->sqlerrcode == ERRCODE_QUERY_CANCELED)
+		/* not one that a table's owner has raised */
+		if (error->funcname != NULL && strcmp(error->funcname, "ProcessInterrupts") == 0)
 			PG_RE_THROW();
 		FlushErrorState();
 		RollbackAndReleaseCurrentSubTransaction();
@@ -247,13 +296,13 @@ step_in_transaction(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 {
 	PushActiveSnapshot(GetTransactionSnapshot());
 	name_subject(run, table);
-	run_step(run, step, arg, table);
+	run_step(step, arg);
 	PopActiveSnapshot();
 	return true;
 }
 
 static void
-run_step(DcJobRun *run, DcJobStep step, void *arg, Oid table)
+run_step(DcJobStep step, void *arg)
 {
 	ErrorContextCallback context;
 

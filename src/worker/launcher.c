@@ -219,7 +219,6 @@ sync_slots(const DcDatabase *databases, int count)
 	bool full = false;
 
 	LWLockAcquire(&dc_workers->lock, LW_EXCLUSIVE);
-	dc_workers->changed = false;
 	for (int s = 0; s < DC_MAX_DATABASES; s++)
 	{
 		DcWorkerSlot *slot = &dc_workers->slots[s];
@@ -285,14 +284,14 @@ note_end(DcWorkerSlot *slot)
 	TimestampTz now = GetCurrentTimestamp();
 	int64 pause;
 
-	if (slot->state == DC_WORKER_NO_EXTENSION)
+	/* a worker of an earlier launcher has come after all: it is not that one */
+	if (slot->pid != 0 || slot->state == DC_WORKER_NO_EXTENSION)
 		return;
 	if (slot->state != DC_WORKER_STARTING &&
 		(slot->ended_well ||
 		 TimestampDifferenceExceeds(slot->running_since, now, SETTLED_MS)))
 		slot->failed_starts = 0;
 	slot->state = DC_WORKER_NONE;
-	slot->pid = 0;
 	if (slot->ended_well)
 	{
 		slot->ended_well = false;
@@ -322,6 +321,7 @@ manage_workers(Oid role)
 		if (slot->state == DC_WORKER_RUNNING && !is_wanted(slot))
 			stop = slot->pid;
 		else if (OidIsValid(slot->database) && is_wanted(slot) && !no_role &&
+				 handles[i] == NULL &&
 				 slot->state == DC_WORKER_NONE)
 		{
 			TimestampTz when = Max(slot->start_after, slot->paused_until);

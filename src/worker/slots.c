@@ -94,7 +94,6 @@ void
 launcher_wake(void)
 {
 	LWLockAcquire(&dc_workers->lock, LW_EXCLUSIVE);
-	dc_workers->changed = true;
 	if (dc_workers->launcher_latch != NULL)
 		SetLatch(dc_workers->launcher_latch);
 	LWLockRelease(&dc_workers->lock);

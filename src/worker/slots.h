@@ -44,6 +44,7 @@ typedef struct DcWorkerSlot
 	bool stopped;			   /* by dc_worker_stop() */
 	TimestampTz paused_until;  /* by DDL on the database */
 	TimestampTz start_after;   /* back-off */
+	Oid suspect;			   /* the table that the last worker ended on */
 	bool ended_well;		   /* the last worker was asked to end */
 	int failed_starts;		   /* one after another */
 	TimestampTz running_since; /* while RUNNING */
@@ -56,7 +57,6 @@ typedef struct DcWorkerArea
 	LWLock lock;
 	pid_t launcher_pid;
 	struct Latch *launcher_latch; /* NULL: no launcher */
-	bool changed;				  /* databases may have come or gone */
 	DcWorkerSlot slots[DC_MAX_DATABASES];
 } DcWorkerArea;
 

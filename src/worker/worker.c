@@ -11,7 +11,9 @@
  * It ends, with exit code 0, when it is told to (SIGTERM), when the setting
  * dcounter.worker is turned off, and when it finds that the extension is gone.
  * SIGTERM cancels the step that is running; what the step has done is rolled
- * back, as by any error.
+ * back, as by any error. So does a step that takes too long, for code of a table's
+ * owner may run in it. Code that catches that, and goes on, ends the worker a
+ * little later; the next one leaves the table for the end.
  */
 #include "postgres.h"
 
@@ -57,7 +59,7 @@ worker_fill(BackgroundWorker *worker, const DcWorkerArgs *args)
 	memset(worker, 0, sizeof(*worker));
 	worker->bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
 	worker->bgw_start_time = BgWorkerStart_RecoveryFinished;
-	worker->bgw_restart_time = args->slot ? BGW_NEVER_RESTART : 10;
+	worker->bgw_restart_time = BGW_NEVER_RESTART;
 	worker->bgw_notify_pid = MyProcPid;
 	strlcpy(worker->bgw_library_name, "dcounter", sizeof(worker->bgw_library_name));
 	strlcpy(worker->bgw_function_name, "dc_worker_main", sizeof(worker->bgw_function_name));
@@ -161,6 +163,8 @@ take_slot(const DcWorkerArgs *args)
 		slot->pid = MyProcPid;
 		slot->running_since = GetCurrentTimestamp();
 		slot->ended_well = false;
+		job_suspect = slot->suspect;
+		slot->suspect = InvalidOid;
 	}
 	LWLockRelease(&dc_workers->lock);
 	if (wanted)
@@ -179,7 +183,9 @@ leave_slot(int code, Datum arg)
 	{
 		slot->pid = 0;
 		slot->state = no_extension ? DC_WORKER_NO_EXTENSION : DC_WORKER_NONE;
-		slot->ended_well = ShutdownRequestPending || !dc_worker;
+		slot->suspect = job_step_table;
+		slot->ended_well = (ShutdownRequestPending || !dc_worker) &&
+			!OidIsValid(job_step_table);
 		/* the postmaster tells only the launcher that has started us */
 		if (dc_workers->launcher_latch != NULL)
 			SetLatch(dc_workers->launcher_latch);
@@ -197,16 +203,21 @@ settings_init(void)
 	static const char *const settings[][2] = {
 		{"application_name", "dcounter worker"},
 		{"statement_timeout", "0"},
-		{"lock_timeout", "0"},
+		/* no step has to wait for a lock */
+		{"lock_timeout", "100ms"},
 		{"idle_in_transaction_session_timeout", "0"},
 		{"default_transaction_isolation", "read committed"},
 		{"default_transaction_read_only", "off"},
+		{"session_replication_role", "origin"},
 		/* see compactjob.c */
 		{"synchronous_commit", "off"}};
 
 	for (int i = 0; i < lengthof(settings); i++)
 		SetConfigOption(settings[i][0], settings[i][1], PGC_SUSET,
 						PGC_S_OVERRIDE);
+	if (GetConfigOption("transaction_timeout", true, false) != NULL) /* since 17 */
+		SetConfigOption("transaction_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE);
+	job_timer_init();
 }
 
 /*
@@ -262,6 +273,10 @@ run_jobs(void)
 		job_run_in_worker(i);
 		if (ShutdownRequestPending)
 			return;
+		/* a table's owner may have left advisory locks, or released ours */
+		LockReleaseSession(USER_LOCKMETHOD);
+		if (!take_lock())
+			proc_exit(0);
 	}
 }
 

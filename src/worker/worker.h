@@ -22,9 +22,12 @@ typedef struct DcWorkerArgs
 extern const DcJob dc_jobs[];
 extern const int dc_njobs;
 extern volatile sig_atomic_t job_in_step;
+extern Oid job_step_table;
+extern Oid job_suspect;
+extern void job_timer_init(void);
 extern void job_run_in_worker(int job);
 extern TimestampTz job_due(int job);
-extern bool job_run_here(int job, bool atomic);
+extern void job_run_here(int job, bool atomic);
 
 /* launcher.c */
 extern void launcher_register(void);
