@@ -24,6 +24,7 @@
 #include "catalog/indexing.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
+#include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
@@ -64,6 +65,17 @@ catalog_read_by_shards(Oid shards, DcCounterRow *row)
 {
 	return catalog_scan(shards, COL_SHARDS, row) ||
 		catalog_scan(shards, COL_SHARDS, row);
+}
+
+/*
+ * catalog_lock_at_once locks the settings for reading; false if that would have
+ * to wait: the extension is being dropped, say.
+ */
+bool
+catalog_lock_at_once(void)
+{
+	return ConditionalLockRelationOid(catalog_relation(DC_CATALOG_TABLE),
+									  AccessShareLock);
 }
 
 /*

@@ -82,6 +82,7 @@ typedef struct DcCounter
 
 extern bool catalog_read(Oid counter, DcCounterRow *row);
 extern bool catalog_read_by_shards(Oid shards, DcCounterRow *row);
+extern bool catalog_lock_at_once(void);
 extern List *catalog_read_all(void);
 extern void catalog_insert(const DcCounterRow *row);
 extern bool catalog_update(const DcCounterRow *row);

@@ -180,7 +180,7 @@ counter_open_at_once(Oid relid, LOCKMODE mode)
 	DcCounterRow row;
 
 	/* not through the cache, which would wait for the locks of partitions */
-	if (!lock_at_once(relid, mode) || !catalog_read(relid, &row) ||
+	if (!catalog_lock_at_once() || !lock_at_once(relid, mode) || !catalog_read(relid, &row) ||
 		!lock_at_once(row.shards, mode))
 		return NULL;
 	counter = counter_find(relid);

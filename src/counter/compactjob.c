@@ -192,7 +192,7 @@ forget_failure(Oid table)
 static void
 list_tables(void *arg)
 {
-	List *rows = catalog_read_all();
+	List *rows = catalog_lock_at_once() ? catalog_read_all() : NIL;
 	ListCell *lc;
 
 	state.tables = MemoryContextAlloc(state.cxt,

@@ -15,6 +15,7 @@
 #include "base/guc.h"
 #include "base/runas.h"
 #include "executor/spi.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/interrupt.h"
@@ -364,20 +365,25 @@ static void
 note_error(DcJobRun *run, const char *message)
 {
 	DcWorkerSlot *slot;
+	char *text;
+	int len;
 
 	run->failures++;
 	if (dc_workers == NULL)
 		return;
+	text = psprintf("%s: %s", subject, message);
+	len = pg_mbcliplen(text, strlen(text), DC_ERROR_BYTES - 1);
 	LWLockAcquire(&dc_workers->lock, LW_EXCLUSIVE);
 	slot = slot_find(MyDatabaseId);
 	for (int i = 0; slot != NULL && i < dc_njobs; i++)
 	{
 		if (dc_jobs[i].name == run->job)
 		{
-			snprintf(slot->jobs[i].last_error, DC_ERROR_BYTES, "%s: %s",
-					 subject, message);
+			memcpy(slot->jobs[i].last_error, text, len);
+			slot->jobs[i].last_error[len] = '\0';
 			slot->jobs[i].last_error_at = GetCurrentTimestamp();
 		}
 	}
 	LWLockRelease(&dc_workers->lock);
+	pfree(text);
 }

@@ -139,6 +139,7 @@ dc_launcher_main(Datum arg)
 						 WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
 						 timeout, compat_wait_event("DcounterLauncherMain"));
 		ResetLatch(MyLatch);
+		QueryCancelPending = false; /* there is nothing to cancel */
 		CHECK_FOR_INTERRUPTS();
 		if (ConfigReloadPending)
 		{

@@ -10,6 +10,7 @@
 #include "commands/dbcommands.h"
 #include "fmgr.h"
 #include "funcapi.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
@@ -21,6 +22,7 @@ PG_FUNCTION_INFO_V1(dc_stat_worker);
 
 #define STAT_COLUMNS 10
 
+static const char *readable(const char *message);
 static const char *state_name(const DcWorkerSlot *slot);
 static void show_slot(ReturnSetInfo *result, const DcWorkerSlot *slot,
 					  bool monitor);
@@ -76,12 +78,21 @@ show_slot(ReturnSetInfo *result, const DcWorkerSlot *slot, bool monitor)
 		nulls[5] = nulls[4];
 		values[6] = Int64GetDatum(job->runs);
 		values[7] = Int64GetDatum(job->failures);
-		values[8] = CStringGetTextDatum(job->last_error);
+		values[8] = CStringGetTextDatum(readable(job->last_error));
 		nulls[8] = (job->last_error_at == 0 || !monitor);
 		values[9] = TimestampTzGetDatum(job->last_error_at);
 		nulls[9] = (job->last_error_at == 0);
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	}
+}
+
+/*
+ * readable returns an error message, which is in the encoding of its database.
+ */
+static const char *
+readable(const char *message)
+{
+	return pg_verifymbstr(message, strlen(message), true) ? message : "(in the encoding of another database)";
 }
 
 static const char *
