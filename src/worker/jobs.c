@@ -187,6 +187,7 @@ step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 
 	if (ShutdownRequestPending)
 		return false;
+	QueryCancelPending = false; /* meant for the step before */
 	step_cancelled = false;
 	job_step_table = table;
 	job_in_step = true;
