@@ -19,6 +19,7 @@ bool dc_worker = true;
 char *dc_worker_role = NULL;
 int dc_compact_interval = 1000;
 int dc_compact_batch = 1000;
+int dc_worker_load = 15;
 int dc_log_min_duration = -1;
 
 static void guc_init_worker(void);
@@ -69,6 +70,14 @@ guc_init_worker(void)
 							   "A change takes effect when a worker starts.",
 							   &dc_worker_role, "", PGC_SIGHUP,
 							   GUC_SUPERUSER_ONLY, NULL, NULL, NULL);
+
+	DefineCustomIntVariable("dcounter.worker_load",
+							"Sets how much of the time a worker works off a backlog, in percent.",
+							"Short runs of its jobs are not slowed down. In "
+							"long ones it sleeps between two transactions, so "
+							"that sessions have the processor.",
+							&dc_worker_load, 15, 1, 100,
+							PGC_SIGHUP, 0, NULL, NULL, NULL);
 
 	DefineCustomIntVariable("dcounter.compact_interval",
 							"Sets the time from one compaction to the next.",

@@ -33,6 +33,9 @@ PG_FUNCTION_INFO_V1(dc_maintain);
 /* How long to wait for a worker to come or to go. */
 #define WAIT_MS (20 * 1000)
 
+/* When to tell a worker once more to end (worker.c). */
+#define AGAIN_MS (2 * 1000)
+
 static void start_by_launcher(void);
 static void start_dynamic(void);
 static bool worker_is_there(void);
@@ -251,11 +254,20 @@ static bool
 wait_for(bool running)
 {
 	TimestampTz end = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), WAIT_MS);
+	TimestampTz again = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), AGAIN_MS);
 
 	while (running ? worker_pid() == 0 : worker_is_there())
 	{
 		if (GetCurrentTimestamp() > end)
 			return false;
+		if (!running && GetCurrentTimestamp() > again)
+		{
+			pid_t pid = worker_pid();
+
+			if (pid != 0)
+				kill(pid, SIGTERM);
+			again = TimestampTzPlusMilliseconds(again, AGAIN_MS);
+		}
 		CHECK_FOR_INTERRUPTS();
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
 						 20, compat_wait_event("DcounterWorkerStart"));

@@ -33,6 +33,9 @@
 /* How long to wait for it to leave. */
 #define LEAVE_MS (10 * 1000)
 
+/* When to tell it once more (worker.c). */
+#define AGAIN_MS (2 * 1000)
+
 static ProcessUtility_hook_type previous_hook = NULL;
 
 /* To do when this transaction commits. */
@@ -167,6 +170,7 @@ static void
 wait_until_left(Oid database)
 {
 	TimestampTz end = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), LEAVE_MS);
+	TimestampTz again = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), AGAIN_MS);
 
 	for (;;)
 	{
@@ -179,6 +183,11 @@ wait_until_left(Oid database)
 		LWLockRelease(&dc_workers->lock);
 		if (pid == 0 || GetCurrentTimestamp() > end)
 			return;
+		if (GetCurrentTimestamp() > again)
+		{
+			kill(pid, SIGTERM);
+			again = TimestampTzPlusMilliseconds(again, AGAIN_MS);
+		}
 		CHECK_FOR_INTERRUPTS();
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
 						 10, compat_wait_event("DcounterWorkerLeave"));

@@ -4,14 +4,15 @@
  *
  * A worker runs each job at its interval, counted from start to start. A run that
  * has used up its time yields; the other jobs that are due come first, and then it
- * goes on. A run that takes long is followed by a pause as long as itself, or as
- * its interval.
+ * goes on. A run that works for long is slowed down, and is followed by a pause
+ * as long as itself, or as its interval.
  *
  * A step that fails is logged and counted, and the job goes on with the next.
  */
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "base/compat.h"
 #include "base/guc.h"
 #include "base/runas.h"
 #include "executor/spi.h"
@@ -51,13 +52,22 @@ Oid job_step_table = InvalidOid;
 /* The table that the worker before this has ended on, until a job is told. */
 Oid job_suspect = InvalidOid;
 
+/* us at work: of the job that is running, and of its last step. */
+static int64 *busy;
+static int64 last_step = 0;
+
 static TimeoutId step_timeout;
 static volatile sig_atomic_t step_cancelled = false;
+
+/* How long a run may work before it is slowed down, and its longest sleep. */
+#define PACE_AFTER_US (50 * 1000)
+#define PACE_MAX_MS 1000
 
 /* The last run of each of this worker's jobs. */
 static struct
 {
 	bool yielded;
+	int64 busy;		   /* us at work, in all its parts */
 	TimestampTz began; /* of all its parts, if it has yielded */
 	TimestampTz ended;
 } last_run[DC_MAX_JOBS];
@@ -74,6 +84,7 @@ static bool step_in_transaction(DcJobRun *run, DcJobStep step, void *arg,
 static void run_step(DcJobStep step, void *arg);
 static void name_subject(DcJobRun *run, Oid table);
 static void subject_context(void *arg);
+static void pace(void);
 static void report_error(DcJobRun *run, const ErrorData *error);
 static void log_run(int job);
 static void note_run(int job, TimestampTz began, int64 failures);
@@ -135,7 +146,11 @@ job_run_in_worker(int job)
 	job_suspect = InvalidOid;
 	run.deadline = TimestampTzPlusMilliseconds(start, JOB_BUDGET_MS);
 	if (!last_run[job].yielded)
+	{
 		last_run[job].began = start;
+		last_run[job].busy = 0;
+	}
+	busy = &last_run[job].busy;
 	last_run[job].yielded = dc_jobs[job].run(&run);
 	last_run[job].ended = GetCurrentTimestamp();
 	note_run(job, start, run.failures);
@@ -184,15 +199,18 @@ step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 {
 	MemoryContext caller = CurrentMemoryContext;
 	ErrorData *volatile error = NULL;
+	TimestampTz began;
 
+	QueryCancelPending = false; /* meant for the step before */
+	pace();
 	if (ShutdownRequestPending)
 		return false;
-	QueryCancelPending = false; /* meant for the step before */
+	began = GetCurrentTimestamp();
 	step_cancelled = false;
 	job_step_table = table;
 	job_in_step = true;
 	enable_timeout_every(step_timeout,
-						 TimestampTzPlusMilliseconds(GetCurrentTimestamp(), STEP_LIMIT_MS),
+						 TimestampTzPlusMilliseconds(began, STEP_LIMIT_MS),
 						 STEP_GRACE_MS);
 	PG_TRY();
 	{
@@ -218,6 +236,8 @@ step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 	disable_timeout(step_timeout, false);
 	job_in_step = false;
 	job_step_table = InvalidOid;
+	last_step = GetCurrentTimestamp() - began;
+	*busy += last_step;
 	MemoryContextSwitchTo(caller);
 	if (error == NULL)
 		return true;
@@ -226,6 +246,23 @@ step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 		report_error(run, error);
 	FreeErrorData(error);
 	return false;
+}
+
+/*
+ * pace sleeps before a step of a run that has worked for long, for so long that
+ * the last step took its share of the time. Nothing is locked meanwhile.
+ */
+static void
+pace(void)
+{
+	int64 sleep = last_step * (100 - dc_worker_load) / dc_worker_load / 1000;
+
+	if (*busy < PACE_AFTER_US || sleep == 0)
+		return;
+	pgstat_report_activity(STATE_IDLE, NULL);
+	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+					 Min(sleep, PACE_MAX_MS), compat_wait_event("DcounterWorkerPace"));
+	ResetLatch(MyLatch); /* who has set it has left a flag, too */
 }
 
 /*

@@ -124,19 +124,23 @@ dc_worker_main(Datum arg)
 }
 
 /*
- * on_sigterm asks the worker to end, and cancels what it is doing.
+ * on_sigterm asks the worker to end, and cancels what it is doing. A second
+ * signal ends it at once: what it is doing has caught the cancel.
  */
 static void
 on_sigterm(SIGNAL_ARGS)
 {
 	int save_errno = errno;
 
-	ShutdownRequestPending = true;
 	if (job_in_step)
 	{
-		QueryCancelPending = true;
+		if (ShutdownRequestPending)
+			ProcDiePending = true;
+		else
+			QueryCancelPending = true;
 		InterruptPending = true;
 	}
+	ShutdownRequestPending = true;
 	SetLatch(MyLatch);
 	errno = save_errno;
 }

@@ -381,7 +381,8 @@ foreach my $round (1 .. $rounds)
 	  or die 'no progress';
 	my $pid = sql($node, 'postgres', 'SELECT pid FROM dc_stat_worker WHERE datname = current_database()');
 	kill 9, $pid;
-	is(join(' ', map { finish_job($_) } @jobs), join(' ', (2) x @jobs), "round $round: all clients lost their connection");
+	# 3 if the server's last message was still read as an answer
+	like(join(' ', map { finish_job($_) } @jobs), qr/^[23]( [23]){3}$/, "round $round: all clients lost their connection");
 	unlike(join('', map { $_->{err} } @jobs), qr/ERROR/, "round $round: no error in clients");
 	eventually("SELECT pid <> $pid FROM dc_stat_worker WHERE datname = current_database()",
 		"round $round: the server and its worker are back");
