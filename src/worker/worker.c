@@ -233,10 +233,12 @@ take_lock(void)
 	LOCKTAG tag;
 	bool locked;
 
+	HOLD_CANCEL_INTERRUPTS();
 	StartTransactionCommand();
 	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, 0, 0, WORKER_LOCK_CLASS);
 	locked = LockAcquire(&tag, ExclusiveLock, true, true) != LOCKACQUIRE_NOT_AVAIL;
 	CommitTransactionCommand();
+	RESUME_CANCEL_INTERRUPTS();
 	return locked;
 }
 
@@ -249,9 +251,11 @@ extension_is_here(void)
 {
 	bool here;
 
+	HOLD_CANCEL_INTERRUPTS(); /* only steps are cancelled */
 	StartTransactionCommand();
 	here = OidIsValid(get_extension_oid("dcounter", true));
 	CommitTransactionCommand();
+	RESUME_CANCEL_INTERRUPTS();
 	return here;
 }
 
