@@ -74,7 +74,7 @@ dc_worker_start(PG_FUNCTION_ARGS)
 Datum
 dc_worker_stop(PG_FUNCTION_ARGS)
 {
-	bool running;
+	bool running = worker_is_there(); /* before the launcher ends it */
 	pid_t pid;
 
 	if (dc_workers != NULL)
@@ -88,7 +88,6 @@ dc_worker_stop(PG_FUNCTION_ARGS)
 		LWLockRelease(&dc_workers->lock);
 		launcher_wake();
 	}
-	running = worker_is_there();
 	pid = worker_pid();
 	if (pid != 0)
 		kill(pid, SIGTERM);

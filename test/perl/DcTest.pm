@@ -11,9 +11,9 @@ use IPC::Run ();
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
-use Time::HiRes qw(usleep);
+use Time::HiRes qw(sleep time usleep);
 
-our @EXPORT = qw(dc_node dc_session sql fails_with counts file_of torture
+our @EXPORT = qw(dc_node dc_session sql answer wait_for fails_with counts file_of torture
   start_job start_command finish_job
   restart_after_kill9);
 
@@ -41,6 +41,34 @@ sub sql
 	my ($node, $database, $sql) = @_;
 
 	return $node->safe_psql($database, $sql);
+}
+
+# answer(NODE, DATABASE, STATEMENT): its output, "" if it fails. The server may be
+# restarting: psql reads nothing from a pipe that it may be too late to write to.
+sub answer
+{
+	my ($node, $database, $sql) = @_;
+	my $out;
+
+	IPC::Run::run([ 'psql', '-XAtq', '-d', $node->connstr($database), '-c', $sql ],
+		'<', File::Spec->devnull, '>', \$out, '2>', File::Spec->devnull);
+	chomp $out;
+	return $out;
+}
+
+# wait_for(NODE, DATABASE, QUERY, RESULT [, SECONDS]): the answer that it has in
+# the end
+sub wait_for
+{
+	my ($node, $database, $sql, $expected, $limit) = @_;
+	my $end = time + ($limit // $PostgreSQL::Test::Utils::timeout_default);
+	my $out;
+
+	until (($out = answer($node, $database, $sql)) eq $expected || time > $end)
+	{
+		sleep(0.05);
+	}
+	return $out;
 }
 
 # fails_with(NODE, DATABASE, STATEMENTS, SQLSTATE, NAME): a test

@@ -139,8 +139,7 @@ sub one_round
 	unlike(join('', map { $_->{err} } @side), qr/ERROR/, "round $round: no error in readers and compaction");
 	unlike(join('', map { $_->{err} } @jobs), qr/ERROR/, "round $round: no error in clients");
 	restart_after_kill9($node) if $postmaster;
-	$node->poll_query_until('postgres', 'SELECT NOT pg_is_in_recovery()')
-	  or die 'no recovery';
+	wait_for($node, 'postgres', 'SELECT NOT pg_is_in_recovery()', 't') eq 't' or die 'no recovery';
 
 	check_round($round, \%adds, @jobs);
 	return;

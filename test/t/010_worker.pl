@@ -20,30 +20,13 @@ my $workers = q{SELECT string_agg(datname, ' ' ORDER BY datname) FROM pg_stat_ac
 # A worker that left in another way than it should, or could not do its work
 my $failed = qr/dcounter worker (?:ERROR|FATAL|PANIC):|dcounter job .* failed|"dcounter worker" .* exited/;
 
-# wait_for(NODE, DATABASE, QUERY, RESULT): the result that it has in the end. The
-# server may be restarting meanwhile.
-sub wait_for
-{
-	my ($node, $database, $sql, $expected) = @_;
-	my $end = time + $limit;
-	my $out;
-
-	while (1)
-	{
-		(undef, $out) = $node->psql($database, $sql);
-		last if $out eq $expected || time > $end;
-		sleep(0.05);
-	}
-	return $out;
-}
-
 # soon(NODE, DATABASE, QUERY, RESULT, NAME): a test
 sub soon
 {
 	my ($node, $database, $sql, $expected, $name) = @_;
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 
-	return is(wait_for($node, $database, $sql, $expected), $expected, $name);
+	return is(wait_for($node, $database, $sql, $expected, $limit), $expected, $name);
 }
 
 # pid_of(NODE, DATABASE): of the worker there, "" if none
@@ -81,14 +64,6 @@ sub state_is
 		$state eq 'running' ? 'running|t|t' : "$state|f|f", $name);
 }
 
-# answer(NODE, DATABASE, QUERY): what is returned; an error is no end of the test
-sub answer
-{
-	my ($node, $database, $sql) = @_;
-
-	return ($node->psql($database, $sql))[1];
-}
-
 # compacts(NODE, DATABASE, COUNTER, NAME): what is counted gets to the totals
 my $keys = 0;
 
@@ -111,7 +86,7 @@ sub set_conf
 	$node->reload;
 	foreach (keys %conf)
 	{
-		die "$_ is not set" if wait_for($node, 'postgres', "SELECT current_setting('$_')", $conf{$_}) ne $conf{$_};
+		die "$_ is not set" if wait_for($node, 'postgres', "SELECT current_setting('$_')", $conf{$_}, $limit) ne $conf{$_};
 	}
 	return;
 }
