@@ -20,6 +20,11 @@ left() {
     sql bench 'SELECT count(*) FROM seen_shard;'
 }
 
+# work: milliseconds that the worker has worked
+work() {
+    sql bench 'SELECT work_ms FROM dc_stat_worker WHERE datname = current_database();'
+}
+
 # While the rows are counted nobody else counts, so each look is short.
 for ((round = 1; round <= WORKER_ROUNDS; round++)); do
     fresh_database "$folder"
@@ -35,11 +40,12 @@ for ((round = 1; round <= WORKER_ROUNDS; round++)); do
     record million dc_incr any left "$round" "$(left)"
     while [[ $(left) != 0 ]]; do sleep 0.2; done
     record million dc_incr any seconds "$round" "$(awk -v a="$start" -v b="$(date +%s.%N)" 'BEGIN { print b - a }')"
+    record million dc_incr any work "$round" "$(awk -v w="$(work)" 'BEGIN { print w / 1000 }')"
     worker off
     check_count "$folder" "$total"
     [[ $(sql bench 'SELECT count(*), sum(value) FROM seen;') == "$WORKER_KEYS|$WORKER_KEYS" ]] ||
         die 'the totals of the million keys are wrong'
-    say 'million keys, round %d: compacted within %.1f s; writers meanwhile %.2f of their rate' "$round" \
-        "$(tail -n 1 "$RESULTS" | cut -f 6)" "$(awk -F '\t' '$1 == "million" && $4 == "ratio" { r = $6 } END { print r }' "$RESULTS")"
+    say 'million keys, round %d: compacted within %.1f s, %.1f s of work; writers meanwhile %.2f of their rate' "$round" \
+        "$(tail -n 2 "$RESULTS" | cut -f 6 | head -n 1)" "$(tail -n 1 "$RESULTS" | cut -f 6)" "$(awk -F '\t' '$1 == "million" && $4 == "ratio" { r = $6 } END { print r }' "$RESULTS")"
 done
 sql postgres 'ALTER SYSTEM RESET ALL;'

@@ -159,6 +159,7 @@ start_dynamic(void)
 	BackgroundWorkerHandle *handle;
 	DcWorkerArgs args = {0};
 	bool missing;
+	bool there;
 	pid_t pid;
 
 	args.database = MyDatabaseId;
@@ -174,8 +175,11 @@ start_dynamic(void)
 				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 				 errmsg("no background worker slot is free"),
 				 errhint("You may need to increase max_worker_processes.")));
-	if (WaitForBackgroundWorkerStartup(handle, &pid) != BGWH_STARTED ||
-		!wait_for(true))
+	/* one that has ended already has found another, started by somebody else */
+	there = WaitForBackgroundWorkerStartup(handle, &pid) == BGWH_STARTED ?
+		wait_for(true) :
+		worker_pid() != 0;
+	if (!there)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("the dcounter worker has not started"),

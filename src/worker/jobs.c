@@ -87,7 +87,7 @@ static void subject_context(void *arg);
 static void pace(void);
 static void report_error(DcJobRun *run, const ErrorData *error);
 static void log_run(int job);
-static void note_run(int job, TimestampTz began, int64 failures);
+static void note_run(int job, TimestampTz began, int64 work, int64 failures);
 static void note_error(DcJobRun *run, const char *message);
 
 /*
@@ -138,6 +138,7 @@ job_run_in_worker(int job)
 {
 	TimestampTz start = GetCurrentTimestamp();
 	DcJobRun run = {0};
+	int64 before;
 
 	run.step = step_in_worker;
 	run.job = dc_jobs[job].name;
@@ -151,9 +152,10 @@ job_run_in_worker(int job)
 		last_run[job].busy = 0;
 	}
 	busy = &last_run[job].busy;
+	before = *busy;
 	last_run[job].yielded = dc_jobs[job].run(&run);
 	last_run[job].ended = GetCurrentTimestamp();
-	note_run(job, start, run.failures);
+	note_run(job, start, *busy - before, run.failures);
 	log_run(job);
 }
 
@@ -378,7 +380,7 @@ subject_context(void *arg)
  * note_run counts a run of a job in the worker's slot.
  */
 static void
-note_run(int job, TimestampTz began, int64 failures)
+note_run(int job, TimestampTz began, int64 work, int64 failures)
 {
 	DcWorkerSlot *slot;
 
@@ -391,6 +393,7 @@ note_run(int job, TimestampTz began, int64 failures)
 		slot->jobs[job].last_start = began;
 		slot->jobs[job].last_us = GetCurrentTimestamp() - began;
 		slot->jobs[job].runs++;
+		slot->jobs[job].work_us += work;
 		slot->jobs[job].failures += failures;
 	}
 	LWLockRelease(&dc_workers->lock);

@@ -60,6 +60,9 @@ typedef struct DcDatabase
 /* Of the workers that this launcher has started, by slot. */
 static BackgroundWorkerHandle *handles[DC_MAX_DATABASES];
 
+/* Which slots' workers the postmaster had no room for. */
+static bool no_room[DC_MAX_DATABASES];
+
 /* A lack of room has been logged, and not ended since. */
 static bool no_slot_logged = false;
 static bool no_process_logged = false;
@@ -73,6 +76,7 @@ static DcDatabase *list_databases(int *count, Oid *role);
 static void sync_slots(const DcDatabase *databases, int count);
 static void reap_workers(void);
 static void note_end(DcWorkerSlot *slot);
+static void note_room(void);
 static long manage_workers(Oid role);
 static bool is_wanted(const DcWorkerSlot *slot);
 static void start_worker(int i, Oid database, Oid role);
@@ -271,7 +275,23 @@ reap_workers(void)
 		handles[i] = NULL;
 		LWLockAcquire(&dc_workers->lock, LW_EXCLUSIVE);
 		note_end(slot);
+		note_room();
 		LWLockRelease(&dc_workers->lock);
+	}
+}
+
+/*
+ * note_room lets those try again that there was no room for, now that there is
+ * some. The caller holds the lock.
+ */
+static void
+note_room(void)
+{
+	for (int i = 0; i < DC_MAX_DATABASES; i++)
+	{
+		if (no_room[i])
+			dc_workers->slots[i].start_after = 0;
+		no_room[i] = false;
 	}
 }
 
@@ -365,6 +385,7 @@ start_worker(int i, Oid database, Oid role)
 	args.slot = true;
 	worker_fill(&worker, &args);
 	registered = RegisterDynamicBackgroundWorker(&worker, &handles[i]);
+	no_room[i] = !registered;
 	if (registered)
 	{
 		no_process_logged = false;

@@ -30,6 +30,7 @@ typedef struct DcJobStats
 	TimestampTz last_start; /* 0: never */
 	int64 last_us;			/* how long that took */
 	int64 runs;
+	int64 work_us;	/* in steps, of all runs */
 	int64 failures; /* failed steps */
 	TimestampTz last_error_at;
 	char last_error[DC_ERROR_BYTES];

@@ -20,7 +20,7 @@
 
 PG_FUNCTION_INFO_V1(dc_stat_worker);
 
-#define STAT_COLUMNS 10
+#define STAT_COLUMNS 11
 
 static const char *readable(const char *message);
 static const char *state_name(const DcWorkerSlot *slot);
@@ -77,11 +77,12 @@ show_slot(ReturnSetInfo *result, const DcWorkerSlot *slot, bool monitor)
 		values[5] = Float8GetDatum(job->last_us / 1000.0);
 		nulls[5] = nulls[4];
 		values[6] = Int64GetDatum(job->runs);
-		values[7] = Int64GetDatum(job->failures);
-		values[8] = CStringGetTextDatum(readable(job->last_error));
-		nulls[8] = (job->last_error_at == 0 || !monitor);
-		values[9] = TimestampTzGetDatum(job->last_error_at);
-		nulls[9] = (job->last_error_at == 0);
+		values[7] = Float8GetDatum(job->work_us / 1000.0);
+		values[8] = Int64GetDatum(job->failures);
+		values[9] = CStringGetTextDatum(readable(job->last_error));
+		nulls[9] = (job->last_error_at == 0 || !monitor);
+		values[10] = TimestampTzGetDatum(job->last_error_at);
+		nulls[10] = (job->last_error_at == 0);
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	}
 }

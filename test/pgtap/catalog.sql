@@ -36,7 +36,7 @@ INSERT INTO expected VALUES
 	('public.dc_worker_start()', 'boolean', 'volatile', 'unsafe', false),
 	('public.dc_worker_stop()', 'boolean', 'volatile', 'unsafe', false),
 	('public.dc_maintain()', NULL, 'volatile', 'unsafe', false),
-	('dcounter.stat_worker(OUT datname name, OUT pid integer, OUT state text, OUT job text, OUT last_run timestamp with time zone, OUT last_run_ms double precision, OUT runs bigint, OUT failures bigint, OUT last_error text, OUT last_error_at timestamp with time zone)', 'SETOF record', 'volatile', 'restricted', false),
+	('dcounter.stat_worker(OUT datname name, OUT pid integer, OUT state text, OUT job text, OUT last_run timestamp with time zone, OUT last_run_ms double precision, OUT runs bigint, OUT work_ms double precision, OUT failures bigint, OUT last_error text, OUT last_error_at timestamp with time zone)', 'SETOF record', 'volatile', 'restricted', false),
 	('public.dc_sum(counter regclass)', 'numeric', 'stable', 'restricted', false),
 	('public.dc_compact(counter regclass DEFAULT NULL::regclass, max_keys integer DEFAULT NULL::integer)', 'bigint', 'volatile', 'unsafe', false),
 	('public.dc_apply()', 'void', 'volatile', 'unsafe', false),
@@ -108,7 +108,7 @@ SELECT set_eq($$SELECT tgname::text, tgfoid::regproc::text, tgenabled::text FROM
 	$$VALUES ('on_catalog_change', 'dcounter.on_catalog_change', 'O')$$, 'the trigger on the settings');
 
 -- The views of statistics
-SELECT columns_are('public', 'dc_stat_worker', ARRAY['datname', 'pid', 'state', 'job', 'last_run', 'last_run_ms', 'runs', 'failures', 'last_error', 'last_error_at']);
+SELECT columns_are('public', 'dc_stat_worker', ARRAY['datname', 'pid', 'state', 'job', 'last_run', 'last_run_ms', 'runs', 'work_ms', 'failures', 'last_error', 'last_error_at']);
 SELECT ok(has_table_privilege('public', 'dc_stat_worker', 'SELECT') AND NOT has_table_privilege('public', 'dc_stat_worker', 'INSERT, UPDATE, DELETE'), 'PUBLIC may read dc_stat_worker');
 
 -- The tables that dc_create() makes

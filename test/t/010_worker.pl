@@ -150,13 +150,13 @@ is(sql($node, 'postgres', q{
 	SELECT string_agg(attname || ' ' || atttypid::regtype, ', ' ORDER BY attnum)
 	FROM pg_attribute WHERE attrelid = 'dc_stat_worker'::regclass AND attnum > 0}),
 	'datname name, pid integer, state text, job text, last_run timestamp with time zone, '
-	  . 'last_run_ms double precision, runs bigint, failures bigint, last_error text, last_error_at timestamp with time zone',
+	  . 'last_run_ms double precision, runs bigint, work_ms double precision, failures bigint, last_error text, last_error_at timestamp with time zone',
 	'the columns of dc_stat_worker');
 is(sql($node, 'postgres', q{
-	SELECT w.datname, w.state, w.job, w.last_run BETWEEN a.backend_start AND clock_timestamp(), w.last_run_ms BETWEEN 0 AND 1e6, w.runs > 0,
+	SELECT w.datname, w.state, w.job, w.last_run BETWEEN a.backend_start AND clock_timestamp(), w.last_run_ms BETWEEN 0 AND 1e6, w.runs > 0, w.work_ms BETWEEN 0.001 AND 1e6,
 		w.failures, w.last_error, w.last_error_at
 	FROM dc_stat_worker AS w JOIN pg_stat_activity AS a USING (pid, datname) WHERE w.datname = 'a'}),
-	'a|running|compaction|t|t|t|0||', 'and its row of a running worker');
+	'a|running|compaction|t|t|t|t|0||', 'and its row of a running worker');
 
 #
 # Statements that need a database without sessions
