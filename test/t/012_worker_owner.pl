@@ -308,9 +308,9 @@ as_mallory(q{
 	ALTER DATABASE evil SET idle_in_transaction_session_timeout = 1;
 	ALTER DATABASE evil SET row_security = off;
 });
-as_mallory('ALTER DATABASE evil SET transaction_timeout = 1') if $node->pg_version >= 17;
 $ENV{PGOPTIONS} = join(' ', map { "-c $_" } 'default_transaction_read_only=off', 'default_transaction_isolation=read\ committed', 'synchronous_commit=on',
 	'statement_timeout=0', 'lock_timeout=0', 'idle_in_transaction_session_timeout=0', 'role=none', 'search_path=public', $node->pg_version >= 17 ? 'transaction_timeout=0' : ());
+as_mallory('ALTER DATABASE evil SET transaction_timeout = 1') if $node->pg_version >= 17;
 is(sql($node, 'evil', 'SET search_path = shadow, pg_catalog; SELECT 1::pg_catalog.int8 + 1::pg_catalog.int8, current_user = session_user'), '666|t', 'names before those of the system work');
 
 ##
