@@ -16,6 +16,7 @@
 #include "counter/stats.h"
 #include "fmgr.h"
 #include "miscadmin.h"
+#include "stock/stock.h"
 #include "worker/slots.h"
 #include "worker/worker.h"
 
@@ -33,6 +34,7 @@ _PG_init(void)
 	{
 		shmem_init();
 		stats_init();
+		stock_init(true);
 		slots_init();
 		if (!IsBinaryUpgrade)
 		{
@@ -40,4 +42,6 @@ _PG_init(void)
 			launcher_register();
 		}
 	}
+	else
+		stock_init(false);
 }

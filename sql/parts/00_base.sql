@@ -8,14 +8,17 @@ CREATE TABLE dcounter.counter (
 	shards     pg_catalog.regclass NOT NULL,
 	shard_by   pg_catalog.text     NOT NULL,
 	max_shards pg_catalog.int4     NOT NULL,
+	holds      pg_catalog.regclass,
 	CONSTRAINT counter_pkey PRIMARY KEY (counter),
-	CONSTRAINT counter_shards_key UNIQUE (shards)
+	CONSTRAINT counter_shards_key UNIQUE (shards),
+	CONSTRAINT counter_holds_key UNIQUE (holds)
 );
 COMMENT ON TABLE dcounter.counter IS 'settings of each counter table';
 COMMENT ON COLUMN dcounter.counter.counter IS 'the table of totals, by which the counter table is known';
 COMMENT ON COLUMN dcounter.counter.shards IS 'its shard table';
 COMMENT ON COLUMN dcounter.counter.shard_by IS 'which shard row a transaction tries first: random, backend or hash';
 COMMENT ON COLUMN dcounter.counter.max_shards IS 'most shard rows of one key that contention can create';
+COMMENT ON COLUMN dcounter.counter.holds IS 'the table of holds, if it is a stock';
 
 CREATE FUNCTION dcounter.on_catalog_change() RETURNS pg_catalog.trigger
 	AS 'MODULE_PATHNAME' LANGUAGE C;

@@ -171,7 +171,7 @@ counter_lookup(Oid relid)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("counter table \"%s\" and its shard table \"%s\" have different owners",
 						get_rel_name(relid), get_rel_name(counter->row.shards)),
-				 errhint("Use ALTER TABLE ... OWNER TO to give both to one role.")));
+				 errhint("Use ALTER TABLE ... OWNER TO to give all of its tables to one role.")));
 	return counter;
 }
 
@@ -181,21 +181,22 @@ counter_lookup(Oid relid)
 static void
 counter_fill(DcCounter *counter)
 {
-	Oid relids[2];
-	Oid owners[2] = {InvalidOid, InvalidOid};
+	Oid relids[3];
+	Oid owners[3] = {InvalidOid, InvalidOid, InvalidOid};
 	List *leaves = NIL;
 	List *members = NIL;
 	bool rls = false;
 
 	relids[0] = counter->row.counter;
 	relids[1] = counter->row.shards;
-	for (int i = 0; i < 2; i++)
+	relids[2] = counter->row.holds;
+	for (int i = 0; i < 3; i++)
 	{
 		HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relids[i]));
 		Form_pg_class form;
 
 		if (!HeapTupleIsValid(tuple))
-			continue; /* dropped meanwhile: locks were not taken */
+			continue; /* none, or dropped meanwhile: locks were not taken */
 		form = (Form_pg_class) GETSTRUCT(tuple);
 		owners[i] = form->relowner;
 		rls |= form->relrowsecurity;
@@ -207,7 +208,10 @@ counter_fill(DcCounter *counter)
 
 	set_oids(&counter->foreign_leaves, &counter->nforeign, leaves);
 	set_oids(&counter->members, &counter->nmembers, members);
-	counter->owner = (owners[0] == owners[1]) ? owners[0] : InvalidOid;
+	counter->owner = (owners[0] == owners[1] &&
+					  (!OidIsValid(owners[2]) || owners[0] == owners[2]))
+		? owners[0]
+		: InvalidOid;
 	counter->rls = rls;
 	counter->foreign = (leaves != NIL);
 	counter->generation++;
@@ -283,7 +287,8 @@ counter_relcache_callback(Datum arg, Oid relid)
 	while ((counter = hash_seq_search(&status)) != NULL)
 	{
 		if (relid == InvalidOid || relid == counter->relid ||
-			relid == counter->row.shards)
+			relid == counter->row.shards ||
+			relid == counter->row.holds)
 			counter->valid = false;
 		for (int i = 0; counter->valid && i < counter->nmembers; i++)
 		{

@@ -39,7 +39,8 @@ enum
 	COL_SHARDS,
 	COL_SHARD_BY,
 	COL_MAX_SHARDS,
-	NUM_COLS = COL_MAX_SHARDS
+	COL_HOLDS,
+	NUM_COLS = COL_HOLDS
 };
 
 static Oid catalog_relation(const char *name);
@@ -65,6 +66,16 @@ catalog_read_by_shards(Oid shards, DcCounterRow *row)
 {
 	return catalog_scan(shards, COL_SHARDS, row) ||
 		catalog_scan(shards, COL_SHARDS, row);
+}
+
+/*
+ * catalog_read_by_holds fetches the row whose table of holds is given.
+ */
+bool
+catalog_read_by_holds(Oid holds, DcCounterRow *row)
+{
+	return catalog_scan(holds, COL_HOLDS, row) ||
+		catalog_scan(holds, COL_HOLDS, row);
 }
 
 /*
@@ -197,7 +208,7 @@ catalog_deform(Relation rel, HeapTuple tuple, DcCounterRow *row)
 	heap_deform_tuple(tuple, RelationGetDescr(rel), values, nulls);
 	for (int i = 0; i < NUM_COLS; i++)
 	{
-		if (nulls[i])
+		if (nulls[i] && i != COL_HOLDS - 1)
 			return false;
 	}
 	row->counter = DatumGetObjectId(values[COL_COUNTER - 1]);
@@ -205,6 +216,7 @@ catalog_deform(Relation rel, HeapTuple tuple, DcCounterRow *row)
 	row->shard_by =
 		shard_by_from_text(TextDatumGetCString(values[COL_SHARD_BY - 1]));
 	row->max_shards = DatumGetInt32(values[COL_MAX_SHARDS - 1]);
+	row->holds = nulls[COL_HOLDS - 1] ? InvalidOid : DatumGetObjectId(values[COL_HOLDS - 1]);
 	return true;
 }
 
@@ -316,6 +328,8 @@ catalog_form(Relation rel, const DcCounterRow *row)
 	values[COL_SHARD_BY - 1] =
 		CStringGetTextDatum(shard_by_to_text(row->shard_by));
 	values[COL_MAX_SHARDS - 1] = Int32GetDatum(row->max_shards);
+	values[COL_HOLDS - 1] = ObjectIdGetDatum(row->holds);
+	nulls[COL_HOLDS - 1] = !OidIsValid(row->holds);
 	return heap_form_tuple(RelationGetDescr(rel), values, nulls);
 }
 
@@ -328,12 +342,13 @@ catalog_scan(Oid value, AttrNumber column, DcCounterRow *row)
 	SysScanDesc scan;
 	HeapTuple tuple;
 	bool found;
+	const char *index = column == COL_COUNTER ? DC_CATALOG_INDEX : column == COL_SHARDS ? DC_CATALOG_SHARDS_INDEX
+																						: DC_CATALOG_HOLDS_INDEX;
 
 	ScanKeyInit(&key, column, BTEqualStrategyNumber, F_OIDEQ,
 				ObjectIdGetDatum(value));
-	scan = systable_beginscan(rel,
-							  catalog_relation(column == COL_COUNTER ? DC_CATALOG_INDEX : DC_CATALOG_SHARDS_INDEX),
-							  true, SnapshotSelf, 1, &key);
+	scan = systable_beginscan(rel, catalog_relation(index), true, SnapshotSelf,
+							  1, &key);
 	tuple = systable_getnext(scan);
 	found = HeapTupleIsValid(tuple);
 	if (found)

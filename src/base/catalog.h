@@ -14,7 +14,9 @@
 #define DC_CATALOG_TABLE "counter"
 #define DC_CATALOG_INDEX "counter_pkey"
 #define DC_CATALOG_SHARDS_INDEX "counter_shards_key"
+#define DC_CATALOG_HOLDS_INDEX "counter_holds_key"
 #define DC_SHARD_SUFFIX "_shard"
+#define DC_HOLD_SUFFIX "_hold"
 
 /* Which of a key's shard rows a transaction tries first. */
 typedef enum DcShardBy
@@ -34,6 +36,7 @@ typedef struct DcCounterRow
 	Oid shards;	 /* its shard table */
 	DcShardBy shard_by;
 	int max_shards;
+	Oid holds; /* the table of holds if it is a stock, or InvalidOid */
 } DcCounterRow;
 
 /* Columns of the two tables that the code works with. */
@@ -44,13 +47,15 @@ typedef enum DcColumnId
 	DC_COL_INC,
 	DC_COL_DEC,
 	DC_COL_UPDATED_AT,
+	DC_COL_UNITS, /* of a stock's shard table only */
 	DC_NUM_COLUMNS
 } DcColumnId;
 
 /* Where things are in one of the tables, for access without SQL. */
 typedef struct DcTableLayout
 {
-	Oid index; /* the unique index on key (and shard) */
+	Oid index;			 /* the unique index on key (and shard) */
+	bool index_is_young; /* not fit for old snapshots */
 	AttrNumber atts[DC_NUM_COLUMNS];
 } DcTableLayout;
 
@@ -80,8 +85,18 @@ typedef struct DcCounter
 	uint32 stats_generation; /* see stats.c */
 } DcCounter;
 
+/*
+ * counter_is_stock tells whether a counter table has a floor of zero.
+ */
+static inline bool
+counter_is_stock(const DcCounter *counter)
+{
+	return OidIsValid(counter->row.holds);
+}
+
 extern bool catalog_read(Oid counter, DcCounterRow *row);
 extern bool catalog_read_by_shards(Oid shards, DcCounterRow *row);
+extern bool catalog_read_by_holds(Oid holds, DcCounterRow *row);
 extern bool catalog_lock_at_once(void);
 extern List *catalog_read_all(void);
 extern void catalog_insert(const DcCounterRow *row);

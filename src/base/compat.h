@@ -14,7 +14,10 @@
 #include "catalog/pg_database.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
+#include "storage/lock.h"
 #include "storage/proc.h"
+#include "storage/procarray.h"
+#include "storage/sinvaladt.h"
 #include "utils/acl.h"
 #include "utils/backend_status.h"
 #include "utils/rel.h"
@@ -70,6 +73,29 @@ compat_backend_number(void)
 #else
 	return (int) MyBackendId;
 #endif
+}
+
+/*
+ * The transaction id of a running transaction, or of a prepared one that was
+ * recovered; InvalidTransactionId if it has none, or has ended.
+ */
+static inline TransactionId
+compat_xid_of(VirtualTransactionId vxid)
+{
+	PGPROC *proc;
+
+	if (VirtualTransactionIdIsRecoveredPreparedXact(vxid))
+		return vxid.localTransactionId;
+#if PG_VERSION_NUM >= 170000
+	proc = ProcNumberGetProc(vxid.procNumber);
+	if (proc == NULL || proc->vxid.lxid != vxid.localTransactionId)
+		return InvalidTransactionId;
+#else
+	proc = BackendIdGetProc(vxid.backendId);
+	if (proc == NULL || proc->lxid != vxid.localTransactionId)
+		return InvalidTransactionId;
+#endif
+	return proc->xid;
 }
 
 /* 18 added an argument for EXPLAIN's instrumentation. */

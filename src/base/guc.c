@@ -21,8 +21,11 @@ int dc_compact_interval = 1000;
 int dc_compact_batch = 1000;
 int dc_worker_load = 15;
 int dc_log_min_duration = -1;
+int dc_expire_interval = 1000;
+int dc_hold_retention = 24 * 60 * 60;
 
 static void guc_init_worker(void);
+static void guc_init_stock(void);
 
 /*
  * guc_init defines the settings and reserves their prefix.
@@ -45,6 +48,7 @@ guc_init(void)
 							NULL, NULL, NULL);
 
 	guc_init_worker();
+	guc_init_stock();
 	MarkGUCPrefixReserved("dcounter");
 }
 
@@ -99,4 +103,25 @@ guc_init_worker(void)
 							"Zero logs all runs. -1 logs none.",
 							&dc_log_min_duration, -1, -1, INT_MAX,
 							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
+}
+
+/*
+ * guc_init_stock defines the settings of stocks.
+ */
+static void
+guc_init_stock(void)
+{
+	DefineCustomIntVariable("dcounter.expire_interval",
+							"Sets how often the worker looks for holds that have expired.",
+							"Until then an expired hold's units are given back "
+							"to the first who would otherwise get none.",
+							&dc_expire_interval, 1000, 10, MS_PER_DAY,
+							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
+
+	DefineCustomIntVariable("dcounter.hold_retention",
+							"Sets how long holds that have ended are kept.",
+							"As long as that, a call that is made again is told "
+							"how the hold has ended. -1 keeps them for good.",
+							&dc_hold_retention, 24 * 60 * 60, -1, INT_MAX,
+							PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
 }

@@ -11,7 +11,9 @@ extern char *dc_worker_role;	/* whom they connect as; "" for a superuser */
 extern int dc_compact_interval; /* ms from one compaction to the next */
 extern int dc_compact_batch;	/* shard rows that one transaction compacts */
 extern int dc_worker_load;		/* percent of the time that a long run works */
-extern int dc_log_min_duration; /* ms of a job's run to log; -1: never */
+extern int dc_log_min_duration;
+extern int dc_expire_interval;
+extern int dc_hold_retention; /* ms of a job's run to log; -1: never */
 
 extern void guc_init(void);
 

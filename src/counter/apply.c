@@ -40,6 +40,9 @@
  * right as well.
  *
  * foreign.c has what foreign tables need beyond that.
+ *
+ * A stock is always written directly, to rows of the transaction's own in all
+ * cases in which the above takes blind rows (units.c).
  */
 #include "postgres.h"
 
@@ -59,6 +62,7 @@
 #include "counter/sqlpath.h"
 #include "counter/sqlwrite.h"
 #include "counter/stats.h"
+#include "counter/units.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -86,6 +90,8 @@ static void apply_group(DcCounter *counter, DcDelta **deltas, int count,
 						DcApplyWhen when);
 static void apply_direct(DcCounter *counter, DcDelta **deltas, int count,
 						 DcApplyStats *stats);
+static void apply_units(DcCounter *counter, DcDelta **deltas, int count,
+						bool committing, DcApplyStats *stats);
 static void apply_by_sql(DcCounter *counter, DcDelta **deltas, int count,
 						 bool committing, DcApplyStats *stats);
 static void count_deltas(DcCounter *counter, DcDelta **deltas, int count,
@@ -221,7 +227,9 @@ apply_group(DcCounter *counter, DcDelta **deltas, int count, DcApplyWhen when)
 	if (counter->foreign && !committing)
 		foreign_note_early(counter);
 	counter_layout(counter);
-	if (committing && counter->direct_write)
+	if (counter_is_stock(counter))
+		apply_units(counter, deltas, count, committing, &stats);
+	else if (committing && counter->direct_write)
 		apply_direct(counter, deltas, count, &stats);
 	else
 		apply_by_sql(counter, deltas, count, committing, &stats);
@@ -277,6 +285,36 @@ apply_direct(DcCounter *counter, DcDelta **deltas, int count,
 	shardrel_close(&rel);
 	MemoryContextSwitchTo(old);
 	CommandCounterIncrement();
+}
+
+/*
+ * apply_units writes them to the shard rows of a stock.
+ */
+static void
+apply_units(DcCounter *counter, DcDelta **deltas, int count, bool committing,
+			DcApplyStats *stats)
+{
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext,
+											  "dcounter apply units",
+											  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(cxt);
+	bool own = !committing || IsolationIsSerializable();
+	DcShardRel rel;
+
+	units_check(counter);
+	shardrel_open(&rel, counter, true);
+	for (int i = 0; i < count; i++)
+	{
+		if (deltas[i]->inc == 0 && deltas[i]->dec == 0)
+			continue;
+		units_add(&rel, deltas[i], shard_choice(counter, deltas[i]),
+				  own_shard(true), own);
+		CommandCounterIncrement();
+	}
+	*stats = rel.stats;
+	shardrel_close(&rel);
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(cxt);
 }
 
 /*

@@ -24,7 +24,8 @@
  * A key's only shard row is deleted. Of several rows, those that were used since
  * the last time are set to zero, as they will be used again, and those that were
  * not are deleted: an idle key shrinks to nothing in two rounds, without a clock.
- * Rows that belonged to one transaction alone (apply.c) are deleted as well.
+ * Rows that belonged to one transaction alone (apply.c) are deleted as well. In a
+ * stock they hold units besides, which stay in the shard rows (compactunits.c).
  *
  * Under REPEATABLE READ and SERIALIZABLE a row that has changed since the
  * snapshot is a serialization failure (40001).
@@ -40,6 +41,7 @@
 #include "counter/access.h"
 #include "counter/apply.h"
 #include "counter/compact.h"
+#include "counter/compactbatch.h"
 #include "counter/foreign.h"
 #include "counter/layout.h"
 #include "counter/locks.h"
@@ -59,39 +61,6 @@
 #include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(dc_compact);
-
-/* A shard row of the batch. */
-typedef struct DcShardRow
-{
-	Datum key;
-	Datum shard;
-	bool empty; /* not used since it was set to zero */
-} DcShardRow;
-
-/* A key of the batch: rows first .. first + nrows - 1. */
-typedef struct DcBatchKey
-{
-	Datum key;
-	int first;
-	int nrows;
-	int64 inc;
-	int64 dec;
-	TimestampTz at; /* latest change */
-	bool used;		/* a row holds an amount */
-	bool skip;		/* locked by others, or the sum overflows */
-	bool overflow;
-	bool has_total;
-} DcBatchKey;
-
-typedef struct DcBatch
-{
-	DcShardRow *rows;
-	DcBatchKey *keys;
-	int max_rows;
-	int nrows;
-	int nkeys;
-	bool last; /* no rows follow */
-} DcBatch;
 
 static int64 compact_table(DcCounter *counter, int64 max_keys);
 static void sweep_move(DcSweep *sweep, const DcShardRow *row);
@@ -238,7 +207,10 @@ sweep_next(DcSweep *sweep, DcCounter *counter, int64 max_keys)
 	{
 		batch_lock_totals(&session, batch);
 		batch_write_totals(&session, batch);
-		batch_clear_shards(&session, batch);
+		if (counter_is_stock(counter))
+			batch_clear_units(&session, batch);
+		else
+			batch_clear_shards(&session, batch);
 		count = batch_count(batch, sweep->counted ? sweep->key : (Datum) 0);
 		sweep_move(sweep, &batch->rows[batch->nrows - 1]);
 	}
@@ -349,6 +321,7 @@ batch_add_row(DcCounter *counter, DcBatch *batch, HeapTuple tuple,
 	inc = DatumGetInt64(SPI_getbinval(tuple, desc, 3, &isnull));
 	dec = DatumGetInt64(SPI_getbinval(tuple, desc, 4, &isnull));
 	at = DatumGetTimestampTz(SPI_getbinval(tuple, desc, 5, &isnull));
+	row->units = DatumGetInt64(SPI_getbinval(tuple, desc, 6, &isnull));
 	row->empty = (inc == 0 && dec == 0);
 
 	if (batch->nkeys == 0 || !text_equal(key->key, row->key))

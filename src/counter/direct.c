@@ -22,7 +22,8 @@
  *	   transaction id (apply.c), so concurrent inserters cannot collide in the
  *	   unique index.
  *	5. If the key has max_shards rows, wait for the first choice and start again,
- *	   unless the rows may be locked for long (locks.c): then insert one more.
+ *	   unless the rows may be locked for long (locks.c), as those of a stock always
+ *	   may: then insert one more.
  *
  * WAL, visibility, two-phase commit and replication are those of heap_update()
  * and heap_insert(). No MVCC snapshot takes part, so no isolation level makes an
@@ -59,28 +60,17 @@
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
 
-/* How to take a row that is free. */
-typedef enum DcRowHow
-{
-	ROW_TRY,  /* update it */
-	ROW_LOCK, /* lock it first, without waiting */
-	ROW_WAIT  /* lock it first, and wait for that */
-} DcRowHow;
-
 static int first_choice(DcHintList *list, DcShardChoice choice);
 static bool try_known_rows(DcShardRel *rel, const DcDelta *delta,
 						   DcHintList *list, int first, bool lock,
 						   bool *refused);
-static bool update_row(DcShardRel *rel, const DcDelta *delta, DcHint *hint,
-					   DcProbe *probe, DcRowHow how);
 static bool replace_version(DcShardRel *rel, DcHint *hint, DcProbe *probe,
 							bool locked);
 static bool lock_row(DcShardRel *rel, DcProbe *probe, bool wait);
 static bool wait_for_row(DcShardRel *rel, const DcDelta *delta,
 						 DcHintList *list, int first);
-static void insert_row(DcShardRel *rel, const DcDelta *delta, DcHintList *list,
-					   int32 shard);
 static void set_amounts(DcShardRel *rel, const DcDelta *delta);
+static void amount_error(DcShardRel *rel);
 static void insert_index_entry(DcShardRel *rel, ItemPointer tid, bool check);
 
 /*
@@ -110,9 +100,10 @@ direct_add(DcShardRel *rel, const DcDelta *delta, DcShardChoice choice,
 						   &refused))
 			return;
 		if (list->nhints < rel->counter->row.max_shards ||
+			counter_is_stock(rel->counter) ||
 			locked_for_long(rel->counter, delta->key.data, delta->key.len))
 		{
-			insert_row(rel, delta, list, new_shard);
+			direct_insert_row(rel, delta, list, new_shard);
 			return;
 		}
 		if (wait_for_row(rel, delta, list, first_choice(list, choice)))
@@ -129,7 +120,7 @@ direct_insert(DcShardRel *rel, const DcDelta *delta, int32 new_shard)
 	DcHintList *list = hints_get(&delta->key);
 
 	scan_hints(rel, list); /* for the numbers that are taken */
-	insert_row(rel, delta, list, new_shard);
+	direct_insert_row(rel, delta, list, new_shard);
 }
 
 /*
@@ -187,8 +178,8 @@ try_known_rows(DcShardRel *rel, const DcDelta *delta, DcHintList *list,
 		switch (probe_row(rel, &delta->key, &list->hints[i], &probe))
 		{
 			case DC_PROBE_FREE:
-				if (update_row(rel, delta, &list->hints[i], &probe,
-							   lock ? ROW_LOCK : ROW_TRY))
+				if (direct_update(rel, delta, &list->hints[i], &probe,
+								  lock ? ROW_LOCK : ROW_TRY))
 				{
 					list->last = i;
 					return true;
@@ -210,12 +201,12 @@ try_known_rows(DcShardRel *rel, const DcDelta *delta, DcHintList *list,
 }
 
 /*
- * update_row adds a delta to the version that was probed, and releases it. False
+ * direct_update adds a delta to the version that was probed, and releases it. False
  * if another transaction has the row, or had it while we waited.
  */
-static bool
-update_row(DcShardRel *rel, const DcDelta *delta, DcHint *hint, DcProbe *probe,
-		   DcRowHow how)
+bool
+direct_update(DcShardRel *rel, const DcDelta *delta, DcHint *hint,
+			  DcProbe *probe, DcRowHow how)
 {
 	bool must_lock = how != ROW_TRY || !COMPAT_UPDATE_NEED_NOT_WAIT;
 	bool updated = !must_lock || lock_row(rel, probe, how == ROW_WAIT);
@@ -298,7 +289,7 @@ wait_for_row(DcShardRel *rel, const DcDelta *delta, DcHintList *list,
 	switch (probe_row(rel, &delta->key, &list->hints[first], &probe))
 	{
 		case DC_PROBE_FREE:
-			return update_row(rel, delta, &list->hints[first], &probe, ROW_WAIT);
+			return direct_update(rel, delta, &list->hints[first], &probe, ROW_WAIT);
 		case DC_PROBE_BUSY:
 			rel->stats.waits++;
 			XactLockTableWait(probe.xid, rel->heap, &probe.tuple.t_self,
@@ -312,11 +303,12 @@ wait_for_row(DcShardRel *rel, const DcDelta *delta, DcHintList *list,
 }
 
 /*
- * insert_row inserts a new shard row of the key. Should a row with our number be
+ * direct_insert_row inserts a new shard row of the key. Should a row with our number be
  * left over from long ago, any other number will do.
  */
-static void
-insert_row(DcShardRel *rel, const DcDelta *delta, DcHintList *list, int32 shard)
+void
+direct_insert_row(DcShardRel *rel, const DcDelta *delta, DcHintList *list,
+				  int32 shard)
 {
 	const AttrNumber *atts = rel->counter->shards.atts;
 	TupleDesc desc = RelationGetDescr(rel->heap);
@@ -333,13 +325,18 @@ insert_row(DcShardRel *rel, const DcDelta *delta, DcHintList *list, int32 shard)
 	for (int i = 0; i < desc->natts; i++)
 		rel->nulls[i] = true;
 	for (int i = 0; i < DC_NUM_COLUMNS; i++)
-		rel->nulls[atts[i] - 1] = false;
+	{
+		if (atts[i] != InvalidAttrNumber)
+			rel->nulls[atts[i] - 1] = false;
+	}
 	rel->values[atts[DC_COL_KEY] - 1] =
 		PointerGetDatum(cstring_to_text_with_len(delta->key.data,
 												 delta->key.len));
 	rel->values[atts[DC_COL_SHARD] - 1] = Int32GetDatum(shard);
 	rel->values[atts[DC_COL_INC] - 1] = Int64GetDatum(0);
 	rel->values[atts[DC_COL_DEC] - 1] = Int64GetDatum(0);
+	if (atts[DC_COL_UNITS] != InvalidAttrNumber)
+		rel->values[atts[DC_COL_UNITS] - 1] = Int64GetDatum(0);
 	set_amounts(rel, delta);
 	ExecStoreHeapTuple(heap_form_tuple(desc, rel->values, rel->nulls),
 					   rel->slot, true);
@@ -354,7 +351,8 @@ insert_row(DcShardRel *rel, const DcDelta *delta, DcHintList *list, int32 shard)
 }
 
 /*
- * set_amounts adds a delta to the amounts in rel->values.
+ * set_amounts adds a delta to the amounts in rel->values. In a stock it also
+ * changes what may be taken from the row.
  */
 static void
 set_amounts(DcShardRel *rel, const DcDelta *delta)
@@ -367,15 +365,34 @@ set_amounts(DcShardRel *rel, const DcDelta *delta)
 
 	if (pg_add_s64_overflow(DatumGetInt64(*inc), delta->inc, &new_inc) ||
 		pg_add_s64_overflow(DatumGetInt64(*dec), delta->dec, &new_dec))
-		ereport(ERROR,
-				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-				 errmsg("bigint out of range"),
-				 errdetail("A shard row of counter table \"%s\" would become too large.",
-						   get_rel_name(rel->counter->relid))));
+		amount_error(rel);
+	if (atts[DC_COL_UNITS] != InvalidAttrNumber)
+	{
+		Datum *units = &rel->values[atts[DC_COL_UNITS] - 1];
+		int64 new_units;
+
+		/* the difference of two amounts fits */
+		if (pg_add_s64_overflow(DatumGetInt64(*units), delta->inc - delta->dec,
+								&new_units))
+			amount_error(rel);
+		if (new_units < 0)
+			elog(ERROR, "shard row of a stock would become negative");
+		*units = Int64GetDatum(new_units);
+	}
 	*inc = Int64GetDatum(new_inc);
 	*dec = Int64GetDatum(new_dec);
 	rel->values[atts[DC_COL_UPDATED_AT] - 1] =
 		TimestampTzGetDatum(GetCurrentTimestamp());
+}
+
+static void
+amount_error(DcShardRel *rel)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+			 errmsg("bigint out of range"),
+			 errdetail("A shard row of counter table \"%s\" would become too large.",
+					   get_rel_name(rel->counter->relid))));
 }
 
 /*

@@ -18,9 +18,21 @@ typedef struct DcShardChoice
 	uint64 seed;
 } DcShardChoice;
 
+/* How to take a row that is free. */
+typedef enum DcRowHow
+{
+	ROW_TRY,  /* update it */
+	ROW_LOCK, /* lock it first, without waiting */
+	ROW_WAIT  /* lock it first, and wait for that */
+} DcRowHow;
+
 extern void direct_add(DcShardRel *rel, const DcDelta *delta,
 					   DcShardChoice choice, int32 new_shard);
 extern void direct_insert(DcShardRel *rel, const DcDelta *delta,
 						  int32 new_shard);
+extern bool direct_update(DcShardRel *rel, const DcDelta *delta, DcHint *hint,
+						  DcProbe *probe, DcRowHow how);
+extern void direct_insert_row(DcShardRel *rel, const DcDelta *delta,
+							  DcHintList *list, int32 shard);
 
 #endif /* DC_DIRECT_H */

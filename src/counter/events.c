@@ -40,6 +40,8 @@ PG_FUNCTION_INFO_V1(on_alter_table);
 PG_FUNCTION_INFO_V1(on_catalog_change);
 
 static List *event_relations(const char *query);
+static void drop_sibling(Oid relid, List *dropped, Node *parsetree);
+static void follow(Node *parsetree, Oid relid, Oid sibling, const char *suffix);
 static bool changes_owner(Node *parsetree);
 static bool cascades(Node *parsetree);
 
@@ -72,14 +74,11 @@ on_sql_drop(PG_FUNCTION_ARGS)
 		{
 			catalog_delete(relid);
 			stats_dropped(relid);
-			if (!list_member_oid(dropped, row.shards) &&
-				get_rel_name(row.shards) != NULL)
-				run_ddl(psprintf("DROP %s %s%s",
-								 relation_sql_kind(row.shards),
-								 relation_sql_name(row.shards),
-								 cascades(data->parsetree) ? " CASCADE" : ""));
+			drop_sibling(row.shards, dropped, data->parsetree);
+			drop_sibling(row.holds, dropped, data->parsetree);
 		}
-		else if (catalog_read_by_shards(relid, &row))
+		else if (catalog_read_by_shards(relid, &row) ||
+				 catalog_read_by_holds(relid, &row))
 		{
 			catalog_delete(row.counter);
 			stats_dropped(row.counter);
@@ -91,6 +90,20 @@ on_sql_drop(PG_FUNCTION_ARGS)
 		}
 	}
 	PG_RETURN_NULL();
+}
+
+/*
+ * drop_sibling drops another table of a counter, unless that is being done.
+ */
+static void
+drop_sibling(Oid relid, List *dropped, Node *parsetree)
+{
+	if (!OidIsValid(relid) || list_member_oid(dropped, relid) ||
+		get_rel_name(relid) == NULL)
+		return;
+	run_ddl(psprintf("DROP %s %s%s", relation_sql_kind(relid),
+					 relation_sql_name(relid),
+					 cascades(parsetree) ? " CASCADE" : ""));
 }
 
 /*
@@ -122,37 +135,49 @@ on_alter_table(PG_FUNCTION_ARGS)
 		Oid relid = lfirst_oid(lc);
 		DcCounterRow row;
 
-		if (!catalog_read(relid, &row) || get_rel_name(row.shards) == NULL)
+		if (!catalog_read(relid, &row))
 			continue;
-		if (IsA(data->parsetree, RenameStmt) &&
-			((RenameStmt *) data->parsetree)->renameType == OBJECT_TABLE)
-		{
-			char *name = psprintf("%s%s", get_rel_name(relid), DC_SHARD_SUFFIX);
-
-			if (strlen(name) >= NAMEDATALEN)
-				ereport(ERROR,
-						(errcode(ERRCODE_NAME_TOO_LONG),
-						 errmsg("counter name \"%s\" is too long",
-								get_rel_name(relid)),
-						 errdetail("The name \"%s\" would have %d bytes; the limit is %d.",
-								   name, (int) strlen(name), NAMEDATALEN - 1)));
-			if (strcmp(name, get_rel_name(row.shards)) != 0)
-				run_ddl(psprintf("ALTER TABLE %s RENAME TO %s",
-								 relation_sql_name(row.shards),
-								 quote_identifier(name)));
-		}
-		else if (get_rel_namespace(relid) != get_rel_namespace(row.shards) &&
-				 IsA(data->parsetree, AlterObjectSchemaStmt))
-			run_ddl(psprintf("ALTER TABLE %s SET SCHEMA %s",
-							 relation_sql_name(row.shards),
-							 quote_identifier(get_namespace_name(get_rel_namespace(relid)))));
-		else if (relation_owner(relid) != relation_owner(row.shards) &&
-				 changes_owner(data->parsetree))
-			run_ddl(psprintf("ALTER TABLE %s OWNER TO %s",
-							 relation_sql_name(row.shards),
-							 quote_identifier(GetUserNameFromId(relation_owner(relid), false))));
+		follow(data->parsetree, relid, row.shards, DC_SHARD_SUFFIX);
+		follow(data->parsetree, relid, row.holds, DC_HOLD_SUFFIX);
 	}
 	PG_RETURN_NULL();
+}
+
+/*
+ * follow does to another table of a counter what was done to the table of totals.
+ */
+static void
+follow(Node *parsetree, Oid relid, Oid sibling, const char *suffix)
+{
+	if (!OidIsValid(sibling) || get_rel_name(sibling) == NULL)
+		return;
+	if (IsA(parsetree, RenameStmt) &&
+		((RenameStmt *) parsetree)->renameType == OBJECT_TABLE)
+	{
+		char *name = psprintf("%s%s", get_rel_name(relid), suffix);
+
+		if (strlen(name) >= NAMEDATALEN)
+			ereport(ERROR,
+					(errcode(ERRCODE_NAME_TOO_LONG),
+					 errmsg("counter name \"%s\" is too long",
+							get_rel_name(relid)),
+					 errdetail("The name \"%s\" would have %d bytes; the limit is %d.",
+							   name, (int) strlen(name), NAMEDATALEN - 1)));
+		if (strcmp(name, get_rel_name(sibling)) != 0)
+			run_ddl(psprintf("ALTER TABLE %s RENAME TO %s",
+							 relation_sql_name(sibling),
+							 quote_identifier(name)));
+	}
+	else if (get_rel_namespace(relid) != get_rel_namespace(sibling) &&
+			 IsA(parsetree, AlterObjectSchemaStmt))
+		run_ddl(psprintf("ALTER TABLE %s SET SCHEMA %s",
+						 relation_sql_name(sibling),
+						 quote_identifier(get_namespace_name(get_rel_namespace(relid)))));
+	else if (relation_owner(relid) != relation_owner(sibling) &&
+			 changes_owner(parsetree))
+		run_ddl(psprintf("ALTER TABLE %s OWNER TO %s",
+						 relation_sql_name(sibling),
+						 quote_identifier(GetUserNameFromId(relation_owner(relid), false))));
 }
 
 /*

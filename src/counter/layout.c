@@ -43,6 +43,7 @@ static const struct
 	[DC_COL_INC] = {"inc", INT8OID},
 	[DC_COL_DEC] = {"dec", INT8OID},
 	[DC_COL_UPDATED_AT] = {"updated_at", TIMESTAMPTZOID},
+	[DC_COL_UNITS] = {"units", INT8OID},
 };
 
 static char *layout_fill(DcCounter *counter, Oid *bad);
@@ -51,7 +52,7 @@ static bool is_unique_key(Relation index, const DcTableLayout *layout,
 						  bool shards);
 static bool is_plain_btree(Relation index);
 static bool is_plain_heap(Relation rel);
-static bool is_bare(Relation rel);
+static bool is_bare(Relation rel, bool stock);
 
 /*
  * counter_layout checks the tables of a counter and fills the layout fields of
@@ -94,7 +95,7 @@ layout_fill(DcCounter *counter, Oid *bad)
 	Relation totals;
 	Relation shards;
 	char *problem;
-	bool read;
+	bool stock = counter_is_stock(counter);
 
 	if (counter->layout_generation == generation)
 		return NULL;
@@ -102,19 +103,24 @@ layout_fill(DcCounter *counter, Oid *bad)
 	totals = table_open(counter->relid, NoLock);
 	shards = table_open(counter->row.shards, NoLock);
 	*bad = counter->relid;
-	problem = layout_problem(totals, false, &counter->totals);
+	problem = layout_problem(totals, false, stock, &counter->totals);
 	if (problem == NULL)
 	{
 		*bad = counter->row.shards;
-		problem = layout_problem(shards, true, &counter->shards);
+		problem = layout_problem(shards, true, stock, &counter->shards);
 	}
 	if (problem == NULL)
 	{
-		read = is_plain_heap(totals) && OidIsValid(counter->totals.index) &&
+		bool direct = is_plain_heap(totals) && OidIsValid(counter->totals.index) &&
 			is_plain_heap(shards) && OidIsValid(counter->shards.index) &&
 			!OidIsValid(get_extension_oid("citus", true));
-		counter->direct_read = read;
-		counter->direct_write = read && is_bare(shards);
+
+		/* an index that is not for old snapshots is left to the planner */
+		counter->direct_read = direct && !counter->totals.index_is_young &&
+			!counter->shards.index_is_young;
+		/* whoever takes from a stock looks at the latest versions */
+		counter->direct_write = (stock ? direct : counter->direct_read) &&
+			is_bare(shards, stock);
 		counter->layout_generation = generation;
 	}
 	table_close(totals, NoLock);
@@ -128,7 +134,7 @@ layout_fill(DcCounter *counter, Oid *bad)
  * that can be scanned without SQL. A table that lies on other servers has none.
  */
 char *
-layout_problem(Relation rel, bool shards, DcTableLayout *layout)
+layout_problem(Relation rel, bool shards, bool stock, DcTableLayout *layout)
 {
 	Oid relid = RelationGetRelid(rel);
 	bool foreign = relation_has_foreign_part(relid);
@@ -139,7 +145,8 @@ layout_problem(Relation rel, bool shards, DcTableLayout *layout)
 		Form_pg_attribute att;
 
 		layout->atts[i] = InvalidAttrNumber;
-		if (i == DC_COL_SHARD && !shards)
+		if ((i == DC_COL_SHARD && !shards) ||
+			(i == DC_COL_UNITS && !(shards && stock)))
 			continue;
 		attnum = get_attnum(relid, columns[i].name);
 		att = attnum > 0 ? TupleDescAttr(RelationGetDescr(rel), attnum - 1) : NULL;
@@ -177,7 +184,10 @@ find_index(Relation rel, DcTableLayout *layout, bool shards)
 		{
 			found = true;
 			if (is_plain_btree(index))
+			{
 				layout->index = RelationGetRelid(index);
+				layout->index_is_young = index->rd_index->indcheckxmin;
+			}
 		}
 		index_close(index, AccessShareLock);
 	}
@@ -220,9 +230,7 @@ is_plain_btree(Relation index)
 		if (index->rd_indoption[i] != 0 || index->rd_opfamily[i] != families[i])
 			return false;
 	}
-	/* one that is not for old snapshots is left to the planner */
 	return index->rd_rel->relam == BTREE_AM_OID &&
-		!index->rd_index->indcheckxmin &&
 		index->rd_index->indnatts == index->rd_index->indnkeyatts &&
 		index->rd_indcollation[0] == C_COLLATION_OID;
 }
@@ -241,14 +249,14 @@ is_plain_heap(Relation rel)
  * hangs on it.
  */
 static bool
-is_bare(Relation rel)
+is_bare(Relation rel, bool stock)
 {
 	TupleDesc desc = RelationGetDescr(rel);
 	int live = 0;
 
 	for (int i = 0; i < desc->natts; i++)
 		live += !TupleDescAttr(desc, i)->attisdropped;
-	return live == DC_NUM_COLUMNS &&
+	return live == (stock ? DC_NUM_COLUMNS : DC_NUM_COLUMNS - 1) &&
 		rel->trigdesc == NULL && rel->rd_rules == NULL &&
 		!rel->rd_rel->relispartition &&
 		(desc->constr == NULL || desc->constr->num_check == 0) &&

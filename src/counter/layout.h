@@ -11,6 +11,7 @@
 
 extern void counter_layout(DcCounter *counter);
 extern bool counter_has_layout(DcCounter *counter);
-extern char *layout_problem(Relation rel, bool shards, DcTableLayout *layout);
+extern char *layout_problem(Relation rel, bool shards, bool stock,
+							DcTableLayout *layout);
 
 #endif /* DC_LAYOUT_H */

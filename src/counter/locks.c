@@ -15,6 +15,7 @@
  */
 #include "postgres.h"
 
+#include "base/compat.h"
 #include "common/hashfn.h"
 #include "counter/locks.h"
 #include "miscadmin.h"
@@ -53,6 +54,27 @@ lock_compaction(DcCounter *counter)
 	compaction_tag(&tag, counter);
 	return LockAcquire(&tag, ExclusiveLock, false, true) !=
 		LOCKACQUIRE_NOT_AVAIL;
+}
+
+/*
+ * compaction_xid returns the transaction id of the compaction that another
+ * transaction is doing, or InvalidTransactionId if there is none, or it has
+ * not changed anything yet.
+ */
+TransactionId
+compaction_xid(DcCounter *counter)
+{
+	LOCKTAG tag;
+	VirtualTransactionId *holders;
+	TransactionId xid = InvalidTransactionId;
+	int count;
+
+	compaction_tag(&tag, counter);
+	holders = GetLockConflicts(&tag, ShareLock, &count);
+	for (int i = 0; i < count && !TransactionIdIsValid(xid); i++)
+		xid = compat_xid_of(holders[i]);
+	pfree(holders);
+	return xid;
 }
 
 /*

@@ -10,6 +10,7 @@
 
 extern void lock_key(DcCounter *counter, const char *data, uint32 len);
 extern bool lock_compaction(DcCounter *counter);
+extern TransactionId compaction_xid(DcCounter *counter);
 extern bool locked_for_long(DcCounter *counter, const char *data, uint32 len);
 
 #endif /* DC_LOCKS_H */

@@ -17,6 +17,10 @@
  *	   if there is none, to this transaction's own shard row. Only compaction
  *	   inserts rows of totals, so nobody waits for anybody there.
  *
+ * What a stock holds must be in shard rows: there the row of totals gets what is
+ * beyond the value, which is nothing net, and the value goes to new shard rows. One
+ * that is set waits for open transactions that have taken from it.
+ *
  * Increments that commit after step 3 use other shard rows and are added on top,
  * so no amount is lost between the value returned and the value left. Under
  * REPEATABLE READ and SERIALIZABLE a row that has changed since the snapshot is
@@ -36,6 +40,7 @@
 #include "counter/locks.h"
 #include "counter/read.h"
 #include "counter/sqlpath.h"
+#include "counter/units.h"
 #include "miscadmin.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
@@ -117,6 +122,14 @@ set_value(DcCounter *counter, const DcKey *key, int64 value)
 	int64 dec;
 	int64 diff;
 
+	if (counter_is_stock(counter))
+	{
+		units_check(counter);
+		if (value < 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+					 errmsg("a stock cannot be less than zero")));
+	}
 	key_take(counter, key);
 	sums_init(&sums);
 	values[0] = key_text_datum(key);
@@ -141,6 +154,8 @@ set_value(DcCounter *counter, const DcKey *key, int64 value)
 
 	if (has_total)
 	{
+		if (counter_is_stock(counter))
+			inc -= value; /* to be added below, where it can be taken */
 		values[1] = Int64GetDatum(inc);
 		values[2] = Int64GetDatum(dec);
 		values[3] = TimestampTzGetDatum(GetCurrentTimestamp());
@@ -149,6 +164,8 @@ set_value(DcCounter *counter, const DcKey *key, int64 value)
 	sql_end(&session);
 	if (!has_total)
 		apply_blind(counter, key, inc, dec);
+	else if (counter_is_stock(counter) && value > 0)
+		apply_blind(counter, key, value, 0);
 	return old;
 }
 

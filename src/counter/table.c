@@ -27,6 +27,7 @@
 #include "utils/varlena.h"
 
 PG_FUNCTION_INFO_V1(dc_create);
+PG_FUNCTION_INFO_V1(dc_create_stock);
 PG_FUNCTION_INFO_V1(dc_alter);
 PG_FUNCTION_INFO_V1(dc_drop);
 PG_FUNCTION_INFO_V1(dc_adopt);
@@ -50,20 +51,43 @@ PG_FUNCTION_INFO_V1(dc_adopt);
 	" value pg_catalog.int8 GENERATED ALWAYS AS (inc OPERATOR(pg_catalog.-) dec) STORED," \
 	" updated_at pg_catalog.timestamptz NOT NULL DEFAULT pg_catalog.now()," \
 	" PRIMARY KEY (key)"
-#define SHARDS_COLUMNS \
+#define SHARDS_COLUMNS(more) \
 	"key pg_catalog.text COLLATE pg_catalog.\"C\" NOT NULL," \
 	" shard pg_catalog.int4 NOT NULL," \
 	" inc pg_catalog.int8 NOT NULL DEFAULT 0," \
-	" dec pg_catalog.int8 NOT NULL DEFAULT 0," \
+	" dec pg_catalog.int8 NOT NULL DEFAULT 0," more \
 	" updated_at pg_catalog.timestamptz NOT NULL DEFAULT pg_catalog.now()," \
 	" PRIMARY KEY (key, shard)"
 
+#define UNITS_COLUMN \
+	" units pg_catalog.int8 NOT NULL DEFAULT 0,"
+
+#define HOLDS_OPTIONS "fillfactor=80"
+#define HOLDS_COLUMNS \
+	"hold_id pg_catalog.uuid PRIMARY KEY," \
+	" key pg_catalog.text COLLATE pg_catalog.\"C\" NOT NULL," \
+	" qty pg_catalog.int8 NOT NULL CHECK (qty OPERATOR(pg_catalog.>) 0)," \
+	" ttl pg_catalog.interval NOT NULL," \
+	" state pg_catalog.text NOT NULL DEFAULT 'open'" \
+	" CHECK (state OPERATOR(pg_catalog.=) ANY ('{open,confirmed,released,expired}'::pg_catalog.text[]))," \
+	" confirmed pg_catalog.int8," \
+	" created_at pg_catalog.timestamptz NOT NULL," \
+	" expires_at pg_catalog.timestamptz NOT NULL," \
+	" ended_at pg_catalog.timestamptz"
+
+static DcCounterRow create_counter(text *counter, DcCounterRow row, bool stock,
+								   int partitions);
+static char *sibling_name(const char *name, const char *suffix);
+static void create_holds(const char *schema, const char *name);
+static bool has_units(Oid shards);
+static void adopt_holds(DcCounterRow *row);
+static void adopt_error(const char *name, const char *detail);
 static void create_table(const char *schema, const char *name,
 						 const char *columns, const char *options,
 						 int partitions);
 static int max_shards_arg(FunctionCallInfo fcinfo, int argno);
 static void lock_own_table(Oid relid);
-static void check_table(Oid relid, bool shards);
+static void check_table(Oid relid, bool shards, bool stock);
 
 /*
  * dc_create(counter text, shard_by text, max_shards int, partitions int)
@@ -75,12 +99,7 @@ static void check_table(Oid relid, bool shards);
 Datum
 dc_create(PG_FUNCTION_ARGS)
 {
-	DcCounterRow row;
-	RangeVar *name;
-	char *schema;
-	char *shards;
-	char *longest;
-	Oid schema_oid;
+	DcCounterRow row = {0};
 	int partitions = PG_ARGISNULL(3) ? 0 : PG_GETARG_INT32(3);
 
 	if (PG_ARGISNULL(0) || PG_ARGISNULL(1))
@@ -95,29 +114,103 @@ dc_create(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("partitions must be between 1 and %d", MAX_PARTITIONS)));
 	prevent_write("dc_create()");
+	row = create_counter(PG_GETARG_TEXT_PP(0), row, false, partitions);
+	PG_RETURN_OID(row.counter);
+}
 
-	name = makeRangeVarFromNameList(textToQualifiedNameList(PG_GETARG_TEXT_PP(0)));
+/*
+ * dc_create_stock(stock text, max_shards int) -> regclass: a counter table with a
+ * floor of zero, and its table of holds. Errors as of dc_create().
+ */
+Datum
+dc_create_stock(PG_FUNCTION_ARGS)
+{
+	DcCounterRow row = {0};
+
+	if (PG_ARGISNULL(0))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("stock must not be null")));
+	row.shard_by = DC_SHARD_BY_BACKEND;
+	row.max_shards = max_shards_arg(fcinfo, 1);
+	prevent_write("dc_create_stock()");
+	row = create_counter(PG_GETARG_TEXT_PP(0), row, true, 0);
+	PG_RETURN_OID(row.counter);
+}
+
+/*
+ * create_counter creates the tables of a counter, and registers it with the
+ * settings in row.
+ */
+static DcCounterRow
+create_counter(text *counter, DcCounterRow row, bool stock, int partitions)
+{
+	RangeVar *name = makeRangeVarFromNameList(textToQualifiedNameList(counter));
+	char *schema;
+	char *shards;
+	char *holds = NULL;
+	Oid schema_oid;
+
 	schema_oid = RangeVarGetCreationNamespace(name);
 	if (isAnyTempNamespace(schema_oid))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("counter tables cannot be temporary")));
 	schema = get_namespace_name(schema_oid);
-	shards = psprintf("%s%s", name->relname, DC_SHARD_SUFFIX);
-	longest = partitions > 0 ? psprintf("%s_p%d", shards, partitions - 1) : shards;
-	if (strlen(longest) >= NAMEDATALEN)
-		ereport(ERROR,
-				(errcode(ERRCODE_NAME_TOO_LONG),
-				 errmsg("counter name \"%s\" is too long", name->relname),
-				 errdetail("The name \"%s\" would have %d bytes; the limit is %d.",
-						   longest, (int) strlen(longest), NAMEDATALEN - 1)));
+	shards = sibling_name(name->relname, DC_SHARD_SUFFIX);
+	if (partitions > 0)
+		(void) sibling_name(name->relname,
+							psprintf("%s_p%d", DC_SHARD_SUFFIX, partitions - 1));
+	if (stock)
+		holds = sibling_name(name->relname, DC_HOLD_SUFFIX);
 
 	create_table(schema, name->relname, TOTALS_COLUMNS, TOTALS_OPTIONS, partitions);
-	create_table(schema, shards, SHARDS_COLUMNS, SHARDS_OPTIONS, partitions);
+	create_table(schema, shards,
+				 stock ? SHARDS_COLUMNS(UNITS_COLUMN) : SHARDS_COLUMNS(""),
+				 SHARDS_OPTIONS, partitions);
 	row.counter = get_relname_relid(name->relname, schema_oid);
 	row.shards = get_relname_relid(shards, schema_oid);
+	if (stock)
+	{
+		create_holds(schema, holds);
+		row.holds = get_relname_relid(holds, schema_oid);
+	}
 	catalog_insert(&row);
-	PG_RETURN_OID(row.counter);
+	return row;
+}
+
+/*
+ * sibling_name returns the name of another table of a counter (42622 if it is too
+ * long).
+ */
+static char *
+sibling_name(const char *name, const char *suffix)
+{
+	char *sibling = psprintf("%s%s", name, suffix);
+
+	if (strlen(sibling) >= NAMEDATALEN)
+		ereport(ERROR,
+				(errcode(ERRCODE_NAME_TOO_LONG),
+				 errmsg("counter name \"%s\" is too long", name),
+				 errdetail("The name \"%s\" would have %d bytes; the limit is %d.",
+						   sibling, (int) strlen(sibling), NAMEDATALEN - 1)));
+	return sibling;
+}
+
+/*
+ * create_holds makes a table of holds, with an index for each of those who look
+ * for some: a take that wants the expired ones of its key, and the worker, which
+ * wants all of these, and those that have ended long ago.
+ */
+static void
+create_holds(const char *schema, const char *name)
+{
+	char *table = quote_qualified_identifier(schema, name);
+
+	create_table(schema, name, HOLDS_COLUMNS, HOLDS_OPTIONS, 0);
+	run_ddl(psprintf("CREATE INDEX ON %s (key, expires_at) WHERE state OPERATOR(pg_catalog.=) 'open'", table));
+	run_ddl(psprintf("CREATE INDEX ON %s (expires_at) WHERE state OPERATOR(pg_catalog.=) 'open'", table));
+	run_ddl(psprintf("CREATE INDEX ON %s (ended_at) WHERE state OPERATOR(pg_catalog.<>) 'open'", table));
 }
 
 /*
@@ -150,6 +243,7 @@ dc_drop(PG_FUNCTION_ARGS)
 											   AccessExclusiveLock);
 	Oid relid = counter->relid;
 	Oid shards = counter->row.shards;
+	Oid holds = counter->row.holds;
 
 	catalog_delete(relid); /* so that the event trigger has nothing to do */
 	stats_dropped(relid);
@@ -157,6 +251,8 @@ dc_drop(PG_FUNCTION_ARGS)
 					 relation_sql_name(relid)));
 	run_ddl(psprintf("DROP %s %s", relation_sql_kind(shards),
 					 relation_sql_name(shards)));
+	if (OidIsValid(holds) && get_rel_name(holds) != NULL)
+		run_ddl(psprintf("DROP TABLE %s", relation_sql_name(holds)));
 	PG_RETURN_VOID();
 }
 
@@ -170,7 +266,7 @@ dc_drop(PG_FUNCTION_ARGS)
 Datum
 dc_adopt(PG_FUNCTION_ARGS)
 {
-	DcCounterRow row;
+	DcCounterRow row = {0};
 	DcCounterRow other;
 	char *shards;
 
@@ -183,12 +279,8 @@ dc_adopt(PG_FUNCTION_ARGS)
 	shards = psprintf("%s%s", get_rel_name(row.counter), DC_SHARD_SUFFIX);
 	row.shards = get_relname_relid(shards, get_rel_namespace(row.counter));
 	if (!OidIsValid(row.shards))
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("cannot adopt \"%s\" as a counter table",
-						get_rel_name(row.counter)),
-				 errdetail("There is no shard table \"%s\" in the same schema.",
-						   shards)));
+		adopt_error(get_rel_name(row.counter),
+					psprintf(_("There is no shard table \"%s\" in the same schema."), shards));
 	lock_own_table(row.shards);
 	if (catalog_read(row.counter, &other) ||
 		catalog_read_by_shards(row.shards, &other))
@@ -196,10 +288,53 @@ dc_adopt(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
 				 errmsg("\"%s\" is a counter table already",
 						get_rel_name(row.counter))));
-	check_table(row.counter, false);
-	check_table(row.shards, true);
+	if (has_units(row.shards))
+		adopt_holds(&row);
+	check_table(row.counter, false, OidIsValid(row.holds));
+	check_table(row.shards, true, OidIsValid(row.holds));
 	catalog_insert(&row);
 	PG_RETURN_VOID();
+}
+
+/*
+ * has_units tells whether a shard table is that of a stock.
+ */
+static bool
+has_units(Oid shards)
+{
+	return get_attnum(shards, "units") != InvalidAttrNumber;
+}
+
+/*
+ * adopt_holds finds the table of holds of a stock that is to be adopted.
+ */
+static void
+adopt_holds(DcCounterRow *row)
+{
+	static const char *const columns[] = {
+		"hold_id", "key", "qty", "ttl", "state", "confirmed", "created_at",
+		"expires_at", "ended_at"};
+	char *name = get_rel_name(row->counter);
+	char *holds = psprintf("%s%s", name, DC_HOLD_SUFFIX);
+
+	row->holds = get_relname_relid(holds, get_rel_namespace(row->counter));
+	if (!OidIsValid(row->holds))
+		adopt_error(name, psprintf(_("There is no table of holds \"%s\" in the same schema."), holds));
+	lock_own_table(row->holds);
+	for (int i = 0; i < lengthof(columns); i++)
+	{
+		if (get_attnum(row->holds, columns[i]) == InvalidAttrNumber)
+			adopt_error(holds, psprintf(_("It needs a column \"%s\"."), columns[i]));
+	}
+}
+
+static void
+adopt_error(const char *name, const char *detail)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+			 errmsg("cannot adopt \"%s\" as a counter table", name),
+			 errdetail_internal("%s", detail)));
 }
 
 /*
@@ -270,7 +405,7 @@ lock_own_table(Oid relid)
  * check_table checks that a relation can serve as one of a counter's tables.
  */
 static void
-check_table(Oid relid, bool shards)
+check_table(Oid relid, bool shards, bool stock)
 {
 	Relation rel = table_open(relid, NoLock);
 	char kind = rel->rd_rel->relkind;
@@ -282,12 +417,8 @@ check_table(Oid relid, bool shards)
 		rel->rd_rel->relpersistence == RELPERSISTENCE_TEMP)
 		problem = _("It is not a permanent table.");
 	else
-		problem = layout_problem(rel, shards, &layout);
+		problem = layout_problem(rel, shards, stock, &layout);
 	if (problem != NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("cannot adopt \"%s\" as a counter table",
-						RelationGetRelationName(rel)),
-				 errdetail_internal("%s", problem)));
+		adopt_error(RelationGetRelationName(rel), problem);
 	table_close(rel, NoLock);
 }

@@ -16,10 +16,12 @@
 #include "counter/foreign.h"
 #include "counter/pending.h"
 #include "counter/read.h"
+#include "counter/units.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/lsyscache.h"
 
 DC_KEYED_FUNCTION(dc_incr);
 DC_KEYED_FUNCTION(dc_decr);
@@ -28,6 +30,22 @@ DC_KEYED_FUNCTION(dc_incr_returning);
 
 PG_FUNCTION_INFO_V1(dc_incr_many);
 PG_FUNCTION_INFO_V1(dc_apply);
+
+/*
+ * check_stock raises an error if a stock cannot be added to, or if it is to become
+ * less: that needs a decision now, not at commit.
+ */
+static void
+check_stock(DcCounter *counter, bool decrement)
+{
+	if (decrement)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("cannot decrement \"%s\": it is a stock",
+						get_rel_name(counter->relid)),
+				 errhint("Use dc_take(), which tells whether there is enough.")));
+	units_check(counter);
+}
 
 /*
  * counter_add adds a delta to the pending ones; a negative delta is an amount
@@ -45,6 +63,8 @@ counter_add(DcCounter *counter, const DcKey *key, uint64 hint, int64 delta,
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
 				 errmsg("bigint out of range"),
 				 errdetail("The amount of a delta must fit into bigint.")));
+	if (counter_is_stock(counter))
+		check_stock(counter, negative != subtract && delta != 0);
 	if (counter->foreign)
 		foreign_ready(counter);
 	if (pending_memory_is_full(key))

@@ -176,9 +176,7 @@ start_dynamic(void)
 				 errmsg("no background worker slot is free"),
 				 errhint("You may need to increase max_worker_processes.")));
 	/* one that has ended already has found another, started by somebody else */
-	there = WaitForBackgroundWorkerStartup(handle, &pid) == BGWH_STARTED ?
-		wait_for(true) :
-		worker_pid() != 0;
+	there = WaitForBackgroundWorkerStartup(handle, &pid) == BGWH_STARTED ? wait_for(true) : worker_pid() != 0;
 	if (!there)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),

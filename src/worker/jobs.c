@@ -34,6 +34,7 @@
 
 const DcJob dc_jobs[] = {
 	{"compaction", &dc_compact_interval, compact_job},
+	{"expiry", &dc_expire_interval, expire_job},
 };
 const int dc_njobs = lengthof(dc_jobs);
 

@@ -2,7 +2,7 @@
 -- planner rely on. A new function is added to the list below.
 \set ON_ERROR_STOP on
 BEGIN;
-SELECT plan(51);
+SELECT plan(60);
 
 -- Functions: signature, result, and labels as volatility, parallel, strict, set
 CREATE TEMP VIEW members AS
@@ -24,8 +24,17 @@ FROM unnest(ARRAY['text', 'bigint', 'uuid']) k, (VALUES
 	('dc_total(counter regclass, key %s, OUT count bigint, OUT updated_at timestamp with time zone)', 'record', 'stable', 'restricted'),
 	('dc_set(counter regclass, key %s, value bigint)', 'bigint', 'volatile', 'unsafe'),
 	('dc_reset(counter regclass, key %s)', 'bigint', 'volatile', 'unsafe'),
-	('dc_delete(counter regclass, key %s)', 'bigint', 'volatile', 'unsafe')) l(f, r, v, p);
+	('dc_delete(counter regclass, key %s)', 'bigint', 'volatile', 'unsafe'),
+	('dc_restock(stock regclass, key %s, qty bigint)', 'void', 'volatile', 'unsafe'),
+	('dc_take(stock regclass, key %s, qty bigint DEFAULT 1, wait boolean DEFAULT false)', 'boolean', 'volatile', 'unsafe'),
+	('dc_take_up_to(stock regclass, key %s, qty bigint)', 'bigint', 'volatile', 'unsafe'),
+	('dc_hold(stock regclass, key %s, qty bigint DEFAULT 1, ttl interval DEFAULT ''00:10:00''::interval, hold_id uuid DEFAULT gen_random_uuid())', 'uuid', 'volatile', 'unsafe')) l(f, r, v, p);
 INSERT INTO expected VALUES
+	('public.dc_create_stock(stock text, max_shards integer DEFAULT 64)', 'regclass', 'volatile', 'unsafe', false),
+	('public.dc_take_all(stock regclass, keys text[], qtys bigint[])', 'boolean', 'volatile', 'unsafe', false),
+	('public.dc_confirm(stock regclass, hold_id uuid, qty bigint DEFAULT NULL::bigint)', 'text', 'volatile', 'unsafe', false),
+	('public.dc_release(stock regclass, hold_id uuid)', 'text', 'volatile', 'unsafe', false),
+	('public.dc_holds(stock regclass, INOUT key text DEFAULT NULL::text, OUT hold_id uuid, OUT qty bigint, OUT expires_at timestamp with time zone, OUT age interval)', 'SETOF record', 'stable', 'restricted', false),
 	('public.dc_create(counter text, shard_by text DEFAULT ''backend''::text, max_shards integer DEFAULT 64, partitions integer DEFAULT NULL::integer)', 'regclass', 'volatile', 'unsafe', false),
 	('public.dc_alter(counter regclass, shard_by text DEFAULT NULL::text, max_shards integer DEFAULT NULL::integer)', 'void', 'volatile', 'unsafe', false),
 	('public.dc_drop(counter regclass)', 'void', 'volatile', 'unsafe', false),
@@ -97,11 +106,12 @@ SELECT is((SELECT nspacl::text FROM pg_namespace WHERE nspname = 'dcounter'), fo
 SELECT is((SELECT relacl::text FROM pg_class WHERE oid = 'dcounter.counter'::regclass), (SELECT format('{%1$s=%2$s/%1$s,=r/%1$s}', current_user,
 	(SELECT string_agg(CASE a WHEN 'INSERT' THEN 'a' WHEN 'SELECT' THEN 'r' WHEN 'UPDATE' THEN 'w' WHEN 'DELETE' THEN 'd' WHEN 'TRUNCATE' THEN 'D' WHEN 'REFERENCES' THEN 'x' WHEN 'TRIGGER' THEN 't' ELSE 'm' END, '')
 		FROM (SELECT privilege_type AS a FROM aclexplode(acldefault('r', 10))) d))), 'table dcounter.counter: PUBLIC has SELECT alone');
-SELECT columns_are('dcounter', 'counter', ARRAY['counter', 'shards', 'shard_by', 'max_shards']);
+SELECT columns_are('dcounter', 'counter', ARRAY['counter', 'shards', 'shard_by', 'max_shards', 'holds']);
 SELECT col_is_pk('dcounter', 'counter', 'counter', 'a counter is known by its table of totals');
 SELECT col_is_unique('dcounter', 'counter', 'shards', 'a shard table serves one counter');
+SELECT col_is_unique('dcounter', 'counter', 'holds', 'a table of holds serves one stock');
 SELECT set_eq($$SELECT attnum::int, attname::text, format_type(atttypid, atttypmod), attnotnull FROM pg_attribute WHERE attrelid = 'dcounter.counter'::regclass AND attnum > 0$$,
-	$$VALUES (1, 'counter', 'regclass', true), (2, 'shards', 'regclass', true), (3, 'shard_by', 'text', true), (4, 'max_shards', 'integer', true)$$, 'columns of the settings');
+	$$VALUES (1, 'counter', 'regclass', true), (2, 'shards', 'regclass', true), (3, 'shard_by', 'text', true), (4, 'max_shards', 'integer', true), (5, 'holds', 'regclass', false)$$, 'columns of the settings');
 SELECT set_eq($$SELECT evtname::text, evtevent::text, evtfoid::regproc::text, evtenabled::text, evttags::text[] FROM pg_event_trigger WHERE evtname ~ 'dcounter'$$,
 	$$VALUES ('dcounter_alter_table', 'ddl_command_end', 'dcounter.on_alter_table', 'O', ARRAY['ALTER TABLE']::text[]), ('dcounter_sql_drop', 'sql_drop', 'dcounter.on_sql_drop', 'O', NULL)$$, 'the event triggers');
 SELECT set_eq($$SELECT tgname::text, tgfoid::regproc::text, tgenabled::text FROM pg_trigger WHERE tgrelid = 'dcounter.counter'::regclass$$,
@@ -151,6 +161,24 @@ SELECT is_empty($$SELECT oid::regclass FROM made WHERE relkind = 'r' AND array_l
 	OR relkind = 'r' AND reloptions IS NULL$$, 'on each table that has storage');
 SELECT set_eq($$SELECT counter::text, shards::text, shard_by, max_shards FROM dcounter.counter$$,
 	$$VALUES ('likes', 'likes_shard', 'backend', 64), ('views', 'views_shard', 'backend', 64)$$, 'default settings');
+
+-- The tables that dc_create_stock() makes
+SELECT is(dc_create_stock('tickets')::text, 'tickets', 'dc_create_stock() returns the table');
+SELECT set_eq($$EXECUTE columns ('tickets')$$, 'TABLE totals', 'its totals are those of any counter table');
+SELECT set_eq($$EXECUTE columns ('tickets_shard')$$, $$SELECT * FROM shards WHERE column2 <> 'updated_at'
+	UNION ALL VALUES (5, 'units', 'bigint', true, '', NULL, '0'), (6, 'updated_at', 'timestamp with time zone', true, '', NULL, 'now()')$$, 'its shard rows have units as well');
+SELECT set_eq($$EXECUTE columns ('tickets_hold')$$, $$VALUES (1, 'hold_id', 'uuid', true, '', NULL, NULL), (2, 'key', 'text', true, '', 'C', NULL), (3, 'qty', 'bigint', true, '', NULL, NULL),
+	(4, 'ttl', 'interval', true, '', NULL, NULL), (5, 'state', 'text', true, '', 'default', '''open''::text'), (6, 'confirmed', 'bigint', false, '', NULL, NULL),
+	(7, 'created_at', 'timestamp with time zone', true, '', NULL, NULL), (8, 'expires_at', 'timestamp with time zone', true, '', NULL, NULL), (9, 'ended_at', 'timestamp with time zone', false, '', NULL, NULL)$$, 'columns of the table of holds');
+SELECT set_eq($$SELECT pg_get_indexdef(indexrelid) FROM pg_index WHERE indrelid = 'tickets_hold'::regclass$$, ARRAY[
+	'CREATE UNIQUE INDEX tickets_hold_pkey ON public.tickets_hold USING btree (hold_id)',
+	'CREATE INDEX tickets_hold_key_expires_at_idx ON public.tickets_hold USING btree (key, expires_at) WHERE (state = ''open''::text)',
+	'CREATE INDEX tickets_hold_expires_at_idx ON public.tickets_hold USING btree (expires_at) WHERE (state = ''open''::text)',
+	'CREATE INDEX tickets_hold_ended_at_idx ON public.tickets_hold USING btree (ended_at) WHERE (state <> ''open''::text)'], 'indexes of the table of holds');
+SELECT set_eq($$SELECT relname::text, relowner::regrole::text FROM pg_class WHERE relname ~ '^tickets' AND relkind = 'r'$$,
+	$$SELECT n, current_user::text FROM unnest(ARRAY['tickets', 'tickets_shard', 'tickets_hold']) n$$, 'all three are the caller''s');
+SELECT is_empty($$SELECT objid::regclass FROM pg_depend WHERE classid = 'pg_class'::regclass AND deptype = 'e' AND objid::regclass::text ~ '^tickets'$$, 'and not members of the extension');
+SELECT results_eq($$SELECT shards::text, max_shards, holds::text FROM dcounter.counter WHERE counter = 'tickets'::regclass$$, $$VALUES ('tickets_shard', 64, 'tickets_hold')$$, 'settings of a stock');
 SELECT is_empty($$SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'dcounter'::regnamespace AND relkind NOT IN ('r', 'i', 't') OR c.relnamespace = 'dcounter'::regnamespace AND relname !~ '^counter'$$,
 	'nothing else is in schema dcounter');
 

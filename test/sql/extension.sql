@@ -11,7 +11,7 @@ SELECT dc_compact('likes'), dc_incr('likes', 'a', 10), dc_incr('likes', 'b', 1);
 INSERT INTO dcounter.counter VALUES ('likes', 'likes_shard', 'backend', 7);
 SELECT counter, shards, shard_by, max_shards FROM dcounter.counter ORDER BY counter::text COLLATE "C";
 INSERT INTO dcounter.counter SELECT * FROM dcounter.counter;
-COPY dcounter.counter FROM stdin;
+COPY dcounter.counter (counter, shards, shard_by, max_shards) FROM stdin;
 likes	likes_shard	hash	5
 \.
 SELECT counter, shards, shard_by, max_shards FROM dcounter.counter ORDER BY counter::text COLLATE "C";

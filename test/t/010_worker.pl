@@ -60,7 +60,7 @@ sub state_is
 	return soon($node, 'postgres', qq{
 		SELECT state, pid IS NOT NULL, EXISTS (SELECT FROM pg_stat_activity
 			WHERE backend_type = 'dcounter worker' AND datname = '$database')
-		FROM dc_stat_worker WHERE datname = '$database'},
+		FROM dc_stat_worker WHERE job = 'compaction' AND datname = '$database'},
 		$state eq 'running' ? 'running|t|t' : "$state|f|f", $name);
 }
 
@@ -124,7 +124,7 @@ sql($node, 'a', 'CREATE EXTENSION dcounter');
 soon($node, 'postgres', $workers, 'a postgres', 'a worker after CREATE EXTENSION');
 state_is($node, 'plain', 'no extension', 'none without the extension');
 is(sql($node, 'postgres', q{
-	SELECT count(*) FROM dc_stat_worker WHERE datname LIKE 'template%'}), '0', 'nor in a template database');
+	SELECT count(*) FROM dc_stat_worker WHERE job = 'compaction' AND datname LIKE 'template%'}), '0', 'nor in a template database');
 is(sql($node, 'postgres', q{
 	SELECT backend_type, application_name, datname IS NULL FROM pg_stat_activity WHERE backend_type LIKE 'dcounter l%'}),
 	'dcounter launcher|dcounter launcher|t', 'the launcher is in no database');
@@ -155,7 +155,7 @@ is(sql($node, 'postgres', q{
 is(sql($node, 'postgres', q{
 	SELECT w.datname, w.state, w.job, w.last_run BETWEEN a.backend_start AND clock_timestamp(), w.last_run_ms BETWEEN 0 AND 1e6, w.runs > 0, w.work_ms BETWEEN 0.001 AND 1e6,
 		w.failures, w.last_error, w.last_error_at
-	FROM dc_stat_worker AS w JOIN pg_stat_activity AS a USING (pid, datname) WHERE w.datname = 'a'}),
+	FROM dc_stat_worker AS w JOIN pg_stat_activity AS a USING (pid, datname) WHERE w.datname = 'a' AND w.job = 'compaction'}),
 	'a|running|compaction|t|t|t|t|0||', 'and its row of a running worker');
 
 #
@@ -202,7 +202,7 @@ another_worker($node, 'renamed', $pid, 'and the worker is back');
 $session->quit;
 sql($node, 'postgres', 'ALTER DATABASE renamed OWNER TO joe; SET ROLE joe; DROP DATABASE renamed');
 sql($node, 'postgres', 'DROP TABLESPACE ts');
-soon($node, 'postgres', q{SELECT string_agg(datname, ' ' ORDER BY datname) FROM dc_stat_worker},
+soon($node, 'postgres', q{SELECT string_agg(datname, ' ' ORDER BY datname) FROM dc_stat_worker WHERE job = 'compaction'},
 	'a plain postgres', 'DROP DATABASE of a database with a worker, by its owner');
 
 #
@@ -240,9 +240,9 @@ my $launcher = q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'dcounter
 my $first = sql($node, 'postgres', $launcher);
 $pid = pid_of($node, 'a');
 my $runs_before = sql($node, 'a', q{
-	SELECT runs FROM dc_stat_worker WHERE datname = 'a';
+	SELECT runs FROM dc_stat_worker WHERE job = 'compaction' AND datname = 'a';
 	DO $$ BEGIN PERFORM pg_cancel_backend(pid) FROM pg_stat_activity WHERE backend_type LIKE 'dcounter%'; END $$});
-soon($node, 'postgres', "SELECT runs > $runs_before + 1 FROM dc_stat_worker WHERE datname = 'a'", 't', 'pg_cancel_backend(): it works on');
+soon($node, 'postgres', "SELECT runs > $runs_before + 1 FROM dc_stat_worker WHERE job = 'compaction' AND datname = 'a'", 't', 'pg_cancel_backend(): it works on');
 is(pid_of($node, 'a'), $pid, 'the same worker');
 is(sql($node, 'postgres', $launcher), $first, 'and the same launcher');
 sql($node, 'postgres', "SELECT pg_terminate_backend($pid)");
@@ -398,9 +398,9 @@ sql($node, 'a', q{
 	CREATE TRIGGER fails BEFORE INSERT OR UPDATE ON failing FOR EACH ROW EXECUTE FUNCTION fails();
 	SELECT dc_incr('failing', 'k');});
 compacts($node, 'a', $_, "beside a table that fails, $_ is compacted") foreach 'before', 'after';
-soon($node, 'a', q{SELECT failures >= 2 FROM dc_stat_worker WHERE datname = 'a'}, 't', 'the failures are counted');
+soon($node, 'a', q{SELECT failures >= 2 FROM dc_stat_worker WHERE job = 'compaction' AND datname = 'a'}, 't', 'the failures are counted');
 like(log_since($node, $offset), qr/dcounter worker LOG:  dcounter job "compaction" on "failing" failed: no totals today\n/, 'logged');
-my $error = q{SELECT datname, failures > 0, last_error, last_error_at <= clock_timestamp() FROM dc_stat_worker ORDER BY 1};
+my $error = q{SELECT datname, failures > 0, last_error, last_error_at <= clock_timestamp() FROM dc_stat_worker WHERE job = 'compaction' ORDER BY 1};
 my $shown = 'a|t|dcounter job "compaction" on "failing": no totals today|t';
 is(sql($node, 'a', $error), "$shown\nplain|f||\npostgres|f||", 'shown');
 is(sql($node, 'a', "SET ROLE joe; $error"), 'a|t||t', 'but not to everyone');
@@ -483,8 +483,8 @@ $node->start;
 my $room = qr/could not start a dcounter worker: no background worker slot is free/;
 logged($node, $offset, $room, 'no room for a third worker');
 soon($node, 'postgres', q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'dcounter worker'}, '2', 'two are there');
-my $idle = sql($node, 'postgres', 'SELECT datname FROM dc_stat_worker WHERE pid IS NULL');
-my @running = split /\n/, sql($node, 'postgres', 'SELECT datname FROM dc_stat_worker WHERE pid IS NOT NULL');
+my $idle = sql($node, 'postgres', 'SELECT datname FROM dc_stat_worker WHERE job = 'compaction' AND pid IS NULL');
+my @running = split /\n/, sql($node, 'postgres', 'SELECT datname FROM dc_stat_worker WHERE job = 'compaction' AND pid IS NOT NULL');
 state_is($node, $idle, 'not running', 'and one is not');
 $starter = dc_session($node, $idle);
 $starter->send('SELECT dc_worker_start()');
@@ -513,7 +513,7 @@ foreach (1 .. 10)
 {
 	sql($node, 'postgres', 'CHECKPOINT');
 	$session = dc_session($node, 'a');
-	my $count = "SELECT sum(runs) FROM dc_stat_worker WHERE datname = '$running[0]'";
+	my $count = "SELECT sum(runs) FROM dc_stat_worker WHERE job = 'compaction' AND datname = '$running[0]'";
 	my $active = q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'dcounter worker'
 		AND num_nonnulls(backend_xmin, backend_xid, xact_start) > 0};
 

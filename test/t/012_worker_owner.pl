@@ -393,7 +393,7 @@ sub witness_ok
 
 count();
 my $offset = -s $node->logfile;
-my $worker = q{SELECT pid, runs, last_error FROM dc_stat_worker WHERE datname = current_database()};
+my $worker = q{SELECT pid, runs, last_error FROM dc_stat_worker WHERE datname = current_database() AND job = 'compaction'};
 
 is(sql($node, 'evil', 'SELECT dc_worker_start()'), 't', 'worker');
 my $pid = sql($node, 'evil', "SELECT pid FROM ($worker) AS w");

@@ -1,0 +1,198 @@
+/*
+ * tablejob.c
+ *		Jobs that go over the counter tables of a database, step by step.
+ *
+ * When the time of a run is up it yields between two steps, and goes on from
+ * there when it is called again. What it remembers belongs to this process
+ * alone. Everything may have changed by the next step: each opens its table anew.
+ *
+ * A table that has failed is left alone for a while, which doubles each time: so
+ * it does not fill the log, or cost a time-out each round.
+ */
+#include "postgres.h"
+
+#include "base/tablejob.h"
+#include "utils/memutils.h"
+
+typedef struct DcFailing
+{
+	Oid table;
+	int64 pause; /* us */
+	TimestampTz until;
+} DcFailing;
+
+#define PAUSE_MIN (INT64CONST(1000) * 1000)
+#define PAUSE_MAX (INT64CONST(60) * 1000 * 1000)
+
+/* The job whose step is running. */
+static DcTableJob *running;
+
+static void begin(DcTableJob *job, bool all_owners);
+static void end(DcTableJob *job);
+static void note_step(DcTableJob *job, Oid table, bool succeeded);
+static DcFailing *find_failing(DcTableJob *job, Oid table);
+static void note_failure(DcTableJob *job, Oid table, int64 pause);
+static void forget_failure(DcTableJob *job, Oid table);
+static void list_step(void *arg);
+static void table_step(void *arg);
+
+/*
+ * table_job_run runs a job until it is done or has to yield; true if it has
+ * yielded.
+ */
+bool
+table_job_run(DcTableJob *job, DcJobRun *run)
+{
+	if (job->cxt != NULL && run->afresh)
+		end(job);
+	if (OidIsValid(run->suspect))
+		note_failure(job, run->suspect, PAUSE_MAX);
+	running = job;
+	if (job->cxt == NULL)
+	{
+		begin(job, run->all_owners);
+		if (!run->step(run, list_step, NULL, InvalidOid))
+			job->ntables = 0;
+	}
+	while (job->current < job->ntables)
+	{
+		Oid table = job->tables[job->current];
+		DcFailing *failing = run->all_owners ? find_failing(job, table) : NULL;
+
+		if (failing != NULL && failing->until > GetCurrentTimestamp())
+			job->last = TABLE_DONE;
+		else
+		{
+			if (!job->started && job->start != NULL)
+				job->start(job->cxt);
+			job->started = true;
+			note_step(job, table, run->step(run, table_step, &table, table));
+		}
+		if (job->last != TABLE_GOES_ON)
+		{
+			job->started = false;
+			job->current++;
+		}
+		if (job_is_late(run) && job->current < job->ntables)
+			return true;
+	}
+	end(job);
+	return false;
+}
+
+static void
+begin(DcTableJob *job, bool all_owners)
+{
+	job->cxt = AllocSetContextCreate(TopMemoryContext, "dcounter job",
+									 ALLOCSET_DEFAULT_SIZES);
+	job->ntables = 0;
+	job->current = 0;
+	job->started = false;
+	job->all_owners = all_owners;
+}
+
+static void
+end(DcTableJob *job)
+{
+	MemoryContextDelete(job->cxt);
+	job->cxt = NULL;
+}
+
+/*
+ * note_step notes what became of a step. Only the worker comes back by itself.
+ */
+static void
+note_step(DcTableJob *job, Oid table, bool succeeded)
+{
+	if (!succeeded)
+		job->last = TABLE_LATER; /* on with the next table */
+	if (job->last == TABLE_DONE)
+		forget_failure(job, table);
+	else if (job->last == TABLE_LATER && job->all_owners)
+		note_failure(job, table, PAUSE_MIN);
+}
+
+static DcFailing *
+find_failing(DcTableJob *job, Oid table)
+{
+	ListCell *lc;
+
+	foreach(lc, job->failing)
+	{
+		if (((DcFailing *) lfirst(lc))->table == table)
+			return lfirst(lc);
+	}
+	return NULL;
+}
+
+static void
+note_failure(DcTableJob *job, Oid table, int64 pause)
+{
+	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
+	DcFailing *entry = find_failing(job, table);
+
+	if (entry == NULL)
+	{
+		entry = palloc0(sizeof(DcFailing));
+		entry->table = table;
+		job->failing = lappend(job->failing, entry);
+	}
+	entry->pause = Min(Max(entry->pause * 2, pause), PAUSE_MAX);
+	entry->until = GetCurrentTimestamp() + entry->pause;
+	MemoryContextSwitchTo(old);
+}
+
+static void
+forget_failure(DcTableJob *job, Oid table)
+{
+	DcFailing *entry = find_failing(job, table);
+
+	if (entry == NULL)
+		return;
+	job->failing = list_delete_ptr(job->failing, entry);
+	pfree(entry);
+}
+
+/*
+ * list_step is the job's first step. Failures of tables that are gone are
+ * forgotten.
+ */
+static void
+list_step(void *arg)
+{
+	DcTableJob *job = running;
+	List *rows = catalog_lock_at_once() ? catalog_read_all() : NIL;
+	ListCell *lc;
+
+	job->tables = MemoryContextAlloc(job->cxt,
+									 Max(list_length(rows), 1) * sizeof(Oid));
+	foreach(lc, rows)
+	{
+		DcCounterRow *row = lfirst(lc);
+
+		if (job->wants == NULL || job->wants(row))
+			job->tables[job->ntables++] = row->counter;
+	}
+	if (rows == NIL)
+		return;
+	foreach(lc, job->failing)
+	{
+		DcFailing *entry = lfirst(lc);
+		bool exists = false;
+
+		for (int i = 0; i < job->ntables && !exists; i++)
+			exists = job->tables[i] == entry->table;
+		if (!exists)
+		{
+			job->failing = foreach_delete_current(job->failing, lc);
+			pfree(entry);
+		}
+	}
+}
+
+static void
+table_step(void *arg)
+{
+	running->last = TABLE_DONE; /* whatever becomes of it */
+	running->last = running->step(*(Oid *) arg, running->all_owners);
+}

@@ -1,0 +1,41 @@
+/*
+ * tablejob.h
+ *		Jobs that go over the counter tables of a database (see tablejob.c).
+ */
+#ifndef DC_TABLEJOB_H
+#define DC_TABLEJOB_H
+
+#include "base/catalog.h"
+#include "base/job.h"
+
+/* What a step has done. */
+typedef enum DcTableStep
+{
+	TABLE_GOES_ON, /* there is more to do with the table */
+	TABLE_DONE,
+	TABLE_LATER /* done, but of no use to come back soon */
+} DcTableStep;
+
+typedef struct DcTableJob
+{
+	/* which tables, NULL for all */
+	bool (*wants)(const DcCounterRow *row);
+	/* before the first step on a table, with memory for it; may be NULL */
+	void (*start)(MemoryContext cxt);
+	/* one transaction's work */
+	DcTableStep (*step)(Oid table, bool all_owners);
+
+	/* private to tablejob.c */
+	MemoryContext cxt; /* NULL: not under way */
+	Oid *tables;
+	int ntables;
+	int current;
+	bool all_owners;
+	bool started;	  /* with the current table */
+	DcTableStep last; /* what the last step said */
+	List *failing;
+} DcTableJob;
+
+extern bool table_job_run(DcTableJob *job, DcJobRun *run);
+
+#endif /* DC_TABLEJOB_H */

@@ -1,0 +1,33 @@
+/*
+ * units.h
+ *		The shard rows of a stock (see units.c).
+ */
+#ifndef DC_UNITS_H
+#define DC_UNITS_H
+
+#include "counter/direct.h"
+
+/* What came of an attempt to take units from a row. */
+typedef enum DcTakeResult
+{
+	TAKE_DONE,
+	TAKE_SHORT,	  /* the row has not enough */
+	TAKE_BUSY,	  /* another transaction has the row */
+	TAKE_REFUSED, /* the same, but it need not be changing it */
+	TAKE_UNSEEN,  /* the row is too new for this transaction's snapshot */
+	TAKE_GONE
+} DcTakeResult;
+
+/* Told, for each delta, that units of a key have been added. */
+typedef void (*DcUnitsAdded)(DcCounter *counter, const DcDeltaKey *key);
+extern DcUnitsAdded units_added_hook;
+
+extern void units_check(DcCounter *counter);
+extern int units_rows(int64 units, int max_shards);
+extern void units_add(DcShardRel *rel, const DcDelta *delta,
+					  DcShardChoice choice, int32 number, bool own);
+extern DcTakeResult units_take(DcShardRel *rel, const DcDeltaKey *key,
+							   DcHint *hint, int64 least, int64 most,
+							   bool lock, int64 *taken);
+
+#endif /* DC_UNITS_H */

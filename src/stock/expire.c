@@ -1,0 +1,71 @@
+/*
+ * expire.c
+ *		Giving back expired holds, as a job.
+ *
+ * A step ends a batch of holds whose time is up, and gives their units back in
+ * the same transaction. When there are none, it removes a batch of holds that have
+ * ended longer ago than dcounter.hold_retention. Both pass over rows that somebody
+ * else has locked, and who may be ending the hold himself.
+ *
+ * As with compaction, the commit need not wait for the disk: if it is lost, the
+ * hold is open again, and expired.
+ */
+#include "postgres.h"
+
+#include "base/guc.h"
+#include "base/tablejob.h"
+#include "counter/compact.h"
+#include "counter/sqlpath.h"
+#include "counter/units.h"
+#include "stock/hold.h"
+#include "storage/lmgr.h"
+#include "utils/timestamp.h"
+
+#define BATCH 500
+
+static bool
+wants(const DcCounterRow *row)
+{
+	return OidIsValid(row->holds);
+}
+
+/*
+ * step ends or removes a batch of a stock's holds.
+ */
+static DcTableStep
+step(Oid table, bool all_owners)
+{
+	DcCounter *counter = compact_open(table, all_owners);
+	TimestampTz now = GetCurrentTimestamp();
+	DcSqlSession session;
+	Datum values[2];
+	uint64 count;
+
+	if (counter == NULL || !counter_is_stock(counter) ||
+		!ConditionalLockRelationOid(counter->row.holds, RowExclusiveLock) ||
+		!counter->direct_write)
+		return TABLE_DONE;
+	values[0] = TimestampTzGetDatum(now);
+	values[1] = Int32GetDatum(BATCH);
+	sql_begin(&session, counter);
+	count = sql_run(&session, DC_SQL_HOLD_EXPIRE, values);
+	holds_give_back(counter);
+	if (count == 0 && dc_hold_retention >= 0)
+	{
+		values[0] = TimestampTzGetDatum(now - dc_hold_retention * USECS_PER_SEC);
+		count = sql_run(&session, DC_SQL_HOLD_PURGE, values);
+	}
+	sql_end(&session);
+	return count == BATCH ? TABLE_GOES_ON : TABLE_DONE;
+}
+
+/*
+ * expire_job goes over the stocks; true if it has yielded.
+ */
+bool
+expire_job(DcJobRun *run)
+{
+	static DcTableJob job = {.wants = wants, .step = step};
+
+	return table_job_run(&job, run);
+}

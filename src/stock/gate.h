@@ -1,0 +1,18 @@
+/*
+ * gate.h
+ *		The sold-out gate (see gate.c).
+ */
+#ifndef DC_GATE_H
+#define DC_GATE_H
+
+#include "base/catalog.h"
+#include "counter/pending.h"
+#include "utils/timestamp.h"
+
+extern void gate_init(void);
+extern bool gate_is_shut(const DcDeltaKey *key);
+extern uint64 gate_epoch(const DcDeltaKey *key);
+extern void gate_shut(const DcDeltaKey *key, uint64 epoch, TimestampTz until);
+extern void gate_open(DcCounter *counter, const DcDeltaKey *key);
+
+#endif /* DC_GATE_H */

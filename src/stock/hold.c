@@ -1,0 +1,422 @@
+/*
+ * hold.c
+ *		Holds: units that are set aside for a checkout.
+ *
+ * dc_hold() takes units and notes them in the stock's table of holds, in one
+ * transaction. A hold is open until it is confirmed, released or expired. These
+ * three lock its row first, and change it only if it is still open: so a hold
+ * ends exactly once, whoever comes first. What is given back is added to the key
+ * when that transaction commits, as by dc_restock().
+ *
+ * Time is clock_timestamp(), read after the row is locked. A hold whose time is
+ * up can no longer be confirmed or released, also if nobody has ended it yet: whoever
+ * notices ends it and gives the units back. These are the worker (expire.c), a
+ * take that would otherwise fail (take.c), and who tries to confirm it.
+ *
+ * Holds that have ended stay for dcounter.hold_retention, so that a call that is
+ * made again, since its answer was lost, gets an answer.
+ *
+ * All statements run as the owner of the stock.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "base/guc.h"
+#include "base/key.h"
+#include "counter/access.h"
+#include "counter/apply.h"
+#include "counter/sqlpath.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "stock/hold.h"
+#include "stock/take.h"
+#include "utils/builtins.h"
+#include "utils/datum.h"
+#include "utils/fmgrprotos.h"
+#include "utils/lsyscache.h"
+#include "utils/timestamp.h"
+#include "utils/uuid.h"
+
+DC_KEYED_FUNCTION(dc_hold);
+
+PG_FUNCTION_INFO_V1(dc_confirm);
+PG_FUNCTION_INFO_V1(dc_release);
+PG_FUNCTION_INFO_V1(dc_holds);
+
+/* Expired holds of a key that a take gives back at a time. */
+#define EXPIRE_BATCH 1000
+
+/* What is known of a hold whose row is locked. */
+typedef struct DcHold
+{
+	Datum id;
+	Datum key; /* text, in the caller's memory */
+	int64 qty;
+	const char *state; /* as it is, but "expired" if its time is up */
+} DcHold;
+
+static bool find_hold(DcCounter *counter, Datum id, const DcKey *key,
+					  int64 qty, Datum ttl);
+static bool insert_hold(DcCounter *counter, Datum id, const DcKey *key,
+						int64 qty, Datum ttl);
+static DcCounter *open_for_hold(FunctionCallInfo fcinfo, const char *function);
+static bool lock_hold(DcCounter *counter, Datum id, DcHold *hold);
+static void end_hold(DcCounter *counter, const DcHold *hold, const char *state,
+					 int64 confirmed);
+static void show_hold(ReturnSetInfo *result, uint64 i);
+
+/*
+ * dc_hold(stock regclass, key text|bigint|uuid, qty bigint, ttl interval,
+ * hold_id uuid) -> uuid, the hold; NULL if there are not enough units.
+ *
+ * Errors: 22023 for a quantity or time that is not positive, or for a hold_id that
+ * was used with other arguments.
+ */
+static Datum
+dc_hold_impl(FunctionCallInfo fcinfo, const DcKey *key)
+{
+	DcCounter *counter = stock_open_to_write(fcinfo, "dc_hold()");
+	int64 qty = quantity_arg(fcinfo, 2);
+	Interval zero = {0};
+	Datum ttl;
+	Datum id;
+
+	if (PG_ARGISNULL(3) || PG_ARGISNULL(4))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("%s must not be null", PG_ARGISNULL(3) ? "ttl" : "hold_id")));
+	ttl = PG_GETARG_DATUM(3);
+	id = PG_GETARG_DATUM(4);
+	if (DatumGetBool(DirectFunctionCall2(interval_le, ttl, IntervalPGetDatum(&zero))))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("ttl must be greater than zero")));
+
+	if (find_hold(counter, id, key, qty, ttl))
+		PG_RETURN_DATUM(id);
+	if (stock_take(counter, key, qty, 0) == 0)
+		PG_RETURN_NULL();
+	if (!insert_hold(counter, id, key, qty, ttl))
+	{
+		/* another session has made it since we looked */
+		stock_give(counter, key, qty);
+		if (!find_hold(counter, id, key, qty, ttl))
+			ereport(ERROR,
+					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+					 errmsg("could not serialize access due to concurrent update")));
+	}
+	PG_RETURN_DATUM(id);
+}
+
+/*
+ * find_hold tells whether a hold exists, with these arguments.
+ */
+static bool
+find_hold(DcCounter *counter, Datum id, const DcKey *key, int64 qty, Datum ttl)
+{
+	DcSqlSession session;
+	Datum values[1];
+	bool found;
+
+	values[0] = id;
+	sql_begin(&session, counter);
+	found = sql_run(&session, DC_SQL_HOLD_FIND, values) > 0;
+	if (found)
+	{
+		HeapTuple tuple = SPI_tuptable->vals[0];
+		TupleDesc desc = SPI_tuptable->tupdesc;
+		bool isnull;
+		DcKey held;
+
+		key_from_text(SPI_getbinval(tuple, desc, 1, &isnull), &held);
+		if (key_compare(&held, key) != 0 || sql_bigint(0, 2) != qty ||
+			!DatumGetBool(DirectFunctionCall2(interval_eq, ttl,
+											  SPI_getbinval(tuple, desc, 3, &isnull))))
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("hold %s exists with other arguments",
+							DatumGetCString(DirectFunctionCall1(uuid_out, id)))));
+	}
+	sql_end(&session);
+	return found;
+}
+
+/*
+ * insert_hold notes a hold; false if there is one of that id. Waits for another
+ * session that is about to make it.
+ */
+static bool
+insert_hold(DcCounter *counter, Datum id, const DcKey *key, int64 qty,
+			Datum ttl)
+{
+	DcSqlSession session;
+	Datum values[6];
+	bool inserted;
+
+	values[0] = id;
+	values[1] = key_text_datum(key);
+	values[2] = Int64GetDatum(qty);
+	values[3] = ttl;
+	values[4] = TimestampTzGetDatum(GetCurrentTimestamp());
+	values[5] = DirectFunctionCall2(timestamptz_pl_interval, values[4], ttl);
+	sql_begin(&session, counter);
+	inserted = sql_run(&session, DC_SQL_HOLD_INSERT, values) > 0;
+	sql_end(&session);
+	return inserted;
+}
+
+/*
+ * dc_confirm(stock regclass, hold_id uuid, qty bigint) -> text: ends a hold with its
+ * units sold, or with as many as qty says; the others are given back. The answer
+ * is "confirmed" if this call did it, or why not: "expired", "released",
+ * "confirmed already", "unknown".
+ */
+Datum
+dc_confirm(PG_FUNCTION_ARGS)
+{
+	DcCounter *counter = open_for_hold(fcinfo, "dc_confirm()");
+	int64 qty = PG_ARGISNULL(2) ? 0 : quantity_arg(fcinfo, 2);
+	const char *answer = "unknown";
+	DcHold hold;
+
+	if (lock_hold(counter, PG_GETARG_DATUM(1), &hold))
+	{
+		if (strcmp(hold.state, "open") == 0)
+		{
+			if (qty > hold.qty)
+				ereport(ERROR,
+						(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+						 errmsg("qty must not be greater than that of the hold"),
+						 errdetail("The hold has %lld units.", (long long) hold.qty)));
+			end_hold(counter, &hold, "confirmed", qty > 0 ? qty : hold.qty);
+			answer = "confirmed";
+		}
+		else if (strcmp(hold.state, "confirmed") == 0)
+			answer = "confirmed already";
+		else
+			answer = hold.state;
+	}
+	PG_RETURN_TEXT_P(cstring_to_text(answer));
+}
+
+/*
+ * dc_release(stock regclass, hold_id uuid) -> text: ends a hold and gives its
+ * units back. The answer is "released" if this call did it, or why not: "expired",
+ * "confirmed", "released already", "unknown".
+ */
+Datum
+dc_release(PG_FUNCTION_ARGS)
+{
+	DcCounter *counter = open_for_hold(fcinfo, "dc_release()");
+	const char *answer = "unknown";
+	DcHold hold;
+
+	if (lock_hold(counter, PG_GETARG_DATUM(1), &hold))
+	{
+		if (strcmp(hold.state, "open") == 0)
+		{
+			end_hold(counter, &hold, "released", 0);
+			answer = "released";
+		}
+		else if (strcmp(hold.state, "released") == 0)
+			answer = "released already";
+		else
+			answer = hold.state;
+	}
+	PG_RETURN_TEXT_P(cstring_to_text(answer));
+}
+
+/*
+ * open_for_hold opens the stock in argument 0 to end the hold in argument 1.
+ */
+static DcCounter *
+open_for_hold(FunctionCallInfo fcinfo, const char *function)
+{
+	DcCounter *counter = stock_open_to_write(fcinfo, function);
+
+	if (PG_ARGISNULL(1))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("hold_id must not be null")));
+	return counter;
+}
+
+/*
+ * lock_hold locks a hold and reads it; false if there is none. One whose time is
+ * up is ended here.
+ */
+static bool
+lock_hold(DcCounter *counter, Datum id, DcHold *hold)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	TimestampTz expires_at = 0;
+	DcSqlSession session;
+	Datum values[1];
+	bool found;
+
+	values[0] = id;
+	sql_begin(&session, counter);
+	found = sql_run(&session, DC_SQL_HOLD_LOCK, values) > 0;
+	if (found)
+	{
+		HeapTuple tuple = SPI_tuptable->vals[0];
+		TupleDesc desc = SPI_tuptable->tupdesc;
+		MemoryContext old = MemoryContextSwitchTo(caller);
+		bool isnull;
+
+		hold->id = id;
+		hold->key = datumCopy(SPI_getbinval(tuple, desc, 1, &isnull), false, -1);
+		hold->qty = sql_bigint(0, 2);
+		hold->state = TextDatumGetCString(SPI_getbinval(tuple, desc, 3, &isnull));
+		expires_at = DatumGetTimestampTz(SPI_getbinval(tuple, desc, 4, &isnull));
+		MemoryContextSwitchTo(old);
+	}
+	sql_end(&session);
+	if (found && strcmp(hold->state, "open") == 0 &&
+		expires_at <= GetCurrentTimestamp())
+	{
+		end_hold(counter, hold, "expired", 0);
+		hold->state = "expired";
+	}
+	return found;
+}
+
+/*
+ * end_hold ends an open hold whose row is locked, and gives back what is not
+ * confirmed.
+ */
+static void
+end_hold(DcCounter *counter, const DcHold *hold, const char *state,
+		 int64 confirmed)
+{
+	DcSqlSession session;
+	Datum values[4];
+	DcKey key;
+
+	values[0] = hold->id;
+	values[1] = CStringGetTextDatum(state);
+	values[2] = Int64GetDatum(confirmed);
+	values[3] = TimestampTzGetDatum(GetCurrentTimestamp());
+	sql_begin(&session, counter);
+	if (sql_run(&session, DC_SQL_HOLD_END, values) != 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("hold %s could not be ended",
+						DatumGetCString(DirectFunctionCall1(uuid_out, hold->id)))));
+	sql_end(&session);
+	if (confirmed < hold->qty)
+	{
+		key_from_text(hold->key, &key);
+		stock_give(counter, &key, hold->qty - confirmed);
+	}
+}
+
+/*
+ * dc_holds(stock regclass, key text) -> setof (key, hold_id, qty, expires_at, age):
+ * the open holds of a key, or of all for NULL. Needs SELECT. Those whose time is up
+ * are shown until somebody has ended them.
+ */
+Datum
+dc_holds(PG_FUNCTION_ARGS)
+{
+	DcCounter *counter = counter_open_to_read(fcinfo, "dc_holds()");
+	DcSqlSession session;
+	Datum values[2];
+	uint64 rows;
+
+	if (!counter_is_stock(counter))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("counter table \"%s\" is not a stock",
+						get_rel_name(counter->relid))));
+	InitMaterializedSRF(fcinfo, 0);
+	values[0] = values[1] = TimestampTzGetDatum(GetCurrentTimestamp());
+	if (!PG_ARGISNULL(1))
+		values[0] = PG_GETARG_DATUM(1);
+	sql_begin(&session, counter);
+	rows = sql_read(&session, PG_ARGISNULL(1) ? DC_SQL_HOLD_LIST_ALL : DC_SQL_HOLD_LIST,
+					values);
+	for (uint64 i = 0; i < rows; i++)
+		show_hold((ReturnSetInfo *) fcinfo->resultinfo, i);
+	sql_end(&session);
+	return (Datum) 0;
+}
+
+static void
+show_hold(ReturnSetInfo *result, uint64 i)
+{
+	Datum values[5];
+	bool nulls[5];
+
+	for (int c = 0; c < 5; c++)
+		values[c] = SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc,
+								  c + 1, &nulls[c]);
+	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+}
+
+/*
+ * holds_give_back gives back the units of the expired holds in the last result,
+ * when the transaction commits. Returns how many holds there were.
+ */
+uint64
+holds_give_back(DcCounter *counter)
+{
+	for (uint64 i = 0; i < SPI_processed; i++)
+	{
+		DcKey key;
+		bool isnull;
+
+		key_from_text(SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc,
+									1, &isnull),
+					  &key);
+		stock_give(counter, &key, sql_bigint(i, 2));
+	}
+	return SPI_processed;
+}
+
+/*
+ * holds_expire_key ends expired holds of a key, and gives their units back at once,
+ * for this transaction to take. Returns how many holds there were.
+ */
+uint64
+holds_expire_key(DcCounter *counter, const DcDeltaKey *key)
+{
+	DcSqlSession session;
+	Datum values[3];
+	uint64 count;
+
+	values[0] = TimestampTzGetDatum(GetCurrentTimestamp());
+	values[1] = PointerGetDatum(cstring_to_text_with_len(key->data, key->len));
+	values[2] = Int32GetDatum(EXPIRE_BATCH);
+	sql_begin(&session, counter);
+	count = sql_run(&session, DC_SQL_HOLD_EXPIRE_KEY, values);
+	if (count > 0)
+		holds_give_back(counter);
+	sql_end(&session);
+	if (count > 0)
+		apply_early();
+	return count;
+}
+
+/*
+ * holds_first_expiry returns when the first open hold of a key expires, or the
+ * end of time.
+ */
+TimestampTz
+holds_first_expiry(DcCounter *counter, const DcDeltaKey *key)
+{
+	TimestampTz first = DT_NOEND;
+	DcSqlSession session;
+	Datum values[1];
+	bool isnull;
+	Datum value;
+
+	values[0] = PointerGetDatum(cstring_to_text_with_len(key->data, key->len));
+	sql_begin(&session, counter);
+	sql_run(&session, DC_SQL_HOLD_FIRST, values);
+	value = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull);
+	if (!isnull)
+		first = DatumGetTimestampTz(value);
+	sql_end(&session);
+	return first;
+}

@@ -1,0 +1,16 @@
+/*
+ * hold.h
+ *		Holds, for the rest of this room.
+ */
+#ifndef DC_HOLD_H
+#define DC_HOLD_H
+
+#include "base/catalog.h"
+#include "counter/pending.h"
+#include "utils/timestamp.h"
+
+extern uint64 holds_give_back(DcCounter *counter);
+extern uint64 holds_expire_key(DcCounter *counter, const DcDeltaKey *key);
+extern TimestampTz holds_first_expiry(DcCounter *counter, const DcDeltaKey *key);
+
+#endif /* DC_HOLD_H */

@@ -1,0 +1,222 @@
+/*
+ * stock.c
+ *		The SQL functions that take from a stock and add to it.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "catalog/pg_type.h"
+#include "common/int.h"
+#include "counter/access.h"
+#include "counter/read.h"
+#include "counter/units.h"
+#include "miscadmin.h"
+#include "stock/gate.h"
+#include "stock/stock.h"
+#include "stock/take.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+#include "utils/resowner.h"
+
+DC_KEYED_FUNCTION(dc_restock);
+DC_KEYED_FUNCTION(dc_take);
+DC_KEYED_FUNCTION(dc_take_up_to);
+
+PG_FUNCTION_INFO_V1(dc_take_all);
+
+/* A line of a cart. */
+typedef struct DcLine
+{
+	DcKey key;
+	int64 qty;
+} DcLine;
+
+static DcLine *lines_arg(FunctionCallInfo fcinfo, int *count);
+static int lines_merge(DcLine *lines, int count);
+static int line_compare(const void *a, const void *b);
+static bool take_lines(DcCounter *counter, DcLine *lines, int count);
+static bool take_lines_in_order(DcCounter *counter, DcLine *lines, int count);
+
+/*
+ * stock_init is called once, at preload or not.
+ */
+void
+stock_init(bool preloaded)
+{
+	if (preloaded)
+		gate_init();
+	units_added_hook = gate_open;
+}
+
+/*
+ * dc_restock(stock regclass, key text|bigint|uuid, qty bigint) -> void: adds
+ * units, when the transaction commits.
+ */
+static Datum
+dc_restock_impl(FunctionCallInfo fcinfo, const DcKey *key)
+{
+	DcCounter *counter = stock_open_to_write(fcinfo, "dc_restock()");
+
+	stock_give(counter, key, quantity_arg(fcinfo, 2));
+	PG_RETURN_VOID();
+}
+
+/*
+ * dc_take(stock regclass, key text|bigint|uuid, qty bigint, wait boolean)
+ * -> boolean: takes units, or changes nothing and answers false.
+ *
+ * Errors: 22023 for a quantity that is not positive; 40001 under REPEATABLE
+ * READ and SERIALIZABLE when the units are in rows that have changed since.
+ */
+static Datum
+dc_take_impl(FunctionCallInfo fcinfo, const DcKey *key)
+{
+	DcCounter *counter = stock_open_to_write(fcinfo, "dc_take()");
+	int64 qty = quantity_arg(fcinfo, 2);
+
+	if (PG_ARGISNULL(3))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("wait must not be null")));
+	PG_RETURN_BOOL(stock_take(counter, key, qty,
+							  PG_GETARG_BOOL(3) ? TAKE_WAIT : 0) > 0);
+}
+
+/*
+ * dc_take_up_to(stock regclass, key text|bigint|uuid, qty bigint) -> bigint:
+ * takes as many units as there are for sure, at most qty, and returns how many.
+ */
+static Datum
+dc_take_up_to_impl(FunctionCallInfo fcinfo, const DcKey *key)
+{
+	DcCounter *counter = stock_open_to_write(fcinfo, "dc_take_up_to()");
+
+	PG_RETURN_INT64(stock_take(counter, key, quantity_arg(fcinfo, 2), TAKE_PARTLY));
+}
+
+/*
+ * dc_take_all(stock regclass, keys text[], qtys bigint[]) -> boolean: takes all
+ * lines, or changes nothing and answers false. A key may come more than once.
+ *
+ * Errors: 2202E when the lengths differ, and those of dc_take().
+ */
+Datum
+dc_take_all(PG_FUNCTION_ARGS)
+{
+	DcCounter *counter;
+	DcLine *lines;
+	int count;
+
+	counter_arg(fcinfo);
+	lines = lines_arg(fcinfo, &count);
+	counter = stock_open_to_write(fcinfo, "dc_take_all()");
+	count = lines_merge(lines, count);
+	PG_RETURN_BOOL(take_lines(counter, lines, count));
+}
+
+/*
+ * lines_arg reads the arrays in arguments 1 and 2.
+ */
+static DcLine *
+lines_arg(FunctionCallInfo fcinfo, int *count)
+{
+	Datum *keys = counter_keys_arg(fcinfo, 1, count);
+	DcLine *lines = palloc(Max(*count, 1) * sizeof(DcLine));
+	Datum *qtys;
+	bool *nulls;
+	int nqtys;
+
+	if (PG_ARGISNULL(2))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("qtys must not be null")));
+	deconstruct_array(PG_GETARG_ARRAYTYPE_P(2), INT8OID, 8, FLOAT8PASSBYVAL,
+					  TYPALIGN_DOUBLE, &qtys, &nulls, &nqtys);
+	if (nqtys != *count)
+		ereport(ERROR,
+				(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
+				 errmsg("keys and qtys must have the same length"),
+				 errdetail("There are %d keys and %d quantities.", *count, nqtys)));
+	for (int i = 0; i < nqtys; i++)
+	{
+		if (nulls[i])
+			ereport(ERROR,
+					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+					 errmsg("qty must not be null")));
+		lines[i].qty = DatumGetInt64(qtys[i]);
+		if (lines[i].qty <= 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("qty must be greater than zero")));
+		key_from_text(keys[i], &lines[i].key);
+	}
+	return lines;
+}
+
+/*
+ * lines_merge sorts lines by key, the order in which all carts take, and merges
+ * those of one key. Returns how many are left.
+ */
+static int
+lines_merge(DcLine *lines, int count)
+{
+	int kept = 0;
+
+	qsort(lines, count, sizeof(DcLine), line_compare);
+	for (int i = 0; i < count; i++)
+	{
+		if (kept == 0 || line_compare(&lines[kept - 1], &lines[i]) != 0)
+			lines[kept++] = lines[i];
+		else if (pg_add_s64_overflow(lines[kept - 1].qty, lines[i].qty,
+									 &lines[kept - 1].qty))
+			ereport(ERROR,
+					(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+					 errmsg("bigint out of range"),
+					 errdetail("The sum of the quantities of one key is too large.")));
+	}
+	return kept;
+}
+
+static int
+line_compare(const void *a, const void *b)
+{
+	return key_compare(&((const DcLine *) a)->key, &((const DcLine *) b)->key);
+}
+
+/*
+ * take_lines takes all lines or none. What was taken before a line fails is given
+ * back, and unlocked, by a subtransaction.
+ */
+static bool
+take_lines(DcCounter *counter, DcLine *lines, int count)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	bool done;
+
+	if (count <= 1)
+		return take_lines_in_order(counter, lines, count);
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(cxt);
+	done = take_lines_in_order(counter, lines, count);
+	if (done)
+		ReleaseCurrentSubTransaction();
+	else
+		RollbackAndReleaseCurrentSubTransaction();
+	MemoryContextSwitchTo(cxt);
+	CurrentResourceOwner = owner;
+	return done;
+}
+
+static bool
+take_lines_in_order(DcCounter *counter, DcLine *lines, int count)
+{
+	for (int i = 0; i < count; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (stock_take(counter, &lines[i].key, lines[i].qty, 0) == 0)
+			return false;
+	}
+	return true;
+}

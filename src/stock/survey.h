@@ -1,0 +1,43 @@
+/*
+ * survey.h
+ *		What there is of a key, and what others may take or add (see survey.c).
+ */
+#ifndef DC_SURVEY_H
+#define DC_SURVEY_H
+
+#include "counter/shardrel.h"
+
+/* A version of a row of the key. */
+typedef struct DcSurveyRow
+{
+	int32 shard;
+	ItemPointerData tid;
+	int64 units;
+	TransactionId inserter; /* another one in progress, or invalid */
+	TransactionId changer;	/* the same: updates, deletes or locks the row */
+	bool locked_only;
+	bool own;	 /* written by this transaction */
+	bool unseen; /* committed, but too new for this transaction's snapshot */
+} DcSurveyRow;
+
+typedef struct DcSurvey
+{
+	int nrows;
+	int capacity;
+	DcSurveyRow *rows; /* in the order of the index */
+
+	int64 committed; /* units, with what this transaction has done */
+	int64 free;		 /* of these, in rows that nobody else changes */
+	int64 sure;		 /* when all who took commit and all who add fail */
+	int64 possible;	 /* when all who took fail and all who add commit */
+	int64 unseen;	 /* units in free rows that are too new */
+	bool compacted;	 /* a compaction is changing it */
+	bool settled;	 /* nobody is changing anything, not even we */
+
+	TransactionId wait_for; /* one of those, the one with the most units */
+	ItemPointerData wait_at;
+} DcSurvey;
+
+extern DcSurvey *survey_key(DcShardRel *rel, const DcDeltaKey *key, int64 enough);
+
+#endif /* DC_SURVEY_H */

@@ -1,0 +1,23 @@
+/*
+ * take.h
+ *		Taking units, for the functions of this room.
+ */
+#ifndef DC_TAKE_H
+#define DC_TAKE_H
+
+#include "base/catalog.h"
+#include "base/key.h"
+#include "fmgr.h"
+
+/* How to take. */
+#define TAKE_WAIT 1	  /* wait for others while the answer depends on them */
+#define TAKE_PARTLY 2 /* as many as there are */
+
+extern DcCounter *stock_open_to_write(FunctionCallInfo fcinfo,
+									  const char *function);
+extern int64 quantity_arg(FunctionCallInfo fcinfo, int argno);
+extern int64 stock_take(DcCounter *counter, const DcKey *key, int64 qty,
+						int flags);
+extern void stock_give(DcCounter *counter, const DcKey *key, int64 qty);
+
+#endif /* DC_TAKE_H */
