@@ -31,6 +31,8 @@ setting BULK_ROUNDS 5 1
 setting BULK_ROWS 5000000 500000
 setting WORKER_ROUNDS 3 1
 setting WORKER_KEYS 1000000 20000
+setting OPEN_SECONDS 10 2
+setting LAST_ROUNDS 200 3
 setting PARTS '' ''
 setting CASES '' ''
 export HELD_WINDOW

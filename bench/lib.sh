@@ -108,7 +108,7 @@ run_cases() {
                 fresh_database "$folder"
                 run_pgbench "$folder/run.sql" "$clients" "$SECONDS_PER_RUN"
                 # shellcheck disable=SC2154 # run_pgbench sets transactions
-                check_count "$folder" "$transactions"
+                [[ ! -e $folder/count.sql ]] || check_count "$folder" "$transactions"
                 record_rate "$part" "$name" "$clients" "$round"
             done
         done

@@ -19,7 +19,7 @@ table() {
 
 tables() {
     local name
-    for name in one_key zipf held five_keys bulk worker million bars; do
+    for name in one_key zipf held five_keys bulk worker million stock sold_out hold bars; do
         printf '\n%s\n\n' "$name"
         table "$name" "$1"
     done
@@ -48,7 +48,7 @@ fill() {
         [synced_writes]="$(synced_writes)"
         [rounds]=$ROUNDS [seconds]=$SECONDS_PER_RUN [bulk_rounds]=$BULK_ROUNDS
         [held_rounds]=$HELD_ROUNDS [held_seconds]=$HELD_SECONDS [held_window]=$HELD_WINDOW
-        [worker_rounds]=$WORKER_ROUNDS
+        [worker_rounds]=$WORKER_ROUNDS [open_seconds]=$OPEN_SECONDS [last_rounds]=$LAST_ROUNDS
         [worker_load]="$(sed -n 's/^int dc_worker_load = \([0-9]*\);/\1 %/p' src/base/guc.c)"
         [bulk_rows]=$(sed -E ':a; s/([0-9])([0-9]{3})($|,)/\1,\2\3/; ta' <<<"$BULK_ROWS")
     )

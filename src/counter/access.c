@@ -130,6 +130,18 @@ counter_open_to_write(FunctionCallInfo fcinfo, const char *function)
 }
 
 /*
+ * counter_check_write makes the checks of counter_open_to_write() alone, without
+ * locks: for who has nothing to do with the table after all.
+ */
+void
+counter_check_write(Oid relid, const char *function)
+{
+	prevent_write(function);
+	AcceptInvalidationMessages();
+	check_rights(relid, ACL_INSERT | ACL_UPDATE);
+}
+
+/*
  * counter_open_to_read opens the counter table in argument 0 for reading. The
  * caller needs SELECT on it. A parallel worker does not know the leader's
  * pending deltas, so it must not answer.

@@ -72,13 +72,16 @@ dc_restock_impl(FunctionCallInfo fcinfo, const DcKey *key)
 static Datum
 dc_take_impl(FunctionCallInfo fcinfo, const DcKey *key)
 {
-	DcCounter *counter = stock_open_to_write(fcinfo, "dc_take()");
 	int64 qty = quantity_arg(fcinfo, 2);
+	DcCounter *counter;
 
 	if (PG_ARGISNULL(3))
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("wait must not be null")));
+	if (stock_is_shut(fcinfo, key, "dc_take()"))
+		PG_RETURN_BOOL(false);
+	counter = stock_open_to_write(fcinfo, "dc_take()");
 	PG_RETURN_BOOL(stock_take(counter, key, qty,
 							  PG_GETARG_BOOL(3) ? TAKE_WAIT : 0) > 0);
 }
@@ -90,9 +93,12 @@ dc_take_impl(FunctionCallInfo fcinfo, const DcKey *key)
 static Datum
 dc_take_up_to_impl(FunctionCallInfo fcinfo, const DcKey *key)
 {
-	DcCounter *counter = stock_open_to_write(fcinfo, "dc_take_up_to()");
+	int64 qty = quantity_arg(fcinfo, 2);
 
-	PG_RETURN_INT64(stock_take(counter, key, quantity_arg(fcinfo, 2), TAKE_PARTLY));
+	if (stock_is_shut(fcinfo, key, "dc_take_up_to()"))
+		PG_RETURN_INT64(0);
+	PG_RETURN_INT64(stock_take(stock_open_to_write(fcinfo, "dc_take_up_to()"),
+							   key, qty, TAKE_PARTLY));
 }
 
 /*

@@ -6,7 +6,8 @@
  * whether there is enough. So its row is locked until the transaction ends,
  * and others use other rows:
  *
- *	1. The gate (gate.c) refuses a key that is sold out.
+ *	1. The gate (gate.c) refuses a key that is sold out, before the tables are
+ *	   opened.
  *	2. A row that nobody has, with enough units in it: first the one that this backend
  *	   took from last, then the others that it knows, then those the index knows.
  *	3. A survey of the key (survey.c) tells what else there is. If the free rows
@@ -55,6 +56,8 @@
 #include "utils/resowner.h"
 #include "utils/snapmgr.h"
 
+static bool has_pending(Oid counter, const DcKey *key);
+static bool is_refused(const DcDeltaKey *key, bool pending);
 static int64 take_units(DcShardRel *rel, const DcDeltaKey *key, int64 qty,
 						int flags, uint64 epoch);
 static int64 take_from_one(DcShardRel *rel, const DcDeltaKey *key, int64 qty);
@@ -91,6 +94,47 @@ stock_open_to_write(FunctionCallInfo fcinfo, const char *function)
 				 errhint("Create a stock with dc_create_stock().")));
 	units_check(counter);
 	return counter;
+}
+
+/*
+ * stock_is_shut tells whether the gate refuses a key. Then the stock need not be
+ * opened, which would cost more than to ask: what is marked is a stock.
+ */
+bool
+stock_is_shut(FunctionCallInfo fcinfo, const DcKey *key, const char *function)
+{
+	DcDeltaKey delta_key;
+
+	delta_key.counter = counter_arg(fcinfo);
+	delta_key.data = key->data;
+	delta_key.len = key->len;
+	if (!is_refused(&delta_key, has_pending(delta_key.counter, key)))
+		return false;
+	counter_check_write(delta_key.counter, function);
+	return true;
+}
+
+/*
+ * has_pending tells whether this transaction has added units that are not
+ * written yet.
+ */
+static bool
+has_pending(Oid counter, const DcKey *key)
+{
+	int64 inc;
+	int64 dec;
+
+	pending_lookup(counter, key, &inc, &dec);
+	return inc > 0;
+}
+
+/*
+ * is_refused asks the gate, if it may decide.
+ */
+static bool
+is_refused(const DcDeltaKey *key, bool pending)
+{
+	return !pending && !IsolationIsSerializable() && gate_is_shut(key);
 }
 
 /*
@@ -136,18 +180,17 @@ stock_take(DcCounter *counter, const DcKey *key, int64 qty, int flags)
 	uint64 epoch;
 	int64 seen = 0;
 	int64 taken;
-	int64 inc;
-	int64 dec;
+	bool pending;
 
 	delta_key.counter = counter->relid;
 	delta_key.data = key->data;
 	delta_key.len = key->len;
-	if (!serializable && gate_is_shut(&delta_key))
+	pending = has_pending(counter->relid, key);
+	if (is_refused(&delta_key, pending))
 		return 0;
 
 	/* what we have added ourselves can be taken */
-	pending_lookup(counter->relid, key, &inc, &dec);
-	if (inc > 0)
+	if (pending)
 		apply_early();
 	if (cxt == NULL)
 		cxt = AllocSetContextCreate(TopMemoryContext, "dcounter take",

@@ -15,6 +15,8 @@
 
 extern DcCounter *stock_open_to_write(FunctionCallInfo fcinfo,
 									  const char *function);
+extern bool stock_is_shut(FunctionCallInfo fcinfo, const DcKey *key,
+						  const char *function);
 extern int64 quantity_arg(FunctionCallInfo fcinfo, int argno);
 extern int64 stock_take(DcCounter *counter, const DcKey *key, int64 qty,
 						int flags);

@@ -1,0 +1,1 @@
+SELECT count(*) FROM seats_hold WHERE state = 'confirmed';

@@ -1,0 +1,1 @@
+SELECT dc_create_stock('seats');

@@ -1,0 +1,1 @@
+SELECT 1000000000 - n FROM seats WHERE id = 42;

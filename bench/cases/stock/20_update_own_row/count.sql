@@ -1,0 +1,1 @@
+SELECT 1000000000 - sum(n) FROM seats;

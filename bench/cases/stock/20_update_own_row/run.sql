@@ -1,0 +1,1 @@
+UPDATE seats SET n = n - 1 WHERE id = :client_id AND n >= 1;

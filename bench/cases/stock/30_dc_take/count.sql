@@ -1,0 +1,1 @@
+SELECT 1000000000 - dc_get('seats', 42);

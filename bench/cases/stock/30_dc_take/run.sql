@@ -1,0 +1,1 @@
+SELECT dc_take('seats', 42);
