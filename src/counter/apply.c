@@ -89,9 +89,8 @@ static void apply_pending(DcApplyWhen when);
 static void apply_group(DcCounter *counter, DcDelta **deltas, int count,
 						DcApplyWhen when);
 static void apply_direct(DcCounter *counter, DcDelta **deltas, int count,
-						 DcApplyStats *stats);
-static void apply_units(DcCounter *counter, DcDelta **deltas, int count,
-						bool committing, DcApplyStats *stats);
+						 bool committing, DcApplyStats *stats);
+static void add_direct(DcShardRel *rel, const DcDelta *delta, bool committing);
 static void apply_by_sql(DcCounter *counter, DcDelta **deltas, int count,
 						 bool committing, DcApplyStats *stats);
 static void count_deltas(DcCounter *counter, DcDelta **deltas, int count,
@@ -228,9 +227,9 @@ apply_group(DcCounter *counter, DcDelta **deltas, int count, DcApplyWhen when)
 		foreign_note_early(counter);
 	counter_layout(counter);
 	if (counter_is_stock(counter))
-		apply_units(counter, deltas, count, committing, &stats);
-	else if (committing && counter->direct_write)
-		apply_direct(counter, deltas, count, &stats);
+		units_check(counter);
+	if (counter_is_stock(counter) || (committing && counter->direct_write))
+		apply_direct(counter, deltas, count, committing, &stats);
 	else
 		apply_by_sql(counter, deltas, count, committing, &stats);
 
@@ -247,7 +246,7 @@ apply_group(DcCounter *counter, DcDelta **deltas, int count, DcApplyWhen when)
  * apply_direct writes the deltas of one counter table without SQL.
  */
 static void
-apply_direct(DcCounter *counter, DcDelta **deltas, int count,
+apply_direct(DcCounter *counter, DcDelta **deltas, int count, bool committing,
 			 DcApplyStats *stats)
 {
 	/* kept from one commit to the next: making them costs more than they do */
@@ -274,11 +273,7 @@ apply_direct(DcCounter *counter, DcDelta **deltas, int count,
 	{
 		if (deltas[i]->inc == 0 && deltas[i]->dec == 0)
 			continue;
-		if (IsolationIsSerializable())
-			direct_insert(&rel, deltas[i], own_shard(true));
-		else
-			direct_add(&rel, deltas[i], shard_choice(counter, deltas[i]),
-					   own_shard(true));
+		add_direct(&rel, deltas[i], committing);
 		MemoryContextReset(row_cxt);
 	}
 	*stats = rel.stats;
@@ -288,33 +283,20 @@ apply_direct(DcCounter *counter, DcDelta **deltas, int count,
 }
 
 /*
- * apply_units writes them to the shard rows of a stock.
+ * add_direct writes one of them.
  */
 static void
-apply_units(DcCounter *counter, DcDelta **deltas, int count, bool committing,
-			DcApplyStats *stats)
+add_direct(DcShardRel *rel, const DcDelta *delta, bool committing)
 {
-	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext,
-											  "dcounter apply units",
-											  ALLOCSET_DEFAULT_SIZES);
-	MemoryContext old = MemoryContextSwitchTo(cxt);
+	DcShardChoice choice = shard_choice(rel->counter, delta);
 	bool own = !committing || IsolationIsSerializable();
-	DcShardRel rel;
 
-	units_check(counter);
-	shardrel_open(&rel, counter, true);
-	for (int i = 0; i < count; i++)
-	{
-		if (deltas[i]->inc == 0 && deltas[i]->dec == 0)
-			continue;
-		units_add(&rel, deltas[i], shard_choice(counter, deltas[i]),
-				  own_shard(true), own);
-		CommandCounterIncrement();
-	}
-	*stats = rel.stats;
-	shardrel_close(&rel);
-	MemoryContextSwitchTo(old);
-	MemoryContextDelete(cxt);
+	if (counter_is_stock(rel->counter))
+		units_add(rel, delta, choice, own_shard(true), own);
+	else if (own)
+		direct_insert(rel, delta, own_shard(true));
+	else
+		direct_add(rel, delta, choice, own_shard(true));
 }
 
 /*

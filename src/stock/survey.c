@@ -251,9 +251,9 @@ survey_add_up(DcSurvey *survey, TransactionId compactor)
 	int64 most = -2;
 
 	survey->committed = survey->free = survey->unseen = 0;
-	survey->compacted = false;
+	survey->compactor = InvalidTransactionId;
 	survey->settled = true;
-	survey->wait_for = InvalidTransactionId;
+	survey->holder = InvalidTransactionId;
 	for (int i = 0; i < survey->nrows; i++)
 	{
 		DcSurveyRow *row = &survey->rows[i];
@@ -288,11 +288,10 @@ survey_add_up(DcSurvey *survey, TransactionId compactor)
 			if (rank > most)
 			{
 				most = rank;
-				survey->wait_for = xid;
-				survey->wait_at = row->tid;
+				survey->holder = xid;
 			}
 			if (TransactionIdEquals(SubTransGetTopmostTransaction(xid), compactor))
-				survey->compacted = true;
+				survey->compactor = compactor;
 		}
 		survey->settled &= !TransactionIdIsValid(xid) && !row->own;
 	}

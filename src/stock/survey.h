@@ -31,11 +31,10 @@ typedef struct DcSurvey
 	int64 sure;		 /* when all who took commit and all who add fail */
 	int64 possible;	 /* when all who took fail and all who add commit */
 	int64 unseen;	 /* units in free rows that are too new */
-	bool compacted;	 /* a compaction is changing it */
 	bool settled;	 /* nobody is changing anything, not even we */
 
-	TransactionId wait_for; /* one of those, the one with the most units */
-	ItemPointerData wait_at;
+	TransactionId compactor; /* a compaction that is changing it */
+	TransactionId holder;	 /* somebody who is, in the row with the most units */
 } DcSurvey;
 
 extern DcSurvey *survey_key(DcShardRel *rel, const DcDeltaKey *key, int64 enough);

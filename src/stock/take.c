@@ -56,6 +56,9 @@
 #include "utils/resowner.h"
 #include "utils/snapmgr.h"
 
+/* What was surveyed has changed, or was waited for. */
+#define AGAIN (-1)
+
 static bool has_pending(Oid counter, const DcKey *key);
 static bool is_refused(const DcDeltaKey *key, bool pending);
 static int64 take_units(DcShardRel *rel, const DcDeltaKey *key, int64 qty,
@@ -63,16 +66,17 @@ static int64 take_units(DcShardRel *rel, const DcDeltaKey *key, int64 qty,
 static int64 take_from_one(DcShardRel *rel, const DcDeltaKey *key, int64 qty);
 static int64 take_after_survey(DcShardRel *rel, const DcDeltaKey *key,
 							   int64 qty, int flags, uint64 epoch);
+static int64 survey_and_take(DcShardRel *rel, const DcDeltaKey *key,
+							 int64 *qty, int flags, bool *looked_for_holds,
+							 uint64 epoch);
 static bool take_from_many(DcShardRel *rel, const DcDeltaKey *key, int64 qty,
 						   const DcSurvey *survey);
 static int64 take_parts(DcShardRel *rel, const DcDeltaKey *key, int64 qty,
 						const DcSurvey *survey);
-static DcHint *hint_of(DcHintList *list, int32 shard);
 static int row_compare(const void *a, const void *b);
-static void wait_for(DcShardRel *rel, const DcSurvey *survey);
+static void wait_for(DcShardRel *rel, TransactionId xid);
 static void shut_gate(DcCounter *counter, const DcDeltaKey *key,
 					  const DcSurvey *survey, uint64 epoch);
-static int64 units_in_snapshot(DcCounter *counter, const DcKey *key);
 static void serialization_error(void);
 static void count_take(DcCounter *counter, const DcDeltaKey *key,
 					   DcShardRel *rel, bool taken);
@@ -199,7 +203,7 @@ stock_take(DcCounter *counter, const DcKey *key, int64 qty, int flags)
 	MemoryContextSwitchTo(cxt);
 
 	if (serializable)
-		seen = units_in_snapshot(counter, key);
+		seen = counter_value(counter, key); /* with predicate locks */
 	epoch = gate_epoch(&delta_key);
 	shardrel_open(&rel, counter, true);
 	taken = take_units(&rel, &delta_key, qty, flags, epoch);
@@ -270,52 +274,66 @@ static int64
 take_after_survey(DcShardRel *rel, const DcDeltaKey *key, int64 qty, int flags,
 				  uint64 epoch)
 {
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext,
+											  "dcounter survey",
+											  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(cxt);
 	bool looked_for_holds = false;
+	int64 taken;
 
-	for (;;)
+	do
 	{
-		DcSurvey *survey = survey_key(rel, key, qty);
-
 		CHECK_FOR_INTERRUPTS();
-		if (survey->free - survey->unseen >= qty)
-		{
-			if (take_from_many(rel, key, qty, survey))
-				return qty;
-			continue;
-		}
-		if (survey->sure >= qty)
-		{
-			if (survey->free >= qty || !TransactionIdIsValid(survey->wait_for))
-				serialization_error(); /* units that are too new */
-			wait_for(rel, survey);
-			continue;
-		}
-		if (survey->compacted)
-		{
-			wait_for(rel, survey);
-			continue;
-		}
-		if (!looked_for_holds)
-		{
-			looked_for_holds = true;
-			if (holds_expire_key(rel->counter, key) > 0)
-				continue;
-		}
-		if ((flags & TAKE_PARTLY) && survey->sure > 0)
-		{
-			qty = survey->sure;
-			continue;
-		}
-		if ((flags & TAKE_WAIT) && survey->possible >= qty)
-		{
-			wait_for(rel, survey);
-			continue;
-		}
-		if (survey->unseen > 0 && IsolationIsSerializable())
-			serialization_error();
-		shut_gate(rel->counter, key, survey, epoch);
-		return 0;
+		MemoryContextReset(cxt);
+		taken = survey_and_take(rel, key, &qty, flags, &looked_for_holds, epoch);
+	} while (taken == AGAIN);
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(cxt);
+	return taken;
+}
+
+/*
+ * survey_and_take makes one survey, and returns what was taken, or AGAIN. Where
+ * a part will do, *qty becomes what there is.
+ */
+static int64
+survey_and_take(DcShardRel *rel, const DcDeltaKey *key, int64 *qty, int flags,
+				bool *looked_for_holds, uint64 epoch)
+{
+	DcSurvey *survey = survey_key(rel, key, *qty);
+
+	if (survey->free - survey->unseen >= *qty)
+		return take_from_many(rel, key, *qty, survey) ? *qty : AGAIN;
+	if (survey->sure >= *qty)
+	{
+		if (survey->free >= *qty || !TransactionIdIsValid(survey->holder))
+			serialization_error(); /* units that are too new */
+		wait_for(rel, survey->holder);
+		return AGAIN;
 	}
+	if (TransactionIdIsValid(survey->compactor))
+	{
+		wait_for(rel, survey->compactor);
+		return AGAIN;
+	}
+	if (!*looked_for_holds)
+	{
+		*looked_for_holds = holds_expire_key(rel->counter, key) == 0;
+		if (!*looked_for_holds)
+			return AGAIN;
+	}
+	if ((flags & TAKE_PARTLY) && survey->sure > 0)
+	{
+		*qty = survey->sure;
+		return AGAIN;
+	}
+	if ((flags & TAKE_WAIT) && survey->possible >= *qty)
+	{
+		wait_for(rel, survey->holder);
+		return AGAIN;
+	}
+	shut_gate(rel->counter, key, survey, epoch);
+	return 0;
 }
 
 /*
@@ -330,7 +348,6 @@ take_from_many(DcShardRel *rel, const DcDeltaKey *key, int64 qty,
 	ResourceOwner owner = CurrentResourceOwner;
 	bool done;
 
-	scan_hints(rel, hints_get(key));
 	(void) shardrel_index(rel); /* opened by now, so by our resource owner */
 	BeginInternalSubTransaction(NULL);
 	MemoryContextSwitchTo(cxt);
@@ -353,39 +370,33 @@ take_parts(DcShardRel *rel, const DcDeltaKey *key, int64 qty,
 		   const DcSurvey *survey)
 {
 	DcSurveyRow *rows = palloc(Max(survey->nrows, 1) * sizeof(DcSurveyRow));
-	DcHintList *list = hints_get(key);
 
 	memcpy(rows, survey->rows, survey->nrows * sizeof(DcSurveyRow));
 	qsort(rows, survey->nrows, sizeof(DcSurveyRow), row_compare);
 	for (int i = 0; i < survey->nrows && qty > 0; i++)
 	{
-		DcHint *hint = hint_of(list, rows[i].shard);
-		int64 taken;
 		DcTakeResult result;
+		DcHint hint;
+		int64 taken;
 
-		if (hint == NULL || rows[i].units <= 0 ||
+		if (rows[i].units <= 0 ||
 			TransactionIdIsValid(rows[i].inserter) ||
 			TransactionIdIsValid(rows[i].changer))
 			continue;
-		result = units_take(rel, key, hint, 1, qty, false, &taken);
+		/* where the version is; there is no root to fall back to */
+		hint.shard = rows[i].shard;
+		ItemPointerSet(&hint.root, ItemPointerGetBlockNumber(&rows[i].tid),
+					   InvalidOffsetNumber);
+		hint.newest = ItemPointerGetOffsetNumber(&rows[i].tid);
+		hint.buffer = InvalidBuffer;
+		result = units_take(rel, key, &hint, 1, qty, false, &taken);
 		if (result == TAKE_REFUSED)
-			result = units_take(rel, key, hint, 1, qty, true, &taken);
+			result = units_take(rel, key, &hint, 1, qty, true, &taken);
 		if (result == TAKE_DONE)
 			qty -= taken;
 	}
 	pfree(rows);
 	return qty;
-}
-
-static DcHint *
-hint_of(DcHintList *list, int32 shard)
-{
-	for (int i = 0; i < list->nhints; i++)
-	{
-		if (list->hints[i].shard == shard)
-			return &list->hints[i];
-	}
-	return NULL;
 }
 
 static int
@@ -402,11 +413,10 @@ row_compare(const void *a, const void *b)
  * cancelled, and lock_timeout counts.
  */
 static void
-wait_for(DcShardRel *rel, const DcSurvey *survey)
+wait_for(DcShardRel *rel, TransactionId xid)
 {
 	rel->stats.waits++;
-	XactLockTableWait(survey->wait_for, rel->heap,
-					  (ItemPointer) &survey->wait_at, XLTW_Update);
+	XactLockTableWait(xid, NULL, NULL, XLTW_None);
 }
 
 /*
@@ -421,20 +431,6 @@ shut_gate(DcCounter *counter, const DcDeltaKey *key, const DcSurvey *survey,
 		!IsolationUsesXactSnapshot() &&
 		!TransactionIdIsValid(GetTopTransactionIdIfAny()))
 		gate_shut(key, epoch, holds_first_expiry(counter, key));
-}
-
-/*
- * units_in_snapshot returns how many units the transaction's snapshot shows,
- * with predicate locks on all that is read.
- */
-static int64
-units_in_snapshot(DcCounter *counter, const DcKey *key)
-{
-	DcKeyState state;
-
-	key_state_init(&state);
-	scan_key(counter, key, &state);
-	return sums_to_bigint(state.sums.net, "value");
 }
 
 static void
