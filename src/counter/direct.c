@@ -71,7 +71,7 @@ static bool wait_for_row(DcShardRel *rel, const DcDelta *delta,
 						 DcHintList *list, int first);
 static void set_amounts(DcShardRel *rel, const DcDelta *delta);
 static void amount_error(DcShardRel *rel);
-static void insert_index_entry(DcShardRel *rel, ItemPointer tid, bool check);
+static void insert_index_entries(DcShardRel *rel, ItemPointer tid, bool check);
 
 /*
  * direct_add adds a delta to one of the key's rows, or to a new one with number
@@ -246,7 +246,7 @@ replace_version(DcShardRel *rel, DcHint *hint, DcProbe *probe, bool locked)
 	{
 		if (new_entry)
 		{
-			insert_index_entry(rel, tid, false);
+			insert_index_entries(rel, tid, false);
 			hint_set(hint, tid, InvalidOffsetNumber, InvalidBuffer);
 		}
 		hint->newest = ItemPointerGetOffsetNumber(tid);
@@ -342,7 +342,7 @@ direct_insert_row(DcShardRel *rel, const DcDelta *delta, DcHintList *list,
 					   rel->slot, true);
 	table_tuple_insert(rel->heap, rel->slot, GetCurrentCommandId(true), 0, NULL);
 	root = rel->slot->tts_tid;
-	insert_index_entry(rel, &root, true);
+	insert_index_entries(rel, &root, true);
 	if (list->nhints > 0)
 		rel->stats.splits++;
 	hints_add(list, &root, shard);
@@ -396,20 +396,33 @@ amount_error(DcShardRel *rel)
 }
 
 /*
- * insert_index_entry inserts the index entry of a new tuple. `check` is whether
- * the number is new as well, so that uniqueness has to be checked.
+ * insert_index_entries inserts the index entries of a new tuple. There is one
+ * index, or several of the same kind while one of them is built anew without a
+ * lock. `check` is whether the number is new as well, so that uniqueness has to be
+ * checked.
  */
 static void
-insert_index_entry(DcShardRel *rel, ItemPointer tid, bool check)
+insert_index_entries(DcShardRel *rel, ItemPointer tid, bool check)
 {
-	Relation index = shardrel_index(rel);
 	const AttrNumber *atts = rel->counter->shards.atts;
+	List *indexes = RelationGetIndexList(rel->heap);
+	ListCell *lc;
 	Datum values[2];
 	bool nulls[2] = {false, false};
 
 	values[0] = rel->values[atts[DC_COL_KEY] - 1];
 	values[1] = rel->values[atts[DC_COL_SHARD] - 1];
-	index_insert(index, values, nulls, tid, rel->heap,
-				 check ? UNIQUE_CHECK_YES : UNIQUE_CHECK_NO,
-				 !check, BuildIndexInfo(index));
+	foreach(lc, indexes)
+	{
+		bool known = lfirst_oid(lc) == rel->counter->shards.index;
+		Relation index = known ? shardrel_index(rel) : index_open(lfirst_oid(lc), RowExclusiveLock);
+
+		if (index->rd_index->indisready)
+			index_insert(index, values, nulls, tid, rel->heap,
+						 check ? UNIQUE_CHECK_YES : UNIQUE_CHECK_NO,
+						 !check, BuildIndexInfo(index));
+		if (!known)
+			index_close(index, NoLock);
+	}
+	list_free(indexes);
 }

@@ -50,9 +50,13 @@ static char *layout_fill(DcCounter *counter, Oid *bad);
 static bool find_index(Relation rel, DcTableLayout *layout, bool shards);
 static bool is_unique_key(Relation index, const DcTableLayout *layout,
 						  bool shards);
+static bool has_key_columns(Relation index, const DcTableLayout *layout,
+							bool shards);
 static bool is_plain_btree(Relation index);
 static bool is_plain_heap(Relation rel);
-static bool is_bare(Relation rel, bool stock);
+static bool is_bare(Relation rel, bool stock,
+					const DcTableLayout *layout);
+static bool has_own_indexes(Relation rel, const DcTableLayout *layout);
 
 /*
  * counter_layout checks the tables of a counter and fills the layout fields of
@@ -120,7 +124,7 @@ layout_fill(DcCounter *counter, Oid *bad)
 			!counter->shards.index_is_young;
 		/* whoever takes from a stock looks at the latest versions */
 		counter->direct_write = (stock ? direct : counter->direct_read) &&
-			is_bare(shards, stock);
+			is_bare(shards, stock, &counter->shards);
 		counter->layout_generation = generation;
 	}
 	table_close(totals, NoLock);
@@ -201,11 +205,19 @@ find_index(Relation rel, DcTableLayout *layout, bool shards)
 static bool
 is_unique_key(Relation index, const DcTableLayout *layout, bool shards)
 {
+	return index->rd_index->indisvalid && has_key_columns(index, layout, shards);
+}
+
+/*
+ * has_key_columns is the same for an index that may not be valid yet.
+ */
+static bool
+has_key_columns(Relation index, const DcTableLayout *layout, bool shards)
+{
 	Form_pg_index form = index->rd_index;
 	int nkeys = shards ? 2 : 1;
 
-	if (!form->indisunique || !form->indisvalid || !form->indimmediate ||
-		form->indnkeyatts != nkeys ||
+	if (!form->indisunique || !form->indimmediate || form->indnkeyatts != nkeys ||
 		!heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, NULL))
 		return false;
 	for (int i = 0; i < nkeys; i++)
@@ -249,7 +261,7 @@ is_plain_heap(Relation rel)
  * hangs on it.
  */
 static bool
-is_bare(Relation rel, bool stock)
+is_bare(Relation rel, bool stock, const DcTableLayout *layout)
 {
 	TupleDesc desc = RelationGetDescr(rel);
 	int live = 0;
@@ -260,5 +272,27 @@ is_bare(Relation rel, bool stock)
 		rel->trigdesc == NULL && rel->rd_rules == NULL &&
 		!rel->rd_rel->relispartition &&
 		(desc->constr == NULL || desc->constr->num_check == 0) &&
-		list_length(RelationGetIndexList(rel)) == 1;
+		has_own_indexes(rel, layout);
+}
+
+/*
+ * has_own_indexes tells whether all indexes are of the one kind that the direct
+ * way keeps: there are two while the primary key is rebuilt without a lock.
+ */
+static bool
+has_own_indexes(Relation rel, const DcTableLayout *layout)
+{
+	List *indexes = RelationGetIndexList(rel);
+	ListCell *lc;
+	bool own = true;
+
+	foreach(lc, indexes)
+	{
+		Relation index = index_open(lfirst_oid(lc), AccessShareLock);
+
+		own &= has_key_columns(index, layout, true) && is_plain_btree(index);
+		index_close(index, AccessShareLock);
+	}
+	list_free(indexes);
+	return own;
 }

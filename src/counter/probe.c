@@ -71,8 +71,6 @@ static DcWalk walk_page(DcShardRel *rel, ItemPointer tid, bool at_root,
 						TransactionId *xmax, Snapshot snapshot, DcProbe *probe,
 						int *steps);
 static void prune_if_full(DcShardRel *rel, Buffer buffer);
-static bool is_row(DcShardRel *rel, HeapTuple tuple, const DcDeltaKey *key,
-				   int32 shard);
 static bool is_inserting(Snapshot snapshot);
 static Buffer read_page(DcShardRel *rel, BlockNumber block, Buffer recent);
 
@@ -152,7 +150,7 @@ walk_from(DcShardRel *rel, const DcDeltaKey *key, DcHint *hint,
 
 	for (;;)
 	{
-		bool at_root = ItemPointerEquals(&tid, &root);
+		bool at_root = ItemPointerIsValid(&root) && ItemPointerEquals(&tid, &root);
 		DcWalk result;
 
 		CHECK_FOR_INTERRUPTS();
@@ -167,7 +165,7 @@ walk_from(DcShardRel *rel, const DcDeltaKey *key, DcHint *hint,
 		LockBuffer(probe->buffer, BUFFER_LOCK_UNLOCK);
 
 		if (result == WALK_VISIBLE && !is_inserting(snapshot) &&
-			is_row(rel, &probe->tuple, key, hint->shard))
+			shardrel_deform(rel, &probe->tuple, key, hint->shard))
 		{
 			hint_set(hint, &root, ItemPointerGetOffsetNumber(&probe->tuple.t_self),
 					 probe->buffer);
@@ -303,10 +301,12 @@ walk_page(DcShardRel *rel, ItemPointer tid, bool at_root, TransactionId *xmax,
 }
 
 /*
- * is_row reads a tuple into rel->values and checks that it is the row wanted.
+ * shardrel_deform reads a tuple into rel->values and checks that it is the row
+ * wanted.
  */
-static bool
-is_row(DcShardRel *rel, HeapTuple tuple, const DcDeltaKey *key, int32 shard)
+bool
+shardrel_deform(DcShardRel *rel, HeapTuple tuple, const DcDeltaKey *key,
+				int32 shard)
 {
 	const AttrNumber *atts = rel->counter->shards.atts;
 	struct varlena *value;

@@ -102,6 +102,19 @@ counter_value(DcCounter *counter, const DcKey *key)
 }
 
 /*
+ * counter_value_below tells whether a key's value is below a limit; also where it
+ * leaves bigint.
+ */
+bool
+counter_value_below(DcCounter *counter, const DcKey *key, int64 limit)
+{
+	DcKeyState state;
+
+	read_key(counter, key, &state);
+	return int128_compare(state.sums.net, int64_to_int128(limit)) < 0;
+}
+
+/*
  * counter_keys_arg returns the members of a text[] argument (22004 for NULL).
  */
 Datum *

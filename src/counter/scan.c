@@ -100,6 +100,24 @@ bool
 shard_scan_next(DcShardScan *scan, TupleTableSlot *slot,
 				ItemPointer root, int32 *shard)
 {
+	while (shard_scan_next_entry(scan, root, shard))
+	{
+		if (index_fetch_heap(scan->index_scan, slot))
+		{
+			scan->done = true;
+			return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * shard_scan_next_entry finds the next index entry of a number that is not known
+ * and not done, without a look at the heap; false when there is none left.
+ */
+bool
+shard_scan_next_entry(DcShardScan *scan, ItemPointer root, int32 *shard)
+{
 	IndexScanDesc is = scan->index_scan;
 
 	for (;;)
@@ -132,12 +150,8 @@ shard_scan_next(DcShardScan *scan, TupleTableSlot *slot,
 			continue;
 		}
 		*root = *tid;
-		if (index_fetch_heap(is, slot))
-		{
-			scan->done = true;
-			*shard = number;
-			return true;
-		}
+		*shard = number;
+		return true;
 	}
 }
 

@@ -37,6 +37,8 @@ extern void shard_scan_begin(DcShardScan *scan, Relation heap, Relation index,
 							 DcKnownShards known);
 extern bool shard_scan_next(DcShardScan *scan, TupleTableSlot *slot,
 							ItemPointer root, int32 *shard);
+extern bool shard_scan_next_entry(DcShardScan *scan, ItemPointer root,
+								  int32 *shard);
 extern void shard_scan_end(DcShardScan *scan);
 
 extern void scan_hints(DcShardRel *rel, DcHintList *list);

@@ -17,6 +17,10 @@
  *	   if there is none, to this transaction's own shard row. Only compaction
  *	   inserts rows of totals, so nobody waits for anybody there.
  *
+ * From a stock compaction is kept away (locks.c) before step 3: it moves units
+ * between shard rows, and to new ones, which the statement of that step would not
+ * see if it had begun before.
+ *
  * What a stock holds must be in shard rows: there the row of totals gets what is
  * beyond the value, which is nothing net, and the value goes to new shard rows. One
  * that is set waits for open transactions that have taken from it.
@@ -201,6 +205,8 @@ key_take(DcCounter *counter, const DcKey *key)
 	}
 	apply_early();
 	lock_key(counter, key->data, key->len);
+	if (counter_is_stock(counter))
+		lock_out_compaction(counter);
 }
 
 /*

@@ -52,5 +52,7 @@ extern DcProbeResult probe_row(DcShardRel *rel, const DcDeltaKey *key,
 extern bool probe_visible(DcShardRel *rel, const DcDeltaKey *key,
 						  DcHint *hint, Snapshot snapshot);
 extern void probe_release(DcProbe *probe);
+extern bool shardrel_deform(DcShardRel *rel, HeapTuple tuple,
+							const DcDeltaKey *key, int32 shard);
 
 #endif /* DC_SHARDREL_H */

@@ -174,6 +174,10 @@ const DcStatementText sql_texts[DC_NUM_STATEMENTS] = {
 								" ORDER BY e.expires_at LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED)"
 								" RETURNING h.key, h.qty",
 								{TIMESTAMPTZOID, TEXTOID, INT4OID}},
+	/* now, key */
+	[DC_SQL_HOLD_EXPIRED] = {"SELECT least(coalesce(sum(h.qty), 0), 9223372036854775807)::int8 FROM @holds AS h"
+							 " WHERE h.state = 'open' AND h.key = $2 AND h.expires_at <= $1",
+							 {TIMESTAMPTZOID, TEXTOID}},
 	/* ended before, how many */
 	[DC_SQL_HOLD_PURGE] = {"DELETE FROM @holds AS h WHERE h.hold_id IN (SELECT e.hold_id FROM @holds AS e"
 						   " WHERE e.state <> 'open' AND e.ended_at < $1"

@@ -65,7 +65,8 @@ PG_FUNCTION_INFO_V1(dc_adopt);
 #define HOLDS_OPTIONS "fillfactor=80"
 #define HOLDS_COLUMNS \
 	"hold_id pg_catalog.uuid PRIMARY KEY," \
-	" key pg_catalog.text COLLATE pg_catalog.\"C\" NOT NULL," \
+	" key pg_catalog.text COLLATE pg_catalog.\"C\" NOT NULL" \
+	" CHECK (pg_catalog.octet_length(key) OPERATOR(pg_catalog.<=) 1024)," \
 	" qty pg_catalog.int8 NOT NULL CHECK (qty OPERATOR(pg_catalog.>) 0)," \
 	" ttl pg_catalog.interval NOT NULL," \
 	" state pg_catalog.text NOT NULL DEFAULT 'open'" \

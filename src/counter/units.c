@@ -140,11 +140,11 @@ add_to_many(DcShardRel *rel, const DcDelta *delta, DcHintList *list, int rows,
 
 	scan_hints(rel, list); /* in any case for the numbers that are taken */
 	known = own ? 0 : list->nhints;
-	for (int i = 0; i < Min(known, list->nhints) && done < rows - 1; i++)
+	for (int i = 0; i < Min(known, list->nhints) && done < rows; i++)
 	{
 		DcProbe probe;
 
-		part.inc = left / (rows - done);
+		part.inc = left / (rows - done); /* all of it for the last */
 		if (probe_row(rel, &delta->key, &list->hints[i], &probe) == DC_PROBE_FREE &&
 			direct_update(rel, &part, &list->hints[i], &probe, ROW_TRY))
 		{

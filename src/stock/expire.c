@@ -3,9 +3,9 @@
  *		Giving back expired holds, as a job.
  *
  * A step ends a batch of holds whose time is up, and gives their units back in
- * the same transaction. When there are none, it removes a batch of holds that have
- * ended longer ago than dcounter.hold_retention. Both pass over rows that somebody
- * else has locked, and who may be ending the hold himself.
+ * the same transaction, and removes a batch of holds that have ended longer ago than
+ * dcounter.hold_retention. Both pass over rows that somebody else has locked, who may
+ * be ending the hold himself.
  *
  * As with compaction, the commit need not wait for the disk: if it is lost, the
  * hold is open again, and expired.
@@ -39,24 +39,26 @@ step(Oid table, bool all_owners)
 	TimestampTz now = GetCurrentTimestamp();
 	DcSqlSession session;
 	Datum values[2];
-	uint64 count;
+	uint64 expired;
+	uint64 purged = 0;
 
 	if (counter == NULL || !counter_is_stock(counter) ||
-		!ConditionalLockRelationOid(counter->row.holds, RowExclusiveLock) ||
-		!counter->direct_write)
+		!ConditionalLockRelationOid(counter->row.holds, RowExclusiveLock))
 		return TABLE_DONE;
+	units_check(counter);
+	holds_check(counter);
 	values[0] = TimestampTzGetDatum(now);
 	values[1] = Int32GetDatum(BATCH);
 	sql_begin(&session, counter);
-	count = sql_run(&session, DC_SQL_HOLD_EXPIRE, values);
+	expired = sql_run(&session, DC_SQL_HOLD_EXPIRE, values);
 	holds_give_back(counter);
-	if (count == 0 && dc_hold_retention >= 0)
+	if (dc_hold_retention >= 0)
 	{
 		values[0] = TimestampTzGetDatum(now - dc_hold_retention * USECS_PER_SEC);
-		count = sql_run(&session, DC_SQL_HOLD_PURGE, values);
+		purged = sql_run(&session, DC_SQL_HOLD_PURGE, values);
 	}
 	sql_end(&session);
-	return count == BATCH ? TABLE_GOES_ON : TABLE_DONE;
+	return expired == BATCH || purged == BATCH ? TABLE_GOES_ON : TABLE_DONE;
 }
 
 /*

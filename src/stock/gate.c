@@ -97,7 +97,7 @@ gate_is_shut(const DcDeltaKey *key)
 	DcMark *mark;
 	bool shut;
 
-	if (gate == NULL || key->len > KEY_BYTES)
+	if (!gate_can_shut(key))
 		return false;
 	partition = partition_of(key);
 	LWLockAcquire(&partition->lock, LW_SHARED);
@@ -105,6 +105,15 @@ gate_is_shut(const DcDeltaKey *key)
 	shut = mark != NULL && mark->until > GetCurrentTimestamp();
 	LWLockRelease(&partition->lock);
 	return shut;
+}
+
+/*
+ * gate_can_shut tells whether a key could be marked at all.
+ */
+bool
+gate_can_shut(const DcDeltaKey *key)
+{
+	return gate != NULL && key->len <= KEY_BYTES;
 }
 
 /*
@@ -135,7 +144,7 @@ gate_shut(const DcDeltaKey *key, uint64 epoch, TimestampTz until)
 	DcGatePartition *partition;
 	DcMark *mark;
 
-	if (gate == NULL || key->len > KEY_BYTES)
+	if (!gate_can_shut(key))
 		return;
 	until = Min(until, TimestampTzPlusMilliseconds(GetCurrentTimestamp(), MARK_MS));
 	partition = partition_of(key);

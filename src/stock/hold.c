@@ -23,17 +23,24 @@
 #include "access/xact.h"
 #include "base/guc.h"
 #include "base/key.h"
+#include "catalog/pg_attribute.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_type.h"
 #include "counter/access.h"
 #include "counter/apply.h"
+#include "counter/locks.h"
 #include "counter/sqlpath.h"
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "stock/hold.h"
 #include "stock/take.h"
+#include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
 #include "utils/fmgrprotos.h"
 #include "utils/lsyscache.h"
+#include "utils/snapmgr.h"
+#include "utils/syscache.h"
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
 
@@ -43,7 +50,7 @@ PG_FUNCTION_INFO_V1(dc_confirm);
 PG_FUNCTION_INFO_V1(dc_release);
 PG_FUNCTION_INFO_V1(dc_holds);
 
-/* Expired holds of a key that a take gives back at a time. */
+/* Expired holds of a key that a take ends at a time, at most. */
 #define EXPIRE_BATCH 1000
 
 /* What is known of a hold whose row is locked. */
@@ -55,6 +62,25 @@ typedef struct DcHold
 	const char *state; /* as it is, but "expired" if its time is up */
 } DcHold;
 
+/* What the table of holds must have. */
+static const struct
+{
+	const char *name;
+	Oid type;
+	bool nullable;
+} columns[] = {
+	{"hold_id", UUIDOID, false},
+	{"key", TEXTOID, false},
+	{"qty", INT8OID, false},
+	{"ttl", INTERVALOID, false},
+	{"state", TEXTOID, false},
+	{"confirmed", INT8OID, true},
+	{"created_at", TIMESTAMPTZOID, false},
+	{"expires_at", TIMESTAMPTZOID, false},
+	{"ended_at", TIMESTAMPTZOID, true},
+};
+
+static void holds_open(DcCounter *counter, LOCKMODE mode);
 static bool find_hold(DcCounter *counter, Datum id, const DcKey *key,
 					  int64 qty, Datum ttl);
 static bool insert_hold(DcCounter *counter, Datum id, const DcKey *key,
@@ -92,13 +118,16 @@ dc_hold_impl(FunctionCallInfo fcinfo, const DcKey *key)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("ttl must be greater than zero")));
 
+	holds_open(counter, RowExclusiveLock);
+	/* whoever is about to make the same hold must have ended */
+	lock_hold_id(counter, DatumGetUUIDP(id)->data, UUID_LEN);
 	if (find_hold(counter, id, key, qty, ttl))
 		PG_RETURN_DATUM(id);
 	if (stock_take(counter, key, qty, 0) == 0)
 		PG_RETURN_NULL();
 	if (!insert_hold(counter, id, key, qty, ttl))
 	{
-		/* another session has made it since we looked */
+		/* made by other means since we looked */
 		stock_give(counter, key, qty);
 		if (!find_hold(counter, id, key, qty, ttl))
 			ereport(ERROR,
@@ -106,6 +135,54 @@ dc_hold_impl(FunctionCallInfo fcinfo, const DcKey *key)
 					 errmsg("could not serialize access due to concurrent update")));
 	}
 	PG_RETURN_DATUM(id);
+}
+
+/*
+ * holds_open locks the table of holds, and checks it.
+ */
+static void
+holds_open(DcCounter *counter, LOCKMODE mode)
+{
+	LockRelationOid(counter->row.holds, mode);
+	holds_check(counter);
+}
+
+/*
+ * holds_check raises 42809 if the table of holds, which is locked, has been altered
+ * so that it cannot serve as one: all that reads it relies on the types.
+ */
+void
+holds_check(DcCounter *counter)
+{
+	Oid relid = counter->row.holds;
+
+	if (get_rel_relkind(relid) != RELKIND_RELATION)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("stock \"%s\" has no table of holds",
+						get_rel_name(counter->relid))));
+	for (int i = 0; i < lengthof(columns); i++)
+	{
+		HeapTuple tuple = SearchSysCacheAttName(relid, columns[i].name);
+		bool fits = false;
+
+		if (HeapTupleIsValid(tuple))
+		{
+			Form_pg_attribute att = (Form_pg_attribute) GETSTRUCT(tuple);
+
+			fits = att->atttypid == columns[i].type &&
+				(att->attnotnull || columns[i].nullable);
+			ReleaseSysCache(tuple);
+		}
+		if (!fits)
+			ereport(ERROR,
+					(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+					 errmsg("\"%s\" cannot serve as a table of holds any more",
+							get_rel_name(relid)),
+					 errdetail("It needs a column \"%s\" of type %s%s.",
+							   columns[i].name, format_type_be(columns[i].type),
+							   columns[i].nullable ? "" : " that is not null")));
+	}
 }
 
 /*
@@ -238,6 +315,7 @@ open_for_hold(FunctionCallInfo fcinfo, const char *function)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("hold_id must not be null")));
+	holds_open(counter, RowExclusiveLock);
 	return counter;
 }
 
@@ -329,6 +407,7 @@ dc_holds(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("counter table \"%s\" is not a stock",
 						get_rel_name(counter->relid))));
+	holds_open(counter, AccessShareLock);
 	InitMaterializedSRF(fcinfo, 0);
 	values[0] = values[1] = TimestampTzGetDatum(GetCurrentTimestamp());
 	if (!PG_ARGISNULL(1))
@@ -375,27 +454,53 @@ holds_give_back(DcCounter *counter)
 }
 
 /*
- * holds_expire_key ends expired holds of a key, and gives their units back at once,
- * for this transaction to take. Returns how many holds there were.
+ * holds_expire_key ends some expired holds of a key, the oldest first, and gives
+ * their units back at once, for this transaction to take. Returns how many to end next
+ * time, twice as many; 0 if there are no more.
  */
-uint64
-holds_expire_key(DcCounter *counter, const DcDeltaKey *key)
+int64
+holds_expire_key(DcCounter *counter, const DcDeltaKey *key, int64 limit)
 {
 	DcSqlSession session;
 	Datum values[3];
 	uint64 count;
 
+	holds_open(counter, RowExclusiveLock);
 	values[0] = TimestampTzGetDatum(GetCurrentTimestamp());
 	values[1] = PointerGetDatum(cstring_to_text_with_len(key->data, key->len));
-	values[2] = Int32GetDatum(EXPIRE_BATCH);
+	values[2] = Int32GetDatum((int32) limit);
 	sql_begin(&session, counter);
 	count = sql_run(&session, DC_SQL_HOLD_EXPIRE_KEY, values);
 	if (count > 0)
 		holds_give_back(counter);
 	sql_end(&session);
-	if (count > 0)
-		apply_early();
-	return count;
+	if (count == 0)
+		return 0;
+	apply_early();
+	return Min(2 * limit, EXPIRE_BATCH);
+}
+
+/*
+ * holds_expired_units returns how many units the expired holds of a key have that
+ * nobody has ended yet, as of now, whatever the transaction's snapshot.
+ */
+int64
+holds_expired_units(DcCounter *counter, const DcDeltaKey *key)
+{
+	DcSqlSession session;
+	Datum values[2];
+	int64 units;
+
+	holds_open(counter, AccessShareLock);
+	values[0] = TimestampTzGetDatum(GetCurrentTimestamp());
+	values[1] = PointerGetDatum(cstring_to_text_with_len(key->data, key->len));
+	PushActiveSnapshot(GetLatestSnapshot());
+	sql_begin(&session, counter);
+	sql_read(&session, DC_SQL_HOLD_EXPIRED, values);
+	units = sql_bigint(0, 1);
+	sql_end(&session);
+	PopActiveSnapshot();
+	return units;
 }
 
 /*
@@ -411,6 +516,7 @@ holds_first_expiry(DcCounter *counter, const DcDeltaKey *key)
 	bool isnull;
 	Datum value;
 
+	holds_open(counter, AccessShareLock);
 	values[0] = PointerGetDatum(cstring_to_text_with_len(key->data, key->len));
 	sql_begin(&session, counter);
 	sql_run(&session, DC_SQL_HOLD_FIRST, values);

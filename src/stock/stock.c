@@ -4,7 +4,7 @@
  */
 #include "postgres.h"
 
-#include "access/xact.h"
+#include "base/subxact.h"
 #include "catalog/pg_type.h"
 #include "common/int.h"
 #include "counter/access.h"
@@ -16,8 +16,6 @@
 #include "stock/take.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
-#include "utils/memutils.h"
-#include "utils/resowner.h"
 
 DC_KEYED_FUNCTION(dc_restock);
 DC_KEYED_FUNCTION(dc_take);
@@ -32,11 +30,18 @@ typedef struct DcLine
 	int64 qty;
 } DcLine;
 
+typedef struct DcCart
+{
+	DcCounter *counter;
+	DcLine *lines;
+	int count;
+} DcCart;
+
 static DcLine *lines_arg(FunctionCallInfo fcinfo, int *count);
 static int lines_merge(DcLine *lines, int count);
 static int line_compare(const void *a, const void *b);
 static bool take_lines(DcCounter *counter, DcLine *lines, int count);
-static bool take_lines_in_order(DcCounter *counter, DcLine *lines, int count);
+static bool take_lines_in_order(void *arg);
 
 /*
  * stock_init is called once, at preload or not.
@@ -197,31 +202,21 @@ line_compare(const void *a, const void *b)
 static bool
 take_lines(DcCounter *counter, DcLine *lines, int count)
 {
-	MemoryContext cxt = CurrentMemoryContext;
-	ResourceOwner owner = CurrentResourceOwner;
-	bool done;
+	DcCart cart = {counter, lines, count};
 
-	if (count <= 1)
-		return take_lines_in_order(counter, lines, count);
-	BeginInternalSubTransaction(NULL);
-	MemoryContextSwitchTo(cxt);
-	done = take_lines_in_order(counter, lines, count);
-	if (done)
-		ReleaseCurrentSubTransaction();
-	else
-		RollbackAndReleaseCurrentSubTransaction();
-	MemoryContextSwitchTo(cxt);
-	CurrentResourceOwner = owner;
-	return done;
+	return count <= 1 ? take_lines_in_order(&cart) : subxact_run(take_lines_in_order, &cart);
 }
 
 static bool
-take_lines_in_order(DcCounter *counter, DcLine *lines, int count)
+take_lines_in_order(void *arg)
 {
-	for (int i = 0; i < count; i++)
+	DcCart *cart = arg;
+
+	for (int i = 0; i < cart->count; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		if (stock_take(counter, &lines[i].key, lines[i].qty, 0) == 0)
+		if (stock_take(cart->counter, &cart->lines[i].key, cart->lines[i].qty,
+					   0) == 0)
 			return false;
 	}
 	return true;

@@ -18,6 +18,14 @@
  * replaced, does not come back, nor does a transaction, once ended. So in between
  * the two, all of it was true at once.
  *
+ * Each reading must find every row that was there when it began, although rows move
+ * from page to page. A row's versions are linked, the older to the newer; from any
+ * one that was live when our snapshot was taken, the links lead to the newest, as
+ * nobody may remove what lies between. So a reading goes from the places that this
+ * backend remembers (hints.c), and from the index entries of all other numbers, to
+ * the end of the links. Once the live version of a number is found, the index
+ * is not asked for that number again: with an old snapshot there are many entries.
+ *
  * To be told that there is enough in rows that are free, one reading will do: the
  * attempt to take decides.
  *
@@ -38,7 +46,9 @@
 #include "base/compat.h"
 #include "catalog/pg_collation.h"
 #include "common/int.h"
+#include "counter/apply.h"
 #include "counter/locks.h"
+#include "counter/scan.h"
 #include "miscadmin.h"
 #include "stock/survey.h"
 #include "storage/bufmgr.h"
@@ -54,49 +64,95 @@ typedef struct DcChange
 	int64 units;
 } DcChange;
 
-static void survey_read(DcShardRel *rel, Datum key, DcSurvey *survey);
-static void add_version(DcShardRel *rel, DcSurvey *survey,
-						TupleTableSlot *slot, const SnapshotData *dirty);
+/* Versions to look at in one walk, as in probe.c. */
+#define MAX_STEPS 100000
+
+/* A reading, while it goes on. */
+typedef struct DcReading
+{
+	DcShardRel *rel;
+	const DcDeltaKey *key;
+	DcSurvey *survey;
+	DcKnownShards known; /* numbers that are done */
+	int capacity;
+} DcReading;
+
+static void survey_read(DcShardRel *rel, const DcDeltaKey *key,
+						DcSurvey *survey);
+static void read_hints(DcReading *reading);
+static void read_index(DcReading *reading);
+static void note_number(DcReading *reading, int32 number);
+static bool read_chain(DcReading *reading, ItemPointerData tid, bool at_root,
+					   int32 number, DcHint *found);
+static bool read_page(DcReading *reading, Buffer buffer, ItemPointer tid,
+					  bool at_root, TransactionId *xmax, int32 number,
+					  OffsetNumber *first, bool *more);
+
+static void add_version(DcReading *reading, HeapTuple tuple, Buffer buffer,
+						const SnapshotData *dirty);
+static int row_compare(const void *a, const void *b);
 static bool is_replaced(HeapTupleHeader tuple);
 static void note_locker(DcSurveyRow *row, HeapTupleHeader tuple);
-static bool is_unseen(TupleTableSlot *slot);
+static bool is_unseen(HeapTuple tuple, Buffer buffer);
 static bool surveys_equal(const DcSurvey *a, const DcSurvey *b);
 static void survey_add_up(DcSurvey *survey, TransactionId compactor);
+static int64 sure_in_row(const DcSurvey *survey, int i);
 static void add_change(DcChange *changes, int *count, TransactionId xid,
 					   int64 units);
 static int64 add_units(int64 a, int64 b);
 
 /*
- * survey_key returns a survey of a key, in the current memory context: one of a
- * moment, or one with `enough` units in free rows.
+ * survey_quickly returns one reading of a key, in the current memory context.
  */
 DcSurvey *
-survey_key(DcShardRel *rel, const DcDeltaKey *key, int64 enough)
+survey_quickly(DcShardRel *rel, const DcDeltaKey *key)
 {
-	TransactionId compactor = InvalidTransactionId;
-	Datum text = PointerGetDatum(cstring_to_text_with_len(key->data, key->len));
-	DcSurvey *last = palloc0(sizeof(DcSurvey));
 	DcSurvey *survey = palloc0(sizeof(DcSurvey));
 
-	survey_read(rel, text, last);
+	survey_read(rel, key, survey);
+	survey_add_up(survey, InvalidTransactionId);
+	return survey;
+}
+
+/*
+ * survey_exactly returns a survey of one moment, or one with `enough` units in
+ * free rows.
+ */
+DcSurvey *
+survey_exactly(DcShardRel *rel, const DcDeltaKey *key, int64 enough)
+{
+	DcSurvey *last = survey_quickly(rel, key);
+	DcSurvey *survey = palloc0(sizeof(DcSurvey));
+
 	for (;;)
 	{
 		DcSurvey *other = survey;
+		TransactionId compactor;
 
-		survey_add_up(last, compactor);
 		if (last->free - last->unseen >= enough)
 			return last;
 		CHECK_FOR_INTERRUPTS();
 		compactor = compaction_xid(rel->counter);
-		survey_read(rel, text, survey);
+		survey_read(rel, key, survey);
+		survey_add_up(survey, compactor);
 		if (surveys_equal(last, survey))
-		{
-			survey_add_up(last, compactor);
-			return last;
-		}
+			return survey;
 		survey = last;
 		last = other;
 	}
+}
+
+/*
+ * survey_once returns a survey of one moment, or NULL if things have changed
+ * meanwhile.
+ */
+DcSurvey *
+survey_once(DcShardRel *rel, const DcDeltaKey *key)
+{
+	DcSurvey *first = survey_quickly(rel, key);
+	DcSurvey *second = survey_quickly(rel, key);
+
+	return surveys_equal(first, second) ? second : NULL;
 }
 
 /*
@@ -104,43 +160,229 @@ survey_key(DcShardRel *rel, const DcDeltaKey *key, int64 enough)
  * so.
  */
 static void
-survey_read(DcShardRel *rel, Datum key, DcSurvey *survey)
+survey_read(DcShardRel *rel, const DcDeltaKey *key, DcSurvey *survey)
 {
-	TupleTableSlot *slot = table_slot_create(rel->heap, NULL);
-	SnapshotData dirty;
-	IndexScanDesc scan;
-	ScanKeyData keys[1];
+	DcReading reading = {.rel = rel, .key = key, .survey = survey};
 
 	survey->nrows = 0;
-	InitDirtySnapshot(dirty);
-	ScanKeyEntryInitialize(&keys[0], 0, 1, BTEqualStrategyNumber, InvalidOid,
-						   C_COLLATION_OID, F_TEXTEQ, key);
-	scan = compat_index_beginscan(rel->heap, shardrel_index(rel), &dirty, 1);
-	index_rescan(scan, keys, 1, NULL, 0);
-	/* with such a snapshot it goes on in the chain of versions it is in */
-	while (index_getnext_slot(scan, ForwardScanDirection, slot))
-	{
-		CHECK_FOR_INTERRUPTS();
-		add_version(rel, survey, slot, &dirty);
-	}
-	index_endscan(scan);
-	ExecDropSingleTupleTableSlot(slot);
+	read_hints(&reading);
+	read_index(&reading);
+	/* hints come first, so the order would differ */
+	if (survey->nrows > 1)
+		qsort(survey->rows, survey->nrows, sizeof(DcSurveyRow), row_compare);
+	if (reading.known.numbers != NULL)
+		pfree(reading.known.numbers);
 }
 
 /*
- * add_version adds what the scan has found.
+ * read_hints reads the rows that this backend knows.
  */
 static void
-add_version(DcShardRel *rel, DcSurvey *survey, TupleTableSlot *slot,
+read_hints(DcReading *reading)
+{
+	DcHintList *list = hints_get(reading->key);
+
+	for (int i = 0; i < list->nhints;)
+	{
+		DcHint *hint = &list->hints[i];
+		ItemPointerData tid = hint->root;
+		int nrows = reading->survey->nrows;
+		bool found = false;
+
+		/* the newest that was seen will do if what it replaced is of no interest */
+		if (hint->newest != InvalidOffsetNumber)
+		{
+			ItemPointerSetOffsetNumber(&tid, hint->newest);
+			found = read_chain(reading, tid, false, hint->shard, hint) &&
+				!TransactionIdIsValid(reading->survey->rows[nrows].inserter);
+		}
+		if (!found)
+		{
+			reading->survey->nrows = nrows;
+			found = read_chain(reading, hint->root, true, hint->shard, hint);
+		}
+		if (found)
+		{
+			note_number(reading, hint->shard);
+			i++;
+		}
+		else
+			hints_remove(list, i);
+	}
+}
+
+/*
+ * read_index reads the rows of all other numbers, and remembers them.
+ */
+static void
+read_index(DcReading *reading)
+{
+	DcShardRel *rel = reading->rel;
+	DcHintList *list = hints_get(reading->key);
+	text *key = cstring_to_text_with_len(reading->key->data, reading->key->len);
+	DcShardScan scan;
+	ItemPointerData root;
+	int32 number;
+
+	/* any snapshot that is no MVCC one: it keeps the index page from vacuum */
+	shard_scan_begin(&scan, rel->heap, shardrel_index(rel), PointerGetDatum(key),
+					 SnapshotAny, reading->known);
+	while (shard_scan_next_entry(&scan, &root, &number))
+	{
+		DcHint found;
+
+		found.shard = number;
+		if (!read_chain(reading, root, true, number, &found))
+			continue;
+		scan.done = true;
+		if (list->nhints < DC_MAX_SHARDS_LIMIT)
+			hints_add(list, &found.root, number);
+	}
+	shard_scan_end(&scan);
+	pfree(key);
+}
+
+static void
+note_number(DcReading *reading, int32 number)
+{
+	DcKnownShards *known = &reading->known;
+
+	if (known->count == reading->capacity)
+	{
+		reading->capacity = Max(64, 2 * reading->capacity);
+		if (known->numbers == NULL)
+			known->numbers = palloc(reading->capacity * sizeof(int32));
+		else
+			known->numbers = repalloc(known->numbers,
+									  reading->capacity * sizeof(int32));
+	}
+	known->numbers[known->count++] = number;
+}
+
+/*
+ * read_chain follows the versions of a row from a place on, which is a root if
+ * at_root, and adds those that are live or may become so. Returns whether there
+ * was one; then *found is where.
+ */
+static bool
+read_chain(DcReading *reading, ItemPointerData tid, bool at_root, int32 number,
+		   DcHint *found)
+{
+	DcShardRel *rel = reading->rel;
+	TransactionId xmax = InvalidTransactionId;
+	bool any = false;
+	bool more = true;
+
+	for (int pages = 0; more && pages < MAX_STEPS; pages++)
+	{
+		ItemPointerData start = tid;
+		BlockNumber block = ItemPointerGetBlockNumberNoCheck(&tid);
+		OffsetNumber newest;
+		Buffer buffer;
+
+		CHECK_FOR_INTERRUPTS();
+		if (block >= rel->nblocks)
+			rel->nblocks = RelationGetNumberOfBlocks(rel->heap);
+		if (block >= rel->nblocks)
+			break;
+		buffer = ReadBuffer(rel->heap, block);
+		LockBuffer(buffer, BUFFER_LOCK_SHARE);
+		if (read_page(reading, buffer, &tid, at_root, &xmax, number, &newest, &more) &&
+			!any)
+		{
+			/* that of the first: a version that follows may be rolled back */
+			if (at_root)
+				hint_set(found, &start, newest, InvalidBuffer);
+			else
+				found->newest = newest;
+			any = true;
+		}
+		UnlockReleaseBuffer(buffer);
+		at_root = true;
+	}
+	return any;
+}
+
+/*
+ * read_page does that on one page, which is locked. *first is the line of the first
+ * version that was added; *more tells whether the versions go on, at *tid.
+ */
+static bool
+read_page(DcReading *reading, Buffer buffer, ItemPointer tid, bool at_root,
+		  TransactionId *xmax, int32 number, OffsetNumber *first, bool *more)
+{
+	Page page = BufferGetPage(buffer);
+	OffsetNumber offset = ItemPointerGetOffsetNumberNoCheck(tid);
+	bool any = false;
+
+	*more = false;
+	for (int steps = 0; steps < MAX_STEPS; steps++)
+	{
+		SnapshotData dirty;
+		HeapTupleData tuple;
+		ItemId lp;
+
+		if (offset < FirstOffsetNumber || offset > PageGetMaxOffsetNumber(page))
+			return any;
+		lp = PageGetItemId(page, offset);
+		if (ItemIdIsRedirected(lp) && at_root)
+		{
+			offset = ItemIdGetRedirect(lp);
+			at_root = false;
+			*xmax = InvalidTransactionId;
+			continue;
+		}
+		if (!ItemIdIsNormal(lp))
+			return any;
+		tuple.t_data = (HeapTupleHeader) PageGetItem(page, lp);
+		tuple.t_len = ItemIdGetLength(lp);
+		tuple.t_tableOid = RelationGetRelid(reading->rel->heap);
+		ItemPointerSet(&tuple.t_self, BufferGetBlockNumber(buffer), offset);
+		if ((at_root && HeapTupleIsHeapOnly(&tuple)) ||
+			(TransactionIdIsValid(*xmax) &&
+			 !TransactionIdEquals(*xmax, HeapTupleHeaderGetXmin(tuple.t_data))) ||
+			!shardrel_deform(reading->rel, &tuple, reading->key, number))
+			return any;
+
+		InitDirtySnapshot(dirty);
+		if (HeapTupleSatisfiesVisibility(&tuple, &dirty, buffer) &&
+			!(TransactionIdIsValid(dirty.xmin) && is_replaced(tuple.t_data)))
+		{
+			add_version(reading, &tuple, buffer, &dirty);
+			if (!any)
+				*first = offset;
+			any = true;
+		}
+		if ((tuple.t_data->t_infomask & HEAP_XMAX_INVALID) ||
+			HEAP_XMAX_IS_LOCKED_ONLY(tuple.t_data->t_infomask) ||
+			HeapTupleHeaderIndicatesMovedPartitions(tuple.t_data) ||
+			ItemPointerEquals(&tuple.t_self, &tuple.t_data->t_ctid))
+			return any;
+		*xmax = HeapTupleHeaderGetUpdateXid(tuple.t_data);
+		at_root = false;
+		if (!HeapTupleIsHotUpdated(&tuple))
+		{
+			*tid = tuple.t_data->t_ctid;
+			*more = true;
+			return any;
+		}
+		offset = ItemPointerGetOffsetNumber(&tuple.t_data->t_ctid);
+	}
+	return any;
+}
+
+/*
+ * add_version adds a version whose columns are in rel->values.
+ */
+static void
+add_version(DcReading *reading, HeapTuple tuple, Buffer buffer,
 			const SnapshotData *dirty)
 {
-	const AttrNumber *atts = rel->counter->shards.atts;
-	HeapTupleHeader tuple = ExecFetchSlotHeapTuple(slot, false, NULL)->t_data;
+	const AttrNumber *atts = reading->rel->counter->shards.atts;
+	const Datum *values = reading->rel->values;
+	DcSurvey *survey = reading->survey;
 	DcSurveyRow *row;
-	bool isnull;
 
-	if (TransactionIdIsValid(dirty->xmin) && is_replaced(tuple))
-		return; /* by the transaction that has inserted it */
 	if (survey->nrows == survey->capacity)
 	{
 		survey->capacity = Max(64, 2 * survey->capacity);
@@ -152,18 +394,29 @@ add_version(DcShardRel *rel, DcSurvey *survey, TupleTableSlot *slot,
 	}
 	row = &survey->rows[survey->nrows++];
 	memset(row, 0, sizeof(*row)); /* they are compared byte by byte */
-	row->shard = DatumGetInt32(slot_getattr(slot, atts[DC_COL_SHARD], &isnull));
-	row->units = DatumGetInt64(slot_getattr(slot, atts[DC_COL_UNITS], &isnull));
-	row->tid = slot->tts_tid;
+	row->shard = DatumGetInt32(values[atts[DC_COL_SHARD] - 1]);
+	row->units = DatumGetInt64(values[atts[DC_COL_UNITS] - 1]);
+	row->tid = tuple->t_self;
 	row->inserter = dirty->xmin;
 	row->changer = dirty->xmax;
-	row->own = TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple));
+	row->own = TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data));
 	if (!TransactionIdIsValid(row->inserter) && !row->own)
 	{
 		if (!TransactionIdIsValid(row->changer))
-			note_locker(row, tuple);
-		row->unseen = is_unseen(slot);
+			note_locker(row, tuple->t_data);
+		row->unseen = is_unseen(tuple, buffer);
 	}
+}
+
+static int
+row_compare(const void *a, const void *b)
+{
+	const DcSurveyRow *left = a;
+	const DcSurveyRow *right = b;
+
+	if (left->shard != right->shard)
+		return left->shard < right->shard ? -1 : 1;
+	return ItemPointerCompare((ItemPointer) &left->tid, (ItemPointer) &right->tid);
 }
 
 /*
@@ -191,12 +444,14 @@ note_locker(DcSurveyRow *row, HeapTupleHeader tuple)
 	MultiXactMember *members = &single;
 	int count = 1;
 
-	if ((infomask & HEAP_XMAX_INVALID) || !HEAP_XMAX_IS_LOCKED_ONLY(infomask) ||
-		HEAP_LOCKED_UPGRADED(infomask))
+	if ((infomask & HEAP_XMAX_INVALID) || HEAP_LOCKED_UPGRADED(infomask))
 		return;
+	/* of several, one may have updated the row, and rolled that back */
 	if (infomask & HEAP_XMAX_IS_MULTI)
-		count = GetMultiXactIdMembers(xmax, &members, false, true);
-	else if (HEAP_XMAX_IS_KEYSHR_LOCKED(infomask))
+		count = GetMultiXactIdMembers(xmax, &members, false,
+									  HEAP_XMAX_IS_LOCKED_ONLY(infomask));
+	else if (!HEAP_XMAX_IS_LOCKED_ONLY(infomask) ||
+			 HEAP_XMAX_IS_KEYSHR_LOCKED(infomask))
 		return;
 	for (int i = 0; i < count; i++)
 	{
@@ -218,18 +473,10 @@ note_locker(DcSurveyRow *row, HeapTupleHeader tuple)
  * transaction that has one.
  */
 static bool
-is_unseen(TupleTableSlot *slot)
+is_unseen(HeapTuple tuple, Buffer buffer)
 {
-	BufferHeapTupleTableSlot *heap = (BufferHeapTupleTableSlot *) slot;
-	bool seen;
-
-	if (!IsolationUsesXactSnapshot())
-		return false;
-	LockBuffer(heap->buffer, BUFFER_LOCK_SHARE);
-	seen = HeapTupleSatisfiesVisibility(heap->base.tuple, GetTransactionSnapshot(),
-										heap->buffer);
-	LockBuffer(heap->buffer, BUFFER_LOCK_UNLOCK);
-	return !seen;
+	return IsolationUsesXactSnapshot() &&
+		!HeapTupleSatisfiesVisibility(tuple, GetTransactionSnapshot(), buffer);
 }
 
 static bool
@@ -248,7 +495,7 @@ survey_add_up(DcSurvey *survey, TransactionId compactor)
 {
 	DcChange *changes = palloc(2 * Max(survey->nrows, 1) * sizeof(DcChange));
 	int nchanges = 0;
-	int64 most = -2;
+	int64 most = -1;
 
 	survey->committed = survey->free = survey->unseen = 0;
 	survey->compactor = InvalidTransactionId;
@@ -282,8 +529,7 @@ survey_add_up(DcSurvey *survey, TransactionId compactor)
 		}
 		if (TransactionIdIsValid(xid))
 		{
-			/* what is being added may not be needed */
-			int64 rank = TransactionIdIsValid(row->inserter) ? -1 : row->units;
+			int64 rank = sure_in_row(survey, i);
 
 			if (rank > most)
 			{
@@ -304,6 +550,29 @@ survey_add_up(DcSurvey *survey, TransactionId compactor)
 			survey->possible = add_units(survey->possible, changes[i].units);
 	}
 	pfree(changes);
+}
+
+/*
+ * sure_in_row returns how many units of a row that somebody has are there for sure,
+ * once he has ended: so much is to be had by waiting for him.
+ */
+static int64
+sure_in_row(const DcSurvey *survey, int i)
+{
+	const DcSurveyRow *row = &survey->rows[i];
+
+	if (TransactionIdIsValid(row->inserter))
+		return 0;
+	if (row->locked_only)
+		return row->units;
+	/* versions of one row are side by side */
+	for (int j = Max(i - 1, 0); j <= i + 1 && j < survey->nrows; j++)
+	{
+		if (survey->rows[j].shard == row->shard &&
+			TransactionIdIsValid(survey->rows[j].inserter))
+			return Min(row->units, survey->rows[j].units);
+	}
+	return 0;
 }
 
 /*

@@ -24,7 +24,7 @@ typedef struct DcSurvey
 {
 	int nrows;
 	int capacity;
-	DcSurveyRow *rows; /* in the order of the index */
+	DcSurveyRow *rows; /* in the order of numbers and places */
 
 	int64 committed; /* units, with what this transaction has done */
 	int64 free;		 /* of these, in rows that nobody else changes */
@@ -34,9 +34,12 @@ typedef struct DcSurvey
 	bool settled;	 /* nobody is changing anything, not even we */
 
 	TransactionId compactor; /* a compaction that is changing it */
-	TransactionId holder;	 /* somebody who is, in the row with the most units */
+	TransactionId holder;	 /* somebody who is, and leaves the most */
 } DcSurvey;
 
-extern DcSurvey *survey_key(DcShardRel *rel, const DcDeltaKey *key, int64 enough);
+extern DcSurvey *survey_quickly(DcShardRel *rel, const DcDeltaKey *key);
+extern DcSurvey *survey_exactly(DcShardRel *rel, const DcDeltaKey *key,
+								int64 enough);
+extern DcSurvey *survey_once(DcShardRel *rel, const DcDeltaKey *key);
 
 #endif /* DC_SURVEY_H */

@@ -14,10 +14,13 @@
  *	   have enough together, it is taken from several of them, in a
  *	   subtransaction: what others snatch away in the meantime makes it start again,
  *	   with nothing locked.
- *	4. If there is enough for sure, but in rows that others have locked, wait for
- *	   one of these transactions and start again. A survey in the middle of a
- *	   compaction decides nothing: wait for its end.
- *	5. Expired holds of the key are given back, once, to a row of our own.
+ *	4. A snapshot that shows less than is wanted settles it: less was sure. If not,
+ *	   an exact survey decides. If there is enough for sure, but in rows that others
+ *	   have locked, wait for one of these transactions and start again. In the middle
+ *	   of a compaction it decides nothing: wait for its end.
+ *	5. If expired holds of the key would make it enough, they are given back, to a
+ *	   row of our own: a few at a time, for what is not needed comes to others
+ *	   only when we commit.
  *	6. Otherwise there may be enough, if others roll back; whoever wants to
  *	   know waits for them. All others are told no, as are all if there is not
  *	   enough in any case. Only then, and only if nothing at all is left, is the
@@ -32,12 +35,13 @@
  * must not be built upon (units.c): other rows are tried, and if it takes such
  * a version the error is 40001. Under SERIALIZABLE the whole key is read in the
  * snapshot as well, for the predicate locks, the gate is not asked, and "no" is
- * 40001 as well if the snapshot shows other units than there are.
+ * 40001 unless the snapshot shows as few units as there are.
  */
 #include "postgres.h"
 
 #include "access/xact.h"
 #include "base/compat.h"
+#include "base/subxact.h"
 #include "common/hashfn.h"
 #include "counter/access.h"
 #include "counter/apply.h"
@@ -53,8 +57,33 @@
 #include "storage/lmgr.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
-#include "utils/resowner.h"
 #include "utils/snapmgr.h"
+
+/* How often to end expired holds; an owner's trigger may undo it. */
+#define MAX_HOLD_ROUNDS 100
+
+/* A take after a survey. */
+typedef struct DcAttempt
+{
+	DcShardRel *rel;
+	const DcDeltaKey *key;
+	int64 wanted;
+	int64 qty; /* less than wanted, once that is known to be all */
+	int flags;
+	int64 holds;  /* expired ones to end next time; 0: none */
+	int rounds;	  /* of that */
+	int failures; /* of takes from several rows */
+	int64 taken;
+} DcAttempt;
+
+/* A take from several rows. */
+typedef struct DcParts
+{
+	DcShardRel *rel;
+	const DcDeltaKey *key;
+	int64 qty;
+	const DcSurvey *survey;
+} DcParts;
 
 /* What was surveyed has changed, or was waited for. */
 #define AGAIN (-1)
@@ -66,17 +95,20 @@ static int64 take_units(DcShardRel *rel, const DcDeltaKey *key, int64 qty,
 static int64 take_from_one(DcShardRel *rel, const DcDeltaKey *key, int64 qty);
 static int64 take_after_survey(DcShardRel *rel, const DcDeltaKey *key,
 							   int64 qty, int flags, uint64 epoch);
-static int64 survey_and_take(DcShardRel *rel, const DcDeltaKey *key,
-							 int64 *qty, int flags, bool *looked_for_holds,
-							 uint64 epoch);
+static bool try_until_decided(void *arg);
+static int64 survey_and_take(DcAttempt *attempt);
+static int64 take_what_is_sure(DcAttempt *attempt);
+static bool committed_below(DcCounter *counter, const DcDeltaKey *key,
+							int64 qty);
+static void pause_after_failures(int failures);
 static bool take_from_many(DcShardRel *rel, const DcDeltaKey *key, int64 qty,
 						   const DcSurvey *survey);
-static int64 take_parts(DcShardRel *rel, const DcDeltaKey *key, int64 qty,
-						const DcSurvey *survey);
+static bool take_parts(void *arg);
 static int row_compare(const void *a, const void *b);
-static void wait_for(DcShardRel *rel, TransactionId xid);
-static void shut_gate(DcCounter *counter, const DcDeltaKey *key,
-					  const DcSurvey *survey, uint64 epoch);
+static int64 wait_for(DcAttempt *attempt, TransactionId xid);
+static void shut_gate(DcShardRel *rel, const DcDeltaKey *key, uint64 epoch);
+static void check_snapshot(DcShardRel *rel, const DcKey *key, int64 qty,
+						   int flags, int64 taken);
 static void serialization_error(void);
 static void count_take(DcCounter *counter, const DcDeltaKey *key,
 					   DcShardRel *rel, bool taken);
@@ -182,7 +214,6 @@ stock_take(DcCounter *counter, const DcKey *key, int64 qty, int flags)
 	DcShardRel rel;
 	DcDeltaKey delta_key;
 	uint64 epoch;
-	int64 seen = 0;
 	int64 taken;
 	bool pending;
 
@@ -202,19 +233,16 @@ stock_take(DcCounter *counter, const DcKey *key, int64 qty, int flags)
 	MemoryContextReset(cxt);
 	MemoryContextSwitchTo(cxt);
 
-	if (serializable)
-		seen = counter_value(counter, key); /* with predicate locks */
 	epoch = gate_epoch(&delta_key);
 	shardrel_open(&rel, counter, true);
 	taken = take_units(&rel, &delta_key, qty, flags, epoch);
-	if (serializable && taken == 0 &&
-		seen != survey_key(&rel, &delta_key, PG_INT64_MAX)->committed)
-		serialization_error();
+	if (taken > 0)
+		CommandCounterIncrement(); /* the next take must find what we wrote */
+	if (serializable)
+		check_snapshot(&rel, key, qty, flags, taken);
 	count_take(counter, &delta_key, &rel, taken > 0);
 	shardrel_close(&rel);
 	MemoryContextSwitchTo(old);
-	if (taken > 0)
-		CommandCounterIncrement(); /* the next take must find what we wrote */
 	return taken;
 }
 
@@ -268,72 +296,153 @@ take_from_one(DcShardRel *rel, const DcDeltaKey *key, int64 qty)
 }
 
 /*
- * take_after_survey does what the file's head says from step 3 on.
+ * take_after_survey does what the file's head says from step 3 on. Holds are ended
+ * in a subtransaction, for if that does not help, it must not have been done.
  */
 static int64
 take_after_survey(DcShardRel *rel, const DcDeltaKey *key, int64 qty, int flags,
 				  uint64 epoch)
 {
+	DcAttempt attempt = {.rel = rel, .key = key, .wanted = qty, .flags = flags};
+	int64 expired;
+
+	(void) shardrel_index(rel); /* not in a subtransaction, which would own it */
+	if (!(flags & TAKE_PARTLY) && try_until_decided(&attempt))
+		return attempt.taken;
+	expired = holds_expired_units(rel->counter, key);
+	if (expired > 0 &&
+		((flags & TAKE_PARTLY) || !committed_below(rel->counter, key, qty - expired)))
+	{
+		attempt.holds = 1;
+		if (subxact_run(try_until_decided, &attempt))
+			return attempt.taken;
+		attempt.holds = 0;
+	}
+	if ((flags & TAKE_PARTLY) && try_until_decided(&attempt))
+		return attempt.taken;
+	shut_gate(rel, key, epoch);
+	return 0;
+}
+
+/*
+ * try_until_decided makes surveys until one decides; tells whether anything was
+ * taken.
+ */
+static bool
+try_until_decided(void *arg)
+{
+	DcAttempt *attempt = arg;
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext,
 											  "dcounter survey",
 											  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(cxt);
-	bool looked_for_holds = false;
-	int64 taken;
 
+	attempt->qty = attempt->wanted;
 	do
 	{
 		CHECK_FOR_INTERRUPTS();
 		MemoryContextReset(cxt);
-		taken = survey_and_take(rel, key, &qty, flags, &looked_for_holds, epoch);
-	} while (taken == AGAIN);
+		attempt->taken = survey_and_take(attempt);
+	} while (attempt->taken == AGAIN);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(cxt);
-	return taken;
+	return attempt->taken > 0;
 }
 
 /*
- * survey_and_take makes one survey, and returns what was taken, or AGAIN. Where
- * a part will do, *qty becomes what there is.
+ * survey_and_take looks at the key once, and returns what was taken, or AGAIN.
  */
 static int64
-survey_and_take(DcShardRel *rel, const DcDeltaKey *key, int64 *qty, int flags,
-				bool *looked_for_holds, uint64 epoch)
+survey_and_take(DcAttempt *attempt)
 {
-	DcSurvey *survey = survey_key(rel, key, *qty);
+	DcShardRel *rel = attempt->rel;
+	int64 qty = attempt->qty;
+	DcSurvey *survey = survey_quickly(rel, attempt->key);
 
-	if (survey->free - survey->unseen >= *qty)
-		return take_from_many(rel, key, *qty, survey) ? *qty : AGAIN;
-	if (survey->sure >= *qty)
+	if (survey->free - survey->unseen >= qty)
 	{
-		if (survey->free >= *qty || !TransactionIdIsValid(survey->holder))
-			serialization_error(); /* units that are too new */
-		wait_for(rel, survey->holder);
+		if (take_from_many(rel, attempt->key, qty, survey))
+			return qty;
+		pause_after_failures(++attempt->failures);
 		return AGAIN;
 	}
-	if (TransactionIdIsValid(survey->compactor))
+	if ((attempt->flags & TAKE_WAIT) ||
+		!committed_below(rel->counter, attempt->key, qty))
 	{
-		wait_for(rel, survey->compactor);
-		return AGAIN;
-	}
-	if (!*looked_for_holds)
-	{
-		*looked_for_holds = holds_expire_key(rel->counter, key) == 0;
-		if (!*looked_for_holds)
+		/* it depends on what others have in hand */
+		survey = survey_exactly(rel, attempt->key, qty);
+		if (survey->free - survey->unseen >= qty)
 			return AGAIN;
+		if (survey->sure >= qty)
+		{
+			if (survey->free >= qty || !TransactionIdIsValid(survey->holder))
+				serialization_error(); /* units that are too new */
+			return wait_for(attempt, survey->holder);
+		}
+		if (TransactionIdIsValid(survey->compactor))
+			return wait_for(attempt, survey->compactor);
 	}
-	if ((flags & TAKE_PARTLY) && survey->sure > 0)
+	if (attempt->holds > 0 && attempt->rounds++ < MAX_HOLD_ROUNDS)
 	{
-		*qty = survey->sure;
-		return AGAIN;
+		attempt->holds = holds_expire_key(rel->counter, attempt->key,
+										  attempt->holds);
+		if (attempt->holds > 0)
+			return AGAIN;
+		/* they are there, but this transaction is too old to see them */
+		if (attempt->rounds == 1 && IsolationUsesXactSnapshot())
+			serialization_error();
 	}
-	if ((flags & TAKE_WAIT) && survey->possible >= *qty)
-	{
-		wait_for(rel, survey->holder);
-		return AGAIN;
-	}
-	shut_gate(rel->counter, key, survey, epoch);
+	if (attempt->flags & TAKE_PARTLY)
+		return take_what_is_sure(attempt);
+	if ((attempt->flags & TAKE_WAIT) && survey->possible >= qty)
+		return wait_for(attempt, survey->holder);
 	return 0;
+}
+
+/*
+ * take_what_is_sure goes on with the units that there are for sure, if any.
+ */
+static int64
+take_what_is_sure(DcAttempt *attempt)
+{
+	DcSurvey *survey = survey_exactly(attempt->rel, attempt->key, attempt->qty);
+
+	if (TransactionIdIsValid(survey->compactor))
+		return wait_for(attempt, survey->compactor);
+	if (survey->sure <= 0)
+		return 0;
+	attempt->qty = Min(attempt->qty, survey->sure);
+	return AGAIN;
+}
+
+/*
+ * committed_below tells whether fewer units than qty were committed at some
+ * moment of this call: then fewer were sure. One snapshot shows that, whatever
+ * goes on meanwhile.
+ */
+static bool
+committed_below(DcCounter *counter, const DcDeltaKey *key, int64 qty)
+{
+	DcKey plain;
+	bool below;
+
+	plain.data = key->data;
+	plain.len = key->len;
+	PushActiveSnapshot(GetLatestSnapshot());
+	below = counter_value_below(counter, &plain, qty);
+	PopActiveSnapshot();
+	return below;
+}
+
+/*
+ * pause_after_failures gives others a moment, when what they snatch away has made
+ * this fail more than once.
+ */
+static void
+pause_after_failures(int failures)
+{
+	if (failures > 3)
+		pg_usleep(Min(failures, 20) * 100L);
 }
 
 /*
@@ -344,36 +453,26 @@ static bool
 take_from_many(DcShardRel *rel, const DcDeltaKey *key, int64 qty,
 			   const DcSurvey *survey)
 {
-	MemoryContext cxt = CurrentMemoryContext;
-	ResourceOwner owner = CurrentResourceOwner;
-	bool done;
+	DcParts parts = {rel, key, qty, survey};
 
-	(void) shardrel_index(rel); /* opened by now, so by our resource owner */
-	BeginInternalSubTransaction(NULL);
-	MemoryContextSwitchTo(cxt);
-	done = take_parts(rel, key, qty, survey) == 0;
-	if (done)
-		ReleaseCurrentSubTransaction();
-	else
-		RollbackAndReleaseCurrentSubTransaction();
-	MemoryContextSwitchTo(cxt);
-	CurrentResourceOwner = owner;
-	return done;
+	return subxact_run(take_parts, &parts);
 }
 
 /*
  * take_parts takes from the free rows of a survey, those with the most units
- * first, and returns how many are still missing.
+ * first.
  */
-static int64
-take_parts(DcShardRel *rel, const DcDeltaKey *key, int64 qty,
-		   const DcSurvey *survey)
+static bool
+take_parts(void *arg)
 {
+	DcParts *parts = arg;
+	const DcSurvey *survey = parts->survey;
 	DcSurveyRow *rows = palloc(Max(survey->nrows, 1) * sizeof(DcSurveyRow));
+	int64 missing = parts->qty;
 
 	memcpy(rows, survey->rows, survey->nrows * sizeof(DcSurveyRow));
 	qsort(rows, survey->nrows, sizeof(DcSurveyRow), row_compare);
-	for (int i = 0; i < survey->nrows && qty > 0; i++)
+	for (int i = 0; i < survey->nrows && missing > 0; i++)
 	{
 		DcTakeResult result;
 		DcHint hint;
@@ -389,14 +488,16 @@ take_parts(DcShardRel *rel, const DcDeltaKey *key, int64 qty,
 					   InvalidOffsetNumber);
 		hint.newest = ItemPointerGetOffsetNumber(&rows[i].tid);
 		hint.buffer = InvalidBuffer;
-		result = units_take(rel, key, &hint, 1, qty, false, &taken);
+		result = units_take(parts->rel, parts->key, &hint, 1, missing, false,
+							&taken);
 		if (result == TAKE_REFUSED)
-			result = units_take(rel, key, &hint, 1, qty, true, &taken);
+			result = units_take(parts->rel, parts->key, &hint, 1, missing, true,
+								&taken);
 		if (result == TAKE_DONE)
-			qty -= taken;
+			missing -= taken;
 	}
 	pfree(rows);
-	return qty;
+	return missing == 0;
 }
 
 static int
@@ -409,14 +510,16 @@ row_compare(const void *a, const void *b)
 }
 
 /*
- * wait_for waits until a transaction has ended that a survey has met. It may be
- * cancelled, and lock_timeout counts.
+ * wait_for waits until a transaction has ended that a survey has met; then all is
+ * open again. It may be cancelled, and lock_timeout counts.
  */
-static void
-wait_for(DcShardRel *rel, TransactionId xid)
+static int64
+wait_for(DcAttempt *attempt, TransactionId xid)
 {
-	rel->stats.waits++;
+	attempt->rel->stats.waits++;
 	XactLockTableWait(xid, NULL, NULL, XLTW_None);
+	attempt->qty = attempt->wanted;
+	return AGAIN;
 }
 
 /*
@@ -424,13 +527,38 @@ wait_for(DcShardRel *rel, TransactionId xid)
  * somebody who opens it: see gate.c.
  */
 static void
-shut_gate(DcCounter *counter, const DcDeltaKey *key, const DcSurvey *survey,
-		  uint64 epoch)
+shut_gate(DcShardRel *rel, const DcDeltaKey *key, uint64 epoch)
 {
-	if (survey->committed == 0 && survey->settled &&
-		!IsolationUsesXactSnapshot() &&
-		!TransactionIdIsValid(GetTopTransactionIdIfAny()))
-		gate_shut(key, epoch, holds_first_expiry(counter, key));
+	DcSurvey *survey;
+
+	if (!gate_can_shut(key) || IsolationUsesXactSnapshot() ||
+		TransactionIdIsValid(GetTopTransactionIdIfAny()))
+		return;
+	survey = survey_once(rel, key);
+	if (survey != NULL && survey->committed == 0 && survey->settled)
+		gate_shut(key, epoch, holds_first_expiry(rel->counter, key));
+}
+
+/*
+ * check_snapshot reads the key in the snapshot of a SERIALIZABLE transaction, with
+ * predicate locks, and raises 40001 if that does not explain why not all that was
+ * asked for was taken: others have changed the key, or have units in hand.
+ */
+static void
+check_snapshot(DcShardRel *rel, const DcKey *key, int64 qty, int flags,
+			   int64 taken)
+{
+	DcDeltaKey delta_key;
+	int64 left = counter_value(rel->counter, key);
+
+	if (taken == qty)
+		return;
+	delta_key.counter = rel->counter->relid;
+	delta_key.data = key->data;
+	delta_key.len = key->len;
+	if (left >= ((flags & TAKE_PARTLY) ? 1 : qty) ||
+		left != survey_exactly(rel, &delta_key, PG_INT64_MAX)->committed)
+		serialization_error();
 }
 
 static void

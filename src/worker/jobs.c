@@ -309,12 +309,13 @@ step_in_procedure(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 
 		MemoryContextSwitchTo(caller);
 		error = CopyErrorData();
-		/* not one that a table's owner has raised */
-		if (error->funcname != NULL && strcmp(error->funcname, "ProcessInterrupts") == 0)
-			PG_RE_THROW();
 		FlushErrorState();
 		RollbackAndReleaseCurrentSubTransaction();
 		MemoryContextSwitchTo(caller);
+		CurrentResourceOwner = owner;
+		/* not one that a table's owner has raised */
+		if (error->funcname != NULL && strcmp(error->funcname, "ProcessInterrupts") == 0)
+			ReThrowError(error);
 		run->failures++;
 		ereport(WARNING,
 				(errcode(error->sqlerrcode),

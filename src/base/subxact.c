@@ -1,0 +1,50 @@
+/*
+ * subxact.c
+ *		Work in an internal subtransaction.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "base/subxact.h"
+#include "utils/memutils.h"
+#include "utils/resowner.h"
+
+/*
+ * subxact_run runs `work` in a subtransaction, which is rolled back if the answer
+ * is false, or an error is raised. The error goes on to the caller; without the
+ * roll-back it would leave him within the subtransaction.
+ */
+bool
+subxact_run(DcSubxactWork work, void *arg)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	volatile bool done = false;
+
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(cxt);
+	PG_TRY();
+	{
+		done = work(arg);
+	}
+	PG_CATCH();
+	{
+		ErrorData *error;
+
+		MemoryContextSwitchTo(cxt);
+		error = CopyErrorData();
+		FlushErrorState();
+		RollbackAndReleaseCurrentSubTransaction();
+		MemoryContextSwitchTo(cxt);
+		CurrentResourceOwner = owner;
+		ReThrowError(error);
+	}
+	PG_END_TRY();
+	if (done)
+		ReleaseCurrentSubTransaction();
+	else
+		RollbackAndReleaseCurrentSubTransaction();
+	MemoryContextSwitchTo(cxt);
+	CurrentResourceOwner = owner;
+	return done;
+}

@@ -1,0 +1,12 @@
+/*
+ * subxact.h
+ *		Work that is undone, and its locks released, if it fails.
+ */
+#ifndef DC_SUBXACT_H
+#define DC_SUBXACT_H
+
+typedef bool (*DcSubxactWork)(void *arg);
+
+extern bool subxact_run(DcSubxactWork work, void *arg);
+
+#endif /* DC_SUBXACT_H */
