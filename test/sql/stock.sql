@@ -157,6 +157,57 @@ UPDATE s_hold SET ended_at = ended_at - interval '25 hours' WHERE state = 'expir
 CALL dc_maintain();
 SELECT state, count(*) FROM s_hold GROUP BY state ORDER BY state;
 
+-- Holds that expire, one every moment, do not keep old ones from being removed
+SELECT dc_restock('s', 'old', 1);
+INSERT INTO s_hold SELECT gen_random_uuid(), 'old', 1, '1 s', 'released', 0, now() - interval '9 days', now() - interval '9 days', now() - interval '9 days' FROM generate_series(1, 3);
+SELECT dc_hold('s', 'old', 1, '1 us') IS NOT NULL;
+CALL dc_maintain();
+SELECT state, count(*) FROM s_hold WHERE key = 'old' GROUP BY state;
+-- Many expired holds; only as many are ended as a take needs, and none if they do not help
+INSERT INTO s_hold SELECT gen_random_uuid(), 'old', 1, '1 s', 'open', NULL, now(), now() - n * interval '1 s' FROM generate_series(1, 2000) AS n;
+SELECT dc_take('s', 'old', 2002), count(*) FROM s_hold WHERE key = 'old' AND state = 'open';
+SELECT dc_take('s', 'old', 1), dc_take('s', 'old', 1);
+SELECT count(*) FROM s_hold WHERE key = 'old' AND state = 'open';
+SELECT dc_take('s', 'old', 1500), dc_take('s', 'old', 600), dc_take_up_to('s', 'old', 1000);
+SELECT count(*), dc_get('s', 'old') FROM s_hold WHERE key = 'old' AND state = 'open';
+-- A table of holds that was altered is an error, not a crash
+ALTER TABLE s_hold ALTER qty DROP NOT NULL;
+SELECT dc_hold('s', 'h', 1);
+SELECT dc_confirm('s', '00000000-0000-0000-0000-000000000003');
+SELECT dc_release('s', '00000000-0000-0000-0000-000000000003');
+SELECT * FROM dc_holds('s');
+CALL dc_maintain();
+ALTER TABLE s_hold ALTER qty SET NOT NULL, ALTER ttl TYPE text;
+SELECT dc_hold('s', 'h', 1);
+ALTER TABLE s_hold ALTER ttl TYPE interval USING ttl::interval;
+SELECT dc_release('s', '00000000-0000-0000-0000-000000000003');
+
+-- More rows than a backend remembers, all needed
+SET default_transaction_isolation = serializable;
+DO $$ BEGIN FOR i IN 1..4200 LOOP PERFORM dc_restock('s', 'rows', 1); COMMIT; END LOOP; END $$;
+RESET default_transaction_isolation;
+SELECT count(*), sum(units) FROM s_shard WHERE key = 'rows';
+SELECT dc_take('s', 'rows', 4199), dc_get('s', 'rows'), dc_take('s', 'rows', 2), dc_take('s', 'rows');
+-- Restocks do not make more than max_shards
+SELECT dc_alter('s', max_shards => 4);
+DO $$ BEGIN FOR i IN 1..12 LOOP PERFORM dc_restock('s', 'few rows', 20); COMMIT; END LOOP; END $$;
+SELECT count(*), sum(units), min(units), max(units) FROM s_shard WHERE key = 'few rows';
+SELECT dc_take('s', 'few rows', 240), dc_alter('s', max_shards => 64);
+-- An error that is caught ends what the take had begun
+DO $$ BEGIN
+	BEGIN PERFORM dc_take_all('s', ARRAY['k1', repeat('x', 1025)], '{1,1}'); EXCEPTION WHEN OTHERS THEN RAISE NOTICE '%', sqlerrm; END;
+	BEGIN PERFORM dc_take_all('s', ARRAY['k1', 'k2'], '{1,1}'); PERFORM 1 / 0; EXCEPTION WHEN OTHERS THEN RAISE NOTICE '%', sqlerrm; END;
+END $$;
+-- The primary key may be built anew without a lock, or have a twin
+REINDEX INDEX CONCURRENTLY s_shard_pkey;
+CREATE UNIQUE INDEX twin ON s_shard (key, shard);
+SELECT dc_restock('s', 'twin', 500);
+SELECT dc_take('s', 'twin', 400), dc_compact('s') > 0;
+SET enable_seqscan = off; SET enable_bitmapscan = off;
+ALTER TABLE s_shard DROP CONSTRAINT s_shard_pkey, ADD CONSTRAINT s_shard_pkey PRIMARY KEY USING INDEX twin;
+SELECT sum(units), dc_take('s', 'twin', 100), dc_take('s', 'twin') FROM s_shard WHERE key = 'twin';
+RESET enable_seqscan; RESET enable_bitmapscan;
+
 -- Errors
 SELECT dc_take('s', 'a', 0);
 SELECT dc_take('s', 'a', -1);
