@@ -37,6 +37,11 @@ typedef struct DcSurvey
 	TransactionId holder;	 /* somebody who is, and leaves the most */
 } DcSurvey;
 
+/* surveyread.c */
+extern void survey_read(DcShardRel *rel, const DcDeltaKey *key,
+						DcSurvey *survey);
+
+/* survey.c */
 extern DcSurvey *survey_quickly(DcShardRel *rel, const DcDeltaKey *key);
 extern DcSurvey *survey_exactly(DcShardRel *rel, const DcDeltaKey *key,
 								int64 enough);

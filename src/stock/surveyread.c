@@ -1,0 +1,381 @@
+/*
+ * surveyread.c
+ *		Reading all versions of a key's rows.
+ *
+ * Each reading must find every row that was there when it began, although rows move
+ * from page to page. A row's versions are linked, the older to the newer; from any
+ * one that was live when our snapshot was taken, the links lead to the newest, as
+ * nobody may remove what lies between. So a reading goes from the places that this
+ * backend remembers (hints.c), and from the index entries of all other numbers, to
+ * the end of the links. Once the live version of a number is found, the index
+ * is not asked for that number again: with an old snapshot there are many entries.
+ */
+#include "postgres.h"
+
+#include "access/heapam.h"
+#include "access/htup_details.h"
+#include "access/multixact.h"
+#include "access/transam.h"
+#include "access/xact.h"
+#include "base/compat.h"
+#include "counter/apply.h"
+#include "counter/scan.h"
+#include "miscadmin.h"
+#include "stock/survey.h"
+#include "storage/bufmgr.h"
+#include "storage/procarray.h"
+#include "utils/builtins.h"
+#include "utils/snapmgr.h"
+
+/* Versions to look at in one walk, as in probe.c. */
+#define MAX_STEPS 100000
+
+/* A reading, while it goes on. */
+typedef struct DcReading
+{
+	DcShardRel *rel;
+	const DcDeltaKey *key;
+	DcSurvey *survey;
+	DcKnownShards known; /* numbers that are done */
+	int capacity;
+} DcReading;
+
+static void read_hints(DcReading *reading);
+static void read_index(DcReading *reading);
+static void note_number(DcReading *reading, int32 number);
+static bool read_chain(DcReading *reading, ItemPointerData tid, bool at_root,
+					   int32 number, DcHint *found);
+static bool read_page(DcReading *reading, Buffer buffer, ItemPointer tid,
+					  bool at_root, TransactionId *xmax, int32 number,
+					  OffsetNumber *first, bool *more);
+
+static void add_version(DcReading *reading, HeapTuple tuple, Buffer buffer,
+						const SnapshotData *dirty);
+static int row_compare(const void *a, const void *b);
+static bool is_replaced(HeapTupleHeader tuple);
+static void note_locker(DcSurveyRow *row, HeapTupleHeader tuple);
+static bool is_unseen(HeapTuple tuple, Buffer buffer);
+
+/*
+ * survey_read reads all versions of the key's rows that are live or may become
+ * so.
+ */
+void
+survey_read(DcShardRel *rel, const DcDeltaKey *key, DcSurvey *survey)
+{
+	DcReading reading = {.rel = rel, .key = key, .survey = survey};
+
+	survey->nrows = 0;
+	read_hints(&reading);
+	read_index(&reading);
+	/* hints come first, so the order would differ */
+	if (survey->nrows > 1)
+		qsort(survey->rows, survey->nrows, sizeof(DcSurveyRow), row_compare);
+	if (reading.known.numbers != NULL)
+		pfree(reading.known.numbers);
+}
+
+/*
+ * read_hints reads the rows that this backend knows.
+ */
+static void
+read_hints(DcReading *reading)
+{
+	DcHintList *list = hints_get(reading->key);
+
+	for (int i = 0; i < list->nhints;)
+	{
+		DcHint *hint = &list->hints[i];
+		ItemPointerData tid = hint->root;
+		int nrows = reading->survey->nrows;
+		bool found = false;
+
+		/* the newest that was seen will do if what it replaced is of no interest */
+		if (hint->newest != InvalidOffsetNumber)
+		{
+			ItemPointerSetOffsetNumber(&tid, hint->newest);
+			found = read_chain(reading, tid, false, hint->shard, hint) &&
+				!TransactionIdIsValid(reading->survey->rows[nrows].inserter);
+		}
+		if (!found)
+		{
+			reading->survey->nrows = nrows;
+			found = read_chain(reading, hint->root, true, hint->shard, hint);
+		}
+		if (found)
+		{
+			note_number(reading, hint->shard);
+			i++;
+		}
+		else
+			hints_remove(list, i);
+	}
+}
+
+/*
+ * read_index reads the rows of all other numbers, and remembers them.
+ */
+static void
+read_index(DcReading *reading)
+{
+	DcShardRel *rel = reading->rel;
+	DcHintList *list = hints_get(reading->key);
+	text *key = cstring_to_text_with_len(reading->key->data, reading->key->len);
+	DcShardScan scan;
+	ItemPointerData root;
+	int32 number;
+
+	/* any snapshot that is no MVCC one: it keeps the index page from vacuum */
+	shard_scan_begin(&scan, rel->heap, shardrel_index(rel), PointerGetDatum(key),
+					 SnapshotAny, reading->known);
+	while (shard_scan_next_entry(&scan, &root, &number))
+	{
+		DcHint found;
+
+		found.shard = number;
+		if (!read_chain(reading, root, true, number, &found))
+			continue;
+		scan.done = true;
+		if (list->nhints < DC_MAX_SHARDS_LIMIT)
+			hints_add(list, &found.root, number);
+	}
+	shard_scan_end(&scan);
+	pfree(key);
+}
+
+static void
+note_number(DcReading *reading, int32 number)
+{
+	DcKnownShards *known = &reading->known;
+
+	if (known->count == reading->capacity)
+	{
+		reading->capacity = Max(64, 2 * reading->capacity);
+		if (known->numbers == NULL)
+			known->numbers = palloc(reading->capacity * sizeof(int32));
+		else
+			known->numbers = repalloc(known->numbers,
+									  reading->capacity * sizeof(int32));
+	}
+	known->numbers[known->count++] = number;
+}
+
+/*
+ * read_chain follows the versions of a row from a place on, which is a root if
+ * at_root, and adds those that are live or may become so. Returns whether there
+ * was one; then *found is where.
+ */
+static bool
+read_chain(DcReading *reading, ItemPointerData tid, bool at_root, int32 number,
+		   DcHint *found)
+{
+	DcShardRel *rel = reading->rel;
+	TransactionId xmax = InvalidTransactionId;
+	bool any = false;
+	bool more = true;
+
+	for (int pages = 0; more && pages < MAX_STEPS; pages++)
+	{
+		ItemPointerData start = tid;
+		BlockNumber block = ItemPointerGetBlockNumberNoCheck(&tid);
+		OffsetNumber newest;
+		Buffer buffer;
+
+		CHECK_FOR_INTERRUPTS();
+		if (block >= rel->nblocks)
+			rel->nblocks = RelationGetNumberOfBlocks(rel->heap);
+		if (block >= rel->nblocks)
+			break;
+		buffer = ReadBuffer(rel->heap, block);
+		LockBuffer(buffer, BUFFER_LOCK_SHARE);
+		if (read_page(reading, buffer, &tid, at_root, &xmax, number, &newest, &more) &&
+			!any)
+		{
+			/* that of the first: a version that follows may be rolled back */
+			if (at_root)
+				hint_set(found, &start, newest, InvalidBuffer);
+			else
+				found->newest = newest;
+			any = true;
+		}
+		UnlockReleaseBuffer(buffer);
+		at_root = true;
+	}
+	return any;
+}
+
+/*
+ * read_page does that on one page, which is locked. *first is the line of the first
+ * version that was added; *more tells whether the versions go on, at *tid.
+ */
+static bool
+read_page(DcReading *reading, Buffer buffer, ItemPointer tid, bool at_root,
+		  TransactionId *xmax, int32 number, OffsetNumber *first, bool *more)
+{
+	Page page = BufferGetPage(buffer);
+	OffsetNumber offset = ItemPointerGetOffsetNumberNoCheck(tid);
+	bool any = false;
+
+	*more = false;
+	for (int steps = 0; steps < MAX_STEPS; steps++)
+	{
+		SnapshotData dirty;
+		HeapTupleData tuple;
+		ItemId lp;
+
+		if (offset < FirstOffsetNumber || offset > PageGetMaxOffsetNumber(page))
+			return any;
+		lp = PageGetItemId(page, offset);
+		if (ItemIdIsRedirected(lp) && at_root)
+		{
+			offset = ItemIdGetRedirect(lp);
+			at_root = false;
+			*xmax = InvalidTransactionId;
+			continue;
+		}
+		if (!ItemIdIsNormal(lp))
+			return any;
+		tuple.t_data = (HeapTupleHeader) PageGetItem(page, lp);
+		tuple.t_len = ItemIdGetLength(lp);
+		tuple.t_tableOid = RelationGetRelid(reading->rel->heap);
+		ItemPointerSet(&tuple.t_self, BufferGetBlockNumber(buffer), offset);
+		if ((at_root && HeapTupleIsHeapOnly(&tuple)) ||
+			(TransactionIdIsValid(*xmax) &&
+			 !TransactionIdEquals(*xmax, HeapTupleHeaderGetXmin(tuple.t_data))) ||
+			!shardrel_deform(reading->rel, &tuple, reading->key, number))
+			return any;
+
+		InitDirtySnapshot(dirty);
+		if (HeapTupleSatisfiesVisibility(&tuple, &dirty, buffer) &&
+			!(TransactionIdIsValid(dirty.xmin) && is_replaced(tuple.t_data)))
+		{
+			add_version(reading, &tuple, buffer, &dirty);
+			if (!any)
+				*first = offset;
+			any = true;
+		}
+		if ((tuple.t_data->t_infomask & HEAP_XMAX_INVALID) ||
+			HEAP_XMAX_IS_LOCKED_ONLY(tuple.t_data->t_infomask) ||
+			HeapTupleHeaderIndicatesMovedPartitions(tuple.t_data) ||
+			ItemPointerEquals(&tuple.t_self, &tuple.t_data->t_ctid))
+			return any;
+		*xmax = HeapTupleHeaderGetUpdateXid(tuple.t_data);
+		at_root = false;
+		if (!HeapTupleIsHotUpdated(&tuple))
+		{
+			*tid = tuple.t_data->t_ctid;
+			*more = true;
+			return any;
+		}
+		offset = ItemPointerGetOffsetNumber(&tuple.t_data->t_ctid);
+	}
+	return any;
+}
+
+/*
+ * add_version adds a version whose columns are in rel->values.
+ */
+static void
+add_version(DcReading *reading, HeapTuple tuple, Buffer buffer,
+			const SnapshotData *dirty)
+{
+	const AttrNumber *atts = reading->rel->counter->shards.atts;
+	const Datum *values = reading->rel->values;
+	DcSurvey *survey = reading->survey;
+	DcSurveyRow *row;
+
+	if (survey->nrows == survey->capacity)
+	{
+		survey->capacity = Max(64, 2 * survey->capacity);
+		if (survey->rows == NULL)
+			survey->rows = palloc(survey->capacity * sizeof(DcSurveyRow));
+		else
+			survey->rows = repalloc(survey->rows,
+									survey->capacity * sizeof(DcSurveyRow));
+	}
+	row = &survey->rows[survey->nrows++];
+	memset(row, 0, sizeof(*row)); /* they are compared byte by byte */
+	row->shard = DatumGetInt32(values[atts[DC_COL_SHARD] - 1]);
+	row->units = DatumGetInt64(values[atts[DC_COL_UNITS] - 1]);
+	row->tid = tuple->t_self;
+	row->inserter = dirty->xmin;
+	row->changer = dirty->xmax;
+	row->own = TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data));
+	if (!TransactionIdIsValid(row->inserter) && !row->own)
+	{
+		if (!TransactionIdIsValid(row->changer))
+			note_locker(row, tuple->t_data);
+		row->unseen = is_unseen(tuple, buffer);
+	}
+}
+
+static int
+row_compare(const void *a, const void *b)
+{
+	const DcSurveyRow *left = a;
+	const DcSurveyRow *right = b;
+
+	if (left->shard != right->shard)
+		return left->shard < right->shard ? -1 : 1;
+	return ItemPointerCompare((ItemPointer) &left->tid, (ItemPointer) &right->tid);
+}
+
+/*
+ * is_replaced tells whether a version that is being inserted has been updated
+ * by its own transaction, and that update has not been rolled back.
+ */
+static bool
+is_replaced(HeapTupleHeader tuple)
+{
+	if ((tuple->t_infomask & HEAP_XMAX_INVALID) ||
+		HEAP_XMAX_IS_LOCKED_ONLY(tuple->t_infomask))
+		return false;
+	return !TransactionIdDidAbort(HeapTupleHeaderGetUpdateXid(tuple));
+}
+
+/*
+ * note_locker notes who has locked a live row, but does not change it.
+ */
+static void
+note_locker(DcSurveyRow *row, HeapTupleHeader tuple)
+{
+	TransactionId xmax = HeapTupleHeaderGetRawXmax(tuple);
+	uint16 infomask = tuple->t_infomask;
+	MultiXactMember single = {xmax, MultiXactStatusForUpdate};
+	MultiXactMember *members = &single;
+	int count = 1;
+
+	if ((infomask & HEAP_XMAX_INVALID) || HEAP_LOCKED_UPGRADED(infomask))
+		return;
+	/* of several, one may have updated the row, and rolled that back */
+	if (infomask & HEAP_XMAX_IS_MULTI)
+		count = GetMultiXactIdMembers(xmax, &members, false,
+									  HEAP_XMAX_IS_LOCKED_ONLY(infomask));
+	else if (!HEAP_XMAX_IS_LOCKED_ONLY(infomask) ||
+			 HEAP_XMAX_IS_KEYSHR_LOCKED(infomask))
+		return;
+	for (int i = 0; i < count; i++)
+	{
+		TransactionId xid = members[i].xid;
+
+		/* FOR KEY SHARE keeps nobody from taking */
+		if (members[i].status != MultiXactStatusForKeyShare &&
+			!TransactionIdIsCurrentTransactionId(xid) &&
+			TransactionIdIsInProgress(xid))
+		{
+			row->changer = xid;
+			row->locked_only = true;
+		}
+	}
+}
+
+/*
+ * is_unseen tells whether a committed version is too new for the snapshot of a
+ * transaction that has one.
+ */
+static bool
+is_unseen(HeapTuple tuple, Buffer buffer)
+{
+	return IsolationUsesXactSnapshot() &&
+		!HeapTupleSatisfiesVisibility(tuple, GetTransactionSnapshot(), buffer);
+}
