@@ -22,7 +22,7 @@ left() {
 
 # work: milliseconds that the worker has worked
 work() {
-    sql bench 'SELECT work_ms FROM dc_stat_worker WHERE datname = current_database() AND job = 'compaction';'
+    sql bench "SELECT work_ms FROM dc_stat_worker WHERE datname = current_database() AND job = 'compaction';"
 }
 
 # While the rows are counted nobody else counts, so each look is short.

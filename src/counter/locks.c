@@ -2,7 +2,7 @@
  * locks.c
  *		The counter room's own advisory locks.
  *
- * All are held to the end of the transaction. They have classes of their own,
+ * Both are held to the end of the transaction. They have classes of their own,
  * so they do not meet the advisory locks of SQL.
  *
  *	- The lock on a key serializes dc_set() and dc_delete(). Two keys of one hash
@@ -10,7 +10,6 @@
  *	- The lock on a table makes one compaction at a time work on it. Who sets or
  *	  deletes a key of a stock shares it with others who do, and so keeps
  *	  compaction away.
- *	- The lock on the id of a hold makes one transaction at a time make it.
  *
  * Their holders may be transactions of users, which last as long as they like.
  * Shard rows are otherwise locked for the time of a commit only. So a writer that
@@ -27,7 +26,6 @@
 /* Classes 1 and 2 belong to the SQL functions. */
 #define KEY_LOCK_CLASS 77
 #define COMPACT_LOCK_CLASS 78
-#define HOLD_LOCK_CLASS 80 /* 79 is the worker's */
 
 static void key_tag(LOCKTAG *tag, DcCounter *counter, const char *data,
 					uint32 len);
@@ -71,20 +69,6 @@ lock_out_compaction(DcCounter *counter)
 
 	compaction_tag(&tag, counter);
 	(void) LockAcquire(&tag, ShareLock, false, false);
-}
-
-/*
- * lock_hold_id makes this transaction the only one that may make a hold of an id;
- * waits.
- */
-void
-lock_hold_id(DcCounter *counter, const unsigned char *id, int len)
-{
-	LOCKTAG tag;
-
-	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, counter->relid, hash_bytes(id, len),
-						 HOLD_LOCK_CLASS);
-	(void) LockAcquire(&tag, ExclusiveLock, false, false);
 }
 
 /*

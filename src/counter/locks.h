@@ -11,7 +11,6 @@
 extern void lock_key(DcCounter *counter, const char *data, uint32 len);
 extern bool lock_compaction(DcCounter *counter);
 extern void lock_out_compaction(DcCounter *counter);
-extern void lock_hold_id(DcCounter *counter, const unsigned char *id, int len);
 extern TransactionId compaction_xid(DcCounter *counter);
 extern bool locked_for_long(DcCounter *counter, const char *data, uint32 len);
 

@@ -20,7 +20,11 @@
  */
 #include "postgres.h"
 
+#include "access/genam.h"
+#include "access/table.h"
+#include "access/tableam.h"
 #include "access/xact.h"
+#include "base/compat.h"
 #include "base/guc.h"
 #include "base/key.h"
 #include "catalog/pg_attribute.h"
@@ -28,7 +32,6 @@
 #include "catalog/pg_type.h"
 #include "counter/access.h"
 #include "counter/apply.h"
-#include "counter/locks.h"
 #include "counter/sqlpath.h"
 #include "funcapi.h"
 #include "miscadmin.h"
@@ -37,8 +40,10 @@
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
+#include "utils/fmgroids.h"
 #include "utils/fmgrprotos.h"
 #include "utils/lsyscache.h"
+#include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
@@ -83,6 +88,8 @@ static const struct
 static void holds_open(DcCounter *counter, LOCKMODE mode);
 static bool find_hold(DcCounter *counter, Datum id, const DcKey *key,
 					  int64 qty, Datum ttl);
+static bool wait_for_maker(DcCounter *counter, Datum id);
+static void check_newer_hold(DcCounter *counter, Datum id);
 static bool insert_hold(DcCounter *counter, Datum id, const DcKey *key,
 						int64 qty, Datum ttl);
 static DcCounter *open_for_hold(FunctionCallInfo fcinfo, const char *function);
@@ -104,6 +111,7 @@ dc_hold_impl(FunctionCallInfo fcinfo, const DcKey *key)
 	DcCounter *counter = stock_open_to_write(fcinfo, "dc_hold()");
 	int64 qty = quantity_arg(fcinfo, 2);
 	Interval zero = {0};
+	bool taken;
 	Datum ttl;
 	Datum id;
 
@@ -119,15 +127,24 @@ dc_hold_impl(FunctionCallInfo fcinfo, const DcKey *key)
 				 errmsg("ttl must be greater than zero")));
 
 	holds_open(counter, RowExclusiveLock);
-	/* whoever is about to make the same hold must have ended */
-	lock_hold_id(counter, DatumGetUUIDP(id)->data, UUID_LEN);
-	if (find_hold(counter, id, key, qty, ttl))
-		PG_RETURN_DATUM(id);
-	if (stock_take(counter, key, qty, 0) == 0)
+	do
+	{
+		if (find_hold(counter, id, key, qty, ttl))
+			PG_RETURN_DATUM(id);
+		taken = stock_take(counter, key, qty, 0) > 0;
+		/* if not, perhaps because somebody is making the same hold */
+	} while (!taken && wait_for_maker(counter, id));
+	if (!taken)
+	{
+		/* made while the take has waited for others */
+		if (find_hold(counter, id, key, qty, ttl))
+			PG_RETURN_DATUM(id);
+		check_newer_hold(counter, id);
 		PG_RETURN_NULL();
+	}
 	if (!insert_hold(counter, id, key, qty, ttl))
 	{
-		/* made by other means since we looked */
+		/* another session has made it since we looked */
 		stock_give(counter, key, qty);
 		if (!find_hold(counter, id, key, qty, ttl))
 			ereport(ERROR,
@@ -216,6 +233,68 @@ find_hold(DcCounter *counter, Datum id, const DcKey *key, int64 qty, Datum ttl)
 	}
 	sql_end(&session);
 	return found;
+}
+
+/*
+ * wait_for_maker waits for the end of another transaction that has made a hold and
+ * is in progress; false if there is none.
+ */
+static bool
+wait_for_maker(DcCounter *counter, Datum id)
+{
+	Relation heap = table_open(counter->row.holds, NoLock);
+	TransactionId maker = InvalidTransactionId;
+
+	list_free(RelationGetIndexList(heap)); /* sets rd_pkindex */
+	if (OidIsValid(heap->rd_pkindex))
+	{
+		Relation index = index_open(heap->rd_pkindex, AccessShareLock);
+		TupleTableSlot *slot = table_slot_create(heap, NULL);
+		IndexScanDesc scan;
+		SnapshotData dirty;
+		ScanKeyData key;
+
+		InitDirtySnapshot(dirty);
+		ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_UUID_EQ, id);
+		scan = compat_index_beginscan(heap, index, &dirty, 1);
+		index_rescan(scan, &key, 1, NULL, 0);
+		while (!TransactionIdIsValid(maker) &&
+			   index_getnext_slot(scan, ForwardScanDirection, slot))
+			maker = dirty.xmin;
+		index_endscan(scan);
+		ExecDropSingleTupleTableSlot(slot);
+		index_close(index, NoLock);
+	}
+	table_close(heap, NoLock);
+	if (!TransactionIdIsValid(maker))
+		return false;
+	XactLockTableWait(maker, NULL, NULL, XLTW_None);
+	return true;
+}
+
+/*
+ * check_newer_hold raises 40001 if there is a hold that is too new for this
+ * transaction's snapshot: "there is none" would not be true.
+ */
+static void
+check_newer_hold(DcCounter *counter, Datum id)
+{
+	DcSqlSession session;
+	Datum values[1];
+	bool found;
+
+	if (!IsolationUsesXactSnapshot())
+		return;
+	values[0] = id;
+	PushActiveSnapshot(GetLatestSnapshot());
+	sql_begin(&session, counter);
+	found = sql_read(&session, DC_SQL_HOLD_FIND, values) > 0;
+	sql_end(&session);
+	PopActiveSnapshot();
+	if (found)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("could not serialize access due to concurrent update")));
 }
 
 /*
@@ -350,6 +429,8 @@ lock_hold(DcCounter *counter, Datum id, DcHold *hold)
 		MemoryContextSwitchTo(old);
 	}
 	sql_end(&session);
+	if (!found)
+		check_newer_hold(counter, id);
 	if (found && strcmp(hold->state, "open") == 0 &&
 		expires_at <= GetCurrentTimestamp())
 	{
@@ -482,10 +563,10 @@ holds_expire_key(DcCounter *counter, const DcDeltaKey *key, int64 limit)
 
 /*
  * holds_expired_units returns how many units the expired holds of a key have that
- * nobody has ended yet, as of now, whatever the transaction's snapshot.
+ * nobody has ended yet: the latest ones, or those that the transaction sees.
  */
 int64
-holds_expired_units(DcCounter *counter, const DcDeltaKey *key)
+holds_expired_units(DcCounter *counter, const DcDeltaKey *key, bool latest)
 {
 	DcSqlSession session;
 	Datum values[2];
@@ -494,7 +575,7 @@ holds_expired_units(DcCounter *counter, const DcDeltaKey *key)
 	holds_open(counter, AccessShareLock);
 	values[0] = TimestampTzGetDatum(GetCurrentTimestamp());
 	values[1] = PointerGetDatum(cstring_to_text_with_len(key->data, key->len));
-	PushActiveSnapshot(GetLatestSnapshot());
+	PushActiveSnapshot(latest ? GetLatestSnapshot() : GetTransactionSnapshot());
 	sql_begin(&session, counter);
 	sql_read(&session, DC_SQL_HOLD_EXPIRED, values);
 	units = sql_bigint(0, 1);

@@ -13,7 +13,8 @@ extern void holds_check(DcCounter *counter);
 extern uint64 holds_give_back(DcCounter *counter);
 extern int64 holds_expire_key(DcCounter *counter, const DcDeltaKey *key,
 							  int64 limit);
-extern int64 holds_expired_units(DcCounter *counter, const DcDeltaKey *key);
+extern int64 holds_expired_units(DcCounter *counter, const DcDeltaKey *key,
+								 bool latest);
 extern TimestampTz holds_first_expiry(DcCounter *counter, const DcDeltaKey *key);
 
 #endif /* DC_HOLD_H */

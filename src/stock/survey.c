@@ -33,6 +33,9 @@
 #include "miscadmin.h"
 #include "stock/survey.h"
 
+/* Readings until a caller had better look whether it still matters. */
+#define MAX_READINGS 10
+
 /* What a transaction in progress does to the key. */
 typedef struct DcChange
 {
@@ -42,7 +45,8 @@ typedef struct DcChange
 
 static bool surveys_equal(const DcSurvey *a, const DcSurvey *b);
 static void survey_add_up(DcSurvey *survey, TransactionId compactor);
-static int64 sure_in_row(const DcSurvey *survey, int i);
+static void find_holder(DcSurvey *survey, const DcChange *changes,
+						int nchanges);
 static void add_change(DcChange *changes, int *count, TransactionId xid,
 					   int64 units);
 static int64 add_units(int64 a, int64 b);
@@ -62,7 +66,7 @@ survey_quickly(DcShardRel *rel, const DcDeltaKey *key)
 
 /*
  * survey_exactly returns a survey of one moment, or one with `enough` units in
- * free rows.
+ * free rows; NULL if things change too fast for either.
  */
 DcSurvey *
 survey_exactly(DcShardRel *rel, const DcDeltaKey *key, int64 enough)
@@ -70,7 +74,7 @@ survey_exactly(DcShardRel *rel, const DcDeltaKey *key, int64 enough)
 	DcSurvey *last = survey_quickly(rel, key);
 	DcSurvey *survey = palloc0(sizeof(DcSurvey));
 
-	for (;;)
+	for (int i = 0; i < MAX_READINGS; i++)
 	{
 		DcSurvey *other = survey;
 		TransactionId compactor;
@@ -86,6 +90,7 @@ survey_exactly(DcShardRel *rel, const DcDeltaKey *key, int64 enough)
 		survey = last;
 		last = other;
 	}
+	return NULL;
 }
 
 /*
@@ -117,12 +122,10 @@ survey_add_up(DcSurvey *survey, TransactionId compactor)
 {
 	DcChange *changes = palloc(2 * Max(survey->nrows, 1) * sizeof(DcChange));
 	int nchanges = 0;
-	int64 most = -1;
 
 	survey->committed = survey->free = survey->unseen = 0;
 	survey->compactor = InvalidTransactionId;
 	survey->settled = true;
-	survey->holder = InvalidTransactionId;
 	for (int i = 0; i < survey->nrows; i++)
 	{
 		DcSurveyRow *row = &survey->rows[i];
@@ -149,18 +152,9 @@ survey_add_up(DcSurvey *survey, TransactionId compactor)
 					survey->unseen = add_units(survey->unseen, row->units);
 			}
 		}
-		if (TransactionIdIsValid(xid))
-		{
-			int64 rank = sure_in_row(survey, i);
-
-			if (rank > most)
-			{
-				most = rank;
-				survey->holder = xid;
-			}
-			if (TransactionIdEquals(SubTransGetTopmostTransaction(xid), compactor))
-				survey->compactor = compactor;
-		}
+		if (TransactionIdIsValid(xid) &&
+			TransactionIdEquals(SubTransGetTopmostTransaction(xid), compactor))
+			survey->compactor = compactor;
 		survey->settled &= !TransactionIdIsValid(xid) && !row->own;
 	}
 	survey->sure = survey->possible = survey->committed;
@@ -171,30 +165,44 @@ survey_add_up(DcSurvey *survey, TransactionId compactor)
 		else
 			survey->possible = add_units(survey->possible, changes[i].units);
 	}
+	find_holder(survey, changes, nchanges);
 	pfree(changes);
 }
 
 /*
- * sure_in_row returns how many units of a row that somebody has are there for sure,
- * once he has ended: so much is to be had by waiting for him.
+ * find_holder chooses whom to wait for: the transaction that has the row with the
+ * most units which are there for sure once it has ended.
  */
-static int64
-sure_in_row(const DcSurvey *survey, int i)
+static void
+find_holder(DcSurvey *survey, const DcChange *changes, int nchanges)
 {
-	const DcSurveyRow *row = &survey->rows[i];
+	int64 most = -1;
 
-	if (TransactionIdIsValid(row->inserter))
-		return 0;
-	if (row->locked_only)
-		return row->units;
-	/* versions of one row are side by side */
-	for (int j = Max(i - 1, 0); j <= i + 1 && j < survey->nrows; j++)
+	survey->holder = InvalidTransactionId;
+	for (int i = 0; i < survey->nrows; i++)
 	{
-		if (survey->rows[j].shard == row->shard &&
-			TransactionIdIsValid(survey->rows[j].inserter))
-			return Min(row->units, survey->rows[j].units);
+		DcSurveyRow *row = &survey->rows[i];
+		int64 left = row->units;
+
+		if (TransactionIdIsValid(row->inserter))
+		{
+			if (!TransactionIdIsValid(survey->holder))
+				survey->holder = row->inserter;
+			continue;
+		}
+		if (!TransactionIdIsValid(row->changer))
+			continue;
+		for (int c = 0; c < nchanges && !row->locked_only; c++)
+		{
+			if (changes[c].xid == SubTransGetTopmostTransaction(row->changer))
+				left = Max(left + Min(changes[c].units, 0), 0);
+		}
+		if (left > most)
+		{
+			most = left;
+			survey->holder = row->changer;
+		}
 	}
-	return 0;
 }
 
 /*

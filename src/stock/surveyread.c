@@ -42,6 +42,7 @@ typedef struct DcReading
 
 static void read_hints(DcReading *reading);
 static void read_index(DcReading *reading);
+static void drop_doubles(DcSurvey *survey);
 static void note_number(DcReading *reading, int32 number);
 static bool read_chain(DcReading *reading, ItemPointerData tid, bool at_root,
 					   int32 number, DcHint *found);
@@ -68,9 +69,7 @@ survey_read(DcShardRel *rel, const DcDeltaKey *key, DcSurvey *survey)
 	survey->nrows = 0;
 	read_hints(&reading);
 	read_index(&reading);
-	/* hints come first, so the order would differ */
-	if (survey->nrows > 1)
-		qsort(survey->rows, survey->nrows, sizeof(DcSurveyRow), row_compare);
+	drop_doubles(survey);
 	if (reading.known.numbers != NULL)
 		pfree(reading.known.numbers);
 }
@@ -102,13 +101,15 @@ read_hints(DcReading *reading)
 			reading->survey->nrows = nrows;
 			found = read_chain(reading, hint->root, true, hint->shard, hint);
 		}
-		if (found)
+		if (!found)
+			hints_remove(list, i);
+		else
 		{
-			note_number(reading, hint->shard);
+			/* what somebody inserts may replace a version elsewhere */
+			if (!TransactionIdIsValid(reading->survey->rows[nrows].inserter))
+				note_number(reading, hint->shard);
 			i++;
 		}
-		else
-			hints_remove(list, i);
 	}
 }
 
@@ -130,10 +131,12 @@ read_index(DcReading *reading)
 					 SnapshotAny, reading->known);
 	while (shard_scan_next_entry(&scan, &root, &number))
 	{
+		int nrows = reading->survey->nrows;
 		DcHint found;
 
 		found.shard = number;
-		if (!read_chain(reading, root, true, number, &found))
+		if (!read_chain(reading, root, true, number, &found) ||
+			TransactionIdIsValid(reading->survey->rows[nrows].inserter))
 			continue;
 		scan.done = true;
 		if (list->nhints < DC_MAX_SHARDS_LIMIT)
@@ -141,6 +144,25 @@ read_index(DcReading *reading)
 	}
 	shard_scan_end(&scan);
 	pfree(key);
+}
+
+/*
+ * drop_doubles sorts the rows, as those that come from hints are first, and drops
+ * versions that more than one way has led to.
+ */
+static void
+drop_doubles(DcSurvey *survey)
+{
+	int kept = 0;
+
+	if (survey->nrows > 1)
+		qsort(survey->rows, survey->nrows, sizeof(DcSurveyRow), row_compare);
+	for (int i = 0; i < survey->nrows; i++)
+	{
+		if (kept == 0 || row_compare(&survey->rows[kept - 1], &survey->rows[i]) != 0)
+			survey->rows[kept++] = survey->rows[i];
+	}
+	survey->nrows = kept;
 }
 
 static void
@@ -241,14 +263,16 @@ read_page(DcReading *reading, Buffer buffer, ItemPointer tid, bool at_root,
 		ItemPointerSet(&tuple.t_self, BufferGetBlockNumber(buffer), offset);
 		if ((at_root && HeapTupleIsHeapOnly(&tuple)) ||
 			(TransactionIdIsValid(*xmax) &&
-			 !TransactionIdEquals(*xmax, HeapTupleHeaderGetXmin(tuple.t_data))) ||
-			!shardrel_deform(reading->rel, &tuple, reading->key, number))
+			 !TransactionIdEquals(*xmax, HeapTupleHeaderGetXmin(tuple.t_data))))
 			return any;
 
 		InitDirtySnapshot(dirty);
 		if (HeapTupleSatisfiesVisibility(&tuple, &dirty, buffer) &&
 			!(TransactionIdIsValid(dirty.xmin) && is_replaced(tuple.t_data)))
 		{
+			/* a place that is remembered may have been given to another row */
+			if (!shardrel_deform(reading->rel, &tuple, reading->key, number))
+				return any;
 			add_version(reading, &tuple, buffer, &dirty);
 			if (!any)
 				*first = offset;

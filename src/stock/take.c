@@ -62,14 +62,18 @@
 /* How often to end expired holds; an owner's trigger may undo it. */
 #define MAX_HOLD_ROUNDS 100
 
+/* How often to look again when units may have come from a hold. */
+#define MAX_RACES 10
+
 /* A take after a survey. */
 typedef struct DcAttempt
 {
 	DcShardRel *rel;
 	const DcDeltaKey *key;
 	int64 wanted;
-	int64 qty; /* less than wanted, once that is known to be all */
-	int flags;
+	int64 qty;	  /* less than wanted, once that is known to be all */
+	bool partly;  /* as many as there are will do */
+	bool below;	  /* a snapshot had too few */
 	int64 holds;  /* expired ones to end next time; 0: none */
 	int rounds;	  /* of that */
 	int failures; /* of takes from several rows */
@@ -95,12 +99,14 @@ static int64 take_units(DcShardRel *rel, const DcDeltaKey *key, int64 qty,
 static int64 take_from_one(DcShardRel *rel, const DcDeltaKey *key, int64 qty);
 static int64 take_after_survey(DcShardRel *rel, const DcDeltaKey *key,
 							   int64 qty, int flags, uint64 epoch);
+static bool take_with_holds(DcAttempt *attempt);
+static bool wait_for_possible(DcAttempt *attempt);
 static bool try_until_decided(void *arg);
 static int64 survey_and_take(DcAttempt *attempt);
 static int64 take_what_is_sure(DcAttempt *attempt);
 static bool committed_below(DcCounter *counter, const DcDeltaKey *key,
 							int64 qty);
-static void pause_after_failures(int failures);
+static int64 pause_after_failure(DcAttempt *attempt);
 static bool take_from_many(DcShardRel *rel, const DcDeltaKey *key, int64 qty,
 						   const DcSurvey *survey);
 static bool take_parts(void *arg);
@@ -296,32 +302,81 @@ take_from_one(DcShardRel *rel, const DcDeltaKey *key, int64 qty)
 }
 
 /*
- * take_after_survey does what the file's head says from step 3 on. Holds are ended
- * in a subtransaction, for if that does not help, it must not have been done.
+ * take_after_survey does what the file's head says from step 3 on, and all of it
+ * again after it has waited for what may come.
  */
 static int64
 take_after_survey(DcShardRel *rel, const DcDeltaKey *key, int64 qty, int flags,
 				  uint64 epoch)
 {
-	DcAttempt attempt = {.rel = rel, .key = key, .wanted = qty, .flags = flags};
-	int64 expired;
+	DcAttempt attempt = {.rel = rel, .key = key, .wanted = qty};
+	int races = 0;
 
 	(void) shardrel_index(rel); /* not in a subtransaction, which would own it */
-	if (!(flags & TAKE_PARTLY) && try_until_decided(&attempt))
-		return attempt.taken;
-	expired = holds_expired_units(rel->counter, key);
-	if (expired > 0 &&
-		((flags & TAKE_PARTLY) || !committed_below(rel->counter, key, qty - expired)))
+	for (;;)
 	{
-		attempt.holds = 1;
-		if (subxact_run(try_until_decided, &attempt))
+		attempt.partly = false;
+		if (try_until_decided(&attempt))
 			return attempt.taken;
-		attempt.holds = 0;
+		attempt.partly = (flags & TAKE_PARTLY) != 0;
+		if (take_with_holds(&attempt))
+			return attempt.taken;
+		if (attempt.partly && try_until_decided(&attempt))
+			return attempt.taken;
+		if ((flags & TAKE_WAIT) && wait_for_possible(&attempt))
+			continue;
+		/* holds may have been ended by others since we counted the units */
+		if (!attempt.below || committed_below(rel->counter, key, qty) ||
+			++races > MAX_RACES)
+			break;
 	}
-	if ((flags & TAKE_PARTLY) && try_until_decided(&attempt))
-		return attempt.taken;
 	shut_gate(rel, key, epoch);
 	return 0;
+}
+
+/*
+ * take_with_holds ends expired holds of the key, if their units would make it
+ * enough, and tries again. If that does not help, it must not have been done: so it is
+ * in a subtransaction.
+ */
+static bool
+take_with_holds(DcAttempt *attempt)
+{
+	DcCounter *counter = attempt->rel->counter;
+	int64 expired = holds_expired_units(counter, attempt->key, true);
+	bool done;
+
+	if (expired == 0 ||
+		(!attempt->partly &&
+		 committed_below(counter, attempt->key, attempt->wanted - expired)))
+		return false;
+	/* some that this transaction is too old to see */
+	if (IsolationUsesXactSnapshot() &&
+		holds_expired_units(counter, attempt->key, false) < expired)
+		serialization_error();
+	attempt->holds = 1;
+	attempt->rounds = 0;
+	done = subxact_run(try_until_decided, attempt);
+	attempt->holds = 0;
+	return done;
+}
+
+/*
+ * wait_for_possible waits for somebody who may leave enough, if there is such; false
+ * if not.
+ */
+static bool
+wait_for_possible(DcAttempt *attempt)
+{
+	DcSurvey *survey = survey_exactly(attempt->rel, attempt->key, attempt->wanted);
+
+	if (survey == NULL)
+		return true; /* too much is going on to tell */
+	if (survey->possible < attempt->wanted)
+		return false;
+	if (TransactionIdIsValid(survey->holder))
+		wait_for(attempt, survey->holder);
+	return true;
 }
 
 /*
@@ -363,16 +418,15 @@ survey_and_take(DcAttempt *attempt)
 	{
 		if (take_from_many(rel, attempt->key, qty, survey))
 			return qty;
-		pause_after_failures(++attempt->failures);
-		return AGAIN;
+		return pause_after_failure(attempt);
 	}
-	if ((attempt->flags & TAKE_WAIT) ||
-		!committed_below(rel->counter, attempt->key, qty))
+	attempt->below = committed_below(rel->counter, attempt->key, qty);
+	if (!attempt->below)
 	{
 		/* it depends on what others have in hand */
 		survey = survey_exactly(rel, attempt->key, qty);
-		if (survey->free - survey->unseen >= qty)
-			return AGAIN;
+		if (survey == NULL || survey->free - survey->unseen >= qty)
+			return pause_after_failure(attempt);
 		if (survey->sure >= qty)
 		{
 			if (survey->free >= qty || !TransactionIdIsValid(survey->holder))
@@ -388,15 +442,8 @@ survey_and_take(DcAttempt *attempt)
 										  attempt->holds);
 		if (attempt->holds > 0)
 			return AGAIN;
-		/* they are there, but this transaction is too old to see them */
-		if (attempt->rounds == 1 && IsolationUsesXactSnapshot())
-			serialization_error();
 	}
-	if (attempt->flags & TAKE_PARTLY)
-		return take_what_is_sure(attempt);
-	if ((attempt->flags & TAKE_WAIT) && survey->possible >= qty)
-		return wait_for(attempt, survey->holder);
-	return 0;
+	return attempt->partly ? take_what_is_sure(attempt) : 0;
 }
 
 /*
@@ -407,6 +454,8 @@ take_what_is_sure(DcAttempt *attempt)
 {
 	DcSurvey *survey = survey_exactly(attempt->rel, attempt->key, attempt->qty);
 
+	if (survey == NULL)
+		return pause_after_failure(attempt);
 	if (TransactionIdIsValid(survey->compactor))
 		return wait_for(attempt, survey->compactor);
 	if (survey->sure <= 0)
@@ -435,14 +484,15 @@ committed_below(DcCounter *counter, const DcDeltaKey *key, int64 qty)
 }
 
 /*
- * pause_after_failures gives others a moment, when what they snatch away has made
- * this fail more than once.
+ * pause_after_failure gives others a moment, when what they do has made this fail
+ * more than a few times.
  */
-static void
-pause_after_failures(int failures)
+static int64
+pause_after_failure(DcAttempt *attempt)
 {
-	if (failures > 3)
-		pg_usleep(Min(failures, 20) * 100L);
+	if (++attempt->failures > 3)
+		pg_usleep(Min(attempt->failures, 20) * 100L);
+	return AGAIN;
 }
 
 /*
@@ -549,6 +599,7 @@ check_snapshot(DcShardRel *rel, const DcKey *key, int64 qty, int flags,
 			   int64 taken)
 {
 	DcDeltaKey delta_key;
+	DcSurvey *survey;
 	int64 left = counter_value(rel->counter, key);
 
 	if (taken == qty)
@@ -556,8 +607,9 @@ check_snapshot(DcShardRel *rel, const DcKey *key, int64 qty, int flags,
 	delta_key.counter = rel->counter->relid;
 	delta_key.data = key->data;
 	delta_key.len = key->len;
-	if (left >= ((flags & TAKE_PARTLY) ? 1 : qty) ||
-		left != survey_exactly(rel, &delta_key, PG_INT64_MAX)->committed)
+	survey = survey_exactly(rel, &delta_key, PG_INT64_MAX);
+	if (left >= ((flags & TAKE_PARTLY) ? 1 : qty) || survey == NULL ||
+		left != survey->committed)
 		serialization_error();
 }
 

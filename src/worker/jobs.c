@@ -80,6 +80,8 @@ static void on_step_timeout(void);
 static bool step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table);
 static bool step_in_procedure(DcJobRun *run, DcJobStep step, void *arg,
 							  Oid table);
+static bool commit_in_procedure(DcJobRun *run);
+static void warn_of_failure(DcJobRun *run, ErrorData *error);
 static bool step_in_transaction(DcJobRun *run, DcJobStep step, void *arg,
 								Oid table);
 static void run_step(DcJobStep step, void *arg);
@@ -313,22 +315,57 @@ step_in_procedure(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 		RollbackAndReleaseCurrentSubTransaction();
 		MemoryContextSwitchTo(caller);
 		CurrentResourceOwner = owner;
-		/* not one that a table's owner has raised */
-		if (error->funcname != NULL && strcmp(error->funcname, "ProcessInterrupts") == 0)
-			ReThrowError(error);
-		run->failures++;
-		ereport(WARNING,
-				(errcode(error->sqlerrcode),
-				 errmsg("%s failed: %s", subject, error->message),
-				 error->detail ? errdetail_internal("%s", error->detail) : 0,
-				 error->hint ? errhint("%s", error->hint) : 0));
-		FreeErrorData(error);
+		warn_of_failure(run, error);
 	}
 	PG_END_TRY();
 	MemoryContextSwitchTo(caller);
 	CurrentResourceOwner = owner;
-	SPI_commit();
+	return commit_in_procedure(run) && done;
+}
+
+/*
+ * commit_in_procedure commits; false if that fails, which is the step's failure.
+ */
+static bool
+commit_in_procedure(DcJobRun *run)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	volatile bool done = false;
+
+	PG_TRY();
+	{
+		SPI_commit(); /* if it fails, it starts another transaction */
+		done = true;
+	}
+	PG_CATCH();
+	{
+		ErrorData *error;
+
+		MemoryContextSwitchTo(caller);
+		error = CopyErrorData();
+		FlushErrorState();
+		warn_of_failure(run, error);
+	}
+	PG_END_TRY();
 	return done;
+}
+
+/*
+ * warn_of_failure reports a failed step to the caller of a procedure. A cancel goes
+ * on to end it, unless a table's owner has raised it.
+ */
+static void
+warn_of_failure(DcJobRun *run, ErrorData *error)
+{
+	if (error->funcname != NULL && strcmp(error->funcname, "ProcessInterrupts") == 0)
+		ReThrowError(error);
+	run->failures++;
+	ereport(WARNING,
+			(errcode(error->sqlerrcode),
+			 errmsg("%s failed: %s", subject, error->message),
+			 error->detail ? errdetail_internal("%s", error->detail) : 0,
+			 error->hint ? errhint("%s", error->hint) : 0));
+	FreeErrorData(error);
 }
 
 /*
