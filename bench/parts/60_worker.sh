@@ -40,7 +40,8 @@ for ((round = 1; round <= WORKER_ROUNDS; round++)); do
     record million dc_incr any left "$round" "$(left)"
     while [[ $(left) != 0 ]]; do sleep 0.2; done
     record million dc_incr any seconds "$round" "$(awk -v a="$start" -v b="$(date +%s.%N)" 'BEGIN { print b - a }')"
-    record million dc_incr any work "$round" "$(awk -v w="$(work)" 'BEGIN { print w / 1000 }')"
+    worked=$(work)
+    record million dc_incr any work "$round" "$(awk -v w="$worked" 'BEGIN { print w / 1000 }')"
     worker off
     check_count "$folder" "$total"
     [[ $(sql bench 'SELECT count(*), sum(value) FROM seen;') == "$WORKER_KEYS|$WORKER_KEYS" ]] ||
