@@ -239,65 +239,87 @@ probe_release(DcProbe *probe)
 
 /*
  * walk_page follows the versions on one page, which is pinned and locked, from
- * *tid on, which is a root if at_root. *xmax is the xmax of the version before, if there was one. If the
- * versions lead to another page, *tid and *xmax are set for it.
+ * *tid on, which is a root if at_root. *xmax is the xmax of the version before, if
+ * there was one. If the versions lead to another page, *tid and *xmax are set for it.
  */
 static DcWalk
 walk_page(DcShardRel *rel, ItemPointer tid, bool at_root, TransactionId *xmax,
 		  Snapshot snapshot, DcProbe *probe, int *steps)
 {
-	Page page = BufferGetPage(probe->buffer);
-	BlockNumber block = BufferGetBlockNumber(probe->buffer);
 	OffsetNumber offset = ItemPointerGetOffsetNumberNoCheck(tid);
 	HeapTuple tuple = &probe->tuple;
 
 	while (++*steps < MAX_STEPS)
 	{
-		ItemId lp;
-
-		if (offset < FirstOffsetNumber || offset > PageGetMaxOffsetNumber(page))
+		if (!version_fetch(rel, probe->buffer, offset, at_root, xmax, tuple))
 			return WALK_GONE;
-		lp = PageGetItemId(page, offset);
-		if (ItemIdIsRedirected(lp) && at_root)
-		{
-			/* versions in between were pruned, and the link with them */
-			offset = ItemIdGetRedirect(lp);
-			at_root = false;
-			*xmax = InvalidTransactionId;
-			continue;
-		}
-		if (!ItemIdIsNormal(lp))
-			return WALK_GONE;
-
-		tuple->t_data = (HeapTupleHeader) PageGetItem(page, lp);
-		tuple->t_len = ItemIdGetLength(lp);
-		tuple->t_tableOid = RelationGetRelid(rel->heap);
-		ItemPointerSet(&tuple->t_self, block, offset);
-		if (at_root && HeapTupleIsHeapOnly(tuple))
-			return WALK_GONE;
-		if (TransactionIdIsValid(*xmax) &&
-			!TransactionIdEquals(*xmax, HeapTupleHeaderGetXmin(tuple->t_data)))
-			return WALK_GONE;
-
 		if (HeapTupleSatisfiesVisibility(tuple, snapshot, probe->buffer))
 			return WALK_VISIBLE;
-
 		/* Not this one. Where did its update, if any, put the next version? */
-		if ((tuple->t_data->t_infomask & HEAP_XMAX_INVALID) ||
-			HEAP_XMAX_IS_LOCKED_ONLY(tuple->t_data->t_infomask) ||
-			HeapTupleHeaderIndicatesMovedPartitions(tuple->t_data) ||
-			ItemPointerEquals(&tuple->t_self, &tuple->t_data->t_ctid))
+		if (!version_has_next(tuple, xmax))
 			return WALK_GONE;
-		*xmax = HeapTupleHeaderGetUpdateXid(tuple->t_data);
-		at_root = false;
 		if (!HeapTupleIsHotUpdated(tuple))
 		{
 			*tid = tuple->t_data->t_ctid;
 			return WALK_NEXT_PAGE;
 		}
 		offset = ItemPointerGetOffsetNumber(&tuple->t_data->t_ctid);
+		at_root = false;
 	}
 	return WALK_GONE;
+}
+
+/*
+ * version_fetch points a tuple at a version on a page that is pinned and locked;
+ * false if there is none, or not the one that follows a version with this xmax.
+ */
+bool
+version_fetch(DcShardRel *rel, Buffer buffer, OffsetNumber offset,
+			  bool at_root, TransactionId *xmax, HeapTuple tuple)
+{
+	Page page = BufferGetPage(buffer);
+	OffsetNumber max = PageGetMaxOffsetNumber(page);
+	ItemId lp;
+
+	if (offset < FirstOffsetNumber || offset > max)
+		return false;
+	lp = PageGetItemId(page, offset);
+	if (ItemIdIsRedirected(lp) && at_root)
+	{
+		/* versions in between were pruned, and the link with them */
+		offset = ItemIdGetRedirect(lp);
+		at_root = false;
+		*xmax = InvalidTransactionId;
+		if (offset < FirstOffsetNumber || offset > max)
+			return false;
+		lp = PageGetItemId(page, offset);
+	}
+	if (!ItemIdIsNormal(lp))
+		return false;
+	tuple->t_data = (HeapTupleHeader) PageGetItem(page, lp);
+	tuple->t_len = ItemIdGetLength(lp);
+	tuple->t_tableOid = RelationGetRelid(rel->heap);
+	ItemPointerSet(&tuple->t_self, BufferGetBlockNumber(buffer), offset);
+	if (at_root && HeapTupleIsHeapOnly(tuple))
+		return false;
+	return !TransactionIdIsValid(*xmax) ||
+		TransactionIdEquals(*xmax, HeapTupleHeaderGetXmin(tuple->t_data));
+}
+
+/*
+ * version_has_next tells whether a version was updated, and sets *xmax to who did.
+ * The next one is where its t_ctid says.
+ */
+bool
+version_has_next(HeapTuple tuple, TransactionId *xmax)
+{
+	if ((tuple->t_data->t_infomask & HEAP_XMAX_INVALID) ||
+		HEAP_XMAX_IS_LOCKED_ONLY(tuple->t_data->t_infomask) ||
+		HeapTupleHeaderIndicatesMovedPartitions(tuple->t_data) ||
+		ItemPointerEquals(&tuple->t_self, &tuple->t_data->t_ctid))
+		return false;
+	*xmax = HeapTupleHeaderGetUpdateXid(tuple->t_data);
+	return true;
 }
 
 /*

@@ -52,6 +52,9 @@ extern DcProbeResult probe_row(DcShardRel *rel, const DcDeltaKey *key,
 extern bool probe_visible(DcShardRel *rel, const DcDeltaKey *key,
 						  DcHint *hint, Snapshot snapshot);
 extern void probe_release(DcProbe *probe);
+extern bool version_fetch(DcShardRel *rel, Buffer buffer, OffsetNumber offset,
+						  bool at_root, TransactionId *xmax, HeapTuple tuple);
+extern bool version_has_next(HeapTuple tuple, TransactionId *xmax);
 extern bool shardrel_deform(DcShardRel *rel, HeapTuple tuple,
 							const DcDeltaKey *key, int32 shard);
 

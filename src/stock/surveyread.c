@@ -200,7 +200,7 @@ read_chain(DcReading *reading, ItemPointerData tid, bool at_root, int32 number,
 	{
 		ItemPointerData start = tid;
 		BlockNumber block = ItemPointerGetBlockNumberNoCheck(&tid);
-		OffsetNumber newest;
+		OffsetNumber newest = InvalidOffsetNumber;
 		Buffer buffer;
 
 		CHECK_FOR_INTERRUPTS();
@@ -234,7 +234,6 @@ static bool
 read_page(DcReading *reading, Buffer buffer, ItemPointer tid, bool at_root,
 		  TransactionId *xmax, int32 number, OffsetNumber *first, bool *more)
 {
-	Page page = BufferGetPage(buffer);
 	OffsetNumber offset = ItemPointerGetOffsetNumberNoCheck(tid);
 	bool any = false;
 
@@ -243,29 +242,9 @@ read_page(DcReading *reading, Buffer buffer, ItemPointer tid, bool at_root,
 	{
 		SnapshotData dirty;
 		HeapTupleData tuple;
-		ItemId lp;
 
-		if (offset < FirstOffsetNumber || offset > PageGetMaxOffsetNumber(page))
+		if (!version_fetch(reading->rel, buffer, offset, at_root, xmax, &tuple))
 			return any;
-		lp = PageGetItemId(page, offset);
-		if (ItemIdIsRedirected(lp) && at_root)
-		{
-			offset = ItemIdGetRedirect(lp);
-			at_root = false;
-			*xmax = InvalidTransactionId;
-			continue;
-		}
-		if (!ItemIdIsNormal(lp))
-			return any;
-		tuple.t_data = (HeapTupleHeader) PageGetItem(page, lp);
-		tuple.t_len = ItemIdGetLength(lp);
-		tuple.t_tableOid = RelationGetRelid(reading->rel->heap);
-		ItemPointerSet(&tuple.t_self, BufferGetBlockNumber(buffer), offset);
-		if ((at_root && HeapTupleIsHeapOnly(&tuple)) ||
-			(TransactionIdIsValid(*xmax) &&
-			 !TransactionIdEquals(*xmax, HeapTupleHeaderGetXmin(tuple.t_data))))
-			return any;
-
 		InitDirtySnapshot(dirty);
 		if (HeapTupleSatisfiesVisibility(&tuple, &dirty, buffer) &&
 			!(TransactionIdIsValid(dirty.xmin) && is_replaced(tuple.t_data)))
@@ -275,16 +254,11 @@ read_page(DcReading *reading, Buffer buffer, ItemPointer tid, bool at_root,
 				return any;
 			add_version(reading, &tuple, buffer, &dirty);
 			if (!any)
-				*first = offset;
+				*first = ItemPointerGetOffsetNumber(&tuple.t_self);
 			any = true;
 		}
-		if ((tuple.t_data->t_infomask & HEAP_XMAX_INVALID) ||
-			HEAP_XMAX_IS_LOCKED_ONLY(tuple.t_data->t_infomask) ||
-			HeapTupleHeaderIndicatesMovedPartitions(tuple.t_data) ||
-			ItemPointerEquals(&tuple.t_self, &tuple.t_data->t_ctid))
+		if (!version_has_next(&tuple, xmax))
 			return any;
-		*xmax = HeapTupleHeaderGetUpdateXid(tuple.t_data);
-		at_root = false;
 		if (!HeapTupleIsHotUpdated(&tuple))
 		{
 			*tid = tuple.t_data->t_ctid;
@@ -292,6 +266,7 @@ read_page(DcReading *reading, Buffer buffer, ItemPointer tid, bool at_root,
 			return any;
 		}
 		offset = ItemPointerGetOffsetNumber(&tuple.t_data->t_ctid);
+		at_root = false;
 	}
 	return any;
 }

@@ -213,7 +213,8 @@ stock_give(DcCounter *counter, const DcKey *key, int64 qty)
 int64
 stock_take(DcCounter *counter, const DcKey *key, int64 qty, int flags)
 {
-	/* no code of a user runs below, so this is not entered twice */
+	/* what an owner has put on his tables may run below, but cannot come here:
+	 * it runs in a security-restricted operation (prevent_write) */
 	static MemoryContext cxt = NULL;
 	MemoryContext old = CurrentMemoryContext;
 	bool serializable = IsolationIsSerializable();
