@@ -187,6 +187,14 @@ compat_backend_status(int i)
 #endif
 }
 
+/* 16 lets input functions report errors without throwing them. */
+#if PG_VERSION_NUM >= 160000
+#include "nodes/miscnodes.h"
+#define compat_ereturn(context, dummy, ...) ereturn(context, dummy, __VA_ARGS__)
+#else
+#define compat_ereturn(context, dummy, ...) ereport(ERROR, __VA_ARGS__)
+#endif
+
 /* 18 lets a module name itself and its version. */
 #ifdef PG_MODULE_MAGIC_EXT
 #define DC_MODULE_MAGIC \
