@@ -33,6 +33,8 @@ setting WORKER_ROUNDS 3 1
 setting WORKER_KEYS 1000000 20000
 setting OPEN_SECONDS 10 2
 setting LAST_ROUNDS 200 3
+setting SKETCH_ROUNDS 5 1
+setting SKETCH_ROWS 5000000 200000
 setting PARTS '' ''
 setting CASES '' ''
 export HELD_WINDOW

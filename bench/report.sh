@@ -19,7 +19,7 @@ table() {
 
 tables() {
     local name
-    for name in one_key zipf held five_keys bulk worker million stock sold_out hold bars; do
+    for name in one_key zipf held five_keys bulk worker million stock sold_out hold sketch sketch_stored sketch_size bars; do
         printf '\n%s\n\n' "$name"
         table "$name" "$1"
     done
@@ -32,6 +32,11 @@ synced_writes() {
     dd if=/dev/zero of="$file" bs=8k count="$count" conv=notrunc oflag=dsync 2>&1 |
         awk -v n="$count" '/copied/ { for (i = 2; i <= NF; i++) if ($i == "s,") printf "%.0f", n / $(i - 1) }'
     rm "$file"
+}
+
+# grouped NUMBER: 1234567 as 1,234,567
+grouped() {
+    sed -E ':a; s/([0-9])([0-9]{3})($|,)/\1,\2\3/; ta' <<<"$1"
 }
 
 # fill RESULTS: page.md with its {{NAME}} filled in: a table of that name, or one
@@ -49,8 +54,10 @@ fill() {
         [rounds]=$ROUNDS [seconds]=$SECONDS_PER_RUN [bulk_rounds]=$BULK_ROUNDS
         [held_rounds]=$HELD_ROUNDS [held_seconds]=$HELD_SECONDS [held_window]=$HELD_WINDOW
         [worker_rounds]=$WORKER_ROUNDS [open_seconds]=$OPEN_SECONDS [last_rounds]=$LAST_ROUNDS
+        [sketch_rounds]=$SKETCH_ROUNDS
         [worker_load]="$(sed -n 's/^int dc_worker_load = \([0-9]*\);/\1 %/p' src/base/guc.c)"
-        [bulk_rows]=$(sed -E ':a; s/([0-9])([0-9]{3})($|,)/\1,\2\3/; ta' <<<"$BULK_ROWS")
+        [bulk_rows]=$(grouped "$BULK_ROWS")
+        [sketch_rows]=$(grouped "$SKETCH_ROWS")
     )
     while IFS= read -r line; do
         if [[ $line =~ ^\{\{table\ (.*)\}\}$ ]]; then

@@ -71,6 +71,59 @@ function print_million() {
 		show("%.2f", median(key("million", "dc_incr", "any", "ratio"))) " |"
 }
 
+# Each case's sides, dcounter's own first, and the others' time as a multiple
+function print_sketch(    i, c, name, own, sides, side, seconds, label, n) {
+	label["dc_hll"] = "dc_hll"
+	label["dc_cms"] = "dc_cms"
+	label["dc_topk"] = "dc_topk"
+	label["would_change"] = "dc_hll, `WHERE dc_hll_would_change(h, item)`"
+	label["hll"] = "postgresql-hll"
+	label["sum"] = "`sum(hashint8(x)::bigint)`"
+	label["group_by"] = "`GROUP BY`, exact"
+	n = split("dc_hll dc_cms dc_topk would_change hll sum group_by", sides, " ")
+	print "| case | by | seconds | times as long |"
+	print "|---|---|---:|---:|"
+	for (i = 1; i <= cases["sketch"]; i++) {
+		name = cases["sketch", i]
+		own = ""
+		for (c = 1; c <= n; c++) {
+			side = sides[c]
+			seconds = median(key("sketch", name, side, "seconds"))
+			if (seconds == "")
+				continue
+			printf "| %s | %s | %.3f | %s |\n", own == "" ? title["sketch", name] : "", label[side], seconds,
+				show("%.2f", ratio(seconds, own))
+			if (own == "")
+				own = seconds
+		}
+	}
+}
+
+function print_sketch_stored(    i, metric, text, n, part) {
+	n = split("stored/value_bytes stored/table_bytes hash_aggregate/group_bytes", metric, " ")
+	text[1] = "50 items stored: the value, bytes"
+	text[2] = "50 items stored: the table, bytes a row"
+	text[3] = "10 items: memory of a hash aggregate, bytes a group"
+	print "| | dc_hll | postgresql-hll |"
+	print "|---|---:|---:|"
+	for (i = 1; i <= n; i++) {
+		split(metric[i], part, "/")
+		print "| " text[i] " | " show("%.0f", median(key("sketch_memory", part[1], "dc_hll", part[2]))) " | " \
+			show("%.0f", median(key("sketch_memory", part[1], "hll", part[2]))) " |"
+	}
+}
+
+function print_sketch_size(    c, items) {
+	print "| items | dc_hll(12) | dc_hll(14) | postgresql-hll of precision 14 |"
+	print "|---:|---:|---:|---:|"
+	for (c = 1; c <= columns["sketch_size"]; c++) {
+		items = columns["sketch_size", c]
+		print "| " items " | " show("%d", median(key("sketch_size", "dc_hll_12", items, "bytes"))) " | " \
+			show("%d", median(key("sketch_size", "dc_hll_14", items, "bytes"))) " | " \
+			show("%d", median(key("sketch_size", "hll_14", items, "bytes"))) " |"
+	}
+}
+
 # A value that a bar names: KEY or "sum KEY"
 function value_of(text) {
 	return sub(/^sum /, "", text) ? sum(text) : median(text)
@@ -134,6 +187,12 @@ END {
 		print_rates("hold", "20_dc_hold")
 	else if (table == "million")
 		print_million()
+	else if (table == "sketch")
+		print_sketch()
+	else if (table == "sketch_stored")
+		print_sketch_stored()
+	else if (table == "sketch_size")
+		print_sketch_size()
 	else if (table == "bars")
 		print_bars()
 	else

@@ -1,0 +1,1 @@
+SELECT sum(hashint8(x)::bigint) FROM numbers;

@@ -1,0 +1,1 @@
+SELECT variable_dc(20000);

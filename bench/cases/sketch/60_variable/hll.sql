@@ -1,0 +1,1 @@
+SELECT variable_hll(20000);

@@ -1,0 +1,2 @@
+CALL row_hll(20000);
+SELECT hll_cardinality(h) FROM row_hll;
