@@ -22,7 +22,7 @@ help:
 	@echo 'make demo       one hot key: UPDATE against dc_incr'
 	@echo 'make bench      the benchmarks, written to doc/benchmarks.md'
 	@echo 'make torture    the long crash and concurrency tests'
-	@echo 'make fuzz       the fuzzers of the pure algorithms'
+	@echo 'make fuzz       the fuzzers of the algorithms (FUZZ_TIME=600 s each)'
 	@echo 'make clean-all  remove everything built, without PGXS'
 
 deps:
@@ -43,6 +43,7 @@ fuzz:
 	@bash test/fuzz.sh
 clean-all:
 	find src test/unit -name '*.o' -delete -o -name '*.bc' -delete 2>/dev/null || true
+	rm -rf test/fuzz/build
 	rm -rf dcounter.so results output_iso tmp_check tmp_check_iso log
 	rm -f regression.diffs regression.out
 	find sql -maxdepth 1 -name 'dcounter--*.sql' ! -name 'dcounter--*--*.sql' -delete
@@ -100,6 +101,9 @@ include $(PGXS)
 
 # One rule for all headers: a stale object costs more than a full build.
 $(OBJS) $(OBJS:.o=.bc): $(wildcard src/*.h src/*/*.h) dcounter.control
+
+# Loops over registers and cells are for the vector unit.
+src/sketch/%.o: CFLAGS += $(CFLAGS_VECTORIZE)
 
 # The folder is a prerequisite so that a removed part is noticed.
 $(SQL_SCRIPT): $(SQL_PARTS) sql/parts dcounter.control

@@ -133,8 +133,22 @@ stage_tap() {
     tally tap "${#files[@]}" "$status" "$out"/tap_*.log
 }
 
+# test/fuzz/Makefile: target check builds, runs, and prints TAP. An input with a
+# finding is kept.
+stage_fuzz() {
+    local status=0 files=(test/fuzz/*_fuzz.c)
+    [[ ${#files[@]} -gt 0 ]] || return 0
+    make -s -k -C test/fuzz check >"$out/fuzz.log" 2>&1 || status=$?
+    if [[ $status -ne 0 ]]; then
+        cat "$out/fuzz.log"
+        mkdir -p "$out/fuzz"
+        cp test/fuzz/crash-* "$out/fuzz/"
+    fi
+    tally fuzz "${#files[@]}" "$status" "$out/fuzz.log"
+}
+
 use_postgres
-for stage in lint unit; do
+for stage in lint unit fuzz; do
     if wanted "$stage"; then "stage_$stage"; fi
 done
 

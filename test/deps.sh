@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs with apt-get what is missing for: build, test, bench (the arguments).
+# Installs with apt-get what is missing for: build, test, fuzz, bench (the
+# arguments).
 # Does nothing, and asks nothing of the machine, when all is there.
 # PGVERSION=N picks the PostgreSQL major, else that of the pg_config found,
 # else the newest one apt knows.
@@ -28,6 +29,10 @@ need_pg() {
     else
         missing+=("$1")
     fi
+}
+
+has_libfuzzer() {
+    clang -fsanitize=fuzzer -x c -o /dev/null - <<<'int LLVMFuzzerTestOneInput(void) { return 0; }'
 }
 
 newest_in_apt() {
@@ -86,9 +91,18 @@ if [[ $sets == *' test '* ]]; then
     need libtap-parser-sourcehandler-pgtap-perl command -v pg_prove
     need_pg "postgresql-$major-pgtap" "${share:+$share/pgtap.control}"
     need clang-format command -v clang-format
+    need redis-tools find_redis
+fi
+if [[ $sets == *' fuzz '* ]]; then
+    need gcc command -v gcc
+    need libc6-dev test -e /usr/include/stdio.h
+    need make command -v make
+    need clang command -v clang
+    need libclang-rt-dev has_libfuzzer
 fi
 if [[ $sets == *' bench '* ]]; then
     need gnuplot-nox command -v gnuplot
+    need_pg "postgresql-$major-hll" "${share:+$share/hll.control}"
 fi
 
 if [[ ${#unpackaged[@]} -gt 0 ]]; then

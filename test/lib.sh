@@ -46,6 +46,13 @@ find_pg_config() {
     config=$(command -v pg_config) && has_pgxs "$config" && echo "$config"
 }
 
+# Prints the program that is a Redis server when it is called redis-server.
+# Debian has it in redis-tools, as redis-check-rdb; its package redis-server adds
+# a service, which would run from then on.
+find_redis() {
+    command -v redis-server || command -v redis-check-rdb
+}
+
 # Sets and exports PG_CONFIG and BINDIR.
 use_postgres() {
     PG_CONFIG=$(find_pg_config) || die 'no pg_config with PGXS found; set PG_CONFIG or run "make deps"'

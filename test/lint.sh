@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 shopt -s nullglob globstar
 export LC_ALL=C
 
-sources=(src/**/*.[ch] test/unit/**/*.[ch])
+sources=(src/**/*.[ch] test/unit/**/*.[ch] test/fuzz/*.[ch])
 parts=(sql/parts/*.sql)
 scripts=(test/**/*.sh bench/**/*.sh .ci/run)
 status=0
@@ -122,13 +122,14 @@ check_length() {
 
 written=(src sql/parts test bench .ci Makefile dcounter.control ./*.md doc)
 
-# Binary files and build products (-I, *.o) are not looked at.
+# Binary files, build products and inputs of the fuzzers (-I, *.o, seeds) are not
+# looked at.
 check_whitespace() {
-    grep -rnIE --exclude='*.o' '[[:space:]]+$' "${written[@]}" 2>/dev/null
+    grep -rnIE --exclude='*.o' --exclude-dir=seeds '[[:space:]]+$' "${written[@]}" 2>/dev/null
 }
 
 check_leftovers() {
-    grep -rnIwE 'TO[D]O|FIX[M]E|X[X]X' src sql test bench 2>/dev/null
+    grep -rnIwE --exclude-dir=seeds 'TO[D]O|FIX[M]E|X[X]X' src sql test bench 2>/dev/null
 }
 
 only=("$@")

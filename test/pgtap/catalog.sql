@@ -2,7 +2,7 @@
 -- planner rely on. A new function is added to the list below.
 \set ON_ERROR_STOP on
 BEGIN;
-SELECT plan(60);
+SELECT plan(63);
 
 -- Functions: signature, result, and labels as volatility, parallel, strict, set
 CREATE TEMP VIEW members AS
@@ -55,6 +55,139 @@ INSERT INTO expected VALUES
 	('dcounter.on_catalog_change()', 'trigger', 'volatile', 'unsafe', false),
 	('dcounter.on_sql_drop()', 'event_trigger', 'volatile', 'unsafe', false),
 	('dcounter.on_alter_table()', 'event_trigger', 'volatile', 'unsafe', false);
+-- dc_topk
+INSERT INTO expected VALUES
+	('public.dc_topk_in(cstring)', 'dc_topk', 'immutable', 'safe', true),
+	('public.dc_topk_out(dc_topk)', 'cstring', 'immutable', 'safe', true),
+	('public.dc_topk_recv(internal)', 'dc_topk', 'immutable', 'safe', true),
+	('public.dc_topk_send(dc_topk)', 'bytea', 'immutable', 'safe', true),
+	('public.dc_topk_from_bytea(bytea)', 'dc_topk', 'immutable', 'safe', true),
+	('public.dc_topk_to_bytea(dc_topk)', 'bytea', 'immutable', 'safe', true),
+	('public.dc_topk(k integer, counters integer DEFAULT NULL::integer)', 'dc_topk', 'immutable', 'safe', false),
+	('public.dc_topk_union(a dc_topk, b dc_topk)', 'dc_topk', 'immutable', 'safe', true),
+	('public.dc_topk_list(sketch dc_topk, n integer DEFAULT NULL::integer)', 'TABLE(rank bigint, item text, estimate bigint, lower bigint, upper bigint, guaranteed boolean)', 'immutable', 'safe', false),
+	('public.dc_topk_heavy(sketch dc_topk, share double precision)', 'TABLE(rank bigint, item text, estimate bigint, lower bigint, upper bigint, guaranteed boolean)', 'immutable', 'safe', true),
+	('public.dc_topk_info(sketch dc_topk, OUT k integer, OUT counters integer, OUT items integer, OUT total_weight bigint, OUT max_error bigint, OUT exact boolean, OUT bytes integer)', 'record', 'immutable', 'safe', true),
+	('public.dc_topk_add(sketch dc_topk, item anyelement, weight bigint DEFAULT 1)', 'dc_topk', 'stable', 'safe', false),
+	('public.dc_topk_count(sketch dc_topk, item anyelement)', 'bigint', 'stable', 'safe', true),
+	('public.dc_topk_bounds(sketch dc_topk, item anyelement, OUT lower bigint, OUT estimate bigint, OUT upper bigint)', 'record', 'stable', 'safe', true),
+	('dcounter.topk_trans(internal, item anyelement, k integer)', 'internal', 'stable', 'safe', false),
+	('public.dc_topk_agg(item anyelement, k integer)', 'dc_topk', 'immutable', 'safe', false),
+	('dcounter.topk_trans(internal, item anyelement, k integer, weight bigint)', 'internal', 'stable', 'safe', false),
+	('public.dc_topk_agg(item anyelement, k integer, weight bigint)', 'dc_topk', 'immutable', 'safe', false),
+	('dcounter.topk_trans(internal, item anyelement, k integer, weight bigint, counters integer)', 'internal', 'stable', 'safe', false),
+	('public.dc_topk_agg(item anyelement, k integer, weight bigint, counters integer)', 'dc_topk', 'immutable', 'safe', false),
+	('public.dc_topk_add(sketch dc_topk, item text, weight bigint DEFAULT 1)', 'dc_topk', 'immutable', 'safe', false),
+	('public.dc_topk_count(sketch dc_topk, item text)', 'bigint', 'immutable', 'safe', true),
+	('public.dc_topk_bounds(sketch dc_topk, item text, OUT lower bigint, OUT estimate bigint, OUT upper bigint)', 'record', 'immutable', 'safe', true),
+	('dcounter.topk_trans(internal, item text, k integer)', 'internal', 'immutable', 'safe', false),
+	('public.dc_topk_agg(item text, k integer)', 'dc_topk', 'immutable', 'safe', false),
+	('dcounter.topk_trans(internal, item text, k integer, weight bigint)', 'internal', 'immutable', 'safe', false),
+	('public.dc_topk_agg(item text, k integer, weight bigint)', 'dc_topk', 'immutable', 'safe', false),
+	('dcounter.topk_trans(internal, item text, k integer, weight bigint, counters integer)', 'internal', 'immutable', 'safe', false),
+	('public.dc_topk_agg(item text, k integer, weight bigint, counters integer)', 'dc_topk', 'immutable', 'safe', false),
+	('public.dc_topk_union_agg(dc_topk)', 'dc_topk', 'immutable', 'safe', false),
+	('dcounter.topk_union_trans(internal, dc_topk)', 'internal', 'immutable', 'safe', false),
+	('dcounter.topk_combine(internal, internal)', 'internal', 'immutable', 'safe', false),
+	('dcounter.topk_union_combine(internal, internal)', 'internal', 'immutable', 'safe', false),
+	('dcounter.topk_serialize(internal)', 'bytea', 'immutable', 'safe', true),
+	('dcounter.topk_deserialize(bytea, internal)', 'internal', 'immutable', 'safe', true),
+	('dcounter.topk_final(internal)', 'dc_topk', 'immutable', 'safe', false);
+-- dc_hll
+INSERT INTO expected VALUES
+	('public.dc_hll_in(cstring, oid, integer)', 'dc_hll', 'immutable', 'safe', true),
+	('public.dc_hll_out(dc_hll)', 'cstring', 'immutable', 'safe', true),
+	('public.dc_hll_recv(internal, oid, integer)', 'dc_hll', 'immutable', 'safe', true),
+	('public.dc_hll_send(dc_hll)', 'bytea', 'immutable', 'safe', true),
+	('public.dc_hll_typmod_in(cstring[])', 'integer', 'immutable', 'safe', true),
+	('public.dc_hll_typmod_out(integer)', 'cstring', 'immutable', 'safe', true),
+	('public.dc_hll_enforce(dc_hll, integer, boolean)', 'dc_hll', 'immutable', 'safe', true),
+	('public.dc_hll_from_bytea(bytea)', 'dc_hll', 'immutable', 'safe', true),
+	('public.dc_hll_to_bytea(dc_hll)', 'bytea', 'immutable', 'safe', true),
+	('public.dc_hll("precision" integer DEFAULT 14)', 'dc_hll', 'immutable', 'safe', true),
+	('public.dc_hll_add(h dc_hll, item text)', 'dc_hll', 'immutable', 'safe', false),
+	('public.dc_hll_would_change(h dc_hll, item text)', 'boolean', 'immutable', 'safe', false),
+	('public.dc_hll_add(h dc_hll, item anyelement)', 'dc_hll', 'stable', 'safe', false),
+	('public.dc_hll_would_change(h dc_hll, item anyelement)', 'boolean', 'stable', 'safe', false),
+	('public.dc_hll_add_many(h dc_hll, items anyarray)', 'dc_hll', 'stable', 'safe', true),
+	('public.dc_hll_union(a dc_hll, b dc_hll)', 'dc_hll', 'immutable', 'safe', true),
+	('public.dc_hll_reduce(h dc_hll, "precision" integer)', 'dc_hll', 'immutable', 'safe', true),
+	('public.dc_hll_count(h dc_hll)', 'bigint', 'immutable', 'safe', true),
+	('public.dc_hll_estimate(h dc_hll)', 'double precision', 'immutable', 'safe', true),
+	('public.dc_hll_bounds(h dc_hll, confidence double precision DEFAULT 0.95, OUT lower double precision, OUT estimate double precision, OUT upper double precision)', 'record', 'immutable', 'safe', true),
+	('public.dc_hll_info(h dc_hll, OUT "precision" integer, OUT hash text, OUT form text, OUT registers integer, OUT tokens integer, OUT relative_error double precision, OUT bytes integer)', 'record', 'immutable', 'safe', true),
+	('public.dc_hll_intersect(a dc_hll, b dc_hll, confidence double precision DEFAULT 0.95, OUT lower double precision, OUT estimate double precision, OUT upper double precision)', 'record', 'immutable', 'safe', true),
+	('public.dc_hll_difference(a dc_hll, b dc_hll, confidence double precision DEFAULT 0.95, OUT lower double precision, OUT estimate double precision, OUT upper double precision)', 'record', 'immutable', 'safe', true),
+	('public.dc_hll_jaccard(a dc_hll, b dc_hll)', 'double precision', 'immutable', 'safe', true),
+	('public.dc_hll_from_redis(value bytea)', 'dc_hll', 'immutable', 'safe', true),
+	('public.dc_hll_to_redis(h dc_hll)', 'bytea', 'immutable', 'safe', true),
+	('public.dc_hll_from_postgresql_hll(value bytea)', 'dc_hll', 'immutable', 'safe', true),
+	('public.dc_hll_to_postgresql_hll(h dc_hll)', 'bytea', 'immutable', 'safe', true),
+	('public.dc_hll_eq(dc_hll, dc_hll)', 'boolean', 'immutable', 'safe', true),
+	('public.dc_hll_ne(dc_hll, dc_hll)', 'boolean', 'immutable', 'safe', true),
+	('public.dc_hll_lt(dc_hll, dc_hll)', 'boolean', 'immutable', 'safe', true),
+	('public.dc_hll_le(dc_hll, dc_hll)', 'boolean', 'immutable', 'safe', true),
+	('public.dc_hll_gt(dc_hll, dc_hll)', 'boolean', 'immutable', 'safe', true),
+	('public.dc_hll_ge(dc_hll, dc_hll)', 'boolean', 'immutable', 'safe', true),
+	('public.dc_hll_cmp(dc_hll, dc_hll)', 'integer', 'immutable', 'safe', true),
+	('public.dc_hll_hash(dc_hll)', 'integer', 'immutable', 'safe', true),
+	('public.dc_hll_hash_extended(dc_hll, bigint)', 'bigint', 'immutable', 'safe', true),
+	('dcounter.hll_agg_add(internal, text)', 'internal', 'immutable', 'safe', false),
+	('dcounter.hll_agg_add(internal, text, integer)', 'internal', 'immutable', 'safe', false),
+	('dcounter.hll_agg_add(internal, anyelement)', 'internal', 'stable', 'safe', false),
+	('dcounter.hll_agg_add(internal, anyelement, integer)', 'internal', 'stable', 'safe', false),
+	('dcounter.hll_agg_union(internal, dc_hll)', 'internal', 'immutable', 'safe', false),
+	('dcounter.hll_agg_combine(internal, internal)', 'internal', 'immutable', 'safe', false),
+	('dcounter.hll_agg_combine_union(internal, internal)', 'internal', 'immutable', 'safe', false),
+	('dcounter.hll_agg_serialize(internal)', 'bytea', 'immutable', 'safe', true),
+	('dcounter.hll_agg_deserialize(bytea, internal)', 'internal', 'immutable', 'safe', true),
+	('dcounter.hll_agg_final(internal)', 'dc_hll', 'immutable', 'safe', false),
+	('dcounter.hll_agg_count(internal)', 'bigint', 'immutable', 'safe', false),
+	('public.dc_hll_agg(item text)', 'dc_hll', 'immutable', 'safe', false),
+	('public.dc_count_distinct(item text)', 'bigint', 'immutable', 'safe', false),
+	('public.dc_hll_agg(item text, "precision" integer)', 'dc_hll', 'immutable', 'safe', false),
+	('public.dc_count_distinct(item text, "precision" integer)', 'bigint', 'immutable', 'safe', false),
+	('public.dc_hll_agg(item anyelement)', 'dc_hll', 'immutable', 'safe', false),
+	('public.dc_count_distinct(item anyelement)', 'bigint', 'immutable', 'safe', false),
+	('public.dc_hll_agg(item anyelement, "precision" integer)', 'dc_hll', 'immutable', 'safe', false),
+	('public.dc_count_distinct(item anyelement, "precision" integer)', 'bigint', 'immutable', 'safe', false),
+	('public.dc_hll_union_agg(h dc_hll)', 'dc_hll', 'immutable', 'safe', false);
+-- dc_cms
+INSERT INTO expected VALUES
+	('public.dc_cms_in(cstring)', 'dc_cms', 'immutable', 'safe', true),
+	('public.dc_cms_out(dc_cms)', 'cstring', 'immutable', 'safe', true),
+	('public.dc_cms_recv(internal)', 'dc_cms', 'immutable', 'safe', true),
+	('public.dc_cms_send(dc_cms)', 'bytea', 'immutable', 'safe', true),
+	('public.dc_cms_from_bytea(bytea)', 'dc_cms', 'immutable', 'safe', true),
+	('public.dc_cms_to_bytea(dc_cms)', 'bytea', 'immutable', 'safe', true),
+	('public.dc_cms(epsilon double precision DEFAULT 0.001, delta double precision DEFAULT 0.01, conservative boolean DEFAULT false)', 'dc_cms', 'immutable', 'safe', true),
+	('public.dc_cms_add(c dc_cms, item anyelement, weight bigint DEFAULT 1)', 'dc_cms', 'stable', 'safe', false),
+	('public.dc_cms_estimate(c dc_cms, item anyelement)', 'bigint', 'stable', 'safe', true),
+	('public.dc_cms_bounds(c dc_cms, item anyelement, OUT lower bigint, OUT estimate bigint, OUT upper bigint)', 'record', 'stable', 'safe', true),
+	('public.dc_cms_agg(item anyelement, epsilon double precision, delta double precision)', 'dc_cms', 'immutable', 'safe', false),
+	('public.dc_cms_agg(item anyelement, epsilon double precision, delta double precision, weight bigint)', 'dc_cms', 'immutable', 'safe', false),
+	('public.dc_cms_add(c dc_cms, item text, weight bigint DEFAULT 1)', 'dc_cms', 'immutable', 'safe', false),
+	('public.dc_cms_estimate(c dc_cms, item text)', 'bigint', 'immutable', 'safe', true),
+	('public.dc_cms_bounds(c dc_cms, item text, OUT lower bigint, OUT estimate bigint, OUT upper bigint)', 'record', 'immutable', 'safe', true),
+	('public.dc_cms_agg(item text, epsilon double precision, delta double precision)', 'dc_cms', 'immutable', 'safe', false),
+	('public.dc_cms_agg(item text, epsilon double precision, delta double precision, weight bigint)', 'dc_cms', 'immutable', 'safe', false),
+	('public.dc_cms_union(a dc_cms, b dc_cms)', 'dc_cms', 'immutable', 'safe', true),
+	('public.dc_cms_subtract(a dc_cms, b dc_cms)', 'dc_cms', 'immutable', 'safe', true),
+	('public.dc_cms_inner_product(a dc_cms, b dc_cms)', 'numeric', 'immutable', 'safe', true),
+	('public.dc_cms_info(c dc_cms, OUT form text, OUT conservative boolean, OUT total_weight bigint, OUT width integer, OUT depth integer, OUT epsilon double precision, OUT delta double precision, OUT cell_bytes integer, OUT items bigint, OUT bytes integer)', 'record', 'immutable', 'safe', true),
+	('public.dc_cms_union_agg(dc_cms)', 'dc_cms', 'immutable', 'safe', false),
+	('dcounter.cms_agg_trans(internal, anyelement, double precision, double precision)', 'internal', 'stable', 'safe', false),
+	('dcounter.cms_agg_trans(internal, anyelement, double precision, double precision, bigint)', 'internal', 'stable', 'safe', false),
+	('dcounter.cms_frame_add(internal, anyelement, double precision, double precision)', 'internal', 'stable', 'safe', false),
+	('dcounter.cms_frame_add(internal, anyelement, double precision, double precision, bigint)', 'internal', 'stable', 'safe', false),
+	('dcounter.cms_frame_remove(internal, anyelement, double precision, double precision)', 'internal', 'stable', 'safe', false),
+	('dcounter.cms_frame_remove(internal, anyelement, double precision, double precision, bigint)', 'internal', 'stable', 'safe', false),
+	('dcounter.cms_union_trans(internal, dc_cms)', 'internal', 'immutable', 'safe', false),
+	('dcounter.cms_agg_combine(internal, internal)', 'internal', 'immutable', 'safe', false),
+	('dcounter.cms_agg_serialize(internal)', 'bytea', 'immutable', 'safe', true),
+	('dcounter.cms_agg_deserialize(bytea, internal)', 'internal', 'immutable', 'safe', true),
+	('dcounter.cms_agg_final(internal)', 'dc_cms', 'immutable', 'safe', false),
+	('dcounter.cms_frame_final(internal)', 'dc_cms', 'immutable', 'safe', false);
 SELECT set_eq(
 	$$SELECT format('%s.%s(%s)', schema, proname, pg_get_function_arguments(oid)) AS signature, pg_get_function_result(oid) AS result,
 		CASE provolatile WHEN 'i' THEN 'immutable' WHEN 's' THEN 'stable' ELSE 'volatile' END AS volatility,
@@ -64,7 +197,11 @@ SELECT is((SELECT count(*) FROM members), (SELECT count(*) FROM expected), 'no s
 -- What pg_get_function_arguments() and the labels leave open
 SELECT is_empty('SELECT oid::regprocedure FROM members WHERE prosecdef', 'no function is SECURITY DEFINER');
 SELECT is_empty('SELECT oid::regprocedure FROM members WHERE proconfig IS NOT NULL OR proleakproof', 'no function has settings or is leakproof');
-SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE prolang <> (SELECT oid FROM pg_language WHERE lanname = 'c') OR probin !~ 'dcounter$' OR prokind <> CASE proname WHEN 'dc_maintain' THEN 'p' ELSE 'f' END$$, 'all are C functions of this module');
+SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE prokind <> 'a' AND (prolang <> (SELECT oid FROM pg_language WHERE lanname = 'c') OR probin !~ 'dcounter$' OR prokind <> CASE proname WHEN 'dc_maintain' THEN 'p' ELSE 'f' END)$$, 'all are C functions of this module, or aggregates');
+SELECT set_eq($$SELECT DISTINCT proname::text FROM members WHERE prokind = 'a'$$, ARRAY['dc_hll_agg', 'dc_hll_union_agg', 'dc_count_distinct', 'dc_cms_agg', 'dc_cms_union_agg', 'dc_topk_agg', 'dc_topk_union_agg'], 'the aggregates');
+SELECT is_empty($$SELECT a.aggfnoid FROM pg_aggregate a JOIN members m ON m.oid = a.aggfnoid WHERE aggcombinefn = 0 OR aggserialfn = 0 OR aggdeserialfn = 0 OR aggfinalmodify <> 'r' OR aggmfinalmodify <> 'r'$$,
+	'aggregates can be parallel, and their final functions change nothing');
+SELECT set_eq($$SELECT DISTINCT m.proname::text FROM pg_aggregate a JOIN members m ON m.oid = a.aggfnoid WHERE aggminvtransfn <> 0$$, ARRAY['dc_cms_agg'], 'aggregates of moving windows');
 SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE coalesce(length(obj_description(oid, 'pg_proc')), 0) < 10$$, 'each function has a comment');
 SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE obj_description(oid, 'pg_proc') ~ '^[A-Z].*|\.$'$$, 'comments are phrases, like the server''s own');
 SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE schema = 'public' AND proname !~ '^dc_worker_' AND NOT has_function_privilege('public', oid, 'EXECUTE')$$, 'PUBLIC may execute the API: the tables'' privileges decide');
@@ -82,7 +219,12 @@ SELECT set_eq(
 	$$SELECT pg_describe_object(classid, objid, objsubid) FROM pg_depend WHERE refclassid = 'pg_extension'::regclass AND deptype = 'e'
 		AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'dcounter') AND classid <> 'pg_proc'::regclass
 		AND classid <> 'pg_type'::regclass$$,
-	ARRAY['schema dcounter', 'table dcounter.counter', 'view dc_stat_counters', 'view dc_stat_hot_keys', 'view dc_stat_worker', 'event trigger dcounter_sql_drop', 'event trigger dcounter_alter_table'], 'members besides functions');
+	ARRAY['schema dcounter', 'table dcounter.counter', 'view dc_stat_counters', 'view dc_stat_hot_keys', 'view dc_stat_worker', 'event trigger dcounter_sql_drop', 'event trigger dcounter_alter_table',
+		'cast from bytea to dc_cms', 'cast from dc_cms to bytea', 'operator ||(dc_cms,dc_cms)',
+		'cast from bytea to dc_topk', 'cast from dc_topk to bytea', 'operator ||(dc_topk,dc_topk)',
+		'cast from dc_hll to dc_hll', 'cast from bytea to dc_hll', 'cast from dc_hll to bytea', 'operator ||(dc_hll,dc_hll)', 'operator #(NONE,dc_hll)',
+		'operator =(dc_hll,dc_hll)', 'operator <>(dc_hll,dc_hll)', 'operator <(dc_hll,dc_hll)', 'operator <=(dc_hll,dc_hll)', 'operator >(dc_hll,dc_hll)', 'operator >=(dc_hll,dc_hll)',
+		'operator family dc_hll_ops for access method btree', 'operator class dc_hll_ops for access method btree', 'operator family dc_hll_ops for access method hash', 'operator class dc_hll_ops for access method hash'], 'members besides functions and types');
 SELECT is_empty(
 	$$SELECT pg_describe_object(classid, objid, objsubid) FROM pg_depend WHERE refclassid = 'pg_extension'::regclass AND deptype = 'e'
 		AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'dcounter') AND classid <> 'pg_type'::regclass
