@@ -55,6 +55,8 @@ static uint8_t *encode_tokens(const HllState *state, uint8_t **end);
 static uint8_t *encode_registers(const HllState *state, uint8_t **end);
 static int rice_parameter(uint32_t universe, uint32_t n);
 static HllState *absorb_tokens(HllState *into, const uint8_t *data, size_t len, const char **wrong);
+static uint32_t raise_tokens(uint8_t *registers, int precision, BitReader *reader, int k,
+							 uint32_t n, uint64_t *place);
 static bool get_few(const uint8_t *data, size_t len, int precision, uint8_t *registers);
 
 static bool has_token(const uint8_t *data, size_t len, uint32_t token);
@@ -145,11 +147,12 @@ get_number(const uint8_t *data, const uint8_t *end, uint32_t *number)
 static int
 rice_parameter(uint32_t universe, uint32_t n)
 {
-	int k = 0;
+	uint64_t ratio = (uint64_t) universe * 11 / 16;
 
-	while ((uint64_t) n << (k + 1) <= (uint64_t) universe * 11 / 16 && UINT32_C(1) << k < universe)
-		k++;
-	return k;
+	if (n == 0)
+		return __builtin_ctz(universe);
+	ratio /= n;
+	return ratio == 0 ? 0 : 63 - __builtin_clzll(ratio);
 }
 
 static uint8_t *
@@ -354,7 +357,9 @@ absorb_tokens(HllState *into, const uint8_t *data, size_t len, const char **wron
 	fresh = !into->dense && into->count == 0 && n <= hll_max_tokens(into->precision);
 	k = rice_parameter(universe, n);
 	bits_open(&reader, bits, (size_t) (data + len - bits));
-	for (uint32_t i = 0; i < n; i++, place++)
+	if (into->dense && into->precision == precision)
+		left -= raise_tokens(hll_registers(into), precision, &reader, k, n, &place);
+	for (uint32_t i = n - left; i < n; i++, place++)
 	{
 		uint32_t token;
 
@@ -371,15 +376,60 @@ absorb_tokens(HllState *into, const uint8_t *data, size_t len, const char **wron
 		}
 		if (fresh)
 			hll_append_token(into, token, &last);
-		else if (into->dense && into->precision == precision)
-			hll_raise(into, token);
 		else
 			into = hll_add_token(into, token);
 		left--;
 	}
-	if (left > 0 || !bits_finished(&reader))
+	if (left > 0 || place > universe || !bits_finished(&reader))
 		*wrong = "Its tokens are not well-formed.";
 	return into;
+}
+
+/*
+ * raise_tokens raises registers by the tokens that come next, as long as each is
+ * whole in what one refill gives; how many. Places beyond the universe are left
+ * for the caller to see: they do no harm, and all after them are beyond it, too.
+ */
+static uint32_t
+raise_tokens(uint8_t *registers, int precision, BitReader *reader, int k, uint32_t n,
+			 uint64_t *place)
+{
+	const uint64_t mask = (UINT64_C(1) << k) - 1;
+	const uint32_t index_mask = hll_nregisters(precision) - 1;
+	const uint32_t above_mask = (UINT32_C(1) << (HLL_TOKEN_BITS - precision)) - 1;
+	uint64_t at = *place;
+	uint32_t done = 0;
+
+	for (; done < n; done++, at++)
+	{
+		uint64_t gap;
+		uint32_t above;
+		uint32_t rank;
+		int zeros;
+
+		bits_refill(reader);
+		zeros = __builtin_ctzll(reader->bits | UINT64_C(1) << 56);
+		gap = (uint64_t) zeros << k | (reader->bits >> (zeros + 1) & mask);
+		above = (uint32_t) ((at + gap) >> precision) & above_mask;
+		if (zeros + 1 + k + HLL_RANK_BITS > 56 || at + gap > UINT32_MAX)
+			break;
+		at += gap;
+		reader->bits >>= zeros + 1 + k;
+		reader->nbits -= zeros + 1 + k;
+		if (above != 0)
+			rank = (uint32_t) __builtin_ctz(above) + 1;
+		else
+		{
+			rank = (uint32_t) bits_take(reader, HLL_RANK_BITS);
+			if (rank - 1 >= MAX_TOKEN_RANK)
+				return 0;
+			rank += (uint32_t) (HLL_TOKEN_BITS - precision);
+		}
+		if (registers[at & index_mask] < rank)
+			registers[at & index_mask] = (uint8_t) rank;
+	}
+	*place = at;
+	return done;
 }
 
 /* False if they are not well-formed. */
