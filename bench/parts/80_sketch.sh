@@ -11,10 +11,14 @@ folder=bench/cases/sketch
 groups_50=$((SKETCH_ROWS / 50))
 groups_10=$((SKETCH_ROWS / 5))
 
-# timed STATEMENTS: sets seconds, of the first one, and answer, of the last
+# timed STATEMENTS [BEFORE]: sets seconds, of the first one, and answer, of the
+# last. Both libraries are loaded before, as they are in sessions that last, and
+# the statements BEFORE are run.
 timed() {
     local output
-    output=$(sql bench "\\timing on
+    output=$(sql bench "LOAD 'dcounter'; LOAD 'hll';
+        ${2:-}
+        \\timing on
         $1")
     seconds=$(sed -n 's/^Time: \([0-9.]*\) ms.*/\1/p' <<<"$output" | awk 'NR == 1 { print $1 / 1000 }')
     answer=$(grep -v '^Time: ' <<<"$output" | tail -n 1)
@@ -38,11 +42,11 @@ chosen() {
 
 # race NAME ANSWER: all sides of a case. Round 0 is not recorded.
 race() {
-    local name=$1 sides=() file side round i
+    local name=$1 sides=() before='' file side round i
     chosen "$name" || return 0
     for file in "$folder/$name"/*.sql; do
         side=$(basename "$file" .sql)
-        [[ $side == reset ]] || sides+=("$side")
+        [[ $side == reset || $side == before ]] || sides+=("$side")
     done
     for ((round = 0; round <= SKETCH_ROUNDS; round++)); do
         for ((i = 0; i < ${#sides[@]}; i++)); do
@@ -50,7 +54,8 @@ race() {
             if [[ -e $folder/$name/reset.sql ]]; then
                 sql bench "$(cat "$folder/$name/reset.sql")"
             fi
-            timed "$(cat "$folder/$name/$side.sql")"
+            [[ ! -e $folder/$name/before.sql ]] || before=$(cat "$folder/$name/before.sql")
+            timed "$(cat "$folder/$name/$side.sql")" "$before"
             [[ $side == sum ]] || near "$2" "$name/$side"
             [[ $round -gt 0 ]] || continue
             record sketch "$name" "$side" seconds "$round" "$seconds"

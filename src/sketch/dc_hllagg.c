@@ -112,7 +112,10 @@ dc_hll_agg_add(PG_FUNCTION_ARGS)
 	state = (HllState *) PG_GETARG_POINTER(0);
 	if (!state->dense)
 		return add_item(fcinfo);
-	hash = item_hash(type, PG_GETARG_DATUM(1), SKETCH_HASH_REDIS);
+	if (type->kind == ITEM_INT8)
+		hash = hash_redis_decimal(PG_GETARG_INT64(1));
+	else
+		hash = item_hash(type, PG_GETARG_DATUM(1), SKETCH_HASH_REDIS);
 	cell = hll_registers(state) + (hash & (hll_nregisters(state->precision) - 1));
 	rank = hll_rank(hash >> state->precision, 64 - state->precision);
 	if (*cell < rank)

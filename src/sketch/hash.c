@@ -124,6 +124,15 @@ put_decimal(uint8_t *out, int64_t number)
 	return (size_t) (out - start);
 }
 
+/* Apart, so that what is called for most numbers has no array on its stack. */
+static __attribute__((noinline)) uint64_t
+hash_long_decimal(int64_t number)
+{
+	uint8_t decimal[32];
+
+	return hash_redis(decimal, put_decimal(decimal, number));
+}
+
 /*
  * hash_redis_decimal is hash_redis of a number's decimal form. Numbers of up to 16
  * digits, which most are, stay in registers.
@@ -131,27 +140,24 @@ put_decimal(uint8_t *out, int64_t number)
 uint64_t
 hash_redis_decimal(int64_t number)
 {
+	uint64_t positive = (uint64_t) number;
 	uint64_t high;
 	uint64_t low;
 	int n; /* digits of the highest word */
 
-	if (number < 0 || number >= INT64_C(10000000000000000))
+	if (positive >= UINT64_C(10000000000000000))
+		return hash_long_decimal(number);
+	if (positive < 100000000)
 	{
-		uint8_t decimal[32];
-
-		return hash_redis(decimal, put_decimal(decimal, number));
-	}
-	if (number < 100000000)
-	{
-		low = eight_digits((uint32_t) number);
+		low = eight_digits((uint32_t) positive);
 		n = 8 - (low == 0 ? 7 : __builtin_ctzll(low) / 8);
 		low = (low | ZEROS) >> (64 - 8 * n);
 		if (n == 8)
 			return redis_end(redis_word(redis_begin(8), low));
 		return redis_end(redis_tail(redis_begin((size_t) n), low));
 	}
-	high = eight_digits((uint32_t) (number / 100000000));
-	low = eight_digits((uint32_t) (number % 100000000)) | ZEROS;
+	high = eight_digits((uint32_t) (positive / 100000000));
+	low = eight_digits((uint32_t) (positive % 100000000)) | ZEROS;
 	n = 8 - __builtin_ctzll(high) / 8;
 	high |= ZEROS;
 	if (n == 8)
