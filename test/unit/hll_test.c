@@ -185,6 +185,63 @@ test_merges(void)
 	ok(reduced, "hll: a reduced state is what the lower precision would have built");
 }
 
+/*
+ * A value of tokens goes into registers, and into a state of its own. Some of the
+ * tokens have ranks, or crowd the end of the universe, where a table wraps.
+ */
+static void
+test_tokens(void)
+{
+	static uint8_t registers[MAX_M];
+	bool raised = true;
+	bool read = true;
+
+	for (int round = 0; round < 300; round++)
+	{
+		int precision = HLL_MIN_PRECISION + round % 9;
+		uint32_t n = (uint32_t) (unit_random(&seed) % hll_max_tokens(precision)) + 1;
+		HllState *state = hll_new(precision, SKETCH_HASH_REDIS);
+		HllState *into = hll_new_dense(precision, SKETCH_HASH_REDIS);
+		HllState *own;
+		uint64_t hashes[3000];
+		size_t len;
+		uint8_t *bytes;
+
+		memset(registers, 0, sizeof(registers));
+		n = n < 3000 ? n : 3000;
+		for (uint32_t i = 0; i < n; i++)
+		{
+			uint64_t hash = some_hash();
+
+			if (round % 3 == 1)
+				hash |= 0xffff00;
+			if (round % 3 == 2)
+				hash &= ~(uint64_t) 0xfffc00;
+			hashes[i] = hash;
+			state = hll_add(state, hash);
+			naive_add(registers, precision, hash);
+		}
+		bytes = hll_encode(state, &len);
+		into = hll_absorb(into, bytes, len);
+		raised = raised && memcmp(hll_registers(into), registers, hll_nregisters(precision)) == 0;
+		own = hll_decode(bytes, len);
+		for (uint32_t i = 0; i < n; i++)
+		{
+			uint32_t cell;
+			uint32_t value;
+
+			read = read && hll_probe(own, hashes[i], &cell, &value) == HLL_SAME;
+		}
+		read = read && same_state(own, state);
+		sketch_free(bytes);
+		sketch_free(state);
+		sketch_free(into);
+		sketch_free(own);
+	}
+	ok(raised, "hll: a value of tokens raises registers");
+	ok(read, "hll: a value of tokens is found again in its state");
+}
+
 /* Whether an item would change a value is known without decoding it. */
 static void
 test_probe(void)
@@ -552,6 +609,7 @@ main(void)
 {
 	test_registers();
 	test_merges();
+	test_tokens();
 	test_probe();
 	test_unput();
 	test_rankcode();
