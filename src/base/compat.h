@@ -10,9 +10,14 @@
 
 #include "access/genam.h"
 #include "access/tableam.h"
+#include "access/twophase.h"
+#include "catalog/pg_attribute.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_database.h"
+#include "executor/executor.h"
 #include "miscadmin.h"
+#include "postmaster/bgworker.h"
+#include "replication/message.h"
 #include "storage/bufmgr.h"
 #include "storage/lock.h"
 #include "storage/proc.h"
@@ -61,6 +66,17 @@ compat_local_xid(void)
 	return MyProc->vxid.lxid;
 #else
 	return MyProc->lxid;
+#endif
+}
+
+/* 17 replaced the variable by a macro about the kind of process. */
+static inline bool
+compat_is_background_worker(void)
+{
+#if PG_VERSION_NUM >= 170000
+	return AmBackgroundWorkerProcess();
+#else
+	return IsBackgroundWorker;
 #endif
 }
 
@@ -165,6 +181,31 @@ compat_read_recent_buffer(Relation rel, BlockNumber block, Buffer recent)
 #endif
 }
 
+/* 16 renamed what identifies the file in a sequence's WAL record. */
+#if PG_VERSION_NUM >= 160000
+#define compat_set_sequence_file(record, rel) ((record)->locator = (rel)->rd_locator)
+#else
+#define compat_set_sequence_file(record, rel) ((record)->node = (rel)->rd_node)
+#endif
+
+/* The id of the prepared transaction that has a lock. */
+static inline TransactionId
+compat_prepared_xid(const LockInstanceData *lock)
+{
+	VirtualTransactionId vxid;
+	bool more;
+
+#if PG_VERSION_NUM >= 170000
+	vxid = lock->vxid;
+#else
+	vxid.backendId = lock->backend;
+	vxid.localTransactionId = lock->lxid;
+#endif
+	if (VirtualTransactionIdIsRecoveredPreparedXact(vxid))
+		return vxid.localTransactionId;
+	return TwoPhaseGetXidByVirtualXID(vxid, &more);
+}
+
 /* 17 lets an extension name what its processes wait for. */
 static inline uint32
 compat_wait_event(const char *name)
@@ -194,6 +235,41 @@ compat_backend_status(int i)
 #else
 #define compat_ereturn(context, dummy, ...) ereport(ERROR, __VA_ARGS__)
 #endif
+
+/* 16 added an argument for indexes that summarize. */
+static inline void
+compat_insert_index_entries(ResultRelInfo *table, TupleTableSlot *slot,
+							EState *estate)
+{
+#if PG_VERSION_NUM >= 160000
+	(void) ExecInsertIndexTuples(table, slot, estate, false, false, NULL, NIL,
+								 false);
+#else
+	(void) ExecInsertIndexTuples(table, slot, estate, false, false, NULL, NIL);
+#endif
+}
+
+/* 17 lets who writes a logical decoding message ask for it to be flushed. */
+static inline XLogRecPtr
+compat_log_message(const char *prefix, const char *message, size_t size)
+{
+#if PG_VERSION_NUM >= 170000
+	return LogLogicalMessage(prefix, message, size, true, false);
+#else
+	return LogLogicalMessage(prefix, message, size, true);
+#endif
+}
+
+/* 18 has generated columns that are computed when they are read. */
+static inline bool
+compat_is_virtual(Form_pg_attribute att)
+{
+#ifdef ATTRIBUTE_GENERATED_VIRTUAL
+	return att->attgenerated == ATTRIBUTE_GENERATED_VIRTUAL;
+#else
+	return false;
+#endif
+}
 
 /* 18 lets a module name itself and its version. */
 #ifdef PG_MODULE_MAGIC_EXT

@@ -23,6 +23,7 @@ typedef struct DcArea
 {
 	const char *name;
 	Size size;
+	Size (*size_function)(void); /* or NULL */
 	void **area;
 	DcShmemInit init;
 } DcArea;
@@ -70,9 +71,22 @@ shmem_add(const char *name, Size size, void **area, DcShmemInit init)
 		elog(ERROR, "too many areas of shared memory");
 	areas[nareas].name = name;
 	areas[nareas].size = size;
+	areas[nareas].size_function = NULL;
 	areas[nareas].area = area;
 	areas[nareas].init = init;
 	nareas++;
+}
+
+/*
+ * shmem_add_sized does the same for an area whose size depends on what is not known
+ * while the library is being loaded, such as MaxBackends.
+ */
+void
+shmem_add_sized(const char *name, Size (*size)(void), void **area,
+				DcShmemInit init)
+{
+	shmem_add(name, 0, area, init);
+	areas[nareas - 1].size_function = size;
 }
 
 /*
@@ -96,7 +110,11 @@ request_hook(void)
 	if (previous_request_hook != NULL)
 		previous_request_hook();
 	for (int i = 0; i < nareas; i++)
+	{
+		if (areas[i].size_function != NULL)
+			areas[i].size = areas[i].size_function();
 		RequestAddinShmemSpace(MAXALIGN(areas[i].size));
+	}
 }
 
 static void
