@@ -1,0 +1,229 @@
+/*
+ * outboxjob.c
+ *		The job that keeps the ring turning: rotation, truncation, cut-offs.
+ *
+ * A partition other than the current one is truncated when its last event is older
+ * than dcounter.outbox_keep, and every consumer has passed it. A consumer that
+ * has not, but is further behind than its max_retention allows, does not count; it
+ * is cut off in the same transaction, and told so at its next fetch.
+ *
+ * A consumer's position is taken as it is committed. An ack that was committed
+ * without waiting for the disk comes before the truncation in the WAL, so no crash
+ * can undo the one and not the other.
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "base/compat.h"
+#include "base/guc.h"
+#include "base/job.h"
+#include "base/runas.h"
+#include "catalog/pg_class.h"
+#include "miscadmin.h"
+#include "outbox/consumer.h"
+#include "outbox/outbox.h"
+#include "outbox/ring.h"
+#include "storage/bufmgr.h"
+#include "utils/acl.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+
+/* What is in a partition. */
+typedef struct Content
+{
+	int64 last; /* number of the last event, 0: none */
+	TimestampTz written;
+	int64 bytes;
+} Content;
+
+static void outbox_step(void *arg);
+static Oid outbox_owner(void);
+static void advance_consumers(void);
+static void look(Content *content);
+static void rotate(const Content *current);
+static void truncate_passed(int number, Content *content, List *needs);
+static List *blockers(List *needs, int64 last);
+static bool may_cut_off(const DcConsumerNeed *need, const Content *content,
+						TimestampTz written);
+static int64 bytes_needed(const DcConsumerNeed *need, const Content *content);
+
+/*
+ * outbox_job runs the job, in one transaction.
+ */
+bool
+outbox_job(DcJobRun *run)
+{
+	run->step(run, outbox_step, &run->all_owners, InvalidOid);
+	return false;
+}
+
+/*
+ * outbox_step does one round, as the owner of the extension's tables. Others that
+ * call dc_maintain() have no part in it.
+ */
+static void
+outbox_step(void *arg)
+{
+	bool all_owners = *(bool *) arg;
+	Oid owner = outbox_owner();
+	Content content[OUTBOX_PARTITIONS];
+	DcRunAs state;
+	List *needs;
+	bool busy;
+	int current;
+
+	if (!all_owners && !has_privs_of_role(GetUserId(), owner))
+		return;
+	runas_begin(&state, owner);
+	advance_consumers();
+	consumer_cleanup();
+	look(content);
+	current = outbox_current(NULL);
+	needs = consumer_needs(&busy);
+	for (int i = 0; i < OUTBOX_PARTITIONS && !busy; i++)
+	{
+		if (i != current && content[i].bytes > 0)
+			truncate_passed(i, content, needs);
+	}
+	rotate(&content[current]);
+	runas_end(&state);
+}
+
+static Oid
+outbox_owner(void)
+{
+	Relation rel = table_open(outbox_relation(OUTBOX_TABLE), AccessShareLock);
+	Oid owner = rel->rd_rel->relowner;
+
+	table_close(rel, NoLock);
+	return owner;
+}
+
+/*
+ * advance_consumers moves consumers of some topics past the events of others.
+ */
+static void
+advance_consumers(void)
+{
+	List *needs;
+	ListCell *lc;
+	bool busy;
+
+	needs = consumer_needs(&busy);
+	foreach(lc, needs)
+	{
+		const DcConsumerNeed *need = lfirst(lc);
+
+		if (need->filtered)
+			(void) consumer_advance(need->id);
+	}
+}
+
+static void
+look(Content *content)
+{
+	for (int i = 0; i < OUTBOX_PARTITIONS; i++)
+	{
+		Relation rel = table_open(outbox_partition(i), AccessShareLock);
+
+		content[i].bytes = (int64) RelationGetNumberOfBlocks(rel) * BLCKSZ;
+		content[i].last = 0;
+		if (content[i].bytes > 0)
+			content[i].last = ring_last_event(rel, &content[i].written);
+		table_close(rel, AccessShareLock);
+	}
+}
+
+/*
+ * rotate rotates when the current partition is old or large enough.
+ */
+static void
+rotate(const Content *current)
+{
+	TimestampTz since;
+
+	(void) outbox_current(&since);
+	if (current->bytes > 0 &&
+		(GetCurrentTimestamp() - since >= dc_outbox_rotate_age * USECS_PER_SEC ||
+		 current->bytes / (1024 * 1024) >= dc_outbox_rotate_size))
+		(void) ring_rotate();
+}
+
+/*
+ * truncate_passed truncates a partition if nobody needs it.
+ */
+static void
+truncate_passed(int number, Content *content, List *needs)
+{
+	TimestampTz written = content[number].last > 0 ? content[number].written : 0;
+	int64 last = content[number].last;
+	List *behind = blockers(needs, last);
+	ListCell *lc;
+
+	if (GetCurrentTimestamp() - written < dc_outbox_keep * USECS_PER_SEC)
+		return;
+	foreach(lc, behind)
+	{
+		if (!may_cut_off(lfirst(lc), content, written))
+			return;
+	}
+	last = ring_lock_to_truncate(number);
+	if (last != content[number].last)
+	{
+		/* in use, or written to since */
+		if (last >= 0)
+			ring_unlock(number);
+		return;
+	}
+	foreach(lc, behind)
+	{
+		if (!consumer_cut_off(((DcConsumerNeed *) lfirst(lc))->id, last))
+		{
+			ring_unlock(number);
+			return;
+		}
+	}
+	ring_truncate(number);
+}
+
+/*
+ * blockers returns the consumers that have not passed an event.
+ */
+static List *
+blockers(List *needs, int64 last)
+{
+	List *behind = NIL;
+	ListCell *lc;
+
+	foreach(lc, needs)
+	{
+		if (((DcConsumerNeed *) lfirst(lc))->passed < last)
+			behind = lappend(behind, lfirst(lc));
+	}
+	return behind;
+}
+
+/*
+ * may_cut_off tells whether a consumer is so far behind that it is no longer
+ * waited for.
+ */
+static bool
+may_cut_off(const DcConsumerNeed *need, const Content *content,
+			TimestampTz written)
+{
+	return (need->max_age > 0 && GetCurrentTimestamp() - written > need->max_age) ||
+		(need->max_size > 0 && bytes_needed(need, content) > need->max_size);
+}
+
+static int64
+bytes_needed(const DcConsumerNeed *need, const Content *content)
+{
+	int64 bytes = 0;
+
+	for (int i = 0; i < OUTBOX_PARTITIONS; i++)
+	{
+		if (content[i].last > need->passed)
+			bytes += content[i].bytes;
+	}
+	return bytes;
+}

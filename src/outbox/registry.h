@@ -1,0 +1,12 @@
+/*
+ * registry.h
+ *		Transactions that are writing events (see registry.c).
+ */
+#ifndef DC_REGISTRY_H
+#define DC_REGISTRY_H
+
+extern void registry_init(bool preloading);
+extern void registry_enter(bool prepare);
+extern bool registry_leave(void);
+
+#endif /* DC_REGISTRY_H */

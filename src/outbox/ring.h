@@ -1,0 +1,20 @@
+/*
+ * ring.h
+ *		The ring of partitions (see ring.c).
+ */
+#ifndef DC_RING_H
+#define DC_RING_H
+
+#include "access/genam.h"
+#include "utils/rel.h"
+
+extern void ring_init(void);
+extern Oid ring_seq_index(Relation partition);
+extern bool ring_rotate(void);
+extern bool ring_is_empty(int number);
+extern int64 ring_lock_to_truncate(int number);
+extern void ring_unlock(int number);
+extern void ring_truncate(int number);
+extern int64 ring_last_event(Relation partition, TimestampTz *created_at);
+
+#endif /* DC_RING_H */

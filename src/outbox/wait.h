@@ -1,0 +1,11 @@
+/*
+ * wait.h
+ *		Waiting for events (see wait.c).
+ */
+#ifndef DC_WAIT_H
+#define DC_WAIT_H
+
+extern void wait_init(bool preloading);
+extern void wait_wake(void);
+
+#endif /* DC_WAIT_H */
