@@ -1,0 +1,67 @@
+/*
+ * walsink.c
+ *		Events that are written to the WAL alone.
+ *
+ * The event is a transactional logical decoding message: a decoder sees it if, and
+ * when, the transaction commits, in its place among the transaction's changes.
+ * Savepoints are honoured, as the message belongs to the subtransaction that has
+ * written it. Nothing is stored in a table, so no consumer sees it.
+ */
+#include "postgres.h"
+
+#include "base/compat.h"
+#include "lib/stringinfo.h"
+#include "miscadmin.h"
+#include "outbox/capture.h"
+#include "outbox/payload.h"
+#include "tcop/utility.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+#include "utils/uuid.h"
+
+#define MESSAGE_PREFIX "dcounter.outbox"
+
+/* In the order of jsonb */
+static const char *const members[] = {
+	"id", "type", "headers", "payload", "created_at", "aggregateid", "aggregatetype"};
+
+/*
+ * wal_write writes an event as a JSON object with the columns of dcounter.outbox,
+ * but for seq.
+ */
+void
+wal_write(const DcEvent *event)
+{
+	static DcJsonKeys keys = {0};
+	pg_uuid_t id = event->id;
+	char *id_text = DatumGetCString(DirectFunctionCall1(uuid_out, UUIDPGetDatum(&id)));
+	StringInfoData buf;
+	StringInfoData message;
+	DcJsonWriter writer;
+	Jsonb *object;
+
+	PreventCommandIfReadOnly("outbox_capture()");
+	if (keys.n == 0)
+	{
+		MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
+		int order[lengthof(members)];
+
+		json_keys_make(&keys, (const char **) members, lengthof(members), order);
+		MemoryContextSwitchTo(old);
+	}
+	json_begin(&buf);
+	json_begin_object(&writer, &buf, &keys);
+	json_add_string(&writer, id_text, strlen(id_text));
+	json_add_text(&writer, event->type);
+	json_add_jsonb(&writer, (Jsonb *) event->headers);
+	json_add_jsonb(&writer, (Jsonb *) event->payload);
+	json_add_time(&writer, GetCurrentTimestamp());
+	json_add_text(&writer, event->key);
+	json_add_text(&writer, event->topic);
+	object = json_end(&buf);
+	initStringInfo(&message);
+	JsonbToCString(&message, &object->root, VARSIZE(object));
+	compat_log_message(MESSAGE_PREFIX, message.data, message.len);
+}
