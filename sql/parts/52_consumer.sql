@@ -1,0 +1,140 @@
+CREATE SEQUENCE dcounter.consumer_id AS pg_catalog.int4 NO CYCLE;
+COMMENT ON SEQUENCE dcounter.consumer_id IS 'ids of consumers';
+
+CREATE TABLE dcounter.consumer (
+	id           pg_catalog.int4      NOT NULL CONSTRAINT consumer_pkey PRIMARY KEY,
+	name         pg_catalog.text      COLLATE pg_catalog."C" NOT NULL CONSTRAINT consumer_name_key UNIQUE,
+	owner        pg_catalog.regrole   NOT NULL,
+	readers      pg_catalog.regrole[] NOT NULL,
+	topics       pg_catalog.text[],
+	lease        pg_catalog.interval  NOT NULL,
+	max_attempts pg_catalog.int4      NOT NULL,
+	on_nack      pg_catalog.text      NOT NULL CHECK (on_nack OPERATOR(pg_catalog.=) ANY (ARRAY['wait', 'skip'])),
+	max_retention_age  pg_catalog.interval,
+	max_retention_size pg_catalog.int8,
+	cut_off      pg_catalog.int8,
+	created_at   pg_catalog.timestamptz NOT NULL,
+	revived      pg_catalog.int8        NOT NULL
+);
+COMMENT ON TABLE dcounter.consumer IS 'consumers of the outbox and their settings';
+COMMENT ON COLUMN dcounter.consumer.readers IS 'roles that may fetch and acknowledge, as the owner may';
+COMMENT ON COLUMN dcounter.consumer.topics IS 'the topics it is interested in, NULL for all';
+COMMENT ON COLUMN dcounter.consumer.max_retention_age IS 'how long it may hold events back from being removed, NULL for ever';
+COMMENT ON COLUMN dcounter.consumer.max_retention_size IS 'how many bytes it may hold back, NULL for any number';
+COMMENT ON COLUMN dcounter.consumer.cut_off IS 'events up to this seq were removed though it had not had them';
+COMMENT ON COLUMN dcounter.consumer.revived IS 'grows when its members have to look for retries anew';
+
+CREATE TABLE dcounter.consumer_member (
+	consumer    pg_catalog.int4        NOT NULL,
+	member      pg_catalog.text        COLLATE pg_catalog."C" NOT NULL,
+	version     pg_catalog.int8        NOT NULL,
+	lanes       pg_catalog.int8        NOT NULL,
+	acked       pg_catalog.int8        NOT NULL,
+	positions   pg_catalog.int8[],
+	fetched     pg_catalog.int8        NOT NULL,
+	delivered   pg_catalog.int8        NOT NULL,
+	attempt     pg_catalog.int4        NOT NULL,
+	repeated    pg_catalog.int8        NOT NULL,
+	retries     pg_catalog.int8[],
+	lease_until pg_catalog.timestamptz NOT NULL,
+	retry_due   pg_catalog.timestamptz,
+	retry_first pg_catalog.int8        NOT NULL,
+	retry_last  pg_catalog.int8        NOT NULL,
+	revived     pg_catalog.int8        NOT NULL,
+	CONSTRAINT consumer_member_pkey PRIMARY KEY (consumer, member, version)
+);
+COMMENT ON TABLE dcounter.consumer_member IS 'positions of consumers and of their members; each change makes a row with a higher version';
+COMMENT ON COLUMN dcounter.consumer_member.member IS 'empty for the consumer itself: what no member has';
+COMMENT ON COLUMN dcounter.consumer_member.lanes IS 'which of the 64 shares of the keys it has, a bit each';
+COMMENT ON COLUMN dcounter.consumer_member.acked IS 'everything up to this seq is done, in all of its lanes';
+COMMENT ON COLUMN dcounter.consumer_member.positions IS 'the same by lane, unless acked says it for all';
+COMMENT ON COLUMN dcounter.consumer_member.fetched IS 'how far the last fetch has looked';
+COMMENT ON COLUMN dcounter.consumer_member.delivered IS 'the last event that was handed out';
+COMMENT ON COLUMN dcounter.consumer_member.attempt IS 'how often what was handed out has been, up to the seq in repeated; the rest has been once';
+COMMENT ON COLUMN dcounter.consumer_member.retries IS 'events that were handed out from dcounter.consumer_retry';
+COMMENT ON COLUMN dcounter.consumer_member.retry_due IS 'no retry of its lanes is due before, NULL if there is none';
+COMMENT ON COLUMN dcounter.consumer_member.retry_first IS 'no retry of its lanes has a lower seq, unless it is dead';
+COMMENT ON COLUMN dcounter.consumer_member.retry_last IS 'no retry of its lanes has a higher seq';
+COMMENT ON COLUMN dcounter.consumer_member.revived IS 'dcounter.consumer.revived when these were found';
+
+CREATE TABLE dcounter.consumer_retry (
+	consumer     pg_catalog.int4        NOT NULL,
+	seq          pg_catalog.int8        NOT NULL,
+	lane         pg_catalog.int2        NOT NULL,
+	pending_hash pg_catalog.int8,
+	due_at       pg_catalog.timestamptz,
+	died_at      pg_catalog.timestamptz,
+	attempts     pg_catalog.int4        NOT NULL,
+	reason       pg_catalog.text,
+	created_at   pg_catalog.timestamptz NOT NULL,
+	id           pg_catalog.uuid        NOT NULL,
+	topic        pg_catalog.text        NOT NULL,
+	key          pg_catalog.text,
+	type         pg_catalog.text        NOT NULL,
+	payload      pg_catalog.jsonb,
+	headers      pg_catalog.jsonb,
+	CONSTRAINT consumer_retry_pkey PRIMARY KEY (consumer, seq)
+);
+CREATE INDEX consumer_retry_due ON dcounter.consumer_retry (consumer, due_at);
+CREATE INDEX consumer_retry_key ON dcounter.consumer_retry (consumer, pending_hash, seq);
+COMMENT ON TABLE dcounter.consumer_retry IS 'events to be delivered again, those that wait for them, and dead letters';
+COMMENT ON COLUMN dcounter.consumer_retry.pending_hash IS 'hash of topic and key, NULL if it holds up no other event';
+COMMENT ON COLUMN dcounter.consumer_retry.due_at IS 'when it is delivered again, NULL if it waits for another event of its key, or is dead';
+COMMENT ON COLUMN dcounter.consumer_retry.died_at IS 'when it was given up';
+
+CREATE FUNCTION dc_consumer_create(name text, topics text[] DEFAULT NULL, start text DEFAULT 'now') RETURNS void
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION dc_consumer_create(text, text[], text) IS 'creates a consumer of events, of some topics or of all';
+
+CREATE FUNCTION dc_consumer_alter(name text, topics text[] DEFAULT NULL, lease interval DEFAULT NULL, max_attempts int DEFAULT NULL, on_nack text DEFAULT NULL, max_retention_age interval DEFAULT NULL, max_retention_size bigint DEFAULT NULL) RETURNS void
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION dc_consumer_alter(text, text[], interval, int, text, interval, bigint) IS 'changes settings of a consumer; NULL keeps one, an empty array or 0 removes a limit';
+
+CREATE FUNCTION dc_consumer_drop(name text) RETURNS void
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION dc_consumer_drop(text) IS 'drops a consumer with its members and dead letters';
+
+CREATE FUNCTION dc_consumer_grant(name text, role regrole) RETURNS void
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION dc_consumer_grant(text, regrole) IS 'lets a role fetch and acknowledge events of a consumer';
+
+CREATE FUNCTION dc_consumer_revoke(name text, role regrole) RETURNS void
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION dc_consumer_revoke(text, regrole) IS 'takes back what dc_consumer_grant has given';
+
+CREATE FUNCTION dc_fetch(consumer text, max_events int DEFAULT 100, wait interval DEFAULT '0', member text DEFAULT NULL)
+	RETURNS TABLE (seq bigint, id uuid, topic text, key text, type text, payload jsonb, headers jsonb, created_at timestamptz, attempt int)
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 100;
+COMMENT ON FUNCTION dc_fetch(text, int, interval, text) IS 'the next events of a consumer, until they are acknowledged';
+
+CREATE FUNCTION dc_ack(consumer text, seq bigint, member text DEFAULT NULL) RETURNS void
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION dc_ack(text, bigint, text) IS 'everything that was fetched up to an event is done';
+
+CREATE FUNCTION dc_nack(consumer text, seq bigint, delay interval DEFAULT '10 s', reason text DEFAULT NULL, member text DEFAULT NULL) RETURNS void
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION dc_nack(text, bigint, interval, text, text) IS 'one fetched event is to be delivered again later';
+
+CREATE FUNCTION dc_seek(consumer text, "position" text) RETURNS void
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION dc_seek(text, text) IS 'moves a consumer to another position, as dc_consumer_create understands it';
+
+CREATE FUNCTION dc_seek(consumer text, "position" bigint) RETURNS void
+	AS 'MODULE_PATHNAME', 'dc_seek_int8' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION dc_seek(text, bigint) IS 'moves a consumer to just after an event';
+
+CREATE FUNCTION dc_dead_letter_retry(consumer text, seq bigint DEFAULT NULL) RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION dc_dead_letter_retry(text, bigint) IS 'delivers a dead letter again, or all of a consumer; returns how many';
+
+CREATE FUNCTION dc_dead_letter_discard(consumer text, seq bigint DEFAULT NULL) RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION dc_dead_letter_discard(text, bigint) IS 'removes a dead letter, or all of a consumer; returns how many';
+
+CREATE VIEW dc_dead_letters WITH (security_barrier) AS
+	SELECT c.name AS consumer, r.seq, r.id, r.topic, r.key, r.type, r.payload, r.headers, r.created_at, r.attempts, r.reason, r.died_at
+	FROM dcounter.consumer_retry r JOIN dcounter.consumer c ON c.id OPERATOR(pg_catalog.=) r.consumer
+	WHERE r.died_at IS NOT NULL
+		AND (pg_catalog.pg_has_role(c.owner::pg_catalog.oid, 'USAGE')
+			OR EXISTS (SELECT FROM pg_catalog.unnest(c.readers) reader WHERE pg_catalog.pg_has_role(reader::pg_catalog.oid, 'USAGE')));
+COMMENT ON VIEW dc_dead_letters IS 'events that were given up after too many attempts';

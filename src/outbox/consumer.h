@@ -1,0 +1,168 @@
+/*
+ * consumer.h
+ *		Consumers of the outbox, and their members.
+ */
+#ifndef DC_CONSUMER_H
+#define DC_CONSUMER_H
+
+#include "access/htup.h"
+#include "nodes/pg_list.h"
+#include "outbox/outbox.h"
+#include "storage/itemptr.h"
+#include "utils/array.h"
+#include "utils/relcache.h"
+#include "utils/snapshot.h"
+#include "utils/timestamp.h"
+
+#define LANES 64
+#define ALL_LANES PG_UINT64_MAX
+
+/* Longest name of a consumer or member, in bytes. */
+#define CONSUMER_NAME_MAX 63
+
+/* Events that a fetch hands out again, at most. */
+#define RETRIES_MAX 100
+
+/* A row of dcounter.consumer. */
+typedef struct DcConsumer
+{
+	ItemPointerData tid; /* where it is */
+	int32 id;
+	char *name;
+	Oid owner;
+	int nreaders;
+	Oid *readers;
+	ArrayType *topics; /* NULL: all */
+	Datum *topic_list; /* its elements, texts */
+	int ntopics;
+	int64 lease; /* us */
+	int32 max_attempts;
+	bool skip;			 /* a nacked event does not hold up its key */
+	int64 max_age;		 /* us, 0: none */
+	int64 max_size;		 /* bytes, 0: none */
+	int64 cut_off;		 /* 0: it is not */
+	int64 revived;		 /* grows when events are made due behind the members' backs */
+	Datum created_at;	 /* timestamptz */
+	Datum lease_setting; /* interval */
+	Datum age_setting;	 /* interval, or 0 for none */
+} DcConsumer;
+
+/* The newest row of a member in dcounter.consumer_member. */
+typedef struct DcMember
+{
+	ItemPointerData tid; /* where it is; invalid: not stored yet */
+	int32 consumer;
+	char name[CONSUMER_NAME_MAX + 1]; /* "": the consumer itself */
+	int64 version;
+	uint64 lanes;
+	int64 positions[LANES]; /* of its lanes: everything up to here is done */
+	int64 fetched;			/* how far the last fetch has looked; 0: none to ack */
+	int64 delivered;		/* the last event handed out */
+	int32 attempt;			/* how often the first of those handed out has been */
+	int64 repeated;			/* up to here that holds for all; the others came once */
+	int nretries;
+	int64 retries[RETRIES_MAX]; /* handed out from the table of retries */
+	TimestampTz lease_until;
+	TimestampTz retry_due; /* no retry of its lanes is due before; 0: there is none */
+	int64 retry_first;	   /* none that is not dead has a lower seq */
+	int64 retry_last;	   /* none, dead ones included, has a higher seq */
+	int64 revived;		   /* the consumer's, when these were found */
+} DcMember;
+
+/*
+ * lanes_have tells whether a lane is in a set of lanes.
+ */
+static inline bool
+lanes_have(uint64 lanes, int lane)
+{
+	return (lanes >> lane & 1) != 0;
+}
+
+/* What the retention job asks of a consumer. */
+typedef struct DcConsumerNeed
+{
+	int32 id;
+	char *name;
+	int64 passed;	/* it needs no event up to here */
+	int64 max_age;	/* us, 0: none */
+	int64 max_size; /* bytes, 0: none */
+	bool filtered;	/* it has topics, or members that share the keys */
+} DcConsumerNeed;
+
+/* Relations of the consumers. */
+typedef enum DcConsumerRelation
+{
+	REL_CONSUMER,
+	REL_CONSUMER_PKEY,
+	REL_CONSUMER_NAME,
+	REL_CONSUMER_ID,
+	REL_MEMBER,
+	REL_MEMBER_PKEY,
+	REL_RETRY,
+	REL_RETRY_PKEY,
+	REL_RETRY_DUE,
+	REL_RETRY_KEY,
+	NUM_CONSUMER_RELATIONS
+} DcConsumerRelation;
+
+/* consumerrow.c */
+extern void consumer_init(void);
+extern Oid consumer_relation(DcConsumerRelation which);
+extern DcConsumer *consumer_read(const char *name);
+extern DcConsumer *consumer_read_by_id(int32 id);
+extern List *consumer_read_all(Snapshot snapshot);
+extern void consumer_insert(DcConsumer *consumer);
+extern void consumer_update(DcConsumer *consumer);
+extern void consumer_delete(DcConsumer *consumer);
+extern bool consumer_has_lost_roles(const DcConsumer *consumer);
+extern bool consumer_wants(const DcConsumer *consumer, const text *topic);
+
+/* consumeraccess.c */
+extern char *consumer_name_arg(FunctionCallInfo fcinfo, int n, const char *what);
+extern char *member_arg(FunctionCallInfo fcinfo, int n);
+extern DcConsumer *consumer_open_to_read(const char *name);
+extern DcConsumer *consumer_open_to_change(FunctionCallInfo fcinfo, const char *function);
+extern void consumer_set_topics(DcConsumer *consumer, ArrayType *topics);
+extern bool consumer_lock_settings(int32 id, bool wait);
+extern bool positions_lock(bool shared, bool wait);
+extern int64 interval_arg_us(Datum interval, const char *what);
+extern void consumer_check_writable(const char *function);
+
+/* consumerposition.c */
+extern int64 position_from_text(const char *start);
+extern int64 position_from_int8(int64 seq);
+
+/* consumerneeds.c: for the retention job */
+extern List *consumer_needs(bool *busy);
+extern bool consumer_cut_off(int32 id, int64 seq);
+extern bool consumer_advance(int32 id);
+extern void consumer_cleanup(void);
+
+/* memberrow.c */
+extern bool member_lock(int32 consumer, const char *name, bool wait, bool *held_before);
+extern void member_unlock(int32 consumer, const char *name);
+extern bool member_read(int32 consumer, const char *name, DcMember *member);
+extern List *member_read_all(int32 consumer, Snapshot snapshot);
+extern void member_new(DcMember *member, int32 consumer, const char *name);
+extern void member_write(DcMember *member);
+extern void member_delete(DcMember *member);
+extern int64 member_acked(const DcMember *member);
+extern bool member_has_outstanding(const DcMember *member);
+extern int lane_of(const text *key);
+
+/* member.c */
+extern void member_move_lanes(DcMember *from, DcMember *to, uint64 lanes);
+extern bool member_share(DcConsumer *consumer, DcMember *me, TimestampTz *look_again);
+extern bool member_take_all(DcConsumer *consumer, DcMember *self);
+extern List *members_lock_all(int32 consumer);
+extern int event_lane(const DcStoredEvent *event);
+extern text *event_key(const DcStoredEvent *event);
+extern bool event_is_of(const DcConsumer *consumer, const DcMember *me, const DcStoredEvent *event);
+
+/* ack.c */
+extern void consumer_xact_enter(void);
+extern void consumer_xact_leave(void);
+extern void consumer_wake_at_commit(void);
+extern void ack_init(void);
+
+#endif /* DC_CONSUMER_H */
