@@ -2,9 +2,9 @@ CREATE FUNCTION dc_create(counter text, shard_by text DEFAULT 'backend', max_sha
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION dc_create(text, text, int, int) IS 'creates a counter table';
 
-CREATE FUNCTION dc_alter(counter regclass, shard_by text DEFAULT NULL, max_shards int DEFAULT NULL) RETURNS void
+CREATE FUNCTION dc_alter(counter regclass, shard_by text DEFAULT NULL, max_shards int DEFAULT NULL, events interval DEFAULT NULL, notify text DEFAULT NULL) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION dc_alter(regclass, text, int) IS 'changes the settings of a counter table';
+COMMENT ON FUNCTION dc_alter(regclass, text, int, interval, text) IS 'changes the settings of a counter table';
 
 CREATE FUNCTION dc_drop(counter regclass) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;

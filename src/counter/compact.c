@@ -32,6 +32,7 @@
  */
 #include "postgres.h"
 
+#include "base/changes.h"
 #include "base/compat.h"
 #include "base/guc.h"
 #include "base/key.h"
@@ -477,6 +478,7 @@ batch_write_totals(DcSqlSession *session, DcBatch *batch)
 			ereport(ERROR,
 					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 					 errmsg("could not serialize access due to concurrent update")));
+		counter_changed(session->counter, columns[0], n);
 	}
 }
 

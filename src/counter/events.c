@@ -22,6 +22,7 @@
 
 #include "access/htup_details.h"
 #include "base/catalog.h"
+#include "base/changes.h"
 #include "base/runas.h"
 #include "commands/event_trigger.h"
 #include "commands/trigger.h"
@@ -74,6 +75,7 @@ on_sql_drop(PG_FUNCTION_ARGS)
 		{
 			catalog_delete(relid);
 			stats_dropped(relid);
+			change_listener->dropped(relid);
 			drop_sibling(row.shards, dropped, data->parsetree);
 			drop_sibling(row.holds, dropped, data->parsetree);
 		}
@@ -82,6 +84,7 @@ on_sql_drop(PG_FUNCTION_ARGS)
 		{
 			catalog_delete(row.counter);
 			stats_dropped(row.counter);
+			change_listener->dropped(row.counter);
 			if (!list_member_oid(dropped, row.counter) &&
 				get_rel_name(row.counter) != NULL)
 				ereport(NOTICE,

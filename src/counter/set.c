@@ -36,6 +36,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "base/changes.h"
 #include "base/key.h"
 #include "common/int.h"
 #include "counter/access.h"
@@ -57,8 +58,8 @@ static DcCounter *set_open(FunctionCallInfo fcinfo, const char *function);
 static int64 set_value(DcCounter *counter, const DcKey *key, int64 value);
 static void check_unseen_rows(DcSqlSession *session, Datum *values);
 static void key_take(DcCounter *counter, const DcKey *key);
-static void take_rows(DcSqlSession *session, DcStatement statement,
-					  Datum *values, DcSums *sums);
+static uint64 take_rows(DcSqlSession *session, DcStatement statement,
+						Datum *values, DcSums *sums);
 
 /*
  * dc_set(counter regclass, key text|bigint|uuid, value bigint) -> bigint, the
@@ -92,14 +93,17 @@ dc_delete_impl(FunctionCallInfo fcinfo, const DcKey *key)
 	DcSqlSession session;
 	DcSums sums;
 	Datum values[1];
+	uint64 rows;
 
 	key_take(counter, key);
 	sums_init(&sums);
 	values[0] = key_text_datum(key);
 	sql_begin(&session, counter);
-	take_rows(&session, DC_SQL_DELETE_SHARDS, values, &sums);
-	take_rows(&session, DC_SQL_DELETE_TOTAL, values, &sums);
+	rows = take_rows(&session, DC_SQL_DELETE_SHARDS, values, &sums);
+	rows += take_rows(&session, DC_SQL_DELETE_TOTAL, values, &sums);
 	sql_end(&session);
+	if (rows > 0)
+		counter_changed(counter, values, 1);
 	PG_RETURN_INT64(sums_to_bigint(sums.net, "value"));
 }
 
@@ -139,8 +143,7 @@ set_value(DcCounter *counter, const DcKey *key, int64 value)
 	values[0] = key_text_datum(key);
 	sql_begin(&session, counter);
 	take_rows(&session, DC_SQL_DELETE_SHARDS, values, &sums);
-	take_rows(&session, DC_SQL_LOCK_TOTAL, values, &sums);
-	has_total = SPI_processed > 0;
+	has_total = take_rows(&session, DC_SQL_LOCK_TOTAL, values, &sums) > 0;
 	if (!has_total && IsolationUsesXactSnapshot())
 		check_unseen_rows(&session, values);
 
@@ -170,6 +173,7 @@ set_value(DcCounter *counter, const DcKey *key, int64 value)
 		apply_blind(counter, key, inc, dec);
 	else if (counter_is_stock(counter) && value > 0)
 		apply_blind(counter, key, value, 0);
+	counter_changed(counter, values, 1);
 	return old;
 }
 
@@ -211,9 +215,9 @@ key_take(DcCounter *counter, const DcKey *key)
 
 /*
  * take_rows runs a statement that returns inc and dec of the rows it locks or
- * deletes, and adds them up.
+ * deletes, adds them up, and returns how many there are.
  */
-static void
+static uint64
 take_rows(DcSqlSession *session, DcStatement statement, Datum *values,
 		  DcSums *sums)
 {
@@ -221,4 +225,5 @@ take_rows(DcSqlSession *session, DcStatement statement, Datum *values,
 
 	for (uint64 i = 0; i < rows; i++)
 		sums_add(sums, sql_bigint(i, 1), sql_bigint(i, 2));
+	return rows;
 }

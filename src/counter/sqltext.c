@@ -72,6 +72,13 @@ const DcStatementText sql_texts[DC_NUM_STATEMENTS] = {
 						 " FROM (SELECT t.inc, t.dec FROM @totals AS t UNION ALL"
 						 " SELECT s.inc, s.dec FROM @shards AS s) AS u",
 						 {0}},
+	/* keys: their exact values, and when they changed */
+	[DC_SQL_READ_CHANGED] = {"SELECT u.key, sum(u.inc) - sum(u.dec), max(u.at) FROM ("
+							 "SELECT t.key, t.inc, t.dec, t.updated_at AS at FROM @totals AS t"
+							 " WHERE t.key = ANY ($1) UNION ALL"
+							 " SELECT s.key, s.inc, s.dec, s.updated_at FROM @shards AS s"
+							 " WHERE s.key = ANY ($1)) AS u GROUP BY u.key ORDER BY u.key COLLATE \"C\"",
+							 {TEXTARRAYOID}},
 	/* shard rows, keys with an amount, highest max / mean of a key's rows, amount
 	 * and oldest time of the rows with an amount */
 	[DC_SQL_STATS] = {"SELECT coalesce(sum(k.n), 0)::int8, count(*) FILTER (WHERE k.used > 0),"

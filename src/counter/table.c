@@ -11,6 +11,7 @@
 
 #include "access/table.h"
 #include "base/catalog.h"
+#include "base/changes.h"
 #include "base/compat.h"
 #include "base/runas.h"
 #include "catalog/namespace.h"
@@ -215,8 +216,9 @@ create_holds(const char *schema, const char *name)
 }
 
 /*
- * dc_alter(counter regclass, shard_by text, max_shards int) -> void. NULL keeps
- * a setting. Other sessions see the change in their next transaction.
+ * dc_alter(counter regclass, shard_by text, max_shards int, events interval,
+ * notify text) -> void. NULL keeps a setting. Other sessions see the change in
+ * their next transaction.
  */
 Datum
 dc_alter(PG_FUNCTION_ARGS)
@@ -229,7 +231,11 @@ dc_alter(PG_FUNCTION_ARGS)
 		row.shard_by = shard_by_from_text(text_to_cstring(PG_GETARG_TEXT_PP(1)));
 	if (!PG_ARGISNULL(2))
 		row.max_shards = max_shards_arg(fcinfo, 2);
-	catalog_update(&row);
+	if (!PG_ARGISNULL(3) || !PG_ARGISNULL(4))
+		change_listener->alter(row.counter,
+							   PG_ARGISNULL(3) ? NULL : PG_GETARG_INTERVAL_P(3),
+							   PG_ARGISNULL(4) ? NULL : PG_GETARG_TEXT_PP(4));
+	catalog_update(&row); /* also tells all sessions */
 	PG_RETURN_VOID();
 }
 
@@ -248,6 +254,7 @@ dc_drop(PG_FUNCTION_ARGS)
 
 	catalog_delete(relid); /* so that the event trigger has nothing to do */
 	stats_dropped(relid);
+	change_listener->dropped(relid);
 	run_ddl(psprintf("DROP %s %s", relation_sql_kind(relid),
 					 relation_sql_name(relid)));
 	run_ddl(psprintf("DROP %s %s", relation_sql_kind(shards),

@@ -1,0 +1,48 @@
+/*
+ * changed.h
+ *		Changes of counter tables' keys that are to become events (see changed.c).
+ */
+#ifndef DC_CHANGED_H
+#define DC_CHANGED_H
+
+#include "access/genam.h"
+#include "nodes/pg_list.h"
+#include "utils/relcache.h"
+#include "utils/timestamp.h"
+
+#define EVENTS_TABLE "counter_events"
+#define EVENTS_INDEX "counter_events_pkey"
+#define MARKS_TABLE "changed_key"
+#define MARKS_INDEX "changed_key_marked_at"
+
+/* Columns of dcounter.changed_key */
+enum
+{
+	MARK_COUNTER = 1,
+	MARK_AT,
+	MARK_KEY,
+	MARK_NUM_COLUMNS = MARK_KEY
+};
+
+/* A row of dcounter.counter_events. */
+typedef struct DcCounterEvents
+{
+	Oid counter;
+	Interval every;			/* at most one event for each key in this time */
+	text *channel;			/* to notify; or NULL */
+	TimestampTz last_round; /* DT_NOBEGIN: never */
+} DcCounterEvents;
+
+extern void changed_init(void);
+extern bool events_read(Oid counter, DcCounterEvents *row);
+extern List *events_read_all(void);
+extern void events_write(const DcCounterEvents *row);
+extern bool events_lock(Oid counter, bool wait);
+extern void changed_forget(Oid counter);
+extern SysScanDesc marks_scan(Relation rel, Oid counter, TimestampTz from,
+							  TimestampTz upto);
+
+/* changedsquash.c */
+extern bool marks_squash(Oid counter, TimestampTz from);
+
+#endif /* DC_CHANGED_H */

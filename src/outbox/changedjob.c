@@ -1,0 +1,614 @@
+/*
+ * changedjob.c
+ *		Events of type counter.changed, as a job.
+ *
+ * A round over the marks of a counter table (changed.c) begins when its interval
+ * has passed since the last one. It goes on in steps, each a transaction that
+ *
+ *	1. takes the lock of the table's rounds without waiting,
+ *	2. reads and deletes some marks,
+ *	3. reads the exact values of their keys in a new snapshot, which is at least as
+ *	   new as what the marks stand for,
+ *	4. queues the events and notifications, which are written when it commits.
+ *
+ * So marks go exactly when their events come, and the event has the newest value. A
+ * key that a round has reported is left for the next one, unless its mark was there
+ * before the first values were read; and rounds are an interval apart, counted from the last step, which is noted in the settings.
+ * Hence at most one event for each key and interval.
+ *
+ * Marks are read in the order of their time, as they are now (SnapshotSelf). While
+ * somebody has an old snapshot, those that were deleted cannot be removed; so the
+ * worker remembers up to when it has seen all, and starts there. It has, if at the
+ * start of a round nobody else could have been inserting. Now and then it reads
+ * all, for the clock may have been set back, or a dump been restored.
+ *
+ * The worker's commit need not wait for the disk: a crash that loses it brings
+ * the marks back.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/transam.h"
+#include "access/xact.h"
+#include "base/compat.h"
+#include "base/key.h"
+#include "base/tablejob.h"
+#include "catalog/indexing.h"
+#include "catalog/pg_type.h"
+#include "commands/async.h"
+#include "common/hashfn.h"
+#include "counter/compact.h"
+#include "counter/sqlpath.h"
+#include "miscadmin.h"
+#include "outbox/changed.h"
+#include "outbox/outbox.h"
+#include "storage/lmgr.h"
+#include "storage/lock.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/datum.h"
+#include "utils/fmgroids.h"
+#include "utils/fmgrprotos.h"
+#include "utils/hsearch.h"
+#include "utils/json.h"
+#include "utils/jsonb.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/numeric.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+/* How many marks a step deletes. */
+#define STEP_MARKS 2000
+
+/* Payloads as long as that cannot be sent (async.c); keys of functions never are. */
+#define NOTIFY_LIMIT (BLCKSZ - NAMEDATALEN - 128)
+
+/* How far the clocks of transactions may be apart, and when all is read anyway. */
+#define CLOCK_MARGIN (INT64CONST(10) * USECS_PER_SEC)
+#define FULL_EVERY (INT64CONST(600) * USECS_PER_SEC)
+
+/* How often marks are made fewer. */
+#define SQUASH_EVERY (INT64CONST(60) * USECS_PER_SEC)
+
+/* The round that is in progress; private to this process. */
+static struct
+{
+	bool fresh; /* the next step is its first */
+	bool full;	/* it reads all marks */
+	bool settled;
+	TimestampTz from; /* marks made from here */
+	TimestampTz upto; /* to here */
+	TimestampTz left; /* first one that was left, or DT_NOEND */
+	/* all transactions before this had ended when it read its first values */
+	TransactionId xmin;
+	MemoryContext cxt;
+	HTAB *reported; /* hashes of keys, of steps before */
+} round_now;
+
+/* Up to when the worker has seen all marks of a counter table. */
+typedef struct Seen
+{
+	Oid counter;
+	TimestampTz at;
+	TimestampTz full_at; /* when all were read */
+	TimestampTz next;	 /* what `at` becomes, */
+	TransactionId xid;	 /* if this has committed */
+	TimestampTz squashed_at;
+} Seen;
+
+static HTAB *seen_cache = NULL;
+
+/* Keys of a step. */
+typedef struct Keys
+{
+	Datum *items;
+	int n;
+} Keys;
+
+static List *list(void);
+static void start(MemoryContext cxt);
+static DcTableStep step(Oid table, bool all_owners);
+static bool is_due(const DcCounterEvents *row);
+static bool squash_is_due(const DcCounterEvents *row);
+static DcTableStep squash(const DcCounterEvents *row);
+static bool has_marks(Oid counter);
+static void round_begin(Oid counter, bool all_owners);
+static void round_end(Oid counter);
+static bool marks_settled(void);
+static bool take_marks(Oid counter, Keys *keys);
+static bool was_reported(Datum key);
+static bool is_covered(HeapTuple mark);
+static void note_reported(const Keys *keys);
+static uint64 hash_key(Datum key);
+static Seen *seen_of(Oid counter);
+static void keys_unique(Keys *keys);
+static int compare_keys(const void *a, const void *b);
+static void report(DcCounter *counter, const DcCounterEvents *row,
+				   const Keys *keys);
+static void report_key(text *topic, const char *channel, Datum key,
+					   Numeric value, TimestampTz at);
+static Jsonb *make_payload(Datum key, Numeric value, TimestampTz at);
+static void push_text(JsonbParseState **state, JsonbIteratorToken token,
+					  const char *data, int len);
+
+/*
+ * changed_job reports changed keys; true if it has yielded.
+ */
+bool
+changed_job(DcJobRun *run)
+{
+	static DcTableJob job = {.list = list, .start = start, .step = step};
+
+	return table_job_run(&job, run);
+}
+
+/*
+ * list lists the tables whose next round is due, or whose marks should be fewer, if
+ * they have some.
+ */
+static List *
+list(void)
+{
+	List *tables = NIL;
+	List *rows;
+	ListCell *lc;
+
+	if (!ConditionalLockRelationOid(outbox_relation(EVENTS_TABLE), AccessShareLock) ||
+		!ConditionalLockRelationOid(outbox_relation(MARKS_TABLE), AccessShareLock))
+		return NIL;
+	rows = events_read_all();
+	foreach(lc, rows)
+	{
+		DcCounterEvents *row = lfirst(lc);
+
+		if ((is_due(row) || squash_is_due(row)) && has_marks(row->counter))
+			tables = lappend_oid(tables, row->counter);
+	}
+	return tables;
+}
+
+static bool
+is_due(const DcCounterEvents *row)
+{
+	Datum due;
+
+	if (TIMESTAMP_IS_NOBEGIN(row->last_round))
+		return true;
+	due = DirectFunctionCall2(timestamptz_pl_interval,
+							  TimestampTzGetDatum(row->last_round),
+							  IntervalPGetDatum(&row->every));
+	/* a clock that was set back does not stop the events */
+	return DatumGetTimestampTz(due) <= GetCurrentTimestamp() ||
+		row->last_round > GetCurrentTimestamp() + CLOCK_MARGIN;
+}
+
+/*
+ * squash_is_due tells whether marks may have piled up before a round that is far
+ * off. Without a worker, whoever calls dc_maintain() decides when.
+ */
+static bool
+squash_is_due(const DcCounterEvents *row)
+{
+	Datum next = DirectFunctionCall2(timestamptz_pl_interval,
+									 TimestampTzGetDatum(0),
+									 IntervalPGetDatum(&row->every));
+
+	return DatumGetTimestampTz(next) > 2 * SQUASH_EVERY &&
+		(!compat_is_background_worker() ||
+		 seen_of(row->counter)->squashed_at + SQUASH_EVERY < GetCurrentTimestamp());
+}
+
+/*
+ * squash removes marks that the next round does not need, if it is time to.
+ */
+static DcTableStep
+squash(const DcCounterEvents *row)
+{
+	if (!squash_is_due(row))
+		return TABLE_DONE;
+	if (marks_squash(row->counter, seen_of(row->counter)->at))
+		return TABLE_GOES_ON;
+	seen_of(row->counter)->squashed_at = GetCurrentTimestamp();
+	return TABLE_DONE;
+}
+
+/*
+ * has_marks tells whether a counter table has marks that are visible. If there are
+ * none, and none that this transaction has deleted, that is remembered.
+ */
+static bool
+has_marks(Oid counter)
+{
+	Relation rel = table_open(outbox_relation(MARKS_TABLE), AccessShareLock);
+	TimestampTz now = GetCurrentTimestamp();
+	Seen *seen = seen_of(counter);
+	bool settled = marks_settled();
+	SysScanDesc scan = marks_scan(rel, counter, seen->at, DT_NOEND);
+	bool found = HeapTupleIsValid(systable_getnext(scan));
+
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	if (!found && settled && !TransactionIdIsValid(GetTopTransactionIdIfAny()))
+	{
+		if (TIMESTAMP_IS_NOBEGIN(seen->at))
+			seen->full_at = now;
+		seen->at = Max(seen->at, now - CLOCK_MARGIN);
+	}
+	return found;
+}
+
+/*
+ * start is called before the first step on a table.
+ */
+static void
+start(MemoryContext cxt)
+{
+	HASHCTL ctl = {0};
+
+	if (round_now.cxt == NULL)
+		round_now.cxt = AllocSetContextCreate(TopMemoryContext,
+											  "dcounter events",
+											  ALLOCSET_DEFAULT_SIZES);
+	MemoryContextReset(round_now.cxt);
+	ctl.keysize = sizeof(uint64);
+	ctl.entrysize = sizeof(uint64);
+	ctl.hcxt = round_now.cxt;
+	round_now.reported = hash_create("dcounter reported keys", 256, &ctl,
+									 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	round_now.fresh = true;
+}
+
+/*
+ * step reports some keys of a counter table. Settings and marks of a table that
+ * has vanished without the event trigger are removed; those of one that is no
+ * counter table just now wait.
+ */
+static DcTableStep
+step(Oid table, bool all_owners)
+{
+	DcCounter *counter = compact_open(table, all_owners);
+	DcCounterEvents row;
+	Keys keys = {0};
+	bool more;
+
+	if (counter == NULL)
+	{
+		if (all_owners && get_rel_name(table) == NULL)
+			changed_forget(table);
+		return TABLE_LATER;
+	}
+	if (!events_lock(table, false) || !events_read(table, &row))
+		return TABLE_DONE;
+	if (round_now.fresh)
+	{
+		if (!is_due(&row)) /* or somebody else was faster */
+			return squash(&row);
+		round_begin(table, all_owners);
+	}
+	more = take_marks(table, &keys);
+	if (keys.n > 0)
+	{
+		row.last_round = GetCurrentTimestamp();
+		events_write(&row);
+		keys_unique(&keys);
+		report(counter, &row, &keys);
+		note_reported(&keys);
+	}
+	if (more)
+		return TABLE_GOES_ON;
+	if (all_owners)
+		round_end(table);
+	return TABLE_DONE;
+}
+
+static void
+round_begin(Oid counter, bool all_owners)
+{
+	round_now.fresh = false;
+	round_now.upto = GetCurrentTimestamp();
+	round_now.left = DT_NOEND;
+	round_now.xmin = InvalidTransactionId;
+	round_now.from = all_owners ? seen_of(counter)->at : DT_NOBEGIN;
+	round_now.full = TIMESTAMP_IS_NOBEGIN(round_now.from);
+	round_now.settled = all_owners && marks_settled();
+}
+
+/*
+ * round_end notes what the worker need not read again. If this transaction does
+ * not commit, it has to.
+ */
+static void
+round_end(Oid counter)
+{
+	Seen *seen = seen_of(counter);
+
+	if (round_now.full)
+		seen->full_at = round_now.upto;
+	if (!round_now.settled || !TransactionIdIsValid(GetTopTransactionIdIfAny()))
+		return;
+	seen->next = Min(round_now.left, round_now.upto - CLOCK_MARGIN);
+	seen->xid = GetTopTransactionId();
+}
+
+/*
+ * marks_settled tells whether no other transaction can have inserted marks that
+ * are not visible yet.
+ */
+static bool
+marks_settled(void)
+{
+	LOCKTAG tag;
+	int count;
+
+	SET_LOCKTAG_RELATION(tag, MyDatabaseId, outbox_relation(MARKS_TABLE));
+	pfree(GetLockConflicts(&tag, ShareLock, &count));
+	return count == 0;
+}
+
+/*
+ * seen_of returns what the worker remembers of a counter table.
+ */
+static Seen *
+seen_of(Oid counter)
+{
+	Seen *seen;
+	bool found;
+
+	if (seen_cache == NULL)
+	{
+		HASHCTL ctl = {0};
+
+		ctl.keysize = sizeof(Oid);
+		ctl.entrysize = sizeof(Seen);
+		seen_cache = hash_create("dcounter seen marks", 32, &ctl,
+								 HASH_ELEM | HASH_BLOBS);
+	}
+	seen = hash_search(seen_cache, &counter, HASH_ENTER, &found);
+	if (!found)
+	{
+		seen->at = DT_NOBEGIN;
+		seen->full_at = 0;
+		seen->squashed_at = 0;
+		seen->xid = InvalidTransactionId;
+	}
+	if (TransactionIdIsValid(seen->xid) &&
+		!TransactionIdIsCurrentTransactionId(seen->xid))
+	{
+		if (TransactionIdDidCommit(seen->xid))
+			seen->at = seen->next;
+		seen->xid = InvalidTransactionId;
+	}
+	if (seen->full_at + FULL_EVERY < GetCurrentTimestamp())
+		seen->at = DT_NOBEGIN;
+	return seen;
+}
+
+/*
+ * take_marks deletes the next marks of the round, and adds their keys; false if
+ * there are no more.
+ */
+static bool
+take_marks(Oid counter, Keys *keys)
+{
+	Relation rel = table_open(outbox_relation(MARKS_TABLE), RowExclusiveLock);
+	SysScanDesc scan = marks_scan(rel, counter, round_now.from, round_now.upto);
+	HeapTuple tuple = NULL;
+	int deleted = 0;
+
+	keys->items = palloc(STEP_MARKS * sizeof(Datum));
+	while (deleted < STEP_MARKS && HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		bool isnull;
+		Datum at = heap_getattr(tuple, MARK_AT, RelationGetDescr(rel), &isnull);
+		Datum key = heap_getattr(tuple, MARK_KEY, RelationGetDescr(rel), &isnull);
+
+		if (!was_reported(key))
+			keys->items[keys->n++] = PointerGetDatum(PG_DETOAST_DATUM_COPY(key));
+		else if (!is_covered(tuple))
+		{
+			round_now.left = Min(round_now.left, DatumGetTimestampTz(at));
+			continue;
+		}
+		deleted++;
+		round_now.from = DatumGetTimestampTz(at);
+		CatalogTupleDelete(rel, &tuple->t_self);
+	}
+	systable_endscan(scan);
+	table_close(rel, NoLock);
+	CommandCounterIncrement();
+	return HeapTupleIsValid(tuple);
+}
+
+/*
+ * was_reported tells whether a step of this round before the current one has
+ * reported a key. Two keys of one hash only make one of them late.
+ */
+static bool
+was_reported(Datum key)
+{
+	uint64 hash = hash_key(key);
+
+	return hash_search(round_now.reported, &hash, HASH_FIND, NULL) != NULL;
+}
+
+/*
+ * is_covered tells whether the mark of a key that this round has reported is older
+ * than what was reported.
+ */
+static bool
+is_covered(HeapTuple mark)
+{
+	return TransactionIdIsValid(round_now.xmin) &&
+		TransactionIdPrecedes(HeapTupleHeaderGetXmin(mark->t_data),
+							  round_now.xmin);
+}
+
+static void
+note_reported(const Keys *keys)
+{
+	for (int i = 0; i < keys->n; i++)
+	{
+		uint64 hash = hash_key(keys->items[i]);
+
+		(void) hash_search(round_now.reported, &hash, HASH_ENTER, NULL);
+	}
+}
+
+static uint64
+hash_key(Datum key)
+{
+	DcKey view;
+
+	key_from_text(key, &view);
+	return DatumGetUInt64(hash_any_extended((const unsigned char *) view.data,
+											view.len, 0));
+}
+
+/*
+ * keys_unique sorts keys, and leaves one of each.
+ */
+static void
+keys_unique(Keys *keys)
+{
+	int n = 1;
+
+	qsort(keys->items, keys->n, sizeof(Datum), compare_keys);
+	for (int i = 1; i < keys->n; i++)
+	{
+		if (compare_keys(&keys->items[i], &keys->items[n - 1]) != 0)
+			keys->items[n++] = keys->items[i];
+	}
+	keys->n = n;
+}
+
+static int
+compare_keys(const void *a, const void *b)
+{
+	DcKey left;
+	DcKey right;
+
+	key_from_text(*(const Datum *) a, &left);
+	key_from_text(*(const Datum *) b, &right);
+	return key_compare(&left, &right);
+}
+
+/*
+ * report reads the values of keys, as the owner of the table, and queues their
+ * events. The rows come in the order of the keys; one without a row is gone.
+ */
+static void
+report(DcCounter *counter, const DcCounterEvents *row, const Keys *keys)
+{
+	text *topic = cstring_to_text(get_rel_name(counter->relid));
+	char *channel = row->channel ? text_to_cstring(row->channel) : NULL;
+	Datum array = PointerGetDatum(construct_array(keys->items, keys->n, TEXTOID,
+												  -1, false, TYPALIGN_INT));
+	DcSqlSession session;
+	uint64 nrows;
+	uint64 next = 0;
+
+	PushActiveSnapshot(GetLatestSnapshot());
+	if (!TransactionIdIsValid(round_now.xmin))
+		round_now.xmin = GetActiveSnapshot()->xmin;
+	sql_begin(&session, counter);
+	nrows = sql_read(&session, DC_SQL_READ_CHANGED, &array);
+	for (int i = 0; i < keys->n; i++)
+	{
+		Numeric value = NULL;
+		TimestampTz at = 0;
+		Datum columns[3];
+		bool isnull;
+
+		for (int c = 0; c < 3 && next < nrows; c++)
+			columns[c] = SPI_getbinval(SPI_tuptable->vals[next],
+									   SPI_tuptable->tupdesc, c + 1, &isnull);
+		if (next < nrows && compare_keys(&columns[0], &keys->items[i]) == 0)
+		{
+			value = DatumGetNumeric(columns[1]);
+			at = DatumGetTimestampTz(columns[2]);
+			next++;
+		}
+		report_key(topic, channel, keys->items[i], value, at);
+	}
+	if (next != nrows)
+		elog(ERROR, "unexpected counter key");
+	sql_end(&session);
+	PopActiveSnapshot();
+}
+
+/*
+ * report_key queues the event of a key, and the notification.
+ */
+static void
+report_key(text *topic, const char *channel, Datum key, Numeric value,
+		   TimestampTz at)
+{
+	DcEvent event = {0};
+	Jsonb *payload = make_payload(key, value, at);
+
+	event_id(&event.id);
+	event.topic = topic;
+	event.key = DatumGetTextPP(key);
+	event.type = cstring_to_text("counter.changed");
+	event.payload = (struct varlena *) payload;
+	outbox_append(&event, "dc_maintain()");
+	if (channel != NULL)
+	{
+		char *message = JsonbToCString(NULL, &payload->root, VARSIZE(payload));
+
+		if (strlen(message) < NOTIFY_LIMIT)
+			Async_Notify(channel, message);
+	}
+}
+
+/*
+ * make_payload makes {"key": ..., "value": ..., "updated_at": ...}; the last two
+ * are null if the key is gone.
+ */
+static Jsonb *
+make_payload(Datum key, Numeric value, TimestampTz at)
+{
+	JsonbParseState *state = NULL;
+	JsonbValue item;
+	DcKey view;
+
+	key_from_text(key, &view);
+	pushJsonbValue(&state, WJB_BEGIN_OBJECT, NULL);
+	push_text(&state, WJB_KEY, "key", 3);
+	push_text(&state, WJB_VALUE, view.data, view.len);
+	push_text(&state, WJB_KEY, "value", 5);
+	if (value != NULL)
+	{
+		item.type = jbvNumeric;
+		item.val.numeric = value;
+	}
+	else
+		item.type = jbvNull;
+	pushJsonbValue(&state, WJB_VALUE, &item);
+	push_text(&state, WJB_KEY, "updated_at", 10);
+	if (value != NULL)
+	{
+		char *time = JsonEncodeDateTime(NULL, TimestampTzGetDatum(at),
+										TIMESTAMPTZOID, NULL);
+
+		push_text(&state, WJB_VALUE, time, strlen(time));
+	}
+	else
+		pushJsonbValue(&state, WJB_VALUE, &item);
+	return JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_OBJECT, NULL));
+}
+
+static void
+push_text(JsonbParseState **state, JsonbIteratorToken token, const char *data,
+		  int len)
+{
+	JsonbValue value;
+
+	value.type = jbvString;
+	value.val.string.val = (char *) data;
+	value.val.string.len = len;
+	pushJsonbValue(state, token, &value);
+}

@@ -1,0 +1,112 @@
+/*
+ * changedsquash.c
+ *		Removing marks of changed keys (changed.c) that say what others say.
+ *
+ * A key that changes all the time gets a mark at each compaction. Of a counter
+ * table whose events are far apart they would pile up, so between two rounds all but
+ * the first mark of each key are removed: that one makes the next round read the
+ * key, which is later than all of them. Rounds are kept away by the lock.
+ *
+ * Keys are told apart by 128 bits of hashes with a secret seed, so that many of
+ * them fit into memory.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "base/key.h"
+#include "catalog/indexing.h"
+#include "common/hashfn.h"
+#include "common/pg_prng.h"
+#include "miscadmin.h"
+#include "outbox/changed.h"
+#include "outbox/outbox.h"
+#include "utils/hsearch.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+
+/* How many marks a transaction deletes, and how many keys it remembers. */
+#define SQUASH_MARKS 20000
+#define SQUASH_KEYS 500000
+
+typedef struct KeyHash
+{
+	uint64 parts[2];
+} KeyHash;
+
+static HTAB *make_table(MemoryContext cxt);
+static bool is_first(HTAB *seen, Datum key);
+
+/*
+ * marks_squash leaves one mark of each key, of those from a time on, where the next
+ * round starts to read; true if there is more to do. The caller has the lock of the
+ * counter table's events. One scan, in one transaction, meets
+ * each mark once.
+ */
+bool
+marks_squash(Oid counter, TimestampTz from)
+{
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext,
+											  "dcounter changed keys",
+											  ALLOCSET_DEFAULT_SIZES);
+	HTAB *seen = make_table(cxt);
+	Relation rel = table_open(outbox_relation(MARKS_TABLE), RowExclusiveLock);
+	SysScanDesc scan = marks_scan(rel, counter, from, DT_NOEND);
+	HeapTuple tuple = NULL;
+	int deleted = 0;
+
+	while (deleted < SQUASH_MARKS && HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		bool isnull;
+		Datum key = heap_getattr(tuple, MARK_KEY, RelationGetDescr(rel), &isnull);
+
+		CHECK_FOR_INTERRUPTS();
+		if (is_first(seen, key))
+			continue;
+		CatalogTupleDelete(rel, &tuple->t_self);
+		deleted++;
+	}
+	systable_endscan(scan);
+	table_close(rel, NoLock);
+	MemoryContextDelete(cxt);
+	return HeapTupleIsValid(tuple);
+}
+
+static HTAB *
+make_table(MemoryContext cxt)
+{
+	HASHCTL ctl = {0};
+
+	ctl.keysize = sizeof(KeyHash);
+	ctl.entrysize = sizeof(KeyHash);
+	ctl.hcxt = cxt;
+	return hash_create("dcounter changed keys", 1024, &ctl,
+					   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+}
+
+/*
+ * is_first tells whether a key has not been met before, and remembers it. When
+ * too many are remembered, any other key counts as a new one.
+ */
+static bool
+is_first(HTAB *seen, Datum key)
+{
+	static uint64 seeds[2] = {0, 0};
+	bool full = hash_get_num_entries(seen) >= SQUASH_KEYS;
+	KeyHash hash;
+	DcKey view;
+	bool found;
+
+	while (seeds[0] == seeds[1])
+	{
+		seeds[0] = pg_prng_uint64(&pg_global_prng_state);
+		seeds[1] = pg_prng_uint64(&pg_global_prng_state);
+	}
+	key_from_text(key, &view);
+	for (int i = 0; i < 2; i++)
+		hash.parts[i] = hash_bytes_extended((const unsigned char *) view.data,
+											view.len, seeds[i]);
+	(void) hash_search(seen, &hash, full ? HASH_FIND : HASH_ENTER, &found);
+	return !found;
+}
