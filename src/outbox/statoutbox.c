@@ -1,0 +1,249 @@
+/*
+ * statoutbox.c
+ *		What dc_stat_outbox shows: the outbox as it is now.
+ *
+ * Everything is read when it is asked for, nothing is counted: the first and the
+ * last event of each partition, by its index, and the sizes of its files.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "outbox/consumer.h"
+#include "outbox/outbox.h"
+#include "outbox/ring.h"
+#include "outbox/stat.h"
+#include "storage/bufmgr.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+PG_FUNCTION_INFO_V1(dc_stat_outbox);
+
+/* Columns of dcounter.stat_outbox() */
+enum
+{
+	COL_LAST_SEQ,
+	COL_HORIZON,
+	COL_HELD,
+	COL_HELD_PID,
+	COL_HELD_XID,
+	COL_EVENTS,
+	COL_BYTES,
+	COL_PARTITIONS,
+	COL_CURRENT,
+	COL_SINCE,
+	COL_OLDEST_SEQ,
+	COL_OLDEST_AT,
+	COL_NEEDED_SEQ,
+	COL_NEEDED_BY,
+	NUM_COLS
+};
+
+static int64 edge_event(Relation partition, ScanDirection direction,
+						TimestampTz *created_at);
+static void partition_read(int number, DcPartitionStat *stat,
+						   TimestampTz *first_at);
+static void set_stored(Datum *values, bool *nulls, int64 horizon);
+static void set_needed(Datum *values, bool *nulls);
+static void set_bigint(Datum *values, bool *nulls, int column, int64 value);
+
+/*
+ * dcounter.stat_outbox() -> record: the only row of dc_stat_outbox.
+ */
+Datum
+dc_stat_outbox(PG_FUNCTION_ARGS)
+{
+	Datum values[NUM_COLS] = {0};
+	bool nulls[NUM_COLS];
+	TupleDesc desc;
+	DcHolder holder;
+	int64 horizon;
+	int64 last;
+	TimestampTz since;
+
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	memset(nulls, true, sizeof(nulls));
+	horizon = outbox_horizon(&holder);
+	last = Max(outbox_last_seq(), horizon);
+	set_bigint(values, nulls, COL_LAST_SEQ, last);
+	set_bigint(values, nulls, COL_HORIZON, horizon);
+	set_bigint(values, nulls, COL_HELD, last - horizon);
+	stat_holder(&holder, &values[COL_HELD_PID], &nulls[COL_HELD_PID],
+				&values[COL_HELD_XID], &nulls[COL_HELD_XID]);
+	set_stored(values, nulls, horizon);
+	values[COL_CURRENT] = Int32GetDatum(outbox_current(&since));
+	nulls[COL_CURRENT] = false;
+	values[COL_SINCE] = TimestampTzGetDatum(since);
+	nulls[COL_SINCE] = false;
+	set_needed(values, nulls);
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc),
+													  values, nulls)));
+}
+
+/*
+ * set_stored shows what is stored. Partitions are truncated as a whole, and
+ * numbers have few gaps: so there are about as many events as numbers from the
+ * oldest one on, and not more.
+ */
+static void
+set_stored(Datum *values, bool *nulls, int64 horizon)
+{
+	int64 oldest = 0;
+	TimestampTz oldest_at = 0;
+	int64 bytes = 0;
+	int used = 0;
+
+	for (int i = 0; i < OUTBOX_PARTITIONS; i++)
+	{
+		DcPartitionStat stat;
+		TimestampTz at = 0;
+
+		partition_read(i, &stat, &at);
+		bytes += stat.bytes;
+		used += stat.used ? 1 : 0;
+		if (stat.first != 0 && stat.first <= horizon &&
+			(oldest == 0 || stat.first < oldest))
+		{
+			oldest = stat.first;
+			oldest_at = at;
+		}
+	}
+	set_bigint(values, nulls, COL_EVENTS, oldest != 0 ? horizon - oldest + 1 : 0);
+	set_bigint(values, nulls, COL_BYTES, bytes);
+	values[COL_PARTITIONS] = Int32GetDatum(used);
+	nulls[COL_PARTITIONS] = false;
+	if (oldest == 0)
+		return;
+	set_bigint(values, nulls, COL_OLDEST_SEQ, oldest);
+	values[COL_OLDEST_AT] = TimestampTzGetDatum(oldest_at);
+	nulls[COL_OLDEST_AT] = false;
+}
+
+/*
+ * set_needed shows the first event that a consumer still needs, and which one it
+ * is, if the caller may know of it. Who was cut off needs none any more.
+ */
+static void
+set_needed(Datum *values, bool *nulls)
+{
+	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
+	List *consumers = consumer_read_all(snapshot);
+	int64 passed = PG_INT64_MAX;
+	DcConsumer *last = NULL;
+	ListCell *lc;
+	ListCell *lc2;
+
+	foreach(lc, consumers)
+	{
+		DcConsumer *consumer = lfirst(lc);
+		List *members = consumer->cut_off == 0
+			? member_read_all(consumer->id, snapshot)
+			: NIL;
+
+		foreach(lc2, members)
+		{
+			DcMember *member = lfirst(lc2);
+
+			if (member->lanes == 0 || member_acked(member) > passed)
+				continue;
+			if (last == NULL || member_acked(member) < passed ||
+				strcmp(consumer->name, last->name) < 0)
+				last = consumer;
+			passed = member_acked(member);
+		}
+	}
+	UnregisterSnapshot(snapshot);
+	if (last == NULL)
+		return;
+	set_bigint(values, nulls, COL_NEEDED_SEQ, passed + 1);
+	if (!stat_may_see(last))
+		return;
+	values[COL_NEEDED_BY] = CStringGetTextDatum(last->name);
+	nulls[COL_NEEDED_BY] = false;
+}
+
+/*
+ * stat_holder shows who holds delivery back, if somebody does: a session, or a
+ * prepared transaction.
+ */
+void
+stat_holder(const DcHolder *holder, Datum *pid, bool *pid_null, Datum *xid,
+			bool *xid_null)
+{
+	*pid_null = !holder->held || holder->pid == 0;
+	*pid = Int32GetDatum(holder->pid);
+	*xid_null = !holder->held || holder->pid != 0 || !TransactionIdIsValid(holder->xid);
+	*xid = TransactionIdGetDatum(holder->xid);
+}
+
+/*
+ * stat_partitions reads what all partitions hold, into an array of
+ * OUTBOX_PARTITIONS.
+ */
+void
+stat_partitions(DcPartitionStat *partitions)
+{
+	for (int i = 0; i < OUTBOX_PARTITIONS; i++)
+	{
+		TimestampTz ignored;
+
+		partition_read(i, &partitions[i], &ignored);
+	}
+}
+
+static void
+partition_read(int number, DcPartitionStat *stat, TimestampTz *first_at)
+{
+	Oid relid = outbox_partition(number);
+	Relation rel = table_open(relid, AccessShareLock);
+	Datum size = DirectFunctionCall1(pg_total_relation_size,
+									 ObjectIdGetDatum(relid));
+
+	memset(stat, 0, sizeof(*stat));
+	stat->bytes = DatumGetInt64(size);
+	stat->used = RelationGetNumberOfBlocks(rel) > 0;
+	if (stat->used)
+	{
+		stat->first = edge_event(rel, ForwardScanDirection, first_at);
+		stat->last = edge_event(rel, BackwardScanDirection, NULL);
+	}
+	table_close(rel, AccessShareLock);
+}
+
+/*
+ * edge_event returns the number of a partition's first or last event, 0 if it has
+ * none; and when it was written, if created_at is not NULL.
+ */
+static int64
+edge_event(Relation partition, ScanDirection direction, TimestampTz *created_at)
+{
+	Relation index = index_open(ring_seq_index(partition), AccessShareLock);
+	SysScanDesc scan = systable_beginscan_ordered(partition, index, SnapshotSelf,
+												  0, NULL);
+	HeapTuple tuple = systable_getnext_ordered(scan, direction);
+	TupleDesc desc = RelationGetDescr(partition);
+	int64 seq = 0;
+	bool isnull;
+
+	if (HeapTupleIsValid(tuple))
+		seq = DatumGetInt64(heap_getattr(tuple, OUTBOX_SEQ, desc, &isnull));
+	if (HeapTupleIsValid(tuple) && created_at != NULL)
+		*created_at = DatumGetTimestampTz(heap_getattr(tuple, OUTBOX_CREATED_AT,
+													   desc, &isnull));
+	systable_endscan_ordered(scan);
+	index_close(index, AccessShareLock);
+	return seq;
+}
+
+static void
+set_bigint(Datum *values, bool *nulls, int column, int64 value)
+{
+	values[column] = Int64GetDatum(value);
+	nulls[column] = false;
+}
