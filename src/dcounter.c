@@ -16,6 +16,8 @@
 #include "counter/stats.h"
 #include "fmgr.h"
 #include "miscadmin.h"
+#include "outbox/consumer.h"
+#include "outbox/outbox.h"
 #include "stock/stock.h"
 #include "worker/slots.h"
 #include "worker/worker.h"
@@ -29,12 +31,15 @@ _PG_init(void)
 {
 	guc_init();
 	counter_cache_init();
+	consumer_init();	/* its callback is to run after those that follow */
+	outbox_xact_init(); /* and this one's after those, but for that one */
 	counter_xact_init();
 	if (process_shared_preload_libraries_in_progress)
 	{
 		shmem_init();
 		stats_init();
 		stock_init(true);
+		outbox_init(true);
 		slots_init();
 		if (!IsBinaryUpgrade)
 		{
@@ -43,5 +48,8 @@ _PG_init(void)
 		}
 	}
 	else
+	{
 		stock_init(false);
+		outbox_init(false);
+	}
 }

@@ -2,19 +2,46 @@
 -- the functions above, which check ownership themselves.
 GRANT USAGE ON SCHEMA dcounter TO PUBLIC;
 GRANT SELECT ON dcounter.counter TO PUBLIC;
+GRANT SELECT ON dcounter.counter_events TO PUBLIC;
 
 -- The functions behind them decide which rows the caller is shown.
-GRANT SELECT ON dc_stat_counters, dc_stat_hot_keys, dc_stat_worker TO PUBLIC;
+GRANT SELECT ON dc_stat_counters, dc_stat_hot_keys, dc_stat_worker, dc_stat_outbox, dc_stat_consumers TO PUBLIC;
 
 REVOKE EXECUTE ON FUNCTION dc_worker_start() FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION dc_worker_stop() FROM PUBLIC;
 
 -- Whoever may execute a trigger function may put it on a table of his own.
 REVOKE EXECUTE ON FUNCTION dcounter.on_catalog_change() FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION dcounter.on_events_change() FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION dcounter.on_sql_drop() FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION dcounter.on_alter_table() FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION dcounter.on_capture_drop() FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION dcounter.on_capture_rename() FROM PUBLIC;
+
+REVOKE EXECUTE ON FUNCTION dcounter.on_outbox_insert() FROM PUBLIC;
 
 SELECT pg_catalog.pg_extension_config_dump('dcounter.counter', '');
+SELECT pg_catalog.pg_extension_config_dump('dcounter.counter_events', '');
+SELECT pg_catalog.pg_extension_config_dump('dcounter.changed_key', '');
+SELECT pg_catalog.pg_extension_config_dump('dcounter.outbox_seq', '');
+SELECT pg_catalog.pg_extension_config_dump('dcounter.outbox_0', '');
+SELECT pg_catalog.pg_extension_config_dump('dcounter.outbox_1', '');
+SELECT pg_catalog.pg_extension_config_dump('dcounter.outbox_2', '');
+SELECT pg_catalog.pg_extension_config_dump('dcounter.outbox_3', '');
+SELECT pg_catalog.pg_extension_config_dump('dcounter.outbox_4', '');
+SELECT pg_catalog.pg_extension_config_dump('dcounter.outbox_5', '');
+SELECT pg_catalog.pg_extension_config_dump('dcounter.outbox_6', '');
+SELECT pg_catalog.pg_extension_config_dump('dcounter.outbox_7', '');
+-- Creating a consumer holds back the removal of events, and reads all topics.
+REVOKE EXECUTE ON FUNCTION dc_consumer_create(text, text[], text) FROM PUBLIC;
+
+-- The view decides which rows the caller is shown.
+GRANT SELECT ON dc_dead_letters TO PUBLIC;
+
+SELECT pg_catalog.pg_extension_config_dump('dcounter.consumer_id', '');
+SELECT pg_catalog.pg_extension_config_dump('dcounter.consumer', '');
+SELECT pg_catalog.pg_extension_config_dump('dcounter.consumer_member', '');
+SELECT pg_catalog.pg_extension_config_dump('dcounter.consumer_retry', '');
 
 -- Last, so that they do not fire for the statements above.
 CREATE EVENT TRIGGER dcounter_sql_drop ON sql_drop
@@ -25,3 +52,12 @@ CREATE EVENT TRIGGER dcounter_alter_table ON ddl_command_end
 	WHEN TAG IN ('ALTER TABLE')
 	EXECUTE FUNCTION dcounter.on_alter_table();
 COMMENT ON EVENT TRIGGER dcounter_alter_table IS 'keeps shard tables with their tables of totals';
+
+CREATE EVENT TRIGGER dcounter_capture_drop ON sql_drop
+	EXECUTE FUNCTION dcounter.on_capture_drop();
+COMMENT ON EVENT TRIGGER dcounter_capture_drop IS 'refuses to drop columns that events need';
+
+CREATE EVENT TRIGGER dcounter_capture_rename ON ddl_command_end
+	WHEN TAG IN ('ALTER TABLE', 'ALTER TYPE', 'ALTER VIEW', 'ALTER MATERIALIZED VIEW', 'ALTER FOREIGN TABLE')
+	EXECUTE FUNCTION dcounter.on_capture_rename();
+COMMENT ON EVENT TRIGGER dcounter_capture_rename IS 'renames columns in the arguments of triggers that write events';

@@ -16,6 +16,7 @@
 
 #include "access/htup_details.h"
 #include "base/catalog.h"
+#include "base/changes.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
 #include "foreign/foreign.h"
@@ -26,6 +27,8 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
+
+const DcChangeListener *change_listener = NULL;
 
 static HTAB *counter_cache = NULL;
 
@@ -214,6 +217,7 @@ counter_fill(DcCounter *counter)
 		: InvalidOid;
 	counter->rls = rls;
 	counter->foreign = (leaves != NIL);
+	counter->events = change_listener != NULL && change_listener->wants(counter->relid);
 	counter->generation++;
 }
 

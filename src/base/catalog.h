@@ -72,6 +72,7 @@ typedef struct DcCounter
 	Oid owner;				  /* owns both tables */
 	bool rls;				  /* row-level security is on for either table */
 	bool foreign;			  /* some rows live behind a foreign table */
+	bool events;			  /* changes of keys are listened to (changes.h) */
 	int nforeign;			  /* one foreign table per server in use, */
 	Oid *foreign_leaves;	  /* in TopMemoryContext */
 	int nmembers;			  /* all partitions of both tables, */

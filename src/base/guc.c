@@ -23,9 +23,17 @@ int dc_worker_load = 15;
 int dc_log_min_duration = -1;
 int dc_expire_interval = 1000;
 int dc_hold_retention = 24 * 60 * 60;
+int dc_events_interval = 1000;
+int dc_outbox_interval = 5000;
+int dc_outbox_rotate_age = 600;
+int dc_outbox_rotate_size = 256;
+int dc_outbox_keep = 3600;
+bool dc_async_ack = true;
 
 static void guc_init_worker(void);
 static void guc_init_stock(void);
+static void guc_init_outbox(void);
+static void guc_init_consumer(void);
 
 /*
  * guc_init defines the settings and reserves their prefix.
@@ -49,6 +57,8 @@ guc_init(void)
 
 	guc_init_worker();
 	guc_init_stock();
+	guc_init_outbox();
+	guc_init_consumer();
 	MarkGUCPrefixReserved("dcounter");
 }
 
@@ -90,6 +100,13 @@ guc_init_worker(void)
 							&dc_compact_interval, 1000, 10, MS_PER_DAY,
 							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 
+	DefineCustomIntVariable("dcounter.events_interval",
+							"Sets how often the worker looks for changed keys to report.",
+							"Events of a counter table are further apart if "
+							"dc_alter() has told so.",
+							&dc_events_interval, 1000, 10, MS_PER_DAY,
+							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
+
 	DefineCustomIntVariable("dcounter.compact_batch",
 							"Sets how many shard rows a compaction handles at a time.",
 							"The worker and dc_maintain() commit after each "
@@ -124,4 +141,52 @@ guc_init_stock(void)
 							"how the hold has ended. -1 keeps them for good.",
 							&dc_hold_retention, 24 * 60 * 60, -1, INT_MAX,
 							PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
+}
+
+/*
+ * guc_init_outbox defines the settings of the outbox's ring of partitions.
+ */
+static void
+guc_init_outbox(void)
+{
+	DefineCustomIntVariable("dcounter.outbox_interval",
+							"Sets how often the worker looks after the partitions of the outbox.",
+							NULL,
+							&dc_outbox_interval, 5000, 10, MS_PER_DAY,
+							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
+
+	DefineCustomIntVariable("dcounter.outbox_rotate_age",
+							"Sets the age at which events go to the next partition of the outbox.",
+							NULL,
+							&dc_outbox_rotate_age, 600, 0, INT_MAX,
+							PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
+
+	DefineCustomIntVariable("dcounter.outbox_rotate_size",
+							"Sets the size at which events go to the next partition of the outbox.",
+							"If the next partition is not empty yet, the "
+							"current one goes on growing.",
+							&dc_outbox_rotate_size, 256, 1, INT_MAX,
+							PGC_SIGHUP, GUC_UNIT_MB, NULL, NULL, NULL);
+
+	DefineCustomIntVariable("dcounter.outbox_keep",
+							"Sets how long events are kept that no consumer needs.",
+							"So long a consumer that is created, or goes back, "
+							"can still get them.",
+							&dc_outbox_keep, 3600, 0, INT_MAX,
+							PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
+}
+
+/*
+ * guc_init_consumer defines the settings of consumers of events.
+ */
+static void
+guc_init_consumer(void)
+{
+	DefineCustomBoolVariable("dcounter.async_ack",
+							 "Lets transactions that only fetch and acknowledge events commit without waiting for the disk.",
+							 "After a crash events may be delivered again, as "
+							 "they may be in any case. Transactions that "
+							 "write something else are not concerned.",
+							 &dc_async_ack, true, PGC_USERSET, 0, NULL, NULL,
+							 NULL);
 }

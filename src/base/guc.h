@@ -11,10 +11,17 @@ extern char *dc_worker_role;	/* whom they connect as; "" for a superuser */
 extern int dc_compact_interval; /* ms from one compaction to the next */
 extern int dc_compact_batch;	/* shard rows that one transaction compacts */
 extern int dc_worker_load;		/* percent of the time that a long run works */
-extern int dc_log_min_duration;
+extern int dc_log_min_duration; /* ms of a job's run to log; -1: never */
 extern int dc_expire_interval;
-extern int dc_hold_retention; /* ms of a job's run to log; -1: never */
+extern int dc_events_interval;	  /* ms from one look for changed keys to the next */
+extern int dc_hold_retention;	  /* s */
+extern int dc_outbox_interval;	  /* ms */
+extern int dc_outbox_rotate_age;  /* s */
+extern int dc_outbox_rotate_size; /* MB */
+extern int dc_outbox_keep;		  /* s */
+extern bool dc_async_ack;		  /* acknowledgements do not wait for the disk */
 
 extern void guc_init(void);
+
 
 #endif /* DC_GUC_H */

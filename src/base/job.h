@@ -46,5 +46,7 @@ job_is_late(const DcJobRun *run)
 /* The jobs of the rooms. */
 extern bool compact_job(DcJobRun *run);
 extern bool expire_job(DcJobRun *run);
+extern bool changed_job(DcJobRun *run);
+extern bool outbox_job(DcJobRun *run);
 
 #endif /* DC_JOB_H */

@@ -34,6 +34,7 @@ static DcFailing *find_failing(DcTableJob *job, Oid table);
 static void note_failure(DcTableJob *job, Oid table, int64 pause);
 static void forget_failure(DcTableJob *job, Oid table);
 static void list_step(void *arg);
+static List *list_wanted(DcTableJob *job);
 static void table_step(void *arg);
 
 /*
@@ -161,33 +162,47 @@ static void
 list_step(void *arg)
 {
 	DcTableJob *job = running;
-	List *rows = catalog_lock_at_once() ? catalog_read_all() : NIL;
+	List *tables = NIL;
 	ListCell *lc;
 
+	if (catalog_lock_at_once())
+		tables = job->list != NULL ? job->list() : list_wanted(job);
 	job->tables = MemoryContextAlloc(job->cxt,
-									 Max(list_length(rows), 1) * sizeof(Oid));
-	foreach(lc, rows)
-	{
-		DcCounterRow *row = lfirst(lc);
-
-		if (job->wants == NULL || job->wants(row))
-			job->tables[job->ntables++] = row->counter;
-	}
-	if (rows == NIL)
+									 Max(list_length(tables), 1) * sizeof(Oid));
+	foreach(lc, tables)
+		job->tables[job->ntables++] = lfirst_oid(lc);
+	if (tables == NIL)
 		return;
 	foreach(lc, job->failing)
 	{
 		DcFailing *entry = lfirst(lc);
-		bool exists = false;
 
-		for (int i = 0; i < job->ntables && !exists; i++)
-			exists = job->tables[i] == entry->table;
-		if (!exists)
+		if (!list_member_oid(tables, entry->table))
 		{
 			job->failing = foreach_delete_current(job->failing, lc);
 			pfree(entry);
 		}
 	}
+}
+
+/*
+ * list_wanted lists the counter tables that a job wants.
+ */
+static List *
+list_wanted(DcTableJob *job)
+{
+	List *rows = catalog_read_all();
+	List *tables = NIL;
+	ListCell *lc;
+
+	foreach(lc, rows)
+	{
+		DcCounterRow *row = lfirst(lc);
+
+		if (job->wants == NULL || job->wants(row))
+			tables = lappend_oid(tables, row->counter);
+	}
+	return tables;
 }
 
 static void

@@ -20,6 +20,8 @@ typedef struct DcTableJob
 {
 	/* which tables, NULL for all */
 	bool (*wants)(const DcCounterRow *row);
+	/* instead: their OIDs, found without waiting for locks */
+	List *(*list)(void);
 	/* before the first step on a table, with memory for it; may be NULL */
 	void (*start)(MemoryContext cxt);
 	/* one transaction's work */

@@ -35,6 +35,8 @@
 const DcJob dc_jobs[] = {
 	{"compaction", &dc_compact_interval, compact_job},
 	{"expiry", &dc_expire_interval, expire_job},
+	{"events", &dc_events_interval, changed_job},
+	{"outbox", &dc_outbox_interval, outbox_job},
 };
 const int dc_njobs = lengthof(dc_jobs);
 
