@@ -44,7 +44,7 @@ fuzz:
 clean-all:
 	find src test/unit -name '*.o' -delete -o -name '*.bc' -delete 2>/dev/null || true
 	rm -rf test/fuzz/build
-	rm -rf dcounter.so results output_iso tmp_check tmp_check_iso log
+	rm -rf dcounter.so src/relay/dc_relay results output_iso tmp_check tmp_check_iso log
 	rm -f regression.diffs regression.out
 	find sql -maxdepth 1 -name 'dcounter--*.sql' ! -name 'dcounter--*--*.sql' -delete
 
@@ -57,7 +57,9 @@ EXTENSION = dcounter
 EXTVERSION := $(shell sed -n "s/^default_version *= *'\(.*\)'.*/\1/p" dcounter.control)
 
 MODULE_big = dcounter
-OBJS = $(patsubst %.c,%.o,$(sort $(wildcard src/*.c src/*/*.c)))
+RELAY = src/relay/dc_relay
+RELAY_OBJS = $(patsubst %.c,%.o,$(sort $(wildcard src/relay/*.c)))
+OBJS = $(filter-out $(RELAY_OBJS),$(patsubst %.c,%.o,$(sort $(wildcard src/*.c src/*/*.c))))
 PG_CPPFLAGS = -I$(srcdir)/src -DDCOUNTER_VERSION='"$(EXTVERSION)"'
 
 # The install script is its parts in order; upgrade steps are frozen files.
@@ -100,10 +102,30 @@ endif
 include $(PGXS)
 
 # One rule for all headers: a stale object costs more than a full build.
-$(OBJS) $(OBJS:.o=.bc): $(wildcard src/*.h src/*/*.h) dcounter.control
+$(OBJS) $(OBJS:.o=.bc) $(RELAY_OBJS): $(wildcard src/*.h src/*/*.h) dcounter.control
 
 # Loops over registers and cells are for the vector unit.
 src/sketch/%.o: CFLAGS += $(CFLAGS_VECTORIZE)
+
+# dc_relay is a program of its own, with libpq. PGXS makes either a module or a
+# program, so these rules are beside its own.
+$(RELAY_OBJS): override CPPFLAGS += -I$(libpq_srcdir)
+$(RELAY): $(RELAY_OBJS)
+	$(CC) $(CFLAGS) $(RELAY_OBJS) $(LDFLAGS) $(LDFLAGS_EX) $(libpq) -o $@
+
+all: $(RELAY)
+install: install-relay
+uninstall: uninstall-relay
+clean: clean-relay
+
+.PHONY: install-relay uninstall-relay clean-relay
+install-relay: $(RELAY)
+	$(MKDIR_P) '$(DESTDIR)$(bindir)'
+	$(INSTALL_PROGRAM) $(RELAY) '$(DESTDIR)$(bindir)/dc_relay'
+uninstall-relay:
+	rm -f '$(DESTDIR)$(bindir)/dc_relay'
+clean-relay:
+	rm -f $(RELAY) $(RELAY_OBJS)
 
 # The folder is a prerequisite so that a removed part is noticed.
 $(SQL_SCRIPT): $(SQL_PARTS) sql/parts dcounter.control

@@ -11,6 +11,7 @@ source test/lib.sh
 
 sets=" ${*:-build} "
 missing=()
+optional=()
 unpackaged=()
 
 # need PACKAGE COMMAND...: remember PACKAGE unless COMMAND succeeds
@@ -29,6 +30,13 @@ need_pg() {
     else
         missing+=("$1")
     fi
+}
+
+# want_pg PACKAGE FILE: as need_pg, but what has no package here is left out, and
+# the tests that use it say so
+want_pg() {
+    [[ -n $2 && -e $2 ]] && return
+    [[ -n $config && $config != /usr/lib/postgresql/* && $config != /usr/bin/* ]] || optional+=("$1")
 }
 
 has_libfuzzer() {
@@ -58,11 +66,13 @@ if [[ -n ${PG_CONFIG:-} || -z ${PGVERSION:-} ]]; then
 fi
 [[ -n ${PG_CONFIG:-} && -z $config ]] && die "PG_CONFIG=$PG_CONFIG has no PGXS"
 
-major=${PGVERSION:-} bindir='' share=''
+major=${PGVERSION:-} bindir='' share='' libdir='' headers=''
 if [[ -n $config ]]; then
     major=$(pg_major "$config")
     bindir=$("$config" --bindir)
     share=$("$config" --sharedir)/extension
+    libdir=$("$config" --pkglibdir)
+    headers=$("$config" --includedir)
 fi
 
 updated=
@@ -83,6 +93,7 @@ if [[ $sets == *' build '* ]]; then
     need make command -v make
     [[ -n $config ]] || missing+=("postgresql-server-dev-$major")
     need_pg "postgresql-$major" "${bindir:+$bindir/postgres}"
+    need_pg libpq-dev "${headers:+$headers/libpq-fe.h}"
     need_pg postgresql-contrib "${share:+$share/pg_stat_statements.control}"
 fi
 if [[ $sets == *' test '* ]]; then
@@ -90,8 +101,10 @@ if [[ $sets == *' test '* ]]; then
     need libipc-run-perl perl -MIPC::Run -e 1
     need libtap-parser-sourcehandler-pgtap-perl command -v pg_prove
     need_pg "postgresql-$major-pgtap" "${share:+$share/pgtap.control}"
+    want_pg "postgresql-$major-wal2json" "${libdir:+$libdir/wal2json.so}"
     need clang-format command -v clang-format
     need redis-tools find_redis
+    command -v kcat >/dev/null || optional+=(kcat)
 fi
 if [[ $sets == *' fuzz '* ]]; then
     need gcc command -v gcc
@@ -108,7 +121,26 @@ fi
 if [[ ${#unpackaged[@]} -gt 0 ]]; then
     die "not in the PostgreSQL of $config, install by hand: ${unpackaged[*]}"
 fi
-[[ ${#missing[@]} -gt 0 ]] || exit 0
+# Fails for nothing: without them, some tests are skipped.
+install_optional() {
+    local package
+    for package in "${optional[@]}"; do
+        if [[ $(id -u) -eq 0 ]] || sudo -n true 2>/dev/null; then
+            # are there any lists?
+            if [[ -z $updated ]] && ! apt-cache show "postgresql-$major" >/dev/null 2>&1; then
+                apt update >/dev/null 2>&1 || true
+                updated=1
+            fi
+            apt install --no-install-recommends "$package" >/dev/null 2>&1 && continue
+        fi
+        echo "deps: could not install $package: the tests that use it are skipped"
+    done
+}
+
+if [[ ${#missing[@]} -eq 0 ]]; then
+    install_optional
+    exit 0
+fi
 
 echo "deps: missing: ${missing[*]}"
 command -v apt-get >/dev/null || die 'there is no apt-get here: install these by hand'
@@ -128,3 +160,5 @@ fi
 
 [[ -n $updated ]] || apt update >/dev/null
 apt install --no-install-recommends "${missing[@]}"
+updated=1
+install_optional

@@ -65,7 +65,8 @@ build_and_install() {
     local sudo=()
     use_postgres
     make -j"$(nproc)" PG_CONFIG="$PG_CONFIG"
-    [[ -w $("$PG_CONFIG" --pkglibdir) && -w $("$PG_CONFIG" --sharedir)/extension ]] || sudo=(sudo)
+    [[ -w $("$PG_CONFIG" --pkglibdir) && -w $("$PG_CONFIG" --sharedir)/extension && -w $("$PG_CONFIG" --bindir) ]] ||
+        sudo=(sudo)
     "${sudo[@]}" make install PG_CONFIG="$PG_CONFIG" >/dev/null
 }
 

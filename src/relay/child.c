@@ -1,0 +1,174 @@
+/*
+ * child.c
+ *		A shell command that takes a batch.
+ *
+ * The batch is confirmed if the command ends with status 0 and has read all of it.
+ * That it was written would not be enough: it may still have been in the pipe
+ * when the command ended, and whether it is depends on who was faster. So we keep
+ * the pipe's other end open too, and look what is left in it afterwards. (So nor is
+ * there an EPIPE: a command that stops reading early is known by having ended.)
+ *
+ * The command's standard output goes to our standard error, since ours may be
+ * that of something else.
+ */
+#include "relay/relay.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+typedef struct Child
+{
+	pid_t pid;
+	int in;	 /* what we write to, -1 when closed */
+	int out; /* what it reads from */
+	bool ended;
+	int status;
+} Child;
+
+static bool child_start(Child *child, const char *command);
+static void become_command(const char *command, int input) __attribute__((noreturn));
+static bool write_child(void *target, const Buffer *buffer);
+static bool child_ended(Child *child);
+static bool judge(const Child *child, bool all_written);
+
+Delivery
+child_deliver(const Options *options, const PGresult *batch)
+{
+	Child child;
+	bool all_written;
+	bool confirmed;
+
+	if (!child_start(&child, options->command))
+		return NOT_DELIVERED;
+	all_written = write_batch(options, batch, write_child, &child);
+	close(child.in);
+	while (!child_ended(&child))
+		wait_for(-1, 0, NO_DEADLINE);
+	confirmed = judge(&child, all_written);
+	close(child.out);
+	return confirmed ? DELIVERED : NOT_DELIVERED;
+}
+
+static bool
+child_start(Child *child, const char *command)
+{
+	int fds[2];
+
+	*child = (Child){.pid = -1};
+	if (pipe(fds) != 0)
+	{
+		say("could not make a pipe: %s", strerror(errno));
+		return false;
+	}
+	fcntl(fds[0], F_SETFD, FD_CLOEXEC);
+	fcntl(fds[1], F_SETFD, FD_CLOEXEC);
+	fcntl(fds[1], F_SETFL, O_NONBLOCK);
+
+	/* A signal for the child must not run our handlers in it. */
+	signals_block();
+	child->pid = fork();
+	if (child->pid == 0)
+		become_command(command, fds[0]);
+	if (child->pid > 0)
+	{
+		/* either of us may be the first to get there */
+		setpgid(child->pid, child->pid);
+		signals_of_child(child->pid);
+	}
+	signals_unblock();
+	if (child->pid < 0)
+	{
+		say("could not start a process: %s", strerror(errno));
+		close(fds[0]);
+		close(fds[1]);
+		return false;
+	}
+	child->out = fds[0];
+	child->in = fds[1];
+	return true;
+}
+
+static void
+become_command(const char *command, int input)
+{
+	setpgid(0, 0);
+	signals_default();
+	signals_unblock();
+	if (dup2(input, STDIN_FILENO) >= 0 && dup2(STDERR_FILENO, STDOUT_FILENO) >= 0)
+		execl("/bin/sh", "sh", "-c", command, (char *) NULL);
+	_exit(127);
+}
+
+/*
+ * write_child returns false if the command has ended. It is not told to stop when
+ * we are, nor left alone: its batch is nearly done.
+ */
+static bool
+write_child(void *target, const Buffer *buffer)
+{
+	Child *child = target;
+	size_t done = 0;
+
+	while (done < buffer->length)
+	{
+		ssize_t written;
+
+		if (child_ended(child))
+			return false;
+		written = write(child->in, buffer->data + done, buffer->length - done);
+		if (written >= 0)
+			done += (size_t) written;
+		else if (errno == EAGAIN || errno == EWOULDBLOCK)
+			wait_for(child->in, POLLOUT, NO_DEADLINE);
+		else if (errno != EINTR)
+		{
+			say("could not write to the command: %s", strerror(errno));
+			return false;
+		}
+	}
+	return true;
+}
+
+static bool
+child_ended(Child *child)
+{
+	pid_t pid;
+
+	if (child->ended)
+		return true;
+	/* a second signal must not go to a process that is no longer ours */
+	signals_block();
+	pid = waitpid(child->pid, &child->status, WNOHANG);
+	child->ended = pid == child->pid;
+	if (child->ended)
+		signals_of_child(0);
+	signals_unblock();
+	if (pid < 0 && errno != EINTR)
+		fail("could not wait for the command: %s", strerror(errno));
+	return child->ended;
+}
+
+/*
+ * judge returns whether the batch is confirmed, and says why not.
+ */
+static bool
+judge(const Child *child, bool all_written)
+{
+	int unread = 0;
+
+	if (WIFSIGNALED(child->status))
+		say("the command was terminated by signal %d", WTERMSIG(child->status));
+	else if (WEXITSTATUS(child->status) != 0)
+		say("the command failed with status %d", WEXITSTATUS(child->status));
+	else if (!all_written || ioctl(child->out, FIONREAD, &unread) != 0 || unread > 0)
+		say("the command ended before it had read all events");
+	else
+		return true;
+	return false;
+}

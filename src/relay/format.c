@@ -1,0 +1,260 @@
+/*
+ * format.c
+ *		Events as bytes.
+ *
+ * payload and headers come as the text of jsonb, which has no control characters:
+ * what is printed here as part of a line stays on that line.
+ */
+#include "relay/relay.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define USECS_PER_SEC INT64_C(1000000)
+#define TIME_SIZE 64
+
+static void format_json(Buffer *buffer, const Event *event);
+static void format_debezium(Buffer *buffer, const Event *event, const Source *source);
+static void format_redis(Buffer *buffer, const Event *event);
+static void format_kafka(Buffer *buffer, const Event *event);
+static void add_field(Buffer *buffer, const Field *field, const char *null);
+static void add_json_string(Buffer *buffer, const Field *field);
+static void add_resp(Buffer *buffer, const Field *field);
+static void add_resp_pair(Buffer *buffer, const char *name, const Field *value);
+static void time_text(char *text, int64_t usecs, const char *zone);
+static Field field_of(const char *string);
+
+void
+format_event(Buffer *buffer, Format format, const Event *event, const Source *source)
+{
+	switch (format)
+	{
+		case FORMAT_JSON:
+			format_json(buffer, event);
+			break;
+		case FORMAT_DEBEZIUM:
+			format_debezium(buffer, event, source);
+			break;
+		case FORMAT_REDIS:
+			format_redis(buffer, event);
+			break;
+		case FORMAT_KAFKA:
+			format_kafka(buffer, event);
+			break;
+	}
+}
+
+/*
+ * A line with the columns of dc_fetch. The time is as to_jsonb() has it, in UTC.
+ */
+static void
+format_json(Buffer *buffer, const Event *event)
+{
+	char created_at[TIME_SIZE];
+
+	time_text(created_at, event->created_at, "+00:00");
+	buffer_add_string(buffer, "{\"seq\":");
+	add_field(buffer, &event->seq, "null");
+	buffer_add_string(buffer, ",\"id\":");
+	add_json_string(buffer, &event->id);
+	buffer_add_string(buffer, ",\"topic\":");
+	add_json_string(buffer, &event->topic);
+	buffer_add_string(buffer, ",\"key\":");
+	add_json_string(buffer, &event->key);
+	buffer_add_string(buffer, ",\"type\":");
+	add_json_string(buffer, &event->type);
+	buffer_add_string(buffer, ",\"payload\":");
+	add_field(buffer, &event->payload, "null");
+	buffer_add_string(buffer, ",\"headers\":");
+	add_field(buffer, &event->headers, "null");
+	buffer_printf(buffer, ",\"created_at\":\"%s\",\"attempt\":", created_at);
+	add_field(buffer, &event->attempt, "null");
+	buffer_add_string(buffer, "}\n");
+}
+
+/*
+ * A line as Debezium's PostgreSQL connector would write for the row of
+ * dcounter.outbox, if it captured that table, with JSON values and without schemas:
+ * jsonb is a string, timestamptz a string that ends in Z.
+ */
+static void
+format_debezium(Buffer *buffer, const Event *event, const Source *source)
+{
+	char created_at[TIME_SIZE];
+	Field name = field_of(source->consumer);
+	Field database = field_of(source->database);
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	time_text(created_at, event->created_at, "Z");
+	buffer_add_string(buffer, "{\"before\":null,\"after\":{\"seq\":");
+	add_field(buffer, &event->seq, "null");
+	buffer_printf(buffer, ",\"created_at\":\"%s\",\"id\":", created_at);
+	add_json_string(buffer, &event->id);
+	buffer_add_string(buffer, ",\"aggregatetype\":");
+	add_json_string(buffer, &event->topic);
+	buffer_add_string(buffer, ",\"aggregateid\":");
+	add_json_string(buffer, &event->key);
+	buffer_add_string(buffer, ",\"type\":");
+	add_json_string(buffer, &event->type);
+	buffer_add_string(buffer, ",\"payload\":");
+	add_json_string(buffer, &event->payload);
+	buffer_add_string(buffer, ",\"headers\":");
+	add_json_string(buffer, &event->headers);
+	buffer_add_string(buffer, "},\"source\":{\"version\":\"" DCOUNTER_VERSION "\",\"connector\":\"dcounter\",\"name\":");
+	add_json_string(buffer, &name);
+	buffer_printf(buffer, ",\"ts_ms\":%" PRId64 ",\"snapshot\":\"false\",\"db\":", event->created_at / 1000);
+	add_json_string(buffer, &database);
+	buffer_add_string(buffer, ",\"sequence\":null,\"schema\":\"dcounter\",\"table\":\"outbox\",");
+	buffer_add_string(buffer, "\"txId\":null,\"lsn\":null,\"xmin\":null},\"op\":\"c\",\"ts_ms\":");
+	buffer_printf(buffer, "%" PRId64 "}\n", (int64_t) now.tv_sec * 1000 + now.tv_nsec / 1000000);
+}
+
+/*
+ * XADD topic * id ... seq ... [key ...] type ... [payload ...] [headers ...], in the
+ * protocol of Redis, where each string has its length: any bytes will do.
+ */
+static void
+format_redis(Buffer *buffer, const Event *event)
+{
+	Field xadd = field_of("XADD");
+	Field star = field_of("*");
+	int pairs = 3 + (event->key.data != NULL) + (event->payload.data != NULL) + (event->headers.data != NULL);
+
+	buffer_printf(buffer, "*%d\r\n", 3 + 2 * pairs);
+	add_resp(buffer, &xadd);
+	add_resp(buffer, &event->topic);
+	add_resp(buffer, &star);
+	add_resp_pair(buffer, "id", &event->id);
+	add_resp_pair(buffer, "seq", &event->seq);
+	add_resp_pair(buffer, "key", &event->key);
+	add_resp_pair(buffer, "type", &event->type);
+	add_resp_pair(buffer, "payload", &event->payload);
+	add_resp_pair(buffer, "headers", &event->headers);
+}
+
+/*
+ * key, tab, payload, newline, for kcat -K. Characters in the key that would end it
+ * early are written as in COPY, and so is the backslash: different keys stay
+ * different. An empty payload makes a tombstone with kcat -Z.
+ */
+static void
+format_kafka(Buffer *buffer, const Event *event)
+{
+	for (size_t i = 0; i < event->key.length; i++)
+	{
+		char c = event->key.data[i];
+
+		switch (c)
+		{
+			case '\t':
+				buffer_add_string(buffer, "\\t");
+				break;
+			case '\n':
+				buffer_add_string(buffer, "\\n");
+				break;
+			case '\r':
+				buffer_add_string(buffer, "\\r");
+				break;
+			case '\\':
+				buffer_add_string(buffer, "\\\\");
+				break;
+			default:
+				buffer_add(buffer, &c, 1);
+		}
+	}
+	buffer_add(buffer, "\t", 1);
+	add_field(buffer, &event->payload, "");
+	buffer_add(buffer, "\n", 1);
+}
+
+/* As it is */
+static void
+add_field(Buffer *buffer, const Field *field, const char *null)
+{
+	if (field->data == NULL)
+		buffer_add_string(buffer, null);
+	else
+		buffer_add(buffer, field->data, field->length);
+}
+
+/* As a string of JSON */
+static void
+add_json_string(Buffer *buffer, const Field *field)
+{
+	size_t done = 0;
+
+	if (field->data == NULL)
+	{
+		buffer_add_string(buffer, "null");
+		return;
+	}
+	buffer_add(buffer, "\"", 1);
+	for (size_t i = 0; i < field->length; i++)
+	{
+		unsigned char c = (unsigned char) field->data[i];
+
+		if (c >= ' ' && c != '"' && c != '\\')
+			continue;
+		buffer_add(buffer, field->data + done, i - done);
+		done = i + 1;
+		if (c == '\n')
+			buffer_add_string(buffer, "\\n");
+		else if (c == '\r')
+			buffer_add_string(buffer, "\\r");
+		else if (c == '\t')
+			buffer_add_string(buffer, "\\t");
+		else if (c < ' ')
+			buffer_printf(buffer, "\\u%04x", c);
+		else
+			buffer_printf(buffer, "\\%c", c);
+	}
+	buffer_add(buffer, field->data + done, field->length - done);
+	buffer_add(buffer, "\"", 1);
+}
+
+/* As a bulk string of Redis */
+static void
+add_resp(Buffer *buffer, const Field *field)
+{
+	buffer_printf(buffer, "$%zu\r\n", field->length);
+	buffer_add(buffer, field->data, field->length);
+	buffer_add(buffer, "\r\n", 2);
+}
+
+/* A name and its value; neither if the value is NULL */
+static void
+add_resp_pair(Buffer *buffer, const char *name, const Field *value)
+{
+	Field field = field_of(name);
+
+	if (value->data == NULL)
+		return;
+	add_resp(buffer, &field);
+	add_resp(buffer, value);
+}
+
+static void
+time_text(char *text, int64_t usecs, const char *zone)
+{
+	int64_t part = usecs % USECS_PER_SEC;
+	time_t seconds;
+	struct tm parts;
+	size_t length;
+
+	if (part < 0)
+		part += USECS_PER_SEC;
+	seconds = (time_t) ((usecs - part) / USECS_PER_SEC);
+	if (gmtime_r(&seconds, &parts) == NULL)
+		memset(&parts, 0, sizeof(parts));
+	length = strftime(text, TIME_SIZE - 16, "%Y-%m-%dT%H:%M:%S", &parts);
+	snprintf(text + length, TIME_SIZE - length, ".%06d%s", (int) part, zone);
+}
+
+static Field
+field_of(const char *string)
+{
+	return (Field){.data = string, .length = strlen(string)};
+}

@@ -1,0 +1,117 @@
+/*
+ * main.c
+ *		dc_relay: fetch a batch, deliver it, acknowledge it, again.
+ *
+ * At least once: a batch is acknowledged after it has been delivered, so whatever
+ * happens before that makes it come again. Nothing is kept here between batches, and
+ * there is one at a time.
+ *
+ * Exit status: 0 if told to stop, or with --once when nothing is left; 1 for an
+ * error that trying again does not mend.
+ */
+#include "relay/relay.h"
+
+#include <stdlib.h>
+
+#define SHORTEST_ROUND 100 /* ms for a fetch that finds nothing */
+
+static void relay(const Options *options);
+static Outcome one_batch(const Options *options, bool *empty);
+static Outcome pass_on(const Options *options, const PGresult *batch);
+
+int
+main(int argc, char **argv)
+{
+	Options options;
+
+	signals_init();
+	options_parse(&options, argc, argv);
+	deliver_init(&options);
+	relay(&options);
+	return EXIT_SUCCESS;
+}
+
+static void
+relay(const Options *options)
+{
+	Pause pause = {0};
+	Outcome outcome = OUTCOME_LOST;
+	bool connected = false;
+
+	while (!stopping)
+	{
+		bool empty = false;
+
+		outcome = OUTCOME_OK;
+		if (!connected)
+			outcome = server_connect(options);
+		if (outcome == OUTCOME_OK)
+		{
+			connected = true;
+			outcome = one_batch(options, &empty);
+		}
+		else
+			connected = false;
+
+		if (outcome == OUTCOME_OK)
+		{
+			pause_reset(&pause);
+			if (empty && options->once)
+				break;
+			continue;
+		}
+		if (outcome == OUTCOME_STOPPED)
+			break;
+		if (outcome == OUTCOME_LOST && connected)
+		{
+			server_close();
+			connected = false;
+		}
+		pause_next(&pause);
+	}
+	if (connected)
+		server_close();
+}
+
+/*
+ * one_batch takes a batch from fetch to acknowledgement.
+ */
+static Outcome
+one_batch(const Options *options, bool *empty)
+{
+	int64_t begin = now_ms();
+	PGresult *batch;
+	Outcome outcome;
+
+	outcome = server_fetch(options, &batch);
+	if (outcome == OUTCOME_REFUSED)
+		fail("the consumer cannot be read");
+	if (outcome != OUTCOME_OK)
+		return outcome;
+	*empty = PQntuples(batch) == 0;
+	if (!*empty)
+		outcome = pass_on(options, batch);
+	PQclear(batch);
+
+	/* a fetch that does not wait must not keep two processes busy */
+	while (*empty && !options->once && !stopping && now_ms() < begin + SHORTEST_ROUND)
+		wait_for(-1, 0, begin + SHORTEST_ROUND);
+	return outcome;
+}
+
+static Outcome
+pass_on(const Options *options, const PGresult *batch)
+{
+	if (stopping)
+		return OUTCOME_STOPPED;
+	switch (deliver(options, batch))
+	{
+		case DELIVERED:
+			return server_ack(options, batch_last(batch));
+		case NOT_DELIVERED:
+			return OUTCOME_RETRY;
+		case ABANDONED:
+			break;
+	}
+	return OUTCOME_STOPPED;
+}

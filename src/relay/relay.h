@@ -1,0 +1,157 @@
+/*
+ * relay.h
+ *		dc_relay: takes a consumer's events out of the database, and
+ *		acknowledges those that have arrived.
+ *
+ * A program of its own, not a part of the module: only libpq and POSIX.
+ */
+#ifndef DC_RELAY_H
+#define DC_RELAY_H
+
+#include <libpq-fe.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define NO_DEADLINE (-1)
+
+#if defined(__GNUC__) || defined(__clang__)
+#define PRINTF_LIKE(string, args) __attribute__((format(printf, string, args)))
+#else
+#define PRINTF_LIKE(string, args)
+#endif
+
+/* ---------- options.c ---------- */
+
+typedef enum Format
+{
+	FORMAT_JSON,
+	FORMAT_DEBEZIUM,
+	FORMAT_REDIS,
+	FORMAT_KAFKA
+} Format;
+
+typedef struct Options
+{
+	const char *dsn; /* "" leaves everything to libpq */
+	const char *consumer;
+	const char *member;	 /* or NULL */
+	const char *command; /* of --exec, or NULL: standard output */
+	Format format;
+	int batch;
+	double wait; /* seconds */
+	bool once;
+} Options;
+
+extern void options_parse(Options *options, int argc, char **argv);
+
+/* ---------- buffer.c ---------- */
+
+typedef struct Buffer
+{
+	char *data;
+	size_t length;
+	size_t size;
+} Buffer;
+
+extern void buffer_add(Buffer *buffer, const char *data, size_t length);
+extern void buffer_add_string(Buffer *buffer, const char *string);
+extern void buffer_printf(Buffer *buffer, const char *format, ...) PRINTF_LIKE(2, 3);
+extern void buffer_reset(Buffer *buffer);
+extern void buffer_free(Buffer *buffer);
+
+/* ---------- format.c ---------- */
+
+/* A column's text; data is NULL if the column is */
+typedef struct Field
+{
+	const char *data;
+	size_t length;
+} Field;
+
+typedef struct Event
+{
+	Field seq;
+	Field id;
+	Field topic;
+	Field key; /* or NULL */
+	Field type;
+	Field payload;		/* JSON on one line, or NULL */
+	Field headers;		/* likewise */
+	int64_t created_at; /* microseconds since 1970 */
+	Field attempt;
+} Event;
+
+/* What the envelope says about where events come from */
+typedef struct Source
+{
+	const char *consumer;
+	const char *database;
+} Source;
+
+extern void format_event(Buffer *buffer, Format format, const Event *event, const Source *source);
+
+/* ---------- stop.c ---------- */
+
+extern volatile sig_atomic_t stopping;
+
+extern void signals_init(void);
+extern void signals_of_child(long pid);
+extern void signals_block(void);
+extern void signals_unblock(void);
+extern void signals_default(void);
+extern void watch_output(int fd);
+extern int64_t now_ms(void);
+extern short wait_for(int fd, short events, int64_t deadline);
+
+/* A pause that doubles with each failure in a row */
+typedef struct Pause
+{
+	int ms;
+} Pause;
+
+extern void pause_reset(Pause *pause);
+extern void pause_next(Pause *pause);
+
+extern void say(const char *format, ...) PRINTF_LIKE(1, 2);
+extern void fail(const char *format, ...) PRINTF_LIKE(1, 2) __attribute__((noreturn));
+
+/* ---------- connect.c, server.c ---------- */
+
+typedef enum Outcome
+{
+	OUTCOME_OK,
+	OUTCOME_REFUSED, /* the lease is no longer ours */
+	OUTCOME_RETRY,	 /* failed, may work later */
+	OUTCOME_LOST,	 /* the connection is gone */
+	OUTCOME_STOPPED
+} Outcome;
+
+extern Outcome connect_server(const Options *options, bool first_time, PGconn **connection);
+extern Outcome server_connect(const Options *options);
+extern void server_close(void);
+extern const char *server_database(void);
+extern Outcome server_fetch(const Options *options, PGresult **batch);
+extern Outcome server_ack(const Options *options, int64_t seq);
+extern void batch_event(const PGresult *batch, int row, Event *event);
+extern int64_t batch_last(const PGresult *batch);
+
+/* ---------- deliver.c, child.c ---------- */
+
+typedef enum Delivery
+{
+	DELIVERED,
+	NOT_DELIVERED, /* failed, and said why */
+	ABANDONED	   /* told to stop first */
+} Delivery;
+
+/* Writes a buffer; false: no more is wanted */
+typedef bool (*WriteBuffer)(void *target, const Buffer *buffer);
+
+extern Delivery deliver(const Options *options, const PGresult *batch);
+extern void deliver_init(const Options *options);
+extern bool write_batch(const Options *options, const PGresult *batch, WriteBuffer write_buffer, void *target);
+extern Delivery child_deliver(const Options *options, const PGresult *batch);
+
+#endif /* DC_RELAY_H */

@@ -1,0 +1,381 @@
+/*
+ * server.c
+ *		What is asked of the server.
+ *
+ * Nothing here blocks: a query is sent, and wait_for() waits for its answer or for
+ * a signal. A fetch that waits for events is cancelled as soon as we are told to
+ * stop; an acknowledgement gets some time, since without it a batch that has
+ * arrived would come again.
+ *
+ * An acknowledgement is never repeated on another connection. After a crash the
+ * server may remember an earlier division of the keys between members, where the
+ * same seq stands for more events than we had. So after a lost connection
+ * we fetch, and get again what the server does not know to be done.
+ */
+#include "relay/relay.h"
+
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ACK_GRACE 5000	  /* ms for an acknowledgement when we are to stop */
+#define CANCEL_GRACE 5000 /* ms for the server to obey */
+
+/* Columns of the fetch query */
+enum
+{
+	COLUMN_SEQ,
+	COLUMN_ID,
+	COLUMN_TOPIC,
+	COLUMN_KEY,
+	COLUMN_TYPE,
+	COLUMN_PAYLOAD,
+	COLUMN_HEADERS,
+	COLUMN_CREATED_AT,
+	COLUMN_ATTEMPT
+};
+
+/* Our sessions wait as long as they like, whatever is set for the role. */
+static const char prepare_session[] =
+	"SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', false),"
+	" pg_catalog.set_config('statement_timeout', '0', false),"
+	" pg_catalog.set_config('idle_session_timeout', '0', false),"
+	/* not every version has this one */
+	" CASE WHEN pg_catalog.current_setting('transaction_timeout', true) IS NOT NULL"
+	" THEN pg_catalog.set_config('transaction_timeout', '0', false) END";
+
+/*
+ * A server that waits for events for us should notice that we were killed, and let
+ * others have our keys. Not all platforms can: an error means nothing.
+ */
+static const char check_client[] =
+	"SELECT pg_catalog.set_config('client_connection_check_interval', '1000', false)";
+
+static const char find_schema[] =
+	"SELECT pg_catalog.quote_ident(n.nspname)"
+	" FROM pg_catalog.pg_extension AS e"
+	" JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) e.extnamespace"
+	" WHERE e.extname OPERATOR(pg_catalog.=) 'dcounter'";
+
+static const char fetch_format[] =
+	"SELECT seq, id, topic, key, type, payload, headers,"
+	" (pg_catalog.extract('epoch', created_at) OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8,"
+	" attempt FROM %s.dc_fetch($1, $2, $3, $4)";
+
+static const char ack_format[] = "SELECT %s.dc_ack($1, $2, $3)";
+
+/* Type oids of parameters: their names cannot be looked up without a query. */
+#define TYPE_INT8 20
+#define TYPE_INT4 23
+#define TYPE_TEXT 25
+#define TYPE_INTERVAL 1186
+
+static PGconn *connection;
+static bool connected_before;
+static Buffer fetch_query;
+static Buffer ack_query;
+
+static Outcome look_around(void);
+static void on_notice(void *arg, const char *message);
+static Outcome query(const char *sql, int n, const Oid *types, const char *const *values, int64_t grace, PGresult **result);
+static Outcome ask(const char *sql, int n, const Oid *types, const char *const *values, int64_t grace, PGresult **result);
+static Outcome await_answer(int64_t grace);
+static void cancel(void);
+static Outcome judge(const PGresult *result);
+static void set_query(Buffer *buffer, const char *format, const char *schema);
+static Field column(const PGresult *batch, int row, int column);
+
+/*
+ * server_connect makes the connection. OUTCOME_LOST: not this time.
+ */
+Outcome
+server_connect(const Options *options)
+{
+	Outcome outcome = connect_server(options, !connected_before, &connection);
+
+	if (outcome == OUTCOME_OK)
+	{
+		PQsetNoticeProcessor(connection, on_notice, NULL);
+		outcome = look_around();
+	}
+	if (outcome != OUTCOME_OK)
+		server_close();
+	else if (connected_before)
+		say("connected again");
+	else
+		connected_before = true;
+	return outcome;
+}
+
+void
+server_close(void)
+{
+	PQfinish(connection);
+	connection = NULL;
+}
+
+const char *
+server_database(void)
+{
+	return PQdb(connection);
+}
+
+/*
+ * look_around sets up the session, and finds out where the functions are.
+ */
+static Outcome
+look_around(void)
+{
+	PGresult *result;
+	Outcome outcome;
+
+	outcome = query(prepare_session, 0, NULL, NULL, 0, &result);
+	if (outcome != OUTCOME_OK)
+		return outcome;
+	PQclear(result);
+	outcome = ask(check_client, 0, NULL, NULL, 0, &result);
+	PQclear(result);
+	if (outcome != OUTCOME_OK)
+		return outcome;
+	outcome = query(find_schema, 0, NULL, NULL, 0, &result);
+	if (outcome != OUTCOME_OK)
+		return outcome;
+	if (PQntuples(result) == 0)
+		fail("the extension dcounter is not installed in database \"%s\"", PQdb(connection));
+	set_query(&fetch_query, fetch_format, PQgetvalue(result, 0, 0));
+	set_query(&ack_query, ack_format, PQgetvalue(result, 0, 0));
+	PQclear(result);
+	return OUTCOME_OK;
+}
+
+static void
+set_query(Buffer *buffer, const char *format, const char *schema)
+{
+	const char *place = strstr(format, "%s");
+
+	buffer_reset(buffer);
+	buffer_add(buffer, format, (size_t) (place - format));
+	buffer_add_string(buffer, schema);
+	buffer_add(buffer, place + 2, strlen(place + 2) + 1);
+}
+
+static void
+on_notice(void *arg, const char *message)
+{
+	(void) arg;
+	say("%s", message);
+}
+
+/*
+ * server_fetch gets the next batch, possibly empty. With OUTCOME_OK it is the
+ * caller's to clear.
+ */
+Outcome
+server_fetch(const Options *options, PGresult **batch)
+{
+	const Oid types[] = {TYPE_TEXT, TYPE_INT4, TYPE_INTERVAL, TYPE_TEXT};
+	char max_events[32];
+	char wait[64];
+	const char *const values[] = {options->consumer, max_events, wait, options->member};
+
+	snprintf(max_events, sizeof(max_events), "%d", options->batch);
+	snprintf(wait, sizeof(wait), "%.3f seconds", options->wait);
+	return query(fetch_query.data, 4, types, values, 0, batch);
+}
+
+/*
+ * server_ack confirms everything fetched up to seq.
+ */
+Outcome
+server_ack(const Options *options, int64_t seq)
+{
+	const Oid types[] = {TYPE_TEXT, TYPE_INT8, TYPE_TEXT};
+	char text[32];
+	const char *const values[] = {options->consumer, text, options->member};
+	PGresult *result;
+	Outcome outcome;
+
+	snprintf(text, sizeof(text), "%" PRId64, seq);
+	outcome = query(ack_query.data, 3, types, values, ACK_GRACE, &result);
+	if (outcome == OUTCOME_OK)
+		PQclear(result);
+	return outcome;
+}
+
+/*
+ * query runs a query that returns rows. When we are told to stop, it has so many
+ * milliseconds left.
+ */
+static Outcome
+query(const char *sql, int n, const Oid *types, const char *const *values, int64_t grace, PGresult **result)
+{
+	Outcome outcome = ask(sql, n, types, values, grace, result);
+
+	if (outcome == OUTCOME_OK)
+		outcome = judge(*result);
+	if (outcome != OUTCOME_OK)
+	{
+		PQclear(*result);
+		*result = NULL;
+	}
+	return outcome;
+}
+
+/*
+ * ask does so, but does not look at the result, which may be an error.
+ */
+static Outcome
+ask(const char *sql, int n, const Oid *types, const char *const *values, int64_t grace, PGresult **result)
+{
+	Outcome outcome;
+	PGresult *one;
+
+	*result = NULL;
+	PQsetnonblocking(connection, 1);
+	if (!PQsendQueryParams(connection, sql, n, types, values, NULL, NULL, 0))
+	{
+		say("%s", PQerrorMessage(connection));
+		return OUTCOME_LOST;
+	}
+	while ((outcome = await_answer(grace)) == OUTCOME_OK && (one = PQgetResult(connection)) != NULL)
+	{
+		/* an error in mid-result comes last, and counts */
+		PQclear(*result);
+		*result = one;
+	}
+	return outcome;
+}
+
+/*
+ * await_answer returns when PQgetResult() has something to return at once.
+ */
+static Outcome
+await_answer(int64_t grace)
+{
+	int64_t deadline = NO_DEADLINE;
+	bool cancelled = false;
+
+	for (;;)
+	{
+		int flush = PQflush(connection);
+
+		if (flush < 0)
+			break;
+		if (flush == 0 && !PQisBusy(connection))
+			return OUTCOME_OK;
+		if (stopping && deadline == NO_DEADLINE)
+			deadline = now_ms() + grace;
+		if (deadline != NO_DEADLINE && now_ms() >= deadline)
+		{
+			if (cancelled)
+				return OUTCOME_STOPPED;
+			cancel();
+			cancelled = true;
+			deadline = now_ms() + CANCEL_GRACE;
+		}
+		wait_for(PQsocket(connection), flush > 0 ? POLLIN | POLLOUT : POLLIN, deadline);
+		if (!PQconsumeInput(connection))
+			break;
+	}
+	say("%s", PQerrorMessage(connection));
+	return OUTCOME_LOST;
+}
+
+static void
+cancel(void)
+{
+	PGcancel *request = PQgetCancel(connection);
+	char message[256];
+
+	/* If this fails, what is left is to wait for CANCEL_GRACE. */
+	PQcancel(request, message, sizeof(message));
+	PQfreeCancel(request);
+}
+
+/*
+ * judge decides what an answer means for us. An error that will not go away by
+ * itself ends the program.
+ */
+static Outcome
+judge(const PGresult *result)
+{
+	/* classes and codes that have to do with what others are doing */
+	static const char *const passing[] = {"08", "40", "53", "55006", "55P03", "57014", "57P", "58"};
+	const char *state;
+
+	if (result == NULL)
+		return OUTCOME_LOST;
+	if (PQresultStatus(result) == PGRES_TUPLES_OK)
+		return OUTCOME_OK;
+	state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+	if (stopping && state != NULL && strcmp(state, "57014") == 0)
+		return OUTCOME_STOPPED;
+	if (PQstatus(connection) == CONNECTION_BAD || state == NULL)
+	{
+		say("%s", PQresultErrorMessage(result));
+		return OUTCOME_LOST;
+	}
+	if (strcmp(state, "55000") == 0)
+	{
+		say("%s", PQresultErrorMessage(result));
+		return OUTCOME_REFUSED;
+	}
+	/* Read-only: perhaps another server is the primary now. */
+	if (strcmp(state, "25006") == 0)
+	{
+		say("%s", PQresultErrorMessage(result));
+		return OUTCOME_LOST;
+	}
+	for (size_t i = 0; i < sizeof(passing) / sizeof(passing[0]); i++)
+	{
+		if (strncmp(state, passing[i], strlen(passing[i])) == 0)
+		{
+			say("%s", PQresultErrorMessage(result));
+			return OUTCOME_RETRY;
+		}
+	}
+	fail("%s", PQresultErrorMessage(result));
+}
+
+void
+batch_event(const PGresult *batch, int row, Event *event)
+{
+	event->seq = column(batch, row, COLUMN_SEQ);
+	event->id = column(batch, row, COLUMN_ID);
+	event->topic = column(batch, row, COLUMN_TOPIC);
+	event->key = column(batch, row, COLUMN_KEY);
+	event->type = column(batch, row, COLUMN_TYPE);
+	event->payload = column(batch, row, COLUMN_PAYLOAD);
+	event->headers = column(batch, row, COLUMN_HEADERS);
+	event->created_at = strtoll(PQgetvalue(batch, row, COLUMN_CREATED_AT), NULL, 10);
+	event->attempt = column(batch, row, COLUMN_ATTEMPT);
+}
+
+static Field
+column(const PGresult *batch, int row, int column)
+{
+	if (PQgetisnull(batch, row, column))
+		return (Field){.data = NULL};
+	return (Field){.data = PQgetvalue(batch, row, column), .length = (size_t) PQgetlength(batch, row, column)};
+}
+
+/*
+ * batch_last returns the highest seq: events that come again after others may be
+ * in front of them.
+ */
+int64_t
+batch_last(const PGresult *batch)
+{
+	int64_t last = INT64_MIN;
+
+	for (int row = 0; row < PQntuples(batch); row++)
+	{
+		int64_t seq = strtoll(PQgetvalue(batch, row, COLUMN_SEQ), NULL, 10);
+
+		if (seq > last)
+			last = seq;
+	}
+	return last;
+}
