@@ -2,7 +2,7 @@
 -- planner rely on. A new function is added to the list below.
 \set ON_ERROR_STOP on
 BEGIN;
-SELECT plan(63);
+SELECT plan(72);
 
 -- Functions: signature, result, and labels as volatility, parallel, strict, set
 CREATE TEMP VIEW members AS
@@ -36,7 +36,7 @@ INSERT INTO expected VALUES
 	('public.dc_release(stock regclass, hold_id uuid)', 'text', 'volatile', 'unsafe', false),
 	('public.dc_holds(stock regclass, INOUT key text DEFAULT NULL::text, OUT hold_id uuid, OUT qty bigint, OUT expires_at timestamp with time zone, OUT age interval)', 'SETOF record', 'stable', 'restricted', false),
 	('public.dc_create(counter text, shard_by text DEFAULT ''backend''::text, max_shards integer DEFAULT 64, partitions integer DEFAULT NULL::integer)', 'regclass', 'volatile', 'unsafe', false),
-	('public.dc_alter(counter regclass, shard_by text DEFAULT NULL::text, max_shards integer DEFAULT NULL::integer)', 'void', 'volatile', 'unsafe', false),
+	('public.dc_alter(counter regclass, shard_by text DEFAULT NULL::text, max_shards integer DEFAULT NULL::integer, events interval DEFAULT NULL::interval, notify text DEFAULT NULL::text)', 'void', 'volatile', 'unsafe', false),
 	('public.dc_drop(counter regclass)', 'void', 'volatile', 'unsafe', false),
 	('public.dc_adopt(counter regclass)', 'void', 'volatile', 'unsafe', false),
 	('public.dc_incr_many(counter regclass, keys text[], deltas bigint[] DEFAULT NULL::bigint[])', 'void', 'volatile', 'unsafe', false),
@@ -53,8 +53,34 @@ INSERT INTO expected VALUES
 	('dcounter.stat_counters(OUT counter regclass, OUT increments bigint, OUT keys_written bigint, OUT writes_per_second double precision, OUT busy_skipped bigint, OUT splits bigint, OUT waits bigint, OUT early_writes bigint, OUT shard_rows bigint, OUT active_keys bigint, OUT shard_imbalance double precision, OUT compaction_lag interval, OUT pending_amount numeric, OUT keys_compacted bigint, OUT last_compaction timestamp with time zone, OUT last_compaction_duration interval, OUT reads bigint, OUT mean_read_time_ms double precision, OUT stats_reset timestamp with time zone)', 'SETOF record', 'volatile', 'unsafe', false),
 	('dcounter.stat_hot_keys(OUT counter regclass, OUT key text, OUT writes_per_second double precision, OUT max_error double precision)', 'SETOF record', 'volatile', 'unsafe', false),
 	('dcounter.on_catalog_change()', 'trigger', 'volatile', 'unsafe', false),
+	('dcounter.on_events_change()', 'trigger', 'volatile', 'unsafe', false),
+	('dcounter.stat_outbox(OUT last_seq bigint, OUT horizon bigint, OUT held_back bigint, OUT held_back_by_pid integer, OUT held_back_by_xid xid, OUT events bigint, OUT bytes bigint, OUT partitions integer, OUT current_partition integer, OUT current_since timestamp with time zone, OUT oldest_seq bigint, OUT oldest_created_at timestamp with time zone, OUT oldest_needed_seq bigint, OUT oldest_needed_by text)', 'record', 'volatile', 'unsafe', false),
+	('dcounter.stat_consumers(OUT name text, OUT owner regrole, OUT topics text[], OUT "position" bigint, OUT lag_events bigint, OUT lag_seconds double precision, OUT lag_bytes bigint, OUT outstanding bigint, OUT retries bigint, OUT dead_letters bigint, OUT attempts integer, OUT members integer, OUT lease_until timestamp with time zone, OUT leases_expired integer, OUT cut_off bigint, OUT held_back_by_pid integer, OUT held_back_by_xid xid)', 'SETOF record', 'volatile', 'unsafe', false),
 	('dcounter.on_sql_drop()', 'event_trigger', 'volatile', 'unsafe', false),
 	('dcounter.on_alter_table()', 'event_trigger', 'volatile', 'unsafe', false);
+-- Writing events
+INSERT INTO expected VALUES
+	('public.dc_publish(topic text, key text, type text, payload jsonb, headers jsonb DEFAULT NULL::jsonb)', 'uuid', 'volatile', 'unsafe', false),
+	('public.dc_outbox_attach(source regclass, topic text DEFAULT NULL::text, key_columns text[] DEFAULT NULL::text[], columns text[] DEFAULT NULL::text[], condition text DEFAULT NULL::text, sink text DEFAULT ''table''::text)', 'void', 'volatile', 'unsafe', false),
+	('public.dc_outbox_detach(source regclass)', 'void', 'volatile', 'unsafe', false),
+	('dcounter.on_outbox_insert()', 'trigger', 'volatile', 'unsafe', false),
+	('dcounter.outbox_capture()', 'trigger', 'volatile', 'unsafe', false),
+	('dcounter.on_capture_drop()', 'event_trigger', 'volatile', 'unsafe', false),
+	('dcounter.on_capture_rename()', 'event_trigger', 'volatile', 'unsafe', false);
+-- Consumers of events
+INSERT INTO expected VALUES
+('public.dc_consumer_create(name text, topics text[] DEFAULT NULL::text[], start text DEFAULT ''now''::text)', 'void', 'volatile', 'unsafe', false),
+	('public.dc_consumer_alter(name text, topics text[] DEFAULT NULL::text[], lease interval DEFAULT NULL::interval, max_attempts integer DEFAULT NULL::integer, on_nack text DEFAULT NULL::text, max_retention_age interval DEFAULT NULL::interval, max_retention_size bigint DEFAULT NULL::bigint)', 'void', 'volatile', 'unsafe', false),
+	('public.dc_consumer_drop(name text)', 'void', 'volatile', 'unsafe', false),
+	('public.dc_consumer_grant(name text, role regrole)', 'void', 'volatile', 'unsafe', false),
+	('public.dc_consumer_revoke(name text, role regrole)', 'void', 'volatile', 'unsafe', false),
+	('public.dc_fetch(consumer text, max_events integer DEFAULT 100, wait interval DEFAULT ''00:00:00''::interval, member text DEFAULT NULL::text)', 'TABLE(seq bigint, id uuid, topic text, key text, type text, payload jsonb, headers jsonb, created_at timestamp with time zone, attempt integer)', 'volatile', 'unsafe', false),
+	('public.dc_ack(consumer text, seq bigint, member text DEFAULT NULL::text)', 'void', 'volatile', 'unsafe', false),
+	('public.dc_nack(consumer text, seq bigint, delay interval DEFAULT ''00:00:10''::interval, reason text DEFAULT NULL::text, member text DEFAULT NULL::text)', 'void', 'volatile', 'unsafe', false),
+	('public.dc_seek(consumer text, "position" text)', 'void', 'volatile', 'unsafe', false),
+	('public.dc_seek(consumer text, "position" bigint)', 'void', 'volatile', 'unsafe', false),
+	('public.dc_dead_letter_retry(consumer text, seq bigint DEFAULT NULL::bigint)', 'bigint', 'volatile', 'unsafe', false),
+	('public.dc_dead_letter_discard(consumer text, seq bigint DEFAULT NULL::bigint)', 'bigint', 'volatile', 'unsafe', false);
 -- dc_topk
 INSERT INTO expected VALUES
 	('public.dc_topk_in(cstring)', 'dc_topk', 'immutable', 'safe', true),
@@ -204,22 +230,26 @@ SELECT is_empty($$SELECT a.aggfnoid FROM pg_aggregate a JOIN members m ON m.oid 
 SELECT set_eq($$SELECT DISTINCT m.proname::text FROM pg_aggregate a JOIN members m ON m.oid = a.aggfnoid WHERE aggminvtransfn <> 0$$, ARRAY['dc_cms_agg'], 'aggregates of moving windows');
 SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE coalesce(length(obj_description(oid, 'pg_proc')), 0) < 10$$, 'each function has a comment');
 SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE obj_description(oid, 'pg_proc') ~ '^[A-Z].*|\.$'$$, 'comments are phrases, like the server''s own');
-SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE schema = 'public' AND proname !~ '^dc_worker_' AND NOT has_function_privilege('public', oid, 'EXECUTE')$$, 'PUBLIC may execute the API: the tables'' privileges decide');
-SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE proname ~ '^dc_worker_' AND has_function_privilege('public', oid, 'EXECUTE')$$, 'but not start or stop workers');
-SELECT set_eq($$SELECT proname::text FROM members WHERE schema = 'dcounter' AND has_function_privilege('public', oid, 'EXECUTE')$$, ARRAY['stat_counters', 'stat_hot_keys', 'stat_worker'],
-	'PUBLIC may not execute, or make triggers of, the internal functions, but for those of the views');
+SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE schema = 'public' AND proname !~ '^dc_worker_|^dc_consumer_create$' AND NOT has_function_privilege('public', oid, 'EXECUTE')$$, 'PUBLIC may execute the API: the tables'' privileges decide');
+SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE proname ~ '^dc_worker_|^dc_consumer_create$' AND has_function_privilege('public', oid, 'EXECUTE')$$, 'but not start or stop workers, nor create consumers');
+SELECT set_eq($$SELECT proname::text FROM members WHERE schema = 'dcounter' AND has_function_privilege('public', oid, 'EXECUTE')$$, ARRAY['stat_counters', 'stat_hot_keys', 'stat_worker', 'stat_outbox', 'stat_consumers', 'outbox_capture'],
+	'PUBLIC may not execute, or make triggers of, the internal functions, but for those of the views and of attached tables');
 
 -- The extension
 SELECT is((SELECT extversion FROM pg_extension WHERE extname = 'dcounter'), (SELECT default_version FROM pg_available_extensions WHERE name = 'dcounter'), 'installed in its default version');
 SELECT is((SELECT extrelocatable FROM pg_extension WHERE extname = 'dcounter'), false, 'not relocatable');
 SELECT isnt((SELECT comment FROM pg_available_extensions WHERE name = 'dcounter'), NULL, 'the extension has a comment');
 SELECT set_eq($$SELECT unnest(extconfig)::regclass::text AS t, unnest(extcondition) AS c FROM pg_extension WHERE extname = 'dcounter'$$,
-	$$VALUES ('dcounter.counter', '')$$, 'the settings are dumped, and nothing else is');
+	$$VALUES ('dcounter.counter', ''), ('dcounter.counter_events', ''), ('dcounter.changed_key', ''), ('dcounter.outbox_seq', ''),
+		('dcounter.consumer', ''), ('dcounter.consumer_id', ''), ('dcounter.consumer_member', ''), ('dcounter.consumer_retry', '')
+	UNION ALL SELECT 'dcounter.outbox_' || i, '' FROM generate_series(0, 7) i$$, 'settings and state are dumped, and nothing else is');
 SELECT set_eq(
 	$$SELECT pg_describe_object(classid, objid, objsubid) FROM pg_depend WHERE refclassid = 'pg_extension'::regclass AND deptype = 'e'
 		AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'dcounter') AND classid <> 'pg_proc'::regclass
 		AND classid <> 'pg_type'::regclass$$,
-	ARRAY['schema dcounter', 'table dcounter.counter', 'view dc_stat_counters', 'view dc_stat_hot_keys', 'view dc_stat_worker', 'event trigger dcounter_sql_drop', 'event trigger dcounter_alter_table',
+	(SELECT array_agg('table dcounter.outbox_' || i) FROM generate_series(0, 7) i) ||
+	ARRAY['schema dcounter', 'sequence dcounter.outbox_seq', 'table dcounter.outbox', 'table dcounter.outbox_ring', 'sequence dcounter.consumer_id', 'table dcounter.consumer', 'table dcounter.consumer_member', 'table dcounter.consumer_retry', 'view dc_dead_letters',
+		'table dcounter.counter', 'table dcounter.counter_events', 'table dcounter.changed_key', 'view dc_stat_outbox', 'view dc_stat_consumers', 'view dc_stat_counters', 'view dc_stat_hot_keys', 'view dc_stat_worker', 'event trigger dcounter_sql_drop', 'event trigger dcounter_alter_table', 'event trigger dcounter_capture_drop', 'event trigger dcounter_capture_rename',
 		'cast from bytea to dc_cms', 'cast from dc_cms to bytea', 'operator ||(dc_cms,dc_cms)',
 		'cast from bytea to dc_topk', 'cast from dc_topk to bytea', 'operator ||(dc_topk,dc_topk)',
 		'cast from dc_hll to dc_hll', 'cast from bytea to dc_hll', 'cast from dc_hll to bytea', 'operator ||(dc_hll,dc_hll)', 'operator #(NONE,dc_hll)',
@@ -229,11 +259,12 @@ SELECT is_empty(
 	$$SELECT pg_describe_object(classid, objid, objsubid) FROM pg_depend WHERE refclassid = 'pg_extension'::regclass AND deptype = 'e'
 		AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'dcounter') AND classid <> 'pg_type'::regclass
 		AND coalesce(obj_description(objid, classid::regclass::name), '') = ''$$, 'each member has a comment');
-SELECT is_empty($$SELECT attname FROM pg_attribute WHERE attrelid IN ('dcounter.counter'::regclass, 'dc_stat_counters'::regclass, 'dc_stat_hot_keys'::regclass)
+SELECT is_empty($$SELECT attname FROM pg_attribute WHERE attrelid IN ('dcounter.counter'::regclass, 'dc_stat_counters'::regclass, 'dc_stat_hot_keys'::regclass,
+		'dcounter.counter_events'::regclass, 'dcounter.changed_key'::regclass, 'dc_stat_outbox'::regclass, 'dc_stat_consumers'::regclass)
 	AND attnum > 0 AND col_description(attrelid, attnum) IS NULL$$, 'each column of the settings and of the views has a comment');
 
 -- The views
-SELECT is_empty($$SELECT relname FROM pg_class WHERE oid IN ('dc_stat_counters'::regclass, 'dc_stat_hot_keys'::regclass) AND (reloptions IS NOT NULL
+SELECT is_empty($$SELECT relname FROM pg_class WHERE oid IN ('dc_stat_counters'::regclass, 'dc_stat_hot_keys'::regclass, 'dc_stat_outbox'::regclass, 'dc_stat_consumers'::regclass) AND (reloptions IS NOT NULL
 	OR EXISTS (SELECT FROM aclexplode(relacl) WHERE grantee <> relowner AND (grantee, privilege_type, is_grantable) <> (0, 'SELECT', false))
 	OR NOT EXISTS (SELECT FROM aclexplode(relacl) WHERE grantee = 0))$$, 'PUBLIC may SELECT from the views, and do nothing else');
 SELECT is((SELECT string_agg(format('%s %s', attname, format_type(atttypid, atttypmod)), ', ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = 'dc_stat_counters'::regclass AND attnum > 0),
@@ -255,11 +286,25 @@ SELECT col_is_unique('dcounter', 'counter', 'holds', 'a table of holds serves on
 SELECT set_eq($$SELECT attnum::int, attname::text, format_type(atttypid, atttypmod), attnotnull FROM pg_attribute WHERE attrelid = 'dcounter.counter'::regclass AND attnum > 0$$,
 	$$VALUES (1, 'counter', 'regclass', true), (2, 'shards', 'regclass', true), (3, 'shard_by', 'text', true), (4, 'max_shards', 'integer', true), (5, 'holds', 'regclass', false)$$, 'columns of the settings');
 SELECT set_eq($$SELECT evtname::text, evtevent::text, evtfoid::regproc::text, evtenabled::text, evttags::text[] FROM pg_event_trigger WHERE evtname ~ 'dcounter'$$,
-	$$VALUES ('dcounter_alter_table', 'ddl_command_end', 'dcounter.on_alter_table', 'O', ARRAY['ALTER TABLE']::text[]), ('dcounter_sql_drop', 'sql_drop', 'dcounter.on_sql_drop', 'O', NULL)$$, 'the event triggers');
+	$$VALUES ('dcounter_alter_table', 'ddl_command_end', 'dcounter.on_alter_table', 'O', ARRAY['ALTER TABLE']::text[]), ('dcounter_sql_drop', 'sql_drop', 'dcounter.on_sql_drop', 'O', NULL),
+		('dcounter_capture_drop', 'sql_drop', 'dcounter.on_capture_drop', 'O', NULL), ('dcounter_capture_rename', 'ddl_command_end', 'dcounter.on_capture_rename', 'O', ARRAY['ALTER TABLE', 'ALTER TYPE', 'ALTER VIEW', 'ALTER MATERIALIZED VIEW', 'ALTER FOREIGN TABLE'])$$, 'the event triggers');
 SELECT set_eq($$SELECT tgname::text, tgfoid::regproc::text, tgenabled::text FROM pg_trigger WHERE tgrelid = 'dcounter.counter'::regclass$$,
 	$$VALUES ('on_catalog_change', 'dcounter.on_catalog_change', 'O')$$, 'the trigger on the settings');
 
+SELECT set_eq($$SELECT tgname::text, tgfoid::regproc::text, tgenabled::text FROM pg_trigger WHERE tgrelid = 'dcounter.counter_events'::regclass$$,
+	$$VALUES ('on_events_change', 'dcounter.on_events_change', 'O')$$, 'the trigger on the settings of events');
+SELECT set_eq($$SELECT attnum::int, attname::text, format_type(atttypid, atttypmod), attnotnull FROM pg_attribute WHERE attrelid = 'dcounter.counter_events'::regclass AND attnum > 0$$,
+	$$VALUES (1, 'counter', 'regclass', true), (2, 'every', 'interval', true), (3, 'channel', 'text', false), (4, 'last_round', 'timestamp with time zone', false)$$, 'columns of the settings of events');
+SELECT set_eq($$SELECT attnum::int, attname::text, format_type(atttypid, atttypmod), attnotnull, (SELECT collname::text FROM pg_collation c WHERE c.oid = attcollation) FROM pg_attribute WHERE attrelid = 'dcounter.changed_key'::regclass AND attnum > 0$$,
+	$$VALUES (1, 'counter', 'regclass', true, NULL), (2, 'marked_at', 'timestamp with time zone', true, NULL), (3, 'key', 'text', true, 'C')$$, 'columns of the changed keys');
+SELECT ok(has_table_privilege('public', 'dcounter.counter_events', 'SELECT') AND NOT has_table_privilege('public', 'dcounter.counter_events', 'INSERT, UPDATE, DELETE, TRUNCATE, TRIGGER')
+	AND NOT has_table_privilege('public', 'dcounter.changed_key', 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE, TRIGGER'), 'PUBLIC may read which tables emit events, but not which keys');
+
 -- The views of statistics
+SELECT columns_are('public', 'dc_stat_outbox', ARRAY['last_seq', 'horizon', 'held_back', 'held_back_by_pid', 'held_back_by_gid', 'events', 'bytes', 'partitions', 'current_partition',
+	'current_since', 'oldest_seq', 'oldest_created_at', 'oldest_needed_seq', 'oldest_needed_by']);
+SELECT columns_are('public', 'dc_stat_consumers', ARRAY['name', 'owner', 'topics', 'position', 'lag_events', 'lag_seconds', 'lag_bytes', 'outstanding', 'retries', 'dead_letters',
+	'attempts', 'members', 'lease_until', 'leases_expired', 'cut_off', 'held_back_by_pid', 'held_back_by_gid']);
 SELECT columns_are('public', 'dc_stat_worker', ARRAY['datname', 'pid', 'state', 'job', 'last_run', 'last_run_ms', 'runs', 'work_ms', 'failures', 'last_error', 'last_error_at']);
 SELECT ok(has_table_privilege('public', 'dc_stat_worker', 'SELECT') AND NOT has_table_privilege('public', 'dc_stat_worker', 'INSERT, UPDATE, DELETE'), 'PUBLIC may read dc_stat_worker');
 
@@ -321,8 +366,17 @@ SELECT set_eq($$SELECT relname::text, relowner::regrole::text FROM pg_class WHER
 	$$SELECT n, current_user::text FROM unnest(ARRAY['tickets', 'tickets_shard', 'tickets_hold']) n$$, 'all three are the caller''s');
 SELECT is_empty($$SELECT objid::regclass FROM pg_depend WHERE classid = 'pg_class'::regclass AND deptype = 'e' AND objid::regclass::text ~ '^tickets'$$, 'and not members of the extension');
 SELECT results_eq($$SELECT shards::text, max_shards, holds::text FROM dcounter.counter WHERE counter = 'tickets'::regclass$$, $$VALUES ('tickets_shard', 64, 'tickets_hold')$$, 'settings of a stock');
-SELECT is_empty($$SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'dcounter'::regnamespace AND relkind NOT IN ('r', 'i', 't') OR c.relnamespace = 'dcounter'::regnamespace AND relname !~ '^counter'$$,
+SELECT is_empty($$SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'dcounter'::regnamespace AND relkind NOT IN ('r', 'i', 't', 'S') OR c.relnamespace = 'dcounter'::regnamespace AND relname !~ '^(counter|changed_key|outbox|consumer)'$$,
 	'nothing else is in schema dcounter');
+
+-- The outbox: the columns that Debezium's outbox event router expects, and ours
+SELECT set_eq($$SELECT attname::text, atttypid::regtype::text, attnotnull FROM pg_attribute WHERE attrelid = 'dcounter.outbox'::regclass AND attnum > 0$$,
+	$$VALUES ('id', 'uuid', true), ('aggregatetype', 'text', true), ('aggregateid', 'text', false), ('type', 'text', true), ('payload', 'jsonb', false),
+	('seq', 'bigint', true), ('headers', 'jsonb', false), ('created_at', 'timestamp with time zone', true)$$, 'columns of the outbox');
+SELECT is((SELECT count(*) FROM pg_inherits WHERE inhparent = 'dcounter.outbox'::regclass), 8::bigint, 'its partitions');
+SELECT is_empty($$SELECT c.relname FROM pg_class c, unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE', 'TRUNCATE']) p
+	WHERE relnamespace = 'dcounter'::regnamespace AND relkind = 'r' AND relname ~ '^(changed_key|outbox|consumer)' AND has_table_privilege('public', c.oid, p)$$,
+	'PUBLIC has no right to events, nor to consumers');
 
 SELECT * FROM finish();
 ROLLBACK;

@@ -1,0 +1,747 @@
+# dc_relay: what it writes in each format, that it confirms a batch after it has been
+# delivered and not before, and that nothing is lost when the relay, the command
+# it runs or the server stops.
+use strict;
+use warnings;
+
+use Config;
+use DcRedis;
+use DcTest;
+use IO::Socket::INET;
+use IPC::Run ();
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+local $SIG{ALRM} = sub { die 'dc_relay does not come to an end' };
+alarm(torture(5, 20) * $PostgreSQL::Test::Utils::timeout_default);
+
+delete $ENV{PGAPPNAME};    # the sessions are told apart by it
+
+my $node = dc_node('relay', init => { allows_streaming => 1 }, conf => [ 'fsync = off', "timezone = 'Asia/Kolkata'" ]);
+my $dsn = $node->connstr('postgres');
+my $folder = PostgreSQL::Test::Utils::tempdir();
+
+##
+## helpers
+
+sub query
+{
+	my ($sql) = @_;
+
+	return sql($node, 'postgres', $sql);
+}
+
+# consumer(NAME): it has nothing to read yet
+sub consumer
+{
+	my ($name) = @_;
+
+	query("SELECT dc_consumer_create('$name')");
+	return $name;
+}
+
+# start(CONSUMER, OPTION...): a relay in the background
+sub start
+{
+	my ($consumer, @options) = @_;
+
+	return start_command('dc_relay', '-d', $dsn, '--consumer', $consumer, @options);
+}
+
+# run(CONSUMER, OPTION...): its status, output and messages
+sub run
+{
+	my $job = start(@_);
+	my $status = finish_job($job);
+
+	return ($status, $job->{out}, $job->{err});
+}
+
+# left(CONSUMER): the lines that a relay which waits for nothing finds
+sub left
+{
+	my ($consumer) = @_;
+	my ($status, $out, $err) = run($consumer, '--once');
+
+	die "dc_relay: $err" if $status != 0;
+	return split /^/, $out;
+}
+
+# signal(JOB, NAME, STATUS, TEST): sends it; how the relay ends is the test
+sub signal
+{
+	my ($job, $name, $expected, $test) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+	$job->{run}->signal($name);
+	is(finish_job($job), $expected, $test) or diag($job->{err});
+	return;
+}
+
+# comes(SUB, TEST): waits until it returns true
+sub comes
+{
+	my ($true, $test) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	my $limit = time + $PostgreSQL::Test::Utils::timeout_default;
+
+	sleep(0.02) until $true->() || time > $limit;
+	return ok($true->(), $test);
+}
+
+# content(PATH): of a file that need not be there yet
+sub content
+{
+	my ($path) = @_;
+
+	return -e $path ? slurp_file($path) : '';
+}
+
+# says(JOB, REGEX, TEST): waits until the relay has said so
+sub says
+{
+	my ($job, $regex, $test) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+	return comes(sub { content("$job->{base}.err") =~ $regex }, $test) || diag(content("$job->{base}.err"));
+}
+
+# waiting(TEST): waits until some relay waits for events
+sub waiting
+{
+	my ($test) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	my $sql = q{SELECT count(*) > 0 FROM pg_stat_activity
+		WHERE application_name = 'dc_relay' AND state = 'active' AND query LIKE '%dc_fetch%'
+			AND query_start < clock_timestamp() - interval '50 ms'};
+
+	return is(wait_for($node, 'postgres', $sql, 't'), 't', $test);
+}
+
+# script(NAME, TEXT): a shell command
+sub script
+{
+	my ($name, $text) = @_;
+
+	return 'exec sh ' . file_of($name, $text);
+}
+
+# value(LINE, NAME): a number or a string of a line of JSON
+sub value
+{
+	my ($line, $name) = @_;
+
+	return $line =~ /"$name":"?([^",}]*)/ ? $1 : undef;
+}
+
+##
+## the command line
+
+program_help_ok('dc_relay');
+program_version_ok('dc_relay');
+program_options_handling_ok('dc_relay');
+foreach my $wrong ([], [ '--consumer', 'c', 'more' ], [ '--consumer', 'c', '--format', 'xml' ],
+	[ '--consumer', 'c', '--batch', '0' ], [ '--consumer', 'c', '--wait', '1x' ])
+{
+	my $job = start_command('dc_relay', '-d', $dsn, @$wrong);
+
+	is(finish_job($job), 1, "dc_relay @$wrong: fails");
+	like($job->{err}, qr/try "dc_relay --help"/, "dc_relay @$wrong: says where help is");
+}
+
+##
+## formats
+
+# The last event is as one of a TRUNCATE: without a key.
+consumer($_) foreach qw(json debezium redis kafka);
+my @ids = split /\n/, query(q{
+	BEGIN;
+	SELECT dc_publish('orders', E'k\t"\\\\\n\x01é', 'created', '{"n": 1.50, "text": "a\nb\t\"c\" \\\\ é"}', '{"trace": "x"}');
+	SELECT dc_publish('orders', '7a', 'deleted', NULL);
+	COMMIT;
+	INSERT INTO dcounter.outbox_0 VALUES (nextval('dcounter.outbox_seq'), now(), gen_random_uuid(), 'carts', NULL, 'truncate', 'null')
+		RETURNING id});
+my $now = query('SELECT extract(epoch FROM clock_timestamp())');
+my $version = query(q{SELECT extversion FROM pg_extension WHERE extname = 'dcounter'});
+is(scalar @ids, 3, 'three events');
+
+# masked(TEXT): without what differs from run to run
+sub masked
+{
+	my ($text) = @_;
+
+	for my $i (0 .. $#ids)
+	{
+		$text =~ s/$ids[$i]/ID$i/g;
+	}
+	$text =~ s/("seq":)\d+/$1N/g;
+	$text =~ s/("created_at":")\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}/$1TIME/g;
+	$text =~ s/("ts_ms":)\d{13}\b/$1MS/g;
+	$text =~ s/\$\d+\r\n\d+\r\n(?=\$\d+\r\n(?:key|type)\r\n)/SEQ\r\n/g;
+	return $text;
+}
+
+my ($status, $out, $err) = run('json', '--once');
+is("$status$err", '0', 'json');
+is(masked($out), <<'END', 'json: the lines');
+{"seq":N,"id":"ID0","topic":"orders","key":"k\t\"\\\n\u0001é","type":"created","payload":{"n": 1.50, "text": "a\nb\t\"c\" \\ é"},"headers":{"trace": "x"},"created_at":"TIME+00:00","attempt":1}
+{"seq":N,"id":"ID1","topic":"orders","key":"7a","type":"deleted","payload":null,"headers":null,"created_at":"TIME+00:00","attempt":1}
+{"seq":N,"id":"ID2","topic":"carts","key":null,"type":"truncate","payload":null,"headers":null,"created_at":"TIME+00:00","attempt":1}
+END
+my @seqs = map { value($_, 'seq') } split /^/, $out;
+cmp_ok($seqs[0], '<', $seqs[1], 'json: in order');
+cmp_ok($seqs[1], '<', $seqs[2], 'json: in order');
+my ($created_at) = $out =~ /"created_at":"([^"]+)"/;
+cmp_ok(abs(query("SELECT extract(epoch FROM '$created_at'::timestamptz)") - $now), '<', 3600, 'json: the time is in UTC');
+is(scalar left('json'), 0, 'json: confirmed');
+
+my $source = qq("source":{"version":"$version","connector":"dcounter","name":"debezium","ts_ms":MS,"snapshot":"false",)
+  . q("db":"postgres","sequence":null,"schema":"dcounter","table":"outbox","txId":null,"lsn":null,"xmin":null},"op":"c","ts_ms":MS});
+($status, $out, $err) = run('debezium', '--once', '--format', 'debezium');
+is("$status$err", '0', 'debezium');
+is(masked($out), <<"END", 'debezium: the lines');
+{"before":null,"after":{"seq":N,"created_at":"TIMEZ","id":"ID0","aggregatetype":"orders","aggregateid":"k\\t\\"\\\\\\n\\u0001é","type":"created","payload":"{\\"n\\": 1.50, \\"text\\": \\"a\\\\nb\\\\t\\\\\\"c\\\\\\" \\\\\\\\ é\\"}","headers":"{\\"trace\\": \\"x\\"}"},$source
+{"before":null,"after":{"seq":N,"created_at":"TIMEZ","id":"ID1","aggregatetype":"orders","aggregateid":"7a","type":"deleted","payload":null,"headers":null},$source
+{"before":null,"after":{"seq":N,"created_at":"TIMEZ","id":"ID2","aggregatetype":"carts","aggregateid":null,"type":"truncate","payload":"null","headers":null},$source
+END
+
+# The envelope is what Debezium sends, and "after" is the row of the table.
+my $columns = query(q{SELECT string_agg(attname, ',' ORDER BY attnum) FROM pg_attribute
+	WHERE attrelid = 'dcounter.outbox'::regclass AND attnum > 0 AND NOT attisdropped});
+my $members = query('SELECT string_agg(key, \',\') FROM json_each($x$' . (split /^/, $out)[0] . '$x$::json->\'after\')');
+is($members, $columns, 'debezium: all columns of dcounter.outbox');
+
+sub bulk
+{
+	return join('', map { '$' . length($_) . "\r\n$_\r\n" } @_);
+}
+
+my $key = qq{k\t"\\\n\x01\xc3\xa9};
+my $payload = qq({"n": 1.50, "text": "a\\nb\\t\\"c\\" \\\\ \xc3\xa9"});
+my $length = length($ids[0]);
+($status, $out, $err) = run('redis', '--once', '--format', 'redis');
+is("$status$err", '0', 'redis');
+is(masked($out),
+	"*15\r\n" . bulk('XADD', 'orders', '*', 'id') . "\$$length\r\nID0\r\n" . bulk('seq') . "SEQ\r\n"
+	  . bulk('key', $key, 'type', 'created', 'payload', $payload, 'headers', '{"trace": "x"}')
+	  . "*11\r\n" . bulk('XADD', 'orders', '*', 'id') . "\$$length\r\nID1\r\n" . bulk('seq') . "SEQ\r\n"
+	  . bulk('key', '7a', 'type', 'deleted')
+	  . "*11\r\n" . bulk('XADD', 'carts', '*', 'id') . "\$$length\r\nID2\r\n" . bulk('seq') . "SEQ\r\n"
+	  . bulk('type', 'truncate', 'payload', 'null'),
+	'redis: the commands');
+
+($status, $out, $err) = run('kafka', '--once', '--format', 'kafka');
+is("$status$err", '0', 'kafka');
+is($out, qq{k\\t"\\\\\\n\x01\xc3\xa9\t$payload\n7a\t\n\tnull\n}, 'kafka: the lines');
+
+# kcat's own client library plays the brokers, as long as kcat runs.
+SKIP:
+{
+	skip 'kcat is not installed', 2 if system('command -v kcat >/dev/null 2>&1') != 0;
+
+	consumer('kcat');
+	query(q{SELECT dc_publish('posts', n::text, 'x', '{"a": 1}') FROM generate_series(1, 5) AS n});
+	($status, $out, $err) = run('kcat', '--once', '--format', 'kafka', '--exec',
+		q{kcat -P -b kafka.example.com -X test.mock.num.brokers=1 -t posts -K '\t' -Z -X enable.idempotence=true});
+	is($status, 0, 'kcat takes the lines') or diag($err);
+	is(scalar left('kcat'), 0, 'kcat: confirmed');
+}
+
+# More than a batch, more than a buffer, more than a pipe
+consumer('many');
+query(q{SELECT count(dc_publish('t', (n % 10)::text, 'x', jsonb_build_object('n', n, 'filler', repeat('x', n % 50 * 500))))
+	FROM generate_series(1, 250) AS n});
+my @lines = left('many');
+is(scalar @lines, 250, 'several batches');
+is(join(',', map { /"n": (\d+)/ } @lines), join(',', 1 .. 250), 'several batches: in order');
+is(join(',', map { length($1) / 500 if /"filler": "(x*)"/ } @lines), join(',', map { $_ % 50 } 1 .. 250), 'several batches: whole events');
+
+##
+## a schema that must be quoted, and functions that only look like ours
+
+$node->safe_psql('postgres', 'CREATE DATABASE other');
+$node->safe_psql('other', q{
+	CREATE SCHEMA "Odd ""one";
+	CREATE EXTENSION dcounter SCHEMA "Odd ""one";
+	CREATE FUNCTION public.dc_fetch(text, int, interval, text)
+		RETURNS TABLE (seq int8, id uuid, topic text, key text, type text, payload jsonb, headers jsonb, created_at timestamptz, attempt int)
+		LANGUAGE plpgsql AS $$ BEGIN RAISE 'not ours'; END $$;
+	ALTER DATABASE other SET search_path = public;
+	ALTER DATABASE other SET statement_timeout = '1ms';
+	ALTER DATABASE other SET datestyle = 'German';
+	ALTER DATABASE other SET intervalstyle = 'sql_standard';
+	ALTER DATABASE other SET client_encoding = 'LATIN1'});
+$node->safe_psql('other', q{
+	SET statement_timeout = 0;
+	SET search_path = "Odd ""one";
+	SET client_encoding = 'UTF8';
+	SELECT dc_consumer_create('c');
+	SELECT dc_publish('t', 'é', 'x', '1')});
+my $job = start_command('dc_relay', '-d', $node->connstr('other'), '--consumer', 'c', '--once', '--wait', '0.2');
+is(finish_job($job), 0, 'an extension in another schema') or diag($job->{err});
+like($job->{out}, qr/"key":"é".*"payload":1,.*"created_at":"\d{4}-\d\d-\d\dT/, 'an extension in another schema: the event');
+
+##
+## a role whose sessions may not wait
+
+my @timeouts = split /\n/, query(q{SELECT name FROM pg_settings
+	WHERE name IN ('statement_timeout', 'idle_session_timeout', 'transaction_timeout')});
+cmp_ok(scalar @timeouts, '>=', 2, "timeouts: @timeouts");
+consumer('patient');
+query(q{CREATE ROLE hasty LOGIN; SELECT dc_consumer_grant('patient', 'hasty')});
+query("ALTER ROLE hasty SET $_ = '500ms'") foreach @timeouts;
+$job = start_command('dc_relay', '-d', "$dsn user=hasty", '--consumer', 'patient', '--wait', '3600',
+	'--exec', "sleep 1; cat >>$folder/patient");
+waiting('waits for events');
+sleep(1);
+query(q{SELECT dc_publish('t', 'k', 'x', '1')});
+# The session is idle while the command runs.
+comes(sub { content("$folder/patient") =~ /"payload":1,/ }, 'an event that took longer to come than a statement may');
+waiting('waits again');
+signal($job, 'TERM', 0, 'stops after that');
+is($job->{err}, '', 'no timeout was in the way');
+is(scalar left('patient'), 0, 'and the event was confirmed');
+
+##
+## errors that stay
+
+query(q{CREATE ROLE nobody LOGIN; CREATE DATABASE empty});
+consumer('c');
+($status, $out, $err) = run('no such consumer');
+is($status, 1, 'a consumer that does not exist');
+like($err, qr/no such consumer/, 'a consumer that does not exist: the message');
+$job = start_command('dc_relay', '-d', "$dsn user=nobody", '--consumer', 'c');
+is(finish_job($job), 1, 'a role without rights');
+like($job->{err}, qr/ERROR: /, 'a role without rights: the message');
+$job = start_command('dc_relay', '-d', $node->connstr('empty'), '--consumer', 'c');
+is(finish_job($job), 1, 'a database without the extension');
+like($job->{err}, qr/extension dcounter is not installed/, 'a database without the extension: the message');
+$job = start_command('dc_relay', '-d', $node->connstr('nowhere'), '--consumer', 'c');
+is(finish_job($job), 1, 'a database that does not exist');
+like($job->{err}, qr/"nowhere" does not exist/, 'a database that does not exist: the message');
+
+##
+## standard output that is not read
+
+# piped(COMMAND): run by bash with dc_relay's words in $@; its status and messages
+sub piped
+{
+	my ($command, @options) = @_;
+	my $pipe = start_command('bash', '-c', $command, 'bash', '-d', $dsn, '--consumer', 'c', @options);
+
+	return (finish_job($pipe), $pipe->{err});
+}
+
+query(q{SELECT dc_publish('t', 'k', 'x', '"kept"'), dc_publish('t', 'k', 'x', to_jsonb(repeat('x', 1000000)))});
+($status, $err) = piped('exec dc_relay "$@" >&-');
+is($status, 1, 'standard output is closed');
+like($err, qr/could not write to standard output/, 'standard output is closed: the message');
+SKIP:
+{
+	skip 'there is no /dev/full', 2 if !-e '/dev/full';
+	($status, $err) = piped('exec dc_relay "$@" >/dev/full');
+	is($status, 1, 'a full disk');
+	like($err, qr/could not write to standard output: No space/, 'a full disk: the message');
+}
+($status, $err) = piped('dc_relay "$@" | head -n 1; exit ${PIPESTATUS[0]}');
+is($status, 1, 'a reader that goes in the middle of a batch');
+@lines = left('c');
+is(scalar @lines, 2, 'nothing of this was confirmed');
+like($lines[0], qr/"kept".*"attempt":2\}/, 'nothing of this was confirmed: it comes again');
+($status, $err) = piped('dc_relay "$@" | true; exit ${PIPESTATUS[0]}', '--wait', '3600');
+is($status, 1, 'a reader that goes while there is nothing to write');
+
+# A file is flushed before its events are confirmed; what is not a file, never. Here
+# fsync() fails, after it has noted what was written by then.
+SKIP:
+{
+	my $library = "$folder/failing_fsync.so";
+	my $code = file_of('failing_fsync.c', <<'END');
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+int
+fsync(int fd)
+{
+	FILE *notes = fopen(getenv("FSYNC_NOTES"), "a");
+	struct stat status;
+
+	fstat(fd, &status);
+	fprintf(notes, "%d: %ld\n", fd, (long) status.st_size);
+	fclose(notes);
+	errno = atoi(getenv("FSYNC_ERROR"));
+	return errno == 0 ? 0 : -1;
+}
+END
+	skip 'no way to replace fsync() here', 11
+	  if $^O ne 'linux' || system("$Config{cc} -shared -fPIC -o $library $code >/dev/null 2>&1") != 0;
+
+	query(q{SELECT dc_publish('t', 'k', 'x', '"flushed"')});
+	my $notes = "$folder/fsync";
+	my $preload = "exec env LD_PRELOAD=$library FSYNC_NOTES=$notes FSYNC_ERROR";
+	my $file = "$folder/flushed";
+	foreach my $error (5, 22)    # EIO, EINVAL
+	{
+		unlink $notes, $file;
+		($status, $err) = piped("$preload=$error dc_relay \"\$@\" >$file", '--once');
+		is($status, $error == 5 ? 1 : 0, "error $error of fsync: the status") or diag($err);
+		like($err, $error == 5 ? qr/could not flush standard output to disk: / : qr/\A\z/, "error $error of fsync: the message");
+		is(content($notes), '1: ' . (-s $file) . "\n", "error $error of fsync: all was written before");
+		like(content($file), qr/"flushed".*"attempt":@{[ $error == 5 ? 1 : 2 ]}\}\n\z/, "error $error of fsync: confirmed only if it is none");
+	}
+	query(q{SELECT dc_publish('t', 'k', 'x', '"piped"')});
+	unlink $notes;
+	($status, $err) = piped("$preload=5 dc_relay \"\$@\" | cat; exit \${PIPESTATUS[0]}", '--once');
+	is("$status$err", '0', 'a pipe is not flushed');
+	is(content($notes), '', 'a pipe is not flushed');
+	is(scalar left('c'), 0, 'and all is confirmed');
+}
+
+# A reader that does not read keeps nobody from stopping.
+query(q{SELECT dc_publish('t', 'k', 'x', to_jsonb(repeat('x', 1000000)))});
+pipe(my $reader, my $writer) or die "pipe: $!";
+my $messages = '';
+my $blocked = IPC::Run::start([ 'dc_relay', '-d', $dsn, '--consumer', 'c' ], '<', File::Spec->devnull, '>', $writer, '2>', \$messages);
+close $writer;
+my $first;
+sysread($reader, $first, 10);
+is($first, '{"seq":' . substr($first, 7), 'a reader that does not read on');
+$blocked->signal('TERM');
+IPC::Run::finish($blocked);
+is($blocked->full_result(0), 0, 'a reader that does not read on: stops');
+like($messages, qr/stays unconfirmed/, 'a reader that does not read on: the message');
+close $reader;
+is(scalar left('c'), 1, 'a reader that does not read on: not confirmed');
+
+##
+## commands
+
+# Each way to fail, and then success
+my $attempts = "$folder/attempts";
+query(q{SELECT dc_publish('t', 'k', 'x', '"poor"')});
+($status, $out, $err) = run('c', '--once', '--exec', script('moody', qq{
+	echo x >>$attempts
+	case \$(wc -l <$attempts) in
+	1) cat; exit 3 ;;
+	2) cat; kill -9 \$\$ ;;
+	3) cat; kill -PIPE \$\$; exit 0 ;;
+	4) exit 0 ;;
+	5) dd bs=1 count=5 2>/dev/null ;;
+	*) cat >$attempts.last ;;
+	esac
+}));
+is($status, 0, 'a command that fails in each way, and then succeeds') or diag($err);
+is($out, '', 'its output is not that of the relay');
+is(content($attempts), "x\n" x 6, 'it was tried as often as it took');
+like($err, qr/"poor".*"attempt":1\}\n.*failed with status 3.*"attempt":2\}\n.*by signal 9.*"attempt":3\}\n.*by signal 13/s, 'what is said of each failure');
+like($err, qr/ended before it had read all events.*ended before it had read all events/s, 'reading nothing, or not all, is a failure');
+like(content("$attempts.last"), qr/"poor".*"attempt":6\}\n\z/, 'it is the same event that comes again');
+is(scalar left('c'), 0, 'and then it is confirmed');
+
+# More than fits into the pipe
+query(q{SELECT dc_publish('t', 'k', 'x', to_jsonb(repeat('x', 1000000))) FROM generate_series(1, 3)});
+$job = start('c', '--exec', 'exec <&-; exit 0');
+says($job, qr/ended before it had read all events/, 'a command that reads nothing of a large batch');
+signal($job, 'TERM', 0, 'stops in the pause between two attempts');
+($status, $out, $err) = run('c', '--once', '--exec', "sleep 0.2; cat >$folder/large");
+is("$status$err", '0', 'a command that is slow to read a large batch');
+is(join(',', map { length($1) if /"payload":"(x*)",/ } split /^/, content("$folder/large")), '1000000,1000000,1000000', 'all of it arrives');
+is(scalar left('c'), 0, 'and is confirmed');
+
+##
+## stopping
+
+$job = start('c', '--wait', '3600');
+waiting('waits for events');
+signal($job, 'TERM', 0, 'SIGTERM while it waits');
+is($job->{err}, '', 'SIGTERM while it waits: nothing is said');
+$job = start('c', '--wait', '3600');
+waiting('waits for events');
+signal($job, 'INT', 0, 'SIGINT while it waits');
+is(wait_for($node, 'postgres', q{SELECT count(*) FROM pg_stat_activity WHERE application_name = 'dc_relay'}, 0),
+	0, 'the server does not wait either');
+
+# Nor when it is not told.
+$job = start('c', '--wait', '3600');
+waiting('waits for events');
+$job->{run}->signal('KILL');
+eval { finish_job($job) };
+is(wait_for($node, 'postgres', q{SELECT count(*) FROM pg_stat_activity WHERE application_name = 'dc_relay'}, 0),
+	0, 'the server does not wait for a relay that was killed');
+
+# The command of the current batch is waited for, and its batch is confirmed.
+my $slow = script('slow', qq{
+	echo \$\$ >$folder/begun
+	until [ -e $folder/go ]; do sleep 0.02; done
+	cat >$folder/done
+});
+query(q{SELECT dc_publish('t', 'k', 'x', '"slow"')});
+$job = start_command('setsid', 'dc_relay', '-d', $dsn, '--consumer', 'c', '--exec', $slow);
+comes(sub { content("$folder/begun") =~ /\n/ }, 'a command at work');
+# as Ctrl-C in a terminal: to all of its processes, but the command is not one
+kill('-INT', $job->{run}{KIDS}[0]{PID});
+sleep(0.1);
+ok($job->{run}->pumpable, 'Ctrl-C: the command is waited for');
+append_to_file("$folder/go", '');
+is(finish_job($job), 0, 'Ctrl-C: stops when it has ended');
+like(content("$folder/done"), qr/"slow"/, 'Ctrl-C: the command had its batch');
+is(scalar left('c'), 0, 'Ctrl-C: the batch was confirmed');
+
+# A second signal is obeyed at once.
+unlink "$folder/begun", "$folder/go", "$folder/done";
+query(q{SELECT dc_publish('t', 'k', 'x', '"slow"')});
+$job = start('c', '--exec', $slow);
+comes(sub { content("$folder/begun") =~ /\n/ }, 'a command at work');
+my $pid = content("$folder/begun") + 0;
+$job->{run}->signal('TERM');
+sleep(0.1);
+signal($job, 'TERM', 1, 'a second SIGTERM');
+comes(sub { !kill(0, $pid) }, 'a second SIGTERM: the command is told');
+is(scalar left('c'), 1, 'a second SIGTERM: the batch was not confirmed');
+
+##
+## nothing is lost, whoever is killed
+
+# received(FILE...): the whole lines of the files
+sub received
+{
+	return map { grep { /\n\z/ } split /^/, content($_) } @_;
+}
+
+# check(TEST, KEYS, EVENTS, LINE...): all events 1 .. EVENTS of each key, in
+# order but for those that come again
+sub check
+{
+	my ($test, $keys, $events, @got) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	my %next = map { $_ => 1 } 1 .. $keys;
+	my $early = '';
+
+	foreach my $line (@got)
+	{
+		my ($key, $n) = $line =~ /"key":"(\d+)".*"payload":(\d+),/ or next;
+
+		$early .= "$key: $n before $next{$key}; " if $n > $next{$key};
+		$next{$key}++ if $n == $next{$key};
+	}
+	is($early, '', "$test: in order");
+	return is(join(',', map { $next{$_} - 1 } sort { $a <=> $b } keys %next), join(',', ($events) x $keys), "$test: all");
+}
+
+my $keys = 8;
+my $events = torture(150, 3000);
+my $publisher = file_of('publish.sql', join("\n",
+	map { "SELECT count(dc_publish('t', k::text, 'x', '$_')) FROM generate_series(1, $keys) AS k; SELECT pg_sleep(0.01);" } 1 .. $events) . "\n");
+consumer('killed');
+my $writer_job = start_job($node, 'postgres', $publisher);
+my @files;
+foreach my $round (1 .. 8)
+{
+	$job = start('killed', '--batch', 7, '--wait', 1, ($round % 4 == 0 ? ('--exec', "cat >>$folder/exec$round") : ()));
+	push @files, $round % 4 == 0 ? "$folder/exec$round" : "$job->{base}.out";
+	comes(sub { -s $files[-1] }, "round $round: events come");
+	sleep(rand(0.1));
+	if ($round % 2)
+	{
+		signal($job, 'TERM', 0, "round $round: stops");
+		is($job->{out} =~ /[^\n]\z/ ? 'part' : '', '', "round $round: no part of a line");
+	}
+	else
+	{
+		$job->{run}->signal('KILL');
+		eval { finish_job($job) };
+	}
+}
+is(finish_job($writer_job), 0, 'all events are there') or diag($writer_job->{err});
+# A relay that was killed may not have left the server yet.
+($status, $out, $err) = run('killed', '--once', '--wait', '2');
+is("$status$err", '0', 'the rest');
+check('relays that are stopped and killed', $keys, $events, received(@files), split /^/, $out);
+
+##
+## the server restarts
+
+consumer('restart');
+$job = start('restart', '--wait', '3600');
+query(q{SELECT dc_publish('t', '1', 'x', '1')});
+comes(sub { content("$job->{base}.out") =~ /"payload":1,/ }, 'an event before the restart');
+waiting('waits for more');
+$node->stop('immediate');
+says($job, qr/connection/, 'the connection is lost');
+$node->start;
+says($job, qr/connected again/, 'the connection is made again');
+query(q{SELECT dc_publish('t', '1', 'x', '2')});
+comes(sub { content("$job->{base}.out") =~ /"payload":2,/ }, 'an event after the restart');
+is(wait_for($node, 'postgres', q{SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'dc_relay'}, 't'),
+	't', 'the session is terminated');
+query(q{SELECT dc_publish('t', '1', 'x', '3')});
+comes(sub { content("$job->{base}.out") =~ /"payload":3,/ }, 'an event after that');
+signal($job, 'TERM', 0, 'stops after all that');
+check('over restarts', 1, 3, split /^/, $job->{out});
+
+# A server that is not there at the beginning is an error, one that is about to be
+# there is not.
+query(q{SELECT dc_publish('t', '1', 'x', '4')});
+$node->stop;
+($status, $out, $err) = run('restart');
+is($status, 1, 'there is no server');
+like($err, qr/connection to server/, 'there is no server: the message');
+$node->append_conf('postgresql.conf', 'hot_standby = off');
+append_to_file($node->data_dir . '/standby.signal', '');
+$node->start;
+$job = start('restart');
+says($job, qr/not accepting connections|starting up/, 'the server does not accept connections yet');
+unlink $node->data_dir . '/standby.signal';
+$node->stop;
+says($job, qr/No such file or directory|refused/, 'and is not there for a moment');
+$node->start;
+comes(sub { content("$job->{base}.out") =~ /"payload":4,/ }, 'and then it does');
+signal($job, 'TERM', 0, 'stops after it has waited for the server');
+
+##
+## several hosts
+
+# The first host takes connections and never answers.
+my $silent = IO::Socket::INET->new(Listen => 5, LocalAddr => '127.0.0.1') or die "listen: $!";
+
+# hosts(OPTION...): of a DSN whose first host is silent
+sub hosts
+{
+	return join(' ', 'dbname=postgres connect_timeout=1', "host=127.0.0.1,/nowhere,@{[ $node->host ]}",
+		'port=' . join(',', $silent->sockport, $node->port, $node->port), @_);
+}
+
+consumer('hosts');
+query(q{SELECT dc_publish('t', 'k', 'x', '1')});
+foreach my $wanted (qw(any read-write prefer-standby))
+{
+	$job = start_command('dc_relay', '-d', hosts("target_session_attrs=$wanted"), '--consumer', 'hosts', '--once');
+	is(finish_job($job), 0, "the first host is silent, the second not there: $wanted");
+	like($job->{err}, qr{\A.*"127.0.0.1", port \d+ does not answer\n.*/nowhere/.*No such file}s, 'what is said of them');
+	is(scalar(() = $job->{out} =~ /"payload":1,/g), $wanted eq 'any' ? 1 : 0, 'the third has the events');
+}
+$job = start_command('dc_relay', '-d', hosts('target_session_attrs=standby'), '--consumer', 'hosts', '--once');
+is(finish_job($job), 1, 'no host is what it should be');
+like($job->{err}, qr/does not answer\n.*No such file.*not in hot standby/s, 'the last one has been tried');
+$job = start_command('dc_relay', '-d', "host=127.0.0.1 port=@{[ $silent->sockport ]} connect_timeout=1", '--consumer', 'hosts');
+is(finish_job($job), 1, 'the only host is silent');
+$job = start_command('dc_relay', '-d', 'host=a,b,c port=1,2', '--consumer', 'hosts');
+is(finish_job($job), 1, 'lists that do not match');
+like($job->{err}, qr/could not match/, 'lists that do not match: the message');
+
+$job = start_command('dc_relay', '-d', hosts(), '--consumer', 'hosts', '--wait', '3600');
+waiting('waits for events of the third host');
+is(wait_for($node, 'postgres', q{SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'dc_relay'}, 't'),
+	't', 'its session is terminated');
+says($job, qr/connected again/, 'it finds that host again');
+signal($job, 'TERM', 0, 'stops after that');
+$job = start_command('dc_relay', '-d', "host=127.0.0.1 port=@{[ $silent->sockport ]}", '--consumer', 'hosts');
+sleep(0.2);
+signal($job, 'TERM', 0, 'stops while a host does not answer');
+close $silent;
+
+##
+## two members
+
+consumer('shared');
+my @members = map { start('shared', '--member', $_, '--wait', '1', '--batch', 20) } qw(a b);
+my $round = 0;
+comes(sub {
+		$round++;
+		query("SELECT count(dc_publish('t', k::text, 'x', '$round')) FROM generate_series(1, 40) AS k");
+		return 2 == grep { -s "$_->{base}.out" } @members;
+	}, 'both members have events');
+# Each line that comes after another one of its key is written later: a member has a
+# key to itself, until it gives it up.
+my $both = sub { map { received("$_->{base}.out") } @members };
+comes(sub {
+		my %seen = map { /"key":"(\d+)".*"payload":(\d+),/ ? ("$1 $2" => 1) : () } $both->();
+		return 40 * $round == keys %seen;
+	}, 'together they have all events');
+signal($_, 'TERM', 0, 'a member stops') foreach @members;
+foreach my $member (@members)
+{
+	my %last;
+	my $wrong = '';
+
+	foreach my $line (split /^/, $member->{out})
+	{
+		my ($key, $n) = $line =~ /"key":"(\d+)".*"payload":(\d+),/;
+
+		$wrong .= "$key: $n after $last{$key}; " if $n <= ($last{$key} // 0) && value($line, 'attempt') == 1;
+		$last{$key} = $n;
+	}
+	is($wrong, '', 'a member has the events of a key in order');
+}
+
+# A member that takes longer than its lease: another one has the event meanwhile, so
+# what it did does not count, and it goes on.
+consumer('lease');
+query(q{SELECT dc_consumer_alter('lease', lease => '200 ms')});
+query(q{SELECT dc_publish('t', 'k', 'x', '1')});
+unlink "$folder/begun", "$folder/go", "$folder/done";
+$job = start('lease', '--member', 'slow', '--wait', '0.1', '--exec', $slow);
+comes(sub { content("$folder/begun") =~ /\n/ }, 'a member at work');
+is(wait_for($node, 'postgres', q{SELECT count(*) FROM dc_fetch('lease', 100, '1 s', 'quick')}, 1), 1, 'another member has its event');
+append_to_file("$folder/go", '');
+says($job, qr/"slow" of consumer "lease" has lost its lease/, 'its confirmation is refused');
+comes(sub {
+		query(q{SELECT dc_publish('t', 'k', 'x', '2')});
+		return content("$folder/done") =~ /"payload":2,/;
+	}, 'it goes on');
+signal($job, 'TERM', 0, 'stops after that');
+
+# What has been removed before it was read is not passed over in silence.
+query(q{UPDATE dcounter.consumer SET cut_off = 1 WHERE name = 'lease'});
+($status, $out, $err) = run('lease');
+is($status, 1, 'a consumer that was cut off');
+like($err, qr/was cut off/, 'a consumer that was cut off: the message');
+
+##
+## streams of Redis
+
+SKIP:
+{
+	skip 'there is no Redis server here', 9 if !defined DcRedis::program();
+	my $redis = DcRedis->start;
+
+	consumer('streams');
+	query(q{SELECT dc_publish('orders', E'k\t"\\\\\n\x01é', 'created', '{"text": "é\n"}', '{"trace": "x"}')});
+	query(qq{SELECT count(dc_publish('stream' || k % 2, k::text, 'x', n::text::jsonb))
+		FROM generate_series(1, 50) AS n, generate_series(1, $keys) AS k});
+	# the server's socket is not there at first
+	my $socket = "$folder/redis";
+	$job = start('streams', '--format', 'redis', '--exec', "redis-cli -s $socket --pipe");
+	says($job, qr/failed with status 1/, 'Redis is not there');
+	symlink($redis->{socket}, $socket) or die "$socket: $!";
+	comes(sub { ($redis->command('XLEN', 'stream0') + $redis->command('XLEN', 'stream1')) >= 50 * $keys }, 'events come when it is');
+	signal($job, 'TERM', 0, 'stops after that');
+	is(scalar left('streams'), 0, 'all is confirmed');
+	is($redis->command('XLEN', "stream$_"), 25 * $keys, "a stream has what it should have: $_") foreach 0, 1;
+
+	my %field = @{ $redis->command('XRANGE', 'orders', '-', '+')->[0][1] };
+	like(delete $field{id}, qr/^[0-9a-f]{8}-[-0-9a-f]{27}$/, 'an event in a stream: its id');
+	like(delete $field{seq}, qr/^\d+$/, 'an event in a stream: its seq');
+	is_deeply(\%field, { key => $key, type => 'created', payload => qq({"text": "\xc3\xa9\\n"}), headers => '{"trace": "x"}' },
+		'an event in a stream');
+
+	my @entries = map { @{ $redis->command('XRANGE', "stream$_", '-', '+') } } 0, 1;
+	check('streams', $keys, 50, map { my %f = @{ $_->[1] }; qq("key":"$f{key}","payload":$f{payload},) } @entries);
+
+	# What Redis refuses comes again.
+	$redis->command('SET', 'orders', 'not a stream');
+	query(q{SELECT dc_publish('orders', '1', 'x', '1')});
+	$job = start('streams', '--format', 'redis', '--exec', "redis-cli -s $socket --pipe");
+	says($job, qr/WRONGTYPE.*failed with status 1/s, 'what Redis refuses is a failure');
+	$redis->command('DEL', 'orders');
+	comes(sub { $redis->command('XLEN', 'orders') == 1 }, 'and comes again');
+	signal($job, 'TERM', 0, 'stops after that');
+	$redis->stop;
+}
+
+$node->stop;
+done_testing();
