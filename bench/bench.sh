@@ -35,6 +35,7 @@ setting OPEN_SECONDS 10 2
 setting LAST_ROUNDS 200 3
 setting SKETCH_ROUNDS 5 1
 setting SKETCH_ROWS 5000000 200000
+setting OUTBOX_EVENTS 2000000 50000
 setting PARTS '' ''
 setting CASES '' ''
 export HELD_WINDOW

@@ -74,6 +74,13 @@ fresh_database() {
     sql bench 'CHECKPOINT;'
 }
 
+# fill FOLDER: the events that fill.sql of the case makes
+fill() {
+    sql bench "$(cat "$1/fill.sql")" -v "events=$OUTBOX_EVENTS" >/dev/null
+    sql bench 'VACUUM ANALYZE;'
+    sql bench 'CHECKPOINT;'
+}
+
 # check_count FOLDER TRANSACTIONS: ends the script unless the case has counted
 # just as many
 check_count() {

@@ -124,6 +124,23 @@ function print_sketch_size(    c, items) {
 	}
 }
 
+function print_outbox_read(    i, name, far, own) {
+	own = median(key("outbox_read", "20_dc_fetch", "far", "rate"))
+	print "| batches of 100 | events /s | ratio |"
+	print "|---|---:|---:|"
+	for (i = 1; i <= cases["outbox_read"]; i++) {
+		name = cases["outbox_read", i]
+		far = median(key("outbox_read", name, "far", "rate"))
+		printf "| %s | %s | %s |\n", title["outbox_read", name], show("%.0f", far), show("%.2f", ratio(own, far))
+	}
+	far = median(key("outbox_read", "20_dc_fetch", "near", "rate"))
+	printf "| the same, a quarter as far behind | %s | %s |\n", show("%.0f", far), show("%.2f", ratio(own, far))
+	far = median(key("outbox_held", "dc_fetch", "free", "rate"))
+	printf "| the same, after a minute of reading | %s | |\n", show("%.0f", far)
+	far = median(key("outbox_held", "dc_fetch", "held", "rate"))
+	printf "| the same, under a snapshot as old as that | %s | |\n", show("%.0f", far)
+}
+
 # A value that a bar names: KEY or "sum KEY"
 function value_of(text) {
 	return sub(/^sum /, "", text) ? sum(text) : median(text)
@@ -185,6 +202,10 @@ END {
 		print_rates("sold_out", "20_dc_take")
 	else if (table == "hold")
 		print_rates("hold", "20_dc_hold")
+	else if (table == "outbox_write")
+		print_rates("outbox_write", "40_trigger")
+	else if (table == "outbox_read")
+		print_outbox_read()
 	else if (table == "million")
 		print_million()
 	else if (table == "sketch")

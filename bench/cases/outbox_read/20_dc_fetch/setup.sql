@@ -1,0 +1,1 @@
+SELECT dc_consumer_create('c', start => 'beginning');
