@@ -129,7 +129,7 @@ look(Content *content)
 		content[i].bytes = (int64) RelationGetNumberOfBlocks(rel) * BLCKSZ;
 		content[i].last = 0;
 		if (content[i].bytes > 0)
-			content[i].last = ring_last_event(rel, &content[i].written);
+			content[i].last = ring_edge_event(rel, BackwardScanDirection, &content[i].written);
 		table_close(rel, AccessShareLock);
 	}
 }

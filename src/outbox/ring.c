@@ -285,16 +285,16 @@ ring_rotate(void)
 }
 
 /*
- * ring_last_event returns the number of a partition's last event, 0 if it has
- * none; and when it was written, if created_at is not NULL.
+ * ring_edge_event returns the number of a partition's first or last event, as the
+ * direction says, 0 if it has none; and when it was written, if created_at is not NULL.
  */
 int64
-ring_last_event(Relation partition, TimestampTz *created_at)
+ring_edge_event(Relation partition, ScanDirection direction, TimestampTz *created_at)
 {
 	Relation index = index_open(ring_seq_index(partition), AccessShareLock);
 	SysScanDesc scan = systable_beginscan_ordered(partition, index, SnapshotSelf,
 												  0, NULL);
-	HeapTuple tuple = systable_getnext_ordered(scan, BackwardScanDirection);
+	HeapTuple tuple = systable_getnext_ordered(scan, direction);
 	int64 seq = 0;
 
 	if (HeapTupleIsValid(tuple))
@@ -326,7 +326,7 @@ ring_lock_to_truncate(int number)
 	if (!ConditionalLockRelationOid(relid, AccessExclusiveLock))
 		return -1;
 	rel = table_open(relid, NoLock);
-	last = ring_last_event(rel, NULL);
+	last = ring_edge_event(rel, BackwardScanDirection, NULL);
 	table_close(rel, NoLock);
 	return last;
 }

@@ -44,8 +44,6 @@ enum
 	NUM_COLS
 };
 
-static int64 edge_event(Relation partition, ScanDirection direction,
-						TimestampTz *created_at);
 static void partition_read(int number, DcPartitionStat *stat,
 						   TimestampTz *first_at);
 static void set_stored(Datum *values, bool *nulls, int64 horizon);
@@ -210,35 +208,10 @@ partition_read(int number, DcPartitionStat *stat, TimestampTz *first_at)
 	stat->used = RelationGetNumberOfBlocks(rel) > 0;
 	if (stat->used)
 	{
-		stat->first = edge_event(rel, ForwardScanDirection, first_at);
-		stat->last = edge_event(rel, BackwardScanDirection, NULL);
+		stat->first = ring_edge_event(rel, ForwardScanDirection, first_at);
+		stat->last = ring_edge_event(rel, BackwardScanDirection, NULL);
 	}
 	table_close(rel, AccessShareLock);
-}
-
-/*
- * edge_event returns the number of a partition's first or last event, 0 if it has
- * none; and when it was written, if created_at is not NULL.
- */
-static int64
-edge_event(Relation partition, ScanDirection direction, TimestampTz *created_at)
-{
-	Relation index = index_open(ring_seq_index(partition), AccessShareLock);
-	SysScanDesc scan = systable_beginscan_ordered(partition, index, SnapshotSelf,
-												  0, NULL);
-	HeapTuple tuple = systable_getnext_ordered(scan, direction);
-	TupleDesc desc = RelationGetDescr(partition);
-	int64 seq = 0;
-	bool isnull;
-
-	if (HeapTupleIsValid(tuple))
-		seq = DatumGetInt64(heap_getattr(tuple, OUTBOX_SEQ, desc, &isnull));
-	if (HeapTupleIsValid(tuple) && created_at != NULL)
-		*created_at = DatumGetTimestampTz(heap_getattr(tuple, OUTBOX_CREATED_AT,
-													   desc, &isnull));
-	systable_endscan_ordered(scan);
-	index_close(index, AccessShareLock);
-	return seq;
 }
 
 static void
