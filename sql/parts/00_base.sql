@@ -9,6 +9,9 @@ CREATE TABLE dcounter.counter (
 	shard_by   pg_catalog.text     NOT NULL,
 	max_shards pg_catalog.int4     NOT NULL,
 	holds      pg_catalog.regclass,
+	mode       pg_catalog.text     NOT NULL DEFAULT 'exact',
+	flush_interval pg_catalog.interval NOT NULL DEFAULT '1 second',
+	durability pg_catalog.text     NOT NULL DEFAULT 'async',
 	CONSTRAINT counter_pkey PRIMARY KEY (counter),
 	CONSTRAINT counter_shards_key UNIQUE (shards),
 	CONSTRAINT counter_holds_key UNIQUE (holds)
@@ -17,6 +20,9 @@ COMMENT ON TABLE dcounter.counter IS 'settings of each counter table';
 COMMENT ON COLUMN dcounter.counter.counter IS 'the table of totals, by which the counter table is known';
 COMMENT ON COLUMN dcounter.counter.shards IS 'its shard table';
 COMMENT ON COLUMN dcounter.counter.shard_by IS 'which shard row a transaction tries first: random, backend or hash';
+COMMENT ON COLUMN dcounter.counter.mode IS 'where committed increments go: exact (to shard rows) or buffered (to memory, for a while)';
+COMMENT ON COLUMN dcounter.counter.flush_interval IS 'of a buffered table: how long increments stay in memory';
+COMMENT ON COLUMN dcounter.counter.durability IS 'of a buffered table: whether a commit waits until its increments are durable (sync) or not (async)';
 COMMENT ON COLUMN dcounter.counter.max_shards IS 'most shard rows of one key that contention can create';
 COMMENT ON COLUMN dcounter.counter.holds IS 'the table of holds, if it is a stock';
 

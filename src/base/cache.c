@@ -74,6 +74,18 @@ relation_has_foreign_part(Oid relid)
 }
 
 /*
+ * counter_exists tells whether there is still a relation that was a counter table
+ * earlier in this transaction.
+ */
+bool
+counter_exists(Oid relid)
+{
+	/* dropping it would have invalidated the entry */
+	return (last_found != NULL && last_found->relid == relid && last_found->valid) ||
+		SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid));
+}
+
+/*
  * counter_find returns the entry of a counter table, or NULL for a relation
  * that is none (or does not exist).
  */

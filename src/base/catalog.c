@@ -21,6 +21,7 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "base/catalog.h"
+#include "base/interval.h"
 #include "catalog/indexing.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
@@ -31,6 +32,7 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
+#include "utils/timestamp.h"
 
 /* Columns of dcounter.counter */
 enum
@@ -40,10 +42,15 @@ enum
 	COL_SHARD_BY,
 	COL_MAX_SHARDS,
 	COL_HOLDS,
-	NUM_COLS = COL_HOLDS
+	COL_MODE,
+	COL_FLUSH_INTERVAL,
+	COL_DURABILITY,
+	NUM_COLS = COL_DURABILITY
 };
 
-static Oid catalog_relation(const char *name);
+static const char *const mode_names[] = {"exact", "buffered"};
+static const char *const durability_names[] = {"async", "sync"};
+
 static bool catalog_change(Oid counter, const DcCounterRow *row);
 static HeapTuple catalog_form(Relation rel, const DcCounterRow *row);
 static bool catalog_scan(Oid value, AttrNumber column, DcCounterRow *row);
@@ -217,6 +224,11 @@ catalog_deform(Relation rel, HeapTuple tuple, DcCounterRow *row)
 		shard_by_from_text(TextDatumGetCString(values[COL_SHARD_BY - 1]));
 	row->max_shards = DatumGetInt32(values[COL_MAX_SHARDS - 1]);
 	row->holds = nulls[COL_HOLDS - 1] ? InvalidOid : DatumGetObjectId(values[COL_HOLDS - 1]);
+	row->mode = mode_from_text(TextDatumGetCString(values[COL_MODE - 1]));
+	row->flush_interval =
+		interval_to_us(DatumGetIntervalP(values[COL_FLUSH_INTERVAL - 1]));
+	row->durability =
+		durability_from_text(TextDatumGetCString(values[COL_DURABILITY - 1]));
 	return true;
 }
 
@@ -299,9 +311,57 @@ shard_by_to_text(DcShardBy value)
 }
 
 /*
+ * mode_from_text parses the SQL name of a mode (22023 if unknown).
+ */
+DcMode
+mode_from_text(const char *value)
+{
+	for (int i = 0; i < lengthof(mode_names); i++)
+	{
+		if (strcmp(value, mode_names[i]) == 0)
+			return (DcMode) i;
+	}
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("invalid value for \"%s\": \"%s\"", "mode", value),
+			 errhint("Valid values are \"exact\" and \"buffered\".")));
+}
+
+/*
+ * durability_from_text parses the SQL name of a durability (22023 if unknown).
+ */
+DcDurability
+durability_from_text(const char *value)
+{
+	for (int i = 0; i < lengthof(durability_names); i++)
+	{
+		if (strcmp(value, durability_names[i]) == 0)
+			return (DcDurability) i;
+	}
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("invalid value for \"%s\": \"%s\"", "durability", value),
+			 errhint("Valid values are \"async\" and \"sync\".")));
+}
+
+/*
+ * catalog_row_defaults fills in the settings that a table starts with.
+ */
+void
+catalog_row_defaults(DcCounterRow *row)
+{
+	memset(row, 0, sizeof(*row));
+	row->shard_by = DC_SHARD_BY_BACKEND;
+	row->max_shards = DC_MAX_SHARDS_DEFAULT;
+	row->mode = DC_MODE_EXACT;
+	row->flush_interval = DC_FLUSH_INTERVAL_DEFAULT;
+	row->durability = DC_DURABILITY_ASYNC;
+}
+
+/*
  * catalog_relation resolves a table or index of the extension's own schema.
  */
-static Oid
+Oid
 catalog_relation(const char *name)
 {
 	Oid schema = get_namespace_oid(DC_SCHEMA, true);
@@ -320,6 +380,7 @@ catalog_relation(const char *name)
 static HeapTuple
 catalog_form(Relation rel, const DcCounterRow *row)
 {
+	Interval flush_interval = {0};
 	Datum values[NUM_COLS];
 	bool nulls[NUM_COLS] = {false};
 
@@ -330,6 +391,11 @@ catalog_form(Relation rel, const DcCounterRow *row)
 	values[COL_MAX_SHARDS - 1] = Int32GetDatum(row->max_shards);
 	values[COL_HOLDS - 1] = ObjectIdGetDatum(row->holds);
 	nulls[COL_HOLDS - 1] = !OidIsValid(row->holds);
+	values[COL_MODE - 1] = CStringGetTextDatum(mode_names[row->mode]);
+	flush_interval.time = row->flush_interval;
+	values[COL_FLUSH_INTERVAL - 1] = IntervalPGetDatum(&flush_interval);
+	values[COL_DURABILITY - 1] =
+		CStringGetTextDatum(durability_names[row->durability]);
 	return heap_form_tuple(RelationGetDescr(rel), values, nulls);
 }
 

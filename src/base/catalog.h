@@ -26,6 +26,21 @@ typedef enum DcShardBy
 	DC_SHARD_BY_HASH
 } DcShardBy;
 
+/* Where increments go when they are committed, and when that is durable. */
+typedef enum DcMode
+{
+	DC_MODE_EXACT,
+	DC_MODE_BUFFERED
+} DcMode;
+
+typedef enum DcDurability
+{
+	DC_DURABILITY_ASYNC,
+	DC_DURABILITY_SYNC
+} DcDurability;
+
+#define DC_FLUSH_INTERVAL_DEFAULT (INT64CONST(1000) * 1000) /* us */
+
 #define DC_MAX_SHARDS_DEFAULT 64
 #define DC_MAX_SHARDS_LIMIT 4096
 
@@ -37,6 +52,9 @@ typedef struct DcCounterRow
 	DcShardBy shard_by;
 	int max_shards;
 	Oid holds; /* the table of holds if it is a stock, or InvalidOid */
+	DcMode mode;
+	int64 flush_interval;	 /* us; of buffered mode, */
+	DcDurability durability; /* as is this */
 } DcCounterRow;
 
 /* Columns of the two tables that the code works with. */
@@ -82,8 +100,10 @@ typedef struct DcCounter
 	bool direct_write;		  /* shard rows may be written without SQL */
 	DcTableLayout totals;
 	DcTableLayout shards;
-	int stats_entry;		 /* where its statistics are; */
-	uint32 stats_generation; /* see stats.c */
+	int stats_entry;		  /* where its statistics are; */
+	uint32 stats_generation;  /* see stats.c */
+	int buffer_table;		  /* where its increments are kept in memory; */
+	uint32 buffer_generation; /* see buffer.h */
 } DcCounter;
 
 /*
@@ -93,6 +113,15 @@ static inline bool
 counter_is_stock(const DcCounter *counter)
 {
 	return OidIsValid(counter->row.holds);
+}
+
+/*
+ * counter_is_buffered tells whether increments are kept in memory for a while.
+ */
+static inline bool
+counter_is_buffered(const DcCounter *counter)
+{
+	return counter->row.mode == DC_MODE_BUFFERED;
 }
 
 extern bool catalog_read(Oid counter, DcCounterRow *row);
@@ -107,6 +136,10 @@ extern bool is_catalog(Oid relid);
 extern bool catalog_deform(Relation rel, HeapTuple tuple, DcCounterRow *row);
 extern DcShardBy shard_by_from_text(const char *value);
 extern const char *shard_by_to_text(DcShardBy value);
+extern DcMode mode_from_text(const char *value);
+extern DcDurability durability_from_text(const char *value);
+extern void catalog_row_defaults(DcCounterRow *row);
+extern Oid catalog_relation(const char *name);
 
 extern char *relation_sql_name(Oid relid);
 extern const char *relation_sql_kind(Oid relid);
@@ -115,6 +148,7 @@ extern bool relation_has_foreign_part(Oid relid);
 
 extern void counter_cache_init(void);
 extern void counter_invalidate(Oid counter);
+extern bool counter_exists(Oid relid);
 extern DcCounter *counter_find(Oid relid);
 extern DcCounter *counter_lookup(Oid relid);
 

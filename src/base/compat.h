@@ -14,6 +14,7 @@
 #include "catalog/pg_attribute.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_database.h"
+#include "catalog/pg_extension.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "postmaster/bgworker.h"
@@ -45,6 +46,16 @@ compat_owns_relation(Oid relid, Oid roleid)
 	return object_ownercheck(RelationRelationId, relid, roleid);
 #else
 	return pg_class_ownercheck(relid, roleid);
+#endif
+}
+
+static inline bool
+compat_owns_extension(Oid extension, Oid roleid)
+{
+#if PG_VERSION_NUM >= 160000
+	return object_ownercheck(ExtensionRelationId, extension, roleid);
+#else
+	return pg_extension_ownercheck(extension, roleid);
 #endif
 }
 
@@ -204,6 +215,28 @@ compat_prepared_xid(const LockInstanceData *lock)
 	if (VirtualTransactionIdIsRecoveredPreparedXact(vxid))
 		return vxid.localTransactionId;
 	return TwoPhaseGetXidByVirtualXID(vxid, &more);
+}
+
+/*
+ * Whether this session has locked a relation in a mode, or in a stronger one. 17
+ * can ask for the latter by itself.
+ */
+static inline bool
+compat_has_locked(Oid relid, LOCKMODE mode)
+{
+	LOCKTAG tag;
+
+	SET_LOCKTAG_RELATION(tag, MyDatabaseId, relid);
+#if PG_VERSION_NUM >= 170000
+	return LockHeldByMe(&tag, mode, true);
+#else
+	for (; mode <= AccessExclusiveLock; mode++)
+	{
+		if (LockHeldByMe(&tag, mode))
+			return true;
+	}
+	return false;
+#endif
 }
 
 /* 17 lets an extension name what its processes wait for. */

@@ -7,10 +7,16 @@
 #include <limits.h>
 
 #include "base/guc.h"
+#include "miscadmin.h"
 #include "utils/guc.h"
 
 #define DC_PENDING_MEMORY_DEFAULT (16 * 1024) /* kB */
 #define DC_PENDING_MEMORY_MIN 64			  /* kB */
+
+#define DC_BUFFER_SIZE_DEFAULT (32 * 1024) /* kB */
+#define DC_BUFFER_SIZE_MIN 128			   /* kB */
+#define DC_CACHE_SIZE_DEFAULT (8 * 1024)   /* kB */
+#define DC_CACHE_SIZE_MIN 64			   /* kB */
 
 #define MS_PER_DAY (24 * 60 * 60 * 1000)
 
@@ -20,6 +26,7 @@ char *dc_worker_role = NULL;
 int dc_compact_interval = 1000;
 int dc_compact_batch = 1000;
 int dc_worker_load = 15;
+int dc_cache_size = DC_CACHE_SIZE_DEFAULT;
 int dc_log_min_duration = -1;
 int dc_expire_interval = 1000;
 int dc_hold_retention = 24 * 60 * 60;
@@ -29,11 +36,13 @@ int dc_outbox_rotate_age = 600;
 int dc_outbox_rotate_size = 256;
 int dc_outbox_keep = 3600;
 bool dc_async_ack = true;
+int dc_buffer_size = DC_BUFFER_SIZE_DEFAULT;
 
 static void guc_init_worker(void);
 static void guc_init_stock(void);
 static void guc_init_outbox(void);
 static void guc_init_consumer(void);
+static void guc_init_memory(void);
 
 /*
  * guc_init defines the settings and reserves their prefix.
@@ -59,6 +68,8 @@ guc_init(void)
 	guc_init_stock();
 	guc_init_outbox();
 	guc_init_consumer();
+	if (process_shared_preload_libraries_in_progress)
+		guc_init_memory();
 	MarkGUCPrefixReserved("dcounter");
 }
 
@@ -189,4 +200,27 @@ guc_init_consumer(void)
 							 "write something else are not concerned.",
 							 &dc_async_ack, true, PGC_USERSET, 0, NULL, NULL,
 							 NULL);
+}
+
+/*
+ * guc_init_memory defines the sizes of shared memory. They are fixed at the start
+ * of the server, and there is none without preload.
+ */
+static void
+guc_init_memory(void)
+{
+	DefineCustomIntVariable("dcounter.buffer_size",
+							"Sets the shared memory for increments of buffered counters.",
+							"When it is used up, increments are written to the "
+							"shard tables as in exact mode.",
+							&dc_buffer_size, DC_BUFFER_SIZE_DEFAULT,
+							DC_BUFFER_SIZE_MIN, MAX_KILOBYTES,
+							PGC_POSTMASTER, GUC_UNIT_KB, NULL, NULL, NULL);
+
+	DefineCustomIntVariable("dcounter.cache_size",
+							"Sets the shared memory for values that reads with max_staleness are answered from.",
+							NULL,
+							&dc_cache_size, DC_CACHE_SIZE_DEFAULT,
+							DC_CACHE_SIZE_MIN, MAX_KILOBYTES,
+							PGC_POSTMASTER, GUC_UNIT_KB, NULL, NULL, NULL);
 }

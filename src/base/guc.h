@@ -10,6 +10,7 @@ extern bool dc_worker;			/* do the launcher's workers run */
 extern char *dc_worker_role;	/* whom they connect as; "" for a superuser */
 extern int dc_compact_interval; /* ms from one compaction to the next */
 extern int dc_compact_batch;	/* shard rows that one transaction compacts */
+extern int dc_cache_size;		/* kB of values that reads may be answered from */
 extern int dc_worker_load;		/* percent of the time that a long run works */
 extern int dc_log_min_duration; /* ms of a job's run to log; -1: never */
 extern int dc_expire_interval;
@@ -20,6 +21,7 @@ extern int dc_outbox_rotate_age;  /* s */
 extern int dc_outbox_rotate_size; /* MB */
 extern int dc_outbox_keep;		  /* s */
 extern bool dc_async_ack;		  /* acknowledgements do not wait for the disk */
+extern int dc_buffer_size;		  /* kB; set at start only */
 
 extern void guc_init(void);
 

@@ -32,6 +32,8 @@ typedef struct DcJob
 	const char *name;
 	const int *interval; /* setting, in ms */
 	bool (*run)(DcJobRun *run);
+	/* instead of an interval: when it is due. It comes between others' steps */
+	TimestampTz (*due)(void);
 } DcJob;
 
 /*
@@ -44,6 +46,7 @@ job_is_late(const DcJobRun *run)
 }
 
 /* The jobs of the rooms. */
+extern bool flush_job(DcJobRun *run);
 extern bool compact_job(DcJobRun *run);
 extern bool expire_job(DcJobRun *run);
 extern bool changed_job(DcJobRun *run);

@@ -17,7 +17,7 @@
 #include "storage/ipc.h"
 #include "storage/shmem.h"
 
-#define MAX_AREAS 8
+#define MAX_AREAS 12
 
 typedef struct DcArea
 {
@@ -26,6 +26,7 @@ typedef struct DcArea
 	Size (*size_function)(void); /* or NULL */
 	void **area;
 	DcShmemInit init;
+	bool raw; /* init clears it */
 } DcArea;
 
 static DcArea areas[MAX_AREAS];
@@ -74,6 +75,7 @@ shmem_add(const char *name, Size size, void **area, DcShmemInit init)
 	areas[nareas].size_function = NULL;
 	areas[nareas].area = area;
 	areas[nareas].init = init;
+	areas[nareas].raw = false;
 	nareas++;
 }
 
@@ -87,6 +89,17 @@ shmem_add_sized(const char *name, Size (*size)(void), void **area,
 {
 	shmem_add(name, 0, area, init);
 	areas[nareas - 1].size_function = size;
+}
+
+/*
+ * shmem_add_raw does the same for a large area that is better not touched before
+ * it is used: init clears what has to be.
+ */
+void
+shmem_add_raw(const char *name, Size (*size)(void), void **area, DcShmemInit init)
+{
+	shmem_add_sized(name, size, area, init);
+	areas[nareas - 1].raw = true;
 }
 
 /*
@@ -131,7 +144,8 @@ startup_hook(void)
 		*area->area = ShmemInitStruct(area->name, area->size, &found);
 		if (!found)
 		{
-			memset(*area->area, 0, area->size);
+			if (!area->raw)
+				memset(*area->area, 0, area->size);
 			area->init(*area->area);
 		}
 	}

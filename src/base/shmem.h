@@ -15,6 +15,8 @@ extern void shmem_add(const char *name, Size size, void **area,
 					  DcShmemInit init);
 extern void shmem_add_sized(const char *name, Size (*size)(void), void **area,
 							DcShmemInit init);
+extern void shmem_add_raw(const char *name, Size (*size)(void), void **area,
+						  DcShmemInit init);
 extern void shmem_init_lock(LWLock *lock);
 
 #endif /* DC_SHMEM_H */
