@@ -12,6 +12,7 @@
 #include "base/compat.h"
 #include "base/guc.h"
 #include "base/shmem.h"
+#include "buffer/bufferinit.h"
 #include "counter/counter.h"
 #include "counter/stats.h"
 #include "fmgr.h"
@@ -38,6 +39,7 @@ _PG_init(void)
 	{
 		shmem_init();
 		stats_init();
+		buffering_init();
 		stock_init(true);
 		outbox_init(true);
 		slots_init();

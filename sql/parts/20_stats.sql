@@ -2,7 +2,9 @@ CREATE FUNCTION dcounter.stat_counters(OUT counter regclass, OUT increments bigi
 	OUT writes_per_second float8, OUT busy_skipped bigint, OUT splits bigint, OUT waits bigint, OUT early_writes bigint,
 	OUT shard_rows bigint, OUT active_keys bigint, OUT shard_imbalance float8, OUT compaction_lag interval,
 	OUT pending_amount numeric, OUT keys_compacted bigint, OUT last_compaction timestamptz,
-	OUT last_compaction_duration interval, OUT reads bigint, OUT mean_read_time_ms float8, OUT stats_reset timestamptz)
+	OUT last_compaction_duration interval, OUT reads bigint, OUT mean_read_time_ms float8,
+	OUT buffered bigint, OUT buffer_full bigint, OUT flushes bigint, OUT keys_flushed bigint, OUT mean_flush_time_ms float8,
+	OUT cache_hits bigint, OUT cache_misses bigint, OUT cache_evictions bigint, OUT stats_reset timestamptz)
 	RETURNS SETOF record
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 20 COST 10000;
 COMMENT ON FUNCTION dcounter.stat_counters() IS 'internal: the rows of dc_stat_counters';
@@ -10,7 +12,8 @@ COMMENT ON FUNCTION dcounter.stat_counters() IS 'internal: the rows of dc_stat_c
 CREATE VIEW dc_stat_counters AS
 	SELECT s.counter, s.increments, s.keys_written, s.writes_per_second, s.busy_skipped, s.splits, s.waits,
 		s.early_writes, s.shard_rows, s.active_keys, s.shard_imbalance, s.compaction_lag, s.pending_amount,
-		s.keys_compacted, s.last_compaction, s.last_compaction_duration, s.reads, s.mean_read_time_ms, s.stats_reset
+		s.keys_compacted, s.last_compaction, s.last_compaction_duration, s.reads, s.mean_read_time_ms, s.buffered, s.buffer_full,
+		s.flushes, s.keys_flushed, s.mean_flush_time_ms, s.cache_hits, s.cache_misses, s.cache_evictions, s.stats_reset
 	FROM dcounter.stat_counters() AS s;
 COMMENT ON VIEW dc_stat_counters IS 'statistics of the counter tables that the caller may read';
 COMMENT ON COLUMN dc_stat_counters.counter IS 'the counter table';
@@ -31,6 +34,14 @@ COMMENT ON COLUMN dc_stat_counters.last_compaction IS 'end of the last compactio
 COMMENT ON COLUMN dc_stat_counters.last_compaction_duration IS 'how long it took';
 COMMENT ON COLUMN dc_stat_counters.reads IS 'calls of dc_get(), dc_get_many(), dc_info() and dc_sum()';
 COMMENT ON COLUMN dc_stat_counters.mean_read_time_ms IS 'mean time of these in milliseconds';
+COMMENT ON COLUMN dc_stat_counters.buffered IS 'increments that went to memory, to be flushed by the worker';
+COMMENT ON COLUMN dc_stat_counters.buffer_full IS 'transactions that wrote their increments since that memory was full';
+COMMENT ON COLUMN dc_stat_counters.flushes IS 'transactions of the worker that wrote what was in memory';
+COMMENT ON COLUMN dc_stat_counters.keys_flushed IS 'keys whose amounts they wrote';
+COMMENT ON COLUMN dc_stat_counters.mean_flush_time_ms IS 'mean time of these transactions in milliseconds';
+COMMENT ON COLUMN dc_stat_counters.cache_hits IS 'keys that dc_get() and dc_get_many() with max_staleness found in the cache';
+COMMENT ON COLUMN dc_stat_counters.cache_misses IS 'keys that had to be computed, or whose computation was waited for';
+COMMENT ON COLUMN dc_stat_counters.cache_evictions IS 'keys, of this table or another one, that left the cache to make room for one of this table';
 COMMENT ON COLUMN dc_stat_counters.stats_reset IS 'since when the cumulative numbers count';
 
 CREATE FUNCTION dcounter.stat_hot_keys(OUT counter regclass, OUT key text, OUT writes_per_second float8, OUT max_error float8)

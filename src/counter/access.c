@@ -12,7 +12,8 @@
  * opened to write is remembered, with the role that was checked, for the
  * current statement and subtransaction (whose abort would release the locks). A relcache
  * invalidation of the table (GRANT and REVOKE send one) or a change of role
- * memberships ends that.
+ * memberships ends that. What a role was found to be allowed to do is remembered
+ * until then, beyond the statement and the transaction.
  */
 #include "postgres.h"
 
@@ -40,8 +41,18 @@ static struct
 	TimestampTz statement; /* when it began */
 } last_write;
 
+/* What was last found to be allowed. */
+static struct
+{
+	DcCounter *counter; /* NULL: nothing */
+	uint32 generation;
+	Oid userid;
+	AclMode rights;
+} last_rights;
+
 static bool lock_at_once(Oid relid, LOCKMODE mode);
 static DcCounter *counter_open(Oid relid, LOCKMODE mode, AclMode rights);
+static bool rights_are_known(const DcCounter *counter, AclMode rights);
 static void check_rights(Oid relid, AclMode rights);
 static void check_right(Oid relid, AclMode right);
 static void role_change_callback(Datum arg, int cacheid, uint32 hashvalue);
@@ -98,7 +109,6 @@ prevent_write(const char *function)
 DcCounter *
 counter_open_to_write(FunctionCallInfo fcinfo, const char *function)
 {
-	static bool callback_registered = false;
 	Oid relid = counter_arg(fcinfo);
 	DcCounter *counter = last_write.counter;
 
@@ -109,14 +119,6 @@ counter_open_to_write(FunctionCallInfo fcinfo, const char *function)
 		last_write.statement == GetCurrentStatementStartTimestamp() &&
 		!XactReadOnly && !InSecurityRestrictedOperation())
 		return counter;
-
-	if (!callback_registered)
-	{
-		CacheRegisterSyscacheCallback(AUTHMEMROLEMEM, role_change_callback,
-									  (Datum) 0);
-		CacheRegisterSyscacheCallback(AUTHOID, role_change_callback, (Datum) 0);
-		callback_registered = true;
-	}
 
 	prevent_write(function);
 	last_write.counter = NULL;
@@ -297,17 +299,49 @@ counter_open(Oid relid, LOCKMODE mode, AclMode rights)
 	AcceptInvalidationMessages(); /* a REVOKE, say; plain SQL does so too */
 	do
 	{
-		counter_lookup(relid); /* "is not a counter table" comes first */
+		counter = counter_lookup(relid); /* "is not a counter table" comes first */
 		invalidations = SharedInvalidMessageCounter;
-		check_rights(relid, rights);
+		if (!rights_are_known(counter, rights))
+			check_rights(relid, rights);
 		/* what was looked up may have been replaced while we waited */
 	} while (!counter_lock(relid, mode));
 	counter = counter_lookup(relid);
 	if (SharedInvalidMessageCounter != invalidations)
 		check_rights(relid, rights); /* and so may have been the rights */
+	else
+	{
+		last_rights.counter = counter;
+		last_rights.generation = counter->generation;
+		last_rights.userid = GetUserId();
+		last_rights.rights = rights;
+	}
 	counter_layout(counter);
 	stats_attach(counter);
 	return counter;
+}
+
+/*
+ * rights_are_known tells whether the rights that somebody needs have been checked,
+ * and nothing has changed since.
+ */
+static bool
+rights_are_known(const DcCounter *counter, AclMode rights)
+{
+	static bool callbacks_registered = false;
+
+	if (!callbacks_registered)
+	{
+		CacheRegisterSyscacheCallback(AUTHMEMROLEMEM, role_change_callback,
+									  (Datum) 0);
+		CacheRegisterSyscacheCallback(AUTHOID, role_change_callback, (Datum) 0);
+		/* who owns the database is a member of pg_database_owner */
+		CacheRegisterSyscacheCallback(DATABASEOID, role_change_callback,
+									  (Datum) 0);
+		callbacks_registered = true;
+	}
+	return last_rights.counter == counter &&
+		last_rights.generation == counter->generation &&
+		last_rights.userid == GetUserId() && last_rights.rights == rights;
 }
 
 /*
@@ -351,4 +385,5 @@ static void
 role_change_callback(Datum arg, int cacheid, uint32 hashvalue)
 {
 	last_write.counter = NULL;
+	last_rights.counter = NULL;
 }

@@ -41,6 +41,9 @@
  *
  * foreign.c has what foreign tables need beyond that.
  *
+ * The deltas of a buffered table go to memory instead when the transaction commits
+ * (buffering.h), unless there is no room.
+ *
  * A stock is always written directly, to rows of the transaction's own in all
  * cases in which the above takes blind rows (units.c).
  */
@@ -54,6 +57,7 @@
 #include "common/pg_prng.h"
 #include "counter/access.h"
 #include "counter/apply.h"
+#include "counter/buffering.h"
 #include "counter/counter.h"
 #include "counter/direct.h"
 #include "counter/foreign.h"
@@ -67,8 +71,9 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
-#include "utils/syscache.h"
 #include "utils/timestamp.h"
+
+const DcBuffering *buffering = NULL;
 
 /* This transaction has written blind rows. */
 static bool wrote_blind = false;
@@ -86,6 +91,7 @@ typedef enum DcApplyWhen
 } DcApplyWhen;
 
 static void apply_pending(DcApplyWhen when);
+static void apply_begin(bool *begun);
 static void apply_group(DcCounter *counter, DcDelta **deltas, int count,
 						DcApplyWhen when);
 static void apply_direct(DcCounter *counter, DcDelta **deltas, int count,
@@ -171,6 +177,16 @@ apply_blind(DcCounter *counter, const DcKey *key, int64 inc, int64 dec)
 }
 
 /*
+ * apply_amounts adds amounts of a table's keys, in the order of the keys, to this
+ * transaction's own rows. It never waits.
+ */
+void
+apply_amounts(DcCounter *counter, DcDelta **deltas, int count)
+{
+	apply_group(counter, deltas, count, APPLY_EARLY);
+}
+
+/*
  * apply_pending writes all pending deltas. A counter table that was dropped in
  * this transaction took its counts with it.
  */
@@ -180,15 +196,12 @@ apply_pending(DcApplyWhen when)
 	DcDelta **deltas;
 	int count;
 	int start = 0;
+	bool writing = false;
 	bool read_only = XactReadOnly;
 
 	if (pending_is_empty())
 		return;
-	/* in the end, what the last statement has written must be visible, ... */
-	CommandCounterIncrement();
-	/* ... there is no snapshot, ... */
-	PushActiveSnapshot(GetTransactionSnapshot());
-	/* ... and the transaction may have been declared read-only since */
+	/* the transaction may have been declared read-only since */
 	if (when == APPLY_AT_PREPARE || when == APPLY_AT_COMMIT)
 		XactReadOnly = false;
 	deltas = pending_sorted(&count);
@@ -199,13 +212,43 @@ apply_pending(DcApplyWhen when)
 
 		while (end < count && deltas[end]->key.counter == relid)
 			end++;
-		if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
-			apply_group(counter_lookup(relid), deltas + start, end - start, when);
+		if (counter_exists(relid))
+		{
+			DcCounter *counter = counter_lookup(relid);
+
+			if (when != APPLY_AT_COMMIT || !counter_is_buffered(counter) ||
+				buffering == NULL ||
+				!buffering->reserve(counter, deltas + start, end - start))
+			{
+				/* what the table promises holds for rows, too */
+				if (counter_is_buffered(counter) &&
+					counter->row.durability == DC_DURABILITY_SYNC)
+					ForceSyncCommit();
+				apply_begin(&writing);
+				apply_group(counter, deltas + start, end - start, when);
+			}
+		}
 		start = end;
 	}
 	pending_mark_applied();
-	PopActiveSnapshot();
+	if (writing)
+		PopActiveSnapshot();
 	XactReadOnly = read_only;
+}
+
+/*
+ * apply_begin prepares for writing rows, once.
+ */
+static void
+apply_begin(bool *begun)
+{
+	if (*begun)
+		return;
+	*begun = true;
+	/* in the end, what the last statement has written must be visible, ... */
+	CommandCounterIncrement();
+	/* ... and there is no snapshot */
+	PushActiveSnapshot(GetTransactionSnapshot());
 }
 
 /*

@@ -8,6 +8,8 @@
 #include "base/catalog.h"
 #include "base/key.h"
 
+struct DcDelta;
+
 /*
  * The numbers of shard rows: those that one transaction alone adds to (blind),
  * and those that are for all.
@@ -30,6 +32,7 @@ extern void apply_when_full(void);
 extern void apply_if_late(void);
 extern void apply_blind(DcCounter *counter, const DcKey *key,
 						int64 inc, int64 dec);
+extern void apply_amounts(DcCounter *counter, struct DcDelta **deltas, int count);
 extern void xact_callback_move(void);
 
 #endif /* DC_APPLY_H */

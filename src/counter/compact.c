@@ -70,13 +70,7 @@ static void batch_fetch(DcSqlSession *session, DcBatch *batch, DcSweep *sweep,
 						int64 max_keys);
 static void batch_add_row(DcCounter *counter, DcBatch *batch, HeapTuple tuple,
 						  TupleDesc desc);
-static void batch_lock_totals(DcSqlSession *session, DcBatch *batch);
-static DcBatchKey *batch_find(DcBatch *batch, uint64 i);
-static int batch_key_compare(const void *a, const void *b);
 static bool text_equal(Datum a, Datum b);
-static void key_accumulate(DcCounter *counter, DcBatchKey *key,
-						   int64 inc, int64 dec);
-static void batch_write_totals(DcSqlSession *session, DcBatch *batch);
 static void batch_clear_shards(DcSqlSession *session, DcBatch *batch);
 static int64 batch_count(DcBatch *batch, Datum previous);
 
@@ -337,149 +331,13 @@ batch_add_row(DcCounter *counter, DcBatch *batch, HeapTuple tuple,
 	batch->nrows++;
 	key->used |= !row->empty;
 	key->at = Max(key->at, at);
-	key_accumulate(counter, key, inc, dec);
-}
-
-/*
- * batch_lock_totals locks the rows of totals and adds their amounts; marks keys
- * whose row somebody else has locked.
- */
-static void
-batch_lock_totals(DcSqlSession *session, DcBatch *batch)
-{
-	Datum *keys = palloc(batch->nkeys * sizeof(Datum));
-	Datum values[1];
-	uint64 nrows;
-
-	for (int i = 0; i < batch->nkeys; i++)
-		keys[i] = batch->keys[i].key;
-	values[0] = PointerGetDatum(construct_array(keys, batch->nkeys, TEXTOID, -1,
-												false, TYPALIGN_INT));
-
-	nrows = sql_run(session, DC_SQL_COMPACT_LOCK, values);
-	for (uint64 i = 0; i < nrows; i++)
-	{
-		DcBatchKey *key = batch_find(batch, i);
-
-		key->has_total = true;
-		key_accumulate(session->counter, key, sql_bigint(i, 2), sql_bigint(i, 3));
-	}
-	if (nrows == batch->nkeys)
-		return;
-
-	nrows = sql_run(session, DC_SQL_COMPACT_EXISTING, values);
-	for (uint64 i = 0; i < nrows; i++)
-	{
-		DcBatchKey *key = batch_find(batch, i);
-
-		if (!key->has_total)
-			key->skip = true;
-	}
-}
-
-/*
- * batch_find returns the key of row i of the last result.
- */
-static DcBatchKey *
-batch_find(DcBatch *batch, uint64 i)
-{
-	bool isnull;
-	DcBatchKey probe;
-	DcBatchKey *found;
-
-	probe.key = SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1,
-							  &isnull);
-	found = bsearch(&probe, batch->keys, batch->nkeys, sizeof(DcBatchKey),
-					batch_key_compare);
-	if (found == NULL)
-		elog(ERROR, "unexpected counter key");
-	return found;
-}
-
-static int
-batch_key_compare(const void *a, const void *b)
-{
-	DcKey left;
-	DcKey right;
-
-	key_from_text(((const DcBatchKey *) a)->key, &left);
-	key_from_text(((const DcBatchKey *) b)->key, &right);
-	return key_compare(&left, &right);
+	batch_key_add(counter, key, inc, dec);
 }
 
 static bool
 text_equal(Datum a, Datum b)
 {
 	return DatumGetBool(DirectFunctionCall2Coll(texteq, C_COLLATION_OID, a, b));
-}
-
-/*
- * key_accumulate adds amounts to a key. A key whose sum leaves bigint stays as
- * it is, with a warning: its amounts are safe where they are.
- */
-static void
-key_accumulate(DcCounter *counter, DcBatchKey *key, int64 inc, int64 dec)
-{
-	if (key->skip)
-		return;
-	if (pg_add_s64_overflow(key->inc, inc, &key->inc) ||
-		pg_add_s64_overflow(key->dec, dec, &key->dec))
-	{
-		key->skip = true;
-		key->overflow = true;
-		ereport(WARNING,
-				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-				 errmsg("cannot compact key \"%s\" of counter table \"%s\": bigint out of range",
-						TextDatumGetCString(key->key),
-						get_rel_name(counter->relid))));
-	}
-}
-
-/*
- * batch_write_totals writes the keys' new totals: first those that have a row
- * already, then the others.
- */
-static void
-batch_write_totals(DcSqlSession *session, DcBatch *batch)
-{
-	Datum *columns[4];
-
-	for (int c = 0; c < 4; c++)
-		columns[c] = palloc(batch->nkeys * sizeof(Datum));
-	for (int exists = 1; exists >= 0; exists--)
-	{
-		Datum values[4];
-		int n = 0;
-
-		for (int i = 0; i < batch->nkeys; i++)
-		{
-			DcBatchKey *key = &batch->keys[i];
-
-			if (key->skip || !key->used || key->has_total != (exists == 1))
-				continue;
-			columns[0][n] = key->key;
-			columns[1][n] = Int64GetDatum(key->inc);
-			columns[2][n] = Int64GetDatum(key->dec);
-			columns[3][n] = TimestampTzGetDatum(key->at);
-			n++;
-		}
-		if (n == 0)
-			continue;
-		values[0] = PointerGetDatum(construct_array(columns[0], n, TEXTOID, -1,
-													false, TYPALIGN_INT));
-		for (int c = 1; c < 4; c++)
-			values[c] = PointerGetDatum(construct_array(columns[c], n,
-														c == 3 ? TIMESTAMPTZOID : INT8OID,
-														8, FLOAT8PASSBYVAL,
-														TYPALIGN_DOUBLE));
-		if (sql_run(session,
-					exists ? DC_SQL_COMPACT_UPDATE : DC_SQL_COMPACT_INSERT,
-					values) != n)
-			ereport(ERROR,
-					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-					 errmsg("could not serialize access due to concurrent update")));
-		counter_changed(session->counter, columns[0], n);
-	}
 }
 
 /*

@@ -1,12 +1,13 @@
 /*
  * compactbatch.h
- *		A batch of compaction (see compact.c).
+ *		A batch of compaction (see compact.c), or of a flush.
  */
 #ifndef DC_COMPACTBATCH_H
 #define DC_COMPACTBATCH_H
 
 #include "counter/sqlpath.h"
 #include "datatype/timestamp.h"
+#include "storage/itemptr.h"
 
 /* A shard row of the batch. */
 typedef struct DcShardRow
@@ -30,6 +31,7 @@ typedef struct DcBatchKey
 	bool skip;		/* locked by others, or the sum overflows */
 	bool overflow;
 	bool has_total;
+	ItemPointerData place; /* of its row of totals, if that has one to find it by */
 } DcBatchKey;
 
 typedef struct DcBatch
@@ -42,6 +44,13 @@ typedef struct DcBatch
 	bool last; /* no rows follow */
 } DcBatch;
 
+/* compacttotals.c */
+extern void batch_key_add(DcCounter *counter, DcBatchKey *key,
+						  int64 inc, int64 dec);
+extern void batch_lock_totals(DcSqlSession *session, DcBatch *batch);
+extern void batch_write_totals(DcSqlSession *session, DcBatch *batch);
+
+/* compactunits.c */
 extern void batch_clear_units(DcSqlSession *session, DcBatch *batch);
 
 #endif /* DC_COMPACTBATCH_H */

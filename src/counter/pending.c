@@ -63,6 +63,7 @@ typedef struct DcLevel
 	int applied_by;		   /* nesting level that wrote it, or 0 */
 	MemoryContext cxt;	   /* holds all of this */
 	deltas_hash *deltas;
+	DcDelta *newest;  /* the delta that was added last, of an only one */
 	char *free_bytes; /* rest of the block that keys are copied to */
 	Size nfree;		  /* its size */
 	Size block_bytes; /* size of all such blocks */
@@ -215,11 +216,11 @@ pending_sorted(int *count)
 		if (level->applied_by == 0)
 			n += level->deltas->members;
 	}
+	*count = n;
 	if (n == 0)
-	{
-		*count = 0;
 		return NULL;
-	}
+	if (n == 1 && top_level->deltas->members == 1 && top_level->applied_by == 0)
+		return &top_level->newest; /* the usual transaction */
 
 	sorted = MemoryContextAllocHuge(top_level->cxt, n * sizeof(DcDelta *));
 	n = 0;
@@ -462,6 +463,7 @@ level_add(DcLevel *level, const DcDelta *amount)
 		delta->inc = delta->dec = 0;
 		delta->calls = 0;
 		delta->hint = DC_NO_HINT;
+		level->newest = delta;
 	}
 	delta_accumulate(delta, amount->inc, amount->dec);
 	delta->calls += amount->calls;

@@ -6,7 +6,8 @@
  * one query in one snapshot: compaction moves amounts between them in one
  * transaction, so no snapshot sees an amount twice or not at all. The snapshot
  * is the caller's. On top come the transaction's own deltas that are still
- * pending.
+ * pending. Of a buffered table a part is in memory; it has no past, so such a
+ * table is read as of now at every isolation level.
  *
  * Sums of rows are kept in 128 bits: rows that fit bigint may have a sum that
  * does not, and inc may leave bigint where inc - dec is well inside.
@@ -14,9 +15,11 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "base/interval.h"
 #include "base/key.h"
 #include "catalog/pg_type.h"
 #include "counter/access.h"
+#include "counter/buffering.h"
 #include "counter/layout.h"
 #include "counter/pending.h"
 #include "counter/read.h"
@@ -29,6 +32,7 @@
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/numeric.h"
+#include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
 DC_KEYED_FUNCTION(dc_get);
@@ -44,6 +48,7 @@ typedef struct DcKeySum
 	DcSums sums;
 } DcKeySum;
 
+static bool buffered_read(DcCounter *counter, DcBuffered *keys, int count);
 static void read_key(DcCounter *counter, const DcKey *key, DcKeyState *state);
 static void read_key_by_sql(DcCounter *counter, const DcKey *key,
 							DcKeyState *state);
@@ -102,6 +107,35 @@ counter_value(DcCounter *counter, const DcKey *key)
 }
 
 /*
+ * counter_values returns the exact values of many keys, which are the members of
+ * a text[]; they may repeat.
+ */
+void
+counter_values(DcCounter *counter, Datum array, Datum *keys, int nkeys,
+			   int64 *values)
+{
+	int nsorted;
+	DcKeySum *sorted = key_sums_create(keys, nkeys, &nsorted);
+
+	read_keys(counter, array, sorted, nsorted);
+	for (int i = 0; i < nsorted; i++)
+	{
+		int64 inc;
+		int64 dec;
+
+		pending_lookup(counter->relid, &sorted[i].key, &inc, &dec);
+		sums_add(&sorted[i].sums, inc, dec);
+	}
+	for (int i = 0; i < nkeys; i++)
+	{
+		DcKeySum *found = key_sums_find(sorted, nsorted, keys[i]);
+
+		CHECK_FOR_INTERRUPTS();
+		values[i] = sums_to_bigint(found->sums.net, "value");
+	}
+}
+
+/*
  * counter_value_below tells whether a key's value is below a limit; also where it
  * leaves bigint.
  */
@@ -155,10 +189,12 @@ dc_get_impl(FunctionCallInfo fcinfo, const DcKey *key)
 
 /*
  * dc_info(counter regclass, key text|bigint|uuid)
- * -> (count bigint, inc bigint, dec bigint, updated_at timestamptz, shards int)
+ * -> (count bigint, inc bigint, dec bigint, updated_at timestamptz, shards int,
+ *	   cache_age interval)
  *
  * updated_at is NULL for an unknown key, and the start of the current
- * transaction for one that this transaction is about to change.
+ * transaction for one that this transaction is about to change. cache_age is that
+ * of the value that dc_get() with max_staleness would find; NULL: none.
  */
 static Datum
 dc_info_impl(FunctionCallInfo fcinfo, const DcKey *key)
@@ -167,8 +203,9 @@ dc_info_impl(FunctionCallInfo fcinfo, const DcKey *key)
 	DcCounter *counter = counter_open_to_read(fcinfo, "dc_info()");
 	DcKeyState state;
 	TupleDesc desc;
-	Datum values[5];
-	bool nulls[5] = {false};
+	Datum values[6];
+	bool nulls[6] = {false};
+	int64 age;
 
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
@@ -179,6 +216,9 @@ dc_info_impl(FunctionCallInfo fcinfo, const DcKey *key)
 	values[3] = TimestampTzGetDatum(state.updated_at);
 	nulls[3] = TIMESTAMP_IS_NOBEGIN(state.updated_at);
 	values[4] = Int32GetDatum(state.shards);
+	nulls[5] = buffering == NULL || !buffering->cache_age(counter, key, &age);
+	if (!nulls[5])
+		values[5] = IntervalPGetDatum(interval_from_us(age));
 	stats_read(counter, started);
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc),
 													  values, nulls)));
@@ -195,33 +235,22 @@ dc_get_many(PG_FUNCTION_ARGS)
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	TimestampTz started = stats_clock();
 	DcCounter *counter = counter_open_to_read(fcinfo, "dc_get_many()");
-	DcKeySum *sorted;
 	Datum *keys;
+	int64 *sums;
 	int nkeys;
-	int nsorted;
 
 	keys = counter_keys_arg(fcinfo, 1, &nkeys);
 	InitMaterializedSRF(fcinfo, 0);
-	sorted = key_sums_create(keys, nkeys, &nsorted);
-	read_keys(counter, PG_GETARG_DATUM(1), sorted, nsorted);
-	for (int i = 0; i < nsorted; i++)
-	{
-		int64 inc;
-		int64 dec;
-
-		pending_lookup(counter->relid, &sorted[i].key, &inc, &dec);
-		sums_add(&sorted[i].sums, inc, dec);
-	}
-
+	sums = palloc_extended(Max(nkeys, 1) * sizeof(int64), MCXT_ALLOC_HUGE);
+	counter_values(counter, PG_GETARG_DATUM(1), keys, nkeys, sums);
 	for (int i = 0; i < nkeys; i++)
 	{
-		DcKeySum *found = key_sums_find(sorted, nsorted, keys[i]);
 		Datum values[2];
 		bool nulls[2] = {false};
 
 		CHECK_FOR_INTERRUPTS();
 		values[0] = keys[i];
-		values[1] = Int64GetDatum(sums_to_bigint(found->sums.net, "value"));
+		values[1] = Int64GetDatum(sums[i]);
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	}
 	stats_read(counter, started);
@@ -238,10 +267,15 @@ dc_sum(PG_FUNCTION_ARGS)
 	DcCounter *counter = counter_open_to_read(fcinfo, "dc_sum()");
 	MemoryContext caller = CurrentMemoryContext;
 	DcSqlSession session;
+	DcSums buffered;
 	Datum sum;
 	bool isnull;
+	bool in_memory;
 	MemoryContext old;
 
+	sums_init(&buffered);
+	in_memory = counter_is_buffered(counter) && buffering != NULL &&
+		buffering->read_all(counter, &buffered);
 	sql_begin(&session, counter);
 	if (sql_read(&session, DC_SQL_READ_ALL, NULL) != 1)
 		elog(ERROR, "unexpected number of rows");
@@ -249,10 +283,25 @@ dc_sum(PG_FUNCTION_ARGS)
 	old = MemoryContextSwitchTo(caller);
 	sum = DirectFunctionCall2(numeric_add, sum,
 							  NumericGetDatum(pending_total(counter->relid)));
+	sum = DirectFunctionCall2(numeric_add, sum,
+							  NumericGetDatum(int64_to_numeric(sums_to_bigint(buffered.net, "sum"))));
 	MemoryContextSwitchTo(old);
 	sql_end(&session);
+	if (in_memory)
+		PopActiveSnapshot();
 	stats_read(counter, started);
 	PG_RETURN_DATUM(sum);
+}
+
+/*
+ * buffered_read finds out what is in memory for some keys. If there may be
+ * something, it makes a snapshot active, in which the rows are to be read.
+ */
+static bool
+buffered_read(DcCounter *counter, DcBuffered *keys, int count)
+{
+	return counter_is_buffered(counter) && buffering != NULL &&
+		buffering->read_keys(counter, keys, count);
 }
 
 /*
@@ -264,12 +313,22 @@ read_key(DcCounter *counter, const DcKey *key, DcKeyState *state)
 	int64 inc;
 	int64 dec;
 
+	DcBuffered buffered = {.key = key};
+	bool in_memory;
+
 	key_state_init(state);
 	counter_layout(counter);
+	in_memory = buffered_read(counter, &buffered, 1);
 	if (counter->direct_read)
 		scan_key(counter, key, state);
 	else
 		read_key_by_sql(counter, key, state);
+	if (in_memory)
+	{
+		PopActiveSnapshot();
+		sums_add(&state->sums, buffered.inc, buffered.dec);
+		state->updated_at = Max(state->updated_at, buffered.at);
+	}
 
 	pending_lookup(counter->relid, key, &inc, &dec);
 	if (inc != 0 || dec != 0)
@@ -337,8 +396,16 @@ key_state_add(DcKeyState *state, int64 inc, int64 dec, TimestampTz at,
 static void
 read_keys(DcCounter *counter, Datum keys, DcKeySum *sorted, int nsorted)
 {
+	DcBuffered *buffered = palloc_extended(Max(nsorted, 1) * sizeof(DcBuffered),
+										   MCXT_ALLOC_HUGE);
 	DcSqlSession session;
+	bool in_memory;
 
+	for (int i = 0; i < nsorted; i++)
+		buffered[i].key = &sorted[i].key;
+	in_memory = buffered_read(counter, buffered, nsorted);
+	for (int i = 0; in_memory && i < nsorted; i++)
+		sums_add(&sorted[i].sums, buffered[i].inc, buffered[i].dec);
 	sql_begin(&session, counter);
 	sql_read(&session, DC_SQL_READ_KEYS, &keys);
 	for (uint64 i = 0; i < SPI_tuptable->numvals; i++)
@@ -351,6 +418,9 @@ read_keys(DcCounter *counter, Datum keys, DcKeySum *sorted, int nsorted)
 		sums_add(&sum->sums, sql_bigint(i, 2), sql_bigint(i, 3));
 	}
 	sql_end(&session);
+	if (in_memory)
+		PopActiveSnapshot();
+	pfree(buffered);
 }
 
 /*

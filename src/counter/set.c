@@ -7,6 +7,8 @@
  *	1. The transaction's own pending deltas are written.
  *	2. A lock on the key (locks.c), held to the end of the transaction, serializes
  *	   these functions with each other, also for a key that has no row yet.
+ *	   What is in memory for the key is flushed to rows; what comes to it from now
+ *	   on counts as after this.
  *	3. The key's shard rows are deleted, returning what they held. This waits for
  *	   transactions that are just committing an increment, and takes the rows
  *	   away from compaction.
@@ -41,6 +43,7 @@
 #include "common/int.h"
 #include "counter/access.h"
 #include "counter/apply.h"
+#include "counter/buffering.h"
 #include "counter/foreign.h"
 #include "counter/locks.h"
 #include "counter/read.h"
@@ -209,6 +212,8 @@ key_take(DcCounter *counter, const DcKey *key)
 	}
 	apply_early();
 	lock_key(counter, key->data, key->len);
+	if (buffering != NULL)
+		buffering->key_set(counter, key);
 	if (counter_is_stock(counter))
 		lock_out_compaction(counter);
 }

@@ -118,6 +118,10 @@ const DcStatementText sql_texts[DC_NUM_STATEMENTS] = {
 	[DC_SQL_COMPACT_LOCK] = {"SELECT t.key, t.inc, t.dec FROM @totals AS t WHERE t.key = ANY ($1)"
 							 " FOR NO KEY UPDATE SKIP LOCKED",
 							 {TEXTARRAYOID}},
+	/* the same, with where they are */
+	[DC_SQL_COMPACT_LOCK_PLACES] = {"SELECT t.key, t.inc, t.dec, t.ctid FROM @totals AS t WHERE t.key = ANY ($1)"
+									" FOR NO KEY UPDATE SKIP LOCKED",
+									{TEXTARRAYOID}},
 	/* keys */
 	[DC_SQL_COMPACT_EXISTING] = {"SELECT t.key FROM @totals AS t WHERE t.key = ANY ($1)", {TEXTARRAYOID}},
 	/* keys, incs, decs, times */
@@ -126,6 +130,12 @@ const DcStatementText sql_texts[DC_NUM_STATEMENTS] = {
 							   " FROM unnest($1, $2, $3, $4) AS d(key, inc, dec, at)"
 							   " WHERE t.key = d.key",
 							   {TEXTARRAYOID, INT8ARRAYOID, INT8ARRAYOID, TIMESTAMPTZARRAYOID}},
+	/* keys, incs, decs, times, places: of rows that this transaction has locked */
+	[DC_SQL_COMPACT_UPDATE_PLACES] = {"UPDATE @totals AS t SET inc = d.inc, dec = d.dec,"
+									  " updated_at = greatest(t.updated_at, d.at)"
+									  " FROM unnest($1, $2, $3, $4, $5) AS d(key, inc, dec, at, place)"
+									  " WHERE t.ctid = d.place AND t.key = d.key",
+									  {TEXTARRAYOID, INT8ARRAYOID, INT8ARRAYOID, TIMESTAMPTZARRAYOID, TIDARRAYOID}},
 	/* keys, incs, decs, times */
 	[DC_SQL_COMPACT_INSERT] = {"INSERT INTO @totals (key, inc, dec, updated_at)"
 							   " SELECT d.key, d.inc, d.dec, d.at"

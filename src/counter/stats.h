@@ -20,6 +20,8 @@ typedef struct DcApplyStats
 	uint64 splits;	   /* rows inserted for a key that had others */
 	uint64 waits;	   /* waits for another commit */
 	uint64 early;	   /* writes before the commit, for want of memory */
+	uint64 buffered;   /* of the increments, those that come from memory */
+	uint64 full;	   /* writes for want of memory to buffer in */
 } DcApplyStats;
 
 /* The cumulative numbers of a table. */
@@ -33,7 +35,15 @@ typedef enum DcStatsCount
 	DC_STATS_EARLY,
 	DC_STATS_COMPACTED, /* keys */
 	DC_STATS_READS,
-	DC_STATS_READ_TIME, /* microseconds */
+	DC_STATS_READ_TIME,	  /* microseconds */
+	DC_STATS_BUFFERED,	  /* increments that went to memory */
+	DC_STATS_BUFFER_FULL, /* transactions that wrote for want of it */
+	DC_STATS_FLUSHES,
+	DC_STATS_FLUSHED,	 /* keys */
+	DC_STATS_FLUSH_TIME, /* microseconds */
+	DC_STATS_CACHE_HITS,
+	DC_STATS_CACHE_MISSES,
+	DC_STATS_CACHE_EVICTIONS,
 	DC_NUM_STATS
 } DcStatsCount;
 
@@ -70,6 +80,7 @@ extern void stats_free(Oid counter);
 
 /* statscount.c */
 extern void stats_add(DcCounter *counter, const uint64 *counts, TimestampTz at);
+extern void stats_count(DcCounter *counter, DcStatsCount count, uint64 n);
 extern void stats_add_sweep(DcCounter *counter, const DcSweepTimes *sweep);
 extern void stats_hot_key(DcCounter *counter, const char *data, uint32 len,
 						  uint64 increments);

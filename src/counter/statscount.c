@@ -56,6 +56,19 @@ stats_add(DcCounter *counter, const uint64 *counts, TimestampTz at)
 }
 
 /*
+ * stats_count adds to one count of a table, whatever becomes of the transaction.
+ * Takes no lock and does not throw.
+ */
+void
+stats_count(DcCounter *counter, DcStatsCount count, uint64 n)
+{
+	DcStatsEntry *entry = stats_entry_of(counter);
+
+	if (entry != NULL)
+		pg_atomic_fetch_add_u64(&entry->counts[count], n);
+}
+
+/*
  * stats_add_sweep records a sweep, unless a later one is known.
  */
 void

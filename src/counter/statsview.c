@@ -61,6 +61,14 @@ enum
 	COL_LAST_COMPACTION_DURATION,
 	COL_READS,
 	COL_MEAN_READ_TIME,
+	COL_BUFFERED,
+	COL_BUFFER_FULL,
+	COL_FLUSHES,
+	COL_KEYS_FLUSHED,
+	COL_MEAN_FLUSH_TIME,
+	COL_CACHE_HITS,
+	COL_CACHE_MISSES,
+	COL_CACHE_EVICTIONS,
 	COL_STATS_RESET,
 	NUM_COLS
 };
@@ -93,6 +101,8 @@ static bool read_live(const DcCounterRow *row, MemoryContext result,
 					  DcLive *live);
 static void set_cumulative(Oid counter, Datum *values, bool *nulls,
 						   DcSweepTimes *sweep);
+static void set_mean(const DcTableStats *stats, int column, DcStatsCount time,
+					 DcStatsCount times, Datum *values, bool *nulls);
 static void set_live(const DcLive *live, const DcSweepTimes *sweep, Datum *values,
 					 bool *nulls);
 static Datum interval_between(TimestampTz from, TimestampTz to);
@@ -314,6 +324,13 @@ set_cumulative(Oid counter, Datum *values, bool *nulls, DcSweepTimes *sweep)
 		{COL_EARLY_WRITES, DC_STATS_EARLY},
 		{COL_KEYS_COMPACTED, DC_STATS_COMPACTED},
 		{COL_READS, DC_STATS_READS},
+		{COL_BUFFERED, DC_STATS_BUFFERED},
+		{COL_BUFFER_FULL, DC_STATS_BUFFER_FULL},
+		{COL_FLUSHES, DC_STATS_FLUSHES},
+		{COL_KEYS_FLUSHED, DC_STATS_FLUSHED},
+		{COL_CACHE_HITS, DC_STATS_CACHE_HITS},
+		{COL_CACHE_MISSES, DC_STATS_CACHE_MISSES},
+		{COL_CACHE_EVICTIONS, DC_STATS_CACHE_EVICTIONS},
 	};
 	DcTableStats stats;
 	double writes;
@@ -329,13 +346,10 @@ set_cumulative(Oid counter, Datum *values, bool *nulls, DcSweepTimes *sweep)
 	nulls[COL_WRITES_PER_SECOND] = false;
 	values[COL_STATS_RESET] = TimestampTzGetDatum(stats.reset_at);
 	nulls[COL_STATS_RESET] = false;
-	if (stats.counts[DC_STATS_READS] > 0)
-	{
-		values[COL_MEAN_READ_TIME] =
-			Float8GetDatum((double) stats.counts[DC_STATS_READ_TIME] / 1000.0 /
-						   stats.counts[DC_STATS_READS]);
-		nulls[COL_MEAN_READ_TIME] = false;
-	}
+	set_mean(&stats, COL_MEAN_READ_TIME, DC_STATS_READ_TIME, DC_STATS_READS,
+			 values, nulls);
+	set_mean(&stats, COL_MEAN_FLUSH_TIME, DC_STATS_FLUSH_TIME, DC_STATS_FLUSHES,
+			 values, nulls);
 	*sweep = stats.sweep;
 	if (sweep->ended != 0)
 	{
@@ -345,6 +359,20 @@ set_cumulative(Oid counter, Datum *values, bool *nulls, DcSweepTimes *sweep)
 			interval_between(sweep->started, sweep->ended);
 		nulls[COL_LAST_COMPACTION_DURATION] = false;
 	}
+}
+
+/*
+ * set_mean sets the mean time of something, in ms, if it has ever happened.
+ */
+static void
+set_mean(const DcTableStats *stats, int column, DcStatsCount time,
+		 DcStatsCount times, Datum *values, bool *nulls)
+{
+	if (stats->counts[times] == 0)
+		return;
+	values[column] = Float8GetDatum((double) stats->counts[time] / 1000.0 /
+									stats->counts[times]);
+	nulls[column] = false;
 }
 
 /*

@@ -57,6 +57,8 @@ stats_applied(DcCounter *counter, const DcApplyStats *stats)
 	counts[DC_STATS_SPLITS] += stats->splits;
 	counts[DC_STATS_WAITS] += stats->waits;
 	counts[DC_STATS_EARLY] += stats->early;
+	counts[DC_STATS_BUFFERED] += stats->buffered;
+	counts[DC_STATS_BUFFER_FULL] += stats->full;
 }
 
 /*

@@ -13,9 +13,12 @@
 #include "base/catalog.h"
 #include "base/changes.h"
 #include "base/compat.h"
+#include "base/interval.h"
 #include "base/runas.h"
 #include "catalog/namespace.h"
 #include "counter/access.h"
+#include "counter/apply.h"
+#include "counter/buffering.h"
 #include "counter/layout.h"
 #include "counter/stats.h"
 #include "fmgr.h"
@@ -25,6 +28,7 @@
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
+#include "utils/timestamp.h"
 #include "utils/varlena.h"
 
 PG_FUNCTION_INFO_V1(dc_create);
@@ -34,6 +38,10 @@ PG_FUNCTION_INFO_V1(dc_drop);
 PG_FUNCTION_INFO_V1(dc_adopt);
 
 #define MAX_PARTITIONS 256
+
+/* us */
+#define MIN_FLUSH_INTERVAL INT64CONST(1000)
+#define MAX_FLUSH_INTERVAL USECS_PER_DAY
 
 /*
  * Totals change in place, so leave them some room. Shard rows change all the
@@ -88,20 +96,23 @@ static void create_table(const char *schema, const char *name,
 						 const char *columns, const char *options,
 						 int partitions);
 static int max_shards_arg(FunctionCallInfo fcinfo, int argno);
+static void buffer_args(FunctionCallInfo fcinfo, int argno, DcCounterRow *row);
+static void check_bufferable(const DcCounter *counter);
 static void lock_own_table(Oid relid);
 static void check_table(Oid relid, bool shards, bool stock);
 
 /*
- * dc_create(counter text, shard_by text, max_shards int, partitions int)
- * -> regclass, the new table of totals
+ * dc_create(counter text, shard_by text, max_shards int, partitions int, mode text,
+ * flush_interval interval, durability text) -> regclass, the new table of totals
  *
  * Errors: 42P07 when a table of that name exists, 42622 when the name leaves no
- * room for the names of the other tables, 22023 for settings out of range.
+ * room for the names of the other tables, 22023 for settings out of range, 55000
+ * for a buffered table if dcounter is not preloaded.
  */
 Datum
 dc_create(PG_FUNCTION_ARGS)
 {
-	DcCounterRow row = {0};
+	DcCounterRow row;
 	int partitions = PG_ARGISNULL(3) ? 0 : PG_GETARG_INT32(3);
 
 	if (PG_ARGISNULL(0) || PG_ARGISNULL(1))
@@ -109,8 +120,17 @@ dc_create(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("%s must not be null",
 						PG_ARGISNULL(0) ? "counter" : "shard_by")));
+	for (int i = 4; i <= 6; i++)
+	{
+		if (PG_ARGISNULL(i))
+			ereport(ERROR,
+					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+					 errmsg("mode, flush_interval and durability must not be null")));
+	}
+	catalog_row_defaults(&row);
 	row.shard_by = shard_by_from_text(text_to_cstring(PG_GETARG_TEXT_PP(1)));
 	row.max_shards = max_shards_arg(fcinfo, 2);
+	buffer_args(fcinfo, 4, &row);
 	if (!PG_ARGISNULL(3) && (partitions < 1 || partitions > MAX_PARTITIONS))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -127,13 +147,13 @@ dc_create(PG_FUNCTION_ARGS)
 Datum
 dc_create_stock(PG_FUNCTION_ARGS)
 {
-	DcCounterRow row = {0};
+	DcCounterRow row;
 
 	if (PG_ARGISNULL(0))
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("stock must not be null")));
-	row.shard_by = DC_SHARD_BY_BACKEND;
+	catalog_row_defaults(&row);
 	row.max_shards = max_shards_arg(fcinfo, 1);
 	prevent_write("dc_create_stock()");
 	row = create_counter(PG_GETARG_TEXT_PP(0), row, true, 0);
@@ -217,26 +237,85 @@ create_holds(const char *schema, const char *name)
 
 /*
  * dc_alter(counter regclass, shard_by text, max_shards int, events interval,
- * notify text) -> void. NULL keeps a setting. Other sessions see the change in
- * their next transaction.
+ * notify text, mode text, flush_interval interval, durability text) -> void.
+ * NULL keeps a setting. Other sessions see the change in their next transaction.
+ *
+ * To change the mode it waits for transactions that write to the table, and keeps
+ * others from it until the end of this one: so all increments of one transaction
+ * go the same way, and none is in memory when the mode is exact again.
  */
 Datum
 dc_alter(PG_FUNCTION_ARGS)
 {
 	DcCounter *counter = counter_open_as_owner(fcinfo, "dc_alter()",
-											   ShareUpdateExclusiveLock);
+											   PG_ARGISNULL(5) ? ShareUpdateExclusiveLock : ShareRowExclusiveLock);
 	DcCounterRow row = counter->row;
 
 	if (!PG_ARGISNULL(1))
 		row.shard_by = shard_by_from_text(text_to_cstring(PG_GETARG_TEXT_PP(1)));
 	if (!PG_ARGISNULL(2))
 		row.max_shards = max_shards_arg(fcinfo, 2);
+	buffer_args(fcinfo, 5, &row);
+	if (row.mode == DC_MODE_BUFFERED && !counter_is_buffered(counter))
+		check_bufferable(counter);
 	if (!PG_ARGISNULL(3) || !PG_ARGISNULL(4))
 		change_listener->alter(row.counter,
 							   PG_ARGISNULL(3) ? NULL : PG_GETARG_INTERVAL_P(3),
 							   PG_ARGISNULL(4) ? NULL : PG_GETARG_TEXT_PP(4));
+	if (row.mode != counter->row.mode)
+	{
+		apply_early(); /* what this transaction adds goes the way it began */
+		if (counter_is_buffered(counter) && buffering != NULL)
+			buffering->write_down(counter);
+	}
+	if (buffering != NULL)
+		buffering->altered(counter, row.flush_interval);
 	catalog_update(&row); /* also tells all sessions */
 	PG_RETURN_VOID();
+}
+
+/*
+ * buffer_args reads the three settings of buffered mode, from argument argno on;
+ * NULL keeps a setting.
+ */
+static void
+buffer_args(FunctionCallInfo fcinfo, int argno, DcCounterRow *row)
+{
+	if (!PG_ARGISNULL(argno))
+		row->mode = mode_from_text(text_to_cstring(PG_GETARG_TEXT_PP(argno)));
+	if (!PG_ARGISNULL(argno + 1))
+	{
+		row->flush_interval = interval_to_us(PG_GETARG_INTERVAL_P(argno + 1));
+		if (row->flush_interval < MIN_FLUSH_INTERVAL ||
+			row->flush_interval > MAX_FLUSH_INTERVAL)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("flush_interval must be between 1 millisecond and 1 day")));
+	}
+	if (!PG_ARGISNULL(argno + 2))
+		row->durability = durability_from_text(text_to_cstring(PG_GETARG_TEXT_PP(argno + 2)));
+	if (!PG_ARGISNULL(argno) && row->mode == DC_MODE_BUFFERED && buffering == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("buffered counters need shared memory"),
+				 errhint("Add dcounter to shared_preload_libraries and restart the server.")));
+}
+
+/*
+ * check_bufferable raises an error if a table cannot be buffered: a stock needs a
+ * decision now, and what is written to other servers cannot be undone together
+ * with what is in memory.
+ */
+static void
+check_bufferable(const DcCounter *counter)
+{
+	if (counter_is_stock(counter) || counter->foreign)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" cannot be buffered", get_rel_name(counter->relid)),
+				 counter->foreign
+					 ? errdetail("It is a foreign table or has foreign partitions.")
+					 : errdetail("It is a stock.")));
 }
 
 /*
@@ -274,13 +353,12 @@ dc_drop(PG_FUNCTION_ARGS)
 Datum
 dc_adopt(PG_FUNCTION_ARGS)
 {
-	DcCounterRow row = {0};
+	DcCounterRow row;
 	DcCounterRow other;
 	char *shards;
 
+	catalog_row_defaults(&row);
 	row.counter = counter_arg(fcinfo);
-	row.shard_by = DC_SHARD_BY_BACKEND;
-	row.max_shards = DC_MAX_SHARDS_DEFAULT;
 	prevent_write("dc_adopt()");
 
 	lock_own_table(row.counter);
