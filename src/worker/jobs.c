@@ -7,6 +7,9 @@
  * goes on. A run that works for long is slowed down, and is followed by a pause
  * as long as itself, or as its interval.
  *
+ * The first job, the flush, is an urgent one: it says itself when it is due, is not
+ * slowed down, and comes between two steps of the others, too.
+ *
  * A step that fails is logged and counted, and the job goes on with the next.
  */
 #include "postgres.h"
@@ -15,6 +18,7 @@
 #include "base/compat.h"
 #include "base/guc.h"
 #include "base/runas.h"
+#include "buffer/bufferinit.h"
 #include "executor/spi.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
@@ -32,11 +36,15 @@
 /* How long a job may run before it yields. */
 #define JOB_BUDGET_MS 1000
 
+/* Its place in the table. */
+#define URGENT_JOB 0
+
 const DcJob dc_jobs[] = {
-	{"compaction", &dc_compact_interval, compact_job},
-	{"expiry", &dc_expire_interval, expire_job},
-	{"events", &dc_events_interval, changed_job},
-	{"outbox", &dc_outbox_interval, outbox_job},
+	{"flush", NULL, flush_job, flush_due},
+	{"compaction", &dc_compact_interval, compact_job, NULL},
+	{"expiry", &dc_expire_interval, expire_job, NULL},
+	{"events", &dc_events_interval, changed_job, NULL},
+	{"outbox", &dc_outbox_interval, outbox_job, NULL},
 };
 const int dc_njobs = lengthof(dc_jobs);
 
@@ -48,6 +56,9 @@ StaticAssertDecl(lengthof(dc_jobs) <= DC_MAX_JOBS, "too many jobs");
 
 /* A signal to end must cancel a step. */
 volatile sig_atomic_t job_in_step = false;
+
+/* The worker has been asked to end, and runs a job for the last time. */
+bool job_leaving = false;
 
 /* The table of the step that is running, or InvalidOid. */
 Oid job_step_table = InvalidOid;
@@ -90,6 +101,7 @@ static void run_step(DcJobStep step, void *arg);
 static void name_subject(DcJobRun *run, Oid table);
 static void subject_context(void *arg);
 static void pace(void);
+static void run_urgent(void);
 static void report_error(DcJobRun *run, const ErrorData *error);
 static void log_run(int job);
 static void note_run(int job, TimestampTz began, int64 work, int64 failures);
@@ -102,12 +114,15 @@ static void note_error(DcJobRun *run, const char *message);
 TimestampTz
 job_due(int job)
 {
-	int64 interval = *dc_jobs[job].interval * INT64CONST(1000);
+	int64 interval;
 	TimestampTz began = last_run[job].began;
 	TimestampTz ended = last_run[job].ended;
 
 	if (last_run[job].yielded)
 		return ended;
+	if (dc_jobs[job].due != NULL)
+		return dc_jobs[job].due();
+	interval = *dc_jobs[job].interval * INT64CONST(1000);
 	return Max(began + interval, ended + Min(ended - began, interval));
 }
 
@@ -165,6 +180,18 @@ job_run_in_worker(int job)
 }
 
 /*
+ * job_leave runs what has to be done when the worker leaves.
+ */
+void
+job_leave(void)
+{
+	job_leaving = true;
+	flush_leave();
+	if (job_due(URGENT_JOB) <= GetCurrentTimestamp())
+		job_run_in_worker(URGENT_JOB);
+}
+
+/*
  * log_run logs a run that has ended, if it took long enough.
  */
 static void
@@ -209,8 +236,9 @@ step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 	TimestampTz began;
 
 	QueryCancelPending = false; /* meant for the step before */
-	pace();
-	if (ShutdownRequestPending)
+	if (busy != &last_run[URGENT_JOB].busy)
+		pace();
+	if (ShutdownRequestPending && !job_leaving)
 		return false;
 	began = GetCurrentTimestamp();
 	step_cancelled = false;
@@ -249,7 +277,7 @@ step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 	if (error == NULL)
 		return true;
 	/* neither being told to end nor DROP EXTENSION is a failure */
-	if (!ShutdownRequestPending && extension_is_here())
+	if ((!ShutdownRequestPending || job_leaving) && extension_is_here())
 		report_error(run, error);
 	FreeErrorData(error);
 	return false;
@@ -263,13 +291,41 @@ static void
 pace(void)
 {
 	int64 sleep = last_step * (100 - dc_worker_load) / dc_worker_load / 1000;
+	TimestampTz until = TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
+													Min(sleep, PACE_MAX_MS));
 
+	run_urgent();
 	if (*busy < PACE_AFTER_US || sleep == 0)
 		return;
-	pgstat_report_activity(STATE_IDLE, NULL);
-	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-					 Min(sleep, PACE_MAX_MS), compat_wait_event("DcounterWorkerPace"));
-	ResetLatch(MyLatch); /* who has set it has left a flag, too */
+	while (!ShutdownRequestPending)
+	{
+		TimestampTz now = GetCurrentTimestamp();
+
+		if (now >= until)
+			break;
+		pgstat_report_activity(STATE_IDLE, NULL);
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+						 TimestampDifferenceMilliseconds(now, Min(until, job_due(URGENT_JOB))),
+						 compat_wait_event("DcounterWorkerPace"));
+		ResetLatch(MyLatch); /* who has set it has left a flag, too */
+		run_urgent();
+	}
+}
+
+/*
+ * run_urgent runs the urgent job, if it is due, between two steps of another one.
+ */
+static void
+run_urgent(void)
+{
+	int64 *outer_busy = busy;
+	int64 outer_step = last_step;
+
+	if (ShutdownRequestPending || job_due(URGENT_JOB) > GetCurrentTimestamp())
+		return;
+	job_run_in_worker(URGENT_JOB);
+	busy = outer_busy;
+	last_step = outer_step;
 }
 
 /*

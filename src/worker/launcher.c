@@ -27,6 +27,7 @@
 #include "access/xact.h"
 #include "base/compat.h"
 #include "base/guc.h"
+#include "buffer/bufferinit.h"
 #include "catalog/pg_database.h"
 #include "miscadmin.h"
 #include "pgstat.h"
@@ -57,6 +58,12 @@ typedef struct DcDatabase
 	bool allowed;
 } DcDatabase;
 
+typedef struct DcDatabaseList
+{
+	const DcDatabase *databases;
+	int count;
+} DcDatabaseList;
+
 /* Of the workers that this launcher has started, by slot. */
 static BackgroundWorkerHandle *handles[DC_MAX_DATABASES];
 
@@ -73,6 +80,7 @@ static bool no_role = false;
 
 static void detach(int code, Datum arg);
 static DcDatabase *list_databases(int *count, Oid *role);
+static bool is_listed(Oid database, void *arg);
 static void sync_slots(const DcDatabase *databases, int count);
 static void reap_workers(void);
 static void note_end(DcWorkerSlot *slot);
@@ -215,24 +223,38 @@ list_databases(int *count, Oid *role)
 }
 
 /*
+ * is_listed tells whether a database exists, by a list of all.
+ */
+static bool
+is_listed(Oid database, void *arg)
+{
+	const DcDatabaseList *list = arg;
+
+	for (int i = 0; i < list->count; i++)
+	{
+		if (list->databases[i].oid == database)
+			return true;
+	}
+	return false;
+}
+
+/*
  * sync_slots gives a slot to each database that has none, and takes away those
  * of databases that are gone.
  */
 static void
 sync_slots(const DcDatabase *databases, int count)
 {
+	DcDatabaseList list = {databases, count};
 	bool full = false;
 
 	LWLockAcquire(&dc_workers->lock, LW_EXCLUSIVE);
 	for (int s = 0; s < DC_MAX_DATABASES; s++)
 	{
 		DcWorkerSlot *slot = &dc_workers->slots[s];
-		bool exists = false;
 
-		for (int i = 0; i < count && !exists; i++)
-			exists = (databases[i].oid == slot->database);
-		if (OidIsValid(slot->database) && !exists && slot->pid == 0 &&
-			handles[s] == NULL)
+		if (OidIsValid(slot->database) && slot->pid == 0 &&
+			handles[s] == NULL && !is_listed(slot->database, &list))
 			slot_free(slot);
 	}
 	for (int i = 0; i < count; i++)
@@ -255,6 +277,7 @@ sync_slots(const DcDatabase *databases, int count)
 				(errmsg("dcounter has no worker for some databases: there are more than %d",
 						DC_MAX_DATABASES)));
 	no_slot_logged = full;
+	discard_lost(is_listed, &list);
 }
 
 /*

@@ -20,6 +20,7 @@
 #include "access/xact.h"
 #include "base/compat.h"
 #include "base/guc.h"
+#include "buffer/bufferinit.h"
 #include "commands/extension.h"
 #include "miscadmin.h"
 #include "pgstat.h"
@@ -39,14 +40,23 @@
 /* Class of the advisory lock; locks.c has others. */
 #define WORKER_LOCK_CLASS 79
 
+/* How long a worker that leaves is not disturbed. */
+#define LEAVE_MS 1000
+
 /* The worker found no extension; for worker_exit. */
 static bool no_extension = false;
+
+/* For on_sigterm: what is running has been cancelled; until when not to. */
+static volatile sig_atomic_t cancelled = false;
+static volatile sig_atomic_t leaving = false;
+static TimestampTz leave_until = 0;
 
 static void on_sigterm(SIGNAL_ARGS);
 static bool take_slot(const DcWorkerArgs *args);
 static void leave_slot(int code, Datum arg);
 static void settings_init(void);
 static bool take_lock(void);
+static bool is_other(Oid database, void *arg);
 static void run_jobs(void);
 static void sleep_until_due(void);
 
@@ -107,6 +117,7 @@ dc_worker_main(Datum arg)
 	settings_init();
 	if (!take_lock())
 		proc_exit(0);
+	flush_enter();
 
 	while (!ShutdownRequestPending && dc_worker)
 	{
@@ -120,24 +131,33 @@ dc_worker_main(Datum arg)
 			ProcessConfigFile(PGC_SIGHUP);
 		}
 	}
+	if (extension_is_here())
+	{
+		leave_until = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), LEAVE_MS);
+		leaving = true;
+		cancelled = false;
+		job_leave();
+	}
 	proc_exit(0);
 }
 
 /*
  * on_sigterm asks the worker to end, and cancels what it is doing. A second
- * signal ends it at once: what it is doing has caught the cancel.
+ * signal ends it at once: what it is doing has caught the cancel. When it is leaving,
+ * which several processes may have asked it to, it has a moment to do so.
  */
 static void
 on_sigterm(SIGNAL_ARGS)
 {
 	int save_errno = errno;
 
-	if (job_in_step)
+	if (job_in_step && (!leaving || GetCurrentTimestamp() >= leave_until))
 	{
-		if (ShutdownRequestPending)
+		if (cancelled)
 			ProcDiePending = true;
 		else
 			QueryCancelPending = true;
+		cancelled = true;
 		InterruptPending = true;
 	}
 	ShutdownRequestPending = true;
@@ -216,6 +236,8 @@ settings_init(void)
 		/* see compactjob.c */
 		{"synchronous_commit", "off"}};
 
+	/* before it is turned off */
+	flush_set_commit(GetConfigOption("synchronous_commit", false, false));
 	for (int i = 0; i < lengthof(settings); i++)
 		SetConfigOption(settings[i][0], settings[i][1], PGC_SUSET,
 						PGC_S_OVERRIDE);
@@ -260,6 +282,15 @@ extension_is_here(void)
 }
 
 /*
+ * is_other is for discard_lost.
+ */
+static bool
+is_other(Oid database, void *arg)
+{
+	return database != MyDatabaseId;
+}
+
+/*
  * run_jobs runs the jobs that are due, each once.
  */
 static void
@@ -275,6 +306,7 @@ run_jobs(void)
 		if (!checked && !extension_is_here())
 		{
 			no_extension = true;
+			discard_lost(is_other, NULL);
 			proc_exit(0);
 		}
 		checked = true;

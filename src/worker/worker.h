@@ -26,6 +26,8 @@ extern Oid job_step_table;
 extern Oid job_suspect;
 extern void job_timer_init(void);
 extern void job_run_in_worker(int job);
+extern bool job_leaving;
+extern void job_leave(void);
 extern TimestampTz job_due(int job);
 extern void job_run_here(int job, bool atomic);
 

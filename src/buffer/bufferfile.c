@@ -1,0 +1,499 @@
+/*
+ * bufferfile.c
+ *		The file that keeps what is in memory over a clean restart.
+ *
+ * The worker flushes when it leaves, and from then on increments go to rows. But
+ * transactions that were committing at that moment may have added to the memory
+ * after that. So the postmaster saves what is left when it exits after a clean
+ * shutdown, and loads it at the next start. It must count exactly once, also if the
+ * server crashes before or after it is flushed:
+ *
+ *	- The file has a generation for each table, the LSN of the shutdown. The first
+ *	  flush of the table after the start writes it to dcounter.buffer_restored, in the
+ *	  same transaction. Only when no table needs the file any more is it removed.
+ *	- Who comes first to a table that was loaded looks there. If the table has the
+ *	  generation of the file, a flush has written the amounts before a crash, and they
+ *	  are discarded; otherwise they count. Until that is decided nobody adds to
+ *	  them, so at a shutdown an undecided table is saved as it was loaded, with
+ *	  its generation.
+ *	- A copy of the server may have kept a file while the original went on and wrote
+ *	  later ones, with the same amounts or after they had been flushed; it learns that
+ *	  from the WAL. So a later generation in the table means the same.
+ *
+ * After a crash there is nothing to save: a transaction that was flushing may have
+ * committed or not.
+ *
+ * Format: a header, the tables, each followed by its entries, and a checksum of all
+ * that, in the byte order and with the alignment of the machine. The file
+ * never leaves the data directory, but with a copy of it.
+ */
+#include "postgres.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/stratnum.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "buffer/buffer.h"
+#include "catalog/indexing.h"
+#include "catalog/pg_control.h"
+#include "common/controldata_utils.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "port/pg_crc32c.h"
+#include "storage/fd.h"
+#include "utils/fmgroids.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+#define BUFFER_FILE PGSTAT_STAT_PERMANENT_DIRECTORY "/dcounter.buffer"
+#define BUFFER_TMP_FILE BUFFER_FILE ".tmp"
+#define BUFFER_BAD_FILE BUFFER_FILE ".bad"
+
+#define BUFFER_MAGIC 0x66756264 /* "dbuf" */
+#define BUFFER_FORMAT 1
+
+#define RESTORED_TABLE "buffer_restored"
+#define RESTORED_INDEX "buffer_restored_pkey"
+
+typedef struct DcFileHeader
+{
+	uint32 magic;
+	uint32 format;
+	uint32 ntables;
+	uint32 unused;
+} DcFileHeader;
+
+typedef struct DcFileTable
+{
+	Oid database;
+	Oid counter;
+	uint64 generation;
+	uint32 nentries;
+	uint32 unused;
+} DcFileTable;
+
+/* Followed by the key. */
+typedef struct DcFileEntry
+{
+	uint64 inc;
+	uint64 dec;
+	uint64 calls;
+	TimestampTz at;
+	uint32 len;
+	uint32 unused;
+} DcFileEntry;
+
+/* The file while it is written or read. */
+typedef struct DcFile
+{
+	FILE *file;
+	const char *next; /* of what was read */
+	Size left;
+	pg_crc32c crc;
+	bool failed;
+} DcFile;
+
+static void put(DcFile *file, const void *data, Size size);
+static bool get(DcFile *file, void *data, Size size);
+static bool save_all(DcFile *file, uint64 generation);
+static void save_table(DcFile *file, DcBufferTable *table, uint64 generation);
+static char *read_file(Size *size);
+static bool check_file(const char *data, Size size);
+static bool load_table(DcFile *file);
+static bool was_shut_down(uint64 *lsn);
+static void not_needed(DcBufferTable *table);
+static bool read_generation(Oid counter, uint64 *generation);
+
+/*
+ * bufferfile_size returns the size of the file, 0 if there is none.
+ */
+Size
+bufferfile_size(void)
+{
+	struct stat st;
+
+	return stat(BUFFER_FILE, &st) == 0 ? (Size) st.st_size : 0;
+}
+
+/*
+ * bufferfile_save writes the file when the postmaster exits. Nobody else is left.
+ */
+void
+bufferfile_save(int code, Datum arg)
+{
+	DcFile file = {0};
+	uint64 generation;
+	bool any = false;
+
+	if (code != 0 || IsUnderPostmaster || buffer_area == NULL || !was_shut_down(&generation))
+		return;
+	for (int i = 0; i < buffer_area->ntables; i++)
+		any |= buffer_area->tables[i].nentries > 0;
+	if (!any)
+	{
+		unlink(BUFFER_FILE);
+		return;
+	}
+	file.file = AllocateFile(BUFFER_TMP_FILE, PG_BINARY_W);
+	if (file.file != NULL)
+	{
+		bool saved = save_all(&file, generation);
+
+		if (FreeFile(file.file) == 0 && saved)
+		{
+			(void) durable_rename(BUFFER_TMP_FILE, BUFFER_FILE, LOG);
+			return;
+		}
+	}
+	ereport(LOG,
+			(errcode_for_file_access(),
+			 errmsg("could not write file \"%s\": %m", BUFFER_TMP_FILE),
+			 errdetail("Increments of buffered counters are lost.")));
+	unlink(BUFFER_TMP_FILE);
+}
+
+static bool
+save_all(DcFile *file, uint64 generation)
+{
+	DcFileHeader header = {BUFFER_MAGIC, BUFFER_FORMAT, 0, 0};
+
+	for (int i = 0; i < buffer_area->ntables; i++)
+		header.ntables += OidIsValid(buffer_area->tables[i].database);
+	INIT_CRC32C(file->crc);
+	put(file, &header, sizeof(header));
+	for (int i = 0; i < buffer_area->ntables; i++)
+	{
+		DcBufferTable *table = &buffer_area->tables[i];
+
+		if (!OidIsValid(table->database))
+			continue;
+		save_table(file, table,
+				   pg_atomic_read_u32(&table->restored) == DC_UNRESOLVED
+					   ? table->file_generation
+					   : generation);
+	}
+	FIN_CRC32C(file->crc);
+	return fwrite(&file->crc, sizeof(file->crc), 1, file->file) == 1 && !file->failed;
+}
+
+static void
+save_table(DcFile *file, DcBufferTable *table, uint64 generation)
+{
+	DcFileTable saved = {table->database, table->counter, generation,
+						 table->nentries, 0};
+
+	put(file, &saved, sizeof(saved));
+	for (uint32 number = table->first; number != DC_MAP_NONE;)
+	{
+		DcMapEntry *entry = map_entry(buffer_map, number);
+		DcBuffer *buffer = buffer_of(entry);
+		char data[DC_MAX_KEY_BYTES];
+		DcFileEntry saved_entry = {0};
+
+		saved_entry.inc = pg_atomic_read_u64(&buffer->inc);
+		saved_entry.dec = pg_atomic_read_u64(&buffer->dec);
+		saved_entry.calls = pg_atomic_read_u64(&buffer->calls);
+		saved_entry.at = (TimestampTz) pg_atomic_read_u64(&buffer->at);
+		saved_entry.len = entry->len;
+		map_key(buffer_map, entry, data);
+		put(file, &saved_entry, sizeof(saved_entry));
+		put(file, data, entry->len);
+		number = buffer->next;
+	}
+}
+
+static void
+put(DcFile *file, const void *data, Size size)
+{
+	COMP_CRC32C(file->crc, data, size);
+	if (size > 0 && fwrite(data, size, 1, file->file) != 1)
+		file->failed = true;
+}
+
+/*
+ * bufferfile_load loads the file, in the postmaster, into the empty map.
+ */
+void
+bufferfile_load(void)
+{
+	DcFile file = {0};
+	DcFileHeader header;
+	Size size;
+	char *data = read_file(&size);
+
+	if (data == NULL)
+		return;
+	if (!check_file(data, size))
+	{
+		ereport(LOG,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("ignoring invalid data in file \"%s\"", BUFFER_FILE),
+				 errdetail("Increments of buffered counters may be lost. The file is kept as \"%s\".", BUFFER_BAD_FILE)));
+		free(data);
+		(void) rename(BUFFER_FILE, BUFFER_BAD_FILE);
+		return;
+	}
+	file.next = data;
+	file.left = size - sizeof(pg_crc32c);
+	(void) get(&file, &header, sizeof(header));
+	for (uint32 i = 0; i < header.ntables; i++)
+	{
+		if (!load_table(&file))
+			ereport(FATAL,
+					(errcode(ERRCODE_OUT_OF_MEMORY),
+					 errmsg("could not load file \"%s\"", BUFFER_FILE),
+					 errhint("Increase dcounter.buffer_size.")));
+	}
+	free(data);
+	if (pg_atomic_read_u32(&buffer_area->restored) == 0)
+		unlink(BUFFER_FILE);
+}
+
+/*
+ * read_file returns the contents of the file, to be freed by free(); NULL if there
+ * is none.
+ */
+static char *
+read_file(Size *size)
+{
+	FILE *file = AllocateFile(BUFFER_FILE, PG_BINARY_R);
+	char *data;
+
+	if (file == NULL)
+	{
+		if (errno != ENOENT)
+			ereport(FATAL,
+					(errcode_for_file_access(),
+					 errmsg("could not read file \"%s\": %m", BUFFER_FILE)));
+		return NULL;
+	}
+	*size = bufferfile_size();
+	data = malloc(Max(*size, 1));
+	if (data == NULL || fread(data, 1, *size, file) != *size)
+		ereport(FATAL,
+				(errcode_for_file_access(),
+				 errmsg("could not read file \"%s\": %m", BUFFER_FILE)));
+	FreeFile(file);
+	return data;
+}
+
+/*
+ * check_file tells whether the contents of the file are as expected.
+ */
+static bool
+check_file(const char *data, Size size)
+{
+	DcFileHeader header;
+	pg_crc32c crc;
+	pg_crc32c saved_crc;
+
+	if (size < sizeof(header) + sizeof(crc))
+		return false;
+	memcpy(&header, data, sizeof(header));
+	memcpy(&saved_crc, data + size - sizeof(crc), sizeof(crc));
+	INIT_CRC32C(crc);
+	COMP_CRC32C(crc, data, size - sizeof(crc));
+	FIN_CRC32C(crc);
+	return header.magic == BUFFER_MAGIC && header.format == BUFFER_FORMAT &&
+		EQ_CRC32C(crc, saved_crc);
+}
+
+/*
+ * load_table loads a table and its entries; false if that is not possible.
+ */
+static bool
+load_table(DcFile *file)
+{
+	DcFileTable saved;
+	DcBufferTable *table;
+
+	if (!get(file, &saved, sizeof(saved)))
+		return false;
+	if (saved.nentries == 0)
+		return true;
+	table = table_slot_make(saved.database, saved.counter);
+	if (table == NULL)
+		return false;
+	table->file_generation = saved.generation;
+	for (uint32 i = 0; i < saved.nentries; i++)
+	{
+		DcFileEntry saved_entry;
+		char data[DC_MAX_KEY_BYTES];
+		DcMapKey key = {saved.database, saved.counter, data, 0, 0};
+		DcMapEntry *entry;
+		DcBuffer *buffer;
+
+		if (!get(file, &saved_entry, sizeof(saved_entry)) ||
+			saved_entry.len > DC_MAX_KEY_BYTES || !get(file, data, saved_entry.len))
+			return false;
+		key.len = saved_entry.len;
+		key.hash = map_hash(&key);
+		entry = buffer_entry(table, &key);
+		if (entry == NULL)
+			return false;
+		buffer = buffer_of(entry);
+		pg_atomic_write_u64(&buffer->inc, saved_entry.inc);
+		pg_atomic_write_u64(&buffer->dec, saved_entry.dec);
+		pg_atomic_write_u64(&buffer->calls, saved_entry.calls);
+		pg_atomic_write_u64(&buffer->at, (uint64) saved_entry.at);
+		map_unpin(entry);
+	}
+	pg_atomic_write_u32(&table->restored, DC_UNRESOLVED);
+	pg_atomic_fetch_add_u32(&buffer_area->restored, 1);
+	pg_atomic_write_u32(&table->dirty, 1);
+	return true;
+}
+
+static bool
+get(DcFile *file, void *data, Size size)
+{
+	if (size > file->left)
+		return false;
+	memcpy(data, file->next, size);
+	file->next += size;
+	file->left -= size;
+	return true;
+}
+
+/*
+ * was_shut_down tells whether the server has been shut down cleanly just now, and
+ * where the WAL was then, which is further on each time.
+ */
+static bool
+was_shut_down(uint64 *lsn)
+{
+	bool crc_ok;
+	ControlFileData *control = get_controlfile(DataDir, &crc_ok);
+	bool clean = crc_ok && (control->state == DB_SHUTDOWNED || control->state == DB_SHUTDOWNED_IN_RECOVERY);
+
+	*lsn = control->checkPoint;
+	pfree(control);
+	return clean;
+}
+
+/*
+ * bufferfile_resolve decides whether what was loaded for a table counts.
+ */
+void
+bufferfile_resolve(DcBufferTable *table)
+{
+	uint64 generation;
+	bool applied = read_generation(table->counter, &generation) &&
+		generation >= table->file_generation;
+
+	/* whoever has done so before has come to the same answer */
+	LWLockAcquire(&buffer_area->lock, LW_EXCLUSIVE);
+	if (pg_atomic_read_u32(&table->restored) == DC_UNRESOLVED)
+	{
+		if (applied)
+			discard_amounts(table);
+		else
+			pg_atomic_write_u32(&table->restored, DC_RESTORED);
+	}
+	LWLockRelease(&buffer_area->lock);
+}
+
+/*
+ * read_generation reads the generation of the file that was last applied to a table
+ * of this database; false if there was none.
+ */
+static bool
+read_generation(Oid counter, uint64 *generation)
+{
+	Relation rel = table_open(catalog_relation(RESTORED_TABLE), AccessShareLock);
+	SysScanDesc scan;
+	ScanKeyData key;
+	HeapTuple tuple;
+	bool found;
+
+	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(counter));
+	scan = systable_beginscan(rel, catalog_relation(RESTORED_INDEX), true,
+							  SnapshotSelf, 1, &key);
+	tuple = systable_getnext(scan);
+	found = HeapTupleIsValid(tuple);
+	if (found)
+	{
+		bool isnull;
+
+		*generation = (uint64) DatumGetInt64(heap_getattr(tuple, 2, RelationGetDescr(rel),
+														  &isnull));
+	}
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	return found;
+}
+
+/*
+ * bufferfile_note_flush notes, in the transaction that flushes a table, that what was
+ * loaded for it is in rows.
+ */
+void
+bufferfile_note_flush(DcBufferTable *table)
+{
+	Relation rel;
+	SysScanDesc scan;
+	ScanKeyData key;
+	HeapTuple old;
+	HeapTuple tuple;
+	Datum values[2];
+	bool nulls[2] = {false, false};
+
+	if (pg_atomic_read_u32(&table->restored) == DC_NOT_RESTORED)
+		return;
+	rel = table_open(catalog_relation(RESTORED_TABLE), RowExclusiveLock);
+	values[0] = ObjectIdGetDatum(table->counter);
+	values[1] = Int64GetDatum((int64) table->file_generation);
+	tuple = heap_form_tuple(RelationGetDescr(rel), values, nulls);
+	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(table->counter));
+	scan = systable_beginscan(rel, catalog_relation(RESTORED_INDEX), true,
+							  SnapshotSelf, 1, &key);
+	old = systable_getnext(scan);
+	if (HeapTupleIsValid(old))
+	{
+		ItemPointerData tid = old->t_self;
+
+		CatalogTupleUpdate(rel, &tid, tuple);
+	}
+	else
+		CatalogTupleInsert(rel, tuple);
+	systable_endscan(scan);
+	table_close(rel, RowExclusiveLock);
+	CommandCounterIncrement();
+}
+
+/*
+ * bufferfile_flushed tells that a flush of a table has committed. Must not throw.
+ */
+void
+bufferfile_flushed(DcBufferTable *table)
+{
+	if (pg_atomic_read_u32(&table->restored) == DC_RESTORED)
+		not_needed(table);
+}
+
+/*
+ * bufferfile_discarded tells that what was in memory for a table is gone.
+ */
+void
+bufferfile_discarded(DcBufferTable *table)
+{
+	if (pg_atomic_read_u32(&table->restored) != DC_NOT_RESTORED)
+		not_needed(table);
+}
+
+/*
+ * not_needed removes the file when the last table has no need of it any more. If it
+ * should come back after a crash, it has been applied.
+ */
+static void
+not_needed(DcBufferTable *table)
+{
+	pg_atomic_write_u32(&table->restored, DC_NOT_RESTORED);
+	if (pg_atomic_sub_fetch_u32(&buffer_area->restored, 1) == 0)
+		unlink(BUFFER_FILE);
+}

@@ -1,0 +1,101 @@
+/*
+ * bufferinit.c
+ *		The buffer room's entry points: library load and transaction ends.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "buffer/buffer.h"
+#include "buffer/bufferinit.h"
+#include "buffer/cache.h"
+
+static void key_set(DcCounter *counter, const DcKey *key);
+
+static const DcBuffering functions = {
+	.reserve = buffer_reserve,
+	.read_keys = buffer_read_keys,
+	.read_all = buffer_read_all,
+	.key_set = key_set,
+	.write_down = buffer_write_down,
+	.altered = buffer_altered,
+	.cache_age = cache_age,
+};
+
+static void xact_callback(XactEvent event, void *arg);
+static void subxact_callback(SubXactEvent event, SubTransactionId subid,
+							 SubTransactionId parent, void *arg);
+
+/*
+ * buffering_init sets up the room; called once, when the library is preloaded.
+ */
+void
+buffering_init(void)
+{
+	buffering = &functions;
+	buffer_init();
+	cache_init();
+	discard_init();
+	flush_wait_init();
+	RegisterXactCallback(xact_callback, NULL);
+	RegisterSubXactCallback(subxact_callback, NULL);
+}
+
+static void
+key_set(DcCounter *counter, const DcKey *key)
+{
+	cache_key_set(counter, key);
+	buffer_key_set(counter, key);
+}
+
+static void
+xact_callback(XactEvent event, void *arg)
+{
+	switch (event)
+	{
+		case XACT_EVENT_PRE_PREPARE:
+			if (take_any())
+				ereport(ERROR,
+						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+						 errmsg("cannot PREPARE a transaction that has flushed a buffered counter table")));
+			discard_check_prepare();
+			break;
+		case XACT_EVENT_COMMIT:
+			flush_commit();
+			discard_commit();
+			reserve_commit(); /* the last: what a truncation leaves is ours */
+			break;
+		case XACT_EVENT_ABORT:
+		case XACT_EVENT_PREPARE:
+			flush_abort();
+			discard_abort();
+			reserve_abort();
+			break;
+		case XACT_EVENT_PRE_COMMIT:
+		case XACT_EVENT_PARALLEL_PRE_COMMIT:
+		case XACT_EVENT_PARALLEL_COMMIT:
+		case XACT_EVENT_PARALLEL_ABORT:
+			break;
+	}
+}
+
+static void
+subxact_callback(SubXactEvent event, SubTransactionId subid,
+				 SubTransactionId parent, void *arg)
+{
+	int nest = GetCurrentTransactionNestLevel();
+
+	switch (event)
+	{
+		case SUBXACT_EVENT_COMMIT_SUB:
+			flush_commit_subxact(nest);
+			discard_commit_subxact(nest);
+			break;
+		case SUBXACT_EVENT_ABORT_SUB:
+			flush_abort_subxact(nest);
+			discard_abort_subxact(nest);
+			break;
+		case SUBXACT_EVENT_START_SUB:
+		case SUBXACT_EVENT_PRE_COMMIT_SUB:
+			break;
+	}
+}

@@ -1,0 +1,21 @@
+/*
+ * bufferinit.h
+ *		The buffer room's interface to the rest of the extension.
+ */
+#ifndef DC_BUFFERINIT_H
+#define DC_BUFFERINIT_H
+
+#include "utils/timestamp.h"
+
+extern void buffering_init(void);
+
+/* For the worker: when its job is due, and who flushes this database. */
+extern TimestampTz flush_due(void);
+extern void flush_set_commit(const char *level);
+extern void flush_enter(void);
+extern void flush_leave(void);
+
+/* For launcher and worker: databases that are gone, or have no extension any more. */
+extern void discard_lost(bool (*exists)(Oid database, void *arg), void *arg);
+
+#endif /* DC_BUFFERINIT_H */

@@ -1,0 +1,396 @@
+/*
+ * discard.c
+ *		What is in memory for a table that is truncated or dropped.
+ *
+ * It goes when the transaction commits that truncates the table of totals, drops it,
+ * or drops the database or the extension. Who truncates or drops has locked the
+ * table against everybody, so all increments committed before are in memory or in
+ * rows, and no flush is under way. The entries are removed before the locks are
+ * released: a table that is created with the same OID later finds nothing.
+ *
+ * These commands are noticed by the object access hook, which unlike an event
+ * trigger cannot be disabled. DROP EXTENSION first writes to the rows what is in
+ * memory.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "base/compat.h"
+#include "buffer/buffer.h"
+#include "buffer/bufferinit.h"
+#include "buffer/cache.h"
+#include "catalog/objectaccess.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_database.h"
+#include "catalog/pg_extension.h"
+#include "commands/extension.h"
+#include "miscadmin.h"
+#include "nodes/parsenodes.h"
+#include "tcop/utility.h"
+#include "utils/memutils.h"
+
+typedef struct DcDiscard
+{
+	struct DcDiscard *next;
+	int nest;
+	Oid database;
+	Oid counter; /* invalid: all of the database */
+	bool gone;	 /* not only truncated */
+} DcDiscard;
+
+static DcDiscard *discards = NULL;
+
+static object_access_hook_type previous_access_hook = NULL;
+static ProcessUtility_hook_type previous_utility_hook = NULL;
+
+static void access_hook(ObjectAccessType access, Oid class_id, Oid object_id,
+						int sub_id, void *arg);
+static void utility_hook(PlannedStmt *pstmt, const char *query,
+						 bool read_only_tree, ProcessUtilityContext context,
+						 ParamListInfo params, QueryEnvironment *environment,
+						 DestReceiver *dest, QueryCompletion *completion);
+static bool drops_extension(Node *statement);
+static void check_written(void);
+static void forget_not_truncated(DcDiscard *before);
+static void discard_later(Oid database, Oid counter, bool gone);
+static bool has_slot(Oid database, Oid counter);
+static bool is_about(const DcDiscard *discard, const DcBufferTable *table);
+static void discard_table(DcBufferTable *table, bool gone);
+
+/*
+ * discard_init installs the hooks; called once, when the library is preloaded.
+ */
+void
+discard_init(void)
+{
+	previous_access_hook = object_access_hook;
+	object_access_hook = access_hook;
+	previous_utility_hook = ProcessUtility_hook;
+	ProcessUtility_hook = utility_hook;
+}
+
+static void
+access_hook(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id,
+			void *arg)
+{
+	if (previous_access_hook != NULL)
+		previous_access_hook(access, class_id, object_id, sub_id, arg);
+	if (access != OAT_TRUNCATE && access != OAT_DROP)
+		return; /* each call of a function comes by here */
+	if (access == OAT_TRUNCATE && class_id == RelationRelationId)
+		discard_later(MyDatabaseId, object_id, false);
+	else if (access == OAT_TRUNCATE || sub_id != 0)
+		return;
+	else if (class_id == RelationRelationId)
+		discard_later(MyDatabaseId, object_id, true);
+	else if (class_id == DatabaseRelationId)
+		discard_later(object_id, InvalidOid, true);
+	else if (class_id == ExtensionRelationId &&
+			 object_id == get_extension_oid("dcounter", true))
+	{
+		check_written();
+		discard_later(MyDatabaseId, InvalidOid, true);
+	}
+}
+
+/*
+ * check_written raises an error if the extension is being dropped in another way
+ * than by DROP EXTENSION, for which everything has been written and locked.
+ */
+static void
+check_written(void)
+{
+	for (int i = 0; i < buffer_area->ntables; i++)
+	{
+		DcBufferTable *table = &buffer_area->tables[i];
+
+		if (table->database == MyDatabaseId && table->nentries > 0 &&
+			!compat_has_locked(table->counter, ShareRowExclusiveLock))
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_IN_USE),
+					 errmsg("cannot drop extension dcounter because increments of buffered counters are in memory"),
+					 errhint("Use DROP EXTENSION first, which writes them to the tables.")));
+	}
+}
+
+/*
+ * forget_not_truncated forgets what a TRUNCATE that has ended has noted and not
+ * locked: the name was another table's when it had waited. Whatever locks that
+ * table later in this transaction does not truncate it.
+ */
+static void
+forget_not_truncated(DcDiscard *before)
+{
+	DcDiscard **link = &discards;
+
+	while (*link != before)
+	{
+		if (OidIsValid((*link)->counter) &&
+			!compat_has_locked((*link)->counter, AccessExclusiveLock))
+			*link = (*link)->next;
+		else
+			link = &(*link)->next;
+	}
+}
+
+/*
+ * discard_later remembers what to discard at commit, if there is anything. Entries
+ * are made for tables that have a slot, and none can come for one that is being
+ * dropped. But TRUNCATE has no lock yet: it may still wait for the first writer.
+ */
+static void
+discard_later(Oid database, Oid counter, bool gone)
+{
+	DcDiscard *discard;
+
+	if (gone && OidIsValid(counter) && !has_slot(database, counter))
+		return;
+	discard = MemoryContextAlloc(TopTransactionContext, sizeof(DcDiscard));
+	discard->nest = GetCurrentTransactionNestLevel();
+	discard->database = database;
+	discard->counter = counter;
+	discard->gone = gone;
+	discard->next = discards;
+	discards = discard;
+}
+
+static bool
+has_slot(Oid database, Oid counter)
+{
+	bool found;
+
+	LWLockAcquire(&buffer_area->lock, LW_SHARED);
+	found = table_slot_find(database, counter) != NULL;
+	LWLockRelease(&buffer_area->lock);
+	return found;
+}
+
+/*
+ * is_about tells whether a table is to be discarded. TRUNCATE calls the hook
+ * before it has the lock, and if the name is another table's when it gets it, calls
+ * it again for that one: the first one is none of ours.
+ */
+static bool
+is_about(const DcDiscard *discard, const DcBufferTable *table)
+{
+	if (table->database != discard->database)
+		return false;
+	return !OidIsValid(discard->counter) ||
+		(table->counter == discard->counter &&
+		 compat_has_locked(table->counter, AccessExclusiveLock));
+}
+
+/*
+ * discard_is_noted tells whether this transaction has truncated or dropped a table
+ * of this database: then what is in memory counts no more for it, and must not
+ * be flushed.
+ */
+bool
+discard_is_noted(const DcBufferTable *table)
+{
+	for (DcDiscard *discard = discards; discard != NULL; discard = discard->next)
+	{
+		if (is_about(discard, table))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * discard_commit discards what the transaction, which has committed, has truncated
+ * or dropped. Must not throw.
+ */
+void
+discard_commit(void)
+{
+	for (DcDiscard *discard = discards; discard != NULL; discard = discard->next)
+	{
+		bool found = discard->gone;
+
+		LWLockAcquire(&buffer_area->lock, LW_EXCLUSIVE);
+		for (int i = 0; i < buffer_area->ntables; i++)
+		{
+			DcBufferTable *table = &buffer_area->tables[i];
+
+			if (!OidIsValid(table->database) || !is_about(discard, table))
+				continue;
+			discard_table(table, discard->gone);
+			found = true;
+		}
+		LWLockRelease(&buffer_area->lock);
+		if (!found)
+			continue; /* any other table that was truncated */
+		if (OidIsValid(discard->counter))
+			cache_forget_table(discard->database, discard->counter);
+		else
+			cache_forget_database(discard->database);
+	}
+	discards = NULL;
+}
+
+/*
+ * discard_table empties a slot. Under area->lock.
+ */
+static void
+discard_table(DcBufferTable *table, bool gone)
+{
+	discard_amounts(table);
+	/* there is nothing left to wait for */
+	flush_wait_done(table, pg_atomic_add_fetch_u64(&table->begun, 1));
+	flush_wait_refused(table);
+	if (gone)
+		table_slot_free(table);
+	/* stat_buffer() had pins: the flusher will come and find that it is gone */
+	if (gone && table->nentries > 0 && table->database == MyDatabaseId)
+	{
+		pg_atomic_write_u64(&table->interval, USECS_PER_SEC);
+		pg_atomic_write_u32(&table->dirty, 0);
+		table_mark_dirty(table);
+	}
+}
+
+/*
+ * discard_amounts forgets what is pending for a table, to which nobody can add at
+ * this time. Under area->lock; does not throw.
+ */
+void
+discard_amounts(DcBufferTable *table)
+{
+	DcBufferScan scan = {.table = table};
+
+	while (buffer_scan_next(&scan) > 0)
+	{
+		while (scan.count > 0)
+		{
+			DcMapEntry *entry = scan.entries[--scan.count];
+			DcBuffer *buffer = buffer_of(entry);
+
+			LWLockAcquire(map_lock(buffer_map, entry), LW_EXCLUSIVE);
+			pg_atomic_write_u64(&buffer->inc, 0);
+			pg_atomic_write_u64(&buffer->dec, 0);
+			pg_atomic_write_u64(&buffer->calls, 0);
+			pg_atomic_fetch_add_u64(&buffer->version, 1);
+			LWLockRelease(map_lock(buffer_map, entry));
+			(void) buffer_remove(entry);
+		}
+	}
+	bufferfile_discarded(table);
+}
+
+/*
+ * discard_gone discards what is in memory for a table of this database that has been
+ * found to be none any more.
+ */
+void
+discard_gone(DcBufferTable *table)
+{
+	LWLockAcquire(&buffer_area->lock, LW_EXCLUSIVE);
+	if (table->database == MyDatabaseId)
+		discard_table(table, true);
+	LWLockRelease(&buffer_area->lock);
+}
+
+/*
+ * discard_lost discards what was loaded from the file for tables of a database that
+ * does not exist any more. It was dropped while dcounter was not preloaded.
+ */
+void
+discard_lost(bool (*exists)(Oid database, void *arg), void *arg)
+{
+	if (buffer_area == NULL)
+		return;
+	LWLockAcquire(&buffer_area->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < buffer_area->ntables; i++)
+	{
+		DcBufferTable *table = &buffer_area->tables[i];
+
+		if (OidIsValid(table->database) &&
+			pg_atomic_read_u32(&table->restored) == DC_UNRESOLVED &&
+			!exists(table->database, arg))
+			discard_table(table, true);
+	}
+	LWLockRelease(&buffer_area->lock);
+}
+
+/*
+ * discard_check_prepare raises an error if the transaction cannot be prepared: what
+ * it truncates is not discarded before COMMIT PREPARED, which nobody notices.
+ */
+void
+discard_check_prepare(void)
+{
+	for (DcDiscard *discard = discards; discard != NULL; discard = discard->next)
+	{
+		/* it is locked by now: nobody makes a slot any more */
+		if (discard->gone || has_slot(discard->database, discard->counter))
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("cannot PREPARE a transaction that has truncated or dropped a buffered counter table")));
+	}
+}
+
+void
+discard_abort(void)
+{
+	discards = NULL;
+}
+
+void
+discard_commit_subxact(int nest)
+{
+	for (DcDiscard *discard = discards; discard != NULL && discard->nest >= nest;
+		 discard = discard->next)
+		discard->nest = nest - 1;
+}
+
+void
+discard_abort_subxact(int nest)
+{
+	while (discards != NULL && discards->nest >= nest)
+		discards = discards->next;
+}
+
+static void
+utility_hook(PlannedStmt *pstmt, const char *query, bool read_only_tree,
+			 ProcessUtilityContext context, ParamListInfo params,
+			 QueryEnvironment *environment, DestReceiver *dest,
+			 QueryCompletion *completion)
+{
+	DcDiscard *before = discards;
+	bool truncates = IsA(pstmt->utilityStmt, TruncateStmt);
+
+	if (drops_extension(pstmt->utilityStmt))
+		flush_database();
+	if (previous_utility_hook != NULL)
+		previous_utility_hook(pstmt, query, read_only_tree, context, params,
+							  environment, dest, completion);
+	else
+		standard_ProcessUtility(pstmt, query, read_only_tree, context, params,
+								environment, dest, completion);
+	if (truncates)
+		forget_not_truncated(before);
+}
+
+/*
+ * drops_extension tells whether a statement drops this extension, and may do so.
+ */
+static bool
+drops_extension(Node *statement)
+{
+	ListCell *lc;
+
+	if (!IsA(statement, DropStmt) ||
+		((DropStmt *) statement)->removeType != OBJECT_EXTENSION)
+		return false;
+	foreach(lc, ((DropStmt *) statement)->objects)
+	{
+		if (strcmp(strVal(lfirst(lc)), "dcounter") == 0)
+		{
+			Oid extension = get_extension_oid("dcounter", true);
+
+			return OidIsValid(extension) &&
+				compat_owns_extension(extension, GetUserId());
+		}
+	}
+	return false;
+}

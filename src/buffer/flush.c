@@ -1,0 +1,459 @@
+/*
+ * flush.c
+ *		Writing what is in memory for a table to its rows.
+ *
+ * A flush is a transaction, the flusher's (flushjob.c) or a user's. It takes all
+ * amounts of the table (take.c) and adds them to the table of totals, as compaction
+ * does, or, where that would have to wait or is not possible, to shard rows of its
+ * own, as a transaction does that writes early:
+ *
+ *	- a row of totals that is locked, or whose sum would leave bigint;
+ *	- all of them, while another transaction compacts the table, or after a flush
+ *	  has failed (somebody's trigger on the totals, say).
+ *
+ * So a flush never waits for anybody, and leaves nothing behind. One flush at a time
+ * works on a table: it holds the table's flush lock until it ends. It commits
+ * synchronously, whatever the settings are, and only then is what it has taken
+ * dropped from the memory.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "base/guc.h"
+#include "buffer/buffer.h"
+#include "buffer/bufferinit.h"
+#include "catalog/pg_type.h"
+#include "counter/access.h"
+#include "counter/apply.h"
+#include "counter/compactbatch.h"
+#include "counter/layout.h"
+#include "counter/locks.h"
+#include "counter/stats.h"
+#include "miscadmin.h"
+#include "storage/lock.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+
+/* Class of the advisory lock; locks.c has others. */
+#define FLUSH_LOCK_CLASS 83
+
+/* What is being written for a key. */
+typedef struct DcFlushKey
+{
+	DcDelta delta;
+	TimestampTz at;
+} DcFlushKey;
+
+/* The flush of a table in this transaction. */
+typedef struct DcFlush
+{
+	struct DcFlush *next;
+	DcCounter *counter;
+	DcBufferTable *table;
+	int count; /* keys */
+	uint64 number;
+	int nest;
+	TimestampTz started;
+} DcFlush;
+
+static DcFlush *flushes = NULL;
+
+/* Entries that are pinned, but not taken yet. */
+static DcBufferScan scan;
+
+/* What synchronous_commit is to be for a flush; empty: as it is. */
+static char commit_level[16] = "";
+
+static void commit_synchronously(void);
+static int take_all(DcCounter *counter, DcBufferTable *table, DcFlushKey **keys);
+static void flush_key_init(DcFlushKey *key, DcCounter *counter, DcMapEntry *entry);
+static int compare_keys(const void *a, const void *b);
+static void write_rows(DcCounter *counter, DcFlushKey *keys, int count, bool exactly);
+static int write_totals(DcCounter *counter, DcFlushKey *keys, int count,
+						DcDelta **left);
+static void begin_flush(DcCounter *counter, DcBufferTable *table,
+						TimestampTz started);
+static void flush_failed(DcFlush *flush);
+static void count_flush(DcCounter *counter, DcFlushKey *keys, int count);
+
+/*
+ * flush_lock makes this transaction the only one that flushes a table, until it
+ * ends; false if another one does, and not to wait for.
+ */
+bool
+flush_lock(Oid counter, bool wait)
+{
+	LOCKTAG tag;
+
+	flush_lock_tag(&tag, counter);
+	return LockAcquire(&tag, ExclusiveLock, false, !wait) != LOCKACQUIRE_NOT_AVAIL;
+}
+
+void
+flush_lock_tag(LOCKTAG *tag, Oid counter)
+{
+	SET_LOCKTAG_ADVISORY(*tag, MyDatabaseId, counter, 0, FLUSH_LOCK_CLASS);
+}
+
+/*
+ * flush_table flushes a table, on which this transaction has a lock as writers have
+ * and the flush lock, and returns the number of keys. `exactly` says to write to
+ * shard rows only.
+ */
+int64
+flush_table(DcCounter *counter, DcBufferTable *table, bool exactly)
+{
+	TimestampTz started = GetCurrentTimestamp();
+	DcFlushKey *keys;
+	int count = 0;
+
+	if (pg_atomic_read_u32(&table->restored) == DC_UNRESOLVED)
+		bufferfile_resolve(table);
+	counter_layout(counter);
+	stats_attach(counter);
+
+	begin_flush(counter, table, started);
+	if (table->nentries > 0 && !discard_is_noted(table))
+	{
+		(void) GetTopTransactionId();
+		commit_synchronously();
+		count = take_all(counter, table, &keys);
+	}
+	if (count > 0)
+	{
+		write_rows(counter, keys, count, exactly);
+		count_flush(counter, keys, count);
+		flushes->count = count;
+	}
+	bufferfile_note_flush(table);
+	return count;
+}
+
+/*
+ * flush_set_commit says what synchronous_commit was set to in a process that has
+ * turned it off.
+ */
+void
+flush_set_commit(const char *level)
+{
+	strlcpy(commit_level, strcmp(level, "off") == 0 ? "local" : level,
+			sizeof(commit_level));
+}
+
+/*
+ * commit_synchronously makes this transaction wait for the disk when it commits, and
+ * for synchronous standbys as others do.
+ */
+static void
+commit_synchronously(void)
+{
+	ForceSyncCommit();
+	if (commit_level[0] != '\0')
+		(void) set_config_option("synchronous_commit", commit_level, PGC_USERSET,
+								 PGC_S_SESSION, GUC_ACTION_LOCAL, true, 0, false);
+}
+
+/*
+ * take_all takes all amounts of a table, in the order of their keys, and frees the
+ * entries that have none.
+ */
+static int
+take_all(DcCounter *counter, DcBufferTable *table, DcFlushKey **keys)
+{
+	int capacity = 0;
+	int count = 0;
+
+	*keys = NULL;
+	scan.table = table;
+	while (buffer_scan_next(&scan) > 0)
+	{
+		/* what may fail comes first: when it is taken it has to be written */
+		if (count + scan.count > capacity)
+		{
+			capacity = Max(2 * capacity, scan.count);
+			*keys = *keys == NULL
+				? palloc(capacity * sizeof(DcFlushKey))
+				: repalloc_huge(*keys, capacity * sizeof(DcFlushKey));
+		}
+		while (scan.count > 0)
+		{
+			DcMapEntry *entry = scan.entries[scan.count - 1];
+
+			flush_key_init(&(*keys)[count], counter, entry);
+			if (buffer_take(entry, &(*keys)[count].delta, &(*keys)[count].at))
+				count++;
+			else
+				(void) buffer_remove(entry);
+			scan.count--;
+		}
+	}
+	if (count > 1)
+		qsort(*keys, count, sizeof(DcFlushKey), compare_keys);
+	return count;
+}
+
+static void
+flush_key_init(DcFlushKey *key, DcCounter *counter, DcMapEntry *entry)
+{
+	char *data = palloc(Max(entry->len, 1));
+
+	map_key(buffer_map, entry, data);
+	memset(key, 0, sizeof(*key));
+	key->delta.key.counter = counter->relid;
+	key->delta.key.data = data;
+	key->delta.key.len = entry->len;
+	key->delta.hint = DC_NO_HINT;
+}
+
+static int
+compare_keys(const void *a, const void *b)
+{
+	const DcDeltaKey *left = &((const DcFlushKey *) a)->delta.key;
+	const DcDeltaKey *right = &((const DcFlushKey *) b)->delta.key;
+	int cmp = memcmp(left->data, right->data, Min(left->len, right->len));
+
+	if (cmp == 0 && left->len != right->len)
+		cmp = left->len < right->len ? -1 : 1;
+	return cmp;
+}
+
+/*
+ * write_rows writes what was taken, in batches.
+ */
+static void
+write_rows(DcCounter *counter, DcFlushKey *keys, int count, bool exactly)
+{
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "dcounter flush",
+											  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(cxt);
+
+	/* under one snapshot, rows that have changed since would be failures */
+	exactly |= IsolationUsesXactSnapshot() || !lock_compaction(counter);
+	for (int start = 0; start < count; start += dc_compact_batch)
+	{
+		int n = Min(count - start, dc_compact_batch);
+		DcDelta **left = palloc(n * sizeof(DcDelta *));
+		int nleft = n;
+
+		CHECK_FOR_INTERRUPTS();
+		if (!exactly)
+			nleft = write_totals(counter, keys + start, n, left);
+		else
+		{
+			for (int i = 0; i < n; i++)
+				left[i] = &keys[start + i].delta;
+		}
+		if (nleft > 0)
+			apply_amounts(counter, left, nleft);
+		MemoryContextReset(cxt);
+	}
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(cxt);
+}
+
+/*
+ * write_totals adds amounts to rows of totals, and returns how many are left.
+ */
+static int
+write_totals(DcCounter *counter, DcFlushKey *keys, int count, DcDelta **left)
+{
+	DcSqlSession session;
+	DcBatch batch = {0};
+	int nleft = 0;
+
+	batch.keys = palloc0(count * sizeof(DcBatchKey));
+	batch.nkeys = count;
+	for (int i = 0; i < count; i++)
+	{
+		DcBatchKey *key = &batch.keys[i];
+		const DcDelta *delta = &keys[i].delta;
+
+		key->key = PointerGetDatum(cstring_to_text_with_len(delta->key.data,
+															delta->key.len));
+		key->inc = delta->inc;
+		key->dec = delta->dec;
+		key->at = keys[i].at;
+		key->used = true;
+	}
+	sql_begin(&session, counter);
+	batch_lock_totals(&session, &batch);
+	batch_write_totals(&session, &batch);
+	sql_end(&session);
+	for (int i = 0; i < count; i++)
+	{
+		if (batch.keys[i].skip)
+			left[nleft++] = &keys[i].delta;
+	}
+	return nleft;
+}
+
+/*
+ * begin_flush gives a flush its number, and remembers it until the transaction ends.
+ */
+static void
+begin_flush(DcCounter *counter, DcBufferTable *table, TimestampTz started)
+{
+	DcFlush *flush = MemoryContextAllocZero(TopTransactionContext, sizeof(DcFlush));
+
+	flush->counter = counter;
+	flush->table = table;
+	flush->started = started;
+	flush->nest = GetCurrentTransactionNestLevel();
+	/* in this order; see flushwait.c */
+	pg_atomic_exchange_u32(&table->dirty, 0);
+	flush->number = pg_atomic_add_fetch_u64(&table->begun, 1);
+	flush->next = flushes;
+	flushes = flush;
+}
+
+/*
+ * count_flush adds a flush to the statistics.
+ */
+static void
+count_flush(DcCounter *counter, DcFlushKey *keys, int count)
+{
+	DcApplyStats stats = {0};
+
+	if (!stats_enabled())
+		return;
+	for (int i = 0; i < count; i++)
+	{
+		const DcDelta *delta = &keys[i].delta;
+
+		stats.increments += delta->calls;
+		stats_hot_key(counter, delta->key.data, delta->key.len, delta->calls);
+	}
+	stats.keys = count;
+	stats.buffered = stats.increments;
+	stats_applied(counter, &stats);
+}
+
+/*
+ * flush_commit ends the flushes of a transaction that has committed. Must not throw.
+ */
+void
+flush_commit(void)
+{
+	take_commit();
+	for (DcFlush *flush = flushes; flush != NULL; flush = flush->next)
+	{
+		DcBufferTable *table = flush->table;
+
+		uint64 elapsed = (uint64) Max(GetCurrentTimestamp() - flush->started, 0);
+		uint64 counts[DC_NUM_STATS] = {0};
+
+		pg_atomic_write_u64(&table->last_start, (uint64) flush->started);
+		pg_atomic_write_u64(&table->last_us, elapsed);
+		counts[DC_STATS_FLUSHES] = flush->count > 0;
+		counts[DC_STATS_FLUSHED] = flush->count;
+		counts[DC_STATS_FLUSH_TIME] = elapsed;
+		if (flush->count > 0)
+			stats_add(flush->counter, counts, flush->started);
+		bufferfile_flushed(table);
+		flush_wait_done(table, flush->number);
+	}
+	flushes = NULL;
+}
+
+/*
+ * flush_failed makes another flush come for those who wait for a failed one.
+ */
+static void
+flush_failed(DcFlush *flush)
+{
+	table_mark_dirty(flush->table);
+	flush_wait_refused(flush->table);
+}
+
+/*
+ * flush_abort undoes the flushes of a transaction that has failed. Must not throw.
+ */
+void
+flush_abort(void)
+{
+	buffer_scan_end(&scan);
+	take_abort();
+	for (DcFlush *flush = flushes; flush != NULL; flush = flush->next)
+		flush_failed(flush);
+	flushes = NULL;
+}
+
+/*
+ * flush_abort_subxact undoes the flushes of a subtransaction.
+ */
+void
+flush_abort_subxact(int nest)
+{
+	buffer_scan_end(&scan);
+	take_abort_subxact(nest);
+	while (flushes != NULL && flushes->nest >= nest)
+	{
+		flush_failed(flushes);
+		flushes = flushes->next;
+	}
+}
+
+/*
+ * flush_commit_subxact gives the flushes of a subtransaction to its parent.
+ */
+void
+flush_commit_subxact(int nest)
+{
+	take_commit_subxact(nest);
+	for (DcFlush *flush = flushes; flush != NULL && flush->nest >= nest; flush = flush->next)
+		flush->nest = nest - 1;
+}
+
+/*
+ * flush_here flushes a table in this transaction, which has a lock on it, and may
+ * have to wait for the flush of another one.
+ */
+int64
+flush_here(DcCounter *counter)
+{
+	DcBufferTable *table = table_slot(counter);
+
+	if (table == NULL)
+		return 0;
+	(void) flush_lock(counter->relid, true);
+	return flush_table(counter, table, false);
+}
+
+/*
+ * buffer_write_down flushes a table that is locked against writers; nothing is in
+ * memory for it when this transaction has committed.
+ */
+void
+buffer_write_down(DcCounter *counter)
+{
+	(void) flush_here(counter);
+}
+
+/*
+ * buffer_key_set makes rows have what was committed for a key before. If the flusher
+ * cannot do that, this transaction does.
+ */
+void
+buffer_key_set(DcCounter *counter, const DcKey *key)
+{
+	DcBufferTable *table;
+	DcMapEntry *entry;
+	DcMapKey map_key;
+
+	if (!counter_is_buffered(counter))
+		return;
+	table = table_slot(counter);
+	if (table == NULL)
+		return; /* then there are no entries */
+	if (pg_atomic_read_u32(&table->restored) == DC_UNRESOLVED)
+		bufferfile_resolve(table);
+	buffer_map_key(&map_key, counter->relid, key->data, key->len);
+	entry = map_find(buffer_map, &map_key);
+	if (entry == NULL)
+		return;
+	map_unpin(entry);
+	if (!flush_wait(table))
+		(void) flush_here(counter);
+}

@@ -1,0 +1,391 @@
+/*
+ * flushjob.c
+ *		Flushing as a job of the worker, and dc_flush().
+ *
+ * A table is due when its flush interval has passed since something was added to it
+ * for the first time after the last flush began, less the time that a flush takes:
+ * so an increment is durable after about one interval. It is due at once if
+ * somebody waits for it, or the map is half full. Tables without increments are
+ * never due, and the worker sleeps.
+ *
+ * The flush comes before the other jobs of a worker, and between their steps.
+ *
+ * A table that is locked by DDL, or being flushed by somebody else, is tried again
+ * soon. One whose flush fails is tried again at longer and longer intervals (of a
+ * second at most, if somebody waits), and from then on its amounts are written to
+ * shard rows, until that has succeeded.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "base/compat.h"
+#include "base/job.h"
+#include "buffer/buffer.h"
+#include "buffer/bufferinit.h"
+#include "catalog/pg_class.h"
+#include "counter/access.h"
+#include "counter/compact.h"
+#include "counter/layout.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "storage/ipc.h"
+#include "storage/lmgr.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/syscache.h"
+
+PG_FUNCTION_INFO_V1(dc_flush);
+
+/* us */
+#define RETRY_LOCKED (INT64CONST(10) * 1000)
+#define RETRY_FAILED_MIN (INT64CONST(100) * 1000)
+#define RETRY_FAILED_MAX (INT64CONST(60) * 1000 * 1000)
+#define RETRY_WAITED_MAX (INT64CONST(1) * 1000 * 1000)
+
+/* A worker that leaves */
+#define LEAVE_LOOK_MS 2	  /* looks again whether transactions are committing, */
+#define LEAVE_MAX_MS 1000 /* for so long, */
+#define LEAVE_PASSES 40	  /* and tries so often to flush what could not be flushed */
+#define LEAVE_PAUSE_MS 50
+
+/* Waiting for a crowd: how often and how long at most, and from how many on. */
+#define GATHER_MAX 10
+#define GATHER_US 30
+#define GATHER_FROM 4
+
+/* What this process knows of a slot that could not be flushed. */
+typedef struct DcFlushRetry
+{
+	TimestampTz at;		/* 0: no need */
+	TimestampTz waited; /* the same, if somebody waits for it */
+	int64 pause;		/* 0: it has not failed */
+	uint32 generation;	/* of the slot */
+} DcFlushRetry;
+
+typedef struct DcFlushStep
+{
+	int slot;
+	bool all_owners;
+	bool locked; /* out: could not be locked */
+} DcFlushStep;
+
+static DcFlushRetry retries[DC_BUFFER_TABLES];
+
+/* The worker is leaving: everything is due. */
+static bool leaving = false;
+
+static void flusher_exit(int code, Datum arg);
+static bool is_reserved(void);
+static TimestampTz table_due(int slot);
+static DcFlushRetry *retry_of(int slot);
+static void flush_slot(DcJobRun *run, int slot);
+static void flush_step(void *arg);
+static void gather(DcBufferTable *table);
+static bool is_gone(DcBufferTable *table);
+static void flush_and_wait(DcCounter *counter);
+
+/*
+ * flush_due returns when the next table of this database is due.
+ */
+TimestampTz
+flush_due(void)
+{
+	TimestampTz due = PG_INT64_MAX;
+
+	if (buffer_area == NULL)
+		return due;
+	for (int i = 0; i < buffer_area->ntables; i++)
+	{
+		if (buffer_area->tables[i].database == MyDatabaseId)
+			due = Min(due, table_due(i));
+	}
+	return due;
+}
+
+static TimestampTz
+table_due(int slot)
+{
+	DcBufferTable *table = &buffer_area->tables[slot];
+	DcFlushRetry *retry = retry_of(slot);
+	int64 interval = (int64) pg_atomic_read_u64(&table->interval);
+	int64 last = (int64) pg_atomic_read_u64(&table->last_us);
+	TimestampTz due;
+
+	if (pg_atomic_read_u32(&table->dirty) == 0)
+		return PG_INT64_MAX;
+	if (leaving)
+		return 0;
+	if (pg_atomic_read_u32(&table->waiting) > 0)
+		return retry->waited;
+	if (buffer_is_pressed())
+		due = 0;
+	else
+		due = (TimestampTz) pg_atomic_read_u64(&table->since) + interval -
+			Min(last, interval / 2);
+	return Max(due, retry->at);
+}
+
+/*
+ * retry_of returns what is known of a slot; nothing, if it is another table's now.
+ */
+static DcFlushRetry *
+retry_of(int slot)
+{
+	DcFlushRetry *retry = &retries[slot];
+	uint32 generation = pg_atomic_read_u32(&buffer_area->tables[slot].generation);
+
+	if (retry->generation != generation)
+	{
+		memset(retry, 0, sizeof(DcFlushRetry));
+		retry->generation = generation;
+	}
+	return retry;
+}
+
+/*
+ * flush_job flushes the tables that are due; true if it has yielded.
+ */
+bool
+flush_job(DcJobRun *run)
+{
+	bool any = true;
+
+	if (buffer_area == NULL || (!run->all_owners && flusher_runs()))
+		return false;
+	for (int pass = 1; any; pass++)
+	{
+		if (leaving && pass > 1)
+			pg_usleep(LEAVE_PAUSE_MS * 1000L);
+		any = false;
+		for (int i = 0; i < buffer_area->ntables; i++)
+		{
+			if (buffer_area->tables[i].database != MyDatabaseId ||
+				(run->all_owners && table_due(i) > GetCurrentTimestamp()) ||
+				pg_atomic_read_u32(&buffer_area->tables[i].dirty) == 0)
+				continue;
+			flush_slot(run, i);
+			any = run->all_owners && (!leaving || pass < LEAVE_PASSES);
+			if (!leaving && job_is_late(run))
+				return any;
+		}
+		pg_atomic_write_u32(&buffer_area->pressed, 0);
+	}
+	return false;
+}
+
+/*
+ * flush_enter makes this process the one that flushes the tables of its database.
+ */
+void
+flush_enter(void)
+{
+	if (buffer_area == NULL)
+		return;
+	flusher_enter();
+	before_shmem_exit(flusher_exit, (Datum) 0);
+}
+
+static void
+flusher_exit(int code, Datum arg)
+{
+	flusher_leave();
+}
+
+/*
+ * flush_leave makes everything due, for the last time: the worker leaves. From now
+ * on increments go to rows, but for those of transactions that are committing at
+ * this moment. A commit that hangs, as for want of a synchronous standby, is not
+ * waited for: what it adds is left to the next flusher, or to the file.
+ */
+void
+flush_leave(void)
+{
+	if (buffer_area == NULL)
+		return;
+	flusher_leave();
+	leaving = true;
+	for (int ms = 0; ms < LEAVE_MAX_MS && is_reserved(); ms += LEAVE_LOOK_MS)
+		pg_usleep(LEAVE_LOOK_MS * 1000L);
+}
+
+/*
+ * is_reserved tells whether a transaction is about to add to the memory.
+ */
+static bool
+is_reserved(void)
+{
+	for (int i = 0; i < buffer_area->ntables; i++)
+	{
+		if (buffer_area->tables[i].database == MyDatabaseId &&
+			pg_atomic_read_u32(&buffer_area->tables[i].reserving) > 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * flush_slot runs a step that flushes a table, and notes when to try again.
+ */
+static void
+flush_slot(DcJobRun *run, int slot)
+{
+	DcFlushStep step = {slot, run->all_owners, false};
+	DcFlushRetry *retry = retry_of(slot);
+	DcBufferTable *table = &buffer_area->tables[slot];
+
+	if (!run->step(run, flush_step, &step, table->counter))
+	{
+		retry->pause = Min(Max(2 * retry->pause, RETRY_FAILED_MIN), RETRY_FAILED_MAX);
+		retry->at = GetCurrentTimestamp() + retry->pause;
+		retry->waited = GetCurrentTimestamp() + Min(retry->pause, RETRY_WAITED_MAX);
+	}
+	else if (step.locked)
+		retry->at = retry->waited = GetCurrentTimestamp() + RETRY_LOCKED;
+	else
+		retry->at = retry->waited = retry->pause = 0;
+}
+
+static void
+flush_step(void *arg)
+{
+	DcFlushStep *step = arg;
+	DcBufferTable *table = &buffer_area->tables[step->slot];
+	DcCounter *counter;
+
+	if (table->database != MyDatabaseId)
+		return; /* dropped meanwhile */
+	counter = compact_open(table->counter, step->all_owners);
+	if (counter != NULL && table_slot(counter) == table &&
+		flush_lock(table->counter, false))
+	{
+		gather(table);
+		(void) flush_table(counter, table, retries[step->slot].pause > 0);
+		return;
+	}
+	if (is_gone(table))
+	{
+		discard_gone(table);
+		return;
+	}
+	/* if it is not for a lock, this raises the error that says why */
+	if (ConditionalLockRelationOid(table->counter, RowExclusiveLock))
+		counter_layout(counter_lookup(table->counter));
+	step->locked = true;
+	flush_wait_refused(table);
+}
+
+/*
+ * gather lets more of those come who wait for a flush, if the last one was for a
+ * crowd: they come back as soon as they are woken. It goes on while their number
+ * grows, until nearly all are back. (commit_delay is the same idea.)
+ */
+static void
+gather(DcBufferTable *table)
+{
+	static uint32 last_crowd = 0;
+	uint32 crowd = pg_atomic_read_u32(&table->waiting);
+
+	for (int i = 0; i < GATHER_MAX && Max(crowd, last_crowd) >= GATHER_FROM; i++)
+	{
+		uint32 before = crowd;
+
+		if (crowd >= last_crowd - last_crowd / 8)
+			break;
+		pg_usleep(GATHER_US);
+		crowd = pg_atomic_read_u32(&table->waiting);
+		if (crowd <= before)
+			break;
+	}
+	last_crowd = crowd;
+}
+
+/*
+ * is_gone tells whether there is no counter table any more where something is in
+ * memory: it was dropped in another way than with the extension loaded.
+ */
+static bool
+is_gone(DcBufferTable *table)
+{
+	DcCounterRow row;
+
+	if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(table->counter)))
+		return true;
+	/* with this lock nobody changes its settings */
+	return catalog_lock_at_once() &&
+		ConditionalLockRelationOid(table->counter, ShareUpdateExclusiveLock) &&
+		!catalog_read(table->counter, &row);
+}
+
+/*
+ * dc_flush(counter regclass) -> void: returns when all increments of a buffered
+ * counter table that were committed before are durable in rows. NULL: of all
+ * tables of the caller; those that are locked by DDL are passed over, with a warning. For the
+ * table's owner.
+ */
+Datum
+dc_flush(PG_FUNCTION_ARGS)
+{
+	List *rows;
+	ListCell *lc;
+
+	prevent_write("dc_flush()");
+	if (!PG_ARGISNULL(0))
+	{
+		flush_and_wait(counter_open_as_owner(fcinfo, "dc_flush()", RowExclusiveLock));
+		PG_RETURN_VOID();
+	}
+	rows = catalog_read_all();
+	foreach(lc, rows)
+	{
+		DcCounterRow *row = lfirst(lc);
+		DcCounter *counter = compact_open(row->counter, false);
+
+		if (counter != NULL)
+			flush_and_wait(counter);
+		else if (row->mode == DC_MODE_BUFFERED &&
+				 relation_owner(row->counter) == GetUserId())
+			ereport(WARNING,
+					(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+					 errmsg("counter table \"%s\" was not flushed: it is locked",
+							get_rel_name(row->counter))));
+	}
+	PG_RETURN_VOID();
+}
+
+static void
+flush_and_wait(DcCounter *counter)
+{
+	DcBufferTable *table;
+
+	if (buffer_area == NULL || !counter_is_buffered(counter))
+		return;
+	table = table_slot(counter);
+	if (table != NULL && table->nentries > 0 && !flush_wait(table))
+		(void) flush_here(counter);
+}
+
+/*
+ * flush_database writes down what is in memory for all tables of this database, for
+ * DROP EXTENSION, and keeps writers away from them until the transaction ends.
+ * Those who wait for that long find out that it is no counter table any more.
+ */
+void
+flush_database(void)
+{
+	ListCell *lc;
+
+	foreach(lc, catalog_read_all())
+	{
+		const DcCounterRow *row = lfirst(lc);
+		DcCounter *counter;
+
+		if (row->mode != DC_MODE_BUFFERED ||
+			!counter_lock(row->counter, ShareRowExclusiveLock))
+			continue;
+		counter = counter_find(row->counter);
+		if (counter_is_buffered(counter) && table_slot(counter) != NULL &&
+			table_slot(counter)->nentries > 0)
+			(void) flush_here(counter_lookup(row->counter));
+		CacheInvalidateRelcacheByRelid(row->counter);
+	}
+}

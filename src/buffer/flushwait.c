@@ -1,0 +1,370 @@
+/*
+ * flushwait.c
+ *		Waiting until what was committed is durable.
+ *
+ * Flushes of a table are numbered. Who has added to the memory, and then looks
+ * which number begins last, knows that the next one takes what he has added: a flush
+ * first resets the dirty mark, then gets its number, then takes. He looks at the
+ * number before he sets the dirty mark himself. So if the reset undoes his mark,
+ * the number that he waits for is that of the flush that has undone it, or an
+ * earlier one; and otherwise the mark stays, and another flush follows.
+ *
+ * Each session has a place where it says which flush of which table it waits for, and
+ * the end of a flush wakes those who wait for it. They are half of all, usually: the
+ * others have come while it was on its way and wait for the next one. To wake them as
+ * well, as a condition variable would, costs more than the flush.
+ *
+ * A transaction that has added to a table of durability "sync" waits when it is
+ * committed and has released its locks (so nobody has to wait for one who waits),
+ * before the session goes on. As with synchronous replication it cannot fail any
+ * more then: a cancel ends the wait with a warning, and a request to terminate
+ * leaves the client without an answer.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "base/compat.h"
+#include "base/shmem.h"
+#include "buffer/buffer.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "storage/latch.h"
+#include "tcop/dest.h"
+#include "tcop/tcopprot.h"
+#include "utils/memutils.h"
+#include "utils/resowner.h"
+
+/* How long to sleep before signals are looked at again. */
+#define LOOK_MS 100
+
+/* After so many of these without a worker that is logged. */
+#define ALONE_LOOKS 50
+
+/*
+ * What a session waits for. Its own fields are written by that session only: first
+ * the others, then the number.
+ */
+typedef struct DcWaiter
+{
+	struct Latch *latch;
+	pg_atomic_uint32 table;	 /* its slot */
+	pg_atomic_uint64 number; /* of the flush; 0: it does not wait */
+} DcWaiter;
+
+typedef struct DcWaiters
+{
+	pg_atomic_uint32 used; /* those from here on have never waited */
+	DcWaiter sessions[FLEXIBLE_ARRAY_MEMBER];
+} DcWaiters;
+
+static DcWaiters *waiters = NULL;
+
+/* The table that this session waits for. */
+static DcBufferTable *waiting_for = NULL;
+
+/* Looked up before it is needed where nothing may throw. */
+static uint32 wait_event = 0;
+
+typedef struct DcWait
+{
+	DcBufferTable *table;
+	uint64 number; /* of the flush */
+} DcWait;
+
+static DcWait *waits = NULL;
+static int nwaits = 0;
+static int max_waits = 0;
+static int wanted = 0;
+
+static void resource_callback(ResourceReleasePhase phase, bool commit, bool top,
+							  void *arg);
+static bool wait_committed(const DcWait *wait);
+static bool sleep_once(void);
+static bool is_interrupted(void);
+static Size waiters_size(void);
+static void waiters_init(void *area);
+static void wake(DcBufferTable *table, uint64 number);
+static void wait_begin(DcBufferTable *table, uint64 number);
+static void wait_end(void);
+
+/*
+ * flush_wait_init asks for shared memory and registers the callback; called once.
+ */
+void
+flush_wait_init(void)
+{
+	shmem_add_sized("dcounter flush waiters", waiters_size, (void **) &waiters,
+					waiters_init);
+	RegisterResourceReleaseCallback(resource_callback, NULL);
+}
+
+/*
+ * flush_wait_prepare makes room for one more wait at commit.
+ */
+void
+flush_wait_prepare(void)
+{
+	wanted++;
+	if (wait_event == 0)
+		wait_event = compat_wait_event("DcounterFlush"); /* may throw */
+	if (wanted <= max_waits)
+		return;
+	if (waits == NULL)
+		waits = MemoryContextAlloc(TopMemoryContext, 8 * sizeof(DcWait));
+	else
+		waits = repalloc(waits, 2 * max_waits * sizeof(DcWait));
+	max_waits = Max(2 * max_waits, 8);
+}
+
+/*
+ * flush_wait_at_commit makes the transaction, which is committed and has added to a table,
+ * wait when its locks are released. Must not throw.
+ */
+void
+flush_wait_at_commit(DcBufferTable *table)
+{
+	pg_memory_barrier();
+	waits[nwaits].table = table;
+	waits[nwaits].number = pg_atomic_read_u64(&table->begun) + 1;
+	pg_memory_barrier();
+	pg_atomic_fetch_add_u32(&table->users, 1); /* the lock that protects the slot goes */
+	nwaits++;
+}
+
+/*
+ * resource_callback is called in each phase of the release of a transaction's
+ * resources.
+ */
+static void
+resource_callback(ResourceReleasePhase phase, bool commit, bool top, void *arg)
+{
+	bool ended = false;
+
+	if (phase != RESOURCE_RELEASE_AFTER_LOCKS || !top)
+		return;
+	if (waiting_for != NULL)
+		wait_end(); /* the session was terminated while it waited in dc_flush() */
+	if (wanted == 0)
+		return;
+	wanted = 0;
+	for (int i = 0; i < nwaits; i++)
+	{
+		if (!ended)
+			ended = !wait_committed(&waits[i]);
+		pg_atomic_fetch_sub_u32(&waits[i].table->users, 1);
+	}
+	nwaits = 0;
+}
+
+/*
+ * wait_committed waits for a flush; false if the wait was interrupted. Interrupts
+ * are held: it looks itself.
+ */
+static bool
+wait_committed(const DcWait *wait)
+{
+	DcBufferTable *table = wait->table;
+	bool interrupted = false;
+	int alone = 0;
+
+	if (pg_atomic_read_u64(&table->done) >= wait->number)
+		return true;
+	wait_begin(table, wait->number);
+	while (pg_atomic_read_u64(&table->done) < wait->number)
+	{
+		interrupted = is_interrupted() || !sleep_once();
+		if (interrupted)
+			break;
+		if (flusher_runs())
+			alone = 0;
+		else if (++alone == ALONE_LOOKS)
+			ereport(LOG,
+					(errmsg("increments of a buffered counter are waiting for a worker to make them durable"),
+					 errhint("Turn on dcounter.worker, or call dc_flush().")));
+	}
+	wait_end();
+	return !interrupted;
+}
+
+/*
+ * sleep_once sleeps until it is woken, or for some time; false if the postmaster is
+ * dead. To exit at once would make a transaction abort that is committed.
+ */
+static bool
+sleep_once(void)
+{
+	int events = WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_POSTMASTER_DEATH,
+						   LOOK_MS, wait_event);
+
+	ResetLatch(MyLatch);
+	if (events & WL_POSTMASTER_DEATH)
+	{
+		ProcDiePending = true;
+		whereToSendOutput = DestNone;
+		return false;
+	}
+	return true;
+}
+
+/*
+ * is_interrupted tells whether to stop waiting, as syncrep.c does.
+ */
+static bool
+is_interrupted(void)
+{
+	if (ProcDiePending)
+	{
+		ereport(WARNING,
+				(errcode(ERRCODE_ADMIN_SHUTDOWN),
+				 errmsg("canceling the wait for increments to become durable, and terminating connection"),
+				 errdetail("The transaction has already committed, but a crash may lose its increments of buffered counters.")));
+		whereToSendOutput = DestNone;
+		return true;
+	}
+	if (QueryCancelPending)
+	{
+		QueryCancelPending = false;
+		ereport(WARNING,
+				(errmsg("canceling the wait for increments to become durable due to user request"),
+				 errdetail("The transaction has already committed, but a crash may lose its increments of buffered counters.")));
+		return true;
+	}
+	return false;
+}
+
+/*
+ * flush_wait waits until all that was committed before is durable in rows. False
+ * if the flusher cannot do that now: the caller, who has a lock on the table, has to
+ * do it himself.
+ */
+bool
+flush_wait(DcBufferTable *table)
+{
+	uint64 refused = pg_atomic_read_u64(&table->refused);
+	uint64 number = pg_atomic_read_u64(&table->begun) + 1;
+	volatile bool done = false;
+
+	if (!flusher_runs())
+		return false;
+	pg_memory_barrier();
+	wait_begin(table, number);
+	PG_TRY();
+	{
+		table_mark_dirty(table);
+		for (;;)
+		{
+			done = pg_atomic_read_u64(&table->done) >= number;
+			if (done || pg_atomic_read_u64(&table->refused) != refused ||
+				!flusher_runs())
+				break;
+			CHECK_FOR_INTERRUPTS();
+			(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+							 LOOK_MS, compat_wait_event("DcounterFlush"));
+			ResetLatch(MyLatch);
+		}
+	}
+	PG_FINALLY();
+	{
+		wait_end();
+	}
+	PG_END_TRY();
+	return done;
+}
+
+/*
+ * flush_wait_done tells those who wait for a flush that it is done. Must not throw.
+ */
+void
+flush_wait_done(DcBufferTable *table, uint64 number)
+{
+	uint64 done = pg_atomic_read_u64(&table->done);
+
+	if (done < number)
+		pg_atomic_write_u64(&table->done, number);
+	wake(table, number); /* those, too, who wait for an earlier one that has failed */
+}
+
+/*
+ * flush_wait_refused tells those who wait that the flusher could not do it: some
+ * will do it themselves.
+ */
+void
+flush_wait_refused(DcBufferTable *table)
+{
+	pg_atomic_fetch_add_u64(&table->refused, 1);
+	wake(table, PG_UINT64_MAX);
+}
+
+static Size
+waiters_size(void)
+{
+	return add_size(offsetof(DcWaiters, sessions),
+					mul_size(MaxBackends + 1, sizeof(DcWaiter)));
+}
+
+static void
+waiters_init(void *area)
+{
+	DcWaiters *init = area;
+
+	pg_atomic_init_u32(&init->used, 0);
+	for (int i = 0; i <= MaxBackends; i++)
+	{
+		pg_atomic_init_u32(&init->sessions[i].table, 0);
+		pg_atomic_init_u64(&init->sessions[i].number, 0);
+	}
+}
+
+/*
+ * wake wakes those who wait for this flush of a table or an earlier one.
+ */
+static void
+wake(DcBufferTable *table, uint64 number)
+{
+	uint32 slot = table - buffer_area->tables;
+	uint32 used;
+
+	pg_memory_barrier(); /* they look whether it is done after they have said so */
+	if (pg_atomic_read_u32(&table->waiting) == 0)
+		return;
+	used = pg_atomic_read_u32(&waiters->used);
+	for (uint32 i = 0; i < used; i++)
+	{
+		DcWaiter *waiter = &waiters->sessions[i];
+		uint64 wanted_number = pg_atomic_read_u64(&waiter->number);
+
+		if (wanted_number == 0 || wanted_number > number)
+			continue;
+		pg_read_barrier();
+		if (pg_atomic_read_u32(&waiter->table) == slot)
+			SetLatch(waiter->latch);
+	}
+}
+
+static void
+wait_begin(DcBufferTable *table, uint64 number)
+{
+	uint32 me = compat_backend_number();
+	DcWaiter *waiter = &waiters->sessions[me];
+	uint32 used = pg_atomic_read_u32(&waiters->used);
+
+	waiting_for = table;
+	waiter->latch = MyLatch;
+	pg_atomic_write_u32(&waiter->table, table - buffer_area->tables);
+	pg_write_barrier();
+	pg_atomic_write_u64(&waiter->number, number);
+	while (used <= me &&
+		   !pg_atomic_compare_exchange_u32(&waiters->used, &used, me + 1))
+		;
+	/* this is a barrier as well */
+	pg_atomic_fetch_add_u32(&table->waiting, 1);
+	flusher_wake();
+}
+
+static void
+wait_end(void)
+{
+	pg_atomic_write_u64(&waiters->sessions[compat_backend_number()].number, 0);
+	pg_atomic_fetch_sub_u32(&waiting_for->waiting, 1);
+	waiting_for = NULL;
+}

@@ -1,0 +1,291 @@
+/*
+ * reserve.c
+ *		What a committing transaction adds to the memory.
+ *
+ * It is done in two steps, since nothing may fail once the transaction is
+ * committed, and nothing may be counted before:
+ *
+ *	- PRE_COMMIT: find the entry of each key, or make one, and pin it. If there is
+ *	  no room, no flusher, or an amount is so large that sums could overflow, the
+ *	  answer is no, and the counter room writes rows (apply.c).
+ *	- COMMIT: add the amounts, and unpin. Other sessions see the transaction as
+ *	  committed already, and its locks are still held: so who has locked the table
+ *	  against writers knows that all increments of committed transactions are here.
+ *
+ * The transaction needs no id for that, and writes no WAL.
+ *
+ * A flusher that leaves first says so, and then waits for the transactions that are
+ * between the two steps. They are counted before they look whether there is a
+ * flusher; so after that nobody adds any more.
+ *
+ * A transaction that adds and subtracts at one key holds the partition's lock while
+ * it adds both, so that no reader sees one of them alone.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "buffer/buffer.h"
+#include "counter/stats.h"
+#include "utils/memutils.h"
+
+/*
+ * Larger amounts go to rows, and so does everything while the sum of a key is
+ * beyond the other limit: what all backends can add at one time after they have
+ * looked is less than the rest of bigint.
+ */
+#define MAX_AMOUNT (INT64CONST(1) << 40)
+#define MAX_PENDING (UINT64CONST(1) << 61)
+
+typedef struct DcReserved
+{
+	DcMapEntry *entry; /* pinned */
+	int64 inc;
+	int64 dec;
+	uint64 calls;
+} DcReserved;
+
+/* A table of this transaction. */
+typedef struct DcReservedTable
+{
+	DcBufferTable *table;
+	bool sync;
+} DcReservedTable;
+
+/* Most transactions change few keys of few tables, and need no more. */
+static DcReserved few[16];
+static DcReservedTable few_tables[4];
+
+static DcReserved *reserved = few;
+static int nreserved = 0;
+static int max_reserved = lengthof(few);
+
+static DcReservedTable *tables = few_tables;
+static int ntables = 0;
+static int max_tables = lengthof(few_tables);
+
+static bool table_reserve(DcCounter *counter, DcBufferTable *table);
+static void table_release(int i);
+static void count_full(DcCounter *counter);
+static void make_room(int count);
+static bool reserve_one(DcBufferTable *table, const DcDelta *delta);
+static void give_back(int from);
+static void add(const DcReserved *r, TimestampTz now);
+static void forget(void);
+
+/*
+ * buffer_reserve prepares for adding deltas of one table when this transaction
+ * commits; false if they are to be written to rows.
+ */
+bool
+buffer_reserve(DcCounter *counter, DcDelta **deltas, int count)
+{
+	int start = nreserved;
+	DcBufferTable *table;
+
+	if (!flusher_runs() || counter->foreign)
+		return false;
+	table = table_slot_to_add(counter);
+	if (table == NULL)
+	{
+		count_full(counter);
+		return false;
+	}
+	make_room(count);
+	flush_wait_prepare();
+	if (!table_reserve(counter, table))
+		return false;
+	if (pg_atomic_read_u32(&table->restored) == DC_UNRESOLVED)
+		bufferfile_resolve(table);
+	for (int i = 0; i < count; i++)
+	{
+		if (deltas[i]->inc == 0 && deltas[i]->dec == 0)
+			continue;
+		if (!reserve_one(table, deltas[i]))
+		{
+			give_back(start);
+			table_release(--ntables);
+			count_full(counter);
+			return false;
+		}
+	}
+	pg_atomic_write_u64(&table->interval, (uint64) counter->row.flush_interval);
+	return true;
+}
+
+/*
+ * table_reserve enters a table in the list, if there is a flusher that will wait for
+ * this transaction.
+ */
+static bool
+table_reserve(DcCounter *counter, DcBufferTable *table)
+{
+	pg_atomic_fetch_add_u32(&table->reserving, 1);
+	if (!flusher_runs())
+	{
+		pg_atomic_fetch_sub_u32(&table->reserving, 1);
+		return false;
+	}
+	tables[ntables].table = table;
+	tables[ntables].sync = counter->row.durability == DC_DURABILITY_SYNC;
+	ntables++;
+	return true;
+}
+
+/*
+ * table_release undoes table_reserve. Something was added, or at least entries may
+ * have been made that are to be freed again.
+ */
+static void
+table_release(int i)
+{
+	table_mark_dirty(tables[i].table);
+	pg_atomic_fetch_sub_u32(&tables[i].table->reserving, 1);
+}
+
+/*
+ * count_full counts that there was no room.
+ */
+static void
+count_full(DcCounter *counter)
+{
+	DcApplyStats stats = {.full = 1};
+
+	stats_applied(counter, &stats);
+}
+
+/*
+ * make_room makes the lists long enough for more keys, of one more table.
+ */
+static void
+make_room(int count)
+{
+	if (nreserved + count > max_reserved)
+	{
+		int capacity = Max(nreserved + count, 2 * max_reserved);
+		DcReserved *more = MemoryContextAllocHuge(TopTransactionContext,
+												  capacity * sizeof(DcReserved));
+
+		memcpy(more, reserved, nreserved * sizeof(DcReserved));
+		reserved = more;
+		max_reserved = capacity;
+	}
+	if (ntables == max_tables)
+	{
+		DcReservedTable *more = MemoryContextAlloc(TopTransactionContext,
+												   2 * max_tables * sizeof(DcReservedTable));
+
+		memcpy(more, tables, ntables * sizeof(DcReservedTable));
+		tables = more;
+		max_tables *= 2;
+	}
+}
+
+/*
+ * reserve_one pins the entry of a key; false if that is not possible.
+ */
+static bool
+reserve_one(DcBufferTable *table, const DcDelta *delta)
+{
+	DcMapEntry *entry;
+	DcBuffer *buffer;
+	DcMapKey key;
+
+	if (delta->inc > MAX_AMOUNT || delta->dec > MAX_AMOUNT)
+		return false;
+	buffer_map_key(&key, delta->key.counter, delta->key.data, delta->key.len);
+	entry = buffer_entry(table, &key);
+	if (entry == NULL)
+		return false;
+	reserved[nreserved].entry = entry;
+	reserved[nreserved].inc = delta->inc;
+	reserved[nreserved].dec = delta->dec;
+	reserved[nreserved].calls = delta->calls;
+	nreserved++;
+	buffer = buffer_of(entry);
+	return pg_atomic_read_u64(&buffer->inc) < MAX_PENDING &&
+		pg_atomic_read_u64(&buffer->dec) < MAX_PENDING;
+}
+
+/*
+ * give_back unpins what was reserved.
+ */
+static void
+give_back(int from)
+{
+	for (int i = from; i < nreserved; i++)
+		map_unpin(reserved[i].entry);
+	nreserved = from;
+}
+
+/*
+ * reserve_commit adds what was reserved. Runs when the transaction has committed:
+ * must not throw.
+ */
+void
+reserve_commit(void)
+{
+	TimestampTz now;
+
+	if (ntables == 0)
+		return;
+	now = GetCurrentTransactionStartTimestamp();
+	for (int i = 0; i < nreserved; i++)
+		add(&reserved[i], now);
+	for (int i = 0; i < ntables; i++)
+	{
+		if (tables[i].sync)
+			flush_wait_at_commit(tables[i].table); /* before, see there */
+		table_release(i);
+	}
+	forget();
+}
+
+static void
+add(const DcReserved *r, TimestampTz now)
+{
+	DcBuffer *buffer = buffer_of(r->entry);
+	LWLock *lock = map_lock(buffer_map, r->entry);
+	bool both = r->inc != 0 && r->dec != 0;
+	uint64 at;
+
+	if (both)
+		LWLockAcquire(lock, LW_EXCLUSIVE);
+	if (r->inc != 0)
+		pg_atomic_fetch_add_u64(&buffer->inc, r->inc);
+	if (r->dec != 0)
+		pg_atomic_fetch_add_u64(&buffer->dec, r->dec);
+	pg_atomic_fetch_add_u64(&buffer->calls, r->calls);
+	at = pg_atomic_read_u64(&buffer->at);
+	while ((TimestampTz) at < now &&
+		   !pg_atomic_compare_exchange_u64(&buffer->at, &at, (uint64) now))
+		;
+	if (both)
+		LWLockRelease(lock);
+	map_unpin(r->entry);
+}
+
+/*
+ * reserve_abort gives back what was reserved. Must not throw.
+ */
+void
+reserve_abort(void)
+{
+	give_back(0);
+	for (int i = 0; i < ntables; i++)
+		table_release(i);
+	forget();
+}
+
+/*
+ * forget returns to the lists that are always there.
+ */
+static void
+forget(void)
+{
+	reserved = few;
+	nreserved = 0;
+	max_reserved = lengthof(few);
+	tables = few_tables;
+	ntables = 0;
+	max_tables = lengthof(few_tables);
+}
