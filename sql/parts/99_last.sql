@@ -5,7 +5,7 @@ GRANT SELECT ON dcounter.counter TO PUBLIC;
 GRANT SELECT ON dcounter.counter_events TO PUBLIC;
 
 -- The functions behind them decide which rows the caller is shown.
-GRANT SELECT ON dc_stat_counters, dc_stat_hot_keys, dc_stat_worker, dc_stat_outbox, dc_stat_consumers TO PUBLIC;
+GRANT SELECT ON dc_stat_counters, dc_stat_hot_keys, dc_stat_buffer, dc_stat_worker, dc_stat_outbox, dc_stat_consumers TO PUBLIC;
 
 REVOKE EXECUTE ON FUNCTION dc_worker_start() FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION dc_worker_stop() FROM PUBLIC;
