@@ -115,6 +115,8 @@ if [[ $sets == *' fuzz '* ]]; then
 fi
 if [[ $sets == *' bench '* ]]; then
     need gnuplot-nox command -v gnuplot
+    need redis-tools find_redis
+    need redis-tools command -v redis-benchmark
     need_pg "postgresql-$major-hll" "${share:+$share/hll.control}"
 fi
 

@@ -204,6 +204,16 @@ sub send
 	return;
 }
 
+# answered: whether the answer is there
+sub answered
+{
+	my ($self) = @_;
+	my $mark = "mark_$self->{n}";
+
+	$self->{run}->pump_nb;
+	return $self->{out} =~ /^$mark$/m && $self->{err} =~ /^$mark$/m;
+}
+
 # wait: the answer to what was sent last, "" and its SQLSTATE after an error
 sub wait
 {

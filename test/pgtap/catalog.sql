@@ -20,7 +20,8 @@ FROM unnest(ARRAY['text', 'bigint', 'uuid']) k, (VALUES
 	('dc_incr_hashed(counter regclass, key %s, by text, delta bigint DEFAULT 1)', 'void', 'volatile', 'unsafe'),
 	('dc_incr_returning(counter regclass, key %s, delta bigint DEFAULT 1)', 'bigint', 'volatile', 'unsafe'),
 	('dc_get(counter regclass, key %s)', 'bigint', 'stable', 'restricted'),
-	('dc_info(counter regclass, key %s, OUT count bigint, OUT inc bigint, OUT "dec" bigint, OUT updated_at timestamp with time zone, OUT shards integer)', 'record', 'stable', 'restricted'),
+	('dc_get(counter regclass, key %s, max_staleness interval)', 'bigint', 'volatile', 'restricted'),
+	('dc_info(counter regclass, key %s, OUT count bigint, OUT inc bigint, OUT "dec" bigint, OUT updated_at timestamp with time zone, OUT shards integer, OUT cache_age interval)', 'record', 'stable', 'restricted'),
 	('dc_total(counter regclass, key %s, OUT count bigint, OUT updated_at timestamp with time zone)', 'record', 'stable', 'restricted'),
 	('dc_set(counter regclass, key %s, value bigint)', 'bigint', 'volatile', 'unsafe'),
 	('dc_reset(counter regclass, key %s)', 'bigint', 'volatile', 'unsafe'),
@@ -35,11 +36,12 @@ INSERT INTO expected VALUES
 	('public.dc_confirm(stock regclass, hold_id uuid, qty bigint DEFAULT NULL::bigint)', 'text', 'volatile', 'unsafe', false),
 	('public.dc_release(stock regclass, hold_id uuid)', 'text', 'volatile', 'unsafe', false),
 	('public.dc_holds(stock regclass, INOUT key text DEFAULT NULL::text, OUT hold_id uuid, OUT qty bigint, OUT expires_at timestamp with time zone, OUT age interval)', 'SETOF record', 'stable', 'restricted', false),
-	('public.dc_create(counter text, shard_by text DEFAULT ''backend''::text, max_shards integer DEFAULT 64, partitions integer DEFAULT NULL::integer)', 'regclass', 'volatile', 'unsafe', false),
-	('public.dc_alter(counter regclass, shard_by text DEFAULT NULL::text, max_shards integer DEFAULT NULL::integer, events interval DEFAULT NULL::interval, notify text DEFAULT NULL::text)', 'void', 'volatile', 'unsafe', false),
+	('public.dc_create(counter text, shard_by text DEFAULT ''backend''::text, max_shards integer DEFAULT 64, partitions integer DEFAULT NULL::integer, mode text DEFAULT ''exact''::text, flush_interval interval DEFAULT ''00:00:01''::interval, durability text DEFAULT ''async''::text)', 'regclass', 'volatile', 'unsafe', false),
+	('public.dc_alter(counter regclass, shard_by text DEFAULT NULL::text, max_shards integer DEFAULT NULL::integer, events interval DEFAULT NULL::interval, notify text DEFAULT NULL::text, mode text DEFAULT NULL::text, flush_interval interval DEFAULT NULL::interval, durability text DEFAULT NULL::text)', 'void', 'volatile', 'unsafe', false),
 	('public.dc_drop(counter regclass)', 'void', 'volatile', 'unsafe', false),
 	('public.dc_adopt(counter regclass)', 'void', 'volatile', 'unsafe', false),
 	('public.dc_incr_many(counter regclass, keys text[], deltas bigint[] DEFAULT NULL::bigint[])', 'void', 'volatile', 'unsafe', false),
+	('public.dc_get_many(counter regclass, keys text[], max_staleness interval, OUT key text, OUT value bigint)', 'SETOF record', 'volatile', 'restricted', false),
 	('public.dc_get_many(counter regclass, keys text[], OUT key text, OUT value bigint)', 'SETOF record', 'stable', 'restricted', false),
 	('public.dc_top(counter regclass, n integer DEFAULT 10, OUT key text, OUT value bigint, OUT rank bigint)', 'SETOF record', 'stable', 'restricted', false),
 	('public.dc_worker_start()', 'boolean', 'volatile', 'unsafe', false),
@@ -50,12 +52,14 @@ INSERT INTO expected VALUES
 	('public.dc_compact(counter regclass DEFAULT NULL::regclass, max_keys integer DEFAULT NULL::integer)', 'bigint', 'volatile', 'unsafe', false),
 	('public.dc_apply()', 'void', 'volatile', 'unsafe', false),
 	('public.dc_stat_reset(counter regclass DEFAULT NULL::regclass)', 'void', 'volatile', 'unsafe', false),
-	('dcounter.stat_counters(OUT counter regclass, OUT increments bigint, OUT keys_written bigint, OUT writes_per_second double precision, OUT busy_skipped bigint, OUT splits bigint, OUT waits bigint, OUT early_writes bigint, OUT shard_rows bigint, OUT active_keys bigint, OUT shard_imbalance double precision, OUT compaction_lag interval, OUT pending_amount numeric, OUT keys_compacted bigint, OUT last_compaction timestamp with time zone, OUT last_compaction_duration interval, OUT reads bigint, OUT mean_read_time_ms double precision, OUT stats_reset timestamp with time zone)', 'SETOF record', 'volatile', 'unsafe', false),
+	('dcounter.stat_counters(OUT counter regclass, OUT increments bigint, OUT keys_written bigint, OUT writes_per_second double precision, OUT busy_skipped bigint, OUT splits bigint, OUT waits bigint, OUT early_writes bigint, OUT shard_rows bigint, OUT active_keys bigint, OUT shard_imbalance double precision, OUT compaction_lag interval, OUT pending_amount numeric, OUT keys_compacted bigint, OUT last_compaction timestamp with time zone, OUT last_compaction_duration interval, OUT reads bigint, OUT mean_read_time_ms double precision, OUT buffered bigint, OUT buffer_full bigint, OUT flushes bigint, OUT keys_flushed bigint, OUT mean_flush_time_ms double precision, OUT cache_hits bigint, OUT cache_misses bigint, OUT cache_evictions bigint, OUT stats_reset timestamp with time zone)', 'SETOF record', 'volatile', 'unsafe', false),
 	('dcounter.stat_hot_keys(OUT counter regclass, OUT key text, OUT writes_per_second double precision, OUT max_error double precision)', 'SETOF record', 'volatile', 'unsafe', false),
 	('dcounter.on_catalog_change()', 'trigger', 'volatile', 'unsafe', false),
 	('dcounter.on_events_change()', 'trigger', 'volatile', 'unsafe', false),
 	('dcounter.stat_outbox(OUT last_seq bigint, OUT horizon bigint, OUT held_back bigint, OUT held_back_by_pid integer, OUT held_back_by_xid xid, OUT events bigint, OUT bytes bigint, OUT partitions integer, OUT current_partition integer, OUT current_since timestamp with time zone, OUT oldest_seq bigint, OUT oldest_created_at timestamp with time zone, OUT oldest_needed_seq bigint, OUT oldest_needed_by text)', 'record', 'volatile', 'unsafe', false),
 	('dcounter.stat_consumers(OUT name text, OUT owner regrole, OUT topics text[], OUT "position" bigint, OUT lag_events bigint, OUT lag_seconds double precision, OUT lag_bytes bigint, OUT outstanding bigint, OUT retries bigint, OUT dead_letters bigint, OUT attempts integer, OUT members integer, OUT lease_until timestamp with time zone, OUT leases_expired integer, OUT cut_off bigint, OUT held_back_by_pid integer, OUT held_back_by_xid xid)', 'SETOF record', 'volatile', 'unsafe', false),
+	('public.dc_flush(counter regclass DEFAULT NULL::regclass)', 'void', 'volatile', 'unsafe', false),
+	('dcounter.stat_buffer(OUT counter regclass, OUT keys bigint, OUT increments bigint, OUT memory bigint, OUT oldest interval, OUT waiting integer, OUT last_flush timestamp with time zone, OUT last_flush_time_ms double precision)', 'SETOF record', 'volatile', 'unsafe', false),
 	('dcounter.on_sql_drop()', 'event_trigger', 'volatile', 'unsafe', false),
 	('dcounter.on_alter_table()', 'event_trigger', 'volatile', 'unsafe', false);
 -- Writing events
@@ -232,7 +236,7 @@ SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE coalesce(length(ob
 SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE obj_description(oid, 'pg_proc') ~ '^[A-Z].*|\.$'$$, 'comments are phrases, like the server''s own');
 SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE schema = 'public' AND proname !~ '^dc_worker_|^dc_consumer_create$' AND NOT has_function_privilege('public', oid, 'EXECUTE')$$, 'PUBLIC may execute the API: the tables'' privileges decide');
 SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE proname ~ '^dc_worker_|^dc_consumer_create$' AND has_function_privilege('public', oid, 'EXECUTE')$$, 'but not start or stop workers, nor create consumers');
-SELECT set_eq($$SELECT proname::text FROM members WHERE schema = 'dcounter' AND has_function_privilege('public', oid, 'EXECUTE')$$, ARRAY['stat_counters', 'stat_hot_keys', 'stat_worker', 'stat_outbox', 'stat_consumers', 'outbox_capture'],
+SELECT set_eq($$SELECT proname::text FROM members WHERE schema = 'dcounter' AND has_function_privilege('public', oid, 'EXECUTE')$$, ARRAY['stat_counters', 'stat_buffer', 'stat_hot_keys', 'stat_worker', 'stat_outbox', 'stat_consumers', 'outbox_capture'],
 	'PUBLIC may not execute, or make triggers of, the internal functions, but for those of the views and of attached tables');
 
 -- The extension
@@ -249,7 +253,7 @@ SELECT set_eq(
 		AND classid <> 'pg_type'::regclass$$,
 	(SELECT array_agg('table dcounter.outbox_' || i) FROM generate_series(0, 7) i) ||
 	ARRAY['schema dcounter', 'sequence dcounter.outbox_seq', 'table dcounter.outbox', 'table dcounter.outbox_ring', 'sequence dcounter.consumer_id', 'table dcounter.consumer', 'table dcounter.consumer_member', 'table dcounter.consumer_retry', 'view dc_dead_letters',
-		'table dcounter.counter', 'table dcounter.counter_events', 'table dcounter.changed_key', 'view dc_stat_outbox', 'view dc_stat_consumers', 'view dc_stat_counters', 'view dc_stat_hot_keys', 'view dc_stat_worker', 'event trigger dcounter_sql_drop', 'event trigger dcounter_alter_table', 'event trigger dcounter_capture_drop', 'event trigger dcounter_capture_rename',
+		'table dcounter.counter', 'table dcounter.buffer_restored', 'view dc_stat_buffer', 'table dcounter.counter_events', 'table dcounter.changed_key', 'view dc_stat_outbox', 'view dc_stat_consumers', 'view dc_stat_counters', 'view dc_stat_hot_keys', 'view dc_stat_worker', 'event trigger dcounter_sql_drop', 'event trigger dcounter_alter_table', 'event trigger dcounter_capture_drop', 'event trigger dcounter_capture_rename',
 		'cast from bytea to dc_cms', 'cast from dc_cms to bytea', 'operator ||(dc_cms,dc_cms)',
 		'cast from bytea to dc_topk', 'cast from dc_topk to bytea', 'operator ||(dc_topk,dc_topk)',
 		'cast from dc_hll to dc_hll', 'cast from bytea to dc_hll', 'cast from dc_hll to bytea', 'operator ||(dc_hll,dc_hll)', 'operator #(NONE,dc_hll)',
@@ -270,7 +274,7 @@ SELECT is_empty($$SELECT relname FROM pg_class WHERE oid IN ('dc_stat_counters':
 SELECT is((SELECT string_agg(format('%s %s', attname, format_type(atttypid, atttypmod)), ', ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = 'dc_stat_counters'::regclass AND attnum > 0),
 	'counter regclass, increments bigint, keys_written bigint, writes_per_second double precision, busy_skipped bigint, splits bigint, waits bigint, early_writes bigint, '
 	'shard_rows bigint, active_keys bigint, shard_imbalance double precision, compaction_lag interval, pending_amount numeric, keys_compacted bigint, '
-	'last_compaction timestamp with time zone, last_compaction_duration interval, reads bigint, mean_read_time_ms double precision, stats_reset timestamp with time zone', 'columns of dc_stat_counters');
+	'last_compaction timestamp with time zone, last_compaction_duration interval, reads bigint, mean_read_time_ms double precision, buffered bigint, buffer_full bigint, flushes bigint, keys_flushed bigint, mean_flush_time_ms double precision, cache_hits bigint, cache_misses bigint, cache_evictions bigint, stats_reset timestamp with time zone', 'columns of dc_stat_counters');
 SELECT is((SELECT string_agg(format('%s %s', attname, format_type(atttypid, atttypmod)), ', ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = 'dc_stat_hot_keys'::regclass AND attnum > 0),
 	'counter regclass, key text, writes_per_second double precision, max_error double precision', 'columns of dc_stat_hot_keys');
 
@@ -279,12 +283,13 @@ SELECT is((SELECT nspacl::text FROM pg_namespace WHERE nspname = 'dcounter'), fo
 SELECT is((SELECT relacl::text FROM pg_class WHERE oid = 'dcounter.counter'::regclass), (SELECT format('{%1$s=%2$s/%1$s,=r/%1$s}', current_user,
 	(SELECT string_agg(CASE a WHEN 'INSERT' THEN 'a' WHEN 'SELECT' THEN 'r' WHEN 'UPDATE' THEN 'w' WHEN 'DELETE' THEN 'd' WHEN 'TRUNCATE' THEN 'D' WHEN 'REFERENCES' THEN 'x' WHEN 'TRIGGER' THEN 't' ELSE 'm' END, '')
 		FROM (SELECT privilege_type AS a FROM aclexplode(acldefault('r', 10))) d))), 'table dcounter.counter: PUBLIC has SELECT alone');
-SELECT columns_are('dcounter', 'counter', ARRAY['counter', 'shards', 'shard_by', 'max_shards', 'holds']);
+SELECT columns_are('dcounter', 'counter', ARRAY['counter', 'shards', 'shard_by', 'max_shards', 'holds', 'mode', 'flush_interval', 'durability']);
 SELECT col_is_pk('dcounter', 'counter', 'counter', 'a counter is known by its table of totals');
 SELECT col_is_unique('dcounter', 'counter', 'shards', 'a shard table serves one counter');
 SELECT col_is_unique('dcounter', 'counter', 'holds', 'a table of holds serves one stock');
 SELECT set_eq($$SELECT attnum::int, attname::text, format_type(atttypid, atttypmod), attnotnull FROM pg_attribute WHERE attrelid = 'dcounter.counter'::regclass AND attnum > 0$$,
-	$$VALUES (1, 'counter', 'regclass', true), (2, 'shards', 'regclass', true), (3, 'shard_by', 'text', true), (4, 'max_shards', 'integer', true), (5, 'holds', 'regclass', false)$$, 'columns of the settings');
+	$$VALUES (1, 'counter', 'regclass', true), (2, 'shards', 'regclass', true), (3, 'shard_by', 'text', true), (4, 'max_shards', 'integer', true), (5, 'holds', 'regclass', false),
+	(6, 'mode', 'text', true), (7, 'flush_interval', 'interval', true), (8, 'durability', 'text', true)$$, 'columns of the settings');
 SELECT set_eq($$SELECT evtname::text, evtevent::text, evtfoid::regproc::text, evtenabled::text, evttags::text[] FROM pg_event_trigger WHERE evtname ~ 'dcounter'$$,
 	$$VALUES ('dcounter_alter_table', 'ddl_command_end', 'dcounter.on_alter_table', 'O', ARRAY['ALTER TABLE']::text[]), ('dcounter_sql_drop', 'sql_drop', 'dcounter.on_sql_drop', 'O', NULL),
 		('dcounter_capture_drop', 'sql_drop', 'dcounter.on_capture_drop', 'O', NULL), ('dcounter_capture_rename', 'ddl_command_end', 'dcounter.on_capture_rename', 'O', ARRAY['ALTER TABLE', 'ALTER TYPE', 'ALTER VIEW', 'ALTER MATERIALIZED VIEW', 'ALTER FOREIGN TABLE'])$$, 'the event triggers');
@@ -366,7 +371,7 @@ SELECT set_eq($$SELECT relname::text, relowner::regrole::text FROM pg_class WHER
 	$$SELECT n, current_user::text FROM unnest(ARRAY['tickets', 'tickets_shard', 'tickets_hold']) n$$, 'all three are the caller''s');
 SELECT is_empty($$SELECT objid::regclass FROM pg_depend WHERE classid = 'pg_class'::regclass AND deptype = 'e' AND objid::regclass::text ~ '^tickets'$$, 'and not members of the extension');
 SELECT results_eq($$SELECT shards::text, max_shards, holds::text FROM dcounter.counter WHERE counter = 'tickets'::regclass$$, $$VALUES ('tickets_shard', 64, 'tickets_hold')$$, 'settings of a stock');
-SELECT is_empty($$SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'dcounter'::regnamespace AND relkind NOT IN ('r', 'i', 't', 'S') OR c.relnamespace = 'dcounter'::regnamespace AND relname !~ '^(counter|changed_key|outbox|consumer)'$$,
+SELECT is_empty($$SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'dcounter'::regnamespace AND relkind NOT IN ('r', 'i', 't', 'S') OR c.relnamespace = 'dcounter'::regnamespace AND relname !~ '^(counter|buffer_restored|changed_key|outbox|consumer)'$$,
 	'nothing else is in schema dcounter');
 
 -- The outbox: the columns that Debezium's outbox event router expects, and ours

@@ -1,5 +1,7 @@
 # The SQL in README.md and doc/*.md works as written: the blocks marked "sql" of
-# a file run in order in a fresh database, and those marked "sql error" fail.
+# a file run in order in a fresh database, and those marked "sql error" fail. A
+# file with blocks marked "sql preload" runs on a server that has dcounter
+# preloaded; without these blocks, and a file of nothing else, on one that has not.
 # Roles are shared by databases, so what a file creates of these is dropped.
 use strict;
 use warnings;
@@ -9,7 +11,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-# blocks(FILE): [line, "sql" or "sql error", text] of each block
+# blocks(FILE): [line, mark ("sql", "sql preload error" ...), text] of each block
 sub blocks
 {
 	my ($file) = @_;
@@ -40,13 +42,15 @@ sub blocks
 
 my $top = $ENV{TESTDIR};
 my @files = grep { -e } "$top/README.md", sort glob("$top/doc/*.md");
-my $node = dc_node('readme', extension => 0);
+my $plain = dc_node('readme', extension => 0);
+my $preloaded = dc_node('preloaded', extension => 0,
+	conf => [ q{shared_preload_libraries = 'dcounter'} ]);
 my $n = 0;
 
-foreach my $path (@files)
+# run(NODE, FILE, BLOCKS): tests
+sub run
 {
-	(my $file = $path) =~ s{^\Q$top\E/}{};
-	my @blocks = blocks($path);
+	my ($node, $file, @blocks) = @_;
 	my $database = 'doc' . ++$n;
 	my $roles = sql($node, 'postgres', 'SELECT rolname FROM pg_roles');
 
@@ -57,14 +61,14 @@ foreach my $path (@files)
 	{
 		my ($line, $mark, $sql) = @$block;
 		my ($status, $out, $err) = $node->psql($database, $sql);
-		my $name = "$file:$line";
+		my $name = "$file:$line" . ($node == $preloaded ? ', preloaded' : '');
 
 		note("$name\n$sql$out");
-		if ($mark eq 'sql')
+		if ($mark =~ /^sql( preload)?$/)
 		{
 			is($status, 0, $name) or diag($err);
 		}
-		elsif ($mark eq 'sql error')
+		elsif ($mark =~ /^sql( preload)? error$/)
 		{
 			is($status, 3, "$name fails") or diag($err);
 			unlike($err, qr/syntax error|XX000/, "$name fails on purpose");
@@ -82,11 +86,22 @@ foreach my $path (@files)
 	}
 }
 
+foreach my $path (@files)
+{
+	(my $file = $path) =~ s{^\Q$top\E/}{};
+	my @blocks = blocks($path);
+	my @without = grep { $_->[1] !~ /preload/ } @blocks;
+
+	run($plain, $file, @without) if @without > 0;
+	run($preloaded, $file, @blocks) if @without < @blocks;
+}
+
 SKIP:
 {
 	skip 'there is no README.md', 1 if !-e "$top/README.md";
 	cmp_ok(scalar(blocks("$top/README.md")), '>', 0, 'README.md has SQL');
 }
 
-$node->stop;
+$plain->stop;
+$preloaded->stop;
 done_testing();
