@@ -6,6 +6,8 @@
 source test/lib.sh
 # shellcheck source=bench/pgbench.sh
 source bench/pgbench.sh
+# shellcheck source=bench/redis.sh
+source bench/redis.sh
 
 # record PART CASE PARAMETER METRIC ROUND VALUE
 record() {
@@ -86,7 +88,9 @@ fill() {
 check_count() {
     local counted
     counted=$(sql bench "$(cat "$1/count.sql")")
-    [[ $counted == "$2" ]] || die "$1: $2 transactions committed, $counted counted"
+    # the threads of pgbench count for one of several scripts without a lock, and lose some
+    [[ $counted == "$2" || (-e $1/write.sql && $counted -gt $2 && $((counted - $2)) -le $(($2 / 1000))) ]] ||
+        die "$1: $2 transactions committed, $counted counted"
 }
 
 # record_rate PART CASE CLIENTS ROUND: what run_pgbench has measured
@@ -95,6 +99,26 @@ record_rate() {
     record "$1" "$2" "$3" rate "$4" "$rate"
     record "$1" "$2" "$3" latency_ms "$4" "$(awk -v c="$3" -v r="$rate" 'BEGIN { print c * 1000 / r }')"
     say '%s, round %d, %3d clients, %-24s %10.0f /s' "$1" "$4" "$3" "$2" "$rate"
+}
+
+# run_case FOLDER CLIENTS: sets rate; ends the script if it has counted wrongly
+run_case() {
+    local folder=$1
+    if [[ -e $folder/redis.conf ]]; then
+        run_redis "$folder" "$2"
+        return
+    fi
+    fresh_database "$folder"
+    if [[ -e $folder/write.sql ]]; then
+        run_pgbench "$folder/run.sql@10" "$2" "$SECONDS_PER_RUN" -f "$folder/write.sql@1"
+        # shellcheck disable=SC2154 # run_pgbench sets them
+        transactions=$of_last_script
+    else
+        run_pgbench "$folder/run.sql" "$2" "$SECONDS_PER_RUN"
+    fi
+    # shellcheck disable=SC2154 # run_pgbench sets them
+    [[ ! -e $folder/count.sql ]] || check_count "$folder" "$transactions"
+    [[ ! -e $folder/keys ]] || rate=$(awk -v r="$rate" -v k="$(cat "$folder/keys")" 'BEGIN { print r * k }')
 }
 
 # run_cases PART CLIENTS...: each case with each number of clients (that its
@@ -112,10 +136,7 @@ run_cases() {
                 folder=bench/cases/$part/$name
                 only=$(cat "$folder/clients" 2>/dev/null || true)
                 [[ -z $only || " $only " == *" $clients "* ]] || continue
-                fresh_database "$folder"
-                run_pgbench "$folder/run.sql" "$clients" "$SECONDS_PER_RUN"
-                # shellcheck disable=SC2154 # run_pgbench sets transactions
-                [[ ! -e $folder/count.sql ]] || check_count "$folder" "$transactions"
+                run_case "$folder" "$clients"
                 record_rate "$part" "$name" "$clients" "$round"
             done
         done

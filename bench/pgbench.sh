@@ -3,15 +3,18 @@
 
 # call_pgbench SCRIPT CLIENTS SECONDS [OPTION...]: sets rate (committed a second,
 # without the time to connect), transactions (committed), serialization and
-# deadlocks (transactions that failed so, and were not tried again).
+# deadlocks (transactions that failed so, and were not tried again), of_last_script
+# (transactions of the last script, if there are several).
 # shellcheck disable=SC2034 # they are for the caller
 call_pgbench() {
     local script=$1 clients=$2 seconds=$3 threads=2 log
     shift 3
     log=$(mktemp -p "$DC_WORK" pgbench.XXXXXX)
     [[ $clients -ge 2 ]] || threads=1
+    # -d would be the database from PostgreSQL 17 on, and before it writes a line for
+    # each message, which takes longer than the quick transactions
     if ! "$BINDIR/pgbench" -n -M prepared --failures-detailed --max-tries=1 -f "$script" \
-        -c "$clients" -j "$threads" -T "$seconds" "$@" -d "$PGDATABASE" >"$log" 2>&1; then
+        -c "$clients" -j "$threads" -T "$seconds" "$@" "$PGDATABASE" >"$log" 2>&1; then
         cat "$log" >&2
         die "pgbench failed on $script"
     fi
@@ -26,6 +29,7 @@ read_pgbench() {
     transactions=$(sed -n 's/^number of transactions actually processed: \([0-9]*\).*/\1/p' "$1")
     serialization=$(sed -n 's/^number of serialization failures: \([0-9]*\).*/\1/p' "$1")
     deadlocks=$(sed -n 's/^number of deadlock failures: \([0-9]*\).*/\1/p' "$1")
+    of_last_script=$(sed -n 's/^ - \([0-9]*\) transactions (.*/\1/p' "$1" | tail -n 1)
     [[ -n $rate && -n $transactions && -n $serialization && -n $deadlocks ]] || {
         cat "$1" >&2
         die "pgbench's report has no rate"

@@ -19,7 +19,7 @@ table() {
 
 tables() {
     local name
-    for name in one_key zipf held five_keys bulk worker million stock sold_out hold sketch sketch_stored sketch_size outbox_write outbox_read bars; do
+    for name in one_key zipf held five_keys bulk worker million stock sold_out hold sketch sketch_stored sketch_size outbox_write outbox_read buffer buffer_keys cached mix flush bars; do
         printf '\n%s\n\n' "$name"
         table "$name" "$1"
     done
@@ -57,6 +57,9 @@ fill() {
         [sketch_rounds]=$SKETCH_ROUNDS
         [worker_load]="$(sed -n 's/^int dc_worker_load = \([0-9]*\);/\1 %/p' src/base/guc.c)"
         [outbox_events]=$(grouped "$OUTBOX_EVENTS")
+        [redis]="$(redis-benchmark --version | sed 's/^redis-benchmark/Redis/; s/ (.*//')"
+        [redis_requests]=$(grouped "$REDIS_REQUESTS")
+        [flush_keys]=$(grouped "$FLUSH_KEYS")
         [bulk_rows]=$(grouped "$BULK_ROWS")
         [sketch_rows]=$(grouped "$SKETCH_ROWS")
     )

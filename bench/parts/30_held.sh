@@ -51,7 +51,7 @@ run_held() {
     fresh_database "$folder"
     [[ $2 == free ]] || open_snapshot "$folder"
     "$BINDIR/pgbench" -n -M prepared --failures-detailed -f "$folder/run.sql" -c "$clients" -j 2 \
-        -T "$HELD_SECONDS" -P 1 -d bench >"$log" 2>&1 &
+        -T "$HELD_SECONDS" -P 1 bench >"$log" 2>&1 &
     writers=$!
     sleep "$((HELD_SECONDS - HELD_WINDOW))"
     run_pgbench "$folder/count.sql" 1 "$HELD_WINDOW"

@@ -45,7 +45,7 @@ echo "INSERT INTO sold SELECT :key WHERE dc_take('seats', :key);" >"$DC_WORK/las
 wrong=0
 for ((round = 1; round <= LAST_ROUNDS; round++)); do
     sql bench "SELECT dc_restock('seats', $round + 1000, 1000);" >/dev/null
-    "$BINDIR/pgbench" -n -f "$DC_WORK/last.sql" -c 64 -j 2 -t 40 -D key=$((round + 1000)) -d bench >"$DC_WORK/last.log" 2>&1 || {
+    "$BINDIR/pgbench" -n -f "$DC_WORK/last.sql" -c 64 -j 2 -t 40 -D key=$((round + 1000)) bench >"$DC_WORK/last.log" 2>&1 || {
         cat "$DC_WORK/last.log" >&2
         die 'pgbench failed on the last units'
     }

@@ -63,7 +63,7 @@ END \$\$;
 SQL
 reader=$!
 sleep 1
-"$BINDIR/pgbench" -n -M prepared -f "$DC_WORK/publish.sql" -c 1 -t "$events" -R 50 -d bench >/dev/null 2>&1
+"$BINDIR/pgbench" -n -M prepared -f "$DC_WORK/publish.sql" -c 1 -t "$events" -R 50 bench >/dev/null 2>&1
 wait "$reader"
 for percent in 50 99; do
     record outbox_delay dc_fetch any "p$percent" 1 "$(sql bench "SELECT percentile_disc($percent / 100.0) WITHIN GROUP (ORDER BY ms) FROM delay;")"

@@ -141,6 +141,18 @@ function print_outbox_read(    i, name, far, own) {
 	printf "| the same, under a snapshot as old as that | %s | |\n", show("%.0f", far)
 }
 
+function print_flush(    i, name, label) {
+	label["new"] = "no row yet"
+	label["known"] = "a row each"
+	print "| keys have | flush, s | p99 of writers before it, ms | meanwhile, ms |"
+	print "|---|---:|---:|---:|"
+	for (i = 1; i <= cases["flush"]; i++) {
+		name = cases["flush", i]
+		printf "| %s | %s | %s | %s |\n", label[name], show("%.2f", median(key("flush", name, "any", "seconds"))),
+			show("%.2f", median(key("flush", name, "any", "p99_before"))), show("%.2f", median(key("flush", name, "any", "p99")))
+	}
+}
+
 # A value that a bar names: KEY or "sum KEY"
 function value_of(text) {
 	return sub(/^sum /, "", text) ? sum(text) : median(text)
@@ -206,6 +218,16 @@ END {
 		print_rates("outbox_write", "40_trigger")
 	else if (table == "outbox_read")
 		print_outbox_read()
+	else if (table == "buffer")
+		print_rates("buffer", "30_async")
+	else if (table == "buffer_keys")
+		print_rates("buffer_keys", "10_unnest")
+	else if (table == "cached")
+		print_rates("cached", "30_cached")
+	else if (table == "mix")
+		print_rates("mix", "20_exact")
+	else if (table == "flush")
+		print_flush()
 	else if (table == "million")
 		print_million()
 	else if (table == "sketch")

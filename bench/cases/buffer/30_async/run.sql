@@ -1,0 +1,1 @@
+SELECT dc_incr('views', 'post:42');

@@ -1,0 +1,1 @@
+SELECT dc_get('views', 'post:42');

@@ -1,0 +1,2 @@
+SELECT dc_create('views');
+SELECT dc_incr('views', 'post:42');

@@ -1,0 +1,1 @@
+SELECT dc_create('views', mode => 'buffered', flush_interval => '1 hour');

@@ -1,0 +1,1 @@
+SELECT sum(views) FROM posts;
