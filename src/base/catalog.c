@@ -229,6 +229,7 @@ catalog_deform(Relation rel, HeapTuple tuple, DcCounterRow *row)
 		interval_to_us(DatumGetIntervalP(values[COL_FLUSH_INTERVAL - 1]));
 	row->durability =
 		durability_from_text(TextDatumGetCString(values[COL_DURABILITY - 1]));
+	row->changed_by = HeapTupleHeaderGetXmin(tuple->t_data);
 	return true;
 }
 

@@ -53,8 +53,9 @@ typedef struct DcCounterRow
 	int max_shards;
 	Oid holds; /* the table of holds if it is a stock, or InvalidOid */
 	DcMode mode;
-	int64 flush_interval;	 /* us; of buffered mode, */
-	DcDurability durability; /* as is this */
+	int64 flush_interval;	  /* us; of buffered mode, */
+	DcDurability durability;  /* as is this */
+	TransactionId changed_by; /* who has written this row */
 } DcCounterRow;
 
 /* Columns of the two tables that the code works with. */

@@ -9,12 +9,14 @@
 #include "buffer/bufferinit.h"
 #include "buffer/cache.h"
 
+static bool was_buffered(DcCounter *counter);
 static void key_set(DcCounter *counter, const DcKey *key);
 
 static const DcBuffering functions = {
 	.reserve = buffer_reserve,
 	.read_keys = buffer_read_keys,
 	.read_all = buffer_read_all,
+	.was_buffered = was_buffered,
 	.key_set = key_set,
 	.write_down = buffer_write_down,
 	.altered = buffer_altered,
@@ -38,6 +40,12 @@ buffering_init(void)
 	flush_wait_init();
 	RegisterXactCallback(xact_callback, NULL);
 	RegisterSubXactCallback(subxact_callback, NULL);
+}
+
+static bool
+was_buffered(DcCounter *counter)
+{
+	return table_slot(counter) != NULL;
 }
 
 static void

@@ -37,6 +37,9 @@ typedef struct DcBuffering
 	bool (*read_keys)(DcCounter *counter, DcBuffered *keys, int count);
 	bool (*read_all)(DcCounter *counter, DcSums *sums);
 
+	/* has something been in memory for the table since the server started? */
+	bool (*was_buffered)(DcCounter *counter);
+
 	/*
 	 * dc_set() and its relatives have locked a key: rows must have what was
 	 * committed before.

@@ -14,6 +14,7 @@
  */
 #include "postgres.h"
 
+#include "access/transam.h"
 #include "access/xact.h"
 #include "base/interval.h"
 #include "base/key.h"
@@ -48,6 +49,7 @@ typedef struct DcKeySum
 	DcSums sums;
 } DcKeySum;
 
+static bool may_be_buffered(DcCounter *counter);
 static bool buffered_read(DcCounter *counter, DcBuffered *keys, int count);
 static void read_key(DcCounter *counter, const DcKey *key, DcKeyState *state);
 static void read_key_by_sql(DcCounter *counter, const DcKey *key,
@@ -274,8 +276,7 @@ dc_sum(PG_FUNCTION_ARGS)
 	MemoryContext old;
 
 	sums_init(&buffered);
-	in_memory = counter_is_buffered(counter) && buffering != NULL &&
-		buffering->read_all(counter, &buffered);
+	in_memory = may_be_buffered(counter) && buffering->read_all(counter, &buffered);
 	sql_begin(&session, counter);
 	if (sql_read(&session, DC_SQL_READ_ALL, NULL) != 1)
 		elog(ERROR, "unexpected number of rows");
@@ -294,14 +295,30 @@ dc_sum(PG_FUNCTION_ARGS)
 }
 
 /*
+ * may_be_buffered tells whether something may be in memory for a table, or was there
+ * when the active snapshot was taken. dc_alter() flushes what is in memory when it
+ * makes a table exact: an older snapshot does not show that, so such a table is read
+ * as a buffered one.
+ */
+static bool
+may_be_buffered(DcCounter *counter)
+{
+	if (buffering == NULL)
+		return false;
+	return counter_is_buffered(counter) ||
+		(ActiveSnapshotSet() && TransactionIdIsNormal(counter->row.changed_by) &&
+		 XidInMVCCSnapshot(counter->row.changed_by, GetActiveSnapshot()) &&
+		 buffering->was_buffered(counter));
+}
+
+/*
  * buffered_read finds out what is in memory for some keys. If there may be
  * something, it makes a snapshot active, in which the rows are to be read.
  */
 static bool
 buffered_read(DcCounter *counter, DcBuffered *keys, int count)
 {
-	return counter_is_buffered(counter) && buffering != NULL &&
-		buffering->read_keys(counter, keys, count);
+	return may_be_buffered(counter) && buffering->read_keys(counter, keys, count);
 }
 
 /*
