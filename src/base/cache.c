@@ -29,6 +29,7 @@
 #include "utils/syscache.h"
 
 const DcChangeListener *change_listener = NULL;
+void (*counter_adopted)(DcCounter *counter) = NULL;
 
 static HTAB *counter_cache = NULL;
 

@@ -7,6 +7,7 @@
 
 #include "access/attnum.h"
 #include "access/htup.h"
+#include "datatype/timestamp.h"
 #include "nodes/pg_list.h"
 #include "utils/relcache.h"
 
@@ -41,6 +42,8 @@ typedef enum DcDurability
 
 #define DC_FLUSH_INTERVAL_DEFAULT (INT64CONST(1000) * 1000) /* us */
 
+#define DC_EVENT_RETENTION_DEFAULT (7 * USECS_PER_DAY)
+
 #define DC_MAX_SHARDS_DEFAULT 64
 #define DC_MAX_SHARDS_LIMIT 4096
 
@@ -55,6 +58,8 @@ typedef struct DcCounterRow
 	DcMode mode;
 	int64 flush_interval;	  /* us; of buffered mode, */
 	DcDurability durability;  /* as is this */
+	int64 event_retention;	  /* us; of dc_incr_once() and ledgers; 0: for good */
+	Oid ledger;				  /* the ledger that it belongs to, or InvalidOid */
 	TransactionId changed_by; /* who has written this row */
 } DcCounterRow;
 
@@ -117,6 +122,25 @@ counter_is_stock(const DcCounter *counter)
 }
 
 /*
+ * counter_is_ledger tells whether a counter table has the balances of a ledger.
+ */
+static inline bool
+counter_is_ledger(const DcCounter *counter)
+{
+	return counter->row.ledger == counter->relid;
+}
+
+/*
+ * counter_is_limit tells whether a stock has what the accounts of a ledger may
+ * still post.
+ */
+static inline bool
+counter_is_limit(const DcCounter *counter)
+{
+	return OidIsValid(counter->row.ledger) && !counter_is_ledger(counter);
+}
+
+/*
  * counter_is_buffered tells whether increments are kept in memory for a while.
  */
 static inline bool
@@ -146,6 +170,9 @@ extern char *relation_sql_name(Oid relid);
 extern const char *relation_sql_kind(Oid relid);
 extern Oid relation_owner(Oid relid);
 extern bool relation_has_foreign_part(Oid relid);
+
+/* A room below is told of a counter table that was adopted; NULL: none. */
+extern void (*counter_adopted)(DcCounter *counter);
 
 extern void counter_cache_init(void);
 extern void counter_invalidate(Oid counter);

@@ -282,6 +282,15 @@ compat_insert_index_entries(ResultRelInfo *table, TupleTableSlot *slot,
 #endif
 }
 
+/* From 17 on an index may keep something from one insertion to the next. */
+static inline void
+compat_index_insert_cleanup(Relation index, IndexInfo *info)
+{
+#if PG_VERSION_NUM >= 170000
+	index_insert_cleanup(index, info);
+#endif
+}
+
 /* 17 lets who writes a logical decoding message ask for it to be flushed. */
 static inline XLogRecPtr
 compat_log_message(const char *prefix, const char *message, size_t size)

@@ -31,6 +31,7 @@ int dc_log_min_duration = -1;
 int dc_expire_interval = 1000;
 int dc_hold_retention = 24 * 60 * 60;
 int dc_events_interval = 1000;
+int dc_event_interval = 60 * 1000;
 int dc_outbox_interval = 5000;
 int dc_outbox_rotate_age = 600;
 int dc_outbox_rotate_size = 256;
@@ -40,6 +41,7 @@ int dc_buffer_size = DC_BUFFER_SIZE_DEFAULT;
 
 static void guc_init_worker(void);
 static void guc_init_stock(void);
+static void guc_init_ledger(void);
 static void guc_init_outbox(void);
 static void guc_init_consumer(void);
 static void guc_init_memory(void);
@@ -66,6 +68,7 @@ guc_init(void)
 
 	guc_init_worker();
 	guc_init_stock();
+	guc_init_ledger();
 	guc_init_outbox();
 	guc_init_consumer();
 	if (process_shared_preload_libraries_in_progress)
@@ -152,6 +155,21 @@ guc_init_stock(void)
 							"how the hold has ended. -1 keeps them for good.",
 							&dc_hold_retention, 24 * 60 * 60, -1, INT_MAX,
 							PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
+}
+
+/*
+ * guc_init_ledger defines the settings of ledgers and of increments that count once.
+ */
+static void
+guc_init_ledger(void)
+{
+	DefineCustomIntVariable("dcounter.event_interval",
+							"Sets how often the worker looks for events whose time is up.",
+							"These are the events of dc_incr_once() and of ledgers. "
+							"How long they are kept is event_retention of "
+							"their table.",
+							&dc_event_interval, 60 * 1000, 10, MS_PER_DAY,
+							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 }
 
 /*

@@ -49,7 +49,9 @@ job_is_late(const DcJobRun *run)
 extern bool flush_job(DcJobRun *run);
 extern bool compact_job(DcJobRun *run);
 extern bool expire_job(DcJobRun *run);
+extern bool ledger_job(DcJobRun *run);
 extern bool changed_job(DcJobRun *run);
 extern bool outbox_job(DcJobRun *run);
+extern bool event_job(DcJobRun *run);
 
 #endif /* DC_JOB_H */

@@ -50,6 +50,8 @@ static struct
 	AclMode rights;
 } last_rights;
 
+static void parallel_error(const char *function);
+static void prevent_ledger(const DcCounter *counter, const char *function);
 static bool lock_at_once(Oid relid, LOCKMODE mode);
 static DcCounter *counter_open(Oid relid, LOCKMODE mode, AclMode rights);
 static bool rights_are_known(const DcCounter *counter, AclMode rights);
@@ -123,6 +125,7 @@ counter_open_to_write(FunctionCallInfo fcinfo, const char *function)
 	prevent_write(function);
 	last_write.counter = NULL;
 	counter = counter_open(relid, RowExclusiveLock, ACL_INSERT | ACL_UPDATE);
+	prevent_ledger(counter, function);
 	last_write.counter = counter;
 	last_write.generation = counter->generation;
 	last_write.userid = GetUserId();
@@ -152,11 +155,17 @@ DcCounter *
 counter_open_to_read(FunctionCallInfo fcinfo, const char *function)
 {
 	if (IsParallelWorker())
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_TRANSACTION_STATE),
-				 errmsg("cannot execute %s in a parallel worker", function),
-				 errhint("Mark the function that calls it PARALLEL RESTRICTED.")));
+		parallel_error(function);
 	return counter_open(counter_arg(fcinfo), AccessShareLock, ACL_SELECT);
+}
+
+static void
+parallel_error(const char *function)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_TRANSACTION_STATE),
+			 errmsg("cannot execute %s in a parallel worker", function),
+			 errhint("Mark the function that calls it PARALLEL RESTRICTED.")));
 }
 
 /*
@@ -166,9 +175,53 @@ counter_open_to_read(FunctionCallInfo fcinfo, const char *function)
 DcCounter *
 counter_open_to_delete(FunctionCallInfo fcinfo, const char *function)
 {
+	DcCounter *counter;
+
 	prevent_write(function);
-	return counter_open(counter_arg(fcinfo), RowExclusiveLock,
-						ACL_SELECT | ACL_DELETE);
+	counter = counter_open(counter_arg(fcinfo), RowExclusiveLock,
+						   ACL_SELECT | ACL_DELETE);
+	prevent_ledger(counter, function);
+	return counter;
+}
+
+/*
+ * counter_open_ledger opens the table of balances in argument 0 for a function of
+ * ledgers (42809 for another one), with all of `rights`, or as its owner if there
+ * are none.
+ */
+DcCounter *
+counter_open_ledger(FunctionCallInfo fcinfo, const char *function,
+					LOCKMODE mode, AclMode rights)
+{
+	DcCounter *counter;
+
+	if (mode > AccessShareLock)
+		prevent_write(function);
+	else if (IsParallelWorker())
+		parallel_error(function);
+	counter = counter_open(counter_arg(fcinfo), mode, rights);
+	if (!counter_is_ledger(counter))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is not a ledger", get_rel_name(counter->relid)),
+				 errhint("Create a ledger with dc_create_ledger().")));
+	return counter;
+}
+
+/*
+ * prevent_ledger raises 42809 for a table that only the functions of ledgers may
+ * change.
+ */
+static void
+prevent_ledger(const DcCounter *counter, const char *function)
+{
+	if (!OidIsValid(counter->row.ledger))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+			 errmsg("cannot execute %s on \"%s\": it belongs to a ledger",
+					function, get_rel_name(counter->relid)),
+			 errhint("Use dc_transfer(), which writes the entries as well.")));
 }
 
 /*

@@ -18,6 +18,9 @@ extern DcCounter *counter_open_to_delete(FunctionCallInfo fcinfo,
 										 const char *function);
 extern DcCounter *counter_open_as_owner(FunctionCallInfo fcinfo,
 										const char *function, LOCKMODE mode);
+extern DcCounter *counter_open_ledger(FunctionCallInfo fcinfo,
+									  const char *function, LOCKMODE mode,
+									  AclMode rights);
 extern void counter_check_write(Oid relid, const char *function);
 extern void counter_forget_open(void);
 extern Oid counter_arg(FunctionCallInfo fcinfo);

@@ -23,6 +23,7 @@
 static bool has_places(const DcCounter *counter);
 static DcBatchKey *batch_find(DcBatch *batch, uint64 i);
 static int batch_key_compare(const void *a, const void *b);
+static void set_off(int64 *inc, int64 *dec);
 
 /*
  * batch_lock_totals locks the rows of totals and adds their amounts; marks keys
@@ -112,13 +113,21 @@ batch_key_compare(const void *a, const void *b)
 
 /*
  * batch_key_add adds amounts to a key. A key whose sum leaves bigint stays as
- * it is, with a warning: its amounts are safe where they are.
+ * it is, with a warning: its amounts are safe where they are. In a ledger, what came in
+ * and went out is in the entries, so here it is set off: the turnover of an account
+ * may be greater than its balance can be.
  */
 void
 batch_key_add(DcCounter *counter, DcBatchKey *key, int64 inc, int64 dec)
 {
 	if (key->skip)
 		return;
+	if (OidIsValid(counter->row.ledger))
+	{
+		set_off(&inc, &dec);
+		set_off(&key->inc, &dec);
+		set_off(&inc, &key->dec);
+	}
 	if (pg_add_s64_overflow(key->inc, inc, &key->inc) ||
 		pg_add_s64_overflow(key->dec, dec, &key->dec))
 	{
@@ -129,6 +138,18 @@ batch_key_add(DcCounter *counter, DcBatchKey *key, int64 inc, int64 dec)
 				 errmsg("cannot compact key \"%s\" of counter table \"%s\": bigint out of range",
 						TextDatumGetCString(key->key),
 						get_rel_name(counter->relid))));
+	}
+}
+
+static void
+set_off(int64 *inc, int64 *dec)
+{
+	int64 both = Min(*inc, *dec);
+
+	if (both > 0)
+	{
+		*inc -= both;
+		*dec -= both;
 	}
 }
 

@@ -12,6 +12,8 @@
  *	  a row has much less than its share, the units are spread evenly again.
  *	- If there are far too few rows, more are inserted. Only a key that is in use
  *	  is worth that.
+ *	- An account of a ledger keeps the rows that contention has made while it is in
+ *	  use, and then shrinks to one.
  *
  * It knows the rows that it could lock. The others go their own way until the
  * next time.
@@ -112,11 +114,14 @@ plan_key(DcSqlSession *session, DcBatch *batch, const DcBatchKey *key,
 static int
 rows_wanted(DcSqlSession *session, const DcBatchKey *key, int64 units)
 {
-	int wanted = units_rows(units, session->counter->row.max_shards);
+	const DcCounter *counter = session->counter;
+	int wanted = units_rows(counter, units);
 	Datum values[1];
 	int64 others;
 
-	if (key->nrows > 2 * wanted || key->nrows > session->counter->row.max_shards)
+	if (counter_is_limit(counter))
+		return key->used ? Min(key->nrows, counter->row.max_shards) : 1;
+	if (key->nrows > 2 * wanted || key->nrows > counter->row.max_shards)
 		return wanted;
 	if (wanted <= 2 * key->nrows || !key->used)
 		return key->nrows; /* near enough */

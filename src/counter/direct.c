@@ -365,7 +365,15 @@ set_amounts(DcShardRel *rel, const DcDelta *delta)
 
 	if (pg_add_s64_overflow(DatumGetInt64(*inc), delta->inc, &new_inc) ||
 		pg_add_s64_overflow(DatumGetInt64(*dec), delta->dec, &new_dec))
-		amount_error(rel);
+	{
+		/* the amounts of a ledger are set off sooner or later (compacttotals.c) */
+		int64 both = Min(DatumGetInt64(*inc), DatumGetInt64(*dec));
+
+		if (!OidIsValid(rel->counter->row.ledger) || both < 0 ||
+			pg_add_s64_overflow(DatumGetInt64(*inc) - both, delta->inc, &new_inc) ||
+			pg_add_s64_overflow(DatumGetInt64(*dec) - both, delta->dec, &new_dec))
+			amount_error(rel);
+	}
 	if (atts[DC_COL_UNITS] != InvalidAttrNumber)
 	{
 		Datum *units = &rel->values[atts[DC_COL_UNITS] - 1];

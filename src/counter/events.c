@@ -26,6 +26,7 @@
 #include "base/runas.h"
 #include "commands/event_trigger.h"
 #include "commands/trigger.h"
+#include "counter/sibling.h"
 #include "counter/stats.h"
 #include "executor/spi.h"
 #include "fmgr.h"
@@ -40,9 +41,6 @@ PG_FUNCTION_INFO_V1(on_sql_drop);
 PG_FUNCTION_INFO_V1(on_alter_table);
 PG_FUNCTION_INFO_V1(on_catalog_change);
 
-static List *event_relations(const char *query);
-static void drop_sibling(Oid relid, List *dropped, Node *parsetree);
-static void follow(Node *parsetree, Oid relid, Oid sibling, const char *suffix);
 static bool changes_owner(Node *parsetree);
 static bool cascades(Node *parsetree);
 
@@ -62,10 +60,10 @@ on_sql_drop(PG_FUNCTION_ARGS)
 				 errmsg("%s can only be called as an event trigger", "on_sql_drop()")));
 
 	data = (EventTriggerData *) fcinfo->context;
-	dropped = event_relations("SELECT objid"
-							  " FROM pg_event_trigger_dropped_objects()"
-							  " WHERE classid = 'pg_class'::regclass"
-							  " AND objsubid = 0");
+	dropped = ddl_relations("SELECT objid"
+							" FROM pg_event_trigger_dropped_objects()"
+							" WHERE classid = 'pg_class'::regclass"
+							" AND objsubid = 0");
 	foreach(lc, dropped)
 	{
 		Oid relid = lfirst_oid(lc);
@@ -76,8 +74,8 @@ on_sql_drop(PG_FUNCTION_ARGS)
 			catalog_delete(relid);
 			stats_dropped(relid);
 			change_listener->dropped(relid);
-			drop_sibling(row.shards, dropped, data->parsetree);
-			drop_sibling(row.holds, dropped, data->parsetree);
+			sibling_drop(row.shards, dropped, data->parsetree);
+			sibling_drop(row.holds, dropped, data->parsetree);
 		}
 		else if (catalog_read_by_shards(relid, &row) ||
 				 catalog_read_by_holds(relid, &row))
@@ -96,10 +94,10 @@ on_sql_drop(PG_FUNCTION_ARGS)
 }
 
 /*
- * drop_sibling drops another table of a counter, unless that is being done.
+ * sibling_drop drops another table of a counter, unless that is being done.
  */
-static void
-drop_sibling(Oid relid, List *dropped, Node *parsetree)
+void
+sibling_drop(Oid relid, List *dropped, Node *parsetree)
 {
 	if (!OidIsValid(relid) || list_member_oid(dropped, relid) ||
 		get_rel_name(relid) == NULL)
@@ -129,10 +127,10 @@ on_alter_table(PG_FUNCTION_ARGS)
 		!IsA(data->parsetree, AlterTableStmt))
 		PG_RETURN_NULL();
 
-	altered = event_relations("SELECT objid"
-							  " FROM pg_event_trigger_ddl_commands()"
-							  " WHERE classid = 'pg_class'::regclass"
-							  " AND objsubid = 0");
+	altered = ddl_relations("SELECT objid"
+							" FROM pg_event_trigger_ddl_commands()"
+							" WHERE classid = 'pg_class'::regclass"
+							" AND objsubid = 0");
 	foreach(lc, altered)
 	{
 		Oid relid = lfirst_oid(lc);
@@ -140,17 +138,17 @@ on_alter_table(PG_FUNCTION_ARGS)
 
 		if (!catalog_read(relid, &row))
 			continue;
-		follow(data->parsetree, relid, row.shards, DC_SHARD_SUFFIX);
-		follow(data->parsetree, relid, row.holds, DC_HOLD_SUFFIX);
+		sibling_follow(data->parsetree, relid, row.shards, DC_SHARD_SUFFIX);
+		sibling_follow(data->parsetree, relid, row.holds, DC_HOLD_SUFFIX);
 	}
 	PG_RETURN_NULL();
 }
 
 /*
- * follow does to another table of a counter what was done to the table of totals.
+ * sibling_follow does to another table of a counter what was done to the table of totals.
  */
-static void
-follow(Node *parsetree, Oid relid, Oid sibling, const char *suffix)
+void
+sibling_follow(Node *parsetree, Oid relid, Oid sibling, const char *suffix)
 {
 	if (!OidIsValid(sibling) || get_rel_name(sibling) == NULL)
 		return;
@@ -221,10 +219,10 @@ on_catalog_change(PG_FUNCTION_ARGS)
 }
 
 /*
- * event_relations returns the OIDs that a query about the event yields.
+ * ddl_relations returns the OIDs that a query about the event yields.
  */
-static List *
-event_relations(const char *query)
+List *
+ddl_relations(const char *query)
 {
 	MemoryContext caller = CurrentMemoryContext;
 	List *relids = NIL;

@@ -27,14 +27,20 @@
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
+#define MAX_STATEMENTS (DC_NUM_STATEMENTS + SQL_MAX_MORE)
+
+/* The statements of another room. */
+static const DcStatementText *more_texts = NULL;
+static DcSqlWord more_word = NULL;
+
 /* The plans of one counter table. */
 typedef struct DcPlans
 {
 	Oid counter;	   /* hash key */
 	uint32 generation; /* of the cache entry that they were made for */
-	SPIPlanPtr plans[DC_NUM_STATEMENTS];
-	bool planned[DC_NUM_STATEMENTS]; /* has a generic plan */
-	bool kept;						 /* may have plans at all */
+	SPIPlanPtr plans[MAX_STATEMENTS];
+	bool planned[MAX_STATEMENTS]; /* has a generic plan */
+	bool kept;					  /* may have plans at all */
 } DcPlans;
 
 static HTAB *plan_cache = NULL;
@@ -54,7 +60,22 @@ static void plans_retire_all(void);
 static void plans_retire(DcPlans *plans);
 static void plan_settings(void);
 static uint64 sql_execute(DcSqlSession *session, DcStatement statement,
-						  Datum *values, bool read_only);
+						  Datum *values, const char *nulls, bool read_only);
+static const DcStatementText *statement_text(DcStatement statement);
+static void append_word(StringInfo sql, DcCounter *counter, const char *word);
+
+/*
+ * sql_extend adds the statements of another room: their numbers begin with
+ * DC_NUM_STATEMENTS. Called once.
+ */
+void
+sql_extend(const DcStatementText *texts, int count, DcSqlWord word)
+{
+	if (count > SQL_MAX_MORE)
+		elog(ERROR, "too many statements: %d", count);
+	more_texts = texts;
+	more_word = word;
+}
 
 /*
  * sql_begin connects to SPI and becomes the owner of the counter table.
@@ -85,7 +106,18 @@ sql_end(DcSqlSession *session)
 uint64
 sql_run(DcSqlSession *session, DcStatement statement, Datum *values)
 {
-	return sql_execute(session, statement, values, false);
+	return sql_execute(session, statement, values, NULL, false);
+}
+
+/*
+ * sql_run_nulls is the same, with a character for each parameter: 'n' if it is
+ * null.
+ */
+uint64
+sql_run_nulls(DcSqlSession *session, DcStatement statement, Datum *values,
+			  const char *nulls)
+{
+	return sql_execute(session, statement, values, nulls, false);
 }
 
 /*
@@ -99,7 +131,7 @@ sql_read(DcSqlSession *session, DcStatement statement, Datum *values)
 	uint64 rows;
 
 	read_snapshot_push();
-	rows = sql_execute(session, statement, values, true);
+	rows = sql_execute(session, statement, values, NULL, true);
 	PopActiveSnapshot();
 	return rows;
 }
@@ -119,7 +151,7 @@ sql_bigint(uint64 row, int column)
 
 static uint64
 sql_execute(DcSqlSession *session, DcStatement statement, Datum *values,
-			bool read_only)
+			const char *nulls, bool read_only)
 {
 	DcPlans *plans = plans_get(session->counter);
 	SPIPlanPtr plan;
@@ -130,9 +162,9 @@ sql_execute(DcSqlSession *session, DcStatement statement, Datum *values,
 		plans->plans[statement] = plan_prepare(session->counter, statement);
 	plan = plans->plans[statement];
 	if ((!plans->planned[statement] || !SPI_plan_is_valid(plan)) &&
-		statement != DC_SQL_READ_ALL && statement != DC_SQL_STATS)
+		!statement_text(statement)->reads_all)
 		plan_settings();
-	result = SPI_execute_plan(plan, values, NULL, read_only, 0);
+	result = SPI_execute_plan(plan, values, nulls, read_only, 0);
 	if (result < 0)
 		elog(ERROR, "SPI_execute_plan failed: %s",
 			 SPI_result_code_string(result));
@@ -223,12 +255,27 @@ plans_retire_all(void)
 	tables_kept = 0;
 }
 
+/*
+ * sql_forget makes the next statements of a counter table have new plans, since what
+ * their words stand for has changed.
+ */
+void
+sql_forget(DcCounter *counter)
+{
+	DcPlans *plans = NULL;
+
+	if (plan_cache != NULL)
+		plans = hash_search(plan_cache, &counter->relid, HASH_FIND, NULL);
+	if (plans != NULL)
+		plans_retire(plans);
+}
+
 static void
 plans_retire(DcPlans *plans)
 {
 	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
 
-	for (int i = 0; i < DC_NUM_STATEMENTS; i++)
+	for (int i = 0; i < MAX_STATEMENTS; i++)
 	{
 		if (plans->plans[i] != NULL)
 			retired_plans = lappend(retired_plans, plans->plans[i]);
@@ -245,10 +292,7 @@ plans_retire(DcPlans *plans)
 static SPIPlanPtr
 plan_prepare(DcCounter *counter, DcStatement statement)
 {
-	const DcStatementText *text = &sql_texts[statement];
-	char *totals = relation_sql_name(counter->relid);
-	char *shards = relation_sql_name(counter->row.shards);
-	char *holds = counter_is_stock(counter) ? relation_sql_name(counter->row.holds) : "";
+	const DcStatementText *text = statement_text(statement);
 	StringInfoData sql;
 	SPIPlanPtr plan;
 	int nargs = 0;
@@ -256,29 +300,18 @@ plan_prepare(DcCounter *counter, DcStatement statement)
 	initStringInfo(&sql);
 	for (const char *p = text->text; *p != '\0'; p++)
 	{
-		if (strncmp(p, "@totals", 7) == 0)
+		char word[16];
+		int len = 0;
+
+		if (*p != '@')
 		{
-			appendStringInfoString(&sql, totals);
-			p += 6;
-		}
-		else if (strncmp(p, "@shards", 7) == 0)
-		{
-			appendStringInfoString(&sql, shards);
-			p += 6;
-		}
-		else if (strncmp(p, "@holds", 6) == 0)
-		{
-			appendStringInfoString(&sql, holds);
-			p += 5;
-		}
-		else if (strncmp(p, "@units", 6) == 0)
-		{
-			/* counters have no such column */
-			appendStringInfoString(&sql, counter_is_stock(counter) ? "units" : "shard::int8");
-			p += 5;
-		}
-		else
 			appendStringInfoChar(&sql, *p);
+			continue;
+		}
+		while (p[1] >= 'a' && p[1] <= 'z' && len < lengthof(word) - 1)
+			word[len++] = *++p;
+		word[len] = '\0';
+		append_word(&sql, counter, word);
 	}
 	while (nargs < SQL_MAX_ARGS && OidIsValid(text->argtypes[nargs]))
 		nargs++;
@@ -291,4 +324,31 @@ plan_prepare(DcCounter *counter, DcStatement statement)
 	SPI_keepplan(plan);
 	pfree(sql.data);
 	return plan;
+}
+
+static const DcStatementText *
+statement_text(DcStatement statement)
+{
+	return statement < DC_NUM_STATEMENTS ? &sql_texts[statement] : &more_texts[statement - DC_NUM_STATEMENTS];
+}
+
+/*
+ * append_word appends what a word after @ stands for.
+ */
+static void
+append_word(StringInfo sql, DcCounter *counter, const char *word)
+{
+	const char *value;
+
+	if (strcmp(word, "totals") == 0)
+		value = relation_sql_name(counter->relid);
+	else if (strcmp(word, "shards") == 0)
+		value = relation_sql_name(counter->row.shards);
+	else if (strcmp(word, "holds") == 0)
+		value = relation_sql_name(counter->row.holds);
+	else if (strcmp(word, "units") == 0)
+		value = counter_is_stock(counter) ? "units" : "shard::int8"; /* counters have no such column */
+	else
+		value = more_word(counter, word);
+	appendStringInfoString(sql, value);
 }

@@ -55,8 +55,22 @@ typedef enum DcStatement
 	DC_SQL_HOLD_FIRST,
 	DC_SQL_HOLD_LIST,
 	DC_SQL_HOLD_LIST_ALL,
-	DC_NUM_STATEMENTS
+	DC_NUM_STATEMENTS /* those of another room follow (sql_extend) */
 } DcStatement;
+
+#define SQL_MAX_MORE 40
+#define SQL_MAX_ARGS 10
+
+typedef struct DcStatementText
+{
+	/* with @totals, @shards and @holds for the tables, @units for a column */
+	const char *text;
+	Oid argtypes[SQL_MAX_ARGS]; /* up to the first 0 */
+	bool reads_all;				/* scans of whole tables are right for it */
+} DcStatementText;
+
+/* Returns what a word after @ stands for that is none of these. */
+typedef const char *(*DcSqlWord)(DcCounter *counter, const char *word);
 
 /* A session of statements on one counter table, as its owner. */
 typedef struct DcSqlSession
@@ -65,10 +79,14 @@ typedef struct DcSqlSession
 	DcRunAs runas;
 } DcSqlSession;
 
+extern void sql_extend(const DcStatementText *texts, int count, DcSqlWord word);
+extern void sql_forget(DcCounter *counter);
 extern void sql_begin(DcSqlSession *session, DcCounter *counter);
 extern void sql_end(DcSqlSession *session);
 extern uint64 sql_run(DcSqlSession *session, DcStatement statement,
 					  Datum *values);
+extern uint64 sql_run_nulls(DcSqlSession *session, DcStatement statement,
+							Datum *values, const char *nulls);
 extern int64 sql_bigint(uint64 row, int column);
 extern uint64 sql_read(DcSqlSession *session, DcStatement statement,
 					   Datum *values);

@@ -71,7 +71,8 @@ const DcStatementText sql_texts[DC_NUM_STATEMENTS] = {
 	[DC_SQL_READ_ALL] = {"SELECT coalesce(sum(u.inc), 0) - coalesce(sum(u.dec), 0)"
 						 " FROM (SELECT t.inc, t.dec FROM @totals AS t UNION ALL"
 						 " SELECT s.inc, s.dec FROM @shards AS s) AS u",
-						 {0}},
+						 {0},
+						 true},
 	/* keys: their exact values, and when they changed */
 	[DC_SQL_READ_CHANGED] = {"SELECT u.key, sum(u.inc) - sum(u.dec), max(u.at) FROM ("
 							 "SELECT t.key, t.inc, t.dec, t.updated_at AS at FROM @totals AS t"
@@ -90,7 +91,8 @@ const DcStatementText sql_texts[DC_NUM_STATEMENTS] = {
 					  " avg(s.inc::float8 + s.dec) FILTER (WHERE " ROW_IS_USED ") AS mean,"
 					  " min(s.updated_at) FILTER (WHERE " ROW_IS_USED ") AS oldest"
 					  " FROM @shards AS s GROUP BY s.key) AS k",
-					  {0}},
+					  {0},
+					  true},
 	/* key */
 	[DC_SQL_READ_TOTAL] = {"SELECT t.inc, t.dec, t.updated_at FROM @totals AS t WHERE t.key = $1", {TEXTOID}},
 	/* how many */

@@ -21,6 +21,7 @@
 #include "counter/buffering.h"
 #include "counter/layout.h"
 #include "counter/stats.h"
+#include "counter/table.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
@@ -42,6 +43,8 @@ PG_FUNCTION_INFO_V1(dc_adopt);
 /* us */
 #define MIN_FLUSH_INTERVAL INT64CONST(1000)
 #define MAX_FLUSH_INTERVAL USECS_PER_DAY
+#define MIN_EVENT_RETENTION USECS_PER_MINUTE
+#define MAX_EVENT_RETENTION (36525 * USECS_PER_DAY)
 
 /*
  * Totals change in place, so leave them some room. Shard rows change all the
@@ -68,6 +71,10 @@ PG_FUNCTION_INFO_V1(dc_adopt);
 	" updated_at pg_catalog.timestamptz NOT NULL DEFAULT pg_catalog.now()," \
 	" PRIMARY KEY (key, shard)"
 
+/* How other tables of a ledger are named (ledger/ledger.h). */
+#define LIMIT_SUFFIX "_limit"
+#define ENTRY_SUFFIX "_entry"
+
 #define UNITS_COLUMN \
 	" units pg_catalog.int8 NOT NULL DEFAULT 0,"
 
@@ -85,25 +92,23 @@ PG_FUNCTION_INFO_V1(dc_adopt);
 	" expires_at pg_catalog.timestamptz NOT NULL," \
 	" ended_at pg_catalog.timestamptz"
 
-static DcCounterRow create_counter(text *counter, DcCounterRow row, bool stock,
-								   int partitions);
-static char *sibling_name(const char *name, const char *suffix);
 static void create_holds(const char *schema, const char *name);
 static bool has_units(Oid shards);
 static void adopt_holds(DcCounterRow *row);
 static void adopt_error(const char *name, const char *detail);
-static void create_table(const char *schema, const char *name,
-						 const char *columns, const char *options,
-						 int partitions);
+static void prevent_adopting_ledger(Oid relid);
+static void create_partitioned(const char *schema, const char *name,
+							   const char *columns, const char *options,
+							   int partitions);
 static int max_shards_arg(FunctionCallInfo fcinfo, int argno);
 static void buffer_args(FunctionCallInfo fcinfo, int argno, DcCounterRow *row);
 static void check_bufferable(const DcCounter *counter);
-static void lock_own_table(Oid relid);
 static void check_table(Oid relid, bool shards, bool stock);
 
 /*
  * dc_create(counter text, shard_by text, max_shards int, partitions int, mode text,
- * flush_interval interval, durability text) -> regclass, the new table of totals
+ * flush_interval interval, durability text, event_retention interval) -> regclass, the
+ * new table of totals
  *
  * Errors: 42P07 when a table of that name exists, 42622 when the name leaves no
  * room for the names of the other tables, 22023 for settings out of range, 55000
@@ -127,17 +132,21 @@ dc_create(PG_FUNCTION_ARGS)
 					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 					 errmsg("mode, flush_interval and durability must not be null")));
 	}
+	if (PG_ARGISNULL(7))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("event_retention must not be null")));
 	catalog_row_defaults(&row);
 	row.shard_by = shard_by_from_text(text_to_cstring(PG_GETARG_TEXT_PP(1)));
 	row.max_shards = max_shards_arg(fcinfo, 2);
 	buffer_args(fcinfo, 4, &row);
+	event_retention_arg(fcinfo, 7, &row);
 	if (!PG_ARGISNULL(3) && (partitions < 1 || partitions > MAX_PARTITIONS))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("partitions must be between 1 and %d", MAX_PARTITIONS)));
 	prevent_write("dc_create()");
-	row = create_counter(PG_GETARG_TEXT_PP(0), row, false, partitions);
-	PG_RETURN_OID(row.counter);
+	PG_RETURN_OID(table_create(table_name_arg(fcinfo, 0), row, false, partitions));
 }
 
 /*
@@ -156,29 +165,36 @@ dc_create_stock(PG_FUNCTION_ARGS)
 	catalog_row_defaults(&row);
 	row.max_shards = max_shards_arg(fcinfo, 1);
 	prevent_write("dc_create_stock()");
-	row = create_counter(PG_GETARG_TEXT_PP(0), row, true, 0);
-	PG_RETURN_OID(row.counter);
+	PG_RETURN_OID(table_create(table_name_arg(fcinfo, 0), row, true, 0));
 }
 
 /*
- * create_counter creates the tables of a counter, and registers it with the
- * settings in row.
+ * table_name_arg returns the name in argument argno, of a table that is to be
+ * created.
  */
-static DcCounterRow
-create_counter(text *counter, DcCounterRow row, bool stock, int partitions)
+RangeVar *
+table_name_arg(FunctionCallInfo fcinfo, int argno)
 {
-	RangeVar *name = makeRangeVarFromNameList(textToQualifiedNameList(counter));
-	char *schema;
+	return makeRangeVarFromNameList(textToQualifiedNameList(PG_GETARG_TEXT_PP(argno)));
+}
+
+/*
+ * table_create creates the tables of a counter, and registers it with the
+ * settings in row. Its name gets the schema that it is in.
+ */
+Oid
+table_create(RangeVar *name, DcCounterRow row, bool stock, int partitions)
+{
 	char *shards;
 	char *holds = NULL;
-	Oid schema_oid;
+	Oid schema;
 
-	schema_oid = RangeVarGetCreationNamespace(name);
-	if (isAnyTempNamespace(schema_oid))
+	schema = RangeVarGetCreationNamespace(name);
+	if (isAnyTempNamespace(schema))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("counter tables cannot be temporary")));
-	schema = get_namespace_name(schema_oid);
+	name->schemaname = get_namespace_name(schema);
 	shards = sibling_name(name->relname, DC_SHARD_SUFFIX);
 	if (partitions > 0)
 		(void) sibling_name(name->relname,
@@ -186,26 +202,27 @@ create_counter(text *counter, DcCounterRow row, bool stock, int partitions)
 	if (stock)
 		holds = sibling_name(name->relname, DC_HOLD_SUFFIX);
 
-	create_table(schema, name->relname, TOTALS_COLUMNS, TOTALS_OPTIONS, partitions);
-	create_table(schema, shards,
-				 stock ? SHARDS_COLUMNS(UNITS_COLUMN) : SHARDS_COLUMNS(""),
-				 SHARDS_OPTIONS, partitions);
-	row.counter = get_relname_relid(name->relname, schema_oid);
-	row.shards = get_relname_relid(shards, schema_oid);
+	create_partitioned(name->schemaname, name->relname, TOTALS_COLUMNS,
+					   TOTALS_OPTIONS, partitions);
+	create_partitioned(name->schemaname, shards,
+					   stock ? SHARDS_COLUMNS(UNITS_COLUMN) : SHARDS_COLUMNS(""),
+					   SHARDS_OPTIONS, partitions);
+	row.counter = get_relname_relid(name->relname, schema);
+	row.shards = get_relname_relid(shards, schema);
 	if (stock)
 	{
-		create_holds(schema, holds);
-		row.holds = get_relname_relid(holds, schema_oid);
+		create_holds(name->schemaname, holds);
+		row.holds = get_relname_relid(holds, schema);
 	}
 	catalog_insert(&row);
-	return row;
+	return row.counter;
 }
 
 /*
  * sibling_name returns the name of another table of a counter (42622 if it is too
  * long).
  */
-static char *
+char *
 sibling_name(const char *name, const char *suffix)
 {
 	char *sibling = psprintf("%s%s", name, suffix);
@@ -229,7 +246,7 @@ create_holds(const char *schema, const char *name)
 {
 	char *table = quote_qualified_identifier(schema, name);
 
-	create_table(schema, name, HOLDS_COLUMNS, HOLDS_OPTIONS, 0);
+	create_table(schema, name, HOLDS_COLUMNS, HOLDS_OPTIONS);
 	run_ddl(psprintf("CREATE INDEX ON %s (key, expires_at) WHERE state OPERATOR(pg_catalog.=) 'open'", table));
 	run_ddl(psprintf("CREATE INDEX ON %s (expires_at) WHERE state OPERATOR(pg_catalog.=) 'open'", table));
 	run_ddl(psprintf("CREATE INDEX ON %s (ended_at) WHERE state OPERATOR(pg_catalog.<>) 'open'", table));
@@ -237,8 +254,8 @@ create_holds(const char *schema, const char *name)
 
 /*
  * dc_alter(counter regclass, shard_by text, max_shards int, events interval,
- * notify text, mode text, flush_interval interval, durability text) -> void.
- * NULL keeps a setting. Other sessions see the change in their next transaction.
+ * notify text, mode text, flush_interval interval, durability text,
+ * event_retention interval) -> void. NULL keeps a setting. Other sessions see the change in their next transaction.
  *
  * To change the mode it waits for transactions that write to the table, and keeps
  * others from it until the end of this one: so all increments of one transaction
@@ -256,6 +273,7 @@ dc_alter(PG_FUNCTION_ARGS)
 	if (!PG_ARGISNULL(2))
 		row.max_shards = max_shards_arg(fcinfo, 2);
 	buffer_args(fcinfo, 5, &row);
+	event_retention_arg(fcinfo, 8, &row);
 	if (row.mode == DC_MODE_BUFFERED && !counter_is_buffered(counter))
 		check_bufferable(counter);
 	if (!PG_ARGISNULL(3) || !PG_ARGISNULL(4))
@@ -302,20 +320,37 @@ buffer_args(FunctionCallInfo fcinfo, int argno, DcCounterRow *row)
 }
 
 /*
+ * event_retention_arg reads that setting; NULL keeps it.
+ */
+void
+event_retention_arg(FunctionCallInfo fcinfo, int argno, DcCounterRow *row)
+{
+	if (PG_ARGISNULL(argno))
+		return;
+	row->event_retention = interval_to_us(PG_GETARG_INTERVAL_P(argno));
+	if (row->event_retention < MIN_EVENT_RETENTION ||
+		row->event_retention > MAX_EVENT_RETENTION)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("event_retention must be between 1 minute and 100 years")));
+}
+
+/*
  * check_bufferable raises an error if a table cannot be buffered: a stock needs a
- * decision now, and what is written to other servers cannot be undone together
+ * decision now, a ledger is exact, and what is written to other servers cannot be undone together
  * with what is in memory.
  */
 static void
 check_bufferable(const DcCounter *counter)
 {
-	if (counter_is_stock(counter) || counter->foreign)
+	if (counter_is_stock(counter) || counter_is_ledger(counter) || counter->foreign)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" cannot be buffered", get_rel_name(counter->relid)),
 				 counter->foreign
 					 ? errdetail("It is a foreign table or has foreign partitions.")
-					 : errdetail("It is a stock.")));
+					 : counter_is_stock(counter) ? errdetail("It is a stock.")
+												 : errdetail("It is a ledger.")));
 }
 
 /*
@@ -354,32 +389,69 @@ Datum
 dc_adopt(PG_FUNCTION_ARGS)
 {
 	DcCounterRow row;
-	DcCounterRow other;
-	char *shards;
 
 	catalog_row_defaults(&row);
 	row.counter = counter_arg(fcinfo);
 	prevent_write("dc_adopt()");
+	prevent_adopting_ledger(row.counter);
+	table_adopt(&row);
+	PG_RETURN_VOID();
+}
 
-	lock_own_table(row.counter);
-	shards = psprintf("%s%s", get_rel_name(row.counter), DC_SHARD_SUFFIX);
-	row.shards = get_relname_relid(shards, get_rel_namespace(row.counter));
-	if (!OidIsValid(row.shards))
-		adopt_error(get_rel_name(row.counter),
+/*
+ * table_adopt does that, with the settings in row, and completes the row.
+ */
+void
+table_adopt(DcCounterRow *row)
+{
+	DcCounterRow other;
+	char *shards;
+
+	lock_own_table(row->counter, ShareUpdateExclusiveLock);
+	shards = psprintf("%s%s", get_rel_name(row->counter), DC_SHARD_SUFFIX);
+	row->shards = get_relname_relid(shards, get_rel_namespace(row->counter));
+	if (!OidIsValid(row->shards))
+		adopt_error(get_rel_name(row->counter),
 					psprintf(_("There is no shard table \"%s\" in the same schema."), shards));
-	lock_own_table(row.shards);
-	if (catalog_read(row.counter, &other) ||
-		catalog_read_by_shards(row.shards, &other))
+	lock_own_table(row->shards, ShareUpdateExclusiveLock);
+	if (catalog_read(row->counter, &other) ||
+		catalog_read_by_shards(row->shards, &other))
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
 				 errmsg("\"%s\" is a counter table already",
-						get_rel_name(row.counter))));
-	if (has_units(row.shards))
-		adopt_holds(&row);
-	check_table(row.counter, false, OidIsValid(row.holds));
-	check_table(row.shards, true, OidIsValid(row.holds));
-	catalog_insert(&row);
-	PG_RETURN_VOID();
+						get_rel_name(row->counter))));
+	if (has_units(row->shards))
+		adopt_holds(row);
+	check_table(row->counter, false, OidIsValid(row->holds));
+	check_table(row->shards, true, OidIsValid(row->holds));
+	catalog_insert(row);
+	counter_adopted(counter_lookup(row->counter));
+}
+
+/*
+ * prevent_adopting_ledger raises 42809 for a table that, going by the names of those
+ * around it, belongs to a ledger: as a plain counter, anybody could count on it.
+ */
+static void
+prevent_adopting_ledger(Oid relid)
+{
+	char *name = get_rel_name(relid);
+	Oid schema = get_rel_namespace(relid);
+	int len;
+
+	if (name == NULL)
+		return;
+	len = strlen(name) - strlen(LIMIT_SUFFIX);
+	if (len > 0 && strcmp(name + len, LIMIT_SUFFIX) == 0)
+		name = pnstrdup(name, len);
+	if (!OidIsValid(get_relname_relid(psprintf("%s%s", name, LIMIT_SUFFIX), schema)) ||
+		!OidIsValid(get_relname_relid(psprintf("%s%s", name, ENTRY_SUFFIX), schema)))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+			 errmsg("cannot adopt \"%s\" as a counter table", get_rel_name(relid)),
+			 errdetail("It is a table of a ledger."),
+			 errhint("Use dc_adopt_ledger() on \"%s\".", name)));
 }
 
 /*
@@ -406,7 +478,7 @@ adopt_holds(DcCounterRow *row)
 	row->holds = get_relname_relid(holds, get_rel_namespace(row->counter));
 	if (!OidIsValid(row->holds))
 		adopt_error(name, psprintf(_("There is no table of holds \"%s\" in the same schema."), holds));
-	lock_own_table(row->holds);
+	lock_own_table(row->holds, ShareUpdateExclusiveLock);
 	for (int i = 0; i < lengthof(columns); i++)
 	{
 		if (get_attnum(row->holds, columns[i]) == InvalidAttrNumber)
@@ -424,18 +496,28 @@ adopt_error(const char *name, const char *detail)
 }
 
 /*
- * create_table makes a table, hash-partitioned by key if partitions > 0.
+ * create_table makes a table.
+ */
+void
+create_table(const char *schema, const char *name, const char *columns,
+			 const char *options)
+{
+	run_ddl(psprintf("CREATE TABLE %s (%s) WITH (%s)",
+					 quote_qualified_identifier(schema, name), columns, options));
+}
+
+/*
+ * create_partitioned is the same, hash-partitioned by key if partitions > 0.
  */
 static void
-create_table(const char *schema, const char *name, const char *columns,
-			 const char *options, int partitions)
+create_partitioned(const char *schema, const char *name, const char *columns,
+				   const char *options, int partitions)
 {
 	char *table = quote_qualified_identifier(schema, name);
 
 	if (partitions == 0)
 	{
-		run_ddl(psprintf("CREATE TABLE %s (%s) WITH (%s)",
-						 table, columns, options));
+		create_table(schema, name, columns, options);
 		return;
 	}
 	run_ddl(psprintf("CREATE TABLE %s (%s) PARTITION BY HASH (key)",
@@ -470,14 +552,14 @@ max_shards_arg(FunctionCallInfo fcinfo, int argno)
 /*
  * lock_own_table locks a relation against DDL, if the caller owns it.
  */
-static void
-lock_own_table(Oid relid)
+void
+lock_own_table(Oid relid, LOCKMODE mode)
 {
 	/* before the lock, so that it cannot be used to disturb others ... */
 	if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)) &&
 		!compat_owns_relation(relid, GetUserId()))
 		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(relid));
-	LockRelationOid(relid, ShareUpdateExclusiveLock);
+	LockRelationOid(relid, mode);
 	/* ... and again, as it may have changed hands while we waited */
 	if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
 		ereport(ERROR,

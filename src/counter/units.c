@@ -67,16 +67,20 @@ units_check(DcCounter *counter)
 }
 
 /*
- * units_rows returns over how many rows a number of units should be spread.
+ * units_rows returns over how many rows a number of units should be spread. The
+ * accounts of a ledger are many and their amounts are taken in large parts: there
+ * contention alone makes rows.
  */
 int
-units_rows(int64 units, int max_shards)
+units_rows(const DcCounter *counter, int64 units)
 {
 	double rows = 2 * ceil(sqrt((double) Max(units, 0)));
 
+	if (counter_is_limit(counter))
+		return 1;
 	if (rows > units)
 		rows = units;
-	return (int) Max(Min(rows, max_shards), 1);
+	return (int) Max(Min(rows, counter->row.max_shards), 1);
 }
 
 /*
@@ -88,8 +92,7 @@ units_add(DcShardRel *rel, const DcDelta *delta, DcShardChoice choice,
 		  int32 number, bool own)
 {
 	DcHintList *list = hints_get(&delta->key);
-	int rows = units_rows(delta->inc - delta->dec,
-						  rel->counter->row.max_shards);
+	int rows = units_rows(rel->counter, delta->inc - delta->dec);
 
 	/* the first amounts of a key cannot be split (dc_set) */
 	if (rows > 1 && delta->dec == 0)

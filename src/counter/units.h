@@ -23,7 +23,7 @@ typedef void (*DcUnitsAdded)(DcCounter *counter, const DcDeltaKey *key);
 extern DcUnitsAdded units_added_hook;
 
 extern void units_check(DcCounter *counter);
-extern int units_rows(int64 units, int max_shards);
+extern int units_rows(const DcCounter *counter, int64 units);
 extern void units_add(DcShardRel *rel, const DcDelta *delta,
 					  DcShardChoice choice, int32 number, bool own);
 extern DcTakeResult units_take(DcShardRel *rel, const DcDeltaKey *key,

@@ -17,6 +17,7 @@
 #include "counter/pending.h"
 #include "counter/read.h"
 #include "counter/units.h"
+#include "counter/write.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "utils/array.h"
@@ -51,7 +52,7 @@ check_stock(DcCounter *counter, bool decrement)
  * counter_add adds a delta to the pending ones; a negative delta is an amount
  * of decrement. Errors: 22003 when an amount leaves bigint.
  */
-static void
+void
 counter_add(DcCounter *counter, const DcKey *key, uint64 hint, int64 delta,
 			bool subtract)
 {
@@ -67,12 +68,22 @@ counter_add(DcCounter *counter, const DcKey *key, uint64 hint, int64 delta,
 		check_stock(counter, negative != subtract && delta != 0);
 	if (counter->foreign)
 		foreign_ready(counter);
+	if (negative != subtract)
+		counter_add_amounts(counter, key, hint, 0, amount);
+	else
+		counter_add_amounts(counter, key, hint, amount, 0);
+}
+
+/*
+ * counter_add_amounts adds amounts, which are not negative, to the pending ones.
+ */
+void
+counter_add_amounts(DcCounter *counter, const DcKey *key, uint64 hint,
+					int64 inc, int64 dec)
+{
 	if (pending_memory_is_full(key))
 		apply_when_full();
-	if (negative != subtract)
-		pending_add(counter->relid, key, hint, 0, amount);
-	else
-		pending_add(counter->relid, key, hint, amount, 0);
+	pending_add(counter->relid, key, hint, inc, dec);
 	apply_if_late();
 }
 

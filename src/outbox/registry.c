@@ -42,10 +42,10 @@
 #include "access/transam.h"
 #include "access/twophase.h"
 #include "base/compat.h"
+#include "base/sequence.h"
 #include "base/shmem.h"
 #include "outbox/outbox.h"
 #include "outbox/registry.h"
-#include "outbox/sequence.h"
 #include "port/atomics.h"
 #include "storage/lock.h"
 #include "utils/resowner.h"
@@ -121,7 +121,7 @@ registry_enter(bool prepare)
 
 	if (entered)
 		return; /* what is known is lower */
-	low = (uint64) sequence_last() + 1;
+	low = (uint64) sequence_last(outbox_relation(OUTBOX_SEQUENCE)) + 1;
 	entered = true;
 	if (slots != NULL)
 	{
@@ -183,7 +183,7 @@ lock_shared(uint64 low)
 int64
 outbox_last_seq(void)
 {
-	return sequence_last();
+	return sequence_last(outbox_relation(OUTBOX_SEQUENCE));
 }
 
 /*
@@ -200,7 +200,7 @@ outbox_horizon(DcHolder *holder)
 	if (holder == NULL)
 		holder = &ignored;
 	memset(holder, 0, sizeof(DcHolder));
-	last = sequence_last();
+	last = sequence_last(outbox_relation(OUTBOX_SEQUENCE));
 	pg_memory_barrier();
 	if (slots == NULL)
 		low = lowest_in_locks(holder);

@@ -35,6 +35,7 @@
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "base/compat.h"
+#include "base/sequence.h"
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"
 #include "common/pg_prng.h"
@@ -45,7 +46,6 @@
 #include "outbox/outbox.h"
 #include "outbox/registry.h"
 #include "outbox/ring.h"
-#include "outbox/sequence.h"
 #include "outbox/wait.h"
 #include "port/pg_bswap.h"
 #include "storage/lmgr.h"
@@ -246,7 +246,7 @@ write_events(bool prepare)
 	PushActiveSnapshot(GetTransactionSnapshot());
 	target = target_open();
 	registry_enter(prepare);
-	seq = sequence_draw(log_count());
+	seq = sequence_draw(outbox_relation(OUTBOX_SEQUENCE), log_count());
 	log_rewind();
 	while ((data = log_next(&len)) != NULL)
 	{

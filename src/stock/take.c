@@ -49,6 +49,7 @@
 #include "counter/read.h"
 #include "counter/scan.h"
 #include "counter/units.h"
+#include "counter/write.h"
 #include "miscadmin.h"
 #include "stock/gate.h"
 #include "stock/hold.h"
@@ -200,10 +201,7 @@ quantity_arg(FunctionCallInfo fcinfo, int argno)
 void
 stock_give(DcCounter *counter, const DcKey *key, int64 qty)
 {
-	if (pending_memory_is_full(key))
-		apply_when_full();
-	pending_add(counter->relid, key, DC_NO_HINT, qty, 0);
-	apply_if_late();
+	counter_add_amounts(counter, key, DC_NO_HINT, qty, 0);
 }
 
 /*

@@ -1,6 +1,6 @@
 /*
  * sequence.c
- *		Positions of events: blocks of numbers from dcounter.outbox_seq.
+ *		Blocks of numbers from a sequence.
  *
  * nextval() would do but for two things: it becomes what lastval() answers in
  * the user's session, on which applications rely after an INSERT, and it gives
@@ -19,10 +19,9 @@
 #include "access/xlog.h"
 #include "access/xloginsert.h"
 #include "base/compat.h"
+#include "base/sequence.h"
 #include "commands/sequence.h"
 #include "common/int.h"
-#include "outbox/outbox.h"
-#include "outbox/sequence.h"
 #include "storage/bufmgr.h"
 #include "utils/rel.h"
 
@@ -37,10 +36,9 @@ static void log_sequence(Relation rel, Buffer buffer, HeapTuple tuple);
  * sequence_draw gives out n numbers in a row, and returns the first.
  */
 int64
-sequence_draw(int64 n)
+sequence_draw(Oid sequence, int64 n)
 {
-	Relation rel = relation_open(outbox_relation(OUTBOX_SEQUENCE),
-								 RowExclusiveLock);
+	Relation rel = relation_open(sequence, RowExclusiveLock);
 	Form_pg_sequence_data seq;
 	HeapTupleData tuple;
 	Buffer buffer;
@@ -57,7 +55,7 @@ sequence_draw(int64 n)
 		pg_add_s64_overflow(last, LOG_AHEAD, &ahead))
 		ereport(ERROR,
 				(errcode(ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED),
-				 errmsg("the outbox has used up its sequence")));
+				 errmsg("sequence \"%s\" is used up", RelationGetRelationName(rel))));
 	left = seq->is_called ? seq->log_cnt - n : -1;
 	logit = left < 0 || PageGetLSN(BufferGetPage(buffer)) <= GetRedoRecPtr();
 
@@ -86,10 +84,9 @@ sequence_draw(int64 n)
  * sequence_last returns the last number that was given out, 0 if none was.
  */
 int64
-sequence_last(void)
+sequence_last(Oid sequence)
 {
-	Relation rel = relation_open(outbox_relation(OUTBOX_SEQUENCE),
-								 AccessShareLock);
+	Relation rel = relation_open(sequence, AccessShareLock);
 	Form_pg_sequence_data seq;
 	HeapTupleData tuple;
 	Buffer buffer;
