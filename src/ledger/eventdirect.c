@@ -1,0 +1,229 @@
+/*
+ * eventdirect.c
+ *		Finding and inserting events without SQL.
+ *
+ * This is what INSERT ... ON CONFLICT DO NOTHING does (see execIndexing.c of the
+ * server). A look into the unique index with a dirty snapshot finds the event, whoever
+ * has recorded it, and waits for the end of one who is in progress. If there is
+ * none, the record is inserted speculatively: whoever comes across it before it
+ * is complete waits for that only. If the index then says that there may be
+ * another one, ours is taken back, and all begins again; so of two who insert the
+ * same event at the same time, one finds the other's, or both try again.
+ *
+ * eventslot_layout() says which partitions qualify: to insert, those with one index, and
+ * without triggers and constraints. To look, those that have the index, whatever else
+ * there is: SQL would not see that somebody is about to record an event.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/heapam.h"
+#include "access/table.h"
+#include "access/tableam.h"
+#include "access/xact.h"
+#include "base/compat.h"
+#include "catalog/index.h"
+#include "executor/tuptable.h"
+#include "ledger/eventslot.h"
+#include "storage/lmgr.h"
+#include "utils/builtins.h"
+#include "utils/datum.h"
+#include "utils/fmgroids.h"
+#include "utils/fmgrprotos.h"
+#include "utils/snapmgr.h"
+
+static Datum event_text(const DcEvent *event, char *buf);
+static void read_event(TupleTableSlot *slot, DcEvent *found);
+static void check_visible(Relation heap, TupleTableSlot *slot);
+
+/* An id as text, without an allocation. */
+typedef union DcEventText
+{
+	struct varlena header;
+	char data[VARHDRSZ + DC_MAX_EVENT_BYTES];
+} DcEventText;
+
+/*
+ * eventrel_open opens a partition, and finds out whether it may be accessed like
+ * this.
+ */
+void
+eventrel_open(DcEventRel *rel, DcEventSlot *slot, bool write)
+{
+	LOCKMODE mode = write ? RowExclusiveLock : AccessShareLock;
+
+	rel->slot = slot;
+	rel->heap = table_open(slot->table, mode);
+	eventslot_layout(slot, rel->heap);
+	rel->index = NULL;
+	if (slot->by_index)
+		rel->index = index_open(slot->index, mode);
+}
+
+void
+eventrel_close(DcEventRel *rel)
+{
+	if (rel->index != NULL)
+		index_close(rel->index, NoLock);
+	table_close(rel->heap, NoLock);
+	rel->heap = NULL;
+}
+
+/*
+ * direct_find looks for an event, and waits for a transaction that has recorded or
+ * deleted it and is in progress, unless it is to be found as it is now. *found is in
+ * the caller's memory.
+ */
+bool
+direct_find(DcEventRel *rel, const DcEvent *event, DcEventFind how,
+			DcEvent *found)
+{
+	bool wait = how != FIND_NOW;
+	DcEventText id;
+	SnapshotData dirty;
+	ScanKeyData key;
+
+	ScanKeyEntryInitialize(&key, 0, 1, BTEqualStrategyNumber, InvalidOid,
+						   rel->index->rd_indcollation[0], F_TEXTEQ,
+						   event_text(event, id.data));
+	for (;;)
+	{
+		IndexScanDesc scan;
+		TupleTableSlot *slot = NULL;
+		TransactionId xid = InvalidTransactionId;
+		bool exists = false;
+
+		CHECK_FOR_INTERRUPTS();
+		InitDirtySnapshot(dirty);
+		scan = compat_index_beginscan(rel->heap, rel->index,
+									  wait ? &dirty : GetActiveSnapshot(), 1);
+		index_rescan(scan, &key, 1, NULL, 0);
+		while (!exists && index_getnext_tid(scan, ForwardScanDirection) != NULL)
+		{
+			if (slot == NULL)
+				slot = table_slot_create(rel->heap, NULL);
+			exists = index_fetch_heap(scan, slot);
+		}
+		if (exists)
+		{
+			if (wait)
+				xid = TransactionIdIsValid(dirty.xmin) ? dirty.xmin : dirty.xmax;
+			if (!TransactionIdIsValid(xid))
+			{
+				if (how == FIND_TO_WRITE)
+					check_visible(rel->heap, slot);
+				read_event(slot, found);
+			}
+		}
+		index_endscan(scan);
+		if (slot != NULL)
+			ExecDropSingleTupleTableSlot(slot);
+		if (!TransactionIdIsValid(xid))
+			return exists;
+		if (dirty.speculativeToken != 0 && xid == dirty.xmin)
+			SpeculativeInsertionWait(dirty.xmin, dirty.speculativeToken);
+		else
+			XactLockTableWait(xid, NULL, NULL, XLTW_None);
+	}
+}
+
+/*
+ * direct_insert_event inserts an event; false, with nothing done, if there may be one of
+ * that id.
+ */
+bool
+direct_insert_event(DcEventRel *rel, const DcEvent *event, ItemPointer tid)
+{
+	TupleTableSlot *slot = MakeSingleTupleTableSlot(RelationGetDescr(rel->heap),
+													&TTSOpsVirtual);
+	TransactionId xid = GetCurrentTransactionId();
+	DcEventText id;
+	uint32 token;
+	bool unique;
+
+	for (int i = 0; i < EVENT_NUM_COLUMNS; i++)
+		slot->tts_isnull[i] = false;
+	slot->tts_values[EVENT_SLOT - 1] = Int16GetDatum(rel->slot->number);
+	slot->tts_values[EVENT_ID - 1] = event_text(event, id.data);
+	slot->tts_values[EVENT_KEY - 1] = event->key;
+	slot->tts_values[EVENT_DELTA - 1] = Int64GetDatum(event->delta);
+	slot->tts_values[EVENT_TRANSFER_ID - 1] = Int64GetDatum(event->transfer_id);
+	slot->tts_isnull[EVENT_TRANSFER_ID - 1] = event->transfer_id == 0;
+	slot->tts_values[EVENT_DIGEST - 1] = Int64GetDatum(event->digest);
+	slot->tts_isnull[EVENT_DIGEST - 1] = event->digest == 0;
+	slot->tts_values[EVENT_AT - 1] =
+		TimestampTzGetDatum(event->at != 0 ? event->at : GetCurrentTimestamp());
+	ExecStoreVirtualTuple(slot);
+
+	token = SpeculativeInsertionLockAcquire(xid);
+	table_tuple_insert_speculative(rel->heap, slot, GetCurrentCommandId(true), 0,
+								   NULL, token);
+	unique = index_insert(rel->index, &slot->tts_values[EVENT_ID - 1],
+						  &slot->tts_isnull[EVENT_ID - 1], &slot->tts_tid,
+						  rel->heap, UNIQUE_CHECK_PARTIAL, false,
+						  BuildIndexInfo(rel->index));
+	table_tuple_complete_speculative(rel->heap, slot, token, unique);
+	SpeculativeInsertionLockRelease(xid);
+	*tid = slot->tts_tid;
+	ExecDropSingleTupleTableSlot(slot);
+	return unique;
+}
+
+/*
+ * direct_delete_event takes back an event that this transaction has inserted.
+ */
+void
+direct_delete_event(DcEventRel *rel, ItemPointer tid)
+{
+	CommandCounterIncrement(); /* a command does not see what it has inserted */
+	simple_heap_delete(rel->heap, tid);
+}
+
+static Datum
+event_text(const DcEvent *event, char *buf)
+{
+	SET_VARSIZE(buf, VARHDRSZ + event->id_len);
+	memcpy(VARDATA(buf), event->id, event->id_len);
+	return PointerGetDatum(buf);
+}
+
+static void
+read_event(TupleTableSlot *slot, DcEvent *found)
+{
+	bool isnull;
+	text *id;
+
+	id = DatumGetTextPCopy(slot_getattr(slot, EVENT_ID, &isnull));
+	found->id = VARDATA(id);
+	found->id_len = VARSIZE(id) - VARHDRSZ;
+	found->key = PointerGetDatum(DatumGetTextPCopy(slot_getattr(slot, EVENT_KEY, &isnull)));
+	found->delta = DatumGetInt64(slot_getattr(slot, EVENT_DELTA, &isnull));
+	found->transfer_id = DatumGetInt64(slot_getattr(slot, EVENT_TRANSFER_ID, &isnull));
+	if (isnull)
+		found->transfer_id = 0;
+	found->digest = DatumGetInt64(slot_getattr(slot, EVENT_DIGEST, &isnull));
+	if (isnull)
+		found->digest = 0;
+	found->at = DatumGetTimestampTz(slot_getattr(slot, EVENT_AT, &isnull));
+}
+
+/*
+ * check_visible raises 40001 if this transaction's snapshot does not see an event
+ * that exists: neither "new" nor "applied before" would be true in it.
+ */
+static void
+check_visible(Relation heap, TupleTableSlot *slot)
+{
+	Datum xmin;
+	bool isnull;
+
+	if (!IsolationUsesXactSnapshot() ||
+		table_tuple_satisfies_snapshot(heap, slot, GetTransactionSnapshot()))
+		return;
+	xmin = slot_getsysattr(slot, MinTransactionIdAttributeNumber, &isnull);
+	if (TransactionIdIsCurrentTransactionId(DatumGetTransactionId(xmin)))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+			 errmsg("could not serialize access due to concurrent update")));
+}

@@ -1,0 +1,328 @@
+/*
+ * eventjob.c
+ *		The job that turns the ring of partitions of events.
+ *
+ * A step makes one change and commits it; event.c says why writers whose knowledge
+ * is one change apart meet. Before the next change of what is written to, and before a
+ * partition is emptied, the job waits for all writers that may not know the last one:
+ * those who have the lock on the table of events now, that is after the change was
+ * committed. Prepared transactions are among them. It does not wait for long. If they
+ * have not ended by then, their list is kept for the next time.
+ *
+ *	- The open partition has been open for half of event_retention, and has events:
+ *	  the next one, if it is empty, is opening.
+ *	- Then the open one is closed, and the other one open.
+ *	- A closed one whose events are all older than event_retention, and as old as
+ *	  twice DC_EVENT_TOLERANCE besides, is expired.
+ *	- An expired one is emptied by TRUNCATE, and it is noted up to when events are
+ *	  forgotten. For this nobody must use it, not even to read, and nobody is waited for.
+ *
+ * If no partition is empty when it is time, the open one stays open for longer.
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "access/xact.h"
+#include "base/runas.h"
+#include "base/tablejob.h"
+#include "counter/compact.h"
+#include "ledger/eventslot.h"
+#include "ledger/ledger.h"
+#include "miscadmin.h"
+#include "storage/bufmgr.h"
+#include "storage/lmgr.h"
+#include "storage/lock.h"
+#include "utils/hsearch.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+
+/* How long a step waits for writers, and how often it looks. */
+#define WAIT_MS 500
+#define LOOK_US 2000
+
+/* The writers that are waited for, of a change. */
+typedef struct DcWriters
+{
+	Oid counter; /* hash key */
+	int slot;
+	DcSlotState state;
+	TimestampTz since;
+	int count;
+	VirtualTransactionId *vxids; /* in TopMemoryContext, or NULL */
+} DcWriters;
+
+static HTAB *waiting = NULL;
+
+static DcTableStep step(Oid table, bool all_owners);
+static bool lock_ring(DcCounter *counter, DcEventSlot *slots, int *nslots);
+static DcEventSlot *find_state(DcEventSlot *slots, int nslots, DcSlotState state);
+static bool writers_have_ended(Oid counter, const DcEventSlot *slot);
+static void list_writers(DcWriters *writers, const DcEventSlot *slot);
+static void finish_opening(Oid counter, DcEventSlot *open, DcEventSlot *opening);
+static bool start_opening(DcCounter *counter, DcEventSlot *slots,
+						  DcEventSlot *open);
+static bool expire(DcCounter *counter, DcEventSlot *slots, int nslots);
+static void truncate_slot(void *arg);
+static bool empty(DcCounter *counter, DcEventSlot *slot);
+static void set_state(Oid counter, DcEventSlot *slot, DcSlotState state);
+static bool has_events(Oid partition);
+
+/*
+ * event_job goes over the counter tables that have events; true if it has yielded.
+ */
+bool
+event_job(DcJobRun *run)
+{
+	static DcTableJob job = {.list = eventslots_counters, .step = step};
+
+	return table_job_run(&job, run);
+}
+
+/*
+ * step makes one change, if it is time.
+ */
+static DcTableStep
+step(Oid table, bool all_owners)
+{
+	DcCounter *counter = compact_open(table, all_owners);
+	DcEventSlot slots[DC_EVENT_SLOTS];
+	DcEventSlot *open;
+	DcEventSlot *other;
+	int nslots;
+
+	if (counter == NULL || counter->row.event_retention == 0 ||
+		!lock_ring(counter, slots, &nslots))
+		return TABLE_DONE;
+	if (nslots < DC_EVENT_SLOTS)
+	{
+		events_create(counter); /* they were kept for good before */
+		return TABLE_GOES_ON;
+	}
+	open = find_state(slots, nslots, SLOT_OPEN);
+	other = find_state(slots, nslots, SLOT_OPENING);
+	if (open != NULL && other != NULL)
+	{
+		if (!writers_have_ended(table, other))
+			return TABLE_DONE;
+		finish_opening(table, open, other);
+		return TABLE_GOES_ON;
+	}
+	if (open != NULL && start_opening(counter, slots, open))
+		return TABLE_GOES_ON;
+	if (expire(counter, slots, nslots))
+		return TABLE_GOES_ON;
+	other = find_state(slots, nslots, SLOT_EXPIRED);
+	if (other != NULL && writers_have_ended(table, other) && empty(counter, other))
+		return TABLE_GOES_ON;
+	return TABLE_DONE;
+}
+
+/*
+ * lock_ring makes this transaction the only one that changes the states of a ring, and
+ * reads them. False if another one does, or if this one has made a change already: then
+ * it is not committed yet.
+ */
+static bool
+lock_ring(DcCounter *counter, DcEventSlot *slots, int *nslots)
+{
+	*nslots = eventslots_read(counter->relid, slots);
+	if (*nslots == 0 ||
+		!ConditionalLockRelationOid(slots[0].events, ShareUpdateExclusiveLock))
+		return false;
+	*nslots = eventslots_read(counter->relid, slots);
+	for (int i = 0; i < *nslots; i++)
+	{
+		if (TransactionIdIsCurrentTransactionId(slots[i].changed_by))
+			return false;
+	}
+	return *nslots > 0;
+}
+
+/*
+ * find_state returns the slot that came into a state first, or NULL if none is in it.
+ */
+static DcEventSlot *
+find_state(DcEventSlot *slots, int nslots, DcSlotState state)
+{
+	DcEventSlot *found = NULL;
+
+	for (int i = 0; i < nslots; i++)
+	{
+		if (slots[i].state == state && (found == NULL || slots[i].since < found->since))
+			found = &slots[i];
+	}
+	return found;
+}
+
+/*
+ * writers_have_ended tells whether all transactions have ended that may not know the
+ * state that a slot is in now.
+ */
+static bool
+writers_have_ended(Oid counter, const DcEventSlot *slot)
+{
+	TimestampTz until = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), WAIT_MS);
+	DcWriters *writers;
+	bool found;
+
+	if (waiting == NULL)
+	{
+		HASHCTL ctl = {0};
+
+		ctl.keysize = sizeof(Oid);
+		ctl.entrysize = sizeof(DcWriters);
+		ctl.hcxt = TopMemoryContext;
+		waiting = hash_create("dcounter writers of events", 16, &ctl,
+							  HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	}
+	writers = hash_search(waiting, &counter, HASH_ENTER, &found);
+	if (!found)
+		writers->vxids = NULL;
+	if (writers->vxids == NULL || writers->slot != slot->number ||
+		writers->state != slot->state || writers->since != slot->since)
+		list_writers(writers, slot);
+	for (;;)
+	{
+		int left = 0;
+
+		for (int i = 0; i < writers->count; i++)
+		{
+			if (!VirtualXactLock(writers->vxids[i], false))
+				writers->vxids[left++] = writers->vxids[i];
+		}
+		writers->count = left;
+		if (left == 0)
+		{
+			pfree(writers->vxids);
+			writers->vxids = NULL;
+			(void) hash_search(waiting, &counter, HASH_REMOVE, NULL);
+			return true;
+		}
+		if (GetCurrentTimestamp() >= until)
+			return false;
+		CHECK_FOR_INTERRUPTS();
+		pg_usleep(LOOK_US);
+	}
+}
+
+/*
+ * list_writers notes who has the lock of writers now.
+ */
+static void
+list_writers(DcWriters *writers, const DcEventSlot *slot)
+{
+	VirtualTransactionId *vxids;
+	LOCKTAG tag;
+	int count;
+
+	if (writers->vxids != NULL)
+		pfree(writers->vxids);
+	writers->vxids = NULL;
+	SET_LOCKTAG_RELATION(tag, MyDatabaseId, slot->events);
+	vxids = GetLockConflicts(&tag, ShareLock, &count);
+	writers->vxids = MemoryContextAlloc(TopMemoryContext,
+										(count + 1) * sizeof(VirtualTransactionId));
+	memcpy(writers->vxids, vxids, count * sizeof(VirtualTransactionId));
+	writers->count = count;
+	writers->slot = slot->number;
+	writers->state = slot->state;
+	writers->since = slot->since;
+	pfree(vxids);
+}
+
+/*
+ * finish_opening closes the open slot; the one that was opening is open.
+ */
+static void
+finish_opening(Oid counter, DcEventSlot *open, DcEventSlot *opening)
+{
+	open->closed_at = Max(GetCurrentTimestamp(), open->since);
+	set_state(counter, open, SLOT_CLOSED);
+	set_state(counter, opening, SLOT_OPEN);
+}
+
+/*
+ * start_opening opens the next slot of the ring, if it is time and it is empty.
+ */
+static bool
+start_opening(DcCounter *counter, DcEventSlot *slots, DcEventSlot *open)
+{
+	DcEventSlot *next = &slots[(open->number + 1) % DC_EVENT_SLOTS];
+
+	if (next->state != SLOT_EMPTY ||
+		GetCurrentTimestamp() < open->since + counter->row.event_retention / 2 ||
+		!ConditionalLockRelationOid(open->table, AccessShareLock) ||
+		!has_events(open->table))
+		return false;
+	set_state(counter->relid, next, SLOT_OPENING);
+	return true;
+}
+
+/*
+ * expire ends the use of a closed slot, if it is time.
+ */
+static bool
+expire(DcCounter *counter, DcEventSlot *slots, int nslots)
+{
+	TimestampTz now = GetCurrentTimestamp();
+
+	for (int i = 0; i < nslots; i++)
+	{
+		if (slots[i].state != SLOT_CLOSED ||
+			now <= slots[i].closed_at + counter->row.event_retention + 2 * DC_EVENT_TOLERANCE)
+			continue;
+		slots[i].forgotten = Max(slots[i].forgotten, slots[i].closed_at);
+		set_state(counter->relid, &slots[i], SLOT_EXPIRED);
+		return true;
+	}
+	return false;
+}
+
+/*
+ * empty truncates an expired partition; false if somebody uses it.
+ */
+static bool
+empty(DcCounter *counter, DcEventSlot *slot)
+{
+	DcRunAs state;
+
+	if (!ConditionalLockRelationOid(slot->table, AccessExclusiveLock))
+		return false;
+	if (has_events(slot->table))
+	{
+		runas_begin(&state, counter->owner);
+		guard_run(truncate_slot, slot); /* those of a ledger are guarded */
+		runas_end(&state);
+	}
+	slot->closed_at = 0;
+	set_state(counter->relid, slot, SLOT_EMPTY);
+	return true;
+}
+
+static void
+truncate_slot(void *arg)
+{
+	run_ddl(psprintf("TRUNCATE ONLY %s", relation_sql_name(((DcEventSlot *) arg)->table)));
+}
+
+static void
+set_state(Oid counter, DcEventSlot *slot, DcSlotState state)
+{
+	slot->state = state;
+	slot->since = GetCurrentTimestamp();
+	eventslot_update(counter, slot);
+}
+
+/*
+ * has_events tells whether anything was ever written to a partition since it was
+ * emptied.
+ */
+static bool
+has_events(Oid partition)
+{
+	Relation rel = table_open(partition, NoLock); /* the caller has one */
+	bool any = RelationGetNumberOfBlocks(rel) > 0;
+
+	table_close(rel, NoLock);
+	return any;
+}

@@ -1,0 +1,195 @@
+/*
+ * eventsql.c
+ *		Finding and inserting events with SQL, in a partition that was altered.
+ *
+ * All of it runs as the owner of the counter table.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "base/runas.h"
+#include "catalog/pg_type.h"
+#include "executor/spi.h"
+#include "ledger/eventslot.h"
+#include "ledger/ledger.h"
+#include "utils/builtins.h"
+#include "utils/snapmgr.h"
+
+/* A statement. */
+typedef struct DcExecution
+{
+	const char *sql;
+	int nargs;
+	Oid *types;
+	Datum *values;
+	const char *nulls;
+	bool read_only;
+	int result;
+} DcExecution;
+
+static void execute(void *arg);
+static uint64 run(Oid owner, const char *sql, int nargs, Oid *types,
+				  Datum *values, const char *nulls, bool read_only);
+static bool select_event(Oid owner, const DcEventSlot *slot,
+						 const DcEvent *event, DcEvent *found);
+static Datum id_datum(const DcEvent *event);
+
+/*
+ * sql_find_event looks for a committed event; one of a transaction in progress makes
+ * the insertion wait.
+ */
+bool
+sql_find_event(Oid owner, const DcEventSlot *slot, const DcEvent *event,
+			   DcEventFind how, DcEvent *found)
+{
+	bool exists;
+	DcEvent seen;
+
+	PushActiveSnapshot(GetLatestSnapshot());
+	exists = select_event(owner, slot, event, found);
+	PopActiveSnapshot();
+	if (exists && how == FIND_TO_WRITE && IsolationUsesXactSnapshot())
+	{
+		PushCopiedSnapshot(GetTransactionSnapshot());
+		UpdateActiveSnapshotCommandId();
+		if (!select_event(owner, slot, event, &seen))
+			ereport(ERROR,
+					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+					 errmsg("could not serialize access due to concurrent update")));
+		PopActiveSnapshot();
+	}
+	return exists;
+}
+
+/*
+ * select_event reads an event with the active snapshot.
+ */
+static bool
+select_event(Oid owner, const DcEventSlot *slot, const DcEvent *event,
+			 DcEvent *found)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	Oid types[1] = {TEXTOID};
+	Datum values[1];
+	bool exists;
+	DcRunAs state;
+
+	values[0] = id_datum(event);
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "SPI_connect failed");
+	runas_begin(&state, owner);
+	exists = run(owner,
+				 psprintf("SELECT key, delta, transfer_id, digest, at FROM %s"
+						  " WHERE event_id OPERATOR(pg_catalog.=) $1",
+						  relation_sql_name(slot->table)),
+				 1, types, values, NULL, true) > 0;
+	if (exists)
+	{
+		HeapTuple tuple = SPI_tuptable->vals[0];
+		TupleDesc desc = SPI_tuptable->tupdesc;
+		MemoryContext old = MemoryContextSwitchTo(caller);
+		bool isnull;
+
+		found->id = pnstrdup(event->id, event->id_len);
+		found->id_len = event->id_len;
+		found->key = PointerGetDatum(DatumGetTextPCopy(SPI_getbinval(tuple, desc, 1, &isnull)));
+		found->delta = DatumGetInt64(SPI_getbinval(tuple, desc, 2, &isnull));
+		found->transfer_id = DatumGetInt64(SPI_getbinval(tuple, desc, 3, &isnull));
+		if (isnull)
+			found->transfer_id = 0;
+		found->digest = DatumGetInt64(SPI_getbinval(tuple, desc, 4, &isnull));
+		if (isnull)
+			found->digest = 0;
+		found->at = DatumGetTimestampTz(SPI_getbinval(tuple, desc, 5, &isnull));
+		MemoryContextSwitchTo(old);
+	}
+	runas_end(&state);
+	SPI_finish();
+	return exists;
+}
+
+/*
+ * sql_insert_event inserts an event; false if there is one of that id. Waits for one
+ * who is about to insert it.
+ */
+bool
+sql_insert_event(Oid owner, const DcEventSlot *slot, const DcEvent *event)
+{
+	Oid types[7] = {INT2OID, TEXTOID, TEXTOID, INT8OID, INT8OID, INT8OID, TIMESTAMPTZOID};
+	char nulls[8] = "       ";
+	Datum values[7];
+	bool inserted;
+	DcRunAs state;
+
+	values[0] = Int16GetDatum(slot->number);
+	values[1] = id_datum(event);
+	values[2] = event->key;
+	values[3] = Int64GetDatum(event->delta);
+	values[4] = Int64GetDatum(event->transfer_id);
+	nulls[4] = event->transfer_id == 0 ? 'n' : ' ';
+	values[5] = Int64GetDatum(event->digest);
+	nulls[5] = event->digest == 0 ? 'n' : ' ';
+	values[6] = TimestampTzGetDatum(event->at != 0 ? event->at : GetCurrentTimestamp());
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "SPI_connect failed");
+	runas_begin(&state, owner);
+	inserted = run(owner,
+				   psprintf("INSERT INTO %s (slot, event_id, key, delta, transfer_id, digest, at)"
+							" VALUES ($1, $2, $3, $4, $5, $6, $7)"
+							" ON CONFLICT (event_id) DO NOTHING",
+							relation_sql_name(slot->table)),
+				   7, types, values, nulls, false) > 0;
+	runas_end(&state);
+	SPI_finish();
+	return inserted;
+}
+
+/*
+ * sql_delete_event takes back an event that this transaction has inserted.
+ */
+void
+sql_delete_event(Oid owner, const DcEventSlot *slot, const DcEvent *event)
+{
+	Oid types[1] = {TEXTOID};
+	Datum values[1];
+	DcRunAs state;
+
+	values[0] = id_datum(event);
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "SPI_connect failed");
+	runas_begin(&state, owner);
+	(void) run(owner,
+			   psprintf("DELETE FROM %s WHERE event_id OPERATOR(pg_catalog.=) $1",
+						relation_sql_name(slot->table)),
+			   1, types, values, NULL, false);
+	runas_end(&state);
+	SPI_finish();
+}
+
+static uint64
+run(Oid owner, const char *sql, int nargs, Oid *types, Datum *values,
+	const char *nulls, bool read_only)
+{
+	DcExecution execution = {sql, nargs, types, values, nulls, read_only, 0};
+
+	guard_run(execute, &execution); /* those of a ledger are guarded */
+	if (execution.result < 0)
+		elog(ERROR, "SPI_execute_with_args failed: %s",
+			 SPI_result_code_string(execution.result));
+	return SPI_processed;
+}
+
+static void
+execute(void *arg)
+{
+	DcExecution *e = arg;
+
+	e->result = SPI_execute_with_args(e->sql, e->nargs, e->types, e->values,
+									  e->nulls, e->read_only, 0);
+}
+
+static Datum
+id_datum(const DcEvent *event)
+{
+	return PointerGetDatum(cstring_to_text_with_len(event->id, event->id_len));
+}

@@ -1,0 +1,21 @@
+/*
+ * eventtime.h
+ *		Ids that carry the time at which they were made (see eventtime.c).
+ */
+#ifndef DC_EVENTTIME_H
+#define DC_EVENTTIME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum DcIdKind
+{
+	ID_OPAQUE,
+	ID_UUIDV7,
+	ID_ULID
+} DcIdKind;
+
+extern DcIdKind id_time(const char *id, size_t len, int64_t *ms);
+
+#endif /* DC_EVENTTIME_H */
