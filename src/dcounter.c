@@ -16,6 +16,7 @@
 #include "counter/counter.h"
 #include "counter/stats.h"
 #include "fmgr.h"
+#include "ledger/ledgerinit.h"
 #include "miscadmin.h"
 #include "outbox/consumer.h"
 #include "outbox/outbox.h"
@@ -35,6 +36,7 @@ _PG_init(void)
 	consumer_init();	/* its callback is to run after those that follow */
 	outbox_xact_init(); /* and this one's after those, but for that one */
 	counter_xact_init();
+	ledger_init();
 	if (process_shared_preload_libraries_in_progress)
 	{
 		shmem_init();

@@ -3,6 +3,8 @@
 GRANT USAGE ON SCHEMA dcounter TO PUBLIC;
 GRANT SELECT ON dcounter.counter TO PUBLIC;
 GRANT SELECT ON dcounter.counter_events TO PUBLIC;
+GRANT SELECT ON dcounter.ledger TO PUBLIC;
+GRANT SELECT ON dcounter.event_slot TO PUBLIC;
 
 -- The functions behind them decide which rows the caller is shown.
 GRANT SELECT ON dc_stat_counters, dc_stat_hot_keys, dc_stat_buffer, dc_stat_worker, dc_stat_outbox, dc_stat_consumers TO PUBLIC;
@@ -13,6 +15,10 @@ REVOKE EXECUTE ON FUNCTION dc_worker_stop() FROM PUBLIC;
 -- Whoever may execute a trigger function may put it on a table of his own.
 REVOKE EXECUTE ON FUNCTION dcounter.on_catalog_change() FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION dcounter.on_events_change() FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION dcounter.on_event_slot_change() FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION dcounter.on_ledger_row_change() FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION dcounter.on_ledger_drop() FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION dcounter.on_ledger_alter() FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION dcounter.on_sql_drop() FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION dcounter.on_alter_table() FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION dcounter.on_capture_drop() FROM PUBLIC;
@@ -22,6 +28,8 @@ REVOKE EXECUTE ON FUNCTION dcounter.on_outbox_insert() FROM PUBLIC;
 
 SELECT pg_catalog.pg_extension_config_dump('dcounter.counter', '');
 SELECT pg_catalog.pg_extension_config_dump('dcounter.counter_events', '');
+SELECT pg_catalog.pg_extension_config_dump('dcounter.ledger', '');
+SELECT pg_catalog.pg_extension_config_dump('dcounter.event_slot', '');
 SELECT pg_catalog.pg_extension_config_dump('dcounter.changed_key', '');
 SELECT pg_catalog.pg_extension_config_dump('dcounter.outbox_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('dcounter.outbox_0', '');
@@ -61,3 +69,12 @@ CREATE EVENT TRIGGER dcounter_capture_rename ON ddl_command_end
 	WHEN TAG IN ('ALTER TABLE', 'ALTER TYPE', 'ALTER VIEW', 'ALTER MATERIALIZED VIEW', 'ALTER FOREIGN TABLE')
 	EXECUTE FUNCTION dcounter.on_capture_rename();
 COMMENT ON EVENT TRIGGER dcounter_capture_rename IS 'renames columns in the arguments of triggers that write events';
+
+CREATE EVENT TRIGGER dcounter_ledger_drop ON sql_drop
+	EXECUTE FUNCTION dcounter.on_ledger_drop();
+COMMENT ON EVENT TRIGGER dcounter_ledger_drop IS 'drops tables of events and of ledgers with the tables that they belong to';
+
+CREATE EVENT TRIGGER dcounter_ledger_alter ON ddl_command_end
+	WHEN TAG IN ('ALTER TABLE')
+	EXECUTE FUNCTION dcounter.on_ledger_alter();
+COMMENT ON EVENT TRIGGER dcounter_ledger_alter IS 'keeps tables of events and of ledgers with the tables that they belong to';

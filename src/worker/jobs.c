@@ -43,8 +43,10 @@ const DcJob dc_jobs[] = {
 	{"flush", NULL, flush_job, flush_due},
 	{"compaction", &dc_compact_interval, compact_job, NULL},
 	{"expiry", &dc_expire_interval, expire_job, NULL},
+	{"ledger", &dc_expire_interval, ledger_job, NULL},
 	{"events", &dc_events_interval, changed_job, NULL},
 	{"outbox", &dc_outbox_interval, outbox_job, NULL},
+	{"ledger_events", &dc_event_interval, event_job, NULL},
 };
 const int dc_njobs = lengthof(dc_jobs);
 

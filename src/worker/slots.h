@@ -12,7 +12,7 @@
 /* Databases that can have a worker. */
 #define DC_MAX_DATABASES 128
 
-#define DC_MAX_JOBS 5
+#define DC_MAX_JOBS 7
 #define DC_ERROR_BYTES 256
 
 typedef enum DcWorkerState

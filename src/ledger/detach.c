@@ -1,0 +1,294 @@
+/*
+ * detach.c
+ *		dc_ledger_detach(): taking off old months, and carrying their balances forward.
+ *
+ * Protocol:
+ *
+ *	1. One detach of a ledger at a time: an advisory lock, before any lock on the
+ *	   entries.
+ *	2. Wait for all transactions that are posting now. An entry bears the time of the call
+ *	   that posted it, so those that come later post to this month, or a later one,
+ *	   which is never detached. They are not kept waiting.
+ *	3. Lock the old months: nobody changes them any more.
+ *	4. Add the sums of their entries to the openings, in a new snapshot.
+ *	5. Detach them, with plain DDL, which waits for those who use the ledger, and keeps
+ *	   others waiting, but not for longer than that.
+ *
+ * All rows of the table of openings have the same `before`: when the entries
+ * begin that are kept. If it has no row, no entry has ever been detached.
+ *
+ * A reader has a lock on the entries, so months are not detached while he
+ * reads; but his snapshot may be from before that, and then would see neither
+ * the entries nor what was carried forward. He looks for that (openings_snapshot_push).
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "access/tableam.h"
+#include "access/xact.h"
+#include "base/compat.h"
+#include "base/runas.h"
+#include "commands/trigger.h"
+#include "counter/access.h"
+#include "counter/table.h"
+#include "funcapi.h"
+#include "ledger/detach.h"
+#include "ledger/entrymonth.h"
+#include "ledger/ledgersql.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "storage/lock.h"
+#include "utils/builtins.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+PG_FUNCTION_INFO_V1(dc_ledger_detach);
+
+/* See counter/locks.c for the classes. */
+#define DETACH_LOCK_CLASS 84
+
+#define OPENING_OPTIONS "fillfactor=80"
+#define OPENING_COLUMNS \
+	"key pg_catalog.text COLLATE pg_catalog.\"C\" PRIMARY KEY," \
+	" amount pg_catalog.int8 NOT NULL," \
+	" before pg_catalog.timestamptz NOT NULL"
+
+static TimestampTz before_arg(FunctionCallInfo fcinfo, int argno);
+static void check_detachable(DcLedger *ledger);
+static void lock_detaching(Oid relid);
+static void wait_for_posters(DcLedger *ledger);
+static List *lock_months(DcLedger *ledger, TimestampTz before, TimestampTz *end);
+static void carry_forward(DcLedger *ledger, TimestampTz end);
+static void create_openings(DcLedger *ledger);
+static void detach(DcLedger *ledger, Oid month);
+
+/*
+ * dc_ledger_detach(ledger regclass, before timestamptz) -> setof regclass, the months
+ * that end by that time: they are detached, and are ordinary tables of the owner
+ * then. For the ledger's owner. Errors: 42809 if entries are not kept by month, 22023 for
+ * a time in the future, 25001 under REPEATABLE READ and SERIALIZABLE.
+ */
+Datum
+dc_ledger_detach(PG_FUNCTION_ARGS)
+{
+	DcCounter *counter;
+	DcLedger *ledger;
+	TimestampTz before;
+	TimestampTz end;
+	List *months;
+	ListCell *lc;
+
+	counter_arg(fcinfo);
+	prevent_write("dc_ledger_detach()");
+	before = before_arg(fcinfo, 1);
+	counter = counter_open_ledger(fcinfo, "dc_ledger_detach()", AccessShareLock, ACL_NO_RIGHTS);
+	lock_detaching(counter->relid);
+	ledger = ledger_open(fcinfo, "dc_ledger_detach()", AccessShareLock, ACL_NO_RIGHTS);
+	check_detachable(ledger);
+	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
+	wait_for_posters(ledger);
+	months = lock_months(ledger, before, &end);
+	if (months == NIL)
+		return (Datum) 0;
+	carry_forward(ledger, end);
+	foreach(lc, months)
+	{
+		ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+		Datum value = ObjectIdGetDatum(lfirst_oid(lc));
+		bool isnull = false;
+
+		detach(ledger, lfirst_oid(lc));
+		tuplestore_putvalues(result->setResult, result->setDesc, &value, &isnull);
+	}
+	return (Datum) 0;
+}
+
+static TimestampTz
+before_arg(FunctionCallInfo fcinfo, int argno)
+{
+	TimestampTz before;
+
+	if (PG_ARGISNULL(argno))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("before must not be null")));
+	before = PG_GETARG_TIMESTAMPTZ(argno);
+	if (before > GetCurrentTimestamp())
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("before must not be in the future")));
+	return before;
+}
+
+static void
+check_detachable(DcLedger *ledger)
+{
+	if (!ledger->by_month)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("the entries of \"%s\" are not kept by month",
+						get_rel_name(ledger->relid)),
+				 errhint("That is chosen when a ledger is made, with partition_by => 'month'.")));
+	if (IsolationUsesXactSnapshot())
+		ereport(ERROR,
+				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
+				 errmsg("dc_ledger_detach() must run at isolation level READ COMMITTED"),
+				 errdetail("The snapshot of this transaction may be older than some entries.")));
+}
+
+/*
+ * lock_detaching makes this transaction the only one that detaches months of a ledger. It
+ * has no other lock yet that one who detaches would wait for.
+ */
+static void
+lock_detaching(Oid relid)
+{
+	LOCKTAG tag;
+
+	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, relid, 0, DETACH_LOCK_CLASS);
+	(void) LockAcquire(&tag, ExclusiveLock, false, false);
+}
+
+/*
+ * wait_for_posters waits for all transactions that are posting.
+ */
+static void
+wait_for_posters(DcLedger *ledger)
+{
+	LOCKTAG tag;
+
+	SET_LOCKTAG_RELATION(tag, MyDatabaseId, ledger->row.entries);
+	WaitForLockers(tag, ShareLock, false);
+}
+
+/*
+ * lock_months lists the months that end by a time, and when the last of them does.
+ */
+static List *
+lock_months(DcLedger *ledger, TimestampTz before, TimestampTz *end)
+{
+	Relation entries;
+	List *months;
+	ListCell *lc;
+
+	AcceptInvalidationMessages();
+	entries = table_open(ledger->row.entries, NoLock);
+	months = months_until(entries, before, end);
+	table_close(entries, NoLock);
+	foreach(lc, months)
+		LockRelationOid(lfirst_oid(lc), ShareRowExclusiveLock);
+	return months;
+}
+
+/*
+ * carry_forward adds the sums of the entries before a time to the openings.
+ */
+static void
+carry_forward(DcLedger *ledger, TimestampTz end)
+{
+	DcSqlSession session;
+	Datum values[1];
+
+	if (!OidIsValid(ledger->row.openings))
+		create_openings(ledger);
+	values[0] = TimestampTzGetDatum(end);
+	ledger_sql_begin(&session, ledger);
+	ledger_sql_write(&session, DC_SQL_OPENING_ADD, values, NULL);
+	ledger_sql_write(&session, DC_SQL_OPENING_MOVE, values, NULL);
+	sql_end(&session);
+}
+
+/*
+ * create_openings makes the table of openings, as the owner.
+ */
+static void
+create_openings(DcLedger *ledger)
+{
+	Oid namespace = get_rel_namespace(ledger->relid);
+	char *schema = get_namespace_name(namespace);
+	char *name = sibling_name(get_rel_name(ledger->relid), DC_OPENING_SUFFIX);
+	DcRunAs state;
+
+	runas_begin(&state, ledger->counter->owner);
+	create_table(schema, name, OPENING_COLUMNS, OPENING_OPTIONS);
+	guard_create(quote_qualified_identifier(schema, name));
+	runas_end(&state);
+	ledger->row.openings = get_relname_relid(name, namespace);
+	ledger_set_openings(ledger->relid, ledger->row.openings);
+	ledger->counter = counter_lookup(ledger->relid);
+}
+
+/*
+ * detach detaches a month, as the owner. It loses the guard: the part that came from the
+ * parent by itself.
+ */
+static void
+detach(DcLedger *ledger, Oid month)
+{
+	char *table = relation_sql_name(month);
+	DcRunAs state;
+
+	runas_begin(&state, ledger->counter->owner);
+	run_ddl(psprintf("ALTER TABLE %s DETACH PARTITION %s",
+					 relation_sql_name(ledger->row.entries), table));
+	if (OidIsValid(get_trigger_oid(month, GUARD_TRUNCATE, true)))
+		run_ddl(psprintf("DROP TRIGGER " GUARD_TRUNCATE " ON %s", table));
+	runas_end(&state);
+}
+
+/*
+ * openings_before returns when the kept entries begin, as a snapshot has it; false if none
+ * were detached.
+ */
+bool
+openings_before(DcLedger *ledger, Snapshot snapshot, TimestampTz *before)
+{
+	Relation rel;
+	AttrNumber att;
+	TupleTableSlot *slot;
+	TableScanDesc scan;
+	bool isnull;
+	bool found;
+
+	if (!OidIsValid(ledger->row.openings))
+		return false;
+	rel = table_open(ledger->row.openings, AccessShareLock);
+	att = get_attnum(ledger->row.openings, "before");
+	slot = table_slot_create(rel, NULL);
+	scan = table_beginscan(rel, snapshot, 0, NULL);
+	found = table_scan_getnextslot(scan, ForwardScanDirection, slot);
+	if (found)
+		*before = DatumGetTimestampTz(slot_getattr(slot, att, &isnull));
+	table_endscan(scan);
+	ExecDropSingleTupleTableSlot(slot);
+	table_close(rel, NoLock);
+	return found;
+}
+
+/*
+ * openings_snapshot_push makes active the snapshot that a read function answers from, as
+ * read_snapshot_push() does, but not one from before months were detached. If
+ * it must be that one, it raises 40001.
+ */
+void
+openings_snapshot_push(DcLedger *ledger)
+{
+	TimestampTz seen;
+	TimestampTz latest;
+
+	read_snapshot_push();
+	if (!openings_before(ledger, SnapshotSelf, &latest))
+		return;
+	if (openings_before(ledger, GetActiveSnapshot(), &seen) && seen == latest)
+		return;
+	if (IsolationUsesXactSnapshot())
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("could not serialize access due to concurrent update"),
+				 errdetail("Entries were detached after the transaction's snapshot.")));
+	PopActiveSnapshot();
+	PushActiveSnapshot(GetLatestSnapshot());
+}

@@ -1,0 +1,15 @@
+/*
+ * detach.h
+ *		Months that were detached, and what was carried forward (see detach.c).
+ */
+#ifndef DC_DETACH_H
+#define DC_DETACH_H
+
+#include "datatype/timestamp.h"
+#include "ledger/ledger.h"
+#include "utils/snapshot.h"
+
+extern bool openings_before(DcLedger *ledger, Snapshot snapshot, TimestampTz *before);
+extern void openings_snapshot_push(DcLedger *ledger);
+
+#endif /* DC_DETACH_H */

@@ -1,0 +1,204 @@
+/*
+ * entry.c
+ *		Writing the entries of a ledger.
+ *
+ * Entries are only ever added. Where nothing but the guard and indexes is on the
+ * table, or on the partition of the month (entrymonth.c), those of a transfer are inserted
+ * together without SQL; otherwise by SQL, as the owner, so that triggers,
+ * partitions and constraints get their due.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/table.h"
+#include "access/tableam.h"
+#include "access/xact.h"
+#include "base/compat.h"
+#include "base/sequence.h"
+#include "catalog/index.h"
+#include "executor/executor.h"
+#include "ledger/entry.h"
+#include "ledger/entrymonth.h"
+#include "ledger/ledgersql.h"
+#include "miscadmin.h"
+#include "utils/rel.h"
+
+#define NUM_ATTS 7
+
+/* Entries that are inserted at a time. */
+#define MAX_BATCH 100
+
+/* The indexes of a table, open to insert. */
+typedef struct DcIndexes
+{
+	int n;
+	Relation *rels;
+	IndexInfo **infos;
+} DcIndexes;
+
+static void entry_values(const DcEntries *batch, int i, Datum *values);
+static void insert_direct(Oid table, const DcEntries *batch);
+static void indexes_open(DcIndexes *indexes, Relation rel);
+static void indexes_close(DcIndexes *indexes);
+static void insert_slots(Relation rel, TupleTableSlot **slots, int n, DcIndexes *indexes);
+static void insert_by_sql(DcLedger *ledger, const DcEntries *batch);
+
+/*
+ * entries_draw returns the first of n new numbers of entries.
+ */
+int64
+entries_draw(DcLedger *ledger, int n)
+{
+	return sequence_draw(ledger->row.entry_ids, n);
+}
+
+/*
+ * entries_insert writes the entries of one transfer.
+ */
+void
+entries_insert(DcLedger *ledger, const DcEntries *batch)
+{
+	Oid table = ledger->direct ? ledger->row.entries : InvalidOid;
+
+	if (ledger->by_month)
+		table = month_table(ledger, batch->at);
+	/* a concurrent build may have added an index with code since they were checked */
+	if (OidIsValid(table) && ledger->valid)
+		insert_direct(table, batch);
+	else
+		insert_by_sql(ledger, batch);
+}
+
+/*
+ * entry_values fills in the columns of an entry, in their order.
+ */
+static void
+entry_values(const DcEntries *batch, int i, Datum *values)
+{
+	values[0] = Int64GetDatum(batch->first_id + i);
+	values[1] = Int64GetDatum(batch->transfer_id != 0 ? batch->transfer_id : batch->first_id);
+	values[2] = key_text_datum(batch->entries[i].key);
+	values[3] = Int64GetDatum(batch->entries[i].amount);
+	values[4] = batch->event_id;
+	values[5] = TimestampTzGetDatum(batch->at);
+	values[6] = batch->memo;
+}
+
+/*
+ * insert_direct does what the executor would, without its state: making that costs
+ * more than the rows. The table is locked, and its indexes were found to be plain.
+ */
+static void
+insert_direct(Oid table, const DcEntries *batch)
+{
+	Relation rel = table_open(table, NoLock);
+	TupleTableSlot *slots[MAX_BATCH];
+	int nslots = Min(batch->n, MAX_BATCH);
+	int filled = 0;
+	DcIndexes indexes;
+
+	indexes_open(&indexes, rel);
+	for (int i = 0; i < nslots; i++)
+		slots[i] = MakeSingleTupleTableSlot(RelationGetDescr(rel), &TTSOpsHeapTuple);
+	for (int i = 0; i < batch->n; i++)
+	{
+		Datum values[NUM_ATTS];
+		bool nulls[NUM_ATTS] = {false};
+
+		CHECK_FOR_INTERRUPTS();
+		entry_values(batch, i, values);
+		nulls[NUM_ATTS - 1] = !batch->has_memo;
+		ExecStoreHeapTuple(heap_form_tuple(RelationGetDescr(rel), values, nulls),
+						   slots[filled++], true);
+		if (filled == nslots || i == batch->n - 1)
+		{
+			insert_slots(rel, slots, filled, &indexes);
+			filled = 0;
+		}
+	}
+	for (int i = 0; i < nslots; i++)
+		ExecDropSingleTupleTableSlot(slots[i]);
+	indexes_close(&indexes);
+	table_close(rel, NoLock);
+}
+
+static void
+indexes_open(DcIndexes *indexes, Relation rel)
+{
+	List *oids = RelationGetIndexList(rel);
+	ListCell *lc;
+
+	indexes->n = 0;
+	indexes->rels = palloc(list_length(oids) * sizeof(Relation));
+	indexes->infos = palloc(list_length(oids) * sizeof(IndexInfo *));
+	foreach(lc, oids)
+	{
+		Relation index = index_open(lfirst_oid(lc), RowExclusiveLock);
+
+		indexes->rels[indexes->n] = index;
+		indexes->infos[indexes->n++] = BuildIndexInfo(index);
+	}
+	list_free(oids);
+}
+
+static void
+indexes_close(DcIndexes *indexes)
+{
+	for (int i = 0; i < indexes->n; i++)
+	{
+		compat_index_insert_cleanup(indexes->rels[i], indexes->infos[i]);
+		index_close(indexes->rels[i], NoLock);
+	}
+}
+
+/*
+ * insert_slots inserts some rows, and their index entries.
+ */
+static void
+insert_slots(Relation rel, TupleTableSlot **slots, int n, DcIndexes *indexes)
+{
+	table_multi_insert(rel, slots, n, GetCurrentCommandId(true), 0, NULL);
+	/* an index after the other, for its pages are at hand then */
+	for (int i = 0; i < indexes->n; i++)
+	{
+		Relation index = indexes->rels[i];
+		IndexInfo *info = indexes->infos[i];
+
+		if (!info->ii_ReadyForInserts)
+			continue;
+		for (int j = 0; j < n; j++)
+		{
+			Datum values[INDEX_MAX_KEYS];
+			bool nulls[INDEX_MAX_KEYS];
+
+			FormIndexDatum(info, slots[j], NULL, values, nulls);
+			index_insert(index, values, nulls, &slots[j]->tts_tid, rel,
+						 index->rd_index->indisunique ? UNIQUE_CHECK_YES : UNIQUE_CHECK_NO,
+						 false, info);
+		}
+	}
+	for (int i = 0; i < n; i++)
+		ExecClearTuple(slots[i]);
+}
+
+static void
+insert_by_sql(DcLedger *ledger, const DcEntries *batch)
+{
+	DcSqlSession session;
+
+	ledger_sql_begin(&session, ledger);
+	for (int i = 0; i < batch->n; i++)
+	{
+		Datum values[NUM_ATTS];
+
+		CHECK_FOR_INTERRUPTS();
+		entry_values(batch, i, values);
+		if (ledger_sql_write(&session, DC_SQL_ENTRY_INSERT, values,
+							 batch->has_memo ? NULL : "      n") != 1)
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("an entry of the ledger could not be written"),
+					 errdetail("A trigger or rule has kept it from being inserted.")));
+	}
+	sql_end(&session);
+}

@@ -1,0 +1,336 @@
+/*
+ * entrymonth.c
+ *		Entries by month.
+ *
+ * The table of entries may be partitioned by range of `at`, with a partition for each
+ * month of UTC. They are known by their bounds, not by their names, so an owner may
+ * attach others, of a year, say.
+ *
+ * A job makes this month's and the next two (ledgerjob.c). Who posts makes his month if
+ * it is missing. Both make a table like the parent and attach it, which
+ * needs SHARE UPDATE EXCLUSIVE on the parent alone: others go on posting. Who
+ * has that lock looks again whether the month is still missing, so of two who need the
+ * same month, one makes it and the other waits for him.
+ *
+ * A session remembers the partition of the last entry, with its bounds, until a
+ * relcache invalidation of it or of its parent comes (ledger.c). The parent is locked, so
+ * a partition is not detached while its month is being posted to.
+ *
+ * With a default partition nothing is ever missing, and no month is made.
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "base/runas.h"
+#include "catalog/partition.h"
+#include "counter/table.h"
+#include "ledger/detach.h"
+#include "ledger/entrymonth.h"
+#include "nodes/parsenodes.h"
+#include "partitioning/partbounds.h"
+#include "partitioning/partdesc.h"
+#include "pgtime.h"
+#include "storage/lmgr.h"
+#include "utils/builtins.h"
+#include "utils/datetime.h"
+#include "utils/lsyscache.h"
+#include "utils/partcache.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+/* Months that there are to be: this one and the next. */
+#define MONTHS_AHEAD 3
+
+/* Look-ups that invalidations may undo before the way by SQL is taken. */
+#define MAX_TRIES 16
+
+/* A partition; without bounds if it is the default one. */
+typedef struct DcMonth
+{
+	Oid relid;
+	TimestampTz from;
+	TimestampTz to;
+} DcMonth;
+
+static TimestampTz month_start(TimestampTz at, int later);
+static char *month_label(TimestampTz start);
+static char *bound_literal(TimestampTz at);
+static void month_make(const char *schema, const char *entries, TimestampTz at);
+static bool month_find(Oid entries, TimestampTz at, DcMonth *month);
+static TimestampTz bound_time(PartitionBoundInfo bounds, int i);
+static void month_ensure(DcLedger *ledger, TimestampTz at);
+static bool month_remember(DcLedger *ledger, const DcMonth *month);
+
+/*
+ * month_is_key tells whether a table of entries is partitioned as it takes to have
+ * months.
+ */
+bool
+month_is_key(Relation entries)
+{
+	PartitionKey key;
+
+	if (entries->rd_rel->relkind != RELKIND_PARTITIONED_TABLE)
+		return false;
+	key = RelationGetPartitionKey(entries);
+	return key->strategy == PARTITION_STRATEGY_RANGE && key->partnatts == 1 &&
+		key->partattrs[0] == get_attnum(RelationGetRelid(entries), "at");
+}
+
+/*
+ * month_start returns when the month of a time begins, or a later month.
+ */
+static TimestampTz
+month_start(TimestampTz at, int later)
+{
+	struct pg_tm tm;
+	fsec_t fsec;
+	TimestampTz start;
+
+	if (timestamp2tm(at, NULL, &tm, &fsec, NULL, NULL) != 0)
+		goto out_of_range;
+	tm.tm_mon += later;
+	tm.tm_year += (tm.tm_mon - 1) / MONTHS_PER_YEAR;
+	tm.tm_mon = (tm.tm_mon - 1) % MONTHS_PER_YEAR + 1;
+	tm.tm_mday = 1;
+	tm.tm_hour = tm.tm_min = tm.tm_sec = 0;
+	if (tm2timestamp(&tm, 0, NULL, &start) == 0)
+		return start;
+out_of_range:
+	ereport(ERROR,
+			(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
+			 errmsg("timestamp out of range")));
+}
+
+/*
+ * month_label returns what the name of a month's partition ends in.
+ */
+static char *
+month_label(TimestampTz start)
+{
+	struct pg_tm tm;
+	fsec_t fsec;
+
+	(void) timestamp2tm(start, NULL, &tm, &fsec, NULL, NULL);
+	return psprintf("_%04d_%02d", tm.tm_year, tm.tm_mon);
+}
+
+/*
+ * bound_literal returns a time as a literal that means the same in all time zones.
+ */
+static char *
+bound_literal(TimestampTz at)
+{
+	struct pg_tm tm;
+	fsec_t fsec;
+
+	(void) timestamp2tm(at, NULL, &tm, &fsec, NULL, NULL);
+	return psprintf("'%04d-%02d-01 00:00:00+00'", tm.tm_year, tm.tm_mon);
+}
+
+/*
+ * months_create makes the first months, as the current user.
+ */
+void
+months_create(const char *schema, const char *entries)
+{
+	TimestampTz now = GetCurrentTimestamp();
+
+	for (int i = 0; i < MONTHS_AHEAD; i++)
+		month_make(schema, entries, month_start(now, i));
+}
+
+/*
+ * month_make makes the partition of a month. The guard's triggers for rows are cloned
+ * when it is attached, the one for TRUNCATE is not.
+ */
+static void
+month_make(const char *schema, const char *entries, TimestampTz at)
+{
+	TimestampTz start = month_start(at, 0);
+	char *name = sibling_name(entries, month_label(start));
+	char *parent = quote_qualified_identifier(schema, entries);
+	char *table = quote_qualified_identifier(schema, name);
+
+	run_ddl(psprintf("CREATE TABLE %s (LIKE %s INCLUDING CONSTRAINTS INCLUDING DEFAULTS"
+					 " INCLUDING GENERATED INCLUDING STORAGE INCLUDING COMPRESSION)"
+					 " WITH (fillfactor=100)",
+					 table, parent));
+	guard_create_truncate(table);
+	run_ddl(psprintf("ALTER TABLE %s ATTACH PARTITION %s FOR VALUES FROM (%s) TO (%s)",
+					 parent, table, bound_literal(start),
+					 bound_literal(month_start(start, 1))));
+}
+
+/*
+ * month_find finds the partition of a time; false if there is none.
+ */
+static bool
+month_find(Oid entries, TimestampTz at, DcMonth *month)
+{
+	Relation rel = table_open(entries, NoLock);
+	PartitionDesc desc = RelationGetPartitionDesc(rel, true);
+	PartitionBoundInfo bounds = desc->boundinfo;
+	bool found = false;
+
+	/* indexes[i] is the partition up to the bound i, from the one before */
+	for (int i = 1; desc->nparts > 0 && i < bounds->ndatums && !found; i++)
+	{
+		month->from = bound_time(bounds, i - 1);
+		month->to = bound_time(bounds, i);
+		found = bounds->indexes[i] >= 0 && month->from <= at && at < month->to;
+		if (found)
+			month->relid = desc->oids[bounds->indexes[i]];
+	}
+	if (!found && desc->nparts > 0 && partition_bound_has_default(bounds))
+	{
+		found = true;
+		month->relid = desc->oids[bounds->default_index];
+		month->from = month->to = at;
+	}
+	table_close(rel, NoLock);
+	return found;
+}
+
+static TimestampTz
+bound_time(PartitionBoundInfo bounds, int i)
+{
+	switch (bounds->kind[i][0])
+	{
+		case PARTITION_RANGE_DATUM_MINVALUE:
+			return DT_NOBEGIN;
+		case PARTITION_RANGE_DATUM_MAXVALUE:
+			return DT_NOEND;
+		default:
+			return DatumGetTimestampTz(bounds->datums[i][0]);
+	}
+}
+
+/*
+ * months_until lists the partitions (OIDs) that end by a time, and when the last of
+ * them ends. Raises an error if there is a default partition.
+ */
+List *
+months_until(Relation entries, TimestampTz until, TimestampTz *end)
+{
+	PartitionDesc desc = RelationGetPartitionDesc(entries, true);
+	PartitionBoundInfo bounds = desc->boundinfo;
+	List *months = NIL;
+
+	if (desc->nparts == 0)
+		return NIL;
+	if (partition_bound_has_default(bounds))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("\"%s\" has a default partition", RelationGetRelationName(entries)),
+				 errdetail("Entries of any time may be in it.")));
+	for (int i = 1; i < bounds->ndatums; i++)
+	{
+		TimestampTz to = bound_time(bounds, i);
+
+		if (bounds->indexes[i] < 0 || to > until)
+			continue;
+		months = lappend_oid(months, desc->oids[bounds->indexes[i]]);
+		*end = to;
+	}
+	return months;
+}
+
+/*
+ * months_ahead makes this month and the next ones, unless somebody is about to alter
+ * the table of entries.
+ */
+void
+months_ahead(DcLedger *ledger)
+{
+	Oid entries = ledger->row.entries;
+	TimestampTz now = GetCurrentTimestamp();
+	DcMonth month;
+
+	if (!ledger->by_month)
+		return;
+	for (int i = 0; i < MONTHS_AHEAD; i++)
+	{
+		TimestampTz at = i == 0 ? now : month_start(now, i);
+
+		if (month_find(entries, at, &month))
+			continue;
+		if (!ConditionalLockRelationOid(entries, ShareUpdateExclusiveLock))
+			return;
+		month_ensure(ledger, at);
+	}
+}
+
+/*
+ * month_ensure makes the month of a time, as the owner, unless it is there.
+ */
+static void
+month_ensure(DcLedger *ledger, TimestampTz at)
+{
+	Oid entries = ledger->row.entries;
+	TimestampTz before;
+	DcRunAs state;
+	DcMonth month;
+
+	LockRelationOid(entries, ShareUpdateExclusiveLock);
+	if (month_find(entries, at, &month))
+		return;
+	if (openings_before(ledger, SnapshotSelf, &before) && at < before)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the entries of %s were detached", timestamptz_to_str(at)),
+				 errhint("Is the clock of the server right?")));
+	runas_begin(&state, ledger->counter->owner);
+	month_make(get_namespace_name(get_rel_namespace(entries)), get_rel_name(entries), at);
+	runas_end(&state);
+}
+
+/*
+ * month_table makes sure that a time has its partition. Returns that, locked, if entries
+ * can be inserted into it without SQL, else InvalidOid.
+ */
+Oid
+month_table(DcLedger *ledger, TimestampTz at)
+{
+	for (int tries = 0; tries < MAX_TRIES; tries++)
+	{
+		Oid leaf = ledger->leaf;
+		DcMonth month;
+
+		if (OidIsValid(leaf) && at >= ledger->leaf_from && at < ledger->leaf_to)
+		{
+			if (!ledger->leaf_direct)
+				return InvalidOid;
+			LockRelationOid(leaf, RowExclusiveLock);
+			if (ledger->leaf == leaf)
+				return leaf;
+		}
+		else if (!month_find(ledger->row.entries, at, &month))
+			month_ensure(ledger, at);
+		else if (!month_remember(ledger, &month))
+			return InvalidOid;
+	}
+	return InvalidOid;
+}
+
+/*
+ * month_remember looks at a partition; false if it is the default one. An invalidation
+ * that comes meanwhile is not lost.
+ */
+static bool
+month_remember(DcLedger *ledger, const DcMonth *month)
+{
+	Relation rel;
+
+	if (month->from == month->to)
+		return false;
+	rel = table_open(month->relid, RowExclusiveLock);
+	guard_check(guard_is_on(rel) ? InvalidOid : RelationGetRelid(rel));
+	ledger->leaf = month->relid;
+	ledger->leaf_from = month->from;
+	ledger->leaf_to = month->to;
+	ledger->leaf_direct = ledger->parent_direct && entries_are_plain(rel);
+	table_close(rel, NoLock);
+	return true;
+}

@@ -1,0 +1,169 @@
+/*
+ * guard.c
+ *		Keeping the tables of a ledger from being changed but by its functions.
+ *
+ * The tables belong to the user, who owns the ledger and could change a row. A trigger
+ * refuses that, for the owner and for superusers as well. It can be dropped or
+ * disabled by DDL only; while it is, the ledger's functions refuse to post (ledger.c),
+ * and dc_ledger_check() finds what was changed meanwhile. It does not fire where
+ * session_replication_role is replica, as in logical replication's workers.
+ */
+#include "postgres.h"
+
+#include "base/runas.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_trigger.h"
+#include "commands/trigger.h"
+#include "ledger/ledger.h"
+#include "nodes/makefuncs.h"
+#include "nodes/value.h"
+#include "parser/parse_func.h"
+#include "utils/fmgrprotos.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
+PG_FUNCTION_INFO_V1(on_ledger_change);
+
+#define GUARD_FUNCTION "on_ledger_change"
+
+/* The depth of triggers of what a function of the ledger writes by SQL, or 0. */
+static int passing = 0;
+
+static Oid guard_function(void);
+static int trigger_depth(void);
+
+/*
+ * guard_run does work whose SQL passes the guard.
+ */
+void
+guard_run(DcGuardedWork work, void *arg)
+{
+	int before = passing;
+
+	passing = 1 + trigger_depth();
+	PG_TRY();
+	{
+		work(arg);
+	}
+	PG_FINALLY();
+	{
+		passing = before;
+	}
+	PG_END_TRY();
+}
+
+/*
+ * guard_create puts the guard on a table, whose name is qualified and quoted.
+ */
+void
+guard_create(const char *table)
+{
+	run_ddl(psprintf("CREATE OR REPLACE TRIGGER dcounter_guard BEFORE INSERT OR UPDATE OR DELETE ON %s"
+					 " FOR EACH ROW EXECUTE FUNCTION " DC_SCHEMA "." GUARD_FUNCTION "()",
+					 table));
+	guard_create_truncate(table);
+}
+
+/*
+ * guard_create_truncate puts that part of the guard on a table which a partition does
+ * not get from its parent.
+ */
+void
+guard_create_truncate(const char *table)
+{
+	run_ddl(psprintf("CREATE OR REPLACE TRIGGER " GUARD_TRUNCATE " BEFORE TRUNCATE ON %s"
+					 " FOR EACH STATEMENT EXECUTE FUNCTION " DC_SCHEMA "." GUARD_FUNCTION "()",
+					 table));
+}
+
+/*
+ * guard_is_on tells whether the guard is on a table, and enabled.
+ */
+bool
+guard_is_on(Relation rel)
+{
+	Oid function = guard_function();
+	int16 events = 0;
+
+	for (int i = 0; rel->trigdesc != NULL && i < rel->trigdesc->numtriggers; i++)
+	{
+		const Trigger *trigger = &rel->trigdesc->triggers[i];
+
+		if (trigger->tgfoid == function && TRIGGER_FOR_BEFORE(trigger->tgtype) &&
+			trigger->tgqual == NULL && trigger->tgnattr == 0 &&
+			(trigger->tgenabled == TRIGGER_FIRES_ON_ORIGIN ||
+			 trigger->tgenabled == TRIGGER_FIRES_ALWAYS))
+			events |= trigger->tgtype;
+	}
+	return TRIGGER_FOR_INSERT(events) && TRIGGER_FOR_UPDATE(events) &&
+		TRIGGER_FOR_DELETE(events) && TRIGGER_FOR_TRUNCATE(events);
+}
+
+/*
+ * guard_check raises 55000 for a table that is not guarded.
+ */
+void
+guard_check(Oid unguarded)
+{
+	if (OidIsValid(unguarded))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("\"%s\" is not protected against changes",
+						get_rel_name(unguarded)),
+				 errdetail("A trigger of the ledger is missing or disabled."),
+				 errhint("Use ALTER TABLE ... ENABLE TRIGGER, or dc_adopt_ledger().")));
+}
+
+/*
+ * guard_is_all tells whether no other trigger is on a table.
+ */
+bool
+guard_is_all(Relation rel)
+{
+	Oid function = guard_function();
+
+	for (int i = 0; rel->trigdesc != NULL && i < rel->trigdesc->numtriggers; i++)
+	{
+		if (rel->trigdesc->triggers[i].tgfoid != function)
+			return false;
+	}
+	return true;
+}
+
+static Oid
+guard_function(void)
+{
+	return LookupFuncName(list_make2(makeString(DC_SCHEMA), makeString(GUARD_FUNCTION)),
+						  0, NULL, true);
+}
+
+/*
+ * on_ledger_change() -> trigger: refuses what does not come from the ledger's
+ * functions (55000).
+ */
+Datum
+on_ledger_change(PG_FUNCTION_ARGS)
+{
+	TriggerData *data = (TriggerData *) fcinfo->context;
+
+	if (!CALLED_AS_TRIGGER(fcinfo))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("%s can only be called as a trigger", GUARD_FUNCTION "()")));
+	/* what another trigger does meanwhile is not the ledger's */
+	if (passing == 0 || passing != trigger_depth())
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("\"%s\" can only be changed by the functions of its ledger",
+						RelationGetRelationName(data->tg_relation)),
+				 errhint("Use dc_transfer(), dc_open_account() and the like.")));
+	if (TRIGGER_FIRED_BY_UPDATE(data->tg_event))
+		PG_RETURN_POINTER(data->tg_newtuple);
+	PG_RETURN_POINTER(data->tg_trigtuple);
+}
+
+static int
+trigger_depth(void)
+{
+	return DatumGetInt32(DirectFunctionCall1(pg_trigger_depth, (Datum) 0));
+}

@@ -1,0 +1,392 @@
+/*
+ * ledger.c
+ *		Opening a ledger.
+ *
+ * A ledger is a counter table, for the balances, and tables that go with it. Who
+ * works with it locks the table of balances first, as with any counter table (ROW
+ * EXCLUSIVE to post), and the others afterwards, always in the same order. What is
+ * looked up and checked before is checked again once all locks are held.
+ *
+ * A session remembers a ledger until a relcache invalidation of one of its tables
+ * comes. All code relies on the columns of these tables being what dc_create_ledger()
+ * has made, and on the guard (guard.c), so both are checked when it is looked up
+ * anew.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/heapam.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/pg_am.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_collation.h"
+#include "catalog/pg_type.h"
+#include "commands/trigger.h"
+#include "counter/access.h"
+#include "counter/compact.h"
+#include "counter/layout.h"
+#include "counter/sqlpath.h"
+#include "counter/units.h"
+#include "ledger/account.h"
+#include "ledger/entrymonth.h"
+#include "ledger/ledger.h"
+#include "storage/lmgr.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+#include "utils/syscache.h"
+
+/* A column that a table of a ledger must have. */
+typedef struct DcColumn
+{
+	const char *name;
+	Oid type;
+} DcColumn;
+
+/* In the order in which dc_create_ledger() makes them; see entry.c. */
+static const DcColumn entry_columns[] = {
+	{"entry_id", INT8OID}, {"transfer_id", INT8OID}, {"key", TEXTOID}, {"amount", INT8OID}, {"event_id", TEXTOID}, {"at", TIMESTAMPTZOID}, {"memo", JSONBOID}};
+static const DcColumn account_columns[] = {
+	{"key", TEXTOID}, {"min_balance", INT8OID}, {"max_balance", INT8OID}, {"opened_at", TIMESTAMPTZOID}};
+
+static const DcColumn pending_columns[] = {
+	{"transfer_id", INT8OID}, {"from_key", TEXTOID}, {"to_key", TEXTOID}, {"amount", INT8OID}, {"state", TEXTOID}, {"posted", INT8OID}, {"event_id", TEXTOID}, {"memo", JSONBOID}, {"created_at", TIMESTAMPTZOID}, {"expires_at", TIMESTAMPTZOID}, {"ended_at", TIMESTAMPTZOID}};
+
+static const DcColumn opening_columns[] = {
+	{"key", TEXTOID}, {"amount", INT8OID}, {"before", TIMESTAMPTZOID}};
+
+/* Look-ups that invalidations may undo before the result is used anyway. */
+#define MAX_TRIES 16
+
+static HTAB *ledgers = NULL;
+
+static DcLedger *ledger_find(DcCounter *counter);
+static void ledger_fill(DcLedger *ledger);
+static bool lock_tables(DcLedger *ledger, LOCKMODE mode);
+static void check_table(DcLedger *ledger, Relation rel, const DcColumn *columns,
+						int n);
+static bool has_plain_indexes(Relation rel);
+static Oid key_index(Relation rel);
+static void on_relcache_change(Datum arg, Oid relid);
+
+/*
+ * ledger_open opens the ledger in argument 0, with all of `rights` on its table of
+ * balances, or for its owner if there are none.
+ */
+DcLedger *
+ledger_open(FunctionCallInfo fcinfo, const char *function, LOCKMODE mode,
+			AclMode rights)
+{
+	DcCounter *counter = counter_open_ledger(fcinfo, function, mode, rights);
+	DcLedger *ledger;
+	int tries = 0;
+
+	do
+	{
+		ledger = ledger_find(counter);
+		/* with debug_discard_caches it never stays valid; it is fresh enough */
+	} while (!lock_tables(ledger, mode) && ++tries < MAX_TRIES);
+	/* the locks may have brought news of the counter tables */
+	ledger->counter = counter_lookup(counter->relid);
+	ledger->limits = counter_lookup(ledger->row.limits);
+	counter_layout(ledger->limits);
+	if (mode > AccessShareLock)
+	{
+		guard_check(ledger->unguarded);
+		units_check(ledger->limits);
+	}
+	return ledger;
+}
+
+/*
+ * ledger_open_at_once opens a ledger to write without waiting for a lock, and
+ * without asking for rights. NULL if it is locked, cannot be used in its state, or is
+ * not the current user's (unless all_owners).
+ */
+DcLedger *
+ledger_open_at_once(Oid relid, bool all_owners)
+{
+	DcCounter *counter = compact_open(relid, all_owners);
+	DcLedgerRow row;
+	DcLedger *ledger;
+
+	if (counter == NULL || !counter_is_ledger(counter) ||
+		!ledger_read(relid, &row) ||
+		counter_open_at_once(row.limits, RowExclusiveLock) == NULL ||
+		!ConditionalLockRelationOid(row.entries, RowExclusiveLock) ||
+		!ConditionalLockRelationOid(row.accounts, AccessShareLock) ||
+		!ConditionalLockRelationOid(row.pendings, RowExclusiveLock))
+		return NULL;
+	ledger = ledger_find(counter);
+	(void) lock_tables(ledger, RowExclusiveLock); /* they are locked */
+	guard_check(ledger->unguarded);
+	ledger->counter = counter_lookup(relid);
+	ledger->limits = counter_lookup(row.limits);
+	counter_layout(ledger->limits);
+	units_check(ledger->limits);
+	return ledger;
+}
+
+/*
+ * ledger_check raises an error if a ledger cannot be opened in its state.
+ */
+void
+ledger_check(Oid relid)
+{
+	guard_check(ledger_find(counter_lookup(relid))->unguarded);
+}
+
+/*
+ * lock_tables locks what every call needs besides the table of balances; false if the
+ * ledger has to be looked up again.
+ */
+static bool
+lock_tables(DcLedger *ledger, LOCKMODE mode)
+{
+	LOCKMODE others = mode > AccessShareLock ? RowExclusiveLock : AccessShareLock;
+
+	if (!counter_lock(ledger->row.limits, others))
+		return false;
+	LockRelationOid(ledger->row.entries, others);
+	return ledger->valid;
+}
+
+/*
+ * ledger_find returns what is known of a ledger.
+ */
+static DcLedger *
+ledger_find(DcCounter *counter)
+{
+	DcLedger *ledger;
+	bool found;
+
+	if (ledgers == NULL)
+	{
+		HASHCTL ctl = {0};
+
+		ctl.keysize = sizeof(Oid);
+		ctl.entrysize = sizeof(DcLedger);
+		ctl.hcxt = TopMemoryContext;
+		ledgers = hash_create("dcounter ledgers", 16, &ctl,
+							  HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+		CacheRegisterRelcacheCallback(on_relcache_change, (Datum) 0);
+	}
+	ledger = hash_search(ledgers, &counter->relid, HASH_ENTER, &found);
+	if (!found)
+		memset((char *) ledger + sizeof(Oid), 0, sizeof(DcLedger) - sizeof(Oid));
+	ledger->counter = counter;
+	if (!ledger->valid)
+		ledger_fill(ledger);
+	return ledger;
+}
+
+/*
+ * ledger_fill looks a ledger up. An invalidation that comes meanwhile is not lost.
+ */
+static void
+ledger_fill(DcLedger *ledger)
+{
+	Relation entries;
+	Relation accounts;
+	Relation pendings;
+
+	if (!ledger_read(ledger->relid, &ledger->row))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("ledger \"%s\" is not registered",
+						get_rel_name(ledger->relid)),
+				 errhint("Register its tables with dc_adopt_ledger().")));
+	if (ledger->rules != NULL)
+		hash_destroy(ledger->rules);
+	ledger->rules = NULL;
+	ledger->unguarded = InvalidOid;
+	ledger->valid = true;
+	PG_TRY();
+	{
+		entries = table_open(ledger->row.entries, AccessShareLock);
+		accounts = table_open(ledger->row.accounts, AccessShareLock);
+		pendings = table_open(ledger->row.pendings, AccessShareLock);
+		check_table(ledger, entries, entry_columns, lengthof(entry_columns));
+		check_table(ledger, accounts, account_columns, lengthof(account_columns));
+		check_table(ledger, pendings, pending_columns, lengthof(pending_columns));
+		if (OidIsValid(ledger->row.openings))
+		{
+			Relation openings = table_open(ledger->row.openings, AccessShareLock);
+
+			check_table(ledger, openings, opening_columns, lengthof(opening_columns));
+			table_close(openings, NoLock);
+		}
+		if (relation_owner(ledger->row.entries) != ledger->counter->owner ||
+			relation_owner(ledger->row.accounts) != ledger->counter->owner ||
+			relation_owner(ledger->row.pendings) != ledger->counter->owner ||
+			relation_owner(ledger->row.limits) != ledger->counter->owner ||
+			(OidIsValid(ledger->row.openings) &&
+			 relation_owner(ledger->row.openings) != ledger->counter->owner))
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("the tables of ledger \"%s\" have different owners",
+							get_rel_name(ledger->relid)),
+					 errhint("Use ALTER TABLE ... OWNER TO to give all of them to one role.")));
+		ledger->direct = !entries->rd_rel->relispartition && entries_are_plain(entries);
+		ledger->by_month = month_is_key(entries);
+		ledger->parent_direct = !entries->rd_rel->relispartition &&
+			entries->rd_rules == NULL && guard_is_all(entries);
+		ledger->accounts_index = key_index(accounts);
+		sql_forget(ledger->counter); /* tables may have other names */
+		table_close(pendings, NoLock);
+		table_close(accounts, NoLock);
+		table_close(entries, NoLock);
+	}
+	PG_CATCH();
+	{
+		ledger->valid = false;
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+}
+
+/*
+ * check_table checks one of a ledger's tables, and notes if it is not guarded.
+ */
+static void
+check_table(DcLedger *ledger, Relation rel, const DcColumn *columns, int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		AttrNumber att = get_attnum(RelationGetRelid(rel), columns[i].name);
+
+		if (att <= 0 ||
+			TupleDescAttr(RelationGetDescr(rel), att - 1)->atttypid != columns[i].type)
+			ereport(ERROR,
+					(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+					 errmsg("\"%s\" cannot serve as a table of a ledger any more",
+							RelationGetRelationName(rel)),
+					 errdetail("It needs a column \"%s\" of type %s.",
+							   columns[i].name, format_type_be(columns[i].type))));
+	}
+	if (rel->rd_rel->relrowsecurity)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("row-level security is not supported on table \"%s\" of a ledger",
+						RelationGetRelationName(rel))));
+	if (rel->rd_rel->relpersistence != RELPERSISTENCE_PERMANENT)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("table \"%s\" of a ledger must not be unlogged",
+						RelationGetRelationName(rel))));
+	if (!guard_is_on(rel))
+		ledger->unguarded = RelationGetRelid(rel);
+}
+
+/*
+ * entries_are_plain tells whether entries can be inserted into a table, or into a
+ * partition, without SQL: nothing is on it but the guard and indexes, and the columns are
+ * as they were made.
+ */
+bool
+entries_are_plain(Relation entries)
+{
+	TupleDesc desc = RelationGetDescr(entries);
+
+	if (entries->rd_rel->relkind != RELKIND_RELATION ||
+		entries->rd_tableam != GetHeapamTableAmRoutine() ||
+		entries->rd_rules != NULL ||
+		desc->natts != lengthof(entry_columns) || !guard_is_all(entries) ||
+		!has_plain_indexes(entries) ||
+		(desc->constr != NULL &&
+		 (desc->constr->num_check > 0 || desc->constr->has_generated_stored)) ||
+		TupleDescAttr(desc, desc->natts - 1)->attnotnull) /* memo may be null */
+		return false;
+	for (int i = 0; i < desc->natts; i++)
+	{
+		if (TupleDescAttr(desc, i)->attisdropped ||
+			strcmp(NameStr(TupleDescAttr(desc, i)->attname), entry_columns[i].name) != 0)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * has_plain_indexes tells whether no index runs code of its owner, who is not the one
+ * that posts, or defers its check.
+ */
+static bool
+has_plain_indexes(Relation rel)
+{
+	List *indexes = RelationGetIndexList(rel);
+	bool plain = true;
+	ListCell *lc;
+
+	foreach(lc, indexes)
+	{
+		Relation index = index_open(lfirst_oid(lc), AccessShareLock);
+
+		plain &= index->rd_index->indimmediate && !index->rd_index->indisexclusion &&
+			heap_attisnull(index->rd_indextuple, Anum_pg_index_indexprs, NULL) &&
+			heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, NULL);
+		index_close(index, NoLock);
+	}
+	list_free(indexes);
+	return plain;
+}
+
+/*
+ * key_index returns the unique index on the first column, the key; 0 if there is
+ * none that can be scanned without SQL.
+ */
+static Oid
+key_index(Relation rel)
+{
+	List *indexes = RelationGetIndexList(rel);
+	Oid result = InvalidOid;
+	ListCell *lc;
+
+	if (rel->rd_rel->relkind != RELKIND_RELATION ||
+		rel->rd_tableam != GetHeapamTableAmRoutine() ||
+		strcmp(NameStr(TupleDescAttr(RelationGetDescr(rel), 0)->attname), "key") != 0)
+		return InvalidOid;
+	foreach(lc, indexes)
+	{
+		Relation index = index_open(lfirst_oid(lc), AccessShareLock);
+		Form_pg_index form = index->rd_index;
+
+		if (form->indisunique && form->indisvalid && form->indnatts == 1 &&
+			form->indkey.values[0] == 1 && index->rd_rel->relam == BTREE_AM_OID &&
+			index->rd_indcollation[0] == C_COLLATION_OID &&
+			/* not RelationGetIndexPredicate(), which evaluates its constants */
+			heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, NULL))
+			result = RelationGetRelid(index);
+		index_close(index, NoLock);
+	}
+	list_free(indexes);
+	return result;
+}
+
+/*
+ * on_relcache_change forgets the ledgers that a relation belongs to. Must not
+ * throw.
+ */
+static void
+on_relcache_change(Datum arg, Oid relid)
+{
+	HASH_SEQ_STATUS status;
+	DcLedger *ledger;
+
+	hash_seq_init(&status, ledgers);
+	while ((ledger = hash_seq_search(&status)) != NULL)
+	{
+		const DcLedgerRow *row = &ledger->row;
+
+		if (!OidIsValid(relid) || relid == ledger->relid ||
+			relid == row->entries || relid == row->accounts ||
+			relid == row->pendings || relid == row->limits || relid == row->openings)
+			ledger->valid = false;
+		if (!ledger->valid || relid == ledger->leaf)
+			ledger->leaf = InvalidOid;
+	}
+}

@@ -1,0 +1,88 @@
+/*
+ * ledger.h
+ *		Ledgers: their tables, and what a session remembers of them (see ledger.c).
+ */
+#ifndef DC_LEDGER_H
+#define DC_LEDGER_H
+
+#include "base/catalog.h"
+#include "base/key.h"
+#include "datatype/timestamp.h"
+#include "fmgr.h"
+#include "storage/lock.h"
+#include "utils/acl.h"
+#include "utils/hsearch.h"
+
+#define DC_LEDGER_TABLE "ledger"
+#define DC_LEDGER_INDEX "ledger_pkey"
+
+#define DC_LIMIT_SUFFIX "_limit"
+#define DC_ENTRY_SUFFIX "_entry"
+#define DC_ENTRY_ID_SUFFIX "_entry_id"
+#define DC_ACCOUNT_SUFFIX "_account"
+#define DC_PENDING_SUFFIX "_pending"
+#define DC_OPENING_SUFFIX "_opening"
+
+#define ERRCODE_DC_BALANCE_TOO_LOW MAKE_SQLSTATE('L', 'G', '0', '0', '1')
+#define ERRCODE_DC_BALANCE_TOO_HIGH MAKE_SQLSTATE('L', 'G', '0', '0', '2')
+#define ERRCODE_DC_ACCOUNT_NOT_OPEN MAKE_SQLSTATE('L', 'G', '0', '0', '3')
+#define ERRCODE_DC_EVENT_EXPIRED MAKE_SQLSTATE('L', 'G', '0', '0', '4')
+
+/* A row of dcounter.ledger. */
+typedef struct DcLedgerRow
+{
+	Oid ledger;	   /* the table of balances, which is a counter table */
+	Oid limits;	   /* the stock of what bounded accounts may still post */
+	Oid entries;   /* the entries, perhaps partitioned, */
+	Oid entry_ids; /* and their sequence */
+	Oid accounts;
+	Oid pendings;
+	Oid openings; /* balances of detached entries, or InvalidOid */
+	bool auto_open;
+} DcLedgerRow;
+
+/* What a session remembers of a ledger. Entries are never moved or freed. */
+typedef struct DcLedger
+{
+	Oid relid; /* hash key: the table of balances */
+	bool valid;
+	DcLedgerRow row;
+	bool direct;		/* entries can be inserted without SQL */
+	bool by_month;		/* they are partitioned by month */
+	bool parent_direct; /* then: nothing but the guard is on the parent; */
+	Oid leaf;			/* the partition of the last entry, or InvalidOid, */
+	TimestampTz leaf_from;
+	TimestampTz leaf_to;
+	bool leaf_direct;	/* into which they can be inserted without SQL */
+	Oid unguarded;		/* a table that the guard is not on, or InvalidOid */
+	Oid accounts_index; /* the unique index on key, or InvalidOid */
+	HTAB *rules;		/* those of some accounts, see account.c */
+	DcCounter *counter; /* set by each ledger_open(), */
+	DcCounter *limits;	/* as is this */
+} DcLedger;
+
+/* ledger.c */
+extern DcLedger *ledger_open(FunctionCallInfo fcinfo, const char *function,
+							 LOCKMODE mode, AclMode rights);
+extern DcLedger *ledger_open_at_once(Oid relid, bool all_owners);
+extern void ledger_check(Oid relid);
+extern bool entries_are_plain(Relation entries);
+
+/* ledgerrow.c */
+extern bool ledger_read(Oid relid, DcLedgerRow *row);
+extern List *ledger_read_all(void);
+extern void ledger_insert(const DcLedgerRow *row);
+extern void ledger_set_openings(Oid relid, Oid openings);
+extern bool ledger_delete(Oid relid);
+
+/* guard.c */
+#define GUARD_TRUNCATE "dcounter_guard_truncate"
+typedef void (*DcGuardedWork)(void *arg);
+extern void guard_run(DcGuardedWork work, void *arg);
+extern void guard_create(const char *table);
+extern void guard_create_truncate(const char *table);
+extern void guard_check(Oid unguarded);
+extern bool guard_is_on(Relation rel);
+extern bool guard_is_all(Relation rel);
+
+#endif /* DC_LEDGER_H */

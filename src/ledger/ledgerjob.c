@@ -1,0 +1,49 @@
+/*
+ * ledgerjob.c
+ *		Ending pending transfers whose time is up, and making months, as a job.
+ *
+ * A step ends a batch of them, and gives back what they have set aside in the same
+ * transaction. It passes over rows that somebody else has locked, who may be ending the
+ * transfer himself. As with compaction, the commit need not wait for the disk: if
+ * it is lost, the transfer is open again, and expired.
+ *
+ * The last step on a ledger whose entries are kept by month makes the next months.
+ */
+#include "postgres.h"
+
+#include "base/tablejob.h"
+#include "ledger/entrymonth.h"
+#include "ledger/ledger.h"
+#include "ledger/pending.h"
+
+#define BATCH 500
+
+static bool
+wants(const DcCounterRow *row)
+{
+	return row->ledger == row->counter;
+}
+
+static DcTableStep
+step(Oid table, bool all_owners)
+{
+	DcLedger *ledger = ledger_open_at_once(table, all_owners);
+
+	if (ledger == NULL)
+		return TABLE_DONE;
+	if (pendings_expire(ledger, BATCH) == BATCH)
+		return TABLE_GOES_ON;
+	months_ahead(ledger);
+	return TABLE_DONE;
+}
+
+/*
+ * ledger_job goes over the ledgers; true if it has yielded.
+ */
+bool
+ledger_job(DcJobRun *run)
+{
+	static DcTableJob job = {.wants = wants, .step = step};
+
+	return table_job_run(&job, run);
+}

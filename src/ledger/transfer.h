@@ -1,0 +1,38 @@
+/*
+ * transfer.h
+ *		Posting transfers (see transfer.c).
+ */
+#ifndef DC_TRANSFER_H
+#define DC_TRANSFER_H
+
+#include "ledger/account.h"
+#include "ledger/entry.h"
+#include "ledger/event.h"
+
+/* From one account to another. */
+typedef struct DcLine
+{
+	DcKey from;
+	DcKey to;
+	int64 amount;
+} DcLine;
+
+/* What a call asks for. */
+typedef struct DcTransfer
+{
+	DcLine *lines;
+	int n;
+	DcEvent event;
+	Datum memo;
+	bool has_memo;
+} DcTransfer;
+
+extern void line_check(const DcLine *line);
+extern void transfer_rest_args(FunctionCallInfo fcinfo, int argno, DcTransfer *transfer);
+extern bool transfer_begin(DcLedger *ledger, DcTransfer *transfer, int64 pending);
+extern DcLeg *transfer_legs(DcLedger *ledger, const DcLine *lines, int n, int *nlegs);
+extern void transfer_post(DcLedger *ledger, const DcTransfer *transfer, int64 transfer_id,
+						  const DcLeg *legs, int nlegs);
+extern Datum transfer_result(FunctionCallInfo fcinfo, int64 transfer_id, bool duplicate);
+
+#endif /* DC_TRANSFER_H */
