@@ -1,0 +1,355 @@
+-- Increments that are applied once: dc_incr_once(), batches, status, the ring of
+-- events, ids that carry their time, DDL
+\set VERBOSITY terse
+\set SHOW_CONTEXT never
+\pset format unaligned
+\pset tuples_only on
+SET timezone = 'UTC';
+
+SELECT dc_create('likes');
+SELECT event_retention FROM dcounter.counter WHERE counter = 'likes'::regclass;
+
+-- Ids of a time: a UUIDv7 or a ULID made so long ago
+CREATE FUNCTION uuidv7(made timestamptz, n int DEFAULT 0) RETURNS text LANGUAGE sql AS $$
+	SELECT substr(h, 1, 8) || '-' || substr(h, 9, 4) || '-7' || lpad(to_hex(n % 4096), 3, '0') || '-8000-000000000000'
+	FROM lpad(to_hex(floor(extract(epoch FROM made) * 1000)::bigint), 12, '0') AS h $$;
+CREATE FUNCTION ulid(made timestamptz) RETURNS text LANGUAGE sql AS $$
+	SELECT string_agg(substr('0123456789ABCDEFGHJKMNPQRSTVWXYZ', (floor(extract(epoch FROM made) * 1000)::bigint >> (45 - 5 * i) & 31)::int + 1, 1), '' ORDER BY i)
+		|| '0123456789ABCDEF'
+	FROM generate_series(0, 9) AS i $$;
+CREATE FUNCTION states() RETURNS text LANGUAGE sql AS $$
+	SELECT string_agg(state, ' ' ORDER BY slot) FROM dcounter.event_slot WHERE counter = 'likes'::regclass $$;
+
+-- No event yet, and no tables of events
+SELECT * FROM dc_op_status('likes', 'e1');
+SELECT to_regclass('likes_event');
+
+-- Once, and never again
+SELECT dc_incr_once('likes', 'a', 2, 'e1'), dc_incr_once('likes', 'a', 2, 'e1'), dc_incr_once('likes', 'a', 2, 'e1'), dc_get('likes', 'a');
+SELECT dc_incr_once('likes', 'a', 2, 'e1'), dc_get('likes', 'a');
+SELECT applied, key, delta, at BETWEEN now() - interval '1 hour' AND now() FROM dc_op_status('likes', 'e1');
+SELECT * FROM dc_op_status('likes', 'e2');
+SELECT slot, event_id, key, delta, transfer_id, digest FROM likes_event;
+SELECT slot, events, partition, state, closed_at, forgotten FROM dcounter.event_slot WHERE counter = 'likes'::regclass ORDER BY slot;
+-- Keys of all types, negative deltas, zero
+SELECT dc_incr_once('likes', 7, 1, 'e3'), dc_incr_once('likes', 7, 1, 'e3'), dc_incr_once('likes', '7', 1, 'e3'), dc_get('likes', 7);
+SELECT dc_incr_once('likes', '00000000-0000-0000-0000-000000000007'::uuid, 1, 'e4'), dc_incr_once('likes', '00000000-0000-0000-0000-000000000007', 1, 'e4');
+SELECT dc_incr_once('likes', 'b', -5, 'e5'), dc_incr_once('likes', 'b', -5, 'e5'), dc_incr_once('likes', 'c', 0, 'e6'), dc_get('likes', 'b'), dc_get('likes', 'c');
+-- In one statement
+SELECT count(*) FILTER (WHERE dc_incr_once('likes', 'd', 1, 'g' || i % 10)), dc_get('likes', 'd') FROM generate_series(1, 100) AS i;
+SELECT dc_get('likes', 'd');
+
+-- Another key or delta is an error, which shows the first ones
+\set VERBOSITY default
+SELECT dc_incr_once('likes', 'a', 3, 'e1');
+SELECT dc_incr_once('likes', 'b', 2, 'e1');
+\set VERBOSITY terse
+SELECT dc_incr_once('likes', 'A', 2, 'e1');
+SELECT dc_get('likes', 'a'), dc_get('likes', 'b');
+
+-- Bad arguments
+SELECT dc_incr_once(NULL, 'a', 1, 'x');
+SELECT dc_incr_once('likes', NULL::text, 1, 'x');
+SELECT dc_incr_once('likes', 'a', NULL, 'x');
+SELECT dc_incr_once('likes', 'a', 1, NULL);
+SELECT dc_incr_once('likes', 'a', 1, '');
+SELECT dc_incr_once('likes', 'a', 1, repeat('x', 1025));
+SELECT dc_incr_once('likes', repeat('k', 1024), 1, repeat('x', 1024)), dc_incr_once('likes', repeat('k', 1024), 1, repeat('x', 1024));
+SELECT dc_incr_once('likes', repeat('k', 1025), 1, 'x');
+SELECT dc_incr_once('likes', 'a', -9223372036854775808, 'x');
+SELECT dc_op_status('likes', NULL), 1;
+SELECT dc_op_status('likes', '');
+SELECT applied FROM dc_op_status('likes', 'x');
+SELECT dc_incr_once('pg_class', 'a', 1, 'x');
+-- Ids are bytes: case and trailing spaces count
+SELECT dc_incr_once('likes', 'e', 1, 'E1'), dc_incr_once('likes', 'e', 1, 'e1 '), dc_incr_once('likes', 'e', 1, E'\u00e9'), dc_incr_once('likes', 'e', 1, E'\u00e9');
+
+-- The record goes with the increment
+BEGIN;
+SELECT dc_incr_once('likes', 'r', 1, 'r1');
+SAVEPOINT s;
+SELECT dc_incr_once('likes', 'r', 1, 'r2'), dc_incr_once('likes', 'r', 1, 'r1'), dc_get('likes', 'r');
+ROLLBACK TO s;
+SELECT applied FROM dc_op_status('likes', 'r1');
+SELECT applied FROM dc_op_status('likes', 'r2');
+SELECT dc_get('likes', 'r'), dc_incr_once('likes', 'r', 1, 'r2'), dc_get('likes', 'r');
+ROLLBACK;
+SELECT dc_get('likes', 'r'), (SELECT applied FROM dc_op_status('likes', 'r1'));
+DO $$ BEGIN
+	PERFORM dc_incr_once('likes', 'r', 1, 'r3');
+	RAISE EXCEPTION 'no';
+EXCEPTION WHEN raise_exception THEN
+	PERFORM dc_incr_once('likes', 'r', 10, 'r3');
+END $$;
+SELECT dc_get('likes', 'r');
+-- An event of ours under other levels of isolation
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+SELECT dc_incr_once('likes', 'i', 1, 'i1'), dc_incr_once('likes', 'i', 1, 'i1'), dc_incr_once('likes', 'a', 2, 'e1');
+SELECT dc_incr_once('likes', 'i', 1, 'i1');
+COMMIT;
+BEGIN ISOLATION LEVEL SERIALIZABLE;
+SELECT dc_incr_once('likes', 'i', 1, 'i1'), dc_incr_once('likes', 'i', 1, 'i2'), dc_incr_once('likes', 'i', 1, 'i2');
+COMMIT;
+SELECT dc_get('likes', 'i');
+-- A duplicate writes nothing
+BEGIN;
+SELECT dc_incr_once('likes', 'i', 1, 'i1'), pg_current_xact_id_if_assigned() IS NULL;
+COMMIT;
+BEGIN READ ONLY;
+SELECT applied FROM dc_op_status('likes', 'i1');
+SELECT dc_incr_once('likes', 'i', 1, 'i1');
+ROLLBACK;
+
+-- Batches
+SELECT dc_incr_once_many('likes', ARRAY['m', 'n', 'm', 'm'], ARRAY[1, 2, 3, 1], ARRAY['m3', 'm2', 'm1', 'm3']), dc_get('likes', 'm'), dc_get('likes', 'n');
+SELECT dc_incr_once_many('likes', ARRAY['m', 'n', 'm', 'm'], ARRAY[1, 2, 3, 1], ARRAY['m3', 'm2', 'm1', 'm4']), dc_get('likes', 'm');
+SELECT string_agg(event_id, ' ' ORDER BY ctid) FROM likes_event_0 WHERE event_id LIKE 'm_';
+SELECT dc_incr_once_many('likes', ARRAY['m', 'm'], ARRAY[1, 2], ARRAY['m9', 'm9']);
+SELECT dc_incr_once_many('likes', ARRAY['m'], ARRAY[1], ARRAY['m2']);
+SELECT applied FROM dc_op_status('likes', 'm9');
+SELECT dc_incr_once_many('likes', '{}', '{}', '{}');
+SELECT dc_incr_once_many('likes', ARRAY['m'], ARRAY[1, 2], ARRAY['m8']);
+SELECT dc_incr_once_many('likes', ARRAY['m', NULL], ARRAY[1, 2], ARRAY['m8', 'm9']);
+SELECT dc_incr_once_many('likes', ARRAY['m', 'm'], ARRAY[1, NULL], ARRAY['m8', 'm9']);
+SELECT dc_incr_once_many('likes', ARRAY['m', 'm'], ARRAY[1, 2], ARRAY['m8', NULL]);
+SELECT dc_incr_once_many('likes', ARRAY['m', 'm'], ARRAY[1, 2], ARRAY['m8', '']);
+SELECT dc_incr_once_many('likes', NULL, ARRAY[1], ARRAY['m8']);
+SELECT dc_incr_once_many('likes', ARRAY['m'], NULL, ARRAY['m8']);
+SELECT dc_incr_once_many('likes', ARRAY['m'], ARRAY[1], NULL);
+SELECT dc_incr_once_many('likes', array_agg('x' || i % 3), array_agg(1), array_agg('big' || i)), dc_incr_once_many('likes', array_agg('x' || i % 3), array_agg(1), array_agg('big' || i)) FROM generate_series(1, 3000) AS i;
+SELECT dc_get('likes', 'x0'), dc_get('likes', 'x1'), dc_get('likes', 'x2');
+
+-- Ids that carry their time
+SELECT dc_incr_once('likes', 't', 1, uuidv7(now())), dc_incr_once('likes', 't', 1, ulid(now())), dc_incr_once('likes', 't', 1, uuidv7(now())), dc_incr_once('likes', 't', 1, ulid(now()));
+SELECT dc_incr_once('likes', 't', 1, uuidv7(now() - interval '6 days 23 hours')), dc_incr_once('likes', 't', 1, uuidv7(now() + interval '59 minutes'));
+\set VERBOSITY sqlstate
+SELECT dc_incr_once('likes', 't', 1, uuidv7(now() - interval '7 days 1 minute'));
+SELECT dc_incr_once('likes', 't', 1, upper(uuidv7(now() - interval '7 days 1 minute')));
+SELECT dc_incr_once('likes', 't', 1, ulid(now() - interval '7 days 1 minute'));
+SELECT dc_incr_once('likes', 't', 1, lower(ulid(now() - interval '7 days 1 minute')));
+SELECT dc_incr_once('likes', 't', 1, uuidv7(now() + interval '61 minutes'));
+SELECT dc_incr_once('likes', 't', 1, ulid(now() + interval '61 minutes'));
+SELECT dc_incr_once('likes', 't', 1, uuidv7('1970-01-02'));
+SELECT dc_incr_once('likes', 't', 1, 'ffffffff-ffff-7fff-bfff-ffffffffffff');
+\set VERBOSITY terse
+SELECT applied, key FROM dc_op_status('likes', uuidv7(now() - interval '7 days 1 minute'));
+SELECT applied, key FROM dc_op_status('likes', uuidv7(now() - interval '6 days'));
+SELECT applied, key FROM dc_op_status('likes', uuidv7(now() + interval '2 days'));
+-- What looks like a ULID of no likely time is an id like any other
+SELECT dc_incr_once('likes', 'u', 1, ulid('2015-12-31')), dc_incr_once('likes', 'u', 1, ulid('2015-12-31')), dc_incr_once('likes', 'u', 1, '20240101120000123456789012'), dc_incr_once('likes', 'u', 1, ulid(now() + interval '400 days'));
+-- as are UUIDs without a time
+SELECT dc_incr_once('likes', 'u', 1, '919108f7-52d1-4320-9bac-f847db4148a8'), dc_incr_once('likes', 'u', 1, '919108f7-52d1-4320-9bac-f847db4148a8'), dc_get('likes', 'u');
+
+-- The ring turns when half of event_retention is over
+CALL dc_maintain();
+SELECT states();
+UPDATE dcounter.event_slot SET since = since - interval '84 hours' WHERE state = 'open' AND counter = 'likes'::regclass;
+CALL dc_maintain();
+SELECT states();
+-- Events are found where they are, and new ones go to the next partition
+SELECT dc_incr_once('likes', 'a', 2, 'e1'), dc_incr_once('likes', 'a', 2, 'f1'), dc_incr_once('likes', 'a', 2, 'f1'), (SELECT applied FROM dc_op_status('likes', 'e1'));
+SELECT dc_incr_once('likes', 'b', 2, 'e1');
+SELECT slot FROM likes_event WHERE event_id IN ('e1', 'f1') ORDER BY event_id;
+-- It does not turn while there is nothing new in it, or no room
+CALL dc_maintain();
+SELECT states();
+-- A closed one expires when all of it is older than event_retention, and two hours
+UPDATE dcounter.event_slot SET closed_at = closed_at - interval '7 days 1 hour 59 minutes' WHERE state = 'closed' AND counter = 'likes'::regclass;
+CALL dc_maintain();
+SELECT states();
+UPDATE dcounter.event_slot SET closed_at = closed_at - interval '2 minutes' WHERE state = 'closed' AND counter = 'likes'::regclass RETURNING closed_at AS closed_at \gset
+CALL dc_maintain();
+SELECT states();
+SELECT slot, closed_at, forgotten = :'closed_at' FROM dcounter.event_slot WHERE slot = 0 AND counter = 'likes'::regclass;
+SELECT count(*), min(slot) FROM likes_event;
+-- Then ids without a time are forgotten, and others refused, whatever the clock says
+SELECT dc_incr_once('likes', 'z', 2, 'e1');
+SELECT dc_alter('likes', event_retention => '100 years');
+\set VERBOSITY sqlstate
+SELECT dc_incr_once('likes', 'z', 2, uuidv7(:'closed_at'::timestamptz + interval '1 hour 59 minutes'));
+\set VERBOSITY terse
+SELECT applied FROM dc_op_status('likes', uuidv7(:'closed_at'::timestamptz + interval '1 hour 59 minutes'));
+SELECT dc_incr_once('likes', 'z', 2, uuidv7(:'closed_at'::timestamptz + interval '2 hours 1 minute'));
+SELECT dc_alter('likes', event_retention => '1 minute');
+-- Once around
+CREATE PROCEDURE turn(n int) LANGUAGE plpgsql AS $$ BEGIN
+	FOR i IN 1 .. n LOOP
+		PERFORM dc_incr_once('likes', 'turn', 1, 'turn' || clock_timestamp());
+		UPDATE dcounter.event_slot SET since = since - interval '1 hour' WHERE state = 'open' AND counter = 'likes'::regclass;
+		COMMIT;
+		CALL dc_maintain();
+	END LOOP;
+END $$;
+CALL turn(3);
+SELECT states();
+-- No room: the window grows
+CALL turn(2);
+SELECT states();
+UPDATE dcounter.event_slot SET closed_at = closed_at - interval '3 hours' WHERE state = 'closed' AND slot = 1 AND counter = 'likes'::regclass;
+CALL turn(1);
+SELECT states();
+-- In one transaction there is one change at most
+BEGIN;
+UPDATE dcounter.event_slot SET closed_at = closed_at - interval '3 hours' WHERE state = 'closed' AND counter = 'likes'::regclass;
+CALL dc_maintain();
+SELECT states();
+COMMIT;
+CALL dc_maintain();
+SELECT states();
+
+-- Partitions that were altered are written to with SQL
+CREATE TABLE seen (event_id text);
+CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+	INSERT INTO public.seen VALUES (NEW.event_id);
+	RETURN NEW;
+END $$;
+CREATE TRIGGER see BEFORE INSERT ON likes_event FOR EACH ROW EXECUTE FUNCTION see();
+SELECT dc_incr_once('likes', 'q', 2, 'q1'), dc_incr_once('likes', 'q', 2, 'q1'), dc_get('likes', 'q');
+SELECT dc_incr_once('likes', 'q', 1, 'q1');
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+SELECT dc_incr_once('likes', 'q', 2, 'q1'), dc_incr_once('likes', 'q', 2, 'q2'), dc_incr_once('likes', 'q', 2, 'q2');
+COMMIT;
+SELECT applied, key, delta FROM dc_op_status('likes', 'q1');
+TABLE seen;
+DROP TRIGGER see ON likes_event;
+CREATE INDEX ON likes_event_0 (at);
+CREATE INDEX ON likes_event_1 (at);
+CREATE INDEX ON likes_event_2 (at);
+CREATE INDEX ON likes_event_3 (at);
+SELECT dc_incr_once('likes', 'q', 2, 'q3'), dc_incr_once('likes', 'q', 2, 'q3'), dc_get('likes', 'q');
+SELECT count(*) FROM likes_event AS e WHERE event_id = 'q3' AND transfer_id IS NULL AND digest IS NULL;
+-- or not at all
+ALTER TABLE likes_event DROP COLUMN digest;
+SELECT dc_incr_once('likes', 'q', 2, 'q3');
+ALTER TABLE likes_event ADD COLUMN digest bigint;
+SELECT dc_incr_once('likes', 'q', 2, 'q3'), dc_incr_once('likes', 'q', 2, 'q4');
+SELECT format('ALTER TABLE %s DROP CONSTRAINT %I', conrelid::regclass, conname) FROM pg_constraint WHERE contype = 'p' AND conrelid = (SELECT partition FROM dcounter.event_slot WHERE state = 'open' AND counter = 'likes'::regclass) \gexec
+\set VERBOSITY sqlstate
+SELECT dc_incr_once('likes', 'q', 2, 'q3');
+\set VERBOSITY terse
+
+-- Who may do what: rights on the counter table are all that is needed
+SELECT dc_create('plays');
+CREATE ROLE once_owner;
+CREATE ROLE once_writer;
+CREATE ROLE once_reader;
+GRANT CREATE ON SCHEMA public TO once_owner;
+ALTER TABLE plays OWNER TO once_owner;
+GRANT INSERT, UPDATE ON plays TO once_writer;
+GRANT SELECT ON plays TO once_reader;
+SET ROLE once_reader;
+SELECT dc_incr_once('plays', 'a', 1, 'p1');
+SELECT applied FROM dc_op_status('plays', 'p1');
+SET ROLE once_writer;
+SELECT dc_incr_once('plays', 'a', 1, 'p1'), dc_incr_once('plays', 'a', 1, 'p1');
+SELECT * FROM dc_op_status('plays', 'p1');
+SELECT * FROM plays_event;
+SET ROLE once_reader;
+SELECT applied, key, delta FROM dc_op_status('plays', 'p1');
+RESET ROLE;
+SELECT relname, relowner::regrole FROM pg_class WHERE relname LIKE 'plays\_event%' AND relkind IN ('r', 'p') ORDER BY relname COLLATE "C";
+-- What the owner has put on them runs as the owner
+CREATE TABLE plays_who (who name);
+GRANT INSERT ON plays_who TO once_owner;
+SET ROLE once_owner;
+CREATE FUNCTION plays_who() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+	INSERT INTO public.plays_who VALUES (current_user);
+	RETURN NEW;
+END $$;
+CREATE TRIGGER plays_who BEFORE INSERT ON plays_event FOR EACH ROW EXECUTE FUNCTION plays_who();
+SET ROLE once_writer;
+SELECT dc_incr_once('plays', 'a', 1, 'p0'), dc_incr_once('plays', 'a', 1, 'p0');
+RESET ROLE;
+TABLE plays_who;
+DROP FUNCTION plays_who CASCADE;
+DROP TABLE plays_who;
+\set VERBOSITY default
+-- DDL on the counter table is repeated
+ALTER TABLE plays RENAME TO played;
+CREATE SCHEMA once_schema AUTHORIZATION once_owner;
+ALTER TABLE played SET SCHEMA once_schema;
+ALTER TABLE once_schema.played OWNER TO CURRENT_USER;
+SELECT c.oid::regclass, relowner = current_user::regrole FROM pg_class AS c WHERE relnamespace = 'once_schema'::regnamespace AND relkind IN ('r', 'p') ORDER BY relname COLLATE "C";
+SELECT dc_incr_once('once_schema.played', 'a', 1, 'p1'), dc_incr_once('once_schema.played', 'a', 1, 'p2');
+-- The table of events can be dropped, which forgets them
+DROP TABLE once_schema.played_event_1;
+BEGIN;
+DROP TABLE once_schema.played_event;
+SELECT dc_incr_once('once_schema.played', 'a', 1, 'p1');
+ROLLBACK;
+SELECT dc_incr_once('once_schema.played', 'a', 1, 'p1'), count(*) FROM dcounter.event_slot WHERE counter = 'once_schema.played'::regclass;
+-- Another table of that name is in the way
+SELECT dc_create('taken');
+CREATE TABLE taken_event (a int);
+SELECT dc_incr_once('taken', 'a', 1, 'p1');
+SELECT applied FROM dc_op_status('taken', 'p1');
+-- Adopted: what is in the tables of events is known again
+BEGIN;
+DELETE FROM dcounter.counter WHERE counter = 'once_schema.played'::regclass;
+DELETE FROM dcounter.event_slot WHERE counter = 'once_schema.played'::regclass;
+SELECT dc_adopt('once_schema.played');
+SELECT slot, state, forgotten < now() - interval '1 hour' FROM dcounter.event_slot WHERE counter = 'once_schema.played'::regclass ORDER BY slot;
+SELECT dc_incr_once('once_schema.played', 'a', 1, 'p1'), dc_incr_once('once_schema.played', 'a', 1, 'p3');
+ROLLBACK;
+-- Restoring the catalog twice is harmless
+INSERT INTO dcounter.event_slot SELECT * FROM dcounter.event_slot;
+SELECT count(*) FROM dcounter.event_slot WHERE counter = 'once_schema.played'::regclass;
+-- Dropping the counter table drops the events
+DROP TABLE once_schema.played;
+SELECT count(*) FROM pg_class WHERE relnamespace = 'once_schema'::regnamespace AND relkind IN ('r', 'p');
+SELECT dc_drop('likes');
+DROP TABLE taken;
+SELECT to_regclass('likes_event'), to_regclass('taken_event'), (SELECT count(*) FROM dcounter.event_slot);
+
+-- Stocks: what is added
+SELECT dc_create_stock('s');
+SELECT dc_incr_once('s', 'a', 3, 's1'), dc_incr_once('s', 'a', 3, 's1'), dc_get('s', 'a'), dc_take('s', 'a', 3), dc_take('s', 'a');
+SELECT dc_incr_once('s', 'a', -1, 's2');
+-- Partitions of the counter table
+SELECT dc_create('parts', partitions => 2);
+SELECT dc_incr_once('parts', i::text, i, 'p' || i % 3) FROM generate_series(1, 2) AS i;
+SELECT dc_incr_once('parts', '1', 1, 'p1'), dc_get('parts', '1'), dc_get('parts', '2');
+-- The tables of a ledger are its own
+SELECT dc_create_ledger('once_ledger');
+SELECT dc_incr_once('once_ledger', 'a', 1, 'x');
+SELECT dc_incr_once_many('once_ledger', '{a}', '{1}', '{x}');
+SELECT dc_incr_once('once_ledger_limit', 'a', 1, 'x');
+SELECT slot, state FROM dcounter.event_slot WHERE counter = 'once_ledger'::regclass;
+INSERT INTO once_ledger_event VALUES (0, 'x', 'a', 1, NULL, NULL, now());
+TRUNCATE once_ledger_event_0;
+DROP TABLE once_ledger_entry;
+DROP TABLE once_ledger_account, once_ledger_pending;
+DROP TABLE once_ledger_event;
+DROP TABLE once_ledger_limit;
+ALTER TABLE once_ledger RENAME TO twice_ledger;
+SELECT oid::regclass FROM pg_class WHERE relname LIKE '%ce\_ledger%' AND relkind IN ('r', 'p', 'S') ORDER BY relname COLLATE "C";
+DROP TABLE twice_ledger;
+SELECT oid::regclass FROM pg_class WHERE relname LIKE '%ce\_ledger%' AND relkind IN ('r', 'p', 'S') ORDER BY relname COLLATE "C";
+-- The events of a ledger can be kept for a time, too
+SELECT dc_create_ledger('ring_ledger', event_retention => '7 days');
+SELECT dc_open_account('ring_ledger', 'a', NULL), dc_open_account('ring_ledger', 'b');
+CREATE INDEX ON ring_ledger_event_0 (at);
+SELECT duplicate FROM dc_transfer('ring_ledger', 'a', 'b', 5, 't1');
+SELECT duplicate FROM dc_transfer('ring_ledger', 'a', 'b', 5, 't1');
+SELECT applied, key, delta FROM dc_op_status('ring_ledger', 't1');
+UPDATE dcounter.event_slot SET since = since - interval '84 hours' WHERE state = 'open' AND counter = 'ring_ledger'::regclass;
+CALL dc_maintain();
+SELECT duplicate FROM dc_transfer('ring_ledger', 'a', 'b', 5, 't2');
+SELECT duplicate FROM dc_transfer('ring_ledger', 'a', 'b', 5, 't1');
+UPDATE dcounter.event_slot SET closed_at = closed_at - interval '8 days' WHERE state = 'closed' AND counter = 'ring_ledger'::regclass;
+CALL dc_maintain();
+SELECT slot, state FROM dcounter.event_slot WHERE counter = 'ring_ledger'::regclass ORDER BY slot;
+SELECT event_id, slot FROM ring_ledger_event;
+SELECT duplicate FROM dc_transfer('ring_ledger', 'a', 'b', 5, 't1');
+DROP TABLE ring_ledger;
+SELECT dc_drop('s'), dc_drop('parts');
+SELECT count(*) FROM dcounter.event_slot;
+DROP SCHEMA once_schema;
+REVOKE CREATE ON SCHEMA public FROM once_owner;
+DROP ROLE once_owner;
+DROP ROLE once_writer;
+DROP ROLE once_reader;
+DROP FUNCTION see CASCADE;
+DROP TABLE seen, taken_event;
+DROP FUNCTION uuidv7, ulid, states;
+DROP PROCEDURE turn;
