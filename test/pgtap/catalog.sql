@@ -2,7 +2,7 @@
 -- planner rely on. A new function is added to the list below.
 \set ON_ERROR_STOP on
 BEGIN;
-SELECT plan(72);
+SELECT plan(81);
 
 -- Functions: signature, result, and labels as volatility, parallel, strict, set
 CREATE TEMP VIEW members AS
@@ -19,6 +19,7 @@ FROM unnest(ARRAY['text', 'bigint', 'uuid']) k, (VALUES
 	('dc_decr(counter regclass, key %s, delta bigint DEFAULT 1)', 'void', 'volatile', 'unsafe'),
 	('dc_incr_hashed(counter regclass, key %s, by text, delta bigint DEFAULT 1)', 'void', 'volatile', 'unsafe'),
 	('dc_incr_returning(counter regclass, key %s, delta bigint DEFAULT 1)', 'bigint', 'volatile', 'unsafe'),
+	('dc_incr_once(counter regclass, key %s, delta bigint, event_id text)', 'boolean', 'volatile', 'unsafe'),
 	('dc_get(counter regclass, key %s)', 'bigint', 'stable', 'restricted'),
 	('dc_get(counter regclass, key %s, max_staleness interval)', 'bigint', 'volatile', 'restricted'),
 	('dc_info(counter regclass, key %s, OUT count bigint, OUT inc bigint, OUT "dec" bigint, OUT updated_at timestamp with time zone, OUT shards integer, OUT cache_age interval)', 'record', 'stable', 'restricted'),
@@ -36,8 +37,8 @@ INSERT INTO expected VALUES
 	('public.dc_confirm(stock regclass, hold_id uuid, qty bigint DEFAULT NULL::bigint)', 'text', 'volatile', 'unsafe', false),
 	('public.dc_release(stock regclass, hold_id uuid)', 'text', 'volatile', 'unsafe', false),
 	('public.dc_holds(stock regclass, INOUT key text DEFAULT NULL::text, OUT hold_id uuid, OUT qty bigint, OUT expires_at timestamp with time zone, OUT age interval)', 'SETOF record', 'stable', 'restricted', false),
-	('public.dc_create(counter text, shard_by text DEFAULT ''backend''::text, max_shards integer DEFAULT 64, partitions integer DEFAULT NULL::integer, mode text DEFAULT ''exact''::text, flush_interval interval DEFAULT ''00:00:01''::interval, durability text DEFAULT ''async''::text)', 'regclass', 'volatile', 'unsafe', false),
-	('public.dc_alter(counter regclass, shard_by text DEFAULT NULL::text, max_shards integer DEFAULT NULL::integer, events interval DEFAULT NULL::interval, notify text DEFAULT NULL::text, mode text DEFAULT NULL::text, flush_interval interval DEFAULT NULL::interval, durability text DEFAULT NULL::text)', 'void', 'volatile', 'unsafe', false),
+	('public.dc_create(counter text, shard_by text DEFAULT ''backend''::text, max_shards integer DEFAULT 64, partitions integer DEFAULT NULL::integer, mode text DEFAULT ''exact''::text, flush_interval interval DEFAULT ''00:00:01''::interval, durability text DEFAULT ''async''::text, event_retention interval DEFAULT ''7 days''::interval)', 'regclass', 'volatile', 'unsafe', false),
+	('public.dc_alter(counter regclass, shard_by text DEFAULT NULL::text, max_shards integer DEFAULT NULL::integer, events interval DEFAULT NULL::interval, notify text DEFAULT NULL::text, mode text DEFAULT NULL::text, flush_interval interval DEFAULT NULL::interval, durability text DEFAULT NULL::text, event_retention interval DEFAULT NULL::interval)', 'void', 'volatile', 'unsafe', false),
 	('public.dc_drop(counter regclass)', 'void', 'volatile', 'unsafe', false),
 	('public.dc_adopt(counter regclass)', 'void', 'volatile', 'unsafe', false),
 	('public.dc_incr_many(counter regclass, keys text[], deltas bigint[] DEFAULT NULL::bigint[])', 'void', 'volatile', 'unsafe', false),
@@ -62,6 +63,13 @@ INSERT INTO expected VALUES
 	('dcounter.stat_buffer(OUT counter regclass, OUT keys bigint, OUT increments bigint, OUT memory bigint, OUT oldest interval, OUT waiting integer, OUT last_flush timestamp with time zone, OUT last_flush_time_ms double precision)', 'SETOF record', 'volatile', 'unsafe', false),
 	('dcounter.on_sql_drop()', 'event_trigger', 'volatile', 'unsafe', false),
 	('dcounter.on_alter_table()', 'event_trigger', 'volatile', 'unsafe', false);
+-- Increments that count once
+INSERT INTO expected VALUES
+	('public.dc_incr_once_many(counter regclass, keys text[], deltas bigint[], event_ids text[])', 'bigint', 'volatile', 'unsafe', false),
+	('public.dc_op_status(counter regclass, event_id text, OUT applied boolean, OUT key text, OUT delta bigint, OUT at timestamp with time zone)', 'SETOF record', 'volatile', 'restricted', false),
+	('dcounter.on_event_slot_change()', 'trigger', 'volatile', 'unsafe', false),
+	('dcounter.on_ledger_drop()', 'event_trigger', 'volatile', 'unsafe', false),
+	('dcounter.on_ledger_alter()', 'event_trigger', 'volatile', 'unsafe', false);
 -- Writing events
 INSERT INTO expected VALUES
 	('public.dc_publish(topic text, key text, type text, payload jsonb, headers jsonb DEFAULT NULL::jsonb)', 'uuid', 'volatile', 'unsafe', false),
@@ -218,6 +226,23 @@ INSERT INTO expected VALUES
 	('dcounter.cms_agg_deserialize(bytea, internal)', 'internal', 'immutable', 'safe', true),
 	('dcounter.cms_agg_final(internal)', 'dc_cms', 'immutable', 'safe', false),
 	('dcounter.cms_frame_final(internal)', 'dc_cms', 'immutable', 'safe', false);
+-- Ledgers
+INSERT INTO expected VALUES
+	('public.dc_create_ledger(ledger text, auto_open boolean DEFAULT false, event_retention interval DEFAULT NULL::interval, partition_by text DEFAULT NULL::text)', 'regclass', 'volatile', 'unsafe', false),
+	('public.dc_open_account(ledger regclass, key text, min_balance bigint DEFAULT 0, max_balance bigint DEFAULT NULL::bigint)', 'void', 'volatile', 'unsafe', false),
+	('public.dc_transfer(ledger regclass, from_key text, to_key text, amount bigint, event_id text, memo jsonb DEFAULT NULL::jsonb, OUT transfer_id bigint, OUT duplicate boolean)', 'record', 'volatile', 'unsafe', false),
+	('public.dc_transfer_many(ledger regclass, from_keys text[], to_keys text[], amounts bigint[], event_id text, memo jsonb DEFAULT NULL::jsonb, OUT transfer_id bigint, OUT duplicate boolean)', 'record', 'volatile', 'unsafe', false),
+	('public.dc_transfer_pending(ledger regclass, from_key text, to_key text, amount bigint, event_id text, memo jsonb DEFAULT NULL::jsonb, ttl interval DEFAULT ''00:10:00''::interval, OUT transfer_id bigint, OUT duplicate boolean)', 'record', 'volatile', 'unsafe', false),
+	('public.dc_transfer_post(ledger regclass, transfer_id bigint, amount bigint DEFAULT NULL::bigint)', 'text', 'volatile', 'unsafe', false),
+	('public.dc_transfer_void(ledger regclass, transfer_id bigint)', 'text', 'volatile', 'unsafe', false),
+	('public.dc_balance(ledger regclass, key text, OUT balance bigint, OUT pending_out bigint, OUT pending_in bigint, OUT available bigint)', 'record', 'stable', 'restricted', false),
+	('public.dc_balance_at(ledger regclass, key text, at timestamp with time zone)', 'bigint', 'stable', 'restricted', false),
+	('public.dc_statement(ledger regclass, key text, from_at timestamp with time zone, to_at timestamp with time zone, OUT at timestamp with time zone, OUT entry_id bigint, OUT transfer_id bigint, OUT amount bigint, OUT balance bigint, OUT event_id text, OUT memo jsonb)', 'SETOF record', 'stable', 'restricted', false),
+	('public.dc_ledger_check(ledger regclass, OUT key text, OUT balance numeric, OUT entries_sum numeric, OUT problem text)', 'SETOF record', 'volatile', 'unsafe', false),
+	('public.dc_ledger_detach(ledger regclass, before timestamp with time zone)', 'SETOF regclass', 'volatile', 'unsafe', false),
+	('public.dc_adopt_ledger(ledger regclass, auto_open boolean DEFAULT false)', 'void', 'volatile', 'unsafe', false),
+	('dcounter.on_ledger_row_change()', 'trigger', 'volatile', 'unsafe', false),
+	('dcounter.on_ledger_change()', 'trigger', 'volatile', 'unsafe', false);
 SELECT set_eq(
 	$$SELECT format('%s.%s(%s)', schema, proname, pg_get_function_arguments(oid)) AS signature, pg_get_function_result(oid) AS result,
 		CASE provolatile WHEN 'i' THEN 'immutable' WHEN 's' THEN 'stable' ELSE 'volatile' END AS volatility,
@@ -236,7 +261,7 @@ SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE coalesce(length(ob
 SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE obj_description(oid, 'pg_proc') ~ '^[A-Z].*|\.$'$$, 'comments are phrases, like the server''s own');
 SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE schema = 'public' AND proname !~ '^dc_worker_|^dc_consumer_create$' AND NOT has_function_privilege('public', oid, 'EXECUTE')$$, 'PUBLIC may execute the API: the tables'' privileges decide');
 SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE proname ~ '^dc_worker_|^dc_consumer_create$' AND has_function_privilege('public', oid, 'EXECUTE')$$, 'but not start or stop workers, nor create consumers');
-SELECT set_eq($$SELECT proname::text FROM members WHERE schema = 'dcounter' AND has_function_privilege('public', oid, 'EXECUTE')$$, ARRAY['stat_counters', 'stat_buffer', 'stat_hot_keys', 'stat_worker', 'stat_outbox', 'stat_consumers', 'outbox_capture'],
+SELECT set_eq($$SELECT proname::text FROM members WHERE schema = 'dcounter' AND has_function_privilege('public', oid, 'EXECUTE')$$, ARRAY['stat_counters', 'stat_buffer', 'stat_hot_keys', 'stat_worker', 'stat_outbox', 'stat_consumers', 'outbox_capture', 'on_ledger_change'],
 	'PUBLIC may not execute, or make triggers of, the internal functions, but for those of the views and of attached tables');
 
 -- The extension
@@ -244,7 +269,7 @@ SELECT is((SELECT extversion FROM pg_extension WHERE extname = 'dcounter'), (SEL
 SELECT is((SELECT extrelocatable FROM pg_extension WHERE extname = 'dcounter'), false, 'not relocatable');
 SELECT isnt((SELECT comment FROM pg_available_extensions WHERE name = 'dcounter'), NULL, 'the extension has a comment');
 SELECT set_eq($$SELECT unnest(extconfig)::regclass::text AS t, unnest(extcondition) AS c FROM pg_extension WHERE extname = 'dcounter'$$,
-	$$VALUES ('dcounter.counter', ''), ('dcounter.counter_events', ''), ('dcounter.changed_key', ''), ('dcounter.outbox_seq', ''),
+	$$VALUES ('dcounter.counter', ''), ('dcounter.event_slot', ''), ('dcounter.ledger', ''), ('dcounter.counter_events', ''), ('dcounter.changed_key', ''), ('dcounter.outbox_seq', ''),
 		('dcounter.consumer', ''), ('dcounter.consumer_id', ''), ('dcounter.consumer_member', ''), ('dcounter.consumer_retry', '')
 	UNION ALL SELECT 'dcounter.outbox_' || i, '' FROM generate_series(0, 7) i$$, 'settings and state are dumped, and nothing else is');
 SELECT set_eq(
@@ -253,7 +278,7 @@ SELECT set_eq(
 		AND classid <> 'pg_type'::regclass$$,
 	(SELECT array_agg('table dcounter.outbox_' || i) FROM generate_series(0, 7) i) ||
 	ARRAY['schema dcounter', 'sequence dcounter.outbox_seq', 'table dcounter.outbox', 'table dcounter.outbox_ring', 'sequence dcounter.consumer_id', 'table dcounter.consumer', 'table dcounter.consumer_member', 'table dcounter.consumer_retry', 'view dc_dead_letters',
-		'table dcounter.counter', 'table dcounter.buffer_restored', 'view dc_stat_buffer', 'table dcounter.counter_events', 'table dcounter.changed_key', 'view dc_stat_outbox', 'view dc_stat_consumers', 'view dc_stat_counters', 'view dc_stat_hot_keys', 'view dc_stat_worker', 'event trigger dcounter_sql_drop', 'event trigger dcounter_alter_table', 'event trigger dcounter_capture_drop', 'event trigger dcounter_capture_rename',
+		'table dcounter.counter', 'table dcounter.ledger', 'table dcounter.event_slot', 'event trigger dcounter_ledger_drop', 'event trigger dcounter_ledger_alter', 'table dcounter.buffer_restored', 'view dc_stat_buffer', 'table dcounter.counter_events', 'table dcounter.changed_key', 'view dc_stat_outbox', 'view dc_stat_consumers', 'view dc_stat_counters', 'view dc_stat_hot_keys', 'view dc_stat_worker', 'event trigger dcounter_sql_drop', 'event trigger dcounter_alter_table', 'event trigger dcounter_capture_drop', 'event trigger dcounter_capture_rename',
 		'cast from bytea to dc_cms', 'cast from dc_cms to bytea', 'operator ||(dc_cms,dc_cms)',
 		'cast from bytea to dc_topk', 'cast from dc_topk to bytea', 'operator ||(dc_topk,dc_topk)',
 		'cast from dc_hll to dc_hll', 'cast from bytea to dc_hll', 'cast from dc_hll to bytea', 'operator ||(dc_hll,dc_hll)', 'operator #(NONE,dc_hll)',
@@ -263,7 +288,7 @@ SELECT is_empty(
 	$$SELECT pg_describe_object(classid, objid, objsubid) FROM pg_depend WHERE refclassid = 'pg_extension'::regclass AND deptype = 'e'
 		AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'dcounter') AND classid <> 'pg_type'::regclass
 		AND coalesce(obj_description(objid, classid::regclass::name), '') = ''$$, 'each member has a comment');
-SELECT is_empty($$SELECT attname FROM pg_attribute WHERE attrelid IN ('dcounter.counter'::regclass, 'dc_stat_counters'::regclass, 'dc_stat_hot_keys'::regclass,
+SELECT is_empty($$SELECT attname FROM pg_attribute WHERE attrelid IN ('dcounter.counter'::regclass, 'dcounter.ledger'::regclass, 'dcounter.event_slot'::regclass, 'dc_stat_counters'::regclass, 'dc_stat_hot_keys'::regclass,
 		'dcounter.counter_events'::regclass, 'dcounter.changed_key'::regclass, 'dc_stat_outbox'::regclass, 'dc_stat_consumers'::regclass)
 	AND attnum > 0 AND col_description(attrelid, attnum) IS NULL$$, 'each column of the settings and of the views has a comment');
 
@@ -283,19 +308,33 @@ SELECT is((SELECT nspacl::text FROM pg_namespace WHERE nspname = 'dcounter'), fo
 SELECT is((SELECT relacl::text FROM pg_class WHERE oid = 'dcounter.counter'::regclass), (SELECT format('{%1$s=%2$s/%1$s,=r/%1$s}', current_user,
 	(SELECT string_agg(CASE a WHEN 'INSERT' THEN 'a' WHEN 'SELECT' THEN 'r' WHEN 'UPDATE' THEN 'w' WHEN 'DELETE' THEN 'd' WHEN 'TRUNCATE' THEN 'D' WHEN 'REFERENCES' THEN 'x' WHEN 'TRIGGER' THEN 't' ELSE 'm' END, '')
 		FROM (SELECT privilege_type AS a FROM aclexplode(acldefault('r', 10))) d))), 'table dcounter.counter: PUBLIC has SELECT alone');
-SELECT columns_are('dcounter', 'counter', ARRAY['counter', 'shards', 'shard_by', 'max_shards', 'holds', 'mode', 'flush_interval', 'durability']);
+SELECT columns_are('dcounter', 'counter', ARRAY['counter', 'shards', 'shard_by', 'max_shards', 'holds', 'mode', 'flush_interval', 'durability', 'event_retention', 'ledger']);
 SELECT col_is_pk('dcounter', 'counter', 'counter', 'a counter is known by its table of totals');
 SELECT col_is_unique('dcounter', 'counter', 'shards', 'a shard table serves one counter');
 SELECT col_is_unique('dcounter', 'counter', 'holds', 'a table of holds serves one stock');
 SELECT set_eq($$SELECT attnum::int, attname::text, format_type(atttypid, atttypmod), attnotnull FROM pg_attribute WHERE attrelid = 'dcounter.counter'::regclass AND attnum > 0$$,
 	$$VALUES (1, 'counter', 'regclass', true), (2, 'shards', 'regclass', true), (3, 'shard_by', 'text', true), (4, 'max_shards', 'integer', true), (5, 'holds', 'regclass', false),
-	(6, 'mode', 'text', true), (7, 'flush_interval', 'interval', true), (8, 'durability', 'text', true)$$, 'columns of the settings');
+	(6, 'mode', 'text', true), (7, 'flush_interval', 'interval', true), (8, 'durability', 'text', true), (9, 'event_retention', 'interval', false), (10, 'ledger', 'regclass', false)$$, 'columns of the settings');
 SELECT set_eq($$SELECT evtname::text, evtevent::text, evtfoid::regproc::text, evtenabled::text, evttags::text[] FROM pg_event_trigger WHERE evtname ~ 'dcounter'$$,
 	$$VALUES ('dcounter_alter_table', 'ddl_command_end', 'dcounter.on_alter_table', 'O', ARRAY['ALTER TABLE']::text[]), ('dcounter_sql_drop', 'sql_drop', 'dcounter.on_sql_drop', 'O', NULL),
+		('dcounter_ledger_drop', 'sql_drop', 'dcounter.on_ledger_drop', 'O', NULL), ('dcounter_ledger_alter', 'ddl_command_end', 'dcounter.on_ledger_alter', 'O', ARRAY['ALTER TABLE']),
 		('dcounter_capture_drop', 'sql_drop', 'dcounter.on_capture_drop', 'O', NULL), ('dcounter_capture_rename', 'ddl_command_end', 'dcounter.on_capture_rename', 'O', ARRAY['ALTER TABLE', 'ALTER TYPE', 'ALTER VIEW', 'ALTER MATERIALIZED VIEW', 'ALTER FOREIGN TABLE'])$$, 'the event triggers');
 SELECT set_eq($$SELECT tgname::text, tgfoid::regproc::text, tgenabled::text FROM pg_trigger WHERE tgrelid = 'dcounter.counter'::regclass$$,
 	$$VALUES ('on_catalog_change', 'dcounter.on_catalog_change', 'O')$$, 'the trigger on the settings');
 
+SELECT set_eq($$SELECT tgname::text, tgfoid::regproc::text, tgenabled::text FROM pg_trigger WHERE tgrelid = 'dcounter.event_slot'::regclass$$,
+	$$VALUES ('on_event_slot_change', 'dcounter.on_event_slot_change', 'O')$$, 'the trigger on the partitions of events');
+SELECT set_eq($$SELECT attnum::int, attname::text, format_type(atttypid, atttypmod), attnotnull FROM pg_attribute WHERE attrelid = 'dcounter.event_slot'::regclass AND attnum > 0$$,
+	$$VALUES (1, 'counter', 'regclass', true), (2, 'slot', 'smallint', true), (3, 'events', 'regclass', true), (4, 'partition', 'regclass', true), (5, 'state', 'text', true),
+	(6, 'since', 'timestamp with time zone', true), (7, 'closed_at', 'timestamp with time zone', false), (8, 'forgotten', 'timestamp with time zone', false)$$, 'columns of the partitions of events');
+SELECT ok(has_table_privilege('public', 'dcounter.event_slot', 'SELECT') AND NOT has_table_privilege('public', 'dcounter.event_slot', 'INSERT, UPDATE, DELETE, TRUNCATE, TRIGGER'), 'PUBLIC may read the states of events, and do nothing else');
+SELECT set_eq($$SELECT tgname::text, tgfoid::regproc::text, tgenabled::text FROM pg_trigger WHERE tgrelid = 'dcounter.ledger'::regclass$$,
+	$$VALUES ('on_ledger_row_change', 'dcounter.on_ledger_row_change', 'O')$$, 'the trigger on the ledgers');
+SELECT col_is_pk('dcounter', 'ledger', 'ledger', 'a ledger is known by its table of balances');
+SELECT set_eq($$SELECT attnum::int, attname::text, format_type(atttypid, atttypmod), attnotnull FROM pg_attribute WHERE attrelid = 'dcounter.ledger'::regclass AND attnum > 0$$,
+	$$VALUES (1, 'ledger', 'regclass', true), (2, 'limits', 'regclass', true), (3, 'entries', 'regclass', true), (4, 'entry_ids', 'regclass', true), (5, 'accounts', 'regclass', true),
+	(6, 'pendings', 'regclass', true), (7, 'openings', 'regclass', false), (8, 'auto_open', 'boolean', true)$$, 'columns of the ledgers');
+SELECT ok(has_table_privilege('public', 'dcounter.ledger', 'SELECT') AND NOT has_table_privilege('public', 'dcounter.ledger', 'INSERT, UPDATE, DELETE, TRUNCATE, TRIGGER'), 'PUBLIC may read the ledgers'' settings, and do nothing else');
 SELECT set_eq($$SELECT tgname::text, tgfoid::regproc::text, tgenabled::text FROM pg_trigger WHERE tgrelid = 'dcounter.counter_events'::regclass$$,
 	$$VALUES ('on_events_change', 'dcounter.on_events_change', 'O')$$, 'the trigger on the settings of events');
 SELECT set_eq($$SELECT attnum::int, attname::text, format_type(atttypid, atttypmod), attnotnull FROM pg_attribute WHERE attrelid = 'dcounter.counter_events'::regclass AND attnum > 0$$,
@@ -371,7 +410,11 @@ SELECT set_eq($$SELECT relname::text, relowner::regrole::text FROM pg_class WHER
 	$$SELECT n, current_user::text FROM unnest(ARRAY['tickets', 'tickets_shard', 'tickets_hold']) n$$, 'all three are the caller''s');
 SELECT is_empty($$SELECT objid::regclass FROM pg_depend WHERE classid = 'pg_class'::regclass AND deptype = 'e' AND objid::regclass::text ~ '^tickets'$$, 'and not members of the extension');
 SELECT results_eq($$SELECT shards::text, max_shards, holds::text FROM dcounter.counter WHERE counter = 'tickets'::regclass$$, $$VALUES ('tickets_shard', 64, 'tickets_hold')$$, 'settings of a stock');
-SELECT is_empty($$SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'dcounter'::regnamespace AND relkind NOT IN ('r', 'i', 't', 'S') OR c.relnamespace = 'dcounter'::regnamespace AND relname !~ '^(counter|buffer_restored|changed_key|outbox|consumer)'$$,
+SELECT lives_ok($$SELECT dc_create_ledger('purses')$$, 'a ledger');
+SELECT set_eq($$SELECT relname::text, relkind::text FROM pg_class WHERE relname ~ '^purses' AND relkind NOT IN ('i', 'I', 't')$$,
+	$$VALUES ('purses', 'r'), ('purses_shard', 'r'), ('purses_limit', 'r'), ('purses_limit_shard', 'r'), ('purses_limit_hold', 'r'), ('purses_account', 'r'),
+	('purses_entry', 'r'), ('purses_entry_id', 'S'), ('purses_pending', 'r'), ('purses_event', 'p'), ('purses_event_0', 'r')$$, 'its tables');
+SELECT is_empty($$SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'dcounter'::regnamespace AND relkind NOT IN ('r', 'i', 't', 'S') OR c.relnamespace = 'dcounter'::regnamespace AND relname !~ '^(counter|event_slot|ledger|buffer_restored|changed_key|outbox|consumer)'$$,
 	'nothing else is in schema dcounter');
 
 -- The outbox: the columns that Debezium's outbox event router expects, and ours
