@@ -19,7 +19,7 @@ table() {
 
 tables() {
     local name
-    for name in one_key zipf held five_keys bulk worker million stock sold_out hold sketch sketch_stored sketch_size outbox_write outbox_read buffer buffer_keys cached mix flush bars; do
+    for name in one_key zipf held five_keys once replay ledger bulk worker million stock sold_out hold sketch sketch_stored sketch_size outbox_write outbox_read buffer buffer_keys cached mix flush bars; do
         printf '\n%s\n\n' "$name"
         table "$name" "$1"
     done
@@ -56,6 +56,8 @@ fill() {
         [worker_rounds]=$WORKER_ROUNDS [open_seconds]=$OPEN_SECONDS [last_rounds]=$LAST_ROUNDS
         [sketch_rounds]=$SKETCH_ROUNDS
         [worker_load]="$(sed -n 's/^int dc_worker_load = \([0-9]*\);/\1 %/p' src/base/guc.c)"
+        [ledger_seconds]=$LEDGER_SECONDS
+        [once_events]=$(grouped "$ONCE_EVENTS")
         [outbox_events]=$(grouped "$OUTBOX_EVENTS")
         [redis]="$(redis-benchmark --version | sed 's/^redis-benchmark/Redis/; s/ (.*//')"
         [redis_requests]=$(grouped "$REDIS_REQUESTS")

@@ -71,6 +71,32 @@ function print_million() {
 		show("%.2f", median(key("million", "dc_incr", "any", "ratio"))) " |"
 }
 
+function print_replay(    i, n, name, names, label) {
+	label["new"] = "new events"
+	label["again"] = "the same again, nine times"
+	label["storm"] = "new ones, each ten times at once"
+	n = split("new again storm", names, " ")
+	print "| events | calls /s |"
+	print "|---|---:|"
+	for (i = 1; i <= n; i++)
+		print "| " label[names[i]] " | " show("%.0f", median(key("replay", names[i], 16, "rate"))) " |"
+}
+
+# Each case beside its baseline, which has "_plain" after its name
+function print_ledger(    i, name, own, plain) {
+	print "| transfers between | function in plpgsql /s | dcounter /s | ratio |"
+	print "|---|---:|---:|---:|"
+	for (i = 1; i <= cases["ledger"]; i++) {
+		name = cases["ledger", i]
+		if (name ~ /_plain$/)
+			continue
+		own = median(key("ledger", name, 16, "rate"))
+		plain = median(key("ledger", name "_plain", 16, "rate"))
+		printf "| %s | %s | %s | %s |\n", title["ledger", name], show("%.0f", plain), show("%.0f", own),
+			show("%.2f", ratio(own, plain))
+	}
+}
+
 # Each case's sides, dcounter's own first, and the others' time as a multiple
 function print_sketch(    i, c, name, own, sides, side, seconds, label, n) {
 	label["dc_hll"] = "dc_hll"
@@ -208,6 +234,12 @@ END {
 		print_bulk()
 	else if (table == "worker")
 		print_rates("worker", "20_dc_incr")
+	else if (table == "once")
+		print_rates("once", "30_dc_incr_once")
+	else if (table == "replay")
+		print_replay()
+	else if (table == "ledger")
+		print_ledger()
 	else if (table == "stock")
 		print_rates("stock", "30_dc_take")
 	else if (table == "sold_out")

@@ -1,0 +1,1 @@
+\i bench/cases/ledger/plain.sql

@@ -1,0 +1,1 @@
+CREATE TABLE event (event_id text PRIMARY KEY);

@@ -1,0 +1,2 @@
+SELECT dc_create('likes');
+CREATE SEQUENCE applied;
