@@ -11,7 +11,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(usleep);
 
-my $node = buffer_node('main', 'max_connections = 100', "dcounter.buffer_size = '8MB'", "dcounter.compact_interval = '1 hour'");
+my $node = buffer_node('main', 'max_connections = 100', "dcounter.buffer_size = '8MB'", "dcounter.compact_interval = '1h'");
 
 exactness($node);
 sql($node, 'postgres', q{
@@ -635,7 +635,7 @@ sub test_without_worker
 
 sub test_full
 {
-	my $tiny = buffer_node('tiny', "dcounter.buffer_size = '128kB'", "dcounter.compact_interval = '1 hour'");
+	my $tiny = buffer_node('tiny', "dcounter.buffer_size = '128kB'", "dcounter.compact_interval = '1h'");
 	my $fill = q{SELECT count(dc_incr('c', 'key ' || i, i)) FROM generate_series(1, 20000) AS i};
 
 	sql($tiny, 'postgres', q{
