@@ -647,7 +647,7 @@ sub test_full
 	soon($tiny, q{SELECT count(*) > 100 FROM c}, 't', 'half full memory is flushed at once');
 	is(sql($tiny, 'postgres', q{SELECT dc_sum('c')}), '2010', 'right');
 	# one transaction with more than there is room for
-	sql($tiny, 'postgres', "$fill; $fill");
+	sql($tiny, 'postgres', $fill) foreach 1 .. 2;
 	is(sql($tiny, 'postgres', q{SELECT dc_sum('c'), dc_get('c', 'key 1'), dc_get('c', 'key 20000'), (SELECT buffer_full > 0 FROM dc_stat_counters WHERE counter = 'c'::regclass)}),
 		'400022010|2|40000|t', 'a transaction that does not fit goes to rows');
 	# memory that cannot be flushed
