@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 shopt -s nullglob globstar
 export LC_ALL=C
 
-sources=(src/**/*.[ch] test/unit/**/*.[ch] test/fuzz/*.[ch])
+sources=(src/**/*.[ch] test/unit/**/*.[ch] test/fuzz/*.[ch] test/clock/*.c)
 parts=(sql/parts/*.sql)
 scripts=(test/**/*.sh bench/**/*.sh .ci/run)
 status=0

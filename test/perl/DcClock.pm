@@ -1,0 +1,47 @@
+# A server whose wall clock a test sets, while its monotonic clock goes on.
+package DcClock;
+
+use strict;
+use warnings;
+
+use Exporter 'import';
+use File::Basename qw(dirname);
+use PostgreSQL::Test::Utils;
+
+our @EXPORT = qw(clock_prepare clock_step);
+
+my $file;
+
+# clock_prepare(): servers that are started from now on have a clock that can be set;
+# false, if there is no compiler, or the servers are built with AddressSanitizer,
+# which wants to be loaded first
+sub clock_prepare
+{
+	my $source = dirname(__FILE__) . '/../clock/clock_shim.c';
+	my $shim = PostgreSQL::Test::Utils::tempdir() . '/clock_shim.so';
+	my ($compiler) = grep { `$_ --version 2>/dev/null` } 'cc', 'gcc', 'clang';
+
+	return 0 if !defined $compiler || ($ENV{ASAN_OPTIONS} // '') ne '';
+	system($compiler, '-O1', '-shared', '-fPIC', '-o', $shim, $source) == 0
+	  or die "could not compile $source";
+	$file = PostgreSQL::Test::Utils::tempdir() . '/clock_offset';
+	clock_step(0);
+	$ENV{LD_PRELOAD} = $shim;
+	$ENV{DC_CLOCK_OFFSET} = $file;
+	return 1;
+}
+
+# clock_step(SECONDS): the clock is so much ahead of the real one, from now on
+sub clock_step
+{
+	my ($seconds) = @_;
+
+	# in place: the servers have mapped the file
+	open(my $handle, -e $file ? '+<' : '>', $file) or die "$file: $!";
+	binmode $handle;
+	syswrite($handle, pack('q', $seconds)) == 8 or die "$file: $!";
+	close $handle or die "$file: $!";
+	return;
+}
+
+1;
