@@ -2,7 +2,7 @@
 # developer targets below (make help lists them).
 
 # Targets that call a script. They work before PostgreSQL is installed.
-OWN = help deps check lint checkver demo bench torture fuzz clean-all
+OWN = help deps check check-memory lint checkver demo bench torture fuzz clean-all
 
 ifneq (,$(filter $(OWN),$(MAKECMDGOALS)))
 
@@ -19,6 +19,7 @@ help:
 	@echo 'make check      build, install and run every test'
 	@echo 'make lint       the style and consistency checks alone'
 	@echo 'make checkver   do control file, META.json and CHANGELOG.md agree?'
+	@echo 'make check-memory   the tests on a server that finds errors of memory'
 	@echo 'make demo       one hot key: UPDATE against dc_incr'
 	@echo 'make bench      the benchmarks, written to doc/benchmarks.md'
 	@echo 'make torture    the long crash and concurrency tests'
@@ -29,6 +30,8 @@ deps:
 	@bash test/deps.sh build test bench
 check:
 	@bash test/check.sh
+check-memory:
+	@bash test/memory.sh
 lint:
 	@bash test/lint.sh
 checkver:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs with apt-get what is missing for: build, test, fuzz, bench (the
+# Installs with apt-get what is missing for: build, test, fuzz, memory, bench (the
 # arguments).
 # Does nothing, and asks nothing of the machine, when all is there.
 # PGVERSION=N picks the PostgreSQL major, else that of the pg_config found,
@@ -112,6 +112,15 @@ if [[ $sets == *' fuzz '* ]]; then
     need make command -v make
     need clang command -v clang
     need libclang-rt-dev has_libfuzzer
+fi
+if [[ $sets == *' memory '* ]]; then
+    need dpkg-dev command -v dpkg-source
+    need patch command -v patch
+    need bzip2 command -v bzip2
+    need xz-utils command -v xz
+    need libssl-dev test -e /usr/include/openssl/ssl.h
+    need zlib1g-dev test -e /usr/include/zlib.h
+    need debian-archive-keyring test -e /usr/share/keyrings/debian-archive-keyring.gpg
 fi
 if [[ $sets == *' bench '* ]]; then
     need gnuplot-nox command -v gnuplot

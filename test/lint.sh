@@ -122,10 +122,10 @@ check_length() {
 
 written=(src sql/parts test bench .ci Makefile dcounter.control ./*.md doc)
 
-# Binary files, build products and inputs of the fuzzers (-I, *.o, seeds) are not
+# Binary files, build products, inputs of the fuzzers and patches are not
 # looked at.
 check_whitespace() {
-    grep -rnIE --exclude='*.o' --exclude-dir=seeds '[[:space:]]+$' "${written[@]}" 2>/dev/null
+    grep -rnIE --exclude='*.o' --exclude-dir=seeds --exclude='*.patch' '[[:space:]]+$' "${written[@]}" 2>/dev/null
 }
 
 check_leftovers() {
