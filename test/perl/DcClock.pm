@@ -6,6 +6,7 @@ use warnings;
 
 use Exporter 'import';
 use File::Basename qw(dirname);
+use DcTest;
 use PostgreSQL::Test::Utils;
 
 our @EXPORT = qw(clock_prepare clock_step);
@@ -21,7 +22,7 @@ sub clock_prepare
 	my $shim = PostgreSQL::Test::Utils::tempdir() . '/clock_shim.so';
 	my ($compiler) = grep { `$_ --version 2>/dev/null` } 'cc', 'gcc', 'clang';
 
-	return 0 if !defined $compiler || ($ENV{ASAN_OPTIONS} // '') ne '';
+	return 0 if !defined $compiler || sanitized();
 	system($compiler, '-O1', '-shared', '-fPIC', '-o', $shim, $source) == 0
 	  or die "could not compile $source";
 	$file = PostgreSQL::Test::Utils::tempdir() . '/clock_offset';

@@ -13,7 +13,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep time usleep);
 
-our @EXPORT = qw(dc_node dc_session sql answer wait_for fails_with counts file_of torture
+our @EXPORT = qw(dc_node dc_session sql answer wait_for fails_with counts file_of torture sanitized peak_memory
   start_job start_command finish_job
   restart_after_kill9);
 
@@ -111,6 +111,24 @@ sub torture
 	my ($short, $long) = @_;
 
 	return $ENV{DC_TORTURE} ? $long : $short;
+}
+
+# sanitized(): whether the server finds errors of memory (make check-memory), and takes
+# a multiple of the time and memory for it
+sub sanitized
+{
+	return ($ENV{ASAN_OPTIONS} // '') ne '';
+}
+
+# peak_memory(PID): the most memory that a process has had, in MB; undef where that says
+# nothing: off Linux, or with the sanitizers' own memory in it
+sub peak_memory
+{
+	my ($pid) = @_;
+	my $status = "/proc/$pid/status";
+
+	return undef if !-r $status || sanitized();
+	return PostgreSQL::Test::Utils::slurp_file($status) =~ /^VmHWM:\s+(\d+) kB/m ? $1 / 1024 : undef;
 }
 
 # start_job(NODE, DATABASE, SCRIPT): runs a file with psql in the background

@@ -10,7 +10,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $clients = 32;
-my $seconds = torture(2, 60);
+my $seconds = torture(2, 60) * (sanitized() ? 5 : 1);
 my %nodes = (preload => ledger_node('preload', 1), plain => ledger_node('plain', 0));
 my $round = 0;
 
