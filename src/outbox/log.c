@@ -28,8 +28,12 @@ typedef struct LogMark
 	struct LogMark *outer;
 } LogMark;
 
-static MemoryContext cxt = NULL; /* of all that follows; NULL: no events */
-static char *tail;				 /* the part in memory */
+/*
+ * Of all that follows, in memory of the top transaction; NULL: no events, and the rest
+ * means nothing. Cleared by log_close(), and by log_forget() at each end of a transaction.
+ */
+static MemoryContext cxt = NULL;
+static char *tail; /* the part in memory */
 static Size tail_len;
 static Size tail_size;
 static BufFile *file; /* the part before, or NULL */
@@ -52,19 +56,25 @@ static char *next_in_file(uint32 *len);
 static void read_file(void *data, Size len);
 
 /*
- * log_add appends a record.
+ * log_add appends a record: its length and itself, each padded with zeros, since all
+ * of it may get into a file.
  */
 void
 log_add(const char *data, uint32 len)
 {
-	Size needed = MAXALIGN(sizeof(uint32)) + MAXALIGN(len);
+	const Size header = MAXALIGN(sizeof(uint32));
+	Size needed = header + MAXALIGN(len);
+	char *at;
 
 	if (cxt == NULL)
 		start();
 	mark_level();
 	make_room(needed);
-	memcpy(tail + tail_len, &len, sizeof(uint32));
-	memcpy(tail + tail_len + MAXALIGN(sizeof(uint32)), data, len);
+	at = tail + tail_len;
+	memset(at, 0, header);
+	memcpy(at, &len, sizeof(uint32));
+	memcpy(at + header, data, len);
+	memset(at + header + len, 0, MAXALIGN(len) - len);
 	tail_len += needed;
 	count++;
 }
@@ -78,18 +88,24 @@ log_count(void)
 	return cxt == NULL ? 0 : count;
 }
 
+/*
+ * start makes an empty log. There is one only when nothing is left of an earlier one's
+ * pointers, so the context comes last.
+ */
 static void
 start(void)
 {
-	cxt = AllocSetContextCreate(TopTransactionContext, "dcounter events",
-								ALLOCSET_DEFAULT_SIZES);
+	MemoryContext fresh = AllocSetContextCreate(TopTransactionContext, "dcounter events",
+												ALLOCSET_DEFAULT_SIZES);
+
 	tail_size = 1024;
-	tail = MemoryContextAlloc(cxt, tail_size);
+	tail = MemoryContextAlloc(fresh, tail_size);
 	tail_len = 0;
 	file = NULL;
 	file_len = 0;
 	count = 0;
 	marks = NULL;
+	cxt = fresh;
 }
 
 /*

@@ -61,7 +61,6 @@ json_keys_make(DcJsonKeys *keys, const char **names, int n, int *order)
 		sorted[i] = &names[i];
 	qsort(sorted, n, sizeof(char **), compare_names);
 	initStringInfo(&all);
-	keys->n = n;
 	keys->entries = palloc(sizeof(JEntry) * Max(n, 1));
 	for (int i = 0; i < n; i++)
 	{
@@ -75,6 +74,7 @@ json_keys_make(DcJsonKeys *keys, const char **names, int n, int *order)
 	}
 	keys->names = all.data;
 	keys->length = all.len;
+	keys->n = n; /* last: callers keep what they find made */
 	pfree(sorted);
 }
 
