@@ -35,6 +35,7 @@ CREATE TABLE dcounter.consumer_member (
 	delivered   pg_catalog.int8        NOT NULL,
 	attempt     pg_catalog.int4        NOT NULL,
 	repeated    pg_catalog.int8        NOT NULL,
+	skip        pg_catalog.bool        NOT NULL,
 	retries     pg_catalog.int8[],
 	lease_until pg_catalog.timestamptz NOT NULL,
 	retry_due   pg_catalog.timestamptz,
@@ -51,6 +52,7 @@ COMMENT ON COLUMN dcounter.consumer_member.positions IS 'the same by lane, unles
 COMMENT ON COLUMN dcounter.consumer_member.fetched IS 'how far the last fetch has looked';
 COMMENT ON COLUMN dcounter.consumer_member.delivered IS 'the last event that was handed out';
 COMMENT ON COLUMN dcounter.consumer_member.attempt IS 'how often what was handed out has been, up to the seq in repeated; the rest has been once';
+COMMENT ON COLUMN dcounter.consumer_member.skip IS 'whether on_nack was skip at the last fetch: who has fetched goes by that';
 COMMENT ON COLUMN dcounter.consumer_member.retries IS 'events that were handed out from dcounter.consumer_retry';
 COMMENT ON COLUMN dcounter.consumer_member.retry_due IS 'no retry of its lanes is due before, NULL if there is none';
 COMMENT ON COLUMN dcounter.consumer_member.retry_first IS 'no retry of its lanes has a lower seq, unless it is dead';
@@ -65,6 +67,7 @@ CREATE TABLE dcounter.consumer_retry (
 	due_at       pg_catalog.timestamptz,
 	died_at      pg_catalog.timestamptz,
 	attempts     pg_catalog.int4        NOT NULL,
+	spared       pg_catalog.int4        NOT NULL,
 	reason       pg_catalog.text,
 	created_at   pg_catalog.timestamptz NOT NULL,
 	id           pg_catalog.uuid        NOT NULL,
@@ -81,6 +84,8 @@ COMMENT ON TABLE dcounter.consumer_retry IS 'events to be delivered again, those
 COMMENT ON COLUMN dcounter.consumer_retry.pending_hash IS 'hash of topic and key, NULL if it holds up no other event';
 COMMENT ON COLUMN dcounter.consumer_retry.due_at IS 'when it is delivered again, NULL if it waits for another event of its key, or is dead';
 COMMENT ON COLUMN dcounter.consumer_retry.died_at IS 'when it was given up';
+COMMENT ON COLUMN dcounter.consumer_retry.attempts IS 'how often it was delivered';
+COMMENT ON COLUMN dcounter.consumer_retry.spared IS 'how many of these do not count: an event before it was nacked, and it was left alone';
 
 CREATE FUNCTION dc_consumer_create(name text, topics text[] DEFAULT NULL, start text DEFAULT 'now') RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
@@ -111,9 +116,9 @@ CREATE FUNCTION dc_ack(consumer text, seq bigint, member text DEFAULT NULL) RETU
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION dc_ack(text, bigint, text) IS 'everything that was fetched up to an event is done';
 
-CREATE FUNCTION dc_nack(consumer text, seq bigint, delay interval DEFAULT '10 s', reason text DEFAULT NULL, member text DEFAULT NULL) RETURNS void
+CREATE FUNCTION dc_nack(consumer text, seq bigint, delay interval DEFAULT '10 s', reason text DEFAULT NULL, member text DEFAULT NULL) RETURNS text
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION dc_nack(text, bigint, interval, text, text) IS 'one fetched event is to be delivered again later';
+COMMENT ON FUNCTION dc_nack(text, bigint, interval, text, text) IS 'one fetched event is to be delivered again later: retry; or it was the last attempt: dead';
 
 CREATE FUNCTION dc_seek(consumer text, "position" text) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;

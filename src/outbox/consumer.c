@@ -29,7 +29,6 @@ PG_FUNCTION_INFO_V1(dc_consumer_revoke);
 static void create_self(int32 id, int64 position);
 static void set_limits(FunctionCallInfo fcinfo, DcConsumer *consumer);
 static void set_on_nack(DcConsumer *consumer, const char *value);
-static void stop_waiting(DcConsumer *consumer);
 static Oid role_arg(FunctionCallInfo fcinfo, int n, bool must_exist);
 
 /*
@@ -153,33 +152,10 @@ set_on_nack(DcConsumer *consumer, const char *value)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("invalid value for \"%s\": \"%s\"", "on_nack", value),
 				 errhint("Valid values are \"wait\" and \"skip\".")));
-	if (skip && !consumer->skip)
-		stop_waiting(consumer);
+	if (skip == consumer->skip)
+		return;
 	consumer->skip = skip;
-}
-
-/*
- * stop_waiting makes due what waits for earlier events of its key.
- */
-static void
-stop_waiting(DcConsumer *consumer)
-{
-	ListCell *lc;
-
-	(void) members_lock_all(consumer->id);
-	foreach(lc, retry_read_all(consumer->id))
-	{
-		DcRetry *retry = lfirst(lc);
-
-		if (retry->hash == 0)
-			continue;
-		retry->hash = 0;
-		if (retry->due_at == 0)
-			retry->due_at = GetCurrentTimestamp();
-		retry_update(retry);
-	}
-	consumer->revived++;
-	consumer_wake_at_commit();
+	retries_rehash(consumer);
 }
 
 /*

@@ -60,6 +60,7 @@ typedef struct DcMember
 	int64 delivered;		/* the last event handed out */
 	int32 attempt;			/* how often the first of those handed out has been */
 	int64 repeated;			/* up to here that holds for all; the others came once */
+	bool skip;				/* the consumer's, at the time of the last fetch */
 	int nretries;
 	int64 retries[RETRIES_MAX]; /* handed out from the table of retries */
 	TimestampTz lease_until;

@@ -67,7 +67,7 @@ typedef struct Fetch
 	int64 last;		   /* likewise */
 	int nskipped;	   /* events that were of no interest */
 	bool stopped;	   /* because there were too many of these */
-	int nparked;	   /* and that wait for another one of their key */
+	int nparked;	   /* and that have rows, perhaps since now */
 	MemoryContext cxt; /* for one event */
 } Fetch;
 
@@ -95,6 +95,7 @@ dc_fetch(PG_FUNCTION_ARGS)
 	Fetch fetch = {0};
 	MemoryContext cxt;
 	MemoryContext old;
+	bool repeated = false;
 	int64 wait;
 
 	fetch_args(fcinfo, &fetch, &wait);
@@ -114,7 +115,15 @@ dc_fetch(PG_FUNCTION_ARGS)
 		fetch.look_again = PG_INT64_MAX;
 		fetch_try(&fetch);
 		MemoryContextReset(cxt);
-		if (fetch.nrows > 0 || fetch.stopped || GetCurrentTimestamp() >= fetch.until)
+		if (fetch.nrows > 0 || fetch.stopped)
+			break;
+		if (fetch.nparked > 0 && !repeated)
+		{
+			/* the position has passed events that have rows: some may be due */
+			repeated = true;
+			continue;
+		}
+		if (GetCurrentTimestamp() >= fetch.until)
 			break;
 		(void) outbox_wait(Min(fetch.until, fetch.look_again));
 	}
@@ -364,6 +373,7 @@ note(Fetch *fetch, int64 scanned)
 	for (int i = 0; i < LANES; i++)
 		me->positions[i] = Max(me->positions[i], done);
 	me->fetched = Max(scanned, done);
+	me->skip = fetch->consumer->skip;
 	me->nretries = retries_given(fetch->retries, me->retries);
 	me->lease_until = GetCurrentTimestamp() + fetch->lease;
 	member_write(me);

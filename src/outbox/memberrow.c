@@ -49,6 +49,7 @@ enum
 	COL_DELIVERED,
 	COL_ATTEMPT,
 	COL_REPEATED,
+	COL_SKIP,
 	COL_RETRIES,
 	COL_LEASE_UNTIL,
 	COL_RETRY_DUE,
@@ -209,6 +210,7 @@ member_deform(Relation rel, HeapTuple tuple, DcMember *member)
 	member->delivered = DatumGetInt64(values[COL_DELIVERED - 1]);
 	member->attempt = DatumGetInt32(values[COL_ATTEMPT - 1]);
 	member->repeated = DatumGetInt64(values[COL_REPEATED - 1]);
+	member->skip = DatumGetBool(values[COL_SKIP - 1]);
 	member->nretries = 0;
 	if (!nulls[COL_RETRIES - 1])
 		member->nretries = int8_array(values[COL_RETRIES - 1], member->retries,
@@ -302,6 +304,7 @@ member_form(Relation rel, const DcMember *member)
 	values[COL_DELIVERED - 1] = Int64GetDatum(member->delivered);
 	values[COL_ATTEMPT - 1] = Int32GetDatum(member->attempt);
 	values[COL_REPEATED - 1] = Int64GetDatum(member->repeated);
+	values[COL_SKIP - 1] = BoolGetDatum(member->skip);
 	nulls[COL_RETRIES - 1] = member->nretries == 0;
 	values[COL_RETRIES - 1] = member->nretries == 0 ? (Datum) 0 : int8_array_datum(member->retries, member->nretries);
 	values[COL_LEASE_UNTIL - 1] = TimestampTzGetDatum(member->lease_until);

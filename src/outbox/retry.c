@@ -1,8 +1,8 @@
 /*
  * retry.c
- *		Events that were not accepted: dc_nack(), and what it means for fetches.
+ *		Events that were not accepted, and what that means for fetches.
  *
- * A nacked event is copied to dcounter.consumer_retry, where it lies until it is
+ * A nacked event (nack.c) is copied to dcounter.consumer_retry, where it lies until it is
  * acknowledged, or was delivered max_attempts times and becomes a dead letter. The
  * outbox need not keep it. It is handed out again when it is due.
  *
@@ -11,15 +11,23 @@
  *
  *	1. A row in the table that is not dead is pending: it holds up later events of
  *	   its topic and key. A fetch that comes to such an event parks it: it becomes a
- *	   pending row as well. dc_nack() parks what the same fetch had returned of the key
- *	   after the nacked event; the caller has to leave it alone.
+ *	   pending row as well.
  *	2. Of a key's pending events only the first has a time when it is due. If it is,
  *	   the fetch returns it and those that follow, in order and without a gap. Later
  *	   events of the key, from the outbox, are returned by the same fetch only
  *	   if all pending ones are.
- *	3. When the first is acknowledged, or dies, the next becomes due at once.
- *	4. All rows of a key are in its lane, so they are handled by the lane's holder
+ *	3. dc_nack() takes back what the same fetch had returned of the key after the
+ *	   nacked event, whether that is delivered again or dies: the caller has to leave
+ *	   it alone, and cannot know the answer before he asks. What came from the outbox
+ *	   is parked, what came from here is no longer noted as handed out. So no later
+ *	   acknowledgement covers it.
+ *	4. When the first is acknowledged, or dies, the next becomes due at once.
+ *	5. All rows of a key are in its lane, so they are handled by the lane's holder
  *	   alone, and go with the lane to the next one (member.c).
+ *	6. Whether a row holds up its key is a matter of the consumer's on_nack. When that
+ *	   changes, all rows change with it. But whether the caller leaves the later
+ *	   events alone is a matter of what it was when he fetched, which is noted in the
+ *	   member's row: by that dc_nack() takes back or not.
  *
  * A fetch returns pending events only up to the position (of all lanes of the member),
  * and sorts them. So its result is ordered by seq as a whole, and acknowledging
@@ -42,8 +50,6 @@
 #include "outbox/retry.h"
 #include "utils/builtins.h"
 
-PG_FUNCTION_INFO_V1(dc_nack);
-
 struct DcRetries
 {
 	DcConsumer *consumer;
@@ -57,13 +63,6 @@ static void collect(DcRetries *retries, int max, List **given, TimestampTz *look
 static bool is_among(List *list, int64 seq);
 static bool is_first_of_key(const DcMember *me, const DcRetry *retry);
 static int compare_seq(const ListCell *a, const ListCell *b);
-static void park(DcConsumer *consumer, DcMember *me, const DcStoredEvent *event, int64 hash);
-static void note_pending(DcMember *me, const DcRetry *retry);
-static bool nack_retry(DcConsumer *consumer, DcMember *me, int64 seq, TimestampTz due, text *reason);
-static bool nack_new(DcConsumer *consumer, DcMember *me, int64 seq, TimestampTz due, text *reason);
-static void refuse(DcConsumer *consumer, DcRetry *retry, TimestampTz due, text *reason);
-static void take_back(DcMember *me, DcRetry *refused);
-static void park_followers(DcConsumer *consumer, DcMember *me, const DcRetry *refused);
 
 /*
  * retries_open prepares a fetch. Events may have been made due by somebody who did not
@@ -233,7 +232,7 @@ retries_keep_back(DcRetries *retries, const DcStoredEvent *event)
 		if (retries->given[i] == before->seq)
 			return false;
 	}
-	park(retries->consumer, me, event, hash);
+	retry_park(retries->consumer, me, event, hash);
 	return true;
 }
 
@@ -259,13 +258,21 @@ retries_wrote(DcRetries *retries)
 }
 
 /*
- * park makes an event wait for another one of its key.
+ * retry_park makes an event wait for another one of its key; without a hash it waits
+ * for none, and is due at once.
  */
-static void
-park(DcConsumer *consumer, DcMember *me, const DcStoredEvent *event, int64 hash)
+void
+retry_park(DcConsumer *consumer, DcMember *me, const DcStoredEvent *event, int64 hash)
 {
-	me->retry_last = Max(me->retry_last, event->seq);
-	retry_insert(retry_make(consumer->id, event, event_lane(event), hash));
+	DcRetry *retry = retry_make(consumer->id, event, event_lane(event), hash);
+
+	if (hash == 0)
+		retry->due_at = GetCurrentTimestamp();
+	retry_insert(retry);
+	if (hash == 0)
+		retry_note(me, retry);
+	else
+		me->retry_last = Max(me->retry_last, event->seq);
 }
 
 /*
@@ -315,206 +322,49 @@ retry_promote(DcMember *me, const DcRetry *gone)
 		return;
 	next->due_at = GetCurrentTimestamp();
 	retry_update(next);
-	note_pending(me, next);
+	retry_note(me, next);
 }
 
 /*
- * note_pending notes that an event is pending in a member's row, which is then to be
- * stored.
+ * retry_note notes an event that has a row, a dead one too, in the member's own, which
+ * is then to be stored.
  */
-static void
-note_pending(DcMember *me, const DcRetry *retry)
+void
+retry_note(DcMember *me, const DcRetry *retry)
 {
 	bool had = me->retry_due != 0;
 
 	me->retry_last = Max(me->retry_last, retry->seq);
+	/* what is parked behind a dead one is pending, and comes after it */
+	me->retry_first = had ? Min(me->retry_first, retry->seq) : retry->seq;
 	if (retry->died_at != 0)
 		return;
 	consumer_wake_at_commit();
 	me->retry_due = had ? Min(me->retry_due, retry->due_at) : retry->due_at;
-	me->retry_first = had ? Min(me->retry_first, retry->seq) : retry->seq;
 }
 
 /*
- * dc_nack(consumer text, seq bigint, delay interval, reason text, member text): one
- * event is to be delivered again after a while.
- *
- * Errors: as dc_ack(); 22023 for a negative delay; 55000 also if the event was
- * acknowledged, waits for an earlier one of its key, or is dead.
+ * retries_rehash has all rows of a consumer hold up their keys, or not, as its on_nack
+ * says now. All are due at once; the next fetch finds out which are the first of
+ * their keys.
  */
-Datum
-dc_nack(PG_FUNCTION_ARGS)
+void
+retries_rehash(DcConsumer *consumer)
 {
-	char *name = consumer_name_arg(fcinfo, 0, "consumer");
-	text *reason = PG_ARGISNULL(3) ? NULL : PG_GETARG_TEXT_PP(3);
-	char *member = member_arg(fcinfo, 4);
-	DcConsumer *consumer;
-	DcMember me;
-	TimestampTz due;
-	int64 seq;
+	ListCell *lc;
 
-	if (PG_ARGISNULL(1) || PG_ARGISNULL(2))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("%s must not be null", PG_ARGISNULL(1) ? "seq" : "delay")));
-	seq = PG_GETARG_INT64(1);
-	due = GetCurrentTimestamp() + interval_arg_us(PG_GETARG_DATUM(2), "delay");
-	consumer_check_writable("dc_nack()");
-	consumer_xact_enter();
-	open_to_ack(name, member, &consumer, &me);
-	if (!nack_retry(consumer, &me, seq, due, reason) &&
-		!nack_new(consumer, &me, seq, due, reason))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("event %lld of consumer \"%s\" is not being worked on",
-						(long long) seq, name),
-				 errhint("Only what was fetched and is not acknowledged can be delivered again, and of a key only the first that was refused.")));
-	consumer_xact_leave();
-	PG_RETURN_VOID();
-}
-
-/*
- * nack_retry refuses an event that was handed out again; false if this was not.
- */
-static bool
-nack_retry(DcConsumer *consumer, DcMember *me, int64 seq, TimestampTz due,
-		   text *reason)
-{
-	DcRetry *retry = NULL;
-
-	for (int i = 0; i < me->nretries; i++)
+	(void) members_lock_all(consumer->id);
+	foreach(lc, retry_read_all(consumer->id))
 	{
-		if (me->retries[i] == seq)
-			retry = retry_read(me->consumer, seq);
-	}
-	if (retry == NULL)
-		return false;
-	refuse(consumer, retry, due, reason);
-	retry_update(retry);
-	note_pending(me, retry);
-	take_back(me, retry);
-	if (retry->died_at == 0)
-		park_followers(consumer, me, retry);
-	else
-		retry_promote(me, retry);
-	member_write(me);
-	return true;
-}
+		DcRetry *retry = lfirst(lc);
 
-/*
- * refuse notes in a row that the event was not accepted.
- */
-static void
-refuse(DcConsumer *consumer, DcRetry *retry, TimestampTz due, text *reason)
-{
-	retry_set_reason(retry, reason);
-	if (retry->attempts >= consumer->max_attempts)
-	{
-		retry->due_at = 0;
-		retry->died_at = GetCurrentTimestamp();
-	}
-	else
-		retry->due_at = due;
-}
-
-/*
- * take_back removes an event from those handed out again, and if it holds up its
- * key, the later ones of the key as well.
- */
-static void
-take_back(DcMember *me, DcRetry *refused)
-{
-	int left = 0;
-
-	for (int i = 0; i < me->nretries; i++)
-	{
-		int64 seq = me->retries[i];
-
-		if (seq == refused->seq)
+		if (retry->died_at != 0)
 			continue;
-		if (seq > refused->seq && refused->died_at == 0 && refused->hash != 0)
-		{
-			DcRetry *other = retry_read(me->consumer, seq);
-
-			if (other != NULL && other->hash == refused->hash &&
-				retry_same_key(other, refused->topic, refused->key))
-				continue;
-		}
-		me->retries[left++] = seq;
+		retry->hash = retry_hash(consumer, retry->topic, retry->key);
+		if (retry->due_at == 0)
+			retry->due_at = GetCurrentTimestamp();
+		retry_update(retry);
 	}
-	me->nretries = left;
-}
-
-/*
- * nack_new refuses an event from the outbox; false if the last fetch has not
- * returned it, or it is done, or was put aside with an earlier one of its key.
- */
-static bool
-nack_new(DcConsumer *consumer, DcMember *me, int64 seq, TimestampTz due, text *reason)
-{
-	DcReader *reader;
-	DcStoredEvent event;
-	DcRetry *retry = NULL;
-	text *topic;
-
-	if (seq <= member_acked(me) || seq > me->fetched)
-		return false;
-	reader = reader_begin(seq - 1, seq);
-	if (reader_next(reader, &event) && event_is_of(consumer, me, &event))
-	{
-		retry = retry_read(consumer->id, seq);
-		if (retry == NULL)
-		{
-			topic = DatumGetTextPP(event.values[OUTBOX_TOPIC - 1]);
-			retry = retry_make(consumer->id, &event, event_lane(&event),
-							   retry_hash(consumer, topic, event_key(&event)));
-			retry->topic = topic;
-			retry->key = event_key(&event);
-			retry->attempts = seq <= me->repeated ? me->attempt : 1; /* as it was shown */
-			refuse(consumer, retry, due, reason);
-			retry_insert(retry);
-			note_pending(me, retry);
-		}
-		else if (retry->due_at == 0)
-			retry = NULL; /* it waits for another one, or is dead */
-		else
-		{
-			/* refused before: only the time changes */
-			retry_set_reason(retry, reason);
-			retry->due_at = due;
-			retry_update(retry);
-			note_pending(me, retry);
-		}
-		if (retry != NULL && retry->died_at == 0)
-			park_followers(consumer, me, retry);
-	}
-	reader_end(reader);
-	if (retry != NULL)
-		member_write(me);
-	return retry != NULL;
-}
-
-/*
- * park_followers parks what the last fetch has returned of a key after an event.
- */
-static void
-park_followers(DcConsumer *consumer, DcMember *me, const DcRetry *refused)
-{
-	DcReader *reader;
-	DcStoredEvent event;
-	int64 after = Max(refused->seq, member_acked(me));
-
-	if (refused->hash == 0 || after >= me->fetched)
-		return;
-	reader = reader_begin(after, me->fetched);
-	while (reader_next(reader, &event))
-	{
-		CHECK_FOR_INTERRUPTS();
-		if (!event.isnull[OUTBOX_KEY - 1] && event_is_of(consumer, me, &event) &&
-			retry_same_key(refused, DatumGetTextPP(event.values[OUTBOX_TOPIC - 1]),
-						   event_key(&event)) &&
-			retry_read(consumer->id, event.seq) == NULL)
-			park(consumer, me, &event, refused->hash);
-	}
-	reader_end(reader);
+	consumer->revived++;
+	consumer_wake_at_commit();
 }

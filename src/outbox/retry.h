@@ -19,6 +19,7 @@ enum
 	RETRY_DUE_AT,
 	RETRY_DIED_AT,
 	RETRY_ATTEMPTS,
+	RETRY_SPARED,
 	RETRY_REASON,
 	RETRY_CREATED_AT,
 	RETRY_ID,
@@ -41,6 +42,7 @@ typedef struct DcRetry
 	TimestampTz due_at;	 /* 0: waits for another event, or is dead */
 	TimestampTz died_at; /* 0: it is not dead */
 	int32 attempts;
+	int32 spared; /* of these, how many do not count: it was left alone */
 	text *topic;
 	text *key; /* or NULL */
 	Datum values[RETRY_NUM_COLUMNS];
@@ -73,6 +75,9 @@ extern int retries_given(DcRetries *retries, int64 *seqs);
 extern bool retries_wrote(DcRetries *retries);
 extern void retries_ack(DcMember *me, int64 seq);
 extern void retry_promote(DcMember *me, const DcRetry *gone);
+extern void retry_park(DcConsumer *consumer, DcMember *me, const DcStoredEvent *event, int64 hash);
+extern void retry_note(DcMember *me, const DcRetry *retry);
+extern void retries_rehash(DcConsumer *consumer);
 
 /* fetch.c */
 extern void fetch_put(ReturnSetInfo *result, const Datum *event, const bool *isnull, int attempt);

@@ -88,7 +88,7 @@ static void
 revive(const DcConsumer *consumer, DcRetry *retry)
 {
 	retry->died_at = 0;
-	retry->attempts = 0;
+	retry->attempts = retry->spared = 0;
 	retry->due_at = GetCurrentTimestamp();
 	retry->hash = retry_hash(consumer, retry->topic, retry->key);
 	retry_update(retry);

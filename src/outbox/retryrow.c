@@ -99,6 +99,7 @@ retry_deform(Relation heap, HeapTuple tuple)
 	if (!isnull[RETRY_DIED_AT - 1])
 		retry->died_at = DatumGetTimestampTz(values[RETRY_DIED_AT - 1]);
 	retry->attempts = DatumGetInt32(values[RETRY_ATTEMPTS - 1]);
+	retry->spared = DatumGetInt32(values[RETRY_SPARED - 1]);
 	retry->topic = DatumGetTextPP(values[RETRY_TOPIC - 1]);
 	if (!isnull[RETRY_KEY - 1])
 		retry->key = DatumGetTextPP(values[RETRY_KEY - 1]);
@@ -342,6 +343,8 @@ retry_form(Relation heap, DcRetry *retry)
 	isnull[RETRY_DIED_AT - 1] = retry->died_at == 0;
 	values[RETRY_ATTEMPTS - 1] = Int32GetDatum(retry->attempts);
 	isnull[RETRY_ATTEMPTS - 1] = false;
+	values[RETRY_SPARED - 1] = Int32GetDatum(retry->spared);
+	isnull[RETRY_SPARED - 1] = false;
 	return heap_form_tuple(RelationGetDescr(heap), values, isnull);
 }
 

@@ -203,10 +203,10 @@ SELECT retry_due > clock_timestamp() + interval '50 min' FROM dcounter.consumer_
 SELECT later('c'), got('c', member => 'one'), ack('c', 'j6', 'one'), got('c', member => 'one') IS NULL;
 SELECT retry_due IS NULL FROM dcounter.consumer_member m JOIN dcounter.consumer c ON c.id = m.consumer WHERE c.name = 'c' AND member = 'one';
 SELECT publish('oc', 'k1', 'j7');
-SELECT got('c', member => 'one'), nack('c', 'j7', '0', member => 'one'), expire('one'), got('c') IS NULL, got('c'), ack('c', 'j7'), got('c') IS NULL;
+SELECT got('c', member => 'one'), nack('c', 'j7', '0', member => 'one'), expire('one'), got('c'), ack('c', 'j7'), got('c') IS NULL;
 -- dead letters are not delivered after a seek either
 SELECT dc_consumer_alter('c', max_attempts => 1), publish('oc', 'k1', 'j8 j9');
-SELECT got('c'), nack('c', 'j8'), ack('c', 'j9'), got('c') IS NULL;
+SELECT got('c'), nack('c', 'j8'), ack('c', 'j9'), got('c'), ack('c', 'j9'), got('c') IS NULL;
 SELECT dc_seek('c', seq_of('j7')), got('c'), ack('c', 'j9'), dc_dead_letter_retry('c'), got('c'), ack('c', 'j8'), got('c') IS NULL;
 SELECT dc_consumer_alter('c', max_attempts => 10);
 -- deliveries without an answer count as well
@@ -259,6 +259,119 @@ SELECT got('c'), nack('c', 'i2', '1 hour'), ack('c', 'i3');
 ROLLBACK;
 SELECT got('c', 1), ack('c', 'i2');
 SELECT got('c'), ack('c', 'i3');
+
+-- Followers of an event that dies come again as well: the caller has left them alone. First
+-- as doc/outbox.md has it, with nothing but its own functions
+SELECT dc_consumer_create('f'), dc_consumer_alter('f', max_attempts => 2);
+SELECT publish('oc', '17', 'fa1 fa2 fa3 fa4');
+BEGIN;
+CREATE TEMP TABLE batch ON COMMIT DROP AS SELECT * FROM dc_fetch('f');
+SELECT dc_nack('f', min(seq), '0', 'no'), dc_ack('f', max(seq)) FROM batch;
+COMMIT;
+BEGIN;
+CREATE TEMP TABLE batch ON COMMIT DROP AS SELECT * FROM dc_fetch('f');
+SELECT dc_nack('f', min(seq), '0', 'no'), dc_ack('f', max(seq)) FROM batch;
+COMMIT;
+SELECT type FROM dc_fetch('f');
+SELECT type FROM dc_dead_letters WHERE consumer = 'f';
+CREATE FUNCTION answer(consumer text, name text, delay interval DEFAULT '0', member text DEFAULT NULL) RETURNS text LANGUAGE sql AS $$
+	SELECT dc_nack(consumer, seq_of(name), delay, NULL, member) $$;
+-- everything that was fetched, and what a fetch has passed
+CREATE FUNCTION ack_all(consumer text, member text DEFAULT '') RETURNS void LANGUAGE sql AS $$
+	SELECT dc_ack(name, fetched, nullif(m.member, '')) FROM dcounter.consumer_member m JOIN dcounter.consumer c ON c.id = m.consumer
+	WHERE name = ack_all.consumer AND m.member = ack_all.member $$;
+-- what was left alone has attempts of its own
+SELECT answer('f', 'fa2'), got('f');
+SELECT answer('f', 'fa2'), ack_all('f');
+SELECT got('f'), ack('f', 'fa3'), got('f'), ack('f', 'fa4'), got('f') IS NULL;
+SELECT count(*) FILTER (WHERE died_at IS NULL), dc_dead_letter_discard('f') FROM dcounter.consumer_retry r JOIN dcounter.consumer c ON c.id = r.consumer WHERE c.name = 'f';
+-- at the first delivery, from the outbox; other keys and topics go on
+SELECT dc_consumer_alter('f', max_attempts => 1), publish('oc', 'k1', 'fb1 fb2'), publish('oc', 'k2', 'fb3'), publish('oc', 'k1', 'fb4'), publish('oc_u', 'k1', 'fb5');
+SELECT got('f'), answer('f', 'fb1'), ack_all('f');
+SELECT publish('oc', 'k1', 'fb6');
+SELECT got('f');
+SELECT ack('f', 'fb2'), got('f', 1), ack('f', 'fb4'), got('f'), ack('f', 'fb6'), got('f') IS NULL, dc_dead_letter_discard('f');
+-- without an acknowledgement; to nack what was left alone is an error, due as it may be
+SELECT publish('oc', 'k1', 'fc1 fc2 fc3');
+SELECT got('f'), answer('f', 'fc1');
+\set VERBOSITY sqlstate
+SELECT answer('f', 'fc2');
+\set VERBOSITY terse
+SELECT got('f');
+SELECT answer('f', 'fc2'), got('f'), ack('f', 'fc3'), got('f') IS NULL, dc_dead_letter_discard('f');
+-- in the middle: those before it are still the caller's
+SELECT publish('oc', 'k1', 'fd1 fd2 fd3'), publish('oc', 'k2', 'fd4');
+SELECT got('f'), answer('f', 'fd2'), ack('f', 'fd1');
+SELECT got('f');
+SELECT ack_all('f'), got('f'), ack_all('f'), got('f') IS NULL, dc_dead_letter_discard('f');
+-- delivered again, with new ones behind; and from the middle of these
+SELECT dc_consumer_alter('f', max_attempts => 2), publish('oc', 'k1', 'fg1 fg2 fg3');
+SELECT got('f'), answer('f', 'fg1', '1 hour'), ack_all('f');
+SELECT later('f'), publish('oc', 'k1', 'fg4 fg5');
+SELECT got('f'), answer('f', 'fg1'), ack_all('f');
+SELECT got('f'), answer('f', 'fg3'), ack('f', 'fg2');
+SELECT got('f'), answer('f', 'fg3'), ack_all('f');
+SELECT got('f'), ack('f', 'fg4'), got('f'), ack('f', 'fg5'), got('f') IS NULL;
+SELECT string_agg(type, ' ' ORDER BY seq) FROM dc_dead_letters WHERE consumer = 'f';
+-- revived, while others of the key are pending or are being worked on
+SELECT publish('oc', 'k1', 'fh1 fh2');
+SELECT got('f'), answer('f', 'fh1', '1 hour'), ack_all('f');
+SELECT dc_dead_letter_retry('f', seq_of('fg1')), got('f'), answer('f', 'fg1', '1 hour'), ack_all('f'), got('f') IS NULL;
+SELECT later('f'), got('f'), ack('f', 'fg1'), dc_dead_letter_retry('f', seq_of('fg3')), answer('f', 'fh1'), ack_all('f');
+SELECT got('f'), answer('f', 'fg3'), ack_all('f');
+SELECT got('f'), answer('f', 'fg3'), ack_all('f');
+SELECT got('f'), ack('f', 'fh2'), got('f') IS NULL, dc_dead_letter_discard('f');
+-- several in a transaction, and one in a savepoint that is rolled back
+SELECT dc_consumer_alter('f', max_attempts => 1), publish('oc', 'k1', 'fi1 fi2'), publish('oc', 'k2', 'fi3 fi4'), publish('oc', 'k3', 'fi5 fi6');
+BEGIN;
+SELECT got('f'), answer('f', 'fi1');
+SAVEPOINT s;
+SELECT answer('f', 'fi5');
+ROLLBACK TO s;
+SELECT answer('f', 'fi3');
+SELECT ack_all('f');
+COMMIT;
+SELECT got('f'), ack_all('f'), got('f') IS NULL, dc_dead_letter_discard('f');
+-- before one that waits for longer, and with other settings by then
+SELECT dc_consumer_alter('f', max_attempts => 10), publish('oc', 'k1', 'fj1 fj2'), publish('oc', 'k2', 'fj3 fj4');
+SELECT got('f'), answer('f', 'fj3', '1 hour');
+SELECT dc_consumer_alter('f', max_attempts => 1), answer('f', 'fj1'), ack_all('f');
+SELECT got('f'), ack('f', 'fj2'), later('f'), got('f'), ack_all('f'), got('f') IS NULL, dc_dead_letter_discard('f');
+-- on_nack at the time of the fetch decides what comes again, and that of now whether it waits
+SELECT dc_consumer_alter('f', max_attempts => 10), publish('oc', 'k1', 'fl1 fl2 fl3');
+SELECT got('f'), dc_consumer_alter('f', on_nack => 'skip');
+SELECT answer('f', 'fl1', '1 hour'), ack_all('f');
+SELECT got('f'), answer('f', 'fl2', '1 hour'), ack_all('f');
+SELECT publish('oc', 'k1', 'fl4');
+SELECT later('f'), got('f'), dc_consumer_alter('f', on_nack => 'wait');
+SELECT answer('f', 'fl1', '1 hour'), ack_all('f');
+SELECT publish('oc', 'k1', 'fl5 fl6');
+SELECT got('f') IS NULL, later('f'), got('f'), dc_consumer_alter('f', on_nack => 'skip'), answer('f', 'fl1', '1 hour'), ack_all('f'), got('f');
+SELECT ack_all('f'), later('f'), got('f'), ack_all('f'), got('f') IS NULL;
+-- what was nacked under skip holds up its key under wait
+SELECT publish('oc', 'k1', 'fm1 fm2');
+SELECT got('f'), answer('f', 'fm1'), ack('f', 'fm2'), dc_consumer_alter('f', max_attempts => 2, on_nack => 'wait');
+SELECT publish('oc', 'k1', 'fm3');
+SELECT got('f'), answer('f', 'fm1'), ack_all('f');
+SELECT got('f'), ack_all('f'), got('f') IS NULL, dc_dead_letter_discard('f');
+-- the member has lost its lanes by then
+SELECT dc_consumer_alter('f', max_attempts => 1), publish('oc', 'k1', 'fn1 fn2'), publish('oc', 'k2', 'fn3');
+SELECT got('f', member => 'one'), answer('f', 'fn1', member => 'one'), ack_all('f', 'one'), expire('one');
+SELECT publish('oc', 'k1', 'fn4');
+SELECT got('f', member => 'two'), ack_all('f', 'two'), got('f', member => 'two') IS NULL, expire('two'), dc_dead_letter_discard('f');
+-- events of counters
+SELECT dc_create('oc_counter');
+SELECT dc_alter('oc_counter', events => '1 us'), dc_set('oc_counter', 'k1', 1);
+CALL dc_maintain();
+SELECT dc_set('oc_counter', 'k1', 2), dc_set('oc_counter', 'k2', 3);
+CALL dc_maintain();
+SELECT key, payload -> 'value' AS value, CASE row_number() OVER (ORDER BY seq) WHEN 1 THEN dc_nack('f', seq) END AS answer FROM dc_fetch('f') ORDER BY seq;
+SELECT ack_all('f');
+SELECT key, payload -> 'value' AS value FROM dc_fetch('f');
+SELECT ack_all('f'), got('f') IS NULL, dc_dead_letter_discard('f');
+DROP TABLE oc_counter, oc_counter_shard;
+SELECT dc_consumer_drop('f');
+DROP FUNCTION answer, ack_all;
 
 -- Members. Keys are split evenly over those who live
 CREATE FUNCTION lanes(consumer text) RETURNS SETOF text LANGUAGE sql AS $$
