@@ -122,6 +122,7 @@ extern bool consumer_wants(const DcConsumer *consumer, const text *topic);
 extern char *consumer_name_arg(FunctionCallInfo fcinfo, int n, const char *what);
 extern char *member_arg(FunctionCallInfo fcinfo, int n);
 extern DcConsumer *consumer_open_to_read(const char *name);
+extern DcConsumer *consumer_read_again(const DcConsumer *consumer);
 extern DcConsumer *consumer_open_to_change(FunctionCallInfo fcinfo, const char *function);
 extern void consumer_set_topics(DcConsumer *consumer, ArrayType *topics);
 extern bool consumer_lock_settings(int32 id, bool wait);

@@ -97,6 +97,22 @@ consumer_open_to_read(const char *name)
 }
 
 /*
+ * consumer_read_again reads a consumer's settings anew when a member of it has been
+ * locked: who changes on_nack has the locks of all. Error: 42704 if it is gone.
+ */
+DcConsumer *
+consumer_read_again(const DcConsumer *consumer)
+{
+	DcConsumer *again = consumer_read_by_id(consumer->id);
+
+	if (again == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("consumer \"%s\" does not exist", consumer->name)));
+	return again;
+}
+
+/*
  * consumer_open_to_change finds the consumer named by the first argument, which the
  * caller owns, and locks its settings.
  */

@@ -178,6 +178,7 @@ fetch_try(Fetch *fetch)
 		fetch->look_again = GetCurrentTimestamp() + BUSY_US;
 		return;
 	}
+	fetch->consumer = consumer_read_again(fetch->consumer);
 	fetch->moved = fetch->wrote = fetch->renew = false;
 	fetch->lease = fetch->consumer->lease;
 	opened = fetch->member[0] == '\0' ? open_self(fetch) : open_member(fetch);

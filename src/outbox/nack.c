@@ -69,6 +69,7 @@ dc_nack(PG_FUNCTION_ARGS)
 	consumer_check_writable("dc_nack()");
 	consumer_xact_enter();
 	open_to_ack(name, member, &nack.consumer, &nack.me);
+	nack.consumer = consumer_read_again(nack.consumer);
 	retry = nack_retry(&nack);
 	if (retry == NULL)
 		retry = nack_new(&nack);

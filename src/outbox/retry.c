@@ -25,7 +25,8 @@
  *	5. All rows of a key are in its lane, so they are handled by the lane's holder
  *	   alone, and go with the lane to the next one (member.c).
  *	6. Whether a row holds up its key is a matter of the consumer's on_nack. When that
- *	   changes, all rows change with it. But whether the caller leaves the later
+ *	   changes, all rows change with it; who changes it has the locks of all members,
+ *	   so a fetch or a nack, once it has its own, knows what it is. But whether the caller leaves the later
  *	   events alone is a matter of what it was when he fetched, which is noted in the
  *	   member's row: by that dc_nack() takes back or not.
  *
