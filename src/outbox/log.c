@@ -7,17 +7,29 @@
  * its first event came; rolling back cuts the log to the lowest mark that it
  * covers, as all that follows was added later. A record never straddles file and
  * memory.
+ *
+ * Writing to the file may fail (no space, temp_file_limit), and the transaction go on
+ * from a savepoint. So nothing of the log is in the file that is not up to file_len,
+ * and what is there was written by then: there is no buffer in between whose
+ * content would be in doubt, and what a failed write has left behind is written over.
  */
 #include "postgres.h"
 
 #include "access/xact.h"
 #include "commands/tablespace.h"
-#include "lib/stringinfo.h"
 #include "miscadmin.h"
 #include "outbox/log.h"
-#include "storage/buffile.h"
+#include "storage/fd.h"
 #include "utils/memutils.h"
 #include "utils/resowner.h"
+#include "utils/wait_event.h"
+
+/* A record begins with its length. */
+#define HEADER MAXALIGN(sizeof(uint32))
+
+/* How much is written to the file, or read from it, at a time. */
+#define WRITE_MAX (16 * 1024 * 1024)
+#define READ_AHEAD (64 * 1024)
 
 /* Where a subtransaction's events begin. */
 typedef struct LogMark
@@ -36,7 +48,7 @@ static MemoryContext cxt = NULL;
 static char *tail; /* the part in memory */
 static Size tail_len;
 static Size tail_size;
-static BufFile *file; /* the part before, or NULL */
+static File file; /* the part before, or -1 */
 static int64 file_len;
 static int64 count; /* records */
 static LogMark *marks;
@@ -44,8 +56,10 @@ static LogMark *marks;
 /* reading */
 static bool reading_file;
 static int64 read_at; /* in the file, or in memory */
-static char *record;  /* read from the file */
-static Size record_size;
+static char *window;  /* a part of the file */
+static Size window_size;
+static Size window_len;
+static int64 window_at;
 
 static void start(void);
 static void mark_level(void);
@@ -53,7 +67,7 @@ static void make_room(Size needed);
 static void spill(void);
 static void cut(const LogMark *mark);
 static char *next_in_file(uint32 *len);
-static void read_file(void *data, Size len);
+static char *read_file(Size len);
 
 /*
  * log_add appends a record: its length and itself, each padded with zeros, since all
@@ -62,8 +76,7 @@ static void read_file(void *data, Size len);
 void
 log_add(const char *data, uint32 len)
 {
-	const Size header = MAXALIGN(sizeof(uint32));
-	Size needed = header + MAXALIGN(len);
+	Size needed = HEADER + MAXALIGN(len);
 	char *at;
 
 	if (cxt == NULL)
@@ -71,10 +84,10 @@ log_add(const char *data, uint32 len)
 	mark_level();
 	make_room(needed);
 	at = tail + tail_len;
-	memset(at, 0, header);
+	memset(at, 0, HEADER);
 	memcpy(at, &len, sizeof(uint32));
-	memcpy(at + header, data, len);
-	memset(at + header + len, 0, MAXALIGN(len) - len);
+	memcpy(at + HEADER, data, len);
+	memset(at + HEADER + len, 0, MAXALIGN(len) - len);
 	tail_len += needed;
 	count++;
 }
@@ -101,7 +114,7 @@ start(void)
 	tail_size = 1024;
 	tail = MemoryContextAlloc(fresh, tail_size);
 	tail_len = 0;
-	file = NULL;
+	file = -1;
 	file_len = 0;
 	count = 0;
 	marks = NULL;
@@ -146,24 +159,35 @@ make_room(Size needed)
 	}
 }
 
+/*
+ * spill appends what is in memory to the file. If it fails, nothing has changed.
+ */
 static void
 spill(void)
 {
-	if (file == NULL)
+	Size written = 0;
+
+	if (file < 0)
 	{
-		MemoryContext old = MemoryContextSwitchTo(cxt);
 		ResourceOwner owner = CurrentResourceOwner;
 
 		/* the file must outlive the subtransaction */
 		PrepareTempTablespaces();
 		CurrentResourceOwner = TopTransactionResourceOwner;
-		file = BufFileCreateTemp(false);
+		file = OpenTemporaryFile(false);
 		CurrentResourceOwner = owner;
-		MemoryContextSwitchTo(old);
 	}
-	if (BufFileSeek(file, 0, file_len, SEEK_SET) != 0)
-		elog(ERROR, "could not seek in the temporary file of events");
-	BufFileWrite(file, tail, tail_len);
+	while (written < tail_len)
+	{
+		int done = FileWrite(file, tail + written, Min(tail_len - written, WRITE_MAX),
+							 file_len + written, WAIT_EVENT_BUFFILE_WRITE);
+
+		if (done <= 0)
+			ereport(ERROR,
+					(errcode_for_file_access(),
+					 errmsg("could not write to the temporary file of events: %m")));
+		written += done;
+	}
 	file_len += tail_len;
 	tail_len = 0;
 }
@@ -212,10 +236,9 @@ log_rewind(void)
 {
 	reading_file = file_len > 0;
 	read_at = 0;
-	record = NULL;
-	record_size = 0;
-	if (reading_file && BufFileSeek(file, 0, 0, SEEK_SET) != 0)
-		elog(ERROR, "could not seek in the temporary file of events");
+	window = NULL;
+	window_size = window_len = 0;
+	window_at = 0;
 }
 
 /*
@@ -237,37 +260,60 @@ log_next(uint32 *len)
 	if (read_at >= tail_len)
 		return NULL;
 	memcpy(len, tail + read_at, sizeof(uint32));
-	data = tail + read_at + MAXALIGN(sizeof(uint32));
-	read_at += MAXALIGN(sizeof(uint32)) + MAXALIGN(*len);
+	data = tail + read_at + HEADER;
+	read_at += HEADER + MAXALIGN(*len);
 	return data;
 }
 
 static char *
 next_in_file(uint32 *len)
 {
-	char header[MAXALIGN(sizeof(uint32))];
+	char *data;
 
-	read_file(header, sizeof(header));
-	memcpy(len, header, sizeof(uint32));
-	if (record == NULL || MAXALIGN(*len) > record_size)
-	{
-		if (record != NULL)
-			pfree(record);
-		record_size = Max(MAXALIGN(*len), 1024);
-		record = MemoryContextAllocHuge(cxt, record_size);
-	}
-	read_file(record, MAXALIGN(*len));
-	read_at += sizeof(header) + MAXALIGN(*len);
-	return record;
+	memcpy(len, read_file(HEADER), sizeof(uint32));
+	data = read_file(HEADER + MAXALIGN(*len)) + HEADER;
+	read_at += HEADER + MAXALIGN(*len);
+	return data;
 }
 
-static void
-read_file(void *data, Size len)
+/*
+ * read_file returns so many bytes of the file, from where it is being read; with what
+ * follows, if that is not many.
+ */
+static char *
+read_file(Size len)
 {
-	if (BufFileRead(file, data, len) != len)
-		ereport(ERROR,
-				(errcode_for_file_access(),
-				 errmsg("could not read the temporary file of events: %m")));
+	if (window == NULL || read_at + len > window_at + window_len)
+	{
+		if (len > window_size)
+		{
+			if (window != NULL)
+				pfree(window);
+			window = NULL;
+			window_size = 0;
+			window = MemoryContextAllocHuge(cxt, Max(len, READ_AHEAD));
+			window_size = Max(len, READ_AHEAD);
+		}
+		window_at = read_at;
+		window_len = 0;
+		while (window_len < len)
+		{
+			int done = FileRead(file, window + window_len,
+								Min(Min(window_size, file_len - window_at) - window_len, WRITE_MAX),
+								window_at + window_len, WAIT_EVENT_BUFFILE_READ);
+
+			if (done < 0)
+				ereport(ERROR,
+						(errcode_for_file_access(),
+						 errmsg("could not read the temporary file of events: %m")));
+			if (done == 0)
+				ereport(ERROR,
+						(errcode(ERRCODE_DATA_CORRUPTED),
+						 errmsg("the temporary file of events is too short")));
+			window_len += done;
+		}
+	}
+	return window + (read_at - window_at);
 }
 
 /*
@@ -279,8 +325,8 @@ log_close(void)
 {
 	if (cxt == NULL)
 		return;
-	if (file != NULL)
-		BufFileClose(file);
+	if (file >= 0)
+		FileClose(file);
 	MemoryContextDelete(cxt);
 	cxt = NULL;
 }
