@@ -83,6 +83,8 @@ dc_worker_stop(PG_FUNCTION_ARGS)
 
 		LWLockAcquire(&dc_workers->lock, LW_EXCLUSIVE);
 		slot = slot_find(MyDatabaseId);
+		if (slot == NULL && (slot = slot_get(MyDatabaseId)) != NULL)
+			slot->unseen = true;
 		if (slot != NULL)
 			slot->stopped = true;
 		LWLockRelease(&dc_workers->lock);

@@ -254,8 +254,9 @@ sync_slots(const DcDatabase *databases, int count)
 		DcWorkerSlot *slot = &dc_workers->slots[s];
 
 		if (OidIsValid(slot->database) && slot->pid == 0 &&
-			handles[s] == NULL && !is_listed(slot->database, &list))
+			handles[s] == NULL && !is_listed(slot->database, &list) && !slot->unseen)
 			slot_free(slot);
+		slot->unseen = false; /* the next list has the database, if it exists */
 	}
 	for (int i = 0; i < count; i++)
 	{

@@ -12,6 +12,9 @@
  *	  after all and leaves. When it exits it takes its pid out (RUNNING -> NONE or
  *	  NO_EXTENSION). A worker that is killed outright makes the server start
  *	  over, with all slots empty.
+ *	- dc_worker_stop() takes one for a database that the launcher has not seen yet, and
+ *	  marks it as unseen. The launcher, whose list of databases may be an older one, frees
+ *	  it the time after next at the earliest.
  *	- Sessions set `stopped` and `paused_until`, and signal the worker. Where they
  *	  have changed something that a failure may be due to, they clear the back-off,
  *	  and make NO_EXTENSION NONE again.

@@ -43,6 +43,7 @@ typedef struct DcWorkerSlot
 	pid_t pid;				   /* while RUNNING */
 	bool allowed;			   /* to have one, says pg_database */
 	bool stopped;			   /* by dc_worker_stop() */
+	bool unseen;			   /* made by it; the launcher may not know the database */
 	TimestampTz paused_until;  /* by DDL on the database */
 	TimestampTz start_after;   /* back-off */
 	Oid suspect;			   /* the table that the last worker ended on */

@@ -245,6 +245,20 @@ my $runs_before = sql($node, 'a', q{
 soon($node, 'postgres', "SELECT runs > $runs_before + 1 FROM dc_stat_worker WHERE job = 'compaction' AND datname = 'a'", 't', 'pg_cancel_backend(): it works on');
 is(pid_of($node, 'a'), $pid, 'the same worker');
 is(sql($node, 'postgres', $launcher), $first, 'and the same launcher');
+
+# A worker is stopped before the launcher has seen the database
+kill('STOP', $first);
+sql($node, 'postgres', 'CREATE DATABASE unseen TEMPLATE template0');
+sql($node, 'unseen', 'CREATE EXTENSION dcounter');
+is(answer($node, 'unseen', 'SELECT dc_worker_stop()'), 'f', 'no worker yet, and none is to come');
+kill('CONT', $first);
+sql($node, 'postgres', 'CREATE DATABASE later TEMPLATE template0');
+sql($node, 'later', 'CREATE EXTENSION dcounter');
+soon($node, 'postgres', q{SELECT state FROM dc_stat_worker WHERE datname = 'later' AND job = 'compaction'}, 'running', 'the launcher has looked around');
+is(sql($node, 'postgres', q{SELECT state, pid IS NULL FROM dc_stat_worker WHERE datname = 'unseen' AND job = 'compaction'}), 'stopped|t', 'it stays stopped');
+is(answer($node, 'unseen', 'SELECT dc_worker_start()'), 't', 'until it is started');
+sql($node, 'postgres', "DROP DATABASE $_") foreach 'unseen', 'later';
+
 sql($node, 'postgres', "SELECT pg_terminate_backend($pid)");
 another_worker($node, 'a', $pid, 'pg_terminate_backend(): another worker');
 
