@@ -6,6 +6,13 @@ GRANT SELECT ON dcounter.counter_events TO PUBLIC;
 GRANT SELECT ON dcounter.ledger TO PUBLIC;
 GRANT SELECT ON dcounter.event_slot TO PUBLIC;
 
+-- What pg_dump takes along besides, events of all roles among it, is for the database's
+-- owner to dump, and for nobody else to read.
+GRANT SELECT ON SEQUENCE dcounter.outbox_seq, dcounter.consumer_id TO pg_database_owner;
+GRANT SELECT ON dcounter.changed_key, dcounter.consumer, dcounter.consumer_member, dcounter.consumer_retry TO pg_database_owner;
+GRANT SELECT ON dcounter.outbox_0, dcounter.outbox_1, dcounter.outbox_2, dcounter.outbox_3, dcounter.outbox_4,
+	dcounter.outbox_5, dcounter.outbox_6, dcounter.outbox_7 TO pg_database_owner;
+
 -- The functions behind them decide which rows the caller is shown.
 GRANT SELECT ON dc_stat_counters, dc_stat_hot_keys, dc_stat_buffer, dc_stat_worker, dc_stat_outbox, dc_stat_consumers TO PUBLIC;
 

@@ -243,5 +243,63 @@ restore_ok('pg_restore --clean', 'pg_restore', '--clean', '--if-exists',
 is(state('app'), $clean, '--clean: all is as dumped');
 works('app', '--clean');
 
+# The whole database, by its owner, who is no superuser: with the outbox, in which events of others
+# are, and its consumers. Nobody else may read these.
+my @secret = map { "dcounter.$_" } qw(changed_key consumer consumer_member consumer_retry outbox_seq consumer_id), map { "outbox_$_" } 0 .. 7;
+my $owned = q{
+	SELECT counter, shards, max_shards, mode FROM dcounter.counter ORDER BY 1;
+	SELECT key, value FROM app.likes ORDER BY 1; SELECT * FROM app.likes_shard ORDER BY 1, 2;
+	SELECT * FROM dcounter.outbox ORDER BY seq;
+	SELECT * FROM dcounter.changed_key ORDER BY 1, 2, 3;
+	SELECT * FROM dcounter.consumer ORDER BY 1; SELECT * FROM dcounter.consumer_member ORDER BY 1, 2, 3; SELECT * FROM dcounter.consumer_retry ORDER BY 1, 2;
+	SELECT last_value, is_called FROM dcounter.outbox_seq; SELECT last_value, is_called FROM dcounter.consumer_id;
+	SELECT sum(balance) FROM (SELECT (dc_balance('app.wallet', key)).balance FROM app.wallet_account) AS b};
+sql($node, 'postgres', 'CREATE ROLE db_owner LOGIN; CREATE DATABASE owned TEMPLATE template0 OWNER db_owner');
+sql($node, 'owned', q{
+	CREATE EXTENSION dcounter;
+	SELECT dc_consumer_create('billing'), dc_consumer_create('mail', '{orders}'), dc_consumer_create('gone');
+	SELECT dc_consumer_drop('gone');
+	SET ROLE db_owner;
+	CREATE SCHEMA app;
+	SELECT dc_create('app.likes', max_shards => 7), dc_create_ledger('app.wallet');
+	SELECT dc_alter('app.likes', events => '1 hour');
+	SELECT dc_incr('app.likes', k, 3) FROM unnest('{a,b}'::text[]) AS k;
+	SELECT dc_open_account('app.wallet', 'bank', NULL), dc_open_account('app.wallet', 'x');
+	SELECT transfer_id FROM dc_transfer('app.wallet', 'bank', 'x', 5, 'e');
+	RESET ROLE;
+	SET ROLE other;
+	SELECT dc_publish('orders', '17', 'e' || g, '{"secret": 1}') FROM generate_series(1, 5) AS g;
+	RESET ROLE;
+	SELECT count(*) FROM dc_fetch('billing', 3); SELECT dc_nack('billing', min(seq), '1 day', 'no') FROM dcounter.outbox; SELECT dc_ack('billing', max(seq)) FROM (SELECT seq FROM dcounter.outbox ORDER BY seq LIMIT 3) AS e});
+$expected = sql($node, 'owned', $owned);
+like($expected, qr/e5.*secret.*billing.*^5\|t$/ms, 'owned: there are events and consumers');
+foreach my $how ('-Fp', '-Fc', '-Fp --inserts', '-s', '-a')
+{
+	my $name = 'owned_' . ($how =~ s/\W//gr =~ tr/A-Z/a-z/r);
+	my $file = "$tempdir/$name";
+
+	$node->command_ok([ 'pg_dump', split(/ /, $how), '-U', 'db_owner', '-f', $file, '-d', $connstr->('owned') ], "pg_dump $how by the owner of the database");
+	next if $how eq '-a';
+	sql($node, 'postgres', "CREATE DATABASE $name TEMPLATE template0 OWNER db_owner");
+	restore_ok("restore of $how", $how eq '-Fc' ? ('pg_restore', '--exit-on-error', '-j', '2', '-d', $connstr->($name), $file)
+		: ('psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-o', '/dev/null', '-d', $connstr->($name), '-f', $file));
+	next if $how eq '-s';
+	is(sql($node, $name, $owned), $expected, "$how by the owner: all is there");
+	is(sql($node, $name, q{SELECT string_agg(type, ' ') FROM dc_fetch('billing'); SELECT dc_consumer_create('next'); SELECT id = max(id) OVER () FROM dcounter.consumer WHERE name = 'next';
+		SELECT dc_publish('orders', '18', 'new', NULL) IS NOT NULL; SELECT type FROM dcounter.outbox ORDER BY seq DESC LIMIT 1;
+		SET ROLE db_owner; SELECT duplicate FROM dc_transfer('app.wallet', 'bank', 'x', 5, 'e'); SELECT dc_incr('app.likes', 'a'); SELECT dc_get('app.likes', 'a')}),
+		"\n\nt\nt\nnew\nt\n\n4", "$how by the owner: it goes on");
+}
+is(sql($node, 'owned', join(' UNION ALL ', map { my $table = $_; map { "SELECT '$_ $table' WHERE has_table_privilege('$_', '$table', 'SELECT')" } 'other', 'app_owner', 'public' } @secret)),
+	'', 'nobody else may read these');
+is(sql($node, 'owned', join(' UNION ALL ', map { "SELECT '$_' WHERE has_table_privilege('db_owner', '$_', 'INSERT, UPDATE, DELETE, TRUNCATE, TRIGGER, REFERENCES')" } grep { !/_seq|_id/ } @secret)),
+	'', 'and the owner of the database may read only');
+is(sql($node, 'owned', q{SELECT has_sequence_privilege('db_owner', 'dcounter.outbox_seq', 'USAGE, UPDATE')}), 'f', 'also the sequences');
+fails_with($node, 'owned', "SET ROLE db_owner; SELECT nextval('dcounter.outbox_seq')", '42501', 'he draws no number');
+fails_with($node, 'owned', 'SET ROLE other; SELECT * FROM dcounter.outbox_0', '42501', 'events are secret');
+fails_with($node, 'owned', 'SET ROLE other; SELECT last_value FROM dcounter.outbox_seq', '42501', 'and so is how many there are');
+sql($node, 'postgres', 'ALTER DATABASE owned OWNER TO postgres');
+fails_with($node, 'owned', 'SET ROLE db_owner; SELECT * FROM dcounter.outbox_0', '42501', 'who was the owner may not read them any more');
+
 $node->stop;
 done_testing();
