@@ -74,10 +74,11 @@ DATA = $(wildcard sql/dcounter--*--*.sql)
 # Inputs are in test/sql and test/specs, outputs in ./expected: pg_regress 15
 # looks there because it is below the output folder ("."), 16 and later because
 # it is the default of --expecteddir. Isolation specs are named iso_* since both
-# kinds share ./expected and ./results.
+# kinds share ./expected and ./results. The first of either kind, "install", makes the
+# extension and sends the worker of a preloaded server away.
 REGRESS = $(shell grep -E '^[a-z0-9_]+$$' test/regress.list)
 REGRESS_OPTS = --inputdir=test
-ISOLATION = $(patsubst test/specs/%.spec,%,$(sort $(wildcard test/specs/iso_*.spec)))
+ISOLATION = iso_install $(filter-out iso_install,$(patsubst test/specs/%.spec,%,$(sort $(wildcard test/specs/iso_*.spec))))
 ISOLATION_OPTS = --inputdir=test --outputdir=.
 
 # With TAP_TESTS set, installcheck would run the TAP tests too. They start

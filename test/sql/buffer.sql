@@ -1,9 +1,11 @@
 -- Buffered counters where dcounter is not preloaded: what is refused, settings, and
--- tables that are buffered all the same, as after a restore: they count exactly
+-- tables that are buffered all the same, as after a restore: they count exactly. Where it
+-- is preloaded, but no worker runs (buffer_1.out), they count exactly, too.
 \pset tuples_only on
 \pset format unaligned
 \set SHOW_CONTEXT never
 SET client_min_messages = warning;
+SELECT current_setting('shared_preload_libraries') ~ '\mdcounter\M' AS preloaded;
 CREATE FUNCTION try(sql text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	state text; message text; detail text; hint text;

@@ -10,7 +10,7 @@ SELECT dc_create('likes');
 SELECT event_retention FROM dcounter.counter WHERE counter = 'likes'::regclass;
 
 -- Ids of a time: a UUIDv7 or a ULID made so long ago
-CREATE FUNCTION uuidv7(made timestamptz, n int DEFAULT 0) RETURNS text LANGUAGE sql AS $$
+CREATE FUNCTION uuid_of(made timestamptz, n int DEFAULT 0) RETURNS text LANGUAGE sql AS $$
 	SELECT substr(h, 1, 8) || '-' || substr(h, 9, 4) || '-7' || lpad(to_hex(n % 4096), 3, '0') || '-8000-000000000000'
 	FROM lpad(to_hex(floor(extract(epoch FROM made) * 1000)::bigint), 12, '0') AS h $$;
 CREATE FUNCTION ulid(made timestamptz) RETURNS text LANGUAGE sql AS $$
@@ -120,21 +120,21 @@ SELECT dc_incr_once_many('likes', array_agg('x' || i % 3), array_agg(1), array_a
 SELECT dc_get('likes', 'x0'), dc_get('likes', 'x1'), dc_get('likes', 'x2');
 
 -- Ids that carry their time
-SELECT dc_incr_once('likes', 't', 1, uuidv7(now())), dc_incr_once('likes', 't', 1, ulid(now())), dc_incr_once('likes', 't', 1, uuidv7(now())), dc_incr_once('likes', 't', 1, ulid(now()));
-SELECT dc_incr_once('likes', 't', 1, uuidv7(now() - interval '6 days 23 hours')), dc_incr_once('likes', 't', 1, uuidv7(now() + interval '59 minutes'));
+SELECT dc_incr_once('likes', 't', 1, uuid_of(now())), dc_incr_once('likes', 't', 1, ulid(now())), dc_incr_once('likes', 't', 1, uuid_of(now())), dc_incr_once('likes', 't', 1, ulid(now()));
+SELECT dc_incr_once('likes', 't', 1, uuid_of(now() - interval '6 days 23 hours')), dc_incr_once('likes', 't', 1, uuid_of(now() + interval '59 minutes'));
 \set VERBOSITY sqlstate
-SELECT dc_incr_once('likes', 't', 1, uuidv7(now() - interval '7 days 1 minute'));
-SELECT dc_incr_once('likes', 't', 1, upper(uuidv7(now() - interval '7 days 1 minute')));
+SELECT dc_incr_once('likes', 't', 1, uuid_of(now() - interval '7 days 1 minute'));
+SELECT dc_incr_once('likes', 't', 1, upper(uuid_of(now() - interval '7 days 1 minute')));
 SELECT dc_incr_once('likes', 't', 1, ulid(now() - interval '7 days 1 minute'));
 SELECT dc_incr_once('likes', 't', 1, lower(ulid(now() - interval '7 days 1 minute')));
-SELECT dc_incr_once('likes', 't', 1, uuidv7(now() + interval '61 minutes'));
+SELECT dc_incr_once('likes', 't', 1, uuid_of(now() + interval '61 minutes'));
 SELECT dc_incr_once('likes', 't', 1, ulid(now() + interval '61 minutes'));
-SELECT dc_incr_once('likes', 't', 1, uuidv7('1970-01-02'));
+SELECT dc_incr_once('likes', 't', 1, uuid_of('1970-01-02'));
 SELECT dc_incr_once('likes', 't', 1, 'ffffffff-ffff-7fff-bfff-ffffffffffff');
 \set VERBOSITY terse
-SELECT applied, key FROM dc_op_status('likes', uuidv7(now() - interval '7 days 1 minute'));
-SELECT applied, key FROM dc_op_status('likes', uuidv7(now() - interval '6 days'));
-SELECT applied, key FROM dc_op_status('likes', uuidv7(now() + interval '2 days'));
+SELECT applied, key FROM dc_op_status('likes', uuid_of(now() - interval '7 days 1 minute'));
+SELECT applied, key FROM dc_op_status('likes', uuid_of(now() - interval '6 days'));
+SELECT applied, key FROM dc_op_status('likes', uuid_of(now() + interval '2 days'));
 -- What looks like a ULID of no likely time is an id like any other
 SELECT dc_incr_once('likes', 'u', 1, ulid('2015-12-31')), dc_incr_once('likes', 'u', 1, ulid('2015-12-31')), dc_incr_once('likes', 'u', 1, '20240101120000123456789012'), dc_incr_once('likes', 'u', 1, ulid(now() + interval '400 days'));
 -- as are UUIDs without a time
@@ -166,10 +166,10 @@ SELECT count(*), min(slot) FROM likes_event;
 SELECT dc_incr_once('likes', 'z', 2, 'e1');
 SELECT dc_alter('likes', event_retention => '100 years');
 \set VERBOSITY sqlstate
-SELECT dc_incr_once('likes', 'z', 2, uuidv7(:'closed_at'::timestamptz + interval '1 hour 59 minutes'));
+SELECT dc_incr_once('likes', 'z', 2, uuid_of(:'closed_at'::timestamptz + interval '1 hour 59 minutes'));
 \set VERBOSITY terse
-SELECT applied FROM dc_op_status('likes', uuidv7(:'closed_at'::timestamptz + interval '1 hour 59 minutes'));
-SELECT dc_incr_once('likes', 'z', 2, uuidv7(:'closed_at'::timestamptz + interval '2 hours 1 minute'));
+SELECT applied FROM dc_op_status('likes', uuid_of(:'closed_at'::timestamptz + interval '1 hour 59 minutes'));
+SELECT dc_incr_once('likes', 'z', 2, uuid_of(:'closed_at'::timestamptz + interval '2 hours 1 minute'));
 SELECT dc_alter('likes', event_retention => '1 minute');
 -- Once around
 CREATE PROCEDURE turn(n int) LANGUAGE plpgsql AS $$ BEGIN
@@ -351,5 +351,5 @@ DROP ROLE once_writer;
 DROP ROLE once_reader;
 DROP FUNCTION see CASCADE;
 DROP TABLE seen, taken_event;
-DROP FUNCTION uuidv7, ulid, states;
+DROP FUNCTION uuid_of, ulid, states;
 DROP PROCEDURE turn;

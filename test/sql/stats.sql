@@ -1,8 +1,10 @@
 -- The statistics without preload: live numbers, privileges, tables in any state.
--- What shared memory adds is in test/t/009_stats.pl.
+-- What shared memory adds is in test/t/009_stats.pl; stats_1.out is what comes with it.
 \pset null NULL
 \set SHOW_CONTEXT never
 SET client_min_messages = warning;
+SELECT current_setting('shared_preload_libraries') ~ '\mdcounter\M' AS preloaded;
+SELECT count(*) > 0 AS worker_is_shown FROM dc_stat_worker WHERE datname = current_database();
 CREATE ROLE regress_dc_owner;
 CREATE ROLE regress_dc_user;
 CREATE ROLE regress_dc_monitor IN ROLE pg_monitor;
