@@ -1,4 +1,4 @@
-CREATE FUNCTION dcounter.stat_counters(OUT counter regclass, OUT increments bigint, OUT keys_written bigint,
+CREATE FUNCTION dcounter.stat_counters(OUT counter regclass, OUT fed_by text, OUT increments bigint, OUT keys_written bigint,
 	OUT writes_per_second float8, OUT busy_skipped bigint, OUT splits bigint, OUT waits bigint, OUT early_writes bigint,
 	OUT shard_rows bigint, OUT active_keys bigint, OUT shard_imbalance float8, OUT compaction_lag interval,
 	OUT pending_amount numeric, OUT keys_compacted bigint, OUT last_compaction timestamptz,
@@ -10,13 +10,14 @@ CREATE FUNCTION dcounter.stat_counters(OUT counter regclass, OUT increments bigi
 COMMENT ON FUNCTION dcounter.stat_counters() IS 'internal: the rows of dc_stat_counters';
 
 CREATE VIEW dc_stat_counters AS
-	SELECT s.counter, s.increments, s.keys_written, s.writes_per_second, s.busy_skipped, s.splits, s.waits,
+	SELECT s.counter, s.fed_by, s.increments, s.keys_written, s.writes_per_second, s.busy_skipped, s.splits, s.waits,
 		s.early_writes, s.shard_rows, s.active_keys, s.shard_imbalance, s.compaction_lag, s.pending_amount,
 		s.keys_compacted, s.last_compaction, s.last_compaction_duration, s.reads, s.mean_read_time_ms, s.buffered, s.buffer_full,
 		s.flushes, s.keys_flushed, s.mean_flush_time_ms, s.cache_hits, s.cache_misses, s.cache_evictions, s.stats_reset
 	FROM dcounter.stat_counters() AS s;
 COMMENT ON VIEW dc_stat_counters IS 'statistics of the counter tables that the caller may read';
 COMMENT ON COLUMN dc_stat_counters.counter IS 'the counter table';
+COMMENT ON COLUMN dc_stat_counters.fed_by IS 'the subscriptions that feed it: then it is not written to here, nor maintained';
 COMMENT ON COLUMN dc_stat_counters.increments IS 'calls of dc_incr() and its relatives that were committed; dc_incr_many() is one for each key';
 COMMENT ON COLUMN dc_stat_counters.keys_written IS 'writes of a key by a transaction';
 COMMENT ON COLUMN dc_stat_counters.writes_per_second IS 'increments a second over the last minute or so';

@@ -4,8 +4,8 @@
  *
  * One entry per counter table ever used by this backend. A relcache
  * invalidation of the counter table, of its shard table or of a partition (DDL,
- * ownership, privileges, dc_alter) marks the entry invalid; the next look-up fills it
- * again. Filling happens field by field into a local copy, so an error or an
+ * ownership, privileges, dc_alter) marks the entry invalid, and so does a change of
+ * what subscriptions feed; the next look-up fills it again. Filling happens field by field into a local copy, so an error or an
  * invalidation that arrives during the fill leaves the entry invalid and is
  * never lost: the fill starts over while `valid` was reset under it.
  *
@@ -17,6 +17,7 @@
 #include "access/htup_details.h"
 #include "base/catalog.h"
 #include "base/changes.h"
+#include "base/subscription.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
 #include "foreign/foreign.h"
@@ -43,14 +44,16 @@ static void counter_fill(DcCounter *counter);
 static List *counter_foreign_leaves(Oid relid, List *leaves, List **members);
 static void set_oids(Oid **array, int *count, List *oids);
 static void counter_relcache_callback(Datum arg, Oid relid);
+static void subscription_callback(Datum arg, int cacheid, uint32 hashvalue);
 
 /*
- * counter_cache_init registers the invalidation callback; called once.
+ * counter_cache_init registers the invalidation callbacks; called once.
  */
 void
 counter_cache_init(void)
 {
 	CacheRegisterRelcacheCallback(counter_relcache_callback, (Datum) 0);
+	CacheRegisterSyscacheCallback(SUBSCRIPTIONRELMAP, subscription_callback, (Datum) 0);
 }
 
 /*
@@ -231,6 +234,7 @@ counter_fill(DcCounter *counter)
 	counter->rls = rls;
 	counter->foreign = (leaves != NIL);
 	counter->events = change_listener != NULL && change_listener->wants(counter->relid);
+	counter->fed = counter_is_fed(&counter->row);
 	counter->generation++;
 }
 
@@ -313,4 +317,14 @@ counter_relcache_callback(Datum arg, Oid relid)
 				counter->valid = false;
 		}
 	}
+}
+
+/*
+ * subscription_callback marks all entries invalid: tables were added to a subscription,
+ * or taken from one. Must not throw.
+ */
+static void
+subscription_callback(Datum arg, int cacheid, uint32 hashvalue)
+{
+	counter_relcache_callback(arg, InvalidOid);
 }

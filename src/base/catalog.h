@@ -97,6 +97,7 @@ typedef struct DcCounter
 	bool rls;				  /* row-level security is on for either table */
 	bool foreign;			  /* some rows live behind a foreign table */
 	bool events;			  /* changes of keys are listened to (changes.h) */
+	bool fed;				  /* by a subscription (subscription.c) */
 	int nforeign;			  /* one foreign table per server in use, */
 	Oid *foreign_leaves;	  /* in TopMemoryContext */
 	int nmembers;			  /* all partitions of both tables, */
@@ -173,6 +174,9 @@ extern bool relation_has_foreign_part(Oid relid);
 
 /* A room below is told of a counter table that was adopted; NULL: none. */
 extern void (*counter_adopted)(DcCounter *counter);
+
+/* It adds the tables that belong to a counter table, too (OIDs); NULL: none. */
+extern List *(*counter_more_tables)(const DcCounterRow *row, List *tables);
 
 extern void counter_cache_init(void);
 extern void counter_invalidate(Oid counter);

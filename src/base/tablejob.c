@@ -7,10 +7,12 @@
  * alone. Everything may have changed by the next step: each opens its table anew.
  *
  * A table that has failed is left alone for a while, which doubles each time: so
- * it does not fill the log, or cost a time-out each round.
+ * it does not fill the log, or cost a time-out each round. One that a subscription feeds
+ * is left alone, as long as it does (subscription.c).
  */
 #include "postgres.h"
 
+#include "base/subscription.h"
 #include "base/tablejob.h"
 #include "utils/memutils.h"
 
@@ -205,9 +207,21 @@ list_wanted(DcTableJob *job)
 	return tables;
 }
 
+/*
+ * table_step does one transaction's work on a table, unless a subscription feeds it,
+ * or has begun to.
+ */
 static void
 table_step(void *arg)
 {
+	Oid table = *(Oid *) arg;
+	bool fed = table_is_fed(table);
+
 	running->last = TABLE_DONE; /* whatever becomes of it */
-	running->last = running->step(*(Oid *) arg, running->all_owners);
+	if (!fed)
+		running->last = running->step(table, running->all_owners);
+	else if (running->step_fed != NULL)
+		running->last = running->step_fed(table, running->all_owners);
+	if (!fed && running->step_fed != running->step)
+		check_still_not_fed(table);
 }

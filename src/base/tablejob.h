@@ -26,6 +26,8 @@ typedef struct DcTableJob
 	void (*start)(MemoryContext cxt);
 	/* one transaction's work */
 	DcTableStep (*step)(Oid table, bool all_owners);
+	/* instead, if a subscription feeds the table; NULL: nothing */
+	DcTableStep (*step_fed)(Oid table, bool all_owners);
 
 	/* private to tablejob.c */
 	MemoryContext cxt; /* NULL: not under way */

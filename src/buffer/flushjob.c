@@ -14,12 +14,17 @@
  * soon. One whose flush fails is tried again at longer and longer intervals (of a
  * second at most, if somebody waits), and from then on its amounts are written to
  * shard rows, until that has succeeded.
+ *
+ * A table that a subscription feeds is left alone. There is nothing in memory for it but what
+ * was added before, which stays there until the subscription is dropped; only if
+ * somebody waits for it, who has committed at that moment, it goes to shard rows.
  */
 #include "postgres.h"
 
 #include "access/xact.h"
 #include "base/compat.h"
 #include "base/job.h"
+#include "base/subscription.h"
 #include "buffer/buffer.h"
 #include "buffer/bufferinit.h"
 #include "catalog/pg_class.h"
@@ -38,6 +43,7 @@ PG_FUNCTION_INFO_V1(dc_flush);
 
 /* us */
 #define RETRY_LOCKED (INT64CONST(10) * 1000)
+#define RETRY_FED (INT64CONST(1) * 1000 * 1000)
 #define RETRY_FAILED_MIN (INT64CONST(100) * 1000)
 #define RETRY_FAILED_MAX (INT64CONST(60) * 1000 * 1000)
 #define RETRY_WAITED_MAX (INT64CONST(1) * 1000 * 1000)
@@ -67,6 +73,7 @@ typedef struct DcFlushStep
 	int slot;
 	bool all_owners;
 	bool locked; /* out: could not be locked */
+	bool fed;	 /* out: was left alone */
 } DcFlushStep;
 
 static DcFlushRetry retries[DC_BUFFER_TABLES];
@@ -78,7 +85,7 @@ static void flusher_exit(int code, Datum arg);
 static bool is_reserved(void);
 static TimestampTz table_due(int slot);
 static DcFlushRetry *retry_of(int slot);
-static void flush_slot(DcJobRun *run, int slot);
+static bool flush_slot(DcJobRun *run, int slot);
 static void flush_step(void *arg);
 static void gather(DcBufferTable *table);
 static bool is_gone(DcBufferTable *table);
@@ -163,8 +170,8 @@ flush_job(DcJobRun *run)
 				(run->all_owners && table_due(i) > GetCurrentTimestamp()) ||
 				pg_atomic_read_u32(&buffer_area->tables[i].dirty) == 0)
 				continue;
-			flush_slot(run, i);
-			any = run->all_owners && (!leaving || pass < LEAVE_PASSES);
+			if (flush_slot(run, i))
+				any = run->all_owners && (!leaving || pass < LEAVE_PASSES);
 			if (!leaving && job_is_late(run))
 				return any;
 		}
@@ -224,12 +231,13 @@ is_reserved(void)
 }
 
 /*
- * flush_slot runs a step that flushes a table, and notes when to try again.
+ * flush_slot runs a step that flushes a table, and notes when to try again. False if
+ * that is of no use soon.
  */
-static void
+static bool
 flush_slot(DcJobRun *run, int slot)
 {
-	DcFlushStep step = {slot, run->all_owners, false};
+	DcFlushStep step = {slot, run->all_owners, false, false};
 	DcFlushRetry *retry = retry_of(slot);
 	DcBufferTable *table = &buffer_area->tables[slot];
 
@@ -241,8 +249,14 @@ flush_slot(DcJobRun *run, int slot)
 	}
 	else if (step.locked)
 		retry->at = retry->waited = GetCurrentTimestamp() + RETRY_LOCKED;
+	else if (step.fed)
+	{
+		retry->at = GetCurrentTimestamp() + RETRY_FED;
+		retry->waited = retry->pause = 0;
+	}
 	else
 		retry->at = retry->waited = retry->pause = 0;
+	return !step.fed;
 }
 
 static void
@@ -258,8 +272,13 @@ flush_step(void *arg)
 	if (counter != NULL && table_slot(counter) == table &&
 		flush_lock(table->counter, false))
 	{
+		bool fed = counter_is_fed(&counter->row);
+
+		step->fed = fed && pg_atomic_read_u32(&table->waiting) == 0;
+		if (step->fed)
+			return;
 		gather(table);
-		(void) flush_table(counter, table, retries[step->slot].pause > 0);
+		(void) flush_table(counter, table, fed || retries[step->slot].pause > 0);
 		return;
 	}
 	if (is_gone(table))
@@ -319,8 +338,8 @@ is_gone(DcBufferTable *table)
 /*
  * dc_flush(counter regclass) -> void: returns when all increments of a buffered
  * counter table that were committed before are durable in rows. NULL: of all
- * tables of the caller; those that are locked by DDL are passed over, with a warning. For the
- * table's owner.
+ * tables of the caller; those that are locked by DDL are passed over, with a warning, and
+ * so are, with a notice, those that a subscription feeds. For the table's owner.
  */
 Datum
 dc_flush(PG_FUNCTION_ARGS)
@@ -331,7 +350,10 @@ dc_flush(PG_FUNCTION_ARGS)
 	prevent_write("dc_flush()");
 	if (!PG_ARGISNULL(0))
 	{
-		flush_and_wait(counter_open_as_owner(fcinfo, "dc_flush()", RowExclusiveLock));
+		DcCounter *counter = counter_open_as_owner(fcinfo, "dc_flush()", RowExclusiveLock);
+
+		prevent_fed(counter, "dc_flush()");
+		flush_and_wait(counter);
 		PG_RETURN_VOID();
 	}
 	rows = catalog_read_all();
@@ -340,7 +362,9 @@ dc_flush(PG_FUNCTION_ARGS)
 		DcCounterRow *row = lfirst(lc);
 		DcCounter *counter = compact_open(row->counter, false);
 
-		if (counter != NULL)
+		if (counter != NULL && counter->fed)
+			compact_note_fed(row->counter);
+		else if (counter != NULL)
 			flush_and_wait(counter);
 		else if (row->mode == DC_MODE_BUFFERED &&
 				 relation_owner(row->counter) == GetUserId())

@@ -20,6 +20,7 @@
 #include "access/parallel.h"
 #include "access/xact.h"
 #include "base/compat.h"
+#include "base/subscription.h"
 #include "catalog/pg_inherits.h"
 #include "counter/access.h"
 #include "counter/layout.h"
@@ -126,6 +127,7 @@ counter_open_to_write(FunctionCallInfo fcinfo, const char *function)
 	last_write.counter = NULL;
 	counter = counter_open(relid, RowExclusiveLock, ACL_INSERT | ACL_UPDATE);
 	prevent_ledger(counter, function);
+	prevent_fed(counter, function);
 	last_write.counter = counter;
 	last_write.generation = counter->generation;
 	last_write.userid = GetUserId();
@@ -181,6 +183,7 @@ counter_open_to_delete(FunctionCallInfo fcinfo, const char *function)
 	counter = counter_open(counter_arg(fcinfo), RowExclusiveLock,
 						   ACL_SELECT | ACL_DELETE);
 	prevent_ledger(counter, function);
+	prevent_fed(counter, function);
 	return counter;
 }
 
@@ -205,6 +208,8 @@ counter_open_ledger(FunctionCallInfo fcinfo, const char *function,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" is not a ledger", get_rel_name(counter->relid)),
 				 errhint("Create a ledger with dc_create_ledger().")));
+	if (rights != ACL_SELECT)
+		prevent_fed(counter, function);
 	return counter;
 }
 

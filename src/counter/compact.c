@@ -36,6 +36,7 @@
 #include "base/compat.h"
 #include "base/guc.h"
 #include "base/key.h"
+#include "base/subscription.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
 #include "common/int.h"
@@ -64,6 +65,7 @@
 PG_FUNCTION_INFO_V1(dc_compact);
 
 static int64 compact_table(DcCounter *counter, int64 max_keys);
+static bool is_left_alone(const DcCounter *counter);
 static void sweep_move(DcSweep *sweep, const DcShardRow *row);
 static DcBatch *batch_create(int max_rows);
 static void batch_fetch(DcSqlSession *session, DcBatch *batch, DcSweep *sweep,
@@ -77,8 +79,8 @@ static int64 batch_count(DcBatch *batch, Datum previous);
 /*
  * dc_compact(counter regclass, max_keys int) -> bigint, the number of keys
  * compacted. NULL for counter: all counter tables that the caller owns; those
- * that another session is about to drop or alter are passed over. NULL for
- * max_keys: no limit.
+ * that another session is about to drop or alter are passed over, and so are, with a
+ * notice, those that a subscription feeds. NULL for max_keys: no limit.
  */
 Datum
 dc_compact(PG_FUNCTION_ARGS)
@@ -98,6 +100,7 @@ dc_compact(PG_FUNCTION_ARGS)
 		DcCounter *counter = counter_open_as_owner(fcinfo, "dc_compact()",
 												   RowExclusiveLock);
 
+		prevent_fed(counter, "dc_compact()");
 		apply_early();
 		PG_RETURN_INT64(compact_table(counter, max_keys));
 	}
@@ -109,7 +112,7 @@ dc_compact(PG_FUNCTION_ARGS)
 		DcCounter *counter = compact_open(((DcCounterRow *) lfirst(lc))->counter,
 										  false);
 
-		if (counter != NULL && done < max_keys)
+		if (counter != NULL && done < max_keys && !is_left_alone(counter))
 			done += compact_table(counter, max_keys - done);
 	}
 	PG_RETURN_INT64(done);
@@ -130,7 +133,31 @@ compact_open(Oid relid, bool all_owners)
 }
 
 /*
- * compact_table compacts up to max_keys keys of a table, batch by batch.
+ * is_left_alone tells whether a subscription feeds a table, and tells the user.
+ */
+static bool
+is_left_alone(const DcCounter *counter)
+{
+	if (!counter->fed)
+		return false;
+	compact_note_fed(counter->relid);
+	return true;
+}
+
+/*
+ * compact_note_fed tells the user that a table is not compacted.
+ */
+void
+compact_note_fed(Oid relid)
+{
+	ereport(NOTICE,
+			(errmsg("counter table \"%s\" is left alone: it is fed by a subscription",
+					get_rel_name(relid))));
+}
+
+/*
+ * compact_table compacts up to max_keys keys of a table, batch by batch. What a
+ * subscription may have brought meanwhile must not be among them (subscription.c).
  */
 static int64
 compact_table(DcCounter *counter, int64 max_keys)
@@ -145,6 +172,8 @@ compact_table(DcCounter *counter, int64 max_keys)
 	if (sweep.complete)
 		stats_swept(counter, started);
 	sweep_end(&sweep);
+	if (done > 0)
+		check_still_not_fed(counter->relid);
 	return done;
 }
 

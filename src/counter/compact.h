@@ -20,6 +20,7 @@ typedef struct DcSweep
 } DcSweep;
 
 extern DcCounter *compact_open(Oid relid, bool all_owners);
+extern void compact_note_fed(Oid relid);
 extern void sweep_start(DcSweep *sweep, MemoryContext cxt);
 extern int64 sweep_next(DcSweep *sweep, DcCounter *counter, int64 max_keys);
 extern void sweep_end(DcSweep *sweep);

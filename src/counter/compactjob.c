@@ -14,9 +14,11 @@
  */
 #include "postgres.h"
 
+#include "base/compat.h"
 #include "base/tablejob.h"
 #include "counter/compact.h"
 #include "counter/stats.h"
+#include "miscadmin.h"
 #include "utils/timestamp.h"
 
 static DcSweep sweep;
@@ -49,12 +51,23 @@ step(Oid table, bool all_owners)
 }
 
 /*
+ * step_fed tells a user who maintains his tables that this one is left alone.
+ */
+static DcTableStep
+step_fed(Oid table, bool all_owners)
+{
+	if (!all_owners && compat_owns_relation(table, GetUserId()))
+		compact_note_fed(table);
+	return TABLE_DONE;
+}
+
+/*
  * compact_job compacts each table; true if it has yielded.
  */
 bool
 compact_job(DcJobRun *run)
 {
-	static DcTableJob job = {.start = start, .step = step};
+	static DcTableJob job = {.start = start, .step = step, .step_fed = step_fed};
 
 	return table_job_run(&job, run);
 }

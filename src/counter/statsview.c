@@ -17,6 +17,7 @@
 
 #include "access/xact.h"
 #include "base/compat.h"
+#include "base/subscription.h"
 #include "catalog/pg_authid.h"
 #include "catalog/pg_inherits.h"
 #include "counter/access.h"
@@ -44,6 +45,7 @@ PG_FUNCTION_INFO_V1(dc_stat_reset);
 enum
 {
 	COL_COUNTER,
+	COL_FED_BY,
 	COL_INCREMENTS,
 	COL_KEYS_WRITTEN,
 	COL_WRITES_PER_SECOND,
@@ -101,6 +103,7 @@ static bool read_live(const DcCounterRow *row, MemoryContext result,
 					  DcLive *live);
 static void set_cumulative(Oid counter, Datum *values, bool *nulls,
 						   DcSweepTimes *sweep);
+static bool set_fed_by(const DcCounterRow *row, Datum *values, bool *nulls);
 static void set_mean(const DcTableStats *stats, int column, DcStatsCount time,
 					 DcStatsCount times, Datum *values, bool *nulls);
 static void set_live(const DcLive *live, const DcSweepTimes *sweep, Datum *values,
@@ -139,6 +142,8 @@ stat_counters(PG_FUNCTION_ARGS)
 		values[COL_COUNTER] = ObjectIdGetDatum(row->counter);
 		nulls[COL_COUNTER] = false;
 		set_cumulative(row->counter, values, nulls, &sweep);
+		if (set_fed_by(row, values, nulls))
+			sweep.ended = 0; /* amounts come that others have not compacted yet */
 		if (has_live)
 			set_live(&live, &sweep, values, nulls);
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
@@ -359,6 +364,21 @@ set_cumulative(Oid counter, Datum *values, bool *nulls, DcSweepTimes *sweep)
 			interval_between(sweep->started, sweep->ended);
 		nulls[COL_LAST_COMPACTION_DURATION] = false;
 	}
+}
+
+/*
+ * set_fed_by sets the column of subscriptions; false if there are none.
+ */
+static bool
+set_fed_by(const DcCounterRow *row, Datum *values, bool *nulls)
+{
+	const char *names = counter_fed_by(row);
+
+	if (names == NULL)
+		return false;
+	values[COL_FED_BY] = CStringGetTextDatum(names);
+	nulls[COL_FED_BY] = false;
+	return true;
 }
 
 /*

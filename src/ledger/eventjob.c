@@ -18,12 +18,15 @@
  *	  forgotten. For this nobody must use it, not even to read, and nobody is waited for.
  *
  * If no partition is empty when it is time, the open one stays open for longer.
+ *
+ * A ring that a subscription feeds is not turned (step_fed).
  */
 #include "postgres.h"
 
 #include "access/table.h"
 #include "access/xact.h"
 #include "base/runas.h"
+#include "base/subscription.h"
 #include "base/tablejob.h"
 #include "counter/compact.h"
 #include "ledger/eventslot.h"
@@ -40,6 +43,9 @@
 #define WAIT_MS 500
 #define LOOK_US 2000
 
+/* How old the time may be that a partition has been closed since while it is fed. */
+#define CLOSED_SINCE_MAX (10 * USECS_PER_MINUTE)
+
 /* The writers that are waited for, of a change. */
 typedef struct DcWriters
 {
@@ -53,7 +59,9 @@ typedef struct DcWriters
 
 static HTAB *waiting = NULL;
 
+static List *list(void);
 static DcTableStep step(Oid table, bool all_owners);
+static DcTableStep step_fed(Oid table, bool all_owners);
 static bool lock_ring(DcCounter *counter, DcEventSlot *slots, int *nslots);
 static DcEventSlot *find_state(DcEventSlot *slots, int nslots, DcSlotState state);
 static bool writers_have_ended(Oid counter, const DcEventSlot *slot);
@@ -73,9 +81,19 @@ static bool has_events(Oid partition);
 bool
 event_job(DcJobRun *run)
 {
-	static DcTableJob job = {.list = eventslots_counters, .step = step};
+	static DcTableJob job = {.list = list, .step = step, .step_fed = step_fed};
 
 	return table_job_run(&job, run);
+}
+
+/*
+ * list lists the counter tables that have events; none while a subscription feeds the
+ * catalog of their states.
+ */
+static List *
+list(void)
+{
+	return extension_is_fed() ? NIL : eventslots_counters();
 }
 
 /*
@@ -114,6 +132,37 @@ step(Oid table, bool all_owners)
 	other = find_state(slots, nslots, SLOT_EXPIRED);
 	if (other != NULL && writers_have_ended(table, other) && empty(counter, other))
 		return TABLE_GOES_ON;
+	return TABLE_DONE;
+}
+
+/*
+ * step_fed makes all partitions closed that are not written to here. Those that the
+ * subscription writes to are among them, and the job of the publisher empties them. So
+ * all events are looked for when the subscription is dropped, and are kept for as long
+ * as the others. What the publisher may have forgotten by now is forgotten here, too.
+ */
+static DcTableStep
+step_fed(Oid table, bool all_owners)
+{
+	DcCounter *counter = compact_open(table, all_owners);
+	TimestampTz now = GetCurrentTimestamp();
+	DcEventSlot slots[DC_EVENT_SLOTS];
+	int nslots;
+
+	if (counter == NULL || counter->row.event_retention == 0 ||
+		!lock_ring(counter, slots, &nslots))
+		return TABLE_DONE;
+	for (int i = 0; i < nslots; i++)
+	{
+		DcEventSlot *slot = &slots[i];
+
+		if (slot_is_written(slot) ||
+			(slot->state == SLOT_CLOSED && slot->closed_at > now - CLOSED_SINCE_MAX))
+			continue;
+		slot->closed_at = now;
+		slot->forgotten = Max(slot->forgotten, now - counter->row.event_retention - 2 * DC_EVENT_TOLERANCE);
+		set_state(table, slot, SLOT_CLOSED);
+	}
 	return TABLE_DONE;
 }
 

@@ -7,7 +7,8 @@
  * transfer himself. As with compaction, the commit need not wait for the disk: if
  * it is lost, the transfer is open again, and expired.
  *
- * The last step on a ledger whose entries are kept by month makes the next months.
+ * The last step on a ledger whose entries are kept by month makes the next months. That
+ * is all that is done if a subscription feeds it.
  */
 #include "postgres.h"
 
@@ -24,6 +25,9 @@ wants(const DcCounterRow *row)
 	return row->ledger == row->counter;
 }
 
+/*
+ * step ends a batch of pending transfers, or makes months.
+ */
 static DcTableStep
 step(Oid table, bool all_owners)
 {
@@ -38,12 +42,25 @@ step(Oid table, bool all_owners)
 }
 
 /*
+ * step_fed makes months, which have to be there for what the subscription brings.
+ */
+static DcTableStep
+step_fed(Oid table, bool all_owners)
+{
+	DcLedger *ledger = ledger_open_at_once(table, all_owners);
+
+	if (ledger != NULL)
+		months_ahead(ledger);
+	return TABLE_DONE;
+}
+
+/*
  * ledger_job goes over the ledgers; true if it has yielded.
  */
 bool
 ledger_job(DcJobRun *run)
 {
-	static DcTableJob job = {.wants = wants, .step = step};
+	static DcTableJob job = {.wants = wants, .step = step, .step_fed = step_fed};
 
 	return table_job_run(&job, run);
 }

@@ -14,7 +14,7 @@
 #include "counter/access.h"
 #include "counter/table.h"
 #include "ledger/entrymonth.h"
-#include "ledger/event.h"
+#include "ledger/eventslot.h"
 #include "ledger/ledger.h"
 #include "ledger/ledgerinit.h"
 #include "ledger/ledgersql.h"
@@ -60,6 +60,8 @@ PG_FUNCTION_INFO_V1(dc_create_ledger);
 static void create_entries(const char *schema, const char *name, const char *ids,
 						   bool by_month);
 static bool by_month_arg(FunctionCallInfo fcinfo, int argno);
+static List *ledger_tables(const DcCounterRow *row, List *tables);
+static List *add_events(Oid counter, List *tables);
 static void create_pendings(const char *schema, const char *name);
 
 /*
@@ -70,6 +72,7 @@ ledger_init(void)
 {
 	ledger_sql_init();
 	counter_adopted = events_adopt;
+	counter_more_tables = ledger_tables;
 }
 
 /*
@@ -212,4 +215,44 @@ create_pendings(const char *schema, const char *name)
 		run_ddl(psprintf("CREATE INDEX ON %s (%s) WHERE state OPERATOR(pg_catalog.=) 'open'",
 						 table, columns[i]));
 	guard_create(table);
+}
+
+/*
+ * ledger_tables adds the tables of events to those of a counter table, and all tables
+ * of the ledger that it belongs to.
+ */
+static List *
+ledger_tables(const DcCounterRow *row, List *tables)
+{
+	DcLedgerRow ledger;
+	DcCounterRow other;
+
+	tables = add_events(row->counter, tables);
+	if (!OidIsValid(row->ledger) || !ledger_read(row->ledger, &ledger))
+		return tables;
+	if (catalog_read(row->counter == ledger.ledger ? ledger.limits : ledger.ledger, &other))
+	{
+		tables = lappend_oid(lappend_oid(tables, other.counter), other.shards);
+		if (OidIsValid(other.holds))
+			tables = lappend_oid(tables, other.holds);
+		tables = add_events(other.counter, tables);
+	}
+	tables = lappend_oid(lappend_oid(tables, ledger.entries), ledger.accounts);
+	tables = lappend_oid(tables, ledger.pendings);
+	if (OidIsValid(ledger.openings))
+		tables = lappend_oid(tables, ledger.openings);
+	return tables;
+}
+
+/*
+ * add_events adds the table of events of a counter table, if it has one.
+ */
+static List *
+add_events(Oid counter, List *tables)
+{
+	DcEventSlot slot;
+
+	if (eventslots_read_first(counter, &slot))
+		tables = lappend_oid(tables, slot.events);
+	return tables;
 }

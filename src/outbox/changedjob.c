@@ -22,6 +22,9 @@
  * start of a round nobody else could have been inserting. Now and then it reads
  * all, for the clock may have been set back, or a dump been restored.
  *
+ * Nothing is done while a subscription feeds the tables of events and marks. If it
+ * feeds the counter table, that is only read here.
+ *
  * The worker's commit need not wait for the disk: a crash that loses it brings
  * the marks back.
  */
@@ -34,6 +37,7 @@
 #include "access/xact.h"
 #include "base/compat.h"
 #include "base/key.h"
+#include "base/subscription.h"
 #include "base/tablejob.h"
 #include "catalog/indexing.h"
 #include "catalog/pg_type.h"
@@ -140,7 +144,7 @@ static void push_text(JsonbParseState **state, JsonbIteratorToken token,
 bool
 changed_job(DcJobRun *run)
 {
-	static DcTableJob job = {.list = list, .start = start, .step = step};
+	static DcTableJob job = {.list = list, .start = start, .step = step, .step_fed = step};
 
 	return table_job_run(&job, run);
 }
@@ -156,7 +160,8 @@ list(void)
 	List *rows;
 	ListCell *lc;
 
-	if (!ConditionalLockRelationOid(outbox_relation(EVENTS_TABLE), AccessShareLock) ||
+	if (extension_is_fed() ||
+		!ConditionalLockRelationOid(outbox_relation(EVENTS_TABLE), AccessShareLock) ||
 		!ConditionalLockRelationOid(outbox_relation(MARKS_TABLE), AccessShareLock))
 		return NIL;
 	rows = events_read_all();

@@ -10,6 +10,8 @@
  * A consumer's position is taken as it is committed. An ack that was committed
  * without waiting for the disk comes before the truncation in the WAL, so no crash
  * can undo the one and not the other.
+ *
+ * While a subscription feeds the extension's tables, the ring is the publisher's.
  */
 #include "postgres.h"
 
@@ -18,6 +20,7 @@
 #include "base/guc.h"
 #include "base/job.h"
 #include "base/runas.h"
+#include "base/subscription.h"
 #include "catalog/pg_class.h"
 #include "miscadmin.h"
 #include "outbox/consumer.h"
@@ -72,7 +75,7 @@ outbox_step(void *arg)
 	bool busy;
 	int current;
 
-	if (!all_owners && !has_privs_of_role(GetUserId(), owner))
+	if (extension_is_fed() || (!all_owners && !has_privs_of_role(GetUserId(), owner)))
 		return;
 	runas_begin(&state, owner);
 	advance_consumers();
