@@ -12,9 +12,7 @@
  * does it wait, for its first choice. Whoever waits holds nothing but rows of
  * lower keys, taken in this same phase, so committing transactions cannot
  * deadlock with each other. A SERIALIZABLE transaction inserts a row in any
- * case: serializable snapshot isolation finds conflicts by the version that a
- * reader has seen, and relies on nobody updating a later one; an insert, on the
- * other hand, meets the reader's lock on the index page.
+ * case, by which it and those who read the key find each other (serial.c).
  *
  * Shared rows by SQL (sqlwrite.c): the same, for other tables, under READ
  * COMMITTED.
@@ -103,7 +101,6 @@ static void count_deltas(DcCounter *counter, DcDelta **deltas, int count,
 						 DcApplyStats *stats);
 static DcShardChoice shard_choice(const DcCounter *counter,
 								  const DcDelta *delta);
-static int32 own_shard(bool shared);
 static void apply_error_context(void *arg);
 static void xact_callback(XactEvent event, void *arg);
 static void subxact_callback(SubXactEvent event, SubTransactionId subid,
@@ -416,7 +413,7 @@ shard_choice(const DcCounter *counter, const DcDelta *delta)
 /*
  * own_shard returns the number of a row that this transaction inserts.
  */
-static int32
+int32
 own_shard(bool shared)
 {
 	static uint32 start = 0;

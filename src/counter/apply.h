@@ -27,6 +27,7 @@ shard_is_shared(int32 shard)
 	return (shard & 0x40000000) != 0;
 }
 
+extern int32 own_shard(bool shared);
 extern void apply_early(void);
 extern void apply_when_full(void);
 extern void apply_if_late(void);

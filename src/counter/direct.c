@@ -310,8 +310,6 @@ void
 direct_insert_row(DcShardRel *rel, const DcDelta *delta, DcHintList *list,
 				  int32 shard)
 {
-	const AttrNumber *atts = rel->counter->shards.atts;
-	TupleDesc desc = RelationGetDescr(rel->heap);
 	ItemPointerData root;
 
 	for (int i = 0; i < list->nhints; i++)
@@ -322,6 +320,24 @@ direct_insert_row(DcShardRel *rel, const DcDelta *delta, DcHintList *list,
 			i = -1;
 		}
 	}
+	direct_insert_number(rel, delta, shard, &root);
+	if (list->nhints > 0)
+		rel->stats.splits++;
+	hints_add(list, &root, shard);
+	list->last = list->nhints - 1;
+}
+
+/*
+ * direct_insert_number inserts a row of a number that no row of the key has, and
+ * tells its place.
+ */
+void
+direct_insert_number(DcShardRel *rel, const DcDelta *delta, int32 shard,
+					 ItemPointer root)
+{
+	const AttrNumber *atts = rel->counter->shards.atts;
+	TupleDesc desc = RelationGetDescr(rel->heap);
+
 	for (int i = 0; i < desc->natts; i++)
 		rel->nulls[i] = true;
 	for (int i = 0; i < DC_NUM_COLUMNS; i++)
@@ -341,12 +357,8 @@ direct_insert_row(DcShardRel *rel, const DcDelta *delta, DcHintList *list,
 	ExecStoreHeapTuple(heap_form_tuple(desc, rel->values, rel->nulls),
 					   rel->slot, true);
 	table_tuple_insert(rel->heap, rel->slot, GetCurrentCommandId(true), 0, NULL);
-	root = rel->slot->tts_tid;
-	insert_index_entries(rel, &root, true);
-	if (list->nhints > 0)
-		rel->stats.splits++;
-	hints_add(list, &root, shard);
-	list->last = list->nhints - 1;
+	*root = rel->slot->tts_tid;
+	insert_index_entries(rel, root, true);
 	ExecClearTuple(rel->slot);
 }
 

@@ -34,5 +34,7 @@ extern bool direct_update(DcShardRel *rel, const DcDelta *delta, DcHint *hint,
 						  DcProbe *probe, DcRowHow how);
 extern void direct_insert_row(DcShardRel *rel, const DcDelta *delta,
 							  DcHintList *list, int32 shard);
+extern void direct_insert_number(DcShardRel *rel, const DcDelta *delta,
+								 int32 shard, ItemPointer root);
 
 #endif /* DC_DIRECT_H */

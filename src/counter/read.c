@@ -86,13 +86,27 @@ sums_add(DcSums *sums, int64 inc, int64 dec)
 int64
 sums_to_bigint(INT128 sum, const char *what)
 {
-	if (int128_compare(sum, int64_to_int128(PG_INT64_MAX)) > 0 ||
-		int128_compare(sum, int64_to_int128(PG_INT64_MIN)) < 0)
+	int64 value;
+
+	if (!sums_fit(sum, &value))
 		ereport(ERROR,
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
 				 errmsg("bigint out of range"),
 				 errdetail("The %s of the counter key is too large.", what)));
-	return int128_to_int64(sum);
+	return value;
+}
+
+/*
+ * sums_fit sets *value to a sum, or returns false if that leaves bigint.
+ */
+bool
+sums_fit(INT128 sum, int64 *value)
+{
+	if (int128_compare(sum, int64_to_int128(PG_INT64_MAX)) > 0 ||
+		int128_compare(sum, int64_to_int128(PG_INT64_MIN)) < 0)
+		return false;
+	*value = int128_to_int64(sum);
+	return true;
 }
 
 /*

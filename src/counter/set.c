@@ -30,7 +30,14 @@
  * Increments that commit after step 3 use other shard rows and are added on top,
  * so no amount is lost between the value returned and the value left. Under
  * REPEATABLE READ and SERIALIZABLE a row that has changed since the snapshot is
- * a serialization failure (40001), as with any UPDATE.
+ * a serialization failure (40001), as with any UPDATE. Under SERIALIZABLE who has read
+ * the key finds a row of ours, or a mark (serial.c).
+ *
+ * A key may hold more than bigint can: rows that each fit, and a sum that does not. Or
+ * it is so close to that, that the difference to the new value cannot be added to what
+ * it has. Then it starts anew: all that it held is replaced by the new value alone, and
+ * what was counted of increments and decrements so far is forgotten, as by dc_delete().
+ * An old value that leaves bigint is returned as NULL.
  *
  * Nobody else waits for these locks: compaction skips what is locked, and
  * increments use other rows, or a new one.
@@ -47,6 +54,7 @@
 #include "counter/foreign.h"
 #include "counter/locks.h"
 #include "counter/read.h"
+#include "counter/serial.h"
 #include "counter/sqlpath.h"
 #include "counter/units.h"
 #include "miscadmin.h"
@@ -58,7 +66,12 @@ DC_KEYED_FUNCTION(dc_reset);
 DC_KEYED_FUNCTION(dc_delete);
 
 static DcCounter *set_open(FunctionCallInfo fcinfo, const char *function);
-static int64 set_value(DcCounter *counter, const DcKey *key, int64 value);
+static Datum set_key(FunctionCallInfo fcinfo, DcCounter *counter,
+					 const DcKey *key, int64 value);
+static bool set_value(DcCounter *counter, const DcKey *key, int64 value,
+					  int64 *old);
+static void check_value(DcCounter *counter, int64 value);
+static bool amounts_for(const DcSums *sums, int64 value, int64 *inc, int64 *dec);
 static void check_unseen_rows(DcSqlSession *session, Datum *values);
 static void key_take(DcCounter *counter, const DcKey *key);
 static uint64 take_rows(DcSqlSession *session, DcStatement statement,
@@ -66,14 +79,14 @@ static uint64 take_rows(DcSqlSession *session, DcStatement statement,
 
 /*
  * dc_set(counter regclass, key text|bigint|uuid, value bigint) -> bigint, the
- * old value. Needs SELECT, INSERT and UPDATE.
+ * old value; NULL if it left bigint. Needs SELECT, INSERT and UPDATE.
  */
 static Datum
 dc_set_impl(FunctionCallInfo fcinfo, const DcKey *key)
 {
 	DcCounter *counter = set_open(fcinfo, "dc_set()");
 
-	PG_RETURN_INT64(set_value(counter, key, amount_arg(fcinfo, 2, "value")));
+	return set_key(fcinfo, counter, key, amount_arg(fcinfo, 2, "value"));
 }
 
 /*
@@ -82,12 +95,22 @@ dc_set_impl(FunctionCallInfo fcinfo, const DcKey *key)
 static Datum
 dc_reset_impl(FunctionCallInfo fcinfo, const DcKey *key)
 {
-	PG_RETURN_INT64(set_value(set_open(fcinfo, "dc_reset()"), key, 0));
+	return set_key(fcinfo, set_open(fcinfo, "dc_reset()"), key, 0);
+}
+
+static Datum
+set_key(FunctionCallInfo fcinfo, DcCounter *counter, const DcKey *key, int64 value)
+{
+	int64 old;
+
+	if (!set_value(counter, key, value, &old))
+		PG_RETURN_NULL();
+	PG_RETURN_INT64(old);
 }
 
 /*
  * dc_delete(counter regclass, key text|bigint|uuid) -> bigint: removes the key
- * and returns its last value. Needs SELECT and DELETE.
+ * and returns its last value; NULL if that left bigint. Needs SELECT and DELETE.
  */
 static Datum
 dc_delete_impl(FunctionCallInfo fcinfo, const DcKey *key)
@@ -97,6 +120,7 @@ dc_delete_impl(FunctionCallInfo fcinfo, const DcKey *key)
 	DcSums sums;
 	Datum values[1];
 	uint64 rows;
+	int64 last;
 
 	key_take(counter, key);
 	sums_init(&sums);
@@ -104,10 +128,14 @@ dc_delete_impl(FunctionCallInfo fcinfo, const DcKey *key)
 	sql_begin(&session, counter);
 	rows = take_rows(&session, DC_SQL_DELETE_SHARDS, values, &sums);
 	rows += take_rows(&session, DC_SQL_DELETE_TOTAL, values, &sums);
+	if (rows > 0)
+		serial_mark_key(&session, key);
 	sql_end(&session);
 	if (rows > 0)
 		counter_changed(counter, values, 1);
-	PG_RETURN_INT64(sums_to_bigint(sums.net, "value"));
+	if (!sums_fit(sums.net, &last))
+		PG_RETURN_NULL();
+	PG_RETURN_INT64(last);
 }
 
 static DcCounter *
@@ -118,29 +146,21 @@ set_open(FunctionCallInfo fcinfo, const char *function)
 }
 
 /*
- * set_value makes a key's value exactly `value` and returns the old one. inc
- * and dec only grow: the difference goes to one of them.
+ * set_value makes a key's value exactly `value`, and *old what it was; false if that
+ * left bigint.
  */
-static int64
-set_value(DcCounter *counter, const DcKey *key, int64 value)
+static bool
+set_value(DcCounter *counter, const DcKey *key, int64 value, int64 *old)
 {
 	DcSqlSession session;
 	DcSums sums;
 	Datum values[4];
 	bool has_total;
-	int64 old;
+	bool known;
 	int64 inc;
 	int64 dec;
-	int64 diff;
 
-	if (counter_is_stock(counter))
-	{
-		units_check(counter);
-		if (value < 0)
-			ereport(ERROR,
-					(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-					 errmsg("a stock cannot be less than zero")));
-	}
+	check_value(counter, value);
 	key_take(counter, key);
 	sums_init(&sums);
 	values[0] = key_text_datum(key);
@@ -150,26 +170,25 @@ set_value(DcCounter *counter, const DcKey *key, int64 value)
 	if (!has_total && IsolationUsesXactSnapshot())
 		check_unseen_rows(&session, values);
 
-	old = sums_to_bigint(sums.net, "value");
-	inc = sums_to_bigint(sums.inc, "sum of increments");
-	dec = sums_to_bigint(sums.dec, "sum of decrements");
-	if (pg_sub_s64_overflow(value, old, &diff) || diff == PG_INT64_MIN ||
-		(diff > 0 && pg_add_s64_overflow(inc, diff, &inc)) ||
-		(diff < 0 && pg_add_s64_overflow(dec, -diff, &dec)))
-		ereport(ERROR,
-				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-				 errmsg("bigint out of range"),
-				 errdetail("The sum of increments or of decrements of the counter key would be too large."),
-				 errhint("dc_delete() starts the key anew.")));
-
+	known = sums_fit(sums.net, old);
+	if (!amounts_for(&sums, value, &inc, &dec))
+	{
+		/* anew */
+		inc = Max(value, 0);
+		dec = -Min(value, 0);
+	}
 	if (has_total)
 	{
-		if (counter_is_stock(counter))
+		bool shards_follow = counter_is_stock(counter) && value > 0;
+
+		if (shards_follow)
 			inc -= value; /* to be added below, where it can be taken */
 		values[1] = Int64GetDatum(inc);
 		values[2] = Int64GetDatum(dec);
 		values[3] = TimestampTzGetDatum(GetCurrentTimestamp());
 		sql_run(&session, DC_SQL_UPDATE_TOTAL, values);
+		if (!shards_follow)
+			serial_mark_key(&session, key);
 	}
 	sql_end(&session);
 	if (!has_total)
@@ -177,7 +196,45 @@ set_value(DcCounter *counter, const DcKey *key, int64 value)
 	else if (counter_is_stock(counter) && value > 0)
 		apply_blind(counter, key, value, 0);
 	counter_changed(counter, values, 1);
-	return old;
+	return known;
+}
+
+/*
+ * check_value raises 22003 for a value that the key of a table cannot have.
+ */
+static void
+check_value(DcCounter *counter, int64 value)
+{
+	if (value == PG_INT64_MIN)
+		ereport(ERROR,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg("bigint out of range"),
+				 errdetail("The amount of a decrement must fit into bigint.")));
+	if (!counter_is_stock(counter))
+		return;
+	units_check(counter);
+	if (value < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg("a stock cannot be less than zero")));
+}
+
+/*
+ * amounts_for computes the amounts that make the value of a key exactly this. inc and
+ * dec only grow: the difference goes to one of them. False if one would leave bigint.
+ */
+static bool
+amounts_for(const DcSums *sums, int64 value, int64 *inc, int64 *dec)
+{
+	int64 old;
+	int64 diff;
+
+	if (!sums_fit(sums->net, &old) || !sums_fit(sums->inc, inc) ||
+		!sums_fit(sums->dec, dec) || pg_sub_s64_overflow(value, old, &diff) ||
+		diff == PG_INT64_MIN)
+		return false;
+	return diff > 0 ? !pg_add_s64_overflow(*inc, diff, inc)
+					: !pg_add_s64_overflow(*dec, -diff, dec);
 }
 
 /*

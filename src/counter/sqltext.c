@@ -56,6 +56,8 @@ const DcStatementText sql_texts[DC_NUM_STATEMENTS] = {
 	[DC_SQL_INSERT_OWN] = {"INSERT INTO @shards (key, shard, inc, dec, updated_at)"
 						   " VALUES ($1, $5, $2, $3, $4)",
 						   {TEXTOID, INT8OID, INT8OID, TIMESTAMPTZOID, INT4OID}},
+	/* key, own shard */
+	[DC_SQL_DELETE_OWN] = {"DELETE FROM @shards AS s WHERE s.key = $1 AND s.shard = $2", {TEXTOID, INT4OID}},
 	/* key: all rows of it, with whether it is a shard row */
 	[DC_SQL_READ_KEY] = {"SELECT t.inc, t.dec, t.updated_at, false FROM @totals AS t"
 						 " WHERE t.key = $1 UNION ALL"

@@ -80,6 +80,7 @@ static DcEventLog *open_log(DcCounter *counter, LOCKMODE mode);
 static DcEventRel *log_rel(DcEventLog *log, int i);
 static TimestampTz event_time(const DcEvent *event, TimestampTz now);
 static bool may_be_forgotten(DcEventLog *log, TimestampTz made, TimestampTz now);
+static void check_seen(DcEventLog *log, const DcEvent *event, bool exists);
 static bool find_event(DcEventLog *log, const DcEvent *event, DcEventFind how,
 					   DcEvent *found);
 static bool find_in_slot(DcEventLog *log, int i, const DcEvent *event,
@@ -306,7 +307,8 @@ events_lookup(DcEventLog *log, DcEvent *event, DcEvent *found)
 
 /*
  * events_status tells what is known of an event, as of now at any isolation level. It
- * waits for a transaction in progress that has recorded it, but not on a standby.
+ * waits for a transaction in progress that has recorded it, but not on a standby. Under
+ * SERIALIZABLE what is now must also be true in the transaction's snapshot.
  */
 DcEventStatus
 events_status(DcCounter *counter, DcEvent *event, DcEvent *found)
@@ -333,8 +335,31 @@ events_status(DcCounter *counter, DcEvent *event, DcEvent *found)
 	else if (may_be_forgotten(log, made, now))
 		status = EVENT_UNKNOWN;
 	PopActiveSnapshot();
+	if (IsolationIsSerializable())
+		check_seen(log, event, status == EVENT_APPLIED);
 	events_close(log);
 	return status;
+}
+
+/*
+ * check_seen looks for an event in the transaction's snapshot, with predicate locks, so
+ * that who records it later conflicts with us. Raises 40001 if it does not show what is
+ * now.
+ */
+static void
+check_seen(DcEventLog *log, const DcEvent *event, bool exists)
+{
+	DcEvent seen;
+	bool is_seen;
+
+	PushCopiedSnapshot(GetTransactionSnapshot());
+	UpdateActiveSnapshotCommandId();
+	is_seen = find_event(log, event, FIND_NOW, &seen);
+	PopActiveSnapshot();
+	if (is_seen != exists)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("could not serialize access due to concurrent update")));
 }
 
 /*

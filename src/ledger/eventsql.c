@@ -45,7 +45,7 @@ sql_find_event(Oid owner, const DcEventSlot *slot, const DcEvent *event,
 	bool exists;
 	DcEvent seen;
 
-	PushActiveSnapshot(GetLatestSnapshot());
+	PushActiveSnapshot(how == FIND_NOW ? GetActiveSnapshot() : GetLatestSnapshot());
 	exists = select_event(owner, slot, event, found);
 	PopActiveSnapshot();
 	if (exists && how == FIND_TO_WRITE && IsolationUsesXactSnapshot())

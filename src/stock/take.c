@@ -33,9 +33,10 @@
  * Isolation. The latest committed versions decide, at any level. Under REPEATABLE
  * READ and SERIALIZABLE a version that is newer than the transaction's snapshot
  * must not be built upon (units.c): other rows are tried, and if it takes such
- * a version the error is 40001. Under SERIALIZABLE the whole key is read in the
- * snapshot as well, for the predicate locks, the gate is not asked, and "no" is
- * 40001 unless the snapshot shows as few units as there are.
+ * a version the error is 40001. Under SERIALIZABLE the gate is not asked; a take that
+ * gets something leaves a mark for those who read the key (serial.c); and for one that
+ * gets less than was asked for the whole key is read in the snapshot, for the predicate
+ * locks, and "no" is 40001 unless the snapshot shows as few units as there are.
  */
 #include "postgres.h"
 
@@ -48,6 +49,7 @@
 #include "counter/pending.h"
 #include "counter/read.h"
 #include "counter/scan.h"
+#include "counter/serial.h"
 #include "counter/units.h"
 #include "counter/write.h"
 #include "miscadmin.h"
@@ -115,7 +117,7 @@ static int row_compare(const void *a, const void *b);
 static int64 wait_for(DcAttempt *attempt, TransactionId xid);
 static void shut_gate(DcShardRel *rel, const DcDeltaKey *key, uint64 epoch);
 static void check_snapshot(DcShardRel *rel, const DcKey *key, int64 qty,
-						   int flags, int64 taken);
+						   int flags);
 static void serialization_error(void);
 static void count_take(DcCounter *counter, const DcDeltaKey *key,
 					   DcShardRel *rel, bool taken);
@@ -215,7 +217,6 @@ stock_take(DcCounter *counter, const DcKey *key, int64 qty, int flags)
 	 * it runs in a security-restricted operation (prevent_write) */
 	static MemoryContext cxt = NULL;
 	MemoryContext old = CurrentMemoryContext;
-	bool serializable = IsolationIsSerializable();
 	DcShardRel rel;
 	DcDeltaKey delta_key;
 	uint64 epoch;
@@ -242,9 +243,12 @@ stock_take(DcCounter *counter, const DcKey *key, int64 qty, int flags)
 	shardrel_open(&rel, counter, true);
 	taken = take_units(&rel, &delta_key, qty, flags, epoch);
 	if (taken > 0)
+	{
 		CommandCounterIncrement(); /* the next take must find what we wrote */
-	if (serializable)
-		check_snapshot(&rel, key, qty, flags, taken);
+		serial_mark(&rel, &delta_key);
+	}
+	if (taken < qty && IsolationIsSerializable())
+		check_snapshot(&rel, key, qty, flags);
 	count_take(counter, &delta_key, &rel, taken > 0);
 	shardrel_close(&rel);
 	MemoryContextSwitchTo(old);
@@ -594,15 +598,12 @@ shut_gate(DcShardRel *rel, const DcDeltaKey *key, uint64 epoch)
  * asked for was taken: others have changed the key, or have units in hand.
  */
 static void
-check_snapshot(DcShardRel *rel, const DcKey *key, int64 qty, int flags,
-			   int64 taken)
+check_snapshot(DcShardRel *rel, const DcKey *key, int64 qty, int flags)
 {
 	DcDeltaKey delta_key;
 	DcSurvey *survey;
 	int64 left = counter_value(rel->counter, key);
 
-	if (taken == qty)
-		return;
 	delta_key.counter = rel->counter->relid;
 	delta_key.data = key->data;
 	delta_key.len = key->len;
