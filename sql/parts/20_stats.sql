@@ -2,7 +2,7 @@ CREATE FUNCTION dcounter.stat_counters(OUT counter regclass, OUT fed_by text, OU
 	OUT writes_per_second float8, OUT busy_skipped bigint, OUT splits bigint, OUT waits bigint, OUT early_writes bigint,
 	OUT shard_rows bigint, OUT active_keys bigint, OUT shard_imbalance float8, OUT compaction_lag interval,
 	OUT pending_amount numeric, OUT keys_compacted bigint, OUT last_compaction timestamptz,
-	OUT last_compaction_duration interval, OUT reads bigint, OUT mean_read_time_ms float8,
+	OUT last_compaction_duration interval, OUT overflowed_keys bigint, OUT reads bigint, OUT mean_read_time_ms float8,
 	OUT buffered bigint, OUT buffer_full bigint, OUT flushes bigint, OUT keys_flushed bigint, OUT mean_flush_time_ms float8,
 	OUT cache_hits bigint, OUT cache_misses bigint, OUT cache_evictions bigint, OUT stats_reset timestamptz)
 	RETURNS SETOF record
@@ -12,7 +12,7 @@ COMMENT ON FUNCTION dcounter.stat_counters() IS 'internal: the rows of dc_stat_c
 CREATE VIEW dc_stat_counters AS
 	SELECT s.counter, s.fed_by, s.increments, s.keys_written, s.writes_per_second, s.busy_skipped, s.splits, s.waits,
 		s.early_writes, s.shard_rows, s.active_keys, s.shard_imbalance, s.compaction_lag, s.pending_amount,
-		s.keys_compacted, s.last_compaction, s.last_compaction_duration, s.reads, s.mean_read_time_ms, s.buffered, s.buffer_full,
+		s.keys_compacted, s.last_compaction, s.last_compaction_duration, s.overflowed_keys, s.reads, s.mean_read_time_ms, s.buffered, s.buffer_full,
 		s.flushes, s.keys_flushed, s.mean_flush_time_ms, s.cache_hits, s.cache_misses, s.cache_evictions, s.stats_reset
 	FROM dcounter.stat_counters() AS s;
 COMMENT ON VIEW dc_stat_counters IS 'statistics of the counter tables that the caller may read';
@@ -33,6 +33,7 @@ COMMENT ON COLUMN dc_stat_counters.pending_amount IS 'sum of the amounts that ar
 COMMENT ON COLUMN dc_stat_counters.keys_compacted IS 'keys whose amounts compaction has moved to the totals';
 COMMENT ON COLUMN dc_stat_counters.last_compaction IS 'end of the last compaction of the whole table';
 COMMENT ON COLUMN dc_stat_counters.last_compaction_duration IS 'how long it took';
+COMMENT ON COLUMN dc_stat_counters.overflowed_keys IS 'keys that it could not move since a sum leaves bigint; dc_set() or dc_delete() starts them anew';
 COMMENT ON COLUMN dc_stat_counters.reads IS 'calls of dc_get(), dc_get_many(), dc_info() and dc_sum()';
 COMMENT ON COLUMN dc_stat_counters.mean_read_time_ms IS 'mean time of these in milliseconds';
 COMMENT ON COLUMN dc_stat_counters.buffered IS 'increments that went to memory, to be flushed by the worker';

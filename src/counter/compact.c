@@ -44,6 +44,7 @@
 #include "counter/apply.h"
 #include "counter/compact.h"
 #include "counter/compactbatch.h"
+#include "counter/compactstuck.h"
 #include "counter/foreign.h"
 #include "counter/layout.h"
 #include "counter/locks.h"
@@ -66,6 +67,8 @@ PG_FUNCTION_INFO_V1(dc_compact);
 
 static int64 compact_table(DcCounter *counter, int64 max_keys);
 static bool is_left_alone(const DcCounter *counter);
+static void tell_stuck(DcSweep *sweep, DcCounter *counter,
+					   const DcBatch *batch);
 static void sweep_move(DcSweep *sweep, const DcShardRow *row);
 static DcBatch *batch_create(int max_rows);
 static void batch_fetch(DcSqlSession *session, DcBatch *batch, DcSweep *sweep,
@@ -170,7 +173,7 @@ compact_table(DcCounter *counter, int64 max_keys)
 	while (!sweep.done && done < max_keys)
 		done += sweep_next(&sweep, counter, max_keys - done);
 	if (sweep.complete)
-		stats_swept(counter, started);
+		stats_swept(counter, started, sweep.stuck);
 	sweep_end(&sweep);
 	if (done > 0)
 		check_still_not_fed(counter->relid);
@@ -193,7 +196,8 @@ sweep_start(DcSweep *sweep, MemoryContext cxt)
 	sweep->cxt = cxt;
 	sweep->done = false;
 	sweep->complete = false;
-	sweep->overflow = false;
+	sweep->remembers = false;
+	sweep->stuck = 0;
 	sweep->counted = false;
 }
 
@@ -240,11 +244,35 @@ sweep_next(DcSweep *sweep, DcCounter *counter, int64 max_keys)
 	}
 	sweep->complete = (batch->nkeys == 0 || batch->last);
 	sweep->done = sweep->complete;
-	for (int i = 0; i < batch->nkeys; i++)
-		sweep->overflow |= batch->keys[i].overflow;
+	tell_stuck(sweep, counter, batch);
 	sql_end(&session);
 	stats_compacted(counter, count);
 	return count;
+}
+
+/*
+ * tell_stuck warns of keys whose sum leaves bigint: their amounts stay where they are.
+ * A sweep that remembers such keys warns of those that are new.
+ */
+static void
+tell_stuck(DcSweep *sweep, DcCounter *counter, const DcBatch *batch)
+{
+	for (int i = 0; i < batch->nkeys; i++)
+	{
+		if (!batch->keys[i].overflow)
+			continue;
+		sweep->stuck++;
+		if (sweep->remembers && !stuck_note(counter->relid, batch->keys[i].key))
+			continue;
+		ereport(WARNING,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg("cannot compact key \"%s\" of counter table \"%s\": bigint out of range",
+						TextDatumGetCString(batch->keys[i].key),
+						get_rel_name(counter->relid)),
+				 OidIsValid(counter->row.ledger)
+					 ? 0
+					 : errhint("dc_set(), dc_reset() or dc_delete() starts the key anew.")));
+	}
 }
 
 /*
@@ -294,12 +322,14 @@ static void
 batch_fetch(DcSqlSession *session, DcBatch *batch, DcSweep *sweep,
 			int64 max_keys)
 {
-	Datum values[3];
+	Datum values[4];
 	uint64 nrows;
 
 	values[0] = sweep->key;
 	values[1] = sweep->shard;
 	values[2] = Int32GetDatum(batch->max_rows);
+	values[3] = sweep->remembers ? stuck_to_leave_out(session->counter->relid)
+								 : PointerGetDatum(construct_empty_array(TEXTOID));
 	nrows = sql_run(session, DC_SQL_COMPACT_SHARDS, values);
 	batch->last = (nrows < batch->max_rows);
 	for (uint64 i = 0; i < nrows; i++)

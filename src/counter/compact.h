@@ -15,7 +15,8 @@ typedef struct DcSweep
 	bool counted; /* which is one of a key that was counted */
 	bool done;
 	bool complete;	   /* has seen the last row */
-	bool overflow;	   /* a key's sum leaves bigint: it stays as it is */
+	bool remembers;	   /* leaves out keys that are known to be stuck */
+	int stuck;		   /* keys met whose sum leaves bigint: they stay as they are */
 	MemoryContext cxt; /* of key */
 } DcSweep;
 

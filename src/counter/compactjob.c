@@ -17,18 +17,22 @@
 #include "base/compat.h"
 #include "base/tablejob.h"
 #include "counter/compact.h"
+#include "counter/compactstuck.h"
 #include "counter/stats.h"
 #include "miscadmin.h"
 #include "utils/timestamp.h"
 
 static DcSweep sweep;
 static TimestampTz started; /* sweep */
+static int64 started_by_stuck_clock;
 
 static void
 start(MemoryContext cxt)
 {
 	sweep_start(&sweep, cxt);
+	sweep.remembers = true;
 	started = GetCurrentTimestamp();
+	started_by_stuck_clock = stuck_clock();
 }
 
 /*
@@ -43,11 +47,8 @@ step(Oid table, bool all_owners)
 		return TABLE_DONE;
 	sweep_next(&sweep, counter, PG_INT64_MAX);
 	if (sweep.complete)
-		stats_swept(counter, started);
-	if (!sweep.done)
-		return TABLE_GOES_ON;
-	/* keys that overflow would be locked in vain, and warned of, each time */
-	return sweep.overflow ? TABLE_LATER : TABLE_DONE;
+		stats_swept(counter, started, stuck_swept(table, started_by_stuck_clock));
+	return sweep.done ? TABLE_DONE : TABLE_GOES_ON;
 }
 
 /*

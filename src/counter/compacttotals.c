@@ -112,10 +112,9 @@ batch_key_compare(const void *a, const void *b)
 }
 
 /*
- * batch_key_add adds amounts to a key. A key whose sum leaves bigint stays as
- * it is, with a warning: its amounts are safe where they are. In a ledger, what came in
- * and went out is in the entries, so here it is set off: the turnover of an account
- * may be greater than its balance can be.
+ * batch_key_add adds amounts to a key. A key whose sum leaves bigint is to stay as
+ * it is. In a ledger, what came in and went out is in the entries, so here it is set off:
+ * the turnover of an account may be greater than its balance can be.
  */
 void
 batch_key_add(DcCounter *counter, DcBatchKey *key, int64 inc, int64 dec)
@@ -133,11 +132,6 @@ batch_key_add(DcCounter *counter, DcBatchKey *key, int64 inc, int64 dec)
 	{
 		key->skip = true;
 		key->overflow = true;
-		ereport(WARNING,
-				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-				 errmsg("cannot compact key \"%s\" of counter table \"%s\": bigint out of range",
-						TextDatumGetCString(key->key),
-						get_rel_name(counter->relid))));
 	}
 }
 

@@ -33,11 +33,11 @@
  * a serialization failure (40001), as with any UPDATE. Under SERIALIZABLE who has read
  * the key finds a row of ours, or a mark (serial.c).
  *
- * A key may hold more than bigint can: rows that each fit, and a sum that does not. Or
- * it is so close to that, that the difference to the new value cannot be added to what
- * it has. Then it starts anew: all that it held is replaced by the new value alone, and
- * what was counted of increments and decrements so far is forgotten, as by dc_delete().
- * An old value that leaves bigint is returned as NULL.
+ * A key may hold more than bigint can: rows that each fit, and a sum that does not. If
+ * so, or if it would be close to that with the difference to the new value, it starts
+ * anew: all that it held is replaced by the new value alone, and what was counted of
+ * increments and decrements so far is forgotten, as by dc_delete(). An old value that
+ * leaves bigint is returned as NULL.
  *
  * Nobody else waits for these locks: compaction skips what is locked, and
  * increments use other rows, or a new one.
@@ -60,6 +60,9 @@
 #include "miscadmin.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
+
+/* Amounts above this are forgotten when a key is set. */
+#define NEARLY_FULL (PG_INT64_MAX / 2)
 
 DC_KEYED_FUNCTION(dc_set);
 DC_KEYED_FUNCTION(dc_reset);
@@ -221,7 +224,8 @@ check_value(DcCounter *counter, int64 value)
 
 /*
  * amounts_for computes the amounts that make the value of a key exactly this. inc and
- * dec only grow: the difference goes to one of them. False if one would leave bigint.
+ * dec only grow: the difference goes to one of them. False if one would leave bigint, or
+ * be so close to its end that further increments soon would.
  */
 static bool
 amounts_for(const DcSums *sums, int64 value, int64 *inc, int64 *dec)
@@ -233,8 +237,10 @@ amounts_for(const DcSums *sums, int64 value, int64 *inc, int64 *dec)
 		!sums_fit(sums->dec, dec) || pg_sub_s64_overflow(value, old, &diff) ||
 		diff == PG_INT64_MIN)
 		return false;
-	return diff > 0 ? !pg_add_s64_overflow(*inc, diff, inc)
-					: !pg_add_s64_overflow(*dec, -diff, dec);
+	if (diff > 0 ? pg_add_s64_overflow(*inc, diff, inc)
+				 : pg_add_s64_overflow(*dec, -diff, dec))
+		return false;
+	return *inc <= NEARLY_FULL && *dec <= NEARLY_FULL;
 }
 
 /*

@@ -113,11 +113,11 @@ const DcStatementText sql_texts[DC_NUM_STATEMENTS] = {
 	[DC_SQL_DELETE_TOTAL] = {"DELETE FROM @totals AS t WHERE t.key = $1 RETURNING t.inc, t.dec", {TEXTOID}},
 	/* key */
 	[DC_SQL_DELETE_SHARDS] = {"DELETE FROM @shards AS s WHERE s.key = $1 RETURNING s.inc, s.dec", {TEXTOID}},
-	/* after key, after shard, limit: rows that nobody has locked */
+	/* after key, after shard, limit, keys to leave out: rows that nobody has locked */
 	[DC_SQL_COMPACT_SHARDS] = {"SELECT s.key, s.shard, s.inc, s.dec, s.updated_at, s.@units FROM @shards AS s"
-							   " WHERE (s.key, s.shard) > ($1, $2) ORDER BY s.key, s.shard"
+							   " WHERE (s.key, s.shard) > ($1, $2) AND s.key <> ALL ($4) ORDER BY s.key, s.shard"
 							   " LIMIT $3 FOR UPDATE SKIP LOCKED",
-							   {TEXTOID, INT4OID, INT4OID}},
+							   {TEXTOID, INT4OID, INT4OID, TEXTARRAYOID}},
 	/* keys */
 	[DC_SQL_COMPACT_LOCK] = {"SELECT t.key, t.inc, t.dec FROM @totals AS t WHERE t.key = ANY ($1)"
 							 " FOR NO KEY UPDATE SKIP LOCKED",

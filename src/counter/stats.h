@@ -47,11 +47,12 @@ typedef enum DcStatsCount
 	DC_NUM_STATS
 } DcStatsCount;
 
-/* The last sweep of a table by compaction; 0: none yet. */
+/* The last sweep of a table by compaction; times of 0: none yet. */
 typedef struct DcSweepTimes
 {
 	TimestampTz started;
 	TimestampTz ended;
+	int64 overflowed; /* keys that it could not move */
 } DcSweepTimes;
 
 /* What is known of a table: as it is shown, and as it is kept in a file. */
@@ -92,7 +93,8 @@ extern void stats_reset(Oid counter);
 /* statsxact.c: what a transaction does counts when it commits */
 extern void stats_applied(DcCounter *counter, const DcApplyStats *stats);
 extern void stats_compacted(DcCounter *counter, int64 keys);
-extern void stats_swept(DcCounter *counter, TimestampTz started);
+extern void stats_swept(DcCounter *counter, TimestampTz started,
+						int64 overflowed);
 extern void stats_dropped(Oid counter);
 extern void stats_before_commit(void);
 extern void stats_end_xact(bool committed, bool prepared);

@@ -27,7 +27,7 @@
 #define STATS_TMP_FILE STATS_FILE ".tmp"
 
 #define STATS_MAGIC 0x74636E64 /* "dcnt" */
-#define STATS_FORMAT 2		   /* changes with what the counts mean */
+#define STATS_FORMAT 3		   /* changes with what the counts mean */
 
 typedef struct DcStatsFileHeader
 {

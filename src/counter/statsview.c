@@ -61,6 +61,7 @@ enum
 	COL_KEYS_COMPACTED,
 	COL_LAST_COMPACTION,
 	COL_LAST_COMPACTION_DURATION,
+	COL_OVERFLOWED_KEYS,
 	COL_READS,
 	COL_MEAN_READ_TIME,
 	COL_BUFFERED,
@@ -363,6 +364,8 @@ set_cumulative(Oid counter, Datum *values, bool *nulls, DcSweepTimes *sweep)
 		values[COL_LAST_COMPACTION_DURATION] =
 			interval_between(sweep->started, sweep->ended);
 		nulls[COL_LAST_COMPACTION_DURATION] = false;
+		values[COL_OVERFLOWED_KEYS] = Int64GetDatum(sweep->overflowed);
+		nulls[COL_OVERFLOWED_KEYS] = false;
 	}
 }
 

@@ -75,11 +75,11 @@ stats_compacted(DcCounter *counter, int64 keys)
 
 /*
  * stats_swept records that compaction has looked at all rows of a table that are
- * older than `started`, and ends now. A transaction with one snapshot does not
+ * older than `started`, could not move so many keys, and ends now. A transaction with one snapshot does not
  * see rows that came after it.
  */
 void
-stats_swept(DcCounter *counter, TimestampTz started)
+stats_swept(DcCounter *counter, TimestampTz started, int64 overflowed)
 {
 	DcXactStats *stats;
 
@@ -91,6 +91,7 @@ stats_swept(DcCounter *counter, TimestampTz started)
 	if (IsolationUsesXactSnapshot())
 		stats->sweep.started = Min(started, GetCurrentTransactionStartTimestamp());
 	stats->sweep.ended = GetCurrentTimestamp();
+	stats->sweep.overflowed = overflowed;
 }
 
 /*

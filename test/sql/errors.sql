@@ -84,7 +84,10 @@ ROLLBACK;
 SELECT dc_set('e', 'sum', 9223372036854775807), dc_compact('e');
 SELECT dc_incr('e', 'sum', 1);
 SELECT try($$SELECT dc_get('e', 'sum')$$), try($$SELECT dc_get_many('e', '{a,sum}')$$), try($$SELECT dc_info('e', 'sum')$$);
-SELECT try($$SELECT dc_set('e', 'sum', 1)$$), try($$SELECT dc_reset('e', 'sum')$$), try($$SELECT dc_delete('e', 'sum')$$);
+-- ... setters start such a key anew (overflow.sql)
+BEGIN;
+SELECT dc_set('e', 'sum', 1), dc_reset('e', 'sum'), dc_delete('e', 'sum');
+ROLLBACK;
 SELECT try($$SELECT dc_incr_returning('e', 'sum', 0)$$), dc_incr_returning('e', 'sum', -2), dc_sum('e');
 SELECT dc_compact('e');
 SELECT value, dc_get('e', key), dc_get('e', 'a') FROM e WHERE key = 'sum';
