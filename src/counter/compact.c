@@ -27,6 +27,10 @@
  * Rows that belonged to one transaction alone (apply.c) are deleted as well. In a
  * stock they hold units besides, which stay in the shard rows (compactunits.c).
  *
+ * A key whose sum leaves bigint stays in its shard rows, until it is set or deleted
+ * (set.c). Whoever compacts by hand is told each time, the worker tells once
+ * (compactstuck.c).
+ *
  * Under REPEATABLE READ and SERIALIZABLE a row that has changed since the
  * snapshot is a serialization failure (40001).
  */

@@ -22,7 +22,7 @@
 #include "utils/datum.h"
 #include "utils/memutils.h"
 
-#define RETRY (60 * INT64CONST(1000000)) /* us */
+#define RETRY (10 * INT64CONST(1000000)) /* us */
 #define MAX_STUCK 1000
 
 typedef struct DcStuckKey

@@ -253,7 +253,8 @@ scan_total(DcCounter *counter, Datum key, DcKeyState *state)
 
 /*
  * scan_shards reads the rows that this backend knows, and then the others. Under
- * SERIALIZABLE all are read by the index, which takes the predicate locks.
+ * SERIALIZABLE all are read by the index, which takes the predicate locks, and so that no
+ * row of another transaction is missed (serial.c).
  */
 static void
 scan_shards(DcCounter *counter, const DcKey *key, Datum key_datum,

@@ -65,6 +65,14 @@ typedef struct RememberedRules
 	DcRules rules;
 } RememberedRules;
 
+/* What is posted to an account, and what pending transfers have set aside. */
+typedef struct DcBalance
+{
+	int64 posted;
+	int64 out;
+	int64 in;
+} DcBalance;
+
 static void not_opened_error(const DcKey *key);
 static bool remembered_key(const DcKey *key, char *buf);
 static void remember(DcLedger *ledger, const char *key, const DcRules *rules);
@@ -74,6 +82,9 @@ static void rules_arg(FunctionCallInfo fcinfo, DcRules *rules);
 static bool rules_equal(const DcRules *a, const DcRules *b);
 static bool account_insert(DcLedger *ledger, const DcKey *key, const DcRules *rules);
 static void account_change(DcLedger *ledger, const DcKey *key, const DcRules *rules);
+static void read_balance(DcLedger *ledger, const DcKey *key, DcBalance *balance);
+static void check_balance_seen(DcLedger *ledger, const DcKey *key,
+							   const DcBalance *now);
 static void account_write(DcLedger *ledger, DcLedgerStatement statement,
 						  const DcKey *key, const DcRules *rules, uint64 *rows);
 static void lock_opening(DcLedger *ledger, const DcKey *key);
@@ -386,11 +397,7 @@ account_insert(DcLedger *ledger, const DcKey *key, const DcRules *rules)
 static void
 account_change(DcLedger *ledger, const DcKey *key, const DcRules *rules)
 {
-	DcSqlSession session;
-	Datum values[1];
-	int64 balance;
-	int64 out;
-	int64 in;
+	DcBalance now;
 	int64 lower;
 	int64 upper;
 	uint64 rows;
@@ -398,36 +405,69 @@ account_change(DcLedger *ledger, const DcKey *key, const DcRules *rules)
 	apply_early();
 	CommandCounterIncrement();
 	PushActiveSnapshot(GetLatestSnapshot());
-	balance = counter_value(ledger->counter, key);
-	values[0] = key_text_datum(key);
-	ledger_sql_begin(&session, ledger);
-	ledger_sql_read(&session, DC_SQL_BALANCE, values);
-	out = sql_bigint(0, 1);
-	in = sql_bigint(0, 2);
-	sql_end(&session);
+	read_balance(ledger, key, &now);
 	PopActiveSnapshot();
+	if (IsolationIsSerializable())
+		check_balance_seen(ledger, key, &now);
 
-	lower = rules->has_min ? room_below(balance, rules->min, out) : 0;
-	upper = rules->has_max ? room_below(rules->max, balance, in) : 0;
+	lower = rules->has_min ? room_below(now.posted, rules->min, now.out) : 0;
+	upper = rules->has_max ? room_below(rules->max, now.posted, now.in) : 0;
 	if (lower < 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_DC_BALANCE_TOO_LOW),
 				 errmsg("the balance of account \"%.*s\" is below its new bound",
 						(int) key->len, key->data),
 				 errdetail("The balance is %lld, of which %lld are pending.",
-						   (long long) balance, (long long) out)));
+						   (long long) now.posted, (long long) now.out)));
 	if (upper < 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_DC_BALANCE_TOO_HIGH),
 				 errmsg("the balance of account \"%.*s\" is above its new bound",
 						(int) key->len, key->data),
 				 errdetail("The balance is %lld, and %lld are pending.",
-						   (long long) balance, (long long) in)));
+						   (long long) now.posted, (long long) now.in)));
 	limit_set(ledger, key, false, lower);
 	limit_set(ledger, key, true, upper);
 	account_write(ledger, DC_SQL_ACCOUNT_UPDATE, key, rules, &rows);
 	counter_invalidate(ledger->relid); /* what sessions remember of it */
 	CommandCounterIncrement();
+}
+
+/*
+ * read_balance reads what is posted to an account and pending, in the active snapshot.
+ */
+static void
+read_balance(DcLedger *ledger, const DcKey *key, DcBalance *balance)
+{
+	DcSqlSession session;
+	Datum values[1];
+
+	balance->posted = counter_value(ledger->counter, key);
+	values[0] = key_text_datum(key);
+	ledger_sql_begin(&session, ledger);
+	ledger_sql_read(&session, DC_SQL_BALANCE, values);
+	balance->out = sql_bigint(0, 1);
+	balance->in = sql_bigint(0, 2);
+	sql_end(&session);
+}
+
+/*
+ * check_balance_seen raises 40001 if the transaction's snapshot shows another balance
+ * than there is now: what is decided by that would not fit what the transaction reads.
+ */
+static void
+check_balance_seen(DcLedger *ledger, const DcKey *key, const DcBalance *now)
+{
+	DcBalance seen;
+
+	PushCopiedSnapshot(GetTransactionSnapshot());
+	UpdateActiveSnapshotCommandId();
+	read_balance(ledger, key, &seen);
+	PopActiveSnapshot();
+	if (seen.posted != now->posted || seen.out != now->out || seen.in != now->in)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("could not serialize access due to concurrent update")));
 }
 
 /*

@@ -20,7 +20,7 @@ SELECT dc_create('likes'), dc_create('views', partitions => 3);
 -- No row yet. Without preload there are live numbers only.
 SELECT * FROM live ORDER BY counter::text;
 SELECT count(*), count(increments) + count(keys_written) + count(writes_per_second) + count(busy_skipped) + count(splits) + count(waits) + count(early_writes)
-	+ count(keys_compacted) + count(last_compaction) + count(last_compaction_duration) + count(reads) + count(mean_read_time_ms) + count(buffered) + count(buffer_full) + count(flushes) + count(keys_flushed)
+	+ count(keys_compacted) + count(last_compaction) + count(last_compaction_duration) + count(overflowed_keys) + count(reads) + count(mean_read_time_ms) + count(buffered) + count(buffer_full) + count(flushes) + count(keys_flushed)
 	+ count(mean_flush_time_ms) + count(cache_hits) + count(cache_misses) + count(cache_evictions) + count(stats_reset) AS cumulative FROM dc_stat_counters;
 SELECT * FROM dc_stat_hot_keys;
 SELECT dc_stat_reset();

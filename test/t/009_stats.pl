@@ -53,7 +53,7 @@ sub test_increments
 	sql($node, 'postgres', q{SELECT dc_create('c'), dc_create('p', partitions => 2)});
 	is(stat_of("$written, busy_skipped, splits, waits, keys_compacted, reads, writes_per_second, stats_reset <= clock_timestamp()"),
 		'0|0|0|0|0|0|0|0|0|t', 'a new table');
-	is(stat_of('last_compaction, last_compaction_duration, mean_read_time_ms, mean_flush_time_ms'), '|||', 'what has not happened is NULL');
+	is(stat_of('last_compaction, last_compaction_duration, overflowed_keys, mean_read_time_ms, mean_flush_time_ms'), '||||', 'what has not happened is NULL');
 	is(stat_of('buffered, buffer_full, flushes, keys_flushed, cache_hits, cache_misses, cache_evictions'), '0|0|0|0|0|0|0',
 		'and of what needs to be asked for there is nothing');
 

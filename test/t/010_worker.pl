@@ -423,6 +423,25 @@ sql($node, 'a', 'DROP TRIGGER fails ON failing');
 soon($node, 'a', q{SELECT value FROM failing WHERE key = 'k'}, '1', 'mended: it is compacted');
 
 #
+# A key that cannot be compacted
+#
+$offset = -s $node->logfile;
+sql($node, 'a', q{SELECT dc_create('over')});
+sql($node, 'a', "BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT dc_incr('over', 'k', 9223372036854775807); COMMIT") foreach 1 .. 2;
+soon($node, 'a', q{SELECT overflowed_keys FROM dc_stat_counters WHERE counter = 'over'::regclass}, '1', 'a key whose sum leaves bigint is counted');
+# ... of each of these a sweep
+foreach (1 .. 30)
+{
+	sql($node, 'a', q{SELECT dc_incr('over', 'other')});
+	wait_for($node, 'a', q{SELECT value - dc_get('over', key) FROM over}, '0', $limit);
+}
+is(sql($node, 'a', q{SELECT key, value FROM over}), 'other|30', '... and others are compacted');
+is(() = log_since($node, $offset) =~ /WARNING:  cannot compact key "k" of counter table "over": bigint out of range/g, 1, '... with one warning');
+is(sql($node, 'a', q{SELECT dc_set('over', 'k', 5) IS NULL}), 't', 'it is set');
+soon($node, 'a', q{SELECT value FROM over WHERE key = 'k'}, '5', '... and compacted');
+soon($node, 'a', q{SELECT overflowed_keys FROM dc_stat_counters WHERE counter = 'over'::regclass}, '0', '... and not counted any more');
+
+#
 # The role that workers connect as
 #
 my $started = sql($node, 'postgres', 'SELECT pg_postmaster_start_time()');
