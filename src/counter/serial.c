@@ -13,10 +13,10 @@
  *
  * Of a row that is updated both ways need R and W to meet at one version: the one
  * that R sees must be the one that W replaces. Our rows are changed by others in
- * between, who do not count for SSI: compaction, levelling, flushes and expiry,
- * which are the worker's and change no value, and increments at other levels. Once
- * one of these has replaced R's version, an update by W meets neither R's lock nor
- * R's eye, and SSI knows nothing of the pair: write skew.
+ * between, who do not count for SSI: compaction, levelling and flushes, which are the
+ * worker's and change no value, and increments at other levels. Once one of these has
+ * replaced R's version, an update by W meets neither R's lock nor R's eye, and SSI
+ * knows nothing of the pair: write skew.
  *
  * So who changes a key under SERIALIZABLE inserts a row of the key into the shard
  * table, whatever else he does to its rows. What becomes of other rows, and who
@@ -25,9 +25,10 @@
  *	in:	 Whoever has read the key holds a lock that covers the place in the index
  *		 where that row goes, because he has looked for all rows of the key:
  *			- by the index (dc_get() and its relatives, dc_take() that says no,
- *			  balances, SQL that looks for keys): locks on all leaf pages that
- *			  rows of the key may be on, also if there is none; or on the index, if
- *			  it is empty;
+ *			  balances, SQL that looks for keys): locks on all leaf pages that a new
+ *			  row of the key may go to, also if there is no row yet; or on the
+ *			  index, if it is empty. (The pages that scan.c steps over have entries
+ *			  of one number alone, and the row has another one);
  *			- by a sequential scan (dc_sum(), checks): a lock on the heap, which an
  *			  insertion meets as well.
  *		 The server keeps that true when a page is split or deleted (it copies the
