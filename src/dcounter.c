@@ -12,6 +12,7 @@
 #include "base/compat.h"
 #include "base/guc.h"
 #include "base/shmem.h"
+#include "base/xactclock.h"
 #include "buffer/bufferinit.h"
 #include "counter/counter.h"
 #include "counter/stats.h"
@@ -40,6 +41,7 @@ _PG_init(void)
 	if (process_shared_preload_libraries_in_progress)
 	{
 		shmem_init();
+		xact_clock_init();
 		stats_init();
 		buffering_init();
 		stock_init(true);

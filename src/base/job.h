@@ -10,7 +10,7 @@
 #ifndef DC_JOB_H
 #define DC_JOB_H
 
-#include "utils/timestamp.h"
+#include "base/clock.h"
 
 /* A step; runs in a transaction, with a snapshot. */
 typedef void (*DcJobStep)(void *arg);
@@ -20,11 +20,11 @@ typedef struct DcJobRun
 	/* runs a step about a table (or InvalidOid); false if it failed */
 	bool (*step)(struct DcJobRun *run, DcJobStep step, void *arg, Oid table);
 	const char *job;
-	bool afresh;		  /* do not go on where the last run yielded */
-	bool all_owners;	  /* not only the tables of the current user */
-	Oid suspect;		  /* a table that has ended a worker, or InvalidOid */
-	TimestampTz deadline; /* when to yield; 0: never */
-	int64 failures;		  /* steps that failed */
+	bool afresh;	   /* do not go on where the last run yielded */
+	bool all_owners;   /* not only the tables of the current user */
+	Oid suspect;	   /* a table that has ended a worker, or InvalidOid */
+	DcMoment deadline; /* when to yield */
+	int64 failures;	   /* steps that failed */
 } DcJobRun;
 
 typedef struct DcJob
@@ -33,7 +33,7 @@ typedef struct DcJob
 	const int *interval; /* setting, in ms */
 	bool (*run)(DcJobRun *run);
 	/* instead of an interval: when it is due. It comes between others' steps */
-	TimestampTz (*due)(void);
+	DcMoment (*due)(void);
 } DcJob;
 
 /*
@@ -42,7 +42,7 @@ typedef struct DcJob
 static inline bool
 job_is_late(const DcJobRun *run)
 {
-	return run->deadline != 0 && GetCurrentTimestamp() >= run->deadline;
+	return moment_is_reached(run->deadline);
 }
 
 /* The jobs of the rooms. */

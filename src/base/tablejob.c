@@ -20,7 +20,7 @@ typedef struct DcFailing
 {
 	Oid table;
 	int64 pause; /* us */
-	TimestampTz until;
+	DcMoment until;
 } DcFailing;
 
 #define PAUSE_MIN (INT64CONST(1000) * 1000)
@@ -62,7 +62,7 @@ table_job_run(DcTableJob *job, DcJobRun *run)
 		Oid table = job->tables[job->current];
 		DcFailing *failing = run->all_owners ? find_failing(job, table) : NULL;
 
-		if (failing != NULL && failing->until > GetCurrentTimestamp())
+		if (failing != NULL && !moment_is_reached(failing->until))
 			job->last = TABLE_DONE;
 		else
 		{
@@ -141,7 +141,7 @@ note_failure(DcTableJob *job, Oid table, int64 pause)
 		job->failing = lappend(job->failing, entry);
 	}
 	entry->pause = Min(Max(entry->pause * 2, pause), PAUSE_MAX);
-	entry->until = GetCurrentTimestamp() + entry->pause;
+	entry->until = moment_after(moment_now(), entry->pause);
 	MemoryContextSwitchTo(old);
 }
 

@@ -223,7 +223,7 @@ table_mark_dirty(DcBufferTable *table)
 {
 	if (pg_atomic_read_u32(&table->dirty) != 0)
 		return;
-	pg_atomic_write_u64(&table->since, (uint64) GetCurrentTimestamp());
+	moment_write(&table->since, moment_now());
 	if (pg_atomic_exchange_u32(&table->dirty, 1) == 0)
 		flusher_wake();
 }

@@ -35,11 +35,11 @@
 #define DC_BUFFER_H
 
 #include "base/catalog.h"
+#include "base/clock.h"
 #include "base/key.h"
 #include "buffer/map.h"
 #include "counter/buffering.h"
 #include "storage/lock.h"
-#include "utils/timestamp.h"
 
 #define DC_BUFFER_TABLES 1024
 #define DC_BUFFER_FLUSHERS 128
@@ -50,7 +50,7 @@ typedef struct DcBuffer
 	pg_atomic_uint64 inc; /* pending */
 	pg_atomic_uint64 dec;
 	pg_atomic_uint64 calls;
-	pg_atomic_uint64 at; /* TimestampTz of the last change */
+	pg_atomic_uint64 at; /* TimestampTz of the last change, for the rows */
 	pg_atomic_uint64 version;
 	TransactionId taker; /* invalid: nothing is taken */
 	int64 taken_inc;
@@ -70,7 +70,7 @@ typedef struct DcBufferTable
 
 	/* of the flusher; see flushwait.c and flushjob.c */
 	pg_atomic_uint32 dirty;	   /* something was added since the last flush began */
-	pg_atomic_uint64 since;	   /* TimestampTz: when */
+	pg_atomic_uint64 since;	   /* DcMoment: when */
 	pg_atomic_uint64 interval; /* us, as the last writer knew it */
 	pg_atomic_uint64 begun;	   /* flushes that have begun, */
 	pg_atomic_uint64 done;	   /* and the last of them that is durable */

@@ -344,6 +344,8 @@ load_table(DcFile *file)
 	}
 	pg_atomic_write_u32(&table->restored, DC_UNRESOLVED);
 	pg_atomic_fetch_add_u32(&buffer_area->restored, 1);
+	/* at once: a writer is yet to tell its interval. How old it is nobody knows. */
+	moment_write(&table->since, moment_now());
 	pg_atomic_write_u32(&table->dirty, 1);
 	return true;
 }

@@ -5,12 +5,12 @@
 #ifndef DC_BUFFERINIT_H
 #define DC_BUFFERINIT_H
 
-#include "utils/timestamp.h"
+#include "base/clock.h"
 
 extern void buffering_init(void);
 
 /* For the worker: when its job is due, and who flushes this database. */
-extern TimestampTz flush_due(void);
+extern DcMoment flush_due(void);
 extern void flush_set_commit(const char *level);
 extern void flush_enter(void);
 extern void flush_leave(void);

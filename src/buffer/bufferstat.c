@@ -76,13 +76,12 @@ put_row(ReturnSetInfo *result, DcBufferTable *table)
 {
 	Datum values[NUM_COLS];
 	bool nulls[NUM_COLS] = {false};
-	TimestampTz last = (TimestampTz) pg_atomic_read_u64(&table->last_start);
-	TimestampTz since = (TimestampTz) pg_atomic_read_u64(&table->since);
+	TimestampTz last = (TimestampTz) pg_atomic_read_u64(&table->last_start); /* wall time */
 	Interval oldest = {0};
 	DcBufferSum sum = {0};
 
 	sum_up(table, &sum);
-	oldest.time = Max(GetCurrentTimestamp() - since, 0);
+	oldest.time = Max(moment_age(moment_read(&table->since)), 0);
 	values[COL_COUNTER] = ObjectIdGetDatum(table->counter);
 	values[COL_KEYS] = Int64GetDatum(sum.keys);
 	values[COL_INCREMENTS] = Int64GetDatum(sum.increments);

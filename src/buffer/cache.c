@@ -23,8 +23,8 @@
  *	  commit. A remote server's snapshot may be older than the claim
  *	  (cacheget.c); therefore the partition's last forgetting must also be before the
  *	  noted time.
- *	- The clock is the monotonic one where there is one. A value that
- *	  comes from the future is not used in any case.
+ *	- The clock is the monotonic one (clock.h), so an age is right whatever is done
+ *	  to the wall clock.
  *	- An entry also says which files its table had: one of another table that was
  *	  given the same OID, or of before a TRUNCATE, does not answer. That holds
  *	  on a standby too, where nobody forgets.
@@ -45,7 +45,6 @@
 #include "base/shmem.h"
 #include "buffer/cache.h"
 #include "common/hashfn.h"
-#include "portability/instr_time.h"
 #include "storage/condition_variable.h"
 #include "utils/syscache.h"
 
@@ -60,7 +59,7 @@ typedef struct DcCached
 {
 	uint64 table;
 	int64 value;
-	int64 at;		   /* of this time or later; 0: there is no value */
+	DcMoment at;	   /* of this moment or later; DC_LONG_AGO: there is no value */
 	PGPROC *computing; /* who has claimed it, or NULL */
 	bool forgotten;	   /* since it was claimed */
 	bool used;		   /* since the hand came by */
@@ -69,7 +68,7 @@ typedef struct DcCached
 typedef struct DcCache
 {
 	pg_atomic_uint32 hand;
-	pg_atomic_uint64 forgotten_at[DC_MAP_PARTITIONS]; /* the last time */
+	pg_atomic_uint64 forgotten_at[DC_MAP_PARTITIONS]; /* DcMoment: the last time */
 	ConditionVariable beds[DC_MAP_PARTITIONS];
 } DcCache;
 
@@ -89,8 +88,7 @@ static DcCache *cache = NULL;
 static Size area_size(void);
 static void area_init(void *area);
 static void entry_init(DcMapEntry *entry, void *arg);
-static bool is_young(const DcCached *cached, uint64 table, int64 since,
-					 int64 now);
+static bool is_young(const DcCached *cached, uint64 table, DcMoment since);
 static DcMapEntry *entry_get(const DcCacheKey *key, uint32 *evicted);
 static bool may_evict(DcMapEntry *entry, void *arg);
 static void claim_end(DcMapEntry *claim, const DcCached *result);
@@ -146,18 +144,6 @@ cache_enabled(void)
 }
 
 /*
- * cache_clock returns the time in microseconds by a clock that all sessions share.
- */
-int64
-cache_clock(void)
-{
-	instr_time now;
-
-	INSTR_TIME_SET_CURRENT(now);
-	return (int64) INSTR_TIME_GET_MICROSEC(now);
-}
-
-/*
  * cache_table identifies a counter table, and what is in it: its OID alone may be
  * used again.
  */
@@ -206,7 +192,7 @@ cache_key_init(DcCacheKey *key, Oid counter, uint64 table,
  * cache_find gets a value that is younger than `since`.
  */
 bool
-cache_find(const DcCacheKey *key, int64 since, int64 now, int64 *value)
+cache_find(const DcCacheKey *key, DcMoment since, int64 *value)
 {
 	LWLock *lock = map_key_lock(MAP, &key->map);
 	DcMapEntry *entry;
@@ -218,7 +204,7 @@ cache_find(const DcCacheKey *key, int64 since, int64 now, int64 *value)
 	{
 		DcCached *cached = map_payload(entry);
 
-		found = is_young(cached, key->table, since, now);
+		found = is_young(cached, key->table, since);
 		*value = cached->value;
 		if (found && !cached->used)
 			cached->used = true;
@@ -232,7 +218,7 @@ cache_find(const DcCacheKey *key, int64 since, int64 now, int64 *value)
  * cache_store() or cache_give_up().
  */
 DcCacheState
-cache_claim(const DcCacheKey *key, int64 since, int64 now, int64 *value,
+cache_claim(const DcCacheKey *key, DcMoment since, int64 *value,
 			DcMapEntry **claim, uint32 *evicted)
 {
 	DcMapEntry *entry = entry_get(key, evicted);
@@ -244,7 +230,7 @@ cache_claim(const DcCacheKey *key, int64 since, int64 now, int64 *value,
 		return CACHE_FULL;
 	cached = map_payload(entry);
 	LWLockAcquire(lock, LW_EXCLUSIVE);
-	if (is_young(cached, key->table, since, now))
+	if (is_young(cached, key->table, since))
 	{
 		*value = cached->value;
 		cached->used = true;
@@ -271,11 +257,12 @@ cache_claim(const DcCacheKey *key, int64 since, int64 now, int64 *value,
  * meanwhile. `fresh` says that its snapshot was taken after the claim.
  */
 void
-cache_store(DcMapEntry *claim, uint64 table, int64 value, int64 at, bool fresh)
+cache_store(DcMapEntry *claim, uint64 table, int64 value, DcMoment at, bool fresh)
 {
 	DcCached result = {.table = table, .value = value, .at = at};
 
-	if (fresh || at > (int64) pg_atomic_read_u64(&cache->forgotten_at[claim->hash % DC_MAP_PARTITIONS]))
+	if (fresh ||
+		moment_is_before(moment_read(&cache->forgotten_at[claim->hash % DC_MAP_PARTITIONS]), at))
 		claim_end(claim, &result);
 	else
 		claim_end(claim, NULL);
@@ -316,7 +303,7 @@ claim_end(DcMapEntry *claim, const DcCached *result)
  * compute it without a claim.
  */
 DcCacheState
-cache_wait(const DcCacheKey *key, int64 since, int64 *value)
+cache_wait(const DcCacheKey *key, DcMoment since, int64 *value)
 {
 	static uint32 wait_event = 0;
 	ConditionVariable *bed = &cache->beds[map_partition(&key->map)];
@@ -340,7 +327,7 @@ cache_wait(const DcCacheKey *key, int64 since, int64 *value)
 			DcCached *cached = map_payload(entry);
 
 			computing = cached->computing;
-			if (is_young(cached, key->table, since, cache_clock()))
+			if (is_young(cached, key->table, since))
 			{
 				*value = cached->value;
 				state = CACHE_FOUND;
@@ -389,8 +376,8 @@ cache_age(DcCounter *counter, const DcKey *key, int64 *age)
 	{
 		DcCached *cached = map_payload(entry);
 
-		found = cached->at != 0 && cached->table == cache_key.table;
-		*age = cache_clock() - cached->at;
+		found = cached->at.us != DC_LONG_AGO.us && cached->table == cache_key.table;
+		*age = moment_age(cached->at);
 	}
 	LWLockRelease(lock);
 	return found;
@@ -425,8 +412,7 @@ cache_forget_key(Oid database, Oid counter, const DcKey *key)
 	probe.hash = map_hash(&probe);
 	lock = map_key_lock(MAP, &probe);
 	LWLockAcquire(lock, LW_EXCLUSIVE);
-	pg_atomic_write_u64(&cache->forgotten_at[map_partition(&probe)],
-						(uint64) cache_clock());
+	moment_write(&cache->forgotten_at[map_partition(&probe)], moment_now());
 	entry = map_look(MAP, &probe);
 	if (entry != NULL)
 		(void) forget_entry(entry, &whom);
@@ -452,14 +438,14 @@ static void
 forget(Oid database, Oid counter)
 {
 	DcForget whom = {.database = database, .counter = counter};
-	uint64 now;
+	DcMoment now;
 
 	if (cache == NULL)
 		return;
 	/* first this: who stores later looks at it, who has stored is met by the sweep */
-	now = (uint64) cache_clock();
+	now = moment_now();
 	for (int i = 0; i < DC_MAP_PARTITIONS; i++)
-		pg_atomic_write_u64(&cache->forgotten_at[i], now);
+		moment_write(&cache->forgotten_at[i], now);
 	if (map_used(MAP) > 0)
 		map_sweep(MAP, forget_entry, &whom);
 }
@@ -476,7 +462,7 @@ forget_entry(DcMapEntry *entry, void *arg)
 	if (entry->database != whom->database ||
 		(OidIsValid(whom->counter) && entry->counter != whom->counter))
 		return false;
-	cached->at = 0;
+	cached->at = DC_LONG_AGO;
 	cached->forgotten = true;
 	return true;
 }
@@ -491,10 +477,10 @@ entry_init(DcMapEntry *entry, void *arg)
  * is_young tells whether an entry has a value of the table, younger than `since`.
  */
 static bool
-is_young(const DcCached *cached, uint64 table, int64 since, int64 now)
+is_young(const DcCached *cached, uint64 table, DcMoment since)
 {
-	return cached->at > since && cached->at <= now && cached->table == table &&
-		cached->at != 0;
+	return moment_is_before(since, cached->at) && cached->table == table &&
+		cached->at.us != DC_LONG_AGO.us;
 }
 
 /*

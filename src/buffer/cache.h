@@ -6,6 +6,7 @@
 #define DC_CACHE_H
 
 #include "base/catalog.h"
+#include "base/clock.h"
 #include "base/key.h"
 #include "buffer/map.h"
 
@@ -28,19 +29,17 @@ typedef enum DcCacheState
 /* cache.c */
 extern void cache_init(void);
 extern bool cache_enabled(void);
-extern int64 cache_clock(void);
 extern uint64 cache_table(const DcCounter *counter);
 extern void cache_key_init(DcCacheKey *key, Oid counter, uint64 table,
 						   const DcKey *counter_key);
-extern bool cache_find(const DcCacheKey *key, int64 since, int64 now,
-					   int64 *value);
-extern DcCacheState cache_claim(const DcCacheKey *key, int64 since, int64 now,
+extern bool cache_find(const DcCacheKey *key, DcMoment since, int64 *value);
+extern DcCacheState cache_claim(const DcCacheKey *key, DcMoment since,
 								int64 *value, DcMapEntry **claim,
 								uint32 *evicted);
-extern void cache_store(DcMapEntry *claim, uint64 table, int64 value, int64 at,
-						bool fresh);
+extern void cache_store(DcMapEntry *claim, uint64 table, int64 value,
+						DcMoment at, bool fresh);
 extern void cache_give_up(DcMapEntry *claim);
-extern DcCacheState cache_wait(const DcCacheKey *key, int64 since,
+extern DcCacheState cache_wait(const DcCacheKey *key, DcMoment since,
 							   int64 *value);
 extern bool cache_age(DcCounter *counter, const DcKey *key, int64 *age);
 extern uint32 cache_capacity(void);

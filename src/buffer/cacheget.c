@@ -25,13 +25,14 @@
  * is not possible during a parallel query: then it is computed in the query's
  * snapshot, and not stored. And it is not so for foreign parts: a remote
  * transaction keeps its snapshot until ours ends. So such a value is as old as our
- * transaction.
+ * transaction, by the same clock (xactclock.c).
  */
 #include "postgres.h"
 
 #include "access/xact.h"
 #include "base/compat.h"
 #include "base/interval.h"
+#include "base/xactclock.h"
 #include "buffer/cache.h"
 #include "catalog/pg_type.h"
 #include "counter/access.h"
@@ -45,7 +46,6 @@
 #include "utils/inval.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
-#include "utils/timestamp.h"
 
 DC_KEYED_FUNCTION(dc_get_cached);
 
@@ -80,8 +80,8 @@ typedef struct DcAsked
 {
 	DcCounter *counter;
 	uint64 table;
-	bool shared; /* the cache may be used */
-	int64 since; /* what is younger will do */
+	bool shared;	/* the cache may be used */
+	DcMoment since; /* what is younger will do */
 	DcWanted *wanted;
 	int nwanted;
 	uint32 evicted;
@@ -97,7 +97,7 @@ static DcOpened *reopen_to_read(FunctionCallInfo fcinfo, const char *function);
 static void role_change_callback(Datum arg, int cacheid, uint32 hashvalue);
 static bool may_share(DcCounter *counter);
 static bool key_may_share(DcCounter *counter, const DcKey *key);
-static int find_all(DcAsked *asked, int64 now);
+static int find_all(DcAsked *asked);
 static void get_missing(FunctionCallInfo fcinfo, const char *function,
 						DcAsked *asked, int missing);
 static void get_all(DcAsked *asked);
@@ -117,18 +117,16 @@ dc_get_cached_impl(FunctionCallInfo fcinfo, const DcKey *key)
 	DcAsked asked = {0};
 	DcWanted wanted;
 	DcOpened *table;
-	int64 now;
 
 	(void) counter_arg(fcinfo);
 	need_cache(function);
 	table = open_to_read(fcinfo, function);
 	asked.shared = may_share(table->counter);
-	now = cache_clock();
-	asked.since = now - staleness;
+	asked.since = moment_after(moment_now(), -staleness);
 	if (asked.shared && key_may_share(table->counter, key))
 	{
 		cache_key_init(&wanted.cache_key, table->counter->relid, table->table, key);
-		if (cache_find(&wanted.cache_key, asked.since, now, &wanted.value))
+		if (cache_find(&wanted.cache_key, asked.since, &wanted.value))
 		{
 			stats_count(table->counter, DC_STATS_CACHE_HITS, 1);
 			PG_RETURN_INT64(wanted.value);
@@ -158,7 +156,6 @@ dc_get_many_cached(PG_FUNCTION_ARGS)
 	DcOpened *table;
 	Datum *keys;
 	int missing;
-	int64 now;
 
 	(void) counter_arg(fcinfo);
 	need_cache(function);
@@ -168,13 +165,12 @@ dc_get_many_cached(PG_FUNCTION_ARGS)
 	asked.counter = table->counter;
 	asked.table = table->table;
 	asked.shared = may_share(table->counter);
-	now = cache_clock();
-	asked.since = now - staleness;
+	asked.since = moment_after(moment_now(), -staleness);
 	asked.wanted = palloc_extended(Max(asked.nwanted, 1) * sizeof(DcWanted),
 								   MCXT_ALLOC_HUGE);
 	for (int i = 0; i < asked.nwanted; i++)
 		key_from_text(keys[i], &asked.wanted[i].key);
-	missing = find_all(&asked, now);
+	missing = find_all(&asked);
 	if (missing > 0)
 		get_missing(fcinfo, function, &asked, missing);
 	for (int i = 0; i < asked.nwanted; i++)
@@ -324,7 +320,7 @@ key_may_share(DcCounter *counter, const DcKey *key)
  * find_all looks all keys up, and returns how many were not found.
  */
 static int
-find_all(DcAsked *asked, int64 now)
+find_all(DcAsked *asked)
 {
 	int missing = 0;
 
@@ -338,7 +334,7 @@ find_all(DcAsked *asked, int64 now)
 		{
 			cache_key_init(&wanted->cache_key, asked->counter->relid,
 						   asked->table, &wanted->key);
-			if (cache_find(&wanted->cache_key, asked->since, now, &wanted->value))
+			if (cache_find(&wanted->cache_key, asked->since, &wanted->value))
 				wanted->state = CACHE_FOUND;
 		}
 		if (wanted->state != CACHE_FOUND)
@@ -357,7 +353,7 @@ static void
 get_missing(FunctionCallInfo fcinfo, const char *function, DcAsked *asked,
 			int missing)
 {
-	TimestampTz started = stats_clock();
+	DcMoment started = stats_clock();
 	DcOpened *table = reopen_to_read(fcinfo, function);
 
 	asked->counter = table->counter;
@@ -424,7 +420,6 @@ static int
 claim_missing(DcAsked *asked)
 {
 	uint32 max_claims = Max(cache_capacity() / 4, 1);
-	int64 now = cache_clock();
 	uint32 claims = 0;
 	int count = 0;
 
@@ -435,7 +430,7 @@ claim_missing(DcAsked *asked)
 		if (wanted->state == CACHE_BUSY && claims == max_claims)
 			wanted->state = CACHE_FULL;
 		if (wanted->state == CACHE_BUSY)
-			wanted->state = cache_claim(&wanted->cache_key, asked->since, now,
+			wanted->state = cache_claim(&wanted->cache_key, asked->since,
 										&wanted->value, &wanted->claim,
 										&asked->evicted);
 		if (wanted->state == CACHE_CLAIMED)
@@ -452,15 +447,9 @@ claim_missing(DcAsked *asked)
 static void
 compute(DcAsked *asked, int count)
 {
-	int64 at = cache_clock();
+	/* no remote snapshot is older than our transaction */
+	DcMoment at = asked->counter->foreign ? xact_moment() : moment_now();
 
-	if (asked->counter->foreign)
-	{
-		/* no remote snapshot is older than our transaction */
-		int64 age = GetCurrentTimestamp() - GetCurrentTransactionStartTimestamp();
-
-		at -= Max(age, 0);
-	}
 	computing = true;
 	if (asked->shared)
 		PushActiveSnapshot(GetLatestSnapshot());

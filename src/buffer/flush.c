@@ -55,7 +55,8 @@ typedef struct DcFlush
 	int count; /* keys */
 	uint64 number;
 	int nest;
-	TimestampTz started;
+	TimestampTz started_at; /* to be shown */
+	DcMoment started;
 } DcFlush;
 
 static DcFlush *flushes = NULL;
@@ -74,7 +75,7 @@ static void write_rows(DcCounter *counter, DcFlushKey *keys, int count, bool exa
 static int write_totals(DcCounter *counter, DcFlushKey *keys, int count,
 						DcDelta **left);
 static void begin_flush(DcCounter *counter, DcBufferTable *table,
-						TimestampTz started);
+						DcMoment started);
 static void flush_failed(DcFlush *flush);
 static void count_flush(DcCounter *counter, DcFlushKey *keys, int count);
 
@@ -105,7 +106,7 @@ flush_lock_tag(LOCKTAG *tag, Oid counter)
 int64
 flush_table(DcCounter *counter, DcBufferTable *table, bool exactly)
 {
-	TimestampTz started = GetCurrentTimestamp();
+	DcMoment started = moment_now();
 	DcFlushKey *keys;
 	int count = 0;
 
@@ -293,13 +294,14 @@ write_totals(DcCounter *counter, DcFlushKey *keys, int count, DcDelta **left)
  * begin_flush gives a flush its number, and remembers it until the transaction ends.
  */
 static void
-begin_flush(DcCounter *counter, DcBufferTable *table, TimestampTz started)
+begin_flush(DcCounter *counter, DcBufferTable *table, DcMoment started)
 {
 	DcFlush *flush = MemoryContextAllocZero(TopTransactionContext, sizeof(DcFlush));
 
 	flush->counter = counter;
 	flush->table = table;
 	flush->started = started;
+	flush->started_at = GetCurrentTimestamp();
 	flush->nest = GetCurrentTransactionNestLevel();
 	/* in this order; see flushwait.c */
 	pg_atomic_exchange_u32(&table->dirty, 0);
@@ -341,10 +343,10 @@ flush_commit(void)
 	{
 		DcBufferTable *table = flush->table;
 
-		uint64 elapsed = (uint64) Max(GetCurrentTimestamp() - flush->started, 0);
+		uint64 elapsed = (uint64) moment_age(flush->started);
 		uint64 counts[DC_NUM_STATS] = {0};
 
-		pg_atomic_write_u64(&table->last_start, (uint64) flush->started);
+		pg_atomic_write_u64(&table->last_start, (uint64) flush->started_at);
 		pg_atomic_write_u64(&table->last_us, elapsed);
 		counts[DC_STATS_FLUSHES] = flush->count > 0;
 		counts[DC_STATS_FLUSHED] = flush->count;

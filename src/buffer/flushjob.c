@@ -62,10 +62,10 @@ PG_FUNCTION_INFO_V1(dc_flush);
 /* What this process knows of a slot that could not be flushed. */
 typedef struct DcFlushRetry
 {
-	TimestampTz at;		/* 0: no need */
-	TimestampTz waited; /* the same, if somebody waits for it */
-	int64 pause;		/* 0: it has not failed */
-	uint32 generation;	/* of the slot */
+	DcMoment at;	   /* DC_LONG_AGO: no need to wait */
+	DcMoment waited;   /* the same, if somebody waits for it */
+	int64 pause;	   /* 0: it has not failed */
+	uint32 generation; /* of the slot */
 } DcFlushRetry;
 
 typedef struct DcFlushStep
@@ -83,7 +83,7 @@ static bool leaving = false;
 
 static void flusher_exit(int code, Datum arg);
 static bool is_reserved(void);
-static TimestampTz table_due(int slot);
+static DcMoment table_due(int slot);
 static DcFlushRetry *retry_of(int slot);
 static bool flush_slot(DcJobRun *run, int slot);
 static void flush_step(void *arg);
@@ -94,42 +94,41 @@ static void flush_and_wait(DcCounter *counter);
 /*
  * flush_due returns when the next table of this database is due.
  */
-TimestampTz
+DcMoment
 flush_due(void)
 {
-	TimestampTz due = PG_INT64_MAX;
+	DcMoment due = DC_NEVER;
 
 	if (buffer_area == NULL)
 		return due;
 	for (int i = 0; i < buffer_area->ntables; i++)
 	{
 		if (buffer_area->tables[i].database == MyDatabaseId)
-			due = Min(due, table_due(i));
+			due = moment_min(due, table_due(i));
 	}
 	return due;
 }
 
-static TimestampTz
+static DcMoment
 table_due(int slot)
 {
 	DcBufferTable *table = &buffer_area->tables[slot];
 	DcFlushRetry *retry = retry_of(slot);
 	int64 interval = (int64) pg_atomic_read_u64(&table->interval);
 	int64 last = (int64) pg_atomic_read_u64(&table->last_us);
-	TimestampTz due;
+	DcMoment due;
 
 	if (pg_atomic_read_u32(&table->dirty) == 0)
-		return PG_INT64_MAX;
+		return DC_NEVER;
 	if (leaving)
-		return 0;
+		return DC_LONG_AGO;
 	if (pg_atomic_read_u32(&table->waiting) > 0)
 		return retry->waited;
 	if (buffer_is_pressed())
-		due = 0;
+		due = DC_LONG_AGO;
 	else
-		due = (TimestampTz) pg_atomic_read_u64(&table->since) + interval -
-			Min(last, interval / 2);
-	return Max(due, retry->at);
+		due = moment_after(moment_read(&table->since), interval - Min(last, interval / 2));
+	return moment_max(due, retry->at);
 }
 
 /*
@@ -167,7 +166,7 @@ flush_job(DcJobRun *run)
 		for (int i = 0; i < buffer_area->ntables; i++)
 		{
 			if (buffer_area->tables[i].database != MyDatabaseId ||
-				(run->all_owners && table_due(i) > GetCurrentTimestamp()) ||
+				(run->all_owners && !moment_is_reached(table_due(i))) ||
 				pg_atomic_read_u32(&buffer_area->tables[i].dirty) == 0)
 				continue;
 			if (flush_slot(run, i))
@@ -244,18 +243,17 @@ flush_slot(DcJobRun *run, int slot)
 	if (!run->step(run, flush_step, &step, table->counter))
 	{
 		retry->pause = Min(Max(2 * retry->pause, RETRY_FAILED_MIN), RETRY_FAILED_MAX);
-		retry->at = GetCurrentTimestamp() + retry->pause;
-		retry->waited = GetCurrentTimestamp() + Min(retry->pause, RETRY_WAITED_MAX);
+		retry->at = moment_after(moment_now(), retry->pause);
+		retry->waited = moment_after(moment_now(), Min(retry->pause, RETRY_WAITED_MAX));
 	}
 	else if (step.locked)
-		retry->at = retry->waited = GetCurrentTimestamp() + RETRY_LOCKED;
-	else if (step.fed)
-	{
-		retry->at = GetCurrentTimestamp() + RETRY_FED;
-		retry->waited = retry->pause = 0;
-	}
+		retry->at = retry->waited = moment_after(moment_now(), RETRY_LOCKED);
 	else
-		retry->at = retry->waited = retry->pause = 0;
+	{
+		retry->at = step.fed ? moment_after(moment_now(), RETRY_FED) : DC_LONG_AGO;
+		retry->waited = DC_LONG_AGO;
+		retry->pause = 0;
+	}
 	return !step.fed;
 }
 

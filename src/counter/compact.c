@@ -169,7 +169,7 @@ compact_note_fed(Oid relid)
 static int64
 compact_table(DcCounter *counter, int64 max_keys)
 {
-	TimestampTz started = stats_clock();
+	DcMoment started = stats_clock();
 	DcSweep sweep;
 	int64 done = 0;
 

@@ -19,20 +19,16 @@
 #include "counter/compact.h"
 #include "counter/compactstuck.h"
 #include "counter/stats.h"
-#include "miscadmin.h"
-#include "utils/timestamp.h"
 
 static DcSweep sweep;
-static TimestampTz started; /* sweep */
-static int64 started_by_stuck_clock;
+static DcMoment started; /* sweep */
 
 static void
 start(MemoryContext cxt)
 {
 	sweep_start(&sweep, cxt);
 	sweep.remembers = true;
-	started = GetCurrentTimestamp();
-	started_by_stuck_clock = stuck_clock();
+	started = moment_now();
 }
 
 /*
@@ -47,7 +43,7 @@ step(Oid table, bool all_owners)
 		return TABLE_DONE;
 	sweep_next(&sweep, counter, PG_INT64_MAX);
 	if (sweep.complete)
-		stats_swept(counter, started, stuck_swept(table, started_by_stuck_clock));
+		stats_swept(counter, started, stuck_swept(table, started));
 	return sweep.done ? TABLE_DONE : TABLE_GOES_ON;
 }
 

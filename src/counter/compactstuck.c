@@ -16,7 +16,6 @@
 
 #include "catalog/pg_type.h"
 #include "counter/compactstuck.h"
-#include "portability/instr_time.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
@@ -28,8 +27,8 @@
 typedef struct DcStuckKey
 {
 	Oid table;
-	Datum key;	 /* text */
-	int64 tried; /* last time that it was found stuck, by the monotonic clock in us */
+	Datum key;		/* text */
+	DcMoment tried; /* last time that it was found stuck */
 } DcStuckKey;
 
 /* Members and keys are in TopMemoryContext. */
@@ -38,18 +37,6 @@ static List *stuck_keys = NIL;
 static void forget_older(int64 age);
 static void stuck_free(DcStuckKey *stuck);
 static bool texts_equal(Datum a, Datum b);
-
-/*
- * stuck_clock returns the time by which a sweep is compared with what is remembered.
- */
-int64
-stuck_clock(void)
-{
-	instr_time now;
-
-	INSTR_TIME_SET_CURRENT(now);
-	return (int64) INSTR_TIME_GET_MICROSEC(now);
-}
 
 /*
  * stuck_note remembers that a key was found stuck. Returns whether to tell of it.
@@ -66,7 +53,7 @@ stuck_note(Oid table, Datum key)
 		stuck = lfirst(lc);
 		if (stuck->table == table && texts_equal(stuck->key, key))
 		{
-			stuck->tried = stuck_clock();
+			stuck->tried = moment_now();
 			return false;
 		}
 	}
@@ -78,7 +65,7 @@ stuck_note(Oid table, Datum key)
 	stuck = palloc(sizeof(DcStuckKey));
 	stuck->table = table;
 	stuck->key = datumCopy(key, false, -1);
-	stuck->tried = stuck_clock();
+	stuck->tried = moment_now();
 	stuck_keys = lappend(stuck_keys, stuck);
 	MemoryContextSwitchTo(old);
 	return true;
@@ -90,12 +77,11 @@ stuck_note(Oid table, Datum key)
 static void
 forget_older(int64 age)
 {
-	int64 now = stuck_clock();
 	ListCell *lc;
 
 	foreach(lc, stuck_keys)
 	{
-		if (now - ((DcStuckKey *) lfirst(lc))->tried < age)
+		if (moment_age(((DcStuckKey *) lfirst(lc))->tried) < age)
 			continue;
 		stuck_free(lfirst(lc));
 		stuck_keys = foreach_delete_current(stuck_keys, lc);
@@ -116,7 +102,6 @@ stuck_free(DcStuckKey *stuck)
 Datum
 stuck_to_leave_out(Oid table)
 {
-	int64 now = stuck_clock();
 	Datum *keys;
 	ListCell *lc;
 	int n = 0;
@@ -128,7 +113,7 @@ stuck_to_leave_out(Oid table)
 	{
 		const DcStuckKey *stuck = lfirst(lc);
 
-		if (stuck->table == table && now - stuck->tried < RETRY)
+		if (stuck->table == table && moment_age(stuck->tried) < RETRY)
 			keys[n++] = stuck->key;
 	}
 	return PointerGetDatum(construct_array(keys, n, TEXTOID, -1, false,
@@ -140,7 +125,7 @@ stuck_to_leave_out(Oid table)
  * its end, and not found stuck. Returns how many there are left.
  */
 int
-stuck_swept(Oid table, int64 started)
+stuck_swept(Oid table, DcMoment started)
 {
 	ListCell *lc;
 	int left = 0;
@@ -151,7 +136,7 @@ stuck_swept(Oid table, int64 started)
 
 		if (stuck->table != table)
 			continue;
-		if (started - stuck->tried < RETRY)
+		if (moment_diff(stuck->tried, started) < RETRY)
 		{
 			left++;
 			continue;

@@ -195,7 +195,7 @@ counter_keys_arg(FunctionCallInfo fcinfo, int argno, int *count)
 static Datum
 dc_get_impl(FunctionCallInfo fcinfo, const DcKey *key)
 {
-	TimestampTz started = stats_clock();
+	DcMoment started = stats_clock();
 	DcCounter *counter = counter_open_to_read(fcinfo, "dc_get()");
 	int64 value = counter_value(counter, key);
 
@@ -215,7 +215,7 @@ dc_get_impl(FunctionCallInfo fcinfo, const DcKey *key)
 static Datum
 dc_info_impl(FunctionCallInfo fcinfo, const DcKey *key)
 {
-	TimestampTz started = stats_clock();
+	DcMoment started = stats_clock();
 	DcCounter *counter = counter_open_to_read(fcinfo, "dc_info()");
 	DcKeyState state;
 	TupleDesc desc;
@@ -249,7 +249,7 @@ Datum
 dc_get_many(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
-	TimestampTz started = stats_clock();
+	DcMoment started = stats_clock();
 	DcCounter *counter = counter_open_to_read(fcinfo, "dc_get_many()");
 	Datum *keys;
 	int64 *sums;
@@ -279,7 +279,7 @@ dc_get_many(PG_FUNCTION_ARGS)
 Datum
 dc_sum(PG_FUNCTION_ARGS)
 {
-	TimestampTz started = stats_clock();
+	DcMoment started = stats_clock();
 	DcCounter *counter = counter_open_to_read(fcinfo, "dc_sum()");
 	MemoryContext caller = CurrentMemoryContext;
 	DcSqlSession session;

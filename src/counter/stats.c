@@ -37,7 +37,7 @@
 #include "utils/syscache.h"
 
 /* Looking for entries of tables that are gone is not tried more often. */
-#define RECLAIM_INTERVAL (10 * USECS_PER_SEC)
+#define RECLAIM_MS 10000
 
 /* In DcCounter: no entry was left. */
 #define NO_ENTRY (-1)
@@ -48,7 +48,8 @@ static void area_init(void *new_area);
 static void area_save(int code, Datum arg);
 static DcStatsOwner *owner_of(const DcStatsEntry *entry);
 static bool owner_in_use(DcStatsOwner *owner);
-static DcStatsEntry *entry_take(Oid database, Oid counter, TimestampTz now);
+static void sweep_load(DcStatsEntry *entry, const DcSweepTimes *saved);
+static DcStatsEntry *entry_take(Oid database, Oid counter);
 static void entry_give_back(DcStatsEntry *entry);
 static DcStatsEntry *find_or_take(Oid counter);
 static void reclaim(void);
@@ -74,7 +75,6 @@ area_init(void *new_area)
 {
 	DcStatsArea *init = new_area;
 	static DcTableStats saved[DC_STATS_TABLES];
-	TimestampTz now = GetCurrentTimestamp();
 	int count;
 
 	shmem_init_lock(&init->lock);
@@ -86,6 +86,7 @@ area_init(void *new_area)
 		shmem_init_lock(&entry->lock);
 		pg_atomic_init_u32(&init->owners[i].generation, 0);
 		pg_atomic_init_u64(&entry->reset_at, 0);
+		pg_atomic_init_u64(&entry->since, 0);
 		for (int c = 0; c < DC_NUM_STATS; c++)
 			pg_atomic_init_u64(&entry->counts[c], 0);
 		for (int b = 0; b < DC_STATS_BUCKETS; b++)
@@ -95,15 +96,27 @@ area_init(void *new_area)
 	count = statsfile_load(saved, DC_STATS_TABLES);
 	for (int i = 0; i < count; i++)
 	{
-		DcStatsEntry *entry = entry_take(saved[i].database, saved[i].counter,
-										 now);
+		DcStatsEntry *entry = entry_take(saved[i].database, saved[i].counter);
 
 		for (int c = 0; c < DC_NUM_STATS; c++)
 			pg_atomic_write_u64(&entry->counts[c], saved[i].counts[c]);
 		pg_atomic_write_u64(&entry->reset_at, (uint64) saved[i].reset_at);
-		entry->sweep = saved[i].sweep;
+		sweep_load(entry, &saved[i].sweep);
 	}
 	on_shmem_exit(area_save, (Datum) 0);
+}
+
+/*
+ * sweep_load takes over the last sweep of before a restart. What is known of its
+ * age is what the wall clock says; if that was set back meanwhile, it ended just now.
+ */
+static void
+sweep_load(DcStatsEntry *entry, const DcSweepTimes *saved)
+{
+	int64 age = Max(GetCurrentTimestamp() - saved->ended_at, 0);
+
+	entry->sweep = *saved;
+	entry->sweep.started = moment_after(moment_now(), -age - saved->us);
 }
 
 /*
@@ -132,6 +145,7 @@ area_save(int code, Datum arg)
 			stats->counts[c] = pg_atomic_read_u64(&entry->counts[c]);
 		stats->reset_at = (TimestampTz) pg_atomic_read_u64(&entry->reset_at);
 		stats->sweep = entry->sweep;
+		stats->sweep.started = DC_LONG_AGO;
 		count++;
 	}
 	statsfile_save(saved, count);
@@ -149,10 +163,10 @@ stats_enabled(void)
 /*
  * stats_clock returns the time, or 0 if nobody wants to know.
  */
-TimestampTz
+DcMoment
 stats_clock(void)
 {
-	return stats_area != NULL ? GetCurrentTimestamp() : 0;
+	return stats_area != NULL ? moment_now() : DC_LONG_AGO;
 }
 
 /*
@@ -267,7 +281,7 @@ stats_entry_find(Oid database, Oid counter)
  * exclusive mode.
  */
 static DcStatsEntry *
-entry_take(Oid database, Oid counter, TimestampTz now)
+entry_take(Oid database, Oid counter)
 {
 	for (int i = 0; i < DC_STATS_TABLES; i++)
 	{
@@ -278,7 +292,7 @@ entry_take(Oid database, Oid counter, TimestampTz now)
 			continue;
 		owner->database = database;
 		owner->counter = counter;
-		stats_entry_clear(entry, now);
+		stats_entry_clear(entry);
 		memset(&entry->sweep, 0, sizeof(entry->sweep));
 		pg_atomic_fetch_add_u32(&owner->generation, 1);
 		return entry;
@@ -314,7 +328,7 @@ find_or_take(Oid counter)
 	LWLockAcquire(&stats_area->lock, LW_EXCLUSIVE);
 	entry = stats_entry_find(MyDatabaseId, counter);
 	if (entry == NULL)
-		entry = entry_take(MyDatabaseId, counter, GetCurrentTimestamp());
+		entry = entry_take(MyDatabaseId, counter);
 	LWLockRelease(&stats_area->lock);
 	return entry;
 }
@@ -332,14 +346,12 @@ reclaim(void)
 		Oid database;
 		Oid counter;
 	} seen[DC_STATS_TABLES];
-	TimestampTz now = GetCurrentTimestamp();
 	bool recently;
 
 	LWLockAcquire(&stats_area->lock, LW_EXCLUSIVE);
-	recently = now >= stats_area->reclaimed_at &&
-		now - stats_area->reclaimed_at < RECLAIM_INTERVAL;
+	recently = !moment_is_reached(stats_area->may_reclaim);
 	if (!recently)
-		stats_area->reclaimed_at = now;
+		stats_area->may_reclaim = moment_in(RECLAIM_MS);
 	for (int i = 0; i < DC_STATS_TABLES; i++)
 	{
 		seen[i].generation = pg_atomic_read_u32(&stats_area->owners[i].generation);

@@ -8,8 +8,8 @@
 #define DC_STATS_H
 
 #include "base/catalog.h"
+#include "base/clock.h"
 #include "counter/hotkeys.h"
-#include "utils/timestamp.h"
 
 /* What one commit has done to one counter table. */
 typedef struct DcApplyStats
@@ -47,12 +47,13 @@ typedef enum DcStatsCount
 	DC_NUM_STATS
 } DcStatsCount;
 
-/* The last sweep of a table by compaction; times of 0: none yet. */
+/* The last sweep of a table by compaction. */
 typedef struct DcSweepTimes
 {
-	TimestampTz started;
-	TimestampTz ended;
-	int64 overflowed; /* keys that it could not move */
+	TimestampTz ended_at; /* to be shown; 0: none yet */
+	int64 us;			  /* how long it took */
+	int64 overflowed;	  /* keys that it could not move */
+	DcMoment started;	  /* not in the file */
 } DcSweepTimes;
 
 /* What is known of a table: as it is shown, and as it is kept in a file. */
@@ -61,7 +62,7 @@ typedef struct DcTableStats
 	Oid database;
 	Oid counter;
 	uint64 counts[DC_NUM_STATS];
-	TimestampTz reset_at; /* since then counts count */
+	TimestampTz reset_at; /* since then counts count; to be shown */
 	DcSweepTimes sweep;
 } DcTableStats;
 
@@ -75,17 +76,17 @@ typedef struct DcHotStats
 /* stats.c */
 extern void stats_init(void);
 extern bool stats_enabled(void);
-extern TimestampTz stats_clock(void);
+extern DcMoment stats_clock(void);
 extern void stats_attach(DcCounter *counter);
 extern void stats_free(Oid counter);
 
 /* statscount.c */
-extern void stats_add(DcCounter *counter, const uint64 *counts, TimestampTz at);
+extern void stats_add(DcCounter *counter, const uint64 *counts, DcMoment at);
 extern void stats_count(DcCounter *counter, DcStatsCount count, uint64 n);
 extern void stats_add_sweep(DcCounter *counter, const DcSweepTimes *sweep);
 extern void stats_hot_key(DcCounter *counter, const char *data, uint32 len,
 						  uint64 increments);
-extern void stats_read(DcCounter *counter, TimestampTz started);
+extern void stats_read(DcCounter *counter, DcMoment started);
 extern bool stats_get(Oid counter, DcTableStats *stats, double *writes);
 extern bool stats_get_hot_keys(Oid counter, DcHotStats *hot);
 extern void stats_reset(Oid counter);
@@ -93,8 +94,7 @@ extern void stats_reset(Oid counter);
 /* statsxact.c: what a transaction does counts when it commits */
 extern void stats_applied(DcCounter *counter, const DcApplyStats *stats);
 extern void stats_compacted(DcCounter *counter, int64 keys);
-extern void stats_swept(DcCounter *counter, TimestampTz started,
-						int64 overflowed);
+extern void stats_swept(DcCounter *counter, DcMoment started, int64 overflowed);
 extern void stats_dropped(Oid counter);
 extern void stats_before_commit(void);
 extern void stats_end_xact(bool committed, bool prepared);

@@ -26,12 +26,13 @@ typedef struct DcStatsOwner
 typedef struct DcStatsEntry
 {
 	pg_atomic_uint64 counts[DC_NUM_STATS];
-	pg_atomic_uint64 reset_at;
+	pg_atomic_uint64 reset_at; /* TimestampTz, to be shown */
+	pg_atomic_uint64 since;	   /* DcMoment: the buckets count since then */
 	pg_atomic_uint64 buckets[DC_STATS_BUCKETS];
-	LWLock lock;			/* protects what follows */
-	DcSweepTimes sweep;		/* the last one */
-	TimestampTz hot_since;	/* start of the hot keys */
-	TimestampTz decayed_at; /* hot_since plus some half-lives */
+	LWLock lock;		 /* protects what follows */
+	DcSweepTimes sweep;	 /* the last one */
+	DcMoment hot_since;	 /* start of the hot keys */
+	DcMoment decayed_at; /* hot_since plus some half-lives */
 	DcHotKeys hot;
 } DcStatsEntry;
 
@@ -39,7 +40,7 @@ typedef struct DcStatsArea
 {
 	LWLock lock;
 	pg_atomic_uint32 given_back;		  /* how many entries, ever */
-	TimestampTz reclaimed_at;			  /* protected by lock */
+	DcMoment may_reclaim;				  /* from then on; protected by lock */
 	bool full_logged;					  /* protected by lock */
 	DcStatsOwner owners[DC_STATS_TABLES]; /* of the entries, in their order */
 	DcStatsEntry entries[DC_STATS_TABLES];
@@ -49,6 +50,6 @@ extern DcStatsArea *stats_area;
 
 extern DcStatsEntry *stats_entry_of(DcCounter *counter);
 extern DcStatsEntry *stats_entry_find(Oid database, Oid counter);
-extern void stats_entry_clear(DcStatsEntry *entry, TimestampTz now);
+extern void stats_entry_clear(DcStatsEntry *entry);
 
 #endif /* DC_STATSAREA_H */

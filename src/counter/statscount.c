@@ -31,16 +31,16 @@
 #define SAMPLE 16
 #define HALF_LIFE (30 * USECS_PER_SEC)
 
-static void bucket_add(DcStatsEntry *entry, uint64 writes, TimestampTz at);
-static double writes_lately(DcStatsEntry *entry, TimestampTz now);
-static void hot_decay(DcStatsEntry *entry, TimestampTz now);
-static double hot_seconds(const DcStatsEntry *entry, TimestampTz now);
+static void bucket_add(DcStatsEntry *entry, uint64 writes, DcMoment at);
+static double writes_lately(DcStatsEntry *entry, DcMoment now);
+static void hot_decay(DcStatsEntry *entry, DcMoment now);
+static double hot_seconds(const DcStatsEntry *entry, DcMoment now);
 
 /*
  * stats_add adds to the counts of a table. Takes no lock and does not throw.
  */
 void
-stats_add(DcCounter *counter, const uint64 *counts, TimestampTz at)
+stats_add(DcCounter *counter, const uint64 *counts, DcMoment at)
 {
 	DcStatsEntry *entry = stats_entry_of(counter);
 
@@ -79,7 +79,8 @@ stats_add_sweep(DcCounter *counter, const DcSweepTimes *sweep)
 	if (entry == NULL)
 		return;
 	LWLockAcquire(&entry->lock, LW_EXCLUSIVE);
-	if (sweep->ended > entry->sweep.ended)
+	if (entry->sweep.ended_at == 0 ||
+		moment_is_before(entry->sweep.started, sweep->started))
 		entry->sweep = *sweep;
 	LWLockRelease(&entry->lock);
 }
@@ -95,7 +96,7 @@ stats_hot_key(DcCounter *counter, const char *data, uint32 len,
 	DcStatsEntry *entry;
 	uint64 hash;
 	int shown;
-	TimestampTz now;
+	DcMoment now;
 
 	if (pg_prng_uint32(&pg_global_prng_state) % SAMPLE != 0)
 		return;
@@ -104,7 +105,7 @@ stats_hot_key(DcCounter *counter, const char *data, uint32 len,
 		return;
 	hash = hash_bytes_extended((const unsigned char *) data, len, 0);
 	shown = pg_mbcliplen(data, len, DC_HOT_KEY_BYTES);
-	now = GetCurrentTimestamp();
+	now = moment_now();
 	if (!LWLockConditionalAcquire(&entry->lock, LW_EXCLUSIVE))
 		return;
 	hot_decay(entry, now);
@@ -116,17 +117,15 @@ stats_hot_key(DcCounter *counter, const char *data, uint32 len,
  * stats_read counts a read function that has started at the time given.
  */
 void
-stats_read(DcCounter *counter, TimestampTz started)
+stats_read(DcCounter *counter, DcMoment started)
 {
 	DcStatsEntry *entry = stats_entry_of(counter);
-	int64 elapsed;
 
 	if (entry == NULL)
 		return;
-	elapsed = GetCurrentTimestamp() - started;
 	pg_atomic_fetch_add_u64(&entry->counts[DC_STATS_READS], 1);
 	pg_atomic_fetch_add_u64(&entry->counts[DC_STATS_READ_TIME],
-							(uint64) Max(elapsed, 0));
+							(uint64) moment_age(started));
 }
 
 /*
@@ -147,7 +146,7 @@ stats_get(Oid counter, DcTableStats *stats, double *writes)
 		for (int i = 0; i < DC_NUM_STATS; i++)
 			stats->counts[i] = pg_atomic_read_u64(&entry->counts[i]);
 		stats->reset_at = (TimestampTz) pg_atomic_read_u64(&entry->reset_at);
-		*writes = writes_lately(entry, GetCurrentTimestamp());
+		*writes = writes_lately(entry, moment_now());
 		LWLockAcquire(&entry->lock, LW_SHARED);
 		stats->sweep = entry->sweep;
 		LWLockRelease(&entry->lock);
@@ -164,7 +163,7 @@ bool
 stats_get_hot_keys(Oid counter, DcHotStats *hot)
 {
 	DcStatsEntry *entry;
-	TimestampTz now = GetCurrentTimestamp();
+	DcMoment now = moment_now();
 
 	if (stats_area == NULL)
 		return false;
@@ -190,14 +189,13 @@ void
 stats_reset(Oid counter)
 {
 	DcStatsEntry *entry;
-	TimestampTz now = GetCurrentTimestamp();
 
 	LWLockAcquire(&stats_area->lock, LW_EXCLUSIVE);
 	entry = stats_entry_find(MyDatabaseId, counter);
 	if (entry != NULL)
 	{
 		LWLockAcquire(&entry->lock, LW_EXCLUSIVE);
-		stats_entry_clear(entry, now);
+		stats_entry_clear(entry);
 		LWLockRelease(&entry->lock);
 	}
 	LWLockRelease(&stats_area->lock);
@@ -207,13 +205,16 @@ stats_reset(Oid counter)
  * stats_entry_clear sets to zero what dc_stat_reset() does.
  */
 void
-stats_entry_clear(DcStatsEntry *entry, TimestampTz now)
+stats_entry_clear(DcStatsEntry *entry)
 {
+	DcMoment now = moment_now();
+
 	for (int i = 0; i < DC_NUM_STATS; i++)
 		pg_atomic_write_u64(&entry->counts[i], 0);
 	for (int i = 0; i < DC_STATS_BUCKETS; i++)
 		pg_atomic_write_u64(&entry->buckets[i], 0);
-	pg_atomic_write_u64(&entry->reset_at, (uint64) now);
+	pg_atomic_write_u64(&entry->reset_at, (uint64) GetCurrentTimestamp());
+	moment_write(&entry->since, now);
 	entry->hot.nkeys = 0;
 	entry->hot_since = now;
 	entry->decayed_at = now;
@@ -223,9 +224,9 @@ stats_entry_clear(DcStatsEntry *entry, TimestampTz now)
  * bucket_add counts writes at a time.
  */
 static void
-bucket_add(DcStatsEntry *entry, uint64 writes, TimestampTz at)
+bucket_add(DcStatsEntry *entry, uint64 writes, DcMoment at)
 {
-	uint64 period = (uint64) (at / PERIOD);
+	uint64 period = (uint64) (at.us / PERIOD);
 	uint64 start = period << PERIOD_SHIFT;
 	pg_atomic_uint64 *bucket = &entry->buckets[period % DC_STATS_BUCKETS];
 	uint64 old = pg_atomic_read_u64(bucket);
@@ -244,10 +245,10 @@ bucket_add(DcStatsEntry *entry, uint64 writes, TimestampTz at)
  * are over and since the counts were started.
  */
 static double
-writes_lately(DcStatsEntry *entry, TimestampTz now)
+writes_lately(DcStatsEntry *entry, DcMoment now)
 {
-	int64 period = now / PERIOD;
-	int64 since = (int64) pg_atomic_read_u64(&entry->reset_at) / PERIOD;
+	int64 period = now.us / PERIOD;
+	int64 since = moment_read(&entry->since).us / PERIOD;
 	int periods = Min(DC_STATS_BUCKETS - 1, period - since);
 	uint64 writes = 0;
 
@@ -265,19 +266,17 @@ writes_lately(DcStatsEntry *entry, TimestampTz now)
 
 /*
  * hot_decay halves the counts of hot keys as often as the time since the last
- * time asks for; under entry->lock. If the clock was set back it starts anew.
+ * time asks for; under entry->lock. `now` may be from before it was taken.
  */
 static void
-hot_decay(DcStatsEntry *entry, TimestampTz now)
+hot_decay(DcStatsEntry *entry, DcMoment now)
 {
-	int64 halvings = (now - entry->decayed_at) / HALF_LIFE;
+	int64 halvings = moment_diff(entry->decayed_at, now) / HALF_LIFE;
 
-	if (now < entry->decayed_at)
-		entry->hot_since = entry->decayed_at = now;
 	if (halvings <= 0)
 		return;
 	hotkeys_decay(&entry->hot, halvings);
-	entry->decayed_at += halvings * HALF_LIFE;
+	entry->decayed_at = moment_after(entry->decayed_at, halvings * HALF_LIFE);
 }
 
 /*
@@ -286,11 +285,11 @@ hot_decay(DcStatsEntry *entry, TimestampTz now)
  * counts half, the one before that a quarter, and so on.
  */
 static double
-hot_seconds(const DcStatsEntry *entry, TimestampTz now)
+hot_seconds(const DcStatsEntry *entry, DcMoment now)
 {
 	double half_life = (double) HALF_LIFE / USECS_PER_SEC;
-	double decays = (double) ((entry->decayed_at - entry->hot_since) / HALF_LIFE);
-	double seconds = (double) (now - entry->decayed_at) / USECS_PER_SEC +
+	double decays = (double) (moment_diff(entry->hot_since, entry->decayed_at) / HALF_LIFE);
+	double seconds = (double) moment_diff(entry->decayed_at, now) / USECS_PER_SEC +
 		half_life * (1.0 - exp2(-decays));
 
 	return Max(seconds, 1.0);

@@ -109,7 +109,7 @@ static void set_mean(const DcTableStats *stats, int column, DcStatsCount time,
 					 DcStatsCount times, Datum *values, bool *nulls);
 static void set_live(const DcLive *live, const DcSweepTimes *sweep, Datum *values,
 					 bool *nulls);
-static Datum interval_between(TimestampTz from, TimestampTz to);
+static Datum interval_of(int64 us);
 static void put_hot_keys(ReturnSetInfo *result, Oid counter);
 
 /*
@@ -144,7 +144,7 @@ stat_counters(PG_FUNCTION_ARGS)
 		nulls[COL_COUNTER] = false;
 		set_cumulative(row->counter, values, nulls, &sweep);
 		if (set_fed_by(row, values, nulls))
-			sweep.ended = 0; /* amounts come that others have not compacted yet */
+			sweep.ended_at = 0; /* amounts come that others have not compacted yet */
 		if (has_live)
 			set_live(&live, &sweep, values, nulls);
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
@@ -357,12 +357,11 @@ set_cumulative(Oid counter, Datum *values, bool *nulls, DcSweepTimes *sweep)
 	set_mean(&stats, COL_MEAN_FLUSH_TIME, DC_STATS_FLUSH_TIME, DC_STATS_FLUSHES,
 			 values, nulls);
 	*sweep = stats.sweep;
-	if (sweep->ended != 0)
+	if (sweep->ended_at != 0)
 	{
-		values[COL_LAST_COMPACTION] = TimestampTzGetDatum(sweep->ended);
+		values[COL_LAST_COMPACTION] = TimestampTzGetDatum(sweep->ended_at);
 		nulls[COL_LAST_COMPACTION] = false;
-		values[COL_LAST_COMPACTION_DURATION] =
-			interval_between(sweep->started, sweep->ended);
+		values[COL_LAST_COMPACTION_DURATION] = interval_of(sweep->us);
 		nulls[COL_LAST_COMPACTION_DURATION] = false;
 		values[COL_OVERFLOWED_KEYS] = Int64GetDatum(sweep->overflowed);
 		nulls[COL_OVERFLOWED_KEYS] = false;
@@ -402,19 +401,19 @@ set_mean(const DcTableStats *stats, int column, DcStatsCount time,
  * set_live sets the columns of live numbers. A row that holds an amount was last
  * changed at `oldest` or later, so the oldest uncompacted change is at least
  * that old; and what came before the last sweep is compacted, unless its row was
- * locked at that time.
+ * locked at that time. Rows have wall time: if the clock was set back since, they
+ * look younger, and only the sweep, whose age is measured, says how old it may be.
  */
 static void
 set_live(const DcLive *live, const DcSweepTimes *sweep, Datum *values, bool *nulls)
 {
-	TimestampTz now = GetCurrentTimestamp();
-	TimestampTz since = now;
+	int64 lag = 0;
 
 	if (live->has_oldest)
 	{
-		since = Min(now, live->oldest);
-		if (sweep->ended != 0)
-			since = Min(since, sweep->started);
+		lag = Max(GetCurrentTimestamp() - live->oldest, 0);
+		if (sweep->ended_at != 0)
+			lag = Max(lag, moment_age(sweep->started));
 	}
 	values[COL_SHARD_ROWS] = Int64GetDatum(live->shard_rows);
 	nulls[COL_SHARD_ROWS] = false;
@@ -422,17 +421,19 @@ set_live(const DcLive *live, const DcSweepTimes *sweep, Datum *values, bool *nul
 	nulls[COL_ACTIVE_KEYS] = false;
 	values[COL_SHARD_IMBALANCE] = Float8GetDatum(live->imbalance);
 	nulls[COL_SHARD_IMBALANCE] = !live->has_imbalance;
-	values[COL_COMPACTION_LAG] = interval_between(since, now);
+	values[COL_COMPACTION_LAG] = interval_of(lag);
 	nulls[COL_COMPACTION_LAG] = false;
 	values[COL_PENDING_AMOUNT] = live->pending;
 	nulls[COL_PENDING_AMOUNT] = false;
 }
 
+/*
+ * interval_of returns an interval of so many microseconds, with days.
+ */
 static Datum
-interval_between(TimestampTz from, TimestampTz to)
+interval_of(int64 us)
 {
-	return DirectFunctionCall2(timestamp_mi, TimestampTzGetDatum(to),
-							   TimestampTzGetDatum(Min(from, to)));
+	return DirectFunctionCall2(timestamp_mi, TimestampGetDatum(us), TimestampGetDatum(0));
 }
 
 /*

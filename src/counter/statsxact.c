@@ -17,6 +17,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "base/xactclock.h"
 #include "counter/stats.h"
 #include "utils/memutils.h"
 #include "utils/syscache.h"
@@ -79,19 +80,20 @@ stats_compacted(DcCounter *counter, int64 keys)
  * see rows that came after it.
  */
 void
-stats_swept(DcCounter *counter, TimestampTz started, int64 overflowed)
+stats_swept(DcCounter *counter, DcMoment started, int64 overflowed)
 {
-	DcXactStats *stats;
+	DcSweepTimes *sweep;
 
 	if (!stats_enabled())
 		return;
 	stats_attach(counter);
-	stats = xact_stats_get(counter);
-	stats->sweep.started = started;
+	sweep = &xact_stats_get(counter)->sweep;
+	sweep->started = started;
 	if (IsolationUsesXactSnapshot())
-		stats->sweep.started = Min(started, GetCurrentTransactionStartTimestamp());
-	stats->sweep.ended = GetCurrentTimestamp();
-	stats->sweep.overflowed = overflowed;
+		sweep->started = moment_min(started, xact_moment());
+	sweep->us = moment_age(sweep->started);
+	sweep->ended_at = GetCurrentTimestamp();
+	sweep->overflowed = overflowed;
 }
 
 /*
@@ -134,13 +136,13 @@ stats_end_xact(bool committed, bool prepared)
 {
 	if (committed)
 	{
+		DcMoment now = moment_now();
 		ListCell *lc;
 
 		for (DcXactStats *stats = xact_stats; stats != NULL; stats = stats->next)
 		{
-			stats_add(stats->counter, stats->counts,
-					  GetCurrentTransactionStopTimestamp());
-			if (stats->sweep.ended != 0)
+			stats_add(stats->counter, stats->counts, now);
+			if (stats->sweep.ended_at != 0)
 				stats_add_sweep(stats->counter, &stats->sweep);
 		}
 		if (!prepared)
@@ -241,6 +243,6 @@ xact_stats_merge(DcXactStats *into, const DcXactStats *from)
 {
 	for (int i = 0; i < DC_NUM_STATS; i++)
 		into->counts[i] += from->counts[i];
-	if (from->sweep.ended > into->sweep.ended)
+	if (from->sweep.ended_at != 0) /* the later one */
 		into->sweep = from->sweep;
 }

@@ -20,11 +20,19 @@
  * If no partition is empty when it is time, the open one stays open for longer.
  *
  * A ring that a subscription feeds is not turned (step_fed).
+ *
+ * When, is told by the wall clock: rows outlive the server, and the ids of events have wall
+ * time in them. When that is set back, the open one stays open, and closed ones are kept,
+ * for so much longer. It must be so: a partition is not closed before half of
+ * event_retention has passed since it was opened, and so at a time that is later than
+ * its events. When it is set forth, partitions go so much earlier. event.c says which
+ * events are refused then.
  */
 #include "postgres.h"
 
 #include "access/table.h"
 #include "access/xact.h"
+#include "base/clock.h"
 #include "base/runas.h"
 #include "base/subscription.h"
 #include "base/tablejob.h"
@@ -210,7 +218,7 @@ find_state(DcEventSlot *slots, int nslots, DcSlotState state)
 static bool
 writers_have_ended(Oid counter, const DcEventSlot *slot)
 {
-	TimestampTz until = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), WAIT_MS);
+	DcMoment until = moment_in(WAIT_MS);
 	DcWriters *writers;
 	bool found;
 
@@ -247,7 +255,7 @@ writers_have_ended(Oid counter, const DcEventSlot *slot)
 			(void) hash_search(waiting, &counter, HASH_REMOVE, NULL);
 			return true;
 		}
-		if (GetCurrentTimestamp() >= until)
+		if (moment_is_reached(until))
 			return false;
 		CHECK_FOR_INTERRUPTS();
 		pg_usleep(LOOK_US);

@@ -20,7 +20,13 @@
  * somebody has an old snapshot, those that were deleted cannot be removed; so the
  * worker remembers up to when it has seen all, and starts there. It has, if at the
  * start of a round nobody else could have been inserting. Now and then it reads
- * all, for the clock may have been set back, or a dump been restored.
+ * all, for a dump may have been restored.
+ *
+ * Marks and rounds have wall time, as rows do that outlive the worker. If the clock was
+ * set back, marks may be before what was seen, or after now. The one is noticed (seen_of),
+ * and all are read; for the other a round does not end at now (round_begin). And a
+ * round that was in the future does not put off the next one. If the clock is
+ * set forth, the next round comes so much earlier.
  *
  * Nothing is done while a subscription feeds the tables of events and marks. If it
  * feeds the counter table, that is only read here.
@@ -70,12 +76,15 @@
 /* Payloads as long as that cannot be sent (async.c); keys of functions never are. */
 #define NOTIFY_LIMIT (BLCKSZ - NAMEDATALEN - 128)
 
-/* How far the clocks of transactions may be apart, and when all is read anyway. */
+/*
+ * How far the times of concurrent transactions may be apart, and the clock be set back
+ * without being noticed; and when all is read anyway.
+ */
 #define CLOCK_MARGIN (INT64CONST(10) * USECS_PER_SEC)
-#define FULL_EVERY (INT64CONST(600) * USECS_PER_SEC)
+#define FULL_EVERY_MS (600 * 1000)
 
 /* How often marks are made fewer. */
-#define SQUASH_EVERY (INT64CONST(60) * USECS_PER_SEC)
+#define SQUASH_EVERY_MS (60 * 1000)
 
 /* The round that is in progress; private to this process. */
 static struct
@@ -83,9 +92,10 @@ static struct
 	bool fresh; /* the next step is its first */
 	bool full;	/* it reads all marks */
 	bool settled;
-	TimestampTz from; /* marks made from here */
-	TimestampTz upto; /* to here */
-	TimestampTz left; /* first one that was left, or DT_NOEND */
+	TimestampTz began; /* when it did */
+	TimestampTz from;  /* marks made from here */
+	TimestampTz upto;  /* to here */
+	TimestampTz left;  /* first one that was left, or DT_NOEND */
 	/* all transactions before this had ended when it read its first values */
 	TransactionId xmin;
 	MemoryContext cxt;
@@ -97,10 +107,10 @@ typedef struct Seen
 {
 	Oid counter;
 	TimestampTz at;
-	TimestampTz full_at; /* when all were read */
-	TimestampTz next;	 /* what `at` becomes, */
-	TransactionId xid;	 /* if this has committed */
-	TimestampTz squashed_at;
+	TimestampTz next;  /* what `at` becomes, */
+	TransactionId xid; /* if this has committed */
+	DcMoment full_due; /* when all are to be read again, */
+	DcMoment squash_due;
 } Seen;
 
 static HTAB *seen_cache = NULL;
@@ -119,6 +129,7 @@ static bool is_due(const DcCounterEvents *row);
 static bool squash_is_due(const DcCounterEvents *row);
 static DcTableStep squash(const DcCounterEvents *row);
 static bool has_marks(Oid counter);
+static bool any_marks(Oid counter, TimestampTz from);
 static void round_begin(Oid counter, bool all_owners);
 static void round_end(Oid counter);
 static bool marks_settled(void);
@@ -185,7 +196,7 @@ is_due(const DcCounterEvents *row)
 	due = DirectFunctionCall2(timestamptz_pl_interval,
 							  TimestampTzGetDatum(row->last_round),
 							  IntervalPGetDatum(&row->every));
-	/* a clock that was set back does not stop the events */
+	/* a clock that was set back does not stop the events, but for the margin */
 	return DatumGetTimestampTz(due) <= GetCurrentTimestamp() ||
 		row->last_round > GetCurrentTimestamp() + CLOCK_MARGIN;
 }
@@ -201,9 +212,9 @@ squash_is_due(const DcCounterEvents *row)
 									 TimestampTzGetDatum(0),
 									 IntervalPGetDatum(&row->every));
 
-	return DatumGetTimestampTz(next) > 2 * SQUASH_EVERY &&
+	return DatumGetTimestampTz(next) > 2 * SQUASH_EVERY_MS * INT64CONST(1000) &&
 		(!compat_is_background_worker() ||
-		 seen_of(row->counter)->squashed_at + SQUASH_EVERY < GetCurrentTimestamp());
+		 moment_is_reached(seen_of(row->counter)->squash_due));
 }
 
 /*
@@ -216,7 +227,7 @@ squash(const DcCounterEvents *row)
 		return TABLE_DONE;
 	if (marks_squash(row->counter, seen_of(row->counter)->at))
 		return TABLE_GOES_ON;
-	seen_of(row->counter)->squashed_at = GetCurrentTimestamp();
+	seen_of(row->counter)->squash_due = moment_in(SQUASH_EVERY_MS);
 	return TABLE_DONE;
 }
 
@@ -227,21 +238,32 @@ squash(const DcCounterEvents *row)
 static bool
 has_marks(Oid counter)
 {
-	Relation rel = table_open(outbox_relation(MARKS_TABLE), AccessShareLock);
 	TimestampTz now = GetCurrentTimestamp();
 	Seen *seen = seen_of(counter);
 	bool settled = marks_settled();
-	SysScanDesc scan = marks_scan(rel, counter, seen->at, DT_NOEND);
+	bool found = any_marks(counter, seen->at);
+
+	if (!found && settled && !TransactionIdIsValid(GetTopTransactionIdIfAny()))
+	{
+		if (TIMESTAMP_IS_NOBEGIN(seen->at))
+			seen->full_due = moment_in(FULL_EVERY_MS);
+		seen->at = Max(seen->at, now - CLOCK_MARGIN);
+	}
+	return found;
+}
+
+/*
+ * any_marks tells whether there is a mark that was made from a time on.
+ */
+static bool
+any_marks(Oid counter, TimestampTz from)
+{
+	Relation rel = table_open(outbox_relation(MARKS_TABLE), AccessShareLock);
+	SysScanDesc scan = marks_scan(rel, counter, from, DT_NOEND);
 	bool found = HeapTupleIsValid(systable_getnext(scan));
 
 	systable_endscan(scan);
 	table_close(rel, AccessShareLock);
-	if (!found && settled && !TransactionIdIsValid(GetTopTransactionIdIfAny()))
-	{
-		if (TIMESTAMP_IS_NOBEGIN(seen->at))
-			seen->full_at = now;
-		seen->at = Max(seen->at, now - CLOCK_MARGIN);
-	}
 	return found;
 }
 
@@ -309,11 +331,17 @@ step(Oid table, bool all_owners)
 	return TABLE_DONE;
 }
 
+/*
+ * round_begin decides which marks a round is about: those up to now, so that it does
+ * not go on for ever. It reports each key once, so if there are marks from before the
+ * clock was set back, it ends without that, too.
+ */
 static void
 round_begin(Oid counter, bool all_owners)
 {
 	round_now.fresh = false;
-	round_now.upto = GetCurrentTimestamp();
+	round_now.began = GetCurrentTimestamp();
+	round_now.upto = any_marks(counter, round_now.began + CLOCK_MARGIN) ? DT_NOEND : round_now.began;
 	round_now.left = DT_NOEND;
 	round_now.xmin = InvalidTransactionId;
 	round_now.from = all_owners ? seen_of(counter)->at : DT_NOBEGIN;
@@ -331,10 +359,10 @@ round_end(Oid counter)
 	Seen *seen = seen_of(counter);
 
 	if (round_now.full)
-		seen->full_at = round_now.upto;
+		seen->full_due = moment_in(FULL_EVERY_MS);
 	if (!round_now.settled || !TransactionIdIsValid(GetTopTransactionIdIfAny()))
 		return;
-	seen->next = Min(round_now.left, round_now.upto - CLOCK_MARGIN);
+	seen->next = Min(round_now.left, round_now.began - CLOCK_MARGIN);
 	seen->xid = GetTopTransactionId();
 }
 
@@ -375,8 +403,8 @@ seen_of(Oid counter)
 	if (!found)
 	{
 		seen->at = DT_NOBEGIN;
-		seen->full_at = 0;
-		seen->squashed_at = 0;
+		seen->full_due = DC_LONG_AGO;
+		seen->squash_due = DC_LONG_AGO;
 		seen->xid = InvalidTransactionId;
 	}
 	if (TransactionIdIsValid(seen->xid) &&
@@ -386,7 +414,9 @@ seen_of(Oid counter)
 			seen->at = seen->next;
 		seen->xid = InvalidTransactionId;
 	}
-	if (seen->full_at + FULL_EVERY < GetCurrentTimestamp())
+	/* `at` was in the past by the margin when it was noted */
+	if (moment_is_reached(seen->full_due) ||
+		seen->at > GetCurrentTimestamp() - CLOCK_MARGIN)
 		seen->at = DT_NOBEGIN;
 	return seen;
 }

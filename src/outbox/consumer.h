@@ -12,7 +12,6 @@
 #include "utils/array.h"
 #include "utils/relcache.h"
 #include "utils/snapshot.h"
-#include "utils/timestamp.h"
 
 #define LANES 64
 #define ALL_LANES PG_UINT64_MAX
@@ -63,11 +62,11 @@ typedef struct DcMember
 	bool skip;				/* the consumer's, at the time of the last fetch */
 	int nretries;
 	int64 retries[RETRIES_MAX]; /* handed out from the table of retries */
-	TimestampTz lease_until;
-	TimestampTz retry_due; /* no retry of its lanes is due before; 0: there is none */
-	int64 retry_first;	   /* none that is not dead has a lower seq */
-	int64 retry_last;	   /* none, dead ones included, has a higher seq */
-	int64 revived;		   /* the consumer's, when these were found */
+	TimestampTz lease_until;	/* wall time, as all sessions see it; member.c */
+	TimestampTz retry_due;		/* no retry of its lanes is due before; 0: there is none */
+	int64 retry_first;			/* none that is not dead has a lower seq */
+	int64 retry_last;			/* none, dead ones included, has a higher seq */
+	int64 revived;				/* the consumer's, when these were found */
 } DcMember;
 
 /*
@@ -154,7 +153,8 @@ extern int lane_of(const text *key);
 
 /* member.c */
 extern void member_move_lanes(DcMember *from, DcMember *to, uint64 lanes);
-extern bool member_share(DcConsumer *consumer, DcMember *me, TimestampTz *look_again);
+extern bool member_share(DcConsumer *consumer, DcMember *me, DcMoment *look_again);
+extern bool member_cut_lease(int32 consumer, const char *name, int64 lease);
 extern bool member_take_all(DcConsumer *consumer, DcMember *self);
 extern List *members_lock_all(int32 consumer);
 extern int event_lane(const DcStoredEvent *event);

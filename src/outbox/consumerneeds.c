@@ -197,19 +197,20 @@ next_of_interest(DcConsumer *consumer, const DcMember *me, int64 upto)
 
 /*
  * consumer_cleanup removes members that have left long ago, and roles that have been
- * dropped.
+ * dropped, and cuts leases that are left from before the clock was set back.
  */
 void
 consumer_cleanup(void)
 {
 	List *consumers = consumer_read_all(SnapshotSelf);
-	TimestampTz before = GetCurrentTimestamp() - LEFT_US;
+	TimestampTz now = GetCurrentTimestamp(); /* leases are wall time: member.c */
 	ListCell *lc;
 
 	foreach(lc, consumers)
 	{
 		DcConsumer *consumer = lfirst(lc);
 		int32 id = consumer->id;
+		int64 lease = consumer->lease;
 		List *members = member_read_all(id, SnapshotSelf);
 		ListCell *lc2;
 
@@ -220,9 +221,12 @@ consumer_cleanup(void)
 		{
 			DcMember *member = lfirst(lc2);
 
-			if (member->name[0] != '\0' && member->lanes == 0 &&
-				member->lease_until < before)
+			if (member->name[0] == '\0')
+				continue;
+			if (member->lanes == 0 && member->lease_until < now - LEFT_US)
 				remove_if_left(id, member->name);
+			else if (member->lanes != 0 && member->lease_until - now > lease)
+				(void) member_cut_lease(id, member->name, lease);
 		}
 		list_free_deep(members);
 	}

@@ -52,8 +52,8 @@ typedef struct Fetch
 	const char *member; /* "": none */
 	int max;
 	ReturnSetInfo *result;
-	TimestampTz until;		/* when to give up */
-	TimestampTz look_again; /* when to look, even if nobody wakes us */
+	DcMoment until;		 /* when to give up */
+	DcMoment look_again; /* when to look, even if nobody wakes us */
 	DcConsumer *consumer;
 	DcMember me;
 	bool moved;	 /* lanes have moved: me must be stored */
@@ -102,7 +102,7 @@ dc_fetch(PG_FUNCTION_ARGS)
 	consumer_check_writable("dc_fetch()");
 	InitMaterializedSRF(fcinfo, 0);
 	fetch.result = (ReturnSetInfo *) fcinfo->resultinfo;
-	fetch.until = GetCurrentTimestamp() + wait;
+	fetch.until = moment_after(moment_now(), wait);
 	cxt = AllocSetContextCreate(CurrentMemoryContext, "dcounter fetch",
 								ALLOCSET_DEFAULT_SIZES);
 
@@ -112,7 +112,7 @@ dc_fetch(PG_FUNCTION_ARGS)
 	old = MemoryContextSwitchTo(cxt);
 	for (;;)
 	{
-		fetch.look_again = PG_INT64_MAX;
+		fetch.look_again = DC_NEVER;
 		fetch_try(&fetch);
 		MemoryContextReset(cxt);
 		if (fetch.nrows > 0 || fetch.stopped)
@@ -123,9 +123,9 @@ dc_fetch(PG_FUNCTION_ARGS)
 			repeated = true;
 			continue;
 		}
-		if (GetCurrentTimestamp() >= fetch.until)
+		if (moment_is_reached(fetch.until))
 			break;
-		(void) outbox_wait(Min(fetch.until, fetch.look_again));
+		(void) outbox_wait(moment_min(fetch.until, fetch.look_again));
 	}
 	if (fetch.renew)
 	{
@@ -175,7 +175,7 @@ fetch_try(Fetch *fetch)
 				 errhint("Move it to another position with dc_seek().")));
 	if (!member_lock(fetch->consumer->id, fetch->member, false, NULL))
 	{
-		fetch->look_again = GetCurrentTimestamp() + BUSY_US;
+		fetch->look_again = moment_after(moment_now(), BUSY_US);
 		return;
 	}
 	fetch->consumer = consumer_read_again(fetch->consumer);
@@ -185,7 +185,7 @@ fetch_try(Fetch *fetch)
 	if (opened)
 		read_events(fetch);
 	if (fetch->wrote)
-		fetch->until = Min(fetch->until, GetCurrentTimestamp() + WROTE_US);
+		fetch->until = moment_min(fetch->until, moment_after(moment_now(), WROTE_US));
 	else if (fetch->member[0] == '\0')
 		member_unlock(fetch->consumer->id, fetch->member);
 }
@@ -239,7 +239,7 @@ join(Fetch *fetch)
 	if (!member_lock(fetch->consumer->id, "", false, NULL))
 	{
 		member_unlock(fetch->consumer->id, fetch->member);
-		fetch->look_again = GetCurrentTimestamp() + BUSY_US;
+		fetch->look_again = moment_after(moment_now(), BUSY_US);
 		return false;
 	}
 	if (!member_read(fetch->consumer->id, "", &self))

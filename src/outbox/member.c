@@ -36,6 +36,13 @@
  *
  * A call without member works on the consumer's row, and so on all lanes; while live
  * members have some of them it is refused.
+ *
+ * Leases are wall time: they are rows, which all sessions read, also after a restart.
+ * When the clock is set forth they all end, and whoever fetches next takes over:
+ * what had been fetched comes again, as by 3. When it is set back, they would not end
+ * for so long. But then they end later than any that is given now; so who comes by, the
+ * next member or the job of the outbox, cuts them to a full lease from now. The same
+ * happens when a lease is made shorter by dc_consumer_alter().
  */
 #include "postgres.h"
 
@@ -109,7 +116,7 @@ move_retries(const DcMember *from, DcMember *to)
  * if there may be more lanes by then.
  */
 bool
-member_share(DcConsumer *consumer, DcMember *me, TimestampTz *look_again)
+member_share(DcConsumer *consumer, DcMember *me, DcMoment *look_again)
 {
 	TimestampTz now = GetCurrentTimestamp();
 	List *all = member_read_all(consumer->id, SnapshotSelf);
@@ -131,7 +138,10 @@ member_share(DcConsumer *consumer, DcMember *me, TimestampTz *look_again)
 		else if (other->lease_until > now)
 		{
 			live++;
-			*look_again = Min(*look_again, other->lease_until);
+			if (other->lease_until - now > consumer->lease &&
+				member_cut_lease(consumer->id, other->name, consumer->lease))
+				moved = true;
+			*look_again = moment_min(*look_again, moment_at_wall(other->lease_until));
 		}
 		else if (other->lanes != 0)
 		{
@@ -141,7 +151,7 @@ member_share(DcConsumer *consumer, DcMember *me, TimestampTz *look_again)
 			{
 				/* its transaction is open: as good as a lease */
 				live++;
-				*look_again = Min(*look_again, now + LACKING_US);
+				*look_again = moment_min(*look_again, moment_after(moment_now(), LACKING_US));
 			}
 		}
 	}
@@ -154,8 +164,31 @@ member_share(DcConsumer *consumer, DcMember *me, TimestampTz *look_again)
 	else if (mine < share && spare != 0)
 		take_missing(me, share - mine, &moved);
 	if (pg_popcount64(me->lanes) < LANES / live)
-		*look_again = Min(*look_again, now + LACKING_US);
+		*look_again = moment_min(*look_again, moment_after(moment_now(), LACKING_US));
 	return moved;
+}
+
+/*
+ * member_cut_lease makes the lease of a member end when one ends that is given now;
+ * false if it does not end later than that, or its row is locked: then the member
+ * is at work, and will renew it.
+ */
+bool
+member_cut_lease(int32 consumer, const char *name, int64 lease)
+{
+	TimestampTz until = GetCurrentTimestamp() + lease;
+	DcMember member;
+
+	if (!member_lock(consumer, name, false, NULL))
+		return false;
+	if (!member_read(consumer, name, &member) || member.lease_until <= until)
+	{
+		member_unlock(consumer, name);
+		return false;
+	}
+	member.lease_until = until;
+	member_write(&member);
+	return true;
 }
 
 /*

@@ -9,8 +9,8 @@
 #ifndef DC_OUTBOX_H
 #define DC_OUTBOX_H
 
+#include "base/clock.h"
 #include "fmgr.h"
-#include "utils/timestamp.h"
 #include "utils/uuid.h"
 
 /* Columns of dcounter.outbox */
@@ -80,7 +80,7 @@ extern void reader_end(DcReader *reader);
 
 /* wait.c */
 extern void outbox_wait_begin(void);
-extern bool outbox_wait(TimestampTz until);
+extern bool outbox_wait(DcMoment until);
 extern void outbox_wait_end(void);
 
 /* ring.c */

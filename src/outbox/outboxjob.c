@@ -12,6 +12,12 @@
  * can undo the one and not the other.
  *
  * While a subscription feeds the extension's tables, the ring is the publisher's.
+ *
+ * How old the ring and events are is told by rows, and so by the wall clock: they must
+ * mean the same after a restart. When that is set forth, they are so much older, and
+ * go, or cut a consumer off, so much earlier. When it is set back, a partition that
+ * has become the current one in the future is rotated at once; and events are also as old
+ * as this process has known them for.
  */
 #include "postgres.h"
 
@@ -46,6 +52,8 @@ static void look(Content *content);
 static void rotate(const Content *current);
 static void truncate_passed(int number, Content *content, List *needs);
 static List *blockers(List *needs, int64 last);
+static int64 events_age(int number, const Content *content);
+static bool is_old(TimestampTz since);
 static bool may_cut_off(const DcConsumerNeed *need, const Content *content,
 						TimestampTz written);
 static int64 bytes_needed(const DcConsumerNeed *need, const Content *content);
@@ -147,9 +155,17 @@ rotate(const Content *current)
 
 	(void) outbox_current(&since);
 	if (current->bytes > 0 &&
-		(GetCurrentTimestamp() - since >= dc_outbox_rotate_age * USECS_PER_SEC ||
+		(is_old(since) ||
 		 current->bytes / (1024 * 1024) >= dc_outbox_rotate_size))
 		(void) ring_rotate();
+}
+
+static bool
+is_old(TimestampTz since)
+{
+	int64 age = GetCurrentTimestamp() - since;
+
+	return age < 0 || age >= dc_outbox_rotate_age * USECS_PER_SEC;
 }
 
 /*
@@ -163,7 +179,7 @@ truncate_passed(int number, Content *content, List *needs)
 	List *behind = blockers(needs, last);
 	ListCell *lc;
 
-	if (GetCurrentTimestamp() - written < dc_outbox_keep * USECS_PER_SEC)
+	if (events_age(number, &content[number]) < dc_outbox_keep * USECS_PER_SEC)
 		return;
 	foreach(lc, behind)
 	{
@@ -187,6 +203,31 @@ truncate_passed(int number, Content *content, List *needs)
 		}
 	}
 	ring_truncate(number);
+}
+
+/*
+ * events_age returns for how long the last event of a partition has been there, as far
+ * as that is known.
+ */
+static int64
+events_age(int number, const Content *content)
+{
+	static struct
+	{
+		Oid partition;
+		int64 last;
+		DcMoment seen;
+	} known[OUTBOX_PARTITIONS];
+	TimestampTz written = content->last > 0 ? content->written : 0;
+
+	if (known[number].partition != outbox_partition(number) ||
+		known[number].last != content->last)
+	{
+		known[number].partition = outbox_partition(number);
+		known[number].last = content->last;
+		known[number].seen = moment_now();
+	}
+	return Max(GetCurrentTimestamp() - written, moment_age(known[number].seen));
 }
 
 /*

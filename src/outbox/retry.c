@@ -42,6 +42,10 @@
  * after a fetch that is repeated the position may still be before it.
  *
  * Events without a key have no order to keep. They hold up nothing.
+ *
+ * When a row is due is wall time, since it has to outlive sessions and servers. If the
+ * clock is set back, what waits does so for that much longer; set forth, it comes
+ * early. Neither changes the order, or loses anything.
  */
 #include "postgres.h"
 
@@ -60,7 +64,7 @@ struct DcRetries
 	int64 given[RETRIES_MAX]; /* sorted */
 };
 
-static void collect(DcRetries *retries, int max, List **given, TimestampTz *look_again);
+static void collect(DcRetries *retries, int max, List **given, DcMoment *look_again);
 static bool is_among(List *list, int64 seq);
 static bool is_first_of_key(const DcMember *me, const DcRetry *retry);
 static int compare_seq(const ListCell *a, const ListCell *b);
@@ -92,7 +96,7 @@ retries_open(DcConsumer *consumer, DcMember *me)
  */
 int
 retries_fetch(DcRetries *retries, int max, ReturnSetInfo *result,
-			  TimestampTz *look_again)
+			  DcMoment *look_again)
 {
 	List *given = NIL;
 	ListCell *lc;
@@ -120,7 +124,7 @@ retries_fetch(DcRetries *retries, int max, ReturnSetInfo *result,
  * first of their key, what follows them.
  */
 static void
-collect(DcRetries *retries, int max, List **given, TimestampTz *look_again)
+collect(DcRetries *retries, int max, List **given, DcMoment *look_again)
 {
 	DcMember *me = retries->me;
 	int64 upto = member_acked(me);
@@ -136,7 +140,7 @@ collect(DcRetries *retries, int max, List **given, TimestampTz *look_again)
 		retries->wrote = true;
 	}
 	if (next_due != 0)
-		*look_again = Min(*look_again, next_due);
+		*look_again = moment_min(*look_again, moment_at_wall(next_due));
 
 	foreach(lc, due)
 	{

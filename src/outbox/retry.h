@@ -39,7 +39,7 @@ typedef struct DcRetry
 	int64 seq;
 	int lane;
 	int64 hash;			 /* of topic and key; 0: holds up no other event */
-	TimestampTz due_at;	 /* 0: waits for another event, or is dead */
+	TimestampTz due_at;	 /* wall time; 0: waits for another event, or is dead */
 	TimestampTz died_at; /* 0: it is not dead */
 	int32 attempts;
 	int32 spared; /* of these, how many do not count: it was left alone */
@@ -69,7 +69,7 @@ extern void retry_to_event(const DcRetry *retry, DcStoredEvent *event);
 
 /* retry.c */
 extern DcRetries *retries_open(DcConsumer *consumer, DcMember *me);
-extern int retries_fetch(DcRetries *retries, int max, ReturnSetInfo *result, TimestampTz *look_again);
+extern int retries_fetch(DcRetries *retries, int max, ReturnSetInfo *result, DcMoment *look_again);
 extern bool retries_keep_back(DcRetries *retries, const DcStoredEvent *event);
 extern int retries_given(DcRetries *retries, int64 *seqs);
 extern bool retries_wrote(DcRetries *retries);

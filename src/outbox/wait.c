@@ -29,7 +29,6 @@
 #include "storage/condition_variable.h"
 #include "storage/latch.h"
 #include "tcop/utility.h"
-#include "utils/timestamp.h"
 
 #define BEDS 16
 
@@ -100,13 +99,15 @@ outbox_wait_begin(void)
 }
 
 /*
- * outbox_wait sleeps until there may be something new; false if it is `until`.
+ * outbox_wait sleeps until there may be something new; false if it is `until`. That
+ * may stand for a time by the wall clock, which can be set meanwhile, so it never
+ * sleeps for long.
  */
 bool
-outbox_wait(TimestampTz until)
+outbox_wait(DcMoment until)
 {
 	static uint32 wait_event = 0;
-	long left = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), until);
+	long left = moment_ms_left(until);
 
 	CHECK_FOR_INTERRUPTS();
 	if (left <= 0)

@@ -23,8 +23,10 @@
  *
  *	- Time alone gives back the units of holds, so a mark ends when the first of the
  *	  key's holds expires (take.c).
- *	- A mark ends after MARK_MS in any case. Rows that were written by other means
- *	  than this extension's functions are seen after that time.
+ *	- A mark ends after MARK_MS in any case, by the monotonic clock. Rows that were
+ *	  written by other means than this extension's functions are seen after that
+ *	  time. So are holds that expire because the wall clock, which they go by, is
+ *	  set forth.
  *	- A crash or a restart empties the gate.
  *
  * Each partition's lock protects all of its fields. Keys of more than KEY_BYTES
@@ -33,6 +35,7 @@
  */
 #include "postgres.h"
 
+#include "base/clock.h"
 #include "base/shmem.h"
 #include "miscadmin.h"
 #include "stock/gate.h"
@@ -45,7 +48,7 @@
 
 typedef struct DcMark
 {
-	TimestampTz until; /* 0: free */
+	DcMoment until; /* DC_LONG_AGO: free */
 	Oid database;
 	Oid counter;
 	uint32 len;
@@ -102,7 +105,7 @@ gate_is_shut(const DcDeltaKey *key)
 	partition = partition_of(key);
 	LWLockAcquire(&partition->lock, LW_SHARED);
 	mark = find_mark(partition, key);
-	shut = mark != NULL && mark->until > GetCurrentTimestamp();
+	shut = mark != NULL && !moment_is_reached(mark->until);
 	LWLockRelease(&partition->lock);
 	return shut;
 }
@@ -136,17 +139,17 @@ gate_epoch(const DcDeltaKey *key)
 }
 
 /*
- * gate_shut marks a key, until a time at most.
+ * gate_shut marks a key, until a time by the wall clock (that of a hold) at most.
  */
 void
-gate_shut(const DcDeltaKey *key, uint64 epoch, TimestampTz until)
+gate_shut(const DcDeltaKey *key, uint64 epoch, TimestampTz expires_at)
 {
+	DcMoment until = moment_min(moment_at_wall(expires_at), moment_in(MARK_MS));
 	DcGatePartition *partition;
 	DcMark *mark;
 
 	if (!gate_can_shut(key))
 		return;
-	until = Min(until, TimestampTzPlusMilliseconds(GetCurrentTimestamp(), MARK_MS));
 	partition = partition_of(key);
 	LWLockAcquire(&partition->lock, LW_EXCLUSIVE);
 	if (partition->epoch == epoch)
@@ -157,7 +160,7 @@ gate_shut(const DcDeltaKey *key, uint64 epoch, TimestampTz until)
 			mark = &partition->marks[0];
 			for (int i = 1; i < MARKS; i++)
 			{
-				if (partition->marks[i].until < mark->until)
+				if (moment_is_before(partition->marks[i].until, mark->until))
 					mark = &partition->marks[i];
 			}
 		}
@@ -187,7 +190,7 @@ gate_open(DcCounter *counter, const DcDeltaKey *key)
 	partition->epoch++;
 	mark = find_mark(partition, key);
 	if (mark != NULL)
-		mark->until = 0;
+		mark->until = DC_LONG_AGO;
 	LWLockRelease(&partition->lock);
 }
 
@@ -209,7 +212,7 @@ find_mark(DcGatePartition *partition, const DcDeltaKey *key)
 	{
 		DcMark *mark = &partition->marks[i];
 
-		if (mark->until != 0 && mark->database == MyDatabaseId &&
+		if (mark->until.us != DC_LONG_AGO.us && mark->database == MyDatabaseId &&
 			mark->counter == key->counter && mark->len == key->len &&
 			memcmp(mark->key, key->data, key->len) == 0)
 			return mark;

@@ -13,7 +13,7 @@ extern void gate_init(void);
 extern bool gate_is_shut(const DcDeltaKey *key);
 extern bool gate_can_shut(const DcDeltaKey *key);
 extern uint64 gate_epoch(const DcDeltaKey *key);
-extern void gate_shut(const DcDeltaKey *key, uint64 epoch, TimestampTz until);
+extern void gate_shut(const DcDeltaKey *key, uint64 epoch, TimestampTz expires_at);
 extern void gate_open(DcCounter *counter, const DcDeltaKey *key);
 
 #endif /* DC_GATE_H */

@@ -22,7 +22,6 @@
 #include "nodes/parsenodes.h"
 #include "storage/latch.h"
 #include "utils/backend_status.h"
-#include "utils/timestamp.h"
 #include "worker/slots.h"
 #include "worker/worker.h"
 
@@ -256,20 +255,20 @@ is_worker(pid_t pid)
 static bool
 wait_for(bool running)
 {
-	TimestampTz end = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), WAIT_MS);
-	TimestampTz again = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), AGAIN_MS);
+	DcMoment end = moment_in(WAIT_MS);
+	DcMoment again = moment_in(AGAIN_MS);
 
 	while (running ? worker_pid() == 0 : worker_is_there())
 	{
-		if (GetCurrentTimestamp() > end)
+		if (moment_is_reached(end))
 			return false;
-		if (!running && GetCurrentTimestamp() > again)
+		if (!running && moment_is_reached(again))
 		{
 			pid_t pid = worker_pid();
 
 			if (pid != 0)
 				kill(pid, SIGTERM);
-			again = TimestampTzPlusMilliseconds(again, AGAIN_MS);
+			again = moment_in(AGAIN_MS);
 		}
 		CHECK_FOR_INTERRUPTS();
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,

@@ -23,7 +23,6 @@
 #include "nodes/parsenodes.h"
 #include "storage/latch.h"
 #include "tcop/utility.h"
-#include "utils/timestamp.h"
 #include "worker/slots.h"
 #include "worker/worker.h"
 
@@ -152,8 +151,7 @@ pause_worker(const char *name)
 	slot = slot_find(database);
 	if (slot != NULL)
 	{
-		slot->paused_until = TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
-														 PAUSE_MS);
+		slot->paused_until = moment_in(PAUSE_MS);
 		pid = slot->pid;
 	}
 	LWLockRelease(&dc_workers->lock);
@@ -169,8 +167,8 @@ pause_worker(const char *name)
 static void
 wait_until_left(Oid database)
 {
-	TimestampTz end = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), LEAVE_MS);
-	TimestampTz again = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), AGAIN_MS);
+	DcMoment end = moment_in(LEAVE_MS);
+	DcMoment again = moment_in(AGAIN_MS);
 
 	for (;;)
 	{
@@ -181,12 +179,12 @@ wait_until_left(Oid database)
 		slot = slot_find(database);
 		pid = slot != NULL ? slot->pid : 0;
 		LWLockRelease(&dc_workers->lock);
-		if (pid == 0 || GetCurrentTimestamp() > end)
+		if (pid == 0 || moment_is_reached(end))
 			return;
-		if (GetCurrentTimestamp() > again)
+		if (moment_is_reached(again))
 		{
 			kill(pid, SIGTERM);
-			again = TimestampTzPlusMilliseconds(again, AGAIN_MS);
+			again = moment_in(AGAIN_MS);
 		}
 		CHECK_FOR_INTERRUPTS();
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
@@ -204,8 +202,8 @@ resume_worker(Oid database)
 	slot = slot_find(database);
 	if (slot != NULL)
 	{
-		slot->paused_until = 0;
-		slot->start_after = 0;
+		slot->paused_until = DC_LONG_AGO;
+		slot->start_after = DC_LONG_AGO;
 	}
 	LWLockRelease(&dc_workers->lock);
 	launcher_wake();

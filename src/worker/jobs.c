@@ -2,7 +2,8 @@
  * jobs.c
  *		The table of jobs, and running them.
  *
- * A worker runs each job at its interval, counted from start to start. A run that
+ * A worker runs each job at its interval, counted from start to start, by the
+ * monotonic clock: no job waits, or comes early, because the wall clock is set. A run that
  * has used up its time yields; the other jobs that are due come first, and then it
  * goes on. A run that works for long is slowed down, and is followed by a pause
  * as long as itself, or as its interval.
@@ -52,9 +53,18 @@ const int dc_njobs = lengthof(dc_jobs);
 
 StaticAssertDecl(lengthof(dc_jobs) <= DC_MAX_JOBS, "too many jobs");
 
-/* How long a step may take, and then until the worker is ended. */
+/*
+ * How long a step may take, and then until the worker is ended.
+ *
+ * PostgreSQL's time-outs go by the wall clock. If that is set back while a step is
+ * running, its time-out comes so much later; later steps are not concerned. So the
+ * launcher looks as well, by the monotonic clock, and ends a worker whose step takes
+ * longer than both (job_step_hangs). If the clock is set forth, the time-out may come
+ * at once: the step fails, and is tried again.
+ */
 #define STEP_LIMIT_MS (30 * 1000)
 #define STEP_GRACE_MS (5 * 1000)
+#define STEP_HANGS_MS (STEP_LIMIT_MS + 2 * STEP_GRACE_MS)
 
 /* A signal to end must cancel a step. */
 volatile sig_atomic_t job_in_step = false;
@@ -83,9 +93,9 @@ static volatile sig_atomic_t step_cancelled = false;
 static struct
 {
 	bool yielded;
-	int64 busy;		   /* us at work, in all its parts */
-	TimestampTz began; /* of all its parts, if it has yielded */
-	TimestampTz ended;
+	int64 busy;		/* us at work, in all its parts */
+	DcMoment began; /* of all its parts, if it has yielded */
+	DcMoment ended;
 } last_run[DC_MAX_JOBS];
 
 /* What a step is about, for error messages and pg_stat_activity. */
@@ -106,26 +116,28 @@ static void pace(void);
 static void run_urgent(void);
 static void report_error(DcJobRun *run, const ErrorData *error);
 static void log_run(int job);
-static void note_run(int job, TimestampTz began, int64 work, int64 failures);
+static void note_run(int job, TimestampTz at, int64 us, int64 work, int64 failures);
 static void note_error(DcJobRun *run, const char *message);
+static void note_step(DcMoment began);
 
 /*
  * job_due returns when a job is to be run next in this worker, with the interval
  * as it is set now.
  */
-TimestampTz
+DcMoment
 job_due(int job)
 {
 	int64 interval;
-	TimestampTz began = last_run[job].began;
-	TimestampTz ended = last_run[job].ended;
+	DcMoment began = last_run[job].began;
+	DcMoment ended = last_run[job].ended;
 
 	if (last_run[job].yielded)
 		return ended;
 	if (dc_jobs[job].due != NULL)
 		return dc_jobs[job].due();
 	interval = *dc_jobs[job].interval * INT64CONST(1000);
-	return Max(began + interval, ended + Min(ended - began, interval));
+	return moment_max(moment_after(began, interval),
+					  moment_after(ended, Min(moment_diff(began, ended), interval)));
 }
 
 /*
@@ -135,6 +147,17 @@ void
 job_timer_init(void)
 {
 	step_timeout = RegisterTimeout(USER_TIMEOUT, on_step_timeout);
+}
+
+/*
+ * job_step_hangs tells, for the launcher, whether a step that began then should have
+ * been ended by its worker; DC_LONG_AGO: none is running.
+ */
+bool
+job_step_hangs(DcMoment began)
+{
+	return began.us != DC_LONG_AGO.us &&
+		moment_age(began) > STEP_HANGS_MS * INT64CONST(1000);
 }
 
 /*
@@ -158,7 +181,8 @@ on_step_timeout(void)
 void
 job_run_in_worker(int job)
 {
-	TimestampTz start = GetCurrentTimestamp();
+	TimestampTz at = GetCurrentTimestamp(); /* to be shown */
+	DcMoment start = moment_now();
 	DcJobRun run = {0};
 	int64 before;
 
@@ -167,7 +191,7 @@ job_run_in_worker(int job)
 	run.all_owners = true;
 	run.suspect = job_suspect;
 	job_suspect = InvalidOid;
-	run.deadline = TimestampTzPlusMilliseconds(start, JOB_BUDGET_MS);
+	run.deadline = moment_after(start, JOB_BUDGET_MS * INT64CONST(1000));
 	if (!last_run[job].yielded)
 	{
 		last_run[job].began = start;
@@ -176,8 +200,8 @@ job_run_in_worker(int job)
 	busy = &last_run[job].busy;
 	before = *busy;
 	last_run[job].yielded = dc_jobs[job].run(&run);
-	last_run[job].ended = GetCurrentTimestamp();
-	note_run(job, start, *busy - before, run.failures);
+	last_run[job].ended = moment_now();
+	note_run(job, at, moment_diff(start, last_run[job].ended), *busy - before, run.failures);
 	log_run(job);
 }
 
@@ -189,7 +213,7 @@ job_leave(void)
 {
 	job_leaving = true;
 	flush_leave();
-	if (job_due(URGENT_JOB) <= GetCurrentTimestamp())
+	if (moment_is_reached(job_due(URGENT_JOB)))
 		job_run_in_worker(URGENT_JOB);
 }
 
@@ -199,15 +223,13 @@ job_leave(void)
 static void
 log_run(int job)
 {
-	TimestampTz began = last_run[job].began;
-	TimestampTz ended = last_run[job].ended;
+	int64 us = moment_diff(last_run[job].began, last_run[job].ended);
 
 	if (last_run[job].yielded || dc_log_min_duration < 0 ||
-		!TimestampDifferenceExceeds(began, ended, dc_log_min_duration))
+		us < dc_log_min_duration * INT64CONST(1000))
 		return;
 	ereport(LOG,
-			(errmsg("dcounter job \"%s\" took %.3f ms",
-					dc_jobs[job].name, (ended - began) / 1000.0)));
+			(errmsg("dcounter job \"%s\" took %.3f ms", dc_jobs[job].name, us / 1000.0)));
 }
 
 /*
@@ -221,6 +243,7 @@ job_run_here(int job, bool atomic)
 
 	run.step = atomic ? step_in_transaction : step_in_procedure;
 	run.job = dc_jobs[job].name;
+	run.deadline = DC_NEVER;
 	run.afresh = true;
 	while (dc_jobs[job].run(&run))
 		run.afresh = false;
@@ -235,19 +258,20 @@ step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 {
 	MemoryContext caller = CurrentMemoryContext;
 	ErrorData *volatile error = NULL;
-	TimestampTz began;
+	DcMoment began;
 
 	QueryCancelPending = false; /* meant for the step before */
 	if (busy != &last_run[URGENT_JOB].busy)
 		pace();
 	if (ShutdownRequestPending && !job_leaving)
 		return false;
-	began = GetCurrentTimestamp();
+	began = moment_now();
 	step_cancelled = false;
 	job_step_table = table;
 	job_in_step = true;
+	note_step(began);
 	enable_timeout_every(step_timeout,
-						 TimestampTzPlusMilliseconds(began, STEP_LIMIT_MS),
+						 TimestampTzPlusMilliseconds(GetCurrentTimestamp(), STEP_LIMIT_MS),
 						 STEP_GRACE_MS);
 	PG_TRY();
 	{
@@ -273,7 +297,8 @@ step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 	disable_timeout(step_timeout, false);
 	job_in_step = false;
 	job_step_table = InvalidOid;
-	last_step = GetCurrentTimestamp() - began;
+	note_step(DC_LONG_AGO);
+	last_step = moment_age(began);
 	*busy += last_step;
 	MemoryContextSwitchTo(caller);
 	if (error == NULL)
@@ -293,21 +318,16 @@ static void
 pace(void)
 {
 	int64 sleep = last_step * (100 - dc_worker_load) / dc_worker_load / 1000;
-	TimestampTz until = TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
-													Min(sleep, PACE_MAX_MS));
+	DcMoment until = moment_in(Min(sleep, PACE_MAX_MS));
 
 	run_urgent();
 	if (*busy < PACE_AFTER_US || sleep == 0)
 		return;
-	while (!ShutdownRequestPending)
+	while (!ShutdownRequestPending && !moment_is_reached(until))
 	{
-		TimestampTz now = GetCurrentTimestamp();
-
-		if (now >= until)
-			break;
 		pgstat_report_activity(STATE_IDLE, NULL);
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-						 TimestampDifferenceMilliseconds(now, Min(until, job_due(URGENT_JOB))),
+						 moment_ms_left(moment_min(until, job_due(URGENT_JOB))),
 						 compat_wait_event("DcounterWorkerPace"));
 		ResetLatch(MyLatch); /* who has set it has left a flag, too */
 		run_urgent();
@@ -323,7 +343,7 @@ run_urgent(void)
 	int64 *outer_busy = busy;
 	int64 outer_step = last_step;
 
-	if (ShutdownRequestPending || job_due(URGENT_JOB) > GetCurrentTimestamp())
+	if (ShutdownRequestPending || !moment_is_reached(job_due(URGENT_JOB)))
 		return;
 	job_run_in_worker(URGENT_JOB);
 	busy = outer_busy;
@@ -476,10 +496,11 @@ subject_context(void *arg)
 }
 
 /*
- * note_run counts a run of a job in the worker's slot.
+ * note_run counts a run of a job, which began at a time and took so long, in the
+ * worker's slot.
  */
 static void
-note_run(int job, TimestampTz began, int64 work, int64 failures)
+note_run(int job, TimestampTz at, int64 us, int64 work, int64 failures)
 {
 	DcWorkerSlot *slot;
 
@@ -489,8 +510,8 @@ note_run(int job, TimestampTz began, int64 work, int64 failures)
 	slot = slot_find(MyDatabaseId);
 	if (slot != NULL)
 	{
-		slot->jobs[job].last_start = began;
-		slot->jobs[job].last_us = GetCurrentTimestamp() - began;
+		slot->jobs[job].last_start = at;
+		slot->jobs[job].last_us = us;
 		slot->jobs[job].runs++;
 		slot->jobs[job].work_us += work;
 		slot->jobs[job].failures += failures;
@@ -521,9 +542,27 @@ note_error(DcJobRun *run, const char *message)
 		{
 			memcpy(slot->jobs[i].last_error, text, len);
 			slot->jobs[i].last_error[len] = '\0';
-			slot->jobs[i].last_error_at = GetCurrentTimestamp();
+			slot->jobs[i].last_error_at = GetCurrentTimestamp(); /* to be shown */
 		}
 	}
 	LWLockRelease(&dc_workers->lock);
 	pfree(text);
+}
+
+/*
+ * note_step tells the launcher when the step began that is running now; DC_LONG_AGO:
+ * none is.
+ */
+static void
+note_step(DcMoment began)
+{
+	DcWorkerSlot *slot;
+
+	if (dc_workers == NULL)
+		return;
+	LWLockAcquire(&dc_workers->lock, LW_EXCLUSIVE);
+	slot = slot_find(MyDatabaseId);
+	if (slot != NULL && slot->pid == MyProcPid)
+		slot->step_began = began;
+	LWLockRelease(&dc_workers->lock);
 }

@@ -13,7 +13,8 @@
  * a minute it looks at pg_database in any case.
  *
  * A worker that ends without having been told to is started again after a while,
- * which doubles with each failure. So is one that the postmaster has no room for.
+ * which doubles with each failure. So is one that the postmaster has no room for. One
+ * whose step should have timed out, and has not, is ended (jobs.c says why).
  *
  * The launcher is the only process that starts workers for slots (slots.c has the
  * protocol). It starts when recovery has ended, so there is none on a standby.
@@ -89,6 +90,7 @@ static long manage_workers(Oid role);
 static bool is_wanted(const DcWorkerSlot *slot);
 static void start_worker(int i, Oid database, Oid role);
 static void stop_worker(int i, pid_t pid);
+static void end_hanging(const DcWorkerSlot *slot);
 
 /*
  * launcher_register asks the postmaster for the launcher; called at preload.
@@ -314,7 +316,7 @@ note_room(void)
 	for (int i = 0; i < DC_MAX_DATABASES; i++)
 	{
 		if (no_room[i])
-			dc_workers->slots[i].start_after = 0;
+			dc_workers->slots[i].start_after = DC_LONG_AGO;
 		no_room[i] = false;
 	}
 }
@@ -326,7 +328,6 @@ note_room(void)
 static void
 note_end(DcWorkerSlot *slot)
 {
-	TimestampTz now = GetCurrentTimestamp();
 	int64 pause;
 
 	/* a worker of an earlier launcher has come after all: it is not that one */
@@ -334,7 +335,7 @@ note_end(DcWorkerSlot *slot)
 		return;
 	if (slot->state != DC_WORKER_STARTING &&
 		(slot->ended_well ||
-		 TimestampDifferenceExceeds(slot->running_since, now, SETTLED_MS)))
+		 moment_age(slot->running_since) >= SETTLED_MS * INT64CONST(1000)))
 		slot->failed_starts = 0;
 	slot->state = DC_WORKER_NONE;
 	if (slot->ended_well)
@@ -344,7 +345,7 @@ note_end(DcWorkerSlot *slot)
 	}
 	pause = Min((int64) RETRY_MS << Min(slot->failed_starts, 10), RETRY_MAX_MS);
 	slot->failed_starts++;
-	slot->start_after = TimestampTzPlusMilliseconds(now, pause);
+	slot->start_after = moment_in(pause);
 }
 
 /*
@@ -353,8 +354,8 @@ note_end(DcWorkerSlot *slot)
 static long
 manage_workers(Oid role)
 {
-	TimestampTz now = GetCurrentTimestamp();
-	TimestampTz next = TimestampTzPlusMilliseconds(now, NAPTIME_MS);
+	DcMoment now = moment_now();
+	DcMoment next = moment_in(NAPTIME_MS);
 
 	for (int i = 0; i < DC_MAX_DATABASES; i++)
 	{
@@ -363,16 +364,18 @@ manage_workers(Oid role)
 		pid_t stop = 0;
 
 		LWLockAcquire(&dc_workers->lock, LW_EXCLUSIVE);
+		if (slot->state == DC_WORKER_RUNNING && job_step_hangs(slot->step_began))
+			end_hanging(slot);
 		if (slot->state == DC_WORKER_RUNNING && !is_wanted(slot))
 			stop = slot->pid;
 		else if (OidIsValid(slot->database) && is_wanted(slot) && !no_role &&
 				 handles[i] == NULL &&
 				 slot->state == DC_WORKER_NONE)
 		{
-			TimestampTz when = Max(slot->start_after, slot->paused_until);
+			DcMoment when = moment_max(slot->start_after, slot->paused_until);
 
-			if (when > now)
-				next = Min(next, when);
+			if (moment_is_before(now, when))
+				next = moment_min(next, when);
 			else
 			{
 				slot->state = DC_WORKER_STARTING;
@@ -385,7 +388,7 @@ manage_workers(Oid role)
 		if (stop != 0)
 			stop_worker(i, stop);
 	}
-	return Max(TimestampDifferenceMilliseconds(GetCurrentTimestamp(), next), 1);
+	return Max(moment_ms_left(next), 1);
 }
 
 static bool
@@ -419,8 +422,7 @@ start_worker(int i, Oid database, Oid role)
 	handles[i] = NULL;
 	LWLockAcquire(&dc_workers->lock, LW_EXCLUSIVE);
 	dc_workers->slots[i].state = DC_WORKER_NONE;
-	dc_workers->slots[i].start_after =
-		TimestampTzPlusMilliseconds(GetCurrentTimestamp(), RETRY_MAX_MS);
+	dc_workers->slots[i].start_after = moment_in(RETRY_MAX_MS);
 	LWLockRelease(&dc_workers->lock);
 	if (!no_process_logged)
 		ereport(LOG,
@@ -440,4 +442,18 @@ stop_worker(int i, pid_t pid)
 		TerminateBackgroundWorker(handles[i]);
 	else
 		kill(pid, SIGTERM);
+}
+
+/*
+ * end_hanging asks a worker to end whose step takes too long: the first time that
+ * cancels the step, the next time it ends the process (worker.c). The caller holds the
+ * lock, without which the worker does not take its pid out.
+ */
+static void
+end_hanging(const DcWorkerSlot *slot)
+{
+	ereport(LOG,
+			(errmsg("ending the dcounter worker of database %u: a step of it hangs",
+					slot->database)));
+	kill(slot->pid, SIGTERM);
 }

@@ -117,7 +117,7 @@ launcher_recheck(Oid database)
 	if (slot != NULL)
 	{
 		wake = slot->state != DC_WORKER_RUNNING;
-		slot->start_after = 0;
+		slot->start_after = DC_LONG_AGO;
 		slot->failed_starts = 0;
 		if (slot->state == DC_WORKER_NO_EXTENSION)
 			slot->state = DC_WORKER_NONE;

@@ -6,8 +6,8 @@
 #ifndef DC_SLOTS_H
 #define DC_SLOTS_H
 
+#include "base/clock.h"
 #include "storage/lwlock.h"
-#include "utils/timestamp.h"
 
 /* Databases that can have a worker. */
 #define DC_MAX_DATABASES 128
@@ -27,12 +27,12 @@ typedef enum DcWorkerState
 /* What a job did in this database since the server started. */
 typedef struct DcJobStats
 {
-	TimestampTz last_start; /* 0: never */
+	TimestampTz last_start; /* to be shown; 0: never */
 	int64 last_us;			/* how long that took */
 	int64 runs;
-	int64 work_us;	/* in steps, of all runs */
-	int64 failures; /* failed steps */
-	TimestampTz last_error_at;
+	int64 work_us;			   /* in steps, of all runs */
+	int64 failures;			   /* failed steps */
+	TimestampTz last_error_at; /* to be shown */
 	char last_error[DC_ERROR_BYTES];
 } DcJobStats;
 
@@ -40,16 +40,17 @@ typedef struct DcWorkerSlot
 {
 	Oid database; /* invalid: the slot is free */
 	DcWorkerState state;
-	pid_t pid;				   /* while RUNNING */
-	bool allowed;			   /* to have one, says pg_database */
-	bool stopped;			   /* by dc_worker_stop() */
-	bool unseen;			   /* made by it; the launcher may not know the database */
-	TimestampTz paused_until;  /* by DDL on the database */
-	TimestampTz start_after;   /* back-off */
-	Oid suspect;			   /* the table that the last worker ended on */
-	bool ended_well;		   /* the last worker was asked to end */
-	int failed_starts;		   /* one after another */
-	TimestampTz running_since; /* while RUNNING */
+	pid_t pid;				/* while RUNNING */
+	bool allowed;			/* to have one, says pg_database */
+	bool stopped;			/* by dc_worker_stop() */
+	bool unseen;			/* made by it; the launcher may not know the database */
+	DcMoment paused_until;	/* by DDL on the database */
+	DcMoment start_after;	/* back-off */
+	Oid suspect;			/* the table that the last worker ended on */
+	bool ended_well;		/* the last worker was asked to end */
+	int failed_starts;		/* one after another */
+	DcMoment running_since; /* while RUNNING */
+	DcMoment step_began;	/* DC_LONG_AGO: no step is running */
 	DcJobStats jobs[DC_MAX_JOBS];
 } DcWorkerSlot;
 

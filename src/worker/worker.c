@@ -18,6 +18,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "base/clock.h"
 #include "base/compat.h"
 #include "base/guc.h"
 #include "buffer/bufferinit.h"
@@ -33,7 +34,6 @@
 #include "utils/acl.h"
 #include "utils/guc.h"
 #include "utils/snapmgr.h"
-#include "utils/timestamp.h"
 #include "worker/slots.h"
 #include "worker/worker.h"
 
@@ -49,7 +49,7 @@ static bool no_extension = false;
 /* For on_sigterm: what is running has been cancelled; until when not to. */
 static volatile sig_atomic_t cancelled = false;
 static volatile sig_atomic_t leaving = false;
-static TimestampTz leave_until = 0;
+static DcMoment leave_until = {0};
 
 static void on_sigterm(SIGNAL_ARGS);
 static bool take_slot(const DcWorkerArgs *args);
@@ -133,7 +133,7 @@ dc_worker_main(Datum arg)
 	}
 	if (extension_is_here())
 	{
-		leave_until = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), LEAVE_MS);
+		leave_until = moment_in(LEAVE_MS);
 		leaving = true;
 		cancelled = false;
 		job_leave();
@@ -151,7 +151,7 @@ on_sigterm(SIGNAL_ARGS)
 {
 	int save_errno = errno;
 
-	if (job_in_step && (!leaving || GetCurrentTimestamp() >= leave_until))
+	if (job_in_step && (!leaving || moment_is_reached(leave_until)))
 	{
 		if (cancelled)
 			ProcDiePending = true;
@@ -180,12 +180,13 @@ take_slot(const DcWorkerArgs *args)
 	LWLockAcquire(&dc_workers->lock, LW_EXCLUSIVE);
 	slot = slot_find(args->database);
 	wanted = slot != NULL && slot->state == DC_WORKER_STARTING &&
-		!slot->stopped && slot->paused_until <= GetCurrentTimestamp();
+		!slot->stopped && moment_is_reached(slot->paused_until);
 	if (wanted)
 	{
 		slot->state = DC_WORKER_RUNNING;
 		slot->pid = MyProcPid;
-		slot->running_since = GetCurrentTimestamp();
+		slot->running_since = moment_now();
+		slot->step_began = DC_LONG_AGO;
 		slot->ended_well = false;
 		job_suspect = slot->suspect;
 		slot->suspect = InvalidOid;
@@ -296,12 +297,12 @@ is_other(Oid database, void *arg)
 static void
 run_jobs(void)
 {
-	TimestampTz now = GetCurrentTimestamp();
+	DcMoment now = moment_now();
 	bool checked = false;
 
 	for (int i = 0; i < dc_njobs; i++)
 	{
-		if (job_due(i) > now)
+		if (moment_is_before(now, job_due(i)))
 			continue;
 		if (!checked && !extension_is_here())
 		{
@@ -326,15 +327,15 @@ run_jobs(void)
 static void
 sleep_until_due(void)
 {
-	TimestampTz due = PG_INT64_MAX;
+	DcMoment due = DC_NEVER;
 	long timeout;
 
 	/* a step may have taken the latch's event for its own */
 	if (ShutdownRequestPending || ConfigReloadPending)
 		return;
 	for (int i = 0; i < dc_njobs; i++)
-		due = Min(due, job_due(i));
-	timeout = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), due);
+		due = moment_min(due, job_due(i));
+	timeout = moment_ms_left(due);
 	if (timeout <= 0)
 		return;
 	pgstat_report_activity(STATE_IDLE, NULL);

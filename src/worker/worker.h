@@ -25,10 +25,11 @@ extern volatile sig_atomic_t job_in_step;
 extern Oid job_step_table;
 extern Oid job_suspect;
 extern void job_timer_init(void);
+extern bool job_step_hangs(DcMoment began);
 extern void job_run_in_worker(int job);
 extern bool job_leaving;
 extern void job_leave(void);
-extern TimestampTz job_due(int job);
+extern DcMoment job_due(int job);
 extern void job_run_here(int job, bool atomic);
 
 /* launcher.c */

@@ -1,0 +1,157 @@
+/*
+ * clock.h
+ *		Moments: times by a clock that nobody sets.
+ *
+ * The wall clock (TimestampTz) steps back and forth: by NTP, an administrator, a
+ * virtual machine that wakes up. So how long something took, and when something is
+ * to be done next, is measured by the monotonic clock. Its times have a type of
+ * their own, so that the compiler tells the two apart.
+ *
+ * What must be wall time says so at its place: what users give and see, what is in
+ * rows (it must mean the same after a restart and on a standby), ids that
+ * carry a time.
+ *
+ * All processes of a server have the same clock, so moments may be in shared
+ * memory. They mean nothing to another machine or after it was booted, and so are
+ * never written to a file or a row; shared memory ends with the server in any
+ * case, also when it restarts after a crash. Zero, as in cleared memory, is before
+ * all moments. On Linux the clock stands still while the machine is suspended.
+ *
+ * instr_time is CLOCK_MONOTONIC, or the like, wherever PostgreSQL has one.
+ */
+#ifndef DC_CLOCK_H
+#define DC_CLOCK_H
+
+#include <limits.h>
+
+#include "common/int.h"
+#include "port/atomics.h"
+#include "portability/instr_time.h"
+#include "utils/timestamp.h"
+
+typedef struct DcMoment
+{
+	int64 us;
+} DcMoment;
+
+#define DC_LONG_AGO ((DcMoment){0})
+#define DC_NEVER ((DcMoment){PG_INT64_MAX})
+
+static inline DcMoment
+moment_now(void)
+{
+	instr_time now;
+
+	INSTR_TIME_SET_CURRENT(now);
+	return (DcMoment){(int64) INSTR_TIME_GET_MICROSEC(now)};
+}
+
+/*
+ * moment_after returns the moment so many microseconds after (or before) another.
+ */
+static inline DcMoment
+moment_after(DcMoment moment, int64 us)
+{
+	int64 sum;
+
+	if (!pg_add_s64_overflow(moment.us, us, &sum))
+		return (DcMoment){sum};
+	return us < 0 ? DC_LONG_AGO : DC_NEVER;
+}
+
+/*
+ * moment_in returns the moment in so many milliseconds.
+ */
+static inline DcMoment
+moment_in(int64 ms)
+{
+	return moment_after(moment_now(), ms * 1000);
+}
+
+/*
+ * moment_diff returns the microseconds from one moment to another.
+ */
+static inline int64
+moment_diff(DcMoment from, DcMoment to)
+{
+	return to.us - from.us;
+}
+
+static inline int64
+moment_age(DcMoment moment)
+{
+	return moment_diff(moment, moment_now());
+}
+
+static inline bool
+moment_is_before(DcMoment moment, DcMoment other)
+{
+	return moment.us < other.us;
+}
+
+static inline bool
+moment_is_reached(DcMoment moment)
+{
+	return moment.us <= moment_now().us;
+}
+
+static inline DcMoment
+moment_min(DcMoment moment, DcMoment other)
+{
+	return moment_is_before(moment, other) ? moment : other;
+}
+
+static inline DcMoment
+moment_max(DcMoment moment, DcMoment other)
+{
+	return moment_is_before(moment, other) ? other : moment;
+}
+
+/*
+ * moment_ms_left returns for how long to sleep until a moment: milliseconds,
+ * rounded up, as WaitLatch() takes them.
+ */
+static inline long
+moment_ms_left(DcMoment moment)
+{
+	int64 left = moment_diff(moment_now(), moment);
+
+	if (left <= 0)
+		return 0;
+	return (long) Min(left / 1000 + (left % 1000 != 0), INT_MAX);
+}
+
+/*
+ * moment_at_wall returns when the wall clock says a time, unless it is set
+ * meanwhile: who waits until then has to look again now and then.
+ */
+static inline DcMoment
+moment_at_wall(TimestampTz time)
+{
+	int64 left;
+
+	if (TIMESTAMP_IS_NOEND(time))
+		return DC_NEVER;
+	if (TIMESTAMP_IS_NOBEGIN(time) ||
+		pg_sub_s64_overflow(time, GetCurrentTimestamp(), &left))
+		return DC_LONG_AGO;
+	return moment_after(moment_now(), left);
+}
+
+/*
+ * moment_read and moment_write are for moments in shared memory that no lock
+ * protects.
+ */
+static inline DcMoment
+moment_read(pg_atomic_uint64 *place)
+{
+	return (DcMoment){(int64) pg_atomic_read_u64(place)};
+}
+
+static inline void
+moment_write(pg_atomic_uint64 *place, DcMoment moment)
+{
+	pg_atomic_write_u64(place, (uint64) moment.us);
+}
+
+#endif /* DC_CLOCK_H */

@@ -1,0 +1,102 @@
+/*
+ * xactclock.c
+ *		When a transaction began, by the monotonic clock.
+ *
+ * PostgreSQL notes when a transaction starts by the wall clock only. What is
+ * read in a transaction may be as old as that (a snapshot of another server, say), and
+ * how old must not depend on a clock that somebody sets meanwhile.
+ *
+ * So the clock is read at the first thing that each transaction does: its first
+ * statement is planned, begins to run, or is a utility statement (BEGIN is one). What
+ * happens before, parsing, reads catalogs only. A transaction is known by its local
+ * id. All of this is private to the backend, and there with shared_preload_libraries
+ * only.
+ */
+#include "postgres.h"
+
+#include "base/compat.h"
+#include "base/xactclock.h"
+#include "executor/executor.h"
+#include "optimizer/planner.h"
+#include "tcop/utility.h"
+
+static planner_hook_type previous_planner = NULL;
+static ExecutorStart_hook_type previous_executor = NULL;
+static ProcessUtility_hook_type previous_utility = NULL;
+
+/* The last transaction, and when it began. */
+static LocalTransactionId seen_xid = InvalidLocalTransactionId;
+static DcMoment seen_at;
+
+static PlannedStmt *planner_noting(Query *parse, const char *query,
+								   int cursor_options, ParamListInfo params);
+static void executor_noting(QueryDesc *query, int flags);
+static void utility_noting(PlannedStmt *pstmt, const char *query, bool read_only_tree,
+						   ProcessUtilityContext context, ParamListInfo params,
+						   QueryEnvironment *environment, DestReceiver *dest,
+						   QueryCompletion *completion);
+
+/*
+ * xact_clock_init installs the hooks; called once, at preload.
+ */
+void
+xact_clock_init(void)
+{
+	previous_planner = planner_hook;
+	planner_hook = planner_noting;
+	previous_executor = ExecutorStart_hook;
+	ExecutorStart_hook = executor_noting;
+	previous_utility = ProcessUtility_hook;
+	ProcessUtility_hook = utility_noting;
+}
+
+/*
+ * xact_moment returns the moment at which the current transaction began; nothing
+ * that it does, or has read from a table, is older.
+ */
+DcMoment
+xact_moment(void)
+{
+	LocalTransactionId xid = compat_local_xid();
+
+	if (xid != seen_xid)
+	{
+		seen_xid = xid;
+		seen_at = moment_now();
+	}
+	return seen_at;
+}
+
+static PlannedStmt *
+planner_noting(Query *parse, const char *query, int cursor_options, ParamListInfo params)
+{
+	(void) xact_moment();
+	return previous_planner != NULL
+		? previous_planner(parse, query, cursor_options, params)
+		: standard_planner(parse, query, cursor_options, params);
+}
+
+static void
+executor_noting(QueryDesc *query, int flags)
+{
+	(void) xact_moment();
+	if (previous_executor != NULL)
+		previous_executor(query, flags);
+	else
+		standard_ExecutorStart(query, flags);
+}
+
+static void
+utility_noting(PlannedStmt *pstmt, const char *query, bool read_only_tree,
+			   ProcessUtilityContext context, ParamListInfo params,
+			   QueryEnvironment *environment, DestReceiver *dest,
+			   QueryCompletion *completion)
+{
+	(void) xact_moment();
+	if (previous_utility != NULL)
+		previous_utility(pstmt, query, read_only_tree, context, params, environment,
+						 dest, completion);
+	else
+		standard_ProcessUtility(pstmt, query, read_only_tree, context, params,
+								environment, dest, completion);
+}

@@ -1,0 +1,13 @@
+/*
+ * xactclock.h
+ *		When a transaction began, by the monotonic clock (see xactclock.c).
+ */
+#ifndef DC_XACTCLOCK_H
+#define DC_XACTCLOCK_H
+
+#include "base/clock.h"
+
+extern void xact_clock_init(void);
+extern DcMoment xact_moment(void);
+
+#endif /* DC_XACTCLOCK_H */
