@@ -39,7 +39,7 @@ static struct
 	uint32 generation;
 	Oid userid;
 	SubTransactionId subid;
-	TimestampTz statement; /* when it began */
+	TimestampTz statement; /* when it began, which tells statements apart */
 } last_write;
 
 /* What was last found to be allowed. */

@@ -116,7 +116,7 @@ before_arg(FunctionCallInfo fcinfo, int argno)
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("before must not be null")));
 	before = PG_GETARG_TIMESTAMPTZ(argno);
-	if (before > GetCurrentTimestamp())
+	if (before > GetCurrentTimestamp()) /* entries have wall time */
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("before must not be in the future")));

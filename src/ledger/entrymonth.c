@@ -17,6 +17,9 @@
  * a partition is not detached while its month is being posted to.
  *
  * With a default partition nothing is ever missing, and no month is made.
+ *
+ * Months are wall time, as `at` is: what the clock says when an entry is posted
+ * decides, also after it was set.
  */
 #include "postgres.h"
 

@@ -9,7 +9,9 @@
  * once, whoever comes first. To end it takes nothing from a limit, so it cannot fail for
  * lack of balance, and waits for nobody but others who end the same one.
  *
- * Time is clock_timestamp(), read after the row is locked. One whose time is up can no
+ * Time is clock_timestamp(), read after the row is locked: a ttl is wall time, as users
+ * see it and as rows outlive the server. If the clock is set, they last for so much longer
+ * or shorter; each ends once all the same. One whose time is up can no
  * longer be posted or voided, also if nobody has ended it yet: whoever notices ends it.
  * These are the worker (ledgerjob.c), a transfer that would otherwise fail for lack of
  * what is set aside (limit.c), and who tries to post it.

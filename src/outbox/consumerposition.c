@@ -14,7 +14,11 @@
 #include "utils/fmgrprotos.h"
 #include "utils/timestamp.h"
 
-/* By how much an event may seem older than one before it: clocks are set, ... */
+/*
+ * By how much an event may seem older than one before it. Times are those of the wall
+ * clock; if that was set back by more, a time may be found too late, and the manual
+ * says to seek a number then.
+ */
 #define DISORDER_US (60 * USECS_PER_SEC)
 
 static int64 position_from_time(TimestampTz time);

@@ -113,7 +113,8 @@ outbox_xact_init(void)
 
 /*
  * event_id makes an id: a UUID of version 7 (RFC 9562), so ids made later sort
- * higher, by the millisecond and, in rand_a, by a fraction of it.
+ * higher, by the millisecond and, in rand_a, by a fraction of it. That is wall time, and
+ * nothing depends on it: events are in the order of their numbers.
  */
 void
 event_id(pg_uuid_t *id)

@@ -87,7 +87,7 @@ format_debezium(Buffer *buffer, const Event *event, const Source *source)
 	Field database = field_of(source->database);
 	struct timespec now;
 
-	clock_gettime(CLOCK_REALTIME, &now);
+	clock_gettime(CLOCK_REALTIME, &now); /* ts_ms is to be shown */
 	time_text(created_at, event->created_at, "Z");
 	buffer_add_string(buffer, "{\"before\":null,\"after\":{\"seq\":");
 	add_field(buffer, &event->seq, "null");

@@ -36,7 +36,7 @@ static DcTableStep
 step(Oid table, bool all_owners)
 {
 	DcCounter *counter = compact_open(table, all_owners);
-	TimestampTz now = GetCurrentTimestamp();
+	TimestampTz now = GetCurrentTimestamp(); /* holds have wall time */
 	DcSqlSession session;
 	Datum values[2];
 	uint64 expired;

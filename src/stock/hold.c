@@ -8,7 +8,9 @@
  * ends exactly once, whoever comes first. What is given back is added to the key
  * when that transaction commits, as by dc_restock().
  *
- * Time is clock_timestamp(), read after the row is locked. A hold whose time is
+ * Time is clock_timestamp(), read after the row is locked: a ttl is wall time, as
+ * users see it and as rows outlive the server. If the clock is set, holds last for so
+ * much longer or shorter; each ends once all the same. A hold whose time is
  * up can no longer be confirmed or released, also if nobody has ended it yet: whoever
  * notices ends it and gives the units back. These are the worker (expire.c), a
  * take that would otherwise fail (take.c), and who tries to confirm it.
