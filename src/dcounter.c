@@ -15,6 +15,7 @@
 #include "base/xactclock.h"
 #include "buffer/bufferinit.h"
 #include "counter/counter.h"
+#include "counter/ddl.h"
 #include "counter/stats.h"
 #include "fmgr.h"
 #include "ledger/ledgerinit.h"
@@ -37,6 +38,7 @@ _PG_init(void)
 	consumer_init();	/* its callback is to run after those that follow */
 	outbox_xact_init(); /* and this one's after those, but for that one */
 	counter_xact_init();
+	counter_ddl_init();
 	ledger_init();
 	if (process_shared_preload_libraries_in_progress)
 	{

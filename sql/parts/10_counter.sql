@@ -167,3 +167,11 @@ COMMENT ON FUNCTION dcounter.on_sql_drop() IS 'internal: removes the settings of
 CREATE FUNCTION dcounter.on_alter_table() RETURNS pg_catalog.event_trigger
 	AS 'MODULE_PATHNAME' LANGUAGE C;
 COMMENT ON FUNCTION dcounter.on_alter_table() IS 'internal: keeps shard tables with their tables of totals';
+
+CREATE FUNCTION dcounter.on_counter_truncate() RETURNS pg_catalog.trigger
+	AS 'MODULE_PATHNAME' LANGUAGE C;
+COMMENT ON FUNCTION dcounter.on_counter_truncate() IS 'internal: truncates the tables of a counter together';
+
+CREATE FUNCTION dcounter.on_counter_delete() RETURNS pg_catalog.trigger
+	AS 'MODULE_PATHNAME' LANGUAGE C;
+COMMENT ON FUNCTION dcounter.on_counter_delete() IS 'internal: keeps rows of stocks and ledgers from being deleted but by their functions';

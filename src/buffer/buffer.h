@@ -191,6 +191,7 @@ extern bool buffer_read_all(DcCounter *counter, DcSums *sums);
 
 /* discard.c */
 extern void discard_init(void);
+extern void discard_truncated(Oid counter);
 extern void discard_commit(void);
 extern void discard_amounts(DcBufferTable *table);
 extern void discard_gone(DcBufferTable *table);

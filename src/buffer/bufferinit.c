@@ -19,6 +19,7 @@ static const DcBuffering functions = {
 	.was_buffered = was_buffered,
 	.key_set = key_set,
 	.write_down = buffer_write_down,
+	.truncated = discard_truncated,
 	.altered = buffer_altered,
 	.cache_age = cache_age,
 };

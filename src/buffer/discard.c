@@ -8,8 +8,9 @@
  * rows, and no flush is under way. The entries are removed before the locks are
  * released: a table that is created with the same OID later finds nothing.
  *
- * These commands are noticed by the object access hook, which unlike an event
- * trigger cannot be disabled. DROP EXTENSION first writes to the rows what is in
+ * These commands are noticed by the object access hook, which unlike a trigger cannot
+ * be disabled. A subscription's worker does not call it, so the counter room's trigger
+ * tells of TRUNCATE as well (protect.c). DROP EXTENSION first writes to the rows what is in
  * memory.
  */
 #include "postgres.h"
@@ -91,6 +92,15 @@ access_hook(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id,
 		check_written();
 		discard_later(MyDatabaseId, InvalidOid, true);
 	}
+}
+
+/*
+ * discard_truncated notes that a table of totals, which is locked, is being truncated.
+ */
+void
+discard_truncated(Oid counter)
+{
+	discard_later(MyDatabaseId, counter, false);
 }
 
 /*

@@ -49,6 +49,9 @@ typedef struct DcBuffering
 	/* write all that is in memory for a table that is locked against writers */
 	void (*write_down)(DcCounter *counter);
 
+	/* the table of totals is being truncated */
+	void (*truncated)(Oid counter);
+
 	/* dc_alter() changes how long increments stay in memory */
 	void (*altered)(DcCounter *counter, int64 flush_interval);
 

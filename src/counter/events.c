@@ -8,7 +8,8 @@
  *	- sql_drop: dropping either table removes the settings, and dropping the
  *	  table of totals drops the shard table.
  *	- ddl_command_end: ALTER TABLE ... RENAME TO, SET SCHEMA and OWNER TO on the
- *	  table of totals are repeated on the shard table.
+ *	  table of totals are repeated on the shard table; storage.c does the same for how
+ *	  the tables are kept, and says what is refused.
  *
  * What they run, they run in the name of the user whose command fired them, so
  * they can do nothing that the user could not do. If they are disabled, counter
@@ -28,6 +29,7 @@
 #include "commands/trigger.h"
 #include "counter/sibling.h"
 #include "counter/stats.h"
+#include "counter/storage.h"
 #include "executor/spi.h"
 #include "fmgr.h"
 #include "miscadmin.h"
@@ -124,7 +126,9 @@ on_alter_table(PG_FUNCTION_ARGS)
 	data = (EventTriggerData *) fcinfo->context;
 	if (!IsA(data->parsetree, RenameStmt) &&
 		!IsA(data->parsetree, AlterObjectSchemaStmt) &&
-		!IsA(data->parsetree, AlterTableStmt))
+		!IsA(data->parsetree, AlterTableStmt) &&
+		!(IsA(data->parsetree, CreateStmt) &&
+		  ((CreateStmt *) data->parsetree)->inhRelations != NIL))
 		PG_RETURN_NULL();
 
 	altered = ddl_relations("SELECT objid"
@@ -136,6 +140,10 @@ on_alter_table(PG_FUNCTION_ARGS)
 		Oid relid = lfirst_oid(lc);
 		DcCounterRow row;
 
+		if (IsA(data->parsetree, CreateStmt))
+			storage_created((CreateStmt *) data->parsetree, relid);
+		else if (IsA(data->parsetree, AlterTableStmt))
+			storage_altered((AlterTableStmt *) data->parsetree, relid);
 		if (!catalog_read(relid, &row))
 			continue;
 		sibling_follow(data->parsetree, relid, row.shards, DC_SHARD_SUFFIX);

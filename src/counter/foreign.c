@@ -86,12 +86,12 @@ foreign_check_alive(void)
 	PushActiveSnapshot(GetTransactionSnapshot());
 	foreach(lc, early_counters)
 	{
-		DcCounter *counter;
+		DcCounter *counter = NULL;
 
-		if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(lfirst_oid(lc))))
-			continue; /* dropped in this transaction */
-		counter = counter_lookup(lfirst_oid(lc));
-		for (int i = 0; i < counter->nforeign; i++)
+		if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(lfirst_oid(lc))))
+			counter = counter_find(lfirst_oid(lc));
+		/* it, or its shard table, may have been dropped in this transaction */
+		for (int i = 0; counter != NULL && i < counter->nforeign; i++)
 			touch(counter, counter->foreign_leaves[i]);
 	}
 	PopActiveSnapshot();

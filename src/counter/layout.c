@@ -8,7 +8,7 @@
  * counter table checks them anew when something has changed (counter_layout).
  *
  * The direct path (direct.c, scan.c) writes and reads heap tuples itself. It
- * leaves out what the executor would do for a table with triggers, rules,
+ * leaves out what the executor would do for a table with triggers for INSERT or UPDATE, rules,
  * constraints, further columns, inheritance or further indexes, so it is taken
  * only for shard tables that have none of these; all others go through SQL
  * (sqlpath.c), and nothing is lost but speed. In particular the direct path never
@@ -29,6 +29,7 @@
 #include "catalog/pg_type.h"
 #include "commands/extension.h"
 #include "counter/layout.h"
+#include "counter/protect.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
@@ -269,7 +270,7 @@ is_bare(Relation rel, bool stock, const DcTableLayout *layout)
 	for (int i = 0; i < desc->natts; i++)
 		live += !TupleDescAttr(desc, i)->attisdropped;
 	return live == (stock ? DC_NUM_COLUMNS : DC_NUM_COLUMNS - 1) &&
-		rel->trigdesc == NULL && rel->rd_rules == NULL &&
+		protect_lets_insert(rel) && rel->rd_rules == NULL &&
 		!rel->rd_rel->relispartition &&
 		(desc->constr == NULL || desc->constr->num_check == 0) &&
 		has_own_indexes(rel, layout);

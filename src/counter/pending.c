@@ -139,7 +139,7 @@ pending_memory_is_full(const DcKey *key)
 		used += level->block_bytes + h->size * sizeof(DcDelta);
 		if (h->members + 1 >= h->grow_threshold)
 			used += 2 * h->size * sizeof(DcDelta);
-		if (level->nfree < key->len)
+		if (level->free_bytes == NULL || level->nfree < key->len)
 			used += level_next_block(level);
 	}
 	return used > (Size) dc_pending_memory * 1024;
@@ -429,7 +429,7 @@ level_copy_key(DcLevel *level, const DcDeltaKey *key)
 {
 	char *copy;
 
-	if (level->nfree < key->len)
+	if (level->free_bytes == NULL || level->nfree < key->len) /* the empty key has a place, too */
 	{
 		Size size = level_next_block(level);
 

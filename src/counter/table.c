@@ -20,7 +20,9 @@
 #include "counter/apply.h"
 #include "counter/buffering.h"
 #include "counter/layout.h"
+#include "counter/protect.h"
 #include "counter/stats.h"
+#include "counter/storage.h"
 #include "counter/table.h"
 #include "fmgr.h"
 #include "miscadmin.h"
@@ -215,6 +217,7 @@ table_create(RangeVar *name, DcCounterRow row, bool stock, int partitions)
 		row.holds = get_relname_relid(holds, schema);
 	}
 	catalog_insert(&row);
+	protect_create(&row);
 	return row.counter;
 }
 
@@ -406,6 +409,7 @@ table_adopt(DcCounterRow *row)
 {
 	DcCounterRow other;
 	char *shards;
+	char *problem;
 
 	lock_own_table(row->counter, ShareUpdateExclusiveLock);
 	shards = psprintf("%s%s", get_rel_name(row->counter), DC_SHARD_SUFFIX);
@@ -424,7 +428,11 @@ table_adopt(DcCounterRow *row)
 		adopt_holds(row);
 	check_table(row->counter, false, OidIsValid(row->holds));
 	check_table(row->shards, true, OidIsValid(row->holds));
+	problem = storage_problem(row);
+	if (problem != NULL)
+		adopt_error(get_rel_name(row->counter), problem);
 	catalog_insert(row);
+	protect_create(row);
 	counter_adopted(counter_lookup(row->counter));
 }
 

@@ -12,6 +12,7 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
 #include "counter/access.h"
+#include "counter/protect.h"
 #include "counter/table.h"
 #include "ledger/eventslot.h"
 #include "ledger/ledger.h"
@@ -30,6 +31,7 @@ static Oid find_table(Oid relid, const char *suffix, bool sequence, bool optiona
 static void adopt_counter(Oid ledger, Oid relid, bool stock);
 static void adopt_ledger_error(Oid relid, const char *detail);
 static void lock_tables(const DcLedgerRow *ledger);
+static void protect_counters(const DcLedgerRow *ledger);
 static void protect(Oid relid);
 static void protect_events(Oid ledger);
 static List *unprotected_partitions(Oid relid);
@@ -52,7 +54,10 @@ dc_adopt_ledger(PG_FUNCTION_ARGS)
 	prevent_write("dc_adopt_ledger()");
 	lock_own_table(relid, ADOPT_LOCK);
 	if (ledger_read(relid, &ledger))
+	{
 		lock_tables(&ledger);
+		protect_counters(&ledger);
+	}
 	else
 	{
 		find_tables(relid, &ledger);
@@ -139,6 +144,20 @@ adopt_counter(Oid ledger, Oid relid, bool stock)
 		adopt_ledger_error(ledger, psprintf(_("\"%s\" is buffered."), get_rel_name(relid)));
 }
 
+/*
+ * protect_counters puts back what keeps the tables of balances and of limits together.
+ */
+static void
+protect_counters(const DcLedgerRow *ledger)
+{
+	DcCounterRow row;
+
+	if (catalog_read(ledger->ledger, &row))
+		protect_create(&row);
+	if (catalog_read(ledger->limits, &row))
+		protect_create(&row);
+}
+
 static void
 adopt_ledger_error(Oid relid, const char *detail)
 {
@@ -201,7 +220,7 @@ unprotected_partitions(Oid relid)
 static bool
 is_protected(Oid relid)
 {
-	Relation rel = table_open(relid, NoLock);
+	Relation rel = table_open(relid, AccessShareLock); /* the events are not locked yet */
 	bool on = guard_is_on(rel);
 
 	table_close(rel, NoLock);

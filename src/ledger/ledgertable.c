@@ -12,6 +12,7 @@
 #include "base/runas.h"
 #include "catalog/namespace.h"
 #include "counter/access.h"
+#include "counter/protect.h"
 #include "counter/table.h"
 #include "ledger/entrymonth.h"
 #include "ledger/eventslot.h"
@@ -73,6 +74,7 @@ ledger_init(void)
 	ledger_sql_init();
 	counter_adopted = events_adopt;
 	counter_more_tables = ledger_tables;
+	counter_emptied = ledger_empty;
 }
 
 /*
@@ -150,6 +152,7 @@ ledger_register(const DcLedgerRow *ledger)
 			elog(ERROR, "counter table of a ledger is not registered");
 		row.ledger = ledger->ledger;
 		catalog_update(&row);
+		protect_create(&row);
 	}
 }
 

@@ -1,0 +1,10 @@
+/*
+ * ddl.h
+ *		DDL in a transaction with increments (see ddl.c).
+ */
+#ifndef DC_DDL_H
+#define DC_DDL_H
+
+extern void counter_ddl_init(void);
+
+#endif /* DC_DDL_H */

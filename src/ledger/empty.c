@@ -1,0 +1,44 @@
+/*
+ * empty.c
+ *		Emptying a ledger, when its table of balances is truncated.
+ *
+ * The owner may do that as he may drop it: all of its tables are emptied, so that it is
+ * as it was made, without accounts. Tables of months that were detached before are none
+ * of it. The order of locks is that of those who post: balances, limits, entries, others
+ * (counter/protect.c has the protocol).
+ */
+#include "postgres.h"
+
+#include "counter/protect.h"
+#include "ledger/eventslot.h"
+#include "ledger/ledger.h"
+
+static void empty_tables(void *arg);
+
+/*
+ * ledger_empty empties the other tables of a ledger whose balances were truncated.
+ */
+void
+ledger_empty(const DcCounterRow *row)
+{
+	DcLedgerRow ledger;
+
+	if (row->ledger == row->counter && ledger_read(row->ledger, &ledger))
+		guard_run(empty_tables, &ledger);
+}
+
+static void
+empty_tables(void *arg)
+{
+	const DcLedgerRow *ledger = arg;
+	DcEventSlot slots[DC_EVENT_SLOTS];
+
+	relation_truncate(ledger->limits);
+	relation_truncate(ledger->entries);
+	relation_truncate(ledger->accounts);
+	relation_truncate(ledger->pendings);
+	if (OidIsValid(ledger->openings))
+		relation_truncate(ledger->openings);
+	if (eventslots_read(ledger->ledger, slots) > 0)
+		relation_truncate(slots[0].events);
+}
