@@ -105,6 +105,8 @@ typedef struct DcCounter
 	uint32 layout_generation; /* of what follows; see layout.c */
 	bool direct_read;		  /* may be read without SQL */
 	bool direct_write;		  /* shard rows may be written without SQL */
+	bool totals_deferred;	  /* a trigger on it is deferred, */
+	bool shards_deferred;	  /* as on this */
 	DcTableLayout totals;
 	DcTableLayout shards;
 	int stats_entry;		  /* where its statistics are; */

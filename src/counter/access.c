@@ -374,6 +374,8 @@ counter_open(Oid relid, LOCKMODE mode, AclMode rights)
 		last_rights.rights = rights;
 	}
 	counter_layout(counter);
+	if (mode == RowExclusiveLock)
+		counter_check_deferred(counter, false);
 	stats_attach(counter);
 	return counter;
 }

@@ -237,6 +237,8 @@ sweep_next(DcSweep *sweep, DcCounter *counter, int64 max_keys)
 	batch_fetch(&session, batch, sweep, max_keys);
 	if (batch->nkeys > 0)
 	{
+		counter_check_deferred(counter, false);
+		counter_check_deferred(counter, true);
 		batch_lock_totals(&session, batch);
 		batch_write_totals(&session, batch);
 		if (counter_is_stock(counter))

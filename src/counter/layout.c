@@ -26,12 +26,16 @@
 #include "catalog/pg_am.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_opfamily.h"
+#include "catalog/pg_trigger.h"
 #include "catalog/pg_type.h"
 #include "commands/extension.h"
+#include "commands/trigger.h"
 #include "counter/layout.h"
 #include "counter/protect.h"
 #include "utils/builtins.h"
+#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
+#include "utils/reltrigger.h"
 #include "utils/syscache.h"
 
 static const struct
@@ -47,13 +51,15 @@ static const struct
 	[DC_COL_UNITS] = {"units", INT8OID},
 };
 
-static char *layout_fill(DcCounter *counter, Oid *bad);
+static char *layout_fill(DcCounter *counter, Oid *bad, const char **hint);
+static bool has_deferrable_key(Relation rel, const DcTableLayout *layout, bool shards);
 static bool find_index(Relation rel, DcTableLayout *layout, bool shards);
 static bool is_unique_key(Relation index, const DcTableLayout *layout,
 						  bool shards);
 static bool has_key_columns(Relation index, const DcTableLayout *layout,
 							bool shards);
 static bool is_plain_btree(Relation index);
+static const Trigger *deferred_trigger(Relation rel);
 static bool is_plain_heap(Relation rel);
 static bool is_bare(Relation rel, bool stock,
 					const DcTableLayout *layout);
@@ -67,15 +73,45 @@ static bool has_own_indexes(Relation rel, const DcTableLayout *layout);
 void
 counter_layout(DcCounter *counter)
 {
+	const char *hint = NULL;
 	Oid bad;
-	char *problem = layout_fill(counter, &bad);
+	char *problem = layout_fill(counter, &bad, &hint);
 
 	if (problem != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" cannot serve as a counter table any more",
 						get_rel_name(bad)),
-				 errdetail_internal("%s", problem)));
+				 errdetail_internal("%s", problem),
+				 hint != NULL ? errhint("%s", hint) : 0));
+}
+
+/*
+ * counter_check_deferred raises 55000 if a trigger on the shard table, or on the table of
+ * totals, is deferred: what is written as the owner cannot leave such work to the
+ * commit, where it would be done as somebody else, so rows could not be inserted.
+ */
+void
+counter_check_deferred(const DcCounter *counter, bool totals)
+{
+	Oid relid = totals ? counter->relid : counter->row.shards;
+	const Trigger *trigger;
+	Relation rel;
+
+	if (!(totals ? counter->totals_deferred : counter->shards_deferred))
+		return;
+	rel = table_open(relid, NoLock);
+	trigger = deferred_trigger(rel);
+	if (trigger != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("\"%s\" cannot be written to, as its constraint \"%s\" is deferred",
+						RelationGetRelationName(rel),
+						OidIsValid(trigger->tgconstraint) ? get_constraint_name(trigger->tgconstraint)
+														  : trigger->tgname),
+				 errdetail("What the functions of a counter table write is checked at once, as the table's owner."),
+				 errhint("Drop the constraint, and create it as NOT DEFERRABLE.")));
+	table_close(rel, NoLock);
 }
 
 /*
@@ -84,17 +120,18 @@ counter_layout(DcCounter *counter)
 bool
 counter_has_layout(DcCounter *counter)
 {
+	const char *hint;
 	Oid bad;
 
-	return layout_fill(counter, &bad) == NULL;
+	return layout_fill(counter, &bad, &hint) == NULL;
 }
 
 /*
  * layout_fill does the work of counter_layout. Returns what is wrong, and with
- * which table.
+ * which table, and perhaps a hint.
  */
 static char *
-layout_fill(DcCounter *counter, Oid *bad)
+layout_fill(DcCounter *counter, Oid *bad, const char **hint)
 {
 	uint32 generation = counter->generation;
 	Relation totals;
@@ -108,11 +145,11 @@ layout_fill(DcCounter *counter, Oid *bad)
 	totals = table_open(counter->relid, NoLock);
 	shards = table_open(counter->row.shards, NoLock);
 	*bad = counter->relid;
-	problem = layout_problem(totals, false, stock, &counter->totals);
+	problem = layout_problem(totals, false, stock, &counter->totals, hint);
 	if (problem == NULL)
 	{
 		*bad = counter->row.shards;
-		problem = layout_problem(shards, true, stock, &counter->shards);
+		problem = layout_problem(shards, true, stock, &counter->shards, hint);
 	}
 	if (problem == NULL)
 	{
@@ -126,6 +163,8 @@ layout_fill(DcCounter *counter, Oid *bad)
 		/* whoever takes from a stock looks at the latest versions */
 		counter->direct_write = (stock ? direct : counter->direct_read) &&
 			is_bare(shards, stock, &counter->shards);
+		counter->totals_deferred = deferred_trigger(totals) != NULL;
+		counter->shards_deferred = deferred_trigger(shards) != NULL;
 		counter->layout_generation = generation;
 	}
 	table_close(totals, NoLock);
@@ -136,10 +175,12 @@ layout_fill(DcCounter *counter, Oid *bad)
 /*
  * layout_problem looks up the columns and the index, and returns what is wrong
  * with the table, as a full sentence, or NULL. The index is 0 if there is none
- * that can be scanned without SQL. A table that lies on other servers has none.
+ * that can be scanned without SQL. A table that lies on other servers has none. Sets a
+ * hint if there is one.
  */
 char *
-layout_problem(Relation rel, bool shards, bool stock, DcTableLayout *layout)
+layout_problem(Relation rel, bool shards, bool stock, DcTableLayout *layout,
+			   const char **hint)
 {
 	Oid relid = RelationGetRelid(rel);
 	bool foreign = relation_has_foreign_part(relid);
@@ -163,10 +204,40 @@ layout_problem(Relation rel, bool shards, bool stock, DcTableLayout *layout)
 							i == DC_COL_KEY ? " with collation \"C\"" : "");
 		layout->atts[i] = attnum;
 	}
-	if (!find_index(rel, layout, shards) && !foreign)
-		return psprintf("It needs a primary key on (%s).",
-						shards ? "key, shard" : "key");
-	return NULL;
+	if (find_index(rel, layout, shards) || foreign)
+		return NULL;
+	if (has_deferrable_key(rel, layout, shards))
+	{
+		*hint = _("Drop the constraint, and create it as NOT DEFERRABLE.");
+		return psprintf("Its primary key on (%s) is deferrable.", shards ? "key, shard" : "key");
+	}
+	return psprintf("It needs a primary key on (%s).", shards ? "key, shard" : "key");
+}
+
+/*
+ * has_deferrable_key tells whether there is a unique index on the right columns that is
+ * of no use, because it does not check at once.
+ */
+static bool
+has_deferrable_key(Relation rel, const DcTableLayout *layout, bool shards)
+{
+	List *indexes = RelationGetIndexList(rel);
+	ListCell *lc;
+	bool found = false;
+
+	foreach(lc, indexes)
+	{
+		Relation index = index_open(lfirst_oid(lc), AccessShareLock);
+		Form_pg_index form = index->rd_index;
+
+		found |= form->indisunique && !form->indimmediate &&
+			form->indnkeyatts == (shards ? 2 : 1) &&
+			form->indkey.values[0] == layout->atts[DC_COL_KEY] &&
+			(!shards || form->indkey.values[1] == layout->atts[DC_COL_SHARD]);
+		index_close(index, AccessShareLock);
+	}
+	list_free(indexes);
+	return found;
 }
 
 /*
@@ -246,6 +317,25 @@ is_plain_btree(Relation index)
 	return index->rd_rel->relam == BTREE_AM_OID &&
 		index->rd_index->indnatts == index->rd_index->indnkeyatts &&
 		index->rd_indcollation[0] == C_COLLATION_OID;
+}
+
+/*
+ * deferred_trigger returns a trigger for INSERT or UPDATE that waits for the commit, or
+ * NULL. That of a unique constraint does so only for rows that are not unique.
+ */
+static const Trigger *
+deferred_trigger(Relation rel)
+{
+	for (int i = 0; rel->trigdesc != NULL && i < rel->trigdesc->numtriggers; i++)
+	{
+		const Trigger *trigger = &rel->trigdesc->triggers[i];
+
+		if (trigger->tginitdeferred && trigger->tgenabled != TRIGGER_DISABLED &&
+			(TRIGGER_FOR_INSERT(trigger->tgtype) || TRIGGER_FOR_UPDATE(trigger->tgtype)) &&
+			trigger->tgfoid != F_UNIQUE_KEY_RECHECK)
+			return trigger;
+	}
+	return NULL;
 }
 
 static bool

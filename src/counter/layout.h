@@ -11,7 +11,8 @@
 
 extern void counter_layout(DcCounter *counter);
 extern bool counter_has_layout(DcCounter *counter);
+extern void counter_check_deferred(const DcCounter *counter, bool totals);
 extern char *layout_problem(Relation rel, bool shards, bool stock,
-							DcTableLayout *layout);
+							DcTableLayout *layout, const char **hint);
 
 #endif /* DC_LAYOUT_H */

@@ -307,8 +307,7 @@ on_counter_truncate(PG_FUNCTION_ARGS)
 				refuse_truncate(&row, relid);
 			break;
 		case DC_MEMBER_HOLDS:
-			if (!emptying && (OidIsValid(row.ledger) || !relation_is_empty(row.counter) ||
-							  !relation_is_empty(row.shards)))
+			if (!emptying && (OidIsValid(row.ledger) || !relation_is_empty(row.counter) || !relation_is_empty(row.shards)))
 				refuse_truncate(&row, relid);
 			break;
 	}

@@ -52,6 +52,7 @@
 #include "counter/apply.h"
 #include "counter/buffering.h"
 #include "counter/foreign.h"
+#include "counter/layout.h"
 #include "counter/locks.h"
 #include "counter/read.h"
 #include "counter/serial.h"
@@ -164,6 +165,7 @@ set_value(DcCounter *counter, const DcKey *key, int64 value, int64 *old)
 	int64 dec;
 
 	check_value(counter, value);
+	counter_check_deferred(counter, true);
 	key_take(counter, key);
 	sums_init(&sums);
 	values[0] = key_text_datum(key);

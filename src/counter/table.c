@@ -369,6 +369,7 @@ dc_drop(PG_FUNCTION_ARGS)
 	Oid shards = counter->row.shards;
 	Oid holds = counter->row.holds;
 
+	apply_early();		   /* while it is a counter table (ddl.c) */
 	catalog_delete(relid); /* so that the event trigger has nothing to do */
 	stats_dropped(relid);
 	change_listener->dropped(relid);
@@ -586,6 +587,7 @@ check_table(Oid relid, bool shards, bool stock)
 	Relation rel = table_open(relid, NoLock);
 	char kind = rel->rd_rel->relkind;
 	DcTableLayout layout;
+	const char *hint;
 	char *problem;
 
 	if ((kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE &&
@@ -593,7 +595,7 @@ check_table(Oid relid, bool shards, bool stock)
 		rel->rd_rel->relpersistence == RELPERSISTENCE_TEMP)
 		problem = _("It is not a permanent table.");
 	else
-		problem = layout_problem(rel, shards, stock, &layout);
+		problem = layout_problem(rel, shards, stock, &layout, &hint);
 	if (problem != NULL)
 		adopt_error(RelationGetRelationName(rel), problem);
 	table_close(rel, NoLock);
