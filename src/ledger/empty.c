@@ -32,8 +32,15 @@ empty_tables(void *arg)
 {
 	const DcLedgerRow *ledger = arg;
 	DcEventSlot slots[DC_EVENT_SLOTS];
+	DcCounterRow limits;
 
 	relation_truncate(ledger->limits);
+	if (catalog_read(ledger->limits, &limits))
+	{
+		/* nothing may have been compacted yet, and so no trigger have fired */
+		relation_truncate(limits.shards);
+		relation_truncate(limits.holds);
+	}
 	relation_truncate(ledger->entries);
 	relation_truncate(ledger->accounts);
 	relation_truncate(ledger->pendings);
