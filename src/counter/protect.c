@@ -390,15 +390,17 @@ relation_is_empty(Oid relid)
 static void
 truncated_partition(const DcCounterRow *row, Oid relid)
 {
+	bool buffered = row->mode == DC_MODE_BUFFERED && buffering != NULL;
 	DcRunAs state;
 
-	if (row->mode == DC_MODE_BUFFERED && buffering != NULL)
+	if (buffered)
 		write_down(row);
 	LockRelationOid(row->shards, RowExclusiveLock);
-	if (relation_is_empty(row->shards))
-		return;
 	runas_begin(&state, relation_owner(row->counter));
-	delete_rows(row->shards, pg_get_partconstrdef_string(relid, "s"));
+	if (buffered)
+		delete_rows(relid, "true"); /* what was in memory is there now, perhaps */
+	if (!relation_is_empty(row->shards))
+		delete_rows(row->shards, pg_get_partconstrdef_string(relid, "s"));
 	runas_end(&state);
 }
 

@@ -2,7 +2,7 @@
 -- planner rely on. A new function is added to the list below.
 \set ON_ERROR_STOP on
 BEGIN;
-SELECT plan(81);
+SELECT plan(83);
 
 -- Functions: signature, result, and labels as volatility, parallel, strict, set
 CREATE TEMP VIEW members AS
@@ -62,7 +62,9 @@ INSERT INTO expected VALUES
 	('public.dc_flush(counter regclass DEFAULT NULL::regclass)', 'void', 'volatile', 'unsafe', false),
 	('dcounter.stat_buffer(OUT counter regclass, OUT keys bigint, OUT increments bigint, OUT memory bigint, OUT oldest interval, OUT waiting integer, OUT last_flush timestamp with time zone, OUT last_flush_time_ms double precision)', 'SETOF record', 'volatile', 'unsafe', false),
 	('dcounter.on_sql_drop()', 'event_trigger', 'volatile', 'unsafe', false),
-	('dcounter.on_alter_table()', 'event_trigger', 'volatile', 'unsafe', false);
+	('dcounter.on_alter_table()', 'event_trigger', 'volatile', 'unsafe', false),
+	('dcounter.on_counter_truncate()', 'trigger', 'volatile', 'unsafe', false),
+	('dcounter.on_counter_delete()', 'trigger', 'volatile', 'unsafe', false);
 -- Increments that count once
 INSERT INTO expected VALUES
 	('public.dc_incr_once_many(counter regclass, keys text[], deltas bigint[], event_ids text[])', 'bigint', 'volatile', 'unsafe', false),
@@ -261,7 +263,7 @@ SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE coalesce(length(ob
 SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE obj_description(oid, 'pg_proc') ~ '^[A-Z].*|\.$'$$, 'comments are phrases, like the server''s own');
 SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE schema = 'public' AND proname !~ '^dc_worker_|^dc_consumer_create$' AND NOT has_function_privilege('public', oid, 'EXECUTE')$$, 'PUBLIC may execute the API: the tables'' privileges decide');
 SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE proname ~ '^dc_worker_|^dc_consumer_create$' AND has_function_privilege('public', oid, 'EXECUTE')$$, 'but not start or stop workers, nor create consumers');
-SELECT set_eq($$SELECT proname::text FROM members WHERE schema = 'dcounter' AND has_function_privilege('public', oid, 'EXECUTE')$$, ARRAY['stat_counters', 'stat_buffer', 'stat_hot_keys', 'stat_worker', 'stat_outbox', 'stat_consumers', 'outbox_capture', 'on_ledger_change'],
+SELECT set_eq($$SELECT proname::text FROM members WHERE schema = 'dcounter' AND has_function_privilege('public', oid, 'EXECUTE')$$, ARRAY['stat_counters', 'stat_buffer', 'stat_hot_keys', 'stat_worker', 'stat_outbox', 'stat_consumers', 'outbox_capture', 'on_ledger_change', 'on_counter_truncate', 'on_counter_delete'],
 	'PUBLIC may not execute, or make triggers of, the internal functions, but for those of the views and of attached tables');
 
 -- The extension
@@ -316,7 +318,7 @@ SELECT set_eq($$SELECT attnum::int, attname::text, format_type(atttypid, atttypm
 	$$VALUES (1, 'counter', 'regclass', true), (2, 'shards', 'regclass', true), (3, 'shard_by', 'text', true), (4, 'max_shards', 'integer', true), (5, 'holds', 'regclass', false),
 	(6, 'mode', 'text', true), (7, 'flush_interval', 'interval', true), (8, 'durability', 'text', true), (9, 'event_retention', 'interval', false), (10, 'ledger', 'regclass', false)$$, 'columns of the settings');
 SELECT set_eq($$SELECT evtname::text, evtevent::text, evtfoid::regproc::text, evtenabled::text, evttags::text[] FROM pg_event_trigger WHERE evtname ~ 'dcounter'$$,
-	$$VALUES ('dcounter_alter_table', 'ddl_command_end', 'dcounter.on_alter_table', 'O', ARRAY['ALTER TABLE']::text[]), ('dcounter_sql_drop', 'sql_drop', 'dcounter.on_sql_drop', 'O', NULL),
+	$$VALUES ('dcounter_alter_table', 'ddl_command_end', 'dcounter.on_alter_table', 'O', ARRAY['ALTER TABLE', 'CREATE TABLE']::text[]), ('dcounter_sql_drop', 'sql_drop', 'dcounter.on_sql_drop', 'O', NULL),
 		('dcounter_ledger_drop', 'sql_drop', 'dcounter.on_ledger_drop', 'O', NULL), ('dcounter_ledger_alter', 'ddl_command_end', 'dcounter.on_ledger_alter', 'O', ARRAY['ALTER TABLE']),
 		('dcounter_capture_drop', 'sql_drop', 'dcounter.on_capture_drop', 'O', NULL), ('dcounter_capture_rename', 'ddl_command_end', 'dcounter.on_capture_rename', 'O', ARRAY['ALTER TABLE', 'ALTER TYPE', 'ALTER VIEW', 'ALTER MATERIALIZED VIEW', 'ALTER FOREIGN TABLE'])$$, 'the event triggers');
 SELECT set_eq($$SELECT tgname::text, tgfoid::regproc::text, tgenabled::text FROM pg_trigger WHERE tgrelid = 'dcounter.counter'::regclass$$,
@@ -364,7 +366,9 @@ SELECT is_empty($$SELECT oid::regclass FROM made WHERE relpersistence <> 'p' OR 
 SELECT is_empty($$SELECT objid::regclass FROM pg_depend JOIN made ON objid = oid WHERE classid = 'pg_class'::regclass AND deptype = 'e'$$, 'they are not members of the extension');
 SELECT is_empty($$SELECT objid::regclass, refobjid::regproc FROM pg_depend JOIN made ON objid = oid
 	WHERE classid = 'pg_class'::regclass AND (refclassid = 'pg_extension'::regclass OR refobjid IN (SELECT oid FROM members) OR refobjid = 'dcounter'::regnamespace)$$, 'and do not depend on it');
-SELECT is_empty($$SELECT tgname FROM pg_trigger JOIN made ON tgrelid = made.oid$$, 'they have no triggers');
+SELECT set_eq($$SELECT relname::text, tgname::text, tgfoid::regproc::text, tgtype::int, tgenabled::text FROM pg_trigger JOIN made ON tgrelid = made.oid$$,
+	$$SELECT t AS a, 'dcounter_truncate'::text AS b, 'dcounter.on_counter_truncate'::text AS c, 32 AS d, 'A'::text AS e FROM unnest('{likes,views,views_p0,views_p1}'::text[]) AS t$$, 'their triggers: AFTER TRUNCATE, always');
+SELECT is_empty($$SELECT tgname FROM pg_trigger JOIN made ON tgrelid = made.oid WHERE NOT EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_trigger'::regclass AND objid = pg_trigger.oid AND refclassid = 'pg_extension'::regclass AND deptype = 'x')$$, 'which go with the extension');
 -- As in DESIGN 2
 PREPARE columns (regclass) AS
 	SELECT attnum::int AS n, attname::text AS name, format_type(atttypid, atttypmod) AS type, attnotnull AS not_null, attgenerated::text AS generated,
@@ -409,6 +413,9 @@ SELECT set_eq($$SELECT pg_get_indexdef(indexrelid) FROM pg_index WHERE indrelid 
 SELECT set_eq($$SELECT relname::text, relowner::regrole::text FROM pg_class WHERE relname ~ '^tickets' AND relkind = 'r'$$,
 	$$SELECT n, current_user::text FROM unnest(ARRAY['tickets', 'tickets_shard', 'tickets_hold']) n$$, 'all three are the caller''s');
 SELECT is_empty($$SELECT objid::regclass FROM pg_depend WHERE classid = 'pg_class'::regclass AND deptype = 'e' AND objid::regclass::text ~ '^tickets'$$, 'and not members of the extension');
+SELECT set_eq($$SELECT tgrelid::regclass::text, tgname::text, tgtype::int, tgenabled::text, tgqual IS NOT NULL FROM pg_trigger WHERE tgrelid::regclass::text ~ '^tickets'$$,
+	$$VALUES ('tickets', 'dcounter_truncate', 32, 'A', false), ('tickets', 'dcounter_delete', 10, 'O', false), ('tickets_shard', 'dcounter_truncate', 32, 'O', false), ('tickets_shard', 'dcounter_delete', 10, 'O', false),
+	('tickets_hold', 'dcounter_truncate', 32, 'O', false), ('tickets_hold', 'dcounter_delete', 11, 'O', true)$$, 'triggers of a stock');
 SELECT results_eq($$SELECT shards::text, max_shards, holds::text FROM dcounter.counter WHERE counter = 'tickets'::regclass$$, $$VALUES ('tickets_shard', 64, 'tickets_hold')$$, 'settings of a stock');
 SELECT lives_ok($$SELECT dc_create_ledger('purses')$$, 'a ledger');
 SELECT set_eq($$SELECT relname::text, relkind::text FROM pg_class WHERE relname ~ '^purses' AND relkind NOT IN ('i', 'I', 't')$$,
