@@ -259,6 +259,10 @@ foreach my $r (0, 1)
 }
 is($half, 1, 'the cluster that postgres_fdw commits first keeps its part');
 
+# TRUNCATE goes to the other clusters, and DROP of the shard table is no error later
+is($session->run('BEGIN;' . add(1) . 'TRUNCATE c;' . add(1) . "COMMIT; SELECT dc_get('c', '$k0'), dc_sum('c')") =~ s/^.*\n//sr, '1|2', 'TRUNCATE');
+is($session->run('BEGIN;' . add(1) . "SELECT dc_apply(); DROP TABLE c_shard; COMMIT; SELECT to_regclass('c_shard') IS NULL") =~ s/^.*\n//sr, 't', 'DROP TABLE of the shard table after increments');
+
 unlike(slurp_file($local->logfile), qr/PANIC/, 'no PANIC');
 $session->quit;
 
