@@ -52,6 +52,7 @@ static void utility_hook(PlannedStmt *pstmt, const char *query,
 						 DestReceiver *dest, QueryCompletion *completion);
 static bool drops_extension(Node *statement);
 static void check_written(void);
+static bool has_pending(DcBufferTable *table);
 static void forget_not_truncated(DcDiscard *before);
 static void discard_later(Oid database, Oid counter, bool gone);
 static bool has_slot(Oid database, Oid counter);
@@ -105,7 +106,8 @@ discard_truncated(Oid counter)
 
 /*
  * check_written raises an error if the extension is being dropped in another way
- * than by DROP EXTENSION, for which everything has been written and locked.
+ * than by DROP EXTENSION, for which everything has been written and locked. A lock
+ * alone says little: a table is locked, too, when its triggers are dropped.
  */
 static void
 check_written(void)
@@ -115,12 +117,38 @@ check_written(void)
 		DcBufferTable *table = &buffer_area->tables[i];
 
 		if (table->database == MyDatabaseId && table->nentries > 0 &&
-			!compat_has_locked(table->counter, ShareRowExclusiveLock))
+			(!compat_has_locked(table->counter, ShareRowExclusiveLock) ||
+			 has_pending(table)))
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_IN_USE),
 					 errmsg("cannot drop extension dcounter because increments of buffered counters are in memory"),
 					 errhint("Use DROP EXTENSION first, which writes them to the tables.")));
 	}
+}
+
+/*
+ * has_pending tells whether amounts of a table, which is locked against writers, are not
+ * being flushed.
+ */
+static bool
+has_pending(DcBufferTable *table)
+{
+	DcBufferScan scan = {.table = table};
+	bool found = false;
+
+	while (buffer_scan_next(&scan) > 0)
+	{
+		while (scan.count > 0)
+		{
+			DcMapEntry *entry = scan.entries[--scan.count];
+			DcBuffer *buffer = buffer_of(entry);
+
+			found |= pg_atomic_read_u64(&buffer->inc) != 0 ||
+				pg_atomic_read_u64(&buffer->dec) != 0;
+			map_unpin(entry);
+		}
+	}
+	return found;
 }
 
 /*

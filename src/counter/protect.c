@@ -86,6 +86,7 @@ static void create_truncate(Oid relid, bool always);
 static void create_delete(Oid relid, const char *when);
 static void create_trigger(Oid relid, const char *name, const char *definition);
 static Oid delete_function(void);
+static bool is_truncated_too(Oid relid);
 static void truncated_totals(const DcCounterRow *row);
 static void truncated_partition(const DcCounterRow *row, Oid relid);
 static void write_down(const DcCounterRow *row);
@@ -303,15 +304,26 @@ on_counter_truncate(PG_FUNCTION_ARGS)
 		case DC_MEMBER_SHARDS:
 			/* the totals are empty if the same statement truncates them */
 			if (is_whole(&row) && !emptying &&
-				(OidIsValid(row.ledger) || !relation_is_empty(row.counter)))
+				(OidIsValid(row.ledger) || !is_truncated_too(row.counter)))
 				refuse_truncate(&row, relid);
 			break;
 		case DC_MEMBER_HOLDS:
-			if (!emptying && (OidIsValid(row.ledger) || !relation_is_empty(row.counter) || !relation_is_empty(row.shards)))
+			if (!emptying && (OidIsValid(row.ledger) || !is_truncated_too(row.counter) || !is_truncated_too(row.shards)))
 				refuse_truncate(&row, relid);
 			break;
 	}
 	PG_RETURN_POINTER(NULL);
+}
+
+/*
+ * is_truncated_too tells whether another table is empty, as it is if the same
+ * statement truncates it. Who has it locked against us is changing it; to wait for
+ * him could be a deadlock, as everybody else locks the totals first.
+ */
+static bool
+is_truncated_too(Oid relid)
+{
+	return ConditionalLockRelationOid(relid, AccessShareLock) && relation_is_empty(relid);
 }
 
 /*
@@ -365,10 +377,12 @@ relation_truncate(Oid relid)
 bool
 relation_is_empty(Oid relid)
 {
-	List *members = find_all_inheritors(relid, AccessShareLock, NULL);
+	List *members;
 	ListCell *lc;
 	bool empty = true;
 
+	LockRelationOid(relid, AccessShareLock);
+	members = find_all_inheritors(relid, AccessShareLock, NULL);
 	foreach(lc, members)
 	{
 		Relation rel = table_open(lfirst_oid(lc), NoLock);
@@ -393,6 +407,8 @@ truncated_partition(const DcCounterRow *row, Oid relid)
 	bool buffered = row->mode == DC_MODE_BUFFERED && buffering != NULL;
 	DcRunAs state;
 
+	if (get_rel_name(row->shards) == NULL)
+		return; /* dropped while event triggers were off */
 	if (buffered)
 		write_down(row);
 	LockRelationOid(row->shards, RowExclusiveLock);
