@@ -262,7 +262,7 @@ sub test_tables
 		$session->run("BEGIN; TRUNCATE d, d_shard; ROLLBACK");
 		sql($node, 'postgres', q{SELECT dc_incr('d', 'a', 6)});
 		is($session->run($read), '0', 'truncated, and rolled back');
-		is(sql($node, 'postgres', qq{BEGIN; SELECT dc_incr('d', 'a', 7); TRUNCATE d, d_shard; $read; COMMIT}), "\n7", 'truncated in the same transaction');
+		is(sql($node, 'postgres', qq{BEGIN; SELECT dc_incr('d', 'a', 7); TRUNCATE d, d_shard; $read; COMMIT}), "\n0", 'truncated in the same transaction');
 		sql($node, 'postgres', q{DROP TABLE d});
 		is($session->run($read), 'ERROR 42P01', 'dropped');
 		sql($node, 'postgres', qq{SELECT dc_create('d'$options)});
