@@ -2,7 +2,7 @@
 # developer targets below (make help lists them).
 
 # Targets that call a script. They work before PostgreSQL is installed.
-OWN = help deps check check-memory lint checkver demo bench torture fuzz clean-all
+OWN = help deps check check-memory lint checkver demo bench torture chaos fuzz clean-all
 
 ifneq (,$(filter $(OWN),$(MAKECMDGOALS)))
 
@@ -23,6 +23,7 @@ help:
 	@echo 'make demo       one hot key: UPDATE against dc_incr'
 	@echo 'make bench      the benchmarks, written to doc/benchmarks.md'
 	@echo 'make torture    the long crash and concurrency tests'
+	@echo 'make chaos      random transactions and faults over all rooms (CHAOS_TIME=120 s)'
 	@echo 'make fuzz       the fuzzers of the algorithms (FUZZ_TIME=600 s each)'
 	@echo 'make clean-all  remove everything built, without PGXS'
 
@@ -42,6 +43,8 @@ bench:
 	@bash bench/bench.sh
 torture:
 	@bash test/torture.sh
+chaos:
+	@bash test/chaos.sh
 fuzz:
 	@bash test/fuzz.sh
 clean-all:
