@@ -55,6 +55,12 @@ typedef struct DcReservedTable
 static DcReserved few[16];
 static DcReservedTable few_tables[4];
 
+/*
+ * What this transaction has reserved: in the lists above, or, if they are too short,
+ * in TopTransactionContext. If there are no tables it is always the lists above: the
+ * last table that is given back, the commit and the abort see to that (forget). A
+ * transaction that is prepared has reserved nothing.
+ */
 static DcReserved *reserved = few;
 static int nreserved = 0;
 static int max_reserved = lengthof(few);
@@ -65,12 +71,14 @@ static int max_tables = lengthof(few_tables);
 
 static bool table_reserve(DcCounter *counter, DcBufferTable *table);
 static void table_release(int i);
+static bool nothing_more(int start);
 static void count_full(DcCounter *counter);
 static void make_room(int count);
 static bool reserve_one(DcBufferTable *table, const DcDelta *delta);
 static void give_back(int from);
 static void add(const DcReserved *r, TimestampTz now);
 static void forget(void);
+static bool nothing_is_kept(void);
 
 /*
  * buffer_reserve prepares for adding deltas of one table when this transaction
@@ -82,6 +90,7 @@ buffer_reserve(DcCounter *counter, DcDelta **deltas, int count)
 	int start = nreserved;
 	DcBufferTable *table;
 
+	Assert(ntables > 0 || nothing_is_kept());
 	if (!flusher_runs() || counter->foreign)
 		return false;
 	table = table_slot_to_add(counter);
@@ -93,7 +102,7 @@ buffer_reserve(DcCounter *counter, DcDelta **deltas, int count)
 	make_room(count);
 	flush_wait_prepare();
 	if (!table_reserve(counter, table))
-		return false;
+		return nothing_more(start);
 	if (pg_atomic_read_u32(&table->restored) == DC_UNRESOLVED)
 		bufferfile_resolve(table);
 	for (int i = 0; i < count; i++)
@@ -105,7 +114,7 @@ buffer_reserve(DcCounter *counter, DcDelta **deltas, int count)
 			give_back(start);
 			table_release(--ntables);
 			count_full(counter);
-			return false;
+			return nothing_more(start);
 		}
 	}
 	pg_atomic_write_u64(&table->interval, (uint64) counter->row.flush_interval);
@@ -140,6 +149,18 @@ table_release(int i)
 {
 	table_mark_dirty(tables[i].table);
 	pg_atomic_fetch_sub_u32(&tables[i].table->reserving, 1);
+}
+
+/*
+ * nothing_more is the answer "no", for a table that is not in the list (any more).
+ */
+static bool
+nothing_more(int start)
+{
+	Assert(nreserved == start);
+	if (ntables == 0)
+		forget();
+	return false;
 }
 
 /*
@@ -226,6 +247,7 @@ reserve_commit(void)
 {
 	TimestampTz now;
 
+	Assert(ntables > 0 || nothing_is_kept());
 	if (ntables == 0)
 		return;
 	now = GetCurrentTransactionStartTimestamp();
@@ -265,7 +287,8 @@ add(const DcReserved *r, TimestampTz now)
 }
 
 /*
- * reserve_abort gives back what was reserved. Must not throw.
+ * reserve_abort gives back what was reserved, if the transaction aborts, or before it
+ * writes rows after all. Must not throw.
  */
 void
 reserve_abort(void)
@@ -288,4 +311,13 @@ forget(void)
 	tables = few_tables;
 	ntables = 0;
 	max_tables = lengthof(few_tables);
+}
+
+/*
+ * nothing_is_kept tells whether the lists are those that are always there, and empty.
+ */
+static pg_attribute_unused() bool nothing_is_kept(void)
+{
+	return reserved == few && nreserved == 0 && max_reserved == lengthof(few) &&
+		tables == few_tables && ntables == 0 && max_tables == lengthof(few_tables);
 }

@@ -647,7 +647,7 @@ sub test_full
 	soon($tiny, q{SELECT count(*) > 100 FROM c}, 't', 'half full memory is flushed at once');
 	is(sql($tiny, 'postgres', q{SELECT dc_sum('c')}), '2010', 'right');
 	# one transaction with more than there is room for
-	sql($tiny, 'postgres', $fill) foreach 1 .. 2;
+	sql($tiny, 'postgres', "$fill; $fill");
 	is(sql($tiny, 'postgres', q{SELECT dc_sum('c'), dc_get('c', 'key 1'), dc_get('c', 'key 20000'), (SELECT buffer_full > 0 FROM dc_stat_counters WHERE counter = 'c'::regclass)}),
 		'400022010|2|40000|t', 'a transaction that does not fit goes to rows');
 	# memory that cannot be flushed
@@ -667,8 +667,55 @@ sub test_full
 	sql($tiny, 'postgres', q{SELECT dc_incr('c', 'memory')});
 	state_is($tiny, 'c', 'memory', '1 0', 'then there is room again');
 
+	test_refused($tiny);
 	test_leaks($tiny);
 	$tiny->stop;
+	return;
+}
+
+# A transaction with many keys whose reservation fails, and what its session does then:
+# nothing of it is left. (A server with AddressSanitizer sees more than wrong counts.)
+sub test_refused
+{
+	my ($tiny) = @_;
+	my $many = sub { return "SELECT count(dc_incr('$_[0]', 'key ' || i)) FROM generate_series(1, $_[1]) AS i;" };
+	my $great = "SELECT dc_incr('t', 'great', 1::bigint << 41);";
+	my %sum = map { $_ => 0 } 't', 'u', 'e';
+
+	sql($tiny, 'postgres', q{SELECT dc_create('t', mode => 'buffered', flush_interval => '1 day'), dc_create('u', mode => 'buffered', flush_interval => '1 day'), dc_create('e')});
+	foreach (
+		[ 'full memory', $many->('t', 1000), t => 1000 ],
+		[ 'a great amount', "BEGIN; " . $many->('t', 40) . " $great COMMIT;", t => 40 + (1 << 41) ],
+		[ 'a great amount alone', $great, t => 1 << 41 ],
+		[ 'a great amount, beside another table', "BEGIN; " . $many->('t', 40) . $many->('u', 40) . " $great COMMIT;", t => 40 + (1 << 41), u => 40 ],
+		[ 'full memory, in two tables', "BEGIN; " . $many->('t', 1000) . $many->('u', 1000) . " COMMIT;", t => 1000, u => 1000 ],
+		[ 'an error at commit', "BEGIN; CREATE TEMP TABLE d (i int UNIQUE DEFERRABLE INITIALLY DEFERRED); INSERT INTO d VALUES (1), (1); " . $many->('t', 40) . " $great COMMIT;" ],
+		[ 'PREPARE', "BEGIN; " . $many->('t', 40) . " $great PREPARE TRANSACTION 'p'; COMMIT PREPARED 'p';", t => 40 + (1 << 41) ])
+	{
+		my ($what, $refused, %adds) = @$_;
+		my $session = dc_session($tiny, 'postgres');
+
+		foreach my $next (
+			[ 'exact and buffered', "BEGIN; " . $many->('e', 1000) . $many->('t', 300) . " COMMIT;", e => 1000, t => 300 ],
+			[ 'buffered', $many->('t', 30), t => 30 ],
+			[ 'many tables', "BEGIN; " . $many->('e', 30) . $many->('t', 30) . $many->('u', 30) . " COMMIT;", e => 30, t => 30, u => 30 ],
+			[ 'rolled back', "BEGIN; " . $many->('e', 30) . $many->('t', 30) . " ROLLBACK;" ])
+		{
+			my ($name, $sql, %more) = @$next;
+
+			$session->run($refused);
+			$session->run($sql);
+			foreach my $counter (keys %sum)
+			{
+				$sum{$counter} += ($adds{$counter} // 0) + ($more{$counter} // 0);
+			}
+			is($session->run(q{SELECT dc_sum('t'), dc_sum('u'), dc_sum('e')}), "$sum{t}|$sum{u}|$sum{e}", "$what, then $name");
+		}
+		$session->quit;
+		flush($tiny);
+		is(sql($tiny, 'postgres', q{SELECT dc_sum('t'), dc_sum('u'), dc_sum('e')}), "$sum{t}|$sum{u}|$sum{e}", "$what, flushed");
+	}
+	sql($tiny, 'postgres', q{SELECT dc_drop(c) FROM unnest('{t,u,e}'::regclass[]) AS c});
 	return;
 }
 
