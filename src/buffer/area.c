@@ -17,6 +17,9 @@
 DcBufferArea *buffer_area = NULL;
 DcMap *buffer_map = NULL;
 
+/* What was asked for the map. */
+static Size map_bytes = 0;
+
 static Size buffer_map_size(void);
 static void area_init(void *new_area);
 static void buffer_map_init(void *new_map);
@@ -39,11 +42,15 @@ buffer_init(void)
 				  buffer_map_init);
 }
 
+/*
+ * buffer_map_size is called once, when the server starts.
+ */
 static Size
 buffer_map_size(void)
 {
 	/* what the file has must fit in any case; an entry takes less than this */
-	return map_size((Size) dc_buffer_size * 1024 + 8 * bufferfile_size());
+	map_bytes = map_size((Size) dc_buffer_size * 1024 + 8 * bufferfile_size());
+	return map_bytes;
 }
 
 static void
@@ -79,12 +86,14 @@ area_init(void *new_area)
 }
 
 /*
- * buffer_map_init comes after area_init, and fills both from the file.
+ * buffer_map_init comes after area_init, and fills both from the file. It is called
+ * when the server starts over after a crash, too: the size is what was asked for at
+ * the first start, whatever file there is now.
  */
 static void
 buffer_map_init(void *new_map)
 {
-	map_init(new_map, buffer_map_size(), sizeof(DcBuffer));
+	map_init(new_map, map_bytes, sizeof(DcBuffer));
 	bufferfile_load();
 	on_shmem_exit(bufferfile_save, (Datum) 0);
 }

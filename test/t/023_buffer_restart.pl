@@ -10,6 +10,7 @@ use File::Copy;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Time::HiRes qw(usleep);
 
 my $rounds = torture(4, 30);
 
@@ -328,6 +329,38 @@ sub test_backups
 	return;
 }
 
+# A file that was put there while the server ran, and is too large for the memory that
+# it has asked for when it started: the server that starts over after a crash does not use
+# more than that.
+sub test_larger
+{
+	my $small = buffer_node('small', "dcounter.buffer_size = '8MB'");
+	my $file = $small->data_dir . '/pg_stat/dcounter.buffer';
+	my $copy = $small->basedir . '/larger.copy';
+	my $sum = q{SELECT dc_sum('f'), (SELECT count(*) FROM f) + (SELECT count(*) FROM f_shard)};
+
+	sql($small, 'postgres', q{SELECT dc_create('f', mode => 'buffered', flush_interval => '1 day')});
+	stuck($small, 'postgres', 'f', 1);
+	sql($small, 'postgres', q{SELECT count(dc_incr('f', 'key ' || i)) FROM generate_series(1, 20000) AS i});
+	$small->stop;
+	move($file, $copy) or die "$file: $!";
+	$small->append_conf('postgresql.conf', q{dcounter.buffer_size = '128kB'});
+	$small->start;
+	is(sql($small, 'postgres', $sum), '0|0', 'a server without the file');
+	copy($copy, $file) or die "$copy: $!";
+	my $pid = $small->{_pid};
+	kill 'KILL', sql($small, 'postgres', q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'});
+	wait_for_line($small, qr/could not load file "pg_stat\/dcounter\.buffer"/) or die 'no such message';
+	usleep(100_000) while kill(0, $pid);
+	pass('a file that is too large for the memory ends a server that starts over');
+	$small->{_pid} = undef;
+	$small->start;
+	is(sql($small, 'postgres', $sum), '20000|0', 'and is loaded by the next one');
+	$small->stop;
+	return;
+}
+
+test_larger();
 test_once();
 test_corrupt();
 test_without_preload();
