@@ -35,8 +35,10 @@ _PG_init(void)
 {
 	guc_init();
 	counter_cache_init();
-	consumer_init();	/* its callback is to run after those that follow */
-	outbox_xact_init(); /* and this one's after those, but for that one */
+	/* a callback that is registered first runs last */
+	consumer_init();	 /* looks at what all have written */
+	counter_last_init(); /* when all is written but what goes to memory */
+	outbox_xact_init();	 /* what others write may fire triggers that make events */
 	counter_xact_init();
 	counter_ddl_init();
 	ledger_init();

@@ -9,6 +9,7 @@
 #include "base/guc.h"
 #include "base/shmem.h"
 #include "buffer/buffer.h"
+#include "buffer/bufferinit.h"
 #include "miscadmin.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
@@ -337,6 +338,32 @@ flusher_leave(void)
 		flusher->database = InvalidOid;
 	}
 	LWLockRelease(&buffer_area->lock);
+}
+
+/*
+ * buffer_is_left tells whether something is in memory for a database, or is about to
+ * be added, that is in no file. Asked when nobody flushes it: from then on nothing
+ * comes but by transactions that are counted already, or by a flush that fails and
+ * gives back what it has taken. Whoever comes to flush is to look at entries without
+ * amounts, too, which are freed so.
+ */
+bool
+buffer_is_left(Oid database)
+{
+	bool left = false;
+
+	for (int i = 0; buffer_area != NULL && i < buffer_area->ntables; i++)
+	{
+		DcBufferTable *table = &buffer_area->tables[i];
+
+		if (table->database != database ||
+			pg_atomic_read_u32(&table->restored) == DC_UNRESOLVED)
+			continue;
+		if (table->nentries > 0)
+			table_mark_dirty(table);
+		left |= table->nentries > 0 || pg_atomic_read_u32(&table->reserving) > 0;
+	}
+	return left;
 }
 
 /*

@@ -13,7 +13,9 @@ static bool was_buffered(DcCounter *counter);
 static void key_set(DcCounter *counter, const DcKey *key);
 
 static const DcBuffering functions = {
+	.flushes = flusher_runs,
 	.reserve = buffer_reserve,
+	.give_back = reserve_abort,
 	.read_keys = buffer_read_keys,
 	.read_all = buffer_read_all,
 	.was_buffered = was_buffered,

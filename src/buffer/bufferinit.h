@@ -15,6 +15,9 @@ extern void flush_set_commit(const char *level);
 extern void flush_enter(void);
 extern void flush_leave(void);
 
+/* For the launcher: whether there is something to flush, or about to be. */
+extern bool buffer_is_left(Oid database);
+
 /* For launcher and worker: databases that are gone, or have no extension any more. */
 extern void discard_lost(bool (*exists)(Oid database, void *arg), void *arg);
 

@@ -53,6 +53,7 @@ PG_FUNCTION_INFO_V1(dc_flush);
 #define LEAVE_MAX_MS 1000 /* for so long, */
 #define LEAVE_PASSES 40	  /* and tries so often to flush what could not be flushed */
 #define LEAVE_PAUSE_MS 50
+#define LEAVE_FAILED (2 * RETRY_FAILED_MIN) /* but not what has failed twice */
 
 /* Waiting for a crowd: how often and how long at most, and from how many on. */
 #define GATHER_MAX 10
@@ -121,7 +122,7 @@ table_due(int slot)
 	if (pg_atomic_read_u32(&table->dirty) == 0)
 		return DC_NEVER;
 	if (leaving)
-		return DC_LONG_AGO;
+		return retry->pause >= LEAVE_FAILED ? DC_NEVER : DC_LONG_AGO;
 	if (pg_atomic_read_u32(&table->waiting) > 0)
 		return retry->waited;
 	if (buffer_is_pressed())
@@ -201,7 +202,8 @@ flusher_exit(int code, Datum arg)
  * flush_leave makes everything due, for the last time: the worker leaves. From now
  * on increments go to rows, but for those of transactions that are committing at
  * this moment. A commit that hangs, as for want of a synchronous standby, is not
- * waited for: what it adds is left to the next flusher, or to the file.
+ * waited for: what it adds is left to the next worker, which the launcher starts if
+ * need be, or to the file. So is what is locked, and what cannot be written.
  */
 void
 flush_leave(void)
@@ -210,6 +212,7 @@ flush_leave(void)
 		return;
 	flusher_leave();
 	leaving = true;
+	memset(retries, 0, sizeof(retries));
 	for (int ms = 0; ms < LEAVE_MAX_MS && is_reserved(); ms += LEAVE_LOOK_MS)
 		pg_usleep(LEAVE_LOOK_MS * 1000L);
 }

@@ -19,6 +19,14 @@
  * before the session goes on. As with synchronous replication it cannot fail any
  * more then: a cancel ends the wait with a warning, and a request to terminate
  * leaves the client without an answer.
+ *
+ * Such a transaction has found a flusher when it committed, or it would have written
+ * rows. If there is none any more, for all of ALONE_MS, it does not go on waiting
+ * either: the wait ends with that warning, too. The flusher that leaves, the next one
+ * or a worker that the launcher starts for that (reserve.c) usually comes before;
+ * it does not if the table is locked, or its rows cannot be written, or the server
+ * has no room for a worker. A worker that is there, and cannot flush the table now, is
+ * waited for.
  */
 #include "postgres.h"
 
@@ -28,6 +36,7 @@
 #include "buffer/buffer.h"
 #include "miscadmin.h"
 #include "pgstat.h"
+#include "portability/instr_time.h"
 #include "storage/latch.h"
 #include "tcop/dest.h"
 #include "tcop/tcopprot.h"
@@ -37,8 +46,8 @@
 /* How long to sleep before signals are looked at again. */
 #define LOOK_MS 100
 
-/* After so many of these without a worker that is logged. */
-#define ALONE_LOOKS 50
+/* How long to wait without a worker. */
+#define ALONE_MS 5000
 
 /*
  * What a session waits for. Its own fields are written by that session only: first
@@ -59,7 +68,7 @@ typedef struct DcWaiters
 
 static DcWaiters *waiters = NULL;
 
-/* The table that this session waits for. */
+/* The table that this session waits for, in shared memory; wait_end() clears it. */
 static DcBufferTable *waiting_for = NULL;
 
 /* Looked up before it is needed where nothing may throw. */
@@ -71,6 +80,10 @@ typedef struct DcWait
 	uint64 number; /* of the flush */
 } DcWait;
 
+/*
+ * What this transaction waits for when it has committed, in TopMemoryContext, and
+ * never freed; emptied when the transaction releases its resources, however it ends.
+ */
 static DcWait *waits = NULL;
 static int nwaits = 0;
 static int max_waits = 0;
@@ -81,6 +94,7 @@ static void resource_callback(ResourceReleasePhase phase, bool commit, bool top,
 static bool wait_committed(const DcWait *wait);
 static bool sleep_once(void);
 static bool is_interrupted(void);
+static bool is_alone(instr_time *since);
 static Size waiters_size(void);
 static void waiters_init(void *area);
 static void wake(DcBufferTable *table, uint64 number);
@@ -165,23 +179,14 @@ wait_committed(const DcWait *wait)
 {
 	DcBufferTable *table = wait->table;
 	bool interrupted = false;
-	int alone = 0;
+	instr_time alone_since;
 
 	if (pg_atomic_read_u64(&table->done) >= wait->number)
 		return true;
+	INSTR_TIME_SET_ZERO(alone_since);
 	wait_begin(table, wait->number);
-	while (pg_atomic_read_u64(&table->done) < wait->number)
-	{
-		interrupted = is_interrupted() || !sleep_once();
-		if (interrupted)
-			break;
-		if (flusher_runs())
-			alone = 0;
-		else if (++alone == ALONE_LOOKS)
-			ereport(LOG,
-					(errmsg("increments of a buffered counter are waiting for a worker to make them durable"),
-					 errhint("Turn on dcounter.worker, or call dc_flush().")));
-	}
+	while (!interrupted && pg_atomic_read_u64(&table->done) < wait->number)
+		interrupted = is_interrupted() || is_alone(&alone_since) || !sleep_once();
 	wait_end();
 	return !interrupted;
 }
@@ -230,6 +235,33 @@ is_interrupted(void)
 		return true;
 	}
 	return false;
+}
+
+/*
+ * is_alone tells whether to stop waiting since there has been no flusher for long;
+ * *since is zero, or the time at which that was noticed.
+ */
+static bool
+is_alone(instr_time *since)
+{
+	instr_time now;
+
+	if (flusher_runs())
+	{
+		INSTR_TIME_SET_ZERO(*since);
+		return false;
+	}
+	INSTR_TIME_SET_CURRENT(now);
+	if (INSTR_TIME_IS_ZERO(*since))
+		*since = now;
+	INSTR_TIME_SUBTRACT(now, *since);
+	if (INSTR_TIME_GET_MILLISEC(now) < ALONE_MS)
+		return false;
+	ereport(WARNING,
+			(errmsg("ending the wait for increments to become durable because there is no worker"),
+			 errdetail("The transaction has already committed, but a crash may lose its increments of buffered counters."),
+			 errhint("Turn on dcounter.worker, or call dc_flush().")));
+	return true;
 }
 
 /*

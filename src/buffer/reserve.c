@@ -5,9 +5,10 @@
  * It is done in two steps, since nothing may fail once the transaction is
  * committed, and nothing may be counted before:
  *
- *	- PRE_COMMIT: find the entry of each key, or make one, and pin it. If there is
- *	  no room, no flusher, or an amount is so large that sums could overflow, the
- *	  answer is no, and the counter room writes rows (apply.c).
+ *	- PRE_COMMIT, when all else that rooms of dcounter do at that time is done: find
+ *	  the entry of each key, or make one, and pin it. If there is no room, no
+ *	  flusher, or an amount is so large that sums could overflow, the answer is no,
+ *	  and the counter room writes rows (apply.c).
  *	- COMMIT: add the amounts, and unpin. Other sessions see the transaction as
  *	  committed already, and its locks are still held: so who has locked the table
  *	  against writers knows that all increments of committed transactions are here.
@@ -16,7 +17,19 @@
  *
  * A flusher that leaves first says so, and then waits for the transactions that are
  * between the two steps. They are counted before they look whether there is a
- * flusher; so after that nobody adds any more.
+ * flusher; so after that nobody adds any more. Between the steps nothing of ours
+ * waits. But the server may: for a synchronous standby, the lock of NOTIFY, the
+ * disk, or another extension's callback; and a flusher that is ended by force waits for
+ * nobody. So a transaction may add when nobody flushes any more. Then, in the order
+ * in which this is found out:
+ *
+ *	- Another worker comes, or is there already: it flushes what it finds.
+ *	- The worker is switched off or stopped: the launcher starts one that only
+ *	  flushes, as long as something is in memory or about to be (buffer_is_left).
+ *	  So it does if the flusher had to leave something that was locked.
+ *	- The server is being shut down: the file has it (bufferfile.c).
+ *	- The server crashes: it is lost, as promised for "async", and no "sync" commit
+ *	  has returned that had not been flushed (flushwait.c).
  *
  * A transaction that adds and subtracts at one key holds the partition's lock while
  * it adds both, so that no reader sees one of them alone.
@@ -29,11 +42,10 @@
 #include "utils/memutils.h"
 
 /*
- * Larger amounts go to rows, and so does everything while the sum of a key is
- * beyond the other limit: what all backends can add at one time after they have
- * looked is less than the rest of bigint.
+ * Amounts go to rows while the sum of a key is beyond this: what all backends can add
+ * at one time after they have looked (DC_MAX_BUFFERED each) is less than the rest of
+ * bigint.
  */
-#define MAX_AMOUNT (INT64CONST(1) << 40)
 #define MAX_PENDING (UINT64CONST(1) << 61)
 
 typedef struct DcReserved
@@ -211,7 +223,7 @@ reserve_one(DcBufferTable *table, const DcDelta *delta)
 	DcBuffer *buffer;
 	DcMapKey key;
 
-	if (delta->inc > MAX_AMOUNT || delta->dec > MAX_AMOUNT)
+	if (delta->inc > DC_MAX_BUFFERED || delta->dec > DC_MAX_BUFFERED)
 		return false;
 	buffer_map_key(&key, delta->key.counter, delta->key.data, delta->key.len);
 	entry = buffer_entry(table, &key);

@@ -2,9 +2,9 @@
  * apply.c
  *		Writing the pending deltas to the shard tables.
  *
- * At PRE_COMMIT the pending deltas are written in the order of counter and key,
- * one row per key. Until then no row was touched, so a shard row is locked only
- * for the time that a commit takes. There are three ways to write:
+ * At PRE_COMMIT the pending deltas are written (commit.c), in the order of counter
+ * and key, one row per key. Until then no row was touched, so a shard row is locked
+ * only for the time that a commit takes. There are three ways to write:
  *
  * Directly (direct.c): a commit, at any isolation level, on plain local tables.
  * The transaction adds to a row of the key that nobody has locked. If all are
@@ -39,8 +39,8 @@
  *
  * foreign.c has what foreign tables need beyond that.
  *
- * The deltas of a buffered table go to memory instead when the transaction commits
- * (buffering.h), unless there is no room.
+ * What is written when the transaction is past its turn in the order (commit.c) goes
+ * to a row of its own as well, directly or blind: it must not wait.
  *
  * A stock is always written directly, to rows of the transaction's own in all
  * cases in which the above takes blind rows (units.c).
@@ -55,8 +55,7 @@
 #include "common/pg_prng.h"
 #include "counter/access.h"
 #include "counter/apply.h"
-#include "counter/buffering.h"
-#include "counter/counter.h"
+#include "counter/applying.h"
 #include "counter/direct.h"
 #include "counter/foreign.h"
 #include "counter/layout.h"
@@ -71,90 +70,21 @@
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
-const DcBuffering *buffering = NULL;
-
 /* This transaction has written blind rows. */
 static bool wrote_blind = false;
 
-/* The callback that writes this transaction's pending deltas has run. */
-static bool past_pre_commit = false;
-
-/* When pending deltas are written. */
-typedef enum DcApplyWhen
-{
-	APPLY_EARLY,
-	APPLY_WHEN_FULL, /* early too, since memory ran out */
-	APPLY_AT_PREPARE,
-	APPLY_AT_COMMIT
-} DcApplyWhen;
-
-static void apply_pending(DcApplyWhen when);
-static void apply_begin(bool *begun);
 static void apply_group(DcCounter *counter, DcDelta **deltas, int count,
 						DcApplyWhen when);
 static void apply_direct(DcCounter *counter, DcDelta **deltas, int count,
-						 bool committing, DcApplyStats *stats);
-static void add_direct(DcShardRel *rel, const DcDelta *delta, bool committing);
+						 bool shared, DcApplyStats *stats);
+static void add_direct(DcShardRel *rel, const DcDelta *delta, bool shared);
 static void apply_by_sql(DcCounter *counter, DcDelta **deltas, int count,
-						 bool committing, DcApplyStats *stats);
+						 bool shared, DcApplyStats *stats);
 static void count_deltas(DcCounter *counter, DcDelta **deltas, int count,
 						 DcApplyStats *stats);
 static DcShardChoice shard_choice(const DcCounter *counter,
 								  const DcDelta *delta);
 static void apply_error_context(void *arg);
-static void xact_callback(XactEvent event, void *arg);
-static void subxact_callback(SubXactEvent event, SubTransactionId subid,
-							 SubTransactionId parent, void *arg);
-
-/*
- * counter_xact_init registers the transaction callbacks; called once.
- */
-void
-counter_xact_init(void)
-{
-	RegisterXactCallback(xact_callback, NULL);
-	RegisterSubXactCallback(subxact_callback, NULL);
-}
-
-/*
- * xact_callback_move makes ours the first of the transaction callbacks.
- */
-void
-xact_callback_move(void)
-{
-	UnregisterXactCallback(xact_callback, NULL);
-	RegisterXactCallback(xact_callback, NULL);
-}
-
-/*
- * apply_early writes the pending deltas now, in the current subtransaction.
- */
-void
-apply_early(void)
-{
-	apply_pending(APPLY_EARLY);
-}
-
-/*
- * apply_when_full is the same, for when dcounter.pending_memory is used up.
- */
-void
-apply_when_full(void)
-{
-	apply_pending(APPLY_WHEN_FULL);
-}
-
-/*
- * apply_if_late writes the pending deltas now if the callback that would have
- * written them has run already: another module may run SQL in a callback of its
- * own, after ours.
- */
-void
-apply_if_late(void)
-{
-	if (past_pre_commit)
-		apply_pending(APPLY_EARLY);
-}
 
 /*
  * apply_blind adds one amount at once to this transaction's own row of a key.
@@ -184,68 +114,66 @@ apply_amounts(DcCounter *counter, DcDelta **deltas, int count)
 }
 
 /*
- * apply_pending writes all pending deltas. A counter table that was dropped in
- * this transaction took its counts with it.
+ * counter_is_sync tells whether increments of a counter table are on the disk when the commit
+ * returns, wherever they go to.
  */
-static void
-apply_pending(DcApplyWhen when)
+bool
+counter_is_sync(DcCounter *counter)
 {
-	DcDelta **deltas;
-	int count;
-	int start = 0;
-	bool writing = false;
-	bool read_only = XactReadOnly;
-
-	if (pending_is_empty())
-		return;
-	/* the transaction may have been declared read-only since */
-	if (when == APPLY_AT_PREPARE || when == APPLY_AT_COMMIT)
-		XactReadOnly = false;
-	deltas = pending_sorted(&count);
-	while (start < count)
-	{
-		Oid relid = deltas[start]->key.counter;
-		int end = start;
-
-		while (end < count && deltas[end]->key.counter == relid)
-			end++;
-		if (counter_exists(relid))
-		{
-			DcCounter *counter = counter_lookup(relid);
-
-			if (when != APPLY_AT_COMMIT || !counter_is_buffered(counter) ||
-				buffering == NULL ||
-				!buffering->reserve(counter, deltas + start, end - start))
-			{
-				/* what the table promises holds for rows, too */
-				if (counter_is_buffered(counter) &&
-					counter->row.durability == DC_DURABILITY_SYNC)
-					ForceSyncCommit();
-				apply_begin(&writing);
-				apply_group(counter, deltas + start, end - start, when);
-			}
-		}
-		start = end;
-	}
-	pending_mark_applied();
-	if (writing)
-		PopActiveSnapshot();
-	XactReadOnly = read_only;
+	return counter_is_buffered(counter) &&
+		counter->row.durability == DC_DURABILITY_SYNC;
 }
 
 /*
- * apply_begin prepares for writing rows, once.
+ * apply_begin prepares for writing.
  */
-static void
-apply_begin(bool *begun)
+void
+apply_begin(DcApplying *applying, DcApplyWhen when)
 {
-	if (*begun)
+	applying->when = when;
+	applying->begun = false;
+	applying->read_only = XactReadOnly;
+	/* the transaction may have been declared read-only since */
+	if (when >= APPLY_AT_PREPARE)
+		XactReadOnly = false;
+}
+
+/*
+ * apply_end ends it, if there was no error.
+ */
+void
+apply_end(DcApplying *applying)
+{
+	if (applying->begun)
+		PopActiveSnapshot();
+	XactReadOnly = applying->read_only;
+}
+
+/*
+ * apply_rows writes the deltas of one counter table. One that was dropped in this
+ * transaction took its counts with it.
+ */
+void
+apply_rows(DcApplying *applying, DcDelta **deltas, int count)
+{
+	Oid relid = deltas[0]->key.counter;
+	DcCounter *counter;
+
+	if (!counter_exists(relid))
 		return;
-	*begun = true;
-	/* in the end, what the last statement has written must be visible, ... */
-	CommandCounterIncrement();
-	/* ... and there is no snapshot */
-	PushActiveSnapshot(GetTransactionSnapshot());
+	counter = counter_lookup(relid);
+	/* what the table promises holds for rows, too */
+	if (counter_is_sync(counter))
+		ForceSyncCommit();
+	if (!applying->begun)
+	{
+		applying->begun = true;
+		/* in the end, what the last statement has written must be visible, ... */
+		CommandCounterIncrement();
+		/* ... and there is no snapshot */
+		PushActiveSnapshot(GetTransactionSnapshot());
+	}
+	apply_group(counter, deltas, count, applying->when);
 }
 
 /*
@@ -256,7 +184,8 @@ apply_group(DcCounter *counter, DcDelta **deltas, int count, DcApplyWhen when)
 {
 	ErrorContextCallback context;
 	DcApplyStats stats = {0};
-	bool committing = (when == APPLY_AT_COMMIT);
+	bool committing = when == APPLY_AT_COMMIT || when == APPLY_LAST;
+	bool shared = when == APPLY_AT_COMMIT;
 
 	context.callback = apply_error_context;
 	context.arg = get_rel_name(counter->relid);
@@ -269,9 +198,9 @@ apply_group(DcCounter *counter, DcDelta **deltas, int count, DcApplyWhen when)
 	if (counter_is_stock(counter))
 		units_check(counter);
 	if (counter_is_stock(counter) || (committing && counter->direct_write))
-		apply_direct(counter, deltas, count, committing, &stats);
+		apply_direct(counter, deltas, count, shared, &stats);
 	else
-		apply_by_sql(counter, deltas, count, committing, &stats);
+		apply_by_sql(counter, deltas, count, shared, &stats);
 
 	if (stats_enabled())
 	{
@@ -283,13 +212,17 @@ apply_group(DcCounter *counter, DcDelta **deltas, int count, DcApplyWhen when)
 }
 
 /*
- * apply_direct writes the deltas of one counter table without SQL.
+ * apply_direct writes the deltas of one counter table without SQL; `shared` says
+ * whether to rows that others add to as well, for which it may have to wait.
  */
 static void
-apply_direct(DcCounter *counter, DcDelta **deltas, int count, bool committing,
+apply_direct(DcCounter *counter, DcDelta **deltas, int count, bool shared,
 			 DcApplyStats *stats)
 {
-	/* kept from one commit to the next: making them costs more than they do */
+	/*
+	 * Kept from one commit to the next: making them costs more than they do. What
+	 * is in them is of one call.
+	 */
 	static MemoryContext table_cxt = NULL;
 	static MemoryContext row_cxt = NULL;
 	MemoryContext old = CurrentMemoryContext;
@@ -313,7 +246,7 @@ apply_direct(DcCounter *counter, DcDelta **deltas, int count, bool committing,
 	{
 		if (deltas[i]->inc == 0 && deltas[i]->dec == 0)
 			continue;
-		add_direct(&rel, deltas[i], committing);
+		add_direct(&rel, deltas[i], shared);
 		MemoryContextReset(row_cxt);
 	}
 	*stats = rel.stats;
@@ -326,10 +259,10 @@ apply_direct(DcCounter *counter, DcDelta **deltas, int count, bool committing,
  * add_direct writes one of them.
  */
 static void
-add_direct(DcShardRel *rel, const DcDelta *delta, bool committing)
+add_direct(DcShardRel *rel, const DcDelta *delta, bool shared)
 {
 	DcShardChoice choice = shard_choice(rel->counter, delta);
-	bool own = !committing || IsolationIsSerializable();
+	bool own = !shared || IsolationIsSerializable();
 
 	if (counter_is_stock(rel->counter))
 		units_add(rel, delta, choice, own_shard(true), own);
@@ -343,13 +276,13 @@ add_direct(DcShardRel *rel, const DcDelta *delta, bool committing)
  * apply_by_sql writes them with SQL, to shared rows or to blind ones.
  */
 static void
-apply_by_sql(DcCounter *counter, DcDelta **deltas, int count, bool committing,
+apply_by_sql(DcCounter *counter, DcDelta **deltas, int count, bool shared,
 			 DcApplyStats *stats)
 {
 	DcSqlSession session;
 
 	sql_begin(&session, counter);
-	if (!committing || counter->foreign || IsolationUsesXactSnapshot())
+	if (!shared || counter->foreign || IsolationUsesXactSnapshot())
 	{
 		sql_add_blind(&session, deltas, count, own_shard(false), wrote_blind);
 		wrote_blind = true;
@@ -433,57 +366,11 @@ apply_error_context(void *arg)
 	errcontext("writing increments of counter table \"%s\"", (char *) arg);
 }
 
-static void
-xact_callback(XactEvent event, void *arg)
+/*
+ * apply_forget forgets what belongs to a transaction that has ended.
+ */
+void
+apply_forget(void)
 {
-	switch (event)
-	{
-		case XACT_EVENT_PRE_COMMIT:
-			apply_pending(APPLY_AT_COMMIT);
-			foreign_check_alive();
-			stats_before_commit();
-			past_pre_commit = true;
-			break;
-		case XACT_EVENT_PRE_PREPARE:
-			apply_pending(APPLY_AT_PREPARE);
-			past_pre_commit = true;
-			break;
-		case XACT_EVENT_COMMIT:
-		case XACT_EVENT_ABORT:
-		case XACT_EVENT_PREPARE:
-			stats_end_xact(event != XACT_EVENT_ABORT,
-						   event == XACT_EVENT_PREPARE);
-			pending_end_xact();
-			counter_forget_open();
-			wrote_blind = false;
-			foreign_end_xact();
-			past_pre_commit = false;
-			break;
-		case XACT_EVENT_PARALLEL_PRE_COMMIT:
-		case XACT_EVENT_PARALLEL_COMMIT:
-		case XACT_EVENT_PARALLEL_ABORT:
-			break;
-	}
-}
-
-static void
-subxact_callback(SubXactEvent event, SubTransactionId subid,
-				 SubTransactionId parent, void *arg)
-{
-	switch (event)
-	{
-		case SUBXACT_EVENT_COMMIT_SUB:
-			pending_commit_subxact();
-			stats_commit_subxact();
-			counter_forget_open();
-			break;
-		case SUBXACT_EVENT_ABORT_SUB:
-			pending_abort_subxact();
-			stats_abort_subxact();
-			counter_forget_open();
-			break;
-		case SUBXACT_EVENT_START_SUB:
-		case SUBXACT_EVENT_PRE_COMMIT_SUB:
-			break;
-	}
+	wrote_blind = false;
 }

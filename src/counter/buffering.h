@@ -21,13 +21,22 @@ typedef struct DcBuffered
 	TimestampTz at; /* of the last change; DT_NOBEGIN: none */
 } DcBuffered;
 
+/* A larger amount of a key in one transaction goes to rows. */
+#define DC_MAX_BUFFERED (INT64CONST(1) << 40)
+
 typedef struct DcBuffering
 {
+	/* does somebody flush this database now? */
+	bool (*flushes)(void);
+
 	/*
-	 * At PRE_COMMIT: take over these deltas of a buffered table. False if they are
-	 * to be written to the shard rows.
+	 * At PRE_COMMIT, as the last that is done: take over these deltas of a buffered
+	 * table. False if they are to be written to the shard rows.
 	 */
 	bool (*reserve)(DcCounter *counter, DcDelta **deltas, int count);
+
+	/* give back all that this transaction has handed over so */
+	void (*give_back)(void);
 
 	/*
 	 * Find out what is in memory, for some keys or for all, and make active a

@@ -69,6 +69,7 @@ typedef struct DcLevel
 	Size block_bytes; /* size of all such blocks */
 } DcLevel;
 
+/* Below TopTransactionContext; the end of the transaction forgets it (pending_end_xact). */
 static DcLevel *top_level = NULL;
 
 static void level_push(int nest);
@@ -119,6 +120,41 @@ pending_is_empty(void)
 			return false;
 	}
 	return true;
+}
+
+/*
+ * pending_any tells whether there is a delta left to write for one of the counter
+ * tables of a kind, or with an amount above some.
+ */
+bool
+pending_any(bool (*is)(Oid counter), int64 above)
+{
+	Oid other = InvalidOid; /* one that is not */
+
+	for (DcLevel *level = top_level; level != NULL; level = level->below)
+	{
+		deltas_iterator it;
+		DcDelta *delta;
+
+		if (level->applied_by != 0)
+			continue;
+		if (level->deltas->members == 1)
+		{
+			delta = level->newest;
+			if (delta->inc > above || delta->dec > above || is(delta->key.counter))
+				return true;
+			continue;
+		}
+		deltas_start_iterate(level->deltas, &it);
+		while ((delta = deltas_iterate(level->deltas, &it)) != NULL)
+		{
+			if (delta->inc > above || delta->dec > above ||
+				(delta->key.counter != other && is(delta->key.counter)))
+				return true;
+			other = delta->key.counter;
+		}
+	}
+	return false;
 }
 
 /*
@@ -272,6 +308,37 @@ pending_mark_applied(void)
 	{
 		if (level->applied_by == 0)
 			level->applied_by = nest;
+	}
+}
+
+/*
+ * pending_keep records, when the transaction commits, that the deltas of all counter
+ * tables but these have been written. Their keys stay, with nothing to write.
+ */
+void
+pending_keep(const List *counters)
+{
+	Oid last = InvalidOid;
+	bool keep = false;
+
+	for (DcLevel *level = top_level; level != NULL; level = level->below)
+	{
+		deltas_iterator it;
+		DcDelta *delta;
+
+		if (level->applied_by != 0)
+			continue;
+		deltas_start_iterate(level->deltas, &it);
+		while ((delta = deltas_iterate(level->deltas, &it)) != NULL)
+		{
+			if (delta->key.counter != last)
+				keep = list_member_oid(counters, delta->key.counter);
+			last = delta->key.counter;
+			if (keep)
+				continue;
+			delta->inc = delta->dec = 0;
+			delta->calls = 0;
+		}
 	}
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/key.h"
 #include "common/hashfn.h"
+#include "nodes/pg_list.h"
 #include "utils/numeric.h"
 
 /* A shard hint of 0 means: the table's own choice (random or backend). */
@@ -49,12 +50,14 @@ typedef struct DcDelta
 extern void pending_add(Oid counter, const DcKey *key, uint64 hint,
 						int64 inc, int64 dec);
 extern bool pending_is_empty(void);
+extern bool pending_any(bool (*is)(Oid counter), int64 above);
 extern bool pending_memory_is_full(const DcKey *key);
 extern void pending_lookup(Oid counter, const DcKey *key,
 						   int64 *inc, int64 *dec);
 extern Numeric pending_total(Oid counter);
 extern DcDelta **pending_sorted(int *count);
 extern void pending_mark_applied(void);
+extern void pending_keep(const List *counters);
 
 extern void pending_end_xact(void);
 extern void pending_commit_subxact(void);

@@ -6,6 +6,9 @@
  * With a launcher these functions only tell it what to do. Without one, the
  * worker is a dynamic background worker that this database's sessions can find by
  * its name alone.
+ *
+ * One that the launcher has started only to flush what is left (launcher.c) is none for
+ * them.
  */
 #include "postgres.h"
 
@@ -199,7 +202,8 @@ worker_is_there(void)
 		return worker_pid() != 0;
 	LWLockAcquire(&dc_workers->lock, LW_SHARED);
 	slot = slot_find(MyDatabaseId);
-	there = slot != NULL && (slot->state == DC_WORKER_STARTING || slot->state == DC_WORKER_RUNNING);
+	there = slot != NULL && !slot->only_flushes &&
+		(slot->state == DC_WORKER_STARTING || slot->state == DC_WORKER_RUNNING);
 	LWLockRelease(&dc_workers->lock);
 	return there;
 }
@@ -219,7 +223,7 @@ worker_pid(void)
 
 		LWLockAcquire(&dc_workers->lock, LW_SHARED);
 		slot = slot_find(MyDatabaseId);
-		pid = slot != NULL ? slot->pid : 0;
+		pid = slot != NULL && !slot->only_flushes ? slot->pid : 0;
 		LWLockRelease(&dc_workers->lock);
 		return pid;
 	}

@@ -16,6 +16,12 @@
  * which doubles with each failure. So is one that the postmaster has no room for. One
  * whose step should have timed out, and has not, is ended (jobs.c says why).
  *
+ * If a worker is not wanted (dcounter.worker is off, or dc_worker_stop() was called)
+ * but increments of its database are in memory, or about to be, one is started
+ * that writes them down and leaves at once: the last one may have had to leave before
+ * it could write all of it, or may have been ended by force. That is tried again,
+ * less and less often, until nothing is left; from then on nothing can come (area.c).
+ *
  * The launcher is the only process that starts workers for slots (slots.c has the
  * protocol). It starts when recovery has ended, so there is none on a standby.
  */
@@ -88,7 +94,8 @@ static void note_end(DcWorkerSlot *slot);
 static void note_room(void);
 static long manage_workers(Oid role);
 static bool is_wanted(const DcWorkerSlot *slot);
-static void start_worker(int i, Oid database, Oid role);
+static bool is_to_start(const DcWorkerSlot *slot);
+static void start_worker(int i, Oid database, Oid role, bool only_flushes);
 static void stop_worker(int i, pid_t pid);
 static void end_hanging(const DcWorkerSlot *slot);
 
@@ -130,7 +137,10 @@ dc_launcher_main(Datum arg)
 	{
 		/* asked for by another launcher; it will not run in this state */
 		if (dc_workers->slots[i].state == DC_WORKER_STARTING)
+		{
 			dc_workers->slots[i].state = DC_WORKER_NONE;
+			dc_workers->slots[i].only_flushes = false;
+		}
 	}
 	LWLockRelease(&dc_workers->lock);
 	before_shmem_exit(detach, (Datum) 0);
@@ -316,7 +326,7 @@ note_room(void)
 	for (int i = 0; i < DC_MAX_DATABASES; i++)
 	{
 		if (no_room[i])
-			dc_workers->slots[i].start_after = DC_LONG_AGO;
+			dc_workers->slots[i].start_after = dc_workers->slots[i].flush_after = DC_LONG_AGO;
 		no_room[i] = false;
 	}
 }
@@ -333,6 +343,15 @@ note_end(DcWorkerSlot *slot)
 	/* a worker of an earlier launcher has come after all: it is not that one */
 	if (slot->pid != 0 || slot->state == DC_WORKER_NO_EXTENSION)
 		return;
+	slot->flush_tries = buffer_is_left(slot->database) ? slot->flush_tries + 1 : 0;
+	pause = Min((int64) RETRY_MS << Min(slot->flush_tries, 10), RETRY_MAX_MS) / 2;
+	slot->flush_after = moment_in(pause);
+	if (slot->only_flushes)
+	{
+		slot->only_flushes = false;
+		slot->state = DC_WORKER_NONE;
+		return;
+	}
 	if (slot->state != DC_WORKER_STARTING &&
 		(slot->ended_well ||
 		 moment_age(slot->running_since) >= SETTLED_MS * INT64CONST(1000)))
@@ -361,30 +380,34 @@ manage_workers(Oid role)
 	{
 		DcWorkerSlot *slot = &dc_workers->slots[i];
 		Oid start = InvalidOid;
+		bool only_flushes;
 		pid_t stop = 0;
 
 		LWLockAcquire(&dc_workers->lock, LW_EXCLUSIVE);
 		if (slot->state == DC_WORKER_RUNNING && job_step_hangs(slot->step_began))
 			end_hanging(slot);
-		if (slot->state == DC_WORKER_RUNNING && !is_wanted(slot))
+		if (slot->state == DC_WORKER_RUNNING && !is_wanted(slot) &&
+			!slot->only_flushes)
 			stop = slot->pid;
-		else if (OidIsValid(slot->database) && is_wanted(slot) && !no_role &&
-				 handles[i] == NULL &&
-				 slot->state == DC_WORKER_NONE)
+		else if (handles[i] == NULL && !no_role && is_to_start(slot))
 		{
-			DcMoment when = moment_max(slot->start_after, slot->paused_until);
+			bool wanted = is_wanted(slot);
+			DcMoment when = moment_max(wanted ? slot->start_after : slot->flush_after,
+									   slot->paused_until);
 
 			if (moment_is_before(now, when))
 				next = moment_min(next, when);
 			else
 			{
 				slot->state = DC_WORKER_STARTING;
+				slot->only_flushes = !wanted;
 				start = slot->database;
 			}
 		}
+		only_flushes = slot->only_flushes;
 		LWLockRelease(&dc_workers->lock);
 		if (OidIsValid(start))
-			start_worker(i, start, role);
+			start_worker(i, start, role, only_flushes);
 		if (stop != 0)
 			stop_worker(i, stop);
 	}
@@ -398,10 +421,21 @@ is_wanted(const DcWorkerSlot *slot)
 }
 
 /*
+ * is_to_start tells whether a slot that has no worker is to get one, of either kind. A
+ * database that allows no connections is left alone until it does, or is dropped.
+ */
+static bool
+is_to_start(const DcWorkerSlot *slot)
+{
+	return OidIsValid(slot->database) && slot->state == DC_WORKER_NONE &&
+		(is_wanted(slot) || (slot->allowed && buffer_is_left(slot->database)));
+}
+
+/*
  * start_worker asks the postmaster for a worker.
  */
 static void
-start_worker(int i, Oid database, Oid role)
+start_worker(int i, Oid database, Oid role, bool only_flushes)
 {
 	BackgroundWorker worker;
 	DcWorkerArgs args = {0};
@@ -410,6 +444,7 @@ start_worker(int i, Oid database, Oid role)
 	args.database = database;
 	args.role = role;
 	args.slot = true;
+	args.only_flushes = only_flushes;
 	worker_fill(&worker, &args);
 	registered = RegisterDynamicBackgroundWorker(&worker, &handles[i]);
 	no_room[i] = !registered;
@@ -422,7 +457,8 @@ start_worker(int i, Oid database, Oid role)
 	handles[i] = NULL;
 	LWLockAcquire(&dc_workers->lock, LW_EXCLUSIVE);
 	dc_workers->slots[i].state = DC_WORKER_NONE;
-	dc_workers->slots[i].start_after = moment_in(RETRY_MAX_MS);
+	dc_workers->slots[i].only_flushes = false;
+	dc_workers->slots[i].start_after = dc_workers->slots[i].flush_after = moment_in(RETRY_MAX_MS);
 	LWLockRelease(&dc_workers->lock);
 	if (!no_process_logged)
 		ereport(LOG,

@@ -15,6 +15,8 @@
  *	- dc_worker_stop() takes one for a database that the launcher has not seen yet, and
  *	  marks it as unseen. The launcher, whose list of databases may be an older one, frees
  *	  it the time after next at the earliest.
+ *	- A worker that only flushes (launcher.c) goes the same way. For sessions it is
+ *	  none, but for those that want the database for themselves.
  *	- Sessions set `stopped` and `paused_until`, and signal the worker. Where they
  *	  have changed something that a failure may be due to, they clear the back-off,
  *	  and make NO_EXTENSION NONE again.

@@ -99,6 +99,8 @@ readable(const char *message)
 static const char *
 state_name(const DcWorkerSlot *slot)
 {
+	if (slot->only_flushes)
+		return "flushing";
 	switch (slot->state)
 	{
 		case DC_WORKER_RUNNING:

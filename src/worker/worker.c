@@ -10,6 +10,8 @@
  *
  * It ends, with exit code 0, when it is told to (SIGTERM), when the setting
  * dcounter.worker is turned off, and when it finds that the extension is gone.
+ * Before it ends it flushes what is in memory, which is all that one does that is
+ * started for that (launcher.c).
  * SIGTERM cancels the step that is running; what the step has done is rolled
  * back, as by any error. So does a step that takes too long, for code of a table's
  * owner may run in it. Code that catches that, and goes on, ends the worker a
@@ -117,9 +119,10 @@ dc_worker_main(Datum arg)
 	settings_init();
 	if (!take_lock())
 		proc_exit(0);
-	flush_enter();
+	if (!args.only_flushes)
+		flush_enter();
 
-	while (!ShutdownRequestPending && dc_worker)
+	while (!ShutdownRequestPending && dc_worker && !args.only_flushes)
 	{
 		run_jobs();
 		sleep_until_due();
@@ -138,6 +141,8 @@ dc_worker_main(Datum arg)
 		cancelled = false;
 		job_leave();
 	}
+	else if (args.only_flushes)
+		no_extension = true;
 	proc_exit(0);
 }
 
@@ -180,7 +185,7 @@ take_slot(const DcWorkerArgs *args)
 	LWLockAcquire(&dc_workers->lock, LW_EXCLUSIVE);
 	slot = slot_find(args->database);
 	wanted = slot != NULL && slot->state == DC_WORKER_STARTING &&
-		!slot->stopped && moment_is_reached(slot->paused_until);
+		(!slot->stopped || args->only_flushes) && moment_is_reached(slot->paused_until);
 	if (wanted)
 	{
 		slot->state = DC_WORKER_RUNNING;

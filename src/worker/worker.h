@@ -16,6 +16,7 @@ typedef struct DcWorkerArgs
 	Oid database;
 	Oid role;  /* invalid: the bootstrap superuser */
 	bool slot; /* the launcher has made a slot for it */
+	bool only_flushes;
 } DcWorkerArgs;
 
 /* jobs.c */

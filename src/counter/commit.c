@@ -1,0 +1,335 @@
+/*
+ * commit.c
+ *		When the pending deltas are written, and which of them go to memory.
+ *
+ * Early, if they are too many or somebody wants to see them in the tables; at PREPARE
+ * TRANSACTION; otherwise at PRE_COMMIT. How they are written, and why those who write
+ * at PRE_COMMIT cannot deadlock, is in apply.c.
+ *
+ * Buffered tables. Their deltas go to memory instead when the transaction commits
+ * (buffering.h), unless nobody flushes, or the table is of durability "sync" and the
+ * transaction has an id, so that it writes other things which its commit makes
+ * durable: both or neither are to be there after a crash. Then they are written as
+ * those of other tables, in their place in the order. What is to go to memory is
+ * handed over as the last thing of all, in a callback of its own that runs after
+ * those of the other rooms: a transaction that waits or fails has nothing there, and
+ * whether somebody flushes is looked at as late as can be. If it is refused only
+ * then, for want of room or of a flusher, or since the transaction has got an id
+ * meanwhile, rows with higher keys may be locked already, so it goes to a row of the
+ * transaction's own, without waiting. What was handed over before is taken back
+ * for that time, so nothing is written while something is reserved, and handed
+ * over again, in which the new id counts.
+ *
+ * What comes after that and before the commit is not ours: callbacks of libraries
+ * loaded before this one, ON COMMIT actions, the lock of NOTIFY, the check of
+ * SERIALIZABLE, the disk and synchronous standbys. reserve.c says why that does no harm.
+ * If such a callback writes something in a transaction without an id, a crash can
+ * part that from the increments of "sync" tables.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "counter/access.h"
+#include "counter/apply.h"
+#include "counter/applying.h"
+#include "counter/buffering.h"
+#include "counter/counter.h"
+#include "counter/foreign.h"
+#include "counter/stats.h"
+
+const DcBuffering *buffering = NULL;
+
+/* The callback that writes this transaction's pending deltas has run. */
+static bool past_pre_commit = false;
+
+static void apply_pending(DcApplyWhen when);
+static void apply_at_commit(void);
+static void apply_buffered(void);
+static bool reserve_all(DcApplying *applying, DcDelta **deltas, int count);
+static bool goes_to_rows(Oid relid);
+static bool any_amount(DcDelta **deltas, int count, int64 above);
+static int group_end(DcDelta **deltas, int count, int start);
+static void xact_callback(XactEvent event, void *arg);
+static void last_callback(XactEvent event, void *arg);
+static void subxact_callback(SubXactEvent event, SubTransactionId subid,
+							 SubTransactionId parent, void *arg);
+
+/*
+ * counter_last_init registers the callback that hands over to the memory; called
+ * once, before the rooms that write something at commit register theirs.
+ */
+void
+counter_last_init(void)
+{
+	RegisterXactCallback(last_callback, NULL);
+}
+
+/*
+ * counter_xact_init registers the transaction callbacks; called once.
+ */
+void
+counter_xact_init(void)
+{
+	RegisterXactCallback(xact_callback, NULL);
+	RegisterSubXactCallback(subxact_callback, NULL);
+}
+
+/*
+ * xact_callback_move makes ours the first of the transaction callbacks. The one that
+ * was registered before stays: its memory may be in use, if another module's callback
+ * runs SQL that leads to here. It finds that nothing is left to do.
+ */
+void
+xact_callback_move(void)
+{
+	RegisterXactCallback(xact_callback, NULL);
+}
+
+/*
+ * apply_early writes the pending deltas now, in the current subtransaction.
+ */
+void
+apply_early(void)
+{
+	apply_pending(APPLY_EARLY);
+}
+
+/*
+ * apply_when_full is the same, for when dcounter.pending_memory is used up.
+ */
+void
+apply_when_full(void)
+{
+	apply_pending(APPLY_WHEN_FULL);
+}
+
+/*
+ * apply_if_late writes the pending deltas now if the callback that would have
+ * written them has run already: another module may run SQL in a callback of its
+ * own, after ours.
+ */
+void
+apply_if_late(void)
+{
+	if (past_pre_commit)
+		apply_pending(APPLY_EARLY);
+}
+
+/*
+ * apply_pending writes all pending deltas to rows.
+ */
+static void
+apply_pending(DcApplyWhen when)
+{
+	DcApplying applying;
+	DcDelta **deltas;
+	int count;
+
+	if (pending_is_empty())
+		return;
+	apply_begin(&applying, when);
+	deltas = pending_sorted(&count);
+	for (int start = 0, end; start < count; start = end)
+	{
+		end = group_end(deltas, count, start);
+		apply_rows(&applying, deltas + start, end - start);
+	}
+	pending_mark_applied();
+	apply_end(&applying);
+}
+
+/*
+ * apply_at_commit writes to rows what is not to be handed over to the memory. What it
+ * writes gives the transaction an id.
+ */
+static void
+apply_at_commit(void)
+{
+	DcApplying applying;
+	DcDelta **deltas;
+	List *left = NIL;
+	int count;
+
+	if (!pending_any(goes_to_rows, DC_MAX_BUFFERED))
+		return;
+	apply_begin(&applying, APPLY_AT_COMMIT);
+	deltas = pending_sorted(&count);
+	for (int start = 0, end; start < count; start = end)
+	{
+		Oid relid = deltas[start]->key.counter;
+
+		end = group_end(deltas, count, start);
+		if (goes_to_rows(relid) || counter_is_sync(counter_lookup(relid)) ||
+			any_amount(deltas + start, end - start, DC_MAX_BUFFERED))
+			apply_rows(&applying, deltas + start, end - start);
+		else
+			left = lappend_oid(left, relid);
+	}
+	if (left == NIL)
+		pending_mark_applied();
+	else
+		pending_keep(left);
+	apply_end(&applying);
+}
+
+/*
+ * apply_buffered hands over to the memory what is left, and writes rows of this
+ * transaction's own where that is refused.
+ */
+static void
+apply_buffered(void)
+{
+	DcApplying applying;
+	DcDelta **deltas;
+	int count;
+
+	if (pending_is_empty())
+		return;
+	apply_begin(&applying, APPLY_LAST);
+	deltas = pending_sorted(&count);
+	while (!reserve_all(&applying, deltas, count))
+		;
+	pending_mark_applied();
+	apply_end(&applying);
+}
+
+/*
+ * reserve_all hands over the deltas of all tables that have amounts. If one is
+ * refused it takes all of them back, writes the rows of that one, of which it
+ * leaves nothing then, and returns false.
+ */
+static bool
+reserve_all(DcApplying *applying, DcDelta **deltas, int count)
+{
+	for (int start = 0, end; start < count; start = end)
+	{
+		Oid relid = deltas[start]->key.counter;
+
+		end = group_end(deltas, count, start);
+		if (!any_amount(deltas + start, end - start, 0) ||
+			(!goes_to_rows(relid) &&
+			 buffering->reserve(counter_lookup(relid), deltas + start, end - start)))
+			continue;
+		if (buffering != NULL)
+			buffering->give_back();
+		apply_rows(applying, deltas + start, end - start);
+		for (int i = start; i < end; i++)
+			deltas[i]->inc = deltas[i]->dec = 0;
+		return false;
+	}
+	return true;
+}
+
+/*
+ * goes_to_rows tells whether all deltas of a counter table are to be written to rows
+ * when this transaction commits, as it is now. So are great amounts.
+ */
+static bool
+goes_to_rows(Oid relid)
+{
+	DcCounter *counter;
+
+	if (buffering == NULL || !counter_exists(relid))
+		return true;
+	counter = counter_lookup(relid);
+	return !counter_is_buffered(counter) || counter->foreign ||
+		!buffering->flushes() ||
+		(counter_is_sync(counter) &&
+		 TransactionIdIsValid(GetTopTransactionIdIfAny()));
+}
+
+/*
+ * any_amount tells whether one is above some.
+ */
+static bool
+any_amount(DcDelta **deltas, int count, int64 above)
+{
+	for (int i = 0; i < count; i++)
+	{
+		if (deltas[i]->inc > above || deltas[i]->dec > above)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * group_end returns where, in sorted deltas, those of a table end.
+ */
+static int
+group_end(DcDelta **deltas, int count, int start)
+{
+	int end = start + 1;
+
+	while (end < count && deltas[end]->key.counter == deltas[start]->key.counter)
+		end++;
+	return end;
+}
+
+static void
+xact_callback(XactEvent event, void *arg)
+{
+	switch (event)
+	{
+		case XACT_EVENT_PRE_COMMIT:
+			if (past_pre_commit)
+				break; /* registered twice */
+			apply_at_commit();
+			foreign_check_alive();
+			stats_before_commit();
+			past_pre_commit = true;
+			break;
+		case XACT_EVENT_PRE_PREPARE:
+			if (past_pre_commit)
+				break;
+			apply_pending(APPLY_AT_PREPARE);
+			past_pre_commit = true;
+			break;
+		case XACT_EVENT_COMMIT:
+		case XACT_EVENT_ABORT:
+		case XACT_EVENT_PREPARE:
+			stats_end_xact(event != XACT_EVENT_ABORT,
+						   event == XACT_EVENT_PREPARE);
+			pending_end_xact();
+			counter_forget_open();
+			apply_forget();
+			foreign_end_xact();
+			past_pre_commit = false;
+			break;
+		case XACT_EVENT_PARALLEL_PRE_COMMIT:
+		case XACT_EVENT_PARALLEL_COMMIT:
+		case XACT_EVENT_PARALLEL_ABORT:
+			break;
+	}
+}
+
+/*
+ * last_callback comes after all others of this library that write.
+ */
+static void
+last_callback(XactEvent event, void *arg)
+{
+	if (event == XACT_EVENT_PRE_COMMIT)
+		apply_buffered();
+}
+
+static void
+subxact_callback(SubXactEvent event, SubTransactionId subid,
+				 SubTransactionId parent, void *arg)
+{
+	switch (event)
+	{
+		case SUBXACT_EVENT_COMMIT_SUB:
+			pending_commit_subxact();
+			stats_commit_subxact();
+			counter_forget_open();
+			break;
+		case SUBXACT_EVENT_ABORT_SUB:
+			pending_abort_subxact();
+			stats_abort_subxact();
+			counter_forget_open();
+			break;
+		case SUBXACT_EVENT_START_SUB:
+		case SUBXACT_EVENT_PRE_COMMIT_SUB:
+			break;
+	}
+}
