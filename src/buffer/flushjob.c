@@ -13,7 +13,8 @@
  * A table that is locked by DDL, or being flushed by somebody else, is tried again
  * soon. One whose flush fails is tried again at longer and longer intervals (of a
  * second at most, if somebody waits), and from then on its amounts are written to
- * shard rows, until that has succeeded.
+ * shard rows, until that has succeeded. One that has ended a worker is left alone for
+ * the longest of these intervals in any case; who can do so may flush it himself.
  *
  * A table that a subscription feeds is left alone. There is nothing in memory for it but what
  * was added before, which stays there until the subscription is dropped; only if
@@ -65,6 +66,7 @@ typedef struct DcFlushRetry
 {
 	DcMoment at;	   /* DC_LONG_AGO: no need to wait */
 	DcMoment waited;   /* the same, if somebody waits for it */
+	DcMoment off;	   /* until then not at all; DC_LONG_AGO: it is not put off */
 	int64 pause;	   /* 0: it has not failed */
 	uint32 generation; /* of the slot */
 } DcFlushRetry;
@@ -86,6 +88,7 @@ static void flusher_exit(int code, Datum arg);
 static bool is_reserved(void);
 static DcMoment table_due(int slot);
 static DcFlushRetry *retry_of(int slot);
+static void put_off(Oid counter);
 static bool flush_slot(DcJobRun *run, int slot);
 static void flush_step(void *arg);
 static void gather(DcBufferTable *table);
@@ -122,7 +125,7 @@ table_due(int slot)
 	if (pg_atomic_read_u32(&table->dirty) == 0)
 		return DC_NEVER;
 	if (leaving)
-		return retry->pause >= LEAVE_FAILED ? DC_NEVER : DC_LONG_AGO;
+		return retry->off.us != DC_LONG_AGO.us || retry->pause >= LEAVE_FAILED ? DC_NEVER : DC_LONG_AGO;
 	if (pg_atomic_read_u32(&table->waiting) > 0)
 		return retry->waited;
 	if (buffer_is_pressed())
@@ -159,6 +162,8 @@ flush_job(DcJobRun *run)
 
 	if (buffer_area == NULL || (!run->all_owners && flusher_runs()))
 		return false;
+	if (OidIsValid(run->suspect))
+		put_off(run->suspect);
 	for (int pass = 1; any; pass++)
 	{
 		if (leaving && pass > 1)
@@ -178,6 +183,25 @@ flush_job(DcJobRun *run)
 		pg_atomic_write_u32(&buffer_area->pressed, 0);
 	}
 	return false;
+}
+
+/*
+ * put_off leaves a table alone for a while on which the last worker has ended: code of
+ * its owner would keep this one from all others.
+ */
+static void
+put_off(Oid counter)
+{
+	for (int i = 0; i < buffer_area->ntables; i++)
+	{
+		DcFlushRetry *retry = retry_of(i);
+
+		if (buffer_area->tables[i].database != MyDatabaseId ||
+			buffer_area->tables[i].counter != counter)
+			continue;
+		retry->pause = RETRY_FAILED_MAX;
+		retry->off = retry->at = moment_after(moment_now(), retry->pause);
+	}
 }
 
 /*
@@ -212,7 +236,8 @@ flush_leave(void)
 		return;
 	flusher_leave();
 	leaving = true;
-	memset(retries, 0, sizeof(retries));
+	for (int i = 0; i < DC_BUFFER_TABLES; i++)
+		retries[i].pause = 0;
 	for (int ms = 0; ms < LEAVE_MAX_MS && is_reserved(); ms += LEAVE_LOOK_MS)
 		pg_usleep(LEAVE_LOOK_MS * 1000L);
 }
@@ -243,6 +268,12 @@ flush_slot(DcJobRun *run, int slot)
 	DcFlushRetry *retry = retry_of(slot);
 	DcBufferTable *table = &buffer_area->tables[slot];
 
+	if (!moment_is_reached(retry->off))
+	{
+		flush_wait_refused(table);
+		retry->waited = moment_after(moment_now(), RETRY_WAITED_MAX);
+		return false;
+	}
 	if (!run->step(run, flush_step, &step, table->counter))
 	{
 		retry->pause = Min(Max(2 * retry->pause, RETRY_FAILED_MIN), RETRY_FAILED_MAX);
@@ -254,7 +285,7 @@ flush_slot(DcJobRun *run, int slot)
 	else
 	{
 		retry->at = step.fed ? moment_after(moment_now(), RETRY_FED) : DC_LONG_AGO;
-		retry->waited = DC_LONG_AGO;
+		retry->waited = retry->off = DC_LONG_AGO;
 		retry->pause = 0;
 	}
 	return !step.fed;

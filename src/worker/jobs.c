@@ -75,7 +75,7 @@ bool job_leaving = false;
 /* The table of the step that is running, or InvalidOid. */
 Oid job_step_table = InvalidOid;
 
-/* The table that the worker before this has ended on, until a job is told. */
+/* The table that the worker before this has ended on; each job is told once. */
 Oid job_suspect = InvalidOid;
 
 /* us at work: of the job that is running, and of its last step. */
@@ -93,6 +93,7 @@ static volatile sig_atomic_t step_cancelled = false;
 static struct
 {
 	bool yielded;
+	bool told;		/* of job_suspect */
 	int64 busy;		/* us at work, in all its parts */
 	DcMoment began; /* of all its parts, if it has yielded */
 	DcMoment ended;
@@ -189,8 +190,9 @@ job_run_in_worker(int job)
 	run.step = step_in_worker;
 	run.job = dc_jobs[job].name;
 	run.all_owners = true;
-	run.suspect = job_suspect;
-	job_suspect = InvalidOid;
+	if (!last_run[job].told)
+		run.suspect = job_suspect;
+	last_run[job].told = true;
 	run.deadline = moment_after(start, JOB_BUDGET_MS * INT64CONST(1000));
 	if (!last_run[job].yielded)
 	{

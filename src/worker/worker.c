@@ -193,8 +193,10 @@ take_slot(const DcWorkerArgs *args)
 		slot->running_since = moment_now();
 		slot->step_began = DC_LONG_AGO;
 		slot->ended_well = false;
+		slot->only_flushes = args->only_flushes;
 		job_suspect = slot->suspect;
-		slot->suspect = InvalidOid;
+		if (!args->only_flushes)
+			slot->suspect = InvalidOid;
 	}
 	LWLockRelease(&dc_workers->lock);
 	if (wanted)
@@ -213,9 +215,11 @@ leave_slot(int code, Datum arg)
 	{
 		slot->pid = 0;
 		slot->state = no_extension ? DC_WORKER_NO_EXTENSION : DC_WORKER_NONE;
-		slot->suspect = job_step_table;
-		slot->ended_well = (ShutdownRequestPending || !dc_worker) &&
+		if (!slot->only_flushes || OidIsValid(job_step_table))
+			slot->suspect = job_step_table;
+		slot->ended_well = (ShutdownRequestPending || !dc_worker || slot->only_flushes) &&
 			!OidIsValid(job_step_table);
+		slot->only_flushes = false;
 		/* the postmaster tells only the launcher that has started us */
 		if (dc_workers->launcher_latch != NULL)
 			SetLatch(dc_workers->launcher_latch);

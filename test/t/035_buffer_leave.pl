@@ -265,6 +265,41 @@ sub test_stuck
 	return;
 }
 
+# A table whose owner's code catches the cancel ends the worker, which is told twice to
+# end. The next one flushes the others.
+sub test_suspect
+{
+	my $worker = q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'dcounter worker'};
+
+	sql($node, 'postgres', q{
+		SELECT dc_create('hanging', mode => 'buffered', flush_interval => '10 ms'), dc_create('quick', mode => 'buffered', flush_interval => '10 ms');
+		CREATE FUNCTION hangs() RETURNS trigger LANGUAGE plpgsql AS $$
+		BEGIN
+			WHILE (SELECT backend_type FROM pg_stat_activity WHERE pid = pg_backend_pid()) <> 'client backend' LOOP
+				BEGIN
+					PERFORM pg_sleep(60);
+				EXCEPTION WHEN query_canceled THEN
+					NULL;
+				END;
+			END LOOP;
+			RETURN NEW;
+		END $$;
+		CREATE TRIGGER hangs BEFORE INSERT OR UPDATE ON hanging FOR EACH ROW EXECUTE FUNCTION hangs();
+		CREATE TRIGGER hangs BEFORE INSERT OR UPDATE ON hanging_shard FOR EACH ROW EXECUTE FUNCTION hangs();
+		SELECT dc_incr('hanging', 'a', 3);});
+	soon($node, 'SELECT wait_event FROM pg_stat_activity WHERE pid = (' . $worker . ')', 'PgSleep', 'the worker hangs in the code of an owner');
+	sql($node, 'postgres', q{SELECT dc_incr('quick', 'a', 4)});
+	my $pid = sql($node, 'postgres', $worker);
+	wait_for($node, 'postgres', "SELECT pg_terminate_backend($pid), (SELECT count(*) FROM pg_stat_activity WHERE pid = $pid)", 'f|0');
+	worker_runs($node, 'postgres');
+	written('quick', 'a', 4, 'the next worker flushes the other tables');
+	state_is($node, 'hanging', 'a', '3 0', 'and leaves that one alone for now');
+	sql($node, 'postgres', q{DROP TRIGGER hangs ON hanging; DROP TRIGGER hangs ON hanging_shard; SELECT dc_flush('hanging')}) if sql($node, 'postgres', "SELECT count(*) FROM pg_locks WHERE relation = 'hanging'::regclass") eq '0';
+	written('hanging', 'a', 3, 'it is flushed when its owner has repaired it');
+	sql($node, 'postgres', q{SELECT dc_drop('hanging'), dc_drop('quick')});
+	return;
+}
+
 ##
 ## Workers come and go in all ways, under load
 
@@ -376,6 +411,7 @@ test_refused();
 test_alone();
 test_hanging();
 test_stuck();
+test_suspect();
 test_load();
 test_crash();
 
