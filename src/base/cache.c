@@ -32,9 +32,13 @@
 const DcChangeListener *change_listener = NULL;
 void (*counter_adopted)(DcCounter *counter) = NULL;
 
+/*
+ * In TopMemoryContext. Entries are never removed, and stay where they are: so who
+ * keeps a pointer to one has to ask only whether it is valid.
+ */
 static HTAB *counter_cache = NULL;
 
-/* The entry that was asked for last; entries stay where they are. */
+/* The entry that was asked for last. */
 static DcCounter *last_found = NULL;
 
 /* Fills of an entry that invalidations may undo before it is used anyway. */

@@ -26,7 +26,10 @@ typedef struct DcFailing
 #define PAUSE_MIN (INT64CONST(1000) * 1000)
 #define PAUSE_MAX (INT64CONST(60) * 1000 * 1000)
 
-/* The job whose step is running. */
+/*
+ * The job whose step is running: a static variable of its room. What is in job->cxt
+ * is in TopMemoryContext: end() frees it, at the latest when the job starts afresh.
+ */
 static DcTableJob *running;
 
 static void begin(DcTableJob *job, bool all_owners);

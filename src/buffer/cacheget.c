@@ -62,6 +62,7 @@ typedef struct DcOpened
 	uint64 table; /* cache_table() */
 } DcOpened;
 
+/* They point to entries of the cache of counters, which stay (base/cache.c). */
 static DcOpened opened[OPENED];
 static uint32 role_changes = 0;
 

@@ -37,6 +37,7 @@ typedef struct DcSetTable
 	DcSetKey *keys;
 } DcSetTable;
 
+/* In TopTransactionContext; xact_callback forgets it at each end. */
 static DcSetTable *tables = NULL;
 
 static void xact_callback(XactEvent event, void *arg);

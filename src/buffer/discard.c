@@ -39,6 +39,11 @@ typedef struct DcDiscard
 	bool gone;	 /* not only truncated */
 } DcDiscard;
 
+/*
+ * In TopTransactionContext, the innermost subtransaction's first. The end of a
+ * subtransaction takes its own off or hands them on, that of the transaction forgets
+ * all (discard_commit, discard_abort).
+ */
 static DcDiscard *discards = NULL;
 
 static object_access_hook_type previous_access_hook = NULL;

@@ -59,9 +59,17 @@ typedef struct DcFlush
 	DcMoment started;
 } DcFlush;
 
+/*
+ * In TopTransactionContext, the innermost subtransaction's first; as discard.c has it
+ * (flush_commit, flush_abort).
+ */
 static DcFlush *flushes = NULL;
 
-/* Entries that are pinned, but not taken yet. */
+/*
+ * Entries in shared memory that are pinned, but not taken yet. None is left when
+ * take_all() has ended; flush_abort() and flush_abort_subxact() give them back if an
+ * error ends it.
+ */
 static DcBufferScan scan;
 
 /* What synchronous_commit is to be for a flush; empty: as it is. */

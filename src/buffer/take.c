@@ -36,6 +36,10 @@ typedef struct DcTake
 #define TAKES_MIN 64
 #define TAKES_KEPT 4096 /* memory that is not given back */
 
+/*
+ * In TopMemoryContext, as is the space for more; entries are pinned. Emptied when the
+ * transaction ends (take_commit, take_abort); it cannot be prepared.
+ */
 static DcTake *takes = NULL;
 static int ntakes = 0;
 static int max_takes = 0;

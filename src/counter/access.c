@@ -32,7 +32,10 @@
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
-/* The counter table that was last opened to write. */
+/*
+ * The counter table that was last opened to write: an entry of the cache, which stays
+ * (base/cache.c). The locks are gone when a subtransaction ends: counter_forget_open().
+ */
 static struct
 {
 	DcCounter *counter; /* NULL: none */
@@ -42,7 +45,7 @@ static struct
 	TimestampTz statement; /* when it began, which tells statements apart */
 } last_write;
 
-/* What was last found to be allowed. */
+/* What was last found to be allowed, for such an entry. */
 static struct
 {
 	DcCounter *counter; /* NULL: nothing */

@@ -28,10 +28,10 @@
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
-/* Wrappers that are known to have registered their callbacks. */
+/* Wrappers that are known to have registered their callbacks; in TopMemoryContext. */
 static List *ready_wrappers = NIL;
 
-/* Counter tables written before the commit, in TopTransactionContext. */
+/* Counter tables written before the commit; in TopTransactionContext, foreign_end_xact() forgets it. */
 static List *early_counters = NIL;
 
 static void touch(DcCounter *counter, Oid leaf);

@@ -31,6 +31,7 @@
 #define SH_DEFINE
 #include "lib/simplehash.h"
 
+/* Below TopMemoryContext; hints_make_room() empties it. */
 static MemoryContext hints_cxt = NULL;
 static hintlists_hash *hintlists = NULL;
 

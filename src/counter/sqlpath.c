@@ -44,6 +44,7 @@ typedef struct DcPlans
 	bool kept;					  /* may have plans at all */
 } DcPlans;
 
+/* In TopMemoryContext. Entries are never removed; plans of theirs are retired. */
 static HTAB *plan_cache = NULL;
 
 /* Tables that plans are kept for, and how many at most. */

@@ -31,6 +31,7 @@ typedef struct DcXactStats
 	DcSweepTimes sweep;
 } DcXactStats;
 
+/* In TopTransactionContext, as is the next; stats_end_xact() forgets both. */
 static DcXactStats *xact_stats = NULL;
 
 /* Counter tables dropped; from stats_before_commit() on, for good. */

@@ -61,6 +61,7 @@ static const char *const state_names[] = {
 /* Reads of the catalog that may miss a row before it counts as incomplete. */
 #define MAX_TRIES 100
 
+/* In TopMemoryContext. Entries are never removed, and stay where they are. */
 static HTAB *slot_cache = NULL;
 
 /* How often anything about them has changed; 0 is never. */

@@ -63,6 +63,10 @@ static const DcColumn opening_columns[] = {
 /* Look-ups that invalidations may undo before the result is used anyway. */
 #define MAX_TRIES 16
 
+/*
+ * In TopMemoryContext. Entries are never removed, and stay where they are; the table of
+ * rules in one goes when it is filled again, so nobody keeps a pointer into that.
+ */
 static HTAB *ledgers = NULL;
 
 static DcLedger *ledger_find(DcCounter *counter);

@@ -48,6 +48,10 @@ typedef struct Entry
 	DcCapture *capture;
 } Entry;
 
+/*
+ * In TopMemoryContext, as is what an entry has. sweep() leaves the memory of those that
+ * it removes to the transaction.
+ */
 static HTAB *entries = NULL;
 
 static void create_hash(void);

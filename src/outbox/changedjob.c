@@ -86,7 +86,7 @@
 /* How often marks are made fewer. */
 #define SQUASH_EVERY_MS (60 * 1000)
 
-/* The round that is in progress; private to this process. */
+/* The round that is in progress; private to this process. start() empties its context. */
 static struct
 {
 	bool fresh; /* the next step is its first */
