@@ -130,6 +130,7 @@ check_whitespace() {
 
 check_leftovers() {
     grep -rnIwE --exclude-dir=seeds 'TO[D]O|FIX[M]E|X[X]X' src sql test bench 2>/dev/null
+    find src sql test bench doc -name '*.part' -o -name '*.orig' -o -name '*.rej' -o -name '*.bak' -o -name '*~'
 }
 
 only=("$@")
