@@ -14,8 +14,9 @@
  * All processes of a server have the same clock, so moments may be in shared
  * memory. They mean nothing to another machine or after it was booted, and so are
  * never written to a file or a row; shared memory ends with the server in any
- * case, also when it restarts after a crash. Zero, as in cleared memory, is before
- * all moments. On Linux the clock stands still while the machine is suspended.
+ * case, also when it restarts after a crash. Zero, as in cleared memory, is ages
+ * before all moments, and so is any interval after it, however short a time ago the
+ * machine was booted. On Linux the clock stands still while the machine is suspended.
  *
  * instr_time is CLOCK_MONOTONIC, or the like, wherever PostgreSQL has one.
  */
@@ -34,6 +35,9 @@ typedef struct DcMoment
 	int64 us;
 } DcMoment;
 
+/* The clock may begin with 0 when the machine is booted; moments begin later. */
+#define DC_FIRST_MOMENT (INT64CONST(1) << 61)
+
 #define DC_LONG_AGO ((DcMoment){0})
 #define DC_NEVER ((DcMoment){PG_INT64_MAX})
 
@@ -43,7 +47,7 @@ moment_now(void)
 	instr_time now;
 
 	INSTR_TIME_SET_CURRENT(now);
-	return (DcMoment){(int64) INSTR_TIME_GET_MICROSEC(now)};
+	return (DcMoment){DC_FIRST_MOMENT + (int64) INSTR_TIME_GET_MICROSEC(now)};
 }
 
 /*
