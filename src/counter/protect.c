@@ -41,8 +41,10 @@
 #include "access/table.h"
 #include "base/compat.h"
 #include "base/runas.h"
+#include "catalog/dependency.h"
 #include "catalog/namespace.h"
 #include "catalog/partition.h"
+#include "catalog/pg_extension.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_trigger.h"
 #include "commands/extension.h"
@@ -213,12 +215,24 @@ create_delete(Oid relid, const char *when)
 							when == NULL ? "STATEMENT" : psprintf("ROW WHEN (%s)", when)));
 }
 
+/*
+ * create_trigger creates a trigger, or puts it in order. What ALTER TRIGGER ... DEPENDS
+ * ON EXTENSION does is done here without its lock on the extension, which is
+ * exclusive until the transaction ends: nobody else could create a counter meanwhile.
+ */
 static void
 create_trigger(Oid relid, const char *name, const char *definition)
 {
+	ObjectAddress trigger;
+	ObjectAddress extension;
+
 	run_ddl(psprintf("CREATE OR REPLACE TRIGGER %s %s", name, definition));
-	run_ddl(psprintf("ALTER TRIGGER %s ON %s DEPENDS ON EXTENSION dcounter", name,
-					 relation_sql_name(relid)));
+	ObjectAddressSet(trigger, TriggerRelationId, get_trigger_oid(relid, name, false));
+	ObjectAddressSet(extension, ExtensionRelationId, get_extension_oid("dcounter", false));
+	LockDatabaseObject(ExtensionRelationId, extension.objectId, 0, AccessShareLock);
+	if (!list_member_oid(getAutoExtensionsOfObject(trigger.classId, trigger.objectId),
+						 extension.objectId))
+		recordDependencyOn(&trigger, &extension, DEPENDENCY_AUTO_EXTENSION);
 }
 
 /*
