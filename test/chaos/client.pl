@@ -76,7 +76,7 @@ sub ask
 	my $end = time + $limit;
 	my $ready = IO::Select->new($from);
 
-	print $to "$sql\n\\echo $mark\n";
+	print $to guarded($sql), "\n\\echo $mark\n";
 	until ($text =~ /^$mark$/m)
 	{
 		if (!$ready->can_read($end - time > 0 ? $end - time : 0))
@@ -94,6 +94,15 @@ sub ask
 		}
 	}
 	return $text;
+}
+
+# guarded(SQL): the same, but for a BEGIN that fails, as it may be cancelled like any statement:
+# what follows it must not be run then, statement by statement and at another level
+sub guarded
+{
+	my ($sql) = @_;
+
+	return $sql =~ s/^(BEGIN[^;]*;\n)(.*)/$1\\if :ERROR\nROLLBACK;\n\\else\n$2\\endif/sr;
 }
 
 # waiters: what sessions are doing
