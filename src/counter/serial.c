@@ -33,8 +33,7 @@
  *			  insertion meets as well.
  *		 The server keeps that true when a page is split or deleted (it copies the
  *		 locks), when locks get too many (it replaces them by one on the index or
- *		 the heap), when the index or the table is made anew (by one on the heap),
- *		 and when the reader has committed and is folded into a summary.
+ *		 the heap), and when the index or the table is made anew (by one on the heap).
  *	out: Whoever reads the key later comes across that row, which he does not see, as
  *		 he looks for all rows. It is there as long as it matters: W's id is not
  *		 older than R's snapshot, which keeps VACUUM and pruning from taking the row
@@ -69,6 +68,14 @@
  *	- tables on other servers;
  *	- settings: of counter tables, and the rules of accounts (account.c), which are
  *	  read as of now under a lock.
+ *
+ * And what the server itself misses, with any table. Of transactions that have committed
+ * while others are open it remembers a number: ten for each session and each prepared
+ * transaction that it has room for. Beyond that it folds the oldest into a summary. That
+ * keeps their locks, but as those of a transaction without an end (finishedBefore), which
+ * CheckTargetForConflictsIn() takes for one that had ended before W began. So W does not
+ * meet R if so many have committed between R's commit and W's insertion. There
+ * is nothing that we could do about that.
  */
 #include "postgres.h"
 
