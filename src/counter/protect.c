@@ -316,7 +316,6 @@ on_counter_truncate(PG_FUNCTION_ARGS)
 				truncated_totals(&row);
 			break;
 		case DC_MEMBER_SHARDS:
-			/* the totals are empty if the same statement truncates them */
 			if (is_whole(&row) && !emptying &&
 				(OidIsValid(row.ledger) || !is_truncated_too(row.counter)))
 				refuse_truncate(&row, relid);
@@ -330,14 +329,23 @@ on_counter_truncate(PG_FUNCTION_ARGS)
 }
 
 /*
- * is_truncated_too tells whether another table is empty, as it is if the same
- * statement truncates it. Who has it locked against us is changing it; to wait for
- * him could be a deadlock, as everybody else locks the totals first.
+ * is_truncated_too tells whether this transaction has truncated another table, perhaps
+ * by the same statement. That it is empty does not say so: before the first compaction
+ * the totals are. Who has it locked against us is changing it; to wait for him could be a
+ * deadlock, as everybody else locks the totals first.
  */
 static bool
 is_truncated_too(Oid relid)
 {
-	return ConditionalLockRelationOid(relid, AccessShareLock) && relation_is_empty(relid);
+	Relation rel;
+	bool locked;
+
+	if (!ConditionalLockRelationOid(relid, AccessShareLock))
+		return false;
+	rel = table_open(relid, NoLock);
+	locked = CheckRelationLockedByMe(rel, AccessExclusiveLock, false);
+	table_close(rel, NoLock);
+	return locked && relation_is_empty(relid);
 }
 
 /*

@@ -261,6 +261,12 @@ CREATE FUNCTION fill_st() RETURNS text LANGUAGE sql AS $$
 	SELECT dc_release('st', '00000000-0000-0000-0000-000000000001');
 	SELECT format('a %s, b %s', dc_get('st', 'a'), dc_get('st', 'b'));
 $$;
+-- before the first compaction, when the totals are empty
+SELECT dc_restock('st', 'a', 5), dc_apply(), dc_hold('st', 'a', 2) IS NOT NULL;
+SELECT s, split_part(try(s), ' /', 1) FROM unnest(ARRAY['TRUNCATE st_shard', 'TRUNCATE st_hold', 'TRUNCATE st_shard, st_hold']) AS s;
+SELECT dc_get('st', 'a'), rows('st');
+TRUNCATE st_shard, st;
+SELECT dc_get('st', 'a'), rows('st', 'st_shard', 'st_hold');
 SELECT fill_st();
 SELECT s, try(s) FROM unnest(ARRAY['DELETE FROM st', $$DELETE FROM st WHERE key = 'none'$$, 'DELETE FROM st_shard', 'DELETE FROM st_hold', 'TRUNCATE st_shard', 'TRUNCATE st_hold',
 	'TRUNCATE st_hold, st_shard', 'TRUNCATE st_hold, st', $$MERGE INTO st USING (SELECT 'a' AS k) AS s ON k = key WHEN MATCHED THEN DELETE$$, 'WITH d AS (DELETE FROM st RETURNING 1) SELECT 1']) AS s;
