@@ -338,6 +338,18 @@ counter_lock(Oid relid, LOCKMODE mode)
 }
 
 /*
+ * counter_lock_partitions locks the partitions of a table of totals, if it has any, as
+ * the statements that write to it will. Who locks shard rows before he writes to the
+ * totals calls it first: TRUNCATE of a partition has that locked, and waits for shard rows.
+ */
+void
+counter_lock_partitions(const DcCounter *counter)
+{
+	if (get_rel_relkind(counter->relid) == RELKIND_PARTITIONED_TABLE)
+		list_free(find_all_inheritors(counter->relid, RowExclusiveLock, NULL));
+}
+
+/*
  * counter_forget_open forgets what was opened to write, when a transaction or
  * subtransaction ends and may release the locks.
  */

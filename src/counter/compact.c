@@ -13,8 +13,9 @@
  *	   is locked, by dc_set() or dc_delete(), is left alone.
  *	4. Write the sums to the totals and take them off the shard rows.
  *
- * It never waits, so it blocks and deadlocks nobody; writers skip the rows that
- * it has locked. Both tables change in one transaction, so every snapshot sees
+ * From there on it never waits, so it blocks and deadlocks nobody; writers skip the rows
+ * that it has locked. The tables and their partitions are locked before: without waiting
+ * too, but for a table that the caller has named. Both tables change in one transaction, so every snapshot sees
  * an amount exactly once.
  *
  * It holds its locks to the end of its transaction, which may be a user's. A
@@ -109,6 +110,7 @@ dc_compact(PG_FUNCTION_ARGS)
 
 		prevent_fed(counter, "dc_compact()");
 		apply_early();
+		counter_lock_partitions(counter);
 		PG_RETURN_INT64(compact_table(counter, max_keys));
 	}
 

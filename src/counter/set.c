@@ -4,7 +4,8 @@
  *
  * Unlike an increment these act at once, lock rows and may wait:
  *
- *	1. The transaction's own pending deltas are written.
+ *	1. The transaction's own pending deltas are written, and the partitions of the
+ *	   totals locked (counter_lock_partitions).
  *	2. A lock on the key (locks.c), held to the end of the transaction, serializes
  *	   these functions with each other, also for a key that has no row yet.
  *	   What is in memory for the key is flushed to rows; what comes to it from now
@@ -276,6 +277,7 @@ key_take(DcCounter *counter, const DcKey *key)
 		foreign_note_early(counter);
 	}
 	apply_early();
+	counter_lock_partitions(counter);
 	lock_key(counter, key->data, key->len);
 	if (buffering != NULL)
 		buffering->key_set(counter, key);
