@@ -64,7 +64,7 @@ CREATE EVENT TRIGGER dcounter_sql_drop ON sql_drop
 COMMENT ON EVENT TRIGGER dcounter_sql_drop IS 'removes the settings of dropped counter tables';
 
 CREATE EVENT TRIGGER dcounter_alter_table ON ddl_command_end
-	WHEN TAG IN ('ALTER TABLE', 'CREATE TABLE')
+	WHEN TAG IN ('ALTER TABLE', 'CREATE TABLE', 'ALTER FOREIGN TABLE', 'CREATE FOREIGN TABLE')
 	EXECUTE FUNCTION dcounter.on_alter_table();
 COMMENT ON EVENT TRIGGER dcounter_alter_table IS 'keeps shard tables with their tables of totals';
 

@@ -90,6 +90,7 @@ changes_tables(Node *statement)
 		case T_TruncateStmt:
 			return true;
 		case T_CreateStmt: /* of a child or a partition */
+		case T_CreateForeignTableStmt:
 			return ((CreateStmt *) statement)->inhRelations != NIL;
 		default:
 			return false;

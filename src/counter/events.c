@@ -7,7 +7,7 @@
  *
  *	- sql_drop: dropping either table removes the settings, and dropping the
  *	  table of totals drops the shard table.
- *	- ddl_command_end: ALTER TABLE ... RENAME TO, SET SCHEMA and OWNER TO on the
+ *	- ddl_command_end: ALTER TABLE (or FOREIGN TABLE) ... RENAME TO, SET SCHEMA and OWNER TO on the
  *	  table of totals are repeated on the shard table; storage.c does the same for how
  *	  the tables are kept, and says what is refused.
  *
@@ -43,6 +43,7 @@ PG_FUNCTION_INFO_V1(on_sql_drop);
 PG_FUNCTION_INFO_V1(on_alter_table);
 PG_FUNCTION_INFO_V1(on_catalog_change);
 
+static bool creates_relative(Node *parsetree);
 static bool changes_owner(Node *parsetree);
 static bool cascades(Node *parsetree);
 
@@ -127,8 +128,7 @@ on_alter_table(PG_FUNCTION_ARGS)
 	if (!IsA(data->parsetree, RenameStmt) &&
 		!IsA(data->parsetree, AlterObjectSchemaStmt) &&
 		!IsA(data->parsetree, AlterTableStmt) &&
-		!(IsA(data->parsetree, CreateStmt) &&
-		  ((CreateStmt *) data->parsetree)->inhRelations != NIL))
+		!creates_relative(data->parsetree))
 		PG_RETURN_NULL();
 
 	altered = ddl_relations("SELECT objid"
@@ -140,7 +140,7 @@ on_alter_table(PG_FUNCTION_ARGS)
 		Oid relid = lfirst_oid(lc);
 		DcCounterRow row;
 
-		if (IsA(data->parsetree, CreateStmt))
+		if (creates_relative(data->parsetree))
 			storage_created((CreateStmt *) data->parsetree, relid);
 		else if (IsA(data->parsetree, AlterTableStmt))
 			storage_altered((AlterTableStmt *) data->parsetree, relid);
@@ -153,6 +153,17 @@ on_alter_table(PG_FUNCTION_ARGS)
 }
 
 /*
+ * creates_relative tells whether a statement creates a table that has parents, on this
+ * server or another.
+ */
+static bool
+creates_relative(Node *parsetree)
+{
+	return (IsA(parsetree, CreateStmt) || IsA(parsetree, CreateForeignTableStmt)) &&
+		((CreateStmt *) parsetree)->inhRelations != NIL;
+}
+
+/*
  * sibling_follow does to another table of a counter what was done to the table of totals.
  */
 void
@@ -161,7 +172,8 @@ sibling_follow(Node *parsetree, Oid relid, Oid sibling, const char *suffix)
 	if (!OidIsValid(sibling) || get_rel_name(sibling) == NULL)
 		return;
 	if (IsA(parsetree, RenameStmt) &&
-		((RenameStmt *) parsetree)->renameType == OBJECT_TABLE)
+		(((RenameStmt *) parsetree)->renameType == OBJECT_TABLE ||
+		 ((RenameStmt *) parsetree)->renameType == OBJECT_FOREIGN_TABLE))
 	{
 		char *name = psprintf("%s%s", get_rel_name(relid), suffix);
 

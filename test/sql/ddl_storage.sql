@@ -98,6 +98,12 @@ CREATE TABLE holds (LIKE s_hold INCLUDING DEFAULTS) PARTITION BY LIST (key);
 SELECT s, try(s) FROM unnest(ARRAY['ALTER TABLE c INHERIT parent', 'ALTER TABLE parent INHERIT c', 'CREATE TABLE child () INHERITS (c)', 'CREATE TABLE child () INHERITS (c_shard)', 'CREATE TABLE child () INHERITS (s_hold)',
 	'ALTER TABLE whole ATTACH PARTITION c_shard DEFAULT', $$ALTER TABLE holds ATTACH PARTITION s_hold FOR VALUES IN ('a')$$]) AS s;
 DROP TABLE parent, whole, holds;
+-- ... that lie on other servers
+CREATE FOREIGN DATA WRAPPER regress_dc_wrapper;
+CREATE SERVER regress_dc_server FOREIGN DATA WRAPPER regress_dc_wrapper;
+CREATE FOREIGN TABLE distant (key text COLLATE "C" NOT NULL, shard int NOT NULL, inc bigint NOT NULL, dec bigint NOT NULL, updated_at timestamptz NOT NULL) SERVER regress_dc_server;
+SELECT s, try(s) FROM unnest(ARRAY['ALTER TABLE distant INHERIT c_shard', 'ALTER FOREIGN TABLE distant INHERIT c_shard', 'CREATE FOREIGN TABLE child () INHERITS (c) SERVER regress_dc_server']) AS s;
+DROP FOREIGN DATA WRAPPER regress_dc_wrapper CASCADE;
 -- Columns of others may have the types of these, and partitions of their own come and go
 CREATE TABLE child_of_none () INHERITS (pg_class);
 CREATE TABLE some_parent (a int);
