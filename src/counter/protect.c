@@ -91,6 +91,7 @@ static Oid delete_function(void);
 static bool is_truncated_too(Oid relid);
 static void truncated_totals(const DcCounterRow *row);
 static void truncated_partition(const DcCounterRow *row, Oid relid);
+static char *keys_of(Oid relid);
 static void write_down(const DcCounterRow *row);
 static void delete_rows(Oid relid, char *condition);
 static void refuse_truncate(const DcCounterRow *row, Oid relid);
@@ -438,8 +439,20 @@ truncated_partition(const DcCounterRow *row, Oid relid)
 	if (buffered)
 		delete_rows(relid, "true"); /* what was in memory is there now, perhaps */
 	if (!relation_is_empty(row->shards))
-		delete_rows(row->shards, pg_get_partconstrdef_string(relid, "s"));
+		delete_rows(row->shards, keys_of(relid));
 	runas_end(&state);
+}
+
+/*
+ * keys_of returns the condition for the keys that belong to a partition, of rows s. A
+ * default partition that is the only one has all.
+ */
+static char *
+keys_of(Oid relid)
+{
+	char *condition = pg_get_partconstrdef_string(relid, "s");
+
+	return condition[0] == '\0' ? "true" : condition;
 }
 
 /*
