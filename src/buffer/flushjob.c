@@ -125,7 +125,7 @@ table_due(int slot)
 	if (pg_atomic_read_u32(&table->dirty) == 0)
 		return DC_NEVER;
 	if (leaving)
-		return retry->off.us != DC_LONG_AGO.us || retry->pause >= LEAVE_FAILED ? DC_NEVER : DC_LONG_AGO;
+		return !moment_is_reached(retry->off) || retry->pause >= LEAVE_FAILED ? DC_NEVER : DC_LONG_AGO;
 	if (pg_atomic_read_u32(&table->waiting) > 0)
 		return retry->waited;
 	if (buffer_is_pressed())

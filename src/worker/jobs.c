@@ -72,6 +72,9 @@ volatile sig_atomic_t job_in_step = false;
 /* The worker has been asked to end, and runs a job for the last time. */
 bool job_leaving = false;
 
+/* It has been asked once more: what is left is left. */
+volatile sig_atomic_t job_hurries = false;
+
 /* The table of the step that is running, or InvalidOid. */
 Oid job_step_table = InvalidOid;
 
@@ -167,7 +170,7 @@ job_step_hangs(DcMoment began)
 static void
 on_step_timeout(void)
 {
-	if (step_cancelled || ShutdownRequestPending)
+	if (step_cancelled || (ShutdownRequestPending && !job_leaving))
 		ProcDiePending = true;
 	else
 		QueryCancelPending = true;
@@ -265,7 +268,7 @@ step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 	QueryCancelPending = false; /* meant for the step before */
 	if (busy != &last_run[URGENT_JOB].busy)
 		pace();
-	if (ShutdownRequestPending && !job_leaving)
+	if ((ShutdownRequestPending && !job_leaving) || job_hurries)
 		return false;
 	began = moment_now();
 	step_cancelled = false;
@@ -306,7 +309,7 @@ step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 	if (error == NULL)
 		return true;
 	/* neither being told to end nor DROP EXTENSION is a failure */
-	if ((!ShutdownRequestPending || job_leaving) && extension_is_here())
+	if ((!ShutdownRequestPending || job_leaving) && !job_hurries && extension_is_here())
 		report_error(run, error);
 	FreeErrorData(error);
 	return false;

@@ -40,17 +40,18 @@ typedef struct DcWorkerSlot
 {
 	Oid database; /* invalid: the slot is free */
 	DcWorkerState state;
-	pid_t pid;			   /* while RUNNING */
-	bool allowed;		   /* to have one, says pg_database */
-	bool stopped;		   /* by dc_worker_stop() */
-	bool unseen;		   /* made by it; the launcher may not know the database */
-	bool only_flushes;	   /* the worker that is STARTING or RUNNING */
-	DcMoment paused_until; /* by DDL on the database */
-	DcMoment start_after;  /* back-off */
-	Oid suspect;		   /* the table that the last worker ended on */
-	bool ended_well;	   /* the last worker was asked to end */
-	int failed_starts;	   /* one after another */
-	DcMoment flush_after;  /* the same for one that only flushes */
+	pid_t pid;				/* while RUNNING */
+	bool allowed;			/* to have one, says pg_database */
+	bool stopped;			/* by dc_worker_stop() */
+	bool unseen;			/* made by it; the launcher may not know the database */
+	bool only_flushes;		/* the worker that is STARTING or RUNNING */
+	DcMoment paused_until;	/* by DDL on the database */
+	DcMoment start_after;	/* back-off */
+	Oid suspect;			/* the table that the last worker ended on */
+	DcMoment suspect_until; /* for those that only flush */
+	bool ended_well;		/* the last worker was asked to end */
+	int failed_starts;		/* one after another */
+	DcMoment flush_after;	/* the same for one that only flushes */
 	int flush_tries;
 	DcMoment running_since; /* while RUNNING */
 	DcMoment step_began;	/* DC_LONG_AGO: no step is running */

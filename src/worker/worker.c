@@ -45,13 +45,20 @@
 /* How long a worker that leaves is not disturbed. */
 #define LEAVE_MS 1000
 
+/* How long a step that was cancelled has to end, before another signal ends it. */
+#define CANCEL_MS 1000
+
+/* How long workers that only flush leave a table alone that has ended one. */
+#define SUSPECT_MS (30 * 1000)
+
 /* The worker found no extension; for worker_exit. */
 static bool no_extension = false;
 
-/* For on_sigterm: what is running has been cancelled; until when not to. */
+/* For on_sigterm: what is running has been cancelled, when; until when not to. */
 static volatile sig_atomic_t cancelled = false;
+static volatile DcMoment cancelled_at = {0};
 static volatile sig_atomic_t leaving = false;
-static DcMoment leave_until = {0};
+static volatile DcMoment leave_until = {0};
 
 static void on_sigterm(SIGNAL_ARGS);
 static bool take_slot(const DcWorkerArgs *args);
@@ -147,18 +154,24 @@ dc_worker_main(Datum arg)
 }
 
 /*
- * on_sigterm asks the worker to end, and cancels what it is doing. A second
- * signal ends it at once: what it is doing has caught the cancel. When it is leaving,
- * which several processes may have asked it to, it has a moment to do so.
+ * on_sigterm asks the worker to end, and cancels what it is doing. Another signal ends
+ * it at once: what it is doing has caught the cancel. But not before that had a
+ * moment to end: several processes may ask at the same time (dc_worker_stop() and the
+ * launcher do), and not everything looks for a cancel soon. When it is leaving it
+ * has a moment, too, and from then on does no more steps.
  */
 static void
 on_sigterm(SIGNAL_ARGS)
 {
 	int save_errno = errno;
 
-	if (job_in_step && (!leaving || moment_is_reached(leave_until)))
+	if (leaving && moment_is_reached(leave_until))
+		job_hurries = true;
+	if (job_in_step && (!leaving || job_hurries))
 	{
-		if (cancelled)
+		if (!cancelled)
+			cancelled_at = moment_now();
+		if (moment_age(cancelled_at) >= CANCEL_MS * INT64CONST(1000))
 			ProcDiePending = true;
 		else
 			QueryCancelPending = true;
@@ -194,6 +207,9 @@ take_slot(const DcWorkerArgs *args)
 		slot->step_began = DC_LONG_AGO;
 		slot->ended_well = false;
 		slot->only_flushes = args->only_flushes;
+		/* one that only flushes leaves it alone, and would for ever */
+		if (args->only_flushes && moment_is_reached(slot->suspect_until))
+			slot->suspect = InvalidOid;
 		job_suspect = slot->suspect;
 		if (!args->only_flushes)
 			slot->suspect = InvalidOid;
@@ -217,6 +233,8 @@ leave_slot(int code, Datum arg)
 		slot->state = no_extension ? DC_WORKER_NO_EXTENSION : DC_WORKER_NONE;
 		if (!slot->only_flushes || OidIsValid(job_step_table))
 			slot->suspect = job_step_table;
+		if (OidIsValid(job_step_table))
+			slot->suspect_until = moment_in(SUSPECT_MS);
 		slot->ended_well = (ShutdownRequestPending || !dc_worker || slot->only_flushes) &&
 			!OidIsValid(job_step_table);
 		slot->only_flushes = false;

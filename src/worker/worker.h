@@ -29,6 +29,7 @@ extern void job_timer_init(void);
 extern bool job_step_hangs(DcMoment began);
 extern void job_run_in_worker(int job);
 extern bool job_leaving;
+extern volatile sig_atomic_t job_hurries;
 extern void job_leave(void);
 extern DcMoment job_due(int job);
 extern void job_run_here(int job, bool atomic);

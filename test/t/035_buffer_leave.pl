@@ -265,28 +265,31 @@ sub test_stuck
 	return;
 }
 
-# A table whose owner's code catches the cancel ends the worker, which is told twice to
-# end. The next one flushes the others.
+# A table whose owner's code catches the cancel
+my $hanging = q{
+	SELECT dc_create('hanging', mode => 'buffered', flush_interval => '10 ms');
+	CREATE FUNCTION hangs() RETURNS trigger LANGUAGE plpgsql AS $$
+	BEGIN
+		WHILE (SELECT backend_type FROM pg_stat_activity WHERE pid = pg_backend_pid()) <> 'client backend' LOOP
+			BEGIN
+				PERFORM pg_sleep(60);
+			EXCEPTION WHEN query_canceled THEN
+				NULL;
+			END;
+		END LOOP;
+		RETURN NEW;
+	END $$;
+	CREATE TRIGGER hangs BEFORE INSERT OR UPDATE ON hanging FOR EACH ROW EXECUTE FUNCTION hangs();
+	CREATE TRIGGER hangs BEFORE INSERT OR UPDATE ON hanging_shard FOR EACH ROW EXECUTE FUNCTION hangs();
+	SELECT dc_incr('hanging', 'a', 3);
+};
+
+# It ends the worker, which is told twice to end. The next one flushes the others.
 sub test_suspect
 {
-	my $worker = q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'dcounter worker'};
+	my $worker = q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'dcounter worker' AND datname = 'postgres'};
 
-	sql($node, 'postgres', q{
-		SELECT dc_create('hanging', mode => 'buffered', flush_interval => '10 ms'), dc_create('quick', mode => 'buffered', flush_interval => '10 ms');
-		CREATE FUNCTION hangs() RETURNS trigger LANGUAGE plpgsql AS $$
-		BEGIN
-			WHILE (SELECT backend_type FROM pg_stat_activity WHERE pid = pg_backend_pid()) <> 'client backend' LOOP
-				BEGIN
-					PERFORM pg_sleep(60);
-				EXCEPTION WHEN query_canceled THEN
-					NULL;
-				END;
-			END LOOP;
-			RETURN NEW;
-		END $$;
-		CREATE TRIGGER hangs BEFORE INSERT OR UPDATE ON hanging FOR EACH ROW EXECUTE FUNCTION hangs();
-		CREATE TRIGGER hangs BEFORE INSERT OR UPDATE ON hanging_shard FOR EACH ROW EXECUTE FUNCTION hangs();
-		SELECT dc_incr('hanging', 'a', 3);});
+	sql($node, 'postgres', $hanging . q{SELECT dc_create('quick', mode => 'buffered', flush_interval => '10 ms')});
 	soon($node, 'SELECT wait_event FROM pg_stat_activity WHERE pid = (' . $worker . ')', 'PgSleep', 'the worker hangs in the code of an owner');
 	sql($node, 'postgres', q{SELECT dc_incr('quick', 'a', 4)});
 	my $pid = sql($node, 'postgres', $worker);
@@ -297,6 +300,75 @@ sub test_suspect
 	sql($node, 'postgres', q{DROP TRIGGER hangs ON hanging; DROP TRIGGER hangs ON hanging_shard; SELECT dc_flush('hanging')}) if sql($node, 'postgres', "SELECT count(*) FROM pg_locks WHERE relation = 'hanging'::regclass") eq '0';
 	written('hanging', 'a', 3, 'it is flushed when its owner has repaired it');
 	sql($node, 'postgres', q{SELECT dc_drop('hanging'), dc_drop('quick')});
+	return;
+}
+
+# The same where no worker is wanted afterwards: those that only flush leave the table
+# alone, too, but not for ever. In another database, as it takes its time; returns a
+# function that waits for the end.
+sub stopped_suspect
+{
+	$node->safe_psql('postgres', 'CREATE DATABASE other');
+	sql($node, 'other', 'CREATE EXTENSION dcounter');
+	worker_runs($node, 'other');
+	sql($node, 'other', $hanging);
+	is(wait_for($node, 'other', q{SELECT wait_event FROM pg_stat_activity WHERE backend_type = 'dcounter worker' AND datname = 'other'}, 'PgSleep'), 'PgSleep', 'another worker hangs');
+	is(sql($node, 'other', 'SELECT dc_worker_stop()'), 't', 'it is stopped, by force');
+	sql($node, 'other', 'DROP TRIGGER hangs ON hanging; DROP TRIGGER hangs ON hanging_shard');
+	is(sql($node, 'other', state_query('hanging', 'a')), '3 0', 'the increments are in memory');
+	return sub {
+		is(wait_for($node, 'other', state_query('hanging', 'a'), '3 3', 60), '3 3', 'they are written in the end');
+		$node->safe_psql('postgres', 'DROP DATABASE other');
+		return;
+	};
+}
+
+# Several processes ask the worker to end at the same time, as dc_worker_stop() and the
+# launcher do, while it does something that does not look for a cancel. That is no
+# reason to end it by force, or to leave the table alone.
+sub test_asked_twice
+{
+	my $session = session();
+
+	sql($node, 'postgres', q{
+		SELECT dc_create('busy', mode => 'buffered', flush_interval => '10 ms');
+		CREATE FUNCTION computes() RETURNS trigger LANGUAGE plpgsql AS $$
+		DECLARE
+			n numeric := repeat('7', 60000)::numeric;
+		BEGIN
+			IF (SELECT backend_type FROM pg_stat_activity WHERE pid = pg_backend_pid()) <> 'client backend' THEN
+				RAISE LOG 'busy now';
+				RETURN CASE WHEN least(n * n, n * n, n * n, n * n, n * n, n * n, n * n, n * n) > 0 THEN NEW END;
+			END IF;
+			RETURN NEW;
+		END $$;
+		CREATE TRIGGER computes BEFORE INSERT OR UPDATE ON busy FOR EACH ROW EXECUTE FUNCTION computes();
+		CREATE TRIGGER computes BEFORE INSERT OR UPDATE ON busy_shard FOR EACH ROW EXECUTE FUNCTION computes();});
+	foreach my $round (1 .. 3)
+	{
+		my $from = -s $node->logfile;
+		my $pid = sql($node, 'postgres', q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'dcounter worker' AND datname = 'postgres'});
+
+		$session->run(q{SELECT dc_incr('busy', 'a', 3)});
+		usleep(1_000) until slurp_file($node->logfile, $from) =~ /busy now/;
+		if ($round < 3)
+		{
+			is($session->run('SELECT dc_worker_stop()'), 't', 'the worker is stopped while it is busy');
+		}
+		else
+		{
+			is($session->run("SELECT pg_terminate_backend($pid), pg_sleep(0.02), pg_terminate_backend($pid), pg_sleep(0.02), pg_terminate_backend($pid)"), 't||t||t', 'it is asked three times to end');
+			soon($node, "SELECT count(*) FROM pg_stat_activity WHERE pid = $pid", '0', 'it ends');
+		}
+		my $start = time;
+		written('busy', 'a', 3 * $round, 'what it was busy with is written');
+		cmp_ok(time - $start, '<', 20, 'soon');
+		unlike(slurp_file($node->logfile, $from), qr/FATAL/, 'it is not ended by force');
+		sql($node, 'postgres', 'SELECT dc_worker_start()');
+		worker_runs($node, 'postgres');
+	}
+	sql($node, 'postgres', q{SELECT dc_drop('busy')});
+	$session->quit;
 	return;
 }
 
@@ -411,8 +483,11 @@ test_refused();
 test_alone();
 test_hanging();
 test_stuck();
+my $written = stopped_suspect();
 test_suspect();
+test_asked_twice();
 test_load();
+$written->();
 test_crash();
 
 $node->stop;
