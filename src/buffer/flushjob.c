@@ -16,7 +16,8 @@
  * shard rows, until that has succeeded. One that has ended a worker is left alone for
  * the longest of these intervals in any case; who can do so may flush it himself.
  *
- * A table that a subscription feeds is left alone. There is nothing in memory for it but what
+ * A table that a subscription feeds is left alone; if it has begun to while the table was
+ * being flushed, that is rolled back (subscription.c). There is nothing in memory for it but what
  * was added before, which stays there until the subscription is dropped; only if
  * somebody waits for it, who has committed at that moment, it goes to shard rows.
  */
@@ -311,6 +312,8 @@ flush_step(void *arg)
 			return;
 		gather(table);
 		(void) flush_table(counter, table, fed || retries[step->slot].pause > 0);
+		if (!fed)
+			check_still_not_fed(table->counter);
 		return;
 	}
 	if (is_gone(table))

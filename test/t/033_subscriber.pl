@@ -175,6 +175,28 @@ is(sql($subscriber, 'postgres', q{SELECT (SELECT count(*) FROM synced), (SELECT 
 sql($subscriber, 'postgres', q{DELETE FROM pg_subscription_rel WHERE srrelid = 'synced'::regclass});
 is(wait_for($subscriber, 'postgres', q{SELECT value FROM synced WHERE key = 'a'}, '3'), '3', 'and compacted later');
 
+# A subscription that comes while the worker flushes: what it has written is rolled back
+sql($subscriber, 'postgres', q{
+	CREATE TABLE gate ();
+	CREATE FUNCTION waits() RETURNS trigger LANGUAGE plpgsql AS $$
+	BEGIN
+		WHILE NOT EXISTS (SELECT FROM public.gate) LOOP
+			PERFORM pg_sleep(0.05);
+		END LOOP;
+		RETURN NEW;
+	END $$;
+	SELECT dc_create('racing', mode => 'buffered', flush_interval => '10 ms');
+	CREATE TRIGGER waits BEFORE INSERT ON racing FOR EACH ROW EXECUTE FUNCTION waits();
+	SELECT dc_incr('racing', 'a', 3);});
+is(wait_for($subscriber, 'postgres', q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'dcounter worker' AND wait_event = 'PgSleep'}, '1'), '1', 'the worker is writing what it flushes');
+sql($subscriber, 'postgres', q{INSERT INTO pg_subscription_rel SELECT oid, 'racing'::regclass, 'r', NULL FROM pg_subscription WHERE subname = 's'});
+sql($subscriber, 'postgres', q{INSERT INTO gate DEFAULT VALUES});
+is(wait_for($subscriber, 'postgres', q{SELECT count(*) FROM pg_locks AS l JOIN dc_stat_worker AS w USING (pid) WHERE relation = 'racing'::regclass}, '0'), '0', 'the flush ends');
+is(sql($subscriber, 'postgres', q{SELECT (SELECT count(*) FROM racing), (SELECT count(*) FROM racing_shard), dc_get('racing', 'a')}), '0|0|3', 'nothing is written to a table that is fed by now');
+like(slurp_file($subscriber->logfile), qr/LOG:  dcounter job "flush" on "racing" failed: a subscription has begun to feed counter table "racing"/, 'the log says why');
+sql($subscriber, 'postgres', q{DELETE FROM pg_subscription_rel WHERE srrelid = 'racing'::regclass});
+is(wait_for($subscriber, 'postgres', q{SELECT (SELECT sum(value) FROM racing) || ' ' || dc_get('racing', 'a') || ' ' || (SELECT count(*) FROM racing_shard)}, '3 3 0'), '3 3 0', 'it is flushed when it is fed no more');
+
 # Promotion
 $session = dc_session($subscriber, 'postgres');
 is($session->run(q{SELECT dc_incr('app.likes', 'a')}), 'ERROR 55000', 'still fed');
