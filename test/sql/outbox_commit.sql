@@ -28,6 +28,7 @@ DROP TABLE late, late_shard;
 CREATE FUNCTION publish_sizes(kind text, sizes int[]) RETURNS bigint LANGUAGE sql AS $$
 	SELECT count(dc_publish('sizes', size::text, kind, to_jsonb(repeat(chr(65 + size % 57), size)))) FROM unnest(sizes) AS size $$;
 SET temp_file_limit = '600kB';
+\set VERBOSITY sqlstate
 BEGIN;
 SELECT publish_sizes('before', '{1,2,3}'), publish_sizes('before', ARRAY(SELECT generate_series(1, 3000, 20))), publish_sizes('before', '{150000,0,7}');
 SAVEPOINT a;
@@ -48,5 +49,6 @@ COMMIT;
 SELECT publish_sizes('never', ARRAY(SELECT generate_series(1, 3000)));
 SELECT DISTINCT type FROM dcounter.outbox WHERE aggregatetype = 'sizes' ORDER BY type;
 RESET temp_file_limit;
+\set VERBOSITY terse
 DROP FUNCTION publish_sizes;
 RESET work_mem;
