@@ -277,12 +277,16 @@ flush_slot(DcJobRun *run, int slot)
 	}
 	if (!run->step(run, flush_step, &step, table->counter))
 	{
+		flush_wait_refused(table); /* it may have failed before the flush began */
 		retry->pause = Min(Max(2 * retry->pause, RETRY_FAILED_MIN), RETRY_FAILED_MAX);
 		retry->at = moment_after(moment_now(), retry->pause);
 		retry->waited = moment_after(moment_now(), Min(retry->pause, RETRY_WAITED_MAX));
 	}
 	else if (step.locked)
+	{
+		flush_wait_refused(table);
 		retry->at = retry->waited = moment_after(moment_now(), RETRY_LOCKED);
+	}
 	else
 	{
 		retry->at = step.fed ? moment_after(moment_now(), RETRY_FED) : DC_LONG_AGO;
@@ -298,6 +302,7 @@ flush_step(void *arg)
 	DcFlushStep *step = arg;
 	DcBufferTable *table = &buffer_area->tables[step->slot];
 	DcCounter *counter;
+	DcCounterRow row;
 
 	if (table->database != MyDatabaseId)
 		return; /* dropped meanwhile */
@@ -322,10 +327,9 @@ flush_step(void *arg)
 		return;
 	}
 	/* if it is not for a lock, this raises the error that says why */
-	if (ConditionalLockRelationOid(table->counter, RowExclusiveLock))
+	if (counter_lock_at_once(table->counter, RowExclusiveLock, &row))
 		counter_layout(counter_lookup(table->counter));
 	step->locked = true;
-	flush_wait_refused(table);
 }
 
 /*

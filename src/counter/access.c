@@ -254,9 +254,7 @@ counter_open_at_once(Oid relid, LOCKMODE mode)
 	DcCounter *counter;
 	DcCounterRow row;
 
-	/* not through the cache, which would wait for the locks of partitions */
-	if (!catalog_lock_at_once() || !lock_at_once(relid, mode) || !catalog_read(relid, &row) ||
-		!lock_at_once(row.shards, mode))
+	if (!counter_lock_at_once(relid, mode, &row))
 		return NULL;
 	counter = counter_find(relid);
 	if (counter == NULL || counter->row.shards != row.shards ||
@@ -264,6 +262,18 @@ counter_open_at_once(Oid relid, LOCKMODE mode)
 		!counter_has_layout(counter))
 		return NULL;
 	return counter;
+}
+
+/*
+ * counter_lock_at_once locks a counter table, its shard table, and the partitions of
+ * both without waiting; not through the cache, which would wait for these. Sets the row
+ * with its settings. False if not all can be locked, or it is no counter table.
+ */
+bool
+counter_lock_at_once(Oid relid, LOCKMODE mode, DcCounterRow *row)
+{
+	return catalog_lock_at_once() && lock_at_once(relid, mode) &&
+		catalog_read(relid, row) && lock_at_once(row->shards, mode);
 }
 
 /*

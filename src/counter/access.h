@@ -27,6 +27,7 @@ extern Oid counter_arg(FunctionCallInfo fcinfo);
 extern int64 amount_arg(FunctionCallInfo fcinfo, int argno, const char *name);
 extern bool counter_lock(Oid relid, LOCKMODE mode);
 extern DcCounter *counter_open_at_once(Oid relid, LOCKMODE mode);
+extern bool counter_lock_at_once(Oid relid, LOCKMODE mode, DcCounterRow *row);
 extern void counter_lock_partitions(const DcCounter *counter);
 extern void read_snapshot_push(void);
 extern void prevent_write(const char *function);

@@ -164,5 +164,23 @@ is(sql($subscriber, 'postgres', $by_partition), "0|$one", 'TRUNCATE of a partiti
 sql($subscriber, 'postgres', q{SELECT dc_incr('p', k::text, 1) FROM generate_series(1, 9) AS k; SELECT dc_flush('p')});
 is(sql($subscriber, 'postgres', $by_partition), "$zero|" . 2 * $one, '... and count again');
 
+# ... beside one who has read the partition, and then sets a key: he waits for the flusher,
+# who would wait behind the TRUNCATE. What the worker knows of the table is outdated.
+my $waits = q{SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'p_p0'::regclass AND mode = 'AccessExclusiveLock'};
+my $setter = dc_session($subscriber, 'postgres');
+my $truncater = dc_session($subscriber, 'postgres');
+$setter->run(q{SET statement_timeout = '20 s'});
+$setter->run(q{SELECT dc_get('p', '2')});
+sql($subscriber, 'postgres', q{TRUNCATE p_p1});
+sql($subscriber, 'postgres', q{SELECT dc_incr('p', '2')});
+is($setter->run(q{BEGIN; SELECT count(*) FROM p_p0 WHERE false}), '0', 'a partition was read');
+$truncater->send('TRUNCATE p_p0');
+is(wait_for($subscriber, 'postgres', $waits, '1'), '1', 'TRUNCATE waits for who has read it');
+is($setter->run(q{SELECT dc_set('p', '2', 7)}), '2', 'dc_set() does not wait behind it');
+$setter->run('COMMIT');
+is($truncater->wait, '', '... nor is it in its way');
+is(sql($subscriber, 'postgres', q{SELECT dc_get('p', '2')}), '0', 'TRUNCATE came last');
+$_->quit foreach $setter, $truncater;
+
 $subscriber->stop;
 done_testing();
