@@ -137,7 +137,7 @@ stats_end_xact(bool committed, bool prepared)
 {
 	if (committed)
 	{
-		DcMoment now = moment_now();
+		DcMoment now = xact_stats != NULL ? moment_now() : DC_LONG_AGO;
 		ListCell *lc;
 
 		for (DcXactStats *stats = xact_stats; stats != NULL; stats = stats->next)

@@ -5,7 +5,10 @@
  * The first 8 bytes of the file that DC_CLOCK_OFFSET names are a number of seconds
  * (int64 of this machine), which is added to the time of day. Who writes another
  * number there steps the clock of all processes of the server at once. The monotonic
- * clock is left alone, as it is when an administrator or NTP steps a real clock.
+ * clock is left alone then, as it is when an administrator or NTP steps a real clock.
+ *
+ * The monotonic clock is behind by DC_CLOCK_BOOT seconds, if that is set, as if the
+ * machine had been booted so much later.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -39,6 +42,20 @@ offset(void)
 	return *shared;
 }
 
+static int64_t
+boot(void)
+{
+	static int64_t seconds = -1;
+
+	if (seconds < 0)
+	{
+		const char *text = getenv("DC_CLOCK_BOOT");
+
+		seconds = text ? atoll(text) : 0;
+	}
+	return seconds;
+}
+
 static int
 real_time(clockid_t clock, struct timespec *now)
 {
@@ -52,6 +69,8 @@ clock_gettime(clockid_t clock, struct timespec *now)
 
 	if (result == 0 && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE))
 		now->tv_sec += offset();
+	if (result == 0 && clock == CLOCK_MONOTONIC)
+		now->tv_sec -= boot();
 	return result;
 }
 
