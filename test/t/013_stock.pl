@@ -136,7 +136,8 @@ sql($_, 'postgres', q{
 				tried := i % 3 > 0 AND kind <> 'own';
 				IF tried AND buy('gate', 1, 'wait') = 1 AND (kind = 'undone' OR random() < 0.2) THEN
 					ROLLBACK;
-					kind := 'restock';
+					-- of a hold that has expired that undoes its end, too
+					kind := CASE kind WHEN 'expiry' THEN kind ELSE 'restock' END;
 					CONTINUE;
 				END IF;
 				COMMIT;
