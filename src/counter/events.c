@@ -24,13 +24,14 @@
 #include "access/htup_details.h"
 #include "base/catalog.h"
 #include "base/changes.h"
+#include "base/rowread.h"
 #include "base/runas.h"
+#include "catalog/pg_type.h"
 #include "commands/event_trigger.h"
 #include "commands/trigger.h"
 #include "counter/sibling.h"
 #include "counter/stats.h"
 #include "counter/storage.h"
-#include "executor/spi.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
@@ -245,8 +246,10 @@ List *
 ddl_relations(const char *query)
 {
 	MemoryContext caller = CurrentMemoryContext;
+	static const DcResultColumn columns[ROWS_MAX_COLUMNS] = {DC_COLUMN("objid", OIDOID)};
 	List *relids = NIL;
 	MemoryContext old;
+	DcRows rows;
 	int level = search_path_pin();
 
 	if (SPI_connect() != SPI_OK_CONNECT)
@@ -254,15 +257,9 @@ ddl_relations(const char *query)
 	if (SPI_execute(query, false, 0) != SPI_OK_SELECT)
 		elog(ERROR, "SPI_execute failed");
 	old = MemoryContextSwitchTo(caller);
-	for (uint64 i = 0; i < SPI_tuptable->numvals; i++)
-	{
-		bool isnull;
-
-		relids = lappend_oid(relids,
-							 DatumGetObjectId(SPI_getbinval(SPI_tuptable->vals[i],
-															SPI_tuptable->tupdesc,
-															1, &isnull)));
-	}
+	rows_take(&rows, columns, InvalidOid);
+	for (uint64 i = 0; i < rows.count; i++)
+		relids = lappend_oid(relids, DatumGetObjectId(rows_datum(&rows, i, 1)));
 	MemoryContextSwitchTo(old);
 	SPI_finish();
 	AtEOXact_GUC(false, level);
