@@ -104,7 +104,7 @@ INSERT INTO todo VALUES ('ALTER TABLE regress_dc.l_event ALTER delta TYPE text')
 
 SELECT dc_op_status('l', 'event 1') IS NOT NULL;
 TRUNCATE todo;
-SELECT (dc_op_status('l', 'event 1')).*;
+SELECT dc_op_status('l', 'event 1') IS NOT NULL;
 RESET ROLE;
 DROP SCHEMA regress_dc CASCADE;
 DROP ROLE regress_dc_owner;
