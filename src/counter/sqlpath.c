@@ -17,6 +17,7 @@
 #include "access/xact.h"
 #include "base/compat.h"
 #include "counter/access.h"
+#include "counter/layout.h"
 #include "counter/protect.h"
 #include "counter/sqlpath.h"
 #include "counter/sqltext.h"
@@ -82,11 +83,13 @@ sql_extend(const DcStatementText *texts, int count, DcSqlWord word)
 }
 
 /*
- * sql_begin connects to SPI and becomes the owner of the counter table.
+ * sql_begin connects to SPI and becomes the owner of the counter table, which still has
+ * its shape then: code of the owner may have run since it was opened.
  */
 void
 sql_begin(DcSqlSession *session, DcCounter *counter)
 {
+	counter_layout(counter);
 	session->counter = counter;
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");

@@ -34,6 +34,7 @@
 #include "funcapi.h"
 #include "ledger/detach.h"
 #include "ledger/entrymonth.h"
+#include "ledger/ledgershape.h"
 #include "ledger/ledgersql.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
@@ -247,7 +248,6 @@ bool
 openings_before(DcLedger *ledger, Snapshot snapshot, TimestampTz *before)
 {
 	Relation rel;
-	AttrNumber att;
 	TupleTableSlot *slot;
 	TableScanDesc scan;
 	bool isnull;
@@ -256,12 +256,12 @@ openings_before(DcLedger *ledger, Snapshot snapshot, TimestampTz *before)
 	if (!OidIsValid(ledger->row.openings))
 		return false;
 	rel = table_open(ledger->row.openings, AccessShareLock);
-	att = get_attnum(ledger->row.openings, "before");
+	ledger_recheck(ledger);
 	slot = table_slot_create(rel, NULL);
 	scan = table_beginscan(rel, snapshot, 0, NULL);
 	found = table_scan_getnextslot(scan, ForwardScanDirection, slot);
 	if (found)
-		*before = DatumGetTimestampTz(slot_getattr(slot, att, &isnull));
+		*before = DatumGetTimestampTz(slot_getattr(slot, ledger->opening_layout.atts[OPENING_BEFORE], &isnull));
 	table_endscan(scan);
 	ExecDropSingleTupleTableSlot(slot);
 	table_close(rel, NoLock);

@@ -207,11 +207,13 @@ no_event(DcCounter *counter)
 }
 
 /*
- * ledger_sql_begin connects to SPI and becomes the owner of the ledger.
+ * ledger_sql_begin connects to SPI and becomes the owner of the ledger, all of whose
+ * tables have their shape then.
  */
 void
 ledger_sql_begin(DcSqlSession *session, DcLedger *ledger)
 {
+	ledger_lock_rest(ledger);
 	sql_begin(session, ledger->counter);
 }
 

@@ -9,7 +9,6 @@
 #include "counter/pending.h"
 #include "utils/timestamp.h"
 
-extern void holds_check(DcCounter *counter);
 extern uint64 holds_give_back(DcCounter *counter);
 extern int64 holds_expire_key(DcCounter *counter, const DcDeltaKey *key,
 							  int64 limit);
