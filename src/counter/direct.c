@@ -426,6 +426,7 @@ static void
 insert_index_entries(DcShardRel *rel, ItemPointer tid, bool check)
 {
 	const AttrNumber *atts = rel->counter->shards.atts;
+	Relation own = shardrel_index(rel);
 	List *indexes = RelationGetIndexList(rel->heap);
 	ListCell *lc;
 	Datum values[2];
@@ -435,8 +436,8 @@ insert_index_entries(DcShardRel *rel, ItemPointer tid, bool check)
 	values[1] = rel->values[atts[DC_COL_SHARD] - 1];
 	foreach(lc, indexes)
 	{
-		bool known = lfirst_oid(lc) == rel->counter->shards.index;
-		Relation index = known ? shardrel_index(rel) : index_open(lfirst_oid(lc), RowExclusiveLock);
+		bool known = lfirst_oid(lc) == RelationGetRelid(own);
+		Relation index = known ? own : index_open(lfirst_oid(lc), RowExclusiveLock);
 
 		if (index->rd_index->indisready && !known &&
 			!layout_is_own_index(rel->counter, index))

@@ -140,6 +140,7 @@ account_find(DcLedger *ledger, const DcKey *key, DcRules *rules)
 	bool own = true;
 	bool found;
 
+	ledger_recheck(ledger); /* what is remembered is of before a change */
 	if (short_key && ledger->rules != NULL)
 	{
 		RememberedRules *known = hash_search(ledger->rules, buf, HASH_FIND, NULL);
@@ -151,7 +152,6 @@ account_find(DcLedger *ledger, const DcKey *key, DcRules *rules)
 		}
 	}
 	memset(rules, 0, sizeof(*rules));
-	ledger_recheck(ledger);
 	found = OidIsValid(ledger->account_layout.index)
 		? find_by_index(ledger, key, rules, &own)
 		: find_by_sql(ledger, key, rules);
