@@ -69,6 +69,17 @@ compat_owns_database(Oid database, Oid roleid)
 #endif
 }
 
+/* 18 has constraints NOT NULL that are not valid yet: there may be rows with NULL. */
+static inline bool
+compat_is_not_null(TupleDesc desc, AttrNumber attnum)
+{
+#if PG_VERSION_NUM >= 180000
+	return TupleDescCompactAttr(desc, attnum - 1)->attnullability == ATTNULLABLE_VALID;
+#else
+	return TupleDescAttr(desc, attnum - 1)->attnotnull;
+#endif
+}
+
 /* 17 moved the local transaction id into PGPROC.vxid. */
 static inline LocalTransactionId
 compat_local_xid(void)

@@ -32,6 +32,7 @@
 #include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
 #include "counter/access.h"
+#include "counter/layout.h"
 #include "counter/scan.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
@@ -234,7 +235,7 @@ scan_key_total(DcCounter *counter, const DcKey *key, DcKeyState *state)
 static void
 scan_total(DcCounter *counter, Datum key, DcKeyState *state)
 {
-	Relation heap = table_open(counter->relid, NoLock);
+	Relation heap = counter_direct_open(counter, DC_TABLE_TOTALS);
 	Relation index = index_open(counter->totals.index, AccessShareLock);
 	TupleTableSlot *slot = table_slot_create(heap, NULL);
 	IndexScanDesc scan;

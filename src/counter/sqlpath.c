@@ -17,6 +17,7 @@
 #include "access/xact.h"
 #include "base/compat.h"
 #include "counter/access.h"
+#include "counter/layout.h"
 #include "counter/protect.h"
 #include "counter/sqlpath.h"
 #include "counter/sqltext.h"
@@ -84,12 +85,14 @@ sql_extend(const DcStatementText *texts, int count, DcSqlWord word)
 }
 
 /*
- * sql_begin connects to SPI and becomes the owner of the counter table. The tables
- * are kept open until sql_end().
+ * sql_begin connects to SPI and becomes the owner of the counter table, which still has
+ * its shape then: code of the owner may have run since it was opened. The tables are kept
+ * open until sql_end().
  */
 void
 sql_begin(DcSqlSession *session, DcCounter *counter)
 {
+	counter_layout(counter);
 	memset(session, 0, sizeof(*session));
 	session->counter = counter;
 	if (SPI_connect() != SPI_OK_CONNECT)

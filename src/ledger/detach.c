@@ -36,6 +36,7 @@
 #include "funcapi.h"
 #include "ledger/detach.h"
 #include "ledger/entrymonth.h"
+#include "ledger/ledgershape.h"
 #include "ledger/ledgersql.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
@@ -249,7 +250,6 @@ bool
 openings_before(DcLedger *ledger, Snapshot snapshot, TimestampTz *before)
 {
 	Relation rel;
-	AttrNumber att;
 	TupleTableSlot *slot;
 	TableScanDesc scan;
 	bool found;
@@ -257,12 +257,13 @@ openings_before(DcLedger *ledger, Snapshot snapshot, TimestampTz *before)
 	if (!OidIsValid(ledger->row.openings))
 		return false;
 	rel = table_open(ledger->row.openings, AccessShareLock);
-	att = get_attnum(ledger->row.openings, "before");
+	ledger_recheck(ledger);
 	slot = table_slot_create(rel, NULL);
 	scan = table_beginscan(rel, snapshot, 0, NULL);
 	found = table_scan_getnextslot(scan, ForwardScanDirection, slot);
 	if (found)
-		*before = DatumGetTimestampTz(slot_datum(slot, att, TIMESTAMPTZOID));
+		*before = DatumGetTimestampTz(slot_datum(slot, ledger->opening_layout.atts[OPENING_BEFORE],
+												 TIMESTAMPTZOID));
 	table_endscan(scan);
 	ExecDropSingleTupleTableSlot(slot);
 	table_close(rel, NoLock);

@@ -55,11 +55,29 @@ eventrel_open(DcEventRel *rel, DcEventSlot *slot, bool write)
 	LOCKMODE mode = write ? RowExclusiveLock : AccessShareLock;
 
 	rel->slot = slot;
+	rel->mode = mode;
 	rel->heap = table_open(slot->table, mode);
-	eventslot_layout(slot, rel->heap);
 	rel->index = NULL;
-	if (slot->by_index)
-		rel->index = index_open(slot->index, mode);
+	eventrel_check(rel);
+}
+
+/*
+ * eventrel_check finds that out anew, if it may have changed.
+ */
+void
+eventrel_check(DcEventRel *rel)
+{
+	Oid index;
+
+	eventslot_layout(rel->slot, rel->heap);
+	index = rel->slot->by_index ? rel->slot->index : InvalidOid;
+	if (rel->index != NULL && RelationGetRelid(rel->index) != index)
+	{
+		index_close(rel->index, NoLock);
+		rel->index = NULL;
+	}
+	if (rel->index == NULL && OidIsValid(index))
+		rel->index = index_open(index, rel->mode);
 }
 
 void

@@ -53,12 +53,13 @@ typedef struct DcLedger
 	Oid leaf;			/* the partition of the last entry, or InvalidOid, */
 	TimestampTz leaf_from;
 	TimestampTz leaf_to;
-	bool leaf_direct;	/* into which they can be inserted without SQL */
-	Oid unguarded;		/* a table that the guard is not on, or InvalidOid */
-	Oid accounts_index; /* the unique index on key, or InvalidOid */
-	HTAB *rules;		/* those of some accounts, see account.c */
-	DcCounter *counter; /* set by each ledger_open(), */
-	DcCounter *limits;	/* as is this */
+	bool leaf_direct; /* into which they can be inserted without SQL */
+	Oid unguarded;	  /* a table that the guard is not on, or InvalidOid */
+	DcTableLayout account_layout;
+	DcTableLayout opening_layout; /* if there are openings */
+	HTAB *rules;				  /* those of some accounts, see account.c */
+	DcCounter *counter;			  /* set by each ledger_open(), */
+	DcCounter *limits;			  /* as is this */
 } DcLedger;
 
 /* ledger.c */
@@ -66,7 +67,9 @@ extern DcLedger *ledger_open(FunctionCallInfo fcinfo, const char *function,
 							 LOCKMODE mode, AclMode rights);
 extern DcLedger *ledger_open_at_once(Oid relid, bool all_owners);
 extern void ledger_check(Oid relid);
-extern bool entries_are_plain(Relation entries);
+extern void ledger_recheck(DcLedger *ledger);
+extern void ledger_lock_rest(DcLedger *ledger);
+extern bool entries_are_plain(Relation entries, const DcTableLayout *layout);
 
 /* ledgerrow.c */
 extern bool ledger_read(Oid relid, DcLedgerRow *row);

@@ -218,11 +218,13 @@ no_event(DcCounter *counter)
 }
 
 /*
- * ledger_sql_begin connects to SPI and becomes the owner of the ledger.
+ * ledger_sql_begin connects to SPI and becomes the owner of the ledger, all of whose
+ * tables have their shape then.
  */
 void
 ledger_sql_begin(DcSqlSession *session, DcLedger *ledger)
 {
+	ledger_lock_rest(ledger);
 	sql_begin(session, ledger->counter);
 	sql_keep_open(session, DC_OF_ACCOUNTS, ledger->row.accounts);
 	sql_keep_open(session, DC_OF_ENTRIES, ledger->row.entries);

@@ -15,6 +15,7 @@
 #include "base/guc.h"
 #include "base/tablejob.h"
 #include "counter/compact.h"
+#include "counter/layout.h"
 #include "counter/sqlpath.h"
 #include "counter/units.h"
 #include "stock/hold.h"
@@ -46,7 +47,7 @@ step(Oid table, bool all_owners)
 		!ConditionalLockRelationOid(counter->row.holds, RowExclusiveLock))
 		return TABLE_DONE;
 	units_check(counter);
-	holds_check(counter);
+	counter_holds_layout(counter);
 	values[0] = TimestampTzGetDatum(now);
 	values[1] = Int32GetDatum(BATCH);
 	sql_begin(&session, counter);

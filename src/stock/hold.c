@@ -34,6 +34,7 @@
 #include "catalog/pg_type.h"
 #include "counter/access.h"
 #include "counter/apply.h"
+#include "counter/layout.h"
 #include "counter/sqlpath.h"
 #include "funcapi.h"
 #include "miscadmin.h"
@@ -69,28 +70,11 @@ typedef struct DcHold
 	const char *state; /* as it is, but "expired" if its time is up */
 } DcHold;
 
-/* What the table of holds must have. */
-static const struct
-{
-	const char *name;
-	Oid type;
-	bool nullable;
-} columns[] = {
-	{"hold_id", UUIDOID, false},
-	{"key", TEXTOID, false},
-	{"qty", INT8OID, false},
-	{"ttl", INTERVALOID, false},
-	{"state", TEXTOID, false},
-	{"confirmed", INT8OID, true},
-	{"created_at", TIMESTAMPTZOID, false},
-	{"expires_at", TIMESTAMPTZOID, false},
-	{"ended_at", TIMESTAMPTZOID, true},
-};
-
 static void holds_open(DcCounter *counter, LOCKMODE mode);
 static bool find_hold(DcCounter *counter, Datum id, const DcKey *key,
 					  int64 qty, Datum ttl);
 static bool wait_for_maker(DcCounter *counter, Datum id);
+static TransactionId find_maker(Relation heap, Oid index_oid, Datum id);
 static void check_newer_hold(DcCounter *counter, Datum id);
 static bool insert_hold(DcCounter *counter, Datum id, const DcKey *key,
 						int64 qty, Datum ttl);
@@ -162,45 +146,7 @@ static void
 holds_open(DcCounter *counter, LOCKMODE mode)
 {
 	LockRelationOid(counter->row.holds, mode);
-	holds_check(counter);
-}
-
-/*
- * holds_check raises 42809 if the table of holds, which is locked, has been altered
- * so that it cannot serve as one: all that reads it relies on the types.
- */
-void
-holds_check(DcCounter *counter)
-{
-	Oid relid = counter->row.holds;
-
-	if (get_rel_relkind(relid) != RELKIND_RELATION)
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("stock \"%s\" has no table of holds",
-						get_rel_name(counter->relid))));
-	for (int i = 0; i < lengthof(columns); i++)
-	{
-		HeapTuple tuple = SearchSysCacheAttName(relid, columns[i].name);
-		bool fits = false;
-
-		if (HeapTupleIsValid(tuple))
-		{
-			Form_pg_attribute att = (Form_pg_attribute) GETSTRUCT(tuple);
-
-			fits = att->atttypid == columns[i].type &&
-				(att->attnotnull || columns[i].nullable);
-			ReleaseSysCache(tuple);
-		}
-		if (!fits)
-			ereport(ERROR,
-					(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-					 errmsg("\"%s\" cannot serve as a table of holds any more",
-							get_rel_name(relid)),
-					 errdetail("It needs a column \"%s\" of type %s%s.",
-							   columns[i].name, format_type_be(columns[i].type),
-							   columns[i].nullable ? "" : " that is not null")));
-	}
+	counter_holds_layout(counter);
 }
 
 /*
@@ -243,31 +189,41 @@ wait_for_maker(DcCounter *counter, Datum id)
 	Relation heap = table_open(counter->row.holds, NoLock);
 	TransactionId maker = InvalidTransactionId;
 
-	list_free(RelationGetIndexList(heap)); /* sets rd_pkindex */
-	if (OidIsValid(heap->rd_pkindex))
-	{
-		Relation index = index_open(heap->rd_pkindex, AccessShareLock);
-		TupleTableSlot *slot = table_slot_create(heap, NULL);
-		IndexScanDesc scan;
-		SnapshotData dirty;
-		ScanKeyData key;
-
-		InitDirtySnapshot(dirty);
-		ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_UUID_EQ, id);
-		scan = compat_index_beginscan(heap, index, &dirty, 1);
-		index_rescan(scan, &key, 1, NULL, 0);
-		while (!TransactionIdIsValid(maker) &&
-			   index_getnext_slot(scan, ForwardScanDirection, slot))
-			maker = dirty.xmin;
-		index_endscan(scan);
-		ExecDropSingleTupleTableSlot(slot);
-		index_close(index, NoLock);
-	}
+	counter_holds_layout(counter); /* code of the owner may have run since */
+	if (OidIsValid(counter->holds.index))
+		maker = find_maker(heap, counter->holds.index, id);
 	table_close(heap, NoLock);
 	if (!TransactionIdIsValid(maker))
 		return false;
 	XactLockTableWait(maker, NULL, NULL, XLTW_None);
 	return true;
+}
+
+/*
+ * find_maker looks for a hold in the unique index, and returns the transaction that has
+ * made it and is in progress.
+ */
+static TransactionId
+find_maker(Relation heap, Oid index_oid, Datum id)
+{
+	Relation index = index_open(index_oid, AccessShareLock);
+	TupleTableSlot *slot = table_slot_create(heap, NULL);
+	TransactionId maker = InvalidTransactionId;
+	IndexScanDesc scan;
+	SnapshotData dirty;
+	ScanKeyData key;
+
+	InitDirtySnapshot(dirty);
+	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_UUID_EQ, id);
+	scan = compat_index_beginscan(heap, index, &dirty, 1);
+	index_rescan(scan, &key, 1, NULL, 0);
+	while (!TransactionIdIsValid(maker) &&
+		   index_getnext_slot(scan, ForwardScanDirection, slot))
+		maker = dirty.xmin;
+	index_endscan(scan);
+	ExecDropSingleTupleTableSlot(slot);
+	index_close(index, NoLock);
+	return maker;
 }
 
 /*

@@ -10,7 +10,6 @@
 #include "counter/sqlpath.h"
 #include "utils/timestamp.h"
 
-extern void holds_check(DcCounter *counter);
 extern uint64 holds_give_back(DcSqlSession *session);
 extern int64 holds_expire_key(DcCounter *counter, const DcDeltaKey *key,
 							  int64 limit);
