@@ -40,6 +40,7 @@
 
 #include "access/table.h"
 #include "base/compat.h"
+#include "base/ownstatement.h"
 #include "base/runas.h"
 #include "catalog/dependency.h"
 #include "catalog/namespace.h"
@@ -59,7 +60,6 @@
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
-#include "utils/fmgrprotos.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/reltrigger.h"
@@ -76,12 +76,6 @@ PG_FUNCTION_INFO_V1(on_counter_delete);
 
 DcEmptyingWork counter_emptied = NULL;
 
-/* A TRUNCATE of our own runs, which empties a counter as a whole. */
-static bool emptying = false;
-
-/* The depth of triggers of a statement of our own, or 0. */
-static int passing = 0;
-
 static DcMember member_of(Oid relid, DcCounterRow *row);
 static bool is_whole(const DcCounterRow *row);
 static void create_truncate(Oid relid, bool always);
@@ -95,7 +89,6 @@ static char *keys_of(Oid relid);
 static void write_down(const DcCounterRow *row);
 static void delete_rows(Oid relid, char *condition);
 static void refuse_truncate(const DcCounterRow *row, Oid relid);
-static int trigger_depth(void);
 
 /*
  * member_find tells what a table, or the table that it is a partition of, is to a
@@ -262,29 +255,6 @@ delete_function(void)
 }
 
 /*
- * protect_pass lets the statement that is run next pass, and returns what
- * protect_pass_end() needs.
- */
-int
-protect_pass(const DcCounter *counter)
-{
-	int before = passing;
-
-	if (is_whole(&counter->row))
-		passing = 1 + trigger_depth();
-	return before;
-}
-
-/*
- * protect_pass_end undoes protect_pass.
- */
-void
-protect_pass_end(int before)
-{
-	passing = before;
-}
-
-/*
  * on_counter_truncate() -> trigger, AFTER TRUNCATE: empties what belongs to a table of
  * totals that was truncated; 55000 for a table of a stock or a ledger that must not
  * be truncated by itself.
@@ -311,18 +281,19 @@ on_counter_truncate(PG_FUNCTION_ARGS)
 		case DC_MEMBER_TOTALS:
 			if (relid != root)
 				truncated_partition(&row, relid);
-			else if (OidIsValid(row.ledger) && row.ledger != relid && !emptying)
+			else if (OidIsValid(row.ledger) && row.ledger != relid && !own_truncate_fires(relid))
 				refuse_truncate(&row, relid);
 			else
 				truncated_totals(&row);
 			break;
 		case DC_MEMBER_SHARDS:
-			if (is_whole(&row) && !emptying &&
+			if (is_whole(&row) && !own_truncate_fires(relid) &&
 				(OidIsValid(row.ledger) || !is_truncated_too(row.counter)))
 				refuse_truncate(&row, relid);
 			break;
 		case DC_MEMBER_HOLDS:
-			if (!emptying && (OidIsValid(row.ledger) || !is_truncated_too(row.counter) || !is_truncated_too(row.shards)))
+			if (!own_truncate_fires(relid) &&
+				(OidIsValid(row.ledger) || !is_truncated_too(row.counter) || !is_truncated_too(row.shards)))
 				refuse_truncate(&row, relid);
 			break;
 	}
@@ -355,7 +326,6 @@ is_truncated_too(Oid relid)
 static void
 truncated_totals(const DcCounterRow *row)
 {
-	bool before = emptying;
 	DcRunAs state;
 
 	if (row->ledger == row->counter && !compat_owns_relation(row->counter, GetUserId()))
@@ -366,20 +336,11 @@ truncated_totals(const DcCounterRow *row)
 	if (buffering != NULL)
 		buffering->truncated(row->counter);
 	runas_begin(&state, relation_owner(row->counter));
-	emptying = true;
-	PG_TRY();
-	{
-		relation_truncate(row->shards);
-		if (OidIsValid(row->holds))
-			relation_truncate(row->holds);
-		if (counter_emptied != NULL)
-			counter_emptied(row);
-	}
-	PG_FINALLY();
-	{
-		emptying = before;
-	}
-	PG_END_TRY();
+	relation_truncate(row->shards);
+	if (OidIsValid(row->holds))
+		relation_truncate(row->holds);
+	if (counter_emptied != NULL)
+		counter_emptied(row);
 	runas_end(&state);
 }
 
@@ -390,7 +351,7 @@ void
 relation_truncate(Oid relid)
 {
 	if (get_rel_name(relid) != NULL && !relation_is_empty(relid))
-		run_ddl(psprintf("TRUNCATE TABLE %s", relation_sql_name(relid)));
+		own_truncate(relid, false);
 }
 
 /*
@@ -523,8 +484,7 @@ on_counter_delete(PG_FUNCTION_ARGS)
 				 errmsg("%s can only be called as a trigger, BEFORE DELETE",
 						DELETE_FUNCTION "()")));
 	relid = RelationGetRelid(data->tg_relation);
-	/* what another trigger does meanwhile is not ours */
-	if (passing == 0 || passing != trigger_depth())
+	if (!own_statement_fires(fcinfo))
 	{
 		member = member_find(relid, &row, &root);
 		if (member != DC_MEMBER_NONE && is_whole(&row))
@@ -540,10 +500,4 @@ on_counter_delete(PG_FUNCTION_ARGS)
 						 : errhint("Use dc_delete() to remove a key.")));
 	}
 	PG_RETURN_POINTER(TRIGGER_FIRED_FOR_ROW(data->tg_event) ? data->tg_trigtuple : NULL);
-}
-
-static int
-trigger_depth(void)
-{
-	return DatumGetInt32(DirectFunctionCall1(pg_trigger_depth, (Datum) 0));
 }

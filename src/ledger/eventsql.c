@@ -7,6 +7,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "base/ownstatement.h"
 #include "base/runas.h"
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
@@ -15,19 +16,6 @@
 #include "utils/builtins.h"
 #include "utils/snapmgr.h"
 
-/* A statement. */
-typedef struct DcExecution
-{
-	const char *sql;
-	int nargs;
-	Oid *types;
-	Datum *values;
-	const char *nulls;
-	bool read_only;
-	int result;
-} DcExecution;
-
-static void execute(void *arg);
 static uint64 run(Oid owner, const char *sql, int nargs, Oid *types,
 				  Datum *values, const char *nulls, bool read_only);
 static bool select_event(Oid owner, const DcEventSlot *slot,
@@ -170,22 +158,18 @@ static uint64
 run(Oid owner, const char *sql, int nargs, Oid *types, Datum *values,
 	const char *nulls, bool read_only)
 {
-	DcExecution execution = {sql, nargs, types, values, nulls, read_only, 0};
+	SPIPlanPtr plan = SPI_prepare(sql, nargs, types);
+	int result;
 
-	guard_run(execute, &execution); /* those of a ledger are guarded */
-	if (execution.result < 0)
-		elog(ERROR, "SPI_execute_with_args failed: %s",
-			 SPI_result_code_string(execution.result));
+	if (plan == NULL)
+		elog(ERROR, "SPI_prepare failed for \"%s\": %s", sql,
+			 SPI_result_code_string(SPI_result));
+	/* those of a ledger are guarded */
+	result = read_only ? SPI_execute_plan(plan, values, nulls, true, 0)
+					   : own_statement_run(plan, values, nulls);
+	if (result < 0)
+		elog(ERROR, "SPI_execute_plan failed: %s", SPI_result_code_string(result));
 	return SPI_processed;
-}
-
-static void
-execute(void *arg)
-{
-	DcExecution *e = arg;
-
-	e->result = SPI_execute_with_args(e->sql, e->nargs, e->types, e->values,
-									  e->nulls, e->read_only, 0);
 }
 
 static Datum

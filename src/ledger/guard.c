@@ -3,13 +3,16 @@
  *		Keeping the tables of a ledger from being changed but by its functions.
  *
  * The tables belong to the user, who owns the ledger and could change a row. A trigger
- * refuses that, for the owner and for superusers as well. It can be dropped or
+ * refuses that, for the owner and for superusers as well. What the ledger's functions
+ * write by SQL passes, and nothing that the owner's code does meanwhile
+ * (ownstatement.c). The guard can be dropped or
  * disabled by DDL only; while it is, the ledger's functions refuse to post (ledger.c),
  * and dc_ledger_check() finds what was changed meanwhile. It does not fire where
  * session_replication_role is replica, as in logical replication's workers.
  */
 #include "postgres.h"
 
+#include "base/ownstatement.h"
 #include "base/runas.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_trigger.h"
@@ -18,7 +21,6 @@
 #include "nodes/makefuncs.h"
 #include "nodes/value.h"
 #include "parser/parse_func.h"
-#include "utils/fmgrprotos.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
@@ -26,31 +28,7 @@ PG_FUNCTION_INFO_V1(on_ledger_change);
 
 #define GUARD_FUNCTION "on_ledger_change"
 
-/* The depth of triggers of what a function of the ledger writes by SQL, or 0. */
-static int passing = 0;
-
 static Oid guard_function(void);
-static int trigger_depth(void);
-
-/*
- * guard_run does work whose SQL passes the guard.
- */
-void
-guard_run(DcGuardedWork work, void *arg)
-{
-	int before = passing;
-
-	passing = 1 + trigger_depth();
-	PG_TRY();
-	{
-		work(arg);
-	}
-	PG_FINALLY();
-	{
-		passing = before;
-	}
-	PG_END_TRY();
-}
 
 /*
  * guard_create puts the guard on a table, whose name is qualified and quoted.
@@ -150,8 +128,9 @@ on_ledger_change(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("%s can only be called as a trigger", GUARD_FUNCTION "()")));
-	/* what another trigger does meanwhile is not the ledger's */
-	if (passing == 0 || passing != trigger_depth())
+	if (!(TRIGGER_FIRED_BY_TRUNCATE(data->tg_event)
+			  ? own_truncate_fires(RelationGetRelid(data->tg_relation))
+			  : own_statement_fires(fcinfo)))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("\"%s\" can only be changed by the functions of its ledger",
@@ -160,10 +139,4 @@ on_ledger_change(PG_FUNCTION_ARGS)
 	if (TRIGGER_FIRED_BY_UPDATE(data->tg_event))
 		PG_RETURN_POINTER(data->tg_newtuple);
 	PG_RETURN_POINTER(data->tg_trigtuple);
-}
-
-static int
-trigger_depth(void)
-{
-	return DatumGetInt32(DirectFunctionCall1(pg_trigger_depth, (Datum) 0));
 }

@@ -80,8 +80,6 @@ extern void ledger_empty(const DcCounterRow *row);
 
 /* guard.c */
 #define GUARD_TRUNCATE "dcounter_guard_truncate"
-typedef void (*DcGuardedWork)(void *arg);
-extern void guard_run(DcGuardedWork work, void *arg);
 extern void guard_create(const char *table);
 extern void guard_create_truncate(const char *table);
 extern void guard_check(Oid unguarded);
