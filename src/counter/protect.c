@@ -81,7 +81,7 @@ static bool is_whole(const DcCounterRow *row);
 static void create_truncate(Oid relid, bool always);
 static void create_delete(Oid relid, const char *when);
 static void create_trigger(Oid relid, const char *name, const char *definition);
-static Oid delete_function(void);
+static Oid own_function(const char *name);
 static bool is_truncated_too(Oid relid);
 static void truncated_totals(const DcCounterRow *row);
 static void truncated_partition(const DcCounterRow *row, Oid relid);
@@ -230,27 +230,37 @@ create_trigger(Oid relid, const char *name, const char *definition)
 }
 
 /*
- * protect_lets_insert tells whether nothing on a table fires for INSERT and UPDATE. Of
- * triggers for DELETE ours alone does not count: compaction deletes rows.
+ * protect_lets_insert tells whether nothing on a table fires for INSERT and UPDATE, or for
+ * DELETE: compaction deletes rows. Triggers of ours do not count, as they refuse what
+ * others do.
  */
 bool
 protect_lets_insert(Relation rel)
 {
+	Oid refuse_delete = InvalidOid;
+	Oid guard = InvalidOid;
+
+	if (rel->trigdesc != NULL)
+	{
+		refuse_delete = own_function(DELETE_FUNCTION);
+		guard = own_function(LEDGER_GUARD_FUNCTION);
+	}
 	for (int i = 0; rel->trigdesc != NULL && i < rel->trigdesc->numtriggers; i++)
 	{
 		const Trigger *trigger = &rel->trigdesc->triggers[i];
 
-		if (TRIGGER_FOR_INSERT(trigger->tgtype) || TRIGGER_FOR_UPDATE(trigger->tgtype) ||
-			(TRIGGER_FOR_DELETE(trigger->tgtype) && trigger->tgfoid != delete_function()))
+		if (trigger->tgfoid != refuse_delete && trigger->tgfoid != guard &&
+			(TRIGGER_FOR_INSERT(trigger->tgtype) || TRIGGER_FOR_UPDATE(trigger->tgtype) ||
+			 TRIGGER_FOR_DELETE(trigger->tgtype)))
 			return false;
 	}
 	return true;
 }
 
 static Oid
-delete_function(void)
+own_function(const char *name)
 {
-	return LookupFuncName(list_make2(makeString(DC_SCHEMA), makeString(DELETE_FUNCTION)),
+	return LookupFuncName(list_make2(makeString(DC_SCHEMA), makeString(pstrdup(name))),
 						  0, NULL, true);
 }
 
