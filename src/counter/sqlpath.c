@@ -16,9 +16,9 @@
 
 #include "access/xact.h"
 #include "base/compat.h"
+#include "base/ownstatement.h"
 #include "counter/access.h"
 #include "counter/layout.h"
-#include "counter/protect.h"
 #include "counter/sqlpath.h"
 #include "counter/sqltext.h"
 #include "utils/array.h"
@@ -66,8 +66,6 @@ static void plans_retire(DcPlans *plans);
 static void plan_settings(void);
 static uint64 sql_execute(DcSqlSession *session, DcStatement statement,
 						  Datum *values, const char *nulls, bool read_only);
-static int execute_own(DcCounter *counter, SPIPlanPtr plan, Datum *values,
-					   const char *nulls, bool read_only);
 static const DcStatementText *statement_text(DcStatement statement);
 static void append_word(StringInfo sql, DcCounter *counter, const char *word);
 
@@ -185,7 +183,8 @@ sql_execute(DcSqlSession *session, DcStatement statement, Datum *values,
 	if ((!plans->planned[statement] || !SPI_plan_is_valid(plan)) &&
 		!text->reads_all)
 		plan_settings();
-	result = execute_own(session->counter, plan, values, nulls, read_only);
+	result = read_only ? SPI_execute_plan(plan, values, nulls, true, 0)
+					   : own_statement_run(plan, values, nulls);
 	if (result < 0)
 		elog(ERROR, "SPI_execute_plan failed: %s",
 			 SPI_result_code_string(result));
@@ -194,29 +193,6 @@ sql_execute(DcSqlSession *session, DcStatement statement, Datum *values,
 	rows_take(&session->rows, text->columns,
 			  table != NULL ? RelationGetRelid(table) : session->counter->relid);
 	return session->rows.count;
-}
-
-/*
- * execute_own executes a statement, which passes the triggers that refuse those of
- * others (protect.c).
- */
-static int
-execute_own(DcCounter *counter, SPIPlanPtr plan, Datum *values, const char *nulls,
-			bool read_only)
-{
-	int before = protect_pass(counter);
-	volatile int result = 0;
-
-	PG_TRY();
-	{
-		result = SPI_execute_plan(plan, values, nulls, read_only, 0);
-	}
-	PG_FINALLY();
-	{
-		protect_pass_end(before);
-	}
-	PG_END_TRY();
-	return result;
 }
 
 /*

@@ -7,6 +7,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "base/ownstatement.h"
 #include "base/rowread.h"
 #include "base/runas.h"
 #include "catalog/pg_type.h"
@@ -16,21 +17,8 @@
 #include "utils/builtins.h"
 #include "utils/snapmgr.h"
 
-/* A statement. */
-typedef struct DcExecution
-{
-	const char *sql;
-	int nargs;
-	Oid *types;
-	Datum *values;
-	const char *nulls;
-	bool read_only;
-	int result;
-} DcExecution;
-
-static void execute(void *arg);
-static uint64 run(Oid owner, const DcEventSlot *slot, const char *sql, int nargs,
-				  Oid *types, Datum *values, const char *nulls, DcRows *rows);
+static uint64 run(const DcEventSlot *slot, const char *sql, int nargs, Oid *types,
+				  Datum *values, const char *nulls, DcRows *rows);
 static bool select_event(Oid owner, const DcEventSlot *slot,
 						 const DcEvent *event, DcEvent *found);
 static Datum id_datum(const DcEvent *event);
@@ -80,7 +68,7 @@ select_event(Oid owner, const DcEventSlot *slot, const DcEvent *event,
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");
 	runas_begin(&state, owner);
-	exists = run(owner, slot,
+	exists = run(slot,
 				 psprintf("SELECT key, delta, transfer_id, digest, at FROM %s"
 						  " WHERE event_id OPERATOR(pg_catalog.=) $1",
 						  relation_sql_name(slot->table)),
@@ -133,7 +121,7 @@ sql_insert_event(Oid owner, const DcEventSlot *slot, const DcEvent *event)
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");
 	runas_begin(&state, owner);
-	inserted = run(owner, slot,
+	inserted = run(slot,
 				   psprintf("INSERT INTO %s (slot, event_id, key, delta, transfer_id, digest, at)"
 							" VALUES ($1, $2, $3, $4, $5, $6, $7)"
 							" ON CONFLICT (event_id) DO NOTHING",
@@ -158,7 +146,7 @@ sql_delete_event(Oid owner, const DcEventSlot *slot, const DcEvent *event)
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");
 	runas_begin(&state, owner);
-	(void) run(owner, slot,
+	(void) run(slot,
 			   psprintf("DELETE FROM %s WHERE event_id OPERATOR(pg_catalog.=) $1",
 						relation_sql_name(slot->table)),
 			   1, types, values, NULL, NULL);
@@ -171,31 +159,27 @@ sql_delete_event(Oid owner, const DcEventSlot *slot, const DcEvent *event)
  * rows.
  */
 static uint64
-run(Oid owner, const DcEventSlot *slot, const char *sql, int nargs, Oid *types,
+run(const DcEventSlot *slot, const char *sql, int nargs, Oid *types,
 	Datum *values, const char *nulls, DcRows *rows)
 {
 	static const DcResultColumn columns[ROWS_MAX_COLUMNS] = {
 		DC_TEXT("key"), DC_BIGINT("delta"), DC_NULLABLE("transfer_id", INT8OID),
 		DC_NULLABLE("digest", INT8OID), DC_TIME("at")};
-	DcExecution execution = {sql, nargs, types, values, nulls, rows != NULL, 0};
+	SPIPlanPtr plan = SPI_prepare(sql, nargs, types);
+	int result;
 
-	guard_run(execute, &execution); /* those of a ledger are guarded */
-	if (execution.result < 0)
-		elog(ERROR, "SPI_execute_with_args failed: %s",
-			 SPI_result_code_string(execution.result));
+	if (plan == NULL)
+		elog(ERROR, "SPI_prepare failed for \"%s\": %s", sql,
+			 SPI_result_code_string(SPI_result));
+	/* those of a ledger are guarded */
+	result = rows != NULL ? SPI_execute_plan(plan, values, nulls, true, 0)
+						  : own_statement_run(plan, values, nulls);
+	if (result < 0)
+		elog(ERROR, "SPI_execute_plan failed: %s", SPI_result_code_string(result));
 	if (rows == NULL)
 		return SPI_processed;
 	rows_take(rows, columns, slot->table);
 	return rows->count;
-}
-
-static void
-execute(void *arg)
-{
-	DcExecution *e = arg;
-
-	e->result = SPI_execute_with_args(e->sql, e->nargs, e->types, e->values,
-									  e->nulls, e->read_only, 0);
 }
 
 static Datum

@@ -53,6 +53,7 @@ static void ledger_fill(DcLedger *ledger);
 static bool lock_tables(DcLedger *ledger, LOCKMODE mode);
 static void check_table(DcLedger *ledger, Relation rel, const DcShape *shape,
 						DcTableLayout *layout);
+static void check_counters(DcLedger *ledger);
 static bool has_plain_indexes(Relation rel);
 static void on_relcache_change(Datum arg, Oid relid);
 
@@ -94,12 +95,15 @@ DcLedger *
 ledger_open_at_once(Oid relid, bool all_owners)
 {
 	DcCounter *counter = compact_open(relid, all_owners);
+	DcCounterRow limits;
 	DcLedgerRow row;
 	DcLedger *ledger;
 
 	if (counter == NULL || !counter_is_ledger(counter) ||
 		!ledger_read(relid, &row) ||
 		counter_open_at_once(row.limits, RowExclusiveLock) == NULL ||
+		!catalog_read(row.limits, &limits) ||
+		!ConditionalLockRelationOid(limits.holds, AccessShareLock) ||
 		!ConditionalLockRelationOid(row.entries, RowExclusiveLock) ||
 		!ConditionalLockRelationOid(row.accounts, AccessShareLock) ||
 		!ConditionalLockRelationOid(row.pendings, RowExclusiveLock))
@@ -235,6 +239,7 @@ ledger_fill(DcLedger *ledger)
 			check_table(ledger, openings, &opening_shape, &ledger->opening_layout);
 			table_close(openings, NoLock);
 		}
+		check_counters(ledger);
 		if (relation_owner(ledger->row.entries) != ledger->counter->owner ||
 			relation_owner(ledger->row.accounts) != ledger->counter->owner ||
 			relation_owner(ledger->row.pendings) != ledger->counter->owner ||
@@ -260,6 +265,24 @@ ledger_fill(DcLedger *ledger)
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
+}
+
+/*
+ * check_counters notes if one of the tables of balances and limits is not guarded. The
+ * rest of them is the counter room's to check.
+ */
+static void
+check_counters(DcLedger *ledger)
+{
+	ledger->ncounters = guard_counter_tables(&ledger->row, ledger->counters);
+	for (int i = 0; i < ledger->ncounters; i++)
+	{
+		Relation rel = table_open(ledger->counters[i], AccessShareLock);
+
+		if (!guard_keeps_rows(rel))
+			ledger->unguarded = RelationGetRelid(rel);
+		table_close(rel, NoLock);
+	}
 }
 
 /*
@@ -336,6 +359,8 @@ on_relcache_change(Datum arg, Oid relid)
 			relid == row->entries || relid == row->accounts ||
 			relid == row->pendings || relid == row->limits || relid == row->openings)
 			ledger->valid = false;
+		for (int i = 0; i < ledger->ncounters; i++)
+			ledger->valid &= relid != ledger->counters[i];
 		if (!ledger->valid || relid == ledger->leaf)
 			ledger->leaf = InvalidOid;
 	}

@@ -41,12 +41,17 @@ typedef struct DcLedgerRow
 	bool auto_open;
 } DcLedgerRow;
 
+/* The most counter tables that a ledger has: balances, limits, shards and holds. */
+#define DC_LEDGER_COUNTER_TABLES 6
+
 /* What a session remembers of a ledger. Entries are never moved or freed. */
 typedef struct DcLedger
 {
 	Oid relid; /* hash key: the table of balances */
 	bool valid;
 	DcLedgerRow row;
+	Oid counters[DC_LEDGER_COUNTER_TABLES]; /* the tables of balances and limits, */
+	int ncounters;							/* how many */
 	bool direct;		/* entries can be inserted without SQL */
 	bool by_month;		/* they are partitioned by month */
 	bool parent_direct; /* then: nothing but the guard is on the parent; */
@@ -83,12 +88,13 @@ extern void ledger_empty(const DcCounterRow *row);
 
 /* guard.c */
 #define GUARD_TRUNCATE "dcounter_guard_truncate"
-typedef void (*DcGuardedWork)(void *arg);
-extern void guard_run(DcGuardedWork work, void *arg);
 extern void guard_create(const char *table);
 extern void guard_create_truncate(const char *table);
 extern void guard_check(Oid unguarded);
 extern bool guard_is_on(Relation rel);
+extern bool guard_keeps_rows(Relation rel);
+extern void guard_counters(const DcLedgerRow *ledger);
+extern int guard_counter_tables(const DcLedgerRow *ledger, Oid *tables);
 extern bool guard_is_all(Relation rel);
 
 #endif /* DC_LEDGER_H */

@@ -2,8 +2,8 @@
  * ledgersql.c
  *		The SQL statements of ledgers.
  *
- * They run as the owner of the ledger, like those of counter tables (sqlpath.c), with
- * the guard of its tables open.
+ * They run as the owner of the ledger, like those of counter tables (sqlpath.c), and
+ * pass the guard of its tables.
  */
 #include "postgres.h"
 
@@ -148,19 +148,8 @@ static const DcStatementText texts[DC_SQL_LEDGER_END - DC_NUM_STATEMENTS] = {
 		.columns = {DC_NULLABLE("key", TEXTOID), DC_NULLABLE("inc", NUMERICOID), DC_NULLABLE("amount", NUMERICOID), DC_TEXT("problem")}},
 };
 
-/* A statement that writes. */
-typedef struct DcSqlWrite
-{
-	DcSqlSession *session;
-	DcStatement statement;
-	Datum *values;
-	const char *nulls;
-	uint64 rows;
-} DcSqlWrite;
-
 static const char *ledger_word(DcCounter *counter, const char *word);
 static const char *no_event(DcCounter *counter);
-static void run_write(void *arg);
 
 /*
  * ledger_sql_init is called once.
@@ -242,19 +231,7 @@ uint64
 ledger_sql_write(DcSqlSession *session, DcLedgerStatement statement,
 				 Datum *values, const char *nulls)
 {
-	DcSqlWrite write = {session, (DcStatement) statement, values, nulls, 0};
-
-	guard_run(run_write, &write);
-	return write.rows;
-}
-
-static void
-run_write(void *arg)
-{
-	DcSqlWrite *write = arg;
-
-	write->rows = sql_run_nulls(write->session, write->statement, write->values,
-								write->nulls);
+	return sql_run_nulls(session, (DcStatement) statement, values, nulls);
 }
 
 /*
