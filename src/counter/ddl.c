@@ -29,8 +29,10 @@
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "catalog/namespace.h"
+#include "commands/extension.h"
 #include "counter/access.h"
 #include "counter/apply.h"
+#include "counter/buffering.h"
 #include "counter/ddl.h"
 #include "counter/pending.h"
 #include "counter/protect.h"
@@ -69,7 +71,7 @@ utility_hook(PlannedStmt *pstmt, const char *query, bool read_only_tree,
 		IsTransactionState() && !XactReadOnly && !InSecurityRestrictedOperation())
 		apply_early();
 	if (IsA(pstmt->utilityStmt, TruncateStmt) && IsTransactionState() &&
-		!XactReadOnly && !RecoveryInProgress())
+		!XactReadOnly && !RecoveryInProgress() && buffering != NULL)
 		lock_before_truncate((TruncateStmt *) pstmt->utilityStmt);
 	if (previous_utility_hook != NULL)
 		previous_utility_hook(pstmt, query, read_only_tree, context, params,
@@ -134,6 +136,7 @@ lock_before_truncate(TruncateStmt *statement)
 
 		if (OidIsValid(relid) && get_rel_relispartition(relid) &&
 			pg_class_aclcheck(relid, GetUserId(), ACL_TRUNCATE) == ACLCHECK_OK &&
+			OidIsValid(get_extension_oid("dcounter", true)) &&
 			member_find(relid, &row, &root) == DC_MEMBER_TOTALS &&
 			row.mode == DC_MODE_BUFFERED)
 			(void) counter_lock(row.counter, ShareRowExclusiveLock);

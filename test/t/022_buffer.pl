@@ -442,6 +442,8 @@ sub test_databases
 	my $values = q{SELECT dc_get('c', 'a'), dc_get('bad', 'a'), dc_sum('c')};
 
 	sql($node, 'postgres', 'CREATE DATABASE d');
+	is(sql($node, 'd', 'CREATE TABLE t (a int) PARTITION BY LIST (a); CREATE TABLE t1 PARTITION OF t DEFAULT; TRUNCATE t1; DROP TABLE t; SELECT 1'),
+		'1', 'TRUNCATE of a partition where there is no extension');
 	sql($node, 'd', 'CREATE EXTENSION dcounter');
 	worker_runs($node, 'd');
 	sql($node, 'd', q{
