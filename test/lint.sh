@@ -58,6 +58,12 @@ check_rows() {
         grep -v '^src/base/rowread\.c:'
 }
 
+# A pid that was read under a lock is only good under it (src/worker/slots.c); the relay has
+# children of its own.
+check_signals() {
+    grep -nE '\<kill(pg)?\(' src/**/*.[ch] | grep -vE '^src/(worker/slots\.c|relay/stop\.c):'
+}
+
 check_versions() {
     local control entry version
     control=$(sed -n "s/^default_version *= *'\(.*\)'.*/\1/p" dcounter.control)
@@ -144,6 +150,7 @@ check format 'C files are formatted'
 check shell 'shellcheck finds nothing'
 check compat 'only src/base/compat.h tests the PostgreSQL version'
 check rows 'only src/base/rowread.c takes values out of rows'
+check signals 'only src/worker/slots.c signals workers'
 check versions 'control file, META.json and CHANGELOG.md agree'
 check comments 'each SQL function has its comment'
 check capture 'the install script replaces nothing'

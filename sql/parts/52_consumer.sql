@@ -33,8 +33,7 @@ CREATE TABLE dcounter.consumer_member (
 	positions   pg_catalog.int8[],
 	fetched     pg_catalog.int8        NOT NULL,
 	delivered   pg_catalog.int8        NOT NULL,
-	attempt     pg_catalog.int4        NOT NULL,
-	repeated    pg_catalog.int8        NOT NULL,
+	attempts    pg_catalog.int8[],
 	skip        pg_catalog.bool        NOT NULL,
 	retries     pg_catalog.int8[],
 	lease_until pg_catalog.timestamptz NOT NULL,
@@ -51,7 +50,7 @@ COMMENT ON COLUMN dcounter.consumer_member.acked IS 'everything up to this seq i
 COMMENT ON COLUMN dcounter.consumer_member.positions IS 'the same by lane, unless acked says it for all';
 COMMENT ON COLUMN dcounter.consumer_member.fetched IS 'how far the last fetch has looked';
 COMMENT ON COLUMN dcounter.consumer_member.delivered IS 'the last event that was handed out';
-COMMENT ON COLUMN dcounter.consumer_member.attempt IS 'how often what was handed out has been, up to the seq in repeated; the rest has been once';
+COMMENT ON COLUMN dcounter.consumer_member.attempts IS 'how often what was handed out has been: up to a seq, so often, up to the next one, so often; the rest has been once';
 COMMENT ON COLUMN dcounter.consumer_member.skip IS 'whether on_nack was skip at the last fetch: who has fetched goes by that';
 COMMENT ON COLUMN dcounter.consumer_member.retries IS 'events that were handed out from dcounter.consumer_retry';
 COMMENT ON COLUMN dcounter.consumer_member.retry_due IS 'no retry of its lanes is due before, NULL if there is none';

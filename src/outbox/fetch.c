@@ -7,6 +7,8 @@
  * is not acknowledged comes again with the next fetch. So an event is delivered
  * at least once; none is skipped, as none can appear below the horizon later.
  *
+ * How often each event has been handed out is attempts.c's.
+ *
  * The member's row is locked to the end of the transaction. A second session that
  * fetches for the same member meanwhile gets nothing, and waits as if there were
  * no events. A fetch that finds nothing writes nothing and keeps no lock on the
@@ -58,7 +60,6 @@ typedef struct Fetch
 	DcMember me;
 	bool moved;	 /* lanes have moved: me must be stored */
 	bool wrote;	 /* something was stored */
-	bool again;	 /* what was handed out before has not been acknowledged */
 	bool renew;	 /* the lease is to be renewed */
 	int64 lease; /* its length */
 	DcRetries *retries;
@@ -266,7 +267,6 @@ read_events(Fetch *fetch)
 	fetch->retries = NULL;
 	fetch->cxt = AllocSetContextCreate(CurrentMemoryContext, "dcounter event",
 									   ALLOCSET_DEFAULT_SIZES);
-	fetch->again = member_has_outstanding(&fetch->me);
 	fetch->me.nretries = 0;
 	if (fetch->me.lanes != 0)
 	{
@@ -304,8 +304,7 @@ read_new(Fetch *fetch, int64 after, int64 upto)
 			fetch->nparked++;
 		else
 		{
-			put_event(fetch, &event,
-					  fetch->again && event.seq <= fetch->me.delivered ? fetch->me.attempt + 1 : 1);
+			put_event(fetch, &event, member_attempts(&fetch->me, event.seq) + 1);
 			if (fetch->first == 0)
 				fetch->first = event.seq;
 			fetch->last = event.seq;
@@ -364,15 +363,11 @@ note(Fetch *fetch, int64 scanned)
 		fetch->renew = lease_is_old(fetch);
 		return;
 	}
-	if (fetch->first > 0)
-	{
-		me->repeated = fetch->again ? me->delivered : 0;
-		me->attempt = fetch->again && fetch->first <= me->delivered ? me->attempt + 1 : 1;
-		me->delivered = Max(me->repeated, fetch->last);
-	}
 	/* what comes before the first event is of no interest, or waits elsewhere */
 	for (int i = 0; i < LANES; i++)
 		me->positions[i] = Max(me->positions[i], done);
+	if (fetch->first > 0)
+		member_hand_out(me, fetch->last);
 	me->fetched = Max(scanned, done);
 	me->skip = fetch->consumer->skip;
 	me->nretries = retries_given(fetch->retries, me->retries);

@@ -138,7 +138,7 @@ refuse_new(Nack *nack, const DcStoredEvent *event)
 
 	retry = retry_make(nack->consumer->id, event, event_lane(event),
 					   retry_hash(nack->consumer, topic, key));
-	retry->attempts = nack->seq <= me->repeated ? me->attempt : 1; /* as it was shown */
+	retry->attempts = Max(member_attempts(me, nack->seq), 1); /* as it was shown */
 	refuse(nack, retry);
 	retry_insert(retry);
 	/* the event is valid until the reader ends */

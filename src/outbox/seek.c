@@ -72,7 +72,7 @@ seek(DcConsumer *consumer, int64 position)
 			member->positions[i] = position;
 		member->fetched = member->name[0] == '\0' ? position : 0;
 		member->delivered = position;
-		member->attempt = 0;
+		member->nattempts = 0;
 		member->nretries = 0;
 		member->retry_due = 0;
 		member->retry_last = retry_last;

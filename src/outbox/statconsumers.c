@@ -170,7 +170,7 @@ read_members(const Outbox *outbox, DcConsumer *consumer, Backlog *backlog)
 			backlog->position = Min(backlog->position, member_acked(member));
 		backlog->outstanding += member->nretries;
 		if (member_has_outstanding(member))
-			backlog->attempts = Max(backlog->attempts, member->attempt);
+			backlog->attempts = Max(backlog->attempts, member_attempts(member, member_acked(member) + 1));
 		if (named && member->lease_until > outbox->now)
 		{
 			backlog->live++;

@@ -24,9 +24,11 @@
 #define PIECE 4096 /* PIPE_BUF, and at least that of POSIX anywhere */
 #define STALL 1000 /* ms that a reader has when we are to stop */
 
-static bool is_file; /* standard output is a regular file */
+static bool is_file;	 /* standard output is a regular file */
+static bool is_terminal; /* or somebody looks at it */
 
 static bool write_output(void *target, const Buffer *buffer);
+static bool write_bytes(const Buffer *buffer);
 static void sync_output(void);
 
 /*
@@ -43,6 +45,7 @@ deliver_init(const Options *options)
 	if (write(STDOUT_FILENO, "", 0) < 0)
 		fail("could not write to standard output: %s", strerror(errno));
 	is_file = fstat(STDOUT_FILENO, &status) == 0 && S_ISREG(status.st_mode);
+	is_terminal = isatty(STDOUT_FILENO) != 0;
 	watch_output(STDOUT_FILENO);
 }
 
@@ -87,15 +90,33 @@ write_batch(const Options *options, const PGresult *batch, WriteBuffer write_buf
 }
 
 /*
- * write_output returns false if we are to stop and nobody reads.
+ * write_output writes whole events. Of the formats that are no JSON a terminal gets
+ * something that cannot be read back, but does no harm.
  */
 static bool
 write_output(void *target, const Buffer *buffer)
 {
+	static Buffer visible;
+	bool wanted;
+
+	(void) target;
+	if (!is_terminal)
+		return write_bytes(buffer);
+	add_visible(&visible, buffer->data, buffer->length);
+	wanted = write_bytes(&visible);
+	buffer_reset(&visible);
+	return wanted;
+}
+
+/*
+ * write_bytes returns false if we are to stop and nobody reads.
+ */
+static bool
+write_bytes(const Buffer *buffer)
+{
 	int64_t deadline = NO_DEADLINE;
 	size_t done = 0;
 
-	(void) target;
 	while (done < buffer->length)
 	{
 		size_t piece = buffer->length - done;

@@ -61,6 +61,11 @@ extern void buffer_printf(Buffer *buffer, const char *format, ...) PRINTF_LIKE(2
 extern void buffer_reset(Buffer *buffer);
 extern void buffer_free(Buffer *buffer);
 
+/* ---------- control.c ---------- */
+
+extern size_t control_at(const char *text, size_t left, unsigned int *code);
+extern void add_visible(Buffer *buffer, const char *text, size_t length);
+
 /* ---------- format.c ---------- */
 
 /* A column's text; data is NULL if the column is */

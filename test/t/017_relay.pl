@@ -236,6 +236,49 @@ is(masked($out),
 is("$status$err", '0', 'kafka');
 is($out, qq{k\\t"\\\\\\n\x01\xc3\xa9\t$payload\n7a\t\n\tnull\n}, 'kafka: the lines');
 
+# Control characters: C0, DEL, C1, a change of direction; and letters that only look
+# similar in their bytes. In JSON they are escaped, also within the payload.
+my @controls = ("\x1b]0;evil\x07", "\x7f", "\xc2\x9b2J", "\xe2\x80\xae", "\xe2\x81\xa6", "\xc2\xa0\xe2\x80\x93\xc3\xa9");
+my $controls = join('', @controls);
+consumer("control_$_") foreach qw(json debezium kafka terminal terminal_json);
+$node->safe_psql('postgres', qq{SELECT dc_publish('t', \$k\$$controls\$k\$, 'x', jsonb_build_object('p', \$k\$$controls\$k\$))});
+my $escaped = '\u001b]0;evil\u0007\u007f\u009b2J\u202e\u2066' . $controls[5];
+foreach my $format (qw(json debezium))
+{
+	($status, $out, $err) = run("control_$format", '--once', '--format', $format);
+	is("$status$err", '0', "control characters: $format");
+	is(scalar(() = $out =~ /"\Q$escaped\E"/g), $format eq 'json' ? 2 : 1, "control characters: $format escapes them");
+	unlike($out, qr/[^ -~\n\xc2\xa0\xe2\x80\x93\xc3\xa9]/, "control characters: $format has none");
+	chomp($out);
+	is(query("SELECT count(*) FROM (SELECT \$x\$$out\$x\$::json AS e) AS l WHERE \$k\$$controls\$k\$"
+		  . ($format eq 'json' ? q{= ALL (ARRAY[e->>'key', e->'payload'->>'p'])} : q{= ALL (ARRAY[e->'after'->>'aggregateid', (e->'after'->>'payload')::json->>'p'])})),
+		1, "control characters: $format means the same");
+}
+($status, $out, $err) = run('control_kafka', '--once', '--format', 'kafka');
+is($status, 0, 'control characters: kafka');
+is((split /\t/, $out)[0], $controls, 'control characters: kafka keeps them');
+SKIP:
+{
+	# script(1) of util-linux makes a terminal
+	skip 'no terminal here', 6 if system(q{[ "$(script -qec 'test -t 1 && echo yes' /dev/null 2>&1 | tr -d '\r')" = yes ]}) != 0;
+
+	foreach my $format (qw(kafka json))
+	{
+		my $consumer = $format eq 'kafka' ? 'control_terminal' : 'control_terminal_json';
+		my $terminal = start_command('script', '-qec', "dc_relay -d '$dsn' --consumer $consumer --format $format --once", File::Spec->devnull);
+
+		is(finish_job($terminal), 0, "a terminal: $format") or diag($terminal->{err});
+		like($terminal->{out}, $format eq 'kafka' ? qr/^\\x1b\]0;evil\\x07\\x7f\\xc2\\x9b2J\\xe2\\x80\\xae\\xe2\\x81\\xa6\Q$controls[5]\E\t\{/m : qr/"key":"\Q$escaped\E"/,
+			"a terminal: $format");
+		unlike($terminal->{out}, qr/[^ -~\t\r\n\xc2\xa0\xe2\x80\x93\xc3\xa9]/, "a terminal: $format has no control characters");
+	}
+}
+# nor do messages have them, which are there for people
+my $message = start_command('dc_relay', '-d', $dsn, '--consumer', "\x1b]0;evil\x07\xc2\x9b");
+is(finish_job($message), 1, 'control characters: a message');
+like($message->{err}, qr/\\x1b\]0;evil\\x07/, 'control characters: a message shows them');
+unlike($message->{err}, qr/[^ -~\n]/, 'control characters: a message has none');
+
 # kcat's own client library plays the brokers, as long as kcat runs.
 SKIP:
 {
