@@ -192,16 +192,6 @@ slot_nullable(TupleTableSlot *slot, AttrNumber att, Oid type, bool *isnull)
 	return slot_getattr(slot, att, isnull);
 }
 
-/*
- * relation_check_column checks the type of a column of a relation, which is open until all
- * its values have been read that are read otherwise.
- */
-void
-relation_check_column(Relation rel, AttrNumber att, Oid type)
-{
-	check_attribute(RelationGetRelid(rel), RelationGetDescr(rel), att, type);
-}
-
 static void
 check_attribute(Oid table, TupleDesc desc, AttrNumber att, Oid type)
 {

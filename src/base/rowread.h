@@ -64,7 +64,6 @@ extern Datum tuple_nullable(Relation rel, HeapTuple tuple, AttrNumber att, Oid t
 							bool *isnull);
 extern Datum slot_datum(TupleTableSlot *slot, AttrNumber att, Oid type);
 extern Datum slot_nullable(TupleTableSlot *slot, AttrNumber att, Oid type, bool *isnull);
-extern void relation_check_column(Relation rel, AttrNumber att, Oid type);
 extern void column_is_null(Oid table, const char *column) pg_attribute_noreturn();
 extern void column_has_type(Oid table, const char *column, Oid type,
 							Oid wanted) pg_attribute_noreturn();

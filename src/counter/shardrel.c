@@ -6,13 +6,9 @@
 
 #include "access/genam.h"
 #include "access/table.h"
-#include "base/rowread.h"
-#include "catalog/pg_type.h"
 #include "counter/layout.h"
 #include "counter/shardrel.h"
 #include "executor/executor.h"
-
-static void check_columns(DcShardRel *rel);
 
 /*
  * shardrel_open opens the shard table of a counter table for direct access. The
@@ -28,7 +24,6 @@ shardrel_open(DcShardRel *rel, DcCounter *counter, bool write)
 	rel->index = NULL;
 	desc = RelationGetDescr(rel->heap);
 	rel->slot = NULL;
-	check_columns(rel);
 	if (write)
 	{
 		CheckCmdReplicaIdentity(rel->heap, CMD_UPDATE);
@@ -38,29 +33,6 @@ shardrel_open(DcShardRel *rel, DcCounter *counter, bool write)
 	rel->nulls = palloc(desc->natts * sizeof(bool));
 	rel->nblocks = 0;
 	memset(&rel->stats, 0, sizeof(rel->stats));
-}
-
-/*
- * check_columns compares the columns with what is known of them: while the table is open,
- * they stay as they are.
- */
-static void
-check_columns(DcShardRel *rel)
-{
-	static const Oid types[DC_NUM_COLUMNS] = {
-		[DC_COL_KEY] = TEXTOID,
-		[DC_COL_SHARD] = INT4OID,
-		[DC_COL_INC] = INT8OID,
-		[DC_COL_DEC] = INT8OID,
-		[DC_COL_UPDATED_AT] = TIMESTAMPTZOID,
-		[DC_COL_UNITS] = INT8OID};
-	const AttrNumber *atts = rel->counter->shards.atts;
-
-	for (int i = 0; i < DC_NUM_COLUMNS; i++)
-	{
-		if (i != DC_COL_UNITS || counter_is_stock(rel->counter))
-			relation_check_column(rel->heap, atts[i], types[i]);
-	}
 }
 
 void
