@@ -76,3 +76,17 @@ run_ddl(const char *sql)
 	SPI_finish();
 	AtEOXact_GUC(false, level);
 }
+
+/*
+ * run_ddl_done raises 55000 if what was run for a table has not been done to it. A
+ * statement names it, and its owner, who is not the one it is run as, could have put another
+ * in its place meanwhile, by renaming schemas: that other one gets back what it was.
+ */
+void
+run_ddl_done(bool done, const char *name)
+{
+	if (!done)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("%s was renamed while it was altered", name)));
+}

@@ -28,6 +28,7 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "base/compat.h"
+#include "base/rowread.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
 #include "counter/access.h"
@@ -334,10 +335,9 @@ static void
 add_slot(DcKeyState *state, TupleTableSlot *slot, const DcTableLayout *layout,
 		 bool is_shard)
 {
-	bool isnull;
-	Datum inc = slot_getattr(slot, layout->atts[DC_COL_INC], &isnull);
-	Datum dec = slot_getattr(slot, layout->atts[DC_COL_DEC], &isnull);
-	Datum at = slot_getattr(slot, layout->atts[DC_COL_UPDATED_AT], &isnull);
+	Datum inc = slot_datum(slot, layout->atts[DC_COL_INC], INT8OID);
+	Datum dec = slot_datum(slot, layout->atts[DC_COL_DEC], INT8OID);
+	Datum at = slot_datum(slot, layout->atts[DC_COL_UPDATED_AT], TIMESTAMPTZOID);
 
 	key_state_add(state, DatumGetInt64(inc), DatumGetInt64(dec),
 				  DatumGetTimestampTz(at), is_shard);

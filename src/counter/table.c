@@ -94,6 +94,7 @@ PG_FUNCTION_INFO_V1(dc_adopt);
 	" expires_at pg_catalog.timestamptz NOT NULL," \
 	" ended_at pg_catalog.timestamptz"
 
+static void drop_table(Oid relid);
 static void create_holds(const char *schema, const char *name);
 static bool has_units(Oid shards);
 static void adopt_holds(DcCounterRow *row);
@@ -373,13 +374,25 @@ dc_drop(PG_FUNCTION_ARGS)
 	catalog_delete(relid); /* so that the event trigger has nothing to do */
 	stats_dropped(relid);
 	change_listener->dropped(relid);
-	run_ddl(psprintf("DROP %s %s", relation_sql_kind(relid),
-					 relation_sql_name(relid)));
-	run_ddl(psprintf("DROP %s %s", relation_sql_kind(shards),
-					 relation_sql_name(shards)));
-	if (OidIsValid(holds) && get_rel_name(holds) != NULL)
-		run_ddl(psprintf("DROP TABLE %s", relation_sql_name(holds)));
+	drop_table(relid);
+	drop_table(shards);
+	drop_table(holds);
 	PG_RETURN_VOID();
+}
+
+/*
+ * drop_table drops a table, if it is there.
+ */
+static void
+drop_table(Oid relid)
+{
+	char *name;
+
+	if (!OidIsValid(relid) || get_rel_name(relid) == NULL)
+		return;
+	name = relation_sql_name(relid);
+	run_ddl(psprintf("DROP %s %s", relation_sql_kind(relid), name));
+	run_ddl_done(get_rel_name(relid) == NULL, name);
 }
 
 /*

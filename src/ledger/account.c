@@ -20,6 +20,8 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "base/compat.h"
+#include "base/rowread.h"
+#include "catalog/pg_type.h"
 #include "common/hashfn.h"
 #include "common/int.h"
 #include "counter/access.h"
@@ -229,9 +231,9 @@ find_by_index(DcLedger *ledger, const DcKey *key, DcRules *rules, bool *own)
 		HeapTuple tuple = ExecFetchSlotHeapTuple(slot, false, NULL);
 		bool isnull;
 
-		rules->min = DatumGetInt64(slot_getattr(slot, layout->atts[ACCOUNT_MIN], &isnull));
+		rules->min = DatumGetInt64(slot_nullable(slot, layout->atts[ACCOUNT_MIN], INT8OID, &isnull));
 		rules->has_min = !isnull;
-		rules->max = DatumGetInt64(slot_getattr(slot, layout->atts[ACCOUNT_MAX], &isnull));
+		rules->max = DatumGetInt64(slot_nullable(slot, layout->atts[ACCOUNT_MAX], INT8OID, &isnull));
 		rules->has_max = !isnull;
 		*own = TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data));
 	}
@@ -257,9 +259,9 @@ find_by_sql(DcLedger *ledger, const DcKey *key, DcRules *rules)
 	{
 		bool isnull;
 
-		rules->min = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull));
+		rules->min = DatumGetInt64(rows_nullable(&session.rows, 0, 1, &isnull));
 		rules->has_min = !isnull;
-		rules->max = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 2, &isnull));
+		rules->max = DatumGetInt64(rows_nullable(&session.rows, 0, 2, &isnull));
 		rules->has_max = !isnull;
 	}
 	sql_end(&session);
@@ -448,8 +450,8 @@ read_balance(DcLedger *ledger, const DcKey *key, DcBalance *balance)
 	values[0] = key_text_datum(key);
 	ledger_sql_begin(&session, ledger);
 	ledger_sql_read(&session, DC_SQL_BALANCE, values);
-	balance->out = sql_bigint(0, 1);
-	balance->in = sql_bigint(0, 2);
+	balance->out = rows_bigint(&session.rows, 0, 1);
+	balance->in = rows_bigint(&session.rows, 0, 2);
 	sql_end(&session);
 }
 

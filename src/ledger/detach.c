@@ -27,7 +27,9 @@
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "base/compat.h"
+#include "base/rowread.h"
 #include "base/runas.h"
+#include "catalog/pg_type.h"
 #include "commands/trigger.h"
 #include "counter/access.h"
 #include "counter/table.h"
@@ -250,7 +252,6 @@ openings_before(DcLedger *ledger, Snapshot snapshot, TimestampTz *before)
 	Relation rel;
 	TupleTableSlot *slot;
 	TableScanDesc scan;
-	bool isnull;
 	bool found;
 
 	if (!OidIsValid(ledger->row.openings))
@@ -261,7 +262,7 @@ openings_before(DcLedger *ledger, Snapshot snapshot, TimestampTz *before)
 	scan = table_beginscan(rel, snapshot, 0, NULL);
 	found = table_scan_getnextslot(scan, ForwardScanDirection, slot);
 	if (found)
-		*before = DatumGetTimestampTz(slot_getattr(slot, ledger->opening_layout.atts[OPENING_BEFORE], &isnull));
+		*before = DatumGetTimestampTz(slot_datum(slot, ledger->opening_layout.atts[OPENING_BEFORE], TIMESTAMPTZOID));
 	table_endscan(scan);
 	ExecDropSingleTupleTableSlot(slot);
 	table_close(rel, NoLock);

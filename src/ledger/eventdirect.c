@@ -22,7 +22,9 @@
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "base/compat.h"
+#include "base/rowread.h"
 #include "catalog/index.h"
+#include "catalog/pg_type.h"
 #include "executor/tuptable.h"
 #include "ledger/eventslot.h"
 #include "storage/lmgr.h"
@@ -211,18 +213,18 @@ read_event(TupleTableSlot *slot, DcEvent *found)
 	bool isnull;
 	text *id;
 
-	id = DatumGetTextPCopy(slot_getattr(slot, EVENT_ID, &isnull));
+	id = DatumGetTextPCopy(slot_datum(slot, EVENT_ID, TEXTOID));
 	found->id = VARDATA(id);
 	found->id_len = VARSIZE(id) - VARHDRSZ;
-	found->key = PointerGetDatum(DatumGetTextPCopy(slot_getattr(slot, EVENT_KEY, &isnull)));
-	found->delta = DatumGetInt64(slot_getattr(slot, EVENT_DELTA, &isnull));
-	found->transfer_id = DatumGetInt64(slot_getattr(slot, EVENT_TRANSFER_ID, &isnull));
+	found->key = PointerGetDatum(DatumGetTextPCopy(slot_datum(slot, EVENT_KEY, TEXTOID)));
+	found->delta = DatumGetInt64(slot_datum(slot, EVENT_DELTA, INT8OID));
+	found->transfer_id = DatumGetInt64(slot_nullable(slot, EVENT_TRANSFER_ID, INT8OID, &isnull));
 	if (isnull)
 		found->transfer_id = 0;
-	found->digest = DatumGetInt64(slot_getattr(slot, EVENT_DIGEST, &isnull));
+	found->digest = DatumGetInt64(slot_nullable(slot, EVENT_DIGEST, INT8OID, &isnull));
 	if (isnull)
 		found->digest = 0;
-	found->at = DatumGetTimestampTz(slot_getattr(slot, EVENT_AT, &isnull));
+	found->at = DatumGetTimestampTz(slot_datum(slot, EVENT_AT, TIMESTAMPTZOID));
 }
 
 /*

@@ -15,7 +15,9 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "base/compat.h"
+#include "base/rowread.h"
 #include "catalog/pg_authid.h"
+#include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
@@ -258,12 +260,10 @@ read_retries(DcConsumer *consumer, Backlog *backlog)
 							  SnapshotSelf, 1, &key);
 	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
 	{
-		TupleDesc desc = RelationGetDescr(rel);
 		bool isnull;
-		int32 attempts = DatumGetInt32(heap_getattr(tuple, RETRY_ATTEMPTS, desc,
-													&isnull));
+		int32 attempts = DatumGetInt32(tuple_datum(rel, tuple, RETRY_ATTEMPTS, INT4OID));
 
-		(void) heap_getattr(tuple, RETRY_DIED_AT, desc, &isnull);
+		(void) tuple_nullable(rel, tuple, RETRY_DIED_AT, TIMESTAMPTZOID, &isnull);
 		if (!isnull)
 			backlog->dead++;
 		else

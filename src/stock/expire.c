@@ -52,7 +52,7 @@ step(Oid table, bool all_owners)
 	values[1] = Int32GetDatum(BATCH);
 	sql_begin(&session, counter);
 	expired = sql_run(&session, DC_SQL_HOLD_EXPIRE, values);
-	holds_give_back(counter);
+	holds_give_back(&session);
 	if (dc_hold_retention >= 0)
 	{
 		values[0] = TimestampTzGetDatum(now - dc_hold_retention * USECS_PER_SEC);
