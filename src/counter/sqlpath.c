@@ -83,9 +83,9 @@ sql_extend(const DcStatementText *texts, int count, DcSqlWord word)
 }
 
 /*
- * sql_begin connects to SPI and becomes the owner of the counter table, which still has
- * its shape then: code of the owner may have run since it was opened. The tables are kept
- * open until sql_end().
+ * sql_begin connects to SPI and becomes the owner of the counter table. The tables have
+ * their shape then, as code of the owner may have run since they were opened, and are
+ * kept open until sql_end().
  */
 void
 sql_begin(DcSqlSession *session, DcCounter *counter)

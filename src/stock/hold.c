@@ -71,6 +71,7 @@ typedef struct DcHold
 } DcHold;
 
 static void holds_open(DcCounter *counter, LOCKMODE mode);
+static void holds_begin(DcSqlSession *session, DcCounter *counter);
 static bool find_hold(DcCounter *counter, Datum id, const DcKey *key,
 					  int64 qty, Datum ttl);
 static bool wait_for_maker(DcCounter *counter, Datum id);
@@ -150,6 +151,17 @@ holds_open(DcCounter *counter, LOCKMODE mode)
 }
 
 /*
+ * holds_begin is sql_begin() for statements on it, as code of the owner may have altered
+ * it since.
+ */
+static void
+holds_begin(DcSqlSession *session, DcCounter *counter)
+{
+	counter_holds_layout(counter);
+	sql_begin(session, counter);
+}
+
+/*
  * find_hold tells whether a hold exists, with these arguments.
  */
 static bool
@@ -160,7 +172,7 @@ find_hold(DcCounter *counter, Datum id, const DcKey *key, int64 qty, Datum ttl)
 	bool found;
 
 	values[0] = id;
-	sql_begin(&session, counter);
+	holds_begin(&session, counter);
 	found = sql_run(&session, DC_SQL_HOLD_FIND, values) > 0;
 	if (found)
 	{
@@ -241,7 +253,7 @@ check_newer_hold(DcCounter *counter, Datum id)
 		return;
 	values[0] = id;
 	PushActiveSnapshot(GetLatestSnapshot());
-	sql_begin(&session, counter);
+	holds_begin(&session, counter);
 	found = sql_read(&session, DC_SQL_HOLD_FIND, values) > 0;
 	sql_end(&session);
 	PopActiveSnapshot();
@@ -269,7 +281,7 @@ insert_hold(DcCounter *counter, Datum id, const DcKey *key, int64 qty,
 	values[3] = ttl;
 	values[4] = TimestampTzGetDatum(GetCurrentTimestamp());
 	values[5] = DirectFunctionCall2(timestamptz_pl_interval, values[4], ttl);
-	sql_begin(&session, counter);
+	holds_begin(&session, counter);
 	inserted = sql_run(&session, DC_SQL_HOLD_INSERT, values) > 0;
 	sql_end(&session);
 	return inserted;
@@ -366,7 +378,7 @@ lock_hold(DcCounter *counter, Datum id, DcHold *hold)
 	bool found;
 
 	values[0] = id;
-	sql_begin(&session, counter);
+	holds_begin(&session, counter);
 	found = sql_run(&session, DC_SQL_HOLD_LOCK, values) > 0;
 	if (found)
 	{
@@ -407,7 +419,7 @@ end_hold(DcCounter *counter, const DcHold *hold, const char *state,
 	values[1] = CStringGetTextDatum(state);
 	values[2] = Int64GetDatum(confirmed);
 	values[3] = TimestampTzGetDatum(GetCurrentTimestamp());
-	sql_begin(&session, counter);
+	holds_begin(&session, counter);
 	if (sql_run(&session, DC_SQL_HOLD_END, values) != 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -445,7 +457,7 @@ dc_holds(PG_FUNCTION_ARGS)
 	values[0] = values[1] = TimestampTzGetDatum(GetCurrentTimestamp());
 	if (!PG_ARGISNULL(1))
 		values[0] = PG_GETARG_DATUM(1);
-	sql_begin(&session, counter);
+	holds_begin(&session, counter);
 	rows = sql_read(&session, PG_ARGISNULL(1) ? DC_SQL_HOLD_LIST_ALL : DC_SQL_HOLD_LIST,
 					values);
 	for (uint64 i = 0; i < rows; i++)
@@ -487,7 +499,7 @@ holds_expire_key(DcCounter *counter, const DcDeltaKey *key, int64 limit)
 	values[0] = TimestampTzGetDatum(GetCurrentTimestamp());
 	values[1] = PointerGetDatum(cstring_to_text_with_len(key->data, key->len));
 	values[2] = Int32GetDatum((int32) limit);
-	sql_begin(&session, counter);
+	holds_begin(&session, counter);
 	count = sql_run(&session, DC_SQL_HOLD_EXPIRE_KEY, values);
 	if (count > 0)
 		holds_give_back(&session);
@@ -513,7 +525,7 @@ holds_expired_units(DcCounter *counter, const DcDeltaKey *key, bool latest)
 	values[0] = TimestampTzGetDatum(GetCurrentTimestamp());
 	values[1] = PointerGetDatum(cstring_to_text_with_len(key->data, key->len));
 	PushActiveSnapshot(latest ? GetLatestSnapshot() : GetTransactionSnapshot());
-	sql_begin(&session, counter);
+	holds_begin(&session, counter);
 	sql_read(&session, DC_SQL_HOLD_EXPIRED, values);
 	units = rows_bigint(&session.rows, 0, 1);
 	sql_end(&session);
@@ -536,7 +548,7 @@ holds_first_expiry(DcCounter *counter, const DcDeltaKey *key)
 
 	holds_open(counter, AccessShareLock);
 	values[0] = PointerGetDatum(cstring_to_text_with_len(key->data, key->len));
-	sql_begin(&session, counter);
+	holds_begin(&session, counter);
 	sql_run(&session, DC_SQL_HOLD_FIRST, values);
 	value = rows_nullable(&session.rows, 0, 1, &isnull);
 	if (!isnull)

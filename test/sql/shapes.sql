@@ -182,6 +182,9 @@ SELECT after('CREATE TRIGGER alters AFTER UPDATE ON s_hold FOR EACH ROW EXECUTE 
 	ARRAY['SELECT dc_release(''s'', ''00000000-0000-0000-0000-000000000001'')', 'SELECT dc_hold(''s'', ''a'', 1)', 'SELECT dc_get(''s'', ''a'')']);
 SELECT after('CREATE TRIGGER alters AFTER UPDATE ON s_hold FOR EACH ROW EXECUTE FUNCTION alters(''ALTER TABLE shapes.s_shard ALTER units TYPE numeric'')',
 	ARRAY['SELECT dc_release(''s'', ''00000000-0000-0000-0000-000000000001'')', 'SELECT dc_hold(''s'', ''a'', 1)', 'SELECT dc_get(''s'', ''a'')']);
+SELECT tab, col, type, after(format('CREATE TRIGGER alters AFTER INSERT ON l_event_0 FOR EACH ROW EXECUTE FUNCTION alters(''ALTER TABLE shapes.%s ALTER %s TYPE %s'')', tab, col, type),
+	ARRAY['SELECT dc_transfer(''l'', ''bank'', ''a'', 1, ''x'')', 'SELECT dc_transfer_pending(''l'', ''bank'', ''a'', 1, ''x'')'])
+	FROM (VALUES ('l_account', 'min_balance', 'text'), ('l_account', 'key', 'name'), ('l_entry', 'amount', 'text'), ('l_pending', 'posted', 'numeric'), ('l_limit_shard', 'units', 'text'), ('l_shard', 'inc', 'text'), ('l_limit', 'updated_at', 'text')) AS v(tab, col, type);
 SELECT after('CREATE TRIGGER alters AFTER INSERT ON w_event_0 FOR EACH ROW EXECUTE FUNCTION alters(''ALTER TABLE shapes.w_event ALTER delta TYPE numeric'')',
 	ARRAY['SELECT dc_incr_once(''w'', ''a'', 1, ''x'')', 'SELECT dc_op_status(''w'', ''x'')']);
 SELECT after('CREATE TRIGGER alters AFTER INSERT ON w_event_0 FOR EACH ROW EXECUTE FUNCTION alters(''ALTER TABLE shapes.w_shard ALTER inc TYPE text'')',
