@@ -50,12 +50,12 @@ typedef struct DcLedger
 	Oid relid; /* hash key: the table of balances */
 	bool valid;
 	DcLedgerRow row;
-	Oid counters[DC_LEDGER_COUNTER_TABLES]; /* the tables of balances and limits, */
-	int ncounters;							/* how many */
-	bool direct;							/* entries can be inserted without SQL */
-	bool by_month;							/* they are partitioned by month */
-	bool parent_direct;						/* then: nothing but the guard is on the parent; */
-	Oid leaf;								/* the partition of the last entry, or InvalidOid, */
+	int ncounters; /* tables of balances and limits: */
+	Oid counters[DC_LEDGER_COUNTER_TABLES];
+	bool direct;		/* entries can be inserted without SQL */
+	bool by_month;		/* they are partitioned by month */
+	bool parent_direct; /* then: nothing but the guard is on the parent; */
+	Oid leaf;			/* the partition of the last entry, or InvalidOid, */
 	TimestampTz leaf_from;
 	TimestampTz leaf_to;
 	bool leaf_direct; /* into which they can be inserted without SQL */

@@ -77,6 +77,15 @@ BEGIN
 				END;
 			END;
 		END LOOP;
+	WHEN 'replace' THEN
+		c := 'mine';
+		BEGIN
+			CLOSE c;
+		EXCEPTION WHEN OTHERS THEN
+			INSERT INTO regress_dc.log (what) VALUES ('CLOSE: ' || sqlstate);
+		END;
+		c := 'left';
+		OPEN c FOR SELECT 1;
 	WHEN 'hold' THEN
 		EXECUTE 'DECLARE held CURSOR WITH HOLD FOR SELECT 1';
 	WHEN 'raise' THEN
@@ -167,6 +176,19 @@ CLOSE mine;
 COMMIT;
 RESET ROLE;
 SELECT * FROM log;
+-- ... one that has failed: what is opened in its place, and in its memory, is new
+SELECT todo('replace');
+SET ROLE regress_dc_caller;
+BEGIN;
+DECLARE mine CURSOR FOR SELECT 1 / (i - 2) FROM secret ORDER BY i;
+SAVEPOINT s;
+FETCH 2 FROM mine;
+ROLLBACK TO SAVEPOINT s;
+SELECT dc_incr('regress_dc.likes', 'a'), dc_apply();
+SELECT name FROM pg_cursors;
+FETCH mine;
+ROLLBACK;
+RESET ROLE;
 -- ... that of a loop, and one that stays when the loop's transactions end
 SELECT todo('read');
 SET ROLE regress_dc_caller;
