@@ -81,7 +81,7 @@ CREATE INDEX consumer_retry_due ON dcounter.consumer_retry (consumer, due_at);
 CREATE INDEX consumer_retry_key ON dcounter.consumer_retry (consumer, pending_hash, seq);
 COMMENT ON TABLE dcounter.consumer_retry IS 'events to be delivered again, those that wait for them, and dead letters';
 COMMENT ON COLUMN dcounter.consumer_retry.pending_hash IS 'hash of topic and key, NULL if it holds up no other event';
-COMMENT ON COLUMN dcounter.consumer_retry.due_at IS 'when it is delivered again, NULL if it waits for another event of its key, or is dead';
+COMMENT ON COLUMN dcounter.consumer_retry.due_at IS 'when it is delivered again, NULL if it waits for another event of its key, or is dead; -infinity if it was dead, and was discarded';
 COMMENT ON COLUMN dcounter.consumer_retry.died_at IS 'when it was given up';
 COMMENT ON COLUMN dcounter.consumer_retry.attempts IS 'how often it was delivered';
 COMMENT ON COLUMN dcounter.consumer_retry.spared IS 'how many of these do not count: an event before it was nacked, and it was left alone';
@@ -138,7 +138,7 @@ COMMENT ON FUNCTION dc_dead_letter_discard(text, bigint) IS 'removes a dead lett
 CREATE VIEW dc_dead_letters WITH (security_barrier) AS
 	SELECT c.name AS consumer, r.seq, r.id, r.topic, r.key, r.type, r.payload, r.headers, r.created_at, r.attempts, r.reason, r.died_at
 	FROM dcounter.consumer_retry r JOIN dcounter.consumer c ON c.id OPERATOR(pg_catalog.=) r.consumer
-	WHERE r.died_at IS NOT NULL
+	WHERE r.died_at IS NOT NULL AND r.due_at IS NULL
 		AND (pg_catalog.pg_has_role(c.owner::pg_catalog.oid, 'USAGE')
 			OR EXISTS (SELECT FROM pg_catalog.unnest(c.readers) reader WHERE pg_catalog.pg_has_role(reader::pg_catalog.oid, 'USAGE')));
 COMMENT ON VIEW dc_dead_letters IS 'events that were given up after too many attempts';

@@ -154,7 +154,7 @@ refuse_new(Nack *nack, const DcStoredEvent *event)
 static DcRetry *
 put_off(Nack *nack, DcRetry *retry)
 {
-	if (retry->due_at == 0 || retry->attempts == 0)
+	if (retry->died_at != 0 || retry->due_at == 0 || retry->attempts == 0)
 		return NULL;
 	retry_set_reason(retry, nack->reason);
 	retry->due_at = nack->due;

@@ -265,7 +265,11 @@ read_retries(DcConsumer *consumer, Backlog *backlog)
 
 		(void) tuple_nullable(rel, tuple, RETRY_DIED_AT, TIMESTAMPTZOID, &isnull);
 		if (!isnull)
-			backlog->dead++;
+		{
+			/* discarded ones have a due_at */
+			(void) heap_getattr(tuple, RETRY_DUE_AT, desc, &isnull);
+			backlog->dead += isnull;
+		}
 		else
 		{
 			backlog->retries++;

@@ -209,6 +209,29 @@ SELECT dc_consumer_alter('c', max_attempts => 1), publish('oc', 'k1', 'j8 j9');
 SELECT got('c'), nack('c', 'j8'), ack('c', 'j9'), got('c'), ack('c', 'j9'), got('c') IS NULL;
 SELECT dc_seek('c', seq_of('j7')), got('c'), ack('c', 'j9'), dc_dead_letter_retry('c'), got('c'), ack('c', 'j8'), got('c') IS NULL;
 SELECT dc_consumer_alter('c', max_attempts => 10);
+-- what was discarded does not come again, also if the position is before it; then its row is not needed
+SELECT dc_consumer_alter('c', max_attempts => 1), publish('oc', 'k1', 'ad1'), publish('oc', 'k2', 'ad2 ad3'), publish('oc', 'k3', 'ad4');
+SELECT got('c'), dc_nack('c', seq_of('ad2')), dc_nack('c', seq_of('ad4'));
+SELECT dc_dead_letter_discard('c', seq_of('ad2')), dc_dead_letter_discard('c', seq_of('ad2')), dc_dead_letter_retry('c', seq_of('ad2'));
+SELECT got('c'), (SELECT string_agg(type, ' ') FROM dc_dead_letters), (SELECT dead_letters FROM dc_stat_consumers WHERE name = 'c');
+\set VERBOSITY sqlstate
+SELECT dc_nack('c', seq_of('ad2'));
+\set VERBOSITY terse
+SELECT dc_dead_letter_discard('c'), got('c'), count(*) FROM dc_dead_letters;
+CALL dc_maintain();
+SELECT type, payload, headers, reason FROM dcounter.consumer_retry ORDER BY seq;
+SELECT ack('c', 'ad1'), got('c');
+CALL dc_maintain();
+SELECT type FROM dcounter.consumer_retry;
+SELECT ack('c', 'ad3'), got('c') IS NULL;
+CALL dc_maintain();
+SELECT count(*) FROM dcounter.consumer_retry;
+-- unless that is asked for
+SELECT dc_seek('c', seq_of('ad1')), got('c'), dc_nack('c', seq_of('ad3')), dc_dead_letter_discard('c');
+SELECT dc_seek('c', seq_of('ad2')), got('c'), dc_nack('c', seq_of('ad4')), dc_dead_letter_discard('c'), ack('c', 'ad3'), got('c') IS NULL;
+SELECT dc_consumer_alter('c', max_attempts => 10), publish('oc', 'k4', 'ad5');
+SELECT got('c'), ack('c', 'ad5'), dc_dead_letter_discard('c');
+SELECT count(*) FROM dcounter.consumer_retry;
 -- fetches of different sizes: each event has its own number of attempts, and dies by that
 SELECT dc_consumer_alter('c', max_attempts => 4), publish('oc', 'k1', 'at1'), publish('oc', 'k2', 'at2'), publish('oc', 'k3', 'at3'), publish('oc', 'k4', 'at4');
 SELECT got('c', 3), got('c', 1), got('c', 2), got('c');
