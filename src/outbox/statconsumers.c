@@ -267,7 +267,7 @@ read_retries(DcConsumer *consumer, Backlog *backlog)
 		if (!isnull)
 		{
 			/* discarded ones have a due_at */
-			(void) heap_getattr(tuple, RETRY_DUE_AT, desc, &isnull);
+			(void) tuple_nullable(rel, tuple, RETRY_DUE_AT, TIMESTAMPTZOID, &isnull);
 			backlog->dead += isnull;
 		}
 		else
