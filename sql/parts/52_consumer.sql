@@ -111,6 +111,10 @@ CREATE FUNCTION dc_fetch(consumer text, max_events int DEFAULT 100, wait interva
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 100;
 COMMENT ON FUNCTION dc_fetch(text, int, interval, text) IS 'the next events of a consumer, until they are acknowledged';
 
+CREATE FUNCTION dcounter.last_fetch() RETURNS text
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+COMMENT ON FUNCTION dcounter.last_fetch() IS 'how the last dc_fetch of this session ended: complete; stopped, so that the next one goes on; busy, as others were at work';
+
 CREATE FUNCTION dc_ack(consumer text, seq bigint, member text DEFAULT NULL) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION dc_ack(text, bigint, text) IS 'everything that was fetched up to an event is done';

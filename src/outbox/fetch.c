@@ -31,6 +31,7 @@
 #include "utils/memutils.h"
 
 PG_FUNCTION_INFO_V1(dc_fetch);
+PG_FUNCTION_INFO_V1(last_fetch);
 
 /* Uninteresting events that are worth writing a position. */
 #define SKIP_AT_LEAST 4096
@@ -48,6 +49,9 @@ PG_FUNCTION_INFO_V1(dc_fetch);
 /* How long a fetch that has changed something waits at most before others can see it. */
 #define WROTE_US (1 * USECS_PER_SEC)
 
+/* How this session's last fetch ended; NULL: with an error, or there was none. */
+static const char *last_end = NULL;
+
 typedef struct Fetch
 {
 	const char *name;	/* of the consumer */
@@ -58,6 +62,7 @@ typedef struct Fetch
 	DcMoment look_again; /* when to look, even if nobody wakes us */
 	DcConsumer *consumer;
 	DcMember me;
+	bool busy;	 /* somebody else works as the member */
 	bool moved;	 /* lanes have moved: me must be stored */
 	bool wrote;	 /* something was stored */
 	bool renew;	 /* the lease is to be renewed */
@@ -101,6 +106,7 @@ dc_fetch(PG_FUNCTION_ARGS)
 
 	fetch_args(fcinfo, &fetch, &wait);
 	consumer_check_writable("dc_fetch()");
+	last_end = NULL;
 	InitMaterializedSRF(fcinfo, 0);
 	fetch.result = (ReturnSetInfo *) fcinfo->resultinfo;
 	fetch.until = moment_after(moment_now(), wait);
@@ -138,7 +144,23 @@ dc_fetch(PG_FUNCTION_ARGS)
 		outbox_wait_end();
 	consumer_xact_leave();
 	MemoryContextDelete(cxt);
+	last_end = fetch.busy ? "busy" : fetch.stopped || fetch.nparked > 0 ? "stopped"
+																		: "complete";
 	PG_RETURN_NULL();
+}
+
+/*
+ * last_fetch() -> text: whether the last dc_fetch() of this session has looked at all that
+ * there was ('complete'). An empty one that has not is no sign that nothing is left: it
+ * has come to many events that were of no interest or had to wait ('stopped'), or another
+ * transaction works for the consumer ('busy').
+ */
+Datum
+last_fetch(PG_FUNCTION_ARGS)
+{
+	if (last_end == NULL)
+		PG_RETURN_NULL();
+	PG_RETURN_TEXT_P(cstring_to_text(last_end));
 }
 
 static void
@@ -174,7 +196,8 @@ fetch_try(Fetch *fetch)
 				 errdetail("It was more behind than its max_retention_age or max_retention_size allows; events up to %lld have been removed.",
 						   (long long) fetch->consumer->cut_off),
 				 errhint("Move it to another position with dc_seek().")));
-	if (!member_lock(fetch->consumer->id, fetch->member, false, NULL))
+	fetch->busy = !member_lock(fetch->consumer->id, fetch->member, false, NULL);
+	if (fetch->busy)
 	{
 		fetch->look_again = moment_after(moment_now(), BUSY_US);
 		return;
@@ -237,7 +260,8 @@ join(Fetch *fetch)
 {
 	DcMember self;
 
-	if (!member_lock(fetch->consumer->id, "", false, NULL))
+	fetch->busy = !member_lock(fetch->consumer->id, "", false, NULL);
+	if (fetch->busy)
 	{
 		member_unlock(fetch->consumer->id, fetch->member);
 		fetch->look_again = moment_after(moment_now(), BUSY_US);

@@ -50,11 +50,11 @@ deliver_init(const Options *options)
 }
 
 Delivery
-deliver(const Options *options, const PGresult *batch)
+deliver(const Options *options, Part part)
 {
 	if (options->command != NULL)
-		return child_deliver(options, batch);
-	if (!write_batch(options, batch, write_output, NULL))
+		return child_deliver(options, part);
+	if (!write_part(options, part, write_output, NULL))
 		return ABANDONED;
 	if (is_file)
 		sync_output();
@@ -62,24 +62,27 @@ deliver(const Options *options, const PGresult *batch)
 }
 
 /*
- * write_batch formats the events of a batch, and passes them on in pieces. Returns
+ * write_part formats some events of a batch, and passes them on in pieces. Returns
  * false if one was not wanted.
  */
 bool
-write_batch(const Options *options, const PGresult *batch, WriteBuffer write_buffer, void *target)
+write_part(const Options *options, Part part, WriteBuffer write_buffer, void *target)
 {
 	static Buffer buffer;
 	Source source = {.consumer = options->consumer, .database = server_database()};
-	int rows = PQntuples(batch);
+	int end = part.harmless ? part.first + 1 : part.first + part.count;
 	bool wanted = true;
 
-	for (int row = 0; row < rows && wanted; row++)
+	for (int row = part.first; row < end && wanted; row++)
 	{
 		Event event;
 
-		batch_event(batch, row, &event);
-		format_event(&buffer, options->format, &event, &source);
-		if (buffer.length >= FULL || row == rows - 1)
+		batch_event(part.batch, row, &event);
+		if (part.harmless)
+			format_harmless(&buffer, &event);
+		else
+			format_event(&buffer, options->format, &event, &source);
+		if (buffer.length >= FULL || row == end - 1)
 		{
 			wanted = write_buffer(target, &buffer);
 			buffer_reset(&buffer);

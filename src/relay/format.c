@@ -140,6 +140,21 @@ format_redis(Buffer *buffer, const Event *event)
 }
 
 /*
+ * The same for a stream that is not made for it, and has a name that no stream has: the
+ * event's id. It adds nothing, but to Redis it is a command that may (6.2 and later).
+ */
+void
+format_harmless(Buffer *buffer, const Event *event)
+{
+	Field words[] = {field_of("XADD"), event->id, field_of("NOMKSTREAM"), field_of("*"), field_of("seq"), event->seq};
+	size_t count = sizeof(words) / sizeof(words[0]);
+
+	buffer_printf(buffer, "*%zu\r\n", count);
+	for (size_t i = 0; i < count; i++)
+		add_resp(buffer, &words[i]);
+}
+
+/*
  * key, tab, payload, newline, for kcat -K. Characters in the key that would end it
  * early are written as in COPY, and so is the backslash: different keys stay
  * different. An empty payload makes a tombstone with kcat -Z.
