@@ -33,6 +33,11 @@
 #error "dcounter needs PostgreSQL 15 or later"
 #endif
 
+/* Before a declaration, of what raises an error in any case: came with 18. */
+#ifndef pg_noreturn
+#define pg_noreturn pg_attribute_noreturn()
+#endif
+
 /* 16 moved the varlena macros out of postgres.h. */
 #if PG_VERSION_NUM >= 160000
 #include "varatt.h"

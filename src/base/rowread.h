@@ -6,6 +6,7 @@
 #define DC_ROWREAD_H
 
 #include "access/htup.h"
+#include "base/compat.h"
 #include "executor/spi.h"
 #include "executor/tuptable.h"
 #include "utils/relcache.h"
@@ -64,8 +65,8 @@ extern Datum tuple_nullable(Relation rel, HeapTuple tuple, AttrNumber att, Oid t
 							bool *isnull);
 extern Datum slot_datum(TupleTableSlot *slot, AttrNumber att, Oid type);
 extern Datum slot_nullable(TupleTableSlot *slot, AttrNumber att, Oid type, bool *isnull);
-extern void column_is_null(Oid table, const char *column) pg_attribute_noreturn();
-extern void column_has_type(Oid table, const char *column, Oid type,
-							Oid wanted) pg_attribute_noreturn();
+pg_noreturn extern void column_is_null(Oid table, const char *column);
+pg_noreturn extern void column_has_type(Oid table, const char *column, Oid type,
+										Oid wanted);
 
 #endif /* DC_ROWREAD_H */

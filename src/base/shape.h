@@ -6,6 +6,7 @@
 #define DC_SHAPE_H
 
 #include "access/attnum.h"
+#include "base/compat.h"
 #include "utils/rel.h"
 
 #define SHAPE_MAX_COLUMNS 11
@@ -59,7 +60,7 @@ typedef struct DcShapeProblem
 extern bool shape_fits(Relation rel, const DcShape *shape, DcTableLayout *layout,
 					   DcShapeProblem *problem);
 extern void shape_check(Relation rel, const DcShape *shape, DcTableLayout *layout);
-extern void shape_error(const char *table, const DcShapeProblem *problem) pg_attribute_noreturn();
+pg_noreturn extern void shape_error(const char *table, const DcShapeProblem *problem);
 extern bool shape_is_key(Relation index, const DcShape *shape, const AttrNumber *atts);
 extern bool shape_is_plain_key(Relation index, const DcShape *shape);
 

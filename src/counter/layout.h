@@ -7,6 +7,7 @@
 #define DC_LAYOUT_H
 
 #include "base/catalog.h"
+#include "base/compat.h"
 #include "base/shape.h"
 #include "utils/rel.h"
 
@@ -22,7 +23,7 @@ extern void counter_layout(DcCounter *counter);
 extern bool counter_has_layout(DcCounter *counter);
 extern void counter_holds_layout(DcCounter *counter);
 extern Relation counter_direct_open(DcCounter *counter, DcCounterTable table);
-extern void layout_altered_error(Relation rel) pg_attribute_noreturn();
+pg_noreturn extern void layout_altered_error(Relation rel);
 extern bool layout_is_own_index(const DcCounter *counter, Relation index);
 extern void counter_check_deferred(const DcCounter *counter, bool totals);
 

@@ -108,7 +108,7 @@ sql_begin(DcSqlSession *session, DcCounter *counter)
  * between two statements. No lock is taken: the statements do that.
  */
 void
-sql_keep_open(DcSqlSession *session, DcSqlTable place, Oid relid)
+sql_keep_open(DcSqlSession *session, int place, Oid relid)
 {
 	if (OidIsValid(relid))
 		session->tables[place] = RelationIdGetRelation(relid); /* NULL: was dropped */

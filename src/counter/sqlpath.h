@@ -79,7 +79,7 @@ typedef struct DcStatementText
 	Oid argtypes[SQL_MAX_ARGS];				  /* up to the first 0 */
 	bool reads_all;							  /* scans of whole tables are right for it */
 	DcResultColumn columns[ROWS_MAX_COLUMNS]; /* of its result */
-	DcSqlTable of;							  /* which table errors name */
+	int of;									  /* which table errors name */
 } DcStatementText;
 
 /* Returns what a word after @ stands for that is none of these. */
@@ -97,7 +97,7 @@ typedef struct DcSqlSession
 extern void sql_extend(const DcStatementText *texts, int count, DcSqlWord word);
 extern void sql_forget(DcCounter *counter);
 extern void sql_begin(DcSqlSession *session, DcCounter *counter);
-extern void sql_keep_open(DcSqlSession *session, DcSqlTable place, Oid relid);
+extern void sql_keep_open(DcSqlSession *session, int place, Oid relid);
 extern void sql_end(DcSqlSession *session);
 extern uint64 sql_run(DcSqlSession *session, DcStatement statement,
 					  Datum *values);
