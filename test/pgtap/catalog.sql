@@ -264,8 +264,8 @@ SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE coalesce(length(ob
 SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE obj_description(oid, 'pg_proc') ~ '^[A-Z].*|\.$'$$, 'comments are phrases, like the server''s own');
 SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE schema = 'public' AND proname !~ '^dc_worker_|^dc_consumer_create$' AND NOT has_function_privilege('public', oid, 'EXECUTE')$$, 'PUBLIC may execute the API: the tables'' privileges decide');
 SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE proname ~ '^dc_worker_|^dc_consumer_create$' AND has_function_privilege('public', oid, 'EXECUTE')$$, 'but not start or stop workers, nor create consumers');
-SELECT set_eq($$SELECT proname::text FROM members WHERE schema = 'dcounter' AND has_function_privilege('public', oid, 'EXECUTE')$$, ARRAY['stat_counters', 'stat_buffer', 'stat_hot_keys', 'stat_worker', 'stat_outbox', 'stat_consumers', 'outbox_capture', 'on_ledger_change', 'on_counter_truncate', 'on_counter_delete'],
-	'PUBLIC may not execute, or make triggers of, the internal functions, but for those of the views and of attached tables');
+SELECT set_eq($$SELECT proname::text FROM members WHERE schema = 'dcounter' AND has_function_privilege('public', oid, 'EXECUTE')$$, ARRAY['stat_counters', 'stat_buffer', 'stat_hot_keys', 'stat_worker', 'stat_outbox', 'stat_consumers', 'last_fetch', 'outbox_capture', 'on_ledger_change', 'on_counter_truncate', 'on_counter_delete'],
+	'PUBLIC may not execute, or make triggers of, the internal functions, but for those of the views, of attached tables and of dc_relay');
 
 -- The extension
 SELECT is((SELECT extversion FROM pg_extension WHERE extname = 'dcounter'), (SELECT default_version FROM pg_available_extensions WHERE name = 'dcounter'), 'installed in its default version');
