@@ -19,6 +19,7 @@
 
 #include "access/xact.h"
 #include "counter/apply.h"
+#include "counter/codeddl.h"
 #include "counter/ddl.h"
 #include "counter/pending.h"
 #include "miscadmin.h"
@@ -49,6 +50,9 @@ utility_hook(PlannedStmt *pstmt, const char *query, bool read_only_tree,
 			 QueryEnvironment *environment, DestReceiver *dest,
 			 QueryCompletion *completion)
 {
+	if (IsA(pstmt->utilityStmt, IndexStmt) &&
+		((IndexStmt *) pstmt->utilityStmt)->concurrent && IsTransactionState())
+		code_prevent_index((IndexStmt *) pstmt->utilityStmt, query);
 	if (!pending_is_empty() && changes_tables(pstmt->utilityStmt) &&
 		IsTransactionState() && !XactReadOnly && !InSecurityRestrictedOperation())
 		apply_early();
