@@ -186,8 +186,11 @@ trigger_reason(Relation rel)
 	{
 		const Trigger *trigger = &rel->trigdesc->triggers[i];
 
-		if (!trigger_is_harmless(trigger))
-			return psprintf(_("trigger \"%s\" on \"%s\""), trigger->tgname, name_of(rel));
+		if (trigger_is_harmless(trigger))
+			continue;
+		if (trigger->tgisinternal && OidIsValid(trigger->tgconstraint))
+			return psprintf(_("foreign key \"%s\" on \"%s\""), get_constraint_name(trigger->tgconstraint), name_of(rel));
+		return psprintf(_("trigger \"%s\" on \"%s\""), trigger->tgname, name_of(rel));
 	}
 	return NULL;
 }
