@@ -206,7 +206,8 @@ code_prevent_index(IndexStmt *stmt, const char *query)
 		relid = RangeVarGetRelid(stmt->relation, NoLock, true);
 	if (!OidIsValid(relid) || dc_worker_runs_owner_code ||
 		member_find(relid, &row, &root) == DC_MEMBER_NONE ||
-		row.mode != DC_MODE_BUFFERED || superuser_arg(relation_owner(relid)) ||
+		row.mode != DC_MODE_BUFFERED || !compat_owns_relation(relid, GetUserId()) ||
+		superuser_arg(relation_owner(relid)) ||
 		!index_may_be_code(relid, stmt, query))
 		return;
 	ereport(ERROR,
