@@ -77,6 +77,7 @@ INSERT INTO cases (harmless, counter, command) VALUES
 	(false, 'c', 'ALTER TABLE c ADD CHECK (pg_sleep(1) IS NOT NULL) NOT VALID'),
 	(false, 'c', 'ALTER TABLE c ADD CHECK (key::own_text IS NOT NULL)'),
 	(false, 'c', 'ALTER TABLE c ADD CHECK (ROW(inc)::own_row IS NOT NULL)'),
+	(false, 'c', $$ALTER TABLE c ADD CHECK (inc > 0 OR 'a'::own_enum < 'b')$$),
 	(false, 'c', $$ALTER TABLE c ADD CHECK (pg_try_advisory_lock(1))$$),
 	(false, 'p', $$ALTER TABLE p ADD CHECK (satisfies_hash_partition('p'::regclass::oid, 1, 0, key))$$),
 	(false, 'c', 'ALTER TABLE c ADD EXCLUDE USING hash (key WITH =)'),
