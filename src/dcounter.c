@@ -11,6 +11,7 @@
 #include "base/catalog.h"
 #include "base/compat.h"
 #include "base/guc.h"
+#include "base/ownercode.h"
 #include "base/ownstatement.h"
 #include "base/shmem.h"
 #include "base/xactclock.h"
@@ -37,6 +38,7 @@ _PG_init(void)
 	guc_init();
 	own_statement_init();
 	counter_cache_init();
+	ownercode_init();
 	/* a callback that is registered first runs last */
 	consumer_init();	 /* looks at what all have written */
 	counter_last_init(); /* when all is written but what goes to memory */
