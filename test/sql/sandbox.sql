@@ -139,8 +139,26 @@ SELECT to_regclass('regress_dc.renamed_shard');
 DROP TABLE regress_dc.renamed;
 SELECT to_regclass('regress_dc.renamed_shard');
 SELECT dc_drop('fresh8'), dc_drop('c'), dc_drop('c2');
+-- Schemas that change their names under a session that has its plans
 RESET search_path;
 SET search_path = pg_catalog, public;
+CREATE SCHEMA regress_dc_one;
+CREATE SCHEMA regress_dc_two;
+SELECT dc_create('regress_dc_one.t'), dc_create('regress_dc_two.t');
+CREATE FUNCTION regress_dc.as_whom() RETURNS trigger LANGUAGE plpgsql AS $$
+	BEGIN RAISE WARNING 'table % of the other one', tg_table_name; RETURN NEW; END $$;
+CREATE TRIGGER w BEFORE INSERT OR UPDATE ON regress_dc_two.t FOR EACH ROW EXECUTE FUNCTION regress_dc.as_whom();
+CREATE TRIGGER w BEFORE INSERT OR UPDATE OR DELETE ON regress_dc_two.t_shard FOR EACH ROW EXECUTE FUNCTION regress_dc.as_whom();
+SELECT 'regress_dc_one.t'::regclass::oid AS one \gset
+SELECT dc_incr(:one, 'a'), dc_apply();
+SELECT dc_set(:one, 'a', 5), dc_compact(:one), dc_get(:one, 'a');
+ALTER SCHEMA regress_dc_one RENAME TO regress_dc_other;
+ALTER SCHEMA regress_dc_two RENAME TO regress_dc_one;
+SELECT dc_incr(:one, 'a'), dc_apply();
+SELECT dc_set(:one, 'a', 7), dc_compact(:one), dc_get(:one, 'a');
+SELECT (SELECT count(*) FROM regress_dc_one.t_shard), (SELECT count(*) FROM regress_dc_other.t_shard);
+SELECT dc_drop('regress_dc_one.t'), dc_drop('regress_dc_other.t');
+DROP SCHEMA regress_dc_one, regress_dc_other;
 DROP SCHEMA regress_dc_evil CASCADE;
 DROP SCHEMA regress_dc CASCADE;
 DROP ROLE regress_dc_owner, regress_dc_victim;
