@@ -12,6 +12,7 @@
 #include "base/compat.h"
 #include "base/guc.h"
 #include "base/ownstatement.h"
+#include "base/runas.h"
 #include "base/shmem.h"
 #include "base/xactclock.h"
 #include "buffer/bufferinit.h"
@@ -35,6 +36,7 @@ void
 _PG_init(void)
 {
 	guc_init();
+	runas_init();
 	own_statement_init();
 	counter_cache_init();
 	/* a callback that is registered first runs last */

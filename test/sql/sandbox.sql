@@ -139,6 +139,36 @@ SELECT to_regclass('regress_dc.renamed_shard');
 DROP TABLE regress_dc.renamed;
 SELECT to_regclass('regress_dc.renamed_shard');
 SELECT dc_drop('fresh8'), dc_drop('c'), dc_drop('c2');
+-- Nor does it decide when the constraints of others are checked
+CREATE FUNCTION regress_dc.put_off() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	BEGIN
+		SET CONSTRAINTS ALL IMMEDIATE;
+	EXCEPTION WHEN OTHERS THEN RAISE WARNING '%', SQLERRM;
+	END;
+	SET CONSTRAINTS ALL DEFERRED;
+	RETURN NEW;
+EXCEPTION WHEN OTHERS THEN
+	RAISE WARNING '%', SQLERRM;
+	RETURN NEW;
+END $$;
+CREATE FUNCTION regress_dc.later() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RAISE WARNING 'deferred trigger as %', current_user; RETURN NULL; END$$;
+SELECT dc_create('public.put_off');
+ALTER TABLE public.put_off OWNER TO regress_dc_owner;
+CREATE TRIGGER put_off BEFORE INSERT OR UPDATE ON public.put_off_shard FOR EACH ROW EXECUTE FUNCTION regress_dc.put_off();
+CREATE TABLE public.mine (i int UNIQUE DEFERRABLE);
+CREATE CONSTRAINT TRIGGER later AFTER INSERT ON public.mine DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION regress_dc.later();
+SET ROLE regress_dc_victim;
+BEGIN;
+INSERT INTO public.mine VALUES (1);
+SELECT dc_incr('public.put_off', 'a'), dc_apply();
+SAVEPOINT s;
+INSERT INTO public.mine VALUES (1);
+ROLLBACK TO s;
+COMMIT;
+RESET ROLE;
+SELECT dc_drop('public.put_off');
+DROP TABLE public.mine;
 -- Schemas that change their names under a session that has its plans
 RESET search_path;
 SET search_path = pg_catalog, public;
