@@ -13,6 +13,7 @@
 #include "base/guc.h"
 #include "base/ownercode.h"
 #include "base/ownstatement.h"
+#include "base/runas.h"
 #include "base/shmem.h"
 #include "base/xactclock.h"
 #include "buffer/bufferinit.h"
@@ -36,6 +37,7 @@ void
 _PG_init(void)
 {
 	guc_init();
+	runas_init();
 	own_statement_init();
 	counter_cache_init();
 	ownercode_init();
