@@ -1,0 +1,202 @@
+# Tables of all rooms, the same ones in mallory's schema m and in alice's schema a, and what
+# users do with them. In m they are called as they are, with values that are as odd as
+# possible. In a each change is logged in the same transaction, so the books
+# of alice must balance whatever mallory does, and what her jobs have to do must be done in time.
+package DcHostile::Rooms;
+
+use strict;
+use warnings;
+
+use DcChaos::Mix;
+use Exporter 'import';
+
+our @EXPORT = qw(room_names create_room alices_code calls_of logged_calls odd_calls);
+
+my $accounts = join('', map { "; PERFORM dc_open_account('S.LEDGER', $_)" } q{'bank', NULL}, q{'k1', -500}, q{'k2', 0, 1500}, q{'k3', -1000, 1000}, q{'k4', NULL});
+# Names of tables are looked up when a statement is parsed: one statement each
+my %create = (
+	cnt => q{PERFORM dc_create('S.cnt')},
+	buf => q{PERFORM dc_create('S.buf', mode => 'buffered', flush_interval => '50 ms')},
+	par => q{PERFORM dc_create('S.par', partitions => 2)},
+	hsh => q{PERFORM dc_create('S.hsh', shard_by => 'random', max_shards => 4); PERFORM dc_alter('S.hsh', events => '100 ms')},
+	onc => q{PERFORM dc_create('S.onc'); PERFORM dc_incr_once('S.onc', 'k1', 1, 'e0')},
+	stk => q{PERFORM dc_create_stock('S.stk', 8)},
+	led => q{PERFORM dc_create_ledger('S.led')} . $accounts =~ s/LEDGER/led/gr,
+	mon => q{PERFORM dc_create_ledger('S.mon', partition_by => 'month')} . $accounts =~ s/LEDGER/mon/gr);
+
+sub room_names
+{
+	return sort keys %create;
+}
+
+# create_room(ROOM, SCHEMA): a plpgsql statement
+sub create_room
+{
+	my ($room, $schema) = @_;
+
+	return $create{$room} =~ s/'S\./'$schema./gr;
+}
+
+# alices_code: her schema with its logs
+sub alices_code
+{
+	my $create = join('', map { create_room($_, 'a') . ";\n" } room_names());
+
+	return "DO \$\$ BEGIN\n$create END \$\$;\n" . q{
+		CREATE TABLE a.log (room text, key text, n numeric);
+		INSERT INTO a.log VALUES ('onc', 'k1', 1);
+		CREATE TABLE a.event (room text, event text, PRIMARY KEY (room, event));
+		CREATE FUNCTION a.incr(r text, k text, n bigint) RETURNS void LANGUAGE plpgsql AS $$
+		BEGIN
+			PERFORM dc_incr(('a.' || r)::regclass, k, n);
+			INSERT INTO a.log VALUES (r, k, n);
+		END $$;
+		CREATE FUNCTION a.many(r text, n bigint) RETURNS void LANGUAGE plpgsql AS $$
+		BEGIN
+			PERFORM dc_incr_many(('a.' || r)::regclass, array_agg('k' || i), array_agg(n)) FROM generate_series(1, 20) AS i;
+			INSERT INTO a.log SELECT r, 'k' || i, n FROM generate_series(1, 20) AS i;
+		END $$;
+		CREATE FUNCTION a.once(k text, n bigint, e text) RETURNS void LANGUAGE plpgsql AS $$
+		BEGIN
+			IF dc_incr_once('a.onc', k, n, e) THEN
+				INSERT INTO a.log VALUES ('onc', k, n);
+				INSERT INTO a.event VALUES ('onc', e);
+			END IF;
+		END $$;
+		CREATE FUNCTION a.assign(r text, k text, v bigint) RETURNS void LANGUAGE plpgsql AS $$
+		DECLARE
+			old bigint := dc_set(('a.' || r)::regclass, k, v);
+		BEGIN
+			INSERT INTO a.log VALUES (r, k, v - coalesce(old, 0));
+		END $$;
+		CREATE FUNCTION a.restock(k text, n bigint) RETURNS void LANGUAGE plpgsql AS $$
+		BEGIN
+			PERFORM dc_restock('a.stk', k, n);
+			INSERT INTO a.log VALUES ('stk', k, n);
+		END $$;
+		CREATE FUNCTION a.take(k text, n bigint) RETURNS void LANGUAGE plpgsql AS $$
+		BEGIN
+			IF dc_take('a.stk', k, n) THEN
+				INSERT INTO a.log VALUES ('stk', k, -n);
+			END IF;
+		END $$;
+		CREATE FUNCTION a.hold(k text, n bigint, ttl interval) RETURNS void LANGUAGE sql AS $$ SELECT dc_hold('a.stk', k, n, ttl) $$;
+		CREATE FUNCTION a.sell(nth float8) RETURNS void LANGUAGE plpgsql AS $$
+		DECLARE
+			h record;
+		BEGIN
+			SELECT hold_id, qty, key INTO h FROM a.stk_hold WHERE state = 'open' OFFSET nth * (SELECT count(*) FROM a.stk_hold WHERE state = 'open') LIMIT 1;
+			IF dc_confirm('a.stk', coalesce(h.hold_id, gen_random_uuid())) = 'confirmed' THEN
+				INSERT INTO a.log VALUES ('stk', h.key, -h.qty);
+			END IF;
+		END $$;
+		CREATE FUNCTION a.move(l text, f text, t text, n bigint, e text) RETURNS void LANGUAGE plpgsql AS $$
+		DECLARE
+			again bool;
+		BEGIN
+			SELECT duplicate INTO STRICT again FROM dc_transfer(('a.' || l)::regclass, f, t, n, e);
+			IF NOT again THEN
+				INSERT INTO a.log VALUES (l, f, -n), (l, t, n);
+			END IF;
+		EXCEPTION WHEN SQLSTATE 'LG001' OR SQLSTATE 'LG002' OR SQLSTATE 'LG003' THEN
+			NULL;
+		END $$;
+		CREATE FUNCTION a.promise(l text, f text, t text, n bigint, e text) RETURNS void LANGUAGE plpgsql AS $$
+		BEGIN
+			PERFORM dc_transfer_pending(('a.' || l)::regclass, f, t, n, e, NULL, '300 ms');
+		EXCEPTION WHEN SQLSTATE 'LG001' OR SQLSTATE 'LG002' OR SQLSTATE 'LG003' THEN
+			NULL;
+		END $$;
+
+		-- what he cannot have changed
+		CREATE FUNCTION a.wrong() RETURNS SETOF text LANGUAGE sql AS $$
+			WITH log AS (SELECT room, key, sum(n) AS n FROM a.log GROUP BY room, key)
+			SELECT format('%s %s: value %s, log %s', room, key, value, n) FROM log, LATERAL (SELECT dc_get(('a.' || room)::regclass, key) AS value) AS v WHERE room IN ('cnt', 'buf', 'par', 'hsh', 'onc') AND value <> n
+			UNION ALL SELECT format('stock %s: available %s, held %s, log %s', key, available, held, n) FROM log, LATERAL (SELECT dc_get('a.stk', key) AS available,
+				(SELECT coalesce(sum(qty), 0) FROM a.stk_hold AS h WHERE h.key = log.key AND state = 'open') AS held) AS v WHERE room = 'stk' AND available + held <> n
+			UNION ALL SELECT format('%s %s: balance %s, log %s', room, key, balance, n) FROM log, LATERAL dc_balance(('a.' || room)::regclass, key) WHERE room IN ('led', 'mon') AND balance <> n
+			UNION ALL SELECT format('%s: sum %s', l, dc_sum(l)) FROM unnest(ARRAY['a.led', 'a.mon']::regclass[]) AS l WHERE dc_sum(l) <> 0
+			UNION ALL SELECT format('%s: %s', l, c) FROM unnest(ARRAY['a.led', 'a.mon']::regclass[]) AS l, dc_ledger_check(l) AS c
+		$$;
+		-- what jobs have not done
+		CREATE FUNCTION a.undone() RETURNS SETOF text LANGUAGE sql AS $$
+			SELECT format('compaction of %s: %s rows', r, count(*)) FROM (SELECT 'cnt', inc, dec FROM a.cnt_shard UNION ALL SELECT 'buf', inc, dec FROM a.buf_shard UNION ALL SELECT 'par', inc, dec FROM a.par_shard
+				UNION ALL SELECT 'hsh', inc, dec FROM a.hsh_shard UNION ALL SELECT 'onc', inc, dec FROM a.onc_shard UNION ALL SELECT 'led', inc, dec FROM a.led_shard UNION ALL SELECT 'mon', inc, dec FROM a.mon_shard) AS u(r, inc, dec)
+			WHERE inc <> 0 OR dec <> 0 GROUP BY r
+			UNION ALL SELECT format('flush: %s keys of %s for %s', keys, counter, oldest) FROM dc_stat_buffer WHERE increments > 0 AND counter = 'a.buf'::regclass
+			UNION ALL SELECT format('expiry: %s holds', count(*)) FROM a.stk_hold WHERE state = 'open' AND expires_at < clock_timestamp() HAVING count(*) > 0
+			UNION ALL SELECT format('expiry: %s pending transfers', count(*)) FROM a.led_pending WHERE state = 'open' AND expires_at < clock_timestamp() HAVING count(*) > 0
+		$$;
+		GRANT USAGE ON SCHEMA a TO carol, mallory;
+		GRANT ALL ON ALL TABLES IN SCHEMA a TO carol;
+		REVOKE ALL ON ALL TABLES IN SCHEMA a FROM PUBLIC;
+	};
+}
+
+# logged_calls: [weight, sub] with SQL for the tables of alice
+sub logged_calls
+{
+	my $counter = sub { pick('cnt', 'cnt', 'buf', 'buf', 'par', 'hsh') };
+	my $account = sub { pick('bank', 'bank', 'k1', 'k2', 'k3', 'k4') };
+
+	return (
+		[ 8, sub { sprintf "SELECT a.incr('%s', '%s', %d);\n", $counter->(), key('k', 20), num(-5, 20) } ],
+		[ 2, sub { sprintf "SELECT a.many('%s', %d);\n", $counter->(), num(1, 9) } ],
+		[ 1, sub { sprintf "SELECT a.assign('%s', '%s', %d);\n", pick('cnt', 'par', 'hsh'), key('k', 20), num(0, 100) } ],
+		[ 2, sub { sprintf "SELECT a.once('%s', %d, 'e%d');\n", key('k', 20), num(1, 9), num(1, 100000) } ],
+		[ 1, sub { "SELECT dc_apply();\n" } ],
+		[ 2, sub { sprintf "SELECT a.restock('%s', %d);\n", key('k', 10), num(1, 20) } ],
+		[ 2, sub { sprintf "SELECT a.take('%s', %d);\n", key('k', 10), num(1, 6) } ],
+		[ 2, sub { sprintf "SELECT a.hold('%s', %d, '%d ms');\n", key('k', 10), num(1, 4), num(10, 1000) } ],
+		[ 1, sub { sprintf "SELECT a.sell(%.3f);\n", rand() } ],
+		[ 3, sub { sprintf "SELECT a.move('%s', '%s', '%s', %d, 't%d');\n", pick('led', 'mon'), 'bank', key('k', 4), num(1, 100), num(1, 1_000_000) } ],
+		[ 2, sub { my ($f, $t) = (key('k', 4), 'bank'); sprintf "SELECT a.%s('%s', '%s', '%s', %d, 'u%d');\n", pick('move', 'promise'), pick('led', 'mon'), $f, $t, num(1, 100), num(1, 1_000_000) } ]);
+}
+
+# Keys with bytes that mean something in another type; literals
+my @keys = (map({ "'k$_'" } (1 .. 6) x 2), "'bank'", "'-'", "''", "'aaaa'", q{E'\x01\x02AAAAAAAA'}, q{E'\x01\x12AAAAAAAAAAAAAAAA'}, q{E'\x7f\x7f\x7f\x7fAAAAAAAA'}, q{E'\x02AAAA'}, q{repeat('x', 1000)}, q{repeat('y', 200)});
+my @ids = (map { "'$_'" } '01024141-4141-4141-4141-414141414141', '01034141-4141-4141-4141-414141414141', '01124141-4141-4141-4141-414141414141', '00ffffff-4141-4141-4141-414141414141',
+	'03414141-4141-4141-4141-414141414141', 'f0f0f0f0-4141-4141-4141-414141414141', '02ffff7f-0000-0000-0000-000000000000', map { sprintf '%08x-0000-4000-8000-000000000000', $_ } 1 .. 6);
+
+my ($word, $uuid, $counter, $ledger, $amount) = (
+	sub { pick(@keys) }, sub { pick(@ids) }, sub { pick('cnt', 'cnt', 'buf', 'par', 'hsh', 'onc', 'onc') }, sub { pick('led', 'mon') },
+	sub { pick(1, 1, 2, 3, 7, num(-20, 100), 1_000_000, '4702111234474983745', '9223372036854775807') });
+
+# calls_of(SCHEMA): [weight, sub] with SQL that uses its tables, in all ways that there are
+sub calls_of
+{
+	my ($schema) = @_;
+	my $table = sub { "'$schema.$_[0]'" };
+	# one of several forms: a name, or a sub with the arguments after the table
+	my $on = sub { my ($which, @forms) = @_; return sub { my $t = $table->($which->()); my $form = pick(@forms); "SELECT * FROM $form->[0]($t" . join('', map { ', ' . (ref $_ ? $_->() : $_) } @$form[ 1 .. $#$form ]) . ");\n" } };
+	my $any = sub { pick('cnt', 'buf', 'par', 'hsh', 'onc', 'stk', 'led', 'mon') };
+	my $stock = sub { 'stk' };
+	my $event = sub { "'e" . num(1, 300) . "'" };
+	my $number = sub { num(1, 60) };
+
+	return (
+		[ 10, $on->($counter, [ 'dc_incr', $word, $amount ], [ 'dc_incr', $word ], [ 'dc_decr', $word, $amount ], [ 'dc_incr_hashed', $word, $word ], [ 'dc_incr_returning', $word, $amount ], [ 'dc_incr', $number ], [ 'dc_incr', sub { 'uuid ' . $uuid->() } ],
+				[ 'dc_incr_many', sub { 'ARRAY[' . join(', ', map { $word->() } 1 .. num(1, 5)) . ']' } ]) ],
+		[ 3, sub { "SELECT dc_apply();\n" } ],
+		[ 6, $on->($any, [ 'dc_get', $word ], [ 'dc_get', $word, "interval '1 s'" ], [ 'dc_get_many', sub { "'{k1,k2,k3,bank}'" } ], [ 'dc_get_many', sub { "'{k1,k2,k3}'" }, "interval '1 s'" ], [ 'dc_info', $word ], [ 'dc_total', $word ], ['dc_top'], [ 'dc_top', 3 ], ['dc_sum'] ) ],
+		[ 3, $on->(sub { pick($counter->(), 'stk') }, [ 'dc_set', $word, $amount ], [ 'dc_reset', $word ], [ 'dc_delete', $word ]) ],
+		[ 6, $on->(sub { pick('onc', 'onc', 'cnt', 'par') }, [ 'dc_incr_once', $word, $amount, $event ], [ 'dc_op_status', $event ], [ 'dc_incr_once_many', sub { "'{k1,k2}', '{1,2}', ARRAY[" . $event->() . ', ' . $event->() . ']' } ]) ],
+		[ 12, $on->($stock, [ 'dc_restock', $word, $amount ], [ 'dc_take', $word ], [ 'dc_take', $word, $amount, 'true' ], [ 'dc_take_up_to', $word, $amount ], [ 'dc_take_all', sub { "'{k1,k2}', '{1,2}'" } ],
+				[ 'dc_hold', $word, $number, sub { pick("'20 ms'", "'1 s'", "'1 hour'") }, $uuid ], [ 'dc_hold', $word, 1, "'20 ms'" ], [ 'dc_confirm', $uuid ], [ 'dc_confirm', $uuid, 1 ], [ 'dc_release', $uuid ], ['dc_holds'], [ 'dc_holds', $word ]) ],
+		[ 14, $on->($ledger, [ 'dc_open_account', $word, $amount ], [ 'dc_transfer', $word, $word, $amount, $event ], [ 'dc_transfer', "'bank'", $word, $amount, $event, q{'{"a": 1}'} ],
+				[ 'dc_transfer_many', sub { "'{bank,bank,k1}', '{k1,k2,k3}', '{10,20,5}'" }, $event ],
+				[ 'dc_transfer_pending', "'bank'", $word, $amount, $event, 'NULL', sub { pick("'20 ms'", "'1 hour'", 'NULL') } ], [ 'dc_transfer_post', $number ], [ 'dc_transfer_post', $number, $amount ], [ 'dc_transfer_void', $number ],
+				[ 'dc_balance', $word ], [ 'dc_balance_at', $word, 'now()' ], [ 'dc_statement', $word, "'-infinity'", "'infinity'" ], ['dc_ledger_check'], [ 'dc_sum' ]) ],
+		[ 1, $on->($any, ['dc_compact'], [ 'dc_compact', 3 ], ['dc_flush'], ['dc_stat_reset']) ]);
+}
+
+# odd_calls(SCHEMA, N): N of them, for code that is called from within others
+sub odd_calls
+{
+	my ($schema, $n) = @_;
+	my @calls = calls_of($schema);
+
+	return map { weighted(@calls)->() =~ s/dc_(\w+)\('/public.dc_$1('/gr =~ s/;\n//r } 1 .. $n;
+}
+
+1;
