@@ -1,7 +1,7 @@
 # An owner who does his worst to his own tables, of all rooms, while they are used
 # (DcHostile.pm), for OWNERS_TIME seconds (60). DC_SEED=N repeats the choices of a run that
 # failed, OWNERS_WITHOUT='sleep;cursor;types' leaves out what he does (DcHostile/Code.pm) and
-# what he alters (DcHostile/Ddl.pm).
+# what he alters (DcHostile/Ddl.pm), OWNERS_ROUNDS='attack;restart' takes these rounds only.
 use strict;
 use warnings;
 
@@ -20,12 +20,13 @@ srand($seed);
 note("seed $seed (set DC_SEED to repeat)");
 
 my $run = DcHostile->new($seed);
+my @rounds = $ENV{OWNERS_ROUNDS} ? split(/;/, $ENV{OWNERS_ROUNDS}) : ('attack', 'restart', 'restart under load', 'silent server', 'restart with a silent server');
 my @deck;
 my $good = 1;
 
 while ($good && time < $end - 10)
 {
-	@deck = shuffle('attack', 'restart', 'restart under load', 'silent server', 'restart with a silent server') if !@deck;
+	@deck = shuffle(@rounds) if !@deck;
 	$good = $run->round(shift @deck);
 }
 $run->finish;

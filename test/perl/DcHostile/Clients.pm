@@ -41,16 +41,20 @@ sub some_calls
 	return @calls > 1 || chance(0.3) ? transaction(@calls) : $calls[0];
 }
 
+# owner: mostly a campaign (DcHostile::Code); and what cannot be done there
 sub owner
 {
 	my @calls = calls_of('m');
-	my $ddl = "SELECT m.some_ddl(NULL, false) \\gexec\n";
-	my $dml = "SELECT m.some_dml(NULL) \\gexec\n";
+	my $room = pick(focus());
+	my @parts = ('', '', '_shard', '_shard', $room eq 'stk' ? ('_hold', '_hold') : $room =~ /led|mon/ ? ('_pending', '_account', '_entry', '_limit', '_limit_shard', '_event') : '_event');
+	my $near = sub { "to_regclass('m.$room" . pick(@parts) . "')" };
+	my $do = sub { my ($which) = @_; "SELECT m.some_$which \\gexec\n" };
+	my $pause = sprintf("SELECT pg_sleep(%.3f);\n", rand(0.1));
 
 	return weighted(
-		[ 6, $ddl ], [ 3, $dml ], [ 1, some_calls(@calls) ],
-		[ 1, "BEGIN;\nSELECT m.some_ddl(NULL, true) \\gexec\n" . pick($dml, weighted(@calls)->()) . 'SELECT m.some_ddl(NULL, true) \gexec' . "\n" . pick('COMMIT', 'COMMIT', 'ROLLBACK') . ";\n" ],
-		[ 1.5, sprintf("SELECT m.reset('%s');\n", pick(room_names())) ]) . sprintf("SELECT pg_sleep(%.3f);\n", rand(0.05));
+		[ 6, "CALL m.campaign('$room', '{" . join(',', map { "\"$_\"" } @parts) . "}');\n" ],
+		[ 1, $do->('ddl(' . $near->() . ", 'alone')") ], [ 1, $do->('ddl(' . $near->() . ", 'places')") ], [ 1, some_calls(@calls) ],
+		[ 1, "BEGIN;\n" . weighted(@calls)->() . $do->('ddl(' . $near->() . ', NULL)') . pick($do->('dml(' . $near->() . ')'), weighted(@calls)->()) . pick('COMMIT', 'COMMIT', 'ROLLBACK') . ";\n" ]) . $pause;
 }
 
 sub admin
@@ -74,7 +78,7 @@ sub clients
 		user => {
 			user => 'carol',
 			next => sub {
-				my $sql = some_calls(@mallorys, @alices, @mallorys);
+				my $sql = chance(0.3) ? sprintf("CALL c.calls('%s', 20);\n", pick(focus())) : some_calls(@mallorys, @alices, @mallorys);
 
 				$sql .= sprintf("FETCH 1 FROM \"%s\";\n", pick('left', 'left2', 'left3', 'left4', 'left5')) if chance(0.2);
 				return $sql . $leaks;

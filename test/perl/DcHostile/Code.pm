@@ -3,7 +3,7 @@
 # is run. All of it runs as nobody but mallory: whatever it is that runs it.
 #
 # m.some_ddl() and m.some_dml() return a statement, so that a session can run it alone
-# (\gexec), and the hostile code from within any other.
+# (\gexec), and the hostile code from within any other. They take a table to aim at.
 package DcHostile::Code;
 
 use strict;
@@ -39,6 +39,8 @@ my $values = q{
 # m.room: which tables are mallory's to alter. m.target(): one of these, or of what belongs
 # to a table that is given
 my $tables = q{
+	-- rooms of this round
+	CREATE TABLE m.focus (room text);
 	CREATE FUNCTION m.targets() RETURNS TABLE (rel oid, room text) LANGUAGE sql VOLATILE AS $$
 		SELECT c.oid, substring(relname FROM '^[a-z]{3}') FROM pg_catalog.pg_class AS c
 		WHERE relowner IN ('mallory'::regrole, 'moll'::regrole) AND relnamespace IN ('m'::regnamespace, 'm2'::regnamespace) AND relkind IN ('r', 'p')
@@ -54,8 +56,8 @@ my $tables = q{
 		IF wanted IS NOT NULL AND chance < 0.5 THEN
 			RETURN near;
 		END IF;
-		IF wanted IS NULL OR chance > 0.9 THEN
-			wanted := (SELECT t.room FROM (SELECT DISTINCT room FROM m.targets()) AS t ORDER BY random() LIMIT 1);
+		IF wanted IS NULL OR chance > 0.97 THEN
+			wanted := (SELECT f.room FROM m.focus AS f ORDER BY random() LIMIT 1);
 		END IF;
 		SELECT t.rel INTO found FROM m.targets() AS t WHERE t.room = wanted ORDER BY random() LIMIT 1;
 		RETURN found;
@@ -64,12 +66,13 @@ my $tables = q{
 
 # m.expand(): a template of DcHostile::Ddl with the names of the moment
 my $ddl = q{
-	CREATE TABLE m.template (grp text, weight float8, inner_too bool, sql text);
+	CREATE TABLE m.template (kind text, grp text, weight float8, sql text);
 	CREATE TABLE m.type (name text, as_that text);
 	CREATE FUNCTION m.expand(template text, t oid) RETURNS text LANGUAGE plpgsql VOLATILE AS $$
 	DECLARE
 		sql text := template;
 		a record; b record; y record;
+		words text[] := ARRAY(SELECT quote_ident(attname) FROM pg_catalog.pg_attribute WHERE attrelid = t AND attnum > 0 AND atttypid IN ('text'::regtype, 'name'::regtype));
 	BEGIN
 		SELECT attname AS name, atttypid::regtype AS type INTO a FROM pg_catalog.pg_attribute WHERE attrelid = t AND attnum > 0 AND NOT attisdropped ORDER BY random() LIMIT 1;
 		SELECT attname AS name, atttypid::regtype AS type INTO b FROM pg_catalog.pg_attribute WHERE attrelid = t AND attnum > 0 AND NOT attisdropped AND attname <> a.name ORDER BY random() LIMIT 1;
@@ -77,6 +80,7 @@ my $ddl = q{
 		sql := replace(sql, '%column', coalesce(quote_ident(a.name), 'key'));
 		sql := replace(sql, '%other', coalesce(quote_ident(b.name), 'inc'));
 		sql := replace(sql, '%junk', coalesce(m.junk(a.type), 'NULL'));
+		sql := replace(sql, '%text', coalesce(m.some(VARIADIC words), 'key'));
 		sql := replace(sql, '%type', y.name);
 		sql := replace(sql, '%using', y.made);
 		sql := replace(sql, '%literal', quote_literal(t::regclass::text));
@@ -93,9 +97,10 @@ my $ddl = q{
 		sql := replace(sql, '%new', 'x' || floor(random() * 1e9)::bigint);
 		RETURN sql;
 	END $$;
-	CREATE FUNCTION m.some_ddl(near oid, is_inner bool) RETURNS text LANGUAGE plpgsql VOLATILE AS $$
+	-- kind: of DcHostile::Ddl. NULL: any that can be run in a function
+	CREATE FUNCTION m.some_ddl(near oid, wanted text) RETURNS text LANGUAGE plpgsql VOLATILE AS $$
 	DECLARE
-		template text := (SELECT sql FROM m.template WHERE inner_too OR NOT is_inner ORDER BY -ln(1 - random()) / weight LIMIT 1);
+		template text := (SELECT sql FROM m.template WHERE kind = wanted OR wanted IS NULL AND kind <> 'alone' ORDER BY -ln(1 - random()) / weight LIMIT 1);
 	BEGIN
 		RETURN coalesce(m.expand(template, m.target(near)), 'SELECT 1');
 	END $$;
@@ -103,16 +108,22 @@ my $ddl = q{
 	DECLARE
 		t oid := m.target(near);
 		name text := t::regclass::text;
+		sql text;
 		cols text := (SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) FROM pg_catalog.pg_attribute WHERE attrelid = t AND attnum > 0 AND NOT attisdropped AND attgenerated = '');
 		vals text := (SELECT string_agg(m.junk(atttypid), ', ' ORDER BY attnum) FROM pg_catalog.pg_attribute WHERE attrelid = t AND attnum > 0 AND NOT attisdropped AND attgenerated = '');
 	BEGIN
-		RETURN coalesce(CASE floor(random() * 9)
+		sql := CASE floor(random() * 9)
 			WHEN 0 THEN m.expand('UPDATE %table SET %column = %junk WHERE random() < 0.5', t)
 			WHEN 1 THEN m.expand('UPDATE %table SET %column = %junk', t)
 			WHEN 2 THEN m.expand('DELETE FROM %table WHERE random() < 0.3', t)
 			WHEN 3 THEN format('INSERT INTO %s (%s) SELECT %s FROM %s', name, cols, cols, name)
 			WHEN 4 THEN m.expand('SELECT FROM %table FOR UPDATE', t)
-			ELSE format('INSERT INTO %s (%s) VALUES (%s)', name, cols, vals) END, 'SELECT 1');
+			ELSE format('INSERT INTO %s (%s) VALUES (%s)', name, cols, vals) END;
+		-- as the guard of a ledger would have it
+		IF name ~ '(led|mon)' AND random() < 0.8 THEN
+			sql := format('ALTER TABLE %s DISABLE TRIGGER USER; %s; ALTER TABLE %s ENABLE TRIGGER USER', name, sql, name);
+		END IF;
+		RETURN coalesce(sql, 'SELECT 1');
 	END $$;
 };
 
@@ -121,9 +132,51 @@ my $ddl = q{
 my $hostile = q{
 	CREATE TABLE m.child (name text);
 	CREATE TABLE m.action (name text, weight float8);
-	CREATE TABLE m.call (sql text);
+	CREATE TABLE m.call (room text, sql text);
 	CREATE TABLE m.forbidden (sql text);
 	CREATE TABLE m.setting (sql text);
+
+	CREATE FUNCTION m.some_call(wanted text) RETURNS text LANGUAGE sql VOLATILE AS $$ SELECT sql FROM m.call WHERE room = wanted ORDER BY random() LIMIT 1 $$;
+	-- Calls one after the other, each in a transaction of its own, without a client in between
+	CREATE PROCEDURE m.calls(wanted text, n int) LANGUAGE plpgsql AS $$
+	BEGIN
+		FOR i IN 1 .. n LOOP
+			BEGIN
+				EXECUTE m.some_call(wanted);
+				IF random() < 0.3 THEN
+					PERFORM public.dc_apply();
+				END IF;
+			EXCEPTION WHEN OTHERS THEN
+				IF SQLSTATE LIKE 'XX%' AND SQLERRM NOT LIKE 'hostile%' THEN
+					RAISE WARNING '%: %', SQLSTATE, SQLERRM USING ERRCODE = 'XX000';
+				END IF;
+			END;
+			IF random() < 0.6 THEN
+				COMMIT;
+			END IF;
+		END LOOP;
+	END $$;
+	-- A room as it should be; then a few alterations, since most of them leave tables that cannot
+	-- be used any more
+	CREATE PROCEDURE m.campaign(room text, parts text[]) LANGUAGE plpgsql AS $$
+	DECLARE
+		near oid;
+	BEGIN
+		IF random() < 0.9 THEN
+			PERFORM m.reset(room);
+			COMMIT;
+		END IF;
+		FOR i IN 1 .. 1 + floor(3 * random() * random()) LOOP
+			near := to_regclass(format('m.%s%s', room, m.some(VARIADIC parts)));
+			BEGIN
+				EXECUTE CASE floor(random() * 8) WHEN 0 THEN m.some_dml(near) WHEN 1 THEN m.some_ddl(near, NULL) WHEN 2 THEN m.some_ddl(near, 'code') WHEN 3 THEN m.some_ddl(near, 'code') ELSE m.some_ddl(near, 'shape') END;
+			EXCEPTION WHEN OTHERS THEN
+				CONTINUE WHEN random() < 0.7;
+			END;
+			COMMIT;
+			CALL m.calls(room, 6);
+		END LOOP;
+	END $$;
 
 	-- Nobody else may be acted as. What is found goes to the server's log, from where no
 	-- rollback takes it away.
@@ -170,11 +223,11 @@ my $hostile = q{
 		act := (SELECT name FROM m.action ORDER BY -ln(1 - random()) / weight LIMIT 1);
 		CASE act
 			WHEN 'ddl' THEN
-				PERFORM m.try(hook, near, m.some_ddl(near, true));
+				PERFORM m.try(hook, near, m.some_ddl(near, CASE WHEN random() < 0.6 THEN 'shape' END));
 			WHEN 'dml' THEN
 				PERFORM m.try(hook, near, m.some_dml(near));
 			WHEN 'call' THEN
-				PERFORM m.try(hook, near, (SELECT c.sql FROM m.call AS c ORDER BY random() LIMIT 1));
+				PERFORM m.try(hook, near, m.some_call((SELECT room FROM m.targets() WHERE rel = near)));
 			WHEN 'cursor' THEN
 				BEGIN
 					cur := m.some('left', 'left2', 'left3');
@@ -253,8 +306,8 @@ my $hooks = q{
 		RETURN NEW;
 	END $$;
 	-- for indexes, constraints and the like, which take what is said to be immutable
-	CREATE FUNCTION m.h_true(t text, v text) RETURNS bool LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN PERFORM m.hostile('condition', to_regclass(t)); RETURN true; END $$;
-	CREATE FUNCTION m.h_text(t text, v text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN PERFORM m.hostile('expression', to_regclass(t)); RETURN left(v, 100); END $$;
+	CREATE FUNCTION m.h_true(t text, v anyelement) RETURNS bool LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN PERFORM m.hostile('condition', to_regclass(t)); RETURN true; END $$;
+	CREATE FUNCTION m.h_text(t text, v anyelement) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN PERFORM m.hostile('expression', to_regclass(t)); RETURN left(v::text, 100); END $$;
 	CREATE FUNCTION m.h_now(t text) RETURNS timestamptz LANGUAGE plpgsql VOLATILE AS $$ BEGIN PERFORM m.hostile('default', to_regclass(t)); RETURN now(); END $$;
 	CREATE TYPE m.comp AS (a text, b int);
 	CREATE TYPE m.state AS ENUM ('open', 'confirmed', 'posted', 'k1', 'k2');
@@ -281,18 +334,18 @@ my @settings = map { "SET $_" } (
 	'dcounter.compact_batch = 10', "dcounter.pending_memory = '64kB'", 'plan_cache_mode = force_custom_plan', "default_transaction_isolation = 'serializable'", 'transaction_read_only = on', 'row_security = off',
 	"DateStyle = 'German'", 'extra_float_digits = -15', "TimeZone = 'Asia/Kathmandu'", 'bytea_output = escape', 'max_stack_depth = 100', 'constraint_exclusion = on', 'LOCAL enable_bitmapscan = off', 'jit = off');
 
-# hostile_code(CALLS): SQL that makes it; calls are statements that use his tables
+# hostile_code(CALLS): SQL that makes it; calls are [room, statement that uses it]
 sub hostile_code
 {
 	my (@calls) = @_;
 	my %without = map { $_ => 1 } split(/;/, $ENV{OWNERS_WITHOUT} // '');
 	my %action = (ddl => 5, dml => 2, call => 2, cursor => 1.5, 'held cursor' => 0.5, sleep => 0.5, error => 1, subtransactions => 1, setting => 1, forbidden => 3, odd => 1.5);
 	my @actions = map { [ $_, $action{$_} ] } grep { !$without{$_} } sort keys %action;
-	my @templates = grep { !$without{ $_->[0] } } templates();
+	my @templates = grep { !$without{ $_->[1] } } templates();
 	my $rows = sub { my ($table, @rows) = @_; "INSERT INTO m.$table VALUES " . join(', ', map { '(' . join(', ', map { "\$v\$$_\$v\$" } @$_) . ')' } @rows) . ";\n" };
 
 	return join("\n", $values, $tables, $ddl, $hostile, $hooks)
-	  . $rows->('template', @templates) . $rows->('type', types()) . $rows->('action', @actions) . $rows->('call', map { [$_] } @calls)
+	  . $rows->('template', @templates) . $rows->('type', types()) . $rows->('action', @actions) . $rows->('call', @calls)
 	  . $rows->('forbidden', map { [$_] } @forbidden) . $rows->('setting', map { [$_] } @settings);
 }
 

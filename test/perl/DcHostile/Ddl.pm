@@ -4,6 +4,7 @@
 #   %room                   a counter table that the table belongs to
 #   %table2 %part %child    another one; a partition or child of it; any that he has made
 #   %pkey %constraint %index %trigger
+#   %text                   one of its columns of words
 #   %type %using            any type, and an expression that makes it of the column
 #   %literal %bare %new     the table's name quoted and without schema, and one that is free
 #   %junk                   a value that may well be wrong for the column
@@ -27,7 +28,11 @@ sub types
 		[ 'm.comp', 'ROW(%::text, 1)::m.comp' ], [ 'm.dom', '%::text::m.dom' ], [ 'm.num', 'hashtextextended(%::text, 0)::m.num' ], [ 'xml', "xmlcomment('x')" ], [ 'dc_hll', 'dc_hll()' ]);
 }
 
-# [group, weight, whether it can be run in a function, template]
+# around what the guard of a ledger would refuse
+my ($unguard, $guard) = ('ALTER TABLE %table DISABLE TRIGGER USER', 'ALTER TABLE %table ENABLE TRIGGER USER');
+
+# [group, weight, template]: what the table is, code on it, where and whose it is, and what only
+# a statement of its own can do
 my @shape = (
 	[ 'types', 5, 'ALTER TABLE %table ALTER %column TYPE %type USING %using' ],
 	[ 'types', 2, 'ALTER TABLE %table DROP COLUMN IF EXISTS value, ALTER %column TYPE %type USING %using' ],
@@ -36,7 +41,7 @@ my @shape = (
 	[ 'types', 1, 'ALTER TABLE %table ALTER key TYPE name' ],
 	[ 'columns', 2, 'ALTER TABLE %table DROP COLUMN %column CASCADE' ],
 	[ 'columns', 3, 'ALTER TABLE %table DROP COLUMN %column CASCADE, ADD COLUMN %column %type' ],
-	[ 'columns', 1, 'ALTER TABLE %table DROP COLUMN %column CASCADE, ADD COLUMN %column text NOT NULL DEFAULT m.h_text(%literal, 1::text)' ],
+	[ 'columns', 1, 'ALTER TABLE %table DROP COLUMN %column CASCADE, ADD COLUMN %column text NOT NULL DEFAULT m.h_text(%literal, 1)' ],
 	[ 'columns', 1, 'ALTER TABLE %table ADD COLUMN %new %type' ],
 	[ 'columns', 1, 'ALTER TABLE %table ADD COLUMN %new text NOT NULL' ],
 	[ 'columns', 1, 'ALTER TABLE %table RENAME %column TO %new' ],
@@ -44,23 +49,27 @@ my @shape = (
 	[ 'columns', 1, 'ALTER TABLE %table ALTER value DROP EXPRESSION' ],
 	[ 'columns', 1, "ALTER TABLE %table DROP COLUMN value, ADD COLUMN value text DEFAULT 'AAAAAAAAAAAAAAAA'" ],
 	[ 'columns', 1, 'ALTER TABLE %table DROP COLUMN value, ADD COLUMN value numeric GENERATED ALWAYS AS (inc) STORED' ],
-	[ 'nulls', 4, 'ALTER TABLE %table ALTER %column DROP NOT NULL' ],
-	[ 'nulls', 3, 'ALTER TABLE %table DROP CONSTRAINT %pkey, ALTER %column DROP NOT NULL' ],
-	[ 'nulls', 2, 'ALTER TABLE %table DROP CONSTRAINT %pkey; ALTER TABLE %table ALTER %column DROP NOT NULL; UPDATE %table SET %column = NULL' ],
+	[ 'nulls', 2, 'ALTER TABLE %table ALTER %column DROP NOT NULL' ],
+	[ 'nulls', 6, "$unguard; ALTER TABLE %table ALTER %column DROP NOT NULL; UPDATE %table SET %column = NULL; $guard" ],
+	[ 'nulls', 6, "$unguard; ALTER TABLE %table DROP CONSTRAINT %pkey, ALTER %column DROP NOT NULL; UPDATE %table SET %column = NULL; $guard" ],
 	[ 'nulls', 1, 'ALTER TABLE %table ADD CHECK (%column IS NULL) NOT VALID' ],
 	[ 'keys', 2, 'ALTER TABLE %table DROP CONSTRAINT %pkey CASCADE' ],
-	[ 'keys', 3, 'ALTER TABLE %table DROP CONSTRAINT %pkey CASCADE, ADD PRIMARY KEY (%column)' ],
-	[ 'keys', 2, 'TRUNCATE %table; ALTER TABLE %table DROP CONSTRAINT %pkey CASCADE, ADD PRIMARY KEY (%column)' ],
+	[ 'keys', 2, 'ALTER TABLE %table DROP CONSTRAINT %pkey CASCADE, ADD PRIMARY KEY (%column)' ],
+	[ 'keys', 4, 'ALTER TABLE %table DROP CONSTRAINT %pkey CASCADE, ADD PRIMARY KEY (%text)' ],
+	[ 'keys', 3, "TRUNCATE %table; ALTER TABLE %table DROP CONSTRAINT %pkey CASCADE, ADD PRIMARY KEY (%text)" ],
+	[ 'keys', 3, "$unguard; DELETE FROM %table AS o USING %table AS n WHERE o.%text = n.%text AND o.ctid < n.ctid; ALTER TABLE %table DROP CONSTRAINT %pkey CASCADE, ADD PRIMARY KEY (%text); $guard" ],
 	[ 'keys', 1, 'ALTER TABLE %table DROP CONSTRAINT %pkey CASCADE, ADD PRIMARY KEY (%column, %other)' ],
+	[ 'keys', 1, 'ALTER TABLE %table DROP CONSTRAINT %pkey CASCADE, ADD PRIMARY KEY (%text, %other)' ],
 	[ 'keys', 1, 'ALTER TABLE %table DROP CONSTRAINT %pkey CASCADE, ADD PRIMARY KEY (%column) DEFERRABLE INITIALLY DEFERRED' ],
 	[ 'keys', 1, 'ALTER TABLE %table DROP CONSTRAINT %pkey CASCADE; CREATE UNIQUE INDEX %new ON %table (key) WHERE m.h_true(%literal, key)' ],
-	[ 'keys', 1, 'ALTER TABLE %table DROP CONSTRAINT %pkey CASCADE; CREATE UNIQUE INDEX %new ON %table (m.h_text(%literal, %column::text))' ],
+	[ 'keys', 1, 'ALTER TABLE %table DROP CONSTRAINT %pkey CASCADE; CREATE UNIQUE INDEX %new ON %table (m.h_text(%literal, %column))' ],
 	[ 'keys', 1, 'ALTER TABLE %table DROP CONSTRAINT %pkey CASCADE; CREATE UNIQUE INDEX %new ON %table (key text_pattern_ops)' ],
 	[ 'keys', 1, 'ALTER TABLE %table DROP CONSTRAINT %pkey CASCADE; CREATE UNIQUE INDEX %new ON %table (key DESC) INCLUDE (%other)' ],
 	[ 'keys', 1, 'ALTER TABLE %table ADD EXCLUDE USING hash (%column WITH =)' ],
 	[ 'keys', 1, 'ALTER TABLE %table DROP CONSTRAINT %constraint CASCADE' ],
-	[ 'children', 3, "CREATE TABLE m.%new () INHERITS (%table); INSERT INTO m.child VALUES ('m.%new')" ],
-	[ 'children', 3, "CREATE TABLE m.%new () INHERITS (%table); INSERT INTO m.child VALUES ('m.%new'); ALTER TABLE m.%new ALTER %column DROP NOT NULL; INSERT INTO m.%new DEFAULT VALUES" ],
+	[ 'children', 2, "CREATE TABLE m.%new () INHERITS (%table); INSERT INTO m.child VALUES ('m.%new')" ],
+	[ 'children', 9, "CREATE TABLE m.%new () INHERITS (%table); INSERT INTO m.child VALUES ('m.%new'); ALTER TABLE m.%new ALTER %column DROP NOT NULL; INSERT INTO m.%new SELECT * FROM ONLY %table; UPDATE m.%new SET %column = NULL" ],
+	[ 'children', 2, "CREATE TABLE m.%new () INHERITS (%table); INSERT INTO m.child VALUES ('m.%new'); INSERT INTO m.%new SELECT * FROM ONLY %table" ],
 	[ 'children', 1, 'ALTER TABLE %child ALTER %column DROP NOT NULL' ],
 	[ 'children', 2, 'INSERT INTO %child SELECT * FROM %table LIMIT 3' ],
 	[ 'children', 2, 'UPDATE %child SET %column = %junk' ],
@@ -98,23 +107,23 @@ my @code = (
 	[ 'security', 1, 'ALTER TABLE %table ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY; CREATE POLICY %new ON %table USING (m.h_true(%literal, key))' ],
 	[ 'security', 1, 'ALTER TABLE %table ENABLE ROW LEVEL SECURITY' ],
 	[ 'security', 2, 'ALTER TABLE %table DISABLE ROW LEVEL SECURITY' ],
-	[ 'checks', 2, 'ALTER TABLE %table ADD CHECK (m.h_true(%literal, %column::text))' ],
-	[ 'checks', 1, 'ALTER TABLE %table ADD CHECK (m.h_true(%literal, %column::text)) NOT VALID' ],
+	[ 'checks', 2, 'ALTER TABLE %table ADD CHECK (m.h_true(%literal, %column))' ],
+	[ 'checks', 1, 'ALTER TABLE %table ADD CHECK (m.h_true(%literal, %column)) NOT VALID' ],
 	[ 'domains', 1, 'ALTER TABLE %table ALTER %column TYPE m.dom USING %column::text::m.dom' ],
 	[ 'domains', 1, 'ALTER TABLE %table ALTER %column TYPE m.num' ],
 	[ 'domains', 0.5, 'ALTER DOMAIN m.dom ADD CHECK (m.h_true(%literal, VALUE)) NOT VALID' ],
-	[ 'defaults', 1, 'ALTER TABLE %table ADD COLUMN %new text DEFAULT m.h_text(%literal, 1::text)' ],
+	[ 'defaults', 1, 'ALTER TABLE %table ADD COLUMN %new text DEFAULT m.h_text(%literal, 1)' ],
 	[ 'defaults', 1, 'ALTER TABLE %table ALTER updated_at SET DEFAULT m.h_now(%literal)' ],
 	[ 'defaults', 1, 'ALTER TABLE %table ALTER %column DROP DEFAULT' ],
 	[ 'defaults', 1, 'ALTER TABLE %table ALTER %column SET DEFAULT NULL' ],
 	[ 'defaults', 1, 'ALTER TABLE %table ADD COLUMN %new text GENERATED ALWAYS AS (m.h_text(%literal, key)) STORED' ],
 	[ 'defaults', 0.5, 'ALTER TABLE %table ADD COLUMN %new bigint GENERATED ALWAYS AS IDENTITY' ],
-	[ 'indexes', 2, 'CREATE INDEX ON %table (%column) WHERE m.h_true(%literal, 1::text)' ],
-	[ 'indexes', 2, 'CREATE INDEX ON %table (%column) WHERE m.h_true(%literal, %column::text)' ],
-	[ 'indexes', 2, 'CREATE INDEX ON %table (m.h_text(%literal, %column::text))' ],
+	[ 'indexes', 2, 'CREATE INDEX ON %table (%column) WHERE m.h_true(%literal, 1)' ],
+	[ 'indexes', 2, 'CREATE INDEX ON %table (%column) WHERE m.h_true(%literal, %column)' ],
+	[ 'indexes', 2, 'CREATE INDEX ON %table (m.h_text(%literal, %column))' ],
 	[ 'indexes', 1, 'CREATE INDEX ON %table USING hash (%column)' ],
 	[ 'indexes', 1, 'CREATE INDEX ON %table (%column DESC, %other) INCLUDE (updated_at)' ],
-	[ 'indexes', 1, 'CREATE STATISTICS m.%new ON (m.h_text(%literal, %column::text)), %other FROM %table' ],
+	[ 'indexes', 1, 'CREATE STATISTICS m.%new ON (m.h_text(%literal, %column)), %other FROM %table' ],
 	[ 'indexes', 3, 'DROP INDEX %index' ],
 	[ 'indexes', 1, 'ALTER INDEX %index RENAME TO %new' ],
 	[ 'indexes', 1, 'REINDEX TABLE %table' ]);
@@ -160,17 +169,19 @@ my @places = (
 
 my @alone = (
 	[ 'keys', 1, 'CREATE UNIQUE INDEX CONCURRENTLY %new ON %table (%column)' ],
-	[ 'keys', 1, 'CREATE UNIQUE INDEX CONCURRENTLY %new ON %table (%column) WHERE m.h_true(%literal, %other::text)' ],
+	[ 'keys', 1, 'CREATE UNIQUE INDEX CONCURRENTLY %new ON %table (%column) WHERE m.h_true(%literal, %other)' ],
 	[ 'places', 1, 'VACUUM FULL %table' ],
 	[ 'places', 1, 'VACUUM (ANALYZE) %table' ],
 	[ 'indexes', 1, 'REINDEX TABLE CONCURRENTLY %table' ],
 	[ 'indexes', 1, 'DROP INDEX CONCURRENTLY %index' ],
 	[ 'partitions', 1, 'ALTER TABLE %table DETACH PARTITION %part CONCURRENTLY' ]);
 
-# templates: [group, weight, whether a function can run it, SQL]
+# templates: [kind, group, weight, SQL]
 sub templates
 {
-	return (map { [ @$_[ 0, 1 ], 'true', $_->[2] ] } @shape, @code, @places), map { [ @$_[ 0, 1 ], 'false', $_->[2] ] } @alone;
+	my %kinds = (shape => \@shape, code => \@code, places => \@places, alone => \@alone);
+
+	return map { my $kind = $_; map { [ $kind, @$_ ] } @{ $kinds{$kind} } } sort keys %kinds;
 }
 
 1;

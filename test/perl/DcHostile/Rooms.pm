@@ -10,7 +10,7 @@ use warnings;
 use DcChaos::Mix;
 use Exporter 'import';
 
-our @EXPORT = qw(room_names create_room alices_code calls_of logged_calls odd_calls);
+our @EXPORT = qw(room_names focus create_room fill_room alices_code calls_of logged_calls odd_calls);
 
 my $accounts = join('', map { "; PERFORM dc_open_account('S.LEDGER', $_)" } q{'bank', NULL}, q{'k1', -500}, q{'k2', 0, 1500}, q{'k3', -1000, 1000}, q{'k4', NULL});
 # Names of tables are looked up when a statement is parsed: one statement each
@@ -24,9 +24,30 @@ my %create = (
 	led => q{PERFORM dc_create_ledger('S.led')} . $accounts =~ s/LEDGER/led/gr,
 	mon => q{PERFORM dc_create_ledger('S.mon', partition_by => 'month')} . $accounts =~ s/LEDGER/mon/gr);
 
+# What mallory's have in them from the beginning
+my %fill = (
+	onc => q{PERFORM dc_incr_once('S.onc', 'k' || i % 5, 1, 'e' || i) FROM generate_series(1, 10) AS i},
+	stk => q{PERFORM dc_restock('S.stk', 'k' || i, 1000) FROM generate_series(1, 6) AS i; PERFORM dc_apply();
+		PERFORM dc_hold('S.stk', 'k' || i, 1, CASE WHEN i % 2 = 0 THEN interval '1 hour' ELSE '200 ms' END) FROM generate_series(1, 6) AS i},
+	map { $_ => qq{PERFORM dc_transfer('S.$_', 'bank', 'k' || i, 100, 'e' || i), dc_transfer_pending('S.$_', 'bank', 'k' || i, 1, 'p' || i, NULL, CASE WHEN i % 2 = 0 THEN interval '1 hour' ELSE '200 ms' END) FROM generate_series(1, 4) AS i} } 'led', 'mon');
+
 sub room_names
 {
 	return sort keys %create;
+}
+
+# focus: those that mallory and those who use his tables are at in this round
+sub focus
+{
+	return $ENV{OWNERS_FOCUS} ? split(' ', $ENV{OWNERS_FOCUS}) : room_names();
+}
+
+# fill_room(ROOM, SCHEMA): a plpgsql statement
+sub fill_room
+{
+	my ($room, $schema) = @_;
+
+	return ($fill{$room} // "PERFORM dc_incr('S.$room', 'k' || i), dc_apply() FROM generate_series(1, 5) AS i") =~ s/'S\./'$schema./gr;
 }
 
 # create_room(ROOM, SCHEMA): a plpgsql statement
@@ -137,20 +158,20 @@ sub alices_code
 sub logged_calls
 {
 	my $counter = sub { pick('cnt', 'cnt', 'buf', 'buf', 'par', 'hsh') };
-	my $account = sub { pick('bank', 'bank', 'k1', 'k2', 'k3', 'k4') };
 
 	return (
 		[ 8, sub { sprintf "SELECT a.incr('%s', '%s', %d);\n", $counter->(), key('k', 20), num(-5, 20) } ],
 		[ 2, sub { sprintf "SELECT a.many('%s', %d);\n", $counter->(), num(1, 9) } ],
 		[ 1, sub { sprintf "SELECT a.assign('%s', '%s', %d);\n", pick('cnt', 'par', 'hsh'), key('k', 20), num(0, 100) } ],
-		[ 2, sub { sprintf "SELECT a.once('%s', %d, 'e%d');\n", key('k', 20), num(1, 9), num(1, 100000) } ],
+		[ 2, sub { my $n = num(1, 100000); sprintf "SELECT a.once('k%d', %d, 'e%d');\n", $n % 20, $n % 9, $n } ],
 		[ 1, sub { "SELECT dc_apply();\n" } ],
 		[ 2, sub { sprintf "SELECT a.restock('%s', %d);\n", key('k', 10), num(1, 20) } ],
 		[ 2, sub { sprintf "SELECT a.take('%s', %d);\n", key('k', 10), num(1, 6) } ],
 		[ 2, sub { sprintf "SELECT a.hold('%s', %d, '%d ms');\n", key('k', 10), num(1, 4), num(10, 1000) } ],
 		[ 1, sub { sprintf "SELECT a.sell(%.3f);\n", rand() } ],
-		[ 3, sub { sprintf "SELECT a.move('%s', '%s', '%s', %d, 't%d');\n", pick('led', 'mon'), 'bank', key('k', 4), num(1, 100), num(1, 1_000_000) } ],
-		[ 2, sub { my ($f, $t) = (key('k', 4), 'bank'); sprintf "SELECT a.%s('%s', '%s', '%s', %d, 'u%d');\n", pick('move', 'promise'), pick('led', 'mon'), $f, $t, num(1, 100), num(1, 1_000_000) } ]);
+		# what an event moves follows from its number
+		[ 3, sub { my $n = num(1, 1_000_000); sprintf "SELECT a.move('%s', 'bank', 'k%d', %d, 't%d');\n", pick('led', 'mon'), 1 + $n % 4, 1 + $n % 100, $n } ],
+		[ 2, sub { my $n = num(1, 1_000_000); sprintf "SELECT a.%s('%s', 'k%d', 'bank', %d, 'u%d');\n", $n % 2 ? 'move' : 'promise', pick('led', 'mon'), 1 + $n % 4, 1 + $n % 100, $n } ]);
 }
 
 # Keys with bytes that mean something in another type; literals
@@ -158,9 +179,8 @@ my @keys = (map({ "'k$_'" } (1 .. 6) x 2), "'bank'", "'-'", "''", "'aaaa'", q{E'
 my @ids = (map { "'$_'" } '01024141-4141-4141-4141-414141414141', '01034141-4141-4141-4141-414141414141', '01124141-4141-4141-4141-414141414141', '00ffffff-4141-4141-4141-414141414141',
 	'03414141-4141-4141-4141-414141414141', 'f0f0f0f0-4141-4141-4141-414141414141', '02ffff7f-0000-0000-0000-000000000000', map { sprintf '%08x-0000-4000-8000-000000000000', $_ } 1 .. 6);
 
-my ($word, $uuid, $counter, $ledger, $amount) = (
-	sub { pick(@keys) }, sub { pick(@ids) }, sub { pick('cnt', 'cnt', 'buf', 'par', 'hsh', 'onc', 'onc') }, sub { pick('led', 'mon') },
-	sub { pick(1, 1, 2, 3, 7, num(-20, 100), 1_000_000, '4702111234474983745', '9223372036854775807') });
+my ($word, $uuid, $amount) = (
+	sub { pick(@keys) }, sub { pick(@ids) }, sub { pick(1, 1, 2, 3, 7, num(-20, 100), 1_000_000, '4702111234474983745', '9223372036854775807') });
 
 # calls_of(SCHEMA): [weight, sub] with SQL that uses its tables, in all ways that there are
 sub calls_of
@@ -169,34 +189,46 @@ sub calls_of
 	my $table = sub { "'$schema.$_[0]'" };
 	# one of several forms: a name, or a sub with the arguments after the table
 	my $on = sub { my ($which, @forms) = @_; return sub { my $t = $table->($which->()); my $form = pick(@forms); "SELECT * FROM $form->[0]($t" . join('', map { ', ' . (ref $_ ? $_->() : $_) } @$form[ 1 .. $#$form ]) . ");\n" } };
-	my $any = sub { pick('cnt', 'buf', 'par', 'hsh', 'onc', 'stk', 'led', 'mon') };
-	my $stock = sub { 'stk' };
+	# of these tables, those that matter now
+	my %now = map { $_ => 1 } focus();
+	my $one_of = sub { my @which = @_; return sub { my @good = grep { $now{$_} } @which; pick(@good ? @good : @which) } };
+	my $weight = sub { my ($much, @which) = @_; return (grep { $now{$_} } @which) ? $much : $much / 20 };
+	my $any = $one_of->(room_names());
+	my $counter = $one_of->('cnt', 'cnt', 'buf', 'par', 'hsh', 'onc');
+	my $ledger = $one_of->('led', 'mon');
 	my $event = sub { "'e" . num(1, 300) . "'" };
 	my $number = sub { num(1, 60) };
 
 	return (
-		[ 10, $on->($counter, [ 'dc_incr', $word, $amount ], [ 'dc_incr', $word ], [ 'dc_decr', $word, $amount ], [ 'dc_incr_hashed', $word, $word ], [ 'dc_incr_returning', $word, $amount ], [ 'dc_incr', $number ], [ 'dc_incr', sub { 'uuid ' . $uuid->() } ],
+		[ $weight->(10, 'cnt', 'buf', 'par', 'hsh', 'onc'), $on->($counter, [ 'dc_incr', $word, $amount ], [ 'dc_incr', $word ], [ 'dc_decr', $word, $amount ], [ 'dc_incr_hashed', $word, $word ], [ 'dc_incr_returning', $word, $amount ], [ 'dc_incr', $number ], [ 'dc_incr', sub { 'uuid ' . $uuid->() } ],
 				[ 'dc_incr_many', sub { 'ARRAY[' . join(', ', map { $word->() } 1 .. num(1, 5)) . ']' } ]) ],
 		[ 3, sub { "SELECT dc_apply();\n" } ],
 		[ 6, $on->($any, [ 'dc_get', $word ], [ 'dc_get', $word, "interval '1 s'" ], [ 'dc_get_many', sub { "'{k1,k2,k3,bank}'" } ], [ 'dc_get_many', sub { "'{k1,k2,k3}'" }, "interval '1 s'" ], [ 'dc_info', $word ], [ 'dc_total', $word ], ['dc_top'], [ 'dc_top', 3 ], ['dc_sum'] ) ],
-		[ 3, $on->(sub { pick($counter->(), 'stk') }, [ 'dc_set', $word, $amount ], [ 'dc_reset', $word ], [ 'dc_delete', $word ]) ],
-		[ 6, $on->(sub { pick('onc', 'onc', 'cnt', 'par') }, [ 'dc_incr_once', $word, $amount, $event ], [ 'dc_op_status', $event ], [ 'dc_incr_once_many', sub { "'{k1,k2}', '{1,2}', ARRAY[" . $event->() . ', ' . $event->() . ']' } ]) ],
-		[ 12, $on->($stock, [ 'dc_restock', $word, $amount ], [ 'dc_take', $word ], [ 'dc_take', $word, $amount, 'true' ], [ 'dc_take_up_to', $word, $amount ], [ 'dc_take_all', sub { "'{k1,k2}', '{1,2}'" } ],
+		[ 3, $on->($one_of->('cnt', 'buf', 'par', 'hsh', 'onc', 'stk'), [ 'dc_set', $word, $amount ], [ 'dc_reset', $word ], [ 'dc_delete', $word ]) ],
+		[ $weight->(6, 'onc'), $on->($one_of->('onc', 'onc', 'cnt', 'par'), [ 'dc_incr_once', $word, $amount, $event ], [ 'dc_op_status', $event ], [ 'dc_incr_once_many', sub { "'{k1,k2}', '{1,2}', ARRAY[" . $event->() . ', ' . $event->() . ']' } ]) ],
+		[ $weight->(12, 'stk'), $on->($one_of->('stk'), [ 'dc_restock', $word, $amount ], [ 'dc_take', $word ], [ 'dc_take', $word, $amount, 'true' ], [ 'dc_take_up_to', $word, $amount ], [ 'dc_take_all', sub { "'{k1,k2}', '{1,2}'" } ],
 				[ 'dc_hold', $word, $number, sub { pick("'20 ms'", "'1 s'", "'1 hour'") }, $uuid ], [ 'dc_hold', $word, 1, "'20 ms'" ], [ 'dc_confirm', $uuid ], [ 'dc_confirm', $uuid, 1 ], [ 'dc_release', $uuid ], ['dc_holds'], [ 'dc_holds', $word ]) ],
-		[ 14, $on->($ledger, [ 'dc_open_account', $word, $amount ], [ 'dc_transfer', $word, $word, $amount, $event ], [ 'dc_transfer', "'bank'", $word, $amount, $event, q{'{"a": 1}'} ],
+		[ $weight->(14, 'led', 'mon'), $on->($ledger, [ 'dc_open_account', $word, $amount ], [ 'dc_transfer', $word, $word, $amount, $event ], [ 'dc_transfer', "'bank'", $word, $amount, $event, q{'{"a": 1}'} ],
 				[ 'dc_transfer_many', sub { "'{bank,bank,k1}', '{k1,k2,k3}', '{10,20,5}'" }, $event ],
 				[ 'dc_transfer_pending', "'bank'", $word, $amount, $event, 'NULL', sub { pick("'20 ms'", "'1 hour'", 'NULL') } ], [ 'dc_transfer_post', $number ], [ 'dc_transfer_post', $number, $amount ], [ 'dc_transfer_void', $number ],
 				[ 'dc_balance', $word ], [ 'dc_balance_at', $word, 'now()' ], [ 'dc_statement', $word, "'-infinity'", "'infinity'" ], ['dc_ledger_check'], [ 'dc_sum' ]) ],
 		[ 1, $on->($any, ['dc_compact'], [ 'dc_compact', 3 ], ['dc_flush'], ['dc_stat_reset']) ]);
 }
 
-# odd_calls(SCHEMA, N): N of them, for code that is called from within others
+# odd_calls(SCHEMA, N): [room, statement], N of them for each room, for code that makes calls
 sub odd_calls
 {
 	my ($schema, $n) = @_;
-	my @calls = calls_of($schema);
+	my @all;
 
-	return map { weighted(@calls)->() =~ s/dc_(\w+)\('/public.dc_$1('/gr =~ s/;\n//r } 1 .. $n;
+	foreach my $room (room_names())
+	{
+		local $ENV{OWNERS_FOCUS} = $room;
+		my @calls = calls_of($schema);
+
+		push @all, map { [ $room, weighted(@calls)->() =~ s/\bdc_/public.dc_/gr =~ s/;\n//r ] } 1 .. $n;
+	}
+	return @all;
 }
 
 1;
