@@ -119,6 +119,8 @@ if [[ $sets == *' memory '* ]]; then
     need bzip2 command -v bzip2
     need xz-utils command -v xz
     need libssl-dev test -e /usr/include/openssl/ssl.h
+    need libxml2-dev test -e /usr/include/libxml2/libxml/parser.h
+    need pkg-config command -v pkg-config
     need zlib1g-dev test -e /usr/include/zlib.h
     need debian-archive-keyring test -e /usr/share/keyrings/debian-archive-keyring.gpg
 fi

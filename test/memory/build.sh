@@ -47,7 +47,7 @@ build() {
     # With "pgsql" in the prefix no "postgresql" is appended to its folders.
     cd "$folder/build"
     "$source/configure" -q --prefix="$folder/pgsql" --enable-cassert --enable-debug \
-        --with-openssl --without-readline --without-icu CC=gcc \
+        --with-openssl --with-libxml --without-readline --without-icu CC=gcc \
         CFLAGS='-O1 -g -fno-omit-frame-pointer -fsanitize=address'
     # what the build runs of itself need not give its memory back
     export ASAN_OPTIONS=detect_leaks=0
