@@ -220,7 +220,10 @@ my $hostile = q{
 			RETURN;
 		END IF;
 		PERFORM set_config('m.depth', (depth + 1)::text, true);
-		act := (SELECT name FROM m.action ORDER BY -ln(1 - random()) / weight LIMIT 1);
+		-- assertions of the server's own do not expect that an expression of an index changes the
+		-- row that is being inserted
+		act := (SELECT name FROM m.action WHERE NOT (hook IN ('condition', 'expression') AND name IN ('dml', 'subtransactions', 'call') AND current_setting('debug_assertions') = 'on')
+			ORDER BY -ln(1 - random()) / weight LIMIT 1);
 		CASE act
 			WHEN 'ddl' THEN
 				PERFORM m.try(hook, near, m.some_ddl(near, CASE WHEN random() < 0.6 THEN 'shape' END));
