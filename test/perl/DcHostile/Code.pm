@@ -139,16 +139,21 @@ my $hostile = q{
 	CREATE FUNCTION m.some_call(wanted text) RETURNS text LANGUAGE sql VOLATILE AS $$ SELECT sql FROM m.call WHERE room = wanted ORDER BY random() LIMIT 1 $$;
 	-- Calls one after the other, each in a transaction of its own, without a client in between
 	CREATE PROCEDURE m.calls(wanted text, n int) LANGUAGE plpgsql AS $$
+	DECLARE
+		call text;
+		context text;
 	BEGIN
 		FOR i IN 1 .. n LOOP
+			call := m.some_call(wanted);
 			BEGIN
-				EXECUTE m.some_call(wanted);
+				EXECUTE call;
 				IF random() < 0.3 THEN
 					PERFORM public.dc_apply();
 				END IF;
 			EXCEPTION WHEN OTHERS THEN
 				IF SQLSTATE LIKE 'XX%' AND SQLERRM NOT LIKE 'hostile%' THEN
-					RAISE WARNING '%: %', SQLSTATE, SQLERRM USING ERRCODE = 'XX000';
+					GET STACKED DIAGNOSTICS context = PG_EXCEPTION_CONTEXT;
+					RAISE WARNING '% in % (%)', SQLERRM, call, context USING ERRCODE = SQLSTATE;
 				END IF;
 			END;
 			IF random() < 0.6 THEN
