@@ -72,6 +72,7 @@ sub clients
 	my @mallorys = calls_of('m');
 	my @alices = logged_calls();
 	my $slow = sanitized() ? 4 : 1;
+	my %without = map { $_ => 1 } split(/;/, $ENV{OWNERS_WITHOUT} // '');
 
 	return (
 		owner => { user => 'mallory', next => \&owner },
@@ -80,6 +81,7 @@ sub clients
 			next => sub {
 				my $sql = chance(0.3) ? sprintf("CALL c.calls('%s', 20);\n", pick(focus())) : some_calls(@mallorys, @alices, @mallorys);
 
+				$sql = forgeries() if !$without{forgeries} && chance(0.06);
 				$sql .= sprintf("FETCH 1 FROM \"%s\";\n", pick('left', 'left2', 'left3', 'left4', 'left5')) if chance(0.2);
 				return $sql . $leaks;
 			} },

@@ -10,7 +10,7 @@ use warnings;
 use DcChaos::Mix;
 use Exporter 'import';
 
-our @EXPORT = qw(room_names focus create_room fill_room alices_code calls_of logged_calls odd_calls);
+our @EXPORT = qw(room_names focus create_room fill_room alices_code calls_of logged_calls forgeries odd_calls);
 
 my $accounts = join('', map { "; PERFORM dc_open_account('S.LEDGER', $_)" } q{'bank', NULL}, q{'k1', -500}, q{'k2', 0, 1500}, q{'k3', -1000, 1000}, q{'k4', NULL});
 # Names of tables are looked up when a statement is parsed: one statement each
@@ -149,8 +149,9 @@ sub alices_code
 			UNION ALL SELECT format('expiry: %s pending transfers', count(*)) FROM a.led_pending WHERE state = 'open' AND expires_at < clock_timestamp() HAVING count(*) > 0
 		$$;
 		GRANT USAGE ON SCHEMA a TO carol, mallory;
-		GRANT ALL ON ALL TABLES IN SCHEMA a TO carol;
-		REVOKE ALL ON ALL TABLES IN SCHEMA a FROM PUBLIC;
+		-- what one needs who counts, sells and posts
+		GRANT SELECT, INSERT, UPDATE, DELETE ON a.cnt, a.buf, a.par, a.hsh, a.onc, a.stk, a.led, a.mon, a.log, a.event TO carol;
+		GRANT SELECT ON a.stk_hold TO carol;
 	};
 }
 
@@ -172,6 +173,15 @@ sub logged_calls
 		# what an event moves follows from its number
 		[ 3, sub { my $n = num(1, 1_000_000); sprintf "SELECT a.move('%s', 'bank', 'k%d', %d, 't%d');\n", pick('led', 'mon'), 1 + $n % 4, 1 + $n % 100, $n } ],
 		[ 2, sub { my $n = num(1, 1_000_000); sprintf "SELECT a.%s('%s', 'k%d', 'bank', %d, 'u%d');\n", $n % 2 ? 'move' : 'promise', pick('led', 'mon'), 1 + $n % 4, 1 + $n % 100, $n } ]);
+}
+
+# forgeries: what the rights to post to a ledger must not let one do
+sub forgeries
+{
+	my $l = pick('a.led', 'a.mon');
+
+	return pick("UPDATE $l SET inc = inc + 1000 WHERE key = 'k1'", "UPDATE $l SET key = 'k9' WHERE key = 'k2'", "DELETE FROM $l WHERE key = 'k3'", "INSERT INTO $l (key, inc) VALUES ('x" . num(1, 1000000) . "', 5)", "TRUNCATE $l",
+		"UPDATE ${l}_account SET min_balance = NULL", "UPDATE ${l}_limit_shard SET units = units + 1", "DELETE FROM ${l}_entry", "UPDATE ${l}_pending SET state = 'posted'") . ";\n";
 }
 
 # Keys with bytes that mean something in another type; literals
