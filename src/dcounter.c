@@ -11,6 +11,7 @@
 #include "base/catalog.h"
 #include "base/compat.h"
 #include "base/guc.h"
+#include "base/ownstatement.h"
 #include "base/shmem.h"
 #include "base/xactclock.h"
 #include "buffer/bufferinit.h"
@@ -34,6 +35,7 @@ void
 _PG_init(void)
 {
 	guc_init();
+	own_statement_init();
 	counter_cache_init();
 	/* a callback that is registered first runs last */
 	consumer_init();	 /* looks at what all have written */

@@ -52,6 +52,18 @@ check_compat() {
     grep -n PG_VERSION_NUM src/**/*.[ch] /dev/null | grep -v '^src/base/compat\.h:'
 }
 
+# What a value of a user's row is must have been checked (src/base/rowread.c).
+check_rows() {
+    grep -nwE 'SPI_get(binval|value)|slot_getattr|(fast|heap_|nocache)getattr' src/**/*.[ch] /dev/null |
+        grep -v '^src/base/rowread\.c:'
+}
+
+# A pid that was read under a lock is only good under it (src/worker/slots.c); the relay has
+# children of its own.
+check_signals() {
+    grep -nE '\<kill(pg)?\(' src/**/*.[ch] | grep -vE '^src/(worker/slots\.c|relay/stop\.c):'
+}
+
 check_versions() {
     local control entry version
     control=$(sed -n "s/^default_version *= *'\(.*\)'.*/\1/p" dcounter.control)
@@ -137,6 +149,8 @@ only=("$@")
 check format 'C files are formatted'
 check shell 'shellcheck finds nothing'
 check compat 'only src/base/compat.h tests the PostgreSQL version'
+check rows 'only src/base/rowread.c takes values out of rows'
+check signals 'only src/worker/slots.c signals workers'
 check versions 'control file, META.json and CHANGELOG.md agree'
 check comments 'each SQL function has its comment'
 check capture 'the install script replaces nothing'

@@ -33,8 +33,7 @@ CREATE TABLE dcounter.consumer_member (
 	positions   pg_catalog.int8[],
 	fetched     pg_catalog.int8        NOT NULL,
 	delivered   pg_catalog.int8        NOT NULL,
-	attempt     pg_catalog.int4        NOT NULL,
-	repeated    pg_catalog.int8        NOT NULL,
+	attempts    pg_catalog.int8[],
 	skip        pg_catalog.bool        NOT NULL,
 	retries     pg_catalog.int8[],
 	lease_until pg_catalog.timestamptz NOT NULL,
@@ -51,7 +50,7 @@ COMMENT ON COLUMN dcounter.consumer_member.acked IS 'everything up to this seq i
 COMMENT ON COLUMN dcounter.consumer_member.positions IS 'the same by lane, unless acked says it for all';
 COMMENT ON COLUMN dcounter.consumer_member.fetched IS 'how far the last fetch has looked';
 COMMENT ON COLUMN dcounter.consumer_member.delivered IS 'the last event that was handed out';
-COMMENT ON COLUMN dcounter.consumer_member.attempt IS 'how often what was handed out has been, up to the seq in repeated; the rest has been once';
+COMMENT ON COLUMN dcounter.consumer_member.attempts IS 'how often what was handed out has been: up to a seq, so often, up to the next one, so often; the rest has been once';
 COMMENT ON COLUMN dcounter.consumer_member.skip IS 'whether on_nack was skip at the last fetch: who has fetched goes by that';
 COMMENT ON COLUMN dcounter.consumer_member.retries IS 'events that were handed out from dcounter.consumer_retry';
 COMMENT ON COLUMN dcounter.consumer_member.retry_due IS 'no retry of its lanes is due before, NULL if there is none';
@@ -82,7 +81,7 @@ CREATE INDEX consumer_retry_due ON dcounter.consumer_retry (consumer, due_at);
 CREATE INDEX consumer_retry_key ON dcounter.consumer_retry (consumer, pending_hash, seq);
 COMMENT ON TABLE dcounter.consumer_retry IS 'events to be delivered again, those that wait for them, and dead letters';
 COMMENT ON COLUMN dcounter.consumer_retry.pending_hash IS 'hash of topic and key, NULL if it holds up no other event';
-COMMENT ON COLUMN dcounter.consumer_retry.due_at IS 'when it is delivered again, NULL if it waits for another event of its key, or is dead';
+COMMENT ON COLUMN dcounter.consumer_retry.due_at IS 'when it is delivered again, NULL if it waits for another event of its key, or is dead; -infinity if it was dead, and was discarded';
 COMMENT ON COLUMN dcounter.consumer_retry.died_at IS 'when it was given up';
 COMMENT ON COLUMN dcounter.consumer_retry.attempts IS 'how often it was delivered';
 COMMENT ON COLUMN dcounter.consumer_retry.spared IS 'how many of these do not count: an event before it was nacked, and it was left alone';
@@ -112,6 +111,10 @@ CREATE FUNCTION dc_fetch(consumer text, max_events int DEFAULT 100, wait interva
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 100;
 COMMENT ON FUNCTION dc_fetch(text, int, interval, text) IS 'the next events of a consumer, until they are acknowledged';
 
+CREATE FUNCTION dcounter.last_fetch() RETURNS text
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+COMMENT ON FUNCTION dcounter.last_fetch() IS 'how the last dc_fetch of this session ended: complete; stopped, so that the next one goes on; busy, as others were at work';
+
 CREATE FUNCTION dc_ack(consumer text, seq bigint, member text DEFAULT NULL) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION dc_ack(text, bigint, text) IS 'everything that was fetched up to an event is done';
@@ -139,7 +142,7 @@ COMMENT ON FUNCTION dc_dead_letter_discard(text, bigint) IS 'removes a dead lett
 CREATE VIEW dc_dead_letters WITH (security_barrier) AS
 	SELECT c.name AS consumer, r.seq, r.id, r.topic, r.key, r.type, r.payload, r.headers, r.created_at, r.attempts, r.reason, r.died_at
 	FROM dcounter.consumer_retry r JOIN dcounter.consumer c ON c.id OPERATOR(pg_catalog.=) r.consumer
-	WHERE r.died_at IS NOT NULL
+	WHERE r.died_at IS NOT NULL AND r.due_at IS NULL
 		AND (pg_catalog.pg_has_role(c.owner::pg_catalog.oid, 'USAGE')
 			OR EXISTS (SELECT FROM pg_catalog.unnest(c.readers) reader WHERE pg_catalog.pg_has_role(reader::pg_catalog.oid, 'USAGE')));
 COMMENT ON VIEW dc_dead_letters IS 'events that were given up after too many attempts';

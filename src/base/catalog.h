@@ -7,6 +7,7 @@
 
 #include "access/attnum.h"
 #include "access/htup.h"
+#include "base/shape.h"
 #include "datatype/timestamp.h"
 #include "nodes/pg_list.h"
 #include "utils/relcache.h"
@@ -72,16 +73,9 @@ typedef enum DcColumnId
 	DC_COL_DEC,
 	DC_COL_UPDATED_AT,
 	DC_COL_UNITS, /* of a stock's shard table only */
+	DC_COL_VALUE, /* of the table of totals only, if it has it */
 	DC_NUM_COLUMNS
 } DcColumnId;
-
-/* Where things are in one of the tables, for access without SQL. */
-typedef struct DcTableLayout
-{
-	Oid index;			 /* the unique index on key (and shard) */
-	bool index_is_young; /* not fit for old snapshots */
-	AttrNumber atts[DC_NUM_COLUMNS];
-} DcTableLayout;
 
 /*
  * What a backend remembers of a counter table. Entries are never moved or
@@ -109,6 +103,8 @@ typedef struct DcCounter
 	bool shards_deferred;	  /* as on this */
 	DcTableLayout totals;
 	DcTableLayout shards;
+	uint32 holds_generation; /* of what follows, the same for a stock */
+	DcTableLayout holds;
 	int stats_entry;		  /* where its statistics are; */
 	uint32 stats_generation;  /* see stats.c */
 	int buffer_table;		  /* where its increments are kept in memory; */

@@ -33,6 +33,11 @@
 #error "dcounter needs PostgreSQL 15 or later"
 #endif
 
+/* Before a declaration, of what raises an error in any case: came with 18. */
+#ifndef pg_noreturn
+#define pg_noreturn pg_attribute_noreturn()
+#endif
+
 /* 16 moved the varlena macros out of postgres.h. */
 #if PG_VERSION_NUM >= 160000
 #include "varatt.h"
@@ -66,6 +71,17 @@ compat_owns_database(Oid database, Oid roleid)
 	return object_ownercheck(DatabaseRelationId, database, roleid);
 #else
 	return pg_database_ownercheck(database, roleid);
+#endif
+}
+
+/* 18 has constraints NOT NULL that are not valid yet: there may be rows with NULL. */
+static inline bool
+compat_is_not_null(TupleDesc desc, AttrNumber attnum)
+{
+#if PG_VERSION_NUM >= 180000
+	return TupleDescCompactAttr(desc, attnum - 1)->attnullability == ATTNULLABLE_VALID;
+#else
+	return TupleDescAttr(desc, attnum - 1)->attnotnull;
 #endif
 }
 

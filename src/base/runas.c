@@ -6,13 +6,20 @@
  * an index expression, a default). Whatever the extension runs against such a
  * table runs as that owner, inside a security-restricted operation and with
  * search_path pinned, so that the code cannot act as the caller, and so that
- * the caller's search_path cannot redirect it.
+ * the caller's search_path cannot redirect it. Nor can it touch the cursors of the
+ * caller, or leave some of its own (portals.c).
+ *
+ * What else it could leave is not there to be left: within a security-restricted
+ * operation the server itself refuses deferred triggers, cursors WITH HOLD, temporary
+ * tables, prepared statements, LISTEN, and changes of the role; settings are undone
+ * in runas_end.
  *
  * An error needs no clean-up here: the abort of the (sub)transaction restores
- * the user, the security context and the settings.
+ * the user, the security context, the settings and the portals.
  */
 #include "postgres.h"
 
+#include "base/portals.h"
 #include "base/runas.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
@@ -31,6 +38,7 @@ runas_begin(DcRunAs *state, Oid roleid)
 							   SECURITY_LOCAL_USERID_CHANGE |
 							   SECURITY_RESTRICTED_OPERATION);
 	state->guc_level = search_path_pin();
+	portals_enter();
 }
 
 /*
@@ -39,6 +47,7 @@ runas_begin(DcRunAs *state, Oid roleid)
 void
 runas_end(DcRunAs *state)
 {
+	portals_leave();
 	AtEOXact_GUC(false, state->guc_level);
 	SetUserIdAndSecContext(state->saved_userid, state->saved_sec_context);
 }
@@ -75,4 +84,18 @@ run_ddl(const char *sql)
 		elog(ERROR, "SPI_execute failed: %s", SPI_result_code_string(result));
 	SPI_finish();
 	AtEOXact_GUC(false, level);
+}
+
+/*
+ * run_ddl_done raises 55000 if what was run for a table has not been done to it. A
+ * statement names it, and its owner, who is not the one it is run as, could have put another
+ * in its place meanwhile, by renaming schemas: that other one gets back what it was.
+ */
+void
+run_ddl_done(bool done, const char *name)
+{
+	if (!done)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("%s was renamed while it was altered", name)));
 }

@@ -37,9 +37,11 @@
 #include "access/stratnum.h"
 #include "access/table.h"
 #include "access/xact.h"
+#include "base/rowread.h"
 #include "buffer/buffer.h"
 #include "catalog/indexing.h"
 #include "catalog/pg_control.h"
+#include "catalog/pg_type.h"
 #include "common/controldata_utils.h"
 #include "miscadmin.h"
 #include "pgstat.h"
@@ -418,12 +420,7 @@ read_generation(Oid counter, uint64 *generation)
 	tuple = systable_getnext(scan);
 	found = HeapTupleIsValid(tuple);
 	if (found)
-	{
-		bool isnull;
-
-		*generation = (uint64) DatumGetInt64(heap_getattr(tuple, 2, RelationGetDescr(rel),
-														  &isnull));
-	}
+		*generation = (uint64) DatumGetInt64(tuple_datum(rel, tuple, 2, INT8OID));
 	systable_endscan(scan);
 	table_close(rel, AccessShareLock);
 	return found;

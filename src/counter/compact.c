@@ -78,8 +78,8 @@ static void sweep_move(DcSweep *sweep, const DcShardRow *row);
 static DcBatch *batch_create(int max_rows);
 static void batch_fetch(DcSqlSession *session, DcBatch *batch, DcSweep *sweep,
 						int64 max_keys);
-static void batch_add_row(DcCounter *counter, DcBatch *batch, HeapTuple tuple,
-						  TupleDesc desc);
+static void batch_add_row(DcCounter *counter, DcBatch *batch, const DcRows *rows,
+						  uint64 i);
 static bool text_equal(Datum a, Datum b);
 static void batch_clear_shards(DcSqlSession *session, DcBatch *batch);
 static int64 batch_count(DcBatch *batch, Datum previous);
@@ -341,8 +341,7 @@ batch_fetch(DcSqlSession *session, DcBatch *batch, DcSweep *sweep,
 	nrows = sql_run(session, DC_SQL_COMPACT_SHARDS, values);
 	batch->last = (nrows < batch->max_rows);
 	for (uint64 i = 0; i < nrows; i++)
-		batch_add_row(session->counter, batch, SPI_tuptable->vals[i],
-					  SPI_tuptable->tupdesc);
+		batch_add_row(session->counter, batch, &session->rows, i);
 	if (!batch->last && batch->nkeys > 1)
 		batch->nkeys--;
 	if (batch->nkeys > max_keys)
@@ -363,27 +362,17 @@ batch_fetch(DcSqlSession *session, DcBatch *batch, DcSweep *sweep,
  * Rows that would exceed bigint make the key one to skip.
  */
 static void
-batch_add_row(DcCounter *counter, DcBatch *batch, HeapTuple tuple,
-			  TupleDesc desc)
+batch_add_row(DcCounter *counter, DcBatch *batch, const DcRows *rows, uint64 i)
 {
 	DcShardRow *row = &batch->rows[batch->nrows];
 	DcBatchKey *key = &batch->keys[batch->nkeys - 1];
-	bool isnull;
-	int64 inc;
-	int64 dec;
-	TimestampTz at;
+	int64 inc = rows_bigint(rows, i, 3);
+	int64 dec = rows_bigint(rows, i, 4);
+	TimestampTz at = DatumGetTimestampTz(rows_datum(rows, i, 5));
 
-	row->key = SPI_getbinval(tuple, desc, 1, &isnull);
-	if (isnull)
-		ereport(ERROR,
-				(errcode(ERRCODE_NOT_NULL_VIOLATION),
-				 errmsg("shard table \"%s\" has a row without a key",
-						get_rel_name(counter->row.shards))));
-	row->shard = SPI_getbinval(tuple, desc, 2, &isnull);
-	inc = DatumGetInt64(SPI_getbinval(tuple, desc, 3, &isnull));
-	dec = DatumGetInt64(SPI_getbinval(tuple, desc, 4, &isnull));
-	at = DatumGetTimestampTz(SPI_getbinval(tuple, desc, 5, &isnull));
-	row->units = DatumGetInt64(SPI_getbinval(tuple, desc, 6, &isnull));
+	row->key = rows_datum(rows, i, 1);
+	row->shard = rows_datum(rows, i, 2);
+	row->units = rows_bigint(rows, i, 6);
 	row->empty = (inc == 0 && dec == 0);
 
 	if (batch->nkeys == 0 || !text_equal(key->key, row->key))

@@ -21,7 +21,7 @@
 #include "utils/lsyscache.h"
 
 static bool has_places(const DcCounter *counter);
-static DcBatchKey *batch_find(DcBatch *batch, uint64 i);
+static DcBatchKey *batch_find(DcBatch *batch, const DcRows *rows, uint64 i);
 static int batch_key_compare(const void *a, const void *b);
 static void set_off(int64 *inc, int64 *dec);
 
@@ -46,18 +46,14 @@ batch_lock_totals(DcSqlSession *session, DcBatch *batch)
 					values);
 	for (uint64 i = 0; i < nrows; i++)
 	{
-		DcBatchKey *key = batch_find(batch, i);
+		DcBatchKey *key = batch_find(batch, &session->rows, i);
 
 		key->has_total = true;
 		if (places)
-		{
-			bool isnull;
-			Datum place = SPI_getbinval(SPI_tuptable->vals[i],
-										SPI_tuptable->tupdesc, 4, &isnull);
-
-			ItemPointerCopy((ItemPointer) DatumGetPointer(place), &key->place);
-		}
-		batch_key_add(session->counter, key, sql_bigint(i, 2), sql_bigint(i, 3));
+			ItemPointerCopy((ItemPointer) DatumGetPointer(rows_datum(&session->rows, i, 4)),
+							&key->place);
+		batch_key_add(session->counter, key, rows_bigint(&session->rows, i, 2),
+					  rows_bigint(&session->rows, i, 3));
 	}
 	if (nrows == batch->nkeys)
 		return;
@@ -65,7 +61,7 @@ batch_lock_totals(DcSqlSession *session, DcBatch *batch)
 	nrows = sql_run(session, DC_SQL_COMPACT_EXISTING, values);
 	for (uint64 i = 0; i < nrows; i++)
 	{
-		DcBatchKey *key = batch_find(batch, i);
+		DcBatchKey *key = batch_find(batch, &session->rows, i);
 
 		if (!key->has_total)
 			key->skip = true;
@@ -85,14 +81,12 @@ has_places(const DcCounter *counter)
  * batch_find returns the key of row i of the last result.
  */
 static DcBatchKey *
-batch_find(DcBatch *batch, uint64 i)
+batch_find(DcBatch *batch, const DcRows *rows, uint64 i)
 {
-	bool isnull;
 	DcBatchKey probe;
 	DcBatchKey *found;
 
-	probe.key = SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1,
-							  &isnull);
+	probe.key = rows_datum(rows, i, 1);
 	found = bsearch(&probe, batch->keys, batch->nkeys, sizeof(DcBatchKey),
 					batch_key_compare);
 	if (found == NULL)

@@ -128,7 +128,7 @@ rows_wanted(DcSqlSession *session, const DcBatchKey *key, int64 units)
 	/* there may be more, which others are taking from just now */
 	values[0] = key->key;
 	sql_run(session, DC_SQL_COUNT_ROWS, values);
-	others = sql_bigint(0, 1) - key->nrows;
+	others = rows_bigint(&session->rows, 0, 1) - key->nrows;
 	return (int) Max(wanted - Max(others, 0), key->nrows);
 }
 

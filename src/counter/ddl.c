@@ -14,16 +14,33 @@
  * there. Code that a table's owner has put on it runs while increments are being
  * written, always in a security-restricted operation: there nothing is written a
  * second time.
+ *
+ * TRUNCATE of a partition. Of a buffered table this takes what is in memory as well, and
+ * has to keep others from adding to it (protect.c), with a lock on the table of totals.
+ * The statement itself locks the partition alone, and first, while everybody else locks
+ * the partition last: whoever has counted in the table, and reads it before he commits, would
+ * wait for the partition, and the statement for him. So the lock on the table is taken
+ * here, before the statement takes its own. (A partition that the name stands
+ * for only after that is locked in the other order, and may deadlock, as may the
+ * apply worker of a subscription, which runs no statement.)
  */
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "access/xlog.h"
+#include "catalog/namespace.h"
+#include "commands/extension.h"
+#include "counter/access.h"
 #include "counter/apply.h"
+#include "counter/buffering.h"
 #include "counter/ddl.h"
 #include "counter/pending.h"
+#include "counter/protect.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
 #include "tcop/utility.h"
+#include "utils/acl.h"
+#include "utils/lsyscache.h"
 
 static ProcessUtility_hook_type previous_utility_hook = NULL;
 
@@ -32,6 +49,7 @@ static void utility_hook(PlannedStmt *pstmt, const char *query,
 						 ParamListInfo params, QueryEnvironment *environment,
 						 DestReceiver *dest, QueryCompletion *completion);
 static bool changes_tables(Node *statement);
+static void lock_before_truncate(TruncateStmt *statement);
 
 /*
  * counter_ddl_init installs the hook; called once.
@@ -52,6 +70,9 @@ utility_hook(PlannedStmt *pstmt, const char *query, bool read_only_tree,
 	if (!pending_is_empty() && changes_tables(pstmt->utilityStmt) &&
 		IsTransactionState() && !XactReadOnly && !InSecurityRestrictedOperation())
 		apply_early();
+	if (IsA(pstmt->utilityStmt, TruncateStmt) && IsTransactionState() &&
+		!XactReadOnly && !RecoveryInProgress() && buffering != NULL)
+		lock_before_truncate((TruncateStmt *) pstmt->utilityStmt);
 	if (previous_utility_hook != NULL)
 		previous_utility_hook(pstmt, query, read_only_tree, context, params,
 							  environment, dest, completion);
@@ -94,5 +115,30 @@ changes_tables(Node *statement)
 			return ((CreateStmt *) statement)->inhRelations != NIL;
 		default:
 			return false;
+	}
+}
+
+/*
+ * lock_before_truncate locks the buffered tables whose partitions a statement names, as
+ * the trigger on these will. Who may not truncate them gets the server's error, and no
+ * lock.
+ */
+static void
+lock_before_truncate(TruncateStmt *statement)
+{
+	ListCell *lc;
+
+	foreach(lc, statement->relations)
+	{
+		Oid relid = RangeVarGetRelid(lfirst_node(RangeVar, lc), NoLock, true);
+		DcCounterRow row;
+		Oid root;
+
+		if (OidIsValid(relid) && get_rel_relispartition(relid) &&
+			pg_class_aclcheck(relid, GetUserId(), ACL_TRUNCATE) == ACLCHECK_OK &&
+			OidIsValid(get_extension_oid("dcounter", true)) &&
+			member_find(relid, &row, &root) == DC_MEMBER_TOTALS &&
+			row.mode == DC_MODE_BUFFERED)
+			(void) counter_lock(row.counter, ShareRowExclusiveLock);
 	}
 }

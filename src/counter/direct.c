@@ -418,13 +418,15 @@ amount_error(DcShardRel *rel)
 /*
  * insert_index_entries inserts the index entries of a new tuple. There is one
  * index, or several of the same kind while one of them is built anew without a
- * lock. `check` is whether the number is new as well, so that uniqueness has to be
- * checked.
+ * lock. One that another session builds is not ready as long as we have our lock; code
+ * of the owner, in this session, could have made any. `check` is whether the number
+ * is new as well, so that uniqueness has to be checked.
  */
 static void
 insert_index_entries(DcShardRel *rel, ItemPointer tid, bool check)
 {
 	const AttrNumber *atts = rel->counter->shards.atts;
+	Relation own = shardrel_index(rel);
 	List *indexes = RelationGetIndexList(rel->heap);
 	ListCell *lc;
 	Datum values[2];
@@ -434,9 +436,12 @@ insert_index_entries(DcShardRel *rel, ItemPointer tid, bool check)
 	values[1] = rel->values[atts[DC_COL_SHARD] - 1];
 	foreach(lc, indexes)
 	{
-		bool known = lfirst_oid(lc) == rel->counter->shards.index;
-		Relation index = known ? shardrel_index(rel) : index_open(lfirst_oid(lc), RowExclusiveLock);
+		bool known = lfirst_oid(lc) == RelationGetRelid(own);
+		Relation index = known ? own : index_open(lfirst_oid(lc), RowExclusiveLock);
 
+		if (index->rd_index->indisready && !known &&
+			!layout_is_own_index(rel->counter, index))
+			layout_altered_error(rel->heap);
 		if (index->rd_index->indisready)
 			index_insert(index, values, nulls, tid, rel->heap,
 						 check ? UNIQUE_CHECK_YES : UNIQUE_CHECK_NO,

@@ -24,13 +24,14 @@
 #include "access/htup_details.h"
 #include "base/catalog.h"
 #include "base/changes.h"
+#include "base/rowread.h"
 #include "base/runas.h"
+#include "catalog/pg_type.h"
 #include "commands/event_trigger.h"
 #include "commands/trigger.h"
 #include "counter/sibling.h"
 #include "counter/stats.h"
 #include "counter/storage.h"
-#include "executor/spi.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
@@ -102,12 +103,15 @@ on_sql_drop(PG_FUNCTION_ARGS)
 void
 sibling_drop(Oid relid, List *dropped, Node *parsetree)
 {
+	char *name;
+
 	if (!OidIsValid(relid) || list_member_oid(dropped, relid) ||
 		get_rel_name(relid) == NULL)
 		return;
-	run_ddl(psprintf("DROP %s %s%s", relation_sql_kind(relid),
-					 relation_sql_name(relid),
+	name = relation_sql_name(relid);
+	run_ddl(psprintf("DROP %s %s%s", relation_sql_kind(relid), name,
 					 cascades(parsetree) ? " CASCADE" : ""));
+	run_ddl_done(get_rel_name(relid) == NULL, name);
 }
 
 /*
@@ -169,8 +173,11 @@ creates_relative(Node *parsetree)
 void
 sibling_follow(Node *parsetree, Oid relid, Oid sibling, const char *suffix)
 {
+	char *old;
+
 	if (!OidIsValid(sibling) || get_rel_name(sibling) == NULL)
 		return;
+	old = relation_sql_name(sibling);
 	if (IsA(parsetree, RenameStmt) &&
 		(((RenameStmt *) parsetree)->renameType == OBJECT_TABLE ||
 		 ((RenameStmt *) parsetree)->renameType == OBJECT_FOREIGN_TABLE))
@@ -185,20 +192,24 @@ sibling_follow(Node *parsetree, Oid relid, Oid sibling, const char *suffix)
 					 errdetail("The name \"%s\" would have %d bytes; the limit is %d.",
 							   name, (int) strlen(name), NAMEDATALEN - 1)));
 		if (strcmp(name, get_rel_name(sibling)) != 0)
-			run_ddl(psprintf("ALTER TABLE %s RENAME TO %s",
-							 relation_sql_name(sibling),
+			run_ddl(psprintf("ALTER TABLE %s RENAME TO %s", old,
 							 quote_identifier(name)));
+		run_ddl_done(strcmp(get_rel_name(sibling), name) == 0, old);
 	}
 	else if (get_rel_namespace(relid) != get_rel_namespace(sibling) &&
 			 IsA(parsetree, AlterObjectSchemaStmt))
-		run_ddl(psprintf("ALTER TABLE %s SET SCHEMA %s",
-						 relation_sql_name(sibling),
+	{
+		run_ddl(psprintf("ALTER TABLE %s SET SCHEMA %s", old,
 						 quote_identifier(get_namespace_name(get_rel_namespace(relid)))));
+		run_ddl_done(get_rel_namespace(sibling) == get_rel_namespace(relid), old);
+	}
 	else if (relation_owner(relid) != relation_owner(sibling) &&
 			 changes_owner(parsetree))
-		run_ddl(psprintf("ALTER TABLE %s OWNER TO %s",
-						 relation_sql_name(sibling),
+	{
+		run_ddl(psprintf("ALTER TABLE %s OWNER TO %s", old,
 						 quote_identifier(GetUserNameFromId(relation_owner(relid), false))));
+		run_ddl_done(relation_owner(sibling) == relation_owner(relid), old);
+	}
 }
 
 /*
@@ -245,8 +256,10 @@ List *
 ddl_relations(const char *query)
 {
 	MemoryContext caller = CurrentMemoryContext;
+	static const DcResultColumn columns[ROWS_MAX_COLUMNS] = {DC_COLUMN("objid", OIDOID)};
 	List *relids = NIL;
 	MemoryContext old;
+	DcRows rows;
 	int level = search_path_pin();
 
 	if (SPI_connect() != SPI_OK_CONNECT)
@@ -254,15 +267,9 @@ ddl_relations(const char *query)
 	if (SPI_execute(query, false, 0) != SPI_OK_SELECT)
 		elog(ERROR, "SPI_execute failed");
 	old = MemoryContextSwitchTo(caller);
-	for (uint64 i = 0; i < SPI_tuptable->numvals; i++)
-	{
-		bool isnull;
-
-		relids = lappend_oid(relids,
-							 DatumGetObjectId(SPI_getbinval(SPI_tuptable->vals[i],
-															SPI_tuptable->tupdesc,
-															1, &isnull)));
-	}
+	rows_take(&rows, columns, InvalidOid);
+	for (uint64 i = 0; i < rows.count; i++)
+		relids = lappend_oid(relids, DatumGetObjectId(rows_datum(&rows, i, 1)));
 	MemoryContextSwitchTo(old);
 	SPI_finish();
 	AtEOXact_GUC(false, level);

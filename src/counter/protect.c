@@ -40,6 +40,7 @@
 
 #include "access/table.h"
 #include "base/compat.h"
+#include "base/ownstatement.h"
 #include "base/runas.h"
 #include "catalog/dependency.h"
 #include "catalog/namespace.h"
@@ -59,7 +60,6 @@
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
-#include "utils/fmgrprotos.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/reltrigger.h"
@@ -76,18 +76,12 @@ PG_FUNCTION_INFO_V1(on_counter_delete);
 
 DcEmptyingWork counter_emptied = NULL;
 
-/* A TRUNCATE of our own runs, which empties a counter as a whole. */
-static bool emptying = false;
-
-/* The depth of triggers of a statement of our own, or 0. */
-static int passing = 0;
-
 static DcMember member_of(Oid relid, DcCounterRow *row);
 static bool is_whole(const DcCounterRow *row);
 static void create_truncate(Oid relid, bool always);
 static void create_delete(Oid relid, const char *when);
 static void create_trigger(Oid relid, const char *name, const char *definition);
-static Oid delete_function(void);
+static Oid own_function(const char *name);
 static bool is_truncated_too(Oid relid);
 static void truncated_totals(const DcCounterRow *row);
 static void truncated_partition(const DcCounterRow *row, Oid relid);
@@ -95,7 +89,6 @@ static char *keys_of(Oid relid);
 static void write_down(const DcCounterRow *row);
 static void delete_rows(Oid relid, char *condition);
 static void refuse_truncate(const DcCounterRow *row, Oid relid);
-static int trigger_depth(void);
 
 /*
  * member_find tells what a table, or the table that it is a partition of, is to a
@@ -237,51 +230,38 @@ create_trigger(Oid relid, const char *name, const char *definition)
 }
 
 /*
- * protect_lets_insert tells whether nothing on a table fires for INSERT and UPDATE. Of
- * triggers for DELETE ours alone does not count: compaction deletes rows.
+ * protect_lets_insert tells whether nothing on a table fires for INSERT and UPDATE, or for
+ * DELETE: compaction deletes rows. Triggers of ours do not count, as they refuse what
+ * others do.
  */
 bool
 protect_lets_insert(Relation rel)
 {
+	Oid refuse_delete = InvalidOid;
+	Oid guard = InvalidOid;
+
+	if (rel->trigdesc != NULL)
+	{
+		refuse_delete = own_function(DELETE_FUNCTION);
+		guard = own_function(LEDGER_GUARD_FUNCTION);
+	}
 	for (int i = 0; rel->trigdesc != NULL && i < rel->trigdesc->numtriggers; i++)
 	{
 		const Trigger *trigger = &rel->trigdesc->triggers[i];
 
-		if (TRIGGER_FOR_INSERT(trigger->tgtype) || TRIGGER_FOR_UPDATE(trigger->tgtype) ||
-			(TRIGGER_FOR_DELETE(trigger->tgtype) && trigger->tgfoid != delete_function()))
+		if (trigger->tgfoid != refuse_delete && trigger->tgfoid != guard &&
+			(TRIGGER_FOR_INSERT(trigger->tgtype) || TRIGGER_FOR_UPDATE(trigger->tgtype) ||
+			 TRIGGER_FOR_DELETE(trigger->tgtype)))
 			return false;
 	}
 	return true;
 }
 
 static Oid
-delete_function(void)
+own_function(const char *name)
 {
-	return LookupFuncName(list_make2(makeString(DC_SCHEMA), makeString(DELETE_FUNCTION)),
+	return LookupFuncName(list_make2(makeString(DC_SCHEMA), makeString(pstrdup(name))),
 						  0, NULL, true);
-}
-
-/*
- * protect_pass lets the statement that is run next pass, and returns what
- * protect_pass_end() needs.
- */
-int
-protect_pass(const DcCounter *counter)
-{
-	int before = passing;
-
-	if (is_whole(&counter->row))
-		passing = 1 + trigger_depth();
-	return before;
-}
-
-/*
- * protect_pass_end undoes protect_pass.
- */
-void
-protect_pass_end(int before)
-{
-	passing = before;
 }
 
 /*
@@ -311,18 +291,19 @@ on_counter_truncate(PG_FUNCTION_ARGS)
 		case DC_MEMBER_TOTALS:
 			if (relid != root)
 				truncated_partition(&row, relid);
-			else if (OidIsValid(row.ledger) && row.ledger != relid && !emptying)
+			else if (OidIsValid(row.ledger) && row.ledger != relid && !own_truncate_fires(relid))
 				refuse_truncate(&row, relid);
 			else
 				truncated_totals(&row);
 			break;
 		case DC_MEMBER_SHARDS:
-			if (is_whole(&row) && !emptying &&
+			if (is_whole(&row) && !own_truncate_fires(relid) &&
 				(OidIsValid(row.ledger) || !is_truncated_too(row.counter)))
 				refuse_truncate(&row, relid);
 			break;
 		case DC_MEMBER_HOLDS:
-			if (!emptying && (OidIsValid(row.ledger) || !is_truncated_too(row.counter) || !is_truncated_too(row.shards)))
+			if (!own_truncate_fires(relid) &&
+				(OidIsValid(row.ledger) || !is_truncated_too(row.counter) || !is_truncated_too(row.shards)))
 				refuse_truncate(&row, relid);
 			break;
 	}
@@ -355,7 +336,6 @@ is_truncated_too(Oid relid)
 static void
 truncated_totals(const DcCounterRow *row)
 {
-	bool before = emptying;
 	DcRunAs state;
 
 	if (row->ledger == row->counter && !compat_owns_relation(row->counter, GetUserId()))
@@ -366,20 +346,11 @@ truncated_totals(const DcCounterRow *row)
 	if (buffering != NULL)
 		buffering->truncated(row->counter);
 	runas_begin(&state, relation_owner(row->counter));
-	emptying = true;
-	PG_TRY();
-	{
-		relation_truncate(row->shards);
-		if (OidIsValid(row->holds))
-			relation_truncate(row->holds);
-		if (counter_emptied != NULL)
-			counter_emptied(row);
-	}
-	PG_FINALLY();
-	{
-		emptying = before;
-	}
-	PG_END_TRY();
+	relation_truncate(row->shards);
+	if (OidIsValid(row->holds))
+		relation_truncate(row->holds);
+	if (counter_emptied != NULL)
+		counter_emptied(row);
 	runas_end(&state);
 }
 
@@ -390,7 +361,7 @@ void
 relation_truncate(Oid relid)
 {
 	if (get_rel_name(relid) != NULL && !relation_is_empty(relid))
-		run_ddl(psprintf("TRUNCATE TABLE %s", relation_sql_name(relid)));
+		own_truncate(relid, false);
 }
 
 /*
@@ -523,8 +494,7 @@ on_counter_delete(PG_FUNCTION_ARGS)
 				 errmsg("%s can only be called as a trigger, BEFORE DELETE",
 						DELETE_FUNCTION "()")));
 	relid = RelationGetRelid(data->tg_relation);
-	/* what another trigger does meanwhile is not ours */
-	if (passing == 0 || passing != trigger_depth())
+	if (!own_statement_fires(fcinfo))
 	{
 		member = member_find(relid, &row, &root);
 		if (member != DC_MEMBER_NONE && is_whole(&row))
@@ -540,10 +510,4 @@ on_counter_delete(PG_FUNCTION_ARGS)
 						 : errhint("Use dc_delete() to remove a key.")));
 	}
 	PG_RETURN_POINTER(TRIGGER_FIRED_FOR_ROW(data->tg_event) ? data->tg_trigtuple : NULL);
-}
-
-static int
-trigger_depth(void)
-{
-	return DatumGetInt32(DirectFunctionCall1(pg_trigger_depth, (Datum) 0));
 }

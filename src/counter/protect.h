@@ -16,15 +16,14 @@ typedef enum DcMember
 	DC_MEMBER_HOLDS
 } DcMember;
 
+/* What keeps the tables of a ledger from being changed by others (ledger/guard.c). */
+#define LEDGER_GUARD_FUNCTION "on_ledger_change"
+
 extern DcMember member_find(Oid relid, DcCounterRow *row, Oid *root);
 
 extern void protect_create(const DcCounterRow *row);
 extern void protect_create_partition(Oid relid);
 extern bool protect_lets_insert(Relation rel);
-
-/* Statements of our own pass the trigger that refuses DELETE, until the end. */
-extern int protect_pass(const DcCounter *counter);
-extern void protect_pass_end(int before);
 
 /* Work whose TRUNCATE empties a counter as a whole. */
 typedef void (*DcEmptyingWork)(const DcCounterRow *row);

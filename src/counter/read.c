@@ -285,7 +285,6 @@ dc_sum(PG_FUNCTION_ARGS)
 	DcSqlSession session;
 	DcSums buffered;
 	Datum sum;
-	bool isnull;
 	bool in_memory;
 	MemoryContext old;
 
@@ -294,7 +293,7 @@ dc_sum(PG_FUNCTION_ARGS)
 	sql_begin(&session, counter);
 	if (sql_read(&session, DC_SQL_READ_ALL, NULL) != 1)
 		elog(ERROR, "unexpected number of rows");
-	sum = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull);
+	sum = rows_datum(&session.rows, 0, 1);
 	old = MemoryContextSwitchTo(caller);
 	sum = DirectFunctionCall2(numeric_add, sum,
 							  NumericGetDatum(pending_total(counter->relid)));
@@ -382,17 +381,11 @@ read_key_by_sql(DcCounter *counter, const DcKey *key, DcKeyState *state)
 	values[0] = key_text_datum(key);
 	sql_begin(&session, counter);
 	sql_read(&session, DC_SQL_READ_KEY, values);
-	for (uint64 i = 0; i < SPI_tuptable->numvals; i++)
-	{
-		HeapTuple tuple = SPI_tuptable->vals[i];
-		TupleDesc desc = SPI_tuptable->tupdesc;
-		bool isnull;
-		TimestampTz at;
-
-		at = DatumGetTimestampTz(SPI_getbinval(tuple, desc, 3, &isnull));
-		key_state_add(state, sql_bigint(i, 1), sql_bigint(i, 2), at,
-					  DatumGetBool(SPI_getbinval(tuple, desc, 4, &isnull)));
-	}
+	for (uint64 i = 0; i < session.rows.count; i++)
+		key_state_add(state, rows_bigint(&session.rows, i, 1),
+					  rows_bigint(&session.rows, i, 2),
+					  DatumGetTimestampTz(rows_datum(&session.rows, i, 3)),
+					  DatumGetBool(rows_datum(&session.rows, i, 4)));
 	sql_end(&session);
 	pfree(DatumGetPointer(values[0]));
 }
@@ -439,14 +432,12 @@ read_keys(DcCounter *counter, Datum keys, DcKeySum *sorted, int nsorted)
 		sums_add(&sorted[i].sums, buffered[i].inc, buffered[i].dec);
 	sql_begin(&session, counter);
 	sql_read(&session, DC_SQL_READ_KEYS, &keys);
-	for (uint64 i = 0; i < SPI_tuptable->numvals; i++)
+	for (uint64 i = 0; i < session.rows.count; i++)
 	{
-		bool isnull;
-		Datum key = SPI_getbinval(SPI_tuptable->vals[i],
-								  SPI_tuptable->tupdesc, 1, &isnull);
-		DcKeySum *sum = key_sums_find(sorted, nsorted, key);
+		DcKeySum *sum = key_sums_find(sorted, nsorted, rows_datum(&session.rows, i, 1));
 
-		sums_add(&sum->sums, sql_bigint(i, 2), sql_bigint(i, 3));
+		sums_add(&sum->sums, rows_bigint(&session.rows, i, 2),
+				 rows_bigint(&session.rows, i, 3));
 	}
 	sql_end(&session);
 	if (in_memory)

@@ -28,9 +28,11 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "base/compat.h"
+#include "base/rowread.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
 #include "counter/access.h"
+#include "counter/layout.h"
 #include "counter/scan.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
@@ -233,7 +235,7 @@ scan_key_total(DcCounter *counter, const DcKey *key, DcKeyState *state)
 static void
 scan_total(DcCounter *counter, Datum key, DcKeyState *state)
 {
-	Relation heap = table_open(counter->relid, NoLock);
+	Relation heap = counter_direct_open(counter, DC_TABLE_TOTALS);
 	Relation index = index_open(counter->totals.index, AccessShareLock);
 	TupleTableSlot *slot = table_slot_create(heap, NULL);
 	IndexScanDesc scan;
@@ -333,10 +335,9 @@ static void
 add_slot(DcKeyState *state, TupleTableSlot *slot, const DcTableLayout *layout,
 		 bool is_shard)
 {
-	bool isnull;
-	Datum inc = slot_getattr(slot, layout->atts[DC_COL_INC], &isnull);
-	Datum dec = slot_getattr(slot, layout->atts[DC_COL_DEC], &isnull);
-	Datum at = slot_getattr(slot, layout->atts[DC_COL_UPDATED_AT], &isnull);
+	Datum inc = slot_datum(slot, layout->atts[DC_COL_INC], INT8OID);
+	Datum dec = slot_datum(slot, layout->atts[DC_COL_DEC], INT8OID);
+	Datum at = slot_datum(slot, layout->atts[DC_COL_UPDATED_AT], TIMESTAMPTZOID);
 
 	key_state_add(state, DatumGetInt64(inc), DatumGetInt64(dec),
 				  DatumGetTimestampTz(at), is_shard);

@@ -48,8 +48,14 @@
  * transaction's own), and with them restocks, what is given back, and transfers;
  * dc_set() that writes a shard row. Takes, and the other setters, insert a *mark*: a
  * row without amounts that they delete at once. It counts for nobody, at no time.
- * One mark, or another row of the transaction's own number, is enough for a key and a
- * transaction: readers that come after it come across it.
+ * One mark, or another row that the transaction has inserted under its own number, is
+ * enough for a key and a transaction: readers that come after it come across it.
+ *
+ * The number is no proof of that. It is made of 30 bits of the transaction's id, so
+ * after 2^30 transactions there may be a row of it that somebody else has inserted, and
+ * readers may know. What counts is a version that this transaction has made, and not out of
+ * another one: if it has only updated the row (add_to_own(), a take), it leaves a mark
+ * of another number.
  *
  * What a transaction may decide by. A read shows the transaction's snapshot. Takes
  * and setters lock the latest versions, and refuse with 40001 those that are newer than
@@ -75,12 +81,15 @@
  * keeps their locks, but as those of a transaction without an end (finishedBefore), which
  * CheckTargetForConflictsIn() takes for one that had ended before W began. So W does not
  * meet R if so many have committed between R's commit and W's insertion. There
- * is nothing that we could do about that.
+ * is nothing that we could do about that. And a transaction that has its id before its first
+ * snapshot (LOCK TABLE ... IN ACCESS EXCLUSIVE MODE comes first) is not found by that id:
+ * "out" does not work for it as W.
  */
 #include "postgres.h"
 
 #include "access/genam.h"
 #include "access/heapam.h"
+#include "access/htup_details.h"
 #include "access/skey.h"
 #include "access/table.h"
 #include "access/tableam.h"
@@ -196,16 +205,17 @@ number_state(DcShardRel *rel, const DcDeltaKey *key, int32 number)
 }
 
 /*
- * row_state tells what a version means for its number.
+ * row_state tells what a version means for its number. A version out of another one is
+ * no insertion (see above); that one is found as well, if it is ours.
  */
 static DcNumberState
 row_state(DcShardRel *rel, TupleTableSlot *slot)
 {
+	HeapTupleHeader tuple = ExecFetchSlotHeapTuple(slot, false, NULL)->t_data;
 	SnapshotData dirty;
-	bool isnull;
-	Datum xmin = slot_getsysattr(slot, MinTransactionIdAttributeNumber, &isnull);
 
-	if (TransactionIdIsCurrentTransactionId(DatumGetTransactionId(xmin)))
+	if ((tuple->t_infomask & HEAP_UPDATED) == 0 &&
+		TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple)))
 		return NUMBER_OURS;
 	InitDirtySnapshot(dirty);
 	return table_tuple_satisfies_snapshot(rel->heap, slot, &dirty) ? NUMBER_TAKEN : NUMBER_FREE;

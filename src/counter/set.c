@@ -296,6 +296,6 @@ take_rows(DcSqlSession *session, DcStatement statement, Datum *values,
 	uint64 rows = sql_run(session, statement, values);
 
 	for (uint64 i = 0; i < rows; i++)
-		sums_add(sums, sql_bigint(i, 1), sql_bigint(i, 2));
+		sums_add(sums, rows_bigint(&session->rows, i, 1), rows_bigint(&session->rows, i, 2));
 	return rows;
 }

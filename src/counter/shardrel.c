@@ -6,6 +6,7 @@
 
 #include "access/genam.h"
 #include "access/table.h"
+#include "counter/layout.h"
 #include "counter/shardrel.h"
 #include "executor/executor.h"
 
@@ -19,7 +20,7 @@ shardrel_open(DcShardRel *rel, DcCounter *counter, bool write)
 	TupleDesc desc;
 
 	rel->counter = counter;
-	rel->heap = table_open(counter->row.shards, NoLock);
+	rel->heap = counter_direct_open(counter, DC_TABLE_SHARDS);
 	rel->index = NULL;
 	desc = RelationGetDescr(rel->heap);
 	rel->slot = NULL;
@@ -47,13 +48,19 @@ shardrel_close(DcShardRel *rel)
 }
 
 /*
- * shardrel_index opens the unique index when it is first needed.
+ * shardrel_index opens the unique index when it is first needed. Unlike the columns of
+ * an open table, code of its owner may have replaced that.
  */
 Relation
 shardrel_index(DcShardRel *rel)
 {
 	if (rel->index == NULL)
+	{
+		counter_layout(rel->counter);
+		if (!OidIsValid(rel->counter->shards.index))
+			layout_altered_error(rel->heap);
 		rel->index = index_open(rel->counter->shards.index,
 								rel->slot != NULL ? RowExclusiveLock : AccessShareLock);
+	}
 	return rel->index;
 }

@@ -16,8 +16,9 @@
 
 #include "access/xact.h"
 #include "base/compat.h"
+#include "base/ownstatement.h"
 #include "counter/access.h"
-#include "counter/protect.h"
+#include "counter/layout.h"
 #include "counter/sqlpath.h"
 #include "counter/sqltext.h"
 #include "utils/array.h"
@@ -26,6 +27,8 @@
 #include "utils/hsearch.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/relcache.h"
 #include "utils/snapmgr.h"
 
 #define MAX_STATEMENTS (DC_NUM_STATEMENTS + SQL_MAX_MORE)
@@ -63,8 +66,6 @@ static void plans_retire(DcPlans *plans);
 static void plan_settings(void);
 static uint64 sql_execute(DcSqlSession *session, DcStatement statement,
 						  Datum *values, const char *nulls, bool read_only);
-static int execute_own(DcCounter *counter, SPIPlanPtr plan, Datum *values,
-					   const char *nulls, bool read_only);
 static const DcStatementText *statement_text(DcStatement statement);
 static void append_word(StringInfo sql, DcCounter *counter, const char *word);
 
@@ -82,30 +83,55 @@ sql_extend(const DcStatementText *texts, int count, DcSqlWord word)
 }
 
 /*
- * sql_begin connects to SPI and becomes the owner of the counter table.
+ * sql_begin connects to SPI and becomes the owner of the counter table. The tables have
+ * their shape then, as code of the owner may have run since they were opened, and are
+ * kept open until sql_end().
  */
 void
 sql_begin(DcSqlSession *session, DcCounter *counter)
 {
+	counter_layout(counter);
+	memset(session, 0, sizeof(*session));
 	session->counter = counter;
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");
 	runas_begin(&session->runas, counter->owner);
+	sql_keep_open(session, DC_OF_TOTALS, counter->relid);
+	sql_keep_open(session, DC_OF_SHARDS, counter->row.shards);
+	sql_keep_open(session, DC_OF_HOLDS, counter->row.holds);
 }
 
 /*
- * sql_end undoes sql_begin. The results in SPI_tuptable are gone afterwards.
+ * sql_keep_open keeps a table open for the session. Locks keep others from altering it,
+ * but not code of its owner that a statement of ours runs: what is open in a session, the
+ * server does not let that session alter or drop. So a table stays as it was
+ * between two statements. No lock is taken: the statements do that.
+ */
+void
+sql_keep_open(DcSqlSession *session, int place, Oid relid)
+{
+	if (OidIsValid(relid))
+		session->tables[place] = RelationIdGetRelation(relid); /* NULL: was dropped */
+}
+
+/*
+ * sql_end undoes sql_begin. The rows of the results are gone afterwards.
  */
 void
 sql_end(DcSqlSession *session)
 {
+	for (int i = 0; i < DC_OF_TABLES; i++)
+	{
+		if (session->tables[i] != NULL)
+			RelationClose(session->tables[i]);
+	}
 	runas_end(&session->runas);
 	SPI_finish();
 }
 
 /*
  * sql_run executes a statement that may write, and returns the number of rows
- * processed. Parameters are never null.
+ * processed, or of its result, which is in session->rows. Parameters are never null.
  */
 uint64
 sql_run(DcSqlSession *session, DcStatement statement, Datum *values)
@@ -140,24 +166,13 @@ sql_read(DcSqlSession *session, DcStatement statement, Datum *values)
 	return rows;
 }
 
-/*
- * sql_bigint returns a bigint of the last result; NULL counts as 0.
- */
-int64
-sql_bigint(uint64 row, int column)
-{
-	bool isnull;
-	Datum value = SPI_getbinval(SPI_tuptable->vals[row],
-								SPI_tuptable->tupdesc, column, &isnull);
-
-	return isnull ? 0 : DatumGetInt64(value);
-}
-
 static uint64
 sql_execute(DcSqlSession *session, DcStatement statement, Datum *values,
 			const char *nulls, bool read_only)
 {
+	const DcStatementText *text = statement_text(statement);
 	DcPlans *plans = plans_get(session->counter);
+	Relation table = session->tables[text->of];
 	SPIPlanPtr plan;
 	int level = NewGUCNestLevel();
 	int result;
@@ -166,38 +181,18 @@ sql_execute(DcSqlSession *session, DcStatement statement, Datum *values,
 		plans->plans[statement] = plan_prepare(session->counter, statement);
 	plan = plans->plans[statement];
 	if ((!plans->planned[statement] || !SPI_plan_is_valid(plan)) &&
-		!statement_text(statement)->reads_all)
+		!text->reads_all)
 		plan_settings();
-	result = execute_own(session->counter, plan, values, nulls, read_only);
+	result = read_only ? SPI_execute_plan(plan, values, nulls, true, 0)
+					   : own_statement_run(plan, values, nulls);
 	if (result < 0)
 		elog(ERROR, "SPI_execute_plan failed: %s",
 			 SPI_result_code_string(result));
 	plans->planned[statement] = (plans->plans[statement] == plan);
 	AtEOXact_GUC(false, level);
-	return SPI_processed;
-}
-
-/*
- * execute_own executes a statement, which passes the triggers that refuse those of
- * others (protect.c).
- */
-static int
-execute_own(DcCounter *counter, SPIPlanPtr plan, Datum *values, const char *nulls,
-			bool read_only)
-{
-	int before = protect_pass(counter);
-	volatile int result = 0;
-
-	PG_TRY();
-	{
-		result = SPI_execute_plan(plan, values, nulls, read_only, 0);
-	}
-	PG_FINALLY();
-	{
-		protect_pass_end(before);
-	}
-	PG_END_TRY();
-	return result;
+	rows_take(&session->rows, text->columns,
+			  table != NULL ? RelationGetRelid(table) : session->counter->relid);
+	return session->rows.count;
 }
 
 /*

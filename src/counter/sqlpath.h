@@ -6,8 +6,8 @@
 #define DC_SQLPATH_H
 
 #include "base/catalog.h"
+#include "base/rowread.h"
 #include "base/runas.h"
-#include "executor/spi.h"
 
 /*
  * The statements that are kept prepared for each counter table. Their text, and
@@ -62,12 +62,24 @@ typedef enum DcStatement
 #define SQL_MAX_MORE 40
 #define SQL_MAX_ARGS 10
 
+/* The tables that are kept open during a session; those of another room follow. */
+typedef enum DcSqlTable
+{
+	DC_OF_TOTALS,
+	DC_OF_SHARDS,
+	DC_OF_HOLDS,
+	DC_OF_MORE,
+	DC_OF_TABLES = DC_OF_MORE + 6
+} DcSqlTable;
+
 typedef struct DcStatementText
 {
 	/* with @totals, @shards and @holds for the tables, @units for a column */
 	const char *text;
-	Oid argtypes[SQL_MAX_ARGS]; /* up to the first 0 */
-	bool reads_all;				/* scans of whole tables are right for it */
+	Oid argtypes[SQL_MAX_ARGS];				  /* up to the first 0 */
+	bool reads_all;							  /* scans of whole tables are right for it */
+	DcResultColumn columns[ROWS_MAX_COLUMNS]; /* of its result */
+	int of;									  /* which table errors name */
 } DcStatementText;
 
 /* Returns what a word after @ stands for that is none of these. */
@@ -78,17 +90,19 @@ typedef struct DcSqlSession
 {
 	DcCounter *counter;
 	DcRunAs runas;
+	Relation tables[DC_OF_TABLES]; /* those that it uses; else NULL */
+	DcRows rows;				   /* of the last statement */
 } DcSqlSession;
 
 extern void sql_extend(const DcStatementText *texts, int count, DcSqlWord word);
 extern void sql_forget(DcCounter *counter);
 extern void sql_begin(DcSqlSession *session, DcCounter *counter);
+extern void sql_keep_open(DcSqlSession *session, int place, Oid relid);
 extern void sql_end(DcSqlSession *session);
 extern uint64 sql_run(DcSqlSession *session, DcStatement statement,
 					  Datum *values);
 extern uint64 sql_run_nulls(DcSqlSession *session, DcStatement statement,
 							Datum *values, const char *nulls);
-extern int64 sql_bigint(uint64 row, int column);
 extern uint64 sql_read(DcSqlSession *session, DcStatement statement,
 					   Datum *values);
 

@@ -282,8 +282,7 @@ read_live(const DcCounterRow *row, MemoryContext result, DcLive *live)
 {
 	DcCounter *counter = counter_open_at_once(row->counter, AccessShareLock);
 	DcSqlSession session;
-	HeapTuple tuple;
-	TupleDesc desc;
+	const DcRows *rows = &session.rows;
 	MemoryContext old;
 	bool isnull;
 
@@ -293,19 +292,14 @@ read_live(const DcCounterRow *row, MemoryContext result, DcLive *live)
 	sql_begin(&session, counter);
 	if (sql_read(&session, DC_SQL_STATS, NULL) != 1)
 		elog(ERROR, "unexpected number of rows");
-	tuple = SPI_tuptable->vals[0];
-	desc = SPI_tuptable->tupdesc;
-	live->shard_rows = sql_bigint(0, LIVE_SHARD_ROWS);
-	live->active_keys = sql_bigint(0, LIVE_ACTIVE_KEYS);
-	live->imbalance = DatumGetFloat8(SPI_getbinval(tuple, desc, LIVE_IMBALANCE,
-												   &isnull));
+	live->shard_rows = rows_bigint(rows, 0, LIVE_SHARD_ROWS);
+	live->active_keys = rows_bigint(rows, 0, LIVE_ACTIVE_KEYS);
+	live->imbalance = DatumGetFloat8(rows_nullable(rows, 0, LIVE_IMBALANCE, &isnull));
 	live->has_imbalance = !isnull;
 	old = MemoryContextSwitchTo(result);
-	live->pending = datumCopy(SPI_getbinval(tuple, desc, LIVE_PENDING, &isnull),
-							  false, -1);
+	live->pending = datumCopy(rows_datum(rows, 0, LIVE_PENDING), false, -1);
 	MemoryContextSwitchTo(old);
-	live->oldest = DatumGetTimestampTz(SPI_getbinval(tuple, desc, LIVE_OLDEST,
-													 &isnull));
+	live->oldest = DatumGetTimestampTz(rows_nullable(rows, 0, LIVE_OLDEST, &isnull));
 	live->has_oldest = !isnull;
 	sql_end(&session);
 	return true;

@@ -210,12 +210,15 @@ static void
 persistence_follow(Oid relid, Oid sibling)
 {
 	char persistence = class_of(relid)->relpersistence;
+	char *name;
 
 	if (get_rel_name(sibling) == NULL || get_rel_relkind(sibling) != RELKIND_RELATION ||
 		class_of(sibling)->relpersistence == persistence)
 		return;
-	run_ddl(psprintf("ALTER TABLE %s SET %s", relation_sql_name(sibling),
+	name = relation_sql_name(sibling);
+	run_ddl(psprintf("ALTER TABLE %s SET %s", name,
 					 persistence == RELPERSISTENCE_UNLOGGED ? "UNLOGGED" : "LOGGED"));
+	run_ddl_done(class_of(sibling)->relpersistence == persistence, name);
 }
 
 static void
@@ -253,24 +256,30 @@ static void
 tablespace_follow(Oid relid, Oid sibling)
 {
 	Oid tablespace = class_of(relid)->reltablespace;
+	char *name;
 
 	if (class_of(sibling)->reltablespace == tablespace)
 		return;
 	if (!OidIsValid(tablespace))
 		tablespace = MyDatabaseTableSpace;
-	run_ddl(psprintf("ALTER TABLE %s SET TABLESPACE %s", relation_sql_name(sibling),
+	name = relation_sql_name(sibling);
+	run_ddl(psprintf("ALTER TABLE %s SET TABLESPACE %s", name,
 					 quote_identifier(get_tablespace_name(tablespace))));
+	run_ddl_done(class_of(sibling)->reltablespace == class_of(relid)->reltablespace, name);
 }
 
 static void
 access_method_follow(Oid relid, Oid sibling)
 {
 	Oid method = class_of(relid)->relam;
+	char *name;
 
 	if (!OidIsValid(method) || class_of(sibling)->relam == method)
 		return;
-	run_ddl(psprintf("ALTER TABLE %s SET ACCESS METHOD %s", relation_sql_name(sibling),
+	name = relation_sql_name(sibling);
+	run_ddl(psprintf("ALTER TABLE %s SET ACCESS METHOD %s", name,
 					 quote_identifier(get_am_name(method))));
+	run_ddl_done(class_of(sibling)->relam == method, name);
 }
 
 /*

@@ -94,6 +94,7 @@ PG_FUNCTION_INFO_V1(dc_adopt);
 	" expires_at pg_catalog.timestamptz NOT NULL," \
 	" ended_at pg_catalog.timestamptz"
 
+static void drop_table(Oid relid);
 static void create_holds(const char *schema, const char *name);
 static bool has_units(Oid shards);
 static void adopt_holds(DcCounterRow *row);
@@ -105,7 +106,7 @@ static void create_partitioned(const char *schema, const char *name,
 static int max_shards_arg(FunctionCallInfo fcinfo, int argno);
 static void buffer_args(FunctionCallInfo fcinfo, int argno, DcCounterRow *row);
 static void check_bufferable(const DcCounter *counter);
-static void check_table(Oid relid, bool shards, bool stock);
+static void check_table(Oid relid, DcCounterTable table, bool stock);
 
 /*
  * dc_create(counter text, shard_by text, max_shards int, partitions int, mode text,
@@ -373,13 +374,25 @@ dc_drop(PG_FUNCTION_ARGS)
 	catalog_delete(relid); /* so that the event trigger has nothing to do */
 	stats_dropped(relid);
 	change_listener->dropped(relid);
-	run_ddl(psprintf("DROP %s %s", relation_sql_kind(relid),
-					 relation_sql_name(relid)));
-	run_ddl(psprintf("DROP %s %s", relation_sql_kind(shards),
-					 relation_sql_name(shards)));
-	if (OidIsValid(holds) && get_rel_name(holds) != NULL)
-		run_ddl(psprintf("DROP TABLE %s", relation_sql_name(holds)));
+	drop_table(relid);
+	drop_table(shards);
+	drop_table(holds);
 	PG_RETURN_VOID();
+}
+
+/*
+ * drop_table drops a table, if it is there.
+ */
+static void
+drop_table(Oid relid)
+{
+	char *name;
+
+	if (!OidIsValid(relid) || get_rel_name(relid) == NULL)
+		return;
+	name = relation_sql_name(relid);
+	run_ddl(psprintf("DROP %s %s", relation_sql_kind(relid), name));
+	run_ddl_done(get_rel_name(relid) == NULL, name);
 }
 
 /*
@@ -427,8 +440,10 @@ table_adopt(DcCounterRow *row)
 						get_rel_name(row->counter))));
 	if (has_units(row->shards))
 		adopt_holds(row);
-	check_table(row->counter, false, OidIsValid(row->holds));
-	check_table(row->shards, true, OidIsValid(row->holds));
+	check_table(row->counter, DC_TABLE_TOTALS, OidIsValid(row->holds));
+	check_table(row->shards, DC_TABLE_SHARDS, OidIsValid(row->holds));
+	if (OidIsValid(row->holds))
+		check_table(row->holds, DC_TABLE_HOLDS, true);
 	problem = storage_problem(row);
 	if (problem != NULL)
 		adopt_error(get_rel_name(row->counter), problem);
@@ -478,9 +493,6 @@ has_units(Oid shards)
 static void
 adopt_holds(DcCounterRow *row)
 {
-	static const char *const columns[] = {
-		"hold_id", "key", "qty", "ttl", "state", "confirmed", "created_at",
-		"expires_at", "ended_at"};
 	char *name = get_rel_name(row->counter);
 	char *holds = psprintf("%s%s", name, DC_HOLD_SUFFIX);
 
@@ -488,11 +500,6 @@ adopt_holds(DcCounterRow *row)
 	if (!OidIsValid(row->holds))
 		adopt_error(name, psprintf(_("There is no table of holds \"%s\" in the same schema."), holds));
 	lock_own_table(row->holds, ShareUpdateExclusiveLock);
-	for (int i = 0; i < lengthof(columns); i++)
-	{
-		if (get_attnum(row->holds, columns[i]) == InvalidAttrNumber)
-			adopt_error(holds, psprintf(_("It needs a column \"%s\"."), columns[i]));
-	}
 }
 
 static void
@@ -582,21 +589,19 @@ lock_own_table(Oid relid, LOCKMODE mode)
  * check_table checks that a relation can serve as one of a counter's tables.
  */
 static void
-check_table(Oid relid, bool shards, bool stock)
+check_table(Oid relid, DcCounterTable table, bool stock)
 {
 	Relation rel = table_open(relid, NoLock);
-	char kind = rel->rd_rel->relkind;
+	DcShapeProblem problem;
 	DcTableLayout layout;
-	const char *hint;
-	char *problem;
 
-	if ((kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE &&
-		 kind != RELKIND_FOREIGN_TABLE) ||
-		rel->rd_rel->relpersistence == RELPERSISTENCE_TEMP)
-		problem = _("It is not a permanent table.");
-	else
-		problem = layout_problem(rel, shards, stock, &layout, &hint);
-	if (problem != NULL)
-		adopt_error(RelationGetRelationName(rel), problem);
+	if (rel->rd_rel->relpersistence == RELPERSISTENCE_TEMP)
+		adopt_error(RelationGetRelationName(rel), _("It is not a permanent table."));
+	if (!shape_fits(rel, layout_shape(table, stock), &layout, &problem))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("cannot adopt \"%s\" as a counter table", RelationGetRelationName(rel)),
+				 errdetail_internal("%s", problem.detail),
+				 problem.hint != NULL ? errhint("%s", problem.hint) : 0));
 	table_close(rel, NoLock);
 }

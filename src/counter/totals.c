@@ -78,17 +78,16 @@ dc_top(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, 0);
 	sql_begin(&session, counter);
 	sql_read(&session, DC_SQL_TOP, &limit);
-	for (uint64 i = 0; i < SPI_tuptable->numvals; i++)
+	for (uint64 i = 0; i < session.rows.count; i++)
 	{
-		int64 value = sql_bigint(i, 2);
+		int64 value = rows_bigint(&session.rows, i, 2);
 		Datum values[3];
 		bool nulls[3] = {false};
 
 		if (i == 0 || value != last)
 			rank = (int64) i + 1;
 		last = value;
-		values[0] = SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc,
-								  1, &nulls[0]);
+		values[0] = rows_datum(&session.rows, i, 1);
 		values[1] = Int64GetDatum(value);
 		values[2] = Int64GetDatum(rank);
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
@@ -114,15 +113,10 @@ read_total(DcCounter *counter, const DcKey *key, DcKeyState *state)
 	value = key_text_datum(key);
 	sql_begin(&session, counter);
 	sql_read(&session, DC_SQL_READ_TOTAL, &value);
-	if (SPI_tuptable->numvals > 0)
-	{
-		bool isnull;
-		Datum at = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 3,
-								 &isnull);
-
-		key_state_add(state, sql_bigint(0, 1), sql_bigint(0, 2),
-					  DatumGetTimestampTz(at), false);
-	}
+	if (session.rows.count > 0)
+		key_state_add(state, rows_bigint(&session.rows, 0, 1),
+					  rows_bigint(&session.rows, 0, 2),
+					  DatumGetTimestampTz(rows_datum(&session.rows, 0, 3)), false);
 	sql_end(&session);
 	pfree(DatumGetPointer(value));
 }

@@ -35,6 +35,7 @@
 #include "common/pg_prng.h"
 #include "counter/apply.h"
 #include "counter/scan.h"
+#include "counter/serial.h"
 #include "counter/units.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
@@ -107,7 +108,8 @@ units_add(DcShardRel *rel, const DcDelta *delta, DcShardChoice choice,
 }
 
 /*
- * add_to_own adds to the row of this transaction's own number.
+ * add_to_own adds to the row of this transaction's own number. In rare cases that is not
+ * one that the transaction has inserted (serial.c).
  */
 static void
 add_to_own(DcShardRel *rel, const DcDelta *delta, DcHintList *list,
@@ -122,7 +124,10 @@ add_to_own(DcShardRel *rel, const DcDelta *delta, DcHintList *list,
 			if (list->hints[i].shard == number &&
 				probe_row(rel, &delta->key, &list->hints[i], &probe) == DC_PROBE_FREE &&
 				direct_update(rel, delta, &list->hints[i], &probe, ROW_LOCK))
+			{
+				serial_mark(rel, &delta->key);
 				return;
+			}
 		}
 		scan_hints(rel, list);
 	}

@@ -20,12 +20,16 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "base/compat.h"
+#include "base/rowread.h"
+#include "catalog/pg_type.h"
 #include "common/hashfn.h"
 #include "common/int.h"
 #include "counter/access.h"
 #include "counter/apply.h"
+#include "counter/layout.h"
 #include "counter/read.h"
 #include "ledger/account.h"
+#include "ledger/ledgershape.h"
 #include "ledger/ledgersql.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
@@ -50,14 +54,6 @@ PG_FUNCTION_INFO_V1(dc_open_account);
 /* The farthest that a balance may be from its bound: what is given and taken must not
  * leave bigint before compaction sets it off. */
 #define MAX_ROOM ((INT64CONST(1) << 62) - 1)
-
-/* Columns of the table of accounts */
-enum
-{
-	ATT_KEY = 1,
-	ATT_MIN,
-	ATT_MAX
-};
 
 typedef struct RememberedRules
 {
@@ -146,6 +142,7 @@ account_find(DcLedger *ledger, const DcKey *key, DcRules *rules)
 	bool own = true;
 	bool found;
 
+	ledger_recheck(ledger); /* what is remembered is of before a change */
 	if (short_key && ledger->rules != NULL)
 	{
 		RememberedRules *known = hash_search(ledger->rules, buf, HASH_FIND, NULL);
@@ -157,7 +154,7 @@ account_find(DcLedger *ledger, const DcKey *key, DcRules *rules)
 		}
 	}
 	memset(rules, 0, sizeof(*rules));
-	found = OidIsValid(ledger->accounts_index)
+	found = OidIsValid(ledger->account_layout.index)
 		? find_by_index(ledger, key, rules, &own)
 		: find_by_sql(ledger, key, rules);
 	if (found && !own && short_key && ledger->valid)
@@ -211,11 +208,18 @@ static bool
 find_by_index(DcLedger *ledger, const DcKey *key, DcRules *rules, bool *own)
 {
 	Relation heap = table_open(ledger->row.accounts, AccessShareLock);
-	Relation index = index_open(ledger->accounts_index, AccessShareLock);
+	const DcTableLayout *layout = &ledger->account_layout;
 	TupleTableSlot *slot = table_slot_create(heap, NULL);
 	IndexScanDesc scan;
 	ScanKeyData scan_key;
+	Relation index;
 	bool found;
+
+	/* the lock may have brought news of it */
+	ledger_recheck(ledger);
+	if (!OidIsValid(layout->index))
+		layout_altered_error(heap);
+	index = index_open(layout->index, AccessShareLock);
 
 	ScanKeyEntryInitialize(&scan_key, 0, 1, BTEqualStrategyNumber, InvalidOid,
 						   index->rd_indcollation[0], F_TEXTEQ, key_text_datum(key));
@@ -227,9 +231,9 @@ find_by_index(DcLedger *ledger, const DcKey *key, DcRules *rules, bool *own)
 		HeapTuple tuple = ExecFetchSlotHeapTuple(slot, false, NULL);
 		bool isnull;
 
-		rules->min = DatumGetInt64(slot_getattr(slot, ATT_MIN, &isnull));
+		rules->min = DatumGetInt64(slot_nullable(slot, layout->atts[ACCOUNT_MIN], INT8OID, &isnull));
 		rules->has_min = !isnull;
-		rules->max = DatumGetInt64(slot_getattr(slot, ATT_MAX, &isnull));
+		rules->max = DatumGetInt64(slot_nullable(slot, layout->atts[ACCOUNT_MAX], INT8OID, &isnull));
 		rules->has_max = !isnull;
 		*own = TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data));
 	}
@@ -255,9 +259,9 @@ find_by_sql(DcLedger *ledger, const DcKey *key, DcRules *rules)
 	{
 		bool isnull;
 
-		rules->min = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull));
+		rules->min = DatumGetInt64(rows_nullable(&session.rows, 0, 1, &isnull));
 		rules->has_min = !isnull;
-		rules->max = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 2, &isnull));
+		rules->max = DatumGetInt64(rows_nullable(&session.rows, 0, 2, &isnull));
 		rules->has_max = !isnull;
 	}
 	sql_end(&session);
@@ -446,8 +450,8 @@ read_balance(DcLedger *ledger, const DcKey *key, DcBalance *balance)
 	values[0] = key_text_datum(key);
 	ledger_sql_begin(&session, ledger);
 	ledger_sql_read(&session, DC_SQL_BALANCE, values);
-	balance->out = sql_bigint(0, 1);
-	balance->in = sql_bigint(0, 2);
+	balance->out = rows_bigint(&session.rows, 0, 1);
+	balance->in = rows_bigint(&session.rows, 0, 2);
 	sql_end(&session);
 }
 

@@ -156,6 +156,7 @@ protect_counters(const DcLedgerRow *ledger)
 		protect_create(&row);
 	if (catalog_read(ledger->limits, &row))
 		protect_create(&row);
+	guard_counters(ledger);
 }
 
 static void

@@ -26,7 +26,7 @@ PG_FUNCTION_INFO_V1(dc_balance_at);
 PG_FUNCTION_INFO_V1(dc_statement);
 PG_FUNCTION_INFO_V1(dc_ledger_check);
 
-static void return_rows(FunctionCallInfo fcinfo, uint64 rows, int columns);
+static void return_rows(FunctionCallInfo fcinfo, const DcRows *rows);
 static TimestampTz time_arg(FunctionCallInfo fcinfo, int argno, const char *name);
 static void check_kept(TimestampTz at, bool all_kept, Datum before);
 
@@ -59,10 +59,10 @@ dc_balance(PG_FUNCTION_ARGS)
 	ledger_sql_begin(&session, ledger);
 	ledger_sql_read(&session, DC_SQL_BALANCE, args);
 	values[0] = Int64GetDatum(balance);
-	values[1] = Int64GetDatum(sql_bigint(0, 1));
-	values[2] = Int64GetDatum(sql_bigint(0, 2));
-	min = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 3, &nulls[3]));
-	opened = DatumGetBool(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 4, &(bool){false}));
+	values[1] = rows_datum(&session.rows, 0, 1);
+	values[2] = rows_datum(&session.rows, 0, 2);
+	min = DatumGetInt64(rows_nullable(&session.rows, 0, 3, &nulls[3]));
+	opened = DatumGetBool(rows_datum(&session.rows, 0, 4));
 	sql_end(&session);
 	PopActiveSnapshot();
 	if (!opened)
@@ -108,8 +108,8 @@ dc_balance_at(PG_FUNCTION_ARGS)
 	openings_snapshot_push(ledger);
 	ledger_sql_begin(&session, ledger);
 	ledger_sql_read(&session, DC_SQL_BALANCE_AT, values);
-	balance = sql_bigint(0, 1);
-	before = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 2, &all_kept);
+	balance = rows_bigint(&session.rows, 0, 1);
+	before = rows_nullable(&session.rows, 0, 2, &all_kept);
 	sql_end(&session);
 	PopActiveSnapshot();
 	check_kept(at, all_kept, before);
@@ -155,9 +155,10 @@ dc_statement(PG_FUNCTION_ARGS)
 	openings_snapshot_push(ledger);
 	ledger_sql_begin(&session, ledger);
 	ledger_sql_read(&session, DC_SQL_BALANCE_AT, values);
-	before = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 2, &all_kept);
+	before = rows_nullable(&session.rows, 0, 2, &all_kept);
 	check_kept(DatumGetTimestampTz(values[1]), all_kept, before);
-	return_rows(fcinfo, ledger_sql_read(&session, DC_SQL_STATEMENT, values), 7);
+	ledger_sql_read(&session, DC_SQL_STATEMENT, values);
+	return_rows(fcinfo, &session.rows);
 	sql_end(&session);
 	PopActiveSnapshot();
 	return (Datum) 0;
@@ -197,27 +198,18 @@ dc_ledger_check(PG_FUNCTION_ARGS)
 	openings_snapshot_push(ledger);
 	values[0] = ObjectIdGetDatum(ledger->unguarded);
 	ledger_sql_begin(&session, ledger);
-	return_rows(fcinfo, ledger_sql_read(&session, DC_SQL_LEDGER_CHECK, values), 4);
+	ledger_sql_read(&session, DC_SQL_LEDGER_CHECK, values);
+	return_rows(fcinfo, &session.rows);
 	sql_end(&session);
 	PopActiveSnapshot();
 	return (Datum) 0;
 }
 
-/*
- * return_rows returns the rows of the last result.
- */
 static void
-return_rows(FunctionCallInfo fcinfo, uint64 rows, int columns)
+return_rows(FunctionCallInfo fcinfo, const DcRows *rows)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 
-	for (uint64 i = 0; i < rows; i++)
-	{
-		Datum values[8];
-		bool nulls[8];
-
-		for (int c = 0; c < columns; c++)
-			values[c] = SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, c + 1, &nulls[c]);
-		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
-	}
+	for (uint64 i = 0; i < rows->count; i++)
+		rows_put(rows, i, result->setResult, result->setDesc);
 }

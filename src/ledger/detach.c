@@ -27,13 +27,16 @@
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "base/compat.h"
+#include "base/rowread.h"
 #include "base/runas.h"
+#include "catalog/pg_type.h"
 #include "commands/trigger.h"
 #include "counter/access.h"
 #include "counter/table.h"
 #include "funcapi.h"
 #include "ledger/detach.h"
 #include "ledger/entrymonth.h"
+#include "ledger/ledgershape.h"
 #include "ledger/ledgersql.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
@@ -247,21 +250,19 @@ bool
 openings_before(DcLedger *ledger, Snapshot snapshot, TimestampTz *before)
 {
 	Relation rel;
-	AttrNumber att;
 	TupleTableSlot *slot;
 	TableScanDesc scan;
-	bool isnull;
 	bool found;
 
 	if (!OidIsValid(ledger->row.openings))
 		return false;
 	rel = table_open(ledger->row.openings, AccessShareLock);
-	att = get_attnum(ledger->row.openings, "before");
+	ledger_recheck(ledger);
 	slot = table_slot_create(rel, NULL);
 	scan = table_beginscan(rel, snapshot, 0, NULL);
 	found = table_scan_getnextslot(scan, ForwardScanDirection, slot);
 	if (found)
-		*before = DatumGetTimestampTz(slot_getattr(slot, att, &isnull));
+		*before = DatumGetTimestampTz(slot_datum(slot, ledger->opening_layout.atts[OPENING_BEFORE], TIMESTAMPTZOID));
 	table_endscan(scan);
 	ExecDropSingleTupleTableSlot(slot);
 	table_close(rel, NoLock);

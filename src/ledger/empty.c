@@ -13,7 +13,7 @@
 #include "ledger/eventslot.h"
 #include "ledger/ledger.h"
 
-static void empty_tables(void *arg);
+static void empty_tables(const DcLedgerRow *ledger);
 
 /*
  * ledger_empty empties the other tables of a ledger whose balances were truncated.
@@ -24,13 +24,12 @@ ledger_empty(const DcCounterRow *row)
 	DcLedgerRow ledger;
 
 	if (row->ledger == row->counter && ledger_read(row->ledger, &ledger))
-		guard_run(empty_tables, &ledger);
+		empty_tables(&ledger);
 }
 
 static void
-empty_tables(void *arg)
+empty_tables(const DcLedgerRow *ledger)
 {
-	const DcLedgerRow *ledger = arg;
 	DcEventSlot slots[DC_EVENT_SLOTS];
 	DcCounterRow limits;
 

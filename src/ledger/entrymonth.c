@@ -29,6 +29,7 @@
 #include "counter/table.h"
 #include "ledger/detach.h"
 #include "ledger/entrymonth.h"
+#include "ledger/ledgershape.h"
 #include "nodes/parsenodes.h"
 #include "partitioning/partbounds.h"
 #include "partitioning/partdesc.h"
@@ -324,16 +325,18 @@ month_table(DcLedger *ledger, TimestampTz at)
 static bool
 month_remember(DcLedger *ledger, const DcMonth *month)
 {
+	DcTableLayout layout;
 	Relation rel;
 
 	if (month->from == month->to)
 		return false;
 	rel = table_open(month->relid, RowExclusiveLock);
+	shape_check(rel, &entry_shape, &layout);
 	guard_check(guard_is_on(rel) ? InvalidOid : RelationGetRelid(rel));
 	ledger->leaf = month->relid;
 	ledger->leaf_from = month->from;
 	ledger->leaf_to = month->to;
-	ledger->leaf_direct = ledger->parent_direct && entries_are_plain(rel);
+	ledger->leaf_direct = ledger->parent_direct && entries_are_plain(rel, &layout);
 	table_close(rel, NoLock);
 	return true;
 }

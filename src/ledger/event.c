@@ -217,23 +217,23 @@ static DcEventRel *
 log_rel(DcEventLog *log, int i)
 {
 	DcEventRel *rel = &log->rels[i];
+	DcEventSlot *slot = &log->slots[i];
+	uint64 known = slot->checked;
 
 	if (rel->heap == NULL)
+		eventrel_open(rel, slot, log->write && slot_is_written(slot));
+	else
+		eventrel_check(rel); /* code of the owner may have run since */
+	if (slot->checked == known)
+		return rel;
+	if (counter_is_ledger(log->counter))
+		guard_check(guard_is_on(rel->heap) ? InvalidOid : RelationGetRelid(rel->heap));
+	if (eventslots_find(log->counter->relid) != NULL && log->entries[i].table == slot->table)
 	{
-		uint64 known = log->slots[i].checked;
-
-		eventrel_open(rel, &log->slots[i],
-					  log->write && slot_is_written(&log->slots[i]));
-		if (log->slots[i].checked != known && counter_is_ledger(log->counter))
-			guard_check(guard_is_on(rel->heap) ? InvalidOid : RelationGetRelid(rel->heap));
-		if (log->slots[i].checked != known && eventslots_find(log->counter->relid) != NULL &&
-			log->entries[i].table == log->slots[i].table)
-		{
-			log->entries[i].checked = log->slots[i].checked;
-			log->entries[i].direct = log->slots[i].direct;
-			log->entries[i].by_index = log->slots[i].by_index;
-			log->entries[i].index = log->slots[i].index;
-		}
+		log->entries[i].checked = slot->checked;
+		log->entries[i].direct = slot->direct;
+		log->entries[i].by_index = slot->by_index;
+		log->entries[i].index = slot->index;
 	}
 	return rel;
 }
@@ -443,10 +443,10 @@ static bool
 insert_into_slot(DcEventLog *log, int i, const DcEvent *event, ItemPointer tid,
 				 DcEvent *found)
 {
-	DcEventRel *rel = log_rel(log, i);
-
 	for (int tries = 0;; tries++)
 	{
+		DcEventRel *rel = log_rel(log, i);
+
 		CHECK_FOR_INTERRUPTS();
 		if (rel->slot->direct ? direct_insert_event(rel, event, tid)
 							  : sql_insert_event(log->counter->owner, rel->slot, event))

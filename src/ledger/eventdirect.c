@@ -22,7 +22,9 @@
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "base/compat.h"
+#include "base/rowread.h"
 #include "catalog/index.h"
+#include "catalog/pg_type.h"
 #include "executor/tuptable.h"
 #include "ledger/eventslot.h"
 #include "storage/lmgr.h"
@@ -53,11 +55,29 @@ eventrel_open(DcEventRel *rel, DcEventSlot *slot, bool write)
 	LOCKMODE mode = write ? RowExclusiveLock : AccessShareLock;
 
 	rel->slot = slot;
+	rel->mode = mode;
 	rel->heap = table_open(slot->table, mode);
-	eventslot_layout(slot, rel->heap);
 	rel->index = NULL;
-	if (slot->by_index)
-		rel->index = index_open(slot->index, mode);
+	eventrel_check(rel);
+}
+
+/*
+ * eventrel_check finds that out anew, if it may have changed.
+ */
+void
+eventrel_check(DcEventRel *rel)
+{
+	Oid index;
+
+	eventslot_layout(rel->slot, rel->heap);
+	index = rel->slot->by_index ? rel->slot->index : InvalidOid;
+	if (rel->index != NULL && RelationGetRelid(rel->index) != index)
+	{
+		index_close(rel->index, NoLock);
+		rel->index = NULL;
+	}
+	if (rel->index == NULL && OidIsValid(index))
+		rel->index = index_open(index, rel->mode);
 }
 
 void
@@ -193,18 +213,18 @@ read_event(TupleTableSlot *slot, DcEvent *found)
 	bool isnull;
 	text *id;
 
-	id = DatumGetTextPCopy(slot_getattr(slot, EVENT_ID, &isnull));
+	id = DatumGetTextPCopy(slot_datum(slot, EVENT_ID, TEXTOID));
 	found->id = VARDATA(id);
 	found->id_len = VARSIZE(id) - VARHDRSZ;
-	found->key = PointerGetDatum(DatumGetTextPCopy(slot_getattr(slot, EVENT_KEY, &isnull)));
-	found->delta = DatumGetInt64(slot_getattr(slot, EVENT_DELTA, &isnull));
-	found->transfer_id = DatumGetInt64(slot_getattr(slot, EVENT_TRANSFER_ID, &isnull));
+	found->key = PointerGetDatum(DatumGetTextPCopy(slot_datum(slot, EVENT_KEY, TEXTOID)));
+	found->delta = DatumGetInt64(slot_datum(slot, EVENT_DELTA, INT8OID));
+	found->transfer_id = DatumGetInt64(slot_nullable(slot, EVENT_TRANSFER_ID, INT8OID, &isnull));
 	if (isnull)
 		found->transfer_id = 0;
-	found->digest = DatumGetInt64(slot_getattr(slot, EVENT_DIGEST, &isnull));
+	found->digest = DatumGetInt64(slot_nullable(slot, EVENT_DIGEST, INT8OID, &isnull));
 	if (isnull)
 		found->digest = 0;
-	found->at = DatumGetTimestampTz(slot_getattr(slot, EVENT_AT, &isnull));
+	found->at = DatumGetTimestampTz(slot_datum(slot, EVENT_AT, TIMESTAMPTZOID));
 }
 
 /*

@@ -33,6 +33,7 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "base/clock.h"
+#include "base/ownstatement.h"
 #include "base/runas.h"
 #include "base/subscription.h"
 #include "base/tablejob.h"
@@ -78,7 +79,6 @@ static void finish_opening(Oid counter, DcEventSlot *open, DcEventSlot *opening)
 static bool start_opening(DcCounter *counter, DcEventSlot *slots,
 						  DcEventSlot *open);
 static bool expire(DcCounter *counter, DcEventSlot *slots, int nslots);
-static void truncate_slot(void *arg);
 static bool empty(DcCounter *counter, DcEventSlot *slot);
 static void set_state(Oid counter, DcEventSlot *slot, DcSlotState state);
 static bool has_events(Oid partition);
@@ -348,18 +348,12 @@ empty(DcCounter *counter, DcEventSlot *slot)
 	if (has_events(slot->table))
 	{
 		runas_begin(&state, counter->owner);
-		guard_run(truncate_slot, slot); /* those of a ledger are guarded */
+		own_truncate(slot->table, true); /* those of a ledger are guarded */
 		runas_end(&state);
 	}
 	slot->closed_at = 0;
 	set_state(counter->relid, slot, SLOT_EMPTY);
 	return true;
-}
-
-static void
-truncate_slot(void *arg)
-{
-	run_ddl(psprintf("TRUNCATE ONLY %s", relation_sql_name(((DcEventSlot *) arg)->table)));
 }
 
 static void

@@ -20,6 +20,7 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "access/xact.h"
+#include "base/rowread.h"
 #include "catalog/indexing.h"
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"
@@ -307,9 +308,7 @@ eventslots_counters(void)
 
 	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
 	{
-		bool isnull;
-		Datum counter = heap_getattr(tuple, COL_COUNTER, RelationGetDescr(rel),
-									 &isnull);
+		Datum counter = tuple_datum(rel, tuple, COL_COUNTER, REGCLASSOID);
 
 		counters = list_append_unique_oid(counters, DatumGetObjectId(counter));
 	}

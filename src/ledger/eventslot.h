@@ -98,6 +98,7 @@ typedef struct DcEventRel
 	DcEventSlot *slot;
 	Relation heap;	/* NULL: not open */
 	Relation index; /* NULL: to be searched with SQL */
+	LOCKMODE mode;
 } DcEventRel;
 
 /* How to look for an event. */
@@ -109,6 +110,7 @@ typedef enum DcEventFind
 } DcEventFind;
 
 extern void eventrel_open(DcEventRel *rel, DcEventSlot *slot, bool write);
+extern void eventrel_check(DcEventRel *rel);
 extern void eventrel_close(DcEventRel *rel);
 extern bool direct_find(DcEventRel *rel, const DcEvent *event, DcEventFind how,
 						DcEvent *found);

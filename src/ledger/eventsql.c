@@ -7,6 +7,8 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "base/ownstatement.h"
+#include "base/rowread.h"
 #include "base/runas.h"
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
@@ -15,21 +17,8 @@
 #include "utils/builtins.h"
 #include "utils/snapmgr.h"
 
-/* A statement. */
-typedef struct DcExecution
-{
-	const char *sql;
-	int nargs;
-	Oid *types;
-	Datum *values;
-	const char *nulls;
-	bool read_only;
-	int result;
-} DcExecution;
-
-static void execute(void *arg);
-static uint64 run(Oid owner, const char *sql, int nargs, Oid *types,
-				  Datum *values, const char *nulls, bool read_only);
+static uint64 run(const DcEventSlot *slot, const char *sql, int nargs, Oid *types,
+				  Datum *values, const char *nulls, DcRows *rows);
 static bool select_event(Oid owner, const DcEventSlot *slot,
 						 const DcEvent *event, DcEvent *found);
 static Datum id_datum(const DcEvent *event);
@@ -73,34 +62,33 @@ select_event(Oid owner, const DcEventSlot *slot, const DcEvent *event,
 	Datum values[1];
 	bool exists;
 	DcRunAs state;
+	DcRows rows;
 
 	values[0] = id_datum(event);
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");
 	runas_begin(&state, owner);
-	exists = run(owner,
+	exists = run(slot,
 				 psprintf("SELECT key, delta, transfer_id, digest, at FROM %s"
 						  " WHERE event_id OPERATOR(pg_catalog.=) $1",
 						  relation_sql_name(slot->table)),
-				 1, types, values, NULL, true) > 0;
+				 1, types, values, NULL, &rows) > 0;
 	if (exists)
 	{
-		HeapTuple tuple = SPI_tuptable->vals[0];
-		TupleDesc desc = SPI_tuptable->tupdesc;
 		MemoryContext old = MemoryContextSwitchTo(caller);
 		bool isnull;
 
 		found->id = pnstrdup(event->id, event->id_len);
 		found->id_len = event->id_len;
-		found->key = PointerGetDatum(DatumGetTextPCopy(SPI_getbinval(tuple, desc, 1, &isnull)));
-		found->delta = DatumGetInt64(SPI_getbinval(tuple, desc, 2, &isnull));
-		found->transfer_id = DatumGetInt64(SPI_getbinval(tuple, desc, 3, &isnull));
+		found->key = PointerGetDatum(DatumGetTextPCopy(rows_datum(&rows, 0, 1)));
+		found->delta = rows_bigint(&rows, 0, 2);
+		found->transfer_id = DatumGetInt64(rows_nullable(&rows, 0, 3, &isnull));
 		if (isnull)
 			found->transfer_id = 0;
-		found->digest = DatumGetInt64(SPI_getbinval(tuple, desc, 4, &isnull));
+		found->digest = DatumGetInt64(rows_nullable(&rows, 0, 4, &isnull));
 		if (isnull)
 			found->digest = 0;
-		found->at = DatumGetTimestampTz(SPI_getbinval(tuple, desc, 5, &isnull));
+		found->at = DatumGetTimestampTz(rows_datum(&rows, 0, 5));
 		MemoryContextSwitchTo(old);
 	}
 	runas_end(&state);
@@ -133,12 +121,12 @@ sql_insert_event(Oid owner, const DcEventSlot *slot, const DcEvent *event)
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");
 	runas_begin(&state, owner);
-	inserted = run(owner,
+	inserted = run(slot,
 				   psprintf("INSERT INTO %s (slot, event_id, key, delta, transfer_id, digest, at)"
 							" VALUES ($1, $2, $3, $4, $5, $6, $7)"
 							" ON CONFLICT (event_id) DO NOTHING",
 							relation_sql_name(slot->table)),
-				   7, types, values, nulls, false) > 0;
+				   7, types, values, nulls, NULL) > 0;
 	runas_end(&state);
 	SPI_finish();
 	return inserted;
@@ -158,34 +146,40 @@ sql_delete_event(Oid owner, const DcEventSlot *slot, const DcEvent *event)
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");
 	runas_begin(&state, owner);
-	(void) run(owner,
+	(void) run(slot,
 			   psprintf("DELETE FROM %s WHERE event_id OPERATOR(pg_catalog.=) $1",
 						relation_sql_name(slot->table)),
-			   1, types, values, NULL, false);
+			   1, types, values, NULL, NULL);
 	runas_end(&state);
 	SPI_finish();
 }
 
+/*
+ * run executes a statement, a query if its rows are asked for, and returns the number of
+ * rows.
+ */
 static uint64
-run(Oid owner, const char *sql, int nargs, Oid *types, Datum *values,
-	const char *nulls, bool read_only)
+run(const DcEventSlot *slot, const char *sql, int nargs, Oid *types,
+	Datum *values, const char *nulls, DcRows *rows)
 {
-	DcExecution execution = {sql, nargs, types, values, nulls, read_only, 0};
+	static const DcResultColumn columns[ROWS_MAX_COLUMNS] = {
+		DC_TEXT("key"), DC_BIGINT("delta"), DC_NULLABLE("transfer_id", INT8OID),
+		DC_NULLABLE("digest", INT8OID), DC_TIME("at")};
+	SPIPlanPtr plan = SPI_prepare(sql, nargs, types);
+	int result;
 
-	guard_run(execute, &execution); /* those of a ledger are guarded */
-	if (execution.result < 0)
-		elog(ERROR, "SPI_execute_with_args failed: %s",
-			 SPI_result_code_string(execution.result));
-	return SPI_processed;
-}
-
-static void
-execute(void *arg)
-{
-	DcExecution *e = arg;
-
-	e->result = SPI_execute_with_args(e->sql, e->nargs, e->types, e->values,
-									  e->nulls, e->read_only, 0);
+	if (plan == NULL)
+		elog(ERROR, "SPI_prepare failed for \"%s\": %s", sql,
+			 SPI_result_code_string(SPI_result));
+	/* those of a ledger are guarded */
+	result = rows != NULL ? SPI_execute_plan(plan, values, nulls, true, 0)
+						  : own_statement_run(plan, values, nulls);
+	if (result < 0)
+		elog(ERROR, "SPI_execute_plan failed: %s", SPI_result_code_string(result));
+	if (rows == NULL)
+		return SPI_processed;
+	rows_take(rows, columns, slot->table);
+	return rows->count;
 }
 
 static Datum

@@ -9,10 +9,12 @@
 #include "postgres.h"
 
 #include "access/table.h"
+#include "base/rowread.h"
 #include "base/runas.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
+#include "catalog/pg_type.h"
 #include "counter/table.h"
 #include "executor/spi.h"
 #include "ledger/eventslot.h"
@@ -163,7 +165,9 @@ adopt(DcCounter *counter)
 static TimestampTz
 oldest_event(Oid events)
 {
+	static const DcResultColumn columns[ROWS_MAX_COLUMNS] = {DC_NULLABLE("at", TIMESTAMPTZOID)};
 	TimestampTz oldest = 0;
+	DcRows rows;
 	Datum value;
 	bool isnull;
 
@@ -173,7 +177,8 @@ oldest_event(Oid events)
 							 relation_sql_name(events)),
 					true, 0) != SPI_OK_SELECT)
 		elog(ERROR, "SPI_execute failed");
-	value = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull);
+	rows_take(&rows, columns, events);
+	value = rows_nullable(&rows, 0, 1, &isnull);
 	if (!isnull)
 		oldest = DatumGetTimestampTz(value) - 2 * DC_EVENT_TOLERANCE;
 	SPI_finish();

@@ -3,54 +3,40 @@
  *		Keeping the tables of a ledger from being changed but by its functions.
  *
  * The tables belong to the user, who owns the ledger and could change a row. A trigger
- * refuses that, for the owner and for superusers as well. It can be dropped or
+ * refuses that, for the owner and for superusers as well. What the ledger's functions
+ * write by SQL passes, and nothing that the owner's code does meanwhile
+ * (ownstatement.c). The guard can be dropped or
  * disabled by DDL only; while it is, the ledger's functions refuse to post (ledger.c),
  * and dc_ledger_check() finds what was changed meanwhile. It does not fire where
  * session_replication_role is replica, as in logical replication's workers.
+ *
+ * The counter tables of a ledger, for balances and for limits, have the part for rows
+ * alone. Who may post has rights to the table of balances, but for the ledger's functions
+ * to use, not to change balances without entries. Shard rows are written without SQL
+ * as ever: the direct way knows the guard (protect_lets_insert). TRUNCATE is the
+ * counter room's (protect.c).
  */
 #include "postgres.h"
 
+#include "access/table.h"
+#include "base/ownstatement.h"
 #include "base/runas.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_trigger.h"
 #include "commands/trigger.h"
+#include "counter/protect.h"
 #include "ledger/ledger.h"
 #include "nodes/makefuncs.h"
 #include "nodes/value.h"
 #include "parser/parse_func.h"
-#include "utils/fmgrprotos.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
 PG_FUNCTION_INFO_V1(on_ledger_change);
 
-#define GUARD_FUNCTION "on_ledger_change"
-
-/* The depth of triggers of what a function of the ledger writes by SQL, or 0. */
-static int passing = 0;
-
+static void guard_create_rows(const char *table);
+static int16 guard_events(Relation rel);
 static Oid guard_function(void);
-static int trigger_depth(void);
-
-/*
- * guard_run does work whose SQL passes the guard.
- */
-void
-guard_run(DcGuardedWork work, void *arg)
-{
-	int before = passing;
-
-	passing = 1 + trigger_depth();
-	PG_TRY();
-	{
-		work(arg);
-	}
-	PG_FINALLY();
-	{
-		passing = before;
-	}
-	PG_END_TRY();
-}
 
 /*
  * guard_create puts the guard on a table, whose name is qualified and quoted.
@@ -58,10 +44,19 @@ guard_run(DcGuardedWork work, void *arg)
 void
 guard_create(const char *table)
 {
-	run_ddl(psprintf("CREATE OR REPLACE TRIGGER dcounter_guard BEFORE INSERT OR UPDATE OR DELETE ON %s"
-					 " FOR EACH ROW EXECUTE FUNCTION " DC_SCHEMA "." GUARD_FUNCTION "()",
-					 table));
+	guard_create_rows(table);
 	guard_create_truncate(table);
+}
+
+/*
+ * guard_create_rows puts that part of the guard on a table which is for rows.
+ */
+static void
+guard_create_rows(const char *table)
+{
+	run_ddl(psprintf("CREATE OR REPLACE TRIGGER dcounter_guard BEFORE INSERT OR UPDATE OR DELETE ON %s"
+					 " FOR EACH ROW EXECUTE FUNCTION " DC_SCHEMA "." LEDGER_GUARD_FUNCTION "()",
+					 table));
 }
 
 /*
@@ -72,8 +67,52 @@ void
 guard_create_truncate(const char *table)
 {
 	run_ddl(psprintf("CREATE OR REPLACE TRIGGER " GUARD_TRUNCATE " BEFORE TRUNCATE ON %s"
-					 " FOR EACH STATEMENT EXECUTE FUNCTION " DC_SCHEMA "." GUARD_FUNCTION "()",
+					 " FOR EACH STATEMENT EXECUTE FUNCTION " DC_SCHEMA "." LEDGER_GUARD_FUNCTION "()",
 					 table));
+}
+
+/*
+ * guard_counters puts the guard on the counter tables of a ledger, where it is missing
+ * or disabled.
+ */
+void
+guard_counters(const DcLedgerRow *ledger)
+{
+	Oid tables[DC_LEDGER_COUNTER_TABLES];
+	int n = guard_counter_tables(ledger, tables);
+
+	for (int i = 0; i < n; i++)
+	{
+		Relation rel = table_open(tables[i], AccessShareLock);
+		bool on = guard_keeps_rows(rel);
+
+		table_close(rel, NoLock);
+		if (!on)
+			guard_create_rows(relation_sql_name(tables[i]));
+	}
+}
+
+/*
+ * guard_counter_tables lists the counter tables of a ledger, and returns their number.
+ */
+int
+guard_counter_tables(const DcLedgerRow *ledger, Oid *tables)
+{
+	const Oid counters[] = {ledger->ledger, ledger->limits};
+	int n = 0;
+
+	for (int i = 0; i < lengthof(counters); i++)
+	{
+		DcCounterRow row;
+
+		if (!catalog_read(counters[i], &row))
+			continue;
+		tables[n++] = row.counter;
+		tables[n++] = row.shards;
+		if (OidIsValid(row.holds))
+			tables[n++] = row.holds;
+	}
+	return n;
 }
 
 /*
@@ -81,6 +120,24 @@ guard_create_truncate(const char *table)
  */
 bool
 guard_is_on(Relation rel)
+{
+	return guard_keeps_rows(rel) && TRIGGER_FOR_TRUNCATE(guard_events(rel));
+}
+
+/*
+ * guard_keeps_rows tells whether that part of it is which is for rows.
+ */
+bool
+guard_keeps_rows(Relation rel)
+{
+	int16 events = guard_events(rel);
+
+	return TRIGGER_FOR_INSERT(events) && TRIGGER_FOR_UPDATE(events) &&
+		TRIGGER_FOR_DELETE(events);
+}
+
+static int16
+guard_events(Relation rel)
 {
 	Oid function = guard_function();
 	int16 events = 0;
@@ -95,8 +152,7 @@ guard_is_on(Relation rel)
 			 trigger->tgenabled == TRIGGER_FIRES_ALWAYS))
 			events |= trigger->tgtype;
 	}
-	return TRIGGER_FOR_INSERT(events) && TRIGGER_FOR_UPDATE(events) &&
-		TRIGGER_FOR_DELETE(events) && TRIGGER_FOR_TRUNCATE(events);
+	return events;
 }
 
 /*
@@ -133,7 +189,7 @@ guard_is_all(Relation rel)
 static Oid
 guard_function(void)
 {
-	return LookupFuncName(list_make2(makeString(DC_SCHEMA), makeString(GUARD_FUNCTION)),
+	return LookupFuncName(list_make2(makeString(DC_SCHEMA), makeString(LEDGER_GUARD_FUNCTION)),
 						  0, NULL, true);
 }
 
@@ -149,9 +205,10 @@ on_ledger_change(PG_FUNCTION_ARGS)
 	if (!CALLED_AS_TRIGGER(fcinfo))
 		ereport(ERROR,
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("%s can only be called as a trigger", GUARD_FUNCTION "()")));
-	/* what another trigger does meanwhile is not the ledger's */
-	if (passing == 0 || passing != trigger_depth())
+				 errmsg("%s can only be called as a trigger", LEDGER_GUARD_FUNCTION "()")));
+	if (!(TRIGGER_FIRED_BY_TRUNCATE(data->tg_event)
+			  ? own_truncate_fires(RelationGetRelid(data->tg_relation))
+			  : own_statement_fires(fcinfo)))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("\"%s\" can only be changed by the functions of its ledger",
@@ -160,10 +217,4 @@ on_ledger_change(PG_FUNCTION_ARGS)
 	if (TRIGGER_FIRED_BY_UPDATE(data->tg_event))
 		PG_RETURN_POINTER(data->tg_newtuple);
 	PG_RETURN_POINTER(data->tg_trigtuple);
-}
-
-static int
-trigger_depth(void)
-{
-	return DatumGetInt32(DirectFunctionCall1(pg_trigger_depth, (Datum) 0));
 }

@@ -18,10 +18,7 @@
 #include "access/heapam.h"
 #include "access/table.h"
 #include "access/xact.h"
-#include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
-#include "catalog/pg_collation.h"
-#include "catalog/pg_type.h"
 #include "commands/trigger.h"
 #include "counter/access.h"
 #include "counter/compact.h"
@@ -31,6 +28,7 @@
 #include "ledger/account.h"
 #include "ledger/entrymonth.h"
 #include "ledger/ledger.h"
+#include "ledger/ledgershape.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
@@ -40,25 +38,6 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
-
-/* A column that a table of a ledger must have. */
-typedef struct DcColumn
-{
-	const char *name;
-	Oid type;
-} DcColumn;
-
-/* In the order in which dc_create_ledger() makes them; see entry.c. */
-static const DcColumn entry_columns[] = {
-	{"entry_id", INT8OID}, {"transfer_id", INT8OID}, {"key", TEXTOID}, {"amount", INT8OID}, {"event_id", TEXTOID}, {"at", TIMESTAMPTZOID}, {"memo", JSONBOID}};
-static const DcColumn account_columns[] = {
-	{"key", TEXTOID}, {"min_balance", INT8OID}, {"max_balance", INT8OID}, {"opened_at", TIMESTAMPTZOID}};
-
-static const DcColumn pending_columns[] = {
-	{"transfer_id", INT8OID}, {"from_key", TEXTOID}, {"to_key", TEXTOID}, {"amount", INT8OID}, {"state", TEXTOID}, {"posted", INT8OID}, {"event_id", TEXTOID}, {"memo", JSONBOID}, {"created_at", TIMESTAMPTZOID}, {"expires_at", TIMESTAMPTZOID}, {"ended_at", TIMESTAMPTZOID}};
-
-static const DcColumn opening_columns[] = {
-	{"key", TEXTOID}, {"amount", INT8OID}, {"before", TIMESTAMPTZOID}};
 
 /* Look-ups that invalidations may undo before the result is used anyway. */
 #define MAX_TRIES 16
@@ -72,10 +51,10 @@ static HTAB *ledgers = NULL;
 static DcLedger *ledger_find(DcCounter *counter);
 static void ledger_fill(DcLedger *ledger);
 static bool lock_tables(DcLedger *ledger, LOCKMODE mode);
-static void check_table(DcLedger *ledger, Relation rel, const DcColumn *columns,
-						int n);
+static void check_table(DcLedger *ledger, Relation rel, const DcShape *shape,
+						DcTableLayout *layout);
+static void check_counters(DcLedger *ledger);
 static bool has_plain_indexes(Relation rel);
-static Oid key_index(Relation rel);
 static void on_relcache_change(Datum arg, Oid relid);
 
 /*
@@ -116,12 +95,15 @@ DcLedger *
 ledger_open_at_once(Oid relid, bool all_owners)
 {
 	DcCounter *counter = compact_open(relid, all_owners);
+	DcCounterRow limits;
 	DcLedgerRow row;
 	DcLedger *ledger;
 
 	if (counter == NULL || !counter_is_ledger(counter) ||
 		!ledger_read(relid, &row) ||
 		counter_open_at_once(row.limits, RowExclusiveLock) == NULL ||
+		!catalog_read(row.limits, &limits) ||
+		!ConditionalLockRelationOid(limits.holds, AccessShareLock) ||
 		!ConditionalLockRelationOid(row.entries, RowExclusiveLock) ||
 		!ConditionalLockRelationOid(row.accounts, AccessShareLock) ||
 		!ConditionalLockRelationOid(row.pendings, RowExclusiveLock))
@@ -143,6 +125,35 @@ void
 ledger_check(Oid relid)
 {
 	guard_check(ledger_find(counter_lookup(relid))->unguarded);
+}
+
+/*
+ * ledger_recheck looks a ledger that is open up again if something has changed, as code
+ * of its owner may do between two statements: its tables may have other shapes.
+ */
+void
+ledger_recheck(DcLedger *ledger)
+{
+	if (ledger->valid)
+		return;
+	ledger->counter = counter_lookup(ledger->relid);
+	ledger_fill(ledger);
+	ledger->limits = counter_lookup(ledger->row.limits);
+	counter_layout(ledger->limits);
+}
+
+/*
+ * ledger_lock_rest locks what only some calls need, in the order of all, and makes sure
+ * that it is as it was made.
+ */
+void
+ledger_lock_rest(DcLedger *ledger)
+{
+	LockRelationOid(ledger->row.accounts, AccessShareLock);
+	LockRelationOid(ledger->row.pendings, AccessShareLock);
+	if (OidIsValid(ledger->row.openings))
+		LockRelationOid(ledger->row.openings, AccessShareLock);
+	ledger_recheck(ledger);
 }
 
 /*
@@ -198,6 +209,7 @@ ledger_fill(DcLedger *ledger)
 	Relation entries;
 	Relation accounts;
 	Relation pendings;
+	DcTableLayout layout;
 
 	if (!ledger_read(ledger->relid, &ledger->row))
 		ereport(ERROR,
@@ -215,16 +227,19 @@ ledger_fill(DcLedger *ledger)
 		entries = table_open(ledger->row.entries, AccessShareLock);
 		accounts = table_open(ledger->row.accounts, AccessShareLock);
 		pendings = table_open(ledger->row.pendings, AccessShareLock);
-		check_table(ledger, entries, entry_columns, lengthof(entry_columns));
-		check_table(ledger, accounts, account_columns, lengthof(account_columns));
-		check_table(ledger, pendings, pending_columns, lengthof(pending_columns));
+		check_table(ledger, entries, &entry_shape, &layout);
+		ledger->direct = !entries->rd_rel->relispartition &&
+			entries_are_plain(entries, &layout);
+		check_table(ledger, accounts, &account_shape, &ledger->account_layout);
+		check_table(ledger, pendings, &pending_shape, &layout);
 		if (OidIsValid(ledger->row.openings))
 		{
 			Relation openings = table_open(ledger->row.openings, AccessShareLock);
 
-			check_table(ledger, openings, opening_columns, lengthof(opening_columns));
+			check_table(ledger, openings, &opening_shape, &ledger->opening_layout);
 			table_close(openings, NoLock);
 		}
+		check_counters(ledger);
 		if (relation_owner(ledger->row.entries) != ledger->counter->owner ||
 			relation_owner(ledger->row.accounts) != ledger->counter->owner ||
 			relation_owner(ledger->row.pendings) != ledger->counter->owner ||
@@ -236,11 +251,9 @@ ledger_fill(DcLedger *ledger)
 					 errmsg("the tables of ledger \"%s\" have different owners",
 							get_rel_name(ledger->relid)),
 					 errhint("Use ALTER TABLE ... OWNER TO to give all of them to one role.")));
-		ledger->direct = !entries->rd_rel->relispartition && entries_are_plain(entries);
 		ledger->by_month = month_is_key(entries);
 		ledger->parent_direct = !entries->rd_rel->relispartition &&
 			entries->rd_rules == NULL && guard_is_all(entries);
-		ledger->accounts_index = key_index(accounts);
 		sql_forget(ledger->counter); /* tables may have other names */
 		table_close(pendings, NoLock);
 		table_close(accounts, NoLock);
@@ -255,33 +268,34 @@ ledger_fill(DcLedger *ledger)
 }
 
 /*
+ * check_counters notes if one of the tables of balances and limits is not guarded. The
+ * rest of them is the counter room's to check.
+ */
+static void
+check_counters(DcLedger *ledger)
+{
+	ledger->ncounters = guard_counter_tables(&ledger->row, ledger->counters);
+	for (int i = 0; i < ledger->ncounters; i++)
+	{
+		Relation rel = table_open(ledger->counters[i], AccessShareLock);
+
+		if (!guard_keeps_rows(rel))
+			ledger->unguarded = RelationGetRelid(rel);
+		table_close(rel, NoLock);
+	}
+}
+
+/*
  * check_table checks one of a ledger's tables, and notes if it is not guarded.
  */
 static void
-check_table(DcLedger *ledger, Relation rel, const DcColumn *columns, int n)
+check_table(DcLedger *ledger, Relation rel, const DcShape *shape, DcTableLayout *layout)
 {
-	for (int i = 0; i < n; i++)
-	{
-		AttrNumber att = get_attnum(RelationGetRelid(rel), columns[i].name);
-
-		if (att <= 0 ||
-			TupleDescAttr(RelationGetDescr(rel), att - 1)->atttypid != columns[i].type)
-			ereport(ERROR,
-					(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-					 errmsg("\"%s\" cannot serve as a table of a ledger any more",
-							RelationGetRelationName(rel)),
-					 errdetail("It needs a column \"%s\" of type %s.",
-							   columns[i].name, format_type_be(columns[i].type))));
-	}
+	shape_check(rel, shape, layout);
 	if (rel->rd_rel->relrowsecurity)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("row-level security is not supported on table \"%s\" of a ledger",
-						RelationGetRelationName(rel))));
-	if (rel->rd_rel->relpersistence != RELPERSISTENCE_PERMANENT)
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("table \"%s\" of a ledger must not be unlogged",
 						RelationGetRelationName(rel))));
 	if (!guard_is_on(rel))
 		ledger->unguarded = RelationGetRelid(rel);
@@ -293,26 +307,13 @@ check_table(DcLedger *ledger, Relation rel, const DcColumn *columns, int n)
  * as they were made.
  */
 bool
-entries_are_plain(Relation entries)
+entries_are_plain(Relation entries, const DcTableLayout *layout)
 {
 	TupleDesc desc = RelationGetDescr(entries);
 
-	if (entries->rd_rel->relkind != RELKIND_RELATION ||
-		entries->rd_tableam != GetHeapamTableAmRoutine() ||
-		entries->rd_rules != NULL ||
-		desc->natts != lengthof(entry_columns) || !guard_is_all(entries) ||
-		!has_plain_indexes(entries) ||
-		(desc->constr != NULL &&
-		 (desc->constr->num_check > 0 || desc->constr->has_generated_stored)) ||
-		TupleDescAttr(desc, desc->natts - 1)->attnotnull) /* memo may be null */
-		return false;
-	for (int i = 0; i < desc->natts; i++)
-	{
-		if (TupleDescAttr(desc, i)->attisdropped ||
-			strcmp(NameStr(TupleDescAttr(desc, i)->attname), entry_columns[i].name) != 0)
-			return false;
-	}
-	return true;
+	return layout->heap && layout->exact && entries->rd_rules == NULL &&
+		guard_is_all(entries) && has_plain_indexes(entries) &&
+		(desc->constr == NULL || desc->constr->num_check == 0);
 }
 
 /*
@@ -340,38 +341,6 @@ has_plain_indexes(Relation rel)
 }
 
 /*
- * key_index returns the unique index on the first column, the key; 0 if there is
- * none that can be scanned without SQL.
- */
-static Oid
-key_index(Relation rel)
-{
-	List *indexes = RelationGetIndexList(rel);
-	Oid result = InvalidOid;
-	ListCell *lc;
-
-	if (rel->rd_rel->relkind != RELKIND_RELATION ||
-		rel->rd_tableam != GetHeapamTableAmRoutine() ||
-		strcmp(NameStr(TupleDescAttr(RelationGetDescr(rel), 0)->attname), "key") != 0)
-		return InvalidOid;
-	foreach(lc, indexes)
-	{
-		Relation index = index_open(lfirst_oid(lc), AccessShareLock);
-		Form_pg_index form = index->rd_index;
-
-		if (form->indisunique && form->indisvalid && form->indnatts == 1 &&
-			form->indkey.values[0] == 1 && index->rd_rel->relam == BTREE_AM_OID &&
-			index->rd_indcollation[0] == C_COLLATION_OID &&
-			/* not RelationGetIndexPredicate(), which evaluates its constants */
-			heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, NULL))
-			result = RelationGetRelid(index);
-		index_close(index, NoLock);
-	}
-	list_free(indexes);
-	return result;
-}
-
-/*
  * on_relcache_change forgets the ledgers that a relation belongs to. Must not
  * throw.
  */
@@ -390,6 +359,8 @@ on_relcache_change(Datum arg, Oid relid)
 			relid == row->entries || relid == row->accounts ||
 			relid == row->pendings || relid == row->limits || relid == row->openings)
 			ledger->valid = false;
+		for (int i = 0; i < ledger->ncounters; i++)
+			ledger->valid &= relid != ledger->counters[i];
 		if (!ledger->valid || relid == ledger->leaf)
 			ledger->leaf = InvalidOid;
 	}

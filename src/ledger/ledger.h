@@ -41,24 +41,30 @@ typedef struct DcLedgerRow
 	bool auto_open;
 } DcLedgerRow;
 
+/* The most counter tables that a ledger has: balances, limits, shards and holds. */
+#define DC_LEDGER_COUNTER_TABLES 6
+
 /* What a session remembers of a ledger. Entries are never moved or freed. */
 typedef struct DcLedger
 {
 	Oid relid; /* hash key: the table of balances */
 	bool valid;
 	DcLedgerRow row;
+	int ncounters; /* tables of balances and limits: */
+	Oid counters[DC_LEDGER_COUNTER_TABLES];
 	bool direct;		/* entries can be inserted without SQL */
 	bool by_month;		/* they are partitioned by month */
 	bool parent_direct; /* then: nothing but the guard is on the parent; */
 	Oid leaf;			/* the partition of the last entry, or InvalidOid, */
 	TimestampTz leaf_from;
 	TimestampTz leaf_to;
-	bool leaf_direct;	/* into which they can be inserted without SQL */
-	Oid unguarded;		/* a table that the guard is not on, or InvalidOid */
-	Oid accounts_index; /* the unique index on key, or InvalidOid */
-	HTAB *rules;		/* those of some accounts, see account.c */
-	DcCounter *counter; /* set by each ledger_open(), */
-	DcCounter *limits;	/* as is this */
+	bool leaf_direct; /* into which they can be inserted without SQL */
+	Oid unguarded;	  /* a table that the guard is not on, or InvalidOid */
+	DcTableLayout account_layout;
+	DcTableLayout opening_layout; /* if there are openings */
+	HTAB *rules;				  /* those of some accounts, see account.c */
+	DcCounter *counter;			  /* set by each ledger_open(), */
+	DcCounter *limits;			  /* as is this */
 } DcLedger;
 
 /* ledger.c */
@@ -66,7 +72,9 @@ extern DcLedger *ledger_open(FunctionCallInfo fcinfo, const char *function,
 							 LOCKMODE mode, AclMode rights);
 extern DcLedger *ledger_open_at_once(Oid relid, bool all_owners);
 extern void ledger_check(Oid relid);
-extern bool entries_are_plain(Relation entries);
+extern void ledger_recheck(DcLedger *ledger);
+extern void ledger_lock_rest(DcLedger *ledger);
+extern bool entries_are_plain(Relation entries, const DcTableLayout *layout);
 
 /* ledgerrow.c */
 extern bool ledger_read(Oid relid, DcLedgerRow *row);
@@ -80,12 +88,13 @@ extern void ledger_empty(const DcCounterRow *row);
 
 /* guard.c */
 #define GUARD_TRUNCATE "dcounter_guard_truncate"
-typedef void (*DcGuardedWork)(void *arg);
-extern void guard_run(DcGuardedWork work, void *arg);
 extern void guard_create(const char *table);
 extern void guard_create_truncate(const char *table);
 extern void guard_check(Oid unguarded);
 extern bool guard_is_on(Relation rel);
+extern bool guard_keeps_rows(Relation rel);
+extern void guard_counters(const DcLedgerRow *ledger);
+extern int guard_counter_tables(const DcLedgerRow *ledger, Oid *tables);
 extern bool guard_is_all(Relation rel);
 
 #endif /* DC_LEDGER_H */

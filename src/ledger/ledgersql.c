@@ -2,8 +2,8 @@
  * ledgersql.c
  *		The SQL statements of ledgers.
  *
- * They run as the owner of the ledger, like those of counter tables (sqlpath.c), with
- * the guard of its tables open.
+ * They run as the owner of the ledger, like those of counter tables (sqlpath.c), and
+ * pass the guard of its tables.
  */
 #include "postgres.h"
 
@@ -34,7 +34,7 @@ static const DcStatementText texts[DC_SQL_LEDGER_END - DC_NUM_STATEMENTS] = {
 	TEXT(DC_SQL_ACCOUNT_UPDATE) = {"UPDATE @accounts AS a SET min_balance = $2, max_balance = $3 WHERE a.key = $1",
 								   {TEXTOID, INT8OID, INT8OID}},
 	/* key */
-	TEXT(DC_SQL_ACCOUNT_FIND) = {"SELECT a.min_balance, a.max_balance FROM @accounts AS a WHERE a.key = $1", {TEXTOID}},
+	TEXT(DC_SQL_ACCOUNT_FIND) = {"SELECT a.min_balance, a.max_balance FROM @accounts AS a WHERE a.key = $1", {TEXTOID}, .columns = {DC_NULLABLE("min_balance", INT8OID), DC_NULLABLE("max_balance", INT8OID)}, .of = DC_OF_ACCOUNTS},
 	/* the columns of an entry */
 	TEXT(DC_SQL_ENTRY_INSERT) = {"INSERT INTO @entries (entry_id, transfer_id, key, amount, event_id, at, memo)"
 								 " VALUES ($1, $2, $3, $4, $5, $6, $7)",
@@ -44,12 +44,16 @@ static const DcStatementText texts[DC_SQL_LEDGER_END - DC_NUM_STATEMENTS] = {
 							" coalesce((SELECT sum(p.amount) FROM @pendings AS p WHERE p.state = 'open' AND p.to_key = $1), 0)::int8,"
 							" (SELECT a.min_balance FROM @accounts AS a WHERE a.key = $1),"
 							" EXISTS (SELECT FROM @accounts AS a WHERE a.key = $1)",
-							{TEXTOID}},
+							{TEXTOID},
+							.columns = {DC_BIGINT("amount"), DC_BIGINT("amount"), DC_NULLABLE("min_balance", INT8OID), DC_COLUMN("key", BOOLOID)},
+							.of = DC_OF_PENDINGS},
 	/* key, at: its entries up to a time; when the kept ones begin */
 	TEXT(DC_SQL_BALANCE_AT) = {"SELECT (coalesce((SELECT sum(e.amount) FROM @entries AS e WHERE e.key = $1 AND e.at <= $2), 0)"
 							   " + coalesce((SELECT o.amount FROM @openings AS o WHERE o.key = $1), 0))::int8,"
 							   " (SELECT o.before FROM @openings AS o LIMIT 1)",
-							   {TEXTOID, TIMESTAMPTZOID}},
+							   {TEXTOID, TIMESTAMPTZOID},
+							   .columns = {DC_BIGINT("amount"), DC_NULLABLE("before", TIMESTAMPTZOID)},
+							   .of = DC_OF_ENTRIES},
 	/* key, from, to */
 	TEXT(DC_SQL_STATEMENT) = {"SELECT e.at, e.entry_id, e.transfer_id, e.amount,"
 							  " (coalesce((SELECT sum(b.amount) FROM @entries AS b WHERE b.key = $1 AND b.at < $2), 0)"
@@ -57,7 +61,9 @@ static const DcStatementText texts[DC_SQL_LEDGER_END - DC_NUM_STATEMENTS] = {
 							  " + sum(e.amount) OVER (ORDER BY e.at, e.entry_id))::int8, e.event_id, e.memo"
 							  " FROM @entries AS e WHERE e.key = $1 AND e.at >= $2 AND e.at < $3"
 							  " ORDER BY e.at, e.entry_id",
-							  {TEXTOID, TIMESTAMPTZOID, TIMESTAMPTZOID}},
+							  {TEXTOID, TIMESTAMPTZOID, TIMESTAMPTZOID},
+							  .columns = {DC_TIME("at"), DC_BIGINT("entry_id"), DC_BIGINT("transfer_id"), DC_BIGINT("amount"), DC_BIGINT("amount"), DC_TEXT("event_id"), DC_NULLABLE("memo", JSONBOID)},
+							  .of = DC_OF_ENTRIES},
 	/* transfer, from, to, amount, event, memo, now, expiry */
 	TEXT(DC_SQL_PENDING_INSERT) = {"INSERT INTO @pendings (transfer_id, from_key, to_key, amount, event_id, memo,"
 								   " created_at, expires_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
@@ -65,7 +71,9 @@ static const DcStatementText texts[DC_SQL_LEDGER_END - DC_NUM_STATEMENTS] = {
 	/* transfer */
 	TEXT(DC_SQL_PENDING_LOCK) = {"SELECT p.from_key, p.to_key, p.amount, p.state, p.expires_at, p.event_id, p.memo"
 								 " FROM @pendings AS p WHERE p.transfer_id = $1 FOR NO KEY UPDATE",
-								 {INT8OID}},
+								 {INT8OID},
+								 .columns = {DC_TEXT("from_key"), DC_TEXT("to_key"), DC_BIGINT("amount"), DC_TEXT("state"), DC_NULLABLE("expires_at", TIMESTAMPTZOID), DC_TEXT("event_id"), DC_NULLABLE("memo", JSONBOID)},
+								 .of = DC_OF_PENDINGS},
 	/* transfer */
 	TEXT(DC_SQL_PENDING_FIND) = {"SELECT FROM @pendings AS p WHERE p.transfer_id = $1", {INT8OID}},
 	/* transfer, state, posted amount, now */
@@ -73,10 +81,12 @@ static const DcStatementText texts[DC_SQL_LEDGER_END - DC_NUM_STATEMENTS] = {
 								" WHERE p.transfer_id = $1 AND p.state = 'open'",
 								{INT8OID, TEXTOID, INT8OID, TIMESTAMPTZOID}},
 	/* now, how many */
-	TEXT(DC_SQL_PENDING_EXPIRE) = {PENDING_EXPIRE("", "$2"), {TIMESTAMPTZOID, INT4OID}},
+	TEXT(DC_SQL_PENDING_EXPIRE) = {PENDING_EXPIRE("", "$2"), {TIMESTAMPTZOID, INT4OID}, .columns = {DC_TEXT("from_key"), DC_TEXT("to_key"), DC_BIGINT("amount")}, .of = DC_OF_PENDINGS},
 	/* now, how many, key */
 	TEXT(DC_SQL_PENDING_EXPIRE_KEY) = {PENDING_EXPIRE(" AND (e.from_key = $3 OR e.to_key = $3)", "$2"),
-									   {TIMESTAMPTZOID, INT4OID, TEXTOID}},
+									   {TIMESTAMPTZOID, INT4OID, TEXTOID},
+									   .columns = {DC_TEXT("from_key"), DC_TEXT("to_key"), DC_BIGINT("amount")},
+									   .of = DC_OF_PENDINGS},
 	/* before: adds up the entries before a time */
 	TEXT(DC_SQL_OPENING_ADD) = {"INSERT INTO @openings AS o (key, amount, before)"
 								" SELECT e.key, sum(e.amount)::int8, $1 FROM @entries AS e WHERE e.at < $1 GROUP BY e.key"
@@ -134,22 +144,12 @@ static const DcStatementText texts[DC_SQL_LEDGER_END - DC_NUM_STATEMENTS] = {
 		" FROM pg_catalog.pg_class AS c WHERE c.oid = $1"
 		" ORDER BY 1, 4",
 		{OIDOID},
-		true},
+		true,
+		.columns = {DC_NULLABLE("key", TEXTOID), DC_NULLABLE("inc", NUMERICOID), DC_NULLABLE("amount", NUMERICOID), DC_TEXT("problem")}},
 };
-
-/* A statement that writes. */
-typedef struct DcSqlWrite
-{
-	DcSqlSession *session;
-	DcStatement statement;
-	Datum *values;
-	const char *nulls;
-	uint64 rows;
-} DcSqlWrite;
 
 static const char *ledger_word(DcCounter *counter, const char *word);
 static const char *no_event(DcCounter *counter);
-static void run_write(void *arg);
 
 /*
  * ledger_sql_init is called once.
@@ -207,12 +207,20 @@ no_event(DcCounter *counter)
 }
 
 /*
- * ledger_sql_begin connects to SPI and becomes the owner of the ledger.
+ * ledger_sql_begin connects to SPI and becomes the owner of the ledger, all of whose
+ * tables have their shape then.
  */
 void
 ledger_sql_begin(DcSqlSession *session, DcLedger *ledger)
 {
+	ledger_lock_rest(ledger);
 	sql_begin(session, ledger->counter);
+	sql_keep_open(session, DC_OF_ACCOUNTS, ledger->row.accounts);
+	sql_keep_open(session, DC_OF_ENTRIES, ledger->row.entries);
+	sql_keep_open(session, DC_OF_PENDINGS, ledger->row.pendings);
+	sql_keep_open(session, DC_OF_OPENINGS, ledger->row.openings);
+	sql_keep_open(session, DC_OF_LIMITS, ledger->row.limits);
+	sql_keep_open(session, DC_OF_LIMIT_SHARDS, ledger->limits->row.shards);
 }
 
 /*
@@ -223,19 +231,7 @@ uint64
 ledger_sql_write(DcSqlSession *session, DcLedgerStatement statement,
 				 Datum *values, const char *nulls)
 {
-	DcSqlWrite write = {session, (DcStatement) statement, values, nulls, 0};
-
-	guard_run(run_write, &write);
-	return write.rows;
-}
-
-static void
-run_write(void *arg)
-{
-	DcSqlWrite *write = arg;
-
-	write->rows = sql_run_nulls(write->session, write->statement, write->values,
-								write->nulls);
+	return sql_run_nulls(session, (DcStatement) statement, values, nulls);
 }
 
 /*

@@ -30,6 +30,19 @@ typedef enum DcLedgerStatement
 	DC_SQL_LEDGER_END
 } DcLedgerStatement;
 
+/* The tables that are kept open, besides those of the counter. */
+enum
+{
+	DC_OF_ACCOUNTS = DC_OF_MORE,
+	DC_OF_ENTRIES,
+	DC_OF_PENDINGS,
+	DC_OF_OPENINGS,
+	DC_OF_LIMITS,
+	DC_OF_LIMIT_SHARDS
+};
+
+StaticAssertDecl((int) DC_OF_LIMIT_SHARDS < (int) DC_OF_TABLES, "too many tables");
+
 extern void ledger_sql_init(void);
 extern void ledger_sql_begin(DcSqlSession *session, DcLedger *ledger);
 extern uint64 ledger_sql_write(DcSqlSession *session, DcLedgerStatement statement,

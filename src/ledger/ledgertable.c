@@ -154,6 +154,7 @@ ledger_register(const DcLedgerRow *ledger)
 		catalog_update(&row);
 		protect_create(&row);
 	}
+	guard_counters(ledger);
 }
 
 /*

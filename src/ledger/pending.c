@@ -264,25 +264,24 @@ read_pending(DcLedger *ledger, DcPendingTransfer *pending, TimestampTz *expires_
 	found = ledger_sql_write(&session, DC_SQL_PENDING_LOCK, values, NULL) > 0;
 	if (found)
 	{
-		HeapTuple tuple = SPI_tuptable->vals[0];
-		TupleDesc desc = SPI_tuptable->tupdesc;
+		const DcRows *rows = &session.rows;
 		MemoryContext old = MemoryContextSwitchTo(caller);
 		DcTransfer *transfer = &pending->transfer;
 		bool isnull;
 		Datum value;
 		text *event;
 
-		key_from_text(datumCopy(SPI_getbinval(tuple, desc, 1, &isnull), false, -1), &pending->line.from);
-		key_from_text(datumCopy(SPI_getbinval(tuple, desc, 2, &isnull), false, -1), &pending->line.to);
-		pending->line.amount = sql_bigint(0, 3);
-		pending->state = TextDatumGetCString(SPI_getbinval(tuple, desc, 4, &isnull));
-		value = SPI_getbinval(tuple, desc, 5, &isnull);
+		key_from_text(datumCopy(rows_datum(rows, 0, 1), false, -1), &pending->line.from);
+		key_from_text(datumCopy(rows_datum(rows, 0, 2), false, -1), &pending->line.to);
+		pending->line.amount = rows_bigint(rows, 0, 3);
+		pending->state = TextDatumGetCString(rows_datum(rows, 0, 4));
+		value = rows_nullable(rows, 0, 5, &isnull);
 		if (!isnull)
 			*expires_at = DatumGetTimestampTz(value);
-		event = DatumGetTextPCopy(SPI_getbinval(tuple, desc, 6, &isnull));
+		event = DatumGetTextPCopy(rows_datum(rows, 0, 6));
 		transfer->event.id = VARDATA_ANY(event);
 		transfer->event.id_len = VARSIZE_ANY_EXHDR(event);
-		value = SPI_getbinval(tuple, desc, 7, &isnull);
+		value = rows_nullable(rows, 0, 7, &isnull);
 		transfer->has_memo = !isnull;
 		transfer->memo = isnull ? (Datum) 0 : datumCopy(value, false, -1);
 		transfer->lines = &pending->line;
@@ -393,14 +392,11 @@ expire(DcLedger *ledger, DcLedgerStatement statement, int limit,
 	lines = MemoryContextAlloc(caller, Max(rows, 1) * sizeof(DcLine));
 	for (uint64 i = 0; i < rows; i++)
 	{
-		HeapTuple tuple = SPI_tuptable->vals[i];
-		TupleDesc desc = SPI_tuptable->tupdesc;
 		MemoryContext old = MemoryContextSwitchTo(caller);
-		bool isnull;
 
-		key_from_text(datumCopy(SPI_getbinval(tuple, desc, 1, &isnull), false, -1), &lines[i].from);
-		key_from_text(datumCopy(SPI_getbinval(tuple, desc, 2, &isnull), false, -1), &lines[i].to);
-		lines[i].amount = sql_bigint(i, 3);
+		key_from_text(datumCopy(rows_datum(&session.rows, i, 1), false, -1), &lines[i].from);
+		key_from_text(datumCopy(rows_datum(&session.rows, i, 2), false, -1), &lines[i].to);
+		lines[i].amount = rows_bigint(&session.rows, i, 3);
 		MemoryContextSwitchTo(old);
 	}
 	sql_end(&session);

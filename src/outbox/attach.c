@@ -137,9 +137,13 @@ dc_outbox_detach(PG_FUNCTION_ARGS)
 				 copied ? errhint("Detach the table that it is a partition of.") : 0));
 	for (int i = 0; i < lengthof(trigger_names); i++)
 	{
-		if (present[i])
-			run_ddl(psprintf("DROP TRIGGER %s ON %s", trigger_names[i],
-							 relation_sql_name(RelationGetRelid(rel))));
+		Oid relid = RelationGetRelid(rel);
+		char *name = relation_sql_name(relid);
+
+		if (!present[i])
+			continue;
+		run_ddl(psprintf("DROP TRIGGER %s ON %s", trigger_names[i], name));
+		run_ddl_done(!OidIsValid(get_trigger_oid(relid, trigger_names[i], true)), name);
 	}
 	table_close(rel, NoLock);
 	PG_RETURN_VOID();
@@ -382,6 +386,7 @@ create_trigger(Relation rel, const char *name, const char *event,
 			   const char *condition, const char *call)
 {
 	bool truncate = strcmp(event, "TRUNCATE") == 0;
+	char *table = relation_sql_name(RelationGetRelid(rel));
 	char *when = "";
 	int result;
 
@@ -391,12 +396,13 @@ create_trigger(Relation rel, const char *name, const char *event,
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");
 	result = SPI_execute(psprintf("CREATE TRIGGER %s AFTER %s ON %s FOR EACH %s%s EXECUTE FUNCTION %s",
-								  name, event, relation_sql_name(RelationGetRelid(rel)),
+								  name, event, table,
 								  truncate ? "STATEMENT" : "ROW", when, call),
 						 false, 0);
 	if (result != SPI_OK_UTILITY)
 		elog(ERROR, "SPI_execute failed: %s", SPI_result_code_string(result));
 	SPI_finish();
+	run_ddl_done(OidIsValid(get_trigger_oid(RelationGetRelid(rel), name, true)), table);
 }
 
 /*

@@ -23,6 +23,7 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "base/compat.h"
+#include "base/rowread.h"
 #include "base/runas.h"
 #include "catalog/dependency.h"
 #include "catalog/indexing.h"
@@ -177,8 +178,12 @@ static List *
 event_objects(const char *query)
 {
 	MemoryContext caller = CurrentMemoryContext;
+	static const DcResultColumn columns[ROWS_MAX_COLUMNS] = {
+		DC_COLUMN("objid", OIDOID), DC_NULLABLE("address_names", TEXTOID),
+		DC_COLUMN("original", BOOLOID)};
 	List *objects = NIL;
 	MemoryContext old;
+	DcRows rows;
 	int level = search_path_pin();
 
 	if (SPI_connect() != SPI_OK_CONNECT)
@@ -186,18 +191,20 @@ event_objects(const char *query)
 	if (SPI_execute(query, false, 0) != SPI_OK_SELECT)
 		elog(ERROR, "SPI_execute failed");
 	old = MemoryContextSwitchTo(caller);
-	for (uint64 i = 0; i < SPI_tuptable->numvals; i++)
+	rows_take(&rows, columns, InvalidOid);
+	for (uint64 i = 0; i < rows.count; i++)
 	{
-		HeapTuple tuple = SPI_tuptable->vals[i];
-		Object *object = palloc(sizeof(Object));
-		char *column = SPI_getvalue(tuple, SPI_tuptable->tupdesc, 2);
+		Object *object;
 		bool isnull;
+		Datum column = rows_nullable(&rows, i, 2, &isnull);
 
-		object->relid = DatumGetObjectId(SPI_getbinval(tuple, SPI_tuptable->tupdesc, 1, &isnull));
-		object->column = column;
-		object->original = DatumGetBool(SPI_getbinval(tuple, SPI_tuptable->tupdesc, 3, &isnull));
-		if (column != NULL)
-			objects = lappend(objects, object);
+		if (isnull)
+			continue;
+		object = palloc(sizeof(Object));
+		object->relid = DatumGetObjectId(rows_datum(&rows, i, 1));
+		object->column = TextDatumGetCString(column);
+		object->original = DatumGetBool(rows_datum(&rows, i, 3));
+		objects = lappend(objects, object);
 	}
 	MemoryContextSwitchTo(old);
 	SPI_finish();

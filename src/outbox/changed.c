@@ -22,8 +22,10 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "base/changes.h"
+#include "base/rowread.h"
 #include "catalog/indexing.h"
 #include "catalog/namespace.h"
+#include "catalog/pg_type.h"
 #include "commands/trigger.h"
 #include "fmgr.h"
 #include "miscadmin.h"
@@ -384,8 +386,7 @@ on_events_change(PG_FUNCTION_ARGS)
 				 errmsg("%s can only be a trigger of the extension's own table",
 						"on_events_change()")));
 	tuple = TRIGGER_FIRED_BY_UPDATE(data->tg_event) ? data->tg_newtuple : data->tg_trigtuple;
-	counter = heap_getattr(tuple, COL_COUNTER, RelationGetDescr(data->tg_relation),
-						   &isnull);
+	counter = tuple_nullable(data->tg_relation, tuple, COL_COUNTER, REGCLASSOID, &isnull);
 	if (isnull)
 		return PointerGetDatum(tuple); /* the NOT NULL constraint will tell */
 	counter_invalidate(DatumGetObjectId(counter));

@@ -43,6 +43,7 @@
 #include "access/xact.h"
 #include "base/compat.h"
 #include "base/key.h"
+#include "base/rowread.h"
 #include "base/subscription.h"
 #include "base/tablejob.h"
 #include "catalog/indexing.h"
@@ -436,9 +437,8 @@ take_marks(Oid counter, Keys *keys)
 	keys->items = palloc(STEP_MARKS * sizeof(Datum));
 	while (deleted < STEP_MARKS && HeapTupleIsValid(tuple = systable_getnext(scan)))
 	{
-		bool isnull;
-		Datum at = heap_getattr(tuple, MARK_AT, RelationGetDescr(rel), &isnull);
-		Datum key = heap_getattr(tuple, MARK_KEY, RelationGetDescr(rel), &isnull);
+		Datum at = tuple_datum(rel, tuple, MARK_AT, TIMESTAMPTZOID);
+		Datum key = tuple_datum(rel, tuple, MARK_KEY, TEXTOID);
 
 		if (!was_reported(key))
 			keys->items[keys->n++] = PointerGetDatum(PG_DETOAST_DATUM_COPY(key));
@@ -554,16 +554,12 @@ report(DcCounter *counter, const DcCounterEvents *row, const Keys *keys)
 	{
 		Numeric value = NULL;
 		TimestampTz at = 0;
-		Datum columns[3];
-		bool isnull;
+		Datum key = next < nrows ? rows_datum(&session.rows, next, 1) : (Datum) 0;
 
-		for (int c = 0; c < 3 && next < nrows; c++)
-			columns[c] = SPI_getbinval(SPI_tuptable->vals[next],
-									   SPI_tuptable->tupdesc, c + 1, &isnull);
-		if (next < nrows && compare_keys(&columns[0], &keys->items[i]) == 0)
+		if (next < nrows && compare_keys(&key, &keys->items[i]) == 0)
 		{
-			value = DatumGetNumeric(columns[1]);
-			at = DatumGetTimestampTz(columns[2]);
+			value = DatumGetNumeric(rows_datum(&session.rows, next, 2));
+			at = DatumGetTimestampTz(rows_datum(&session.rows, next, 3));
 			next++;
 		}
 		report_key(topic, channel, keys->items[i], value, at);

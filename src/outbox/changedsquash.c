@@ -16,7 +16,9 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "base/key.h"
+#include "base/rowread.h"
 #include "catalog/indexing.h"
+#include "catalog/pg_type.h"
 #include "common/hashfn.h"
 #include "common/pg_prng.h"
 #include "miscadmin.h"
@@ -58,8 +60,7 @@ marks_squash(Oid counter, TimestampTz from)
 
 	while (deleted < SQUASH_MARKS && HeapTupleIsValid(tuple = systable_getnext(scan)))
 	{
-		bool isnull;
-		Datum key = heap_getattr(tuple, MARK_KEY, RelationGetDescr(rel), &isnull);
+		Datum key = tuple_datum(rel, tuple, MARK_KEY, TEXTOID);
 
 		CHECK_FOR_INTERRUPTS();
 		if (is_first(seen, key))

@@ -46,6 +46,15 @@ typedef struct DcConsumer
 	Datum age_setting;	 /* interval, or 0 for none */
 } DcConsumer;
 
+/* How often events were handed out: up to one of them, from the one before on (attempts.c). */
+typedef struct DcAttempts
+{
+	int64 upto;
+	int64 attempts; /* 2 at least */
+} DcAttempts;
+
+#define ATTEMPTS_MAX 16
+
 /* The newest row of a member in dcounter.consumer_member. */
 typedef struct DcMember
 {
@@ -54,12 +63,12 @@ typedef struct DcMember
 	char name[CONSUMER_NAME_MAX + 1]; /* "": the consumer itself */
 	int64 version;
 	uint64 lanes;
-	int64 positions[LANES]; /* of its lanes: everything up to here is done */
-	int64 fetched;			/* how far the last fetch has looked; 0: none to ack */
-	int64 delivered;		/* the last event handed out */
-	int32 attempt;			/* how often the first of those handed out has been */
-	int64 repeated;			/* up to here that holds for all; the others came once */
-	bool skip;				/* the consumer's, at the time of the last fetch */
+	int64 positions[LANES];			   /* of its lanes: everything up to here is done */
+	int64 fetched;					   /* how far the last fetch has looked; 0: none to ack */
+	int64 delivered;				   /* the last event handed out */
+	int nattempts;					   /* how often those handed out have been, */
+	DcAttempts attempts[ATTEMPTS_MAX]; /* if more than once; the others came once */
+	bool skip;						   /* the consumer's, at the time of the last fetch */
 	int nretries;
 	int64 retries[RETRIES_MAX]; /* handed out from the table of retries */
 	TimestampTz lease_until;	/* wall time, as all sessions see it; member.c */
@@ -150,6 +159,11 @@ extern void member_delete(DcMember *member);
 extern int64 member_acked(const DcMember *member);
 extern bool member_has_outstanding(const DcMember *member);
 extern int lane_of(const text *key);
+
+/* attempts.c */
+extern int32 member_attempts(const DcMember *me, int64 seq);
+extern void member_hand_out(DcMember *me, int64 last);
+extern void member_take_attempts(DcMember *to, const DcMember *from);
 
 /* member.c */
 extern void member_move_lanes(DcMember *from, DcMember *to, uint64 lanes);

@@ -12,6 +12,7 @@
 
 #include "miscadmin.h"
 #include "outbox/consumer.h"
+#include "outbox/retry.h"
 #include "utils/snapmgr.h"
 
 /* Events that consumer_advance looks at, at most. */
@@ -197,7 +198,8 @@ next_of_interest(DcConsumer *consumer, const DcMember *me, int64 upto)
 
 /*
  * consumer_cleanup removes members that have left long ago, and roles that have been
- * dropped, and cuts leases that are left from before the clock was set back.
+ * dropped, cuts leases that are left from before the clock was set back, and removes what
+ * is left of discarded dead letters.
  */
 void
 consumer_cleanup(void)
@@ -217,6 +219,8 @@ consumer_cleanup(void)
 		if (consumer_has_lost_roles(consumer) && consumer_lock_settings(id, false) &&
 			(consumer = consumer_read_by_id(id)) != NULL)
 			consumer_update(consumer);
+		if (retry_read_discarded(id) != NIL && consumer_lock_settings(id, false))
+			retries_forget_discarded(id);
 		foreach(lc2, members)
 		{
 			DcMember *member = lfirst(lc2);

@@ -7,6 +7,8 @@
  * is not acknowledged comes again with the next fetch. So an event is delivered
  * at least once; none is skipped, as none can appear below the horizon later.
  *
+ * How often each event has been handed out is attempts.c's.
+ *
  * The member's row is locked to the end of the transaction. A second session that
  * fetches for the same member meanwhile gets nothing, and waits as if there were
  * no events. A fetch that finds nothing writes nothing and keeps no lock on the
@@ -29,6 +31,7 @@
 #include "utils/memutils.h"
 
 PG_FUNCTION_INFO_V1(dc_fetch);
+PG_FUNCTION_INFO_V1(last_fetch);
 
 /* Uninteresting events that are worth writing a position. */
 #define SKIP_AT_LEAST 4096
@@ -46,6 +49,9 @@ PG_FUNCTION_INFO_V1(dc_fetch);
 /* How long a fetch that has changed something waits at most before others can see it. */
 #define WROTE_US (1 * USECS_PER_SEC)
 
+/* How this session's last fetch ended; NULL: with an error, or there was none. */
+static const char *last_end = NULL;
+
 typedef struct Fetch
 {
 	const char *name;	/* of the consumer */
@@ -56,9 +62,9 @@ typedef struct Fetch
 	DcMoment look_again; /* when to look, even if nobody wakes us */
 	DcConsumer *consumer;
 	DcMember me;
+	bool busy;	 /* somebody else works as the member */
 	bool moved;	 /* lanes have moved: me must be stored */
 	bool wrote;	 /* something was stored */
-	bool again;	 /* what was handed out before has not been acknowledged */
 	bool renew;	 /* the lease is to be renewed */
 	int64 lease; /* its length */
 	DcRetries *retries;
@@ -100,6 +106,7 @@ dc_fetch(PG_FUNCTION_ARGS)
 
 	fetch_args(fcinfo, &fetch, &wait);
 	consumer_check_writable("dc_fetch()");
+	last_end = NULL;
 	InitMaterializedSRF(fcinfo, 0);
 	fetch.result = (ReturnSetInfo *) fcinfo->resultinfo;
 	fetch.until = moment_after(moment_now(), wait);
@@ -137,7 +144,23 @@ dc_fetch(PG_FUNCTION_ARGS)
 		outbox_wait_end();
 	consumer_xact_leave();
 	MemoryContextDelete(cxt);
+	last_end = fetch.busy ? "busy" : fetch.stopped || fetch.nparked > 0 ? "stopped"
+																		: "complete";
 	PG_RETURN_NULL();
+}
+
+/*
+ * last_fetch() -> text: whether the last dc_fetch() of this session has looked at all that
+ * there was ('complete'). An empty one that has not is no sign that nothing is left: it
+ * has come to many events that were of no interest or had to wait ('stopped'), or another
+ * transaction works for the consumer ('busy').
+ */
+Datum
+last_fetch(PG_FUNCTION_ARGS)
+{
+	if (last_end == NULL)
+		PG_RETURN_NULL();
+	PG_RETURN_TEXT_P(cstring_to_text(last_end));
 }
 
 static void
@@ -173,7 +196,8 @@ fetch_try(Fetch *fetch)
 				 errdetail("It was more behind than its max_retention_age or max_retention_size allows; events up to %lld have been removed.",
 						   (long long) fetch->consumer->cut_off),
 				 errhint("Move it to another position with dc_seek().")));
-	if (!member_lock(fetch->consumer->id, fetch->member, false, NULL))
+	fetch->busy = !member_lock(fetch->consumer->id, fetch->member, false, NULL);
+	if (fetch->busy)
 	{
 		fetch->look_again = moment_after(moment_now(), BUSY_US);
 		return;
@@ -236,7 +260,8 @@ join(Fetch *fetch)
 {
 	DcMember self;
 
-	if (!member_lock(fetch->consumer->id, "", false, NULL))
+	fetch->busy = !member_lock(fetch->consumer->id, "", false, NULL);
+	if (fetch->busy)
 	{
 		member_unlock(fetch->consumer->id, fetch->member);
 		fetch->look_again = moment_after(moment_now(), BUSY_US);
@@ -266,7 +291,6 @@ read_events(Fetch *fetch)
 	fetch->retries = NULL;
 	fetch->cxt = AllocSetContextCreate(CurrentMemoryContext, "dcounter event",
 									   ALLOCSET_DEFAULT_SIZES);
-	fetch->again = member_has_outstanding(&fetch->me);
 	fetch->me.nretries = 0;
 	if (fetch->me.lanes != 0)
 	{
@@ -304,8 +328,7 @@ read_new(Fetch *fetch, int64 after, int64 upto)
 			fetch->nparked++;
 		else
 		{
-			put_event(fetch, &event,
-					  fetch->again && event.seq <= fetch->me.delivered ? fetch->me.attempt + 1 : 1);
+			put_event(fetch, &event, member_attempts(&fetch->me, event.seq) + 1);
 			if (fetch->first == 0)
 				fetch->first = event.seq;
 			fetch->last = event.seq;
@@ -364,15 +387,11 @@ note(Fetch *fetch, int64 scanned)
 		fetch->renew = lease_is_old(fetch);
 		return;
 	}
-	if (fetch->first > 0)
-	{
-		me->repeated = fetch->again ? me->delivered : 0;
-		me->attempt = fetch->again && fetch->first <= me->delivered ? me->attempt + 1 : 1;
-		me->delivered = Max(me->repeated, fetch->last);
-	}
 	/* what comes before the first event is of no interest, or waits elsewhere */
 	for (int i = 0; i < LANES; i++)
 		me->positions[i] = Max(me->positions[i], done);
+	if (fetch->first > 0)
+		member_hand_out(me, fetch->last);
 	me->fetched = Max(scanned, done);
 	me->skip = fetch->consumer->skip;
 	me->nretries = retries_given(fetch->retries, me->retries);

@@ -70,12 +70,14 @@ static uint64 some_lanes(uint64 lanes, int count);
 void
 member_move_lanes(DcMember *from, DcMember *to, uint64 lanes)
 {
-	if (member_has_outstanding(from))
+	/* what comes again is known to do so, and nothing else of the lanes */
+	if (to->lanes == 0 || to->delivered <= member_acked(to))
 	{
-		/* what comes again is known to do so */
-		to->delivered = Max(to->delivered, from->delivered);
-		to->attempt = Max(to->attempt, from->attempt);
+		to->delivered = 0;
+		to->nattempts = 0;
 	}
+	if (from->delivered > member_acked(from))
+		member_take_attempts(to, from);
 	for (int i = 0; i < LANES; i++)
 	{
 		if (lanes_have(lanes, i))

@@ -47,8 +47,7 @@ enum
 	COL_POSITIONS,
 	COL_FETCHED,
 	COL_DELIVERED,
-	COL_ATTEMPT,
-	COL_REPEATED,
+	COL_ATTEMPTS,
 	COL_SKIP,
 	COL_RETRIES,
 	COL_LEASE_UNTIL,
@@ -208,8 +207,11 @@ member_deform(Relation rel, HeapTuple tuple, DcMember *member)
 		member->positions[i] = acked;
 	member->fetched = DatumGetInt64(values[COL_FETCHED - 1]);
 	member->delivered = DatumGetInt64(values[COL_DELIVERED - 1]);
-	member->attempt = DatumGetInt32(values[COL_ATTEMPT - 1]);
-	member->repeated = DatumGetInt64(values[COL_REPEATED - 1]);
+	member->nattempts = 0;
+	if (!nulls[COL_ATTEMPTS - 1])
+		member->nattempts = int8_array(values[COL_ATTEMPTS - 1], (int64 *) member->attempts,
+									   2 * ATTEMPTS_MAX) /
+			2;
 	member->skip = DatumGetBool(values[COL_SKIP - 1]);
 	member->nretries = 0;
 	if (!nulls[COL_RETRIES - 1])
@@ -302,8 +304,8 @@ member_form(Relation rel, const DcMember *member)
 	values[COL_POSITIONS - 1] = level ? (Datum) 0 : int8_array_datum(member->positions, LANES);
 	values[COL_FETCHED - 1] = Int64GetDatum(member->fetched);
 	values[COL_DELIVERED - 1] = Int64GetDatum(member->delivered);
-	values[COL_ATTEMPT - 1] = Int32GetDatum(member->attempt);
-	values[COL_REPEATED - 1] = Int64GetDatum(member->repeated);
+	nulls[COL_ATTEMPTS - 1] = member->nattempts == 0;
+	values[COL_ATTEMPTS - 1] = member->nattempts == 0 ? (Datum) 0 : int8_array_datum((const int64 *) member->attempts, 2 * member->nattempts);
 	values[COL_SKIP - 1] = BoolGetDatum(member->skip);
 	nulls[COL_RETRIES - 1] = member->nretries == 0;
 	values[COL_RETRIES - 1] = member->nretries == 0 ? (Datum) 0 : int8_array_datum(member->retries, member->nretries);

@@ -138,7 +138,7 @@ refuse_new(Nack *nack, const DcStoredEvent *event)
 
 	retry = retry_make(nack->consumer->id, event, event_lane(event),
 					   retry_hash(nack->consumer, topic, key));
-	retry->attempts = nack->seq <= me->repeated ? me->attempt : 1; /* as it was shown */
+	retry->attempts = Max(member_attempts(me, nack->seq), 1); /* as it was shown */
 	refuse(nack, retry);
 	retry_insert(retry);
 	/* the event is valid until the reader ends */
@@ -154,7 +154,7 @@ refuse_new(Nack *nack, const DcStoredEvent *event)
 static DcRetry *
 put_off(Nack *nack, DcRetry *retry)
 {
-	if (retry->due_at == 0 || retry->attempts == 0)
+	if (retry->died_at != 0 || retry->due_at == 0 || retry->attempts == 0)
 		return NULL;
 	retry_set_reason(retry, nack->reason);
 	retry->due_at = nack->due;

@@ -16,6 +16,8 @@
 #include "access/htup_details.h"
 #include "access/stratnum.h"
 #include "access/table.h"
+#include "base/rowread.h"
+#include "catalog/pg_type.h"
 #include "outbox/outbox.h"
 #include "outbox/ring.h"
 #include "storage/bufmgr.h"
@@ -90,13 +92,10 @@ source_open(DcReader *reader, Relation heap, int64 after, int64 upto)
 static void
 source_next(Source *source)
 {
-	bool isnull;
-
 	source->tuple = systable_getnext_ordered(source->scan, ForwardScanDirection);
 	if (HeapTupleIsValid(source->tuple))
-		source->seq = DatumGetInt64(heap_getattr(source->tuple, OUTBOX_SEQ,
-												 RelationGetDescr(source->heap),
-												 &isnull));
+		source->seq = DatumGetInt64(tuple_datum(source->heap, source->tuple, OUTBOX_SEQ,
+												INT8OID));
 }
 
 /*

@@ -39,7 +39,8 @@
  * acknowledgement removes these, up to its number, and no others.
  *
  * An event that has a row, dead ones included, is never returned from the outbox:
- * after a fetch that is repeated the position may still be before it.
+ * after a fetch that is repeated the position may still be before it. So a dead letter that
+ * is discarded keeps its row until the position has passed it (retrydead.c).
  *
  * Events without a key have no order to keep. They hold up nothing.
  *

@@ -39,7 +39,7 @@ typedef struct DcRetry
 	int64 seq;
 	int lane;
 	int64 hash;			 /* of topic and key; 0: holds up no other event */
-	TimestampTz due_at;	 /* wall time; 0: waits for another event, or is dead */
+	TimestampTz due_at;	 /* wall time; 0: waits for another event, or is dead; DT_NOBEGIN: discarded */
 	TimestampTz died_at; /* 0: it is not dead */
 	int32 attempts;
 	int32 spared; /* of these, how many do not count: it was left alone */
@@ -57,6 +57,7 @@ extern DcRetry *retry_first_of_key(int32 consumer, int64 hash, const text *topic
 extern DcRetry *retry_last_of_key(int32 consumer, int64 hash, const text *topic, const text *key, int64 from, int64 before);
 extern List *retry_read_key(const DcRetry *first, int64 upto, int max);
 extern List *retry_read_due(const DcMember *me, TimestampTz now, int64 upto, TimestampTz *first, TimestampTz *next);
+extern List *retry_read_discarded(int32 consumer);
 extern List *retry_read_all(int32 consumer);
 extern DcRetry *retry_make(int32 consumer, const DcStoredEvent *event, int lane, int64 hash);
 extern void retry_insert(DcRetry *retry);
@@ -66,6 +67,10 @@ extern void retry_delete(DcRetry *retry);
 extern bool retry_same_key(const DcRetry *retry, const text *topic, const text *key);
 extern int64 retry_hash(const DcConsumer *consumer, const text *topic, const text *key);
 extern void retry_to_event(const DcRetry *retry, DcStoredEvent *event);
+
+/* retrydead.c */
+extern bool retry_is_discarded(const DcRetry *retry);
+extern void retries_forget_discarded(int32 consumer);
 
 /* retry.c */
 extern DcRetries *retries_open(DcConsumer *consumer, DcMember *me);

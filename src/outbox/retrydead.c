@@ -6,17 +6,25 @@
  * settings keeps these functions from each other. What is revived is not noted in the
  * members' rows, which would have to wait for each fetch that waits; the next fetch of a
  * member sees a higher number in the consumer's row, and looks anew.
+ *
+ * What is discarded before the position has passed it keeps its row, without what is in it:
+ * the row keeps the next fetch from returning the event from the outbox again. It is
+ * dead, and its time to be due is -infinity, which has it found at once. It goes when the
+ * position has passed it: positions go back by dc_seek() alone, which has the same lock
+ * on the settings, so who sees it passed once need not look again.
  */
 #include "postgres.h"
 
 #include "fmgr.h"
 #include "outbox/consumer.h"
 #include "outbox/retry.h"
+#include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(dc_dead_letter_retry);
 PG_FUNCTION_INFO_V1(dc_dead_letter_discard);
 
+static bool is_passed(List *members, const DcRetry *retry);
 static List *dead_letters(FunctionCallInfo fcinfo, const DcConsumer *consumer);
 static void revive(const DcConsumer *consumer, DcRetry *retry);
 
@@ -53,8 +61,66 @@ dc_dead_letter_discard(PG_FUNCTION_ARGS)
 	ListCell *lc;
 
 	foreach(lc, dead)
-		retry_delete(lfirst(lc));
+	{
+		DcRetry *retry = lfirst(lc);
+
+		retry->due_at = DT_NOBEGIN;
+		retry->isnull[RETRY_PAYLOAD - 1] = retry->isnull[RETRY_HEADERS - 1] = true;
+		retry_set_reason(retry, NULL);
+		retry_update(retry);
+	}
+	retries_forget_discarded(consumer->id);
 	PG_RETURN_INT64(list_length(dead));
+}
+
+/*
+ * retry_is_discarded tells whether a row is that of a dead letter that was discarded.
+ */
+bool
+retry_is_discarded(const DcRetry *retry)
+{
+	return TIMESTAMP_IS_NOBEGIN(retry->due_at);
+}
+
+/*
+ * retries_forget_discarded removes the rows of discarded dead letters that are not needed
+ * any more. The consumer's settings are locked.
+ */
+void
+retries_forget_discarded(int32 consumer)
+{
+	List *discarded = retry_read_discarded(consumer);
+	List *members;
+	ListCell *lc;
+
+	if (discarded == NIL)
+		return;
+	members = member_read_all(consumer, SnapshotSelf);
+	foreach(lc, discarded)
+	{
+		if (is_passed(members, lfirst(lc)))
+			retry_delete(lfirst(lc));
+	}
+}
+
+/*
+ * is_passed tells whether the position of an event's lane is after it. While lanes move
+ * between members their rows may be missing here: then it is for the next time.
+ */
+static bool
+is_passed(List *members, const DcRetry *retry)
+{
+	ListCell *lc;
+
+	foreach(lc, members)
+	{
+		const DcMember *member = lfirst(lc);
+
+		if (lanes_have(member->lanes, retry->lane) &&
+			member->positions[retry->lane] >= retry->seq)
+			return true;
+	}
+	return false;
 }
 
 static List *
@@ -74,8 +140,10 @@ dead_letters(FunctionCallInfo fcinfo, const DcConsumer *consumer)
 		all = retry_read_all(consumer->id);
 	foreach(lc, all)
 	{
-		if (((DcRetry *) lfirst(lc))->died_at != 0)
-			dead = lappend(dead, lfirst(lc));
+		DcRetry *retry = lfirst(lc);
+
+		if (retry->died_at != 0 && !retry_is_discarded(retry))
+			dead = lappend(dead, retry);
 	}
 	return dead;
 }

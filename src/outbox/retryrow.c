@@ -239,7 +239,7 @@ retry_read_due(const DcMember *me, TimestampTz now, int64 upto, TimestampTz *fir
 	while (list_length(list) < 2 * RETRIES_MAX &&
 		   (retry = scan_next(&scan, ForwardScanDirection)) != NULL)
 	{
-		if (!lanes_have(me->lanes, retry->lane))
+		if (!lanes_have(me->lanes, retry->lane) || retry_is_discarded(retry))
 			continue;
 		if (*first == 0)
 			*first = retry->due_at;
@@ -251,6 +251,28 @@ retry_read_due(const DcMember *me, TimestampTz now, int64 upto, TimestampTz *fir
 		if (retry->seq <= upto)
 			list = lappend(list, retry);
 	}
+	scan_end(&scan);
+	return list;
+}
+
+/*
+ * retry_read_discarded returns the dead letters of a consumer that were discarded.
+ */
+List *
+retry_read_discarded(int32 consumer)
+{
+	RetryScan scan;
+	ScanKeyData keys[2];
+	DcRetry *retry;
+	List *list = NIL;
+
+	ScanKeyInit(&keys[0], RETRY_CONSUMER, BTEqualStrategyNumber, F_INT4EQ,
+				Int32GetDatum(consumer));
+	ScanKeyInit(&keys[1], RETRY_DUE_AT, BTEqualStrategyNumber, F_TIMESTAMPTZ_EQ,
+				TimestampTzGetDatum(DT_NOBEGIN));
+	scan_begin(&scan, REL_RETRY_DUE, keys, 2);
+	while ((retry = scan_next(&scan, ForwardScanDirection)) != NULL)
+		list = lappend(list, retry);
 	scan_end(&scan);
 	return list;
 }

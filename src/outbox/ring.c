@@ -23,10 +23,12 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "access/xact.h"
+#include "base/rowread.h"
 #include "base/runas.h"
 #include "catalog/indexing.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_am.h"
+#include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "outbox/outbox.h"
 #include "outbox/ring.h"
@@ -180,12 +182,8 @@ read_current(void)
 		found = HeapTupleIsValid(tuple);
 		if (found)
 		{
-			bool isnull;
-
-			current = DatumGetInt32(heap_getattr(tuple, RING_CURRENT,
-												 RelationGetDescr(rel), &isnull));
-			since = DatumGetTimestampTz(heap_getattr(tuple, RING_SINCE,
-													 RelationGetDescr(rel), &isnull));
+			current = DatumGetInt32(tuple_datum(rel, tuple, RING_CURRENT, INT4OID));
+			since = DatumGetTimestampTz(tuple_datum(rel, tuple, RING_SINCE, TIMESTAMPTZOID));
 		}
 		systable_endscan(scan);
 		table_close(rel, AccessShareLock);
@@ -299,13 +297,10 @@ ring_edge_event(Relation partition, ScanDirection direction, TimestampTz *create
 
 	if (HeapTupleIsValid(tuple))
 	{
-		TupleDesc desc = RelationGetDescr(partition);
-		bool isnull;
-
-		seq = DatumGetInt64(heap_getattr(tuple, OUTBOX_SEQ, desc, &isnull));
+		seq = DatumGetInt64(tuple_datum(partition, tuple, OUTBOX_SEQ, INT8OID));
 		if (created_at != NULL)
-			*created_at = DatumGetTimestampTz(heap_getattr(tuple, OUTBOX_CREATED_AT,
-														   desc, &isnull));
+			*created_at = DatumGetTimestampTz(tuple_datum(partition, tuple, OUTBOX_CREATED_AT,
+														  TIMESTAMPTZOID));
 	}
 	systable_endscan_ordered(scan);
 	index_close(index, AccessShareLock);

@@ -4,8 +4,8 @@
  *
  * All lanes go back to the consumer itself. What its members have fetched cannot be
  * acknowledged any more: they have lost their leases. Events that were to be
- * delivered again are forgotten, as the new position decides what is delivered; dead
- * letters stay.
+ * delivered again are forgotten, as the new position decides what is delivered, and so
+ * is what was discarded; dead letters stay.
  */
 #include "postgres.h"
 
@@ -72,7 +72,7 @@ seek(DcConsumer *consumer, int64 position)
 			member->positions[i] = position;
 		member->fetched = member->name[0] == '\0' ? position : 0;
 		member->delivered = position;
-		member->attempt = 0;
+		member->nattempts = 0;
 		member->nretries = 0;
 		member->retry_due = 0;
 		member->retry_last = retry_last;
@@ -83,7 +83,7 @@ seek(DcConsumer *consumer, int64 position)
 	{
 		DcRetry *retry = lfirst(lc);
 
-		if (retry->died_at == 0)
+		if (retry->died_at == 0 || retry_is_discarded(retry))
 			retry_delete(retry);
 	}
 	consumer_wake_at_commit();

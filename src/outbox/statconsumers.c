@@ -15,7 +15,9 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "base/compat.h"
+#include "base/rowread.h"
 #include "catalog/pg_authid.h"
+#include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
@@ -168,7 +170,7 @@ read_members(const Outbox *outbox, DcConsumer *consumer, Backlog *backlog)
 			backlog->position = Min(backlog->position, member_acked(member));
 		backlog->outstanding += member->nretries;
 		if (member_has_outstanding(member))
-			backlog->attempts = Max(backlog->attempts, member->attempt);
+			backlog->attempts = Max(backlog->attempts, member_attempts(member, member_acked(member) + 1));
 		if (named && member->lease_until > outbox->now)
 		{
 			backlog->live++;
@@ -258,14 +260,16 @@ read_retries(DcConsumer *consumer, Backlog *backlog)
 							  SnapshotSelf, 1, &key);
 	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
 	{
-		TupleDesc desc = RelationGetDescr(rel);
 		bool isnull;
-		int32 attempts = DatumGetInt32(heap_getattr(tuple, RETRY_ATTEMPTS, desc,
-													&isnull));
+		int32 attempts = DatumGetInt32(tuple_datum(rel, tuple, RETRY_ATTEMPTS, INT4OID));
 
-		(void) heap_getattr(tuple, RETRY_DIED_AT, desc, &isnull);
+		(void) tuple_nullable(rel, tuple, RETRY_DIED_AT, TIMESTAMPTZOID, &isnull);
 		if (!isnull)
-			backlog->dead++;
+		{
+			/* discarded ones have a due_at */
+			(void) tuple_nullable(rel, tuple, RETRY_DUE_AT, TIMESTAMPTZOID, &isnull);
+			backlog->dead += isnull;
+		}
 		else
 		{
 			backlog->retries++;

@@ -71,6 +71,16 @@ buffer_reset(Buffer *buffer)
 		buffer_free(buffer);
 }
 
+void *
+get_memory(size_t size)
+{
+	void *memory = malloc(size);
+
+	if (memory == NULL)
+		fail("out of memory");
+	return memory;
+}
+
 void
 buffer_free(Buffer *buffer)
 {

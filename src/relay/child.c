@@ -1,8 +1,8 @@
 /*
  * child.c
- *		A shell command that takes a batch.
+ *		A shell command that takes a part of a batch.
  *
- * The batch is confirmed if the command ends with status 0 and has read all of it.
+ * The part is confirmed if the command ends with status 0 and has read all of it.
  * That it was written would not be enough: it may still have been in the pipe
  * when the command ended, and whether it is depends on who was faster. So we keep
  * the pipe's other end open too, and look what is left in it afterwards. (So nor is
@@ -20,6 +20,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
+#include <sysexits.h>
 #include <unistd.h>
 
 typedef struct Child
@@ -35,24 +36,24 @@ static bool child_start(Child *child, const char *command);
 static void become_command(const char *command, int input) __attribute__((noreturn));
 static bool write_child(void *target, const Buffer *buffer);
 static bool child_ended(Child *child);
-static bool judge(const Child *child, bool all_written);
+static Delivery judge(const Child *child, bool all_written);
 
 Delivery
-child_deliver(const Options *options, const PGresult *batch)
+child_deliver(const Options *options, Part part)
 {
 	Child child;
 	bool all_written;
-	bool confirmed;
+	Delivery delivery;
 
 	if (!child_start(&child, options->command))
 		return NOT_DELIVERED;
-	all_written = write_batch(options, batch, write_child, &child);
+	all_written = write_part(options, part, write_child, &child);
 	close(child.in);
 	while (!child_ended(&child))
 		wait_for(-1, 0, NO_DEADLINE);
-	confirmed = judge(&child, all_written);
+	delivery = judge(&child, all_written);
 	close(child.out);
-	return confirmed ? DELIVERED : NOT_DELIVERED;
+	return delivery;
 }
 
 static bool
@@ -107,7 +108,7 @@ become_command(const char *command, int input)
 
 /*
  * write_child returns false if the command has ended. It is not told to stop when
- * we are, nor left alone: its batch is nearly done.
+ * we are, nor left alone: its part is nearly done.
  */
 static bool
 write_child(void *target, const Buffer *buffer)
@@ -155,9 +156,9 @@ child_ended(Child *child)
 }
 
 /*
- * judge returns whether the batch is confirmed, and says why not.
+ * judge returns whether the part is confirmed, and says why not.
  */
-static bool
+static Delivery
 judge(const Child *child, bool all_written)
 {
 	int unread = 0;
@@ -169,6 +170,6 @@ judge(const Child *child, bool all_written)
 	else if (!all_written || ioctl(child->out, FIONREAD, &unread) != 0 || unread > 0)
 		say("the command ended before it had read all events");
 	else
-		return true;
-	return false;
+		return DELIVERED;
+	return WIFEXITED(child->status) && WEXITSTATUS(child->status) == EX_DATAERR ? AT_FAULT : NOT_DELIVERED;
 }

@@ -24,9 +24,11 @@
 #define PIECE 4096 /* PIPE_BUF, and at least that of POSIX anywhere */
 #define STALL 1000 /* ms that a reader has when we are to stop */
 
-static bool is_file; /* standard output is a regular file */
+static bool is_file;	 /* standard output is a regular file */
+static bool is_terminal; /* or somebody looks at it */
 
 static bool write_output(void *target, const Buffer *buffer);
+static bool write_bytes(const Buffer *buffer);
 static void sync_output(void);
 
 /*
@@ -43,15 +45,16 @@ deliver_init(const Options *options)
 	if (write(STDOUT_FILENO, "", 0) < 0)
 		fail("could not write to standard output: %s", strerror(errno));
 	is_file = fstat(STDOUT_FILENO, &status) == 0 && S_ISREG(status.st_mode);
+	is_terminal = isatty(STDOUT_FILENO) != 0;
 	watch_output(STDOUT_FILENO);
 }
 
 Delivery
-deliver(const Options *options, const PGresult *batch)
+deliver(const Options *options, Part part)
 {
 	if (options->command != NULL)
-		return child_deliver(options, batch);
-	if (!write_batch(options, batch, write_output, NULL))
+		return child_deliver(options, part);
+	if (!write_part(options, part, write_output, NULL))
 		return ABANDONED;
 	if (is_file)
 		sync_output();
@@ -59,24 +62,27 @@ deliver(const Options *options, const PGresult *batch)
 }
 
 /*
- * write_batch formats the events of a batch, and passes them on in pieces. Returns
+ * write_part formats some events of a batch, and passes them on in pieces. Returns
  * false if one was not wanted.
  */
 bool
-write_batch(const Options *options, const PGresult *batch, WriteBuffer write_buffer, void *target)
+write_part(const Options *options, Part part, WriteBuffer write_buffer, void *target)
 {
 	static Buffer buffer;
 	Source source = {.consumer = options->consumer, .database = server_database()};
-	int rows = PQntuples(batch);
+	int end = part.harmless ? part.first + 1 : part.first + part.count;
 	bool wanted = true;
 
-	for (int row = 0; row < rows && wanted; row++)
+	for (int row = part.first; row < end && wanted; row++)
 	{
 		Event event;
 
-		batch_event(batch, row, &event);
-		format_event(&buffer, options->format, &event, &source);
-		if (buffer.length >= FULL || row == rows - 1)
+		batch_event(part.batch, row, &event);
+		if (part.harmless)
+			format_harmless(&buffer, &event);
+		else
+			format_event(&buffer, options->format, &event, &source);
+		if (buffer.length >= FULL || row == end - 1)
 		{
 			wanted = write_buffer(target, &buffer);
 			buffer_reset(&buffer);
@@ -87,15 +93,33 @@ write_batch(const Options *options, const PGresult *batch, WriteBuffer write_buf
 }
 
 /*
- * write_output returns false if we are to stop and nobody reads.
+ * write_output writes whole events. Of the formats that are no JSON a terminal gets
+ * something that cannot be read back, but does no harm.
  */
 static bool
 write_output(void *target, const Buffer *buffer)
 {
+	static Buffer visible;
+	bool wanted;
+
+	(void) target;
+	if (!is_terminal)
+		return write_bytes(buffer);
+	add_visible(&visible, buffer->data, buffer->length);
+	wanted = write_bytes(&visible);
+	buffer_reset(&visible);
+	return wanted;
+}
+
+/*
+ * write_bytes returns false if we are to stop and nobody reads.
+ */
+static bool
+write_bytes(const Buffer *buffer)
+{
 	int64_t deadline = NO_DEADLINE;
 	size_t done = 0;
 
-	(void) target;
 	while (done < buffer->length)
 	{
 		size_t piece = buffer->length - done;

@@ -2,8 +2,11 @@
  * format.c
  *		Events as bytes.
  *
- * payload and headers come as the text of jsonb, which has no control characters:
- * what is printed here as part of a line stays on that line.
+ * payload and headers come as the text of jsonb, where C0 controls are escaped: what is
+ * printed here as part of a line stays on that line. JSON may escape any character,
+ * so in the formats that are JSON all control characters are (control.c), also
+ * within payload and headers, where they can only be parts of strings. The others
+ * take keys as they are; what a terminal gets of them, deliver.c sees to.
  */
 #include "relay/relay.h"
 
@@ -20,6 +23,7 @@ static void format_debezium(Buffer *buffer, const Event *event, const Source *so
 static void format_redis(Buffer *buffer, const Event *event);
 static void format_kafka(Buffer *buffer, const Event *event);
 static void add_field(Buffer *buffer, const Field *field, const char *null);
+static void add_json(Buffer *buffer, const Field *field);
 static void add_json_string(Buffer *buffer, const Field *field);
 static void add_resp(Buffer *buffer, const Field *field);
 static void add_resp_pair(Buffer *buffer, const char *name, const Field *value);
@@ -66,9 +70,9 @@ format_json(Buffer *buffer, const Event *event)
 	buffer_add_string(buffer, ",\"type\":");
 	add_json_string(buffer, &event->type);
 	buffer_add_string(buffer, ",\"payload\":");
-	add_field(buffer, &event->payload, "null");
+	add_json(buffer, &event->payload);
 	buffer_add_string(buffer, ",\"headers\":");
-	add_field(buffer, &event->headers, "null");
+	add_json(buffer, &event->headers);
 	buffer_printf(buffer, ",\"created_at\":\"%s\",\"attempt\":", created_at);
 	add_field(buffer, &event->attempt, "null");
 	buffer_add_string(buffer, "}\n");
@@ -136,6 +140,21 @@ format_redis(Buffer *buffer, const Event *event)
 }
 
 /*
+ * The same for a stream that is not made for it, and has a name that no stream has: the
+ * event's id. It adds nothing, but to Redis it is a command that may (6.2 and later).
+ */
+void
+format_harmless(Buffer *buffer, const Event *event)
+{
+	Field words[] = {field_of("XADD"), event->id, field_of("NOMKSTREAM"), field_of("*"), field_of("seq"), event->seq};
+	size_t count = sizeof(words) / sizeof(words[0]);
+
+	buffer_printf(buffer, "*%zu\r\n", count);
+	for (size_t i = 0; i < count; i++)
+		add_resp(buffer, &words[i]);
+}
+
+/*
  * key, tab, payload, newline, for kcat -K. Characters in the key that would end it
  * early are written as in COPY, and so is the backslash: different keys stay
  * different. An empty payload makes a tombstone with kcat -Z.
@@ -180,6 +199,32 @@ add_field(Buffer *buffer, const Field *field, const char *null)
 		buffer_add(buffer, field->data, field->length);
 }
 
+/* JSON as it is, but for control characters */
+static void
+add_json(Buffer *buffer, const Field *field)
+{
+	size_t done = 0;
+
+	if (field->data == NULL)
+	{
+		buffer_add_string(buffer, "null");
+		return;
+	}
+	for (size_t i = 0; i < field->length; i++)
+	{
+		unsigned int code;
+		size_t length = control_at(field->data + i, field->length - i, &code);
+
+		if (length == 0)
+			continue;
+		buffer_add(buffer, field->data + done, i - done);
+		buffer_printf(buffer, "\\u%04x", code);
+		done = i + length;
+		i = done - 1;
+	}
+	buffer_add(buffer, field->data + done, field->length - done);
+}
+
 /* As a string of JSON */
 static void
 add_json_string(Buffer *buffer, const Field *field)
@@ -194,22 +239,25 @@ add_json_string(Buffer *buffer, const Field *field)
 	buffer_add(buffer, "\"", 1);
 	for (size_t i = 0; i < field->length; i++)
 	{
-		unsigned char c = (unsigned char) field->data[i];
+		char c = field->data[i];
+		unsigned int code;
+		size_t length = control_at(field->data + i, field->length - i, &code);
 
-		if (c >= ' ' && c != '"' && c != '\\')
+		if (length == 0 && c != '"' && c != '\\')
 			continue;
 		buffer_add(buffer, field->data + done, i - done);
-		done = i + 1;
 		if (c == '\n')
 			buffer_add_string(buffer, "\\n");
 		else if (c == '\r')
 			buffer_add_string(buffer, "\\r");
 		else if (c == '\t')
 			buffer_add_string(buffer, "\\t");
-		else if (c < ' ')
-			buffer_printf(buffer, "\\u%04x", c);
+		else if (length > 0)
+			buffer_printf(buffer, "\\u%04x", code);
 		else
 			buffer_printf(buffer, "\\%c", c);
+		i += length > 0 ? length - 1 : 0;
+		done = i + 1;
 	}
 	buffer_add(buffer, field->data + done, field->length - done);
 	buffer_add(buffer, "\"", 1);

@@ -3,8 +3,8 @@
  *		dc_relay: fetch a batch, deliver it, acknowledge it, again.
  *
  * At least once: a batch is acknowledged after it has been delivered, so whatever
- * happens before that makes it come again. Nothing is kept here between batches, and
- * there is one at a time.
+ * happens before that makes it come again. Nothing of them is kept here between batches,
+ * and there is one at a time.
  *
  * Exit status: 0 if told to stop, or with --once when nothing is left; 1 for an
  * error that trying again does not mend.
@@ -14,10 +14,11 @@
 #include <stdlib.h>
 
 #define SHORTEST_ROUND 100 /* ms for a fetch that finds nothing */
+#define LONGEST_BUSY 10000 /* ms that --once waits for others */
 
 static void relay(const Options *options);
 static Outcome one_batch(const Options *options, bool *empty);
-static Outcome pass_on(const Options *options, const PGresult *batch);
+static Outcome look_whether_empty(bool *empty);
 
 int
 main(int argc, char **argv)
@@ -92,26 +93,37 @@ one_batch(const Options *options, bool *empty)
 	if (!*empty)
 		outcome = pass_on(options, batch);
 	PQclear(batch);
+	if (*empty && options->once)
+		return look_whether_empty(empty);
 
 	/* a fetch that does not wait must not keep two processes busy */
-	while (*empty && !options->once && !stopping && now_ms() < begin + SHORTEST_ROUND)
+	while (*empty && !stopping && now_ms() < begin + SHORTEST_ROUND)
 		wait_for(-1, 0, begin + SHORTEST_ROUND);
 	return outcome;
 }
 
+/*
+ * look_whether_empty finds out whether a fetch that has found nothing means that nothing is
+ * left: there may be more to look through, or somebody else is fetching.
+ */
 static Outcome
-pass_on(const Options *options, const PGresult *batch)
+look_whether_empty(bool *empty)
 {
-	if (stopping)
-		return OUTCOME_STOPPED;
-	switch (deliver(options, batch))
-	{
-		case DELIVERED:
-			return server_ack(options, batch_last(batch));
-		case NOT_DELIVERED:
-			return OUTCOME_RETRY;
-		case ABANDONED:
-			break;
-	}
-	return OUTCOME_STOPPED;
+	static int64_t busy_since = NO_DEADLINE;
+	FetchEnd end;
+	Outcome outcome = server_last_fetch(&end);
+	int64_t next = now_ms() + SHORTEST_ROUND;
+
+	if (outcome != OUTCOME_OK)
+		return outcome;
+	*empty = end == FETCH_COMPLETE;
+	if (end != FETCH_BUSY)
+		busy_since = NO_DEADLINE;
+	else if (busy_since == NO_DEADLINE)
+		busy_since = now_ms();
+	else if (now_ms() - busy_since > LONGEST_BUSY)
+		fail("another session is reading the consumer");
+	while (end == FETCH_BUSY && !stopping && now_ms() < next)
+		wait_for(-1, 0, next);
+	return OUTCOME_OK;
 }

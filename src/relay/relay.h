@@ -60,6 +60,12 @@ extern void buffer_add_string(Buffer *buffer, const char *string);
 extern void buffer_printf(Buffer *buffer, const char *format, ...) PRINTF_LIKE(2, 3);
 extern void buffer_reset(Buffer *buffer);
 extern void buffer_free(Buffer *buffer);
+extern void *get_memory(size_t size);
+
+/* ---------- control.c ---------- */
+
+extern size_t control_at(const char *text, size_t left, unsigned int *code);
+extern void add_visible(Buffer *buffer, const char *text, size_t length);
 
 /* ---------- format.c ---------- */
 
@@ -91,6 +97,7 @@ typedef struct Source
 } Source;
 
 extern void format_event(Buffer *buffer, Format format, const Event *event, const Source *source);
+extern void format_harmless(Buffer *buffer, const Event *event);
 
 /* ---------- stop.c ---------- */
 
@@ -128,30 +135,51 @@ typedef enum Outcome
 	OUTCOME_STOPPED
 } Outcome;
 
+/* What an empty fetch means */
+typedef enum FetchEnd
+{
+	FETCH_COMPLETE, /* nothing is left */
+	FETCH_STOPPED,	/* the next one goes on */
+	FETCH_BUSY		/* another session works for the consumer */
+} FetchEnd;
+
 extern Outcome connect_server(const Options *options, bool first_time, PGconn **connection);
 extern Outcome server_connect(const Options *options);
 extern void server_close(void);
 extern const char *server_database(void);
 extern Outcome server_fetch(const Options *options, PGresult **batch);
 extern Outcome server_ack(const Options *options, int64_t seq);
+extern Outcome server_nack(const Options *options, int64_t seq, double delay, bool *dead);
+extern Outcome server_last_fetch(FetchEnd *end);
 extern void batch_event(const PGresult *batch, int row, Event *event);
-extern int64_t batch_last(const PGresult *batch);
+extern int64_t batch_seq(const PGresult *batch, int row);
 
-/* ---------- deliver.c, child.c ---------- */
+/* ---------- pass.c, deliver.c, child.c ---------- */
 
 typedef enum Delivery
 {
 	DELIVERED,
 	NOT_DELIVERED, /* failed, and said why */
+	AT_FAULT,	   /* likewise, and it is for the events, or one of them */
 	ABANDONED	   /* told to stop first */
 } Delivery;
+
+/* Some events of a batch */
+typedef struct Part
+{
+	const PGresult *batch;
+	int first;
+	int count;
+	bool harmless; /* instead of them, something that adds nothing */
+} Part;
 
 /* Writes a buffer; false: no more is wanted */
 typedef bool (*WriteBuffer)(void *target, const Buffer *buffer);
 
-extern Delivery deliver(const Options *options, const PGresult *batch);
+extern Outcome pass_on(const Options *options, const PGresult *batch);
+extern Delivery deliver(const Options *options, Part part);
 extern void deliver_init(const Options *options);
-extern bool write_batch(const Options *options, const PGresult *batch, WriteBuffer write_buffer, void *target);
-extern Delivery child_deliver(const Options *options, const PGresult *batch);
+extern bool write_part(const Options *options, Part part, WriteBuffer write_buffer, void *target);
+extern Delivery child_deliver(const Options *options, Part part);
 
 #endif /* DC_RELAY_H */

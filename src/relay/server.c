@@ -64,6 +64,10 @@ static const char fetch_format[] =
 	" (pg_catalog.extract('epoch', created_at) OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8,"
 	" attempt FROM %s.dc_fetch($1, $2, $3, $4)";
 
+static const char nack_format[] = "SELECT %s.dc_nack($1, $2, $3, 'refused by what dc_relay delivers to', $4)";
+
+static const char last_fetch[] = "SELECT dcounter.last_fetch()";
+
 static const char ack_format[] = "SELECT %s.dc_ack($1, $2, $3)";
 
 /* Type oids of parameters: their names cannot be looked up without a query. */
@@ -76,6 +80,7 @@ static PGconn *connection;
 static bool connected_before;
 static Buffer fetch_query;
 static Buffer ack_query;
+static Buffer nack_query;
 
 static Outcome look_around(void);
 static void on_notice(void *arg, const char *message);
@@ -146,6 +151,7 @@ look_around(void)
 		fail("the extension dcounter is not installed in database \"%s\"", PQdb(connection));
 	set_query(&fetch_query, fetch_format, PQgetvalue(result, 0, 0));
 	set_query(&ack_query, ack_format, PQgetvalue(result, 0, 0));
+	set_query(&nack_query, nack_format, PQgetvalue(result, 0, 0));
 	PQclear(result);
 	return OUTCOME_OK;
 }
@@ -202,6 +208,49 @@ server_ack(const Options *options, int64_t seq)
 	if (outcome == OUTCOME_OK)
 		PQclear(result);
 	return outcome;
+}
+
+/*
+ * server_nack says that an event was not accepted, and when it is to come again. *dead: it
+ * will not.
+ */
+Outcome
+server_nack(const Options *options, int64_t seq, double delay, bool *dead)
+{
+	const Oid types[] = {TYPE_TEXT, TYPE_INT8, TYPE_INTERVAL, TYPE_TEXT};
+	char number[32];
+	char interval[64];
+	const char *const values[] = {options->consumer, number, interval, options->member};
+	PGresult *result;
+	Outcome outcome;
+
+	snprintf(number, sizeof(number), "%" PRId64, seq);
+	snprintf(interval, sizeof(interval), "%.3f seconds", delay);
+	outcome = query(nack_query.data, 4, types, values, ACK_GRACE, &result);
+	if (outcome != OUTCOME_OK)
+		return outcome;
+	*dead = strcmp(PQgetvalue(result, 0, 0), "dead") == 0;
+	PQclear(result);
+	return OUTCOME_OK;
+}
+
+/*
+ * server_last_fetch asks whether the last fetch, which was empty, has looked at all there
+ * is.
+ */
+Outcome
+server_last_fetch(FetchEnd *end)
+{
+	PGresult *result;
+	Outcome outcome = query(last_fetch, 0, NULL, NULL, 0, &result);
+
+	if (outcome != OUTCOME_OK)
+		return outcome;
+	*end = strcmp(PQgetvalue(result, 0, 0), "stopped") == 0 ? FETCH_STOPPED
+		: strcmp(PQgetvalue(result, 0, 0), "busy") == 0		? FETCH_BUSY
+															: FETCH_COMPLETE;
+	PQclear(result);
+	return OUTCOME_OK;
 }
 
 /*
@@ -362,20 +411,11 @@ column(const PGresult *batch, int row, int column)
 }
 
 /*
- * batch_last returns the highest seq: events that come again after others may be
- * in front of them.
+ * batch_seq returns the number of an event. The events of a batch are in the order of
+ * their numbers, also those that come again.
  */
 int64_t
-batch_last(const PGresult *batch)
+batch_seq(const PGresult *batch, int row)
 {
-	int64_t last = INT64_MIN;
-
-	for (int row = 0; row < PQntuples(batch); row++)
-	{
-		int64_t seq = strtoll(PQgetvalue(batch, row, COLUMN_SEQ), NULL, 10);
-
-		if (seq > last)
-			last = seq;
-	}
-	return last;
+	return strtoll(PQgetvalue(batch, row, COLUMN_SEQ), NULL, 10);
 }

@@ -233,19 +233,22 @@ pause_next(Pause *pause)
 
 /*
  * say writes a line to standard error. What libpq and the server say ends with a
- * newline, and may have more of them.
+ * newline, and may have more of them, and names that others have chosen.
  */
 static void
 say_args(const char *format, va_list args)
 {
 	char text[8192];
+	char storage[4 * sizeof(text) + 1]; /* no memory to ask for, which may be what is said */
+	Buffer visible = {.data = storage, .size = sizeof(storage)};
 	size_t length;
 
 	vsnprintf(text, sizeof(text), format, args);
 	length = strlen(text);
 	while (length > 0 && text[length - 1] == '\n')
 		text[--length] = '\0';
-	fprintf(stderr, "dc_relay: %s\n", text);
+	add_visible(&visible, text, length);
+	fprintf(stderr, "dc_relay: %.*s\n", (int) visible.length, visible.data);
 }
 
 void

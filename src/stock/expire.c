@@ -15,6 +15,7 @@
 #include "base/guc.h"
 #include "base/tablejob.h"
 #include "counter/compact.h"
+#include "counter/layout.h"
 #include "counter/sqlpath.h"
 #include "counter/units.h"
 #include "stock/hold.h"
@@ -46,12 +47,12 @@ step(Oid table, bool all_owners)
 		!ConditionalLockRelationOid(counter->row.holds, RowExclusiveLock))
 		return TABLE_DONE;
 	units_check(counter);
-	holds_check(counter);
+	counter_holds_layout(counter);
 	values[0] = TimestampTzGetDatum(now);
 	values[1] = Int32GetDatum(BATCH);
 	sql_begin(&session, counter);
 	expired = sql_run(&session, DC_SQL_HOLD_EXPIRE, values);
-	holds_give_back(counter);
+	holds_give_back(&session);
 	if (dc_hold_retention >= 0)
 	{
 		values[0] = TimestampTzGetDatum(now - dc_hold_retention * USECS_PER_SEC);

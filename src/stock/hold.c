@@ -34,6 +34,7 @@
 #include "catalog/pg_type.h"
 #include "counter/access.h"
 #include "counter/apply.h"
+#include "counter/layout.h"
 #include "counter/sqlpath.h"
 #include "funcapi.h"
 #include "miscadmin.h"
@@ -69,28 +70,12 @@ typedef struct DcHold
 	const char *state; /* as it is, but "expired" if its time is up */
 } DcHold;
 
-/* What the table of holds must have. */
-static const struct
-{
-	const char *name;
-	Oid type;
-	bool nullable;
-} columns[] = {
-	{"hold_id", UUIDOID, false},
-	{"key", TEXTOID, false},
-	{"qty", INT8OID, false},
-	{"ttl", INTERVALOID, false},
-	{"state", TEXTOID, false},
-	{"confirmed", INT8OID, true},
-	{"created_at", TIMESTAMPTZOID, false},
-	{"expires_at", TIMESTAMPTZOID, false},
-	{"ended_at", TIMESTAMPTZOID, true},
-};
-
 static void holds_open(DcCounter *counter, LOCKMODE mode);
+static void holds_begin(DcSqlSession *session, DcCounter *counter);
 static bool find_hold(DcCounter *counter, Datum id, const DcKey *key,
 					  int64 qty, Datum ttl);
 static bool wait_for_maker(DcCounter *counter, Datum id);
+static TransactionId find_maker(Relation heap, Oid index_oid, Datum id);
 static void check_newer_hold(DcCounter *counter, Datum id);
 static bool insert_hold(DcCounter *counter, Datum id, const DcKey *key,
 						int64 qty, Datum ttl);
@@ -98,7 +83,6 @@ static DcCounter *open_for_hold(FunctionCallInfo fcinfo, const char *function);
 static bool lock_hold(DcCounter *counter, Datum id, DcHold *hold);
 static void end_hold(DcCounter *counter, const DcHold *hold, const char *state,
 					 int64 confirmed);
-static void show_hold(ReturnSetInfo *result, uint64 i);
 
 /*
  * dc_hold(stock regclass, key text|bigint|uuid, qty bigint, ttl interval,
@@ -163,45 +147,18 @@ static void
 holds_open(DcCounter *counter, LOCKMODE mode)
 {
 	LockRelationOid(counter->row.holds, mode);
-	holds_check(counter);
+	counter_holds_layout(counter);
 }
 
 /*
- * holds_check raises 42809 if the table of holds, which is locked, has been altered
- * so that it cannot serve as one: all that reads it relies on the types.
+ * holds_begin is sql_begin() for statements on it, as code of the owner may have altered
+ * it since.
  */
-void
-holds_check(DcCounter *counter)
+static void
+holds_begin(DcSqlSession *session, DcCounter *counter)
 {
-	Oid relid = counter->row.holds;
-
-	if (get_rel_relkind(relid) != RELKIND_RELATION)
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("stock \"%s\" has no table of holds",
-						get_rel_name(counter->relid))));
-	for (int i = 0; i < lengthof(columns); i++)
-	{
-		HeapTuple tuple = SearchSysCacheAttName(relid, columns[i].name);
-		bool fits = false;
-
-		if (HeapTupleIsValid(tuple))
-		{
-			Form_pg_attribute att = (Form_pg_attribute) GETSTRUCT(tuple);
-
-			fits = att->atttypid == columns[i].type &&
-				(att->attnotnull || columns[i].nullable);
-			ReleaseSysCache(tuple);
-		}
-		if (!fits)
-			ereport(ERROR,
-					(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-					 errmsg("\"%s\" cannot serve as a table of holds any more",
-							get_rel_name(relid)),
-					 errdetail("It needs a column \"%s\" of type %s%s.",
-							   columns[i].name, format_type_be(columns[i].type),
-							   columns[i].nullable ? "" : " that is not null")));
-	}
+	counter_holds_layout(counter);
+	sql_begin(session, counter);
 }
 
 /*
@@ -215,19 +172,16 @@ find_hold(DcCounter *counter, Datum id, const DcKey *key, int64 qty, Datum ttl)
 	bool found;
 
 	values[0] = id;
-	sql_begin(&session, counter);
+	holds_begin(&session, counter);
 	found = sql_run(&session, DC_SQL_HOLD_FIND, values) > 0;
 	if (found)
 	{
-		HeapTuple tuple = SPI_tuptable->vals[0];
-		TupleDesc desc = SPI_tuptable->tupdesc;
-		bool isnull;
 		DcKey held;
 
-		key_from_text(SPI_getbinval(tuple, desc, 1, &isnull), &held);
-		if (key_compare(&held, key) != 0 || sql_bigint(0, 2) != qty ||
+		key_from_text(rows_datum(&session.rows, 0, 1), &held);
+		if (key_compare(&held, key) != 0 || rows_bigint(&session.rows, 0, 2) != qty ||
 			!DatumGetBool(DirectFunctionCall2(interval_eq, ttl,
-											  SPI_getbinval(tuple, desc, 3, &isnull))))
+											  rows_datum(&session.rows, 0, 3))))
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 					 errmsg("hold %s exists with other arguments",
@@ -247,31 +201,41 @@ wait_for_maker(DcCounter *counter, Datum id)
 	Relation heap = table_open(counter->row.holds, NoLock);
 	TransactionId maker = InvalidTransactionId;
 
-	list_free(RelationGetIndexList(heap)); /* sets rd_pkindex */
-	if (OidIsValid(heap->rd_pkindex))
-	{
-		Relation index = index_open(heap->rd_pkindex, AccessShareLock);
-		TupleTableSlot *slot = table_slot_create(heap, NULL);
-		IndexScanDesc scan;
-		SnapshotData dirty;
-		ScanKeyData key;
-
-		InitDirtySnapshot(dirty);
-		ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_UUID_EQ, id);
-		scan = compat_index_beginscan(heap, index, &dirty, 1);
-		index_rescan(scan, &key, 1, NULL, 0);
-		while (!TransactionIdIsValid(maker) &&
-			   index_getnext_slot(scan, ForwardScanDirection, slot))
-			maker = dirty.xmin;
-		index_endscan(scan);
-		ExecDropSingleTupleTableSlot(slot);
-		index_close(index, NoLock);
-	}
+	counter_holds_layout(counter); /* code of the owner may have run since */
+	if (OidIsValid(counter->holds.index))
+		maker = find_maker(heap, counter->holds.index, id);
 	table_close(heap, NoLock);
 	if (!TransactionIdIsValid(maker))
 		return false;
 	XactLockTableWait(maker, NULL, NULL, XLTW_None);
 	return true;
+}
+
+/*
+ * find_maker looks for a hold in the unique index, and returns the transaction that has
+ * made it and is in progress.
+ */
+static TransactionId
+find_maker(Relation heap, Oid index_oid, Datum id)
+{
+	Relation index = index_open(index_oid, AccessShareLock);
+	TupleTableSlot *slot = table_slot_create(heap, NULL);
+	TransactionId maker = InvalidTransactionId;
+	IndexScanDesc scan;
+	SnapshotData dirty;
+	ScanKeyData key;
+
+	InitDirtySnapshot(dirty);
+	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_UUID_EQ, id);
+	scan = compat_index_beginscan(heap, index, &dirty, 1);
+	index_rescan(scan, &key, 1, NULL, 0);
+	while (!TransactionIdIsValid(maker) &&
+		   index_getnext_slot(scan, ForwardScanDirection, slot))
+		maker = dirty.xmin;
+	index_endscan(scan);
+	ExecDropSingleTupleTableSlot(slot);
+	index_close(index, NoLock);
+	return maker;
 }
 
 /*
@@ -289,7 +253,7 @@ check_newer_hold(DcCounter *counter, Datum id)
 		return;
 	values[0] = id;
 	PushActiveSnapshot(GetLatestSnapshot());
-	sql_begin(&session, counter);
+	holds_begin(&session, counter);
 	found = sql_read(&session, DC_SQL_HOLD_FIND, values) > 0;
 	sql_end(&session);
 	PopActiveSnapshot();
@@ -317,7 +281,7 @@ insert_hold(DcCounter *counter, Datum id, const DcKey *key, int64 qty,
 	values[3] = ttl;
 	values[4] = TimestampTzGetDatum(GetCurrentTimestamp());
 	values[5] = DirectFunctionCall2(timestamptz_pl_interval, values[4], ttl);
-	sql_begin(&session, counter);
+	holds_begin(&session, counter);
 	inserted = sql_run(&session, DC_SQL_HOLD_INSERT, values) > 0;
 	sql_end(&session);
 	return inserted;
@@ -414,20 +378,17 @@ lock_hold(DcCounter *counter, Datum id, DcHold *hold)
 	bool found;
 
 	values[0] = id;
-	sql_begin(&session, counter);
+	holds_begin(&session, counter);
 	found = sql_run(&session, DC_SQL_HOLD_LOCK, values) > 0;
 	if (found)
 	{
-		HeapTuple tuple = SPI_tuptable->vals[0];
-		TupleDesc desc = SPI_tuptable->tupdesc;
 		MemoryContext old = MemoryContextSwitchTo(caller);
-		bool isnull;
 
 		hold->id = id;
-		hold->key = datumCopy(SPI_getbinval(tuple, desc, 1, &isnull), false, -1);
-		hold->qty = sql_bigint(0, 2);
-		hold->state = TextDatumGetCString(SPI_getbinval(tuple, desc, 3, &isnull));
-		expires_at = DatumGetTimestampTz(SPI_getbinval(tuple, desc, 4, &isnull));
+		hold->key = datumCopy(rows_datum(&session.rows, 0, 1), false, -1);
+		hold->qty = rows_bigint(&session.rows, 0, 2);
+		hold->state = TextDatumGetCString(rows_datum(&session.rows, 0, 3));
+		expires_at = DatumGetTimestampTz(rows_datum(&session.rows, 0, 4));
 		MemoryContextSwitchTo(old);
 	}
 	sql_end(&session);
@@ -458,7 +419,7 @@ end_hold(DcCounter *counter, const DcHold *hold, const char *state,
 	values[1] = CStringGetTextDatum(state);
 	values[2] = Int64GetDatum(confirmed);
 	values[3] = TimestampTzGetDatum(GetCurrentTimestamp());
-	sql_begin(&session, counter);
+	holds_begin(&session, counter);
 	if (sql_run(&session, DC_SQL_HOLD_END, values) != 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -481,6 +442,7 @@ Datum
 dc_holds(PG_FUNCTION_ARGS)
 {
 	DcCounter *counter = counter_open_to_read(fcinfo, "dc_holds()");
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	DcSqlSession session;
 	Datum values[2];
 	uint64 rows;
@@ -495,25 +457,13 @@ dc_holds(PG_FUNCTION_ARGS)
 	values[0] = values[1] = TimestampTzGetDatum(GetCurrentTimestamp());
 	if (!PG_ARGISNULL(1))
 		values[0] = PG_GETARG_DATUM(1);
-	sql_begin(&session, counter);
+	holds_begin(&session, counter);
 	rows = sql_read(&session, PG_ARGISNULL(1) ? DC_SQL_HOLD_LIST_ALL : DC_SQL_HOLD_LIST,
 					values);
 	for (uint64 i = 0; i < rows; i++)
-		show_hold((ReturnSetInfo *) fcinfo->resultinfo, i);
+		rows_put(&session.rows, i, result->setResult, result->setDesc);
 	sql_end(&session);
 	return (Datum) 0;
-}
-
-static void
-show_hold(ReturnSetInfo *result, uint64 i)
-{
-	Datum values[5];
-	bool nulls[5];
-
-	for (int c = 0; c < 5; c++)
-		values[c] = SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc,
-								  c + 1, &nulls[c]);
-	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 }
 
 /*
@@ -521,19 +471,16 @@ show_hold(ReturnSetInfo *result, uint64 i)
  * when the transaction commits. Returns how many holds there were.
  */
 uint64
-holds_give_back(DcCounter *counter)
+holds_give_back(DcSqlSession *session)
 {
-	for (uint64 i = 0; i < SPI_processed; i++)
+	for (uint64 i = 0; i < session->rows.count; i++)
 	{
 		DcKey key;
-		bool isnull;
 
-		key_from_text(SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc,
-									1, &isnull),
-					  &key);
-		stock_give(counter, &key, sql_bigint(i, 2));
+		key_from_text(rows_datum(&session->rows, i, 1), &key);
+		stock_give(session->counter, &key, rows_bigint(&session->rows, i, 2));
 	}
-	return SPI_processed;
+	return session->rows.count;
 }
 
 /*
@@ -552,10 +499,10 @@ holds_expire_key(DcCounter *counter, const DcDeltaKey *key, int64 limit)
 	values[0] = TimestampTzGetDatum(GetCurrentTimestamp());
 	values[1] = PointerGetDatum(cstring_to_text_with_len(key->data, key->len));
 	values[2] = Int32GetDatum((int32) limit);
-	sql_begin(&session, counter);
+	holds_begin(&session, counter);
 	count = sql_run(&session, DC_SQL_HOLD_EXPIRE_KEY, values);
 	if (count > 0)
-		holds_give_back(counter);
+		holds_give_back(&session);
 	sql_end(&session);
 	if (count == 0)
 		return 0;
@@ -578,9 +525,9 @@ holds_expired_units(DcCounter *counter, const DcDeltaKey *key, bool latest)
 	values[0] = TimestampTzGetDatum(GetCurrentTimestamp());
 	values[1] = PointerGetDatum(cstring_to_text_with_len(key->data, key->len));
 	PushActiveSnapshot(latest ? GetLatestSnapshot() : GetTransactionSnapshot());
-	sql_begin(&session, counter);
+	holds_begin(&session, counter);
 	sql_read(&session, DC_SQL_HOLD_EXPIRED, values);
-	units = sql_bigint(0, 1);
+	units = rows_bigint(&session.rows, 0, 1);
 	sql_end(&session);
 	PopActiveSnapshot();
 	return units;
@@ -601,9 +548,9 @@ holds_first_expiry(DcCounter *counter, const DcDeltaKey *key)
 
 	holds_open(counter, AccessShareLock);
 	values[0] = PointerGetDatum(cstring_to_text_with_len(key->data, key->len));
-	sql_begin(&session, counter);
+	holds_begin(&session, counter);
 	sql_run(&session, DC_SQL_HOLD_FIRST, values);
-	value = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull);
+	value = rows_nullable(&session.rows, 0, 1, &isnull);
 	if (!isnull)
 		first = DatumGetTimestampTz(value);
 	sql_end(&session);

@@ -7,10 +7,10 @@
 
 #include "base/catalog.h"
 #include "counter/pending.h"
+#include "counter/sqlpath.h"
 #include "utils/timestamp.h"
 
-extern void holds_check(DcCounter *counter);
-extern uint64 holds_give_back(DcCounter *counter);
+extern uint64 holds_give_back(DcSqlSession *session);
 extern int64 holds_expire_key(DcCounter *counter, const DcDeltaKey *key,
 							  int64 limit);
 extern int64 holds_expired_units(DcCounter *counter, const DcDeltaKey *key,

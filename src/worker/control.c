@@ -42,7 +42,7 @@ static void start_by_launcher(void);
 static void start_dynamic(void);
 static bool worker_is_there(void);
 static pid_t worker_pid(void);
-static bool is_worker(pid_t pid);
+static void terminate(void);
 static bool wait_for(bool running);
 
 /*
@@ -77,7 +77,6 @@ Datum
 dc_worker_stop(PG_FUNCTION_ARGS)
 {
 	bool running = worker_is_there(); /* before the launcher ends it */
-	pid_t pid;
 
 	if (dc_workers != NULL)
 	{
@@ -92,9 +91,7 @@ dc_worker_stop(PG_FUNCTION_ARGS)
 		LWLockRelease(&dc_workers->lock);
 		launcher_wake();
 	}
-	pid = worker_pid();
-	if (pid != 0)
-		kill(pid, SIGTERM);
+	terminate();
 	if (!wait_for(false))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
@@ -242,15 +239,23 @@ worker_pid(void)
 }
 
 /*
- * is_worker tells whether a background worker is one of ours; others may call
- * themselves what they like, but not in the postmaster's list.
+ * terminate asks this database's worker to end, if there is one.
  */
-static bool
-is_worker(pid_t pid)
+static void
+terminate(void)
 {
-	const char *type = GetBackgroundWorkerTypeByPid(pid);
+	DcWorkerSlot *slot;
 
-	return type != NULL && strcmp(type, "dcounter worker") == 0;
+	if (dc_workers == NULL)
+	{
+		(void) worker_terminate(worker_pid(), MyDatabaseId);
+		return;
+	}
+	LWLockAcquire(&dc_workers->lock, LW_SHARED);
+	slot = slot_find(MyDatabaseId);
+	if (slot != NULL && !slot->only_flushes)
+		(void) slot_terminate(slot);
+	LWLockRelease(&dc_workers->lock);
 }
 
 /*
@@ -268,10 +273,7 @@ wait_for(bool running)
 			return false;
 		if (!running && moment_is_reached(again))
 		{
-			pid_t pid = worker_pid();
-
-			if (pid != 0)
-				kill(pid, SIGTERM);
+			terminate();
 			again = moment_in(AGAIN_MS);
 		}
 		CHECK_FOR_INTERRUPTS();

@@ -143,7 +143,6 @@ pause_worker(const char *name)
 {
 	Oid database = get_database_oid(name, true);
 	DcWorkerSlot *slot;
-	pid_t pid = 0;
 
 	if (!OidIsValid(database) || !compat_owns_database(database, GetUserId()))
 		return InvalidOid;
@@ -152,11 +151,9 @@ pause_worker(const char *name)
 	if (slot != NULL)
 	{
 		slot->paused_until = moment_in(PAUSE_MS);
-		pid = slot->pid;
+		(void) slot_terminate(slot);
 	}
 	LWLockRelease(&dc_workers->lock);
-	if (pid != 0)
-		kill(pid, SIGTERM);
 	return slot != NULL ? database : InvalidOid;
 }
 
@@ -173,19 +170,19 @@ wait_until_left(Oid database)
 	for (;;)
 	{
 		DcWorkerSlot *slot;
-		pid_t pid;
+		bool there;
 
 		LWLockAcquire(&dc_workers->lock, LW_SHARED);
 		slot = slot_find(database);
-		pid = slot != NULL ? slot->pid : 0;
-		LWLockRelease(&dc_workers->lock);
-		if (pid == 0 || moment_is_reached(end))
-			return;
-		if (moment_is_reached(again))
+		there = slot != NULL && slot->pid != 0;
+		if (there && moment_is_reached(again))
 		{
-			kill(pid, SIGTERM);
+			(void) slot_terminate(slot);
 			again = moment_in(AGAIN_MS);
 		}
+		LWLockRelease(&dc_workers->lock);
+		if (!there || moment_is_reached(end))
+			return;
 		CHECK_FOR_INTERRUPTS();
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
 						 10, compat_wait_event("DcounterWorkerLeave"));

@@ -96,7 +96,7 @@ static long manage_workers(Oid role);
 static bool is_wanted(const DcWorkerSlot *slot);
 static bool is_to_start(const DcWorkerSlot *slot);
 static void start_worker(int i, Oid database, Oid role, bool only_flushes);
-static void stop_worker(int i, pid_t pid);
+static void stop_worker(int i);
 static void end_hanging(const DcWorkerSlot *slot);
 
 /*
@@ -381,14 +381,13 @@ manage_workers(Oid role)
 		DcWorkerSlot *slot = &dc_workers->slots[i];
 		Oid start = InvalidOid;
 		bool only_flushes;
-		pid_t stop = 0;
 
 		LWLockAcquire(&dc_workers->lock, LW_EXCLUSIVE);
 		if (slot->state == DC_WORKER_RUNNING && job_step_hangs(slot->step_began))
 			end_hanging(slot);
 		if (slot->state == DC_WORKER_RUNNING && !is_wanted(slot) &&
 			!slot->only_flushes)
-			stop = slot->pid;
+			stop_worker(i);
 		else if (handles[i] == NULL && !no_role && is_to_start(slot))
 		{
 			bool wanted = is_wanted(slot);
@@ -408,8 +407,6 @@ manage_workers(Oid role)
 		LWLockRelease(&dc_workers->lock);
 		if (OidIsValid(start))
 			start_worker(i, start, role, only_flushes);
-		if (stop != 0)
-			stop_worker(i, stop);
 	}
 	return Max(moment_ms_left(next), 1);
 }
@@ -469,21 +466,22 @@ start_worker(int i, Oid database, Oid role, bool only_flushes)
 }
 
 /*
- * stop_worker ends a worker, which an earlier launcher may have started.
+ * stop_worker ends a worker, which an earlier launcher may have started. The caller holds
+ * the lock.
  */
 static void
-stop_worker(int i, pid_t pid)
+stop_worker(int i)
 {
 	if (handles[i] != NULL)
 		TerminateBackgroundWorker(handles[i]);
 	else
-		kill(pid, SIGTERM);
+		(void) slot_terminate(&dc_workers->slots[i]);
 }
 
 /*
  * end_hanging asks a worker to end whose step takes too long: the first time that
  * cancels the step, the next time it ends the process (worker.c). The caller holds the
- * lock, without which the worker does not take its pid out.
+ * lock.
  */
 static void
 end_hanging(const DcWorkerSlot *slot)
@@ -491,5 +489,5 @@ end_hanging(const DcWorkerSlot *slot)
 	ereport(LOG,
 			(errmsg("ending the dcounter worker of database %u: a step of it hangs",
 					slot->database)));
-	kill(slot->pid, SIGTERM);
+	(void) slot_terminate(slot);
 }

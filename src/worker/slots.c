@@ -22,11 +22,21 @@
  *	  and make NO_EXTENSION NONE again.
  *
  * Who changes something that the launcher should act on sets its latch.
+ *
+ * A pid is only as good as the lock under which it was read: once the process has ended,
+ * any other, of any program, may get it. So signals are sent here alone, under a lock
+ * that the process needs to end: that of the slots, since it takes its pid out before it
+ * exits, or, for a worker without a slot, that of the server's list of processes.
  */
 #include "postgres.h"
 
+#include <signal.h>
+
 #include "base/shmem.h"
+#include "postmaster/bgworker.h"
 #include "storage/latch.h"
+#include "storage/proc.h"
+#include "storage/procarray.h"
 #include "worker/slots.h"
 
 DcWorkerArea *dc_workers = NULL;
@@ -89,6 +99,49 @@ void
 slot_free(DcWorkerSlot *slot)
 {
 	memset(slot, 0, sizeof(*slot));
+}
+
+/*
+ * slot_terminate asks the worker of a slot to end; false if it has none. The caller holds
+ * the lock.
+ */
+bool
+slot_terminate(const DcWorkerSlot *slot)
+{
+	Assert(LWLockHeldByMe(&dc_workers->lock));
+	return slot->pid != 0 && kill(slot->pid, SIGTERM) == 0;
+}
+
+/*
+ * worker_terminate asks a worker without a slot to end; false if the pid is no longer that
+ * of a worker of the database. A process leaves the list with the lock held exclusively,
+ * before it exits, and the postmaster takes a dead worker's pid out of its own list
+ * before it starts a process that could get the same one.
+ */
+bool
+worker_terminate(pid_t pid, Oid database)
+{
+	PGPROC *proc;
+	bool told;
+
+	LWLockAcquire(ProcArrayLock, LW_SHARED);
+	proc = BackendPidGetProcWithLock(pid);
+	told = proc != NULL && proc->databaseId == database && is_worker(pid) &&
+		kill(pid, SIGTERM) == 0;
+	LWLockRelease(ProcArrayLock);
+	return told;
+}
+
+/*
+ * is_worker tells whether a background worker is one of ours; others may call
+ * themselves what they like, but not in the postmaster's list.
+ */
+bool
+is_worker(pid_t pid)
+{
+	const char *type = GetBackgroundWorkerTypeByPid(pid);
+
+	return type != NULL && strcmp(type, "dcounter worker") == 0;
 }
 
 /*

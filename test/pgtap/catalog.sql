@@ -89,6 +89,7 @@ INSERT INTO expected VALUES
 	('public.dc_consumer_grant(name text, role regrole)', 'void', 'volatile', 'unsafe', false),
 	('public.dc_consumer_revoke(name text, role regrole)', 'void', 'volatile', 'unsafe', false),
 	('public.dc_fetch(consumer text, max_events integer DEFAULT 100, wait interval DEFAULT ''00:00:00''::interval, member text DEFAULT NULL::text)', 'TABLE(seq bigint, id uuid, topic text, key text, type text, payload jsonb, headers jsonb, created_at timestamp with time zone, attempt integer)', 'volatile', 'unsafe', false),
+	('dcounter.last_fetch()', 'text', 'volatile', 'restricted', false),
 	('public.dc_ack(consumer text, seq bigint, member text DEFAULT NULL::text)', 'void', 'volatile', 'unsafe', false),
 	('public.dc_nack(consumer text, seq bigint, delay interval DEFAULT ''00:00:10''::interval, reason text DEFAULT NULL::text, member text DEFAULT NULL::text)', 'text', 'volatile', 'unsafe', false),
 	('public.dc_seek(consumer text, "position" text)', 'void', 'volatile', 'unsafe', false),

@@ -209,5 +209,30 @@ SELECT count(*) FROM dcounter.counter;
 CREATE TABLE likes (LIKE pg_class);
 SELECT dc_incr('likes', 'a');
 SET client_min_messages = warning;
+-- What follows a table is named in a statement. If another table has its name by then, it is
+-- left alone: its owner may rename schemas while a superuser drops or alters his table.
+CREATE SCHEMA regress_dc_swap;
+CREATE SCHEMA regress_dc_other;
+SELECT dc_create('regress_dc_swap.c');
+CREATE TABLE regress_dc_other.c_shard AS SELECT 'not to be dropped' AS a;
+CREATE SEQUENCE statements;
+CREATE FUNCTION swap() RETURNS event_trigger LANGUAGE plpgsql AS $$
+BEGIN
+	IF nextval('regress_dc.statements') = 2 THEN
+		ALTER SCHEMA regress_dc_swap RENAME TO regress_dc_swapped;
+		ALTER SCHEMA regress_dc_other RENAME TO regress_dc_swap;
+	END IF;
+END $$;
+CREATE EVENT TRIGGER regress_dc_swap ON ddl_command_start WHEN TAG IN ('DROP TABLE', 'ALTER TABLE') EXECUTE FUNCTION swap();
+BEGIN; DROP TABLE regress_dc_swap.c; ROLLBACK; ALTER SEQUENCE statements RESTART;
+BEGIN; ALTER TABLE regress_dc_swap.c SET SCHEMA public; ROLLBACK; ALTER SEQUENCE statements RESTART;
+BEGIN; ALTER TABLE regress_dc_swap.c RENAME TO d; ROLLBACK; ALTER SEQUENCE statements RESTART;
+BEGIN; ALTER TABLE regress_dc_swap.c OWNER TO pg_database_owner; ROLLBACK; ALTER SEQUENCE statements RESTART;
+BEGIN; ALTER TABLE regress_dc_swap.c SET UNLOGGED; ROLLBACK; ALTER SEQUENCE statements RESTART;
+BEGIN; SELECT dc_drop('regress_dc_swap.c'); ROLLBACK; ALTER SEQUENCE statements RESTART;
+DROP EVENT TRIGGER regress_dc_swap;
+DROP FUNCTION swap;
+SELECT * FROM regress_dc_other.c_shard;
+DROP SCHEMA regress_dc_swap, regress_dc_other CASCADE;
 DROP SCHEMA regress_dc CASCADE;
 SELECT count(*) FROM dcounter.counter;

@@ -42,6 +42,20 @@ SELECT s, try(s) FROM unnest(ARRAY[
 	$$INSERT INTO purse_pending SELECT 90, from_key, to_key, amount FROM purse_pending$$,
 	$$UPDATE purse_event SET transfer_id = 5$$, $$UPDATE purse_event_0 SET transfer_id = 5$$, $$DELETE FROM purse_event$$, $$DELETE FROM purse_event_0$$,
 	$$TRUNCATE purse_event$$, $$TRUNCATE purse_event_0$$, $$INSERT INTO purse_event SELECT * FROM purse_event$$, $$INSERT INTO purse_event_0 SELECT * FROM purse_event$$]) AS s;
+-- ... nor those of balances and limits, though who posts has rights to the balances
+SELECT dc_compact('purse') > 0, dc_compact('purse_limit') > 0;
+SELECT s, try(s) FROM unnest(ARRAY[
+	$$UPDATE purse SET inc = inc + 5$$, $$UPDATE purse SET updated_at = now() WHERE key = 'a'$$, $$DELETE FROM purse$$, $$DELETE FROM purse WHERE false$$,
+	$$INSERT INTO purse VALUES ('z', 5)$$, $$INSERT INTO purse VALUES ('a', 5) ON CONFLICT (key) DO UPDATE SET inc = excluded.inc$$,
+	$$MERGE INTO purse AS p USING (SELECT 1) AS s ON p.key = 'a' WHEN MATCHED THEN UPDATE SET inc = 0$$,
+	$$INSERT INTO purse_shard VALUES ('a', 1, 5)$$, $$INSERT INTO purse_limit VALUES ('-a', 5)$$, $$UPDATE purse_limit SET dec = 0$$,
+	$$UPDATE purse_limit_shard SET units = units + 5, inc = inc + 5$$, $$INSERT INTO purse_limit_shard VALUES ('-a', 1, 5)$$,
+	$$INSERT INTO purse_limit_hold (hold_id, key, qty, ttl, created_at, expires_at) VALUES (gen_random_uuid(), '-a', 5, '1 s', now(), now() - interval '1 h')$$,
+	$$TRUNCATE purse_shard$$, $$TRUNCATE purse_limit$$, $$TRUNCATE purse_limit_hold$$]) AS s;
+COPY purse (key, inc) FROM stdin;
+z	5
+\.
+SELECT key, inc, dec FROM purse ORDER BY key;
 -- ... not with COPY either
 COPY purse_entry FROM stdin;
 1000	1000	a	5	x	2026-01-01	\N
@@ -86,7 +100,20 @@ BEGIN
 END $$;
 SELECT t, guard, how, post_with(t, guard, how)
 FROM unnest('{entry,account,pending,event_0}'::text[]) WITH ORDINALITY AS t(t, n), unnest('{dcounter_guard,dcounter_guard_truncate}'::text[]) AS guard, unnest('{DISABLE,ENABLE REPLICA,ENABLE ALWAYS,ENABLE}'::text[]) AS how ORDER BY n, guard, how;
+BEGIN;
+SELECT t, how, post_with(t, 'dcounter_guard', how)
+FROM unnest('{shard,limit,limit_shard,limit_hold}'::text[]) WITH ORDINALITY AS t(t, n), unnest('{DISABLE,ENABLE REPLICA,ENABLE}'::text[]) AS how ORDER BY n, how;
+ROLLBACK;
 DROP FUNCTION post_with;
+BEGIN;
+ALTER TABLE purse DISABLE TRIGGER dcounter_guard;
+DROP TRIGGER dcounter_guard ON purse_limit_shard;
+SELECT try($$SELECT dc_transfer('purse', 'bank', 'a', 1, 'e4')$$);
+SELECT problem FROM dc_ledger_check('purse');
+SELECT dc_adopt_ledger('purse');
+SELECT problem FROM dc_ledger_check('purse');
+SELECT try($$SELECT dc_transfer('purse', 'bank', 'a', 1, 'e4')$$), try('UPDATE purse SET inc = 5'), try('UPDATE purse_limit_shard SET units = 5');
+ROLLBACK;
 BEGIN;
 DROP TRIGGER dcounter_guard ON purse_entry;
 SELECT try($$SELECT dc_transfer('purse', 'bank', 'a', 1, 'e4')$$);
@@ -214,6 +241,8 @@ SELECT try($$SELECT dc_transfer('purse', 'bank', 'a', 1, 'f1')$$);
 RESET ROLE;
 GRANT UPDATE ON purse TO regress_dc_teller;
 SET ROLE regress_dc_teller;
+-- ... which is for the functions to use, not to change balances
+SELECT try(s) FROM unnest(ARRAY[$$UPDATE purse SET inc = 1000000$$, $$INSERT INTO purse (key, inc) VALUES ('rich', 5)$$]) AS s;
 SELECT f, try('SELECT ' || f) FROM unnest(ARRAY[$$dc_transfer('purse', 'bank', 'a', 1, 'f1')$$, $$dc_transfer_many('purse', '{bank}', '{a}', '{1}', 'f2')$$,
 	$$dc_transfer_pending('purse', 'bank', 'a', 1, 'f3')$$, $$dc_transfer_post('purse', 1)$$, $$dc_transfer_void('purse', 1)$$,
 	$$dc_open_account('purse', 'f')$$, $$dc_open_account('purse', 'a', -5)$$, $$dc_balance('purse', 'a')$$, $$dc_ledger_check('purse')$$]) AS f;

@@ -32,6 +32,92 @@ SELECT dc_transfer_void('guarded', 1);
 ROLLBACK;
 SELECT dc_transfer_void('guarded', 1);
 SELECT duplicate FROM dc_transfer('guarded', 'bank', 'ann', 1, 'e3');
+-- What a statement of the ledger's calls does not pass the guard: it is at the same depth of triggers
+CREATE TABLE todo (what text);
+CREATE FUNCTION meddle(why text) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+	statement text;
+BEGIN
+	FOR statement IN DELETE FROM public.todo RETURNING what LOOP
+		BEGIN
+			EXECUTE statement;
+			RAISE WARNING '%: % passes', why, statement;
+		EXCEPTION WHEN object_not_in_prerequisite_state THEN
+			RAISE WARNING '%: %', why, sqlerrm;
+		END;
+	END LOOP;
+	RETURN true;
+END $$;
+CREATE FUNCTION meddle_all() RETURNS void LANGUAGE sql AS $$
+	INSERT INTO todo VALUES ('UPDATE public.guarded_entry SET amount = 2 * amount'), ('UPDATE public.guarded SET inc = 2 * inc'),
+		('UPDATE public.guarded_limit_shard SET units = 5, inc = 5'), ('DELETE FROM public.guarded_limit_shard'), ('DELETE FROM public.guarded_event'),
+		('INSERT INTO public.guarded_entry SELECT 900, 900, key, 5, event_id, at FROM public.guarded_entry'), ('UPDATE public.guarded_account SET min_balance = -5') $$;
+SELECT dc_open_account('guarded', 'cid', 0, 100);
+SELECT duplicate FROM dc_transfer('guarded', 'bank', 'cid', 2, 'm0');
+SELECT dc_compact('guarded') > 0;
+ALTER TABLE guarded_entry ADD CONSTRAINT meddle CHECK (meddle('check of entries'));
+SELECT meddle_all();
+SELECT duplicate FROM dc_transfer('guarded', 'bank', 'ann', 2, 'm1');
+ALTER TABLE guarded_entry DROP CONSTRAINT meddle;
+ALTER TABLE guarded_entry ADD COLUMN more boolean DEFAULT meddle('default of entries');
+SELECT meddle_all();
+SELECT duplicate FROM dc_transfer('guarded', 'bank', 'ann', 2, 'm2');
+ALTER TABLE guarded_entry DROP COLUMN more;
+CREATE FUNCTION meddle_index(text) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$DECLARE x boolean; BEGIN SELECT public.meddle('index of ' || $1) INTO x; RETURN x; END$$;
+CREATE INDEX meddle_index ON guarded_entry (meddle_index('entries'), amount) WHERE amount > 0;
+SELECT meddle_all();
+SELECT duplicate FROM dc_transfer('guarded', 'bank', 'ann', 2, 'm3');
+DROP INDEX meddle_index;
+ALTER TABLE guarded_account ADD CONSTRAINT meddle CHECK (meddle('check of accounts'));
+SELECT meddle_all();
+SELECT dc_open_account('guarded', 'ben', 0, 100);
+ALTER TABLE guarded_account DROP CONSTRAINT meddle;
+ALTER TABLE guarded_pending ADD CONSTRAINT meddle CHECK (meddle('check of pending transfers'));
+SELECT meddle_all();
+SELECT transfer_id AS p FROM dc_transfer_pending('guarded', 'bank', 'ben', 2, 'm4') \gset
+SELECT meddle_all();
+SELECT dc_transfer_post('guarded', :p);
+ALTER TABLE guarded_pending DROP CONSTRAINT meddle;
+ALTER TABLE guarded_event ADD CONSTRAINT meddle CHECK (meddle('check of events'));
+SELECT meddle_all();
+SELECT duplicate FROM dc_transfer('guarded', 'bank', 'ann', 2, 'm5');
+ALTER TABLE guarded_event DROP CONSTRAINT meddle;
+ALTER TABLE guarded ADD CONSTRAINT meddle CHECK (meddle('check of balances'));
+SELECT meddle_all();
+SELECT dc_compact('guarded') > 0;
+ALTER TABLE guarded DROP CONSTRAINT meddle;
+-- ... nor what a rule makes of it
+CREATE RULE instead AS ON INSERT TO guarded_pending DO INSTEAD UPDATE guarded_entry SET amount = 5;
+SELECT duplicate FROM dc_transfer_pending('guarded', 'bank', 'ben', 2, 'r1');
+DROP RULE instead ON guarded_pending;
+CREATE RULE also AS ON INSERT TO guarded_pending DO ALSO UPDATE guarded_entry SET amount = 5;
+SELECT duplicate FROM dc_transfer_pending('guarded', 'bank', 'ben', 2, 'r1');
+DROP RULE also ON guarded_pending;
+SELECT transfer_id AS p FROM dc_transfer_pending('guarded', 'bank', 'ben', 2, 'r2') \gset
+CREATE RULE instead AS ON UPDATE TO guarded_pending WHERE NEW.state = 'voided' DO INSTEAD UPDATE guarded_entry SET amount = 5;
+SELECT dc_transfer_void('guarded', :p);
+CREATE OR REPLACE RULE instead AS ON UPDATE TO guarded_pending DO INSTEAD UPDATE guarded_entry SET amount = 5;
+SELECT dc_transfer_void('guarded', :p);
+DROP RULE instead ON guarded_pending;
+-- ... though one that does something else is no obstacle
+CREATE RULE also AS ON UPDATE TO guarded_pending DO ALSO INSERT INTO todo VALUES ('seen');
+SELECT dc_transfer_void('guarded', :p);
+SELECT * FROM todo;
+DROP RULE also ON guarded_pending;
+DELETE FROM todo;
+-- ... nor what is done while tables are emptied
+CREATE FUNCTION empty_more() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN PERFORM public.meddle('trigger'); RETURN NULL; END$$;
+SELECT dc_create_ledger('other');
+SELECT dc_open_account('other', 'bank', NULL), dc_open_account('other', 'ann');
+SELECT duplicate FROM dc_transfer('other', 'bank', 'ann', 1, 'e1');
+CREATE TRIGGER empty_more BEFORE TRUNCATE ON other_entry EXECUTE FUNCTION empty_more();
+CREATE TRIGGER empty_more AFTER TRUNCATE ON other_limit_shard EXECUTE FUNCTION empty_more();
+INSERT INTO todo VALUES ('TRUNCATE public.guarded_entry'), ('TRUNCATE public.guarded_shard'), ('TRUNCATE public.guarded_limit'), ('TRUNCATE public.guarded_limit_shard'), ('TRUNCATE public.guarded_event'), ('DELETE FROM public.guarded_shard');
+TRUNCATE other;
+SELECT count(*) FROM other_entry;
+SELECT dc_drop('other');
+DROP TABLE todo;
+DROP FUNCTION meddle(text), meddle_all(), meddle_index(text), empty_more();
 SELECT * FROM dc_ledger_check('guarded');
 SELECT dc_drop('guarded');
 DROP FUNCTION told(int), meddle();

@@ -209,6 +209,46 @@ SELECT dc_consumer_alter('c', max_attempts => 1), publish('oc', 'k1', 'j8 j9');
 SELECT got('c'), nack('c', 'j8'), ack('c', 'j9'), got('c'), ack('c', 'j9'), got('c') IS NULL;
 SELECT dc_seek('c', seq_of('j7')), got('c'), ack('c', 'j9'), dc_dead_letter_retry('c'), got('c'), ack('c', 'j8'), got('c') IS NULL;
 SELECT dc_consumer_alter('c', max_attempts => 10);
+-- what was discarded does not come again, also if the position is before it; then its row is not needed
+SELECT dc_consumer_alter('c', max_attempts => 1), publish('oc', 'k1', 'ad1'), publish('oc', 'k2', 'ad2 ad3'), publish('oc', 'k3', 'ad4');
+SELECT got('c'), dc_nack('c', seq_of('ad2')), dc_nack('c', seq_of('ad4'));
+SELECT dc_dead_letter_discard('c', seq_of('ad2')), dc_dead_letter_discard('c', seq_of('ad2')), dc_dead_letter_retry('c', seq_of('ad2'));
+SELECT got('c'), (SELECT string_agg(type, ' ') FROM dc_dead_letters), (SELECT dead_letters FROM dc_stat_consumers WHERE name = 'c');
+\set VERBOSITY sqlstate
+SELECT dc_nack('c', seq_of('ad2'));
+\set VERBOSITY terse
+SELECT dc_dead_letter_discard('c'), got('c'), count(*) FROM dc_dead_letters;
+CALL dc_maintain();
+SELECT type, payload, headers, reason FROM dcounter.consumer_retry ORDER BY seq;
+SELECT ack('c', 'ad1'), got('c');
+CALL dc_maintain();
+SELECT type FROM dcounter.consumer_retry;
+SELECT ack('c', 'ad3'), got('c') IS NULL;
+CALL dc_maintain();
+SELECT count(*) FROM dcounter.consumer_retry;
+-- unless that is asked for
+SELECT dc_seek('c', seq_of('ad1')), got('c'), dc_nack('c', seq_of('ad3')), dc_dead_letter_discard('c');
+SELECT dc_seek('c', seq_of('ad2')), got('c'), dc_nack('c', seq_of('ad4')), dc_dead_letter_discard('c'), ack('c', 'ad3'), got('c') IS NULL;
+SELECT dc_consumer_alter('c', max_attempts => 10), publish('oc', 'k4', 'ad5');
+SELECT got('c'), ack('c', 'ad5'), dc_dead_letter_discard('c');
+SELECT count(*) FROM dcounter.consumer_retry;
+-- fetches of different sizes: each event has its own number of attempts, and dies by that
+SELECT dc_consumer_alter('c', max_attempts => 4), publish('oc', 'k1', 'at1'), publish('oc', 'k2', 'at2'), publish('oc', 'k3', 'at3'), publish('oc', 'k4', 'at4');
+SELECT got('c', 3), got('c', 1), got('c', 2), got('c');
+SELECT dc_nack('c', seq_of('at2'), '1 hour'), dc_nack('c', seq_of('at3'), '1 hour'), dc_nack('c', seq_of('at4'), '1 hour'), dc_nack('c', seq_of('at1'), '1 hour');
+SELECT type, attempts, died_at IS NOT NULL AS dead FROM dcounter.consumer_retry ORDER BY seq;
+SELECT later('c'), got('c'), ack('c', 'at4'), dc_dead_letter_discard('c'), got('c') IS NULL;
+-- so many sizes that not all are remembered: nothing counts more than it should
+SELECT dc_consumer_alter('c', max_attempts => 10), publish('oc', 'k', string_agg('as' || i, ' ' ORDER BY i)) FROM generate_series(1, 20) i;
+SELECT count(got('c', i)) FROM generate_series(20, 2, -1) AS i;
+SELECT got('c');
+SELECT ack('c', 'as10');
+SELECT got('c', 2), got('c'), ack('c', 'as20'), got('c') IS NULL;
+-- what comes with lanes counts, what one had acknowledged does not
+SELECT publish('oc', 'k1', 'al1'), publish('oc', 'k2', 'al2');
+SELECT got('c', 1), got('c', 1), got('c', member => 'one');
+SELECT ack('c', 'al2', 'one'), expire('one'), publish('oc', 'k1', 'al3');
+SELECT got('c'), ack('c', 'al3'), got('c') IS NULL;
 -- deliveries without an answer count as well
 SELECT dc_consumer_alter('c', max_attempts => 4), publish('oc', 'k1', 'l1 l2'), publish('oc', 'k2', 'l3');
 SELECT got('c', 2), got('c', 2), got('c', 3), nack('c', 'l3', '1 hour'), nack('c', 'l2', '1 hour');

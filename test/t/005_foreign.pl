@@ -259,6 +259,18 @@ foreach my $r (0, 1)
 }
 is($half, 1, 'the cluster that postgres_fdw commits first keeps its part');
 
+# What the other clusters say is not believed: a null where the tables here say none is
+my $table = sql($local, 'postgres', "SELECT tableoid::regclass FROM c WHERE key = '$k0'");
+sql($remotes[0], 'postgres', "ALTER TABLE $table ALTER inc DROP NOT NULL, ALTER updated_at DROP NOT NULL;
+	UPDATE $table SET inc = NULL WHERE key = '$k0'");
+foreach my $call ("dc_get('c', '$k0')", "dc_get_many('c', ARRAY['$k0'])", "dc_total('c', '$k0')", "dc_set('c', '$k0', 1)")
+{
+	is($session->run("SELECT $call"), 'ERROR 42809', "a null inc: $call");
+}
+sql($remotes[0], 'postgres', "UPDATE $table SET inc = dec + $count{$k0}, updated_at = NULL WHERE key = '$k0'");
+is($session->run("SELECT dc_get('c', '$k0')"), 'ERROR 42809', 'a null updated_at');
+sql($remotes[0], 'postgres', "UPDATE $table SET updated_at = now() WHERE key = '$k0'");
+
 # TRUNCATE goes to the other clusters, and DROP of the shard table is no error later
 is($session->run('BEGIN;' . add(1) . 'TRUNCATE c;' . add(1) . "COMMIT; SELECT dc_get('c', '$k0'), dc_sum('c')") =~ s/^.*\n//sr, '1|2', 'TRUNCATE');
 is($session->run('BEGIN;' . add(1) . "SELECT dc_apply(); DROP TABLE c_shard; COMMIT; SELECT to_regclass('c_shard') IS NULL") =~ s/^.*\n//sr, 't', 'DROP TABLE of the shard table after increments');

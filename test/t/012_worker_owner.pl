@@ -160,16 +160,13 @@ my %tables = (
 			"CREATE TRIGGER t BEFORE INSERT OR UPDATE OR DELETE ON mallory.${table}_p$_ FOR EACH ROW EXECUTE FUNCTION mallory.hook();
 			CREATE INDEX ON mallory.${table}_p$_ ((mallory.value('index on partitions ' || inc)));\n" } 0, 1 } 'partitions', 'partitions_shard'),
 		hooks => [ 'BEFORE ROW UPDATE totals', 'BEFORE ROW DELETE shard', 'index on partitions' ] },
-	children => {
+	# with a parent; children are refused (test/sql/shapes.sql)
+	child => {
 		sql => q{
-			CREATE TABLE mallory.child () INHERITS (mallory.children);
-			CREATE TABLE mallory.child_shard (PRIMARY KEY (key, shard)) INHERITS (mallory.children_shard);
 			CREATE TABLE mallory.parent (key text COLLATE "C" NOT NULL);
-			ALTER TABLE mallory.children_shard INHERIT mallory.parent;
-			CREATE TRIGGER t BEFORE UPDATE OR DELETE ON mallory.child_shard FOR EACH ROW EXECUTE FUNCTION mallory.hook();
-			INSERT INTO mallory.child_shard VALUES ('a', 5, 0, 0, now())},
+			ALTER TABLE mallory.child_shard INHERIT mallory.parent;
+			CREATE TRIGGER t BEFORE UPDATE OR DELETE ON mallory.child_shard FOR EACH ROW EXECUTE FUNCTION mallory.hook()},
 		unprevented => 1,
-		again => q{INSERT INTO mallory.child_shard VALUES ('a', 5, 0, 0, now())},
 		hooks => [ 'BEFORE ROW DELETE shard' ] },
 	cascade => {
 		sql => q{
@@ -223,7 +220,7 @@ my %tables = (
 			CREATE FUNCTION mallory.drops() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM mallory.attack('drops'); DROP TABLE mallory.drops_shard; RETURN NEW; END $$;
 			CREATE TRIGGER t BEFORE UPDATE ON mallory.drops FOR EACH ROW EXECUTE FUNCTION mallory.drops()},
 		hooks => ['drops'],
-		fails => 'relation .* does not exist' },
+		fails => 'cannot DROP TABLE "drops_shard" because it is being used by active queries in this session' },
 	cancels => {
 		sql => q{
 			CREATE FUNCTION mallory.cancels() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE query_canceled; END $$;

@@ -236,6 +236,49 @@ is(masked($out),
 is("$status$err", '0', 'kafka');
 is($out, qq{k\\t"\\\\\\n\x01\xc3\xa9\t$payload\n7a\t\n\tnull\n}, 'kafka: the lines');
 
+# Control characters: C0, DEL, C1, a change of direction; and letters that only look
+# similar in their bytes. In JSON they are escaped, also within the payload.
+my @controls = ("\x1b]0;evil\x07", "\x7f", "\xc2\x9b2J", "\xe2\x80\xae", "\xe2\x81\xa6", "\xc2\xa0\xe2\x80\x93\xc3\xa9");
+my $controls = join('', @controls);
+consumer("control_$_") foreach qw(json debezium kafka terminal terminal_json);
+$node->safe_psql('postgres', qq{SELECT dc_publish('t', \$k\$$controls\$k\$, 'x', jsonb_build_object('p', \$k\$$controls\$k\$))});
+my $escaped = '\u001b]0;evil\u0007\u007f\u009b2J\u202e\u2066' . $controls[5];
+foreach my $format (qw(json debezium))
+{
+	($status, $out, $err) = run("control_$format", '--once', '--format', $format);
+	is("$status$err", '0', "control characters: $format");
+	is(scalar(() = $out =~ /"\Q$escaped\E"/g), $format eq 'json' ? 2 : 1, "control characters: $format escapes them");
+	unlike($out, qr/[^ -~\n\xc2\xa0\xe2\x80\x93\xc3\xa9]/, "control characters: $format has none");
+	chomp($out);
+	is(query("SELECT count(*) FROM (SELECT \$x\$$out\$x\$::json AS e) AS l WHERE \$k\$$controls\$k\$"
+		  . ($format eq 'json' ? q{= ALL (ARRAY[e->>'key', e->'payload'->>'p'])} : q{= ALL (ARRAY[e->'after'->>'aggregateid', (e->'after'->>'payload')::json->>'p'])})),
+		1, "control characters: $format means the same");
+}
+($status, $out, $err) = run('control_kafka', '--once', '--format', 'kafka');
+is($status, 0, 'control characters: kafka');
+is((split /\t/, $out)[0], $controls, 'control characters: kafka keeps them');
+SKIP:
+{
+	# script(1) of util-linux makes a terminal
+	skip 'no terminal here', 6 if system(q{[ "$(script -qec 'test -t 1 && echo yes' /dev/null 2>&1 | tr -d '\r')" = yes ]}) != 0;
+
+	foreach my $format (qw(kafka json))
+	{
+		my $consumer = $format eq 'kafka' ? 'control_terminal' : 'control_terminal_json';
+		my $terminal = start_command('script', '-qec', "dc_relay -d '$dsn' --consumer $consumer --format $format --once", File::Spec->devnull);
+
+		is(finish_job($terminal), 0, "a terminal: $format") or diag($terminal->{err});
+		like($terminal->{out}, $format eq 'kafka' ? qr/^\\x1b\]0;evil\\x07\\x7f\\xc2\\x9b2J\\xe2\\x80\\xae\\xe2\\x81\\xa6\Q$controls[5]\E\t\{/m : qr/"key":"\Q$escaped\E"/,
+			"a terminal: $format");
+		unlike($terminal->{out}, qr/[^ -~\t\r\n\xc2\xa0\xe2\x80\x93\xc3\xa9]/, "a terminal: $format has no control characters");
+	}
+}
+# nor do messages have them, which are there for people
+my $message = start_command('dc_relay', '-d', $dsn, '--consumer', "\x1b]0;evil\x07\xc2\x9b");
+is(finish_job($message), 1, 'control characters: a message');
+like($message->{err}, qr/\\x1b\]0;evil\\x07/, 'control characters: a message shows them');
+unlike($message->{err}, qr/[^ -~\n]/, 'control characters: a message has none');
+
 # kcat's own client library plays the brokers, as long as kcat runs.
 SKIP:
 {
@@ -451,6 +494,77 @@ signal($job, 'TERM', 0, 'stops in the pause between two attempts');
 is("$status$err", '0', 'a command that is slow to read a large batch');
 is(join(',', map { length($1) if /"payload":"(x*)",/ } split /^/, content("$folder/large")), '1000000,1000000,1000000', 'all of it arrives');
 is(scalar left('c'), 0, 'and is confirmed');
+
+# Events that the command says are at fault: it gets ever fewer, until they are alone, and
+# then the others. Those of one key wait, unless the consumer skips.
+my $choosy = script('choosy', qq{
+	cat >$folder/choosy.in
+	if grep -q '"bad"' $folder/choosy.in; then exit 65; fi
+	cat $folder/choosy.in >>$folder/choosy
+});
+foreach my $on_nack (qw(wait skip))
+{
+	consumer("choosy_$on_nack");
+	query(qq{SELECT dc_consumer_alter('choosy_$on_nack', max_attempts => 3, on_nack => '$on_nack')});
+	query(q{SELECT dc_publish('t', k, 'x', to_jsonb(v)) IS NULL FROM unnest(string_to_array('1a 2a 3bad 3b 4a 4b 5bad 5b 1b 3c 2b 5bad 3bad 1c', ' ')) AS e,
+		LATERAL (SELECT left(e, 1) AS k, CASE WHEN e LIKE '%bad' THEN 'bad' ELSE e END AS v) AS l});
+	unlink "$folder/choosy";
+	$job = start("choosy_$on_nack", '--exec', $choosy, '--wait', '0.1');
+	is(wait_for($node, 'postgres', "SELECT count(*) FROM dc_dead_letters WHERE consumer = 'choosy_$on_nack'", 4), 4, "on_nack $on_nack: what is at fault is a dead letter in the end");
+	comes(sub { 10 == (() = content("$folder/choosy") =~ /\n/g) }, "on_nack $on_nack: all others are delivered");
+	signal($job, 'TERM', 0, "on_nack $on_nack: stops after that");
+	my @values = map { value($_, 'payload') } split /^/, content("$folder/choosy");
+	is(join(' ', sort @values), '1a 1b 1c 2a 2b 3b 3c 4a 4b 5b', "on_nack $on_nack: once each");
+	is(join(' ', sort { substr($a, 0, 1) cmp substr($b, 0, 1) } @values), '1a 1b 1c 2a 2b 3b 3c 4a 4b 5b', "on_nack $on_nack: the keys in order");
+	# what was left alone has more deliveries, which do not count
+	is(query("SELECT string_agg(DISTINCT key || ' ' || (payload #>> '{}'), ', ') || ' ' || min(attempts) FROM dc_dead_letters WHERE consumer = 'choosy_$on_nack'"),
+		'3 bad, 5 bad 3', "on_nack $on_nack: the dead letters");
+	is(scalar left("choosy_$on_nack"), 0, "on_nack $on_nack: nothing is left");
+}
+
+# Others do not know whose fault it is: nothing is refused.
+query(q{SELECT dc_consumer_alter('c', max_attempts => 1), dc_seek('c', 'now')});
+query(q{SELECT dc_publish('t', 'k', 'x', '"bad"'), dc_publish('t', 'k2', 'x', '"good"')});
+my $failing = "$folder/failing";
+$job = start('c', '--exec', "cat >/dev/null; echo >>$failing; exit 1");
+comes(sub { -s $failing && -s $failing > 3 }, 'a command that only fails is tried again');
+signal($job, 'TERM', 0, 'stops after that');
+is(query(q{SELECT count(*) FROM dc_dead_letters WHERE consumer = 'c'}), 0, 'a command that only fails makes no dead letters');
+query(q{SELECT dc_consumer_alter('c', max_attempts => 10)});
+is(scalar left('c'), 2, 'and its events come again');
+
+##
+## what --once takes for the end
+
+# Somebody reads the consumer, for longer than a relay waits; it is looked at below.
+consumer($_) foreach qw(taken held rare parked);
+query(q{SELECT dc_publish('t', 'k', 'x', '1')});
+my @readers = map { my $s = dc_session($node, 'postgres'); $s->run("BEGIN; SELECT count(*) FROM dc_fetch('$_')"); $s } qw(taken held);
+my $held = start('held', '--once');
+my $taken = start('taken', '--once');
+sleep(0.5);
+ok($taken->{run}->pumpable, '--once waits for another session');
+$readers[0]->run('ROLLBACK');
+is(finish_job($taken), 0, '--once waits for another session: and stops') or diag($taken->{err});
+like($taken->{out}, qr/"payload":1,/, '--once waits for another session: and has what that has left');
+
+# Events of no interest, more than a fetch passes; and more that wait than it parks
+query(q{SELECT dc_consumer_alter('rare', topics => ARRAY['rare'])});
+query(q{SELECT count(dc_publish('often', 'k', 'x', '1')) FROM generate_series(1, 100100); SELECT dc_publish('rare', 'k', 'x', '"rare"')});
+@lines = left('rare');
+is(scalar @lines, 1, '--once goes on when a fetch has found nothing in 100,000 events');
+query(q{SELECT dc_seek('parked', 'now')});
+query(q{SELECT dc_publish('t', 'k', 'x', '1')});
+query(q{SELECT dc_nack('parked', seq, '1 hour') FROM dc_fetch('parked')});
+query(q{SELECT count(dc_publish('t', 'k', 'x', n::text::jsonb)) FROM generate_series(1, 5100) AS n; SELECT dc_publish('t', 'other', 'x', '"parked"')});
+@lines = left('parked');
+is(scalar @lines, 1, '--once goes on when a fetch has found nothing but events that wait');
+query(q{SELECT dc_consumer_drop('rare'), dc_consumer_drop('parked')});
+
+is(finish_job($held), 1, '--once does not wait for ever');
+like($held->{err}, qr/another session/, '--once does not wait for ever: the message');
+$readers[1]->run('ROLLBACK');
+query(q{SELECT dc_consumer_drop('held'), dc_consumer_drop('taken')});
 
 ##
 ## stopping
@@ -706,7 +820,7 @@ like($err, qr/was cut off/, 'a consumer that was cut off: the message');
 
 SKIP:
 {
-	skip 'there is no Redis server here', 9 if !defined DcRedis::program();
+	skip 'there is no Redis server here', 28 if !defined DcRedis::program();
 	my $redis = DcRedis->start;
 
 	consumer('streams');
@@ -731,6 +845,38 @@ SKIP:
 
 	my @entries = map { @{ $redis->command('XRANGE', "stream$_", '-', '+') } } 0, 1;
 	check('streams', $keys, 50, map { my %f = @{ $_->[1] }; qq("key":"$f{key}","payload":$f{payload},) } @entries);
+
+	# A stream that cannot be one stops nobody else, and its events are dead letters.
+	$redis->command('SET', 'wrong', 'not a stream');
+	consumer('poison');
+	query(q{SELECT dc_consumer_alter('poison', max_attempts => 3)});
+	query(q{SELECT count(dc_publish(t, k::text, 'x', n::text::jsonb)) FROM generate_series(1, 20) AS n, generate_series(1, 4) AS k, unnest(ARRAY['fine', 'wrong']) AS t
+		WHERE t = 'fine' OR n % 10 = 1});
+	$job = start('poison', '--format', 'redis', '--wait', '0.1', '--exec', "redis-cli -s $socket --pipe");
+	is(wait_for($node, 'postgres', q{SELECT count(*) FROM dc_dead_letters WHERE consumer = 'poison' AND topic = 'wrong'}, 8), 8,
+		'events of a stream that cannot be one are dead letters');
+	comes(sub { $redis->command('XLEN', 'fine') >= 80 }, 'all others are delivered');
+	signal($job, 'TERM', 0, 'stops after that');
+	like($job->{err}, qr/WRONGTYPE.*of topic "wrong" was refused, and comes again in .*is a dead letter now/s, 'it says so');
+	is(scalar left('poison'), 0, 'and all others are confirmed');
+	check('beside a stream that cannot be one', 4, 20, map { my %f = @{ $_->[1] }; qq("key":"$f{key}","payload":$f{payload},) } @{ $redis->command('XRANGE', 'fine', '-', '+') });
+	is(query(q{SELECT count(*) FROM dc_dead_letters WHERE consumer = 'poison' AND topic <> 'wrong'}), 0, 'no other event is a dead letter');
+
+	# It is not the events' fault if Redis is not there, or takes nothing.
+	consumer('outage');
+	query(q{SELECT dc_consumer_alter('outage', max_attempts => 2)});
+	query(q{SELECT dc_publish('outage', k::text, 'x', '1') FROM generate_series(1, 3) AS k});
+	unlink $socket;
+	$job = start('outage', '--format', 'redis', '--wait', '0.1', '--exec', "redis-cli -s $socket --pipe");
+	says($job, qr/(failed with status 1\n.*){6}/s, 'Redis is not there');
+	$redis->command('CONFIG', 'SET', 'maxmemory', '1');
+	symlink($redis->{socket}, $socket) or die "$socket: $!";
+	says($job, qr/(OOM.*){6}/s, 'Redis takes nothing');
+	$redis->command('CONFIG', 'SET', 'maxmemory', '0');
+	comes(sub { $redis->command('XLEN', 'outage') >= 3 }, 'events come when it does');
+	signal($job, 'TERM', 0, 'stops after that');
+	is(query(q{SELECT count(*) FROM dcounter.consumer_retry r JOIN dcounter.consumer c ON c.id = r.consumer WHERE c.name = 'outage'}), 0, 'none of them was refused');
+	is($redis->command('DBSIZE'), $redis->command('EXISTS', qw(orders stream0 stream1 wrong fine outage)), 'and there are no other keys');
 
 	# What Redis refuses comes again.
 	$redis->command('SET', 'orders', 'not a stream');

@@ -63,6 +63,24 @@ sub truncate_waits
 		drop => q{DROP TABLE old, fresh});
 
 	is(play(\%steps, 'x:create x:b x:incr y:truncate& x:c y: y:get'), 'fresh 0', 'TRUNCATE waits for the first increment of a table, and takes it');
+	# A partition: who has counted in the table reads it, and sets a key, before he commits.
+	$steps{parted} = q{SELECT dc_create('parted', partitions => 2, mode => 'buffered', flush_interval => '1 day')};
+	$steps{add} = q{SELECT dc_incr('parted', i::text, 10) FROM generate_series(1, 8) AS i};
+	$steps{sum} = q{SELECT sum(value) FROM dc_get_many('parted', (SELECT array_agg(i::text) FROM generate_series(1, 8) AS i))};
+	$steps{set} = q{SELECT dc_set('parted', i::text, 5) FROM generate_series(1, 8) AS i};
+	$steps{part} = 'TRUNCATE parted_p0';
+	$steps{left} = q{SELECT bool_and(satisfies_hash_partition('parted'::regclass, 2, 0, i::text COLLATE "C") = (dc_get('parted', i::text) = 0))
+		FROM generate_series(1, 8) AS i};
+	$steps{gone} = 'DROP TABLE parted';
+	play(\%steps, 'x:parted x:add');
+	foreach my $then ('sum', 'set', 'add')
+	{
+		play(\%steps, 'x:b x:add y:part&');
+		waits('y');
+		unlike(play(\%steps, "x:$then x:c y:"), qr/ERROR|deadlock/, "TRUNCATE of a partition waits for who has counted, and lets him go on: $then");
+	}
+	is(play(\%steps, 'x:left'), 't', 'TRUNCATE of a partition takes what is in it, and no more');
+	play(\%steps, 'x:gone');
 	is(play(\%steps, 'x:two x:incr x:b x:swap y:b y:only& x:c y: y:lock y:c y:old y:get x:drop'), 'two 7 0', 'TRUNCATE waits, and truncates another table: what is locked later is not truncated');
 }
 
@@ -424,6 +442,8 @@ sub test_databases
 	my $values = q{SELECT dc_get('c', 'a'), dc_get('bad', 'a'), dc_sum('c')};
 
 	sql($node, 'postgres', 'CREATE DATABASE d');
+	is(sql($node, 'd', 'CREATE TABLE t (a int) PARTITION BY LIST (a); CREATE TABLE t1 PARTITION OF t DEFAULT; TRUNCATE t1; DROP TABLE t; SELECT 1'),
+		'1', 'TRUNCATE of a partition where there is no extension');
 	sql($node, 'd', 'CREATE EXTENSION dcounter');
 	worker_runs($node, 'd');
 	sql($node, 'd', q{

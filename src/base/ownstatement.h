@@ -1,0 +1,22 @@
+/*
+ * ownstatement.h
+ *		Telling the extension's own statements from those of others (see
+ *		ownstatement.c).
+ */
+#ifndef DC_OWNSTATEMENT_H
+#define DC_OWNSTATEMENT_H
+
+#include "executor/spi.h"
+#include "fmgr.h"
+
+extern void own_statement_init(void);
+
+/* Running one. */
+extern int own_statement_run(SPIPlanPtr plan, Datum *values, const char *nulls);
+extern void own_truncate(Oid relid, bool only);
+
+/* For triggers: whether it is one of these that fires them. */
+extern bool own_statement_fires(FunctionCallInfo fcinfo);
+extern bool own_truncate_fires(Oid relid);
+
+#endif /* DC_OWNSTATEMENT_H */

@@ -1,0 +1,334 @@
+/*
+ * portals.c
+ *		The session's portals (cursors) while code of a table's owner runs.
+ *
+ * Portals belong to the session, whoever opened them: code of an owner that runs in
+ * somebody's session can find his cursors by name, and leave some of its own.
+ * Both would be harmful:
+ *
+ *	- What is left is a portal in a transaction that does not know of it. At PRE_COMMIT
+ *	  the server has dropped the transaction's portals already, so one that is opened
+ *	  then would outlive the snapshot, the locks and the memory that it needs. In the
+ *	  middle of a transaction it would wait for a FETCH that is not the owner's.
+ *	- FETCH from a portal asks nobody for rights: they were checked when it was opened.
+ *	  The code would read what the caller may read, or skip rows of his, or close the cursor
+ *	  and open another in its place.
+ *
+ * So, while somebody has become an owner (runas.c), the portals that were there before are
+ * shut: nobody can run them, drop them, or see them in pg_cursors. What is new is dropped
+ * before he stops being the owner, since to drop a portal can run code, too. Levels
+ * are nested: what one level's code has opened is shut for the next one's.
+ *
+ * A portal is shut by the state of one that has failed, and a pin. So it is to the
+ * server what an error would have made of it: when its own transaction or
+ * subtransaction aborts, it goes as any other, without its executor being shut down.
+ * If an inner one does, it stays, and is opened again here, by the callback (as
+ * portalmem.c fails none but those of the subtransaction itself, if they are not
+ * said to have been run in it: hence active_subid). Portals that have ended are pinned
+ * alone, and those that run cannot be run again or dropped anyway. So no portal that
+ * a level knows can be dropped but by such an abort, which is why pointers to them
+ * may be kept, and why a new one is never taken for one of these.
+ *
+ * The server lists no portals but by a view of those that are visible. But each has a
+ * memory context, a child of one for all, that is named after it.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "base/portals.h"
+#include "miscadmin.h"
+#include "utils/memutils.h"
+#include "utils/portal.h"
+
+/* The name of a portal by which the context of all is found. */
+#define PROBE "dcounter probe"
+
+/* A portal that was there when a level began, and what it was like. */
+typedef struct DcKnownPortal
+{
+	Portal portal;
+	PortalStatus status;
+	bool pinned;
+	bool visible;
+	SubTransactionId active_subid;
+} DcKnownPortal;
+
+typedef struct DcPortalLevel
+{
+	int first;		/* of its portals among the known ones */
+	int nest_level; /* of transactions */
+} DcPortalLevel;
+
+/* In TopMemoryContext, for good; levels end by portals_leave() or the callbacks. */
+static DcPortalLevel *levels = NULL;
+static int nlevels = 0;
+static int max_levels = 0;
+static DcKnownPortal *known = NULL;
+static int nknown = 0;
+static int max_known = 0;
+
+/* The context of all portals, which lives as long as the session. */
+static MemoryContext all_portals = NULL;
+
+static void init(void);
+static void make_room(int portals);
+static Portal portal_of(MemoryContext context);
+static void shut(DcKnownPortal *entry);
+static void drop_new(const DcPortalLevel *level);
+static void drop(Portal portal);
+static Portal find_new(const DcPortalLevel *level);
+static bool is_known(const DcPortalLevel *level, Portal portal);
+static void open_again(DcKnownPortal *entry);
+static void end_levels(int nest_level, SubTransactionId aborted, SubTransactionId parent);
+static void xact_callback(XactEvent event, void *arg);
+static void subxact_callback(SubXactEvent event, SubTransactionId subid,
+							 SubTransactionId parent, void *arg);
+
+/*
+ * portals_enter shuts the portals that there are. Undone by portals_leave().
+ */
+void
+portals_enter(void)
+{
+	int count = 0;
+	DcPortalLevel *level;
+
+	if (all_portals == NULL)
+		init();
+	for (MemoryContext cxt = all_portals->firstchild; cxt != NULL; cxt = cxt->nextchild)
+		count++;
+	make_room(count);
+
+	level = &levels[nlevels++];
+	level->first = nknown;
+	level->nest_level = GetCurrentTransactionNestLevel();
+	for (MemoryContext cxt = all_portals->firstchild; cxt != NULL; cxt = cxt->nextchild)
+	{
+		Portal portal = portal_of(cxt);
+
+		if (portal == NULL)
+			continue;
+		known[nknown].portal = portal;
+		shut(&known[nknown++]);
+	}
+}
+
+/*
+ * portals_leave drops the portals that are new since, and opens the others again.
+ */
+void
+portals_leave(void)
+{
+	DcPortalLevel *level;
+
+	if (nlevels == 0 || levels[nlevels - 1].nest_level != GetCurrentTransactionNestLevel())
+		elog(ERROR, "no portals were shut in this subtransaction");
+	level = &levels[nlevels - 1];
+	drop_new(level);
+	for (int i = level->first; i < nknown; i++)
+		open_again(&known[i]);
+	nknown = level->first;
+	nlevels--;
+}
+
+/*
+ * init finds the context of all portals, and registers the callbacks.
+ */
+static void
+init(void)
+{
+	Portal portal = GetPortalByName(PROBE);
+	bool made = !PortalIsValid(portal);
+
+	if (made)
+		portal = CreatePortal(PROBE, false, false);
+	all_portals = MemoryContextGetParent(portal->portalContext);
+	if (made)
+		drop(portal);
+	RegisterXactCallback(xact_callback, NULL);
+	RegisterSubXactCallback(subxact_callback, NULL);
+}
+
+/*
+ * make_room makes room for one more level, with so many portals.
+ */
+static void
+make_room(int portals)
+{
+	if (levels == NULL)
+	{
+		max_levels = max_known = 16;
+		known = MemoryContextAlloc(TopMemoryContext, max_known * sizeof(DcKnownPortal));
+		levels = MemoryContextAlloc(TopMemoryContext, max_levels * sizeof(DcPortalLevel));
+	}
+	if (nlevels == max_levels)
+	{
+		levels = repalloc(levels, 2 * max_levels * sizeof(DcPortalLevel));
+		max_levels *= 2;
+	}
+	if (nknown + portals > max_known)
+	{
+		known = repalloc(known, 2 * (nknown + portals) * sizeof(DcKnownPortal));
+		max_known = 2 * (nknown + portals);
+	}
+}
+
+/*
+ * portal_of returns the portal that a context belongs to, or NULL: that of a cursor's
+ * kept rows is none. The portal without a name has a name here, that others may have.
+ */
+static Portal
+portal_of(MemoryContext context)
+{
+	const char *const names[] = {context->ident, ""};
+
+	for (int i = 0; context->ident != NULL && i < lengthof(names); i++)
+	{
+		Portal portal = GetPortalByName(names[i]);
+
+		if (PortalIsValid(portal) && portal->portalContext == context)
+			return portal;
+	}
+	return NULL;
+}
+
+static void
+shut(DcKnownPortal *entry)
+{
+	Portal portal = entry->portal;
+
+	entry->status = portal->status;
+	entry->pinned = portal->portalPinned;
+	entry->visible = portal->visible;
+	entry->active_subid = portal->activeSubid;
+	portal->visible = false;
+	if (portal->status == PORTAL_ACTIVE)
+		return;
+	portal->portalPinned = true;
+	if (portal->status == PORTAL_READY)
+	{
+		portal->status = PORTAL_FAILED;
+		portal->activeSubid = InvalidSubTransactionId;
+	}
+}
+
+/*
+ * drop_new drops the portals that a level does not know. To do so may run code that
+ * opens more.
+ */
+static void
+drop_new(const DcPortalLevel *level)
+{
+	Portal portal;
+
+	while ((portal = find_new(level)) != NULL)
+	{
+		CHECK_FOR_INTERRUPTS();
+		drop(portal);
+	}
+}
+
+/*
+ * drop drops a portal in any state but that of one that runs. A language whose cursors are
+ * objects has pinned its own.
+ */
+static void
+drop(Portal portal)
+{
+	if (portal->portalPinned)
+		UnpinPortal(portal);
+	if (portal->status == PORTAL_NEW || portal->status == PORTAL_DEFINED)
+		MarkPortalFailed(portal); /* else it could not be dropped */
+	PortalDrop(portal, false);
+}
+
+/*
+ * find_new returns one of them, or NULL. The known ones come in their order, mostly.
+ */
+static Portal
+find_new(const DcPortalLevel *level)
+{
+	int next = level->first;
+
+	for (MemoryContext cxt = all_portals->firstchild; cxt != NULL; cxt = cxt->nextchild)
+	{
+		Portal portal = portal_of(cxt);
+
+		if (portal == NULL)
+			continue;
+		if (next < nknown && known[next].portal == portal)
+			next++;
+		else if (!is_known(level, portal))
+			return portal;
+	}
+	return NULL;
+}
+
+static bool
+is_known(const DcPortalLevel *level, Portal portal)
+{
+	for (int i = level->first; i < nknown; i++)
+	{
+		if (known[i].portal == portal)
+			return true;
+	}
+	return false;
+}
+
+static void
+open_again(DcKnownPortal *entry)
+{
+	Portal portal = entry->portal;
+
+	portal->visible = entry->visible;
+	if (entry->status == PORTAL_ACTIVE)
+		return;
+	portal->portalPinned = entry->pinned;
+	if (entry->status == PORTAL_READY)
+	{
+		portal->status = PORTAL_READY;
+		portal->activeSubid = entry->active_subid;
+	}
+}
+
+/*
+ * end_levels ends the levels that began in a subtransaction that has been aborted, or
+ * within. What belongs to that itself has failed for good, and is dropped next; so has,
+ * at the end of the transaction (0), all that is not held beyond it.
+ */
+static void
+end_levels(int nest_level, SubTransactionId aborted, SubTransactionId parent)
+{
+	while (nlevels > 0 && levels[nlevels - 1].nest_level >= nest_level)
+	{
+		for (int i = levels[--nlevels].first; i < nknown; i++)
+		{
+			DcKnownPortal *entry = &known[i];
+			Portal portal = entry->portal;
+			bool stays = aborted != InvalidSubTransactionId
+				? portal->createSubid != aborted
+				: portal->createSubid == InvalidSubTransactionId || portal->autoHeld;
+
+			if (entry->active_subid == aborted)
+				entry->active_subid = parent;
+			if (stays)
+				open_again(entry);
+		}
+		nknown = levels[nlevels].first;
+	}
+}
+
+static void
+xact_callback(XactEvent event, void *arg)
+{
+	if (event == XACT_EVENT_ABORT)
+		end_levels(0, InvalidSubTransactionId, InvalidSubTransactionId);
+}
+
+static void
+subxact_callback(SubXactEvent event, SubTransactionId subid,
+				 SubTransactionId parent, void *arg)
+{
+	if (event == SUBXACT_EVENT_ABORT_SUB)
+		end_levels(GetCurrentTransactionNestLevel(), subid, parent);
+}

@@ -1,0 +1,11 @@
+/*
+ * portals.h
+ *		The session's portals while code of a table's owner runs (see portals.c).
+ */
+#ifndef DC_PORTALS_H
+#define DC_PORTALS_H
+
+extern void portals_enter(void);
+extern void portals_leave(void);
+
+#endif /* DC_PORTALS_H */

@@ -1,0 +1,72 @@
+/*
+ * rowread.h
+ *		Reading the values of rows that are in users' tables (see rowread.c).
+ */
+#ifndef DC_ROWREAD_H
+#define DC_ROWREAD_H
+
+#include "access/htup.h"
+#include "base/compat.h"
+#include "executor/spi.h"
+#include "executor/tuptable.h"
+#include "utils/relcache.h"
+
+/* A column of a result, as a statement declares it. */
+typedef struct DcResultColumn
+{
+	const char *name; /* for errors */
+	Oid type;
+	bool nullable;
+} DcResultColumn;
+
+#define ROWS_MAX_COLUMNS 8
+
+/* The columns of a result end with the first that has no type. */
+#define DC_TEXT(name) \
+	{ \
+		(name), TEXTOID, false \
+	}
+#define DC_BIGINT(name) \
+	{ \
+		(name), INT8OID, false \
+	}
+#define DC_TIME(name) \
+	{ \
+		(name), TIMESTAMPTZOID, false \
+	}
+#define DC_COLUMN(name, type) \
+	{ \
+		(name), (type), false \
+	}
+#define DC_NULLABLE(name, type) \
+	{ \
+		(name), (type), true \
+	}
+
+/* A result of SPI whose columns are as declared. */
+typedef struct DcRows
+{
+	Oid table; /* that errors name */
+	const DcResultColumn *columns;
+	int ncolumns;
+	SPITupleTable *result; /* freed by SPI_finish() */
+	uint64 count;
+} DcRows;
+
+extern void rows_take(DcRows *rows, const DcResultColumn *columns, Oid table);
+extern Datum rows_datum(const DcRows *rows, uint64 row, int column);
+extern Datum rows_nullable(const DcRows *rows, uint64 row, int column, bool *isnull);
+extern int64 rows_bigint(const DcRows *rows, uint64 row, int column);
+extern void rows_put(const DcRows *rows, uint64 row, Tuplestorestate *store,
+					 TupleDesc desc);
+
+extern Datum tuple_datum(Relation rel, HeapTuple tuple, AttrNumber att, Oid type);
+extern Datum tuple_nullable(Relation rel, HeapTuple tuple, AttrNumber att, Oid type,
+							bool *isnull);
+extern Datum slot_datum(TupleTableSlot *slot, AttrNumber att, Oid type);
+extern Datum slot_nullable(TupleTableSlot *slot, AttrNumber att, Oid type, bool *isnull);
+pg_noreturn extern void column_is_null(Oid table, const char *column);
+pg_noreturn extern void column_has_type(Oid table, const char *column, Oid type,
+										Oid wanted);
+
+#endif /* DC_ROWREAD_H */
