@@ -2,7 +2,7 @@
 # developer targets below (make help lists them).
 
 # Targets that call a script. They work before PostgreSQL is installed.
-OWN = help deps check check-memory lint checkver demo bench torture chaos fuzz clean-all
+OWN = help deps check check-memory lint checkver demo bench torture chaos owners fuzz clean-all
 
 ifneq (,$(filter $(OWN),$(MAKECMDGOALS)))
 
@@ -24,6 +24,7 @@ help:
 	@echo 'make bench      the benchmarks, written to doc/benchmarks.md'
 	@echo 'make torture    the long crash and concurrency tests'
 	@echo 'make chaos      random transactions and faults over all rooms (CHAOS_TIME=120 s)'
+	@echo 'make owners     an owner who does his worst to his own tables (OWNERS_TIME=120 s)'
 	@echo 'make fuzz       the fuzzers of the algorithms (FUZZ_TIME=600 s each)'
 	@echo 'make clean-all  remove everything built, without PGXS'
 
@@ -45,6 +46,8 @@ torture:
 	@bash test/torture.sh
 chaos:
 	@bash test/chaos.sh
+owners:
+	@bash test/chaos.sh owners
 fuzz:
 	@bash test/fuzz.sh
 clean-all:

@@ -124,7 +124,7 @@ stage_pgtap() {
 # later releases TESTDATADIR and TESTLOGDIR. One prove a file keeps the logs
 # apart while two run at once.
 stage_tap() {
-    local files=(test/t/*.pl) pgxs status=0
+    local files=(test/t/"${CHECK_TAP:-}"*.pl) pgxs status=0
     [[ ${#files[@]} -gt 0 ]] || return 0
     pgxs=$(dirname "$("$PG_CONFIG" --pgxs)")/..
     mkdir -p tmp_check/log

@@ -151,7 +151,7 @@ sub start_client
 	my $client = $role =~ /^(?:mix|check|signals|rewrites|alters|snapshot|maintenance)$/ ? $name : 1 + grep { $_->{role} eq $role } @{ $self->{clients} };
 	# its clock is not the server's
 	local $ENV{LD_PRELOAD} = '';
-	my $job = start_command($^X, (map { ('-I', $_) } @INC), dirname(__FILE__) . '/../chaos/client.pl', $self->{node}->connstr('postgres'), $role, $client, int(rand(2**31)), $stop, $out);
+	my $job = start_command($^X, (map { ('-I', $_) } @INC), dirname(__FILE__) . '/../' . ($self->{program} // 'chaos/client.pl'), $self->{node}->connstr('postgres'), $role, $client, int(rand(2**31)), $stop, $out);
 
 	push @{ $self->{clients} }, { role => $role, name => $name, out => $out, job => $job };
 	return;

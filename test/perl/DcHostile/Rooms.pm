@@ -1,0 +1,244 @@
+# Tables of all rooms, the same ones in mallory's schema m and in alice's schema a, and what
+# users do with them. In m they are called as they are, with values that are as odd as
+# possible. In a each change is logged in the same transaction, so the books
+# of alice must balance whatever mallory does, and what her jobs have to do must be done in time.
+package DcHostile::Rooms;
+
+use strict;
+use warnings;
+
+use DcChaos::Mix;
+use Exporter 'import';
+
+our @EXPORT = qw(room_names focus create_room fill_room alices_code calls_of logged_calls forgeries odd_calls);
+
+my $accounts = join('', map { "; PERFORM dc_open_account('S.LEDGER', $_)" } q{'bank', NULL}, q{'k1', -500}, q{'k2', 0, 1500}, q{'k3', -1000, 1000}, q{'k4', NULL});
+# Names of tables are looked up when a statement is parsed: one statement each
+my %create = (
+	cnt => q{PERFORM dc_create('S.cnt')},
+	buf => q{PERFORM dc_create('S.buf', mode => 'buffered', flush_interval => '50 ms')},
+	par => q{PERFORM dc_create('S.par', partitions => 2)},
+	hsh => q{PERFORM dc_create('S.hsh', shard_by => 'random', max_shards => 4); PERFORM dc_alter('S.hsh', events => '100 ms')},
+	onc => q{PERFORM dc_create('S.onc'); PERFORM dc_incr_once('S.onc', 'k1', 1, 'e0')},
+	stk => q{PERFORM dc_create_stock('S.stk', 8)},
+	led => q{PERFORM dc_create_ledger('S.led')} . $accounts =~ s/LEDGER/led/gr,
+	mon => q{PERFORM dc_create_ledger('S.mon', partition_by => 'month')} . $accounts =~ s/LEDGER/mon/gr);
+
+# What mallory's have in them from the beginning
+my %fill = (
+	onc => q{PERFORM dc_incr_once('S.onc', 'k' || i % 5, 1, 'e' || i) FROM generate_series(1, 10) AS i},
+	stk => q{PERFORM dc_restock('S.stk', 'k' || i, 1000) FROM generate_series(1, 6) AS i; PERFORM dc_apply();
+		PERFORM dc_hold('S.stk', 'k' || i, 1, CASE WHEN i % 2 = 0 THEN interval '1 hour' ELSE '200 ms' END) FROM generate_series(1, 6) AS i},
+	map { $_ => qq{PERFORM dc_transfer('S.$_', 'bank', 'k' || i, 100, 'e' || i), dc_transfer_pending('S.$_', 'bank', 'k' || i, 1, 'p' || i, NULL, CASE WHEN i % 2 = 0 THEN interval '1 hour' ELSE '200 ms' END) FROM generate_series(1, 4) AS i} } 'led', 'mon');
+
+sub room_names
+{
+	return sort keys %create;
+}
+
+# focus: those that mallory and those who use his tables are at in this round
+sub focus
+{
+	return $ENV{OWNERS_FOCUS} ? split(' ', $ENV{OWNERS_FOCUS}) : room_names();
+}
+
+# fill_room(ROOM, SCHEMA): a plpgsql statement
+sub fill_room
+{
+	my ($room, $schema) = @_;
+
+	return ($fill{$room} // "PERFORM dc_incr('S.$room', 'k' || i), dc_apply() FROM generate_series(1, 5) AS i") =~ s/'S\./'$schema./gr;
+}
+
+# create_room(ROOM, SCHEMA): a plpgsql statement
+sub create_room
+{
+	my ($room, $schema) = @_;
+
+	return $create{$room} =~ s/'S\./'$schema./gr;
+}
+
+# alices_code: her schema with its logs
+sub alices_code
+{
+	my $create = join('', map { create_room($_, 'a') . ";\n" } room_names());
+
+	return "DO \$\$ BEGIN\n$create END \$\$;\n" . q{
+		CREATE TABLE a.log (room text, key text, n numeric);
+		INSERT INTO a.log VALUES ('onc', 'k1', 1);
+		CREATE TABLE a.event (room text, event text, PRIMARY KEY (room, event));
+		CREATE FUNCTION a.incr(r text, k text, n bigint) RETURNS void LANGUAGE plpgsql AS $$
+		BEGIN
+			PERFORM dc_incr(('a.' || r)::regclass, k, n);
+			INSERT INTO a.log VALUES (r, k, n);
+		END $$;
+		CREATE FUNCTION a.many(r text, n bigint) RETURNS void LANGUAGE plpgsql AS $$
+		BEGIN
+			PERFORM dc_incr_many(('a.' || r)::regclass, array_agg('k' || i), array_agg(n)) FROM generate_series(1, 20) AS i;
+			INSERT INTO a.log SELECT r, 'k' || i, n FROM generate_series(1, 20) AS i;
+		END $$;
+		CREATE FUNCTION a.once(k text, n bigint, e text) RETURNS void LANGUAGE plpgsql AS $$
+		BEGIN
+			IF dc_incr_once('a.onc', k, n, e) THEN
+				INSERT INTO a.log VALUES ('onc', k, n);
+				INSERT INTO a.event VALUES ('onc', e);
+			END IF;
+		END $$;
+		CREATE FUNCTION a.assign(r text, k text, v bigint) RETURNS void LANGUAGE plpgsql AS $$
+		DECLARE
+			old bigint := dc_set(('a.' || r)::regclass, k, v);
+		BEGIN
+			INSERT INTO a.log VALUES (r, k, v - coalesce(old, 0));
+		END $$;
+		CREATE FUNCTION a.restock(k text, n bigint) RETURNS void LANGUAGE plpgsql AS $$
+		BEGIN
+			PERFORM dc_restock('a.stk', k, n);
+			INSERT INTO a.log VALUES ('stk', k, n);
+		END $$;
+		CREATE FUNCTION a.take(k text, n bigint) RETURNS void LANGUAGE plpgsql AS $$
+		BEGIN
+			IF dc_take('a.stk', k, n) THEN
+				INSERT INTO a.log VALUES ('stk', k, -n);
+			END IF;
+		END $$;
+		CREATE FUNCTION a.hold(k text, n bigint, ttl interval) RETURNS void LANGUAGE sql AS $$ SELECT dc_hold('a.stk', k, n, ttl) $$;
+		CREATE FUNCTION a.sell(nth float8) RETURNS void LANGUAGE plpgsql AS $$
+		DECLARE
+			h record;
+		BEGIN
+			SELECT hold_id, qty, key INTO h FROM a.stk_hold WHERE state = 'open' OFFSET nth * (SELECT count(*) FROM a.stk_hold WHERE state = 'open') LIMIT 1;
+			IF dc_confirm('a.stk', coalesce(h.hold_id, gen_random_uuid())) = 'confirmed' THEN
+				INSERT INTO a.log VALUES ('stk', h.key, -h.qty);
+			END IF;
+		END $$;
+		CREATE FUNCTION a.move(l text, f text, t text, n bigint, e text) RETURNS void LANGUAGE plpgsql AS $$
+		DECLARE
+			again bool;
+		BEGIN
+			SELECT duplicate INTO STRICT again FROM dc_transfer(('a.' || l)::regclass, f, t, n, e);
+			IF NOT again THEN
+				INSERT INTO a.log VALUES (l, f, -n), (l, t, n);
+			END IF;
+		EXCEPTION WHEN SQLSTATE 'LG001' OR SQLSTATE 'LG002' OR SQLSTATE 'LG003' THEN
+			NULL;
+		END $$;
+		CREATE FUNCTION a.promise(l text, f text, t text, n bigint, e text) RETURNS void LANGUAGE plpgsql AS $$
+		BEGIN
+			PERFORM dc_transfer_pending(('a.' || l)::regclass, f, t, n, e, NULL, '300 ms');
+		EXCEPTION WHEN SQLSTATE 'LG001' OR SQLSTATE 'LG002' OR SQLSTATE 'LG003' THEN
+			NULL;
+		END $$;
+
+		-- what he cannot have changed
+		CREATE FUNCTION a.wrong() RETURNS SETOF text LANGUAGE sql AS $$
+			WITH log AS (SELECT room, key, sum(n) AS n FROM a.log GROUP BY room, key)
+			SELECT format('%s %s: value %s, log %s', room, key, value, n) FROM log, LATERAL (SELECT dc_get(('a.' || room)::regclass, key) AS value) AS v WHERE room IN ('cnt', 'buf', 'par', 'hsh', 'onc') AND value <> n
+			UNION ALL SELECT format('stock %s: available %s, held %s, log %s', key, available, held, n) FROM log, LATERAL (SELECT dc_get('a.stk', key) AS available,
+				(SELECT coalesce(sum(qty), 0) FROM a.stk_hold AS h WHERE h.key = log.key AND state = 'open') AS held) AS v WHERE room = 'stk' AND available + held <> n
+			UNION ALL SELECT format('%s %s: balance %s, log %s', room, key, balance, n) FROM log, LATERAL dc_balance(('a.' || room)::regclass, key) WHERE room IN ('led', 'mon') AND balance <> n
+			UNION ALL SELECT format('%s: sum %s', l, dc_sum(l)) FROM unnest(ARRAY['a.led', 'a.mon']::regclass[]) AS l WHERE dc_sum(l) <> 0
+			UNION ALL SELECT format('%s: %s', l, c) FROM unnest(ARRAY['a.led', 'a.mon']::regclass[]) AS l, dc_ledger_check(l) AS c
+		$$;
+		-- what jobs have not done
+		CREATE FUNCTION a.undone() RETURNS SETOF text LANGUAGE sql AS $$
+			SELECT format('compaction of %s: %s rows', r, count(*)) FROM (SELECT 'cnt', inc, dec FROM a.cnt_shard UNION ALL SELECT 'buf', inc, dec FROM a.buf_shard UNION ALL SELECT 'par', inc, dec FROM a.par_shard
+				UNION ALL SELECT 'hsh', inc, dec FROM a.hsh_shard UNION ALL SELECT 'onc', inc, dec FROM a.onc_shard UNION ALL SELECT 'led', inc, dec FROM a.led_shard UNION ALL SELECT 'mon', inc, dec FROM a.mon_shard) AS u(r, inc, dec)
+			WHERE inc <> 0 OR dec <> 0 GROUP BY r
+			UNION ALL SELECT format('flush: %s keys of %s for %s', keys, counter, oldest) FROM dc_stat_buffer WHERE increments > 0 AND counter = 'a.buf'::regclass
+			UNION ALL SELECT format('expiry: %s holds', count(*)) FROM a.stk_hold WHERE state = 'open' AND expires_at < clock_timestamp() HAVING count(*) > 0
+			UNION ALL SELECT format('expiry: %s pending transfers', count(*)) FROM a.led_pending WHERE state = 'open' AND expires_at < clock_timestamp() HAVING count(*) > 0
+		$$;
+		GRANT USAGE ON SCHEMA a TO carol, mallory;
+		-- what one needs who counts, sells and posts
+		GRANT SELECT, INSERT, UPDATE, DELETE ON a.cnt, a.buf, a.par, a.hsh, a.onc, a.stk, a.led, a.mon, a.log, a.event TO carol;
+		GRANT SELECT ON a.stk_hold TO carol;
+	};
+}
+
+# logged_calls: [weight, sub] with SQL for the tables of alice
+sub logged_calls
+{
+	my $counter = sub { pick('cnt', 'cnt', 'buf', 'buf', 'par', 'hsh') };
+
+	return (
+		[ 8, sub { sprintf "SELECT a.incr('%s', '%s', %d);\n", $counter->(), key('k', 20), num(-5, 20) } ],
+		[ 2, sub { sprintf "SELECT a.many('%s', %d);\n", $counter->(), num(1, 9) } ],
+		[ 1, sub { sprintf "SELECT a.assign('%s', '%s', %d);\n", pick('cnt', 'par', 'hsh'), key('k', 20), num(0, 100) } ],
+		[ 2, sub { my $n = num(1, 100000); sprintf "SELECT a.once('k%d', %d, 'e%d');\n", $n % 20, $n % 9, $n } ],
+		[ 1, sub { "SELECT dc_apply();\n" } ],
+		[ 2, sub { sprintf "SELECT a.restock('%s', %d);\n", key('k', 10), num(1, 20) } ],
+		[ 2, sub { sprintf "SELECT a.take('%s', %d);\n", key('k', 10), num(1, 6) } ],
+		[ 2, sub { sprintf "SELECT a.hold('%s', %d, '%d ms');\n", key('k', 10), num(1, 4), num(10, 1000) } ],
+		[ 1, sub { sprintf "SELECT a.sell(%.3f);\n", rand() } ],
+		# what an event moves follows from its number
+		[ 3, sub { my $n = num(1, 1_000_000); sprintf "SELECT a.move('%s', 'bank', 'k%d', %d, 't%d');\n", pick('led', 'mon'), 1 + $n % 4, 1 + $n % 100, $n } ],
+		[ 2, sub { my $n = num(1, 1_000_000); sprintf "SELECT a.%s('%s', 'k%d', 'bank', %d, 'u%d');\n", $n % 2 ? 'move' : 'promise', pick('led', 'mon'), 1 + $n % 4, 1 + $n % 100, $n } ]);
+}
+
+# forgeries: what the rights to post to a ledger must not let one do
+sub forgeries
+{
+	my $l = pick('a.led', 'a.mon');
+
+	return pick("UPDATE $l SET inc = inc + 1000 WHERE key = 'k1'", "UPDATE $l SET key = 'k9' WHERE key = 'k2'", "DELETE FROM $l WHERE key = 'k3'", "INSERT INTO $l (key, inc) VALUES ('x" . num(1, 1000000) . "', 5)", "TRUNCATE $l",
+		"UPDATE ${l}_account SET min_balance = NULL", "UPDATE ${l}_limit_shard SET units = units + 1", "DELETE FROM ${l}_entry", "UPDATE ${l}_pending SET state = 'posted'") . ";\n";
+}
+
+# Keys with bytes that mean something in another type; literals
+my @keys = (map({ "'k$_'" } (1 .. 6) x 2), "'bank'", "'-'", "''", "'aaaa'", q{E'\x01\x02AAAAAAAA'}, q{E'\x01\x12AAAAAAAAAAAAAAAA'}, q{E'\x7f\x7f\x7f\x7fAAAAAAAA'}, q{E'\x02AAAA'}, q{repeat('x', 1000)}, q{repeat('y', 200)});
+my @ids = (map { "'$_'" } '01024141-4141-4141-4141-414141414141', '01034141-4141-4141-4141-414141414141', '01124141-4141-4141-4141-414141414141', '00ffffff-4141-4141-4141-414141414141',
+	'03414141-4141-4141-4141-414141414141', 'f0f0f0f0-4141-4141-4141-414141414141', '02ffff7f-0000-0000-0000-000000000000', map { sprintf '%08x-0000-4000-8000-000000000000', $_ } 1 .. 6);
+
+my ($word, $uuid, $amount) = (
+	sub { pick(@keys) }, sub { pick(@ids) }, sub { pick(1, 1, 2, 3, 7, num(-20, 100), 1_000_000, '4702111234474983745', '9223372036854775807') });
+
+# calls_of(SCHEMA): [weight, sub] with SQL that uses its tables, in all ways that there are
+sub calls_of
+{
+	my ($schema) = @_;
+	my $table = sub { "'$schema.$_[0]'" };
+	# one of several forms: a name, or a sub with the arguments after the table
+	my $on = sub { my ($which, @forms) = @_; return sub { my $t = $table->($which->()); my $form = pick(@forms); "SELECT * FROM $form->[0]($t" . join('', map { ', ' . (ref $_ ? $_->() : $_) } @$form[ 1 .. $#$form ]) . ");\n" } };
+	# of these tables, those that matter now
+	my %now = map { $_ => 1 } focus();
+	my $one_of = sub { my @which = @_; return sub { my @good = grep { $now{$_} } @which; pick(@good ? @good : @which) } };
+	my $weight = sub { my ($much, @which) = @_; return (grep { $now{$_} } @which) ? $much : $much / 20 };
+	my $any = $one_of->(room_names());
+	my $counter = $one_of->('cnt', 'cnt', 'buf', 'par', 'hsh', 'onc');
+	my $ledger = $one_of->('led', 'mon');
+	my $event = sub { "'e" . num(1, 300) . "'" };
+	my $number = sub { num(1, 60) };
+
+	return (
+		[ $weight->(10, 'cnt', 'buf', 'par', 'hsh', 'onc'), $on->($counter, [ 'dc_incr', $word, $amount ], [ 'dc_incr', $word ], [ 'dc_decr', $word, $amount ], [ 'dc_incr_hashed', $word, $word ], [ 'dc_incr_returning', $word, $amount ], [ 'dc_incr', $number ], [ 'dc_incr', sub { 'uuid ' . $uuid->() } ],
+				[ 'dc_incr_many', sub { 'ARRAY[' . join(', ', map { $word->() } 1 .. num(1, 5)) . ']' } ]) ],
+		[ 3, sub { "SELECT dc_apply();\n" } ],
+		[ 6, $on->($any, [ 'dc_get', $word ], [ 'dc_get', $word, "interval '1 s'" ], [ 'dc_get_many', sub { "'{k1,k2,k3,bank}'" } ], [ 'dc_get_many', sub { "'{k1,k2,k3}'" }, "interval '1 s'" ], [ 'dc_info', $word ], [ 'dc_total', $word ], ['dc_top'], [ 'dc_top', 3 ], ['dc_sum'] ) ],
+		[ 3, $on->($one_of->('cnt', 'buf', 'par', 'hsh', 'onc', 'stk'), [ 'dc_set', $word, $amount ], [ 'dc_reset', $word ], [ 'dc_delete', $word ]) ],
+		[ $weight->(6, 'onc'), $on->($one_of->('onc', 'onc', 'cnt', 'par'), [ 'dc_incr_once', $word, $amount, $event ], [ 'dc_op_status', $event ], [ 'dc_incr_once_many', sub { "'{k1,k2}', '{1,2}', ARRAY[" . $event->() . ', ' . $event->() . ']' } ]) ],
+		[ $weight->(12, 'stk'), $on->($one_of->('stk'), [ 'dc_restock', $word, $amount ], [ 'dc_take', $word ], [ 'dc_take', $word, $amount, 'true' ], [ 'dc_take_up_to', $word, $amount ], [ 'dc_take_all', sub { "'{k1,k2}', '{1,2}'" } ],
+				[ 'dc_hold', $word, $number, sub { pick("'20 ms'", "'1 s'", "'1 hour'") }, $uuid ], [ 'dc_hold', $word, 1, "'20 ms'" ], [ 'dc_confirm', $uuid ], [ 'dc_confirm', $uuid, 1 ], [ 'dc_release', $uuid ], ['dc_holds'], [ 'dc_holds', $word ]) ],
+		[ $weight->(14, 'led', 'mon'), $on->($ledger, [ 'dc_open_account', $word, $amount ], [ 'dc_transfer', $word, $word, $amount, $event ], [ 'dc_transfer', "'bank'", $word, $amount, $event, q{'{"a": 1}'} ],
+				[ 'dc_transfer_many', sub { "'{bank,bank,k1}', '{k1,k2,k3}', '{10,20,5}'" }, $event ],
+				[ 'dc_transfer_pending', "'bank'", $word, $amount, $event, 'NULL', sub { pick("'20 ms'", "'1 hour'", 'NULL') } ], [ 'dc_transfer_post', $number ], [ 'dc_transfer_post', $number, $amount ], [ 'dc_transfer_void', $number ],
+				[ 'dc_balance', $word ], [ 'dc_balance_at', $word, 'now()' ], [ 'dc_statement', $word, "'-infinity'", "'infinity'" ], ['dc_ledger_check'], [ 'dc_sum' ]) ],
+		[ 1, $on->($any, ['dc_compact'], [ 'dc_compact', 3 ], ['dc_flush'], ['dc_stat_reset']) ]);
+}
+
+# odd_calls(SCHEMA, N): [room, statement], N of them for each room, for code that makes calls
+sub odd_calls
+{
+	my ($schema, $n) = @_;
+	my @all;
+
+	foreach my $room (room_names())
+	{
+		local $ENV{OWNERS_FOCUS} = $room;
+		my @calls = calls_of($schema);
+
+		push @all, map { [ $room, weighted(@calls)->() =~ s/\bdc_/public.dc_/gr =~ s/;\n//r ] } 1 .. $n;
+	}
+	return @all;
+}
+
+1;
