@@ -69,7 +69,7 @@ sums_init(DcSums *sums)
 }
 
 /*
- * sums_add adds one row; dec is not negative, so it can be negated.
+ * sums_add adds one row. In one that was not made by us dec may be anything.
  */
 void
 sums_add(DcSums *sums, int64 inc, int64 dec)
@@ -77,7 +77,9 @@ sums_add(DcSums *sums, int64 inc, int64 dec)
 	int128_add_int64(&sums->inc, inc);
 	int128_add_int64(&sums->dec, dec);
 	int128_add_int64(&sums->net, inc);
-	int128_add_int64(&sums->net, -dec);
+	if (dec == PG_INT64_MIN)
+		int128_add_int64(&sums->net, 1);
+	int128_add_int64(&sums->net, -Max(dec, -PG_INT64_MAX));
 }
 
 /*

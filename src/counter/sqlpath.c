@@ -23,6 +23,7 @@
 #include "counter/layout.h"
 #include "counter/sqlpath.h"
 #include "counter/sqltext.h"
+#include "storage/lmgr.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
@@ -110,13 +111,20 @@ sql_begin(DcSqlSession *session, DcCounter *counter)
  * sql_keep_open keeps a table open for the session. Locks keep others from altering it,
  * but not code of its owner that a statement of ours runs: what is open in a session, the
  * server does not let that session alter or drop. So a table stays as it was
- * between two statements. No lock is taken: the statements do that.
+ * between two statements. No lock is taken, and a table that is not locked, as the holds
+ * when only rows of the stock are concerned, is left alone: others may drop it.
  */
 void
 sql_keep_open(DcSqlSession *session, int place, Oid relid)
 {
-	if (OidIsValid(relid))
-		session->tables[place] = RelationIdGetRelation(relid); /* NULL: was dropped */
+	Relation rel = OidIsValid(relid) ? RelationIdGetRelation(relid) : NULL; /* NULL: was dropped */
+
+	if (rel != NULL && !CheckRelationLockedByMe(rel, AccessShareLock, true))
+	{
+		RelationClose(rel);
+		rel = NULL;
+	}
+	session->tables[place] = rel;
 }
 
 /*

@@ -291,7 +291,6 @@ CREATE TABLE regress_dc.parent (i int PRIMARY KEY);
 CREATE TABLE regress_dc.child (i int, CONSTRAINT child_fkey FOREIGN KEY (i) REFERENCES regress_dc.parent DEFERRABLE INITIALLY DEFERRED);
 CREATE FUNCTION regress_dc.put_off() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-	SET CONSTRAINTS ALL DEFERRED;
 	INSERT INTO regress_dc.child VALUES (1);
 	RETURN NEW;
 END $$;
@@ -305,6 +304,12 @@ SELECT dc_incr('regress_dc.likes', 'a'), dc_apply();
 ROLLBACK;
 RESET ROLE;
 ALTER TABLE regress_dc.child ALTER CONSTRAINT child_fkey DEFERRABLE INITIALLY IMMEDIATE;
+CREATE OR REPLACE FUNCTION regress_dc.put_off() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	SET CONSTRAINTS ALL DEFERRED;
+	INSERT INTO regress_dc.child VALUES (1);
+	RETURN NEW;
+END $$;
 SET ROLE regress_dc_caller;
 SELECT dc_incr('regress_dc.likes', 'a');
 RESET ROLE;

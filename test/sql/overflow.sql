@@ -118,6 +118,11 @@ SELECT dc_compact('l'), dc_balance('l', 'a'), dc_balance('l', 'b');
 SELECT key, inc, dec FROM l ORDER BY key;
 SELECT * FROM dc_ledger_check('l');
 
+-- A row that we have not made
+INSERT INTO c_shard (key, shard, dec) VALUES ('hand', 1, -:max - 1), ('hand2', 1, -5);
+SELECT dc_get('c', 'hand');
+SELECT dc_get('c', 'hand2'), dc_sum('c') > 0;
+
 DROP VIEW units;
 DROP FUNCTION try, state;
 DROP PROCEDURE overflow;
