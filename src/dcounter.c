@@ -11,7 +11,9 @@
 #include "base/catalog.h"
 #include "base/compat.h"
 #include "base/guc.h"
+#include "base/ownercode.h"
 #include "base/ownstatement.h"
+#include "base/runas.h"
 #include "base/shmem.h"
 #include "base/xactclock.h"
 #include "buffer/bufferinit.h"
@@ -35,8 +37,10 @@ void
 _PG_init(void)
 {
 	guc_init();
+	runas_init();
 	own_statement_init();
 	counter_cache_init();
+	ownercode_init();
 	/* a callback that is registered first runs last */
 	consumer_init();	 /* looks at what all have written */
 	counter_last_init(); /* when all is written but what goes to memory */

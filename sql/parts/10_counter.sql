@@ -168,6 +168,24 @@ CREATE FUNCTION dcounter.on_alter_table() RETURNS pg_catalog.event_trigger
 	AS 'MODULE_PATHNAME' LANGUAGE C;
 COMMENT ON FUNCTION dcounter.on_alter_table() IS 'internal: keeps shard tables with their tables of totals';
 
+CREATE FUNCTION dcounter.on_code_change() RETURNS pg_catalog.event_trigger
+	AS 'MODULE_PATHNAME' LANGUAGE C;
+COMMENT ON FUNCTION dcounter.on_code_change() IS 'internal: keeps code of their owners from buffered counter tables, and from those that the worker is working on';
+
+CREATE FUNCTION dcounter.tables(OUT counter regclass, OUT owner regrole, OUT kind text, OUT mode text, OUT maintained_by text, OUT left_because text)
+	RETURNS SETOF record
+	AS 'MODULE_PATHNAME', 'dc_tables' LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 100 COST 1000;
+COMMENT ON FUNCTION dcounter.tables() IS 'internal: the rows of dc_tables';
+
+CREATE VIEW dc_tables AS SELECT * FROM dcounter.tables();
+COMMENT ON VIEW dc_tables IS 'counter tables, and who maintains them';
+COMMENT ON COLUMN dc_tables.counter IS 'the table of totals';
+COMMENT ON COLUMN dc_tables.owner IS 'its owner';
+COMMENT ON COLUMN dc_tables.kind IS 'counter, stock, ledger, or limits (of a ledger)';
+COMMENT ON COLUMN dc_tables.mode IS 'exact or buffered';
+COMMENT ON COLUMN dc_tables.maintained_by IS 'worker, owner (dc_maintain(); the worker leaves it alone) or publisher (a subscription feeds it); null while it is locked';
+COMMENT ON COLUMN dc_tables.left_because IS 'what on its tables could run code of the owner';
+
 CREATE FUNCTION dcounter.on_counter_truncate() RETURNS pg_catalog.trigger
 	AS 'MODULE_PATHNAME' LANGUAGE C;
 COMMENT ON FUNCTION dcounter.on_counter_truncate() IS 'internal: truncates the tables of a counter together';

@@ -14,7 +14,7 @@ GRANT SELECT ON dcounter.outbox_0, dcounter.outbox_1, dcounter.outbox_2, dcounte
 	dcounter.outbox_5, dcounter.outbox_6, dcounter.outbox_7 TO pg_database_owner;
 
 -- The functions behind them decide which rows the caller is shown.
-GRANT SELECT ON dc_stat_counters, dc_stat_hot_keys, dc_stat_buffer, dc_stat_worker, dc_stat_outbox, dc_stat_consumers TO PUBLIC;
+GRANT SELECT ON dc_tables, dc_stat_counters, dc_stat_hot_keys, dc_stat_buffer, dc_stat_worker, dc_stat_outbox, dc_stat_consumers TO PUBLIC;
 
 REVOKE EXECUTE ON FUNCTION dc_worker_start() FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION dc_worker_stop() FROM PUBLIC;
@@ -28,6 +28,7 @@ REVOKE EXECUTE ON FUNCTION dcounter.on_ledger_drop() FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION dcounter.on_ledger_alter() FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION dcounter.on_sql_drop() FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION dcounter.on_alter_table() FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION dcounter.on_code_change() FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION dcounter.on_capture_drop() FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION dcounter.on_capture_rename() FROM PUBLIC;
 
@@ -76,6 +77,12 @@ CREATE EVENT TRIGGER dcounter_capture_rename ON ddl_command_end
 	WHEN TAG IN ('ALTER TABLE', 'ALTER TYPE', 'ALTER VIEW', 'ALTER MATERIALIZED VIEW', 'ALTER FOREIGN TABLE')
 	EXECUTE FUNCTION dcounter.on_capture_rename();
 COMMENT ON EVENT TRIGGER dcounter_capture_rename IS 'renames columns in the arguments of triggers that write events';
+
+CREATE EVENT TRIGGER dcounter_code ON ddl_command_end
+	WHEN TAG IN ('ALTER TABLE', 'ALTER FOREIGN TABLE', 'CREATE TABLE', 'CREATE FOREIGN TABLE', 'CREATE SCHEMA', 'CREATE TRIGGER', 'CREATE RULE', 'CREATE INDEX',
+		'CREATE STATISTICS')
+	EXECUTE FUNCTION dcounter.on_code_change();
+COMMENT ON EVENT TRIGGER dcounter_code IS 'keeps code of their owners from buffered counter tables';
 
 CREATE EVENT TRIGGER dcounter_ledger_drop ON sql_drop
 	EXECUTE FUNCTION dcounter.on_ledger_drop();

@@ -23,6 +23,7 @@
 int dc_pending_memory = DC_PENDING_MEMORY_DEFAULT;
 bool dc_worker = true;
 char *dc_worker_role = NULL;
+bool dc_worker_runs_owner_code = false;
 int dc_compact_interval = 1000;
 int dc_compact_batch = 1000;
 int dc_worker_load = 15;
@@ -98,6 +99,16 @@ guc_init_worker(void)
 							   "A change takes effect when a worker starts.",
 							   &dc_worker_role, "", PGC_SIGHUP,
 							   GUC_SUPERUSER_ONLY, NULL, NULL, NULL);
+
+	DefineCustomBoolVariable("dcounter.worker_runs_owner_code",
+							 "Lets workers maintain tables on which code of their owner can run.",
+							 "Such code, a trigger for example, may take as long "
+							 "as it likes, and keep the worker from the tables of "
+							 "others. When off, such a table is left to its "
+							 "owner, who calls dc_maintain(). Tables of "
+							 "superusers are maintained in any case.",
+							 &dc_worker_runs_owner_code, false, PGC_SIGHUP, 0,
+							 NULL, NULL, NULL);
 
 	DefineCustomIntVariable("dcounter.worker_load",
 							"Sets how much of the time a worker works off a backlog, in percent.",

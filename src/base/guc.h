@@ -5,9 +5,10 @@
 #ifndef DC_GUC_H
 #define DC_GUC_H
 
-extern int dc_pending_memory;	/* kB of pending deltas kept per transaction */
-extern bool dc_worker;			/* do the launcher's workers run */
-extern char *dc_worker_role;	/* whom they connect as; "" for a superuser */
+extern int dc_pending_memory; /* kB of pending deltas kept per transaction */
+extern bool dc_worker;		  /* do the launcher's workers run */
+extern char *dc_worker_role;  /* whom they connect as; "" for a superuser */
+extern bool dc_worker_runs_owner_code;
 extern int dc_compact_interval; /* ms from one compaction to the next */
 extern int dc_compact_batch;	/* shard rows that one transaction compacts */
 extern int dc_cache_size;		/* kB of values that reads may be answered from */

@@ -25,6 +25,7 @@ typedef struct DcJobRun
 	Oid suspect;	   /* a table that has ended a worker, or InvalidOid */
 	DcMoment deadline; /* when to yield */
 	int64 failures;	   /* steps that failed */
+	int64 left;		   /* tables that are left to their owners (ownercode.c) */
 } DcJobRun;
 
 typedef struct DcJob

@@ -132,6 +132,15 @@ portals_leave(void)
 }
 
 /*
+ * portals_are_shut tells whether somebody has become an owner.
+ */
+bool
+portals_are_shut(void)
+{
+	return nlevels > 0;
+}
+
+/*
  * init finds the context of all portals, and registers the callbacks.
  */
 static void

@@ -7,5 +7,6 @@
 
 extern void portals_enter(void);
 extern void portals_leave(void);
+extern bool portals_are_shut(void);
 
 #endif /* DC_PORTALS_H */

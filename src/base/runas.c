@@ -12,7 +12,10 @@
  * What else it could leave is not there to be left: within a security-restricted
  * operation the server itself refuses deferred triggers, cursors WITH HOLD, temporary
  * tables, prepared statements, LISTEN, and changes of the role; settings are undone
- * in runas_end.
+ * in runas_end. SET CONSTRAINTS, which the server lets pass, would run the caller's own
+ * deferred triggers as the owner, or put off checks that the caller relies on: it is refused
+ * here. What is left are things that any role can have done by any trigger, and that the
+ * server has no way to undo: advisory locks of the session, lastval(), setseed().
  *
  * An error needs no clean-up here: the abort of the (sub)transaction restores
  * the user, the security context, the settings and the portals.
@@ -23,7 +26,45 @@
 #include "base/runas.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
+#include "nodes/parsenodes.h"
+#include "tcop/utility.h"
 #include "utils/guc.h"
+
+static ProcessUtility_hook_type previous_hook = NULL;
+
+static void utility_hook(PlannedStmt *pstmt, const char *query, bool read_only_tree,
+						 ProcessUtilityContext context, ParamListInfo params,
+						 QueryEnvironment *environment, DestReceiver *dest,
+						 QueryCompletion *completion);
+
+/*
+ * runas_init installs the hook; called once.
+ */
+void
+runas_init(void)
+{
+	previous_hook = ProcessUtility_hook;
+	ProcessUtility_hook = utility_hook;
+}
+
+static void
+utility_hook(PlannedStmt *pstmt, const char *query, bool read_only_tree,
+			 ProcessUtilityContext context, ParamListInfo params,
+			 QueryEnvironment *environment, DestReceiver *dest,
+			 QueryCompletion *completion)
+{
+	if (IsA(pstmt->utilityStmt, ConstraintsSetStmt) && portals_are_shut())
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("cannot execute %s within security-restricted operation",
+						"SET CONSTRAINTS")));
+	if (previous_hook != NULL)
+		previous_hook(pstmt, query, read_only_tree, context, params, environment,
+					  dest, completion);
+	else
+		standard_ProcessUtility(pstmt, query, read_only_tree, context, params,
+								environment, dest, completion);
+}
 
 /*
  * runas_begin switches to roleid until runas_end. The search_path is pinned

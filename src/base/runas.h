@@ -12,6 +12,7 @@ typedef struct DcRunAs
 	int guc_level;
 } DcRunAs;
 
+extern void runas_init(void);
 extern void runas_begin(DcRunAs *state, Oid roleid);
 extern void runas_end(DcRunAs *state);
 extern int search_path_pin(void);

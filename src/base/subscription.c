@@ -47,7 +47,6 @@
 List *(*counter_more_tables)(const DcCounterRow *row, List *tables) = NULL;
 
 static bool any_subscribed(void);
-static List *counter_tables(const DcCounterRow *row);
 static List *add_relatives(List *tables);
 static List *subscriptions_of(List *tables, bool one);
 
@@ -57,7 +56,7 @@ static List *subscriptions_of(List *tables, bool one);
 bool
 counter_is_fed(const DcCounterRow *row)
 {
-	return any_subscribed() && subscriptions_of(counter_tables(row), true) != NIL;
+	return any_subscribed() && subscriptions_of(add_relatives(counter_tables(row)), true) != NIL;
 }
 
 /*
@@ -101,7 +100,7 @@ counter_fed_by(const DcCounterRow *row)
 
 	if (!any_subscribed())
 		return NULL;
-	subscriptions = subscriptions_of(counter_tables(row), false);
+	subscriptions = subscriptions_of(add_relatives(counter_tables(row)), false);
 	list_sort(subscriptions, list_oid_cmp);
 	initStringInfo(&names);
 	foreach(lc, subscriptions)
@@ -177,9 +176,9 @@ any_subscribed(void)
 }
 
 /*
- * counter_tables lists all tables that belong to a counter table.
+ * counter_tables lists all tables that belong to a counter table, without partitions.
  */
-static List *
+List *
 counter_tables(const DcCounterRow *row)
 {
 	List *tables = list_make2_oid(row->counter, row->shards);
@@ -188,7 +187,7 @@ counter_tables(const DcCounterRow *row)
 		tables = lappend_oid(tables, row->holds);
 	if (counter_more_tables != NULL)
 		tables = counter_more_tables(row, tables);
-	return add_relatives(tables);
+	return tables;
 }
 
 /*

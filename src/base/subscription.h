@@ -8,6 +8,7 @@
 #include "base/catalog.h"
 
 extern bool counter_is_fed(const DcCounterRow *row);
+extern List *counter_tables(const DcCounterRow *row);
 extern bool table_is_fed(Oid counter);
 extern char *counter_fed_by(const DcCounterRow *row);
 extern void check_still_not_fed(Oid counter);

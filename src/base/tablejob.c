@@ -8,10 +8,12 @@
  *
  * A table that has failed is left alone for a while, which doubles each time: so
  * it does not fill the log, or cost a time-out each round. One that a subscription feeds
- * is left alone, as long as it does (subscription.c).
+ * is left alone, as long as it does (subscription.c). So is, by the worker, one on which
+ * code of its owner can run (ownercode.c).
  */
 #include "postgres.h"
 
+#include "base/ownercode.h"
 #include "base/subscription.h"
 #include "base/tablejob.h"
 #include "utils/memutils.h"
@@ -41,6 +43,7 @@ static void forget_failure(DcTableJob *job, Oid table);
 static void list_step(void *arg);
 static List *list_wanted(DcTableJob *job);
 static void table_step(void *arg);
+static bool may_work(Oid table);
 
 /*
  * table_job_run runs a job until it is done or has to yield; true if it has
@@ -72,7 +75,9 @@ table_job_run(DcTableJob *job, DcJobRun *run)
 			if (!job->started && job->start != NULL)
 				job->start(job->cxt);
 			job->started = true;
+			job->left = false;
 			note_step(job, table, run->step(run, table_step, &table, table));
+			run->left += job->left;
 		}
 		if (job->last != TABLE_GOES_ON)
 		{
@@ -212,19 +217,39 @@ list_wanted(DcTableJob *job)
 
 /*
  * table_step does one transaction's work on a table, unless a subscription feeds it,
- * or has begun to.
+ * or has begun to, or it is left to its owner.
  */
 static void
 table_step(void *arg)
 {
 	Oid table = *(Oid *) arg;
-	bool fed = table_is_fed(table);
+	bool fed;
 
 	running->last = TABLE_DONE; /* whatever becomes of it */
+	if (running->all_owners && !may_work(table))
+		return;
+	fed = table_is_fed(table);
 	if (!fed)
 		running->last = running->step(table, running->all_owners);
 	else if (running->step_fed != NULL)
 		running->last = running->step_fed(table, running->all_owners);
 	if (!fed && running->step_fed != running->step)
 		check_still_not_fed(table);
+}
+
+/*
+ * may_work tells whether the worker may work on a table now, and logs once why it may not.
+ */
+static bool
+may_work(Oid table)
+{
+	const char *reason;
+	DcOwnerCode code = ownercode_begin(table, &reason);
+
+	if (code == DC_CODE_FOUND)
+	{
+		running->left = true;
+		ownercode_log(table, reason);
+	}
+	return code == DC_CODE_NONE;
 }

@@ -36,6 +36,7 @@ typedef struct DcTableJob
 	int current;
 	bool all_owners;
 	bool started;	  /* with the current table */
+	bool left;		  /* the last step has left its table to the owner */
 	DcTableStep last; /* what the last step said */
 	List *failing;
 } DcTableJob;

@@ -78,6 +78,7 @@ area_init(void *new_area)
 		pg_atomic_init_u64(&table->done, 0);
 		pg_atomic_init_u64(&table->refused, 0);
 		pg_atomic_init_u32(&table->waiting, 0);
+		pg_atomic_init_u32(&table->left, 0);
 		pg_atomic_init_u64(&table->last_start, 0);
 		pg_atomic_init_u64(&table->last_us, 0);
 		pg_atomic_init_u64(&table->moves_begun, 0);
@@ -200,6 +201,7 @@ table_slot_make(Oid database, Oid counter)
 		table->counter = counter;
 		table->file_generation = 0;
 		pg_atomic_write_u32(&table->dirty, 0);
+		pg_atomic_write_u32(&table->left, 0);
 		pg_atomic_write_u64(&table->last_start, 0);
 		pg_atomic_write_u64(&table->last_us, 0);
 		pg_atomic_write_u32(&table->restored, DC_NOT_RESTORED);
@@ -269,6 +271,16 @@ flusher_runs(void)
 	DcFlusher *flusher = flusher_find(MyDatabaseId);
 
 	return flusher != NULL && flusher->latch != NULL;
+}
+
+/*
+ * flusher_flushes tells whether somebody flushes a table of this database: there is a
+ * flusher, and it has not left the table to its owner.
+ */
+bool
+flusher_flushes(DcBufferTable *table)
+{
+	return flusher_runs() && pg_atomic_read_u32(&table->left) == 0;
 }
 
 /*
@@ -342,7 +354,7 @@ flusher_leave(void)
 
 /*
  * buffer_is_left tells whether something is in memory for a database, or is about to
- * be added, that is in no file. Asked when nobody flushes it: from then on nothing
+ * be added, that is in no file and not left to the owner of its table. Asked when nobody flushes it: from then on nothing
  * comes but by transactions that are counted already, or by a flush that fails and
  * gives back what it has taken. Whoever comes to flush is to look at entries without
  * amounts, too, which are freed so.
@@ -356,7 +368,7 @@ buffer_is_left(Oid database)
 	{
 		DcBufferTable *table = &buffer_area->tables[i];
 
-		if (table->database != database ||
+		if (table->database != database || pg_atomic_read_u32(&table->left) != 0 ||
 			pg_atomic_read_u32(&table->restored) == DC_UNRESOLVED)
 			continue;
 		if (table->nentries > 0)

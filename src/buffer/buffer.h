@@ -76,6 +76,7 @@ typedef struct DcBufferTable
 	pg_atomic_uint64 done;	   /* and the last of them that is durable */
 	pg_atomic_uint64 refused;  /* times that the flusher could not do it */
 	pg_atomic_uint32 waiting;  /* sessions that wait */
+	pg_atomic_uint32 left;	   /* to its owner: the flusher does not flush it */
 	pg_atomic_uint64 last_start;
 	pg_atomic_uint64 last_us; /* how long it took */
 
@@ -140,6 +141,7 @@ extern void table_slot_free(DcBufferTable *table);
 extern void table_mark_dirty(DcBufferTable *table);
 extern DcFlusher *flusher_find(Oid database);
 extern bool flusher_runs(void);
+extern bool flusher_flushes(DcBufferTable *table);
 extern void flusher_wake(void);
 extern void buffer_altered(DcCounter *counter, int64 flush_interval);
 extern void flusher_enter(void);

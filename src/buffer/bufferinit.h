@@ -13,7 +13,7 @@ extern void buffering_init(void);
 extern DcMoment flush_due(void);
 extern void flush_set_commit(const char *level);
 extern void flush_enter(void);
-extern void flush_leave(void);
+extern void flush_leave(DcMoment until);
 
 /* For the launcher: whether there is something to flush, or about to be. */
 extern bool buffer_is_left(Oid database);

@@ -20,12 +20,17 @@
  * being flushed, that is rolled back (subscription.c). There is nothing in memory for it but what
  * was added before, which stays there until the subscription is dropped; only if
  * somebody waits for it, who has committed at that moment, it goes to shard rows.
+ *
+ * So is one on which code of its owner can run (ownercode.c): it is marked, increments go to
+ * rows from then on, and what is in memory waits for the owner, who calls dc_flush() or
+ * dc_maintain(), or is kept by the file. The worker looks again every second.
  */
 #include "postgres.h"
 
 #include "access/xact.h"
 #include "base/compat.h"
 #include "base/job.h"
+#include "base/ownercode.h"
 #include "base/subscription.h"
 #include "buffer/buffer.h"
 #include "buffer/bufferinit.h"
@@ -46,6 +51,7 @@ PG_FUNCTION_INFO_V1(dc_flush);
 /* us */
 #define RETRY_LOCKED (INT64CONST(10) * 1000)
 #define RETRY_FED (INT64CONST(1) * 1000 * 1000)
+#define RETRY_LEFT (INT64CONST(1) * 1000 * 1000)
 #define RETRY_FAILED_MIN (INT64CONST(100) * 1000)
 #define RETRY_FAILED_MAX (INT64CONST(60) * 1000 * 1000)
 #define RETRY_WAITED_MAX (INT64CONST(1) * 1000 * 1000)
@@ -78,12 +84,14 @@ typedef struct DcFlushStep
 	bool all_owners;
 	bool locked; /* out: could not be locked */
 	bool fed;	 /* out: was left alone */
+	bool left;	 /* out: was left to its owner */
 } DcFlushStep;
 
 static DcFlushRetry retries[DC_BUFFER_TABLES];
 
 /* The worker is leaving: everything is due. */
 static bool leaving = false;
+static DcMoment leave_until; /* nothing after that */
 
 static void flusher_exit(int code, Datum arg);
 static bool is_reserved(void);
@@ -92,6 +100,8 @@ static DcFlushRetry *retry_of(int slot);
 static void put_off(Oid counter);
 static bool flush_slot(DcJobRun *run, int slot);
 static void flush_step(void *arg);
+static bool is_to_do(const DcJobRun *run, int slot);
+static bool may_flush(DcFlushStep *step, DcBufferTable *table);
 static void gather(DcBufferTable *table);
 static bool is_gone(DcBufferTable *table);
 static void flush_and_wait(DcCounter *counter);
@@ -123,7 +133,11 @@ table_due(int slot)
 	int64 last = (int64) pg_atomic_read_u64(&table->last_us);
 	DcMoment due;
 
+	if (pg_atomic_read_u32(&table->left) != 0)
+		return leaving ? DC_NEVER : retry->at;
 	if (pg_atomic_read_u32(&table->dirty) == 0)
+		return DC_NEVER;
+	if (leaving && moment_is_reached(leave_until))
 		return DC_NEVER;
 	if (leaving)
 		return !moment_is_reached(retry->off) || retry->pause >= LEAVE_FAILED ? DC_NEVER : DC_LONG_AGO;
@@ -161,20 +175,18 @@ flush_job(DcJobRun *run)
 {
 	bool any = true;
 
-	if (buffer_area == NULL || (!run->all_owners && flusher_runs()))
+	if (buffer_area == NULL)
 		return false;
 	if (OidIsValid(run->suspect))
 		put_off(run->suspect);
 	for (int pass = 1; any; pass++)
 	{
-		if (leaving && pass > 1)
+		if (leaving && pass > 1 && !moment_is_reached(leave_until))
 			pg_usleep(LEAVE_PAUSE_MS * 1000L);
 		any = false;
 		for (int i = 0; i < buffer_area->ntables; i++)
 		{
-			if (buffer_area->tables[i].database != MyDatabaseId ||
-				(run->all_owners && !moment_is_reached(table_due(i))) ||
-				pg_atomic_read_u32(&buffer_area->tables[i].dirty) == 0)
+			if (!is_to_do(run, i))
 				continue;
 			if (flush_slot(run, i))
 				any = run->all_owners && (!leaving || pass < LEAVE_PASSES);
@@ -184,6 +196,22 @@ flush_job(DcJobRun *run)
 		pg_atomic_write_u32(&buffer_area->pressed, 0);
 	}
 	return false;
+}
+
+/*
+ * is_to_do tells whether a run is about a slot: in the worker one that is due, in a
+ * session one that nobody else flushes.
+ */
+static bool
+is_to_do(const DcJobRun *run, int slot)
+{
+	DcBufferTable *table = &buffer_area->tables[slot];
+
+	if (table->database != MyDatabaseId)
+		return false;
+	if (run->all_owners)
+		return moment_is_reached(table_due(slot));
+	return !flusher_flushes(table) && pg_atomic_read_u32(&table->dirty) != 0;
 }
 
 /*
@@ -228,15 +256,17 @@ flusher_exit(int code, Datum arg)
  * on increments go to rows, but for those of transactions that are committing at
  * this moment. A commit that hangs, as for want of a synchronous standby, is not
  * waited for: what it adds is left to the next worker, which the launcher starts if
- * need be, or to the file. So is what is locked, and what cannot be written.
+ * need be, or to the file. So is what is locked, what cannot be written, and what is not
+ * written `until` then.
  */
 void
-flush_leave(void)
+flush_leave(DcMoment until)
 {
 	if (buffer_area == NULL)
 		return;
 	flusher_leave();
 	leaving = true;
+	leave_until = until;
 	for (int i = 0; i < DC_BUFFER_TABLES; i++)
 		retries[i].pause = 0;
 	for (int ms = 0; ms < LEAVE_MAX_MS && is_reserved(); ms += LEAVE_LOOK_MS)
@@ -265,7 +295,7 @@ is_reserved(void)
 static bool
 flush_slot(DcJobRun *run, int slot)
 {
-	DcFlushStep step = {slot, run->all_owners, false, false};
+	DcFlushStep step = {slot, run->all_owners, false, false, false};
 	DcFlushRetry *retry = retry_of(slot);
 	DcBufferTable *table = &buffer_area->tables[slot];
 
@@ -287,13 +317,19 @@ flush_slot(DcJobRun *run, int slot)
 		flush_wait_refused(table);
 		retry->at = retry->waited = moment_after(moment_now(), RETRY_LOCKED);
 	}
+	else if (step.left)
+	{
+		flush_wait_refused(table);
+		retry->at = retry->waited = moment_after(moment_now(), RETRY_LEFT);
+		run->left++;
+	}
 	else
 	{
 		retry->at = step.fed ? moment_after(moment_now(), RETRY_FED) : DC_LONG_AGO;
 		retry->waited = retry->off = DC_LONG_AGO;
 		retry->pause = 0;
 	}
-	return !step.fed;
+	return !step.fed && !step.left;
 }
 
 static void
@@ -306,6 +342,8 @@ flush_step(void *arg)
 
 	if (table->database != MyDatabaseId)
 		return; /* dropped meanwhile */
+	if (step->all_owners && !may_flush(step, table))
+		return;
 	counter = compact_open(table->counter, step->all_owners);
 	if (counter != NULL && table_slot(counter) == table &&
 		flush_lock(table->counter, false))
@@ -330,6 +368,28 @@ flush_step(void *arg)
 	if (counter_lock_at_once(table->counter, RowExclusiveLock, &row))
 		counter_layout(counter_lookup(table->counter));
 	step->locked = true;
+}
+
+/*
+ * may_flush tells whether the worker may flush a table now, and marks one that it leaves
+ * to its owner.
+ */
+static bool
+may_flush(DcFlushStep *step, DcBufferTable *table)
+{
+	const char *reason;
+	DcOwnerCode code = ownercode_begin(table->counter, &reason);
+
+	if (code == DC_CODE_LOCKED)
+	{
+		step->locked = true;
+		return false;
+	}
+	step->left = code == DC_CODE_FOUND;
+	pg_atomic_write_u32(&table->left, step->left);
+	if (step->left)
+		ownercode_log(table->counter, reason);
+	return !step->left;
 }
 
 /*

@@ -25,7 +25,7 @@
  * either: the wait ends with that warning, too. The flusher that leaves, the next one
  * or a worker that the launcher starts for that (reserve.c) usually comes before;
  * it does not if the table is locked, or its rows cannot be written, or the server
- * has no room for a worker. A worker that is there, and cannot flush the table now, is
+ * has no room for a worker; and it never does if it has left the table to its owner meanwhile. A worker that is there, and cannot flush the table now, is
  * waited for.
  */
 #include "postgres.h"
@@ -94,7 +94,7 @@ static void resource_callback(ResourceReleasePhase phase, bool commit, bool top,
 static bool wait_committed(const DcWait *wait);
 static bool sleep_once(void);
 static bool is_interrupted(void);
-static bool is_alone(instr_time *since);
+static bool is_alone(DcBufferTable *table, instr_time *since);
 static Size waiters_size(void);
 static void waiters_init(void *area);
 static void wake(DcBufferTable *table, uint64 number);
@@ -186,7 +186,7 @@ wait_committed(const DcWait *wait)
 	INSTR_TIME_SET_ZERO(alone_since);
 	wait_begin(table, wait->number);
 	while (!interrupted && pg_atomic_read_u64(&table->done) < wait->number)
-		interrupted = is_interrupted() || is_alone(&alone_since) || !sleep_once();
+		interrupted = is_interrupted() || is_alone(table, &alone_since) || !sleep_once();
 	wait_end();
 	return !interrupted;
 }
@@ -238,15 +238,15 @@ is_interrupted(void)
 }
 
 /*
- * is_alone tells whether to stop waiting since there has been no flusher for long;
+ * is_alone tells whether to stop waiting since nobody has been there for long who flushes the table;
  * *since is zero, or the time at which that was noticed.
  */
 static bool
-is_alone(instr_time *since)
+is_alone(DcBufferTable *table, instr_time *since)
 {
 	instr_time now;
 
-	if (flusher_runs())
+	if (flusher_flushes(table))
 	{
 		INSTR_TIME_SET_ZERO(*since);
 		return false;
@@ -258,9 +258,11 @@ is_alone(instr_time *since)
 	if (INSTR_TIME_GET_MILLISEC(now) < ALONE_MS)
 		return false;
 	ereport(WARNING,
-			(errmsg("ending the wait for increments to become durable because there is no worker"),
+			(errmsg(flusher_runs()
+						? "ending the wait for increments to become durable because the worker leaves the table to its owner"
+						: "ending the wait for increments to become durable because there is no worker"),
 			 errdetail("The transaction has already committed, but a crash may lose its increments of buffered counters."),
-			 errhint("Turn on dcounter.worker, or call dc_flush().")));
+			 errhint(flusher_runs() ? "The owner can call dc_flush()." : "Turn on dcounter.worker, or call dc_flush().")));
 	return true;
 }
 
@@ -276,7 +278,7 @@ flush_wait(DcBufferTable *table)
 	uint64 number = pg_atomic_read_u64(&table->begun) + 1;
 	volatile bool done = false;
 
-	if (!flusher_runs())
+	if (!flusher_flushes(table))
 		return false;
 	pg_memory_barrier();
 	wait_begin(table, number);
@@ -287,7 +289,7 @@ flush_wait(DcBufferTable *table)
 		{
 			done = pg_atomic_read_u64(&table->done) >= number;
 			if (done || pg_atomic_read_u64(&table->refused) != refused ||
-				!flusher_runs())
+				!flusher_flushes(table))
 				break;
 			CHECK_FOR_INTERRUPTS();
 			(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,

@@ -31,6 +31,10 @@
  *	- The server crashes: it is lost, as promised for "async", and no "sync" commit
  *	  has returned that had not been flushed (flushwait.c).
  *
+ * A table that the flusher leaves to its owner (base/ownercode.c) is as one that nobody
+ * flushes. Who was between the steps when that became known adds to what the
+ * owner is to flush.
+ *
  * A transaction that adds and subtracts at one key holds the partition's lock while
  * it adds both, so that no reader sees one of them alone.
  */
@@ -111,6 +115,8 @@ buffer_reserve(DcCounter *counter, DcDelta **deltas, int count)
 		count_full(counter);
 		return false;
 	}
+	if (!flusher_flushes(table))
+		return false;
 	make_room(count);
 	flush_wait_prepare();
 	if (!table_reserve(counter, table))

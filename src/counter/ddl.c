@@ -33,6 +33,7 @@
 #include "counter/access.h"
 #include "counter/apply.h"
 #include "counter/buffering.h"
+#include "counter/codeddl.h"
 #include "counter/ddl.h"
 #include "counter/pending.h"
 #include "counter/protect.h"
@@ -67,6 +68,9 @@ utility_hook(PlannedStmt *pstmt, const char *query, bool read_only_tree,
 			 QueryEnvironment *environment, DestReceiver *dest,
 			 QueryCompletion *completion)
 {
+	if (IsA(pstmt->utilityStmt, IndexStmt) &&
+		((IndexStmt *) pstmt->utilityStmt)->concurrent && IsTransactionState())
+		code_prevent_index((IndexStmt *) pstmt->utilityStmt, query);
 	if (!pending_is_empty() && changes_tables(pstmt->utilityStmt) &&
 		IsTransactionState() && !XactReadOnly && !InSecurityRestrictedOperation())
 		apply_early();

@@ -8,7 +8,9 @@
  * empty must still be right when it is not.
  *
  * Plans are kept for each counter table and replaced when its cache entry was
- * refilled (new names, new owner, new columns). A replaced plan may be in use
+ * refilled (new names, new owner, new columns), and when the server has invalidated them: it
+ * would look the names up again, and who owns the schema could have put another table under
+ * them by renaming schemas, which tells nobody else. A replaced plan may be in use
  * further up the stack, by a trigger on the table, so it is freed by the next
  * transaction.
  */
@@ -27,6 +29,7 @@
 #include "utils/hsearch.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
+#include "utils/plancache.h"
 #include "utils/rel.h"
 #include "utils/relcache.h"
 #include "utils/snapmgr.h"
@@ -63,11 +66,13 @@ static DcPlans *plans_get(DcCounter *counter);
 static SPIPlanPtr plan_prepare(DcCounter *counter, DcStatement statement);
 static void plans_retire_all(void);
 static void plans_retire(DcPlans *plans);
+static void plan_retire(DcPlans *plans, int statement);
 static void plan_settings(void);
 static uint64 sql_execute(DcSqlSession *session, DcStatement statement,
 						  Datum *values, const char *nulls, bool read_only);
 static const DcStatementText *statement_text(DcStatement statement);
-static void append_word(StringInfo sql, DcCounter *counter, const char *word);
+static void append_word(StringInfo sql, DcCounter *counter, const char *word, List **tables);
+static void check_tables(SPIPlanPtr plan, const List *tables);
 
 /*
  * sql_extend adds the statements of another room: their numbers begin with
@@ -177,6 +182,8 @@ sql_execute(DcSqlSession *session, DcStatement statement, Datum *values,
 	int level = NewGUCNestLevel();
 	int result;
 
+	if (plans->plans[statement] != NULL && !SPI_plan_is_valid(plans->plans[statement]))
+		plan_retire(plans, statement);
 	if (plans->plans[statement] == NULL)
 		plans->plans[statement] = plan_prepare(session->counter, statement);
 	plan = plans->plans[statement];
@@ -295,15 +302,22 @@ sql_forget(DcCounter *counter)
 static void
 plans_retire(DcPlans *plans)
 {
+	for (int i = 0; i < MAX_STATEMENTS; i++)
+		plan_retire(plans, i);
+}
+
+/*
+ * plan_retire puts a plan aside, if there is one.
+ */
+static void
+plan_retire(DcPlans *plans, int statement)
+{
 	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
 
-	for (int i = 0; i < MAX_STATEMENTS; i++)
-	{
-		if (plans->plans[i] != NULL)
-			retired_plans = lappend(retired_plans, plans->plans[i]);
-		plans->plans[i] = NULL;
-		plans->planned[i] = false;
-	}
+	if (plans->plans[statement] != NULL)
+		retired_plans = lappend(retired_plans, plans->plans[statement]);
+	plans->plans[statement] = NULL;
+	plans->planned[statement] = false;
 	retired_in = compat_local_xid();
 	MemoryContextSwitchTo(old);
 }
@@ -316,6 +330,7 @@ plan_prepare(DcCounter *counter, DcStatement statement)
 {
 	const DcStatementText *text = statement_text(statement);
 	StringInfoData sql;
+	List *tables = NIL;
 	SPIPlanPtr plan;
 	int nargs = 0;
 
@@ -333,7 +348,7 @@ plan_prepare(DcCounter *counter, DcStatement statement)
 		while (p[1] >= 'a' && p[1] <= 'z' && len < lengthof(word) - 1)
 			word[len++] = *++p;
 		word[len] = '\0';
-		append_word(&sql, counter, word);
+		append_word(&sql, counter, word, &tables);
 	}
 	while (nargs < SQL_MAX_ARGS && OidIsValid(text->argtypes[nargs]))
 		nargs++;
@@ -343,9 +358,32 @@ plan_prepare(DcCounter *counter, DcStatement statement)
 	if (plan == NULL)
 		elog(ERROR, "SPI_prepare failed for \"%s\": %s",
 			 sql.data, SPI_result_code_string(SPI_result));
+	check_tables(plan, tables);
 	SPI_keepplan(plan);
 	pfree(sql.data);
 	return plan;
+}
+
+/*
+ * check_tables raises 55000 if names that were put into a statement stood for other tables
+ * by the time when it was parsed.
+ */
+static void
+check_tables(SPIPlanPtr plan, const List *tables)
+{
+	CachedPlanSource *source = linitial(SPI_plan_get_plan_sources(plan));
+	ListCell *lc;
+
+	if (source->query_list == NIL)
+		return; /* a rule has left nothing */
+	foreach(lc, tables)
+	{
+		if (!list_member_oid(source->relationOids, lfirst_oid(lc)))
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("\"%s\" was renamed while it was being used",
+							get_rel_name(lfirst_oid(lc)))));
+	}
 }
 
 static const DcStatementText *
@@ -355,19 +393,25 @@ statement_text(DcStatement statement)
 }
 
 /*
- * append_word appends what a word after @ stands for.
+ * append_word appends what a word after @ stands for, and notes the table.
  */
 static void
-append_word(StringInfo sql, DcCounter *counter, const char *word)
+append_word(StringInfo sql, DcCounter *counter, const char *word, List **tables)
 {
 	const char *value;
+	Oid table = InvalidOid;
 
 	if (strcmp(word, "totals") == 0)
-		value = relation_sql_name(counter->relid);
+		table = counter->relid;
 	else if (strcmp(word, "shards") == 0)
-		value = relation_sql_name(counter->row.shards);
+		table = counter->row.shards;
 	else if (strcmp(word, "holds") == 0)
-		value = relation_sql_name(counter->row.holds);
+		table = counter->row.holds;
+	if (OidIsValid(table))
+	{
+		value = relation_sql_name(table);
+		*tables = list_append_unique_oid(*tables, table);
+	}
 	else if (strcmp(word, "units") == 0)
 		value = counter_is_stock(counter) ? "units" : "shard::int8"; /* counters have no such column */
 	else

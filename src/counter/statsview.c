@@ -11,12 +11,15 @@
  * Reading many tables, some of which may be in any state, one of them must not make
  * the others unreadable. A table that is locked by DDL is not waited for. Each one
  * is read in a subtransaction of its own, so that an error (a foreign server that
- * does not answer, say) becomes a warning. Live numbers are then NULL.
+ * does not answer, say) becomes a warning. Live numbers are then NULL. They
+ * are NULL, too, if code of the owner could run while they are read (base/ownercode.c): it
+ * might not come to an end. The owner himself is shown them.
  */
 #include "postgres.h"
 
 #include "access/xact.h"
 #include "base/compat.h"
+#include "base/ownercode.h"
 #include "base/subscription.h"
 #include "catalog/pg_authid.h"
 #include "catalog/pg_inherits.h"
@@ -242,6 +245,7 @@ try_read_live(const DcCounterRow *row, DcLive *live)
 	ResourceOwner owner = CurrentResourceOwner;
 	ErrorData *volatile error = NULL;
 	volatile bool done = false;
+	bool guard = ownercode_guard(false);
 
 	BeginInternalSubTransaction(NULL);
 	MemoryContextSwitchTo(caller);
@@ -256,6 +260,7 @@ try_read_live(const DcCounterRow *row, DcLive *live)
 		FlushErrorState();
 	}
 	PG_END_TRY();
+	(void) ownercode_guard(guard);
 	RollbackAndReleaseCurrentSubTransaction();
 	MemoryContextSwitchTo(caller);
 	CurrentResourceOwner = owner;
@@ -286,7 +291,7 @@ read_live(const DcCounterRow *row, MemoryContext result, DcLive *live)
 	MemoryContext old;
 	bool isnull;
 
-	if (counter == NULL)
+	if (counter == NULL || !ownercode_may_read(counter))
 		return false;
 	stats_attach(counter);
 	sql_begin(&session, counter);

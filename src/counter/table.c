@@ -14,6 +14,7 @@
 #include "base/changes.h"
 #include "base/compat.h"
 #include "base/interval.h"
+#include "base/ownercode.h"
 #include "base/runas.h"
 #include "catalog/namespace.h"
 #include "counter/access.h"
@@ -219,6 +220,8 @@ table_create(RangeVar *name, DcCounterRow row, bool stock, int partitions)
 	}
 	catalog_insert(&row);
 	protect_create(&row);
+	if (row.mode == DC_MODE_BUFFERED)
+		ownercode_prevent_buffered(&row);
 	return row.counter;
 }
 
@@ -279,7 +282,10 @@ dc_alter(PG_FUNCTION_ARGS)
 	buffer_args(fcinfo, 5, &row);
 	event_retention_arg(fcinfo, 8, &row);
 	if (row.mode == DC_MODE_BUFFERED && !counter_is_buffered(counter))
+	{
 		check_bufferable(counter);
+		ownercode_prevent_buffered(&row);
+	}
 	if (!PG_ARGISNULL(3) || !PG_ARGISNULL(4))
 		change_listener->alter(row.counter,
 							   PG_ARGISNULL(3) ? NULL : PG_GETARG_INTERVAL_P(3),

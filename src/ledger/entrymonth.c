@@ -23,9 +23,11 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "access/table.h"
 #include "base/runas.h"
 #include "catalog/partition.h"
+#include "catalog/pg_partitioned_table.h"
 #include "counter/table.h"
 #include "ledger/detach.h"
 #include "ledger/entrymonth.h"
@@ -38,9 +40,9 @@
 #include "utils/builtins.h"
 #include "utils/datetime.h"
 #include "utils/lsyscache.h"
-#include "utils/partcache.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
+#include "utils/syscache.h"
 #include "utils/timestamp.h"
 
 /* Months that there are to be: this one and the next. */
@@ -68,18 +70,26 @@ static bool month_remember(DcLedger *ledger, const DcMonth *month);
 
 /*
  * month_is_key tells whether a table of entries is partitioned as it takes to have
- * months.
+ * months. Not RelationGetPartitionKey(), which evaluates constants in expressions, and so
+ * an owner's functions, as whoever calls this. A key that passes has no expressions.
  */
 bool
 month_is_key(Relation entries)
 {
-	PartitionKey key;
+	HeapTuple tuple;
+	Form_pg_partitioned_table form;
+	bool is;
 
 	if (entries->rd_rel->relkind != RELKIND_PARTITIONED_TABLE)
 		return false;
-	key = RelationGetPartitionKey(entries);
-	return key->strategy == PARTITION_STRATEGY_RANGE && key->partnatts == 1 &&
-		key->partattrs[0] == get_attnum(RelationGetRelid(entries), "at");
+	tuple = SearchSysCache1(PARTRELID, ObjectIdGetDatum(RelationGetRelid(entries)));
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for partition key of %u", RelationGetRelid(entries));
+	form = (Form_pg_partitioned_table) GETSTRUCT(tuple);
+	is = form->partstrat == PARTITION_STRATEGY_RANGE && form->partnatts == 1 &&
+		form->partattrs.values[0] == get_attnum(RelationGetRelid(entries), "at");
+	ReleaseSysCache(tuple);
+	return is;
 }
 
 /*

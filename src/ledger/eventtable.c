@@ -135,13 +135,16 @@ adopt(DcCounter *counter)
 		{
 			char *child = get_rel_name(lfirst_oid(lc));
 
-			if (child == NULL || strcmp(child, psprintf("%s_%d", name, i)) != 0)
+			/* elsewhere there may be any number of that name */
+			if (child == NULL || strcmp(child, psprintf("%s_%d", name, i)) != 0 ||
+				get_rel_namespace(lfirst_oid(lc)) != get_rel_namespace(events))
 				continue;
 			full[n] = has_rows(lfirst_oid(lc));
 			number[n] = i;
 			if (!full[n] && open < 0)
 				open = n;
 			n++;
+			break;
 		}
 	}
 	if (n == DC_EVENT_SLOTS)

@@ -18,6 +18,7 @@
 #include "access/xact.h"
 #include "base/compat.h"
 #include "base/guc.h"
+#include "base/ownercode.h"
 #include "base/runas.h"
 #include "buffer/bufferinit.h"
 #include "executor/spi.h"
@@ -56,18 +57,31 @@ StaticAssertDecl(lengthof(dc_jobs) <= DC_MAX_JOBS, "too many jobs");
 /*
  * How long a step may take, and then until the worker is ended.
  *
- * PostgreSQL's time-outs go by the wall clock. If that is set back while a step is
- * running, its time-out comes so much later; later steps are not concerned. So the
- * launcher looks as well, by the monotonic clock, and ends a worker whose step takes
- * longer than both (job_step_hangs). If the clock is set forth, the time-out may come
- * at once: the step fails, and is tried again.
+ * A time-out ticks while a step is running, and each tick looks how long that is, by
+ * the monotonic clock. PostgreSQL's time-outs go by the wall clock: if that is set back
+ * meanwhile, the next tick comes so much later; later steps are not concerned. So the
+ * launcher looks as well, and ends a worker whose step takes longer than both
+ * (job_step_hangs).
  */
+#define STEP_TICK_MS 500
 #define STEP_LIMIT_MS (30 * 1000)
 #define STEP_GRACE_MS (5 * 1000)
 #define STEP_HANGS_MS (STEP_LIMIT_MS + 2 * STEP_GRACE_MS)
 
+/*
+ * How long a worker has that was asked to end, for all that it still does: a step that goes
+ * on all the same ends it after the grace; the last flushes end a grace earlier, so that
+ * those who do not heed a cancel are over, too. What is not flushed by then is
+ * left (bufferfile.c).
+ */
+#define LEAVE_LIMIT_MS (10 * 1000)
+#define LEAVE_GRACE_MS 1000
+
 /* A signal to end must cancel a step. */
 volatile sig_atomic_t job_in_step = false;
+
+/* When it came first, if it did (ShutdownRequestPending). */
+volatile DcMoment job_asked_at = {0};
 
 /* The worker has been asked to end, and runs a job for the last time. */
 bool job_leaving = false;
@@ -88,6 +102,13 @@ static int64 last_step = 0;
 static TimeoutId step_timeout;
 static volatile sig_atomic_t step_cancelled = false;
 
+/* When the step began that is running, and when the last ones are to be over. */
+static volatile DcMoment step_began = {0};
+static volatile DcMoment leave_until = {0};
+
+/* The job whose step is running, by its name. */
+static const char *step_job = NULL;
+
 /* How long a run may work before it is slowed down, and its longest sleep. */
 #define PACE_AFTER_US (50 * 1000)
 #define PACE_MAX_MS 1000
@@ -98,6 +119,7 @@ static struct
 	bool yielded;
 	bool told;		/* of job_suspect */
 	int64 busy;		/* us at work, in all its parts */
+	int64 left;		/* tables left to their owners, in all its parts */
 	DcMoment began; /* of all its parts, if it has yielded */
 	DcMoment ended;
 } last_run[DC_MAX_JOBS];
@@ -105,7 +127,8 @@ static struct
 /* What a step is about, for error messages and pg_stat_activity. */
 static char subject[2 * NAMEDATALEN + 64];
 
-static void on_step_timeout(void);
+static void on_step_tick(void);
+static int64 step_time(void);
 static bool step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table);
 static bool step_in_procedure(DcJobRun *run, DcJobStep step, void *arg,
 							  Oid table);
@@ -120,8 +143,9 @@ static void pace(void);
 static void run_urgent(void);
 static void report_error(DcJobRun *run, const ErrorData *error);
 static void log_run(int job);
-static void note_run(int job, TimestampTz at, int64 us, int64 work, int64 failures);
+static void note_run(int job, TimestampTz at, int64 us, int64 work);
 static void note_error(DcJobRun *run, const char *message);
+static void count_error(DcWorkerSlot *slot, const char *job, const char *text, int len);
 static void note_step(DcMoment began);
 
 /*
@@ -150,7 +174,7 @@ job_due(int job)
 void
 job_timer_init(void)
 {
-	step_timeout = RegisterTimeout(USER_TIMEOUT, on_step_timeout);
+	step_timeout = RegisterTimeout(USER_TIMEOUT, on_step_tick);
 }
 
 /*
@@ -165,18 +189,39 @@ job_step_hangs(DcMoment began)
 }
 
 /*
- * on_step_timeout cancels the step, and ends the worker if that was of no use.
+ * on_step_tick cancels a step that takes too long, and ends the worker if that was of no
+ * use, or if it was asked to end and the step goes on.
  */
 static void
-on_step_timeout(void)
+on_step_tick(void)
 {
-	if (step_cancelled || (ShutdownRequestPending && !job_leaving))
+	int64 limit = step_time();
+	int64 grace = (job_leaving ? LEAVE_GRACE_MS : STEP_GRACE_MS) * INT64CONST(1000);
+	int64 age = moment_age(step_began);
+
+	if (age >= limit + grace ||
+		(ShutdownRequestPending && !job_leaving && moment_age(job_asked_at) >= grace))
 		ProcDiePending = true;
-	else
+	else if (age >= limit && !step_cancelled)
+	{
 		QueryCancelPending = true;
-	step_cancelled = true;
+		step_cancelled = true;
+	}
+	else
+		return;
 	InterruptPending = true;
 	SetLatch(MyLatch);
+}
+
+/*
+ * step_time returns how long the step that is running may take, in us.
+ */
+static int64
+step_time(void)
+{
+	if (!job_leaving)
+		return STEP_LIMIT_MS * INT64CONST(1000);
+	return moment_diff(step_began, leave_until) - LEAVE_GRACE_MS * INT64CONST(1000);
 }
 
 /*
@@ -201,23 +246,28 @@ job_run_in_worker(int job)
 	{
 		last_run[job].began = start;
 		last_run[job].busy = 0;
+		last_run[job].left = 0;
 	}
 	busy = &last_run[job].busy;
 	before = *busy;
 	last_run[job].yielded = dc_jobs[job].run(&run);
 	last_run[job].ended = moment_now();
-	note_run(job, at, moment_diff(start, last_run[job].ended), *busy - before, run.failures);
+	last_run[job].left += run.left;
+	note_run(job, at, moment_diff(start, last_run[job].ended), *busy - before);
 	log_run(job);
 }
 
 /*
- * job_leave runs what has to be done when the worker leaves.
+ * job_leave runs what has to be done when the worker leaves. All of it has one deadline,
+ * counted from when the worker was asked to end.
  */
 void
 job_leave(void)
 {
+	leave_until = moment_after(ShutdownRequestPending ? job_asked_at : moment_now(),
+							   LEAVE_LIMIT_MS * INT64CONST(1000));
 	job_leaving = true;
-	flush_leave();
+	flush_leave(moment_after(leave_until, -LEAVE_GRACE_MS * INT64CONST(1000)));
 	if (moment_is_reached(job_due(URGENT_JOB)))
 		job_run_in_worker(URGENT_JOB);
 }
@@ -271,13 +321,17 @@ step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 	if ((ShutdownRequestPending && !job_leaving) || job_hurries)
 		return false;
 	began = moment_now();
+	step_began = began;
+	if (step_time() <= 0)
+		return false;
 	step_cancelled = false;
+	step_job = run->job;
 	job_step_table = table;
 	job_in_step = true;
 	note_step(began);
 	enable_timeout_every(step_timeout,
-						 TimestampTzPlusMilliseconds(GetCurrentTimestamp(), STEP_LIMIT_MS),
-						 STEP_GRACE_MS);
+						 TimestampTzPlusMilliseconds(GetCurrentTimestamp(), STEP_TICK_MS),
+						 STEP_TICK_MS);
 	PG_TRY();
 	{
 		SetCurrentStatementStartTimestamp();
@@ -299,6 +353,7 @@ step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 		RESUME_INTERRUPTS();
 	}
 	PG_END_TRY();
+	ownercode_end();
 	disable_timeout(step_timeout, false);
 	job_in_step = false;
 	job_step_table = InvalidOid;
@@ -505,7 +560,7 @@ subject_context(void *arg)
  * worker's slot.
  */
 static void
-note_run(int job, TimestampTz at, int64 us, int64 work, int64 failures)
+note_run(int job, TimestampTz at, int64 us, int64 work)
 {
 	DcWorkerSlot *slot;
 
@@ -519,39 +574,62 @@ note_run(int job, TimestampTz at, int64 us, int64 work, int64 failures)
 		slot->jobs[job].last_us = us;
 		slot->jobs[job].runs++;
 		slot->jobs[job].work_us += work;
-		slot->jobs[job].failures += failures;
+		if (!last_run[job].yielded)
+			slot->jobs[job].left = last_run[job].left;
 	}
 	LWLockRelease(&dc_workers->lock);
 }
 
 /*
- * note_error keeps the message of a failed step in the worker's slot.
+ * note_error counts a failed step, and keeps its message, in the worker's slot.
  */
 static void
 note_error(DcJobRun *run, const char *message)
 {
-	DcWorkerSlot *slot;
 	char *text;
-	int len;
 
 	run->failures++;
 	if (dc_workers == NULL)
 		return;
 	text = psprintf("%s: %s", subject, message);
-	len = pg_mbcliplen(text, strlen(text), DC_ERROR_BYTES - 1);
 	LWLockAcquire(&dc_workers->lock, LW_EXCLUSIVE);
-	slot = slot_find(MyDatabaseId);
-	for (int i = 0; slot != NULL && i < dc_njobs; i++)
-	{
-		if (dc_jobs[i].name == run->job)
-		{
-			memcpy(slot->jobs[i].last_error, text, len);
-			slot->jobs[i].last_error[len] = '\0';
-			slot->jobs[i].last_error_at = GetCurrentTimestamp(); /* to be shown */
-		}
-	}
+	count_error(slot_find(MyDatabaseId), run->job, text,
+				pg_mbcliplen(text, strlen(text), DC_ERROR_BYTES - 1));
 	LWLockRelease(&dc_workers->lock);
 	pfree(text);
+}
+
+/*
+ * job_note_end counts the step in which the worker ends, before its end, as a failed one.
+ * The caller has locked the slot. Must not throw.
+ */
+void
+job_note_end(DcWorkerSlot *slot)
+{
+	char text[DC_ERROR_BYTES];
+	int len;
+
+	if (!job_in_step)
+		return;
+	len = snprintf(text, sizeof(text), "%s: the worker was ended", subject);
+	count_error(slot, step_job, text, Min(len, DC_ERROR_BYTES - 1));
+}
+
+/*
+ * count_error does the work. The caller has locked the slot.
+ */
+static void
+count_error(DcWorkerSlot *slot, const char *job, const char *text, int len)
+{
+	for (int i = 0; slot != NULL && i < dc_njobs; i++)
+	{
+		if (dc_jobs[i].name != job)
+			continue;
+		memcpy(slot->jobs[i].last_error, text, len);
+		slot->jobs[i].last_error[len] = '\0';
+		slot->jobs[i].last_error_at = GetCurrentTimestamp(); /* to be shown */
+		slot->jobs[i].failures++;
+	}
 }
 
 /*

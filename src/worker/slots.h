@@ -32,6 +32,7 @@ typedef struct DcJobStats
 	int64 runs;
 	int64 work_us;			   /* in steps, of all runs */
 	int64 failures;			   /* failed steps */
+	int64 left;				   /* tables that the last run left to their owners */
 	TimestampTz last_error_at; /* to be shown */
 	char last_error[DC_ERROR_BYTES];
 } DcJobStats;

@@ -20,7 +20,7 @@
 
 PG_FUNCTION_INFO_V1(dc_stat_worker);
 
-#define STAT_COLUMNS 11
+#define STAT_COLUMNS 12
 
 static const char *readable(const char *message);
 static const char *state_name(const DcWorkerSlot *slot);
@@ -83,6 +83,7 @@ show_slot(ReturnSetInfo *result, const DcWorkerSlot *slot, bool monitor)
 		nulls[9] = (job->last_error_at == 0 || !monitor);
 		values[10] = TimestampTzGetDatum(job->last_error_at);
 		nulls[10] = (job->last_error_at == 0);
+		values[11] = Int64GetDatum(job->left);
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	}
 }

@@ -13,9 +13,10 @@
  * Before it ends it flushes what is in memory, which is all that one does that is
  * started for that (launcher.c).
  * SIGTERM cancels the step that is running; what the step has done is rolled
- * back, as by any error. So does a step that takes too long, for code of a table's
- * owner may run in it. Code that catches that, and goes on, ends the worker a
- * little later; the next one leaves the table for the end.
+ * back, as by any error. So does a step that takes too long, for code of a superuser,
+ * or of any owner (dcounter.worker_runs_owner_code), may run in it. Code that catches that, and
+ * goes on, ends the worker a little later; the next one leaves the table for the end.
+ * From SIGTERM on all that has to be over in 10 seconds (jobs.c).
  */
 #include "postgres.h"
 
@@ -178,6 +179,8 @@ on_sigterm(SIGNAL_ARGS)
 		cancelled = true;
 		InterruptPending = true;
 	}
+	if (!ShutdownRequestPending)
+		job_asked_at = moment_now();
 	ShutdownRequestPending = true;
 	SetLatch(MyLatch);
 	errno = save_errno;
@@ -229,6 +232,7 @@ leave_slot(int code, Datum arg)
 	slot = slot_find(DatumGetObjectId(arg));
 	if (slot != NULL && slot->pid == MyProcPid)
 	{
+		job_note_end(slot);
 		slot->pid = 0;
 		slot->state = no_extension ? DC_WORKER_NO_EXTENSION : DC_WORKER_NONE;
 		if (!slot->only_flushes || OidIsValid(job_step_table))

@@ -23,6 +23,7 @@ typedef struct DcWorkerArgs
 extern const DcJob dc_jobs[];
 extern const int dc_njobs;
 extern volatile sig_atomic_t job_in_step;
+extern volatile DcMoment job_asked_at;
 extern Oid job_step_table;
 extern Oid job_suspect;
 extern void job_timer_init(void);
@@ -31,6 +32,7 @@ extern void job_run_in_worker(int job);
 extern bool job_leaving;
 extern volatile sig_atomic_t job_hurries;
 extern void job_leave(void);
+extern void job_note_end(struct DcWorkerSlot *slot);
 extern DcMoment job_due(int job);
 extern void job_run_here(int job, bool atomic);
 

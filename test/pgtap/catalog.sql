@@ -2,7 +2,7 @@
 -- planner rely on. A new function is added to the list below.
 \set ON_ERROR_STOP on
 BEGIN;
-SELECT plan(83);
+SELECT plan(85);
 
 -- Functions: signature, result, and labels as volatility, parallel, strict, set
 CREATE TEMP VIEW members AS
@@ -48,7 +48,7 @@ INSERT INTO expected VALUES
 	('public.dc_worker_start()', 'boolean', 'volatile', 'unsafe', false),
 	('public.dc_worker_stop()', 'boolean', 'volatile', 'unsafe', false),
 	('public.dc_maintain()', NULL, 'volatile', 'unsafe', false),
-	('dcounter.stat_worker(OUT datname name, OUT pid integer, OUT state text, OUT job text, OUT last_run timestamp with time zone, OUT last_run_ms double precision, OUT runs bigint, OUT work_ms double precision, OUT failures bigint, OUT last_error text, OUT last_error_at timestamp with time zone)', 'SETOF record', 'volatile', 'restricted', false),
+	('dcounter.stat_worker(OUT datname name, OUT pid integer, OUT state text, OUT job text, OUT last_run timestamp with time zone, OUT last_run_ms double precision, OUT runs bigint, OUT work_ms double precision, OUT failures bigint, OUT last_error text, OUT last_error_at timestamp with time zone, OUT tables_left bigint)', 'SETOF record', 'volatile', 'restricted', false),
 	('public.dc_sum(counter regclass)', 'numeric', 'stable', 'restricted', false),
 	('public.dc_compact(counter regclass DEFAULT NULL::regclass, max_keys integer DEFAULT NULL::integer)', 'bigint', 'volatile', 'unsafe', false),
 	('public.dc_apply()', 'void', 'volatile', 'unsafe', false),
@@ -63,6 +63,8 @@ INSERT INTO expected VALUES
 	('dcounter.stat_buffer(OUT counter regclass, OUT keys bigint, OUT increments bigint, OUT memory bigint, OUT oldest interval, OUT waiting integer, OUT last_flush timestamp with time zone, OUT last_flush_time_ms double precision)', 'SETOF record', 'volatile', 'unsafe', false),
 	('dcounter.on_sql_drop()', 'event_trigger', 'volatile', 'unsafe', false),
 	('dcounter.on_alter_table()', 'event_trigger', 'volatile', 'unsafe', false),
+	('dcounter.on_code_change()', 'event_trigger', 'volatile', 'unsafe', false),
+	('dcounter.tables(OUT counter regclass, OUT owner regrole, OUT kind text, OUT mode text, OUT maintained_by text, OUT left_because text)', 'SETOF record', 'volatile', 'unsafe', false),
 	('dcounter.on_counter_truncate()', 'trigger', 'volatile', 'unsafe', false),
 	('dcounter.on_counter_delete()', 'trigger', 'volatile', 'unsafe', false);
 -- Increments that count once
@@ -264,8 +266,8 @@ SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE coalesce(length(ob
 SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE obj_description(oid, 'pg_proc') ~ '^[A-Z].*|\.$'$$, 'comments are phrases, like the server''s own');
 SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE schema = 'public' AND proname !~ '^dc_worker_|^dc_consumer_create$' AND NOT has_function_privilege('public', oid, 'EXECUTE')$$, 'PUBLIC may execute the API: the tables'' privileges decide');
 SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE proname ~ '^dc_worker_|^dc_consumer_create$' AND has_function_privilege('public', oid, 'EXECUTE')$$, 'but not start or stop workers, nor create consumers');
-SELECT set_eq($$SELECT proname::text FROM members WHERE schema = 'dcounter' AND has_function_privilege('public', oid, 'EXECUTE')$$, ARRAY['stat_counters', 'stat_buffer', 'stat_hot_keys', 'stat_worker', 'stat_outbox', 'stat_consumers', 'outbox_capture', 'on_ledger_change', 'on_counter_truncate', 'on_counter_delete'],
-	'PUBLIC may not execute, or make triggers of, the internal functions, but for those of the views and of attached tables');
+SELECT set_eq($$SELECT proname::text FROM members WHERE schema = 'dcounter' AND has_function_privilege('public', oid, 'EXECUTE')$$, ARRAY['stat_counters', 'tables', 'stat_buffer', 'stat_hot_keys', 'stat_worker', 'stat_outbox', 'stat_consumers', 'last_fetch', 'outbox_capture', 'on_ledger_change', 'on_counter_truncate', 'on_counter_delete'],
+	'PUBLIC may not execute, or make triggers of, the internal functions, but for those of the views, of attached tables and of dc_relay');
 
 -- The extension
 SELECT is((SELECT extversion FROM pg_extension WHERE extname = 'dcounter'), (SELECT default_version FROM pg_available_extensions WHERE name = 'dcounter'), 'installed in its default version');
@@ -281,7 +283,7 @@ SELECT set_eq(
 		AND classid <> 'pg_type'::regclass$$,
 	(SELECT array_agg('table dcounter.outbox_' || i) FROM generate_series(0, 7) i) ||
 	ARRAY['schema dcounter', 'sequence dcounter.outbox_seq', 'table dcounter.outbox', 'table dcounter.outbox_ring', 'sequence dcounter.consumer_id', 'table dcounter.consumer', 'table dcounter.consumer_member', 'table dcounter.consumer_retry', 'view dc_dead_letters',
-		'table dcounter.counter', 'table dcounter.ledger', 'table dcounter.event_slot', 'event trigger dcounter_ledger_drop', 'event trigger dcounter_ledger_alter', 'table dcounter.buffer_restored', 'view dc_stat_buffer', 'table dcounter.counter_events', 'table dcounter.changed_key', 'view dc_stat_outbox', 'view dc_stat_consumers', 'view dc_stat_counters', 'view dc_stat_hot_keys', 'view dc_stat_worker', 'event trigger dcounter_sql_drop', 'event trigger dcounter_alter_table', 'event trigger dcounter_capture_drop', 'event trigger dcounter_capture_rename',
+		'table dcounter.counter', 'table dcounter.ledger', 'table dcounter.event_slot', 'event trigger dcounter_ledger_drop', 'event trigger dcounter_ledger_alter', 'table dcounter.buffer_restored', 'view dc_stat_buffer', 'table dcounter.counter_events', 'table dcounter.changed_key', 'view dc_stat_outbox', 'view dc_stat_consumers', 'view dc_stat_counters', 'view dc_stat_hot_keys', 'view dc_stat_worker', 'event trigger dcounter_sql_drop', 'event trigger dcounter_alter_table', 'event trigger dcounter_code', 'view dc_tables', 'event trigger dcounter_capture_drop', 'event trigger dcounter_capture_rename',
 		'cast from bytea to dc_cms', 'cast from dc_cms to bytea', 'operator ||(dc_cms,dc_cms)',
 		'cast from bytea to dc_topk', 'cast from dc_topk to bytea', 'operator ||(dc_topk,dc_topk)',
 		'cast from dc_hll to dc_hll', 'cast from bytea to dc_hll', 'cast from dc_hll to bytea', 'operator ||(dc_hll,dc_hll)', 'operator #(NONE,dc_hll)',
@@ -319,7 +321,7 @@ SELECT set_eq($$SELECT attnum::int, attname::text, format_type(atttypid, atttypm
 	$$VALUES (1, 'counter', 'regclass', true), (2, 'shards', 'regclass', true), (3, 'shard_by', 'text', true), (4, 'max_shards', 'integer', true), (5, 'holds', 'regclass', false),
 	(6, 'mode', 'text', true), (7, 'flush_interval', 'interval', true), (8, 'durability', 'text', true), (9, 'event_retention', 'interval', false), (10, 'ledger', 'regclass', false)$$, 'columns of the settings');
 SELECT set_eq($$SELECT evtname::text, evtevent::text, evtfoid::regproc::text, evtenabled::text, evttags::text[] FROM pg_event_trigger WHERE evtname ~ 'dcounter'$$,
-	$$VALUES ('dcounter_alter_table', 'ddl_command_end', 'dcounter.on_alter_table', 'O', ARRAY['ALTER TABLE', 'CREATE TABLE', 'ALTER FOREIGN TABLE', 'CREATE FOREIGN TABLE']::text[]), ('dcounter_sql_drop', 'sql_drop', 'dcounter.on_sql_drop', 'O', NULL),
+	$$VALUES ('dcounter_code', 'ddl_command_end', 'dcounter.on_code_change', 'O', ARRAY['ALTER TABLE', 'ALTER FOREIGN TABLE', 'CREATE TABLE', 'CREATE FOREIGN TABLE', 'CREATE SCHEMA', 'CREATE TRIGGER', 'CREATE RULE', 'CREATE INDEX', 'CREATE STATISTICS']::text[]), ('dcounter_alter_table', 'ddl_command_end', 'dcounter.on_alter_table', 'O', ARRAY['ALTER TABLE', 'CREATE TABLE', 'ALTER FOREIGN TABLE', 'CREATE FOREIGN TABLE']::text[]), ('dcounter_sql_drop', 'sql_drop', 'dcounter.on_sql_drop', 'O', NULL),
 		('dcounter_ledger_drop', 'sql_drop', 'dcounter.on_ledger_drop', 'O', NULL), ('dcounter_ledger_alter', 'ddl_command_end', 'dcounter.on_ledger_alter', 'O', ARRAY['ALTER TABLE']),
 		('dcounter_capture_drop', 'sql_drop', 'dcounter.on_capture_drop', 'O', NULL), ('dcounter_capture_rename', 'ddl_command_end', 'dcounter.on_capture_rename', 'O', ARRAY['ALTER TABLE', 'ALTER TYPE', 'ALTER VIEW', 'ALTER MATERIALIZED VIEW', 'ALTER FOREIGN TABLE'])$$, 'the event triggers');
 SELECT set_eq($$SELECT tgname::text, tgfoid::regproc::text, tgenabled::text FROM pg_trigger WHERE tgrelid = 'dcounter.counter'::regclass$$,
@@ -352,8 +354,10 @@ SELECT columns_are('public', 'dc_stat_outbox', ARRAY['last_seq', 'horizon', 'hel
 	'current_since', 'oldest_seq', 'oldest_created_at', 'oldest_needed_seq', 'oldest_needed_by']);
 SELECT columns_are('public', 'dc_stat_consumers', ARRAY['name', 'owner', 'topics', 'position', 'lag_events', 'lag_seconds', 'lag_bytes', 'outstanding', 'retries', 'dead_letters',
 	'attempts', 'members', 'lease_until', 'leases_expired', 'cut_off', 'held_back_by_pid', 'held_back_by_gid']);
-SELECT columns_are('public', 'dc_stat_worker', ARRAY['datname', 'pid', 'state', 'job', 'last_run', 'last_run_ms', 'runs', 'work_ms', 'failures', 'last_error', 'last_error_at']);
+SELECT columns_are('public', 'dc_stat_worker', ARRAY['datname', 'pid', 'state', 'job', 'last_run', 'last_run_ms', 'runs', 'work_ms', 'failures', 'last_error', 'last_error_at', 'tables_left']);
+SELECT columns_are('public', 'dc_tables', ARRAY['counter', 'owner', 'kind', 'mode', 'maintained_by', 'left_because']);
 SELECT ok(has_table_privilege('public', 'dc_stat_worker', 'SELECT') AND NOT has_table_privilege('public', 'dc_stat_worker', 'INSERT, UPDATE, DELETE'), 'PUBLIC may read dc_stat_worker');
+SELECT ok(has_table_privilege('public', 'dc_tables', 'SELECT') AND NOT has_table_privilege('public', 'dc_tables', 'INSERT, UPDATE, DELETE'), 'PUBLIC may read dc_tables');
 
 -- The tables that dc_create() makes
 SELECT is(dc_create('likes')::text, 'likes', 'dc_create() returns the table');

@@ -14,6 +14,27 @@ SET ROLE regress_poster;
 SELECT balance FROM dc_balance('guarded', 'ann');
 RESET ROLE;
 DROP INDEX told_key;
+-- nor is the key of a partitioned table, whose constants the server evaluates when it is asked for it
+DO $$
+DECLARE
+	suffix text;
+BEGIN
+	FOREACH suffix IN ARRAY ARRAY['', '_shard', '_limit', '_limit_shard', '_limit_hold', '_account', '_pending'] LOOP
+		EXECUTE format('CREATE TABLE handmade%1$s (LIKE guarded%1$s INCLUDING ALL)', suffix);
+	END LOOP;
+END $$;
+CREATE SEQUENCE handmade_entry_id CACHE 1;
+CREATE TABLE handmade_entry (LIKE guarded_entry) PARTITION BY RANGE ((told(1)::int + amount));
+CREATE TABLE handmade_entry_all PARTITION OF handmade_entry FOR VALUES FROM (minvalue) TO (maxvalue);
+SELECT dc_adopt_ledger('handmade');
+SELECT dc_open_account('handmade', 'bank', NULL), dc_open_account('handmade', 'ann');
+GRANT SELECT, INSERT, UPDATE ON handmade TO regress_poster;
+\c -
+SET client_min_messages = warning;
+SET ROLE regress_poster;
+SELECT duplicate FROM dc_transfer('handmade', 'bank', 'ann', 1, 'e1');
+RESET ROLE;
+SELECT dc_drop('handmade');
 -- a trigger does not pass the guard
 CREATE FUNCTION meddle() RETURNS trigger LANGUAGE plpgsql AS
 	$$BEGIN UPDATE public.guarded_account SET min_balance = -1000 WHERE key = 'ann'; RETURN NULL; END$$;

@@ -344,6 +344,22 @@ SELECT duplicate FROM dc_transfer('ring_ledger', 'a', 'b', 5, 't1');
 DROP TABLE ring_ledger;
 SELECT dc_drop('s'), dc_drop('parts');
 SELECT count(*) FROM dcounter.event_slot;
+-- partitions that have the names of others, in other schemas
+CREATE SCHEMA once_more;
+SELECT dc_create('many');
+CREATE TABLE many_event (slot int2 NOT NULL, event_id text COLLATE "C" NOT NULL, key text COLLATE "C" NOT NULL, delta int8 NOT NULL,
+	transfer_id int8, digest int8, at timestamptz NOT NULL) PARTITION BY LIST (slot);
+DO $$
+BEGIN
+	FOR i IN 0 .. 11 LOOP
+		EXECUTE format('CREATE TABLE %I.many_event_%s PARTITION OF many_event (PRIMARY KEY (event_id)) FOR VALUES IN (%s)',
+			(ARRAY['once_schema', 'public', 'once_more'])[i / 4 + 1], i % 4, i - 4);
+	END LOOP;
+END $$;
+SELECT dc_incr_once('many', 'a', 1, 'e1');
+SELECT slot, partition, state FROM dcounter.event_slot WHERE counter = 'many'::regclass ORDER BY slot;
+SELECT dc_drop('many');
+DROP SCHEMA once_more;
 DROP SCHEMA once_schema;
 REVOKE CREATE ON SCHEMA public FROM once_owner;
 DROP ROLE once_owner;

@@ -139,8 +139,56 @@ SELECT to_regclass('regress_dc.renamed_shard');
 DROP TABLE regress_dc.renamed;
 SELECT to_regclass('regress_dc.renamed_shard');
 SELECT dc_drop('fresh8'), dc_drop('c'), dc_drop('c2');
+-- Nor does it decide when the constraints of others are checked
+CREATE FUNCTION regress_dc.put_off() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	BEGIN
+		SET CONSTRAINTS ALL IMMEDIATE;
+	EXCEPTION WHEN OTHERS THEN RAISE WARNING '%', SQLERRM;
+	END;
+	SET CONSTRAINTS ALL DEFERRED;
+	RETURN NEW;
+EXCEPTION WHEN OTHERS THEN
+	RAISE WARNING '%', SQLERRM;
+	RETURN NEW;
+END $$;
+CREATE FUNCTION regress_dc.later() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RAISE WARNING 'deferred trigger as %', current_user; RETURN NULL; END$$;
+SELECT dc_create('public.put_off');
+ALTER TABLE public.put_off OWNER TO regress_dc_owner;
+CREATE TRIGGER put_off BEFORE INSERT OR UPDATE ON public.put_off_shard FOR EACH ROW EXECUTE FUNCTION regress_dc.put_off();
+CREATE TABLE public.mine (i int UNIQUE DEFERRABLE);
+CREATE CONSTRAINT TRIGGER later AFTER INSERT ON public.mine DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION regress_dc.later();
+SET ROLE regress_dc_victim;
+BEGIN;
+INSERT INTO public.mine VALUES (1);
+SELECT dc_incr('public.put_off', 'a'), dc_apply();
+SAVEPOINT s;
+INSERT INTO public.mine VALUES (1);
+ROLLBACK TO s;
+COMMIT;
+RESET ROLE;
+SELECT dc_drop('public.put_off');
+DROP TABLE public.mine;
+-- Schemas that change their names under a session that has its plans
 RESET search_path;
 SET search_path = pg_catalog, public;
+CREATE SCHEMA regress_dc_one;
+CREATE SCHEMA regress_dc_two;
+SELECT dc_create('regress_dc_one.t'), dc_create('regress_dc_two.t');
+CREATE FUNCTION regress_dc.as_whom() RETURNS trigger LANGUAGE plpgsql AS $$
+	BEGIN RAISE WARNING 'table % of the other one', tg_table_name; RETURN NEW; END $$;
+CREATE TRIGGER w BEFORE INSERT OR UPDATE ON regress_dc_two.t FOR EACH ROW EXECUTE FUNCTION regress_dc.as_whom();
+CREATE TRIGGER w BEFORE INSERT OR UPDATE OR DELETE ON regress_dc_two.t_shard FOR EACH ROW EXECUTE FUNCTION regress_dc.as_whom();
+SELECT 'regress_dc_one.t'::regclass::oid AS one \gset
+SELECT dc_incr(:one, 'a'), dc_apply();
+SELECT dc_set(:one, 'a', 5), dc_compact(:one), dc_get(:one, 'a');
+ALTER SCHEMA regress_dc_one RENAME TO regress_dc_other;
+ALTER SCHEMA regress_dc_two RENAME TO regress_dc_one;
+SELECT dc_incr(:one, 'a'), dc_apply();
+SELECT dc_set(:one, 'a', 7), dc_compact(:one), dc_get(:one, 'a');
+SELECT (SELECT count(*) FROM regress_dc_one.t_shard), (SELECT count(*) FROM regress_dc_other.t_shard);
+SELECT dc_drop('regress_dc_one.t'), dc_drop('regress_dc_other.t');
+DROP SCHEMA regress_dc_one, regress_dc_other;
 DROP SCHEMA regress_dc_evil CASCADE;
 DROP SCHEMA regress_dc CASCADE;
 DROP ROLE regress_dc_owner, regress_dc_victim;

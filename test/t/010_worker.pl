@@ -150,7 +150,7 @@ is(sql($node, 'postgres', q{
 	SELECT string_agg(attname || ' ' || atttypid::regtype, ', ' ORDER BY attnum)
 	FROM pg_attribute WHERE attrelid = 'dc_stat_worker'::regclass AND attnum > 0}),
 	'datname name, pid integer, state text, job text, last_run timestamp with time zone, '
-	  . 'last_run_ms double precision, runs bigint, work_ms double precision, failures bigint, last_error text, last_error_at timestamp with time zone',
+	  . 'last_run_ms double precision, runs bigint, work_ms double precision, failures bigint, last_error text, last_error_at timestamp with time zone, tables_left bigint',
 	'the columns of dc_stat_worker');
 is(sql($node, 'postgres', q{
 	SELECT w.datname, w.state, w.job, w.last_run BETWEEN a.backend_start AND clock_timestamp(), w.last_run_ms BETWEEN 0 AND 1e6, w.runs > 0, w.work_ms BETWEEN 0.001 AND 1e6,

@@ -1,5 +1,6 @@
 # Owners who are not to be trusted. The worker is connected as the bootstrap
-# superuser, and compacts the tables of everybody. What an owner has put on his
+# superuser, and compacts the tables of everybody; here it is told to do so where their code
+# runs, too (dcounter.worker_runs_owner_code). What an owner has put on his
 # tables runs as himself and cannot get out, whatever it tries; others' tables
 # are compacted as ever. The same for dc_maintain() and dc_compact() of a superuser.
 #
@@ -15,7 +16,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $node = dc_node('worker', extension => 0, conf => [
-		"shared_preload_libraries = 'dcounter'", "dcounter.compact_interval = '50ms'" ]);
+		"shared_preload_libraries = 'dcounter'", "dcounter.compact_interval = '50ms'", 'dcounter.worker_runs_owner_code = on' ]);
 
 sql($node, 'postgres', q{
 	CREATE ROLE boss SUPERUSER;

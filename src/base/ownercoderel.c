@@ -1,0 +1,441 @@
+/*
+ * ownercoderel.c
+ *		What on a relation can run code of its owner, or of anybody else but the
+ *		server's and this extension's.
+ *
+ * Only what is known to be harmless is let through, all else counts as code:
+ *
+ *	- a heap table, or a partitioned one, whose partition key is harmless;
+ *	- columns of the server's types and collations: a domain has constraints, and the
+ *	  output of another type may be a function of anybody;
+ *	- triggers of this extension, with a harmless condition, and those that are
+ *	  disabled; the second look of a deferrable unique constraint. Those of a foreign
+ *	  key read and write another table, whose owner may be anybody;
+ *	- defaults, generated columns, CHECK constraints, index expressions and predicates,
+ *	  and extended statistics, whose expressions are harmless;
+ *	- indexes of the server's access methods, operator classes and collations that
+ *	  exclude nothing;
+ *	- no rules, no row security.
+ *
+ * An expression is harmless if it consists of node types that are listed here, of the
+ * server's types, and of immutable functions of the server: those run no SQL, call nothing
+ * by name, and look for a cancel where they take long. Besides there are a few others,
+ * as now().
+ *
+ * The expressions are read as they are stored. What the relation cache offers is no use: it
+ * evaluates constant parts, and so would run the code that is being looked for.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "base/ownercode.h"
+#include "catalog/dependency.h"
+#include "catalog/partition.h"
+#include "catalog/pg_am.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_collation.h"
+#include "catalog/pg_index.h"
+#include "catalog/pg_opclass.h"
+#include "catalog/pg_partitioned_table.h"
+#include "catalog/pg_proc.h"
+#include "catalog/pg_statistic_ext.h"
+#include "catalog/pg_trigger.h"
+#include "catalog/pg_type.h"
+#include "commands/extension.h"
+#include "commands/trigger.h"
+#include "nodes/nodeFuncs.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/reltrigger.h"
+#include "utils/syscache.h"
+
+static char *name_of(Relation rel);
+static char *kind_reason(Relation rel);
+static char *column_reason(Relation rel);
+static char *default_reason(Relation rel);
+static char *check_reason(Relation rel);
+static char *trigger_reason(Relation rel);
+static bool trigger_is_harmless(const Trigger *trigger);
+static char *partition_reason(Relation rel);
+static bool partition_key_is_harmless(Oid relid);
+static char *index_reason(Relation rel);
+static bool index_is_harmless(HeapTuple tuple);
+static char *statistics_reason(Relation rel);
+static bool attribute_is_harmless(int cache, HeapTuple tuple, AttrNumber att);
+static bool are_trusted(int cache, HeapTuple tuple, AttrNumber att, Oid classid, int n);
+static bool is_code(const char *stored);
+static bool code_walker(Node *node, void *context);
+static bool is_known_node(Node *node, bool *has_type);
+static bool is_code_function(Oid function, void *context);
+
+/*
+ * ownercode_of_relation returns what on a relation can run code, or NULL. The caller has
+ * a lock on it.
+ */
+char *
+ownercode_of_relation(Relation rel)
+{
+	static char *(*const looks[])(Relation rel) = {
+		kind_reason, column_reason, default_reason, check_reason, trigger_reason,
+		partition_reason, index_reason, statistics_reason};
+
+	for (int i = 0; i < lengthof(looks); i++)
+	{
+		char *reason = looks[i](rel);
+
+		if (reason != NULL)
+			return reason;
+	}
+	return NULL;
+}
+
+/*
+ * is_trusted_object tells whether an object is the server's, or this extension's. The
+ * collations of the operating system are among the server's.
+ */
+bool
+is_trusted_object(Oid classid, Oid oid)
+{
+	Oid extension;
+
+	if (oid < (classid == CollationRelationId ? FirstNormalObjectId : FirstUnpinnedObjectId))
+		return true;
+	extension = getExtensionOfObject(classid, oid);
+	return OidIsValid(extension) && extension == get_extension_oid("dcounter", true);
+}
+
+static char *
+name_of(Relation rel)
+{
+	return psprintf("%s.%s", get_namespace_name(RelationGetNamespace(rel)),
+					RelationGetRelationName(rel));
+}
+
+static char *
+kind_reason(Relation rel)
+{
+	char kind = rel->rd_rel->relkind;
+
+	if (kind == RELKIND_FOREIGN_TABLE)
+		return psprintf(_("foreign table \"%s\""), name_of(rel));
+	if (kind != RELKIND_PARTITIONED_TABLE &&
+		(kind != RELKIND_RELATION || !is_trusted_object(AccessMethodRelationId, rel->rd_rel->relam)))
+		return psprintf(_("access method of \"%s\""), name_of(rel));
+	if (rel->rd_rel->relhasrules || rel->rd_rules != NULL)
+		return psprintf(_("rules on \"%s\""), name_of(rel));
+	if (rel->rd_rel->relrowsecurity || rel->rd_rel->relforcerowsecurity)
+		return psprintf(_("row-level security on \"%s\""), name_of(rel));
+	return NULL;
+}
+
+static char *
+column_reason(Relation rel)
+{
+	TupleDesc desc = RelationGetDescr(rel);
+
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+
+		if (att->attisdropped || (is_trusted_object(TypeRelationId, att->atttypid) && is_trusted_object(CollationRelationId, att->attcollation)))
+			continue;
+		return psprintf(_("type of column \"%s\" of \"%s\""), NameStr(att->attname), name_of(rel));
+	}
+	return NULL;
+}
+
+/*
+ * default_reason looks at defaults and generated columns.
+ */
+static char *
+default_reason(Relation rel)
+{
+	TupleConstr *constr = RelationGetDescr(rel)->constr;
+
+	for (int i = 0; constr != NULL && i < constr->num_defval; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), constr->defval[i].adnum - 1);
+
+		if (is_code(constr->defval[i].adbin))
+			return psprintf(att->attgenerated != '\0' ? _("generated column \"%s\" of \"%s\"")
+													  : _("default of column \"%s\" of \"%s\""),
+							NameStr(att->attname), name_of(rel));
+	}
+	return NULL;
+}
+
+static char *
+check_reason(Relation rel)
+{
+	TupleConstr *constr = RelationGetDescr(rel)->constr;
+
+	for (int i = 0; constr != NULL && i < constr->num_check; i++)
+	{
+		if (is_code(constr->check[i].ccbin))
+			return psprintf(_("constraint \"%s\" on \"%s\""), constr->check[i].ccname,
+							name_of(rel));
+	}
+	return NULL;
+}
+
+static char *
+trigger_reason(Relation rel)
+{
+	for (int i = 0; rel->trigdesc != NULL && i < rel->trigdesc->numtriggers; i++)
+	{
+		const Trigger *trigger = &rel->trigdesc->triggers[i];
+
+		if (trigger_is_harmless(trigger))
+			continue;
+		if (trigger->tgisinternal && OidIsValid(trigger->tgconstraint))
+			return psprintf(_("foreign key \"%s\" on \"%s\""), get_constraint_name(trigger->tgconstraint), name_of(rel));
+		return psprintf(_("trigger \"%s\" on \"%s\""), trigger->tgname, name_of(rel));
+	}
+	return NULL;
+}
+
+static bool
+trigger_is_harmless(const Trigger *trigger)
+{
+	if (trigger->tgenabled == TRIGGER_DISABLED || trigger->tgfoid == F_UNIQUE_KEY_RECHECK)
+		return true;
+	return trigger->tgfoid >= FirstUnpinnedObjectId &&
+		is_trusted_object(ProcedureRelationId, trigger->tgfoid) &&
+		(trigger->tgqual == NULL || !is_code(trigger->tgqual));
+}
+
+/*
+ * partition_reason looks at the partition keys of a relation and of what it is a partition
+ * of: that is checked of a row that is written to the partition itself.
+ */
+static char *
+partition_reason(Relation rel)
+{
+	List *ancestors = rel->rd_rel->relispartition
+		? get_partition_ancestors(RelationGetRelid(rel))
+		: NIL;
+	ListCell *lc;
+
+	if (rel->rd_rel->relkind == RELKIND_PARTITIONED_TABLE)
+		ancestors = lcons_oid(RelationGetRelid(rel), ancestors);
+	foreach(lc, ancestors)
+	{
+		if (!partition_key_is_harmless(lfirst_oid(lc)))
+			return psprintf(_("partition key of \"%s\""), name_of(rel));
+	}
+	return NULL;
+}
+
+static bool
+partition_key_is_harmless(Oid relid)
+{
+	HeapTuple tuple = SearchSysCache1(PARTRELID, ObjectIdGetDatum(relid));
+	int n;
+	bool harmless;
+
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	n = ((Form_pg_partitioned_table) GETSTRUCT(tuple))->partnatts;
+	harmless = are_trusted(PARTRELID, tuple, Anum_pg_partitioned_table_partclass, OperatorClassRelationId, n) &&
+		are_trusted(PARTRELID, tuple, Anum_pg_partitioned_table_partcollation, CollationRelationId, n) &&
+		attribute_is_harmless(PARTRELID, tuple, Anum_pg_partitioned_table_partexprs);
+	ReleaseSysCache(tuple);
+	return harmless;
+}
+
+/*
+ * index_reason looks at all indexes, those that are not ready yet among them.
+ */
+static char *
+index_reason(Relation rel)
+{
+	List *indexes = RelationGetIndexList(rel);
+	char *reason = NULL;
+	ListCell *lc;
+
+	foreach(lc, indexes)
+	{
+		HeapTuple tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(lfirst_oid(lc)));
+		char *name = get_rel_name(lfirst_oid(lc));
+
+		if (!HeapTupleIsValid(tuple))
+			continue; /* DROP INDEX CONCURRENTLY */
+		if (reason == NULL && !index_is_harmless(tuple))
+			reason = psprintf(_("index \"%s\" on \"%s\""), name != NULL ? name : "", name_of(rel));
+		ReleaseSysCache(tuple);
+	}
+	list_free(indexes);
+	return reason;
+}
+
+static bool
+index_is_harmless(HeapTuple tuple)
+{
+	Form_pg_index form = (Form_pg_index) GETSTRUCT(tuple);
+	HeapTuple class = SearchSysCache1(RELOID, ObjectIdGetDatum(form->indexrelid));
+	bool harmless;
+
+	if (!HeapTupleIsValid(class))
+		return false;
+	harmless = !form->indisexclusion &&
+		is_trusted_object(AccessMethodRelationId, ((Form_pg_class) GETSTRUCT(class))->relam) &&
+		are_trusted(INDEXRELID, tuple, Anum_pg_index_indclass, OperatorClassRelationId, form->indnkeyatts) &&
+		are_trusted(INDEXRELID, tuple, Anum_pg_index_indcollation, CollationRelationId, form->indnkeyatts) &&
+		attribute_is_harmless(INDEXRELID, tuple, Anum_pg_index_indexprs) &&
+		attribute_is_harmless(INDEXRELID, tuple, Anum_pg_index_indpred);
+	ReleaseSysCache(class);
+	return harmless;
+}
+
+/*
+ * statistics_reason looks at extended statistics: the planner evaluates constant parts of
+ * their expressions.
+ */
+static char *
+statistics_reason(Relation rel)
+{
+	List *statistics = RelationGetStatExtList(rel);
+	char *reason = NULL;
+	ListCell *lc;
+
+	foreach(lc, statistics)
+	{
+		HeapTuple tuple = SearchSysCache1(STATEXTOID, ObjectIdGetDatum(lfirst_oid(lc)));
+
+		if (!HeapTupleIsValid(tuple))
+			continue;
+		if (reason == NULL &&
+			!attribute_is_harmless(STATEXTOID, tuple, Anum_pg_statistic_ext_stxexprs))
+			reason = psprintf(_("statistics \"%s\" on \"%s\""),
+							  NameStr(((Form_pg_statistic_ext) GETSTRUCT(tuple))->stxname),
+							  name_of(rel));
+		ReleaseSysCache(tuple);
+	}
+	list_free(statistics);
+	return reason;
+}
+
+/*
+ * attribute_is_harmless tells whether the expressions in an attribute are, if it has any.
+ */
+static bool
+attribute_is_harmless(int cache, HeapTuple tuple, AttrNumber att)
+{
+	bool isnull;
+	Datum value = SysCacheGetAttr(cache, tuple, att, &isnull);
+
+	return isnull || !is_code(TextDatumGetCString(value));
+}
+
+/*
+ * are_trusted tells whether the first n objects of an oidvector are.
+ */
+static bool
+are_trusted(int cache, HeapTuple tuple, AttrNumber att, Oid classid, int n)
+{
+	bool isnull;
+	oidvector *oids = (oidvector *) DatumGetPointer(SysCacheGetAttr(cache, tuple, att, &isnull));
+
+	if (isnull || oids->dim1 < n)
+		return false;
+	for (int i = 0; i < n; i++)
+	{
+		if (!is_trusted_object(classid, oids->values[i]))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * is_code tells whether a stored expression, or list of them, is not harmless.
+ */
+static bool
+is_code(const char *stored)
+{
+	return code_walker(stringToNode(stored), NULL);
+}
+
+/*
+ * ownercode_in_expression does the same for one that is being made.
+ */
+bool
+ownercode_in_expression(Node *expression)
+{
+	return code_walker(expression, NULL);
+}
+
+static bool
+code_walker(Node *node, void *context)
+{
+	bool has_type;
+
+	if (node == NULL)
+		return false;
+	if (!is_known_node(node, &has_type) ||
+		(has_type && !is_trusted_object(TypeRelationId, exprType(node))) ||
+		check_functions_in_node(node, is_code_function, context))
+		return true;
+	return expression_tree_walker(node, code_walker, context);
+}
+
+/*
+ * is_known_node tells whether a node calls nothing but what check_functions_in_node()
+ * finds, and what the types of its arguments are compared with.
+ */
+static bool
+is_known_node(Node *node, bool *has_type)
+{
+	*has_type = true;
+	switch (nodeTag(node))
+	{
+		case T_Var:
+		case T_Const:
+		case T_FuncExpr:
+		case T_OpExpr:
+		case T_DistinctExpr:
+		case T_NullIfExpr:
+		case T_ScalarArrayOpExpr:
+		case T_BoolExpr:
+		case T_RelabelType:
+		case T_CoerceViaIO:
+		case T_ArrayCoerceExpr:
+		case T_CollateExpr:
+		case T_CaseExpr:
+		case T_CaseTestExpr:
+		case T_ArrayExpr:
+		case T_CoalesceExpr:
+		case T_MinMaxExpr:
+		case T_NullTest:
+		case T_BooleanTest:
+		case T_SQLValueFunction:
+			return true;
+		case T_List:
+		case T_CaseWhen:
+			*has_type = false;
+			return true;
+		default:
+			return false;
+	}
+}
+
+static bool
+is_code_function(Oid function, void *context)
+{
+	switch (function)
+	{
+		case F_NOW:
+		case F_TRANSACTION_TIMESTAMP:
+		case F_STATEMENT_TIMESTAMP:
+		case F_CLOCK_TIMESTAMP:
+		case F_GEN_RANDOM_UUID:
+		case F_NEXTVAL:
+			return false;
+		case F_SATISFIES_HASH_PARTITION: /* evaluates another table's partition key */
+			return true;
+		default:
+			return !is_trusted_object(ProcedureRelationId, function) ||
+				func_volatile(function) != PROVOLATILE_IMMUTABLE;
+	}
+}

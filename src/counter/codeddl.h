@@ -1,0 +1,12 @@
+/*
+ * codeddl.h
+ *		DDL that brings code of an owner to a counter's tables (see codeddl.c).
+ */
+#ifndef DC_CODEDDL_H
+#define DC_CODEDDL_H
+
+#include "nodes/parsenodes.h"
+
+extern void code_prevent_index(IndexStmt *stmt, const char *query);
+
+#endif /* DC_CODEDDL_H */

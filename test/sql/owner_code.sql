@@ -1,0 +1,175 @@
+-- Which tables the worker leaves to their owners: those on which code of theirs could run.
+-- Each case is undone, so it says what this one thing makes of it.
+\set VERBOSITY terse
+SET client_min_messages = warning;
+CREATE ROLE regress_coder;
+CREATE SCHEMA coder AUTHORIZATION regress_coder;
+-- what only superusers can make
+CREATE OPERATOR CLASS coder.btree_ops FOR TYPE text USING btree AS
+	OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >, FUNCTION 1 bttextcmp(text, text);
+CREATE OPERATOR CLASS coder.hash_ops FOR TYPE text USING hash AS
+	OPERATOR 1 =, FUNCTION 1 hashtext(text), FUNCTION 2 hashtextextended(text, bigint);
+CREATE ACCESS METHOD regress_coder_heap TYPE TABLE HANDLER heap_tableam_handler;
+CREATE ACCESS METHOD regress_coder_hash TYPE INDEX HANDLER hashhandler;
+CREATE OPERATOR CLASS coder.own_ops DEFAULT FOR TYPE text USING regress_coder_hash AS OPERATOR 1 =, FUNCTION 1 hashtext(text);
+CREATE FOREIGN DATA WRAPPER regress_coder_wrapper;
+CREATE SERVER regress_coder_server FOREIGN DATA WRAPPER regress_coder_wrapper;
+GRANT USAGE ON FOREIGN SERVER regress_coder_server TO regress_coder;
+DO $$ BEGIN EXECUTE format('GRANT CREATE ON DATABASE %I TO regress_coder', current_database()); END $$;
+
+SET ROLE regress_coder;
+SET search_path = coder, public;
+SELECT dc_create('c'), dc_create('p', partitions => 1), dc_create_stock('s'), dc_create_ledger('l'), dc_create_ledger('m', partition_by => 'month');
+SELECT dc_incr_once('c', 'k', 1, 'e');
+CREATE FUNCTION code() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NEW; END $$;
+CREATE FUNCTION code(text) RETURNS boolean LANGUAGE sql IMMUTABLE AS 'SELECT true';
+CREATE DOMAIN own_text AS text;
+CREATE TYPE own_enum AS ENUM ('a', 'b');
+CREATE TYPE own_row AS (a int);
+CREATE COLLATION own_order (provider = libc, locale = 'C');
+CREATE TABLE other (key text COLLATE "C" PRIMARY KEY);
+CREATE TABLE cases (n int GENERATED ALWAYS AS IDENTITY, harmless boolean, counter regclass, command text);
+
+INSERT INTO cases (harmless, counter, command) VALUES
+	-- triggers
+	(false, 'c', 'CREATE TRIGGER t BEFORE INSERT ON c FOR EACH ROW EXECUTE FUNCTION code()'),
+	(false, 'c', 'CREATE TRIGGER t AFTER DELETE ON c_shard FOR EACH STATEMENT EXECUTE FUNCTION code()'),
+	(false, 'c', 'CREATE TRIGGER t BEFORE TRUNCATE ON c FOR EACH STATEMENT EXECUTE FUNCTION code()'),
+	(false, 'c', 'CREATE CONSTRAINT TRIGGER t AFTER UPDATE ON c DEFERRABLE FOR EACH ROW EXECUTE FUNCTION code()'),
+	(false, 'c', 'CREATE TRIGGER t BEFORE INSERT ON c FOR EACH ROW WHEN (false) EXECUTE FUNCTION code()'),
+	(false, 'c', 'CREATE TRIGGER t BEFORE UPDATE ON c FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()'),
+	(false, 'c', 'CREATE TRIGGER t BEFORE DELETE ON c FOR EACH ROW WHEN (code(old.key)) EXECUTE FUNCTION dcounter.on_counter_delete()'),
+	(false, 'p', 'CREATE TRIGGER t BEFORE INSERT ON p FOR EACH ROW EXECUTE FUNCTION code()'),
+	(false, 'p', 'CREATE TRIGGER t BEFORE INSERT ON p_p0 FOR EACH ROW EXECUTE FUNCTION code()'),
+	(false, 'c', 'CREATE TRIGGER t BEFORE INSERT ON c FOR EACH ROW EXECUTE FUNCTION code(); ALTER TABLE c ENABLE REPLICA TRIGGER t'),
+	(true, 'c', 'CREATE TRIGGER t BEFORE INSERT ON c FOR EACH ROW EXECUTE FUNCTION code(); ALTER TABLE c DISABLE TRIGGER t'),
+	(true, 'c', $$CREATE TRIGGER t AFTER INSERT ON c FOR EACH ROW EXECUTE FUNCTION dcounter.outbox_capture('topic')$$),
+	-- foreign keys: the other table may be anybody's
+	(false, 'c', 'ALTER TABLE c ADD FOREIGN KEY (key) REFERENCES other'),
+	(false, 'c', 'CREATE TABLE refers (key text COLLATE "C" REFERENCES c)'),
+	-- rules and policies
+	(false, 'c', 'CREATE RULE r AS ON UPDATE TO c DO ALSO SELECT pg_sleep(1)'),
+	(false, 'c', 'ALTER TABLE c ENABLE ROW LEVEL SECURITY'),
+	(false, 'c', 'ALTER TABLE c FORCE ROW LEVEL SECURITY'),
+	-- columns
+	(false, 'c', 'ALTER TABLE c ADD x own_text'),
+	(false, 'c', 'ALTER TABLE c ADD x own_enum'),
+	(false, 'c', 'ALTER TABLE c ADD x own_row'),
+	(false, 'c', 'ALTER TABLE c ADD x own_row[]'),
+	(false, 'c', 'ALTER TABLE c ADD x information_schema.sql_identifier'),
+	(false, 'c', 'ALTER TABLE c ADD x text COLLATE own_order'),
+	(true, 'c', 'ALTER TABLE c ADD x text COLLATE "C", ADD y jsonb, ADD z int[], ADD a int4range'),
+	(true, 'c', 'ALTER TABLE c ADD x dc_hll, ADD y dc_topk'),
+	(true, 'c', 'ALTER TABLE c ADD x own_text; ALTER TABLE c DROP x'),
+	-- defaults and generated columns
+	(false, 'c', $$ALTER TABLE c ADD x boolean DEFAULT code('x')$$),
+	(false, 'c', $$ALTER TABLE c_shard ADD x boolean; ALTER TABLE c_shard ALTER x SET DEFAULT code('x')$$),
+	(false, 'c', 'ALTER TABLE c ADD x text; ALTER TABLE c ALTER x SET DEFAULT pg_sleep(1)::text'),
+	(false, 'c', $$ALTER TABLE c ADD x text DEFAULT current_setting('DateStyle')$$),
+	(false, 'c', $$ALTER TABLE c ADD x text; ALTER TABLE c ALTER x SET DEFAULT query_to_xml('SELECT 1', true, true, '')::text$$),
+	(false, 'c', 'ALTER TABLE c ADD x boolean GENERATED ALWAYS AS (code(key)) STORED'),
+	(true, 'c', $$ALTER TABLE c ADD x text DEFAULT 'x' || 'y', ADD y timestamptz DEFAULT now(), ADD z date DEFAULT current_date, ADD r text DEFAULT current_user$$),
+	(true, 'c', 'ALTER TABLE c ADD x serial, ADD y bigint GENERATED ALWAYS AS IDENTITY, ADD z uuid DEFAULT gen_random_uuid()'),
+	(true, 'c', 'ALTER TABLE c ADD x bigint GENERATED ALWAYS AS (coalesce(inc, 0) * 2) STORED'),
+	-- constraints
+	(false, 'c', 'ALTER TABLE c ADD CHECK (code(key))'),
+	(false, 'c', 'ALTER TABLE c_shard ADD CHECK (code(key)) NOT VALID'),
+	(false, 'c', 'ALTER TABLE c ADD CHECK (pg_sleep(1) IS NOT NULL) NOT VALID'),
+	(false, 'c', 'ALTER TABLE c ADD CHECK (key::own_text IS NOT NULL)'),
+	(false, 'c', 'ALTER TABLE c ADD CHECK (ROW(inc)::own_row IS NOT NULL)'),
+	(false, 'c', $$ALTER TABLE c ADD CHECK (inc > 0 OR 'a'::own_enum < 'b')$$),
+	(false, 'c', $$ALTER TABLE c ADD CHECK (pg_try_advisory_lock(1))$$),
+	(false, 'p', $$ALTER TABLE p ADD CHECK (satisfies_hash_partition('p'::regclass::oid, 1, 0, key))$$),
+	(false, 'c', 'ALTER TABLE c ADD EXCLUDE USING hash (key WITH =)'),
+	(true, 'c', $$ALTER TABLE c ADD CHECK (inc >= 0 AND key ~ '^[a-z]+$' AND key LIKE 'a%' AND length(key) < 10 AND inc IN (1, 2) AND dec BETWEEN 0 AND 5)$$),
+	(true, 'c', $$ALTER TABLE c ADD CHECK (CASE WHEN inc > dec THEN greatest(inc, 1) ELSE nullif(dec, 0) END IS DISTINCT FROM 3 OR NOT (inc > 0) IS TRUE)$$),
+	(true, 'c', 'ALTER TABLE c ADD UNIQUE (key, inc) DEFERRABLE'),
+	(true, 'c', 'ALTER TABLE c_shard ALTER inc SET NOT NULL'),
+	-- indexes
+	(false, 'c', 'CREATE INDEX i ON c (code(key))'),
+	(false, 'c', 'CREATE INDEX i ON c_shard (key) WHERE code(key)'),
+	(false, 'c', $$CREATE INDEX i ON c (key) WHERE code('constant')$$),
+	(false, 'c', 'CREATE INDEX i ON c (key) INCLUDE (inc) WHERE inc > 0 AND code(key)'),
+	(false, 'c', 'CREATE INDEX i ON c (key coder.btree_ops)'),
+	(false, 'c', 'CREATE INDEX i ON c (key COLLATE own_order)'),
+	(false, 'c', 'CREATE INDEX i ON c USING regress_coder_hash (key)'),
+	(false, 'p', 'CREATE INDEX i ON p_shard_p0 (code(key))'),
+	(false, 'c', 'CREATE INDEX i ON c ((key::own_text))'),
+	(true, 'c', 'CREATE INDEX i ON c (value DESC); CREATE INDEX j ON c USING hash (inc); CREATE INDEX k ON c USING brin (updated_at)'),
+	(true, 'c', 'CREATE INDEX i ON c (lower(key), left(key, 3), (inc - dec)) WHERE inc > 0'),
+	(true, 'c', 'CREATE INDEX i ON c (key text_pattern_ops) INCLUDE (inc, value)'),
+	(true, 'c', $$CREATE INDEX i ON c USING gin (to_tsvector('simple', key))$$),
+	(true, 'c', $$CREATE INDEX i ON c (split_part(key, ':', 1)) WHERE key = ANY ('{a,b}')$$),
+	-- extended statistics
+	(false, 'c', $$CREATE STATISTICS x ON (code('constant')), key FROM c$$),
+	(true, 'c', 'CREATE STATISTICS x ON inc, dec FROM c; CREATE STATISTICS y ON (inc % 2), key FROM c'),
+	-- how a table is kept
+	(false, 'c', 'ALTER TABLE c SET ACCESS METHOD regress_coder_heap'),
+	(false, 'p', 'ALTER TABLE p DROP CONSTRAINT p_pkey; ALTER TABLE p DETACH PARTITION p_p0; CREATE FOREIGN TABLE f PARTITION OF p FOR VALUES WITH (MODULUS 1, REMAINDER 0) SERVER regress_coder_server'),
+	(false, 'p', 'ALTER TABLE p_shard DETACH PARTITION p_shard_p0; CREATE TABLE q PARTITION OF p_shard FOR VALUES WITH (MODULUS 1, REMAINDER 0) PARTITION BY HASH (key coder.hash_ops)'),
+	(true, 'p', 'ALTER TABLE p_shard DETACH PARTITION p_shard_p0; CREATE TABLE q PARTITION OF p_shard FOR VALUES WITH (MODULUS 1, REMAINDER 0) PARTITION BY LIST (shard)'),
+	(true, 'p', 'ALTER TABLE p DETACH PARTITION p_p0; ALTER TABLE p ATTACH PARTITION p_p0 FOR VALUES WITH (MODULUS 1, REMAINDER 0)'),
+	(true, 'c', 'ALTER TABLE c SET UNLOGGED'),
+	-- all tables of a stock or a ledger count
+	(false, 's', 'CREATE TRIGGER t BEFORE INSERT ON s_hold FOR EACH ROW EXECUTE FUNCTION code()'),
+	(false, 'l', 'CREATE TRIGGER t BEFORE INSERT ON l_account FOR EACH ROW EXECUTE FUNCTION code()'),
+	(false, 'l', 'CREATE TRIGGER t BEFORE INSERT ON l_pending FOR EACH ROW EXECUTE FUNCTION code()'),
+	(false, 'l', 'CREATE TRIGGER t BEFORE INSERT ON l_entry FOR EACH ROW EXECUTE FUNCTION code()'),
+	(false, 'l_limit', 'CREATE TRIGGER t BEFORE INSERT ON l_entry FOR EACH ROW EXECUTE FUNCTION code()'),
+	(false, 'l', 'CREATE TRIGGER t BEFORE INSERT ON l_limit_shard FOR EACH ROW EXECUTE FUNCTION code()'),
+	(false, 'l', 'CREATE TRIGGER t BEFORE INSERT ON l_event_0 FOR EACH ROW EXECUTE FUNCTION code()'),
+	(false, 'm', 'CREATE TRIGGER t BEFORE INSERT ON m_entry FOR EACH ROW EXECUTE FUNCTION code()'),
+	(false, 'c', 'CREATE TRIGGER t BEFORE INSERT ON c_event_0 FOR EACH ROW EXECUTE FUNCTION code()'),
+	(false, 'l', 'CREATE SCHEMA child CREATE TABLE t (CHECK (coder.code(key))) INHERITS (coder.l_account)'),
+	(true, 'c', 'CREATE TRIGGER t BEFORE INSERT ON l_entry FOR EACH ROW EXECUTE FUNCTION code()');
+
+CREATE FUNCTION look(counter regclass, command text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	found text;
+BEGIN
+	EXECUTE command;
+	SELECT coalesce(maintained_by || ': ' || left_because, maintained_by) INTO found FROM dc_tables WHERE dc_tables.counter = look.counter;
+	RAISE EXCEPTION USING ERRCODE = 'ZZ001', MESSAGE = coalesce(found, 'nothing');
+EXCEPTION
+	WHEN SQLSTATE 'ZZ001' THEN RETURN SQLERRM;
+	WHEN OTHERS THEN RETURN 'failed: ' || SQLERRM;
+END $$;
+
+-- as they are made, all are harmless
+SELECT * FROM dc_tables WHERE owner = 'regress_coder'::regrole ORDER BY counter::text;
+SELECT count(*), count(*) FILTER (WHERE harmless) FROM cases;
+-- what is not harmless, and what says so
+SELECT command, look(counter, command) FROM cases WHERE NOT harmless ORDER BY n;
+SELECT command, look(counter, command) FROM cases WHERE harmless AND look(counter, command) IS DISTINCT FROM 'worker' ORDER BY n;
+
+-- It is left to its owner, who maintains it himself
+CREATE TRIGGER t BEFORE INSERT OR UPDATE ON c FOR EACH ROW EXECUTE FUNCTION code();
+SELECT maintained_by, left_because FROM dc_tables WHERE counter = 'c'::regclass;
+SELECT dc_incr('c', 'a', 2);
+CALL dc_maintain();
+SELECT key, inc FROM c ORDER BY key;
+-- Statistics: the owner runs his own code, others do not
+SELECT shard_rows IS NOT NULL AS shown FROM dc_stat_counters WHERE counter = 'c'::regclass;
+RESET ROLE;
+SELECT shard_rows IS NOT NULL AS shown FROM dc_stat_counters WHERE counter = 'coder.c'::regclass;
+SELECT shard_rows IS NOT NULL AS shown FROM dc_stat_counters WHERE counter = 'coder.p'::regclass;
+-- a superuser may do as he likes
+ALTER ROLE regress_coder SUPERUSER;
+SELECT maintained_by, left_because FROM dc_tables WHERE counter = 'coder.c'::regclass;
+SELECT shard_rows IS NOT NULL AS shown FROM dc_stat_counters WHERE counter = 'coder.c'::regclass;
+ALTER ROLE regress_coder NOSUPERUSER;
+SELECT maintained_by, left_because FROM dc_tables WHERE counter = 'coder.c'::regclass;
+CREATE ROLE regress_coder_boss SUPERUSER;
+ALTER TABLE coder.c OWNER TO regress_coder_boss;
+SELECT maintained_by, left_because FROM dc_tables WHERE counter = 'coder.c'::regclass;
+ALTER TABLE coder.c OWNER TO regress_coder;
+-- as soon as it has no such code any more, it is the worker's again
+DROP TRIGGER t ON coder.c;
+SELECT maintained_by, left_because FROM dc_tables WHERE counter = 'coder.c'::regclass;
+
+DROP SCHEMA coder CASCADE;
+DROP ACCESS METHOD regress_coder_heap;
+DROP ACCESS METHOD regress_coder_hash CASCADE;
+DROP FOREIGN DATA WRAPPER regress_coder_wrapper CASCADE;
+DO $$ BEGIN EXECUTE format('REVOKE CREATE ON DATABASE %I FROM regress_coder', current_database()); END $$;
+DROP ROLE regress_coder, regress_coder_boss;
