@@ -227,7 +227,7 @@ my $hostile = q{
 		PERFORM set_config('m.depth', (depth + 1)::text, true);
 		-- assertions of the server's own do not expect that an expression of an index changes the
 		-- row that is being inserted
-		act := (SELECT name FROM m.action WHERE NOT (hook IN ('condition', 'expression') AND name IN ('dml', 'subtransactions', 'call') AND current_setting('debug_assertions') = 'on')
+		act := (SELECT name FROM m.action WHERE NOT (hook IN ('condition', 'expression') AND name IN ('dml', 'subtransactions', 'call', 'cursor') AND current_setting('debug_assertions') = 'on')
 			ORDER BY -ln(1 - random()) / weight LIMIT 1);
 		CASE act
 			WHEN 'ddl' THEN
