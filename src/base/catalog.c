@@ -439,3 +439,18 @@ catalog_scan(Oid value, AttrNumber column, DcCounterRow *row)
 	table_close(rel, AccessShareLock);
 	return found;
 }
+
+/*
+ * relation_may_have_children tells whether a relation has, or had, partitions or children by
+ * inheritance. One that is not locked may be gone.
+ */
+bool
+relation_may_have_children(Oid relid)
+{
+	HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	bool may = HeapTupleIsValid(tuple) && ((Form_pg_class) GETSTRUCT(tuple))->relhassubclass;
+
+	if (HeapTupleIsValid(tuple))
+		ReleaseSysCache(tuple);
+	return may;
+}

@@ -169,6 +169,7 @@ extern char *relation_sql_name(Oid relid);
 extern const char *relation_sql_kind(Oid relid);
 extern Oid relation_owner(Oid relid);
 extern bool relation_has_foreign_part(Oid relid);
+extern bool relation_may_have_children(Oid relid);
 
 /* A room below is told of a counter table that was adopted; NULL: none. */
 extern void (*counter_adopted)(DcCounter *counter);

@@ -344,7 +344,7 @@ find_members(DcFound *found, List *roots)
 	found->valid = true; /* an invalidation from here on resets it */
 	foreach(lc, roots)
 	{
-		if (has_subclass(lfirst_oid(lc)))
+		if (relation_may_have_children(lfirst_oid(lc)))
 			members = list_concat_unique_oid(members, find_all_inheritors(lfirst_oid(lc), NoLock, NULL));
 	}
 	array = MemoryContextAlloc(TopMemoryContext, list_length(members) * sizeof(Oid));

@@ -183,9 +183,12 @@ check_reason(Relation rel)
 static char *
 trigger_reason(Relation rel)
 {
-	for (int i = 0; rel->trigdesc != NULL && i < rel->trigdesc->numtriggers; i++)
+	/* the catalogs that are looked at may bring an invalidation, which frees the original */
+	TriggerDesc *triggers = CopyTriggerDesc(rel->trigdesc);
+
+	for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)
 	{
-		const Trigger *trigger = &rel->trigdesc->triggers[i];
+		const Trigger *trigger = &triggers->triggers[i];
 
 		if (trigger_is_harmless(trigger))
 			continue;

@@ -25,7 +25,9 @@
  * If an inner one does, it stays, and is opened again here, by the callback (as
  * portalmem.c fails none but those of the subtransaction itself, if they are not
  * said to have been run in it: hence active_subid). Portals that have ended are pinned
- * alone, and those that run cannot be run again or dropped anyway. So no portal that
+ * alone, and those that run cannot be run again or dropped anyway. A language may unpin
+ * any portal before it drops it (PL/Perl does): so what the server calls to drop one is
+ * replaced as well, by what refuses that outside of an abort. So no portal that
  * a level knows can be dropped but by such an abort, which is why pointers to them
  * may be kept, and why a new one is never taken for one of these.
  *
@@ -51,6 +53,7 @@ typedef struct DcKnownPortal
 	bool pinned;
 	bool visible;
 	SubTransactionId active_subid;
+	void (*cleanup)(Portal portal);
 } DcKnownPortal;
 
 typedef struct DcPortalLevel
@@ -74,6 +77,7 @@ static void init(void);
 static void make_room(int portals);
 static Portal portal_of(MemoryContext context);
 static void shut(DcKnownPortal *entry);
+static void refuse_drop(Portal portal);
 static void drop_new(const DcPortalLevel *level);
 static void drop(Portal portal);
 static Portal find_new(const DcPortalLevel *level);
@@ -214,10 +218,34 @@ shut(DcKnownPortal *entry)
 	if (portal->status == PORTAL_ACTIVE)
 		return;
 	portal->portalPinned = true;
+	entry->cleanup = portal->cleanup;
+	portal->cleanup = refuse_drop;
 	if (portal->status == PORTAL_READY)
 	{
 		portal->status = PORTAL_FAILED;
 		portal->activeSubid = InvalidSubTransactionId;
+	}
+}
+
+/*
+ * refuse_drop is called for a shut portal that is about to be dropped, before
+ * anything of it is gone. By an abort it may be.
+ */
+static void
+refuse_drop(Portal portal)
+{
+	if (IsTransactionState())
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_CURSOR_STATE),
+				 errmsg("cannot drop portal \"%s\", which is not of this code", portal->name)));
+	for (int i = 0; i < nknown; i++)
+	{
+		if (known[i].portal != portal)
+			continue;
+		/* the outermost level knows what was there first */
+		if (known[i].cleanup != NULL)
+			known[i].cleanup(portal);
+		return;
 	}
 }
 
@@ -293,6 +321,7 @@ open_again(DcKnownPortal *entry)
 	if (entry->status == PORTAL_ACTIVE)
 		return;
 	portal->portalPinned = entry->pinned;
+	portal->cleanup = entry->cleanup;
 	if (entry->status == PORTAL_READY)
 	{
 		portal->status = PORTAL_READY;

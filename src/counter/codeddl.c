@@ -177,7 +177,7 @@ is_being_altered(const DcCounterRow *row)
 
 	foreach(lc, tables)
 	{
-		List *members = has_subclass(lfirst_oid(lc))
+		List *members = relation_may_have_children(lfirst_oid(lc))
 			? find_all_inheritors(lfirst_oid(lc), NoLock, NULL)
 			: list_make1_oid(lfirst_oid(lc));
 		ListCell *lc2;

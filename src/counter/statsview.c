@@ -23,6 +23,7 @@
 #include "base/subscription.h"
 #include "catalog/pg_authid.h"
 #include "catalog/pg_inherits.h"
+#include "common/int.h"
 #include "counter/access.h"
 #include "counter/layout.h"
 #include "counter/sqlpath.h"
@@ -410,7 +411,9 @@ set_live(const DcLive *live, const DcSweepTimes *sweep, Datum *values, bool *nul
 
 	if (live->has_oldest)
 	{
-		lag = Max(GetCurrentTimestamp() - live->oldest, 0);
+		if (pg_sub_s64_overflow(GetCurrentTimestamp(), live->oldest, &lag))
+			lag = PG_INT64_MAX; /* written by hand: -infinity */
+		lag = Max(lag, 0);
 		if (sweep->ended_at != 0)
 			lag = Max(lag, moment_age(sweep->started));
 	}

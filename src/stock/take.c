@@ -198,11 +198,18 @@ quantity_arg(FunctionCallInfo fcinfo, int argno)
 }
 
 /*
- * stock_give adds units to a key, when this transaction commits.
+ * stock_give adds units to a key, when this transaction commits. A hold whose row was
+ * made by hand has perhaps less than none, and would take them from others.
  */
 void
 stock_give(DcCounter *counter, const DcKey *key, int64 qty)
 {
+	if (qty < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is not what dcounter has made",
+						get_rel_name(OidIsValid(counter->row.holds) ? counter->row.holds : counter->relid)),
+				 errdetail("It gives back %lld units.", (long long) qty)));
 	counter_add_amounts(counter, key, DC_NO_HINT, qty, 0);
 }
 
