@@ -171,7 +171,10 @@ ownercode_begin(Oid counter, const char **reason)
 		return DC_CODE_NONE;
 	found = found_of(counter);
 	if (!find(found, &row, RowExclusiveLock, false, true))
-		return DC_CODE_LOCKED;
+	{
+		/* of one that vanished, the jobs clear away what is left */
+		return SearchSysCacheExists1(RELOID, ObjectIdGetDatum(counter)) ? DC_CODE_LOCKED : DC_CODE_NONE;
+	}
 	*reason = found->reason;
 	if (found->reason != NULL)
 		return DC_CODE_FOUND;

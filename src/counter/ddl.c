@@ -20,15 +20,19 @@
  * The statement itself locks the partition alone, and first, while everybody else locks
  * the partition last: whoever has counted in the table, and reads it before he commits, would
  * wait for the partition, and the statement for him. So the lock on the table is taken
- * here, before the statement takes its own. (A partition that the name stands
- * for only after that is locked in the other order, and may deadlock, as may the
- * apply worker of a subscription, which runs no statement.)
+ * here, before the statement takes its own. But whoever has read the table or the partition,
+ * and counts only then, must not wait behind that either: so both are held only if
+ * the partition need not be waited for; else it is waited for without the table, and
+ * the two are tried again. (A partition that the name stands for only after that is
+ * locked in the other order, and may deadlock, as may the apply worker of a
+ * subscription, which runs no statement.)
  */
 #include "postgres.h"
 
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "catalog/namespace.h"
+#include "catalog/pg_inherits.h"
 #include "commands/extension.h"
 #include "counter/access.h"
 #include "counter/apply.h"
@@ -39,6 +43,7 @@
 #include "counter/protect.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
+#include "storage/lmgr.h"
 #include "tcop/utility.h"
 #include "utils/acl.h"
 #include "utils/lsyscache.h"
@@ -51,6 +56,8 @@ static void utility_hook(PlannedStmt *pstmt, const char *query,
 						 DestReceiver *dest, QueryCompletion *completion);
 static bool changes_tables(Node *statement);
 static void lock_before_truncate(TruncateStmt *statement);
+static void lock_table_and_partition(Oid counter, Oid partition);
+static Oid lock_all_at_once(List *relations);
 
 /*
  * counter_ddl_init installs the hook; called once.
@@ -143,6 +150,51 @@ lock_before_truncate(TruncateStmt *statement)
 			OidIsValid(get_extension_oid("dcounter", true)) &&
 			member_find(relid, &row, &root) == DC_MEMBER_TOTALS &&
 			row.mode == DC_MODE_BUFFERED)
-			(void) counter_lock(row.counter, ShareRowExclusiveLock);
+			lock_table_and_partition(row.counter, relid);
 	}
+}
+
+/*
+ * lock_table_and_partition locks a counter table against all who count in it, and a
+ * partition, with what is below it, as TRUNCATE does. It waits for one lock at a time,
+ * without holding another.
+ */
+static void
+lock_table_and_partition(Oid counter, Oid partition)
+{
+	for (;;)
+	{
+		Oid busy;
+
+		CHECK_FOR_INTERRUPTS();
+		if (!counter_lock(counter, ShareRowExclusiveLock))
+			return; /* none any more */
+		busy = lock_all_at_once(find_all_inheritors(partition, NoLock, NULL));
+		if (!OidIsValid(busy))
+			return;
+		UnlockRelationOid(counter_lookup(counter)->row.shards, ShareRowExclusiveLock);
+		UnlockRelationOid(counter, ShareRowExclusiveLock);
+		LockRelationOid(busy, AccessExclusiveLock);
+		UnlockRelationOid(busy, AccessExclusiveLock);
+	}
+}
+
+/*
+ * lock_all_at_once locks relations, or none: then it returns one that could not be locked
+ * without waiting.
+ */
+static Oid
+lock_all_at_once(List *relations)
+{
+	for (int i = 0; i < list_length(relations); i++)
+	{
+		Oid busy = list_nth_oid(relations, i);
+
+		if (ConditionalLockRelationOid(busy, AccessExclusiveLock))
+			continue;
+		while (--i >= 0)
+			UnlockRelationOid(list_nth_oid(relations, i), AccessExclusiveLock);
+		return busy;
+	}
+	return InvalidOid;
 }

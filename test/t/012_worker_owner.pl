@@ -206,7 +206,7 @@ my %tables = (
 			CREATE FUNCTION mallory.defer() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN SET CONSTRAINTS ALL DEFERRED; RETURN NEW; END $$;
 			CREATE TRIGGER a BEFORE UPDATE ON mallory.set_constraints FOR EACH ROW EXECUTE FUNCTION mallory.defer();
 			CREATE CONSTRAINT TRIGGER b AFTER UPDATE ON mallory.set_constraints DEFERRABLE FOR EACH ROW EXECUTE FUNCTION mallory.hook()},
-		fails => 'cannot fire deferred trigger within security-restricted operation' },
+		fails => 'cannot execute SET CONSTRAINTS within security-restricted operation' },
 	update_rule => {
 		sql => q{CREATE RULE r AS ON UPDATE TO mallory.update_rule DO INSTEAD SELECT mallory.attack('rule')},
 		fails => 'could not serialize access due to concurrent update' },
