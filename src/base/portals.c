@@ -243,8 +243,9 @@ refuse_drop(Portal portal)
 		if (known[i].portal != portal)
 			continue;
 		/* the outermost level knows what was there first */
-		if (known[i].cleanup != NULL)
-			known[i].cleanup(portal);
+		portal->cleanup = known[i].cleanup;
+		if (portal->cleanup != NULL)
+			portal->cleanup(portal);
 		return;
 	}
 }
