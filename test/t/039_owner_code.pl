@@ -179,6 +179,15 @@ sub test_statistics
 		CREATE INDEX ON m.i_shard (key) WHERE m.pure('x');});
 	is(as_role('watcher', q{SET statement_timeout = '20s'; SELECT string_agg(counter || ' ' || coalesce(shard_rows::text, '-'), ', ' ORDER BY counter::text) FROM dc_stat_counters WHERE counter::text IN ('m.i', 'v.exact')}), 'm.i -, v.exact 0', 'no live numbers where they would run his code');
 	is(as_role('mallory', q{SELECT shard_rows IS NOT NULL FROM dc_stat_counters WHERE counter = 'm.i'::regclass}), 't', 'he sees them himself');
+
+	# an index that is locked, without its table
+	my $session = dc_session($node, 'postgres');
+	$session->run(q{SET SESSION AUTHORIZATION mallory; SELECT dc_create('m.locked')});
+	$session->run('BEGIN; ALTER INDEX m.locked_shard_pkey SET TABLESPACE pg_default');
+	is(as_role('watcher', q{SET statement_timeout = '20s'; SELECT string_agg(counter || ' ' || coalesce(shard_rows::text, '-'), ', ' ORDER BY counter::text) FROM dc_stat_counters WHERE counter::text IN ('m.locked', 'v.exact')}), 'm.locked -, v.exact 0', 'a locked index is not waited for');
+	$session->run('ROLLBACK');
+	$session->quit;
+	as_role('mallory', q{SELECT dc_drop('m.locked')});
 	others_go_on('statistics');
 	return runs_none('statistics');
 }
