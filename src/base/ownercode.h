@@ -7,7 +7,9 @@
 #define DC_OWNERCODE_H
 
 #include "base/catalog.h"
+#include "nodes/nodes.h"
 #include "storage/lock.h"
+#include "utils/relcache.h"
 
 /* What is found of the tables of a counter. */
 typedef enum DcOwnerCode
@@ -30,8 +32,12 @@ extern void ownercode_log(Oid counter, const char *reason);
 
 /* ownercoderel.c */
 extern char *ownercode_of_relation(Relation rel);
-extern bool ownercode_in_expression(Node *expression);
 extern bool is_trusted_object(Oid classid, Oid oid);
+
+/* ownercodeexpr.c */
+extern void ownercode_expressions_begin(Relation rel);
+extern bool ownercode_in_stored(Relation rel, const char *stored);
+extern bool ownercode_in_expression(Relation rel, Node *expression);
 
 /* ownercodeguard.c */
 extern void ownercode_guard_init(void);

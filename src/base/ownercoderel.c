@@ -17,10 +17,7 @@
  *	  exclude nothing;
  *	- no rules, no row security.
  *
- * An expression is harmless if it consists of node types that are listed here, of the
- * server's types, and of immutable functions of the server: those run no SQL, call nothing
- * by name, and look for a cancel where they take long. Besides there are a few others,
- * as now().
+ * Which expressions are harmless, ownercodeexpr.c says.
  *
  * The expressions are read as they are stored. What the relation cache offers is no use: it
  * evaluates constant parts, and so would run the code that is being looked for.
@@ -43,7 +40,6 @@
 #include "catalog/pg_type.h"
 #include "commands/extension.h"
 #include "commands/trigger.h"
-#include "nodes/nodeFuncs.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
@@ -57,18 +53,14 @@ static char *column_reason(Relation rel);
 static char *default_reason(Relation rel);
 static char *check_reason(Relation rel);
 static char *trigger_reason(Relation rel);
-static bool trigger_is_harmless(const Trigger *trigger);
+static bool trigger_is_harmless(Relation rel, const Trigger *trigger);
 static char *partition_reason(Relation rel);
 static bool partition_key_is_harmless(Oid relid);
 static char *index_reason(Relation rel);
-static bool index_is_harmless(HeapTuple tuple);
+static bool index_is_harmless(Relation rel, HeapTuple tuple);
 static char *statistics_reason(Relation rel);
-static bool attribute_is_harmless(int cache, HeapTuple tuple, AttrNumber att);
+static bool attribute_is_harmless(Relation rel, int cache, HeapTuple tuple, AttrNumber att);
 static bool are_trusted(int cache, HeapTuple tuple, AttrNumber att, Oid classid, int n);
-static bool is_code(const char *stored);
-static bool code_walker(Node *node, void *context);
-static bool is_known_node(Node *node, bool *has_type);
-static bool is_code_function(Oid function, void *context);
 
 /*
  * ownercode_of_relation returns what on a relation can run code, or NULL. The caller has
@@ -81,6 +73,7 @@ ownercode_of_relation(Relation rel)
 		kind_reason, column_reason, default_reason, check_reason, trigger_reason,
 		partition_reason, index_reason, statistics_reason};
 
+	ownercode_expressions_begin(rel);
 	for (int i = 0; i < lengthof(looks); i++)
 	{
 		char *reason = looks[i](rel);
@@ -158,7 +151,7 @@ default_reason(Relation rel)
 	{
 		Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), constr->defval[i].adnum - 1);
 
-		if (is_code(constr->defval[i].adbin))
+		if (ownercode_in_stored(rel, constr->defval[i].adbin))
 			return psprintf(att->attgenerated != '\0' ? _("generated column \"%s\" of \"%s\"")
 													  : _("default of column \"%s\" of \"%s\""),
 							NameStr(att->attname), name_of(rel));
@@ -173,7 +166,7 @@ check_reason(Relation rel)
 
 	for (int i = 0; constr != NULL && i < constr->num_check; i++)
 	{
-		if (is_code(constr->check[i].ccbin))
+		if (ownercode_in_stored(rel, constr->check[i].ccbin))
 			return psprintf(_("constraint \"%s\" on \"%s\""), constr->check[i].ccname,
 							name_of(rel));
 	}
@@ -190,7 +183,7 @@ trigger_reason(Relation rel)
 	{
 		const Trigger *trigger = &triggers->triggers[i];
 
-		if (trigger_is_harmless(trigger))
+		if (trigger_is_harmless(rel, trigger))
 			continue;
 		if (trigger->tgisinternal && OidIsValid(trigger->tgconstraint))
 			return psprintf(_("foreign key \"%s\" on \"%s\""), get_constraint_name(trigger->tgconstraint), name_of(rel));
@@ -200,13 +193,13 @@ trigger_reason(Relation rel)
 }
 
 static bool
-trigger_is_harmless(const Trigger *trigger)
+trigger_is_harmless(Relation rel, const Trigger *trigger)
 {
 	if (trigger->tgenabled == TRIGGER_DISABLED || trigger->tgfoid == F_UNIQUE_KEY_RECHECK)
 		return true;
 	return trigger->tgfoid >= FirstUnpinnedObjectId &&
 		is_trusted_object(ProcedureRelationId, trigger->tgfoid) &&
-		(trigger->tgqual == NULL || !is_code(trigger->tgqual));
+		(trigger->tgqual == NULL || !ownercode_in_stored(rel, trigger->tgqual));
 }
 
 /*
@@ -243,7 +236,7 @@ partition_key_is_harmless(Oid relid)
 	n = ((Form_pg_partitioned_table) GETSTRUCT(tuple))->partnatts;
 	harmless = are_trusted(PARTRELID, tuple, Anum_pg_partitioned_table_partclass, OperatorClassRelationId, n) &&
 		are_trusted(PARTRELID, tuple, Anum_pg_partitioned_table_partcollation, CollationRelationId, n) &&
-		attribute_is_harmless(PARTRELID, tuple, Anum_pg_partitioned_table_partexprs);
+		attribute_is_harmless(NULL, PARTRELID, tuple, Anum_pg_partitioned_table_partexprs);
 	ReleaseSysCache(tuple);
 	return harmless;
 }
@@ -265,7 +258,7 @@ index_reason(Relation rel)
 
 		if (!HeapTupleIsValid(tuple))
 			continue; /* DROP INDEX CONCURRENTLY */
-		if (reason == NULL && !index_is_harmless(tuple))
+		if (reason == NULL && !index_is_harmless(rel, tuple))
 			reason = psprintf(_("index \"%s\" on \"%s\""), name != NULL ? name : "", name_of(rel));
 		ReleaseSysCache(tuple);
 	}
@@ -274,7 +267,7 @@ index_reason(Relation rel)
 }
 
 static bool
-index_is_harmless(HeapTuple tuple)
+index_is_harmless(Relation rel, HeapTuple tuple)
 {
 	Form_pg_index form = (Form_pg_index) GETSTRUCT(tuple);
 	HeapTuple class = SearchSysCache1(RELOID, ObjectIdGetDatum(form->indexrelid));
@@ -286,8 +279,8 @@ index_is_harmless(HeapTuple tuple)
 		is_trusted_object(AccessMethodRelationId, ((Form_pg_class) GETSTRUCT(class))->relam) &&
 		are_trusted(INDEXRELID, tuple, Anum_pg_index_indclass, OperatorClassRelationId, form->indnkeyatts) &&
 		are_trusted(INDEXRELID, tuple, Anum_pg_index_indcollation, CollationRelationId, form->indnkeyatts) &&
-		attribute_is_harmless(INDEXRELID, tuple, Anum_pg_index_indexprs) &&
-		attribute_is_harmless(INDEXRELID, tuple, Anum_pg_index_indpred);
+		attribute_is_harmless(rel, INDEXRELID, tuple, Anum_pg_index_indexprs) &&
+		attribute_is_harmless(rel, INDEXRELID, tuple, Anum_pg_index_indpred);
 	ReleaseSysCache(class);
 	return harmless;
 }
@@ -310,7 +303,7 @@ statistics_reason(Relation rel)
 		if (!HeapTupleIsValid(tuple))
 			continue;
 		if (reason == NULL &&
-			!attribute_is_harmless(STATEXTOID, tuple, Anum_pg_statistic_ext_stxexprs))
+			!attribute_is_harmless(rel, STATEXTOID, tuple, Anum_pg_statistic_ext_stxexprs))
 			reason = psprintf(_("statistics \"%s\" on \"%s\""),
 							  NameStr(((Form_pg_statistic_ext) GETSTRUCT(tuple))->stxname),
 							  name_of(rel));
@@ -324,12 +317,12 @@ statistics_reason(Relation rel)
  * attribute_is_harmless tells whether the expressions in an attribute are, if it has any.
  */
 static bool
-attribute_is_harmless(int cache, HeapTuple tuple, AttrNumber att)
+attribute_is_harmless(Relation rel, int cache, HeapTuple tuple, AttrNumber att)
 {
 	bool isnull;
 	Datum value = SysCacheGetAttr(cache, tuple, att, &isnull);
 
-	return isnull || !is_code(TextDatumGetCString(value));
+	return isnull || !ownercode_in_stored(rel, TextDatumGetCString(value));
 }
 
 /*
@@ -349,96 +342,4 @@ are_trusted(int cache, HeapTuple tuple, AttrNumber att, Oid classid, int n)
 			return false;
 	}
 	return true;
-}
-
-/*
- * is_code tells whether a stored expression, or list of them, is not harmless.
- */
-static bool
-is_code(const char *stored)
-{
-	return code_walker(stringToNode(stored), NULL);
-}
-
-/*
- * ownercode_in_expression does the same for one that is being made.
- */
-bool
-ownercode_in_expression(Node *expression)
-{
-	return code_walker(expression, NULL);
-}
-
-static bool
-code_walker(Node *node, void *context)
-{
-	bool has_type;
-
-	if (node == NULL)
-		return false;
-	if (!is_known_node(node, &has_type) ||
-		(has_type && !is_trusted_object(TypeRelationId, exprType(node))) ||
-		check_functions_in_node(node, is_code_function, context))
-		return true;
-	return expression_tree_walker(node, code_walker, context);
-}
-
-/*
- * is_known_node tells whether a node calls nothing but what check_functions_in_node()
- * finds, and what the types of its arguments are compared with.
- */
-static bool
-is_known_node(Node *node, bool *has_type)
-{
-	*has_type = true;
-	switch (nodeTag(node))
-	{
-		case T_Var:
-		case T_Const:
-		case T_FuncExpr:
-		case T_OpExpr:
-		case T_DistinctExpr:
-		case T_NullIfExpr:
-		case T_ScalarArrayOpExpr:
-		case T_BoolExpr:
-		case T_RelabelType:
-		case T_CoerceViaIO:
-		case T_ArrayCoerceExpr:
-		case T_CollateExpr:
-		case T_CaseExpr:
-		case T_CaseTestExpr:
-		case T_ArrayExpr:
-		case T_CoalesceExpr:
-		case T_MinMaxExpr:
-		case T_NullTest:
-		case T_BooleanTest:
-		case T_SQLValueFunction:
-			return true;
-		case T_List:
-		case T_CaseWhen:
-			*has_type = false;
-			return true;
-		default:
-			return false;
-	}
-}
-
-static bool
-is_code_function(Oid function, void *context)
-{
-	switch (function)
-	{
-		case F_NOW:
-		case F_TRANSACTION_TIMESTAMP:
-		case F_STATEMENT_TIMESTAMP:
-		case F_CLOCK_TIMESTAMP:
-		case F_GEN_RANDOM_UUID:
-		case F_NEXTVAL:
-			return false;
-		case F_SATISFIES_HASH_PARTITION: /* evaluates another table's partition key */
-			return true;
-		default:
-			return !is_trusted_object(ProcedureRelationId, function) ||
-				func_volatile(function) != PROVOLATILE_IMMUTABLE;
-	}
 }

@@ -27,7 +27,10 @@
 #include "base/subscription.h"
 #include "catalog/indexing.h"
 #include "catalog/namespace.h"
+#include "catalog/pg_collation.h"
 #include "catalog/pg_inherits.h"
+#include "catalog/pg_opclass.h"
+#include "commands/defrem.h"
 #include "commands/event_trigger.h"
 #include "commands/extension.h"
 #include "counter/codeddl.h"
@@ -38,6 +41,7 @@
 #include "storage/lmgr.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
+#include "utils/syscache.h"
 
 PG_FUNCTION_INFO_V1(on_code_change);
 
@@ -47,6 +51,7 @@ static void lock_relatives(Oid relid);
 static void prevent_buffered(void);
 static bool is_being_altered(const DcCounterRow *row);
 static bool index_may_be_code(Oid relid, IndexStmt *stmt, const char *query);
+static bool is_own_class(const IndexElem *element, const char *method);
 
 /*
  * on_code_change() -> event_trigger, ddl_command_end
@@ -220,19 +225,44 @@ code_prevent_index(IndexStmt *stmt, const char *query)
 static bool
 index_may_be_code(Oid relid, IndexStmt *stmt, const char *query)
 {
+	Relation rel = table_open(relid, AccessShareLock);
+	bool found;
 	ListCell *lc;
 
-	LockRelationOid(relid, AccessShareLock);
+	ownercode_expressions_begin(rel);
 	stmt = transformIndexStmt(relid, copyObject(stmt), query);
-	if (ownercode_in_expression(stmt->whereClause))
-		return true;
+	found = ownercode_in_expression(rel, stmt->whereClause);
 	foreach(lc, stmt->indexParams)
 	{
 		IndexElem *element = lfirst_node(IndexElem, lc);
 
-		if (element->opclass != NIL || element->collation != NIL ||
-			ownercode_in_expression(element->expr))
-			return true;
+		found = found || is_own_class(element, stmt->accessMethod) ||
+			(element->collation != NIL &&
+			 !is_trusted_object(CollationRelationId, get_collation_oid(element->collation, false))) ||
+			ownercode_in_expression(rel, element->expr);
 	}
-	return false;
+	table_close(rel, NoLock);
+	return found;
+}
+
+/*
+ * is_own_class tells whether an index names an operator class that is not the server's.
+ */
+static bool
+is_own_class(const IndexElem *element, const char *method)
+{
+	char *schema;
+	char *name;
+	Oid am;
+	Oid opclass;
+
+	if (element->opclass == NIL)
+		return false;
+	am = get_index_am_oid(method, false);
+	DeconstructQualifiedName(element->opclass, &schema, &name);
+	opclass = schema == NULL ? OpclassnameGetOpcid(am, name)
+							 : GetSysCacheOid3(CLAAMNAMENSP, Anum_pg_opclass_oid, ObjectIdGetDatum(am),
+											   PointerGetDatum(name),
+											   ObjectIdGetDatum(LookupExplicitNamespace(schema, false)));
+	return !OidIsValid(opclass) || !is_trusted_object(OperatorClassRelationId, opclass);
 }

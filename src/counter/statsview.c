@@ -9,7 +9,7 @@
  * sums over all rows, so they reveal no key.
  *
  * Reading many tables, some of which may be in any state, one of them must not make
- * the others unreadable. A table that is locked by DDL is not waited for. Each one
+ * the others unreadable. What is locked by DDL is not waited for. Each one
  * is read in a subtransaction of its own, so that an error (a foreign server that
  * does not answer, say) becomes a warning. Live numbers are then NULL. They
  * are NULL, too, if code of the owner could run while they are read (base/ownercode.c): it
@@ -36,6 +36,7 @@
 #include "utils/builtins.h"
 #include "utils/datum.h"
 #include "utils/fmgrprotos.h"
+#include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/resowner.h"
 #include "utils/rls.h"
@@ -79,6 +80,9 @@ enum
 	COL_STATS_RESET,
 	NUM_COLS
 };
+
+/* How long locks are waited for: as short as can be. */
+#define LOCK_TIMEOUT "1ms"
 
 /* The columns of DC_SQL_STATS */
 enum
@@ -252,6 +256,9 @@ try_read_live(const DcCounterRow *row, DcLive *live)
 	MemoryContextSwitchTo(caller);
 	PG_TRY();
 	{
+		/* an index of it may be locked, or its TOAST table, that is locked itself */
+		set_config_option("lock_timeout", LOCK_TIMEOUT, PGC_USERSET, PGC_S_SESSION,
+						  GUC_ACTION_SAVE, true, 0, false);
 		done = read_live(row, caller, live);
 	}
 	PG_CATCH();

@@ -1,0 +1,378 @@
+/*
+ * ownercodeexpr.c
+ *		Which expressions on a table are harmless to who evaluates them.
+ *
+ * Code of anybody is not, nor is what takes long: an expression is evaluated without
+ * a look at the interrupts between its parts, so a cancel, and the end of the server,
+ * would wait for all of it; and a few large strings are all of the memory. The server has
+ * immutable functions for both: products of numbers of 100000 digits, repeat(), xpath().
+ * So an expression is harmless if it consists of
+ *
+ *	- node types that are listed here, of the server's types;
+ *	- immutable functions of the server that are given, and return, values of fixed length
+ *	  only, or are listed here: these take time in proportion to what they are given, and
+ *	  return no more than that. Besides there are a few others, as now();
+ *	- functions that look for one string in another take the product of both. They
+ *	  may be given one column, and constants;
+ *	- columns of fixed length, and those of the primary key, which an index limits. In
+ *	  others an owner may have strings of a gigabyte. Of these no more is looked at than
+ *	  whether they are null, how long they are, and whether they are equal to a constant, as
+ *	  strings of different lengths are not compared.
+ *
+ * And all expressions on a table together have a limit, constants included.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/sysattr.h"
+#include "base/ownercode.h"
+#include "catalog/pg_proc.h"
+#include "catalog/pg_type.h"
+#include "nodes/bitmapset.h"
+#include "nodes/nodeFuncs.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+
+/* Bytes of all expressions of a table, as they are stored. */
+#define MAX_STORED (32 * 1024)
+
+/* A function of the server, by its name: all of that name do the same. */
+typedef struct DcHarmless
+{
+	const char *name;
+	bool searches; /* takes the product of the lengths */
+} DcHarmless;
+
+static const DcHarmless harmless[] = {
+	{"ascii", false},
+	{"bit_length", false},
+	{"bpchar", false},
+	{"bpcharcmp", false},
+	{"bpchareq", false},
+	{"bpcharge", false},
+	{"bpchargt", false},
+	{"bpcharle", false},
+	{"bpcharlt", false},
+	{"bpcharne", false},
+	{"btrim", true},
+	{"char_length", false},
+	{"character_length", false},
+	{"date_part", false},
+	{"date_trunc", false},
+	{"extract", false},
+	{"float4", false},
+	{"float8", false},
+	{"hashtext", false},
+	{"hashtextextended", false},
+	{"initcap", false},
+	{"int2", false},
+	{"int4", false},
+	{"int8", false},
+	{"left", false},
+	{"length", false},
+	{"lower", false},
+	{"ltrim", true},
+	{"md5", false},
+	{"numeric", false},
+	{"numeric_cmp", false},
+	{"numeric_eq", false},
+	{"numeric_ge", false},
+	{"numeric_gt", false},
+	{"numeric_le", false},
+	{"numeric_lt", false},
+	{"numeric_ne", false},
+	{"numeric_out", false},
+	{"octet_length", false},
+	{"position", true},
+	{"reverse", false},
+	{"right", false},
+	{"rtrim", true},
+	{"split_part", true},
+	{"starts_with", false},
+	{"strpos", true},
+	{"substr", false},
+	{"substring", true},
+	{"text", false},
+	{"text_ge", false},
+	{"text_gt", false},
+	{"text_larger", false},
+	{"text_le", false},
+	{"text_lt", false},
+	{"text_pattern_ge", false},
+	{"text_pattern_gt", false},
+	{"text_pattern_le", false},
+	{"text_pattern_lt", false},
+	{"text_smaller", false},
+	{"textcat", false},
+	{"texteq", false},
+	{"texticlike", true},
+	{"texticnlike", true},
+	{"texticregexeq", true},
+	{"texticregexne", true},
+	{"textin", false},
+	{"textlen", false},
+	{"textlike", true},
+	{"textne", false},
+	{"textnlike", true},
+	{"textout", false},
+	{"textregexeq", true},
+	{"textregexne", true},
+	{"timezone", false},
+	{"to_tsvector", false},
+	{"translate", true},
+	{"upper", false},
+	{"varchar", false},
+	{"varcharout", false},
+};
+
+/* Bytes of the expressions that were looked at, of the table that is. */
+static Size stored_bytes;
+
+static bool code_walker(Node *node, void *rel);
+static bool reads_little(Node *node);
+static bool is_equal_operator(Oid opno, List *args);
+static bool is_known_node(Node *node, bool *has_type);
+static bool is_limited(Relation rel, const Var *var);
+static bool is_code_function(Oid function, void *node);
+static const DcHarmless *find_harmless(Oid function);
+static bool has_fixed_lengths(Form_pg_proc form);
+static bool is_fixed_length(Oid type);
+static bool count_vars(Node *node, void *count);
+
+/*
+ * ownercode_expressions_begin is called before the expressions of a table are looked at.
+ */
+void
+ownercode_expressions_begin(Relation rel)
+{
+	stored_bytes = 0;
+}
+
+/*
+ * ownercode_in_stored tells whether a stored expression, or list of them, is not harmless.
+ * Columns are those of a relation; without one, they are of fixed length only.
+ */
+bool
+ownercode_in_stored(Relation rel, const char *stored)
+{
+	stored_bytes += strlen(stored);
+	return stored_bytes > MAX_STORED || code_walker(stringToNode(stored), rel);
+}
+
+/*
+ * ownercode_in_expression does the same for one that is being made.
+ */
+bool
+ownercode_in_expression(Relation rel, Node *expression)
+{
+	return code_walker(expression, rel);
+}
+
+static bool
+code_walker(Node *node, void *rel)
+{
+	bool has_type;
+
+	if (node == NULL)
+		return false;
+	if (reads_little(node))
+		return false;
+	if (!is_known_node(node, &has_type) ||
+		(has_type && !is_trusted_object(TypeRelationId, exprType(node))) ||
+		(IsA(node, Var) && !is_limited(rel, (Var *) node)) ||
+		check_functions_in_node(node, is_code_function, node))
+		return true;
+	return expression_tree_walker(node, code_walker, rel);
+}
+
+/*
+ * reads_little tells whether a node takes a column of a type of the server's, however long
+ * a value of it is, and reads but a little of it.
+ */
+static bool
+reads_little(Node *node)
+{
+	switch (nodeTag(node))
+	{
+		case T_NullTest:
+			return IsA(((NullTest *) node)->arg, Var) &&
+				is_trusted_object(TypeRelationId, exprType((Node *) ((NullTest *) node)->arg));
+		case T_FuncExpr:
+			return ((FuncExpr *) node)->funcid == F_OCTET_LENGTH_TEXT &&
+				IsA(linitial(((FuncExpr *) node)->args), Var);
+		case T_OpExpr:
+			return is_equal_operator(((OpExpr *) node)->opno, ((OpExpr *) node)->args);
+		case T_ScalarArrayOpExpr:
+			return is_equal_operator(((ScalarArrayOpExpr *) node)->opno,
+									 ((ScalarArrayOpExpr *) node)->args);
+		default:
+			return false;
+	}
+}
+
+/*
+ * is_equal_operator tells whether an operator compares a column with what has no column in it.
+ */
+static bool
+is_equal_operator(Oid opno, List *args)
+{
+	RegProcedure function = get_opcode(opno);
+	int vars = 0;
+
+	if (function != F_TEXTEQ && function != F_TEXTNE)
+		return false;
+	(void) count_vars(lsecond(args), &vars);
+	return IsA(linitial(args), Var) && vars == 0 && !code_walker(lsecond(args), NULL);
+}
+
+/*
+ * is_known_node tells whether a node calls nothing but what check_functions_in_node()
+ * finds, and what the types of its arguments are compared with.
+ */
+static bool
+is_known_node(Node *node, bool *has_type)
+{
+	*has_type = true;
+	switch (nodeTag(node))
+	{
+		case T_Var:
+		case T_Const:
+		case T_FuncExpr:
+		case T_OpExpr:
+		case T_DistinctExpr:
+		case T_NullIfExpr:
+		case T_ScalarArrayOpExpr:
+		case T_BoolExpr:
+		case T_RelabelType:
+		case T_CoerceViaIO:
+		case T_ArrayCoerceExpr:
+		case T_CollateExpr:
+		case T_CaseExpr:
+		case T_CaseTestExpr:
+		case T_ArrayExpr:
+		case T_CoalesceExpr:
+		case T_MinMaxExpr:
+		case T_NullTest:
+		case T_BooleanTest:
+		case T_SQLValueFunction:
+			return true;
+		case T_List:
+		case T_CaseWhen:
+			*has_type = false;
+			return true;
+		default:
+			return false;
+	}
+}
+
+/*
+ * is_limited tells whether values of a column cannot be long.
+ */
+static bool
+is_limited(Relation rel, const Var *var)
+{
+	Bitmapset *key;
+	bool found;
+
+	if (is_fixed_length(var->vartype))
+		return true;
+	if (rel == NULL)
+		return false;
+	key = RelationGetIndexAttrBitmap(rel, INDEX_ATTR_BITMAP_PRIMARY_KEY);
+	found = bms_is_member(var->varattno - FirstLowInvalidHeapAttributeNumber, key);
+	bms_free(key);
+	return found;
+}
+
+static bool
+is_code_function(Oid function, void *node)
+{
+	const DcHarmless *known;
+	int vars = 0;
+
+	switch (function)
+	{
+		case F_NOW:
+		case F_TRANSACTION_TIMESTAMP:
+		case F_STATEMENT_TIMESTAMP:
+		case F_CLOCK_TIMESTAMP:
+		case F_GEN_RANDOM_UUID:
+		case F_NEXTVAL:
+			return false;
+		case F_SATISFIES_HASH_PARTITION: /* evaluates another table's partition key */
+			return true;
+		default:
+			break;
+	}
+	if (function >= FirstUnpinnedObjectId || func_volatile(function) != PROVOLATILE_IMMUTABLE)
+		return true;
+	known = find_harmless(function);
+	if (known == NULL)
+		return true;
+	if (known->searches)
+		(void) expression_tree_walker(node, count_vars, &vars);
+	return vars > 1;
+}
+
+/*
+ * find_harmless returns what is known of a function of the server; NULL: nothing.
+ */
+static const DcHarmless *
+find_harmless(Oid function)
+{
+	static const DcHarmless fixed = {"", false};
+	HeapTuple tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
+	const DcHarmless *found = NULL;
+	Form_pg_proc form;
+
+	if (!HeapTupleIsValid(tuple))
+		return NULL;
+	form = (Form_pg_proc) GETSTRUCT(tuple);
+	if (has_fixed_lengths(form))
+		found = &fixed;
+	for (int i = 0; i < lengthof(harmless) && found == NULL; i++)
+	{
+		if (strcmp(NameStr(form->proname), harmless[i].name) == 0)
+			found = &harmless[i];
+	}
+	ReleaseSysCache(tuple);
+	return found;
+}
+
+static bool
+has_fixed_lengths(Form_pg_proc form)
+{
+	if (form->proretset || !is_fixed_length(form->prorettype))
+		return false;
+	for (int i = 0; i < form->pronargs; i++)
+	{
+		if (!is_fixed_length(form->proargtypes.values[i]))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * is_fixed_length tells whether values of a type are of fixed length; a cstring here is
+ * the text of one.
+ */
+static bool
+is_fixed_length(Oid type)
+{
+	return type == CSTRINGOID || (get_typlen(type) > 0 && get_typtype(type) == TYPTYPE_BASE);
+}
+
+/*
+ * count_vars counts columns, and what stands for another value.
+ */
+static bool
+count_vars(Node *node, void *count)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, Var) || IsA(node, CaseTestExpr))
+		(*(int *) count)++;
+	return expression_tree_walker(node, count_vars, count);
+}
