@@ -37,6 +37,7 @@ extern bool is_trusted_object(Oid classid, Oid oid);
 /* ownercodeexpr.c */
 extern void ownercode_expressions_begin(Relation rel);
 extern bool ownercode_in_stored(Relation rel, const char *stored);
+extern bool ownercode_is_limited(Relation rel, AttrNumber att);
 extern bool ownercode_in_expression(Relation rel, Node *expression);
 
 /* ownercodeguard.c */

@@ -273,15 +273,23 @@ is_known_node(Node *node, bool *has_type)
 static bool
 is_limited(Relation rel, const Var *var)
 {
+	return is_fixed_length(var->vartype) ||
+		(rel != NULL && ownercode_is_limited(rel, var->varattno));
+}
+
+/*
+ * ownercode_is_limited tells the same of a column by its number.
+ */
+bool
+ownercode_is_limited(Relation rel, AttrNumber att)
+{
 	Bitmapset *key;
 	bool found;
 
-	if (is_fixed_length(var->vartype))
+	if (att > 0 && is_fixed_length(TupleDescAttr(RelationGetDescr(rel), att - 1)->atttypid))
 		return true;
-	if (rel == NULL)
-		return false;
 	key = RelationGetIndexAttrBitmap(rel, INDEX_ATTR_BITMAP_PRIMARY_KEY);
-	found = bms_is_member(var->varattno - FirstLowInvalidHeapAttributeNumber, key);
+	found = bms_is_member(att - FirstLowInvalidHeapAttributeNumber, key);
 	bms_free(key);
 	return found;
 }

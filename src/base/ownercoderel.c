@@ -14,7 +14,7 @@
  *	- defaults, generated columns, CHECK constraints, index expressions and predicates,
  *	  and extended statistics, whose expressions are harmless;
  *	- indexes of the server's access methods, operator classes and collations that
- *	  exclude nothing;
+ *	  exclude nothing, and but for B-trees, are on columns that cannot be long;
  *	- no rules, no row security.
  *
  * Which expressions are harmless, ownercodeexpr.c says.
@@ -58,6 +58,7 @@ static char *partition_reason(Relation rel);
 static bool partition_key_is_harmless(Oid relid);
 static char *index_reason(Relation rel);
 static bool index_is_harmless(Relation rel, HeapTuple tuple);
+static bool columns_are_limited(Relation rel, Form_pg_index form, Oid am);
 static char *statistics_reason(Relation rel);
 static bool attribute_is_harmless(Relation rel, int cache, HeapTuple tuple, AttrNumber att);
 static bool are_trusted(int cache, HeapTuple tuple, AttrNumber att, Oid classid, int n);
@@ -276,6 +277,7 @@ index_is_harmless(Relation rel, HeapTuple tuple)
 	if (!HeapTupleIsValid(class))
 		return false;
 	harmless = !form->indisexclusion &&
+		columns_are_limited(rel, form, ((Form_pg_class) GETSTRUCT(class))->relam) &&
 		is_trusted_object(AccessMethodRelationId, ((Form_pg_class) GETSTRUCT(class))->relam) &&
 		are_trusted(INDEXRELID, tuple, Anum_pg_index_indclass, OperatorClassRelationId, form->indnkeyatts) &&
 		are_trusted(INDEXRELID, tuple, Anum_pg_index_indcollation, CollationRelationId, form->indnkeyatts) &&
@@ -283,6 +285,22 @@ index_is_harmless(Relation rel, HeapTuple tuple)
 		attribute_is_harmless(rel, INDEXRELID, tuple, Anum_pg_index_indpred);
 	ReleaseSysCache(class);
 	return harmless;
+}
+
+/*
+ * columns_are_limited tells whether the columns of an index cannot be long, as it takes
+ * for most access methods: GIN adds the millions of elements of one value without a
+ * look at the interrupts. B-trees limit what is in them.
+ */
+static bool
+columns_are_limited(Relation rel, Form_pg_index form, Oid am)
+{
+	for (int i = 0; i < form->indnkeyatts && am != BTREE_AM_OID; i++)
+	{
+		if (form->indkey.values[i] != 0 && !ownercode_is_limited(rel, form->indkey.values[i]))
+			return false;
+	}
+	return true;
 }
 
 /*

@@ -236,7 +236,10 @@ index_may_be_code(Oid relid, IndexStmt *stmt, const char *query)
 	{
 		IndexElem *element = lfirst_node(IndexElem, lc);
 
-		found = found || is_own_class(element, stmt->accessMethod) ||
+		found = found ||
+			(element->name != NULL && strcmp(stmt->accessMethod, "btree") != 0 &&
+			 !ownercode_is_limited(rel, get_attnum(relid, element->name))) ||
+			is_own_class(element, stmt->accessMethod) ||
 			(element->collation != NIL &&
 			 !is_trusted_object(CollationRelationId, get_collation_oid(element->collation, false))) ||
 			ownercode_in_expression(rel, element->expr);

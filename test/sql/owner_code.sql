@@ -109,6 +109,8 @@ INSERT INTO cases (harmless, counter, command) VALUES
 	(false, 'c', 'CREATE INDEX i ON c USING regress_coder_hash (key)'),
 	(false, 'p', 'CREATE INDEX i ON p_shard_p0 (code(key))'),
 	(false, 'c', 'CREATE INDEX i ON c ((key::own_text))'),
+	(false, 'c', 'ALTER TABLE c ADD x int[]; CREATE INDEX i ON c USING gin (x)'),
+	(true, 'c', 'ALTER TABLE c ADD x text; CREATE INDEX i ON c (x); CREATE INDEX j ON c USING hash (key)'),
 	(true, 'c', 'CREATE INDEX i ON c (value DESC); CREATE INDEX j ON c USING hash (inc); CREATE INDEX k ON c USING brin (updated_at)'),
 	(true, 'c', 'CREATE INDEX i ON c (lower(key), left(key, 3), (inc - dec)) WHERE inc > 0'),
 	(true, 'c', 'CREATE INDEX i ON c (key text_pattern_ops) INCLUDE (inc, value)'),
