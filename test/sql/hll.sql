@@ -1,5 +1,6 @@
 -- dc_hll: counts of distinct items.
 SET extra_float_digits = 0;
+\set SHOW_CONTEXT never
 
 -- An empty sketch, and one item: the bytes are the format's
 SELECT dc_hll(), dc_hll(10), # dc_hll() AS count;
