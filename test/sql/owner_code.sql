@@ -10,10 +10,9 @@ CREATE OPERATOR CLASS coder.btree_ops FOR TYPE text USING btree AS
 CREATE OPERATOR CLASS coder.hash_ops FOR TYPE text USING hash AS
 	OPERATOR 1 =, FUNCTION 1 hashtext(text), FUNCTION 2 hashtextextended(text, bigint);
 CREATE ACCESS METHOD regress_coder_heap TYPE TABLE HANDLER heap_tableam_handler;
-CREATE ACCESS METHOD regress_coder_brin TYPE INDEX HANDLER brinhandler;
-CREATE OPERATOR CLASS coder.own_ops DEFAULT FOR TYPE text USING regress_coder_brin AS OPERATOR 3 =, FUNCTION 1 brin_minmax_opcinfo(internal),
-	FUNCTION 2 brin_minmax_add_value(internal, internal, internal, internal), FUNCTION 3 brin_minmax_consistent(internal, internal, internal), FUNCTION 4 brin_minmax_union(internal, internal, internal),
-	OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 4 >=, OPERATOR 5 >;
+CREATE ACCESS METHOD regress_coder_gist TYPE INDEX HANDLER gisthandler;
+CREATE OPERATOR CLASS coder.own_ops DEFAULT FOR TYPE box USING regress_coder_gist AS OPERATOR 3 &&, FUNCTION 1 gist_box_consistent(internal, box, smallint, oid, internal),
+	FUNCTION 2 gist_box_union(internal, internal), FUNCTION 5 gist_box_penalty(internal, internal, internal), FUNCTION 6 gist_box_picksplit(internal, internal), FUNCTION 7 gist_box_same(box, box, internal);
 CREATE FOREIGN DATA WRAPPER regress_coder_wrapper;
 CREATE SERVER regress_coder_server FOREIGN DATA WRAPPER regress_coder_wrapper;
 GRANT USAGE ON FOREIGN SERVER regress_coder_server TO regress_coder;
@@ -108,7 +107,8 @@ INSERT INTO cases (harmless, counter, command) VALUES
 	(false, 'c', 'CREATE INDEX i ON c (key) INCLUDE (inc) WHERE inc > 0 AND code(key)'),
 	(false, 'c', 'CREATE INDEX i ON c (key coder.btree_ops)'),
 	(false, 'c', 'CREATE INDEX i ON c (key COLLATE own_order)'),
-	(false, 'c', 'CREATE INDEX i ON c USING regress_coder_brin (key)'),
+	(false, 'c', 'ALTER TABLE c ADD b box; CREATE INDEX i ON c USING regress_coder_gist (b)'),
+	(true, 'c', 'ALTER TABLE c ADD b box; CREATE INDEX i ON c USING gist (b)'),
 	(false, 'p', 'CREATE INDEX i ON p_shard_p0 (code(key))'),
 	(false, 'c', 'CREATE INDEX i ON c ((key::own_text))'),
 	(false, 'c', 'ALTER TABLE c ADD x int[]; CREATE INDEX i ON c USING gin (x)'),
@@ -187,7 +187,7 @@ SELECT maintained_by, left_because FROM dc_tables WHERE counter = 'coder.c'::reg
 
 DROP SCHEMA coder CASCADE;
 DROP ACCESS METHOD regress_coder_heap;
-DROP ACCESS METHOD regress_coder_brin CASCADE;
+DROP ACCESS METHOD regress_coder_gist CASCADE;
 DROP FOREIGN DATA WRAPPER regress_coder_wrapper CASCADE;
 DO $$ BEGIN EXECUTE format('REVOKE CREATE ON DATABASE %I FROM regress_coder', current_database()); END $$;
 DROP ROLE regress_coder, regress_coder_boss;
