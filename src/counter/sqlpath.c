@@ -23,7 +23,6 @@
 #include "counter/layout.h"
 #include "counter/sqlpath.h"
 #include "counter/sqltext.h"
-#include "storage/lmgr.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
@@ -117,14 +116,8 @@ sql_begin(DcSqlSession *session, DcCounter *counter)
 void
 sql_keep_open(DcSqlSession *session, int place, Oid relid)
 {
-	Relation rel = OidIsValid(relid) ? RelationIdGetRelation(relid) : NULL; /* NULL: was dropped */
-
-	if (rel != NULL && !CheckRelationLockedByMe(rel, AccessShareLock, true))
-	{
-		RelationClose(rel);
-		rel = NULL;
-	}
-	session->tables[place] = rel;
+	if (OidIsValid(relid) && compat_has_locked(relid, AccessShareLock))
+		session->tables[place] = RelationIdGetRelation(relid); /* NULL: was dropped */
 }
 
 /*

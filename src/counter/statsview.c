@@ -263,6 +263,7 @@ try_read_live(const DcCounterRow *row, DcLive *live)
 	}
 	PG_CATCH();
 	{
+		(void) ownercode_guard(guard); /* before anything here can fail */
 		MemoryContextSwitchTo(caller);
 		error = CopyErrorData();
 		FlushErrorState();
