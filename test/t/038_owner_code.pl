@@ -267,20 +267,28 @@ sub test_buffered_nevertheless
 ##
 ## While the worker is in the middle of a step
 
-# is_within(SESSION, PID): whether the worker, which is stopped, is within a step on m.w. It
-# may have been stopped with a lock of the server's memory, for which everybody else
-# waits: then it is let go.
+# while_stopped(SESSION, PID, SQL): the answer while the worker is stopped. It may have been
+# stopped with a lock of the server's memory (that of a part of the buffer table, say), for
+# which anybody else may come to wait: then it is let go, and the answer is undef.
+sub while_stopped
+{
+	my ($session, $pid, $sql) = @_;
+	my $end = time + 2;
+
+	$session->send($sql);
+	usleep(5_000) until $session->answered || time > $end;
+	return $session->wait if $session->answered;
+	kill 'CONT', $pid;
+	$session->wait;
+	return;
+}
+
+# is_within(SESSION, PID): whether the worker, which is stopped, is within a step on m.w
 sub is_within
 {
 	my ($session, $pid) = @_;
-	my $end = time + 2;
 
-	$session->send(qq{SELECT pg_logical_emit_message(true, 'test', '') IS NULL; SELECT count(*) > 0 FROM pg_locks WHERE pid = $pid AND relation = 'm.w_shard'::regclass AND mode = 'RowShareLock'});
-	usleep(10_000) until $session->answered || time > $end;
-	return $session->wait eq "f\nt" if $session->answered;
-	kill 'CONT', $pid;
-	$session->wait;
-	return 0;
+	return (while_stopped($session, $pid, qq{SELECT pg_logical_emit_message(true, 'test', '') IS NULL; SELECT count(*) > 0 FROM pg_locks WHERE pid = $pid AND relation = 'm.w_shard'::regclass AND mode = 'RowShareLock'}) // '') eq "f\nt";
 }
 
 # stopped_step(): stops the worker while it compacts m.w; its PID
@@ -312,15 +320,19 @@ sub test_race
 	for my $try (1 .. 10)
 	{
 		my $from = -s $node->logfile;
-		my $pid = stopped_step();
-		my $session = dc_session($node, 'postgres');
+		my ($session, $watch) = map { dc_session($node, 'postgres') } 1 .. 2;
+		my $there = 'f';
 
 		$session->run('SET SESSION AUTHORIZATION mallory');
+		my $pid = stopped_step();
+		my $end = time + 2;
+
 		$session->send(q{CREATE INDEX CONCURRENTLY raced ON m.w (key) WHERE m.pure('x')});
-		$node->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_index WHERE indexrelid = to_regclass('m.raced')}) or die 'no index';
+		$there = while_stopped($watch, $pid, q{SELECT count(*) = 1 FROM pg_index WHERE indexrelid = to_regclass('m.raced')})
+		  while ($there // 't') eq 'f' && time < $end;
 		kill 'CONT', $pid;
 		is($session->wait, '', 'an index is created while the worker compacts');
-		$session->quit;
+		$_->quit foreach $session, $watch;
 		is(sql($node, 'postgres', q{SELECT left_because FROM dc_tables WHERE counter = 'm.w'::regclass}), 'index "raced" on "m.w"', 'the table is left to its owner');
 		my $refused = log_since($from) =~ /function m\.(pure|hangs)\(.*\) must not run here/;
 		as_role('mallory', 'DROP INDEX m.raced');
@@ -330,10 +342,15 @@ sub test_race
 	}
 	runs_none('while an index is created');
 	# a partition is not there before the step is over
-	my $pid = stopped_step();
 	my $session = dc_session($node, 'postgres');
+	my ($pid, $locked);
 
-	is(sql($node, 'postgres', qq{SELECT count(*) > 0 FROM pg_locks WHERE pid = $pid AND locktype = 'advisory' AND classid = 'm.w'::regclass AND objsubid = 87}), 't', 'the worker keeps others from making children');
+	until (defined $locked)
+	{
+		$pid = stopped_step();
+		$locked = while_stopped($session, $pid, qq{SELECT count(*) > 0 FROM pg_locks WHERE pid = $pid AND locktype = 'advisory' AND classid = 'm.w'::regclass AND objsubid = 87});
+	}
+	is($locked, 't', 'the worker keeps others from making children');
 	kill 'CONT', $pid;
 	sql($node, 'postgres', 'SELECT dc_worker_stop()');
 	$session->run('SET SESSION AUTHORIZATION mallory');
