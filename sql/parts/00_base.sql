@@ -12,7 +12,7 @@ CREATE TABLE dcounter.counter (
 	mode       pg_catalog.text     NOT NULL DEFAULT 'exact',
 	flush_interval pg_catalog.interval NOT NULL DEFAULT '1 second',
 	durability pg_catalog.text     NOT NULL DEFAULT 'async',
-	event_retention pg_catalog.interval DEFAULT '7 days',
+	op_retention pg_catalog.interval DEFAULT '7 days',
 	ledger     pg_catalog.regclass,
 	CONSTRAINT counter_pkey PRIMARY KEY (counter),
 	CONSTRAINT counter_shards_key UNIQUE (shards),
@@ -25,7 +25,7 @@ COMMENT ON COLUMN dcounter.counter.shard_by IS 'which shard row a transaction tr
 COMMENT ON COLUMN dcounter.counter.mode IS 'where committed increments go: exact (to shard rows) or buffered (to memory, for a while)';
 COMMENT ON COLUMN dcounter.counter.flush_interval IS 'of a buffered table: how long increments stay in memory';
 COMMENT ON COLUMN dcounter.counter.durability IS 'of a buffered table: whether a commit waits until its increments are durable (sync) or not (async)';
-COMMENT ON COLUMN dcounter.counter.event_retention IS 'how long the events of dc_incr_once() or of a ledger are kept, NULL for good';
+COMMENT ON COLUMN dcounter.counter.op_retention IS 'how long the ops of dc_incr_once() or of a ledger are kept, NULL for good';
 COMMENT ON COLUMN dcounter.counter.ledger IS 'the ledger that it belongs to, by its table of balances';
 COMMENT ON COLUMN dcounter.counter.max_shards IS 'most shard rows of one key that contention can create';
 COMMENT ON COLUMN dcounter.counter.holds IS 'the table of holds, if it is a stock';

@@ -1,10 +1,10 @@
 CREATE FUNCTION dc_create(counter text, shard_by text DEFAULT 'backend', max_shards int DEFAULT 64, partitions int DEFAULT NULL,
-	mode text DEFAULT 'exact', flush_interval interval DEFAULT '1 second', durability text DEFAULT 'async', event_retention interval DEFAULT '7 days') RETURNS regclass
+	mode text DEFAULT 'exact', flush_interval interval DEFAULT '1 second', durability text DEFAULT 'async', op_retention interval DEFAULT '7 days') RETURNS regclass
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION dc_create(text, text, int, int, text, interval, text, interval) IS 'creates a counter table';
 
 CREATE FUNCTION dc_alter(counter regclass, shard_by text DEFAULT NULL, max_shards int DEFAULT NULL, events interval DEFAULT NULL, notify text DEFAULT NULL,
-	mode text DEFAULT NULL, flush_interval interval DEFAULT NULL, durability text DEFAULT NULL, event_retention interval DEFAULT NULL) RETURNS void
+	mode text DEFAULT NULL, flush_interval interval DEFAULT NULL, durability text DEFAULT NULL, op_retention interval DEFAULT NULL) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION dc_alter(regclass, text, int, interval, text, text, interval, text, interval) IS 'changes the settings of a counter table';
 
@@ -88,27 +88,27 @@ CREATE FUNCTION dc_get_many(counter regclass, keys text[], OUT key text, OUT val
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED ROWS 100;
 COMMENT ON FUNCTION dc_get_many(regclass, text[]) IS 'exact values of many counters, in the order asked';
 
-CREATE FUNCTION dc_info(counter regclass, key text, OUT count bigint, OUT inc bigint, OUT "dec" bigint, OUT updated_at timestamptz, OUT shards int, OUT cache_age interval)
+CREATE FUNCTION dc_info(counter regclass, key text, OUT value bigint, OUT inc bigint, OUT "dec" bigint, OUT updated_at timestamptz, OUT shards int, OUT cache_age interval)
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED;
 COMMENT ON FUNCTION dc_info(regclass, text) IS 'exact value of a counter, with its parts';
 
-CREATE FUNCTION dc_info(counter regclass, key bigint, OUT count bigint, OUT inc bigint, OUT "dec" bigint, OUT updated_at timestamptz, OUT shards int, OUT cache_age interval)
+CREATE FUNCTION dc_info(counter regclass, key bigint, OUT value bigint, OUT inc bigint, OUT "dec" bigint, OUT updated_at timestamptz, OUT shards int, OUT cache_age interval)
 	AS 'MODULE_PATHNAME', 'dc_info_int8' LANGUAGE C STABLE PARALLEL RESTRICTED;
 COMMENT ON FUNCTION dc_info(regclass, bigint) IS 'exact value of a counter, with its parts';
 
-CREATE FUNCTION dc_info(counter regclass, key uuid, OUT count bigint, OUT inc bigint, OUT "dec" bigint, OUT updated_at timestamptz, OUT shards int, OUT cache_age interval)
+CREATE FUNCTION dc_info(counter regclass, key uuid, OUT value bigint, OUT inc bigint, OUT "dec" bigint, OUT updated_at timestamptz, OUT shards int, OUT cache_age interval)
 	AS 'MODULE_PATHNAME', 'dc_info_uuid' LANGUAGE C STABLE PARALLEL RESTRICTED;
 COMMENT ON FUNCTION dc_info(regclass, uuid) IS 'exact value of a counter, with its parts';
 
-CREATE FUNCTION dc_total(counter regclass, key text, OUT count bigint, OUT updated_at timestamptz)
+CREATE FUNCTION dc_total(counter regclass, key text, OUT value bigint, OUT updated_at timestamptz)
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED;
 COMMENT ON FUNCTION dc_total(regclass, text) IS 'value of a counter as of the last compaction';
 
-CREATE FUNCTION dc_total(counter regclass, key bigint, OUT count bigint, OUT updated_at timestamptz)
+CREATE FUNCTION dc_total(counter regclass, key bigint, OUT value bigint, OUT updated_at timestamptz)
 	AS 'MODULE_PATHNAME', 'dc_total_int8' LANGUAGE C STABLE PARALLEL RESTRICTED;
 COMMENT ON FUNCTION dc_total(regclass, bigint) IS 'value of a counter as of the last compaction';
 
-CREATE FUNCTION dc_total(counter regclass, key uuid, OUT count bigint, OUT updated_at timestamptz)
+CREATE FUNCTION dc_total(counter regclass, key uuid, OUT value bigint, OUT updated_at timestamptz)
 	AS 'MODULE_PATHNAME', 'dc_total_uuid' LANGUAGE C STABLE PARALLEL RESTRICTED;
 COMMENT ON FUNCTION dc_total(regclass, uuid) IS 'value of a counter as of the last compaction';
 

@@ -1,6 +1,6 @@
-CREATE FUNCTION dc_create_stock(stock text, max_shards int DEFAULT 64) RETURNS regclass
+CREATE FUNCTION dc_stock_create(stock text, max_shards int DEFAULT 64) RETURNS regclass
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION dc_create_stock(text, int) IS 'creates a stock: a counter table that never goes below zero';
+COMMENT ON FUNCTION dc_stock_create(text, int) IS 'creates a stock: a counter table that never goes below zero';
 
 CREATE FUNCTION dc_restock(stock regclass, key text, qty bigint) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
@@ -54,13 +54,13 @@ CREATE FUNCTION dc_hold(stock regclass, key uuid, qty bigint DEFAULT 1, ttl inte
 	AS 'MODULE_PATHNAME', 'dc_hold_uuid' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION dc_hold(regclass, uuid, bigint, interval, uuid) IS 'sets units aside for a while, or returns NULL if there are not enough';
 
-CREATE FUNCTION dc_confirm(stock regclass, hold_id uuid, qty bigint DEFAULT NULL) RETURNS text
+CREATE FUNCTION dc_hold_confirm(stock regclass, hold_id uuid, qty bigint DEFAULT NULL) RETURNS text
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION dc_confirm(regclass, uuid, bigint) IS 'ends a hold with its units sold';
+COMMENT ON FUNCTION dc_hold_confirm(regclass, uuid, bigint) IS 'ends a hold with its units sold';
 
-CREATE FUNCTION dc_release(stock regclass, hold_id uuid) RETURNS text
+CREATE FUNCTION dc_hold_release(stock regclass, hold_id uuid) RETURNS text
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION dc_release(regclass, uuid) IS 'ends a hold and gives its units back';
+COMMENT ON FUNCTION dc_hold_release(regclass, uuid) IS 'ends a hold and gives its units back';
 
 CREATE FUNCTION dc_holds(stock regclass, INOUT key text DEFAULT NULL, OUT hold_id uuid, OUT qty bigint, OUT expires_at timestamptz, OUT age interval) RETURNS SETOF record
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED ROWS 100;

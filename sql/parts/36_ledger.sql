@@ -31,23 +31,23 @@ CREATE FUNCTION dcounter.on_ledger_change() RETURNS pg_catalog.trigger
 	AS 'MODULE_PATHNAME' LANGUAGE C;
 COMMENT ON FUNCTION dcounter.on_ledger_change() IS 'internal: keeps the tables of a ledger from being changed but by its functions';
 
-CREATE FUNCTION dc_create_ledger(ledger text, auto_open boolean DEFAULT false, event_retention interval DEFAULT NULL, partition_by text DEFAULT NULL) RETURNS regclass
+CREATE FUNCTION dc_ledger_create(ledger text, auto_open boolean DEFAULT false, op_retention interval DEFAULT NULL, partition_by text DEFAULT NULL) RETURNS regclass
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION dc_create_ledger(text, boolean, interval, text) IS 'creates a ledger: balances, accounts and entries';
+COMMENT ON FUNCTION dc_ledger_create(text, boolean, interval, text) IS 'creates a ledger: balances, accounts and entries';
 
-CREATE FUNCTION dc_open_account(ledger regclass, key text, min_balance bigint DEFAULT 0, max_balance bigint DEFAULT NULL) RETURNS void
+CREATE FUNCTION dc_account_open(ledger regclass, key text, min_balance bigint DEFAULT 0, max_balance bigint DEFAULT NULL) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION dc_open_account(regclass, text, bigint, bigint) IS 'opens an account of a ledger, or changes its bounds';
+COMMENT ON FUNCTION dc_account_open(regclass, text, bigint, bigint) IS 'opens an account of a ledger, or changes its bounds';
 
-CREATE FUNCTION dc_transfer(ledger regclass, from_key text, to_key text, amount bigint, event_id text, memo jsonb DEFAULT NULL, OUT transfer_id bigint, OUT duplicate boolean)
+CREATE FUNCTION dc_transfer(ledger regclass, from_key text, to_key text, amount bigint, op_id text, memo jsonb DEFAULT NULL, OUT transfer_id bigint, OUT duplicate boolean)
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION dc_transfer(regclass, text, text, bigint, text, jsonb) IS 'moves an amount from one account to another, once for each event';
+COMMENT ON FUNCTION dc_transfer(regclass, text, text, bigint, text, jsonb) IS 'moves an amount from one account to another, once for each op';
 
-CREATE FUNCTION dc_transfer_many(ledger regclass, from_keys text[], to_keys text[], amounts bigint[], event_id text, memo jsonb DEFAULT NULL, OUT transfer_id bigint, OUT duplicate boolean)
+CREATE FUNCTION dc_transfer_many(ledger regclass, from_keys text[], to_keys text[], amounts bigint[], op_id text, memo jsonb DEFAULT NULL, OUT transfer_id bigint, OUT duplicate boolean)
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION dc_transfer_many(regclass, text[], text[], bigint[], text, jsonb) IS 'moves amounts between many accounts, all or none';
 
-CREATE FUNCTION dc_transfer_pending(ledger regclass, from_key text, to_key text, amount bigint, event_id text, memo jsonb DEFAULT NULL, ttl interval DEFAULT '10 minutes', OUT transfer_id bigint, OUT duplicate boolean)
+CREATE FUNCTION dc_transfer_pending(ledger regclass, from_key text, to_key text, amount bigint, op_id text, memo jsonb DEFAULT NULL, ttl interval DEFAULT '10 minutes', OUT transfer_id bigint, OUT duplicate boolean)
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION dc_transfer_pending(regclass, text, text, bigint, text, jsonb, interval) IS 'sets an amount aside for a transfer that is posted or voided later';
 
@@ -67,9 +67,9 @@ CREATE FUNCTION dc_balance_at(ledger regclass, key text, at timestamptz) RETURNS
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED;
 COMMENT ON FUNCTION dc_balance_at(regclass, text, timestamptz) IS 'balance of an account at a time, from its entries';
 
-CREATE FUNCTION dc_statement(ledger regclass, key text, from_at timestamptz, to_at timestamptz, OUT at timestamptz, OUT entry_id bigint, OUT transfer_id bigint, OUT amount bigint, OUT balance bigint, OUT event_id text, OUT memo jsonb) RETURNS SETOF record
+CREATE FUNCTION dc_account_statement(ledger regclass, key text, from_at timestamptz, to_at timestamptz, OUT at timestamptz, OUT entry_id bigint, OUT transfer_id bigint, OUT amount bigint, OUT balance bigint, OUT op_id text, OUT memo jsonb) RETURNS SETOF record
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED ROWS 100;
-COMMENT ON FUNCTION dc_statement(regclass, text, timestamptz, timestamptz) IS 'entries of an account, with the balance after each';
+COMMENT ON FUNCTION dc_account_statement(regclass, text, timestamptz, timestamptz) IS 'entries of an account, with the balance after each';
 
 CREATE FUNCTION dc_ledger_check(ledger regclass, OUT key text, OUT balance numeric, OUT entries_sum numeric, OUT problem text) RETURNS SETOF record
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10 COST 100000;
@@ -79,6 +79,6 @@ CREATE FUNCTION dc_ledger_detach(ledger regclass, before timestamptz) RETURNS SE
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10 COST 100000;
 COMMENT ON FUNCTION dc_ledger_detach(regclass, timestamptz) IS 'takes the entries of old months off a ledger, and carries their balances forward';
 
-CREATE FUNCTION dc_adopt_ledger(ledger regclass, auto_open boolean DEFAULT false) RETURNS void
+CREATE FUNCTION dc_ledger_adopt(ledger regclass, auto_open boolean DEFAULT false) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION dc_adopt_ledger(regclass, boolean) IS 'registers existing tables as a ledger, and puts back the triggers that protect them';
+COMMENT ON FUNCTION dc_ledger_adopt(regclass, boolean) IS 'registers existing tables as a ledger, and puts back the triggers that protect them';

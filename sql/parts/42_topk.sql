@@ -68,13 +68,13 @@ CREATE FUNCTION dc_topk_heavy(sketch dc_topk, share float8)
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20 ROWS 10;
 COMMENT ON FUNCTION dc_topk_heavy(dc_topk, float8) IS 'every item that may have at least a share of the total weight';
 
-CREATE FUNCTION dc_topk_count(sketch dc_topk, item anyelement) RETURNS bigint
+CREATE FUNCTION dc_topk_estimate(sketch dc_topk, item anyelement) RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 10;
-COMMENT ON FUNCTION dc_topk_count(dc_topk, anyelement) IS 'the weight of an item, or more, never less';
+COMMENT ON FUNCTION dc_topk_estimate(dc_topk, anyelement) IS 'the weight of an item, or more, never less';
 
-CREATE FUNCTION dc_topk_count(sketch dc_topk, item text) RETURNS bigint
+CREATE FUNCTION dc_topk_estimate(sketch dc_topk, item text) RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
-COMMENT ON FUNCTION dc_topk_count(dc_topk, text) IS 'the weight of an item, or more, never less';
+COMMENT ON FUNCTION dc_topk_estimate(dc_topk, text) IS 'the weight of an item, or more, never less';
 
 CREATE FUNCTION dc_topk_bounds(sketch dc_topk, item anyelement, OUT lower bigint, OUT estimate bigint, OUT upper bigint)
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 10;

@@ -4,7 +4,7 @@ GRANT USAGE ON SCHEMA dcounter TO PUBLIC;
 GRANT SELECT ON dcounter.counter TO PUBLIC;
 GRANT SELECT ON dcounter.counter_events TO PUBLIC;
 GRANT SELECT ON dcounter.ledger TO PUBLIC;
-GRANT SELECT ON dcounter.event_slot TO PUBLIC;
+GRANT SELECT ON dcounter.op_slot TO PUBLIC;
 
 -- What pg_dump takes along besides, events of all roles among it, is for the database's
 -- owner to dump, and for nobody else to read.
@@ -22,7 +22,7 @@ REVOKE EXECUTE ON FUNCTION dc_worker_stop() FROM PUBLIC;
 -- Whoever may execute a trigger function may put it on a table of his own.
 REVOKE EXECUTE ON FUNCTION dcounter.on_catalog_change() FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION dcounter.on_events_change() FROM PUBLIC;
-REVOKE EXECUTE ON FUNCTION dcounter.on_event_slot_change() FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION dcounter.on_op_slot_change() FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION dcounter.on_ledger_row_change() FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION dcounter.on_ledger_drop() FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION dcounter.on_ledger_alter() FROM PUBLIC;
@@ -37,7 +37,7 @@ REVOKE EXECUTE ON FUNCTION dcounter.on_outbox_insert() FROM PUBLIC;
 SELECT pg_catalog.pg_extension_config_dump('dcounter.counter', '');
 SELECT pg_catalog.pg_extension_config_dump('dcounter.counter_events', '');
 SELECT pg_catalog.pg_extension_config_dump('dcounter.ledger', '');
-SELECT pg_catalog.pg_extension_config_dump('dcounter.event_slot', '');
+SELECT pg_catalog.pg_extension_config_dump('dcounter.op_slot', '');
 SELECT pg_catalog.pg_extension_config_dump('dcounter.changed_key', '');
 SELECT pg_catalog.pg_extension_config_dump('dcounter.outbox_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('dcounter.outbox_0', '');

@@ -45,7 +45,7 @@ enum
 	COL_MODE,
 	COL_FLUSH_INTERVAL,
 	COL_DURABILITY,
-	COL_EVENT_RETENTION,
+	COL_OP_RETENTION,
 	COL_LEDGER,
 	NUM_COLS = COL_LEDGER
 };
@@ -217,7 +217,7 @@ catalog_deform(Relation rel, HeapTuple tuple, DcCounterRow *row)
 	heap_deform_tuple(tuple, RelationGetDescr(rel), values, nulls);
 	for (int i = 0; i < NUM_COLS; i++)
 	{
-		if (nulls[i] && i != COL_HOLDS - 1 && i != COL_EVENT_RETENTION - 1 &&
+		if (nulls[i] && i != COL_HOLDS - 1 && i != COL_OP_RETENTION - 1 &&
 			i != COL_LEDGER - 1)
 			return false;
 	}
@@ -232,9 +232,9 @@ catalog_deform(Relation rel, HeapTuple tuple, DcCounterRow *row)
 		interval_to_us(DatumGetIntervalP(values[COL_FLUSH_INTERVAL - 1]));
 	row->durability =
 		durability_from_text(TextDatumGetCString(values[COL_DURABILITY - 1]));
-	row->event_retention = nulls[COL_EVENT_RETENTION - 1]
+	row->op_retention = nulls[COL_OP_RETENTION - 1]
 		? 0
-		: interval_to_us(DatumGetIntervalP(values[COL_EVENT_RETENTION - 1]));
+		: interval_to_us(DatumGetIntervalP(values[COL_OP_RETENTION - 1]));
 	row->ledger = nulls[COL_LEDGER - 1] ? InvalidOid : DatumGetObjectId(values[COL_LEDGER - 1]);
 	row->changed_by = HeapTupleHeaderGetXmin(tuple->t_data);
 	return true;
@@ -364,7 +364,7 @@ catalog_row_defaults(DcCounterRow *row)
 	row->mode = DC_MODE_EXACT;
 	row->flush_interval = DC_FLUSH_INTERVAL_DEFAULT;
 	row->durability = DC_DURABILITY_ASYNC;
-	row->event_retention = DC_EVENT_RETENTION_DEFAULT;
+	row->op_retention = DC_OP_RETENTION_DEFAULT;
 }
 
 /*
@@ -390,7 +390,7 @@ static HeapTuple
 catalog_form(Relation rel, const DcCounterRow *row)
 {
 	Interval flush_interval = {0};
-	Interval event_retention = {0};
+	Interval op_retention = {0};
 	Datum values[NUM_COLS];
 	bool nulls[NUM_COLS] = {false};
 
@@ -406,10 +406,10 @@ catalog_form(Relation rel, const DcCounterRow *row)
 	values[COL_FLUSH_INTERVAL - 1] = IntervalPGetDatum(&flush_interval);
 	values[COL_DURABILITY - 1] =
 		CStringGetTextDatum(durability_names[row->durability]);
-	event_retention.day = row->event_retention / USECS_PER_DAY;
-	event_retention.time = row->event_retention % USECS_PER_DAY;
-	values[COL_EVENT_RETENTION - 1] = IntervalPGetDatum(&event_retention);
-	nulls[COL_EVENT_RETENTION - 1] = row->event_retention == 0;
+	op_retention.day = row->op_retention / USECS_PER_DAY;
+	op_retention.time = row->op_retention % USECS_PER_DAY;
+	values[COL_OP_RETENTION - 1] = IntervalPGetDatum(&op_retention);
+	nulls[COL_OP_RETENTION - 1] = row->op_retention == 0;
 	values[COL_LEDGER - 1] = ObjectIdGetDatum(row->ledger);
 	nulls[COL_LEDGER - 1] = !OidIsValid(row->ledger);
 	return heap_form_tuple(RelationGetDescr(rel), values, nulls);

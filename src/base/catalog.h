@@ -43,7 +43,7 @@ typedef enum DcDurability
 
 #define DC_FLUSH_INTERVAL_DEFAULT (INT64CONST(1000) * 1000) /* us */
 
-#define DC_EVENT_RETENTION_DEFAULT (7 * USECS_PER_DAY)
+#define DC_OP_RETENTION_DEFAULT (7 * USECS_PER_DAY)
 
 #define DC_MAX_SHARDS_DEFAULT 64
 #define DC_MAX_SHARDS_LIMIT 4096
@@ -59,7 +59,7 @@ typedef struct DcCounterRow
 	DcMode mode;
 	int64 flush_interval;	  /* us; of buffered mode, */
 	DcDurability durability;  /* as is this */
-	int64 event_retention;	  /* us; of dc_incr_once() and ledgers; 0: for good */
+	int64 op_retention;		  /* us; of dc_incr_once() and ledgers; 0: for good */
 	Oid ledger;				  /* the ledger that it belongs to, or InvalidOid */
 	TransactionId changed_by; /* who has written this row */
 } DcCounterRow;

@@ -32,7 +32,7 @@ int dc_log_min_duration = -1;
 int dc_expire_interval = 1000;
 int dc_hold_retention = 24 * 60 * 60;
 int dc_events_interval = 1000;
-int dc_event_interval = 60 * 1000;
+int dc_op_interval = 60 * 1000;
 int dc_outbox_interval = 5000;
 int dc_outbox_rotate_age = 600;
 int dc_outbox_rotate_size = 256;
@@ -174,12 +174,12 @@ guc_init_stock(void)
 static void
 guc_init_ledger(void)
 {
-	DefineCustomIntVariable("dcounter.event_interval",
-							"Sets how often the worker looks for events whose time is up.",
-							"These are the events of dc_incr_once() and of ledgers. "
-							"How long they are kept is event_retention of "
+	DefineCustomIntVariable("dcounter.op_interval",
+							"Sets how often the worker looks for ops whose time is up.",
+							"These are the ops of dc_incr_once() and of ledgers. "
+							"How long they are kept is op_retention of "
 							"their table.",
-							&dc_event_interval, 60 * 1000, 10, MS_PER_DAY,
+							&dc_op_interval, 60 * 1000, 10, MS_PER_DAY,
 							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 }
 

@@ -53,6 +53,6 @@ extern bool expire_job(DcJobRun *run);
 extern bool ledger_job(DcJobRun *run);
 extern bool changed_job(DcJobRun *run);
 extern bool outbox_job(DcJobRun *run);
-extern bool event_job(DcJobRun *run);
+extern bool op_job(DcJobRun *run);
 
 #endif /* DC_JOB_H */

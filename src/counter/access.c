@@ -210,7 +210,7 @@ counter_open_ledger(FunctionCallInfo fcinfo, const char *function,
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" is not a ledger", get_rel_name(counter->relid)),
-				 errhint("Create a ledger with dc_create_ledger().")));
+				 errhint("Create a ledger with dc_ledger_create().")));
 	if (rights != ACL_SELECT)
 		prevent_fed(counter, function);
 	return counter;

@@ -506,7 +506,7 @@ on_counter_delete(PG_FUNCTION_ARGS)
 							   get_rel_name(OidIsValid(row.ledger) ? row.ledger : row.counter)),
 					 OidIsValid(row.ledger) ? errhint("Use dc_transfer() to change balances.")
 						 : member == DC_MEMBER_HOLDS
-						 ? errhint("Use dc_release() or dc_confirm() to end a hold.")
+						 ? errhint("Use dc_hold_release() or dc_hold_confirm() to end a hold.")
 						 : errhint("Use dc_delete() to remove a key.")));
 	}
 	PG_RETURN_POINTER(TRIGGER_FIRED_FOR_ROW(data->tg_event) ? data->tg_trigtuple : NULL);

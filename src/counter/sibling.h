@@ -1,6 +1,6 @@
 /*
  * sibling.h
- *		What DDL on one table of a counter does to the others (see events.c).
+ *		What DDL on one table of a counter does to the others (see ddlhooks.c).
  */
 #ifndef DC_SIBLING_H
 #define DC_SIBLING_H

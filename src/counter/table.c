@@ -36,7 +36,7 @@
 #include "utils/varlena.h"
 
 PG_FUNCTION_INFO_V1(dc_create);
-PG_FUNCTION_INFO_V1(dc_create_stock);
+PG_FUNCTION_INFO_V1(dc_stock_create);
 PG_FUNCTION_INFO_V1(dc_alter);
 PG_FUNCTION_INFO_V1(dc_drop);
 PG_FUNCTION_INFO_V1(dc_adopt);
@@ -46,8 +46,8 @@ PG_FUNCTION_INFO_V1(dc_adopt);
 /* us */
 #define MIN_FLUSH_INTERVAL INT64CONST(1000)
 #define MAX_FLUSH_INTERVAL USECS_PER_DAY
-#define MIN_EVENT_RETENTION USECS_PER_MINUTE
-#define MAX_EVENT_RETENTION (36525 * USECS_PER_DAY)
+#define MIN_OP_RETENTION USECS_PER_MINUTE
+#define MAX_OP_RETENTION (36525 * USECS_PER_DAY)
 
 /*
  * Totals change in place, so leave them some room. Shard rows change all the
@@ -111,7 +111,7 @@ static void check_table(Oid relid, DcCounterTable table, bool stock);
 
 /*
  * dc_create(counter text, shard_by text, max_shards int, partitions int, mode text,
- * flush_interval interval, durability text, event_retention interval) -> regclass, the
+ * flush_interval interval, durability text, op_retention interval) -> regclass, the
  * new table of totals
  *
  * Errors: 42P07 when a table of that name exists, 42622 when the name leaves no
@@ -139,12 +139,12 @@ dc_create(PG_FUNCTION_ARGS)
 	if (PG_ARGISNULL(7))
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("event_retention must not be null")));
+				 errmsg("op_retention must not be null")));
 	catalog_row_defaults(&row);
 	row.shard_by = shard_by_from_text(text_to_cstring(PG_GETARG_TEXT_PP(1)));
 	row.max_shards = max_shards_arg(fcinfo, 2);
 	buffer_args(fcinfo, 4, &row);
-	event_retention_arg(fcinfo, 7, &row);
+	op_retention_arg(fcinfo, 7, &row);
 	if (!PG_ARGISNULL(3) && (partitions < 1 || partitions > MAX_PARTITIONS))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -154,11 +154,11 @@ dc_create(PG_FUNCTION_ARGS)
 }
 
 /*
- * dc_create_stock(stock text, max_shards int) -> regclass: a counter table with a
+ * dc_stock_create(stock text, max_shards int) -> regclass: a counter table with a
  * floor of zero, and its table of holds. Errors as of dc_create().
  */
 Datum
-dc_create_stock(PG_FUNCTION_ARGS)
+dc_stock_create(PG_FUNCTION_ARGS)
 {
 	DcCounterRow row;
 
@@ -168,7 +168,7 @@ dc_create_stock(PG_FUNCTION_ARGS)
 				 errmsg("stock must not be null")));
 	catalog_row_defaults(&row);
 	row.max_shards = max_shards_arg(fcinfo, 1);
-	prevent_write("dc_create_stock()");
+	prevent_write("dc_stock_create()");
 	PG_RETURN_OID(table_create(table_name_arg(fcinfo, 0), row, true, 0));
 }
 
@@ -262,7 +262,7 @@ create_holds(const char *schema, const char *name)
 /*
  * dc_alter(counter regclass, shard_by text, max_shards int, events interval,
  * notify text, mode text, flush_interval interval, durability text,
- * event_retention interval) -> void. NULL keeps a setting. Other sessions see the change in their next transaction.
+ * op_retention interval) -> void. NULL keeps a setting. Other sessions see the change in their next transaction.
  *
  * To change the mode it waits for transactions that write to the table, and keeps
  * others from it until the end of this one: so all increments of one transaction
@@ -280,7 +280,7 @@ dc_alter(PG_FUNCTION_ARGS)
 	if (!PG_ARGISNULL(2))
 		row.max_shards = max_shards_arg(fcinfo, 2);
 	buffer_args(fcinfo, 5, &row);
-	event_retention_arg(fcinfo, 8, &row);
+	op_retention_arg(fcinfo, 8, &row);
 	if (row.mode == DC_MODE_BUFFERED && !counter_is_buffered(counter))
 	{
 		check_bufferable(counter);
@@ -330,19 +330,19 @@ buffer_args(FunctionCallInfo fcinfo, int argno, DcCounterRow *row)
 }
 
 /*
- * event_retention_arg reads that setting; NULL keeps it.
+ * op_retention_arg reads that setting; NULL keeps it.
  */
 void
-event_retention_arg(FunctionCallInfo fcinfo, int argno, DcCounterRow *row)
+op_retention_arg(FunctionCallInfo fcinfo, int argno, DcCounterRow *row)
 {
 	if (PG_ARGISNULL(argno))
 		return;
-	row->event_retention = interval_to_us(PG_GETARG_INTERVAL_P(argno));
-	if (row->event_retention < MIN_EVENT_RETENTION ||
-		row->event_retention > MAX_EVENT_RETENTION)
+	row->op_retention = interval_to_us(PG_GETARG_INTERVAL_P(argno));
+	if (row->op_retention < MIN_OP_RETENTION ||
+		row->op_retention > MAX_OP_RETENTION)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("event_retention must be between 1 minute and 100 years")));
+				 errmsg("op_retention must be between 1 minute and 100 years")));
 }
 
 /*
@@ -481,7 +481,7 @@ prevent_adopting_ledger(Oid relid)
 			(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 			 errmsg("cannot adopt \"%s\" as a counter table", get_rel_name(relid)),
 			 errdetail("It is a table of a ledger."),
-			 errhint("Use dc_adopt_ledger() on \"%s\".", name)));
+			 errhint("Use dc_ledger_adopt() on \"%s\".", name)));
 }
 
 /*

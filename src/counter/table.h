@@ -15,8 +15,8 @@ extern Oid table_create(RangeVar *name, DcCounterRow row, bool stock,
 						int partitions);
 extern void table_adopt(DcCounterRow *row);
 extern void lock_own_table(Oid relid, LOCKMODE mode);
-extern void event_retention_arg(FunctionCallInfo fcinfo, int argno,
-								DcCounterRow *row);
+extern void op_retention_arg(FunctionCallInfo fcinfo, int argno,
+							 DcCounterRow *row);
 extern char *sibling_name(const char *name, const char *suffix);
 extern void create_table(const char *schema, const char *name,
 						 const char *columns, const char *options);

@@ -42,7 +42,7 @@
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
-PG_FUNCTION_INFO_V1(dc_open_account);
+PG_FUNCTION_INFO_V1(dc_account_open);
 
 /* Accounts to remember of a ledger, with keys of this length. */
 #define MAX_REMEMBERED 8192
@@ -102,7 +102,7 @@ account_rules(DcLedger *ledger, const DcKey *key, DcRules *rules)
 		ereport(ERROR,
 				(errcode(ERRCODE_DC_ACCOUNT_NOT_OPEN),
 				 errmsg("account \"%.*s\" is not open", (int) key->len, key->data),
-				 errhint("Use dc_open_account().")));
+				 errhint("Use dc_account_open().")));
 	(void) account_insert(ledger, key, &automatic);
 	if (!account_find(ledger, key, rules))
 		not_opened_error(key);
@@ -270,7 +270,7 @@ find_by_sql(DcLedger *ledger, const DcKey *key, DcRules *rules)
 }
 
 /*
- * dc_open_account(ledger regclass, key text, min_balance bigint, max_balance bigint)
+ * dc_account_open(ledger regclass, key text, min_balance bigint, max_balance bigint)
  * -> void: opens an account, or changes the bounds of one that is open. NULL: no bound.
  * Needs INSERT on the table of accounts, and UPDATE to change bounds.
  *
@@ -279,7 +279,7 @@ find_by_sql(DcLedger *ledger, const DcKey *key, DcRules *rules)
  * out until the transaction ends.
  */
 Datum
-dc_open_account(PG_FUNCTION_ARGS)
+dc_account_open(PG_FUNCTION_ARGS)
 {
 	LOCKMODE mode = RowExclusiveLock;
 	bool refused = false;
@@ -288,13 +288,13 @@ dc_open_account(PG_FUNCTION_ARGS)
 	DcRules old;
 	DcKey key;
 
-	prevent_write("dc_open_account()");
+	prevent_write("dc_account_open()");
 	key_from_arg(fcinfo, 1, DC_KEY_TEXT, &key);
 	account_check_key(&key);
 	rules_arg(fcinfo, &rules);
 	/* a weak lock first: one that is stronger than that of others who do the same
 	 * would be a deadlock */
-	ledger = ledger_open(fcinfo, "dc_open_account()", AccessShareLock, ACL_INSERT | ACL_UPDATE);
+	ledger = ledger_open(fcinfo, "dc_account_open()", AccessShareLock, ACL_INSERT | ACL_UPDATE);
 	check_account_right(ledger, ACL_INSERT);
 	if (account_find(ledger, &key, &old))
 	{
@@ -306,7 +306,7 @@ dc_open_account(PG_FUNCTION_ARGS)
 		lock_opening(ledger, &key);
 	for (;;)
 	{
-		ledger = ledger_open(fcinfo, "dc_open_account()", mode, ACL_INSERT | ACL_UPDATE);
+		ledger = ledger_open(fcinfo, "dc_account_open()", mode, ACL_INSERT | ACL_UPDATE);
 		if (account_find(ledger, &key, &old))
 		{
 			if (rules_equal(&rules, &old))

@@ -1,6 +1,6 @@
 /*
  * adopt.c
- *		dc_adopt_ledger(): registering the tables of a ledger, and protecting them.
+ *		dc_ledger_adopt(): registering the tables of a ledger, and protecting them.
  *
  * The tables are found by their names (ledgertable.c). No lock of those who post is
  * compatible with the one taken here, on the table of balances first.
@@ -14,15 +14,15 @@
 #include "counter/access.h"
 #include "counter/protect.h"
 #include "counter/table.h"
-#include "ledger/eventslot.h"
 #include "ledger/ledger.h"
 #include "ledger/ledgerinit.h"
+#include "ledger/opslot.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
-PG_FUNCTION_INFO_V1(dc_adopt_ledger);
+PG_FUNCTION_INFO_V1(dc_ledger_adopt);
 
 #define ADOPT_LOCK ShareRowExclusiveLock
 
@@ -33,25 +33,25 @@ static void adopt_ledger_error(Oid relid, const char *detail);
 static void lock_tables(const DcLedgerRow *ledger);
 static void protect_counters(const DcLedgerRow *ledger);
 static void protect(Oid relid);
-static void protect_events(Oid ledger);
+static void protect_ops(Oid ledger);
 static List *unprotected_partitions(Oid relid);
 static bool is_protected(Oid relid);
 
 /*
- * dc_adopt_ledger(ledger regclass, auto_open boolean) -> void: registers a ledger whose
+ * dc_ledger_adopt(ledger regclass, auto_open boolean) -> void: registers a ledger whose
  * tables exist but are not in the catalogs, as after restoring one schema or re-creating
- * the extension. Its events are kept for good. Also, and of a ledger that is registered
+ * the extension. Its ops are kept for good. Also, and of a ledger that is registered
  * this alone, puts back triggers that protect the tables. For the owner. Errors:
  * 42809 when the tables are not those of a ledger.
  */
 Datum
-dc_adopt_ledger(PG_FUNCTION_ARGS)
+dc_ledger_adopt(PG_FUNCTION_ARGS)
 {
 	Oid relid = counter_arg(fcinfo);
 	DcLedgerRow ledger = {0};
 
 	ledger.auto_open = auto_open_arg(fcinfo);
-	prevent_write("dc_adopt_ledger()");
+	prevent_write("dc_ledger_adopt()");
 	lock_own_table(relid, ADOPT_LOCK);
 	if (ledger_read(relid, &ledger))
 	{
@@ -69,7 +69,7 @@ dc_adopt_ledger(PG_FUNCTION_ARGS)
 	protect(ledger.entries);
 	protect(ledger.accounts);
 	protect(ledger.pendings);
-	protect_events(relid);
+	protect_ops(relid);
 	if (OidIsValid(ledger.openings))
 		protect(ledger.openings);
 	ledger_check(relid);
@@ -133,7 +133,7 @@ adopt_counter(Oid ledger, Oid relid, bool stock)
 	{
 		catalog_row_defaults(&row);
 		row.counter = relid;
-		row.event_retention = 0;
+		row.op_retention = 0;
 		table_adopt(&row);
 	}
 	if (OidIsValid(row.ledger))
@@ -186,15 +186,15 @@ protect(Oid relid)
 }
 
 /*
- * protect_events does that for the events.
+ * protect_ops does that for the ops.
  */
 static void
-protect_events(Oid ledger)
+protect_ops(Oid ledger)
 {
-	DcEventSlot slots[DC_EVENT_SLOTS];
+	DcOpSlot slots[DC_OP_SLOTS];
 
-	if (eventslots_read(ledger, slots) > 0)
-		protect(slots[0].events);
+	if (opslots_read(ledger, slots) > 0)
+		protect(slots[0].ops);
 }
 
 /*
@@ -221,7 +221,7 @@ unprotected_partitions(Oid relid)
 static bool
 is_protected(Oid relid)
 {
-	Relation rel = table_open(relid, AccessShareLock); /* the events are not locked yet */
+	Relation rel = table_open(relid, AccessShareLock); /* the ops are not locked yet */
 	bool on = guard_is_on(rel);
 
 	table_close(rel, NoLock);

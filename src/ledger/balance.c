@@ -23,7 +23,7 @@
 
 PG_FUNCTION_INFO_V1(dc_balance);
 PG_FUNCTION_INFO_V1(dc_balance_at);
-PG_FUNCTION_INFO_V1(dc_statement);
+PG_FUNCTION_INFO_V1(dc_account_statement);
 PG_FUNCTION_INFO_V1(dc_ledger_check);
 
 static void return_rows(FunctionCallInfo fcinfo, const DcRows *rows);
@@ -132,15 +132,15 @@ check_kept(TimestampTz at, bool all_kept, Datum before)
 }
 
 /*
- * dc_statement(ledger regclass, key text, from_at timestamptz, to_at timestamptz)
- * -> setof (at, entry_id, transfer_id, amount, balance, event_id, memo): the entries of
+ * dc_account_statement(ledger regclass, key text, from_at timestamptz, to_at timestamptz)
+ * -> setof (at, entry_id, transfer_id, amount, balance, op_id, memo): the entries of
  * an account from a time on and before another, with the balance after each. Needs
  * SELECT. Errors as of dc_balance_at().
  */
 Datum
-dc_statement(PG_FUNCTION_ARGS)
+dc_account_statement(PG_FUNCTION_ARGS)
 {
-	DcLedger *ledger = ledger_open(fcinfo, "dc_statement()", AccessShareLock, ACL_SELECT);
+	DcLedger *ledger = ledger_open(fcinfo, "dc_account_statement()", AccessShareLock, ACL_SELECT);
 	DcSqlSession session;
 	Datum values[3];
 	bool all_kept;
@@ -177,7 +177,7 @@ time_arg(FunctionCallInfo fcinfo, int argno, const char *name)
 /*
  * dc_ledger_check(ledger regclass) -> setof (key, balance, entries_sum, problem): what
  * does not fit together: accounts and their entries, bounds and limits, transfers that
- * do not sum to zero or have no event, pending transfers and their state, a guard that is
+ * do not sum to zero or have no op, pending transfers and their state, a guard that is
  * not there. No row: the ledger is sound.
  * Needs SELECT. Reads all of it, in one snapshot.
  */

@@ -10,8 +10,8 @@
 #include "postgres.h"
 
 #include "counter/protect.h"
-#include "ledger/eventslot.h"
 #include "ledger/ledger.h"
+#include "ledger/opslot.h"
 
 static void empty_tables(const DcLedgerRow *ledger);
 
@@ -30,7 +30,7 @@ ledger_empty(const DcCounterRow *row)
 static void
 empty_tables(const DcLedgerRow *ledger)
 {
-	DcEventSlot slots[DC_EVENT_SLOTS];
+	DcOpSlot slots[DC_OP_SLOTS];
 	DcCounterRow limits;
 
 	relation_truncate(ledger->limits);
@@ -45,6 +45,6 @@ empty_tables(const DcLedgerRow *ledger)
 	relation_truncate(ledger->pendings);
 	if (OidIsValid(ledger->openings))
 		relation_truncate(ledger->openings);
-	if (eventslots_read(ledger->ledger, slots) > 0)
-		relation_truncate(slots[0].events);
+	if (opslots_read(ledger->ledger, slots) > 0)
+		relation_truncate(slots[0].ops);
 }

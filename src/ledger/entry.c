@@ -79,7 +79,7 @@ entry_values(const DcEntries *batch, int i, Datum *values)
 	values[1] = Int64GetDatum(batch->transfer_id != 0 ? batch->transfer_id : batch->first_id);
 	values[2] = key_text_datum(batch->entries[i].key);
 	values[3] = Int64GetDatum(batch->entries[i].amount);
-	values[4] = batch->event_id;
+	values[4] = batch->op_id;
 	values[5] = TimestampTzGetDatum(batch->at);
 	values[6] = batch->memo;
 }

@@ -21,7 +21,7 @@ typedef struct DcEntries
 	int n;
 	int64 transfer_id; /* 0: the number of the first entry */
 	int64 first_id;	   /* numbers of the entries, from entries_draw() */
-	Datum event_id;	   /* text */
+	Datum op_id;	   /* text */
 	Datum memo;		   /* jsonb */
 	bool has_memo;
 	TimestampTz at;

@@ -35,7 +35,7 @@
 PG_FUNCTION_INFO_V1(on_ledger_change);
 
 static void guard_create_rows(const char *table);
-static int16 guard_events(Relation rel);
+static int16 guard_ops(Relation rel);
 static Oid guard_function(void);
 
 /*
@@ -121,7 +121,7 @@ guard_counter_tables(const DcLedgerRow *ledger, Oid *tables)
 bool
 guard_is_on(Relation rel)
 {
-	return guard_keeps_rows(rel) && TRIGGER_FOR_TRUNCATE(guard_events(rel));
+	return guard_keeps_rows(rel) && TRIGGER_FOR_TRUNCATE(guard_ops(rel));
 }
 
 /*
@@ -130,17 +130,17 @@ guard_is_on(Relation rel)
 bool
 guard_keeps_rows(Relation rel)
 {
-	int16 events = guard_events(rel);
+	int16 ops = guard_ops(rel);
 
-	return TRIGGER_FOR_INSERT(events) && TRIGGER_FOR_UPDATE(events) &&
-		TRIGGER_FOR_DELETE(events);
+	return TRIGGER_FOR_INSERT(ops) && TRIGGER_FOR_UPDATE(ops) &&
+		TRIGGER_FOR_DELETE(ops);
 }
 
 static int16
-guard_events(Relation rel)
+guard_ops(Relation rel)
 {
 	Oid function = guard_function();
-	int16 events = 0;
+	int16 ops = 0;
 
 	for (int i = 0; rel->trigdesc != NULL && i < rel->trigdesc->numtriggers; i++)
 	{
@@ -150,9 +150,9 @@ guard_events(Relation rel)
 			trigger->tgqual == NULL && trigger->tgnattr == 0 &&
 			(trigger->tgenabled == TRIGGER_FIRES_ON_ORIGIN ||
 			 trigger->tgenabled == TRIGGER_FIRES_ALWAYS))
-			events |= trigger->tgtype;
+			ops |= trigger->tgtype;
 	}
-	return events;
+	return ops;
 }
 
 /*
@@ -167,7 +167,7 @@ guard_check(Oid unguarded)
 				 errmsg("\"%s\" is not protected against changes",
 						get_rel_name(unguarded)),
 				 errdetail("A trigger of the ledger is missing or disabled."),
-				 errhint("Use ALTER TABLE ... ENABLE TRIGGER, or dc_adopt_ledger().")));
+				 errhint("Use ALTER TABLE ... ENABLE TRIGGER, or dc_ledger_adopt().")));
 }
 
 /*
@@ -213,7 +213,7 @@ on_ledger_change(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("\"%s\" can only be changed by the functions of its ledger",
 						RelationGetRelationName(data->tg_relation)),
-				 errhint("Use dc_transfer(), dc_open_account() and the like.")));
+				 errhint("Use dc_transfer(), dc_account_open() and the like.")));
 	if (TRIGGER_FIRED_BY_UPDATE(data->tg_event))
 		PG_RETURN_POINTER(data->tg_newtuple);
 	PG_RETURN_POINTER(data->tg_trigtuple);

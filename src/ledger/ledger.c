@@ -8,7 +8,7 @@
  * looked up and checked before is checked again once all locks are held.
  *
  * A session remembers a ledger until a relcache invalidation of one of its tables
- * comes. All code relies on the columns of these tables being what dc_create_ledger()
+ * comes. All code relies on the columns of these tables being what dc_ledger_create()
  * has made, and on the guard (guard.c), so both are checked when it is looked up
  * anew.
  */
@@ -216,7 +216,7 @@ ledger_fill(DcLedger *ledger)
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("ledger \"%s\" is not registered",
 						get_rel_name(ledger->relid)),
-				 errhint("Register its tables with dc_adopt_ledger().")));
+				 errhint("Register its tables with dc_ledger_adopt().")));
 	if (ledger->rules != NULL)
 		hash_destroy(ledger->rules);
 	ledger->rules = NULL;

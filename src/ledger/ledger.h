@@ -26,7 +26,7 @@
 #define ERRCODE_DC_BALANCE_TOO_LOW MAKE_SQLSTATE('L', 'G', '0', '0', '1')
 #define ERRCODE_DC_BALANCE_TOO_HIGH MAKE_SQLSTATE('L', 'G', '0', '0', '2')
 #define ERRCODE_DC_ACCOUNT_NOT_OPEN MAKE_SQLSTATE('L', 'G', '0', '0', '3')
-#define ERRCODE_DC_EVENT_EXPIRED MAKE_SQLSTATE('L', 'G', '0', '0', '4')
+#define ERRCODE_DC_OP_EXPIRED MAKE_SQLSTATE('L', 'G', '0', '0', '4')
 
 /* A row of dcounter.ledger. */
 typedef struct DcLedgerRow

@@ -1,14 +1,14 @@
 /*
  * ledgerddl.c
- *		What DDL on tables of events and of ledgers entails.
+ *		What DDL on tables of ops and of ledgers entails.
  *
  * Two event triggers do for these tables what those of the counter room do for a
- * shard table (counter/events.c), with the same rules about rights:
+ * shard table (counter/ops.c), with the same rules about rights:
  *
- *	- sql_drop: dropping a counter table drops its table of events, and dropping the
- *	  balances of a ledger drops all of its tables. Dropping the table of events by
- *	  itself forgets the events, of which there is a notice. Other tables of a
- *	  ledger, the events of one, or a single partition cannot be dropped by
+ *	- sql_drop: dropping a counter table drops its table of ops, and dropping the
+ *	  balances of a ledger drops all of its tables. Dropping the table of ops by
+ *	  itself forgets the ops, of which there is a notice. Other tables of a
+ *	  ledger, the ops of one, or a single partition cannot be dropped by
  *	  themselves: what is left could no longer be trusted.
  *	- ddl_command_end: ALTER TABLE ... RENAME TO, SET SCHEMA and OWNER TO are repeated
  *	  on these tables and their partitions.
@@ -21,8 +21,8 @@
 #include "commands/event_trigger.h"
 #include "counter/sibling.h"
 #include "fmgr.h"
-#include "ledger/eventslot.h"
 #include "ledger/ledger.h"
+#include "ledger/opslot.h"
 #include "nodes/parsenodes.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -38,11 +38,11 @@ typedef struct DcSibling
 	const char *suffix;
 } DcSibling;
 
-static EventTriggerData *event_data(FunctionCallInfo fcinfo, const char *function);
+static EventTriggerData *op_data(FunctionCallInfo fcinfo, const char *function);
 static int ledger_siblings(const DcLedgerRow *row, DcSibling *siblings);
 static void drop_all(Oid relid, List *dropped, Node *parsetree);
 static void check_member(Oid relid, List *dropped, List *ledgers);
-static void check_events(Oid relid, List *dropped);
+static void check_ops(Oid relid, List *dropped);
 static void refuse(Oid needed_by);
 static void follow_all(Node *parsetree, Oid relid, const DcSibling *sibling);
 
@@ -52,7 +52,7 @@ static void follow_all(Node *parsetree, Oid relid, const DcSibling *sibling);
 Datum
 on_ledger_drop(PG_FUNCTION_ARGS)
 {
-	EventTriggerData *data = event_data(fcinfo, "on_ledger_drop()");
+	EventTriggerData *data = op_data(fcinfo, "on_ledger_drop()");
 	List *dropped = ddl_relations("SELECT objid"
 								  " FROM pg_event_trigger_dropped_objects()"
 								  " WHERE classid = 'pg_class'::regclass"
@@ -68,7 +68,7 @@ on_ledger_drop(PG_FUNCTION_ARGS)
 	foreach(lc, dropped)
 	{
 		check_member(lfirst_oid(lc), dropped, ledgers);
-		check_events(lfirst_oid(lc), dropped);
+		check_ops(lfirst_oid(lc), dropped);
 	}
 	PG_RETURN_NULL();
 }
@@ -79,13 +79,13 @@ on_ledger_drop(PG_FUNCTION_ARGS)
 static void
 drop_all(Oid relid, List *dropped, Node *parsetree)
 {
-	DcEventSlot slots[DC_EVENT_SLOTS];
+	DcOpSlot slots[DC_OP_SLOTS];
 	DcLedgerRow row;
 
-	if (eventslots_read_first(relid, &slots[0]))
+	if (opslots_read_first(relid, &slots[0]))
 	{
-		eventslots_delete(relid); /* so that the next call has nothing to do */
-		sibling_drop(slots[0].events, dropped, parsetree);
+		opslots_delete(relid); /* so that the next call has nothing to do */
+		sibling_drop(slots[0].ops, dropped, parsetree);
 	}
 	if (ledger_read(relid, &row))
 	{
@@ -104,7 +104,7 @@ drop_all(Oid relid, List *dropped, Node *parsetree)
 
 /*
  * ledger_siblings lists the tables of a ledger that are there, and how they are named after
- * its table of balances. Its events are not among them.
+ * its table of balances. Its ops are not among them.
  */
 static int
 ledger_siblings(const DcLedgerRow *row, DcSibling *siblings)
@@ -153,31 +153,31 @@ check_member(Oid relid, List *dropped, List *ledgers)
 }
 
 /*
- * check_events forgets the events whose table was dropped, or raises an error.
+ * check_ops forgets the ops whose table was dropped, or raises an error.
  */
 static void
-check_events(Oid relid, List *dropped)
+check_ops(Oid relid, List *dropped)
 {
 	DcCounterRow row;
 	Oid counter;
-	Oid events;
+	Oid ops;
 
-	if (!eventslots_find_table(relid, &counter, &events) ||
+	if (!opslots_find_table(relid, &counter, &ops) ||
 		list_member_oid(dropped, counter) || get_rel_name(counter) == NULL)
 		return;
-	if (relid != events)
+	if (relid != ops)
 	{
-		if (!list_member_oid(dropped, events))
-			refuse(events);
+		if (!list_member_oid(dropped, ops))
+			refuse(ops);
 		return;
 	}
 	if (catalog_read(counter, &row) && row.ledger == counter)
 		refuse(counter);
-	eventslots_delete(counter);
+	opslots_delete(counter);
 	ereport(NOTICE,
-			(errmsg("the events of counter table \"%s\" are forgotten",
+			(errmsg("the ops of counter table \"%s\" are forgotten",
 					get_rel_name(counter)),
-			 errdetail("The next dc_incr_once() makes new tables of events. "
+			 errdetail("The next dc_incr_once() makes new tables of ops. "
 					   "What was applied before could be applied again.")));
 }
 
@@ -197,7 +197,7 @@ refuse(Oid needed_by)
 Datum
 on_ledger_alter(PG_FUNCTION_ARGS)
 {
-	EventTriggerData *data = event_data(fcinfo, "on_ledger_alter()");
+	EventTriggerData *data = op_data(fcinfo, "on_ledger_alter()");
 	List *altered;
 	ListCell *lc;
 
@@ -213,16 +213,16 @@ on_ledger_alter(PG_FUNCTION_ARGS)
 	{
 		Oid relid = lfirst_oid(lc);
 		DcSibling siblings[MAX_SIBLINGS];
-		DcEventSlot slot;
+		DcOpSlot slot;
 		DcLedgerRow row;
 		int n = 0;
 
 		if (ledger_read(relid, &row))
 			n = ledger_siblings(&row, siblings);
-		if (eventslots_read_first(relid, &slot))
+		if (opslots_read_first(relid, &slot))
 		{
-			siblings[n].relid = slot.events;
-			siblings[n++].suffix = DC_EVENT_SUFFIX;
+			siblings[n].relid = slot.ops;
+			siblings[n++].suffix = DC_OP_SUFFIX;
 		}
 		for (int i = 0; i < n; i++)
 			follow_all(data->parsetree, relid, &siblings[i]);
@@ -264,7 +264,7 @@ follow_all(Node *parsetree, Oid relid, const DcSibling *sibling)
 }
 
 static EventTriggerData *
-event_data(FunctionCallInfo fcinfo, const char *function)
+op_data(FunctionCallInfo fcinfo, const char *function)
 {
 	if (!CALLED_AS_EVENT_TRIGGER(fcinfo))
 		ereport(ERROR,

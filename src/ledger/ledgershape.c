@@ -1,14 +1,14 @@
 /*
  * ledgershape.c
  *		What the tables of a ledger must look like, as ledgertable.c, detach.c and
- *		eventtable.c make them; see base/shape.c.
+ *		optable.c make them; see base/shape.c.
  */
 #include "postgres.h"
 
 #include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
-#include "ledger/eventslot.h"
 #include "ledger/ledgershape.h"
+#include "ledger/opslot.h"
 
 /* Plain or partitioned. */
 #define LEDGER_KINDS "rp"
@@ -33,7 +33,7 @@ const DcShape entry_shape = {
 				[ENTRY_TRANSFER_ID] = {"transfer_id", INT8OID},
 				[ENTRY_KEY] = {"key", TEXTOID, C_COLLATION_OID},
 				[ENTRY_AMOUNT] = {"amount", INT8OID},
-				[ENTRY_EVENT_ID] = {"event_id", TEXTOID, C_COLLATION_OID},
+				[ENTRY_OP_ID] = {"op_id", TEXTOID, C_COLLATION_OID},
 				[ENTRY_AT] = {"at", TIMESTAMPTZOID},
 				[ENTRY_MEMO] = {"memo", JSONBOID, InvalidOid, SHAPE_NULLABLE}}};
 
@@ -49,7 +49,7 @@ const DcShape pending_shape = {
 				{"amount", INT8OID},
 				{"state", TEXTOID, DEFAULT_COLLATION_OID},
 				{"posted", INT8OID},
-				{"event_id", TEXTOID, C_COLLATION_OID},
+				{"op_id", TEXTOID, C_COLLATION_OID},
 				{"memo", JSONBOID, InvalidOid, SHAPE_NULLABLE},
 				{"created_at", TIMESTAMPTZOID},
 				{"expires_at", TIMESTAMPTZOID, InvalidOid, SHAPE_NULLABLE},
@@ -65,17 +65,17 @@ const DcShape opening_shape = {
 				[OPENING_AMOUNT] = {"amount", INT8OID},
 				[OPENING_BEFORE] = {"before", TIMESTAMPTZOID}}};
 
-/* Of a partition. After a crash that emptied it, events could be applied again. */
-const DcShape event_shape = {
+/* Of a partition. After a crash that emptied it, ops could be applied again. */
+const DcShape op_shape = {
 	.relkinds = LEDGER_KINDS,
 	.logged = true,
 	.nkeys = 1,
-	.keys = {EVENT_ID - 1},
-	.ncolumns = EVENT_NUM_COLUMNS,
-	.columns = {[EVENT_SLOT - 1] = {"slot", INT2OID},
-				[EVENT_ID - 1] = {"event_id", TEXTOID, C_COLLATION_OID},
-				[EVENT_KEY - 1] = {"key", TEXTOID, C_COLLATION_OID},
-				[EVENT_DELTA - 1] = {"delta", INT8OID},
-				[EVENT_TRANSFER_ID - 1] = {"transfer_id", INT8OID, InvalidOid, SHAPE_NULLABLE},
-				[EVENT_DIGEST - 1] = {"digest", INT8OID, InvalidOid, SHAPE_NULLABLE},
-				[EVENT_AT - 1] = {"at", TIMESTAMPTZOID}}};
+	.keys = {OP_ID - 1},
+	.ncolumns = OP_NUM_COLUMNS,
+	.columns = {[OP_SLOT - 1] = {"slot", INT2OID},
+				[OP_ID - 1] = {"op_id", TEXTOID, C_COLLATION_OID},
+				[OP_KEY - 1] = {"key", TEXTOID, C_COLLATION_OID},
+				[OP_DELTA - 1] = {"delta", INT8OID},
+				[OP_TRANSFER_ID - 1] = {"transfer_id", INT8OID, InvalidOid, SHAPE_NULLABLE},
+				[OP_DIGEST - 1] = {"digest", INT8OID, InvalidOid, SHAPE_NULLABLE},
+				[OP_AT - 1] = {"at", TIMESTAMPTZOID}}};

@@ -21,7 +21,7 @@ enum
 	ENTRY_TRANSFER_ID,
 	ENTRY_KEY,
 	ENTRY_AMOUNT,
-	ENTRY_EVENT_ID,
+	ENTRY_OP_ID,
 	ENTRY_AT,
 	ENTRY_MEMO
 };
@@ -36,6 +36,6 @@ extern const DcShape account_shape;
 extern const DcShape entry_shape;
 extern const DcShape pending_shape;
 extern const DcShape opening_shape;
-extern const DcShape event_shape;
+extern const DcShape op_shape;
 
 #endif /* DC_LEDGERSHAPE_H */

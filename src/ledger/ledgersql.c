@@ -8,8 +8,8 @@
 #include "postgres.h"
 
 #include "catalog/pg_type.h"
-#include "ledger/eventslot.h"
 #include "ledger/ledgersql.h"
+#include "ledger/opslot.h"
 #include "utils/lsyscache.h"
 
 /* All amounts of a key that are kept: entries, and what was carried forward. In all rows
@@ -36,7 +36,7 @@ static const DcStatementText texts[DC_SQL_LEDGER_END - DC_NUM_STATEMENTS] = {
 	/* key */
 	TEXT(DC_SQL_ACCOUNT_FIND) = {"SELECT a.min_balance, a.max_balance FROM @accounts AS a WHERE a.key = $1", {TEXTOID}, .columns = {DC_NULLABLE("min_balance", INT8OID), DC_NULLABLE("max_balance", INT8OID)}, .of = DC_OF_ACCOUNTS},
 	/* the columns of an entry */
-	TEXT(DC_SQL_ENTRY_INSERT) = {"INSERT INTO @entries (entry_id, transfer_id, key, amount, event_id, at, memo)"
+	TEXT(DC_SQL_ENTRY_INSERT) = {"INSERT INTO @entries (entry_id, transfer_id, key, amount, op_id, at, memo)"
 								 " VALUES ($1, $2, $3, $4, $5, $6, $7)",
 								 {INT8OID, INT8OID, TEXTOID, INT8OID, TEXTOID, TIMESTAMPTZOID, JSONBOID}},
 	/* key: what is pending out of it and into it, its lower bound */
@@ -58,21 +58,21 @@ static const DcStatementText texts[DC_SQL_LEDGER_END - DC_NUM_STATEMENTS] = {
 	TEXT(DC_SQL_STATEMENT) = {"SELECT e.at, e.entry_id, e.transfer_id, e.amount,"
 							  " (coalesce((SELECT sum(b.amount) FROM @entries AS b WHERE b.key = $1 AND b.at < $2), 0)"
 							  " + coalesce((SELECT o.amount FROM @openings AS o WHERE o.key = $1), 0)"
-							  " + sum(e.amount) OVER (ORDER BY e.at, e.entry_id))::int8, e.event_id, e.memo"
+							  " + sum(e.amount) OVER (ORDER BY e.at, e.entry_id))::int8, e.op_id, e.memo"
 							  " FROM @entries AS e WHERE e.key = $1 AND e.at >= $2 AND e.at < $3"
 							  " ORDER BY e.at, e.entry_id",
 							  {TEXTOID, TIMESTAMPTZOID, TIMESTAMPTZOID},
-							  .columns = {DC_TIME("at"), DC_BIGINT("entry_id"), DC_BIGINT("transfer_id"), DC_BIGINT("amount"), DC_BIGINT("amount"), DC_TEXT("event_id"), DC_NULLABLE("memo", JSONBOID)},
+							  .columns = {DC_TIME("at"), DC_BIGINT("entry_id"), DC_BIGINT("transfer_id"), DC_BIGINT("amount"), DC_BIGINT("amount"), DC_TEXT("op_id"), DC_NULLABLE("memo", JSONBOID)},
 							  .of = DC_OF_ENTRIES},
-	/* transfer, from, to, amount, event, memo, now, expiry */
-	TEXT(DC_SQL_PENDING_INSERT) = {"INSERT INTO @pendings (transfer_id, from_key, to_key, amount, event_id, memo,"
+	/* transfer, from, to, amount, op, memo, now, expiry */
+	TEXT(DC_SQL_PENDING_INSERT) = {"INSERT INTO @pendings (transfer_id, from_key, to_key, amount, op_id, memo,"
 								   " created_at, expires_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
 								   {INT8OID, TEXTOID, TEXTOID, INT8OID, TEXTOID, JSONBOID, TIMESTAMPTZOID, TIMESTAMPTZOID}},
 	/* transfer */
-	TEXT(DC_SQL_PENDING_LOCK) = {"SELECT p.from_key, p.to_key, p.amount, p.state, p.expires_at, p.event_id, p.memo"
+	TEXT(DC_SQL_PENDING_LOCK) = {"SELECT p.from_key, p.to_key, p.amount, p.state, p.expires_at, p.op_id, p.memo"
 								 " FROM @pendings AS p WHERE p.transfer_id = $1 FOR NO KEY UPDATE",
 								 {INT8OID},
-								 .columns = {DC_TEXT("from_key"), DC_TEXT("to_key"), DC_BIGINT("amount"), DC_TEXT("state"), DC_NULLABLE("expires_at", TIMESTAMPTZOID), DC_TEXT("event_id"), DC_NULLABLE("memo", JSONBOID)},
+								 .columns = {DC_TEXT("from_key"), DC_TEXT("to_key"), DC_BIGINT("amount"), DC_TEXT("state"), DC_NULLABLE("expires_at", TIMESTAMPTZOID), DC_TEXT("op_id"), DC_NULLABLE("memo", JSONBOID)},
 								 .of = DC_OF_PENDINGS},
 	/* transfer */
 	TEXT(DC_SQL_PENDING_FIND) = {"SELECT FROM @pendings AS p WHERE p.transfer_id = $1", {INT8OID}},
@@ -137,9 +137,9 @@ static const DcStatementText texts[DC_SQL_LEDGER_END - DC_NUM_STATEMENTS] = {
 		" || coalesce(t.amount, 0) FROM @pendings AS p LEFT JOIN transfer AS t ON t.transfer_id = p.transfer_id"
 		" WHERE coalesce(t.amount, 0) <> CASE p.state WHEN 'posted' THEN p.posted ELSE 0 END"
 		" AND (p.ended_at IS NULL OR p.ended_at >= coalesce((SELECT o.before FROM @openings AS o LIMIT 1), '-infinity'))"
-		" UNION ALL SELECT NULL, NULL, NULL, 'transfer ' || x.transfer_id || ' has no event'"
-		" FROM (SELECT e.transfer_id, e.event_id FROM @entries AS e UNION"
-		" SELECT p.transfer_id, p.event_id FROM @pendings AS p) AS x WHERE @noevent"
+		" UNION ALL SELECT NULL, NULL, NULL, 'transfer ' || x.transfer_id || ' has no op'"
+		" FROM (SELECT e.transfer_id, e.op_id FROM @entries AS e UNION"
+		" SELECT p.transfer_id, p.op_id FROM @pendings AS p) AS x WHERE @noop"
 		" UNION ALL SELECT NULL, NULL, NULL, c.relname || ' is not protected against changes'"
 		" FROM pg_catalog.pg_class AS c WHERE c.oid = $1"
 		" ORDER BY 1, 4",
@@ -149,7 +149,7 @@ static const DcStatementText texts[DC_SQL_LEDGER_END - DC_NUM_STATEMENTS] = {
 };
 
 static const char *ledger_word(DcCounter *counter, const char *word);
-static const char *no_event(DcCounter *counter);
+static const char *no_op(DcCounter *counter);
 
 /*
  * ledger_sql_init is called once.
@@ -181,8 +181,8 @@ ledger_word(DcCounter *counter, const char *word)
 		return relation_sql_name(row.limits);
 	if (strcmp(word, "limitshards") == 0)
 		return relation_sql_name(counter_lookup(row.limits)->row.shards);
-	if (strcmp(word, "noevent") == 0)
-		return no_event(counter);
+	if (strcmp(word, "noop") == 0)
+		return no_op(counter);
 	if (strcmp(word, "openings") == 0)
 		return OidIsValid(row.openings)
 			? relation_sql_name(row.openings)
@@ -191,19 +191,19 @@ ledger_word(DcCounter *counter, const char *word)
 }
 
 /*
- * no_event returns the condition that there is no event of x. Only where events are
+ * no_op returns the condition that there is no op of x. Only where ops are
  * kept for good does that say anything.
  */
 static const char *
-no_event(DcCounter *counter)
+no_op(DcCounter *counter)
 {
-	DcEventSlot slots[DC_EVENT_SLOTS];
+	DcOpSlot slots[DC_OP_SLOTS];
 
-	if (counter->row.event_retention != 0 ||
-		eventslots_read(counter->relid, slots) == 0)
+	if (counter->row.op_retention != 0 ||
+		opslots_read(counter->relid, slots) == 0)
 		return "false";
-	return psprintf("NOT EXISTS (SELECT FROM %s AS v WHERE v.event_id = x.event_id AND v.transfer_id = x.transfer_id)",
-					relation_sql_name(slots[0].events));
+	return psprintf("NOT EXISTS (SELECT FROM %s AS v WHERE v.op_id = x.op_id AND v.transfer_id = x.transfer_id)",
+					relation_sql_name(slots[0].ops));
 }
 
 /*

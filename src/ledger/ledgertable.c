@@ -4,7 +4,7 @@
  *
  * They are ordinary tables of the caller's, made with plain DDL in the caller's name. What
  * the catalog row stands for can be found again from the tables alone: all are named
- * after the table of balances (dc_adopt_ledger).
+ * after the table of balances (dc_ledger_adopt).
  */
 #include "postgres.h"
 
@@ -15,18 +15,18 @@
 #include "counter/protect.h"
 #include "counter/table.h"
 #include "ledger/entrymonth.h"
-#include "ledger/eventslot.h"
 #include "ledger/ledger.h"
 #include "ledger/ledgerinit.h"
 #include "ledger/ledgersql.h"
+#include "ledger/opslot.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
-PG_FUNCTION_INFO_V1(dc_create_ledger);
+PG_FUNCTION_INFO_V1(dc_ledger_create);
 
-/* Accounts hardly change; entries and events never do. */
+/* Accounts hardly change; entries and ops never do. */
 #define ACCOUNT_OPTIONS "fillfactor=100"
 #define ACCOUNT_COLUMNS \
 	"key pg_catalog.text COLLATE pg_catalog.\"C\" PRIMARY KEY," \
@@ -39,7 +39,7 @@ PG_FUNCTION_INFO_V1(dc_create_ledger);
 	" transfer_id pg_catalog.int8 NOT NULL," \
 	" key pg_catalog.text COLLATE pg_catalog.\"C\" NOT NULL," \
 	" amount pg_catalog.int8 NOT NULL," \
-	" event_id pg_catalog.text COLLATE pg_catalog.\"C\" NOT NULL," \
+	" op_id pg_catalog.text COLLATE pg_catalog.\"C\" NOT NULL," \
 	" at pg_catalog.timestamptz NOT NULL," \
 	" memo pg_catalog.jsonb"
 
@@ -52,7 +52,7 @@ PG_FUNCTION_INFO_V1(dc_create_ledger);
 	" state pg_catalog.text NOT NULL DEFAULT 'open'" \
 	" CHECK (state OPERATOR(pg_catalog.=) ANY ('{open,posted,voided,expired}'::pg_catalog.text[]))," \
 	" posted pg_catalog.int8 NOT NULL DEFAULT 0," \
-	" event_id pg_catalog.text COLLATE pg_catalog.\"C\" NOT NULL," \
+	" op_id pg_catalog.text COLLATE pg_catalog.\"C\" NOT NULL," \
 	" memo pg_catalog.jsonb," \
 	" created_at pg_catalog.timestamptz NOT NULL," \
 	" expires_at pg_catalog.timestamptz," \
@@ -62,7 +62,7 @@ static void create_entries(const char *schema, const char *name, const char *ids
 						   bool by_month);
 static bool by_month_arg(FunctionCallInfo fcinfo, int argno);
 static List *ledger_tables(const DcCounterRow *row, List *tables);
-static List *add_events(Oid counter, List *tables);
+static List *add_ops(Oid counter, List *tables);
 static void create_pendings(const char *schema, const char *name);
 
 /*
@@ -72,20 +72,20 @@ void
 ledger_init(void)
 {
 	ledger_sql_init();
-	counter_adopted = events_adopt;
+	counter_adopted = ops_adopt;
 	counter_more_tables = ledger_tables;
 	counter_emptied = ledger_empty;
 }
 
 /*
- * dc_create_ledger(ledger text, auto_open boolean, event_retention interval,
- * partition_by text) -> regclass, the table of balances. Events are kept for good if
- * event_retention is NULL. With 'month' for partition_by, entries are kept by month.
+ * dc_ledger_create(ledger text, auto_open boolean, op_retention interval,
+ * partition_by text) -> regclass, the table of balances. Ops are kept for good if
+ * op_retention is NULL. With 'month' for partition_by, entries are kept by month.
  *
  * Errors as of dc_create().
  */
 Datum
-dc_create_ledger(PG_FUNCTION_ARGS)
+dc_ledger_create(PG_FUNCTION_ARGS)
 {
 	DcLedgerRow ledger = {0};
 	DcCounterRow row;
@@ -105,10 +105,10 @@ dc_create_ledger(PG_FUNCTION_ARGS)
 				 errmsg("ledger must not be null")));
 	ledger.auto_open = auto_open_arg(fcinfo);
 	by_month = by_month_arg(fcinfo, 3);
-	prevent_write("dc_create_ledger()");
+	prevent_write("dc_ledger_create()");
 	catalog_row_defaults(&row);
-	row.event_retention = 0;
-	event_retention_arg(fcinfo, 2, &row);
+	row.op_retention = 0;
+	op_retention_arg(fcinfo, 2, &row);
 
 	name = table_name_arg(fcinfo, 0);
 	entries = sibling_name(name->relname, DC_ENTRY_SUFFIX);
@@ -133,7 +133,7 @@ dc_create_ledger(PG_FUNCTION_ARGS)
 	ledger.accounts = get_relname_relid(accounts, namespace);
 	ledger.pendings = get_relname_relid(pendings, namespace);
 	ledger_register(&ledger);
-	events_create(counter_lookup(ledger.ledger));
+	ops_create(counter_lookup(ledger.ledger));
 	PG_RETURN_OID(ledger.ledger);
 }
 
@@ -222,7 +222,7 @@ create_pendings(const char *schema, const char *name)
 }
 
 /*
- * ledger_tables adds the tables of events to those of a counter table, and all tables
+ * ledger_tables adds the tables of ops to those of a counter table, and all tables
  * of the ledger that it belongs to.
  */
 static List *
@@ -231,7 +231,7 @@ ledger_tables(const DcCounterRow *row, List *tables)
 	DcLedgerRow ledger;
 	DcCounterRow other;
 
-	tables = add_events(row->counter, tables);
+	tables = add_ops(row->counter, tables);
 	if (!OidIsValid(row->ledger) || !ledger_read(row->ledger, &ledger))
 		return tables;
 	if (catalog_read(row->counter == ledger.ledger ? ledger.limits : ledger.ledger, &other))
@@ -239,7 +239,7 @@ ledger_tables(const DcCounterRow *row, List *tables)
 		tables = lappend_oid(lappend_oid(tables, other.counter), other.shards);
 		if (OidIsValid(other.holds))
 			tables = lappend_oid(tables, other.holds);
-		tables = add_events(other.counter, tables);
+		tables = add_ops(other.counter, tables);
 	}
 	tables = lappend_oid(lappend_oid(tables, ledger.entries), ledger.accounts);
 	tables = lappend_oid(tables, ledger.pendings);
@@ -249,14 +249,14 @@ ledger_tables(const DcCounterRow *row, List *tables)
 }
 
 /*
- * add_events adds the table of events of a counter table, if it has one.
+ * add_ops adds the table of ops of a counter table, if it has one.
  */
 static List *
-add_events(Oid counter, List *tables)
+add_ops(Oid counter, List *tables)
 {
-	DcEventSlot slot;
+	DcOpSlot slot;
 
-	if (eventslots_read_first(counter, &slot))
-		tables = lappend_oid(tables, slot.events);
+	if (opslots_read_first(counter, &slot))
+		tables = lappend_oid(tables, slot.ops);
 	return tables;
 }

@@ -2,7 +2,7 @@
  * once.c
  *		Increments that are applied once, however often they are sent.
  *
- * The record of the event (event.c) is written first, then the increment is added as
+ * The record of the op (op.c) is written first, then the increment is added as
  * by dc_incr(). Both are of one transaction, so they commit or roll back together.
  * In a buffered table the increment goes to rows at once: in memory it would be less
  * durable than its record, and lost in a crash that leaves "applied" behind.
@@ -16,7 +16,7 @@
 #include "counter/write.h"
 #include "fmgr.h"
 #include "funcapi.h"
-#include "ledger/event.h"
+#include "ledger/op.h"
 #include "miscadmin.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -31,11 +31,11 @@ PG_FUNCTION_INFO_V1(dc_op_status);
 typedef struct DcOnce
 {
 	DcKey key;
-	DcEvent event;
+	DcOp op;
 } DcOnce;
 
-static bool apply_once(DcCounter *counter, DcEventLog *log, const DcKey *key,
-					   DcEvent *event);
+static bool apply_once(DcCounter *counter, DcOpLog *log, const DcKey *key,
+					   DcOp *op);
 static DcOnce *batch_args(FunctionCallInfo fcinfo, int *count);
 static Datum *array_arg(FunctionCallInfo fcinfo, int argno, const char *name,
 						Oid type, int *count);
@@ -44,33 +44,33 @@ static void check_local(const DcCounter *counter);
 static void add_now(DcCounter *counter, const DcKey *key, int64 delta);
 
 /*
- * dc_incr_once(counter regclass, key text|bigint|uuid, delta bigint, event_id text)
- * -> boolean: false if this event was applied before.
+ * dc_incr_once(counter regclass, key text|bigint|uuid, delta bigint, op_id text)
+ * -> boolean: false if this op was applied before.
  *
  * Errors: 23505 if it was applied with another key or delta, LG004 and 22023 as of
- * events_lookup().
+ * ops_lookup().
  */
 static Datum
 dc_incr_once_impl(FunctionCallInfo fcinfo, const DcKey *key)
 {
 	DcCounter *counter = counter_open_to_write(fcinfo, "dc_incr_once()");
-	DcEvent event = {0};
-	DcEventLog *log;
+	DcOp op = {0};
+	DcOpLog *log;
 	bool applied;
 
-	event.delta = amount_arg(fcinfo, 2, "delta");
-	event_id_arg(fcinfo, 3, &event);
-	event.key = key_text_datum(key);
+	op.delta = amount_arg(fcinfo, 2, "delta");
+	op_id_arg(fcinfo, 3, &op);
+	op.key = key_text_datum(key);
 	check_local(counter);
-	log = events_open(counter);
-	applied = apply_once(counter, log, key, &event);
-	events_close(log);
+	log = ops_open(counter);
+	applied = apply_once(counter, log, key, &op);
+	ops_close(log);
 	PG_RETURN_BOOL(applied);
 }
 
 /*
  * check_local raises 0A000 for a table that lies on other servers, if in part: they
- * commit before the event does, and a crash in between would have it applied again.
+ * commit before the op does, and a crash in between would have it applied again.
  */
 static void
 check_local(const DcCounter *counter)
@@ -78,30 +78,30 @@ check_local(const DcCounter *counter)
 	if (counter->foreign)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("\"%s\" cannot count events once", get_rel_name(counter->relid)),
+				 errmsg("\"%s\" cannot count ops once", get_rel_name(counter->relid)),
 				 errdetail("It is a foreign table or has foreign partitions.")));
 }
 
 /*
- * apply_once records an event and adds its delta, unless it was applied before.
+ * apply_once records an op and adds its delta, unless it was applied before.
  */
 static bool
-apply_once(DcCounter *counter, DcEventLog *log, const DcKey *key,
-		   DcEvent *event)
+apply_once(DcCounter *counter, DcOpLog *log, const DcKey *key,
+		   DcOp *op)
 {
-	DcEvent found;
+	DcOp found;
 
-	if (events_lookup(log, event, &found) || !events_insert(log, event, &found))
+	if (ops_lookup(log, op, &found) || !ops_insert(log, op, &found))
 	{
-		event_check_same(event, &found);
+		op_check_same(op, &found);
 		return false;
 	}
-	add_now(counter, key, event->delta);
+	add_now(counter, key, op->delta);
 	return true;
 }
 
 /*
- * add_now adds a delta so that it is as durable as its event.
+ * add_now adds a delta so that it is as durable as its op.
  */
 static void
 add_now(DcCounter *counter, const DcKey *key, int64 delta)
@@ -117,7 +117,7 @@ add_now(DcCounter *counter, const DcKey *key, int64 delta)
 }
 
 /*
- * dc_incr_once_many(counter regclass, keys text[], deltas bigint[], event_ids
+ * dc_incr_once_many(counter regclass, keys text[], deltas bigint[], op_ids
  * text[]) -> bigint: how many were new.
  *
  * They are recorded in the order of their ids, so that batches do not deadlock.
@@ -128,7 +128,7 @@ Datum
 dc_incr_once_many(PG_FUNCTION_ARGS)
 {
 	DcCounter *counter;
-	DcEventLog *log;
+	DcOpLog *log;
 	DcOnce *batch;
 	MemoryContext cxt;
 	MemoryContext old;
@@ -142,19 +142,19 @@ dc_incr_once_many(PG_FUNCTION_ARGS)
 		PG_RETURN_INT64(0);
 	qsort(batch, count, sizeof(DcOnce), compare_ids);
 	check_local(counter);
-	log = events_open(counter);
-	cxt = AllocSetContextCreate(CurrentMemoryContext, "dcounter events",
+	log = ops_open(counter);
+	cxt = AllocSetContextCreate(CurrentMemoryContext, "dcounter ops",
 								ALLOCSET_DEFAULT_SIZES);
 	old = MemoryContextSwitchTo(cxt);
 	for (int i = 0; i < count; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		applied += apply_once(counter, log, &batch[i].key, &batch[i].event);
+		applied += apply_once(counter, log, &batch[i].key, &batch[i].op);
 		MemoryContextReset(cxt);
 	}
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(cxt);
-	events_close(log);
+	ops_close(log);
 	PG_RETURN_INT64(applied);
 }
 
@@ -168,14 +168,14 @@ batch_args(FunctionCallInfo fcinfo, int *count)
 	int ndeltas;
 	int nids;
 	Datum *deltas = array_arg(fcinfo, 2, "deltas", INT8OID, &ndeltas);
-	Datum *ids = array_arg(fcinfo, 3, "event_ids", TEXTOID, &nids);
+	Datum *ids = array_arg(fcinfo, 3, "op_ids", TEXTOID, &nids);
 	DcOnce *batch;
 
 	if (ndeltas != *count || nids != *count)
 		ereport(ERROR,
 				(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
-				 errmsg("keys, deltas and event_ids must have the same length"),
-				 errdetail("There are %d keys, %d deltas and %d event_ids.",
+				 errmsg("keys, deltas and op_ids must have the same length"),
+				 errdetail("There are %d keys, %d deltas and %d op_ids.",
 						   *count, ndeltas, nids)));
 	batch = MemoryContextAllocHuge(CurrentMemoryContext,
 								   Max(*count, 1) * sizeof(DcOnce));
@@ -183,11 +183,11 @@ batch_args(FunctionCallInfo fcinfo, int *count)
 	{
 		DcOnce *once = &batch[i];
 
-		memset(&once->event, 0, sizeof(DcEvent));
+		memset(&once->op, 0, sizeof(DcOp));
 		key_from_text(keys[i], &once->key);
-		event_id_from_text(ids[i], &once->event);
-		once->event.key = keys[i];
-		once->event.delta = DatumGetInt64(deltas[i]);
+		op_id_from_text(ids[i], &once->op);
+		once->op.key = keys[i];
+		once->op.delta = DatumGetInt64(deltas[i]);
 	}
 	return batch;
 }
@@ -224,8 +224,8 @@ array_arg(FunctionCallInfo fcinfo, int argno, const char *name, Oid type,
 static int
 compare_ids(const void *a, const void *b)
 {
-	const DcEvent *left = &((const DcOnce *) a)->event;
-	const DcEvent *right = &((const DcOnce *) b)->event;
+	const DcOp *left = &((const DcOnce *) a)->op;
+	const DcOp *right = &((const DcOnce *) b)->op;
 	int cmp = memcmp(left->id, right->id, Min(left->id_len, right->id_len));
 
 	if (cmp == 0 && left->id_len != right->id_len)
@@ -234,8 +234,8 @@ compare_ids(const void *a, const void *b)
 }
 
 /*
- * dc_op_status(counter regclass, event_id text) -> (applied boolean, key text, delta
- * bigint, at timestamptz). Always one row; applied is NULL when the event is so old that its
+ * dc_op_status(counter regclass, op_id text) -> (applied boolean, key text, delta
+ * bigint, at timestamptz). Always one row; applied is NULL when the op is so old that its
  * record may be gone. Needs SELECT.
  */
 Datum
@@ -245,16 +245,16 @@ dc_op_status(PG_FUNCTION_ARGS)
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	bool nulls[4] = {false, true, true, true};
 	Datum values[4] = {0};
-	DcEventStatus status;
-	DcEvent event = {0};
-	DcEvent found;
+	DcOpStatus status;
+	DcOp op = {0};
+	DcOp found;
 
-	event_id_arg(fcinfo, 1, &event);
-	status = events_status(counter, &event, &found);
+	op_id_arg(fcinfo, 1, &op);
+	status = ops_status(counter, &op, &found);
 	InitMaterializedSRF(fcinfo, 0);
-	values[0] = BoolGetDatum(status == EVENT_APPLIED);
-	nulls[0] = status == EVENT_UNKNOWN;
-	if (status == EVENT_APPLIED)
+	values[0] = BoolGetDatum(status == OP_APPLIED);
+	nulls[0] = status == OP_UNKNOWN;
+	if (status == OP_APPLIED)
 	{
 		nulls[1] = nulls[2] = nulls[3] = false;
 		values[1] = found.key;

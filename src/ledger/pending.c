@@ -64,7 +64,7 @@ static int64 id_arg(FunctionCallInfo fcinfo, int argno);
 
 /*
  * dc_transfer_pending(ledger regclass, from_key text, to_key text, amount bigint,
- * event_id text, memo jsonb, ttl interval) -> (transfer_id, duplicate): sets an amount
+ * op_id text, memo jsonb, ttl interval) -> (transfer_id, duplicate): sets an amount
  * aside. NULL for ttl: for good. Errors as of dc_transfer(); 22023 for a ttl that is not
  * positive.
  */
@@ -98,15 +98,15 @@ dc_transfer_pending(PG_FUNCTION_ARGS)
 	}
 	ledger = ledger_open(fcinfo, "dc_transfer_pending()", RowExclusiveLock, ACL_INSERT | ACL_UPDATE);
 	if (!transfer_begin(ledger, &transfer, expires ? ttl : -1))
-		return transfer_result(fcinfo, transfer.event.transfer_id, true);
+		return transfer_result(fcinfo, transfer.op.transfer_id, true);
 	legs = transfer_legs(ledger, &line, 1, &nlegs);
 	limits_take(ledger, legs, nlegs);
 	if (expires)
 		expires_at = DatumGetTimestampTz(DirectFunctionCall2(timestamptz_pl_interval,
-															 TimestampTzGetDatum(transfer.event.at),
+															 TimestampTzGetDatum(transfer.op.at),
 															 PG_GETARG_DATUM(6)));
 	note_pending(ledger, &transfer, expires, expires_at);
-	return transfer_result(fcinfo, transfer.event.transfer_id, false);
+	return transfer_result(fcinfo, transfer.op.transfer_id, false);
 }
 
 static void
@@ -118,14 +118,14 @@ note_pending(DcLedger *ledger, const DcTransfer *transfer, bool expires,
 	DcSqlSession session;
 	Datum values[8];
 
-	values[0] = Int64GetDatum(transfer->event.transfer_id);
+	values[0] = Int64GetDatum(transfer->op.transfer_id);
 	values[1] = key_text_datum(&line->from);
 	values[2] = key_text_datum(&line->to);
 	values[3] = Int64GetDatum(line->amount);
-	values[4] = PointerGetDatum(cstring_to_text_with_len(transfer->event.id,
-														 transfer->event.id_len));
+	values[4] = PointerGetDatum(cstring_to_text_with_len(transfer->op.id,
+														 transfer->op.id_len));
 	values[5] = transfer->memo;
-	values[6] = TimestampTzGetDatum(transfer->event.at);
+	values[6] = TimestampTzGetDatum(transfer->op.at);
 	values[7] = TimestampTzGetDatum(expires_at);
 	if (!transfer->has_memo)
 		nulls[5] = 'n';
@@ -177,7 +177,7 @@ dc_transfer_post(PG_FUNCTION_ARGS)
 						 errdetail("It has set aside %lld.", (long long) set_aside)));
 			end_pending(ledger, &pending, "posted", pending.line.amount);
 			legs = transfer_legs(ledger, &pending.line, 1, &nlegs);
-			pending.transfer.event.transfer_id = entries_draw(ledger, 2);
+			pending.transfer.op.transfer_id = entries_draw(ledger, 2);
 			transfer_post(ledger, &pending.transfer, id, legs, nlegs);
 			limits_give(ledger, legs, nlegs);
 			if (set_aside > pending.line.amount)
@@ -241,7 +241,7 @@ lock_pending(DcLedger *ledger, int64 id, DcPendingTransfer *pending)
 		return false;
 	}
 	now = GetCurrentTimestamp();
-	pending->transfer.event.at = now;
+	pending->transfer.op.at = now;
 	if (strcmp(pending->state, "open") == 0 && expires_at <= now)
 	{
 		end_pending(ledger, pending, "expired", 0);
@@ -269,7 +269,7 @@ read_pending(DcLedger *ledger, DcPendingTransfer *pending, TimestampTz *expires_
 		DcTransfer *transfer = &pending->transfer;
 		bool isnull;
 		Datum value;
-		text *event;
+		text *op;
 
 		key_from_text(datumCopy(rows_datum(rows, 0, 1), false, -1), &pending->line.from);
 		key_from_text(datumCopy(rows_datum(rows, 0, 2), false, -1), &pending->line.to);
@@ -278,9 +278,9 @@ read_pending(DcLedger *ledger, DcPendingTransfer *pending, TimestampTz *expires_
 		value = rows_nullable(rows, 0, 5, &isnull);
 		if (!isnull)
 			*expires_at = DatumGetTimestampTz(value);
-		event = DatumGetTextPCopy(rows_datum(rows, 0, 6));
-		transfer->event.id = VARDATA_ANY(event);
-		transfer->event.id_len = VARSIZE_ANY_EXHDR(event);
+		op = DatumGetTextPCopy(rows_datum(rows, 0, 6));
+		transfer->op.id = VARDATA_ANY(op);
+		transfer->op.id_len = VARSIZE_ANY_EXHDR(op);
 		value = rows_nullable(rows, 0, 7, &isnull);
 		transfer->has_memo = !isnull;
 		transfer->memo = isnull ? (Datum) 0 : datumCopy(value, false, -1);
@@ -330,7 +330,7 @@ end_pending(DcLedger *ledger, const DcPendingTransfer *pending,
 	values[0] = Int64GetDatum(pending->id);
 	values[1] = CStringGetTextDatum(state);
 	values[2] = Int64GetDatum(posted);
-	values[3] = TimestampTzGetDatum(pending->transfer.event.at); /* as the entries */
+	values[3] = TimestampTzGetDatum(pending->transfer.op.at); /* as the entries */
 	ledger_sql_begin(&session, ledger);
 	if (ledger_sql_write(&session, DC_SQL_PENDING_END, values, NULL) != 1)
 		ereport(ERROR,

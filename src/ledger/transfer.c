@@ -5,9 +5,9 @@
  * Protocol of a call:
  *
  *	1. Lock the tables, the balances first (ledger.c).
- *	2. The event (event.h): if it was posted before, answer with that transfer, and
+ *	2. The op (op.h): if it was posted before, answer with that transfer, and
  *	   change nothing. A concurrent duplicate waits here for the first, holding
- *	   nothing that others could wait for. Otherwise note the event.
+ *	   nothing that others could wait for. Otherwise note the op.
  *	3. The rules of all accounts, and what goes out of each and comes in on balance.
  *	4. Take from the limits of those that have some (limit.c), in the order of
  *	   their keys.
@@ -15,7 +15,7 @@
  *	6. Add to the balances, and to the limits on the other sides: pending increments,
  *	   which are written when the transaction commits, without waiting for anybody.
  *
- * So balances, limits, entries and event are of one transaction, and what a call holds
+ * So balances, limits, entries and op are of one transaction, and what a call holds
  * until it ends are rows of limits alone. Two calls wait for each other's rows of
  * limits in one direction only; so no order of accounts can make them deadlock. Several
  * calls in one transaction are as several statements that lock rows.
@@ -44,17 +44,17 @@ PG_FUNCTION_INFO_V1(dc_transfer_many);
 static Datum post(FunctionCallInfo fcinfo, const char *function, DcTransfer *transfer);
 static DcLine *lines_arg(FunctionCallInfo fcinfo, int *n);
 static int64 transfer_digest(const DcTransfer *transfer, int64 pending);
-static void check_same(const DcEvent *event, const DcEvent *first);
+static void check_same(const DcOp *op, const DcOp *first);
 static int leg_compare(const void *a, const void *b);
 static void leg_add(DcLeg *leg, int64 in, int64 out);
 
 /*
  * dc_transfer(ledger regclass, from_key text, to_key text, amount bigint,
- * event_id text, memo jsonb) -> (transfer_id bigint, duplicate boolean)
+ * op_id text, memo jsonb) -> (transfer_id bigint, duplicate boolean)
  *
  * Errors: 22023 for an amount that is not positive or equal accounts; LG001 when the
  * balance is too low, LG002 when it would be too high, LG003 when an account is not
- * open; 23505 when the event was posted with other arguments, LG004 when it is too old to
+ * open; 23505 when the op was posted with other arguments, LG004 when it is too old to
  * tell; 22003 when a balance leaves bigint. Needs INSERT and UPDATE on the ledger.
  */
 Datum
@@ -76,7 +76,7 @@ dc_transfer(PG_FUNCTION_ARGS)
 
 /*
  * dc_transfer_many(ledger regclass, from_keys text[], to_keys text[],
- * amounts bigint[], event_id text, memo jsonb) -> (transfer_id, duplicate): several
+ * amounts bigint[], op_id text, memo jsonb) -> (transfer_id, duplicate): several
  * lines as one transfer, all or nothing. The bounds of an account must hold after all
  * of them. Errors as of dc_transfer(); 2202E when the lengths differ.
  */
@@ -99,12 +99,12 @@ post(FunctionCallInfo fcinfo, const char *function, DcTransfer *transfer)
 	int nlegs;
 
 	if (!transfer_begin(ledger, transfer, 0))
-		return transfer_result(fcinfo, transfer->event.transfer_id, true);
+		return transfer_result(fcinfo, transfer->op.transfer_id, true);
 	legs = transfer_legs(ledger, transfer->lines, transfer->n, &nlegs);
 	limits_take(ledger, legs, nlegs);
-	transfer_post(ledger, transfer, transfer->event.transfer_id, legs, nlegs);
+	transfer_post(ledger, transfer, transfer->op.transfer_id, legs, nlegs);
 	limits_give(ledger, legs, nlegs);
-	return transfer_result(fcinfo, transfer->event.transfer_id, false);
+	return transfer_result(fcinfo, transfer->op.transfer_id, false);
 }
 
 /*
@@ -172,44 +172,44 @@ line_check(const DcLine *line)
 }
 
 /*
- * transfer_rest_args reads event_id and memo, from argument argno on.
+ * transfer_rest_args reads op_id and memo, from argument argno on.
  */
 void
 transfer_rest_args(FunctionCallInfo fcinfo, int argno, DcTransfer *transfer)
 {
-	event_id_arg(fcinfo, argno, &transfer->event);
+	op_id_arg(fcinfo, argno, &transfer->op);
 	transfer->has_memo = !PG_ARGISNULL(argno + 1);
 	transfer->memo = transfer->has_memo ? PG_GETARG_DATUM(argno + 1) : (Datum) 0;
 }
 
 /*
- * transfer_begin notes the event of a transfer, with a new number of it. If it was
- * noted before, it returns false, and the event has the number of that transfer.
+ * transfer_begin notes the op of a transfer, with a new number of it. If it was
+ * noted before, it returns false, and the op has the number of that transfer.
  * `pending` is part of what must be the same then; it is 0 for what is posted at once.
  */
 bool
 transfer_begin(DcLedger *ledger, DcTransfer *transfer, int64 pending)
 {
-	DcEvent *event = &transfer->event;
-	DcEventLog *log = events_open(ledger->counter);
-	DcEvent first;
+	DcOp *op = &transfer->op;
+	DcOpLog *log = ops_open(ledger->counter);
+	DcOp first;
 	bool duplicate;
 
-	event->key = key_text_datum(&transfer->lines[0].from);
-	event->delta = transfer->lines[0].amount;
-	event->digest = transfer_digest(transfer, pending);
-	event->at = GetCurrentTimestamp();
-	duplicate = events_lookup(log, event, &first);
+	op->key = key_text_datum(&transfer->lines[0].from);
+	op->delta = transfer->lines[0].amount;
+	op->digest = transfer_digest(transfer, pending);
+	op->at = GetCurrentTimestamp();
+	duplicate = ops_lookup(log, op, &first);
 	if (!duplicate)
 	{
-		event->transfer_id = entries_draw(ledger, 2 * transfer->n);
-		duplicate = !events_insert(log, event, &first);
+		op->transfer_id = entries_draw(ledger, 2 * transfer->n);
+		duplicate = !ops_insert(log, op, &first);
 	}
-	events_close(log);
+	ops_close(log);
 	if (duplicate)
 	{
-		check_same(event, &first);
-		event->transfer_id = first.transfer_id;
+		check_same(op, &first);
+		op->transfer_id = first.transfer_id;
 	}
 	return !duplicate;
 }
@@ -234,20 +234,20 @@ transfer_digest(const DcTransfer *transfer, int64 pending)
 }
 
 /*
- * check_same raises 23505 if an event was noted with other arguments.
+ * check_same raises 23505 if an op was noted with other arguments.
  */
 static void
-check_same(const DcEvent *event, const DcEvent *first)
+check_same(const DcOp *op, const DcOp *first)
 {
 	char *key;
 
-	if (event->digest == first->digest)
+	if (op->digest == first->digest)
 		return;
 	key = TextDatumGetCString(first->key);
 	ereport(ERROR,
 			(errcode(ERRCODE_UNIQUE_VIOLATION),
-			 errmsg("event \"%.*s\" was posted with other arguments",
-					(int) event->id_len, event->id),
+			 errmsg("op \"%.*s\" was posted with other arguments",
+					(int) op->id_len, op->id),
 			 errdetail("Transfer %lld has posted it; its first line moves %lld from \"%s\".",
 					   (long long) first->transfer_id, (long long) first->delta, key)));
 }
@@ -313,10 +313,10 @@ transfer_post(DcLedger *ledger, const DcTransfer *transfer, int64 transfer_id,
 		.entries = entries,
 		.n = 2 * transfer->n,
 		.transfer_id = transfer_id,
-		.first_id = transfer->event.transfer_id,
+		.first_id = transfer->op.transfer_id,
 		.memo = transfer->memo,
 		.has_memo = transfer->has_memo,
-		.at = transfer->event.at,
+		.at = transfer->op.at,
 	};
 
 	for (int i = 0; i < transfer->n; i++)
@@ -328,8 +328,8 @@ transfer_post(DcLedger *ledger, const DcTransfer *transfer, int64 transfer_id,
 		entries[2 * i + 1].key = &line->to;
 		entries[2 * i + 1].amount = line->amount;
 	}
-	batch.event_id = PointerGetDatum(cstring_to_text_with_len(transfer->event.id,
-															  transfer->event.id_len));
+	batch.op_id = PointerGetDatum(cstring_to_text_with_len(transfer->op.id,
+														   transfer->op.id_len));
 	entries_insert(ledger, &batch);
 	for (int i = 0; i < nlegs; i++)
 		counter_add_amounts(ledger->counter, legs[i].key, DC_NO_HINT, legs[i].in, legs[i].out);

@@ -7,7 +7,7 @@
 
 #include "ledger/account.h"
 #include "ledger/entry.h"
-#include "ledger/event.h"
+#include "ledger/op.h"
 
 /* From one account to another. */
 typedef struct DcLine
@@ -22,7 +22,7 @@ typedef struct DcTransfer
 {
 	DcLine *lines;
 	int n;
-	DcEvent event;
+	DcOp op;
 	Datum memo;
 	bool has_memo;
 } DcTransfer;

@@ -140,7 +140,7 @@ look(Content *content)
 		content[i].bytes = (int64) RelationGetNumberOfBlocks(rel) * BLCKSZ;
 		content[i].last = 0;
 		if (content[i].bytes > 0)
-			content[i].last = ring_edge_event(rel, BackwardScanDirection, &content[i].written);
+			content[i].last = ring_edge_op(rel, BackwardScanDirection, &content[i].written);
 		table_close(rel, AccessShareLock);
 	}
 }

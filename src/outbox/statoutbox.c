@@ -208,8 +208,8 @@ partition_read(int number, DcPartitionStat *stat, TimestampTz *first_at)
 	stat->used = RelationGetNumberOfBlocks(rel) > 0;
 	if (stat->used)
 	{
-		stat->first = ring_edge_event(rel, ForwardScanDirection, first_at);
-		stat->last = ring_edge_event(rel, BackwardScanDirection, NULL);
+		stat->first = ring_edge_op(rel, ForwardScanDirection, first_at);
+		stat->last = ring_edge_op(rel, BackwardScanDirection, NULL);
 	}
 	table_close(rel, AccessShareLock);
 }

@@ -77,7 +77,7 @@ write_part(const Options *options, Part part, WriteBuffer write_buffer, void *ta
 	{
 		Event event;
 
-		batch_event(part.batch, row, &event);
+		batch_op(part.batch, row, &event);
 		if (part.harmless)
 			format_harmless(&buffer, &event);
 		else

@@ -133,7 +133,7 @@ refuse(const Options *options, const PGresult *batch, int row)
 	Outcome outcome;
 	Event event;
 
-	batch_event(batch, row, &event);
+	batch_op(batch, row, &event);
 	for (long i = strtol(event.attempt.data, NULL, 10); i > 1 && delay < LONGEST_DELAY; i--)
 		delay *= 2;
 	if (delay > LONGEST_DELAY)
@@ -179,8 +179,8 @@ same_key(const PGresult *batch, int a, int b)
 	Event left;
 	Event right;
 
-	batch_event(batch, a, &left);
-	batch_event(batch, b, &right);
+	batch_op(batch, a, &left);
+	batch_op(batch, b, &right);
 	return left.key.data != NULL && right.key.data != NULL &&
 		same(left.key, right.key) && same(left.topic, right.topic);
 }

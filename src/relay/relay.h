@@ -151,7 +151,7 @@ extern Outcome server_fetch(const Options *options, PGresult **batch);
 extern Outcome server_ack(const Options *options, int64_t seq);
 extern Outcome server_nack(const Options *options, int64_t seq, double delay, bool *dead);
 extern Outcome server_last_fetch(FetchEnd *end);
-extern void batch_event(const PGresult *batch, int row, Event *event);
+extern void batch_op(const PGresult *batch, int row, Event *event);
 extern int64_t batch_seq(const PGresult *batch, int row);
 
 /* ---------- pass.c, deliver.c, child.c ---------- */

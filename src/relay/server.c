@@ -389,7 +389,7 @@ judge(const PGresult *result)
 }
 
 void
-batch_event(const PGresult *batch, int row, Event *event)
+batch_op(const PGresult *batch, int row, Event *event)
 {
 	event->seq = column(batch, row, COLUMN_SEQ);
 	event->id = column(batch, row, COLUMN_ID);

@@ -27,7 +27,7 @@ PG_FUNCTION_INFO_V1(dc_topk_add);
 PG_FUNCTION_INFO_V1(dc_topk_union);
 PG_FUNCTION_INFO_V1(dc_topk_list);
 PG_FUNCTION_INFO_V1(dc_topk_heavy);
-PG_FUNCTION_INFO_V1(dc_topk_count);
+PG_FUNCTION_INFO_V1(dc_topk_estimate);
 PG_FUNCTION_INFO_V1(dc_topk_bounds);
 PG_FUNCTION_INFO_V1(dc_topk_info);
 
@@ -380,10 +380,10 @@ look_up(FunctionCallInfo fcinfo, int64 *lower, int64 *upper)
 }
 
 /*
- * dc_topk_count(sketch dc_topk, item anyelement or text) -> bigint
+ * dc_topk_estimate(sketch dc_topk, item anyelement or text) -> bigint
  */
 Datum
-dc_topk_count(PG_FUNCTION_ARGS)
+dc_topk_estimate(PG_FUNCTION_ARGS)
 {
 	int64 lower;
 	int64 upper;

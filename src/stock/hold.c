@@ -54,8 +54,8 @@
 
 DC_KEYED_FUNCTION(dc_hold);
 
-PG_FUNCTION_INFO_V1(dc_confirm);
-PG_FUNCTION_INFO_V1(dc_release);
+PG_FUNCTION_INFO_V1(dc_hold_confirm);
+PG_FUNCTION_INFO_V1(dc_hold_release);
 PG_FUNCTION_INFO_V1(dc_holds);
 
 /* Expired holds of a key that a take ends at a time, at most. */
@@ -288,15 +288,15 @@ insert_hold(DcCounter *counter, Datum id, const DcKey *key, int64 qty,
 }
 
 /*
- * dc_confirm(stock regclass, hold_id uuid, qty bigint) -> text: ends a hold with its
+ * dc_hold_confirm(stock regclass, hold_id uuid, qty bigint) -> text: ends a hold with its
  * units sold, or with as many as qty says; the others are given back. The answer
  * is "confirmed" if this call did it, or why not: "expired", "released",
  * "confirmed already", "unknown".
  */
 Datum
-dc_confirm(PG_FUNCTION_ARGS)
+dc_hold_confirm(PG_FUNCTION_ARGS)
 {
-	DcCounter *counter = open_for_hold(fcinfo, "dc_confirm()");
+	DcCounter *counter = open_for_hold(fcinfo, "dc_hold_confirm()");
 	int64 qty = PG_ARGISNULL(2) ? 0 : quantity_arg(fcinfo, 2);
 	const char *answer = "unknown";
 	DcHold hold;
@@ -322,14 +322,14 @@ dc_confirm(PG_FUNCTION_ARGS)
 }
 
 /*
- * dc_release(stock regclass, hold_id uuid) -> text: ends a hold and gives its
+ * dc_hold_release(stock regclass, hold_id uuid) -> text: ends a hold and gives its
  * units back. The answer is "released" if this call did it, or why not: "expired",
  * "confirmed", "released already", "unknown".
  */
 Datum
-dc_release(PG_FUNCTION_ARGS)
+dc_hold_release(PG_FUNCTION_ARGS)
 {
-	DcCounter *counter = open_for_hold(fcinfo, "dc_release()");
+	DcCounter *counter = open_for_hold(fcinfo, "dc_hold_release()");
 	const char *answer = "unknown";
 	DcHold hold;
 

@@ -136,7 +136,7 @@ stock_open_to_write(FunctionCallInfo fcinfo, const char *function)
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("counter table \"%s\" is not a stock",
 						get_rel_name(counter->relid)),
-				 errhint("Create a stock with dc_create_stock().")));
+				 errhint("Create a stock with dc_stock_create().")));
 	units_check(counter);
 	return counter;
 }

@@ -48,7 +48,7 @@ const DcJob dc_jobs[] = {
 	{"ledger", &dc_expire_interval, ledger_job, NULL},
 	{"events", &dc_events_interval, changed_job, NULL},
 	{"outbox", &dc_outbox_interval, outbox_job, NULL},
-	{"ledger_events", &dc_event_interval, event_job, NULL},
+	{"ledger_ops", &dc_op_interval, op_job, NULL},
 };
 const int dc_njobs = lengthof(dc_jobs);
 

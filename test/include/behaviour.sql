@@ -22,10 +22,10 @@ SELECT dc_incr(counter => 'c', key => 'named', delta => 6);
 SELECT dc_get(key => 'named', counter => 'c'), dc_get('c', 'unknown');
 -- A negative delta of one is a positive delta of the other
 SELECT dc_incr('c', 'neg', -5), dc_decr('c', 'neg', -2), dc_incr('c', 'neg', 1);
-SELECT count, inc, dec FROM dc_info('c', 'neg');
+SELECT value, inc, dec FROM dc_info('c', 'neg');
 -- The largest amounts that fit
 SELECT dc_incr('c', 'big', 9223372036854775807), dc_decr('c', 'big', 9223372036854775807);
-SELECT count, inc, dec FROM dc_info('c', 'big');
+SELECT value, inc, dec FROM dc_info('c', 'big');
 SELECT dc_incr('c', 'min', -9223372036854775807);
 SELECT dc_get('c', 'min'), dc_delete('c', 'min'), dc_delete('c', 'big');
 -- Zero changes nothing, and leaves nothing
@@ -82,7 +82,7 @@ BEGIN;
 SELECT dc_incr('c', 'own', 5), dc_decr('c', 'own', 2);
 SELECT dc_get('c', 'own'), dc_incr_returning('c', 'own', 10), dc_get('c', 'own');
 SELECT dc_incr_returning('c', 1234567890123, 3), dc_incr_returning('c', 'c0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'::uuid), dc_incr_returning('c', 'a', -1);
-SELECT count, inc, dec, updated_at >= now(), shards FROM dc_info('c', 'own');
+SELECT value, inc, dec, updated_at >= now(), shards FROM dc_info('c', 'own');
 SELECT to_jsonb(dc_info('c', 'own')) - 'updated_at';
 SELECT * FROM dc_get_many('c', ARRAY['own', 'a', 'own', 'new']);
 SELECT dc_sum('c') - (SELECT sum(value) FROM c);
@@ -92,7 +92,7 @@ SELECT dc_apply(), dc_apply();
 SELECT key, inc, dec FROM c_shard ORDER BY key;
 SELECT dc_incr('c', 'own', 100);
 SELECT dc_get('c', 'own'), (SELECT sum(inc) FROM c_shard WHERE key = 'own');
-SELECT count, inc, dec FROM dc_info('c', 'own');
+SELECT value, inc, dec FROM dc_info('c', 'own');
 SELECT * FROM dc_get_many('c', ARRAY['a', 'own']);
 SELECT dc_sum('c') - (SELECT sum(value) FROM c);
 ROLLBACK;
@@ -224,7 +224,7 @@ BEGIN
 		END;
 	END LOOP;
 END $$;
-SELECT count, inc, dec FROM dc_info('c', 'loop');
+SELECT value, inc, dec FROM dc_info('c', 'loop');
 SELECT sum(value) FROM dc_get_many('c', ARRAY['loop 0', 'loop 1', 'loop 2', 'loop 3', 'loop 4']);
 CREATE PROCEDURE commits() LANGUAGE plpgsql AS $$
 BEGIN
@@ -241,7 +241,7 @@ DROP PROCEDURE commits;
 
 -- Setting, resetting, deleting: with pending deltas, in savepoints
 SELECT dc_set('c', 'set', 5), dc_set('c', 'set', 3), dc_set('c', 'set', 3), dc_get('c', 'set');
-SELECT count, inc, dec FROM dc_info('c', 'set');
+SELECT value, inc, dec FROM dc_info('c', 'set');
 SELECT dc_set('c', 77, -4), dc_set('c', 'd0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'::uuid, 6), dc_reset('c', 77), dc_get('c', 77), dc_delete('c', 77);
 SELECT dc_reset('c', 'd0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'::uuid), dc_delete('c', 'd0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'::uuid), dc_reset('c', 'nothing'), dc_delete('c', 'nothing');
 BEGIN;

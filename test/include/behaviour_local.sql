@@ -19,21 +19,21 @@ SELECT dc_decr('c', 'down', 9223372036854775807);
 COMMIT;
 SELECT dc_incr('c', 'down', 9223372036854775807);
 SELECT dc_get('c', 'down'), dc_decr('c', 'down', 1);
-SELECT count, inc, dec FROM dc_info('c', 'down');
+SELECT value, inc, dec FROM dc_info('c', 'down');
 SELECT dc_delete('c', 'down');
 -- The rows of a key: one from each transaction while nobody else is about, a
 -- second one from an early write, none after two compactions
 SELECT dc_incr('c', 'rows', i) FROM generate_series(1, 3) i;
 SELECT dc_incr('c', 'rows', 4);
-SELECT count, shards FROM dc_info('c', 'rows');
+SELECT value, shards FROM dc_info('c', 'rows');
 BEGIN;
 SELECT dc_incr('c', 'rows', 5), dc_apply(), dc_incr('c', 'rows', 6), dc_apply(), dc_incr('c', 'rows', 7);
 COMMIT;
-SELECT count, shards FROM dc_info('c', 'rows');
+SELECT value, shards FROM dc_info('c', 'rows');
 SELECT dc_compact('c') > 0;
-SELECT count, shards FROM dc_info('c', 'rows');
+SELECT value, shards FROM dc_info('c', 'rows');
 SELECT dc_compact('c');
-SELECT count, shards FROM dc_info('c', 'rows');
+SELECT value, shards FROM dc_info('c', 'rows');
 \pset format aligned
 \pset tuples_only off
 \unset VERBOSITY

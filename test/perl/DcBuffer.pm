@@ -316,7 +316,7 @@ my $schema = q{
 	BEGIN
 		RETURN CASE how WHEN 'dc_get' THEN dc_get(c, k)
 			WHEN 'dc_get_many' THEN (SELECT value FROM dc_get_many(c, ARRAY['none', k]) WHERE key = k)
-			WHEN 'dc_info' THEN (SELECT count FROM dc_info(c, k))
+			WHEN 'dc_info' THEN (SELECT value FROM dc_info(c, k))
 			WHEN 'dc_sum' THEN dc_sum(c) END;
 	END $$;
 

@@ -1,5 +1,5 @@
 # What the tests of ledgers share: a ledger "wallet" of 100 accounts and a bank, and
-# transfers whose arguments follow from their event, so that anybody can send one again
+# transfers whose arguments follow from their op, so that anybody can send one again
 # and everybody can tell what it should have posted.
 package DcLedger;
 
@@ -13,18 +13,18 @@ use Test::More;
 our @EXPORT = qw(ledger_node ledger_is_sound ledger_state bank_scripts);
 
 my $schema = q{
-	SELECT dc_create_ledger('wallet');
-	SELECT dc_open_account('wallet', 'bank', NULL);
+	SELECT dc_ledger_create('wallet');
+	SELECT dc_account_open('wallet', 'bank', NULL);
 	-- Bounded below and above, below only, with a credit, not at all
-	SELECT dc_open_account('wallet', 'a' || i, CASE WHEN i % 5 = 0 THEN NULL WHEN i % 5 = 1 THEN -500 ELSE 0 END, CASE WHEN i % 5 = 2 THEN 1500 END)
+	SELECT dc_account_open('wallet', 'a' || i, CASE WHEN i % 5 = 0 THEN NULL WHEN i % 5 = 1 THEN -500 ELSE 0 END, CASE WHEN i % 5 = 2 THEN 1500 END)
 	FROM generate_series(1, 100) AS i;
 	SELECT dc_transfer_many('wallet', array_agg('bank'::text), array_agg('a' || i), array_agg(1000), 'start') FROM generate_series(1, 100) AS i;
 	CREATE SEQUENCE duplicates;
 
-	-- A number from 0 to n - 1, the salt-th one of an event
+	-- A number from 0 to n - 1, the salt-th one of an op
 	CREATE FUNCTION pick(e text, salt bigint, n bigint) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
 		SELECT (hashtextextended(e, salt) & 1152921504606846975) % n $$;
-	-- What an event moves
+	-- What an op moves
 	CREATE FUNCTION lines(e text, OUT froms text[], OUT tos text[], OUT amounts bigint[], OUT pending boolean) LANGUAGE sql IMMUTABLE AS $$
 		WITH line AS (SELECT i, pick(e, 10 * i + 1, 100) AS f, pick(e, 10 * i + 2, 99) AS t, 1 + pick(e, 10 * i + 3, 300) AS amount
 			FROM generate_series(1, CASE WHEN pick(e, 0, 10) IN (6, 7) THEN 3 ELSE 1 END) AS i)
@@ -68,28 +68,28 @@ my $schema = q{
 		END IF;
 	END $$;
 
-	-- What is wrong in the books: each event is one transfer, and each transfer what its event says
+	-- What is wrong in the books: each op is one transfer, and each transfer what its op says
 	CREATE FUNCTION wrong() RETURNS SETOF text LANGUAGE sql STABLE AS $$
 		SELECT 'check: ' || c FROM dc_ledger_check('wallet') AS c
 		UNION ALL SELECT wrong_sums()
 		UNION ALL
-		SELECT format('event %s, transfer %s: %s', event_id, transfer_id, posted) FROM (
-			SELECT event_id, transfer_id, array_agg(key || ' ' || amount ORDER BY entry_id) AS posted FROM wallet_entry AS e
-			WHERE event_id <> 'start' AND NOT EXISTS (SELECT FROM wallet_pending AS p WHERE p.transfer_id = e.transfer_id) GROUP BY event_id, transfer_id) AS t
-		WHERE posted IS DISTINCT FROM (SELECT array_agg(u.line ORDER BY n, side) FROM lines(event_id) AS l, unnest(l.froms, l.tos, l.amounts) WITH ORDINALITY AS x(f, t, a, n),
+		SELECT format('op %s, transfer %s: %s', op_id, transfer_id, posted) FROM (
+			SELECT op_id, transfer_id, array_agg(key || ' ' || amount ORDER BY entry_id) AS posted FROM wallet_entry AS e
+			WHERE op_id <> 'start' AND NOT EXISTS (SELECT FROM wallet_pending AS p WHERE p.transfer_id = e.transfer_id) GROUP BY op_id, transfer_id) AS t
+		WHERE posted IS DISTINCT FROM (SELECT array_agg(u.line ORDER BY n, side) FROM lines(op_id) AS l, unnest(l.froms, l.tos, l.amounts) WITH ORDINALITY AS x(f, t, a, n),
 			LATERAL (VALUES (1, f || ' ' || -a), (2, t || ' ' || a)) AS u(side, line) WHERE NOT l.pending)
 		UNION ALL
-		SELECT format('pending %s: %s', p.event_id, p) FROM wallet_pending AS p, lines(event_id) AS l
+		SELECT format('pending %s: %s', p.op_id, p) FROM wallet_pending AS p, lines(op_id) AS l
 		WHERE NOT l.pending OR (l.froms[1], l.tos[1], l.amounts[1]) <> (from_key, to_key, amount) OR posted > amount OR (state = 'posted') <> (posted > 0) OR (state = 'open') <> (ended_at IS NULL)
 		UNION ALL
-		SELECT format('transfer %s of event %s: %s entries', transfer_id, event_id, n) FROM (
-			SELECT transfer_id, max(event_id) AS event_id, count(*) AS n FROM wallet_entry WHERE event_id <> 'start' GROUP BY 1) AS e
+		SELECT format('transfer %s of op %s: %s entries', transfer_id, op_id, n) FROM (
+			SELECT transfer_id, max(op_id) AS op_id, count(*) AS n FROM wallet_entry WHERE op_id <> 'start' GROUP BY 1) AS e
 		WHERE n NOT IN (2, 6)
 		UNION ALL
-		SELECT format('event %s: recorded %s times as %s, posted %s times as %s', coalesce(v.event_id, t.event_id), v.n, v.ids, t.n, t.ids) FROM
-			(SELECT event_id, count(*) AS n, array_agg(transfer_id) AS ids FROM wallet_event GROUP BY 1) AS v FULL JOIN
-			(SELECT event_id, count(*) AS n, array_agg(transfer_id) AS ids FROM (SELECT event_id, transfer_id FROM wallet_entry UNION SELECT event_id, transfer_id FROM wallet_pending) AS u GROUP BY 1) AS t
-			ON v.event_id = t.event_id WHERE v.n IS DISTINCT FROM 1 OR t.n IS DISTINCT FROM 1 OR v.ids <> t.ids $$;};
+		SELECT format('op %s: recorded %s times as %s, posted %s times as %s', coalesce(v.op_id, t.op_id), v.n, v.ids, t.n, t.ids) FROM
+			(SELECT op_id, count(*) AS n, array_agg(transfer_id) AS ids FROM wallet_op GROUP BY 1) AS v FULL JOIN
+			(SELECT op_id, count(*) AS n, array_agg(transfer_id) AS ids FROM (SELECT op_id, transfer_id FROM wallet_entry UNION SELECT op_id, transfer_id FROM wallet_pending) AS u GROUP BY 1) AS t
+			ON v.op_id = t.op_id WHERE v.n IS DISTINCT FROM 1 OR t.n IS DISTINCT FROM 1 OR v.ids <> t.ids $$;};
 
 # ledger_node(NAME, PRELOAD, CONF...): a server with that ledger
 sub ledger_node
@@ -104,7 +104,7 @@ sub ledger_node
 	return $node;
 }
 
-# ledger_is_sound(NODE, DATABASE, NAME): nothing is wrong in it; and all events sent again
+# ledger_is_sound(NODE, DATABASE, NAME): nothing is wrong in it; and all ops sent again
 # change nothing
 sub ledger_is_sound
 {
@@ -115,8 +115,8 @@ sub ledger_is_sound
 	my $state = ledger_state($node, $database);
 
 	is(sql($node, $database, q{
-		SELECT p.*, v.event_id, v.transfer_id FROM wallet_event AS v, post(v.event_id) AS p
-		WHERE v.event_id <> 'start' AND (p.what, p.id) IS DISTINCT FROM ('duplicate', v.transfer_id) LIMIT 5}), '', "$name: each event is known");
+		SELECT p.*, v.op_id, v.transfer_id FROM wallet_op AS v, post(v.op_id) AS p
+		WHERE v.op_id <> 'start' AND (p.what, p.id) IS DISTINCT FROM ('duplicate', v.transfer_id) LIMIT 5}), '', "$name: each op is known");
 	is(ledger_state($node, $database), $state, "$name: sent again they change nothing");
 	return;
 }
@@ -127,11 +127,11 @@ sub ledger_state
 	my ($node, $database) = @_;
 
 	return sql($node, $database, q{
-		SELECT md5(string_agg(a.key || b.balance, ' ' ORDER BY a.key)), (SELECT count(*) || ' ' || sum(entry_id) FROM wallet_entry), (SELECT count(*) FROM wallet_event)
+		SELECT md5(string_agg(a.key || b.balance, ' ' ORDER BY a.key)), (SELECT count(*) || ' ' || sum(entry_id) FROM wallet_entry), (SELECT count(*) FROM wallet_op)
 		FROM wallet_account AS a, dc_balance('wallet', a.key) AS b});
 }
 
-# bank_scripts(ROUND, RANGE): options for pgbench. Events of one round are from a range
+# bank_scripts(ROUND, RANGE): options for pgbench. Ops of one round are from a range
 # that is small, or new.
 sub bank_scripts
 {

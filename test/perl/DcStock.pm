@@ -13,7 +13,7 @@ use Test::More;
 our @EXPORT = qw(stock_nodes pgbench load_for all_sold script);
 
 my $schema = q{
-	SELECT dc_create_stock('s', 16);
+	SELECT dc_stock_create('s', 16);
 	CREATE TABLE orders (key text, qty bigint, hold uuid, client text, number int);
 	CREATE TABLE restocks (key text, qty bigint, client text, number int);
 	CREATE INDEX ON orders (key);
@@ -49,7 +49,7 @@ my $schema = q{
 	DECLARE
 		got bigint := 0;
 	BEGIN
-		IF dc_confirm('s', h, n) = 'confirmed' THEN
+		IF dc_hold_confirm('s', h, n) = 'confirmed' THEN
 			INSERT INTO orders SELECT key, confirmed, h, c, num FROM s_hold WHERE hold_id = h RETURNING qty INTO STRICT got;
 		END IF;
 		RETURN got;
@@ -179,12 +179,12 @@ sub load_scripts
 	push @load,
 	  script('READ COMMITTED', "SELECT buy(HOT, :q, 'wait');"),
 	  (map { script('', "SELECT hold(HOT, :q, ':ttl ms') AS h \\gset\n\\sleep :pause ms\nSELECT $_;") . '@3' }
-		  "confirm(':h')", "dc_release('s', ':h')", "confirm(':h'), dc_release('s', ':h')", '1'),
+		  "confirm(':h')", "dc_hold_release('s', ':h')", "confirm(':h'), dc_hold_release('s', ':h')", '1'),
 	  script('', "SELECT hold(ANY, :q + 1, ':ttl ms') AS h \\gset\n\\sleep :pause ms\nSELECT confirm(':h', :q);") . '@2',
 	  script('', "SELECT hold(HOT, 2, '1 hour') AS h \\gset\nBEGIN;\nSELECT confirm(':h');\nROLLBACK;\nSELECT confirm(':h', 1);") . '@2',
 	  # the same hold by several sessions, each of which ends it in its own way
 	  (map { script('', "SELECT hold('k' || :id % 6 + 1, :id % 3 + 1, '5 ms', ('00000000-0000-0000-0001-' || lpad(':id', 12, '0'))::uuid) AS h \\gset\nSELECT $_;") }
-		  "confirm(':h')", "dc_release('s', ':h')"),
+		  "confirm(':h')", "dc_hold_release('s', ':h')"),
 	  # compaction and expiry by hand, in both nodes
 	  (map { file_of("by_hand$_->[0].sql", "$_->[1];\n") } [ 1, 'SELECT dc_compact()' ], [ 2, 'CALL dc_maintain()' ]);
 	return;
@@ -217,7 +217,7 @@ sub all_sold
 	is(wait_for($node, 'postgres', "$open BETWEEN now() AND now() + '1 minute'", '0'), '0', "$name: the time of short holds is up");
 	sql($node, 'postgres', 'CALL dc_maintain()') if $node->name ne 'preload';
 	is(wait_for($node, 'postgres', "$open < now()", '0'), '0', "$name: they expire");
-	sql($node, 'postgres', q{SELECT dc_release('s', hold_id) FROM dc_holds('s')});
+	sql($node, 'postgres', q{SELECT dc_hold_release('s', hold_id) FROM dc_holds('s')});
 	is(sql($node, 'postgres', 'SELECT sell_out()'), '', "$name: what is available can be sold, and no more");
 	is(sql($node, 'postgres', q{
 		SELECT * FROM books() WHERE restocked <> sold OR held <> 0 OR available <> 0 OR dc_take('s', key);

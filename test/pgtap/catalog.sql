@@ -19,11 +19,11 @@ FROM unnest(ARRAY['text', 'bigint', 'uuid']) k, (VALUES
 	('dc_decr(counter regclass, key %s, delta bigint DEFAULT 1)', 'void', 'volatile', 'unsafe'),
 	('dc_incr_hashed(counter regclass, key %s, by text, delta bigint DEFAULT 1)', 'void', 'volatile', 'unsafe'),
 	('dc_incr_returning(counter regclass, key %s, delta bigint DEFAULT 1)', 'bigint', 'volatile', 'unsafe'),
-	('dc_incr_once(counter regclass, key %s, delta bigint, event_id text)', 'boolean', 'volatile', 'unsafe'),
+	('dc_incr_once(counter regclass, key %s, delta bigint, op_id text)', 'boolean', 'volatile', 'unsafe'),
 	('dc_get(counter regclass, key %s)', 'bigint', 'stable', 'restricted'),
 	('dc_get(counter regclass, key %s, max_staleness interval)', 'bigint', 'volatile', 'restricted'),
-	('dc_info(counter regclass, key %s, OUT count bigint, OUT inc bigint, OUT "dec" bigint, OUT updated_at timestamp with time zone, OUT shards integer, OUT cache_age interval)', 'record', 'stable', 'restricted'),
-	('dc_total(counter regclass, key %s, OUT count bigint, OUT updated_at timestamp with time zone)', 'record', 'stable', 'restricted'),
+	('dc_info(counter regclass, key %s, OUT value bigint, OUT inc bigint, OUT "dec" bigint, OUT updated_at timestamp with time zone, OUT shards integer, OUT cache_age interval)', 'record', 'stable', 'restricted'),
+	('dc_total(counter regclass, key %s, OUT value bigint, OUT updated_at timestamp with time zone)', 'record', 'stable', 'restricted'),
 	('dc_set(counter regclass, key %s, value bigint)', 'bigint', 'volatile', 'unsafe'),
 	('dc_reset(counter regclass, key %s)', 'bigint', 'volatile', 'unsafe'),
 	('dc_delete(counter regclass, key %s)', 'bigint', 'volatile', 'unsafe'),
@@ -32,13 +32,13 @@ FROM unnest(ARRAY['text', 'bigint', 'uuid']) k, (VALUES
 	('dc_take_up_to(stock regclass, key %s, qty bigint)', 'bigint', 'volatile', 'unsafe'),
 	('dc_hold(stock regclass, key %s, qty bigint DEFAULT 1, ttl interval DEFAULT ''00:10:00''::interval, hold_id uuid DEFAULT gen_random_uuid())', 'uuid', 'volatile', 'unsafe')) l(f, r, v, p);
 INSERT INTO expected VALUES
-	('public.dc_create_stock(stock text, max_shards integer DEFAULT 64)', 'regclass', 'volatile', 'unsafe', false),
+	('public.dc_stock_create(stock text, max_shards integer DEFAULT 64)', 'regclass', 'volatile', 'unsafe', false),
 	('public.dc_take_all(stock regclass, keys text[], qtys bigint[])', 'boolean', 'volatile', 'unsafe', false),
-	('public.dc_confirm(stock regclass, hold_id uuid, qty bigint DEFAULT NULL::bigint)', 'text', 'volatile', 'unsafe', false),
-	('public.dc_release(stock regclass, hold_id uuid)', 'text', 'volatile', 'unsafe', false),
+	('public.dc_hold_confirm(stock regclass, hold_id uuid, qty bigint DEFAULT NULL::bigint)', 'text', 'volatile', 'unsafe', false),
+	('public.dc_hold_release(stock regclass, hold_id uuid)', 'text', 'volatile', 'unsafe', false),
 	('public.dc_holds(stock regclass, INOUT key text DEFAULT NULL::text, OUT hold_id uuid, OUT qty bigint, OUT expires_at timestamp with time zone, OUT age interval)', 'SETOF record', 'stable', 'restricted', false),
-	('public.dc_create(counter text, shard_by text DEFAULT ''backend''::text, max_shards integer DEFAULT 64, partitions integer DEFAULT NULL::integer, mode text DEFAULT ''exact''::text, flush_interval interval DEFAULT ''00:00:01''::interval, durability text DEFAULT ''async''::text, event_retention interval DEFAULT ''7 days''::interval)', 'regclass', 'volatile', 'unsafe', false),
-	('public.dc_alter(counter regclass, shard_by text DEFAULT NULL::text, max_shards integer DEFAULT NULL::integer, events interval DEFAULT NULL::interval, notify text DEFAULT NULL::text, mode text DEFAULT NULL::text, flush_interval interval DEFAULT NULL::interval, durability text DEFAULT NULL::text, event_retention interval DEFAULT NULL::interval)', 'void', 'volatile', 'unsafe', false),
+	('public.dc_create(counter text, shard_by text DEFAULT ''backend''::text, max_shards integer DEFAULT 64, partitions integer DEFAULT NULL::integer, mode text DEFAULT ''exact''::text, flush_interval interval DEFAULT ''00:00:01''::interval, durability text DEFAULT ''async''::text, op_retention interval DEFAULT ''7 days''::interval)', 'regclass', 'volatile', 'unsafe', false),
+	('public.dc_alter(counter regclass, shard_by text DEFAULT NULL::text, max_shards integer DEFAULT NULL::integer, events interval DEFAULT NULL::interval, notify text DEFAULT NULL::text, mode text DEFAULT NULL::text, flush_interval interval DEFAULT NULL::interval, durability text DEFAULT NULL::text, op_retention interval DEFAULT NULL::interval)', 'void', 'volatile', 'unsafe', false),
 	('public.dc_drop(counter regclass)', 'void', 'volatile', 'unsafe', false),
 	('public.dc_adopt(counter regclass)', 'void', 'volatile', 'unsafe', false),
 	('public.dc_incr_many(counter regclass, keys text[], deltas bigint[] DEFAULT NULL::bigint[])', 'void', 'volatile', 'unsafe', false),
@@ -69,9 +69,9 @@ INSERT INTO expected VALUES
 	('dcounter.on_counter_delete()', 'trigger', 'volatile', 'unsafe', false);
 -- Increments that count once
 INSERT INTO expected VALUES
-	('public.dc_incr_once_many(counter regclass, keys text[], deltas bigint[], event_ids text[])', 'bigint', 'volatile', 'unsafe', false),
-	('public.dc_op_status(counter regclass, event_id text, OUT applied boolean, OUT key text, OUT delta bigint, OUT at timestamp with time zone)', 'SETOF record', 'volatile', 'restricted', false),
-	('dcounter.on_event_slot_change()', 'trigger', 'volatile', 'unsafe', false),
+	('public.dc_incr_once_many(counter regclass, keys text[], deltas bigint[], op_ids text[])', 'bigint', 'volatile', 'unsafe', false),
+	('public.dc_op_status(counter regclass, op_id text, OUT applied boolean, OUT key text, OUT delta bigint, OUT at timestamp with time zone)', 'SETOF record', 'volatile', 'restricted', false),
+	('dcounter.on_op_slot_change()', 'trigger', 'volatile', 'unsafe', false),
 	('dcounter.on_ledger_drop()', 'event_trigger', 'volatile', 'unsafe', false),
 	('dcounter.on_ledger_alter()', 'event_trigger', 'volatile', 'unsafe', false);
 -- Writing events
@@ -112,7 +112,7 @@ INSERT INTO expected VALUES
 	('public.dc_topk_heavy(sketch dc_topk, share double precision)', 'TABLE(rank bigint, item text, estimate bigint, lower bigint, upper bigint, guaranteed boolean)', 'immutable', 'safe', true),
 	('public.dc_topk_info(sketch dc_topk, OUT k integer, OUT counters integer, OUT items integer, OUT total_weight bigint, OUT max_error bigint, OUT exact boolean, OUT bytes integer)', 'record', 'immutable', 'safe', true),
 	('public.dc_topk_add(sketch dc_topk, item anyelement, weight bigint DEFAULT 1)', 'dc_topk', 'stable', 'safe', false),
-	('public.dc_topk_count(sketch dc_topk, item anyelement)', 'bigint', 'stable', 'safe', true),
+	('public.dc_topk_estimate(sketch dc_topk, item anyelement)', 'bigint', 'stable', 'safe', true),
 	('public.dc_topk_bounds(sketch dc_topk, item anyelement, OUT lower bigint, OUT estimate bigint, OUT upper bigint)', 'record', 'stable', 'safe', true),
 	('dcounter.topk_trans(internal, item anyelement, k integer)', 'internal', 'stable', 'safe', false),
 	('public.dc_topk_agg(item anyelement, k integer)', 'dc_topk', 'immutable', 'safe', false),
@@ -121,7 +121,7 @@ INSERT INTO expected VALUES
 	('dcounter.topk_trans(internal, item anyelement, k integer, weight bigint, counters integer)', 'internal', 'stable', 'safe', false),
 	('public.dc_topk_agg(item anyelement, k integer, weight bigint, counters integer)', 'dc_topk', 'immutable', 'safe', false),
 	('public.dc_topk_add(sketch dc_topk, item text, weight bigint DEFAULT 1)', 'dc_topk', 'immutable', 'safe', false),
-	('public.dc_topk_count(sketch dc_topk, item text)', 'bigint', 'immutable', 'safe', true),
+	('public.dc_topk_estimate(sketch dc_topk, item text)', 'bigint', 'immutable', 'safe', true),
 	('public.dc_topk_bounds(sketch dc_topk, item text, OUT lower bigint, OUT estimate bigint, OUT upper bigint)', 'record', 'immutable', 'safe', true),
 	('dcounter.topk_trans(internal, item text, k integer)', 'internal', 'immutable', 'safe', false),
 	('public.dc_topk_agg(item text, k integer)', 'dc_topk', 'immutable', 'safe', false),
@@ -233,19 +233,19 @@ INSERT INTO expected VALUES
 	('dcounter.cms_frame_final(internal)', 'dc_cms', 'immutable', 'safe', false);
 -- Ledgers
 INSERT INTO expected VALUES
-	('public.dc_create_ledger(ledger text, auto_open boolean DEFAULT false, event_retention interval DEFAULT NULL::interval, partition_by text DEFAULT NULL::text)', 'regclass', 'volatile', 'unsafe', false),
-	('public.dc_open_account(ledger regclass, key text, min_balance bigint DEFAULT 0, max_balance bigint DEFAULT NULL::bigint)', 'void', 'volatile', 'unsafe', false),
-	('public.dc_transfer(ledger regclass, from_key text, to_key text, amount bigint, event_id text, memo jsonb DEFAULT NULL::jsonb, OUT transfer_id bigint, OUT duplicate boolean)', 'record', 'volatile', 'unsafe', false),
-	('public.dc_transfer_many(ledger regclass, from_keys text[], to_keys text[], amounts bigint[], event_id text, memo jsonb DEFAULT NULL::jsonb, OUT transfer_id bigint, OUT duplicate boolean)', 'record', 'volatile', 'unsafe', false),
-	('public.dc_transfer_pending(ledger regclass, from_key text, to_key text, amount bigint, event_id text, memo jsonb DEFAULT NULL::jsonb, ttl interval DEFAULT ''00:10:00''::interval, OUT transfer_id bigint, OUT duplicate boolean)', 'record', 'volatile', 'unsafe', false),
+	('public.dc_ledger_create(ledger text, auto_open boolean DEFAULT false, op_retention interval DEFAULT NULL::interval, partition_by text DEFAULT NULL::text)', 'regclass', 'volatile', 'unsafe', false),
+	('public.dc_account_open(ledger regclass, key text, min_balance bigint DEFAULT 0, max_balance bigint DEFAULT NULL::bigint)', 'void', 'volatile', 'unsafe', false),
+	('public.dc_transfer(ledger regclass, from_key text, to_key text, amount bigint, op_id text, memo jsonb DEFAULT NULL::jsonb, OUT transfer_id bigint, OUT duplicate boolean)', 'record', 'volatile', 'unsafe', false),
+	('public.dc_transfer_many(ledger regclass, from_keys text[], to_keys text[], amounts bigint[], op_id text, memo jsonb DEFAULT NULL::jsonb, OUT transfer_id bigint, OUT duplicate boolean)', 'record', 'volatile', 'unsafe', false),
+	('public.dc_transfer_pending(ledger regclass, from_key text, to_key text, amount bigint, op_id text, memo jsonb DEFAULT NULL::jsonb, ttl interval DEFAULT ''00:10:00''::interval, OUT transfer_id bigint, OUT duplicate boolean)', 'record', 'volatile', 'unsafe', false),
 	('public.dc_transfer_post(ledger regclass, transfer_id bigint, amount bigint DEFAULT NULL::bigint)', 'text', 'volatile', 'unsafe', false),
 	('public.dc_transfer_void(ledger regclass, transfer_id bigint)', 'text', 'volatile', 'unsafe', false),
 	('public.dc_balance(ledger regclass, key text, OUT balance bigint, OUT pending_out bigint, OUT pending_in bigint, OUT available bigint)', 'record', 'stable', 'restricted', false),
 	('public.dc_balance_at(ledger regclass, key text, at timestamp with time zone)', 'bigint', 'stable', 'restricted', false),
-	('public.dc_statement(ledger regclass, key text, from_at timestamp with time zone, to_at timestamp with time zone, OUT at timestamp with time zone, OUT entry_id bigint, OUT transfer_id bigint, OUT amount bigint, OUT balance bigint, OUT event_id text, OUT memo jsonb)', 'SETOF record', 'stable', 'restricted', false),
+	('public.dc_account_statement(ledger regclass, key text, from_at timestamp with time zone, to_at timestamp with time zone, OUT at timestamp with time zone, OUT entry_id bigint, OUT transfer_id bigint, OUT amount bigint, OUT balance bigint, OUT op_id text, OUT memo jsonb)', 'SETOF record', 'stable', 'restricted', false),
 	('public.dc_ledger_check(ledger regclass, OUT key text, OUT balance numeric, OUT entries_sum numeric, OUT problem text)', 'SETOF record', 'volatile', 'unsafe', false),
 	('public.dc_ledger_detach(ledger regclass, before timestamp with time zone)', 'SETOF regclass', 'volatile', 'unsafe', false),
-	('public.dc_adopt_ledger(ledger regclass, auto_open boolean DEFAULT false)', 'void', 'volatile', 'unsafe', false),
+	('public.dc_ledger_adopt(ledger regclass, auto_open boolean DEFAULT false)', 'void', 'volatile', 'unsafe', false),
 	('dcounter.on_ledger_row_change()', 'trigger', 'volatile', 'unsafe', false),
 	('dcounter.on_ledger_change()', 'trigger', 'volatile', 'unsafe', false);
 SELECT set_eq(
@@ -274,7 +274,7 @@ SELECT is((SELECT extversion FROM pg_extension WHERE extname = 'dcounter'), (SEL
 SELECT is((SELECT extrelocatable FROM pg_extension WHERE extname = 'dcounter'), false, 'not relocatable');
 SELECT isnt((SELECT comment FROM pg_available_extensions WHERE name = 'dcounter'), NULL, 'the extension has a comment');
 SELECT set_eq($$SELECT unnest(extconfig)::regclass::text AS t, unnest(extcondition) AS c FROM pg_extension WHERE extname = 'dcounter'$$,
-	$$VALUES ('dcounter.counter', ''), ('dcounter.event_slot', ''), ('dcounter.ledger', ''), ('dcounter.counter_events', ''), ('dcounter.changed_key', ''), ('dcounter.outbox_seq', ''),
+	$$VALUES ('dcounter.counter', ''), ('dcounter.op_slot', ''), ('dcounter.ledger', ''), ('dcounter.counter_events', ''), ('dcounter.changed_key', ''), ('dcounter.outbox_seq', ''),
 		('dcounter.consumer', ''), ('dcounter.consumer_id', ''), ('dcounter.consumer_member', ''), ('dcounter.consumer_retry', '')
 	UNION ALL SELECT 'dcounter.outbox_' || i, '' FROM generate_series(0, 7) i$$, 'settings and state are dumped, and nothing else is');
 SELECT set_eq(
@@ -283,7 +283,7 @@ SELECT set_eq(
 		AND classid <> 'pg_type'::regclass$$,
 	(SELECT array_agg('table dcounter.outbox_' || i) FROM generate_series(0, 7) i) ||
 	ARRAY['schema dcounter', 'sequence dcounter.outbox_seq', 'table dcounter.outbox', 'table dcounter.outbox_ring', 'sequence dcounter.consumer_id', 'table dcounter.consumer', 'table dcounter.consumer_member', 'table dcounter.consumer_retry', 'view dc_dead_letters',
-		'table dcounter.counter', 'table dcounter.ledger', 'table dcounter.event_slot', 'event trigger dcounter_ledger_drop', 'event trigger dcounter_ledger_alter', 'table dcounter.buffer_restored', 'view dc_stat_buffer', 'table dcounter.counter_events', 'table dcounter.changed_key', 'view dc_stat_outbox', 'view dc_stat_consumers', 'view dc_stat_counters', 'view dc_stat_hot_keys', 'view dc_stat_worker', 'event trigger dcounter_sql_drop', 'event trigger dcounter_alter_table', 'event trigger dcounter_code', 'view dc_tables', 'event trigger dcounter_capture_drop', 'event trigger dcounter_capture_rename',
+		'table dcounter.counter', 'table dcounter.ledger', 'table dcounter.op_slot', 'event trigger dcounter_ledger_drop', 'event trigger dcounter_ledger_alter', 'table dcounter.buffer_restored', 'view dc_stat_buffer', 'table dcounter.counter_events', 'table dcounter.changed_key', 'view dc_stat_outbox', 'view dc_stat_consumers', 'view dc_stat_counters', 'view dc_stat_hot_keys', 'view dc_stat_worker', 'event trigger dcounter_sql_drop', 'event trigger dcounter_alter_table', 'event trigger dcounter_code', 'view dc_tables', 'event trigger dcounter_capture_drop', 'event trigger dcounter_capture_rename',
 		'cast from bytea to dc_cms', 'cast from dc_cms to bytea', 'operator ||(dc_cms,dc_cms)',
 		'cast from bytea to dc_topk', 'cast from dc_topk to bytea', 'operator ||(dc_topk,dc_topk)',
 		'cast from dc_hll to dc_hll', 'cast from bytea to dc_hll', 'cast from dc_hll to bytea', 'operator ||(dc_hll,dc_hll)', 'operator #(NONE,dc_hll)',
@@ -293,7 +293,7 @@ SELECT is_empty(
 	$$SELECT pg_describe_object(classid, objid, objsubid) FROM pg_depend WHERE refclassid = 'pg_extension'::regclass AND deptype = 'e'
 		AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'dcounter') AND classid <> 'pg_type'::regclass
 		AND coalesce(obj_description(objid, classid::regclass::name), '') = ''$$, 'each member has a comment');
-SELECT is_empty($$SELECT attname FROM pg_attribute WHERE attrelid IN ('dcounter.counter'::regclass, 'dcounter.ledger'::regclass, 'dcounter.event_slot'::regclass, 'dc_stat_counters'::regclass, 'dc_stat_hot_keys'::regclass,
+SELECT is_empty($$SELECT attname FROM pg_attribute WHERE attrelid IN ('dcounter.counter'::regclass, 'dcounter.ledger'::regclass, 'dcounter.op_slot'::regclass, 'dc_stat_counters'::regclass, 'dc_stat_hot_keys'::regclass,
 		'dcounter.counter_events'::regclass, 'dcounter.changed_key'::regclass, 'dc_stat_outbox'::regclass, 'dc_stat_consumers'::regclass)
 	AND attnum > 0 AND col_description(attrelid, attnum) IS NULL$$, 'each column of the settings and of the views has a comment');
 
@@ -313,13 +313,13 @@ SELECT is((SELECT nspacl::text FROM pg_namespace WHERE nspname = 'dcounter'), fo
 SELECT is((SELECT relacl::text FROM pg_class WHERE oid = 'dcounter.counter'::regclass), (SELECT format('{%1$s=%2$s/%1$s,=r/%1$s}', current_user,
 	(SELECT string_agg(CASE a WHEN 'INSERT' THEN 'a' WHEN 'SELECT' THEN 'r' WHEN 'UPDATE' THEN 'w' WHEN 'DELETE' THEN 'd' WHEN 'TRUNCATE' THEN 'D' WHEN 'REFERENCES' THEN 'x' WHEN 'TRIGGER' THEN 't' ELSE 'm' END, '')
 		FROM (SELECT privilege_type AS a FROM aclexplode(acldefault('r', 10))) d))), 'table dcounter.counter: PUBLIC has SELECT alone');
-SELECT columns_are('dcounter', 'counter', ARRAY['counter', 'shards', 'shard_by', 'max_shards', 'holds', 'mode', 'flush_interval', 'durability', 'event_retention', 'ledger']);
+SELECT columns_are('dcounter', 'counter', ARRAY['counter', 'shards', 'shard_by', 'max_shards', 'holds', 'mode', 'flush_interval', 'durability', 'op_retention', 'ledger']);
 SELECT col_is_pk('dcounter', 'counter', 'counter', 'a counter is known by its table of totals');
 SELECT col_is_unique('dcounter', 'counter', 'shards', 'a shard table serves one counter');
 SELECT col_is_unique('dcounter', 'counter', 'holds', 'a table of holds serves one stock');
 SELECT set_eq($$SELECT attnum::int, attname::text, format_type(atttypid, atttypmod), attnotnull FROM pg_attribute WHERE attrelid = 'dcounter.counter'::regclass AND attnum > 0$$,
 	$$VALUES (1, 'counter', 'regclass', true), (2, 'shards', 'regclass', true), (3, 'shard_by', 'text', true), (4, 'max_shards', 'integer', true), (5, 'holds', 'regclass', false),
-	(6, 'mode', 'text', true), (7, 'flush_interval', 'interval', true), (8, 'durability', 'text', true), (9, 'event_retention', 'interval', false), (10, 'ledger', 'regclass', false)$$, 'columns of the settings');
+	(6, 'mode', 'text', true), (7, 'flush_interval', 'interval', true), (8, 'durability', 'text', true), (9, 'op_retention', 'interval', false), (10, 'ledger', 'regclass', false)$$, 'columns of the settings');
 SELECT set_eq($$SELECT evtname::text, evtevent::text, evtfoid::regproc::text, evtenabled::text, evttags::text[] FROM pg_event_trigger WHERE evtname ~ 'dcounter'$$,
 	$$VALUES ('dcounter_code', 'ddl_command_end', 'dcounter.on_code_change', 'O', ARRAY['ALTER TABLE', 'ALTER FOREIGN TABLE', 'CREATE TABLE', 'CREATE FOREIGN TABLE', 'CREATE SCHEMA', 'CREATE TRIGGER', 'CREATE RULE', 'CREATE INDEX', 'CREATE STATISTICS']::text[]), ('dcounter_alter_table', 'ddl_command_end', 'dcounter.on_alter_table', 'O', ARRAY['ALTER TABLE', 'CREATE TABLE', 'ALTER FOREIGN TABLE', 'CREATE FOREIGN TABLE']::text[]), ('dcounter_sql_drop', 'sql_drop', 'dcounter.on_sql_drop', 'O', NULL),
 		('dcounter_ledger_drop', 'sql_drop', 'dcounter.on_ledger_drop', 'O', NULL), ('dcounter_ledger_alter', 'ddl_command_end', 'dcounter.on_ledger_alter', 'O', ARRAY['ALTER TABLE']),
@@ -327,12 +327,12 @@ SELECT set_eq($$SELECT evtname::text, evtevent::text, evtfoid::regproc::text, ev
 SELECT set_eq($$SELECT tgname::text, tgfoid::regproc::text, tgenabled::text FROM pg_trigger WHERE tgrelid = 'dcounter.counter'::regclass$$,
 	$$VALUES ('on_catalog_change', 'dcounter.on_catalog_change', 'O')$$, 'the trigger on the settings');
 
-SELECT set_eq($$SELECT tgname::text, tgfoid::regproc::text, tgenabled::text FROM pg_trigger WHERE tgrelid = 'dcounter.event_slot'::regclass$$,
-	$$VALUES ('on_event_slot_change', 'dcounter.on_event_slot_change', 'O')$$, 'the trigger on the partitions of events');
-SELECT set_eq($$SELECT attnum::int, attname::text, format_type(atttypid, atttypmod), attnotnull FROM pg_attribute WHERE attrelid = 'dcounter.event_slot'::regclass AND attnum > 0$$,
-	$$VALUES (1, 'counter', 'regclass', true), (2, 'slot', 'smallint', true), (3, 'events', 'regclass', true), (4, 'partition', 'regclass', true), (5, 'state', 'text', true),
+SELECT set_eq($$SELECT tgname::text, tgfoid::regproc::text, tgenabled::text FROM pg_trigger WHERE tgrelid = 'dcounter.op_slot'::regclass$$,
+	$$VALUES ('on_op_slot_change', 'dcounter.on_op_slot_change', 'O')$$, 'the trigger on the partitions of ops');
+SELECT set_eq($$SELECT attnum::int, attname::text, format_type(atttypid, atttypmod), attnotnull FROM pg_attribute WHERE attrelid = 'dcounter.op_slot'::regclass AND attnum > 0$$,
+	$$VALUES (1, 'counter', 'regclass', true), (2, 'slot', 'smallint', true), (3, 'ops', 'regclass', true), (4, 'partition', 'regclass', true), (5, 'state', 'text', true),
 	(6, 'since', 'timestamp with time zone', true), (7, 'closed_at', 'timestamp with time zone', false), (8, 'forgotten', 'timestamp with time zone', false)$$, 'columns of the partitions of events');
-SELECT ok(has_table_privilege('public', 'dcounter.event_slot', 'SELECT') AND NOT has_table_privilege('public', 'dcounter.event_slot', 'INSERT, UPDATE, DELETE, TRUNCATE, TRIGGER'), 'PUBLIC may read the states of events, and do nothing else');
+SELECT ok(has_table_privilege('public', 'dcounter.op_slot', 'SELECT') AND NOT has_table_privilege('public', 'dcounter.op_slot', 'INSERT, UPDATE, DELETE, TRUNCATE, TRIGGER'), 'PUBLIC may read the states of events, and do nothing else');
 SELECT set_eq($$SELECT tgname::text, tgfoid::regproc::text, tgenabled::text FROM pg_trigger WHERE tgrelid = 'dcounter.ledger'::regclass$$,
 	$$VALUES ('on_ledger_row_change', 'dcounter.on_ledger_row_change', 'O')$$, 'the trigger on the ledgers');
 SELECT col_is_pk('dcounter', 'ledger', 'ledger', 'a ledger is known by its table of balances');
@@ -402,8 +402,8 @@ SELECT is_empty($$SELECT oid::regclass FROM made WHERE relkind = 'r' AND array_l
 SELECT set_eq($$SELECT counter::text, shards::text, shard_by, max_shards FROM dcounter.counter$$,
 	$$VALUES ('likes', 'likes_shard', 'backend', 64), ('views', 'views_shard', 'backend', 64)$$, 'default settings');
 
--- The tables that dc_create_stock() makes
-SELECT is(dc_create_stock('tickets')::text, 'tickets', 'dc_create_stock() returns the table');
+-- The tables that dc_stock_create() makes
+SELECT is(dc_stock_create('tickets')::text, 'tickets', 'dc_stock_create() returns the table');
 SELECT set_eq($$EXECUTE columns ('tickets')$$, 'TABLE totals', 'its totals are those of any counter table');
 SELECT set_eq($$EXECUTE columns ('tickets_shard')$$, $$SELECT * FROM shards WHERE column2 <> 'updated_at'
 	UNION ALL VALUES (5, 'units', 'bigint', true, '', NULL, '0'), (6, 'updated_at', 'timestamp with time zone', true, '', NULL, 'now()')$$, 'its shard rows have units as well');
@@ -422,11 +422,11 @@ SELECT set_eq($$SELECT tgrelid::regclass::text, tgname::text, tgtype::int, tgena
 	$$VALUES ('tickets', 'dcounter_truncate', 32, 'A', false), ('tickets', 'dcounter_delete', 10, 'O', false), ('tickets_shard', 'dcounter_truncate', 32, 'O', false), ('tickets_shard', 'dcounter_delete', 10, 'O', false),
 	('tickets_hold', 'dcounter_truncate', 32, 'O', false), ('tickets_hold', 'dcounter_delete', 11, 'O', true)$$, 'triggers of a stock');
 SELECT results_eq($$SELECT shards::text, max_shards, holds::text FROM dcounter.counter WHERE counter = 'tickets'::regclass$$, $$VALUES ('tickets_shard', 64, 'tickets_hold')$$, 'settings of a stock');
-SELECT lives_ok($$SELECT dc_create_ledger('purses')$$, 'a ledger');
+SELECT lives_ok($$SELECT dc_ledger_create('purses')$$, 'a ledger');
 SELECT set_eq($$SELECT relname::text, relkind::text FROM pg_class WHERE relname ~ '^purses' AND relkind NOT IN ('i', 'I', 't')$$,
 	$$VALUES ('purses', 'r'), ('purses_shard', 'r'), ('purses_limit', 'r'), ('purses_limit_shard', 'r'), ('purses_limit_hold', 'r'), ('purses_account', 'r'),
-	('purses_entry', 'r'), ('purses_entry_id', 'S'), ('purses_pending', 'r'), ('purses_event', 'p'), ('purses_event_0', 'r')$$, 'its tables');
-SELECT is_empty($$SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'dcounter'::regnamespace AND relkind NOT IN ('r', 'i', 't', 'S') OR c.relnamespace = 'dcounter'::regnamespace AND relname !~ '^(counter|event_slot|ledger|buffer_restored|changed_key|outbox|consumer)'$$,
+	('purses_entry', 'r'), ('purses_entry_id', 'S'), ('purses_pending', 'r'), ('purses_op', 'p'), ('purses_op_0', 'r')$$, 'its tables');
+SELECT is_empty($$SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'dcounter'::regnamespace AND relkind NOT IN ('r', 'i', 't', 'S') OR c.relnamespace = 'dcounter'::regnamespace AND relname !~ '^(counter|op_slot|ledger|buffer_restored|changed_key|outbox|consumer)'$$,
 	'nothing else is in schema dcounter');
 
 -- The outbox: the columns that Debezium's outbox event router expects, and ours

@@ -88,7 +88,7 @@ SELECT dc_incr('pieces', 'a', 2), dc_sum('pieces');
 SELECT dc_drop('pieces'), dc_drop('views'), dc_drop('later');
 SELECT * FROM settings;
 -- a stock is never buffered, foreign tables neither
-SELECT dc_create_stock('s');
+SELECT dc_stock_create('s');
 SELECT try($$SELECT dc_alter('s', mode => 'buffered')$$), try($$SELECT dc_alter('s', durability => 'sync')$$);
 SELECT dc_drop('s');
 SELECT * FROM dc_stat_buffer;

@@ -33,9 +33,9 @@ SELECT try($$dc_get('cc', 'a', '178000000 years')$$);
 SELECT try($$dc_get('cc', 'a', '-178000000 years')$$);
 
 -- No key has an age without preload
-SELECT count, cache_age IS NULL AS no_age FROM dc_info('cc', 'a');
-SELECT count, cache_age IS NULL AS no_age FROM dc_info('cc', 7);
-SELECT count, cache_age IS NULL AS no_age FROM dc_info('cc', 'b0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'::uuid);
+SELECT value, cache_age IS NULL AS no_age FROM dc_info('cc', 'a');
+SELECT value, cache_age IS NULL AS no_age FROM dc_info('cc', 7);
+SELECT value, cache_age IS NULL AS no_age FROM dc_info('cc', 'b0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'::uuid);
 -- nor is there a setting
 SELECT count(*) FROM pg_settings WHERE name = 'dcounter.cache_size';
 SELECT dc_drop('cc');

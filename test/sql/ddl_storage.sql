@@ -18,7 +18,7 @@ CREATE VIEW kept AS SELECT relname::text COLLATE "C" AS name, relpersistence AS 
 	FROM pg_class AS c LEFT JOIN pg_am AS a ON a.oid = relam WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') ORDER BY 1;
 
 -- Logged and unlogged
-SELECT dc_create('c'), dc_create_stock('s'), dc_create('p', partitions => 2);
+SELECT dc_create('c'), dc_stock_create('s'), dc_create('p', partitions => 2);
 SELECT dc_incr('c', 'a', 5), dc_restock('s', 'a', 5), dc_incr('p', k::text) FROM generate_series(1, 4) AS k;
 ALTER TABLE c SET UNLOGGED;
 ALTER TABLE s SET UNLOGGED, SET (fillfactor = 75);
@@ -50,7 +50,7 @@ ALTER TABLE mixed SET UNLOGGED;
 SELECT dc_adopt('mixed');
 DROP TABLE mixed;
 -- a ledger is logged
-SELECT dc_create_ledger('w');
+SELECT dc_ledger_create('w');
 SELECT s, try(s) FROM unnest(ARRAY['ALTER TABLE w SET UNLOGGED', 'ALTER TABLE w_shard SET UNLOGGED', 'ALTER TABLE w_limit SET UNLOGGED', 'ALTER TABLE w_limit_shard SET UNLOGGED', 'ALTER TABLE w_limit_hold SET UNLOGGED']) AS s;
 SELECT DISTINCT persistence FROM kept;
 SELECT dc_drop('w');

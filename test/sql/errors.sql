@@ -96,7 +96,7 @@ SELECT dc_delete('e', 'sum'), dc_get('e', 'sum'), dc_sum('e');
 
 -- Read-only transactions
 BEGIN READ ONLY;
-SELECT dc_get('e', 'a'), dc_sum('e'), (SELECT sum(value) FROM dc_get_many('e', '{a}')), (dc_info('e', 'a')).count;
+SELECT dc_get('e', 'a'), dc_sum('e'), (SELECT sum(value) FROM dc_get_many('e', '{a}')), (dc_info('e', 'a')).value;
 SELECT q, try('SELECT ' || q) FROM unnest(ARRAY['dc_incr(''e'', ''a'')', 'dc_decr(''e'', ''a'')', 'dc_incr_hashed(''e'', ''a'', ''b'')',
 	'dc_incr_many(''e'', ''{a}'')', 'dc_incr_returning(''e'', ''a'')', 'dc_set(''e'', ''a'', 1)', 'dc_reset(''e'', ''a'')', 'dc_delete(''e'', ''a'')',
 	'dc_compact()', 'dc_compact(''e'')', 'dc_apply()', 'dc_create(''x'')', 'dc_alter(''e'')', 'dc_drop(''e'')', 'dc_adopt(''e'')']) q;
@@ -139,7 +139,7 @@ SELECT dc_get('e', 'a');
 SELECT count(set_config(name, 'on', false)) FROM pg_settings WHERE name IN ('force_parallel_mode', 'debug_parallel_query');
 BEGIN;
 SELECT dc_incr('e', 'a', 10);
-SELECT dc_get('e', 'a'), (SELECT sum(value) FROM dc_get_many('e', '{a,b}')), (dc_info('e', 'a')).count, dc_sum('e');
+SELECT dc_get('e', 'a'), (SELECT sum(value) FROM dc_get_many('e', '{a,b}')), (dc_info('e', 'a')).value, dc_sum('e');
 SELECT sum(dc_get('e', key)) FROM plain;
 ROLLBACK;
 CREATE FUNCTION says_safe(k text) RETURNS bigint PARALLEL SAFE LANGUAGE plpgsql AS $$ BEGIN RETURN dc_get('e', k); END $$;

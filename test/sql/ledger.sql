@@ -31,40 +31,40 @@ END $$;
 --
 -- Creating
 --
-SELECT dc_create_ledger('wallet');
+SELECT dc_ledger_create('wallet');
 SELECT relname, relkind FROM pg_class WHERE relname LIKE 'wallet%' AND relkind NOT IN ('i', 'I') ORDER BY relname COLLATE "C";
 SELECT ledger, limits, entries, entry_ids, accounts, pendings, openings, auto_open FROM dcounter.ledger;
-SELECT counter, ledger, event_retention, holds FROM dcounter.counter WHERE ledger = 'wallet'::regclass ORDER BY counter::text COLLATE "C";
-SELECT try('SELECT dc_create_ledger(''wallet'')');
-SELECT try('SELECT dc_create_ledger(NULL)');
-SELECT try('SELECT dc_create_ledger(''other'', NULL)');
-SELECT try('SELECT dc_create_ledger(''other'', false, ''-1 day'')');
-SELECT try('SELECT dc_create_ledger(''no_schema.other'')');
+SELECT counter, ledger, op_retention, holds FROM dcounter.counter WHERE ledger = 'wallet'::regclass ORDER BY counter::text COLLATE "C";
+SELECT try('SELECT dc_ledger_create(''wallet'')');
+SELECT try('SELECT dc_ledger_create(NULL)');
+SELECT try('SELECT dc_ledger_create(''other'', NULL)');
+SELECT try('SELECT dc_ledger_create(''other'', false, ''-1 day'')');
+SELECT try('SELECT dc_ledger_create(''no_schema.other'')');
 SELECT relname FROM pg_class WHERE relname LIKE 'other%';
 
 --
 -- Accounts
 --
-SELECT dc_open_account('wallet', 'bank', NULL);
-SELECT dc_open_account('wallet', 'alice'), dc_open_account('wallet', 'bob', -50, 1000), dc_open_account('wallet', 'top', NULL, 100);
+SELECT dc_account_open('wallet', 'bank', NULL);
+SELECT dc_account_open('wallet', 'alice'), dc_account_open('wallet', 'bob', -50, 1000), dc_account_open('wallet', 'top', NULL, 100);
 SELECT key, min_balance, max_balance, opened_at BETWEEN now() - interval '1 hour' AND clock_timestamp() FROM wallet_account ORDER BY key;
 -- The same once more is nothing
 SELECT xmin::text AS x FROM wallet_account WHERE key = 'bob' \gset
-SELECT dc_open_account('wallet', 'bob', -50, 1000);
+SELECT dc_account_open('wallet', 'bob', -50, 1000);
 SELECT xmin::text = :'x' FROM wallet_account WHERE key = 'bob';
 SELECT try(s) FROM unnest(ARRAY[
-	$$SELECT dc_open_account(NULL, 'x')$$,
-	$$SELECT dc_open_account('wallet', NULL)$$,
-	$$SELECT dc_open_account('wallet', 'x', 1)$$,
-	$$SELECT dc_open_account('wallet', 'x', NULL, -1)$$,
-	$$SELECT dc_open_account('wallet', 'x', 5, 4)$$,
-	$$SELECT dc_open_account('wallet', 'x', -9223372036854775808)$$,
-	$$SELECT dc_open_account('wallet', 'x', -9223372036854775807)$$,
-	$$SELECT dc_open_account('wallet', 'y', 0, 0)$$,
-	$$SELECT dc_open_account('pg_class', 'x')$$,
-	$$SELECT dc_open_account('wallet_limit', 'x')$$,
-	$$SELECT dc_open_account('wallet_entry', 'x')$$,
-	$$SELECT dc_open_account(1, 'x')$$]) AS s;
+	$$SELECT dc_account_open(NULL, 'x')$$,
+	$$SELECT dc_account_open('wallet', NULL)$$,
+	$$SELECT dc_account_open('wallet', 'x', 1)$$,
+	$$SELECT dc_account_open('wallet', 'x', NULL, -1)$$,
+	$$SELECT dc_account_open('wallet', 'x', 5, 4)$$,
+	$$SELECT dc_account_open('wallet', 'x', -9223372036854775808)$$,
+	$$SELECT dc_account_open('wallet', 'x', -9223372036854775807)$$,
+	$$SELECT dc_account_open('wallet', 'y', 0, 0)$$,
+	$$SELECT dc_account_open('pg_class', 'x')$$,
+	$$SELECT dc_account_open('wallet_limit', 'x')$$,
+	$$SELECT dc_account_open('wallet_entry', 'x')$$,
+	$$SELECT dc_account_open(1, 'x')$$]) AS s;
 SELECT books();
 SELECT key, min_balance, max_balance FROM wallet_account WHERE key IN ('x', 'y') ORDER BY key;
 
@@ -74,8 +74,8 @@ SELECT key, min_balance, max_balance FROM wallet_account WHERE key IN ('x', 'y')
 SELECT * FROM dc_transfer('wallet', 'bank', 'alice', 100, 'e1');
 SELECT * FROM dc_transfer('wallet', 'alice', 'bob', 30, 'e2', '{"why": "lunch"}');
 SELECT books();
-SELECT entry_id, transfer_id, key, amount, event_id, memo, at BETWEEN now() - interval '1 hour' AND clock_timestamp() FROM wallet_entry ORDER BY entry_id;
-SELECT slot, event_id, key, delta, transfer_id, digest IS NOT NULL FROM wallet_event ORDER BY event_id;
+SELECT entry_id, transfer_id, key, amount, op_id, memo, at BETWEEN now() - interval '1 hour' AND clock_timestamp() FROM wallet_entry ORDER BY entry_id;
+SELECT slot, op_id, key, delta, transfer_id, digest IS NOT NULL FROM wallet_op ORDER BY op_id;
 -- The bounds, to the unit
 SELECT try($$SELECT dc_transfer('wallet', 'alice', 'bank', 71, 'b1')$$);
 SELECT try($$SELECT dc_transfer('wallet', 'bank', 'bob', 971, 'b2')$$);
@@ -84,7 +84,7 @@ SELECT try($$SELECT dc_transfer('wallet', 'bank', 'top', 101, 'b4')$$);
 SELECT try($$SELECT dc_transfer('wallet', 'bank', 'carl', 1, 'b5')$$);
 SELECT try($$SELECT dc_transfer('wallet', 'carl', 'bank', 1, 'b5')$$);
 SELECT try($$SELECT dc_transfer('wallet', 'y', 'bank', 1, 'b5')$$), try($$SELECT dc_transfer('wallet', 'bank', 'y', 1, 'b5')$$);
--- ... none of these has left anything, and their events can come again
+-- ... none of these has left anything, and their ops can come again
 SELECT books();
 SELECT * FROM dc_transfer('wallet', 'alice', 'bank', 70, 'b1');
 SELECT * FROM dc_transfer('wallet', 'bank', 'bob', 970, 'b2');
@@ -110,10 +110,10 @@ SELECT try(s) FROM unnest(ARRAY[
 	$$SELECT dc_transfer('wallet_limit', 'bank', 'alice', 1, 'a1')$$,
 	$$SELECT dc_transfer('wallet_account', 'bank', 'alice', 1, 'a1')$$,
 	$$SELECT dc_transfer(0, 'bank', 'alice', 1, 'a1')$$]) AS s;
-SELECT count(*) FROM wallet_event WHERE event_id = 'a1';
+SELECT count(*) FROM wallet_op WHERE op_id = 'a1';
 -- NULL for memo is none
 SELECT * FROM dc_transfer('wallet', 'bank', 'alice', 1, repeat('x', 1024), NULL);
-SELECT count(*), count(memo) FROM wallet_entry WHERE event_id = repeat('x', 1024);
+SELECT count(*), count(memo) FROM wallet_entry WHERE op_id = repeat('x', 1024);
 
 --
 -- Duplicates
@@ -122,7 +122,7 @@ SELECT * FROM dc_transfer('wallet', 'bank', 'alice', 100, 'e1');
 SELECT count(*) FROM (SELECT dc_transfer('wallet', 'alice', 'bob', 30, 'e2') FROM generate_series(1, 5)) AS d;
 -- ... also if it could not be posted any more, or the memo is another
 SELECT * FROM dc_transfer('wallet', 'alice', 'bank', 70, 'b1', '{"memo": "another"}');
-SELECT memo FROM wallet_entry WHERE event_id = 'b1';
+SELECT memo FROM wallet_entry WHERE op_id = 'b1';
 -- ... a duplicate writes nothing
 BEGIN; SELECT duplicate FROM dc_transfer('wallet', 'bank', 'alice', 100, 'e1'); SELECT pg_current_xact_id_if_assigned(); COMMIT;
 -- In one command, and in one transaction
@@ -155,12 +155,12 @@ SELECT books();
 --
 -- Several lines
 --
-SELECT dc_open_account('wallet', k) FROM unnest('{carl,dora,erna}'::text[]) AS k;
+SELECT dc_account_open('wallet', k) FROM unnest('{carl,dora,erna}'::text[]) AS k;
 -- What passes through an account need not be there
 SELECT * FROM dc_transfer_many('wallet', '{bank,carl,dora}', '{carl,dora,erna}', '{10,10,10}', 'm1');
 SELECT * FROM dc_transfer_many('wallet', '{erna,dora,carl}', '{dora,carl,bank}', '{10,9,8}', 'm2');
 SELECT books();
-SELECT e.entry_id - e.transfer_id, e.key, e.amount FROM wallet_entry AS e WHERE event_id IN ('m1', 'm2') ORDER BY e.entry_id;
+SELECT e.entry_id - e.transfer_id, e.key, e.amount FROM wallet_entry AS e WHERE op_id IN ('m1', 'm2') ORDER BY e.entry_id;
 -- An account in several lines: what counts is the sum
 SELECT try($$SELECT dc_transfer_many('wallet', '{carl,carl}', '{bank,bank}', '{1,1}', 'm3')$$);
 SELECT try($$SELECT dc_transfer_many('wallet', '{carl,bank,carl}', '{bank,carl,dora}', '{1,2,3}', 'm3')$$);
@@ -193,7 +193,7 @@ SELECT try(s) FROM unnest(ARRAY[
 	$$SELECT dc_transfer_many('wallet', '{{bank,bank},{bank,bank}}', '{alice,alice,alice,alice}', '{1,1,1,1}', 'm6')$$]) AS s;
 -- Many lines
 SELECT transfer_id > 0, duplicate FROM dc_transfer_many('wallet', array_fill('bank'::text, '{1000}'), array_fill('alice'::text, '{1000}'), array_fill(1::bigint, '{1000}'), 'm7');
-SELECT count(*), count(DISTINCT entry_id), max(entry_id) - min(entry_id), min(entry_id) = min(transfer_id), sum(amount) FROM wallet_entry WHERE event_id = 'm7';
+SELECT count(*), count(DISTINCT entry_id), max(entry_id) - min(entry_id), min(entry_id) = min(transfer_id), sum(amount) FROM wallet_entry WHERE op_id = 'm7';
 SELECT transfer_id > 0, duplicate FROM dc_transfer_many('wallet', array_fill('alice'::text, '{1000}'), array_fill('bank'::text, '{1000}'), array_fill(1::bigint, '{1000}'), 'm8');
 SELECT books();
 
@@ -210,7 +210,7 @@ SAVEPOINT b;
 SELECT duplicate FROM dc_transfer('wallet', 'carl', 'dora', 5, 's2');
 SELECT try($$SELECT dc_transfer('wallet', 'carl', 'dora', 10, 's3')$$);
 ROLLBACK TO b;
--- ... and the money is back, for the same event
+-- ... and the money is back, for the same op
 SELECT duplicate FROM dc_transfer('wallet', 'carl', 'erna', 5, 's2');
 RELEASE b;
 SELECT duplicate FROM dc_transfer('wallet', 'carl', 'erna', 5, 's2');
@@ -221,7 +221,7 @@ BEGIN;
 SELECT count(*) FROM (SELECT dc_transfer('wallet', 'bank', 'carl', 100, 's5'), dc_transfer('wallet', 'carl', 'dora', 100, 's6'), dc_transfer('wallet', 'dora', 'erna', 100, 's7')) AS t;
 SELECT books();
 ROLLBACK;
-SELECT count(*) FROM wallet_entry WHERE event_id IN ('s5', 's6', 's7');
+SELECT count(*) FROM wallet_entry WHERE op_id IN ('s5', 's6', 's7');
 -- A block that catches its error
 DO $$
 BEGIN
@@ -236,58 +236,58 @@ BEGIN
 	PERFORM dc_transfer('wallet', 'bank', 'carl', 10, 'block');
 END $$;
 SELECT books();
-SELECT count(*) FROM wallet_event WHERE event_id IN ('block', 'out');
+SELECT count(*) FROM wallet_op WHERE op_id IN ('block', 'out');
 
 --
 -- Bounds that change
 --
-SELECT dc_open_account('wallet', 'carl', -20, 500);
+SELECT dc_account_open('wallet', 'carl', -20, 500);
 SELECT try($$SELECT dc_transfer('wallet', 'carl', 'bank', 100, 'r1')$$), try($$SELECT dc_transfer('wallet', 'bank', 'carl', 1000, 'r1')$$);
-SELECT try($$SELECT dc_open_account('wallet', 'carl', 12)$$), try($$SELECT dc_open_account('wallet', 'carl', NULL, 1)$$);
+SELECT try($$SELECT dc_account_open('wallet', 'carl', 12)$$), try($$SELECT dc_account_open('wallet', 'carl', NULL, 1)$$);
 SELECT b.* FROM dc_balance('wallet', 'carl') AS b;
-SELECT dc_open_account('wallet', 'carl', 3, NULL);
+SELECT dc_account_open('wallet', 'carl', 3, NULL);
 SELECT try($$SELECT dc_transfer('wallet', 'carl', 'bank', 100, 'r1')$$);
 SELECT duplicate FROM dc_transfer('wallet', 'carl', 'bank', (dc_balance('wallet', 'carl')).available, 'r2');
 SELECT b.* FROM dc_balance('wallet', 'carl') AS b;
-SELECT dc_open_account('wallet', 'carl', NULL, NULL);
+SELECT dc_account_open('wallet', 'carl', NULL, NULL);
 SELECT duplicate FROM dc_transfer('wallet', 'carl', 'bank', 1000, 'r3');
 SELECT b.* FROM dc_balance('wallet', 'carl') AS b;
-SELECT try($$SELECT dc_open_account('wallet', 'carl')$$);
-SELECT dc_open_account('wallet', 'carl', -1000, -900);
+SELECT try($$SELECT dc_account_open('wallet', 'carl')$$);
+SELECT dc_account_open('wallet', 'carl', -1000, -900);
 SELECT try($$SELECT dc_transfer('wallet', 'carl', 'bank', 4, 'r4')$$), try($$SELECT dc_transfer('wallet', 'bank', 'carl', 98, 'r4')$$);
 SELECT duplicate FROM dc_transfer('wallet', 'bank', 'carl', 97, 'r4');
 SELECT books();
 -- ... undone, they are as before
 BEGIN;
-SELECT dc_open_account('wallet', 'carl', NULL, NULL);
+SELECT dc_account_open('wallet', 'carl', NULL, NULL);
 SELECT duplicate FROM dc_transfer('wallet', 'bank', 'carl', 97, 'r5');
-SELECT dc_open_account('wallet', 'new');
+SELECT dc_account_open('wallet', 'new');
 SELECT duplicate FROM dc_transfer('wallet', 'bank', 'new', 97, 'r6');
 SELECT books();
 ROLLBACK;
 SELECT try($$SELECT dc_transfer('wallet', 'bank', 'carl', 1, 'r5')$$), try($$SELECT dc_transfer('wallet', 'bank', 'new', 1, 'r6')$$);
 BEGIN;
 SAVEPOINT a;
-SELECT dc_open_account('wallet', 'carl', -2000, 0);
+SELECT dc_account_open('wallet', 'carl', -2000, 0);
 ROLLBACK TO a;
 SELECT try($$SELECT dc_transfer('wallet', 'bank', 'carl', 1, 'r5')$$);
 SELECT duplicate FROM dc_transfer('wallet', 'carl', 'bank', 1, 'r7');
-SELECT dc_open_account('wallet', 'carl', -901, -900);
+SELECT dc_account_open('wallet', 'carl', -901, -900);
 SELECT try($$SELECT dc_transfer('wallet', 'carl', 'bank', 1, 'r5')$$);
 SELECT duplicate FROM dc_transfer('wallet', 'bank', 'carl', 1, 'r5');
 COMMIT;
 SELECT books();
-SELECT dc_open_account('wallet', 'carl', NULL, NULL);
+SELECT dc_account_open('wallet', 'carl', NULL, NULL);
 SELECT duplicate FROM dc_transfer('wallet', 'bank', 'carl', 900, 'r8');
-SELECT dc_open_account('wallet', 'carl');
+SELECT dc_account_open('wallet', 'carl');
 
 --
 -- Pending transfers
 --
 SELECT duplicate FROM dc_transfer('wallet', 'bank', 'dora', 100 - (dc_balance('wallet', 'dora')).balance, 'p0');
-SELECT dc_open_account('wallet', 'erna', 0, 200);
+SELECT dc_account_open('wallet', 'erna', 0, 200);
 SELECT transfer_id AS p1, duplicate FROM dc_transfer_pending('wallet', 'dora', 'erna', 40, 'p1', '{"order": 1}') \gset
-SELECT state, posted, event_id, memo, expires_at - created_at, ended_at FROM wallet_pending;
+SELECT state, posted, op_id, memo, expires_at - created_at, ended_at FROM wallet_pending;
 SELECT b.* FROM unnest('{dora,erna}'::text[]) AS k, dc_balance('wallet', k) AS b;
 SELECT count(*) FROM wallet_entry WHERE transfer_id = :p1;
 SELECT books();
@@ -310,7 +310,7 @@ SELECT try(format($$SELECT dc_transfer_post('wallet', %s, %s)$$, :p1, a)) FROM u
 SELECT dc_transfer_post('wallet', :p1, 15);
 SELECT dc_transfer_post('wallet', :p1, 15), dc_transfer_post('wallet', :p1), dc_transfer_void('wallet', :p1);
 SELECT state, posted, ended_at >= created_at FROM wallet_pending;
-SELECT transfer_id = :p1, entry_id > transfer_id, key, amount, event_id, memo FROM wallet_entry WHERE transfer_id = :p1 ORDER BY entry_id;
+SELECT transfer_id = :p1, entry_id > transfer_id, key, amount, op_id, memo FROM wallet_entry WHERE transfer_id = :p1 ORDER BY entry_id;
 SELECT books();
 -- All of it; nothing of it
 SELECT transfer_id AS p2, duplicate FROM dc_transfer_pending('wallet', 'dora', 'erna', 85, 'p2', NULL, NULL) \gset
@@ -360,14 +360,14 @@ SELECT transfer_id AS p13 FROM dc_transfer_pending('wallet', 'carl', 'dora', 2, 
 SELECT transfer_id AS p15 FROM dc_transfer_pending('wallet', 'carl', 'dora', 4, 'p15', NULL, NULL) \gset
 SELECT transfer_id AS p16 FROM dc_transfer_pending('wallet', 'dora', 'carl', 1, 'p16', NULL, NULL) \gset
 SELECT k, b.* FROM unnest('{carl,dora}'::text[]) AS k, dc_balance('wallet', k) AS b;
-SELECT try($$SELECT dc_open_account('wallet', 'carl', 15)$$), try($$SELECT dc_open_account('wallet', 'carl', 0, 23)$$);
-SELECT dc_open_account('wallet', 'carl', 14, 24);
+SELECT try($$SELECT dc_account_open('wallet', 'carl', 15)$$), try($$SELECT dc_account_open('wallet', 'carl', 0, 23)$$);
+SELECT dc_account_open('wallet', 'carl', 14, 24);
 SELECT books();
-SELECT dc_open_account('wallet', 'carl', NULL, NULL), dc_open_account('wallet', 'dora', NULL, NULL);
+SELECT dc_account_open('wallet', 'carl', NULL, NULL), dc_account_open('wallet', 'dora', NULL, NULL);
 SELECT books();
 SELECT dc_transfer_post('wallet', :p12, 2), dc_transfer_void('wallet', :p13);
 SELECT books();
-SELECT dc_open_account('wallet', 'carl', 0, 100), dc_open_account('wallet', 'dora', -10, 100);
+SELECT dc_account_open('wallet', 'carl', 0, 100), dc_account_open('wallet', 'dora', -10, 100);
 SELECT books();
 SELECT dc_transfer_post('wallet', :p15, 3), dc_transfer_void('wallet', :p16);
 SELECT books();
@@ -403,31 +403,31 @@ SELECT try(s) FROM unnest(ARRAY[
 	$$SELECT dc_balance_at(NULL, 'alice', now())$$,
 	$$SELECT dc_balance_at('wallet', NULL, now())$$,
 	$$SELECT dc_balance_at('wallet', 'alice', NULL)$$,
-	$$SELECT dc_statement(NULL, 'alice', now(), now())$$,
-	$$SELECT dc_statement('wallet', NULL, now(), now())$$,
-	$$SELECT dc_statement('wallet', 'alice', NULL, now())$$,
-	$$SELECT dc_statement('wallet', 'alice', now(), NULL)$$,
+	$$SELECT dc_account_statement(NULL, 'alice', now(), now())$$,
+	$$SELECT dc_account_statement('wallet', NULL, now(), now())$$,
+	$$SELECT dc_account_statement('wallet', 'alice', NULL, now())$$,
+	$$SELECT dc_account_statement('wallet', 'alice', now(), NULL)$$,
 	$$SELECT dc_ledger_check(NULL)$$,
 	$$SELECT dc_ledger_check('wallet_limit')$$,
 	$$SELECT dc_ledger_check('pg_class')$$]) AS s;
-SELECT entry_id, transfer_id, amount, balance, event_id, memo FROM dc_statement('wallet', 'bob', '-infinity', 'infinity');
+SELECT entry_id, transfer_id, amount, balance, op_id, memo FROM dc_account_statement('wallet', 'bob', '-infinity', 'infinity');
 -- From a time on, before another; with the balance that it had
-SELECT at AS t3 FROM wallet_entry WHERE event_id = 'b3' AND key = 'bob' \gset
-SELECT at AS t4 FROM wallet_entry WHERE event_id = 'm4' AND key = 'bob' LIMIT 1 \gset
-SELECT amount, balance, event_id FROM dc_statement('wallet', 'bob', :'t3', :'t4');
-SELECT amount, balance, event_id FROM dc_statement('wallet', 'bob', :'t4', :'t3');
+SELECT at AS t3 FROM wallet_entry WHERE op_id = 'b3' AND key = 'bob' \gset
+SELECT at AS t4 FROM wallet_entry WHERE op_id = 'm4' AND key = 'bob' LIMIT 1 \gset
+SELECT amount, balance, op_id FROM dc_account_statement('wallet', 'bob', :'t3', :'t4');
+SELECT amount, balance, op_id FROM dc_account_statement('wallet', 'bob', :'t4', :'t3');
 SELECT dc_balance_at('wallet', 'bob', :'t3'), dc_balance_at('wallet', 'bob', :'t3'::timestamptz - interval '1 microsecond');
-SELECT event_id, count(*) FROM dc_statement('wallet', 'bob', :'t4', :'t4'::timestamptz + interval '1 microsecond') GROUP BY 1;
+SELECT op_id, count(*) FROM dc_account_statement('wallet', 'bob', :'t4', :'t4'::timestamptz + interval '1 microsecond') GROUP BY 1;
 -- Each balance is that of its time
-SELECT count(*) > 5, bool_and(balance = dc_balance_at('wallet', 'alice', at)) FROM dc_statement('wallet', 'alice', '-infinity', 'infinity') WHERE event_id NOT LIKE 'm%';
+SELECT count(*) > 5, bool_and(balance = dc_balance_at('wallet', 'alice', at)) FROM dc_account_statement('wallet', 'alice', '-infinity', 'infinity') WHERE op_id NOT LIKE 'm%';
 -- In a transaction: its own transfers are in all of them
 BEGIN;
 SELECT duplicate FROM dc_transfer('wallet', 'bank', 'bob', 11, 'own');
-SELECT (SELECT balance FROM dc_balance('wallet', 'bob')), dc_balance_at('wallet', 'bob', 'infinity'), (SELECT balance FROM dc_statement('wallet', 'bob', '-infinity', 'infinity') ORDER BY entry_id DESC LIMIT 1);
+SELECT (SELECT balance FROM dc_balance('wallet', 'bob')), dc_balance_at('wallet', 'bob', 'infinity'), (SELECT balance FROM dc_account_statement('wallet', 'bob', '-infinity', 'infinity') ORDER BY entry_id DESC LIMIT 1);
 SELECT * FROM dc_ledger_check('wallet');
 ROLLBACK;
 BEGIN READ ONLY;
-SELECT count(*) FROM (SELECT dc_balance('wallet', 'bob'), dc_balance_at('wallet', 'bob', now()), dc_statement('wallet', 'bob', now(), now()), dc_ledger_check('wallet'), dc_op_status('wallet', 'e1')) AS r;
+SELECT count(*) FROM (SELECT dc_balance('wallet', 'bob'), dc_balance_at('wallet', 'bob', now()), dc_account_statement('wallet', 'bob', now(), now()), dc_ledger_check('wallet'), dc_op_status('wallet', 'e1')) AS r;
 SELECT try(s) FROM unnest(ARRAY[
 	$$SELECT dc_transfer('wallet', 'bank', 'bob', 11, 'ro')$$,
 	$$SELECT dc_transfer('wallet', 'bank', 'alice', 100, 'e1')$$,
@@ -435,17 +435,17 @@ SELECT try(s) FROM unnest(ARRAY[
 	$$SELECT dc_transfer_pending('wallet', 'bank', 'bob', 11, 'ro')$$,
 	$$SELECT dc_transfer_post('wallet', 1)$$,
 	$$SELECT dc_transfer_void('wallet', 1)$$,
-	$$SELECT dc_open_account('wallet', 'ro')$$,
-	$$SELECT dc_create_ledger('ro')$$]) AS s;
+	$$SELECT dc_account_open('wallet', 'ro')$$,
+	$$SELECT dc_ledger_create('ro')$$]) AS s;
 ROLLBACK;
 
 --
 -- Numbers at the end of their range
 --
-SELECT dc_create_ledger('big');
+SELECT dc_ledger_create('big');
 -- One row a key: there it shows when a transfer is written
 SELECT dc_alter('big', 'random', 1), dc_alter('big_limit', 'random', 1);
-SELECT dc_open_account('big', k, NULL) FROM unnest('{a,b,c}'::text[]) AS k;
+SELECT dc_account_open('big', k, NULL) FROM unnest('{a,b,c}'::text[]) AS k;
 BEGIN;
 SELECT duplicate FROM dc_transfer('big', 'a', 'b', 9223372036854775807, 'g1');
 SELECT dc_apply();
@@ -457,7 +457,7 @@ SELECT dc_apply();
 SELECT duplicate FROM dc_transfer('big', 'a', 'c', 2, 'g2');
 COMMIT;
 -- ... nothing of it is there
-SELECT books('big'), (SELECT count(*) FROM big_event), (SELECT count(*) FROM big_entry);
+SELECT books('big'), (SELECT count(*) FROM big_op), (SELECT count(*) FROM big_entry);
 SELECT duplicate FROM dc_transfer('big', 'a', 'b', 9223372036854775807, 'g1');
 SELECT books('big');
 -- There and back: compaction sets off what came in against what went out
@@ -465,8 +465,8 @@ SELECT duplicate FROM dc_transfer('big', 'b', 'a', 9223372036854775807, 'g3');
 SELECT count(*) >= 0 FROM (SELECT dc_compact('big')) AS c;
 SELECT duplicate FROM dc_transfer('big', 'a', 'b', 9223372036854775807, 'g4');
 SELECT books('big');
-SELECT dc_create_ledger('huge');
-SELECT dc_open_account('huge', k, NULL) FROM unnest('{a,b,c}'::text[]) AS k;
+SELECT dc_ledger_create('huge');
+SELECT dc_account_open('huge', k, NULL) FROM unnest('{a,b,c}'::text[]) AS k;
 -- The sum of an account's lines
 SELECT try($$SELECT dc_transfer_many('huge', '{a,a}', '{b,c}', '{9223372036854775807,1}', 'g5')$$);
 SELECT try($$SELECT dc_transfer_many('huge', '{a,b}', '{c,c}', '{9223372036854775807,1}', 'g5')$$);
@@ -478,9 +478,9 @@ COMMIT;
 SELECT try($$SELECT dc_transfer_many('huge', '{b,c}', '{c,a}', '{9223372036854775807,9223372036854775807}', 'g5')$$);
 SELECT books('huge');
 -- Bounds far from the balance
-SELECT try($$SELECT dc_open_account('huge', 'a', -9223372036854775808)$$), try($$SELECT dc_open_account('huge', 'a', NULL, 1)$$), try($$SELECT dc_open_account('huge', 'a', -9223372036854775807)$$);
-SELECT try($$SELECT dc_open_account('huge', 'b', -1)$$), try($$SELECT dc_open_account('huge', 'b', 0, 9223372036854775806)$$);
-SELECT dc_open_account('huge', 'd', -2305843009213693952, 2305843009213693951), dc_open_account('huge', 'e', NULL);
+SELECT try($$SELECT dc_account_open('huge', 'a', -9223372036854775808)$$), try($$SELECT dc_account_open('huge', 'a', NULL, 1)$$), try($$SELECT dc_account_open('huge', 'a', -9223372036854775807)$$);
+SELECT try($$SELECT dc_account_open('huge', 'b', -1)$$), try($$SELECT dc_account_open('huge', 'b', 0, 9223372036854775806)$$);
+SELECT dc_account_open('huge', 'd', -2305843009213693952, 2305843009213693951), dc_account_open('huge', 'e', NULL);
 SELECT duplicate FROM dc_transfer('huge', 'e', 'd', 2305843009213693951, 'g8');
 SELECT try($$SELECT dc_transfer('huge', 'e', 'd', 1, 'g9')$$);
 SELECT duplicate FROM dc_transfer('huge', 'd', 'e', 4611686018427387903, 'g9');
@@ -490,12 +490,12 @@ SELECT books('huge');
 --
 -- Keys
 --
-SELECT dc_create_ledger('keys');
-SELECT dc_open_account('keys', 'c', NULL);
-SELECT try(format($$SELECT dc_open_account('keys', repeat('k', %s))$$, n)) FROM unnest('{1023,1024,1025}'::int[]) AS n;
+SELECT dc_ledger_create('keys');
+SELECT dc_account_open('keys', 'c', NULL);
+SELECT try(format($$SELECT dc_account_open('keys', repeat('k', %s))$$, n)) FROM unnest('{1023,1024,1025}'::int[]) AS n;
 SELECT duplicate FROM dc_transfer('keys', 'c', repeat('k', 1023), 5, 'k1');
 SELECT try($$SELECT dc_transfer('keys', 'c', repeat('k', 1024), 5, 'k2')$$), try($$SELECT dc_transfer('keys', repeat('k', 1024), 'c', 5, 'k2')$$), try($$SELECT dc_transfer_pending('keys', 'c', repeat('k', 1024), 5, 'k2')$$);
-SELECT dc_open_account('keys', k, 0, 10) FROM unnest(ARRAY['+', '-', '++', '--', '+-', '-+', '+a', '-a', '', ' ', 'Ä', 'ä', 'a' || chr(776), '世界', U&'\+01F4B0', repeat('Ä', 511), '%', E'\\', '"', '''']) AS k;
+SELECT dc_account_open('keys', k, 0, 10) FROM unnest(ARRAY['+', '-', '++', '--', '+-', '-+', '+a', '-a', '', ' ', 'Ä', 'ä', 'a' || chr(776), '世界', U&'\+01F4B0', repeat('Ä', 511), '%', E'\\', '"', '''']) AS k;
 SELECT count(*) FROM (SELECT dc_transfer('keys', 'c', key, 7, 'u' || key) FROM keys_account WHERE max_balance = 10) AS t;
 SELECT min(b.balance), max(b.balance), min(b.available), max(b.available), count(*) FROM keys_account AS a, dc_balance('keys', a.key) AS b WHERE max_balance = 10;
 SELECT count(*) FROM (SELECT try(format('SELECT dc_transfer(''keys'', ''c'', %L, 4, ''v'')', key)) FROM keys_account WHERE max_balance = 10) AS t(e) WHERE e LIKE 'LG002 %';
@@ -509,12 +509,12 @@ SELECT try($$SELECT dc_transfer('keys', 'c', E'\xC3', 5, 'k2')$$);
 --
 -- Accounts that open themselves
 --
-SELECT dc_create_ledger('"Auto Wallet"', true, '30 days');
-SELECT l.auto_open, c.event_retention FROM dcounter.ledger AS l JOIN dcounter.counter AS c ON c.counter = l.ledger WHERE l.ledger = '"Auto Wallet"'::regclass;
-SELECT count(*) FROM "Auto Wallet_event";
+SELECT dc_ledger_create('"Auto Wallet"', true, '30 days');
+SELECT l.auto_open, c.op_retention FROM dcounter.ledger AS l JOIN dcounter.counter AS c ON c.counter = l.ledger WHERE l.ledger = '"Auto Wallet"'::regclass;
+SELECT count(*) FROM "Auto Wallet_op";
 SELECT try($$SELECT dc_transfer('"Auto Wallet"', 'a', 'b', 1, 'e1')$$);
 SELECT * FROM "Auto Wallet_account";
-SELECT dc_open_account('"Auto Wallet"', 'cash', NULL);
+SELECT dc_account_open('"Auto Wallet"', 'cash', NULL);
 SELECT duplicate FROM dc_transfer('"Auto Wallet"', 'cash', 'a', 10, 'e1');
 SELECT duplicate FROM dc_transfer_many('"Auto Wallet"', '{a,a,b}', '{b,c,c}', '{3,3,1}', 'e2');
 SELECT duplicate FROM dc_transfer_pending('"Auto Wallet"', 'a', 'd', 1, 'e3', NULL, NULL);
@@ -522,11 +522,11 @@ SELECT key, min_balance, max_balance, (dc_balance('"Auto Wallet"', key)).balance
 BEGIN; SELECT duplicate FROM dc_transfer('"Auto Wallet"', 'a', 'e', 1, 'e4'); ROLLBACK;
 SELECT count(*) FROM "Auto Wallet_account" WHERE key = 'e';
 SELECT duplicate FROM dc_transfer('"Auto Wallet"', 'a', 'e', 1, 'e4');
-SELECT dc_open_account('"Auto Wallet"', 'e', -5, 5);
+SELECT dc_account_open('"Auto Wallet"', 'e', -5, 5);
 SELECT duplicate FROM dc_transfer('"Auto Wallet"', 'e', 'a', 6, 'e5');
 SELECT try($$SELECT dc_transfer('"Auto Wallet"', 'e', repeat('k', 1024), 1, 'e6')$$);
 SELECT * FROM dc_ledger_check('"Auto Wallet"');
--- Its events may expire
+-- Its ops may expire
 SELECT try($$SELECT dc_transfer('"Auto Wallet"', 'cash', 'a', 1, '01890a5d-ac96-774b-bcce-b302099a8057')$$);
 SELECT duplicate FROM dc_transfer('wallet', 'bank', 'alice', 1, '01890a5d-ac96-774b-bcce-b302099a8057');
 SELECT duplicate FROM dc_transfer('wallet', 'bank', 'alice', 1, '01890a5d-ac96-774b-bcce-b302099a8057');

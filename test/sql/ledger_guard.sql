@@ -20,8 +20,8 @@ EXCEPTION WHEN OTHERS THEN
 	RETURN concat_ws(' / ', sqlstate || ' ' || message, nullif(detail, ''), nullif(hint, ''));
 END $$;
 
-SELECT dc_create_ledger('purse');
-SELECT dc_open_account('purse', 'bank', NULL), dc_open_account('purse', 'a', -10, 1000), dc_open_account('purse', 'b');
+SELECT dc_ledger_create('purse');
+SELECT dc_account_open('purse', 'bank', NULL), dc_account_open('purse', 'a', -10, 1000), dc_account_open('purse', 'b');
 SELECT transfer_id AS t1 FROM dc_transfer('purse', 'bank', 'a', 100, 'e1') \gset
 SELECT transfer_id AS t2 FROM dc_transfer('purse', 'a', 'b', 30, 'e2') \gset
 SELECT transfer_id AS p1 FROM dc_transfer_pending('purse', 'a', 'b', 20, 'p1', NULL, NULL) \gset
@@ -40,8 +40,8 @@ SELECT s, try(s) FROM unnest(ARRAY[
 	$$UPDATE purse_account SET max_balance = 5$$, $$DELETE FROM purse_account$$, $$TRUNCATE purse_account$$, $$INSERT INTO purse_account VALUES ('c', 0, 0, now())$$,
 	$$UPDATE purse_pending SET state = 'voided'$$, $$DELETE FROM purse_pending$$, $$TRUNCATE purse_pending$$,
 	$$INSERT INTO purse_pending SELECT 90, from_key, to_key, amount FROM purse_pending$$,
-	$$UPDATE purse_event SET transfer_id = 5$$, $$UPDATE purse_event_0 SET transfer_id = 5$$, $$DELETE FROM purse_event$$, $$DELETE FROM purse_event_0$$,
-	$$TRUNCATE purse_event$$, $$TRUNCATE purse_event_0$$, $$INSERT INTO purse_event SELECT * FROM purse_event$$, $$INSERT INTO purse_event_0 SELECT * FROM purse_event$$]) AS s;
+	$$UPDATE purse_op SET transfer_id = 5$$, $$UPDATE purse_op_0 SET transfer_id = 5$$, $$DELETE FROM purse_op$$, $$DELETE FROM purse_op_0$$,
+	$$TRUNCATE purse_op$$, $$TRUNCATE purse_op_0$$, $$INSERT INTO purse_op SELECT * FROM purse_op$$, $$INSERT INTO purse_op_0 SELECT * FROM purse_op$$]) AS s;
 -- ... nor those of balances and limits, though who posts has rights to the balances
 SELECT dc_compact('purse') > 0, dc_compact('purse_limit') > 0;
 SELECT s, try(s) FROM unnest(ARRAY[
@@ -80,8 +80,8 @@ SELECT * FROM dc_ledger_check('purse');
 CREATE ROLE regress_dc_banker;
 SELECT format('GRANT CREATE ON SCHEMA %I TO regress_dc_banker', nspname) FROM pg_extension AS e JOIN pg_namespace AS n ON n.oid = e.extnamespace WHERE extname = 'dcounter' \gexec
 SET ROLE regress_dc_banker;
-SELECT dc_create_ledger('own');
-SELECT dc_open_account('own', 'x', NULL), dc_open_account('own', 'y');
+SELECT dc_ledger_create('own');
+SELECT dc_account_open('own', 'x', NULL), dc_account_open('own', 'y');
 SELECT duplicate FROM dc_transfer('own', 'x', 'y', 5, 'e1');
 SELECT s, try(s) FROM unnest(ARRAY[
 	$$UPDATE own_entry SET amount = 5$$, $$DELETE FROM own_entry$$, $$TRUNCATE own_entry$$, $$INSERT INTO own_entry SELECT * FROM own_entry$$,
@@ -99,7 +99,7 @@ BEGIN
 	RETURN result;
 END $$;
 SELECT t, guard, how, post_with(t, guard, how)
-FROM unnest('{entry,account,pending,event_0}'::text[]) WITH ORDINALITY AS t(t, n), unnest('{dcounter_guard,dcounter_guard_truncate}'::text[]) AS guard, unnest('{DISABLE,ENABLE REPLICA,ENABLE ALWAYS,ENABLE}'::text[]) AS how ORDER BY n, guard, how;
+FROM unnest('{entry,account,pending,op_0}'::text[]) WITH ORDINALITY AS t(t, n), unnest('{dcounter_guard,dcounter_guard_truncate}'::text[]) AS guard, unnest('{DISABLE,ENABLE REPLICA,ENABLE ALWAYS,ENABLE}'::text[]) AS how ORDER BY n, guard, how;
 BEGIN;
 SELECT t, how, post_with(t, 'dcounter_guard', how)
 FROM unnest('{shard,limit,limit_shard,limit_hold}'::text[]) WITH ORDINALITY AS t(t, n), unnest('{DISABLE,ENABLE REPLICA,ENABLE}'::text[]) AS how ORDER BY n, how;
@@ -110,7 +110,7 @@ ALTER TABLE purse DISABLE TRIGGER dcounter_guard;
 DROP TRIGGER dcounter_guard ON purse_limit_shard;
 SELECT try($$SELECT dc_transfer('purse', 'bank', 'a', 1, 'e4')$$);
 SELECT problem FROM dc_ledger_check('purse');
-SELECT dc_adopt_ledger('purse');
+SELECT dc_ledger_adopt('purse');
 SELECT problem FROM dc_ledger_check('purse');
 SELECT try($$SELECT dc_transfer('purse', 'bank', 'a', 1, 'e4')$$), try('UPDATE purse SET inc = 5'), try('UPDATE purse_limit_shard SET units = 5');
 ROLLBACK;
@@ -121,7 +121,7 @@ SELECT try($$SELECT dc_transfer_many('purse', '{bank}', '{a}', '{1}', 'e4')$$);
 SELECT try($$SELECT dc_transfer_pending('purse', 'bank', 'a', 1, 'e4')$$);
 SELECT try(format($$SELECT dc_transfer_post('purse', %s)$$, :p1));
 SELECT try(format($$SELECT dc_transfer_void('purse', %s)$$, :p1));
-SELECT try($$SELECT dc_open_account('purse', 'c')$$);
+SELECT try($$SELECT dc_account_open('purse', 'c')$$);
 ROLLBACK;
 -- One that does less is none
 BEGIN;
@@ -224,13 +224,13 @@ SELECT * FROM dc_ledger_check('purse');
 CREATE ROLE regress_dc_teller;
 SET ROLE regress_dc_teller;
 SELECT f, try('SELECT ' || f) FROM unnest(ARRAY[$$dc_transfer('purse', 'bank', 'a', 1, 'f1')$$, $$dc_transfer_many('purse', '{bank}', '{a}', '{1}', 'f1')$$,
-	$$dc_transfer_pending('purse', 'bank', 'a', 1, 'f1')$$, $$dc_transfer_post('purse', 1)$$, $$dc_transfer_void('purse', 1)$$, $$dc_open_account('purse', 'f')$$,
-	$$dc_balance('purse', 'a')$$, $$dc_balance_at('purse', 'a', now())$$, $$dc_statement('purse', 'a', now(), now())$$, $$dc_ledger_check('purse')$$, $$dc_op_status('purse', 'e1')$$]) AS f;
+	$$dc_transfer_pending('purse', 'bank', 'a', 1, 'f1')$$, $$dc_transfer_post('purse', 1)$$, $$dc_transfer_void('purse', 1)$$, $$dc_account_open('purse', 'f')$$,
+	$$dc_balance('purse', 'a')$$, $$dc_balance_at('purse', 'a', now())$$, $$dc_account_statement('purse', 'a', now(), now())$$, $$dc_ledger_check('purse')$$, $$dc_op_status('purse', 'e1')$$]) AS f;
 RESET ROLE;
 GRANT SELECT ON purse TO regress_dc_teller;
 SET ROLE regress_dc_teller;
-SELECT f, try('SELECT ' || f) FROM unnest(ARRAY[$$dc_transfer('purse', 'bank', 'a', 1, 'f1')$$, $$dc_transfer('purse', 'bank', 'a', 100, 'e1')$$, $$dc_transfer_post('purse', 1)$$, $$dc_open_account('purse', 'f')$$,
-	$$dc_balance('purse', 'a')$$, $$dc_balance_at('purse', 'a', now())$$, $$dc_statement('purse', 'a', now(), now())$$, $$dc_ledger_check('purse')$$, $$dc_op_status('purse', 'e1')$$]) AS f;
+SELECT f, try('SELECT ' || f) FROM unnest(ARRAY[$$dc_transfer('purse', 'bank', 'a', 1, 'f1')$$, $$dc_transfer('purse', 'bank', 'a', 100, 'e1')$$, $$dc_transfer_post('purse', 1)$$, $$dc_account_open('purse', 'f')$$,
+	$$dc_balance('purse', 'a')$$, $$dc_balance_at('purse', 'a', now())$$, $$dc_account_statement('purse', 'a', now(), now())$$, $$dc_ledger_check('purse')$$, $$dc_op_status('purse', 'e1')$$]) AS f;
 SELECT balance FROM dc_balance('purse', 'a');
 SELECT try('SELECT * FROM purse_entry'), try('SELECT * FROM purse_pending');
 RESET ROLE;
@@ -245,17 +245,17 @@ SET ROLE regress_dc_teller;
 SELECT try(s) FROM unnest(ARRAY[$$UPDATE purse SET inc = 1000000$$, $$INSERT INTO purse (key, inc) VALUES ('rich', 5)$$]) AS s;
 SELECT f, try('SELECT ' || f) FROM unnest(ARRAY[$$dc_transfer('purse', 'bank', 'a', 1, 'f1')$$, $$dc_transfer_many('purse', '{bank}', '{a}', '{1}', 'f2')$$,
 	$$dc_transfer_pending('purse', 'bank', 'a', 1, 'f3')$$, $$dc_transfer_post('purse', 1)$$, $$dc_transfer_void('purse', 1)$$,
-	$$dc_open_account('purse', 'f')$$, $$dc_open_account('purse', 'a', -5)$$, $$dc_balance('purse', 'a')$$, $$dc_ledger_check('purse')$$]) AS f;
+	$$dc_account_open('purse', 'f')$$, $$dc_account_open('purse', 'a', -5)$$, $$dc_balance('purse', 'a')$$, $$dc_ledger_check('purse')$$]) AS f;
 -- ... which cannot write the tables that the functions write for it
-SELECT try(s) FROM unnest(ARRAY[$$INSERT INTO purse_entry VALUES (90, 90, 'a', 5, 'x', now())$$, $$UPDATE purse_account SET min_balance = 5$$, $$UPDATE purse_limit_shard SET units = 5$$, $$DELETE FROM purse_event$$]) AS s;
+SELECT try(s) FROM unnest(ARRAY[$$INSERT INTO purse_entry VALUES (90, 90, 'a', 5, 'x', now())$$, $$UPDATE purse_account SET min_balance = 5$$, $$UPDATE purse_limit_shard SET units = 5$$, $$DELETE FROM purse_op$$]) AS s;
 RESET ROLE;
 GRANT INSERT ON purse_account TO regress_dc_teller;
 SET ROLE regress_dc_teller;
-SELECT try($$SELECT dc_open_account('purse', 'f')$$), try($$SELECT dc_open_account('purse', 'f', -5)$$), try($$SELECT dc_open_account('purse', 'f')$$);
+SELECT try($$SELECT dc_account_open('purse', 'f')$$), try($$SELECT dc_account_open('purse', 'f', -5)$$), try($$SELECT dc_account_open('purse', 'f')$$);
 RESET ROLE;
 GRANT UPDATE ON purse_account TO regress_dc_teller;
 SET ROLE regress_dc_teller;
-SELECT try($$SELECT dc_open_account('purse', 'f', -5)$$);
+SELECT try($$SELECT dc_account_open('purse', 'f', -5)$$);
 SELECT try($$SELECT dc_transfer('purse', 'f', 'bank', 5, 'f4')$$);
 RESET ROLE;
 SELECT * FROM dc_ledger_check('purse');
@@ -270,7 +270,7 @@ SET search_path = regress_dc_trap, pg_catalog, :path;
 SELECT dc_balance('purse', 'f'), dc_balance_at('purse', 'f', now());
 SELECT duplicate FROM dc_transfer_pending('purse', 'a', 'b', 1, 'trap', NULL, NULL);
 SELECT * FROM dc_ledger_check('purse');
-SELECT amount, balance FROM dc_statement('purse', 'f', '-infinity', 'infinity');
+SELECT amount, balance FROM dc_account_statement('purse', 'f', '-infinity', 'infinity');
 SET search_path = :path;
 SET client_min_messages = warning;
 DROP SCHEMA regress_dc_trap CASCADE;
@@ -282,7 +282,7 @@ RESET client_min_messages;
 -- More columns, checks, indexes
 ALTER TABLE purse_entry ADD COLUMN note text DEFAULT 'new', ADD COLUMN day date GENERATED ALWAYS AS ((at AT TIME ZONE 'UTC')::date) STORED;
 SELECT duplicate FROM dc_transfer('purse', 'bank', 'a', 2, 'x1', '{"m": 1}');
-SELECT key, amount, memo, note, day = (at AT TIME ZONE 'UTC')::date FROM purse_entry WHERE event_id = 'x1' ORDER BY entry_id;
+SELECT key, amount, memo, note, day = (at AT TIME ZONE 'UTC')::date FROM purse_entry WHERE op_id = 'x1' ORDER BY entry_id;
 SELECT duplicate FROM dc_transfer('purse', 'bank', 'a', 2, 'x1');
 ALTER TABLE purse_entry DROP COLUMN day;
 ALTER TABLE purse_entry ADD CONSTRAINT small CHECK (amount < 50) NOT VALID;
@@ -316,7 +316,7 @@ CREATE TRIGGER a_skip BEFORE INSERT ON purse_entry FOR EACH ROW EXECUTE FUNCTION
 SELECT try($$SELECT dc_transfer('purse', 'bank', 'a', 3, 'y4')$$);
 DROP TRIGGER a_skip ON purse_entry;
 CREATE TRIGGER a_skip BEFORE INSERT ON purse_account FOR EACH ROW EXECUTE FUNCTION skip();
-SELECT try($$SELECT dc_open_account('purse', 'skipped')$$);
+SELECT try($$SELECT dc_account_open('purse', 'skipped')$$);
 DROP TRIGGER a_skip ON purse_account;
 CREATE TRIGGER a_skip BEFORE INSERT OR UPDATE ON purse_pending FOR EACH ROW EXECUTE FUNCTION skip();
 SELECT try($$SELECT dc_transfer_pending('purse', 'bank', 'a', 3, 'y4')$$), try(format($$SELECT dc_transfer_post('purse', %s)$$, :p1)), try(format($$SELECT dc_transfer_void('purse', %s)$$, :p1));
@@ -329,14 +329,14 @@ DROP TRIGGER a_tax ON purse_entry;
 -- A trigger that posts itself cannot: the owner's code runs with the least rights
 CREATE FUNCTION fee() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
-	IF NEW.event_id NOT LIKE 'fee %' AND NEW.amount < 0 THEN
-		PERFORM dc_transfer('purse', 'b', 'bank', 1, 'fee ' || NEW.event_id);
+	IF NEW.op_id NOT LIKE 'fee %' AND NEW.amount < 0 THEN
+		PERFORM dc_transfer('purse', 'b', 'bank', 1, 'fee ' || NEW.op_id);
 	END IF;
 	RETURN NULL;
 END $$;
 CREATE TRIGGER fee AFTER INSERT ON purse_entry FOR EACH ROW EXECUTE FUNCTION fee();
 SELECT duplicate FROM dc_transfer('purse', 'bank', 'a', 3, 'y6');
-SELECT event_id, key, amount FROM purse_entry WHERE event_id LIKE '%y6' ORDER BY event_id, key;
+SELECT op_id, key, amount FROM purse_entry WHERE op_id LIKE '%y6' ORDER BY op_id, key;
 DROP TRIGGER fee ON purse_entry;
 SELECT * FROM dc_ledger_check('purse');
 DROP TABLE seen;
@@ -354,7 +354,7 @@ BEGIN; ALTER TABLE purse_pending ALTER from_key TYPE varchar(100); SELECT try(fo
 BEGIN; ALTER TABLE purse ALTER key TYPE varchar(100); SELECT try($$SELECT dc_transfer('purse', 'bank', 'a', 1, 'c2')$$); ROLLBACK;
 BEGIN; ALTER TABLE purse_shard ALTER key TYPE varchar(100); SELECT try($$SELECT dc_transfer('purse', 'bank', 'a', 1, 'c2')$$); ROLLBACK;
 BEGIN; ALTER TABLE purse_limit_shard ALTER key TYPE varchar(100); SELECT try($$SELECT dc_transfer('purse', 'bank', 'a', 1, 'c2')$$); ROLLBACK;
-BEGIN; ALTER TABLE purse_account DROP CONSTRAINT purse_account_pkey; SELECT try($$SELECT dc_transfer('purse', 'bank', 'a', 1, 'c2')$$), try($$SELECT dc_open_account('purse', 'c2')$$); ROLLBACK;
+BEGIN; ALTER TABLE purse_account DROP CONSTRAINT purse_account_pkey; SELECT try($$SELECT dc_transfer('purse', 'bank', 'a', 1, 'c2')$$), try($$SELECT dc_account_open('purse', 'c2')$$); ROLLBACK;
 BEGIN; ALTER TABLE purse_entry ENABLE ROW LEVEL SECURITY; SELECT try($$SELECT dc_transfer('purse', 'bank', 'a', 1, 'c2')$$); ROLLBACK;
 BEGIN; ALTER TABLE purse_entry OWNER TO regress_dc_teller; SELECT try($$SELECT dc_transfer('purse', 'bank', 'a', 1, 'c2')$$); ROLLBACK;
 SELECT duplicate FROM dc_transfer('purse', 'bank', 'a', 1, 'c2');

@@ -20,11 +20,11 @@ EXCEPTION WHEN OTHERS THEN
 	RETURN concat_ws(' | ', SQLSTATE, SQLERRM, nullif(detail, ''), nullif(hint, ''));
 END $$;
 
-SELECT month.error($$SELECT dc_create_ledger('month.w', partition_by => 'week')$$);
-SELECT month.error($$SELECT dc_create_ledger('month.w', partition_by => '')$$);
-SELECT dc_create_ledger('month.plain', true);
+SELECT month.error($$SELECT dc_ledger_create('month.w', partition_by => 'week')$$);
+SELECT month.error($$SELECT dc_ledger_create('month.w', partition_by => '')$$);
+SELECT dc_ledger_create('month.plain', true);
 SELECT relkind FROM pg_class WHERE oid = 'month.plain_entry'::regclass;
-SELECT dc_create_ledger('month.w', true, partition_by => 'month');
+SELECT dc_ledger_create('month.w', true, partition_by => 'month');
 
 -- This month's partition and the next two, in UTC whatever the session's time zone is
 CREATE VIEW month.parts AS
@@ -43,11 +43,11 @@ SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = 'month.w_en
 SELECT bool_and((SELECT string_agg(tgname, ' ' ORDER BY tgname) FROM pg_trigger WHERE tgrelid = p.oid)
 	= 'dcounter_guard dcounter_guard_truncate') FROM month.parts AS p;
 SELECT left(month.error(format('UPDATE month.%I SET amount = 0', relname)), 5), month.error(format('TRUNCATE month.%I', relname)) ~ '^55000'
-FROM month.parts, LATERAL (SELECT dc_open_account('month.w', 'bank', NULL), dc_transfer('month.w', 'bank', 'alice', 1, 'first')) AS t
+FROM month.parts, LATERAL (SELECT dc_account_open('month.w', 'bank', NULL), dc_transfer('month.w', 'bank', 'alice', 1, 'first')) AS t
 WHERE relname = 'w_entry_' || to_char(month.utc(0), 'YYYY_MM');
 
 -- Names that leave no room
-SELECT month.error(format('SELECT dc_create_ledger(''month.%s'', partition_by => ''month'')', repeat('x', 50)));
+SELECT month.error(format('SELECT dc_ledger_create(''month.%s'', partition_by => ''month'')', repeat('x', 50)));
 SELECT to_regclass('month.' || repeat('x', 50));
 
 -- Older months, which do not come by themselves
@@ -61,18 +61,18 @@ SELECT dc_transfer_post('month.w', (dc_transfer_pending('month.w', 'alice', 'car
 SELECT dc_transfer_post('month.w', (dc_transfer_pending('month.w', 'alice', 'carol', 5, 'posted now')).transfer_id, 4);
 SELECT dc_transfer_void('month.w', (dc_transfer_pending('month.w', 'alice', 'carol', 3, 'voided in january')).transfer_id);
 -- A transfer has ended when its entries say that it has, so both are in one month
-SELECT p.event_id, count(*) FROM month.w_pending AS p JOIN month.w_entry AS e ON e.transfer_id = p.transfer_id AND e.at = p.ended_at GROUP BY 1 ORDER BY 1;
+SELECT p.op_id, count(*) FROM month.w_pending AS p JOIN month.w_entry AS e ON e.transfer_id = p.transfer_id AND e.at = p.ended_at GROUP BY 1 ORDER BY 1;
 SELECT duplicate FROM dc_transfer_pending('month.w', 'alice', 'carol', 6, 'open since january', ttl => NULL);
 RESET SESSION AUTHORIZATION;
 SET session_replication_role = replica;
-UPDATE month.w_entry SET at = '2024-01-10 12:00+00' WHERE event_id IN ('first', 'jan');
-UPDATE month.w_entry SET at = '2024-01-31 23:59:59.999999+00' WHERE event_id = 'posted in january';
-UPDATE month.w_entry SET at = '2024-02-29 12:00+00' WHERE event_id = 'feb';
+UPDATE month.w_entry SET at = '2024-01-10 12:00+00' WHERE op_id IN ('first', 'jan');
+UPDATE month.w_entry SET at = '2024-01-31 23:59:59.999999+00' WHERE op_id = 'posted in january';
+UPDATE month.w_entry SET at = '2024-02-29 12:00+00' WHERE op_id = 'feb';
 UPDATE month.w_pending SET created_at = '2024-01-10 12:00+00', ended_at = CASE WHEN ended_at IS NOT NULL THEN timestamptz '2024-01-31 23:59:59.999999+00' END
-WHERE event_id ~ 'january';
+WHERE op_id ~ 'january';
 RESET session_replication_role;
 SET SESSION AUTHORIZATION regress_month_owner;
-SELECT tableoid::regclass, key, amount, event_id FROM month.w_entry WHERE at < '2025-01-01' ORDER BY entry_id;
+SELECT tableoid::regclass, key, amount, op_id FROM month.w_entry WHERE at < '2025-01-01' ORDER BY entry_id;
 SELECT * FROM dc_ledger_check('month.w');
 CREATE VIEW month.balances AS
 	SELECT k AS key, b.*, dc_balance_at('month.w', k, now()) AS at_now, dc_balance_at('month.w', k, '2024-02-01 00:00+00') AS february,
@@ -118,12 +118,12 @@ SELECT openings FROM dcounter.ledger WHERE ledger = 'month.w'::regclass;
 SELECT * FROM dc_ledger_check('month.w');
 SELECT * FROM month.balances;
 SELECT month.error($$SELECT dc_balance_at('month.w', 'alice', '2024-01-31 23:59:59.999999+00')$$);
-SELECT month.error($$SELECT * FROM dc_statement('month.w', 'alice', '2024-01-31 23:59:59.999999+00', now())$$);
-SELECT amount, balance, event_id FROM dc_statement('month.w', 'alice', '2024-02-01 00:00+00', 'infinity');
-SELECT amount, balance, event_id FROM dc_statement('month.w', 'alice', '2024-03-01 00:00+00', 'infinity');
--- The events of that time are still known, pending transfers can be ended
+SELECT month.error($$SELECT * FROM dc_account_statement('month.w', 'alice', '2024-01-31 23:59:59.999999+00', now())$$);
+SELECT amount, balance, op_id FROM dc_account_statement('month.w', 'alice', '2024-02-01 00:00+00', 'infinity');
+SELECT amount, balance, op_id FROM dc_account_statement('month.w', 'alice', '2024-03-01 00:00+00', 'infinity');
+-- The ops of that time are still known, pending transfers can be ended
 SELECT duplicate FROM dc_transfer('month.w', 'bank', 'alice', 100, 'jan');
-SELECT dc_transfer_post('month.w', transfer_id, 2) FROM month.w_pending WHERE event_id = 'open since january';
+SELECT dc_transfer_post('month.w', transfer_id, 2) FROM month.w_pending WHERE op_id = 'open since january';
 SELECT * FROM dc_ledger_check('month.w');
 -- What was detached is an ordinary table of the owner
 SELECT count(*) FROM pg_trigger WHERE tgrelid = 'month.w_entry_2024_01'::regclass;
@@ -140,7 +140,7 @@ ALTER TABLE month.w_opening ENABLE TRIGGER dcounter_guard;
 SELECT * FROM dc_ledger_check('month.w');
 ALTER TABLE month.w_opening DISABLE TRIGGER dcounter_guard;
 UPDATE month.w_opening SET amount = amount - 1 WHERE key = 'bob' OR key = 'alice';
-SELECT dc_adopt_ledger('month.w');
+SELECT dc_ledger_adopt('month.w');
 SELECT tgname, tgenabled FROM pg_trigger WHERE tgrelid = 'month.w_opening'::regclass ORDER BY 1;
 
 -- The rest: one row of bob, one of alice; a month without entries
@@ -156,7 +156,7 @@ SELECT * FROM dc_ledger_detach('month.w', now());
 SELECT count(*) FROM month.parts;
 
 -- A ledger without entries
-SELECT dc_create_ledger('month.empty', partition_by => 'month');
+SELECT dc_ledger_create('month.empty', partition_by => 'month');
 CREATE TABLE month.empty_entry_2024_01 PARTITION OF month.empty_entry FOR VALUES FROM ('2024-01-01 00:00:00+00') TO ('2024-02-01 00:00:00+00');
 SELECT * FROM dc_ledger_detach('month.empty', now());
 SELECT * FROM month.empty_opening;
@@ -166,7 +166,7 @@ SELECT * FROM dc_ledger_check('month.empty');
 -- Partitions are known by their bounds; a default one keeps months from being made
 CREATE TABLE month.later PARTITION OF month.empty_entry FOR VALUES FROM ('2999-01-01') TO (MAXVALUE);
 CREATE TABLE month.other PARTITION OF month.empty_entry DEFAULT;
-SELECT dc_open_account('month.empty', 'a', NULL), dc_open_account('month.empty', 'b', NULL);
+SELECT dc_account_open('month.empty', 'a', NULL), dc_account_open('month.empty', 'b', NULL);
 SELECT month.error($$SELECT dc_ledger_detach('month.empty', now())$$);
 DO $$ BEGIN EXECUTE 'DROP TABLE month.' || (SELECT relname FROM pg_class WHERE relname = 'empty_entry_' || to_char(month.utc(0), 'YYYY_MM')); END $$;
 SELECT dc_transfer('month.empty', 'a', 'b', 1, '1');
@@ -174,8 +174,8 @@ SELECT tableoid::regclass, key, amount FROM month.empty_entry ORDER BY entry_id;
 SELECT * FROM dc_ledger_check('month.empty');
 
 -- A missing month is made by who posts, and by dc_maintain()
-SELECT dc_create_ledger('month.gap', partition_by => 'month');
-SELECT dc_open_account('month.gap', 'a', NULL), dc_open_account('month.gap', 'b', NULL);
+SELECT dc_ledger_create('month.gap', partition_by => 'month');
+SELECT dc_account_open('month.gap', 'a', NULL), dc_account_open('month.gap', 'b', NULL);
 SELECT dc_transfer('month.gap', 'a', 'b', 1, '0');
 CREATE FUNCTION month.drop_month(later int) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
@@ -207,11 +207,11 @@ SELECT split_part(month.error($$SELECT dc_transfer('month.gap', 'a', 'b', 10, '3
 SELECT duplicate FROM dc_transfer('month.gap', 'a', 'b', 9, '3');
 DO $$ BEGIN EXECUTE format('ALTER TABLE %s DROP CONSTRAINT small, DISABLE TRIGGER dcounter_guard', month.this()); END $$;
 SELECT replace(month.error($$SELECT dc_transfer('month.gap', 'a', 'b', 1, '4')$$), split_part(month.this(), '.', 2), 'THIS');
-SELECT dc_adopt_ledger('month.gap');
+SELECT dc_ledger_adopt('month.gap');
 SELECT duplicate FROM dc_transfer('month.gap', 'a', 'b', 1, '4');
 DO $$ BEGIN EXECUTE format('DROP TRIGGER dcounter_guard_truncate ON %s', month.this()); END $$;
 SELECT replace(month.error($$SELECT dc_transfer('month.gap', 'a', 'b', 1, '5')$$), split_part(month.this(), '.', 2), 'THIS');
-SELECT dc_adopt_ledger('month.gap');
+SELECT dc_ledger_adopt('month.gap');
 SELECT duplicate FROM dc_transfer('month.gap', 'a', 'b', 1, '5');
 -- A trigger of the owner's on the parent, for rows and for statements
 CREATE TABLE month.seen (what text);
@@ -239,7 +239,7 @@ SELECT duplicate FROM dc_transfer('month.gap', 'a', 'b', 1, '8');
 CREATE TABLE month.orders (id int);
 CREATE FUNCTION month.pay() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-	PERFORM dc_transfer('month.gap', 'a', 'b', 1, 'order ' || NEW.id), dc_open_account('month.gap', 'order ' || NEW.id);
+	PERFORM dc_transfer('month.gap', 'a', 'b', 1, 'order ' || NEW.id), dc_account_open('month.gap', 'order ' || NEW.id);
 	RETURN NEW;
 END $$;
 CREATE TRIGGER pay AFTER INSERT ON month.orders FOR EACH ROW EXECUTE FUNCTION month.pay();
@@ -247,7 +247,7 @@ CREATE TRIGGER see AFTER INSERT ON month.gap_entry FOR EACH STATEMENT EXECUTE FU
 INSERT INTO month.orders VALUES (1);
 DROP TRIGGER see ON month.gap_entry;
 INSERT INTO month.orders VALUES (2);
-SELECT event_id, amount FROM month.gap_entry WHERE event_id ~ 'order' ORDER BY entry_id;
+SELECT op_id, amount FROM month.gap_entry WHERE op_id ~ 'order' ORDER BY entry_id;
 SELECT what, count(*) FROM month.seen GROUP BY what ORDER BY what;
 SELECT key, balance, entries_sum FROM dc_ledger_check('month.gap');
 
@@ -256,24 +256,24 @@ RESET SESSION AUTHORIZATION;
 CREATE FUNCTION month.forget(name text) RETURNS void LANGUAGE sql AS $$
 	DELETE FROM dcounter.ledger WHERE ledger = name::regclass;
 	DELETE FROM dcounter.counter WHERE ledger = name::regclass;
-	DELETE FROM dcounter.event_slot WHERE counter = name::regclass;
+	DELETE FROM dcounter.op_slot WHERE counter = name::regclass;
 $$;
 SELECT month.forget('month.w');
 SET SESSION AUTHORIZATION regress_month_owner;
 SELECT month.error($$SELECT dc_balance('month.w', 'alice')$$);
 SELECT month.error($$SELECT dc_adopt('month.w')$$);
 SELECT month.error($$SELECT dc_adopt('month.w_limit')$$);
-SELECT month.error($$SELECT dc_adopt_ledger(NULL)$$);
-SELECT month.error($$SELECT dc_adopt_ledger('month.w', NULL)$$);
-SELECT month.error($$SELECT dc_adopt_ledger('month.w_entry')$$);
+SELECT month.error($$SELECT dc_ledger_adopt(NULL)$$);
+SELECT month.error($$SELECT dc_ledger_adopt('month.w', NULL)$$);
+SELECT month.error($$SELECT dc_ledger_adopt('month.w_entry')$$);
 SET SESSION AUTHORIZATION regress_month_other;
-SELECT dc_adopt_ledger('month.w');
+SELECT dc_ledger_adopt('month.w');
 SET SESSION AUTHORIZATION regress_month_owner;
 DROP TRIGGER dcounter_guard ON month.w_entry;
 DROP TRIGGER dcounter_guard_truncate ON month.w_account;
-SELECT dc_adopt_ledger('month.w', auto_open => true);
+SELECT dc_ledger_adopt('month.w', auto_open => true);
 SELECT * FROM dcounter.ledger WHERE ledger = 'month.w'::regclass;
-SELECT counter, shards, holds, event_retention, ledger FROM dcounter.counter WHERE ledger = 'month.w'::regclass ORDER BY counter::text;
+SELECT counter, shards, holds, op_retention, ledger FROM dcounter.counter WHERE ledger = 'month.w'::regclass ORDER BY counter::text;
 SELECT tgrelid::regclass, tgname FROM pg_trigger WHERE tgrelid IN ('month.w_entry'::regclass, 'month.w_account'::regclass) ORDER BY 1, 2;
 SELECT * FROM dc_ledger_check('month.w');
 SELECT duplicate FROM dc_transfer('month.w', 'alice', 'bob', 1, 'after all');
@@ -281,7 +281,7 @@ SELECT duplicate FROM dc_transfer('month.w', 'alice', 'dora', 2, 'adopted');
 SELECT dc_balance('month.w', 'alice');
 SELECT * FROM dc_ledger_check('month.w');
 -- A registered one keeps its settings
-SELECT dc_adopt_ledger('month.w');
+SELECT dc_ledger_adopt('month.w');
 SELECT auto_open FROM dcounter.ledger WHERE ledger = 'month.w'::regclass;
 
 -- What cannot be adopted
@@ -289,19 +289,19 @@ RESET SESSION AUTHORIZATION;
 SELECT month.forget('month.plain');
 SET SESSION AUTHORIZATION regress_month_owner;
 ALTER TABLE month.plain_pending RENAME TO plain_p;
-SELECT month.error($$SELECT dc_adopt_ledger('month.plain')$$);
+SELECT month.error($$SELECT dc_ledger_adopt('month.plain')$$);
 CREATE VIEW month.plain_pending AS SELECT 1 AS x;
-SELECT month.error($$SELECT dc_adopt_ledger('month.plain')$$);
+SELECT month.error($$SELECT dc_ledger_adopt('month.plain')$$);
 DROP VIEW month.plain_pending;
 ALTER TABLE month.plain_p RENAME TO plain_pending;
 ALTER TABLE month.plain_entry RENAME COLUMN amount TO amounts;
-SELECT month.error($$SELECT dc_adopt_ledger('month.plain')$$);
+SELECT month.error($$SELECT dc_ledger_adopt('month.plain')$$);
 ALTER TABLE month.plain_entry RENAME COLUMN amounts TO amount;
 RESET SESSION AUTHORIZATION;
 ALTER TABLE month.plain_account OWNER TO regress_month_other;
-SELECT month.error($$SELECT dc_adopt_ledger('month.plain')$$);
+SELECT month.error($$SELECT dc_ledger_adopt('month.plain')$$);
 ALTER TABLE month.plain_account OWNER TO regress_month_owner;
-SELECT dc_adopt_ledger('month.plain');
+SELECT dc_ledger_adopt('month.plain');
 SELECT * FROM dc_ledger_check('month.plain');
 
 -- Restoring the catalog again changes nothing, but what differs

@@ -1,9 +1,9 @@
 -- What the owner of a ledger puts on its tables
 \set VERBOSITY terse
 SET client_min_messages = warning;
-SELECT dc_create_ledger('guarded');
-SELECT dc_open_account('guarded', 'bank', NULL);
-SELECT dc_open_account('guarded', 'ann');
+SELECT dc_ledger_create('guarded');
+SELECT dc_account_open('guarded', 'bank', NULL);
+SELECT dc_account_open('guarded', 'ann');
 -- an index is not trusted to run code in the name of who posts
 CREATE FUNCTION told(int) RETURNS boolean IMMUTABLE LANGUAGE plpgsql AS
 	$$BEGIN IF current_user = 'regress_poster' THEN RAISE WARNING 'runs as the poster'; END IF; RETURN true; END$$;
@@ -26,8 +26,8 @@ END $$;
 CREATE SEQUENCE handmade_entry_id CACHE 1;
 CREATE TABLE handmade_entry (LIKE guarded_entry) PARTITION BY RANGE ((told(1)::int + amount));
 CREATE TABLE handmade_entry_all PARTITION OF handmade_entry FOR VALUES FROM (minvalue) TO (maxvalue);
-SELECT dc_adopt_ledger('handmade');
-SELECT dc_open_account('handmade', 'bank', NULL), dc_open_account('handmade', 'ann');
+SELECT dc_ledger_adopt('handmade');
+SELECT dc_account_open('handmade', 'bank', NULL), dc_account_open('handmade', 'ann');
 GRANT SELECT, INSERT, UPDATE ON handmade TO regress_poster;
 \c -
 SET client_min_messages = warning;
@@ -71,9 +71,9 @@ BEGIN
 END $$;
 CREATE FUNCTION meddle_all() RETURNS void LANGUAGE sql AS $$
 	INSERT INTO todo VALUES ('UPDATE public.guarded_entry SET amount = 2 * amount'), ('UPDATE public.guarded SET inc = 2 * inc'),
-		('UPDATE public.guarded_limit_shard SET units = 5, inc = 5'), ('DELETE FROM public.guarded_limit_shard'), ('DELETE FROM public.guarded_event'),
-		('INSERT INTO public.guarded_entry SELECT 900, 900, key, 5, event_id, at FROM public.guarded_entry'), ('UPDATE public.guarded_account SET min_balance = -5') $$;
-SELECT dc_open_account('guarded', 'cid', 0, 100);
+		('UPDATE public.guarded_limit_shard SET units = 5, inc = 5'), ('DELETE FROM public.guarded_limit_shard'), ('DELETE FROM public.guarded_op'),
+		('INSERT INTO public.guarded_entry SELECT 900, 900, key, 5, op_id, at FROM public.guarded_entry'), ('UPDATE public.guarded_account SET min_balance = -5') $$;
+SELECT dc_account_open('guarded', 'cid', 0, 100);
 SELECT duplicate FROM dc_transfer('guarded', 'bank', 'cid', 2, 'm0');
 SELECT dc_compact('guarded') > 0;
 ALTER TABLE guarded_entry ADD CONSTRAINT meddle CHECK (meddle('check of entries'));
@@ -91,7 +91,7 @@ SELECT duplicate FROM dc_transfer('guarded', 'bank', 'ann', 2, 'm3');
 DROP INDEX meddle_index;
 ALTER TABLE guarded_account ADD CONSTRAINT meddle CHECK (meddle('check of accounts'));
 SELECT meddle_all();
-SELECT dc_open_account('guarded', 'ben', 0, 100);
+SELECT dc_account_open('guarded', 'ben', 0, 100);
 ALTER TABLE guarded_account DROP CONSTRAINT meddle;
 ALTER TABLE guarded_pending ADD CONSTRAINT meddle CHECK (meddle('check of pending transfers'));
 SELECT meddle_all();
@@ -99,10 +99,10 @@ SELECT transfer_id AS p FROM dc_transfer_pending('guarded', 'bank', 'ben', 2, 'm
 SELECT meddle_all();
 SELECT dc_transfer_post('guarded', :p);
 ALTER TABLE guarded_pending DROP CONSTRAINT meddle;
-ALTER TABLE guarded_event ADD CONSTRAINT meddle CHECK (meddle('check of events'));
+ALTER TABLE guarded_op ADD CONSTRAINT meddle CHECK (meddle('check of ops'));
 SELECT meddle_all();
 SELECT duplicate FROM dc_transfer('guarded', 'bank', 'ann', 2, 'm5');
-ALTER TABLE guarded_event DROP CONSTRAINT meddle;
+ALTER TABLE guarded_op DROP CONSTRAINT meddle;
 ALTER TABLE guarded ADD CONSTRAINT meddle CHECK (meddle('check of balances'));
 SELECT meddle_all();
 SELECT dc_compact('guarded') > 0;
@@ -128,12 +128,12 @@ DROP RULE also ON guarded_pending;
 DELETE FROM todo;
 -- ... nor what is done while tables are emptied
 CREATE FUNCTION empty_more() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN PERFORM public.meddle('trigger'); RETURN NULL; END$$;
-SELECT dc_create_ledger('other');
-SELECT dc_open_account('other', 'bank', NULL), dc_open_account('other', 'ann');
+SELECT dc_ledger_create('other');
+SELECT dc_account_open('other', 'bank', NULL), dc_account_open('other', 'ann');
 SELECT duplicate FROM dc_transfer('other', 'bank', 'ann', 1, 'e1');
 CREATE TRIGGER empty_more BEFORE TRUNCATE ON other_entry EXECUTE FUNCTION empty_more();
 CREATE TRIGGER empty_more AFTER TRUNCATE ON other_limit_shard EXECUTE FUNCTION empty_more();
-INSERT INTO todo VALUES ('TRUNCATE public.guarded_entry'), ('TRUNCATE public.guarded_shard'), ('TRUNCATE public.guarded_limit'), ('TRUNCATE public.guarded_limit_shard'), ('TRUNCATE public.guarded_event'), ('DELETE FROM public.guarded_shard');
+INSERT INTO todo VALUES ('TRUNCATE public.guarded_entry'), ('TRUNCATE public.guarded_shard'), ('TRUNCATE public.guarded_limit'), ('TRUNCATE public.guarded_limit_shard'), ('TRUNCATE public.guarded_op'), ('DELETE FROM public.guarded_shard');
 TRUNCATE other;
 SELECT count(*) FROM other_entry;
 SELECT dc_drop('other');

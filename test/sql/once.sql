@@ -1,5 +1,5 @@
 -- Increments that are applied once: dc_incr_once(), batches, status, the ring of
--- events, ids that carry their time, DDL
+-- ops, ids that carry their time, DDL
 \set VERBOSITY terse
 \set SHOW_CONTEXT never
 \pset format unaligned
@@ -7,7 +7,7 @@
 SET timezone = 'UTC';
 
 SELECT dc_create('likes');
-SELECT event_retention FROM dcounter.counter WHERE counter = 'likes'::regclass;
+SELECT op_retention FROM dcounter.counter WHERE counter = 'likes'::regclass;
 
 -- Ids of a time: a UUIDv7 or a ULID made so long ago
 CREATE FUNCTION uuid_of(made timestamptz, n int DEFAULT 0) RETURNS text LANGUAGE sql AS $$
@@ -18,19 +18,19 @@ CREATE FUNCTION ulid(made timestamptz) RETURNS text LANGUAGE sql AS $$
 		|| '0123456789ABCDEF'
 	FROM generate_series(0, 9) AS i $$;
 CREATE FUNCTION states() RETURNS text LANGUAGE sql AS $$
-	SELECT string_agg(state, ' ' ORDER BY slot) FROM dcounter.event_slot WHERE counter = 'likes'::regclass $$;
+	SELECT string_agg(state, ' ' ORDER BY slot) FROM dcounter.op_slot WHERE counter = 'likes'::regclass $$;
 
--- No event yet, and no tables of events
+-- No op yet, and no tables of ops
 SELECT * FROM dc_op_status('likes', 'e1');
-SELECT to_regclass('likes_event');
+SELECT to_regclass('likes_op');
 
 -- Once, and never again
 SELECT dc_incr_once('likes', 'a', 2, 'e1'), dc_incr_once('likes', 'a', 2, 'e1'), dc_incr_once('likes', 'a', 2, 'e1'), dc_get('likes', 'a');
 SELECT dc_incr_once('likes', 'a', 2, 'e1'), dc_get('likes', 'a');
 SELECT applied, key, delta, at BETWEEN now() - interval '1 hour' AND now() FROM dc_op_status('likes', 'e1');
 SELECT * FROM dc_op_status('likes', 'e2');
-SELECT slot, event_id, key, delta, transfer_id, digest FROM likes_event;
-SELECT slot, events, partition, state, closed_at, forgotten FROM dcounter.event_slot WHERE counter = 'likes'::regclass ORDER BY slot;
+SELECT slot, op_id, key, delta, transfer_id, digest FROM likes_op;
+SELECT slot, ops, partition, state, closed_at, forgotten FROM dcounter.op_slot WHERE counter = 'likes'::regclass ORDER BY slot;
 -- Keys of all types, negative deltas, zero
 SELECT dc_incr_once('likes', 7, 1, 'e3'), dc_incr_once('likes', 7, 1, 'e3'), dc_incr_once('likes', '7', 1, 'e3'), dc_get('likes', 7);
 SELECT dc_incr_once('likes', '00000000-0000-0000-0000-000000000007'::uuid, 1, 'e4'), dc_incr_once('likes', '00000000-0000-0000-0000-000000000007', 1, 'e4');
@@ -82,7 +82,7 @@ EXCEPTION WHEN raise_exception THEN
 	PERFORM dc_incr_once('likes', 'r', 10, 'r3');
 END $$;
 SELECT dc_get('likes', 'r');
--- An event of ours under other levels of isolation
+-- An op of ours under other levels of isolation
 BEGIN ISOLATION LEVEL REPEATABLE READ;
 SELECT dc_incr_once('likes', 'i', 1, 'i1'), dc_incr_once('likes', 'i', 1, 'i1'), dc_incr_once('likes', 'a', 2, 'e1');
 SELECT dc_incr_once('likes', 'i', 1, 'i1');
@@ -103,7 +103,7 @@ ROLLBACK;
 -- Batches
 SELECT dc_incr_once_many('likes', ARRAY['m', 'n', 'm', 'm'], ARRAY[1, 2, 3, 1], ARRAY['m3', 'm2', 'm1', 'm3']), dc_get('likes', 'm'), dc_get('likes', 'n');
 SELECT dc_incr_once_many('likes', ARRAY['m', 'n', 'm', 'm'], ARRAY[1, 2, 3, 1], ARRAY['m3', 'm2', 'm1', 'm4']), dc_get('likes', 'm');
-SELECT string_agg(event_id, ' ' ORDER BY ctid) FROM likes_event_0 WHERE event_id LIKE 'm_';
+SELECT string_agg(op_id, ' ' ORDER BY ctid) FROM likes_op_0 WHERE op_id LIKE 'm_';
 SELECT dc_incr_once_many('likes', ARRAY['m', 'm'], ARRAY[1, 2], ARRAY['m9', 'm9']);
 SELECT dc_incr_once_many('likes', ARRAY['m'], ARRAY[1], ARRAY['m2']);
 SELECT applied FROM dc_op_status('likes', 'm9');
@@ -140,42 +140,42 @@ SELECT dc_incr_once('likes', 'u', 1, ulid('2015-12-31')), dc_incr_once('likes', 
 -- as are UUIDs without a time
 SELECT dc_incr_once('likes', 'u', 1, '919108f7-52d1-4320-9bac-f847db4148a8'), dc_incr_once('likes', 'u', 1, '919108f7-52d1-4320-9bac-f847db4148a8'), dc_get('likes', 'u');
 
--- The ring turns when half of event_retention is over
+-- The ring turns when half of op_retention is over
 CALL dc_maintain();
 SELECT states();
-UPDATE dcounter.event_slot SET since = since - interval '84 hours' WHERE state = 'open' AND counter = 'likes'::regclass;
+UPDATE dcounter.op_slot SET since = since - interval '84 hours' WHERE state = 'open' AND counter = 'likes'::regclass;
 CALL dc_maintain();
 SELECT states();
--- Events are found where they are, and new ones go to the next partition
+-- Ops are found where they are, and new ones go to the next partition
 SELECT dc_incr_once('likes', 'a', 2, 'e1'), dc_incr_once('likes', 'a', 2, 'f1'), dc_incr_once('likes', 'a', 2, 'f1'), (SELECT applied FROM dc_op_status('likes', 'e1'));
 SELECT dc_incr_once('likes', 'b', 2, 'e1');
-SELECT slot FROM likes_event WHERE event_id IN ('e1', 'f1') ORDER BY event_id;
+SELECT slot FROM likes_op WHERE op_id IN ('e1', 'f1') ORDER BY op_id;
 -- It does not turn while there is nothing new in it, or no room
 CALL dc_maintain();
 SELECT states();
--- A closed one expires when all of it is older than event_retention, and two hours
-UPDATE dcounter.event_slot SET closed_at = closed_at - interval '7 days 1 hour 59 minutes' WHERE state = 'closed' AND counter = 'likes'::regclass;
+-- A closed one expires when all of it is older than op_retention, and two hours
+UPDATE dcounter.op_slot SET closed_at = closed_at - interval '7 days 1 hour 59 minutes' WHERE state = 'closed' AND counter = 'likes'::regclass;
 CALL dc_maintain();
 SELECT states();
-UPDATE dcounter.event_slot SET closed_at = closed_at - interval '2 minutes' WHERE state = 'closed' AND counter = 'likes'::regclass RETURNING closed_at AS closed_at \gset
+UPDATE dcounter.op_slot SET closed_at = closed_at - interval '2 minutes' WHERE state = 'closed' AND counter = 'likes'::regclass RETURNING closed_at AS closed_at \gset
 CALL dc_maintain();
 SELECT states();
-SELECT slot, closed_at, forgotten = :'closed_at' FROM dcounter.event_slot WHERE slot = 0 AND counter = 'likes'::regclass;
-SELECT count(*), min(slot) FROM likes_event;
+SELECT slot, closed_at, forgotten = :'closed_at' FROM dcounter.op_slot WHERE slot = 0 AND counter = 'likes'::regclass;
+SELECT count(*), min(slot) FROM likes_op;
 -- Then ids without a time are forgotten, and others refused, whatever the clock says
 SELECT dc_incr_once('likes', 'z', 2, 'e1');
-SELECT dc_alter('likes', event_retention => '100 years');
+SELECT dc_alter('likes', op_retention => '100 years');
 \set VERBOSITY sqlstate
 SELECT dc_incr_once('likes', 'z', 2, uuid_of(:'closed_at'::timestamptz + interval '1 hour 59 minutes'));
 \set VERBOSITY terse
 SELECT applied FROM dc_op_status('likes', uuid_of(:'closed_at'::timestamptz + interval '1 hour 59 minutes'));
 SELECT dc_incr_once('likes', 'z', 2, uuid_of(:'closed_at'::timestamptz + interval '2 hours 1 minute'));
-SELECT dc_alter('likes', event_retention => '1 minute');
+SELECT dc_alter('likes', op_retention => '1 minute');
 -- Once around
 CREATE PROCEDURE turn(n int) LANGUAGE plpgsql AS $$ BEGIN
 	FOR i IN 1 .. n LOOP
 		PERFORM dc_incr_once('likes', 'turn', 1, 'turn' || clock_timestamp());
-		UPDATE dcounter.event_slot SET since = since - interval '1 hour' WHERE state = 'open' AND counter = 'likes'::regclass;
+		UPDATE dcounter.op_slot SET since = since - interval '1 hour' WHERE state = 'open' AND counter = 'likes'::regclass;
 		COMMIT;
 		CALL dc_maintain();
 	END LOOP;
@@ -185,12 +185,12 @@ SELECT states();
 -- No room: the window grows
 CALL turn(2);
 SELECT states();
-UPDATE dcounter.event_slot SET closed_at = closed_at - interval '3 hours' WHERE state = 'closed' AND slot = 1 AND counter = 'likes'::regclass;
+UPDATE dcounter.op_slot SET closed_at = closed_at - interval '3 hours' WHERE state = 'closed' AND slot = 1 AND counter = 'likes'::regclass;
 CALL turn(1);
 SELECT states();
 -- In one transaction there is one change at most
 BEGIN;
-UPDATE dcounter.event_slot SET closed_at = closed_at - interval '3 hours' WHERE state = 'closed' AND counter = 'likes'::regclass;
+UPDATE dcounter.op_slot SET closed_at = closed_at - interval '3 hours' WHERE state = 'closed' AND counter = 'likes'::regclass;
 CALL dc_maintain();
 SELECT states();
 COMMIT;
@@ -198,12 +198,12 @@ CALL dc_maintain();
 SELECT states();
 
 -- Partitions that were altered are written to with SQL
-CREATE TABLE seen (event_id text);
+CREATE TABLE seen (op_id text);
 CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-	INSERT INTO public.seen VALUES (NEW.event_id);
+	INSERT INTO public.seen VALUES (NEW.op_id);
 	RETURN NEW;
 END $$;
-CREATE TRIGGER see BEFORE INSERT ON likes_event FOR EACH ROW EXECUTE FUNCTION see();
+CREATE TRIGGER see BEFORE INSERT ON likes_op FOR EACH ROW EXECUTE FUNCTION see();
 SELECT dc_incr_once('likes', 'q', 2, 'q1'), dc_incr_once('likes', 'q', 2, 'q1'), dc_get('likes', 'q');
 SELECT dc_incr_once('likes', 'q', 1, 'q1');
 BEGIN ISOLATION LEVEL REPEATABLE READ;
@@ -211,19 +211,19 @@ SELECT dc_incr_once('likes', 'q', 2, 'q1'), dc_incr_once('likes', 'q', 2, 'q2'),
 COMMIT;
 SELECT applied, key, delta FROM dc_op_status('likes', 'q1');
 TABLE seen;
-DROP TRIGGER see ON likes_event;
-CREATE INDEX ON likes_event_0 (at);
-CREATE INDEX ON likes_event_1 (at);
-CREATE INDEX ON likes_event_2 (at);
-CREATE INDEX ON likes_event_3 (at);
+DROP TRIGGER see ON likes_op;
+CREATE INDEX ON likes_op_0 (at);
+CREATE INDEX ON likes_op_1 (at);
+CREATE INDEX ON likes_op_2 (at);
+CREATE INDEX ON likes_op_3 (at);
 SELECT dc_incr_once('likes', 'q', 2, 'q3'), dc_incr_once('likes', 'q', 2, 'q3'), dc_get('likes', 'q');
-SELECT count(*) FROM likes_event AS e WHERE event_id = 'q3' AND transfer_id IS NULL AND digest IS NULL;
+SELECT count(*) FROM likes_op AS e WHERE op_id = 'q3' AND transfer_id IS NULL AND digest IS NULL;
 -- or not at all
-ALTER TABLE likes_event DROP COLUMN digest;
+ALTER TABLE likes_op DROP COLUMN digest;
 SELECT dc_incr_once('likes', 'q', 2, 'q3');
-ALTER TABLE likes_event ADD COLUMN digest bigint;
+ALTER TABLE likes_op ADD COLUMN digest bigint;
 SELECT dc_incr_once('likes', 'q', 2, 'q3'), dc_incr_once('likes', 'q', 2, 'q4');
-SELECT format('ALTER TABLE %s DROP CONSTRAINT %I', conrelid::regclass, conname) FROM pg_constraint WHERE contype = 'p' AND conrelid = (SELECT partition FROM dcounter.event_slot WHERE state = 'open' AND counter = 'likes'::regclass) \gexec
+SELECT format('ALTER TABLE %s DROP CONSTRAINT %I', conrelid::regclass, conname) FROM pg_constraint WHERE contype = 'p' AND conrelid = (SELECT partition FROM dcounter.op_slot WHERE state = 'open' AND counter = 'likes'::regclass) \gexec
 \set VERBOSITY sqlstate
 SELECT dc_incr_once('likes', 'q', 2, 'q3');
 \set VERBOSITY terse
@@ -243,11 +243,11 @@ SELECT applied FROM dc_op_status('plays', 'p1');
 SET ROLE once_writer;
 SELECT dc_incr_once('plays', 'a', 1, 'p1'), dc_incr_once('plays', 'a', 1, 'p1');
 SELECT * FROM dc_op_status('plays', 'p1');
-SELECT * FROM plays_event;
+SELECT * FROM plays_op;
 SET ROLE once_reader;
 SELECT applied, key, delta FROM dc_op_status('plays', 'p1');
 RESET ROLE;
-SELECT relname, relowner::regrole FROM pg_class WHERE relname LIKE 'plays\_event%' AND relkind IN ('r', 'p') ORDER BY relname COLLATE "C";
+SELECT relname, relowner::regrole FROM pg_class WHERE relname LIKE 'plays\_op%' AND relkind IN ('r', 'p') ORDER BY relname COLLATE "C";
 -- What the owner has put on them runs as the owner
 CREATE TABLE plays_who (who name);
 GRANT INSERT ON plays_who TO once_owner;
@@ -256,7 +256,7 @@ CREATE FUNCTION plays_who() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 	INSERT INTO public.plays_who VALUES (current_user);
 	RETURN NEW;
 END $$;
-CREATE TRIGGER plays_who BEFORE INSERT ON plays_event FOR EACH ROW EXECUTE FUNCTION plays_who();
+CREATE TRIGGER plays_who BEFORE INSERT ON plays_op FOR EACH ROW EXECUTE FUNCTION plays_who();
 SET ROLE once_writer;
 SELECT dc_incr_once('plays', 'a', 1, 'p0'), dc_incr_once('plays', 'a', 1, 'p0');
 RESET ROLE;
@@ -271,38 +271,38 @@ ALTER TABLE played SET SCHEMA once_schema;
 ALTER TABLE once_schema.played OWNER TO CURRENT_USER;
 SELECT c.oid::regclass, relowner = current_user::regrole FROM pg_class AS c WHERE relnamespace = 'once_schema'::regnamespace AND relkind IN ('r', 'p') ORDER BY relname COLLATE "C";
 SELECT dc_incr_once('once_schema.played', 'a', 1, 'p1'), dc_incr_once('once_schema.played', 'a', 1, 'p2');
--- The table of events can be dropped, which forgets them
-DROP TABLE once_schema.played_event_1;
+-- The table of ops can be dropped, which forgets them
+DROP TABLE once_schema.played_op_1;
 BEGIN;
-DROP TABLE once_schema.played_event;
+DROP TABLE once_schema.played_op;
 SELECT dc_incr_once('once_schema.played', 'a', 1, 'p1');
 ROLLBACK;
-SELECT dc_incr_once('once_schema.played', 'a', 1, 'p1'), count(*) FROM dcounter.event_slot WHERE counter = 'once_schema.played'::regclass;
+SELECT dc_incr_once('once_schema.played', 'a', 1, 'p1'), count(*) FROM dcounter.op_slot WHERE counter = 'once_schema.played'::regclass;
 -- Another table of that name is in the way
 SELECT dc_create('taken');
-CREATE TABLE taken_event (a int);
+CREATE TABLE taken_op (a int);
 SELECT dc_incr_once('taken', 'a', 1, 'p1');
 SELECT applied FROM dc_op_status('taken', 'p1');
--- Adopted: what is in the tables of events is known again
+-- Adopted: what is in the tables of ops is known again
 BEGIN;
 DELETE FROM dcounter.counter WHERE counter = 'once_schema.played'::regclass;
-DELETE FROM dcounter.event_slot WHERE counter = 'once_schema.played'::regclass;
+DELETE FROM dcounter.op_slot WHERE counter = 'once_schema.played'::regclass;
 SELECT dc_adopt('once_schema.played');
-SELECT slot, state, forgotten < now() - interval '1 hour' FROM dcounter.event_slot WHERE counter = 'once_schema.played'::regclass ORDER BY slot;
+SELECT slot, state, forgotten < now() - interval '1 hour' FROM dcounter.op_slot WHERE counter = 'once_schema.played'::regclass ORDER BY slot;
 SELECT dc_incr_once('once_schema.played', 'a', 1, 'p1'), dc_incr_once('once_schema.played', 'a', 1, 'p3');
 ROLLBACK;
 -- Restoring the catalog twice is harmless
-INSERT INTO dcounter.event_slot SELECT * FROM dcounter.event_slot;
-SELECT count(*) FROM dcounter.event_slot WHERE counter = 'once_schema.played'::regclass;
--- Dropping the counter table drops the events
+INSERT INTO dcounter.op_slot SELECT * FROM dcounter.op_slot;
+SELECT count(*) FROM dcounter.op_slot WHERE counter = 'once_schema.played'::regclass;
+-- Dropping the counter table drops the ops
 DROP TABLE once_schema.played;
 SELECT count(*) FROM pg_class WHERE relnamespace = 'once_schema'::regnamespace AND relkind IN ('r', 'p');
 SELECT dc_drop('likes');
 DROP TABLE taken;
-SELECT to_regclass('likes_event'), to_regclass('taken_event'), (SELECT count(*) FROM dcounter.event_slot);
+SELECT to_regclass('likes_op'), to_regclass('taken_op'), (SELECT count(*) FROM dcounter.op_slot);
 
 -- Stocks: what is added
-SELECT dc_create_stock('s');
+SELECT dc_stock_create('s');
 SELECT dc_incr_once('s', 'a', 3, 's1'), dc_incr_once('s', 'a', 3, 's1'), dc_get('s', 'a'), dc_take('s', 'a', 3), dc_take('s', 'a');
 SELECT dc_incr_once('s', 'a', -1, 's2');
 -- Partitions of the counter table
@@ -310,54 +310,54 @@ SELECT dc_create('parts', partitions => 2);
 SELECT dc_incr_once('parts', i::text, i, 'p' || i % 3) FROM generate_series(1, 2) AS i;
 SELECT dc_incr_once('parts', '1', 1, 'p1'), dc_get('parts', '1'), dc_get('parts', '2');
 -- The tables of a ledger are its own
-SELECT dc_create_ledger('once_ledger');
+SELECT dc_ledger_create('once_ledger');
 SELECT dc_incr_once('once_ledger', 'a', 1, 'x');
 SELECT dc_incr_once_many('once_ledger', '{a}', '{1}', '{x}');
 SELECT dc_incr_once('once_ledger_limit', 'a', 1, 'x');
-SELECT slot, state FROM dcounter.event_slot WHERE counter = 'once_ledger'::regclass;
-INSERT INTO once_ledger_event VALUES (0, 'x', 'a', 1, NULL, NULL, now());
-TRUNCATE once_ledger_event_0;
+SELECT slot, state FROM dcounter.op_slot WHERE counter = 'once_ledger'::regclass;
+INSERT INTO once_ledger_op VALUES (0, 'x', 'a', 1, NULL, NULL, now());
+TRUNCATE once_ledger_op_0;
 DROP TABLE once_ledger_entry;
 DROP TABLE once_ledger_account, once_ledger_pending;
-DROP TABLE once_ledger_event;
+DROP TABLE once_ledger_op;
 DROP TABLE once_ledger_limit;
 ALTER TABLE once_ledger RENAME TO twice_ledger;
 SELECT oid::regclass FROM pg_class WHERE relname LIKE '%ce\_ledger%' AND relkind IN ('r', 'p', 'S') ORDER BY relname COLLATE "C";
 DROP TABLE twice_ledger;
 SELECT oid::regclass FROM pg_class WHERE relname LIKE '%ce\_ledger%' AND relkind IN ('r', 'p', 'S') ORDER BY relname COLLATE "C";
--- The events of a ledger can be kept for a time, too
-SELECT dc_create_ledger('ring_ledger', event_retention => '7 days');
-SELECT dc_open_account('ring_ledger', 'a', NULL), dc_open_account('ring_ledger', 'b');
-CREATE INDEX ON ring_ledger_event_0 (at);
+-- The ops of a ledger can be kept for a time, too
+SELECT dc_ledger_create('ring_ledger', op_retention => '7 days');
+SELECT dc_account_open('ring_ledger', 'a', NULL), dc_account_open('ring_ledger', 'b');
+CREATE INDEX ON ring_ledger_op_0 (at);
 SELECT duplicate FROM dc_transfer('ring_ledger', 'a', 'b', 5, 't1');
 SELECT duplicate FROM dc_transfer('ring_ledger', 'a', 'b', 5, 't1');
 SELECT applied, key, delta FROM dc_op_status('ring_ledger', 't1');
-UPDATE dcounter.event_slot SET since = since - interval '84 hours' WHERE state = 'open' AND counter = 'ring_ledger'::regclass;
+UPDATE dcounter.op_slot SET since = since - interval '84 hours' WHERE state = 'open' AND counter = 'ring_ledger'::regclass;
 CALL dc_maintain();
 SELECT duplicate FROM dc_transfer('ring_ledger', 'a', 'b', 5, 't2');
 SELECT duplicate FROM dc_transfer('ring_ledger', 'a', 'b', 5, 't1');
-UPDATE dcounter.event_slot SET closed_at = closed_at - interval '8 days' WHERE state = 'closed' AND counter = 'ring_ledger'::regclass;
+UPDATE dcounter.op_slot SET closed_at = closed_at - interval '8 days' WHERE state = 'closed' AND counter = 'ring_ledger'::regclass;
 CALL dc_maintain();
-SELECT slot, state FROM dcounter.event_slot WHERE counter = 'ring_ledger'::regclass ORDER BY slot;
-SELECT event_id, slot FROM ring_ledger_event;
+SELECT slot, state FROM dcounter.op_slot WHERE counter = 'ring_ledger'::regclass ORDER BY slot;
+SELECT op_id, slot FROM ring_ledger_op;
 SELECT duplicate FROM dc_transfer('ring_ledger', 'a', 'b', 5, 't1');
 DROP TABLE ring_ledger;
 SELECT dc_drop('s'), dc_drop('parts');
-SELECT count(*) FROM dcounter.event_slot;
+SELECT count(*) FROM dcounter.op_slot;
 -- partitions that have the names of others, in other schemas
 CREATE SCHEMA once_more;
 SELECT dc_create('many');
-CREATE TABLE many_event (slot int2 NOT NULL, event_id text COLLATE "C" NOT NULL, key text COLLATE "C" NOT NULL, delta int8 NOT NULL,
+CREATE TABLE many_op (slot int2 NOT NULL, op_id text COLLATE "C" NOT NULL, key text COLLATE "C" NOT NULL, delta int8 NOT NULL,
 	transfer_id int8, digest int8, at timestamptz NOT NULL) PARTITION BY LIST (slot);
 DO $$
 BEGIN
 	FOR i IN 0 .. 11 LOOP
-		EXECUTE format('CREATE TABLE %I.many_event_%s PARTITION OF many_event (PRIMARY KEY (event_id)) FOR VALUES IN (%s)',
+		EXECUTE format('CREATE TABLE %I.many_op_%s PARTITION OF many_op (PRIMARY KEY (op_id)) FOR VALUES IN (%s)',
 			(ARRAY['once_schema', 'public', 'once_more'])[i / 4 + 1], i % 4, i - 4);
 	END LOOP;
 END $$;
 SELECT dc_incr_once('many', 'a', 1, 'e1');
-SELECT slot, partition, state FROM dcounter.event_slot WHERE counter = 'many'::regclass ORDER BY slot;
+SELECT slot, partition, state FROM dcounter.op_slot WHERE counter = 'many'::regclass ORDER BY slot;
 SELECT dc_drop('many');
 DROP SCHEMA once_more;
 DROP SCHEMA once_schema;
@@ -366,6 +366,6 @@ DROP ROLE once_owner;
 DROP ROLE once_writer;
 DROP ROLE once_reader;
 DROP FUNCTION see CASCADE;
-DROP TABLE seen, taken_event;
+DROP TABLE seen, taken_op;
 DROP FUNCTION uuid_of, ulid, states;
 DROP PROCEDURE turn;

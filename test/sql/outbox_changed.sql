@@ -157,7 +157,7 @@ ALTER TABLE likes RENAME TO "My likes";
 ALTER TABLE "My likes" SET SCHEMA regress_dc_changed;
 CALL dc_maintain();
 SELECT * FROM news();
-SELECT dc_create('parts', partitions => 3), dc_create_stock('seats');
+SELECT dc_create('parts', partitions => 3), dc_stock_create('seats');
 SELECT dc_alter('parts', events => '1 us'), dc_alter('seats', events => '1 us');
 SELECT dc_incr('parts', 'a'), dc_incr('parts', 'b', 2), dc_incr('parts', 'c', 3), dc_restock('seats', 'x', 20), dc_restock('seats', 'y', 1);
 CALL dc_maintain();

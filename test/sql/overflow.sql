@@ -4,7 +4,7 @@
 \pset tuples_only on
 \pset format unaligned
 \set max 9223372036854775807
-SELECT dc_create('c'), dc_create('p', partitions => 3), dc_create_stock('s', max_shards => 2);
+SELECT dc_create('c'), dc_create('p', partitions => 3), dc_stock_create('s', max_shards => 2);
 -- A value that leaves bigint: up, or down. A serializable transaction has a row of its own.
 CREATE FUNCTION add_max(t regclass, ks text[]) RETURNS bigint LANGUAGE sql AS $$
 	SELECT count(CASE WHEN k = 'down' THEN dc_decr(t, k, 9223372036854775807) ELSE dc_incr(t, k, 9223372036854775807) END) FROM unnest(ks) AS k $$;
@@ -37,7 +37,7 @@ SELECT k, state('c', k), state('p', k) FROM unnest(ARRAY['set', 'reset', 'del', 
 SELECT dc_compact('c');
 SELECT dc_compact('p');
 SELECT t, dc_set(t, 'set', 5), dc_reset(t, 'reset'), dc_delete(t, 'del'), dc_set(t, 'down', -:max) FROM unnest(ARRAY['c', 'p']::regclass[]) AS t;
-SELECT k, (dc_info('c', k)).count, (dc_info('c', k)).inc, (dc_info('c', k)).dec, (dc_info('p', k)).count, (dc_info('p', k)).inc, (dc_info('p', k)).dec
+SELECT k, (dc_info('c', k)).value, (dc_info('c', k)).inc, (dc_info('c', k)).dec, (dc_info('p', k)).value, (dc_info('p', k)).inc, (dc_info('p', k)).dec
 FROM unnest(ARRAY['set', 'reset', 'del', 'down', 'other']) AS k;
 -- They are ordinary keys again
 SELECT dc_incr(t, k) FROM unnest(ARRAY['c', 'p']::regclass[]) AS t, unnest(ARRAY['set', 'reset', 'del', 'down']) AS k;
@@ -59,7 +59,7 @@ SELECT dc_compact('c'), dc_compact('p');
 SELECT value, inc, dec FROM c WHERE key = 'gross' UNION ALL SELECT value, inc, dec FROM p WHERE key = 'gross';
 -- ... also with a row of totals that is as full as can be, and a difference that does not fit
 SELECT dc_set('c', 'gross', -:max), dc_set('c', 'gross', :max), dc_set('c', 'gross', -1);
-SELECT count, inc, dec FROM dc_info('c', 'gross');
+SELECT value, inc, dec FROM dc_info('c', 'gross');
 SELECT dc_set('c', 'gross', (-9223372036854775808)::bigint);
 
 -- The same in one transaction, and undone
@@ -90,8 +90,8 @@ CREATE VIEW units AS
 	SELECT k, dc_get('s', k), (SELECT coalesce(sum(units), 0) FROM s_shard WHERE key = k) AS units FROM unnest(ARRAY['set', 'reset', 'del', 'keep']) AS k;
 SELECT * FROM units;
 -- ... and what was held comes back
-SELECT dc_release('s', '00000000-0000-0000-0000-000000000001'), dc_confirm('s', '00000000-0000-0000-0000-000000000002', 1),
-	dc_release('s', '00000000-0000-0000-0000-000000000003'), dc_release('s', '00000000-0000-0000-0000-000000000004');
+SELECT dc_hold_release('s', '00000000-0000-0000-0000-000000000001'), dc_hold_confirm('s', '00000000-0000-0000-0000-000000000002', 1),
+	dc_hold_release('s', '00000000-0000-0000-0000-000000000003'), dc_hold_release('s', '00000000-0000-0000-0000-000000000004');
 SELECT dc_compact('s');
 SELECT * FROM units;
 SELECT dc_take('s', 'set', 9), dc_take('s', 'set', 8), dc_take('s', 'reset', 3), dc_take('s', 'reset', 2), dc_take('s', 'del', 3);
@@ -104,8 +104,8 @@ SELECT dc_get('s', 'units'), sum(units) FROM s_shard WHERE key = 'units';
 SELECT dc_take('s', 'units', 5), dc_take('s', 'units', 4);
 
 -- A ledger has no setters: what goes out again makes it fit
-SELECT dc_create_ledger('l');
-SELECT dc_open_account('l', 'a', NULL), dc_open_account('l', 'b', NULL);
+SELECT dc_ledger_create('l');
+SELECT dc_account_open('l', 'a', NULL), dc_account_open('l', 'b', NULL);
 SELECT duplicate FROM dc_transfer('l', 'a', 'b', :max, '1');
 BEGIN ISOLATION LEVEL SERIALIZABLE;
 SELECT duplicate FROM dc_transfer('l', 'a', 'b', :max, '2');

@@ -20,7 +20,7 @@ DO $$ BEGIN EXECUTE format('GRANT CREATE ON DATABASE %I TO regress_coder', curre
 
 SET ROLE regress_coder;
 SET search_path = coder, public;
-SELECT dc_create('c'), dc_create('p', partitions => 1), dc_create_stock('s'), dc_create_ledger('l'), dc_create_ledger('m', partition_by => 'month');
+SELECT dc_create('c'), dc_create('p', partitions => 1), dc_stock_create('s'), dc_ledger_create('l'), dc_ledger_create('m', partition_by => 'month');
 SELECT dc_incr_once('c', 'k', 1, 'e');
 CREATE FUNCTION code() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NEW; END $$;
 CREATE FUNCTION code(text) RETURNS boolean LANGUAGE sql IMMUTABLE AS 'SELECT true';
@@ -135,9 +135,9 @@ INSERT INTO cases (harmless, counter, command) VALUES
 	(false, 'l', 'CREATE TRIGGER t BEFORE INSERT ON l_entry FOR EACH ROW EXECUTE FUNCTION code()'),
 	(false, 'l_limit', 'CREATE TRIGGER t BEFORE INSERT ON l_entry FOR EACH ROW EXECUTE FUNCTION code()'),
 	(false, 'l', 'CREATE TRIGGER t BEFORE INSERT ON l_limit_shard FOR EACH ROW EXECUTE FUNCTION code()'),
-	(false, 'l', 'CREATE TRIGGER t BEFORE INSERT ON l_event_0 FOR EACH ROW EXECUTE FUNCTION code()'),
+	(false, 'l', 'CREATE TRIGGER t BEFORE INSERT ON l_op_0 FOR EACH ROW EXECUTE FUNCTION code()'),
 	(false, 'm', 'CREATE TRIGGER t BEFORE INSERT ON m_entry FOR EACH ROW EXECUTE FUNCTION code()'),
-	(false, 'c', 'CREATE TRIGGER t BEFORE INSERT ON c_event_0 FOR EACH ROW EXECUTE FUNCTION code()'),
+	(false, 'c', 'CREATE TRIGGER t BEFORE INSERT ON c_op_0 FOR EACH ROW EXECUTE FUNCTION code()'),
 	(false, 'l', 'CREATE SCHEMA child CREATE TABLE t (CHECK (coder.code(key))) INHERITS (coder.l_account)'),
 	(true, 'c', 'CREATE TRIGGER t BEFORE INSERT ON l_entry FOR EACH ROW EXECUTE FUNCTION code()');
 

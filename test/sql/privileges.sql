@@ -25,7 +25,7 @@ DECLARE
 	call text; result text;
 BEGIN
 	FOREACH call IN ARRAY ARRAY['dc_incr(%s, ''a'')', 'dc_decr(%s, ''a'')', 'dc_incr_hashed(%s, ''a'', ''b'')', 'dc_incr_many(%s, ''{a}'')',
-		'dc_incr_returning(%s, ''a'')', 'dc_get(%s, ''a'')', 'dc_get_many(%s, ''{a}'')', '(dc_info(%s, ''a'')).count', 'dc_sum(%s)',
+		'dc_incr_returning(%s, ''a'')', 'dc_get(%s, ''a'')', 'dc_get_many(%s, ''{a}'')', '(dc_info(%s, ''a'')).value', 'dc_sum(%s)',
 		'dc_set(%s, ''a'', 9)', 'dc_reset(%s, ''a'')', 'dc_delete(%s, ''a'')', 'dc_compact(%s)', 'dc_alter(%s)', 'dc_drop(%s)', 'dc_adopt(%s)']
 	LOOP
 		BEGIN

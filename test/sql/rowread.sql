@@ -64,7 +64,7 @@ TRUNCATE todo;
 SELECT * FROM dc_top('t', 1);
 
 -- Holds
-SELECT dc_create_stock('s');
+SELECT dc_stock_create('s');
 SELECT dc_restock('s', 'k', 5);
 SELECT dc_hold('s', 'k', 1, '1 hour', '01024141-4141-4141-4141-414141414141') IS NOT NULL;
 CREATE INDEX ON s_hold (qty) WHERE lies('x');
@@ -73,13 +73,13 @@ INSERT INTO todo VALUES ('ALTER TABLE regress_dc.s_hold ALTER state DROP DEFAULT
 SELECT count(*) FROM dc_holds('s');
 TRUNCATE todo;
 INSERT INTO todo VALUES ('ALTER TABLE regress_dc.s_hold ALTER key DROP NOT NULL');
-SELECT dc_release('s', '01024141-4141-4141-4141-414141414141');
+SELECT dc_hold_release('s', '01024141-4141-4141-4141-414141414141');
 TRUNCATE todo;
-SELECT dc_release('s', '01024141-4141-4141-4141-414141414141');
+SELECT dc_hold_release('s', '01024141-4141-4141-4141-414141414141');
 
 -- Accounts and pending transfers of a ledger
-SELECT dc_create_ledger('l', auto_open => true);
-SELECT dc_open_account('l', 'a', NULL);
+SELECT dc_ledger_create('l', auto_open => true);
+SELECT dc_account_open('l', 'a', NULL);
 SELECT dc_transfer('l', 'a', 'b', 10, 'event 1') IS NOT NULL;
 CREATE INDEX ON l_pending (amount) WHERE lies('x');
 TRUNCATE todo;
@@ -91,16 +91,16 @@ SELECT * FROM dc_balance('l', 'a');
 TRUNCATE todo;
 SELECT * FROM dc_balance('l', 'a');
 
--- Events: their table is altered while it is read, and returns other types. The index
+-- Ops: their table is altered while it is read, and returns other types. The index
 -- is one that is read with SQL.
-SELECT partition AS events FROM dcounter.event_slot WHERE counter = 'l'::regclass \gset
-SELECT indexrelid::regclass AS index FROM pg_index WHERE indrelid = :'events'::regclass AND indisunique \gset
-ALTER TABLE :events DROP CONSTRAINT :index;
-CREATE UNIQUE INDEX ON :events (event_id DESC);
-CREATE INDEX ON :events (key) WHERE lies('x');
+SELECT partition AS ops FROM dcounter.op_slot WHERE counter = 'l'::regclass \gset
+SELECT indexrelid::regclass AS index FROM pg_index WHERE indrelid = :'ops'::regclass AND indisunique \gset
+ALTER TABLE :ops DROP CONSTRAINT :index;
+CREATE UNIQUE INDEX ON :ops (op_id DESC);
+CREATE INDEX ON :ops (key) WHERE lies('x');
 SELECT dc_op_status('l', 'event 1') IS NOT NULL;
 TRUNCATE todo;
-INSERT INTO todo VALUES ('ALTER TABLE regress_dc.l_event ALTER delta TYPE text');
+INSERT INTO todo VALUES ('ALTER TABLE regress_dc.l_op ALTER delta TYPE text');
 
 SELECT dc_op_status('l', 'event 1') IS NOT NULL;
 TRUNCATE todo;

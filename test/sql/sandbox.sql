@@ -65,7 +65,7 @@ COMMIT;
 BEGIN ISOLATION LEVEL REPEATABLE READ;
 SELECT dc_incr('c', 'a');
 COMMIT;
-SELECT dc_get('c', 'a'), dc_get('c2', 'a'), dc_sum('c'), (SELECT value FROM dc_get_many('c', '{a}')), (dc_info('c', 'a')).count;
+SELECT dc_get('c', 'a'), dc_get('c2', 'a'), dc_sum('c'), (SELECT value FROM dc_get_many('c', '{a}')), (dc_info('c', 'a')).value;
 SELECT dc_set('c', 'b', 3), dc_compact('c') > 0, dc_compact('c2') > 0, dc_reset('c', 'a'), dc_delete('c', 'b'), dc_compact() >= 0;
 SELECT regexp_replace(event, '_p\d', '_pN'), who, became, path, made_temp FROM seen GROUP BY 1, 2, 3, 4, 5 ORDER BY 1 COLLATE "C", 2;
 SELECT current_user = session_user, current_setting('search_path'), to_regclass('pg_temp.trap');
@@ -132,7 +132,7 @@ SELECT dc_incr(r, 'a', 5), dc_incr(r, 'b') FROM pg_catalog.unnest(ARRAY['c', 'c2
 BEGIN;
 SELECT dc_incr(r, 'a'), dc_apply(), dc_incr(r, 'a') FROM pg_catalog.unnest(ARRAY['c', 'c2', 'fresh', 'fresh8']::regclass[]) r;
 COMMIT;
-SELECT r, dc_get(r, 'a'), (dc_info(r, 'b')).count, dc_sum(r), dc_set(r, 'b', 9), dc_compact(r), dc_reset(r, 'a'), dc_delete(r, 'b') FROM pg_catalog.unnest(ARRAY['c', 'c2', 'fresh', 'fresh8']::regclass[]) r;
+SELECT r, dc_get(r, 'a'), (dc_info(r, 'b')).value, dc_sum(r), dc_set(r, 'b', 9), dc_compact(r), dc_reset(r, 'a'), dc_delete(r, 'b') FROM pg_catalog.unnest(ARRAY['c', 'c2', 'fresh', 'fresh8']::regclass[]) r;
 SELECT value FROM dc_get_many('fresh', '{a,b}');
 ALTER TABLE regress_dc.fresh RENAME TO renamed;
 SELECT to_regclass('regress_dc.renamed_shard');

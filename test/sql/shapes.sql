@@ -38,12 +38,12 @@ EXCEPTION
 END $$;
 
 SELECT dc_create('w');
-SELECT dc_create_stock('s');
-SELECT dc_create_ledger('l', true);
-SELECT dc_create_ledger('lm', true, partition_by => 'month');
+SELECT dc_stock_create('s');
+SELECT dc_ledger_create('l', true);
+SELECT dc_ledger_create('lm', true, partition_by => 'month');
 SELECT dc_incr('w', 'a', 5), dc_incr_once('w', 'a', 2, 'e'), dc_restock('s', 'a', 90);
 SELECT dc_hold('s', 'a', 1, '1 day', '00000000-0000-0000-0000-000000000001') IS NOT NULL;
-SELECT dc_open_account('l', 'bank', NULL), dc_open_account('lm', 'bank', NULL);
+SELECT dc_account_open('l', 'bank', NULL), dc_account_open('lm', 'bank', NULL);
 SELECT transfer_id AS p1 FROM dc_transfer_pending('l', 'bank', 'a', 9, 'p1') \gset
 SELECT transfer_id AS p2 FROM dc_transfer_pending('l', 'bank', 'a', 9, 'p2') \gset
 SELECT count(dc_compact(t::regclass)) FROM unnest('{w,s,l,lm}'::text[]) AS t;
@@ -58,19 +58,19 @@ INSERT INTO relies SELECT t, ARRAY['SELECT dc_incr(''w'', ''a'')', 'SELECT dc_in
 	'SELECT dc_info(''w'', ''a'')', 'SELECT dc_sum(''w'')', 'SELECT dc_top(''w'')', 'SELECT dc_total(''w'', ''a'')', 'SELECT dc_set(''w'', ''a'', 1)', 'SELECT dc_reset(''w'', ''a'')',
 	'SELECT dc_delete(''w'', ''a'')', 'SELECT dc_compact(''w'')', 'SELECT dc_incr_once(''w'', ''a'', 1, ''f'')', 'SELECT dc_op_status(''w'', ''e'')'] FROM unnest('{w,w_shard}'::text[]) AS t;
 INSERT INTO relies SELECT t, ARRAY['SELECT dc_take(''s'', ''a'')', 'SELECT dc_take_up_to(''s'', ''a'', 2)', 'SELECT dc_take_all(''s'', ''{a}'', ''{1}'')', 'SELECT dc_restock(''s'', ''a'', 1)',
-	'SELECT dc_hold(''s'', ''a'', 1)', 'SELECT dc_confirm(''s'', ''00000000-0000-0000-0000-000000000001'')', 'SELECT dc_release(''s'', ''00000000-0000-0000-0000-000000000001'')', 'SELECT dc_holds(''s'')',
+	'SELECT dc_hold(''s'', ''a'', 1)', 'SELECT dc_hold_confirm(''s'', ''00000000-0000-0000-0000-000000000001'')', 'SELECT dc_hold_release(''s'', ''00000000-0000-0000-0000-000000000001'')', 'SELECT dc_holds(''s'')',
 	'SELECT dc_get(''s'', ''a'')', 'SELECT dc_set(''s'', ''a'', 50)', 'SELECT dc_delete(''s'', ''a'')', 'SELECT dc_compact(''s'')'] FROM unnest('{s,s_shard}'::text[]) AS t;
-INSERT INTO relies VALUES ('s_hold', ARRAY['SELECT dc_hold(''s'', ''a'', 1)', 'SELECT dc_hold(''s'', ''a'', 1000)', 'SELECT dc_confirm(''s'', ''00000000-0000-0000-0000-000000000001'')',
-	'SELECT dc_release(''s'', ''00000000-0000-0000-0000-000000000001'')', 'SELECT dc_holds(''s'')', 'SELECT dc_holds(''s'', ''a'')', 'SELECT dc_take(''s'', ''a'', 1000)']);
+INSERT INTO relies VALUES ('s_hold', ARRAY['SELECT dc_hold(''s'', ''a'', 1)', 'SELECT dc_hold(''s'', ''a'', 1000)', 'SELECT dc_hold_confirm(''s'', ''00000000-0000-0000-0000-000000000001'')',
+	'SELECT dc_hold_release(''s'', ''00000000-0000-0000-0000-000000000001'')', 'SELECT dc_holds(''s'')', 'SELECT dc_holds(''s'', ''a'')', 'SELECT dc_take(''s'', ''a'', 1000)']);
 INSERT INTO relies SELECT t, ARRAY['SELECT dc_transfer(''l'', ''bank'', ''a'', 1, ''e'')', 'SELECT dc_transfer_many(''l'', ''{bank}'', ''{a}'', ''{1}'', ''e'')', 'SELECT dc_transfer_pending(''l'', ''bank'', ''a'', 1, ''p'')',
 	'SELECT dc_transfer_post(''l'', ' || :'p1' || ')', 'SELECT dc_transfer_void(''l'', ' || :'p2' || ')', 'SELECT dc_balance(''l'', ''a'')', 'SELECT dc_balance_at(''l'', ''a'', now())',
-	'SELECT dc_statement(''l'', ''a'', ''-infinity'', ''infinity'')', 'SELECT dc_open_account(''l'', ''new'')', 'SELECT dc_ledger_check(''l'')']
+	'SELECT dc_account_statement(''l'', ''a'', ''-infinity'', ''infinity'')', 'SELECT dc_account_open(''l'', ''new'')', 'SELECT dc_ledger_check(''l'')']
 	FROM unnest('{l,l_shard,l_limit,l_limit_shard,l_account,l_entry,l_pending}'::text[]) AS t;
-INSERT INTO relies SELECT t, ARRAY['SELECT dc_transfer(''lm'', ''bank'', ''a'', 1, ''e'')', 'SELECT dc_balance_at(''lm'', ''a'', now())', 'SELECT dc_statement(''lm'', ''a'', ''-infinity'', ''infinity'')', 'SELECT dc_ledger_check(''lm'')']
+INSERT INTO relies SELECT t, ARRAY['SELECT dc_transfer(''lm'', ''bank'', ''a'', 1, ''e'')', 'SELECT dc_balance_at(''lm'', ''a'', now())', 'SELECT dc_account_statement(''lm'', ''a'', ''-infinity'', ''infinity'')', 'SELECT dc_ledger_check(''lm'')']
 	FROM unnest('{lm_entry,lm_opening}'::text[]) AS t;
-INSERT INTO relies VALUES ('l_event', ARRAY['SELECT dc_transfer(''l'', ''bank'', ''a'', 1, ''e'')', 'SELECT dc_transfer_many(''l'', ''{bank}'', ''{a}'', ''{1}'', ''e'')', 'SELECT dc_transfer_pending(''l'', ''bank'', ''a'', 1, ''p'')',
+INSERT INTO relies VALUES ('l_op', ARRAY['SELECT dc_transfer(''l'', ''bank'', ''a'', 1, ''e'')', 'SELECT dc_transfer_many(''l'', ''{bank}'', ''{a}'', ''{1}'', ''e'')', 'SELECT dc_transfer_pending(''l'', ''bank'', ''a'', 1, ''p'')',
 	'SELECT dc_op_status(''l'', ''p1'')']);
-INSERT INTO relies VALUES ('w_event', ARRAY['SELECT dc_incr_once(''w'', ''a'', 1, ''f'')', 'SELECT dc_incr_once_many(''w'', ''{a}'', ''{1}'', ''{f}'')', 'SELECT dc_op_status(''w'', ''e'')']);
+INSERT INTO relies VALUES ('w_op', ARRAY['SELECT dc_incr_once(''w'', ''a'', 1, ''f'')', 'SELECT dc_incr_once_many(''w'', ''{a}'', ''{1}'', ''{f}'')', 'SELECT dc_op_status(''w'', ''e'')']);
 -- Once before anything is altered: what it comes to when all is well
 CREATE VIEW all_well AS SELECT tab, call, result FROM relies, LATERAL unnest(calls, after('SELECT', calls)) AS r(call, result) WHERE result <> 'ok';
 SELECT * FROM all_well;
@@ -108,7 +108,7 @@ SELECT * FROM all_well;
 -- Other keys
 CREATE VIEW keys AS SELECT r.tab, k.conrelid::regclass::text AS rel, k.conname::text, r.calls, (SELECT string_agg(a.attname, ', ' ORDER BY o) FROM unnest(k.conkey) WITH ORDINALITY AS u(n, o), pg_attribute AS a WHERE a.attrelid = k.conrelid AND a.attnum = n) AS cols,
 	(SELECT a.attname::text FROM pg_attribute AS a WHERE a.attrelid = k.conrelid AND a.attnum = k.conkey[1]) AS first
-	FROM relies AS r JOIN pg_constraint AS k ON k.contype = 'p' AND k.conrelid = ANY (CASE WHEN r.tab ~ 'event' THEN ARRAY(SELECT inhrelid FROM pg_inherits WHERE inhparent = r.tab::regclass) ELSE ARRAY[r.tab::regclass] END)
+	FROM relies AS r JOIN pg_constraint AS k ON k.contype = 'p' AND k.conrelid = ANY (CASE WHEN r.tab ~ '_op' THEN ARRAY(SELECT inhrelid FROM pg_inherits WHERE inhparent = r.tab::regclass) ELSE ARRAY[r.tab::regclass] END)
 	WHERE r.tab !~ 'entry';
 CREATE VIEW other_keys AS
 	SELECT n, k.tab, k.rel, change, k.calls, format('ALTER TABLE %s DROP CONSTRAINT %I; ', rel, conname) || format(how, rel, cols, first, regexp_replace(cols, '^[a-z_]+', '(' || first || ' || '''')')) AS ddl FROM keys AS k, (VALUES
@@ -125,18 +125,18 @@ SELECT after('ALTER TABLE s_hold DROP CONSTRAINT s_hold_pkey, ADD PRIMARY KEY (k
 ALTER TABLE s_hold DROP CONSTRAINT s_hold_pkey;
 INSERT INTO s_hold SELECT * FROM s_hold;
 CREATE UNIQUE INDEX CONCURRENTLY s_hold_again ON s_hold (hold_id);
-SELECT try('SELECT dc_release(''s'', ''00000000-0000-0000-0000-000000000001'')');
+SELECT try('SELECT dc_hold_release(''s'', ''00000000-0000-0000-0000-000000000001'')');
 UPDATE s_hold SET hold_id = '00000000-0000-0000-0000-000000000009' WHERE ctid = (SELECT max(ctid) FROM s_hold);
-SELECT try('SELECT dc_release(''s'', ''00000000-0000-0000-0000-000000000001'')');
+SELECT try('SELECT dc_hold_release(''s'', ''00000000-0000-0000-0000-000000000001'')');
 REINDEX INDEX s_hold_again;
 SELECT * FROM all_well;
 ALTER TABLE s_hold ADD PRIMARY KEY USING INDEX s_hold_again;
-SELECT dc_release('s', '00000000-0000-0000-0000-000000000009');
+SELECT dc_hold_release('s', '00000000-0000-0000-0000-000000000009');
 SELECT * FROM all_well;
 
 -- Tables that inherit
 CREATE VIEW heirs AS SELECT r.result, string_agg(DISTINCT regexp_replace(tab, '_event', '_event_0'), ' ')
-	FROM relies, LATERAL unnest(after('CREATE TABLE child () INHERITS (' || CASE WHEN tab ~ 'event' THEN tab || '_0' ELSE tab END || ')', calls)) AS r(result) GROUP BY 1 ORDER BY 1;
+	FROM relies, LATERAL unnest(after('CREATE TABLE child () INHERITS (' || CASE WHEN tab ~ '_op' THEN tab || '_0' ELSE tab END || ')', calls)) AS r(result) GROUP BY 1 ORDER BY 1;
 SELECT * FROM heirs;
 -- ... where event triggers do not prevent it
 RESET SESSION AUTHORIZATION;
@@ -155,18 +155,18 @@ SELECT * FROM all_well;
 
 -- What is still right: columns of the owner's, of other numbers, a total without its value
 SELECT after('ALTER TABLE w ADD note text, ADD n int NOT NULL DEFAULT 7; ALTER TABLE w_shard ADD note text DEFAULT ''x''', calls) FROM relies WHERE tab = 'w';
-SELECT after('ALTER TABLE l_account ADD note text; ALTER TABLE l_entry ADD note text; ALTER TABLE l_pending ADD note text; ALTER TABLE l_event ADD note text', calls) FROM relies WHERE tab = 'l_entry';
+SELECT after('ALTER TABLE l_account ADD note text; ALTER TABLE l_entry ADD note text; ALTER TABLE l_pending ADD note text; ALTER TABLE l_op ADD note text', calls) FROM relies WHERE tab = 'l_entry';
 SELECT after('ALTER TABLE w DROP COLUMN value', calls) FROM relies WHERE tab = 'w';
 -- A month whose columns are in another order
 SELECT after(format('ALTER TABLE lm_entry DETACH PARTITION %1$s; DROP TRIGGER dcounter_guard_truncate ON %1$s; ALTER TABLE %1$s RENAME TO month_before;
-	CREATE TABLE month (memo jsonb, at timestamptz NOT NULL, event_id text COLLATE "C" NOT NULL, amount bigint NOT NULL, key text COLLATE "C" NOT NULL, transfer_id bigint NOT NULL, entry_id bigint NOT NULL);
+	CREATE TABLE month (memo jsonb, at timestamptz NOT NULL, op_id text COLLATE "C" NOT NULL, amount bigint NOT NULL, key text COLLATE "C" NOT NULL, transfer_id bigint NOT NULL, entry_id bigint NOT NULL);
 	CREATE TRIGGER dcounter_guard_truncate BEFORE TRUNCATE ON month FOR EACH STATEMENT EXECUTE FUNCTION dcounter.on_ledger_change();
 	ALTER TABLE lm_entry ATTACH PARTITION month %2$s', m.relname, pg_get_expr(m.relpartbound, m.oid)), r.calls || '{"DO $$BEGIN ASSERT (SELECT max(amount) = 1 FROM lm_entry WHERE key = ''a''); END$$"}'::text[])
 	FROM pg_class AS m, relies AS r WHERE m.relname = 'lm_entry_' || to_char(now() AT TIME ZONE 'UTC', 'YYYY_MM') AND r.tab = 'lm_entry';
 -- The rules of an account are where they are now
 ALTER TABLE l_account DROP COLUMN min_balance, DROP COLUMN max_balance;
 ALTER TABLE l_account ADD note text DEFAULT 'a note', ADD max_balance bigint, ADD min_balance bigint;
-SELECT dc_open_account('l', 'high', -5, 77);
+SELECT dc_account_open('l', 'high', -5, 77);
 SELECT key, min_balance, max_balance FROM l_account WHERE key = 'high';
 SELECT try('SELECT dc_transfer(''l'', ''high'', ''a'', 6, ''r1'')'), try('SELECT dc_transfer(''l'', ''high'', ''a'', 5, ''r2'')'), try('SELECT dc_transfer(''l'', ''bank'', ''high'', 83, ''r3'')');
 
@@ -179,15 +179,15 @@ END $$;
 SELECT after('CREATE TRIGGER alters AFTER UPDATE ON l_pending FOR EACH ROW EXECUTE FUNCTION alters(''ALTER TABLE shapes.l_account ALTER min_balance TYPE text'')',
 	ARRAY['SELECT dc_transfer_void(''l'', ' || :p2 || ')', 'SELECT dc_transfer_post(''l'', ' || :p2 || ', 1)', 'SELECT dc_balance(''l'', ''bank'')']);
 SELECT after('CREATE TRIGGER alters AFTER UPDATE ON s_hold FOR EACH ROW EXECUTE FUNCTION alters(''CREATE INDEX ON shapes.s_shard (updated_at, inc, dec, units)'')',
-	ARRAY['SELECT dc_release(''s'', ''00000000-0000-0000-0000-000000000001'')', 'SELECT dc_hold(''s'', ''a'', 1)', 'SELECT dc_get(''s'', ''a'')']);
+	ARRAY['SELECT dc_hold_release(''s'', ''00000000-0000-0000-0000-000000000001'')', 'SELECT dc_hold(''s'', ''a'', 1)', 'SELECT dc_get(''s'', ''a'')']);
 SELECT after('CREATE TRIGGER alters AFTER UPDATE ON s_hold FOR EACH ROW EXECUTE FUNCTION alters(''ALTER TABLE shapes.s_shard ALTER units TYPE numeric'')',
-	ARRAY['SELECT dc_release(''s'', ''00000000-0000-0000-0000-000000000001'')', 'SELECT dc_hold(''s'', ''a'', 1)', 'SELECT dc_get(''s'', ''a'')']);
-SELECT tab, col, type, after(format('CREATE TRIGGER alters AFTER INSERT ON l_event_0 FOR EACH ROW EXECUTE FUNCTION alters(''ALTER TABLE shapes.%s ALTER %s TYPE %s'')', tab, col, type),
+	ARRAY['SELECT dc_hold_release(''s'', ''00000000-0000-0000-0000-000000000001'')', 'SELECT dc_hold(''s'', ''a'', 1)', 'SELECT dc_get(''s'', ''a'')']);
+SELECT tab, col, type, after(format('CREATE TRIGGER alters AFTER INSERT ON l_op_0 FOR EACH ROW EXECUTE FUNCTION alters(''ALTER TABLE shapes.%s ALTER %s TYPE %s'')', tab, col, type),
 	ARRAY['SELECT dc_transfer(''l'', ''bank'', ''a'', 1, ''x'')', 'SELECT dc_transfer_pending(''l'', ''bank'', ''a'', 1, ''x'')'])
 	FROM (VALUES ('l_account', 'min_balance', 'text'), ('l_account', 'key', 'name'), ('l_entry', 'amount', 'text'), ('l_pending', 'posted', 'numeric'), ('l_limit_shard', 'units', 'text'), ('l_shard', 'inc', 'text'), ('l_limit', 'updated_at', 'text')) AS v(tab, col, type);
-SELECT after('CREATE TRIGGER alters AFTER INSERT ON w_event_0 FOR EACH ROW EXECUTE FUNCTION alters(''ALTER TABLE shapes.w_event ALTER delta TYPE numeric'')',
+SELECT after('CREATE TRIGGER alters AFTER INSERT ON w_op_0 FOR EACH ROW EXECUTE FUNCTION alters(''ALTER TABLE shapes.w_op ALTER delta TYPE numeric'')',
 	ARRAY['SELECT dc_incr_once(''w'', ''a'', 1, ''x'')', 'SELECT dc_op_status(''w'', ''x'')']);
-SELECT after('CREATE TRIGGER alters AFTER INSERT ON w_event_0 FOR EACH ROW EXECUTE FUNCTION alters(''ALTER TABLE shapes.w_shard ALTER inc TYPE text'')',
+SELECT after('CREATE TRIGGER alters AFTER INSERT ON w_op_0 FOR EACH ROW EXECUTE FUNCTION alters(''ALTER TABLE shapes.w_shard ALTER inc TYPE text'')',
 	ARRAY['SELECT dc_incr_once(''w'', ''a'', 1, ''x'')', 'SELECT dc_get(''w'', ''a'')']);
 SELECT * FROM all_well;
 
@@ -206,7 +206,7 @@ CALL dc_maintain();
 SELECT * FROM all_well;
 
 -- A row without a key, in a table that inherits
-SELECT dc_create_stock('x');
+SELECT dc_stock_create('x');
 SELECT dc_restock('x', 'a', 5);
 RESET SESSION AUTHORIZATION;
 SET session_replication_role = replica;

@@ -26,12 +26,12 @@ EXCEPTION WHEN object_not_in_prerequisite_state THEN
 END$$;
 
 SET ROLE regress_dc_owner;
-SELECT dc_create('likes'), dc_create('parts', partitions => 2), dc_create_stock('seats'), dc_create_ledger('wallet', event_retention => '1 hour', partition_by => 'month');
+SELECT dc_create('likes'), dc_create('parts', partitions => 2), dc_stock_create('seats'), dc_ledger_create('wallet', op_retention => '1 hour', partition_by => 'month');
 SELECT count(dc_incr_many(c, '{a,b}', '{1,2}')) FROM unnest('{likes,parts}'::regclass[]) AS c;
 SELECT dc_incr_once('likes', 'a', 10, 'once'), dc_restock('seats', 'a', 10);
 -- Time is up, and the worker has not come yet
 SELECT dc_hold('seats', 'a', 3, interval '1 millisecond') IS NOT NULL AS held;
-SELECT dc_open_account('wallet', 'bank', NULL), dc_open_account('wallet', 'x');
+SELECT dc_account_open('wallet', 'bank', NULL), dc_account_open('wallet', 'x');
 SELECT transfer_id IS NOT NULL AS done FROM dc_transfer('wallet', 'bank', 'x', 100, 'e1');
 SELECT transfer_id IS NOT NULL AS done FROM dc_transfer_pending('wallet', 'x', 'bank', 30, 'e2', ttl => '1 millisecond');
 SELECT pg_sleep(0.01);
@@ -73,14 +73,14 @@ SELECT name, maintained(name, 'pg_class') FROM unnest('{likes,parts,seats,wallet
 -- Nothing is done in those that are fed: any table, its partitions and what it is a partition of
 SELECT relname, relkind, maintained(substring(relname, '^[a-z]+'), oid) FROM pg_class
 	WHERE relnamespace = 'regress_dc'::regnamespace AND relkind IN ('r', 'p') AND relname !~ '_entry_[0-9]' ORDER BY relname COLLATE "C";
--- But months are made, which the subscription needs; and events are looked for in all partitions, as those that come may be in any
+-- But months are made, which the subscription needs; and ops are looked for in all partitions, as those that come may be in any
 SELECT feed('wallet_entry');
 CALL dc_maintain();
-SELECT slot, state, closed_at > now() - interval '1 minute' AS just_closed, date_trunc('minute', now() - forgotten) AS forgotten FROM dcounter.event_slot WHERE counter = 'wallet'::regclass ORDER BY slot;
-UPDATE dcounter.event_slot SET closed_at = closed_at - interval '9 minutes', forgotten = forgotten - interval '9 minutes' WHERE counter = 'wallet'::regclass AND slot = 1;
-UPDATE dcounter.event_slot SET closed_at = closed_at - interval '11 minutes', forgotten = forgotten - interval '11 minutes' WHERE counter = 'wallet'::regclass AND slot = 2;
+SELECT slot, state, closed_at > now() - interval '1 minute' AS just_closed, date_trunc('minute', now() - forgotten) AS forgotten FROM dcounter.op_slot WHERE counter = 'wallet'::regclass ORDER BY slot;
+UPDATE dcounter.op_slot SET closed_at = closed_at - interval '9 minutes', forgotten = forgotten - interval '9 minutes' WHERE counter = 'wallet'::regclass AND slot = 1;
+UPDATE dcounter.op_slot SET closed_at = closed_at - interval '11 minutes', forgotten = forgotten - interval '11 minutes' WHERE counter = 'wallet'::regclass AND slot = 2;
 CALL dc_maintain();
-SELECT slot, state, closed_at > now() - interval '1 minute' AS just_closed, date_trunc('minute', now() - forgotten) AS forgotten FROM dcounter.event_slot WHERE counter = 'wallet'::regclass ORDER BY slot;
+SELECT slot, state, closed_at > now() - interval '1 minute' AS just_closed, date_trunc('minute', now() - forgotten) AS forgotten FROM dcounter.op_slot WHERE counter = 'wallet'::regclass ORDER BY slot;
 SELECT count(*) FROM pg_inherits WHERE inhparent = 'wallet_entry'::regclass;
 DELETE FROM pg_subscription_rel;
 
@@ -88,8 +88,8 @@ DELETE FROM pg_subscription_rel;
 CREATE TABLE calls (n serial, call text);
 INSERT INTO calls (call) VALUES ('dc_incr(''likes'', ''a'')'), ('dc_decr(''parts'', ''a'')'), ('dc_incr_returning(''likes'', ''a'')'), ('dc_incr_hashed(''likes'', ''a'', ''b'')'), ('dc_incr_many(''likes'', ''{a}'', ''{1}'')'),
 	('dc_incr_once(''likes'', ''a'', 10, ''once'')'), ('dc_set(''likes'', ''a'', 1)'), ('dc_reset(''likes'', ''a'')'), ('dc_delete(''likes'', ''a'')'), ('dc_compact(''likes'')'), ('dc_flush(''likes'')'),
-	('dc_restock(''seats'', ''a'', 1)'), ('dc_take(''seats'', ''a'')'), ('dc_hold(''seats'', ''a'')'), ('dc_release(''seats'', (SELECT hold_id FROM seats_hold))'), ('dc_confirm(''seats'', (SELECT hold_id FROM seats_hold))'),
-	('dc_transfer(''wallet'', ''bank'', ''x'', 1, ''e3'')'), ('dc_transfer_pending(''wallet'', ''bank'', ''x'', 1, ''e3'')'), ('dc_transfer_void(''wallet'', 1)'), ('dc_open_account(''wallet'', ''new'')'), ('dc_ledger_detach(''wallet'', now())'),
+	('dc_restock(''seats'', ''a'', 1)'), ('dc_take(''seats'', ''a'')'), ('dc_hold(''seats'', ''a'')'), ('dc_hold_release(''seats'', (SELECT hold_id FROM seats_hold))'), ('dc_hold_confirm(''seats'', (SELECT hold_id FROM seats_hold))'),
+	('dc_transfer(''wallet'', ''bank'', ''x'', 1, ''e3'')'), ('dc_transfer_pending(''wallet'', ''bank'', ''x'', 1, ''e3'')'), ('dc_transfer_void(''wallet'', 1)'), ('dc_account_open(''wallet'', ''new'')'), ('dc_ledger_detach(''wallet'', now())'),
 	('dc_get(''likes'', ''a'')'), ('dc_get_many(''parts'', ''{a}'')'), ('dc_sum(''seats'')'), ('dc_balance(''wallet'', ''x'') IS NOT NULL'), ('(SELECT count(*) FROM dc_ledger_check(''wallet''))');
 BEGIN;
 SELECT feed('likes_shard'), feed('parts_p1'), feed('seats_hold'), feed('wallet_limit');
@@ -128,12 +128,12 @@ DROP TRIGGER begin_feeding ON likes;
 SELECT dc_consumer_create('c');
 SELECT dc_alter('likes', events => '1 second');
 SELECT dc_incr_once('likes', 'c', 1, 'again'), dc_publish('t', 'k', 'e', '{}') IS NOT NULL AS published;
-UPDATE dcounter.event_slot SET since = since - interval '30 days';
+UPDATE dcounter.op_slot SET since = since - interval '30 days';
 UPDATE dcounter.outbox_ring SET since = since - interval '30 days';
 \c -
 SET search_path = regress_dc, public;
 CREATE VIEW done AS SELECT (SELECT count(*) FROM dcounter.changed_key) AS marks, (SELECT current FROM dcounter.outbox_ring) AS outbox,
-	(SELECT string_agg(slot || state, ' ' ORDER BY slot) FROM dcounter.event_slot WHERE counter = 'likes'::regclass) AS events;
+	(SELECT string_agg(slot || state, ' ' ORDER BY slot) FROM dcounter.op_slot WHERE counter = 'likes'::regclass) AS ops;
 SELECT feed('dcounter.consumer');
 SELECT * FROM done;
 CALL dc_maintain();
@@ -144,10 +144,10 @@ SELECT * FROM done;
 
 -- Dropped subscriptions: all goes on
 SELECT feed('likes'), feed('seats'), feed('wallet', 'regress_dc_t');
-SELECT try('dc_incr(''likes'', ''a'')'), try('dc_restock(''seats'', ''a'', 1)'), try('dc_open_account(''wallet'', ''new'')');
+SELECT try('dc_incr(''likes'', ''a'')'), try('dc_restock(''seats'', ''a'', 1)'), try('dc_account_open(''wallet'', ''new'')');
 DROP SUBSCRIPTION regress_dc_s;
 DROP SUBSCRIPTION regress_dc_t;
-SELECT try('dc_incr(''likes'', ''a'')'), try('dc_restock(''seats'', ''a'', 1)'), try('dc_open_account(''wallet'', ''new'')');
+SELECT try('dc_incr(''likes'', ''a'')'), try('dc_restock(''seats'', ''a'', 1)'), try('dc_account_open(''wallet'', ''new'')');
 CALL dc_maintain();
 SELECT dc_compact();
 SELECT key, value FROM likes UNION ALL SELECT 'seats ' || key, value FROM seats ORDER BY 1;

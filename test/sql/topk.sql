@@ -11,7 +11,7 @@ SELECT * FROM dc_topk_info(dc_topk(10));
 SELECT counters FROM unnest(ARRAY[1, 6, 7, 100, 100000, 100001, 1000000]) k, dc_topk_info(dc_topk(k));
 SELECT count(*) FROM dc_topk_list(dc_topk(10));
 SELECT count(*) FROM dc_topk_heavy(dc_topk(10), 0);
-SELECT dc_topk_count(dc_topk(10), 'x'), dc_topk_bounds(dc_topk(10), 'x');
+SELECT dc_topk_estimate(dc_topk(10), 'x'), dc_topk_bounds(dc_topk(10), 'x');
 SELECT dc_topk(0);
 SELECT dc_topk(NULL::int);
 SELECT dc_topk(10, NULL)::text = dc_topk(10)::text;
@@ -30,7 +30,7 @@ SELECT * FROM dc_topk_list(:'words', 3);
 SELECT * FROM dc_topk_heavy(:'words', 2 / 11.0);
 SELECT item FROM dc_topk_heavy(:'words', 0);
 SELECT item FROM dc_topk_heavy(:'words', 1);
-SELECT dc_topk_count(:'words', 'the'), dc_topk_count(:'words', 'fish'), dc_topk_bounds(:'words', 'cat'), dc_topk_bounds(:'words', 'fish');
+SELECT dc_topk_estimate(:'words', 'the'), dc_topk_estimate(:'words', 'fish'), dc_topk_bounds(:'words', 'cat'), dc_topk_bounds(:'words', 'fish');
 SELECT * FROM dc_topk_info(:'words');
 -- By hand: the same bytes, as there was room for all
 SELECT dc_topk_add(dc_topk_add(dc_topk_add(dc_topk_add(dc_topk_add(dc_topk_add(dc_topk(2), 'saw'), 'bird'), 'dog'), 'and', 2), 'cat', 2), 'the', 4)::text = :'words';
@@ -53,7 +53,7 @@ SELECT dc_topk_agg(w, 2, 1, id + 10) FROM words;
 -- NULL and 0 leave a value as it is
 SELECT dc_topk_add(NULL::dc_topk, 'a'), dc_topk_add(:'words'::dc_topk, NULL::text)::text = :'words', dc_topk_add(:'words'::dc_topk, NULL::int)::text = :'words',
 	dc_topk_add(:'words', 'a', NULL)::text = :'words', dc_topk_add(:'words', 'a', 0)::text = :'words';
-SELECT dc_topk_union(NULL, dc_topk(1)), dc_topk(1) || NULL, dc_topk_count(NULL, 'a'), dc_topk_count(:'words'::dc_topk, NULL::text), dc_topk_bounds(NULL, 'a'), dc_topk_info(NULL);
+SELECT dc_topk_union(NULL, dc_topk(1)), dc_topk(1) || NULL, dc_topk_estimate(NULL, 'a'), dc_topk_estimate(:'words'::dc_topk, NULL::text), dc_topk_bounds(NULL, 'a'), dc_topk_info(NULL);
 SELECT count(*) FROM dc_topk_list(NULL);
 SELECT count(*) FROM dc_topk_heavy(NULL, 0.5);
 SELECT count(*) FROM dc_topk_list(:'words', NULL);
@@ -110,7 +110,7 @@ CREATE DOMAIN short AS varchar(5);
 SELECT item, estimate FROM dc_topk_list((SELECT dc_topk_agg(x, 5) FROM unnest(ARRAY[1.0, 1.00, 1, 2.50, 'NaN']) x)) ORDER BY 2 DESC, 1;
 SELECT item, estimate FROM dc_topk_list((SELECT dc_topk_agg(1::smallint, 5) || dc_topk_agg(1, 5) || dc_topk_agg(1::bigint, 5) || dc_topk_agg(1.0, 5) || dc_topk_agg('1', 5) || dc_topk_agg(1.0::float8, 5)));
 SELECT dc_topk_list(dc_topk_add(dc_topk(1), x)) FROM unnest(ARRAY['A0EEBC99-9c0b-4ef8-bb6d-6bb9bd380a11'::uuid]) x;
-SELECT dc_topk_list(dc_topk_add(dc_topk(1), '\xDEAD'::bytea)), dc_topk_count(dc_topk_add(dc_topk(1), '\xDEAD'::bytea), '\xdead');
+SELECT dc_topk_list(dc_topk_add(dc_topk(1), '\xDEAD'::bytea)), dc_topk_estimate(dc_topk_add(dc_topk(1), '\xDEAD'::bytea), '\xdead');
 SELECT dc_topk_list(dc_topk_add(dc_topk_add(dc_topk(1), 'red'::color), 'red'::short)), dc_topk_list(dc_topk_add(dc_topk(1), 'red  '::char(9)));
 SELECT dc_topk_list(dc_topk_add(dc_topk(1), true)), dc_topk_list(dc_topk_add(dc_topk(1), '2026-02-01'::date)), dc_topk_list(dc_topk_add(dc_topk(1), 'pg_class'::name));
 SELECT dc_topk_list(dc_topk_add(dc_topk(1), ARRAY['a b', 'c'])), dc_topk_list(dc_topk_add(dc_topk(1), '{"a": 1}'::jsonb)), dc_topk_list(dc_topk_add(dc_topk(1), int4range(1, 5)));
@@ -121,7 +121,7 @@ SELECT dc_topk_add(dc_topk(1), '2026-02-01 12:00+00'::timestamptz) AS tokyo \gse
 SET LOCAL timezone = 'America/New_York';
 SET LOCAL datestyle = 'German';
 SELECT dc_topk_add(:'tokyo', '2026-02-01 12:00+00'::timestamptz) AS both \gset
-SELECT dc_topk_list(:'both'), dc_topk_count(:'both', '2026-02-01 12:00+00'::timestamptz);
+SELECT dc_topk_list(:'both'), dc_topk_estimate(:'both', '2026-02-01 12:00+00'::timestamptz);
 COMMIT;
 -- Long ones, and a value that is stored out of line
 CREATE TABLE kept (t dc_topk);
@@ -129,7 +129,7 @@ INSERT INTO kept SELECT dc_topk_agg(repeat(md5(i::text), 3200) || i % 3, 2) FROM
 UPDATE kept SET t = dc_topk_add(t, repeat('long ', 20000), 5);
 SELECT items, total_weight, exact, bytes FROM kept, dc_topk_info(t);
 SELECT rank, left(item, 10), length(item), estimate FROM kept, dc_topk_list(t, 2);
-SELECT dc_topk_count(t, repeat('long ', 20000)), dc_topk_count(t, repeat('long ', 19999)), dc_topk_count(t, repeat(md5('4'), 3200) || 1) FROM kept;
+SELECT dc_topk_estimate(t, repeat('long ', 20000)), dc_topk_estimate(t, repeat('long ', 19999)), dc_topk_estimate(t, repeat(md5('4'), 3200) || 1) FROM kept;
 SELECT dc_topk_add(t, NULL::text)::text = t::text, dc_topk_add(t, 'a', 0)::text = t::text FROM kept;
 SELECT count(*) FROM dc_topk_list((SELECT dc_topk_agg(w, 2) FROM (SELECT repeat('wide ', 20000) || i % 5 AS w FROM generate_series(1, 50) i) s), 10);
 
@@ -270,7 +270,7 @@ EXCEPTION WHEN OTHERS THEN
 END $$;
 CREATE VIEW torn AS SELECT n, damaged(bytes) AS t FROM (VALUES (1, ''::bytea), (2, '\x0200024001010000000131'), (3, '\x0100024002020000000131'), (4, '\x010002400101000000f031')) v(n, bytes);
 SELECT n, string_agg(outcome(format('SELECT %s FROM torn WHERE n = %s', call, n)), ' ' ORDER BY call)
-	FROM generate_series(1, 4) n, unnest('{"dc_topk_add(t, 2)",t||t,dc_topk_union_agg(t),dc_topk_list(t),"dc_topk_heavy(t, 0.5)","dc_topk_count(t, 2)","dc_topk_bounds(t, 2)"}'::text[]) call GROUP BY n ORDER BY n;
+	FROM generate_series(1, 4) n, unnest('{"dc_topk_add(t, 2)",t||t,dc_topk_union_agg(t),dc_topk_list(t),"dc_topk_heavy(t, 0.5)","dc_topk_estimate(t, 2)","dc_topk_bounds(t, 2)"}'::text[]) call GROUP BY n ORDER BY n;
 SELECT outcome(format('SELECT dc_topk_info(t) FROM torn WHERE n = %s', n)) FROM generate_series(1, 2) n;
 DROP VIEW torn;
 

@@ -10,19 +10,19 @@ SELECT dc_create('parts', partitions => 3);
 SELECT * FROM dc_total('likes', 'a');
 SELECT dc_incr('likes', 'a', 10), dc_decr('likes', 'a', 3), dc_incr('parts', 'a', 5);
 -- not compacted yet: the total is old, the exact value is not
-SELECT count, updated_at, dc_get('likes', 'a') FROM dc_total('likes', 'a');
+SELECT value, updated_at, dc_get('likes', 'a') FROM dc_total('likes', 'a');
 CALL dc_maintain();
-SELECT count, updated_at IS NOT NULL, dc_get('likes', 'a') FROM dc_total('likes', 'a');
-SELECT count, updated_at IS NOT NULL, dc_get('parts', 'a') FROM dc_total('parts', 'a');
+SELECT value, updated_at IS NOT NULL, dc_get('likes', 'a') FROM dc_total('likes', 'a');
+SELECT value, updated_at IS NOT NULL, dc_get('parts', 'a') FROM dc_total('parts', 'a');
 -- what this transaction has not committed is no total either
 BEGIN;
 SELECT dc_incr('likes', 'a', 100);
-SELECT count, dc_get('likes', 'a') FROM dc_total('likes', 'a');
+SELECT value, dc_get('likes', 'a') FROM dc_total('likes', 'a');
 ROLLBACK;
 -- the other types of keys
 SELECT dc_set('likes', 7, 70), dc_set('likes', '00000000-0000-0000-0000-000000000007'::uuid, 700);
 CALL dc_maintain();
-SELECT count FROM dc_total('likes', 7) UNION ALL SELECT count FROM dc_total('likes', '00000000-0000-0000-0000-000000000007'::uuid);
+SELECT value FROM dc_total('likes', 7) UNION ALL SELECT value FROM dc_total('likes', '00000000-0000-0000-0000-000000000007'::uuid);
 
 -- dc_top: highest first, equal ones of one rank in the order of their keys
 SELECT dc_set('likes', k, v) IS NULL FROM (VALUES ('b', 70), ('A', 70), ('zero', 0), ('low', -5)) AS t(k, v);
@@ -65,14 +65,14 @@ SELECT * FROM dc_top('likes');
 RESET ROLE;
 GRANT SELECT ON likes TO regress_dc_reader;
 SET ROLE regress_dc_reader;
-SELECT count FROM dc_total('likes', 'a');
+SELECT value FROM dc_total('likes', 'a');
 SELECT * FROM dc_top('likes', 1);
 RESET ROLE;
 -- the jobs are for the tables of the caller
 SELECT dc_incr('likes', 'mine');
 SET ROLE regress_dc_reader;
 CALL dc_maintain();
-SELECT count, dc_get('likes', 'mine') FROM dc_total('likes', 'mine');
+SELECT value, dc_get('likes', 'mine') FROM dc_total('likes', 'mine');
 RESET ROLE;
 
 -- dc_maintain: a table that fails is a warning, and stops no other
@@ -80,7 +80,7 @@ CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCE
 CREATE TRIGGER refuse BEFORE INSERT OR UPDATE ON likes FOR EACH ROW EXECUTE FUNCTION refuse();
 SELECT dc_incr('likes', 'a'), dc_incr('parts', 'a');
 CALL dc_maintain();
-SELECT t.count, dc_get('likes', 'a'), p.count, dc_get('parts', 'a') FROM dc_total('likes', 'a') AS t, dc_total('parts', 'a') AS p;
+SELECT t.value, dc_get('likes', 'a'), p.value, dc_get('parts', 'a') FROM dc_total('likes', 'a') AS t, dc_total('parts', 'a') AS p;
 -- in a transaction block it cannot commit: the error is one
 SELECT dc_incr('parts', 'a');
 BEGIN;
@@ -90,9 +90,9 @@ DROP TRIGGER refuse ON likes;
 BEGIN;
 SELECT dc_incr('parts', 'a');
 CALL dc_maintain();
-SELECT t.count, dc_get('likes', 'a'), p.count, dc_get('parts', 'a') FROM dc_total('likes', 'a') AS t, dc_total('parts', 'a') AS p;
+SELECT t.value, dc_get('likes', 'a'), p.value, dc_get('parts', 'a') FROM dc_total('likes', 'a') AS t, dc_total('parts', 'a') AS p;
 ROLLBACK;
-SELECT t.count, dc_get('likes', 'a'), p.count, dc_get('parts', 'a') FROM dc_total('likes', 'a') AS t, dc_total('parts', 'a') AS p;
+SELECT t.value, dc_get('likes', 'a'), p.value, dc_get('parts', 'a') FROM dc_total('likes', 'a') AS t, dc_total('parts', 'a') AS p;
 -- in small batches, each a transaction of its own
 SELECT count(dc_incr('likes', 'k' || i)) FROM generate_series(1, 250) i;
 SET dcounter.compact_batch = 10;

@@ -119,7 +119,7 @@ SELECT dc_sum('t');
 DROP TABLE refs;
 -- The triggers
 SELECT tgname, tgenabled, tgfoid::regproc FROM pg_trigger WHERE tgrelid IN ('t'::regclass, 't_shard'::regclass) ORDER BY 1;
--- Events stay: what was counted before does not count again
+-- Ops stay: what was counted before does not count again
 SELECT dc_incr_once('t', 'a', 1, 'event 1');
 TRUNCATE t;
 SELECT dc_incr_once('t', 'a', 1, 'event 1'), dc_incr_once('t', 'a', 1, 'event 2'), dc_get('t', 'a');
@@ -260,10 +260,10 @@ DROP TABLE l, l_a;
 --
 -- A stock
 --
-SELECT dc_create_stock('st');
+SELECT dc_stock_create('st');
 CREATE FUNCTION fill_st() RETURNS text LANGUAGE sql AS $$
 	SELECT dc_restock('st', 'a', 10), dc_restock('st', 'b', 3), dc_apply(), dc_take('st', 'a', 4), dc_compact('st'), dc_take('st', 'a'), dc_hold('st', 'a', 2), dc_hold('st', 'b', 1, hold_id => '00000000-0000-0000-0000-000000000001');
-	SELECT dc_release('st', '00000000-0000-0000-0000-000000000001');
+	SELECT dc_hold_release('st', '00000000-0000-0000-0000-000000000001');
 	SELECT format('a %s, b %s', dc_get('st', 'a'), dc_get('st', 'b'));
 $$;
 -- before the first compaction, when the totals are empty
@@ -335,9 +335,9 @@ DROP TABLE orders;
 --
 -- A ledger
 --
-SELECT dc_create_ledger('wl');
+SELECT dc_ledger_create('wl');
 CREATE FUNCTION fill_wl() RETURNS text LANGUAGE sql AS $$
-	SELECT dc_open_account('wl', 'bank', NULL), dc_open_account('wl', 'x', -10, 1000), dc_open_account('wl', 'y');
+	SELECT dc_account_open('wl', 'bank', NULL), dc_account_open('wl', 'x', -10, 1000), dc_account_open('wl', 'y');
 	SELECT dc_transfer('wl', 'bank', 'x', 100, 'e1'), dc_apply(), dc_compact(), dc_transfer('wl', 'x', 'y', 30, 'e2'), dc_transfer_pending('wl', 'x', 'y', 5, 'e3', NULL, NULL);
 	SELECT string_agg(balance || ' ' || available, ', ' ORDER BY k) FROM unnest('{x,y}'::text[]) AS k, dc_balance('wl', k);
 $$;
@@ -352,7 +352,7 @@ RESET ROLE;
 BEGIN;
 SELECT duplicate FROM dc_transfer('wl', 'bank', 'y', 1, 'e4');
 TRUNCATE wl;
-SELECT rows('wl', 'wl_shard', 'wl_limit', 'wl_limit_shard', 'wl_entry', 'wl_account', 'wl_pending', 'wl_event');
+SELECT rows('wl', 'wl_shard', 'wl_limit', 'wl_limit_shard', 'wl_entry', 'wl_account', 'wl_pending', 'wl_op');
 SELECT * FROM dc_ledger_check('wl');
 SELECT fill_wl();
 SELECT * FROM dc_ledger_check('wl');
@@ -364,18 +364,18 @@ SELECT fill_wl();
 SELECT * FROM dc_ledger_check('wl');
 SELECT s, try(s) FROM unnest(ARRAY['TRUNCATE wl_entry', 'DELETE FROM wl_account']) AS s;
 -- By months; never compacted
-SELECT dc_create_ledger('wm', partition_by => 'month');
-SELECT dc_open_account('wm', 'x', NULL), dc_open_account('wm', 'y');
+SELECT dc_ledger_create('wm', partition_by => 'month');
+SELECT dc_account_open('wm', 'x', NULL), dc_account_open('wm', 'y');
 SELECT duplicate FROM dc_transfer('wm', 'x', 'y', 5, 'e1');
 TRUNCATE wm;
-SELECT rows('wm', 'wm_shard', 'wm_limit', 'wm_limit_shard', 'wm_entry', 'wm_account', 'wm_pending', 'wm_event');
+SELECT rows('wm', 'wm_shard', 'wm_limit', 'wm_limit_shard', 'wm_entry', 'wm_account', 'wm_pending', 'wm_op');
 SELECT * FROM dc_ledger_check('wm');
 SELECT dc_drop('wm');
 -- Adopting puts the triggers back
 DROP TRIGGER dcounter_delete ON wl;
 DROP TRIGGER dcounter_truncate ON wl;
 ALTER TABLE wl_limit_shard DISABLE TRIGGER ALL;
-SELECT dc_adopt_ledger('wl');
+SELECT dc_ledger_adopt('wl');
 SELECT count(*) FROM pg_trigger WHERE tgname IN ('dcounter_delete', 'dcounter_truncate') AND tgrelid::regclass::text ~ '^wl' AND tgenabled <> 'D';
 SELECT try('DELETE FROM wl') ~ '^55000', try('DELETE FROM wl_limit_shard') ~ '^55000';
 

@@ -261,10 +261,10 @@ sql($node, 'owned', q{
 	SELECT dc_consumer_drop('gone');
 	SET ROLE db_owner;
 	CREATE SCHEMA app;
-	SELECT dc_create('app.likes', max_shards => 7), dc_create_ledger('app.wallet');
+	SELECT dc_create('app.likes', max_shards => 7), dc_ledger_create('app.wallet');
 	SELECT dc_alter('app.likes', events => '1 hour');
 	SELECT dc_incr('app.likes', k, 3) FROM unnest('{a,b}'::text[]) AS k;
-	SELECT dc_open_account('app.wallet', 'bank', NULL), dc_open_account('app.wallet', 'x');
+	SELECT dc_account_open('app.wallet', 'bank', NULL), dc_account_open('app.wallet', 'x');
 	SELECT transfer_id FROM dc_transfer('app.wallet', 'bank', 'x', 5, 'e');
 	RESET ROLE;
 	SET ROLE other;

@@ -12,7 +12,7 @@ my $primary = dc_node('primary', init => { allows_streaming => 1 });
 my @counters = ('c', 'p');
 my $values = join('; ', map {
 	"SELECT string_agg(key || '=' || value, ' ' ORDER BY key) FROM dc_get_many('$_', ARRAY['a', 'b', 'none']);
-	SELECT dc_get('$_', 'a'), count, inc, dec, dc_sum('$_') FROM dc_info('$_', 'a')" } @counters);
+	SELECT dc_get('$_', 'a'), value, inc, dec, dc_sum('$_') FROM dc_info('$_', 'a')" } @counters);
 
 sql($primary, 'postgres', q{
 	SELECT dc_create('c', max_shards => 8), dc_create('p', partitions => 3);

@@ -137,7 +137,7 @@ sub test_reads
 
 	is(sql($node, 'postgres', q{
 		SELECT dc_get('p', 'a') >= 0; SELECT count(*) FROM dc_get_many('p', ARRAY['a', 'b']);
-		SELECT dc_sum('p') >= 0; SELECT (dc_info('p', 'a')).count >= 0;} . $sql), "t\n2\nt\nt\n4", 'reads count');
+		SELECT dc_sum('p') >= 0; SELECT (dc_info('p', 'a')).value >= 0;} . $sql), "t\n2\nt\nt\n4", 'reads count');
 	is(stat_of('mean_read_time_ms > 0, mean_read_time_ms < 1000', 'p'), 't|t', 'and take time');
 	return;
 }

@@ -63,8 +63,8 @@ sql($node, 'postgres', q{
 					RAISE 'counter %, key %: % instead of %', tab, one, counted, audited;
 				END IF;
 			END LOOP;
-			SELECT string_agg(k || '=' || (dc_total(tab::regclass, k)).count, ' ' ORDER BY k) INTO total FROM unnest(keys) AS k;
-			IF tab = 'g' AND EXISTS (SELECT FROM unnest(keys) AS k WHERE (dc_total('g', k)).count > dc_get('g', k)) THEN
+			SELECT string_agg(k || '=' || (dc_total(tab::regclass, k)).value, ' ' ORDER BY k) INTO total FROM unnest(keys) AS k;
+			IF tab = 'g' AND EXISTS (SELECT FROM unnest(keys) AS k WHERE (dc_total('g', k)).value > dc_get('g', k)) THEN
 				RAISE 'a total is ahead: % of %', total, many;
 			END IF;
 			seen := seen || many || total;
@@ -194,8 +194,8 @@ my @readers = (
 		SELECT dc_get('g', :k1) AS before \gset
 		SELECT 1 / (dc_get('g', :k1) = :before)::int;}),
 	script('', q{
-		SELECT dc_get('g', :k1) AS before, count AS total FROM dc_total('g', :k1) \gset
-		SELECT 1 / (dc_get('g', :k1) >= :before AND count >= :total)::int FROM dc_total('g', :k1);}));
+		SELECT dc_get('g', :k1) AS before, value AS total FROM dc_total('g', :k1) \gset
+		SELECT 1 / (dc_get('g', :k1) >= :before AND value >= :total)::int FROM dc_total('g', :k1);}));
 
 # By hand, beside the worker
 my @compactors = map { file_of("compact$_->[0].sql", "$_->[1];\n") }
@@ -279,7 +279,7 @@ sub moves
 	my $value = sql($node, 'postgres', "SELECT dc_get('$counter', '$key') + 1");
 
 	sql($node, 'postgres', "SELECT dc_incr('$counter', '$key')");
-	return eventually("SELECT (dc_total('$counter', '$key')).count = $value", $name);
+	return eventually("SELECT (dc_total('$counter', '$key')).value = $value", $name);
 }
 
 # Keys that others have locked, with shard rows: counted while there is no worker
@@ -301,9 +301,9 @@ is(sql($node, 'postgres', 'SELECT dc_worker_start()'), 't', 'the worker is start
 moves('other keys of the table are compacted', 'h', 'free');
 moves('other tables are', 'free', 'free');
 more_runs('again and again');
-eventually("SELECT (dc_total('h', 'early')).count = 15", 'a row that is not locked is moved');
+eventually("SELECT (dc_total('h', 'early')).value = 15", 'a row that is not locked is moved');
 sql($node, 'postgres', "SELECT dc_incr('h', 'locked')");
-eventually("SELECT (dc_total('h', 'locked')).count = 11", 'also if another one of its key is');
+eventually("SELECT (dc_total('h', 'locked')).value = 11", 'also if another one of its key is');
 is(sql($node, 'postgres', "SELECT string_agg(key || ' ' || value || ' ' || dc_get('h', key), ', ' ORDER BY key) FROM h WHERE key <> 'free'"),
 	'deleted 10 15, early 15 15, locked 11 16, reset 10 15, set 10 15, total 10 15', 'what is locked stays, and reads are exact');
 is($_->run('COMMIT'), '', 'commit') foreach @holders;

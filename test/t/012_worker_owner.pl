@@ -269,7 +269,7 @@ foreach my $name (@names)
 	as_mallory("SELECT public.dc_create('mallory.$name'" . ($tables{$name}{create} ? ", $tables{$name}{create}" : '') . ')');
 }
 sql($node, 'evil', join(';', map { "SELECT dc_incr('mallory.$_', 'a')" } @names));
-eventually('evil', 'SELECT ' . join(' + ', map { "(dc_total('mallory.$_', 'a')).count" } @names) . ' = ' . @names, 'tables of his, still as they should be');
+eventually('evil', 'SELECT ' . join(' + ', map { "(dc_total('mallory.$_', 'a')).value" } @names) . ' = ' . @names, 'tables of his, still as they should be');
 sql($node, 'evil', 'SELECT dc_worker_stop()');
 as_mallory($tables{$_}{sql}) foreach grep { !$tables{$_}{unprevented} } @names;
 # what only event triggers prevent
@@ -355,8 +355,8 @@ sub check
 	}
 	ok(!$hooks{shadow} && !$hooks{view}, "$way: nobody is misled by names");
 	is(values_of("dc_get('%s', 'a')", @names, @others), join('|', map { $counted{$_} } @names, @others), "$way: values are exact");
-	is(values_of("(dc_total('%s', 'a')).count", @good, @others), join('|', map { $counted{$_} } @good, @others), "$way: totals");
-	is(values_of("(dc_total('%s', 'a')).count", @bad), join('|', map { 1 } @bad), "$way: what fails stays where it is");
+	is(values_of("(dc_total('%s', 'a')).value", @good, @others), join('|', map { $counted{$_} } @good, @others), "$way: totals");
+	is(values_of("(dc_total('%s', 'a')).value", @bad), join('|', map { 1 } @bad), "$way: what fails stays where it is");
 	is(sql($node, 'evil', q{
 		SELECT rolname FROM pg_roles WHERE rolsuper AND rolname IN ('mallory', 'eve')
 		UNION ALL SELECT roleid::regrole::text FROM pg_auth_members WHERE member = 'mallory'::regrole
@@ -398,8 +398,8 @@ my $worker = q{SELECT pid, runs, last_error FROM dc_stat_worker WHERE datname = 
 
 is(sql($node, 'evil', 'SELECT dc_worker_start()'), 't', 'worker');
 my $pid = sql($node, 'evil', "SELECT pid FROM ($worker) AS w");
-eventually('evil', 'SELECT ' . join(' AND ', map { "(dc_total('$_', 'a')).count = 2" } @others), 'worker: tables of others are compacted');
-eventually('evil', 'SELECT ' . join(' AND ', map { "(dc_total('mallory.$tables{$_}{name}', 'a')).count = $counted{$_}" } @good), 'worker: and those of his that can be');
+eventually('evil', 'SELECT ' . join(' AND ', map { "(dc_total('$_', 'a')).value = 2" } @others), 'worker: tables of others are compacted');
+eventually('evil', 'SELECT ' . join(' AND ', map { "(dc_total('mallory.$tables{$_}{name}', 'a')).value = $counted{$_}" } @good), 'worker: and those of his that can be');
 my $runs = sql($node, 'evil', "SELECT runs FROM ($worker) AS w");
 eventually('evil', "SELECT runs >= $runs + 3 FROM ($worker) AS w", 'worker: again and again');
 my $log = slurp_file($node->logfile, $offset);
@@ -467,7 +467,7 @@ sub goes_on
 
 	$counted{'boss.after'}++;
 	sql($node, 'evil', "SELECT dc_incr('vera.before', 'a'), dc_incr('boss.after', 'a')");
-	return eventually('evil', "SELECT (dc_total('vera.before', 'a')).count = $counted AND (dc_total('boss.after', 'a')).count = $counted{'boss.after'}", $name);
+	return eventually('evil', "SELECT (dc_total('vera.before', 'a')).value = $counted AND (dc_total('boss.after', 'a')).value = $counted{'boss.after'}", $name);
 }
 
 as_mallory('DROP TABLE ' . join(', ', map { "mallory.$tables{$_}{name}" } grep { $_ ne 'worst_message' } @names) . ' CASCADE');
@@ -499,8 +499,8 @@ unlike($log, qr/spy\|(?!message)/, 'nothing of his runs');
 is(join('', grep { !/on "worst_message" failed/ } errors($log)), '', 'and nothing fails');
 as_mallory('ALTER TABLE mallory.secured DISABLE ROW LEVEL SECURITY; ALTER TABLE mallory.secured_shard DISABLE ROW LEVEL SECURITY');
 as_mallory('ALTER TABLE mallory.altered_shard ALTER inc TYPE bigint');
-eventually('evil', "SELECT (dc_total('mallory.secured', 'a')).count = 3", 'without row-level security it is compacted');
-eventually('evil', "SELECT (dc_total('mallory.altered', 'a')).count = 3", 'with the right columns it is compacted');
+eventually('evil', "SELECT (dc_total('mallory.secured', 'a')).value = 3", 'without row-level security it is compacted');
+eventually('evil', "SELECT (dc_total('mallory.altered', 'a')).value = 3", 'with the right columns it is compacted');
 # Wherever it is cut off
 foreach my $length (1, 2)
 {
@@ -533,7 +533,7 @@ sql($node, 'evil', q{
 	REVOKE CONNECT, TEMP ON DATABASE evil FROM PUBLIC;
 	REVOKE USAGE ON SCHEMA public FROM PUBLIC;
 	SELECT dc_incr('nina.c', 'a');});
-eventually('evil', q{SELECT (dc_total('nina.c', 'a')).count = 1}, 'an owner without LOGIN, CONNECT, and USAGE of the functions');
+eventually('evil', q{SELECT (dc_total('nina.c', 'a')).value = 1}, 'an owner without LOGIN, CONNECT, and USAGE of the functions');
 # Names are looked up as the owner, too
 $offset = -s $node->logfile;
 sql($node, 'evil', q{REVOKE USAGE ON SCHEMA nina FROM nina; SELECT dc_incr('nina.c', 'a', 5)});
@@ -541,9 +541,9 @@ goes_on('an owner without USAGE of the schema: tables of others are compacted');
 $runs = sql($node, 'evil', "SELECT runs FROM ($worker) AS w");
 eventually('evil', "SELECT runs >= $runs + 2 FROM ($worker) AS w", 'again and again');
 like(slurp_file($node->logfile, $offset), qr/LOG:  dcounter job "compaction" on "c" failed: permission denied for schema nina$/m, 'the log says what is wrong');
-is(sql($node, 'evil', q{SELECT dc_get('nina.c', 'a'), (dc_total('nina.c', 'a')).count}), '6|1', 'and the value is exact');
+is(sql($node, 'evil', q{SELECT dc_get('nina.c', 'a'), (dc_total('nina.c', 'a')).value}), '6|1', 'and the value is exact');
 sql($node, 'evil', 'GRANT USAGE ON SCHEMA nina TO nina');
-eventually('evil', q{SELECT (dc_total('nina.c', 'a')).count = 6}, 'with it, it is compacted');
+eventually('evil', q{SELECT (dc_total('nina.c', 'a')).value = 6}, 'with it, it is compacted');
 
 ## Code that does not end. Meanwhile nobody is compacted; but it can be ended.
 

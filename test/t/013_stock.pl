@@ -38,7 +38,7 @@ sql($_, 'postgres', q{
 			IF x < 0.15 THEN
 				h := hold(k, 1, '1 hour');
 				COMMIT;
-				IF dc_release('s', h) = 'released' THEN
+				IF dc_hold_release('s', h) = 'released' THEN
 					refused := 0;
 				END IF;
 			ELSIF buy(k, 1) > 0 THEN
@@ -116,7 +116,7 @@ sql($_, 'postgres', q{
 				PERFORM pg_sleep(0.003);
 			END IF;
 			IF kind = 'release' THEN
-				PERFORM dc_release('s', h);
+				PERFORM dc_hold_release('s', h);
 			ELSIF kind = 'part' THEN
 				PERFORM confirm(h, 1);
 			ELSIF kind = 'incr' THEN
@@ -226,9 +226,9 @@ sub test_enough
 		  . "SELECT sum(dc_take_up_to('enough', 'other ' || i, 9)) FROM generate_series(1, 150) AS i;\nSELECT dc_compact('enough');\n");
 	my @takers = map { file_of('enough' . ++$scripts . '.sql', "$give$_$take") } (
 		'', "BEGIN;\n${take}ROLLBACK;\n",
-		"SELECT dc_hold('enough', 'k', :n) AS h \\gset\nSELECT 1 / (dc_release('enough', ':h') = 'released')::int;\n");
+		"SELECT dc_hold('enough', 'k', :n) AS h \\gset\nSELECT 1 / (dc_hold_release('enough', ':h') = 'released')::int;\n");
 
-	sql($node, 'postgres', q{SELECT dc_create_stock('enough', 16)});
+	sql($node, 'postgres', q{SELECT dc_stock_create('enough', 16)});
 	my $movers = pgbench($node, '-c', 1, '-T', $seconds, '-f', $move);
 	my $job = pgbench($node, '-c', $clients, '-T', $seconds, map { ('-f', $_) } @takers);
 	is(finish_job($job) . " $job->{err}", '0 ', "$name: none is refused while there are enough");
@@ -252,7 +252,7 @@ sub test_carts
 	my @carts = map { file_of('cart' . ++$scripts . '.sql', "SELECT 1 / dc_take_all('narrow', '{$_}', '{1,1,1}')::int;\n") }
 	  'a,b,c', 'c,b,a', 'b,a,c';
 
-	sql($node, 'postgres', q{SELECT dc_create_stock('narrow', 1); SELECT dc_restock('narrow', k, 1000000) FROM unnest('{a,b,c}'::text[]) AS k});
+	sql($node, 'postgres', q{SELECT dc_stock_create('narrow', 1); SELECT dc_restock('narrow', k, 1000000) FROM unnest('{a,b,c}'::text[]) AS k});
 	my $job = pgbench($node, '-c', 6, '-T', $seconds / 3, map { ('-f', $_) } @carts);
 	is(finish_job($job) . " $job->{err}", '0 ', "$name: carts in all orders");
 	my ($n) = $job->{out} =~ /actually processed: (\d+)\n.*failed transactions: 0 /s;

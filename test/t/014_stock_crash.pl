@@ -191,12 +191,12 @@ sub test_prepared
 	}
 	is(sql($node, 'postgres', "ROLLBACK PREPARED 'four'; SELECT buy('p', 4); $state"), "4\n5|f|0|f|t", "$name: back after ROLLBACK PREPARED");
 	is(sql($node, 'postgres', "COMMIT PREPARED 'three'; $state"), '2|f|0|f|t', "$name: sold after COMMIT PREPARED");
-	is(sql($node, 'postgres', "COMMIT PREPARED 'held'; $state; SELECT dc_release('s', '$hold')"), "0|f|0|f|t\nreleased", "$name: so for a hold");
+	is(sql($node, 'postgres', "COMMIT PREPARED 'held'; $state; SELECT dc_hold_release('s', '$hold')"), "0|f|0|f|t\nreleased", "$name: so for a hold");
 	is(sql($node, 'postgres', "SELECT buy('p', 2); $state"), "2\n0|f|0|f|t", "$name: which can be released");
 	is(sql($node, 'postgres', qq{
 		BEGIN; SELECT restock('p', 3); PREPARE TRANSACTION 'more'; $state; COMMIT PREPARED 'more'; SELECT buy('p', 3);
 		$state; SELECT restock('p', 2); SELECT hold('p', 2, '1 hour') AS h \\gset
-		BEGIN; SELECT dc_release('s', :'h'); PREPARE TRANSACTION 'released'; $state; COMMIT PREPARED 'released'; SELECT buy('p', 2);
+		BEGIN; SELECT dc_hold_release('s', :'h'); PREPARE TRANSACTION 'released'; $state; COMMIT PREPARED 'released'; SELECT buy('p', 2);
 		$state; SELECT wrong();} =~ s/^\t+//mgr), "3\n0|f|0|f|t\n3\n0|f|0|f|t\n2\nreleased\n0|f|0|f|t\n2\n0|f|0|f|t", "$name: what a prepared transaction adds");
 	return;
 }
@@ -206,13 +206,13 @@ sub test_prepared
 
 # Three kinds of holds. A key that is sold out, and one that has units.
 my $shop = q{
-	SELECT dc_create_stock('shop', 8);
+	SELECT dc_stock_create('shop', 8);
 	SELECT dc_restock('shop', 'a', 100), dc_restock('shop', 'b', 7);
 	SELECT dc_take('shop', 'a', 10), dc_take('shop', 'b', 7);
 	SELECT dc_hold('shop', 'a', 5, '1 hour', '00000000-0000-0000-0000-000000000001'), dc_hold('shop', 'a', 6, '1 us', '00000000-0000-0000-0000-000000000002'),
 		dc_hold('shop', 'a', 7, '1 hour', '00000000-0000-0000-0000-000000000003');
 	SELECT dc_compact('shop');
-	SELECT dc_confirm('shop', '00000000-0000-0000-0000-000000000003', 4);
+	SELECT dc_hold_confirm('shop', '00000000-0000-0000-0000-000000000003', 4);
 	SELECT dc_take('shop', 'a', 1);};
 my $of_shop = q{
 	SELECT dc_get('shop', 'a'), dc_get('shop', 'b'), (SELECT sum(units) FROM shop_shard);
@@ -226,8 +226,8 @@ sub goes_on
 	my ($node, $database, $name) = @_;
 
 	is(sql($node, $database, q{
-		SELECT dc_confirm('shop', '00000000-0000-0000-0000-000000000003'), dc_confirm('shop', '00000000-0000-0000-0000-000000000002'),
-			dc_confirm('shop', '00000000-0000-0000-0000-000000000001', 2), dc_release('shop', '00000000-0000-0000-0000-000000000001');
+		SELECT dc_hold_confirm('shop', '00000000-0000-0000-0000-000000000003'), dc_hold_confirm('shop', '00000000-0000-0000-0000-000000000002'),
+			dc_hold_confirm('shop', '00000000-0000-0000-0000-000000000001', 2), dc_hold_release('shop', '00000000-0000-0000-0000-000000000001');
 		SELECT dc_take('shop', 'b'), dc_get('shop', 'a'), dc_take('shop', 'a', 84), dc_take('shop', 'a', 80), dc_take_up_to('shop', 'a', 9), dc_take('shop', 'a');
 		SELECT dc_restock('shop', 'b', 2);
 		SELECT dc_take_all('shop', '{b,a}', '{1,1}'), dc_hold('shop', 'b', 2) IS NOT NULL, dc_take('shop', 'b');
@@ -264,8 +264,8 @@ sub test_standby
 	$node->wait_for_catchup($standby, 'replay', $node->lsn('insert'));
 	is(sql($standby, 'postgres', $of_shop), sql($node, 'postgres', $of_shop), 'the standby is the same');
 	foreach my $call ("dc_take('shop', 'a')", "dc_take('shop', 'b')", "dc_take_up_to('shop', 'a', 2)", "dc_take_all('shop', '{a}', '{1}')",
-		"dc_restock('shop', 'a', 1)", "dc_hold('shop', 'a')", "dc_confirm('shop', '00000000-0000-0000-0000-000000000001')",
-		"dc_release('shop', '00000000-0000-0000-0000-000000000001')")
+		"dc_restock('shop', 'a', 1)", "dc_hold('shop', 'a')", "dc_hold_confirm('shop', '00000000-0000-0000-0000-000000000001')",
+		"dc_hold_release('shop', '00000000-0000-0000-0000-000000000001')")
 	{
 		fails_with($standby, 'postgres', "SELECT $call", '25006', "$call is the read-only error");
 	}

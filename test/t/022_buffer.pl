@@ -133,7 +133,7 @@ is(sql($node, 'postgres', q{
 	SELECT counter, mode, flush_interval, durability FROM dcounter.counter ORDER BY counter::text COLLATE "C"}) =~ s/^\n+//r,
 	"c|buffered|24:00:00|async\ndefaults|buffered|00:00:00.001|sync\nevery|exact|00:00:01.5|sync\n"
 	  . "exact|buffered|24:00:00|async\nexact_sync|buffered|00:00:02|async\nparts|buffered|24:00:00|async", 'dc_alter()');
-sql($node, 'postgres', q{SELECT dc_alter('exact', mode => 'exact'), dc_create_stock('stock')});
+sql($node, 'postgres', q{SELECT dc_alter('exact', mode => 'exact'), dc_stock_create('stock')});
 fails_with($node, 'postgres', $_->[1], $_->[0], $_->[1])
   foreach [ '22023', "SELECT dc_create('x', mode => 'Buffered')" ], [ '22023', "SELECT dc_create('x', mode => 'buffered', durability => 'none')" ],
   (map { [ '22023', "SELECT dc_create('x', mode => 'buffered', flush_interval => '$_')" ] } '0', '-1 s', '999 us', '1 day 1 ms', '178000000 years'),
@@ -185,7 +185,7 @@ sub test_transactions
 	}
 	$session->quit;
 
-	my $reads = "SELECT dc_get('$counter', 'own'), (SELECT value FROM dc_get_many('$counter', '{none,own}') OFFSET 1), i.count, i.inc, i.dec, i.shards, "
+	my $reads = "SELECT dc_get('$counter', 'own'), (SELECT value FROM dc_get_many('$counter', '{none,own}') OFFSET 1), i.value, i.inc, i.dec, i.shards, "
 	  . "dc_sum('$counter') - others, updated_at <= clock_timestamp() FROM others, dc_info('$counter', 'own') AS i;";
 	is(sql($node, 'postgres', qq{
 		CREATE TEMP TABLE others AS SELECT dc_sum('$counter') AS others;
@@ -830,7 +830,7 @@ sub old_snapshot
 	sql($node, 'postgres', q{SELECT dc_incr('made_exact', 'k', 5)});
 	is($reader->run(q{SELECT dc_get('made_exact', 'k'), dc_sum('made_exact')}), '5|5', 'what is in memory counts in an old snapshot');
 	sql($node, 'postgres', q{SELECT dc_alter('made_exact', mode => 'exact')});
-	is($reader->run(q{SELECT dc_get('made_exact', 'k'), (dc_info('made_exact', 'k')).count, value, dc_sum('made_exact') FROM dc_get_many('made_exact', '{k, l}') WHERE key = 'k'}),
+	is($reader->run(q{SELECT dc_get('made_exact', 'k'), (dc_info('made_exact', 'k')).value, value, dc_sum('made_exact') FROM dc_get_many('made_exact', '{k, l}') WHERE key = 'k'}),
 		'5|5|5|5', 'also when the table is exact by then');
 	$reader->run('COMMIT');
 	$reader->quit;

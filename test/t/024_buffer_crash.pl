@@ -122,7 +122,7 @@ note("$told transactions committed as told");
 sub test_standby
 {
 	my $standby = PostgreSQL::Test::Cluster->new('standby');
-	my $values = q{SELECT dc_get('s', 'a'), (SELECT value FROM dc_get_many('s', '{a}')), (SELECT count FROM dc_info('s', 'a')), dc_sum('s')};
+	my $values = q{SELECT dc_get('s', 'a'), (SELECT value FROM dc_get_many('s', '{a}')), (SELECT value FROM dc_info('s', 'a')), dc_sum('s')};
 
 	sql($node, 'postgres', q{
 		SELECT dc_create('s', mode => 'buffered', flush_interval => '1 day'), dc_create('t', mode => 'buffered', durability => 'sync');

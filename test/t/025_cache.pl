@@ -58,7 +58,7 @@ sub test_values
 	is(cached('a'), 't', 'and stored');
 	sql($node, 'postgres', q{SELECT dc_incr('c', 'a')});
 	is(get('a'), '5', 'the stored value is returned');
-	is(sql($node, 'postgres', q{SELECT dc_get('c', 'a'), count FROM dc_info('c', 'a')}), '6|6', 'exact reads are exact');
+	is(sql($node, 'postgres', q{SELECT dc_get('c', 'a'), value FROM dc_info('c', 'a')}), '6|6', 'exact reads are exact');
 	is(get('a', $new), '6', 'with no staleness it is computed');
 	is(get('a'), '6', 'and stored again');
 	sql($node, 'postgres', q{SELECT dc_incr('c', 'a'), pg_sleep(0.05)});

@@ -1,5 +1,5 @@
 # Increments that count once, where sessions, restarts and copies of the database are
-# in the way: storms of replayed events while the ring of partitions turns, and
+# in the way: storms of replayed ops while the ring of partitions turns, and
 # through crashes; buffered tables; the worker's job; prepared transactions; dump
 # and restore; a standby.
 use strict;
@@ -13,16 +13,16 @@ use Time::HiRes qw(usleep);
 
 my $clients = torture(6, 16);
 my $rounds = torture(3, 60);
-my $events = torture(300, 2000);
+my $ops = torture(300, 2000);
 my $crashes = torture(3, 40);
 
 my $seed = $ENV{DC_SEED} // int(rand(1e9));
 note("seed $seed (set DC_SEED to repeat)");
 
-# Every session brings the events of a round in an order of its own, and remembers
+# Every session brings the ops of a round in an order of its own, and remembers
 # which of them it was told were new; sometimes it changes its mind.
 my $helpers = q{
-	CREATE TABLE acked (event text, new boolean);
+	CREATE TABLE acked (op text, new boolean);
 	CREATE PROCEDURE storm(c regclass, round text, n int, seed float, fickle boolean) LANGUAGE plpgsql AS $$
 	DECLARE
 		i int; new bool;
@@ -39,11 +39,11 @@ my $helpers = q{
 		END LOOP;
 	END $$;
 	CREATE FUNCTION states(c regclass) RETURNS text LANGUAGE sql AS $$
-		SELECT string_agg(state, ' ' ORDER BY slot) FROM dcounter.event_slot WHERE counter = c $$;
+		SELECT string_agg(state, ' ' ORDER BY slot) FROM dcounter.op_slot WHERE counter = c $$;
 	-- Makes it time to open the next partition, or to forget what is in closed ones
 	CREATE PROCEDURE age(c regclass, forget boolean) LANGUAGE sql AS $$
-		UPDATE dcounter.event_slot SET since = since - interval '4 days' WHERE counter = c AND state = 'open';
-		UPDATE dcounter.event_slot SET closed_at = closed_at - interval '8 days' WHERE counter = c AND state = 'closed' AND forget;
+		UPDATE dcounter.op_slot SET since = since - interval '4 days' WHERE counter = c AND state = 'open';
+		UPDATE dcounter.op_slot SET closed_at = closed_at - interval '8 days' WHERE counter = c AND state = 'closed' AND forget;
 	$$;};
 
 # storm(NODE, COUNTER, ROUND, FICKLE): scripts of all sessions
@@ -54,11 +54,11 @@ sub storm
 	return map {
 		my $x = ($seed % 1000 + $_ * 7 + $round) / 100000;
 		start_job($node, 'postgres', file_of("storm$round-$_.sql",
-			"CALL storm('$counter', 'r$round', $events, $x, $fickle);"))
+			"CALL storm('$counter', 'r$round', $ops, $x, $fickle);"))
 	} 1 .. $clients;
 }
 
-# Events while partitions are opened, closed and emptied
+# Ops while partitions are opened, closed and emptied
 sub turning_ring
 {
 	my ($node) = @_;
@@ -83,16 +83,16 @@ sub turning_ring
 		$failed += finish_job($_) != 0 foreach @jobs;
 		note(grep { $_ } map { $_->{err} } @jobs) if $failed;
 		# those that all sessions have changed their mind about
-		sql($node, 'postgres', qq{CALL storm('ring', 'r$round', $events, 0, false)});
-		$expected += $events * ($events + 1) / 2;
+		sql($node, 'postgres', qq{CALL storm('ring', 'r$round', $ops, 0, false)});
+		$expected += $ops * ($ops + 1) / 2;
 		sql($node, 'postgres', q{CALL age('ring', true)});
 		sql($node, 'postgres', q{CALL dc_maintain()});
 	}
 	is($failed, 0, 'turning ring: no session failed');
 	cmp_ok($turns, '>', 0, 'turning ring: it has turned under load');
-	is(sql($node, 'postgres', q{SELECT dc_sum('ring')}), $expected, 'turning ring: each event counted once');
-	is(sql($node, 'postgres', q{SELECT count(*) FROM acked WHERE new}), $rounds * $events, 'turning ring: each event was new to one');
-	is(sql($node, 'postgres', q{SELECT count(*) FROM (SELECT FROM acked WHERE new GROUP BY event HAVING count(*) > 1) AS twice}), 0, 'turning ring: and to one only');
+	is(sql($node, 'postgres', q{SELECT dc_sum('ring')}), $expected, 'turning ring: each op counted once');
+	is(sql($node, 'postgres', q{SELECT count(*) FROM acked WHERE new}), $rounds * $ops, 'turning ring: each op was new to one');
+	is(sql($node, 'postgres', q{SELECT count(*) FROM (SELECT FROM acked WHERE new GROUP BY op HAVING count(*) > 1) AS twice}), 0, 'turning ring: and to one only');
 }
 
 # Each crash in the middle of a storm, which is brought again as a whole
@@ -114,14 +114,14 @@ sub crashes
 		restart_after_kill9($node);
 		# whoever was told so before can be sure
 		$lost += sql($node, 'postgres', qq{
-			SELECT count(*) FROM acked AS a, dc_op_status('$counter', a.event) AS s
-			WHERE a.event LIKE 'r$round-%' AND NOT s.applied});
+			SELECT count(*) FROM acked AS a, dc_op_status('$counter', a.op) AS s
+			WHERE a.op LIKE 'r$round-%' AND NOT s.applied});
 		@jobs = storm($node, $counter, $round, 'false');
 		finish_job($_) foreach @jobs;
-		$expected += $events * ($events + 1) / 2;
+		$expected += $ops * ($ops + 1) / 2;
 	}
-	is($lost, 0, "$mode: no event is lost in a crash");
-	is(sql($node, 'postgres', "SELECT dc_sum('$counter')"), $expected, "$mode: each event counted once");
+	is($lost, 0, "$mode: no op is lost in a crash");
+	is(sql($node, 'postgres', "SELECT dc_sum('$counter')"), $expected, "$mode: each op counted once");
 }
 
 # The worker turns the ring by itself, and keeps it while a transaction is prepared
@@ -150,12 +150,12 @@ sub worker
 	is(wait_for($node, 'postgres', q{SELECT states('worked')}, 'closed closed open empty'), 'closed closed open empty', 'worker: goes on when it has ended');
 	sql($node, 'postgres', q{CALL age('worked', true)});
 	is(wait_for($node, 'postgres', q{SELECT states('worked')}, 'empty empty open empty'), 'empty empty open empty', 'worker: empties what has expired');
-	is(sql($node, 'postgres', q{SELECT string_agg(event_id, ' ') FROM worked_event}), '', 'worker: and its events are gone');
-	is(sql($node, 'postgres', q{SELECT failures FROM dc_stat_worker WHERE job = 'ledger_events'}), 0, 'worker: nothing has failed');
+	is(sql($node, 'postgres', q{SELECT string_agg(op_id, ' ') FROM worked_op}), '', 'worker: and its ops are gone');
+	is(sql($node, 'postgres', q{SELECT failures FROM dc_stat_worker WHERE job = 'ledger_ops'}), 0, 'worker: nothing has failed');
 }
 
 # A partition is altered while a session that knows it waits for its lock; and what is in
-# progress is waited for, also where the table of events was altered or is being made
+# progress is waited for, also where the table of ops was altered or is being made
 sub altered
 {
 	my ($node) = @_;
@@ -165,26 +165,26 @@ sub altered
 	sql($node, 'postgres', q{SELECT dc_create('altered')});
 	$ddl->run(q{BEGIN; SELECT dc_incr_once('altered', 'a', 1, 'first')});
 	$writer->send(q{SELECT applied FROM dc_op_status('altered', 'first')});
-	is(wait_for($node, 'postgres', $waits, 1), 1, 'altered: the status of the first event of all is waited for');
+	is(wait_for($node, 'postgres', $waits, 1), 1, 'altered: the status of the first op of all is waited for');
 	$ddl->run(q{COMMIT});
 	is($writer->wait, 't', 'altered: and it was applied');
 	$writer->run(q{SELECT dc_incr_once('altered', 'a', 1, 'warm')});
-	$ddl->run(q{BEGIN; LOCK TABLE altered_event_0});
+	$ddl->run(q{BEGIN; LOCK TABLE altered_op_0});
 	$writer->send(q{SELECT dc_incr_once('altered', 'late', 1, 'late')});
 	is(wait_for($node, 'postgres', $waits, 1), 1, 'altered: a writer waits');
-	$ddl->run(q{CREATE INDEX altered_key ON altered_event_0 (key); COMMIT});
+	$ddl->run(q{CREATE INDEX altered_key ON altered_op_0 (key); COMMIT});
 	is($writer->wait, 't', 'altered: and goes on');
 	is(sql($node, 'postgres', q{
 		SET enable_seqscan = off; SET enable_bitmapscan = off;
-		SELECT count(*) FROM altered_event_0 WHERE key = 'late'}), 1, 'altered: the new index has the event');
+		SELECT count(*) FROM altered_op_0 WHERE key = 'late'}), 1, 'altered: the new index has the op');
 	$ddl->run(q{BEGIN; SELECT dc_incr_once('altered', 'a', 1, 'open')});
 	$writer->send(q{SELECT applied FROM dc_op_status('altered', 'open')});
-	is(wait_for($node, 'postgres', $waits, 1), 1, 'altered: the status of an event in progress is waited for');
+	is(wait_for($node, 'postgres', $waits, 1), 1, 'altered: the status of an op in progress is waited for');
 	$ddl->run(q{COMMIT});
 	is($writer->wait, 't', 'altered: and it was applied, too');
 	sql($node, 'postgres', q{
 		CREATE FUNCTION nothing() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
-		CREATE TRIGGER nothing BEFORE INSERT ON altered_event FOR EACH ROW EXECUTE FUNCTION nothing()});
+		CREATE TRIGGER nothing BEFORE INSERT ON altered_op FOR EACH ROW EXECUTE FUNCTION nothing()});
 	fails_with($node, 'postgres', q{SELECT dc_incr_once('altered', 'a', 1, 'never')}, '55000', 'altered: a suppressed record is an error');
 	$_->quit foreach $ddl, $writer;
 }
@@ -196,7 +196,7 @@ sub dump_and_restore
 	my $dir = PostgreSQL::Test::Utils::tempdir();
 	my @from = ('--no-sync', '-d', $node->connstr('postgres'));
 	my $slots = q{SELECT string_agg(slot || state || partition || coalesce(closed_at, 'epoch') || coalesce(forgotten, 'epoch'), ' ' ORDER BY slot)
-		FROM dcounter.event_slot WHERE counter = 'kept'::regclass};
+		FROM dcounter.op_slot WHERE counter = 'kept'::regclass};
 
 	sql($node, 'postgres', q{
 		SELECT dc_create('kept'); SELECT dc_incr_once('kept', 'a', 1, 'first');
@@ -205,12 +205,12 @@ sub dump_and_restore
 	wait_for($node, 'postgres', q{SELECT states('kept')}, 'closed open empty empty');
 	sql($node, 'postgres', q{SELECT dc_incr_once('kept', 'a', 1, 'second')});
 	command_ok([ 'pg_dump', @from, '-f', "$dir/all.sql" ], 'dump: all');
-	command_ok([ 'pg_dump', @from, '--data-only', '-t', 'dcounter.event_slot', '-e', 'dcounter', '-f', "$dir/data.sql" ], 'dump: the states');
+	command_ok([ 'pg_dump', @from, '--data-only', '-t', 'dcounter.op_slot', '-e', 'dcounter', '-f', "$dir/data.sql" ], 'dump: the states');
 	sql($node, 'postgres', 'CREATE DATABASE copy');
 	command_ok([ 'psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr('copy'), '-f', "$dir/all.sql" ], 'dump: restored');
 	is(sql($node, 'copy', $slots), sql($node, 'postgres', $slots), 'dump: the ring is the same');
 	is(sql($node, 'copy', q{SELECT dc_incr_once('kept', 'a', 1, 'first'), dc_incr_once('kept', 'a', 1, 'second'), dc_incr_once('kept', 'a', 1, 'third'), dc_get('kept', 'a')}),
-		'f|f|t|3', 'dump: events are known in the copy');
+		'f|f|t|3', 'dump: ops are known in the copy');
 	command_ok([ 'psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr('copy'), '-f', "$dir/data.sql" ], 'dump: the states once more');
 	is(sql($node, 'copy', $slots), sql($node, 'postgres', $slots), 'dump: the ring is still the same');
 	sql($node, 'postgres', 'DROP DATABASE copy WITH (FORCE)');
@@ -249,7 +249,7 @@ altered($plain);
 $plain->stop;
 
 my $node = dc_node('main', init => { allows_streaming => 1 },
-	conf => [ "shared_preload_libraries = 'dcounter'", "dcounter.event_interval = '10ms'" ]);
+	conf => [ "shared_preload_libraries = 'dcounter'", "dcounter.op_interval = '10ms'" ]);
 sql($node, 'postgres', $helpers);
 crashes($node, 'buffered', 'buffered');
 worker($node);

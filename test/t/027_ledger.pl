@@ -1,4 +1,4 @@
-# The bank test: many sessions post random transfers, most events several times, while others
+# The bank test: many sessions post random transfers, most ops several times, while others
 # sum all balances up. At each isolation level, with preload and without.
 use strict;
 use warnings;
@@ -46,7 +46,7 @@ sub test_bank
 		cmp_ok($jobs[$i]->{out} =~ /actually processed: (\d+)/ ? $1 : 0, '>', 0, "$what: some were there");
 	}
 	ledger_is_sound($node, 'postgres', $what);
-	cmp_ok(sql($node, 'postgres', q{SELECT count(*) FROM wallet_event}), '>', 50, "$what: events were posted");
+	cmp_ok(sql($node, 'postgres', q{SELECT count(*) FROM wallet_op}), '>', 50, "$what: ops were posted");
 	unlike(PostgreSQL::Test::Utils::slurp_file($node->logfile, $logged), qr/deadlock detected|ERROR:  (?!could not serialize)|PANIC|FATAL:  (?!terminating|the database)/,
 		"$what: no deadlock, and no other error in the log");
 	return;
@@ -65,10 +65,10 @@ sub test_narrow
 	my @options;
 
 	sql($node, 'postgres', qq{
-		SELECT dc_create_ledger('$ledger');
+		SELECT dc_ledger_create('$ledger');
 		SELECT dc_alter('$ledger', max_shards => 1), dc_alter('${ledger}_limit', max_shards => 1);
-		SELECT dc_open_account('$ledger', 'bank', NULL);
-		SELECT dc_open_account('$ledger', k, 0, 2000000), dc_transfer('$ledger', 'bank', k, 1000000, k) FROM unnest('{a,b,c,d}'::text[]) AS k;});
+		SELECT dc_account_open('$ledger', 'bank', NULL);
+		SELECT dc_account_open('$ledger', k, 0, 2000000), dc_transfer('$ledger', 'bank', k, 1000000, k) FROM unnest('{a,b,c,d}'::text[]) AS k;});
 	foreach my $lines ('{a,b,c} {d,d,d}', '{c,b,a} {d,d,d}', '{b,d} {a,c}', '{c,a} {d,b}', '{a} {b}', '{b} {a}', '{d} {bank}', '{bank} {a}')
 	{
 		my ($from, $to) = split / /, $lines;

@@ -16,12 +16,12 @@ srand($seed);
 note("seed $seed (set DC_SEED to repeat)");
 
 my $node = ledger_node('crash', 1);
-sql($node, 'postgres', 'CREATE TABLE told (event text, what text, id bigint)');
+sql($node, 'postgres', 'CREATE TABLE told (op text, what text, id bigint)');
 
 ##
 ## kill -9
 
-# A client sends its events, most of them twice, and others' as well, and says what
+# A client sends its ops, most of them twice, and others' as well, and says what
 # it was answered. Two calls in one transaction could deadlock with those of another.
 sub client_script
 {
@@ -30,13 +30,13 @@ sub client_script
 
 	foreach my $i (1 .. 3000)
 	{
-		my $event = rand() < 0.4 ? 'any ' . int(rand(3000)) : "$name " . (1 + int($i / 2));
+		my $op = rand() < 0.4 ? 'any ' . int(rand(3000)) : "$name " . (1 + int($i / 2));
 
 		$sql .= rand() < 0.1
 		  ? "BEGIN;\nSELECT 'told', '', what, id FROM post('$name undone $i');\nROLLBACK;\n\\echo undone\n"
 		  : rand() < 0.1
 		  ? "SELECT 'ended', '', dc_transfer_post('wallet', coalesce(max(transfer_id), 0)), 0 FROM wallet_pending WHERE state = 'open';\n"
-		  : "SELECT 'told', '$event', what, id FROM post('$event');\n\\echo done\n";
+		  : "SELECT 'told', '$op', what, id FROM post('$op');\n\\echo done\n";
 	}
 	return file_of("$name.sql", $sql);
 }
@@ -66,7 +66,7 @@ sub test_kill
 	my @jobs = map { start_job($node, 'postgres', client_script("client $round.$_")) } 1 .. 6;
 	my $until = 300 + int(rand(500));
 
-	$node->poll_query_until('postgres', "SELECT count(*) > $until FROM wallet_event WHERE event_id LIKE 'client $round.%' OR event_id LIKE 'any%'")
+	$node->poll_query_until('postgres', "SELECT count(*) > $until FROM wallet_op WHERE op_id LIKE 'client $round.%' OR op_id LIKE 'any%'")
 	  or die 'no progress';
 	if ($kind eq 'the postmaster')
 	{
@@ -88,9 +88,9 @@ sub test_kill
 	$told += told($_) foreach @jobs;
 	cmp_ok($told, '>', 20, "$what: they were told of some");
 	is(sql($node, 'postgres', q{
-		SELECT 'lost', * FROM told AS t WHERE NOT EXISTS (SELECT FROM wallet_event AS e WHERE e.event_id = t.event AND e.transfer_id = t.id);
-		SELECT 'twice new', event, count(*) FROM told WHERE what = 'new' GROUP BY event HAVING count(*) > 1;
-		SELECT 'undone', * FROM wallet_event WHERE event_id LIKE '%undone%';
+		SELECT 'lost', * FROM told AS t WHERE NOT EXISTS (SELECT FROM wallet_op AS e WHERE e.op_id = t.op AND e.transfer_id = t.id);
+		SELECT 'twice new', op, count(*) FROM told WHERE what = 'new' GROUP BY op HAVING count(*) > 1;
+		SELECT 'undone', * FROM wallet_op WHERE op_id LIKE '%undone%';
 		SELECT 'ended', * FROM wallet_pending WHERE state = 'posted' AND NOT EXISTS (SELECT FROM wallet_entry AS e WHERE e.transfer_id = wallet_pending.transfer_id)}),
 		'', "$what: what they were told is there, once");
 	ledger_is_sound($node, 'postgres', $what);
@@ -115,7 +115,7 @@ sub test_prepared
 	my $state = q{SELECT balance, pending_out, available FROM dc_balance('wallet', 'p'); SELECT count(*) FROM dc_ledger_check('wallet')};
 
 	sql($node, 'postgres', q{
-		SELECT dc_open_account('wallet', 'p', 0, 1000);
+		SELECT dc_account_open('wallet', 'p', 0, 1000);
 		SELECT dc_transfer('wallet', 'bank', 'p', 100, 'start p');
 		SELECT dc_transfer_pending('wallet', 'p', 'bank', 5, 'pending p', NULL, NULL);
 		BEGIN; SELECT dc_transfer('wallet', 'p', 'bank', 60, 'out p'); PREPARE TRANSACTION 'out';
@@ -131,14 +131,14 @@ sub test_prepared
 		}
 		is(sql($node, 'postgres', $state), "100|5|95\n0", "prepared transactions, $when: nothing of them is seen");
 		fails_with($node, 'postgres', q{SELECT dc_transfer('wallet', 'p', 'bank', 36, 'more p')}, 'LG001', "$when: what one has taken cannot be spent");
-		fails_with($node, 'postgres', q{SET lock_timeout = '50ms'; SELECT dc_transfer('wallet', 'bank', 'p', 7, 'in p')}, '55P03', "$when: its event is waited for");
-		fails_with($node, 'postgres', q{SET lock_timeout = '50ms'; SELECT dc_open_account('wallet', 'p')}, '55P03', "$when: and it is, to change bounds");
+		fails_with($node, 'postgres', q{SET lock_timeout = '50ms'; SELECT dc_transfer('wallet', 'bank', 'p', 7, 'in p')}, '55P03', "$when: its op is waited for");
+		fails_with($node, 'postgres', q{SET lock_timeout = '50ms'; SELECT dc_account_open('wallet', 'p')}, '55P03', "$when: and it is, to change bounds");
 	}
 	is(sql($node, 'postgres', "ROLLBACK PREPARED 'out'; $state"), "100|5|95\n0", 'rolled back: it is there');
 	is(sql($node, 'postgres', "COMMIT PREPARED 'in'; $state"), "107|5|102\n0", 'committed: what came in');
 	is(sql($node, 'postgres', "COMMIT PREPARED 'void'; $state"), "107|0|107\n0", 'committed: a pending transfer was voided');
 	is(sql($node, 'postgres', q{SELECT duplicate FROM dc_transfer('wallet', 'bank', 'p', 7, 'in p'); SELECT duplicate FROM dc_transfer('wallet', 'p', 'bank', 60, 'out p');
-		SELECT duplicate FROM dc_transfer('wallet', 'p', 'bank', 47, 'all p')}), "t\nf\nf", 'one event is known, the other is not');
+		SELECT duplicate FROM dc_transfer('wallet', 'p', 'bank', 47, 'all p')}), "t\nf\nf", 'one op is known, the other is not');
 	is(sql($node, 'postgres', $state), "0|0|0\n0", 'and all can be spent');
 	return;
 }
@@ -149,7 +149,7 @@ sub test_prepared
 sub test_dump
 {
 	my $file = PostgreSQL::Test::Utils::tempdir() . '/ledger.dump';
-	my $settings = q{SELECT ledger, limits, entries, entry_ids, accounts, pendings, openings, auto_open FROM dcounter.ledger; SELECT counter, holds, event_retention, ledger FROM dcounter.counter ORDER BY counter::text COLLATE "C"};
+	my $settings = q{SELECT ledger, limits, entries, entry_ids, accounts, pendings, openings, auto_open FROM dcounter.ledger; SELECT counter, holds, op_retention, ledger FROM dcounter.counter ORDER BY counter::text COLLATE "C"};
 	my $last = q{SELECT max(entry_id) FROM wallet_entry};
 
 	foreach my $how ('-Fc', '-Fp --inserts')
@@ -177,17 +177,17 @@ sub test_dump
 }
 
 ##
-## Replication of the entries, and of events, to other tables
+## Replication of the entries, and of ops, to other tables
 
 sub test_replication
 {
 	my $other = dc_node('other', extension => 0);
-	my $columns = 'entry_id bigint, transfer_id bigint, key text, amount bigint, event_id text, at timestamptz, memo jsonb, PRIMARY KEY (transfer_id, entry_id)';
-	my $all = 'SELECT count(*), md5(string_agg(concat(entry_id, transfer_id, key, amount, event_id, extract(epoch FROM at), memo), chr(10) ORDER BY entry_id)) FROM wallet_entry';
-	my $events = q{SELECT count(*), md5(string_agg(concat(event_id, key, delta, transfer_id), chr(10) ORDER BY event_id)) FROM wallet_event};
+	my $columns = 'entry_id bigint, transfer_id bigint, key text, amount bigint, op_id text, at timestamptz, memo jsonb, PRIMARY KEY (transfer_id, entry_id)';
+	my $all = 'SELECT count(*), md5(string_agg(concat(entry_id, transfer_id, key, amount, op_id, extract(epoch FROM at), memo), chr(10) ORDER BY entry_id)) FROM wallet_entry';
+	my $ops = q{SELECT count(*), md5(string_agg(concat(op_id, key, delta, transfer_id), chr(10) ORDER BY op_id)) FROM wallet_op};
 
-	sql($other, 'postgres', "CREATE TABLE wallet_entry ($columns); CREATE TABLE wallet_event (slot smallint, event_id text PRIMARY KEY, key text, delta bigint, transfer_id bigint, digest bigint, at timestamptz)");
-	sql($node, 'postgres', 'CREATE PUBLICATION entries FOR TABLE wallet_entry, wallet_event WITH (publish_via_partition_root)');
+	sql($other, 'postgres', "CREATE TABLE wallet_entry ($columns); CREATE TABLE wallet_op (slot smallint, op_id text PRIMARY KEY, key text, delta bigint, transfer_id bigint, digest bigint, at timestamptz)");
+	sql($node, 'postgres', 'CREATE PUBLICATION entries FOR TABLE wallet_entry, wallet_op WITH (publish_via_partition_root)');
 	sql($other, 'postgres', q{CREATE SUBSCRIPTION entries CONNECTION $$} . $node->connstr('postgres') . q{$$ PUBLICATION entries});
 	$other->wait_for_subscription_sync($node, 'entries');
 	is(sql($other, 'postgres', $all), sql($node, 'postgres', $all), 'replication: entries from before');
@@ -200,8 +200,8 @@ sub test_replication
 		SELECT dc_transfer_post('wallet', transfer_id, 1) FROM wallet_pending WHERE state = 'open';});
 	$node->wait_for_catchup('entries');
 	is(sql($other, 'postgres', $all), sql($node, 'postgres', $all), 'replication: new entries');
-	is(sql($other, 'postgres', $events), sql($node, 'postgres', $events), 'replication: events');
-	is(sql($other, 'postgres', q{SELECT sum(amount), count(*) FILTER (WHERE event_id = 'many entries'), count(*) FILTER (WHERE event_id LIKE 'undone%') FROM wallet_entry}), '0|1000|0', 'replication: all of them, and no others');
+	is(sql($other, 'postgres', $ops), sql($node, 'postgres', $ops), 'replication: ops');
+	is(sql($other, 'postgres', q{SELECT sum(amount), count(*) FILTER (WHERE op_id = 'many entries'), count(*) FILTER (WHERE op_id LIKE 'undone%') FROM wallet_entry}), '0|1000|0', 'replication: all of them, and no others');
 	is(sql($other, 'postgres', q{SELECT key, sum(amount) FROM wallet_entry GROUP BY key ORDER BY key COLLATE "C"}), sql($node, 'postgres', q{SELECT key, dc_get('wallet', key) FROM wallet_account WHERE key IN (SELECT key FROM wallet_entry) ORDER BY key}),
 		'replication: they sum up to the balances');
 	sql($other, 'postgres', 'DROP SUBSCRIPTION entries');
@@ -217,7 +217,7 @@ sub test_standby
 	my $standby = PostgreSQL::Test::Cluster->new('standby');
 	my $read = q{
 		SELECT a.key, b.*, dc_balance_at('wallet', a.key, 'infinity') FROM wallet_account AS a, dc_balance('wallet', a.key) AS b ORDER BY 1;
-		SELECT at, amount, balance FROM dc_statement('wallet', 'a5', '-infinity', 'infinity');
+		SELECT at, amount, balance FROM dc_account_statement('wallet', 'a5', '-infinity', 'infinity');
 		SELECT * FROM dc_ledger_check('wallet'); SELECT * FROM wrong(); SELECT dc_sum('wallet');
 		SELECT applied, key, delta, at FROM dc_op_status('wallet', 'start'); SELECT applied, key FROM dc_op_status('wallet', 'never');};
 
@@ -232,7 +232,7 @@ sub test_standby
 	$node->wait_for_catchup($standby, 'replay', $node->lsn('insert'));
 	is(sql($standby, 'postgres', $read), sql($node, 'postgres', $read), 'standby: reads as on the primary');
 	foreach my $call ("dc_transfer('wallet', 'bank', 'a5', 1, 'x')", "dc_transfer('wallet', 'bank', 'a5', 1000, 'start')", "dc_transfer_many('wallet', '{bank}', '{a5}', '{1}', 'x')",
-		"dc_transfer_pending('wallet', 'bank', 'a5', 1, 'x')", "dc_transfer_post('wallet', 1)", "dc_transfer_void('wallet', 1)", "dc_open_account('wallet', 'x')", "dc_create_ledger('x')")
+		"dc_transfer_pending('wallet', 'bank', 'a5', 1, 'x')", "dc_transfer_post('wallet', 1)", "dc_transfer_void('wallet', 1)", "dc_account_open('wallet', 'x')", "dc_ledger_create('x')")
 	{
 		fails_with($standby, 'postgres', "SELECT $call", '25006', "standby: $call is the read-only error");
 	}
@@ -242,9 +242,9 @@ sub test_standby
 	$standby->promote;
 	is(sql($standby, 'postgres', q{COMMIT PREPARED 'kept'; ROLLBACK PREPARED 'dropped';
 		SELECT balance FROM dc_balance('wallet', 'a5'); SELECT duplicate FROM dc_transfer('wallet', 'bank', 'a5', 11, 'kept'); SELECT duplicate FROM dc_transfer('wallet', 'bank', 'a5', 13, 'dropped');}),
-		$before + 11 . "\nt\nf", 'promoted: prepared transactions and their events');
+		$before + 11 . "\nt\nf", 'promoted: prepared transactions and their ops');
 	is(sql($standby, 'postgres', q{SELECT * FROM dc_ledger_check('wallet');
-		SELECT count(*) FROM post('promoted'); SELECT (post(event_id)).what, count(*) FROM wallet_event WHERE event_id LIKE 'standby%' GROUP BY 1}) =~ s/^1\nduplicate\|\d+$//r, '', 'promoted: it goes on, and knows its events');
+		SELECT count(*) FROM post('promoted'); SELECT (post(op_id)).what, count(*) FROM wallet_op WHERE op_id LIKE 'standby%' GROUP BY 1}) =~ s/^1\nduplicate\|\d+$//r, '', 'promoted: it goes on, and knows its ops');
 	$standby->stop;
 	return;
 }

@@ -23,19 +23,19 @@ my $helpers = q{
 my $create = qq{
 	CREATE SCHEMA app AUTHORIZATION app_owner;
 	SET ROLE app_owner;
-	SELECT dc_create_ledger('app.w', auto_open => true, partition_by => 'month');
-	SELECT dc_open_account('app.w', 'bank', NULL);
+	SELECT dc_ledger_create('app.w', auto_open => true, partition_by => 'month');
+	SELECT dc_account_open('app.w', 'bank', NULL);
 	RESET ROLE;
 	$helpers};
 my $check = q{SELECT * FROM dc_ledger_check('app.w')};
 
-# entry(EVENT [, AMOUNT]): a transfer
+# entry(OP [, AMOUNT]): a transfer
 sub entry
 {
-	my ($event, $amount) = @_;
+	my ($op, $amount) = @_;
 
 	$amount //= 1;
-	return "SELECT duplicate FROM dc_transfer('app.w', 'bank', 'a$amount', $amount, '$event')";
+	return "SELECT duplicate FROM dc_transfer('app.w', 'bank', 'a$amount', $amount, '$op')";
 }
 
 # waits(NODE, NAME): somebody waits for a lock on the entries, or for who has one
@@ -67,12 +67,12 @@ my ($s1, $s2) = map { dc_session($plain, 'postgres') } (1, 2);
 foreach my $end ('COMMIT', 'ROLLBACK', "PREPARE TRANSACTION 'x'; COMMIT PREPARED 'x'", "PREPARE TRANSACTION 'x'; ROLLBACK PREPARED 'x'")
 {
 	my $survives = $end =~ /ROLLBACK/ ? 0 : 1;
-	my $event = $end =~ s/\W+/ /gr;
+	my $op = $end =~ s/\W+/ /gr;
 
 	sql($plain, 'postgres', 'SELECT drop_months(0)');
 	$s1->run('BEGIN');
-	is($s1->run(entry("first $event")), 'f', "$end: a transfer makes its month");
-	$s2->send(entry("second $event"));
+	is($s1->run(entry("first $op")), 'f', "$end: a transfer makes its month");
+	$s2->send(entry("second $op"));
 	waits($plain, "$end: another that needs it waits");
 	$s1->run("$_;") foreach split(/; /, $end);
 	is($s2->wait, 'f', "$end: and has it, or makes it");
@@ -92,7 +92,7 @@ sql($plain, 'postgres', q{
 is($s1->run(entry("early $_")), 'f', "a transfer to the first partition") foreach (1, 2);
 is(wait_for($plain, 'postgres', 'SELECT clock_timestamp() > at FROM app.until', 't'), 't', 'it has ended');
 is($s1->run(entry("late $_")), 'f', "a transfer to the second one") foreach (1, 2);
-is(sql($plain, 'postgres', q{SELECT tableoid::regclass, string_agg(DISTINCT event_id, ' '), bool_and((at >= (SELECT at FROM app.until)) = (event_id ~ 'late'))
+is(sql($plain, 'postgres', q{SELECT tableoid::regclass, string_agg(DISTINCT op_id, ' '), bool_and((at >= (SELECT at FROM app.until)) = (op_id ~ 'late'))
 	FROM app.w_entry GROUP BY 1 ORDER BY 1}), "app.w_entry_early|early 1 early 2|t\napp.w_entry_late|late 1 late 2|t", 'each is where it belongs');
 sql($plain, 'postgres', 'DROP TABLE app.w_entry_early, app.w_entry_late');
 
@@ -148,15 +148,15 @@ sql($node, 'source', q{
 	CREATE TABLE app.w_entry_2024_02 PARTITION OF app.w_entry FOR VALUES FROM ('2024-02-01 00:00:00+00') TO ('2024-03-01 00:00:00+00');
 	ALTER TABLE app.w_entry_2024_01 OWNER TO app_owner;
 	ALTER TABLE app.w_entry_2024_02 OWNER TO app_owner;
-	SELECT dc_adopt_ledger('app.w');});
+	SELECT dc_ledger_adopt('app.w');});
 sql($node, 'source', entry($_, $_)) foreach (1, 2, 3);
 sql($node, 'source', q{
 	SELECT dc_transfer_post('app.w', transfer_id, 3) FROM dc_transfer_pending('app.w', 'a3', 'a1', 3, 'pending');
 	SELECT transfer_id FROM dc_transfer_pending('app.w', 'bank', 'a1', 9, 'open', ttl => NULL);
 	SET session_replication_role = replica;
-	UPDATE app.w_entry SET at = '2024-01-10' WHERE event_id = '1';
-	UPDATE app.w_entry SET at = '2024-02-10' WHERE event_id IN ('2', 'pending');
-	UPDATE app.w_pending SET ended_at = '2024-02-10' WHERE event_id = 'pending';});
+	UPDATE app.w_entry SET at = '2024-01-10' WHERE op_id = '1';
+	UPDATE app.w_entry SET at = '2024-02-10' WHERE op_id IN ('2', 'pending');
+	UPDATE app.w_pending SET ended_at = '2024-02-10' WHERE op_id = 'pending';});
 is_sound($node, 'source', 'source');
 is(sql($node, 'source', q{SET ROLE app_owner; SELECT dc_ledger_detach('app.w', '2024-02-01 00:00:00+00')}), 'app.w_entry_2024_01', 'a month is detached');
 is_sound($node, 'source', 'detached');
@@ -169,7 +169,7 @@ sub state
 	return sql($node, $database, q{
 		SET timezone = 'UTC';
 		SELECT * FROM dcounter.ledger;
-		SELECT counter, event_retention, ledger FROM dcounter.counter ORDER BY counter::text;
+		SELECT counter, op_retention, ledger FROM dcounter.counter ORDER BY counter::text;
 		SELECT * FROM app.w_opening ORDER BY key;
 		SELECT tableoid::regclass, * FROM app.w_entry ORDER BY entry_id;
 		SELECT * FROM app.w_pending ORDER BY transfer_id;
@@ -184,9 +184,9 @@ sub works
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 
 	is_sound($node, $database, $database);
-	is(sql($node, $database, entry($_, $_)), 't', "$database: event $_ is known") foreach (1, 2, 3);
+	is(sql($node, $database, entry($_, $_)), 't', "$database: op $_ is known") foreach (1, 2, 3);
 	is(sql($node, $database, entry('new')), 'f', "$database: a new transfer is posted");
-	is(sql($node, $database, q{SELECT dc_transfer_post('app.w', transfer_id) FROM app.w_pending WHERE event_id = 'open'}), 'posted', "$database: a pending one, too");
+	is(sql($node, $database, q{SELECT dc_transfer_post('app.w', transfer_id) FROM app.w_pending WHERE op_id = 'open'}), 'posted', "$database: a pending one, too");
 	fails_with($node, $database, q{UPDATE app.w_entry SET amount = 0}, '55000', "$database: entries are protected");
 	fails_with($node, $database, q{SELECT dc_balance_at('app.w', 'a1', '2024-01-31')}, '55000', "$database: the openings count");
 	is(sql($node, $database, q{SELECT dc_ledger_detach('app.w', now())}), 'app.w_entry_2024_02', "$database: the next month is detached");
@@ -211,7 +211,7 @@ $node->command_ok([ 'pg_restore', '-j', '2', '--exit-on-error', '-d', $connstr->
 is(state('custom'), $expected, 'pg_restore: all is there');
 works('custom');
 # The data again: the rows of the catalogs are there already
-sql($node, 'custom', 'DELETE FROM dcounter.event_slot');
+sql($node, 'custom', 'DELETE FROM dcounter.op_slot');
 $node->command_ok([ 'pg_restore', '--data-only', '--exit-on-error', '-t', 'ledger', '-d', $connstr->('custom'), "$tempdir/custom" ], 'the catalog of ledgers again');
 $node->command_ok([ 'pg_restore', '--schema-only', '--exit-on-error', '-d', $connstr->('two_steps'), "$tempdir/custom" ], 'the schema');
 $node->command_ok([ 'pg_restore', '--data-only', '--disable-triggers', '--exit-on-error', '-d', $connstr->('two_steps'), "$tempdir/custom" ], 'and the data');
@@ -223,7 +223,7 @@ sql($node, 'one_schema', "CREATE EXTENSION dcounter; $helpers");
 $node->command_ok([ 'pg_restore', '--exit-on-error', '-d', $connstr->('one_schema'), "$tempdir/app" ], 'one schema');
 fails_with($node, 'one_schema', $check, '42809', 'one schema: it is no ledger yet');
 fails_with($node, 'one_schema', q{SELECT dc_adopt('app.w')}, '42809', 'nor can it become a counter table');
-sql($node, 'one_schema', q{SET ROLE app_owner; SELECT dc_adopt_ledger('app.w', auto_open => true)});
+sql($node, 'one_schema', q{SET ROLE app_owner; SELECT dc_ledger_adopt('app.w', auto_open => true)});
 is(state('one_schema'), $expected, 'one schema: all is there');
 works('one_schema');
 
@@ -237,7 +237,7 @@ is(sql($node, 'source', q{SELECT count(*) FROM pg_trigger WHERE tgrelid::regclas
 is(sql($node, 'source', q{SELECT count(*) FROM app.w_opening}), '2', 'but not the tables');
 sql($node, 'source', 'CREATE EXTENSION dcounter');
 fails_with($node, 'source', entry('new'), '42809', 'a new extension does not know the ledger');
-sql($node, 'source', q{SET ROLE app_owner; SELECT dc_adopt_ledger('app.w', auto_open => true)});
+sql($node, 'source', q{SET ROLE app_owner; SELECT dc_ledger_adopt('app.w', auto_open => true)});
 is(state('source'), $expected, 'adopted: all is there');
 works('source');
 # A restore brings the keys and triggers last

@@ -136,7 +136,7 @@ $part{flush} = {
 
 # The ttl of a hold is wall time
 $part{expiry} = {
-	setup => q{SELECT dc_create_stock('s'); SELECT dc_restock('s', 'k', 1000)},
+	setup => q{SELECT dc_stock_create('s'); SELECT dc_restock('s', 'k', 1000)},
 	before => sub { do_sql(q{SELECT dc_hold('s', 'k', 3, '10 min')}) },
 	after => sub {
 		my ($step) = @_;
@@ -149,13 +149,13 @@ $part{expiry} = {
 
 # So is that of a pending transfer
 $part{ledger} = {
-	setup => q{SELECT dc_create_ledger('w'); SELECT dc_open_account('w', 'bank', NULL), dc_open_account('w', 'a'); SELECT dc_transfer('w', 'bank', 'a', 1000, 'start')},
+	setup => q{SELECT dc_ledger_create('w'); SELECT dc_account_open('w', 'bank', NULL), dc_account_open('w', 'a'); SELECT dc_transfer('w', 'bank', 'a', 1000, 'start')},
 	before => sub { do_sql(qq{SELECT dc_transfer_pending('w', 'a', 'bank', 3, 'before $n', ttl => '10 min')}) },
 	after => sub {
 		my ($step) = @_;
 
 		do_sql(qq{SELECT dc_transfer_pending('w', 'a', 'bank', 5, 'after $n', ttl => '200 ms')});
-		becomes("SELECT state FROM w_pending WHERE event_id = 'after $n'", 'expired', "$step: a pending transfer expires");
+		becomes("SELECT state FROM w_pending WHERE op_id = 'after $n'", 'expired', "$step: a pending transfer expires");
 		becomes(q{SELECT count(*) FROM w_pending WHERE state = 'open' AND expires_at < clock_timestamp()}, '0', "$step: all whose time is up");
 		is(do_sql(q{SELECT balance = available + (SELECT coalesce(sum(amount), 0) FROM w_pending WHERE state = 'open'), (SELECT count(*) FROM dc_ledger_check('w')) FROM dc_balance('w', 'a')}),
 			't|0', "$step: the ledger is sound");
@@ -192,16 +192,16 @@ $part{outbox} = {
 		becomes("SELECT count(*) FROM dcounter.outbox WHERE seq <= $kept{seq}", '0', "$step: the outbox is emptied");
 	} };
 
-# A partition of events that was open for long; ids with time, and others
-$part{ledger_events} = {
-	setup => q{SELECT dc_create('o', event_retention => '1 day');
+# A partition of ops that was open for long; ids with time, and others
+$part{ledger_ops} = {
+	setup => q{SELECT dc_create('o', op_retention => '1 day');
 		CREATE FUNCTION made_now() RETURNS text LANGUAGE sql AS $$
 			SELECT format('%s-%s-7000-8000-%s', left(h, 8), right(h, 4), left(md5(random()::text), 12))
 			FROM lpad(to_hex((extract(epoch FROM clock_timestamp()) * 1000)::bigint), 12, '0') AS h $$},
 	before => sub {
 		$kept{id} = do_sql('SELECT made_now()');
-		is(do_sql("SELECT dc_incr_once('o', 'k', 1, '$kept{id}'), dc_incr_once('o', 'k', 1, 'id $n')"), 't|t', "before step $n: events");
-		$kept{open} = do_sql(q{SELECT slot FROM dcounter.event_slot WHERE counter = 'o'::regclass AND state = 'open'});
+		is(do_sql("SELECT dc_incr_once('o', 'k', 1, '$kept{id}'), dc_incr_once('o', 'k', 1, 'id $n')"), 't|t', "before step $n: ops");
+		$kept{open} = do_sql(q{SELECT slot FROM dcounter.op_slot WHERE counter = 'o'::regclass AND state = 'open'});
 	},
 	after => sub {
 		my ($step) = @_;
@@ -209,11 +209,11 @@ $part{ledger_events} = {
 		my $again = "SELECT dc_incr_once('o', 'k', 1, '$kept{id}'), dc_incr_once('o', 'k', 1, 'id $before')";
 
 		is(do_sql($again), 'f|f', "$step: none of them is applied twice");
-		do_sql(q{UPDATE dcounter.event_slot SET since = clock_timestamp() - interval '1 day' WHERE counter = 'o'::regclass AND state = 'open'});
-		becomes(qq{SELECT count(*) FROM dcounter.event_slot WHERE counter = 'o'::regclass AND state = 'open' AND slot <> $kept{open}}, '1', "$step: the ring of events turns");
+		do_sql(q{UPDATE dcounter.op_slot SET since = clock_timestamp() - interval '1 day' WHERE counter = 'o'::regclass AND state = 'open'});
+		becomes(qq{SELECT count(*) FROM dcounter.op_slot WHERE counter = 'o'::regclass AND state = 'open' AND slot <> $kept{open}}, '1', "$step: the ring of ops turns");
 		is(do_sql("$again; SELECT dc_get('o', 'k')"), "f|f\n" . 2 * $n, "$step: nor is any then");
-		do_sql(q{UPDATE dcounter.event_slot SET closed_at = clock_timestamp() - interval '2 days' WHERE counter = 'o'::regclass AND state = 'closed'});
-		becomes(q{SELECT count(*) FROM dcounter.event_slot WHERE counter = 'o'::regclass AND state = 'empty'}, '3', "$step: and is emptied");
+		do_sql(q{UPDATE dcounter.op_slot SET closed_at = clock_timestamp() - interval '2 days' WHERE counter = 'o'::regclass AND state = 'closed'});
+		becomes(q{SELECT count(*) FROM dcounter.op_slot WHERE counter = 'o'::regclass AND state = 'empty'}, '3', "$step: and is emptied");
 	} };
 
 # A worker that could not start is to be tried again
@@ -319,7 +319,7 @@ $part{lease} = {
 # A key that was sold out, of which units come in a way that opens no gate. The last
 # thing to be done before the clock is set: a mark lasts a second.
 $part{gate} = {
-	setup => q{SELECT dc_create_stock('g'); SELECT dc_restock('g', 'k', 1); SELECT dc_take('g', 'k')},
+	setup => q{SELECT dc_stock_create('g'); SELECT dc_restock('g', 'k', 1); SELECT dc_take('g', 'k')},
 	before => sub { is(do_sql(q{SELECT dc_take('g', 'k')}), 'f', "before step $n: sold out") },
 	after => sub {
 		do_sql("INSERT INTO g_shard (key, shard, inc, units) VALUES ('k', 1000 + $n, 1, 1)");
@@ -389,7 +389,7 @@ sub test_crash
 
 ##
 # In the order in which they are looked at; DC_CLOCK_ONLY="part ..." runs some of them
-my @parts = qw(wait lease cache gate launcher runs compaction flush expiry ledger events ledger_events outbox);
+my @parts = qw(wait lease cache gate launcher runs compaction flush expiry ledger events ledger_ops outbox);
 my $some = $ENV{DC_CLOCK_ONLY} // "@parts hang crash";
 
 @parts = grep { " $some " =~ / $_ / } @parts;

@@ -25,9 +25,9 @@ my $node = dc_node('main');
 sql($node, 'postgres', q{
 	SELECT dc_create('counter', max_shards => 4);
 	SELECT dc_create('part', partitions => 2);
-	SELECT dc_create_stock('stock', max_shards => 8);
-	SELECT dc_create_ledger('ledger', auto_open => true);
-	SELECT dc_open_account('ledger', 'bank', NULL);
+	SELECT dc_stock_create('stock', max_shards => 8);
+	SELECT dc_ledger_create('ledger', auto_open => true);
+	SELECT dc_account_open('ledger', 'bank', NULL);
 	CREATE TABLE log (round int, who int, step int, answer text);
 	CREATE TABLE ids (round int PRIMARY KEY, hold uuid, pending bigint);
 	CREATE TABLE arrived (round int);
@@ -70,7 +70,7 @@ sub read_value
 
 	return one_of(
 		[ "dc_get('$t', " . key($r, $k) . ')', sub { $_[0]{v}{$k} } ],
-		[ "(dc_info('$t', " . key($r, $k) . ')).count', sub { $_[0]{v}{$k} } ],
+		[ "(dc_info('$t', " . key($r, $k) . ')).value', sub { $_[0]{v}{$k} } ],
 		[   "(SELECT string_agg(value::text, ' ' ORDER BY key) FROM dc_get_many('$t', ARRAY[" . join(', ', map { key($r, $_) } @names) . ']))',
 			sub { my ($s) = @_; join(' ', map { $s->{v}{$_} } @names) } ]);
 }
@@ -149,8 +149,8 @@ sub write_stock
 		[ "dc_take_all('$t', ARRAY[$key, $key2], ARRAY[1, $n])", $take->($k, 1, $k2, $n) ],
 		[ "dc_hold('$t', $key, $n, '1 day') IS NOT NULL", $take->($k, $n) ],
 		[ "dc_restock('$t', $key, $n)", sub { $_[0]{v}{$k} += $n; '' } ],
-		[ "dc_release('$t', (SELECT hold FROM ids WHERE round = $r))", $end->('released', 2) ],
-		[ "dc_confirm('$t', (SELECT hold FROM ids WHERE round = $r), 1)", $end->('confirmed', 1) ]);
+		[ "dc_hold_release('$t', (SELECT hold FROM ids WHERE round = $r))", $end->('released', 2) ],
+		[ "dc_hold_confirm('$t', (SELECT hold FROM ids WHERE round = $r), 1)", $end->('confirmed', 1) ]);
 }
 
 my $event = 0;

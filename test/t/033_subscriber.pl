@@ -12,7 +12,7 @@ use Test::More;
 use Time::HiRes qw(sleep);
 
 my @conf = ("shared_preload_libraries = 'dcounter'", 'fsync = off',
-	"dcounter.compact_interval = '50ms'", "dcounter.expire_interval = '50ms'", "dcounter.event_interval = '1s'",
+	"dcounter.compact_interval = '50ms'", "dcounter.expire_interval = '50ms'", "dcounter.op_interval = '1s'",
 	'max_worker_processes = 20');
 my $publisher = dc_node('publisher', init => { allows_streaming => 'logical' }, conf => \@conf);
 my $subscriber = dc_node('subscriber', init => { allows_streaming => 'logical' }, conf => \@conf);
@@ -89,9 +89,9 @@ sub load
 # The same tables on both
 sql($publisher, 'postgres', q{
 	CREATE SCHEMA app;
-	SELECT dc_create('app.likes'), dc_create('app.parts', partitions => 3), dc_create('app.views', mode => 'buffered'), dc_create('app.plays', event_retention => '1 hour'), dc_create_stock('app.seats'),
-		dc_create_ledger('app.wallet', event_retention => '1 hour', partition_by => 'month');
-	SELECT dc_open_account('app.wallet', 'bank', NULL), dc_open_account('app.wallet', 'x'), dc_open_account('app.wallet', 'y');
+	SELECT dc_create('app.likes'), dc_create('app.parts', partitions => 3), dc_create('app.views', mode => 'buffered'), dc_create('app.plays', op_retention => '1 hour'), dc_stock_create('app.seats'),
+		dc_ledger_create('app.wallet', op_retention => '1 hour', partition_by => 'month');
+	SELECT dc_account_open('app.wallet', 'bank', NULL), dc_account_open('app.wallet', 'x'), dc_account_open('app.wallet', 'y');
 	SELECT dc_incr_once('app.plays', 'a', 1, 'from the beginning');
 	SELECT dc_restock('app.seats', 'a', 1000), dc_restock('app.seats', 'b', 100);
 	CREATE PUBLICATION p FOR TABLES IN SCHEMA app});
@@ -99,8 +99,8 @@ load(0);
 my $schema = PostgreSQL::Test::Utils::tempdir() . '/schema.sql';
 $publisher->command_ok([ 'pg_dump', '-s', '-n', 'app', '-f', $schema, '-d', $connection ], 'pg_dump of the schema');
 $subscriber->command_ok([ 'psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-d', $subscriber->connstr('postgres'), '-f', $schema ], 'restore');
-sql($subscriber, 'postgres', q{SELECT dc_adopt('app.' || c) FROM unnest('{likes,parts,views,plays,seats}'::text[]) AS c; SELECT dc_adopt_ledger('app.wallet');
-	SELECT dc_alter('app.views', mode => 'buffered'), dc_alter('app.plays', event_retention => '1 hour'), dc_alter('app.wallet', event_retention => '1 hour')});
+sql($subscriber, 'postgres', q{SELECT dc_adopt('app.' || c) FROM unnest('{likes,parts,views,plays,seats}'::text[]) AS c; SELECT dc_ledger_adopt('app.wallet');
+	SELECT dc_alter('app.views', mode => 'buffered'), dc_alter('app.plays', op_retention => '1 hour'), dc_alter('app.wallet', op_retention => '1 hour')});
 
 # What somebody has counted here before stays his
 sql($subscriber, 'postgres', q{SELECT dc_create('mine')});
@@ -202,14 +202,14 @@ $session = dc_session($subscriber, 'postgres');
 is($session->run(q{SELECT dc_incr('app.likes', 'a')}), 'ERROR 55000', 'still fed');
 load(100);
 caught_up();
-is(wait_for($subscriber, 'postgres', q{SELECT count(*) FROM dcounter.event_slot WHERE state NOT IN ('open', 'closed')}, '0'), '0', 'events are looked for in all partitions');
+is(wait_for($subscriber, 'postgres', q{SELECT count(*) FROM dcounter.op_slot WHERE state NOT IN ('open', 'closed')}, '0'), '0', 'ops are looked for in all partitions');
 $publisher->stop('immediate');
 sql($subscriber, 'postgres', q{ALTER SUBSCRIPTION s DISABLE; ALTER SUBSCRIPTION s SET (slot_name = NONE); DROP SUBSCRIPTION s;
 	SELECT setval('app.wallet_entry_id', greatest((SELECT max(entry_id) FROM app.wallet_entry), (SELECT max(transfer_id) FROM app.wallet_pending)))});
 my $before = values_of($subscriber);
 is($session->run(q{SELECT dc_incr('app.likes', 'promoted', 5), dc_incr('app.views', 'promoted', 5)}), '|', 'promoted: a session that was there can count');
 is(sql($subscriber, 'postgres', q{SELECT dc_incr_once('app.plays', 'a', 1, 'from the beginning'), dc_incr_once('app.plays', 'a', 1, 'round 1 client 1 event 1'), dc_incr_once('app.plays', 'a', 1, 'round 100 client 4 event 15');
-	SELECT duplicate FROM dc_transfer('app.wallet', 'bank', 'x', 5, 't 100 4 15')}), "f|f|f\nt", 'promoted: events are known');
+	SELECT duplicate FROM dc_transfer('app.wallet', 'bank', 'x', 5, 't 100 4 15')}), "f|f|f\nt", 'promoted: ops are known');
 is(values_of($subscriber), $before, 'promoted: and not applied again');
 is(sql($subscriber, 'postgres', q{SELECT dc_take('app.seats', 'a', 3), dc_get('app.seats', 'a'); SELECT duplicate FROM dc_transfer('app.wallet', 'bank', 'x', 5, 'promoted')}) =~ s/\|\d+//r, "t\nf", 'promoted: takes and transfers');
 is(sql($subscriber, 'postgres', q{SELECT * FROM dc_ledger_check('app.wallet')}), '', 'promoted: the ledger is sound');

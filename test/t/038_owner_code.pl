@@ -23,7 +23,7 @@ sql($node, 'postgres', q{
 	CREATE SCHEMA m AUTHORIZATION mallory;
 	CREATE SCHEMA v AUTHORIZATION vera;
 	SET SESSION AUTHORIZATION vera;
-	SELECT dc_create('v.exact'), dc_create('v.sync', mode => 'buffered', flush_interval => '50 ms', durability => 'sync'), dc_create_stock('v.stock');
+	SELECT dc_create('v.exact'), dc_create('v.sync', mode => 'buffered', flush_interval => '50 ms', durability => 'sync'), dc_stock_create('v.stock');
 	SET SESSION AUTHORIZATION mallory;
 	-- what hangs when the worker runs it, and does not heed a cancel
 	CREATE FUNCTION m.hangs() RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
@@ -73,7 +73,7 @@ sub others_go_on
 	as_role('vera', q{SELECT dc_incr('v.exact', 'a'), dc_restock('v.stock', 'a', 5)});
 	as_role('vera', q{SELECT dc_incr('v.sync', 'a')});
 	as_role('vera', q{SELECT dc_hold('v.stock', 'a', 2, '1 ms')});
-	soon($node, q{SELECT (dc_total('v.exact', 'a')).count || ' ' || (dc_total('v.sync', 'a')).count || ' ' || (SELECT count(*) FILTER (WHERE state = 'open') FROM v.stock_hold)}, "$round $round 0", "$name: others are compacted, flushed, expired");
+	soon($node, q{SELECT (dc_total('v.exact', 'a')).value || ' ' || (dc_total('v.sync', 'a')).value || ' ' || (SELECT count(*) FILTER (WHERE state = 'open') FROM v.stock_hold)}, "$round $round 0", "$name: others are compacted, flushed, expired");
 	cmp_ok(time - $start, '<', 20, "$name: soon");
 	return;
 }

@@ -5,8 +5,8 @@ CREATE TABLE balance (
     min_balance bigint,
     CHECK (value >= min_balance)
 ) WITH (fillfactor = 50);
-CREATE TABLE event (
-    event_id text PRIMARY KEY,
+CREATE TABLE op (
+    op_id text PRIMARY KEY,
     transfer_id bigint GENERATED ALWAYS AS IDENTITY
 );
 CREATE TABLE entry (
@@ -14,13 +14,13 @@ CREATE TABLE entry (
     transfer_id bigint NOT NULL,
     key text NOT NULL,
     amount bigint NOT NULL,
-    event_id text NOT NULL,
+    op_id text NOT NULL,
     at timestamptz NOT NULL DEFAULT now(),
     memo jsonb,
     PRIMARY KEY (key, at, entry_id)
 );
 
-CREATE FUNCTION transfer(sender text, receiver text, qty bigint, this_event text, note jsonb DEFAULT NULL,
+CREATE FUNCTION transfer(sender text, receiver text, qty bigint, this_op text, note jsonb DEFAULT NULL,
     OUT transfer_id bigint, OUT duplicate boolean) LANGUAGE plpgsql AS $$
 DECLARE
     found_rows int;
@@ -29,11 +29,11 @@ BEGIN
         RAISE EXCEPTION 'not a transfer' USING ERRCODE = '22023';
     END IF;
     duplicate := false;
-    INSERT INTO event (event_id) VALUES (this_event) ON CONFLICT DO NOTHING
-        RETURNING event.transfer_id INTO transfer_id;
+    INSERT INTO op (op_id) VALUES (this_op) ON CONFLICT DO NOTHING
+        RETURNING op.transfer_id INTO transfer_id;
     IF NOT FOUND THEN
         duplicate := true;
-        SELECT event.transfer_id INTO STRICT transfer_id FROM event WHERE event.event_id = this_event;
+        SELECT op.transfer_id INTO STRICT transfer_id FROM op WHERE op.op_id = this_op;
         RETURN;
     END IF;
     PERFORM FROM balance WHERE key IN (sender, receiver) ORDER BY key FOR NO KEY UPDATE;
@@ -47,13 +47,13 @@ BEGIN
         RAISE EXCEPTION 'not enough balance in account %', sender USING ERRCODE = 'LG001';
     END IF;
     UPDATE balance SET value = value + qty WHERE key = receiver;
-    INSERT INTO entry (transfer_id, key, amount, event_id, memo)
-        VALUES (transfer_id, sender, -qty, this_event, note), (transfer_id, receiver, qty, this_event, note);
+    INSERT INTO entry (transfer_id, key, amount, op_id, memo)
+        VALUES (transfer_id, sender, -qty, this_op, note), (transfer_id, receiver, qty, this_op, note);
 END $$;
 
 -- The accounts are those of wallet.sql.
 INSERT INTO balance SELECT n, 1000000000, 0 FROM generate_series(0, 999) n;
 INSERT INTO balance VALUES ('1000', -2000000000000, NULL), ('1001', 0, NULL), ('1002', 1000000000000, 0);
-INSERT INTO event VALUES ('opening');
-INSERT INTO entry (transfer_id, key, amount, event_id)
+INSERT INTO op VALUES ('opening');
+INSERT INTO entry (transfer_id, key, amount, op_id)
     SELECT 1, key, value, 'opening' FROM balance WHERE value <> 0;

@@ -330,8 +330,8 @@ my $hooks = q{
 my @forbidden = (
 	'SELECT count(*) FROM a.log', q{UPDATE a.cnt SET inc = inc + 1}, q{DELETE FROM a.stk_hold}, q{SELECT public.dc_incr('a.cnt', 'k1')}, q{SELECT public.dc_get('a.cnt', 'k1')},
 	q{SELECT public.dc_set('a.buf', 'k1', 0)}, q{SELECT public.dc_compact('a.cnt')}, q{SELECT public.dc_flush('a.buf')}, q{SELECT public.dc_drop('a.cnt')},
-	q{SELECT public.dc_alter('a.cnt', max_shards => 1)}, q{SELECT public.dc_transfer('a.led', 'a1', 'a2', 1, 'x')}, q{SELECT public.dc_release('a.stk', hold_id) FROM a.stk_hold},
-	q{SELECT key FROM dcounter.changed_key}, 'DELETE FROM dcounter.counter', 'UPDATE dcounter.ledger SET auto_open = true', 'TRUNCATE dcounter.event_slot',
+	q{SELECT public.dc_alter('a.cnt', max_shards => 1)}, q{SELECT public.dc_transfer('a.led', 'a1', 'a2', 1, 'x')}, q{SELECT public.dc_hold_release('a.stk', hold_id) FROM a.stk_hold},
+	q{SELECT key FROM dcounter.changed_key}, 'DELETE FROM dcounter.counter', 'UPDATE dcounter.ledger SET auto_open = true', 'TRUNCATE dcounter.op_slot',
 	'CREATE TABLE a.x ()', 'CREATE TABLE dcounter.x ()', 'DROP TABLE a.cnt_shard', 'ALTER ROLE mallory SUPERUSER', 'GRANT alice TO mallory', 'SET ROLE alice', 'SET ROLE postgres', 'SET ROLE carol', 'RESET ROLE',
 	'SET SESSION AUTHORIZATION DEFAULT', q{SELECT set_config('role', 'none', false)}, q{SELECT set_config('session_authorization', 'alice', true)}, 'SET session_replication_role = replica',
 	q{COPY (SELECT 1) TO PROGRAM 'true'}, q{SELECT pg_read_file('PG_VERSION')}, 'ALTER SYSTEM SET work_mem = 64', 'SELECT pg_terminate_backend(pg_backend_pid())', 'SELECT pg_cancel_backend(pg_backend_pid())',

@@ -159,12 +159,12 @@ my @places = (
 	[ 'settings', 1, q{SELECT public.dc_alter(%literal, mode => m.some('exact', 'buffered'), flush_interval => '50 ms')} ],
 	[ 'settings', 1, q{SELECT public.dc_alter('%room', shard_by => m.some('backend', 'random', 'hash'), max_shards => floor(1 + random() * 8)::int)} ],
 	[ 'settings', 1, q{SELECT public.dc_alter('%room', events => '50 ms', notify => 'mallory')} ],
-	[ 'settings', 1, q{SELECT public.dc_alter('%room', event_retention => '1 hour')} ],
+	[ 'settings', 1, q{SELECT public.dc_alter('%room', op_retention => '1 hour')} ],
 	[ 'settings', 1, q{SELECT public.dc_outbox_attach(%literal)} ],
 	[ 'settings', 1, q{SELECT public.dc_outbox_attach(%literal, condition => 'm.h_true(%literal, new.key)')} ],
 	[ 'settings', 1, q{SELECT public.dc_outbox_detach(%literal)} ],
 	[ 'settings', 1, q{SELECT public.dc_adopt(%literal)} ],
-	[ 'settings', 0.5, q{SELECT public.dc_adopt_ledger(%literal)} ],
+	[ 'settings', 0.5, q{SELECT public.dc_ledger_adopt(%literal)} ],
 	[ 'settings', 0.5, q{SELECT public.dc_ledger_detach(%literal, now() + interval '1 day')} ],
 	[ 'settings', 0.3, q{SELECT public.dc_drop('%room')} ]);
 

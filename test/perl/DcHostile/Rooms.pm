@@ -12,7 +12,7 @@ use Exporter 'import';
 
 our @EXPORT = qw(room_names focus create_room fill_room alices_code calls_of logged_calls forgeries odd_calls);
 
-my $accounts = join('', map { "; PERFORM dc_open_account('S.LEDGER', $_)" } q{'bank', NULL}, q{'k1', -500}, q{'k2', 0, 1500}, q{'k3', -1000, 1000}, q{'k4', NULL});
+my $accounts = join('', map { "; PERFORM dc_account_open('S.LEDGER', $_)" } q{'bank', NULL}, q{'k1', -500}, q{'k2', 0, 1500}, q{'k3', -1000, 1000}, q{'k4', NULL});
 # Names of tables are looked up when a statement is parsed: one statement each
 my %create = (
 	cnt => q{PERFORM dc_create('S.cnt')},
@@ -20,9 +20,9 @@ my %create = (
 	par => q{PERFORM dc_create('S.par', partitions => 2)},
 	hsh => q{PERFORM dc_create('S.hsh', shard_by => 'random', max_shards => 4); PERFORM dc_alter('S.hsh', events => '100 ms')},
 	onc => q{PERFORM dc_create('S.onc'); PERFORM dc_incr_once('S.onc', 'k1', 1, 'e0')},
-	stk => q{PERFORM dc_create_stock('S.stk', 8)},
-	led => q{PERFORM dc_create_ledger('S.led')} . $accounts =~ s/LEDGER/led/gr,
-	mon => q{PERFORM dc_create_ledger('S.mon', partition_by => 'month')} . $accounts =~ s/LEDGER/mon/gr);
+	stk => q{PERFORM dc_stock_create('S.stk', 8)},
+	led => q{PERFORM dc_ledger_create('S.led')} . $accounts =~ s/LEDGER/led/gr,
+	mon => q{PERFORM dc_ledger_create('S.mon', partition_by => 'month')} . $accounts =~ s/LEDGER/mon/gr);
 
 # What mallory's have in them from the beginning
 my %fill = (
@@ -107,7 +107,7 @@ sub alices_code
 			h record;
 		BEGIN
 			SELECT hold_id, qty, key INTO h FROM a.stk_hold WHERE state = 'open' OFFSET nth * (SELECT count(*) FROM a.stk_hold WHERE state = 'open') LIMIT 1;
-			IF dc_confirm('a.stk', coalesce(h.hold_id, gen_random_uuid())) = 'confirmed' THEN
+			IF dc_hold_confirm('a.stk', coalesce(h.hold_id, gen_random_uuid())) = 'confirmed' THEN
 				INSERT INTO a.log VALUES ('stk', h.key, -h.qty);
 			END IF;
 		END $$;
@@ -217,11 +217,11 @@ sub calls_of
 		[ 3, $on->($one_of->('cnt', 'buf', 'par', 'hsh', 'onc', 'stk'), [ 'dc_set', $word, $amount ], [ 'dc_reset', $word ], [ 'dc_delete', $word ]) ],
 		[ $weight->(6, 'onc'), $on->($one_of->('onc', 'onc', 'cnt', 'par'), [ 'dc_incr_once', $word, $amount, $event ], [ 'dc_op_status', $event ], [ 'dc_incr_once_many', sub { "'{k1,k2}', '{1,2}', ARRAY[" . $event->() . ', ' . $event->() . ']' } ]) ],
 		[ $weight->(12, 'stk'), $on->($one_of->('stk'), [ 'dc_restock', $word, $amount ], [ 'dc_take', $word ], [ 'dc_take', $word, $amount, 'true' ], [ 'dc_take_up_to', $word, $amount ], [ 'dc_take_all', sub { "'{k1,k2}', '{1,2}'" } ],
-				[ 'dc_hold', $word, $number, sub { pick("'20 ms'", "'1 s'", "'1 hour'") }, $uuid ], [ 'dc_hold', $word, 1, "'20 ms'" ], [ 'dc_confirm', $uuid ], [ 'dc_confirm', $uuid, 1 ], [ 'dc_release', $uuid ], ['dc_holds'], [ 'dc_holds', $word ]) ],
-		[ $weight->(14, 'led', 'mon'), $on->($ledger, [ 'dc_open_account', $word, $amount ], [ 'dc_transfer', $word, $word, $amount, $event ], [ 'dc_transfer', "'bank'", $word, $amount, $event, q{'{"a": 1}'} ],
+				[ 'dc_hold', $word, $number, sub { pick("'20 ms'", "'1 s'", "'1 hour'") }, $uuid ], [ 'dc_hold', $word, 1, "'20 ms'" ], [ 'dc_hold_confirm', $uuid ], [ 'dc_hold_confirm', $uuid, 1 ], [ 'dc_hold_release', $uuid ], ['dc_holds'], [ 'dc_holds', $word ]) ],
+		[ $weight->(14, 'led', 'mon'), $on->($ledger, [ 'dc_account_open', $word, $amount ], [ 'dc_transfer', $word, $word, $amount, $event ], [ 'dc_transfer', "'bank'", $word, $amount, $event, q{'{"a": 1}'} ],
 				[ 'dc_transfer_many', sub { "'{bank,bank,k1}', '{k1,k2,k3}', '{10,20,5}'" }, $event ],
 				[ 'dc_transfer_pending', "'bank'", $word, $amount, $event, 'NULL', sub { pick("'20 ms'", "'1 hour'", 'NULL') } ], [ 'dc_transfer_post', $number ], [ 'dc_transfer_post', $number, $amount ], [ 'dc_transfer_void', $number ],
-				[ 'dc_balance', $word ], [ 'dc_balance_at', $word, 'now()' ], [ 'dc_statement', $word, "'-infinity'", "'infinity'" ], ['dc_ledger_check'], [ 'dc_sum' ]) ],
+				[ 'dc_balance', $word ], [ 'dc_balance_at', $word, 'now()' ], [ 'dc_account_statement', $word, "'-infinity'", "'infinity'" ], ['dc_ledger_check'], [ 'dc_sum' ]) ],
 		[ 1, $on->($any, ['dc_compact'], [ 'dc_compact', 3 ], ['dc_flush'], ['dc_stat_reset']) ]);
 }
 

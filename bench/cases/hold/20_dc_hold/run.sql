@@ -1,2 +1,2 @@
 SELECT dc_hold('seats', 42) AS id \gset
-SELECT dc_confirm('seats', :id);
+SELECT dc_hold_confirm('seats', :id);

@@ -1,2 +1,2 @@
-SELECT dc_create_stock('seats');
+SELECT dc_stock_create('seats');
 SELECT dc_restock('seats', 42, 1000000000);

@@ -1,1 +1,1 @@
-CREATE TABLE event (event_id text PRIMARY KEY);
+CREATE TABLE op (op_id text PRIMARY KEY);

@@ -1,1 +1,1 @@
-SELECT count(*) FROM event;
+SELECT count(*) FROM op;

@@ -1,1 +1,1 @@
-INSERT INTO event VALUES (gen_random_uuid()::text) ON CONFLICT DO NOTHING;
+INSERT INTO op VALUES (gen_random_uuid()::text) ON CONFLICT DO NOTHING;

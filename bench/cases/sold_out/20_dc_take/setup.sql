@@ -1,1 +1,1 @@
-SELECT dc_create_stock('seats');
+SELECT dc_stock_create('seats');

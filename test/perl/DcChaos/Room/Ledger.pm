@@ -13,15 +13,15 @@ use warnings;
 use DcChaos::Mix;
 
 my $schema = q{
-	SELECT dc_create_ledger('wallet');
-	SELECT dc_open_account('wallet', 'bank', NULL);
+	SELECT dc_ledger_create('wallet');
+	SELECT dc_account_open('wallet', 'bank', NULL);
 	-- Bounded below and above, below only, with a credit, not at all
-	SELECT dc_open_account('wallet', 'a' || i, CASE WHEN i % 5 = 0 THEN NULL WHEN i % 5 = 1 THEN -500 ELSE 0 END, CASE WHEN i % 5 = 2 THEN 1500 END)
+	SELECT dc_account_open('wallet', 'a' || i, CASE WHEN i % 5 = 0 THEN NULL WHEN i % 5 = 1 THEN -500 ELSE 0 END, CASE WHEN i % 5 = 2 THEN 1500 END)
 	FROM generate_series(0, 19) AS i;
 	CREATE TABLE log_ledger (event text PRIMARY KEY, transfer bigint UNIQUE, froms text[], tos text[], amounts bigint[], pending bool);
 	CREATE TABLE log_ended (transfer bigint PRIMARY KEY, amount bigint);    -- of pending ones; 0: given back
 	SELECT dc_transfer_many('wallet', array_agg('bank'::text), array_agg('a' || i), array_agg(1000), 'start') FROM generate_series(0, 19) AS i;
-	INSERT INTO log_ledger SELECT 'start', (SELECT transfer_id FROM wallet_event), array_agg('bank'::text), array_agg('a' || i), array_agg(1000), false FROM generate_series(0, 19) AS i;
+	INSERT INTO log_ledger SELECT 'start', (SELECT transfer_id FROM wallet_op), array_agg('bank'::text), array_agg('a' || i), array_agg(1000), false FROM generate_series(0, 19) AS i;
 
 	-- A number from 0 to n - 1, the salt-th one of an event
 	CREATE FUNCTION l_pick(e text, salt bigint, n bigint) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
@@ -84,8 +84,8 @@ my $schema = q{
 			OR balance - pending_out < min_balance OR balance + pending_in > max_balance OR available IS DISTINCT FROM balance - pending_out - min_balance
 		UNION ALL SELECT 'dc_sum is ' || dc_sum('wallet') WHERE dc_sum('wallet') <> 0
 		UNION ALL SELECT 'dc_ledger_check: ' || c FROM dc_ledger_check('wallet') AS c
-		UNION ALL SELECT format('event %s: transfer %s, log %s', coalesce(v.event_id, l.event), v.transfer_id, l.transfer)
-		FROM wallet_event AS v FULL JOIN log_ledger AS l ON l.event = v.event_id WHERE v.transfer_id IS DISTINCT FROM l.transfer
+		UNION ALL SELECT format('event %s: transfer %s, log %s', coalesce(v.op_id, l.event), v.transfer_id, l.transfer)
+		FROM wallet_op AS v FULL JOIN log_ledger AS l ON l.event = v.op_id WHERE v.transfer_id IS DISTINCT FROM l.transfer
 		UNION ALL SELECT format('pending transfer %s is %s with %s, log %s', l.transfer, p.state, p.posted, e.amount)
 		FROM log_ledger AS l LEFT JOIN wallet_pending AS p ON p.transfer_id = l.transfer LEFT JOIN log_ended AS e ON e.transfer = l.transfer
 		WHERE l.pending AND (p.state IS NULL OR CASE WHEN e.amount > 0 THEN p.state <> 'posted' OR p.posted <> e.amount
@@ -112,7 +112,7 @@ sub room
 			[ 10, sub { sprintf "SELECT l_post('%s');\n", event($_[0]) =~ s/'//gr } ],
 			[ 3, sub { sprintf "SELECT l_end(%.3f, %s);\n", rand(), chance(0.5) ? 'NULL' : sprintf('%.2f', 0.01 + rand(0.98)) } ],
 		],
-		alone => [ [ 0.3, sub { sprintf "SELECT dc_open_account('wallet', 'a%d', %d);\n", 5 * num(0, 3) + 1, num(-600, -500) } ] ],
+		alone => [ [ 0.3, sub { sprintf "SELECT dc_account_open('wallet', 'a%d', %d);\n", 5 * num(0, 3) + 1, num(-600, -500) } ] ],
 		# new bounds that the balance is not within, or that others wait for
 		allowed => '^LG00[12]: ',
 		tables => [ 'wallet', 'wallet_shard', 'wallet_limit', 'wallet_limit_shard' ],

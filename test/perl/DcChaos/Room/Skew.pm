@@ -18,7 +18,7 @@ use DcChaos::Mix;
 
 my $schema = q{
 	SELECT dc_create('pairs');
-	SELECT dc_create_stock('twins', 4);
+	SELECT dc_stock_create('twins', 4);
 	CREATE TABLE chaos_skew (what text, pair text, x bigint, y bigint, xid xid8);
 	CREATE TABLE chaos_moves (xid xid8, seen pg_snapshot, what text, pair text, x bigint, y bigint, moved text);
 	SELECT dc_incr('pairs', p || side, 1), dc_restock('twins', p || side, 1) FROM generate_series(1, 3) AS p, unnest(ARRAY['x', 'y']) AS side;

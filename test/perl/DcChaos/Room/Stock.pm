@@ -13,7 +13,7 @@ use warnings;
 use DcChaos::Mix;
 
 my $schema = q{
-	SELECT dc_create_stock('seats', 16);
+	SELECT dc_stock_create('seats', 16);
 	CREATE TABLE log_stock (key text, n numeric);
 	CREATE TABLE log_hold (hold_id uuid PRIMARY KEY, key text, qty bigint);
 	CREATE TABLE log_end (hold_id uuid PRIMARY KEY, what text, qty bigint);
@@ -58,7 +58,7 @@ my $schema = q{
 		IF h IS NULL THEN
 			RETURN;
 		END IF;
-		answer := CASE WHEN part IS NULL THEN dc_release('seats', h.hold_id) ELSE dc_confirm('seats', h.hold_id, ceil(part * h.qty)::bigint) END;
+		answer := CASE WHEN part IS NULL THEN dc_hold_release('seats', h.hold_id) ELSE dc_hold_confirm('seats', h.hold_id, ceil(part * h.qty)::bigint) END;
 		IF answer = (CASE WHEN part IS NULL THEN 'released' ELSE 'confirmed' END) THEN
 			INSERT INTO log_end VALUES (h.hold_id, answer, CASE WHEN part IS NULL THEN 0 ELSE ceil(part * h.qty) END);
 		ELSIF answer NOT IN ('expired', 'released', 'confirmed', 'released already', 'confirmed already') THEN
@@ -96,7 +96,7 @@ sub finish
 	my ($run) = @_;
 
 	return $run->ask(q{
-		SELECT format('release of %s: %s', hold_id, answer) FROM (SELECT hold_id, dc_release('seats', hold_id) AS answer FROM seats_hold WHERE state = 'open') AS r
+		SELECT format('release of %s: %s', hold_id, answer) FROM (SELECT hold_id, dc_hold_release('seats', hold_id) AS answer FROM seats_hold WHERE state = 'open') AS r
 		WHERE answer NOT IN ('released', 'expired');
 		SELECT format('%s: %s of %s sold', key, got, available) FROM (SELECT key, available, dc_take_up_to('seats', key, 1000000000) AS got FROM s_books()) AS s WHERE got <> available;
 		SELECT format('%s: sold more', key) FROM seats WHERE dc_take('seats', key);

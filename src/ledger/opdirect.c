@@ -1,18 +1,18 @@
 /*
- * eventdirect.c
- *		Finding and inserting events without SQL.
+ * opdirect.c
+ *		Finding and inserting ops without SQL.
  *
  * This is what INSERT ... ON CONFLICT DO NOTHING does (see execIndexing.c of the
- * server). A look into the unique index with a dirty snapshot finds the event, whoever
+ * server). A look into the unique index with a dirty snapshot finds the op, whoever
  * has recorded it, and waits for the end of one who is in progress. If there is
  * none, the record is inserted speculatively: whoever comes across it before it
  * is complete waits for that only. If the index then says that there may be
  * another one, ours is taken back, and all begins again; so of two who insert the
- * same event at the same time, one finds the other's, or both try again.
+ * same op at the same time, one finds the other's, or both try again.
  *
- * eventslot_layout() says which partitions qualify: to insert, those with one index, and
+ * opslot_layout() says which partitions qualify: to insert, those with one index, and
  * without triggers and constraints. To look, those that have the index, whatever else
- * there is: SQL would not see that somebody is about to record an event.
+ * there is: SQL would not see that somebody is about to record an op.
  */
 #include "postgres.h"
 
@@ -26,7 +26,7 @@
 #include "catalog/index.h"
 #include "catalog/pg_type.h"
 #include "executor/tuptable.h"
-#include "ledger/eventslot.h"
+#include "ledger/opslot.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
@@ -34,23 +34,23 @@
 #include "utils/fmgrprotos.h"
 #include "utils/snapmgr.h"
 
-static Datum event_text(const DcEvent *event, char *buf);
-static void read_event(TupleTableSlot *slot, DcEvent *found);
+static Datum op_text(const DcOp *op, char *buf);
+static void read_op(TupleTableSlot *slot, DcOp *found);
 static void check_visible(Relation heap, TupleTableSlot *slot);
 
 /* An id as text, without an allocation. */
-typedef union DcEventText
+typedef union DcOpText
 {
 	struct varlena header;
-	char data[VARHDRSZ + DC_MAX_EVENT_BYTES];
-} DcEventText;
+	char data[VARHDRSZ + DC_MAX_OP_BYTES];
+} DcOpText;
 
 /*
- * eventrel_open opens a partition, and finds out whether it may be accessed like
+ * oprel_open opens a partition, and finds out whether it may be accessed like
  * this.
  */
 void
-eventrel_open(DcEventRel *rel, DcEventSlot *slot, bool write)
+oprel_open(DcOpRel *rel, DcOpSlot *slot, bool write)
 {
 	LOCKMODE mode = write ? RowExclusiveLock : AccessShareLock;
 
@@ -58,18 +58,18 @@ eventrel_open(DcEventRel *rel, DcEventSlot *slot, bool write)
 	rel->mode = mode;
 	rel->heap = table_open(slot->table, mode);
 	rel->index = NULL;
-	eventrel_check(rel);
+	oprel_check(rel);
 }
 
 /*
- * eventrel_check finds that out anew, if it may have changed.
+ * oprel_check finds that out anew, if it may have changed.
  */
 void
-eventrel_check(DcEventRel *rel)
+oprel_check(DcOpRel *rel)
 {
 	Oid index;
 
-	eventslot_layout(rel->slot, rel->heap);
+	opslot_layout(rel->slot, rel->heap);
 	index = rel->slot->by_index ? rel->slot->index : InvalidOid;
 	if (rel->index != NULL && RelationGetRelid(rel->index) != index)
 	{
@@ -81,7 +81,7 @@ eventrel_check(DcEventRel *rel)
 }
 
 void
-eventrel_close(DcEventRel *rel)
+oprel_close(DcOpRel *rel)
 {
 	if (rel->index != NULL)
 		index_close(rel->index, NoLock);
@@ -90,22 +90,22 @@ eventrel_close(DcEventRel *rel)
 }
 
 /*
- * direct_find looks for an event, and waits for a transaction that has recorded or
+ * direct_find looks for an op, and waits for a transaction that has recorded or
  * deleted it and is in progress, unless it is to be found as it is now. *found is in
  * the caller's memory.
  */
 bool
-direct_find(DcEventRel *rel, const DcEvent *event, DcEventFind how,
-			DcEvent *found)
+direct_find(DcOpRel *rel, const DcOp *op, DcOpFind how,
+			DcOp *found)
 {
 	bool wait = how != FIND_NOW;
-	DcEventText id;
+	DcOpText id;
 	SnapshotData dirty;
 	ScanKeyData key;
 
 	ScanKeyEntryInitialize(&key, 0, 1, BTEqualStrategyNumber, InvalidOid,
 						   rel->index->rd_indcollation[0], F_TEXTEQ,
-						   event_text(event, id.data));
+						   op_text(op, id.data));
 	for (;;)
 	{
 		IndexScanDesc scan;
@@ -132,7 +132,7 @@ direct_find(DcEventRel *rel, const DcEvent *event, DcEventFind how,
 			{
 				if (how == FIND_TO_WRITE)
 					check_visible(rel->heap, slot);
-				read_event(slot, found);
+				read_op(slot, found);
 			}
 		}
 		index_endscan(scan);
@@ -148,38 +148,38 @@ direct_find(DcEventRel *rel, const DcEvent *event, DcEventFind how,
 }
 
 /*
- * direct_insert_event inserts an event; false, with nothing done, if there may be one of
+ * direct_insert_op inserts an op; false, with nothing done, if there may be one of
  * that id.
  */
 bool
-direct_insert_event(DcEventRel *rel, const DcEvent *event, ItemPointer tid)
+direct_insert_op(DcOpRel *rel, const DcOp *op, ItemPointer tid)
 {
 	TupleTableSlot *slot = MakeSingleTupleTableSlot(RelationGetDescr(rel->heap),
 													&TTSOpsVirtual);
 	TransactionId xid = GetCurrentTransactionId();
-	DcEventText id;
+	DcOpText id;
 	uint32 token;
 	bool unique;
 
-	for (int i = 0; i < EVENT_NUM_COLUMNS; i++)
+	for (int i = 0; i < OP_NUM_COLUMNS; i++)
 		slot->tts_isnull[i] = false;
-	slot->tts_values[EVENT_SLOT - 1] = Int16GetDatum(rel->slot->number);
-	slot->tts_values[EVENT_ID - 1] = event_text(event, id.data);
-	slot->tts_values[EVENT_KEY - 1] = event->key;
-	slot->tts_values[EVENT_DELTA - 1] = Int64GetDatum(event->delta);
-	slot->tts_values[EVENT_TRANSFER_ID - 1] = Int64GetDatum(event->transfer_id);
-	slot->tts_isnull[EVENT_TRANSFER_ID - 1] = event->transfer_id == 0;
-	slot->tts_values[EVENT_DIGEST - 1] = Int64GetDatum(event->digest);
-	slot->tts_isnull[EVENT_DIGEST - 1] = event->digest == 0;
-	slot->tts_values[EVENT_AT - 1] =
-		TimestampTzGetDatum(event->at != 0 ? event->at : GetCurrentTimestamp());
+	slot->tts_values[OP_SLOT - 1] = Int16GetDatum(rel->slot->number);
+	slot->tts_values[OP_ID - 1] = op_text(op, id.data);
+	slot->tts_values[OP_KEY - 1] = op->key;
+	slot->tts_values[OP_DELTA - 1] = Int64GetDatum(op->delta);
+	slot->tts_values[OP_TRANSFER_ID - 1] = Int64GetDatum(op->transfer_id);
+	slot->tts_isnull[OP_TRANSFER_ID - 1] = op->transfer_id == 0;
+	slot->tts_values[OP_DIGEST - 1] = Int64GetDatum(op->digest);
+	slot->tts_isnull[OP_DIGEST - 1] = op->digest == 0;
+	slot->tts_values[OP_AT - 1] =
+		TimestampTzGetDatum(op->at != 0 ? op->at : GetCurrentTimestamp());
 	ExecStoreVirtualTuple(slot);
 
 	token = SpeculativeInsertionLockAcquire(xid);
 	table_tuple_insert_speculative(rel->heap, slot, GetCurrentCommandId(true), 0,
 								   NULL, token);
-	unique = index_insert(rel->index, &slot->tts_values[EVENT_ID - 1],
-						  &slot->tts_isnull[EVENT_ID - 1], &slot->tts_tid,
+	unique = index_insert(rel->index, &slot->tts_values[OP_ID - 1],
+						  &slot->tts_isnull[OP_ID - 1], &slot->tts_tid,
 						  rel->heap, UNIQUE_CHECK_PARTIAL, false,
 						  BuildIndexInfo(rel->index));
 	table_tuple_complete_speculative(rel->heap, slot, token, unique);
@@ -190,45 +190,45 @@ direct_insert_event(DcEventRel *rel, const DcEvent *event, ItemPointer tid)
 }
 
 /*
- * direct_delete_event takes back an event that this transaction has inserted.
+ * direct_delete_op takes back an op that this transaction has inserted.
  */
 void
-direct_delete_event(DcEventRel *rel, ItemPointer tid)
+direct_delete_op(DcOpRel *rel, ItemPointer tid)
 {
 	CommandCounterIncrement(); /* a command does not see what it has inserted */
 	simple_heap_delete(rel->heap, tid);
 }
 
 static Datum
-event_text(const DcEvent *event, char *buf)
+op_text(const DcOp *op, char *buf)
 {
-	SET_VARSIZE(buf, VARHDRSZ + event->id_len);
-	memcpy(VARDATA(buf), event->id, event->id_len);
+	SET_VARSIZE(buf, VARHDRSZ + op->id_len);
+	memcpy(VARDATA(buf), op->id, op->id_len);
 	return PointerGetDatum(buf);
 }
 
 static void
-read_event(TupleTableSlot *slot, DcEvent *found)
+read_op(TupleTableSlot *slot, DcOp *found)
 {
 	bool isnull;
 	text *id;
 
-	id = DatumGetTextPCopy(slot_datum(slot, EVENT_ID, TEXTOID));
+	id = DatumGetTextPCopy(slot_datum(slot, OP_ID, TEXTOID));
 	found->id = VARDATA(id);
 	found->id_len = VARSIZE(id) - VARHDRSZ;
-	found->key = PointerGetDatum(DatumGetTextPCopy(slot_datum(slot, EVENT_KEY, TEXTOID)));
-	found->delta = DatumGetInt64(slot_datum(slot, EVENT_DELTA, INT8OID));
-	found->transfer_id = DatumGetInt64(slot_nullable(slot, EVENT_TRANSFER_ID, INT8OID, &isnull));
+	found->key = PointerGetDatum(DatumGetTextPCopy(slot_datum(slot, OP_KEY, TEXTOID)));
+	found->delta = DatumGetInt64(slot_datum(slot, OP_DELTA, INT8OID));
+	found->transfer_id = DatumGetInt64(slot_nullable(slot, OP_TRANSFER_ID, INT8OID, &isnull));
 	if (isnull)
 		found->transfer_id = 0;
-	found->digest = DatumGetInt64(slot_nullable(slot, EVENT_DIGEST, INT8OID, &isnull));
+	found->digest = DatumGetInt64(slot_nullable(slot, OP_DIGEST, INT8OID, &isnull));
 	if (isnull)
 		found->digest = 0;
-	found->at = DatumGetTimestampTz(slot_datum(slot, EVENT_AT, TIMESTAMPTZOID));
+	found->at = DatumGetTimestampTz(slot_datum(slot, OP_AT, TIMESTAMPTZOID));
 }
 
 /*
- * check_visible raises 40001 if this transaction's snapshot does not see an event
+ * check_visible raises 40001 if this transaction's snapshot does not see an op
  * that exists: neither "new" nor "applied before" would be true in it.
  */
 static void

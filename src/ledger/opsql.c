@@ -1,6 +1,6 @@
 /*
- * eventsql.c
- *		Finding and inserting events with SQL, in a partition that was altered.
+ * opsql.c
+ *		Finding and inserting ops with SQL, in a partition that was altered.
  *
  * All of it runs as the owner of the counter table.
  */
@@ -12,36 +12,36 @@
 #include "base/runas.h"
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
-#include "ledger/eventslot.h"
 #include "ledger/ledger.h"
+#include "ledger/opslot.h"
 #include "utils/builtins.h"
 #include "utils/snapmgr.h"
 
-static uint64 run(const DcEventSlot *slot, const char *sql, int nargs, Oid *types,
+static uint64 run(const DcOpSlot *slot, const char *sql, int nargs, Oid *types,
 				  Datum *values, const char *nulls, DcRows *rows);
-static bool select_event(Oid owner, const DcEventSlot *slot,
-						 const DcEvent *event, DcEvent *found);
-static Datum id_datum(const DcEvent *event);
+static bool select_op(Oid owner, const DcOpSlot *slot,
+					  const DcOp *op, DcOp *found);
+static Datum id_datum(const DcOp *op);
 
 /*
- * sql_find_event looks for a committed event; one of a transaction in progress makes
+ * sql_find_op looks for a committed op; one of a transaction in progress makes
  * the insertion wait.
  */
 bool
-sql_find_event(Oid owner, const DcEventSlot *slot, const DcEvent *event,
-			   DcEventFind how, DcEvent *found)
+sql_find_op(Oid owner, const DcOpSlot *slot, const DcOp *op,
+			DcOpFind how, DcOp *found)
 {
 	bool exists;
-	DcEvent seen;
+	DcOp seen;
 
 	PushActiveSnapshot(how == FIND_NOW ? GetActiveSnapshot() : GetLatestSnapshot());
-	exists = select_event(owner, slot, event, found);
+	exists = select_op(owner, slot, op, found);
 	PopActiveSnapshot();
 	if (exists && how == FIND_TO_WRITE && IsolationUsesXactSnapshot())
 	{
 		PushCopiedSnapshot(GetTransactionSnapshot());
 		UpdateActiveSnapshotCommandId();
-		if (!select_event(owner, slot, event, &seen))
+		if (!select_op(owner, slot, op, &seen))
 			ereport(ERROR,
 					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 					 errmsg("could not serialize access due to concurrent update")));
@@ -51,11 +51,11 @@ sql_find_event(Oid owner, const DcEventSlot *slot, const DcEvent *event,
 }
 
 /*
- * select_event reads an event with the active snapshot.
+ * select_op reads an op with the active snapshot.
  */
 static bool
-select_event(Oid owner, const DcEventSlot *slot, const DcEvent *event,
-			 DcEvent *found)
+select_op(Oid owner, const DcOpSlot *slot, const DcOp *op,
+		  DcOp *found)
 {
 	MemoryContext caller = CurrentMemoryContext;
 	Oid types[1] = {TEXTOID};
@@ -64,13 +64,13 @@ select_event(Oid owner, const DcEventSlot *slot, const DcEvent *event,
 	DcRunAs state;
 	DcRows rows;
 
-	values[0] = id_datum(event);
+	values[0] = id_datum(op);
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");
 	runas_begin(&state, owner);
 	exists = run(slot,
 				 psprintf("SELECT key, delta, transfer_id, digest, at FROM %s"
-						  " WHERE event_id OPERATOR(pg_catalog.=) $1",
+						  " WHERE op_id OPERATOR(pg_catalog.=) $1",
 						  relation_sql_name(slot->table)),
 				 1, types, values, NULL, &rows) > 0;
 	if (exists)
@@ -78,8 +78,8 @@ select_event(Oid owner, const DcEventSlot *slot, const DcEvent *event,
 		MemoryContext old = MemoryContextSwitchTo(caller);
 		bool isnull;
 
-		found->id = pnstrdup(event->id, event->id_len);
-		found->id_len = event->id_len;
+		found->id = pnstrdup(op->id, op->id_len);
+		found->id_len = op->id_len;
 		found->key = PointerGetDatum(DatumGetTextPCopy(rows_datum(&rows, 0, 1)));
 		found->delta = rows_bigint(&rows, 0, 2);
 		found->transfer_id = DatumGetInt64(rows_nullable(&rows, 0, 3, &isnull));
@@ -97,11 +97,11 @@ select_event(Oid owner, const DcEventSlot *slot, const DcEvent *event,
 }
 
 /*
- * sql_insert_event inserts an event; false if there is one of that id. Waits for one
+ * sql_insert_op inserts an op; false if there is one of that id. Waits for one
  * who is about to insert it.
  */
 bool
-sql_insert_event(Oid owner, const DcEventSlot *slot, const DcEvent *event)
+sql_insert_op(Oid owner, const DcOpSlot *slot, const DcOp *op)
 {
 	Oid types[7] = {INT2OID, TEXTOID, TEXTOID, INT8OID, INT8OID, INT8OID, TIMESTAMPTZOID};
 	char nulls[8] = "       ";
@@ -110,21 +110,21 @@ sql_insert_event(Oid owner, const DcEventSlot *slot, const DcEvent *event)
 	DcRunAs state;
 
 	values[0] = Int16GetDatum(slot->number);
-	values[1] = id_datum(event);
-	values[2] = event->key;
-	values[3] = Int64GetDatum(event->delta);
-	values[4] = Int64GetDatum(event->transfer_id);
-	nulls[4] = event->transfer_id == 0 ? 'n' : ' ';
-	values[5] = Int64GetDatum(event->digest);
-	nulls[5] = event->digest == 0 ? 'n' : ' ';
-	values[6] = TimestampTzGetDatum(event->at != 0 ? event->at : GetCurrentTimestamp());
+	values[1] = id_datum(op);
+	values[2] = op->key;
+	values[3] = Int64GetDatum(op->delta);
+	values[4] = Int64GetDatum(op->transfer_id);
+	nulls[4] = op->transfer_id == 0 ? 'n' : ' ';
+	values[5] = Int64GetDatum(op->digest);
+	nulls[5] = op->digest == 0 ? 'n' : ' ';
+	values[6] = TimestampTzGetDatum(op->at != 0 ? op->at : GetCurrentTimestamp());
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");
 	runas_begin(&state, owner);
 	inserted = run(slot,
-				   psprintf("INSERT INTO %s (slot, event_id, key, delta, transfer_id, digest, at)"
+				   psprintf("INSERT INTO %s (slot, op_id, key, delta, transfer_id, digest, at)"
 							" VALUES ($1, $2, $3, $4, $5, $6, $7)"
-							" ON CONFLICT (event_id) DO NOTHING",
+							" ON CONFLICT (op_id) DO NOTHING",
 							relation_sql_name(slot->table)),
 				   7, types, values, nulls, NULL) > 0;
 	runas_end(&state);
@@ -133,21 +133,21 @@ sql_insert_event(Oid owner, const DcEventSlot *slot, const DcEvent *event)
 }
 
 /*
- * sql_delete_event takes back an event that this transaction has inserted.
+ * sql_delete_op takes back an op that this transaction has inserted.
  */
 void
-sql_delete_event(Oid owner, const DcEventSlot *slot, const DcEvent *event)
+sql_delete_op(Oid owner, const DcOpSlot *slot, const DcOp *op)
 {
 	Oid types[1] = {TEXTOID};
 	Datum values[1];
 	DcRunAs state;
 
-	values[0] = id_datum(event);
+	values[0] = id_datum(op);
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");
 	runas_begin(&state, owner);
 	(void) run(slot,
-			   psprintf("DELETE FROM %s WHERE event_id OPERATOR(pg_catalog.=) $1",
+			   psprintf("DELETE FROM %s WHERE op_id OPERATOR(pg_catalog.=) $1",
 						relation_sql_name(slot->table)),
 			   1, types, values, NULL, NULL);
 	runas_end(&state);
@@ -159,7 +159,7 @@ sql_delete_event(Oid owner, const DcEventSlot *slot, const DcEvent *event)
  * rows.
  */
 static uint64
-run(const DcEventSlot *slot, const char *sql, int nargs, Oid *types,
+run(const DcOpSlot *slot, const char *sql, int nargs, Oid *types,
 	Datum *values, const char *nulls, DcRows *rows)
 {
 	static const DcResultColumn columns[ROWS_MAX_COLUMNS] = {
@@ -183,7 +183,7 @@ run(const DcEventSlot *slot, const char *sql, int nargs, Oid *types,
 }
 
 static Datum
-id_datum(const DcEvent *event)
+id_datum(const DcOp *op)
 {
-	return PointerGetDatum(cstring_to_text_with_len(event->id, event->id_len));
+	return PointerGetDatum(cstring_to_text_with_len(op->id, op->id_len));
 }

@@ -1,5 +1,5 @@
 /*
- * eventtime.c
+ * optime.c
  *		Ids that carry the time at which they were made.
  *
  *	- UUIDv7 (RFC 9562) as text: 36 characters, the first 48 bits are milliseconds
@@ -10,7 +10,7 @@
  * Letters may be of either case. Anything else is an id without a time. Knows
  * nothing of the server.
  */
-#include "ledger/eventtime.h"
+#include "ledger/optime.h"
 
 #define UUID_CHARS 36
 #define ULID_CHARS 26

@@ -1,32 +1,32 @@
 /*
- * eventjob.c
- *		The job that turns the ring of partitions of events.
+ * opjob.c
+ *		The job that turns the ring of partitions of ops.
  *
- * A step makes one change and commits it; event.c says why writers whose knowledge
+ * A step makes one change and commits it; op.c says why writers whose knowledge
  * is one change apart meet. Before the next change of what is written to, and before a
  * partition is emptied, the job waits for all writers that may not know the last one:
- * those who have the lock on the table of events now, that is after the change was
+ * those who have the lock on the table of ops now, that is after the change was
  * committed. Prepared transactions are among them. It does not wait for long. If they
  * have not ended by then, their list is kept for the next time.
  *
- *	- The open partition has been open for half of event_retention, and has events:
+ *	- The open partition has been open for half of op_retention, and has ops:
  *	  the next one, if it is empty, is opening.
  *	- Then the open one is closed, and the other one open.
- *	- A closed one whose events are all older than event_retention, and as old as
- *	  twice DC_EVENT_TOLERANCE besides, is expired.
- *	- An expired one is emptied by TRUNCATE, and it is noted up to when events are
+ *	- A closed one whose ops are all older than op_retention, and as old as
+ *	  twice DC_OP_TOLERANCE besides, is expired.
+ *	- An expired one is emptied by TRUNCATE, and it is noted up to when ops are
  *	  forgotten. For this nobody must use it, not even to read, and nobody is waited for.
  *
  * If no partition is empty when it is time, the open one stays open for longer.
  *
  * A ring that a subscription feeds is not turned (step_fed).
  *
- * When, is told by the wall clock: rows outlive the server, and the ids of events have wall
+ * When, is told by the wall clock: rows outlive the server, and the ids of ops have wall
  * time in them. When that is set back, the open one stays open, and closed ones are kept,
  * for so much longer. It must be so: a partition is not closed before half of
- * event_retention has passed since it was opened, and so at a time that is later than
- * its events. When it is set forth, partitions go so much earlier. event.c says which
- * events are refused then.
+ * op_retention has passed since it was opened, and so at a time that is later than
+ * its ops. When it is set forth, partitions go so much earlier. op.c says which
+ * ops are refused then.
  */
 #include "postgres.h"
 
@@ -38,8 +38,8 @@
 #include "base/subscription.h"
 #include "base/tablejob.h"
 #include "counter/compact.h"
-#include "ledger/eventslot.h"
 #include "ledger/ledger.h"
+#include "ledger/opslot.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
@@ -71,23 +71,23 @@ static HTAB *waiting = NULL;
 static List *list(void);
 static DcTableStep step(Oid table, bool all_owners);
 static DcTableStep step_fed(Oid table, bool all_owners);
-static bool lock_ring(DcCounter *counter, DcEventSlot *slots, int *nslots);
-static DcEventSlot *find_state(DcEventSlot *slots, int nslots, DcSlotState state);
-static bool writers_have_ended(Oid counter, const DcEventSlot *slot);
-static void list_writers(DcWriters *writers, const DcEventSlot *slot);
-static void finish_opening(Oid counter, DcEventSlot *open, DcEventSlot *opening);
-static bool start_opening(DcCounter *counter, DcEventSlot *slots,
-						  DcEventSlot *open);
-static bool expire(DcCounter *counter, DcEventSlot *slots, int nslots);
-static bool empty(DcCounter *counter, DcEventSlot *slot);
-static void set_state(Oid counter, DcEventSlot *slot, DcSlotState state);
-static bool has_events(Oid partition);
+static bool lock_ring(DcCounter *counter, DcOpSlot *slots, int *nslots);
+static DcOpSlot *find_state(DcOpSlot *slots, int nslots, DcSlotState state);
+static bool writers_have_ended(Oid counter, const DcOpSlot *slot);
+static void list_writers(DcWriters *writers, const DcOpSlot *slot);
+static void finish_opening(Oid counter, DcOpSlot *open, DcOpSlot *opening);
+static bool start_opening(DcCounter *counter, DcOpSlot *slots,
+						  DcOpSlot *open);
+static bool expire(DcCounter *counter, DcOpSlot *slots, int nslots);
+static bool empty(DcCounter *counter, DcOpSlot *slot);
+static void set_state(Oid counter, DcOpSlot *slot, DcSlotState state);
+static bool has_ops(Oid partition);
 
 /*
- * event_job goes over the counter tables that have events; true if it has yielded.
+ * op_job goes over the counter tables that have ops; true if it has yielded.
  */
 bool
-event_job(DcJobRun *run)
+op_job(DcJobRun *run)
 {
 	static DcTableJob job = {.list = list, .step = step, .step_fed = step_fed};
 
@@ -95,13 +95,13 @@ event_job(DcJobRun *run)
 }
 
 /*
- * list lists the counter tables that have events; none while a subscription feeds the
+ * list lists the counter tables that have ops; none while a subscription feeds the
  * catalog of their states.
  */
 static List *
 list(void)
 {
-	return extension_is_fed() ? NIL : eventslots_counters();
+	return extension_is_fed() ? NIL : opslots_counters();
 }
 
 /*
@@ -111,17 +111,17 @@ static DcTableStep
 step(Oid table, bool all_owners)
 {
 	DcCounter *counter = compact_open(table, all_owners);
-	DcEventSlot slots[DC_EVENT_SLOTS];
-	DcEventSlot *open;
-	DcEventSlot *other;
+	DcOpSlot slots[DC_OP_SLOTS];
+	DcOpSlot *open;
+	DcOpSlot *other;
 	int nslots;
 
-	if (counter == NULL || counter->row.event_retention == 0 ||
+	if (counter == NULL || counter->row.op_retention == 0 ||
 		!lock_ring(counter, slots, &nslots))
 		return TABLE_DONE;
-	if (nslots < DC_EVENT_SLOTS)
+	if (nslots < DC_OP_SLOTS)
 	{
-		events_create(counter); /* they were kept for good before */
+		ops_create(counter); /* they were kept for good before */
 		return TABLE_GOES_ON;
 	}
 	open = find_state(slots, nslots, SLOT_OPEN);
@@ -146,7 +146,7 @@ step(Oid table, bool all_owners)
 /*
  * step_fed makes all partitions closed that are not written to here. Those that the
  * subscription writes to are among them, and the job of the publisher empties them. So
- * all events are looked for when the subscription is dropped, and are kept for as long
+ * all ops are looked for when the subscription is dropped, and are kept for as long
  * as the others. What the publisher may have forgotten by now is forgotten here, too.
  */
 static DcTableStep
@@ -154,21 +154,21 @@ step_fed(Oid table, bool all_owners)
 {
 	DcCounter *counter = compact_open(table, all_owners);
 	TimestampTz now = GetCurrentTimestamp();
-	DcEventSlot slots[DC_EVENT_SLOTS];
+	DcOpSlot slots[DC_OP_SLOTS];
 	int nslots;
 
-	if (counter == NULL || counter->row.event_retention == 0 ||
+	if (counter == NULL || counter->row.op_retention == 0 ||
 		!lock_ring(counter, slots, &nslots))
 		return TABLE_DONE;
 	for (int i = 0; i < nslots; i++)
 	{
-		DcEventSlot *slot = &slots[i];
+		DcOpSlot *slot = &slots[i];
 
 		if (slot_is_written(slot) ||
 			(slot->state == SLOT_CLOSED && slot->closed_at > now - CLOSED_SINCE_MAX))
 			continue;
 		slot->closed_at = now;
-		slot->forgotten = Max(slot->forgotten, now - counter->row.event_retention - 2 * DC_EVENT_TOLERANCE);
+		slot->forgotten = Max(slot->forgotten, now - counter->row.op_retention - 2 * DC_OP_TOLERANCE);
 		set_state(table, slot, SLOT_CLOSED);
 	}
 	return TABLE_DONE;
@@ -180,13 +180,13 @@ step_fed(Oid table, bool all_owners)
  * it is not committed yet.
  */
 static bool
-lock_ring(DcCounter *counter, DcEventSlot *slots, int *nslots)
+lock_ring(DcCounter *counter, DcOpSlot *slots, int *nslots)
 {
-	*nslots = eventslots_read(counter->relid, slots);
+	*nslots = opslots_read(counter->relid, slots);
 	if (*nslots == 0 ||
-		!ConditionalLockRelationOid(slots[0].events, ShareUpdateExclusiveLock))
+		!ConditionalLockRelationOid(slots[0].ops, ShareUpdateExclusiveLock))
 		return false;
-	*nslots = eventslots_read(counter->relid, slots);
+	*nslots = opslots_read(counter->relid, slots);
 	for (int i = 0; i < *nslots; i++)
 	{
 		if (TransactionIdIsCurrentTransactionId(slots[i].changed_by))
@@ -198,10 +198,10 @@ lock_ring(DcCounter *counter, DcEventSlot *slots, int *nslots)
 /*
  * find_state returns the slot that came into a state first, or NULL if none is in it.
  */
-static DcEventSlot *
-find_state(DcEventSlot *slots, int nslots, DcSlotState state)
+static DcOpSlot *
+find_state(DcOpSlot *slots, int nslots, DcSlotState state)
 {
-	DcEventSlot *found = NULL;
+	DcOpSlot *found = NULL;
 
 	for (int i = 0; i < nslots; i++)
 	{
@@ -216,7 +216,7 @@ find_state(DcEventSlot *slots, int nslots, DcSlotState state)
  * state that a slot is in now.
  */
 static bool
-writers_have_ended(Oid counter, const DcEventSlot *slot)
+writers_have_ended(Oid counter, const DcOpSlot *slot)
 {
 	DcMoment until = moment_in(WAIT_MS);
 	DcWriters *writers;
@@ -229,7 +229,7 @@ writers_have_ended(Oid counter, const DcEventSlot *slot)
 		ctl.keysize = sizeof(Oid);
 		ctl.entrysize = sizeof(DcWriters);
 		ctl.hcxt = TopMemoryContext;
-		waiting = hash_create("dcounter writers of events", 16, &ctl,
+		waiting = hash_create("dcounter writers of ops", 16, &ctl,
 							  HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	}
 	writers = hash_search(waiting, &counter, HASH_ENTER, &found);
@@ -266,7 +266,7 @@ writers_have_ended(Oid counter, const DcEventSlot *slot)
  * list_writers notes who has the lock of writers now.
  */
 static void
-list_writers(DcWriters *writers, const DcEventSlot *slot)
+list_writers(DcWriters *writers, const DcOpSlot *slot)
 {
 	VirtualTransactionId *vxids;
 	LOCKTAG tag;
@@ -275,7 +275,7 @@ list_writers(DcWriters *writers, const DcEventSlot *slot)
 	if (writers->vxids != NULL)
 		pfree(writers->vxids);
 	writers->vxids = NULL;
-	SET_LOCKTAG_RELATION(tag, MyDatabaseId, slot->events);
+	SET_LOCKTAG_RELATION(tag, MyDatabaseId, slot->ops);
 	vxids = GetLockConflicts(&tag, ShareLock, &count);
 	writers->vxids = MemoryContextAlloc(TopMemoryContext,
 										(count + 1) * sizeof(VirtualTransactionId));
@@ -291,7 +291,7 @@ list_writers(DcWriters *writers, const DcEventSlot *slot)
  * finish_opening closes the open slot; the one that was opening is open.
  */
 static void
-finish_opening(Oid counter, DcEventSlot *open, DcEventSlot *opening)
+finish_opening(Oid counter, DcOpSlot *open, DcOpSlot *opening)
 {
 	open->closed_at = Max(GetCurrentTimestamp(), open->since);
 	set_state(counter, open, SLOT_CLOSED);
@@ -302,14 +302,14 @@ finish_opening(Oid counter, DcEventSlot *open, DcEventSlot *opening)
  * start_opening opens the next slot of the ring, if it is time and it is empty.
  */
 static bool
-start_opening(DcCounter *counter, DcEventSlot *slots, DcEventSlot *open)
+start_opening(DcCounter *counter, DcOpSlot *slots, DcOpSlot *open)
 {
-	DcEventSlot *next = &slots[(open->number + 1) % DC_EVENT_SLOTS];
+	DcOpSlot *next = &slots[(open->number + 1) % DC_OP_SLOTS];
 
 	if (next->state != SLOT_EMPTY ||
-		GetCurrentTimestamp() < open->since + counter->row.event_retention / 2 ||
+		GetCurrentTimestamp() < open->since + counter->row.op_retention / 2 ||
 		!ConditionalLockRelationOid(open->table, AccessShareLock) ||
-		!has_events(open->table))
+		!has_ops(open->table))
 		return false;
 	set_state(counter->relid, next, SLOT_OPENING);
 	return true;
@@ -319,14 +319,14 @@ start_opening(DcCounter *counter, DcEventSlot *slots, DcEventSlot *open)
  * expire ends the use of a closed slot, if it is time.
  */
 static bool
-expire(DcCounter *counter, DcEventSlot *slots, int nslots)
+expire(DcCounter *counter, DcOpSlot *slots, int nslots)
 {
 	TimestampTz now = GetCurrentTimestamp();
 
 	for (int i = 0; i < nslots; i++)
 	{
 		if (slots[i].state != SLOT_CLOSED ||
-			now <= slots[i].closed_at + counter->row.event_retention + 2 * DC_EVENT_TOLERANCE)
+			now <= slots[i].closed_at + counter->row.op_retention + 2 * DC_OP_TOLERANCE)
 			continue;
 		slots[i].forgotten = Max(slots[i].forgotten, slots[i].closed_at);
 		set_state(counter->relid, &slots[i], SLOT_EXPIRED);
@@ -339,13 +339,13 @@ expire(DcCounter *counter, DcEventSlot *slots, int nslots)
  * empty truncates an expired partition; false if somebody uses it.
  */
 static bool
-empty(DcCounter *counter, DcEventSlot *slot)
+empty(DcCounter *counter, DcOpSlot *slot)
 {
 	DcRunAs state;
 
 	if (!ConditionalLockRelationOid(slot->table, AccessExclusiveLock))
 		return false;
-	if (has_events(slot->table))
+	if (has_ops(slot->table))
 	{
 		runas_begin(&state, counter->owner);
 		own_truncate(slot->table, true); /* those of a ledger are guarded */
@@ -357,19 +357,19 @@ empty(DcCounter *counter, DcEventSlot *slot)
 }
 
 static void
-set_state(Oid counter, DcEventSlot *slot, DcSlotState state)
+set_state(Oid counter, DcOpSlot *slot, DcSlotState state)
 {
 	slot->state = state;
 	slot->since = GetCurrentTimestamp();
-	eventslot_update(counter, slot);
+	opslot_update(counter, slot);
 }
 
 /*
- * has_events tells whether anything was ever written to a partition since it was
+ * has_ops tells whether anything was ever written to a partition since it was
  * emptied.
  */
 static bool
-has_events(Oid partition)
+has_ops(Oid partition)
 {
 	Relation rel = table_open(partition, NoLock); /* the caller has one */
 	bool any = RelationGetNumberOfBlocks(rel) > 0;

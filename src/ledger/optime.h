@@ -1,9 +1,9 @@
 /*
- * eventtime.h
- *		Ids that carry the time at which they were made (see eventtime.c).
+ * optime.h
+ *		Ids that carry the time at which they were made (see optime.c).
  */
-#ifndef DC_EVENTTIME_H
-#define DC_EVENTTIME_H
+#ifndef DC_OPTIME_H
+#define DC_OPTIME_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,4 +18,4 @@ typedef enum DcIdKind
 
 extern DcIdKind id_time(const char *id, size_t len, int64_t *ms);
 
-#endif /* DC_EVENTTIME_H */
+#endif /* DC_OPTIME_H */

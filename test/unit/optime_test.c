@@ -1,8 +1,8 @@
 /*
- * eventtime_test.c
+ * optime_test.c
  *		Ids that carry their time, against the examples of their specifications.
  */
-#include "ledger/eventtime.h"
+#include "ledger/optime.h"
 
 #include <string.h>
 

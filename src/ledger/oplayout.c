@@ -1,6 +1,6 @@
 /*
- * eventlayout.c
- *		What a partition of events must look like, and how it can be accessed.
+ * oplayout.c
+ *		What a partition of ops must look like, and how it can be accessed.
  *
  * The tables are the user's, who may alter them. Only one that is as it was made, but
  * for the guard of a ledger, is written to without SQL; code that an owner has put on
@@ -10,29 +10,29 @@
 
 #include "commands/extension.h"
 #include "commands/trigger.h"
-#include "ledger/eventslot.h"
 #include "ledger/ledgershape.h"
+#include "ledger/opslot.h"
 #include "utils/lsyscache.h"
 #include "utils/reltrigger.h"
 
 static bool has_own_triggers(Relation heap);
 
 /*
- * eventslot_layout finds out how a partition, which is locked and open, can be accessed.
+ * opslot_layout finds out how a partition, which is locked and open, can be accessed.
  * What was known before may have changed since: while we waited for the lock, or by code
  * of the owner in this session, which can give an open table triggers and indexes.
  * Raises 42809 if it does not have its shape any more.
  */
 void
-eventslot_layout(DcEventSlot *slot, Relation heap)
+opslot_layout(DcOpSlot *slot, Relation heap)
 {
 	TupleDesc desc = RelationGetDescr(heap);
-	uint64 latest = eventslots_changes();
+	uint64 latest = opslots_changes();
 	DcTableLayout layout;
 
 	if (slot->checked == latest)
 		return;
-	shape_check(heap, &event_shape, &layout);
+	shape_check(heap, &op_shape, &layout);
 	slot->index = layout.index;
 	slot->by_index = layout.in_order && OidIsValid(layout.index);
 	slot->direct = slot->by_index && layout.exact && layout.only_index &&

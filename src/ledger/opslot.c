@@ -1,11 +1,11 @@
 /*
- * eventslot.c
- *		The catalog dcounter.event_slot, and the backend's cache of it.
+ * opslot.c
+ *		The catalog dcounter.op_slot, and the backend's cache of it.
  *
  * A writer must know the state of all partitions, as of a time when it had the
- * lock on the table of events (event.c). So it locks first, which also receives
+ * lock on the table of ops (op.c). So it locks first, which also receives
  * invalidations, and looks here afterwards. A change of a row sends a relcache
- * invalidation of the counter table; one of the table of events or of a partition
+ * invalidation of the counter table; one of the table of ops or of a partition
  * empties the entry, too, since it also holds what is known of their layout.
  *
  * Reads use SnapshotSelf, for the reason that base/catalog.c gives. Such a read may
@@ -24,7 +24,7 @@
 #include "catalog/indexing.h"
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"
-#include "ledger/eventslot.h"
+#include "ledger/opslot.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
@@ -35,19 +35,19 @@
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
-PG_FUNCTION_INFO_V1(on_event_slot_change);
+PG_FUNCTION_INFO_V1(on_op_slot_change);
 
-#define SLOT_CATALOG "event_slot"
-#define SLOT_CATALOG_INDEX "event_slot_pkey"
-#define SLOT_CATALOG_PARTITION_INDEX "event_slot_partition_key"
-#define SLOT_CATALOG_EVENTS_INDEX "event_slot_events_idx"
+#define SLOT_CATALOG "op_slot"
+#define SLOT_CATALOG_INDEX "op_slot_pkey"
+#define SLOT_CATALOG_PARTITION_INDEX "op_slot_partition_key"
+#define SLOT_CATALOG_OPS_INDEX "op_slot_ops_idx"
 
-/* Columns of dcounter.event_slot */
+/* Columns of dcounter.op_slot */
 enum
 {
 	COL_COUNTER = 1,
 	COL_SLOT,
-	COL_EVENTS,
+	COL_OPS,
 	COL_PARTITION,
 	COL_STATE,
 	COL_SINCE,
@@ -68,23 +68,23 @@ static HTAB *slot_cache = NULL;
 /* How often anything about them has changed; 0 is never. */
 static uint64 layout_changes = 1;
 
-static bool read_once(Oid counter, DcEventSlot *slots, int *count);
+static bool read_once(Oid counter, DcOpSlot *slots, int *count);
 static bool find_row(AttrNumber column, const char *index, Oid value,
-					 DcEventSlot *slot, Oid *counter);
+					 DcOpSlot *slot, Oid *counter);
 static void slot_deform(Relation rel, HeapTuple tuple, Oid *counter,
-						DcEventSlot *slot);
-static HeapTuple slot_form(Relation rel, Oid counter, const DcEventSlot *slot);
+						DcOpSlot *slot);
+static HeapTuple slot_form(Relation rel, Oid counter, const DcOpSlot *slot);
 static void slot_relcache_callback(Datum arg, Oid relid);
 
 /*
- * eventslots_find returns what is known of the slots of a counter table, or NULL if
- * it has none. The caller has a lock on the table of events, or asks again once he has.
+ * opslots_find returns what is known of the slots of a counter table, or NULL if
+ * it has none. The caller has a lock on the table of ops, or asks again once he has.
  */
-DcEventSlots *
-eventslots_find(Oid counter)
+DcOpSlots *
+opslots_find(Oid counter)
 {
-	static DcEventSlots *last_found = NULL;
-	DcEventSlots *entry;
+	static DcOpSlots *last_found = NULL;
+	DcOpSlots *entry;
 	bool found;
 
 	if (last_found != NULL && last_found->counter == counter && last_found->valid)
@@ -94,25 +94,25 @@ eventslots_find(Oid counter)
 		HASHCTL ctl = {0};
 
 		ctl.keysize = sizeof(Oid);
-		ctl.entrysize = sizeof(DcEventSlots);
+		ctl.entrysize = sizeof(DcOpSlots);
 		ctl.hcxt = TopMemoryContext;
-		slot_cache = hash_create("dcounter events", 16, &ctl,
+		slot_cache = hash_create("dcounter ops", 16, &ctl,
 								 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 		CacheRegisterRelcacheCallback(slot_relcache_callback, (Datum) 0);
 	}
 	entry = hash_search(slot_cache, &counter, HASH_ENTER, &found);
 	if (!found)
 		memset((char *) entry + sizeof(Oid), 0,
-			   sizeof(DcEventSlots) - sizeof(Oid));
+			   sizeof(DcOpSlots) - sizeof(Oid));
 	if (!entry->valid)
 	{
-		DcEventSlot slots[DC_EVENT_SLOTS];
+		DcOpSlot slots[DC_OP_SLOTS];
 		int nslots;
 
 		entry->valid = true; /* an invalidation from here on resets it */
 		PG_TRY();
 		{
-			nslots = eventslots_read(counter, slots);
+			nslots = opslots_read(counter, slots);
 		}
 		PG_CATCH();
 		{
@@ -122,7 +122,7 @@ eventslots_find(Oid counter)
 		PG_END_TRY();
 		entry->nslots = nslots;
 		entry->forgotten = 0;
-		entry->events = nslots > 0 ? slots[0].events : InvalidOid;
+		entry->ops = nslots > 0 ? slots[0].ops : InvalidOid;
 		for (int i = 0; i < nslots; i++)
 		{
 			entry->slots[i] = slots[i];
@@ -138,10 +138,10 @@ eventslots_find(Oid counter)
 }
 
 /*
- * eventslots_changes tells how often anything about partitions of events has changed.
+ * opslots_changes tells how often anything about partitions of ops has changed.
  */
 uint64
-eventslots_changes(void)
+opslots_changes(void)
 {
 	return layout_changes;
 }
@@ -153,30 +153,30 @@ static void
 slot_relcache_callback(Datum arg, Oid relid)
 {
 	HASH_SEQ_STATUS status;
-	DcEventSlots *entry;
+	DcOpSlots *entry;
 
 	hash_seq_init(&status, slot_cache);
 	while ((entry = hash_seq_search(&status)) != NULL)
 	{
 		bool hit = relid == InvalidOid || relid == entry->counter ||
-			relid == entry->events;
+			relid == entry->ops;
 
 		for (int i = 0; !hit && i < entry->nslots; i++)
 			hit = relid == entry->slots[i].table;
 		if (hit)
 		{
 			entry->valid = false;
-			layout_changes++; /* also for copies of an entry (eventslot_layout) */
+			layout_changes++; /* also for copies of an entry (opslot_layout) */
 		}
 	}
 }
 
 /*
- * eventslots_read reads the slots of a counter table, and returns how many it has. A
- * table of events that has gone without notice has none.
+ * opslots_read reads the slots of a counter table, and returns how many it has. A
+ * table of ops that has gone without notice has none.
  */
 int
-eventslots_read(Oid counter, DcEventSlot *slots)
+opslots_read(Oid counter, DcOpSlot *slots)
 {
 	int count = 0;
 
@@ -188,12 +188,12 @@ eventslots_read(Oid counter, DcEventSlot *slots)
 		if (i == MAX_TRIES - 1)
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					 errmsg("the events of counter table \"%s\" are incomplete",
+					 errmsg("the ops of counter table \"%s\" are incomplete",
 							get_rel_name(counter)),
-					 errdetail("Rows of dcounter.event_slot are missing.")));
+					 errdetail("Rows of dcounter.op_slot are missing.")));
 	}
 	if (count > 0 &&
-		!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(slots[0].events)))
+		!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(slots[0].ops)))
 		return 0;
 	return count;
 }
@@ -202,10 +202,10 @@ eventslots_read(Oid counter, DcEventSlot *slots)
  * read_once reads the slots as far as they are seen; false if some are missing.
  */
 static bool
-read_once(Oid counter, DcEventSlot *slots, int *count)
+read_once(Oid counter, DcOpSlot *slots, int *count)
 {
 	Relation rel = table_open(catalog_relation(SLOT_CATALOG), AccessShareLock);
-	bool seen[DC_EVENT_SLOTS] = {false};
+	bool seen[DC_OP_SLOTS] = {false};
 	bool written = false;
 	ScanKeyData key;
 	SysScanDesc scan;
@@ -218,11 +218,11 @@ read_once(Oid counter, DcEventSlot *slots, int *count)
 							  SnapshotSelf, 1, &key);
 	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
 	{
-		DcEventSlot slot;
+		DcOpSlot slot;
 		Oid owner;
 
 		slot_deform(rel, tuple, &owner, &slot);
-		if (slot.number < 0 || slot.number >= DC_EVENT_SLOTS || slot.state > SLOT_EXPIRED)
+		if (slot.number < 0 || slot.number >= DC_OP_SLOTS || slot.state > SLOT_EXPIRED)
 			elog(ERROR, "unexpected row in dcounter.%s", SLOT_CATALOG);
 		n += !seen[slot.number];
 		seen[slot.number] = true;
@@ -234,32 +234,32 @@ read_once(Oid counter, DcEventSlot *slots, int *count)
 	*count = n;
 	if (n == 0)
 		return true;
-	return seen[0] && written && (n == 1 || n == DC_EVENT_SLOTS);
+	return seen[0] && written && (n == 1 || n == DC_OP_SLOTS);
 }
 
 /*
- * eventslots_read_first fetches any slot of a counter table, also of one that is being
+ * opslots_read_first fetches any slot of a counter table, also of one that is being
  * dropped; false when it has none.
  */
 bool
-eventslots_read_first(Oid counter, DcEventSlot *slot)
+opslots_read_first(Oid counter, DcOpSlot *slot)
 {
 	return find_row(COL_COUNTER, SLOT_CATALOG_INDEX, counter, slot, &counter);
 }
 
 /*
- * eventslots_find_table finds the counter table and the table of events to which a
- * table of events or a partition of one belongs.
+ * opslots_find_table finds the counter table and the table of ops to which a
+ * table of ops or a partition of one belongs.
  */
 bool
-eventslots_find_table(Oid relid, Oid *counter, Oid *events)
+opslots_find_table(Oid relid, Oid *counter, Oid *ops)
 {
-	DcEventSlot slot;
+	DcOpSlot slot;
 
-	if (!find_row(COL_EVENTS, SLOT_CATALOG_EVENTS_INDEX, relid, &slot, counter) &&
+	if (!find_row(COL_OPS, SLOT_CATALOG_OPS_INDEX, relid, &slot, counter) &&
 		!find_row(COL_PARTITION, SLOT_CATALOG_PARTITION_INDEX, relid, &slot, counter))
 		return false;
-	*events = slot.events;
+	*ops = slot.ops;
 	return true;
 }
 
@@ -267,7 +267,7 @@ eventslots_find_table(Oid relid, Oid *counter, Oid *events)
  * find_row fetches a row by one of its columns.
  */
 static bool
-find_row(AttrNumber column, const char *index, Oid value, DcEventSlot *slot,
+find_row(AttrNumber column, const char *index, Oid value, DcOpSlot *slot,
 		 Oid *counter)
 {
 	Relation rel = table_open(catalog_relation(SLOT_CATALOG), AccessShareLock);
@@ -295,10 +295,10 @@ find_row(AttrNumber column, const char *index, Oid value, DcEventSlot *slot,
 }
 
 /*
- * eventslots_counters lists the counter tables that have events.
+ * opslots_counters lists the counter tables that have ops.
  */
 List *
-eventslots_counters(void)
+opslots_counters(void)
 {
 	Relation rel = table_open(catalog_relation(SLOT_CATALOG), AccessShareLock);
 	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, SnapshotSelf,
@@ -318,10 +318,10 @@ eventslots_counters(void)
 }
 
 /*
- * eventslot_insert adds a row.
+ * opslot_insert adds a row.
  */
 void
-eventslot_insert(Oid counter, const DcEventSlot *slot)
+opslot_insert(Oid counter, const DcOpSlot *slot)
 {
 	Relation rel = table_open(catalog_relation(SLOT_CATALOG), RowExclusiveLock);
 
@@ -332,11 +332,11 @@ eventslot_insert(Oid counter, const DcEventSlot *slot)
 }
 
 /*
- * eventslot_update replaces the row of a slot. The caller keeps others from
+ * opslot_update replaces the row of a slot. The caller keeps others from
  * changing it.
  */
 void
-eventslot_update(Oid counter, const DcEventSlot *slot)
+opslot_update(Oid counter, const DcOpSlot *slot)
 {
 	Relation rel = table_open(catalog_relation(SLOT_CATALOG), RowExclusiveLock);
 	ScanKeyData keys[2];
@@ -360,11 +360,11 @@ eventslot_update(Oid counter, const DcEventSlot *slot)
 }
 
 /*
- * eventslots_delete removes the rows of a counter table, and returns how many there
+ * opslots_delete removes the rows of a counter table, and returns how many there
  * were.
  */
 int
-eventslots_delete(Oid counter)
+opslots_delete(Oid counter)
 {
 	Relation rel = table_open(catalog_relation(SLOT_CATALOG), RowExclusiveLock);
 	ScanKeyData key;
@@ -392,17 +392,17 @@ eventslots_delete(Oid counter)
 }
 
 /*
- * on_event_slot_change() -> trigger, BEFORE INSERT OR UPDATE OR DELETE FOR EACH ROW
- * on dcounter.event_slot. Tells sessions of the change; an INSERT of a slot that is
+ * on_op_slot_change() -> trigger, BEFORE INSERT OR UPDATE OR DELETE FOR EACH ROW
+ * on dcounter.op_slot. Tells sessions of the change; an INSERT of a slot that is
  * there already replaces it.
  */
 Datum
-on_event_slot_change(PG_FUNCTION_ARGS)
+on_op_slot_change(PG_FUNCTION_ARGS)
 {
 	TriggerData *data = (TriggerData *) fcinfo->context;
 	HeapTuple tuple;
-	DcEventSlot slots[DC_EVENT_SLOTS];
-	DcEventSlot slot;
+	DcOpSlot slots[DC_OP_SLOTS];
+	DcOpSlot slot;
 	Oid counter;
 	int count;
 
@@ -410,14 +410,14 @@ on_event_slot_change(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("%s can only be called as a trigger",
-						"on_event_slot_change()")));
+						"on_op_slot_change()")));
 	if (RelationGetRelid(data->tg_relation) != catalog_relation(SLOT_CATALOG) ||
 		!TRIGGER_FIRED_BEFORE(data->tg_event) ||
 		!TRIGGER_FIRED_FOR_ROW(data->tg_event))
 		ereport(ERROR,
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("%s can only be a trigger of the extension's own table",
-						"on_event_slot_change()")));
+						"on_op_slot_change()")));
 	tuple = TRIGGER_FIRED_BY_UPDATE(data->tg_event) ? data->tg_newtuple : data->tg_trigtuple;
 	for (int i = COL_COUNTER; i <= COL_SINCE; i++)
 	{
@@ -427,13 +427,13 @@ on_event_slot_change(PG_FUNCTION_ARGS)
 	slot_deform(data->tg_relation, tuple, &counter, &slot);
 	counter_invalidate(counter);
 	if (TRIGGER_FIRED_BY_INSERT(data->tg_event) && slot.number >= 0 &&
-		slot.number < DC_EVENT_SLOTS)
+		slot.number < DC_OP_SLOTS)
 	{
 		slots[slot.number].table = InvalidOid;
 		(void) read_once(counter, slots, &count);
 		if (OidIsValid(slots[slot.number].table))
 		{
-			eventslot_update(counter, &slot);
+			opslot_update(counter, &slot);
 			return PointerGetDatum(NULL);
 		}
 	}
@@ -441,7 +441,7 @@ on_event_slot_change(PG_FUNCTION_ARGS)
 }
 
 static void
-slot_deform(Relation rel, HeapTuple tuple, Oid *counter, DcEventSlot *slot)
+slot_deform(Relation rel, HeapTuple tuple, Oid *counter, DcOpSlot *slot)
 {
 	Datum values[NUM_COLS];
 	bool nulls[NUM_COLS];
@@ -451,7 +451,7 @@ slot_deform(Relation rel, HeapTuple tuple, Oid *counter, DcEventSlot *slot)
 	memset(slot, 0, sizeof(*slot));
 	*counter = DatumGetObjectId(values[COL_COUNTER - 1]);
 	slot->number = DatumGetInt16(values[COL_SLOT - 1]);
-	slot->events = DatumGetObjectId(values[COL_EVENTS - 1]);
+	slot->ops = DatumGetObjectId(values[COL_OPS - 1]);
 	slot->table = DatumGetObjectId(values[COL_PARTITION - 1]);
 	slot->since = DatumGetTimestampTz(values[COL_SINCE - 1]);
 	if (!nulls[COL_CLOSED_AT - 1])
@@ -465,14 +465,14 @@ slot_deform(Relation rel, HeapTuple tuple, Oid *counter, DcEventSlot *slot)
 }
 
 static HeapTuple
-slot_form(Relation rel, Oid counter, const DcEventSlot *slot)
+slot_form(Relation rel, Oid counter, const DcOpSlot *slot)
 {
 	Datum values[NUM_COLS];
 	bool nulls[NUM_COLS] = {false};
 
 	values[COL_COUNTER - 1] = ObjectIdGetDatum(counter);
 	values[COL_SLOT - 1] = Int16GetDatum(slot->number);
-	values[COL_EVENTS - 1] = ObjectIdGetDatum(slot->events);
+	values[COL_OPS - 1] = ObjectIdGetDatum(slot->ops);
 	values[COL_PARTITION - 1] = ObjectIdGetDatum(slot->table);
 	values[COL_STATE - 1] = CStringGetTextDatum(slot_state_name(slot->state));
 	values[COL_SINCE - 1] = TimestampTzGetDatum(slot->since);

@@ -1,9 +1,9 @@
 /*
- * eventtime_fuzz.c
+ * optime_fuzz.c
  *		Ids that carry their time: reads what it is given, no more, and finds a time
  *		that its format can hold, the same in upper and lower case.
  */
-#include "ledger/eventtime.h"
+#include "ledger/optime.h"
 
 #include <ctype.h>
 #include <stdlib.h>

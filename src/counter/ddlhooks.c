@@ -1,5 +1,5 @@
 /*
- * events.c
+ * ddlhooks.c
  *		What DDL on a counter table, and a restore of the catalog, entail.
  *
  * Two event triggers keep the catalog true and the two tables together, so that
