@@ -68,7 +68,7 @@ EXTVERSION := $(shell sed -n "s/^default_version *= *'\(.*\)'.*/\1/p" dcounter.c
 MODULE_big = dcounter
 RELAY = src/relay/dc_relay
 RELAY_OBJS = $(patsubst %.c,%.o,$(sort $(wildcard src/relay/*.c)))
-OBJS = $(filter-out $(RELAY_OBJS),$(patsubst %.c,%.o,$(sort $(wildcard src/*.c src/*/*.c))))
+OBJS = $(filter-out $(RELAY_OBJS),$(patsubst %.c,%.o,$(sort $(wildcard src/*.c src/*/*.c src/*/*/*.c))))
 PG_CPPFLAGS = -I$(srcdir)/src -DDCOUNTER_VERSION='"$(EXTVERSION)"'
 
 # The install script is its parts in order; upgrade steps are frozen files.
@@ -112,7 +112,7 @@ endif
 include $(PGXS)
 
 # One rule for all headers: a stale object costs more than a full build.
-$(OBJS) $(OBJS:.o=.bc) $(RELAY_OBJS): $(wildcard src/*.h src/*/*.h) dcounter.control
+$(OBJS) $(OBJS:.o=.bc) $(RELAY_OBJS): $(wildcard src/*.h src/*/*.h src/*/*/*.h) dcounter.control
 
 # Loops over registers and cells are for the vector unit.
 src/sketch/%.o: CFLAGS += $(CFLAGS_VECTORIZE)

@@ -8,7 +8,7 @@
 #ifndef DC_CHANGES_H
 #define DC_CHANGES_H
 
-#include "base/catalog.h"
+#include "table/catalog.h"
 #include "utils/timestamp.h"
 
 typedef struct DcChangeListener

@@ -6,9 +6,9 @@
 #ifndef DC_OWNERCODE_H
 #define DC_OWNERCODE_H
 
-#include "base/catalog.h"
 #include "nodes/nodes.h"
 #include "storage/lock.h"
+#include "table/catalog.h"
 #include "utils/relcache.h"
 
 /* What is found of the tables of a counter. */

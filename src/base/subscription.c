@@ -16,7 +16,7 @@
  *
  *	1. Calls that write look at DcCounter.fed, which is looked up with the rest of the
  *	   entry. Whenever a row of pg_subscription_rel changes, entries are looked up anew
- *	   (cache.c). As with any DDL that takes no lock on the table, a transaction that
+ *	   (countercache.c). As with any DDL that takes no lock on the table, a transaction that
  *	   has opened the table before goes on.
  *	2. A job looks into the catalog itself, and does so twice in a step: before it
  *	   changes anything, and when it has (tablejob.c, compact.c). The second look is

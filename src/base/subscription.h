@@ -5,7 +5,7 @@
 #ifndef DC_SUBSCRIPTION_H
 #define DC_SUBSCRIPTION_H
 
-#include "base/catalog.h"
+#include "table/catalog.h"
 
 extern bool counter_is_fed(const DcCounterRow *row);
 extern List *counter_tables(const DcCounterRow *row);

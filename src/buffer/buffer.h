@@ -11,7 +11,7 @@
  *	- taken: by a transaction that is writing it to rows, a flush.
  *
  * What is taken has the id of that transaction. If it commits, the amount is
- * dropped, as rows have it; if it aborts, the amount is pending again (take.c). In
+ * dropped, as rows have it; if it aborts, the amount is pending again (taken.c). In
  * between, and a moment longer, a reader decides by the transaction's visibility
  * in its snapshot whether the amount counts (bufferread.c).
  *
@@ -34,12 +34,12 @@
 #ifndef DC_BUFFER_H
 #define DC_BUFFER_H
 
-#include "base/catalog.h"
 #include "base/clock.h"
 #include "base/key.h"
-#include "buffer/map.h"
+#include "base/map.h"
 #include "counter/buffering.h"
 #include "storage/lock.h"
+#include "table/catalog.h"
 
 #define DC_BUFFER_TABLES 1024
 #define DC_BUFFER_FLUSHERS 128
@@ -159,7 +159,7 @@ extern bool buffer_reserve(DcCounter *counter, DcDelta **deltas, int count);
 extern void reserve_commit(void);
 extern void reserve_abort(void);
 
-/* take.c */
+/* taken.c */
 extern bool buffer_take(DcMapEntry *entry, DcDelta *amount, TimestampTz *at);
 extern bool take_any(void);
 extern void take_commit(void);

@@ -7,7 +7,7 @@
 #include "access/xact.h"
 #include "buffer/buffer.h"
 #include "buffer/bufferinit.h"
-#include "buffer/cache.h"
+#include "cache/cache.h"
 
 static bool was_buffered(DcCounter *counter);
 static void key_set(DcCounter *counter, const DcKey *key);

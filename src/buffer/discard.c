@@ -19,7 +19,7 @@
 #include "base/compat.h"
 #include "buffer/buffer.h"
 #include "buffer/bufferinit.h"
-#include "buffer/cache.h"
+#include "cache/cache.h"
 #include "catalog/objectaccess.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_database.h"

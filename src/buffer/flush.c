@@ -3,7 +3,7 @@
  *		Writing what is in memory for a table to its rows.
  *
  * A flush is a transaction, the flusher's (flushjob.c) or a user's. It takes all
- * amounts of the table (take.c) and adds them to the table of totals, as compaction
+ * amounts of the table (taken.c) and adds them to the table of totals, as compaction
  * does, or, where that would have to wait or is not possible, to shard rows of its
  * own, as a transaction does that writes early:
  *
@@ -23,14 +23,14 @@
 #include "buffer/buffer.h"
 #include "buffer/bufferinit.h"
 #include "catalog/pg_type.h"
-#include "counter/access.h"
+#include "compact/compactbatch.h"
 #include "counter/apply.h"
-#include "counter/compactbatch.h"
-#include "counter/layout.h"
-#include "counter/locks.h"
-#include "counter/stats.h"
 #include "miscadmin.h"
+#include "rows/locks.h"
+#include "stats/stats.h"
 #include "storage/lock.h"
+#include "table/access.h"
+#include "table/layout.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"

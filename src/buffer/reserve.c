@@ -42,7 +42,7 @@
 
 #include "access/xact.h"
 #include "buffer/buffer.h"
-#include "counter/stats.h"
+#include "stats/stats.h"
 #include "utils/memutils.h"
 
 /*

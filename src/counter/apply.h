@@ -5,8 +5,8 @@
 #ifndef DC_APPLY_H
 #define DC_APPLY_H
 
-#include "base/catalog.h"
 #include "base/key.h"
+#include "table/catalog.h"
 
 struct DcDelta;
 

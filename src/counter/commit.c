@@ -29,13 +29,13 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "counter/access.h"
 #include "counter/apply.h"
 #include "counter/applying.h"
 #include "counter/buffering.h"
 #include "counter/counter.h"
 #include "counter/foreign.h"
-#include "counter/stats.h"
+#include "stats/stats.h"
+#include "table/access.h"
 
 const DcBuffering *buffering = NULL;
 

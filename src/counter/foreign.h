@@ -5,7 +5,7 @@
 #ifndef DC_FOREIGN_H
 #define DC_FOREIGN_H
 
-#include "base/catalog.h"
+#include "table/catalog.h"
 
 extern void foreign_ready(DcCounter *counter);
 extern void foreign_note_early(DcCounter *counter);

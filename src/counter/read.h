@@ -5,10 +5,10 @@
 #ifndef DC_READ_H
 #define DC_READ_H
 
-#include "base/catalog.h"
 #include "base/key.h"
 #include "common/int128.h"
 #include "datatype/timestamp.h"
+#include "table/catalog.h"
 
 /* Sums over the rows of a key; they may exceed bigint until checked. */
 typedef struct DcSums

@@ -5,9 +5,9 @@
 #ifndef DC_SQLPATH_H
 #define DC_SQLPATH_H
 
-#include "base/catalog.h"
 #include "base/rowread.h"
 #include "base/runas.h"
+#include "table/catalog.h"
 
 /*
  * The statements that are kept prepared for each counter table. Their text, and

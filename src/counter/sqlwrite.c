@@ -5,9 +5,9 @@
 #include "postgres.h"
 
 #include "catalog/pg_type.h"
-#include "counter/locks.h"
 #include "counter/sqlwrite.h"
 #include "miscadmin.h"
+#include "rows/locks.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"

@@ -8,13 +8,13 @@
 #include "postgres.h"
 
 #include "base/key.h"
-#include "counter/access.h"
-#include "counter/layout.h"
 #include "counter/read.h"
-#include "counter/scan.h"
 #include "counter/sqlpath.h"
 #include "funcapi.h"
 #include "miscadmin.h"
+#include "rows/scan.h"
+#include "table/access.h"
+#include "table/layout.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 

@@ -5,7 +5,7 @@
 #ifndef DC_UNITS_H
 #define DC_UNITS_H
 
-#include "counter/direct.h"
+#include "rows/direct.h"
 
 /* What came of an attempt to take units from a row. */
 typedef enum DcTakeResult

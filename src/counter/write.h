@@ -5,8 +5,8 @@
 #ifndef DC_WRITE_H
 #define DC_WRITE_H
 
-#include "base/catalog.h"
 #include "counter/pending.h"
+#include "table/catalog.h"
 
 extern void counter_add(DcCounter *counter, const DcKey *key, uint64 hint,
 						int64 delta, bool subtract);

@@ -8,7 +8,6 @@
 #include "postgres.h"
 
 #include "common/int.h"
-#include "counter/access.h"
 #include "counter/apply.h"
 #include "counter/pending.h"
 #include "counter/read.h"
@@ -17,6 +16,7 @@
 #include "ledger/detach.h"
 #include "ledger/ledgersql.h"
 #include "miscadmin.h"
+#include "table/access.h"
 #include "utils/builtins.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"

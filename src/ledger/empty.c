@@ -9,9 +9,9 @@
  */
 #include "postgres.h"
 
-#include "counter/protect.h"
 #include "ledger/ledger.h"
-#include "ledger/opslot.h"
+#include "once/opslot.h"
+#include "table/protect.h"
 
 static void empty_tables(const DcLedgerRow *ledger);
 

@@ -19,16 +19,16 @@
 #include "postgres.h"
 
 #include "access/table.h"
-#include "base/ownstatement.h"
 #include "base/runas.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_trigger.h"
 #include "commands/trigger.h"
-#include "counter/protect.h"
 #include "ledger/ledger.h"
 #include "nodes/makefuncs.h"
 #include "nodes/value.h"
 #include "parser/parse_func.h"
+#include "table/ownstatement.h"
+#include "table/protect.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 

@@ -5,11 +5,11 @@
 #ifndef DC_LEDGER_H
 #define DC_LEDGER_H
 
-#include "base/catalog.h"
 #include "base/key.h"
 #include "datatype/timestamp.h"
 #include "fmgr.h"
 #include "storage/lock.h"
+#include "table/catalog.h"
 #include "utils/acl.h"
 #include "utils/hsearch.h"
 

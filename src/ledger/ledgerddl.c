@@ -19,11 +19,11 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
 #include "commands/event_trigger.h"
-#include "counter/sibling.h"
 #include "fmgr.h"
 #include "ledger/ledger.h"
-#include "ledger/opslot.h"
 #include "nodes/parsenodes.h"
+#include "once/opslot.h"
+#include "table/sibling.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 

@@ -12,10 +12,10 @@
  */
 #include "postgres.h"
 
-#include "base/tablejob.h"
 #include "ledger/entrymonth.h"
 #include "ledger/ledger.h"
-#include "ledger/pending.h"
+#include "ledger/transferpending.h"
+#include "table/tablejob.h"
 
 #define BATCH 500
 

@@ -8,7 +8,7 @@
 #include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
 #include "ledger/ledgershape.h"
-#include "ledger/opslot.h"
+#include "once/opslot.h"
 
 /* Plain or partitioned. */
 #define LEDGER_KINDS "rp"

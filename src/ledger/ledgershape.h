@@ -5,7 +5,7 @@
 #ifndef DC_LEDGERSHAPE_H
 #define DC_LEDGERSHAPE_H
 
-#include "base/shape.h"
+#include "table/shape.h"
 
 /* Columns of the table of accounts, of a table of entries, and of the openings. */
 enum

@@ -9,7 +9,7 @@
 
 #include "catalog/pg_type.h"
 #include "ledger/ledgersql.h"
-#include "ledger/opslot.h"
+#include "once/opslot.h"
 #include "utils/lsyscache.h"
 
 /* All amounts of a key that are kept: entries, and what was carried forward. In all rows

@@ -28,7 +28,7 @@
 #include "counter/apply.h"
 #include "counter/read.h"
 #include "ledger/account.h"
-#include "ledger/pending.h"
+#include "ledger/transferpending.h"
 #include "miscadmin.h"
 #include "stock/take.h"
 #include "utils/snapmgr.h"

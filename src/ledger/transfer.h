@@ -7,7 +7,7 @@
 
 #include "ledger/account.h"
 #include "ledger/entry.h"
-#include "ledger/op.h"
+#include "once/op.h"
 
 /* From one account to another. */
 typedef struct DcLine

@@ -16,7 +16,6 @@
 
 #include "access/table.h"
 #include "access/xlog.h"
-#include "base/catalog.h"
 #include "base/compat.h"
 #include "base/runas.h"
 #include "catalog/catalog.h"
@@ -34,6 +33,7 @@
 #include "parser/parse_func.h"
 #include "parser/parser.h"
 #include "storage/lmgr.h"
+#include "table/catalog.h"
 #include "tcop/utility.h"
 #include "utils/acl.h"
 #include "utils/array.h"

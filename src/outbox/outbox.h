@@ -2,7 +2,7 @@
  * outbox.h
  *		Writing events, and reading what has been written.
  *
- * Writing (log.c, write.c): an event is kept in the transaction's memory, and
+ * Writing (log.c, eventwrite.c): an event is kept in the transaction's memory, and
  * written when it commits. Reading (reader.c): all events up to the horizon
  * (registry.c) are settled: committed, or gone for good.
  */
@@ -63,7 +63,7 @@ typedef struct DcHolder
 
 typedef struct DcReader DcReader;
 
-/* log.c, write.c */
+/* log.c, eventwrite.c */
 extern void outbox_init(bool preloading);
 extern void outbox_xact_init(void);
 extern void event_id(pg_uuid_t *id);

@@ -9,7 +9,7 @@
  * aborted. The horizon is below the lowest of these: every event up to it is
  * either visible or never will be.
  *
- * Writer, about to commit (write.c):		Reader:
+ * Writer, about to commit (eventwrite.c):		Reader:
  *	W1. low := last number drawn + 1		R1. last := last number drawn
  *	W2. make low known						R2. look at all that is known
  *	W3. draw numbers (all >= low)			R3. horizon := min(last, lowest - 1)

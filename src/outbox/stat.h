@@ -5,7 +5,7 @@
 #ifndef DC_OUTBOX_STAT_H
 #define DC_OUTBOX_STAT_H
 
-#include "outbox/consumer.h"
+#include "consumer/consumer.h"
 #include "outbox/outbox.h"
 
 /* A partition that has events. */

@@ -4,7 +4,7 @@
  *
  * payload and headers come as the text of jsonb, where C0 controls are escaped: what is
  * printed here as part of a line stays on that line. JSON may escape any character,
- * so in the formats that are JSON all control characters are (control.c), also
+ * so in the formats that are JSON all control characters are (controlchar.c), also
  * within payload and headers, where they can only be parts of strings. The others
  * take keys as they are; what a terminal gets of them, deliver.c sees to.
  */

@@ -46,7 +46,7 @@ typedef struct Options
 
 extern void options_parse(Options *options, int argc, char **argv);
 
-/* ---------- buffer.c ---------- */
+/* ---------- sendbuffer.c ---------- */
 
 typedef struct Buffer
 {
@@ -62,7 +62,7 @@ extern void buffer_reset(Buffer *buffer);
 extern void buffer_free(Buffer *buffer);
 extern void *get_memory(size_t size);
 
-/* ---------- control.c ---------- */
+/* ---------- controlchar.c ---------- */
 
 extern size_t control_at(const char *text, size_t left, unsigned int *code);
 extern void add_visible(Buffer *buffer, const char *text, size_t length);

@@ -13,13 +13,13 @@
 #include "postgres.h"
 
 #include "base/guc.h"
-#include "base/tablejob.h"
-#include "counter/compact.h"
-#include "counter/layout.h"
+#include "compact/compact.h"
 #include "counter/sqlpath.h"
 #include "counter/units.h"
 #include "stock/hold.h"
 #include "storage/lmgr.h"
+#include "table/layout.h"
+#include "table/tablejob.h"
 #include "utils/timestamp.h"
 
 #define BATCH 500

@@ -5,8 +5,8 @@
 #ifndef DC_GATE_H
 #define DC_GATE_H
 
-#include "base/catalog.h"
 #include "counter/pending.h"
+#include "table/catalog.h"
 #include "utils/timestamp.h"
 
 extern void gate_init(void);

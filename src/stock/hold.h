@@ -5,9 +5,9 @@
 #ifndef DC_HOLD_H
 #define DC_HOLD_H
 
-#include "base/catalog.h"
 #include "counter/pending.h"
 #include "counter/sqlpath.h"
+#include "table/catalog.h"
 #include "utils/timestamp.h"
 
 extern uint64 holds_give_back(DcSqlSession *session);

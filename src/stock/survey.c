@@ -29,8 +29,8 @@
 
 #include "access/subtrans.h"
 #include "common/int.h"
-#include "counter/locks.h"
 #include "miscadmin.h"
+#include "rows/locks.h"
 #include "stock/survey.h"
 
 /* Readings until a caller had better look whether it still matters. */

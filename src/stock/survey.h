@@ -5,7 +5,7 @@
 #ifndef DC_SURVEY_H
 #define DC_SURVEY_H
 
-#include "counter/shardrel.h"
+#include "rows/shardrel.h"
 
 /* A version of a row of the key. */
 typedef struct DcSurveyRow

@@ -5,9 +5,9 @@
 #ifndef DC_TAKE_H
 #define DC_TAKE_H
 
-#include "base/catalog.h"
 #include "base/key.h"
 #include "fmgr.h"
+#include "table/catalog.h"
 
 /* How to take. */
 #define TAKE_WAIT 1	  /* wait for others while the answer depends on them */

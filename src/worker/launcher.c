@@ -5,10 +5,10 @@
  * It is connected to no database, so it cannot see where the extension is: it
  * starts a worker in each database that allows connections and is no template, and
  * a worker that finds no extension leaves at once, for good. It is asked for again
- * when somebody creates the extension there (hooks.c).
+ * when somebody creates the extension there (workerhooks.c).
  *
  * The launcher sleeps until something happens: a worker ends (the postmaster
- * signals that), a session changes databases or creates the extension (hooks.c),
+ * signals that), a session changes databases or creates the extension (workerhooks.c),
  * the configuration is reloaded, or a start that failed is to be tried again. Once
  * a minute it looks at pg_database in any case.
  *

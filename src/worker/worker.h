@@ -44,7 +44,7 @@ extern void worker_fill(BackgroundWorker *worker, const DcWorkerArgs *args);
 extern bool extension_is_here(void);
 extern Oid worker_role_oid(bool *missing);
 
-/* hooks.c */
+/* workerhooks.c */
 extern void hooks_init(void);
 
 

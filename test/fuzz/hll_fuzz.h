@@ -5,7 +5,7 @@
 #ifndef HLL_FUZZ_H
 #define HLL_FUZZ_H
 
-#include "sketch/hll.h"
+#include "sketch/hll/hll.h"
 
 #include <stdlib.h>
 #include <string.h>

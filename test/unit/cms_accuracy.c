@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sketch/cmsformat.h"
+#include "sketch/cms/cmsformat.h"
 #include "sketch/hash.h"
 #include "unit.h"
 

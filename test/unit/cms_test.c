@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sketch/cmsformat.h"
-#include "sketch/cmsframe.h"
+#include "sketch/cms/cmsformat.h"
+#include "sketch/cms/cmsframe.h"
 #include "sketch/hash.h"
 #include "unit.h"
 

@@ -12,7 +12,7 @@
  * spread it allows for.
  */
 #include "sketch/hash.h"
-#include "sketch/hll.h"
+#include "sketch/hll/hll.h"
 #include "sketch/memory.h"
 
 #include <math.h>

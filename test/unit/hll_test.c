@@ -3,11 +3,11 @@
  *		dc_hll's algorithms against plain ones: states, forms, codes, estimates.
  */
 #include "sketch/hash.h"
-#include "sketch/hll.h"
-#include "sketch/hllforeign.h"
-#include "sketch/hlljoint.h"
+#include "sketch/hll/hll.h"
+#include "sketch/hll/hllforeign.h"
+#include "sketch/hll/hlljoint.h"
+#include "sketch/hll/rankcode.h"
 #include "sketch/memory.h"
-#include "sketch/rankcode.h"
 
 #include <math.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  * optime_test.c
  *		Ids that carry their time, against the examples of their specifications.
  */
-#include "ledger/optime.h"
+#include "once/optime.h"
 
 #include <string.h>
 

@@ -1,0 +1,184 @@
+/*
+ * taken.c
+ *		Taking amounts out of the memory, to write them to rows.
+ *
+ * A transaction that flushes a table takes the pending amount of an entry and marks
+ * it with its transaction id. From then on the amount is the transaction's to
+ * write, and counts for others until they see the transaction as committed
+ * (bufferread.c). When it ends:
+ *
+ *	- It has committed: the amount is dropped. The commit is durable by then.
+ *	- It has aborted, or the subtransaction has: the amount is pending again.
+ *
+ * Until it is dropped an amount counts for a reader only if the transaction is not
+ * visible to him. So it does not matter that it is dropped a moment after the
+ * commit has become visible.
+ *
+ * A transaction that has taken something cannot be prepared: there would be nobody
+ * left to drop it.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "buffer/buffer.h"
+#include "utils/memutils.h"
+
+/* An amount that this transaction has taken. */
+typedef struct DcTake
+{
+	DcMapEntry *entry; /* pinned */
+	int nest;		   /* level of the subtransaction */
+	int64 inc;
+	int64 dec;
+	uint64 calls;
+} DcTake;
+
+#define TAKES_MIN 64
+#define TAKES_KEPT 4096 /* memory that is not given back */
+
+/*
+ * In TopMemoryContext, as is the space for more; entries are pinned. Emptied when the
+ * transaction ends (take_commit, take_abort); it cannot be prepared.
+ */
+static DcTake *takes = NULL;
+static int ntakes = 0;
+static int max_takes = 0;
+
+static void make_room(void);
+static void take_end(const DcTake *take, bool drop);
+
+/*
+ * buffer_take takes the pending amount of an entry on which the caller has a pin,
+ * which goes over to the take; false, and the pin stays the caller's, if there is
+ * nothing. The caller has the flush lock, and the transaction an id.
+ */
+bool
+buffer_take(DcMapEntry *entry, DcDelta *amount, TimestampTz *at)
+{
+	DcBuffer *buffer = buffer_of(entry);
+	DcBufferTable *table = &buffer_area->tables[buffer->table];
+	LWLock *lock = map_lock(buffer_map, entry);
+
+	if (pg_atomic_read_u64(&buffer->inc) == 0 &&
+		pg_atomic_read_u64(&buffer->dec) == 0)
+		return false;
+	make_room();
+	pg_atomic_fetch_add_u64(&table->moves_begun, 1);
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	amount->inc = (int64) pg_atomic_exchange_u64(&buffer->inc, 0);
+	amount->dec = (int64) pg_atomic_exchange_u64(&buffer->dec, 0);
+	amount->calls = pg_atomic_exchange_u64(&buffer->calls, 0);
+	*at = (TimestampTz) pg_atomic_read_u64(&buffer->at);
+	/* the same transaction may flush a table several times */
+	buffer->taker = GetTopTransactionIdIfAny();
+	buffer->taken_inc += amount->inc;
+	buffer->taken_dec += amount->dec;
+	pg_atomic_fetch_add_u64(&buffer->version, 1);
+	LWLockRelease(lock);
+	pg_atomic_fetch_add_u64(&table->moves_ended, 1);
+	takes[ntakes].entry = entry;
+	takes[ntakes].nest = GetCurrentTransactionNestLevel();
+	takes[ntakes].inc = amount->inc;
+	takes[ntakes].dec = amount->dec;
+	takes[ntakes].calls = amount->calls;
+	ntakes++;
+	return true;
+}
+
+static void
+make_room(void)
+{
+	if (ntakes < max_takes)
+		return;
+	if (takes == NULL)
+		takes = MemoryContextAlloc(TopMemoryContext, TAKES_MIN * sizeof(DcTake));
+	else
+		takes = repalloc_huge(takes, 2 * (Size) max_takes * sizeof(DcTake));
+	max_takes = Max(2 * max_takes, TAKES_MIN);
+}
+
+/*
+ * take_any tells whether this transaction has taken anything.
+ */
+bool
+take_any(void)
+{
+	return ntakes > 0;
+}
+
+/*
+ * take_commit drops what the transaction has taken, since rows have it. Must not
+ * throw.
+ */
+void
+take_commit(void)
+{
+	while (ntakes > 0)
+		take_end(&takes[--ntakes], true);
+	if (max_takes > TAKES_KEPT)
+	{
+		pfree(takes);
+		takes = NULL;
+		max_takes = 0;
+	}
+}
+
+/*
+ * take_abort makes pending again what the transaction has taken. Must not throw.
+ */
+void
+take_abort(void)
+{
+	while (ntakes > 0)
+		take_end(&takes[--ntakes], false);
+}
+
+/*
+ * take_commit_subxact gives the takes of a subtransaction to its parent.
+ */
+void
+take_commit_subxact(int nest)
+{
+	for (int i = ntakes - 1; i >= 0 && takes[i].nest >= nest; i--)
+		takes[i].nest = nest - 1;
+}
+
+/*
+ * take_abort_subxact makes pending again what a subtransaction has taken.
+ */
+void
+take_abort_subxact(int nest)
+{
+	while (ntakes > 0 && takes[ntakes - 1].nest >= nest)
+		take_end(&takes[--ntakes], false);
+}
+
+/*
+ * take_end drops an amount or puts it back, and gives back the pin.
+ */
+static void
+take_end(const DcTake *take, bool drop)
+{
+	DcBuffer *buffer = buffer_of(take->entry);
+	DcBufferTable *table = &buffer_area->tables[buffer->table];
+	LWLock *lock = map_lock(buffer_map, take->entry);
+
+	pg_atomic_fetch_add_u64(&table->moves_begun, 1);
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	if (!drop)
+	{
+		pg_atomic_fetch_add_u64(&buffer->inc, (uint64) take->inc);
+		pg_atomic_fetch_add_u64(&buffer->dec, (uint64) take->dec);
+		pg_atomic_fetch_add_u64(&buffer->calls, take->calls);
+	}
+	buffer->taken_inc -= take->inc;
+	buffer->taken_dec -= take->dec;
+	if (buffer->taken_inc == 0 && buffer->taken_dec == 0)
+		buffer->taker = InvalidTransactionId;
+	pg_atomic_fetch_add_u64(&buffer->version, 1);
+	LWLockRelease(lock);
+	pg_atomic_fetch_add_u64(&table->moves_ended, 1);
+	if (!drop)
+		table_mark_dirty(table);
+	(void) buffer_remove(take->entry);
+}

@@ -1,0 +1,136 @@
+/*
+ * cacheset.c
+ *		Keys that a transaction sets are forgotten by the cache when it commits.
+ *
+ * dc_set(), dc_reset() and dc_delete() tell which keys they change. These are
+ * remembered until the commit has become visible, and then forgotten. Savepoints
+ * are not honoured: to forget a key too much costs one computation. Of a table of
+ * which many keys are set, all are forgotten.
+ *
+ * A prepared transaction is committed by some other session, which knows nothing of
+ * them. They are forgotten when it is prepared, and what is cached
+ * afterwards stays until it is too old for those who ask.
+ *
+ * All of this is private to the backend and lives in TopTransactionContext.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "cache/cache.h"
+#include "miscadmin.h"
+#include "utils/memutils.h"
+
+/* Of a table of which more keys are set, all are forgotten. */
+#define MAX_KEYS 1000
+
+typedef struct DcSetKey
+{
+	struct DcSetKey *next;
+	DcKey key;
+} DcSetKey;
+
+typedef struct DcSetTable
+{
+	struct DcSetTable *next;
+	Oid counter;
+	int nkeys; /* those above MAX_KEYS are not in the list */
+	DcSetKey *keys;
+} DcSetTable;
+
+/* In TopTransactionContext; xact_callback forgets it at each end. */
+static DcSetTable *tables = NULL;
+
+static void xact_callback(XactEvent event, void *arg);
+static DcSetTable *set_table(Oid counter);
+static void forget_set_keys(void);
+
+/*
+ * cache_set_init registers the callback; called once, at preload.
+ */
+void
+cache_set_init(void)
+{
+	RegisterXactCallback(xact_callback, NULL);
+}
+
+/*
+ * cache_key_set remembers that this transaction sets a key.
+ */
+void
+cache_key_set(DcCounter *counter, const DcKey *key)
+{
+	DcSetTable *table;
+	DcSetKey *set;
+	char *data;
+
+	if (!cache_enabled())
+		return;
+	table = set_table(counter->relid);
+	if (table->nkeys > MAX_KEYS)
+		return;
+	if (table->nkeys < MAX_KEYS)
+	{
+		set = MemoryContextAlloc(TopTransactionContext, sizeof(DcSetKey));
+		data = MemoryContextAlloc(TopTransactionContext, Max(key->len, 1));
+		memcpy(data, key->data, key->len);
+		set->key.data = data;
+		set->key.len = key->len;
+		set->next = table->keys;
+		table->keys = set;
+	}
+	table->nkeys++;
+}
+
+static DcSetTable *
+set_table(Oid counter)
+{
+	DcSetTable *table = tables;
+
+	while (table != NULL && table->counter != counter)
+		table = table->next;
+	if (table == NULL)
+	{
+		table = MemoryContextAllocZero(TopTransactionContext,
+									   sizeof(DcSetTable));
+		table->counter = counter;
+		table->next = tables;
+		tables = table;
+	}
+	return table;
+}
+
+/*
+ * xact_callback forgets them. Runs after the commit: must not throw.
+ */
+static void
+xact_callback(XactEvent event, void *arg)
+{
+	switch (event)
+	{
+		case XACT_EVENT_COMMIT:
+		case XACT_EVENT_PREPARE:
+			forget_set_keys();
+			tables = NULL;
+			break;
+		case XACT_EVENT_ABORT:
+			tables = NULL;
+			break;
+		default:
+			break;
+	}
+}
+
+static void
+forget_set_keys(void)
+{
+	for (DcSetTable *table = tables; table != NULL; table = table->next)
+	{
+		if (table->nkeys > MAX_KEYS)
+		{
+			cache_forget_table(MyDatabaseId, table->counter);
+			continue;
+		}
+		for (DcSetKey *set = table->keys; set != NULL; set = set->next)
+			cache_forget_key(MyDatabaseId, table->counter, &set->key);
+	}
+}

@@ -1,0 +1,461 @@
+/*
+ * compact.c
+ *		dc_compact(): moving amounts from shard rows to totals.
+ *
+ * Protocol, for a batch of shard rows in the order of key and shard:
+ *
+ *	1. One compaction at a time works on a counter table: an advisory lock
+ *	   (locks.c), taken without waiting. If another has it, there is
+ *	   nothing to do. Hence only one transaction inserts rows of totals.
+ *	2. Lock shard rows with SKIP LOCKED. A row that is being incremented, set or
+ *	   deleted stays for the next time.
+ *	3. Lock the keys' rows of totals with SKIP LOCKED. A key whose row exists but
+ *	   is locked, by dc_set() or dc_delete(), is left alone.
+ *	4. Write the sums to the totals and take them off the shard rows.
+ *
+ * From there on it never waits, so it blocks and deadlocks nobody; writers skip the rows
+ * that it has locked. The tables and their partitions are locked before: without waiting
+ * too, but for a table that the caller has named. Both tables change in one transaction, so every snapshot sees
+ * an amount exactly once.
+ *
+ * It holds its locks to the end of its transaction, which may be a user's. A
+ * writer that finds all of a key's max_shards rows locked therefore does not wait
+ * while a compaction is in progress, but inserts one more.
+ *
+ * A key's only shard row is deleted. Of several rows, those that were used since
+ * the last time are set to zero, as they will be used again, and those that were
+ * not are deleted: an idle key shrinks to nothing in two rounds, without a clock.
+ * Rows that belonged to one transaction alone (apply.c) are deleted as well. In a
+ * stock they hold units besides, which stay in the shard rows (compactunits.c).
+ *
+ * A key whose sum leaves bigint stays in its shard rows, until it is set or deleted
+ * (set.c). Whoever compacts by hand is told each time, the worker tells once
+ * (compactstuck.c).
+ *
+ * Under REPEATABLE READ and SERIALIZABLE a row that has changed since the
+ * snapshot is a serialization failure (40001).
+ */
+#include "postgres.h"
+
+#include "base/changes.h"
+#include "base/compat.h"
+#include "base/guc.h"
+#include "base/key.h"
+#include "base/subscription.h"
+#include "catalog/pg_collation.h"
+#include "catalog/pg_type.h"
+#include "common/int.h"
+#include "compact/compact.h"
+#include "compact/compactbatch.h"
+#include "compact/compactstuck.h"
+#include "counter/apply.h"
+#include "counter/foreign.h"
+#include "counter/sqlpath.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "rows/locks.h"
+#include "stats/stats.h"
+#include "storage/lmgr.h"
+#include "storage/lock.h"
+#include "table/access.h"
+#include "table/layout.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/datum.h"
+#include "utils/fmgrprotos.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/syscache.h"
+#include "utils/timestamp.h"
+
+PG_FUNCTION_INFO_V1(dc_compact);
+
+static int64 compact_table(DcCounter *counter, int64 max_keys);
+static bool is_left_alone(const DcCounter *counter);
+static void tell_stuck(DcSweep *sweep, DcCounter *counter,
+					   const DcBatch *batch);
+static void sweep_move(DcSweep *sweep, const DcShardRow *row);
+static DcBatch *batch_create(int max_rows);
+static void batch_fetch(DcSqlSession *session, DcBatch *batch, DcSweep *sweep,
+						int64 max_keys);
+static void batch_add_row(DcCounter *counter, DcBatch *batch, const DcRows *rows,
+						  uint64 i);
+static bool text_equal(Datum a, Datum b);
+static void batch_clear_shards(DcSqlSession *session, DcBatch *batch);
+static int64 batch_count(DcBatch *batch, Datum previous);
+
+/*
+ * dc_compact(counter regclass, max_keys int) -> bigint, the number of keys
+ * compacted. NULL for counter: all counter tables that the caller owns; those
+ * that another session is about to drop or alter are passed over, and so are, with a
+ * notice, those that a subscription feeds. NULL for max_keys: no limit.
+ */
+Datum
+dc_compact(PG_FUNCTION_ARGS)
+{
+	int64 max_keys = PG_ARGISNULL(1) ? PG_INT64_MAX : PG_GETARG_INT32(1);
+	int64 done = 0;
+	List *rows;
+	ListCell *lc;
+
+	if (max_keys < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("max_keys must not be negative")));
+	prevent_write("dc_compact()");
+	if (!PG_ARGISNULL(0))
+	{
+		DcCounter *counter = counter_open_as_owner(fcinfo, "dc_compact()",
+												   RowExclusiveLock);
+
+		prevent_fed(counter, "dc_compact()");
+		apply_early();
+		counter_lock_partitions(counter);
+		PG_RETURN_INT64(compact_table(counter, max_keys));
+	}
+
+	apply_early();
+	rows = catalog_read_all();
+	foreach(lc, rows)
+	{
+		DcCounter *counter = compact_open(((DcCounterRow *) lfirst(lc))->counter,
+										  false);
+
+		if (counter != NULL && done < max_keys && !is_left_alone(counter))
+			done += compact_table(counter, max_keys - done);
+	}
+	PG_RETURN_INT64(done);
+}
+
+/*
+ * compact_open locks a counter table without waiting. Returns NULL if it is
+ * not the current user's (unless all_owners), is locked by DDL, or cannot be
+ * compacted in its state.
+ */
+DcCounter *
+compact_open(Oid relid, bool all_owners)
+{
+	if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)) ||
+		(!all_owners && !compat_owns_relation(relid, GetUserId())))
+		return NULL;
+	return counter_open_at_once(relid, RowExclusiveLock);
+}
+
+/*
+ * is_left_alone tells whether a subscription feeds a table, and tells the user.
+ */
+static bool
+is_left_alone(const DcCounter *counter)
+{
+	if (!counter->fed)
+		return false;
+	compact_note_fed(counter->relid);
+	return true;
+}
+
+/*
+ * compact_note_fed tells the user that a table is not compacted.
+ */
+void
+compact_note_fed(Oid relid)
+{
+	ereport(NOTICE,
+			(errmsg("counter table \"%s\" is left alone: it is fed by a subscription",
+					get_rel_name(relid))));
+}
+
+/*
+ * compact_table compacts up to max_keys keys of a table, batch by batch. What a
+ * subscription may have brought meanwhile must not be among them (subscription.c).
+ */
+static int64
+compact_table(DcCounter *counter, int64 max_keys)
+{
+	DcMoment started = stats_clock();
+	DcSweep sweep;
+	int64 done = 0;
+
+	sweep_start(&sweep, CurrentMemoryContext);
+	while (!sweep.done && done < max_keys)
+		done += sweep_next(&sweep, counter, max_keys - done);
+	if (sweep.complete)
+		stats_swept(counter, started, sweep.stuck);
+	sweep_end(&sweep);
+	if (done > 0)
+		check_still_not_fed(counter->relid);
+	return done;
+}
+
+/*
+ * sweep_start begins to go over the shard rows of a table. What is remembered
+ * from one batch to the next is kept in cxt, as they may be in different
+ * transactions.
+ */
+void
+sweep_start(DcSweep *sweep, MemoryContext cxt)
+{
+	MemoryContext old = MemoryContextSwitchTo(cxt);
+
+	sweep->key = CStringGetTextDatum("");
+	MemoryContextSwitchTo(old);
+	sweep->shard = Int32GetDatum(PG_INT32_MIN);
+	sweep->cxt = cxt;
+	sweep->done = false;
+	sweep->complete = false;
+	sweep->remembers = false;
+	sweep->stuck = 0;
+	sweep->counted = false;
+}
+
+/*
+ * sweep_next compacts the next batch, and returns the number of its keys. It
+ * sets done when no rows follow, or when another transaction compacts the
+ * table.
+ */
+int64
+sweep_next(DcSweep *sweep, DcCounter *counter, int64 max_keys)
+{
+	DcSqlSession session;
+	DcBatch *batch;
+	int64 count = 0;
+
+	CHECK_FOR_INTERRUPTS();
+	if (!lock_compaction(counter))
+	{
+		ereport(DEBUG1,
+				(errmsg_internal("counter table \"%s\" is being compacted by another transaction",
+								 get_rel_name(counter->relid))));
+		sweep->done = true;
+		return 0;
+	}
+	if (counter->foreign)
+	{
+		foreign_ready(counter);
+		foreign_note_early(counter);
+	}
+
+	sql_begin(&session, counter);
+	batch = batch_create(dc_compact_batch); /* in SPI's context */
+	batch_fetch(&session, batch, sweep, max_keys);
+	if (batch->nkeys > 0)
+	{
+		counter_check_deferred(counter, false);
+		counter_check_deferred(counter, true);
+		batch_lock_totals(&session, batch);
+		batch_write_totals(&session, batch);
+		if (counter_is_stock(counter))
+			batch_clear_units(&session, batch);
+		else
+			batch_clear_shards(&session, batch);
+		count = batch_count(batch, sweep->counted ? sweep->key : (Datum) 0);
+		sweep_move(sweep, &batch->rows[batch->nrows - 1]);
+	}
+	sweep->complete = (batch->nkeys == 0 || batch->last);
+	sweep->done = sweep->complete;
+	tell_stuck(sweep, counter, batch);
+	sql_end(&session);
+	stats_compacted(counter, count);
+	return count;
+}
+
+/*
+ * tell_stuck warns of keys whose sum leaves bigint: their amounts stay where they are.
+ * A sweep that remembers such keys warns of those that are new.
+ */
+static void
+tell_stuck(DcSweep *sweep, DcCounter *counter, const DcBatch *batch)
+{
+	for (int i = 0; i < batch->nkeys; i++)
+	{
+		if (!batch->keys[i].overflow)
+			continue;
+		sweep->stuck++;
+		if (sweep->remembers && !stuck_note(counter->relid, batch->keys[i].key))
+			continue;
+		ereport(WARNING,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg("cannot compact key \"%s\" of counter table \"%s\": bigint out of range",
+						TextDatumGetCString(batch->keys[i].key),
+						get_rel_name(counter->relid)),
+				 OidIsValid(counter->row.ledger)
+					 ? 0
+					 : errhint("dc_set(), dc_reset() or dc_delete() starts the key anew.")));
+	}
+}
+
+/*
+ * sweep_end frees what a sweep remembers.
+ */
+void
+sweep_end(DcSweep *sweep)
+{
+	pfree(DatumGetPointer(sweep->key));
+}
+
+/*
+ * sweep_move notes the last row that was seen.
+ */
+static void
+sweep_move(DcSweep *sweep, const DcShardRow *row)
+{
+	Datum last = sweep->key;
+	MemoryContext old = MemoryContextSwitchTo(sweep->cxt);
+
+	sweep->key = datumCopy(row->key, false, -1);
+	MemoryContextSwitchTo(old);
+	pfree(DatumGetPointer(last));
+	sweep->shard = row->shard;
+	sweep->counted = true;
+}
+
+/*
+ * batch_create makes an empty batch for at most max_rows rows.
+ */
+static DcBatch *
+batch_create(int max_rows)
+{
+	DcBatch *batch = palloc0(sizeof(DcBatch));
+
+	batch->max_rows = max_rows;
+	batch->rows = palloc(max_rows * sizeof(DcShardRow));
+	batch->keys = palloc(max_rows * sizeof(DcBatchKey));
+	return batch;
+}
+
+/*
+ * batch_fetch locks and reads the next shard rows. A key that the batch may
+ * have cut is left for the next batch, unless it is the only one.
+ */
+static void
+batch_fetch(DcSqlSession *session, DcBatch *batch, DcSweep *sweep,
+			int64 max_keys)
+{
+	Datum values[4];
+	uint64 nrows;
+
+	values[0] = sweep->key;
+	values[1] = sweep->shard;
+	values[2] = Int32GetDatum(batch->max_rows);
+	values[3] = sweep->remembers ? stuck_to_leave_out(session->counter->relid)
+								 : PointerGetDatum(construct_empty_array(TEXTOID));
+	nrows = sql_run(session, DC_SQL_COMPACT_SHARDS, values);
+	batch->last = (nrows < batch->max_rows);
+	for (uint64 i = 0; i < nrows; i++)
+		batch_add_row(session->counter, batch, &session->rows, i);
+	if (!batch->last && batch->nkeys > 1)
+		batch->nkeys--;
+	if (batch->nkeys > max_keys)
+	{
+		batch->nkeys = max_keys;
+		batch->last = false;
+	}
+	if (batch->nkeys > 0)
+	{
+		DcBatchKey *last = &batch->keys[batch->nkeys - 1];
+
+		batch->nrows = last->first + last->nrows;
+	}
+}
+
+/*
+ * batch_add_row adds a row to the batch, to its last key if it is of that key.
+ * Rows that would exceed bigint make the key one to skip.
+ */
+static void
+batch_add_row(DcCounter *counter, DcBatch *batch, const DcRows *rows, uint64 i)
+{
+	DcShardRow *row = &batch->rows[batch->nrows];
+	DcBatchKey *key = &batch->keys[batch->nkeys - 1];
+	int64 inc = rows_bigint(rows, i, 3);
+	int64 dec = rows_bigint(rows, i, 4);
+	TimestampTz at = DatumGetTimestampTz(rows_datum(rows, i, 5));
+
+	row->key = rows_datum(rows, i, 1);
+	row->shard = rows_datum(rows, i, 2);
+	row->units = rows_bigint(rows, i, 6);
+	row->empty = (inc == 0 && dec == 0);
+
+	if (batch->nkeys == 0 || !text_equal(key->key, row->key))
+	{
+		key = &batch->keys[batch->nkeys++];
+		memset(key, 0, sizeof(*key));
+		key->key = row->key;
+		key->first = batch->nrows;
+		key->at = at;
+	}
+	key->nrows++;
+	batch->nrows++;
+	key->used |= !row->empty;
+	key->at = Max(key->at, at);
+	batch_key_add(counter, key, inc, dec);
+}
+
+static bool
+text_equal(Datum a, Datum b)
+{
+	return DatumGetBool(DirectFunctionCall2Coll(texteq, C_COLLATION_OID, a, b));
+}
+
+/*
+ * batch_clear_shards deletes or zeroes the shard rows whose amounts are in the
+ * totals now.
+ */
+static void
+batch_clear_shards(DcSqlSession *session, DcBatch *batch)
+{
+	Datum *keys = palloc(batch->nrows * sizeof(Datum));
+	Datum *shards = palloc(batch->nrows * sizeof(Datum));
+
+	for (int zero = 0; zero <= 1; zero++)
+	{
+		Datum values[2];
+		int n = 0;
+
+		for (int i = 0; i < batch->nkeys; i++)
+		{
+			DcBatchKey *key = &batch->keys[i];
+
+			for (int r = key->first; r < key->first + key->nrows; r++)
+			{
+				bool keep = key->nrows > 1 && !batch->rows[r].empty &&
+					shard_is_shared(DatumGetInt32(batch->rows[r].shard)) &&
+					!session->counter->foreign;
+
+				if (key->skip || keep != (zero == 1))
+					continue;
+				keys[n] = key->key;
+				shards[n] = batch->rows[r].shard;
+				n++;
+			}
+		}
+		if (n == 0)
+			continue;
+		values[0] = PointerGetDatum(construct_array(keys, n, TEXTOID, -1,
+													false, TYPALIGN_INT));
+		values[1] = PointerGetDatum(construct_array(shards, n, INT4OID, 4,
+													true, TYPALIGN_INT));
+		if (sql_run(session, zero ? DC_SQL_COMPACT_ZERO : DC_SQL_COMPACT_DELETE,
+					values) != n)
+			elog(ERROR, "locked shard rows have changed");
+	}
+}
+
+/*
+ * batch_count counts the keys whose amounts were moved; one that the batch
+ * before has counted, because it has so many rows, is not counted again.
+ */
+static int64
+batch_count(DcBatch *batch, Datum previous)
+{
+	int64 count = 0;
+
+	for (int i = 0; i < batch->nkeys; i++)
+	{
+		DcBatchKey *key = &batch->keys[i];
+
+		if (!key->skip && key->used &&
+			(previous == (Datum) 0 || !text_equal(key->key, previous)))
+			count++;
+	}
+	return count;
+}

@@ -1,0 +1,29 @@
+/*
+ * compact.h
+ *		Moving amounts from shard rows to totals, batch by batch (see compact.c).
+ */
+#ifndef DC_COMPACT_H
+#define DC_COMPACT_H
+
+#include "table/catalog.h"
+
+/* How far a sweep over the shard rows of a table has come. */
+typedef struct DcSweep
+{
+	Datum key; /* text: of the last row seen, */
+	Datum shard;
+	bool counted; /* which is one of a key that was counted */
+	bool done;
+	bool complete;	   /* has seen the last row */
+	bool remembers;	   /* leaves out keys that are known to be stuck */
+	int stuck;		   /* keys met whose sum leaves bigint: they stay as they are */
+	MemoryContext cxt; /* of key */
+} DcSweep;
+
+extern DcCounter *compact_open(Oid relid, bool all_owners);
+extern void compact_note_fed(Oid relid);
+extern void sweep_start(DcSweep *sweep, MemoryContext cxt);
+extern int64 sweep_next(DcSweep *sweep, DcCounter *counter, int64 max_keys);
+extern void sweep_end(DcSweep *sweep);
+
+#endif /* DC_COMPACT_H */

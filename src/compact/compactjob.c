@@ -1,0 +1,70 @@
+/*
+ * compactjob.c
+ *		Compaction as a job: all counter tables of the database, a batch a
+ *		transaction.
+ *
+ * A sweep goes over each table from its first shard row to its last, so each row
+ * that is not locked by others is compacted once. A table that is gone, locked by
+ * DDL or broken is passed over.
+ *
+ * A batch is committed without waiting for the disk. That is safe, as a crash that
+ * loses the commit loses all of it: then the amounts are where they were. And a
+ * later increment of a row that the batch has set to zero cannot be on disk
+ * before the batch is.
+ */
+#include "postgres.h"
+
+#include "base/compat.h"
+#include "compact/compact.h"
+#include "compact/compactstuck.h"
+#include "stats/stats.h"
+#include "table/tablejob.h"
+
+static DcSweep sweep;
+static DcMoment started; /* sweep */
+
+static void
+start(MemoryContext cxt)
+{
+	sweep_start(&sweep, cxt);
+	sweep.remembers = true;
+	started = moment_now();
+}
+
+/*
+ * step compacts the next batch of a table.
+ */
+static DcTableStep
+step(Oid table, bool all_owners)
+{
+	DcCounter *counter = compact_open(table, all_owners);
+
+	if (counter == NULL)
+		return TABLE_DONE;
+	sweep_next(&sweep, counter, PG_INT64_MAX);
+	if (sweep.complete)
+		stats_swept(counter, started, stuck_swept(table, started));
+	return sweep.done ? TABLE_DONE : TABLE_GOES_ON;
+}
+
+/*
+ * step_fed tells a user who maintains his tables that this one is left alone.
+ */
+static DcTableStep
+step_fed(Oid table, bool all_owners)
+{
+	if (!all_owners && compat_owns_relation(table, GetUserId()))
+		compact_note_fed(table);
+	return TABLE_DONE;
+}
+
+/*
+ * compact_job compacts each table; true if it has yielded.
+ */
+bool
+compact_job(DcJobRun *run)
+{
+	static DcTableJob job = {.start = start, .step = step, .step_fed = step_fed};
+
+	return table_job_run(&job, run);
+}

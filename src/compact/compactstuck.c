@@ -1,0 +1,158 @@
+/*
+ * compactstuck.c
+ *		Keys that compaction cannot move, as the worker remembers them.
+ *
+ * The amounts of a key whose sum of increments or of decrements leaves bigint stay in
+ * its shard rows, where they are safe, until somebody sets or deletes the key (set.c). The worker
+ * comes by all the time. So it remembers such a key: it leaves it out of its sweeps for
+ * RETRY, and does not lock its rows in vain; then it tries again, and warns only of a
+ * key that it has not known. A key that was tried and found in order is forgotten, and
+ * would be warned of again.
+ *
+ * All of this is the process's own, and lost with it. Keys of tables that are gone make
+ * room for others; what does not fit is not remembered, and not warned of.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "compact/compactstuck.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/datum.h"
+#include "utils/memutils.h"
+
+#define RETRY (10 * INT64CONST(1000000)) /* us */
+#define MAX_STUCK 1000
+
+typedef struct DcStuckKey
+{
+	Oid table;
+	Datum key;		/* text */
+	DcMoment tried; /* last time that it was found stuck */
+} DcStuckKey;
+
+/* Members and keys are in TopMemoryContext. */
+static List *stuck_keys = NIL;
+
+static void forget_older(int64 age);
+static void stuck_free(DcStuckKey *stuck);
+static bool texts_equal(Datum a, Datum b);
+
+/*
+ * stuck_note remembers that a key was found stuck. Returns whether to tell of it.
+ */
+bool
+stuck_note(Oid table, Datum key)
+{
+	MemoryContext old;
+	DcStuckKey *stuck;
+	ListCell *lc;
+
+	foreach(lc, stuck_keys)
+	{
+		stuck = lfirst(lc);
+		if (stuck->table == table && texts_equal(stuck->key, key))
+		{
+			stuck->tried = moment_now();
+			return false;
+		}
+	}
+	if (list_length(stuck_keys) >= MAX_STUCK)
+		forget_older(2 * RETRY); /* nobody has tried these for long */
+	if (list_length(stuck_keys) >= MAX_STUCK)
+		return false;
+	old = MemoryContextSwitchTo(TopMemoryContext);
+	stuck = palloc(sizeof(DcStuckKey));
+	stuck->table = table;
+	stuck->key = datumCopy(key, false, -1);
+	stuck->tried = moment_now();
+	stuck_keys = lappend(stuck_keys, stuck);
+	MemoryContextSwitchTo(old);
+	return true;
+}
+
+/*
+ * forget_older forgets the keys that were tried longer ago than this.
+ */
+static void
+forget_older(int64 age)
+{
+	ListCell *lc;
+
+	foreach(lc, stuck_keys)
+	{
+		if (moment_age(((DcStuckKey *) lfirst(lc))->tried) < age)
+			continue;
+		stuck_free(lfirst(lc));
+		stuck_keys = foreach_delete_current(stuck_keys, lc);
+	}
+}
+
+static void
+stuck_free(DcStuckKey *stuck)
+{
+	pfree(DatumGetPointer(stuck->key));
+	pfree(stuck);
+}
+
+/*
+ * stuck_to_leave_out returns the keys of a table, a text[], that are not to be tried
+ * now.
+ */
+Datum
+stuck_to_leave_out(Oid table)
+{
+	Datum *keys;
+	ListCell *lc;
+	int n = 0;
+
+	if (stuck_keys == NIL)
+		return PointerGetDatum(construct_empty_array(TEXTOID));
+	keys = palloc(list_length(stuck_keys) * sizeof(Datum));
+	foreach(lc, stuck_keys)
+	{
+		const DcStuckKey *stuck = lfirst(lc);
+
+		if (stuck->table == table && moment_age(stuck->tried) < RETRY)
+			keys[n++] = stuck->key;
+	}
+	return PointerGetDatum(construct_array(keys, n, TEXTOID, -1, false,
+										   TYPALIGN_INT));
+}
+
+/*
+ * stuck_swept forgets the keys of a table that a sweep has tried, from its beginning to
+ * its end, and not found stuck. Returns how many there are left.
+ */
+int
+stuck_swept(Oid table, DcMoment started)
+{
+	ListCell *lc;
+	int left = 0;
+
+	foreach(lc, stuck_keys)
+	{
+		DcStuckKey *stuck = lfirst(lc);
+
+		if (stuck->table != table)
+			continue;
+		if (moment_diff(stuck->tried, started) < RETRY)
+		{
+			left++;
+			continue;
+		}
+		stuck_keys = foreach_delete_current(stuck_keys, lc);
+		stuck_free(stuck);
+	}
+	return left;
+}
+
+static bool
+texts_equal(Datum a, Datum b)
+{
+	text *left = DatumGetTextPP(a);
+	text *right = DatumGetTextPP(b);
+
+	return VARSIZE_ANY_EXHDR(left) == VARSIZE_ANY_EXHDR(right) &&
+		memcmp(VARDATA_ANY(left), VARDATA_ANY(right), VARSIZE_ANY_EXHDR(left)) == 0;
+}

@@ -1,0 +1,253 @@
+/*
+ * compactunits.c
+ *		What compaction does with the shard rows of a stock.
+ *
+ * The amounts have been moved to the totals; the units stay in the shard rows, for
+ * whoever takes. Compaction is the one who may move them between rows, since its
+ * transactions are short, and who has most rows of the key in its hands anyway:
+ *
+ *	- Rows without units that were not used since the last time are deleted, and
+ *	  so are those without units that belonged to one transaction alone.
+ *	- If there are many more rows than the units are worth (units_rows), or
+ *	  a row has much less than its share, the units are spread evenly again.
+ *	- If there are far too few rows, more are inserted. Only a key that is in use
+ *	  is worth that.
+ *	- An account of a ledger keeps the rows that contention has made while it is in
+ *	  use, and then shrinks to one.
+ *
+ * It knows the rows that it could lock. The others go their own way until the
+ * next time.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "common/int.h"
+#include "common/pg_prng.h"
+#include "compact/compactbatch.h"
+#include "counter/apply.h"
+#include "counter/units.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+
+/* Rows of some keys that a statement is to work on. */
+typedef struct DcRowList
+{
+	Datum *keys;
+	Datum *shards;
+	Datum *units;
+	int n;
+	int capacity;
+} DcRowList;
+
+/* What is to be done. */
+typedef struct DcUnitsPlan
+{
+	DcRowList remove;
+	DcRowList set;
+	DcRowList add;
+} DcUnitsPlan;
+
+static void plan_key(DcSqlSession *session, DcBatch *batch,
+					 const DcBatchKey *key, DcUnitsPlan *plan);
+static int rows_wanted(DcSqlSession *session, const DcBatchKey *key,
+					   int64 units);
+static bool is_uneven(const DcShardRow *rows, int n, int64 units, int wanted);
+static void plan_even(const DcShardRow *rows, const DcBatchKey *key,
+					  int64 units, int wanted, DcUnitsPlan *plan);
+static void plan_kept(const DcShardRow *rows, const DcBatchKey *key,
+					  DcUnitsPlan *plan);
+static void list_add(DcRowList *list, Datum key, Datum shard, int64 units);
+static void run_list(DcSqlSession *session, DcStatement statement,
+					 const DcRowList *list);
+
+/*
+ * batch_clear_units deletes, zeroes or levels the shard rows whose amounts are
+ * in the totals now.
+ */
+void
+batch_clear_units(DcSqlSession *session, DcBatch *batch)
+{
+	DcUnitsPlan plan = {0};
+
+	for (int i = 0; i < batch->nkeys; i++)
+	{
+		if (!batch->keys[i].skip)
+			plan_key(session, batch, &batch->keys[i], &plan);
+	}
+	run_list(session, DC_SQL_COMPACT_DELETE, &plan.remove);
+	run_list(session, DC_SQL_COMPACT_UNITS, &plan.set);
+	run_list(session, DC_SQL_COMPACT_SPREAD, &plan.add);
+}
+
+/*
+ * plan_key decides about the rows of one key.
+ */
+static void
+plan_key(DcSqlSession *session, DcBatch *batch, const DcBatchKey *key,
+		 DcUnitsPlan *plan)
+{
+	const DcShardRow *rows = &batch->rows[key->first];
+	int64 units = 0;
+	int wanted;
+
+	for (int i = 0; i < key->nrows; i++)
+	{
+		/* a key whose value leaves bigint is not worth moving anything */
+		if (pg_add_s64_overflow(units, rows[i].units, &units))
+		{
+			plan_kept(rows, key, plan);
+			return;
+		}
+	}
+	wanted = rows_wanted(session, key, units);
+	if (units > 0 && is_uneven(rows, key->nrows, units, wanted))
+		plan_even(rows, key, units, wanted, plan);
+	else
+		plan_kept(rows, key, plan);
+}
+
+/*
+ * rows_wanted returns how many rows the key's units should be in, of those that
+ * compaction has locked.
+ */
+static int
+rows_wanted(DcSqlSession *session, const DcBatchKey *key, int64 units)
+{
+	const DcCounter *counter = session->counter;
+	int wanted = units_rows(counter, units);
+	Datum values[1];
+	int64 others;
+
+	if (counter_is_limit(counter))
+		return key->used ? Min(key->nrows, counter->row.max_shards) : 1;
+	if (key->nrows > 2 * wanted || key->nrows > counter->row.max_shards)
+		return wanted;
+	if (wanted <= 2 * key->nrows || !key->used)
+		return key->nrows; /* near enough */
+	/* there may be more, which others are taking from just now */
+	values[0] = key->key;
+	sql_run(session, DC_SQL_COUNT_ROWS, values);
+	others = rows_bigint(&session->rows, 0, 1) - key->nrows;
+	return (int) Max(wanted - Max(others, 0), key->nrows);
+}
+
+/*
+ * is_uneven tells whether the units have to be moved between rows.
+ */
+static bool
+is_uneven(const DcShardRow *rows, int n, int64 units, int wanted)
+{
+	int64 share = units / wanted;
+
+	if (n != wanted)
+		return true;
+	for (int i = 0; i < n; i++)
+	{
+		if (rows[i].units < share / 2)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * plan_even spreads units over as many rows as are wanted: first those that are
+ * used, then others, then new ones. The remaining rows go.
+ */
+static void
+plan_even(const DcShardRow *rows, const DcBatchKey *key, int64 units,
+		  int wanted, DcUnitsPlan *plan)
+{
+	int done = 0;
+
+	for (int pass = 0; pass < 2; pass++)
+	{
+		for (int i = 0; i < key->nrows; i++)
+		{
+			int64 share = units / wanted + (done < units % wanted ? 1 : 0);
+
+			if (rows[i].empty != (pass == 1))
+				continue;
+			if (done >= wanted)
+				list_add(&plan->remove, key->key, rows[i].shard, 0);
+			else
+			{
+				if (!rows[i].empty || rows[i].units != share)
+					list_add(&plan->set, key->key, rows[i].shard, share);
+				done++;
+			}
+		}
+	}
+	for (; done < wanted; done++)
+	{
+		int32 number = own_shard_number(pg_prng_uint32(&pg_global_prng_state), true);
+
+		list_add(&plan->add, key->key, Int32GetDatum(number),
+				 units / wanted + (done < units % wanted ? 1 : 0));
+	}
+}
+
+/*
+ * plan_kept leaves the units where they are.
+ */
+static void
+plan_kept(const DcShardRow *rows, const DcBatchKey *key, DcUnitsPlan *plan)
+{
+	for (int i = 0; i < key->nrows; i++)
+	{
+		bool keep = rows[i].units > 0 ||
+			(key->nrows > 1 && !rows[i].empty &&
+			 shard_is_shared(DatumGetInt32(rows[i].shard)));
+
+		if (!keep)
+			list_add(&plan->remove, key->key, rows[i].shard, 0);
+		else if (!rows[i].empty)
+			list_add(&plan->set, key->key, rows[i].shard, rows[i].units);
+	}
+}
+
+static void
+list_add(DcRowList *list, Datum key, Datum shard, int64 units)
+{
+	if (list->n == list->capacity)
+	{
+		list->capacity = Max(64, 2 * list->capacity);
+		if (list->keys == NULL)
+		{
+			list->keys = palloc(list->capacity * sizeof(Datum));
+			list->shards = palloc(list->capacity * sizeof(Datum));
+			list->units = palloc(list->capacity * sizeof(Datum));
+		}
+		else
+		{
+			list->keys = repalloc(list->keys, list->capacity * sizeof(Datum));
+			list->shards = repalloc(list->shards, list->capacity * sizeof(Datum));
+			list->units = repalloc(list->units, list->capacity * sizeof(Datum));
+		}
+	}
+	list->keys[list->n] = key;
+	list->shards[list->n] = shard;
+	list->units[list->n] = Int64GetDatum(units);
+	list->n++;
+}
+
+/*
+ * run_list runs a statement on the rows of a list.
+ */
+static void
+run_list(DcSqlSession *session, DcStatement statement, const DcRowList *list)
+{
+	Datum values[4];
+
+	if (list->n == 0)
+		return;
+	values[0] = PointerGetDatum(construct_array(list->keys, list->n, TEXTOID, -1,
+												false, TYPALIGN_INT));
+	values[1] = PointerGetDatum(construct_array(list->shards, list->n, INT4OID,
+												4, true, TYPALIGN_INT));
+	values[2] = PointerGetDatum(construct_array(list->units, list->n, INT8OID, 8,
+												FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
+	values[3] = TimestampTzGetDatum(GetCurrentTimestamp());
+	if (sql_run(session, statement, values) != list->n)
+		elog(ERROR, "locked shard rows have changed");
+}

@@ -1,0 +1,204 @@
+/*
+ * ack.c
+ *		dc_ack(): what was fetched is done.
+ *
+ * An acknowledgement moves the positions of the member's lanes, in the row that the
+ * fetch has left, whose lock it waits for. In the transaction in which the consumer
+ * writes its results the two commit or fail together, so the results are there
+ * exactly once. A member whose lease has expired is refused, and with it that
+ * transaction, unless it has held the lock since before.
+ *
+ * A transaction that has done nothing but fetch and acknowledge does not wait for
+ * the disk when it commits (dcounter.async_ack): if a crash loses it, the events come
+ * again, which a consumer must be prepared for in any case. Whether there was something
+ * else is seen by the WAL: there must be none, and no transaction id, before the first
+ * of our calls, and none between two of them and up to the commit. Our callback
+ * is registered before those of the other rooms, and so called after they have written
+ * what they keep for the commit.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "base/guc.h"
+#include "consumer/consumer.h"
+#include "consumer/retry.h"
+#include "fmgr.h"
+#include "outbox/wait.h"
+#include "utils/guc.h"
+
+PG_FUNCTION_INFO_V1(dc_ack);
+
+/* What this transaction has done. */
+static struct
+{
+	bool used;		/* one of our functions was called */
+	bool only;		/* and nothing else has written */
+	XLogRecPtr end; /* of the WAL after the last call */
+	bool wake;		/* events may be due at commit */
+} xact;
+
+static void check_lease(const DcConsumer *consumer, const DcMember *me, bool held);
+static void xact_callback(XactEvent event, void *arg);
+
+/*
+ * ack_init registers the transaction callback; called once, before other rooms
+ * register theirs.
+ */
+void
+ack_init(void)
+{
+	RegisterXactCallback(xact_callback, NULL);
+}
+
+/*
+ * dc_ack(consumer text, seq bigint, member text).
+ *
+ * Errors: 42704 no such consumer, 42501, 22004; 55000 if the event has not been
+ * fetched, or the member has lost its lease.
+ */
+Datum
+dc_ack(PG_FUNCTION_ARGS)
+{
+	char *name = consumer_name_arg(fcinfo, 0, "consumer");
+	char *member = member_arg(fcinfo, 2);
+	DcConsumer *consumer;
+	DcMember me;
+	bool changed;
+	int64 seq;
+
+	if (PG_ARGISNULL(1))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("seq must not be null")));
+	seq = PG_GETARG_INT64(1);
+	consumer_check_writable("dc_ack()");
+	consumer_xact_enter();
+	open_to_ack(name, member, &consumer, &me);
+	changed = me.nretries > 0;
+	if (changed)
+		retries_ack(&me, seq);
+	if (seq > member_acked(&me))
+	{
+		int64 done = seq >= me.delivered ? me.fetched : seq;
+
+		if (seq > me.fetched)
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("event %lld of consumer \"%s\" has not been fetched",
+							(long long) seq, name),
+					 errhint("Fetch again: it has been fetched by somebody else, or before the consumer was moved.")));
+		for (int i = 0; i < LANES; i++)
+			me.positions[i] = Max(me.positions[i], done);
+		changed = true;
+	}
+	if (changed)
+	{
+		me.lease_until = GetCurrentTimestamp() + consumer->lease;
+		member_write(&me);
+	}
+	consumer_xact_leave();
+	PG_RETURN_VOID();
+}
+
+/*
+ * open_to_ack finds a consumer, and locks and reads a member that has fetched.
+ */
+void
+open_to_ack(const char *name, const char *member, DcConsumer **consumer,
+			DcMember *me)
+{
+	bool held;
+
+	*consumer = consumer_open_to_read(name);
+	(void) member_lock((*consumer)->id, member, true, &held);
+	if (!member_read((*consumer)->id, member, me))
+	{
+		if (member[0] == '\0')
+			ereport(ERROR,
+					(errcode(ERRCODE_UNDEFINED_OBJECT),
+					 errmsg("consumer \"%s\" does not exist", name)));
+		member_new(me, (*consumer)->id, member);
+	}
+	if (member[0] != '\0')
+		check_lease(*consumer, me, held);
+}
+
+/*
+ * check_lease raises 55000 if a member has lost its lanes, or may lose them at any
+ * time; held: this transaction had the lock before, so nobody could take them.
+ */
+static void
+check_lease(const DcConsumer *consumer, const DcMember *me, bool held)
+{
+	if (me->lanes != 0 && (held || me->lease_until > GetCurrentTimestamp()))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("member \"%s\" of consumer \"%s\" has lost its lease",
+					me->name, consumer->name),
+			 errdetail("Its events may have been given to other members."),
+			 errhint("Fetch again; fetch fewer events at a time, or set a longer lease with dc_consumer_alter().")));
+}
+
+/*
+ * consumer_xact_enter is called before one of our functions writes.
+ */
+void
+consumer_xact_enter(void)
+{
+	if (!xact.used)
+	{
+		xact.used = true;
+		xact.only = XactLastRecEnd == InvalidXLogRecPtr &&
+			!TransactionIdIsValid(GetTopTransactionIdIfAny());
+	}
+	else if (XactLastRecEnd != xact.end)
+		xact.only = false;
+}
+
+/*
+ * consumer_xact_leave is called after it has. If an error prevents that, the next
+ * call finds WAL that it does not know.
+ */
+void
+consumer_xact_leave(void)
+{
+	xact.end = XactLastRecEnd;
+}
+
+/*
+ * consumer_wake_at_commit has those who wait for events look again when this transaction
+ * has committed. Prepared ones wake in any case (wait.c).
+ */
+void
+consumer_wake_at_commit(void)
+{
+	xact.wake = true;
+}
+
+static void
+xact_callback(XactEvent event, void *arg)
+{
+	switch (event)
+	{
+		case XACT_EVENT_PRE_COMMIT:
+			if (xact.used && xact.only && xact.end == XactLastRecEnd &&
+				xact.end != InvalidXLogRecPtr && dc_async_ack)
+				(void) set_config_option("synchronous_commit", "off", PGC_USERSET,
+										 PGC_S_SESSION, GUC_ACTION_LOCAL, true, 0,
+										 false);
+			break;
+		case XACT_EVENT_COMMIT:
+			if (xact.wake)
+				wait_wake();
+			memset(&xact, 0, sizeof(xact));
+			break;
+		case XACT_EVENT_ABORT:
+		case XACT_EVENT_PREPARE:
+			memset(&xact, 0, sizeof(xact));
+			break;
+		default:
+			break;
+	}
+}

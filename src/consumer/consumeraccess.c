@@ -1,0 +1,240 @@
+/*
+ * consumeraccess.c
+ *		Arguments, rights and locks of the functions on consumers.
+ *
+ * A consumer has an owner, and readers who may fetch and acknowledge. Whoever has
+ * the privileges of one of these roles may do what the role may; superusers may
+ * everything.
+ *
+ * Two kinds of locks, both held to the end of the transaction:
+ *
+ *	- On a consumer's settings: one at a time changes the row in dcounter.consumer.
+ *	  Nobody needs it to read the row.
+ *	- On positions: who puts a consumer where it was not (create, seek) shares it;
+ *	  who removes events (the retention job) has it alone, from before it looks at
+ *	  positions until the events are gone. So a position that is not committed
+ *	  yet cannot lose its events.
+ *
+ * Their tags are those of members (memberrow.c) with numbers that no member has.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "base/compat.h"
+#include "catalog/pg_type.h"
+#include "common/int.h"
+#include "consumer/consumer.h"
+#include "consumer/consumerlock.h"
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "storage/lock.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+
+/* Longest interval that makes sense: 100 years. */
+#define INTERVAL_MAX_US (INT64CONST(100) * 366 * USECS_PER_DAY)
+
+static bool may_change(const DcConsumer *consumer);
+static bool may_read(const DcConsumer *consumer);
+static DcConsumer *consumer_find(const char *name);
+
+/*
+ * consumer_check_writable raises 25006 where nothing may be written.
+ */
+void
+consumer_check_writable(const char *function)
+{
+	PreventCommandIfReadOnly(function);
+	PreventCommandIfParallelMode(function);
+	PreventCommandDuringRecovery(function);
+}
+
+/*
+ * consumer_name_arg returns a name that was passed as text argument n. Errors:
+ * 22004 NULL, 22023 empty or too long.
+ */
+char *
+consumer_name_arg(FunctionCallInfo fcinfo, int n, const char *what)
+{
+	char *name;
+
+	if (PG_ARGISNULL(n))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("%s must not be null", what)));
+	name = text_to_cstring(PG_GETARG_TEXT_PP(n));
+	if (name[0] == '\0' || strlen(name) > CONSUMER_NAME_MAX)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("%s must have 1 to %d bytes", what, CONSUMER_NAME_MAX)));
+	return name;
+}
+
+/*
+ * member_arg returns the name of a member, "" if the argument is NULL.
+ */
+char *
+member_arg(FunctionCallInfo fcinfo, int n)
+{
+	return PG_ARGISNULL(n) ? "" : consumer_name_arg(fcinfo, n, "member");
+}
+
+/*
+ * consumer_open_to_read finds a consumer whose events the caller may read. Errors:
+ * 42704 if there is none, 42501.
+ */
+DcConsumer *
+consumer_open_to_read(const char *name)
+{
+	DcConsumer *consumer = consumer_find(name);
+
+	if (!may_read(consumer))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("permission denied for consumer \"%s\"", name),
+				 errhint("Its owner can allow it with dc_consumer_grant().")));
+	return consumer;
+}
+
+/*
+ * consumer_read_again reads a consumer's settings anew when a member of it has been
+ * locked: who changes on_nack has the locks of all. Error: 42704 if it is gone.
+ */
+DcConsumer *
+consumer_read_again(const DcConsumer *consumer)
+{
+	DcConsumer *again = consumer_read_by_id(consumer->id);
+
+	if (again == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("consumer \"%s\" does not exist", consumer->name)));
+	return again;
+}
+
+/*
+ * consumer_open_to_change finds the consumer named by the first argument, which the
+ * caller owns, and locks its settings.
+ */
+DcConsumer *
+consumer_open_to_change(FunctionCallInfo fcinfo, const char *function)
+{
+	char *name = consumer_name_arg(fcinfo, 0, "consumer name");
+	DcConsumer *consumer;
+
+	consumer_check_writable(function);
+	consumer = consumer_find(name);
+	if (may_change(consumer))
+	{
+		(void) consumer_lock_settings(consumer->id, true);
+		consumer = consumer_find(name); /* as it is now */
+	}
+	if (!may_change(consumer))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("must be owner of consumer \"%s\"", name)));
+	return consumer;
+}
+
+static DcConsumer *
+consumer_find(const char *name)
+{
+	DcConsumer *consumer = consumer_read(name);
+
+	if (consumer == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("consumer \"%s\" does not exist", name)));
+	return consumer;
+}
+
+static bool
+may_change(const DcConsumer *consumer)
+{
+	return has_privs_of_role(GetUserId(), consumer->owner);
+}
+
+static bool
+may_read(const DcConsumer *consumer)
+{
+	if (may_change(consumer))
+		return true;
+	for (int i = 0; i < consumer->nreaders; i++)
+	{
+		if (has_privs_of_role(GetUserId(), consumer->readers[i]))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * consumer_set_topics sets the topics; NULL or no element stands for all. Errors:
+ * 22004 for a NULL among them, 22023 for more than one dimension.
+ */
+void
+consumer_set_topics(DcConsumer *consumer, ArrayType *topics)
+{
+	consumer->topics = NULL;
+	consumer->ntopics = 0;
+	if (topics == NULL || ArrayGetNItems(ARR_NDIM(topics), ARR_DIMS(topics)) == 0)
+		return;
+	if (ARR_NDIM(topics) != 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("topics must be a one-dimensional array")));
+	if (array_contains_nulls(topics))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("topics must not contain nulls")));
+	consumer->topics = topics;
+	deconstruct_array(topics, TEXTOID, -1, false, TYPALIGN_INT,
+					  &consumer->topic_list, NULL, &consumer->ntopics);
+}
+
+/*
+ * interval_arg_us returns an interval in us, with months of 30 days; what is longer
+ * than 100 years (or infinite) counts as that. 22023 if it is negative.
+ */
+int64
+interval_arg_us(Datum value, const char *what)
+{
+	Interval *interval = DatumGetIntervalP(value);
+	int64 days = (int64) interval->month * DAYS_PER_MONTH + interval->day;
+	int64 us;
+
+	if (pg_mul_s64_overflow(days, USECS_PER_DAY, &us) ||
+		pg_add_s64_overflow(us, interval->time, &us))
+		us = days < 0 ? -1 : INTERVAL_MAX_US;
+	if (us < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("%s must not be negative", what)));
+	return Min(us, INTERVAL_MAX_US);
+}
+
+/*
+ * consumer_lock_settings makes this transaction the only one that changes a
+ * consumer's settings; false if it would have to wait, and may not.
+ */
+bool
+consumer_lock_settings(int32 id, bool wait)
+{
+	LOCKTAG tag;
+
+	consumer_tag(&tag, id, CONSUMER_LOCK_SETTINGS);
+	return LockAcquire(&tag, ExclusiveLock, false, !wait) != LOCKACQUIRE_NOT_AVAIL;
+}
+
+/*
+ * positions_lock keeps those away who remove events (shared), or those who may
+ * need them (not shared); false if it would have to wait, and may not.
+ */
+bool
+positions_lock(bool shared, bool wait)
+{
+	LOCKTAG tag;
+
+	consumer_tag(&tag, 0, CONSUMER_LOCK_SETTINGS);
+	return LockAcquire(&tag, shared ? ShareLock : ExclusiveLock, false, !wait) !=
+		LOCKACQUIRE_NOT_AVAIL;
+}

@@ -1,0 +1,251 @@
+/*
+ * consumerneeds.c
+ *		What the retention job asks of consumers, and does to them.
+ *
+ * The job removes events that every consumer has passed. It first takes the lock on
+ * positions (consumer_needs), and keeps it until it has removed them and committed. So
+ * there is no consumer being created, and none on its way back; all others only go
+ * forward. Locks are taken without waiting here: what somebody works on
+ * is left for the next time.
+ */
+#include "postgres.h"
+
+#include "consumer/consumer.h"
+#include "consumer/retry.h"
+#include "miscadmin.h"
+#include "utils/snapmgr.h"
+
+/* Events that consumer_advance looks at, at most. */
+#define ADVANCE_MAX 100000
+
+/* How long members that have left are remembered. */
+#define LEFT_US USECS_PER_HOUR
+
+static int64 passed_by(int32 id, Snapshot snapshot, bool *shared);
+static bool advance_member(DcConsumer *consumer, const char *name);
+static int64 next_of_interest(DcConsumer *consumer, const DcMember *me, int64 upto);
+static void remove_if_left(int32 consumer, const char *name);
+
+/*
+ * consumer_needs returns a list of DcConsumerNeed: which events the consumers still
+ * need; none that was cut off. *busy: a position is being changed, so nothing is known,
+ * and nothing may be removed. What the last committed transactions have left is read,
+ * also in a transaction with an older snapshot.
+ */
+List *
+consumer_needs(bool *busy)
+{
+	List *needs = NIL;
+	List *consumers;
+	Snapshot snapshot;
+	ListCell *lc;
+
+	*busy = !positions_lock(false, false);
+	if (*busy)
+		return NIL;
+	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	consumers = consumer_read_all(snapshot);
+	foreach(lc, consumers)
+	{
+		DcConsumer *consumer = lfirst(lc);
+		DcConsumerNeed *need;
+		bool shared;
+
+		if (consumer->cut_off != 0)
+			continue;
+		need = palloc(sizeof(DcConsumerNeed));
+		need->id = consumer->id;
+		need->name = consumer->name;
+		need->passed = passed_by(consumer->id, snapshot, &shared);
+		need->max_age = consumer->max_age;
+		need->max_size = consumer->max_size;
+		need->filtered = shared || consumer->topics != NULL;
+		needs = lappend(needs, need);
+	}
+	UnregisterSnapshot(snapshot);
+	return needs;
+}
+
+static int64
+passed_by(int32 id, Snapshot snapshot, bool *shared)
+{
+	List *members = member_read_all(id, snapshot);
+	int64 passed = PG_INT64_MAX;
+	uint64 lanes = 0;
+	ListCell *lc;
+
+	*shared = false;
+	foreach(lc, members)
+	{
+		DcMember *member = lfirst(lc);
+
+		if (member->lanes == 0)
+			continue;
+		passed = Min(passed, member_acked(member));
+		lanes |= member->lanes;
+		*shared |= member->lanes != ALL_LANES;
+	}
+	list_free_deep(members);
+	return lanes == ALL_LANES ? passed : 0;
+}
+
+/*
+ * consumer_cut_off notes that events up to a number are removed though the consumer has
+ * not had them; false if its settings are being changed. Its fetches fail from then
+ * on, until dc_seek().
+ */
+bool
+consumer_cut_off(int32 id, int64 seq)
+{
+	DcConsumer *consumer;
+
+	if (!consumer_lock_settings(id, false))
+		return false;
+	consumer = consumer_read_by_id(id);
+	if (consumer != NULL)
+	{
+		consumer->cut_off = seq;
+		consumer_update(consumer);
+	}
+	return true;
+}
+
+/*
+ * consumer_advance moves on those members of a consumer that have nothing to do and
+ * would hold back events that are of no interest to them; true if it has.
+ */
+bool
+consumer_advance(int32 id)
+{
+	DcConsumer *consumer = consumer_read_by_id(id);
+	bool advanced = false;
+	List *members;
+	ListCell *lc;
+
+	if (consumer == NULL)
+		return false;
+	members = member_read_all(id, SnapshotSelf);
+	foreach(lc, members)
+	{
+		const char *name = ((DcMember *) lfirst(lc))->name;
+
+		if (member_lock(id, name, false, NULL))
+		{
+			if (advance_member(consumer, name))
+				advanced = true;
+			else
+				member_unlock(id, name);
+		}
+	}
+	list_free_deep(members);
+	return advanced;
+}
+
+static bool
+advance_member(DcConsumer *consumer, const char *name)
+{
+	DcMember me;
+	int64 acked;
+	int64 done;
+
+	if (!member_read(consumer->id, name, &me) || me.lanes == 0 ||
+		member_has_outstanding(&me))
+		return false;
+	acked = member_acked(&me);
+	done = next_of_interest(consumer, &me, outbox_horizon(NULL));
+	if (done <= acked)
+		return false;
+	for (int i = 0; i < LANES; i++)
+		me.positions[i] = Max(me.positions[i], done);
+	me.fetched = Max(me.fetched, done);
+	member_write(&me);
+	return true;
+}
+
+/*
+ * next_of_interest returns the number before the first event that a member is to get, or
+ * how far it has looked.
+ */
+static int64
+next_of_interest(DcConsumer *consumer, const DcMember *me, int64 upto)
+{
+	int64 done = member_acked(me);
+	DcReader *reader;
+	DcStoredEvent event;
+	int looked = 0;
+
+	if (upto <= done)
+		return done;
+	reader = reader_begin(done, upto);
+	for (;;)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (!reader_next(reader, &event))
+			done = upto;
+		else if (event_is_of(consumer, me, &event))
+			done = event.seq - 1;
+		else
+		{
+			done = event.seq;
+			if (++looked < ADVANCE_MAX)
+				continue;
+		}
+		break;
+	}
+	reader_end(reader);
+	return done;
+}
+
+/*
+ * consumer_cleanup removes members that have left long ago, and roles that have been
+ * dropped, cuts leases that are left from before the clock was set back, and removes what
+ * is left of discarded dead letters.
+ */
+void
+consumer_cleanup(void)
+{
+	List *consumers = consumer_read_all(SnapshotSelf);
+	TimestampTz now = GetCurrentTimestamp(); /* leases are wall time: member.c */
+	ListCell *lc;
+
+	foreach(lc, consumers)
+	{
+		DcConsumer *consumer = lfirst(lc);
+		int32 id = consumer->id;
+		int64 lease = consumer->lease;
+		List *members = member_read_all(id, SnapshotSelf);
+		ListCell *lc2;
+
+		if (consumer_has_lost_roles(consumer) && consumer_lock_settings(id, false) &&
+			(consumer = consumer_read_by_id(id)) != NULL)
+			consumer_update(consumer);
+		if (retry_read_discarded(id) != NIL && consumer_lock_settings(id, false))
+			retries_forget_discarded(id);
+		foreach(lc2, members)
+		{
+			DcMember *member = lfirst(lc2);
+
+			if (member->name[0] == '\0')
+				continue;
+			if (member->lanes == 0 && member->lease_until < now - LEFT_US)
+				remove_if_left(id, member->name);
+			else if (member->lanes != 0 && member->lease_until - now > lease)
+				(void) member_cut_lease(id, member->name, lease);
+		}
+		list_free_deep(members);
+	}
+}
+
+static void
+remove_if_left(int32 consumer, const char *name)
+{
+	DcMember member;
+
+	if (!member_lock(consumer, name, false, NULL))
+		return;
+	if (member_read(consumer, name, &member) && member.lanes == 0 &&
+		member.lease_until < GetCurrentTimestamp() - LEFT_US)
+		member_delete(&member);
+	else
+		member_unlock(consumer, name);
+}

@@ -1,0 +1,93 @@
+/*
+ * retry.h
+ *		Events that are delivered again, wait for others, or were given up.
+ */
+#ifndef DC_RETRY_H
+#define DC_RETRY_H
+
+#include "access/htup.h"
+#include "consumer/consumer.h"
+#include "nodes/execnodes.h"
+
+/* Columns of dcounter.consumer_retry */
+enum
+{
+	RETRY_CONSUMER = 1,
+	RETRY_SEQ,
+	RETRY_LANE,
+	RETRY_PENDING_HASH,
+	RETRY_DUE_AT,
+	RETRY_DIED_AT,
+	RETRY_ATTEMPTS,
+	RETRY_SPARED,
+	RETRY_REASON,
+	RETRY_CREATED_AT,
+	RETRY_ID,
+	RETRY_TOPIC,
+	RETRY_KEY,
+	RETRY_TYPE,
+	RETRY_PAYLOAD,
+	RETRY_HEADERS,
+	RETRY_NUM_COLUMNS = RETRY_HEADERS
+};
+
+/* A row of it, in memory of its own. */
+typedef struct DcRetry
+{
+	HeapTuple tuple; /* as it is stored */
+	int32 consumer;
+	int64 seq;
+	int lane;
+	int64 hash;			 /* of topic and key; 0: holds up no other event */
+	TimestampTz due_at;	 /* wall time; 0: waits for another event, or is dead; DT_NOBEGIN: discarded */
+	TimestampTz died_at; /* 0: it is not dead */
+	int32 attempts;
+	int32 spared; /* of these, how many do not count: it was left alone */
+	text *topic;
+	text *key; /* or NULL */
+	Datum values[RETRY_NUM_COLUMNS];
+	bool isnull[RETRY_NUM_COLUMNS];
+} DcRetry;
+
+typedef struct DcRetries DcRetries;
+
+/* retryrow.c */
+extern DcRetry *retry_read(int32 consumer, int64 seq);
+extern DcRetry *retry_first_of_key(int32 consumer, int64 hash, const text *topic, const text *key, int64 from);
+extern DcRetry *retry_last_of_key(int32 consumer, int64 hash, const text *topic, const text *key, int64 from, int64 before);
+extern List *retry_read_key(const DcRetry *first, int64 upto, int max);
+extern List *retry_read_due(const DcMember *me, TimestampTz now, int64 upto, TimestampTz *first, TimestampTz *next);
+extern List *retry_read_discarded(int32 consumer);
+extern List *retry_read_all(int32 consumer);
+extern DcRetry *retry_make(int32 consumer, const DcStoredEvent *event, int lane, int64 hash);
+extern void retry_insert(DcRetry *retry);
+extern void retry_update(DcRetry *retry);
+extern void retry_set_reason(DcRetry *retry, text *reason);
+extern void retry_delete(DcRetry *retry);
+extern bool retry_same_key(const DcRetry *retry, const text *topic, const text *key);
+extern int64 retry_hash(const DcConsumer *consumer, const text *topic, const text *key);
+extern void retry_to_event(const DcRetry *retry, DcStoredEvent *event);
+
+/* retrydead.c */
+extern bool retry_is_discarded(const DcRetry *retry);
+extern void retries_forget_discarded(int32 consumer);
+
+/* retry.c */
+extern DcRetries *retries_open(DcConsumer *consumer, DcMember *me);
+extern int retries_fetch(DcRetries *retries, int max, ReturnSetInfo *result, DcMoment *look_again);
+extern bool retries_keep_back(DcRetries *retries, const DcStoredEvent *event);
+extern int retries_given(DcRetries *retries, int64 *seqs);
+extern bool retries_wrote(DcRetries *retries);
+extern void retries_ack(DcMember *me, int64 seq);
+extern void retry_promote(DcMember *me, const DcRetry *gone);
+extern void retry_park(DcConsumer *consumer, DcMember *me, const DcStoredEvent *event, int64 hash);
+extern void retry_note(DcMember *me, const DcRetry *retry);
+extern void retries_rehash(DcConsumer *consumer);
+
+/* fetch.c */
+extern void fetch_put(ReturnSetInfo *result, const Datum *event, const bool *isnull, int attempt);
+
+/* ack.c */
+extern void open_to_ack(const char *name, const char *member, DcConsumer **consumer, DcMember *me);
+
+#endif /* DC_RETRY_H */

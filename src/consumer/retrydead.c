@@ -1,0 +1,163 @@
+/*
+ * retrydead.c
+ *		Dead letters: events that were refused too often.
+ *
+ * Fetches and acknowledgements do not touch their rows. The lock on the consumer's
+ * settings keeps these functions from each other. What is revived is not noted in the
+ * members' rows, which would have to wait for each fetch that waits; the next fetch of a
+ * member sees a higher number in the consumer's row, and looks anew.
+ *
+ * What is discarded before the position has passed it keeps its row, without what is in it:
+ * the row keeps the next fetch from returning the event from the outbox again. It is
+ * dead, and its time to be due is -infinity, which has it found at once. It goes when the
+ * position has passed it: positions go back by dc_seek() alone, which has the same lock
+ * on the settings, so who sees it passed once need not look again.
+ */
+#include "postgres.h"
+
+#include "consumer/consumer.h"
+#include "consumer/retry.h"
+#include "fmgr.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+PG_FUNCTION_INFO_V1(dc_dead_letter_retry);
+PG_FUNCTION_INFO_V1(dc_dead_letter_discard);
+
+static bool is_passed(List *members, const DcRetry *retry);
+static List *dead_letters(FunctionCallInfo fcinfo, const DcConsumer *consumer);
+static void revive(const DcConsumer *consumer, DcRetry *retry);
+
+/*
+ * dc_dead_letter_retry(consumer text, seq bigint) -> how many will be delivered
+ * again: one, or all if there is no seq.
+ */
+Datum
+dc_dead_letter_retry(PG_FUNCTION_ARGS)
+{
+	DcConsumer *consumer = consumer_open_to_change(fcinfo, "dc_dead_letter_retry()");
+	List *dead = dead_letters(fcinfo, consumer);
+	ListCell *lc;
+
+	foreach(lc, dead)
+		revive(consumer, lfirst(lc));
+	if (dead != NIL)
+	{
+		consumer->revived++;
+		consumer_update(consumer);
+		consumer_wake_at_commit();
+	}
+	PG_RETURN_INT64(list_length(dead));
+}
+
+/*
+ * dc_dead_letter_discard(consumer text, seq bigint) -> how many are gone for good.
+ */
+Datum
+dc_dead_letter_discard(PG_FUNCTION_ARGS)
+{
+	DcConsumer *consumer = consumer_open_to_change(fcinfo, "dc_dead_letter_discard()");
+	List *dead = dead_letters(fcinfo, consumer);
+	ListCell *lc;
+
+	foreach(lc, dead)
+	{
+		DcRetry *retry = lfirst(lc);
+
+		retry->due_at = DT_NOBEGIN;
+		retry->isnull[RETRY_PAYLOAD - 1] = retry->isnull[RETRY_HEADERS - 1] = true;
+		retry_set_reason(retry, NULL);
+		retry_update(retry);
+	}
+	retries_forget_discarded(consumer->id);
+	PG_RETURN_INT64(list_length(dead));
+}
+
+/*
+ * retry_is_discarded tells whether a row is that of a dead letter that was discarded.
+ */
+bool
+retry_is_discarded(const DcRetry *retry)
+{
+	return TIMESTAMP_IS_NOBEGIN(retry->due_at);
+}
+
+/*
+ * retries_forget_discarded removes the rows of discarded dead letters that are not needed
+ * any more. The consumer's settings are locked.
+ */
+void
+retries_forget_discarded(int32 consumer)
+{
+	List *discarded = retry_read_discarded(consumer);
+	List *members;
+	ListCell *lc;
+
+	if (discarded == NIL)
+		return;
+	members = member_read_all(consumer, SnapshotSelf);
+	foreach(lc, discarded)
+	{
+		if (is_passed(members, lfirst(lc)))
+			retry_delete(lfirst(lc));
+	}
+}
+
+/*
+ * is_passed tells whether the position of an event's lane is after it. While lanes move
+ * between members their rows may be missing here: then it is for the next time.
+ */
+static bool
+is_passed(List *members, const DcRetry *retry)
+{
+	ListCell *lc;
+
+	foreach(lc, members)
+	{
+		const DcMember *member = lfirst(lc);
+
+		if (lanes_have(member->lanes, retry->lane) &&
+			member->positions[retry->lane] >= retry->seq)
+			return true;
+	}
+	return false;
+}
+
+static List *
+dead_letters(FunctionCallInfo fcinfo, const DcConsumer *consumer)
+{
+	List *all;
+	List *dead = NIL;
+	ListCell *lc;
+
+	if (!PG_ARGISNULL(1))
+	{
+		DcRetry *retry = retry_read(consumer->id, PG_GETARG_INT64(1));
+
+		all = retry != NULL ? list_make1(retry) : NIL;
+	}
+	else
+		all = retry_read_all(consumer->id);
+	foreach(lc, all)
+	{
+		DcRetry *retry = lfirst(lc);
+
+		if (retry->died_at != 0 && !retry_is_discarded(retry))
+			dead = lappend(dead, retry);
+	}
+	return dead;
+}
+
+/*
+ * revive makes a dead letter pending again. Its key went on meanwhile; from now on
+ * it waits.
+ */
+static void
+revive(const DcConsumer *consumer, DcRetry *retry)
+{
+	retry->died_at = 0;
+	retry->attempts = retry->spared = 0;
+	retry->due_at = GetCurrentTimestamp();
+	retry->hash = retry_hash(consumer, retry->topic, retry->key);
+	retry_update(retry);
+}

@@ -1,0 +1,334 @@
+/*
+ * statconsumers.c
+ *		What dc_stat_consumers shows: how far behind consumers are, and why.
+ *
+ * A consumer's backlog is read from its position on, up to LOOK_MAX events, as
+ * dc_fetch() would read it. So a short one is counted exactly, of a long one the
+ * number is an upper bound, and the view takes the same time in either case.
+ *
+ * Who may see a consumer: its owner, its readers, and roles that may read all
+ * statistics.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "base/compat.h"
+#include "base/rowread.h"
+#include "catalog/pg_authid.h"
+#include "catalog/pg_type.h"
+#include "consumer/consumer.h"
+#include "consumer/retry.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "outbox/outbox.h"
+#include "outbox/stat.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+PG_FUNCTION_INFO_V1(dc_stat_consumers);
+
+/* How many events are looked at for a consumer. */
+#define LOOK_MAX 10000
+
+/* Columns of dcounter.stat_consumers() */
+enum
+{
+	COL_NAME,
+	COL_OWNER,
+	COL_TOPICS,
+	COL_POSITION,
+	COL_LAG_EVENTS,
+	COL_LAG_SECONDS,
+	COL_LAG_BYTES,
+	COL_OUTSTANDING,
+	COL_RETRIES,
+	COL_DEAD,
+	COL_ATTEMPTS,
+	COL_MEMBERS,
+	COL_LEASE_UNTIL,
+	COL_EXPIRED,
+	COL_CUT_OFF,
+	COL_HELD_PID,
+	COL_HELD_XID,
+	NUM_COLS
+};
+
+/* What is the same for all consumers. */
+typedef struct Outbox
+{
+	int64 horizon;
+	DcHolder holder;
+	DcPartitionStat partitions[OUTBOX_PARTITIONS];
+	Snapshot snapshot;
+	TimestampTz now;
+} Outbox;
+
+/* What is found out about one. */
+typedef struct Backlog
+{
+	List *members; /* DcMember */
+	int64 position;
+	int64 events;
+	int64 outstanding;
+	TimestampTz oldest; /* event; 0: none */
+	int64 retries;
+	int64 dead;
+	int32 attempts;
+	int live;				 /* members whose lease has not expired */
+	int expired;			 /* others, with keys */
+	TimestampTz lease_until; /* that ends first; 0: none */
+} Backlog;
+
+static void read_members(const Outbox *outbox, DcConsumer *consumer,
+						 Backlog *backlog);
+static void read_events(const Outbox *outbox, DcConsumer *consumer,
+						Backlog *backlog);
+static DcMember *find_member(const Backlog *backlog, DcConsumer *consumer,
+							 const DcStoredEvent *event);
+static void read_retries(DcConsumer *consumer, Backlog *backlog);
+static int64 bytes_after(const Outbox *outbox, int64 position);
+static void show(ReturnSetInfo *result, const Outbox *outbox,
+				 DcConsumer *consumer, const Backlog *backlog);
+
+/*
+ * dcounter.stat_consumers() -> setof record: the rows of dc_stat_consumers.
+ */
+Datum
+dc_stat_consumers(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	Outbox outbox = {0};
+	List *consumers;
+	ListCell *lc;
+
+	InitMaterializedSRF(fcinfo, 0);
+	/* positions are older than the horizon: what was fetched was settled */
+	outbox.snapshot = RegisterSnapshot(GetLatestSnapshot());
+	outbox.horizon = outbox_horizon(&outbox.holder);
+	outbox.now = GetCurrentTimestamp();
+	stat_partitions(outbox.partitions);
+	consumers = consumer_read_all(outbox.snapshot);
+	foreach(lc, consumers)
+	{
+		DcConsumer *consumer = lfirst(lc);
+		Backlog backlog = {0};
+
+		if (!stat_may_see(consumer))
+			continue;
+		CHECK_FOR_INTERRUPTS();
+		read_members(&outbox, consumer, &backlog);
+		read_events(&outbox, consumer, &backlog);
+		read_retries(consumer, &backlog);
+		show(result, &outbox, consumer, &backlog);
+	}
+	UnregisterSnapshot(outbox.snapshot);
+	return (Datum) 0;
+}
+
+/*
+ * stat_may_see tells whether the current user may know of a consumer.
+ */
+bool
+stat_may_see(const DcConsumer *consumer)
+{
+	Oid role = GetUserId();
+
+	if (has_privs_of_role(role, consumer->owner) ||
+		has_privs_of_role(role, ROLE_PG_READ_ALL_STATS))
+		return true;
+	for (int i = 0; i < consumer->nreaders; i++)
+	{
+		if (has_privs_of_role(role, consumer->readers[i]))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * read_members reads positions and leases. The row without a name stands for what
+ * no member has, and has no lease of its own.
+ */
+static void
+read_members(const Outbox *outbox, DcConsumer *consumer, Backlog *backlog)
+{
+	ListCell *lc;
+
+	backlog->members = member_read_all(consumer->id, outbox->snapshot);
+	backlog->position = PG_INT64_MAX;
+	foreach(lc, backlog->members)
+	{
+		DcMember *member = lfirst(lc);
+		bool named = member->name[0] != '\0';
+
+		if (member->lanes != 0)
+			backlog->position = Min(backlog->position, member_acked(member));
+		backlog->outstanding += member->nretries;
+		if (member_has_outstanding(member))
+			backlog->attempts = Max(backlog->attempts, member_attempts(member, member_acked(member) + 1));
+		if (named && member->lease_until > outbox->now)
+		{
+			backlog->live++;
+			if (backlog->lease_until == 0 || member->lease_until < backlog->lease_until)
+				backlog->lease_until = member->lease_until;
+		}
+		else if (named && member->lanes != 0)
+			backlog->expired++;
+	}
+	if (backlog->position == PG_INT64_MAX) /* being dropped */
+		backlog->position = outbox->horizon;
+}
+
+/*
+ * read_events looks at the events from the position on. If they are too many, the
+ * others count as if all were for this consumer.
+ */
+static void
+read_events(const Outbox *outbox, DcConsumer *consumer, Backlog *backlog)
+{
+	int64 seq = backlog->position;
+	TimestampTz at = 0;
+	DcStoredEvent event;
+	DcReader *reader;
+	bool more = false;
+	int looked = 0;
+
+	if (seq >= outbox->horizon)
+		return;
+	reader = reader_begin(seq, outbox->horizon);
+	while (looked++ < LOOK_MAX && (more = reader_next(reader, &event)))
+	{
+		DcMember *member = find_member(backlog, consumer, &event);
+
+		seq = event.seq;
+		at = DatumGetTimestampTz(event.values[OUTBOX_CREATED_AT - 1]);
+		if (member == NULL)
+			continue;
+		backlog->events++;
+		if (event.seq <= member->delivered)
+			backlog->outstanding++;
+		if (backlog->oldest == 0)
+			backlog->oldest = at;
+	}
+	reader_end(reader);
+	if (!more)
+		return;
+	backlog->events += outbox->horizon - seq;
+	if (backlog->oldest == 0)
+		backlog->oldest = at; /* the first one of interest is younger */
+}
+
+/*
+ * find_member finds whom an event is for; NULL if it is none of this consumer's,
+ * or done.
+ */
+static DcMember *
+find_member(const Backlog *backlog, DcConsumer *consumer,
+			const DcStoredEvent *event)
+{
+	ListCell *lc;
+
+	foreach(lc, backlog->members)
+	{
+		DcMember *member = lfirst(lc);
+
+		if (event_is_of(consumer, member, event))
+			return member;
+	}
+	return NULL;
+}
+
+/*
+ * read_retries counts the events that are kept for later, and dead letters.
+ */
+static void
+read_retries(DcConsumer *consumer, Backlog *backlog)
+{
+	Relation rel = table_open(consumer_relation(REL_RETRY), AccessShareLock);
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple tuple;
+
+	ScanKeyInit(&key, RETRY_CONSUMER, BTEqualStrategyNumber, F_INT4EQ,
+				Int32GetDatum(consumer->id));
+	scan = systable_beginscan(rel, consumer_relation(REL_RETRY_PKEY), true,
+							  SnapshotSelf, 1, &key);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		bool isnull;
+		int32 attempts = DatumGetInt32(tuple_datum(rel, tuple, RETRY_ATTEMPTS, INT4OID));
+
+		(void) tuple_nullable(rel, tuple, RETRY_DIED_AT, TIMESTAMPTZOID, &isnull);
+		if (!isnull)
+		{
+			/* discarded ones have a due_at */
+			(void) tuple_nullable(rel, tuple, RETRY_DUE_AT, TIMESTAMPTZOID, &isnull);
+			backlog->dead += isnull;
+		}
+		else
+		{
+			backlog->retries++;
+			backlog->attempts = Max(backlog->attempts, attempts);
+		}
+	}
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+}
+
+/*
+ * bytes_after returns how much of the outbox is beyond a position: of a partition
+ * that it is in, the share of the numbers.
+ */
+static int64
+bytes_after(const Outbox *outbox, int64 position)
+{
+	double bytes = 0;
+
+	for (int i = 0; i < OUTBOX_PARTITIONS; i++)
+	{
+		const DcPartitionStat *stat = &outbox->partitions[i];
+
+		if (stat->first != 0 && stat->last > position)
+			bytes += stat->bytes * (double) (stat->last - Max(stat->first - 1, position)) /
+				(stat->last - stat->first + 1);
+	}
+	return (int64) bytes;
+}
+
+static void
+show(ReturnSetInfo *result, const Outbox *outbox, DcConsumer *consumer,
+	 const Backlog *backlog)
+{
+	Datum values[NUM_COLS];
+	bool nulls[NUM_COLS] = {false};
+	double age = 0;
+
+	if (backlog->oldest != 0)
+		age = Max(outbox->now - backlog->oldest, 0) / (double) USECS_PER_SEC;
+	values[COL_NAME] = CStringGetTextDatum(consumer->name);
+	values[COL_OWNER] = ObjectIdGetDatum(consumer->owner);
+	values[COL_TOPICS] = PointerGetDatum(consumer->topics);
+	nulls[COL_TOPICS] = consumer->topics == NULL;
+	values[COL_POSITION] = Int64GetDatum(backlog->position);
+	values[COL_LAG_EVENTS] = Int64GetDatum(backlog->events);
+	values[COL_LAG_SECONDS] = Float8GetDatum(age);
+	values[COL_LAG_BYTES] = Int64GetDatum(bytes_after(outbox, backlog->position));
+	values[COL_OUTSTANDING] = Int64GetDatum(backlog->outstanding);
+	values[COL_RETRIES] = Int64GetDatum(backlog->retries);
+	values[COL_DEAD] = Int64GetDatum(backlog->dead);
+	values[COL_ATTEMPTS] = Int32GetDatum(backlog->attempts);
+	values[COL_MEMBERS] = Int32GetDatum(backlog->live);
+	values[COL_LEASE_UNTIL] = TimestampTzGetDatum(backlog->lease_until);
+	nulls[COL_LEASE_UNTIL] = backlog->lease_until == 0;
+	values[COL_EXPIRED] = Int32GetDatum(backlog->expired);
+	values[COL_CUT_OFF] = Int64GetDatum(consumer->cut_off);
+	nulls[COL_CUT_OFF] = consumer->cut_off == 0;
+	stat_holder(&outbox->holder, &values[COL_HELD_PID], &nulls[COL_HELD_PID],
+				&values[COL_HELD_XID], &nulls[COL_HELD_XID]);
+	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+}

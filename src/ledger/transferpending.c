@@ -1,0 +1,406 @@
+/*
+ * transferpending.c
+ *		Pending transfers: an amount is set aside, and posted or given back later.
+ *
+ * dc_transfer_pending() takes what a transfer would take from the limits of both
+ * accounts, and notes it in the table of pending transfers; balances and entries do not
+ * change. A pending transfer is open until it is posted, voided or expired. These three
+ * lock its row first, and change it only if it is still open: so it ends exactly
+ * once, whoever comes first. To end it takes nothing from a limit, so it cannot fail for
+ * lack of balance, and waits for nobody but others who end the same one.
+ *
+ * Time is clock_timestamp(), read after the row is locked: a ttl is wall time, as users
+ * see it and as rows outlive the server. If the clock is set, they last for so much longer
+ * or shorter; each ends once all the same. One whose time is up can no
+ * longer be posted or voided, also if nobody has ended it yet: whoever notices ends it.
+ * These are the worker (ledgerjob.c), a transfer that would otherwise fail for lack of
+ * what is set aside (limit.c), and who tries to post it.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "base/interval.h"
+#include "common/int.h"
+#include "ledger/account.h"
+#include "ledger/ledgersql.h"
+#include "ledger/transfer.h"
+#include "ledger/transferpending.h"
+#include "miscadmin.h"
+#include "table/access.h"
+#include "utils/builtins.h"
+#include "utils/datum.h"
+#include "utils/fmgrprotos.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+PG_FUNCTION_INFO_V1(dc_transfer_pending);
+PG_FUNCTION_INFO_V1(dc_transfer_post);
+PG_FUNCTION_INFO_V1(dc_transfer_void);
+
+/* Expired ones of an account that a transfer ends at a time. */
+#define EXPIRE_KEY_BATCH 100
+
+/* A pending transfer whose row is locked. */
+typedef struct DcPendingTransfer
+{
+	int64 id;
+	DcLine line;
+	const char *state; /* as it is, but "expired" if its time is up */
+	DcTransfer transfer;
+} DcPendingTransfer;
+
+static void note_pending(DcLedger *ledger, const DcTransfer *transfer, bool expires,
+						 TimestampTz expires_at);
+static bool lock_pending(DcLedger *ledger, int64 id, DcPendingTransfer *pending);
+static bool read_pending(DcLedger *ledger, DcPendingTransfer *pending, TimestampTz *expires_at);
+static void check_newer_pending(DcLedger *ledger, int64 id);
+static void end_pending(DcLedger *ledger, const DcPendingTransfer *pending,
+						const char *state, int64 posted);
+static void give_back(DcLedger *ledger, const DcLine *line, int64 amount);
+static uint64 expire(DcLedger *ledger, DcLedgerStatement statement, int limit,
+					 const DcKey *key);
+static int64 id_arg(FunctionCallInfo fcinfo, int argno);
+
+/*
+ * dc_transfer_pending(ledger regclass, from_key text, to_key text, amount bigint,
+ * op_id text, memo jsonb, ttl interval) -> (transfer_id, duplicate): sets an amount
+ * aside. NULL for ttl: for good. Errors as of dc_transfer(); 22023 for a ttl that is not
+ * positive.
+ */
+Datum
+dc_transfer_pending(PG_FUNCTION_ARGS)
+{
+	DcTransfer transfer = {0};
+	bool expires = !PG_ARGISNULL(6);
+	TimestampTz expires_at = 0;
+	int64 ttl = 0;
+	DcLedger *ledger;
+	DcLine line;
+	DcLeg *legs;
+	int nlegs;
+
+	counter_arg(fcinfo);
+	key_from_arg(fcinfo, 1, DC_KEY_TEXT, &line.from);
+	key_from_arg(fcinfo, 2, DC_KEY_TEXT, &line.to);
+	line.amount = amount_arg(fcinfo, 3, "amount");
+	line_check(&line);
+	transfer.lines = &line;
+	transfer.n = 1;
+	transfer_rest_args(fcinfo, 4, &transfer);
+	if (expires)
+	{
+		ttl = interval_to_us(PG_GETARG_INTERVAL_P(6));
+		if (ttl <= 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("ttl must be greater than zero")));
+	}
+	ledger = ledger_open(fcinfo, "dc_transfer_pending()", RowExclusiveLock, ACL_INSERT | ACL_UPDATE);
+	if (!transfer_begin(ledger, &transfer, expires ? ttl : -1))
+		return transfer_result(fcinfo, transfer.op.transfer_id, true);
+	legs = transfer_legs(ledger, &line, 1, &nlegs);
+	limits_take(ledger, legs, nlegs);
+	if (expires)
+		expires_at = DatumGetTimestampTz(DirectFunctionCall2(timestamptz_pl_interval,
+															 TimestampTzGetDatum(transfer.op.at),
+															 PG_GETARG_DATUM(6)));
+	note_pending(ledger, &transfer, expires, expires_at);
+	return transfer_result(fcinfo, transfer.op.transfer_id, false);
+}
+
+static void
+note_pending(DcLedger *ledger, const DcTransfer *transfer, bool expires,
+			 TimestampTz expires_at)
+{
+	const DcLine *line = &transfer->lines[0];
+	char nulls[] = "        ";
+	DcSqlSession session;
+	Datum values[8];
+
+	values[0] = Int64GetDatum(transfer->op.transfer_id);
+	values[1] = key_text_datum(&line->from);
+	values[2] = key_text_datum(&line->to);
+	values[3] = Int64GetDatum(line->amount);
+	values[4] = PointerGetDatum(cstring_to_text_with_len(transfer->op.id,
+														 transfer->op.id_len));
+	values[5] = transfer->memo;
+	values[6] = TimestampTzGetDatum(transfer->op.at);
+	values[7] = TimestampTzGetDatum(expires_at);
+	if (!transfer->has_memo)
+		nulls[5] = 'n';
+	if (!expires)
+		nulls[7] = 'n';
+	ledger_sql_begin(&session, ledger);
+	if (ledger_sql_write(&session, DC_SQL_PENDING_INSERT, values, nulls) != 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("a pending transfer could not be noted"),
+				 errdetail("A trigger or rule has kept it from being inserted.")));
+	sql_end(&session);
+}
+
+/*
+ * dc_transfer_post(ledger regclass, transfer_id bigint, amount bigint) -> text: posts
+ * a pending transfer, or so much of it; the rest is given back. The answer is "posted"
+ * if this call did it, or why not: "expired", "voided", "posted already", "unknown".
+ */
+Datum
+dc_transfer_post(PG_FUNCTION_ARGS)
+{
+	int64 id = id_arg(fcinfo, 1);
+	DcLedger *ledger = ledger_open(fcinfo, "dc_transfer_post()", RowExclusiveLock, ACL_INSERT | ACL_UPDATE);
+	const char *answer = "unknown";
+	DcPendingTransfer pending;
+
+	if (!PG_ARGISNULL(2) && PG_GETARG_INT64(2) <= 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("amount must be greater than zero")));
+	if (lock_pending(ledger, id, &pending))
+	{
+		answer = pending.state;
+		if (strcmp(answer, "posted") == 0)
+			answer = "posted already";
+		else if (strcmp(answer, "open") == 0)
+		{
+			int64 set_aside = pending.line.amount;
+			DcLeg *legs;
+			int nlegs;
+
+			if (!PG_ARGISNULL(2))
+				pending.line.amount = PG_GETARG_INT64(2);
+			if (pending.line.amount > set_aside)
+				ereport(ERROR,
+						(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+						 errmsg("amount must not be greater than that of the pending transfer"),
+						 errdetail("It has set aside %lld.", (long long) set_aside)));
+			end_pending(ledger, &pending, "posted", pending.line.amount);
+			legs = transfer_legs(ledger, &pending.line, 1, &nlegs);
+			pending.transfer.op.transfer_id = entries_draw(ledger, 2);
+			transfer_post(ledger, &pending.transfer, id, legs, nlegs);
+			limits_give(ledger, legs, nlegs);
+			if (set_aside > pending.line.amount)
+				give_back(ledger, &pending.line, set_aside - pending.line.amount);
+			answer = "posted";
+		}
+	}
+	PG_RETURN_TEXT_P(cstring_to_text(answer));
+}
+
+/*
+ * dc_transfer_void(ledger regclass, transfer_id bigint) -> text: gives back what a
+ * pending transfer has set aside. The answer is "voided" if this call did it, or why
+ * not: "expired", "posted", "voided already", "unknown".
+ */
+Datum
+dc_transfer_void(PG_FUNCTION_ARGS)
+{
+	int64 id = id_arg(fcinfo, 1);
+	DcLedger *ledger = ledger_open(fcinfo, "dc_transfer_void()", RowExclusiveLock, ACL_INSERT | ACL_UPDATE);
+	const char *answer = "unknown";
+	DcPendingTransfer pending;
+
+	if (lock_pending(ledger, id, &pending))
+	{
+		answer = pending.state;
+		if (strcmp(answer, "voided") == 0)
+			answer = "voided already";
+		else if (strcmp(answer, "open") == 0)
+		{
+			end_pending(ledger, &pending, "voided", 0);
+			give_back(ledger, &pending.line, pending.line.amount);
+			answer = "voided";
+		}
+	}
+	PG_RETURN_TEXT_P(cstring_to_text(answer));
+}
+
+static int64
+id_arg(FunctionCallInfo fcinfo, int argno)
+{
+	counter_arg(fcinfo);
+	return amount_arg(fcinfo, argno, "transfer_id");
+}
+
+/*
+ * lock_pending locks a pending transfer and reads it; false if there is none. One
+ * whose time is up is ended here.
+ */
+static bool
+lock_pending(DcLedger *ledger, int64 id, DcPendingTransfer *pending)
+{
+	TimestampTz expires_at = DT_NOEND;
+	TimestampTz now;
+
+	memset(pending, 0, sizeof(*pending));
+	pending->id = id;
+	if (!read_pending(ledger, pending, &expires_at))
+	{
+		check_newer_pending(ledger, id);
+		return false;
+	}
+	now = GetCurrentTimestamp();
+	pending->transfer.op.at = now;
+	if (strcmp(pending->state, "open") == 0 && expires_at <= now)
+	{
+		end_pending(ledger, pending, "expired", 0);
+		give_back(ledger, &pending->line, pending->line.amount);
+		pending->state = "expired";
+	}
+	return true;
+}
+
+static bool
+read_pending(DcLedger *ledger, DcPendingTransfer *pending, TimestampTz *expires_at)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	DcSqlSession session;
+	Datum values[1];
+	bool found;
+
+	values[0] = Int64GetDatum(pending->id);
+	ledger_sql_begin(&session, ledger);
+	found = ledger_sql_write(&session, DC_SQL_PENDING_LOCK, values, NULL) > 0;
+	if (found)
+	{
+		const DcRows *rows = &session.rows;
+		MemoryContext old = MemoryContextSwitchTo(caller);
+		DcTransfer *transfer = &pending->transfer;
+		bool isnull;
+		Datum value;
+		text *op;
+
+		key_from_text(datumCopy(rows_datum(rows, 0, 1), false, -1), &pending->line.from);
+		key_from_text(datumCopy(rows_datum(rows, 0, 2), false, -1), &pending->line.to);
+		pending->line.amount = rows_bigint(rows, 0, 3);
+		pending->state = TextDatumGetCString(rows_datum(rows, 0, 4));
+		value = rows_nullable(rows, 0, 5, &isnull);
+		if (!isnull)
+			*expires_at = DatumGetTimestampTz(value);
+		op = DatumGetTextPCopy(rows_datum(rows, 0, 6));
+		transfer->op.id = VARDATA_ANY(op);
+		transfer->op.id_len = VARSIZE_ANY_EXHDR(op);
+		value = rows_nullable(rows, 0, 7, &isnull);
+		transfer->has_memo = !isnull;
+		transfer->memo = isnull ? (Datum) 0 : datumCopy(value, false, -1);
+		transfer->lines = &pending->line;
+		transfer->n = 1;
+		MemoryContextSwitchTo(old);
+	}
+	sql_end(&session);
+	return found;
+}
+
+/*
+ * check_newer_pending raises 40001 if there is one that is too new for this
+ * transaction's snapshot: "unknown" would not be true.
+ */
+static void
+check_newer_pending(DcLedger *ledger, int64 id)
+{
+	DcSqlSession session;
+	Datum values[1];
+	bool found;
+
+	if (!IsolationUsesXactSnapshot())
+		return;
+	values[0] = Int64GetDatum(id);
+	PushActiveSnapshot(GetLatestSnapshot());
+	ledger_sql_begin(&session, ledger);
+	found = ledger_sql_read(&session, DC_SQL_PENDING_FIND, values) > 0;
+	sql_end(&session);
+	PopActiveSnapshot();
+	if (found)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("could not serialize access due to concurrent update")));
+}
+
+/*
+ * end_pending ends one that is open, and locked.
+ */
+static void
+end_pending(DcLedger *ledger, const DcPendingTransfer *pending,
+			const char *state, int64 posted)
+{
+	DcSqlSession session;
+	Datum values[4];
+
+	values[0] = Int64GetDatum(pending->id);
+	values[1] = CStringGetTextDatum(state);
+	values[2] = Int64GetDatum(posted);
+	values[3] = TimestampTzGetDatum(pending->transfer.op.at); /* as the entries */
+	ledger_sql_begin(&session, ledger);
+	if (ledger_sql_write(&session, DC_SQL_PENDING_END, values, NULL) != 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("pending transfer %lld could not be ended", (long long) pending->id)));
+	sql_end(&session);
+}
+
+/*
+ * give_back gives to the limits of both accounts what a pending transfer has taken
+ * from them. Those that have no such bound by now get nothing.
+ */
+static void
+give_back(DcLedger *ledger, const DcLine *line, int64 amount)
+{
+	DcRules rules;
+
+	if (account_find(ledger, &line->from, &rules) && rules.has_min)
+		limit_give(ledger, &line->from, false, amount);
+	if (account_find(ledger, &line->to, &rules) && rules.has_max)
+		limit_give(ledger, &line->to, true, amount);
+}
+
+/*
+ * pendings_expire_key ends some pending transfers of an account whose time is up;
+ * false if there is none. Those that others are ending are passed over.
+ */
+bool
+pendings_expire_key(DcLedger *ledger, const DcKey *key)
+{
+	return expire(ledger, DC_SQL_PENDING_EXPIRE_KEY, EXPIRE_KEY_BATCH, key) > 0;
+}
+
+/*
+ * pendings_expire ends up to `limit` pending transfers whose time is up, and returns
+ * how many.
+ */
+uint64
+pendings_expire(DcLedger *ledger, int limit)
+{
+	return expire(ledger, DC_SQL_PENDING_EXPIRE, limit, NULL);
+}
+
+static uint64
+expire(DcLedger *ledger, DcLedgerStatement statement, int limit,
+	   const DcKey *key)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	DcSqlSession session;
+	DcLine *lines;
+	Datum values[3];
+	uint64 rows;
+
+	values[0] = TimestampTzGetDatum(GetCurrentTimestamp());
+	values[1] = Int32GetDatum(limit);
+	values[2] = key != NULL ? key_text_datum(key) : (Datum) 0;
+	ledger_sql_begin(&session, ledger);
+	rows = ledger_sql_write(&session, statement, values, NULL);
+	lines = MemoryContextAlloc(caller, Max(rows, 1) * sizeof(DcLine));
+	for (uint64 i = 0; i < rows; i++)
+	{
+		MemoryContext old = MemoryContextSwitchTo(caller);
+
+		key_from_text(datumCopy(rows_datum(&session.rows, i, 1), false, -1), &lines[i].from);
+		key_from_text(datumCopy(rows_datum(&session.rows, i, 2), false, -1), &lines[i].to);
+		lines[i].amount = rows_bigint(&session.rows, i, 3);
+		MemoryContextSwitchTo(old);
+	}
+	sql_end(&session);
+	for (uint64 i = 0; i < rows; i++)
+		give_back(ledger, &lines[i], lines[i].amount);
+	return rows;
+}

@@ -1,0 +1,13 @@
+/*
+ * transferpending.h
+ *		Pending transfers (see transferpending.c).
+ */
+#ifndef DC_LEDGER_PENDING_H
+#define DC_LEDGER_PENDING_H
+
+#include "ledger/ledger.h"
+
+extern bool pendings_expire_key(DcLedger *ledger, const DcKey *key);
+extern uint64 pendings_expire(DcLedger *ledger, int limit);
+
+#endif /* DC_LEDGER_PENDING_H */

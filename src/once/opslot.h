@@ -1,0 +1,129 @@
+/*
+ * opslot.h
+ *		The partitions of a table of ops, and their states (see opslot.c).
+ */
+#ifndef DC_OPSLOT_H
+#define DC_OPSLOT_H
+
+#include "once/op.h"
+#include "table/catalog.h"
+#include "utils/rel.h"
+#include "utils/timestamp.h"
+
+/* Partitions of a ring. Ops that are kept for good have the first one only. */
+#define DC_OP_SLOTS 4
+
+/*
+ * How far the clock of a client may be ahead, and that of the server may be set
+ * back.
+ */
+#define DC_OP_TOLERANCE USECS_PER_HOUR
+
+typedef enum DcSlotState
+{
+	SLOT_EMPTY,
+	SLOT_OPENING, /* ops are inserted here, too */
+	SLOT_OPEN,	  /* ops are inserted here */
+	SLOT_CLOSED,  /* ops are looked for here */
+	SLOT_EXPIRED  /* nobody looks here; to be emptied */
+} DcSlotState;
+
+/* A row of dcounter.op_slot. */
+typedef struct DcOpSlot
+{
+	int number;
+	Oid ops;
+	Oid table; /* the partition */
+	DcSlotState state;
+	TimestampTz since;	   /* of this state */
+	TimestampTz closed_at; /* of a closed or expired one */
+	TimestampTz forgotten; /* ops that it had up to then are gone; 0: none */
+	TransactionId changed_by;
+
+	/* for access without SQL: found out when it is opened (opslot_layout) */
+	uint64 checked; /* nothing has changed since, while this is the latest */
+	bool direct;	/* insert without SQL */
+	bool by_index;	/* find without SQL */
+	Oid index;		/* the unique one on op_id */
+} DcOpSlot;
+
+/* The slots of a counter table, as this backend knows them. */
+typedef struct DcOpSlots
+{
+	Oid counter; /* hash key */
+	bool valid;
+	Oid ops;
+	int nslots;
+	TimestampTz forgotten; /* the latest of all of them; 0: nothing */
+	DcOpSlot slots[DC_OP_SLOTS];
+} DcOpSlots;
+
+static inline bool
+slot_is_written(const DcOpSlot *slot)
+{
+	return slot->state == SLOT_OPEN || slot->state == SLOT_OPENING;
+}
+
+/* Columns of a table of ops, in its own order. */
+enum
+{
+	OP_SLOT = 1,
+	OP_ID,
+	OP_KEY,
+	OP_DELTA,
+	OP_TRANSFER_ID,
+	OP_DIGEST,
+	OP_AT,
+	OP_NUM_COLUMNS = OP_AT
+};
+
+extern DcOpSlots *opslots_find(Oid counter);
+extern int opslots_read(Oid counter, DcOpSlot *slots);
+extern bool opslots_read_first(Oid counter, DcOpSlot *slot);
+extern bool opslots_find_table(Oid relid, Oid *counter, Oid *ops);
+extern void opslot_insert(Oid counter, const DcOpSlot *slot);
+extern void opslot_update(Oid counter, const DcOpSlot *slot);
+extern int opslots_delete(Oid counter);
+extern uint64 opslots_changes(void);
+extern List *opslots_counters(void);
+extern const char *slot_state_name(DcSlotState state);
+
+/* oplayout.c */
+extern void opslot_layout(DcOpSlot *slot, Relation heap);
+
+
+/* One partition that is open for access without SQL (opdirect.c). */
+typedef struct DcOpRel
+{
+	DcOpSlot *slot;
+	Relation heap;	/* NULL: not open */
+	Relation index; /* NULL: to be searched with SQL */
+	LOCKMODE mode;
+} DcOpRel;
+
+/* How to look for an op. */
+typedef enum DcOpFind
+{
+	FIND_TO_WRITE, /* wait for others; 40001 if our snapshot does not see it */
+	FIND_AND_WAIT, /* wait for others */
+	FIND_NOW	   /* what is committed now */
+} DcOpFind;
+
+extern void oprel_open(DcOpRel *rel, DcOpSlot *slot, bool write);
+extern void oprel_check(DcOpRel *rel);
+extern void oprel_close(DcOpRel *rel);
+extern bool direct_find(DcOpRel *rel, const DcOp *op, DcOpFind how,
+						DcOp *found);
+extern bool direct_insert_op(DcOpRel *rel, const DcOp *op,
+							 ItemPointer tid);
+extern void direct_delete_op(DcOpRel *rel, ItemPointer tid);
+
+/* The same with SQL (opsql.c). */
+extern bool sql_find_op(Oid owner, const DcOpSlot *slot,
+						const DcOp *op, DcOpFind how, DcOp *found);
+extern bool sql_insert_op(Oid owner, const DcOpSlot *slot,
+						  const DcOp *op);
+extern void sql_delete_op(Oid owner, const DcOpSlot *slot,
+						  const DcOp *op);
+
+#endif /* DC_OPSLOT_H */

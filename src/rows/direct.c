@@ -1,0 +1,453 @@
+/*
+ * direct.c
+ *		Adding to shard rows without SQL.
+ *
+ * A commit adds each of its deltas to one row of the key that no other
+ * transaction is changing:
+ *
+ *	1. Take the rows that this backend knows (hints.c), starting with the one that
+ *	   the table's shard_by chooses. probe.c finds the live version of each, or
+ *	   says that it is busy or gone.
+ *	2. A free row is updated without waiting. That fails, with nothing done, if
+ *	   another transaction has locked or changed the row since the probe: then it
+ *	   counts as busy. What the probe has read is still the latest version if the
+ *	   update succeeds, so the new one may be computed from it.
+ *	   An update that does not wait refuses more than it need: also a row that we
+ *	   have locked ourselves, or that others have locked FOR KEY SHARE. So if no
+ *	   row is left, the refused ones are locked first, with LockWaitSkip, which
+ *	   tells these apart and writes one WAL record more. With assertions that is
+ *	   done at once (compat.h).
+ *	3. If all known rows are busy, the index may know more.
+ *	4. If all are busy, insert another row. Its shard number comes from our
+ *	   transaction id (apply.c), so concurrent inserters cannot collide in the
+ *	   unique index.
+ *	5. If the key has max_shards rows, wait for the first choice and start again,
+ *	   unless the rows may be locked for long (locks.c), as those of a stock always
+ *	   may: then insert one more.
+ *
+ * WAL, visibility, two-phase commit and replication are those of heap_update()
+ * and heap_insert(). No MVCC snapshot takes part, so no isolation level makes an
+ * increment fail, and an old snapshot of this transaction does not matter.
+ *
+ * New versions usually stay on their page (HOT), and the index is not touched.
+ * An update that leaves its page needs a new index entry; it skips the check for
+ * uniqueness, which would visit every dead entry of the row: that this row is
+ * the only one of its number is known already, as it is the one that we update.
+ *
+ * layout.c says which tables qualify: none whose triggers, constraints or index
+ * expressions the executor would have to run.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/heapam.h"
+#include "access/htup_details.h"
+#include "access/xact.h"
+#include "base/compat.h"
+#include "catalog/index.h"
+#include "common/int.h"
+#include "common/pg_prng.h"
+#include "counter/apply.h"
+#include "executor/executor.h"
+#include "miscadmin.h"
+#include "rows/direct.h"
+#include "rows/locks.h"
+#include "rows/scan.h"
+#include "storage/bufmgr.h"
+#include "storage/lmgr.h"
+#include "table/layout.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/snapmgr.h"
+
+static int first_choice(DcHintList *list, DcShardChoice choice);
+static bool try_known_rows(DcShardRel *rel, const DcDelta *delta,
+						   DcHintList *list, int first, bool lock,
+						   bool *refused);
+static bool replace_version(DcShardRel *rel, DcHint *hint, DcProbe *probe,
+							bool locked);
+static bool lock_row(DcShardRel *rel, DcProbe *probe, bool wait);
+static bool wait_for_row(DcShardRel *rel, const DcDelta *delta,
+						 DcHintList *list, int first);
+static void set_amounts(DcShardRel *rel, const DcDelta *delta);
+static void amount_error(DcShardRel *rel);
+static void insert_index_entries(DcShardRel *rel, ItemPointer tid, bool check);
+
+/*
+ * direct_add adds a delta to one of the key's rows, or to a new one with number
+ * new_shard. Raises 22003 when the row's sum leaves bigint.
+ */
+void
+direct_add(DcShardRel *rel, const DcDelta *delta, DcShardChoice choice,
+		   int32 new_shard)
+{
+	DcHintList *list = hints_get(&delta->key);
+
+	for (;;)
+	{
+		bool refused = false;
+
+		CHECK_FOR_INTERRUPTS();
+		if (try_known_rows(rel, delta, list, first_choice(list, choice), false,
+						   &refused))
+			return;
+		scan_hints(rel, list);
+		if (try_known_rows(rel, delta, list, first_choice(list, choice), false,
+						   &refused))
+			return;
+		if (refused &&
+			try_known_rows(rel, delta, list, first_choice(list, choice), true,
+						   &refused))
+			return;
+		if (list->nhints < rel->counter->row.max_shards ||
+			counter_is_stock(rel->counter) ||
+			locked_for_long(rel->counter, delta->key.data, delta->key.len))
+		{
+			direct_insert_row(rel, delta, list, new_shard);
+			return;
+		}
+		if (wait_for_row(rel, delta, list, first_choice(list, choice)))
+			return;
+	}
+}
+
+/*
+ * direct_insert adds a delta to a new row in any case.
+ */
+void
+direct_insert(DcShardRel *rel, const DcDelta *delta, int32 new_shard)
+{
+	DcHintList *list = hints_get(&delta->key);
+
+	scan_hints(rel, list); /* for the numbers that are taken */
+	direct_insert_row(rel, delta, list, new_shard);
+}
+
+/*
+ * first_choice returns the row to try first. A backend stays with a row until it
+ * finds it busy: so backends soon have a row each, if there are enough. The row
+ * for a value is chosen by rendezvous hashing, as by SQL (sqlpath.c), so that it
+ * stays the same while other rows come and go.
+ */
+static int
+first_choice(DcHintList *list, DcShardChoice choice)
+{
+	int best = 0;
+	uint64 best_hash = PG_UINT64_MAX;
+
+	if (list->nhints == 0)
+		return 0;
+	if (choice.by == DC_SHARD_BY_BACKEND && list->last >= 0)
+		return list->last;
+	if (choice.by != DC_SHARD_BY_HASH)
+		return (int) (choice.seed % list->nhints);
+	for (int i = 0; i < list->nhints; i++)
+	{
+		int64 hash = (int64) hash_bytes_uint32_extended((uint32) list->hints[i].shard,
+														choice.seed);
+		uint64 order = (uint64) hash ^ (UINT64CONST(1) << 63);
+
+		if (order <= best_hash)
+		{
+			best = i;
+			best_hash = order;
+		}
+	}
+	return best;
+}
+
+/*
+ * try_known_rows adds a delta to the first free row, from row `first` on. Forgets
+ * rows that are gone; the last of the list takes their place, so one row may be
+ * tried twice and another not until the next time. *refused is set if a row
+ * could not be updated that no transaction is changing.
+ */
+static bool
+try_known_rows(DcShardRel *rel, const DcDelta *delta, DcHintList *list,
+			   int first, bool lock, bool *refused)
+{
+	int n = list->nhints;
+	int i = first;
+
+	while (n-- > 0)
+	{
+		DcProbe probe;
+
+		if (i >= list->nhints)
+			i = 0;
+		switch (probe_row(rel, &delta->key, &list->hints[i], &probe))
+		{
+			case DC_PROBE_FREE:
+				if (direct_update(rel, delta, &list->hints[i], &probe,
+								  lock ? ROW_LOCK : ROW_TRY))
+				{
+					list->last = i;
+					return true;
+				}
+				*refused = true;
+				rel->stats.busy_skips++;
+				i++;
+				break;
+			case DC_PROBE_BUSY:
+				rel->stats.busy_skips++;
+				i++;
+				break;
+			case DC_PROBE_GONE:
+				hints_remove(list, i);
+				break;
+		}
+	}
+	return false;
+}
+
+/*
+ * direct_update adds a delta to the version that was probed, and releases it. False
+ * if another transaction has the row, or had it while we waited.
+ */
+bool
+direct_update(DcShardRel *rel, const DcDelta *delta, DcHint *hint,
+			  DcProbe *probe, DcRowHow how)
+{
+	bool must_lock = how != ROW_TRY || !COMPAT_UPDATE_NEED_NOT_WAIT;
+	bool updated = !must_lock || lock_row(rel, probe, how == ROW_WAIT);
+
+	if (updated)
+	{
+		set_amounts(rel, delta);
+		updated = replace_version(rel, hint, probe, must_lock);
+		if (must_lock && !updated)
+			elog(ERROR, "locked shard row could not be updated");
+	}
+	probe_release(probe); /* not before: rel->values point into the page */
+	return updated;
+}
+
+/*
+ * replace_version writes rel->values as the new version of the one that was
+ * probed. Unless we have locked that, false if another transaction has the row
+ * or has changed it.
+ */
+static bool
+replace_version(DcShardRel *rel, DcHint *hint, DcProbe *probe, bool locked)
+{
+	HeapTuple tuple = heap_form_tuple(RelationGetDescr(rel->heap), rel->values,
+									  rel->nulls);
+	ItemPointer tid = &rel->slot->tts_tid;
+	TM_FailureData failure;
+	bool new_entry;
+	bool updated;
+
+	tuple->t_tableOid = RelationGetRelid(rel->heap);
+	ExecStoreHeapTuple(tuple, rel->slot, true);
+	updated = compat_tuple_update(rel->heap, &probe->tuple.t_self, rel->slot,
+								  GetCurrentCommandId(true), locked, &failure,
+								  &new_entry) == TM_Ok;
+	if (updated)
+	{
+		if (new_entry)
+		{
+			insert_index_entries(rel, tid, false);
+			hint_set(hint, tid, InvalidOffsetNumber, InvalidBuffer);
+		}
+		hint->newest = ItemPointerGetOffsetNumber(tid);
+	}
+	ExecClearTuple(rel->slot);
+	return updated;
+}
+
+/*
+ * lock_row locks the version that was probed, if it is still the latest. Without
+ * `wait`, false if another transaction has a lock on it.
+ */
+static bool
+lock_row(DcShardRel *rel, DcProbe *probe, bool wait)
+{
+	HeapTupleData tuple;
+	TM_FailureData failure;
+	TM_Result result;
+	Buffer buffer;
+
+	tuple.t_self = probe->tuple.t_self;
+	result = heap_lock_tuple(rel->heap, &tuple, GetCurrentCommandId(true),
+							 LockTupleNoKeyExclusive,
+							 wait ? LockWaitBlock : LockWaitSkip, false,
+							 &buffer, &failure);
+	ReleaseBuffer(buffer);
+	return result == TM_Ok;
+}
+
+/*
+ * wait_for_row waits for row `first`, and adds to it if it is still the same
+ * then.
+ */
+static bool
+wait_for_row(DcShardRel *rel, const DcDelta *delta, DcHintList *list,
+			 int first)
+{
+	DcProbe probe;
+
+	switch (probe_row(rel, &delta->key, &list->hints[first], &probe))
+	{
+		case DC_PROBE_FREE:
+			return direct_update(rel, delta, &list->hints[first], &probe, ROW_WAIT);
+		case DC_PROBE_BUSY:
+			rel->stats.waits++;
+			XactLockTableWait(probe.xid, rel->heap, &probe.tuple.t_self,
+							  XLTW_Update);
+			return false;
+		case DC_PROBE_GONE:
+			hints_remove(list, first);
+			return false;
+	}
+	return false;
+}
+
+/*
+ * direct_insert_row inserts a new shard row of the key. Should a row with our number be
+ * left over from long ago, any other number will do.
+ */
+void
+direct_insert_row(DcShardRel *rel, const DcDelta *delta, DcHintList *list,
+				  int32 shard)
+{
+	ItemPointerData root;
+
+	for (int i = 0; i < list->nhints; i++)
+	{
+		if (list->hints[i].shard == shard)
+		{
+			shard = own_shard_number(pg_prng_uint32(&pg_global_prng_state), true);
+			i = -1;
+		}
+	}
+	direct_insert_number(rel, delta, shard, &root);
+	if (list->nhints > 0)
+		rel->stats.splits++;
+	hints_add(list, &root, shard);
+	list->last = list->nhints - 1;
+}
+
+/*
+ * direct_insert_number inserts a row of a number that no row of the key has, and
+ * tells its place.
+ */
+void
+direct_insert_number(DcShardRel *rel, const DcDelta *delta, int32 shard,
+					 ItemPointer root)
+{
+	const AttrNumber *atts = rel->counter->shards.atts;
+	TupleDesc desc = RelationGetDescr(rel->heap);
+
+	for (int i = 0; i < desc->natts; i++)
+		rel->nulls[i] = true;
+	for (int i = 0; i < DC_NUM_COLUMNS; i++)
+	{
+		if (atts[i] != InvalidAttrNumber)
+			rel->nulls[atts[i] - 1] = false;
+	}
+	rel->values[atts[DC_COL_KEY] - 1] =
+		PointerGetDatum(cstring_to_text_with_len(delta->key.data,
+												 delta->key.len));
+	rel->values[atts[DC_COL_SHARD] - 1] = Int32GetDatum(shard);
+	rel->values[atts[DC_COL_INC] - 1] = Int64GetDatum(0);
+	rel->values[atts[DC_COL_DEC] - 1] = Int64GetDatum(0);
+	if (atts[DC_COL_UNITS] != InvalidAttrNumber)
+		rel->values[atts[DC_COL_UNITS] - 1] = Int64GetDatum(0);
+	set_amounts(rel, delta);
+	ExecStoreHeapTuple(heap_form_tuple(desc, rel->values, rel->nulls),
+					   rel->slot, true);
+	table_tuple_insert(rel->heap, rel->slot, GetCurrentCommandId(true), 0, NULL);
+	*root = rel->slot->tts_tid;
+	insert_index_entries(rel, root, true);
+	ExecClearTuple(rel->slot);
+}
+
+/*
+ * set_amounts adds a delta to the amounts in rel->values. In a stock it also
+ * changes what may be taken from the row.
+ */
+static void
+set_amounts(DcShardRel *rel, const DcDelta *delta)
+{
+	const AttrNumber *atts = rel->counter->shards.atts;
+	Datum *inc = &rel->values[atts[DC_COL_INC] - 1];
+	Datum *dec = &rel->values[atts[DC_COL_DEC] - 1];
+	int64 new_inc;
+	int64 new_dec;
+
+	if (pg_add_s64_overflow(DatumGetInt64(*inc), delta->inc, &new_inc) ||
+		pg_add_s64_overflow(DatumGetInt64(*dec), delta->dec, &new_dec))
+	{
+		/* the amounts of a ledger are set off sooner or later (compacttotals.c) */
+		int64 both = Min(DatumGetInt64(*inc), DatumGetInt64(*dec));
+
+		if (!OidIsValid(rel->counter->row.ledger) || both < 0 ||
+			pg_add_s64_overflow(DatumGetInt64(*inc) - both, delta->inc, &new_inc) ||
+			pg_add_s64_overflow(DatumGetInt64(*dec) - both, delta->dec, &new_dec))
+			amount_error(rel);
+	}
+	if (atts[DC_COL_UNITS] != InvalidAttrNumber)
+	{
+		Datum *units = &rel->values[atts[DC_COL_UNITS] - 1];
+		int64 new_units;
+
+		/* the difference of two amounts fits */
+		if (pg_add_s64_overflow(DatumGetInt64(*units), delta->inc - delta->dec,
+								&new_units))
+			amount_error(rel);
+		if (new_units < 0)
+			elog(ERROR, "shard row of a stock would become negative");
+		*units = Int64GetDatum(new_units);
+	}
+	*inc = Int64GetDatum(new_inc);
+	*dec = Int64GetDatum(new_dec);
+	rel->values[atts[DC_COL_UPDATED_AT] - 1] =
+		TimestampTzGetDatum(GetCurrentTimestamp());
+}
+
+static void
+amount_error(DcShardRel *rel)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+			 errmsg("bigint out of range"),
+			 errdetail("A shard row of counter table \"%s\" would become too large.",
+					   get_rel_name(rel->counter->relid))));
+}
+
+/*
+ * insert_index_entries inserts the index entries of a new tuple. There is one
+ * index, or several of the same kind while one of them is built anew without a
+ * lock. One that another session builds is not ready as long as we have our lock; code
+ * of the owner, in this session, could have made any. `check` is whether the number
+ * is new as well, so that uniqueness has to be checked.
+ */
+static void
+insert_index_entries(DcShardRel *rel, ItemPointer tid, bool check)
+{
+	const AttrNumber *atts = rel->counter->shards.atts;
+	Relation own = shardrel_index(rel);
+	List *indexes = RelationGetIndexList(rel->heap);
+	ListCell *lc;
+	Datum values[2];
+	bool nulls[2] = {false, false};
+
+	values[0] = rel->values[atts[DC_COL_KEY] - 1];
+	values[1] = rel->values[atts[DC_COL_SHARD] - 1];
+	foreach(lc, indexes)
+	{
+		bool known = lfirst_oid(lc) == RelationGetRelid(own);
+		Relation index = known ? own : index_open(lfirst_oid(lc), RowExclusiveLock);
+
+		if (index->rd_index->indisready && !known &&
+			!layout_is_own_index(rel->counter, index))
+			layout_altered_error(rel->heap);
+		if (index->rd_index->indisready)
+			index_insert(index, values, nulls, tid, rel->heap,
+						 check ? UNIQUE_CHECK_YES : UNIQUE_CHECK_NO,
+						 !check, BuildIndexInfo(index));
+		if (!known)
+			index_close(index, NoLock);
+	}
+	list_free(indexes);
+}

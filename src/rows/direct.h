@@ -1,0 +1,40 @@
+/*
+ * direct.h
+ *		Adding to shard rows without SQL (see direct.c).
+ */
+#ifndef DC_DIRECT_H
+#define DC_DIRECT_H
+
+#include "rows/shardrel.h"
+
+/*
+ * What decides which of a key's rows is tried first: any (random), the one that
+ * this backend wrote to last (backend), or the one for a value (hash). `seed` is
+ * random, of the backend or of the value.
+ */
+typedef struct DcShardChoice
+{
+	DcShardBy by;
+	uint64 seed;
+} DcShardChoice;
+
+/* How to take a row that is free. */
+typedef enum DcRowHow
+{
+	ROW_TRY,  /* update it */
+	ROW_LOCK, /* lock it first, without waiting */
+	ROW_WAIT  /* lock it first, and wait for that */
+} DcRowHow;
+
+extern void direct_add(DcShardRel *rel, const DcDelta *delta,
+					   DcShardChoice choice, int32 new_shard);
+extern void direct_insert(DcShardRel *rel, const DcDelta *delta,
+						  int32 new_shard);
+extern bool direct_update(DcShardRel *rel, const DcDelta *delta, DcHint *hint,
+						  DcProbe *probe, DcRowHow how);
+extern void direct_insert_row(DcShardRel *rel, const DcDelta *delta,
+							  DcHintList *list, int32 shard);
+extern void direct_insert_number(DcShardRel *rel, const DcDelta *delta,
+								 int32 shard, ItemPointer root);
+
+#endif /* DC_DIRECT_H */

@@ -1,0 +1,17 @@
+/*
+ * locks.h
+ *		The counter room's own advisory locks (see locks.c).
+ */
+#ifndef DC_LOCKS_H
+#define DC_LOCKS_H
+
+#include "base/key.h"
+#include "table/catalog.h"
+
+extern void lock_key(DcCounter *counter, const char *data, uint32 len);
+extern bool lock_compaction(DcCounter *counter);
+extern void lock_out_compaction(DcCounter *counter);
+extern TransactionId compaction_xid(DcCounter *counter);
+extern bool locked_for_long(DcCounter *counter, const char *data, uint32 len);
+
+#endif /* DC_LOCKS_H */

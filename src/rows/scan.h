@@ -1,0 +1,49 @@
+/*
+ * scan.h
+ *		Scanning the shard rows of a key by the index (see scan.c).
+ */
+#ifndef DC_SCAN_H
+#define DC_SCAN_H
+
+#include "access/genam.h"
+#include "access/skey.h"
+#include "counter/read.h"
+#include "executor/tuptable.h"
+#include "rows/shardrel.h"
+#include "table/catalog.h"
+#include "utils/snapshot.h"
+
+/* Shard numbers that a scan leaves out. */
+typedef struct DcKnownShards
+{
+	int32 *numbers; /* sorted by known_sort() */
+	int count;
+} DcKnownShards;
+
+typedef struct DcShardScan
+{
+	IndexScanDesc index_scan;
+	ScanKeyData keys[3]; /* key, bounds of the shard numbers */
+	int64 low;			 /* the lower bound, excluded */
+	DcKnownShards known;
+	bool started; /* an entry of number `last` has been seen, */
+	int32 last;
+	bool done;		  /* and nothing more is wanted of it */
+	int stepped_over; /* entries of it since */
+} DcShardScan;
+
+extern void shard_scan_begin(DcShardScan *scan, Relation heap, Relation index,
+							 Datum key, Snapshot snapshot,
+							 DcKnownShards known);
+extern bool shard_scan_next(DcShardScan *scan, TupleTableSlot *slot,
+							ItemPointer root, int32 *shard);
+extern bool shard_scan_next_entry(DcShardScan *scan, ItemPointer root,
+								  int32 *shard);
+extern void shard_scan_end(DcShardScan *scan);
+
+extern void scan_hints(DcShardRel *rel, DcHintList *list);
+extern void scan_key_total(DcCounter *counter, const DcKey *key,
+						   DcKeyState *state);
+extern void scan_key(DcCounter *counter, const DcKey *key, DcKeyState *state);
+
+#endif /* DC_SCAN_H */

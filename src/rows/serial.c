@@ -1,0 +1,239 @@
+/*
+ * serial.c
+ *		How SERIALIZABLE transactions that use one key find each other.
+ *
+ * Serializable snapshot isolation (SSI) has to learn of each pair of transactions
+ * that overlap and of which one, R, reads what the other, W, writes and R does not
+ * see. It has two ways:
+ *
+ *	in:	 W comes second. R holds a predicate lock (SIREAD) on what it has read, and
+ *		 W's write meets it.
+ *	out: R comes second. R comes across a version that W has made or replaced, does
+ *		 not see it, and looks W up.
+ *
+ * Of a row that is updated both ways need R and W to meet at one version: the one
+ * that R sees must be the one that W replaces. Our rows are changed by others in
+ * between, who do not count for SSI: compaction, levelling and flushes, which are the
+ * worker's and change no value, and increments at other levels. Once one of these has
+ * replaced R's version, an update by W meets neither R's lock nor R's eye, and SSI
+ * knows nothing of the pair: write skew.
+ *
+ * So who changes a key under SERIALIZABLE inserts a row of the key into the shard
+ * table, whatever else he does to its rows. What becomes of other rows, and who
+ * does it, then does not matter:
+ *
+ *	in:	 Whoever has read the key holds a lock that covers the place in the index
+ *		 where that row goes, because he has looked for all rows of the key:
+ *			- by the index (dc_get() and its relatives, dc_take() that says no,
+ *			  balances, SQL that looks for keys): locks on all leaf pages that a new
+ *			  row of the key may go to, also if there is no row yet; or on the
+ *			  index, if it is empty. (The pages that scan.c steps over have entries
+ *			  of one number alone, and the row has another one);
+ *			- by a sequential scan (dc_sum(), checks): a lock on the heap, which an
+ *			  insertion meets as well.
+ *		 The server keeps that true when a page is split or deleted (it copies the
+ *		 locks), when locks get too many (it replaces them by one on the index or
+ *		 the heap), and when the index or the table is made anew (by one on the heap).
+ *	out: Whoever reads the key later comes across that row, which he does not see, as
+ *		 he looks for all rows. It is there as long as it matters: W's id is not
+ *		 older than R's snapshot, which keeps VACUUM and pruning from taking the row
+ *		 away, also when W itself or a compaction has deleted it. R does not take the
+ *		 short cut by hints (scan.c).
+ *
+ * The two leave no gap. An insertion looks for locks while it has the leaf page
+ * locked, on which it then puts the entry; a scan takes its lock while it has the page
+ * locked, before it reads the entries.
+ *
+ * Who inserts anyway needs nothing else: increments (apply.c: a row of the
+ * transaction's own), and with them restocks, what is given back, and transfers;
+ * dc_set() that writes a shard row. Takes, and the other setters, insert a *mark*: a
+ * row without amounts that they delete at once. It counts for nobody, at no time.
+ * One mark, or another row that the transaction has inserted under its own number, is
+ * enough for a key and a transaction: readers that come after it come across it.
+ *
+ * The number is no proof of that. It is made of 30 bits of the transaction's id, so
+ * after 2^30 transactions there may be a row of it that somebody else has inserted, and
+ * readers may know. What counts is a version that this transaction has made, and not out of
+ * another one: if it has only updated the row (add_to_own(), a take), it leaves a mark
+ * of another number.
+ *
+ * What a transaction may decide by. A read shows the transaction's snapshot. Takes
+ * and setters lock the latest versions, and refuse with 40001 those that are newer than
+ * the snapshot. So nothing of what a transaction has learned is newer than what
+ * it reads. A take that was given its units has not read the key: that there were
+ * enough is true in every order in which those who gave and took these units can come,
+ * since nobody else could take them. So takes that succeed are not in each other's
+ * way. One that was refused, or got less, has read it (take.c).
+ *
+ * What is left out, as it has no place in a serial order:
+ *	- the table of totals, read by plain SQL, dc_total(), dc_top(): it shows what
+ *	  compaction has moved so far. Setters that change a row of it conflict with who
+ *	  has read that row, unless compaction has changed it in between;
+ *	- what is in memory of a buffered table, and the rows of such a table, which are
+ *	  read as of now (bufferread.c);
+ *	- tables on other servers;
+ *	- settings: of counter tables, and the rules of accounts (account.c), which are
+ *	  read as of now under a lock.
+ *
+ * And what the server itself misses, with any table. Of transactions that have committed
+ * while others are open it remembers a number: ten for each session and each prepared
+ * transaction that it has room for. Beyond that it folds the oldest into a summary. That
+ * keeps their locks, but as those of a transaction without an end (finishedBefore), which
+ * CheckTargetForConflictsIn() takes for one that had ended before W began. So W does not
+ * meet R if so many have committed between R's commit and W's insertion. There
+ * is nothing that we could do about that. And a transaction that has its id before its first
+ * snapshot (LOCK TABLE ... IN ACCESS EXCLUSIVE MODE comes first) is not found by that id:
+ * "out" does not work for it as W.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/heapam.h"
+#include "access/htup_details.h"
+#include "access/skey.h"
+#include "access/table.h"
+#include "access/tableam.h"
+#include "access/xact.h"
+#include "base/compat.h"
+#include "catalog/pg_collation.h"
+#include "common/pg_prng.h"
+#include "counter/apply.h"
+#include "miscadmin.h"
+#include "rows/direct.h"
+#include "rows/serial.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+/* What there is of a number. */
+typedef enum DcNumberState
+{
+	NUMBER_FREE,
+	NUMBER_TAKEN,
+	NUMBER_OURS /* this transaction has inserted a row of it */
+} DcNumberState;
+
+static DcNumberState number_state(DcShardRel *rel, const DcDeltaKey *key,
+								  int32 number);
+static DcNumberState row_state(DcShardRel *rel, TupleTableSlot *slot);
+static void mark_by_sql(DcSqlSession *session, const DcKey *key);
+
+/*
+ * serial_mark leaves a mark for a key of which this transaction has changed rows. Does
+ * nothing below SERIALIZABLE.
+ */
+void
+serial_mark(DcShardRel *rel, const DcDeltaKey *key)
+{
+	DcDelta nothing = {0};
+	ItemPointerData tid;
+	int32 number;
+
+	if (!IsolationIsSerializable())
+		return;
+	number = own_shard(true);
+	for (;;)
+	{
+		DcNumberState state = number_state(rel, key, number);
+
+		if (state == NUMBER_OURS)
+			return;
+		if (state == NUMBER_FREE)
+			break;
+		/* left over from long ago: any other number will do */
+		CHECK_FOR_INTERRUPTS();
+		number = own_shard_number(pg_prng_uint32(&pg_global_prng_state), true);
+	}
+	nothing.key = *key;
+	direct_insert_number(rel, &nothing, number, &tid);
+	CommandCounterIncrement(); /* a command does not see what it has inserted */
+	simple_heap_delete(rel->heap, &tid);
+	CommandCounterIncrement();
+}
+
+/*
+ * serial_mark_key does that for a table of any kind, and a key whose shard rows this
+ * transaction has deleted.
+ */
+void
+serial_mark_key(DcSqlSession *session, const DcKey *key)
+{
+	DcCounter *counter = session->counter;
+	DcDeltaKey delta_key;
+	DcShardRel rel;
+
+	if (!IsolationIsSerializable() || counter->foreign)
+		return;
+	if (!counter->direct_write)
+	{
+		mark_by_sql(session, key);
+		return;
+	}
+	delta_key.counter = counter->relid;
+	delta_key.data = key->data;
+	delta_key.len = key->len;
+	shardrel_open(&rel, counter, true);
+	serial_mark(&rel, &delta_key);
+	shardrel_close(&rel);
+}
+
+/*
+ * number_state looks up what rows of a key have a number, dead ones included.
+ */
+static DcNumberState
+number_state(DcShardRel *rel, const DcDeltaKey *key, int32 number)
+{
+	DcNumberState state = NUMBER_FREE;
+	text *text_key = cstring_to_text_with_len(key->data, key->len);
+	TupleTableSlot *slot = table_slot_create(rel->heap, NULL);
+	IndexScanDesc scan;
+	ScanKeyData keys[2];
+
+	ScanKeyEntryInitialize(&keys[0], 0, 1, BTEqualStrategyNumber, InvalidOid,
+						   C_COLLATION_OID, F_TEXTEQ, PointerGetDatum(text_key));
+	ScanKeyInit(&keys[1], 2, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(number));
+	scan = compat_index_beginscan(rel->heap, shardrel_index(rel), SnapshotAny,
+								  lengthof(keys));
+	index_rescan(scan, keys, lengthof(keys), NULL, 0);
+	while (state != NUMBER_OURS && index_getnext_slot(scan, ForwardScanDirection, slot))
+		state = Max(state, row_state(rel, slot));
+	index_endscan(scan);
+	ExecDropSingleTupleTableSlot(slot);
+	pfree(text_key);
+	return state;
+}
+
+/*
+ * row_state tells what a version means for its number. A version out of another one is
+ * no insertion (see above); that one is found as well, if it is ours.
+ */
+static DcNumberState
+row_state(DcShardRel *rel, TupleTableSlot *slot)
+{
+	HeapTupleHeader tuple = ExecFetchSlotHeapTuple(slot, false, NULL)->t_data;
+	SnapshotData dirty;
+
+	if ((tuple->t_infomask & HEAP_UPDATED) == 0 &&
+		TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple)))
+		return NUMBER_OURS;
+	InitDirtySnapshot(dirty);
+	return table_tuple_satisfies_snapshot(rel->heap, slot, &dirty) ? NUMBER_TAKEN : NUMBER_FREE;
+}
+
+/*
+ * mark_by_sql leaves a mark in a table that has to be written with SQL.
+ */
+static void
+mark_by_sql(DcSqlSession *session, const DcKey *key)
+{
+	Datum values[5];
+
+	values[0] = key_text_datum(key);
+	values[1] = values[2] = Int64GetDatum(0);
+	values[3] = TimestampTzGetDatum(GetCurrentTimestamp());
+	values[4] = Int32GetDatum(own_shard(false));
+	sql_run(session, DC_SQL_INSERT_OWN, values);
+	values[1] = values[4];
+	sql_run(session, DC_SQL_DELETE_OWN, values);
+}

@@ -1,0 +1,15 @@
+/*
+ * serial.h
+ *		What a SERIALIZABLE transaction leaves for those that read a key (see
+ *		serial.c).
+ */
+#ifndef DC_SERIAL_H
+#define DC_SERIAL_H
+
+#include "counter/sqlpath.h"
+#include "rows/shardrel.h"
+
+extern void serial_mark(DcShardRel *rel, const DcDeltaKey *key);
+extern void serial_mark_key(DcSqlSession *session, const DcKey *key);
+
+#endif /* DC_SERIAL_H */

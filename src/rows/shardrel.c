@@ -1,0 +1,66 @@
+/*
+ * shardrel.c
+ *		Opening a shard table for direct access.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/table.h"
+#include "executor/executor.h"
+#include "rows/shardrel.h"
+#include "table/layout.h"
+
+/*
+ * shardrel_open opens the shard table of a counter table for direct access. The
+ * caller holds a lock on it, and has asked counter_layout() whether it may.
+ */
+void
+shardrel_open(DcShardRel *rel, DcCounter *counter, bool write)
+{
+	TupleDesc desc;
+
+	rel->counter = counter;
+	rel->heap = counter_direct_open(counter, DC_TABLE_SHARDS);
+	rel->index = NULL;
+	desc = RelationGetDescr(rel->heap);
+	rel->slot = NULL;
+	if (write)
+	{
+		CheckCmdReplicaIdentity(rel->heap, CMD_UPDATE);
+		rel->slot = MakeSingleTupleTableSlot(desc, &TTSOpsHeapTuple);
+	}
+	rel->values = palloc(desc->natts * sizeof(Datum));
+	rel->nulls = palloc(desc->natts * sizeof(bool));
+	rel->nblocks = 0;
+	memset(&rel->stats, 0, sizeof(rel->stats));
+}
+
+void
+shardrel_close(DcShardRel *rel)
+{
+	if (rel->slot != NULL)
+		ExecDropSingleTupleTableSlot(rel->slot);
+	if (rel->index != NULL)
+		index_close(rel->index, NoLock);
+	table_close(rel->heap, NoLock);
+	pfree(rel->values);
+	pfree(rel->nulls);
+}
+
+/*
+ * shardrel_index opens the unique index when it is first needed. Unlike the columns of
+ * an open table, code of its owner may have replaced that.
+ */
+Relation
+shardrel_index(DcShardRel *rel)
+{
+	if (rel->index == NULL)
+	{
+		counter_layout(rel->counter);
+		if (!OidIsValid(rel->counter->shards.index))
+			layout_altered_error(rel->heap);
+		rel->index = index_open(rel->counter->shards.index,
+								rel->slot != NULL ? RowExclusiveLock : AccessShareLock);
+	}
+	return rel->index;
+}

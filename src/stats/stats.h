@@ -1,0 +1,108 @@
+/*
+ * stats.h
+ *		Statistics of counter tables in shared memory (see stats.c).
+ *
+ * All of these do nothing when the server has not preloaded dcounter.
+ */
+#ifndef DC_STATS_H
+#define DC_STATS_H
+
+#include "base/clock.h"
+#include "stats/hotkeys.h"
+#include "table/catalog.h"
+
+/* What one commit has done to one counter table. */
+typedef struct DcApplyStats
+{
+	uint64 increments; /* calls of dc_incr() and its relatives */
+	uint64 keys;	   /* rows written */
+	uint64 busy_skips; /* busy rows passed over */
+	uint64 splits;	   /* rows inserted for a key that had others */
+	uint64 waits;	   /* waits for another commit */
+	uint64 early;	   /* writes before the commit, for want of memory */
+	uint64 buffered;   /* of the increments, those that come from memory */
+	uint64 full;	   /* writes for want of memory to buffer in */
+} DcApplyStats;
+
+/* The cumulative numbers of a table. */
+typedef enum DcStatsCount
+{
+	DC_STATS_INCREMENTS,
+	DC_STATS_KEYS,
+	DC_STATS_BUSY_SKIPS,
+	DC_STATS_SPLITS,
+	DC_STATS_WAITS,
+	DC_STATS_EARLY,
+	DC_STATS_COMPACTED, /* keys */
+	DC_STATS_READS,
+	DC_STATS_READ_TIME,	  /* microseconds */
+	DC_STATS_BUFFERED,	  /* increments that went to memory */
+	DC_STATS_BUFFER_FULL, /* transactions that wrote for want of it */
+	DC_STATS_FLUSHES,
+	DC_STATS_FLUSHED,	 /* keys */
+	DC_STATS_FLUSH_TIME, /* microseconds */
+	DC_STATS_CACHE_HITS,
+	DC_STATS_CACHE_MISSES,
+	DC_STATS_CACHE_EVICTIONS,
+	DC_NUM_STATS
+} DcStatsCount;
+
+/* The last sweep of a table by compaction. */
+typedef struct DcSweepTimes
+{
+	TimestampTz ended_at; /* to be shown; 0: none yet */
+	int64 us;			  /* how long it took */
+	int64 overflowed;	  /* keys that it could not move */
+	DcMoment started;	  /* not in the file */
+} DcSweepTimes;
+
+/* What is known of a table: as it is shown, and as it is kept in a file. */
+typedef struct DcTableStats
+{
+	Oid database;
+	Oid counter;
+	uint64 counts[DC_NUM_STATS];
+	TimestampTz reset_at; /* since then counts count; to be shown */
+	DcSweepTimes sweep;
+} DcTableStats;
+
+/* Writes lately; see stats_get_hot_keys(). */
+typedef struct DcHotStats
+{
+	DcHotKeys keys;
+	double seconds; /* that the counts stand for */
+} DcHotStats;
+
+/* stats.c */
+extern void stats_init(void);
+extern bool stats_enabled(void);
+extern DcMoment stats_clock(void);
+extern void stats_attach(DcCounter *counter);
+extern void stats_free(Oid counter);
+
+/* statscount.c */
+extern void stats_add(DcCounter *counter, const uint64 *counts, DcMoment at);
+extern void stats_count(DcCounter *counter, DcStatsCount count, uint64 n);
+extern void stats_add_sweep(DcCounter *counter, const DcSweepTimes *sweep);
+extern void stats_hot_key(DcCounter *counter, const char *data, uint32 len,
+						  uint64 increments);
+extern void stats_read(DcCounter *counter, DcMoment started);
+extern bool stats_get(Oid counter, DcTableStats *stats, double *writes);
+extern bool stats_get_hot_keys(Oid counter, DcHotStats *hot);
+extern void stats_reset(Oid counter);
+
+/* statsxact.c: what a transaction does counts when it commits */
+extern void stats_applied(DcCounter *counter, const DcApplyStats *stats);
+extern void stats_compacted(DcCounter *counter, int64 keys);
+extern void stats_swept(DcCounter *counter, DcMoment started, int64 overflowed);
+extern void stats_dropped(Oid counter);
+extern void stats_before_commit(void);
+extern void stats_end_xact(bool committed, bool prepared);
+extern void stats_commit_subxact(void);
+extern void stats_abort_subxact(void);
+
+/* statsfile.c */
+extern void statsfile_save(const DcTableStats *stats, int count);
+extern int statsfile_load(DcTableStats *stats, int max);
+
+#endif /* DC_STATS_H */

@@ -1,0 +1,249 @@
+/*
+ * statsxact.c
+ *		Statistics of what a transaction has done, until it commits.
+ *
+ * The statistics shall say what has happened. What is written early may be rolled
+ * back with a savepoint and written again, and a compaction may be part of a
+ * transaction that fails. So both are collected here, for each counter table and
+ * nesting level of subtransactions, and handed over to shared memory when the
+ * transaction commits. One that is prepared counts as committed. (The hot keys are
+ * an estimate, and are recorded at once.)
+ *
+ * In the same way it is remembered which tables were dropped, to give back their
+ * entries.
+ *
+ * All of this is private to the backend and lives in TopTransactionContext.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "base/xactclock.h"
+#include "stats/stats.h"
+#include "utils/memutils.h"
+#include "utils/syscache.h"
+
+typedef struct DcXactStats
+{
+	struct DcXactStats *next; /* of the same nesting level or a lower one */
+	DcCounter *counter;
+	int nest;
+	uint64 counts[DC_NUM_STATS];
+	DcSweepTimes sweep;
+} DcXactStats;
+
+/* In TopTransactionContext, as is the next; stats_end_xact() forgets both. */
+static DcXactStats *xact_stats = NULL;
+
+/* Counter tables dropped; from stats_before_commit() on, for good. */
+static List *dropped = NIL;
+
+static DcXactStats *xact_stats_get(DcCounter *counter);
+static DcXactStats *xact_stats_find(DcXactStats *from, DcCounter *counter,
+									int nest);
+static void xact_stats_merge(DcXactStats *into, const DcXactStats *from);
+
+/*
+ * stats_applied counts what was written to a table.
+ */
+void
+stats_applied(DcCounter *counter, const DcApplyStats *stats)
+{
+	uint64 *counts;
+
+	if (!stats_enabled())
+		return;
+	counts = xact_stats_get(counter)->counts;
+	counts[DC_STATS_INCREMENTS] += stats->increments;
+	counts[DC_STATS_KEYS] += stats->keys;
+	counts[DC_STATS_BUSY_SKIPS] += stats->busy_skips;
+	counts[DC_STATS_SPLITS] += stats->splits;
+	counts[DC_STATS_WAITS] += stats->waits;
+	counts[DC_STATS_EARLY] += stats->early;
+	counts[DC_STATS_BUFFERED] += stats->buffered;
+	counts[DC_STATS_BUFFER_FULL] += stats->full;
+}
+
+/*
+ * stats_compacted counts the keys that compaction has moved to the totals.
+ */
+void
+stats_compacted(DcCounter *counter, int64 keys)
+{
+	if (!stats_enabled())
+		return;
+	stats_attach(counter);
+	xact_stats_get(counter)->counts[DC_STATS_COMPACTED] += keys;
+}
+
+/*
+ * stats_swept records that compaction has looked at all rows of a table that are
+ * older than `started`, could not move so many keys, and ends now. A transaction with one snapshot does not
+ * see rows that came after it.
+ */
+void
+stats_swept(DcCounter *counter, DcMoment started, int64 overflowed)
+{
+	DcSweepTimes *sweep;
+
+	if (!stats_enabled())
+		return;
+	stats_attach(counter);
+	sweep = &xact_stats_get(counter)->sweep;
+	sweep->started = started;
+	if (IsolationUsesXactSnapshot())
+		sweep->started = moment_min(started, xact_moment());
+	sweep->us = moment_age(sweep->started);
+	sweep->ended_at = GetCurrentTimestamp();
+	sweep->overflowed = overflowed;
+}
+
+/*
+ * stats_dropped remembers that this transaction drops a counter table.
+ */
+void
+stats_dropped(Oid counter)
+{
+	MemoryContext old;
+
+	if (!stats_enabled())
+		return;
+	old = MemoryContextSwitchTo(TopTransactionContext);
+	dropped = list_append_unique_oid(dropped, counter);
+	MemoryContextSwitchTo(old);
+}
+
+/*
+ * stats_before_commit leaves in the list what is really dropped: a savepoint may
+ * have undone it. Called at PRE_COMMIT, when catalogs can still be read.
+ */
+void
+stats_before_commit(void)
+{
+	ListCell *lc;
+
+	foreach(lc, dropped)
+	{
+		if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(lfirst_oid(lc))))
+			dropped = foreach_delete_current(dropped, lc);
+	}
+}
+
+/*
+ * stats_end_xact hands over what was collected. Runs when the transaction has
+ * committed: must not throw.
+ */
+void
+stats_end_xact(bool committed, bool prepared)
+{
+	if (committed)
+	{
+		DcMoment now = xact_stats != NULL ? moment_now() : DC_LONG_AGO;
+		ListCell *lc;
+
+		for (DcXactStats *stats = xact_stats; stats != NULL; stats = stats->next)
+		{
+			stats_add(stats->counter, stats->counts, now);
+			if (stats->sweep.ended_at != 0)
+				stats_add_sweep(stats->counter, &stats->sweep);
+		}
+		if (!prepared)
+		{
+			foreach(lc, dropped)
+				stats_free(lfirst_oid(lc));
+		}
+	}
+	xact_stats = NULL;
+	dropped = NIL;
+}
+
+/*
+ * stats_commit_subxact gives what the ending subtransaction has collected to its
+ * parent. Must not throw.
+ */
+void
+stats_commit_subxact(void)
+{
+	int nest = GetCurrentTransactionNestLevel();
+	DcXactStats **link = &xact_stats;
+
+	while (*link != NULL && (*link)->nest == nest)
+	{
+		DcXactStats *stats = *link;
+		DcXactStats *parent = xact_stats_find(stats->next, stats->counter,
+											  nest - 1);
+
+		if (parent != NULL)
+		{
+			xact_stats_merge(parent, stats);
+			*link = stats->next;
+			pfree(stats);
+		}
+		else
+		{
+			stats->nest--;
+			link = &stats->next;
+		}
+	}
+}
+
+/*
+ * stats_abort_subxact forgets what the ending subtransaction has collected.
+ */
+void
+stats_abort_subxact(void)
+{
+	int nest = GetCurrentTransactionNestLevel();
+
+	while (xact_stats != NULL && xact_stats->nest >= nest)
+	{
+		DcXactStats *stats = xact_stats;
+
+		xact_stats = stats->next;
+		pfree(stats);
+	}
+}
+
+/*
+ * xact_stats_get returns what the current subtransaction collects for a table.
+ */
+static DcXactStats *
+xact_stats_get(DcCounter *counter)
+{
+	int nest = GetCurrentTransactionNestLevel();
+	DcXactStats *stats = xact_stats_find(xact_stats, counter, nest);
+
+	if (stats == NULL)
+	{
+		stats = MemoryContextAllocZero(TopTransactionContext,
+									   sizeof(DcXactStats));
+		stats->counter = counter;
+		stats->nest = nest;
+		stats->next = xact_stats;
+		xact_stats = stats;
+	}
+	return stats;
+}
+
+/*
+ * xact_stats_find searches a list from some member on.
+ */
+static DcXactStats *
+xact_stats_find(DcXactStats *from, DcCounter *counter, int nest)
+{
+	for (DcXactStats *stats = from;
+		 stats != NULL && stats->nest >= nest; stats = stats->next)
+	{
+		if (stats->nest == nest && stats->counter == counter)
+			return stats;
+	}
+	return NULL;
+}
+
+static void
+xact_stats_merge(DcXactStats *into, const DcXactStats *from)
+{
+	for (int i = 0; i < DC_NUM_STATS; i++)
+		into->counts[i] += from->counts[i];
+	if (from->sweep.ended_at != 0) /* the later one */
+		into->sweep = from->sweep;
+}

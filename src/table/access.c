@@ -1,0 +1,474 @@
+/*
+ * access.c
+ *		Opening a counter table for an SQL function: arguments, locks, rights.
+ *
+ * Each function locks the table of totals and then the shard table, always in
+ * this order and until the end of the transaction: ROW EXCLUSIVE to write,
+ * ACCESS SHARE to read. DDL on either table therefore waits from the first
+ * increment on, and what is checked here still holds when the deltas are
+ * written at commit. Only afterwards is the cache asked (countercache.c).
+ *
+ * Checking costs more than adding to a hash table, so the last table that was
+ * opened to write is remembered, with the role that was checked, for the
+ * current statement and subtransaction (whose abort would release the locks). A relcache
+ * invalidation of the table (GRANT and REVOKE send one) or a change of role
+ * memberships ends that. What a role was found to be allowed to do is remembered
+ * until then, beyond the statement and the transaction.
+ */
+#include "postgres.h"
+
+#include "access/parallel.h"
+#include "access/xact.h"
+#include "base/compat.h"
+#include "base/subscription.h"
+#include "catalog/pg_inherits.h"
+#include "stats/stats.h"
+#include "storage/lmgr.h"
+#include "storage/sinval.h"
+#include "table/access.h"
+#include "table/layout.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/snapmgr.h"
+#include "utils/syscache.h"
+
+/*
+ * The counter table that was last opened to write: an entry of the cache, which stays
+ * (base/cache.c). The locks are gone when a subtransaction ends: counter_forget_open().
+ */
+static struct
+{
+	DcCounter *counter; /* NULL: none */
+	uint32 generation;
+	Oid userid;
+	SubTransactionId subid;
+	TimestampTz statement; /* when it began, which tells statements apart */
+} last_write;
+
+/* What was last found to be allowed, for such an entry. */
+static struct
+{
+	DcCounter *counter; /* NULL: nothing */
+	uint32 generation;
+	Oid userid;
+	AclMode rights;
+} last_rights;
+
+static void parallel_error(const char *function);
+static void prevent_ledger(const DcCounter *counter, const char *function);
+static bool lock_at_once(Oid relid, LOCKMODE mode);
+static DcCounter *counter_open(Oid relid, LOCKMODE mode, AclMode rights);
+static bool rights_are_known(const DcCounter *counter, AclMode rights);
+static void check_rights(Oid relid, AclMode rights);
+static void check_right(Oid relid, AclMode right);
+static void role_change_callback(Datum arg, int cacheid, uint32 hashvalue);
+
+/*
+ * counter_arg returns argument 0, the counter table (22004 for NULL).
+ */
+Oid
+counter_arg(FunctionCallInfo fcinfo)
+{
+	if (PG_ARGISNULL(0))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("counter must not be null")));
+	return PG_GETARG_OID(0);
+}
+
+/*
+ * amount_arg returns a bigint argument (22004 for NULL).
+ */
+int64
+amount_arg(FunctionCallInfo fcinfo, int argno, const char *name)
+{
+	if (PG_ARGISNULL(argno))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("%s must not be null", name)));
+	return PG_GETARG_INT64(argno);
+}
+
+/*
+ * prevent_write raises an error where a function that writes must not run: in
+ * a read-only transaction or on a standby, in a parallel operation, and inside
+ * a security-restricted operation (an index expression, REFRESH MATERIALIZED
+ * VIEW, ANALYZE), where work left for the commit would escape the sandbox.
+ */
+void
+prevent_write(const char *function)
+{
+	PreventCommandIfReadOnly(function);
+	PreventCommandIfParallelMode(function);
+	if (InSecurityRestrictedOperation())
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("cannot execute %s within security-restricted operation",
+						function)));
+}
+
+/*
+ * counter_open_to_write opens the counter table in argument 0 for increments.
+ * The caller needs INSERT and UPDATE on it. `function` is what error messages
+ * call the SQL function.
+ */
+DcCounter *
+counter_open_to_write(FunctionCallInfo fcinfo, const char *function)
+{
+	Oid relid = counter_arg(fcinfo);
+	DcCounter *counter = last_write.counter;
+
+	if (counter != NULL && counter->relid == relid && counter->valid &&
+		counter->generation == last_write.generation &&
+		last_write.userid == GetUserId() &&
+		last_write.subid == GetCurrentSubTransactionId() &&
+		last_write.statement == GetCurrentStatementStartTimestamp() &&
+		!XactReadOnly && !InSecurityRestrictedOperation())
+		return counter;
+
+	prevent_write(function);
+	last_write.counter = NULL;
+	counter = counter_open(relid, RowExclusiveLock, ACL_INSERT | ACL_UPDATE);
+	prevent_ledger(counter, function);
+	prevent_fed(counter, function);
+	last_write.counter = counter;
+	last_write.generation = counter->generation;
+	last_write.userid = GetUserId();
+	last_write.subid = GetCurrentSubTransactionId();
+	last_write.statement = GetCurrentStatementStartTimestamp();
+	return counter;
+}
+
+/*
+ * counter_check_write makes the checks of counter_open_to_write() alone, without
+ * locks: for who has nothing to do with the table after all.
+ */
+void
+counter_check_write(Oid relid, const char *function)
+{
+	prevent_write(function);
+	AcceptInvalidationMessages();
+	check_rights(relid, ACL_INSERT | ACL_UPDATE);
+}
+
+/*
+ * counter_open_to_read opens the counter table in argument 0 for reading. The
+ * caller needs SELECT on it. A parallel worker does not know the leader's
+ * pending deltas, so it must not answer.
+ */
+DcCounter *
+counter_open_to_read(FunctionCallInfo fcinfo, const char *function)
+{
+	if (IsParallelWorker())
+		parallel_error(function);
+	return counter_open(counter_arg(fcinfo), AccessShareLock, ACL_SELECT);
+}
+
+static void
+parallel_error(const char *function)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_TRANSACTION_STATE),
+			 errmsg("cannot execute %s in a parallel worker", function),
+			 errhint("Mark the function that calls it PARALLEL RESTRICTED.")));
+}
+
+/*
+ * counter_open_to_delete opens the counter table in argument 0 for removing a
+ * key. The caller needs SELECT and DELETE on it.
+ */
+DcCounter *
+counter_open_to_delete(FunctionCallInfo fcinfo, const char *function)
+{
+	DcCounter *counter;
+
+	prevent_write(function);
+	counter = counter_open(counter_arg(fcinfo), RowExclusiveLock,
+						   ACL_SELECT | ACL_DELETE);
+	prevent_ledger(counter, function);
+	prevent_fed(counter, function);
+	return counter;
+}
+
+/*
+ * counter_open_ledger opens the table of balances in argument 0 for a function of
+ * ledgers (42809 for another one), with all of `rights`, or as its owner if there
+ * are none.
+ */
+DcCounter *
+counter_open_ledger(FunctionCallInfo fcinfo, const char *function,
+					LOCKMODE mode, AclMode rights)
+{
+	DcCounter *counter;
+
+	if (mode > AccessShareLock)
+		prevent_write(function);
+	else if (IsParallelWorker())
+		parallel_error(function);
+	counter = counter_open(counter_arg(fcinfo), mode, rights);
+	if (!counter_is_ledger(counter))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is not a ledger", get_rel_name(counter->relid)),
+				 errhint("Create a ledger with dc_ledger_create().")));
+	if (rights != ACL_SELECT)
+		prevent_fed(counter, function);
+	return counter;
+}
+
+/*
+ * prevent_ledger raises 42809 for a table that only the functions of ledgers may
+ * change.
+ */
+static void
+prevent_ledger(const DcCounter *counter, const char *function)
+{
+	if (!OidIsValid(counter->row.ledger))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+			 errmsg("cannot execute %s on \"%s\": it belongs to a ledger",
+					function, get_rel_name(counter->relid)),
+			 errhint("Use dc_transfer(), which writes the entries as well.")));
+}
+
+/*
+ * counter_open_as_owner opens the counter table in argument 0 for its owner.
+ */
+DcCounter *
+counter_open_as_owner(FunctionCallInfo fcinfo, const char *function,
+					  LOCKMODE mode)
+{
+	prevent_write(function);
+	return counter_open(counter_arg(fcinfo), mode, ACL_NO_RIGHTS);
+}
+
+/*
+ * counter_open_at_once opens a counter table without waiting for any lock, and
+ * without asking for rights. Returns NULL if it is locked by DDL, or cannot be
+ * used in its state.
+ */
+DcCounter *
+counter_open_at_once(Oid relid, LOCKMODE mode)
+{
+	DcCounter *counter;
+	DcCounterRow row;
+
+	if (!counter_lock_at_once(relid, mode, &row))
+		return NULL;
+	counter = counter_find(relid);
+	if (counter == NULL || counter->row.shards != row.shards ||
+		counter->rls || !OidIsValid(counter->owner) ||
+		!counter_has_layout(counter))
+		return NULL;
+	return counter;
+}
+
+/*
+ * counter_lock_at_once locks a counter table, its shard table, and the partitions of
+ * both without waiting; not through the cache, which would wait for these. Sets the row
+ * with its settings. False if not all can be locked, or it is no counter table.
+ */
+bool
+counter_lock_at_once(Oid relid, LOCKMODE mode, DcCounterRow *row)
+{
+	return catalog_lock_at_once() && lock_at_once(relid, mode) &&
+		catalog_read(relid, row) && lock_at_once(row->shards, mode);
+}
+
+/*
+ * lock_at_once locks a table and its partitions, without waiting.
+ */
+static bool
+lock_at_once(Oid relid, LOCKMODE mode)
+{
+	List *members;
+	ListCell *lc;
+
+	if (!ConditionalLockRelationOid(relid, mode))
+		return false;
+	if (get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE)
+		return true;
+	members = find_all_inheritors(relid, NoLock, NULL);
+	foreach(lc, members)
+	{
+		if (!ConditionalLockRelationOid(lfirst_oid(lc), mode))
+			return false;
+	}
+	list_free(members);
+	return true;
+}
+
+/*
+ * read_snapshot_push makes active the snapshot that a read function answers
+ * from: the caller's, unless this transaction has written something since that
+ * was taken. Then, under READ COMMITTED, it is a new one: our own compaction, say,
+ * may have moved amounts that the caller's snapshot does not see yet, and such
+ * a row must be seen in its old place or in its new one. Under REPEATABLE READ it
+ * is the transaction's snapshot with our own writes, which cannot have touched
+ * rows that it does not see. Undone by PopActiveSnapshot().
+ */
+void
+read_snapshot_push(void)
+{
+	if (!ActiveSnapshotSet())
+		PushActiveSnapshot(GetTransactionSnapshot());
+	else if (IsInParallelMode() ||
+			 GetActiveSnapshot()->curcid == GetCurrentCommandId(false))
+		PushActiveSnapshot(GetActiveSnapshot());
+	else if (IsolationUsesXactSnapshot())
+	{
+		PushCopiedSnapshot(GetActiveSnapshot());
+		UpdateActiveSnapshotCommandId();
+	}
+	else
+		PushActiveSnapshot(GetLatestSnapshot());
+}
+
+/*
+ * counter_lock locks a counter table and its shard table, and returns false if
+ * it is no counter table once it is locked.
+ */
+bool
+counter_lock(Oid relid, LOCKMODE mode)
+{
+	DcCounter *counter = counter_find(relid);
+	Oid shards;
+
+	if (counter == NULL)
+		return false;
+	LockRelationOid(relid, mode);
+	counter = counter_find(relid);
+	if (counter == NULL)
+		return false;
+	shards = counter->row.shards;
+	LockRelationOid(shards, mode);
+	counter = counter_find(relid);
+	return counter != NULL && counter->row.shards == shards;
+}
+
+/*
+ * counter_lock_partitions locks the partitions of a table of totals, if it has any, as
+ * the statements that write to it will. Who locks shard rows before he writes to the
+ * totals calls it first: TRUNCATE of a partition has that locked, and waits for shard rows.
+ */
+void
+counter_lock_partitions(const DcCounter *counter)
+{
+	if (get_rel_relkind(counter->relid) == RELKIND_PARTITIONED_TABLE)
+		list_free(find_all_inheritors(counter->relid, RowExclusiveLock, NULL));
+}
+
+/*
+ * counter_forget_open forgets what was opened to write, when a transaction or
+ * subtransaction ends and may release the locks.
+ */
+void
+counter_forget_open(void)
+{
+	last_write.counter = NULL;
+}
+
+/*
+ * counter_open checks rights, then locks and looks up: all of `rights` on the
+ * table of totals, or its ownership when rights is ACL_NO_RIGHTS.
+ */
+static DcCounter *
+counter_open(Oid relid, LOCKMODE mode, AclMode rights)
+{
+	DcCounter *counter;
+	uint64 invalidations;
+
+	AcceptInvalidationMessages(); /* a REVOKE, say; plain SQL does so too */
+	do
+	{
+		counter = counter_lookup(relid); /* "is not a counter table" comes first */
+		invalidations = SharedInvalidMessageCounter;
+		if (!rights_are_known(counter, rights))
+			check_rights(relid, rights);
+		/* what was looked up may have been replaced while we waited */
+	} while (!counter_lock(relid, mode));
+	counter = counter_lookup(relid);
+	if (SharedInvalidMessageCounter != invalidations)
+		check_rights(relid, rights); /* and so may have been the rights */
+	else
+	{
+		last_rights.counter = counter;
+		last_rights.generation = counter->generation;
+		last_rights.userid = GetUserId();
+		last_rights.rights = rights;
+	}
+	counter_layout(counter);
+	if (mode == RowExclusiveLock)
+		counter_check_deferred(counter, false);
+	stats_attach(counter);
+	return counter;
+}
+
+/*
+ * rights_are_known tells whether the rights that somebody needs have been checked,
+ * and nothing has changed since.
+ */
+static bool
+rights_are_known(const DcCounter *counter, AclMode rights)
+{
+	static bool callbacks_registered = false;
+
+	if (!callbacks_registered)
+	{
+		CacheRegisterSyscacheCallback(AUTHMEMROLEMEM, role_change_callback,
+									  (Datum) 0);
+		CacheRegisterSyscacheCallback(AUTHOID, role_change_callback, (Datum) 0);
+		/* who owns the database is a member of pg_database_owner */
+		CacheRegisterSyscacheCallback(DATABASEOID, role_change_callback,
+									  (Datum) 0);
+		callbacks_registered = true;
+	}
+	return last_rights.counter == counter &&
+		last_rights.generation == counter->generation &&
+		last_rights.userid == GetUserId() && last_rights.rights == rights;
+}
+
+/*
+ * check_rights checks all of `rights`, or ownership if there are none.
+ */
+static void
+check_rights(Oid relid, AclMode rights)
+{
+	if (rights == ACL_NO_RIGHTS)
+	{
+		if (!compat_owns_relation(relid, GetUserId()))
+			aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE,
+						   get_rel_name(relid));
+		return;
+	}
+	if (pg_class_aclmask(relid, GetUserId(), rights, ACLMASK_ALL) == rights)
+		return;
+	check_right(relid, rights & ACL_SELECT);
+	check_right(relid, rights & ACL_INSERT);
+	check_right(relid, rights & ACL_UPDATE);
+	check_right(relid, rights & ACL_DELETE);
+}
+
+/*
+ * check_right checks one privilege; pg_class_aclcheck() given several would be
+ * content with any of them.
+ */
+static void
+check_right(Oid relid, AclMode right)
+{
+	AclResult result;
+
+	if (right == ACL_NO_RIGHTS)
+		return;
+	result = pg_class_aclcheck(relid, GetUserId(), right);
+	if (result != ACLCHECK_OK)
+		aclcheck_error(result, OBJECT_TABLE, get_rel_name(relid));
+}
+
+static void
+role_change_callback(Datum arg, int cacheid, uint32 hashvalue)
+{
+	last_write.counter = NULL;
+	last_rights.counter = NULL;
+}

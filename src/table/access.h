@@ -1,0 +1,35 @@
+/*
+ * access.h
+ *		Opening a counter table for an SQL function: arguments, locks, rights.
+ */
+#ifndef DC_ACCESS_H
+#define DC_ACCESS_H
+
+#include "fmgr.h"
+#include "storage/lock.h"
+#include "table/catalog.h"
+#include "utils/acl.h"
+
+extern DcCounter *counter_open_to_write(FunctionCallInfo fcinfo,
+										const char *function);
+extern DcCounter *counter_open_to_read(FunctionCallInfo fcinfo,
+									   const char *function);
+extern DcCounter *counter_open_to_delete(FunctionCallInfo fcinfo,
+										 const char *function);
+extern DcCounter *counter_open_as_owner(FunctionCallInfo fcinfo,
+										const char *function, LOCKMODE mode);
+extern DcCounter *counter_open_ledger(FunctionCallInfo fcinfo,
+									  const char *function, LOCKMODE mode,
+									  AclMode rights);
+extern void counter_check_write(Oid relid, const char *function);
+extern void counter_forget_open(void);
+extern Oid counter_arg(FunctionCallInfo fcinfo);
+extern int64 amount_arg(FunctionCallInfo fcinfo, int argno, const char *name);
+extern bool counter_lock(Oid relid, LOCKMODE mode);
+extern DcCounter *counter_open_at_once(Oid relid, LOCKMODE mode);
+extern bool counter_lock_at_once(Oid relid, LOCKMODE mode, DcCounterRow *row);
+extern void counter_lock_partitions(const DcCounter *counter);
+extern void read_snapshot_push(void);
+extern void prevent_write(const char *function);
+
+#endif /* DC_ACCESS_H */

@@ -1,0 +1,186 @@
+/*
+ * catalog.h
+ *		The catalog dcounter.counter, and the backend's cache of it.
+ */
+#ifndef DC_CATALOG_H
+#define DC_CATALOG_H
+
+#include "access/attnum.h"
+#include "access/htup.h"
+#include "datatype/timestamp.h"
+#include "nodes/pg_list.h"
+#include "table/shape.h"
+#include "utils/relcache.h"
+
+#define DC_SCHEMA "dcounter"
+#define DC_CATALOG_TABLE "counter"
+#define DC_CATALOG_INDEX "counter_pkey"
+#define DC_CATALOG_SHARDS_INDEX "counter_shards_key"
+#define DC_CATALOG_HOLDS_INDEX "counter_holds_key"
+#define DC_SHARD_SUFFIX "_shard"
+#define DC_HOLD_SUFFIX "_hold"
+
+/* Which of a key's shard rows a transaction tries first. */
+typedef enum DcShardBy
+{
+	DC_SHARD_BY_RANDOM,
+	DC_SHARD_BY_BACKEND,
+	DC_SHARD_BY_HASH
+} DcShardBy;
+
+/* Where increments go when they are committed, and when that is durable. */
+typedef enum DcMode
+{
+	DC_MODE_EXACT,
+	DC_MODE_BUFFERED
+} DcMode;
+
+typedef enum DcDurability
+{
+	DC_DURABILITY_ASYNC,
+	DC_DURABILITY_SYNC
+} DcDurability;
+
+#define DC_FLUSH_INTERVAL_DEFAULT (INT64CONST(1000) * 1000) /* us */
+
+#define DC_OP_RETENTION_DEFAULT (7 * USECS_PER_DAY)
+
+#define DC_MAX_SHARDS_DEFAULT 64
+#define DC_MAX_SHARDS_LIMIT 4096
+
+/* A row of dcounter.counter. */
+typedef struct DcCounterRow
+{
+	Oid counter; /* the table of totals */
+	Oid shards;	 /* its shard table */
+	DcShardBy shard_by;
+	int max_shards;
+	Oid holds; /* the table of holds if it is a stock, or InvalidOid */
+	DcMode mode;
+	int64 flush_interval;	  /* us; of buffered mode, */
+	DcDurability durability;  /* as is this */
+	int64 op_retention;		  /* us; of dc_incr_once() and ledgers; 0: for good */
+	Oid ledger;				  /* the ledger that it belongs to, or InvalidOid */
+	TransactionId changed_by; /* who has written this row */
+} DcCounterRow;
+
+/* Columns of the two tables that the code works with. */
+typedef enum DcColumnId
+{
+	DC_COL_KEY,
+	DC_COL_SHARD, /* of the shard table only */
+	DC_COL_INC,
+	DC_COL_DEC,
+	DC_COL_UPDATED_AT,
+	DC_COL_UNITS, /* of a stock's shard table only */
+	DC_COL_VALUE, /* of the table of totals only, if it has it */
+	DC_NUM_COLUMNS
+} DcColumnId;
+
+/*
+ * What a backend remembers of a counter table. Entries are never moved or
+ * freed; an invalidated one is filled again by the next look-up.
+ */
+typedef struct DcCounter
+{
+	Oid relid; /* hash key: the table of totals */
+	bool valid;
+	uint32 generation; /* changes with each refill */
+	DcCounterRow row;
+	Oid owner;				  /* owns both tables */
+	bool rls;				  /* row-level security is on for either table */
+	bool foreign;			  /* some rows live behind a foreign table */
+	bool events;			  /* changes of keys are listened to (changes.h) */
+	bool fed;				  /* by a subscription (subscription.c) */
+	int nforeign;			  /* one foreign table per server in use, */
+	Oid *foreign_leaves;	  /* in TopMemoryContext */
+	int nmembers;			  /* all partitions of both tables, */
+	Oid *members;			  /* in TopMemoryContext */
+	uint32 layout_generation; /* of what follows; see layout.c */
+	bool direct_read;		  /* may be read without SQL */
+	bool direct_write;		  /* shard rows may be written without SQL */
+	bool totals_deferred;	  /* a trigger on it is deferred, */
+	bool shards_deferred;	  /* as on this */
+	DcTableLayout totals;
+	DcTableLayout shards;
+	uint32 holds_generation; /* of what follows, the same for a stock */
+	DcTableLayout holds;
+	int stats_entry;		  /* where its statistics are; */
+	uint32 stats_generation;  /* see stats.c */
+	int buffer_table;		  /* where its increments are kept in memory; */
+	uint32 buffer_generation; /* see buffer.h */
+} DcCounter;
+
+/*
+ * counter_is_stock tells whether a counter table has a floor of zero.
+ */
+static inline bool
+counter_is_stock(const DcCounter *counter)
+{
+	return OidIsValid(counter->row.holds);
+}
+
+/*
+ * counter_is_ledger tells whether a counter table has the balances of a ledger.
+ */
+static inline bool
+counter_is_ledger(const DcCounter *counter)
+{
+	return counter->row.ledger == counter->relid;
+}
+
+/*
+ * counter_is_limit tells whether a stock has what the accounts of a ledger may
+ * still post.
+ */
+static inline bool
+counter_is_limit(const DcCounter *counter)
+{
+	return OidIsValid(counter->row.ledger) && !counter_is_ledger(counter);
+}
+
+/*
+ * counter_is_buffered tells whether increments are kept in memory for a while.
+ */
+static inline bool
+counter_is_buffered(const DcCounter *counter)
+{
+	return counter->row.mode == DC_MODE_BUFFERED;
+}
+
+extern bool catalog_read(Oid counter, DcCounterRow *row);
+extern bool catalog_read_by_shards(Oid shards, DcCounterRow *row);
+extern bool catalog_read_by_holds(Oid holds, DcCounterRow *row);
+extern bool catalog_lock_at_once(void);
+extern List *catalog_read_all(void);
+extern void catalog_insert(const DcCounterRow *row);
+extern bool catalog_update(const DcCounterRow *row);
+extern bool catalog_delete(Oid counter);
+extern bool is_catalog(Oid relid);
+extern bool catalog_deform(Relation rel, HeapTuple tuple, DcCounterRow *row);
+extern DcShardBy shard_by_from_text(const char *value);
+extern const char *shard_by_to_text(DcShardBy value);
+extern DcMode mode_from_text(const char *value);
+extern DcDurability durability_from_text(const char *value);
+extern void catalog_row_defaults(DcCounterRow *row);
+extern Oid catalog_relation(const char *name);
+
+extern char *relation_sql_name(Oid relid);
+extern const char *relation_sql_kind(Oid relid);
+extern Oid relation_owner(Oid relid);
+extern bool relation_has_foreign_part(Oid relid);
+extern bool relation_may_have_children(Oid relid);
+
+/* A room below is told of a counter table that was adopted; NULL: none. */
+extern void (*counter_adopted)(DcCounter *counter);
+
+/* It adds the tables that belong to a counter table, too (OIDs); NULL: none. */
+extern List *(*counter_more_tables)(const DcCounterRow *row, List *tables);
+
+extern void counter_cache_init(void);
+extern void counter_invalidate(Oid counter);
+extern bool counter_exists(Oid relid);
+extern DcCounter *counter_find(Oid relid);
+extern DcCounter *counter_lookup(Oid relid);
+
+#endif /* DC_CATALOG_H */

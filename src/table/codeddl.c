@@ -1,0 +1,271 @@
+/*
+ * codeddl.c
+ *		DDL that brings code of an owner to a counter's tables.
+ *
+ * An event trigger does two things at the end of a command that may do so:
+ *
+ *	- If tables have become children or partitions, it takes the code locks of their
+ *	  parents, which the worker holds while it works on them (base/ownercode.c). The
+ *	  parents are found by OID; a name may mean something else by now. CREATE SCHEMA makes tables,
+ *	  too, for which there is no event of their own.
+ *	- If one of the tables of a buffered counter has got such code, it refuses that: what
+ *	  is in memory could not be flushed. It looks at those that this transaction has
+ *	  locked against other DDL, as every such command does, whatever it is called.
+ *
+ * CREATE INDEX CONCURRENTLY ends when the index is committed, which is too late to refuse
+ * it. So it is looked at before it runs (code_prevent_index), by the hook of utility
+ * statements: there are no buffered counters where that is not loaded. If the table has been given
+ * another name meanwhile, the worker leaves it to its owner.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/table.h"
+#include "base/compat.h"
+#include "base/guc.h"
+#include "base/ownercode.h"
+#include "base/subscription.h"
+#include "catalog/indexing.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_collation.h"
+#include "catalog/pg_inherits.h"
+#include "catalog/pg_opclass.h"
+#include "commands/defrem.h"
+#include "commands/event_trigger.h"
+#include "commands/extension.h"
+#include "fmgr.h"
+#include "parser/parse_utilcmd.h"
+#include "storage/lmgr.h"
+#include "table/codeddl.h"
+#include "table/protect.h"
+#include "table/sibling.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/syscache.h"
+
+PG_FUNCTION_INFO_V1(on_code_change);
+
+static bool makes_relatives(Node *parsetree);
+static bool may_bring_code(Node *parsetree);
+static void lock_relatives(Oid relid);
+static void prevent_buffered(void);
+static bool is_being_altered(const DcCounterRow *row);
+static bool index_may_be_code(Oid relid, IndexStmt *stmt, const char *query);
+static bool is_own_class(const IndexElem *element, const char *method);
+
+/*
+ * on_code_change() -> event_trigger, ddl_command_end
+ */
+Datum
+on_code_change(PG_FUNCTION_ARGS)
+{
+	Node *parsetree;
+
+	if (!CALLED_AS_EVENT_TRIGGER(fcinfo))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_EVENT_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("%s can only be called as an event trigger", "on_code_change()")));
+	parsetree = ((EventTriggerData *) fcinfo->context)->parsetree;
+	if (makes_relatives(parsetree))
+	{
+		List *relations = ddl_relations("SELECT objid"
+										" FROM pg_event_trigger_ddl_commands()"
+										" WHERE classid = 'pg_class'::regclass"
+										" AND objsubid = 0");
+		ListCell *lc;
+
+		foreach(lc, relations)
+			lock_relatives(lfirst_oid(lc));
+	}
+	if (may_bring_code(parsetree))
+		prevent_buffered();
+	PG_RETURN_NULL();
+}
+
+/*
+ * makes_relatives tells whether a command makes a table a child or a partition.
+ */
+static bool
+makes_relatives(Node *parsetree)
+{
+	ListCell *lc;
+
+	if (IsA(parsetree, CreateStmt) || IsA(parsetree, CreateForeignTableStmt))
+		return ((CreateStmt *) parsetree)->inhRelations != NIL;
+	if (IsA(parsetree, CreateSchemaStmt))
+		return ((CreateSchemaStmt *) parsetree)->schemaElts != NIL;
+	if (!IsA(parsetree, AlterTableStmt))
+		return false;
+	foreach(lc, ((AlterTableStmt *) parsetree)->cmds)
+	{
+		AlterTableType type = lfirst_node(AlterTableCmd, lc)->subtype;
+
+		if (type == AT_AddInherit || type == AT_AttachPartition)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * may_bring_code tells whether a command may bring code to a table that is there. A new
+ * one may refer to it.
+ */
+static bool
+may_bring_code(Node *parsetree)
+{
+	ListCell *lc;
+
+	if (!IsA(parsetree, CreateStmt) || makes_relatives(parsetree))
+		return true;
+	foreach(lc, ((CreateStmt *) parsetree)->tableElts)
+	{
+		Node *element = lfirst(lc);
+		ListCell *lc2;
+
+		if (IsA(element, Constraint) && ((Constraint *) element)->contype == CONSTR_FOREIGN)
+			return true;
+		if (!IsA(element, ColumnDef))
+			continue;
+		foreach(lc2, ((ColumnDef *) element)->constraints)
+		{
+			if (((Constraint *) lfirst(lc2))->contype == CONSTR_FOREIGN)
+				return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * lock_relatives takes the code locks of a table and of its parents.
+ */
+static void
+lock_relatives(Oid relid)
+{
+	Relation rel = table_open(InheritsRelationId, AccessShareLock);
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple tuple;
+
+	ownercode_lock_member(relid);
+	ScanKeyInit(&key, Anum_pg_inherits_inhrelid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(relid));
+	scan = systable_beginscan(rel, InheritsRelidSeqnoIndexId, true, NULL, 1, &key);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+		ownercode_lock_member(((Form_pg_inherits) GETSTRUCT(tuple))->inhparent);
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+}
+
+/*
+ * prevent_buffered raises an error if a buffered counter has code of its owner on a table
+ * that is being altered.
+ */
+static void
+prevent_buffered(void)
+{
+	ListCell *lc;
+
+	foreach(lc, catalog_read_all())
+	{
+		const DcCounterRow *row = lfirst(lc);
+
+		if (row->mode == DC_MODE_BUFFERED && is_being_altered(row))
+			ownercode_prevent_buffered(row);
+	}
+}
+
+static bool
+is_being_altered(const DcCounterRow *row)
+{
+	List *tables = counter_tables(row);
+	ListCell *lc;
+
+	foreach(lc, tables)
+	{
+		List *members = relation_may_have_children(lfirst_oid(lc))
+			? find_all_inheritors(lfirst_oid(lc), NoLock, NULL)
+			: list_make1_oid(lfirst_oid(lc));
+		ListCell *lc2;
+
+		foreach(lc2, members)
+		{
+			if (compat_has_locked(lfirst_oid(lc2), ShareUpdateExclusiveLock))
+				return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * code_prevent_index raises an error if an index that is to be created concurrently would
+ * be code of the owner of a buffered counter.
+ */
+void
+code_prevent_index(IndexStmt *stmt, const char *query)
+{
+	Oid relid = InvalidOid;
+	DcCounterRow row;
+	Oid root;
+
+	if (OidIsValid(get_extension_oid("dcounter", true)))
+		relid = RangeVarGetRelid(stmt->relation, NoLock, true);
+	if (!OidIsValid(relid) || dc_worker_runs_owner_code ||
+		member_find(relid, &row, &root) == DC_MEMBER_NONE ||
+		row.mode != DC_MODE_BUFFERED || !compat_owns_relation(relid, GetUserId()) ||
+		superuser_arg(relation_owner(relid)) ||
+		!index_may_be_code(relid, stmt, query))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("\"%s\" cannot be buffered with code of its owner", get_rel_name(row.counter)),
+			 errdetail("The worker, which would flush it, does not run what the index is made of."),
+			 errhint("Use dc_alter(..., mode => 'exact') first.")));
+}
+
+static bool
+index_may_be_code(Oid relid, IndexStmt *stmt, const char *query)
+{
+	Relation rel = table_open(relid, AccessShareLock);
+	bool found;
+	ListCell *lc;
+
+	ownercode_expressions_begin(rel);
+	stmt = transformIndexStmt(relid, copyObject(stmt), query);
+	found = ownercode_in_expression(rel, stmt->whereClause);
+	foreach(lc, stmt->indexParams)
+	{
+		IndexElem *element = lfirst_node(IndexElem, lc);
+
+		found = found ||
+			(element->name != NULL && strcmp(stmt->accessMethod, "btree") != 0 &&
+			 !ownercode_is_limited(rel, get_attnum(relid, element->name))) ||
+			is_own_class(element, stmt->accessMethod) ||
+			(element->collation != NIL &&
+			 !is_trusted_object(CollationRelationId, get_collation_oid(element->collation, false))) ||
+			ownercode_in_expression(rel, element->expr);
+	}
+	table_close(rel, NoLock);
+	return found;
+}
+
+/*
+ * is_own_class tells whether an index names an operator class that is not the server's.
+ */
+static bool
+is_own_class(const IndexElem *element, const char *method)
+{
+	char *schema;
+	char *name;
+	Oid am;
+	Oid opclass;
+
+	if (element->opclass == NIL)
+		return false;
+	am = get_index_am_oid(method, false);
+	DeconstructQualifiedName(element->opclass, &schema, &name);
+	opclass = schema == NULL ? OpclassnameGetOpcid(am, name)
+							 : GetSysCacheOid3(CLAAMNAMENSP, Anum_pg_opclass_oid, ObjectIdGetDatum(am),
+											   PointerGetDatum(name),
+											   ObjectIdGetDatum(LookupExplicitNamespace(schema, false)));
+	return !OidIsValid(opclass) || !is_trusted_object(OperatorClassRelationId, opclass);
+}

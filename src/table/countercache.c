@@ -1,0 +1,334 @@
+/*
+ * countercache.c
+ *		The backend's cache of counter tables.
+ *
+ * One entry per counter table ever used by this backend. A relcache
+ * invalidation of the counter table, of its shard table or of a partition (DDL,
+ * ownership, privileges, dc_alter) marks the entry invalid, and so does a change of
+ * what subscriptions feed; the next look-up fills it again. Filling happens field by field into a local copy, so an error or an
+ * invalidation that arrives during the fill leaves the entry invalid and is
+ * never lost: the fill starts over while `valid` was reset under it.
+ *
+ * An entry is only trustworthy under a lock on the counter table. Callers lock
+ * first (counter_open in access.c) and look up afterwards.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "base/changes.h"
+#include "base/subscription.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_inherits.h"
+#include "foreign/foreign.h"
+#include "storage/lmgr.h"
+#include "table/catalog.h"
+#include "utils/hsearch.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+
+const DcChangeListener *change_listener = NULL;
+void (*counter_adopted)(DcCounter *counter) = NULL;
+
+/*
+ * In TopMemoryContext. Entries are never removed, and stay where they are: so who
+ * keeps a pointer to one has to ask only whether it is valid.
+ */
+static HTAB *counter_cache = NULL;
+
+/* The entry that was asked for last. */
+static DcCounter *last_found = NULL;
+
+/* Fills of an entry that invalidations may undo before it is used anyway. */
+#define MAX_TRIES 16
+
+static void counter_fill(DcCounter *counter);
+static List *counter_foreign_leaves(Oid relid, List *leaves, List **members);
+static void set_oids(Oid **array, int *count, List *oids);
+static void counter_relcache_callback(Datum arg, Oid relid);
+static void subscription_callback(Datum arg, int cacheid, uint32 hashvalue);
+
+/*
+ * counter_cache_init registers the invalidation callbacks; called once.
+ */
+void
+counter_cache_init(void)
+{
+	CacheRegisterRelcacheCallback(counter_relcache_callback, (Datum) 0);
+	CacheRegisterSyscacheCallback(SUBSCRIPTIONRELMAP, subscription_callback, (Datum) 0);
+}
+
+/*
+ * counter_invalidate tells all sessions, at commit, that the settings of a
+ * counter table have changed. A table that is gone needs no message.
+ */
+void
+counter_invalidate(Oid counter)
+{
+	if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(counter)))
+		CacheInvalidateRelcacheByRelid(counter);
+}
+
+/*
+ * relation_has_foreign_part tells whether a relation is a foreign table or has
+ * one among its partitions.
+ */
+bool
+relation_has_foreign_part(Oid relid)
+{
+	return counter_foreign_leaves(relid, NIL, NULL) != NIL;
+}
+
+/*
+ * counter_exists tells whether there is still a relation that was a counter table
+ * earlier in this transaction.
+ */
+bool
+counter_exists(Oid relid)
+{
+	/* dropping it would have invalidated the entry */
+	return (last_found != NULL && last_found->relid == relid && last_found->valid) ||
+		SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid));
+}
+
+/*
+ * counter_find returns the entry of a counter table, or NULL for a relation
+ * that is none (or does not exist).
+ */
+DcCounter *
+counter_find(Oid relid)
+{
+	DcCounter *counter;
+	DcCounterRow row;
+	volatile bool exists = false;
+	volatile int tries = 0;
+	bool found;
+
+	if (last_found != NULL && last_found->relid == relid && last_found->valid)
+		return last_found;
+	if (counter_cache == NULL)
+	{
+		HASHCTL ctl = {0};
+
+		ctl.keysize = sizeof(Oid);
+		ctl.entrysize = sizeof(DcCounter);
+		ctl.hcxt = TopMemoryContext;
+		counter_cache = hash_create("dcounter tables", 32, &ctl,
+									HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	}
+
+	counter = hash_search(counter_cache, &relid, HASH_FIND, NULL);
+	if (counter != NULL && counter->valid)
+		return last_found = counter;
+
+	counter = hash_search(counter_cache, &relid, HASH_ENTER, &found);
+	if (!found)
+		memset((char *) counter + sizeof(Oid), 0,
+			   sizeof(DcCounter) - sizeof(Oid));
+	do
+	{
+		counter->valid = true; /* an invalidation from here on resets it */
+		PG_TRY();
+		{
+			exists = catalog_read(relid, &row);
+			if (exists)
+			{
+				/* at once, so that the callback knows the shard table */
+				counter->row = row;
+				exists = SearchSysCacheExists1(RELOID,
+											   ObjectIdGetDatum(row.shards));
+			}
+			if (exists)
+				counter_fill(counter);
+		}
+		PG_CATCH();
+		{
+			counter->valid = false;
+			PG_RE_THROW();
+		}
+		PG_END_TRY();
+		/* with debug_discard_caches it never stays valid; it is fresh enough */
+	} while (exists && !counter->valid && ++tries < MAX_TRIES);
+
+	if (!exists)
+	{
+		counter->valid = false;
+		return NULL;
+	}
+	return last_found = counter;
+}
+
+/*
+ * counter_lookup is counter_find with the errors that a user should see:
+ * 42P01 for no relation, 42809 for one that is no counter table, 0A000 for row
+ * security, 55000 for mixed ownership.
+ */
+DcCounter *
+counter_lookup(Oid relid)
+{
+	DcCounter *counter = counter_find(relid);
+
+	if (counter == NULL)
+	{
+		char *name = get_rel_name(relid);
+
+		if (name == NULL)
+			ereport(ERROR,
+					(errcode(ERRCODE_UNDEFINED_TABLE),
+					 errmsg("relation with OID %u does not exist", relid)));
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is not a counter table", name),
+				 errhint("Create a counter table with dc_create(), or register a restored one with dc_adopt().")));
+	}
+	if (counter->rls)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("row-level security is not supported on counter table \"%s\"",
+						get_rel_name(relid)),
+				 errhint("Use ALTER TABLE ... DISABLE ROW LEVEL SECURITY on it and on its shard table.")));
+	if (!OidIsValid(counter->owner))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("counter table \"%s\" and its shard table \"%s\" have different owners",
+						get_rel_name(relid), get_rel_name(counter->row.shards)),
+				 errhint("Use ALTER TABLE ... OWNER TO to give all of its tables to one role.")));
+	return counter;
+}
+
+/*
+ * counter_fill reads what the entry keeps of the two tables.
+ */
+static void
+counter_fill(DcCounter *counter)
+{
+	Oid relids[3];
+	Oid owners[3] = {InvalidOid, InvalidOid, InvalidOid};
+	List *leaves = NIL;
+	List *members = NIL;
+	bool rls = false;
+
+	relids[0] = counter->row.counter;
+	relids[1] = counter->row.shards;
+	relids[2] = counter->row.holds;
+	for (int i = 0; i < 3; i++)
+	{
+		HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relids[i]));
+		Form_pg_class form;
+
+		if (!HeapTupleIsValid(tuple))
+			continue; /* none, or dropped meanwhile: locks were not taken */
+		form = (Form_pg_class) GETSTRUCT(tuple);
+		owners[i] = form->relowner;
+		rls |= form->relrowsecurity;
+		if (form->relkind == RELKIND_FOREIGN_TABLE ||
+			form->relkind == RELKIND_PARTITIONED_TABLE)
+			leaves = counter_foreign_leaves(relids[i], leaves, &members);
+		ReleaseSysCache(tuple);
+	}
+
+	set_oids(&counter->foreign_leaves, &counter->nforeign, leaves);
+	set_oids(&counter->members, &counter->nmembers, members);
+	counter->owner = (owners[0] == owners[1] &&
+					  (!OidIsValid(owners[2]) || owners[0] == owners[2]))
+		? owners[0]
+		: InvalidOid;
+	counter->rls = rls;
+	counter->foreign = (leaves != NIL);
+	counter->events = change_listener != NULL && change_listener->wants(counter->relid);
+	counter->fed = counter_is_fed(&counter->row);
+	counter->generation++;
+}
+
+/*
+ * counter_foreign_leaves adds to `leaves` one foreign table for each foreign
+ * server that has none in it yet, of a relation and its partitions, and all of
+ * these to `members` unless that is NULL.
+ */
+static List *
+counter_foreign_leaves(Oid relid, List *leaves, List **members)
+{
+	List *children = find_all_inheritors(relid, AccessShareLock, NULL);
+	ListCell *lc;
+
+	foreach(lc, children)
+	{
+		Oid child = lfirst_oid(lc);
+		Oid server;
+		bool known = false;
+		ListCell *lc2;
+
+		if (get_rel_relkind(child) != RELKIND_FOREIGN_TABLE)
+			continue;
+		server = GetForeignTable(child)->serverid;
+		foreach(lc2, leaves)
+			known |= (GetForeignTable(lfirst_oid(lc2))->serverid == server);
+		if (!known)
+			leaves = lappend_oid(leaves, child);
+	}
+	if (members != NULL)
+		*members = list_concat(*members, children);
+	else
+		list_free(children);
+	return leaves;
+}
+
+/*
+ * set_oids replaces an array of an entry.
+ */
+static void
+set_oids(Oid **array, int *count, List *oids)
+{
+	Oid *old = *array;
+	int n = list_length(oids);
+
+	*count = 0; /* the callback may look at it */
+	*array = NULL;
+	if (old != NULL)
+		pfree(old);
+	if (n == 0)
+		return;
+	*array = MemoryContextAlloc(TopMemoryContext, n * sizeof(Oid));
+	for (int i = 0; i < n; i++)
+		(*array)[i] = list_nth_oid(oids, i);
+	*count = n;
+}
+
+/*
+ * counter_relcache_callback marks invalid the entries that use a relation, or
+ * all of them (relid 0: the message queue was reset). Must not throw.
+ */
+static void
+counter_relcache_callback(Datum arg, Oid relid)
+{
+	HASH_SEQ_STATUS status;
+	DcCounter *counter;
+
+	if (counter_cache == NULL)
+		return;
+	hash_seq_init(&status, counter_cache);
+	while ((counter = hash_seq_search(&status)) != NULL)
+	{
+		if (relid == InvalidOid || relid == counter->relid ||
+			relid == counter->row.shards ||
+			relid == counter->row.holds)
+			counter->valid = false;
+		for (int i = 0; counter->valid && i < counter->nmembers; i++)
+		{
+			if (relid == counter->members[i])
+				counter->valid = false;
+		}
+	}
+}
+
+/*
+ * subscription_callback marks all entries invalid: tables were added to a subscription,
+ * or taken from one. Must not throw.
+ */
+static void
+subscription_callback(Datum arg, int cacheid, uint32 hashvalue)
+{
+	counter_relcache_callback(arg, InvalidOid);
+}

@@ -1,0 +1,200 @@
+/*
+ * ddl.c
+ *		DDL in a transaction that has increments to write.
+ *
+ * dc_incr() has checked the tables, and locked them against others, but not against its
+ * own transaction. That might drop or alter them before it commits, and the commit
+ * would find nothing to write to. So before a statement that may change a table, the
+ * increments are written: it finds their rows, as it would after an INSERT, and takes
+ * them along, truncates them, or fails on them. What is counted after it looks at
+ * the tables anew, and says at once if they will not do. A commit then never fails for
+ * what DDL has done.
+ *
+ * Whoever has increments to write has called a function of this library, so the hook is
+ * there. Code that a table's owner has put on it runs while increments are being
+ * written, always in a security-restricted operation: there nothing is written a
+ * second time.
+ *
+ * TRUNCATE of a partition. Of a buffered table this takes what is in memory as well, and
+ * has to keep others from adding to it (protect.c), with a lock on the table of totals.
+ * The statement itself locks the partition alone, and first, while everybody else locks
+ * the partition last: whoever has counted in the table, and reads it before he commits, would
+ * wait for the partition, and the statement for him. So the lock on the table is taken
+ * here, before the statement takes its own. But whoever has read the table or the partition,
+ * and counts only then, must not wait behind that either: so both are held only if
+ * the partition need not be waited for; else it is waited for without the table, and
+ * the two are tried again. (A partition that the name stands for only after that is
+ * locked in the other order, and may deadlock, as may the apply worker of a
+ * subscription, which runs no statement.)
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_inherits.h"
+#include "commands/extension.h"
+#include "counter/apply.h"
+#include "counter/buffering.h"
+#include "counter/pending.h"
+#include "miscadmin.h"
+#include "nodes/parsenodes.h"
+#include "storage/lmgr.h"
+#include "table/access.h"
+#include "table/codeddl.h"
+#include "table/ddl.h"
+#include "table/protect.h"
+#include "tcop/utility.h"
+#include "utils/acl.h"
+#include "utils/lsyscache.h"
+
+static ProcessUtility_hook_type previous_utility_hook = NULL;
+
+static void utility_hook(PlannedStmt *pstmt, const char *query,
+						 bool read_only_tree, ProcessUtilityContext context,
+						 ParamListInfo params, QueryEnvironment *environment,
+						 DestReceiver *dest, QueryCompletion *completion);
+static bool changes_tables(Node *statement);
+static void lock_before_truncate(TruncateStmt *statement);
+static void lock_table_and_partition(Oid counter, Oid partition);
+static Oid lock_all_at_once(List *relations);
+
+/*
+ * counter_ddl_init installs the hook; called once.
+ */
+void
+counter_ddl_init(void)
+{
+	previous_utility_hook = ProcessUtility_hook;
+	ProcessUtility_hook = utility_hook;
+}
+
+static void
+utility_hook(PlannedStmt *pstmt, const char *query, bool read_only_tree,
+			 ProcessUtilityContext context, ParamListInfo params,
+			 QueryEnvironment *environment, DestReceiver *dest,
+			 QueryCompletion *completion)
+{
+	if (IsA(pstmt->utilityStmt, IndexStmt) &&
+		((IndexStmt *) pstmt->utilityStmt)->concurrent && IsTransactionState())
+		code_prevent_index((IndexStmt *) pstmt->utilityStmt, query);
+	if (!pending_is_empty() && changes_tables(pstmt->utilityStmt) &&
+		IsTransactionState() && !XactReadOnly && !InSecurityRestrictedOperation())
+		apply_early();
+	if (IsA(pstmt->utilityStmt, TruncateStmt) && IsTransactionState() &&
+		!XactReadOnly && !RecoveryInProgress() && buffering != NULL)
+		lock_before_truncate((TruncateStmt *) pstmt->utilityStmt);
+	if (previous_utility_hook != NULL)
+		previous_utility_hook(pstmt, query, read_only_tree, context, params,
+							  environment, dest, completion);
+	else
+		standard_ProcessUtility(pstmt, query, read_only_tree, context, params,
+								environment, dest, completion);
+}
+
+/*
+ * changes_tables tells whether a statement may change a table that is there, or what
+ * hangs on it.
+ */
+static bool
+changes_tables(Node *statement)
+{
+	switch (nodeTag(statement))
+	{
+		case T_AlterDomainStmt:
+		case T_AlterEnumStmt:
+		case T_AlterObjectDependsStmt:
+		case T_AlterObjectSchemaStmt:
+		case T_AlterOwnerStmt:
+		case T_AlterTableMoveAllStmt:
+		case T_AlterTableStmt:
+		case T_AlterTypeStmt:
+		case T_ClusterStmt:
+		case T_CreatePolicyStmt:
+		case T_CreateTrigStmt:
+		case T_DropOwnedStmt:
+		case T_DropStmt:
+		case T_IndexStmt:
+		case T_ReassignOwnedStmt:
+		case T_ReindexStmt:
+		case T_RenameStmt:
+		case T_RuleStmt:
+		case T_TruncateStmt:
+			return true;
+		case T_CreateStmt: /* of a child or a partition */
+		case T_CreateForeignTableStmt:
+			return ((CreateStmt *) statement)->inhRelations != NIL;
+		default:
+			return false;
+	}
+}
+
+/*
+ * lock_before_truncate locks the buffered tables whose partitions a statement names, as
+ * the trigger on these will. Who may not truncate them gets the server's error, and no
+ * lock.
+ */
+static void
+lock_before_truncate(TruncateStmt *statement)
+{
+	ListCell *lc;
+
+	foreach(lc, statement->relations)
+	{
+		Oid relid = RangeVarGetRelid(lfirst_node(RangeVar, lc), NoLock, true);
+		DcCounterRow row;
+		Oid root;
+
+		if (OidIsValid(relid) && get_rel_relispartition(relid) &&
+			pg_class_aclcheck(relid, GetUserId(), ACL_TRUNCATE) == ACLCHECK_OK &&
+			OidIsValid(get_extension_oid("dcounter", true)) &&
+			member_find(relid, &row, &root) == DC_MEMBER_TOTALS &&
+			row.mode == DC_MODE_BUFFERED)
+			lock_table_and_partition(row.counter, relid);
+	}
+}
+
+/*
+ * lock_table_and_partition locks a counter table against all who count in it, and a
+ * partition, with what is below it, as TRUNCATE does. It waits for one lock at a time,
+ * without holding another.
+ */
+static void
+lock_table_and_partition(Oid counter, Oid partition)
+{
+	for (;;)
+	{
+		Oid busy;
+
+		CHECK_FOR_INTERRUPTS();
+		if (!counter_lock(counter, ShareRowExclusiveLock))
+			return; /* none any more */
+		busy = lock_all_at_once(find_all_inheritors(partition, NoLock, NULL));
+		if (!OidIsValid(busy))
+			return;
+		UnlockRelationOid(counter_lookup(counter)->row.shards, ShareRowExclusiveLock);
+		UnlockRelationOid(counter, ShareRowExclusiveLock);
+		LockRelationOid(busy, AccessExclusiveLock);
+		UnlockRelationOid(busy, AccessExclusiveLock);
+	}
+}
+
+/*
+ * lock_all_at_once locks relations, or none: then it returns one that could not be locked
+ * without waiting.
+ */
+static Oid
+lock_all_at_once(List *relations)
+{
+	for (int i = 0; i < list_length(relations); i++)
+	{
+		Oid busy = list_nth_oid(relations, i);
+
+		if (ConditionalLockRelationOid(busy, AccessExclusiveLock))
+			continue;
+		while (--i >= 0)
+			UnlockRelationOid(list_nth_oid(relations, i), AccessExclusiveLock);
+		return busy;
+	}
+	return InvalidOid;
+}

@@ -1,0 +1,347 @@
+/*
+ * layout.c
+ *		What the tables of a counter must look like, and which of them can be accessed
+ *		without SQL.
+ *
+ * The tables are the user's, who may alter them in any way at any time. All code
+ * that touches their rows relies on their shape (base/shape.c), so each use of a
+ * counter table checks it anew when something has changed (counter_layout). That costs
+ * next to nothing when nothing has, so it is asked again wherever code of the owner may
+ * have run in between.
+ *
+ * The direct path (direct.c, scan.c) writes and reads heap tuples itself. It
+ * leaves out what the executor would do for a table with triggers for INSERT or UPDATE, rules,
+ * constraints, further columns or further indexes, so it is taken
+ * only for shard tables that have none of these; all others go through SQL
+ * (sqlpath.c), and nothing is lost but speed. In particular the direct path never
+ * runs code that a user has put on a table.
+ *
+ * Where Citus is installed, a table that looks local may be distributed: then
+ * all goes through SQL.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/table.h"
+#include "catalog/pg_collation.h"
+#include "catalog/pg_trigger.h"
+#include "catalog/pg_type.h"
+#include "commands/extension.h"
+#include "commands/trigger.h"
+#include "table/layout.h"
+#include "table/protect.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/reltrigger.h"
+
+/* As table.c makes them. */
+#define COMMON_COLUMNS \
+	[DC_COL_KEY] = {"key", TEXTOID, C_COLLATION_OID}, \
+	[DC_COL_INC] = {"inc", INT8OID}, \
+	[DC_COL_DEC] = {"dec", INT8OID}, \
+	[DC_COL_UPDATED_AT] = {"updated_at", TIMESTAMPTZOID}
+
+/* Plain, partitioned, or on another server. */
+#define COUNTER_KINDS "rpf"
+
+static const DcShape totals_shape = {
+	.relkinds = COUNTER_KINDS,
+	.nkeys = 1,
+	.keys = {DC_COL_KEY},
+	.ncolumns = DC_NUM_COLUMNS,
+	.columns = {COMMON_COLUMNS,
+				[DC_COL_VALUE] = {"value", INT8OID, InvalidOid, SHAPE_GENERATED | SHAPE_NULLABLE | SHAPE_OPTIONAL}}};
+
+static const DcShape shards_shape = {
+	.relkinds = COUNTER_KINDS,
+	.nkeys = 2,
+	.keys = {DC_COL_KEY, DC_COL_SHARD},
+	.ncolumns = DC_NUM_COLUMNS,
+	.columns = {COMMON_COLUMNS,
+				[DC_COL_SHARD] = {"shard", INT4OID}}};
+
+static const DcShape stock_shards_shape = {
+	.relkinds = COUNTER_KINDS,
+	.nkeys = 2,
+	.keys = {DC_COL_KEY, DC_COL_SHARD},
+	.ncolumns = DC_NUM_COLUMNS,
+	.columns = {COMMON_COLUMNS,
+				[DC_COL_SHARD] = {"shard", INT4OID},
+				[DC_COL_UNITS] = {"units", INT8OID}}};
+
+static const DcShape holds_shape = {
+	.relkinds = "r",
+	.nkeys = 1,
+	.keys = {0},
+	.ncolumns = 9,
+	.columns = {{"hold_id", UUIDOID},
+				{"key", TEXTOID, C_COLLATION_OID},
+				{"qty", INT8OID},
+				{"ttl", INTERVALOID},
+				{"state", TEXTOID, DEFAULT_COLLATION_OID},
+				{"confirmed", INT8OID, InvalidOid, SHAPE_NULLABLE},
+				{"created_at", TIMESTAMPTZOID},
+				{"expires_at", TIMESTAMPTZOID},
+				{"ended_at", TIMESTAMPTZOID, InvalidOid, SHAPE_NULLABLE}}};
+
+static char *layout_fill(DcCounter *counter, DcShapeProblem *problem);
+static bool layout_is_known(const DcCounter *counter);
+static const Trigger *deferred_trigger(Relation rel);
+static bool is_bare(Relation rel, const DcCounter *counter);
+static bool has_own_indexes(Relation rel, const DcCounter *counter);
+
+/*
+ * layout_shape returns the shape of one of the tables of a counter.
+ */
+const DcShape *
+layout_shape(DcCounterTable table, bool stock)
+{
+	switch (table)
+	{
+		case DC_TABLE_TOTALS:
+			return &totals_shape;
+		case DC_TABLE_SHARDS:
+			return stock ? &stock_shards_shape : &shards_shape;
+		case DC_TABLE_HOLDS:
+			return &holds_shape;
+	}
+	elog(ERROR, "unrecognized table: %d", (int) table);
+}
+
+/*
+ * counter_layout checks the tables of a counter and fills the layout fields of
+ * its cache entry, once for each generation of it. The caller holds locks on both
+ * tables. Raises 42809 when they do not have their shape any more.
+ */
+void
+counter_layout(DcCounter *counter)
+{
+	DcShapeProblem problem;
+	char *bad;
+
+	if (layout_is_known(counter))
+		return;
+	if (!counter->valid)
+		(void) counter_lookup(counter->relid); /* the same entry */
+	bad = layout_fill(counter, &problem);
+	if (bad != NULL)
+		shape_error(bad, &problem);
+}
+
+/*
+ * counter_has_layout is the same, with an answer instead of an error.
+ */
+bool
+counter_has_layout(DcCounter *counter)
+{
+	DcShapeProblem problem;
+
+	return layout_is_known(counter) || layout_fill(counter, &problem) == NULL;
+}
+
+/*
+ * layout_is_known tells whether the tables have been checked, and no invalidation has
+ * come since.
+ */
+static bool
+layout_is_known(const DcCounter *counter)
+{
+	return counter->valid && counter->layout_generation == counter->generation;
+}
+
+/*
+ * layout_fill does the work of counter_layout. Returns the name of a table that does
+ * not have its shape, or NULL.
+ */
+static char *
+layout_fill(DcCounter *counter, DcShapeProblem *problem)
+{
+	uint32 generation = counter->generation;
+	bool stock = counter_is_stock(counter);
+	const DcShape *shape = layout_shape(DC_TABLE_SHARDS, stock);
+	Relation totals = table_open(counter->relid, NoLock);
+	Relation shards = table_open(counter->row.shards, NoLock);
+	char *bad = NULL;
+
+	if (!shape_fits(totals, &totals_shape, &counter->totals, problem))
+		bad = pstrdup(RelationGetRelationName(totals));
+	else if (!shape_fits(shards, shape, &counter->shards, problem))
+		bad = pstrdup(RelationGetRelationName(shards));
+	else
+	{
+		bool direct = OidIsValid(counter->totals.index) &&
+			OidIsValid(counter->shards.index) &&
+			!OidIsValid(get_extension_oid("citus", true));
+
+		/* an index that is not for old snapshots is left to the planner */
+		counter->direct_read = direct && !counter->totals.index_is_young &&
+			!counter->shards.index_is_young;
+		/* whoever takes from a stock looks at the latest versions */
+		counter->direct_write = (stock ? direct : counter->direct_read) &&
+			is_bare(shards, counter);
+		counter->totals_deferred = deferred_trigger(totals) != NULL;
+		counter->shards_deferred = deferred_trigger(shards) != NULL;
+		counter->layout_generation = generation;
+	}
+	table_close(totals, NoLock);
+	table_close(shards, NoLock);
+	return bad;
+}
+
+/*
+ * counter_holds_layout does the same for the table of holds of a stock, which is
+ * locked.
+ */
+void
+counter_holds_layout(DcCounter *counter)
+{
+	uint32 generation;
+	Relation rel;
+
+	if (counter->valid && counter->holds_generation == counter->generation)
+		return;
+	if (!counter->valid)
+		(void) counter_lookup(counter->relid); /* the same entry */
+	generation = counter->generation;
+	if (get_rel_relkind(counter->row.holds) == '\0')
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("stock \"%s\" has no table of holds",
+						get_rel_name(counter->relid))));
+	rel = table_open(counter->row.holds, NoLock);
+	shape_check(rel, &holds_shape, &counter->holds);
+	table_close(rel, NoLock);
+	counter->holds_generation = generation;
+}
+
+/*
+ * counter_direct_open opens the table of totals or the shard table for access without
+ * SQL, and makes sure that columns and index are where the layout says. The caller has
+ * asked whether it may (direct_read, direct_write): a little later the answer may be
+ * another, as when an index is being built, which does no harm. Only code of the owner,
+ * in this session, can have taken away the index; then the error is 55000. As long as the
+ * table is open, this session cannot alter it.
+ */
+Relation
+counter_direct_open(DcCounter *counter, DcCounterTable table)
+{
+	bool totals = table == DC_TABLE_TOTALS;
+	Relation rel = table_open(totals ? counter->relid : counter->row.shards, NoLock);
+
+	counter_layout(counter);
+	if (RelationGetRelid(rel) != (totals ? counter->relid : counter->row.shards) ||
+		!OidIsValid(totals ? counter->totals.index : counter->shards.index))
+		layout_altered_error(rel);
+	return rel;
+}
+
+/*
+ * layout_altered_error raises that error.
+ */
+void
+layout_altered_error(Relation rel)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("\"%s\" was altered while it was being used",
+					RelationGetRelationName(rel)),
+			 errdetail("Code of its owner has done so.")));
+}
+
+/*
+ * counter_check_deferred raises 55000 if a trigger on the shard table, or on the table of
+ * totals, is deferred: what is written as the owner cannot leave such work to the
+ * commit, where it would be done as somebody else, so rows could not be inserted.
+ */
+void
+counter_check_deferred(const DcCounter *counter, bool totals)
+{
+	Oid relid = totals ? counter->relid : counter->row.shards;
+	const Trigger *trigger;
+	Relation rel;
+
+	if (!(totals ? counter->totals_deferred : counter->shards_deferred))
+		return;
+	rel = table_open(relid, NoLock);
+	trigger = deferred_trigger(rel);
+	if (trigger != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("\"%s\" cannot be written to, as its constraint \"%s\" is deferred",
+						RelationGetRelationName(rel),
+						OidIsValid(trigger->tgconstraint) ? get_constraint_name(trigger->tgconstraint)
+														  : trigger->tgname),
+				 errdetail("What the functions of a counter table write is checked at once, as the table's owner."),
+				 errhint("Drop the constraint, and create it as NOT DEFERRABLE.")));
+	table_close(rel, NoLock);
+}
+
+/*
+ * deferred_trigger returns a trigger for INSERT or UPDATE that waits for the commit, or
+ * NULL. That of a unique constraint does so only for rows that are not unique.
+ */
+static const Trigger *
+deferred_trigger(Relation rel)
+{
+	for (int i = 0; rel->trigdesc != NULL && i < rel->trigdesc->numtriggers; i++)
+	{
+		const Trigger *trigger = &rel->trigdesc->triggers[i];
+
+		if (trigger->tginitdeferred && trigger->tgenabled != TRIGGER_DISABLED &&
+			(TRIGGER_FOR_INSERT(trigger->tgtype) || TRIGGER_FOR_UPDATE(trigger->tgtype)) &&
+			trigger->tgfoid != F_UNIQUE_KEY_RECHECK)
+			return trigger;
+	}
+	return NULL;
+}
+
+/*
+ * is_bare tells whether writing to a table entails no more than the tuple and
+ * one index entry: it has the columns that it needs and no others, and nothing
+ * hangs on it.
+ */
+static bool
+is_bare(Relation rel, const DcCounter *counter)
+{
+	TupleDesc desc = RelationGetDescr(rel);
+
+	return counter->shards.alone && protect_lets_insert(rel) && rel->rd_rules == NULL &&
+		!rel->rd_rel->relispartition &&
+		(desc->constr == NULL || desc->constr->num_check == 0) &&
+		has_own_indexes(rel, counter);
+}
+
+/*
+ * layout_is_own_index tells whether an index of the shard table is of the one kind that
+ * the direct way keeps.
+ */
+bool
+layout_is_own_index(const DcCounter *counter, Relation index)
+{
+	const DcShape *shape = layout_shape(DC_TABLE_SHARDS, counter_is_stock(counter));
+
+	return shape_is_key(index, shape, counter->shards.atts) &&
+		shape_is_plain_key(index, shape);
+}
+
+/*
+ * has_own_indexes tells whether all indexes are of that kind: there are two while the
+ * primary key is rebuilt without a lock.
+ */
+static bool
+has_own_indexes(Relation rel, const DcCounter *counter)
+{
+	List *indexes = RelationGetIndexList(rel);
+	ListCell *lc;
+	bool own = true;
+
+	foreach(lc, indexes)
+	{
+		Relation index = index_open(lfirst_oid(lc), AccessShareLock);
+
+		own &= layout_is_own_index(counter, index);
+		index_close(index, AccessShareLock);
+	}
+	list_free(indexes);
+	return own;
+}

@@ -1,0 +1,30 @@
+/*
+ * layout.h
+ *		What the tables of a counter must look like, and which of them can be accessed
+ *		without SQL (see layout.c).
+ */
+#ifndef DC_LAYOUT_H
+#define DC_LAYOUT_H
+
+#include "base/compat.h"
+#include "table/catalog.h"
+#include "table/shape.h"
+#include "utils/rel.h"
+
+typedef enum DcCounterTable
+{
+	DC_TABLE_TOTALS,
+	DC_TABLE_SHARDS,
+	DC_TABLE_HOLDS /* of a stock */
+} DcCounterTable;
+
+extern const DcShape *layout_shape(DcCounterTable table, bool stock);
+extern void counter_layout(DcCounter *counter);
+extern bool counter_has_layout(DcCounter *counter);
+extern void counter_holds_layout(DcCounter *counter);
+extern Relation counter_direct_open(DcCounter *counter, DcCounterTable table);
+pg_noreturn extern void layout_altered_error(Relation rel);
+extern bool layout_is_own_index(const DcCounter *counter, Relation index);
+extern void counter_check_deferred(const DcCounter *counter, bool totals);
+
+#endif /* DC_LAYOUT_H */

@@ -1,0 +1,513 @@
+/*
+ * protect.c
+ *		Triggers that keep the tables of a counter together.
+ *
+ * What a key has is the sum over several tables, so none of them may be emptied
+ * alone. Statement triggers see to that; they need no preload, and the direct path
+ * (layout.c), which neither deletes nor truncates, is not concerned.
+ *
+ *	- TRUNCATE of the table of totals truncates the shard table, the table of holds, and,
+ *	  by way of the room below, all tables of a ledger. TRUNCATE of a partition
+ *	  deletes the shard rows of its keys. The trigger fires always, in the worker
+ *	  of a subscription, too.
+ *	- TRUNCATE of a shard table or of holds by themselves is refused for a stock and for a
+ *	  ledger: units, or what balances must agree with, would be lost. The shard table of
+ *	  a plain counter may be truncated; that forgets what is not yet compacted.
+ *	- DELETE by hand is refused for a stock and for a ledger, on the same ground. Rows of
+ *	  a plain counter may be deleted: that forgets what is in these rows.
+ *
+ * Protocol of TRUNCATE. The tables are locked in the order in which everybody locks
+ * them: totals (by the statement itself), shards, holds, others. All who write to any
+ * of them have locked the totals first, so from the first lock on nobody else
+ * changes anything, and nothing can deadlock with increments, takes, compaction or
+ * transfers; a table that is found empty under that lock stays so. Increments of this
+ * transaction that are not written yet are written before the statement runs (ddl.c): so
+ * they go, those that follow stay, and both come back with ROLLBACK TO. What is
+ * in memory goes by buffer/discard.c.
+ *
+ * All runs after the statement, and as the owner of the totals, in a security-restricted
+ * operation: who may truncate the totals need not have rights to the others, but for
+ * a ledger, which its owner alone may empty. Tables that the statement lists itself are
+ * in use, but empty by then, and are passed over.
+ *
+ * The trigger belongs to the table, and is dropped with the extension, without CASCADE
+ * (DEPENDS ON EXTENSION). Its function may be put on any table by anybody: what
+ * it does follows from the catalog alone, and it does nothing for other tables. Where
+ * Citus is installed, which distributes no table with triggers, and on foreign tables,
+ * there are none: truncate both.
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "base/compat.h"
+#include "base/runas.h"
+#include "catalog/dependency.h"
+#include "catalog/namespace.h"
+#include "catalog/partition.h"
+#include "catalog/pg_extension.h"
+#include "catalog/pg_inherits.h"
+#include "catalog/pg_trigger.h"
+#include "commands/extension.h"
+#include "commands/trigger.h"
+#include "counter/buffering.h"
+#include "executor/spi.h"
+#include "miscadmin.h"
+#include "nodes/makefuncs.h"
+#include "parser/parse_func.h"
+#include "storage/bufmgr.h"
+#include "storage/lmgr.h"
+#include "table/access.h"
+#include "table/ownstatement.h"
+#include "table/protect.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/reltrigger.h"
+#include "utils/ruleutils.h"
+#include "utils/snapmgr.h"
+
+PG_FUNCTION_INFO_V1(on_counter_truncate);
+PG_FUNCTION_INFO_V1(on_counter_delete);
+
+#define TRUNCATE_TRIGGER "dcounter_truncate"
+#define TRUNCATE_FUNCTION "on_counter_truncate"
+#define DELETE_TRIGGER "dcounter_delete"
+#define DELETE_FUNCTION "on_counter_delete"
+
+DcEmptyingWork counter_emptied = NULL;
+
+static DcMember member_of(Oid relid, DcCounterRow *row);
+static bool is_whole(const DcCounterRow *row);
+static void create_truncate(Oid relid, bool always);
+static void create_delete(Oid relid, const char *when);
+static void create_trigger(Oid relid, const char *name, const char *definition);
+static Oid own_function(const char *name);
+static bool is_truncated_too(Oid relid);
+static void truncated_totals(const DcCounterRow *row);
+static void truncated_partition(const DcCounterRow *row, Oid relid);
+static char *keys_of(Oid relid);
+static void write_down(const DcCounterRow *row);
+static void delete_rows(Oid relid, char *condition);
+static void refuse_truncate(const DcCounterRow *row, Oid relid);
+
+/*
+ * member_find tells what a table, or the table that it is a partition of, is to a
+ * counter. Sets the counter's row, and the table that it knows.
+ */
+DcMember
+member_find(Oid relid, DcCounterRow *row, Oid *root)
+{
+	DcMember member = member_of(relid, row);
+	List *ancestors;
+	ListCell *lc;
+
+	*root = relid;
+	if (member != DC_MEMBER_NONE || !get_rel_relispartition(relid))
+		return member;
+	ancestors = get_partition_ancestors(relid);
+	foreach(lc, ancestors)
+	{
+		*root = lfirst_oid(lc);
+		member = member_of(*root, row);
+		if (member != DC_MEMBER_NONE)
+			break;
+	}
+	return member;
+}
+
+static DcMember
+member_of(Oid relid, DcCounterRow *row)
+{
+	if (catalog_read(relid, row))
+		return DC_MEMBER_TOTALS;
+	if (catalog_read_by_shards(relid, row))
+		return DC_MEMBER_SHARDS;
+	if (catalog_read_by_holds(relid, row))
+		return DC_MEMBER_HOLDS;
+	return DC_MEMBER_NONE;
+}
+
+/*
+ * is_whole tells whether a counter's tables must agree with each other row by row.
+ */
+static bool
+is_whole(const DcCounterRow *row)
+{
+	return OidIsValid(row->holds) || OidIsValid(row->ledger);
+}
+
+/*
+ * protect_create puts the triggers on the tables of a counter, where they are missing
+ * or disabled. Runs as the current user, who owns the tables.
+ */
+void
+protect_create(const DcCounterRow *row)
+{
+	List *members = find_all_inheritors(row->counter, NoLock, NULL);
+	ListCell *lc;
+
+	if (!is_whole(row) && OidIsValid(get_extension_oid("citus", true)))
+		return;
+	foreach(lc, members)
+		create_truncate(lfirst_oid(lc), true);
+	if (!is_whole(row))
+		return;
+	create_delete(row->counter, NULL);
+	create_truncate(row->shards, false);
+	create_delete(row->shards, NULL);
+	if (!OidIsValid(row->holds))
+		return;
+	create_truncate(row->holds, false);
+	create_delete(row->holds, "OLD.state OPERATOR(pg_catalog.=) 'open'");
+}
+
+/*
+ * protect_create_partition does that for a table that has become a partition.
+ */
+void
+protect_create_partition(Oid relid)
+{
+	List *members;
+	ListCell *lc;
+	DcCounterRow row;
+	Oid root;
+
+	if (member_find(relid, &row, &root) != DC_MEMBER_TOTALS ||
+		OidIsValid(get_extension_oid("citus", true)))
+		return;
+	members = find_all_inheritors(relid, NoLock, NULL);
+	foreach(lc, members)
+		create_truncate(lfirst_oid(lc), true);
+}
+
+static void
+create_truncate(Oid relid, bool always)
+{
+	if (get_rel_relkind(relid) == RELKIND_FOREIGN_TABLE)
+		return;
+	create_trigger(relid, TRUNCATE_TRIGGER,
+				   psprintf("AFTER TRUNCATE ON %s FOR EACH STATEMENT"
+							" EXECUTE FUNCTION " DC_SCHEMA "." TRUNCATE_FUNCTION "()",
+							relation_sql_name(relid)));
+	if (always)
+		run_ddl(psprintf("ALTER TABLE %s ENABLE ALWAYS TRIGGER " TRUNCATE_TRIGGER,
+						 relation_sql_name(relid)));
+}
+
+/*
+ * create_delete refuses DELETE statements, or, with a condition, rows.
+ */
+static void
+create_delete(Oid relid, const char *when)
+{
+	if (get_rel_relkind(relid) == RELKIND_FOREIGN_TABLE)
+		return;
+	create_trigger(relid, DELETE_TRIGGER,
+				   psprintf("BEFORE DELETE ON %s FOR EACH %s"
+							" EXECUTE FUNCTION " DC_SCHEMA "." DELETE_FUNCTION "()",
+							relation_sql_name(relid),
+							when == NULL ? "STATEMENT" : psprintf("ROW WHEN (%s)", when)));
+}
+
+/*
+ * create_trigger creates a trigger, or puts it in order. What ALTER TRIGGER ... DEPENDS
+ * ON EXTENSION does is done here without its lock on the extension, which is
+ * exclusive until the transaction ends: nobody else could create a counter meanwhile.
+ */
+static void
+create_trigger(Oid relid, const char *name, const char *definition)
+{
+	ObjectAddress trigger;
+	ObjectAddress extension;
+
+	run_ddl(psprintf("CREATE OR REPLACE TRIGGER %s %s", name, definition));
+	ObjectAddressSet(trigger, TriggerRelationId, get_trigger_oid(relid, name, false));
+	ObjectAddressSet(extension, ExtensionRelationId, get_extension_oid("dcounter", false));
+	LockDatabaseObject(ExtensionRelationId, extension.objectId, 0, AccessShareLock);
+	if (!list_member_oid(getAutoExtensionsOfObject(trigger.classId, trigger.objectId),
+						 extension.objectId))
+		recordDependencyOn(&trigger, &extension, DEPENDENCY_AUTO_EXTENSION);
+}
+
+/*
+ * protect_lets_insert tells whether nothing on a table fires for INSERT and UPDATE, or for
+ * DELETE: compaction deletes rows. Triggers of ours do not count, as they refuse what
+ * others do.
+ */
+bool
+protect_lets_insert(Relation rel)
+{
+	Oid refuse_delete = InvalidOid;
+	Oid guard = InvalidOid;
+
+	if (rel->trigdesc != NULL)
+	{
+		refuse_delete = own_function(DELETE_FUNCTION);
+		guard = own_function(LEDGER_GUARD_FUNCTION);
+	}
+	for (int i = 0; rel->trigdesc != NULL && i < rel->trigdesc->numtriggers; i++)
+	{
+		const Trigger *trigger = &rel->trigdesc->triggers[i];
+
+		if (trigger->tgfoid != refuse_delete && trigger->tgfoid != guard &&
+			(TRIGGER_FOR_INSERT(trigger->tgtype) || TRIGGER_FOR_UPDATE(trigger->tgtype) ||
+			 TRIGGER_FOR_DELETE(trigger->tgtype)))
+			return false;
+	}
+	return true;
+}
+
+static Oid
+own_function(const char *name)
+{
+	return LookupFuncName(list_make2(makeString(DC_SCHEMA), makeString(pstrdup(name))),
+						  0, NULL, true);
+}
+
+/*
+ * on_counter_truncate() -> trigger, AFTER TRUNCATE: empties what belongs to a table of
+ * totals that was truncated; 55000 for a table of a stock or a ledger that must not
+ * be truncated by itself.
+ */
+Datum
+on_counter_truncate(PG_FUNCTION_ARGS)
+{
+	TriggerData *data = (TriggerData *) fcinfo->context;
+	DcCounterRow row;
+	Oid relid;
+	Oid root;
+
+	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_BY_TRUNCATE(data->tg_event) ||
+		!TRIGGER_FIRED_AFTER(data->tg_event))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("%s can only be called as a trigger, AFTER TRUNCATE",
+						TRUNCATE_FUNCTION "()")));
+	relid = RelationGetRelid(data->tg_relation);
+	switch (member_find(relid, &row, &root))
+	{
+		case DC_MEMBER_NONE:
+			break;
+		case DC_MEMBER_TOTALS:
+			if (relid != root)
+				truncated_partition(&row, relid);
+			else if (OidIsValid(row.ledger) && row.ledger != relid && !own_truncate_fires(relid))
+				refuse_truncate(&row, relid);
+			else
+				truncated_totals(&row);
+			break;
+		case DC_MEMBER_SHARDS:
+			if (is_whole(&row) && !own_truncate_fires(relid) &&
+				(OidIsValid(row.ledger) || !is_truncated_too(row.counter)))
+				refuse_truncate(&row, relid);
+			break;
+		case DC_MEMBER_HOLDS:
+			if (!own_truncate_fires(relid) &&
+				(OidIsValid(row.ledger) || !is_truncated_too(row.counter) || !is_truncated_too(row.shards)))
+				refuse_truncate(&row, relid);
+			break;
+	}
+	PG_RETURN_POINTER(NULL);
+}
+
+/*
+ * is_truncated_too tells whether this transaction has truncated another table, perhaps
+ * by the same statement. That it is empty does not say so: before the first compaction
+ * the totals are. Who has it locked against us is changing it; to wait for him could be a
+ * deadlock, as everybody else locks the totals first.
+ */
+static bool
+is_truncated_too(Oid relid)
+{
+	Relation rel;
+	bool locked;
+
+	if (!ConditionalLockRelationOid(relid, AccessShareLock))
+		return false;
+	rel = table_open(relid, NoLock);
+	locked = CheckRelationLockedByMe(rel, AccessExclusiveLock, false);
+	table_close(rel, NoLock);
+	return locked && relation_is_empty(relid);
+}
+
+/*
+ * truncated_totals empties the other tables.
+ */
+static void
+truncated_totals(const DcCounterRow *row)
+{
+	DcRunAs state;
+
+	if (row->ledger == row->counter && !compat_owns_relation(row->counter, GetUserId()))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("must be owner of ledger \"%s\" to truncate it",
+						get_rel_name(row->counter))));
+	if (buffering != NULL)
+		buffering->truncated(row->counter);
+	runas_begin(&state, relation_owner(row->counter));
+	relation_truncate(row->shards);
+	if (OidIsValid(row->holds))
+		relation_truncate(row->holds);
+	if (counter_emptied != NULL)
+		counter_emptied(row);
+	runas_end(&state);
+}
+
+/*
+ * relation_truncate truncates a table that is not empty, as the current user.
+ */
+void
+relation_truncate(Oid relid)
+{
+	if (get_rel_name(relid) != NULL && !relation_is_empty(relid))
+		own_truncate(relid, false);
+}
+
+/*
+ * relation_is_empty tells whether a table and its partitions have no pages. What is on
+ * other servers is not looked at.
+ */
+bool
+relation_is_empty(Oid relid)
+{
+	List *members;
+	ListCell *lc;
+	bool empty = true;
+
+	LockRelationOid(relid, AccessShareLock);
+	members = find_all_inheritors(relid, AccessShareLock, NULL);
+	foreach(lc, members)
+	{
+		Relation rel = table_open(lfirst_oid(lc), NoLock);
+
+		if (rel->rd_rel->relkind == RELKIND_FOREIGN_TABLE)
+			empty = false;
+		else if (RELKIND_HAS_STORAGE(rel->rd_rel->relkind))
+			empty &= RelationGetNumberOfBlocks(rel) == 0;
+		table_close(rel, NoLock);
+	}
+	list_free(members);
+	return empty;
+}
+
+/*
+ * truncated_partition deletes the shard rows of the keys that belong to a partition of
+ * the totals. Increments that are committed while it waits for a row come afterwards.
+ */
+static void
+truncated_partition(const DcCounterRow *row, Oid relid)
+{
+	bool buffered = row->mode == DC_MODE_BUFFERED && buffering != NULL;
+	DcRunAs state;
+
+	if (get_rel_name(row->shards) == NULL)
+		return; /* dropped while event triggers were off */
+	if (buffered)
+		write_down(row);
+	LockRelationOid(row->shards, RowExclusiveLock);
+	runas_begin(&state, relation_owner(row->counter));
+	if (buffered)
+		delete_rows(relid, "true"); /* what was in memory is there now, perhaps */
+	if (!relation_is_empty(row->shards))
+		delete_rows(row->shards, keys_of(relid));
+	runas_end(&state);
+}
+
+/*
+ * keys_of returns the condition for the keys that belong to a partition, of rows s. A
+ * default partition that is the only one has all.
+ */
+static char *
+keys_of(Oid relid)
+{
+	char *condition = pg_get_partconstrdef_string(relid, "s");
+
+	return condition[0] == '\0' ? "true" : condition;
+}
+
+/*
+ * write_down writes what is in memory to rows, and keeps others from adding to
+ * it before this transaction has ended.
+ */
+static void
+write_down(const DcCounterRow *row)
+{
+	if (counter_lock(row->counter, ShareRowExclusiveLock))
+		buffering->write_down(counter_lookup(row->counter));
+}
+
+/*
+ * delete_rows deletes rows that anybody has committed, whatever this transaction's
+ * snapshot shows, as TRUNCATE does.
+ */
+static void
+delete_rows(Oid relid, char *condition)
+{
+	SPIPlanPtr plan;
+	char *sql = psprintf("DELETE FROM %s AS s WHERE %s", relation_sql_name(relid), condition);
+
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "SPI_connect failed");
+	plan = SPI_prepare(sql, 0, NULL);
+	if (plan == NULL)
+		elog(ERROR, "SPI_prepare failed for \"%s\": %s", sql,
+			 SPI_result_code_string(SPI_result));
+	CommandCounterIncrement();
+	if (SPI_execute_snapshot(plan, NULL, NULL, GetLatestSnapshot(), InvalidSnapshot,
+							 false, true, 0) != SPI_OK_DELETE)
+		elog(ERROR, "SPI_execute_snapshot failed");
+	SPI_finish();
+}
+
+static void
+refuse_truncate(const DcCounterRow *row, Oid relid)
+{
+	Oid all = OidIsValid(row->ledger) ? row->ledger : row->counter;
+
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("cannot truncate \"%s\" by itself", get_rel_name(relid)),
+			 errdetail("It must agree with the other tables of %s \"%s\".",
+					   OidIsValid(row->ledger) ? "ledger" : "stock", get_rel_name(all)),
+			 errhint("TRUNCATE \"%s\" alone, and all of its tables are emptied.",
+					 get_rel_name(all))));
+}
+
+/*
+ * on_counter_delete() -> trigger, BEFORE DELETE: refuses what does not come from the
+ * functions of a stock or a ledger (55000).
+ */
+Datum
+on_counter_delete(PG_FUNCTION_ARGS)
+{
+	TriggerData *data = (TriggerData *) fcinfo->context;
+	DcCounterRow row;
+	DcMember member;
+	Oid relid;
+	Oid root;
+
+	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_BY_DELETE(data->tg_event) ||
+		!TRIGGER_FIRED_BEFORE(data->tg_event))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("%s can only be called as a trigger, BEFORE DELETE",
+						DELETE_FUNCTION "()")));
+	relid = RelationGetRelid(data->tg_relation);
+	if (!own_statement_fires(fcinfo))
+	{
+		member = member_find(relid, &row, &root);
+		if (member != DC_MEMBER_NONE && is_whole(&row))
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("cannot delete from \"%s\"", get_rel_name(relid)),
+					 errdetail("It must agree with the other tables of %s \"%s\".",
+							   OidIsValid(row.ledger) ? "ledger" : "stock",
+							   get_rel_name(OidIsValid(row.ledger) ? row.ledger : row.counter)),
+					 OidIsValid(row.ledger) ? errhint("Use dc_transfer() to change balances.")
+						 : member == DC_MEMBER_HOLDS
+						 ? errhint("Use dc_hold_release() or dc_hold_confirm() to end a hold.")
+						 : errhint("Use dc_delete() to remove a key.")));
+	}
+	PG_RETURN_POINTER(TRIGGER_FIRED_FOR_ROW(data->tg_event) ? data->tg_trigtuple : NULL);
+}

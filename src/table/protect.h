@@ -1,0 +1,40 @@
+/*
+ * protect.h
+ *		Triggers that keep the tables of a counter together (see protect.c).
+ */
+#ifndef DC_PROTECT_H
+#define DC_PROTECT_H
+
+#include "table/catalog.h"
+
+/* What a table is to a counter. */
+typedef enum DcMember
+{
+	DC_MEMBER_NONE,
+	DC_MEMBER_TOTALS,
+	DC_MEMBER_SHARDS,
+	DC_MEMBER_HOLDS
+} DcMember;
+
+/* What keeps the tables of a ledger from being changed by others (ledger/guard.c). */
+#define LEDGER_GUARD_FUNCTION "on_ledger_change"
+
+extern DcMember member_find(Oid relid, DcCounterRow *row, Oid *root);
+
+extern void protect_create(const DcCounterRow *row);
+extern void protect_create_partition(Oid relid);
+extern bool protect_lets_insert(Relation rel);
+
+/* Work whose TRUNCATE empties a counter as a whole. */
+typedef void (*DcEmptyingWork)(const DcCounterRow *row);
+
+extern bool relation_is_empty(Oid relid);
+extern void relation_truncate(Oid relid);
+
+/*
+ * A room below empties what else belongs to a table that was truncated; the current
+ * user is its owner. NULL: none.
+ */
+extern DcEmptyingWork counter_emptied;
+
+#endif /* DC_PROTECT_H */

@@ -1,0 +1,15 @@
+/*
+ * storage.h
+ *		What ALTER TABLE of where and how a table is kept entails (see storage.c).
+ */
+#ifndef DC_STORAGE_H
+#define DC_STORAGE_H
+
+#include "nodes/parsenodes.h"
+#include "table/catalog.h"
+
+extern void storage_altered(AlterTableStmt *stmt, Oid relid);
+extern void storage_created(CreateStmt *stmt, Oid relid);
+extern char *storage_problem(const DcCounterRow *row);
+
+#endif /* DC_STORAGE_H */

@@ -1,0 +1,251 @@
+/*
+ * workerhooks.c
+ *		What the launcher has to know of the DDL of sessions.
+ *
+ * Statements that need a database without connections (DROP DATABASE, RENAME, SET
+ * TABLESPACE, CREATE DATABASE from it) would fail because of the worker. So it is
+ * asked to leave before they run, and comes back when they have ended. Only who
+ * may run them can make it do so.
+ *
+ * Statements that change which databases should have a worker wake the launcher
+ * when they have committed.
+ *
+ * The hook is installed with shared_preload_libraries only.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "base/compat.h"
+#include "commands/dbcommands.h"
+#include "commands/defrem.h"
+#include "commands/extension.h"
+#include "miscadmin.h"
+#include "nodes/parsenodes.h"
+#include "storage/latch.h"
+#include "tcop/utility.h"
+#include "worker/slots.h"
+#include "worker/worker.h"
+
+/* How long a worker stays away if nobody calls it back. */
+#define PAUSE_MS (60 * 1000)
+
+/* How long to wait for it to leave. */
+#define LEAVE_MS (10 * 1000)
+
+/* When to tell it once more (worker.c). */
+#define AGAIN_MS (2 * 1000)
+
+static ProcessUtility_hook_type previous_hook = NULL;
+
+/* To do when this transaction commits. */
+static bool wake_at_commit = false;
+static bool recheck_at_commit = false;
+
+static void utility_hook(PlannedStmt *pstmt, const char *query,
+						 bool read_only_tree, ProcessUtilityContext context,
+						 ParamListInfo params, QueryEnvironment *environment,
+						 DestReceiver *dest, QueryCompletion *completion);
+static const char *database_to_leave(Node *statement);
+static Oid pause_worker(const char *name);
+static void wait_until_left(Oid database);
+static void resume_worker(Oid database);
+static void note_statement(Node *statement);
+static void xact_callback(XactEvent event, void *arg);
+
+/*
+ * hooks_init installs the hook; called once, at preload.
+ */
+void
+hooks_init(void)
+{
+	previous_hook = ProcessUtility_hook;
+	ProcessUtility_hook = utility_hook;
+	RegisterXactCallback(xact_callback, NULL);
+}
+
+static void
+utility_hook(PlannedStmt *pstmt, const char *query, bool read_only_tree,
+			 ProcessUtilityContext context, ParamListInfo params,
+			 QueryEnvironment *environment, DestReceiver *dest,
+			 QueryCompletion *completion)
+{
+	const char *name = database_to_leave(pstmt->utilityStmt);
+	volatile Oid paused = name != NULL ? pause_worker(name) : InvalidOid;
+
+	/* before it runs: DROP EXTENSION and others may free the statement */
+	note_statement(pstmt->utilityStmt);
+	PG_TRY();
+	{
+		if (OidIsValid(paused))
+			wait_until_left(paused);
+		if (previous_hook != NULL)
+			previous_hook(pstmt, query, read_only_tree, context, params,
+						  environment, dest, completion);
+		else
+			standard_ProcessUtility(pstmt, query, read_only_tree, context,
+									params, environment, dest, completion);
+	}
+	PG_FINALLY();
+	{
+		if (OidIsValid(paused))
+			resume_worker(paused);
+	}
+	PG_END_TRY();
+}
+
+/*
+ * database_to_leave returns the name of the database that a statement needs for
+ * itself, or NULL.
+ */
+static const char *
+database_to_leave(Node *statement)
+{
+	List *options;
+	const char *name;
+	const char *option;
+	ListCell *lc;
+
+	switch (nodeTag(statement))
+	{
+		case T_DropdbStmt:
+			return ((DropdbStmt *) statement)->dbname;
+		case T_RenameStmt:
+			return ((RenameStmt *) statement)->renameType == OBJECT_DATABASE ? ((RenameStmt *) statement)->subname : NULL;
+		case T_AlterDatabaseStmt:
+			options = ((AlterDatabaseStmt *) statement)->options;
+			name = ((AlterDatabaseStmt *) statement)->dbname;
+			option = "tablespace";
+			break;
+		case T_CreatedbStmt:
+			options = ((CreatedbStmt *) statement)->options;
+			name = NULL;
+			option = "template";
+			break;
+		default:
+			return NULL;
+	}
+	foreach(lc, options)
+	{
+		DefElem *def = lfirst_node(DefElem, lc);
+
+		if (strcmp(def->defname, option) == 0 && def->arg != NULL)
+			return name != NULL ? name : defGetString(def);
+	}
+	return NULL;
+}
+
+/*
+ * pause_worker asks the worker of a database to leave, and returns the database,
+ * or InvalidOid if there is nothing to do.
+ */
+static Oid
+pause_worker(const char *name)
+{
+	Oid database = get_database_oid(name, true);
+	DcWorkerSlot *slot;
+
+	if (!OidIsValid(database) || !compat_owns_database(database, GetUserId()))
+		return InvalidOid;
+	LWLockAcquire(&dc_workers->lock, LW_EXCLUSIVE);
+	slot = slot_find(database);
+	if (slot != NULL)
+	{
+		slot->paused_until = moment_in(PAUSE_MS);
+		(void) slot_terminate(slot);
+	}
+	LWLockRelease(&dc_workers->lock);
+	return slot != NULL ? database : InvalidOid;
+}
+
+/*
+ * wait_until_left waits until the worker of a database has left, or gives up:
+ * then the statement says what is in its way.
+ */
+static void
+wait_until_left(Oid database)
+{
+	DcMoment end = moment_in(LEAVE_MS);
+	DcMoment again = moment_in(AGAIN_MS);
+
+	for (;;)
+	{
+		DcWorkerSlot *slot;
+		bool there;
+
+		LWLockAcquire(&dc_workers->lock, LW_SHARED);
+		slot = slot_find(database);
+		there = slot != NULL && slot->pid != 0;
+		if (there && moment_is_reached(again))
+		{
+			(void) slot_terminate(slot);
+			again = moment_in(AGAIN_MS);
+		}
+		LWLockRelease(&dc_workers->lock);
+		if (!there || moment_is_reached(end))
+			return;
+		CHECK_FOR_INTERRUPTS();
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+						 10, compat_wait_event("DcounterWorkerLeave"));
+		ResetLatch(MyLatch);
+	}
+}
+
+static void
+resume_worker(Oid database)
+{
+	DcWorkerSlot *slot;
+
+	LWLockAcquire(&dc_workers->lock, LW_EXCLUSIVE);
+	slot = slot_find(database);
+	if (slot != NULL)
+	{
+		slot->paused_until = DC_LONG_AGO;
+		slot->start_after = DC_LONG_AGO;
+	}
+	LWLockRelease(&dc_workers->lock);
+	launcher_wake();
+}
+
+/*
+ * note_statement remembers what the launcher has to be told of a statement.
+ */
+static void
+note_statement(Node *statement)
+{
+	switch (nodeTag(statement))
+	{
+		case T_CreatedbStmt:
+		case T_DropdbStmt:
+		case T_AlterDatabaseStmt:
+			wake_at_commit = true;
+			break;
+		case T_CreateExtensionStmt:
+			/* any: CASCADE may create ours as well */
+			recheck_at_commit = true;
+			break;
+		case T_TransactionStmt:
+			/* the extension may have been created in it */
+			if (((TransactionStmt *) statement)->kind == TRANS_STMT_COMMIT_PREPARED)
+				recheck_at_commit = true;
+			break;
+		default:
+			break;
+	}
+}
+
+static void
+xact_callback(XactEvent event, void *arg)
+{
+	if (event == XACT_EVENT_PRE_COMMIT && recheck_at_commit)
+		recheck_at_commit = OidIsValid(get_extension_oid("dcounter", true));
+	else if (event == XACT_EVENT_COMMIT && recheck_at_commit)
+		launcher_recheck(MyDatabaseId);
+	else if (event == XACT_EVENT_COMMIT && wake_at_commit)
+		launcher_wake();
+	if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT ||
+		event == XACT_EVENT_PREPARE)
+	{
+		wake_at_commit = false;
+		recheck_at_commit = false;
+	}
+}
