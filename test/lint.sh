@@ -129,7 +129,7 @@ check_names() {
             [[ $name != dc_* ]] || echo "$kind dcounter.$name: no dc_ in this schema"
             [[ $symbol =~ ^(dc_)?"$name"$ ]] || echo "$kind dcounter.$name: its C symbol is $symbol"
         else
-            [[ $name =~ ^dc_(($verbs)(_($how))?|($nouns)(s|_[a-z_]+)?|$phrases)$ ]] ||
+            [[ $name =~ ^dc_(($verbs)(_($how))?|($nouns)s?(_[a-z_]+)?|$phrases)$ ]] ||
                 echo "$kind $name: not a name by the rule"
             [[ $symbol =~ ^"$name"(_cached)?(_int8|_uuid)?$ ]] || echo "$kind $name: its C symbol is $symbol"
         fi
