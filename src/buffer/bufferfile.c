@@ -32,24 +32,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "access/genam.h"
-#include "access/htup_details.h"
-#include "access/stratnum.h"
-#include "access/table.h"
-#include "access/xact.h"
-#include "base/rowread.h"
+#include "base/catrow.h"
 #include "buffer/buffer.h"
-#include "catalog/indexing.h"
 #include "catalog/pg_control.h"
-#include "catalog/pg_type.h"
 #include "common/controldata_utils.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "port/pg_crc32c.h"
 #include "storage/fd.h"
-#include "utils/fmgroids.h"
-#include "utils/rel.h"
-#include "utils/snapmgr.h"
 
 #define BUFFER_FILE PGSTAT_STAT_PERMANENT_DIRECTORY "/dcounter.buffer"
 #define BUFFER_TMP_FILE BUFFER_FILE ".tmp"
@@ -58,8 +48,12 @@
 #define BUFFER_MAGIC 0x66756264 /* "dbuf" */
 #define BUFFER_FORMAT 1
 
-#define RESTORED_TABLE "buffer_restored"
-#define RESTORED_INDEX "buffer_restored_pkey"
+/* A row of dcounter.buffer_restored: which file was applied to a table last */
+typedef struct Restored
+{
+	Oid counter;
+	int64 generation;
+} Restored;
 
 typedef struct DcFileHeader
 {
@@ -108,7 +102,15 @@ static bool check_file(const char *data, Size size);
 static bool load_table(DcFile *file);
 static bool was_shut_down(uint64 *lsn);
 static void not_needed(DcBufferTable *table);
-static bool read_generation(Oid counter, uint64 *generation);
+static void columns(DcCatRow *io, void *data);
+
+static const DcCatalog restored = {
+	.table = "buffer_restored",
+	.pkey = "buffer_restored_pkey",
+	.nkeys = 1,
+	.size = sizeof(Restored),
+	.columns = columns,
+};
 
 /*
  * bufferfile_size returns the size of the file, 0 if there is none.
@@ -385,9 +387,9 @@ was_shut_down(uint64 *lsn)
 void
 bufferfile_resolve(DcBufferTable *table)
 {
-	uint64 generation;
-	bool applied = read_generation(table->counter, &generation) &&
-		generation >= table->file_generation;
+	Restored row;
+	bool applied = cat_read(&restored, &row, ObjectIdGetDatum(table->counter)) &&
+		(uint64) row.generation >= table->file_generation;
 
 	/* whoever has done so before has come to the same answer */
 	LWLockAcquire(&buffer_area->lock, LW_EXCLUSIVE);
@@ -401,29 +403,13 @@ bufferfile_resolve(DcBufferTable *table)
 	LWLockRelease(&buffer_area->lock);
 }
 
-/*
- * read_generation reads the generation of the file that was last applied to a table
- * of this database; false if there was none.
- */
-static bool
-read_generation(Oid counter, uint64 *generation)
+static void
+columns(DcCatRow *io, void *data)
 {
-	Relation rel = table_open(catalog_relation(RESTORED_TABLE), AccessShareLock);
-	SysScanDesc scan;
-	ScanKeyData key;
-	HeapTuple tuple;
-	bool found;
+	Restored *row = data;
 
-	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(counter));
-	scan = systable_beginscan(rel, catalog_relation(RESTORED_INDEX), true,
-							  SnapshotSelf, 1, &key);
-	tuple = systable_getnext(scan);
-	found = HeapTupleIsValid(tuple);
-	if (found)
-		*generation = (uint64) DatumGetInt64(tuple_datum(rel, tuple, 2, INT8OID));
-	systable_endscan(scan);
-	table_close(rel, AccessShareLock);
-	return found;
+	cat_oid(io, &row->counter);
+	cat_int8(io, &row->generation);
 }
 
 /*
@@ -433,36 +419,12 @@ read_generation(Oid counter, uint64 *generation)
 void
 bufferfile_note_flush(DcBufferTable *table)
 {
-	Relation rel;
-	SysScanDesc scan;
-	ScanKeyData key;
-	HeapTuple old;
-	HeapTuple tuple;
-	Datum values[2];
-	bool nulls[2] = {false, false};
+	Restored row = {table->counter, (int64) table->file_generation};
 
 	if (pg_atomic_read_u32(&table->restored) == DC_NOT_RESTORED)
 		return;
-	rel = table_open(catalog_relation(RESTORED_TABLE), RowExclusiveLock);
-	values[0] = ObjectIdGetDatum(table->counter);
-	values[1] = Int64GetDatum((int64) table->file_generation);
-	tuple = heap_form_tuple(RelationGetDescr(rel), values, nulls);
-	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_OIDEQ,
-				ObjectIdGetDatum(table->counter));
-	scan = systable_beginscan(rel, catalog_relation(RESTORED_INDEX), true,
-							  SnapshotSelf, 1, &key);
-	old = systable_getnext(scan);
-	if (HeapTupleIsValid(old))
-	{
-		ItemPointerData tid = old->t_self;
-
-		CatalogTupleUpdate(rel, &tid, tuple);
-	}
-	else
-		CatalogTupleInsert(rel, tuple);
-	systable_endscan(scan);
-	table_close(rel, RowExclusiveLock);
-	CommandCounterIncrement();
+	if (!cat_update(&restored, &row))
+		cat_insert(&restored, &row);
 }
 
 /*
