@@ -23,9 +23,7 @@
  * After a crash there is nothing to save: a transaction that was flushing may have
  * committed or not.
  *
- * Format: a header, the tables, each followed by its entries, and a checksum of all
- * that, in the byte order and with the alignment of the machine. The file
- * never leaves the data directory, but with a copy of it.
+ * Format: a header, the tables, each followed by its entries, and a checksum (crcfile.c).
  */
 #include "postgres.h"
 
@@ -33,16 +31,12 @@
 #include <unistd.h>
 
 #include "base/catrow.h"
+#include "base/crcfile.h"
 #include "buffer/buffer.h"
-#include "catalog/pg_control.h"
-#include "common/controldata_utils.h"
 #include "miscadmin.h"
 #include "pgstat.h"
-#include "port/pg_crc32c.h"
-#include "storage/fd.h"
 
 #define BUFFER_FILE PGSTAT_STAT_PERMANENT_DIRECTORY "/dcounter.buffer"
-#define BUFFER_TMP_FILE BUFFER_FILE ".tmp"
 #define BUFFER_BAD_FILE BUFFER_FILE ".bad"
 
 #define BUFFER_MAGIC 0x66756264 /* "dbuf" */
@@ -83,24 +77,9 @@ typedef struct DcFileEntry
 	uint32 unused;
 } DcFileEntry;
 
-/* The file while it is written or read. */
-typedef struct DcFile
-{
-	FILE *file;
-	const char *next; /* of what was read */
-	Size left;
-	pg_crc32c crc;
-	bool failed;
-} DcFile;
-
-static void put(DcFile *file, const void *data, Size size);
-static bool get(DcFile *file, void *data, Size size);
-static bool save_all(DcFile *file, uint64 generation);
-static void save_table(DcFile *file, DcBufferTable *table, uint64 generation);
-static char *read_file(Size *size);
-static bool check_file(const char *data, Size size);
-static bool load_table(DcFile *file);
-static bool was_shut_down(uint64 *lsn);
+static void save_all(DcCrcFile *file, uint64 generation);
+static void save_table(DcCrcFile *file, DcBufferTable *table, uint64 generation);
+static bool load_table(DcCrcFile *file);
 static void not_needed(DcBufferTable *table);
 static void columns(DcCatRow *io, void *data);
 
@@ -129,11 +108,11 @@ bufferfile_size(void)
 void
 bufferfile_save(int code, Datum arg)
 {
-	DcFile file = {0};
+	DcCrcFile file;
 	uint64 generation;
 	bool any = false;
 
-	if (code != 0 || IsUnderPostmaster || buffer_area == NULL || !was_shut_down(&generation))
+	if (code != 0 || IsUnderPostmaster || buffer_area == NULL || !server_was_shut_down(&generation))
 		return;
 	for (int i = 0; i < buffer_area->ntables; i++)
 		any |= buffer_area->tables[i].nentries > 0;
@@ -142,33 +121,19 @@ bufferfile_save(int code, Datum arg)
 		unlink(BUFFER_FILE);
 		return;
 	}
-	file.file = AllocateFile(BUFFER_TMP_FILE, PG_BINARY_W);
-	if (file.file != NULL)
-	{
-		bool saved = save_all(&file, generation);
-
-		if (FreeFile(file.file) == 0 && saved)
-		{
-			(void) durable_rename(BUFFER_TMP_FILE, BUFFER_FILE, LOG);
-			return;
-		}
-	}
-	ereport(LOG,
-			(errcode_for_file_access(),
-			 errmsg("could not write file \"%s\": %m", BUFFER_TMP_FILE),
-			 errdetail("Increments of buffered counters are lost.")));
-	unlink(BUFFER_TMP_FILE);
+	crcfile_create(&file, BUFFER_FILE);
+	save_all(&file, generation);
+	crcfile_close(&file, "Increments of buffered counters are lost.");
 }
 
-static bool
-save_all(DcFile *file, uint64 generation)
+static void
+save_all(DcCrcFile *file, uint64 generation)
 {
 	DcFileHeader header = {BUFFER_MAGIC, BUFFER_FORMAT, 0, 0};
 
 	for (int i = 0; i < buffer_area->ntables; i++)
 		header.ntables += OidIsValid(buffer_area->tables[i].database);
-	INIT_CRC32C(file->crc);
-	put(file, &header, sizeof(header));
+	crcfile_put(file, &header, sizeof(header));
 	for (int i = 0; i < buffer_area->ntables; i++)
 	{
 		DcBufferTable *table = &buffer_area->tables[i];
@@ -180,17 +145,15 @@ save_all(DcFile *file, uint64 generation)
 					   ? table->file_generation
 					   : generation);
 	}
-	FIN_CRC32C(file->crc);
-	return fwrite(&file->crc, sizeof(file->crc), 1, file->file) == 1 && !file->failed;
 }
 
 static void
-save_table(DcFile *file, DcBufferTable *table, uint64 generation)
+save_table(DcCrcFile *file, DcBufferTable *table, uint64 generation)
 {
 	DcFileTable saved = {table->database, table->counter, generation,
 						 table->nentries, 0};
 
-	put(file, &saved, sizeof(saved));
+	crcfile_put(file, &saved, sizeof(saved));
 	for (uint32 number = table->first; number != DC_MAP_NONE;)
 	{
 		DcMapEntry *entry = map_entry(buffer_map, number);
@@ -204,18 +167,10 @@ save_table(DcFile *file, DcBufferTable *table, uint64 generation)
 		saved_entry.at = (TimestampTz) pg_atomic_read_u64(&buffer->at);
 		saved_entry.len = entry->len;
 		map_key(buffer_map, entry, data);
-		put(file, &saved_entry, sizeof(saved_entry));
-		put(file, data, entry->len);
+		crcfile_put(file, &saved_entry, sizeof(saved_entry));
+		crcfile_put(file, data, entry->len);
 		number = buffer->next;
 	}
-}
-
-static void
-put(DcFile *file, const void *data, Size size)
-{
-	COMP_CRC32C(file->crc, data, size);
-	if (size > 0 && fwrite(data, size, 1, file->file) != 1)
-		file->failed = true;
 }
 
 /*
@@ -224,26 +179,22 @@ put(DcFile *file, const void *data, Size size)
 void
 bufferfile_load(void)
 {
-	DcFile file = {0};
+	DcCrcFile file;
 	DcFileHeader header;
-	Size size;
-	char *data = read_file(&size);
 
-	if (data == NULL)
+	if (!crcfile_read(&file, BUFFER_FILE, FATAL))
 		return;
-	if (!check_file(data, size))
+	if (!crcfile_is_valid(&file) || !crcfile_get(&file, &header, sizeof(header)) ||
+		header.magic != BUFFER_MAGIC || header.format != BUFFER_FORMAT)
 	{
 		ereport(LOG,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("ignoring invalid data in file \"%s\"", BUFFER_FILE),
 				 errdetail("Increments of buffered counters may be lost. The file is kept as \"%s\".", BUFFER_BAD_FILE)));
-		free(data);
+		free(file.data);
 		(void) rename(BUFFER_FILE, BUFFER_BAD_FILE);
 		return;
 	}
-	file.next = data;
-	file.left = size - sizeof(pg_crc32c);
-	(void) get(&file, &header, sizeof(header));
 	for (uint32 i = 0; i < header.ntables; i++)
 	{
 		if (!load_table(&file))
@@ -252,70 +203,21 @@ bufferfile_load(void)
 					 errmsg("could not load file \"%s\"", BUFFER_FILE),
 					 errhint("Increase dcounter.buffer_size.")));
 	}
-	free(data);
+	free(file.data);
 	if (pg_atomic_read_u32(&buffer_area->restored) == 0)
 		unlink(BUFFER_FILE);
-}
-
-/*
- * read_file returns the contents of the file, to be freed by free(); NULL if there
- * is none.
- */
-static char *
-read_file(Size *size)
-{
-	FILE *file = AllocateFile(BUFFER_FILE, PG_BINARY_R);
-	char *data;
-
-	if (file == NULL)
-	{
-		if (errno != ENOENT)
-			ereport(FATAL,
-					(errcode_for_file_access(),
-					 errmsg("could not read file \"%s\": %m", BUFFER_FILE)));
-		return NULL;
-	}
-	*size = bufferfile_size();
-	data = malloc(Max(*size, 1));
-	if (data == NULL || fread(data, 1, *size, file) != *size)
-		ereport(FATAL,
-				(errcode_for_file_access(),
-				 errmsg("could not read file \"%s\": %m", BUFFER_FILE)));
-	FreeFile(file);
-	return data;
-}
-
-/*
- * check_file tells whether the contents of the file are as expected.
- */
-static bool
-check_file(const char *data, Size size)
-{
-	DcFileHeader header;
-	pg_crc32c crc;
-	pg_crc32c saved_crc;
-
-	if (size < sizeof(header) + sizeof(crc))
-		return false;
-	memcpy(&header, data, sizeof(header));
-	memcpy(&saved_crc, data + size - sizeof(crc), sizeof(crc));
-	INIT_CRC32C(crc);
-	COMP_CRC32C(crc, data, size - sizeof(crc));
-	FIN_CRC32C(crc);
-	return header.magic == BUFFER_MAGIC && header.format == BUFFER_FORMAT &&
-		EQ_CRC32C(crc, saved_crc);
 }
 
 /*
  * load_table loads a table and its entries; false if that is not possible.
  */
 static bool
-load_table(DcFile *file)
+load_table(DcCrcFile *file)
 {
 	DcFileTable saved;
 	DcBufferTable *table;
 
-	if (!get(file, &saved, sizeof(saved)))
+	if (!crcfile_get(file, &saved, sizeof(saved)))
 		return false;
 	if (saved.nentries == 0)
 		return true;
@@ -331,8 +233,8 @@ load_table(DcFile *file)
 		DcMapEntry *entry;
 		DcBuffer *buffer;
 
-		if (!get(file, &saved_entry, sizeof(saved_entry)) ||
-			saved_entry.len > DC_MAX_KEY_BYTES || !get(file, data, saved_entry.len))
+		if (!crcfile_get(file, &saved_entry, sizeof(saved_entry)) ||
+			saved_entry.len > DC_MAX_KEY_BYTES || !crcfile_get(file, data, saved_entry.len))
 			return false;
 		key.len = saved_entry.len;
 		key.hash = map_hash(&key);
@@ -352,33 +254,6 @@ load_table(DcFile *file)
 	moment_write(&table->since, moment_now());
 	pg_atomic_write_u32(&table->dirty, 1);
 	return true;
-}
-
-static bool
-get(DcFile *file, void *data, Size size)
-{
-	if (size > file->left)
-		return false;
-	memcpy(data, file->next, size);
-	file->next += size;
-	file->left -= size;
-	return true;
-}
-
-/*
- * was_shut_down tells whether the server has been shut down cleanly just now, and
- * where the WAL was then, which is further on each time.
- */
-static bool
-was_shut_down(uint64 *lsn)
-{
-	bool crc_ok;
-	ControlFileData *control = get_controlfile(DataDir, &crc_ok);
-	bool clean = crc_ok && (control->state == DB_SHUTDOWNED || control->state == DB_SHUTDOWNED_IN_RECOVERY);
-
-	*lsn = control->checkPoint;
-	pfree(control);
-	return clean;
 }
 
 /*
