@@ -5,9 +5,9 @@
 #include "postgres.h"
 
 #include "access/genam.h"
+#include "base/catrow.h"
 #include "catalog/pg_authid.h"
 #include "commands/sequence.h"
-#include "base/catrow.h"
 #include "consumer/consumer.h"
 #include "consumer/retry.h"
 #include "fmgr.h"
