@@ -4,6 +4,7 @@
  */
 #include "postgres.h"
 
+#include "base/args.h"
 #include "base/compat.h"
 #include "base/key.h"
 #include "common/int.h"
@@ -33,10 +34,7 @@ key_from_text(Datum value, DcKey *key)
 void
 key_from_arg(FunctionCallInfo fcinfo, int argno, DcKeyType type, DcKey *key)
 {
-	if (PG_ARGISNULL(argno))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("counter key must not be null")));
+	arg_not_null(fcinfo, argno, "counter key");
 
 	switch (type)
 	{

@@ -30,6 +30,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "base/args.h"
 #include "base/compat.h"
 #include "base/interval.h"
 #include "base/xactclock.h"
@@ -194,10 +195,7 @@ staleness_arg(FunctionCallInfo fcinfo, int argno)
 {
 	int64 us;
 
-	if (PG_ARGISNULL(argno))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("max_staleness must not be null")));
+	arg_not_null(fcinfo, argno, "max_staleness");
 	us = interval_to_us(PG_GETARG_INTERVAL_P(argno));
 	if (us < 0)
 		ereport(ERROR,

@@ -5,6 +5,8 @@
 #include "postgres.h"
 
 #include "access/genam.h"
+#include "base/args.h"
+#include "base/catrow.h"
 #include "catalog/pg_authid.h"
 #include "commands/sequence.h"
 #include "consumer/consumer.h"
@@ -44,10 +46,7 @@ dc_consumer_create(PG_FUNCTION_ARGS)
 	Interval lease = {.time = LEASE_DEFAULT_US};
 	int64 position;
 
-	if (PG_ARGISNULL(2))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("start must not be null")));
+	arg_not_null(fcinfo, 2, "start");
 	consumer_check_writable("dc_consumer_create()");
 	/* keeps others of that name away: no consumer has the id 0 */
 	(void) member_lock(0, name, true, NULL);
@@ -60,12 +59,12 @@ dc_consumer_create(PG_FUNCTION_ARGS)
 	(void) positions_lock(true, true);
 	position = position_from_text(text_to_cstring(PG_GETARG_TEXT_PP(2)));
 
-	consumer.id = (int32) nextval_internal(consumer_relation(REL_CONSUMER_ID), false);
+	consumer.id = (int32) nextval_internal(catalog_relation("consumer_id"), false);
 	consumer.name = name;
 	consumer.owner = GetUserId();
 	consumer.lease_setting = IntervalPGetDatum(&lease);
 	consumer.max_attempts = MAX_ATTEMPTS_DEFAULT;
-	consumer.created_at = TimestampTzGetDatum(GetCurrentTimestamp());
+	consumer.created_at = GetCurrentTimestamp();
 	consumer_insert(&consumer);
 	create_self(consumer.id, position);
 	PG_RETURN_VOID();
@@ -222,10 +221,7 @@ role_arg(FunctionCallInfo fcinfo, int n, bool must_exist)
 {
 	Oid role;
 
-	if (PG_ARGISNULL(n))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("role must not be null")));
+	arg_not_null(fcinfo, n, "role");
 	role = PG_GETARG_OID(n);
 	if (must_exist && !SearchSysCacheExists1(AUTHOID, ObjectIdGetDatum(role)))
 		ereport(ERROR,

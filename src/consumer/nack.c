@@ -18,6 +18,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "base/args.h"
 #include "consumer/consumer.h"
 #include "consumer/retry.h"
 #include "miscadmin.h"
@@ -59,10 +60,8 @@ dc_nack(PG_FUNCTION_ARGS)
 	Nack nack = {0};
 	DcRetry *retry;
 
-	if (PG_ARGISNULL(1) || PG_ARGISNULL(2))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("%s must not be null", PG_ARGISNULL(1) ? "seq" : "delay")));
+	arg_not_null(fcinfo, 1, "seq");
+	arg_not_null(fcinfo, 2, "delay");
 	nack.seq = PG_GETARG_INT64(1);
 	nack.due = GetCurrentTimestamp() + interval_arg_us(PG_GETARG_DATUM(2), "delay");
 	nack.reason = PG_ARGISNULL(3) ? NULL : PG_GETARG_TEXT_PP(3);
@@ -101,7 +100,7 @@ nack_retry(Nack *nack)
 	if (retry == NULL)
 		return NULL;
 	refuse(nack, retry);
-	retry_update(retry);
+	retry_write(retry);
 	return retry;
 }
 
@@ -140,7 +139,7 @@ refuse_new(Nack *nack, const DcStoredEvent *event)
 					   retry_hash(nack->consumer, topic, key));
 	retry->attempts = Max(member_attempts(me, nack->seq), 1); /* as it was shown */
 	refuse(nack, retry);
-	retry_insert(retry);
+	retry_write(retry);
 	/* the event is valid until the reader ends */
 	retry->topic = topic;
 	retry->key = key != NULL ? DatumGetTextPCopy(PointerGetDatum(key)) : NULL;
@@ -156,9 +155,9 @@ put_off(Nack *nack, DcRetry *retry)
 {
 	if (retry->died_at != 0 || retry->due_at == 0 || retry->attempts == 0)
 		return NULL;
-	retry_set_reason(retry, nack->reason);
+	retry->reason = nack->reason;
 	retry->due_at = nack->due;
-	retry_update(retry);
+	retry_write(retry);
 	return retry;
 }
 
@@ -168,7 +167,7 @@ put_off(Nack *nack, DcRetry *retry)
 static void
 refuse(Nack *nack, DcRetry *retry)
 {
-	retry_set_reason(retry, nack->reason);
+	retry->reason = nack->reason;
 	if (retry->attempts - retry->spared >= nack->consumer->max_attempts)
 	{
 		retry->due_at = 0;
@@ -216,7 +215,7 @@ take_back(DcMember *me, const DcRetry *refused)
 			if (other != NULL && retry_same_key(other, refused->topic, refused->key))
 			{
 				other->spared++;
-				retry_update(other);
+				retry_write(other);
 				continue;
 			}
 		}

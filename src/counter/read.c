@@ -16,6 +16,7 @@
 
 #include "access/transam.h"
 #include "access/xact.h"
+#include "base/args.h"
 #include "base/interval.h"
 #include "base/key.h"
 #include "catalog/pg_type.h"
@@ -175,18 +176,13 @@ counter_keys_arg(FunctionCallInfo fcinfo, int argno, int *count)
 	Datum *keys;
 	bool *nulls;
 
-	if (PG_ARGISNULL(argno))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("keys must not be null")));
+	arg_not_null(fcinfo, argno, "keys");
 	deconstruct_array(PG_GETARG_ARRAYTYPE_P(argno), TEXTOID, -1, false,
 					  TYPALIGN_INT, &keys, &nulls, count);
 	for (int i = 0; i < *count; i++)
 	{
 		if (nulls[i])
-			ereport(ERROR,
-					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-					 errmsg("counter key must not be null")));
+			null_not_allowed("counter key");
 	}
 	return keys;
 }

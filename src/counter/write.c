@@ -7,6 +7,7 @@
  */
 #include "postgres.h"
 
+#include "base/args.h"
 #include "base/key.h"
 #include "catalog/pg_type.h"
 #include "common/hashfn.h"
@@ -122,10 +123,7 @@ dc_incr_hashed_impl(FunctionCallInfo fcinfo, const DcKey *key)
 	text *by;
 	uint64 hint;
 
-	if (PG_ARGISNULL(2))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("by must not be null")));
+	arg_not_null(fcinfo, 2, "by");
 	by = PG_GETARG_TEXT_PP(2);
 	hint = hash_bytes_extended((const unsigned char *) VARDATA_ANY(by),
 							   VARSIZE_ANY_EXHDR(by), 0);
@@ -176,9 +174,7 @@ dc_incr_many(PG_FUNCTION_ARGS)
 		for (int i = 0; i < ndeltas; i++)
 		{
 			if (nulls[i])
-				ereport(ERROR,
-						(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-						 errmsg("delta must not be null")));
+				null_not_allowed("delta");
 		}
 		if (ndeltas != nkeys)
 			ereport(ERROR,

@@ -7,6 +7,7 @@
  */
 #include "postgres.h"
 
+#include "base/args.h"
 #include "common/int.h"
 #include "counter/apply.h"
 #include "counter/pending.h"
@@ -167,10 +168,7 @@ dc_account_statement(PG_FUNCTION_ARGS)
 static TimestampTz
 time_arg(FunctionCallInfo fcinfo, int argno, const char *name)
 {
-	if (PG_ARGISNULL(argno))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("%s must not be null", name)));
+	arg_not_null(fcinfo, argno, name);
 	return PG_GETARG_TIMESTAMPTZ(argno);
 }
 

@@ -26,6 +26,7 @@
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"
+#include "base/args.h"
 #include "base/compat.h"
 #include "base/rowread.h"
 #include "base/runas.h"
@@ -114,10 +115,7 @@ before_arg(FunctionCallInfo fcinfo, int argno)
 {
 	TimestampTz before;
 
-	if (PG_ARGISNULL(argno))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("before must not be null")));
+	arg_not_null(fcinfo, argno, "before");
 	before = PG_GETARG_TIMESTAMPTZ(argno);
 	if (before > GetCurrentTimestamp()) /* entries have wall time */
 		ereport(ERROR,

@@ -8,6 +8,7 @@
  */
 #include "postgres.h"
 
+#include "base/args.h"
 #include "base/compat.h"
 #include "base/runas.h"
 #include "catalog/namespace.h"
@@ -99,10 +100,7 @@ dc_ledger_create(PG_FUNCTION_ARGS)
 	bool by_month;
 	Oid namespace;
 
-	if (PG_ARGISNULL(0))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("ledger must not be null")));
+	arg_not_null(fcinfo, 0, "ledger");
 	ledger.auto_open = auto_open_arg(fcinfo);
 	by_month = by_month_arg(fcinfo, 3);
 	prevent_write("dc_ledger_create()");
@@ -163,10 +161,7 @@ ledger_register(const DcLedgerRow *ledger)
 bool
 auto_open_arg(FunctionCallInfo fcinfo)
 {
-	if (PG_ARGISNULL(1))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("auto_open must not be null")));
+	arg_not_null(fcinfo, 1, "auto_open");
 	return PG_GETARG_BOOL(1);
 }
 

@@ -22,6 +22,7 @@
  */
 #include "postgres.h"
 
+#include "base/args.h"
 #include "catalog/pg_type.h"
 #include "common/hashfn.h"
 #include "common/int.h"
@@ -122,10 +123,7 @@ lines_arg(FunctionCallInfo fcinfo, int *n)
 	bool *nulls;
 	DcLine *lines;
 
-	if (PG_ARGISNULL(3))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("amounts must not be null")));
+	arg_not_null(fcinfo, 3, "amounts");
 	deconstruct_array(PG_GETARG_ARRAYTYPE_P(3), INT8OID, 8, FLOAT8PASSBYVAL,
 					  TYPALIGN_DOUBLE, &amounts, &nulls, &namounts);
 	if (nfrom != nto || nfrom != namounts)
@@ -141,9 +139,7 @@ lines_arg(FunctionCallInfo fcinfo, int *n)
 	for (int i = 0; i < nfrom; i++)
 	{
 		if (nulls[i])
-			ereport(ERROR,
-					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-					 errmsg("amount must not be null")));
+			null_not_allowed("amount");
 		key_from_text(from[i], &lines[i].from);
 		key_from_text(to[i], &lines[i].to);
 		lines[i].amount = DatumGetInt64(amounts[i]);

@@ -9,6 +9,7 @@
  */
 #include "postgres.h"
 
+#include "base/args.h"
 #include "base/key.h"
 #include "catalog/pg_type.h"
 #include "counter/apply.h"
@@ -203,10 +204,7 @@ array_arg(FunctionCallInfo fcinfo, int argno, const char *name, Oid type,
 	Datum *values;
 	bool *nulls;
 
-	if (PG_ARGISNULL(argno))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("%s must not be null", name)));
+	arg_not_null(fcinfo, argno, name);
 	deconstruct_array(PG_GETARG_ARRAYTYPE_P(argno), type, by_value ? 8 : -1,
 					  by_value && FLOAT8PASSBYVAL,
 					  by_value ? TYPALIGN_DOUBLE : TYPALIGN_INT, &values, &nulls,

@@ -16,6 +16,7 @@
 
 #include "access/table.h"
 #include "access/xlog.h"
+#include "base/args.h"
 #include "base/compat.h"
 #include "base/runas.h"
 #include "catalog/catalog.h"
@@ -162,10 +163,7 @@ open_source(FunctionCallInfo fcinfo, LOCKMODE mode, const char *function)
 	PreventCommandIfReadOnly(function);
 	PreventCommandIfParallelMode(function);
 	PreventCommandDuringRecovery(function);
-	if (PG_ARGISNULL(0))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("source must not be null")));
+	arg_not_null(fcinfo, 0, "source");
 	relid = PG_GETARG_OID(0);
 	check_source(relid);
 	LockRelationOid(relid, mode);
@@ -320,9 +318,7 @@ static void
 check_sink(const char *sink)
 {
 	if (sink == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("sink must not be null")));
+		null_not_allowed("sink");
 	if (strcmp(sink, SINK_TABLE) != 0 && strcmp(sink, SINK_WAL) != 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),

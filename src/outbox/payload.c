@@ -37,6 +37,26 @@
 #include "utils/lsyscache.h"
 #include "utils/numeric.h"
 
+/* Types whose values are not made into jsonb by calling a function of theirs. */
+static const struct
+{
+	Oid type;
+	DcJsonKind kind;
+} kinds[] = {
+	{BOOLOID, JSON_BOOL},
+	{INT2OID, JSON_INT2},
+	{INT4OID, JSON_INT4},
+	{INT8OID, JSON_INT8},
+	{NUMERICOID, JSON_NUMERIC},
+	{TEXTOID, JSON_TEXT},
+	{VARCHAROID, JSON_TEXT},
+	{BPCHAROID, JSON_TEXT},
+	{DATEOID, JSON_DATETIME},
+	{TIMESTAMPOID, JSON_DATETIME},
+	{TIMESTAMPTZOID, JSON_DATETIME},
+	{JSONBOID, JSON_JSONB},
+};
+
 static int compare_names(const void *a, const void *b);
 static void reserve(DcJsonWriter *writer, StringInfo buf, uint32 header, int nentries);
 static void pad(StringInfo buf);
@@ -385,38 +405,13 @@ column_make(DcJsonColumn *column, TupleDesc desc, AttrNumber attnum)
 		column->kind = JSON_NOTHING; /* it is not in the tuple */
 		return;
 	}
-	switch (type)
+	for (int i = 0; i < lengthof(kinds); i++)
 	{
-		case BOOLOID:
-			column->kind = JSON_BOOL;
+		if (type == kinds[i].type)
+		{
+			column->kind = kinds[i].kind;
 			return;
-		case INT2OID:
-			column->kind = JSON_INT2;
-			return;
-		case INT4OID:
-			column->kind = JSON_INT4;
-			return;
-		case INT8OID:
-			column->kind = JSON_INT8;
-			return;
-		case NUMERICOID:
-			column->kind = JSON_NUMERIC;
-			return;
-		case TEXTOID:
-		case VARCHAROID:
-		case BPCHAROID:
-			column->kind = JSON_TEXT;
-			return;
-		case DATEOID:
-		case TIMESTAMPOID:
-		case TIMESTAMPTZOID:
-			column->kind = JSON_DATETIME;
-			return;
-		case JSONBOID:
-			column->kind = JSON_JSONB;
-			return;
-		default:
-			break;
+		}
 	}
 	if (type >= FirstNormalObjectId || type == JSONOID ||
 		OidIsValid(get_element_type(type)) || type_is_rowtype(type))

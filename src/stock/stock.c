@@ -4,6 +4,7 @@
  */
 #include "postgres.h"
 
+#include "base/args.h"
 #include "base/subxact.h"
 #include "catalog/pg_type.h"
 #include "common/int.h"
@@ -80,10 +81,7 @@ dc_take_impl(FunctionCallInfo fcinfo, const DcKey *key)
 	int64 qty = quantity_arg(fcinfo, 2);
 	DcCounter *counter;
 
-	if (PG_ARGISNULL(3))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("wait must not be null")));
+	arg_not_null(fcinfo, 3, "wait");
 	if (stock_is_shut(fcinfo, key, "dc_take()"))
 		PG_RETURN_BOOL(false);
 	counter = stock_open_to_write(fcinfo, "dc_take()");
@@ -138,10 +136,7 @@ lines_arg(FunctionCallInfo fcinfo, int *count)
 	bool *nulls;
 	int nqtys;
 
-	if (PG_ARGISNULL(2))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("qtys must not be null")));
+	arg_not_null(fcinfo, 2, "qtys");
 	deconstruct_array(PG_GETARG_ARRAYTYPE_P(2), INT8OID, 8, FLOAT8PASSBYVAL,
 					  TYPALIGN_DOUBLE, &qtys, &nulls, &nqtys);
 	if (nqtys != *count)
@@ -152,9 +147,7 @@ lines_arg(FunctionCallInfo fcinfo, int *count)
 	for (int i = 0; i < nqtys; i++)
 	{
 		if (nulls[i])
-			ereport(ERROR,
-					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-					 errmsg("qty must not be null")));
+			null_not_allowed("qty");
 		lines[i].qty = DatumGetInt64(qtys[i]);
 		if (lines[i].qty <= 0)
 			ereport(ERROR,

@@ -19,6 +19,7 @@
 
 #include "access/parallel.h"
 #include "access/xact.h"
+#include "base/args.h"
 #include "base/compat.h"
 #include "base/subscription.h"
 #include "catalog/pg_inherits.h"
@@ -69,10 +70,7 @@ static void role_change_callback(Datum arg, int cacheid, uint32 hashvalue);
 Oid
 counter_arg(FunctionCallInfo fcinfo)
 {
-	if (PG_ARGISNULL(0))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("counter must not be null")));
+	arg_not_null(fcinfo, 0, "counter");
 	return PG_GETARG_OID(0);
 }
 
@@ -82,10 +80,7 @@ counter_arg(FunctionCallInfo fcinfo)
 int64
 amount_arg(FunctionCallInfo fcinfo, int argno, const char *name)
 {
-	if (PG_ARGISNULL(argno))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("%s must not be null", name)));
+	arg_not_null(fcinfo, argno, name);
 	return PG_GETARG_INT64(argno);
 }
 

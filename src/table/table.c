@@ -10,6 +10,7 @@
 #include "postgres.h"
 
 #include "access/table.h"
+#include "base/args.h"
 #include "base/changes.h"
 #include "base/compat.h"
 #include "base/interval.h"
@@ -124,22 +125,13 @@ dc_create(PG_FUNCTION_ARGS)
 	DcCounterRow row;
 	int partitions = PG_ARGISNULL(3) ? 0 : PG_GETARG_INT32(3);
 
-	if (PG_ARGISNULL(0) || PG_ARGISNULL(1))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("%s must not be null",
-						PG_ARGISNULL(0) ? "counter" : "shard_by")));
+	arg_not_null(fcinfo, 0, "counter");
+	arg_not_null(fcinfo, 1, "shard_by");
 	for (int i = 4; i <= 6; i++)
 	{
-		if (PG_ARGISNULL(i))
-			ereport(ERROR,
-					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-					 errmsg("mode, flush_interval and durability must not be null")));
+		arg_not_null(fcinfo, i, "mode, flush_interval and durability");
 	}
-	if (PG_ARGISNULL(7))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("op_retention must not be null")));
+	arg_not_null(fcinfo, 7, "op_retention");
 	catalog_row_defaults(&row);
 	row.shard_by = shard_by_from_text(text_to_cstring(PG_GETARG_TEXT_PP(1)));
 	row.max_shards = max_shards_arg(fcinfo, 2);
@@ -162,10 +154,7 @@ dc_stock_create(PG_FUNCTION_ARGS)
 {
 	DcCounterRow row;
 
-	if (PG_ARGISNULL(0))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("stock must not be null")));
+	arg_not_null(fcinfo, 0, "stock");
 	catalog_row_defaults(&row);
 	row.max_shards = max_shards_arg(fcinfo, 1);
 	prevent_write("dc_stock_create()");
@@ -558,10 +547,7 @@ max_shards_arg(FunctionCallInfo fcinfo, int argno)
 {
 	int max_shards;
 
-	if (PG_ARGISNULL(argno))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("max_shards must not be null")));
+	arg_not_null(fcinfo, argno, "max_shards");
 	max_shards = PG_GETARG_INT32(argno);
 	if (max_shards < 1 || max_shards > DC_MAX_SHARDS_LIMIT)
 		ereport(ERROR,

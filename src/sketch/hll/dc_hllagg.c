@@ -9,6 +9,7 @@
  */
 #include "postgres.h"
 
+#include "base/args.h"
 #include "base/compat.h"
 #include "fmgr.h"
 #include "sketch/hash.h"
@@ -47,10 +48,7 @@ first_state(FunctionCallInfo fcinfo)
 
 	if (PG_NARGS() > 2)
 	{
-		if (PG_ARGISNULL(2))
-			ereport(ERROR,
-					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-					 errmsg("precision must not be null")));
+		arg_not_null(fcinfo, 2, "precision");
 		precision = PG_GETARG_INT32(2);
 		hll_check_precision(precision);
 	}

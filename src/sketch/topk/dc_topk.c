@@ -8,6 +8,7 @@
  */
 #include "postgres.h"
 
+#include "base/args.h"
 #include "sketch/topk/dc_topk.h"
 
 #include <math.h>
@@ -97,10 +98,7 @@ topk_state_new(FunctionCallInfo fcinfo, int k_arg, int counters_arg)
 	int32 k;
 	int32 counters;
 
-	if (PG_ARGISNULL(k_arg))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("k must not be null")));
+	arg_not_null(fcinfo, k_arg, "k");
 	k = PG_GETARG_INT32(k_arg);
 	if (k < 1 || k > TOPK_MAX_COUNTERS)
 		ereport(ERROR,
