@@ -33,6 +33,7 @@
 #include "outbox/outbox.h"
 #include "outbox/ring.h"
 #include "storage/bufmgr.h"
+#include "table/partition.h"
 #include "utils/acl.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
@@ -202,7 +203,7 @@ truncate_passed(int number, Content *content, List *needs)
 			return;
 		}
 	}
-	ring_truncate(number);
+	partition_empty(outbox_partition(number));
 }
 
 /*

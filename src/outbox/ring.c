@@ -8,11 +8,9 @@
  *
  * Which partition is current is a hint: a session may have it from before a
  * rotation, and write where others no longer do. So a reader looks at all
- * partitions and merges them by number, and who truncates a partition does so
- * only after it has seen, under a lock that keeps everybody else out, that its
- * last event is one that all consumers have passed. The lock is taken without
- * waiting, as a queue behind it would stop all writers. Prepared transactions
- * with events in the partition still have their lock on it.
+ * partitions and merges them by number, and a partition is truncated only after its
+ * last event was seen, under the lock for that, to be one that all consumers have passed
+ * (table/partition.c).
  *
  * Rotation goes to an empty partition only. If the ring is full since a consumer is slow,
  * the current partition grows instead.
@@ -24,7 +22,6 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "base/rowread.h"
-#include "base/runas.h"
 #include "catalog/indexing.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_am.h"
@@ -32,8 +29,9 @@
 #include "fmgr.h"
 #include "outbox/outbox.h"
 #include "outbox/ring.h"
-#include "storage/bufmgr.h"
 #include "storage/lmgr.h"
+#include "table/partition.h"
+#include "table/protect.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
@@ -226,20 +224,6 @@ ring_seq_index(Relation partition)
 }
 
 /*
- * ring_is_empty tells whether a partition has no events, not even of transactions
- * that are in progress.
- */
-bool
-ring_is_empty(int number)
-{
-	Relation rel = table_open(outbox_partition(number), AccessShareLock);
-	bool empty = RelationGetNumberOfBlocks(rel) == 0;
-
-	table_close(rel, AccessShareLock);
-	return empty;
-}
-
-/*
  * ring_rotate makes the next partition the current one; false if that has events,
  * or if somebody else is rotating.
  */
@@ -253,10 +237,10 @@ ring_rotate(void)
 	HeapTuple tuple;
 	bool rotated = false;
 
-	if (!ConditionalLockRelationOid(ring, ShareUpdateExclusiveLock))
+	if (!turn_begin(ring))
 		return false;
 	next = (outbox_current(NULL) + 1) % OUTBOX_PARTITIONS;
-	if (!ring_is_empty(next))
+	if (!relation_is_empty(outbox_partition(next)))
 		return false;
 	rel = table_open(ring, RowExclusiveLock);
 	scan = systable_beginscan(rel, InvalidOid, false, SnapshotSelf, 0, NULL);
@@ -318,7 +302,7 @@ ring_lock_to_truncate(int number)
 	Relation rel;
 	int64 last;
 
-	if (!ConditionalLockRelationOid(relid, AccessExclusiveLock))
+	if (!partition_lock_at_once(relid))
 		return -1;
 	rel = table_open(relid, NoLock);
 	last = ring_edge_op(rel, BackwardScanDirection, NULL);
@@ -333,14 +317,4 @@ void
 ring_unlock(int number)
 {
 	UnlockRelationOid(outbox_partition(number), AccessExclusiveLock);
-}
-
-/*
- * ring_truncate empties a partition that is locked. The caller may empty it: he is
- * the owner of the extension, or a superuser.
- */
-void
-ring_truncate(int number)
-{
-	run_ddl(psprintf("TRUNCATE ONLY dcounter." OUTBOX_TABLE "_%d", number));
 }

@@ -65,6 +65,7 @@
 #include "utils/reltrigger.h"
 #include "utils/ruleutils.h"
 #include "utils/snapmgr.h"
+#include "table/guard.h"
 
 PG_FUNCTION_INFO_V1(on_counter_truncate);
 PG_FUNCTION_INFO_V1(on_counter_delete);
