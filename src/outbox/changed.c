@@ -389,7 +389,7 @@ on_events_change(PG_FUNCTION_ARGS)
 	counter = tuple_nullable(data->tg_relation, tuple, COL_COUNTER, REGCLASSOID, &isnull);
 	if (isnull)
 		return PointerGetDatum(tuple); /* the NOT NULL constraint will tell */
-	counter_invalidate(DatumGetObjectId(counter));
+	relation_invalidate(DatumGetObjectId(counter));
 	if (TRIGGER_FIRED_BY_INSERT(data->tg_event) &&
 		events_read(DatumGetObjectId(counter), &row))
 		(void) events_delete(DatumGetObjectId(counter));

@@ -61,17 +61,6 @@ counter_cache_init(void)
 }
 
 /*
- * counter_invalidate tells all sessions, at commit, that the settings of a
- * counter table have changed. A table that is gone needs no message.
- */
-void
-counter_invalidate(Oid counter)
-{
-	if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(counter)))
-		CacheInvalidateRelcacheByRelid(counter);
-}
-
-/*
  * relation_has_foreign_part tells whether a relation is a foreign table or has
  * one among its partitions.
  */
