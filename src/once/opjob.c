@@ -47,12 +47,12 @@ static DcTableStep step(Oid table, bool all_owners);
 static DcTableStep step_fed(Oid table, bool all_owners);
 static bool lock_ring(DcCounter *counter, DcOpSlot *slots, int *nslots);
 static DcOpSlot *find_state(DcOpSlot *slots, int nslots, DcSlotState state);
-static void finish_opening(Oid counter, DcOpSlot *open, DcOpSlot *opening);
+static void finish_opening(DcOpSlot *open, DcOpSlot *opening);
 static bool start_opening(DcCounter *counter, DcOpSlot *slots,
 						  DcOpSlot *open);
 static bool expire(DcCounter *counter, DcOpSlot *slots, int nslots);
 static bool empty(DcCounter *counter, DcOpSlot *slot);
-static void set_state(Oid counter, DcOpSlot *slot, DcSlotState state);
+static void set_state(DcOpSlot *slot, DcSlotState state);
 
 /*
  * op_job goes over the counter tables that have ops; true if it has yielded.
@@ -101,7 +101,7 @@ step(Oid table, bool all_owners)
 	{
 		if (!writers_have_ended(other->ops, other->changed_by))
 			return TABLE_DONE;
-		finish_opening(table, open, other);
+		finish_opening(open, other);
 		return TABLE_GOES_ON;
 	}
 	if (open != NULL && start_opening(counter, slots, open))
@@ -141,7 +141,7 @@ step_fed(Oid table, bool all_owners)
 			continue;
 		slot->closed_at = now;
 		slot->forgotten = Max(slot->forgotten, now - counter->row.op_retention - 2 * DC_OP_TOLERANCE);
-		set_state(table, slot, SLOT_CLOSED);
+		set_state(slot, SLOT_CLOSED);
 	}
 	return TABLE_DONE;
 }
@@ -187,11 +187,11 @@ find_state(DcOpSlot *slots, int nslots, DcSlotState state)
  * finish_opening closes the open slot; the one that was opening is open.
  */
 static void
-finish_opening(Oid counter, DcOpSlot *open, DcOpSlot *opening)
+finish_opening(DcOpSlot *open, DcOpSlot *opening)
 {
 	open->closed_at = Max(GetCurrentTimestamp(), open->since);
-	set_state(counter, open, SLOT_CLOSED);
-	set_state(counter, opening, SLOT_OPEN);
+	set_state(open, SLOT_CLOSED);
+	set_state(opening, SLOT_OPEN);
 }
 
 /*
@@ -207,7 +207,7 @@ start_opening(DcCounter *counter, DcOpSlot *slots, DcOpSlot *open)
 		!ConditionalLockRelationOid(open->table, AccessShareLock) ||
 		relation_is_empty(open->table))
 		return false;
-	set_state(counter->relid, next, SLOT_OPENING);
+	set_state(next, SLOT_OPENING);
 	return true;
 }
 
@@ -225,7 +225,7 @@ expire(DcCounter *counter, DcOpSlot *slots, int nslots)
 			now <= slots[i].closed_at + counter->row.op_retention + 2 * DC_OP_TOLERANCE)
 			continue;
 		slots[i].forgotten = Max(slots[i].forgotten, slots[i].closed_at);
-		set_state(counter->relid, &slots[i], SLOT_EXPIRED);
+		set_state(&slots[i], SLOT_EXPIRED);
 		return true;
 	}
 	return false;
@@ -245,14 +245,14 @@ empty(DcCounter *counter, DcOpSlot *slot)
 	partition_empty(slot->table);
 	runas_end(&state);
 	slot->closed_at = 0;
-	set_state(counter->relid, slot, SLOT_EMPTY);
+	set_state(slot, SLOT_EMPTY);
 	return true;
 }
 
 static void
-set_state(Oid counter, DcOpSlot *slot, DcSlotState state)
+set_state(DcOpSlot *slot, DcSlotState state)
 {
 	slot->state = state;
 	slot->since = GetCurrentTimestamp();
-	opslot_update(counter, slot);
+	opslot_update(slot);
 }

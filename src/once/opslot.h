@@ -32,6 +32,7 @@ typedef enum DcSlotState
 /* A row of dcounter.op_slot. */
 typedef struct DcOpSlot
 {
+	Oid counter;
 	int number;
 	Oid ops;
 	Oid table; /* the partition */
@@ -80,8 +81,8 @@ extern DcOpSlots *opslots_find(Oid counter);
 extern int opslots_read(Oid counter, DcOpSlot *slots);
 extern bool opslots_read_first(Oid counter, DcOpSlot *slot);
 extern bool opslots_find_table(Oid relid, Oid *counter, Oid *ops);
-extern void opslot_insert(Oid counter, const DcOpSlot *slot);
-extern void opslot_update(Oid counter, const DcOpSlot *slot);
+extern void opslot_insert(const DcOpSlot *slot);
+extern void opslot_update(const DcOpSlot *slot);
 extern int opslots_delete(Oid counter);
 extern uint64 opslots_changes(void);
 extern List *opslots_counters(void);

@@ -251,6 +251,7 @@ add_slot(Oid counter, Oid ops, int number, DcSlotState state,
 {
 	DcOpSlot slot = {0};
 
+	slot.counter = counter;
 	slot.number = number;
 	slot.ops = ops;
 	slot.table = partition_of(ops, number);
@@ -258,7 +259,7 @@ add_slot(Oid counter, Oid ops, int number, DcSlotState state,
 	slot.since = GetCurrentTimestamp();
 	slot.forgotten = forgotten;
 	slot.closed_at = state == SLOT_CLOSED ? slot.since : 0;
-	opslot_insert(counter, &slot);
+	opslot_insert(&slot);
 }
 
 /*

@@ -102,7 +102,7 @@ wants(Oid counter)
 static void
 changed(Oid counter, const Datum *keys, int nkeys)
 {
-	Relation rel = table_open(outbox_relation(MARKS_TABLE), RowExclusiveLock);
+	Relation rel = table_open(catalog_relation(MARKS_TABLE), RowExclusiveLock);
 	CatalogIndexState indexes = CatalogOpenIndexes(rel);
 	Datum values[MARK_NUM_COLUMNS];
 	bool nulls[MARK_NUM_COLUMNS] = {false};
@@ -205,7 +205,7 @@ events_lock(Oid counter, bool wait)
 bool
 events_read(Oid counter, DcCounterEvents *row)
 {
-	Relation rel = table_open(outbox_relation(EVENTS_TABLE), AccessShareLock);
+	Relation rel = table_open(catalog_relation(EVENTS_TABLE), AccessShareLock);
 	ItemPointerData tid;
 	bool found = events_find(rel, counter, &tid, row) ||
 		events_find(rel, counter, &tid, row);
@@ -220,7 +220,7 @@ events_read(Oid counter, DcCounterEvents *row)
 List *
 events_read_all(void)
 {
-	Relation rel = table_open(outbox_relation(EVENTS_TABLE), AccessShareLock);
+	Relation rel = table_open(catalog_relation(EVENTS_TABLE), AccessShareLock);
 	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, SnapshotSelf,
 										  0, NULL);
 	HeapTuple tuple;
@@ -245,7 +245,7 @@ events_read_all(void)
 void
 events_write(const DcCounterEvents *row)
 {
-	Relation rel = table_open(outbox_relation(EVENTS_TABLE), RowExclusiveLock);
+	Relation rel = table_open(catalog_relation(EVENTS_TABLE), RowExclusiveLock);
 	Datum values[NUM_COLS];
 	bool nulls[NUM_COLS] = {false};
 	DcCounterEvents old;
@@ -281,10 +281,10 @@ changed_forget(Oid counter)
 	HeapTuple tuple;
 
 	(void) events_delete(counter);
-	rel = table_open(outbox_relation(MARKS_TABLE), RowExclusiveLock);
+	rel = table_open(catalog_relation(MARKS_TABLE), RowExclusiveLock);
 	ScanKeyInit(&key, MARK_COUNTER, BTEqualStrategyNumber, F_OIDEQ,
 				ObjectIdGetDatum(counter));
-	scan = systable_beginscan(rel, outbox_relation(MARKS_INDEX), true,
+	scan = systable_beginscan(rel, catalog_relation(MARKS_INDEX), true,
 							  SnapshotSelf, 1, &key);
 	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
 		CatalogTupleDelete(rel, &tuple->t_self);
@@ -307,14 +307,14 @@ marks_scan(Relation rel, Oid counter, TimestampTz from, TimestampTz upto)
 				F_TIMESTAMPTZ_GE, TimestampTzGetDatum(from));
 	ScanKeyInit(&keys[2], MARK_AT, BTLessEqualStrategyNumber,
 				F_TIMESTAMPTZ_LE, TimestampTzGetDatum(upto));
-	return systable_beginscan(rel, outbox_relation(MARKS_INDEX), true,
+	return systable_beginscan(rel, catalog_relation(MARKS_INDEX), true,
 							  SnapshotSelf, lengthof(keys), keys);
 }
 
 static bool
 events_delete(Oid counter)
 {
-	Relation rel = table_open(outbox_relation(EVENTS_TABLE), RowExclusiveLock);
+	Relation rel = table_open(catalog_relation(EVENTS_TABLE), RowExclusiveLock);
 	DcCounterEvents row;
 	ItemPointerData tid;
 	bool found = events_find(rel, counter, &tid, &row);
@@ -334,7 +334,7 @@ events_find(Relation rel, Oid counter, ItemPointer tid, DcCounterEvents *row)
 
 	ScanKeyInit(&key, COL_COUNTER, BTEqualStrategyNumber, F_OIDEQ,
 				ObjectIdGetDatum(counter));
-	scan = systable_beginscan(rel, outbox_relation(EVENTS_INDEX), true,
+	scan = systable_beginscan(rel, catalog_relation(EVENTS_INDEX), true,
 							  SnapshotSelf, 1, &key);
 	tuple = systable_getnext(scan);
 	if (HeapTupleIsValid(tuple))
@@ -378,7 +378,7 @@ on_events_change(PG_FUNCTION_ARGS)
 	bool isnull;
 
 	if (!CALLED_AS_TRIGGER(fcinfo) ||
-		RelationGetRelid(data->tg_relation) != outbox_relation(EVENTS_TABLE) ||
+		RelationGetRelid(data->tg_relation) != catalog_relation(EVENTS_TABLE) ||
 		!TRIGGER_FIRED_BEFORE(data->tg_event) ||
 		!TRIGGER_FIRED_FOR_ROW(data->tg_event))
 		ereport(ERROR,

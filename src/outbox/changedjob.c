@@ -173,8 +173,8 @@ list(void)
 	ListCell *lc;
 
 	if (extension_is_fed() ||
-		!ConditionalLockRelationOid(outbox_relation(EVENTS_TABLE), AccessShareLock) ||
-		!ConditionalLockRelationOid(outbox_relation(MARKS_TABLE), AccessShareLock))
+		!ConditionalLockRelationOid(catalog_relation(EVENTS_TABLE), AccessShareLock) ||
+		!ConditionalLockRelationOid(catalog_relation(MARKS_TABLE), AccessShareLock))
 		return NIL;
 	rows = events_read_all();
 	foreach(lc, rows)
@@ -259,7 +259,7 @@ has_marks(Oid counter)
 static bool
 any_marks(Oid counter, TimestampTz from)
 {
-	Relation rel = table_open(outbox_relation(MARKS_TABLE), AccessShareLock);
+	Relation rel = table_open(catalog_relation(MARKS_TABLE), AccessShareLock);
 	SysScanDesc scan = marks_scan(rel, counter, from, DT_NOEND);
 	bool found = HeapTupleIsValid(systable_getnext(scan));
 
@@ -377,7 +377,7 @@ marks_settled(void)
 	LOCKTAG tag;
 	int count;
 
-	SET_LOCKTAG_RELATION(tag, MyDatabaseId, outbox_relation(MARKS_TABLE));
+	SET_LOCKTAG_RELATION(tag, MyDatabaseId, catalog_relation(MARKS_TABLE));
 	pfree(GetLockConflicts(&tag, ShareLock, &count));
 	return count == 0;
 }
@@ -429,7 +429,7 @@ seen_of(Oid counter)
 static bool
 take_marks(Oid counter, Keys *keys)
 {
-	Relation rel = table_open(outbox_relation(MARKS_TABLE), RowExclusiveLock);
+	Relation rel = table_open(catalog_relation(MARKS_TABLE), RowExclusiveLock);
 	SysScanDesc scan = marks_scan(rel, counter, round_now.from, round_now.upto);
 	HeapTuple tuple = NULL;
 	int deleted = 0;

@@ -53,7 +53,7 @@ marks_squash(Oid counter, TimestampTz from)
 											  "dcounter changed keys",
 											  ALLOCSET_DEFAULT_SIZES);
 	HTAB *seen = make_table(cxt);
-	Relation rel = table_open(outbox_relation(MARKS_TABLE), RowExclusiveLock);
+	Relation rel = table_open(catalog_relation(MARKS_TABLE), RowExclusiveLock);
 	SysScanDesc scan = marks_scan(rel, counter, from, DT_NOEND);
 	HeapTuple tuple = NULL;
 	int deleted = 0;

@@ -104,7 +104,7 @@ outbox_step(void *arg)
 static Oid
 outbox_owner(void)
 {
-	Relation rel = table_open(outbox_relation(OUTBOX_TABLE), AccessShareLock);
+	Relation rel = table_open(catalog_relation(OUTBOX_TABLE), AccessShareLock);
 	Oid owner = rel->rd_rel->relowner;
 
 	table_close(rel, NoLock);
