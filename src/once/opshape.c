@@ -57,7 +57,7 @@ opslot_check(DcOpSlot *slot, Relation heap)
 		problem.detail = insert_problem(heap);
 	if (problem.detail != NULL)
 	{
-		problem.hint = _("Ops are written to it without SQL. Take off what was added.");
+		problem.hint = _("Nothing but plain indexes may be added to a table of ops.");
 		shape_error(RelationGetRelationName(heap), &problem);
 	}
 	slot->layout = layout;

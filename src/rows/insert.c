@@ -47,7 +47,7 @@ insert_problem(Relation rel)
 		Relation index = index_open(lfirst_oid(lc), AccessShareLock);
 
 		if (!is_plain(index))
-			problem = _("It has an index with an expression or a condition, or a constraint that is deferrable or excludes.");
+			problem = _("It has an index with an expression or a condition, or one whose check is deferrable or excludes more than equal values.");
 		index_close(index, NoLock);
 	}
 	list_free(indexes);
