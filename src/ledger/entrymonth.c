@@ -170,7 +170,7 @@ month_make(const char *schema, const char *entries, TimestampTz at)
 	partition_attach(schema, entries, name,
 					 "INCLUDING CONSTRAINTS INCLUDING DEFAULTS INCLUDING GENERATED"
 					 " INCLUDING STORAGE INCLUDING COMPRESSION",
-					 "fillfactor=100",
+					 "WITH (fillfactor=100)",
 					 psprintf("FROM (%s) TO (%s)", bound_literal(start),
 							  bound_literal(month_start(start, 1))));
 	guard_create_truncate(quote_qualified_identifier(schema, name));

@@ -99,7 +99,7 @@ step(Oid table, bool all_owners)
 	other = find_state(slots, nslots, SLOT_OPENING);
 	if (open != NULL && other != NULL)
 	{
-		if (!writers_have_ended(other->ops, other->changed_by))
+		if (!writers_have_ended(other->ops, other->changed_by, other->since))
 			return TABLE_DONE;
 		finish_opening(open, other);
 		return TABLE_GOES_ON;
@@ -109,7 +109,7 @@ step(Oid table, bool all_owners)
 	if (expire(counter, slots, nslots))
 		return TABLE_GOES_ON;
 	other = find_state(slots, nslots, SLOT_EXPIRED);
-	if (other != NULL && writers_have_ended(other->ops, other->changed_by) &&
+	if (other != NULL && writers_have_ended(other->ops, other->changed_by, other->since) &&
 		empty(counter, other))
 		return TABLE_GOES_ON;
 	return TABLE_DONE;

@@ -164,7 +164,7 @@ slot_relcache_callback(Datum arg, Oid relid)
 		if (hit)
 		{
 			entry->valid = false;
-			layout_changes++; /* also for copies of an entry (opslot_layout) */
+			layout_changes++; /* also for copies of an entry (opslot_check) */
 		}
 	}
 }

@@ -238,7 +238,7 @@ make_slot(const DcCounter *counter, Oid ops, int number, DcSlotState state)
 	char *table = quote_qualified_identifier(schema, name);
 
 	partition_attach(schema, parent, name, "INCLUDING ALL, PRIMARY KEY (op_id)",
-					 "vacuum_truncate=off", psprintf("IN (%d)", number));
+					 "USING heap WITH (vacuum_truncate=off)", psprintf("IN (%d)", number));
 	run_ddl(psprintf("ALTER TABLE %s ALTER slot SET DEFAULT %d", table, number));
 	if (counter_is_ledger(counter))
 		guard_create_truncate(table);

@@ -54,14 +54,15 @@
 typedef struct DcWriters
 {
 	Oid parent;			  /* hash key */
-	TransactionId change; /* that they may not know */
+	TransactionId change; /* the one that they may not know, */
+	TimestampTz at;		  /* and when: that the row is frozen makes no other one of it */
 	int count;
 	VirtualTransactionId *vxids; /* in TopMemoryContext, or NULL */
 } DcWriters;
 
 static HTAB *waiting = NULL;
 
-static DcWriters *writers_of(Oid parent, TransactionId change);
+static DcWriters *writers_of(Oid parent, TransactionId change, TimestampTz at);
 static LOCKTAG lock_of(Oid relid);
 
 /*
@@ -75,14 +76,14 @@ turn_begin(Oid parent)
 
 /*
  * writers_have_ended tells whether all transactions have ended that may not know a change,
- * which is committed. It does not wait for long; then the list is kept for the next
+ * which a transaction has made at a time, and is committed. It does not wait for long; then the list is kept for the next
  * time.
  */
 bool
-writers_have_ended(Oid parent, TransactionId change)
+writers_have_ended(Oid parent, TransactionId change, TimestampTz at)
 {
 	DcMoment until = moment_in(WAIT_MS);
-	DcWriters *writers = writers_of(parent, change);
+	DcWriters *writers = writers_of(parent, change, at);
 
 	for (;;)
 	{
@@ -112,7 +113,7 @@ writers_have_ended(Oid parent, TransactionId change)
  * now.
  */
 static DcWriters *
-writers_of(Oid parent, TransactionId change)
+writers_of(Oid parent, TransactionId change, TimestampTz at)
 {
 	DcWriters *writers;
 	LOCKTAG tag = lock_of(parent);
@@ -132,7 +133,7 @@ writers_of(Oid parent, TransactionId change)
 	writers = hash_search(waiting, &parent, HASH_ENTER, &found);
 	if (!found)
 		writers->vxids = NULL;
-	if (writers->vxids != NULL && writers->change == change)
+	if (writers->vxids != NULL && writers->change == change && writers->at == at)
 		return writers;
 	vxids = GetLockConflicts(&tag, ShareLock, &count);
 	if (writers->vxids != NULL)
@@ -142,6 +143,7 @@ writers_of(Oid parent, TransactionId change)
 	memcpy(writers->vxids, vxids, count * sizeof(VirtualTransactionId));
 	writers->count = count;
 	writers->change = change;
+	writers->at = at;
 	pfree(vxids);
 	return writers;
 }
@@ -187,8 +189,8 @@ partition_empty(Oid partition)
 
 /*
  * partition_attach makes a partition as the current user. `like` says what it takes over from the
- * parent (INCLUDING ...), or which constraints it has besides; `bound` is what follows FOR
- * VALUES.
+ * parent (INCLUDING ...), or which constraints it has besides; `options` says how
+ * it is kept (USING ..., WITH ...); `bound` is what follows FOR VALUES.
  */
 void
 partition_attach(const char *schema, const char *parent, const char *name, const char *like,
@@ -197,6 +199,6 @@ partition_attach(const char *schema, const char *parent, const char *name, const
 	char *whole = pstrdup(quote_qualified_identifier(schema, parent));
 	char *part = pstrdup(quote_qualified_identifier(schema, name));
 
-	run_ddl(psprintf("CREATE TABLE %s (LIKE %s %s) WITH (%s)", part, whole, like, options));
+	run_ddl(psprintf("CREATE TABLE %s (LIKE %s %s) %s", part, whole, like, options));
 	run_ddl(psprintf("ALTER TABLE %s ATTACH PARTITION %s FOR VALUES %s", whole, part, bound));
 }

@@ -5,10 +5,10 @@
 #ifndef DC_PARTITION_H
 #define DC_PARTITION_H
 
-#include "postgres_ext.h"
+#include "datatype/timestamp.h"
 
 extern bool turn_begin(Oid parent);
-extern bool writers_have_ended(Oid parent, TransactionId change);
+extern bool writers_have_ended(Oid parent, TransactionId change, TimestampTz at);
 extern void writers_wait(Oid parent);
 extern bool partition_lock_at_once(Oid partition);
 extern void partition_empty(Oid partition);

@@ -57,6 +57,7 @@
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
 #include "table/access.h"
+#include "table/guard.h"
 #include "table/ownstatement.h"
 #include "table/protect.h"
 #include "utils/builtins.h"
@@ -65,7 +66,6 @@
 #include "utils/reltrigger.h"
 #include "utils/ruleutils.h"
 #include "utils/snapmgr.h"
-#include "table/guard.h"
 
 PG_FUNCTION_INFO_V1(on_counter_truncate);
 PG_FUNCTION_INFO_V1(on_counter_delete);

@@ -388,6 +388,15 @@ END $$;
 SELECT dc_incr_once('many', 'a', 1, 'e1');
 SELECT slot, partition, state FROM dcounter.op_slot WHERE counter = 'many'::regclass ORDER BY slot;
 SELECT dc_drop('many');
+-- Partitions are heaps, whatever is usual
+CREATE ACCESS METHOD once_method TYPE TABLE HANDLER heap_tableam_handler;
+SET default_table_access_method = once_method;
+SELECT dc_create('kept');
+SELECT dc_incr_once('kept', 'a', 1, 'e1');
+SELECT relname, amname FROM pg_class AS c JOIN pg_am AS a ON a.oid = relam WHERE relname ~ '^kept(_op_0)?$' ORDER BY 1;
+RESET default_table_access_method;
+SELECT dc_drop('kept');
+DROP ACCESS METHOD once_method;
 DROP SCHEMA once_more;
 DROP SCHEMA once_schema;
 REVOKE CREATE ON SCHEMA public FROM once_owner;
