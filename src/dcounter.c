@@ -42,7 +42,7 @@ _PG_init(void)
 	counter_cache_init();
 	ownercode_init();
 	/* a callback that is registered first runs last */
-	consumer_init();	 /* looks at what all have written */
+	ack_init();			 /* looks at what all have written */
 	counter_last_init(); /* when all is written but what goes to memory */
 	outbox_xact_init();	 /* what others write may fire triggers that make events */
 	counter_xact_init();

@@ -115,86 +115,37 @@ put(DcCatRow *io, int column, Datum value, bool is_zero)
 {
 	Form_pg_attribute att = TupleDescAttr(io->desc, column);
 
-	if (is_zero && att->attnotnull && !att->attbyval)
+	if (value == (Datum) 0 && att->attnotnull && !att->attbyval)
 		elog(ERROR, "column \"%s\" of a catalog of dcounter has no value", NameStr(att->attname));
 	io->values[column] = value;
 	io->nulls[column] = is_zero && !att->attnotnull;
 }
 
-void
-cat_bool(DcCatRow *io, bool *field)
-{
-	int column = next_column(io, BOOLOID);
+/* A function for fields of a type that is passed by value. */
+#define CAT_SCALAR(name, ctype, type, from_datum, to_datum) \
+	void name(DcCatRow *io, ctype *field) \
+	{ \
+		int column = next_column(io, type); \
+\
+		if (io->reading) \
+			*field = io->nulls[column] ? 0 : from_datum(io->values[column]); \
+		else \
+			put(io, column, to_datum(*field), *field == 0); \
+	}
 
-	if (io->reading)
-		*field = DatumGetBool(io->values[column]);
-	else
-		put(io, column, BoolGetDatum(*field), false);
-}
-
-void
-cat_int2(DcCatRow *io, int *field)
-{
-	int column = next_column(io, INT2OID);
-
-	if (io->reading)
-		*field = io->nulls[column] ? 0 : DatumGetInt16(io->values[column]);
-	else
-		put(io, column, Int16GetDatum(*field), *field == 0);
-}
-
-void
-cat_int4(DcCatRow *io, int32 *field)
-{
-	int column = next_column(io, INT4OID);
-
-	if (io->reading)
-		*field = io->nulls[column] ? 0 : DatumGetInt32(io->values[column]);
-	else
-		put(io, column, Int32GetDatum(*field), *field == 0);
-}
-
-void
-cat_int8(DcCatRow *io, int64 *field)
-{
-	int column = next_column(io, INT8OID);
-
-	if (io->reading)
-		*field = io->nulls[column] ? 0 : DatumGetInt64(io->values[column]);
-	else
-		put(io, column, Int64GetDatum(*field), *field == 0);
-}
+CAT_SCALAR(cat_bool, bool, BOOLOID, DatumGetBool, BoolGetDatum)
+CAT_SCALAR(cat_int2, int, INT2OID, DatumGetInt16, Int16GetDatum)
+CAT_SCALAR(cat_int4, int32, INT4OID, DatumGetInt32, Int32GetDatum)
+CAT_SCALAR(cat_int8, int64, INT8OID, DatumGetInt64, Int64GetDatum)
+CAT_SCALAR(cat_time, TimestampTz, TIMESTAMPTZOID, DatumGetTimestampTz, TimestampTzGetDatum)
+CAT_SCALAR(cat_oid, Oid, InvalidOid, DatumGetObjectId, ObjectIdGetDatum) /* regclass, regrole */
 
 /*
- * cat_oid is for a column of type oid, regclass or regrole.
+ * cat_duration is for an interval, which is microseconds in the struct. It is shown in days
+ * and time, or as time alone.
  */
 void
-cat_oid(DcCatRow *io, Oid *field)
-{
-	int column = next_column(io, InvalidOid);
-
-	if (io->reading)
-		*field = io->nulls[column] ? InvalidOid : DatumGetObjectId(io->values[column]);
-	else
-		put(io, column, ObjectIdGetDatum(*field), !OidIsValid(*field));
-}
-
-void
-cat_time(DcCatRow *io, TimestampTz *field)
-{
-	int column = next_column(io, TIMESTAMPTZOID);
-
-	if (io->reading)
-		*field = io->nulls[column] ? 0 : DatumGetTimestampTz(io->values[column]);
-	else
-		put(io, column, TimestampTzGetDatum(*field), *field == 0);
-}
-
-/*
- * cat_duration is for an interval, which is microseconds in the struct.
- */
-void
-cat_duration(DcCatRow *io, int64 *field)
+cat_duration(DcCatRow *io, int64 *field, bool days)
 {
 	int column = next_column(io, INTERVALOID);
 
@@ -202,11 +153,10 @@ cat_duration(DcCatRow *io, int64 *field)
 		*field = io->nulls[column] ? 0 : interval_to_us(DatumGetIntervalP(io->values[column]));
 	else
 	{
-		Interval *interval = interval_from_us(*field % USECS_PER_DAY);
+		Interval *interval = interval_from_us(days ? *field % USECS_PER_DAY : *field);
 
-		interval->day = *field / USECS_PER_DAY;
-		put(io, column, IntervalPGetDatum(interval), false);
-		io->nulls[column] = *field == 0 && !TupleDescAttr(io->desc, column)->attnotnull;
+		interval->day = days ? *field / USECS_PER_DAY : 0;
+		put(io, column, IntervalPGetDatum(interval), *field == 0);
 	}
 }
 

@@ -36,15 +36,14 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "base/catrow.h"
+#include "base/relcached.h"
 #include "base/rowread.h"
 #include "catalog/indexing.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"
-#include "utils/hsearch.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
-#include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
@@ -56,10 +55,16 @@ typedef struct Known
 	Oid relid;				/* InvalidOid: it has changed */
 } Known;
 
-static HTAB *known = NULL;		 /* in TopMemoryContext */
-static uint64 known_changes = 0; /* how often a relation of these, or any, has changed */
+static void known_changed(void *entry, Oid relid);
 
-static void on_relcache_change(Datum arg, Oid relid);
+static DcRelCached known = {
+	.name = "dcounter catalogs",
+	.keysize = NAMEDATALEN,
+	.size = sizeof(Known),
+	.changed = known_changed,
+};
+static uint64 known_changes = 0; /* how often a relation may have changed */
+
 static void scan_open(DcCatScan *scan, const DcCatalog *cat, LOCKMODE mode);
 static void scan_start(DcCatScan *scan, const char *index, const ScanKeyData *keys, int nkeys);
 static void take(DcCatScan *scan, void *row);
@@ -89,50 +94,28 @@ catalog_relation(const char *name)
 Oid
 catalog_relation_if_any(const char *name)
 {
+	Known *entry = relcached_enter(&known, name);
 	uint64 changes = known_changes;
-	Known *entry;
 	Oid schema;
 	Oid relid;
 
-	if (known == NULL)
-	{
-		HASHCTL ctl = {0};
-
-		ctl.keysize = NAMEDATALEN;
-		ctl.entrysize = sizeof(Known);
-		ctl.hcxt = TopMemoryContext;
-		known = hash_create("dcounter catalogs", 32, &ctl, HASH_ELEM | HASH_STRINGS | HASH_CONTEXT);
-		CacheRegisterRelcacheCallback(on_relcache_change, (Datum) 0);
-	}
-	entry = hash_search(known, name, HASH_FIND, NULL);
-	if (entry != NULL && OidIsValid(entry->relid))
+	if (OidIsValid(entry->relid))
 		return entry->relid;
 	schema = get_namespace_oid(DC_SCHEMA, true);
 	relid = OidIsValid(schema) ? get_relname_relid(name, schema) : InvalidOid;
-	if (OidIsValid(relid) && changes == known_changes)
-	{
-		entry = hash_search(known, name, HASH_ENTER, NULL);
+	if (changes == known_changes)
 		entry->relid = relid;
-	}
 	return relid;
 }
 
-/*
- * on_relcache_change forgets relations. Must not throw.
- */
 static void
-on_relcache_change(Datum arg, Oid relid)
+known_changed(void *data, Oid relid)
 {
-	HASH_SEQ_STATUS status;
-	Known *entry;
+	Known *entry = data;
 
 	known_changes++;
-	hash_seq_init(&status, known);
-	while ((entry = hash_seq_search(&status)) != NULL)
-	{
-		if (!OidIsValid(relid) || entry->relid == relid)
-			entry->relid = InvalidOid;
-	}
+	if (!OidIsValid(relid) || entry->relid == relid)
+		entry->relid = InvalidOid;
 }
 
 /*

@@ -90,7 +90,7 @@ extern void cat_int4(DcCatRow *io, int32 *field);
 extern void cat_int8(DcCatRow *io, int64 *field);
 extern void cat_oid(DcCatRow *io, Oid *field);
 extern void cat_time(DcCatRow *io, TimestampTz *field);
-extern void cat_duration(DcCatRow *io, int64 *field);
+extern void cat_duration(DcCatRow *io, int64 *field, bool days);
 extern void cat_string(DcCatRow *io, char **field);
 extern int cat_choice(DcCatRow *io, int field, const char *const *names, int n);
 extern void cat_datum(DcCatRow *io, Oid type, Datum *field);

@@ -36,12 +36,12 @@ typedef struct DcConsumer
 	int ntopics;
 	int64 lease; /* us */
 	int32 max_attempts;
-	bool skip;			 /* a nacked event does not hold up its key */
-	int64 max_age;		 /* us, 0: none */
-	int64 max_size;		 /* bytes, 0: none */
-	int64 cut_off;		 /* 0: it is not */
-	int64 revived;		 /* grows when events are made due behind the members' backs */
-	Datum created_at;	 /* timestamptz */
+	bool skip;		/* a nacked event does not hold up its key */
+	int64 max_age;	/* us, 0: none */
+	int64 max_size; /* bytes, 0: none */
+	int64 cut_off;	/* 0: it is not */
+	int64 revived;	/* grows when events are made due behind the members' backs */
+	TimestampTz created_at;
 	Datum lease_setting; /* interval */
 	Datum age_setting;	 /* interval, or 0 for none */
 } DcConsumer;
@@ -98,25 +98,7 @@ typedef struct DcConsumerNeed
 	bool filtered;	/* it has topics, or members that share the keys */
 } DcConsumerNeed;
 
-/* Relations of the consumers. */
-typedef enum DcConsumerRelation
-{
-	REL_CONSUMER,
-	REL_CONSUMER_PKEY,
-	REL_CONSUMER_NAME,
-	REL_CONSUMER_ID,
-	REL_MEMBER,
-	REL_MEMBER_PKEY,
-	REL_RETRY,
-	REL_RETRY_PKEY,
-	REL_RETRY_DUE,
-	REL_RETRY_KEY,
-	NUM_CONSUMER_RELATIONS
-} DcConsumerRelation;
-
 /* consumerrow.c */
-extern void consumer_init(void);
-extern Oid consumer_relation(DcConsumerRelation which);
 extern DcConsumer *consumer_read(const char *name);
 extern DcConsumer *consumer_read_by_id(int32 id);
 extern List *consumer_read_all(Snapshot snapshot);

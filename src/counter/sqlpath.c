@@ -18,6 +18,7 @@
 
 #include "access/xact.h"
 #include "base/compat.h"
+#include "base/relcached.h"
 #include "counter/sqlpath.h"
 #include "counter/sqltext.h"
 #include "table/access.h"
@@ -26,7 +27,6 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
-#include "utils/hsearch.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/plancache.h"
@@ -50,8 +50,12 @@ typedef struct DcPlans
 	bool kept;					  /* may have plans at all */
 } DcPlans;
 
-/* In TopMemoryContext. Entries are never removed; plans of theirs are retired. */
-static HTAB *plan_cache = NULL;
+/* Entries (DcPlans) are never removed; plans of theirs are retired. */
+static DcRelCached plan_cache = {
+	.name = "dcounter plans",
+	.keysize = sizeof(Oid),
+	.size = sizeof(DcPlans),
+};
 
 /* Tables that plans are kept for, and how many at most. */
 static int tables_kept = 0;
@@ -228,18 +232,7 @@ static DcPlans *
 plans_get(DcCounter *counter)
 {
 	DcPlans *plans;
-	bool found;
 
-	if (plan_cache == NULL)
-	{
-		HASHCTL ctl = {0};
-
-		ctl.keysize = sizeof(Oid);
-		ctl.entrysize = sizeof(DcPlans);
-		ctl.hcxt = TopMemoryContext;
-		plan_cache = hash_create("dcounter plans", 32, &ctl,
-								 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-	}
 	if (retired_plans != NIL && retired_in != compat_local_xid())
 	{
 		ListCell *lc;
@@ -250,14 +243,11 @@ plans_get(DcCounter *counter)
 		retired_plans = NIL;
 	}
 
-	plans = hash_search(plan_cache, &counter->relid, HASH_FIND, NULL);
-	if ((plans == NULL || !plans->kept) && tables_kept >= MAX_TABLES_KEPT)
+	plans = relcached_enter(&plan_cache, &counter->relid);
+	if (!plans->kept && tables_kept >= MAX_TABLES_KEPT)
 		plans_retire_all();
-	plans = hash_search(plan_cache, &counter->relid, HASH_ENTER, &found);
-	if (!found)
-		memset((char *) plans + sizeof(Oid), 0, sizeof(DcPlans) - sizeof(Oid));
-	else if (plans->generation != counter->generation)
-		plans_retire(plans);
+	if (plans->generation != counter->generation)
+		plans_retire(plans); /* of a new one nothing */
 	if (!plans->kept)
 		tables_kept++;
 	plans->kept = true;
@@ -275,7 +265,7 @@ plans_retire_all(void)
 	HASH_SEQ_STATUS status;
 	DcPlans *plans;
 
-	hash_seq_init(&status, plan_cache);
+	hash_seq_init(&status, plan_cache.hash);
 	while ((plans = hash_seq_search(&status)) != NULL)
 	{
 		if (plans->kept)
@@ -292,10 +282,8 @@ plans_retire_all(void)
 void
 sql_forget(DcCounter *counter)
 {
-	DcPlans *plans = NULL;
+	DcPlans *plans = relcached_find(&plan_cache, &counter->relid);
 
-	if (plan_cache != NULL)
-		plans = hash_search(plan_cache, &counter->relid, HASH_FIND, NULL);
 	if (plans != NULL)
 		plans_retire(plans);
 }

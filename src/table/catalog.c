@@ -48,10 +48,10 @@ columns(DcCatRow *io, void *data)
 	cat_int4(io, &row->max_shards);
 	cat_oid(io, &row->holds);
 	row->mode = cat_choice(io, row->mode, mode_names, lengthof(mode_names));
-	cat_duration(io, &row->flush_interval);
+	cat_duration(io, &row->flush_interval, false);
 	row->durability = cat_choice(io, row->durability, durability_names,
 								 lengthof(durability_names));
-	cat_duration(io, &row->op_retention);
+	cat_duration(io, &row->op_retention, true);
 	cat_oid(io, &row->ledger);
 	if (io->reading)
 		row->changed_by = io->xmin;
