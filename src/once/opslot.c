@@ -15,13 +15,11 @@
 #include "postgres.h"
 
 #include "base/catrow.h"
+#include "base/relcached.h"
 #include "miscadmin.h"
 #include "once/opslot.h"
 #include "utils/fmgroids.h"
-#include "utils/hsearch.h"
-#include "utils/inval.h"
 #include "utils/lsyscache.h"
-#include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
@@ -48,14 +46,19 @@ static const DcCatalog catalog = {
 /* Reads of the catalog that may miss a row before it counts as incomplete. */
 #define MAX_TRIES 100
 
-/* In TopMemoryContext. Entries are never removed, and stay where they are. */
-static HTAB *slot_cache = NULL;
-
 /* How often anything about them has changed; 0 is never. */
 static uint64 layout_changes = 1;
 
 static bool read_once(Oid counter, DcOpSlot *slots, int *count);
-static void slot_relcache_callback(Datum arg, Oid relid);
+static void slots_changed(void *entry, Oid relid);
+
+/* Entries (DcOpSlots) are never removed. */
+static DcRelCached slot_cache = {
+	.name = "dcounter ops",
+	.keysize = sizeof(Oid),
+	.size = sizeof(DcOpSlots),
+	.changed = slots_changed,
+};
 
 static void
 columns(DcCatRow *io, void *data)
@@ -83,25 +86,10 @@ opslots_find(Oid counter)
 {
 	static DcOpSlots *last_found = NULL;
 	DcOpSlots *entry;
-	bool found;
 
 	if (last_found != NULL && last_found->counter == counter && last_found->valid)
 		return last_found;
-	if (slot_cache == NULL)
-	{
-		HASHCTL ctl = {0};
-
-		ctl.keysize = sizeof(Oid);
-		ctl.entrysize = sizeof(DcOpSlots);
-		ctl.hcxt = TopMemoryContext;
-		slot_cache = hash_create("dcounter ops", 16, &ctl,
-								 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-		CacheRegisterRelcacheCallback(slot_relcache_callback, (Datum) 0);
-	}
-	entry = hash_search(slot_cache, &counter, HASH_ENTER, &found);
-	if (!found)
-		memset((char *) entry + sizeof(Oid), 0,
-			   sizeof(DcOpSlots) - sizeof(Oid));
+	entry = relcached_enter(&slot_cache, &counter);
 	if (!entry->valid)
 	{
 		DcOpSlot slots[DC_OP_SLOTS];
@@ -145,27 +133,20 @@ opslots_changes(void)
 }
 
 /*
- * slot_relcache_callback marks invalid the entries that a relation belongs to.
+ * slots_changed marks an entry invalid, if a relation belongs to it.
  */
 static void
-slot_relcache_callback(Datum arg, Oid relid)
+slots_changed(void *data, Oid relid)
 {
-	HASH_SEQ_STATUS status;
-	DcOpSlots *entry;
+	DcOpSlots *entry = data;
+	bool hit = relid == InvalidOid || relid == entry->counter || relid == entry->ops;
 
-	hash_seq_init(&status, slot_cache);
-	while ((entry = hash_seq_search(&status)) != NULL)
+	for (int i = 0; !hit && i < entry->nslots; i++)
+		hit = relid == entry->slots[i].table;
+	if (hit)
 	{
-		bool hit = relid == InvalidOid || relid == entry->counter ||
-			relid == entry->ops;
-
-		for (int i = 0; !hit && i < entry->nslots; i++)
-			hit = relid == entry->slots[i].table;
-		if (hit)
-		{
-			entry->valid = false;
-			layout_changes++; /* also for copies of an entry (opslot_check) */
-		}
+		entry->valid = false;
+		layout_changes++; /* also for copies of an entry (opslot_check) */
 	}
 }
 

@@ -35,6 +35,7 @@
 #include "postgres.h"
 
 #include "base/clock.h"
+#include "base/relcached.h"
 #include "base/runas.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
@@ -43,7 +44,6 @@
 #include "table/partition.h"
 #include "table/protect.h"
 #include "utils/builtins.h"
-#include "utils/hsearch.h"
 #include "utils/memutils.h"
 
 /* How long a step waits for writers, and how often it looks. */
@@ -60,7 +60,11 @@ typedef struct DcWriters
 	VirtualTransactionId *vxids; /* in TopMemoryContext, or NULL */
 } DcWriters;
 
-static HTAB *waiting = NULL;
+static DcRelCached waiting = {
+	.name = "dcounter writers",
+	.keysize = sizeof(Oid),
+	.size = sizeof(DcWriters),
+};
 
 static DcWriters *writers_of(Oid parent, TransactionId change, TimestampTz at);
 static LOCKTAG lock_of(Oid relid);
@@ -98,7 +102,7 @@ writers_have_ended(Oid parent, TransactionId change, TimestampTz at)
 		if (left == 0)
 		{
 			pfree(writers->vxids);
-			(void) hash_search(waiting, &parent, HASH_REMOVE, NULL);
+			(void) hash_search(waiting.hash, &parent, HASH_REMOVE, NULL);
 			return true;
 		}
 		if (moment_is_reached(until))
@@ -115,24 +119,11 @@ writers_have_ended(Oid parent, TransactionId change, TimestampTz at)
 static DcWriters *
 writers_of(Oid parent, TransactionId change, TimestampTz at)
 {
-	DcWriters *writers;
+	DcWriters *writers = relcached_enter(&waiting, &parent);
 	LOCKTAG tag = lock_of(parent);
 	VirtualTransactionId *vxids;
-	bool found;
 	int count;
 
-	if (waiting == NULL)
-	{
-		HASHCTL ctl = {0};
-
-		ctl.keysize = sizeof(Oid);
-		ctl.entrysize = sizeof(DcWriters);
-		ctl.hcxt = TopMemoryContext;
-		waiting = hash_create("dcounter writers", 16, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-	}
-	writers = hash_search(waiting, &parent, HASH_ENTER, &found);
-	if (!found)
-		writers->vxids = NULL;
 	if (writers->vxids != NULL && writers->change == change && writers->at == at)
 		return writers;
 	vxids = GetLockConflicts(&tag, ShareLock, &count);
