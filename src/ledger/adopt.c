@@ -16,6 +16,7 @@
 #include "once/opslot.h"
 #include "storage/lmgr.h"
 #include "table/access.h"
+#include "table/guard.h"
 #include "table/protect.h"
 #include "table/table.h"
 #include "utils/builtins.h"
@@ -156,7 +157,7 @@ protect_counters(const DcLedgerRow *ledger)
 		protect_create(&row);
 	if (catalog_read(ledger->limits, &row))
 		protect_create(&row);
-	guard_counters(ledger);
+	ledger_guard_counters(ledger);
 }
 
 static void

@@ -41,6 +41,8 @@
 #include "storage/lmgr.h"
 #include "storage/lock.h"
 #include "table/access.h"
+#include "table/guard.h"
+#include "table/partition.h"
 #include "table/table.h"
 #include "utils/builtins.h"
 #include "utils/inval.h"
@@ -63,7 +65,6 @@ PG_FUNCTION_INFO_V1(dc_ledger_detach);
 static TimestampTz before_arg(FunctionCallInfo fcinfo, int argno);
 static void check_detachable(DcLedger *ledger);
 static void lock_detaching(Oid relid);
-static void wait_for_posters(DcLedger *ledger);
 static List *lock_months(DcLedger *ledger, TimestampTz before, TimestampTz *end);
 static void carry_forward(DcLedger *ledger, TimestampTz end);
 static void create_openings(DcLedger *ledger);
@@ -93,7 +94,7 @@ dc_ledger_detach(PG_FUNCTION_ARGS)
 	ledger = ledger_open(fcinfo, "dc_ledger_detach()", AccessShareLock, ACL_NO_RIGHTS);
 	check_detachable(ledger);
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
-	wait_for_posters(ledger);
+	writers_wait(ledger->row.entries);
 	months = lock_months(ledger, before, &end);
 	if (months == NIL)
 		return (Datum) 0;
@@ -151,18 +152,6 @@ lock_detaching(Oid relid)
 
 	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, relid, 0, DETACH_LOCK_CLASS);
 	(void) LockAcquire(&tag, ExclusiveLock, false, false);
-}
-
-/*
- * wait_for_posters waits for all transactions that are posting.
- */
-static void
-wait_for_posters(DcLedger *ledger)
-{
-	LOCKTAG tag;
-
-	SET_LOCKTAG_RELATION(tag, MyDatabaseId, ledger->row.entries);
-	WaitForLockers(tag, ShareLock, false);
 }
 
 /*

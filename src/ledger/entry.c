@@ -9,18 +9,16 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"
-#include "base/compat.h"
 #include "base/sequence.h"
-#include "catalog/index.h"
 #include "executor/executor.h"
 #include "ledger/entry.h"
 #include "ledger/entrymonth.h"
 #include "ledger/ledgersql.h"
 #include "miscadmin.h"
+#include "rows/insert.h"
 #include "utils/rel.h"
 
 #define NUM_ATTS 7
@@ -28,19 +26,8 @@
 /* Entries that are inserted at a time. */
 #define MAX_BATCH 100
 
-/* The indexes of a table, open to insert. */
-typedef struct DcIndexes
-{
-	int n;
-	Relation *rels;
-	IndexInfo **infos;
-} DcIndexes;
-
 static void entry_values(const DcEntries *batch, int i, Datum *values);
 static void insert_direct(Oid table, const DcEntries *batch);
-static void indexes_open(DcIndexes *indexes, Relation rel);
-static void indexes_close(DcIndexes *indexes);
-static void insert_slots(Relation rel, TupleTableSlot **slots, int n, DcIndexes *indexes);
 static void insert_by_sql(DcLedger *ledger, const DcEntries *batch);
 
 /*
@@ -85,8 +72,8 @@ entry_values(const DcEntries *batch, int i, Datum *values)
 }
 
 /*
- * insert_direct does what the executor would, without its state: making that costs
- * more than the rows. The table is locked, and its indexes were found to be plain.
+ * insert_direct inserts into a table that is locked, and has nothing but indexes
+ * (rows/insert.c).
  */
 static void
 insert_direct(Oid table, const DcEntries *batch)
@@ -112,73 +99,16 @@ insert_direct(Oid table, const DcEntries *batch)
 						   slots[filled++], true);
 		if (filled == nslots || i == batch->n - 1)
 		{
-			insert_slots(rel, slots, filled, &indexes);
-			filled = 0;
+			table_multi_insert(rel, slots, filled, GetCurrentCommandId(true), 0, NULL);
+			indexes_insert(&indexes, rel, InvalidOid, slots, filled);
+			while (filled > 0)
+				ExecClearTuple(slots[--filled]);
 		}
 	}
 	for (int i = 0; i < nslots; i++)
 		ExecDropSingleTupleTableSlot(slots[i]);
 	indexes_close(&indexes);
 	table_close(rel, NoLock);
-}
-
-static void
-indexes_open(DcIndexes *indexes, Relation rel)
-{
-	List *oids = RelationGetIndexList(rel);
-	ListCell *lc;
-
-	indexes->n = 0;
-	indexes->rels = palloc(list_length(oids) * sizeof(Relation));
-	indexes->infos = palloc(list_length(oids) * sizeof(IndexInfo *));
-	foreach(lc, oids)
-	{
-		Relation index = index_open(lfirst_oid(lc), RowExclusiveLock);
-
-		indexes->rels[indexes->n] = index;
-		indexes->infos[indexes->n++] = BuildIndexInfo(index);
-	}
-	list_free(oids);
-}
-
-static void
-indexes_close(DcIndexes *indexes)
-{
-	for (int i = 0; i < indexes->n; i++)
-	{
-		compat_index_insert_cleanup(indexes->rels[i], indexes->infos[i]);
-		index_close(indexes->rels[i], NoLock);
-	}
-}
-
-/*
- * insert_slots inserts some rows, and their index entries.
- */
-static void
-insert_slots(Relation rel, TupleTableSlot **slots, int n, DcIndexes *indexes)
-{
-	table_multi_insert(rel, slots, n, GetCurrentCommandId(true), 0, NULL);
-	/* an index after the other, for its pages are at hand then */
-	for (int i = 0; i < indexes->n; i++)
-	{
-		Relation index = indexes->rels[i];
-		IndexInfo *info = indexes->infos[i];
-
-		if (!info->ii_ReadyForInserts)
-			continue;
-		for (int j = 0; j < n; j++)
-		{
-			Datum values[INDEX_MAX_KEYS];
-			bool nulls[INDEX_MAX_KEYS];
-
-			FormIndexDatum(info, slots[j], NULL, values, nulls);
-			index_insert(index, values, nulls, &slots[j]->tts_tid, rel,
-						 index->rd_index->indisunique ? UNIQUE_CHECK_YES : UNIQUE_CHECK_NO,
-						 false, info);
-		}
-	}
-	for (int i = 0; i < n; i++)
-		ExecClearTuple(slots[i]);
 }
 
 static void

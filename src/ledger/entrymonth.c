@@ -36,6 +36,8 @@
 #include "partitioning/partdesc.h"
 #include "pgtime.h"
 #include "storage/lmgr.h"
+#include "table/guard.h"
+#include "table/partition.h"
 #include "table/table.h"
 #include "utils/builtins.h"
 #include "utils/datetime.h"
@@ -164,17 +166,14 @@ month_make(const char *schema, const char *entries, TimestampTz at)
 {
 	TimestampTz start = month_start(at, 0);
 	char *name = sibling_name(entries, month_label(start));
-	char *parent = quote_qualified_identifier(schema, entries);
-	char *table = quote_qualified_identifier(schema, name);
 
-	run_ddl(psprintf("CREATE TABLE %s (LIKE %s INCLUDING CONSTRAINTS INCLUDING DEFAULTS"
-					 " INCLUDING GENERATED INCLUDING STORAGE INCLUDING COMPRESSION)"
-					 " WITH (fillfactor=100)",
-					 table, parent));
-	guard_create_truncate(table);
-	run_ddl(psprintf("ALTER TABLE %s ATTACH PARTITION %s FOR VALUES FROM (%s) TO (%s)",
-					 parent, table, bound_literal(start),
-					 bound_literal(month_start(start, 1))));
+	partition_attach(schema, entries, name,
+					 "INCLUDING CONSTRAINTS INCLUDING DEFAULTS INCLUDING GENERATED"
+					 " INCLUDING STORAGE INCLUDING COMPRESSION",
+					 "WITH (fillfactor=100)",
+					 psprintf("FROM (%s) TO (%s)", bound_literal(start),
+							  bound_literal(month_start(start, 1))));
+	guard_create_truncate(quote_qualified_identifier(schema, name));
 }
 
 /*
@@ -270,7 +269,7 @@ months_ahead(DcLedger *ledger)
 
 		if (month_find(entries, at, &month))
 			continue;
-		if (!ConditionalLockRelationOid(entries, ShareUpdateExclusiveLock))
+		if (!turn_begin(entries))
 			return;
 		month_ensure(ledger, at);
 	}

@@ -9,7 +9,7 @@
  *
  * A session remembers a ledger until a relcache invalidation of one of its tables
  * comes. All code relies on the columns of these tables being what dc_ledger_create()
- * has made, and on the guard (guard.c), so both are checked when it is looked up
+ * has made, and on the guard (table/guard.c), so both are checked when it is looked up
  * anew.
  */
 #include "postgres.h"
@@ -27,8 +27,10 @@
 #include "ledger/entrymonth.h"
 #include "ledger/ledger.h"
 #include "ledger/ledgershape.h"
+#include "rows/insert.h"
 #include "storage/lmgr.h"
 #include "table/access.h"
+#include "table/guard.h"
 #include "table/layout.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
@@ -54,7 +56,6 @@ static bool lock_tables(DcLedger *ledger, LOCKMODE mode);
 static void check_table(DcLedger *ledger, Relation rel, const DcShape *shape,
 						DcTableLayout *layout);
 static void check_counters(DcLedger *ledger);
-static bool has_plain_indexes(Relation rel);
 static void on_relcache_change(Datum arg, Oid relid);
 
 /*
@@ -274,7 +275,7 @@ ledger_fill(DcLedger *ledger)
 static void
 check_counters(DcLedger *ledger)
 {
-	ledger->ncounters = guard_counter_tables(&ledger->row, ledger->counters);
+	ledger->ncounters = ledger_counter_tables(&ledger->row, ledger->counters);
 	for (int i = 0; i < ledger->ncounters; i++)
 	{
 		Relation rel = table_open(ledger->counters[i], AccessShareLock);
@@ -283,6 +284,50 @@ check_counters(DcLedger *ledger)
 			ledger->unguarded = RelationGetRelid(rel);
 		table_close(rel, NoLock);
 	}
+}
+
+/*
+ * ledger_guard_counters puts the guard on the counter tables of a ledger, where it is missing
+ * or disabled.
+ */
+void
+ledger_guard_counters(const DcLedgerRow *ledger)
+{
+	Oid tables[DC_LEDGER_COUNTER_TABLES];
+	int n = ledger_counter_tables(ledger, tables);
+
+	for (int i = 0; i < n; i++)
+	{
+		Relation rel = table_open(tables[i], AccessShareLock);
+		bool on = guard_keeps_rows(rel);
+
+		table_close(rel, NoLock);
+		if (!on)
+			guard_create_rows(relation_sql_name(tables[i]));
+	}
+}
+
+/*
+ * ledger_counter_tables lists the counter tables of a ledger, and returns their number.
+ */
+int
+ledger_counter_tables(const DcLedgerRow *ledger, Oid *tables)
+{
+	const Oid counters[] = {ledger->ledger, ledger->limits};
+	int n = 0;
+
+	for (int i = 0; i < lengthof(counters); i++)
+	{
+		DcCounterRow row;
+
+		if (!catalog_read(counters[i], &row))
+			continue;
+		tables[n++] = row.counter;
+		tables[n++] = row.shards;
+		if (OidIsValid(row.holds))
+			tables[n++] = row.holds;
+	}
+	return n;
 }
 
 /*
@@ -303,41 +348,12 @@ check_table(DcLedger *ledger, Relation rel, const DcShape *shape, DcTableLayout 
 
 /*
  * entries_are_plain tells whether entries can be inserted into a table, or into a
- * partition, without SQL: nothing is on it but the guard and indexes, and the columns are
- * as they were made.
+ * partition, without SQL.
  */
 bool
 entries_are_plain(Relation entries, const DcTableLayout *layout)
 {
-	TupleDesc desc = RelationGetDescr(entries);
-
-	return layout->heap && layout->exact && entries->rd_rules == NULL &&
-		guard_is_all(entries) && has_plain_indexes(entries) &&
-		(desc->constr == NULL || desc->constr->num_check == 0);
-}
-
-/*
- * has_plain_indexes tells whether no index runs code of its owner, who is not the one
- * that posts, or defers its check.
- */
-static bool
-has_plain_indexes(Relation rel)
-{
-	List *indexes = RelationGetIndexList(rel);
-	bool plain = true;
-	ListCell *lc;
-
-	foreach(lc, indexes)
-	{
-		Relation index = index_open(lfirst_oid(lc), AccessShareLock);
-
-		plain &= index->rd_index->indimmediate && !index->rd_index->indisexclusion &&
-			heap_attisnull(index->rd_indextuple, Anum_pg_index_indexprs, NULL) &&
-			heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, NULL);
-		index_close(index, NoLock);
-	}
-	list_free(indexes);
-	return plain;
+	return layout->heap && layout->exact && insert_problem(entries) == NULL;
 }
 
 /*

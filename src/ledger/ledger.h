@@ -73,6 +73,8 @@ extern void ledger_check(Oid relid);
 extern void ledger_recheck(DcLedger *ledger);
 extern void ledger_lock_rest(DcLedger *ledger);
 extern bool entries_are_plain(Relation entries, const DcTableLayout *layout);
+extern void ledger_guard_counters(const DcLedgerRow *ledger);
+extern int ledger_counter_tables(const DcLedgerRow *ledger, Oid *tables);
 
 /* ledgerrow.c */
 extern bool ledger_read(Oid relid, DcLedgerRow *row);
@@ -83,16 +85,5 @@ extern bool ledger_delete(Oid relid);
 
 /* empty.c */
 extern void ledger_empty(const DcCounterRow *row);
-
-/* guard.c */
-#define GUARD_TRUNCATE "dcounter_guard_truncate"
-extern void guard_create(const char *table);
-extern void guard_create_truncate(const char *table);
-extern void guard_check(Oid unguarded);
-extern bool guard_is_on(Relation rel);
-extern bool guard_keeps_rows(Relation rel);
-extern void guard_counters(const DcLedgerRow *ledger);
-extern int guard_counter_tables(const DcLedgerRow *ledger, Oid *tables);
-extern bool guard_is_all(Relation rel);
 
 #endif /* DC_LEDGER_H */

@@ -1,14 +1,13 @@
 /*
  * ledgershape.c
- *		What the tables of a ledger must look like, as ledgertable.c, detach.c and
- *		optable.c make them; see base/shape.c.
+ *		What the tables of a ledger must look like, as ledgertable.c and detach.c make
+ *		them; see table/shape.c.
  */
 #include "postgres.h"
 
 #include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
 #include "ledger/ledgershape.h"
-#include "once/opslot.h"
 
 /* Plain or partitioned. */
 #define LEDGER_KINDS "rp"
@@ -64,18 +63,3 @@ const DcShape opening_shape = {
 	.columns = {[OPENING_KEY] = {"key", TEXTOID, C_COLLATION_OID},
 				[OPENING_AMOUNT] = {"amount", INT8OID},
 				[OPENING_BEFORE] = {"before", TIMESTAMPTZOID}}};
-
-/* Of a partition. After a crash that emptied it, ops could be applied again. */
-const DcShape op_shape = {
-	.relkinds = LEDGER_KINDS,
-	.logged = true,
-	.nkeys = 1,
-	.keys = {OP_ID - 1},
-	.ncolumns = OP_NUM_COLUMNS,
-	.columns = {[OP_SLOT - 1] = {"slot", INT2OID},
-				[OP_ID - 1] = {"op_id", TEXTOID, C_COLLATION_OID},
-				[OP_KEY - 1] = {"key", TEXTOID, C_COLLATION_OID},
-				[OP_DELTA - 1] = {"delta", INT8OID},
-				[OP_TRANSFER_ID - 1] = {"transfer_id", INT8OID, InvalidOid, SHAPE_NULLABLE},
-				[OP_DIGEST - 1] = {"digest", INT8OID, InvalidOid, SHAPE_NULLABLE},
-				[OP_AT - 1] = {"at", TIMESTAMPTZOID}}};

@@ -36,6 +36,5 @@ extern const DcShape account_shape;
 extern const DcShape entry_shape;
 extern const DcShape pending_shape;
 extern const DcShape opening_shape;
-extern const DcShape op_shape;
 
 #endif /* DC_LEDGERSHAPE_H */

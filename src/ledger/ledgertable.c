@@ -20,6 +20,7 @@
 #include "nodes/makefuncs.h"
 #include "once/opslot.h"
 #include "table/access.h"
+#include "table/guard.h"
 #include "table/protect.h"
 #include "table/table.h"
 #include "utils/builtins.h"
@@ -152,7 +153,7 @@ ledger_register(const DcLedgerRow *ledger)
 		catalog_update(&row);
 		protect_create(&row);
 	}
-	guard_counters(ledger);
+	ledger_guard_counters(ledger);
 }
 
 /*

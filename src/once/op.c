@@ -40,12 +40,12 @@
 #include "base/args.h"
 #include "base/compat.h"
 #include "base/key.h"
-#include "ledger/ledger.h"
 #include "miscadmin.h"
 #include "once/op.h"
 #include "once/opslot.h"
 #include "once/optime.h"
 #include "storage/lmgr.h"
+#include "table/guard.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
@@ -56,12 +56,6 @@
 #define ULID_AHEAD_MS (INT64CONST(365) * SECS_PER_DAY * 1000)
 
 #define ERRCODE_OP_EXPIRED MAKE_SQLSTATE('L', 'G', '0', '0', '4')
-
-/*
- * An insertion by SQL waits by itself for others: if nothing was inserted, and nothing
- * is there, again and again, then something suppresses it.
- */
-#define MAX_SQL_TRIES 10
 
 /* The last op was new. That is a guess about the next one, and no more. */
 static bool expect_new = false;
@@ -84,8 +78,6 @@ static bool may_be_forgotten(DcOpLog *log, TimestampTz made, TimestampTz now);
 static void check_seen(DcOpLog *log, const DcOp *op, bool exists);
 static bool find_op(DcOpLog *log, const DcOp *op, DcOpFind how,
 					DcOp *found);
-static bool find_in_slot(DcOpLog *log, int i, const DcOp *op,
-						 DcOpFind how, DcOp *found);
 static bool insert_into_slot(DcOpLog *log, int i, const DcOp *op,
 							 ItemPointer tid, DcOp *found);
 
@@ -229,9 +221,7 @@ log_rel(DcOpLog *log, int i)
 	if (opslots_find(log->counter->relid) != NULL && log->entries[i].table == slot->table)
 	{
 		log->entries[i].checked = slot->checked;
-		log->entries[i].direct = slot->direct;
-		log->entries[i].by_index = slot->by_index;
-		log->entries[i].index = slot->index;
+		log->entries[i].layout = slot->layout;
 	}
 	return rel;
 }
@@ -370,8 +360,8 @@ find_op(DcOpLog *log, const DcOp *op, DcOpFind how, DcOp *found)
 	for (int i = 0; i < log->nslots; i++)
 	{
 		if (slot_is_written(&log->slots[i]) &&
-			!(how == FIND_TO_WRITE && expect_new && log_rel(log, i)->slot->direct) &&
-			find_in_slot(log, i, op, how, found))
+			!(how == FIND_TO_WRITE && expect_new) &&
+			oprel_find(log_rel(log, i), op, how, found))
 		{
 			expect_new = false;
 			return true;
@@ -380,21 +370,10 @@ find_op(DcOpLog *log, const DcOp *op, DcOpFind how, DcOp *found)
 	for (int i = 0; i < log->nslots; i++)
 	{
 		if (log->slots[i].state == SLOT_CLOSED &&
-			find_in_slot(log, i, op, how, found))
+			oprel_find(log_rel(log, i), op, how, found))
 			return true;
 	}
 	return false;
-}
-
-static bool
-find_in_slot(DcOpLog *log, int i, const DcOp *op, DcOpFind how,
-			 DcOp *found)
-{
-	DcOpRel *rel = log_rel(log, i);
-
-	if (rel->index != NULL)
-		return direct_find(rel, op, how, found);
-	return sql_find_op(log->counter->owner, rel->slot, op, how, found);
 }
 
 /*
@@ -422,14 +401,7 @@ ops_insert(DcOpLog *log, const DcOp *op, DcOp *found)
 		if (insert_into_slot(log, order[i], op, &tids[i], found))
 			continue;
 		while (--i >= 0)
-		{
-			DcOpRel *rel = log_rel(log, order[i]);
-
-			if (rel->slot->direct)
-				direct_delete_op(rel, &tids[i]);
-			else
-				sql_delete_op(log->counter->owner, rel->slot, op);
-		}
+			oprel_delete(log_rel(log, order[i]), &tids[i]);
 		expect_new = false;
 		return false;
 	}
@@ -441,22 +413,12 @@ static bool
 insert_into_slot(DcOpLog *log, int i, const DcOp *op, ItemPointer tid,
 				 DcOp *found)
 {
-	for (int tries = 0;; tries++)
+	for (;;)
 	{
-		DcOpRel *rel = log_rel(log, i);
-
 		CHECK_FOR_INTERRUPTS();
-		if (rel->slot->direct ? direct_insert_op(rel, op, tid)
-							  : sql_insert_op(log->counter->owner, rel->slot, op))
+		if (oprel_insert(log_rel(log, i), op, tid))
 			return true;
-		if (find_in_slot(log, i, op, FIND_TO_WRITE, found))
+		if (oprel_find(log_rel(log, i), op, FIND_TO_WRITE, found))
 			return false;
-		if (!rel->slot->direct && tries >= MAX_SQL_TRIES)
-			ereport(ERROR,
-					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					 errmsg("could not record op \"%s\" in \"%s\"",
-							pnstrdup(op->id, op->id_len),
-							RelationGetRelationName(rel->heap)),
-					 errhint("A trigger or a policy of that table may suppress it.")));
 	}
 }

@@ -10,9 +10,7 @@
  * another one, ours is taken back, and all begins again; so of two who insert the
  * same op at the same time, one finds the other's, or both try again.
  *
- * opslot_layout() says which partitions qualify: to insert, those with one index, and
- * without triggers and constraints. To look, those that have the index, whatever else
- * there is: SQL would not see that somebody is about to record an op.
+ * There is no way by SQL: opslot_check() refuses partitions that would need it.
  */
 #include "postgres.h"
 
@@ -27,6 +25,7 @@
 #include "catalog/pg_type.h"
 #include "executor/tuptable.h"
 #include "once/opslot.h"
+#include "rows/insert.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
@@ -35,7 +34,8 @@
 #include "utils/snapmgr.h"
 
 static Datum op_text(const DcOp *op, char *buf);
-static void read_op(TupleTableSlot *slot, DcOp *found);
+static void set_column(const DcOpRel *rel, TupleTableSlot *slot, int column, Datum value);
+static void read_op(const DcOpRel *rel, TupleTableSlot *slot, DcOp *found);
 static void check_visible(Relation heap, TupleTableSlot *slot);
 
 /* An id as text, without an allocation. */
@@ -46,8 +46,7 @@ typedef union DcOpText
 } DcOpText;
 
 /*
- * oprel_open opens a partition, and finds out whether it may be accessed like
- * this.
+ * oprel_open opens a partition, and makes sure that it is one.
  */
 void
 oprel_open(DcOpRel *rel, DcOpSlot *slot, bool write)
@@ -62,41 +61,35 @@ oprel_open(DcOpRel *rel, DcOpSlot *slot, bool write)
 }
 
 /*
- * oprel_check finds that out anew, if it may have changed.
+ * oprel_check makes sure of that anew, if it may have changed.
  */
 void
 oprel_check(DcOpRel *rel)
 {
-	Oid index;
-
-	opslot_layout(rel->slot, rel->heap);
-	index = rel->slot->by_index ? rel->slot->index : InvalidOid;
-	if (rel->index != NULL && RelationGetRelid(rel->index) != index)
-	{
+	opslot_check(rel->slot, rel->heap);
+	if (rel->index != NULL && RelationGetRelid(rel->index) == rel->slot->layout.index)
+		return;
+	if (rel->index != NULL)
 		index_close(rel->index, NoLock);
-		rel->index = NULL;
-	}
-	if (rel->index == NULL && OidIsValid(index))
-		rel->index = index_open(index, rel->mode);
+	rel->index = index_open(rel->slot->layout.index, rel->mode);
 }
 
 void
 oprel_close(DcOpRel *rel)
 {
-	if (rel->index != NULL)
-		index_close(rel->index, NoLock);
+	index_close(rel->index, NoLock);
 	table_close(rel->heap, NoLock);
 	rel->heap = NULL;
 }
 
 /*
- * direct_find looks for an op, and waits for a transaction that has recorded or
+ * oprel_find looks for an op, and waits for a transaction that has recorded or
  * deleted it and is in progress, unless it is to be found as it is now. *found is in
  * the caller's memory.
  */
 bool
-direct_find(DcOpRel *rel, const DcOp *op, DcOpFind how,
-			DcOp *found)
+oprel_find(DcOpRel *rel, const DcOp *op, DcOpFind how,
+		   DcOp *found)
 {
 	bool wait = how != FIND_NOW;
 	DcOpText id;
@@ -132,7 +125,7 @@ direct_find(DcOpRel *rel, const DcOp *op, DcOpFind how,
 			{
 				if (how == FIND_TO_WRITE)
 					check_visible(rel->heap, slot);
-				read_op(slot, found);
+				read_op(rel, slot, found);
 			}
 		}
 		index_endscan(scan);
@@ -148,52 +141,68 @@ direct_find(DcOpRel *rel, const DcOp *op, DcOpFind how,
 }
 
 /*
- * direct_insert_op inserts an op; false, with nothing done, if there may be one of
+ * oprel_insert inserts an op; false, with nothing done, if there may be one of
  * that id.
  */
 bool
-direct_insert_op(DcOpRel *rel, const DcOp *op, ItemPointer tid)
+oprel_insert(DcOpRel *rel, const DcOp *op, ItemPointer tid)
 {
 	TupleTableSlot *slot = MakeSingleTupleTableSlot(RelationGetDescr(rel->heap),
 													&TTSOpsVirtual);
 	TransactionId xid = GetCurrentTransactionId();
+	AttrNumber att = rel->slot->layout.atts[OP_ID] - 1;
 	DcOpText id;
 	uint32 token;
 	bool unique;
 
-	for (int i = 0; i < OP_NUM_COLUMNS; i++)
-		slot->tts_isnull[i] = false;
-	slot->tts_values[OP_SLOT - 1] = Int16GetDatum(rel->slot->number);
-	slot->tts_values[OP_ID - 1] = op_text(op, id.data);
-	slot->tts_values[OP_KEY - 1] = op->key;
-	slot->tts_values[OP_DELTA - 1] = Int64GetDatum(op->delta);
-	slot->tts_values[OP_TRANSFER_ID - 1] = Int64GetDatum(op->transfer_id);
-	slot->tts_isnull[OP_TRANSFER_ID - 1] = op->transfer_id == 0;
-	slot->tts_values[OP_DIGEST - 1] = Int64GetDatum(op->digest);
-	slot->tts_isnull[OP_DIGEST - 1] = op->digest == 0;
-	slot->tts_values[OP_AT - 1] =
-		TimestampTzGetDatum(op->at != 0 ? op->at : GetCurrentTimestamp());
+	memset(slot->tts_isnull, true, slot->tts_tupleDescriptor->natts);
+	set_column(rel, slot, OP_SLOT, Int16GetDatum(rel->slot->number));
+	set_column(rel, slot, OP_ID, op_text(op, id.data));
+	set_column(rel, slot, OP_KEY, op->key);
+	set_column(rel, slot, OP_DELTA, Int64GetDatum(op->delta));
+	if (op->transfer_id != 0)
+		set_column(rel, slot, OP_TRANSFER_ID, Int64GetDatum(op->transfer_id));
+	if (op->digest != 0)
+		set_column(rel, slot, OP_DIGEST, Int64GetDatum(op->digest));
+	set_column(rel, slot, OP_AT,
+			   TimestampTzGetDatum(op->at != 0 ? op->at : GetCurrentTimestamp()));
 	ExecStoreVirtualTuple(slot);
 
 	token = SpeculativeInsertionLockAcquire(xid);
 	table_tuple_insert_speculative(rel->heap, slot, GetCurrentCommandId(true), 0,
 								   NULL, token);
-	unique = index_insert(rel->index, &slot->tts_values[OP_ID - 1],
-						  &slot->tts_isnull[OP_ID - 1], &slot->tts_tid,
-						  rel->heap, UNIQUE_CHECK_PARTIAL, false,
+	unique = index_insert(rel->index, &slot->tts_values[att], &slot->tts_isnull[att],
+						  &slot->tts_tid, rel->heap, UNIQUE_CHECK_PARTIAL, false,
 						  BuildIndexInfo(rel->index));
 	table_tuple_complete_speculative(rel->heap, slot, token, unique);
 	SpeculativeInsertionLockRelease(xid);
+	if (unique && !rel->slot->layout.only_index)
+	{
+		DcIndexes others;
+
+		indexes_open(&others, rel->heap);
+		indexes_insert(&others, rel->heap, RelationGetRelid(rel->index), &slot, 1);
+		indexes_close(&others);
+	}
 	*tid = slot->tts_tid;
 	ExecDropSingleTupleTableSlot(slot);
 	return unique;
 }
 
+static void
+set_column(const DcOpRel *rel, TupleTableSlot *slot, int column, Datum value)
+{
+	AttrNumber att = rel->slot->layout.atts[column] - 1;
+
+	slot->tts_values[att] = value;
+	slot->tts_isnull[att] = false;
+}
+
 /*
- * direct_delete_op takes back an op that this transaction has inserted.
+ * oprel_delete takes back an op that this transaction has inserted.
  */
 void
-direct_delete_op(DcOpRel *rel, ItemPointer tid)
+oprel_delete(DcOpRel *rel, ItemPointer tid)
 {
 	CommandCounterIncrement(); /* a command does not see what it has inserted */
 	simple_heap_delete(rel->heap, tid);
@@ -208,23 +217,24 @@ op_text(const DcOp *op, char *buf)
 }
 
 static void
-read_op(TupleTableSlot *slot, DcOp *found)
+read_op(const DcOpRel *rel, TupleTableSlot *slot, DcOp *found)
 {
+	const AttrNumber *atts = rel->slot->layout.atts;
 	bool isnull;
 	text *id;
 
-	id = DatumGetTextPCopy(slot_datum(slot, OP_ID, TEXTOID));
+	id = DatumGetTextPCopy(slot_datum(slot, atts[OP_ID], TEXTOID));
 	found->id = VARDATA(id);
 	found->id_len = VARSIZE(id) - VARHDRSZ;
-	found->key = PointerGetDatum(DatumGetTextPCopy(slot_datum(slot, OP_KEY, TEXTOID)));
-	found->delta = DatumGetInt64(slot_datum(slot, OP_DELTA, INT8OID));
-	found->transfer_id = DatumGetInt64(slot_nullable(slot, OP_TRANSFER_ID, INT8OID, &isnull));
+	found->key = PointerGetDatum(DatumGetTextPCopy(slot_datum(slot, atts[OP_KEY], TEXTOID)));
+	found->delta = DatumGetInt64(slot_datum(slot, atts[OP_DELTA], INT8OID));
+	found->transfer_id = DatumGetInt64(slot_nullable(slot, atts[OP_TRANSFER_ID], INT8OID, &isnull));
 	if (isnull)
 		found->transfer_id = 0;
-	found->digest = DatumGetInt64(slot_nullable(slot, OP_DIGEST, INT8OID, &isnull));
+	found->digest = DatumGetInt64(slot_nullable(slot, atts[OP_DIGEST], INT8OID, &isnull));
 	if (isnull)
 		found->digest = 0;
-	found->at = DatumGetTimestampTz(slot_datum(slot, OP_AT, TIMESTAMPTZOID));
+	found->at = DatumGetTimestampTz(slot_datum(slot, atts[OP_AT], TIMESTAMPTZOID));
 }
 
 /*

@@ -4,10 +4,8 @@
  *
  * A step makes one change and commits it; op.c says why writers whose knowledge
  * is one change apart meet. Before the next change of what is written to, and before a
- * partition is emptied, the job waits for all writers that may not know the last one:
- * those who have the lock on the table of ops now, that is after the change was
- * committed. Prepared transactions are among them. It does not wait for long. If they
- * have not ended by then, their list is kept for the next time.
+ * partition is emptied, the job waits for all writers that may not know the last one
+ * (table/partition.c).
  *
  *	- The open partition has been open for half of op_retention, and has ops:
  *	  the next one, if it is empty, is opening.
@@ -15,7 +13,7 @@
  *	- A closed one whose ops are all older than op_retention, and as old as
  *	  twice DC_OP_TOLERANCE besides, is expired.
  *	- An expired one is emptied by TRUNCATE, and it is noted up to when ops are
- *	  forgotten. For this nobody must use it, not even to read, and nobody is waited for.
+ *	  forgotten.
  *
  * If no partition is empty when it is time, the open one stays open for longer.
  *
@@ -30,58 +28,31 @@
  */
 #include "postgres.h"
 
-#include "access/table.h"
 #include "access/xact.h"
 #include "base/clock.h"
 #include "base/runas.h"
 #include "base/subscription.h"
 #include "compact/compact.h"
-#include "ledger/ledger.h"
-#include "miscadmin.h"
 #include "once/opslot.h"
-#include "storage/bufmgr.h"
 #include "storage/lmgr.h"
-#include "storage/lock.h"
-#include "table/ownstatement.h"
+#include "table/partition.h"
+#include "table/protect.h"
 #include "table/tablejob.h"
-#include "utils/hsearch.h"
-#include "utils/lsyscache.h"
-#include "utils/memutils.h"
-
-/* How long a step waits for writers, and how often it looks. */
-#define WAIT_MS 500
-#define LOOK_US 2000
 
 /* How old the time may be that a partition has been closed since while it is fed. */
 #define CLOSED_SINCE_MAX (10 * USECS_PER_MINUTE)
-
-/* The writers that are waited for, of a change. */
-typedef struct DcWriters
-{
-	Oid counter; /* hash key */
-	int slot;
-	DcSlotState state;
-	TimestampTz since;
-	int count;
-	VirtualTransactionId *vxids; /* in TopMemoryContext, or NULL */
-} DcWriters;
-
-static HTAB *waiting = NULL;
 
 static List *list(void);
 static DcTableStep step(Oid table, bool all_owners);
 static DcTableStep step_fed(Oid table, bool all_owners);
 static bool lock_ring(DcCounter *counter, DcOpSlot *slots, int *nslots);
 static DcOpSlot *find_state(DcOpSlot *slots, int nslots, DcSlotState state);
-static bool writers_have_ended(Oid counter, const DcOpSlot *slot);
-static void list_writers(DcWriters *writers, const DcOpSlot *slot);
-static void finish_opening(Oid counter, DcOpSlot *open, DcOpSlot *opening);
+static void finish_opening(DcOpSlot *open, DcOpSlot *opening);
 static bool start_opening(DcCounter *counter, DcOpSlot *slots,
 						  DcOpSlot *open);
 static bool expire(DcCounter *counter, DcOpSlot *slots, int nslots);
 static bool empty(DcCounter *counter, DcOpSlot *slot);
-static void set_state(Oid counter, DcOpSlot *slot, DcSlotState state);
-static bool has_ops(Oid partition);
+static void set_state(DcOpSlot *slot, DcSlotState state);
 
 /*
  * op_job goes over the counter tables that have ops; true if it has yielded.
@@ -128,9 +99,9 @@ step(Oid table, bool all_owners)
 	other = find_state(slots, nslots, SLOT_OPENING);
 	if (open != NULL && other != NULL)
 	{
-		if (!writers_have_ended(table, other))
+		if (!writers_have_ended(other->ops, other->changed_by, other->since))
 			return TABLE_DONE;
-		finish_opening(table, open, other);
+		finish_opening(open, other);
 		return TABLE_GOES_ON;
 	}
 	if (open != NULL && start_opening(counter, slots, open))
@@ -138,7 +109,8 @@ step(Oid table, bool all_owners)
 	if (expire(counter, slots, nslots))
 		return TABLE_GOES_ON;
 	other = find_state(slots, nslots, SLOT_EXPIRED);
-	if (other != NULL && writers_have_ended(table, other) && empty(counter, other))
+	if (other != NULL && writers_have_ended(other->ops, other->changed_by, other->since) &&
+		empty(counter, other))
 		return TABLE_GOES_ON;
 	return TABLE_DONE;
 }
@@ -169,7 +141,7 @@ step_fed(Oid table, bool all_owners)
 			continue;
 		slot->closed_at = now;
 		slot->forgotten = Max(slot->forgotten, now - counter->row.op_retention - 2 * DC_OP_TOLERANCE);
-		set_state(table, slot, SLOT_CLOSED);
+		set_state(slot, SLOT_CLOSED);
 	}
 	return TABLE_DONE;
 }
@@ -184,7 +156,7 @@ lock_ring(DcCounter *counter, DcOpSlot *slots, int *nslots)
 {
 	*nslots = opslots_read(counter->relid, slots);
 	if (*nslots == 0 ||
-		!ConditionalLockRelationOid(slots[0].ops, ShareUpdateExclusiveLock))
+		!turn_begin(slots[0].ops))
 		return false;
 	*nslots = opslots_read(counter->relid, slots);
 	for (int i = 0; i < *nslots; i++)
@@ -212,90 +184,14 @@ find_state(DcOpSlot *slots, int nslots, DcSlotState state)
 }
 
 /*
- * writers_have_ended tells whether all transactions have ended that may not know the
- * state that a slot is in now.
- */
-static bool
-writers_have_ended(Oid counter, const DcOpSlot *slot)
-{
-	DcMoment until = moment_in(WAIT_MS);
-	DcWriters *writers;
-	bool found;
-
-	if (waiting == NULL)
-	{
-		HASHCTL ctl = {0};
-
-		ctl.keysize = sizeof(Oid);
-		ctl.entrysize = sizeof(DcWriters);
-		ctl.hcxt = TopMemoryContext;
-		waiting = hash_create("dcounter writers of ops", 16, &ctl,
-							  HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-	}
-	writers = hash_search(waiting, &counter, HASH_ENTER, &found);
-	if (!found)
-		writers->vxids = NULL;
-	if (writers->vxids == NULL || writers->slot != slot->number ||
-		writers->state != slot->state || writers->since != slot->since)
-		list_writers(writers, slot);
-	for (;;)
-	{
-		int left = 0;
-
-		for (int i = 0; i < writers->count; i++)
-		{
-			if (!VirtualXactLock(writers->vxids[i], false))
-				writers->vxids[left++] = writers->vxids[i];
-		}
-		writers->count = left;
-		if (left == 0)
-		{
-			pfree(writers->vxids);
-			writers->vxids = NULL;
-			(void) hash_search(waiting, &counter, HASH_REMOVE, NULL);
-			return true;
-		}
-		if (moment_is_reached(until))
-			return false;
-		CHECK_FOR_INTERRUPTS();
-		pg_usleep(LOOK_US);
-	}
-}
-
-/*
- * list_writers notes who has the lock of writers now.
- */
-static void
-list_writers(DcWriters *writers, const DcOpSlot *slot)
-{
-	VirtualTransactionId *vxids;
-	LOCKTAG tag;
-	int count;
-
-	if (writers->vxids != NULL)
-		pfree(writers->vxids);
-	writers->vxids = NULL;
-	SET_LOCKTAG_RELATION(tag, MyDatabaseId, slot->ops);
-	vxids = GetLockConflicts(&tag, ShareLock, &count);
-	writers->vxids = MemoryContextAlloc(TopMemoryContext,
-										(count + 1) * sizeof(VirtualTransactionId));
-	memcpy(writers->vxids, vxids, count * sizeof(VirtualTransactionId));
-	writers->count = count;
-	writers->slot = slot->number;
-	writers->state = slot->state;
-	writers->since = slot->since;
-	pfree(vxids);
-}
-
-/*
  * finish_opening closes the open slot; the one that was opening is open.
  */
 static void
-finish_opening(Oid counter, DcOpSlot *open, DcOpSlot *opening)
+finish_opening(DcOpSlot *open, DcOpSlot *opening)
 {
 	open->closed_at = Max(GetCurrentTimestamp(), open->since);
-	set_state(counter, open, SLOT_CLOSED);
-	set_state(counter, opening, SLOT_OPEN);
+	set_state(open, SLOT_CLOSED);
+	set_state(opening, SLOT_OPEN);
 }
 
 /*
@@ -309,9 +205,9 @@ start_opening(DcCounter *counter, DcOpSlot *slots, DcOpSlot *open)
 	if (next->state != SLOT_EMPTY ||
 		GetCurrentTimestamp() < open->since + counter->row.op_retention / 2 ||
 		!ConditionalLockRelationOid(open->table, AccessShareLock) ||
-		!has_ops(open->table))
+		relation_is_empty(open->table))
 		return false;
-	set_state(counter->relid, next, SLOT_OPENING);
+	set_state(next, SLOT_OPENING);
 	return true;
 }
 
@@ -329,7 +225,7 @@ expire(DcCounter *counter, DcOpSlot *slots, int nslots)
 			now <= slots[i].closed_at + counter->row.op_retention + 2 * DC_OP_TOLERANCE)
 			continue;
 		slots[i].forgotten = Max(slots[i].forgotten, slots[i].closed_at);
-		set_state(counter->relid, &slots[i], SLOT_EXPIRED);
+		set_state(&slots[i], SLOT_EXPIRED);
 		return true;
 	}
 	return false;
@@ -343,37 +239,20 @@ empty(DcCounter *counter, DcOpSlot *slot)
 {
 	DcRunAs state;
 
-	if (!ConditionalLockRelationOid(slot->table, AccessExclusiveLock))
+	if (!partition_lock_at_once(slot->table))
 		return false;
-	if (has_ops(slot->table))
-	{
-		runas_begin(&state, counter->owner);
-		own_truncate(slot->table, true); /* those of a ledger are guarded */
-		runas_end(&state);
-	}
+	runas_begin(&state, counter->owner);
+	partition_empty(slot->table);
+	runas_end(&state);
 	slot->closed_at = 0;
-	set_state(counter->relid, slot, SLOT_EMPTY);
+	set_state(slot, SLOT_EMPTY);
 	return true;
 }
 
 static void
-set_state(Oid counter, DcOpSlot *slot, DcSlotState state)
+set_state(DcOpSlot *slot, DcSlotState state)
 {
 	slot->state = state;
 	slot->since = GetCurrentTimestamp();
-	opslot_update(counter, slot);
-}
-
-/*
- * has_ops tells whether anything was ever written to a partition since it was
- * emptied.
- */
-static bool
-has_ops(Oid partition)
-{
-	Relation rel = table_open(partition, NoLock); /* the caller has one */
-	bool any = RelationGetNumberOfBlocks(rel) > 0;
-
-	table_close(rel, NoLock);
-	return any;
+	opslot_update(slot);
 }

@@ -7,6 +7,7 @@
 
 #include "once/op.h"
 #include "table/catalog.h"
+#include "table/shape.h"
 #include "utils/rel.h"
 #include "utils/timestamp.h"
 
@@ -31,6 +32,7 @@ typedef enum DcSlotState
 /* A row of dcounter.op_slot. */
 typedef struct DcOpSlot
 {
+	Oid counter;
 	int number;
 	Oid ops;
 	Oid table; /* the partition */
@@ -40,11 +42,9 @@ typedef struct DcOpSlot
 	TimestampTz forgotten; /* ops that it had up to then are gone; 0: none */
 	TransactionId changed_by;
 
-	/* for access without SQL: found out when it is opened (opslot_layout) */
+	/* found out when it is opened (opslot_check) */
 	uint64 checked; /* nothing has changed since, while this is the latest */
-	bool direct;	/* insert without SQL */
-	bool by_index;	/* find without SQL */
-	Oid index;		/* the unique one on op_id */
+	DcTableLayout layout;
 } DcOpSlot;
 
 /* The slots of a counter table, as this backend knows them. */
@@ -64,40 +64,39 @@ slot_is_written(const DcOpSlot *slot)
 	return slot->state == SLOT_OPEN || slot->state == SLOT_OPENING;
 }
 
-/* Columns of a table of ops, in its own order. */
+/* Columns of a table of ops. */
 enum
 {
-	OP_SLOT = 1,
+	OP_SLOT,
 	OP_ID,
 	OP_KEY,
 	OP_DELTA,
 	OP_TRANSFER_ID,
 	OP_DIGEST,
 	OP_AT,
-	OP_NUM_COLUMNS = OP_AT
+	OP_NUM_COLUMNS
 };
 
 extern DcOpSlots *opslots_find(Oid counter);
 extern int opslots_read(Oid counter, DcOpSlot *slots);
 extern bool opslots_read_first(Oid counter, DcOpSlot *slot);
 extern bool opslots_find_table(Oid relid, Oid *counter, Oid *ops);
-extern void opslot_insert(Oid counter, const DcOpSlot *slot);
-extern void opslot_update(Oid counter, const DcOpSlot *slot);
+extern void opslot_insert(const DcOpSlot *slot);
+extern void opslot_update(const DcOpSlot *slot);
 extern int opslots_delete(Oid counter);
 extern uint64 opslots_changes(void);
 extern List *opslots_counters(void);
 extern const char *slot_state_name(DcSlotState state);
 
-/* oplayout.c */
-extern void opslot_layout(DcOpSlot *slot, Relation heap);
+/* opshape.c */
+extern void opslot_check(DcOpSlot *slot, Relation heap);
 
-
-/* One partition that is open for access without SQL (opdirect.c). */
+/* One partition that is open (opdirect.c). */
 typedef struct DcOpRel
 {
 	DcOpSlot *slot;
-	Relation heap;	/* NULL: not open */
-	Relation index; /* NULL: to be searched with SQL */
+	Relation heap; /* NULL: not open */
+	Relation index;
 	LOCKMODE mode;
 } DcOpRel;
 
@@ -112,18 +111,10 @@ typedef enum DcOpFind
 extern void oprel_open(DcOpRel *rel, DcOpSlot *slot, bool write);
 extern void oprel_check(DcOpRel *rel);
 extern void oprel_close(DcOpRel *rel);
-extern bool direct_find(DcOpRel *rel, const DcOp *op, DcOpFind how,
-						DcOp *found);
-extern bool direct_insert_op(DcOpRel *rel, const DcOp *op,
-							 ItemPointer tid);
-extern void direct_delete_op(DcOpRel *rel, ItemPointer tid);
-
-/* The same with SQL (opsql.c). */
-extern bool sql_find_op(Oid owner, const DcOpSlot *slot,
-						const DcOp *op, DcOpFind how, DcOp *found);
-extern bool sql_insert_op(Oid owner, const DcOpSlot *slot,
-						  const DcOp *op);
-extern void sql_delete_op(Oid owner, const DcOpSlot *slot,
-						  const DcOp *op);
+extern bool oprel_find(DcOpRel *rel, const DcOp *op, DcOpFind how,
+					   DcOp *found);
+extern bool oprel_insert(DcOpRel *rel, const DcOp *op,
+						 ItemPointer tid);
+extern void oprel_delete(DcOpRel *rel, ItemPointer tid);
 
 #endif /* DC_OPSLOT_H */

@@ -8,7 +8,6 @@
  */
 #include "postgres.h"
 
-#include "access/table.h"
 #include "base/rowread.h"
 #include "base/runas.h"
 #include "catalog/namespace.h"
@@ -16,12 +15,13 @@
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
-#include "ledger/ledger.h"
 #include "miscadmin.h"
 #include "once/opslot.h"
-#include "storage/bufmgr.h"
 #include "storage/lmgr.h"
 #include "storage/lock.h"
+#include "table/guard.h"
+#include "table/partition.h"
+#include "table/protect.h"
 #include "table/table.h"
 #include "utils/builtins.h"
 #include "utils/inval.h"
@@ -42,12 +42,8 @@
 
 static void make_all(DcCounter *counter, int want);
 static bool adopt(DcCounter *counter);
-static bool has_rows(Oid relid);
 static void lock_making(Oid counter, LOCKMODE mode);
-static void make_partition(const DcCounter *counter, const char *schema,
-						   const char *ops, int number);
-static void attach_partition(const DcCounter *counter, const char *schema,
-							 const char *ops, int number);
+static void make_slot(const DcCounter *counter, Oid ops, int number, DcSlotState state);
 static void add_slot(Oid counter, Oid ops, int number, DcSlotState state,
 					 TimestampTz forgotten);
 static TimestampTz oldest_op(Oid ops);
@@ -81,14 +77,8 @@ ops_create(DcCounter *counter)
 	}
 	else
 	{
-		char *schema = get_namespace_name(get_rel_namespace(slots[0].ops));
-		char *ops = get_rel_name(slots[0].ops);
-
 		for (int i = have; i < want; i++)
-		{
-			attach_partition(counter, schema, ops, i);
-			add_slot(counter->relid, slots[0].ops, i, SLOT_EMPTY, 0);
-		}
+			make_slot(counter, slots[0].ops, i, SLOT_EMPTY);
 	}
 	runas_end(&state);
 }
@@ -139,7 +129,7 @@ adopt(DcCounter *counter)
 			if (child == NULL || strcmp(child, psprintf("%s_%d", name, i)) != 0 ||
 				get_rel_namespace(lfirst_oid(lc)) != get_rel_namespace(ops))
 				continue;
-			full[n] = has_rows(lfirst_oid(lc));
+			full[n] = !relation_is_empty(lfirst_oid(lc));
 			number[n] = i;
 			if (!full[n] && open < 0)
 				open = n;
@@ -188,17 +178,6 @@ oldest_op(Oid ops)
 	return oldest;
 }
 
-static bool
-has_rows(Oid relid)
-{
-	Relation rel = table_open(relid, NoLock);
-	bool rows = rel->rd_rel->relkind != RELKIND_RELATION ||
-		RelationGetNumberOfBlocks(rel) > 0;
-
-	table_close(rel, NoLock);
-	return rows;
-}
-
 /*
  * lock_making makes this transaction the only one that makes the tables of ops of a
  * counter table, or waits for the one.
@@ -244,46 +223,26 @@ make_all(DcCounter *counter, int want)
 	if (counter_is_ledger(counter))
 		guard_create(relation_sql_name(relid));
 	for (int i = 0; i < want; i++)
-	{
-		make_partition(counter, schema, ops, i);
-		add_slot(counter->relid, relid, i, i == 0 ? SLOT_OPEN : SLOT_EMPTY, 0);
-	}
-}
-
-static void
-make_partition(const DcCounter *counter, const char *schema, const char *ops,
-			   int number)
-{
-	char *name = psprintf("%s_%d", ops, number);
-
-	run_ddl(psprintf("CREATE TABLE %s PARTITION OF %s"
-					 " (slot DEFAULT %d, PRIMARY KEY (op_id))"
-					 " FOR VALUES IN (%d) WITH (vacuum_truncate=off)",
-					 quote_qualified_identifier(schema, name),
-					 quote_qualified_identifier(schema, ops), number, number));
-	if (counter_is_ledger(counter))
-		guard_create_truncate(quote_qualified_identifier(schema, name));
+		make_slot(counter, relid, i, i == 0 ? SLOT_OPEN : SLOT_EMPTY);
 }
 
 /*
- * attach_partition makes one for a table that is in use. Unlike CREATE TABLE ...
- * PARTITION OF it waits for no writers, and keeps none waiting.
+ * make_slot makes a partition of a table that may be in use, as the current user.
  */
 static void
-attach_partition(const DcCounter *counter, const char *schema, const char *ops,
-				 int number)
+make_slot(const DcCounter *counter, Oid ops, int number, DcSlotState state)
 {
-	char *parent = pstrdup(quote_qualified_identifier(schema, ops));
-	char *name = pstrdup(quote_qualified_identifier(schema, psprintf("%s_%d", ops, number)));
+	char *schema = get_namespace_name(get_rel_namespace(ops));
+	char *parent = get_rel_name(ops);
+	char *name = psprintf("%s_%d", parent, number);
+	char *table = quote_qualified_identifier(schema, name);
 
-	run_ddl(psprintf("CREATE TABLE %s (LIKE %s INCLUDING ALL, PRIMARY KEY (op_id))"
-					 " WITH (vacuum_truncate=off)",
-					 name, parent));
-	run_ddl(psprintf("ALTER TABLE %s ALTER slot SET DEFAULT %d", name, number));
-	run_ddl(psprintf("ALTER TABLE %s ATTACH PARTITION %s FOR VALUES IN (%d)",
-					 parent, name, number));
+	partition_attach(schema, parent, name, "INCLUDING ALL, PRIMARY KEY (op_id)",
+					 "USING heap WITH (vacuum_truncate=off)", psprintf("IN (%d)", number));
+	run_ddl(psprintf("ALTER TABLE %s ALTER slot SET DEFAULT %d", table, number));
 	if (counter_is_ledger(counter))
-		guard_create_truncate(name);
+		guard_create_truncate(table);
+	add_slot(counter->relid, ops, number, state, 0);
 }
 
 static void
@@ -292,6 +251,7 @@ add_slot(Oid counter, Oid ops, int number, DcSlotState state,
 {
 	DcOpSlot slot = {0};
 
+	slot.counter = counter;
 	slot.number = number;
 	slot.ops = ops;
 	slot.table = partition_of(ops, number);
@@ -299,7 +259,7 @@ add_slot(Oid counter, Oid ops, int number, DcSlotState state,
 	slot.since = GetCurrentTimestamp();
 	slot.forgotten = forgotten;
 	slot.closed_at = state == SLOT_CLOSED ? slot.since : 0;
-	opslot_insert(counter, &slot);
+	opslot_insert(&slot);
 }
 
 /*

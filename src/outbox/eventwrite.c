@@ -159,7 +159,7 @@ outbox_append(const DcEvent *event, const char *function)
 	nulls[OUTBOX_HEADERS - 1] = event->headers == NULL;
 	/* the extension must not be dropped before the commit */
 	if (log_count() == 0)
-		LockRelationOid(outbox_relation(OUTBOX_TABLE), RowExclusiveLock);
+		LockRelationOid(catalog_relation(OUTBOX_TABLE), RowExclusiveLock);
 	tuple = heap_form_tuple(event_desc(), values, nulls);
 	log_add((char *) tuple->t_data, tuple->t_len);
 	heap_freetuple(tuple);
@@ -247,7 +247,7 @@ write_events(bool prepare)
 	PushActiveSnapshot(GetTransactionSnapshot());
 	target = target_open();
 	registry_enter(prepare);
-	seq = sequence_draw(outbox_relation(OUTBOX_SEQUENCE), log_count());
+	seq = sequence_draw(catalog_relation(OUTBOX_SEQUENCE), log_count());
 	log_rewind();
 	while ((data = log_next(&len)) != NULL)
 	{

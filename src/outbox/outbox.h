@@ -9,6 +9,7 @@
 #ifndef DC_OUTBOX_H
 #define DC_OUTBOX_H
 
+#include "base/catrow.h"
 #include "base/clock.h"
 #include "fmgr.h"
 #include "utils/uuid.h"
@@ -29,7 +30,7 @@ enum
 
 #define OUTBOX_PARTITIONS 8
 
-/* Names in schema dcounter, for outbox_relation(). */
+/* Names in schema dcounter, for catalog_relation(). */
 #define OUTBOX_TABLE "outbox"
 #define OUTBOX_SEQUENCE "outbox_seq"
 #define OUTBOX_RING "outbox_ring"
@@ -84,7 +85,6 @@ extern bool outbox_wait(DcMoment until);
 extern void outbox_wait_end(void);
 
 /* ring.c */
-extern Oid outbox_relation(const char *name);
 extern Oid outbox_partition(int number);
 extern int outbox_current(TimestampTz *since);
 

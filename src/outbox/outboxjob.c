@@ -33,6 +33,7 @@
 #include "outbox/outbox.h"
 #include "outbox/ring.h"
 #include "storage/bufmgr.h"
+#include "table/partition.h"
 #include "utils/acl.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
@@ -103,7 +104,7 @@ outbox_step(void *arg)
 static Oid
 outbox_owner(void)
 {
-	Relation rel = table_open(outbox_relation(OUTBOX_TABLE), AccessShareLock);
+	Relation rel = table_open(catalog_relation(OUTBOX_TABLE), AccessShareLock);
 	Oid owner = rel->rd_rel->relowner;
 
 	table_close(rel, NoLock);
@@ -202,7 +203,7 @@ truncate_passed(int number, Content *content, List *needs)
 			return;
 		}
 	}
-	ring_truncate(number);
+	partition_empty(outbox_partition(number));
 }
 
 /*

@@ -121,7 +121,7 @@ registry_enter(bool prepare)
 
 	if (entered)
 		return; /* what is known is lower */
-	low = (uint64) sequence_last(outbox_relation(OUTBOX_SEQUENCE)) + 1;
+	low = (uint64) sequence_last(catalog_relation(OUTBOX_SEQUENCE)) + 1;
 	entered = true;
 	if (slots != NULL)
 	{
@@ -183,7 +183,7 @@ lock_shared(uint64 low)
 int64
 outbox_last_seq(void)
 {
-	return sequence_last(outbox_relation(OUTBOX_SEQUENCE));
+	return sequence_last(catalog_relation(OUTBOX_SEQUENCE));
 }
 
 /*
@@ -200,7 +200,7 @@ outbox_horizon(DcHolder *holder)
 	if (holder == NULL)
 		holder = &ignored;
 	memset(holder, 0, sizeof(DcHolder));
-	last = sequence_last(outbox_relation(OUTBOX_SEQUENCE));
+	last = sequence_last(catalog_relation(OUTBOX_SEQUENCE));
 	pg_memory_barrier();
 	if (slots == NULL)
 		low = lowest_in_locks(holder);

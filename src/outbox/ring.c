@@ -8,11 +8,9 @@
  *
  * Which partition is current is a hint: a session may have it from before a
  * rotation, and write where others no longer do. So a reader looks at all
- * partitions and merges them by number, and who truncates a partition does so
- * only after it has seen, under a lock that keeps everybody else out, that its
- * last event is one that all consumers have passed. The lock is taken without
- * waiting, as a queue behind it would stop all writers. Prepared transactions
- * with events in the partition still have their lock on it.
+ * partitions and merges them by number, and a partition is truncated only after its
+ * last event was seen, under the lock for that, to be one that all consumers have passed
+ * (table/partition.c).
  *
  * Rotation goes to an empty partition only. If the ring is full since a consumer is slow,
  * the current partition grows instead.
@@ -20,46 +18,57 @@
 #include "postgres.h"
 
 #include "access/genam.h"
-#include "access/htup_details.h"
 #include "access/table.h"
-#include "access/xact.h"
+#include "base/catrow.h"
 #include "base/rowread.h"
-#include "base/runas.h"
-#include "catalog/indexing.h"
-#include "catalog/namespace.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_type.h"
-#include "fmgr.h"
 #include "outbox/outbox.h"
 #include "outbox/ring.h"
-#include "storage/bufmgr.h"
 #include "storage/lmgr.h"
+#include "table/partition.h"
+#include "table/protect.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
-#include "utils/snapmgr.h"
 
-/* Columns of dcounter.outbox_ring */
-enum
+/* The only row of dcounter.outbox_ring, and where it is. */
+typedef struct DcRing
 {
-	RING_CURRENT = 1,
-	RING_SINCE
+	int32 current;
+	TimestampTz since;
+	ItemPointerData tid;
+} DcRing;
+
+static void columns(DcCatRow *io, void *data);
+
+static const DcCatalog catalog = {
+	.table = OUTBOX_RING,
+	.size = sizeof(DcRing),
+	.columns = columns,
+	.keeps_lock = true,
 };
 
-/* What this backend knows; forgotten when one of the relations changes. */
+/* What this backend knows; forgotten when the table changes. */
 static struct
 {
 	Oid table;
-	Oid sequence;
-	Oid ring;
-	Oid partitions[OUTBOX_PARTITIONS];
-	int current; /* -1: not known */
-	TimestampTz since;
+	DcRing ring;
 } known;
 
 static void invalidate(Datum arg, Oid relid);
-static Oid lookup(const char *name);
-static void read_current(void);
+static bool read_ring(DcRing *ring);
+
+static void
+columns(DcCatRow *io, void *data)
+{
+	DcRing *ring = data;
+
+	cat_int4(io, &ring->current);
+	cat_time(io, &ring->since);
+	if (io->reading)
+		ring->tid = io->tid;
+}
 
 /*
  * ring_init registers the invalidation callback; called once.
@@ -67,49 +76,14 @@ static void read_current(void);
 void
 ring_init(void)
 {
-	memset(&known, 0, sizeof(known));
-	known.current = -1;
 	CacheRegisterRelcacheCallback(invalidate, (Datum) 0);
 }
 
 static void
 invalidate(Datum arg, Oid relid)
 {
-	bool ours = !OidIsValid(relid) || relid == known.table ||
-		relid == known.sequence || relid == known.ring;
-
-	for (int i = 0; i < OUTBOX_PARTITIONS; i++)
-		ours |= relid == known.partitions[i];
-	if (ours)
-	{
-		memset(&known, 0, sizeof(known));
-		known.current = -1;
-	}
-}
-
-/*
- * outbox_relation finds one of the room's relations.
- */
-Oid
-outbox_relation(const char *name)
-{
-	Oid *place = NULL;
-
-	if (strcmp(name, OUTBOX_SEQUENCE) == 0)
-		place = &known.sequence;
-	else if (strcmp(name, OUTBOX_RING) == 0)
-		place = &known.ring;
-	else if (strcmp(name, OUTBOX_TABLE) == 0)
-		place = &known.table;
-	if (place == NULL)
-		return lookup(name);
-	if (!OidIsValid(*place))
-	{
-		Oid found = lookup(name);
-
-		*place = found; /* lookups may have invalidated what was known */
-	}
-	return *place;
+	if (!OidIsValid(relid) || relid == known.table)
+		known.table = InvalidOid;
 }
 
 /*
@@ -118,78 +92,47 @@ outbox_relation(const char *name)
 Oid
 outbox_partition(int number)
 {
-	if (!OidIsValid(known.partitions[number]))
-	{
-		char name[NAMEDATALEN];
-		Oid found;
+	char name[NAMEDATALEN];
 
-		snprintf(name, sizeof(name), OUTBOX_TABLE "_%d", number);
-		found = lookup(name);
-		known.partitions[number] = found;
-	}
-	return known.partitions[number];
-}
-
-static Oid
-lookup(const char *name)
-{
-	Oid schema = get_namespace_oid("dcounter", true);
-	Oid relid = OidIsValid(schema) ? get_relname_relid(name, schema) : InvalidOid;
-
-	if (!OidIsValid(relid))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("table \"dcounter.%s\" does not exist", name),
-				 errhint("Is the extension dcounter created in this database?")));
-	return relid;
+	snprintf(name, sizeof(name), OUTBOX_TABLE "_%d", number);
+	return catalog_relation(name);
 }
 
 /*
- * outbox_current returns the number of the current partition.
+ * outbox_current returns the number of the current partition. Without a row any will do.
  */
 int
 outbox_current(TimestampTz *since)
 {
-	if (known.current < 0)
+	if (!OidIsValid(known.table))
 	{
-		(void) outbox_relation(OUTBOX_RING);
-		read_current();
+		known.table = catalog_relation(OUTBOX_RING); /* a change from here on resets it */
+		(void) read_ring(&known.ring);
 	}
 	if (since != NULL)
-		*since = known.since;
-	return known.current;
+		*since = known.ring.since;
+	return (uint32) known.ring.current % OUTBOX_PARTITIONS;
 }
 
 /*
- * read_current reads the only row of dcounter.outbox_ring. A read may miss a row
- * that is being replaced just then, so it is looked for once more; and without a
- * row any partition will do.
+ * read_ring reads the row. A read may miss it while it is being replaced, so it is looked
+ * for once more. False, and all zeros, if there is none.
  */
-static void
-read_current(void)
+static bool
+read_ring(DcRing *ring)
 {
-	int current = 0;
-	TimestampTz since = 0;
 	bool found = false;
 
+	memset(ring, 0, sizeof(*ring));
 	for (int i = 0; i < 2 && !found; i++)
 	{
-		Relation rel = table_open(outbox_relation(OUTBOX_RING), AccessShareLock);
-		SysScanDesc scan = systable_beginscan(rel, InvalidOid, false,
-											  SnapshotSelf, 0, NULL);
-		HeapTuple tuple = systable_getnext(scan);
+		DcCatScan scan;
 
-		found = HeapTupleIsValid(tuple);
-		if (found)
-		{
-			current = DatumGetInt32(tuple_datum(rel, tuple, RING_CURRENT, INT4OID));
-			since = DatumGetTimestampTz(tuple_datum(rel, tuple, RING_SINCE, TIMESTAMPTZOID));
-		}
-		systable_endscan(scan);
-		table_close(rel, AccessShareLock);
+		cat_scan_begin(&scan, &catalog, NULL, AccessShareLock, NULL, 0);
+		found = cat_scan_next(&scan, ForwardScanDirection, ring);
+		cat_scan_end(&scan);
 	}
-	known.current = (uint32) current % OUTBOX_PARTITIONS;
-	known.since = since;
+	return found;
 }
 
 /*
@@ -226,60 +169,24 @@ ring_seq_index(Relation partition)
 }
 
 /*
- * ring_is_empty tells whether a partition has no events, not even of transactions
- * that are in progress.
- */
-bool
-ring_is_empty(int number)
-{
-	Relation rel = table_open(outbox_partition(number), AccessShareLock);
-	bool empty = RelationGetNumberOfBlocks(rel) == 0;
-
-	table_close(rel, AccessShareLock);
-	return empty;
-}
-
-/*
  * ring_rotate makes the next partition the current one; false if that has events,
  * or if somebody else is rotating.
  */
 bool
 ring_rotate(void)
 {
-	Oid ring = outbox_relation(OUTBOX_RING);
-	int next;
-	Relation rel;
-	SysScanDesc scan;
-	HeapTuple tuple;
-	bool rotated = false;
+	Oid table = catalog_relation(OUTBOX_RING);
+	DcRing ring;
 
-	if (!ConditionalLockRelationOid(ring, ShareUpdateExclusiveLock))
+	if (!turn_begin(table) || !read_ring(&ring))
 		return false;
-	next = (outbox_current(NULL) + 1) % OUTBOX_PARTITIONS;
-	if (!ring_is_empty(next))
+	ring.current = ((uint32) ring.current + 1) % OUTBOX_PARTITIONS;
+	if (!relation_is_empty(outbox_partition(ring.current)))
 		return false;
-	rel = table_open(ring, RowExclusiveLock);
-	scan = systable_beginscan(rel, InvalidOid, false, SnapshotSelf, 0, NULL);
-	tuple = systable_getnext(scan);
-	if (HeapTupleIsValid(tuple))
-	{
-		Datum values[2];
-		bool nulls[2] = {false, false};
-		bool replace[2] = {true, true};
-		HeapTuple copy;
-
-		values[RING_CURRENT - 1] = Int32GetDatum(next);
-		values[RING_SINCE - 1] = TimestampTzGetDatum(GetCurrentTimestamp());
-		copy = heap_modify_tuple(tuple, RelationGetDescr(rel), values, nulls,
-								 replace);
-		CatalogTupleUpdate(rel, &tuple->t_self, copy);
-		CacheInvalidateRelcacheByRelid(ring);
-		rotated = true;
-	}
-	systable_endscan(scan);
-	table_close(rel, NoLock);
-	CommandCounterIncrement();
-	return rotated;
+	ring.since = GetCurrentTimestamp();
+	cat_store_at(&catalog, &ring.tid, &ring);
+	relation_invalidate(table);
+	return true;
 }
 
 /*
@@ -318,7 +225,7 @@ ring_lock_to_truncate(int number)
 	Relation rel;
 	int64 last;
 
-	if (!ConditionalLockRelationOid(relid, AccessExclusiveLock))
+	if (!partition_lock_at_once(relid))
 		return -1;
 	rel = table_open(relid, NoLock);
 	last = ring_edge_op(rel, BackwardScanDirection, NULL);
@@ -333,14 +240,4 @@ void
 ring_unlock(int number)
 {
 	UnlockRelationOid(outbox_partition(number), AccessExclusiveLock);
-}
-
-/*
- * ring_truncate empties a partition that is locked. The caller may empty it: he is
- * the owner of the extension, or a superuser.
- */
-void
-ring_truncate(int number)
-{
-	run_ddl(psprintf("TRUNCATE ONLY dcounter." OUTBOX_TABLE "_%d", number));
 }

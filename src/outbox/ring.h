@@ -12,10 +12,8 @@
 extern void ring_init(void);
 extern Oid ring_seq_index(Relation partition);
 extern bool ring_rotate(void);
-extern bool ring_is_empty(int number);
 extern int64 ring_lock_to_truncate(int number);
 extern void ring_unlock(int number);
-extern void ring_truncate(int number);
 extern int64 ring_edge_op(Relation partition, ScanDirection direction,
 						  TimestampTz *created_at);
 

@@ -57,6 +57,7 @@
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
 #include "table/access.h"
+#include "table/guard.h"
 #include "table/ownstatement.h"
 #include "table/protect.h"
 #include "utils/builtins.h"

@@ -16,9 +16,6 @@ typedef enum DcMember
 	DC_MEMBER_HOLDS
 } DcMember;
 
-/* What keeps the tables of a ledger from being changed by others (ledger/guard.c). */
-#define LEDGER_GUARD_FUNCTION "on_ledger_change"
-
 extern DcMember member_find(Oid relid, DcCounterRow *row, Oid *root);
 
 extern void protect_create(const DcCounterRow *row);

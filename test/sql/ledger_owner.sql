@@ -99,10 +99,13 @@ SELECT transfer_id AS p FROM dc_transfer_pending('guarded', 'bank', 'ben', 2, 'm
 SELECT meddle_all();
 SELECT dc_transfer_post('guarded', :p);
 ALTER TABLE guarded_pending DROP CONSTRAINT meddle;
+-- ... nor does what is on the table of ops run at all: it is refused
 ALTER TABLE guarded_op ADD CONSTRAINT meddle CHECK (meddle('check of ops'));
 SELECT meddle_all();
 SELECT duplicate FROM dc_transfer('guarded', 'bank', 'ann', 2, 'm5');
+WITH d AS (DELETE FROM todo RETURNING 1) SELECT count(*) AS "not run" FROM d;
 ALTER TABLE guarded_op DROP CONSTRAINT meddle;
+SELECT duplicate FROM dc_transfer('guarded', 'bank', 'ann', 2, 'm5');
 ALTER TABLE guarded ADD CONSTRAINT meddle CHECK (meddle('check of balances'));
 SELECT meddle_all();
 SELECT dc_compact('guarded') > 0;

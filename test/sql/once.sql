@@ -197,32 +197,61 @@ COMMIT;
 CALL dc_maintain();
 SELECT states();
 
--- Partitions that were altered are written to with SQL
+-- Indexes may be added to partitions: they get their entries
+CREATE INDEX once_key ON likes_op USING hash (key);
+CREATE UNIQUE INDEX once_same ON likes_op (slot, key, op_id) INCLUDE (at);
+SELECT dc_incr_once('likes', 'q', 2, 'q1'), dc_incr_once('likes', 'q', 2, 'q1'), dc_incr_once('likes', 'q', 2, 'q2'), dc_get('likes', 'q');
+SELECT dc_incr_once('likes', 'q', 1, 'q1');
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+SELECT dc_incr_once('likes', 'q', 2, 'q1'), dc_incr_once('likes', 'q', 2, 'q3'), dc_incr_once('likes', 'q', 2, 'q3');
+COMMIT;
+SET enable_seqscan = off;
+SELECT count(*), string_agg(op_id, ' ' ORDER BY op_id) FROM likes_op AS e WHERE key = 'q' AND transfer_id IS NULL AND digest IS NULL;
+SET enable_bitmapscan = off;
+SELECT count(*), string_agg(op_id, ' ' ORDER BY op_id) FROM likes_op AS e WHERE slot = (SELECT slot FROM dcounter.op_slot WHERE state = 'open' AND counter = 'likes'::regclass) AND key = 'q';
+RESET enable_seqscan;
+RESET enable_bitmapscan;
+SELECT partition AS ops FROM dcounter.op_slot WHERE state = 'open' AND counter = 'likes'::regclass \gset
+CREATE FUNCTION refused(ddl text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	detail text; hint text;
+BEGIN
+	EXECUTE ddl;
+	PERFORM dc_incr_once('likes', 'q', 2, 'q4');
+	RAISE EXCEPTION 'applied';
+EXCEPTION WHEN OTHERS THEN
+	GET STACKED DIAGNOSTICS detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
+	RETURN concat_ws(' / ', SQLSTATE, SQLERRM, nullif(detail, ''), nullif(hint, ''));
+END $$;
+-- A unique one has its say
+SELECT refused(format('TRUNCATE %1$s; CREATE UNIQUE INDEX once_alone ON %1$s (key); SELECT dc_incr_once(''likes'', ''q'', 2, ''q0'')', :'ops'));
+-- All else on them is refused, and nothing is applied
 CREATE TABLE seen (op_id text);
 CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 	INSERT INTO public.seen VALUES (NEW.op_id);
 	RETURN NEW;
 END $$;
+SELECT refused('CREATE TRIGGER see BEFORE INSERT ON likes_op FOR EACH ROW EXECUTE FUNCTION see()');
+SELECT refused(format('CREATE RULE nothing AS ON INSERT TO %s DO INSTEAD NOTHING', :'ops'));
+SELECT refused('ALTER TABLE likes_op ADD CHECK (delta <> 0)');
+SELECT refused(format('CREATE INDEX ON %s (lower(key))', :'ops'));
+SELECT refused(format('CREATE INDEX ON %s (key) WHERE delta > 0', :'ops'));
+SELECT refused(format('ALTER TABLE %s ADD UNIQUE (at, op_id) DEFERRABLE', :'ops'));
+SELECT refused('ALTER TABLE likes_op ADD COLUMN note text');
+SELECT refused('UPDATE likes_op SET digest = 0; ALTER TABLE likes_op ALTER digest SET NOT NULL');
+SELECT refused(format('ALTER TABLE %1$s DROP CONSTRAINT %2$I; CREATE UNIQUE INDEX ON %1$s (op_id DESC)', :'ops', conname)) FROM pg_constraint WHERE contype = 'p' AND conrelid = :'ops'::regclass;
+SELECT refused('SELECT');
 CREATE TRIGGER see BEFORE INSERT ON likes_op FOR EACH ROW EXECUTE FUNCTION see();
-SELECT dc_incr_once('likes', 'q', 2, 'q1'), dc_incr_once('likes', 'q', 2, 'q1'), dc_get('likes', 'q');
-SELECT dc_incr_once('likes', 'q', 1, 'q1');
-BEGIN ISOLATION LEVEL REPEATABLE READ;
-SELECT dc_incr_once('likes', 'q', 2, 'q1'), dc_incr_once('likes', 'q', 2, 'q2'), dc_incr_once('likes', 'q', 2, 'q2');
-COMMIT;
-SELECT applied, key, delta FROM dc_op_status('likes', 'q1');
-TABLE seen;
+SELECT applied FROM dc_op_status('likes', 'q1');
 DROP TRIGGER see ON likes_op;
-CREATE INDEX ON likes_op_0 (at);
-CREATE INDEX ON likes_op_1 (at);
-CREATE INDEX ON likes_op_2 (at);
-CREATE INDEX ON likes_op_3 (at);
-SELECT dc_incr_once('likes', 'q', 2, 'q3'), dc_incr_once('likes', 'q', 2, 'q3'), dc_get('likes', 'q');
-SELECT count(*) FROM likes_op AS e WHERE op_id = 'q3' AND transfer_id IS NULL AND digest IS NULL;
--- or not at all
+SELECT applied FROM dc_op_status('likes', 'q1');
+TABLE seen;
+SELECT dc_incr_once('likes', 'q', 2, 'q4'), dc_get('likes', 'q');
+-- Columns may have other numbers, if all are there
 ALTER TABLE likes_op DROP COLUMN digest;
 SELECT dc_incr_once('likes', 'q', 2, 'q3');
 ALTER TABLE likes_op ADD COLUMN digest bigint;
-SELECT dc_incr_once('likes', 'q', 2, 'q3'), dc_incr_once('likes', 'q', 2, 'q4');
+SELECT dc_incr_once('likes', 'q', 2, 'q3'), dc_incr_once('likes', 'q', 2, 'q5');
 SELECT format('ALTER TABLE %s DROP CONSTRAINT %I', conrelid::regclass, conname) FROM pg_constraint WHERE contype = 'p' AND conrelid = (SELECT partition FROM dcounter.op_slot WHERE state = 'open' AND counter = 'likes'::regclass) \gexec
 \set VERBOSITY sqlstate
 SELECT dc_incr_once('likes', 'q', 2, 'q3');
@@ -248,7 +277,7 @@ SET ROLE once_reader;
 SELECT applied, key, delta FROM dc_op_status('plays', 'p1');
 RESET ROLE;
 SELECT relname, relowner::regrole FROM pg_class WHERE relname LIKE 'plays\_op%' AND relkind IN ('r', 'p') ORDER BY relname COLLATE "C";
--- What the owner has put on them runs as the owner
+-- What the owner has put on them does not run
 CREATE TABLE plays_who (who name);
 GRANT INSERT ON plays_who TO once_owner;
 SET ROLE once_owner;
@@ -359,13 +388,22 @@ END $$;
 SELECT dc_incr_once('many', 'a', 1, 'e1');
 SELECT slot, partition, state FROM dcounter.op_slot WHERE counter = 'many'::regclass ORDER BY slot;
 SELECT dc_drop('many');
+-- Partitions are heaps, whatever is usual
+CREATE ACCESS METHOD once_method TYPE TABLE HANDLER heap_tableam_handler;
+SET default_table_access_method = once_method;
+SELECT dc_create('kept');
+SELECT dc_incr_once('kept', 'a', 1, 'e1');
+SELECT relname, amname FROM pg_class AS c JOIN pg_am AS a ON a.oid = relam WHERE relname ~ '^kept(_op_0)?$' ORDER BY 1;
+RESET default_table_access_method;
+SELECT dc_drop('kept');
+DROP ACCESS METHOD once_method;
 DROP SCHEMA once_more;
 DROP SCHEMA once_schema;
 REVOKE CREATE ON SCHEMA public FROM once_owner;
 DROP ROLE once_owner;
 DROP ROLE once_writer;
 DROP ROLE once_reader;
-DROP FUNCTION see CASCADE;
+DROP FUNCTION see, refused;
 DROP TABLE seen, taken_op;
 DROP FUNCTION uuid_of, ulid, states;
 DROP PROCEDURE turn;

@@ -185,7 +185,7 @@ sub altered
 	sql($node, 'postgres', q{
 		CREATE FUNCTION nothing() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
 		CREATE TRIGGER nothing BEFORE INSERT ON altered_op FOR EACH ROW EXECUTE FUNCTION nothing()});
-	fails_with($node, 'postgres', q{SELECT dc_incr_once('altered', 'a', 1, 'never')}, '55000', 'altered: a suppressed record is an error');
+	fails_with($node, 'postgres', q{SELECT dc_incr_once('altered', 'a', 1, 'never')}, '42809', 'altered: a trigger that could suppress a record is an error');
 	$_->quit foreach $ddl, $writer;
 }
 

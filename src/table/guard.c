@@ -6,9 +6,10 @@
  * refuses that, for the owner and for superusers as well. What the ledger's functions
  * write by SQL passes, and nothing that the owner's code does meanwhile
  * (ownstatement.c). The guard can be dropped or
- * disabled by DDL only; while it is, the ledger's functions refuse to post (ledger.c),
+ * disabled by DDL only; while it is, the ledger's functions refuse to post (guard_check),
  * and dc_ledger_check() finds what was changed meanwhile. It does not fire where
- * session_replication_role is replica, as in logical replication's workers.
+ * session_replication_role is replica, as in logical replication's workers. Which tables
+ * have it, the rooms ledger and once say.
  *
  * The counter tables of a ledger, for balances and for limits, have the part for rows
  * alone. Who may post has rights to the table of balances, but for the ledger's functions
@@ -23,10 +24,10 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_trigger.h"
 #include "commands/trigger.h"
-#include "ledger/ledger.h"
 #include "nodes/makefuncs.h"
 #include "nodes/value.h"
 #include "parser/parse_func.h"
+#include "table/guard.h"
 #include "table/ownstatement.h"
 #include "table/protect.h"
 #include "utils/lsyscache.h"
@@ -34,7 +35,6 @@
 
 PG_FUNCTION_INFO_V1(on_ledger_change);
 
-static void guard_create_rows(const char *table);
 static int16 guard_ops(Relation rel);
 static Oid guard_function(void);
 
@@ -51,7 +51,7 @@ guard_create(const char *table)
 /*
  * guard_create_rows puts that part of the guard on a table which is for rows.
  */
-static void
+void
 guard_create_rows(const char *table)
 {
 	run_ddl(psprintf("CREATE OR REPLACE TRIGGER dcounter_guard BEFORE INSERT OR UPDATE OR DELETE ON %s"
@@ -69,50 +69,6 @@ guard_create_truncate(const char *table)
 	run_ddl(psprintf("CREATE OR REPLACE TRIGGER " GUARD_TRUNCATE " BEFORE TRUNCATE ON %s"
 					 " FOR EACH STATEMENT EXECUTE FUNCTION " DC_SCHEMA "." LEDGER_GUARD_FUNCTION "()",
 					 table));
-}
-
-/*
- * guard_counters puts the guard on the counter tables of a ledger, where it is missing
- * or disabled.
- */
-void
-guard_counters(const DcLedgerRow *ledger)
-{
-	Oid tables[DC_LEDGER_COUNTER_TABLES];
-	int n = guard_counter_tables(ledger, tables);
-
-	for (int i = 0; i < n; i++)
-	{
-		Relation rel = table_open(tables[i], AccessShareLock);
-		bool on = guard_keeps_rows(rel);
-
-		table_close(rel, NoLock);
-		if (!on)
-			guard_create_rows(relation_sql_name(tables[i]));
-	}
-}
-
-/*
- * guard_counter_tables lists the counter tables of a ledger, and returns their number.
- */
-int
-guard_counter_tables(const DcLedgerRow *ledger, Oid *tables)
-{
-	const Oid counters[] = {ledger->ledger, ledger->limits};
-	int n = 0;
-
-	for (int i = 0; i < lengthof(counters); i++)
-	{
-		DcCounterRow row;
-
-		if (!catalog_read(counters[i], &row))
-			continue;
-		tables[n++] = row.counter;
-		tables[n++] = row.shards;
-		if (OidIsValid(row.holds))
-			tables[n++] = row.holds;
-	}
-	return n;
 }
 
 /*

@@ -1,0 +1,132 @@
+/*
+ * insert.c
+ *		Inserting without SQL into tables that have nothing but indexes.
+ *
+ * Entries of a ledger and records of ops are inserted as the executor would, without its
+ * state: making that costs more than the rows. Only plain indexes are served: what
+ * an index evaluates is its owner's, who is not the one that inserts.
+ *
+ * A concurrent build may add an index after insert_problem() was asked, at any time. So each
+ * index is looked at again when it is open, before anything is inserted into it.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "base/compat.h"
+#include "catalog/index.h"
+#include "executor/executor.h"
+#include "rows/insert.h"
+#include "table/guard.h"
+#include "table/layout.h"
+#include "utils/rel.h"
+
+static bool is_plain(Relation index);
+
+/*
+ * insert_problem returns what keeps rows from being inserted without SQL, as a sentence, or
+ * NULL. Columns are the caller's to check.
+ */
+const char *
+insert_problem(Relation rel)
+{
+	TupleDesc desc = RelationGetDescr(rel);
+	const char *problem = NULL;
+	List *indexes;
+	ListCell *lc;
+
+	if (rel->rd_rules != NULL)
+		return _("It has a rule.");
+	if (!guard_is_all(rel))
+		return _("It has a trigger.");
+	if (desc->constr != NULL && desc->constr->num_check > 0)
+		return _("It has a check constraint.");
+	indexes = RelationGetIndexList(rel);
+	foreach(lc, indexes)
+	{
+		Relation index = index_open(lfirst_oid(lc), AccessShareLock);
+
+		if (!is_plain(index))
+			problem = _("It has an index with an expression or a condition, or one whose check is deferrable or excludes more than equal values.");
+		index_close(index, NoLock);
+	}
+	list_free(indexes);
+	return problem;
+}
+
+/*
+ * is_plain tells whether an index runs no code of its owner, and defers nothing.
+ */
+static bool
+is_plain(Relation index)
+{
+	return index->rd_index->indimmediate && !index->rd_index->indisexclusion &&
+		heap_attisnull(index->rd_indextuple, Anum_pg_index_indexprs, NULL) &&
+		heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, NULL);
+}
+
+/*
+ * indexes_open opens the indexes that are inserted into. Raises 55000 for one that is not
+ * plain.
+ */
+void
+indexes_open(DcIndexes *indexes, Relation rel)
+{
+	List *oids = RelationGetIndexList(rel);
+	ListCell *lc;
+
+	indexes->n = 0;
+	indexes->rels = palloc(list_length(oids) * sizeof(Relation));
+	indexes->infos = palloc(list_length(oids) * sizeof(IndexInfo *));
+	foreach(lc, oids)
+	{
+		Relation index = index_open(lfirst_oid(lc), RowExclusiveLock);
+
+		if (!index->rd_index->indisready)
+		{
+			index_close(index, NoLock);
+			continue;
+		}
+		if (!is_plain(index))
+			layout_altered_error(rel);
+		indexes->rels[indexes->n] = index;
+		indexes->infos[indexes->n++] = BuildIndexInfo(index);
+	}
+	list_free(oids);
+}
+
+/*
+ * indexes_insert inserts the entries of rows that were inserted, but not into the index
+ * `but`: an index after the other, for its pages are at hand then.
+ */
+void
+indexes_insert(const DcIndexes *indexes, Relation rel, Oid but, TupleTableSlot **slots, int n)
+{
+	for (int i = 0; i < indexes->n; i++)
+	{
+		Relation index = indexes->rels[i];
+
+		if (RelationGetRelid(index) == but)
+			continue;
+		for (int j = 0; j < n; j++)
+		{
+			Datum values[INDEX_MAX_KEYS];
+			bool nulls[INDEX_MAX_KEYS];
+
+			FormIndexDatum(indexes->infos[i], slots[j], NULL, values, nulls);
+			index_insert(index, values, nulls, &slots[j]->tts_tid, rel,
+						 index->rd_index->indisunique ? UNIQUE_CHECK_YES : UNIQUE_CHECK_NO,
+						 false, indexes->infos[i]);
+		}
+	}
+}
+
+void
+indexes_close(DcIndexes *indexes)
+{
+	for (int i = 0; i < indexes->n; i++)
+	{
+		compat_index_insert_cleanup(indexes->rels[i], indexes->infos[i]);
+		index_close(indexes->rels[i], NoLock);
+	}
+}

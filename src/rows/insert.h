@@ -1,0 +1,26 @@
+/*
+ * insert.h
+ *		Inserting into tables that have nothing but indexes (see insert.c).
+ */
+#ifndef DC_INSERT_H
+#define DC_INSERT_H
+
+#include "executor/tuptable.h"
+#include "nodes/execnodes.h"
+#include "utils/relcache.h"
+
+/* The indexes of a table, open to insert. */
+typedef struct DcIndexes
+{
+	int n;
+	Relation *rels;
+	IndexInfo **infos;
+} DcIndexes;
+
+extern const char *insert_problem(Relation rel);
+extern void indexes_open(DcIndexes *indexes, Relation rel);
+extern void indexes_insert(const DcIndexes *indexes, Relation rel, Oid but,
+						   TupleTableSlot **slots, int n);
+extern void indexes_close(DcIndexes *indexes);
+
+#endif /* DC_INSERT_H */
