@@ -64,9 +64,9 @@ static int first_choice(DcHintList *list, DcShardChoice choice);
 static bool try_known_rows(DcShardRel *rel, const DcDelta *delta,
 						   DcHintList *list, int first, bool lock,
 						   bool *refused);
-static bool replace_version(DcShardRel *rel, DcHint *hint, DcProbe *probe,
+static bool replace_version(DcShardRel *rel, DcHint *hint, DcVersion *version,
 							bool locked);
-static bool lock_row(DcShardRel *rel, DcProbe *probe, bool wait);
+static bool lock_row(DcShardRel *rel, DcVersion *version, bool wait);
 static bool wait_for_row(DcShardRel *rel, const DcDelta *delta,
 						 DcHintList *list, int first);
 static void set_amounts(DcShardRel *rel, const DcDelta *delta);
@@ -178,7 +178,7 @@ try_known_rows(DcShardRel *rel, const DcDelta *delta, DcHintList *list,
 		switch (probe_row(rel, &delta->key, &list->hints[i], &probe))
 		{
 			case DC_PROBE_FREE:
-				if (direct_update(rel, delta, &list->hints[i], &probe,
+				if (direct_update(rel, delta, &list->hints[i], &probe.version,
 								  lock ? ROW_LOCK : ROW_TRY))
 				{
 					list->last = i;
@@ -206,19 +206,19 @@ try_known_rows(DcShardRel *rel, const DcDelta *delta, DcHintList *list,
  */
 bool
 direct_update(DcShardRel *rel, const DcDelta *delta, DcHint *hint,
-			  DcProbe *probe, DcRowHow how)
+			  DcVersion *version, DcRowHow how)
 {
 	bool must_lock = how != ROW_TRY || !COMPAT_UPDATE_NEED_NOT_WAIT;
-	bool updated = !must_lock || lock_row(rel, probe, how == ROW_WAIT);
+	bool updated = !must_lock || lock_row(rel, version, how == ROW_WAIT);
 
 	if (updated)
 	{
 		set_amounts(rel, delta);
-		updated = replace_version(rel, hint, probe, must_lock);
+		updated = replace_version(rel, hint, version, must_lock);
 		if (must_lock && !updated)
 			elog(ERROR, "locked shard row could not be updated");
 	}
-	probe_release(probe); /* not before: rel->values point into the page */
+	version_release(version); /* not before: rel->values point into the page */
 	return updated;
 }
 
@@ -228,7 +228,7 @@ direct_update(DcShardRel *rel, const DcDelta *delta, DcHint *hint,
  * or has changed it.
  */
 static bool
-replace_version(DcShardRel *rel, DcHint *hint, DcProbe *probe, bool locked)
+replace_version(DcShardRel *rel, DcHint *hint, DcVersion *version, bool locked)
 {
 	HeapTuple tuple = heap_form_tuple(RelationGetDescr(rel->heap), rel->values,
 									  rel->nulls);
@@ -239,7 +239,7 @@ replace_version(DcShardRel *rel, DcHint *hint, DcProbe *probe, bool locked)
 
 	tuple->t_tableOid = RelationGetRelid(rel->heap);
 	ExecStoreHeapTuple(tuple, rel->slot, true);
-	updated = compat_tuple_update(rel->heap, &probe->tuple.t_self, rel->slot,
+	updated = compat_tuple_update(rel->heap, &version->tuple.t_self, rel->slot,
 								  GetCurrentCommandId(true), locked, &failure,
 								  &new_entry) == TM_Ok;
 	if (updated)
@@ -260,14 +260,14 @@ replace_version(DcShardRel *rel, DcHint *hint, DcProbe *probe, bool locked)
  * `wait`, false if another transaction has a lock on it.
  */
 static bool
-lock_row(DcShardRel *rel, DcProbe *probe, bool wait)
+lock_row(DcShardRel *rel, DcVersion *version, bool wait)
 {
 	HeapTupleData tuple;
 	TM_FailureData failure;
 	TM_Result result;
 	Buffer buffer;
 
-	tuple.t_self = probe->tuple.t_self;
+	tuple.t_self = version->tuple.t_self;
 	result = heap_lock_tuple(rel->heap, &tuple, GetCurrentCommandId(true),
 							 LockTupleNoKeyExclusive,
 							 wait ? LockWaitBlock : LockWaitSkip, false,
@@ -289,10 +289,10 @@ wait_for_row(DcShardRel *rel, const DcDelta *delta, DcHintList *list,
 	switch (probe_row(rel, &delta->key, &list->hints[first], &probe))
 	{
 		case DC_PROBE_FREE:
-			return direct_update(rel, delta, &list->hints[first], &probe, ROW_WAIT);
+			return direct_update(rel, delta, &list->hints[first], &probe.version, ROW_WAIT);
 		case DC_PROBE_BUSY:
 			rel->stats.waits++;
-			XactLockTableWait(probe.xid, rel->heap, &probe.tuple.t_self,
+			XactLockTableWait(probe.xid, rel->heap, &probe.version.tuple.t_self,
 							  XLTW_Update);
 			return false;
 		case DC_PROBE_GONE:

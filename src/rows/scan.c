@@ -32,6 +32,7 @@
 #include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
 #include "miscadmin.h"
+#include "rows/probe.h"
 #include "rows/scan.h"
 #include "table/access.h"
 #include "table/layout.h"
