@@ -32,12 +32,11 @@
 
 #include "access/htup_details.h"
 #include "access/xact.h"
-#include "common/pg_prng.h"
-#include "counter/apply.h"
+#include "counter/serial.h"
 #include "counter/units.h"
 #include "miscadmin.h"
 #include "rows/scan.h"
-#include "rows/serial.h"
+#include "rows/shardnumber.h"
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
 
@@ -168,7 +167,7 @@ add_to_many(DcShardRel *rel, const DcDelta *delta, DcHintList *list, int rows,
 		CHECK_FOR_INTERRUPTS();
 		part.inc = last ? left : left / (rows - done);
 		direct_insert_row(rel, &part, list, number);
-		number = own_shard_number(pg_prng_uint32(&pg_global_prng_state), true);
+		number = random_shard();
 		left -= part.inc;
 		done++;
 	}

@@ -19,7 +19,7 @@
  *	   done at once (compat.h).
  *	3. If all known rows are busy, the index may know more.
  *	4. If all are busy, insert another row. Its shard number comes from our
- *	   transaction id (apply.c), so concurrent inserters cannot collide in the
+ *	   transaction id (shardnumber.c), so concurrent inserters cannot collide in the
  *	   unique index.
  *	5. If the key has max_shards rows, wait for the first choice and start again,
  *	   unless the rows may be locked for long (locks.c), as those of a stock always
@@ -46,13 +46,12 @@
 #include "base/compat.h"
 #include "catalog/index.h"
 #include "common/int.h"
-#include "common/pg_prng.h"
-#include "counter/apply.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "rows/direct.h"
 #include "rows/locks.h"
 #include "rows/scan.h"
+#include "rows/shardnumber.h"
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
 #include "table/layout.h"
@@ -316,7 +315,7 @@ direct_insert_row(DcShardRel *rel, const DcDelta *delta, DcHintList *list,
 	{
 		if (list->hints[i].shard == shard)
 		{
-			shard = own_shard_number(pg_prng_uint32(&pg_global_prng_state), true);
+			shard = random_shard();
 			i = -1;
 		}
 	}
