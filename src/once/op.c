@@ -38,6 +38,7 @@
 
 #include "access/xact.h"
 #include "base/compat.h"
+#include "base/errors.h"
 #include "base/key.h"
 #include "ledger/ledger.h"
 #include "miscadmin.h"
@@ -357,9 +358,7 @@ check_seen(DcOpLog *log, const DcOp *op, bool exists)
 	is_seen = find_op(log, op, FIND_NOW, &seen);
 	PopActiveSnapshot();
 	if (is_seen != exists)
-		ereport(ERROR,
-				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-				 errmsg("could not serialize access due to concurrent update")));
+		serialization_error();
 }
 
 /*

@@ -7,6 +7,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "base/errors.h"
 #include "base/rowread.h"
 #include "base/runas.h"
 #include "catalog/pg_type.h"
@@ -42,9 +43,7 @@ sql_find_op(Oid owner, const DcOpSlot *slot, const DcOp *op,
 		PushCopiedSnapshot(GetTransactionSnapshot());
 		UpdateActiveSnapshotCommandId();
 		if (!select_op(owner, slot, op, &seen))
-			ereport(ERROR,
-					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-					 errmsg("could not serialize access due to concurrent update")));
+			serialization_error();
 		PopActiveSnapshot();
 	}
 	return exists;

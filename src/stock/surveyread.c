@@ -31,7 +31,6 @@ typedef struct DcReading
 	const DcDeltaKey *key;
 	DcSurvey *survey;
 	DcKnownShards known; /* numbers that are done */
-	int capacity;
 
 	/* of the walk that goes on */
 	bool found;
@@ -41,7 +40,6 @@ typedef struct DcReading
 static void read_hints(DcReading *reading);
 static void read_index(DcReading *reading);
 static void drop_doubles(DcSurvey *survey);
-static void note_number(DcReading *reading, int32 number);
 static bool read_versions(DcReading *reading, DcHint *place, OffsetNumber from);
 static DcVersionStep visit(DcVersion *version, void *arg);
 static void add_version(DcReading *reading, HeapTuple tuple, Buffer buffer,
@@ -64,8 +62,7 @@ survey_read(DcShardRel *rel, const DcDeltaKey *key, DcSurvey *survey)
 	read_hints(&reading);
 	read_index(&reading);
 	drop_doubles(survey);
-	if (reading.known.numbers != NULL)
-		pfree(reading.known.numbers);
+	pfree(reading.known.numbers);
 }
 
 /*
@@ -75,7 +72,9 @@ static void
 read_hints(DcReading *reading)
 {
 	DcHintList *list = hints_get(reading->key);
+	DcKnownShards *known = &reading->known;
 
+	known->numbers = palloc(Max(list->nhints, 1) * sizeof(int32));
 	for (int i = 0; i < list->nhints;)
 	{
 		DcHint *hint = &list->hints[i];
@@ -97,7 +96,7 @@ read_hints(DcReading *reading)
 		{
 			/* what somebody inserts may replace a version elsewhere */
 			if (!TransactionIdIsValid(reading->survey->rows[nrows].inserter))
-				note_number(reading, hint->shard);
+				known->numbers[known->count++] = hint->shard;
 			i++;
 		}
 	}
@@ -153,23 +152,6 @@ drop_doubles(DcSurvey *survey)
 			survey->rows[kept++] = survey->rows[i];
 	}
 	survey->nrows = kept;
-}
-
-static void
-note_number(DcReading *reading, int32 number)
-{
-	DcKnownShards *known = &reading->known;
-
-	if (known->count == reading->capacity)
-	{
-		reading->capacity = Max(64, 2 * reading->capacity);
-		if (known->numbers == NULL)
-			known->numbers = palloc(reading->capacity * sizeof(int32));
-		else
-			known->numbers = repalloc(known->numbers,
-									  reading->capacity * sizeof(int32));
-	}
-	known->numbers[known->count++] = number;
 }
 
 /*

@@ -42,6 +42,7 @@
 
 #include "access/xact.h"
 #include "base/compat.h"
+#include "base/errors.h"
 #include "base/subxact.h"
 #include "common/hashfn.h"
 #include "counter/apply.h"
@@ -119,7 +120,6 @@ static int64 wait_for(DcAttempt *attempt, TransactionId xid);
 static void shut_gate(DcShardRel *rel, const DcDeltaKey *key, uint64 epoch);
 static void check_snapshot(DcShardRel *rel, const DcKey *key, int64 qty,
 						   int flags);
-static void serialization_error(void);
 static void count_take(DcCounter *counter, const DcDeltaKey *key,
 					   DcShardRel *rel, bool taken);
 
@@ -610,14 +610,6 @@ check_snapshot(DcShardRel *rel, const DcKey *key, int64 qty, int flags)
 	if (left >= ((flags & TAKE_PARTLY) ? 1 : qty) || survey == NULL ||
 		left != survey->committed)
 		serialization_error();
-}
-
-static void
-serialization_error(void)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-			 errmsg("could not serialize access due to concurrent update")));
 }
 
 /*
