@@ -41,9 +41,7 @@
  */
 #include "postgres.h"
 
-#include "access/transam.h"
 #include "access/xact.h"
-#include "access/xlog.h"
 #include "base/compat.h"
 #include "common/hashfn.h"
 #include "common/pg_prng.h"

@@ -60,7 +60,6 @@
 #include "rows/locks.h"
 #include "table/access.h"
 #include "table/layout.h"
-#include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
 /* Amounts above this are forgotten when a key is set. */

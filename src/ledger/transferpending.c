@@ -18,20 +18,16 @@
  */
 #include "postgres.h"
 
-#include "access/xact.h"
 #include "base/interval.h"
-#include "common/int.h"
 #include "ledger/account.h"
 #include "ledger/ledgersql.h"
 #include "ledger/transfer.h"
 #include "ledger/transferpending.h"
-#include "miscadmin.h"
 #include "table/access.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
 #include "utils/fmgrprotos.h"
 #include "utils/memutils.h"
-#include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(dc_transfer_pending);

@@ -57,7 +57,6 @@
 #include "table/layout.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
-#include "utils/snapmgr.h"
 
 static int first_choice(DcHintList *list, DcShardChoice choice);
 static bool try_known_rows(DcShardRel *rel, const DcDelta *delta,

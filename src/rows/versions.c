@@ -17,7 +17,9 @@
  *
  *	- Within the callback, the version's header and columns may be read, its
  *	  visibility tested (which may set hint bits), and transactions be looked up. The
- *	  callback must not lock a buffer, wait, or write.
+ *	  callback must not lock or pin a buffer of the table, wait for a transaction, or
+ *	  write. (Reading a key that is stored out of line, as an owner may have it, goes to
+ *	  the TOAST table with the lock held; so better keep the version first.)
  *	- Of a version that is kept, columns may be read without the lock: they never
  *	  change, and the pin keeps pruning, which needs to be the only one with a pin, from
  *	  taking the version away. The header may change. To test visibility again takes the
@@ -36,8 +38,8 @@
  *	  Each line pointer is checked before it is followed, as for any index entry
  *	  (compare heap_hot_search_buffer() in heapam.c), and the number of steps is
  *	  bounded.
- *	- So the walk may be along the versions of another row. The callback, or who
- *	  keeps a version, compares key and number (shardrel_deform).
+ *	- So the walk may be along the versions of another row. The callback, or the
+ *	  caller to whom it leaves a version, compares key and number (shardrel_deform).
  *
  * Nothing between a version that was live when our snapshot was taken and the newest one
  * can be removed while we have the snapshot: from there a walk always gets to the end.

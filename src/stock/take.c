@@ -477,11 +477,9 @@ take_what_is_sure(DcAttempt *attempt)
 static bool
 committed_below(DcCounter *counter, const DcDeltaKey *key, int64 qty)
 {
-	DcKey plain;
+	DcKey plain = {.data = key->data, .len = key->len};
 	bool below;
 
-	plain.data = key->data;
-	plain.len = key->len;
 	PushActiveSnapshot(GetLatestSnapshot());
 	below = counter_value_below(counter, &plain, qty);
 	PopActiveSnapshot();
