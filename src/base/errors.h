@@ -5,6 +5,6 @@
 #ifndef DC_ERRORS_H
 #define DC_ERRORS_H
 
-extern void serialization_error(void) pg_attribute_noreturn();
+extern void serialization_error(void);
 
 #endif /* DC_ERRORS_H */
