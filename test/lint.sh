@@ -52,6 +52,12 @@ check_compat() {
     grep -n PG_VERSION_NUM src/**/*.[ch] /dev/null | grep -v '^src/base/compat\.h:'
 }
 
+# Pins and locks of rows' versions are those of src/rows/versions.c.
+check_buffers() {
+    grep -nwE 'LockBuffer|ReadBuffer(Extended)?|heap_hot_search_buffer' src/**/*.[ch] /dev/null |
+        grep -vE '^src/(rows/versions|base/sequence)\.c:'
+}
+
 # What a value of a user's row is must have been checked (src/base/rowread.c).
 check_rows() {
     grep -nwE 'SPI_get(binval|value)|slot_getattr|(fast|heap_|nocache)getattr' src/**/*.[ch] /dev/null |
@@ -205,6 +211,7 @@ only=("$@")
 check format 'C files are formatted'
 check shell 'shellcheck finds nothing'
 check compat 'only src/base/compat.h tests the PostgreSQL version'
+check buffers 'only src/rows/versions.c locks buffers of rows'
 check rows 'only src/base/rowread.c takes values out of rows'
 check signals 'only src/worker/slots.c signals workers'
 check versions 'control file, META.json and CHANGELOG.md agree'

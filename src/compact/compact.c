@@ -54,6 +54,7 @@
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "rows/locks.h"
+#include "rows/shardnumber.h"
 #include "stats/stats.h"
 #include "storage/lmgr.h"
 #include "storage/lock.h"

@@ -12,6 +12,7 @@
 #include "postgres.h"
 
 #include "base/changes.h"
+#include "base/errors.h"
 #include "base/key.h"
 #include "catalog/pg_type.h"
 #include "common/int.h"
@@ -188,9 +189,7 @@ batch_write_totals(DcSqlSession *session, DcBatch *batch)
 														sizeof(ItemPointerData),
 														false, TYPALIGN_SHORT));
 		if (sql_run(session, statement, values) != n)
-			ereport(ERROR,
-					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-					 errmsg("could not serialize access due to concurrent update")));
+			serialization_error();
 		counter_changed(session->counter, columns[0], n);
 	}
 }

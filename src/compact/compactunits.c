@@ -22,10 +22,9 @@
 
 #include "catalog/pg_type.h"
 #include "common/int.h"
-#include "common/pg_prng.h"
 #include "compact/compactbatch.h"
-#include "counter/apply.h"
 #include "counter/units.h"
+#include "rows/shardnumber.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
@@ -180,7 +179,7 @@ plan_even(const DcShardRow *rows, const DcBatchKey *key, int64 units,
 	}
 	for (; done < wanted; done++)
 	{
-		int32 number = own_shard_number(pg_prng_uint32(&pg_global_prng_state), true);
+		int32 number = random_shard();
 
 		list_add(&plan->add, key->key, Int32GetDatum(number),
 				 units / wanted + (done < units % wanted ? 1 : 0));

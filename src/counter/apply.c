@@ -18,7 +18,7 @@
  * COMMITTED.
  *
  * Blind rows by SQL (sqlwrite.c): everything else. The transaction inserts a row
- * of its own, whose shard number is derived from its transaction id, or adds to
+ * of its own, whose number is its own too (shardnumber.c), or adds to
  * that row if it has written it before. This never waits, never reads what
  * others write, and so can neither deadlock nor fail with a serialization error.
  * It is used
@@ -31,12 +31,6 @@
  *	- for foreign tables, where SKIP LOCKED is not available.
  * max_shards does not bound blind rows; compaction removes them.
  *
- * Two live transactions of one cluster cannot derive the same shard number (it
- * repeats after 2^30 transaction ids), and clusters that write to the same
- * foreign table start from different points. Blind rows and others have
- * different ranges. Should a row with that number be left over, adding to it is
- * right as well.
- *
  * foreign.c has what foreign tables need beyond that.
  *
  * What is written when the transaction is past its turn in the order (commit.c) goes
@@ -47,9 +41,7 @@
  */
 #include "postgres.h"
 
-#include "access/transam.h"
 #include "access/xact.h"
-#include "access/xlog.h"
 #include "base/compat.h"
 #include "common/hashfn.h"
 #include "common/pg_prng.h"
@@ -61,6 +53,7 @@
 #include "counter/sqlwrite.h"
 #include "counter/units.h"
 #include "rows/direct.h"
+#include "rows/shardnumber.h"
 #include "stats/stats.h"
 #include "table/access.h"
 #include "table/layout.h"
@@ -92,14 +85,9 @@ static void apply_error_context(void *arg);
 void
 apply_blind(DcCounter *counter, const DcKey *key, int64 inc, int64 dec)
 {
-	DcDelta delta = {0};
+	DcDelta delta = {.key = delta_key(counter->relid, key), .inc = inc, .dec = dec};
 	DcDelta *deltas = &delta;
 
-	delta.key.counter = counter->relid;
-	delta.key.data = key->data;
-	delta.key.len = key->len;
-	delta.inc = inc;
-	delta.dec = dec;
 	apply_group(counter, &deltas, 1, APPLY_EARLY);
 }
 
@@ -341,23 +329,6 @@ shard_choice(const DcCounter *counter, const DcDelta *delta)
 		choice.seed = pg_prng_uint64(&pg_global_prng_state);
 	}
 	return choice;
-}
-
-/*
- * own_shard returns the number of a row that this transaction inserts.
- */
-int32
-own_shard(bool shared)
-{
-	static uint32 start = 0;
-
-	if (start == 0)
-	{
-		uint64 cluster = GetSystemIdentifier() ^ MyDatabaseId;
-
-		start = murmurhash32((uint32) cluster ^ (uint32) (cluster >> 32));
-	}
-	return own_shard_number(GetTopTransactionId() + start, shared);
 }
 
 static void

@@ -97,9 +97,7 @@ pending_add(Oid counter, const DcKey *key, uint64 hint, int64 inc, int64 dec)
 		top_level->applied_by != 0)
 		level_push(nest);
 
-	amount.key.counter = counter;
-	amount.key.data = key->data;
-	amount.key.len = key->len;
+	amount.key = delta_key(counter, key);
 	amount.hash = delta_key_hash(&amount.key);
 	amount.hint = hint;
 	amount.inc = inc;
@@ -189,11 +187,8 @@ void
 pending_lookup(Oid counter, const DcKey *key, int64 *inc, int64 *dec)
 {
 	DcDelta sum = {0};
-	DcDeltaKey probe;
+	DcDeltaKey probe = delta_key(counter, key);
 
-	probe.counter = counter;
-	probe.data = key->data;
-	probe.len = key->len;
 	for (DcLevel *level = top_level; level != NULL; level = level->below)
 	{
 		DcDelta *delta;

@@ -6,46 +6,9 @@
 #define DC_PENDING_H
 
 #include "base/key.h"
-#include "common/hashfn.h"
 #include "nodes/pg_list.h"
+#include "rows/delta.h"
 #include "utils/numeric.h"
-
-/* A shard hint of 0 means: the table's own choice (random or backend). */
-#define DC_NO_HINT UINT64CONST(0)
-
-/* What pending deltas are coalesced by. */
-typedef struct DcDeltaKey
-{
-	const char *data; /* the counter key's bytes */
-	uint32 len;
-	Oid counter;
-} DcDeltaKey;
-
-static inline uint32
-delta_key_hash(const DcDeltaKey *key)
-{
-	return hash_combine(hash_bytes((const unsigned char *) key->data, key->len),
-						murmurhash32(key->counter));
-}
-
-static inline bool
-delta_key_equal(const DcDeltaKey *a, const DcDeltaKey *b)
-{
-	return a->counter == b->counter && a->len == b->len &&
-		memcmp(a->data, b->data, a->len) == 0;
-}
-
-/* One pending delta. inc and dec are sums of amounts, so never negative. */
-typedef struct DcDelta
-{
-	DcDeltaKey key;
-	int64 inc;
-	int64 dec;
-	uint64 calls; /* of dc_incr() and its relatives */
-	uint64 hint;  /* the first hint given, or DC_NO_HINT */
-	uint32 hash;  /* of the key, for simplehash */
-	char status;  /* for simplehash */
-} DcDelta;
 
 extern void pending_add(Oid counter, const DcKey *key, uint64 hint,
 						int64 inc, int64 dec);

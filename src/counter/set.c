@@ -53,14 +53,13 @@
 #include "counter/buffering.h"
 #include "counter/foreign.h"
 #include "counter/read.h"
+#include "counter/serial.h"
 #include "counter/sqlpath.h"
 #include "counter/units.h"
 #include "miscadmin.h"
 #include "rows/locks.h"
-#include "rows/serial.h"
 #include "table/access.h"
 #include "table/layout.h"
-#include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
 /* Amounts above this are forgotten when a key is set. */
@@ -77,7 +76,6 @@ static bool set_value(DcCounter *counter, const DcKey *key, int64 value,
 					  int64 *old);
 static void check_value(DcCounter *counter, int64 value);
 static bool amounts_for(const DcSums *sums, int64 value, int64 *inc, int64 *dec);
-static void check_unseen_rows(DcSqlSession *session, Datum *values);
 static void key_take(DcCounter *counter, const DcKey *key);
 static uint64 take_rows(DcSqlSession *session, DcStatement statement,
 						Datum *values, DcSums *sums);
@@ -173,8 +171,9 @@ set_value(DcCounter *counter, const DcKey *key, int64 value, int64 *old)
 	sql_begin(&session, counter);
 	take_rows(&session, DC_SQL_DELETE_SHARDS, values, &sums);
 	has_total = take_rows(&session, DC_SQL_LOCK_TOTAL, values, &sums) > 0;
-	if (!has_total && IsolationUsesXactSnapshot())
-		check_unseen_rows(&session, values);
+	/* another setter may have made the key, and left nothing for us to lock */
+	if (!has_total)
+		sql_check_newer(&session, DC_SQL_READ_KEY, values);
 
 	known = sums_fit(sums.net, old);
 	if (!amounts_for(&sums, value, &inc, &dec))
@@ -244,25 +243,6 @@ amounts_for(const DcSums *sums, int64 value, int64 *inc, int64 *dec)
 				 : pg_add_s64_overflow(*dec, -diff, dec))
 		return false;
 	return *inc <= NEARLY_FULL && *dec <= NEARLY_FULL;
-}
-
-/*
- * check_unseen_rows raises 40001 if a key has rows that this transaction's
- * snapshot is too old for. Called when it has no row of totals in the snapshot:
- * another setter may have made the key, and left nothing for us to lock.
- */
-static void
-check_unseen_rows(DcSqlSession *session, Datum *values)
-{
-	uint64 rows;
-
-	PushActiveSnapshot(GetLatestSnapshot());
-	rows = sql_read(session, DC_SQL_READ_KEY, values);
-	PopActiveSnapshot();
-	if (rows > 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-				 errmsg("could not serialize access due to concurrent update")));
 }
 
 /*

@@ -19,6 +19,7 @@
 #include "access/xact.h"
 #include "base/compat.h"
 #include "base/relcached.h"
+#include "base/errors.h"
 #include "counter/sqlpath.h"
 #include "counter/sqltext.h"
 #include "table/access.h"
@@ -174,6 +175,24 @@ sql_read(DcSqlSession *session, DcStatement statement, Datum *values)
 	rows = sql_execute(session, statement, values, NULL, true);
 	PopActiveSnapshot();
 	return rows;
+}
+
+/*
+ * sql_check_newer raises 40001 if a query finds rows that this transaction's snapshot is
+ * too old for: "there are none" would not be true. Called when it sees none.
+ */
+void
+sql_check_newer(DcSqlSession *session, DcStatement statement, Datum *values)
+{
+	uint64 rows;
+
+	if (!IsolationUsesXactSnapshot())
+		return;
+	PushActiveSnapshot(GetLatestSnapshot());
+	rows = sql_read(session, statement, values);
+	PopActiveSnapshot();
+	if (rows > 0)
+		serialization_error();
 }
 
 static uint64

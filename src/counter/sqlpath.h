@@ -105,5 +105,7 @@ extern uint64 sql_run_nulls(DcSqlSession *session, DcStatement statement,
 							Datum *values, const char *nulls);
 extern uint64 sql_read(DcSqlSession *session, DcStatement statement,
 					   Datum *values);
+extern void sql_check_newer(DcSqlSession *session, DcStatement statement,
+							Datum *values);
 
 #endif /* DC_SQLPATH_H */

@@ -30,15 +30,13 @@
 
 #include <math.h>
 
-#include "access/heapam.h"
+#include "access/htup_details.h"
 #include "access/xact.h"
-#include "common/pg_prng.h"
-#include "counter/apply.h"
+#include "counter/serial.h"
 #include "counter/units.h"
 #include "miscadmin.h"
 #include "rows/scan.h"
-#include "rows/serial.h"
-#include "storage/bufmgr.h"
+#include "rows/shardnumber.h"
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
 
@@ -48,7 +46,7 @@ static void add_to_own(DcShardRel *rel, const DcDelta *delta, DcHintList *list,
 					   int32 number);
 static void add_to_many(DcShardRel *rel, const DcDelta *delta,
 						DcHintList *list, int rows, int32 number, bool own);
-static bool is_seen(DcProbe *probe);
+static bool is_seen(DcVersion *version);
 
 /*
  * units_check raises 55000 if a stock's tables have something on them that the
@@ -123,7 +121,7 @@ add_to_own(DcShardRel *rel, const DcDelta *delta, DcHintList *list,
 
 			if (list->hints[i].shard == number &&
 				probe_row(rel, &delta->key, &list->hints[i], &probe) == DC_PROBE_FREE &&
-				direct_update(rel, delta, &list->hints[i], &probe, ROW_LOCK))
+				direct_update(rel, delta, &list->hints[i], &probe.version, ROW_LOCK))
 			{
 				serial_mark(rel, &delta->key);
 				return;
@@ -154,7 +152,7 @@ add_to_many(DcShardRel *rel, const DcDelta *delta, DcHintList *list, int rows,
 
 		part.inc = left / (rows - done); /* all of it for the last */
 		if (probe_row(rel, &delta->key, &list->hints[i], &probe) == DC_PROBE_FREE &&
-			direct_update(rel, &part, &list->hints[i], &probe, ROW_TRY))
+			direct_update(rel, &part, &list->hints[i], &probe.version, ROW_TRY))
 		{
 			left -= part.inc;
 			done++;
@@ -169,7 +167,7 @@ add_to_many(DcShardRel *rel, const DcDelta *delta, DcHintList *list, int rows,
 		CHECK_FOR_INTERRUPTS();
 		part.inc = last ? left : left / (rows - done);
 		direct_insert_row(rel, &part, list, number);
-		number = own_shard_number(pg_prng_uint32(&pg_global_prng_state), true);
+		number = random_shard();
 		left -= part.inc;
 		done++;
 	}
@@ -201,17 +199,17 @@ units_take(DcShardRel *rel, const DcDeltaKey *key, DcHint *hint, int64 least,
 	units = DatumGetInt64(rel->values[att - 1]);
 	if (units < least || units <= 0)
 	{
-		probe_release(&probe);
+		version_release(&probe.version);
 		return TAKE_SHORT;
 	}
-	if (!is_seen(&probe))
+	if (!is_seen(&probe.version))
 	{
-		probe_release(&probe);
+		version_release(&probe.version);
 		return TAKE_UNSEEN;
 	}
 	delta.key = *key;
 	delta.dec = Min(units, most);
-	if (!direct_update(rel, &delta, hint, &probe, lock ? ROW_LOCK : ROW_TRY))
+	if (!direct_update(rel, &delta, hint, &probe.version, lock ? ROW_LOCK : ROW_TRY))
 	{
 		rel->stats.busy_skips++;
 		return TAKE_REFUSED;
@@ -227,17 +225,10 @@ units_take(DcShardRel *rel, const DcDeltaKey *key, DcHint *hint, int64 least,
  * totals, as they were before.
  */
 static bool
-is_seen(DcProbe *probe)
+is_seen(DcVersion *version)
 {
-	HeapTupleHeader tuple = probe->tuple.t_data;
-	bool seen;
-
 	if (!IsolationUsesXactSnapshot() ||
-		TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple)))
+		TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(version->tuple.t_data)))
 		return true;
-	LockBuffer(probe->buffer, BUFFER_LOCK_SHARE);
-	seen = HeapTupleSatisfiesVisibility(&probe->tuple, GetTransactionSnapshot(),
-										probe->buffer);
-	LockBuffer(probe->buffer, BUFFER_LOCK_UNLOCK);
-	return seen;
+	return version_is_visible(version, GetTransactionSnapshot());
 }

@@ -20,6 +20,7 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "base/compat.h"
+#include "base/errors.h"
 #include "base/rowread.h"
 #include "catalog/pg_type.h"
 #include "common/hashfn.h"
@@ -469,9 +470,7 @@ check_balance_seen(DcLedger *ledger, const DcKey *key, const DcBalance *now)
 	read_balance(ledger, key, &seen);
 	PopActiveSnapshot();
 	if (seen.posted != now->posted || seen.out != now->out || seen.in != now->in)
-		ereport(ERROR,
-				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-				 errmsg("could not serialize access due to concurrent update")));
+		serialization_error();
 }
 
 /*

@@ -18,20 +18,16 @@
  */
 #include "postgres.h"
 
-#include "access/xact.h"
 #include "base/interval.h"
-#include "common/int.h"
 #include "ledger/account.h"
 #include "ledger/ledgersql.h"
 #include "ledger/transfer.h"
 #include "ledger/transferpending.h"
-#include "miscadmin.h"
 #include "table/access.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
 #include "utils/fmgrprotos.h"
 #include "utils/memutils.h"
-#include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(dc_transfer_pending);
@@ -54,7 +50,6 @@ static void note_pending(DcLedger *ledger, const DcTransfer *transfer, bool expi
 						 TimestampTz expires_at);
 static bool lock_pending(DcLedger *ledger, int64 id, DcPendingTransfer *pending);
 static bool read_pending(DcLedger *ledger, DcPendingTransfer *pending, TimestampTz *expires_at);
-static void check_newer_pending(DcLedger *ledger, int64 id);
 static void end_pending(DcLedger *ledger, const DcPendingTransfer *pending,
 						const char *state, int64 posted);
 static void give_back(DcLedger *ledger, const DcLine *line, int64 amount);
@@ -236,10 +231,7 @@ lock_pending(DcLedger *ledger, int64 id, DcPendingTransfer *pending)
 	memset(pending, 0, sizeof(*pending));
 	pending->id = id;
 	if (!read_pending(ledger, pending, &expires_at))
-	{
-		check_newer_pending(ledger, id);
 		return false;
-	}
 	now = GetCurrentTimestamp();
 	pending->transfer.op.at = now;
 	if (strcmp(pending->state, "open") == 0 && expires_at <= now)
@@ -288,33 +280,10 @@ read_pending(DcLedger *ledger, DcPendingTransfer *pending, TimestampTz *expires_
 		transfer->n = 1;
 		MemoryContextSwitchTo(old);
 	}
+	else
+		sql_check_newer(&session, (DcStatement) DC_SQL_PENDING_FIND, values);
 	sql_end(&session);
 	return found;
-}
-
-/*
- * check_newer_pending raises 40001 if there is one that is too new for this
- * transaction's snapshot: "unknown" would not be true.
- */
-static void
-check_newer_pending(DcLedger *ledger, int64 id)
-{
-	DcSqlSession session;
-	Datum values[1];
-	bool found;
-
-	if (!IsolationUsesXactSnapshot())
-		return;
-	values[0] = Int64GetDatum(id);
-	PushActiveSnapshot(GetLatestSnapshot());
-	ledger_sql_begin(&session, ledger);
-	found = ledger_sql_read(&session, DC_SQL_PENDING_FIND, values) > 0;
-	sql_end(&session);
-	PopActiveSnapshot();
-	if (found)
-		ereport(ERROR,
-				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-				 errmsg("could not serialize access due to concurrent update")));
 }
 
 /*

@@ -39,6 +39,7 @@
 #include "access/xact.h"
 #include "base/args.h"
 #include "base/compat.h"
+#include "base/errors.h"
 #include "base/key.h"
 #include "miscadmin.h"
 #include "once/op.h"
@@ -345,9 +346,7 @@ check_seen(DcOpLog *log, const DcOp *op, bool exists)
 	is_seen = find_op(log, op, FIND_NOW, &seen);
 	PopActiveSnapshot();
 	if (is_seen != exists)
-		ereport(ERROR,
-				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-				 errmsg("could not serialize access due to concurrent update")));
+		serialization_error();
 }
 
 /*

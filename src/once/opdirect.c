@@ -20,6 +20,7 @@
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "base/compat.h"
+#include "base/errors.h"
 #include "base/rowread.h"
 #include "catalog/index.h"
 #include "catalog/pg_type.h"
@@ -253,7 +254,5 @@ check_visible(Relation heap, TupleTableSlot *slot)
 	xmin = slot_getsysattr(slot, MinTransactionIdAttributeNumber, &isnull);
 	if (TransactionIdIsCurrentTransactionId(DatumGetTransactionId(xmin)))
 		return;
-	ereport(ERROR,
-			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-			 errmsg("could not serialize access due to concurrent update")));
+	serialization_error();
 }

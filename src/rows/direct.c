@@ -19,7 +19,7 @@
  *	   done at once (compat.h).
  *	3. If all known rows are busy, the index may know more.
  *	4. If all are busy, insert another row. Its shard number comes from our
- *	   transaction id (apply.c), so concurrent inserters cannot collide in the
+ *	   transaction id (shardnumber.c), so concurrent inserters cannot collide in the
  *	   unique index.
  *	5. If the key has max_shards rows, wait for the first choice and start again,
  *	   unless the rows may be locked for long (locks.c), as those of a stock always
@@ -46,27 +46,25 @@
 #include "base/compat.h"
 #include "catalog/index.h"
 #include "common/int.h"
-#include "common/pg_prng.h"
-#include "counter/apply.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "rows/direct.h"
 #include "rows/locks.h"
 #include "rows/scan.h"
+#include "rows/shardnumber.h"
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
 #include "table/layout.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
-#include "utils/snapmgr.h"
 
 static int first_choice(DcHintList *list, DcShardChoice choice);
 static bool try_known_rows(DcShardRel *rel, const DcDelta *delta,
 						   DcHintList *list, int first, bool lock,
 						   bool *refused);
-static bool replace_version(DcShardRel *rel, DcHint *hint, DcProbe *probe,
+static bool replace_version(DcShardRel *rel, DcHint *hint, DcVersion *version,
 							bool locked);
-static bool lock_row(DcShardRel *rel, DcProbe *probe, bool wait);
+static bool lock_row(DcShardRel *rel, DcVersion *version, bool wait);
 static bool wait_for_row(DcShardRel *rel, const DcDelta *delta,
 						 DcHintList *list, int first);
 static void set_amounts(DcShardRel *rel, const DcDelta *delta);
@@ -178,7 +176,7 @@ try_known_rows(DcShardRel *rel, const DcDelta *delta, DcHintList *list,
 		switch (probe_row(rel, &delta->key, &list->hints[i], &probe))
 		{
 			case DC_PROBE_FREE:
-				if (direct_update(rel, delta, &list->hints[i], &probe,
+				if (direct_update(rel, delta, &list->hints[i], &probe.version,
 								  lock ? ROW_LOCK : ROW_TRY))
 				{
 					list->last = i;
@@ -206,19 +204,19 @@ try_known_rows(DcShardRel *rel, const DcDelta *delta, DcHintList *list,
  */
 bool
 direct_update(DcShardRel *rel, const DcDelta *delta, DcHint *hint,
-			  DcProbe *probe, DcRowHow how)
+			  DcVersion *version, DcRowHow how)
 {
 	bool must_lock = how != ROW_TRY || !COMPAT_UPDATE_NEED_NOT_WAIT;
-	bool updated = !must_lock || lock_row(rel, probe, how == ROW_WAIT);
+	bool updated = !must_lock || lock_row(rel, version, how == ROW_WAIT);
 
 	if (updated)
 	{
 		set_amounts(rel, delta);
-		updated = replace_version(rel, hint, probe, must_lock);
+		updated = replace_version(rel, hint, version, must_lock);
 		if (must_lock && !updated)
 			elog(ERROR, "locked shard row could not be updated");
 	}
-	probe_release(probe); /* not before: rel->values point into the page */
+	version_release(version); /* not before: rel->values point into the page */
 	return updated;
 }
 
@@ -228,7 +226,7 @@ direct_update(DcShardRel *rel, const DcDelta *delta, DcHint *hint,
  * or has changed it.
  */
 static bool
-replace_version(DcShardRel *rel, DcHint *hint, DcProbe *probe, bool locked)
+replace_version(DcShardRel *rel, DcHint *hint, DcVersion *version, bool locked)
 {
 	HeapTuple tuple = heap_form_tuple(RelationGetDescr(rel->heap), rel->values,
 									  rel->nulls);
@@ -239,7 +237,7 @@ replace_version(DcShardRel *rel, DcHint *hint, DcProbe *probe, bool locked)
 
 	tuple->t_tableOid = RelationGetRelid(rel->heap);
 	ExecStoreHeapTuple(tuple, rel->slot, true);
-	updated = compat_tuple_update(rel->heap, &probe->tuple.t_self, rel->slot,
+	updated = compat_tuple_update(rel->heap, &version->tuple.t_self, rel->slot,
 								  GetCurrentCommandId(true), locked, &failure,
 								  &new_entry) == TM_Ok;
 	if (updated)
@@ -260,14 +258,14 @@ replace_version(DcShardRel *rel, DcHint *hint, DcProbe *probe, bool locked)
  * `wait`, false if another transaction has a lock on it.
  */
 static bool
-lock_row(DcShardRel *rel, DcProbe *probe, bool wait)
+lock_row(DcShardRel *rel, DcVersion *version, bool wait)
 {
 	HeapTupleData tuple;
 	TM_FailureData failure;
 	TM_Result result;
 	Buffer buffer;
 
-	tuple.t_self = probe->tuple.t_self;
+	tuple.t_self = version->tuple.t_self;
 	result = heap_lock_tuple(rel->heap, &tuple, GetCurrentCommandId(true),
 							 LockTupleNoKeyExclusive,
 							 wait ? LockWaitBlock : LockWaitSkip, false,
@@ -289,10 +287,10 @@ wait_for_row(DcShardRel *rel, const DcDelta *delta, DcHintList *list,
 	switch (probe_row(rel, &delta->key, &list->hints[first], &probe))
 	{
 		case DC_PROBE_FREE:
-			return direct_update(rel, delta, &list->hints[first], &probe, ROW_WAIT);
+			return direct_update(rel, delta, &list->hints[first], &probe.version, ROW_WAIT);
 		case DC_PROBE_BUSY:
 			rel->stats.waits++;
-			XactLockTableWait(probe.xid, rel->heap, &probe.tuple.t_self,
+			XactLockTableWait(probe.xid, rel->heap, &probe.version.tuple.t_self,
 							  XLTW_Update);
 			return false;
 		case DC_PROBE_GONE:
@@ -316,7 +314,7 @@ direct_insert_row(DcShardRel *rel, const DcDelta *delta, DcHintList *list,
 	{
 		if (list->hints[i].shard == shard)
 		{
-			shard = own_shard_number(pg_prng_uint32(&pg_global_prng_state), true);
+			shard = random_shard();
 			i = -1;
 		}
 	}

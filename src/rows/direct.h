@@ -5,7 +5,7 @@
 #ifndef DC_DIRECT_H
 #define DC_DIRECT_H
 
-#include "rows/shardrel.h"
+#include "rows/probe.h"
 
 /*
  * What decides which of a key's rows is tried first: any (random), the one that
@@ -31,7 +31,7 @@ extern void direct_add(DcShardRel *rel, const DcDelta *delta,
 extern void direct_insert(DcShardRel *rel, const DcDelta *delta,
 						  int32 new_shard);
 extern bool direct_update(DcShardRel *rel, const DcDelta *delta, DcHint *hint,
-						  DcProbe *probe, DcRowHow how);
+						  DcVersion *version, DcRowHow how);
 extern void direct_insert_row(DcShardRel *rel, const DcDelta *delta,
 							  DcHintList *list, int32 shard);
 extern void direct_insert_number(DcShardRel *rel, const DcDelta *delta,

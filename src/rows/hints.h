@@ -5,7 +5,7 @@
 #ifndef DC_HINTS_H
 #define DC_HINTS_H
 
-#include "counter/pending.h"
+#include "rows/delta.h"
 #include "storage/buf.h"
 #include "storage/itemptr.h"
 

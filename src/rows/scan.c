@@ -32,6 +32,7 @@
 #include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
 #include "miscadmin.h"
+#include "rows/probe.h"
 #include "rows/scan.h"
 #include "table/access.h"
 #include "table/layout.h"
@@ -264,20 +265,17 @@ scan_shards(DcCounter *counter, const DcKey *key, Datum key_datum,
 {
 	bool use_hints = !IsolationIsSerializable();
 	DcKnownShards known = {NULL, 0};
-	DcDeltaKey delta_key;
+	DcDeltaKey shard_key = delta_key(counter->relid, key);
 	DcShardRel rel;
 	DcShardScan scan;
 	TupleTableSlot *slot;
 	ItemPointerData root;
 	int32 shard;
 
-	delta_key.counter = counter->relid;
-	delta_key.data = key->data;
-	delta_key.len = key->len;
 	shardrel_open(&rel, counter, false);
 	slot = table_slot_create(rel.heap, NULL);
 	if (use_hints)
-		read_known_rows(&rel, &delta_key, state, &known);
+		read_known_rows(&rel, &shard_key, state, &known);
 	shard_scan_begin(&scan, rel.heap, shardrel_index(&rel), key_datum,
 					 GetActiveSnapshot(), known);
 	while (shard_scan_next(&scan, slot, &root, &shard))
@@ -286,7 +284,7 @@ scan_shards(DcCounter *counter, const DcKey *key, Datum key_datum,
 		/* remember the rows of hot keys only */
 		if (use_hints && state->shards > 1 &&
 			state->shards <= DC_MAX_SHARDS_LIMIT)
-			hints_add(hints_get(&delta_key), &root, shard);
+			hints_add(hints_get(&shard_key), &root, shard);
 	}
 	shard_scan_end(&scan);
 	ExecDropSingleTupleTableSlot(slot);

@@ -7,9 +7,9 @@
 
 #include "access/genam.h"
 #include "access/skey.h"
-#include "counter/read.h"
 #include "executor/tuptable.h"
 #include "rows/shardrel.h"
+#include "rows/sums.h"
 #include "table/catalog.h"
 #include "utils/snapshot.h"
 

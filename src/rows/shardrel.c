@@ -5,6 +5,7 @@
 #include "postgres.h"
 
 #include "access/genam.h"
+#include "access/htup_details.h"
 #include "access/table.h"
 #include "executor/executor.h"
 #include "rows/shardrel.h"
@@ -63,4 +64,31 @@ shardrel_index(DcShardRel *rel)
 								rel->slot != NULL ? RowExclusiveLock : AccessShareLock);
 	}
 	return rel->index;
+}
+
+/*
+ * shardrel_deform reads a tuple into rel->values and checks that it is the row
+ * wanted.
+ */
+bool
+shardrel_deform(DcShardRel *rel, HeapTuple tuple, const DcDeltaKey *key,
+				int32 shard)
+{
+	const AttrNumber *atts = rel->counter->shards.atts;
+	struct varlena *value;
+
+	heap_deform_tuple(tuple, RelationGetDescr(rel->heap), rel->values,
+					  rel->nulls);
+	for (int i = 0; i < DC_NUM_COLUMNS; i++)
+	{
+		if (atts[i] != InvalidAttrNumber && rel->nulls[atts[i] - 1])
+			return false; /* no row of ours: whoever reads it by the index says so */
+	}
+	if (DatumGetInt32(rel->values[atts[DC_COL_SHARD] - 1]) != shard)
+		return false;
+	value = (struct varlena *) DatumGetPointer(rel->values[atts[DC_COL_KEY] - 1]);
+	if (VARATT_IS_EXTERNAL(value) || VARATT_IS_COMPRESSED(value))
+		value = pg_detoast_datum_packed(value);
+	return VARSIZE_ANY_EXHDR(value) == key->len &&
+		memcmp(VARDATA_ANY(value), key->data, key->len) == 0;
 }

@@ -7,12 +7,21 @@
 
 #include "executor/tuptable.h"
 #include "rows/hints.h"
-#include "stats/stats.h"
-#include "storage/buf.h"
 #include "table/catalog.h"
 #include "utils/rel.h"
-#include "utils/snapshot.h"
-#include "utils/timestamp.h"
+
+/* What one commit has done to one counter table. */
+typedef struct DcApplyStats
+{
+	uint64 increments; /* calls of dc_incr() and its relatives */
+	uint64 keys;	   /* rows written */
+	uint64 busy_skips; /* busy rows passed over */
+	uint64 splits;	   /* rows inserted for a key that had others */
+	uint64 waits;	   /* waits for another commit */
+	uint64 early;	   /* writes before the commit, for want of memory */
+	uint64 buffered;   /* of the increments, those that come from memory */
+	uint64 full;	   /* writes for want of memory to buffer in */
+} DcApplyStats;
 
 /* Open for one commit or one read; freed by shardrel_close(). */
 typedef struct DcShardRel
@@ -21,40 +30,15 @@ typedef struct DcShardRel
 	Relation heap;
 	Relation index;		  /* NULL until needed */
 	TupleTableSlot *slot; /* for the new version of a row */
-	BlockNumber nblocks;  /* of heap; never too large, see probe.c */
+	BlockNumber nblocks;  /* of heap; never too large, see versions.c */
 	Datum *values;		  /* of the row that was found */
 	bool *nulls;
 	DcApplyStats stats; /* what a commit has met */
 } DcShardRel;
 
-/* What became of a hint. */
-typedef enum DcProbeResult
-{
-	DC_PROBE_FREE, /* a live row that no transaction is changing */
-	DC_PROBE_BUSY, /* a live row that another one is changing */
-	DC_PROBE_GONE  /* nothing there, or another row */
-} DcProbeResult;
-
-/* A row that was found; its page stays pinned until probe_release(). */
-typedef struct DcProbe
-{
-	Buffer buffer;
-	HeapTupleData tuple;
-	TransactionId xid; /* of a busy row: who is changing it */
-} DcProbe;
-
 extern void shardrel_open(DcShardRel *rel, DcCounter *counter, bool write);
 extern void shardrel_close(DcShardRel *rel);
 extern Relation shardrel_index(DcShardRel *rel);
-
-extern DcProbeResult probe_row(DcShardRel *rel, const DcDeltaKey *key,
-							   DcHint *hint, DcProbe *probe);
-extern bool probe_visible(DcShardRel *rel, const DcDeltaKey *key,
-						  DcHint *hint, Snapshot snapshot);
-extern void probe_release(DcProbe *probe);
-extern bool version_fetch(DcShardRel *rel, Buffer buffer, OffsetNumber offset,
-						  bool at_root, TransactionId *xmax, HeapTuple tuple);
-extern bool version_has_next(HeapTuple tuple, TransactionId *xmax);
 extern bool shardrel_deform(DcShardRel *rel, HeapTuple tuple,
 							const DcDeltaKey *key, int32 shard);
 

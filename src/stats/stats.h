@@ -8,21 +8,9 @@
 #define DC_STATS_H
 
 #include "base/clock.h"
+#include "rows/shardrel.h"
 #include "stats/hotkeys.h"
 #include "table/catalog.h"
-
-/* What one commit has done to one counter table. */
-typedef struct DcApplyStats
-{
-	uint64 increments; /* calls of dc_incr() and its relatives */
-	uint64 keys;	   /* rows written */
-	uint64 busy_skips; /* busy rows passed over */
-	uint64 splits;	   /* rows inserted for a key that had others */
-	uint64 waits;	   /* waits for another commit */
-	uint64 early;	   /* writes before the commit, for want of memory */
-	uint64 buffered;   /* of the increments, those that come from memory */
-	uint64 full;	   /* writes for want of memory to buffer in */
-} DcApplyStats;
 
 /* The cumulative numbers of a table. */
 typedef enum DcStatsCount

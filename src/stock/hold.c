@@ -28,15 +28,11 @@
 #include "access/xact.h"
 #include "base/args.h"
 #include "base/compat.h"
-#include "base/guc.h"
+#include "base/errors.h"
 #include "base/key.h"
-#include "catalog/pg_attribute.h"
-#include "catalog/pg_class.h"
-#include "catalog/pg_type.h"
 #include "counter/apply.h"
 #include "counter/sqlpath.h"
 #include "funcapi.h"
-#include "miscadmin.h"
 #include "stock/hold.h"
 #include "stock/take.h"
 #include "storage/lmgr.h"
@@ -47,9 +43,7 @@
 #include "utils/fmgroids.h"
 #include "utils/fmgrprotos.h"
 #include "utils/lsyscache.h"
-#include "utils/rel.h"
 #include "utils/snapmgr.h"
-#include "utils/syscache.h"
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
 
@@ -74,10 +68,9 @@ typedef struct DcHold
 static void holds_open(DcCounter *counter, LOCKMODE mode);
 static void holds_begin(DcSqlSession *session, DcCounter *counter);
 static bool find_hold(DcCounter *counter, Datum id, const DcKey *key,
-					  int64 qty, Datum ttl);
+					  int64 qty, Datum ttl, bool if_any);
 static bool wait_for_maker(DcCounter *counter, Datum id);
 static TransactionId find_maker(Relation heap, Oid index_oid, Datum id);
-static void check_newer_hold(DcCounter *counter, Datum id);
 static bool insert_hold(DcCounter *counter, Datum id, const DcKey *key,
 						int64 qty, Datum ttl);
 static DcCounter *open_for_hold(FunctionCallInfo fcinfo, const char *function);
@@ -114,7 +107,7 @@ dc_hold_impl(FunctionCallInfo fcinfo, const DcKey *key)
 	holds_open(counter, RowExclusiveLock);
 	do
 	{
-		if (find_hold(counter, id, key, qty, ttl))
+		if (find_hold(counter, id, key, qty, ttl, false))
 			PG_RETURN_DATUM(id);
 		taken = stock_take(counter, key, qty, 0) > 0;
 		/* if not, perhaps because somebody is making the same hold */
@@ -122,19 +115,16 @@ dc_hold_impl(FunctionCallInfo fcinfo, const DcKey *key)
 	if (!taken)
 	{
 		/* made while the take has waited for others */
-		if (find_hold(counter, id, key, qty, ttl))
+		if (find_hold(counter, id, key, qty, ttl, true))
 			PG_RETURN_DATUM(id);
-		check_newer_hold(counter, id);
 		PG_RETURN_NULL();
 	}
 	if (!insert_hold(counter, id, key, qty, ttl))
 	{
 		/* another session has made it since we looked */
 		stock_give(counter, key, qty);
-		if (!find_hold(counter, id, key, qty, ttl))
-			ereport(ERROR,
-					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-					 errmsg("could not serialize access due to concurrent update")));
+		if (!find_hold(counter, id, key, qty, ttl, false))
+			serialization_error();
 	}
 	PG_RETURN_DATUM(id);
 }
@@ -161,10 +151,12 @@ holds_begin(DcSqlSession *session, DcCounter *counter)
 }
 
 /*
- * find_hold tells whether a hold exists, with these arguments.
+ * find_hold tells whether a hold exists, with these arguments. If `if_any`, 40001 for one
+ * that is too new for this transaction's snapshot.
  */
 static bool
-find_hold(DcCounter *counter, Datum id, const DcKey *key, int64 qty, Datum ttl)
+find_hold(DcCounter *counter, Datum id, const DcKey *key, int64 qty, Datum ttl,
+		  bool if_any)
 {
 	DcSqlSession session;
 	Datum values[1];
@@ -186,6 +178,8 @@ find_hold(DcCounter *counter, Datum id, const DcKey *key, int64 qty, Datum ttl)
 					 errmsg("hold %s exists with other arguments",
 							DatumGetCString(DirectFunctionCall1(uuid_out, id)))));
 	}
+	else if (if_any)
+		sql_check_newer(&session, DC_SQL_HOLD_FIND, values);
 	sql_end(&session);
 	return found;
 }
@@ -238,31 +232,6 @@ find_maker(Relation heap, Oid index_oid, Datum id)
 }
 
 /*
- * check_newer_hold raises 40001 if there is a hold that is too new for this
- * transaction's snapshot: "there is none" would not be true.
- */
-static void
-check_newer_hold(DcCounter *counter, Datum id)
-{
-	DcSqlSession session;
-	Datum values[1];
-	bool found;
-
-	if (!IsolationUsesXactSnapshot())
-		return;
-	values[0] = id;
-	PushActiveSnapshot(GetLatestSnapshot());
-	holds_begin(&session, counter);
-	found = sql_read(&session, DC_SQL_HOLD_FIND, values) > 0;
-	sql_end(&session);
-	PopActiveSnapshot();
-	if (found)
-		ereport(ERROR,
-				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-				 errmsg("could not serialize access due to concurrent update")));
-}
-
-/*
  * insert_hold notes a hold; false if there is one of that id. Waits for another
  * session that is about to make it.
  */
@@ -302,7 +271,10 @@ dc_hold_confirm(PG_FUNCTION_ARGS)
 
 	if (lock_hold(counter, PG_GETARG_DATUM(1), &hold))
 	{
-		if (strcmp(hold.state, "open") == 0)
+		answer = hold.state;
+		if (strcmp(answer, "confirmed") == 0)
+			answer = "confirmed already";
+		else if (strcmp(answer, "open") == 0)
 		{
 			if (qty > hold.qty)
 				ereport(ERROR,
@@ -312,10 +284,6 @@ dc_hold_confirm(PG_FUNCTION_ARGS)
 			end_hold(counter, &hold, "confirmed", qty > 0 ? qty : hold.qty);
 			answer = "confirmed";
 		}
-		else if (strcmp(hold.state, "confirmed") == 0)
-			answer = "confirmed already";
-		else
-			answer = hold.state;
 	}
 	PG_RETURN_TEXT_P(cstring_to_text(answer));
 }
@@ -334,15 +302,14 @@ dc_hold_release(PG_FUNCTION_ARGS)
 
 	if (lock_hold(counter, PG_GETARG_DATUM(1), &hold))
 	{
-		if (strcmp(hold.state, "open") == 0)
+		answer = hold.state;
+		if (strcmp(answer, "released") == 0)
+			answer = "released already";
+		else if (strcmp(answer, "open") == 0)
 		{
 			end_hold(counter, &hold, "released", 0);
 			answer = "released";
 		}
-		else if (strcmp(hold.state, "released") == 0)
-			answer = "released already";
-		else
-			answer = hold.state;
 	}
 	PG_RETURN_TEXT_P(cstring_to_text(answer));
 }
@@ -387,9 +354,9 @@ lock_hold(DcCounter *counter, Datum id, DcHold *hold)
 		expires_at = DatumGetTimestampTz(rows_datum(&session.rows, 0, 4));
 		MemoryContextSwitchTo(old);
 	}
+	else
+		sql_check_newer(&session, DC_SQL_HOLD_FIND, values);
 	sql_end(&session);
-	if (!found)
-		check_newer_hold(counter, id);
 	if (found && strcmp(hold->state, "open") == 0 &&
 		expires_at <= GetCurrentTimestamp())
 	{

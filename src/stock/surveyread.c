@@ -17,18 +17,12 @@
 #include "access/multixact.h"
 #include "access/transam.h"
 #include "access/xact.h"
-#include "base/compat.h"
-#include "counter/apply.h"
-#include "miscadmin.h"
 #include "rows/scan.h"
+#include "rows/versions.h"
 #include "stock/survey.h"
-#include "storage/bufmgr.h"
 #include "storage/procarray.h"
 #include "utils/builtins.h"
 #include "utils/snapmgr.h"
-
-/* Versions to look at in one walk, as in probe.c. */
-#define MAX_STEPS 100000
 
 /* A reading, while it goes on. */
 typedef struct DcReading
@@ -37,19 +31,17 @@ typedef struct DcReading
 	const DcDeltaKey *key;
 	DcSurvey *survey;
 	DcKnownShards known; /* numbers that are done */
-	int capacity;
+
+	/* of the walk that goes on */
+	bool found;
+	DcHint first; /* where the first version was found */
 } DcReading;
 
 static void read_hints(DcReading *reading);
 static void read_index(DcReading *reading);
 static void drop_doubles(DcSurvey *survey);
-static void note_number(DcReading *reading, int32 number);
-static bool read_chain(DcReading *reading, ItemPointerData tid, bool at_root,
-					   int32 number, DcHint *found);
-static bool read_page(DcReading *reading, Buffer buffer, ItemPointer tid,
-					  bool at_root, TransactionId *xmax, int32 number,
-					  OffsetNumber *first, bool *more);
-
+static bool read_versions(DcReading *reading, DcHint *place, OffsetNumber from);
+static DcVersionStep visit(DcVersion *version, void *arg);
 static void add_version(DcReading *reading, HeapTuple tuple, Buffer buffer,
 						const SnapshotData *dirty);
 static int row_compare(const void *a, const void *b);
@@ -70,8 +62,7 @@ survey_read(DcShardRel *rel, const DcDeltaKey *key, DcSurvey *survey)
 	read_hints(&reading);
 	read_index(&reading);
 	drop_doubles(survey);
-	if (reading.known.numbers != NULL)
-		pfree(reading.known.numbers);
+	pfree(reading.known.numbers);
 }
 
 /*
@@ -81,25 +72,23 @@ static void
 read_hints(DcReading *reading)
 {
 	DcHintList *list = hints_get(reading->key);
+	DcKnownShards *known = &reading->known;
 
+	known->numbers = palloc(Max(list->nhints, 1) * sizeof(int32));
 	for (int i = 0; i < list->nhints;)
 	{
 		DcHint *hint = &list->hints[i];
-		ItemPointerData tid = hint->root;
 		int nrows = reading->survey->nrows;
 		bool found = false;
 
 		/* the newest that was seen will do if what it replaced is of no interest */
 		if (hint->newest != InvalidOffsetNumber)
-		{
-			ItemPointerSetOffsetNumber(&tid, hint->newest);
-			found = read_chain(reading, tid, false, hint->shard, hint) &&
+			found = read_versions(reading, hint, hint->newest) &&
 				!TransactionIdIsValid(reading->survey->rows[nrows].inserter);
-		}
 		if (!found)
 		{
 			reading->survey->nrows = nrows;
-			found = read_chain(reading, hint->root, true, hint->shard, hint);
+			found = read_versions(reading, hint, ItemPointerGetOffsetNumber(&hint->root));
 		}
 		if (!found)
 			hints_remove(list, i);
@@ -107,7 +96,7 @@ read_hints(DcReading *reading)
 		{
 			/* what somebody inserts may replace a version elsewhere */
 			if (!TransactionIdIsValid(reading->survey->rows[nrows].inserter))
-				note_number(reading, hint->shard);
+				known->numbers[known->count++] = hint->shard;
 			i++;
 		}
 	}
@@ -132,15 +121,15 @@ read_index(DcReading *reading)
 	while (shard_scan_next_entry(&scan, &root, &number))
 	{
 		int nrows = reading->survey->nrows;
-		DcHint found;
+		DcHint place = {.shard = number};
 
-		found.shard = number;
-		if (!read_chain(reading, root, true, number, &found) ||
+		hint_set(&place, &root, InvalidOffsetNumber, InvalidBuffer);
+		if (!read_versions(reading, &place, ItemPointerGetOffsetNumber(&root)) ||
 			TransactionIdIsValid(reading->survey->rows[nrows].inserter))
 			continue;
 		scan.done = true;
 		if (list->nhints < DC_MAX_SHARDS_LIMIT)
-			hints_add(list, &found.root, number);
+			hints_add(list, &place.root, number);
 	}
 	shard_scan_end(&scan);
 	pfree(key);
@@ -165,110 +154,45 @@ drop_doubles(DcSurvey *survey)
 	survey->nrows = kept;
 }
 
-static void
-note_number(DcReading *reading, int32 number)
-{
-	DcKnownShards *known = &reading->known;
-
-	if (known->count == reading->capacity)
-	{
-		reading->capacity = Max(64, 2 * reading->capacity);
-		if (known->numbers == NULL)
-			known->numbers = palloc(reading->capacity * sizeof(int32));
-		else
-			known->numbers = repalloc(known->numbers,
-									  reading->capacity * sizeof(int32));
-	}
-	known->numbers[known->count++] = number;
-}
-
 /*
- * read_chain follows the versions of a row from a place on, which is a root if
- * at_root, and adds those that are live or may become so. Returns whether there
- * was one; then *found is where.
+ * read_versions follows the versions of a row from line `from` of a place on, and adds
+ * those that are live or may become so. Returns whether there was one; then *place is
+ * where.
  */
 static bool
-read_chain(DcReading *reading, ItemPointerData tid, bool at_root, int32 number,
-		   DcHint *found)
+read_versions(DcReading *reading, DcHint *place, OffsetNumber from)
 {
-	DcShardRel *rel = reading->rel;
-	TransactionId xmax = InvalidTransactionId;
-	bool any = false;
-	bool more = true;
+	DcVersion version;
 
-	for (int pages = 0; more && pages < MAX_STEPS; pages++)
-	{
-		ItemPointerData start = tid;
-		BlockNumber block = ItemPointerGetBlockNumberNoCheck(&tid);
-		OffsetNumber newest = InvalidOffsetNumber;
-		Buffer buffer;
-
-		CHECK_FOR_INTERRUPTS();
-		if (block >= rel->nblocks)
-			rel->nblocks = RelationGetNumberOfBlocks(rel->heap);
-		if (block >= rel->nblocks)
-			break;
-		buffer = ReadBuffer(rel->heap, block);
-		LockBuffer(buffer, BUFFER_LOCK_SHARE);
-		if (read_page(reading, buffer, &tid, at_root, &xmax, number, &newest, &more) &&
-			!any)
-		{
-			/* that of the first: a version that follows may be rolled back */
-			if (at_root)
-				hint_set(found, &start, newest, InvalidBuffer);
-			else
-				found->newest = newest;
-			any = true;
-		}
-		UnlockReleaseBuffer(buffer);
-		at_root = true;
-	}
-	return any;
+	reading->first.shard = place->shard;
+	reading->found = false;
+	(void) versions_walk(reading->rel, place, from, visit, reading, &version);
+	/* that of the first: a version that follows may be rolled back */
+	if (reading->found)
+		*place = reading->first;
+	return reading->found;
 }
 
-/*
- * read_page does that on one page, which is locked. *first is the line of the first
- * version that was added; *more tells whether the versions go on, at *tid.
- */
-static bool
-read_page(DcReading *reading, Buffer buffer, ItemPointer tid, bool at_root,
-		  TransactionId *xmax, int32 number, OffsetNumber *first, bool *more)
+static DcVersionStep
+visit(DcVersion *version, void *arg)
 {
-	OffsetNumber offset = ItemPointerGetOffsetNumberNoCheck(tid);
-	bool any = false;
+	DcReading *reading = arg;
+	HeapTuple tuple = &version->tuple;
+	SnapshotData dirty;
 
-	*more = false;
-	for (int steps = 0; steps < MAX_STEPS; steps++)
-	{
-		SnapshotData dirty;
-		HeapTupleData tuple;
-
-		if (!version_fetch(reading->rel, buffer, offset, at_root, xmax, &tuple))
-			return any;
-		InitDirtySnapshot(dirty);
-		if (HeapTupleSatisfiesVisibility(&tuple, &dirty, buffer) &&
-			!(TransactionIdIsValid(dirty.xmin) && is_replaced(tuple.t_data)))
-		{
-			/* a place that is remembered may have been given to another row */
-			if (!shardrel_deform(reading->rel, &tuple, reading->key, number))
-				return any;
-			add_version(reading, &tuple, buffer, &dirty);
-			if (!any)
-				*first = ItemPointerGetOffsetNumber(&tuple.t_self);
-			any = true;
-		}
-		if (!version_has_next(&tuple, xmax))
-			return any;
-		if (!HeapTupleIsHotUpdated(&tuple))
-		{
-			*tid = tuple.t_data->t_ctid;
-			*more = true;
-			return any;
-		}
-		offset = ItemPointerGetOffsetNumber(&tuple.t_data->t_ctid);
-		at_root = false;
-	}
-	return any;
+	InitDirtySnapshot(dirty);
+	if (!HeapTupleSatisfiesVisibility(tuple, &dirty, version->buffer) ||
+		(TransactionIdIsValid(dirty.xmin) && is_replaced(tuple->t_data)))
+		return VERSION_NEXT;
+	/* a place that is remembered may have been given to another row */
+	if (!shardrel_deform(reading->rel, tuple, reading->key, reading->first.shard))
+		return VERSION_STOP;
+	add_version(reading, tuple, version->buffer, &dirty);
+	if (!reading->found)
+		hint_set(&reading->first, &version->root,
+				 ItemPointerGetOffsetNumber(&tuple->t_self), version->buffer);
+	reading->found = true;
+	return VERSION_NEXT;
 }
 
 /*

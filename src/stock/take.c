@@ -42,16 +42,18 @@
 
 #include "access/xact.h"
 #include "base/compat.h"
+#include "base/errors.h"
 #include "base/subxact.h"
 #include "common/hashfn.h"
 #include "counter/apply.h"
 #include "counter/pending.h"
 #include "counter/read.h"
+#include "counter/serial.h"
 #include "counter/units.h"
 #include "counter/write.h"
 #include "miscadmin.h"
 #include "rows/scan.h"
-#include "rows/serial.h"
+#include "stats/stats.h"
 #include "stock/gate.h"
 #include "stock/hold.h"
 #include "stock/survey.h"
@@ -118,7 +120,6 @@ static int64 wait_for(DcAttempt *attempt, TransactionId xid);
 static void shut_gate(DcShardRel *rel, const DcDeltaKey *key, uint64 epoch);
 static void check_snapshot(DcShardRel *rel, const DcKey *key, int64 qty,
 						   int flags);
-static void serialization_error(void);
 static void count_take(DcCounter *counter, const DcDeltaKey *key,
 					   DcShardRel *rel, bool taken);
 
@@ -148,14 +149,11 @@ stock_open_to_write(FunctionCallInfo fcinfo, const char *function)
 bool
 stock_is_shut(FunctionCallInfo fcinfo, const DcKey *key, const char *function)
 {
-	DcDeltaKey delta_key;
+	DcDeltaKey shard_key = delta_key(counter_arg(fcinfo), key);
 
-	delta_key.counter = counter_arg(fcinfo);
-	delta_key.data = key->data;
-	delta_key.len = key->len;
-	if (!is_refused(&delta_key, has_pending(delta_key.counter, key)))
+	if (!is_refused(&shard_key, has_pending(shard_key.counter, key)))
 		return false;
-	counter_check_write(delta_key.counter, function);
+	counter_check_write(shard_key.counter, function);
 	return true;
 }
 
@@ -225,16 +223,13 @@ stock_take(DcCounter *counter, const DcKey *key, int64 qty, int flags)
 	static MemoryContext cxt = NULL;
 	MemoryContext old = CurrentMemoryContext;
 	DcShardRel rel;
-	DcDeltaKey delta_key;
+	DcDeltaKey shard_key = delta_key(counter->relid, key);
 	uint64 epoch;
 	int64 taken;
 	bool pending;
 
-	delta_key.counter = counter->relid;
-	delta_key.data = key->data;
-	delta_key.len = key->len;
 	pending = has_pending(counter->relid, key);
-	if (is_refused(&delta_key, pending))
+	if (is_refused(&shard_key, pending))
 		return 0;
 
 	/* what we have added ourselves can be taken */
@@ -246,17 +241,17 @@ stock_take(DcCounter *counter, const DcKey *key, int64 qty, int flags)
 	MemoryContextReset(cxt);
 	MemoryContextSwitchTo(cxt);
 
-	epoch = gate_epoch(&delta_key);
+	epoch = gate_epoch(&shard_key);
 	shardrel_open(&rel, counter, true);
-	taken = take_units(&rel, &delta_key, qty, flags, epoch);
+	taken = take_units(&rel, &shard_key, qty, flags, epoch);
 	if (taken > 0)
 	{
 		CommandCounterIncrement(); /* the next take must find what we wrote */
-		serial_mark(&rel, &delta_key);
+		serial_mark(&rel, &shard_key);
 	}
 	if (taken < qty && IsolationIsSerializable())
 		check_snapshot(&rel, key, qty, flags);
-	count_take(counter, &delta_key, &rel, taken > 0);
+	count_take(counter, &shard_key, &rel, taken > 0);
 	shardrel_close(&rel);
 	MemoryContextSwitchTo(old);
 	return taken;
@@ -482,11 +477,9 @@ take_what_is_sure(DcAttempt *attempt)
 static bool
 committed_below(DcCounter *counter, const DcDeltaKey *key, int64 qty)
 {
-	DcKey plain;
+	DcKey plain = {.data = key->data, .len = key->len};
 	bool below;
 
-	plain.data = key->data;
-	plain.len = key->len;
 	PushActiveSnapshot(GetLatestSnapshot());
 	below = counter_value_below(counter, &plain, qty);
 	PopActiveSnapshot();
@@ -607,25 +600,14 @@ shut_gate(DcShardRel *rel, const DcDeltaKey *key, uint64 epoch)
 static void
 check_snapshot(DcShardRel *rel, const DcKey *key, int64 qty, int flags)
 {
-	DcDeltaKey delta_key;
+	DcDeltaKey shard_key = delta_key(rel->counter->relid, key);
 	DcSurvey *survey;
 	int64 left = counter_value(rel->counter, key);
 
-	delta_key.counter = rel->counter->relid;
-	delta_key.data = key->data;
-	delta_key.len = key->len;
-	survey = survey_exactly(rel, &delta_key, PG_INT64_MAX);
+	survey = survey_exactly(rel, &shard_key, PG_INT64_MAX);
 	if (left >= ((flags & TAKE_PARTLY) ? 1 : qty) || survey == NULL ||
 		left != survey->committed)
 		serialization_error();
-}
-
-static void
-serialization_error(void)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-			 errmsg("could not serialize access due to concurrent update")));
 }
 
 /*

@@ -96,11 +96,10 @@
 #include "access/xact.h"
 #include "base/compat.h"
 #include "catalog/pg_collation.h"
-#include "common/pg_prng.h"
-#include "counter/apply.h"
+#include "counter/serial.h"
 #include "miscadmin.h"
 #include "rows/direct.h"
-#include "rows/serial.h"
+#include "rows/shardnumber.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/snapmgr.h"
@@ -143,7 +142,7 @@ serial_mark(DcShardRel *rel, const DcDeltaKey *key)
 			break;
 		/* left over from long ago: any other number will do */
 		CHECK_FOR_INTERRUPTS();
-		number = own_shard_number(pg_prng_uint32(&pg_global_prng_state), true);
+		number = random_shard();
 	}
 	nothing.key = *key;
 	direct_insert_number(rel, &nothing, number, &tid);
@@ -160,7 +159,7 @@ void
 serial_mark_key(DcSqlSession *session, const DcKey *key)
 {
 	DcCounter *counter = session->counter;
-	DcDeltaKey delta_key;
+	DcDeltaKey shard_key = delta_key(counter->relid, key);
 	DcShardRel rel;
 
 	if (!IsolationIsSerializable() || counter->foreign)
@@ -170,11 +169,8 @@ serial_mark_key(DcSqlSession *session, const DcKey *key)
 		mark_by_sql(session, key);
 		return;
 	}
-	delta_key.counter = counter->relid;
-	delta_key.data = key->data;
-	delta_key.len = key->len;
 	shardrel_open(&rel, counter, true);
-	serial_mark(&rel, &delta_key);
+	serial_mark(&rel, &shard_key);
 	shardrel_close(&rel);
 }
 

@@ -1,0 +1,29 @@
+/*
+ * probe.h
+ *		From a hint to a version of its row (see probe.c).
+ */
+#ifndef DC_PROBE_H
+#define DC_PROBE_H
+
+#include "rows/versions.h"
+
+/* What became of a hint. */
+typedef enum DcProbeResult
+{
+	DC_PROBE_FREE, /* a live row that no transaction is changing */
+	DC_PROBE_BUSY, /* a live row that another one is changing */
+	DC_PROBE_GONE  /* nothing there, or another row */
+} DcProbeResult;
+
+typedef struct DcProbe
+{
+	DcVersion version; /* of a free row: kept */
+	TransactionId xid; /* of a busy row: who is changing it */
+} DcProbe;
+
+extern DcProbeResult probe_row(DcShardRel *rel, const DcDeltaKey *key,
+							   DcHint *hint, DcProbe *probe);
+extern bool probe_visible(DcShardRel *rel, const DcDeltaKey *key,
+						  DcHint *hint, Snapshot snapshot);
+
+#endif /* DC_PROBE_H */

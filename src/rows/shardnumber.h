@@ -1,0 +1,20 @@
+/*
+ * shardnumber.h
+ *		The numbers of shard rows (see shardnumber.c).
+ */
+#ifndef DC_SHARDNUMBER_H
+#define DC_SHARDNUMBER_H
+
+/* In the numbers of rows that are for all; not in those of blind rows. */
+#define SHARED_SHARD 0x40000000
+
+static inline bool
+shard_is_shared(int32 shard)
+{
+	return (shard & SHARED_SHARD) != 0;
+}
+
+extern int32 own_shard(bool shared);
+extern int32 random_shard(void);
+
+#endif /* DC_SHARDNUMBER_H */
