@@ -10,7 +10,6 @@
 
 #include "base/compat.h"
 #include "base/guc.h"
-#include "base/ownercode.h"
 #include "base/runas.h"
 #include "base/shmem.h"
 #include "base/xactclock.h"
@@ -25,6 +24,7 @@
 #include "stock/stock.h"
 #include "table/catalog.h"
 #include "table/ddl.h"
+#include "table/ownercode.h"
 #include "table/ownstatement.h"
 #include "worker/slots.h"
 #include "worker/worker.h"

@@ -19,8 +19,6 @@
 
 #include "access/xact.h"
 #include "base/compat.h"
-#include "base/ownercode.h"
-#include "base/subscription.h"
 #include "catalog/pg_authid.h"
 #include "catalog/pg_inherits.h"
 #include "common/int.h"
@@ -32,6 +30,8 @@
 #include "storage/lmgr.h"
 #include "table/access.h"
 #include "table/layout.h"
+#include "table/ownercode.h"
+#include "table/subscription.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"

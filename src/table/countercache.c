@@ -16,12 +16,12 @@
 
 #include "access/htup_details.h"
 #include "base/changes.h"
-#include "base/subscription.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
 #include "foreign/foreign.h"
 #include "storage/lmgr.h"
 #include "table/catalog.h"
+#include "table/subscription.h"
 #include "utils/hsearch.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
