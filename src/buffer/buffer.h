@@ -35,9 +35,11 @@
 #define DC_BUFFER_H
 
 #include "base/clock.h"
+#include "base/hooks.h"
 #include "base/key.h"
 #include "base/map.h"
-#include "counter/buffering.h"
+#include "counter/pending.h"
+#include "counter/read.h"
 #include "storage/lock.h"
 #include "table/catalog.h"
 

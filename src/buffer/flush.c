@@ -20,6 +20,7 @@
 
 #include "access/xact.h"
 #include "base/guc.h"
+#include "base/lockclass.h"
 #include "buffer/buffer.h"
 #include "buffer/bufferinit.h"
 #include "catalog/pg_type.h"
@@ -35,9 +36,6 @@
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
-
-/* Class of the advisory lock; locks.c has others. */
-#define FLUSH_LOCK_CLASS 83
 
 /* What is being written for a key. */
 typedef struct DcFlushKey

@@ -37,9 +37,9 @@
  */
 #include "postgres.h"
 
-#include "base/changes.h"
 #include "base/compat.h"
 #include "base/guc.h"
+#include "base/hooks.h"
 #include "base/key.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
@@ -53,7 +53,6 @@
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "rows/locks.h"
-#include "stats/stats.h"
 #include "storage/lmgr.h"
 #include "storage/lock.h"
 #include "table/access.h"
@@ -178,8 +177,8 @@ compact_table(DcCounter *counter, int64 max_keys)
 	sweep_start(&sweep, CurrentMemoryContext);
 	while (!sweep.done && done < max_keys)
 		done += sweep_next(&sweep, counter, max_keys - done);
-	if (sweep.complete)
-		stats_swept(counter, started, sweep.stuck);
+	if (sweep.complete && stats_hooks != NULL)
+		stats_hooks->swept(counter, started, sweep.stuck);
 	sweep_end(&sweep);
 	if (done > 0)
 		check_still_not_fed(counter->relid);
@@ -254,7 +253,8 @@ sweep_next(DcSweep *sweep, DcCounter *counter, int64 max_keys)
 	sweep->done = sweep->complete;
 	tell_stuck(sweep, counter, batch);
 	sql_end(&session);
-	stats_compacted(counter, count);
+	if (stats_hooks != NULL)
+		stats_hooks->compacted(counter, count);
 	return count;
 }
 

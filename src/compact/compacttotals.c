@@ -11,7 +11,6 @@
  */
 #include "postgres.h"
 
-#include "base/changes.h"
 #include "base/key.h"
 #include "catalog/pg_type.h"
 #include "common/int.h"

@@ -5,11 +5,9 @@
 #ifndef DC_CONSUMERLOCK_H
 #define DC_CONSUMERLOCK_H
 
+#include "base/lockclass.h"
 #include "miscadmin.h"
 #include "storage/lock.h"
-
-/* 77 and 78 are the counter room's, 79 is the worker's, 82 is registry.c's. */
-#define CONSUMER_LOCK_CLASS 80
 
 /* Numbers that are no member's */
 #define CONSUMER_LOCK_SETTINGS 0

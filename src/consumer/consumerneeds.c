@@ -90,6 +90,45 @@ passed_by(int32 id, Snapshot snapshot, bool *shared)
 }
 
 /*
+ * consumer_first_needed returns the first event that a consumer still needs, 0 if there is
+ * none; one that was cut off needs none any more. *name: which consumer, if the current
+ * user may know of it, or NULL.
+ */
+int64
+consumer_first_needed(char **name)
+{
+	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
+	List *consumers = consumer_read_all(snapshot);
+	int64 passed = PG_INT64_MAX;
+	DcConsumer *last = NULL;
+	ListCell *lc;
+	ListCell *lc2;
+
+	foreach(lc, consumers)
+	{
+		DcConsumer *consumer = lfirst(lc);
+		List *members = consumer->cut_off == 0
+			? member_read_all(consumer->id, snapshot)
+			: NIL;
+
+		foreach(lc2, members)
+		{
+			DcMember *member = lfirst(lc2);
+
+			if (member->lanes == 0 || member_acked(member) > passed)
+				continue;
+			if (last == NULL || member_acked(member) < passed ||
+				strcmp(consumer->name, last->name) < 0)
+				last = consumer;
+			passed = member_acked(member);
+		}
+	}
+	UnregisterSnapshot(snapshot);
+	*name = last != NULL && stat_may_see(last) ? last->name : NULL;
+	return last != NULL ? passed + 1 : 0;
+}
+
+/*
  * consumer_cut_off notes that events up to a number are removed though the consumer has
  * not had them; false if its settings are being changed. Its fetches fail from then
  * on, until dc_seek().

@@ -78,6 +78,15 @@ static HeapTuple consumer_form(Relation rel, const DcConsumer *consumer);
 void
 consumer_init(void)
 {
+	static const DcConsumerHooks hooks = {
+		.needs = consumer_needs,
+		.cut_off = consumer_cut_off,
+		.advance = consumer_advance,
+		.cleanup = consumer_cleanup,
+		.first_needed = consumer_first_needed,
+	};
+
+	consumer_hooks = &hooks;
 	CacheRegisterRelcacheCallback(invalidate, (Datum) 0);
 	ack_init();
 }

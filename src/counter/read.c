@@ -16,17 +16,16 @@
 
 #include "access/transam.h"
 #include "access/xact.h"
+#include "base/hooks.h"
 #include "base/interval.h"
 #include "base/key.h"
 #include "catalog/pg_type.h"
-#include "counter/buffering.h"
 #include "counter/pending.h"
 #include "counter/read.h"
 #include "counter/sqlpath.h"
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "rows/scan.h"
-#include "stats/stats.h"
 #include "table/access.h"
 #include "table/layout.h"
 #include "utils/array.h"
@@ -201,7 +200,8 @@ dc_get_impl(FunctionCallInfo fcinfo, const DcKey *key)
 	DcCounter *counter = counter_open_to_read(fcinfo, "dc_get()");
 	int64 value = counter_value(counter, key);
 
-	stats_read(counter, started);
+	if (stats_hooks != NULL)
+		stats_hooks->read(counter, started);
 	PG_RETURN_INT64(value);
 }
 
@@ -234,10 +234,11 @@ dc_info_impl(FunctionCallInfo fcinfo, const DcKey *key)
 	values[3] = TimestampTzGetDatum(state.updated_at);
 	nulls[3] = TIMESTAMP_IS_NOBEGIN(state.updated_at);
 	values[4] = Int32GetDatum(state.shards);
-	nulls[5] = buffering == NULL || !buffering->cache_age(counter, key, &age);
+	nulls[5] = cache_hooks == NULL || !cache_hooks->age(counter, key, &age);
 	if (!nulls[5])
 		values[5] = IntervalPGetDatum(interval_from_us(age));
-	stats_read(counter, started);
+	if (stats_hooks != NULL)
+		stats_hooks->read(counter, started);
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc),
 													  values, nulls)));
 }
@@ -271,7 +272,8 @@ dc_get_many(PG_FUNCTION_ARGS)
 		values[1] = Int64GetDatum(sums[i]);
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	}
-	stats_read(counter, started);
+	if (stats_hooks != NULL)
+		stats_hooks->read(counter, started);
 	PG_RETURN_NULL();
 }
 
@@ -291,7 +293,7 @@ dc_sum(PG_FUNCTION_ARGS)
 	MemoryContext old;
 
 	sums_init(&buffered);
-	in_memory = may_be_buffered(counter) && buffering->read_all(counter, &buffered);
+	in_memory = may_be_buffered(counter) && buffer_hooks->read_all(counter, &buffered);
 	sql_begin(&session, counter);
 	if (sql_read(&session, DC_SQL_READ_ALL, NULL) != 1)
 		elog(ERROR, "unexpected number of rows");
@@ -305,7 +307,8 @@ dc_sum(PG_FUNCTION_ARGS)
 	sql_end(&session);
 	if (in_memory)
 		PopActiveSnapshot();
-	stats_read(counter, started);
+	if (stats_hooks != NULL)
+		stats_hooks->read(counter, started);
 	PG_RETURN_DATUM(sum);
 }
 
@@ -318,12 +321,12 @@ dc_sum(PG_FUNCTION_ARGS)
 static bool
 may_be_buffered(DcCounter *counter)
 {
-	if (buffering == NULL)
+	if (buffer_hooks == NULL)
 		return false;
 	return counter_is_buffered(counter) ||
 		(ActiveSnapshotSet() && TransactionIdIsNormal(counter->row.changed_by) &&
 		 XidInMVCCSnapshot(counter->row.changed_by, GetActiveSnapshot()) &&
-		 buffering->was_buffered(counter));
+		 buffer_hooks->was_buffered(counter));
 }
 
 /*
@@ -333,7 +336,7 @@ may_be_buffered(DcCounter *counter)
 static bool
 buffered_read(DcCounter *counter, DcBuffered *keys, int count)
 {
-	return may_be_buffered(counter) && buffering->read_keys(counter, keys, count);
+	return may_be_buffered(counter) && buffer_hooks->read_keys(counter, keys, count);
 }
 
 /*

@@ -46,11 +46,10 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "base/changes.h"
+#include "base/hooks.h"
 #include "base/key.h"
 #include "common/int.h"
 #include "counter/apply.h"
-#include "counter/buffering.h"
 #include "counter/foreign.h"
 #include "counter/read.h"
 #include "counter/sqlpath.h"
@@ -279,8 +278,10 @@ key_take(DcCounter *counter, const DcKey *key)
 	apply_early();
 	counter_lock_partitions(counter);
 	lock_key(counter, key->data, key->len);
-	if (buffering != NULL)
-		buffering->key_set(counter, key);
+	if (cache_hooks != NULL)
+		cache_hooks->key_set(counter, key);
+	if (buffer_hooks != NULL)
+		buffer_hooks->key_set(counter, key);
 	if (counter_is_stock(counter))
 		lock_out_compaction(counter);
 }

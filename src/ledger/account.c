@@ -20,6 +20,7 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "base/compat.h"
+#include "base/lockclass.h"
 #include "base/rowread.h"
 #include "catalog/pg_type.h"
 #include "common/hashfn.h"
@@ -47,9 +48,6 @@ PG_FUNCTION_INFO_V1(dc_account_open);
 /* Accounts to remember of a ledger, with keys of this length. */
 #define MAX_REMEMBERED 8192
 #define MAX_REMEMBERED_KEY 55
-
-/* Advisory locks of who opens an account. */
-#define OPENING_LOCK_CLASS 85
 
 /* The farthest that a balance may be from its bound: what is given and taken must not
  * leave bigint before compaction sets it off. */

@@ -27,6 +27,7 @@
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "base/compat.h"
+#include "base/lockclass.h"
 #include "base/rowread.h"
 #include "base/runas.h"
 #include "catalog/pg_type.h"
@@ -49,9 +50,6 @@
 #include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(dc_ledger_detach);
-
-/* See counter/locks.c for the classes. */
-#define DETACH_LOCK_CLASS 84
 
 #define OPENING_OPTIONS "fillfactor=80"
 #define OPENING_COLUMNS \

@@ -34,9 +34,10 @@
 
 PG_FUNCTION_INFO_V1(on_ledger_change);
 
+#define GUARD_FUNCTION "on_ledger_change"
+
 static void guard_create_rows(const char *table);
 static int16 guard_ops(Relation rel);
-static Oid guard_function(void);
 
 /*
  * guard_create puts the guard on a table, whose name is qualified and quoted.
@@ -55,7 +56,7 @@ static void
 guard_create_rows(const char *table)
 {
 	run_ddl(psprintf("CREATE OR REPLACE TRIGGER dcounter_guard BEFORE INSERT OR UPDATE OR DELETE ON %s"
-					 " FOR EACH ROW EXECUTE FUNCTION " DC_SCHEMA "." LEDGER_GUARD_FUNCTION "()",
+					 " FOR EACH ROW EXECUTE FUNCTION " DC_SCHEMA "." GUARD_FUNCTION "()",
 					 table));
 }
 
@@ -67,7 +68,7 @@ void
 guard_create_truncate(const char *table)
 {
 	run_ddl(psprintf("CREATE OR REPLACE TRIGGER " GUARD_TRUNCATE " BEFORE TRUNCATE ON %s"
-					 " FOR EACH STATEMENT EXECUTE FUNCTION " DC_SCHEMA "." LEDGER_GUARD_FUNCTION "()",
+					 " FOR EACH STATEMENT EXECUTE FUNCTION " DC_SCHEMA "." GUARD_FUNCTION "()",
 					 table));
 }
 
@@ -186,10 +187,10 @@ guard_is_all(Relation rel)
 	return true;
 }
 
-static Oid
+Oid
 guard_function(void)
 {
-	return LookupFuncName(list_make2(makeString(DC_SCHEMA), makeString(LEDGER_GUARD_FUNCTION)),
+	return LookupFuncName(list_make2(makeString(DC_SCHEMA), makeString(GUARD_FUNCTION)),
 						  0, NULL, true);
 }
 
@@ -205,7 +206,7 @@ on_ledger_change(PG_FUNCTION_ARGS)
 	if (!CALLED_AS_TRIGGER(fcinfo))
 		ereport(ERROR,
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("%s can only be called as a trigger", LEDGER_GUARD_FUNCTION "()")));
+				 errmsg("%s can only be called as a trigger", GUARD_FUNCTION "()")));
 	if (!(TRIGGER_FIRED_BY_TRUNCATE(data->tg_event)
 			  ? own_truncate_fires(RelationGetRelid(data->tg_relation))
 			  : own_statement_fires(fcinfo)))

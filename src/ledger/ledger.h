@@ -96,5 +96,6 @@ extern bool guard_keeps_rows(Relation rel);
 extern void guard_counters(const DcLedgerRow *ledger);
 extern int guard_counter_tables(const DcLedgerRow *ledger, Oid *tables);
 extern bool guard_is_all(Relation rel);
+extern Oid guard_function(void);
 
 #endif /* DC_LEDGER_H */

@@ -9,6 +9,8 @@
 #include "postgres.h"
 
 #include "base/compat.h"
+#include "base/guc.h"
+#include "base/hooks.h"
 #include "base/runas.h"
 #include "catalog/namespace.h"
 #include "ledger/entrymonth.h"
@@ -62,7 +64,7 @@ static void create_entries(const char *schema, const char *name, const char *ids
 						   bool by_month);
 static bool by_month_arg(FunctionCallInfo fcinfo, int argno);
 static List *ledger_tables(const DcCounterRow *row, List *tables);
-static List *add_ops(Oid counter, List *tables);
+static void check_adoptable(Oid relid);
 static void create_pendings(const char *schema, const char *name);
 
 /*
@@ -71,10 +73,16 @@ static void create_pendings(const char *schema, const char *name);
 void
 ledger_init(void)
 {
+	static const DcLedgerHooks hooks = {
+		.tables = ledger_tables,
+		.emptied = ledger_empty,
+		.check_adoptable = check_adoptable,
+		.guard_function = guard_function,
+	};
+
+	ledger_hooks = &hooks;
 	ledger_sql_init();
-	counter_adopted = ops_adopt;
-	counter_more_tables = ledger_tables;
-	counter_emptied = ledger_empty;
+	job_register((DcJob){"ledger", &dc_expire_interval, ledger_job});
 }
 
 /*
@@ -222,8 +230,7 @@ create_pendings(const char *schema, const char *name)
 }
 
 /*
- * ledger_tables adds the tables of ops to those of a counter table, and all tables
- * of the ledger that it belongs to.
+ * ledger_tables adds all tables of the ledger that a counter table belongs to.
  */
 static List *
 ledger_tables(const DcCounterRow *row, List *tables)
@@ -231,7 +238,6 @@ ledger_tables(const DcCounterRow *row, List *tables)
 	DcLedgerRow ledger;
 	DcCounterRow other;
 
-	tables = add_ops(row->counter, tables);
 	if (!OidIsValid(row->ledger) || !ledger_read(row->ledger, &ledger))
 		return tables;
 	if (catalog_read(row->counter == ledger.ledger ? ledger.limits : ledger.ledger, &other))
@@ -239,7 +245,7 @@ ledger_tables(const DcCounterRow *row, List *tables)
 		tables = lappend_oid(lappend_oid(tables, other.counter), other.shards);
 		if (OidIsValid(other.holds))
 			tables = lappend_oid(tables, other.holds);
-		tables = add_ops(other.counter, tables);
+		tables = ops_tables(other.counter, tables);
 	}
 	tables = lappend_oid(lappend_oid(tables, ledger.entries), ledger.accounts);
 	tables = lappend_oid(tables, ledger.pendings);
@@ -249,14 +255,27 @@ ledger_tables(const DcCounterRow *row, List *tables)
 }
 
 /*
- * add_ops adds the table of ops of a counter table, if it has one.
+ * check_adoptable raises 42809 for a table that, going by the names of those
+ * around it, belongs to a ledger: as a plain counter, anybody could count on it.
  */
-static List *
-add_ops(Oid counter, List *tables)
+static void
+check_adoptable(Oid relid)
 {
-	DcOpSlot slot;
+	char *name = get_rel_name(relid);
+	Oid schema = get_rel_namespace(relid);
+	int len;
 
-	if (opslots_read_first(counter, &slot))
-		tables = lappend_oid(tables, slot.ops);
-	return tables;
+	if (name == NULL)
+		return;
+	len = strlen(name) - strlen(DC_LIMIT_SUFFIX);
+	if (len > 0 && strcmp(name + len, DC_LIMIT_SUFFIX) == 0)
+		name = pnstrdup(name, len);
+	if (!OidIsValid(get_relname_relid(psprintf("%s%s", name, DC_LIMIT_SUFFIX), schema)) ||
+		!OidIsValid(get_relname_relid(psprintf("%s%s", name, DC_ENTRY_SUFFIX), schema)))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+			 errmsg("cannot adopt \"%s\" as a counter table", get_rel_name(relid)),
+			 errdetail("It is a table of a ledger."),
+			 errhint("Use dc_ledger_adopt() on \"%s\".", name)));
 }

@@ -8,7 +8,7 @@
  * be read by a transaction that begins to read after the mark is visible.
  *
  * Nobody waits for anybody here: marks are only inserted, and there may be several
- * of a key. One lock for each counter table (class 81) makes one round at a time
+ * of a key. One lock for each counter table (lockclass.h) makes one round at a time
  * work on it, and keeps dc_alter() and rounds apart.
  *
  * As the catalog (catalog.c), both tables are read and written below the executor:
@@ -21,7 +21,8 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "access/xact.h"
-#include "base/changes.h"
+#include "base/hooks.h"
+#include "base/lockclass.h"
 #include "base/rowread.h"
 #include "catalog/indexing.h"
 #include "catalog/namespace.h"
@@ -32,6 +33,7 @@
 #include "outbox/changed.h"
 #include "outbox/outbox.h"
 #include "storage/lock.h"
+#include "table/catalog.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
 #include "utils/fmgroids.h"
@@ -41,9 +43,6 @@
 #include "utils/snapmgr.h"
 
 PG_FUNCTION_INFO_V1(on_events_change);
-
-/* Class of the locks; others are in locks.c, registry.c and the consumers. */
-#define EVENTS_LOCK_CLASS 81
 
 /* Columns of dcounter.counter_events */
 enum
@@ -65,7 +64,7 @@ static bool events_find(Relation rel, Oid counter, ItemPointer tid,
 static void events_deform(Relation rel, HeapTuple tuple, DcCounterEvents *row);
 static bool events_delete(Oid counter);
 
-static const DcChangeListener listener = {
+static const DcOutboxHooks hooks = {
 	.wants = wants,
 	.changed = changed,
 	.alter = alter,
@@ -73,12 +72,12 @@ static const DcChangeListener listener = {
 };
 
 /*
- * changed_init makes the counter room tell of changes; called once.
+ * changed_init makes the rooms above tell of changes; called once.
  */
 void
 changed_init(void)
 {
-	change_listener = &listener;
+	outbox_hooks = &hooks;
 }
 
 /*

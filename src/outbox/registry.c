@@ -42,6 +42,7 @@
 #include "access/transam.h"
 #include "access/twophase.h"
 #include "base/compat.h"
+#include "base/lockclass.h"
 #include "base/sequence.h"
 #include "base/shmem.h"
 #include "outbox/outbox.h"
@@ -49,9 +50,6 @@
 #include "port/atomics.h"
 #include "storage/lock.h"
 #include "utils/resowner.h"
-
-/* Class of the locks; the counter room has 77 and 78, the worker 79, others of this room 80 and 81. */
-#define WRITER_LOCK_CLASS 82
 
 /*
  * What a backend has made known. Written by it alone; `low` last when it is set,

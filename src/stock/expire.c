@@ -17,6 +17,7 @@
 #include "counter/sqlpath.h"
 #include "counter/units.h"
 #include "stock/hold.h"
+#include "stock/stock.h"
 #include "storage/lmgr.h"
 #include "table/layout.h"
 #include "table/tablejob.h"

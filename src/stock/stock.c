@@ -4,6 +4,8 @@
  */
 #include "postgres.h"
 
+#include "base/guc.h"
+#include "base/hooks.h"
 #include "base/subxact.h"
 #include "catalog/pg_type.h"
 #include "common/int.h"
@@ -49,9 +51,12 @@ static bool take_lines_in_order(void *arg);
 void
 stock_init(bool preloaded)
 {
+	static const DcStockHooks hooks = {.units_added = gate_open};
+
 	if (preloaded)
 		gate_init();
-	units_added_hook = gate_open;
+	stock_hooks = &hooks;
+	job_register((DcJob){"expiry", &dc_expire_interval, expire_job});
 }
 
 /*

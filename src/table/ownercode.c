@@ -50,6 +50,8 @@
 #include "access/relation.h"
 #include "base/compat.h"
 #include "base/guc.h"
+#include "base/lockclass.h"
+#include "base/roles.h"
 #include "catalog/pg_inherits.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
@@ -60,9 +62,6 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/syscache.h"
-
-/* Class of the advisory lock; counter/locks.c has others. */
-#define CODE_LOCK_CLASS 87
 
 /* Looks that invalidations may undo before the result is used anyway. */
 #define MAX_TRIES 16
@@ -75,7 +74,8 @@ typedef struct DcFound
 	int nroots;	  /* its tables; what follows are their partitions */
 	int nmembers; /* all of both */
 	Oid *members; /* in TopMemoryContext */
-	bool looked;  /* what follows is known */
+	bool looked;  /* what follows is known, */
+	uint32 roles; /* since this role_changes */
 	bool exempt;  /* all belong to superusers */
 	char *reason; /* in TopMemoryContext; NULL: no code can run */
 	char *logged; /* the reason that the worker has logged; the same */
@@ -97,7 +97,6 @@ static bool has_roots(const DcFound *found, List *roots);
 static void find_members(DcFound *found, List *roots);
 static void look(DcFound *found);
 static void relcache_callback(Datum arg, Oid relid);
-static void role_callback(Datum arg, int cacheid, uint32 hashvalue);
 
 /*
  * ownercode_init registers the callbacks; called once.
@@ -113,7 +112,6 @@ ownercode_init(void)
 	found_cache = hash_create("dcounter owners' code", 32, &ctl,
 							  HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	CacheRegisterRelcacheCallback(relcache_callback, (Datum) 0);
-	CacheRegisterSyscacheCallback(AUTHOID, role_callback, (Datum) 0);
 	ownercode_guard_init();
 }
 
@@ -281,10 +279,10 @@ find(DcFound *found, const DcCounterRow *row, LOCKMODE mode, bool wait, bool cod
 				return false;
 		}
 		AcceptInvalidationMessages(); /* of who has had the code lock before */
-		if (!found->looked)
+		if (!found->looked || found->roles != role_changes)
 			look(found);
 		/* with debug_discard_caches it never stays valid; it is fresh enough */
-	} while (!found->valid && ++tries < MAX_TRIES);
+	} while ((!found->valid || found->roles != role_changes) && ++tries < MAX_TRIES);
 	return true;
 }
 
@@ -371,6 +369,7 @@ look(DcFound *found)
 	char *reason = NULL;
 	bool exempt = true;
 
+	found->roles = role_changes;
 	for (int i = 0; i < found->nmembers && reason == NULL; i++)
 	{
 		Relation rel = try_relation_open(found->members[i], NoLock);
@@ -411,14 +410,4 @@ relcache_callback(Datum arg, Oid relid)
 		for (int i = 0; found->valid && i < found->nmembers; i++)
 			found->valid = found->members[i] != relid;
 	}
-}
-
-/*
- * role_callback forgets all: somebody may be a superuser now, or no longer. Must not
- * throw.
- */
-static void
-role_callback(Datum arg, int cacheid, uint32 hashvalue)
-{
-	relcache_callback(arg, InvalidOid);
 }

@@ -10,16 +10,13 @@
 #include "postgres.h"
 
 #include "access/table.h"
-#include "base/changes.h"
 #include "base/compat.h"
+#include "base/hooks.h"
 #include "base/interval.h"
 #include "base/runas.h"
 #include "catalog/namespace.h"
-#include "counter/apply.h"
-#include "counter/buffering.h"
 #include "fmgr.h"
 #include "miscadmin.h"
-#include "stats/stats.h"
 #include "storage/lmgr.h"
 #include "table/access.h"
 #include "table/catalog.h"
@@ -74,10 +71,6 @@ PG_FUNCTION_INFO_V1(dc_adopt);
 	" updated_at pg_catalog.timestamptz NOT NULL DEFAULT pg_catalog.now()," \
 	" PRIMARY KEY (key, shard)"
 
-/* How other tables of a ledger are named (ledger/ledger.h). */
-#define LIMIT_SUFFIX "_limit"
-#define ENTRY_SUFFIX "_entry"
-
 #define UNITS_COLUMN \
 	" units pg_catalog.int8 NOT NULL DEFAULT 0,"
 
@@ -100,7 +93,6 @@ static void create_holds(const char *schema, const char *name);
 static bool has_units(Oid shards);
 static void adopt_holds(DcCounterRow *row);
 static void adopt_error(const char *name, const char *detail);
-static void prevent_adopting_ledger(Oid relid);
 static void create_partitioned(const char *schema, const char *name,
 							   const char *columns, const char *options,
 							   int partitions);
@@ -287,17 +279,17 @@ dc_alter(PG_FUNCTION_ARGS)
 		ownercode_prevent_buffered(&row);
 	}
 	if (!PG_ARGISNULL(3) || !PG_ARGISNULL(4))
-		change_listener->alter(row.counter,
-							   PG_ARGISNULL(3) ? NULL : PG_GETARG_INTERVAL_P(3),
-							   PG_ARGISNULL(4) ? NULL : PG_GETARG_TEXT_PP(4));
+		outbox_hooks->alter(row.counter,
+							PG_ARGISNULL(3) ? NULL : PG_GETARG_INTERVAL_P(3),
+							PG_ARGISNULL(4) ? NULL : PG_GETARG_TEXT_PP(4));
 	if (row.mode != counter->row.mode)
 	{
-		apply_early(); /* what this transaction adds goes the way it began */
-		if (counter_is_buffered(counter) && buffering != NULL)
-			buffering->write_down(counter);
+		counter_hooks->apply_early(); /* what this transaction adds goes the way it began */
+		if (counter_is_buffered(counter) && buffer_hooks != NULL)
+			buffer_hooks->write_down(counter);
 	}
-	if (buffering != NULL)
-		buffering->altered(counter, row.flush_interval);
+	if (buffer_hooks != NULL)
+		buffer_hooks->altered(counter, row.flush_interval);
 	catalog_update(&row); /* also tells all sessions */
 	PG_RETURN_VOID();
 }
@@ -322,7 +314,7 @@ buffer_args(FunctionCallInfo fcinfo, int argno, DcCounterRow *row)
 	}
 	if (!PG_ARGISNULL(argno + 2))
 		row->durability = durability_from_text(text_to_cstring(PG_GETARG_TEXT_PP(argno + 2)));
-	if (!PG_ARGISNULL(argno) && row->mode == DC_MODE_BUFFERED && buffering == NULL)
+	if (!PG_ARGISNULL(argno) && row->mode == DC_MODE_BUFFERED && buffer_hooks == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("buffered counters need shared memory"),
@@ -376,10 +368,8 @@ dc_drop(PG_FUNCTION_ARGS)
 	Oid shards = counter->row.shards;
 	Oid holds = counter->row.holds;
 
-	apply_early();		   /* while it is a counter table (ddl.c) */
-	catalog_delete(relid); /* so that the event trigger has nothing to do */
-	stats_dropped(relid);
-	change_listener->dropped(relid);
+	counter_hooks->apply_early(); /* while it is a counter table (ddl.c) */
+	counter_forget(relid);		  /* so that the event trigger has nothing to do */
 	drop_table(relid);
 	drop_table(shards);
 	drop_table(holds);
@@ -416,7 +406,7 @@ dc_adopt(PG_FUNCTION_ARGS)
 	catalog_row_defaults(&row);
 	row.counter = counter_arg(fcinfo);
 	prevent_write("dc_adopt()");
-	prevent_adopting_ledger(row.counter);
+	ledger_hooks->check_adoptable(row.counter);
 	table_adopt(&row);
 	PG_RETURN_VOID();
 }
@@ -455,33 +445,7 @@ table_adopt(DcCounterRow *row)
 		adopt_error(get_rel_name(row->counter), problem);
 	catalog_insert(row);
 	protect_create(row);
-	counter_adopted(counter_lookup(row->counter));
-}
-
-/*
- * prevent_adopting_ledger raises 42809 for a table that, going by the names of those
- * around it, belongs to a ledger: as a plain counter, anybody could count on it.
- */
-static void
-prevent_adopting_ledger(Oid relid)
-{
-	char *name = get_rel_name(relid);
-	Oid schema = get_rel_namespace(relid);
-	int len;
-
-	if (name == NULL)
-		return;
-	len = strlen(name) - strlen(LIMIT_SUFFIX);
-	if (len > 0 && strcmp(name + len, LIMIT_SUFFIX) == 0)
-		name = pnstrdup(name, len);
-	if (!OidIsValid(get_relname_relid(psprintf("%s%s", name, LIMIT_SUFFIX), schema)) ||
-		!OidIsValid(get_relname_relid(psprintf("%s%s", name, ENTRY_SUFFIX), schema)))
-		return;
-	ereport(ERROR,
-			(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-			 errmsg("cannot adopt \"%s\" as a counter table", get_rel_name(relid)),
-			 errdetail("It is a table of a ledger."),
-			 errhint("Use dc_ledger_adopt() on \"%s\".", name)));
+	once_hooks->adopted(counter_lookup(row->counter));
 }
 
 /*
