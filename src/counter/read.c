@@ -48,6 +48,32 @@ typedef struct DcKeySum
 	DcSums sums;
 } DcKeySum;
 
+/* key: all rows of it, with whether it is a shard row */
+const DcStatement sql_read_key = {
+	"SELECT t.inc, t.dec, t.updated_at, false FROM @totals AS t"
+	" WHERE t.key = $1 UNION ALL"
+	" SELECT s.inc, s.dec, s.updated_at, true FROM @shards AS s"
+	" WHERE s.key = $1",
+	{TEXTOID},
+	.columns = {DC_BIGINT("inc"), DC_BIGINT("dec"), DC_TIME("updated_at"), DC_COLUMN("is shard", BOOLOID)}};
+
+/* keys */
+static const DcStatement sql_read_keys = {
+	"SELECT t.key, t.inc, t.dec FROM @totals AS t"
+	" WHERE t.key = ANY ($1) UNION ALL"
+	" SELECT s.key, s.inc, s.dec FROM @shards AS s"
+	" WHERE s.key = ANY ($1)",
+	{TEXTARRAYOID},
+	.columns = {DC_TEXT("key"), DC_BIGINT("inc"), DC_BIGINT("dec")}};
+
+static const DcStatement sql_read_all = {
+	"SELECT coalesce(sum(u.inc), 0) - coalesce(sum(u.dec), 0)"
+	" FROM (SELECT t.inc, t.dec FROM @totals AS t UNION ALL"
+	" SELECT s.inc, s.dec FROM @shards AS s) AS u",
+	{0},
+	true,
+	.columns = {DC_COLUMN("inc", NUMERICOID)}};
+
 static bool may_be_buffered(DcCounter *counter);
 static bool buffered_read(DcCounter *counter, DcBuffered *keys, int count);
 static void read_key(DcCounter *counter, const DcKey *key, DcKeyState *state);
@@ -295,7 +321,7 @@ dc_sum(PG_FUNCTION_ARGS)
 	sums_init(&buffered);
 	in_memory = may_be_buffered(counter) && buffer_hooks->read_all(counter, &buffered);
 	sql_begin(&session, counter);
-	if (sql_read(&session, DC_SQL_READ_ALL, NULL) != 1)
+	if (sql_read(&session, &sql_read_all, NULL) != 1)
 		elog(ERROR, "unexpected number of rows");
 	sum = rows_datum(&session.rows, 0, 1);
 	old = MemoryContextSwitchTo(caller);
@@ -385,7 +411,7 @@ read_key_by_sql(DcCounter *counter, const DcKey *key, DcKeyState *state)
 
 	values[0] = key_text_datum(key);
 	sql_begin(&session, counter);
-	sql_read(&session, DC_SQL_READ_KEY, values);
+	sql_read(&session, &sql_read_key, values);
 	for (uint64 i = 0; i < session.rows.count; i++)
 		key_state_add(state, rows_bigint(&session.rows, i, 1),
 					  rows_bigint(&session.rows, i, 2),
@@ -436,7 +462,7 @@ read_keys(DcCounter *counter, Datum keys, DcKeySum *sorted, int nsorted)
 	for (int i = 0; in_memory && i < nsorted; i++)
 		sums_add(&sorted[i].sums, buffered[i].inc, buffered[i].dec);
 	sql_begin(&session, counter);
-	sql_read(&session, DC_SQL_READ_KEYS, &keys);
+	sql_read(&session, &sql_read_keys, &keys);
 	for (uint64 i = 0; i < session.rows.count; i++)
 	{
 		DcKeySum *sum = key_sums_find(sorted, nsorted, rows_datum(&session.rows, i, 1));

@@ -7,6 +7,7 @@
 
 #include "base/key.h"
 #include "common/int128.h"
+#include "counter/sqlpath.h"
 #include "datatype/timestamp.h"
 #include "table/catalog.h"
 
@@ -25,6 +26,9 @@ typedef struct DcKeyState
 	TimestampTz updated_at; /* DT_NOBEGIN: no row */
 	int shards;
 } DcKeyState;
+
+/* key: all rows of it, with whether it is a shard row */
+extern const DcStatement sql_read_key;
 
 extern void sums_init(DcSums *sums);
 extern void sums_add(DcSums *sums, int64 inc, int64 dec);

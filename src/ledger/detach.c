@@ -57,6 +57,18 @@ PG_FUNCTION_INFO_V1(dc_ledger_detach);
 	" amount pg_catalog.int8 NOT NULL," \
 	" before pg_catalog.timestamptz NOT NULL"
 
+/* before: adds up the entries before a time */
+static const DcStatement sql_opening_add = {
+	"INSERT INTO @openings AS o (key, amount, before)"
+	" SELECT e.key, sum(e.amount)::int8, $1 FROM @entries AS e WHERE e.at < $1 GROUP BY e.key"
+	" ON CONFLICT (key) DO UPDATE SET amount = o.amount + excluded.amount, before = excluded.before",
+	{TIMESTAMPTZOID},
+	true};
+
+/* before: all rows have the same */
+static const DcStatement sql_opening_move = {
+	"UPDATE @openings AS o SET before = $1 WHERE o.before <> $1", {TIMESTAMPTZOID}, true};
+
 static TimestampTz before_arg(FunctionCallInfo fcinfo, int argno);
 static void check_detachable(DcLedger *ledger);
 static void lock_detaching(Oid relid);
@@ -197,8 +209,8 @@ carry_forward(DcLedger *ledger, TimestampTz end)
 		create_openings(ledger);
 	values[0] = TimestampTzGetDatum(end);
 	ledger_sql_begin(&session, ledger);
-	ledger_sql_write(&session, DC_SQL_OPENING_ADD, values, NULL);
-	ledger_sql_write(&session, DC_SQL_OPENING_MOVE, values, NULL);
+	sql_run(&session, &sql_opening_add, values);
+	sql_run(&session, &sql_opening_move, values);
 	sql_end(&session);
 }
 

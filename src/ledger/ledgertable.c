@@ -81,7 +81,6 @@ ledger_init(void)
 	};
 
 	ledger_hooks = &hooks;
-	ledger_sql_init();
 	job_register((DcJob){"ledger", &dc_expire_interval, ledger_job});
 }
 
