@@ -21,7 +21,9 @@ struct DcCounterRow;
 struct DcDelta;
 struct DcDeltaKey;
 struct DcKey;
+struct DcShape;
 struct DcSums;
+struct RangeVar;
 
 /* Set by counter_xact_init(). */
 typedef struct DcCounterHooks
@@ -128,6 +130,11 @@ typedef struct DcStockHooks
 {
 	/* units of a key were added to its rows; nobody sees that yet */
 	void (*units_added)(struct DcCounter *counter, const struct DcDeltaKey *key);
+
+	/* the table of holds of a stock that is being created, and of one being adopted */
+	Oid (*create_holds)(const struct RangeVar *stock);
+	void (*find_holds)(struct DcCounterRow *row);
+	const struct DcShape *holds_shape;
 } DcStockHooks;
 
 /* Set by once_init(). */

@@ -84,7 +84,6 @@ extern void ledger_set_openings(Oid relid, Oid openings);
 extern bool ledger_delete(Oid relid);
 
 /* empty.c */
-extern void ledger_empty(const DcCounterRow *row);
 
 /* guard.c */
 #define GUARD_TRUNCATE "dcounter_guard_truncate"

@@ -64,6 +64,7 @@ static void create_entries(const char *schema, const char *name, const char *ids
 						   bool by_month);
 static bool by_month_arg(FunctionCallInfo fcinfo, int argno);
 static List *ledger_tables(const DcCounterRow *row, List *tables);
+static void ledger_empty(const DcCounterRow *row);
 static void check_adoptable(Oid relid);
 static void create_pendings(const char *schema, const char *name);
 
@@ -251,6 +252,24 @@ ledger_tables(const DcCounterRow *row, List *tables)
 	if (OidIsValid(ledger.openings))
 		tables = lappend_oid(tables, ledger.openings);
 	return tables;
+}
+
+/*
+ * ledger_empty empties the other tables of a ledger whose balances were truncated, so that
+ * it is as it was made, without accounts. The owner may do that as the ledger may be
+ * dropped. Tables of months that were detached before are none of it. The order of locks is
+ * that of transfers (table/protect.c has the protocol).
+ */
+static void
+ledger_empty(const DcCounterRow *row)
+{
+	List *tables = NIL;
+	ListCell *lc;
+
+	if (row->ledger == row->counter)
+		tables = ops_tables(row->counter, ledger_tables(row, NIL));
+	foreach(lc, tables)
+		relation_truncate(lfirst_oid(lc));
 }
 
 /*

@@ -13,6 +13,7 @@
 #include "counter/units.h"
 #include "miscadmin.h"
 #include "stock/gate.h"
+#include "stock/hold.h"
 #include "stock/stock.h"
 #include "stock/take.h"
 #include "table/access.h"
@@ -51,7 +52,12 @@ static bool take_lines_in_order(void *arg);
 void
 stock_init(bool preloaded)
 {
-	static const DcStockHooks hooks = {.units_added = gate_open};
+	static const DcStockHooks hooks = {
+		.units_added = gate_open,
+		.holds_shape = &holds_shape,
+		.create_holds = create_holds,
+		.find_holds = find_holds,
+	};
 
 	if (preloaded)
 		gate_init();

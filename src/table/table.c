@@ -33,7 +33,6 @@
 #include "utils/varlena.h"
 
 PG_FUNCTION_INFO_V1(dc_create);
-PG_FUNCTION_INFO_V1(dc_stock_create);
 PG_FUNCTION_INFO_V1(dc_alter);
 PG_FUNCTION_INFO_V1(dc_drop);
 PG_FUNCTION_INFO_V1(dc_adopt);
@@ -74,32 +73,14 @@ PG_FUNCTION_INFO_V1(dc_adopt);
 #define UNITS_COLUMN \
 	" units pg_catalog.int8 NOT NULL DEFAULT 0,"
 
-#define HOLDS_OPTIONS "fillfactor=80"
-#define HOLDS_COLUMNS \
-	"hold_id pg_catalog.uuid PRIMARY KEY," \
-	" key pg_catalog.text COLLATE pg_catalog.\"C\" NOT NULL" \
-	" CHECK (pg_catalog.octet_length(key) OPERATOR(pg_catalog.<=) 1024)," \
-	" qty pg_catalog.int8 NOT NULL CHECK (qty OPERATOR(pg_catalog.>) 0)," \
-	" ttl pg_catalog.interval NOT NULL," \
-	" state pg_catalog.text NOT NULL DEFAULT 'open'" \
-	" CHECK (state OPERATOR(pg_catalog.=) ANY ('{open,confirmed,released,expired}'::pg_catalog.text[]))," \
-	" confirmed pg_catalog.int8," \
-	" created_at pg_catalog.timestamptz NOT NULL," \
-	" expires_at pg_catalog.timestamptz NOT NULL," \
-	" ended_at pg_catalog.timestamptz"
-
 static void drop_table(Oid relid);
-static void create_holds(const char *schema, const char *name);
 static bool has_units(Oid shards);
-static void adopt_holds(DcCounterRow *row);
-static void adopt_error(const char *name, const char *detail);
 static void create_partitioned(const char *schema, const char *name,
 							   const char *columns, const char *options,
 							   int partitions);
-static int max_shards_arg(FunctionCallInfo fcinfo, int argno);
 static void buffer_args(FunctionCallInfo fcinfo, int argno, DcCounterRow *row);
 static void check_bufferable(const DcCounter *counter);
-static void check_table(Oid relid, DcCounterTable table, bool stock);
+static void check_table(Oid relid, const DcShape *shape);
 
 /*
  * dc_create(counter text, shard_by text, max_shards int, partitions int, mode text,
@@ -146,25 +127,6 @@ dc_create(PG_FUNCTION_ARGS)
 }
 
 /*
- * dc_stock_create(stock text, max_shards int) -> regclass: a counter table with a
- * floor of zero, and its table of holds. Errors as of dc_create().
- */
-Datum
-dc_stock_create(PG_FUNCTION_ARGS)
-{
-	DcCounterRow row;
-
-	if (PG_ARGISNULL(0))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("stock must not be null")));
-	catalog_row_defaults(&row);
-	row.max_shards = max_shards_arg(fcinfo, 1);
-	prevent_write("dc_stock_create()");
-	PG_RETURN_OID(table_create(table_name_arg(fcinfo, 0), row, true, 0));
-}
-
-/*
  * table_name_arg returns the name in argument argno, of a table that is to be
  * created.
  */
@@ -182,7 +144,6 @@ Oid
 table_create(RangeVar *name, DcCounterRow row, bool stock, int partitions)
 {
 	char *shards;
-	char *holds = NULL;
 	Oid schema;
 
 	schema = RangeVarGetCreationNamespace(name);
@@ -195,8 +156,6 @@ table_create(RangeVar *name, DcCounterRow row, bool stock, int partitions)
 	if (partitions > 0)
 		(void) sibling_name(name->relname,
 							psprintf("%s_p%d", DC_SHARD_SUFFIX, partitions - 1));
-	if (stock)
-		holds = sibling_name(name->relname, DC_HOLD_SUFFIX);
 
 	create_partitioned(name->schemaname, name->relname, TOTALS_COLUMNS,
 					   TOTALS_OPTIONS, partitions);
@@ -206,10 +165,7 @@ table_create(RangeVar *name, DcCounterRow row, bool stock, int partitions)
 	row.counter = get_relname_relid(name->relname, schema);
 	row.shards = get_relname_relid(shards, schema);
 	if (stock)
-	{
-		create_holds(name->schemaname, holds);
-		row.holds = get_relname_relid(holds, schema);
-	}
+		row.holds = stock_hooks->create_holds(name);
 	catalog_insert(&row);
 	protect_create(&row);
 	if (row.mode == DC_MODE_BUFFERED)
@@ -233,22 +189,6 @@ sibling_name(const char *name, const char *suffix)
 				 errdetail("The name \"%s\" would have %d bytes; the limit is %d.",
 						   sibling, (int) strlen(sibling), NAMEDATALEN - 1)));
 	return sibling;
-}
-
-/*
- * create_holds makes a table of holds, with an index for each of those who look
- * for some: a take that wants the expired ones of its key, and the worker, which
- * wants all of these, and those that have ended long ago.
- */
-static void
-create_holds(const char *schema, const char *name)
-{
-	char *table = quote_qualified_identifier(schema, name);
-
-	create_table(schema, name, HOLDS_COLUMNS, HOLDS_OPTIONS);
-	run_ddl(psprintf("CREATE INDEX ON %s (key, expires_at) WHERE state OPERATOR(pg_catalog.=) 'open'", table));
-	run_ddl(psprintf("CREATE INDEX ON %s (expires_at) WHERE state OPERATOR(pg_catalog.=) 'open'", table));
-	run_ddl(psprintf("CREATE INDEX ON %s (ended_at) WHERE state OPERATOR(pg_catalog.<>) 'open'", table));
 }
 
 /*
@@ -435,11 +375,11 @@ table_adopt(DcCounterRow *row)
 				 errmsg("\"%s\" is a counter table already",
 						get_rel_name(row->counter))));
 	if (has_units(row->shards))
-		adopt_holds(row);
-	check_table(row->counter, DC_TABLE_TOTALS, OidIsValid(row->holds));
-	check_table(row->shards, DC_TABLE_SHARDS, OidIsValid(row->holds));
+		stock_hooks->find_holds(row);
+	check_table(row->counter, layout_shape(DC_TABLE_TOTALS, false));
+	check_table(row->shards, layout_shape(DC_TABLE_SHARDS, OidIsValid(row->holds)));
 	if (OidIsValid(row->holds))
-		check_table(row->holds, DC_TABLE_HOLDS, true);
+		check_table(row->holds, stock_hooks->holds_shape);
 	problem = storage_problem(row);
 	if (problem != NULL)
 		adopt_error(get_rel_name(row->counter), problem);
@@ -458,21 +398,9 @@ has_units(Oid shards)
 }
 
 /*
- * adopt_holds finds the table of holds of a stock that is to be adopted.
+ * adopt_error raises 42809 for a table that is no counter table.
  */
-static void
-adopt_holds(DcCounterRow *row)
-{
-	char *name = get_rel_name(row->counter);
-	char *holds = psprintf("%s%s", name, DC_HOLD_SUFFIX);
-
-	row->holds = get_relname_relid(holds, get_rel_namespace(row->counter));
-	if (!OidIsValid(row->holds))
-		adopt_error(name, psprintf(_("There is no table of holds \"%s\" in the same schema."), holds));
-	lock_own_table(row->holds, ShareUpdateExclusiveLock);
-}
-
-static void
+void
 adopt_error(const char *name, const char *detail)
 {
 	ereport(ERROR,
@@ -517,7 +445,10 @@ create_partitioned(const char *schema, const char *name, const char *columns,
 						 table, partitions, i, options));
 }
 
-static int
+/*
+ * max_shards_arg reads that setting.
+ */
+int
 max_shards_arg(FunctionCallInfo fcinfo, int argno)
 {
 	int max_shards;
@@ -559,7 +490,7 @@ lock_own_table(Oid relid, LOCKMODE mode)
  * check_table checks that a relation can serve as one of a counter's tables.
  */
 static void
-check_table(Oid relid, DcCounterTable table, bool stock)
+check_table(Oid relid, const DcShape *shape)
 {
 	Relation rel = table_open(relid, NoLock);
 	DcShapeProblem problem;
@@ -567,7 +498,7 @@ check_table(Oid relid, DcCounterTable table, bool stock)
 
 	if (rel->rd_rel->relpersistence == RELPERSISTENCE_TEMP)
 		adopt_error(RelationGetRelationName(rel), _("It is not a permanent table."));
-	if (!shape_fits(rel, layout_shape(table, stock), &layout, &problem))
+	if (!shape_fits(rel, shape, &layout, &problem))
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("cannot adopt \"%s\" as a counter table", RelationGetRelationName(rel)),
