@@ -33,6 +33,9 @@
 #ifndef DC_LOCKCLASS_H
 #define DC_LOCKCLASS_H
 
+#include "miscadmin.h"
+#include "storage/lock.h"
+
 #define KEY_LOCK_CLASS 77
 #define COMPACT_LOCK_CLASS 78
 #define WORKER_LOCK_CLASS 79
@@ -44,5 +47,30 @@
 #define OPENING_LOCK_CLASS 85
 #define MAKING_LOCK_CLASS 86
 #define CODE_LOCK_CLASS 87
+
+/*
+ * advisory_lock takes such a lock until the transaction ends; false if it would have to
+ * wait, and may not.
+ */
+static inline bool
+advisory_lock(uint16 lockclass, uint32 id1, uint32 id2, LOCKMODE mode, bool wait)
+{
+	LOCKTAG tag;
+
+	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, id1, id2, lockclass);
+	return LockAcquire(&tag, mode, false, !wait) != LOCKACQUIRE_NOT_AVAIL;
+}
+
+/*
+ * advisory_unlock releases one before.
+ */
+static inline void
+advisory_unlock(uint16 lockclass, uint32 id1, uint32 id2, LOCKMODE mode)
+{
+	LOCKTAG tag;
+
+	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, id1, id2, lockclass);
+	(void) LockRelease(&tag, mode, false);
+}
 
 #endif /* DC_LOCKCLASS_H */

@@ -73,10 +73,7 @@ xact_callback(XactEvent event, void *arg)
 			discard_abort();
 			reserve_abort();
 			break;
-		case XACT_EVENT_PRE_COMMIT:
-		case XACT_EVENT_PARALLEL_PRE_COMMIT:
-		case XACT_EVENT_PARALLEL_COMMIT:
-		case XACT_EVENT_PARALLEL_ABORT:
+		default:
 			break;
 	}
 }
@@ -97,8 +94,7 @@ subxact_callback(SubXactEvent event, SubTransactionId subid,
 			flush_abort_subxact(nest);
 			discard_abort_subxact(nest);
 			break;
-		case SUBXACT_EVENT_START_SUB:
-		case SUBXACT_EVENT_PRE_COMMIT_SUB:
+		default:
 			break;
 	}
 }

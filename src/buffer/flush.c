@@ -92,16 +92,7 @@ static void count_flush(DcCounter *counter, DcFlushKey *keys, int count);
 bool
 flush_lock(Oid counter, bool wait)
 {
-	LOCKTAG tag;
-
-	flush_lock_tag(&tag, counter);
-	return LockAcquire(&tag, ExclusiveLock, false, !wait) != LOCKACQUIRE_NOT_AVAIL;
-}
-
-void
-flush_lock_tag(LOCKTAG *tag, Oid counter)
-{
-	SET_LOCKTAG_ADVISORY(*tag, MyDatabaseId, counter, 0, FLUSH_LOCK_CLASS);
+	return advisory_lock(FLUSH_LOCK_CLASS, counter, 0, ExclusiveLock, wait);
 }
 
 /*

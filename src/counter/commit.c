@@ -292,9 +292,7 @@ xact_callback(XactEvent event, void *arg)
 			foreign_end_xact();
 			past_pre_commit = false;
 			break;
-		case XACT_EVENT_PARALLEL_PRE_COMMIT:
-		case XACT_EVENT_PARALLEL_COMMIT:
-		case XACT_EVENT_PARALLEL_ABORT:
+		default:
 			break;
 	}
 }
@@ -323,8 +321,7 @@ subxact_callback(SubXactEvent event, SubTransactionId subid,
 			pending_abort_subxact();
 			counter_forget_open();
 			break;
-		case SUBXACT_EVENT_START_SUB:
-		case SUBXACT_EVENT_PRE_COMMIT_SUB:
+		default:
 			break;
 	}
 }

@@ -18,6 +18,7 @@
 
 #include "access/xact.h"
 #include "base/compat.h"
+#include "base/htab.h"
 #include "counter/sqlpath.h"
 #include "table/access.h"
 #include "table/layout.h"
@@ -213,15 +214,8 @@ plan_get(const DcStatement *statement, DcCounter *counter)
 	bool found;
 
 	if (plan_cache == NULL)
-	{
-		HASHCTL ctl = {0};
-
-		ctl.keysize = sizeof(probe.key);
-		ctl.entrysize = sizeof(DcPlan);
-		ctl.hcxt = TopMemoryContext;
-		plan_cache = hash_create("dcounter plans", 128, &ctl,
-								 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-	}
+		plan_cache = htab_create("dcounter plans", sizeof(probe.key), sizeof(DcPlan),
+								 TopMemoryContext);
 	free_retired();
 	if (plans_kept >= MAX_PLANS_KEPT)
 		plans_retire(NULL);

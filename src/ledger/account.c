@@ -20,6 +20,7 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "base/compat.h"
+#include "base/htab.h"
 #include "base/lockclass.h"
 #include "base/rowread.h"
 #include "catalog/pg_type.h"
@@ -200,15 +201,8 @@ remember(DcLedger *ledger, const char *key, const DcRules *rules)
 		ledger->rules = NULL;
 	}
 	if (ledger->rules == NULL)
-	{
-		HASHCTL ctl = {0};
-
-		ctl.keysize = MAX_REMEMBERED_KEY + 1;
-		ctl.entrysize = sizeof(RememberedRules);
-		ctl.hcxt = TopMemoryContext;
-		ledger->rules = hash_create("dcounter accounts", 256, &ctl,
-									HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-	}
+		ledger->rules = htab_create("dcounter accounts", MAX_REMEMBERED_KEY + 1,
+									sizeof(RememberedRules), TopMemoryContext);
 	known = hash_search(ledger->rules, key, HASH_ENTER, NULL);
 	known->rules = *rules;
 }
@@ -347,12 +341,9 @@ dc_account_open(PG_FUNCTION_ARGS)
 static void
 lock_opening(DcLedger *ledger, const DcKey *key)
 {
-	LOCKTAG tag;
-
-	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, ledger->relid,
+	(void) advisory_lock(OPENING_LOCK_CLASS, ledger->relid,
 						 hash_bytes((const unsigned char *) key->data, key->len),
-						 OPENING_LOCK_CLASS);
-	(void) LockAcquire(&tag, ExclusiveLock, false, false);
+						 ExclusiveLock, true);
 }
 
 static void

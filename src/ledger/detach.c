@@ -159,10 +159,7 @@ check_detachable(DcLedger *ledger)
 static void
 lock_detaching(Oid relid)
 {
-	LOCKTAG tag;
-
-	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, relid, 0, DETACH_LOCK_CLASS);
-	(void) LockAcquire(&tag, ExclusiveLock, false, false);
+	(void) advisory_lock(DETACH_LOCK_CLASS, relid, 0, ExclusiveLock, true);
 }
 
 /*

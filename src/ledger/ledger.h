@@ -83,7 +83,6 @@ extern void ledger_insert(const DcLedgerRow *row);
 extern void ledger_set_openings(Oid relid, Oid openings);
 extern bool ledger_delete(Oid relid);
 
-/* empty.c */
 
 /* guard.c */
 #define GUARD_TRUNCATE "dcounter_guard_truncate"

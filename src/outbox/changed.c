@@ -189,11 +189,7 @@ compare_intervals(const Interval *a, int32 days)
 bool
 events_lock(Oid counter, bool wait)
 {
-	LOCKTAG tag;
-
-	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, counter, 0, EVENTS_LOCK_CLASS);
-	return LockAcquire(&tag, ExclusiveLock, false, !wait) !=
-		LOCKACQUIRE_NOT_AVAIL;
+	return advisory_lock(EVENTS_LOCK_CLASS, counter, 0, ExclusiveLock, wait);
 }
 
 /*

@@ -50,6 +50,7 @@
 #include "access/relation.h"
 #include "base/compat.h"
 #include "base/guc.h"
+#include "base/htab.h"
 #include "base/lockclass.h"
 #include "base/roles.h"
 #include "catalog/pg_inherits.h"
@@ -104,13 +105,6 @@ static void relcache_callback(Datum arg, Oid relid);
 void
 ownercode_init(void)
 {
-	HASHCTL ctl = {0};
-
-	ctl.keysize = sizeof(Oid);
-	ctl.entrysize = sizeof(DcFound);
-	ctl.hcxt = TopMemoryContext;
-	found_cache = hash_create("dcounter owners' code", 32, &ctl,
-							  HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	CacheRegisterRelcacheCallback(relcache_callback, (Datum) 0);
 	ownercode_guard_init();
 }
@@ -244,12 +238,7 @@ ownercode_log(Oid counter, const char *reason)
 static DcFound *
 found_of(Oid counter)
 {
-	bool known;
-	DcFound *found = hash_search(found_cache, &counter, HASH_ENTER, &known);
-
-	if (!known)
-		memset((char *) found + sizeof(Oid), 0, sizeof(DcFound) - sizeof(Oid));
-	return found;
+	return htab_oid_entry(&found_cache, "dcounter owners' code", sizeof(DcFound), counter);
 }
 
 /*
@@ -311,10 +300,7 @@ lock_table(Oid relid, LOCKMODE mode, bool wait)
 static bool
 lock_code(Oid relid, LOCKMODE mode, bool wait)
 {
-	LOCKTAG tag;
-
-	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, relid, 0, CODE_LOCK_CLASS);
-	return LockAcquire(&tag, mode, false, !wait) != LOCKACQUIRE_NOT_AVAIL;
+	return advisory_lock(CODE_LOCK_CLASS, relid, 0, mode, wait);
 }
 
 static bool
@@ -402,6 +388,8 @@ relcache_callback(Datum arg, Oid relid)
 	HASH_SEQ_STATUS status;
 	DcFound *found;
 
+	if (found_cache == NULL)
+		return;
 	hash_seq_init(&status, found_cache);
 	while ((found = hash_seq_search(&status)) != NULL)
 	{
