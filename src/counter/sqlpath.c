@@ -18,7 +18,6 @@
 
 #include "access/xact.h"
 #include "base/compat.h"
-#include "base/htab.h"
 #include "counter/sqlpath.h"
 #include "table/access.h"
 #include "table/layout.h"
@@ -214,8 +213,15 @@ plan_get(const DcStatement *statement, DcCounter *counter)
 	bool found;
 
 	if (plan_cache == NULL)
-		plan_cache = htab_create("dcounter plans", sizeof(probe.key), sizeof(DcPlan),
-								 TopMemoryContext);
+	{
+		HASHCTL ctl = {0};
+
+		ctl.keysize = sizeof(probe.key);
+		ctl.entrysize = sizeof(DcPlan);
+		ctl.hcxt = TopMemoryContext;
+		plan_cache = hash_create("dcounter plans", 128, &ctl,
+								 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	}
 	free_retired();
 	if (plans_kept >= MAX_PLANS_KEPT)
 		plans_retire(NULL);

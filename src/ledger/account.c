@@ -20,7 +20,6 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "base/compat.h"
-#include "base/htab.h"
 #include "base/lockclass.h"
 #include "base/rowread.h"
 #include "catalog/pg_type.h"
@@ -201,8 +200,15 @@ remember(DcLedger *ledger, const char *key, const DcRules *rules)
 		ledger->rules = NULL;
 	}
 	if (ledger->rules == NULL)
-		ledger->rules = htab_create("dcounter accounts", MAX_REMEMBERED_KEY + 1,
-									sizeof(RememberedRules), TopMemoryContext);
+	{
+		HASHCTL ctl = {0};
+
+		ctl.keysize = MAX_REMEMBERED_KEY + 1;
+		ctl.entrysize = sizeof(RememberedRules);
+		ctl.hcxt = TopMemoryContext;
+		ledger->rules = hash_create("dcounter accounts", 256, &ctl,
+									HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	}
 	known = hash_search(ledger->rules, key, HASH_ENTER, NULL);
 	known->rules = *rules;
 }

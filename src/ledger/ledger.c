@@ -18,7 +18,6 @@
 #include "access/heapam.h"
 #include "access/table.h"
 #include "access/xact.h"
-#include "base/htab.h"
 #include "catalog/pg_class.h"
 #include "commands/trigger.h"
 #include "compact/compact.h"
@@ -27,7 +26,6 @@
 #include "ledger/account.h"
 #include "ledger/entrymonth.h"
 #include "ledger/ledger.h"
-#include "ledger/ledgerinit.h"
 #include "ledger/ledgershape.h"
 #include "storage/lmgr.h"
 #include "table/access.h"
@@ -174,23 +172,28 @@ lock_tables(DcLedger *ledger, LOCKMODE mode)
 }
 
 /*
- * ledger_cache_init registers the callback; called once.
- */
-void
-ledger_cache_init(void)
-{
-	CacheRegisterRelcacheCallback(on_relcache_change, (Datum) 0);
-}
-
-/*
  * ledger_find returns what is known of a ledger.
  */
 static DcLedger *
 ledger_find(DcCounter *counter)
 {
-	DcLedger *ledger = htab_oid_entry(&ledgers, "dcounter ledgers", sizeof(DcLedger),
-									  counter->relid);
+	DcLedger *ledger;
+	bool found;
 
+	if (ledgers == NULL)
+	{
+		HASHCTL ctl = {0};
+
+		ctl.keysize = sizeof(Oid);
+		ctl.entrysize = sizeof(DcLedger);
+		ctl.hcxt = TopMemoryContext;
+		ledgers = hash_create("dcounter ledgers", 16, &ctl,
+							  HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+		CacheRegisterRelcacheCallback(on_relcache_change, (Datum) 0);
+	}
+	ledger = hash_search(ledgers, &counter->relid, HASH_ENTER, &found);
+	if (!found)
+		memset((char *) ledger + sizeof(Oid), 0, sizeof(DcLedger) - sizeof(Oid));
 	ledger->counter = counter;
 	if (!ledger->valid)
 		ledger_fill(ledger);
@@ -347,8 +350,6 @@ on_relcache_change(Datum arg, Oid relid)
 	HASH_SEQ_STATUS status;
 	DcLedger *ledger;
 
-	if (ledgers == NULL)
-		return;
 	hash_seq_init(&status, ledgers);
 	while ((ledger = hash_seq_search(&status)) != NULL)
 	{

@@ -9,7 +9,6 @@
 #include "ledger/ledger.h"
 
 extern void ledger_init(void);
-extern void ledger_cache_init(void);
 extern bool ledger_job(DcJobRun *run);
 extern void ledger_register(const DcLedgerRow *ledger);
 extern bool auto_open_arg(FunctionCallInfo fcinfo);

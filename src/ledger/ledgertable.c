@@ -82,7 +82,6 @@ ledger_init(void)
 	};
 
 	ledger_hooks = &hooks;
-	ledger_cache_init();
 	job_register((DcJob){"ledger", &dc_expire_interval, ledger_job});
 }
 

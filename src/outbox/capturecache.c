@@ -19,7 +19,6 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "base/compat.h"
-#include "base/htab.h"
 #include "catalog/indexing.h"
 #include "catalog/pg_index.h"
 #include "catalog/pg_trigger.h"
@@ -99,7 +98,13 @@ capture_find(TriggerData *data)
 static void
 create_hash(void)
 {
-	entries = htab_create("dcounter triggers", sizeof(Oid), sizeof(Entry), TopMemoryContext);
+	HASHCTL ctl;
+
+	ctl.keysize = sizeof(Oid);
+	ctl.entrysize = sizeof(Entry);
+	ctl.hcxt = TopMemoryContext;
+	entries = hash_create("dcounter triggers", 64, &ctl,
+						  HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	CacheRegisterRelcacheCallback(on_relcache_change, (Datum) 0);
 	CacheRegisterSyscacheCallback(NAMESPACEOID, on_namespace_change, (Datum) 0);
 }

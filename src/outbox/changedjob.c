@@ -42,7 +42,6 @@
 #include "access/transam.h"
 #include "access/xact.h"
 #include "base/compat.h"
-#include "base/htab.h"
 #include "base/key.h"
 #include "base/rowread.h"
 #include "catalog/indexing.h"
@@ -285,13 +284,18 @@ any_marks(Oid counter, TimestampTz from)
 static void
 start(MemoryContext cxt)
 {
+	HASHCTL ctl = {0};
+
 	if (round_now.cxt == NULL)
 		round_now.cxt = AllocSetContextCreate(TopMemoryContext,
 											  "dcounter events",
 											  ALLOCSET_DEFAULT_SIZES);
 	MemoryContextReset(round_now.cxt);
-	round_now.reported = htab_create("dcounter reported keys", sizeof(uint64),
-									 sizeof(uint64), round_now.cxt);
+	ctl.keysize = sizeof(uint64);
+	ctl.entrysize = sizeof(uint64);
+	ctl.hcxt = round_now.cxt;
+	round_now.reported = hash_create("dcounter reported keys", 256, &ctl,
+									 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	round_now.fresh = true;
 }
 
@@ -398,8 +402,14 @@ seen_of(Oid counter)
 	bool found;
 
 	if (seen_cache == NULL)
-		seen_cache = htab_create("dcounter seen marks", sizeof(Oid), sizeof(Seen),
-								 TopMemoryContext);
+	{
+		HASHCTL ctl = {0};
+
+		ctl.keysize = sizeof(Oid);
+		ctl.entrysize = sizeof(Seen);
+		seen_cache = hash_create("dcounter seen marks", 32, &ctl,
+								 HASH_ELEM | HASH_BLOBS);
+	}
 	seen = hash_search(seen_cache, &counter, HASH_ENTER, &found);
 	if (!found)
 	{

@@ -15,7 +15,6 @@
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
-#include "base/htab.h"
 #include "base/key.h"
 #include "base/rowread.h"
 #include "catalog/indexing.h"
@@ -38,6 +37,7 @@ typedef struct KeyHash
 	uint64 parts[2];
 } KeyHash;
 
+static HTAB *make_table(MemoryContext cxt);
 static bool is_first(HTAB *seen, Datum key);
 
 /*
@@ -52,7 +52,7 @@ marks_squash(Oid counter, TimestampTz from)
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext,
 											  "dcounter changed keys",
 											  ALLOCSET_DEFAULT_SIZES);
-	HTAB *seen = htab_create("dcounter changed keys", sizeof(KeyHash), sizeof(KeyHash), cxt);
+	HTAB *seen = make_table(cxt);
 	Relation rel = table_open(outbox_relation(MARKS_TABLE), RowExclusiveLock);
 	SysScanDesc scan = marks_scan(rel, counter, from, DT_NOEND);
 	HeapTuple tuple = NULL;
@@ -72,6 +72,18 @@ marks_squash(Oid counter, TimestampTz from)
 	table_close(rel, NoLock);
 	MemoryContextDelete(cxt);
 	return HeapTupleIsValid(tuple);
+}
+
+static HTAB *
+make_table(MemoryContext cxt)
+{
+	HASHCTL ctl = {0};
+
+	ctl.keysize = sizeof(KeyHash);
+	ctl.entrysize = sizeof(KeyHash);
+	ctl.hcxt = cxt;
+	return hash_create("dcounter changed keys", 1024, &ctl,
+					   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 }
 
 /*

@@ -16,7 +16,6 @@
 
 #include "access/htup_details.h"
 #include "base/hooks.h"
-#include "base/htab.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
 #include "foreign/foreign.h"
@@ -127,13 +126,29 @@ counter_find(Oid relid)
 	DcCounterRow row;
 	volatile bool exists = false;
 	volatile int tries = 0;
+	bool found;
 
 	if (last_found != NULL && last_found->relid == relid && last_found->valid)
 		return last_found;
-	counter = htab_oid_entry(&counter_cache, "dcounter tables", sizeof(DcCounter), relid);
-	if (counter->valid)
+	if (counter_cache == NULL)
+	{
+		HASHCTL ctl = {0};
+
+		ctl.keysize = sizeof(Oid);
+		ctl.entrysize = sizeof(DcCounter);
+		ctl.hcxt = TopMemoryContext;
+		counter_cache = hash_create("dcounter tables", 32, &ctl,
+									HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	}
+
+	counter = hash_search(counter_cache, &relid, HASH_FIND, NULL);
+	if (counter != NULL && counter->valid)
 		return last_found = counter;
 
+	counter = hash_search(counter_cache, &relid, HASH_ENTER, &found);
+	if (!found)
+		memset((char *) counter + sizeof(Oid), 0,
+			   sizeof(DcCounter) - sizeof(Oid));
 	do
 	{
 		counter->valid = true; /* an invalidation from here on resets it */

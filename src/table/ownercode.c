@@ -50,7 +50,6 @@
 #include "access/relation.h"
 #include "base/compat.h"
 #include "base/guc.h"
-#include "base/htab.h"
 #include "base/lockclass.h"
 #include "base/roles.h"
 #include "catalog/pg_inherits.h"
@@ -105,6 +104,13 @@ static void relcache_callback(Datum arg, Oid relid);
 void
 ownercode_init(void)
 {
+	HASHCTL ctl = {0};
+
+	ctl.keysize = sizeof(Oid);
+	ctl.entrysize = sizeof(DcFound);
+	ctl.hcxt = TopMemoryContext;
+	found_cache = hash_create("dcounter owners' code", 32, &ctl,
+							  HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	CacheRegisterRelcacheCallback(relcache_callback, (Datum) 0);
 	ownercode_guard_init();
 }
@@ -238,7 +244,12 @@ ownercode_log(Oid counter, const char *reason)
 static DcFound *
 found_of(Oid counter)
 {
-	return htab_oid_entry(&found_cache, "dcounter owners' code", sizeof(DcFound), counter);
+	bool known;
+	DcFound *found = hash_search(found_cache, &counter, HASH_ENTER, &known);
+
+	if (!known)
+		memset((char *) found + sizeof(Oid), 0, sizeof(DcFound) - sizeof(Oid));
+	return found;
 }
 
 /*
@@ -388,8 +399,6 @@ relcache_callback(Datum arg, Oid relid)
 	HASH_SEQ_STATUS status;
 	DcFound *found;
 
-	if (found_cache == NULL)
-		return;
 	hash_seq_init(&status, found_cache);
 	while ((found = hash_seq_search(&status)) != NULL)
 	{
