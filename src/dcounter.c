@@ -47,7 +47,7 @@ _PG_init(void)
 	runas_init();
 	own_statement_init();
 	counter_cache_init();
-	ownercode_init();
+	ownercode_guard_init();
 	/* a callback that is registered first runs last */
 	if (preloading)
 	{

@@ -10,24 +10,16 @@
 #include "miscadmin.h"
 #include "utils/guc.h"
 
-#define DC_PENDING_MEMORY_DEFAULT (16 * 1024) /* kB */
-#define DC_PENDING_MEMORY_MIN 64			  /* kB */
-
-#define DC_BUFFER_SIZE_DEFAULT (32 * 1024) /* kB */
-#define DC_BUFFER_SIZE_MIN 128			   /* kB */
-#define DC_CACHE_SIZE_DEFAULT (8 * 1024)   /* kB */
-#define DC_CACHE_SIZE_MIN 64			   /* kB */
-
 #define MS_PER_DAY (24 * 60 * 60 * 1000)
 
-int dc_pending_memory = DC_PENDING_MEMORY_DEFAULT;
+int dc_pending_memory = 16 * 1024;
 bool dc_worker = true;
 char *dc_worker_role = NULL;
 bool dc_worker_runs_owner_code = false;
 int dc_compact_interval = 1000;
 int dc_compact_batch = 1000;
 int dc_worker_load = 15;
-int dc_cache_size = DC_CACHE_SIZE_DEFAULT;
+int dc_cache_size = 8 * 1024;
 int dc_log_min_duration = -1;
 int dc_expire_interval = 1000;
 int dc_hold_retention = 24 * 60 * 60;
@@ -38,218 +30,145 @@ int dc_outbox_rotate_age = 600;
 int dc_outbox_rotate_size = 256;
 int dc_outbox_keep = 3600;
 bool dc_async_ack = true;
-int dc_buffer_size = DC_BUFFER_SIZE_DEFAULT;
-
-static void guc_init_worker(void);
-static void guc_init_stock(void);
-static void guc_init_ledger(void);
-static void guc_init_outbox(void);
-static void guc_init_consumer(void);
-static void guc_init_memory(void);
+int dc_buffer_size = 32 * 1024;
 
 /*
- * guc_init defines the settings and reserves their prefix.
+ * A number, whose value at the start is that of the variable. Sizes of shared memory are
+ * fixed at the start of the server, and not defined without preload.
+ */
+typedef struct IntSetting
+{
+	const char *name;
+	const char *what;
+	const char *more;
+	int *value;
+	int min;
+	int max;
+	GucContext context;
+	int unit;
+} IntSetting;
+
+typedef struct BoolSetting
+{
+	const char *name;
+	const char *what;
+	const char *more;
+	bool *value;
+	GucContext context;
+} BoolSetting;
+
+static const IntSetting ints[] = {
+	{"dcounter.pending_memory",
+	 "Sets the memory for increments that wait for commit.",
+	 "A transaction that would exceed it writes its pending increments to the shard tables early. Each open "
+	 "savepoint that holds increments of its own may keep as much again.",
+	 &dc_pending_memory, 64, MAX_KILOBYTES, PGC_USERSET, GUC_UNIT_KB},
+	{"dcounter.worker_load",
+	 "Sets how much of the time a worker works off a backlog, in percent.",
+	 "Short runs of its jobs are not slowed down. In long ones it sleeps between two transactions, so that "
+	 "sessions have the processor.",
+	 &dc_worker_load, 1, 100, PGC_SIGHUP, 0},
+	{"dcounter.compact_interval",
+	 "Sets the time from one compaction to the next.",
+	 "The tables of totals lag behind by about this time.",
+	 &dc_compact_interval, 10, MS_PER_DAY, PGC_SIGHUP, GUC_UNIT_MS},
+	{"dcounter.events_interval",
+	 "Sets how often the worker looks for changed keys to report.",
+	 "Events of a counter table are further apart if dc_alter() has told so.",
+	 &dc_events_interval, 10, MS_PER_DAY, PGC_SIGHUP, GUC_UNIT_MS},
+	{"dcounter.compact_batch",
+	 "Sets how many shard rows a compaction handles at a time.",
+	 "The worker and dc_maintain() commit after each batch, so that is also how many rows they keep locked.",
+	 &dc_compact_batch, 10, 100000, PGC_USERSET, 0},
+	{"dcounter.log_min_duration",
+	 "Sets the time above which a run of a worker's job is logged.",
+	 "Zero logs all runs. -1 logs none.",
+	 &dc_log_min_duration, -1, INT_MAX, PGC_SIGHUP, GUC_UNIT_MS},
+	{"dcounter.expire_interval",
+	 "Sets how often the worker looks for holds that have expired.",
+	 "Until then an expired hold's units are given back to the first who would otherwise get none.",
+	 &dc_expire_interval, 10, MS_PER_DAY, PGC_SIGHUP, GUC_UNIT_MS},
+	{"dcounter.hold_retention",
+	 "Sets how long holds that have ended are kept.",
+	 "As long as that, a call that is made again is told how the hold has ended. -1 keeps them for good.",
+	 &dc_hold_retention, -1, INT_MAX, PGC_SIGHUP, GUC_UNIT_S},
+	{"dcounter.op_interval",
+	 "Sets how often the worker looks for ops whose time is up.",
+	 "These are the ops of dc_incr_once() and of ledgers. How long they are kept is op_retention of their "
+	 "table.",
+	 &dc_op_interval, 10, MS_PER_DAY, PGC_SIGHUP, GUC_UNIT_MS},
+	{"dcounter.outbox_interval",
+	 "Sets how often the worker looks after the partitions of the outbox.",
+	 NULL,
+	 &dc_outbox_interval, 10, MS_PER_DAY, PGC_SIGHUP, GUC_UNIT_MS},
+	{"dcounter.outbox_rotate_age",
+	 "Sets the age at which events go to the next partition of the outbox.",
+	 NULL,
+	 &dc_outbox_rotate_age, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_S},
+	{"dcounter.outbox_rotate_size",
+	 "Sets the size at which events go to the next partition of the outbox.",
+	 "If the next partition is not empty yet, the current one goes on growing.",
+	 &dc_outbox_rotate_size, 1, INT_MAX, PGC_SIGHUP, GUC_UNIT_MB},
+	{"dcounter.outbox_keep",
+	 "Sets how long events are kept that no consumer needs.",
+	 "So long a consumer that is created, or goes back, can still get them.",
+	 &dc_outbox_keep, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_S},
+	{"dcounter.buffer_size",
+	 "Sets the shared memory for increments of buffered counters.",
+	 "When it is used up, increments are written to the shard tables as in exact mode.",
+	 &dc_buffer_size, 128, MAX_KILOBYTES, PGC_POSTMASTER, GUC_UNIT_KB},
+	{"dcounter.cache_size",
+	 "Sets the shared memory for values that reads with max_staleness are answered from.",
+	 NULL,
+	 &dc_cache_size, 64, MAX_KILOBYTES, PGC_POSTMASTER, GUC_UNIT_KB},
+};
+
+static const BoolSetting bools[] = {
+	{"dcounter.worker",
+	 "Runs a worker in each database that has dcounter.",
+	 "Needs dcounter in shared_preload_libraries. Turning it off also ends a worker that dc_worker_start() "
+	 "has started.",
+	 &dc_worker, PGC_SIGHUP},
+	{"dcounter.worker_runs_owner_code",
+	 "Lets workers maintain tables on which code of their owner can run.",
+	 "Such code, a trigger for example, may take as long as it likes, and keep the worker from the tables of "
+	 "others. When off, such a table is left to its owner, who calls dc_maintain(). Tables of superusers are "
+	 "maintained in any case.",
+	 &dc_worker_runs_owner_code, PGC_SIGHUP},
+	{"dcounter.async_ack",
+	 "Lets transactions that only fetch and acknowledge events commit without waiting for the disk.",
+	 "After a crash events may be delivered again, as they may be in any case. Transactions that write "
+	 "something else are not concerned.",
+	 &dc_async_ack, PGC_USERSET},
+};
+
+/*
+ * guc_init defines the settings and reserves their prefix. All of the worker follow a reload.
  */
 void
 guc_init(void)
 {
-	DefineCustomIntVariable("dcounter.pending_memory",
-							"Sets the memory for increments that wait for commit.",
-							"A transaction that would exceed it writes its "
-							"pending increments to the shard tables early. "
-							"Each open savepoint that holds increments of its "
-							"own may keep as much again.",
-							&dc_pending_memory,
-							DC_PENDING_MEMORY_DEFAULT,
-							DC_PENDING_MEMORY_MIN,
-							MAX_KILOBYTES,
-							PGC_USERSET,
-							GUC_UNIT_KB,
-							NULL, NULL, NULL);
+	for (int i = 0; i < lengthof(ints); i++)
+	{
+		const IntSetting *s = &ints[i];
 
-	guc_init_worker();
-	guc_init_stock();
-	guc_init_ledger();
-	guc_init_outbox();
-	guc_init_consumer();
-	if (process_shared_preload_libraries_in_progress)
-		guc_init_memory();
-	MarkGUCPrefixReserved("dcounter");
-}
+		if (s->context != PGC_POSTMASTER || process_shared_preload_libraries_in_progress)
+			DefineCustomIntVariable(s->name, s->what, s->more, s->value, *s->value, s->min, s->max,
+									s->context, s->unit, NULL, NULL, NULL);
+	}
+	for (int i = 0; i < lengthof(bools); i++)
+	{
+		const BoolSetting *s = &bools[i];
 
-/*
- * guc_init_worker defines the settings of the worker and its jobs. All of them
- * follow a reload.
- */
-static void
-guc_init_worker(void)
-{
-	DefineCustomBoolVariable("dcounter.worker",
-							 "Runs a worker in each database that has dcounter.",
-							 "Needs dcounter in shared_preload_libraries. "
-							 "Turning it off also ends a worker that "
-							 "dc_worker_start() has started.",
-							 &dc_worker, true, PGC_SIGHUP, 0, NULL, NULL, NULL);
-
+		DefineCustomBoolVariable(s->name, s->what, s->more, s->value, *s->value, s->context, 0,
+								 NULL, NULL, NULL);
+	}
 	DefineCustomStringVariable("dcounter.worker_role",
 							   "Sets the role that workers connect as.",
-							   "It needs LOGIN, and CONNECT on the databases; an "
-							   "empty value is the bootstrap superuser. In "
-							   "either case a table is worked on as its owner. "
+							   "It needs LOGIN, and CONNECT on the databases; an empty value is the "
+							   "bootstrap superuser. In either case a table is worked on as its owner. "
 							   "A change takes effect when a worker starts.",
 							   &dc_worker_role, "", PGC_SIGHUP,
 							   GUC_SUPERUSER_ONLY, NULL, NULL, NULL);
-
-	DefineCustomBoolVariable("dcounter.worker_runs_owner_code",
-							 "Lets workers maintain tables on which code of their owner can run.",
-							 "Such code, a trigger for example, may take as long "
-							 "as it likes, and keep the worker from the tables of "
-							 "others. When off, such a table is left to its "
-							 "owner, who calls dc_maintain(). Tables of "
-							 "superusers are maintained in any case.",
-							 &dc_worker_runs_owner_code, false, PGC_SIGHUP, 0,
-							 NULL, NULL, NULL);
-
-	DefineCustomIntVariable("dcounter.worker_load",
-							"Sets how much of the time a worker works off a backlog, in percent.",
-							"Short runs of its jobs are not slowed down. In "
-							"long ones it sleeps between two transactions, so "
-							"that sessions have the processor.",
-							&dc_worker_load, 15, 1, 100,
-							PGC_SIGHUP, 0, NULL, NULL, NULL);
-
-	DefineCustomIntVariable("dcounter.compact_interval",
-							"Sets the time from one compaction to the next.",
-							"The tables of totals lag behind by about this "
-							"time.",
-							&dc_compact_interval, 1000, 10, MS_PER_DAY,
-							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
-
-	DefineCustomIntVariable("dcounter.events_interval",
-							"Sets how often the worker looks for changed keys to report.",
-							"Events of a counter table are further apart if "
-							"dc_alter() has told so.",
-							&dc_events_interval, 1000, 10, MS_PER_DAY,
-							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
-
-	DefineCustomIntVariable("dcounter.compact_batch",
-							"Sets how many shard rows a compaction handles at a time.",
-							"The worker and dc_maintain() commit after each "
-							"batch, so that is also how many rows they keep "
-							"locked.",
-							&dc_compact_batch, 1000, 10, 100000,
-							PGC_USERSET, 0, NULL, NULL, NULL);
-
-	DefineCustomIntVariable("dcounter.log_min_duration",
-							"Sets the time above which a run of a worker's job is logged.",
-							"Zero logs all runs. -1 logs none.",
-							&dc_log_min_duration, -1, -1, INT_MAX,
-							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
-}
-
-/*
- * guc_init_stock defines the settings of stocks.
- */
-static void
-guc_init_stock(void)
-{
-	DefineCustomIntVariable("dcounter.expire_interval",
-							"Sets how often the worker looks for holds that have expired.",
-							"Until then an expired hold's units are given back "
-							"to the first who would otherwise get none.",
-							&dc_expire_interval, 1000, 10, MS_PER_DAY,
-							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
-
-	DefineCustomIntVariable("dcounter.hold_retention",
-							"Sets how long holds that have ended are kept.",
-							"As long as that, a call that is made again is told "
-							"how the hold has ended. -1 keeps them for good.",
-							&dc_hold_retention, 24 * 60 * 60, -1, INT_MAX,
-							PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
-}
-
-/*
- * guc_init_ledger defines the settings of ledgers and of increments that count once.
- */
-static void
-guc_init_ledger(void)
-{
-	DefineCustomIntVariable("dcounter.op_interval",
-							"Sets how often the worker looks for ops whose time is up.",
-							"These are the ops of dc_incr_once() and of ledgers. "
-							"How long they are kept is op_retention of "
-							"their table.",
-							&dc_op_interval, 60 * 1000, 10, MS_PER_DAY,
-							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
-}
-
-/*
- * guc_init_outbox defines the settings of the outbox's ring of partitions.
- */
-static void
-guc_init_outbox(void)
-{
-	DefineCustomIntVariable("dcounter.outbox_interval",
-							"Sets how often the worker looks after the partitions of the outbox.",
-							NULL,
-							&dc_outbox_interval, 5000, 10, MS_PER_DAY,
-							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
-
-	DefineCustomIntVariable("dcounter.outbox_rotate_age",
-							"Sets the age at which events go to the next partition of the outbox.",
-							NULL,
-							&dc_outbox_rotate_age, 600, 0, INT_MAX,
-							PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
-
-	DefineCustomIntVariable("dcounter.outbox_rotate_size",
-							"Sets the size at which events go to the next partition of the outbox.",
-							"If the next partition is not empty yet, the "
-							"current one goes on growing.",
-							&dc_outbox_rotate_size, 256, 1, INT_MAX,
-							PGC_SIGHUP, GUC_UNIT_MB, NULL, NULL, NULL);
-
-	DefineCustomIntVariable("dcounter.outbox_keep",
-							"Sets how long events are kept that no consumer needs.",
-							"So long a consumer that is created, or goes back, "
-							"can still get them.",
-							&dc_outbox_keep, 3600, 0, INT_MAX,
-							PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
-}
-
-/*
- * guc_init_consumer defines the settings of consumers of events.
- */
-static void
-guc_init_consumer(void)
-{
-	DefineCustomBoolVariable("dcounter.async_ack",
-							 "Lets transactions that only fetch and acknowledge events commit without waiting for the disk.",
-							 "After a crash events may be delivered again, as "
-							 "they may be in any case. Transactions that "
-							 "write something else are not concerned.",
-							 &dc_async_ack, true, PGC_USERSET, 0, NULL, NULL,
-							 NULL);
-}
-
-/*
- * guc_init_memory defines the sizes of shared memory. They are fixed at the start
- * of the server, and there is none without preload.
- */
-static void
-guc_init_memory(void)
-{
-	DefineCustomIntVariable("dcounter.buffer_size",
-							"Sets the shared memory for increments of buffered counters.",
-							"When it is used up, increments are written to the "
-							"shard tables as in exact mode.",
-							&dc_buffer_size, DC_BUFFER_SIZE_DEFAULT,
-							DC_BUFFER_SIZE_MIN, MAX_KILOBYTES,
-							PGC_POSTMASTER, GUC_UNIT_KB, NULL, NULL, NULL);
-
-	DefineCustomIntVariable("dcounter.cache_size",
-							"Sets the shared memory for values that reads with max_staleness are answered from.",
-							NULL,
-							&dc_cache_size, DC_CACHE_SIZE_DEFAULT,
-							DC_CACHE_SIZE_MIN, MAX_KILOBYTES,
-							PGC_POSTMASTER, GUC_UNIT_KB, NULL, NULL, NULL);
+	MarkGUCPrefixReserved("dcounter");
 }

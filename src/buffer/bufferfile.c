@@ -23,43 +23,31 @@
  * After a crash there is nothing to save: a transaction that was flushing may have
  * committed or not.
  *
- * Format: a header, the tables, each followed by its entries, and a checksum of all
- * that, in the byte order and with the alignment of the machine. The file
- * never leaves the data directory, but with a copy of it.
+ * Format: a header, the tables, each followed by its entries, and a checksum (crcfile.c).
  */
 #include "postgres.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "access/genam.h"
-#include "access/htup_details.h"
-#include "access/stratnum.h"
-#include "access/table.h"
-#include "access/xact.h"
-#include "base/rowread.h"
+#include "base/catrow.h"
+#include "base/crcfile.h"
 #include "buffer/buffer.h"
-#include "catalog/indexing.h"
-#include "catalog/pg_control.h"
-#include "catalog/pg_type.h"
-#include "common/controldata_utils.h"
 #include "miscadmin.h"
 #include "pgstat.h"
-#include "port/pg_crc32c.h"
-#include "storage/fd.h"
-#include "utils/fmgroids.h"
-#include "utils/rel.h"
-#include "utils/snapmgr.h"
 
 #define BUFFER_FILE PGSTAT_STAT_PERMANENT_DIRECTORY "/dcounter.buffer"
-#define BUFFER_TMP_FILE BUFFER_FILE ".tmp"
 #define BUFFER_BAD_FILE BUFFER_FILE ".bad"
 
 #define BUFFER_MAGIC 0x66756264 /* "dbuf" */
 #define BUFFER_FORMAT 1
 
-#define RESTORED_TABLE "buffer_restored"
-#define RESTORED_INDEX "buffer_restored_pkey"
+/* A row of dcounter.buffer_restored: which file was applied to a table last */
+typedef struct Restored
+{
+	Oid counter;
+	int64 generation;
+} Restored;
 
 typedef struct DcFileHeader
 {
@@ -89,26 +77,19 @@ typedef struct DcFileEntry
 	uint32 unused;
 } DcFileEntry;
 
-/* The file while it is written or read. */
-typedef struct DcFile
-{
-	FILE *file;
-	const char *next; /* of what was read */
-	Size left;
-	pg_crc32c crc;
-	bool failed;
-} DcFile;
-
-static void put(DcFile *file, const void *data, Size size);
-static bool get(DcFile *file, void *data, Size size);
-static bool save_all(DcFile *file, uint64 generation);
-static void save_table(DcFile *file, DcBufferTable *table, uint64 generation);
-static char *read_file(Size *size);
-static bool check_file(const char *data, Size size);
-static bool load_table(DcFile *file);
-static bool was_shut_down(uint64 *lsn);
+static void save_all(DcCrcFile *file, uint64 generation);
+static void save_table(DcCrcFile *file, DcBufferTable *table, uint64 generation);
+static bool load_table(DcCrcFile *file);
 static void not_needed(DcBufferTable *table);
-static bool read_generation(Oid counter, uint64 *generation);
+static void columns(DcCatRow *io, void *data);
+
+static const DcCatalog restored = {
+	.table = "buffer_restored",
+	.pkey = "buffer_restored_pkey",
+	.nkeys = 1,
+	.size = sizeof(Restored),
+	.columns = columns,
+};
 
 /*
  * bufferfile_size returns the size of the file, 0 if there is none.
@@ -127,11 +108,11 @@ bufferfile_size(void)
 void
 bufferfile_save(int code, Datum arg)
 {
-	DcFile file = {0};
+	DcCrcFile file;
 	uint64 generation;
 	bool any = false;
 
-	if (code != 0 || IsUnderPostmaster || buffer_area == NULL || !was_shut_down(&generation))
+	if (code != 0 || IsUnderPostmaster || buffer_area == NULL || !server_was_shut_down(&generation))
 		return;
 	for (int i = 0; i < buffer_area->ntables; i++)
 		any |= buffer_area->tables[i].nentries > 0;
@@ -140,33 +121,19 @@ bufferfile_save(int code, Datum arg)
 		unlink(BUFFER_FILE);
 		return;
 	}
-	file.file = AllocateFile(BUFFER_TMP_FILE, PG_BINARY_W);
-	if (file.file != NULL)
-	{
-		bool saved = save_all(&file, generation);
-
-		if (FreeFile(file.file) == 0 && saved)
-		{
-			(void) durable_rename(BUFFER_TMP_FILE, BUFFER_FILE, LOG);
-			return;
-		}
-	}
-	ereport(LOG,
-			(errcode_for_file_access(),
-			 errmsg("could not write file \"%s\": %m", BUFFER_TMP_FILE),
-			 errdetail("Increments of buffered counters are lost.")));
-	unlink(BUFFER_TMP_FILE);
+	crcfile_create(&file, BUFFER_FILE);
+	save_all(&file, generation);
+	crcfile_close(&file, "Increments of buffered counters are lost.");
 }
 
-static bool
-save_all(DcFile *file, uint64 generation)
+static void
+save_all(DcCrcFile *file, uint64 generation)
 {
 	DcFileHeader header = {BUFFER_MAGIC, BUFFER_FORMAT, 0, 0};
 
 	for (int i = 0; i < buffer_area->ntables; i++)
 		header.ntables += OidIsValid(buffer_area->tables[i].database);
-	INIT_CRC32C(file->crc);
-	put(file, &header, sizeof(header));
+	crcfile_put(file, &header, sizeof(header));
 	for (int i = 0; i < buffer_area->ntables; i++)
 	{
 		DcBufferTable *table = &buffer_area->tables[i];
@@ -178,17 +145,15 @@ save_all(DcFile *file, uint64 generation)
 					   ? table->file_generation
 					   : generation);
 	}
-	FIN_CRC32C(file->crc);
-	return fwrite(&file->crc, sizeof(file->crc), 1, file->file) == 1 && !file->failed;
 }
 
 static void
-save_table(DcFile *file, DcBufferTable *table, uint64 generation)
+save_table(DcCrcFile *file, DcBufferTable *table, uint64 generation)
 {
 	DcFileTable saved = {table->database, table->counter, generation,
 						 table->nentries, 0};
 
-	put(file, &saved, sizeof(saved));
+	crcfile_put(file, &saved, sizeof(saved));
 	for (uint32 number = table->first; number != DC_MAP_NONE;)
 	{
 		DcMapEntry *entry = map_entry(buffer_map, number);
@@ -202,18 +167,10 @@ save_table(DcFile *file, DcBufferTable *table, uint64 generation)
 		saved_entry.at = (TimestampTz) pg_atomic_read_u64(&buffer->at);
 		saved_entry.len = entry->len;
 		map_key(buffer_map, entry, data);
-		put(file, &saved_entry, sizeof(saved_entry));
-		put(file, data, entry->len);
+		crcfile_put(file, &saved_entry, sizeof(saved_entry));
+		crcfile_put(file, data, entry->len);
 		number = buffer->next;
 	}
-}
-
-static void
-put(DcFile *file, const void *data, Size size)
-{
-	COMP_CRC32C(file->crc, data, size);
-	if (size > 0 && fwrite(data, size, 1, file->file) != 1)
-		file->failed = true;
 }
 
 /*
@@ -222,26 +179,22 @@ put(DcFile *file, const void *data, Size size)
 void
 bufferfile_load(void)
 {
-	DcFile file = {0};
+	DcCrcFile file;
 	DcFileHeader header;
-	Size size;
-	char *data = read_file(&size);
 
-	if (data == NULL)
+	if (!crcfile_read(&file, BUFFER_FILE, FATAL))
 		return;
-	if (!check_file(data, size))
+	if (!crcfile_is_valid(&file) || !crcfile_get(&file, &header, sizeof(header)) ||
+		header.magic != BUFFER_MAGIC || header.format != BUFFER_FORMAT)
 	{
 		ereport(LOG,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("ignoring invalid data in file \"%s\"", BUFFER_FILE),
 				 errdetail("Increments of buffered counters may be lost. The file is kept as \"%s\".", BUFFER_BAD_FILE)));
-		free(data);
+		free(file.data);
 		(void) rename(BUFFER_FILE, BUFFER_BAD_FILE);
 		return;
 	}
-	file.next = data;
-	file.left = size - sizeof(pg_crc32c);
-	(void) get(&file, &header, sizeof(header));
 	for (uint32 i = 0; i < header.ntables; i++)
 	{
 		if (!load_table(&file))
@@ -250,70 +203,21 @@ bufferfile_load(void)
 					 errmsg("could not load file \"%s\"", BUFFER_FILE),
 					 errhint("Increase dcounter.buffer_size.")));
 	}
-	free(data);
+	free(file.data);
 	if (pg_atomic_read_u32(&buffer_area->restored) == 0)
 		unlink(BUFFER_FILE);
-}
-
-/*
- * read_file returns the contents of the file, to be freed by free(); NULL if there
- * is none.
- */
-static char *
-read_file(Size *size)
-{
-	FILE *file = AllocateFile(BUFFER_FILE, PG_BINARY_R);
-	char *data;
-
-	if (file == NULL)
-	{
-		if (errno != ENOENT)
-			ereport(FATAL,
-					(errcode_for_file_access(),
-					 errmsg("could not read file \"%s\": %m", BUFFER_FILE)));
-		return NULL;
-	}
-	*size = bufferfile_size();
-	data = malloc(Max(*size, 1));
-	if (data == NULL || fread(data, 1, *size, file) != *size)
-		ereport(FATAL,
-				(errcode_for_file_access(),
-				 errmsg("could not read file \"%s\": %m", BUFFER_FILE)));
-	FreeFile(file);
-	return data;
-}
-
-/*
- * check_file tells whether the contents of the file are as expected.
- */
-static bool
-check_file(const char *data, Size size)
-{
-	DcFileHeader header;
-	pg_crc32c crc;
-	pg_crc32c saved_crc;
-
-	if (size < sizeof(header) + sizeof(crc))
-		return false;
-	memcpy(&header, data, sizeof(header));
-	memcpy(&saved_crc, data + size - sizeof(crc), sizeof(crc));
-	INIT_CRC32C(crc);
-	COMP_CRC32C(crc, data, size - sizeof(crc));
-	FIN_CRC32C(crc);
-	return header.magic == BUFFER_MAGIC && header.format == BUFFER_FORMAT &&
-		EQ_CRC32C(crc, saved_crc);
 }
 
 /*
  * load_table loads a table and its entries; false if that is not possible.
  */
 static bool
-load_table(DcFile *file)
+load_table(DcCrcFile *file)
 {
 	DcFileTable saved;
 	DcBufferTable *table;
 
-	if (!get(file, &saved, sizeof(saved)))
+	if (!crcfile_get(file, &saved, sizeof(saved)))
 		return false;
 	if (saved.nentries == 0)
 		return true;
@@ -329,8 +233,8 @@ load_table(DcFile *file)
 		DcMapEntry *entry;
 		DcBuffer *buffer;
 
-		if (!get(file, &saved_entry, sizeof(saved_entry)) ||
-			saved_entry.len > DC_MAX_KEY_BYTES || !get(file, data, saved_entry.len))
+		if (!crcfile_get(file, &saved_entry, sizeof(saved_entry)) ||
+			saved_entry.len > DC_MAX_KEY_BYTES || !crcfile_get(file, data, saved_entry.len))
 			return false;
 		key.len = saved_entry.len;
 		key.hash = map_hash(&key);
@@ -352,42 +256,15 @@ load_table(DcFile *file)
 	return true;
 }
 
-static bool
-get(DcFile *file, void *data, Size size)
-{
-	if (size > file->left)
-		return false;
-	memcpy(data, file->next, size);
-	file->next += size;
-	file->left -= size;
-	return true;
-}
-
-/*
- * was_shut_down tells whether the server has been shut down cleanly just now, and
- * where the WAL was then, which is further on each time.
- */
-static bool
-was_shut_down(uint64 *lsn)
-{
-	bool crc_ok;
-	ControlFileData *control = get_controlfile(DataDir, &crc_ok);
-	bool clean = crc_ok && (control->state == DB_SHUTDOWNED || control->state == DB_SHUTDOWNED_IN_RECOVERY);
-
-	*lsn = control->checkPoint;
-	pfree(control);
-	return clean;
-}
-
 /*
  * bufferfile_resolve decides whether what was loaded for a table counts.
  */
 void
 bufferfile_resolve(DcBufferTable *table)
 {
-	uint64 generation;
-	bool applied = read_generation(table->counter, &generation) &&
-		generation >= table->file_generation;
+	Restored row;
+	bool applied = cat_read(&restored, &row, ObjectIdGetDatum(table->counter)) &&
+		(uint64) row.generation >= table->file_generation;
 
 	/* whoever has done so before has come to the same answer */
 	LWLockAcquire(&buffer_area->lock, LW_EXCLUSIVE);
@@ -401,29 +278,13 @@ bufferfile_resolve(DcBufferTable *table)
 	LWLockRelease(&buffer_area->lock);
 }
 
-/*
- * read_generation reads the generation of the file that was last applied to a table
- * of this database; false if there was none.
- */
-static bool
-read_generation(Oid counter, uint64 *generation)
+static void
+columns(DcCatRow *io, void *data)
 {
-	Relation rel = table_open(catalog_relation(RESTORED_TABLE), AccessShareLock);
-	SysScanDesc scan;
-	ScanKeyData key;
-	HeapTuple tuple;
-	bool found;
+	Restored *row = data;
 
-	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(counter));
-	scan = systable_beginscan(rel, catalog_relation(RESTORED_INDEX), true,
-							  SnapshotSelf, 1, &key);
-	tuple = systable_getnext(scan);
-	found = HeapTupleIsValid(tuple);
-	if (found)
-		*generation = (uint64) DatumGetInt64(tuple_datum(rel, tuple, 2, INT8OID));
-	systable_endscan(scan);
-	table_close(rel, AccessShareLock);
-	return found;
+	cat_oid(io, &row->counter);
+	cat_int8(io, &row->generation);
 }
 
 /*
@@ -433,36 +294,12 @@ read_generation(Oid counter, uint64 *generation)
 void
 bufferfile_note_flush(DcBufferTable *table)
 {
-	Relation rel;
-	SysScanDesc scan;
-	ScanKeyData key;
-	HeapTuple old;
-	HeapTuple tuple;
-	Datum values[2];
-	bool nulls[2] = {false, false};
+	Restored row = {table->counter, (int64) table->file_generation};
 
 	if (pg_atomic_read_u32(&table->restored) == DC_NOT_RESTORED)
 		return;
-	rel = table_open(catalog_relation(RESTORED_TABLE), RowExclusiveLock);
-	values[0] = ObjectIdGetDatum(table->counter);
-	values[1] = Int64GetDatum((int64) table->file_generation);
-	tuple = heap_form_tuple(RelationGetDescr(rel), values, nulls);
-	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_OIDEQ,
-				ObjectIdGetDatum(table->counter));
-	scan = systable_beginscan(rel, catalog_relation(RESTORED_INDEX), true,
-							  SnapshotSelf, 1, &key);
-	old = systable_getnext(scan);
-	if (HeapTupleIsValid(old))
-	{
-		ItemPointerData tid = old->t_self;
-
-		CatalogTupleUpdate(rel, &tid, tuple);
-	}
-	else
-		CatalogTupleInsert(rel, tuple);
-	systable_endscan(scan);
-	table_close(rel, RowExclusiveLock);
-	CommandCounterIncrement();
+	if (!cat_update(&restored, &row))
+		cat_insert(&restored, &row);
 }
 
 /*

@@ -5,6 +5,7 @@
 #include "postgres.h"
 
 #include "access/genam.h"
+#include "base/catrow.h"
 #include "catalog/pg_authid.h"
 #include "commands/sequence.h"
 #include "consumer/consumer.h"
@@ -60,12 +61,12 @@ dc_consumer_create(PG_FUNCTION_ARGS)
 	(void) positions_lock(true, true);
 	position = position_from_text(text_to_cstring(PG_GETARG_TEXT_PP(2)));
 
-	consumer.id = (int32) nextval_internal(consumer_relation(REL_CONSUMER_ID), false);
+	consumer.id = (int32) nextval_internal(catalog_relation("consumer_id"), false);
 	consumer.name = name;
 	consumer.owner = GetUserId();
 	consumer.lease_setting = IntervalPGetDatum(&lease);
 	consumer.max_attempts = MAX_ATTEMPTS_DEFAULT;
-	consumer.created_at = TimestampTzGetDatum(GetCurrentTimestamp());
+	consumer.created_at = GetCurrentTimestamp();
 	consumer_insert(&consumer);
 	create_self(consumer.id, position);
 	PG_RETURN_VOID();

@@ -37,12 +37,12 @@ typedef struct DcConsumer
 	int ntopics;
 	int64 lease; /* us */
 	int32 max_attempts;
-	bool skip;			 /* a nacked event does not hold up its key */
-	int64 max_age;		 /* us, 0: none */
-	int64 max_size;		 /* bytes, 0: none */
-	int64 cut_off;		 /* 0: it is not */
-	int64 revived;		 /* grows when events are made due behind the members' backs */
-	Datum created_at;	 /* timestamptz */
+	bool skip;		/* a nacked event does not hold up its key */
+	int64 max_age;	/* us, 0: none */
+	int64 max_size; /* bytes, 0: none */
+	int64 cut_off;	/* 0: it is not */
+	int64 revived;	/* grows when events are made due behind the members' backs */
+	TimestampTz created_at;
 	Datum lease_setting; /* interval */
 	Datum age_setting;	 /* interval, or 0 for none */
 } DcConsumer;
@@ -88,25 +88,8 @@ lanes_have(uint64 lanes, int lane)
 	return (lanes >> lane & 1) != 0;
 }
 
-/* Relations of the consumers. */
-typedef enum DcConsumerRelation
-{
-	REL_CONSUMER,
-	REL_CONSUMER_PKEY,
-	REL_CONSUMER_NAME,
-	REL_CONSUMER_ID,
-	REL_MEMBER,
-	REL_MEMBER_PKEY,
-	REL_RETRY,
-	REL_RETRY_PKEY,
-	REL_RETRY_DUE,
-	REL_RETRY_KEY,
-	NUM_CONSUMER_RELATIONS
-} DcConsumerRelation;
 
 /* consumerrow.c */
-extern void consumer_init(void);
-extern Oid consumer_relation(DcConsumerRelation which);
 extern DcConsumer *consumer_read(const char *name);
 extern DcConsumer *consumer_read_by_id(int32 id);
 extern List *consumer_read_all(Snapshot snapshot);
@@ -132,12 +115,8 @@ extern void consumer_check_writable(const char *function);
 extern int64 position_from_text(const char *start);
 extern int64 position_from_int8(int64 seq);
 
-/* consumerneeds.c: for the outbox (hooks.h) */
-extern List *consumer_needs(bool *busy);
-extern bool consumer_cut_off(int32 id, int64 seq);
-extern bool consumer_advance(int32 id);
-extern void consumer_cleanup(void);
-extern int64 consumer_first_needed(char **name);
+/* consumerneeds.c */
+extern void consumer_init(void);
 
 /* statconsumers.c */
 extern bool stat_may_see(const DcConsumer *consumer);

@@ -1,129 +1,88 @@
 /*
  * consumerrow.c
- *		Reading and writing the catalog dcounter.consumer.
+ *		The catalog dcounter.consumer.
  *
- * As in base/catalog.c, rows are read and written below the executor, with the
- * extension's own checks in front, and read with SnapshotSelf: what is not found
- * is looked for once more, as it may be being replaced just then. Who changes a row
- * holds the lock on the consumer's settings (consumeraccess.c).
+ * Who changes a row holds the lock on the consumer's settings (consumeraccess.c).
  */
 #include "postgres.h"
 
-#include "access/genam.h"
-#include "access/htup_details.h"
-#include "access/table.h"
-#include "access/xact.h"
-#include "base/compat.h"
-#include "catalog/indexing.h"
-#include "catalog/namespace.h"
+#include "base/catrow.h"
 #include "catalog/pg_authid.h"
 #include "catalog/pg_type.h"
 #include "consumer/consumer.h"
 #include "table/catalog.h"
 #include "utils/builtins.h"
-#include "utils/datum.h"
-#include "utils/fmgroids.h"
-#include "utils/inval.h"
-#include "utils/lsyscache.h"
-#include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
-/* Columns of dcounter.consumer */
-enum
-{
-	COL_ID = 1,
-	COL_NAME,
-	COL_OWNER,
-	COL_READERS,
-	COL_TOPICS,
-	COL_LEASE,
-	COL_MAX_ATTEMPTS,
-	COL_ON_NACK,
-	COL_MAX_AGE,
-	COL_MAX_SIZE,
-	COL_CUT_OFF,
-	COL_CREATED_AT,
-	COL_REVIVED,
-	NUM_COLS = COL_REVIVED
-};
+#define COL_NAME 2
 
-static const char *const relation_names[NUM_CONSUMER_RELATIONS] = {
-	[REL_CONSUMER] = "consumer",
-	[REL_CONSUMER_PKEY] = "consumer_pkey",
-	[REL_CONSUMER_NAME] = "consumer_name_key",
-	[REL_CONSUMER_ID] = "consumer_id",
-	[REL_MEMBER] = "consumer_member",
-	[REL_MEMBER_PKEY] = "consumer_member_pkey",
-	[REL_RETRY] = "consumer_retry",
-	[REL_RETRY_PKEY] = "consumer_retry_pkey",
-	[REL_RETRY_DUE] = "consumer_retry_due",
-	[REL_RETRY_KEY] = "consumer_retry_key",
-};
+static const char *const on_nack_names[] = {"wait", "skip"};
 
-/* What this backend knows; forgotten when one of the relations changes. */
-static Oid known[NUM_CONSUMER_RELATIONS];
-
-static void invalidate(Datum arg, Oid relid);
-static DcConsumer *scan_for(DcConsumerRelation index, ScanKey key);
-static DcConsumer *consumer_deform(Relation rel, HeapTuple tuple);
-static Datum copy_value(Relation rel, int column, Datum value);
+static void columns(DcCatRow *io, void *data);
+static Datum readers_array(const DcConsumer *consumer);
+static void set_readers(DcConsumer *consumer, ArrayType *array);
 static bool is_lost(Oid role);
-static void forget_lost_roles(Relation rel, DcConsumer *consumer);
-static HeapTuple consumer_form(Relation rel, const DcConsumer *consumer);
+static void forget_lost_roles(DcConsumer *consumer);
 
-/*
- * consumer_init registers the callbacks; called once.
- */
-void
-consumer_init(void)
+static const DcCatalog consumers = {
+	.table = "consumer",
+	.pkey = "consumer_pkey",
+	.size = sizeof(DcConsumer),
+	.columns = columns,
+	.keeps_lock = true,
+};
+
+static void
+columns(DcCatRow *io, void *data)
 {
-	static const DcConsumerHooks hooks = {
-		.needs = consumer_needs,
-		.cut_off = consumer_cut_off,
-		.advance = consumer_advance,
-		.cleanup = consumer_cleanup,
-		.first_needed = consumer_first_needed,
-	};
+	DcConsumer *consumer = data;
+	Datum readers = readers_array(consumer);
+	Datum topics = PointerGetDatum(consumer->topics);
+	Datum age = consumer->max_age != 0 ? consumer->age_setting : (Datum) 0;
 
-	consumer_hooks = &hooks;
-	CacheRegisterRelcacheCallback(invalidate, (Datum) 0);
-	ack_init();
+	cat_int4(io, &consumer->id);
+	cat_string(io, &consumer->name);
+	cat_oid(io, &consumer->owner);
+	cat_datum(io, REGROLEARRAYOID, &readers);
+	cat_datum(io, TEXTARRAYOID, &topics);
+	cat_datum(io, INTERVALOID, &consumer->lease_setting);
+	cat_int4(io, &consumer->max_attempts);
+	consumer->skip = cat_choice(io, consumer->skip, on_nack_names, lengthof(on_nack_names));
+	cat_datum(io, INTERVALOID, &age);
+	cat_int8(io, &consumer->max_size);
+	cat_int8(io, &consumer->cut_off);
+	cat_time(io, &consumer->created_at);
+	cat_int8(io, &consumer->revived);
+	if (!io->reading)
+		return;
+	consumer->tid = io->tid;
+	set_readers(consumer, DatumGetArrayTypeP(readers));
+	if (topics != (Datum) 0)
+		consumer_set_topics(consumer, DatumGetArrayTypeP(topics));
+	consumer->lease = interval_arg_us(consumer->lease_setting, "lease");
+	consumer->age_setting = age;
+	if (age != (Datum) 0)
+		consumer->max_age = interval_arg_us(age, "max_retention_age");
+}
+
+static Datum
+readers_array(const DcConsumer *consumer)
+{
+	Datum *readers = palloc((consumer->nreaders + 1) * sizeof(Datum));
+
+	for (int i = 0; i < consumer->nreaders; i++)
+		readers[i] = ObjectIdGetDatum(consumer->readers[i]);
+	return PointerGetDatum(construct_array(readers, consumer->nreaders, REGROLEOID, sizeof(Oid),
+										   true, TYPALIGN_INT));
 }
 
 static void
-invalidate(Datum arg, Oid relid)
+set_readers(DcConsumer *consumer, ArrayType *array)
 {
-	bool ours = !OidIsValid(relid);
-
-	for (int i = 0; i < NUM_CONSUMER_RELATIONS && !ours; i++)
-		ours = relid == known[i];
-	if (ours)
-		memset(known, 0, sizeof(known));
-}
-
-/*
- * consumer_relation finds one of the consumers' relations.
- */
-Oid
-consumer_relation(DcConsumerRelation which)
-{
-	if (!OidIsValid(known[which]))
-	{
-		Oid schema = get_namespace_oid(DC_SCHEMA, true);
-		Oid relid = InvalidOid;
-
-		if (OidIsValid(schema))
-			relid = get_relname_relid(relation_names[which], schema);
-		if (!OidIsValid(relid))
-			ereport(ERROR,
-					(errcode(ERRCODE_UNDEFINED_TABLE),
-					 errmsg("relation \"%s.%s\" does not exist", DC_SCHEMA,
-							relation_names[which]),
-					 errhint("Is the extension dcounter created in this database?")));
-		known[which] = relid;
-	}
-	return known[which];
+	consumer->nreaders = ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array));
+	consumer->readers = palloc((consumer->nreaders + 1) * sizeof(Oid));
+	memcpy(consumer->readers, ARR_DATA_PTR(array), consumer->nreaders * sizeof(Oid));
 }
 
 /*
@@ -132,13 +91,12 @@ consumer_relation(DcConsumerRelation which)
 DcConsumer *
 consumer_read(const char *name)
 {
-	ScanKeyData key;
-	DcConsumer *consumer;
+	DcConsumer *consumer = palloc(sizeof(DcConsumer));
 
-	ScanKeyInit(&key, COL_NAME, BTEqualStrategyNumber, F_TEXTEQ,
-				CStringGetTextDatum(name));
-	consumer = scan_for(REL_CONSUMER_NAME, &key);
-	return consumer != NULL ? consumer : scan_for(REL_CONSUMER_NAME, &key);
+	return cat_read_by(&consumers, consumer, "consumer_name_key", COL_NAME,
+					   CStringGetTextDatum(name))
+		? consumer
+		: NULL;
 }
 
 /*
@@ -147,29 +105,9 @@ consumer_read(const char *name)
 DcConsumer *
 consumer_read_by_id(int32 id)
 {
-	ScanKeyData key;
-	DcConsumer *consumer;
+	DcConsumer *consumer = palloc(sizeof(DcConsumer));
 
-	ScanKeyInit(&key, COL_ID, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(id));
-	consumer = scan_for(REL_CONSUMER_PKEY, &key);
-	return consumer != NULL ? consumer : scan_for(REL_CONSUMER_PKEY, &key);
-}
-
-static DcConsumer *
-scan_for(DcConsumerRelation index, ScanKey key)
-{
-	Relation rel = table_open(consumer_relation(REL_CONSUMER), AccessShareLock);
-	ScanKeyData copy = *key; /* the scan changes it */
-	SysScanDesc scan = systable_beginscan(rel, consumer_relation(index), true,
-										  SnapshotSelf, 1, &copy);
-	HeapTuple tuple = systable_getnext(scan);
-	DcConsumer *consumer = NULL;
-
-	if (HeapTupleIsValid(tuple))
-		consumer = consumer_deform(rel, tuple);
-	systable_endscan(scan);
-	table_close(rel, AccessShareLock);
-	return consumer;
+	return cat_read(&consumers, consumer, Int32GetDatum(id)) ? consumer : NULL;
 }
 
 /*
@@ -178,16 +116,7 @@ scan_for(DcConsumerRelation index, ScanKey key)
 List *
 consumer_read_all(Snapshot snapshot)
 {
-	Relation rel = table_open(consumer_relation(REL_CONSUMER), AccessShareLock);
-	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, snapshot, 0, NULL);
-	HeapTuple tuple;
-	List *all = NIL;
-
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
-		all = lappend(all, consumer_deform(rel, tuple));
-	systable_endscan(scan);
-	table_close(rel, AccessShareLock);
-	return all;
+	return cat_read_all(&consumers, snapshot);
 }
 
 /*
@@ -196,13 +125,7 @@ consumer_read_all(Snapshot snapshot)
 void
 consumer_insert(DcConsumer *consumer)
 {
-	Relation rel = table_open(consumer_relation(REL_CONSUMER), RowExclusiveLock);
-	HeapTuple tuple = consumer_form(rel, consumer);
-
-	CatalogTupleInsert(rel, tuple);
-	consumer->tid = tuple->t_self;
-	table_close(rel, NoLock);
-	CommandCounterIncrement();
+	cat_insert(&consumers, consumer);
 }
 
 /*
@@ -230,12 +153,12 @@ is_lost(Oid role)
  * of the extension's tables.
  */
 static void
-forget_lost_roles(Relation rel, DcConsumer *consumer)
+forget_lost_roles(DcConsumer *consumer)
 {
 	int left = 0;
 
 	if (is_lost(consumer->owner))
-		consumer->owner = rel->rd_rel->relowner;
+		consumer->owner = relation_owner(catalog_relation(consumers.table));
 	for (int i = 0; i < consumer->nreaders; i++)
 	{
 		if (!is_lost(consumer->readers[i]))
@@ -250,25 +173,14 @@ forget_lost_roles(Relation rel, DcConsumer *consumer)
 void
 consumer_update(DcConsumer *consumer)
 {
-	Relation rel = table_open(consumer_relation(REL_CONSUMER), RowExclusiveLock);
-	HeapTuple tuple;
-
-	forget_lost_roles(rel, consumer);
-	tuple = consumer_form(rel, consumer);
-	CatalogTupleUpdate(rel, &consumer->tid, tuple);
-	consumer->tid = tuple->t_self;
-	table_close(rel, NoLock);
-	CommandCounterIncrement();
+	forget_lost_roles(consumer);
+	cat_store_at(&consumers, &consumer->tid, consumer);
 }
 
 void
 consumer_delete(DcConsumer *consumer)
 {
-	Relation rel = table_open(consumer_relation(REL_CONSUMER), RowExclusiveLock);
-
-	CatalogTupleDelete(rel, &consumer->tid);
-	table_close(rel, NoLock);
-	CommandCounterIncrement();
+	cat_delete_at(&consumers, &consumer->tid);
 }
 
 /*
@@ -291,89 +203,4 @@ consumer_wants(const DcConsumer *consumer, const text *topic)
 			return true;
 	}
 	return false;
-}
-
-/*
- * consumer_deform reads a row into the current memory context.
- */
-static DcConsumer *
-consumer_deform(Relation rel, HeapTuple tuple)
-{
-	DcConsumer *consumer = palloc0(sizeof(DcConsumer));
-	Datum values[NUM_COLS];
-	bool nulls[NUM_COLS];
-	Datum *readers;
-
-	heap_deform_tuple(tuple, RelationGetDescr(rel), values, nulls);
-	consumer->tid = tuple->t_self;
-	consumer->id = DatumGetInt32(values[COL_ID - 1]);
-	consumer->name = TextDatumGetCString(values[COL_NAME - 1]);
-	consumer->owner = DatumGetObjectId(values[COL_OWNER - 1]);
-	deconstruct_array(DatumGetArrayTypeP(values[COL_READERS - 1]), REGROLEOID,
-					  sizeof(Oid), true, TYPALIGN_INT, &readers, NULL,
-					  &consumer->nreaders);
-	consumer->readers = palloc((consumer->nreaders + 1) * sizeof(Oid));
-	for (int i = 0; i < consumer->nreaders; i++)
-		consumer->readers[i] = DatumGetObjectId(readers[i]);
-	if (!nulls[COL_TOPICS - 1])
-		consumer_set_topics(consumer,
-							DatumGetArrayTypePCopy(values[COL_TOPICS - 1]));
-	consumer->lease_setting = copy_value(rel, COL_LEASE, values[COL_LEASE - 1]);
-	consumer->lease = interval_arg_us(consumer->lease_setting, "lease");
-	consumer->max_attempts = DatumGetInt32(values[COL_MAX_ATTEMPTS - 1]);
-	consumer->skip = strcmp(TextDatumGetCString(values[COL_ON_NACK - 1]), "skip") == 0;
-	if (!nulls[COL_MAX_AGE - 1])
-	{
-		consumer->age_setting = copy_value(rel, COL_MAX_AGE, values[COL_MAX_AGE - 1]);
-		consumer->max_age = interval_arg_us(consumer->age_setting, "max_retention_age");
-	}
-	if (!nulls[COL_MAX_SIZE - 1])
-		consumer->max_size = DatumGetInt64(values[COL_MAX_SIZE - 1]);
-	if (!nulls[COL_CUT_OFF - 1])
-		consumer->cut_off = DatumGetInt64(values[COL_CUT_OFF - 1]);
-	consumer->created_at = values[COL_CREATED_AT - 1];
-	consumer->revived = DatumGetInt64(values[COL_REVIVED - 1]);
-	return consumer;
-}
-
-/*
- * copy_value copies a value that lies within a tuple.
- */
-static Datum
-copy_value(Relation rel, int column, Datum value)
-{
-	Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), column - 1);
-
-	return datumCopy(value, att->attbyval, att->attlen);
-}
-
-static HeapTuple
-consumer_form(Relation rel, const DcConsumer *consumer)
-{
-	Datum values[NUM_COLS];
-	bool nulls[NUM_COLS] = {false};
-	Datum *readers = palloc((consumer->nreaders + 1) * sizeof(Datum));
-
-	for (int i = 0; i < consumer->nreaders; i++)
-		readers[i] = ObjectIdGetDatum(consumer->readers[i]);
-	values[COL_ID - 1] = Int32GetDatum(consumer->id);
-	values[COL_NAME - 1] = CStringGetTextDatum(consumer->name);
-	values[COL_OWNER - 1] = ObjectIdGetDatum(consumer->owner);
-	values[COL_READERS - 1] =
-		PointerGetDatum(construct_array(readers, consumer->nreaders, REGROLEOID,
-										sizeof(Oid), true, TYPALIGN_INT));
-	values[COL_TOPICS - 1] = PointerGetDatum(consumer->topics);
-	nulls[COL_TOPICS - 1] = consumer->topics == NULL;
-	values[COL_LEASE - 1] = consumer->lease_setting;
-	values[COL_MAX_ATTEMPTS - 1] = Int32GetDatum(consumer->max_attempts);
-	values[COL_ON_NACK - 1] = CStringGetTextDatum(consumer->skip ? "skip" : "wait");
-	values[COL_MAX_AGE - 1] = consumer->age_setting;
-	nulls[COL_MAX_AGE - 1] = consumer->max_age == 0;
-	values[COL_MAX_SIZE - 1] = Int64GetDatum(consumer->max_size);
-	nulls[COL_MAX_SIZE - 1] = consumer->max_size == 0;
-	values[COL_CUT_OFF - 1] = Int64GetDatum(consumer->cut_off);
-	nulls[COL_CUT_OFF - 1] = consumer->cut_off == 0;
-	values[COL_CREATED_AT - 1] = consumer->created_at;
-	values[COL_REVIVED - 1] = Int64GetDatum(consumer->revived);
-	return heap_form_tuple(RelationGetDescr(rel), values, nulls);
 }

@@ -20,50 +20,32 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
-#include "access/htup_details.h"
 #include "access/stratnum.h"
-#include "access/table.h"
-#include "access/xact.h"
+#include "base/catrow.h"
 #include "base/compat.h"
-#include "catalog/indexing.h"
-#include "catalog/pg_type.h"
 #include "common/hashfn.h"
 #include "consumer/consumer.h"
 #include "consumer/consumerlock.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
-#include "utils/rel.h"
 #include "utils/snapmgr.h"
 
 /* Columns of dcounter.consumer_member */
-enum
-{
-	COL_CONSUMER = 1,
-	COL_MEMBER,
-	COL_VERSION,
-	COL_LANES,
-	COL_ACKED,
-	COL_POSITIONS,
-	COL_FETCHED,
-	COL_DELIVERED,
-	COL_ATTEMPTS,
-	COL_SKIP,
-	COL_RETRIES,
-	COL_LEASE_UNTIL,
-	COL_RETRY_DUE,
-	COL_RETRY_FIRST,
-	COL_RETRY_LAST,
-	COL_REVIVED,
-	NUM_COLS = COL_REVIVED
-};
+#define COL_CONSUMER 1
+#define COL_MEMBER 2
 
 static void member_tag(LOCKTAG *tag, int32 consumer, const char *name);
-static bool scan_last(ScanKey keys, int nkeys, Snapshot snapshot, DcMember *member);
-static void member_deform(Relation rel, HeapTuple tuple, DcMember *member);
-static int int8_array(Datum value, int64 *items, int max);
-static HeapTuple member_form(Relation rel, const DcMember *member);
-static Datum int8_array_datum(const int64 *items, int count);
+static bool read_last(const ScanKeyData *keys, int nkeys, Snapshot snapshot, DcMember *member);
+static void columns(DcCatRow *io, void *data);
+static bool is_level(const DcMember *member, int64 acked);
+
+static const DcCatalog members = {
+	.table = "consumer_member",
+	.pkey = "consumer_member_pkey",
+	.size = sizeof(DcMember),
+	.columns = columns,
+	.keeps_lock = true,
+};
 
 /*
  * member_lock makes this transaction the only one that works on a member; false
@@ -119,18 +101,13 @@ member_tag(LOCKTAG *tag, int32 consumer, const char *name)
 bool
 member_read(int32 consumer, const char *name, DcMember *member)
 {
-	for (int i = 0; i < 2; i++)
-	{
-		ScanKeyData keys[2];
+	ScanKeyData keys[2];
 
-		ScanKeyInit(&keys[0], COL_CONSUMER, BTEqualStrategyNumber, F_INT4EQ,
-					Int32GetDatum(consumer));
-		ScanKeyInit(&keys[1], COL_MEMBER, BTEqualStrategyNumber, F_TEXTEQ,
-					CStringGetTextDatum(name));
-		if (scan_last(keys, 2, SnapshotSelf, member))
-			return true;
-	}
-	return false;
+	ScanKeyInit(&keys[0], COL_CONSUMER, BTEqualStrategyNumber, F_INT4EQ,
+				Int32GetDatum(consumer));
+	ScanKeyInit(&keys[1], COL_MEMBER, BTEqualStrategyNumber, F_TEXTEQ,
+				CStringGetTextDatum(name));
+	return read_last(keys, 2, SnapshotSelf, member) || read_last(keys, 2, SnapshotSelf, member);
 }
 
 /*
@@ -145,19 +122,15 @@ member_read_all(int32 consumer, Snapshot snapshot)
 	ScanKeyData keys[2];
 	int nkeys = 1;
 
-	for (;;)
+	ScanKeyInit(&keys[0], COL_CONSUMER, BTEqualStrategyNumber, F_INT4EQ,
+				Int32GetDatum(consumer));
+	while (read_last(keys, nkeys, snapshot, member))
 	{
-		/* a scan changes the keys it is given */
-		ScanKeyInit(&keys[0], COL_CONSUMER, BTEqualStrategyNumber, F_INT4EQ,
-					Int32GetDatum(consumer));
-		if (nkeys == 2)
-			ScanKeyInit(&keys[1], COL_MEMBER, BTLessStrategyNumber, F_TEXT_LT,
-						CStringGetTextDatum(((DcMember *) llast(all))->name));
-		if (!scan_last(keys, nkeys, snapshot, member))
-			break;
 		all = lappend(all, member);
 		if (member->name[0] == '\0')
 			return all; /* nothing sorts before it */
+		ScanKeyInit(&keys[1], COL_MEMBER, BTLessStrategyNumber, F_TEXT_LT,
+					CStringGetTextDatum(member->name));
 		member = palloc(sizeof(DcMember));
 		nkeys = 2;
 	}
@@ -166,74 +139,66 @@ member_read_all(int32 consumer, Snapshot snapshot)
 }
 
 /*
- * scan_last reads the last visible row, by the primary key, that fits the keys.
+ * read_last reads the last visible row, by the primary key, that fits the keys.
  */
 static bool
-scan_last(ScanKey keys, int nkeys, Snapshot snapshot, DcMember *member)
+read_last(const ScanKeyData *keys, int nkeys, Snapshot snapshot, DcMember *member)
 {
-	Relation rel = table_open(consumer_relation(REL_MEMBER), AccessShareLock);
-	Relation index = index_open(consumer_relation(REL_MEMBER_PKEY), AccessShareLock);
-	SysScanDesc scan = systable_beginscan_ordered(rel, index, snapshot, nkeys, keys);
-	HeapTuple tuple = systable_getnext_ordered(scan, BackwardScanDirection);
-	bool found = HeapTupleIsValid(tuple);
+	DcCatScan scan;
+	bool found;
 
-	if (found)
-		member_deform(rel, tuple, member);
-	systable_endscan_ordered(scan);
-	index_close(index, AccessShareLock);
-	table_close(rel, AccessShareLock);
+	cat_scan_begin_ordered(&scan, &members, members.pkey, snapshot, keys, nkeys);
+	found = cat_scan_next(&scan, BackwardScanDirection, member);
+	cat_scan_end(&scan);
 	return found;
 }
 
 static void
-member_deform(Relation rel, HeapTuple tuple, DcMember *member)
+columns(DcCatRow *io, void *data)
 {
-	Datum values[NUM_COLS];
-	bool nulls[NUM_COLS];
-	int64 acked;
-	int npositions = 0;
+	DcMember *member = data;
+	char *name = member->name;
+	int64 acked = member_acked(member);
+	int npositions = is_level(member, acked) ? 0 : LANES;
+	int nattempts = 2 * member->nattempts;
 
-	heap_deform_tuple(tuple, RelationGetDescr(rel), values, nulls);
-	member->tid = tuple->t_self;
-	member->consumer = DatumGetInt32(values[COL_CONSUMER - 1]);
-	text_to_cstring_buffer(DatumGetTextPP(values[COL_MEMBER - 1]), member->name,
-						   sizeof(member->name));
-	member->version = DatumGetInt64(values[COL_VERSION - 1]);
-	member->lanes = (uint64) DatumGetInt64(values[COL_LANES - 1]);
-	acked = DatumGetInt64(values[COL_ACKED - 1]);
-	if (!nulls[COL_POSITIONS - 1])
-		npositions = int8_array(values[COL_POSITIONS - 1], member->positions, LANES);
+	cat_int4(io, &member->consumer);
+	cat_string(io, &name);
+	cat_int8(io, &member->version);
+	cat_int8(io, (int64 *) &member->lanes);
+	cat_int8(io, &acked);
+	cat_int8s(io, member->positions, &npositions, LANES);
+	cat_int8(io, &member->fetched);
+	cat_int8(io, &member->delivered);
+	cat_int8s(io, (int64 *) member->attempts, &nattempts, 2 * ATTEMPTS_MAX);
+	cat_bool(io, &member->skip);
+	cat_int8s(io, member->retries, &member->nretries, RETRIES_MAX);
+	cat_time(io, &member->lease_until);
+	cat_time(io, &member->retry_due);
+	cat_int8(io, &member->retry_first);
+	cat_int8(io, &member->retry_last);
+	cat_int8(io, &member->revived);
+	if (!io->reading)
+		return;
+	member->tid = io->tid;
+	strlcpy(member->name, name, sizeof(member->name));
 	for (int i = npositions; i < LANES; i++)
 		member->positions[i] = acked;
-	member->fetched = DatumGetInt64(values[COL_FETCHED - 1]);
-	member->delivered = DatumGetInt64(values[COL_DELIVERED - 1]);
-	member->nattempts = 0;
-	if (!nulls[COL_ATTEMPTS - 1])
-		member->nattempts = int8_array(values[COL_ATTEMPTS - 1], (int64 *) member->attempts,
-									   2 * ATTEMPTS_MAX) /
-			2;
-	member->skip = DatumGetBool(values[COL_SKIP - 1]);
-	member->nretries = 0;
-	if (!nulls[COL_RETRIES - 1])
-		member->nretries = int8_array(values[COL_RETRIES - 1], member->retries,
-									  RETRIES_MAX);
-	member->lease_until = DatumGetTimestampTz(values[COL_LEASE_UNTIL - 1]);
-	member->retry_due = nulls[COL_RETRY_DUE - 1] ? 0 : DatumGetTimestampTz(values[COL_RETRY_DUE - 1]);
-	member->retry_first = DatumGetInt64(values[COL_RETRY_FIRST - 1]);
-	member->retry_last = DatumGetInt64(values[COL_RETRY_LAST - 1]);
-	member->revived = DatumGetInt64(values[COL_REVIVED - 1]);
+	member->nattempts = nattempts / 2;
 }
 
-static int
-int8_array(Datum value, int64 *items, int max)
+/*
+ * is_level tells whether all lanes of a member are at one position.
+ */
+static bool
+is_level(const DcMember *member, int64 acked)
 {
-	ArrayType *array = DatumGetArrayTypeP(value);
-	int count = Min(ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array)), max);
-
-	memcpy(items, ARR_DATA_PTR(array), count * sizeof(int64));
-	if ((Pointer) array != DatumGetPointer(value))
-		pfree(array);
-	return count;
+	for (int i = 0; i < LANES; i++)
+	{
+		if (lanes_have(member->lanes, i) && member->positions[i] != acked)
+			return false;
+	}
+	return true;
 }
 
 /*
@@ -254,19 +219,8 @@ member_new(DcMember *member, int32 consumer, const char *name)
 void
 member_write(DcMember *member)
 {
-	Relation rel = table_open(consumer_relation(REL_MEMBER), RowExclusiveLock);
-	HeapTuple tuple;
-
 	member->version++;
-	tuple = member_form(rel, member);
-	if (ItemPointerIsValid(&member->tid))
-		CatalogTupleUpdate(rel, &member->tid, tuple);
-	else
-		CatalogTupleInsert(rel, tuple);
-	member->tid = tuple->t_self;
-	heap_freetuple(tuple);
-	table_close(rel, NoLock);
-	CommandCounterIncrement();
+	cat_store_at(&members, &member->tid, member);
 }
 
 /*
@@ -275,58 +229,7 @@ member_write(DcMember *member)
 void
 member_delete(DcMember *member)
 {
-	Relation rel = table_open(consumer_relation(REL_MEMBER), RowExclusiveLock);
-
-	CatalogTupleDelete(rel, &member->tid);
-	table_close(rel, NoLock);
-	CommandCounterIncrement();
-}
-
-static HeapTuple
-member_form(Relation rel, const DcMember *member)
-{
-	Datum values[NUM_COLS];
-	bool nulls[NUM_COLS] = {false};
-	int64 acked = member_acked(member);
-	bool level = true;
-
-	for (int i = 0; i < LANES; i++)
-	{
-		if (lanes_have(member->lanes, i) && member->positions[i] != acked)
-			level = false;
-	}
-	values[COL_CONSUMER - 1] = Int32GetDatum(member->consumer);
-	values[COL_MEMBER - 1] = CStringGetTextDatum(member->name);
-	values[COL_VERSION - 1] = Int64GetDatum(member->version);
-	values[COL_LANES - 1] = Int64GetDatum((int64) member->lanes);
-	values[COL_ACKED - 1] = Int64GetDatum(acked);
-	nulls[COL_POSITIONS - 1] = level;
-	values[COL_POSITIONS - 1] = level ? (Datum) 0 : int8_array_datum(member->positions, LANES);
-	values[COL_FETCHED - 1] = Int64GetDatum(member->fetched);
-	values[COL_DELIVERED - 1] = Int64GetDatum(member->delivered);
-	nulls[COL_ATTEMPTS - 1] = member->nattempts == 0;
-	values[COL_ATTEMPTS - 1] = member->nattempts == 0 ? (Datum) 0 : int8_array_datum((const int64 *) member->attempts, 2 * member->nattempts);
-	values[COL_SKIP - 1] = BoolGetDatum(member->skip);
-	nulls[COL_RETRIES - 1] = member->nretries == 0;
-	values[COL_RETRIES - 1] = member->nretries == 0 ? (Datum) 0 : int8_array_datum(member->retries, member->nretries);
-	values[COL_LEASE_UNTIL - 1] = TimestampTzGetDatum(member->lease_until);
-	nulls[COL_RETRY_DUE - 1] = member->retry_due == 0;
-	values[COL_RETRY_DUE - 1] = TimestampTzGetDatum(member->retry_due);
-	values[COL_RETRY_FIRST - 1] = Int64GetDatum(member->retry_first);
-	values[COL_RETRY_LAST - 1] = Int64GetDatum(member->retry_last);
-	values[COL_REVIVED - 1] = Int64GetDatum(member->revived);
-	return heap_form_tuple(RelationGetDescr(rel), values, nulls);
-}
-
-static Datum
-int8_array_datum(const int64 *items, int count)
-{
-	Datum *values = palloc(count * sizeof(Datum));
-
-	for (int i = 0; i < count; i++)
-		values[i] = Int64GetDatum(items[i]);
-	return PointerGetDatum(construct_array(values, count, INT8OID, sizeof(int64),
-										   FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
+	cat_delete_at(&members, &member->tid);
 }
 
 /*

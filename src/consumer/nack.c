@@ -101,7 +101,7 @@ nack_retry(Nack *nack)
 	if (retry == NULL)
 		return NULL;
 	refuse(nack, retry);
-	retry_update(retry);
+	retry_write(retry);
 	return retry;
 }
 
@@ -140,7 +140,7 @@ refuse_new(Nack *nack, const DcStoredEvent *event)
 					   retry_hash(nack->consumer, topic, key));
 	retry->attempts = Max(member_attempts(me, nack->seq), 1); /* as it was shown */
 	refuse(nack, retry);
-	retry_insert(retry);
+	retry_write(retry);
 	/* the event is valid until the reader ends */
 	retry->topic = topic;
 	retry->key = key != NULL ? DatumGetTextPCopy(PointerGetDatum(key)) : NULL;
@@ -156,9 +156,9 @@ put_off(Nack *nack, DcRetry *retry)
 {
 	if (retry->died_at != 0 || retry->due_at == 0 || retry->attempts == 0)
 		return NULL;
-	retry_set_reason(retry, nack->reason);
+	retry->reason = nack->reason;
 	retry->due_at = nack->due;
-	retry_update(retry);
+	retry_write(retry);
 	return retry;
 }
 
@@ -168,7 +168,7 @@ put_off(Nack *nack, DcRetry *retry)
 static void
 refuse(Nack *nack, DcRetry *retry)
 {
-	retry_set_reason(retry, nack->reason);
+	retry->reason = nack->reason;
 	if (retry->attempts - retry->spared >= nack->consumer->max_attempts)
 	{
 		retry->due_at = 0;
@@ -216,7 +216,7 @@ take_back(DcMember *me, const DcRetry *refused)
 			if (other != NULL && retry_same_key(other, refused->topic, refused->key))
 			{
 				other->spared++;
-				retry_update(other);
+				retry_write(other);
 				continue;
 			}
 		}

@@ -109,12 +109,10 @@ retries_fetch(DcRetries *retries, int max, ReturnSetInfo *result,
 	foreach(lc, given)
 	{
 		DcRetry *retry = lfirst(lc);
-		DcStoredEvent event;
 
 		retry->attempts++;
-		retry_to_event(retry, &event);
-		fetch_put(result, event.values, event.isnull, retry->attempts);
-		retry_update(retry);
+		fetch_put(result, retry->event.values, retry->event.isnull, retry->attempts);
+		retry_write(retry);
 		retries->given[retries->ngiven++] = retry->seq;
 	}
 	return retries->ngiven;
@@ -157,7 +155,7 @@ collect(DcRetries *retries, int max, List **given, DcMoment *look_again)
 			/* a dead letter that was revived, say: the first is due instead */
 			retry_promote(me, retry);
 			retry->due_at = 0;
-			retry_update(retry);
+			retry_write(retry);
 			retries->wrote = true;
 			continue;
 		}
@@ -274,7 +272,7 @@ retry_park(DcConsumer *consumer, DcMember *me, const DcStoredEvent *event, int64
 
 	if (hash == 0)
 		retry->due_at = GetCurrentTimestamp();
-	retry_insert(retry);
+	retry_write(retry);
 	if (hash == 0)
 		retry_note(me, retry);
 	else
@@ -327,7 +325,7 @@ retry_promote(DcMember *me, const DcRetry *gone)
 	if (next == NULL || next->due_at != 0)
 		return;
 	next->due_at = GetCurrentTimestamp();
-	retry_update(next);
+	retry_write(next);
 	retry_note(me, next);
 }
 
@@ -369,7 +367,7 @@ retries_rehash(DcConsumer *consumer)
 		retry->hash = retry_hash(consumer, retry->topic, retry->key);
 		if (retry->due_at == 0)
 			retry->due_at = GetCurrentTimestamp();
-		retry_update(retry);
+		retry_write(retry);
 	}
 	consumer->revived++;
 	consumer_wake_at_commit();

@@ -5,36 +5,13 @@
 #ifndef DC_RETRY_H
 #define DC_RETRY_H
 
-#include "access/htup.h"
 #include "consumer/consumer.h"
 #include "nodes/execnodes.h"
 
-/* Columns of dcounter.consumer_retry */
-enum
-{
-	RETRY_CONSUMER = 1,
-	RETRY_SEQ,
-	RETRY_LANE,
-	RETRY_PENDING_HASH,
-	RETRY_DUE_AT,
-	RETRY_DIED_AT,
-	RETRY_ATTEMPTS,
-	RETRY_SPARED,
-	RETRY_REASON,
-	RETRY_CREATED_AT,
-	RETRY_ID,
-	RETRY_TOPIC,
-	RETRY_KEY,
-	RETRY_TYPE,
-	RETRY_PAYLOAD,
-	RETRY_HEADERS,
-	RETRY_NUM_COLUMNS = RETRY_HEADERS
-};
-
-/* A row of it, in memory of its own. */
+/* A row of dcounter.consumer_retry, in memory of its own. */
 typedef struct DcRetry
 {
-	HeapTuple tuple; /* as it is stored */
+	ItemPointerData tid; /* where it is; invalid: not stored yet */
 	int32 consumer;
 	int64 seq;
 	int lane;
@@ -44,9 +21,9 @@ typedef struct DcRetry
 	int32 attempts;
 	int32 spared; /* of these, how many do not count: it was left alone */
 	text *topic;
-	text *key; /* or NULL */
-	Datum values[RETRY_NUM_COLUMNS];
-	bool isnull[RETRY_NUM_COLUMNS];
+	text *key;	  /* or NULL */
+	text *reason; /* why it was not accepted, or NULL */
+	DcStoredEvent event;
 } DcRetry;
 
 typedef struct DcRetries DcRetries;
@@ -60,13 +37,11 @@ extern List *retry_read_due(const DcMember *me, TimestampTz now, int64 upto, Tim
 extern List *retry_read_discarded(int32 consumer);
 extern List *retry_read_all(int32 consumer);
 extern DcRetry *retry_make(int32 consumer, const DcStoredEvent *event, int lane, int64 hash);
-extern void retry_insert(DcRetry *retry);
-extern void retry_update(DcRetry *retry);
-extern void retry_set_reason(DcRetry *retry, text *reason);
+extern void retry_count(int32 consumer, int64 *pending, int32 *attempts, int64 *dead);
+extern void retry_write(DcRetry *retry);
 extern void retry_delete(DcRetry *retry);
 extern bool retry_same_key(const DcRetry *retry, const text *topic, const text *key);
 extern int64 retry_hash(const DcConsumer *consumer, const text *topic, const text *key);
-extern void retry_to_event(const DcRetry *retry, DcStoredEvent *event);
 
 /* retrydead.c */
 extern bool retry_is_discarded(const DcRetry *retry);

@@ -65,9 +65,9 @@ dc_dead_letter_discard(PG_FUNCTION_ARGS)
 		DcRetry *retry = lfirst(lc);
 
 		retry->due_at = DT_NOBEGIN;
-		retry->isnull[RETRY_PAYLOAD - 1] = retry->isnull[RETRY_HEADERS - 1] = true;
-		retry_set_reason(retry, NULL);
-		retry_update(retry);
+		retry->event.isnull[OUTBOX_PAYLOAD - 1] = retry->event.isnull[OUTBOX_HEADERS - 1] = true;
+		retry->reason = NULL;
+		retry_write(retry);
 	}
 	retries_forget_discarded(consumer->id);
 	PG_RETURN_INT64(list_length(dead));
@@ -159,5 +159,5 @@ revive(const DcConsumer *consumer, DcRetry *retry)
 	retry->attempts = retry->spared = 0;
 	retry->due_at = GetCurrentTimestamp();
 	retry->hash = retry_hash(consumer, retry->topic, retry->key);
-	retry_update(retry);
+	retry_write(retry);
 }

@@ -14,96 +14,121 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
-#include "access/htup_details.h"
 #include "access/stratnum.h"
-#include "access/table.h"
-#include "access/xact.h"
+#include "base/catrow.h"
 #include "base/compat.h"
-#include "catalog/indexing.h"
+#include "base/rowread.h"
+#include "catalog/pg_type.h"
 #include "consumer/retry.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
-#include "utils/rel.h"
 #include "utils/snapmgr.h"
 
-/* The column of dcounter.outbox that each column is a copy of. */
-static const int outbox_columns[RETRY_NUM_COLUMNS] = {
-	[RETRY_SEQ - 1] = OUTBOX_SEQ,
-	[RETRY_CREATED_AT - 1] = OUTBOX_CREATED_AT,
-	[RETRY_ID - 1] = OUTBOX_ID,
-	[RETRY_TOPIC - 1] = OUTBOX_TOPIC,
-	[RETRY_KEY - 1] = OUTBOX_KEY,
-	[RETRY_TYPE - 1] = OUTBOX_TYPE,
-	[RETRY_PAYLOAD - 1] = OUTBOX_PAYLOAD,
-	[RETRY_HEADERS - 1] = OUTBOX_HEADERS,
-};
+#define KEY_INDEX "consumer_retry_key"
+#define DUE_INDEX "consumer_retry_due"
 
-/* A scan of one of the indexes. */
-typedef struct RetryScan
-{
-	Relation heap;
-	Relation index;
-	SysScanDesc scan;
-} RetryScan;
+/* Columns of dcounter.consumer_retry that it is read by */
+#define COL_CONSUMER 1
+#define COL_SEQ 2
+#define COL_PENDING_HASH 4
+#define COL_DUE_AT 5
+#define COL_DIED_AT 6
+#define COL_ATTEMPTS 7
 
+/* Of the columns that it shares with dcounter.outbox */
+static const Oid event_types[OUTBOX_NUM_COLUMNS] = {
+	INT8OID, TIMESTAMPTZOID, UUIDOID, TEXTOID, TEXTOID, TEXTOID, JSONBOID, JSONBOID};
+
+static void columns(DcCatRow *io, void *data);
+static void event_columns(DcCatRow *io, DcStoredEvent *event);
 static DcRetry *read_once(int32 consumer, int64 seq);
-static void scan_begin(RetryScan *scan, DcConsumerRelation index, ScanKey keys, int nkeys);
-static DcRetry *scan_next(RetryScan *scan, ScanDirection direction);
-static void scan_end(RetryScan *scan);
-static DcRetry *retry_deform(Relation heap, HeapTuple tuple);
-static HeapTuple retry_form(Relation heap, DcRetry *retry);
+static void scan_begin(DcCatScan *scan, const char *index, const ScanKeyData *keys, int nkeys);
+static DcRetry *scan_next(DcCatScan *scan, ScanDirection direction);
+static List *read_rest(DcCatScan *scan);
 static int hash_keys(ScanKeyData *keys, int32 consumer, int64 hash, int64 from);
 
+static const DcCatalog retries = {
+	.table = "consumer_retry",
+	.pkey = "consumer_retry_pkey",
+	.size = sizeof(DcRetry),
+	.columns = columns,
+	.keeps_lock = true,
+};
+
 static void
-scan_begin(RetryScan *scan, DcConsumerRelation index, ScanKey keys, int nkeys)
+columns(DcCatRow *io, void *data)
 {
-	scan->heap = table_open(consumer_relation(REL_RETRY), AccessShareLock);
-	scan->index = index_open(consumer_relation(index), AccessShareLock);
-	scan->scan = systable_beginscan_ordered(scan->heap, scan->index, SnapshotSelf,
-											nkeys, keys);
+	DcRetry *retry = data;
+	int64 hash = retry->died_at == 0 ? retry->hash : 0;
+	Datum reason = PointerGetDatum(retry->reason);
+
+	cat_int4(io, &retry->consumer);
+	cat_int8(io, &retry->seq);
+	cat_int2(io, &retry->lane);
+	cat_int8(io, &hash);
+	cat_time(io, &retry->due_at);
+	cat_time(io, &retry->died_at);
+	cat_int4(io, &retry->attempts);
+	cat_int4(io, &retry->spared);
+	cat_datum(io, TEXTOID, &reason);
+	event_columns(io, &retry->event);
+	if (!io->reading)
+		return;
+	retry->tid = io->tid;
+	retry->hash = hash;
+	retry->reason = (text *) DatumGetPointer(reason);
+	retry->event.seq = retry->seq;
+	retry->event.values[OUTBOX_SEQ - 1] = Int64GetDatum(retry->seq);
+	retry->topic = DatumGetTextPP(retry->event.values[OUTBOX_TOPIC - 1]);
+	if (!retry->event.isnull[OUTBOX_KEY - 1])
+		retry->key = DatumGetTextPP(retry->event.values[OUTBOX_KEY - 1]);
+}
+
+/*
+ * event_columns takes the columns that are those of dcounter.outbox, but for the first.
+ */
+static void
+event_columns(DcCatRow *io, DcStoredEvent *event)
+{
+	for (int i = OUTBOX_CREATED_AT - 1; i < OUTBOX_NUM_COLUMNS; i++)
+	{
+		Datum value = event->isnull[i] ? (Datum) 0 : event->values[i];
+
+		cat_datum(io, event_types[i], &value);
+		if (!io->reading)
+			continue;
+		event->values[i] = value;
+		event->isnull[i] = io->nulls[io->column - 1];
+	}
+}
+
+static void
+scan_begin(DcCatScan *scan, const char *index, const ScanKeyData *keys, int nkeys)
+{
+	cat_scan_begin_ordered(scan, &retries, index, SnapshotSelf, keys, nkeys);
 }
 
 static DcRetry *
-scan_next(RetryScan *scan, ScanDirection direction)
+scan_next(DcCatScan *scan, ScanDirection direction)
 {
-	HeapTuple tuple = systable_getnext_ordered(scan->scan, direction);
+	DcRetry *retry = palloc(sizeof(DcRetry));
 
-	return HeapTupleIsValid(tuple) ? retry_deform(scan->heap, tuple) : NULL;
+	return cat_scan_next(scan, direction, retry) ? retry : NULL;
 }
 
-static void
-scan_end(RetryScan *scan)
+/*
+ * read_rest returns the rows of a scan, which it ends.
+ */
+static List *
+read_rest(DcCatScan *scan)
 {
-	systable_endscan_ordered(scan->scan);
-	index_close(scan->index, AccessShareLock);
-	table_close(scan->heap, AccessShareLock);
-}
+	List *list = NIL;
+	DcRetry *retry;
 
-static DcRetry *
-retry_deform(Relation heap, HeapTuple tuple)
-{
-	DcRetry *retry = palloc0(sizeof(DcRetry));
-	Datum *values = retry->values;
-	bool *isnull = retry->isnull;
-
-	retry->tuple = heap_copytuple(tuple);
-	heap_deform_tuple(retry->tuple, RelationGetDescr(heap), values, isnull);
-	retry->consumer = DatumGetInt32(values[RETRY_CONSUMER - 1]);
-	retry->seq = DatumGetInt64(values[RETRY_SEQ - 1]);
-	retry->lane = DatumGetInt16(values[RETRY_LANE - 1]);
-	if (!isnull[RETRY_PENDING_HASH - 1])
-		retry->hash = DatumGetInt64(values[RETRY_PENDING_HASH - 1]);
-	if (!isnull[RETRY_DUE_AT - 1])
-		retry->due_at = DatumGetTimestampTz(values[RETRY_DUE_AT - 1]);
-	if (!isnull[RETRY_DIED_AT - 1])
-		retry->died_at = DatumGetTimestampTz(values[RETRY_DIED_AT - 1]);
-	retry->attempts = DatumGetInt32(values[RETRY_ATTEMPTS - 1]);
-	retry->spared = DatumGetInt32(values[RETRY_SPARED - 1]);
-	retry->topic = DatumGetTextPP(values[RETRY_TOPIC - 1]);
-	if (!isnull[RETRY_KEY - 1])
-		retry->key = DatumGetTextPP(values[RETRY_KEY - 1]);
-	return retry;
+	while ((retry = scan_next(scan, ForwardScanDirection)) != NULL)
+		list = lappend(list, retry);
+	cat_scan_end(scan);
+	return list;
 }
 
 /*
@@ -121,28 +146,28 @@ retry_read(int32 consumer, int64 seq)
 static DcRetry *
 read_once(int32 consumer, int64 seq)
 {
-	RetryScan scan;
+	DcCatScan scan;
 	ScanKeyData keys[2];
 	DcRetry *retry;
 
-	ScanKeyInit(&keys[0], RETRY_CONSUMER, BTEqualStrategyNumber, F_INT4EQ,
+	ScanKeyInit(&keys[0], COL_CONSUMER, BTEqualStrategyNumber, F_INT4EQ,
 				Int32GetDatum(consumer));
-	ScanKeyInit(&keys[1], RETRY_SEQ, BTEqualStrategyNumber, F_INT8EQ,
+	ScanKeyInit(&keys[1], COL_SEQ, BTEqualStrategyNumber, F_INT8EQ,
 				Int64GetDatum(seq));
-	scan_begin(&scan, REL_RETRY_PKEY, keys, 2);
+	scan_begin(&scan, retries.pkey, keys, 2);
 	retry = scan_next(&scan, ForwardScanDirection);
-	scan_end(&scan);
+	cat_scan_end(&scan);
 	return retry;
 }
 
 static int
 hash_keys(ScanKeyData *keys, int32 consumer, int64 hash, int64 from)
 {
-	ScanKeyInit(&keys[0], RETRY_CONSUMER, BTEqualStrategyNumber, F_INT4EQ,
+	ScanKeyInit(&keys[0], COL_CONSUMER, BTEqualStrategyNumber, F_INT4EQ,
 				Int32GetDatum(consumer));
-	ScanKeyInit(&keys[1], RETRY_PENDING_HASH, BTEqualStrategyNumber, F_INT8EQ,
+	ScanKeyInit(&keys[1], COL_PENDING_HASH, BTEqualStrategyNumber, F_INT8EQ,
 				Int64GetDatum(hash));
-	ScanKeyInit(&keys[2], RETRY_SEQ, BTGreaterEqualStrategyNumber, F_INT8GE,
+	ScanKeyInit(&keys[2], COL_SEQ, BTGreaterEqualStrategyNumber, F_INT8GE,
 				Int64GetDatum(from));
 	return 3;
 }
@@ -155,15 +180,15 @@ DcRetry *
 retry_first_of_key(int32 consumer, int64 hash, const text *topic, const text *key,
 				   int64 from)
 {
-	RetryScan scan;
+	DcCatScan scan;
 	ScanKeyData keys[3];
 	DcRetry *retry;
 
-	scan_begin(&scan, REL_RETRY_KEY, keys, hash_keys(keys, consumer, hash, from));
+	scan_begin(&scan, KEY_INDEX, keys, hash_keys(keys, consumer, hash, from));
 	while ((retry = scan_next(&scan, ForwardScanDirection)) != NULL &&
 		   !retry_same_key(retry, topic, key))
 		;
-	scan_end(&scan);
+	cat_scan_end(&scan);
 	return retry;
 }
 
@@ -175,18 +200,18 @@ DcRetry *
 retry_last_of_key(int32 consumer, int64 hash, const text *topic, const text *key,
 				  int64 from, int64 before)
 {
-	RetryScan scan;
+	DcCatScan scan;
 	ScanKeyData keys[4];
 	DcRetry *retry;
 	int nkeys = hash_keys(keys, consumer, hash, from);
 
-	ScanKeyInit(&keys[nkeys++], RETRY_SEQ, BTLessStrategyNumber, F_INT8LT,
+	ScanKeyInit(&keys[nkeys++], COL_SEQ, BTLessStrategyNumber, F_INT8LT,
 				Int64GetDatum(before));
-	scan_begin(&scan, REL_RETRY_KEY, keys, nkeys);
+	scan_begin(&scan, KEY_INDEX, keys, nkeys);
 	while ((retry = scan_next(&scan, BackwardScanDirection)) != NULL &&
 		   !retry_same_key(retry, topic, key))
 		;
-	scan_end(&scan);
+	cat_scan_end(&scan);
 	return retry;
 }
 
@@ -197,22 +222,22 @@ retry_last_of_key(int32 consumer, int64 hash, const text *topic, const text *key
 List *
 retry_read_key(const DcRetry *first, int64 upto, int max)
 {
-	RetryScan scan;
+	DcCatScan scan;
 	ScanKeyData keys[4];
 	DcRetry *retry;
 	List *list = NIL;
 	int nkeys = hash_keys(keys, first->consumer, first->hash, first->seq + 1);
 
-	ScanKeyInit(&keys[nkeys++], RETRY_SEQ, BTLessEqualStrategyNumber, F_INT8LE,
+	ScanKeyInit(&keys[nkeys++], COL_SEQ, BTLessEqualStrategyNumber, F_INT8LE,
 				Int64GetDatum(upto));
-	scan_begin(&scan, REL_RETRY_KEY, keys, nkeys);
+	scan_begin(&scan, KEY_INDEX, keys, nkeys);
 	while (list_length(list) < max &&
 		   (retry = scan_next(&scan, ForwardScanDirection)) != NULL)
 	{
 		if (retry_same_key(retry, first->topic, first->key))
 			list = lappend(list, retry);
 	}
-	scan_end(&scan);
+	cat_scan_end(&scan);
 	return list;
 }
 
@@ -225,17 +250,17 @@ List *
 retry_read_due(const DcMember *me, TimestampTz now, int64 upto, TimestampTz *first,
 			   TimestampTz *next)
 {
-	RetryScan scan;
+	DcCatScan scan;
 	ScanKeyData keys[2];
 	DcRetry *retry;
 	List *list = NIL;
 
 	*first = *next = 0;
-	ScanKeyInit(&keys[0], RETRY_CONSUMER, BTEqualStrategyNumber, F_INT4EQ,
+	ScanKeyInit(&keys[0], COL_CONSUMER, BTEqualStrategyNumber, F_INT4EQ,
 				Int32GetDatum(me->consumer));
-	ScanKeyInit(&keys[1], RETRY_DUE_AT, BTGreaterEqualStrategyNumber,
+	ScanKeyInit(&keys[1], COL_DUE_AT, BTGreaterEqualStrategyNumber,
 				F_TIMESTAMPTZ_GE, TimestampTzGetDatum(me->retry_due));
-	scan_begin(&scan, REL_RETRY_DUE, keys, 2);
+	scan_begin(&scan, DUE_INDEX, keys, 2);
 	while (list_length(list) < 2 * RETRIES_MAX &&
 		   (retry = scan_next(&scan, ForwardScanDirection)) != NULL)
 	{
@@ -251,7 +276,7 @@ retry_read_due(const DcMember *me, TimestampTz now, int64 upto, TimestampTz *fir
 		if (retry->seq <= upto)
 			list = lappend(list, retry);
 	}
-	scan_end(&scan);
+	cat_scan_end(&scan);
 	return list;
 }
 
@@ -261,20 +286,15 @@ retry_read_due(const DcMember *me, TimestampTz now, int64 upto, TimestampTz *fir
 List *
 retry_read_discarded(int32 consumer)
 {
-	RetryScan scan;
+	DcCatScan scan;
 	ScanKeyData keys[2];
-	DcRetry *retry;
-	List *list = NIL;
 
-	ScanKeyInit(&keys[0], RETRY_CONSUMER, BTEqualStrategyNumber, F_INT4EQ,
+	ScanKeyInit(&keys[0], COL_CONSUMER, BTEqualStrategyNumber, F_INT4EQ,
 				Int32GetDatum(consumer));
-	ScanKeyInit(&keys[1], RETRY_DUE_AT, BTEqualStrategyNumber, F_TIMESTAMPTZ_EQ,
+	ScanKeyInit(&keys[1], COL_DUE_AT, BTEqualStrategyNumber, F_TIMESTAMPTZ_EQ,
 				TimestampTzGetDatum(DT_NOBEGIN));
-	scan_begin(&scan, REL_RETRY_DUE, keys, 2);
-	while ((retry = scan_next(&scan, ForwardScanDirection)) != NULL)
-		list = lappend(list, retry);
-	scan_end(&scan);
-	return list;
+	scan_begin(&scan, DUE_INDEX, keys, 2);
+	return read_rest(&scan);
 }
 
 /*
@@ -283,18 +303,47 @@ retry_read_discarded(int32 consumer)
 List *
 retry_read_all(int32 consumer)
 {
-	RetryScan scan;
+	DcCatScan scan;
 	ScanKeyData key;
-	DcRetry *retry;
-	List *list = NIL;
 
-	ScanKeyInit(&key, RETRY_CONSUMER, BTEqualStrategyNumber, F_INT4EQ,
+	ScanKeyInit(&key, COL_CONSUMER, BTEqualStrategyNumber, F_INT4EQ,
 				Int32GetDatum(consumer));
-	scan_begin(&scan, REL_RETRY_PKEY, &key, 1);
-	while ((retry = scan_next(&scan, ForwardScanDirection)) != NULL)
-		list = lappend(list, retry);
-	scan_end(&scan);
-	return list;
+	scan_begin(&scan, retries.pkey, &key, 1);
+	return read_rest(&scan);
+}
+
+/*
+ * retry_count adds up what is kept of a consumer: how many events are to be delivered
+ * again, how often the most refused of them has been, and how many are dead letters.
+ */
+void
+retry_count(int32 consumer, int64 *pending, int32 *attempts, int64 *dead)
+{
+	DcCatScan scan;
+	ScanKeyData key;
+
+	ScanKeyInit(&key, COL_CONSUMER, BTEqualStrategyNumber, F_INT4EQ,
+				Int32GetDatum(consumer));
+	cat_scan_begin(&scan, &retries, retries.pkey, AccessShareLock, &key, 1);
+	while (cat_scan_next(&scan, ForwardScanDirection, NULL))
+	{
+		bool isnull;
+		int32 n = DatumGetInt32(tuple_datum(scan.rel, scan.tuple, COL_ATTEMPTS, INT4OID));
+
+		(void) tuple_nullable(scan.rel, scan.tuple, COL_DIED_AT, TIMESTAMPTZOID, &isnull);
+		if (!isnull)
+		{
+			/* discarded ones have a due_at */
+			(void) tuple_nullable(scan.rel, scan.tuple, COL_DUE_AT, TIMESTAMPTZOID, &isnull);
+			*dead += isnull;
+		}
+		else
+		{
+			(*pending)++;
+			*attempts = Max(*attempts, n);
+		}
+	}
+	cat_scan_end(&scan);
 }
 
 /*
@@ -306,14 +355,7 @@ retry_make(int32 consumer, const DcStoredEvent *event, int lane, int64 hash)
 {
 	DcRetry *retry = palloc0(sizeof(DcRetry));
 
-	for (int i = 0; i < RETRY_NUM_COLUMNS; i++)
-	{
-		int column = outbox_columns[i];
-
-		retry->isnull[i] = column == 0 || event->isnull[column - 1];
-		if (!retry->isnull[i])
-			retry->values[i] = event->values[column - 1];
-	}
+	retry->event = *event;
 	retry->consumer = consumer;
 	retry->seq = event->seq;
 	retry->lane = lane;
@@ -322,84 +364,18 @@ retry_make(int32 consumer, const DcStoredEvent *event, int lane, int64 hash)
 }
 
 /*
- * retry_to_event shows a row as the event it is a copy of.
+ * retry_write adds a row, or replaces the one that was read.
  */
 void
-retry_to_event(const DcRetry *retry, DcStoredEvent *event)
+retry_write(DcRetry *retry)
 {
-	event->seq = retry->seq;
-	for (int i = 0; i < RETRY_NUM_COLUMNS; i++)
-	{
-		if (outbox_columns[i] == 0)
-			continue;
-		event->values[outbox_columns[i] - 1] = retry->values[i];
-		event->isnull[outbox_columns[i] - 1] = retry->isnull[i];
-	}
-}
-
-/*
- * retry_set_reason notes why an event was not accepted.
- */
-void
-retry_set_reason(DcRetry *retry, text *reason)
-{
-	retry->values[RETRY_REASON - 1] = PointerGetDatum(reason);
-	retry->isnull[RETRY_REASON - 1] = reason == NULL;
-}
-
-static HeapTuple
-retry_form(Relation heap, DcRetry *retry)
-{
-	Datum *values = retry->values;
-	bool *isnull = retry->isnull;
-
-	values[RETRY_CONSUMER - 1] = Int32GetDatum(retry->consumer);
-	isnull[RETRY_CONSUMER - 1] = false;
-	values[RETRY_LANE - 1] = Int16GetDatum(retry->lane);
-	isnull[RETRY_LANE - 1] = false;
-	values[RETRY_PENDING_HASH - 1] = Int64GetDatum(retry->hash);
-	isnull[RETRY_PENDING_HASH - 1] = retry->hash == 0 || retry->died_at != 0;
-	values[RETRY_DUE_AT - 1] = TimestampTzGetDatum(retry->due_at);
-	isnull[RETRY_DUE_AT - 1] = retry->due_at == 0;
-	values[RETRY_DIED_AT - 1] = TimestampTzGetDatum(retry->died_at);
-	isnull[RETRY_DIED_AT - 1] = retry->died_at == 0;
-	values[RETRY_ATTEMPTS - 1] = Int32GetDatum(retry->attempts);
-	isnull[RETRY_ATTEMPTS - 1] = false;
-	values[RETRY_SPARED - 1] = Int32GetDatum(retry->spared);
-	isnull[RETRY_SPARED - 1] = false;
-	return heap_form_tuple(RelationGetDescr(heap), values, isnull);
-}
-
-void
-retry_insert(DcRetry *retry)
-{
-	Relation heap = table_open(consumer_relation(REL_RETRY), RowExclusiveLock);
-
-	CatalogTupleInsert(heap, retry_form(heap, retry));
-	table_close(heap, NoLock);
-	CommandCounterIncrement();
-}
-
-void
-retry_update(DcRetry *retry)
-{
-	Relation heap = table_open(consumer_relation(REL_RETRY), RowExclusiveLock);
-	HeapTuple tuple = retry_form(heap, retry);
-
-	CatalogTupleUpdate(heap, &retry->tuple->t_self, tuple);
-	retry->tuple->t_self = tuple->t_self;
-	table_close(heap, NoLock);
-	CommandCounterIncrement();
+	cat_store_at(&retries, &retry->tid, retry);
 }
 
 void
 retry_delete(DcRetry *retry)
 {
-	Relation heap = table_open(consumer_relation(REL_RETRY), RowExclusiveLock);
-
-	CatalogTupleDelete(heap, &retry->tuple->t_self);
-	table_close(heap, NoLock);
-	CommandCounterIncrement();
+	cat_delete_at(&retries, &retry->tid);
 }
 
 /*

@@ -91,7 +91,6 @@ static void read_events(const Outbox *outbox, DcConsumer *consumer,
 						Backlog *backlog);
 static DcMember *find_member(const Backlog *backlog, DcConsumer *consumer,
 							 const DcStoredEvent *event);
-static void read_retries(DcConsumer *consumer, Backlog *backlog);
 static int64 bytes_after(const Outbox *outbox, int64 position);
 static void show(ReturnSetInfo *result, const Outbox *outbox,
 				 DcConsumer *consumer, const Backlog *backlog);
@@ -124,7 +123,7 @@ dc_stat_consumers(PG_FUNCTION_ARGS)
 		CHECK_FOR_INTERRUPTS();
 		read_members(&outbox, consumer, &backlog);
 		read_events(&outbox, consumer, &backlog);
-		read_retries(consumer, &backlog);
+		retry_count(consumer->id, &backlog.retries, &backlog.attempts, &backlog.dead);
 		show(result, &outbox, consumer, &backlog);
 	}
 	UnregisterSnapshot(outbox.snapshot);
@@ -241,43 +240,6 @@ find_member(const Backlog *backlog, DcConsumer *consumer,
 			return member;
 	}
 	return NULL;
-}
-
-/*
- * read_retries counts the events that are kept for later, and dead letters.
- */
-static void
-read_retries(DcConsumer *consumer, Backlog *backlog)
-{
-	Relation rel = table_open(consumer_relation(REL_RETRY), AccessShareLock);
-	ScanKeyData key;
-	SysScanDesc scan;
-	HeapTuple tuple;
-
-	ScanKeyInit(&key, RETRY_CONSUMER, BTEqualStrategyNumber, F_INT4EQ,
-				Int32GetDatum(consumer->id));
-	scan = systable_beginscan(rel, consumer_relation(REL_RETRY_PKEY), true,
-							  SnapshotSelf, 1, &key);
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
-	{
-		bool isnull;
-		int32 attempts = DatumGetInt32(tuple_datum(rel, tuple, RETRY_ATTEMPTS, INT4OID));
-
-		(void) tuple_nullable(rel, tuple, RETRY_DIED_AT, TIMESTAMPTZOID, &isnull);
-		if (!isnull)
-		{
-			/* discarded ones have a due_at */
-			(void) tuple_nullable(rel, tuple, RETRY_DUE_AT, TIMESTAMPTZOID, &isnull);
-			backlog->dead += isnull;
-		}
-		else
-		{
-			backlog->retries++;
-			backlog->attempts = Max(backlog->attempts, attempts);
-		}
-	}
-	systable_endscan(scan);
-	table_close(rel, AccessShareLock);
 }
 
 /*

@@ -443,7 +443,7 @@ account_change(DcLedger *ledger, const DcKey *key, const DcRules *rules)
 	limit_set(ledger, key, false, lower);
 	limit_set(ledger, key, true, upper);
 	account_write(ledger, &sql_account_update, key, rules, &rows);
-	counter_invalidate(ledger->relid); /* what sessions remember of it */
+	relation_invalidate(ledger->relid); /* what sessions remember of it */
 	CommandCounterIncrement();
 }
 

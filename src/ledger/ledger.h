@@ -13,8 +13,6 @@
 #include "utils/acl.h"
 #include "utils/hsearch.h"
 
-#define DC_LEDGER_TABLE "ledger"
-#define DC_LEDGER_INDEX "ledger_pkey"
 
 #define DC_LIMIT_SUFFIX "_limit"
 #define DC_ENTRY_SUFFIX "_entry"

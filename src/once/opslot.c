@@ -327,7 +327,7 @@ opslot_insert(Oid counter, const DcOpSlot *slot)
 
 	CatalogTupleInsert(rel, slot_form(rel, counter, slot));
 	table_close(rel, RowExclusiveLock);
-	counter_invalidate(counter);
+	relation_invalidate(counter);
 	CommandCounterIncrement();
 }
 
@@ -355,7 +355,7 @@ opslot_update(Oid counter, const DcOpSlot *slot)
 	CatalogTupleUpdate(rel, &old->t_self, slot_form(rel, counter, slot));
 	systable_endscan(scan);
 	table_close(rel, RowExclusiveLock);
-	counter_invalidate(counter);
+	relation_invalidate(counter);
 	CommandCounterIncrement();
 }
 
@@ -385,7 +385,7 @@ opslots_delete(Oid counter)
 	table_close(rel, RowExclusiveLock);
 	if (n > 0)
 	{
-		counter_invalidate(counter);
+		relation_invalidate(counter);
 		CommandCounterIncrement();
 	}
 	return n;
@@ -425,7 +425,7 @@ on_op_slot_change(PG_FUNCTION_ARGS)
 			return PointerGetDatum(tuple); /* the NOT NULL constraint will tell */
 	}
 	slot_deform(data->tg_relation, tuple, &counter, &slot);
-	counter_invalidate(counter);
+	relation_invalidate(counter);
 	if (TRIGGER_FIRED_BY_INSERT(data->tg_event) && slot.number >= 0 &&
 		slot.number < DC_OP_SLOTS)
 	{

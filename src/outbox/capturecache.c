@@ -19,6 +19,7 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "base/compat.h"
+#include "base/relcached.h"
 #include "catalog/indexing.h"
 #include "catalog/pg_index.h"
 #include "catalog/pg_trigger.h"
@@ -31,7 +32,6 @@
 #include "utils/builtins.h"
 #include "utils/catcache.h"
 #include "utils/fmgroids.h"
-#include "utils/hsearch.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -48,14 +48,16 @@ typedef struct Entry
 	DcCapture *capture;
 } Entry;
 
-/*
- * In TopMemoryContext, as is what an entry has. sweep() leaves the memory of those that
- * it removes to the transaction.
- */
-static HTAB *entries = NULL;
+static void entry_changed(void *entry, Oid relid);
 
-static void create_hash(void);
-static void on_relcache_change(Datum arg, Oid relid);
+/* What an entry has is in TopMemoryContext, too, until sweep() leaves it to the transaction. */
+static DcRelCached entries = {
+	.name = "dcounter triggers",
+	.keysize = sizeof(Oid),
+	.size = sizeof(Entry),
+	.changed = entry_changed,
+};
+
 static void on_namespace_change(Datum arg, int cacheid, uint32 hashvalue);
 static void sweep(void);
 static DcCapture *capture_make(Entry *entry, TriggerData *data);
@@ -75,17 +77,16 @@ DcCapture *
 capture_find(TriggerData *data)
 {
 	Oid oid = data->tg_trigger->tgoid;
-	Entry *entry;
-	bool found;
+	Entry *entry = relcached_find(&entries, &oid);
 
-	if (entries == NULL)
-		create_hash();
-	entry = hash_search(entries, &oid, HASH_FIND, NULL);
 	if (likely(entry != NULL && entry->valid && entry->capture != NULL))
 		return entry->capture;
 
-	sweep();
-	entry = hash_search(entries, &oid, HASH_ENTER, &found);
+	if (entries.hash == NULL)
+		CacheRegisterSyscacheCallback(NAMESPACEOID, on_namespace_change, (Datum) 0);
+	else
+		sweep();
+	entry = relcached_enter(&entries, &oid);
 	entry->relid = RelationGetRelid(data->tg_relation);
 	entry->root = InvalidOid;
 	entry->capture = NULL;
@@ -96,37 +97,18 @@ capture_find(TriggerData *data)
 }
 
 static void
-create_hash(void)
+entry_changed(void *data, Oid relid)
 {
-	HASHCTL ctl;
+	Entry *entry = data;
 
-	ctl.keysize = sizeof(Oid);
-	ctl.entrysize = sizeof(Entry);
-	ctl.hcxt = TopMemoryContext;
-	entries = hash_create("dcounter triggers", 64, &ctl,
-						  HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-	CacheRegisterRelcacheCallback(on_relcache_change, (Datum) 0);
-	CacheRegisterSyscacheCallback(NAMESPACEOID, on_namespace_change, (Datum) 0);
-}
-
-static void
-on_relcache_change(Datum arg, Oid relid)
-{
-	HASH_SEQ_STATUS scan;
-	Entry *entry;
-
-	hash_seq_init(&scan, entries);
-	while ((entry = hash_seq_search(&scan)) != NULL)
-	{
-		if (!OidIsValid(relid) || entry->relid == relid || entry->root == relid)
-			entry->valid = false;
-	}
+	if (!OidIsValid(relid) || entry->relid == relid || entry->root == relid)
+		entry->valid = false;
 }
 
 static void
 on_namespace_change(Datum arg, int cacheid, uint32 hashvalue)
 {
-	on_relcache_change(arg, InvalidOid);
+	relcached_changed(&entries, InvalidOid);
 }
 
 /*
@@ -139,13 +121,13 @@ sweep(void)
 	HASH_SEQ_STATUS scan;
 	Entry *entry;
 
-	hash_seq_init(&scan, entries);
+	hash_seq_init(&scan, entries.hash);
 	while ((entry = hash_seq_search(&scan)) != NULL)
 	{
 		if (entry->valid || entry->capture == NULL)
 			continue;
 		MemoryContextSetParent(entry->capture->cxt, TopTransactionContext);
-		hash_search(entries, &entry->trigger, HASH_REMOVE, NULL);
+		hash_search(entries.hash, &entry->trigger, HASH_REMOVE, NULL);
 	}
 }
 

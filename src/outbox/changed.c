@@ -11,58 +11,54 @@
  * of a key. One lock for each counter table (lockclass.h) makes one round at a time
  * work on it, and keeps dc_alter() and rounds apart.
  *
- * As the catalog (catalog.c), both tables are read and written below the executor:
- * no role needs a right to them. A lock on the table of marks is held to the
+ * Both tables are catalogs (catrow.c). A lock on the table of marks is held to the
  * end of the transaction, so that a round can tell whether marks may be on their way.
  */
 #include "postgres.h"
 
-#include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "access/xact.h"
+#include "base/catrow.h"
 #include "base/hooks.h"
 #include "base/lockclass.h"
-#include "base/rowread.h"
 #include "catalog/indexing.h"
-#include "catalog/namespace.h"
 #include "catalog/pg_type.h"
-#include "commands/trigger.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "outbox/changed.h"
 #include "outbox/outbox.h"
 #include "storage/lock.h"
 #include "table/catalog.h"
-#include "utils/builtins.h"
-#include "utils/datum.h"
 #include "utils/fmgroids.h"
 #include "utils/fmgrprotos.h"
-#include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
 PG_FUNCTION_INFO_V1(on_events_change);
 
-/* Columns of dcounter.counter_events */
-enum
-{
-	COL_COUNTER = 1,
-	COL_EVERY,
-	COL_CHANNEL,
-	COL_LAST_ROUND,
-	NUM_COLS = COL_LAST_ROUND
-};
 
 static bool wants(Oid counter);
 static void changed(Oid counter, const Datum *keys, int nkeys);
 static void alter(Oid counter, const Interval *every, const text *channel);
 static void check_every(const Interval *every);
 static int compare_intervals(const Interval *a, int32 days);
-static bool events_find(Relation rel, Oid counter, ItemPointer tid,
-						DcCounterEvents *row);
-static void events_deform(Relation rel, HeapTuple tuple, DcCounterEvents *row);
-static bool events_delete(Oid counter);
+static void columns(DcCatRow *io, void *data);
+
+static const DcCatalog events = {
+	.table = EVENTS_TABLE,
+	.pkey = "counter_events_pkey",
+	.nkeys = 1,
+	.size = sizeof(DcCounterEvents),
+	.columns = columns,
+};
+
+/* Its rows are not read into a struct. */
+static const DcCatalog marks = {
+	.table = MARKS_TABLE,
+	.pkey = "changed_key_marked_at",
+	.keeps_lock = true,
+};
 
 static const DcOutboxHooks hooks = {
 	.wants = wants,
@@ -87,12 +83,9 @@ changed_init(void)
 static bool
 wants(Oid counter)
 {
-	Oid schema = get_namespace_oid(DC_SCHEMA, true);
 	DcCounterEvents row;
 
-	return OidIsValid(schema) &&
-		OidIsValid(get_relname_relid(EVENTS_TABLE, schema)) &&
-		events_read(counter, &row);
+	return OidIsValid(catalog_relation_if_any(EVENTS_TABLE)) && events_read(counter, &row);
 }
 
 /*
@@ -101,7 +94,7 @@ wants(Oid counter)
 static void
 changed(Oid counter, const Datum *keys, int nkeys)
 {
-	Relation rel = table_open(outbox_relation(MARKS_TABLE), RowExclusiveLock);
+	Relation rel = table_open(catalog_relation(MARKS_TABLE), RowExclusiveLock);
 	CatalogIndexState indexes = CatalogOpenIndexes(rel);
 	Datum values[MARK_NUM_COLUMNS];
 	bool nulls[MARK_NUM_COLUMNS] = {false};
@@ -192,21 +185,33 @@ events_lock(Oid counter, bool wait)
 	return advisory_lock(EVENTS_LOCK_CLASS, counter, 0, ExclusiveLock, wait);
 }
 
+static void
+columns(DcCatRow *io, void *data)
+{
+	DcCounterEvents *row = data;
+	Datum every = IntervalPGetDatum(&row->every);
+	Datum channel = PointerGetDatum(row->channel);
+	TimestampTz last_round = TIMESTAMP_IS_NOBEGIN(row->last_round) ? 0 : row->last_round;
+
+	cat_oid(io, &row->counter);
+	cat_datum(io, INTERVALOID, &every);
+	cat_datum(io, TEXTOID, &channel);
+	cat_time(io, &last_round);
+	if (!io->reading)
+		return;
+	row->every = *DatumGetIntervalP(every);
+	row->channel = channel != (Datum) 0 ? DatumGetTextPP(channel) : NULL;
+	row->last_round = last_round != 0 ? last_round : DT_NOBEGIN;
+}
+
 /*
  * events_read fetches the settings of a counter table; false if it emits no
- * events. A read may miss a row that is being replaced just then, so it is looked
- * for once more.
+ * events.
  */
 bool
 events_read(Oid counter, DcCounterEvents *row)
 {
-	Relation rel = table_open(outbox_relation(EVENTS_TABLE), AccessShareLock);
-	ItemPointerData tid;
-	bool found = events_find(rel, counter, &tid, row) ||
-		events_find(rel, counter, &tid, row);
-
-	table_close(rel, AccessShareLock);
-	return found;
+	return cat_read(&events, row, ObjectIdGetDatum(counter));
 }
 
 /*
@@ -215,22 +220,7 @@ events_read(Oid counter, DcCounterEvents *row)
 List *
 events_read_all(void)
 {
-	Relation rel = table_open(outbox_relation(EVENTS_TABLE), AccessShareLock);
-	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, SnapshotSelf,
-										  0, NULL);
-	HeapTuple tuple;
-	List *rows = NIL;
-
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
-	{
-		DcCounterEvents *row = palloc(sizeof(DcCounterEvents));
-
-		events_deform(rel, tuple, row);
-		rows = lappend(rows, row);
-	}
-	systable_endscan(scan);
-	table_close(rel, AccessShareLock);
-	return rows;
+	return cat_read_all(&events, SnapshotSelf);
 }
 
 /*
@@ -240,26 +230,8 @@ events_read_all(void)
 void
 events_write(const DcCounterEvents *row)
 {
-	Relation rel = table_open(outbox_relation(EVENTS_TABLE), RowExclusiveLock);
-	Datum values[NUM_COLS];
-	bool nulls[NUM_COLS] = {false};
-	DcCounterEvents old;
-	ItemPointerData tid;
-	HeapTuple tuple;
-
-	values[COL_COUNTER - 1] = ObjectIdGetDatum(row->counter);
-	values[COL_EVERY - 1] = IntervalPGetDatum(&row->every);
-	values[COL_CHANNEL - 1] = PointerGetDatum(row->channel);
-	nulls[COL_CHANNEL - 1] = row->channel == NULL;
-	values[COL_LAST_ROUND - 1] = TimestampTzGetDatum(row->last_round);
-	nulls[COL_LAST_ROUND - 1] = TIMESTAMP_IS_NOBEGIN(row->last_round);
-	tuple = heap_form_tuple(RelationGetDescr(rel), values, nulls);
-	if (events_find(rel, row->counter, &tid, &old))
-		CatalogTupleUpdate(rel, &tid, tuple);
-	else
-		CatalogTupleInsert(rel, tuple);
-	table_close(rel, RowExclusiveLock);
-	CommandCounterIncrement();
+	if (!cat_update(&events, row))
+		cat_insert(&events, row);
 }
 
 /*
@@ -270,29 +242,15 @@ events_write(const DcCounterEvents *row)
 void
 changed_forget(Oid counter)
 {
-	Relation rel;
-	ScanKeyData key;
-	SysScanDesc scan;
-	HeapTuple tuple;
-
-	(void) events_delete(counter);
-	rel = table_open(outbox_relation(MARKS_TABLE), RowExclusiveLock);
-	ScanKeyInit(&key, MARK_COUNTER, BTEqualStrategyNumber, F_OIDEQ,
-				ObjectIdGetDatum(counter));
-	scan = systable_beginscan(rel, outbox_relation(MARKS_INDEX), true,
-							  SnapshotSelf, 1, &key);
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
-		CatalogTupleDelete(rel, &tuple->t_self);
-	systable_endscan(scan);
-	table_close(rel, NoLock);
-	CommandCounterIncrement();
+	(void) cat_delete(&events, ObjectIdGetDatum(counter));
+	(void) cat_delete(&marks, ObjectIdGetDatum(counter));
 }
 
 /*
  * marks_scan reads a counter table's marks that were made from one time to another.
  */
-SysScanDesc
-marks_scan(Relation rel, Oid counter, TimestampTz from, TimestampTz upto)
+void
+marks_scan(DcCatScan *scan, LOCKMODE mode, Oid counter, TimestampTz from, TimestampTz upto)
 {
 	ScanKeyData keys[3];
 
@@ -302,91 +260,14 @@ marks_scan(Relation rel, Oid counter, TimestampTz from, TimestampTz upto)
 				F_TIMESTAMPTZ_GE, TimestampTzGetDatum(from));
 	ScanKeyInit(&keys[2], MARK_AT, BTLessEqualStrategyNumber,
 				F_TIMESTAMPTZ_LE, TimestampTzGetDatum(upto));
-	return systable_beginscan(rel, outbox_relation(MARKS_INDEX), true,
-							  SnapshotSelf, lengthof(keys), keys);
-}
-
-static bool
-events_delete(Oid counter)
-{
-	Relation rel = table_open(outbox_relation(EVENTS_TABLE), RowExclusiveLock);
-	DcCounterEvents row;
-	ItemPointerData tid;
-	bool found = events_find(rel, counter, &tid, &row);
-
-	if (found)
-		CatalogTupleDelete(rel, &tid);
-	table_close(rel, NoLock);
-	return found;
-}
-
-static bool
-events_find(Relation rel, Oid counter, ItemPointer tid, DcCounterEvents *row)
-{
-	ScanKeyData key;
-	SysScanDesc scan;
-	HeapTuple tuple;
-
-	ScanKeyInit(&key, COL_COUNTER, BTEqualStrategyNumber, F_OIDEQ,
-				ObjectIdGetDatum(counter));
-	scan = systable_beginscan(rel, outbox_relation(EVENTS_INDEX), true,
-							  SnapshotSelf, 1, &key);
-	tuple = systable_getnext(scan);
-	if (HeapTupleIsValid(tuple))
-	{
-		*tid = tuple->t_self;
-		events_deform(rel, tuple, row);
-	}
-	systable_endscan(scan);
-	return HeapTupleIsValid(tuple);
-}
-
-static void
-events_deform(Relation rel, HeapTuple tuple, DcCounterEvents *row)
-{
-	Datum values[NUM_COLS];
-	bool nulls[NUM_COLS];
-
-	heap_deform_tuple(tuple, RelationGetDescr(rel), values, nulls);
-	row->counter = DatumGetObjectId(values[COL_COUNTER - 1]);
-	row->every = *DatumGetIntervalP(values[COL_EVERY - 1]);
-	row->channel = nulls[COL_CHANNEL - 1]
-		? NULL
-		: DatumGetTextPCopy(values[COL_CHANNEL - 1]);
-	row->last_round = nulls[COL_LAST_ROUND - 1]
-		? DT_NOBEGIN
-		: DatumGetTimestampTz(values[COL_LAST_ROUND - 1]);
+	cat_scan_begin(scan, &marks, marks.pkey, mode, keys, lengthof(keys));
 }
 
 /*
- * on_events_change() -> trigger, BEFORE INSERT OR UPDATE OR DELETE FOR EACH ROW on
- * dcounter.counter_events: when a dump is restored, an INSERT replaces a row that
- * is there, and sessions are told.
+ * on_events_change() -> trigger on dcounter.counter_events
  */
 Datum
 on_events_change(PG_FUNCTION_ARGS)
 {
-	TriggerData *data = (TriggerData *) fcinfo->context;
-	HeapTuple tuple;
-	DcCounterEvents row;
-	Datum counter;
-	bool isnull;
-
-	if (!CALLED_AS_TRIGGER(fcinfo) ||
-		RelationGetRelid(data->tg_relation) != outbox_relation(EVENTS_TABLE) ||
-		!TRIGGER_FIRED_BEFORE(data->tg_event) ||
-		!TRIGGER_FIRED_FOR_ROW(data->tg_event))
-		ereport(ERROR,
-				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("%s can only be a trigger of the extension's own table",
-						"on_events_change()")));
-	tuple = TRIGGER_FIRED_BY_UPDATE(data->tg_event) ? data->tg_newtuple : data->tg_trigtuple;
-	counter = tuple_nullable(data->tg_relation, tuple, COL_COUNTER, REGCLASSOID, &isnull);
-	if (isnull)
-		return PointerGetDatum(tuple); /* the NOT NULL constraint will tell */
-	counter_invalidate(DatumGetObjectId(counter));
-	if (TRIGGER_FIRED_BY_INSERT(data->tg_event) &&
-		events_read(DatumGetObjectId(counter), &row))
-		(void) events_delete(DatumGetObjectId(counter));
-	return PointerGetDatum(tuple);
+	return cat_on_change(fcinfo, &events, "on_events_change()");
 }

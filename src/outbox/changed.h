@@ -5,15 +5,12 @@
 #ifndef DC_CHANGED_H
 #define DC_CHANGED_H
 
-#include "access/genam.h"
+#include "base/catrow.h"
 #include "nodes/pg_list.h"
-#include "utils/relcache.h"
 #include "utils/timestamp.h"
 
 #define EVENTS_TABLE "counter_events"
-#define EVENTS_INDEX "counter_events_pkey"
 #define MARKS_TABLE "changed_key"
-#define MARKS_INDEX "changed_key_marked_at"
 
 /* Columns of dcounter.changed_key */
 enum
@@ -39,8 +36,7 @@ extern List *events_read_all(void);
 extern void events_write(const DcCounterEvents *row);
 extern bool events_lock(Oid counter, bool wait);
 extern void changed_forget(Oid counter);
-extern SysScanDesc marks_scan(Relation rel, Oid counter, TimestampTz from,
-							  TimestampTz upto);
+extern void marks_scan(DcCatScan *scan, LOCKMODE mode, Oid counter, TimestampTz from, TimestampTz upto);
 
 /* changedsquash.c */
 extern bool marks_squash(Oid counter, TimestampTz from);

@@ -183,8 +183,8 @@ list(void)
 	ListCell *lc;
 
 	if (extension_is_fed() ||
-		!ConditionalLockRelationOid(outbox_relation(EVENTS_TABLE), AccessShareLock) ||
-		!ConditionalLockRelationOid(outbox_relation(MARKS_TABLE), AccessShareLock))
+		!ConditionalLockRelationOid(catalog_relation(EVENTS_TABLE), AccessShareLock) ||
+		!ConditionalLockRelationOid(catalog_relation(MARKS_TABLE), AccessShareLock))
 		return NIL;
 	rows = events_read_all();
 	foreach(lc, rows)
@@ -269,12 +269,12 @@ has_marks(Oid counter)
 static bool
 any_marks(Oid counter, TimestampTz from)
 {
-	Relation rel = table_open(outbox_relation(MARKS_TABLE), AccessShareLock);
-	SysScanDesc scan = marks_scan(rel, counter, from, DT_NOEND);
-	bool found = HeapTupleIsValid(systable_getnext(scan));
+	DcCatScan scan;
+	bool found;
 
-	systable_endscan(scan);
-	table_close(rel, AccessShareLock);
+	marks_scan(&scan, AccessShareLock, counter, from, DT_NOEND);
+	found = cat_scan_next(&scan, ForwardScanDirection, NULL);
+	cat_scan_end(&scan);
 	return found;
 }
 
@@ -387,7 +387,7 @@ marks_settled(void)
 	LOCKTAG tag;
 	int count;
 
-	SET_LOCKTAG_RELATION(tag, MyDatabaseId, outbox_relation(MARKS_TABLE));
+	SET_LOCKTAG_RELATION(tag, MyDatabaseId, catalog_relation(MARKS_TABLE));
 	pfree(GetLockConflicts(&tag, ShareLock, &count));
 	return count == 0;
 }
@@ -439,32 +439,31 @@ seen_of(Oid counter)
 static bool
 take_marks(Oid counter, Keys *keys)
 {
-	Relation rel = table_open(outbox_relation(MARKS_TABLE), RowExclusiveLock);
-	SysScanDesc scan = marks_scan(rel, counter, round_now.from, round_now.upto);
-	HeapTuple tuple = NULL;
+	DcCatScan scan;
+	bool more = true;
 	int deleted = 0;
 
 	keys->items = palloc(STEP_MARKS * sizeof(Datum));
-	while (deleted < STEP_MARKS && HeapTupleIsValid(tuple = systable_getnext(scan)))
+	marks_scan(&scan, RowExclusiveLock, counter, round_now.from, round_now.upto);
+	while (deleted < STEP_MARKS && (more = cat_scan_next(&scan, ForwardScanDirection, NULL)))
 	{
-		Datum at = tuple_datum(rel, tuple, MARK_AT, TIMESTAMPTZOID);
-		Datum key = tuple_datum(rel, tuple, MARK_KEY, TEXTOID);
+		Datum at = tuple_datum(scan.rel, scan.tuple, MARK_AT, TIMESTAMPTZOID);
+		Datum key = tuple_datum(scan.rel, scan.tuple, MARK_KEY, TEXTOID);
 
 		if (!was_reported(key))
 			keys->items[keys->n++] = PointerGetDatum(PG_DETOAST_DATUM_COPY(key));
-		else if (!is_covered(tuple))
+		else if (!is_covered(scan.tuple))
 		{
 			round_now.left = Min(round_now.left, DatumGetTimestampTz(at));
 			continue;
 		}
 		deleted++;
 		round_now.from = DatumGetTimestampTz(at);
-		CatalogTupleDelete(rel, &tuple->t_self);
+		cat_scan_delete(&scan);
 	}
-	systable_endscan(scan);
-	table_close(rel, NoLock);
+	cat_scan_end(&scan);
 	CommandCounterIncrement();
-	return HeapTupleIsValid(tuple);
+	return more;
 }
 
 /*

@@ -12,21 +12,15 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
-#include "access/htup_details.h"
-#include "access/table.h"
 #include "base/key.h"
 #include "base/rowread.h"
-#include "catalog/indexing.h"
 #include "catalog/pg_type.h"
 #include "common/hashfn.h"
 #include "common/pg_prng.h"
 #include "miscadmin.h"
 #include "outbox/changed.h"
-#include "outbox/outbox.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
-#include "utils/rel.h"
 
 /* How many marks a transaction deletes, and how many keys it remembers. */
 #define SQUASH_MARKS 20000
@@ -53,25 +47,24 @@ marks_squash(Oid counter, TimestampTz from)
 											  "dcounter changed keys",
 											  ALLOCSET_DEFAULT_SIZES);
 	HTAB *seen = make_table(cxt);
-	Relation rel = table_open(outbox_relation(MARKS_TABLE), RowExclusiveLock);
-	SysScanDesc scan = marks_scan(rel, counter, from, DT_NOEND);
-	HeapTuple tuple = NULL;
+	DcCatScan scan;
+	bool more = true;
 	int deleted = 0;
 
-	while (deleted < SQUASH_MARKS && HeapTupleIsValid(tuple = systable_getnext(scan)))
+	marks_scan(&scan, RowExclusiveLock, counter, from, DT_NOEND);
+	while (deleted < SQUASH_MARKS && (more = cat_scan_next(&scan, ForwardScanDirection, NULL)))
 	{
-		Datum key = tuple_datum(rel, tuple, MARK_KEY, TEXTOID);
+		Datum key = tuple_datum(scan.rel, scan.tuple, MARK_KEY, TEXTOID);
 
 		CHECK_FOR_INTERRUPTS();
 		if (is_first(seen, key))
 			continue;
-		CatalogTupleDelete(rel, &tuple->t_self);
+		cat_scan_delete(&scan);
 		deleted++;
 	}
-	systable_endscan(scan);
-	table_close(rel, NoLock);
+	cat_scan_end(&scan);
 	MemoryContextDelete(cxt);
-	return HeapTupleIsValid(tuple);
+	return more;
 }
 
 static HTAB *

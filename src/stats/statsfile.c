@@ -7,24 +7,18 @@
  * clean one, so the reader asks the control file how the server was shut down:
  * after a crash, numbers of increments that recovery may not know are not used.
  *
- * Format: a header, the members, and a checksum of both, all in the byte order
- * and with the alignment of the machine. The file never leaves it. A file that is
+ * Format: a header, the members, and a checksum (crcfile.c). A file that is
  * not as expected is ignored; statistics are never worth a failed start.
  */
 #include "postgres.h"
 
 #include <unistd.h>
 
-#include "catalog/pg_control.h"
-#include "common/controldata_utils.h"
-#include "miscadmin.h"
+#include "base/crcfile.h"
 #include "pgstat.h"
-#include "port/pg_crc32c.h"
 #include "stats/stats.h"
-#include "storage/fd.h"
 
 #define STATS_FILE PGSTAT_STAT_PERMANENT_DIRECTORY "/dcounter.stat"
-#define STATS_TMP_FILE STATS_FILE ".tmp"
 
 #define STATS_MAGIC 0x74636E64 /* "dcnt" */
 #define STATS_FORMAT 3		   /* changes with what the counts mean */
@@ -37,9 +31,7 @@ typedef struct DcStatsFileHeader
 	uint32 members;
 } DcStatsFileHeader;
 
-static bool write_all(FILE *file, const DcTableStats *stats, int count);
-static int read_all(FILE *file, DcTableStats *stats, int max);
-static bool was_shut_down(void);
+static int get_all(DcCrcFile *file, DcTableStats *stats, int max);
 
 /*
  * statsfile_save writes the file.
@@ -47,37 +39,14 @@ static bool was_shut_down(void);
 void
 statsfile_save(const DcTableStats *stats, int count)
 {
-	FILE *file = AllocateFile(STATS_TMP_FILE, PG_BINARY_W);
-	bool written;
-
-	written = (file != NULL && write_all(file, stats, count));
-	if (file != NULL && FreeFile(file) != 0)
-		written = false;
-	if (!written)
-	{
-		ereport(LOG,
-				(errcode_for_file_access(),
-				 errmsg("could not write file \"%s\": %m", STATS_TMP_FILE)));
-		unlink(STATS_TMP_FILE);
-		return;
-	}
-	(void) durable_rename(STATS_TMP_FILE, STATS_FILE, LOG);
-}
-
-static bool
-write_all(FILE *file, const DcTableStats *stats, int count)
-{
 	DcStatsFileHeader header = {STATS_MAGIC, STATS_FORMAT, sizeof(DcTableStats),
 								(uint32) count};
-	pg_crc32c crc;
+	DcCrcFile file;
 
-	INIT_CRC32C(crc);
-	COMP_CRC32C(crc, &header, sizeof(header));
-	COMP_CRC32C(crc, stats, count * sizeof(DcTableStats));
-	FIN_CRC32C(crc);
-	return fwrite(&header, sizeof(header), 1, file) == 1 &&
-		fwrite(stats, sizeof(DcTableStats), count, file) == count &&
-		fwrite(&crc, sizeof(crc), 1, file) == 1;
+	crcfile_create(&file, STATS_FILE);
+	crcfile_put(&file, &header, sizeof(header));
+	crcfile_put(&file, stats, count * sizeof(DcTableStats));
+	crcfile_close(&file, NULL);
 }
 
 /*
@@ -87,19 +56,14 @@ write_all(FILE *file, const DcTableStats *stats, int count)
 int
 statsfile_load(DcTableStats *stats, int max)
 {
-	FILE *file = AllocateFile(STATS_FILE, PG_BINARY_R);
+	DcCrcFile file;
+	uint64 lsn;
 	int count;
 
-	if (file == NULL)
-	{
-		if (errno != ENOENT)
-			ereport(LOG,
-					(errcode_for_file_access(),
-					 errmsg("could not read file \"%s\": %m", STATS_FILE)));
+	if (!crcfile_read(&file, STATS_FILE, LOG))
 		return 0;
-	}
-	count = read_all(file, stats, max);
-	FreeFile(file);
+	count = get_all(&file, stats, max);
+	free(file.data);
 	unlink(STATS_FILE);
 	if (count < 0)
 	{
@@ -108,42 +72,22 @@ statsfile_load(DcTableStats *stats, int max)
 				 errmsg("ignoring invalid data in file \"%s\"", STATS_FILE)));
 		return 0;
 	}
-	return was_shut_down() ? count : 0;
+	return server_was_shut_down(&lsn) ? count : 0;
 }
 
 /*
- * read_all returns the number of members, or -1 if the file is not as expected.
+ * get_all returns the number of members, or -1 if the file is not as expected.
  */
 static int
-read_all(FILE *file, DcTableStats *stats, int max)
+get_all(DcCrcFile *file, DcTableStats *stats, int max)
 {
 	DcStatsFileHeader header;
-	pg_crc32c crc;
-	pg_crc32c saved_crc;
 
-	if (fread(&header, sizeof(header), 1, file) != 1 ||
+	if (!crcfile_is_valid(file) || !crcfile_get(file, &header, sizeof(header)) ||
 		header.magic != STATS_MAGIC || header.format != STATS_FORMAT ||
 		header.member_size != sizeof(DcTableStats) || header.members > max ||
-		fread(stats, sizeof(DcTableStats), header.members, file) != header.members ||
-		fread(&saved_crc, sizeof(saved_crc), 1, file) != 1 || fgetc(file) != EOF)
+		!crcfile_get(file, stats, header.members * sizeof(DcTableStats)) ||
+		file->left != sizeof(pg_crc32c))
 		return -1;
-	INIT_CRC32C(crc);
-	COMP_CRC32C(crc, &header, sizeof(header));
-	COMP_CRC32C(crc, stats, header.members * sizeof(DcTableStats));
-	FIN_CRC32C(crc);
-	return EQ_CRC32C(crc, saved_crc) ? (int) header.members : -1;
-}
-
-/*
- * was_shut_down tells whether the server was shut down cleanly the last time.
- */
-static bool
-was_shut_down(void)
-{
-	bool crc_ok;
-	ControlFileData *control = get_controlfile(DataDir, &crc_ok);
-	bool clean = crc_ok && (control->state == DB_SHUTDOWNED || control->state == DB_SHUTDOWNED_IN_RECOVERY);
-
-	pfree(control);
-	return clean;
+	return (int) header.members;
 }

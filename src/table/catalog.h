@@ -5,18 +5,12 @@
 #ifndef DC_CATALOG_H
 #define DC_CATALOG_H
 
-#include "access/attnum.h"
-#include "access/htup.h"
+#include "base/catrow.h"
 #include "datatype/timestamp.h"
 #include "nodes/pg_list.h"
 #include "table/shape.h"
 #include "utils/relcache.h"
 
-#define DC_SCHEMA "dcounter"
-#define DC_CATALOG_TABLE "counter"
-#define DC_CATALOG_INDEX "counter_pkey"
-#define DC_CATALOG_SHARDS_INDEX "counter_shards_key"
-#define DC_CATALOG_HOLDS_INDEX "counter_holds_key"
 #define DC_SHARD_SUFFIX "_shard"
 #define DC_HOLD_SUFFIX "_hold"
 
@@ -156,14 +150,10 @@ extern List *catalog_read_all(void);
 extern void catalog_insert(const DcCounterRow *row);
 extern bool catalog_update(const DcCounterRow *row);
 extern bool catalog_delete(Oid counter);
-extern bool is_catalog(Oid relid);
-extern bool catalog_deform(Relation rel, HeapTuple tuple, DcCounterRow *row);
 extern DcShardBy shard_by_from_text(const char *value);
-extern const char *shard_by_to_text(DcShardBy value);
 extern DcMode mode_from_text(const char *value);
 extern DcDurability durability_from_text(const char *value);
 extern void catalog_row_defaults(DcCounterRow *row);
-extern Oid catalog_relation(const char *name);
 
 extern char *relation_sql_name(Oid relid);
 extern const char *relation_sql_kind(Oid relid);
@@ -172,7 +162,6 @@ extern bool relation_has_foreign_part(Oid relid);
 extern bool relation_may_have_children(Oid relid);
 
 extern void counter_cache_init(void);
-extern void counter_invalidate(Oid counter);
 extern void counter_forget(Oid counter);
 extern void counter_changed(const DcCounter *counter, const Datum *keys, int nkeys);
 extern bool counter_exists(Oid relid);

@@ -16,24 +16,28 @@
 
 #include "access/htup_details.h"
 #include "base/hooks.h"
+#include "base/relcached.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
 #include "foreign/foreign.h"
 #include "storage/lmgr.h"
 #include "table/catalog.h"
 #include "table/subscription.h"
-#include "utils/hsearch.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
-/*
- * In TopMemoryContext. Entries are never removed, and stay where they are: so who
- * keeps a pointer to one has to ask only whether it is valid.
- */
-static HTAB *counter_cache = NULL;
+static void entry_changed(void *entry, Oid relid);
+
+/* Entries (DcCounter) are never removed. */
+static DcRelCached counters = {
+	.name = "dcounter tables",
+	.keysize = sizeof(Oid),
+	.size = sizeof(DcCounter),
+	.changed = entry_changed,
+};
 
 /* The entry that was asked for last. */
 static DcCounter *last_found = NULL;
@@ -44,28 +48,15 @@ static DcCounter *last_found = NULL;
 static void counter_fill(DcCounter *counter);
 static List *counter_foreign_leaves(Oid relid, List *leaves, List **members);
 static void set_oids(Oid **array, int *count, List *oids);
-static void counter_relcache_callback(Datum arg, Oid relid);
 static void subscription_callback(Datum arg, int cacheid, uint32 hashvalue);
 
 /*
- * counter_cache_init registers the invalidation callbacks; called once.
+ * counter_cache_init registers the callback for subscriptions; called once.
  */
 void
 counter_cache_init(void)
 {
-	CacheRegisterRelcacheCallback(counter_relcache_callback, (Datum) 0);
 	CacheRegisterSyscacheCallback(SUBSCRIPTIONRELMAP, subscription_callback, (Datum) 0);
-}
-
-/*
- * counter_invalidate tells all sessions, at commit, that the settings of a
- * counter table have changed. A table that is gone needs no message.
- */
-void
-counter_invalidate(Oid counter)
-{
-	if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(counter)))
-		CacheInvalidateRelcacheByRelid(counter);
 }
 
 /*
@@ -126,29 +117,13 @@ counter_find(Oid relid)
 	DcCounterRow row;
 	volatile bool exists = false;
 	volatile int tries = 0;
-	bool found;
 
 	if (last_found != NULL && last_found->relid == relid && last_found->valid)
 		return last_found;
-	if (counter_cache == NULL)
-	{
-		HASHCTL ctl = {0};
 
-		ctl.keysize = sizeof(Oid);
-		ctl.entrysize = sizeof(DcCounter);
-		ctl.hcxt = TopMemoryContext;
-		counter_cache = hash_create("dcounter tables", 32, &ctl,
-									HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-	}
-
-	counter = hash_search(counter_cache, &relid, HASH_FIND, NULL);
-	if (counter != NULL && counter->valid)
+	counter = relcached_enter(&counters, &relid);
+	if (counter->valid)
 		return last_found = counter;
-
-	counter = hash_search(counter_cache, &relid, HASH_ENTER, &found);
-	if (!found)
-		memset((char *) counter + sizeof(Oid), 0,
-			   sizeof(DcCounter) - sizeof(Oid));
 	do
 	{
 		counter->valid = true; /* an invalidation from here on resets it */
@@ -319,30 +294,18 @@ set_oids(Oid **array, int *count, List *oids)
 }
 
 /*
- * counter_relcache_callback marks invalid the entries that use a relation, or
- * all of them (relid 0: the message queue was reset). Must not throw.
+ * entry_changed marks an entry invalid if it uses a relation, or any.
  */
 static void
-counter_relcache_callback(Datum arg, Oid relid)
+entry_changed(void *entry, Oid relid)
 {
-	HASH_SEQ_STATUS status;
-	DcCounter *counter;
+	DcCounter *counter = entry;
 
-	if (counter_cache == NULL)
-		return;
-	hash_seq_init(&status, counter_cache);
-	while ((counter = hash_seq_search(&status)) != NULL)
-	{
-		if (relid == InvalidOid || relid == counter->relid ||
-			relid == counter->row.shards ||
-			relid == counter->row.holds)
-			counter->valid = false;
-		for (int i = 0; counter->valid && i < counter->nmembers; i++)
-		{
-			if (relid == counter->members[i])
-				counter->valid = false;
-		}
-	}
+	if (relid == InvalidOid || relid == counter->relid || relid == counter->row.shards ||
+		relid == counter->row.holds)
+		counter->valid = false;
+	for (int i = 0; counter->valid && i < counter->nmembers; i++)
+		counter->valid = relid != counter->members[i];
 }
 
 /*
@@ -352,5 +315,5 @@ counter_relcache_callback(Datum arg, Oid relid)
 static void
 subscription_callback(Datum arg, int cacheid, uint32 hashvalue)
 {
-	counter_relcache_callback(arg, InvalidOid);
+	relcached_changed(&counters, InvalidOid);
 }

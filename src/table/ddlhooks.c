@@ -1,6 +1,6 @@
 /*
  * ddlhooks.c
- *		What DDL on a counter table, and a restore of the catalog, entail.
+ *		What DDL on a counter table entails.
  *
  * Two event triggers keep the catalog true and the two tables together, so that
  * plain DDL is all that a user needs:
@@ -15,19 +15,14 @@
  * they can do nothing that the user could not do. If they are disabled, counter
  * tables go on working: a settings row of a dropped table is ignored, and tables
  * are known by OID, not by name.
- *
- * A trigger on the catalog makes restoring it idempotent: pg_dump's data of the
- * catalog may meet rows that are there already.
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
 #include "base/hooks.h"
 #include "base/rowread.h"
 #include "base/runas.h"
 #include "catalog/pg_type.h"
 #include "commands/event_trigger.h"
-#include "commands/trigger.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
@@ -37,11 +32,9 @@
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
-#include "utils/rel.h"
 
 PG_FUNCTION_INFO_V1(on_sql_drop);
 PG_FUNCTION_INFO_V1(on_alter_table);
-PG_FUNCTION_INFO_V1(on_catalog_change);
 
 static bool creates_relative(Node *parsetree);
 static bool changes_owner(Node *parsetree);
@@ -205,43 +198,6 @@ sibling_follow(Node *parsetree, Oid relid, Oid sibling, const char *suffix)
 						 quote_identifier(GetUserNameFromId(relation_owner(relid), false))));
 		run_ddl_done(relation_owner(sibling) == relation_owner(relid), old);
 	}
-}
-
-/*
- * on_catalog_change() -> trigger, BEFORE INSERT OR UPDATE OR DELETE FOR EACH ROW
- * on dcounter.counter. Tells sessions of the change; an INSERT of a table that
- * is registered already updates its settings instead.
- */
-Datum
-on_catalog_change(PG_FUNCTION_ARGS)
-{
-	TriggerData *data = (TriggerData *) fcinfo->context;
-	HeapTuple tuple;
-	DcCounterRow row;
-	DcCounterRow old;
-
-	if (!CALLED_AS_TRIGGER(fcinfo))
-		ereport(ERROR,
-				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("%s can only be called as a trigger", "on_catalog_change()")));
-	if (!is_catalog(RelationGetRelid(data->tg_relation)) ||
-		!TRIGGER_FIRED_BEFORE(data->tg_event) ||
-		!TRIGGER_FIRED_FOR_ROW(data->tg_event))
-		ereport(ERROR,
-				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("%s can only be a trigger of the extension's own table",
-						"on_catalog_change()")));
-	tuple = TRIGGER_FIRED_BY_UPDATE(data->tg_event) ? data->tg_newtuple : data->tg_trigtuple;
-	if (!catalog_deform(data->tg_relation, tuple, &row))
-		return PointerGetDatum(tuple); /* the NOT NULL constraint will tell */
-	counter_invalidate(row.counter);
-	if (TRIGGER_FIRED_BY_INSERT(data->tg_event) &&
-		catalog_read(row.counter, &old))
-	{
-		catalog_update(&row);
-		return PointerGetDatum(NULL);
-	}
-	return PointerGetDatum(tuple);
 }
 
 /*

@@ -51,13 +51,13 @@
 #include "base/compat.h"
 #include "base/guc.h"
 #include "base/lockclass.h"
+#include "base/relcached.h"
 #include "base/roles.h"
 #include "catalog/pg_inherits.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "table/ownercode.h"
 #include "table/subscription.h"
-#include "utils/hsearch.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -81,11 +81,15 @@ typedef struct DcFound
 	char *logged; /* the reason that the worker has logged; the same */
 } DcFound;
 
-/*
- * In TopMemoryContext. Entries are never removed, and stay where they are; what they
- * point to goes when they are filled again.
- */
-static HTAB *found_cache = NULL;
+static void found_changed(void *entry, Oid relid);
+
+/* Entries (DcFound) are never removed; what they point to goes when they are filled again. */
+static DcRelCached found_cache = {
+	.name = "dcounter owners' code",
+	.keysize = sizeof(Oid),
+	.size = sizeof(DcFound),
+	.changed = found_changed,
+};
 
 static DcFound *found_of(Oid counter);
 static bool find(DcFound *found, const DcCounterRow *row, LOCKMODE mode, bool wait,
@@ -96,24 +100,6 @@ static bool lock_code(Oid relid, LOCKMODE mode, bool wait);
 static bool has_roots(const DcFound *found, List *roots);
 static void find_members(DcFound *found, List *roots);
 static void look(DcFound *found);
-static void relcache_callback(Datum arg, Oid relid);
-
-/*
- * ownercode_init registers the callbacks; called once.
- */
-void
-ownercode_init(void)
-{
-	HASHCTL ctl = {0};
-
-	ctl.keysize = sizeof(Oid);
-	ctl.entrysize = sizeof(DcFound);
-	ctl.hcxt = TopMemoryContext;
-	found_cache = hash_create("dcounter owners' code", 32, &ctl,
-							  HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-	CacheRegisterRelcacheCallback(relcache_callback, (Datum) 0);
-	ownercode_guard_init();
-}
 
 /*
  * ownercode_look locks all tables of a counter, waiting or not, and tells whether code of
@@ -244,12 +230,7 @@ ownercode_log(Oid counter, const char *reason)
 static DcFound *
 found_of(Oid counter)
 {
-	bool known;
-	DcFound *found = hash_search(found_cache, &counter, HASH_ENTER, &known);
-
-	if (!known)
-		memset((char *) found + sizeof(Oid), 0, sizeof(DcFound) - sizeof(Oid));
-	return found;
+	return relcached_enter(&found_cache, &counter);
 }
 
 /*
@@ -390,21 +371,15 @@ look(DcFound *found)
 }
 
 /*
- * relcache_callback forgets what was found of the counters that a relation belongs to.
- * Must not throw.
+ * found_changed forgets what was found of a counter if a relation belongs to it.
  */
 static void
-relcache_callback(Datum arg, Oid relid)
+found_changed(void *entry, Oid relid)
 {
-	HASH_SEQ_STATUS status;
-	DcFound *found;
+	DcFound *found = entry;
 
-	hash_seq_init(&status, found_cache);
-	while ((found = hash_seq_search(&status)) != NULL)
-	{
-		if (!OidIsValid(relid))
-			found->valid = false;
-		for (int i = 0; found->valid && i < found->nmembers; i++)
-			found->valid = found->members[i] != relid;
-	}
+	if (!OidIsValid(relid))
+		found->valid = false;
+	for (int i = 0; found->valid && i < found->nmembers; i++)
+		found->valid = found->members[i] != relid;
 }

@@ -102,6 +102,18 @@ parameters_differ(void)
 			 errmsg("epsilon and delta must be the same for all rows of a group")));
 }
 
+/*
+ * changed_state ends a change of a state in its memory context.
+ */
+static inline Datum
+changed_state(MemoryContext old_context, CmsError error, void *state)
+{
+	MemoryContextSwitchTo(old_context);
+	if (unlikely(error != CMS_OK))
+		dc_cms_raise(error);
+	return PointerGetDatum(state);
+}
+
 static Cms *
 make_state(MemoryContext context, const CmsShape *shape)
 {
@@ -121,7 +133,6 @@ dc_cms_agg_trans(PG_FUNCTION_ARGS)
 	MemoryContext context = sketch_aggregate_context(fcinfo);
 	MemoryContext old_context;
 	Cms *state = PG_ARGISNULL(0) ? NULL : (Cms *) PG_GETARG_POINTER(0);
-	CmsError error;
 	uint64 hash;
 
 	if (state == NULL || unlikely(!same_parameters(fcinfo, &state->shape)))
@@ -135,11 +146,7 @@ dc_cms_agg_trans(PG_FUNCTION_ARGS)
 	}
 	hash = hash_of_row(fcinfo);
 	old_context = MemoryContextSwitchTo(context);
-	error = cms_add(state, hash, weight_of_row(fcinfo));
-	MemoryContextSwitchTo(old_context);
-	if (unlikely(error != CMS_OK))
-		dc_cms_raise(error);
-	PG_RETURN_POINTER(state);
+	return changed_state(old_context, cms_add(state, hash, weight_of_row(fcinfo)), state);
 }
 
 /*
@@ -152,7 +159,6 @@ dc_cms_union_trans(PG_FUNCTION_ARGS)
 	MemoryContext old_context;
 	Cms *state = PG_ARGISNULL(0) ? NULL : (Cms *) PG_GETARG_POINTER(0);
 	CmsView view;
-	CmsError error;
 
 	if (PG_ARGISNULL(1))
 	{
@@ -165,10 +171,7 @@ dc_cms_union_trans(PG_FUNCTION_ARGS)
 		state = make_state(context, &view.shape);
 	dc_cms_mergeable(&state->shape, &view.shape);
 	old_context = MemoryContextSwitchTo(context);
-	error = cms_merge_view(state, &view, 1);
-	MemoryContextSwitchTo(old_context);
-	dc_cms_raise(error);
-	PG_RETURN_POINTER(state);
+	return changed_state(old_context, cms_merge_view(state, &view, 1), state);
 }
 
 Datum
@@ -178,7 +181,6 @@ dc_cms_agg_combine(PG_FUNCTION_ARGS)
 	MemoryContext old_context;
 	Cms *state = PG_ARGISNULL(0) ? NULL : (Cms *) PG_GETARG_POINTER(0);
 	const Cms *from = PG_ARGISNULL(1) ? NULL : (Cms *) PG_GETARG_POINTER(1);
-	CmsError error;
 
 	if (from == NULL)
 	{
@@ -191,10 +193,7 @@ dc_cms_agg_combine(PG_FUNCTION_ARGS)
 	if (!cms_same_shape(&state->shape, &from->shape))
 		parameters_differ();
 	old_context = MemoryContextSwitchTo(context);
-	error = cms_merge(state, from);
-	MemoryContextSwitchTo(old_context);
-	dc_cms_raise(error);
-	PG_RETURN_POINTER(state);
+	return changed_state(old_context, cms_merge(state, from), state);
 }
 
 Datum
@@ -289,7 +288,6 @@ dc_cms_frame_add(PG_FUNCTION_ARGS)
 	MemoryContext context = sketch_aggregate_context(fcinfo);
 	MemoryContext old_context;
 	CmsFrame *frame = PG_ARGISNULL(0) ? NULL : (CmsFrame *) PG_GETARG_POINTER(0);
-	CmsError error;
 	uint64 hash;
 
 	if (frame == NULL)
@@ -308,10 +306,7 @@ dc_cms_frame_add(PG_FUNCTION_ARGS)
 	}
 	hash = hash_of_row(fcinfo);
 	old_context = MemoryContextSwitchTo(context);
-	error = cms_frame_add(frame, hash, weight_of_row(fcinfo));
-	MemoryContextSwitchTo(old_context);
-	dc_cms_raise(error);
-	PG_RETURN_POINTER(frame);
+	return changed_state(old_context, cms_frame_add(frame, hash, weight_of_row(fcinfo)), frame);
 }
 
 /*
@@ -323,17 +318,13 @@ dc_cms_frame_remove(PG_FUNCTION_ARGS)
 	MemoryContext context = sketch_aggregate_context(fcinfo);
 	MemoryContext old_context;
 	CmsFrame *frame = (CmsFrame *) PG_GETARG_POINTER(0);
-	CmsError error;
 	uint64 hash;
 
 	if (PG_ARGISNULL(0))
 		elog(ERROR, "no state to take a row out of");
 	hash = hash_of_row(fcinfo);
 	old_context = MemoryContextSwitchTo(context);
-	error = cms_frame_remove(frame, hash, weight_of_row(fcinfo));
-	MemoryContextSwitchTo(old_context);
-	dc_cms_raise(error);
-	PG_RETURN_POINTER(frame);
+	return changed_state(old_context, cms_frame_remove(frame, hash, weight_of_row(fcinfo)), frame);
 }
 
 Datum

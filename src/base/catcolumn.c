@@ -1,0 +1,257 @@
+/*
+ * catcolumn.c
+ *		Columns of the extension's own tables, and the fields that they are read into.
+ *
+ * A catalog names its columns once, in a function that hands each of them over, in
+ * their order: it reads a row into a struct, and makes a row of one. A field may be
+ * turned into another form on the way, in a local variable.
+ *
+ * In a column that may be null, null is the zero of the field. A struct is all zeros
+ * before a row is read into it.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "base/catrow.h"
+#include "base/interval.h"
+#include "catalog/pg_type.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/datum.h"
+#include "utils/fmgroids.h"
+
+static int next_column(DcCatRow *io, Oid type);
+static void put(DcCatRow *io, int column, Datum value, bool is_zero);
+
+/*
+ * cat_deform reads a tuple into a struct; false if a value is missing, as in a row that is
+ * about to be inserted.
+ */
+bool
+cat_deform(const DcCatalog *cat, TupleDesc desc, HeapTuple tuple, void *row)
+{
+	DcCatRow io;
+
+	if (desc->natts > CAT_MAX_COLUMNS)
+		elog(ERROR, "table \"%s.%s\" has columns of its own", DC_SCHEMA, cat->table);
+	io.reading = true;
+	io.desc = desc;
+	io.column = 0;
+	io.tid = tuple->t_self;
+	io.xmin = HeapTupleHeaderGetXmin(tuple->t_data);
+	heap_deform_tuple(tuple, desc, io.values, io.nulls);
+	for (int i = 0; i < desc->natts; i++)
+	{
+		if (io.nulls[i] && TupleDescAttr(desc, i)->attnotnull)
+			return false;
+	}
+	memset(row, 0, cat->size);
+	cat->columns(&io, row);
+	return true;
+}
+
+/*
+ * cat_form makes a tuple of a struct; *io has its values.
+ */
+HeapTuple
+cat_form(const DcCatalog *cat, TupleDesc desc, const void *row, DcCatRow *io)
+{
+	memset(io, 0, sizeof(*io));
+	io->desc = desc;
+	cat->columns(io, unconstify(void *, row));
+	if (io->column != desc->natts)
+		elog(ERROR, "table \"%s.%s\" has columns of its own", DC_SCHEMA, cat->table);
+	return heap_form_tuple(desc, io->values, io->nulls);
+}
+
+/*
+ * cat_key makes a key of a scan: rows that have a value in a column.
+ */
+void
+cat_key(ScanKey key, TupleDesc desc, AttrNumber column, Datum value)
+{
+	RegProcedure equal;
+
+	switch (TupleDescAttr(desc, column - 1)->atttypid)
+	{
+		case INT2OID:
+			equal = F_INT2EQ;
+			break;
+		case INT4OID:
+			equal = F_INT4EQ;
+			break;
+		case INT8OID:
+			equal = F_INT8EQ;
+			break;
+		case TEXTOID:
+			equal = F_TEXTEQ;
+			break;
+		default:
+			equal = F_OIDEQ;
+	}
+	ScanKeyInit(key, column, BTEqualStrategyNumber, equal, value);
+}
+
+/*
+ * next_column returns the number of the next column, from 0, which must be of a type;
+ * InvalidOid stands for all that are OIDs.
+ */
+static int
+next_column(DcCatRow *io, Oid type)
+{
+	Form_pg_attribute att;
+
+	if (io->column >= Min(io->desc->natts, CAT_MAX_COLUMNS))
+		elog(ERROR, "a catalog of dcounter has %d columns only", io->column);
+	att = TupleDescAttr(io->desc, io->column);
+	if (OidIsValid(type) ? att->atttypid != type : att->attlen != sizeof(Oid) || !att->attbyval)
+		elog(ERROR, "column \"%s\" of a catalog of dcounter is of type %u", NameStr(att->attname),
+			 att->atttypid);
+	return io->column++;
+}
+
+static void
+put(DcCatRow *io, int column, Datum value, bool is_zero)
+{
+	Form_pg_attribute att = TupleDescAttr(io->desc, column);
+
+	if (value == (Datum) 0 && att->attnotnull && !att->attbyval)
+		elog(ERROR, "column \"%s\" of a catalog of dcounter has no value", NameStr(att->attname));
+	io->values[column] = value;
+	io->nulls[column] = is_zero && !att->attnotnull;
+}
+
+/* A function for fields of a type that is passed by value. */
+#define CAT_SCALAR(name, ctype, type, from_datum, to_datum) \
+	void name(DcCatRow *io, ctype *field) \
+	{ \
+		int column = next_column(io, type); \
+\
+		if (io->reading) \
+			*field = io->nulls[column] ? 0 : from_datum(io->values[column]); \
+		else \
+			put(io, column, to_datum(*field), *field == 0); \
+	}
+
+CAT_SCALAR(cat_bool, bool, BOOLOID, DatumGetBool, BoolGetDatum)
+CAT_SCALAR(cat_int2, int, INT2OID, DatumGetInt16, Int16GetDatum)
+CAT_SCALAR(cat_int4, int32, INT4OID, DatumGetInt32, Int32GetDatum)
+CAT_SCALAR(cat_int8, int64, INT8OID, DatumGetInt64, Int64GetDatum)
+CAT_SCALAR(cat_time, TimestampTz, TIMESTAMPTZOID, DatumGetTimestampTz, TimestampTzGetDatum)
+CAT_SCALAR(cat_oid, Oid, InvalidOid, DatumGetObjectId, ObjectIdGetDatum) /* regclass, regrole */
+
+/*
+ * cat_duration is for an interval, which is microseconds in the struct. It is shown in days
+ * and time, or as time alone.
+ */
+void
+cat_duration(DcCatRow *io, int64 *field, bool days)
+{
+	int column = next_column(io, INTERVALOID);
+
+	if (io->reading)
+		*field = io->nulls[column] ? 0 : interval_to_us(DatumGetIntervalP(io->values[column]));
+	else
+	{
+		Interval *interval = interval_from_us(days ? *field % USECS_PER_DAY : *field);
+
+		interval->day = days ? *field / USECS_PER_DAY : 0;
+		put(io, column, IntervalPGetDatum(interval), *field == 0);
+	}
+}
+
+/*
+ * cat_string is for a text; what is read is a copy.
+ */
+void
+cat_string(DcCatRow *io, char **field)
+{
+	int column = next_column(io, TEXTOID);
+
+	if (io->reading)
+		*field = io->nulls[column] ? NULL : TextDatumGetCString(io->values[column]);
+	else
+		put(io, column, *field != NULL ? CStringGetTextDatum(*field) : (Datum) 0,
+			*field == NULL);
+}
+
+/*
+ * cat_choice is for a text that is one of `names`, whose number it returns.
+ */
+int
+cat_choice(DcCatRow *io, int field, const char *const *names, int n)
+{
+	int column = io->column;
+	char *name = unconstify(char *, names[field]);
+
+	cat_string(io, &name);
+	return io->reading ? choice_from_text(NameStr(TupleDescAttr(io->desc, column)->attname),
+										  name, names, n)
+					   : field;
+}
+
+/*
+ * choice_from_text returns the number of the name that is equal to a value (22023 if
+ * there is none).
+ */
+int
+choice_from_text(const char *what, const char *value, const char *const *names, int n)
+{
+	StringInfoData valid;
+
+	for (int i = 0; i < n; i++)
+	{
+		if (strcmp(value, names[i]) == 0)
+			return i;
+	}
+	initStringInfo(&valid);
+	for (int i = 0; i < n; i++)
+		appendStringInfo(&valid, "%s\"%s\"", i == 0 ? "" : i < n - 1 ? ", "
+																	 : " and ",
+						 names[i]);
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("invalid value for \"%s\": \"%s\"", what, value),
+			 errhint("Valid values are %s.", valid.data)));
+}
+
+/*
+ * cat_datum is for a value of any type, of which a copy is read.
+ */
+void
+cat_datum(DcCatRow *io, Oid type, Datum *field)
+{
+	int column = next_column(io, type);
+	Form_pg_attribute att = TupleDescAttr(io->desc, column);
+
+	if (!io->reading)
+		put(io, column, *field, *field == (Datum) 0);
+	else if (!io->nulls[column])
+		*field = datumCopy(io->values[column], att->attbyval, att->attlen);
+}
+
+/*
+ * cat_int8s is for an array of bigint, of which `max` are read at most.
+ */
+void
+cat_int8s(DcCatRow *io, int64 *items, int *count, int max)
+{
+	int column = next_column(io, INT8ARRAYOID);
+
+	if (!io->reading)
+	{
+		Datum *values = palloc((*count + 1) * sizeof(Datum));
+
+		for (int i = 0; i < *count; i++)
+			values[i] = Int64GetDatum(items[i]);
+		put(io, column, PointerGetDatum(construct_array(values, *count, INT8OID, sizeof(int64), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE)),
+			*count == 0);
+	}
+	else if (!io->nulls[column])
+	{
+		ArrayType *array = DatumGetArrayTypeP(io->values[column]);
+
+		*count = Min(ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array)), max);
+		memcpy(items, ARR_DATA_PTR(array), *count * sizeof(int64));
+	}
+}

@@ -1,0 +1,152 @@
+/*
+ * crcfile.c
+ *		Files that keep what is in memory over a clean restart.
+ *
+ * The postmaster writes them when it exits, and reads them at the next start. They are in
+ * the byte order and with the alignment of the machine, end with a checksum of all before it, and never leave
+ * the data directory, but with a copy of it. A file takes its name when it is complete.
+ */
+#include "postgres.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/crcfile.h"
+#include "catalog/pg_control.h"
+#include "common/controldata_utils.h"
+#include "miscadmin.h"
+#include "storage/fd.h"
+
+static char *temporary(const DcCrcFile *file);
+
+/*
+ * crcfile_create begins to write a file.
+ */
+void
+crcfile_create(DcCrcFile *file, const char *path)
+{
+	memset(file, 0, sizeof(*file));
+	file->path = path;
+	file->file = AllocateFile(temporary(file), PG_BINARY_W);
+	INIT_CRC32C(file->crc);
+}
+
+static char *
+temporary(const DcCrcFile *file)
+{
+	return psprintf("%s.tmp", file->path);
+}
+
+void
+crcfile_put(DcCrcFile *file, const void *data, Size size)
+{
+	COMP_CRC32C(file->crc, data, size);
+	if (file->file != NULL && size > 0 && fwrite(data, size, 1, file->file) != 1)
+		file->failed = true;
+}
+
+/*
+ * crcfile_close completes a file. If that, or anything before, was not possible, this is
+ * logged, and what is lost by that, unless it is NULL.
+ */
+void
+crcfile_close(DcCrcFile *file, const char *lost)
+{
+	char *path = temporary(file);
+	pg_crc32c crc = file->crc;
+
+	FIN_CRC32C(crc);
+	crcfile_put(file, &crc, sizeof(crc));
+	if (file->file != NULL && FreeFile(file->file) == 0 && !file->failed)
+	{
+		(void) durable_rename(path, file->path, LOG);
+		return;
+	}
+	ereport(LOG,
+			(errcode_for_file_access(),
+			 errmsg("could not write file \"%s\": %m", path),
+			 lost != NULL ? errdetail_internal("%s", lost) : 0));
+	unlink(path);
+}
+
+/*
+ * crcfile_read reads a file, to be freed by the caller; false if there is none. What keeps
+ * it from being read is reported, and then there is none, either.
+ */
+bool
+crcfile_read(DcCrcFile *file, const char *path, int elevel)
+{
+	struct stat st;
+
+	memset(file, 0, sizeof(*file));
+	file->path = path;
+	file->file = AllocateFile(path, PG_BINARY_R);
+	if (file->file == NULL && errno == ENOENT)
+		return false;
+	if (file->file != NULL && fstat(fileno(file->file), &st) == 0)
+	{
+		file->left = st.st_size;
+		file->data = file->next = malloc(Max(file->left, 1));
+		if (file->data != NULL && fread(file->data, 1, file->left, file->file) == file->left)
+		{
+			FreeFile(file->file);
+			return true;
+		}
+	}
+	ereport(elevel,
+			(errcode_for_file_access(),
+			 errmsg("could not read file \"%s\": %m", path)));
+	if (file->file != NULL)
+		FreeFile(file->file);
+	free(file->data);
+	return false;
+}
+
+/*
+ * crcfile_is_valid tells whether what was read has its checksum.
+ */
+bool
+crcfile_is_valid(const DcCrcFile *file)
+{
+	pg_crc32c crc;
+	pg_crc32c saved;
+
+	if (file->left < sizeof(crc))
+		return false;
+	memcpy(&saved, file->data + file->left - sizeof(crc), sizeof(crc));
+	INIT_CRC32C(crc);
+	COMP_CRC32C(crc, file->data, file->left - sizeof(crc));
+	FIN_CRC32C(crc);
+	return EQ_CRC32C(crc, saved);
+}
+
+/*
+ * crcfile_get takes the next bytes of what was read; false if there are fewer before the
+ * checksum.
+ */
+bool
+crcfile_get(DcCrcFile *file, void *data, Size size)
+{
+	if (file->left < sizeof(pg_crc32c) || size > file->left - sizeof(pg_crc32c))
+		return false;
+	memcpy(data, file->next, size);
+	file->next += size;
+	file->left -= size;
+	return true;
+}
+
+/*
+ * server_was_shut_down tells whether the server was shut down cleanly the last time, and
+ * where the WAL was then, which is further on each time.
+ */
+bool
+server_was_shut_down(uint64 *lsn)
+{
+	bool crc_ok;
+	ControlFileData *control = get_controlfile(DataDir, &crc_ok);
+	bool clean = crc_ok && (control->state == DB_SHUTDOWNED || control->state == DB_SHUTDOWNED_IN_RECOVERY);
+
+	*lsn = control->checkPoint;
+	pfree(control);
+	return clean;
+}

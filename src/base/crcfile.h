@@ -1,0 +1,34 @@
+/*
+ * crcfile.h
+ *		Files that keep what is in memory over a restart (see crcfile.c).
+ */
+#ifndef DC_CRCFILE_H
+#define DC_CRCFILE_H
+
+#include <stdio.h>
+
+#include "port/pg_crc32c.h"
+
+/* A file while it is written, or what was read of one. */
+typedef struct DcCrcFile
+{
+	const char *path;
+	FILE *file;
+	bool failed; /* to be written */
+	char *data;	 /* from malloc() */
+	char *next;	 /* of the data */
+	Size left;	 /* behind that */
+	pg_crc32c crc;
+} DcCrcFile;
+
+extern void crcfile_create(DcCrcFile *file, const char *path);
+extern void crcfile_put(DcCrcFile *file, const void *data, Size size);
+extern void crcfile_close(DcCrcFile *file, const char *lost);
+
+extern bool crcfile_read(DcCrcFile *file, const char *path, int elevel);
+extern bool crcfile_is_valid(const DcCrcFile *file);
+extern bool crcfile_get(DcCrcFile *file, void *data, Size size);
+
+extern bool server_was_shut_down(uint64 *lsn);
+
+#endif /* DC_CRCFILE_H */

@@ -1,0 +1,90 @@
+/*
+ * relcached.c
+ *		What a backend remembers of relations, until they change.
+ *
+ * Each kind is a hash table in TopMemoryContext, made at its first use. Entries begin
+ * as zeros and are removed by their owner alone, so they stay where they are: who keeps a
+ * pointer to one has to ask only whether it is still valid, by a flag in it that its
+ * owner looks after.
+ *
+ * A relcache invalidation may come at any moment, also while an entry is being filled. So
+ * whoever fills one sets its flag first, and finds it reset if what was read may be old.
+ * All kinds share one callback, as a backend has but a few slots for these.
+ */
+#include "postgres.h"
+
+#include "base/relcached.h"
+#include "utils/inval.h"
+#include "utils/memutils.h"
+
+static DcRelCached *caches = NULL; /* those with a function for changes */
+
+static void make(DcRelCached *cache);
+static void relcache_callback(Datum arg, Oid relid);
+
+/*
+ * relcached_find returns an entry, or NULL.
+ */
+void *
+relcached_find(DcRelCached *cache, const void *key)
+{
+	return cache->hash != NULL ? hash_search(cache->hash, key, HASH_FIND, NULL) : NULL;
+}
+
+/*
+ * relcached_enter returns an entry, a new one of zeros if there was none.
+ */
+void *
+relcached_enter(DcRelCached *cache, const void *key)
+{
+	bool found;
+	void *entry;
+
+	if (cache->hash == NULL)
+		make(cache);
+	entry = hash_search(cache->hash, key, HASH_ENTER, &found);
+	if (!found)
+		memset((char *) entry + cache->keysize, 0, cache->size - cache->keysize);
+	return entry;
+}
+
+static void
+make(DcRelCached *cache)
+{
+	HASHCTL ctl = {0};
+	int kind = cache->keysize > sizeof(Oid) ? HASH_STRINGS : HASH_BLOBS;
+
+	ctl.keysize = cache->keysize;
+	ctl.entrysize = cache->size;
+	ctl.hcxt = TopMemoryContext;
+	cache->hash = hash_create(cache->name, 32, &ctl, HASH_ELEM | HASH_CONTEXT | kind);
+	if (cache->changed == NULL)
+		return;
+	if (caches == NULL)
+		CacheRegisterRelcacheCallback(relcache_callback, (Datum) 0);
+	cache->next = caches;
+	caches = cache;
+}
+
+static void
+relcache_callback(Datum arg, Oid relid)
+{
+	for (DcRelCached *cache = caches; cache != NULL; cache = cache->next)
+		relcached_changed(cache, relid);
+}
+
+/*
+ * relcached_changed tells all entries that a relation has changed, or any may have.
+ */
+void
+relcached_changed(DcRelCached *cache, Oid relid)
+{
+	HASH_SEQ_STATUS status;
+	void *entry;
+
+	if (cache->hash == NULL)
+		return;
+	hash_seq_init(&status, cache->hash);
+	while ((entry = hash_seq_search(&status)) != NULL)
+		cache->changed(entry, relid);
+}

@@ -1,0 +1,26 @@
+/*
+ * relcached.h
+ *		What a backend remembers of relations (see relcached.c).
+ */
+#ifndef DC_RELCACHED_H
+#define DC_RELCACHED_H
+
+#include "utils/hsearch.h"
+
+typedef struct DcRelCached
+{
+	const char *name;
+	Size keysize; /* entries begin with their key; one longer than an OID is a string */
+	Size size;	  /* of an entry */
+	/* a relation has changed, or any may have (InvalidOid): must not throw; NULL: unheeded */
+	void (*changed)(void *entry, Oid relid);
+	/* set here */
+	HTAB *hash; /* NULL: nothing is remembered yet */
+	struct DcRelCached *next;
+} DcRelCached;
+
+extern void *relcached_find(DcRelCached *cache, const void *key);
+extern void *relcached_enter(DcRelCached *cache, const void *key);
+extern void relcached_changed(DcRelCached *cache, Oid relid);
+
+#endif /* DC_RELCACHED_H */
