@@ -10,21 +10,25 @@
 
 #include "base/compat.h"
 #include "base/guc.h"
-#include "base/ownercode.h"
+#include "base/roles.h"
 #include "base/runas.h"
 #include "base/shmem.h"
 #include "base/xactclock.h"
 #include "buffer/bufferinit.h"
+#include "cache/cache.h"
+#include "compact/compact.h"
 #include "consumer/consumer.h"
 #include "counter/counter.h"
 #include "fmgr.h"
 #include "ledger/ledgerinit.h"
 #include "miscadmin.h"
+#include "once/op.h"
 #include "outbox/outbox.h"
 #include "stats/stats.h"
 #include "stock/stock.h"
 #include "table/catalog.h"
 #include "table/ddl.h"
+#include "table/ownercode.h"
 #include "table/ownstatement.h"
 #include "worker/slots.h"
 #include "worker/worker.h"
@@ -36,36 +40,42 @@ void _PG_init(void);
 void
 _PG_init(void)
 {
+	bool preloading = process_shared_preload_libraries_in_progress;
+
 	guc_init();
+	roles_init();
 	runas_init();
 	own_statement_init();
 	counter_cache_init();
-	ownercode_init();
+	ownercode_guard_init();
 	/* a callback that is registered first runs last */
-	ack_init();			 /* looks at what all have written */
+	if (preloading)
+	{
+		shmem_init();
+		stats_init(); /* counts what all have done */
+	}
+	consumer_init();	 /* looks at what all have written */
 	counter_last_init(); /* when all is written but what goes to memory */
 	outbox_xact_init();	 /* what others write may fire triggers that make events */
 	counter_xact_init();
 	counter_ddl_init();
-	ledger_init();
-	if (process_shared_preload_libraries_in_progress)
+	if (preloading)
 	{
-		shmem_init();
 		xact_clock_init();
-		stats_init();
-		buffering_init();
-		stock_init(true);
-		outbox_init(true);
-		slots_init();
-		if (!IsBinaryUpgrade)
-		{
-			hooks_init();
-			launcher_register();
-		}
+		cache_init();
 	}
-	else
+	/* their jobs are run, and shown, in this order */
+	buffering_init(preloading);
+	compact_init();
+	stock_init(preloading);
+	ledger_init();
+	outbox_init(preloading);
+	once_init();
+	if (preloading)
+		slots_init();
+	if (preloading && !IsBinaryUpgrade)
 	{
-		stock_init(false);
-		outbox_init(false);
+		hooks_init();
+		launcher_register();
 	}
 }

@@ -184,6 +184,62 @@ check_run() {
     done
 }
 
+# The folders of src, in the order in which one may include another. Each includes only
+# those before it; what it needs of a later one goes through src/base/hooks.h. The relay is
+# a program of its own.
+rooms=(base table rows counter compact stats buffer cache stock once ledger
+    sketch sketch/hll sketch/cms sketch/topk outbox consumer worker relay)
+
+check_rooms() {
+    local file room above=' ' folder
+    for folder in src/**/; do
+        folder=${folder#src/}
+        [[ -z $folder || " ${rooms[*]} " == *" ${folder%/} "* ]] || echo "src/$folder is in no list of rooms (test/lint.sh)"
+    done
+    for room in "${rooms[@]}"; do
+        above+="$room "
+        for file in src/"$room"/*.[ch]; do
+            sed -n 's/^#include "\(.*\)\/\([^/]*\.h\)"$/\1 \2/p' "$file" | while read -r folder name; do
+                [[ ! -e src/$folder/$name || $above == *" $folder "* ]] ||
+                    echo "$file includes $folder/$name, of a room below"
+            done
+        done
+    done
+}
+
+# NAME.c and NAME.h of one room go together.
+check_filenames() {
+    local name
+    printf '%s\n' src/**/*.[ch] | sed 's/\.[ch]$//' | sort -u | sed 's,.*/,,' | sort | uniq -d |
+        while read -r name; do
+            echo "$name is the name of several files:" src/**/"$name".[ch]
+        done
+}
+
+# doc/internals.md names each file of src, in a table of its room, and no others. A header
+# goes with the .c file of its name.
+check_internals() {
+    local room='' line file name named=' src/dcounter.c ' order=''
+    while read -r line; do
+        [[ $line != '## The life'* ]] || break
+        if [[ $line == '### '* ]]; then
+            room=${line#\#\#\# }
+            order+="$room "
+        elif [[ $line == '| `'* && -n $room ]]; then
+            line=${line#| }
+            while read -r name; do
+                file=src/$room/$name
+                [[ -e $file ]] || echo "doc/internals.md names $file, which does not exist"
+                named+="$file "
+            done < <(grep -oE '`[^`]+`' <<<"${line%% |*}" | tr -d '`')
+        fi
+    done <doc/internals.md
+    [[ $order == "${rooms[*]} " ]] || echo 'the rooms of doc/internals.md are not those of test/lint.sh, in their order'
+    for file in src/**/*.[ch]; do
+        [[ $named == *" $file "* || $named == *" ${file%.h}.c "* ]] || echo "doc/internals.md does not name $file"
+    done
+}
+
 check_length() {
     local file lines most
     for file in src/**/*.[ch] test/t/*.pl; do
@@ -221,6 +277,9 @@ check names 'names are by the rule, C symbols are named like them'
 check capture 'the install script replaces nothing'
 check run 'each test file is run and has its output'
 check length 'no source file is longer than 800 lines, no TAP test longer than 600'
+check rooms 'rooms include only rooms above them'
+check filenames 'no two source files have one name'
+check internals 'doc/internals.md names each source file'
 check whitespace 'no trailing white space'
 check leftovers 'nothing is marked as left over'
 exit "$status"

@@ -5,7 +5,7 @@
  * A job is run by the worker, or by CALL dc_maintain(). It does its work in
  * steps, each a transaction of its own, and between two of them looks whether its
  * time is up; then it returns true, is called again soon, and goes on where it
- * was.
+ * was. Rooms register their jobs when the library is loaded.
  */
 #ifndef DC_JOB_H
 #define DC_JOB_H
@@ -28,6 +28,8 @@ typedef struct DcJobRun
 	int64 left;		   /* tables that are left to their owners (ownercode.c) */
 } DcJobRun;
 
+#define DC_MAX_JOBS 7
+
 typedef struct DcJob
 {
 	const char *name;
@@ -46,13 +48,9 @@ job_is_late(const DcJobRun *run)
 	return moment_is_reached(run->deadline);
 }
 
-/* The jobs of the rooms. */
-extern bool flush_job(DcJobRun *run);
-extern bool compact_job(DcJobRun *run);
-extern bool expire_job(DcJobRun *run);
-extern bool ledger_job(DcJobRun *run);
-extern bool changed_job(DcJobRun *run);
-extern bool outbox_job(DcJobRun *run);
-extern bool op_job(DcJobRun *run);
+extern DcJob dc_jobs[DC_MAX_JOBS];
+extern int dc_njobs;
+
+extern void job_register(DcJob job);
 
 #endif /* DC_JOB_H */

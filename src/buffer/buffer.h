@@ -35,9 +35,11 @@
 #define DC_BUFFER_H
 
 #include "base/clock.h"
+#include "base/hooks.h"
 #include "base/key.h"
 #include "base/map.h"
-#include "counter/buffering.h"
+#include "counter/pending.h"
+#include "counter/read.h"
 #include "storage/lock.h"
 #include "table/catalog.h"
 
@@ -169,7 +171,6 @@ extern void take_abort_subxact(int nest);
 
 /* flush.c */
 extern bool flush_lock(Oid counter, bool wait);
-extern void flush_lock_tag(LOCKTAG *tag, Oid counter);
 extern int64 flush_table(DcCounter *counter, DcBufferTable *table, bool exactly);
 extern int64 flush_here(DcCounter *counter);
 extern void buffer_write_down(DcCounter *counter);

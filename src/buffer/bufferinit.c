@@ -7,23 +7,20 @@
 #include "access/xact.h"
 #include "buffer/buffer.h"
 #include "buffer/bufferinit.h"
-#include "cache/cache.h"
 
 static bool was_buffered(DcCounter *counter);
-static void key_set(DcCounter *counter, const DcKey *key);
 
-static const DcBuffering functions = {
+static const DcBufferHooks hooks = {
 	.flushes = flusher_runs,
 	.reserve = buffer_reserve,
 	.give_back = reserve_abort,
 	.read_keys = buffer_read_keys,
 	.read_all = buffer_read_all,
 	.was_buffered = was_buffered,
-	.key_set = key_set,
+	.key_set = buffer_key_set,
 	.write_down = buffer_write_down,
 	.truncated = discard_truncated,
 	.altered = buffer_altered,
-	.cache_age = cache_age,
 };
 
 static void xact_callback(XactEvent event, void *arg);
@@ -31,14 +28,16 @@ static void subxact_callback(SubXactEvent event, SubTransactionId subid,
 							 SubTransactionId parent, void *arg);
 
 /*
- * buffering_init sets up the room; called once, when the library is preloaded.
+ * buffering_init sets up the room; called once.
  */
 void
-buffering_init(void)
+buffering_init(bool preloading)
 {
-	buffering = &functions;
+	job_register((DcJob){"flush", NULL, flush_job, flush_due});
+	if (!preloading)
+		return;
+	buffer_hooks = &hooks;
 	buffer_init();
-	cache_init();
 	discard_init();
 	flush_wait_init();
 	RegisterXactCallback(xact_callback, NULL);
@@ -49,13 +48,6 @@ static bool
 was_buffered(DcCounter *counter)
 {
 	return table_slot(counter) != NULL;
-}
-
-static void
-key_set(DcCounter *counter, const DcKey *key)
-{
-	cache_key_set(counter, key);
-	buffer_key_set(counter, key);
 }
 
 static void
@@ -81,10 +73,7 @@ xact_callback(XactEvent event, void *arg)
 			discard_abort();
 			reserve_abort();
 			break;
-		case XACT_EVENT_PRE_COMMIT:
-		case XACT_EVENT_PARALLEL_PRE_COMMIT:
-		case XACT_EVENT_PARALLEL_COMMIT:
-		case XACT_EVENT_PARALLEL_ABORT:
+		default:
 			break;
 	}
 }
@@ -105,8 +94,7 @@ subxact_callback(SubXactEvent event, SubTransactionId subid,
 			flush_abort_subxact(nest);
 			discard_abort_subxact(nest);
 			break;
-		case SUBXACT_EVENT_START_SUB:
-		case SUBXACT_EVENT_PRE_COMMIT_SUB:
+		default:
 			break;
 	}
 }

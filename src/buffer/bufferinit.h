@@ -5,11 +5,12 @@
 #ifndef DC_BUFFERINIT_H
 #define DC_BUFFERINIT_H
 
-#include "base/clock.h"
+#include "base/job.h"
 
-extern void buffering_init(void);
+extern void buffering_init(bool preloading);
 
 /* For the worker: when its job is due, and who flushes this database. */
+extern bool flush_job(DcJobRun *run);
 extern DcMoment flush_due(void);
 extern void flush_set_commit(const char *level);
 extern void flush_enter(void);

@@ -34,6 +34,7 @@
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "base/compat.h"
+#include "base/lockclass.h"
 #include "buffer/buffer.h"
 #include "common/int128.h"
 #include "miscadmin.h"
@@ -364,21 +365,15 @@ try_all(DcBufferTable *table, DcSums *sums)
 static void
 keep_flushes_out(DcCounter *counter)
 {
-	LOCKTAG tag;
-
-	flush_lock_tag(&tag, counter->relid);
-	(void) LockAcquire(&tag, ShareLock, false, false);
+	(void) advisory_lock(FLUSH_LOCK_CLASS, counter->relid, 0, ShareLock, true);
 	flushes_are_out = true;
 }
 
 static void
 let_flushes_in(DcCounter *counter)
 {
-	LOCKTAG tag;
-
 	if (!flushes_are_out)
 		return;
 	flushes_are_out = false;
-	flush_lock_tag(&tag, counter->relid);
-	(void) LockRelease(&tag, ShareLock, false);
+	advisory_unlock(FLUSH_LOCK_CLASS, counter->relid, 0, ShareLock);
 }

@@ -17,9 +17,9 @@
 
 #include "access/xact.h"
 #include "base/compat.h"
+#include "base/hooks.h"
 #include "buffer/buffer.h"
 #include "buffer/bufferinit.h"
-#include "cache/cache.h"
 #include "catalog/objectaccess.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_database.h"
@@ -263,10 +263,8 @@ discard_commit(void)
 		LWLockRelease(&buffer_area->lock);
 		if (!found)
 			continue; /* any other table that was truncated */
-		if (OidIsValid(discard->counter))
-			cache_forget_table(discard->database, discard->counter);
-		else
-			cache_forget_database(discard->database);
+		if (cache_hooks != NULL)
+			cache_hooks->forget(discard->database, discard->counter);
 	}
 	discards = NULL;
 }

@@ -20,6 +20,7 @@
 
 #include "access/xact.h"
 #include "base/guc.h"
+#include "base/lockclass.h"
 #include "buffer/buffer.h"
 #include "buffer/bufferinit.h"
 #include "catalog/pg_type.h"
@@ -35,9 +36,6 @@
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
-
-/* Class of the advisory lock; locks.c has others. */
-#define FLUSH_LOCK_CLASS 83
 
 /* What is being written for a key. */
 typedef struct DcFlushKey
@@ -94,16 +92,7 @@ static void count_flush(DcCounter *counter, DcFlushKey *keys, int count);
 bool
 flush_lock(Oid counter, bool wait)
 {
-	LOCKTAG tag;
-
-	flush_lock_tag(&tag, counter);
-	return LockAcquire(&tag, ExclusiveLock, false, !wait) != LOCKACQUIRE_NOT_AVAIL;
-}
-
-void
-flush_lock_tag(LOCKTAG *tag, Oid counter)
-{
-	SET_LOCKTAG_ADVISORY(*tag, MyDatabaseId, counter, 0, FLUSH_LOCK_CLASS);
+	return advisory_lock(FLUSH_LOCK_CLASS, counter, 0, ExclusiveLock, wait);
 }
 
 /*

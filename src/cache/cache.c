@@ -42,6 +42,7 @@
 
 #include "base/compat.h"
 #include "base/guc.h"
+#include "base/hooks.h"
 #include "base/shmem.h"
 #include "cache/cache.h"
 #include "common/hashfn.h"
@@ -94,7 +95,6 @@ static bool may_evict(DcMapEntry *entry, void *arg);
 static void claim_end(DcMapEntry *claim, const DcCached *result);
 static bool waits_for_lock(const PGPROC *proc);
 static bool forget_entry(DcMapEntry *entry, void *arg);
-static void forget(Oid database, Oid counter);
 static Oid table_file(Oid relid);
 
 /*
@@ -103,6 +103,13 @@ static Oid table_file(Oid relid);
 void
 cache_init(void)
 {
+	static const DcCacheHooks hooks = {
+		.age = cache_age,
+		.key_set = cache_key_set,
+		.forget = cache_forget,
+	};
+
+	cache_hooks = &hooks;
 	shmem_add_raw("dcounter read cache", area_size, (void **) &cache,
 				  area_init);
 	cache_set_init();
@@ -420,22 +427,10 @@ cache_forget_key(Oid database, Oid counter, const DcKey *key)
 }
 
 /*
- * cache_forget_table and cache_forget_database forget all of their keys.
+ * cache_forget forgets all keys of a table, or (InvalidOid) of a database.
  */
 void
-cache_forget_table(Oid database, Oid counter)
-{
-	forget(database, counter);
-}
-
-void
-cache_forget_database(Oid database)
-{
-	forget(database, InvalidOid);
-}
-
-static void
-forget(Oid database, Oid counter)
+cache_forget(Oid database, Oid counter)
 {
 	DcForget whom = {.database = database, .counter = counter};
 	DcMoment now;

@@ -46,8 +46,7 @@ extern uint32 cache_capacity(void);
 
 /* What became of a counter table, or a key; these do not throw. */
 extern void cache_forget_key(Oid database, Oid counter, const DcKey *key);
-extern void cache_forget_table(Oid database, Oid counter);
-extern void cache_forget_database(Oid database);
+extern void cache_forget(Oid database, Oid counter);
 
 /* cacheset.c */
 extern void cache_set_init(void);

@@ -33,6 +33,7 @@
 #include "base/args.h"
 #include "base/compat.h"
 #include "base/interval.h"
+#include "base/roles.h"
 #include "base/xactclock.h"
 #include "cache/cache.h"
 #include "catalog/pg_type.h"
@@ -59,13 +60,13 @@ typedef struct DcOpened
 {
 	DcCounter *counter; /* NULL: none */
 	uint32 generation;
+	uint32 roles; /* role_changes */
 	Oid userid;
 	uint64 table; /* cache_table() */
 } DcOpened;
 
 /* They point to entries of the cache of counters, which stay (base/cache.c). */
 static DcOpened opened[OPENED];
-static uint32 role_changes = 0;
 
 /* A key that is asked for. */
 typedef struct DcWanted
@@ -96,7 +97,6 @@ static int64 staleness_arg(FunctionCallInfo fcinfo, int argno);
 static void need_cache(const char *function);
 static DcOpened *open_to_read(FunctionCallInfo fcinfo, const char *function);
 static DcOpened *reopen_to_read(FunctionCallInfo fcinfo, const char *function);
-static void role_change_callback(Datum arg, int cacheid, uint32 hashvalue);
 static bool may_share(DcCounter *counter);
 static bool key_may_share(DcCounter *counter, const DcKey *key);
 static int find_all(DcAsked *asked);
@@ -229,7 +229,7 @@ open_to_read(FunctionCallInfo fcinfo, const char *function)
 	if (table->counter != NULL && table->counter->relid == relid &&
 		table->counter->valid &&
 		table->counter->generation == table->generation &&
-		table->userid == GetUserId())
+		table->roles == role_changes && table->userid == GetUserId())
 		return table;
 	return reopen_to_read(fcinfo, function);
 }
@@ -240,41 +240,17 @@ open_to_read(FunctionCallInfo fcinfo, const char *function)
 static DcOpened *
 reopen_to_read(FunctionCallInfo fcinfo, const char *function)
 {
-	static bool callback_registered = false;
 	DcOpened *table = &opened[PG_GETARG_OID(0) % OPENED];
 	DcCounter *counter;
-	uint32 changes;
 
-	if (!callback_registered)
-	{
-		CacheRegisterSyscacheCallback(AUTHMEMROLEMEM, role_change_callback,
-									  (Datum) 0);
-		CacheRegisterSyscacheCallback(AUTHOID, role_change_callback, (Datum) 0);
-		/* members of pg_database_owner */
-		CacheRegisterSyscacheCallback(DATABASEOID, role_change_callback,
-									  (Datum) 0);
-		callback_registered = true;
-	}
 	table->counter = NULL;
-	changes = role_changes;
+	table->roles = role_changes;
 	counter = counter_open_to_read(fcinfo, function);
 	table->table = cache_table(counter);
 	table->generation = counter->generation;
-	table->userid = role_changes == changes ? GetUserId() : InvalidOid;
+	table->userid = GetUserId();
 	table->counter = counter;
 	return table;
-}
-
-/*
- * role_change_callback forgets what was allowed. An entry that is in use stays
- * what it is otherwise.
- */
-static void
-role_change_callback(Datum arg, int cacheid, uint32 hashvalue)
-{
-	role_changes++;
-	for (int i = 0; i < OPENED; i++)
-		opened[i].userid = InvalidOid;
 }
 
 /*

@@ -127,7 +127,7 @@ forget_set_keys(void)
 	{
 		if (table->nkeys > MAX_KEYS)
 		{
-			cache_forget_table(MyDatabaseId, table->counter);
+			cache_forget(MyDatabaseId, table->counter);
 			continue;
 		}
 		for (DcSetKey *set = table->keys; set != NULL; set = set->next)

@@ -37,11 +37,10 @@
  */
 #include "postgres.h"
 
-#include "base/changes.h"
 #include "base/compat.h"
 #include "base/guc.h"
+#include "base/hooks.h"
 #include "base/key.h"
-#include "base/subscription.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
 #include "common/int.h"
@@ -60,6 +59,7 @@
 #include "storage/lock.h"
 #include "table/access.h"
 #include "table/layout.h"
+#include "table/subscription.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
@@ -70,6 +70,28 @@
 #include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(dc_compact);
+
+/* after key, after shard, limit, keys to leave out: rows that nobody has locked */
+static const DcStatement sql_compact_shards = {
+	"SELECT s.key, s.shard, s.inc, s.dec, s.updated_at, s.@units FROM @shards AS s"
+	" WHERE (s.key, s.shard) > ($1, $2) AND s.key <> ALL ($4) ORDER BY s.key, s.shard"
+	" LIMIT $3 FOR UPDATE SKIP LOCKED",
+	{TEXTOID, INT4OID, INT4OID, TEXTARRAYOID},
+	.columns = {DC_TEXT("key"), DC_COLUMN("shard", INT4OID), DC_BIGINT("inc"), DC_BIGINT("dec"), DC_TIME("updated_at"), DC_BIGINT("units")},
+	.of = DC_OF_SHARDS};
+
+/* keys, shards */
+const DcStatement sql_compact_delete = {
+	"DELETE FROM @shards AS s USING unnest($1, $2) AS d(key, shard)"
+	" WHERE s.key = d.key AND s.shard = d.shard",
+	{TEXTARRAYOID, INT4ARRAYOID}};
+
+/* keys, shards */
+static const DcStatement sql_compact_zero = {
+	"UPDATE @shards AS s SET inc = 0, dec = 0"
+	" FROM unnest($1, $2) AS d(key, shard)"
+	" WHERE s.key = d.key AND s.shard = d.shard",
+	{TEXTARRAYOID, INT4ARRAYOID}};
 
 static int64 compact_table(DcCounter *counter, int64 max_keys);
 static bool is_left_alone(const DcCounter *counter);
@@ -179,8 +201,8 @@ compact_table(DcCounter *counter, int64 max_keys)
 	sweep_start(&sweep, CurrentMemoryContext);
 	while (!sweep.done && done < max_keys)
 		done += sweep_next(&sweep, counter, max_keys - done);
-	if (sweep.complete)
-		stats_swept(counter, started, sweep.stuck);
+	if (sweep.complete && stats_hooks != NULL)
+		stats_hooks->swept(counter, started, sweep.stuck);
 	sweep_end(&sweep);
 	if (done > 0)
 		check_still_not_fed(counter->relid);
@@ -255,7 +277,8 @@ sweep_next(DcSweep *sweep, DcCounter *counter, int64 max_keys)
 	sweep->done = sweep->complete;
 	tell_stuck(sweep, counter, batch);
 	sql_end(&session);
-	stats_compacted(counter, count);
+	if (stats_hooks != NULL)
+		stats_hooks->compacted(counter, count);
 	return count;
 }
 
@@ -339,7 +362,7 @@ batch_fetch(DcSqlSession *session, DcBatch *batch, DcSweep *sweep,
 	values[2] = Int32GetDatum(batch->max_rows);
 	values[3] = sweep->remembers ? stuck_to_leave_out(session->counter->relid)
 								 : PointerGetDatum(construct_empty_array(TEXTOID));
-	nrows = sql_run(session, DC_SQL_COMPACT_SHARDS, values);
+	nrows = sql_run(session, &sql_compact_shards, values);
 	batch->last = (nrows < batch->max_rows);
 	for (uint64 i = 0; i < nrows; i++)
 		batch_add_row(session->counter, batch, &session->rows, i);
@@ -435,7 +458,7 @@ batch_clear_shards(DcSqlSession *session, DcBatch *batch)
 													false, TYPALIGN_INT));
 		values[1] = PointerGetDatum(construct_array(shards, n, INT4OID, 4,
 													true, TYPALIGN_INT));
-		if (sql_run(session, zero ? DC_SQL_COMPACT_ZERO : DC_SQL_COMPACT_DELETE,
+		if (sql_run(session, zero ? &sql_compact_zero : &sql_compact_delete,
 					values) != n)
 			elog(ERROR, "locked shard rows have changed");
 	}

@@ -20,6 +20,7 @@ typedef struct DcSweep
 	MemoryContext cxt; /* of key */
 } DcSweep;
 
+extern void compact_init(void);
 extern DcCounter *compact_open(Oid relid, bool all_owners);
 extern void compact_note_fed(Oid relid);
 extern void sweep_start(DcSweep *sweep, MemoryContext cxt);

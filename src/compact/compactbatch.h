@@ -53,4 +53,7 @@ extern void batch_write_totals(DcSqlSession *session, DcBatch *batch);
 /* compactunits.c */
 extern void batch_clear_units(DcSqlSession *session, DcBatch *batch);
 
+/* compact.c; keys, shards */
+extern const DcStatement sql_compact_delete;
+
 #endif /* DC_COMPACTBATCH_H */

@@ -15,9 +15,10 @@
 #include "postgres.h"
 
 #include "base/compat.h"
+#include "base/guc.h"
+#include "base/hooks.h"
 #include "compact/compact.h"
 #include "compact/compactstuck.h"
-#include "stats/stats.h"
 #include "table/tablejob.h"
 
 static DcSweep sweep;
@@ -43,7 +44,12 @@ step(Oid table, bool all_owners)
 		return TABLE_DONE;
 	sweep_next(&sweep, counter, PG_INT64_MAX);
 	if (sweep.complete)
-		stats_swept(counter, started, stuck_swept(table, started));
+	{
+		int64 stuck = stuck_swept(table, started);
+
+		if (stats_hooks != NULL)
+			stats_hooks->swept(counter, started, stuck);
+	}
 	return sweep.done ? TABLE_DONE : TABLE_GOES_ON;
 }
 
@@ -61,10 +67,19 @@ step_fed(Oid table, bool all_owners)
 /*
  * compact_job compacts each table; true if it has yielded.
  */
-bool
+static bool
 compact_job(DcJobRun *run)
 {
 	static DcTableJob job = {.start = start, .step = step, .step_fed = step_fed};
 
 	return table_job_run(&job, run);
+}
+
+/*
+ * compact_init is called once.
+ */
+void
+compact_init(void)
+{
+	job_register((DcJob){"compaction", &dc_compact_interval, compact_job});
 }

@@ -11,7 +11,6 @@
  */
 #include "postgres.h"
 
-#include "base/changes.h"
 #include "base/errors.h"
 #include "base/key.h"
 #include "catalog/pg_type.h"
@@ -20,6 +19,48 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
+
+/* keys */
+static const DcStatement sql_compact_lock = {
+	"SELECT t.key, t.inc, t.dec FROM @totals AS t WHERE t.key = ANY ($1)"
+	" FOR NO KEY UPDATE SKIP LOCKED",
+	{TEXTARRAYOID},
+	.columns = {DC_TEXT("key"), DC_BIGINT("inc"), DC_BIGINT("dec")}};
+
+/* the same, with where they are */
+static const DcStatement sql_compact_lock_places = {
+	"SELECT t.key, t.inc, t.dec, t.ctid FROM @totals AS t WHERE t.key = ANY ($1)"
+	" FOR NO KEY UPDATE SKIP LOCKED",
+	{TEXTARRAYOID},
+	.columns = {DC_TEXT("key"), DC_BIGINT("inc"), DC_BIGINT("dec"), DC_COLUMN("ctid", TIDOID)}};
+
+/* keys */
+static const DcStatement sql_compact_existing = {
+	"SELECT t.key FROM @totals AS t WHERE t.key = ANY ($1)", {TEXTARRAYOID}, .columns = {DC_TEXT("key")}};
+
+/* keys, incs, decs, times */
+static const DcStatement sql_compact_update = {
+	"UPDATE @totals AS t SET inc = d.inc, dec = d.dec,"
+	" updated_at = greatest(t.updated_at, d.at)"
+	" FROM unnest($1, $2, $3, $4) AS d(key, inc, dec, at)"
+	" WHERE t.key = d.key",
+	{TEXTARRAYOID, INT8ARRAYOID, INT8ARRAYOID, TIMESTAMPTZARRAYOID}};
+
+/* keys, incs, decs, times, places: of rows that this transaction has locked */
+static const DcStatement sql_compact_update_places = {
+	"UPDATE @totals AS t SET inc = d.inc, dec = d.dec,"
+	" updated_at = greatest(t.updated_at, d.at)"
+	" FROM unnest($1, $2, $3, $4, $5) AS d(key, inc, dec, at, place)"
+	" WHERE t.ctid = d.place AND t.key = d.key",
+	{TEXTARRAYOID, INT8ARRAYOID, INT8ARRAYOID, TIMESTAMPTZARRAYOID, TIDARRAYOID}};
+
+/* keys, incs, decs, times */
+static const DcStatement sql_compact_insert = {
+	"INSERT INTO @totals (key, inc, dec, updated_at)"
+	" SELECT d.key, d.inc, d.dec, d.at"
+	" FROM unnest($1, $2, $3, $4) AS d(key, inc, dec, at)"
+	" ON CONFLICT DO NOTHING",
+	{TEXTARRAYOID, INT8ARRAYOID, INT8ARRAYOID, TIMESTAMPTZARRAYOID}};
 
 static bool has_places(const DcCounter *counter);
 static DcBatchKey *batch_find(DcBatch *batch, const DcRows *rows, uint64 i);
@@ -43,7 +84,7 @@ batch_lock_totals(DcSqlSession *session, DcBatch *batch)
 	values[0] = PointerGetDatum(construct_array(keys, batch->nkeys, TEXTOID, -1,
 												false, TYPALIGN_INT));
 
-	nrows = sql_run(session, places ? DC_SQL_COMPACT_LOCK_PLACES : DC_SQL_COMPACT_LOCK,
+	nrows = sql_run(session, places ? &sql_compact_lock_places : &sql_compact_lock,
 					values);
 	for (uint64 i = 0; i < nrows; i++)
 	{
@@ -59,7 +100,7 @@ batch_lock_totals(DcSqlSession *session, DcBatch *batch)
 	if (nrows == batch->nkeys)
 		return;
 
-	nrows = sql_run(session, DC_SQL_COMPACT_EXISTING, values);
+	nrows = sql_run(session, &sql_compact_existing, values);
 	for (uint64 i = 0; i < nrows; i++)
 	{
 		DcBatchKey *key = batch_find(batch, &session->rows, i);
@@ -156,7 +197,7 @@ batch_write_totals(DcSqlSession *session, DcBatch *batch)
 		columns[c] = palloc(batch->nkeys * sizeof(Datum));
 	for (int exists = 1; exists >= 0; exists--)
 	{
-		DcStatement statement = DC_SQL_COMPACT_INSERT;
+		const DcStatement *statement = &sql_compact_insert;
 		Datum values[5];
 		int n = 0;
 
@@ -183,8 +224,8 @@ batch_write_totals(DcSqlSession *session, DcBatch *batch)
 														8, FLOAT8PASSBYVAL,
 														TYPALIGN_DOUBLE));
 		if (exists)
-			statement = places ? DC_SQL_COMPACT_UPDATE_PLACES : DC_SQL_COMPACT_UPDATE;
-		if (statement == DC_SQL_COMPACT_UPDATE_PLACES)
+			statement = places ? &sql_compact_update_places : &sql_compact_update;
+		if (statement == &sql_compact_update_places)
 			values[4] = PointerGetDatum(construct_array(columns[4], n, TIDOID,
 														sizeof(ItemPointerData),
 														false, TYPALIGN_SHORT));

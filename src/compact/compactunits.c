@@ -47,6 +47,24 @@ typedef struct DcUnitsPlan
 	DcRowList add;
 } DcUnitsPlan;
 
+/* keys, shards, units: the same for a stock */
+static const DcStatement sql_compact_units = {
+	"UPDATE @shards AS s SET inc = 0, dec = 0, units = d.units"
+	" FROM unnest($1, $2, $3) AS d(key, shard, units)"
+	" WHERE s.key = d.key AND s.shard = d.shard",
+	{TEXTARRAYOID, INT4ARRAYOID, INT8ARRAYOID}};
+
+/* keys, shards, units, at: more rows of a stock */
+static const DcStatement sql_compact_spread = {
+	"INSERT INTO @shards (key, shard, units, updated_at)"
+	" SELECT d.key, d.shard, d.units, $4"
+	" FROM unnest($1, $2, $3) AS d(key, shard, units)",
+	{TEXTARRAYOID, INT4ARRAYOID, INT8ARRAYOID, TIMESTAMPTZOID}};
+
+/* key */
+static const DcStatement sql_count_rows = {
+	"SELECT count(*) FROM @shards AS s WHERE s.key = $1", {TEXTOID}, .columns = {DC_BIGINT("count")}, .of = DC_OF_SHARDS};
+
 static void plan_key(DcSqlSession *session, DcBatch *batch,
 					 const DcBatchKey *key, DcUnitsPlan *plan);
 static int rows_wanted(DcSqlSession *session, const DcBatchKey *key,
@@ -57,7 +75,7 @@ static void plan_even(const DcShardRow *rows, const DcBatchKey *key,
 static void plan_kept(const DcShardRow *rows, const DcBatchKey *key,
 					  DcUnitsPlan *plan);
 static void list_add(DcRowList *list, Datum key, Datum shard, int64 units);
-static void run_list(DcSqlSession *session, DcStatement statement,
+static void run_list(DcSqlSession *session, const DcStatement *statement,
 					 const DcRowList *list);
 
 /*
@@ -74,9 +92,9 @@ batch_clear_units(DcSqlSession *session, DcBatch *batch)
 		if (!batch->keys[i].skip)
 			plan_key(session, batch, &batch->keys[i], &plan);
 	}
-	run_list(session, DC_SQL_COMPACT_DELETE, &plan.remove);
-	run_list(session, DC_SQL_COMPACT_UNITS, &plan.set);
-	run_list(session, DC_SQL_COMPACT_SPREAD, &plan.add);
+	run_list(session, &sql_compact_delete, &plan.remove);
+	run_list(session, &sql_compact_units, &plan.set);
+	run_list(session, &sql_compact_spread, &plan.add);
 }
 
 /*
@@ -126,7 +144,7 @@ rows_wanted(DcSqlSession *session, const DcBatchKey *key, int64 units)
 		return key->nrows; /* near enough */
 	/* there may be more, which others are taking from just now */
 	values[0] = key->key;
-	sql_run(session, DC_SQL_COUNT_ROWS, values);
+	sql_run(session, &sql_count_rows, values);
 	others = rows_bigint(&session->rows, 0, 1) - key->nrows;
 	return (int) Max(wanted - Max(others, 0), key->nrows);
 }
@@ -234,7 +252,7 @@ list_add(DcRowList *list, Datum key, Datum shard, int64 units)
  * run_list runs a statement on the rows of a list.
  */
 static void
-run_list(DcSqlSession *session, DcStatement statement, const DcRowList *list)
+run_list(DcSqlSession *session, const DcStatement *statement, const DcRowList *list)
 {
 	Datum values[4];
 

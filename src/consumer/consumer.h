@@ -6,6 +6,7 @@
 #define DC_CONSUMER_H
 
 #include "access/htup.h"
+#include "base/hooks.h"
 #include "nodes/pg_list.h"
 #include "outbox/outbox.h"
 #include "storage/itemptr.h"
@@ -87,16 +88,6 @@ lanes_have(uint64 lanes, int lane)
 	return (lanes >> lane & 1) != 0;
 }
 
-/* What the retention job asks of a consumer. */
-typedef struct DcConsumerNeed
-{
-	int32 id;
-	char *name;
-	int64 passed;	/* it needs no event up to here */
-	int64 max_age;	/* us, 0: none */
-	int64 max_size; /* bytes, 0: none */
-	bool filtered;	/* it has topics, or members that share the keys */
-} DcConsumerNeed;
 
 /* consumerrow.c */
 extern DcConsumer *consumer_read(const char *name);
@@ -124,11 +115,11 @@ extern void consumer_check_writable(const char *function);
 extern int64 position_from_text(const char *start);
 extern int64 position_from_int8(int64 seq);
 
-/* consumerneeds.c: for the retention job */
-extern List *consumer_needs(bool *busy);
-extern bool consumer_cut_off(int32 id, int64 seq);
-extern bool consumer_advance(int32 id);
-extern void consumer_cleanup(void);
+/* consumerneeds.c */
+extern void consumer_init(void);
+
+/* statconsumers.c */
+extern bool stat_may_see(const DcConsumer *consumer);
 
 /* memberrow.c */
 extern bool member_lock(int32 consumer, const char *name, bool wait, bool *held_before);

@@ -217,10 +217,7 @@ interval_arg_us(Datum value, const char *what)
 bool
 consumer_lock_settings(int32 id, bool wait)
 {
-	LOCKTAG tag;
-
-	consumer_tag(&tag, id, CONSUMER_LOCK_SETTINGS);
-	return LockAcquire(&tag, ExclusiveLock, false, !wait) != LOCKACQUIRE_NOT_AVAIL;
+	return advisory_lock(CONSUMER_LOCK_CLASS, id, CONSUMER_LOCK_SETTINGS, ExclusiveLock, wait);
 }
 
 /*
@@ -230,9 +227,6 @@ consumer_lock_settings(int32 id, bool wait)
 bool
 positions_lock(bool shared, bool wait)
 {
-	LOCKTAG tag;
-
-	consumer_tag(&tag, 0, CONSUMER_LOCK_SETTINGS);
-	return LockAcquire(&tag, shared ? ShareLock : ExclusiveLock, false, !wait) !=
-		LOCKACQUIRE_NOT_AVAIL;
+	return advisory_lock(CONSUMER_LOCK_CLASS, 0, CONSUMER_LOCK_SETTINGS,
+						 shared ? ShareLock : ExclusiveLock, wait);
 }

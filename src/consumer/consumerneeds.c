@@ -3,7 +3,7 @@
  *		What the retention job asks of consumers, and does to them.
  *
  * The job removes events that every consumer has passed. It first takes the lock on
- * positions (consumer_needs), and keeps it until it has removed them and committed. So
+ * positions (needs), and keeps it until it has removed them and committed. So
  * there is no consumer being created, and none on its way back; all others only go
  * forward. Locks are taken without waiting here: what somebody works on
  * is left for the next time.
@@ -15,27 +15,51 @@
 #include "miscadmin.h"
 #include "utils/snapmgr.h"
 
-/* Events that consumer_advance looks at, at most. */
+/* Events that advance() looks at, at most. */
 #define ADVANCE_MAX 100000
 
 /* How long members that have left are remembered. */
 #define LEFT_US USECS_PER_HOUR
 
+static List *needs(bool *busy);
+static int64 first_needed(char **name);
+static bool cut_off(int32 id, int64 seq);
+static bool advance(int32 id);
+static void cleanup(void);
 static int64 passed_by(int32 id, Snapshot snapshot, bool *shared);
 static bool advance_member(DcConsumer *consumer, const char *name);
 static int64 next_of_interest(DcConsumer *consumer, const DcMember *me, int64 upto);
 static void remove_if_left(int32 consumer, const char *name);
 
 /*
- * consumer_needs returns a list of DcConsumerNeed: which events the consumers still
+ * consumer_init tells the outbox that there are consumers; called once, before other
+ * rooms register their callbacks.
+ */
+void
+consumer_init(void)
+{
+	static const DcConsumerHooks hooks = {
+		.needs = needs,
+		.cut_off = cut_off,
+		.advance = advance,
+		.cleanup = cleanup,
+		.first_needed = first_needed,
+	};
+
+	consumer_hooks = &hooks;
+	ack_init();
+}
+
+/*
+ * needs returns a list of DcConsumerNeed: which events the consumers still
  * need; none that was cut off. *busy: a position is being changed, so nothing is known,
  * and nothing may be removed. What the last committed transactions have left is read,
  * also in a transaction with an older snapshot.
  */
-List *
-consumer_needs(bool *busy)
+static List *
+needs(bool *busy)
 {
-	List *needs = NIL;
+	List *result = NIL;
 	List *consumers;
 	Snapshot snapshot;
 	ListCell *lc;
@@ -60,10 +84,10 @@ consumer_needs(bool *busy)
 		need->max_age = consumer->max_age;
 		need->max_size = consumer->max_size;
 		need->filtered = shared || consumer->topics != NULL;
-		needs = lappend(needs, need);
+		result = lappend(result, need);
 	}
 	UnregisterSnapshot(snapshot);
-	return needs;
+	return result;
 }
 
 static int64
@@ -90,12 +114,51 @@ passed_by(int32 id, Snapshot snapshot, bool *shared)
 }
 
 /*
- * consumer_cut_off notes that events up to a number are removed though the consumer has
+ * first_needed returns the first event that a consumer still needs, 0 if there is
+ * none; one that was cut off needs none any more. *name: which consumer, if the current
+ * user may know of it, or NULL.
+ */
+static int64
+first_needed(char **name)
+{
+	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
+	List *consumers = consumer_read_all(snapshot);
+	int64 passed = PG_INT64_MAX;
+	DcConsumer *last = NULL;
+	ListCell *lc;
+	ListCell *lc2;
+
+	foreach(lc, consumers)
+	{
+		DcConsumer *consumer = lfirst(lc);
+		List *members = consumer->cut_off == 0
+			? member_read_all(consumer->id, snapshot)
+			: NIL;
+
+		foreach(lc2, members)
+		{
+			DcMember *member = lfirst(lc2);
+
+			if (member->lanes == 0 || member_acked(member) > passed)
+				continue;
+			if (last == NULL || member_acked(member) < passed ||
+				strcmp(consumer->name, last->name) < 0)
+				last = consumer;
+			passed = member_acked(member);
+		}
+	}
+	UnregisterSnapshot(snapshot);
+	*name = last != NULL && stat_may_see(last) ? last->name : NULL;
+	return last != NULL ? passed + 1 : 0;
+}
+
+/*
+ * cut_off notes that events up to a number are removed though the consumer has
  * not had them; false if its settings are being changed. Its fetches fail from then
  * on, until dc_seek().
  */
-bool
-consumer_cut_off(int32 id, int64 seq)
+static bool
+cut_off(int32 id, int64 seq)
 {
 	DcConsumer *consumer;
 
@@ -111,11 +174,11 @@ consumer_cut_off(int32 id, int64 seq)
 }
 
 /*
- * consumer_advance moves on those members of a consumer that have nothing to do and
+ * advance moves on those members of a consumer that have nothing to do and
  * would hold back events that are of no interest to them; true if it has.
  */
-bool
-consumer_advance(int32 id)
+static bool
+advance(int32 id)
 {
 	DcConsumer *consumer = consumer_read_by_id(id);
 	bool advanced = false;
@@ -197,12 +260,12 @@ next_of_interest(DcConsumer *consumer, const DcMember *me, int64 upto)
 }
 
 /*
- * consumer_cleanup removes members that have left long ago, and roles that have been
+ * cleanup removes members that have left long ago, and roles that have been
  * dropped, cuts leases that are left from before the clock was set back, and removes what
  * is left of discarded dead letters.
  */
-void
-consumer_cleanup(void)
+static void
+cleanup(void)
 {
 	List *consumers = consumer_read_all(SnapshotSelf);
 	TimestampTz now = GetCurrentTimestamp(); /* leases are wall time: member.c */

@@ -92,7 +92,7 @@ member_tag(LOCKTAG *tag, int32 consumer, const char *name)
 		number = hash_bytes((const unsigned char *) name, strlen(name));
 		number = Max(number, CONSUMER_LOCK_SELF + 1);
 	}
-	consumer_tag(tag, consumer, number);
+	SET_LOCKTAG_ADVISORY(*tag, MyDatabaseId, (uint32) consumer, number, CONSUMER_LOCK_CLASS);
 }
 
 /*

@@ -43,6 +43,7 @@
 
 #include "access/xact.h"
 #include "base/compat.h"
+#include "base/hooks.h"
 #include "common/hashfn.h"
 #include "common/pg_prng.h"
 #include "counter/apply.h"
@@ -190,11 +191,11 @@ apply_group(DcCounter *counter, DcDelta **deltas, int count, DcApplyWhen when)
 	else
 		apply_by_sql(counter, deltas, count, shared, &stats);
 
-	if (stats_enabled())
+	if (stats_hooks != NULL)
 	{
 		count_deltas(counter, deltas, count, &stats);
 		stats.early = (when == APPLY_WHEN_FULL);
-		stats_applied(counter, &stats);
+		stats_hooks->applied(counter, &stats);
 	}
 	error_context_stack = context.previous;
 }
@@ -301,7 +302,7 @@ count_deltas(DcCounter *counter, DcDelta **deltas, int count,
 			continue;
 		stats->keys++;
 		stats->increments += delta->calls;
-		stats_hot_key(counter, delta->key.data, delta->key.len, delta->calls);
+		stats_hooks->hot_key(counter, delta->key.data, delta->key.len, delta->calls);
 	}
 }
 

@@ -7,7 +7,7 @@
  * at PRE_COMMIT cannot deadlock, is in apply.c.
  *
  * Buffered tables. Their deltas go to memory instead when the transaction commits
- * (buffering.h), unless nobody flushes, or the table is of durability "sync" and the
+ * (hooks.h), unless nobody flushes, or the table is of durability "sync" and the
  * transaction has an id, so that it writes other things which its commit makes
  * durable: both or neither are to be there after a crash. Then they are written as
  * those of other tables, in their place in the order. What is to go to memory is
@@ -29,15 +29,12 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "base/hooks.h"
 #include "counter/apply.h"
 #include "counter/applying.h"
-#include "counter/buffering.h"
 #include "counter/counter.h"
 #include "counter/foreign.h"
-#include "stats/stats.h"
 #include "table/access.h"
-
-const DcBuffering *buffering = NULL;
 
 /* The callback that writes this transaction's pending deltas has run. */
 static bool past_pre_commit = false;
@@ -70,6 +67,9 @@ counter_last_init(void)
 void
 counter_xact_init(void)
 {
+	static const DcCounterHooks hooks = {.apply_early = apply_early};
+
+	counter_hooks = &hooks;
 	RegisterXactCallback(xact_callback, NULL);
 	RegisterSubXactCallback(subxact_callback, NULL);
 }
@@ -208,10 +208,10 @@ reserve_all(DcApplying *applying, DcDelta **deltas, int count)
 		end = group_end(deltas, count, start);
 		if (!any_amount(deltas + start, end - start, 0) ||
 			(!goes_to_rows(relid) &&
-			 buffering->reserve(counter_lookup(relid), deltas + start, end - start)))
+			 buffer_hooks->reserve(counter_lookup(relid), deltas + start, end - start)))
 			continue;
-		if (buffering != NULL)
-			buffering->give_back();
+		if (buffer_hooks != NULL)
+			buffer_hooks->give_back();
 		apply_rows(applying, deltas + start, end - start);
 		for (int i = start; i < end; i++)
 			deltas[i]->inc = deltas[i]->dec = 0;
@@ -229,11 +229,11 @@ goes_to_rows(Oid relid)
 {
 	DcCounter *counter;
 
-	if (buffering == NULL || !counter_exists(relid))
+	if (buffer_hooks == NULL || !counter_exists(relid))
 		return true;
 	counter = counter_lookup(relid);
 	return !counter_is_buffered(counter) || counter->foreign ||
-		!buffering->flushes() ||
+		!buffer_hooks->flushes() ||
 		(counter_is_sync(counter) &&
 		 TransactionIdIsValid(GetTopTransactionIdIfAny()));
 }
@@ -275,7 +275,6 @@ xact_callback(XactEvent event, void *arg)
 				break; /* registered twice */
 			apply_at_commit();
 			foreign_check_alive();
-			stats_before_commit();
 			past_pre_commit = true;
 			break;
 		case XACT_EVENT_PRE_PREPARE:
@@ -287,17 +286,13 @@ xact_callback(XactEvent event, void *arg)
 		case XACT_EVENT_COMMIT:
 		case XACT_EVENT_ABORT:
 		case XACT_EVENT_PREPARE:
-			stats_end_xact(event != XACT_EVENT_ABORT,
-						   event == XACT_EVENT_PREPARE);
 			pending_end_xact();
 			counter_forget_open();
 			apply_forget();
 			foreign_end_xact();
 			past_pre_commit = false;
 			break;
-		case XACT_EVENT_PARALLEL_PRE_COMMIT:
-		case XACT_EVENT_PARALLEL_COMMIT:
-		case XACT_EVENT_PARALLEL_ABORT:
+		default:
 			break;
 	}
 }
@@ -320,16 +315,13 @@ subxact_callback(SubXactEvent event, SubTransactionId subid,
 	{
 		case SUBXACT_EVENT_COMMIT_SUB:
 			pending_commit_subxact();
-			stats_commit_subxact();
 			counter_forget_open();
 			break;
 		case SUBXACT_EVENT_ABORT_SUB:
 			pending_abort_subxact();
-			stats_abort_subxact();
 			counter_forget_open();
 			break;
-		case SUBXACT_EVENT_START_SUB:
-		case SUBXACT_EVENT_PRE_COMMIT_SUB:
+		default:
 			break;
 	}
 }

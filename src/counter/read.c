@@ -14,17 +14,16 @@
 #include "access/transam.h"
 #include "access/xact.h"
 #include "base/args.h"
+#include "base/hooks.h"
 #include "base/interval.h"
 #include "base/key.h"
 #include "catalog/pg_type.h"
-#include "counter/buffering.h"
 #include "counter/pending.h"
 #include "counter/read.h"
 #include "counter/sqlpath.h"
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "rows/scan.h"
-#include "stats/stats.h"
 #include "table/access.h"
 #include "table/layout.h"
 #include "utils/array.h"
@@ -46,6 +45,32 @@ typedef struct DcKeySum
 	DcKey key;
 	DcSums sums;
 } DcKeySum;
+
+/* key: all rows of it, with whether it is a shard row */
+const DcStatement sql_read_key = {
+	"SELECT t.inc, t.dec, t.updated_at, false FROM @totals AS t"
+	" WHERE t.key = $1 UNION ALL"
+	" SELECT s.inc, s.dec, s.updated_at, true FROM @shards AS s"
+	" WHERE s.key = $1",
+	{TEXTOID},
+	.columns = {DC_BIGINT("inc"), DC_BIGINT("dec"), DC_TIME("updated_at"), DC_COLUMN("is shard", BOOLOID)}};
+
+/* keys */
+static const DcStatement sql_read_keys = {
+	"SELECT t.key, t.inc, t.dec FROM @totals AS t"
+	" WHERE t.key = ANY ($1) UNION ALL"
+	" SELECT s.key, s.inc, s.dec FROM @shards AS s"
+	" WHERE s.key = ANY ($1)",
+	{TEXTARRAYOID},
+	.columns = {DC_TEXT("key"), DC_BIGINT("inc"), DC_BIGINT("dec")}};
+
+static const DcStatement sql_read_all = {
+	"SELECT coalesce(sum(u.inc), 0) - coalesce(sum(u.dec), 0)"
+	" FROM (SELECT t.inc, t.dec FROM @totals AS t UNION ALL"
+	" SELECT s.inc, s.dec FROM @shards AS s) AS u",
+	{0},
+	true,
+	.columns = {DC_COLUMN("inc", NUMERICOID)}};
 
 static bool may_be_buffered(DcCounter *counter);
 static bool buffered_read(DcCounter *counter, DcBuffered *keys, int count);
@@ -143,7 +168,8 @@ dc_get_impl(FunctionCallInfo fcinfo, const DcKey *key)
 	DcCounter *counter = counter_open_to_read(fcinfo, "dc_get()");
 	int64 value = counter_value(counter, key);
 
-	stats_read(counter, started);
+	if (stats_hooks != NULL)
+		stats_hooks->read(counter, started);
 	PG_RETURN_INT64(value);
 }
 
@@ -176,10 +202,11 @@ dc_info_impl(FunctionCallInfo fcinfo, const DcKey *key)
 	values[3] = TimestampTzGetDatum(state.updated_at);
 	nulls[3] = TIMESTAMP_IS_NOBEGIN(state.updated_at);
 	values[4] = Int32GetDatum(state.shards);
-	nulls[5] = buffering == NULL || !buffering->cache_age(counter, key, &age);
+	nulls[5] = cache_hooks == NULL || !cache_hooks->age(counter, key, &age);
 	if (!nulls[5])
 		values[5] = IntervalPGetDatum(interval_from_us(age));
-	stats_read(counter, started);
+	if (stats_hooks != NULL)
+		stats_hooks->read(counter, started);
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc),
 													  values, nulls)));
 }
@@ -213,7 +240,8 @@ dc_get_many(PG_FUNCTION_ARGS)
 		values[1] = Int64GetDatum(sums[i]);
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	}
-	stats_read(counter, started);
+	if (stats_hooks != NULL)
+		stats_hooks->read(counter, started);
 	PG_RETURN_NULL();
 }
 
@@ -233,9 +261,9 @@ dc_sum(PG_FUNCTION_ARGS)
 	MemoryContext old;
 
 	sums_init(&buffered);
-	in_memory = may_be_buffered(counter) && buffering->read_all(counter, &buffered);
+	in_memory = may_be_buffered(counter) && buffer_hooks->read_all(counter, &buffered);
 	sql_begin(&session, counter);
-	if (sql_read(&session, DC_SQL_READ_ALL, NULL) != 1)
+	if (sql_read(&session, &sql_read_all, NULL) != 1)
 		elog(ERROR, "unexpected number of rows");
 	sum = rows_datum(&session.rows, 0, 1);
 	old = MemoryContextSwitchTo(caller);
@@ -247,7 +275,8 @@ dc_sum(PG_FUNCTION_ARGS)
 	sql_end(&session);
 	if (in_memory)
 		PopActiveSnapshot();
-	stats_read(counter, started);
+	if (stats_hooks != NULL)
+		stats_hooks->read(counter, started);
 	PG_RETURN_DATUM(sum);
 }
 
@@ -260,12 +289,12 @@ dc_sum(PG_FUNCTION_ARGS)
 static bool
 may_be_buffered(DcCounter *counter)
 {
-	if (buffering == NULL)
+	if (buffer_hooks == NULL)
 		return false;
 	return counter_is_buffered(counter) ||
 		(ActiveSnapshotSet() && TransactionIdIsNormal(counter->row.changed_by) &&
 		 XidInMVCCSnapshot(counter->row.changed_by, GetActiveSnapshot()) &&
-		 buffering->was_buffered(counter));
+		 buffer_hooks->was_buffered(counter));
 }
 
 /*
@@ -275,7 +304,7 @@ may_be_buffered(DcCounter *counter)
 static bool
 buffered_read(DcCounter *counter, DcBuffered *keys, int count)
 {
-	return may_be_buffered(counter) && buffering->read_keys(counter, keys, count);
+	return may_be_buffered(counter) && buffer_hooks->read_keys(counter, keys, count);
 }
 
 /*
@@ -324,7 +353,7 @@ read_key_by_sql(DcCounter *counter, const DcKey *key, DcKeyState *state)
 
 	values[0] = key_text_datum(key);
 	sql_begin(&session, counter);
-	sql_read(&session, DC_SQL_READ_KEY, values);
+	sql_read(&session, &sql_read_key, values);
 	for (uint64 i = 0; i < session.rows.count; i++)
 		key_state_add(state, rows_bigint(&session.rows, i, 1),
 					  rows_bigint(&session.rows, i, 2),
@@ -351,7 +380,7 @@ read_keys(DcCounter *counter, Datum keys, DcKeySum *sorted, int nsorted)
 	for (int i = 0; in_memory && i < nsorted; i++)
 		sums_add(&sorted[i].sums, buffered[i].inc, buffered[i].dec);
 	sql_begin(&session, counter);
-	sql_read(&session, DC_SQL_READ_KEYS, &keys);
+	sql_read(&session, &sql_read_keys, &keys);
 	for (uint64 i = 0; i < session.rows.count; i++)
 	{
 		DcKeySum *sum = key_sums_find(sorted, nsorted, rows_datum(&session.rows, i, 1));

@@ -6,8 +6,12 @@
 #define DC_READ_H
 
 #include "base/key.h"
+#include "counter/sqlpath.h"
 #include "rows/sums.h"
 #include "table/catalog.h"
+
+/* key: all rows of it, with whether it is a shard row */
+extern const DcStatement sql_read_key;
 
 extern int64 counter_value(DcCounter *counter, const DcKey *key);
 extern void counter_values(DcCounter *counter, Datum array, Datum *keys,

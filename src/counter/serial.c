@@ -96,7 +96,10 @@
 #include "access/xact.h"
 #include "base/compat.h"
 #include "catalog/pg_collation.h"
+#include "common/pg_prng.h"
+#include "counter/apply.h"
 #include "counter/serial.h"
+#include "counter/sqlwrite.h"
 #include "miscadmin.h"
 #include "rows/direct.h"
 #include "rows/shardnumber.h"
@@ -229,7 +232,7 @@ mark_by_sql(DcSqlSession *session, const DcKey *key)
 	values[1] = values[2] = Int64GetDatum(0);
 	values[3] = TimestampTzGetDatum(GetCurrentTimestamp());
 	values[4] = Int32GetDatum(own_shard(false));
-	sql_run(session, DC_SQL_INSERT_OWN, values);
+	sql_run(session, &sql_insert_own, values);
 	values[1] = values[4];
-	sql_run(session, DC_SQL_DELETE_OWN, values);
+	sql_run(session, &sql_delete_own, values);
 }

@@ -46,11 +46,11 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "base/changes.h"
+#include "base/hooks.h"
 #include "base/key.h"
+#include "catalog/pg_type.h"
 #include "common/int.h"
 #include "counter/apply.h"
-#include "counter/buffering.h"
 #include "counter/foreign.h"
 #include "counter/read.h"
 #include "counter/serial.h"
@@ -69,6 +69,27 @@ DC_KEYED_FUNCTION(dc_set);
 DC_KEYED_FUNCTION(dc_reset);
 DC_KEYED_FUNCTION(dc_delete);
 
+/* key */
+static const DcStatement sql_lock_total = {
+	"SELECT t.inc, t.dec FROM @totals AS t WHERE t.key = $1"
+	" FOR NO KEY UPDATE",
+	{TEXTOID},
+	.columns = {DC_BIGINT("inc"), DC_BIGINT("dec")}};
+
+/* key, inc, dec, at */
+static const DcStatement sql_update_total = {
+	"UPDATE @totals AS t SET inc = $2, dec = $3, updated_at = $4"
+	" WHERE t.key = $1",
+	{TEXTOID, INT8OID, INT8OID, TIMESTAMPTZOID}};
+
+/* key */
+static const DcStatement sql_delete_total = {
+	"DELETE FROM @totals AS t WHERE t.key = $1 RETURNING t.inc, t.dec", {TEXTOID}, .columns = {DC_BIGINT("inc"), DC_BIGINT("dec")}};
+
+/* key */
+static const DcStatement sql_delete_shards = {
+	"DELETE FROM @shards AS s WHERE s.key = $1 RETURNING s.inc, s.dec", {TEXTOID}, .columns = {DC_BIGINT("inc"), DC_BIGINT("dec")}, .of = DC_OF_SHARDS};
+
 static DcCounter *set_open(FunctionCallInfo fcinfo, const char *function);
 static Datum set_key(FunctionCallInfo fcinfo, DcCounter *counter,
 					 const DcKey *key, int64 value);
@@ -77,7 +98,7 @@ static bool set_value(DcCounter *counter, const DcKey *key, int64 value,
 static void check_value(DcCounter *counter, int64 value);
 static bool amounts_for(const DcSums *sums, int64 value, int64 *inc, int64 *dec);
 static void key_take(DcCounter *counter, const DcKey *key);
-static uint64 take_rows(DcSqlSession *session, DcStatement statement,
+static uint64 take_rows(DcSqlSession *session, const DcStatement *statement,
 						Datum *values, DcSums *sums);
 
 /*
@@ -129,8 +150,8 @@ dc_delete_impl(FunctionCallInfo fcinfo, const DcKey *key)
 	sums_init(&sums);
 	values[0] = key_text_datum(key);
 	sql_begin(&session, counter);
-	rows = take_rows(&session, DC_SQL_DELETE_SHARDS, values, &sums);
-	rows += take_rows(&session, DC_SQL_DELETE_TOTAL, values, &sums);
+	rows = take_rows(&session, &sql_delete_shards, values, &sums);
+	rows += take_rows(&session, &sql_delete_total, values, &sums);
 	if (rows > 0)
 		serial_mark_key(&session, key);
 	sql_end(&session);
@@ -169,11 +190,11 @@ set_value(DcCounter *counter, const DcKey *key, int64 value, int64 *old)
 	sums_init(&sums);
 	values[0] = key_text_datum(key);
 	sql_begin(&session, counter);
-	take_rows(&session, DC_SQL_DELETE_SHARDS, values, &sums);
-	has_total = take_rows(&session, DC_SQL_LOCK_TOTAL, values, &sums) > 0;
+	take_rows(&session, &sql_delete_shards, values, &sums);
+	has_total = take_rows(&session, &sql_lock_total, values, &sums) > 0;
 	/* another setter may have made the key, and left nothing for us to lock */
 	if (!has_total)
-		sql_check_newer(&session, DC_SQL_READ_KEY, values);
+		sql_check_newer(&session, &sql_read_key, values);
 
 	known = sums_fit(sums.net, old);
 	if (!amounts_for(&sums, value, &inc, &dec))
@@ -191,7 +212,7 @@ set_value(DcCounter *counter, const DcKey *key, int64 value, int64 *old)
 		values[1] = Int64GetDatum(inc);
 		values[2] = Int64GetDatum(dec);
 		values[3] = TimestampTzGetDatum(GetCurrentTimestamp());
-		sql_run(&session, DC_SQL_UPDATE_TOTAL, values);
+		sql_run(&session, &sql_update_total, values);
 		if (!shards_follow)
 			serial_mark_key(&session, key);
 	}
@@ -259,8 +280,10 @@ key_take(DcCounter *counter, const DcKey *key)
 	apply_early();
 	counter_lock_partitions(counter);
 	lock_key(counter, key->data, key->len);
-	if (buffering != NULL)
-		buffering->key_set(counter, key);
+	if (cache_hooks != NULL)
+		cache_hooks->key_set(counter, key);
+	if (buffer_hooks != NULL)
+		buffer_hooks->key_set(counter, key);
 	if (counter_is_stock(counter))
 		lock_out_compaction(counter);
 }
@@ -270,7 +293,7 @@ key_take(DcCounter *counter, const DcKey *key)
  * deletes, adds them up, and returns how many there are.
  */
 static uint64
-take_rows(DcSqlSession *session, DcStatement statement, Datum *values,
+take_rows(DcSqlSession *session, const DcStatement *statement, Datum *values,
 		  DcSums *sums)
 {
 	uint64 rows = sql_run(session, statement, values);

@@ -1,8 +1,8 @@
 /*
  * sqlpath.c
- *		Running the counter tables' SQL statements (sqltext.c).
+ *		Running SQL statements on the tables of a counter.
  *
- * They serve every kind of table that SQL can write: partitioned, foreign,
+ * The statements stand where they are used. They serve every kind of table that SQL can write: partitioned, foreign,
  * distributed. They run as the owner of the tables (runas.c). The plans are generic,
  * and made with scans of whole tables disabled: a plan made while a shard table is
  * empty must still be right when it is not.
@@ -18,16 +18,16 @@
 
 #include "access/xact.h"
 #include "base/compat.h"
-#include "base/relcached.h"
 #include "base/errors.h"
+#include "base/relcached.h"
 #include "counter/sqlpath.h"
-#include "counter/sqltext.h"
 #include "table/access.h"
 #include "table/layout.h"
 #include "table/ownstatement.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
+#include "utils/hsearch.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/plancache.h"
@@ -35,62 +35,41 @@
 #include "utils/relcache.h"
 #include "utils/snapmgr.h"
 
-#define MAX_STATEMENTS (DC_NUM_STATEMENTS + SQL_MAX_MORE)
-
-/* The statements of another room. */
-static const DcStatementText *more_texts = NULL;
-static DcSqlWord more_word = NULL;
-
-/* The plans of one counter table. */
-typedef struct DcPlans
+/* The plan of a statement for one counter table. */
+typedef struct DcPlan
 {
-	Oid counter;	   /* hash key */
-	uint32 generation; /* of the cache entry that they were made for */
-	SPIPlanPtr plans[MAX_STATEMENTS];
-	bool planned[MAX_STATEMENTS]; /* has a generic plan */
-	bool kept;					  /* may have plans at all */
-} DcPlans;
+	struct
+	{
+		const DcStatement *statement;
+		const DcCounter *counter;
+	} key;
+	uint32 generation; /* of the cache entry that it was made for */
+	SPIPlanPtr plan;   /* NULL: none */
+	bool planned;	   /* has a generic plan */
+} DcPlan;
 
-/* Entries (DcPlans) are never removed; plans of theirs are retired. */
-static DcRelCached plan_cache = {
-	.name = "dcounter plans",
-	.keysize = sizeof(Oid),
-	.size = sizeof(DcPlans),
-};
+/* In TopMemoryContext. Entries are never removed; plans of theirs are retired. */
+static HTAB *plan_cache = NULL;
 
-/* Tables that plans are kept for, and how many at most. */
-static int tables_kept = 0;
+/* Plans that are kept, and how many at most. */
+static int plans_kept = 0;
 
-#define MAX_TABLES_KEPT 100
+#define MAX_PLANS_KEPT 1000
 
 /* Plans that were replaced, to be freed by a later transaction. */
 static List *retired_plans = NIL;
 static LocalTransactionId retired_in = InvalidLocalTransactionId;
 
-static DcPlans *plans_get(DcCounter *counter);
-static SPIPlanPtr plan_prepare(DcCounter *counter, DcStatement statement);
-static void plans_retire_all(void);
-static void plans_retire(DcPlans *plans);
-static void plan_retire(DcPlans *plans, int statement);
+static DcPlan *plan_get(const DcStatement *statement, DcCounter *counter);
+static SPIPlanPtr plan_prepare(DcSqlSession *session, const DcStatement *statement);
+static void plans_retire(const DcCounter *counter);
+static void plan_retire(DcPlan *plan);
+static void free_retired(void);
 static void plan_settings(void);
-static uint64 sql_execute(DcSqlSession *session, DcStatement statement,
+static uint64 sql_execute(DcSqlSession *session, const DcStatement *statement,
 						  Datum *values, const char *nulls, bool read_only);
-static const DcStatementText *statement_text(DcStatement statement);
-static void append_word(StringInfo sql, DcCounter *counter, const char *word, List **tables);
+static void append_word(StringInfo sql, DcSqlSession *session, const char *word, List **tables);
 static void check_tables(SPIPlanPtr plan, const List *tables);
-
-/*
- * sql_extend adds the statements of another room: their numbers begin with
- * DC_NUM_STATEMENTS. Called once.
- */
-void
-sql_extend(const DcStatementText *texts, int count, DcSqlWord word)
-{
-	if (count > SQL_MAX_MORE)
-		elog(ERROR, "too many statements: %d", count);
-	more_texts = texts;
-	more_word = word;
-}
 
 /*
  * sql_begin connects to SPI and becomes the owner of the counter table. The tables have
@@ -145,7 +124,7 @@ sql_end(DcSqlSession *session)
  * processed, or of its result, which is in session->rows. Parameters are never null.
  */
 uint64
-sql_run(DcSqlSession *session, DcStatement statement, Datum *values)
+sql_run(DcSqlSession *session, const DcStatement *statement, Datum *values)
 {
 	return sql_execute(session, statement, values, NULL, false);
 }
@@ -155,7 +134,7 @@ sql_run(DcSqlSession *session, DcStatement statement, Datum *values)
  * null.
  */
 uint64
-sql_run_nulls(DcSqlSession *session, DcStatement statement, Datum *values,
+sql_run_nulls(DcSqlSession *session, const DcStatement *statement, Datum *values,
 			  const char *nulls)
 {
 	return sql_execute(session, statement, values, nulls, false);
@@ -167,7 +146,7 @@ sql_run_nulls(DcSqlSession *session, DcStatement statement, Datum *values,
  * running statement wrote it.
  */
 uint64
-sql_read(DcSqlSession *session, DcStatement statement, Datum *values)
+sql_read(DcSqlSession *session, const DcStatement *statement, Datum *values)
 {
 	uint64 rows;
 
@@ -182,7 +161,7 @@ sql_read(DcSqlSession *session, DcStatement statement, Datum *values)
  * too old for: "there are none" would not be true. Called when it sees none.
  */
 void
-sql_check_newer(DcSqlSession *session, DcStatement statement, Datum *values)
+sql_check_newer(DcSqlSession *session, const DcStatement *statement, Datum *values)
 {
 	uint64 rows;
 
@@ -196,32 +175,31 @@ sql_check_newer(DcSqlSession *session, DcStatement statement, Datum *values)
 }
 
 static uint64
-sql_execute(DcSqlSession *session, DcStatement statement, Datum *values,
+sql_execute(DcSqlSession *session, const DcStatement *statement, Datum *values,
 			const char *nulls, bool read_only)
 {
-	const DcStatementText *text = statement_text(statement);
-	DcPlans *plans = plans_get(session->counter);
-	Relation table = session->tables[text->of];
+	DcPlan *kept = plan_get(statement, session->counter);
+	Relation table = session->tables[statement->of];
 	SPIPlanPtr plan;
 	int level = NewGUCNestLevel();
 	int result;
 
-	if (plans->plans[statement] != NULL && !SPI_plan_is_valid(plans->plans[statement]))
-		plan_retire(plans, statement);
-	if (plans->plans[statement] == NULL)
-		plans->plans[statement] = plan_prepare(session->counter, statement);
-	plan = plans->plans[statement];
-	if ((!plans->planned[statement] || !SPI_plan_is_valid(plan)) &&
-		!text->reads_all)
+	if (kept->plan == NULL)
+	{
+		kept->plan = plan_prepare(session, statement);
+		plans_kept++;
+	}
+	plan = kept->plan;
+	if ((!kept->planned || !SPI_plan_is_valid(plan)) && !statement->reads_all)
 		plan_settings();
 	result = read_only ? SPI_execute_plan(plan, values, nulls, true, 0)
 					   : own_statement_run(plan, values, nulls);
 	if (result < 0)
 		elog(ERROR, "SPI_execute_plan failed: %s",
 			 SPI_result_code_string(result));
-	plans->planned[statement] = (plans->plans[statement] == plan);
+	kept->planned = (kept->plan == plan); /* else it was replaced meanwhile */
 	AtEOXact_GUC(false, level);
-	rows_take(&session->rows, text->columns,
+	rows_take(&session->rows, statement->columns,
 			  table != NULL ? RelationGetRelid(table) : session->counter->relid);
 	return session->rows.count;
 }
@@ -244,54 +222,53 @@ plan_settings(void)
 }
 
 /*
- * plans_get returns the plans of a counter table, emptied if its cache entry
- * has changed, and frees what an earlier transaction retired.
+ * plan_get returns what is kept of a statement, without a plan if there is none that is
+ * good.
  */
-static DcPlans *
-plans_get(DcCounter *counter)
+static DcPlan *
+plan_get(const DcStatement *statement, DcCounter *counter)
 {
-	DcPlans *plans;
+	DcPlan probe = {.key = {statement, counter}};
+	DcPlan *kept;
+	bool found;
 
-	if (retired_plans != NIL && retired_in != compat_local_xid())
+	if (plan_cache == NULL)
 	{
-		ListCell *lc;
+		HASHCTL ctl = {0};
 
-		foreach(lc, retired_plans)
-			SPI_freeplan((SPIPlanPtr) lfirst(lc));
-		list_free(retired_plans);
-		retired_plans = NIL;
+		ctl.keysize = sizeof(probe.key);
+		ctl.entrysize = sizeof(DcPlan);
+		ctl.hcxt = TopMemoryContext;
+		plan_cache = hash_create("dcounter plans", 128, &ctl,
+								 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	}
-
-	plans = relcached_enter(&plan_cache, &counter->relid);
-	if (!plans->kept && tables_kept >= MAX_TABLES_KEPT)
-		plans_retire_all();
-	if (plans->generation != counter->generation)
-		plans_retire(plans); /* of a new one nothing */
-	if (!plans->kept)
-		tables_kept++;
-	plans->kept = true;
-	plans->generation = counter->generation;
-	return plans;
+	free_retired();
+	if (plans_kept >= MAX_PLANS_KEPT)
+		plans_retire(NULL);
+	kept = hash_search(plan_cache, &probe.key, HASH_ENTER, &found);
+	if (!found)
+		*kept = probe;
+	else if (kept->plan != NULL &&
+			 (kept->generation != counter->generation || !SPI_plan_is_valid(kept->plan)))
+		plan_retire(kept);
+	kept->generation = counter->generation;
+	return kept;
 }
 
 /*
- * plans_retire_all gives back the memory of all plans: a session that works on
- * many tables would keep too much.
+ * free_retired frees what an earlier transaction has retired.
  */
 static void
-plans_retire_all(void)
+free_retired(void)
 {
-	HASH_SEQ_STATUS status;
-	DcPlans *plans;
+	ListCell *lc;
 
-	hash_seq_init(&status, plan_cache.hash);
-	while ((plans = hash_seq_search(&status)) != NULL)
-	{
-		if (plans->kept)
-			plans_retire(plans);
-		plans->kept = false;
-	}
-	tables_kept = 0;
+	if (retired_plans == NIL || retired_in == compat_local_xid())
+		return;
+	foreach(lc, retired_plans)
+		SPI_freeplan((SPIPlanPtr) lfirst(lc));
+	list_free(retired_plans);
+	retired_plans = NIL;
 }
 
 /*
@@ -301,31 +278,37 @@ plans_retire_all(void)
 void
 sql_forget(DcCounter *counter)
 {
-	DcPlans *plans = relcached_find(&plan_cache, &counter->relid);
-
-	if (plans != NULL)
-		plans_retire(plans);
-}
-
-static void
-plans_retire(DcPlans *plans)
-{
-	for (int i = 0; i < MAX_STATEMENTS; i++)
-		plan_retire(plans, i);
+	if (plan_cache != NULL)
+		plans_retire(counter);
 }
 
 /*
- * plan_retire puts a plan aside, if there is one.
+ * plans_retire puts aside the plans of a counter table, or all (NULL): a session that
+ * works on many tables would keep too much.
  */
 static void
-plan_retire(DcPlans *plans, int statement)
+plans_retire(const DcCounter *counter)
+{
+	HASH_SEQ_STATUS status;
+	DcPlan *kept;
+
+	hash_seq_init(&status, plan_cache);
+	while ((kept = hash_seq_search(&status)) != NULL)
+	{
+		if (kept->plan != NULL && (counter == NULL || kept->key.counter == counter))
+			plan_retire(kept);
+	}
+}
+
+static void
+plan_retire(DcPlan *kept)
 {
 	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
 
-	if (plans->plans[statement] != NULL)
-		retired_plans = lappend(retired_plans, plans->plans[statement]);
-	plans->plans[statement] = NULL;
-	plans->planned[statement] = false;
+	retired_plans = lappend(retired_plans, kept->plan);
+	kept->plan = NULL;
+	kept->planned = false;
+	plans_kept--;
 	retired_in = compat_local_xid();
 	MemoryContextSwitchTo(old);
 }
@@ -334,16 +317,15 @@ plan_retire(DcPlans *plans, int statement)
  * plan_prepare puts the tables' names into a statement and prepares it.
  */
 static SPIPlanPtr
-plan_prepare(DcCounter *counter, DcStatement statement)
+plan_prepare(DcSqlSession *session, const DcStatement *statement)
 {
-	const DcStatementText *text = statement_text(statement);
 	StringInfoData sql;
 	List *tables = NIL;
 	SPIPlanPtr plan;
 	int nargs = 0;
 
 	initStringInfo(&sql);
-	for (const char *p = text->text; *p != '\0'; p++)
+	for (const char *p = statement->text; *p != '\0'; p++)
 	{
 		char word[16];
 		int len = 0;
@@ -356,12 +338,12 @@ plan_prepare(DcCounter *counter, DcStatement statement)
 		while (p[1] >= 'a' && p[1] <= 'z' && len < lengthof(word) - 1)
 			word[len++] = *++p;
 		word[len] = '\0';
-		append_word(&sql, counter, word, &tables);
+		append_word(&sql, session, word, &tables);
 	}
-	while (nargs < SQL_MAX_ARGS && OidIsValid(text->argtypes[nargs]))
+	while (nargs < SQL_MAX_ARGS && OidIsValid(statement->argtypes[nargs]))
 		nargs++;
 
-	plan = SPI_prepare_cursor(sql.data, nargs, (Oid *) text->argtypes,
+	plan = SPI_prepare_cursor(sql.data, nargs, (Oid *) statement->argtypes,
 							  CURSOR_OPT_GENERIC_PLAN);
 	if (plan == NULL)
 		elog(ERROR, "SPI_prepare failed for \"%s\": %s",
@@ -394,18 +376,13 @@ check_tables(SPIPlanPtr plan, const List *tables)
 	}
 }
 
-static const DcStatementText *
-statement_text(DcStatement statement)
-{
-	return statement < DC_NUM_STATEMENTS ? &sql_texts[statement] : &more_texts[statement - DC_NUM_STATEMENTS];
-}
-
 /*
  * append_word appends what a word after @ stands for, and notes the table.
  */
 static void
-append_word(StringInfo sql, DcCounter *counter, const char *word, List **tables)
+append_word(StringInfo sql, DcSqlSession *session, const char *word, List **tables)
 {
+	DcCounter *counter = session->counter;
 	const char *value;
 	Oid table = InvalidOid;
 
@@ -422,7 +399,9 @@ append_word(StringInfo sql, DcCounter *counter, const char *word, List **tables)
 	}
 	else if (strcmp(word, "units") == 0)
 		value = counter_is_stock(counter) ? "units" : "shard::int8"; /* counters have no such column */
+	else if (session->word != NULL)
+		value = session->word(counter, word);
 	else
-		value = more_word(counter, word);
+		elog(ERROR, "unrecognized word: %s", word);
 	appendStringInfoString(sql, value);
 }

@@ -1,6 +1,16 @@
 /*
  * sqlwrite.c
  *		Adding to shard rows by SQL (see apply.c for when and why).
+ *
+ * Why the statements are written as they are:
+ *
+ *	- The shard row is chosen once, in an uncorrelated sub-select, which is
+ *	  evaluated once for the statement. A choice inside the WHERE clause, as in
+ *	  "WHERE shard = floor(random() * 16)", would be evaluated for each row, and
+ *	  so match no row or several: lost or doubled counts.
+ *	- Rows are tried in the order of a hash of shard number and seed (rendezvous
+ *	  hashing): each seed sees its own random permutation, and keeps its first
+ *	  choice while rows come and go.
  */
 #include "postgres.h"
 
@@ -15,6 +25,57 @@
 
 /* Keys that one statement writes; bounds the memory of an early write. */
 #define BATCH_KEYS 1000
+
+#define SHARD_UPSERT \
+	" ON CONFLICT (key, shard) DO UPDATE" \
+	" SET inc = s.inc + excluded.inc, dec = s.dec + excluded.dec," \
+	" updated_at = excluded.updated_at"
+
+#define CHOSEN_SHARD \
+	"(SELECT f.shard FROM @shards AS f WHERE f.key = $1" \
+	" ORDER BY hashint4extended(f.shard, $5) LIMIT 1 FOR NO KEY UPDATE"
+
+/* key, inc, dec, at, seed: adds to a row that nobody has locked */
+static const DcStatement sql_update_free = {
+	"UPDATE @shards AS s SET inc = s.inc + $2, dec = s.dec + $3,"
+	" updated_at = $4 WHERE s.key = $1 AND s.shard = " CHOSEN_SHARD " SKIP LOCKED)",
+	{TEXTOID, INT8OID, INT8OID, TIMESTAMPTZOID, INT8OID}};
+
+/* the same, waiting for the first choice */
+static const DcStatement sql_update_wait = {
+	"UPDATE @shards AS s SET inc = s.inc + $2, dec = s.dec + $3,"
+	" updated_at = $4 WHERE s.key = $1 AND s.shard = " CHOSEN_SHARD ")",
+	{TEXTOID, INT8OID, INT8OID, TIMESTAMPTZOID, INT8OID}};
+
+/* key, inc, dec, at, own shard, max shards */
+static const DcStatement sql_insert_if_room = {
+	"INSERT INTO @shards AS s (key, shard, inc, dec, updated_at)"
+	" SELECT $1, $5, $2, $3, $4 WHERE $6 >"
+	" (SELECT count(*) FROM @shards AS c WHERE c.key = $1)" SHARD_UPSERT,
+	{TEXTOID, INT8OID, INT8OID, TIMESTAMPTZOID, INT4OID, INT4OID}};
+
+/* keys, incs, decs, at, own shard: the own row of each key */
+static const DcStatement sql_insert_batch = {
+	"INSERT INTO @shards AS s (key, shard, inc, dec, updated_at)"
+	" SELECT d.key, $5, d.inc, d.dec, $4"
+	" FROM unnest($1, $2, $3) AS d(key, inc, dec)" SHARD_UPSERT,
+	{TEXTARRAYOID, INT8ARRAYOID, INT8ARRAYOID, TIMESTAMPTZOID, INT4OID}};
+
+/* key, inc, dec, at, own shard */
+static const DcStatement sql_update_own = {
+	"UPDATE @shards AS s SET inc = s.inc + $2, dec = s.dec + $3,"
+	" updated_at = $4 WHERE s.key = $1 AND s.shard = $5",
+	{TEXTOID, INT8OID, INT8OID, TIMESTAMPTZOID, INT4OID}};
+
+/* key, inc, dec, at, own shard */
+const DcStatement sql_insert_own = {
+	"INSERT INTO @shards (key, shard, inc, dec, updated_at)"
+	" VALUES ($1, $5, $2, $3, $4)",
+	{TEXTOID, INT8OID, INT8OID, TIMESTAMPTZOID, INT4OID}};
+
+/* key, own shard */
+const DcStatement sql_delete_own = {
+	"DELETE FROM @shards AS s WHERE s.key = $1 AND s.shard = $2", {TEXTOID, INT4OID}};
 
 static void blind_batch(DcSqlSession *session, DcDelta **deltas, int count,
 						int32 own_shard);
@@ -46,12 +107,12 @@ sql_add_shared(DcSqlSession *session, const DcDelta *delta, uint64 seed,
 		CHECK_FOR_INTERRUPTS();
 
 		values[4] = Int64GetDatum((int64) seed);
-		if (sql_run(session, DC_SQL_UPDATE_FREE, values) > 0)
+		if (sql_run(session, &sql_update_free, values) > 0)
 			return waits;
 
 		values[4] = Int32GetDatum(own_shard);
 		values[5] = Int32GetDatum(session->counter->row.max_shards);
-		if (sql_run(session, DC_SQL_INSERT_IF_ROOM, values) > 0)
+		if (sql_run(session, &sql_insert_if_room, values) > 0)
 			return waits;
 
 		/* all taken, and no room for another: do not wait if it may take long */
@@ -66,7 +127,7 @@ sql_add_shared(DcSqlSession *session, const DcDelta *delta, uint64 seed,
 		/* wait, unless all are gone meanwhile */
 		waits++;
 		values[4] = Int64GetDatum((int64) seed);
-		if (sql_run(session, DC_SQL_UPDATE_WAIT, values) > 0)
+		if (sql_run(session, &sql_update_wait, values) > 0)
 			return waits;
 	}
 }
@@ -130,7 +191,7 @@ blind_batch(DcSqlSession *session, DcDelta **deltas, int count,
 	values[4] = Int32GetDatum(own_shard);
 	MemoryContextSwitchTo(old);
 	if (n > 0)
-		sql_run(session, DC_SQL_INSERT_BATCH, values);
+		sql_run(session, &sql_insert_batch, values);
 	MemoryContextDelete(cxt);
 }
 
@@ -153,7 +214,7 @@ blind_foreign(DcSqlSession *session, const DcDelta *delta,
 	values[2] = Int64GetDatum(delta->dec);
 	values[3] = TimestampTzGetDatum(GetCurrentTimestamp());
 	values[4] = Int32GetDatum(own_shard);
-	if (written && sql_run(session, DC_SQL_UPDATE_OWN, values) > 0)
+	if (written && sql_run(session, &sql_update_own, values) > 0)
 		return;
-	sql_run(session, DC_SQL_INSERT_OWN, values);
+	sql_run(session, &sql_insert_own, values);
 }

@@ -8,6 +8,11 @@
 #include "counter/pending.h"
 #include "counter/sqlpath.h"
 
+/* key, inc, dec, at, own shard */
+extern const DcStatement sql_insert_own;
+/* key, own shard */
+extern const DcStatement sql_delete_own;
+
 extern int sql_add_shared(DcSqlSession *session, const DcDelta *delta,
 						  uint64 seed, int32 own_shard);
 extern void sql_add_blind(DcSqlSession *session, DcDelta **deltas, int count,

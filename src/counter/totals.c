@@ -9,6 +9,7 @@
 
 #include "base/args.h"
 #include "base/key.h"
+#include "catalog/pg_type.h"
 #include "counter/read.h"
 #include "counter/sqlpath.h"
 #include "funcapi.h"
@@ -22,6 +23,17 @@
 DC_KEYED_FUNCTION(dc_total);
 
 PG_FUNCTION_INFO_V1(dc_top);
+
+/* key */
+static const DcStatement sql_read_total = {
+	"SELECT t.inc, t.dec, t.updated_at FROM @totals AS t WHERE t.key = $1", {TEXTOID}, .columns = {DC_BIGINT("inc"), DC_BIGINT("dec"), DC_TIME("updated_at")}};
+
+/* how many */
+static const DcStatement sql_top = {
+	"SELECT t.key, t.value FROM @totals AS t WHERE t.value IS NOT NULL"
+	" ORDER BY t.value DESC, t.key COLLATE \"C\" LIMIT $1",
+	{INT4OID},
+	.columns = {DC_TEXT("key"), DC_BIGINT("value")}};
 
 static void read_total(DcCounter *counter, const DcKey *key, DcKeyState *state);
 
@@ -75,7 +87,7 @@ dc_top(PG_FUNCTION_ARGS)
 	limit = Int32GetDatum(PG_GETARG_INT32(1));
 	InitMaterializedSRF(fcinfo, 0);
 	sql_begin(&session, counter);
-	sql_read(&session, DC_SQL_TOP, &limit);
+	sql_read(&session, &sql_top, &limit);
 	for (uint64 i = 0; i < session.rows.count; i++)
 	{
 		int64 value = rows_bigint(&session.rows, i, 2);
@@ -110,7 +122,7 @@ read_total(DcCounter *counter, const DcKey *key, DcKeyState *state)
 	}
 	value = key_text_datum(key);
 	sql_begin(&session, counter);
-	sql_read(&session, DC_SQL_READ_TOTAL, &value);
+	sql_read(&session, &sql_read_total, &value);
 	if (session.rows.count > 0)
 		key_state_add(state, rows_bigint(&session.rows, 0, 1),
 					  rows_bigint(&session.rows, 0, 2),

@@ -32,6 +32,9 @@
 
 #include "access/htup_details.h"
 #include "access/xact.h"
+#include "base/hooks.h"
+#include "common/pg_prng.h"
+#include "counter/apply.h"
 #include "counter/serial.h"
 #include "counter/units.h"
 #include "miscadmin.h"
@@ -39,8 +42,6 @@
 #include "rows/shardnumber.h"
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
-
-DcUnitsAdded units_added_hook = NULL;
 
 static void add_to_own(DcShardRel *rel, const DcDelta *delta, DcHintList *list,
 					   int32 number);
@@ -101,8 +102,8 @@ units_add(DcShardRel *rel, const DcDelta *delta, DcShardChoice choice,
 	else
 		direct_add(rel, delta, choice, number);
 	/* after the rows are written, and before they can be seen (gate.c) */
-	if (units_added_hook != NULL)
-		units_added_hook(rel->counter, &delta->key);
+	if (stock_hooks != NULL)
+		stock_hooks->units_added(rel->counter, &delta->key);
 }
 
 /*

@@ -18,10 +18,6 @@ typedef enum DcTakeResult
 	TAKE_GONE
 } DcTakeResult;
 
-/* Told, for each delta, that units of a key have been added. */
-typedef void (*DcUnitsAdded)(DcCounter *counter, const DcDeltaKey *key);
-extern DcUnitsAdded units_added_hook;
-
 extern void units_check(DcCounter *counter);
 extern int units_rows(const DcCounter *counter, int64 units);
 extern void units_add(DcShardRel *rel, const DcDelta *delta,

@@ -21,6 +21,7 @@
 #include "access/xact.h"
 #include "base/compat.h"
 #include "base/errors.h"
+#include "base/lockclass.h"
 #include "base/rowread.h"
 #include "catalog/pg_type.h"
 #include "common/hashfn.h"
@@ -49,9 +50,6 @@ PG_FUNCTION_INFO_V1(dc_account_open);
 #define MAX_REMEMBERED 8192
 #define MAX_REMEMBERED_KEY 55
 
-/* Advisory locks of who opens an account. */
-#define OPENING_LOCK_CLASS 85
-
 /* The farthest that a balance may be from its bound: what is given and taken must not
  * leave bigint before compaction sets it off. */
 #define MAX_ROOM ((INT64CONST(1) << 62) - 1)
@@ -70,6 +68,21 @@ typedef struct DcBalance
 	int64 in;
 } DcBalance;
 
+/* key, min, max, now */
+static const DcStatement sql_account_insert = {
+	"INSERT INTO @accounts (key, min_balance, max_balance, opened_at)"
+	" VALUES ($1, $2, $3, $4) ON CONFLICT (key) DO NOTHING",
+	{TEXTOID, INT8OID, INT8OID, TIMESTAMPTZOID}};
+
+/* key, min, max */
+static const DcStatement sql_account_update = {
+	"UPDATE @accounts AS a SET min_balance = $2, max_balance = $3 WHERE a.key = $1",
+	{TEXTOID, INT8OID, INT8OID}};
+
+/* key */
+static const DcStatement sql_account_find = {
+	"SELECT a.min_balance, a.max_balance FROM @accounts AS a WHERE a.key = $1", {TEXTOID}, .columns = {DC_NULLABLE("min_balance", INT8OID), DC_NULLABLE("max_balance", INT8OID)}, .of = DC_OF_ACCOUNTS};
+
 static void not_opened_error(const DcKey *key);
 static bool remembered_key(const DcKey *key, char *buf);
 static void remember(DcLedger *ledger, const char *key, const DcRules *rules);
@@ -82,7 +95,7 @@ static void account_change(DcLedger *ledger, const DcKey *key, const DcRules *ru
 static void read_balance(DcLedger *ledger, const DcKey *key, DcBalance *balance);
 static void check_balance_seen(DcLedger *ledger, const DcKey *key,
 							   const DcBalance *now);
-static void account_write(DcLedger *ledger, DcLedgerStatement statement,
+static void account_write(DcLedger *ledger, const DcStatement *statement,
 						  const DcKey *key, const DcRules *rules, uint64 *rows);
 static void lock_opening(DcLedger *ledger, const DcKey *key);
 static void check_account_right(DcLedger *ledger, AclMode right);
@@ -255,7 +268,7 @@ find_by_sql(DcLedger *ledger, const DcKey *key, DcRules *rules)
 	values[0] = key_text_datum(key);
 	PushActiveSnapshot(GetLatestSnapshot());
 	ledger_sql_begin(&session, ledger);
-	found = ledger_sql_read(&session, DC_SQL_ACCOUNT_FIND, values) > 0;
+	found = sql_read(&session, &sql_account_find, values) > 0;
 	if (found)
 	{
 		bool isnull;
@@ -335,12 +348,9 @@ dc_account_open(PG_FUNCTION_ARGS)
 static void
 lock_opening(DcLedger *ledger, const DcKey *key)
 {
-	LOCKTAG tag;
-
-	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, ledger->relid,
+	(void) advisory_lock(OPENING_LOCK_CLASS, ledger->relid,
 						 hash_bytes((const unsigned char *) key->data, key->len),
-						 OPENING_LOCK_CLASS);
-	(void) LockAcquire(&tag, ExclusiveLock, false, false);
+						 ExclusiveLock, true);
 }
 
 static void
@@ -386,7 +396,7 @@ account_insert(DcLedger *ledger, const DcKey *key, const DcRules *rules)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("the bounds of a new account must include zero")));
-	account_write(ledger, DC_SQL_ACCOUNT_INSERT, key, rules, &inserted);
+	account_write(ledger, &sql_account_insert, key, rules, &inserted);
 	if (inserted == 0)
 		return false;
 	if (rules->has_min)
@@ -433,7 +443,7 @@ account_change(DcLedger *ledger, const DcKey *key, const DcRules *rules)
 						   (long long) now.posted, (long long) now.in)));
 	limit_set(ledger, key, false, lower);
 	limit_set(ledger, key, true, upper);
-	account_write(ledger, DC_SQL_ACCOUNT_UPDATE, key, rules, &rows);
+	account_write(ledger, &sql_account_update, key, rules, &rows);
 	relation_invalidate(ledger->relid); /* what sessions remember of it */
 	CommandCounterIncrement();
 }
@@ -450,7 +460,7 @@ read_balance(DcLedger *ledger, const DcKey *key, DcBalance *balance)
 	balance->posted = counter_value(ledger->counter, key);
 	values[0] = key_text_datum(key);
 	ledger_sql_begin(&session, ledger);
-	ledger_sql_read(&session, DC_SQL_BALANCE, values);
+	sql_read(&session, &sql_balance, values);
 	balance->out = rows_bigint(&session.rows, 0, 1);
 	balance->in = rows_bigint(&session.rows, 0, 2);
 	sql_end(&session);
@@ -477,7 +487,7 @@ check_balance_seen(DcLedger *ledger, const DcKey *key, const DcBalance *now)
  * account_write inserts or updates the row of an account.
  */
 static void
-account_write(DcLedger *ledger, DcLedgerStatement statement, const DcKey *key,
+account_write(DcLedger *ledger, const DcStatement *statement, const DcKey *key,
 			  const DcRules *rules, uint64 *rows)
 {
 	char nulls[] = "    ";
@@ -493,7 +503,7 @@ account_write(DcLedger *ledger, DcLedgerStatement statement, const DcKey *key,
 	if (!rules->has_max)
 		nulls[2] = 'n';
 	ledger_sql_begin(&session, ledger);
-	*rows = ledger_sql_write(&session, statement, values, nulls);
+	*rows = sql_run_nulls(&session, statement, values, nulls);
 	sql_end(&session);
 }
 

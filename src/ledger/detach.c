@@ -28,6 +28,7 @@
 #include "access/xact.h"
 #include "base/args.h"
 #include "base/compat.h"
+#include "base/lockclass.h"
 #include "base/rowread.h"
 #include "base/runas.h"
 #include "catalog/pg_type.h"
@@ -53,14 +54,23 @@
 
 PG_FUNCTION_INFO_V1(dc_ledger_detach);
 
-/* See counter/locks.c for the classes. */
-#define DETACH_LOCK_CLASS 84
-
 #define OPENING_OPTIONS "fillfactor=80"
 #define OPENING_COLUMNS \
 	"key pg_catalog.text COLLATE pg_catalog.\"C\" PRIMARY KEY," \
 	" amount pg_catalog.int8 NOT NULL," \
 	" before pg_catalog.timestamptz NOT NULL"
+
+/* before: adds up the entries before a time */
+static const DcStatement sql_opening_add = {
+	"INSERT INTO @openings AS o (key, amount, before)"
+	" SELECT e.key, sum(e.amount)::int8, $1 FROM @entries AS e WHERE e.at < $1 GROUP BY e.key"
+	" ON CONFLICT (key) DO UPDATE SET amount = o.amount + excluded.amount, before = excluded.before",
+	{TIMESTAMPTZOID},
+	true};
+
+/* before: all rows have the same */
+static const DcStatement sql_opening_move = {
+	"UPDATE @openings AS o SET before = $1 WHERE o.before <> $1", {TIMESTAMPTZOID}, true};
 
 static TimestampTz before_arg(FunctionCallInfo fcinfo, int argno);
 static void check_detachable(DcLedger *ledger);
@@ -148,10 +158,7 @@ check_detachable(DcLedger *ledger)
 static void
 lock_detaching(Oid relid)
 {
-	LOCKTAG tag;
-
-	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, relid, 0, DETACH_LOCK_CLASS);
-	(void) LockAcquire(&tag, ExclusiveLock, false, false);
+	(void) advisory_lock(DETACH_LOCK_CLASS, relid, 0, ExclusiveLock, true);
 }
 
 /*
@@ -186,8 +193,8 @@ carry_forward(DcLedger *ledger, TimestampTz end)
 		create_openings(ledger);
 	values[0] = TimestampTzGetDatum(end);
 	ledger_sql_begin(&session, ledger);
-	ledger_sql_write(&session, DC_SQL_OPENING_ADD, values, NULL);
-	ledger_sql_write(&session, DC_SQL_OPENING_MOVE, values, NULL);
+	sql_run(&session, &sql_opening_add, values);
+	sql_run(&session, &sql_opening_move, values);
 	sql_end(&session);
 }
 

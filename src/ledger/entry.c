@@ -13,6 +13,8 @@
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "base/sequence.h"
+#include "catalog/index.h"
+#include "catalog/pg_type.h"
 #include "executor/executor.h"
 #include "ledger/entry.h"
 #include "ledger/entrymonth.h"
@@ -25,6 +27,12 @@
 
 /* Entries that are inserted at a time. */
 #define MAX_BATCH 100
+
+/* the columns of an entry */
+static const DcStatement sql_entry_insert = {
+	"INSERT INTO @entries (entry_id, transfer_id, key, amount, op_id, at, memo)"
+	" VALUES ($1, $2, $3, $4, $5, $6, $7)",
+	{INT8OID, INT8OID, TEXTOID, INT8OID, TEXTOID, TIMESTAMPTZOID, JSONBOID}};
 
 static void entry_values(const DcEntries *batch, int i, Datum *values);
 static void insert_direct(Oid table, const DcEntries *batch);
@@ -123,8 +131,8 @@ insert_by_sql(DcLedger *ledger, const DcEntries *batch)
 
 		CHECK_FOR_INTERRUPTS();
 		entry_values(batch, i, values);
-		if (ledger_sql_write(&session, DC_SQL_ENTRY_INSERT, values,
-							 batch->has_memo ? NULL : "      n") != 1)
+		if (sql_run_nulls(&session, &sql_entry_insert, values,
+						  batch->has_memo ? NULL : "      n") != 1)
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 					 errmsg("an entry of the ledger could not be written"),

@@ -83,7 +83,5 @@ extern void ledger_insert(const DcLedgerRow *row);
 extern void ledger_set_openings(Oid relid, Oid openings);
 extern bool ledger_delete(Oid relid);
 
-/* empty.c */
-extern void ledger_empty(const DcCounterRow *row);
 
 #endif /* DC_LEDGER_H */

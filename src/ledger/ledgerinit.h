@@ -5,9 +5,11 @@
 #ifndef DC_LEDGERINIT_H
 #define DC_LEDGERINIT_H
 
+#include "base/job.h"
 #include "ledger/ledger.h"
 
 extern void ledger_init(void);
+extern bool ledger_job(DcJobRun *run);
 extern void ledger_register(const DcLedgerRow *ledger);
 extern bool auto_open_arg(FunctionCallInfo fcinfo);
 

@@ -14,6 +14,7 @@
 
 #include "ledger/entrymonth.h"
 #include "ledger/ledger.h"
+#include "ledger/ledgerinit.h"
 #include "ledger/transferpending.h"
 #include "table/tablejob.h"
 

@@ -10,6 +10,8 @@
 
 #include "base/args.h"
 #include "base/compat.h"
+#include "base/guc.h"
+#include "base/hooks.h"
 #include "base/runas.h"
 #include "catalog/namespace.h"
 #include "ledger/entrymonth.h"
@@ -64,7 +66,8 @@ static void create_entries(const char *schema, const char *name, const char *ids
 						   bool by_month);
 static bool by_month_arg(FunctionCallInfo fcinfo, int argno);
 static List *ledger_tables(const DcCounterRow *row, List *tables);
-static List *add_ops(Oid counter, List *tables);
+static void ledger_empty(const DcCounterRow *row);
+static void check_adoptable(Oid relid);
 static void create_pendings(const char *schema, const char *name);
 
 /*
@@ -73,10 +76,14 @@ static void create_pendings(const char *schema, const char *name);
 void
 ledger_init(void)
 {
-	ledger_sql_init();
-	counter_adopted = ops_adopt;
-	counter_more_tables = ledger_tables;
-	counter_emptied = ledger_empty;
+	static const DcLedgerHooks hooks = {
+		.tables = ledger_tables,
+		.emptied = ledger_empty,
+		.check_adoptable = check_adoptable,
+	};
+
+	ledger_hooks = &hooks;
+	job_register((DcJob){"ledger", &dc_expire_interval, ledger_job});
 }
 
 /*
@@ -218,8 +225,7 @@ create_pendings(const char *schema, const char *name)
 }
 
 /*
- * ledger_tables adds the tables of ops to those of a counter table, and all tables
- * of the ledger that it belongs to.
+ * ledger_tables adds all tables of the ledger that a counter table belongs to.
  */
 static List *
 ledger_tables(const DcCounterRow *row, List *tables)
@@ -227,7 +233,6 @@ ledger_tables(const DcCounterRow *row, List *tables)
 	DcLedgerRow ledger;
 	DcCounterRow other;
 
-	tables = add_ops(row->counter, tables);
 	if (!OidIsValid(row->ledger) || !ledger_read(row->ledger, &ledger))
 		return tables;
 	if (catalog_read(row->counter == ledger.ledger ? ledger.limits : ledger.ledger, &other))
@@ -235,7 +240,7 @@ ledger_tables(const DcCounterRow *row, List *tables)
 		tables = lappend_oid(lappend_oid(tables, other.counter), other.shards);
 		if (OidIsValid(other.holds))
 			tables = lappend_oid(tables, other.holds);
-		tables = add_ops(other.counter, tables);
+		tables = ops_tables(other.counter, tables);
 	}
 	tables = lappend_oid(lappend_oid(tables, ledger.entries), ledger.accounts);
 	tables = lappend_oid(tables, ledger.pendings);
@@ -245,14 +250,45 @@ ledger_tables(const DcCounterRow *row, List *tables)
 }
 
 /*
- * add_ops adds the table of ops of a counter table, if it has one.
+ * ledger_empty empties the other tables of a ledger whose balances were truncated, so that
+ * it is as it was made, without accounts. The owner may do that as the ledger may be
+ * dropped. Tables of months that were detached before are none of it. The order of locks is
+ * that of transfers (table/protect.c has the protocol).
  */
-static List *
-add_ops(Oid counter, List *tables)
+static void
+ledger_empty(const DcCounterRow *row)
 {
-	DcOpSlot slot;
+	List *tables = NIL;
+	ListCell *lc;
 
-	if (opslots_read_first(counter, &slot))
-		tables = lappend_oid(tables, slot.ops);
-	return tables;
+	if (row->ledger == row->counter)
+		tables = ops_tables(row->counter, ledger_tables(row, NIL));
+	foreach(lc, tables)
+		relation_truncate(lfirst_oid(lc));
+}
+
+/*
+ * check_adoptable raises 42809 for a table that, going by the names of those
+ * around it, belongs to a ledger: as a plain counter, anybody could count on it.
+ */
+static void
+check_adoptable(Oid relid)
+{
+	char *name = get_rel_name(relid);
+	Oid schema = get_rel_namespace(relid);
+	int len;
+
+	if (name == NULL)
+		return;
+	len = strlen(name) - strlen(DC_LIMIT_SUFFIX);
+	if (len > 0 && strcmp(name + len, DC_LIMIT_SUFFIX) == 0)
+		name = pnstrdup(name, len);
+	if (!OidIsValid(get_relname_relid(psprintf("%s%s", name, DC_LIMIT_SUFFIX), schema)) ||
+		!OidIsValid(get_relname_relid(psprintf("%s%s", name, DC_ENTRY_SUFFIX), schema)))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+			 errmsg("cannot adopt \"%s\" as a counter table", get_rel_name(relid)),
+			 errdetail("It is a table of a ledger."),
+			 errhint("Use dc_ledger_adopt() on \"%s\".", name)));
 }

@@ -19,6 +19,8 @@
 #include "postgres.h"
 
 #include "base/interval.h"
+#include "catalog/pg_type.h"
+#include "common/int.h"
 #include "ledger/account.h"
 #include "ledger/ledgersql.h"
 #include "ledger/transfer.h"
@@ -46,6 +48,46 @@ typedef struct DcPendingTransfer
 	DcTransfer transfer;
 } DcPendingTransfer;
 
+#define PENDING_EXPIRE(condition, limit) \
+	"UPDATE @pendings AS p SET state = 'expired', ended_at = $1" \
+	" WHERE p.transfer_id IN (SELECT e.transfer_id FROM @pendings AS e" \
+	" WHERE e.state = 'open' AND e.expires_at <= $1" condition \
+	" ORDER BY e.expires_at LIMIT " limit " FOR NO KEY UPDATE SKIP LOCKED)" \
+	" RETURNING p.from_key, p.to_key, p.amount"
+
+/* transfer, from, to, amount, op, memo, now, expiry */
+static const DcStatement sql_pending_insert = {
+	"INSERT INTO @pendings (transfer_id, from_key, to_key, amount, op_id, memo,"
+	" created_at, expires_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+	{INT8OID, TEXTOID, TEXTOID, INT8OID, TEXTOID, JSONBOID, TIMESTAMPTZOID, TIMESTAMPTZOID}};
+
+/* transfer */
+static const DcStatement sql_pending_lock = {
+	"SELECT p.from_key, p.to_key, p.amount, p.state, p.expires_at, p.op_id, p.memo"
+	" FROM @pendings AS p WHERE p.transfer_id = $1 FOR NO KEY UPDATE",
+	{INT8OID},
+	.columns = {DC_TEXT("from_key"), DC_TEXT("to_key"), DC_BIGINT("amount"), DC_TEXT("state"), DC_NULLABLE("expires_at", TIMESTAMPTZOID), DC_TEXT("op_id"), DC_NULLABLE("memo", JSONBOID)},
+	.of = DC_OF_PENDINGS};
+
+/* transfer */
+static const DcStatement sql_pending_find = {
+	"SELECT FROM @pendings AS p WHERE p.transfer_id = $1", {INT8OID}};
+
+/* transfer, state, posted amount, now */
+static const DcStatement sql_pending_end = {
+	"UPDATE @pendings AS p SET state = $2, posted = $3, ended_at = $4"
+	" WHERE p.transfer_id = $1 AND p.state = 'open'",
+	{INT8OID, TEXTOID, INT8OID, TIMESTAMPTZOID}};
+
+/* now, how many */
+static const DcStatement sql_pending_expire = {PENDING_EXPIRE("", "$2"), {TIMESTAMPTZOID, INT4OID}, .columns = {DC_TEXT("from_key"), DC_TEXT("to_key"), DC_BIGINT("amount")}, .of = DC_OF_PENDINGS};
+
+/* now, how many, key */
+static const DcStatement sql_pending_expire_key = {PENDING_EXPIRE(" AND (e.from_key = $3 OR e.to_key = $3)", "$2"),
+												   {TIMESTAMPTZOID, INT4OID, TEXTOID},
+												   .columns = {DC_TEXT("from_key"), DC_TEXT("to_key"), DC_BIGINT("amount")},
+												   .of = DC_OF_PENDINGS};
+
 static void note_pending(DcLedger *ledger, const DcTransfer *transfer, bool expires,
 						 TimestampTz expires_at);
 static bool lock_pending(DcLedger *ledger, int64 id, DcPendingTransfer *pending);
@@ -53,7 +95,7 @@ static bool read_pending(DcLedger *ledger, DcPendingTransfer *pending, Timestamp
 static void end_pending(DcLedger *ledger, const DcPendingTransfer *pending,
 						const char *state, int64 posted);
 static void give_back(DcLedger *ledger, const DcLine *line, int64 amount);
-static uint64 expire(DcLedger *ledger, DcLedgerStatement statement, int limit,
+static uint64 expire(DcLedger *ledger, const DcStatement *statement, int limit,
 					 const DcKey *key);
 static int64 id_arg(FunctionCallInfo fcinfo, int argno);
 
@@ -127,7 +169,7 @@ note_pending(DcLedger *ledger, const DcTransfer *transfer, bool expires,
 	if (!expires)
 		nulls[7] = 'n';
 	ledger_sql_begin(&session, ledger);
-	if (ledger_sql_write(&session, DC_SQL_PENDING_INSERT, values, nulls) != 1)
+	if (sql_run_nulls(&session, &sql_pending_insert, values, nulls) != 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("a pending transfer could not be noted"),
@@ -253,7 +295,7 @@ read_pending(DcLedger *ledger, DcPendingTransfer *pending, TimestampTz *expires_
 
 	values[0] = Int64GetDatum(pending->id);
 	ledger_sql_begin(&session, ledger);
-	found = ledger_sql_write(&session, DC_SQL_PENDING_LOCK, values, NULL) > 0;
+	found = sql_run(&session, &sql_pending_lock, values) > 0;
 	if (found)
 	{
 		const DcRows *rows = &session.rows;
@@ -281,7 +323,7 @@ read_pending(DcLedger *ledger, DcPendingTransfer *pending, TimestampTz *expires_
 		MemoryContextSwitchTo(old);
 	}
 	else
-		sql_check_newer(&session, (DcStatement) DC_SQL_PENDING_FIND, values);
+		sql_check_newer(&session, &sql_pending_find, values);
 	sql_end(&session);
 	return found;
 }
@@ -301,7 +343,7 @@ end_pending(DcLedger *ledger, const DcPendingTransfer *pending,
 	values[2] = Int64GetDatum(posted);
 	values[3] = TimestampTzGetDatum(pending->transfer.op.at); /* as the entries */
 	ledger_sql_begin(&session, ledger);
-	if (ledger_sql_write(&session, DC_SQL_PENDING_END, values, NULL) != 1)
+	if (sql_run(&session, &sql_pending_end, values) != 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("pending transfer %lld could not be ended", (long long) pending->id)));
@@ -330,7 +372,7 @@ give_back(DcLedger *ledger, const DcLine *line, int64 amount)
 bool
 pendings_expire_key(DcLedger *ledger, const DcKey *key)
 {
-	return expire(ledger, DC_SQL_PENDING_EXPIRE_KEY, EXPIRE_KEY_BATCH, key) > 0;
+	return expire(ledger, &sql_pending_expire_key, EXPIRE_KEY_BATCH, key) > 0;
 }
 
 /*
@@ -340,11 +382,11 @@ pendings_expire_key(DcLedger *ledger, const DcKey *key)
 uint64
 pendings_expire(DcLedger *ledger, int limit)
 {
-	return expire(ledger, DC_SQL_PENDING_EXPIRE, limit, NULL);
+	return expire(ledger, &sql_pending_expire, limit, NULL);
 }
 
 static uint64
-expire(DcLedger *ledger, DcLedgerStatement statement, int limit,
+expire(DcLedger *ledger, const DcStatement *statement, int limit,
 	   const DcKey *key)
 {
 	MemoryContext caller = CurrentMemoryContext;
@@ -357,7 +399,7 @@ expire(DcLedger *ledger, DcLedgerStatement statement, int limit,
 	values[1] = Int32GetDatum(limit);
 	values[2] = key != NULL ? key_text_datum(key) : (Datum) 0;
 	ledger_sql_begin(&session, ledger);
-	rows = ledger_sql_write(&session, statement, values, NULL);
+	rows = sql_run(&session, statement, values);
 	lines = MemoryContextAlloc(caller, Max(rows, 1) * sizeof(DcLine));
 	for (uint64 i = 0; i < rows; i++)
 	{

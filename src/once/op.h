@@ -6,6 +6,7 @@
 #ifndef DC_OP_H
 #define DC_OP_H
 
+#include "base/job.h"
 #include "fmgr.h"
 #include "table/catalog.h"
 
@@ -49,6 +50,11 @@ extern DcOpStatus ops_status(DcCounter *counter, DcOp *op,
 							 DcOp *found);
 extern void ops_create(DcCounter *counter);
 extern void ops_wait_made(DcCounter *counter);
+extern List *ops_tables(Oid counter, List *tables);
 extern void ops_adopt(DcCounter *counter);
+extern void once_init(void);
+
+/* opjob.c */
+extern bool op_job(DcJobRun *run);
 
 #endif /* DC_OP_H */

@@ -31,12 +31,14 @@
 #include "access/xact.h"
 #include "base/clock.h"
 #include "base/runas.h"
-#include "base/subscription.h"
 #include "compact/compact.h"
 #include "once/opslot.h"
 #include "storage/lmgr.h"
+#include "storage/lock.h"
+#include "table/ownstatement.h"
 #include "table/partition.h"
 #include "table/protect.h"
+#include "table/subscription.h"
 #include "table/tablejob.h"
 
 /* How old the time may be that a partition has been closed since while it is fed. */

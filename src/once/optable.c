@@ -8,6 +8,10 @@
  */
 #include "postgres.h"
 
+#include "access/table.h"
+#include "base/guc.h"
+#include "base/hooks.h"
+#include "base/lockclass.h"
 #include "base/rowread.h"
 #include "base/runas.h"
 #include "catalog/namespace.h"
@@ -27,9 +31,6 @@
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/timestamp.h"
-
-/* See counter/locks.c for the classes. */
-#define MAKING_LOCK_CLASS 86
 
 #define OP_COLUMNS \
 	"slot pg_catalog.int2 NOT NULL," \
@@ -81,6 +82,31 @@ ops_create(DcCounter *counter)
 			make_slot(counter, slots[0].ops, i, SLOT_EMPTY);
 	}
 	runas_end(&state);
+}
+
+/*
+ * once_init is called once.
+ */
+void
+once_init(void)
+{
+	static const DcOnceHooks hooks = {.tables = ops_tables, .adopted = ops_adopt};
+
+	once_hooks = &hooks;
+	job_register((DcJob){"ledger_ops", &dc_op_interval, op_job});
+}
+
+/*
+ * ops_tables adds the table of ops of a counter table, if it has one.
+ */
+List *
+ops_tables(Oid counter, List *tables)
+{
+	DcOpSlot slot;
+
+	if (opslots_read_first(counter, &slot))
+		tables = lappend_oid(tables, slot.ops);
+	return tables;
 }
 
 /*

@@ -8,7 +8,7 @@
  * be read by a transaction that begins to read after the mark is visible.
  *
  * Nobody waits for anybody here: marks are only inserted, and there may be several
- * of a key. One lock for each counter table (class 81) makes one round at a time
+ * of a key. One lock for each counter table (lockclass.h) makes one round at a time
  * work on it, and keeps dc_alter() and rounds apart.
  *
  * Both tables are catalogs (catrow.c). A lock on the table of marks is held to the
@@ -20,7 +20,8 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "base/catrow.h"
-#include "base/changes.h"
+#include "base/hooks.h"
+#include "base/lockclass.h"
 #include "catalog/indexing.h"
 #include "catalog/pg_type.h"
 #include "fmgr.h"
@@ -28,6 +29,7 @@
 #include "outbox/changed.h"
 #include "outbox/outbox.h"
 #include "storage/lock.h"
+#include "table/catalog.h"
 #include "utils/fmgroids.h"
 #include "utils/fmgrprotos.h"
 #include "utils/rel.h"
@@ -35,8 +37,6 @@
 
 PG_FUNCTION_INFO_V1(on_events_change);
 
-/* Class of the locks; others are in locks.c, registry.c and the consumers. */
-#define EVENTS_LOCK_CLASS 81
 
 static bool wants(Oid counter);
 static void changed(Oid counter, const Datum *keys, int nkeys);
@@ -60,7 +60,7 @@ static const DcCatalog marks = {
 	.keeps_lock = true,
 };
 
-static const DcChangeListener listener = {
+static const DcOutboxHooks hooks = {
 	.wants = wants,
 	.changed = changed,
 	.alter = alter,
@@ -68,12 +68,12 @@ static const DcChangeListener listener = {
 };
 
 /*
- * changed_init makes the counter room tell of changes; called once.
+ * changed_init makes the rooms above tell of changes; called once.
  */
 void
 changed_init(void)
 {
-	change_listener = &listener;
+	outbox_hooks = &hooks;
 }
 
 /*
@@ -182,11 +182,7 @@ compare_intervals(const Interval *a, int32 days)
 bool
 events_lock(Oid counter, bool wait)
 {
-	LOCKTAG tag;
-
-	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, counter, 0, EVENTS_LOCK_CLASS);
-	return LockAcquire(&tag, ExclusiveLock, false, !wait) !=
-		LOCKACQUIRE_NOT_AVAIL;
+	return advisory_lock(EVENTS_LOCK_CLASS, counter, 0, ExclusiveLock, wait);
 }
 
 static void

@@ -44,7 +44,6 @@
 #include "base/compat.h"
 #include "base/key.h"
 #include "base/rowread.h"
-#include "base/subscription.h"
 #include "catalog/indexing.h"
 #include "catalog/pg_type.h"
 #include "commands/async.h"
@@ -56,6 +55,7 @@
 #include "outbox/outbox.h"
 #include "storage/lmgr.h"
 #include "storage/lock.h"
+#include "table/subscription.h"
 #include "table/tablejob.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -122,6 +122,16 @@ typedef struct Keys
 	Datum *items;
 	int n;
 } Keys;
+
+/* keys: their exact values, and when they changed */
+static const DcStatement sql_read_changed = {
+	"SELECT u.key, sum(u.inc) - sum(u.dec), max(u.at) FROM ("
+	"SELECT t.key, t.inc, t.dec, t.updated_at AS at FROM @totals AS t"
+	" WHERE t.key = ANY ($1) UNION ALL"
+	" SELECT s.key, s.inc, s.dec, s.updated_at FROM @shards AS s"
+	" WHERE s.key = ANY ($1)) AS u GROUP BY u.key ORDER BY u.key COLLATE \"C\"",
+	{TEXTARRAYOID},
+	.columns = {DC_TEXT("key"), DC_COLUMN("inc", NUMERICOID), DC_TIME("updated_at")}};
 
 static List *list(void);
 static void start(MemoryContext cxt);
@@ -548,7 +558,7 @@ report(DcCounter *counter, const DcCounterEvents *row, const Keys *keys)
 	if (!TransactionIdIsValid(round_now.xmin))
 		round_now.xmin = GetActiveSnapshot()->xmin;
 	sql_begin(&session, counter);
-	nrows = sql_read(&session, DC_SQL_READ_CHANGED, &array);
+	nrows = sql_read(&session, &sql_read_changed, &array);
 	for (int i = 0; i < keys->n; i++)
 	{
 		Numeric value = NULL;

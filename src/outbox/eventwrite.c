@@ -35,6 +35,7 @@
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "base/compat.h"
+#include "base/guc.h"
 #include "base/sequence.h"
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"
@@ -97,6 +98,8 @@ outbox_init(bool preloading)
 	wait_init(preloading);
 	ring_init();
 	changed_init();
+	job_register((DcJob){"events", &dc_events_interval, changed_job});
+	job_register((DcJob){"outbox", &dc_outbox_interval, outbox_job});
 }
 
 /*

@@ -11,6 +11,7 @@
 
 #include "base/catrow.h"
 #include "base/clock.h"
+#include "base/job.h"
 #include "fmgr.h"
 #include "utils/uuid.h"
 
@@ -69,6 +70,10 @@ extern void outbox_init(bool preloading);
 extern void outbox_xact_init(void);
 extern void event_id(pg_uuid_t *id);
 extern void outbox_append(const DcEvent *event, const char *function);
+
+/* changedjob.c, outboxjob.c */
+extern bool changed_job(DcJobRun *run);
+extern bool outbox_job(DcJobRun *run);
 
 /* registry.c */
 extern int64 outbox_horizon(DcHolder *holder);

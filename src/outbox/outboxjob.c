@@ -24,16 +24,16 @@
 #include "access/table.h"
 #include "base/compat.h"
 #include "base/guc.h"
+#include "base/hooks.h"
 #include "base/job.h"
 #include "base/runas.h"
-#include "base/subscription.h"
 #include "catalog/pg_class.h"
-#include "consumer/consumer.h"
 #include "miscadmin.h"
 #include "outbox/outbox.h"
 #include "outbox/ring.h"
 #include "storage/bufmgr.h"
 #include "table/partition.h"
+#include "table/subscription.h"
 #include "utils/acl.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
@@ -88,10 +88,10 @@ outbox_step(void *arg)
 		return;
 	runas_begin(&state, owner);
 	advance_consumers();
-	consumer_cleanup();
+	consumer_hooks->cleanup();
 	look(content);
 	current = outbox_current(NULL);
-	needs = consumer_needs(&busy);
+	needs = consumer_hooks->needs(&busy);
 	for (int i = 0; i < OUTBOX_PARTITIONS && !busy; i++)
 	{
 		if (i != current && content[i].bytes > 0)
@@ -121,13 +121,13 @@ advance_consumers(void)
 	ListCell *lc;
 	bool busy;
 
-	needs = consumer_needs(&busy);
+	needs = consumer_hooks->needs(&busy);
 	foreach(lc, needs)
 	{
 		const DcConsumerNeed *need = lfirst(lc);
 
 		if (need->filtered)
-			(void) consumer_advance(need->id);
+			(void) consumer_hooks->advance(need->id);
 	}
 }
 
@@ -197,7 +197,7 @@ truncate_passed(int number, Content *content, List *needs)
 	}
 	foreach(lc, behind)
 	{
-		if (!consumer_cut_off(((DcConsumerNeed *) lfirst(lc))->id, last))
+		if (!consumer_hooks->cut_off(((DcConsumerNeed *) lfirst(lc))->id, last))
 		{
 			ring_unlock(number);
 			return;

@@ -42,6 +42,7 @@
 #include "access/transam.h"
 #include "access/twophase.h"
 #include "base/compat.h"
+#include "base/lockclass.h"
 #include "base/sequence.h"
 #include "base/shmem.h"
 #include "outbox/outbox.h"
@@ -49,9 +50,6 @@
 #include "port/atomics.h"
 #include "storage/lock.h"
 #include "utils/resowner.h"
-
-/* Class of the locks; the counter room has 77 and 78, the worker 79, others of this room 80 and 81. */
-#define WRITER_LOCK_CLASS 82
 
 /*
  * What a backend has made known. Written by it alone; `low` last when it is set,
@@ -70,7 +68,6 @@ static bool entered = false;
 static Size slots_size(void);
 static int slots_count(void);
 static void slots_prepare(void *area);
-static void writer_tag(LOCKTAG *tag, uint64 low);
 static void lock_shared(uint64 low);
 static bool prepared_exist(void);
 static uint64 lowest_in_slots(DcHolder *holder);
@@ -158,22 +155,13 @@ registry_leave(void)
 }
 
 static void
-writer_tag(LOCKTAG *tag, uint64 low)
-{
-	SET_LOCKTAG_ADVISORY(*tag, MyDatabaseId, (uint32) (low >> 32), (uint32) low,
-						 WRITER_LOCK_CLASS);
-}
-
-static void
 lock_shared(uint64 low)
 {
 	ResourceOwner owner = CurrentResourceOwner;
-	LOCKTAG tag;
 
 	/* until the transaction ends, whatever becomes of a subtransaction */
 	CurrentResourceOwner = TopTransactionResourceOwner;
-	writer_tag(&tag, low);
-	(void) LockAcquire(&tag, ShareLock, false, false);
+	(void) advisory_lock(WRITER_LOCK_CLASS, (uint32) (low >> 32), (uint32) low, ShareLock, true);
 	CurrentResourceOwner = owner;
 }
 
@@ -262,7 +250,7 @@ prepared_exist(void)
 
 	if (max_prepared_xacts == 0)
 		return false;
-	writer_tag(&tag, 0);
+	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, 0, 0, WRITER_LOCK_CLASS);
 	pfree(GetLockConflicts(&tag, ExclusiveLock, &count));
 	return count > 0;
 }

@@ -5,7 +5,6 @@
 #ifndef DC_OUTBOX_STAT_H
 #define DC_OUTBOX_STAT_H
 
-#include "consumer/consumer.h"
 #include "outbox/outbox.h"
 
 /* A partition that has events. */
@@ -17,7 +16,6 @@ typedef struct DcPartitionStat
 	bool used;
 } DcPartitionStat;
 
-extern bool stat_may_see(const DcConsumer *consumer);
 extern void stat_partitions(DcPartitionStat *partitions);
 extern void stat_holder(const DcHolder *holder, Datum *pid, bool *pid_null,
 						Datum *xid, bool *xid_null);

@@ -10,7 +10,7 @@
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
-#include "consumer/consumer.h"
+#include "base/hooks.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "outbox/outbox.h"
@@ -20,7 +20,6 @@
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/rel.h"
-#include "utils/snapmgr.h"
 
 PG_FUNCTION_INFO_V1(dc_stat_outbox);
 
@@ -125,44 +124,20 @@ set_stored(Datum *values, bool *nulls, int64 horizon)
 
 /*
  * set_needed shows the first event that a consumer still needs, and which one it
- * is, if the caller may know of it. Who was cut off needs none any more.
+ * is, if the caller may know of it.
  */
 static void
 set_needed(Datum *values, bool *nulls)
 {
-	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
-	List *consumers = consumer_read_all(snapshot);
-	int64 passed = PG_INT64_MAX;
-	DcConsumer *last = NULL;
-	ListCell *lc;
-	ListCell *lc2;
+	char *name;
+	int64 seq = consumer_hooks->first_needed(&name);
 
-	foreach(lc, consumers)
-	{
-		DcConsumer *consumer = lfirst(lc);
-		List *members = consumer->cut_off == 0
-			? member_read_all(consumer->id, snapshot)
-			: NIL;
-
-		foreach(lc2, members)
-		{
-			DcMember *member = lfirst(lc2);
-
-			if (member->lanes == 0 || member_acked(member) > passed)
-				continue;
-			if (last == NULL || member_acked(member) < passed ||
-				strcmp(consumer->name, last->name) < 0)
-				last = consumer;
-			passed = member_acked(member);
-		}
-	}
-	UnregisterSnapshot(snapshot);
-	if (last == NULL)
+	if (seq == 0)
 		return;
-	set_bigint(values, nulls, COL_NEEDED_SEQ, passed + 1);
-	if (!stat_may_see(last))
+	set_bigint(values, nulls, COL_NEEDED_SEQ, seq);
+	if (name == NULL)
 		return;
-	values[COL_NEEDED_BY] = CStringGetTextDatum(last->name);
+	values[COL_NEEDED_BY] = CStringGetTextDatum(name);
 	nulls[COL_NEEDED_BY] = false;
 }
 

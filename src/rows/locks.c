@@ -18,14 +18,11 @@
 #include "postgres.h"
 
 #include "base/compat.h"
+#include "base/lockclass.h"
 #include "common/hashfn.h"
 #include "miscadmin.h"
 #include "rows/locks.h"
 #include "storage/lock.h"
-
-/* Classes 1 and 2 belong to the SQL functions. */
-#define KEY_LOCK_CLASS 77
-#define COMPACT_LOCK_CLASS 78
 
 static void key_tag(LOCKTAG *tag, DcCounter *counter, const char *data,
 					uint32 len);

@@ -5,23 +5,11 @@
 #ifndef DC_SHARDREL_H
 #define DC_SHARDREL_H
 
+#include "base/hooks.h"
 #include "executor/tuptable.h"
 #include "rows/hints.h"
 #include "table/catalog.h"
 #include "utils/rel.h"
-
-/* What one commit has done to one counter table. */
-typedef struct DcApplyStats
-{
-	uint64 increments; /* calls of dc_incr() and its relatives */
-	uint64 keys;	   /* rows written */
-	uint64 busy_skips; /* busy rows passed over */
-	uint64 splits;	   /* rows inserted for a key that had others */
-	uint64 waits;	   /* waits for another commit */
-	uint64 early;	   /* writes before the commit, for want of memory */
-	uint64 buffered;   /* of the increments, those that come from memory */
-	uint64 full;	   /* writes for want of memory to buffer in */
-} DcApplyStats;
 
 /* Open for one commit or one read; freed by shardrel_close(). */
 typedef struct DcShardRel

@@ -62,6 +62,18 @@ static void log_full(Oid counter);
 void
 stats_init(void)
 {
+	static const DcStatsHooks hooks = {
+		.attach = stats_attach,
+		.dropped = stats_dropped,
+		.read = stats_read,
+		.applied = stats_applied,
+		.hot_key = stats_hot_key,
+		.compacted = stats_compacted,
+		.swept = stats_swept,
+	};
+
+	stats_hooks = &hooks;
+	stats_xact_init();
 	shmem_add("dcounter statistics", sizeof(DcStatsArea), (void **) &stats_area,
 			  area_init);
 }
@@ -158,15 +170,6 @@ bool
 stats_enabled(void)
 {
 	return stats_area != NULL;
-}
-
-/*
- * stats_clock returns the time, or 0 if nobody wants to know.
- */
-DcMoment
-stats_clock(void)
-{
-	return stats_area != NULL ? moment_now() : DC_LONG_AGO;
 }
 
 /*

@@ -2,12 +2,14 @@
  * stats.h
  *		Statistics of counter tables in shared memory (see stats.c).
  *
- * All of these do nothing when the server has not preloaded dcounter.
+ * There are none when the server has not preloaded dcounter. Rooms above this one
+ * come by stats_hooks.
  */
 #ifndef DC_STATS_H
 #define DC_STATS_H
 
 #include "base/clock.h"
+#include "base/hooks.h"
 #include "rows/shardrel.h"
 #include "stats/hotkeys.h"
 #include "table/catalog.h"
@@ -64,7 +66,6 @@ typedef struct DcHotStats
 /* stats.c */
 extern void stats_init(void);
 extern bool stats_enabled(void);
-extern DcMoment stats_clock(void);
 extern void stats_attach(DcCounter *counter);
 extern void stats_free(Oid counter);
 
@@ -84,10 +85,7 @@ extern void stats_applied(DcCounter *counter, const DcApplyStats *stats);
 extern void stats_compacted(DcCounter *counter, int64 keys);
 extern void stats_swept(DcCounter *counter, DcMoment started, int64 overflowed);
 extern void stats_dropped(Oid counter);
-extern void stats_before_commit(void);
-extern void stats_end_xact(bool committed, bool prepared);
-extern void stats_commit_subxact(void);
-extern void stats_abort_subxact(void);
+extern void stats_xact_init(void);
 
 /* statsfile.c */
 extern void statsfile_save(const DcTableStats *stats, int count);

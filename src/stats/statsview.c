@@ -19,10 +19,9 @@
 
 #include "access/xact.h"
 #include "base/compat.h"
-#include "base/ownercode.h"
-#include "base/subscription.h"
 #include "catalog/pg_authid.h"
 #include "catalog/pg_inherits.h"
+#include "catalog/pg_type.h"
 #include "common/int.h"
 #include "counter/sqlpath.h"
 #include "fmgr.h"
@@ -32,6 +31,8 @@
 #include "storage/lmgr.h"
 #include "table/access.h"
 #include "table/layout.h"
+#include "table/ownercode.h"
+#include "table/subscription.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
@@ -84,7 +85,7 @@ enum
 /* How long locks are waited for: as short as can be. */
 #define LOCK_TIMEOUT "1ms"
 
-/* The columns of DC_SQL_STATS */
+/* The columns of sql_stats */
 enum
 {
 	LIVE_SHARD_ROWS = 1,
@@ -105,6 +106,25 @@ typedef struct DcLive
 	bool has_oldest;
 	TimestampTz oldest; /* latest change of the row that has not changed longest */
 } DcLive;
+
+#define ROW_IS_USED "s.inc <> 0 OR s.dec <> 0"
+
+/* shard rows, keys with an amount, highest max / mean of a key's rows, amount
+ * and oldest time of the rows with an amount */
+static const DcStatement sql_stats = {
+	"SELECT coalesce(sum(k.n), 0)::int8, count(*) FILTER (WHERE k.used > 0),"
+	" max(k.most / nullif(k.mean, 0)) FILTER (WHERE k.used > 1),"
+	" coalesce(sum(k.amount), 0), min(k.oldest)"
+	" FROM (SELECT count(*) AS n, sum(s.inc) - sum(s.dec) AS amount,"
+	" count(*) FILTER (WHERE " ROW_IS_USED ") AS used,"
+	" max(s.inc::float8 + s.dec) FILTER (WHERE " ROW_IS_USED ") AS most,"
+	" avg(s.inc::float8 + s.dec) FILTER (WHERE " ROW_IS_USED ") AS mean,"
+	" min(s.updated_at) FILTER (WHERE " ROW_IS_USED ") AS oldest"
+	" FROM @shards AS s GROUP BY s.key) AS k",
+	{0},
+	true,
+	.columns = {DC_BIGINT("shard"), DC_BIGINT("inc"), DC_NULLABLE("inc", FLOAT8OID), DC_COLUMN("inc", NUMERICOID), DC_NULLABLE("updated_at", TIMESTAMPTZOID)},
+	.of = DC_OF_SHARDS};
 
 static bool may_see(Oid counter);
 static bool try_read_live(const DcCounterRow *row, DcLive *live);
@@ -304,7 +324,7 @@ read_live(const DcCounterRow *row, MemoryContext result, DcLive *live)
 		return false;
 	stats_attach(counter);
 	sql_begin(&session, counter);
-	if (sql_read(&session, DC_SQL_STATS, NULL) != 1)
+	if (sql_read(&session, &sql_stats, NULL) != 1)
 		elog(ERROR, "unexpected number of rows");
 	live->shard_rows = rows_bigint(rows, 0, LIVE_SHARD_ROWS);
 	live->active_keys = rows_bigint(rows, 0, LIVE_ACTIVE_KEYS);

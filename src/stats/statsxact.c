@@ -31,16 +31,54 @@ typedef struct DcXactStats
 	DcSweepTimes sweep;
 } DcXactStats;
 
-/* In TopTransactionContext, as is the next; stats_end_xact() forgets both. */
+/* In TopTransactionContext, as is the next; end_xact() forgets both. */
 static DcXactStats *xact_stats = NULL;
 
-/* Counter tables dropped; from stats_before_commit() on, for good. */
+/* Counter tables dropped; from before_commit() on, for good. */
 static List *dropped = NIL;
 
+static void xact_callback(XactEvent event, void *arg);
+static void subxact_callback(SubXactEvent event, SubTransactionId subid,
+							 SubTransactionId parent, void *arg);
+static void before_commit(void);
+static void end_xact(bool committed, bool prepared);
+static void commit_subxact(void);
+static void abort_subxact(void);
 static DcXactStats *xact_stats_get(DcCounter *counter);
 static DcXactStats *xact_stats_find(DcXactStats *from, DcCounter *counter,
 									int nest);
 static void xact_stats_merge(DcXactStats *into, const DcXactStats *from);
+
+/*
+ * stats_xact_init registers the callbacks; called once, before other rooms register
+ * theirs, so that ours run when those have done what is counted.
+ */
+void
+stats_xact_init(void)
+{
+	RegisterXactCallback(xact_callback, NULL);
+	RegisterSubXactCallback(subxact_callback, NULL);
+}
+
+static void
+xact_callback(XactEvent event, void *arg)
+{
+	if (event == XACT_EVENT_PRE_COMMIT)
+		before_commit();
+	else if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT ||
+			 event == XACT_EVENT_PREPARE)
+		end_xact(event != XACT_EVENT_ABORT, event == XACT_EVENT_PREPARE);
+}
+
+static void
+subxact_callback(SubXactEvent event, SubTransactionId subid,
+				 SubTransactionId parent, void *arg)
+{
+	if (event == SUBXACT_EVENT_COMMIT_SUB)
+		commit_subxact();
+	else if (event == SUBXACT_EVENT_ABORT_SUB)
+		abort_subxact();
+}
 
 /*
  * stats_applied counts what was written to a table.
@@ -48,11 +86,7 @@ static void xact_stats_merge(DcXactStats *into, const DcXactStats *from);
 void
 stats_applied(DcCounter *counter, const DcApplyStats *stats)
 {
-	uint64 *counts;
-
-	if (!stats_enabled())
-		return;
-	counts = xact_stats_get(counter)->counts;
+	uint64 *counts = xact_stats_get(counter)->counts;
 	counts[DC_STATS_INCREMENTS] += stats->increments;
 	counts[DC_STATS_KEYS] += stats->keys;
 	counts[DC_STATS_BUSY_SKIPS] += stats->busy_skips;
@@ -69,8 +103,6 @@ stats_applied(DcCounter *counter, const DcApplyStats *stats)
 void
 stats_compacted(DcCounter *counter, int64 keys)
 {
-	if (!stats_enabled())
-		return;
 	stats_attach(counter);
 	xact_stats_get(counter)->counts[DC_STATS_COMPACTED] += keys;
 }
@@ -85,8 +117,6 @@ stats_swept(DcCounter *counter, DcMoment started, int64 overflowed)
 {
 	DcSweepTimes *sweep;
 
-	if (!stats_enabled())
-		return;
 	stats_attach(counter);
 	sweep = &xact_stats_get(counter)->sweep;
 	sweep->started = started;
@@ -105,19 +135,17 @@ stats_dropped(Oid counter)
 {
 	MemoryContext old;
 
-	if (!stats_enabled())
-		return;
 	old = MemoryContextSwitchTo(TopTransactionContext);
 	dropped = list_append_unique_oid(dropped, counter);
 	MemoryContextSwitchTo(old);
 }
 
 /*
- * stats_before_commit leaves in the list what is really dropped: a savepoint may
+ * before_commit leaves in the list what is really dropped: a savepoint may
  * have undone it. Called at PRE_COMMIT, when catalogs can still be read.
  */
-void
-stats_before_commit(void)
+static void
+before_commit(void)
 {
 	ListCell *lc;
 
@@ -129,11 +157,11 @@ stats_before_commit(void)
 }
 
 /*
- * stats_end_xact hands over what was collected. Runs when the transaction has
+ * end_xact hands over what was collected. Runs when the transaction has
  * committed: must not throw.
  */
-void
-stats_end_xact(bool committed, bool prepared)
+static void
+end_xact(bool committed, bool prepared)
 {
 	if (committed)
 	{
@@ -157,11 +185,11 @@ stats_end_xact(bool committed, bool prepared)
 }
 
 /*
- * stats_commit_subxact gives what the ending subtransaction has collected to its
+ * commit_subxact gives what the ending subtransaction has collected to its
  * parent. Must not throw.
  */
-void
-stats_commit_subxact(void)
+static void
+commit_subxact(void)
 {
 	int nest = GetCurrentTransactionNestLevel();
 	DcXactStats **link = &xact_stats;
@@ -187,10 +215,10 @@ stats_commit_subxact(void)
 }
 
 /*
- * stats_abort_subxact forgets what the ending subtransaction has collected.
+ * abort_subxact forgets what the ending subtransaction has collected.
  */
-void
-stats_abort_subxact(void)
+static void
+abort_subxact(void)
 {
 	int nest = GetCurrentTransactionNestLevel();
 

@@ -13,10 +13,12 @@
 #include "postgres.h"
 
 #include "base/guc.h"
+#include "catalog/pg_type.h"
 #include "compact/compact.h"
 #include "counter/sqlpath.h"
 #include "counter/units.h"
 #include "stock/hold.h"
+#include "stock/stock.h"
 #include "storage/lmgr.h"
 #include "table/layout.h"
 #include "table/tablejob.h"
@@ -29,6 +31,24 @@ wants(const DcCounterRow *row)
 {
 	return OidIsValid(row->holds);
 }
+
+/* now, how many */
+static const DcStatement sql_hold_expire = {
+	"UPDATE @holds AS h SET state = 'expired', confirmed = 0, ended_at = $1"
+	" WHERE h.hold_id IN (SELECT e.hold_id FROM @holds AS e"
+	" WHERE e.state = 'open' AND e.expires_at <= $1"
+	" ORDER BY e.expires_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED)"
+	" RETURNING h.key, h.qty",
+	{TIMESTAMPTZOID, INT4OID},
+	.columns = {DC_TEXT("key"), DC_BIGINT("qty")},
+	.of = DC_OF_HOLDS};
+
+/* ended before, how many */
+static const DcStatement sql_hold_purge = {
+	"DELETE FROM @holds AS h WHERE h.hold_id IN (SELECT e.hold_id FROM @holds AS e"
+	" WHERE e.state <> 'open' AND e.ended_at < $1"
+	" ORDER BY e.ended_at LIMIT $2 FOR UPDATE SKIP LOCKED)",
+	{TIMESTAMPTZOID, INT4OID}};
 
 /*
  * step ends or removes a batch of a stock's holds.
@@ -51,12 +71,12 @@ step(Oid table, bool all_owners)
 	values[0] = TimestampTzGetDatum(now);
 	values[1] = Int32GetDatum(BATCH);
 	sql_begin(&session, counter);
-	expired = sql_run(&session, DC_SQL_HOLD_EXPIRE, values);
+	expired = sql_run(&session, &sql_hold_expire, values);
 	holds_give_back(&session);
 	if (dc_hold_retention >= 0)
 	{
 		values[0] = TimestampTzGetDatum(now - dc_hold_retention * USECS_PER_SEC);
-		purged = sql_run(&session, DC_SQL_HOLD_PURGE, values);
+		purged = sql_run(&session, &sql_hold_purge, values);
 	}
 	sql_end(&session);
 	return expired == BATCH || purged == BATCH ? TABLE_GOES_ON : TABLE_DONE;

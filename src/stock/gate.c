@@ -175,7 +175,7 @@ gate_shut(const DcDeltaKey *key, uint64 epoch, TimestampTz expires_at)
 
 /*
  * gate_open removes the mark of a key, and makes those fail that are about to
- * set one. Is the units_added_hook.
+ * set one. Is stock_hooks->units_added.
  */
 void
 gate_open(DcCounter *counter, const DcDeltaKey *key)

@@ -65,6 +65,69 @@ typedef struct DcHold
 	const char *state; /* as it is, but "expired" if its time is up */
 } DcHold;
 
+/* hold */
+static const DcStatement sql_hold_find = {
+	"SELECT h.key, h.qty, h.ttl FROM @holds AS h WHERE h.hold_id = $1", {UUIDOID}, .columns = {DC_TEXT("key"), DC_BIGINT("qty"), DC_COLUMN("ttl", INTERVALOID)}, .of = DC_OF_HOLDS};
+
+/* hold, key, quantity, time to live, now, expiry */
+static const DcStatement sql_hold_insert = {
+	"INSERT INTO @holds (hold_id, key, qty, ttl, created_at, expires_at)"
+	" VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (hold_id) DO NOTHING",
+	{UUIDOID, TEXTOID, INT8OID, INTERVALOID, TIMESTAMPTZOID, TIMESTAMPTZOID}};
+
+/* hold */
+static const DcStatement sql_hold_lock = {
+	"SELECT h.key, h.qty, h.state, h.expires_at FROM @holds AS h"
+	" WHERE h.hold_id = $1 FOR NO KEY UPDATE",
+	{UUIDOID},
+	.columns = {DC_TEXT("key"), DC_BIGINT("qty"), DC_TEXT("state"), DC_TIME("expires_at")},
+	.of = DC_OF_HOLDS};
+
+/* hold, state, confirmed quantity, now */
+static const DcStatement sql_hold_end = {
+	"UPDATE @holds AS h SET state = $2, confirmed = $3, ended_at = $4"
+	" WHERE h.hold_id = $1",
+	{UUIDOID, TEXTOID, INT8OID, TIMESTAMPTZOID}};
+
+/* now, key, how many */
+static const DcStatement sql_hold_expire_key = {
+	"UPDATE @holds AS h SET state = 'expired', confirmed = 0, ended_at = $1"
+	" WHERE h.hold_id IN (SELECT e.hold_id FROM @holds AS e"
+	" WHERE e.state = 'open' AND e.key = $2 AND e.expires_at <= $1"
+	" ORDER BY e.expires_at LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED)"
+	" RETURNING h.key, h.qty",
+	{TIMESTAMPTZOID, TEXTOID, INT4OID},
+	.columns = {DC_TEXT("key"), DC_BIGINT("qty")},
+	.of = DC_OF_HOLDS};
+
+/* now, key */
+static const DcStatement sql_hold_expired = {
+	"SELECT least(coalesce(sum(h.qty), 0), 9223372036854775807)::int8 FROM @holds AS h"
+	" WHERE h.state = 'open' AND h.key = $2 AND h.expires_at <= $1",
+	{TIMESTAMPTZOID, TEXTOID},
+	.columns = {DC_BIGINT("qty")},
+	.of = DC_OF_HOLDS};
+
+/* key */
+static const DcStatement sql_hold_first = {
+	"SELECT min(h.expires_at) FROM @holds AS h WHERE h.state = 'open' AND h.key = $1", {TEXTOID}, .columns = {DC_NULLABLE("expires_at", TIMESTAMPTZOID)}, .of = DC_OF_HOLDS};
+
+/* key, now */
+static const DcStatement sql_hold_list = {
+	"SELECT h.key, h.hold_id, h.qty, h.expires_at, $2 - h.created_at FROM @holds AS h"
+	" WHERE h.state = 'open' AND h.key = $1 ORDER BY h.expires_at, h.hold_id",
+	{TEXTOID, TIMESTAMPTZOID},
+	.columns = {DC_TEXT("key"), DC_COLUMN("hold_id", UUIDOID), DC_BIGINT("qty"), DC_TIME("expires_at"), DC_COLUMN("created_at", INTERVALOID)},
+	.of = DC_OF_HOLDS};
+
+/* now */
+static const DcStatement sql_hold_list_all = {
+	"SELECT h.key, h.hold_id, h.qty, h.expires_at, $1 - h.created_at FROM @holds AS h"
+	" WHERE h.state = 'open' ORDER BY h.expires_at, h.hold_id",
+	{TIMESTAMPTZOID},
+	.columns = {DC_TEXT("key"), DC_COLUMN("hold_id", UUIDOID), DC_BIGINT("qty"), DC_TIME("expires_at"), DC_COLUMN("created_at", INTERVALOID)},
+	.of = DC_OF_HOLDS};
+
 static void holds_open(DcCounter *counter, LOCKMODE mode);
 static void holds_begin(DcSqlSession *session, DcCounter *counter);
 static bool find_hold(DcCounter *counter, Datum id, const DcKey *key,
@@ -164,7 +227,7 @@ find_hold(DcCounter *counter, Datum id, const DcKey *key, int64 qty, Datum ttl,
 
 	values[0] = id;
 	holds_begin(&session, counter);
-	found = sql_run(&session, DC_SQL_HOLD_FIND, values) > 0;
+	found = sql_run(&session, &sql_hold_find, values) > 0;
 	if (found)
 	{
 		DcKey held;
@@ -179,7 +242,7 @@ find_hold(DcCounter *counter, Datum id, const DcKey *key, int64 qty, Datum ttl,
 							DatumGetCString(DirectFunctionCall1(uuid_out, id)))));
 	}
 	else if (if_any)
-		sql_check_newer(&session, DC_SQL_HOLD_FIND, values);
+		sql_check_newer(&session, &sql_hold_find, values);
 	sql_end(&session);
 	return found;
 }
@@ -250,7 +313,7 @@ insert_hold(DcCounter *counter, Datum id, const DcKey *key, int64 qty,
 	values[4] = TimestampTzGetDatum(GetCurrentTimestamp());
 	values[5] = DirectFunctionCall2(timestamptz_pl_interval, values[4], ttl);
 	holds_begin(&session, counter);
-	inserted = sql_run(&session, DC_SQL_HOLD_INSERT, values) > 0;
+	inserted = sql_run(&session, &sql_hold_insert, values) > 0;
 	sql_end(&session);
 	return inserted;
 }
@@ -342,7 +405,7 @@ lock_hold(DcCounter *counter, Datum id, DcHold *hold)
 
 	values[0] = id;
 	holds_begin(&session, counter);
-	found = sql_run(&session, DC_SQL_HOLD_LOCK, values) > 0;
+	found = sql_run(&session, &sql_hold_lock, values) > 0;
 	if (found)
 	{
 		MemoryContext old = MemoryContextSwitchTo(caller);
@@ -355,7 +418,7 @@ lock_hold(DcCounter *counter, Datum id, DcHold *hold)
 		MemoryContextSwitchTo(old);
 	}
 	else
-		sql_check_newer(&session, DC_SQL_HOLD_FIND, values);
+		sql_check_newer(&session, &sql_hold_find, values);
 	sql_end(&session);
 	if (found && strcmp(hold->state, "open") == 0 &&
 		expires_at <= GetCurrentTimestamp())
@@ -383,7 +446,7 @@ end_hold(DcCounter *counter, const DcHold *hold, const char *state,
 	values[2] = Int64GetDatum(confirmed);
 	values[3] = TimestampTzGetDatum(GetCurrentTimestamp());
 	holds_begin(&session, counter);
-	if (sql_run(&session, DC_SQL_HOLD_END, values) != 1)
+	if (sql_run(&session, &sql_hold_end, values) != 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("hold %s could not be ended",
@@ -421,7 +484,7 @@ dc_holds(PG_FUNCTION_ARGS)
 	if (!PG_ARGISNULL(1))
 		values[0] = PG_GETARG_DATUM(1);
 	holds_begin(&session, counter);
-	rows = sql_read(&session, PG_ARGISNULL(1) ? DC_SQL_HOLD_LIST_ALL : DC_SQL_HOLD_LIST,
+	rows = sql_read(&session, PG_ARGISNULL(1) ? &sql_hold_list_all : &sql_hold_list,
 					values);
 	for (uint64 i = 0; i < rows; i++)
 		rows_put(&session.rows, i, result->setResult, result->setDesc);
@@ -463,7 +526,7 @@ holds_expire_key(DcCounter *counter, const DcDeltaKey *key, int64 limit)
 	values[1] = PointerGetDatum(cstring_to_text_with_len(key->data, key->len));
 	values[2] = Int32GetDatum((int32) limit);
 	holds_begin(&session, counter);
-	count = sql_run(&session, DC_SQL_HOLD_EXPIRE_KEY, values);
+	count = sql_run(&session, &sql_hold_expire_key, values);
 	if (count > 0)
 		holds_give_back(&session);
 	sql_end(&session);
@@ -489,7 +552,7 @@ holds_expired_units(DcCounter *counter, const DcDeltaKey *key, bool latest)
 	values[1] = PointerGetDatum(cstring_to_text_with_len(key->data, key->len));
 	PushActiveSnapshot(latest ? GetLatestSnapshot() : GetTransactionSnapshot());
 	holds_begin(&session, counter);
-	sql_read(&session, DC_SQL_HOLD_EXPIRED, values);
+	sql_read(&session, &sql_hold_expired, values);
 	units = rows_bigint(&session.rows, 0, 1);
 	sql_end(&session);
 	PopActiveSnapshot();
@@ -512,7 +575,7 @@ holds_first_expiry(DcCounter *counter, const DcDeltaKey *key)
 	holds_open(counter, AccessShareLock);
 	values[0] = PointerGetDatum(cstring_to_text_with_len(key->data, key->len));
 	holds_begin(&session, counter);
-	sql_run(&session, DC_SQL_HOLD_FIRST, values);
+	sql_run(&session, &sql_hold_first, values);
 	value = rows_nullable(&session.rows, 0, 1, &isnull);
 	if (!isnull)
 		first = DatumGetTimestampTz(value);

@@ -17,4 +17,10 @@ extern int64 holds_expired_units(DcCounter *counter, const DcDeltaKey *key,
 								 bool latest);
 extern TimestampTz holds_first_expiry(DcCounter *counter, const DcDeltaKey *key);
 
+/* stocktable.c */
+extern const DcShape holds_shape;
+extern Oid create_holds(const RangeVar *stock);
+extern void find_holds(DcCounterRow *row);
+extern void counter_holds_layout(DcCounter *counter);
+
 #endif /* DC_HOLD_H */

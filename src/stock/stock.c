@@ -5,6 +5,8 @@
 #include "postgres.h"
 
 #include "base/args.h"
+#include "base/guc.h"
+#include "base/hooks.h"
 #include "base/subxact.h"
 #include "catalog/pg_type.h"
 #include "common/int.h"
@@ -12,6 +14,7 @@
 #include "counter/units.h"
 #include "miscadmin.h"
 #include "stock/gate.h"
+#include "stock/hold.h"
 #include "stock/stock.h"
 #include "stock/take.h"
 #include "table/access.h"
@@ -50,9 +53,17 @@ static bool take_lines_in_order(void *arg);
 void
 stock_init(bool preloaded)
 {
+	static const DcStockHooks hooks = {
+		.units_added = gate_open,
+		.holds_shape = &holds_shape,
+		.create_holds = create_holds,
+		.find_holds = find_holds,
+	};
+
 	if (preloaded)
 		gate_init();
-	units_added_hook = gate_open;
+	stock_hooks = &hooks;
+	job_register((DcJob){"expiry", &dc_expire_interval, expire_job});
 }
 
 /*

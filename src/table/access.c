@@ -21,13 +21,14 @@
 #include "access/xact.h"
 #include "base/args.h"
 #include "base/compat.h"
-#include "base/subscription.h"
+#include "base/hooks.h"
+#include "base/roles.h"
 #include "catalog/pg_inherits.h"
-#include "stats/stats.h"
 #include "storage/lmgr.h"
 #include "storage/sinval.h"
 #include "table/access.h"
 #include "table/layout.h"
+#include "table/subscription.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
@@ -41,6 +42,7 @@ static struct
 {
 	DcCounter *counter; /* NULL: none */
 	uint32 generation;
+	uint32 roles; /* role_changes */
 	Oid userid;
 	SubTransactionId subid;
 	TimestampTz statement; /* when it began, which tells statements apart */
@@ -51,6 +53,7 @@ static struct
 {
 	DcCounter *counter; /* NULL: nothing */
 	uint32 generation;
+	uint32 roles; /* role_changes */
 	Oid userid;
 	AclMode rights;
 } last_rights;
@@ -62,7 +65,6 @@ static DcCounter *counter_open(Oid relid, LOCKMODE mode, AclMode rights);
 static bool rights_are_known(const DcCounter *counter, AclMode rights);
 static void check_rights(Oid relid, AclMode rights);
 static void check_right(Oid relid, AclMode right);
-static void role_change_callback(Datum arg, int cacheid, uint32 hashvalue);
 
 /*
  * counter_arg returns argument 0, the counter table (22004 for NULL).
@@ -115,6 +117,7 @@ counter_open_to_write(FunctionCallInfo fcinfo, const char *function)
 
 	if (counter != NULL && counter->relid == relid && counter->valid &&
 		counter->generation == last_write.generation &&
+		last_write.roles == role_changes &&
 		last_write.userid == GetUserId() &&
 		last_write.subid == GetCurrentSubTransactionId() &&
 		last_write.statement == GetCurrentStatementStartTimestamp() &&
@@ -128,6 +131,7 @@ counter_open_to_write(FunctionCallInfo fcinfo, const char *function)
 	prevent_fed(counter, function);
 	last_write.counter = counter;
 	last_write.generation = counter->generation;
+	last_write.roles = role_changes;
 	last_write.userid = GetUserId();
 	last_write.subid = GetCurrentSubTransactionId();
 	last_write.statement = GetCurrentStatementStartTimestamp();
@@ -390,13 +394,15 @@ counter_open(Oid relid, LOCKMODE mode, AclMode rights)
 	{
 		last_rights.counter = counter;
 		last_rights.generation = counter->generation;
+		last_rights.roles = role_changes;
 		last_rights.userid = GetUserId();
 		last_rights.rights = rights;
 	}
 	counter_layout(counter);
 	if (mode == RowExclusiveLock)
 		counter_check_deferred(counter, false);
-	stats_attach(counter);
+	if (stats_hooks != NULL)
+		stats_hooks->attach(counter);
 	return counter;
 }
 
@@ -407,19 +413,7 @@ counter_open(Oid relid, LOCKMODE mode, AclMode rights)
 static bool
 rights_are_known(const DcCounter *counter, AclMode rights)
 {
-	static bool callbacks_registered = false;
-
-	if (!callbacks_registered)
-	{
-		CacheRegisterSyscacheCallback(AUTHMEMROLEMEM, role_change_callback,
-									  (Datum) 0);
-		CacheRegisterSyscacheCallback(AUTHOID, role_change_callback, (Datum) 0);
-		/* who owns the database is a member of pg_database_owner */
-		CacheRegisterSyscacheCallback(DATABASEOID, role_change_callback,
-									  (Datum) 0);
-		callbacks_registered = true;
-	}
-	return last_rights.counter == counter &&
+	return last_rights.counter == counter && last_rights.roles == role_changes &&
 		last_rights.generation == counter->generation &&
 		last_rights.userid == GetUserId() && last_rights.rights == rights;
 }
@@ -459,11 +453,4 @@ check_right(Oid relid, AclMode right)
 	result = pg_class_aclcheck(relid, GetUserId(), right);
 	if (result != ACLCHECK_OK)
 		aclcheck_error(result, OBJECT_TABLE, get_rel_name(relid));
-}
-
-static void
-role_change_callback(Datum arg, int cacheid, uint32 hashvalue)
-{
-	last_write.counter = NULL;
-	last_rights.counter = NULL;
 }

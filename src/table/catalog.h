@@ -84,7 +84,7 @@ typedef struct DcCounter
 	Oid owner;				  /* owns both tables */
 	bool rls;				  /* row-level security is on for either table */
 	bool foreign;			  /* some rows live behind a foreign table */
-	bool events;			  /* changes of keys are listened to (changes.h) */
+	bool events;			  /* changes of keys are listened to (hooks.h) */
 	bool fed;				  /* by a subscription (subscription.c) */
 	int nforeign;			  /* one foreign table per server in use, */
 	Oid *foreign_leaves;	  /* in TopMemoryContext */
@@ -161,13 +161,9 @@ extern Oid relation_owner(Oid relid);
 extern bool relation_has_foreign_part(Oid relid);
 extern bool relation_may_have_children(Oid relid);
 
-/* A room below is told of a counter table that was adopted; NULL: none. */
-extern void (*counter_adopted)(DcCounter *counter);
-
-/* It adds the tables that belong to a counter table, too (OIDs); NULL: none. */
-extern List *(*counter_more_tables)(const DcCounterRow *row, List *tables);
-
 extern void counter_cache_init(void);
+extern void counter_forget(Oid counter);
+extern void counter_changed(const DcCounter *counter, const Datum *keys, int nkeys);
 extern bool counter_exists(Oid relid);
 extern DcCounter *counter_find(Oid relid);
 extern DcCounter *counter_lookup(Oid relid);

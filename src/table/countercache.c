@@ -15,22 +15,19 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
-#include "base/changes.h"
+#include "base/hooks.h"
 #include "base/relcached.h"
-#include "base/subscription.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
 #include "foreign/foreign.h"
 #include "storage/lmgr.h"
 #include "table/catalog.h"
+#include "table/subscription.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
-
-const DcChangeListener *change_listener = NULL;
-void (*counter_adopted)(DcCounter *counter) = NULL;
 
 static void entry_changed(void *entry, Oid relid);
 
@@ -60,6 +57,31 @@ void
 counter_cache_init(void)
 {
 	CacheRegisterSyscacheCallback(SUBSCRIPTIONRELMAP, subscription_callback, (Datum) 0);
+}
+
+/*
+ * counter_forget takes a table that is being dropped, or has lost its shard table, from
+ * the catalog, and tells the rooms that keep something of it.
+ */
+void
+counter_forget(Oid counter)
+{
+	catalog_delete(counter);
+	if (stats_hooks != NULL)
+		stats_hooks->dropped(counter);
+	if (outbox_hooks != NULL)
+		outbox_hooks->dropped(counter);
+}
+
+/*
+ * counter_changed tells that keys have changed (text datums). The counter table is
+ * locked.
+ */
+void
+counter_changed(const DcCounter *counter, const Datum *keys, int nkeys)
+{
+	if (counter->events)
+		outbox_hooks->changed(counter->relid, keys, nkeys);
 }
 
 /*
@@ -212,7 +234,7 @@ counter_fill(DcCounter *counter)
 		: InvalidOid;
 	counter->rls = rls;
 	counter->foreign = (leaves != NIL);
-	counter->events = change_listener != NULL && change_listener->wants(counter->relid);
+	counter->events = outbox_hooks != NULL && outbox_hooks->wants(counter->relid);
 	counter->fed = counter_is_fed(&counter->row);
 	counter->generation++;
 }

@@ -31,12 +31,10 @@
 
 #include "access/xact.h"
 #include "access/xlog.h"
+#include "base/hooks.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_inherits.h"
 #include "commands/extension.h"
-#include "counter/apply.h"
-#include "counter/buffering.h"
-#include "counter/pending.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
 #include "storage/lmgr.h"
@@ -78,11 +76,11 @@ utility_hook(PlannedStmt *pstmt, const char *query, bool read_only_tree,
 	if (IsA(pstmt->utilityStmt, IndexStmt) &&
 		((IndexStmt *) pstmt->utilityStmt)->concurrent && IsTransactionState())
 		code_prevent_index((IndexStmt *) pstmt->utilityStmt, query);
-	if (!pending_is_empty() && changes_tables(pstmt->utilityStmt) &&
+	if (changes_tables(pstmt->utilityStmt) &&
 		IsTransactionState() && !XactReadOnly && !InSecurityRestrictedOperation())
-		apply_early();
+		counter_hooks->apply_early();
 	if (IsA(pstmt->utilityStmt, TruncateStmt) && IsTransactionState() &&
-		!XactReadOnly && !RecoveryInProgress() && buffering != NULL)
+		!XactReadOnly && !RecoveryInProgress() && buffer_hooks != NULL)
 		lock_before_truncate((TruncateStmt *) pstmt->utilityStmt);
 	if (previous_utility_hook != NULL)
 		previous_utility_hook(pstmt, query, read_only_tree, context, params,

@@ -18,7 +18,7 @@
  */
 #include "postgres.h"
 
-#include "base/changes.h"
+#include "base/hooks.h"
 #include "base/rowread.h"
 #include "base/runas.h"
 #include "catalog/pg_type.h"
@@ -26,7 +26,6 @@
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
-#include "stats/stats.h"
 #include "table/catalog.h"
 #include "table/sibling.h"
 #include "table/storage.h"
@@ -68,18 +67,14 @@ on_sql_drop(PG_FUNCTION_ARGS)
 
 		if (catalog_read(relid, &row))
 		{
-			catalog_delete(relid);
-			stats_dropped(relid);
-			change_listener->dropped(relid);
+			counter_forget(relid);
 			sibling_drop(row.shards, dropped, data->parsetree);
 			sibling_drop(row.holds, dropped, data->parsetree);
 		}
 		else if (catalog_read_by_shards(relid, &row) ||
 				 catalog_read_by_holds(relid, &row))
 		{
-			catalog_delete(row.counter);
-			stats_dropped(row.counter);
-			change_listener->dropped(row.counter);
+			counter_forget(row.counter);
 			if (!list_member_oid(dropped, row.counter) &&
 				get_rel_name(row.counter) != NULL)
 				ereport(NOTICE,

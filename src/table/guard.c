@@ -36,7 +36,6 @@
 PG_FUNCTION_INFO_V1(on_ledger_change);
 
 static int16 guard_ops(Relation rel);
-static Oid guard_function(void);
 
 /*
  * guard_create puts the guard on a table, whose name is qualified and quoted.
@@ -142,7 +141,7 @@ guard_is_all(Relation rel)
 	return true;
 }
 
-static Oid
+Oid
 guard_function(void)
 {
 	return LookupFuncName(list_make2(makeString(DC_SCHEMA), makeString(LEDGER_GUARD_FUNCTION)),

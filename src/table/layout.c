@@ -69,21 +69,6 @@ static const DcShape stock_shards_shape = {
 				[DC_COL_SHARD] = {"shard", INT4OID},
 				[DC_COL_UNITS] = {"units", INT8OID}}};
 
-static const DcShape holds_shape = {
-	.relkinds = "r",
-	.nkeys = 1,
-	.keys = {0},
-	.ncolumns = 9,
-	.columns = {{"hold_id", UUIDOID},
-				{"key", TEXTOID, C_COLLATION_OID},
-				{"qty", INT8OID},
-				{"ttl", INTERVALOID},
-				{"state", TEXTOID, DEFAULT_COLLATION_OID},
-				{"confirmed", INT8OID, InvalidOid, SHAPE_NULLABLE},
-				{"created_at", TIMESTAMPTZOID},
-				{"expires_at", TIMESTAMPTZOID},
-				{"ended_at", TIMESTAMPTZOID, InvalidOid, SHAPE_NULLABLE}}};
-
 static char *layout_fill(DcCounter *counter, DcShapeProblem *problem);
 static bool layout_is_known(const DcCounter *counter);
 static const Trigger *deferred_trigger(Relation rel);
@@ -96,16 +81,9 @@ static bool has_own_indexes(Relation rel, const DcCounter *counter);
 const DcShape *
 layout_shape(DcCounterTable table, bool stock)
 {
-	switch (table)
-	{
-		case DC_TABLE_TOTALS:
-			return &totals_shape;
-		case DC_TABLE_SHARDS:
-			return stock ? &stock_shards_shape : &shards_shape;
-		case DC_TABLE_HOLDS:
-			return &holds_shape;
-	}
-	elog(ERROR, "unrecognized table: %d", (int) table);
+	if (table == DC_TABLE_TOTALS)
+		return &totals_shape;
+	return stock ? &stock_shards_shape : &shards_shape;
 }
 
 /*
@@ -186,32 +164,6 @@ layout_fill(DcCounter *counter, DcShapeProblem *problem)
 	table_close(totals, NoLock);
 	table_close(shards, NoLock);
 	return bad;
-}
-
-/*
- * counter_holds_layout does the same for the table of holds of a stock, which is
- * locked.
- */
-void
-counter_holds_layout(DcCounter *counter)
-{
-	uint32 generation;
-	Relation rel;
-
-	if (counter->valid && counter->holds_generation == counter->generation)
-		return;
-	if (!counter->valid)
-		(void) counter_lookup(counter->relid); /* the same entry */
-	generation = counter->generation;
-	if (get_rel_relkind(counter->row.holds) == '\0')
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("stock \"%s\" has no table of holds",
-						get_rel_name(counter->relid))));
-	rel = table_open(counter->row.holds, NoLock);
-	shape_check(rel, &holds_shape, &counter->holds);
-	table_close(rel, NoLock);
-	counter->holds_generation = generation;
 }
 
 /*

@@ -14,14 +14,12 @@
 typedef enum DcCounterTable
 {
 	DC_TABLE_TOTALS,
-	DC_TABLE_SHARDS,
-	DC_TABLE_HOLDS /* of a stock */
+	DC_TABLE_SHARDS
 } DcCounterTable;
 
 extern const DcShape *layout_shape(DcCounterTable table, bool stock);
 extern void counter_layout(DcCounter *counter);
 extern bool counter_has_layout(DcCounter *counter);
-extern void counter_holds_layout(DcCounter *counter);
 extern Relation counter_direct_open(DcCounter *counter, DcCounterTable table);
 pg_noreturn extern void layout_altered_error(Relation rel);
 extern bool layout_is_own_index(const DcCounter *counter, Relation index);

@@ -40,6 +40,7 @@
 
 #include "access/table.h"
 #include "base/compat.h"
+#include "base/hooks.h"
 #include "base/runas.h"
 #include "catalog/dependency.h"
 #include "catalog/namespace.h"
@@ -49,7 +50,6 @@
 #include "catalog/pg_trigger.h"
 #include "commands/extension.h"
 #include "commands/trigger.h"
-#include "counter/buffering.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
@@ -74,8 +74,6 @@ PG_FUNCTION_INFO_V1(on_counter_delete);
 #define TRUNCATE_FUNCTION "on_counter_truncate"
 #define DELETE_TRIGGER "dcounter_delete"
 #define DELETE_FUNCTION "on_counter_delete"
-
-DcEmptyingWork counter_emptied = NULL;
 
 static DcMember member_of(Oid relid, DcCounterRow *row);
 static bool is_whole(const DcCounterRow *row);
@@ -244,7 +242,7 @@ protect_lets_insert(Relation rel)
 	if (rel->trigdesc != NULL)
 	{
 		refuse_delete = own_function(DELETE_FUNCTION);
-		guard = own_function(LEDGER_GUARD_FUNCTION);
+		guard = guard_function();
 	}
 	for (int i = 0; rel->trigdesc != NULL && i < rel->trigdesc->numtriggers; i++)
 	{
@@ -344,14 +342,14 @@ truncated_totals(const DcCounterRow *row)
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("must be owner of ledger \"%s\" to truncate it",
 						get_rel_name(row->counter))));
-	if (buffering != NULL)
-		buffering->truncated(row->counter);
+	if (buffer_hooks != NULL)
+		buffer_hooks->truncated(row->counter);
 	runas_begin(&state, relation_owner(row->counter));
 	relation_truncate(row->shards);
 	if (OidIsValid(row->holds))
 		relation_truncate(row->holds);
-	if (counter_emptied != NULL)
-		counter_emptied(row);
+	if (ledger_hooks != NULL)
+		ledger_hooks->emptied(row);
 	runas_end(&state);
 }
 
@@ -399,7 +397,7 @@ relation_is_empty(Oid relid)
 static void
 truncated_partition(const DcCounterRow *row, Oid relid)
 {
-	bool buffered = row->mode == DC_MODE_BUFFERED && buffering != NULL;
+	bool buffered = row->mode == DC_MODE_BUFFERED && buffer_hooks != NULL;
 	DcRunAs state;
 
 	if (get_rel_name(row->shards) == NULL)
@@ -435,7 +433,7 @@ static void
 write_down(const DcCounterRow *row)
 {
 	if (counter_lock(row->counter, ShareRowExclusiveLock))
-		buffering->write_down(counter_lookup(row->counter));
+		buffer_hooks->write_down(counter_lookup(row->counter));
 }
 
 /*

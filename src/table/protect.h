@@ -22,16 +22,7 @@ extern void protect_create(const DcCounterRow *row);
 extern void protect_create_partition(Oid relid);
 extern bool protect_lets_insert(Relation rel);
 
-/* Work whose TRUNCATE empties a counter as a whole. */
-typedef void (*DcEmptyingWork)(const DcCounterRow *row);
-
 extern bool relation_is_empty(Oid relid);
 extern void relation_truncate(Oid relid);
-
-/*
- * A room below empties what else belongs to a table that was truncated; the current
- * user is its owner. NULL: none.
- */
-extern DcEmptyingWork counter_emptied;
 
 #endif /* DC_PROTECT_H */

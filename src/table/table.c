@@ -11,21 +11,18 @@
 
 #include "access/table.h"
 #include "base/args.h"
-#include "base/changes.h"
 #include "base/compat.h"
+#include "base/hooks.h"
 #include "base/interval.h"
-#include "base/ownercode.h"
 #include "base/runas.h"
 #include "catalog/namespace.h"
-#include "counter/apply.h"
-#include "counter/buffering.h"
 #include "fmgr.h"
 #include "miscadmin.h"
-#include "stats/stats.h"
 #include "storage/lmgr.h"
 #include "table/access.h"
 #include "table/catalog.h"
 #include "table/layout.h"
+#include "table/ownercode.h"
 #include "table/protect.h"
 #include "table/storage.h"
 #include "table/table.h"
@@ -37,7 +34,6 @@
 #include "utils/varlena.h"
 
 PG_FUNCTION_INFO_V1(dc_create);
-PG_FUNCTION_INFO_V1(dc_stock_create);
 PG_FUNCTION_INFO_V1(dc_alter);
 PG_FUNCTION_INFO_V1(dc_drop);
 PG_FUNCTION_INFO_V1(dc_adopt);
@@ -75,40 +71,17 @@ PG_FUNCTION_INFO_V1(dc_adopt);
 	" updated_at pg_catalog.timestamptz NOT NULL DEFAULT pg_catalog.now()," \
 	" PRIMARY KEY (key, shard)"
 
-/* How other tables of a ledger are named (ledger/ledger.h). */
-#define LIMIT_SUFFIX "_limit"
-#define ENTRY_SUFFIX "_entry"
-
 #define UNITS_COLUMN \
 	" units pg_catalog.int8 NOT NULL DEFAULT 0,"
 
-#define HOLDS_OPTIONS "fillfactor=80"
-#define HOLDS_COLUMNS \
-	"hold_id pg_catalog.uuid PRIMARY KEY," \
-	" key pg_catalog.text COLLATE pg_catalog.\"C\" NOT NULL" \
-	" CHECK (pg_catalog.octet_length(key) OPERATOR(pg_catalog.<=) 1024)," \
-	" qty pg_catalog.int8 NOT NULL CHECK (qty OPERATOR(pg_catalog.>) 0)," \
-	" ttl pg_catalog.interval NOT NULL," \
-	" state pg_catalog.text NOT NULL DEFAULT 'open'" \
-	" CHECK (state OPERATOR(pg_catalog.=) ANY ('{open,confirmed,released,expired}'::pg_catalog.text[]))," \
-	" confirmed pg_catalog.int8," \
-	" created_at pg_catalog.timestamptz NOT NULL," \
-	" expires_at pg_catalog.timestamptz NOT NULL," \
-	" ended_at pg_catalog.timestamptz"
-
 static void drop_table(Oid relid);
-static void create_holds(const char *schema, const char *name);
 static bool has_units(Oid shards);
-static void adopt_holds(DcCounterRow *row);
-static void adopt_error(const char *name, const char *detail);
-static void prevent_adopting_ledger(Oid relid);
 static void create_partitioned(const char *schema, const char *name,
 							   const char *columns, const char *options,
 							   int partitions);
-static int max_shards_arg(FunctionCallInfo fcinfo, int argno);
 static void buffer_args(FunctionCallInfo fcinfo, int argno, DcCounterRow *row);
 static void check_bufferable(const DcCounter *counter);
-static void check_table(Oid relid, DcCounterTable table, bool stock);
+static void check_table(Oid relid, const DcShape *shape);
 
 /*
  * dc_create(counter text, shard_by text, max_shards int, partitions int, mode text,
@@ -146,22 +119,6 @@ dc_create(PG_FUNCTION_ARGS)
 }
 
 /*
- * dc_stock_create(stock text, max_shards int) -> regclass: a counter table with a
- * floor of zero, and its table of holds. Errors as of dc_create().
- */
-Datum
-dc_stock_create(PG_FUNCTION_ARGS)
-{
-	DcCounterRow row;
-
-	arg_not_null(fcinfo, 0, "stock");
-	catalog_row_defaults(&row);
-	row.max_shards = max_shards_arg(fcinfo, 1);
-	prevent_write("dc_stock_create()");
-	PG_RETURN_OID(table_create(table_name_arg(fcinfo, 0), row, true, 0));
-}
-
-/*
  * table_name_arg returns the name in argument argno, of a table that is to be
  * created.
  */
@@ -179,7 +136,6 @@ Oid
 table_create(RangeVar *name, DcCounterRow row, bool stock, int partitions)
 {
 	char *shards;
-	char *holds = NULL;
 	Oid schema;
 
 	schema = RangeVarGetCreationNamespace(name);
@@ -192,8 +148,6 @@ table_create(RangeVar *name, DcCounterRow row, bool stock, int partitions)
 	if (partitions > 0)
 		(void) sibling_name(name->relname,
 							psprintf("%s_p%d", DC_SHARD_SUFFIX, partitions - 1));
-	if (stock)
-		holds = sibling_name(name->relname, DC_HOLD_SUFFIX);
 
 	create_partitioned(name->schemaname, name->relname, TOTALS_COLUMNS,
 					   TOTALS_OPTIONS, partitions);
@@ -203,10 +157,7 @@ table_create(RangeVar *name, DcCounterRow row, bool stock, int partitions)
 	row.counter = get_relname_relid(name->relname, schema);
 	row.shards = get_relname_relid(shards, schema);
 	if (stock)
-	{
-		create_holds(name->schemaname, holds);
-		row.holds = get_relname_relid(holds, schema);
-	}
+		row.holds = stock_hooks->create_holds(name);
 	catalog_insert(&row);
 	protect_create(&row);
 	if (row.mode == DC_MODE_BUFFERED)
@@ -230,22 +181,6 @@ sibling_name(const char *name, const char *suffix)
 				 errdetail("The name \"%s\" would have %d bytes; the limit is %d.",
 						   sibling, (int) strlen(sibling), NAMEDATALEN - 1)));
 	return sibling;
-}
-
-/*
- * create_holds makes a table of holds, with an index for each of those who look
- * for some: a take that wants the expired ones of its key, and the worker, which
- * wants all of these, and those that have ended long ago.
- */
-static void
-create_holds(const char *schema, const char *name)
-{
-	char *table = quote_qualified_identifier(schema, name);
-
-	create_table(schema, name, HOLDS_COLUMNS, HOLDS_OPTIONS);
-	run_ddl(psprintf("CREATE INDEX ON %s (key, expires_at) WHERE state OPERATOR(pg_catalog.=) 'open'", table));
-	run_ddl(psprintf("CREATE INDEX ON %s (expires_at) WHERE state OPERATOR(pg_catalog.=) 'open'", table));
-	run_ddl(psprintf("CREATE INDEX ON %s (ended_at) WHERE state OPERATOR(pg_catalog.<>) 'open'", table));
 }
 
 /*
@@ -276,17 +211,17 @@ dc_alter(PG_FUNCTION_ARGS)
 		ownercode_prevent_buffered(&row);
 	}
 	if (!PG_ARGISNULL(3) || !PG_ARGISNULL(4))
-		change_listener->alter(row.counter,
-							   PG_ARGISNULL(3) ? NULL : PG_GETARG_INTERVAL_P(3),
-							   PG_ARGISNULL(4) ? NULL : PG_GETARG_TEXT_PP(4));
+		outbox_hooks->alter(row.counter,
+							PG_ARGISNULL(3) ? NULL : PG_GETARG_INTERVAL_P(3),
+							PG_ARGISNULL(4) ? NULL : PG_GETARG_TEXT_PP(4));
 	if (row.mode != counter->row.mode)
 	{
-		apply_early(); /* what this transaction adds goes the way it began */
-		if (counter_is_buffered(counter) && buffering != NULL)
-			buffering->write_down(counter);
+		counter_hooks->apply_early(); /* what this transaction adds goes the way it began */
+		if (counter_is_buffered(counter) && buffer_hooks != NULL)
+			buffer_hooks->write_down(counter);
 	}
-	if (buffering != NULL)
-		buffering->altered(counter, row.flush_interval);
+	if (buffer_hooks != NULL)
+		buffer_hooks->altered(counter, row.flush_interval);
 	catalog_update(&row); /* also tells all sessions */
 	PG_RETURN_VOID();
 }
@@ -311,7 +246,7 @@ buffer_args(FunctionCallInfo fcinfo, int argno, DcCounterRow *row)
 	}
 	if (!PG_ARGISNULL(argno + 2))
 		row->durability = durability_from_text(text_to_cstring(PG_GETARG_TEXT_PP(argno + 2)));
-	if (!PG_ARGISNULL(argno) && row->mode == DC_MODE_BUFFERED && buffering == NULL)
+	if (!PG_ARGISNULL(argno) && row->mode == DC_MODE_BUFFERED && buffer_hooks == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("buffered counters need shared memory"),
@@ -365,10 +300,8 @@ dc_drop(PG_FUNCTION_ARGS)
 	Oid shards = counter->row.shards;
 	Oid holds = counter->row.holds;
 
-	apply_early();		   /* while it is a counter table (ddl.c) */
-	catalog_delete(relid); /* so that the event trigger has nothing to do */
-	stats_dropped(relid);
-	change_listener->dropped(relid);
+	counter_hooks->apply_early(); /* while it is a counter table (ddl.c) */
+	counter_forget(relid);		  /* so that the event trigger has nothing to do */
 	drop_table(relid);
 	drop_table(shards);
 	drop_table(holds);
@@ -405,7 +338,7 @@ dc_adopt(PG_FUNCTION_ARGS)
 	catalog_row_defaults(&row);
 	row.counter = counter_arg(fcinfo);
 	prevent_write("dc_adopt()");
-	prevent_adopting_ledger(row.counter);
+	ledger_hooks->check_adoptable(row.counter);
 	table_adopt(&row);
 	PG_RETURN_VOID();
 }
@@ -434,43 +367,17 @@ table_adopt(DcCounterRow *row)
 				 errmsg("\"%s\" is a counter table already",
 						get_rel_name(row->counter))));
 	if (has_units(row->shards))
-		adopt_holds(row);
-	check_table(row->counter, DC_TABLE_TOTALS, OidIsValid(row->holds));
-	check_table(row->shards, DC_TABLE_SHARDS, OidIsValid(row->holds));
+		stock_hooks->find_holds(row);
+	check_table(row->counter, layout_shape(DC_TABLE_TOTALS, false));
+	check_table(row->shards, layout_shape(DC_TABLE_SHARDS, OidIsValid(row->holds)));
 	if (OidIsValid(row->holds))
-		check_table(row->holds, DC_TABLE_HOLDS, true);
+		check_table(row->holds, stock_hooks->holds_shape);
 	problem = storage_problem(row);
 	if (problem != NULL)
 		adopt_error(get_rel_name(row->counter), problem);
 	catalog_insert(row);
 	protect_create(row);
-	counter_adopted(counter_lookup(row->counter));
-}
-
-/*
- * prevent_adopting_ledger raises 42809 for a table that, going by the names of those
- * around it, belongs to a ledger: as a plain counter, anybody could count on it.
- */
-static void
-prevent_adopting_ledger(Oid relid)
-{
-	char *name = get_rel_name(relid);
-	Oid schema = get_rel_namespace(relid);
-	int len;
-
-	if (name == NULL)
-		return;
-	len = strlen(name) - strlen(LIMIT_SUFFIX);
-	if (len > 0 && strcmp(name + len, LIMIT_SUFFIX) == 0)
-		name = pnstrdup(name, len);
-	if (!OidIsValid(get_relname_relid(psprintf("%s%s", name, LIMIT_SUFFIX), schema)) ||
-		!OidIsValid(get_relname_relid(psprintf("%s%s", name, ENTRY_SUFFIX), schema)))
-		return;
-	ereport(ERROR,
-			(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-			 errmsg("cannot adopt \"%s\" as a counter table", get_rel_name(relid)),
-			 errdetail("It is a table of a ledger."),
-			 errhint("Use dc_ledger_adopt() on \"%s\".", name)));
+	once_hooks->adopted(counter_lookup(row->counter));
 }
 
 /*
@@ -483,21 +390,9 @@ has_units(Oid shards)
 }
 
 /*
- * adopt_holds finds the table of holds of a stock that is to be adopted.
+ * adopt_error raises 42809 for a table that is no counter table.
  */
-static void
-adopt_holds(DcCounterRow *row)
-{
-	char *name = get_rel_name(row->counter);
-	char *holds = psprintf("%s%s", name, DC_HOLD_SUFFIX);
-
-	row->holds = get_relname_relid(holds, get_rel_namespace(row->counter));
-	if (!OidIsValid(row->holds))
-		adopt_error(name, psprintf(_("There is no table of holds \"%s\" in the same schema."), holds));
-	lock_own_table(row->holds, ShareUpdateExclusiveLock);
-}
-
-static void
+void
 adopt_error(const char *name, const char *detail)
 {
 	ereport(ERROR,
@@ -542,7 +437,10 @@ create_partitioned(const char *schema, const char *name, const char *columns,
 						 table, partitions, i, options));
 }
 
-static int
+/*
+ * max_shards_arg reads that setting.
+ */
+int
 max_shards_arg(FunctionCallInfo fcinfo, int argno)
 {
 	int max_shards;
@@ -581,7 +479,7 @@ lock_own_table(Oid relid, LOCKMODE mode)
  * check_table checks that a relation can serve as one of a counter's tables.
  */
 static void
-check_table(Oid relid, DcCounterTable table, bool stock)
+check_table(Oid relid, const DcShape *shape)
 {
 	Relation rel = table_open(relid, NoLock);
 	DcShapeProblem problem;
@@ -589,7 +487,7 @@ check_table(Oid relid, DcCounterTable table, bool stock)
 
 	if (rel->rd_rel->relpersistence == RELPERSISTENCE_TEMP)
 		adopt_error(RelationGetRelationName(rel), _("It is not a permanent table."));
-	if (!shape_fits(rel, layout_shape(table, stock), &layout, &problem))
+	if (!shape_fits(rel, shape, &layout, &problem))
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("cannot adopt \"%s\" as a counter table", RelationGetRelationName(rel)),

@@ -14,6 +14,8 @@ extern RangeVar *table_name_arg(FunctionCallInfo fcinfo, int argno);
 extern Oid table_create(RangeVar *name, DcCounterRow row, bool stock,
 						int partitions);
 extern void table_adopt(DcCounterRow *row);
+extern void adopt_error(const char *name, const char *detail);
+extern int max_shards_arg(FunctionCallInfo fcinfo, int argno);
 extern void lock_own_table(Oid relid, LOCKMODE mode);
 extern void op_retention_arg(FunctionCallInfo fcinfo, int argno,
 							 DcCounterRow *row);

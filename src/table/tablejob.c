@@ -13,8 +13,8 @@
  */
 #include "postgres.h"
 
-#include "base/ownercode.h"
-#include "base/subscription.h"
+#include "table/ownercode.h"
+#include "table/subscription.h"
 #include "table/tablejob.h"
 #include "utils/memutils.h"
 

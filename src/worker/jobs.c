@@ -1,6 +1,6 @@
 /*
  * jobs.c
- *		The table of jobs, and running them.
+ *		Running the jobs.
  *
  * A worker runs each job at its interval, counted from start to start, by the
  * monotonic clock: no job waits, or comes early, because the wall clock is set. A run that
@@ -18,7 +18,6 @@
 #include "access/xact.h"
 #include "base/compat.h"
 #include "base/guc.h"
-#include "base/ownercode.h"
 #include "base/runas.h"
 #include "buffer/bufferinit.h"
 #include "executor/spi.h"
@@ -27,6 +26,7 @@
 #include "pgstat.h"
 #include "postmaster/interrupt.h"
 #include "storage/latch.h"
+#include "table/ownercode.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/resowner.h"
@@ -38,21 +38,8 @@
 /* How long a job may run before it yields. */
 #define JOB_BUDGET_MS 1000
 
-/* Its place in the table. */
+/* Its place in the table: its room registers it first. */
 #define URGENT_JOB 0
-
-const DcJob dc_jobs[] = {
-	{"flush", NULL, flush_job, flush_due},
-	{"compaction", &dc_compact_interval, compact_job, NULL},
-	{"expiry", &dc_expire_interval, expire_job, NULL},
-	{"ledger", &dc_expire_interval, ledger_job, NULL},
-	{"events", &dc_events_interval, changed_job, NULL},
-	{"outbox", &dc_outbox_interval, outbox_job, NULL},
-	{"ledger_ops", &dc_op_interval, op_job, NULL},
-};
-const int dc_njobs = lengthof(dc_jobs);
-
-StaticAssertDecl(lengthof(dc_jobs) <= DC_MAX_JOBS, "too many jobs");
 
 /*
  * How long a step may take, and then until the worker is ended.

@@ -6,13 +6,12 @@
 #ifndef DC_SLOTS_H
 #define DC_SLOTS_H
 
-#include "base/clock.h"
+#include "base/job.h"
 #include "storage/lwlock.h"
 
 /* Databases that can have a worker. */
 #define DC_MAX_DATABASES 128
 
-#define DC_MAX_JOBS 7
 #define DC_ERROR_BYTES 256
 
 typedef enum DcWorkerState

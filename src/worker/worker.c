@@ -24,6 +24,7 @@
 #include "base/clock.h"
 #include "base/compat.h"
 #include "base/guc.h"
+#include "base/lockclass.h"
 #include "buffer/bufferinit.h"
 #include "commands/extension.h"
 #include "miscadmin.h"
@@ -39,9 +40,6 @@
 #include "utils/snapmgr.h"
 #include "worker/slots.h"
 #include "worker/worker.h"
-
-/* Class of the advisory lock; locks.c has others. */
-#define WORKER_LOCK_CLASS 79
 
 /* How long a worker that leaves is not disturbed. */
 #define LEAVE_MS 1000

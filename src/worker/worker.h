@@ -20,8 +20,6 @@ typedef struct DcWorkerArgs
 } DcWorkerArgs;
 
 /* jobs.c */
-extern const DcJob dc_jobs[];
-extern const int dc_njobs;
 extern volatile sig_atomic_t job_in_step;
 extern volatile DcMoment job_asked_at;
 extern Oid job_step_table;

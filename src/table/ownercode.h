@@ -20,7 +20,6 @@ typedef enum DcOwnerCode
 } DcOwnerCode;
 
 /* ownercode.c */
-extern void ownercode_init(void);
 extern DcOwnerCode ownercode_look(const DcCounterRow *row, LOCKMODE mode, bool wait,
 								  const char **reason);
 extern bool ownercode_may_read(const DcCounter *counter);

@@ -25,7 +25,6 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
-#include "base/ownercode.h"
 #include "catalog/dependency.h"
 #include "catalog/partition.h"
 #include "catalog/pg_am.h"
@@ -40,6 +39,7 @@
 #include "catalog/pg_type.h"
 #include "commands/extension.h"
 #include "commands/trigger.h"
+#include "table/ownercode.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"

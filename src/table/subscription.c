@@ -31,7 +31,7 @@
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
-#include "base/subscription.h"
+#include "base/hooks.h"
 #include "catalog/namespace.h"
 #include "catalog/partition.h"
 #include "catalog/pg_class.h"
@@ -39,12 +39,11 @@
 #include "catalog/pg_subscription.h"
 #include "catalog/pg_subscription_rel.h"
 #include "lib/stringinfo.h"
+#include "table/subscription.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
-
-List *(*counter_more_tables)(const DcCounterRow *row, List *tables) = NULL;
 
 static bool any_subscribed(void);
 static List *add_relatives(List *tables);
@@ -185,8 +184,10 @@ counter_tables(const DcCounterRow *row)
 
 	if (OidIsValid(row->holds))
 		tables = lappend_oid(tables, row->holds);
-	if (counter_more_tables != NULL)
-		tables = counter_more_tables(row, tables);
+	if (once_hooks != NULL)
+		tables = once_hooks->tables(row->counter, tables);
+	if (ledger_hooks != NULL)
+		tables = ledger_hooks->tables(row, tables);
 	return tables;
 }
 

@@ -50,19 +50,18 @@
 #include "access/relation.h"
 #include "base/compat.h"
 #include "base/guc.h"
-#include "base/ownercode.h"
+#include "base/lockclass.h"
 #include "base/relcached.h"
-#include "base/subscription.h"
+#include "base/roles.h"
 #include "catalog/pg_inherits.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
+#include "table/ownercode.h"
+#include "table/subscription.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/syscache.h"
-
-/* Class of the advisory lock; counter/locks.c has others. */
-#define CODE_LOCK_CLASS 87
 
 /* Looks that invalidations may undo before the result is used anyway. */
 #define MAX_TRIES 16
@@ -75,7 +74,8 @@ typedef struct DcFound
 	int nroots;	  /* its tables; what follows are their partitions */
 	int nmembers; /* all of both */
 	Oid *members; /* in TopMemoryContext */
-	bool looked;  /* what follows is known */
+	bool looked;  /* what follows is known, */
+	uint32 roles; /* since this role_changes */
 	bool exempt;  /* all belong to superusers */
 	char *reason; /* in TopMemoryContext; NULL: no code can run */
 	char *logged; /* the reason that the worker has logged; the same */
@@ -100,17 +100,6 @@ static bool lock_code(Oid relid, LOCKMODE mode, bool wait);
 static bool has_roots(const DcFound *found, List *roots);
 static void find_members(DcFound *found, List *roots);
 static void look(DcFound *found);
-static void role_callback(Datum arg, int cacheid, uint32 hashvalue);
-
-/*
- * ownercode_init registers the callback for roles; called once.
- */
-void
-ownercode_init(void)
-{
-	CacheRegisterSyscacheCallback(AUTHOID, role_callback, (Datum) 0);
-	ownercode_guard_init();
-}
 
 /*
  * ownercode_look locks all tables of a counter, waiting or not, and tells whether code of
@@ -271,10 +260,10 @@ find(DcFound *found, const DcCounterRow *row, LOCKMODE mode, bool wait, bool cod
 				return false;
 		}
 		AcceptInvalidationMessages(); /* of who has had the code lock before */
-		if (!found->looked)
+		if (!found->looked || found->roles != role_changes)
 			look(found);
 		/* with debug_discard_caches it never stays valid; it is fresh enough */
-	} while (!found->valid && ++tries < MAX_TRIES);
+	} while ((!found->valid || found->roles != role_changes) && ++tries < MAX_TRIES);
 	return true;
 }
 
@@ -303,10 +292,7 @@ lock_table(Oid relid, LOCKMODE mode, bool wait)
 static bool
 lock_code(Oid relid, LOCKMODE mode, bool wait)
 {
-	LOCKTAG tag;
-
-	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, relid, 0, CODE_LOCK_CLASS);
-	return LockAcquire(&tag, mode, false, !wait) != LOCKACQUIRE_NOT_AVAIL;
+	return advisory_lock(CODE_LOCK_CLASS, relid, 0, mode, wait);
 }
 
 static bool
@@ -361,6 +347,7 @@ look(DcFound *found)
 	char *reason = NULL;
 	bool exempt = true;
 
+	found->roles = role_changes;
 	for (int i = 0; i < found->nmembers && reason == NULL; i++)
 	{
 		Relation rel = try_relation_open(found->members[i], NoLock);
@@ -395,14 +382,4 @@ found_changed(void *entry, Oid relid)
 		found->valid = false;
 	for (int i = 0; found->valid && i < found->nmembers; i++)
 		found->valid = found->members[i] != relid;
-}
-
-/*
- * role_callback forgets all: somebody may be a superuser now, or no longer. Must not
- * throw.
- */
-static void
-role_callback(Datum arg, int cacheid, uint32 hashvalue)
-{
-	relcached_changed(&found_cache, InvalidOid);
 }

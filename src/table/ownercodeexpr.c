@@ -25,11 +25,11 @@
 
 #include "access/htup_details.h"
 #include "access/sysattr.h"
-#include "base/ownercode.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "nodes/bitmapset.h"
 #include "nodes/nodeFuncs.h"
+#include "table/ownercode.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"

@@ -14,10 +14,10 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
-#include "base/ownercode.h"
 #include "catalog/pg_proc.h"
 #include "fmgr.h"
 #include "miscadmin.h"
+#include "table/ownercode.h"
 #include "utils/regproc.h"
 #include "utils/syscache.h"
 

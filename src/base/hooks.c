@@ -1,0 +1,17 @@
+/*
+ * hooks.c
+ *		The pointers of hooks.h.
+ */
+#include "postgres.h"
+
+#include "base/hooks.h"
+
+const DcCounterHooks *counter_hooks = NULL;
+const DcStatsHooks *stats_hooks = NULL;
+const DcBufferHooks *buffer_hooks = NULL;
+const DcCacheHooks *cache_hooks = NULL;
+const DcStockHooks *stock_hooks = NULL;
+const DcOnceHooks *once_hooks = NULL;
+const DcLedgerHooks *ledger_hooks = NULL;
+const DcOutboxHooks *outbox_hooks = NULL;
+const DcConsumerHooks *consumer_hooks = NULL;

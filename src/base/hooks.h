@@ -1,0 +1,221 @@
+/*
+ * hooks.h
+ *		What rooms ask of the rooms below them, or tell them.
+ *
+ * A room includes only rooms above it (test/lint.sh has the order). What it needs of one
+ * below is a function in one of these structures. The room below sets the pointer, once,
+ * when the library is loaded; until then, and if the room needs shared memory and
+ * there is none, it is NULL. A structure has all of its functions.
+ *
+ * Rooms also register what is the same for several of them: jobs (job.h), statements
+ * (counter/sqlpath.h), areas of shared memory (shmem.h).
+ */
+#ifndef DC_HOOKS_H
+#define DC_HOOKS_H
+
+#include "base/clock.h"
+#include "nodes/pg_list.h"
+
+struct DcCounter;
+struct DcCounterRow;
+struct DcDelta;
+struct DcDeltaKey;
+struct DcKey;
+struct DcShape;
+struct DcSums;
+struct RangeVar;
+
+/* Set by counter_xact_init(). */
+typedef struct DcCounterHooks
+{
+	/* write what this transaction has not written yet, in the current subtransaction */
+	void (*apply_early)(void);
+} DcCounterHooks;
+
+/* What one commit has done to one counter table. */
+typedef struct DcApplyStats
+{
+	uint64 increments; /* calls of dc_incr() and its relatives */
+	uint64 keys;	   /* rows written */
+	uint64 busy_skips; /* busy rows passed over */
+	uint64 splits;	   /* rows inserted for a key that had others */
+	uint64 waits;	   /* waits for another commit */
+	uint64 early;	   /* writes before the commit, for want of memory */
+	uint64 buffered;   /* of the increments, those that come from memory */
+	uint64 full;	   /* writes for want of memory to buffer in */
+} DcApplyStats;
+
+/* Set by stats_init(), if preloaded. See the functions of these names in stats/. */
+typedef struct DcStatsHooks
+{
+	void (*attach)(struct DcCounter *counter);
+	void (*dropped)(Oid counter);
+	void (*read)(struct DcCounter *counter, DcMoment started);
+	void (*applied)(struct DcCounter *counter, const DcApplyStats *stats);
+	void (*hot_key)(struct DcCounter *counter, const char *data, uint32 len,
+					uint64 increments);
+	void (*compacted)(struct DcCounter *counter, int64 keys);
+	void (*swept)(struct DcCounter *counter, DcMoment started, int64 overflowed);
+} DcStatsHooks;
+
+/* What is in memory for a key that is being read. */
+typedef struct DcBuffered
+{
+	const struct DcKey *key;
+	int64 inc;
+	int64 dec;
+	TimestampTz at; /* of the last change; DT_NOBEGIN: none */
+} DcBuffered;
+
+/* A larger amount of a key in one transaction goes to rows. */
+#define DC_MAX_BUFFERED (INT64CONST(1) << 40)
+
+/* Set by buffering_init(), if preloaded. */
+typedef struct DcBufferHooks
+{
+	/* does somebody flush this database now? */
+	bool (*flushes)(void);
+
+	/*
+	 * At PRE_COMMIT, as the last that is done: take over these deltas of a buffered
+	 * table. False if they are to be written to the shard rows.
+	 */
+	bool (*reserve)(struct DcCounter *counter, struct DcDelta **deltas, int count);
+
+	/* give back all that this transaction has handed over so */
+	void (*give_back)(void);
+
+	/*
+	 * Find out what is in memory, for some keys or for all, and make active a
+	 * snapshot to read the rows in, which the caller pops: together they have each
+	 * increment once. False, without a snapshot, on a standby.
+	 */
+	bool (*read_keys)(struct DcCounter *counter, DcBuffered *keys, int count);
+	bool (*read_all)(struct DcCounter *counter, struct DcSums *sums);
+
+	/* has something been in memory for the table since the server started? */
+	bool (*was_buffered)(struct DcCounter *counter);
+
+	/*
+	 * dc_set() and its relatives have locked a key: rows must have what was
+	 * committed before.
+	 */
+	void (*key_set)(struct DcCounter *counter, const struct DcKey *key);
+
+	/* write all that is in memory for a table that is locked against writers */
+	void (*write_down)(struct DcCounter *counter);
+
+	/* the table of totals is being truncated */
+	void (*truncated)(Oid counter);
+
+	/* dc_alter() changes how long increments stay in memory */
+	void (*altered)(struct DcCounter *counter, int64 flush_interval);
+} DcBufferHooks;
+
+/* Set by cache_init(), if preloaded. */
+typedef struct DcCacheHooks
+{
+	/* how old the cached value of a key is, in us; false if there is none */
+	bool (*age)(struct DcCounter *counter, const struct DcKey *key, int64 *age);
+
+	/* dc_set() and its relatives have locked a key */
+	void (*key_set)(struct DcCounter *counter, const struct DcKey *key);
+
+	/* the keys of a table, or of all (InvalidOid) of a database, have changed or gone */
+	void (*forget)(Oid database, Oid counter);
+} DcCacheHooks;
+
+/* Set by stock_init(). */
+typedef struct DcStockHooks
+{
+	/* units of a key were added to its rows; nobody sees that yet */
+	void (*units_added)(struct DcCounter *counter, const struct DcDeltaKey *key);
+
+	/* the table of holds of a stock that is being created, and of one being adopted */
+	Oid (*create_holds)(const struct RangeVar *stock);
+	void (*find_holds)(struct DcCounterRow *row);
+	const struct DcShape *holds_shape;
+} DcStockHooks;
+
+/* Set by once_init(). */
+typedef struct DcOnceHooks
+{
+	/* add the tables that belong to a counter table for its ops (OIDs) */
+	List *(*tables)(Oid counter, List *tables);
+
+	/* a counter table was adopted, perhaps with tables of ops */
+	void (*adopted)(struct DcCounter *counter);
+} DcOnceHooks;
+
+/* Set by ledger_init(). */
+typedef struct DcLedgerHooks
+{
+	/* add the tables of the ledger that a counter table belongs to (OIDs) */
+	List *(*tables)(const struct DcCounterRow *row, List *tables);
+
+	/* a table of totals was truncated; the current user is its owner */
+	void (*emptied)(const struct DcCounterRow *row);
+
+	/* raise an error for a table that goes by its name as one of a ledger */
+	void (*check_adoptable)(Oid relid);
+} DcLedgerHooks;
+
+/* Set by changed_init(). */
+typedef struct DcOutboxHooks
+{
+	/* is a counter table listened to? DcCounter.events remembers it */
+	bool (*wants)(Oid counter);
+
+	/* this transaction has changed keys (text datums) of one that is */
+	void (*changed)(Oid counter, const Datum *keys, int nkeys);
+
+	/* dc_alter() with one of its settings; NULL keeps it */
+	void (*alter)(Oid counter, const Interval *every, const text *channel);
+
+	/* a table is no longer a counter table */
+	void (*dropped)(Oid counter);
+} DcOutboxHooks;
+
+/* What the retention job asks of a consumer. */
+typedef struct DcConsumerNeed
+{
+	int32 id;
+	char *name;
+	int64 passed;	/* it needs no event up to here */
+	int64 max_age;	/* us, 0: none */
+	int64 max_size; /* bytes, 0: none */
+	bool filtered;	/* it has topics, or members that share the keys */
+} DcConsumerNeed;
+
+/* Set by consumer_init(). consumerneeds.c has the first four. */
+typedef struct DcConsumerHooks
+{
+	List *(*needs)(bool *busy);
+	bool (*cut_off)(int32 id, int64 seq);
+	bool (*advance)(int32 id);
+	void (*cleanup)(void);
+
+	/* the first event that one needs, 0: none; and which, if the user may know of it */
+	int64 (*first_needed)(char **name);
+} DcConsumerHooks;
+
+extern const DcCounterHooks *counter_hooks;
+extern const DcStatsHooks *stats_hooks;
+extern const DcBufferHooks *buffer_hooks;
+extern const DcCacheHooks *cache_hooks;
+extern const DcStockHooks *stock_hooks;
+extern const DcOnceHooks *once_hooks;
+extern const DcLedgerHooks *ledger_hooks;
+extern const DcOutboxHooks *outbox_hooks;
+extern const DcConsumerHooks *consumer_hooks;
+
+/*
+ * stats_clock returns the time, or 0 if nobody wants to know.
+ */
+static inline DcMoment
+stats_clock(void)
+{
+	return stats_hooks != NULL ? moment_now() : DC_LONG_AGO;
+}
+
+#endif /* DC_HOOKS_H */

@@ -1,0 +1,22 @@
+/*
+ * job.c
+ *		The table of jobs.
+ */
+#include "postgres.h"
+
+#include "base/job.h"
+
+/* In the order in which they are run, and shown. */
+DcJob dc_jobs[DC_MAX_JOBS];
+int dc_njobs = 0;
+
+/*
+ * job_register adds a job; called once for each.
+ */
+void
+job_register(DcJob job)
+{
+	if (dc_njobs >= DC_MAX_JOBS)
+		elog(ERROR, "too many jobs");
+	dc_jobs[dc_njobs++] = job;
+}

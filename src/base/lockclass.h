@@ -1,0 +1,76 @@
+/*
+ * lockclass.h
+ *		The classes of the extension's advisory locks.
+ *
+ * A class is the last field of a lock's tag; 1 and 2 belong to the SQL functions. The other
+ * two fields say what is locked. All but the worker's are held until the transaction
+ * ends, if nothing else is said, and are taken in this order, after locks on tables:
+ *
+ *	worker		(0, 0): worker.c, by a database's only worker, as long as it lives
+ *	code		(table, 0): ownercode.c. Shared by a step of the worker, which does not wait,
+ *				and exclusively by DDL that adds a child or a partition, at its end
+ *	opening		(ledger, hash of the key): account.c, by a call that opens an account; before
+ *				a stronger lock on the ledger
+ *	detach		(ledger, 0): detach.c, by a call that detaches months; before a stronger lock
+ *				on the ledger
+ *	making		(counter, 0): optable.c, by a call that makes or adopts the tables of ops;
+ *				others wait for it, and let go at once
+ *	key			(counter, hash of the key): locks.c, by dc_set() and its relatives
+ *	flush		(counter, 0): flush.c, by a flush; the worker's does not wait. Shared
+ *				by reads of many keys, while they read (bufferread.c)
+ *	compaction	(counter, 0): locks.c, by compactions and by flushes to totals, which do not
+ *				wait; shared by dc_set() and its relatives on a stock
+ *	events		(counter, 0): changed.c, by rounds of the job, which do not wait, and by
+ *				changes of the settings
+ *	consumer	(0, 0), positions: consumeraccess.c, exclusively by the retention job, which
+ *				does not wait, and shared by calls that need events again
+ *				(consumer, 0), its settings: by calls that change them
+ *				(consumer, hash of the member): memberrow.c, by fetches, which do not wait,
+ *				and acks, of a member
+ *	writer		(the first number, in two halves): registry.c, shared, by transactions that
+ *				have drawn numbers of events. None waits for it: readers look who holds it
+ */
+#ifndef DC_LOCKCLASS_H
+#define DC_LOCKCLASS_H
+
+#include "miscadmin.h"
+#include "storage/lock.h"
+
+#define KEY_LOCK_CLASS 77
+#define COMPACT_LOCK_CLASS 78
+#define WORKER_LOCK_CLASS 79
+#define CONSUMER_LOCK_CLASS 80
+#define EVENTS_LOCK_CLASS 81
+#define WRITER_LOCK_CLASS 82
+#define FLUSH_LOCK_CLASS 83
+#define DETACH_LOCK_CLASS 84
+#define OPENING_LOCK_CLASS 85
+#define MAKING_LOCK_CLASS 86
+#define CODE_LOCK_CLASS 87
+
+/*
+ * advisory_lock takes such a lock until the transaction ends; false if it would have to
+ * wait, and may not.
+ */
+static inline bool
+advisory_lock(uint16 lockclass, uint32 id1, uint32 id2, LOCKMODE mode, bool wait)
+{
+	LOCKTAG tag;
+
+	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, id1, id2, lockclass);
+	return LockAcquire(&tag, mode, false, !wait) != LOCKACQUIRE_NOT_AVAIL;
+}
+
+/*
+ * advisory_unlock releases one before.
+ */
+static inline void
+advisory_unlock(uint16 lockclass, uint32 id1, uint32 id2, LOCKMODE mode)
+{
+	LOCKTAG tag;
+
+	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, id1, id2, lockclass);
+	(void) LockRelease(&tag, mode, false);
+}
+
+#endif /* DC_LOCKCLASS_H */

@@ -1,0 +1,132 @@
+/*
+ * stocktable.c
+ *		A stock's table of holds: creating it, adopting it, and what it must look like.
+ *
+ * The other two tables are those of any counter (table/table.c); the shard table has
+ * one column more.
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "base/runas.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_collation.h"
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "stock/hold.h"
+#include "table/access.h"
+#include "table/table.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
+PG_FUNCTION_INFO_V1(dc_stock_create);
+
+#define HOLDS_OPTIONS "fillfactor=80"
+#define HOLDS_COLUMNS \
+	"hold_id pg_catalog.uuid PRIMARY KEY," \
+	" key pg_catalog.text COLLATE pg_catalog.\"C\" NOT NULL" \
+	" CHECK (pg_catalog.octet_length(key) OPERATOR(pg_catalog.<=) 1024)," \
+	" qty pg_catalog.int8 NOT NULL CHECK (qty OPERATOR(pg_catalog.>) 0)," \
+	" ttl pg_catalog.interval NOT NULL," \
+	" state pg_catalog.text NOT NULL DEFAULT 'open'" \
+	" CHECK (state OPERATOR(pg_catalog.=) ANY ('{open,confirmed,released,expired}'::pg_catalog.text[]))," \
+	" confirmed pg_catalog.int8," \
+	" created_at pg_catalog.timestamptz NOT NULL," \
+	" expires_at pg_catalog.timestamptz NOT NULL," \
+	" ended_at pg_catalog.timestamptz"
+
+/* The same. */
+const DcShape holds_shape = {
+	.relkinds = "r",
+	.nkeys = 1,
+	.keys = {0},
+	.ncolumns = 9,
+	.columns = {{"hold_id", UUIDOID},
+				{"key", TEXTOID, C_COLLATION_OID},
+				{"qty", INT8OID},
+				{"ttl", INTERVALOID},
+				{"state", TEXTOID, DEFAULT_COLLATION_OID},
+				{"confirmed", INT8OID, InvalidOid, SHAPE_NULLABLE},
+				{"created_at", TIMESTAMPTZOID},
+				{"expires_at", TIMESTAMPTZOID},
+				{"ended_at", TIMESTAMPTZOID, InvalidOid, SHAPE_NULLABLE}}};
+
+/*
+ * dc_stock_create(stock text, max_shards int) -> regclass: a counter table with a
+ * floor of zero, and its table of holds. Errors as of dc_create().
+ */
+Datum
+dc_stock_create(PG_FUNCTION_ARGS)
+{
+	DcCounterRow row;
+
+	if (PG_ARGISNULL(0))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("stock must not be null")));
+	catalog_row_defaults(&row);
+	row.max_shards = max_shards_arg(fcinfo, 1);
+	prevent_write("dc_stock_create()");
+	PG_RETURN_OID(table_create(table_name_arg(fcinfo, 0), row, true, 0));
+}
+
+/*
+ * create_holds makes a table of holds, with an index for each of those who look
+ * for some: a take that wants the expired ones of its key, and the worker, which
+ * wants all of these, and those that have ended long ago.
+ */
+Oid
+create_holds(const RangeVar *stock)
+{
+	char *schema = stock->schemaname;
+	char *name = sibling_name(stock->relname, DC_HOLD_SUFFIX);
+	char *table = quote_qualified_identifier(schema, name);
+
+	create_table(schema, name, HOLDS_COLUMNS, HOLDS_OPTIONS);
+	run_ddl(psprintf("CREATE INDEX ON %s (key, expires_at) WHERE state OPERATOR(pg_catalog.=) 'open'", table));
+	run_ddl(psprintf("CREATE INDEX ON %s (expires_at) WHERE state OPERATOR(pg_catalog.=) 'open'", table));
+	run_ddl(psprintf("CREATE INDEX ON %s (ended_at) WHERE state OPERATOR(pg_catalog.<>) 'open'", table));
+	return get_relname_relid(name, get_namespace_oid(schema, false));
+}
+
+/*
+ * find_holds finds the table of holds of a stock that is to be adopted.
+ */
+void
+find_holds(DcCounterRow *row)
+{
+	char *name = get_rel_name(row->counter);
+	char *holds = psprintf("%s%s", name, DC_HOLD_SUFFIX);
+
+	row->holds = get_relname_relid(holds, get_rel_namespace(row->counter));
+	if (!OidIsValid(row->holds))
+		adopt_error(name, psprintf(_("There is no table of holds \"%s\" in the same schema."), holds));
+	lock_own_table(row->holds, ShareUpdateExclusiveLock);
+}
+
+/*
+ * counter_holds_layout checks the table of holds of a stock, which is locked, as counter_layout()
+ * does the others.
+ */
+void
+counter_holds_layout(DcCounter *counter)
+{
+	uint32 generation;
+	Relation rel;
+
+	if (counter->valid && counter->holds_generation == counter->generation)
+		return;
+	if (!counter->valid)
+		(void) counter_lookup(counter->relid); /* the same entry */
+	generation = counter->generation;
+	if (get_rel_relkind(counter->row.holds) == '\0')
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("stock \"%s\" has no table of holds",
+						get_rel_name(counter->relid))));
+	rel = table_open(counter->row.holds, NoLock);
+	shape_check(rel, &holds_shape, &counter->holds);
+	table_close(rel, NoLock);
+	counter->holds_generation = generation;
+}
