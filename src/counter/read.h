@@ -36,10 +36,9 @@ extern void key_state_add(DcKeyState *state, int64 inc, int64 dec,
 						  TimestampTz at, bool is_shard);
 
 extern int64 counter_value(DcCounter *counter, const DcKey *key);
-extern void counter_values(DcCounter *counter, Datum array, Datum *keys,
-						   int nkeys, int64 *values);
+extern void counter_values(DcCounter *counter, Datum *keys, int nkeys,
+						   int64 *values);
 extern bool counter_value_below(DcCounter *counter, const DcKey *key,
 								int64 limit);
-extern Datum *counter_keys_arg(FunctionCallInfo fcinfo, int argno, int *count);
 
 #endif /* DC_READ_H */

@@ -24,6 +24,7 @@
 PG_FUNCTION_INFO_V1(dc_balance);
 PG_FUNCTION_INFO_V1(dc_balance_at);
 PG_FUNCTION_INFO_V1(dc_account_statement);
+PG_FUNCTION_INFO_V1(dc_transfers_pending);
 PG_FUNCTION_INFO_V1(dc_ledger_check);
 
 static void return_rows(FunctionCallInfo fcinfo, const DcRows *rows);
@@ -31,7 +32,7 @@ static TimestampTz time_arg(FunctionCallInfo fcinfo, int argno, const char *name
 static void check_kept(TimestampTz at, bool all_kept, Datum before);
 
 /*
- * dc_balance(ledger regclass, key text) -> (balance, pending_out, pending_in,
+ * dc_balance(ledger regclass, key text|bigint|uuid) -> (balance, pending_out, pending_in,
  * available): what is posted, what pending transfers have set aside, and what may go
  * out; NULL where nothing bounds that. Needs SELECT.
  */
@@ -50,7 +51,7 @@ dc_balance(PG_FUNCTION_ARGS)
 	int64 min;
 	DcKey key;
 
-	key_from_arg(fcinfo, 1, DC_KEY_TEXT, &key);
+	key_arg(fcinfo, 1, &key);
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 	read_snapshot_push();
@@ -84,7 +85,7 @@ dc_balance(PG_FUNCTION_ARGS)
 }
 
 /*
- * dc_balance_at(ledger regclass, key text, at timestamptz) -> bigint: the sum of the
+ * dc_balance_at(ledger regclass, key text|bigint|uuid, at timestamptz) -> bigint: the sum of the
  * entries up to a time. Entries bear the time of the call that posted them, so
  * transactions that are still in progress may add to the past. Needs SELECT.
  * Errors: 55000 for a time whose entries were detached.
@@ -101,7 +102,7 @@ dc_balance_at(PG_FUNCTION_ARGS)
 	TimestampTz at;
 	DcKey key;
 
-	key_from_arg(fcinfo, 1, DC_KEY_TEXT, &key);
+	key_arg(fcinfo, 1, &key);
 	at = time_arg(fcinfo, 2, "at");
 	values[0] = key_text_datum(&key);
 	values[1] = TimestampTzGetDatum(at);
@@ -132,7 +133,7 @@ check_kept(TimestampTz at, bool all_kept, Datum before)
 }
 
 /*
- * dc_account_statement(ledger regclass, key text, from_at timestamptz, to_at timestamptz)
+ * dc_account_statement(ledger regclass, key text|bigint|uuid, from_at timestamptz, to_at timestamptz)
  * -> setof (at, entry_id, transfer_id, amount, balance, op_id, memo): the entries of
  * an account from a time on and before another, with the balance after each. Needs
  * SELECT. Errors as of dc_balance_at().
@@ -147,7 +148,7 @@ dc_account_statement(PG_FUNCTION_ARGS)
 	Datum before;
 	DcKey key;
 
-	key_from_arg(fcinfo, 1, DC_KEY_TEXT, &key);
+	key_arg(fcinfo, 1, &key);
 	values[0] = key_text_datum(&key);
 	values[1] = TimestampTzGetDatum(time_arg(fcinfo, 2, "from_at"));
 	values[2] = TimestampTzGetDatum(time_arg(fcinfo, 3, "to_at"));
@@ -161,6 +162,35 @@ dc_account_statement(PG_FUNCTION_ARGS)
 	return_rows(fcinfo, &session.rows);
 	sql_end(&session);
 	PopActiveSnapshot();
+	return (Datum) 0;
+}
+
+/*
+ * dc_transfers_pending(ledger regclass, key text|bigint|uuid) -> setof (transfer_id,
+ * from_key, to_key, amount, op_id, memo, expires_at, age): the open pending transfers out
+ * of an account and into it, or all for NULL. Needs SELECT. Those whose time is up are
+ * shown until they are ended.
+ */
+Datum
+dc_transfers_pending(PG_FUNCTION_ARGS)
+{
+	DcLedger *ledger = ledger_open(fcinfo, "dc_transfers_pending()", AccessShareLock, ACL_SELECT);
+	DcLedgerStatement statement = DC_SQL_PENDING_LIST_ALL;
+	DcSqlSession session;
+	Datum values[2];
+	DcKey key;
+
+	values[0] = TimestampTzGetDatum(GetCurrentTimestamp());
+	if (!PG_ARGISNULL(1))
+	{
+		values[1] = key_text_datum(key_arg(fcinfo, 1, &key));
+		statement = DC_SQL_PENDING_LIST;
+	}
+	InitMaterializedSRF(fcinfo, 0);
+	ledger_sql_begin(&session, ledger);
+	ledger_sql_read(&session, statement, values);
+	return_rows(fcinfo, &session.rows);
+	sql_end(&session);
 	return (Datum) 0;
 }
 

@@ -171,6 +171,7 @@ month_make(const char *schema, const char *entries, TimestampTz at)
 					 " INCLUDING GENERATED INCLUDING STORAGE INCLUDING COMPRESSION)"
 					 " WITH (fillfactor=100)",
 					 table, parent));
+	comment_table(schema, name, DC_ENTRY_COMMENT);
 	guard_create_truncate(table);
 	run_ddl(psprintf("ALTER TABLE %s ATTACH PARTITION %s FOR VALUES FROM (%s) TO (%s)",
 					 parent, table, bound_literal(start),

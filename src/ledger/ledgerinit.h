@@ -9,6 +9,5 @@
 
 extern void ledger_init(void);
 extern void ledger_register(const DcLedgerRow *ledger);
-extern bool auto_open_arg(FunctionCallInfo fcinfo);
 
 #endif /* DC_LEDGERINIT_H */

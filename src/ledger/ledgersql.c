@@ -24,6 +24,14 @@
 	" ORDER BY e.expires_at LIMIT " limit " FOR NO KEY UPDATE SKIP LOCKED)" \
 	" RETURNING p.from_key, p.to_key, p.amount"
 
+#define PENDING_LIST(condition) \
+	"SELECT p.transfer_id, p.from_key, p.to_key, p.amount, p.op_id, p.memo, p.expires_at, $1 - p.created_at" \
+	" FROM @pendings AS p WHERE p.state = 'open'" condition " ORDER BY p.transfer_id"
+#define PENDING_LIST_COLUMNS \
+	{ \
+		DC_BIGINT("transfer_id"), DC_TEXT("from_key"), DC_TEXT("to_key"), DC_BIGINT("amount"), DC_TEXT("op_id"), DC_NULLABLE("memo", JSONBOID), DC_NULLABLE("expires_at", TIMESTAMPTZOID), DC_COLUMN("created_at", INTERVALOID) \
+	}
+
 static const DcStatementText texts[DC_SQL_LEDGER_END - DC_NUM_STATEMENTS] = {
 #define TEXT(statement) [statement - DC_NUM_STATEMENTS]
 	/* key, min, max, now */
@@ -87,6 +95,10 @@ static const DcStatementText texts[DC_SQL_LEDGER_END - DC_NUM_STATEMENTS] = {
 									   {TIMESTAMPTZOID, INT4OID, TEXTOID},
 									   .columns = {DC_TEXT("from_key"), DC_TEXT("to_key"), DC_BIGINT("amount")},
 									   .of = DC_OF_PENDINGS},
+	/* now, key */
+	TEXT(DC_SQL_PENDING_LIST) = {PENDING_LIST(" AND (p.from_key = $2 OR p.to_key = $2)"), {TIMESTAMPTZOID, TEXTOID}, .columns = PENDING_LIST_COLUMNS, .of = DC_OF_PENDINGS},
+	/* now */
+	TEXT(DC_SQL_PENDING_LIST_ALL) = {PENDING_LIST(""), {TIMESTAMPTZOID}, .columns = PENDING_LIST_COLUMNS, .of = DC_OF_PENDINGS},
 	/* before: adds up the entries before a time */
 	TEXT(DC_SQL_OPENING_ADD) = {"INSERT INTO @openings AS o (key, amount, before)"
 								" SELECT e.key, sum(e.amount)::int8, $1 FROM @entries AS e WHERE e.at < $1 GROUP BY e.key"

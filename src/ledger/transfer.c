@@ -31,7 +31,6 @@
 #include "ledger/transfer.h"
 #include "miscadmin.h"
 #include "table/access.h"
-#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
@@ -49,7 +48,7 @@ static int leg_compare(const void *a, const void *b);
 static void leg_add(DcLeg *leg, int64 in, int64 out);
 
 /*
- * dc_transfer(ledger regclass, from_key text, to_key text, amount bigint,
+ * dc_transfer(ledger regclass, from_key text|bigint|uuid, to_key, amount bigint,
  * op_id text, memo jsonb) -> (transfer_id bigint, duplicate boolean)
  *
  * Errors: 22023 for an amount that is not positive or equal accounts; LG001 when the
@@ -64,8 +63,8 @@ dc_transfer(PG_FUNCTION_ARGS)
 	DcLine line;
 
 	counter_arg(fcinfo);
-	key_from_arg(fcinfo, 1, DC_KEY_TEXT, &line.from);
-	key_from_arg(fcinfo, 2, DC_KEY_TEXT, &line.to);
+	key_arg(fcinfo, 1, &line.from);
+	key_arg(fcinfo, 2, &line.to);
 	line.amount = amount_arg(fcinfo, 3, "amount");
 	line_check(&line);
 	transfer.lines = &line;
@@ -75,7 +74,7 @@ dc_transfer(PG_FUNCTION_ARGS)
 }
 
 /*
- * dc_transfer_many(ledger regclass, from_keys text[], to_keys text[],
+ * dc_transfer_many(ledger regclass, from_keys text[]|bigint[]|uuid[], to_keys,
  * amounts bigint[], op_id text, memo jsonb) -> (transfer_id, duplicate): several
  * lines as one transfer, all or nothing. The bounds of an account must hold after all
  * of them. Errors as of dc_transfer(); 2202E when the lengths differ.
@@ -116,18 +115,11 @@ lines_arg(FunctionCallInfo fcinfo, int *n)
 	int nfrom;
 	int nto;
 	int namounts;
-	Datum *from = counter_keys_arg(fcinfo, 1, &nfrom);
-	Datum *to = counter_keys_arg(fcinfo, 2, &nto);
-	Datum *amounts;
-	bool *nulls;
+	Datum *from = key_array_arg(fcinfo, 1, &nfrom, NULL);
+	Datum *to = key_array_arg(fcinfo, 2, &nto, NULL);
+	Datum *amounts = array_arg(fcinfo, 3, "amounts", "amount", &namounts);
 	DcLine *lines;
 
-	if (PG_ARGISNULL(3))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("amounts must not be null")));
-	deconstruct_array(PG_GETARG_ARRAYTYPE_P(3), INT8OID, 8, FLOAT8PASSBYVAL,
-					  TYPALIGN_DOUBLE, &amounts, &nulls, &namounts);
 	if (nfrom != nto || nfrom != namounts)
 		ereport(ERROR,
 				(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
@@ -140,10 +132,6 @@ lines_arg(FunctionCallInfo fcinfo, int *n)
 	lines = palloc(nfrom * sizeof(DcLine));
 	for (int i = 0; i < nfrom; i++)
 	{
-		if (nulls[i])
-			ereport(ERROR,
-					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-					 errmsg("amount must not be null")));
 		key_from_text(from[i], &lines[i].from);
 		key_from_text(to[i], &lines[i].to);
 		lines[i].amount = DatumGetInt64(amounts[i]);

@@ -40,6 +40,8 @@
 	" digest pg_catalog.int8," \
 	" at pg_catalog.timestamptz NOT NULL"
 
+#define OP_COMMENT "ops, which count once; see dc_incr_once()"
+
 static void make_all(DcCounter *counter, int want);
 static bool adopt(DcCounter *counter);
 static bool has_rows(Oid relid);
@@ -240,6 +242,7 @@ make_all(DcCounter *counter, int want)
 	(void) sibling_name(name, DC_OP_SUFFIX "_0");
 	run_ddl(psprintf("CREATE TABLE %s (%s) PARTITION BY LIST (slot)",
 					 quote_qualified_identifier(schema, ops), OP_COLUMNS));
+	comment_table(schema, ops, OP_COMMENT);
 	relid = get_relname_relid(ops, namespace);
 	if (counter_is_ledger(counter))
 		guard_create(relation_sql_name(relid));
@@ -261,6 +264,7 @@ make_partition(const DcCounter *counter, const char *schema, const char *ops,
 					 " FOR VALUES IN (%d) WITH (vacuum_truncate=off)",
 					 quote_qualified_identifier(schema, name),
 					 quote_qualified_identifier(schema, ops), number, number));
+	comment_table(schema, name, OP_COMMENT);
 	if (counter_is_ledger(counter))
 		guard_create_truncate(quote_qualified_identifier(schema, name));
 }
@@ -274,11 +278,13 @@ attach_partition(const DcCounter *counter, const char *schema, const char *ops,
 				 int number)
 {
 	char *parent = pstrdup(quote_qualified_identifier(schema, ops));
-	char *name = pstrdup(quote_qualified_identifier(schema, psprintf("%s_%d", ops, number)));
+	char *partition = psprintf("%s_%d", ops, number);
+	char *name = pstrdup(quote_qualified_identifier(schema, partition));
 
 	run_ddl(psprintf("CREATE TABLE %s (LIKE %s INCLUDING ALL, PRIMARY KEY (op_id))"
 					 " WITH (vacuum_truncate=off)",
 					 name, parent));
+	comment_table(schema, partition, OP_COMMENT);
 	run_ddl(psprintf("ALTER TABLE %s ALTER slot SET DEFAULT %d", name, number));
 	run_ddl(psprintf("ALTER TABLE %s ATTACH PARTITION %s FOR VALUES IN (%d)",
 					 parent, name, number));

@@ -90,6 +90,19 @@ amount_arg(FunctionCallInfo fcinfo, int argno, const char *name)
 }
 
 /*
+ * bool_arg returns a boolean argument (22004 for NULL).
+ */
+bool
+bool_arg(FunctionCallInfo fcinfo, int argno, const char *name)
+{
+	if (PG_ARGISNULL(argno))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("%s must not be null", name)));
+	return PG_GETARG_BOOL(argno);
+}
+
+/*
  * prevent_write raises an error where a function that writes must not run: in
  * a read-only transaction or on a standby, in a parallel operation, and inside
  * a security-restricted operation (an index expression, REFRESH MATERIALIZED

@@ -25,6 +25,7 @@ extern void counter_check_write(Oid relid, const char *function);
 extern void counter_forget_open(void);
 extern Oid counter_arg(FunctionCallInfo fcinfo);
 extern int64 amount_arg(FunctionCallInfo fcinfo, int argno, const char *name);
+extern bool bool_arg(FunctionCallInfo fcinfo, int argno, const char *name);
 extern bool counter_lock(Oid relid, LOCKMODE mode);
 extern DcCounter *counter_open_at_once(Oid relid, LOCKMODE mode);
 extern bool counter_lock_at_once(Oid relid, LOCKMODE mode, DcCounterRow *row);

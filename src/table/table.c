@@ -16,6 +16,8 @@
 #include "base/ownercode.h"
 #include "base/runas.h"
 #include "catalog/namespace.h"
+#include "catalog/pg_class.h"
+#include "commands/comment.h"
 #include "counter/apply.h"
 #include "counter/buffering.h"
 #include "fmgr.h"
@@ -96,14 +98,15 @@ PG_FUNCTION_INFO_V1(dc_adopt);
 	" ended_at pg_catalog.timestamptz"
 
 static void drop_table(Oid relid);
-static void create_holds(const char *schema, const char *name);
+static void create_holds(const char *schema, const char *name, const char *what);
 static bool has_units(Oid shards);
 static void adopt_holds(DcCounterRow *row);
 static void adopt_error(const char *name, const char *detail);
 static void prevent_adopting_ledger(Oid relid);
 static void create_partitioned(const char *schema, const char *name,
 							   const char *columns, const char *options,
-							   int partitions);
+							   int partitions, const char *what);
+static const char *table_kind(const DcCounterRow *row);
 static int max_shards_arg(FunctionCallInfo fcinfo, int argno);
 static void buffer_args(FunctionCallInfo fcinfo, int argno, DcCounterRow *row);
 static void check_bufferable(const DcCounter *counter);
@@ -111,10 +114,11 @@ static void check_table(Oid relid, DcCounterTable table, bool stock);
 
 /*
  * dc_create(counter text, shard_by text, max_shards int, partitions int, mode text,
- * flush_interval interval, durability text, op_retention interval) -> regclass, the
- * new table of totals
+ * flush_interval interval, durability text, op_retention interval, if_not_exists boolean)
+ * -> regclass, the table of totals
  *
- * Errors: 42P07 when a table of that name exists, 42622 when the name leaves no
+ * Errors: 42P07 when a table of that name exists, or 42809 if it is to be created if it
+ * does not exist, and what exists is something else; 42602 for what is no name, 42622 when the name leaves no
  * room for the names of the other tables, 22023 for settings out of range, 55000
  * for a buffered table if dcounter is not preloaded.
  */
@@ -122,6 +126,8 @@ Datum
 dc_create(PG_FUNCTION_ARGS)
 {
 	DcCounterRow row;
+	RangeVar *name;
+	Oid relid;
 	int partitions = PG_ARGISNULL(3) ? 0 : PG_GETARG_INT32(3);
 
 	if (PG_ARGISNULL(0) || PG_ARGISNULL(1))
@@ -150,17 +156,23 @@ dc_create(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("partitions must be between 1 and %d", MAX_PARTITIONS)));
 	prevent_write("dc_create()");
-	PG_RETURN_OID(table_create(table_name_arg(fcinfo, 0), row, false, partitions));
+	name = table_name_arg(fcinfo, 0);
+	relid = table_existing(fcinfo, 8, name, "counter");
+	if (!OidIsValid(relid))
+		relid = table_create(name, row, false, partitions, "dc_create()");
+	PG_RETURN_OID(relid);
 }
 
 /*
- * dc_stock_create(stock text, max_shards int) -> regclass: a counter table with a
- * floor of zero, and its table of holds. Errors as of dc_create().
+ * dc_stock_create(stock text, max_shards int, if_not_exists boolean) -> regclass: a
+ * counter table with a floor of zero, and its table of holds. Errors as of dc_create().
  */
 Datum
 dc_stock_create(PG_FUNCTION_ARGS)
 {
 	DcCounterRow row;
+	RangeVar *name;
+	Oid relid;
 
 	if (PG_ARGISNULL(0))
 		ereport(ERROR,
@@ -169,25 +181,76 @@ dc_stock_create(PG_FUNCTION_ARGS)
 	catalog_row_defaults(&row);
 	row.max_shards = max_shards_arg(fcinfo, 1);
 	prevent_write("dc_stock_create()");
-	PG_RETURN_OID(table_create(table_name_arg(fcinfo, 0), row, true, 0));
+	name = table_name_arg(fcinfo, 0);
+	relid = table_existing(fcinfo, 2, name, "stock");
+	if (!OidIsValid(relid))
+		relid = table_create(name, row, true, 0, "dc_stock_create()");
+	PG_RETURN_OID(relid);
 }
 
 /*
  * table_name_arg returns the name in argument argno, of a table that is to be
- * created.
+ * created. It is written as in SQL, like a regclass.
  */
 RangeVar *
 table_name_arg(FunctionCallInfo fcinfo, int argno)
 {
+	char *name = text_to_cstring(PG_GETARG_TEXT_PP(argno));
+	List *parts;
+
+	if (!SplitIdentifierString(pstrdup(name), '.', &parts))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_NAME),
+				 errmsg("invalid name syntax"),
+				 errhint("Quote the name as in SQL: '%s'.", quote_identifier(name))));
 	return makeRangeVarFromNameList(textToQualifiedNameList(PG_GETARG_TEXT_PP(argno)));
 }
 
 /*
- * table_create creates the tables of a counter, and registers it with the
- * settings in row. Its name gets the schema that it is in.
+ * table_existing returns the table of that name, if argument argno, if_not_exists, says
+ * that it will do. Raises 42809 if it is not of the kind that was to be created.
  */
 Oid
-table_create(RangeVar *name, DcCounterRow row, bool stock, int partitions)
+table_existing(FunctionCallInfo fcinfo, int argno, RangeVar *name, const char *kind)
+{
+	DcCounterRow row;
+	Oid relid;
+
+	if (!bool_arg(fcinfo, argno, "if_not_exists"))
+		return InvalidOid;
+	relid = get_relname_relid(name->relname, RangeVarGetCreationNamespace(name));
+	if (!OidIsValid(relid))
+		return InvalidOid;
+	if (!catalog_read(relid, &row) || strcmp(table_kind(&row), kind) != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("relation \"%s\" already exists, and is not a %s",
+						name->relname, kind)));
+	ereport(NOTICE,
+			(errcode(ERRCODE_DUPLICATE_TABLE),
+			 errmsg("relation \"%s\" already exists, skipping", name->relname)));
+	return relid;
+}
+
+/*
+ * table_kind returns what dc_tables calls a counter table.
+ */
+static const char *
+table_kind(const DcCounterRow *row)
+{
+	if (OidIsValid(row->ledger))
+		return row->ledger == row->counter ? "ledger" : "limits";
+	return OidIsValid(row->holds) ? "stock" : "counter";
+}
+
+/*
+ * table_create creates the tables of a counter, and registers it with the
+ * settings in row. Its name gets the schema that it is in. `maker` is the SQL function
+ * that the tables' comments name.
+ */
+Oid
+table_create(RangeVar *name, DcCounterRow row, bool stock, int partitions,
+			 const char *maker)
 {
 	char *shards;
 	char *holds = NULL;
@@ -207,15 +270,16 @@ table_create(RangeVar *name, DcCounterRow row, bool stock, int partitions)
 		holds = sibling_name(name->relname, DC_HOLD_SUFFIX);
 
 	create_partitioned(name->schemaname, name->relname, TOTALS_COLUMNS,
-					   TOTALS_OPTIONS, partitions);
+					   TOTALS_OPTIONS, partitions, psprintf("totals; see %s", maker));
 	create_partitioned(name->schemaname, shards,
 					   stock ? SHARDS_COLUMNS(UNITS_COLUMN) : SHARDS_COLUMNS(""),
-					   SHARDS_OPTIONS, partitions);
+					   SHARDS_OPTIONS, partitions,
+					   psprintf("shard rows, what is not in the totals yet; see %s", maker));
 	row.counter = get_relname_relid(name->relname, schema);
 	row.shards = get_relname_relid(shards, schema);
 	if (stock)
 	{
-		create_holds(name->schemaname, holds);
+		create_holds(name->schemaname, holds, psprintf("holds; see %s", maker));
 		row.holds = get_relname_relid(holds, schema);
 	}
 	catalog_insert(&row);
@@ -249,11 +313,11 @@ sibling_name(const char *name, const char *suffix)
  * wants all of these, and those that have ended long ago.
  */
 static void
-create_holds(const char *schema, const char *name)
+create_holds(const char *schema, const char *name, const char *what)
 {
 	char *table = quote_qualified_identifier(schema, name);
 
-	create_table(schema, name, HOLDS_COLUMNS, HOLDS_OPTIONS);
+	create_table(schema, name, HOLDS_COLUMNS, HOLDS_OPTIONS, what);
 	run_ddl(psprintf("CREATE INDEX ON %s (key, expires_at) WHERE state OPERATOR(pg_catalog.=) 'open'", table));
 	run_ddl(psprintf("CREATE INDEX ON %s (expires_at) WHERE state OPERATOR(pg_catalog.=) 'open'", table));
 	run_ddl(psprintf("CREATE INDEX ON %s (ended_at) WHERE state OPERATOR(pg_catalog.<>) 'open'", table));
@@ -518,14 +582,28 @@ adopt_error(const char *name, const char *detail)
 }
 
 /*
- * create_table makes a table.
+ * create_table makes a table, with a comment.
  */
 void
 create_table(const char *schema, const char *name, const char *columns,
-			 const char *options)
+			 const char *options, const char *what)
 {
 	run_ddl(psprintf("CREATE TABLE %s (%s) WITH (%s)",
 					 quote_qualified_identifier(schema, name), columns, options));
+	comment_table(schema, name, what);
+}
+
+/*
+ * comment_table says on a table that was just made what it is for. Not for which counter:
+ * that may be renamed.
+ */
+void
+comment_table(const char *schema, const char *name, const char *what)
+{
+	Oid relid = get_relname_relid(name, get_namespace_oid(schema, false));
+
+	if (OidIsValid(relid))
+		CreateComments(relid, RelationRelationId, 0, psprintf("dcounter: %s", what));
 }
 
 /*
@@ -533,24 +611,29 @@ create_table(const char *schema, const char *name, const char *columns,
  */
 static void
 create_partitioned(const char *schema, const char *name, const char *columns,
-				   const char *options, int partitions)
+				   const char *options, int partitions, const char *what)
 {
 	char *table = quote_qualified_identifier(schema, name);
 
 	if (partitions == 0)
 	{
-		create_table(schema, name, columns, options);
+		create_table(schema, name, columns, options, what);
 		return;
 	}
 	run_ddl(psprintf("CREATE TABLE %s (%s) PARTITION BY HASH (key)",
 					 table, columns));
+	comment_table(schema, name, what);
 	for (int i = 0; i < partitions; i++)
+	{
+		char *partition = psprintf("%s_p%d", name, i);
+
 		run_ddl(psprintf("CREATE TABLE %s PARTITION OF %s"
 						 " FOR VALUES WITH (MODULUS %d, REMAINDER %d)"
 						 " WITH (%s)",
-						 quote_qualified_identifier(schema,
-													psprintf("%s_p%d", name, i)),
+						 quote_qualified_identifier(schema, partition),
 						 table, partitions, i, options));
+		comment_table(schema, partition, what);
+	}
 }
 
 static int
