@@ -30,6 +30,6 @@ CREATE FUNCTION dc_hold_release(stock regclass, hold_id uuid) RETURNS text
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION dc_hold_release(regclass, uuid) IS 'ends a hold and gives its units back';
 
-CREATE FUNCTION dc_holds(stock regclass, key anycompatible DEFAULT NULL, OUT key text, OUT hold_id uuid, OUT qty bigint, OUT expires_at timestamptz, OUT age interval) RETURNS SETOF record
+CREATE FUNCTION dc_holds(stock regclass, key anycompatible DEFAULT NULL::text, OUT key text, OUT hold_id uuid, OUT qty bigint, OUT expires_at timestamptz, OUT age interval) RETURNS SETOF record
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 100 ROWS 100;
 COMMENT ON FUNCTION dc_holds(regclass, anycompatible) IS 'open holds of a key, of all keys by default';

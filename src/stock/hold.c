@@ -449,11 +449,7 @@ dc_holds(PG_FUNCTION_ARGS)
 	uint64 rows;
 	DcKey key;
 
-	if (!counter_is_stock(counter))
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("counter table \"%s\" is not a stock",
-						get_rel_name(counter->relid))));
+	stock_check(counter);
 	holds_open(counter, AccessShareLock);
 	InitMaterializedSRF(fcinfo, 0);
 	values[0] = values[1] = TimestampTzGetDatum(GetCurrentTimestamp());
