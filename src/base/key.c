@@ -10,6 +10,7 @@
  */
 #include "postgres.h"
 
+#include "base/arg.h"
 #include "base/compat.h"
 #include "base/key.h"
 #include "catalog/pg_type.h"
@@ -34,10 +35,7 @@ static void key_check_length(const DcKey *key);
 const DcKey *
 key_arg(FunctionCallInfo fcinfo, int argno, DcKey *key)
 {
-	if (PG_ARGISNULL(argno))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("counter key must not be null")));
+	arg_check(fcinfo, argno, "counter key");
 	key_from_value(PG_GETARG_DATUM(argno), arg_type(fcinfo, argno), key);
 	return key;
 }
@@ -187,39 +185,6 @@ key_array_arg(FunctionCallInfo fcinfo, int argno, int *count, Datum **members)
 	if (members != NULL)
 		*members = values;
 	return keys;
-}
-
-/*
- * array_arg returns the members of an array argument (22004 for NULL, as one of them,
- * too). `name` and `member` are what error messages call it and them.
- */
-Datum *
-array_arg(FunctionCallInfo fcinfo, int argno, const char *name,
-		  const char *member, int *count)
-{
-	ArrayType *array;
-	Datum *values;
-	bool *nulls;
-	int16 len;
-	bool by_value;
-	char align;
-
-	if (PG_ARGISNULL(argno))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("%s must not be null", name)));
-	array = PG_GETARG_ARRAYTYPE_P(argno);
-	get_typlenbyvalalign(ARR_ELEMTYPE(array), &len, &by_value, &align);
-	deconstruct_array(array, ARR_ELEMTYPE(array), len, by_value, align,
-					  &values, &nulls, count);
-	for (int i = 0; i < *count; i++)
-	{
-		if (nulls[i])
-			ereport(ERROR,
-					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-					 errmsg("%s must not be null", member)));
-	}
-	return values;
 }
 
 /*

@@ -24,8 +24,6 @@ typedef struct DcKey
 extern const DcKey *key_arg(FunctionCallInfo fcinfo, int argno, DcKey *key);
 extern Datum *key_array_arg(FunctionCallInfo fcinfo, int argno, int *count,
 							Datum **members);
-extern Datum *array_arg(FunctionCallInfo fcinfo, int argno, const char *name,
-						const char *member, int *count);
 extern void key_from_text(Datum value, DcKey *key);
 extern Datum key_text_datum(const DcKey *key);
 extern int key_compare(const DcKey *a, const DcKey *b);

@@ -194,10 +194,7 @@ staleness_arg(FunctionCallInfo fcinfo, int argno)
 {
 	int64 us;
 
-	if (PG_ARGISNULL(argno))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("max_staleness must not be null")));
+	arg_check(fcinfo, argno, "max_staleness");
 	us = interval_to_us(PG_GETARG_INTERVAL_P(argno));
 	if (us < 0)
 		ereport(ERROR,

@@ -20,6 +20,7 @@
 
 #include "access/xact.h"
 #include "access/xlog.h"
+#include "base/arg.h"
 #include "base/guc.h"
 #include "consumer/consumer.h"
 #include "consumer/retry.h"
@@ -67,10 +68,7 @@ dc_ack(PG_FUNCTION_ARGS)
 	bool changed;
 	int64 seq;
 
-	if (PG_ARGISNULL(1))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("seq must not be null")));
+	arg_check(fcinfo, 1, "seq");
 	seq = PG_GETARG_INT64(1);
 	consumer_check_writable("dc_ack()");
 	consumer_xact_enter();

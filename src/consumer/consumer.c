@@ -46,10 +46,7 @@ dc_consumer_create(PG_FUNCTION_ARGS)
 	bool may_exist = bool_arg(fcinfo, 3, "if_not_exists");
 	int64 position;
 
-	if (PG_ARGISNULL(2))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("start must not be null")));
+	arg_check(fcinfo, 2, "start");
 	consumer_check_writable("dc_consumer_create()");
 	/* keeps others of that name away: no consumer has the id 0 */
 	(void) member_lock(0, name, true, NULL);
@@ -228,10 +225,7 @@ role_arg(FunctionCallInfo fcinfo, int n, bool must_exist)
 {
 	Oid role;
 
-	if (PG_ARGISNULL(n))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("role must not be null")));
+	arg_check(fcinfo, n, "role");
 	role = PG_GETARG_OID(n);
 	if (must_exist && !SearchSysCacheExists1(AUTHOID, ObjectIdGetDatum(role)))
 		ereport(ERROR,

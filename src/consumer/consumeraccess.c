@@ -20,6 +20,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "base/arg.h"
 #include "base/compat.h"
 #include "catalog/pg_type.h"
 #include "common/int.h"
@@ -58,10 +59,7 @@ consumer_name_arg(FunctionCallInfo fcinfo, int n, const char *what)
 {
 	char *name;
 
-	if (PG_ARGISNULL(n))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("%s must not be null", what)));
+	arg_check(fcinfo, n, what);
 	name = text_to_cstring(PG_GETARG_TEXT_PP(n));
 	if (name[0] == '\0' || strlen(name) > CONSUMER_NAME_MAX)
 		ereport(ERROR,

@@ -22,6 +22,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "base/arg.h"
 #include "consumer/consumer.h"
 #include "consumer/retry.h"
 #include "fmgr.h"
@@ -167,10 +168,8 @@ static void
 fetch_args(FunctionCallInfo fcinfo, Fetch *fetch, int64 *wait)
 {
 	fetch->name = consumer_name_arg(fcinfo, 0, "consumer");
-	if (PG_ARGISNULL(1) || PG_ARGISNULL(2))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("%s must not be null", PG_ARGISNULL(1) ? "max_events" : "wait")));
+	arg_check(fcinfo, 1, "max_events");
+	arg_check(fcinfo, 2, "wait");
 	fetch->max = PG_GETARG_INT32(1);
 	if (fetch->max < 1)
 		ereport(ERROR,

@@ -9,6 +9,7 @@
  */
 #include "postgres.h"
 
+#include "base/arg.h"
 #include "consumer/consumer.h"
 #include "consumer/retry.h"
 #include "fmgr.h"
@@ -27,10 +28,7 @@ dc_seek(PG_FUNCTION_ARGS)
 {
 	DcConsumer *consumer = consumer_open_to_change(fcinfo, "dc_seek()");
 
-	if (PG_ARGISNULL(1))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("position must not be null")));
+	arg_check(fcinfo, 1, "position");
 	(void) positions_lock(true, true);
 	seek(consumer, position_from_text(text_to_cstring(PG_GETARG_TEXT_PP(1))));
 	PG_RETURN_VOID();
@@ -44,10 +42,7 @@ dc_seek_int8(PG_FUNCTION_ARGS)
 {
 	DcConsumer *consumer = consumer_open_to_change(fcinfo, "dc_seek()");
 
-	if (PG_ARGISNULL(1))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("position must not be null")));
+	arg_check(fcinfo, 1, "position");
 	(void) positions_lock(true, true);
 	seek(consumer, position_from_int8(PG_GETARG_INT64(1)));
 	PG_RETURN_VOID();

@@ -125,10 +125,7 @@ dc_incr_hashed(PG_FUNCTION_ARGS)
 	text *by;
 	uint64 hint;
 
-	if (PG_ARGISNULL(2))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("by must not be null")));
+	arg_check(fcinfo, 2, "by");
 	by = PG_GETARG_TEXT_PP(2);
 	hint = hash_bytes_extended((const unsigned char *) VARDATA_ANY(by),
 							   VARSIZE_ANY_EXHDR(by), 0);

@@ -197,10 +197,7 @@ dc_transfers_pending(PG_FUNCTION_ARGS)
 static TimestampTz
 time_arg(FunctionCallInfo fcinfo, int argno, const char *name)
 {
-	if (PG_ARGISNULL(argno))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("%s must not be null", name)));
+	arg_check(fcinfo, argno, name);
 	return PG_GETARG_TIMESTAMPTZ(argno);
 }
 

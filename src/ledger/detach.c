@@ -114,10 +114,7 @@ before_arg(FunctionCallInfo fcinfo, int argno)
 {
 	TimestampTz before;
 
-	if (PG_ARGISNULL(argno))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("before must not be null")));
+	arg_check(fcinfo, argno, "before");
 	before = PG_GETARG_TIMESTAMPTZ(argno);
 	if (before > GetCurrentTimestamp()) /* entries have wall time */
 		ereport(ERROR,

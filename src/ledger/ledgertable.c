@@ -101,10 +101,7 @@ dc_ledger_create(PG_FUNCTION_ARGS)
 	bool by_month;
 	Oid namespace;
 
-	if (PG_ARGISNULL(0))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("ledger must not be null")));
+	arg_check(fcinfo, 0, "ledger");
 	ledger.auto_open = bool_arg(fcinfo, 1, "auto_open");
 	by_month = by_month_arg(fcinfo, 3);
 	prevent_write("dc_ledger_create()");

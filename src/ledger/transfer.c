@@ -42,6 +42,8 @@ PG_FUNCTION_INFO_V1(dc_transfer_many);
 
 static Datum post(FunctionCallInfo fcinfo, const char *function, DcTransfer *transfer);
 static DcLine *lines_arg(FunctionCallInfo fcinfo, int *n);
+static void line_check(const DcLine *line);
+static void rest_args(FunctionCallInfo fcinfo, DcTransfer *transfer);
 static int64 transfer_digest(const DcTransfer *transfer, int64 pending);
 static void check_same(const DcOp *op, const DcOp *first);
 static int leg_compare(const void *a, const void *b);
@@ -62,14 +64,7 @@ dc_transfer(PG_FUNCTION_ARGS)
 	DcTransfer transfer = {0};
 	DcLine line;
 
-	counter_arg(fcinfo);
-	key_arg(fcinfo, 1, &line.from);
-	key_arg(fcinfo, 2, &line.to);
-	line.amount = amount_arg(fcinfo, 3, "amount");
-	line_check(&line);
-	transfer.lines = &line;
-	transfer.n = 1;
-	transfer_rest_args(fcinfo, 4, &transfer);
+	line_args(fcinfo, &line, &transfer);
 	return post(fcinfo, "dc_transfer()", &transfer);
 }
 
@@ -86,7 +81,7 @@ dc_transfer_many(PG_FUNCTION_ARGS)
 
 	counter_arg(fcinfo);
 	transfer.lines = lines_arg(fcinfo, &transfer.n);
-	transfer_rest_args(fcinfo, 4, &transfer);
+	rest_args(fcinfo, &transfer);
 	return post(fcinfo, "dc_transfer_many()", &transfer);
 }
 
@@ -142,9 +137,25 @@ lines_arg(FunctionCallInfo fcinfo, int *n)
 }
 
 /*
- * line_check raises 22023 for a line that cannot be.
+ * line_args reads the arguments of a transfer of one line.
  */
 void
+line_args(FunctionCallInfo fcinfo, DcLine *line, DcTransfer *transfer)
+{
+	counter_arg(fcinfo);
+	key_arg(fcinfo, 1, &line->from);
+	key_arg(fcinfo, 2, &line->to);
+	line->amount = amount_arg(fcinfo, 3, "amount");
+	line_check(line);
+	transfer->lines = line;
+	transfer->n = 1;
+	rest_args(fcinfo, transfer);
+}
+
+/*
+ * line_check raises 22023 for a line that cannot be.
+ */
+static void
 line_check(const DcLine *line)
 {
 	if (line->amount <= 0)
@@ -160,14 +171,14 @@ line_check(const DcLine *line)
 }
 
 /*
- * transfer_rest_args reads op_id and memo, from argument argno on.
+ * rest_args reads op_id and memo, arguments 4 and 5.
  */
-void
-transfer_rest_args(FunctionCallInfo fcinfo, int argno, DcTransfer *transfer)
+static void
+rest_args(FunctionCallInfo fcinfo, DcTransfer *transfer)
 {
-	op_id_arg(fcinfo, argno, &transfer->op);
-	transfer->has_memo = !PG_ARGISNULL(argno + 1);
-	transfer->memo = transfer->has_memo ? PG_GETARG_DATUM(argno + 1) : (Datum) 0;
+	op_id_arg(fcinfo, 4, &transfer->op);
+	transfer->has_memo = !PG_ARGISNULL(5);
+	transfer->memo = transfer->has_memo ? PG_GETARG_DATUM(5) : (Datum) 0;
 }
 
 /*

@@ -80,14 +80,7 @@ dc_transfer_pending(PG_FUNCTION_ARGS)
 	DcLeg *legs;
 	int nlegs;
 
-	counter_arg(fcinfo);
-	key_arg(fcinfo, 1, &line.from);
-	key_arg(fcinfo, 2, &line.to);
-	line.amount = amount_arg(fcinfo, 3, "amount");
-	line_check(&line);
-	transfer.lines = &line;
-	transfer.n = 1;
-	transfer_rest_args(fcinfo, 4, &transfer);
+	line_args(fcinfo, &line, &transfer);
 	if (expires)
 	{
 		ttl = interval_to_us(PG_GETARG_INTERVAL_P(6));

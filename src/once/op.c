@@ -37,6 +37,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "base/arg.h"
 #include "base/compat.h"
 #include "base/key.h"
 #include "ledger/ledger.h"
@@ -95,10 +96,7 @@ static bool insert_into_slot(DcOpLog *log, int i, const DcOp *op,
 void
 op_id_arg(FunctionCallInfo fcinfo, int argno, DcOp *op)
 {
-	if (PG_ARGISNULL(argno))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("op_id must not be null")));
+	arg_check(fcinfo, argno, "op_id");
 	op_id_from_text(PG_GETARG_DATUM(argno), op);
 }
 

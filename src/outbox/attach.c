@@ -173,10 +173,7 @@ open_source(FunctionCallInfo fcinfo, LOCKMODE mode, const char *function)
 	PreventCommandIfReadOnly(function);
 	PreventCommandIfParallelMode(function);
 	PreventCommandDuringRecovery(function);
-	if (PG_ARGISNULL(0))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("source must not be null")));
+	arg_check(fcinfo, 0, "source");
 	relid = PG_GETARG_OID(0);
 	check_source(relid);
 	LockRelationOid(relid, mode);

@@ -4,6 +4,7 @@
  */
 #include "postgres.h"
 
+#include "base/arg.h"
 #include "base/compat.h"
 #include "fmgr.h"
 #include "outbox/outbox.h"
@@ -42,10 +43,7 @@ text_arg(FunctionCallInfo fcinfo, int n, const char *name, bool may_be_empty)
 {
 	text *value;
 
-	if (PG_ARGISNULL(n))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("%s must not be null", name)));
+	arg_check(fcinfo, n, name);
 	value = PG_GETARG_TEXT_PP(n);
 	if (!may_be_empty && VARSIZE_ANY_EXHDR(value) == 0)
 		ereport(ERROR,

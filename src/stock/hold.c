@@ -102,10 +102,8 @@ dc_hold(PG_FUNCTION_ARGS)
 	Datum ttl;
 	Datum id;
 
-	if (PG_ARGISNULL(3) || PG_ARGISNULL(4))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("%s must not be null", PG_ARGISNULL(3) ? "ttl" : "hold_id")));
+	arg_check(fcinfo, 3, "ttl");
+	arg_check(fcinfo, 4, "hold_id");
 	ttl = PG_GETARG_DATUM(3);
 	id = PG_GETARG_DATUM(4);
 	if (DatumGetBool(DirectFunctionCall2(interval_le, ttl, IntervalPGetDatum(&zero))))
@@ -357,10 +355,7 @@ open_for_hold(FunctionCallInfo fcinfo, const char *function)
 {
 	DcCounter *counter = stock_open_to_write(fcinfo, function);
 
-	if (PG_ARGISNULL(1))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("hold_id must not be null")));
+	arg_check(fcinfo, 1, "hold_id");
 	holds_open(counter, RowExclusiveLock);
 	return counter;
 }

@@ -69,37 +69,8 @@ static void role_change_callback(Datum arg, int cacheid, uint32 hashvalue);
 Oid
 counter_arg(FunctionCallInfo fcinfo)
 {
-	if (PG_ARGISNULL(0))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("counter must not be null")));
+	arg_check(fcinfo, 0, "counter");
 	return PG_GETARG_OID(0);
-}
-
-/*
- * amount_arg returns a bigint argument (22004 for NULL).
- */
-int64
-amount_arg(FunctionCallInfo fcinfo, int argno, const char *name)
-{
-	if (PG_ARGISNULL(argno))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("%s must not be null", name)));
-	return PG_GETARG_INT64(argno);
-}
-
-/*
- * bool_arg returns a boolean argument (22004 for NULL).
- */
-bool
-bool_arg(FunctionCallInfo fcinfo, int argno, const char *name)
-{
-	if (PG_ARGISNULL(argno))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("%s must not be null", name)));
-	return PG_GETARG_BOOL(argno);
 }
 
 /*
