@@ -84,6 +84,60 @@ check_comments() {
         sed -n 's/^< /no COMMENT ON /p; s/^> /COMMENT without CREATE: /p'
 }
 
+# Statements that create one of the kinds, each on one line
+created() {
+    awk -v kind="^CREATE ($1) " '$0 ~ kind { text = ""; inside = 1 }
+        inside { gsub(/^[ \t]+/, ""); text = text (text == "" ? "" : " ") $0 }
+        inside && /;$/ { print text; inside = 0 }' "${parts[@]}"
+}
+
+# A procedure has none of these; PostgreSQL sets a cost for aggregates itself.
+check_cost() {
+    local text returns rows
+    while read -r text; do
+        returns=one
+        rows=one
+        [[ $text =~ \ (IMMUTABLE|STABLE|VOLATILE)\  ]] || echo "no volatility: $text"
+        [[ $text =~ \ PARALLEL\ (SAFE|RESTRICTED|UNSAFE)\  ]] || echo "no PARALLEL: $text"
+        [[ $text =~ \ COST\ [0-9]+( ROWS\ [0-9]+)?\;$ ]] || echo "no COST at the end: $text"
+        [[ ! $text =~ \ RETURNS\ (SETOF|TABLE)\  ]] || returns=many
+        [[ ! $text =~ \ ROWS\ [0-9]+\;$ ]] || rows=many
+        [[ $returns == "$rows" ]] || echo "ROWS goes with SETOF or TABLE: $text"
+    done < <(created FUNCTION)
+}
+
+# dc_VERB works on counters and events, dc_NOUN_VERB on the thing it names; the rest is in schema
+# dcounter, without dc_. HOW is how a verb is done.
+verbs='incr|decr|set|reset|delete|get|info|total|top|sum|take|restock|hold|transfer|publish|fetch|ack|nack|seek|create|alter|adopt|drop|apply|compact|flush|maintain'
+how='many|all|once|once_many|returning|hashed|up_to'
+nouns='table|stock|hold|ledger|account|balance|transfer|op|hll|cms|topk|outbox|consumer|dead_letter|worker|stat'
+# As SQL says it: count(DISTINCT item).
+phrases='count_distinct'
+
+check_names() {
+    local kind name rest symbol
+    local -A in_src
+    while read -r symbol; do
+        in_src[$symbol]=1
+    done < <(grep -ohE '\<[a-z0-9_]+\>' src/**/*.c | sort -u)
+    while read -r _ kind name rest; do
+        name=${name%%[(;]*}
+        symbol=${name#dcounter.}
+        [[ ! $rest =~ AS\ \'MODULE_PATHNAME\',\ \'([a-z0-9_]+)\' ]] || symbol=${BASH_REMATCH[1]}
+        if [[ $name == dcounter.* ]]; then
+            name=${name#dcounter.}
+            [[ $name != dc_* ]] || echo "$kind dcounter.$name: no dc_ in this schema"
+            [[ $symbol =~ ^(dc_)?"$name"$ ]] || echo "$kind dcounter.$name: its C symbol is $symbol"
+        else
+            [[ $name =~ ^dc_(($verbs)(_($how))?|($nouns)s?(_[a-z_]+)?|$phrases)$ ]] ||
+                echo "$kind $name: not a name by the rule"
+            [[ $symbol =~ ^"$name"(_cached)?(_int8|_uuid)?$ ]] || echo "$kind $name: its C symbol is $symbol"
+        fi
+        [[ $kind != @(FUNCTION|PROCEDURE) || $symbol == *_@(int8|uuid) || ${in_src[$symbol]:-} ]] ||
+            echo "$kind $name: no $symbol in src"
+    done < <(created 'FUNCTION|PROCEDURE|AGGREGATE|VIEW')
+}
+
 # Either could take over an object that another user put there before.
 check_capture() {
     local part
@@ -141,8 +195,8 @@ check_whitespace() {
 }
 
 check_leftovers() {
-    grep -rnIwE --exclude-dir=seeds 'TO[D]O|FIX[M]E|X[X]X' src sql test bench 2>/dev/null
-    find src sql test bench doc -name '*.part' -o -name '*.orig' -o -name '*.rej' -o -name '*.bak' -o -name '*~'
+    grep -rnIwE --exclude-dir=seeds 'TO[D]O|FIX[M]E|X[X]X' "${written[@]}" 2>/dev/null
+    find . -name .git -prune -o \( -name '*.part' -o -name '*.orig' -o -name '*.rej' -o -name '*.bak' -o -name '*~' \) -print
 }
 
 only=("$@")
@@ -153,6 +207,8 @@ check rows 'only src/base/rowread.c takes values out of rows'
 check signals 'only src/worker/slots.c signals workers'
 check versions 'control file, META.json and CHANGELOG.md agree'
 check comments 'each SQL function has its comment'
+check cost 'each SQL function states volatility, PARALLEL, COST and ROWS'
+check names 'names are by the rule, C symbols are named like them'
 check capture 'the install script replaces nothing'
 check run 'each test file is run and has its output'
 check length 'no source file is longer than 800 lines'

@@ -1,5 +1,18 @@
 \echo Use "CREATE EXTENSION dcounter" to load this file. \quit
 
+-- Each function states its volatility, PARALLEL and COST, and ROWS if it returns a set. COST is in
+-- units of cpu_operator_cost, by the work of one call:
+--      1  looks at its argument, or at memory of the session
+--   2-10  goes over a small part of a sketch; keeps a delta or an event for the commit; one row by
+--         its index; a trigger, where it has nothing to do
+--     20  one key's exact value: its total, its shard rows and what is pending
+--     50  a row is found, locked and changed; or a whole sketch is gone over
+--    100  many keys, or many rows of a few tables
+--   1000  DDL, or going over all counter tables; sketches compared register by register
+--  10000  a whole table; 100000: a whole ledger
+-- Planners have no use for more precision: it tells which conditions to check last, and whether
+-- workers pay. The catalog contract (test/pgtap/catalog.sql) lists them all.
+
 CREATE SCHEMA dcounter;
 COMMENT ON SCHEMA dcounter IS 'internals of the dcounter extension';
 
@@ -31,7 +44,7 @@ COMMENT ON COLUMN dcounter.counter.max_shards IS 'most shard rows of one key tha
 COMMENT ON COLUMN dcounter.counter.holds IS 'the table of holds, if it is a stock';
 
 CREATE FUNCTION dcounter.on_catalog_change() RETURNS pg_catalog.trigger
-	AS 'MODULE_PATHNAME' LANGUAGE C;
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
 COMMENT ON FUNCTION dcounter.on_catalog_change() IS 'internal: makes restoring the settings idempotent and tells sessions of changes';
 
 CREATE TRIGGER on_catalog_change

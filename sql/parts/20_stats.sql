@@ -6,7 +6,7 @@ CREATE FUNCTION dcounter.stat_counters(OUT counter regclass, OUT fed_by text, OU
 	OUT buffered bigint, OUT buffer_full bigint, OUT flushes bigint, OUT keys_flushed bigint, OUT mean_flush_time_ms float8,
 	OUT cache_hits bigint, OUT cache_misses bigint, OUT cache_evictions bigint, OUT stats_reset timestamptz)
 	RETURNS SETOF record
-	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 20 COST 10000;
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10000 ROWS 20;
 COMMENT ON FUNCTION dcounter.stat_counters() IS 'internal: the rows of dc_stat_counters';
 
 CREATE VIEW dc_stat_counters AS
@@ -48,7 +48,7 @@ COMMENT ON COLUMN dc_stat_counters.stats_reset IS 'since when the cumulative num
 
 CREATE FUNCTION dcounter.stat_hot_keys(OUT counter regclass, OUT key text, OUT writes_per_second float8, OUT max_error float8)
 	RETURNS SETOF record
-	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 100 COST 1000;
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000 ROWS 100;
 COMMENT ON FUNCTION dcounter.stat_hot_keys() IS 'internal: the rows of dc_stat_hot_keys';
 
 CREATE VIEW dc_stat_hot_keys AS
@@ -62,5 +62,5 @@ COMMENT ON COLUMN dc_stat_hot_keys.writes_per_second IS 'increments a second lat
 COMMENT ON COLUMN dc_stat_hot_keys.max_error IS 'how much of that may belong to keys that are listed no more';
 
 CREATE FUNCTION dc_stat_reset(counter regclass DEFAULT NULL) RETURNS void
-	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
 COMMENT ON FUNCTION dc_stat_reset(regclass) IS 'sets the statistics of a counter table to zero, of all the tables of the caller by default';

@@ -8,13 +8,13 @@ COMMENT ON COLUMN dcounter.buffer_restored.counter IS 'OID of a buffered counter
 COMMENT ON COLUMN dcounter.buffer_restored.generation IS 'of the file that was the last to be applied to it';
 
 CREATE FUNCTION dc_flush(counter regclass DEFAULT NULL) RETURNS void
-	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10000;
 COMMENT ON FUNCTION dc_flush(regclass) IS 'writes to a buffered counter table what is in memory, to all the tables of the caller by default';
 
 CREATE FUNCTION dcounter.stat_buffer(OUT counter regclass, OUT keys bigint, OUT increments bigint, OUT memory bigint,
 	OUT oldest interval, OUT waiting int, OUT last_flush timestamptz, OUT last_flush_time_ms float8)
 	RETURNS SETOF record
-	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 20 COST 1000;
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000 ROWS 20;
 COMMENT ON FUNCTION dcounter.stat_buffer() IS 'internal: the rows of dc_stat_buffer';
 
 CREATE VIEW dc_stat_buffer AS

@@ -24,7 +24,7 @@ COMMENT ON COLUMN dcounter.op_slot.closed_at IS 'of a closed or expired one: ops
 COMMENT ON COLUMN dcounter.op_slot.forgotten IS 'ops that were written to it up to then are no longer known';
 
 CREATE FUNCTION dcounter.on_op_slot_change() RETURNS pg_catalog.trigger
-	AS 'MODULE_PATHNAME' LANGUAGE C;
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
 COMMENT ON FUNCTION dcounter.on_op_slot_change() IS 'internal: makes restoring the partitions of ops idempotent and tells sessions of changes';
 
 CREATE TRIGGER on_op_slot_change
@@ -32,7 +32,7 @@ CREATE TRIGGER on_op_slot_change
 	FOR EACH ROW EXECUTE FUNCTION dcounter.on_op_slot_change();
 
 CREATE FUNCTION dc_incr_once(counter regclass, key anycompatible, delta bigint, op_id text) RETURNS boolean
-	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 50;
 COMMENT ON FUNCTION dc_incr_once(regclass, anycompatible, bigint, text) IS 'adds to a counter, unless this op has been applied before';
 
 CREATE FUNCTION dc_incr_once_many(counter regclass, keys anycompatiblearray, deltas bigint[], op_ids text[]) RETURNS bigint
@@ -40,13 +40,13 @@ CREATE FUNCTION dc_incr_once_many(counter regclass, keys anycompatiblearray, del
 COMMENT ON FUNCTION dc_incr_once_many(regclass, anycompatiblearray, bigint[], text[]) IS 'adds to many counters, except for ops that have been applied before; returns how many were new';
 
 CREATE FUNCTION dc_op_status(counter regclass, op_id text, OUT applied boolean, OUT key text, OUT delta bigint, OUT at timestamptz) RETURNS SETOF record
-	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL RESTRICTED ROWS 1;
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 20 ROWS 1;
 COMMENT ON FUNCTION dc_op_status(regclass, text) IS 'whether an op has been applied';
 
 CREATE FUNCTION dcounter.on_ledger_drop() RETURNS pg_catalog.event_trigger
-	AS 'MODULE_PATHNAME' LANGUAGE C;
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
 COMMENT ON FUNCTION dcounter.on_ledger_drop() IS 'internal: drops tables of ops and of ledgers with the tables that they belong to';
 
 CREATE FUNCTION dcounter.on_ledger_alter() RETURNS pg_catalog.event_trigger
-	AS 'MODULE_PATHNAME' LANGUAGE C;
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
 COMMENT ON FUNCTION dcounter.on_ledger_alter() IS 'internal: keeps tables of ops and of ledgers with the tables that they belong to';

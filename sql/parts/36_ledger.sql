@@ -20,7 +20,7 @@ COMMENT ON COLUMN dcounter.ledger.openings IS 'balances carried forward when ent
 COMMENT ON COLUMN dcounter.ledger.auto_open IS 'whether posting to an account opens it';
 
 CREATE FUNCTION dcounter.on_ledger_row_change() RETURNS pg_catalog.trigger
-	AS 'MODULE_PATHNAME' LANGUAGE C;
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
 COMMENT ON FUNCTION dcounter.on_ledger_row_change() IS 'internal: makes restoring the ledgers idempotent and tells sessions of changes';
 
 CREATE TRIGGER on_ledger_row_change
@@ -28,7 +28,7 @@ CREATE TRIGGER on_ledger_row_change
 	FOR EACH ROW EXECUTE FUNCTION dcounter.on_ledger_row_change();
 
 CREATE FUNCTION dcounter.on_ledger_change() RETURNS pg_catalog.trigger
-	AS 'MODULE_PATHNAME' LANGUAGE C;
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
 COMMENT ON FUNCTION dcounter.on_ledger_change() IS 'internal: keeps the tables of a ledger from being changed but by its functions';
 
 CREATE FUNCTION dc_ledger_create(ledger text, auto_open boolean DEFAULT false, op_retention interval DEFAULT NULL, partition_by text DEFAULT NULL, if_not_exists boolean DEFAULT false) RETURNS regclass
@@ -36,11 +36,11 @@ CREATE FUNCTION dc_ledger_create(ledger text, auto_open boolean DEFAULT false, o
 COMMENT ON FUNCTION dc_ledger_create(text, boolean, interval, text, boolean) IS 'creates a ledger: balances, accounts and entries';
 
 CREATE FUNCTION dc_account_open(ledger regclass, key anycompatible, min_balance bigint DEFAULT 0, max_balance bigint DEFAULT NULL) RETURNS void
-	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100;
 COMMENT ON FUNCTION dc_account_open(regclass, anycompatible, bigint, bigint) IS 'opens an account of a ledger, or changes its bounds';
 
 CREATE FUNCTION dc_transfer(ledger regclass, from_key anycompatible, to_key anycompatible, amount bigint, op_id text, memo jsonb DEFAULT NULL, OUT transfer_id bigint, OUT duplicate boolean)
-	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100;
 COMMENT ON FUNCTION dc_transfer(regclass, anycompatible, anycompatible, bigint, text, jsonb) IS 'moves an amount from one account to another, once for each op';
 
 CREATE FUNCTION dc_transfer_many(ledger regclass, from_keys anycompatiblearray, to_keys anycompatiblearray, amounts bigint[], op_id text, memo jsonb DEFAULT NULL, OUT transfer_id bigint, OUT duplicate boolean)
@@ -48,15 +48,15 @@ CREATE FUNCTION dc_transfer_many(ledger regclass, from_keys anycompatiblearray, 
 COMMENT ON FUNCTION dc_transfer_many(regclass, anycompatiblearray, anycompatiblearray, bigint[], text, jsonb) IS 'moves amounts between many accounts, all or none';
 
 CREATE FUNCTION dc_transfer_pending(ledger regclass, from_key anycompatible, to_key anycompatible, amount bigint, op_id text, memo jsonb DEFAULT NULL, ttl interval DEFAULT '10 minutes', OUT transfer_id bigint, OUT duplicate boolean)
-	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100;
 COMMENT ON FUNCTION dc_transfer_pending(regclass, anycompatible, anycompatible, bigint, text, jsonb, interval) IS 'sets an amount aside for a transfer that is posted or voided later';
 
 CREATE FUNCTION dc_transfer_post(ledger regclass, transfer_id bigint, amount bigint DEFAULT NULL) RETURNS text
-	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100;
 COMMENT ON FUNCTION dc_transfer_post(regclass, bigint, bigint) IS 'ends a pending transfer by posting it, or part of it';
 
 CREATE FUNCTION dc_transfer_void(ledger regclass, transfer_id bigint) RETURNS text
-	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100;
 COMMENT ON FUNCTION dc_transfer_void(regclass, bigint) IS 'ends a pending transfer and gives back what it has set aside';
 
 CREATE FUNCTION dc_transfers_pending(ledger regclass, key anycompatible DEFAULT NULL::text, OUT transfer_id bigint, OUT from_key text, OUT to_key text, OUT amount bigint, OUT op_id text, OUT memo jsonb, OUT expires_at timestamptz, OUT age interval) RETURNS SETOF record
@@ -64,11 +64,11 @@ CREATE FUNCTION dc_transfers_pending(ledger regclass, key anycompatible DEFAULT 
 COMMENT ON FUNCTION dc_transfers_pending(regclass, anycompatible) IS 'open pending transfers of an account, of all accounts by default';
 
 CREATE FUNCTION dc_balance(ledger regclass, key anycompatible, OUT balance bigint, OUT pending_out bigint, OUT pending_in bigint, OUT available bigint)
-	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 10;
+	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 20;
 COMMENT ON FUNCTION dc_balance(regclass, anycompatible) IS 'balance of an account, and what may go out of it';
 
 CREATE FUNCTION dc_balance_at(ledger regclass, key anycompatible, at timestamptz) RETURNS bigint
-	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 10;
+	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 100;
 COMMENT ON FUNCTION dc_balance_at(regclass, anycompatible, timestamptz) IS 'balance of an account at a time, from its entries';
 
 CREATE FUNCTION dc_account_statement(ledger regclass, key anycompatible, from_at timestamptz, to_at timestamptz, OUT at timestamptz, OUT entry_id bigint, OUT transfer_id bigint, OUT amount bigint, OUT balance bigint, OUT op_id text, OUT memo jsonb) RETURNS SETOF record
@@ -76,13 +76,13 @@ CREATE FUNCTION dc_account_statement(ledger regclass, key anycompatible, from_at
 COMMENT ON FUNCTION dc_account_statement(regclass, anycompatible, timestamptz, timestamptz) IS 'entries of an account, with the balance after each';
 
 CREATE FUNCTION dc_ledger_check(ledger regclass, OUT key text, OUT balance numeric, OUT entries_sum numeric, OUT problem text) RETURNS SETOF record
-	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10 COST 100000;
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000 ROWS 10;
 COMMENT ON FUNCTION dc_ledger_check(regclass) IS 'what does not fit together in a ledger; no row if it is sound';
 
 CREATE FUNCTION dc_ledger_detach(ledger regclass, before timestamptz) RETURNS SETOF regclass
-	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10 COST 100000;
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000 ROWS 10;
 COMMENT ON FUNCTION dc_ledger_detach(regclass, timestamptz) IS 'takes the entries of old months off a ledger, and carries their balances forward';
 
 CREATE FUNCTION dc_ledger_adopt(ledger regclass, auto_open boolean DEFAULT false) RETURNS void
-	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
 COMMENT ON FUNCTION dc_ledger_adopt(regclass, boolean) IS 'registers existing tables as a ledger, and puts back the triggers that protect them';

@@ -2,63 +2,63 @@
 CREATE TYPE dc_hll;
 COMMENT ON TYPE dc_hll IS 'sketch of a set of items that knows how many there are, to a known error';
 
-CREATE FUNCTION dc_hll_in(cstring, oid, int) RETURNS dc_hll
-	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
-COMMENT ON FUNCTION dc_hll_in(cstring, oid, int) IS 'input of dc_hll';
+CREATE FUNCTION dcounter.hll_in(cstring, oid, int) RETURNS dc_hll
+	AS 'MODULE_PATHNAME', 'dc_hll_in' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+COMMENT ON FUNCTION dcounter.hll_in(cstring, oid, int) IS 'input of dc_hll';
 
-CREATE FUNCTION dc_hll_out(dc_hll) RETURNS cstring
-	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION dc_hll_out(dc_hll) IS 'output of dc_hll';
+CREATE FUNCTION dcounter.hll_out(dc_hll) RETURNS cstring
+	AS 'MODULE_PATHNAME', 'dc_hll_out' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1;
+COMMENT ON FUNCTION dcounter.hll_out(dc_hll) IS 'output of dc_hll';
 
-CREATE FUNCTION dc_hll_recv(internal, oid, int) RETURNS dc_hll
-	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
-COMMENT ON FUNCTION dc_hll_recv(internal, oid, int) IS 'binary input of dc_hll';
+CREATE FUNCTION dcounter.hll_recv(internal, oid, int) RETURNS dc_hll
+	AS 'MODULE_PATHNAME', 'dc_hll_recv' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+COMMENT ON FUNCTION dcounter.hll_recv(internal, oid, int) IS 'binary input of dc_hll';
 
-CREATE FUNCTION dc_hll_send(dc_hll) RETURNS bytea
-	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION dc_hll_send(dc_hll) IS 'binary output of dc_hll';
+CREATE FUNCTION dcounter.hll_send(dc_hll) RETURNS bytea
+	AS 'MODULE_PATHNAME', 'dc_hll_send' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1;
+COMMENT ON FUNCTION dcounter.hll_send(dc_hll) IS 'binary output of dc_hll';
 
-CREATE FUNCTION dc_hll_typmod_in(cstring[]) RETURNS int
-	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION dc_hll_typmod_in(cstring[]) IS 'type modifier of dc_hll: the precision';
+CREATE FUNCTION dcounter.hll_typmod_in(cstring[]) RETURNS int
+	AS 'MODULE_PATHNAME', 'dc_hll_typmod_in' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1;
+COMMENT ON FUNCTION dcounter.hll_typmod_in(cstring[]) IS 'type modifier of dc_hll: the precision';
 
-CREATE FUNCTION dc_hll_typmod_out(int) RETURNS cstring
-	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION dc_hll_typmod_out(int) IS 'type modifier of dc_hll: the precision';
+CREATE FUNCTION dcounter.hll_typmod_out(int) RETURNS cstring
+	AS 'MODULE_PATHNAME', 'dc_hll_typmod_out' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1;
+COMMENT ON FUNCTION dcounter.hll_typmod_out(int) IS 'type modifier of dc_hll: the precision';
 
 -- What is stored has no repetitions that the server's compression could find.
 CREATE TYPE dc_hll (
-	INPUT = dc_hll_in,
-	OUTPUT = dc_hll_out,
-	RECEIVE = dc_hll_recv,
-	SEND = dc_hll_send,
-	TYPMOD_IN = dc_hll_typmod_in,
-	TYPMOD_OUT = dc_hll_typmod_out,
+	INPUT = dcounter.hll_in,
+	OUTPUT = dcounter.hll_out,
+	RECEIVE = dcounter.hll_recv,
+	SEND = dcounter.hll_send,
+	TYPMOD_IN = dcounter.hll_typmod_in,
+	TYPMOD_OUT = dcounter.hll_typmod_out,
 	STORAGE = external
 );
 
-CREATE FUNCTION dc_hll_enforce(dc_hll, int, boolean) RETURNS dc_hll
-	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION dc_hll_enforce(dc_hll, int, boolean) IS 'enforces the precision of a column';
+CREATE FUNCTION dcounter.hll_enforce(dc_hll, int, boolean) RETURNS dc_hll
+	AS 'MODULE_PATHNAME', 'dc_hll_enforce' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1;
+COMMENT ON FUNCTION dcounter.hll_enforce(dc_hll, int, boolean) IS 'enforces the precision of a column';
 
-CREATE CAST (dc_hll AS dc_hll) WITH FUNCTION dc_hll_enforce(dc_hll, int, boolean) AS IMPLICIT;
+CREATE CAST (dc_hll AS dc_hll) WITH FUNCTION dcounter.hll_enforce(dc_hll, int, boolean) AS IMPLICIT;
 COMMENT ON CAST (dc_hll AS dc_hll) IS 'enforces the precision of a column';
 
-CREATE FUNCTION dc_hll_from_bytea(bytea) RETURNS dc_hll
-	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
-COMMENT ON FUNCTION dc_hll_from_bytea(bytea) IS 'reads a dc_hll from its bytes';
+CREATE FUNCTION dcounter.hll_from_bytea(bytea) RETURNS dc_hll
+	AS 'MODULE_PATHNAME', 'dc_hll_from_bytea' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+COMMENT ON FUNCTION dcounter.hll_from_bytea(bytea) IS 'reads a dc_hll from its bytes';
 
-CREATE FUNCTION dc_hll_to_bytea(dc_hll) RETURNS bytea
-	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION dc_hll_to_bytea(dc_hll) IS 'the bytes of a dc_hll';
+CREATE FUNCTION dcounter.hll_to_bytea(dc_hll) RETURNS bytea
+	AS 'MODULE_PATHNAME', 'dc_hll_to_bytea' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1;
+COMMENT ON FUNCTION dcounter.hll_to_bytea(dc_hll) IS 'the bytes of a dc_hll';
 
-CREATE CAST (bytea AS dc_hll) WITH FUNCTION dc_hll_from_bytea(bytea);
+CREATE CAST (bytea AS dc_hll) WITH FUNCTION dcounter.hll_from_bytea(bytea);
 COMMENT ON CAST (bytea AS dc_hll) IS 'reads a dc_hll from its bytes';
-CREATE CAST (dc_hll AS bytea) WITH FUNCTION dc_hll_to_bytea(dc_hll);
+CREATE CAST (dc_hll AS bytea) WITH FUNCTION dcounter.hll_to_bytea(dc_hll);
 COMMENT ON CAST (dc_hll AS bytea) IS 'the bytes of a dc_hll';
 
 CREATE FUNCTION dc_hll("precision" int DEFAULT 14) RETURNS dc_hll
-	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1;
 COMMENT ON FUNCTION dc_hll(int) IS 'an empty sketch';
 
 -- Where an item may be of any type: its canonical form may depend on an enum's
@@ -141,69 +141,69 @@ COMMENT ON OPERATOR || (dc_hll, dc_hll) IS 'the items of both sketches';
 CREATE OPERATOR # (RIGHTARG = dc_hll, FUNCTION = dc_hll_count);
 COMMENT ON OPERATOR # (NONE, dc_hll) IS 'how many distinct items, estimated and rounded';
 
-CREATE FUNCTION dc_hll_eq(dc_hll, dc_hll) RETURNS boolean
-	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION dc_hll_eq(dc_hll, dc_hll) IS 'implementation of = operator';
+CREATE FUNCTION dcounter.hll_eq(dc_hll, dc_hll) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'dc_hll_eq' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1;
+COMMENT ON FUNCTION dcounter.hll_eq(dc_hll, dc_hll) IS 'implementation of = operator';
 
-CREATE FUNCTION dc_hll_ne(dc_hll, dc_hll) RETURNS boolean
-	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION dc_hll_ne(dc_hll, dc_hll) IS 'implementation of <> operator';
+CREATE FUNCTION dcounter.hll_ne(dc_hll, dc_hll) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'dc_hll_ne' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1;
+COMMENT ON FUNCTION dcounter.hll_ne(dc_hll, dc_hll) IS 'implementation of <> operator';
 
-CREATE FUNCTION dc_hll_lt(dc_hll, dc_hll) RETURNS boolean
-	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION dc_hll_lt(dc_hll, dc_hll) IS 'implementation of < operator';
+CREATE FUNCTION dcounter.hll_lt(dc_hll, dc_hll) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'dc_hll_lt' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1;
+COMMENT ON FUNCTION dcounter.hll_lt(dc_hll, dc_hll) IS 'implementation of < operator';
 
-CREATE FUNCTION dc_hll_le(dc_hll, dc_hll) RETURNS boolean
-	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION dc_hll_le(dc_hll, dc_hll) IS 'implementation of <= operator';
+CREATE FUNCTION dcounter.hll_le(dc_hll, dc_hll) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'dc_hll_le' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1;
+COMMENT ON FUNCTION dcounter.hll_le(dc_hll, dc_hll) IS 'implementation of <= operator';
 
-CREATE FUNCTION dc_hll_gt(dc_hll, dc_hll) RETURNS boolean
-	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION dc_hll_gt(dc_hll, dc_hll) IS 'implementation of > operator';
+CREATE FUNCTION dcounter.hll_gt(dc_hll, dc_hll) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'dc_hll_gt' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1;
+COMMENT ON FUNCTION dcounter.hll_gt(dc_hll, dc_hll) IS 'implementation of > operator';
 
-CREATE FUNCTION dc_hll_ge(dc_hll, dc_hll) RETURNS boolean
-	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION dc_hll_ge(dc_hll, dc_hll) IS 'implementation of >= operator';
+CREATE FUNCTION dcounter.hll_ge(dc_hll, dc_hll) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'dc_hll_ge' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1;
+COMMENT ON FUNCTION dcounter.hll_ge(dc_hll, dc_hll) IS 'implementation of >= operator';
 
-CREATE FUNCTION dc_hll_cmp(dc_hll, dc_hll) RETURNS int
-	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION dc_hll_cmp(dc_hll, dc_hll) IS 'less, equal or greater';
+CREATE FUNCTION dcounter.hll_cmp(dc_hll, dc_hll) RETURNS int
+	AS 'MODULE_PATHNAME', 'dc_hll_cmp' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1;
+COMMENT ON FUNCTION dcounter.hll_cmp(dc_hll, dc_hll) IS 'less, equal or greater';
 
-CREATE FUNCTION dc_hll_hash(dc_hll) RETURNS int
-	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION dc_hll_hash(dc_hll) IS 'hash for hash joins and indexes';
+CREATE FUNCTION dcounter.hll_hash(dc_hll) RETURNS int
+	AS 'MODULE_PATHNAME', 'dc_hll_hash' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1;
+COMMENT ON FUNCTION dcounter.hll_hash(dc_hll) IS 'hash for hash joins and indexes';
 
-CREATE FUNCTION dc_hll_hash_extended(dc_hll, bigint) RETURNS bigint
-	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION dc_hll_hash_extended(dc_hll, bigint) IS 'hash for hash partitioning';
+CREATE FUNCTION dcounter.hll_hash_extended(dc_hll, bigint) RETURNS bigint
+	AS 'MODULE_PATHNAME', 'dc_hll_hash_extended' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1;
+COMMENT ON FUNCTION dcounter.hll_hash_extended(dc_hll, bigint) IS 'hash for hash partitioning';
 
 CREATE OPERATOR = (
-	LEFTARG = dc_hll, RIGHTARG = dc_hll, FUNCTION = dc_hll_eq, COMMUTATOR = =, NEGATOR = <>,
+	LEFTARG = dc_hll, RIGHTARG = dc_hll, FUNCTION = dcounter.hll_eq, COMMUTATOR = =, NEGATOR = <>,
 	RESTRICT = eqsel, JOIN = eqjoinsel, HASHES, MERGES
 );
 COMMENT ON OPERATOR = (dc_hll, dc_hll) IS 'equal';
 CREATE OPERATOR <> (
-	LEFTARG = dc_hll, RIGHTARG = dc_hll, FUNCTION = dc_hll_ne, COMMUTATOR = <>, NEGATOR = =,
+	LEFTARG = dc_hll, RIGHTARG = dc_hll, FUNCTION = dcounter.hll_ne, COMMUTATOR = <>, NEGATOR = =,
 	RESTRICT = neqsel, JOIN = neqjoinsel
 );
 COMMENT ON OPERATOR <> (dc_hll, dc_hll) IS 'not equal';
 CREATE OPERATOR < (
-	LEFTARG = dc_hll, RIGHTARG = dc_hll, FUNCTION = dc_hll_lt, COMMUTATOR = >, NEGATOR = >=,
+	LEFTARG = dc_hll, RIGHTARG = dc_hll, FUNCTION = dcounter.hll_lt, COMMUTATOR = >, NEGATOR = >=,
 	RESTRICT = scalarltsel, JOIN = scalarltjoinsel
 );
 COMMENT ON OPERATOR < (dc_hll, dc_hll) IS 'less than';
 CREATE OPERATOR <= (
-	LEFTARG = dc_hll, RIGHTARG = dc_hll, FUNCTION = dc_hll_le, COMMUTATOR = >=, NEGATOR = >,
+	LEFTARG = dc_hll, RIGHTARG = dc_hll, FUNCTION = dcounter.hll_le, COMMUTATOR = >=, NEGATOR = >,
 	RESTRICT = scalarlesel, JOIN = scalarlejoinsel
 );
 COMMENT ON OPERATOR <= (dc_hll, dc_hll) IS 'less than or equal';
 CREATE OPERATOR > (
-	LEFTARG = dc_hll, RIGHTARG = dc_hll, FUNCTION = dc_hll_gt, COMMUTATOR = <, NEGATOR = <=,
+	LEFTARG = dc_hll, RIGHTARG = dc_hll, FUNCTION = dcounter.hll_gt, COMMUTATOR = <, NEGATOR = <=,
 	RESTRICT = scalargtsel, JOIN = scalargtjoinsel
 );
 COMMENT ON OPERATOR > (dc_hll, dc_hll) IS 'greater than';
 CREATE OPERATOR >= (
-	LEFTARG = dc_hll, RIGHTARG = dc_hll, FUNCTION = dc_hll_ge, COMMUTATOR = <=, NEGATOR = <,
+	LEFTARG = dc_hll, RIGHTARG = dc_hll, FUNCTION = dcounter.hll_ge, COMMUTATOR = <=, NEGATOR = <,
 	RESTRICT = scalargesel, JOIN = scalargejoinsel
 );
 COMMENT ON OPERATOR >= (dc_hll, dc_hll) IS 'greater than or equal';
@@ -214,30 +214,30 @@ CREATE OPERATOR CLASS dc_hll_ops DEFAULT FOR TYPE dc_hll USING btree AS
 	OPERATOR 3 =,
 	OPERATOR 4 >=,
 	OPERATOR 5 >,
-	FUNCTION 1 dc_hll_cmp(dc_hll, dc_hll);
+	FUNCTION 1 dcounter.hll_cmp(dc_hll, dc_hll);
 COMMENT ON OPERATOR FAMILY dc_hll_ops USING btree IS 'operators of dc_hll values, which compare their bytes';
 COMMENT ON OPERATOR CLASS dc_hll_ops USING btree IS 'order of dc_hll values, by their bytes';
 CREATE OPERATOR CLASS dc_hll_ops DEFAULT FOR TYPE dc_hll USING hash AS
 	OPERATOR 1 =,
-	FUNCTION 1 dc_hll_hash(dc_hll),
-	FUNCTION 2 dc_hll_hash_extended(dc_hll, bigint);
+	FUNCTION 1 dcounter.hll_hash(dc_hll),
+	FUNCTION 2 dcounter.hll_hash_extended(dc_hll, bigint);
 COMMENT ON OPERATOR FAMILY dc_hll_ops USING hash IS 'operators of dc_hll values, which compare their bytes';
 COMMENT ON OPERATOR CLASS dc_hll_ops USING hash IS 'hash of dc_hll values';
 
 CREATE FUNCTION dcounter.hll_agg_add(internal, text) RETURNS internal
-	AS 'MODULE_PATHNAME', 'dc_hll_agg_add' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+	AS 'MODULE_PATHNAME', 'dc_hll_agg_add' LANGUAGE C IMMUTABLE PARALLEL SAFE COST 2;
 COMMENT ON FUNCTION dcounter.hll_agg_add(internal, text) IS 'transition of dc_hll_agg';
 
 CREATE FUNCTION dcounter.hll_agg_add(internal, text, int) RETURNS internal
-	AS 'MODULE_PATHNAME', 'dc_hll_agg_add' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+	AS 'MODULE_PATHNAME', 'dc_hll_agg_add' LANGUAGE C IMMUTABLE PARALLEL SAFE COST 2;
 COMMENT ON FUNCTION dcounter.hll_agg_add(internal, text, int) IS 'transition of dc_hll_agg';
 
 CREATE FUNCTION dcounter.hll_agg_add(internal, anyelement) RETURNS internal
-	AS 'MODULE_PATHNAME', 'dc_hll_agg_add' LANGUAGE C STABLE PARALLEL SAFE;
+	AS 'MODULE_PATHNAME', 'dc_hll_agg_add' LANGUAGE C STABLE PARALLEL SAFE COST 2;
 COMMENT ON FUNCTION dcounter.hll_agg_add(internal, anyelement) IS 'transition of dc_hll_agg';
 
 CREATE FUNCTION dcounter.hll_agg_add(internal, anyelement, int) RETURNS internal
-	AS 'MODULE_PATHNAME', 'dc_hll_agg_add' LANGUAGE C STABLE PARALLEL SAFE;
+	AS 'MODULE_PATHNAME', 'dc_hll_agg_add' LANGUAGE C STABLE PARALLEL SAFE COST 2;
 COMMENT ON FUNCTION dcounter.hll_agg_add(internal, anyelement, int) IS 'transition of dc_hll_agg';
 
 CREATE FUNCTION dcounter.hll_agg_union(internal, dc_hll) RETURNS internal

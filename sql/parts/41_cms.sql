@@ -1,41 +1,41 @@
 CREATE TYPE dc_cms;
 
-CREATE FUNCTION dc_cms_in(cstring) RETURNS dc_cms
-	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION dc_cms_in(cstring) IS 'input and output of dc_cms';
+CREATE FUNCTION dcounter.cms_in(cstring) RETURNS dc_cms
+	AS 'MODULE_PATHNAME', 'dc_cms_in' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+COMMENT ON FUNCTION dcounter.cms_in(cstring) IS 'input and output of dc_cms';
 
-CREATE FUNCTION dc_cms_out(dc_cms) RETURNS cstring
-	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION dc_cms_out(dc_cms) IS 'input and output of dc_cms';
+CREATE FUNCTION dcounter.cms_out(dc_cms) RETURNS cstring
+	AS 'MODULE_PATHNAME', 'dc_cms_out' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1;
+COMMENT ON FUNCTION dcounter.cms_out(dc_cms) IS 'input and output of dc_cms';
 
-CREATE FUNCTION dc_cms_recv(internal) RETURNS dc_cms
-	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION dc_cms_recv(internal) IS 'input and output of dc_cms';
+CREATE FUNCTION dcounter.cms_recv(internal) RETURNS dc_cms
+	AS 'MODULE_PATHNAME', 'dc_cms_recv' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+COMMENT ON FUNCTION dcounter.cms_recv(internal) IS 'input and output of dc_cms';
 
-CREATE FUNCTION dc_cms_send(dc_cms) RETURNS bytea
-	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION dc_cms_send(dc_cms) IS 'input and output of dc_cms';
+CREATE FUNCTION dcounter.cms_send(dc_cms) RETURNS bytea
+	AS 'MODULE_PATHNAME', 'dc_cms_send' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1;
+COMMENT ON FUNCTION dcounter.cms_send(dc_cms) IS 'input and output of dc_cms';
 
 -- Cells are mostly zeros and small numbers, so compression pays.
-CREATE TYPE dc_cms (INPUT = dc_cms_in, OUTPUT = dc_cms_out, RECEIVE = dc_cms_recv, SEND = dc_cms_send, STORAGE = extended);
+CREATE TYPE dc_cms (INPUT = dcounter.cms_in, OUTPUT = dcounter.cms_out, RECEIVE = dcounter.cms_recv, SEND = dcounter.cms_send, STORAGE = extended);
 COMMENT ON TYPE dc_cms IS 'Count-Min sketch: how often each item occurs, never too low and with a known bound';
 
-CREATE FUNCTION dc_cms_from_bytea(bytea) RETURNS dc_cms
-	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION dc_cms_from_bytea(bytea) IS 'checked cast of bytes to a sketch';
+CREATE FUNCTION dcounter.cms_from_bytea(bytea) RETURNS dc_cms
+	AS 'MODULE_PATHNAME', 'dc_cms_from_bytea' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+COMMENT ON FUNCTION dcounter.cms_from_bytea(bytea) IS 'checked cast of bytes to a sketch';
 
-CREATE FUNCTION dc_cms_to_bytea(dc_cms) RETURNS bytea
-	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION dc_cms_to_bytea(dc_cms) IS 'the bytes of a sketch';
+CREATE FUNCTION dcounter.cms_to_bytea(dc_cms) RETURNS bytea
+	AS 'MODULE_PATHNAME', 'dc_cms_to_bytea' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1;
+COMMENT ON FUNCTION dcounter.cms_to_bytea(dc_cms) IS 'the bytes of a sketch';
 
-CREATE CAST (bytea AS dc_cms) WITH FUNCTION dc_cms_from_bytea(bytea);
+CREATE CAST (bytea AS dc_cms) WITH FUNCTION dcounter.cms_from_bytea(bytea);
 COMMENT ON CAST (bytea AS dc_cms) IS 'checks that the bytes are a sketch';
 
-CREATE CAST (dc_cms AS bytea) WITH FUNCTION dc_cms_to_bytea(dc_cms);
+CREATE CAST (dc_cms AS bytea) WITH FUNCTION dcounter.cms_to_bytea(dc_cms);
 COMMENT ON CAST (dc_cms AS bytea) IS 'the bytes of a sketch';
 
 CREATE FUNCTION dc_cms(epsilon float8 DEFAULT 0.001, delta float8 DEFAULT 0.01, conservative boolean DEFAULT false) RETURNS dc_cms
-	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1;
 COMMENT ON FUNCTION dc_cms(float8, float8, boolean) IS 'empty Count-Min sketch';
 
 CREATE FUNCTION dc_cms_add(c dc_cms, item anyelement, weight bigint DEFAULT 1) RETURNS dc_cms
@@ -78,7 +78,7 @@ CREATE FUNCTION dc_cms_inner_product(a dc_cms, b dc_cms) RETURNS numeric
 COMMENT ON FUNCTION dc_cms_inner_product(dc_cms, dc_cms) IS 'sum of the products of the weights of each item in two sketches, or more';
 
 CREATE FUNCTION dc_cms_info(c dc_cms, OUT form text, OUT conservative boolean, OUT total_weight bigint, OUT width int, OUT depth int, OUT epsilon float8, OUT delta float8, OUT cell_bytes int, OUT items bigint, OUT bytes int) RETURNS record
-	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1;
 COMMENT ON FUNCTION dc_cms_info(dc_cms) IS 'what a sketch is like';
 
 -- What the aggregates consist of

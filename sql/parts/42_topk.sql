@@ -1,43 +1,43 @@
 CREATE TYPE dc_topk;
 
-CREATE FUNCTION dc_topk_in(cstring) RETURNS dc_topk
-	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION dc_topk_in(cstring) IS 'input function of dc_topk';
+CREATE FUNCTION dcounter.topk_in(cstring) RETURNS dc_topk
+	AS 'MODULE_PATHNAME', 'dc_topk_in' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+COMMENT ON FUNCTION dcounter.topk_in(cstring) IS 'input function of dc_topk';
 
-CREATE FUNCTION dc_topk_out(dc_topk) RETURNS cstring
-	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION dc_topk_out(dc_topk) IS 'output function of dc_topk';
+CREATE FUNCTION dcounter.topk_out(dc_topk) RETURNS cstring
+	AS 'MODULE_PATHNAME', 'dc_topk_out' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1;
+COMMENT ON FUNCTION dcounter.topk_out(dc_topk) IS 'output function of dc_topk';
 
-CREATE FUNCTION dc_topk_recv(internal) RETURNS dc_topk
-	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION dc_topk_recv(internal) IS 'binary input function of dc_topk';
+CREATE FUNCTION dcounter.topk_recv(internal) RETURNS dc_topk
+	AS 'MODULE_PATHNAME', 'dc_topk_recv' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+COMMENT ON FUNCTION dcounter.topk_recv(internal) IS 'binary input function of dc_topk';
 
-CREATE FUNCTION dc_topk_send(dc_topk) RETURNS bytea
-	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION dc_topk_send(dc_topk) IS 'binary output function of dc_topk';
+CREATE FUNCTION dcounter.topk_send(dc_topk) RETURNS bytea
+	AS 'MODULE_PATHNAME', 'dc_topk_send' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1;
+COMMENT ON FUNCTION dcounter.topk_send(dc_topk) IS 'binary output function of dc_topk';
 
 -- Extended: items are text, which compresses.
 CREATE TYPE dc_topk (
-	INPUT = dc_topk_in, OUTPUT = dc_topk_out, RECEIVE = dc_topk_recv, SEND = dc_topk_send,
+	INPUT = dcounter.topk_in, OUTPUT = dcounter.topk_out, RECEIVE = dcounter.topk_recv, SEND = dcounter.topk_send,
 	INTERNALLENGTH = VARIABLE, STORAGE = extended
 );
 COMMENT ON TYPE dc_topk IS 'the heaviest items of a stream, with bounds of their weights';
 
-CREATE FUNCTION dc_topk_from_bytea(bytea) RETURNS dc_topk
-	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION dc_topk_from_bytea(bytea) IS 'a dc_topk of its bytes, which are checked';
+CREATE FUNCTION dcounter.topk_from_bytea(bytea) RETURNS dc_topk
+	AS 'MODULE_PATHNAME', 'dc_topk_from_bytea' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+COMMENT ON FUNCTION dcounter.topk_from_bytea(bytea) IS 'a dc_topk of its bytes, which are checked';
 
-CREATE FUNCTION dc_topk_to_bytea(dc_topk) RETURNS bytea
-	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION dc_topk_to_bytea(dc_topk) IS 'the bytes of a dc_topk';
+CREATE FUNCTION dcounter.topk_to_bytea(dc_topk) RETURNS bytea
+	AS 'MODULE_PATHNAME', 'dc_topk_to_bytea' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1;
+COMMENT ON FUNCTION dcounter.topk_to_bytea(dc_topk) IS 'the bytes of a dc_topk';
 
-CREATE CAST (bytea AS dc_topk) WITH FUNCTION dc_topk_from_bytea(bytea);
+CREATE CAST (bytea AS dc_topk) WITH FUNCTION dcounter.topk_from_bytea(bytea);
 COMMENT ON CAST (bytea AS dc_topk) IS 'a dc_topk of its bytes, which are checked';
-CREATE CAST (dc_topk AS bytea) WITH FUNCTION dc_topk_to_bytea(dc_topk);
+CREATE CAST (dc_topk AS bytea) WITH FUNCTION dcounter.topk_to_bytea(dc_topk);
 COMMENT ON CAST (dc_topk AS bytea) IS 'the bytes of a dc_topk';
 
 CREATE FUNCTION dc_topk(k int, counters int DEFAULT NULL) RETURNS dc_topk
-	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE COST 1;
 COMMENT ON FUNCTION dc_topk(int, int) IS 'an empty dc_topk';
 
 -- Functions of an item of any type are stable: the text of text, numbers, uuid,
@@ -86,27 +86,27 @@ COMMENT ON FUNCTION dc_topk_bounds(dc_topk, text) IS 'bounds of the weight of an
 
 CREATE FUNCTION dc_topk_info(sketch dc_topk, OUT k int, OUT counters int, OUT items int, OUT total_weight bigint,
 	OUT max_error bigint, OUT exact boolean, OUT bytes int)
-	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1;
 COMMENT ON FUNCTION dc_topk_info(dc_topk) IS 'size and error of a dc_topk';
 
 -- What the aggregates are made of. NULL arguments are looked at one by one.
 CREATE FUNCTION dcounter.topk_trans(internal, item anyelement, k int) RETURNS internal
-	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL SAFE;
+	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL SAFE COST 2;
 COMMENT ON FUNCTION dcounter.topk_trans(internal, anyelement, int) IS 'internal: transition function of dc_topk_agg()';
 CREATE FUNCTION dcounter.topk_trans(internal, item anyelement, k int, weight bigint) RETURNS internal
-	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL SAFE;
+	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL SAFE COST 2;
 COMMENT ON FUNCTION dcounter.topk_trans(internal, anyelement, int, bigint) IS 'internal: transition function of dc_topk_agg()';
 CREATE FUNCTION dcounter.topk_trans(internal, item anyelement, k int, weight bigint, counters int) RETURNS internal
-	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL SAFE;
+	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL SAFE COST 2;
 COMMENT ON FUNCTION dcounter.topk_trans(internal, anyelement, int, bigint, int) IS 'internal: transition function of dc_topk_agg()';
 CREATE FUNCTION dcounter.topk_trans(internal, item text, k int) RETURNS internal
-	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE COST 2;
 COMMENT ON FUNCTION dcounter.topk_trans(internal, text, int) IS 'internal: transition function of dc_topk_agg()';
 CREATE FUNCTION dcounter.topk_trans(internal, item text, k int, weight bigint) RETURNS internal
-	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE COST 2;
 COMMENT ON FUNCTION dcounter.topk_trans(internal, text, int, bigint) IS 'internal: transition function of dc_topk_agg()';
 CREATE FUNCTION dcounter.topk_trans(internal, item text, k int, weight bigint, counters int) RETURNS internal
-	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE COST 2;
 COMMENT ON FUNCTION dcounter.topk_trans(internal, text, int, bigint, int) IS 'internal: transition function of dc_topk_agg()';
 
 CREATE FUNCTION dcounter.topk_union_trans(internal, dc_topk) RETURNS internal

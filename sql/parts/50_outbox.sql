@@ -52,7 +52,7 @@ COMMENT ON TABLE dcounter.outbox_ring IS 'which partition of the outbox is writt
 INSERT INTO dcounter.outbox_ring VALUES (0, pg_catalog.now());
 
 CREATE FUNCTION dcounter.on_outbox_insert() RETURNS pg_catalog.trigger
-	AS 'MODULE_PATHNAME' LANGUAGE C;
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
 COMMENT ON FUNCTION dcounter.on_outbox_insert() IS 'internal: refuses rows that were not written by a commit';
 
 -- For each row, as a data-only restore copies no rows to it.

@@ -91,52 +91,52 @@ CREATE FUNCTION dc_consumer_create(name text, topics text[] DEFAULT NULL, start 
 COMMENT ON FUNCTION dc_consumer_create(text, text[], text, boolean) IS 'creates a consumer of events, of some topics or of all';
 
 CREATE FUNCTION dc_consumer_alter(name text, topics text[] DEFAULT NULL, lease interval DEFAULT NULL, max_attempts int DEFAULT NULL, on_nack text DEFAULT NULL, max_retention_age interval DEFAULT NULL, max_retention_size bigint DEFAULT NULL) RETURNS void
-	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
 COMMENT ON FUNCTION dc_consumer_alter(text, text[], interval, int, text, interval, bigint) IS 'changes settings of a consumer; NULL keeps one, an empty array or 0 removes a limit';
 
 CREATE FUNCTION dc_consumer_drop(name text) RETURNS void
-	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
 COMMENT ON FUNCTION dc_consumer_drop(text) IS 'drops a consumer with its members and dead letters';
 
 CREATE FUNCTION dc_consumer_grant(name text, role regrole) RETURNS void
-	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
 COMMENT ON FUNCTION dc_consumer_grant(text, regrole) IS 'lets a role fetch and acknowledge events of a consumer';
 
 CREATE FUNCTION dc_consumer_revoke(name text, role regrole) RETURNS void
-	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
 COMMENT ON FUNCTION dc_consumer_revoke(text, regrole) IS 'takes back what dc_consumer_grant has given';
 
 CREATE FUNCTION dc_fetch(consumer text, max_events int DEFAULT 100, wait interval DEFAULT '0', member text DEFAULT NULL)
 	RETURNS TABLE (seq bigint, id uuid, topic text, key text, type text, payload jsonb, headers jsonb, created_at timestamptz, attempt int)
-	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 100;
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100 ROWS 100;
 COMMENT ON FUNCTION dc_fetch(text, int, interval, text) IS 'the next events of a consumer, until they are acknowledged';
 
 CREATE FUNCTION dcounter.last_fetch() RETURNS text
-	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 1;
 COMMENT ON FUNCTION dcounter.last_fetch() IS 'how the last dc_fetch of this session ended: complete; stopped, so that the next one goes on; busy, as others were at work';
 
 CREATE FUNCTION dc_ack(consumer text, seq bigint, member text DEFAULT NULL) RETURNS void
-	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100;
 COMMENT ON FUNCTION dc_ack(text, bigint, text) IS 'everything that was fetched up to an event is done';
 
 CREATE FUNCTION dc_nack(consumer text, seq bigint, delay interval DEFAULT '10 s', reason text DEFAULT NULL, member text DEFAULT NULL) RETURNS text
-	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100;
 COMMENT ON FUNCTION dc_nack(text, bigint, interval, text, text) IS 'one fetched event is to be delivered again later: retry; or it was the last attempt: dead';
 
 CREATE FUNCTION dc_seek(consumer text, "position" text) RETURNS void
-	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
 COMMENT ON FUNCTION dc_seek(text, text) IS 'moves a consumer to another position, as dc_consumer_create understands it';
 
 CREATE FUNCTION dc_seek(consumer text, "position" bigint) RETURNS void
-	AS 'MODULE_PATHNAME', 'dc_seek_int8' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+	AS 'MODULE_PATHNAME', 'dc_seek_int8' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
 COMMENT ON FUNCTION dc_seek(text, bigint) IS 'moves a consumer to just after an event';
 
 CREATE FUNCTION dc_dead_letter_retry(consumer text, seq bigint DEFAULT NULL) RETURNS bigint
-	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
 COMMENT ON FUNCTION dc_dead_letter_retry(text, bigint) IS 'delivers a dead letter again, or all of a consumer; returns how many';
 
 CREATE FUNCTION dc_dead_letter_discard(consumer text, seq bigint DEFAULT NULL) RETURNS bigint
-	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
 COMMENT ON FUNCTION dc_dead_letter_discard(text, bigint) IS 'removes a dead letter, or all of a consumer; returns how many';
 
 CREATE VIEW dc_dead_letters WITH (security_barrier) AS

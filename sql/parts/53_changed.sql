@@ -12,7 +12,7 @@ COMMENT ON COLUMN dcounter.counter_events.channel IS 'channel that is notified o
 COMMENT ON COLUMN dcounter.counter_events.last_round IS 'when events were written last';
 
 CREATE FUNCTION dcounter.on_events_change() RETURNS pg_catalog.trigger
-	AS 'MODULE_PATHNAME' LANGUAGE C;
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
 COMMENT ON FUNCTION dcounter.on_events_change() IS 'internal: makes restoring these settings idempotent and tells sessions of changes';
 
 CREATE TRIGGER on_events_change

@@ -194,7 +194,7 @@ RESET ROLE;
 DROP ROLE regress_dc_cms;
 
 -- Input and output
-SELECT s::text::dc_cms::bytea = s::bytea, s::bytea::dc_cms::bytea = s::bytea, dc_cms_send(s) = s::bytea FROM c;
+SELECT s::text::dc_cms::bytea = s::bytea, s::bytea::dc_cms::bytea = s::bytea, dcounter.cms_send(s) = s::bytea FROM c;
 CREATE TABLE copied (name text, s dc_cms);
 \copy c TO 'results/cms.bin' (FORMAT binary)
 \copy copied FROM 'results/cms.bin' (FORMAT binary)

@@ -65,8 +65,8 @@ FROM hll_typmod WHERE h IS NOT NULL ORDER BY 2 DESC;
 SELECT 1 FROM (SELECT NULL::dc_hll(9)) q;
 SELECT NULL::dc_hll(12, 13);
 SELECT # (SELECT dc_hll_agg(i) FROM generate_series(1, 500) i)::dc_hll(10);
-SELECT dc_hll_enforce(dc_hll(), 0, true);
-SELECT dc_hll_in('\x100e0100', 0, 9);
+SELECT dcounter.hll_enforce(dc_hll(), 0, true);
+SELECT dcounter.hll_in('\x100e0100', 0, 9);
 SELECT array_send(ARRAY[dc_hll(), dc_hll(10)]) = array_send(ARRAY['\x100e0100', '\x100a0100']::dc_hll[]) AS sent;
 
 -- Adding; NULLs

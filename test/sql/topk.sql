@@ -136,7 +136,7 @@ SELECT count(*) FROM dc_topk_list((SELECT dc_topk_agg(w, 2) FROM (SELECT repeat(
 -- Types' bytes: in, out, casts, binary copy
 SELECT :'words'::dc_topk::bytea::dc_topk::text = :'words', octet_length(:'words'::dc_topk::bytea) = (SELECT bytes FROM dc_topk_info(:'words'));
 SELECT dc_topk(2, 3)::bytea, '\x0100020301050000000161'::dc_topk;
-SELECT dc_topk_send(dc_topk(2, 3));
+SELECT dcounter.topk_send(dc_topk(2, 3));
 SELECT 'x'::dc_topk;
 SELECT '\x0'::dc_topk;
 SELECT '\x0g'::dc_topk;

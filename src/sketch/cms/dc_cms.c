@@ -28,7 +28,14 @@ PG_FUNCTION_INFO_V1(dc_cms_subtract);
 PG_FUNCTION_INFO_V1(dc_cms_inner_product);
 PG_FUNCTION_INFO_V1(dc_cms_info);
 
-DC_SKETCH_IO(dc_cms, cms_check);
+static const SketchIo io = {"dc_cms", cms_check, NULL};
+
+DC_SKETCH_FUNCTION(dc_cms_in, sketch_in(fcinfo, &io));
+DC_SKETCH_FUNCTION(dc_cms_out, sketch_out(fcinfo));
+DC_SKETCH_FUNCTION(dc_cms_recv, sketch_recv(fcinfo, &io));
+DC_SKETCH_FUNCTION(dc_cms_send, PointerGetDatum(PG_GETARG_BYTEA_P_COPY(0)));
+DC_SKETCH_FUNCTION(dc_cms_from_bytea, sketch_from_bytea(fcinfo, &io));
+DC_SKETCH_FUNCTION(dc_cms_to_bytea, PointerGetDatum(PG_GETARG_BYTEA_P(0)));
 
 static Datum merge(FunctionCallInfo fcinfo, int sign);
 static Datum make_row(FunctionCallInfo fcinfo, Datum *values, bool *nulls);

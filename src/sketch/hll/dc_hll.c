@@ -23,7 +23,14 @@
 
 static Datum coerce_precision(Datum value, int32 typmod, fmNodePtr escontext);
 
-DC_SKETCH_IO_TYPMOD(dc_hll, hll_check, coerce_precision);
+static const SketchIo io = {"dc_hll", hll_check, coerce_precision};
+
+DC_SKETCH_FUNCTION(dc_hll_in, sketch_in(fcinfo, &io));
+DC_SKETCH_FUNCTION(dc_hll_out, sketch_out(fcinfo));
+DC_SKETCH_FUNCTION(dc_hll_recv, sketch_recv(fcinfo, &io));
+DC_SKETCH_FUNCTION(dc_hll_send, PointerGetDatum(PG_GETARG_BYTEA_P_COPY(0)));
+DC_SKETCH_FUNCTION(dc_hll_from_bytea, sketch_from_bytea(fcinfo, &io));
+DC_SKETCH_FUNCTION(dc_hll_to_bytea, PointerGetDatum(PG_GETARG_BYTEA_P(0)));
 
 PG_FUNCTION_INFO_V1(dc_hll_typmod_in);
 PG_FUNCTION_INFO_V1(dc_hll_typmod_out);

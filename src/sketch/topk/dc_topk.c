@@ -39,7 +39,14 @@ static void look_up(FunctionCallInfo fcinfo, int64 *lower, int64 *upper);
 static void put_row(ReturnSetInfo *result, int64 rank, const TopkItem *item, bool guaranteed);
 static Datum record(FunctionCallInfo fcinfo, Datum *values);
 
-DC_SKETCH_IO(dc_topk, check_value);
+static const SketchIo io = {"dc_topk", check_value, NULL};
+
+DC_SKETCH_FUNCTION(dc_topk_in, sketch_in(fcinfo, &io));
+DC_SKETCH_FUNCTION(dc_topk_out, sketch_out(fcinfo));
+DC_SKETCH_FUNCTION(dc_topk_recv, sketch_recv(fcinfo, &io));
+DC_SKETCH_FUNCTION(dc_topk_send, PointerGetDatum(PG_GETARG_BYTEA_P_COPY(0)));
+DC_SKETCH_FUNCTION(dc_topk_from_bytea, sketch_from_bytea(fcinfo, &io));
+DC_SKETCH_FUNCTION(dc_topk_to_bytea, PointerGetDatum(PG_GETARG_BYTEA_P(0)));
 
 /*
  * check_value says what is wrong with bytes from outside, or NULL.
