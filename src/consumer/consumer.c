@@ -54,8 +54,7 @@ dc_consumer_create(PG_FUNCTION_ARGS)
 	{
 		ereport(may_exist ? NOTICE : ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
-				 may_exist ? errmsg("consumer \"%s\" already exists, skipping", name)
-						   : errmsg("consumer \"%s\" already exists", name)));
+				 errmsg("consumer \"%s\" already exists%s", name, may_exist ? ", skipping" : "")));
 		PG_RETURN_VOID();
 	}
 	if (!PG_ARGISNULL(1))

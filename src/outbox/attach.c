@@ -92,21 +92,17 @@ dc_outbox_attach(PG_FUNCTION_ARGS)
 	check_sink(sink);
 	for (int i = 0; i < lengthof(trigger_names); i++)
 		existing += find_trigger(rel, trigger_names[i]) != NULL;
-	if (may_exist && existing == lengthof(trigger_names))
+	may_exist &= existing == lengthof(trigger_names);
+	if (existing > 0)
 	{
-		ereport(NOTICE,
+		ereport(may_exist ? NOTICE : ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
-				 errmsg("table \"%s\" is attached to the outbox already, skipping",
-						RelationGetRelationName(rel))));
+				 errmsg("table \"%s\" is attached to the outbox already%s",
+						RelationGetRelationName(rel), may_exist ? ", skipping" : ""),
+				 may_exist ? 0 : errhint("Call dc_outbox_detach() first.")));
 		table_close(rel, NoLock);
 		PG_RETURN_VOID();
 	}
-	if (existing > 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_DUPLICATE_OBJECT),
-				 errmsg("table \"%s\" is attached to the outbox already",
-						RelationGetRelationName(rel)),
-				 errhint("Call dc_outbox_detach() first.")));
 	if (keys[0] == '\0')
 		check_primary_key(rel);
 	if (condition != NULL)
