@@ -5,9 +5,10 @@
 #ifndef DC_ARG_H
 #define DC_ARG_H
 
+#include "base/compat.h"
 #include "fmgr.h"
 
-extern void arg_null_error(const char *name) pg_attribute_noreturn();
+pg_noreturn extern void arg_null_error(const char *name);
 extern bool bool_arg(FunctionCallInfo fcinfo, int argno, const char *name);
 extern Datum *array_arg(FunctionCallInfo fcinfo, int argno, const char *name,
 						const char *member, int *count);
