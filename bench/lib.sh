@@ -14,24 +14,38 @@ record() {
     printf '%s\t%s\t%s\t%s\t%s\t%s\n' "$@" >>"$RESULTS"
 }
 
+# recorded: the value of the last record
+recorded() {
+    tail -n 1 "$RESULTS" | cut -f 6
+}
+
+# divided A B: A / B
+divided() {
+    awk -v a="$1" -v b="$2" 'BEGIN { print a / b }'
+}
+
 # say FORMAT ARGUMENT...: progress
 say() {
     # shellcheck disable=SC2059 # the format is an argument
     printf "$1\n" "${@:2}" >&2
 }
 
+# chosen NAME: is it one of those that CASES selects?
+chosen() {
+    local word
+    [[ -n $CASES ]] || return 0
+    for word in $CASES; do
+        [[ $1 != *"$word"* ]] || return 0
+    done
+    return 1
+}
+
 # cases_of PART: the names of its cases, those that CASES selects
 cases_of() {
-    local folder name word
+    local folder name
     for folder in "bench/cases/$1"/*/; do
         name=$(basename "$folder")
-        if [[ -z $CASES || $name == *_dc_incr ]]; then
-            echo "$name"
-            continue
-        fi
-        for word in $CASES; do
-            [[ $name != *"$word"* ]] || { echo "$name" && break; }
-        done
+        if [[ $name == *_dc_incr ]] || chosen "$name"; then echo "$name"; fi
     done
 }
 
@@ -81,6 +95,24 @@ fill() {
     sql bench "$(cat "$1/fill.sql")" -v "events=$OUTBOX_EVENTS" >/dev/null
     sql bench 'VACUUM ANALYZE;'
     sql bench 'CHECKPOINT;'
+}
+
+# read_batches FOLDER SECONDS: its run.sql reads a hundred events; sets rate, in events
+# a second
+read_batches() {
+    run_pgbench "$1/run.sql" 1 "$2"
+    rate=$(awk -v r="$rate" 'BEGIN { print r * 100 }')
+}
+
+# hold STATEMENTS: a session that runs them, and has written its first line into
+# DC_WORK/holder.out; sets holder, its process
+hold() {
+    "$BINDIR/psql" -X -q -A -t -v ON_ERROR_STOP=1 -d bench >"$DC_WORK/holder.out" 2>"$DC_WORK/holder.err" <<<"$1" &
+    holder=$!
+    until grep -q . "$DC_WORK/holder.out"; do
+        kill -0 "$holder" 2>/dev/null || die "$(cat "$DC_WORK/holder.err")"
+        sleep 0.05
+    done
 }
 
 # check_count FOLDER TRANSACTIONS: ends the script unless the case has counted

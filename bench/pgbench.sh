@@ -1,6 +1,17 @@
 # shellcheck shell=bash
 # Running pgbench and reading its report; sourced by demo.sh and lib.sh.
 
+# logged LOG MESSAGE COMMAND...: COMMAND writes to LOG; if it fails, that is shown, and
+# the script ends with MESSAGE
+logged() {
+    local log=$1 message=$2
+    shift 2
+    "$@" >"$log" 2>&1 || {
+        cat "$log" >&2
+        die "$message"
+    }
+}
+
 # call_pgbench SCRIPT CLIENTS SECONDS [OPTION...]: sets rate (committed a second,
 # without the time to connect), transactions (committed), serialization and
 # deadlocks (transactions that failed so, and were not tried again), of_last_script
@@ -13,11 +24,8 @@ call_pgbench() {
     [[ $clients -ge 2 ]] || threads=1
     # -d would be the database from PostgreSQL 17 on, and before it writes a line for
     # each message, which takes longer than the quick transactions
-    if ! "$BINDIR/pgbench" -n -M prepared --failures-detailed --max-tries=1 -f "$script" \
-        -c "$clients" -j "$threads" -T "$seconds" "$@" "$PGDATABASE" >"$log" 2>&1; then
-        cat "$log" >&2
-        die "pgbench failed on $script"
-    fi
+    logged "$log" "pgbench failed on $script" "$BINDIR/pgbench" -n -M prepared --failures-detailed --max-tries=1 \
+        -f "$script" -c "$clients" -j "$threads" -T "$seconds" "$@" "$PGDATABASE"
     read_pgbench "$log"
     rm "$log"
 }

@@ -27,27 +27,12 @@ esac
 test=${number}_$kind
 
 if [[ ${DC_STAGE:-} != user ]]; then
-    bash test/deps.sh build test
-    build_and_install
-    make_work
-    in_work_folder test/chaos.sh "$kind" || true
-    if [[ -d $DC_WORK/tree/tmp_check ]]; then
-        rm -rf "results/$kind"
-        mkdir -p results
-        cp -R "$DC_WORK/tree/tmp_check/log" "results/$kind"
-    fi
-    read -r passed failed < <(cat "$DC_WORK/out/totals" 2>/dev/null || echo 0 1)
-    echo "$passed passed, $failed failed"
-    [[ $failed -eq 0 ]]
+    tap_first_half "$kind" test/chaos.sh "$kind"
     exit
 fi
 
 use_postgres
-pgxs=$(dirname "$("$PG_CONFIG" --pgxs)")/..
-mkdir -p tmp_check/log
-export TESTDIR=$PWD TESTDATADIR=$PWD/tmp_check TESTLOGDIR=$PWD/tmp_check/log
-export PATH=$BINDIR:$PWD:$PATH PGPORT=65432 PG_REGRESS=$pgxs/test/regress/pg_regress
-export PERL5LIB=$pgxs/test/perl:$PWD/test/perl${PERL5LIB:+:$PERL5LIB}
+tap_environment
 passed=0
 failed=0
 seed=${DC_SEED:-$((RANDOM * 32768 + RANDOM))}
@@ -55,17 +40,11 @@ end=$((SECONDS + seconds))
 while [[ ($failed -eq 0 || -n ${GO_ON:-}) && ($SECONDS -lt $end || $passed -eq 0) ]]; do
     left=$((end - SECONDS))
     left=$((left < longest ? left : longest))
-    log=$DC_WORK/out/${kind}_$seed.log
     # what the last leg has left
     rm -rf tmp_check/t_"$test"_*
-    status=0
-    DC_SEED=$seed CHAOS_TIME=$left OWNERS_TIME=$left prove -v "test/t/$test.pl" 2>&1 | tee "$log" || status=$?
-    ok=$(grep -c '^ok ' "$log" || true)
-    bad=$(grep -c '^not ok ' "$log" || true)
-    if [[ $bad -eq 0 && $status -ne 0 ]]; then bad=1; fi
-    passed=$((passed + ok))
-    failed=$((failed + bad))
-    if [[ -n ${GO_ON:-} && $bad -gt 0 ]]; then
+    before=$failed
+    DC_SEED=$seed CHAOS_TIME=$left OWNERS_TIME=$left run_tap "test/t/$test.pl" "$DC_WORK/out/${kind}_$seed.log"
+    if [[ -n ${GO_ON:-} && $failed -gt $before ]]; then
         mkdir -p "tmp_check/log/$seed"
         mv tmp_check/log/*"$test"* "tmp_check/log/$seed"
     fi

@@ -120,20 +120,15 @@ stage_pgtap() {
     tally pgtap "${#logs[@]}" "$status" "${logs[@]}"
 }
 
-# The environment is that of prove_installcheck in PGXS: 15 reads TESTDIR,
-# later releases TESTDATADIR and TESTLOGDIR. One prove a file keeps the logs
-# apart while two run at once.
+# One prove a file keeps the logs apart while two run at once.
 stage_tap() {
-    local files=(test/t/"${CHECK_TAP:-}"*.pl) pgxs status=0
+    local files=(test/t/"${CHECK_TAP:-}"*.pl) status=0
     [[ ${#files[@]} -gt 0 ]] || return 0
-    pgxs=$(dirname "$("$PG_CONFIG" --pgxs)")/..
-    mkdir -p tmp_check/log
     # shellcheck disable=SC2016 # expanded by the inner shell
-    printf '%s\0' "${files[@]}" | env -u PGHOST -u PGPORT -u PGUSER -u PGDATABASE \
-        TESTDIR="$PWD" TESTDATADIR="$PWD/tmp_check" TESTLOGDIR="$PWD/tmp_check/log" \
-        PATH="$BINDIR:$PWD:$PATH" PERL5LIB="$pgxs/test/perl:$PWD/test/perl${PERL5LIB:+:$PERL5LIB}" \
-        PG_REGRESS="$pgxs/test/regress/pg_regress" PGPORT=65432 OUT="$out" \
-        xargs -0 -n 1 -P 2 bash -c '
+    (
+        tap_environment
+        export OUT=$out
+        printf '%s\0' "${files[@]}" | xargs -0 -n 1 -P 2 bash -c '
             name=$(basename "$1" .pl)
             if prove -v "$1" >"$OUT/tap_$name.log" 2>&1; then
                 echo "   $name"
@@ -141,7 +136,8 @@ stage_tap() {
                 echo "   $name: failed"
                 cat "$OUT/tap_$name.log"
                 exit 1
-            fi' run || status=$?
+            fi' run
+    ) || status=$?
     [[ $status -eq 0 ]] || cp -R tmp_check/log "$out/tap_server_logs"
     tally tap "${#files[@]}" "$status" "$out"/tap_*.log
 }

@@ -117,6 +117,7 @@ as_server_user() {
 
 # make_work: creates DC_WORK, removed at exit. With "disk" it must not be in
 # memory, since a benchmark of commits on tmpfs measures nothing.
+# shellcheck disable=SC2120 # make bench does
 make_work() {
     local base=${TMPDIR:-/tmp}
     if [[ ${1:-} == disk && -z ${TMPDIR:-} && $(stat -f -c %T "$base") == tmpfs ]]; then
@@ -192,4 +193,55 @@ sql() {
     local database=$1 statement=$2
     shift 2
     "$BINDIR/psql" -X -q -A -t -v ON_ERROR_STOP=1 -d "$database" "$@" <<<"$statement"
+}
+
+# keep_results NAME FOLDER: what a run has left is results/NAME
+keep_results() {
+    rm -rf "results/$1"
+    mkdir -p results
+    cp -R "$2" "results/$1"
+}
+
+# say_totals: prints "N passed, N failed" of the second half of a script, and fails if
+# one did. No totals means that it did not come to its end.
+say_totals() {
+    local passed failed
+    read -r passed failed < <(cat "$DC_WORK/out/totals" 2>/dev/null || echo 0 1)
+    echo "$passed passed, $failed failed"
+    [[ $failed -eq 0 ]]
+}
+
+# tap_first_half NAME SCRIPT ARGS...: of a script that runs TAP tests. Their logs are
+# results/NAME.
+tap_first_half() {
+    local name=$1
+    shift
+    bash test/deps.sh build test
+    build_and_install
+    make_work
+    in_work_folder "$@" || true
+    [[ ! -d $DC_WORK/tree/tmp_check ]] || keep_results "$name" "$DC_WORK/tree/tmp_check/log"
+    say_totals
+}
+
+# tap_environment: that of prove_installcheck in PGXS. 15 reads TESTDIR, later
+# releases TESTDATADIR and TESTLOGDIR.
+tap_environment() {
+    local pgxs
+    pgxs=$(dirname "$("$PG_CONFIG" --pgxs)")/..
+    mkdir -p tmp_check/log
+    unset PGHOST PGUSER PGDATABASE
+    export TESTDIR=$PWD TESTDATADIR=$PWD/tmp_check TESTLOGDIR=$PWD/tmp_check/log
+    export PATH=$BINDIR:$PWD:$PATH PGPORT=65432 PG_REGRESS=$pgxs/test/regress/pg_regress
+    export PERL5LIB=$pgxs/test/perl:$PWD/test/perl${PERL5LIB:+:$PERL5LIB}
+}
+
+# run_tap FILE LOG: adds to passed and failed. A test that ended early is a failure.
+run_tap() {
+    local status=0 bad
+    prove -v "$1" 2>&1 | tee "$2" || status=$?
+    bad=$(grep -c '^not ok ' "$2" || true)
+    if [[ $bad -eq 0 && $status -ne 0 ]]; then bad=1; fi
+    passed=$((passed + $(grep -c '^ok ' "$2" || true)))
+    failed=$((failed + bad))
 }

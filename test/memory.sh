@@ -21,12 +21,8 @@ if [[ ${DC_STAGE:-} != user ]]; then
     bash test/memory/build.sh "$folder"
     make_work
     in_work_folder test/memory.sh || true
-    rm -rf results/memory
-    mkdir -p results
-    cp -R "$DC_WORK/out" results/memory
-    read -r passed failed < <(cat "$DC_WORK/out/totals" 2>/dev/null || echo 0 1)
-    echo "$passed passed, $failed failed"
-    [[ $failed -eq 0 ]]
+    keep_results memory "$DC_WORK/out"
+    say_totals
     exit
 fi
 

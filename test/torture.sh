@@ -11,43 +11,21 @@ cd "$(dirname "$0")/.."
 source test/lib.sh
 
 export DC_TORTURE=${DC_TORTURE:-100}
-read -r -a tests <<<"${TORTURE:-003 004 005 007 011 013 014 015 019 020 022 023 024 026 027 028 030 032}"
+read -r -a tests <<<"${TORTURE:-003 004 005 007 011 013 014 015 019 020 023 024 026 027 028 030 032 043}"
 
 if [[ ${DC_STAGE:-} != user ]]; then
-    bash test/deps.sh build test
-    build_and_install
-    make_work
-    in_work_folder test/torture.sh || true
-    if [[ -d $DC_WORK/tree/tmp_check ]]; then
-        rm -rf results/torture
-        mkdir -p results
-        cp -R "$DC_WORK/tree/tmp_check/log" results/torture
-    fi
-    read -r passed failed < <(cat "$DC_WORK/out/totals" 2>/dev/null || echo 0 1)
-    echo "$passed passed, $failed failed"
-    [[ $failed -eq 0 ]]
+    tap_first_half torture test/torture.sh
     exit
 fi
 
-# As in check_stages.sh, but one after the other: each loads the machine.
+# One after the other: each loads the machine.
 use_postgres
-pgxs=$(dirname "$("$PG_CONFIG" --pgxs)")/..
-mkdir -p tmp_check/log
-export TESTDIR=$PWD TESTDATADIR=$PWD/tmp_check TESTLOGDIR=$PWD/tmp_check/log
-export PATH=$BINDIR:$PWD:$PATH PGPORT=65432 PG_REGRESS=$pgxs/test/regress/pg_regress
-export PERL5LIB=$pgxs/test/perl:$PWD/test/perl${PERL5LIB:+:$PERL5LIB}
+tap_environment
 passed=0
 failed=0
 for number in "${tests[@]}"; do
     for file in test/t/"$number"_*.pl; do
-        log=$DC_WORK/out/$(basename "$file" .pl).log
-        status=0
-        prove -v "$file" 2>&1 | tee "$log" || status=$?
-        ok=$(grep -c '^ok ' "$log" || true)
-        bad=$(grep -c '^not ok ' "$log" || true)
-        if [[ $bad -eq 0 && $status -ne 0 ]]; then bad=1; fi
-        passed=$((passed + ok))
-        failed=$((failed + bad))
+        run_tap "$file" "$DC_WORK/out/$(basename "$file" .pl).log"
     done
 done
 echo "$passed $failed" >"$DC_WORK/out/totals"

@@ -16,11 +16,8 @@ each=$((ONCE_EVENTS / 16))
 # transaction, from 0; sets rate
 send() {
     local log=$DC_WORK/replay.log
-    "$BINDIR/pgbench" -n -M prepared --max-tries=1 --failures-detailed -f "$folder/$1" -c 16 -j 2 -t "$2" \
-        -D n=-1 -D each="$each" bench >"$log" 2>&1 || {
-        cat "$log" >&2
-        die "pgbench failed on $1"
-    }
+    logged "$log" "pgbench failed on $1" "$BINDIR/pgbench" -n -M prepared --max-tries=1 --failures-detailed \
+        -f "$folder/$1" -c 16 -j 2 -t "$2" -D n=-1 -D each="$each" bench
     read_pgbench "$log"
     # shellcheck disable=SC2154 # read_pgbench sets it
     [[ $transactions == $((16 * $2)) ]] || die "$1: $transactions transactions, not $((16 * $2))"

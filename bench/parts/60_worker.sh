@@ -36,17 +36,19 @@ for ((round = 1; round <= WORKER_ROUNDS; round++)); do
     start=$(date +%s.%N)
     run_pgbench "$folder/run.sql" 16 "$SECONDS_PER_RUN"
     total=$((total + transactions))
-    record million dc_incr any ratio "$round" "$(awk -v a="$alone" -v b="$rate" 'BEGIN { print b / a }')"
+    ratio=$(divided "$rate" "$alone")
+    record million dc_incr any ratio "$round" "$ratio"
     record million dc_incr any left "$round" "$(left)"
     while [[ $(left) != 0 ]]; do sleep 0.2; done
-    record million dc_incr any seconds "$round" "$(awk -v a="$start" -v b="$(date +%s.%N)" 'BEGIN { print b - a }')"
-    worked=$(work)
-    record million dc_incr any work "$round" "$(awk -v w="$worked" 'BEGIN { print w / 1000 }')"
+    seconds=$(awk -v a="$start" -v b="$(date +%s.%N)" 'BEGIN { print b - a }')
+    record million dc_incr any seconds "$round" "$seconds"
+    worked=$(divided "$(work)" 1000)
+    record million dc_incr any work "$round" "$worked"
     worker off
     check_count "$folder" "$total"
     [[ $(sql bench 'SELECT count(*), sum(value) FROM seen;') == "$WORKER_KEYS|$WORKER_KEYS" ]] ||
         die 'the totals of the million keys are wrong'
     say 'million keys, round %d: compacted within %.1f s, %.1f s of work; writers meanwhile %.2f of their rate' "$round" \
-        "$(tail -n 2 "$RESULTS" | cut -f 6 | head -n 1)" "$(tail -n 1 "$RESULTS" | cut -f 6)" "$(awk -F '\t' '$1 == "million" && $4 == "ratio" { r = $6 } END { print r }' "$RESULTS")"
+        "$seconds" "$worked" "$ratio"
 done
 sql postgres 'ALTER SYSTEM RESET ALL;'

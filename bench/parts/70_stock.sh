@@ -14,13 +14,10 @@ folder=bench/cases/stock/30_dc_take
 
 # hold_a_unit SECONDS: takes one, and keeps its transaction open; sets holder
 hold_a_unit() {
-    "$BINDIR/psql" -X -q -A -t -v ON_ERROR_STOP=1 -d bench >"$DC_WORK/holder.out" <<<"
-        BEGIN;
+    hold "BEGIN;
         SELECT dc_take('seats', 42);
         SELECT pg_sleep($1);
-        COMMIT;" &
-    holder=$!
-    until grep -q . "$DC_WORK/holder.out"; do sleep 0.05; done
+        COMMIT;"
     [[ $(cat "$DC_WORK/holder.out") == t ]] || die 'there is no unit to hold'
 }
 
@@ -34,8 +31,8 @@ for ((round = 1; round <= ROUNDS; round++)); do
     total=$((total + transactions + 1))
     wait "$holder" || die 'the transaction that holds a unit failed'
     check_count "$folder" "$total"
-    record stock_open dc_take any ratio "$round" "$(awk -v a="$alone" -v b="$rate" 'BEGIN { print b / a }')"
-    say 'stock, round %d: with a unit held open %.2f of the rate' "$round" "$(tail -n 1 "$RESULTS" | cut -f 6)"
+    record stock_open dc_take any ratio "$round" "$(divided "$rate" "$alone")"
+    say 'stock, round %d: with a unit held open %.2f of the rate' "$round" "$(recorded)"
 done
 
 # Each client tries 40 times: far more than there are units.
@@ -45,10 +42,8 @@ echo "INSERT INTO sold SELECT :key WHERE dc_take('seats', :key);" >"$DC_WORK/las
 wrong=0
 for ((round = 1; round <= LAST_ROUNDS; round++)); do
     sql bench "SELECT dc_restock('seats', $round + 1000, 1000);" >/dev/null
-    "$BINDIR/pgbench" -n -f "$DC_WORK/last.sql" -c 64 -j 2 -t 40 -D key=$((round + 1000)) bench >"$DC_WORK/last.log" 2>&1 || {
-        cat "$DC_WORK/last.log" >&2
-        die 'pgbench failed on the last units'
-    }
+    logged "$DC_WORK/last.log" 'pgbench failed on the last units' \
+        "$BINDIR/pgbench" -n -f "$DC_WORK/last.sql" -c 64 -j 2 -t 40 -D key=$((round + 1000)) bench
     [[ $(sql bench "SELECT count(*), dc_get('seats', $round + 1000), dc_take('seats', $round + 1000) FROM sold WHERE key = $round + 1000;") == '1000|0|f' ]] ||
         wrong=$((wrong + 1))
 done

@@ -30,16 +30,6 @@ near() {
         die "$2: the answer is '$answer', not about $1"
 }
 
-# chosen NAME: is it one of those that CASES selects?
-chosen() {
-    local word
-    [[ -n $CASES ]] || return 0
-    for word in $CASES; do
-        [[ $1 != *"$word"* ]] || return 0
-    done
-    return 1
-}
-
 # race NAME ANSWER: all sides of a case. Round 0 is not recorded.
 race() {
     local name=$1 sides=() before='' file side round i

@@ -8,12 +8,6 @@ source bench/lib.sh
 
 run_cases outbox_write 32
 
-# read_batches FOLDER SECONDS: sets rate, in events a second
-read_batches() {
-    run_pgbench "$1/run.sql" 1 "$2"
-    rate=$(awk -v r="$rate" 'BEGIN { print r * 100 }')
-}
-
 # far_behind NAME ROUND: reads with all events before it
 far_behind() {
     read_batches "bench/cases/outbox_read/$1" "$SECONDS_PER_RUN"
@@ -67,5 +61,5 @@ sleep 1
 wait "$reader"
 for percent in 50 99; do
     record outbox_delay dc_fetch any "p$percent" 1 "$(sql bench "SELECT percentile_disc($percent / 100.0) WITHIN GROUP (ORDER BY ms) FROM delay;")"
-    say 'outbox: delay from commit to fetch, p%s: %s ms' "$percent" "$(tail -n 1 "$RESULTS" | cut -f 6)"
+    say 'outbox: delay from commit to fetch, p%s: %s ms' "$percent" "$(recorded)"
 done

@@ -13,8 +13,7 @@ read_all() {
     export PGDATABASE=bench
     [[ $1 == held ]] || PGDATABASE=bench_free
     sql "$PGDATABASE" "SELECT dc_seek('c', 'beginning');" >/dev/null
-    run_pgbench "$folder/run.sql" 1 "$2"
-    rate=$(awk -v r="$rate" 'BEGIN { print r * 100 }')
+    read_batches "$folder" "$2"
 }
 
 fresh_database "$folder"
@@ -22,12 +21,9 @@ fill "$folder"
 sql postgres 'DROP DATABASE IF EXISTS bench_free WITH (FORCE);'
 sql postgres 'CREATE DATABASE bench_free TEMPLATE bench;'
 
-"$BINDIR/psql" -X -q -A -t -v ON_ERROR_STOP=1 -d bench >"$DC_WORK/holder.out" 2>/dev/null <<<"
-    BEGIN ISOLATION LEVEL REPEATABLE READ;
+hold 'BEGIN ISOLATION LEVEL REPEATABLE READ;
     SELECT pg_backend_pid();
-    SELECT pg_sleep(3600);" &
-holder=$!
-until grep -q . "$DC_WORK/holder.out"; do sleep 0.05; done
+    SELECT pg_sleep(3600);'
 
 end=$((SECONDS + HELD_SECONDS))
 while ((SECONDS < end)); do

@@ -12,7 +12,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-our @EXPORT = qw(buffer_node worker_runs state_is state_query soon flush no_memory stuck pgbench processed
+our @EXPORT = qw(buffer_node worker_runs state_is state_query in_tables soon flush no_memory stuck pgbench processed
   client_tables start_clients clients_ended counted bounds_wrong exactness read_loops);
 
 # Long enough for anything that should happen by itself
@@ -65,6 +65,22 @@ sub state_query
 	return qq{
 		SELECT dc_get('$counter', '$key') || ' ' || coalesce((SELECT value FROM $counter WHERE key = '$key'), 0)
 			+ coalesce((SELECT sum(inc - dec) FROM ${counter}_shard WHERE key = '$key'), 0)};
+}
+
+# in_tables(NODE): makes a function of that name, how much of a counter its tables say
+sub in_tables
+{
+	my ($node) = @_;
+
+	sql($node, 'postgres', q{
+		CREATE FUNCTION in_tables(c text) RETURNS numeric LANGUAGE plpgsql AS $$
+		DECLARE
+			n numeric;
+		BEGIN
+			EXECUTE format('SELECT (SELECT coalesce(sum(inc - dec), 0) FROM %I) + (SELECT coalesce(sum(inc - dec), 0) FROM %I)', c, c || '_shard') INTO n;
+			RETURN n;
+		END $$;});
+	return;
 }
 
 sub flush

@@ -3,123 +3,17 @@
 # runs, too (dcounter.worker_runs_owner_code). What an owner has put on his
 # tables runs as himself and cannot get out, whatever it tries; others' tables
 # are compacted as ever. The same for dc_maintain() and dc_compact() of a superuser.
-#
-# Each hook of mallory's calls attack(), which tries everything and says in the
-# server log, from where no rollback takes it away, as whom it ran and what came
-# of it.
+# How the worker gets rid of such code is in 042_worker_owner_end.pl.
 use strict;
 use warnings;
 
+use DcOwner;
 use DcTest;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $node = dc_node('worker', extension => 0, conf => [
-		"shared_preload_libraries = 'dcounter'", "dcounter.compact_interval = '50ms'", 'dcounter.worker_runs_owner_code = on' ]);
-
-sql($node, 'postgres', q{
-	CREATE ROLE boss SUPERUSER;
-	CREATE ROLE mallory LOGIN;
-	CREATE ROLE vera;
-	CREATE DATABASE evil OWNER mallory;});
-sql($node, 'evil', q{
-	CREATE EXTENSION dcounter;
-	CREATE SCHEMA mallory AUTHORIZATION mallory;
-	CREATE SCHEMA vera AUTHORIZATION vera;
-	CREATE SCHEMA boss;});
-
-# eventually(DATABASE, QUERY, NAME): tests that a condition comes true. Without it there is
-# no point in going on.
-sub eventually
-{
-	my ($database, $query, $name) = @_;
-	local $Test::Builder::Level = $Test::Builder::Level + 1;
-
-	return ok($node->poll_query_until($database, $query), $name) || die 'waited in vain';
-}
-
-# as_mallory(SQL): in a session of his own
-sub as_mallory
-{
-	my ($sql) = @_;
-
-	return $node->safe_psql('evil', $sql, extra_params => [ '-U', 'mallory' ]);
-}
-
-# What only others than mallory may do
-my @forbidden = (
-	'ALTER ROLE mallory SUPERUSER', 'CREATE ROLE eve SUPERUSER', 'GRANT boss TO mallory',
-	'GRANT pg_execute_server_program TO mallory',
-	'SET ROLE boss', 'SET LOCAL ROLE boss', 'RESET ROLE', q{SELECT set_config('role', 'boss', false)}, q{SELECT set_config('role', 'none', true)},
-	'SET SESSION AUTHORIZATION boss', 'SET SESSION AUTHORIZATION DEFAULT', 'RESET SESSION AUTHORIZATION',
-	q{COPY mallory.note TO PROGRAM 'true'}, q{COPY mallory.note FROM '/etc/passwd'}, q{SELECT pg_read_file('PG_VERSION')},
-	q{SELECT lo_import('/etc/passwd')}, q{LOAD '/tmp/mallory'}, 'ALTER SYSTEM SET work_mem = 64', 'SET session_replication_role = replica',
-	'CREATE TABLE vera.x ()', 'CREATE FUNCTION boss.f() RETURNS int LANGUAGE sql RETURN 1', 'CREATE TABLE dcounter.x ()', 'CREATE TABLE pg_catalog.x ()',
-	'CREATE EVENT TRIGGER mallory ON ddl_command_end EXECUTE FUNCTION dcounter.on_alter_table()',
-	'UPDATE vera.before SET inc = 0', 'DELETE FROM vera.before_shard', 'DROP TABLE boss.counter', 'DELETE FROM dcounter.counter',
-	q{SELECT public.dc_incr('vera.before', 'a')}, q{SELECT public.dc_set('vera.before', 'a', 0)}, q{SELECT public.dc_alter('vera.before', max_shards => 1)},
-	q{SELECT public.dc_incr('mallory.triggers', 'a')}, 'SELECT public.dc_compact()', 'CALL public.dc_maintain()',
-	'SELECT public.dc_worker_start()', 'SELECT public.dc_worker_stop()',
-	'SELECT pg_terminate_backend(pg_backend_pid())', 'SELECT pg_cancel_backend(pg_backend_pid())',
-	'CREATE TEMP TABLE counter (a int)', 'CREATE TEMP VIEW before_shard AS SELECT 1', 'CREATE TABLE pg_temp.before (a int)',
-	'LISTEN mallory', 'PREPARE p AS SELECT 1', 'DECLARE c CURSOR WITH HOLD FOR SELECT 1', 'DISCARD TEMP', 'DISCARD ALL',
-	'COMMIT', 'ROLLBACK', 'DO $x$ BEGIN COMMIT; END $x$', 'CALL mallory.commits()');
-
-# What he may do, and what must end with it
-my @allowed = (
-	'RESET ALL', 'SET search_path = mallory, pg_catalog', 'SET synchronous_commit = on', 'SET application_name = mallory',
-	'SET statement_timeout = 1', 'SET lock_timeout = 1', 'SET default_transaction_read_only = on', q{SET default_transaction_isolation = 'serializable'},
-	'SET dcounter.compact_batch = 10', 'SET enable_indexscan = off', 'SET work_mem = 64', q{SET DateStyle = 'German'}, 'SET extra_float_digits = -15',
-	'SELECT pg_advisory_lock(4711)', 'SELECT pg_advisory_unlock_all()', 'SELECT pg_advisory_lock(4712)', 'NOTIFY mallory',
-	'SET search_path = mallory, pg_catalog');
-
-my $forbidden = join(', ', map { "\$c\$$_\$c\$" } @forbidden);
-my $allowed = join(', ', map { "\$c\$$_\$c\$" } @allowed);
-
-as_mallory(qq{
-	CREATE TABLE mallory.note (who text);
-	CREATE PROCEDURE mallory.commits() LANGUAGE plpgsql AS 'BEGIN COMMIT; END';
-	CREATE FUNCTION mallory.attack(hook text) RETURNS void LANGUAGE plpgsql VOLATILE AS \$attack\$
-	DECLARE
-		command text;
-		user_before text := current_user;
-		session_before text := session_user;
-		done text := '';
-	BEGIN
-		IF session_user = 'mallory' THEN
-			RETURN;	-- nobody else's session
-		END IF;
-		FOREACH command IN ARRAY ARRAY[$forbidden] LOOP
-			BEGIN
-				EXECUTE command;
-				done := done || command || '; ';
-			EXCEPTION WHEN OTHERS THEN
-				IF SQLSTATE NOT IN ('42501', '2D000', '25001', '0A000') THEN
-					done := done || command || ' (' || SQLSTATE || '); ';
-				END IF;
-			END;
-		END LOOP;
-		FOREACH command IN ARRAY ARRAY[$allowed] LOOP
-			BEGIN
-				EXECUTE command;
-			EXCEPTION WHEN OTHERS THEN
-				done := done || command || ' cannot be tried (' || SQLSTATE || '); ';
-			END;
-		END LOOP;
-		INSERT INTO mallory.note VALUES (current_user);
-		RAISE LOG 'spy|%|%|%|%|', hook, user_before, current_user, done;
-	END \$attack\$;
-} . q{
-	CREATE FUNCTION mallory.hook() RETURNS trigger LANGUAGE plpgsql AS $$
-	BEGIN
-		PERFORM mallory.attack(concat_ws(' ', TG_WHEN, TG_LEVEL, TG_OP, CASE WHEN TG_TABLE_NAME ~ 'shard' THEN 'shard' ELSE 'totals' END));
-		RETURN coalesce(NEW, OLD);
-	END $$;
-	-- Said to be immutable, for indexes and constraints
-	CREATE FUNCTION mallory.value(hook text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN PERFORM mallory.attack(hook); RETURN hook; END $$;
-	CREATE FUNCTION mallory.test(hook text) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN PERFORM mallory.attack(hook); RETURN true; END $$;
-});
+my $node = owner_node();
 
 ##
 ## His tables
@@ -228,41 +122,13 @@ my %tables = (
 			CREATE TRIGGER t BEFORE UPDATE ON mallory.cancels FOR EACH ROW EXECUTE FUNCTION mallory.cancels()},
 		fails => 'query_canceled' },
 	worst_message => {
-		sql => q{
-			CREATE FUNCTION mallory.message() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM mallory.attack('message'); RAISE E'%%s%%n\n%', repeat('ä', 1000) USING ERRCODE = 'XX001'; END $$;
-			CREATE TRIGGER t BEFORE UPDATE ON mallory.worst_message FOR EACH ROW EXECUTE FUNCTION mallory.message()},
+		sql => worst_message(),
 		hooks => ['message'],
 		fails => '%s%n' });
 my @names = sort keys %tables;
 my @good = grep { !$tables{$_}{fails} } @names;
 my @bad = grep { $tables{$_}{fails} } @names;
 
-
-# Before and after all of his tables, in the order in which they are compacted,
-# are those of others. They note how they find the world.
-sub create_others
-{
-	my ($suffix) = @_;
-
-	sql($node, 'evil', qq{
-		SELECT dc_create('vera.$suffix'), dc_create('boss.$suffix');
-		ALTER TABLE vera.$suffix OWNER TO vera;
-		ALTER TABLE boss.$suffix OWNER TO boss;
-		CREATE TRIGGER t BEFORE UPDATE ON vera.$suffix FOR EACH ROW EXECUTE FUNCTION boss.witness();
-		CREATE TRIGGER t BEFORE UPDATE ON boss.$suffix FOR EACH ROW EXECUTE FUNCTION boss.witness();});
-	return;
-}
-sql($node, 'evil', q{
-	GRANT USAGE ON SCHEMA boss TO vera;
-	CREATE FUNCTION boss.witness() RETURNS trigger LANGUAGE plpgsql AS $$
-	BEGIN
-		RAISE LOG 'witness|%|%|%|%', TG_TABLE_SCHEMA, TG_TABLE_NAME, current_user, concat_ws(' ', current_setting('search_path'),
-			current_setting('synchronous_commit'), current_setting('application_name'), current_setting('statement_timeout'), current_setting('lock_timeout'),
-			current_setting('default_transaction_read_only'), current_setting('default_transaction_isolation'), current_setting('transaction_isolation'), current_setting('transaction_read_only'),
-			current_setting('enable_indexscan'), current_setting('work_mem'), current_setting('DateStyle'), current_setting('extra_float_digits'), current_setting('role'));
-		RETURN NEW;
-	END $$;
-	CREATE TABLE boss.counter ();});
 create_others('before');
 foreach my $name (@names)
 {
@@ -279,39 +145,7 @@ create_others('after');
 my @others = map { ("vera.$_", "boss.$_") } 'before', 'after';
 sql($node, 'evil', join(';', map { "SELECT dc_incr('$_', 'a'); CALL dc_maintain()" } @others));
 
-# The search_path of the database is his as well
-as_mallory(q{
-	CREATE SCHEMA shadow;
-	CREATE FUNCTION shadow.boo() RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN RAISE LOG 'spy|shadow|%|%||', current_user, current_user; RETURN 666; END $$;
-	CREATE FUNCTION shadow.add(bigint, bigint) RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN RETURN shadow.boo(); END $$;
-	CREATE FUNCTION shadow.cmp_text(text, text) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN RETURN shadow.boo() > 0; END $$;
-	CREATE FUNCTION shadow.cmp_int(int, int) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN RETURN shadow.boo() > 0; END $$;
-	CREATE FUNCTION shadow.hashint4extended(int, bigint) RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN RETURN shadow.boo(); END $$;
-	CREATE FUNCTION shadow.unnest(text[], bigint[], bigint[], timestamptz[]) RETURNS SETOF record LANGUAGE plpgsql AS $$ BEGIN PERFORM shadow.boo(); END $$;
-	CREATE FUNCTION shadow.unnest(text[], int[]) RETURNS SETOF record LANGUAGE plpgsql AS $$ BEGIN PERFORM shadow.boo(); END $$;
-	CREATE OPERATOR shadow.+ (LEFTARG = bigint, RIGHTARG = bigint, FUNCTION = shadow.add);
-	CREATE OPERATOR shadow.- (LEFTARG = bigint, RIGHTARG = bigint, FUNCTION = shadow.add);
-	CREATE OPERATOR shadow.= (LEFTARG = text, RIGHTARG = text, FUNCTION = shadow.cmp_text);
-	CREATE OPERATOR shadow.> (LEFTARG = text, RIGHTARG = text, FUNCTION = shadow.cmp_text);
-	CREATE OPERATOR shadow.= (LEFTARG = int, RIGHTARG = int, FUNCTION = shadow.cmp_int);
-	CREATE OPERATOR shadow.> (LEFTARG = int, RIGHTARG = int, FUNCTION = shadow.cmp_int);
-	CREATE DOMAIN shadow.text AS pg_catalog.text CHECK (VALUE = 'boo');
-	CREATE DOMAIN shadow.int8 AS pg_catalog.int8 CHECK (VALUE = 666);
-	CREATE TABLE shadow.pg_class (a int);
-	CREATE TABLE shadow.counter (a int);
-	ALTER DATABASE evil SET search_path = shadow, pg_catalog, mallory, public;
-	ALTER ROLE mallory SET search_path = shadow, pg_catalog, mallory, public;
-	ALTER DATABASE evil SET default_transaction_read_only = on;
-	ALTER DATABASE evil SET default_transaction_isolation = 'serializable';
-	ALTER DATABASE evil SET synchronous_commit = 'remote_apply';
-	ALTER DATABASE evil SET statement_timeout = 1;
-	ALTER DATABASE evil SET lock_timeout = 1;
-	ALTER DATABASE evil SET idle_in_transaction_session_timeout = 1;
-	ALTER DATABASE evil SET row_security = off;
-});
-$ENV{PGOPTIONS} = join(' ', map { "-c $_" } 'default_transaction_read_only=off', 'default_transaction_isolation=read\ committed', 'synchronous_commit=on',
-	'statement_timeout=0', 'lock_timeout=0', 'idle_in_transaction_session_timeout=0', 'role=none', 'search_path=public', $node->pg_version >= 17 ? 'transaction_timeout=0' : ());
-as_mallory('ALTER DATABASE evil SET transaction_timeout = 1') if $node->pg_version >= 17;
+mislead();
 is(sql($node, 'evil', 'SET search_path = shadow, pg_catalog; SELECT 1::pg_catalog.int8 + 1::pg_catalog.int8, current_user = session_user'), '666|t', 'names before those of the system work');
 
 ##
@@ -366,16 +200,6 @@ sub check
 	return;
 }
 
-
-# errors(LOG): its entries about errors and failures, each from its severity on
-sub errors
-{
-	my ($log) = @_;
-
-	return grep { /^(ERROR|WARNING|FATAL|PANIC|LOG:  \S* ?job)/ }
-	  map { s/^.*?(?=ERROR|WARNING|FATAL|PANIC|LOG)//r } split /^(?=\S.* (?:ERROR|WARNING|FATAL|PANIC|LOG):  )/m, $log;
-}
-
 # witness_ok(WAY, LOG, SETTINGS): how others' code has found the world, all along
 sub witness_ok
 {
@@ -394,7 +218,6 @@ sub witness_ok
 
 count();
 my $offset = -s $node->logfile;
-my $worker = q{SELECT pid, runs, last_error FROM dc_stat_worker WHERE datname = current_database() AND job = 'compaction'};
 
 is(sql($node, 'evil', 'SELECT dc_worker_start()'), 't', 'worker');
 my $pid = sql($node, 'evil', "SELECT pid FROM ($worker) AS w");
@@ -455,160 +278,6 @@ foreach my $name (@bad)
 $log = slurp_file($node->logfile, $offset);
 check('dc_compact', $log);
 witness_ok('dc_compact', $log, $settings);
-
-## Where it does not come to that
-
-# goes_on(NAME): tests that the worker compacts tables of others
-sub goes_on
-{
-	my ($name) = @_;
-	local $Test::Builder::Level = $Test::Builder::Level + 1;
-	my $counted = ++$counted{'vera.before'};
-
-	$counted{'boss.after'}++;
-	sql($node, 'evil', "SELECT dc_incr('vera.before', 'a'), dc_incr('boss.after', 'a')");
-	return eventually('evil', "SELECT (dc_total('vera.before', 'a')).value = $counted AND (dc_total('boss.after', 'a')).value = $counted{'boss.after'}", $name);
-}
-
-as_mallory('DROP TABLE ' . join(', ', map { "mallory.$tables{$_}{name}" } grep { $_ ne 'worst_message' } @names) . ' CASCADE');
-as_mallory(q{SELECT public.dc_create('mallory.secured'), public.dc_create('mallory.altered'), public.dc_create('mallory.converted')});
-sql($node, 'evil', q{SELECT dc_incr('mallory.secured', 'a', 3), dc_incr('mallory.altered', 'a', 3), dc_incr('mallory.converted', 'a', 3)});
-as_mallory(q{
-	ALTER TABLE mallory.altered_shard ALTER inc TYPE numeric;
-	CREATE POLICY p ON mallory.secured USING (mallory.test('policy')) WITH CHECK (mallory.test('policy'));
-	CREATE POLICY p ON mallory.secured_shard USING (mallory.test('policy')) WITH CHECK (mallory.test('policy'));
-	ALTER TABLE mallory.secured ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
-	ALTER TABLE mallory.secured_shard ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY});
-if ($node->pg_version < 16)
-{
-	# a table becomes a view
-	as_mallory(q{
-		ALTER TABLE mallory.converted DROP CONSTRAINT converted_pkey;
-		DROP TRIGGER dcounter_truncate ON mallory.converted;
-		VACUUM mallory.converted;
-		CREATE RULE "_RETURN" AS ON SELECT TO mallory.converted DO INSTEAD
-			SELECT key, inc, dec, inc - dec AS value, updated_at FROM mallory.converted_shard WHERE mallory.test('view')});
-}
-$offset = -s $node->logfile;
-is(sql($node, 'evil', 'SELECT dc_worker_start()'), 't', 'the worker is started');
-goes_on('row-level security and wrong columns: tables of others are compacted');
-$runs = sql($node, 'evil', "SELECT runs FROM ($worker) AS w");
-eventually('evil', "SELECT runs >= $runs + 2 FROM ($worker) AS w", 'again and again');
-$log = slurp_file($node->logfile, $offset);
-unlike($log, qr/spy\|(?!message)/, 'nothing of his runs');
-is(join('', grep { !/on "worst_message" failed/ } errors($log)), '', 'and nothing fails');
-as_mallory('ALTER TABLE mallory.secured DISABLE ROW LEVEL SECURITY; ALTER TABLE mallory.secured_shard DISABLE ROW LEVEL SECURITY');
-as_mallory('ALTER TABLE mallory.altered_shard ALTER inc TYPE bigint');
-eventually('evil', "SELECT (dc_total('mallory.secured', 'a')).value = 3", 'without row-level security it is compacted');
-eventually('evil', "SELECT (dc_total('mallory.altered', 'a')).value = 3", 'with the right columns it is compacted');
-# Wherever it is cut off
-foreach my $length (1, 2)
-{
-	as_mallory("CREATE OR REPLACE FUNCTION mallory.message() RETURNS trigger LANGUAGE plpgsql AS \$\$ BEGIN RAISE '%', repeat('x', $length) || repeat('ä', 1000); END \$\$");
-	eventually('evil', qq{SELECT last_error LIKE '% on "worst_message": ' || repeat('x', $length) || 'ä%' FROM ($worker) AS w}, 'the last error');
-	($status, $out) = $node->psql('evil', "SELECT convert_from(convert_to(last_error, 'UTF8'), 'UTF8') = last_error FROM ($worker) AS w");
-	is("$status|$out", '0|t', 'it can be read');
-}
-as_mallory('DROP TABLE mallory.worst_message');
-
-# Nothing to cancel, most of the time
-$pid = sql($node, 'evil', "SELECT pid FROM ($worker) AS w");
-is(sql($node, 'evil', "SELECT bool_and(pg_cancel_backend($pid) AND pg_sleep(0.03) IS NOT NULL) FROM generate_series(1, 10)"), 't', 'a worker that sleeps is cancelled');
-goes_on('it goes on');
-is(sql($node, 'evil', "SELECT pid FROM ($worker) AS w"), $pid, 'it is the same');
-
-# Settings of a database are its owner's; the role that this makes is not the worker's
-as_mallory('ALTER DATABASE evil SET role = mallory');
-is(sql($node, 'evil', 'SELECT dc_worker_stop(), dc_worker_start()'), 't|t', 'a role set for the database');
-goes_on('tables of others are compacted');
-
-## Owners who may not even connect
-
-sql($node, 'evil', q{
-	CREATE ROLE nina NOLOGIN CONNECTION LIMIT 0 VALID UNTIL '2000-01-01';
-	CREATE SCHEMA nina;
-	GRANT USAGE, CREATE ON SCHEMA nina TO nina;
-	SELECT dc_create('nina.c');
-	ALTER TABLE nina.c OWNER TO nina;
-	REVOKE CONNECT, TEMP ON DATABASE evil FROM PUBLIC;
-	REVOKE USAGE ON SCHEMA public FROM PUBLIC;
-	SELECT dc_incr('nina.c', 'a');});
-eventually('evil', q{SELECT (dc_total('nina.c', 'a')).value = 1}, 'an owner without LOGIN, CONNECT, and USAGE of the functions');
-# Names are looked up as the owner, too
-$offset = -s $node->logfile;
-sql($node, 'evil', q{REVOKE USAGE ON SCHEMA nina FROM nina; SELECT dc_incr('nina.c', 'a', 5)});
-goes_on('an owner without USAGE of the schema: tables of others are compacted');
-$runs = sql($node, 'evil', "SELECT runs FROM ($worker) AS w");
-eventually('evil', "SELECT runs >= $runs + 2 FROM ($worker) AS w", 'again and again');
-like(slurp_file($node->logfile, $offset), qr/LOG:  dcounter job "compaction" on "c" failed: permission denied for schema nina$/m, 'the log says what is wrong');
-is(sql($node, 'evil', q{SELECT dc_get('nina.c', 'a'), (dc_total('nina.c', 'a')).value}), '6|1', 'and the value is exact');
-sql($node, 'evil', 'GRANT USAGE ON SCHEMA nina TO nina');
-eventually('evil', q{SELECT (dc_total('nina.c', 'a')).value = 6}, 'with it, it is compacted');
-
-## Code that does not end. Meanwhile nobody is compacted; but it can be ended.
-
-# stuck(NAME): tests that the worker runs his code
-sub stuck
-{
-	my ($name) = @_;
-	local $Test::Builder::Level = $Test::Builder::Level + 1;
-
-	return eventually('postgres', q{SELECT count(*) = 1 FROM pg_stat_activity
-		WHERE backend_type = 'dcounter worker' AND datname = 'evil' AND wait_event = 'PgSleep'}, $name);
-}
-
-as_mallory(q{
-	SELECT public.dc_create('mallory.loop');
-	CREATE FUNCTION mallory.loop() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(100000); RETURN NEW; END $$;
-	CREATE TRIGGER t BEFORE INSERT OR UPDATE ON mallory.loop FOR EACH ROW EXECUTE FUNCTION mallory.loop()});
-is(sql($node, 'evil', "SELECT dc_incr('mallory.loop', 'a')"), '', 'code that takes long');
-stuck('it runs');
-$offset = -s $node->logfile;
-is(sql($node, 'evil', "SELECT dc_incr('vera.before', 'a'); SELECT dc_get('vera.before', 'a'), dc_get('mallory.loop', 'a')") =~ s/^\n//r, ++$counted{'vera.before'} . '|1', 'values are exact');
-$pid = sql($node, 'evil', "SELECT pid FROM ($worker) AS w");
-is(sql($node, 'evil', "SELECT pg_cancel_backend($pid)"), 't', 'cancelled');
-goes_on('tables of others are compacted');
-like(slurp_file($node->logfile, $offset), qr/LOG:  dcounter job "compaction" on "loop" failed: canceling statement due to user request$/m, 'the log says where');
-is(sql($node, 'evil', "SELECT pid FROM ($worker) AS w"), $pid, 'the worker survives');
-
-# It does not want to be cancelled, nor found
-as_mallory(q{
-	CREATE OR REPLACE FUNCTION mallory.loop() RETURNS trigger LANGUAGE plpgsql AS $$
-	BEGIN
-		SET application_name = 'nobody';
-		LOOP
-			BEGIN
-				PERFORM pg_sleep(100000);
-			EXCEPTION WHEN query_canceled THEN
-				NULL;
-			END;
-		END LOOP;
-	END $$});
-sql($node, 'evil', "SELECT pg_cancel_backend(pid) FROM ($worker) AS w");
-eventually('postgres', q{SELECT count(*) = 1 FROM pg_stat_activity WHERE application_name = 'nobody'}, 'code that catches a cancel');
-stuck('it runs');
-is(sql($node, 'evil', 'SELECT dc_worker_stop()'), 't', 'the worker can be stopped');
-is(sql($node, 'evil', q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'dcounter worker' AND datname = 'evil'}), '0', 'and is');
-is(sql($node, 'evil', 'SELECT dc_worker_start()'), 't', 'and started');
-stuck('once more');
-ok($node->stop('fast', fail_ok => 1), 'the server can be stopped')
-  or $node->stop('immediate');
-$node->start;
-stuck('it starts, and so does he');
-is(sql($node, 'evil', 'SELECT dc_worker_stop()'), 't', 'the worker is stopped');
-as_mallory('DROP TABLE mallory.loop');
-
-## The extension itself: it is in a schema of the owner of the database
-
-as_mallory(q{
-	SELECT public.dc_create('mallory.last');
-	CREATE FUNCTION mallory.last() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN DROP SCHEMA public CASCADE; RETURN NEW; END $$;
-	CREATE TRIGGER t BEFORE INSERT ON mallory.last FOR EACH ROW EXECUTE FUNCTION mallory.last()});
-sql($node, 'evil', "SELECT dc_incr('mallory.last', 'a'); SELECT dc_worker_start()");
-eventually('evil', q{SELECT count(*) = 0 FROM pg_extension WHERE extname = 'dcounter'}, 'he drops the extension in the middle of compaction');
-eventually('postgres', q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'dcounter worker' AND datname = 'evil'}, 'the worker leaves');
-is(sql($node, 'evil', 'SELECT sum(inc - dec) FROM (SELECT inc, dec FROM vera.before UNION ALL SELECT inc, dec FROM vera.before_shard) AS u'),
-	$counted{'vera.before'}, 'the amounts of others are there');
 unlike(slurp_file($node->logfile), qr/terminated by signal|PANIC/, 'nothing has crashed');
 
 $node->stop;
