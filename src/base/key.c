@@ -10,7 +10,7 @@
  */
 #include "postgres.h"
 
-#include "base/arg.h"
+#include "base/args.h"
 #include "base/compat.h"
 #include "base/key.h"
 #include "catalog/pg_type.h"
@@ -35,7 +35,7 @@ static void key_check_length(const DcKey *key);
 const DcKey *
 key_arg(FunctionCallInfo fcinfo, int argno, DcKey *key)
 {
-	arg_check(fcinfo, argno, "counter key");
+	arg_not_null(fcinfo, argno, "counter key");
 	key_from_value(PG_GETARG_DATUM(argno), arg_type(fcinfo, argno), key);
 	return key;
 }

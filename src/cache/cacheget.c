@@ -194,7 +194,7 @@ staleness_arg(FunctionCallInfo fcinfo, int argno)
 {
 	int64 us;
 
-	arg_check(fcinfo, argno, "max_staleness");
+	arg_not_null(fcinfo, argno, "max_staleness");
 	us = interval_to_us(PG_GETARG_INTERVAL_P(argno));
 	if (us < 0)
 		ereport(ERROR,

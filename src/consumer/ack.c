@@ -20,7 +20,7 @@
 
 #include "access/xact.h"
 #include "access/xlog.h"
-#include "base/arg.h"
+#include "base/args.h"
 #include "base/guc.h"
 #include "consumer/consumer.h"
 #include "consumer/retry.h"
@@ -68,7 +68,7 @@ dc_ack(PG_FUNCTION_ARGS)
 	bool changed;
 	int64 seq;
 
-	arg_check(fcinfo, 1, "seq");
+	arg_not_null(fcinfo, 1, "seq");
 	seq = PG_GETARG_INT64(1);
 	consumer_check_writable("dc_ack()");
 	consumer_xact_enter();

@@ -46,7 +46,7 @@ dc_consumer_create(PG_FUNCTION_ARGS)
 	bool may_exist = bool_arg(fcinfo, 3, "if_not_exists");
 	int64 position;
 
-	arg_check(fcinfo, 2, "start");
+	arg_not_null(fcinfo, 2, "start");
 	consumer_check_writable("dc_consumer_create()");
 	/* keeps others of that name away: no consumer has the id 0 */
 	(void) member_lock(0, name, true, NULL);
@@ -224,7 +224,7 @@ role_arg(FunctionCallInfo fcinfo, int n, bool must_exist)
 {
 	Oid role;
 
-	arg_check(fcinfo, n, "role");
+	arg_not_null(fcinfo, n, "role");
 	role = PG_GETARG_OID(n);
 	if (must_exist && !SearchSysCacheExists1(AUTHOID, ObjectIdGetDatum(role)))
 		ereport(ERROR,

@@ -20,7 +20,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "base/arg.h"
+#include "base/args.h"
 #include "base/compat.h"
 #include "catalog/pg_type.h"
 #include "common/int.h"
@@ -59,7 +59,7 @@ consumer_name_arg(FunctionCallInfo fcinfo, int n, const char *what)
 {
 	char *name;
 
-	arg_check(fcinfo, n, what);
+	arg_not_null(fcinfo, n, what);
 	name = text_to_cstring(PG_GETARG_TEXT_PP(n));
 	if (name[0] == '\0' || strlen(name) > CONSUMER_NAME_MAX)
 		ereport(ERROR,

@@ -22,7 +22,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "base/arg.h"
+#include "base/args.h"
 #include "consumer/consumer.h"
 #include "consumer/retry.h"
 #include "fmgr.h"
@@ -168,8 +168,8 @@ static void
 fetch_args(FunctionCallInfo fcinfo, Fetch *fetch, int64 *wait)
 {
 	fetch->name = consumer_name_arg(fcinfo, 0, "consumer");
-	arg_check(fcinfo, 1, "max_events");
-	arg_check(fcinfo, 2, "wait");
+	arg_not_null(fcinfo, 1, "max_events");
+	arg_not_null(fcinfo, 2, "wait");
 	fetch->max = PG_GETARG_INT32(1);
 	if (fetch->max < 1)
 		ereport(ERROR,

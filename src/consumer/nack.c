@@ -18,7 +18,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "base/arg.h"
+#include "base/args.h"
 #include "consumer/consumer.h"
 #include "consumer/retry.h"
 #include "miscadmin.h"
@@ -60,8 +60,8 @@ dc_nack(PG_FUNCTION_ARGS)
 	Nack nack = {0};
 	DcRetry *retry;
 
-	arg_check(fcinfo, 1, "seq");
-	arg_check(fcinfo, 2, "delay");
+	arg_not_null(fcinfo, 1, "seq");
+	arg_not_null(fcinfo, 2, "delay");
 	nack.seq = PG_GETARG_INT64(1);
 	nack.due = GetCurrentTimestamp() + interval_arg_us(PG_GETARG_DATUM(2), "delay");
 	nack.reason = PG_ARGISNULL(3) ? NULL : PG_GETARG_TEXT_PP(3);

@@ -9,7 +9,7 @@
  */
 #include "postgres.h"
 
-#include "base/arg.h"
+#include "base/args.h"
 #include "consumer/consumer.h"
 #include "consumer/retry.h"
 #include "fmgr.h"
@@ -28,7 +28,7 @@ dc_seek(PG_FUNCTION_ARGS)
 {
 	DcConsumer *consumer = consumer_open_to_change(fcinfo, "dc_seek()");
 
-	arg_check(fcinfo, 1, "position");
+	arg_not_null(fcinfo, 1, "position");
 	(void) positions_lock(true, true);
 	seek(consumer, position_from_text(text_to_cstring(PG_GETARG_TEXT_PP(1))));
 	PG_RETURN_VOID();
@@ -42,7 +42,7 @@ dc_seek_int8(PG_FUNCTION_ARGS)
 {
 	DcConsumer *consumer = consumer_open_to_change(fcinfo, "dc_seek()");
 
-	arg_check(fcinfo, 1, "position");
+	arg_not_null(fcinfo, 1, "position");
 	(void) positions_lock(true, true);
 	seek(consumer, position_from_int8(PG_GETARG_INT64(1)));
 	PG_RETURN_VOID();

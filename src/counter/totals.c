@@ -67,7 +67,7 @@ dc_top(PG_FUNCTION_ARGS)
 	int64 rank = 0;
 	int64 last = 0;
 
-	arg_check(fcinfo, 1, "n");
+	arg_not_null(fcinfo, 1, "n");
 	if (PG_GETARG_INT32(1) < 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),

@@ -125,7 +125,7 @@ dc_incr_hashed(PG_FUNCTION_ARGS)
 	text *by;
 	uint64 hint;
 
-	arg_check(fcinfo, 2, "by");
+	arg_not_null(fcinfo, 2, "by");
 	by = PG_GETARG_TEXT_PP(2);
 	hint = hash_bytes_extended((const unsigned char *) VARDATA_ANY(by),
 							   VARSIZE_ANY_EXHDR(by), 0);

@@ -197,7 +197,7 @@ dc_transfers_pending(PG_FUNCTION_ARGS)
 static TimestampTz
 time_arg(FunctionCallInfo fcinfo, int argno, const char *name)
 {
-	arg_check(fcinfo, argno, name);
+	arg_not_null(fcinfo, argno, name);
 	return PG_GETARG_TIMESTAMPTZ(argno);
 }
 

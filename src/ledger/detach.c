@@ -114,7 +114,7 @@ before_arg(FunctionCallInfo fcinfo, int argno)
 {
 	TimestampTz before;
 
-	arg_check(fcinfo, argno, "before");
+	arg_not_null(fcinfo, argno, "before");
 	before = PG_GETARG_TIMESTAMPTZ(argno);
 	if (before > GetCurrentTimestamp()) /* entries have wall time */
 		ereport(ERROR,

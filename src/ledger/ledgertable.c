@@ -101,7 +101,7 @@ dc_ledger_create(PG_FUNCTION_ARGS)
 	bool by_month;
 	Oid namespace;
 
-	arg_check(fcinfo, 0, "ledger");
+	arg_not_null(fcinfo, 0, "ledger");
 	ledger.auto_open = bool_arg(fcinfo, 1, "auto_open");
 	by_month = by_month_arg(fcinfo, 3);
 	prevent_write("dc_ledger_create()");

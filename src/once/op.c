@@ -37,7 +37,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "base/arg.h"
+#include "base/args.h"
 #include "base/compat.h"
 #include "base/key.h"
 #include "ledger/ledger.h"
@@ -96,7 +96,7 @@ static bool insert_into_slot(DcOpLog *log, int i, const DcOp *op,
 void
 op_id_arg(FunctionCallInfo fcinfo, int argno, DcOp *op)
 {
-	arg_check(fcinfo, argno, "op_id");
+	arg_not_null(fcinfo, argno, "op_id");
 	op_id_from_text(PG_GETARG_DATUM(argno), op);
 }
 

@@ -169,7 +169,7 @@ open_source(FunctionCallInfo fcinfo, LOCKMODE mode, const char *function)
 	PreventCommandIfReadOnly(function);
 	PreventCommandIfParallelMode(function);
 	PreventCommandDuringRecovery(function);
-	arg_check(fcinfo, 0, "source");
+	arg_not_null(fcinfo, 0, "source");
 	relid = PG_GETARG_OID(0);
 	check_source(relid);
 	LockRelationOid(relid, mode);

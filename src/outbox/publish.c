@@ -4,7 +4,7 @@
  */
 #include "postgres.h"
 
-#include "base/arg.h"
+#include "base/args.h"
 #include "base/compat.h"
 #include "fmgr.h"
 #include "outbox/outbox.h"
@@ -43,7 +43,7 @@ text_arg(FunctionCallInfo fcinfo, int n, const char *name, bool may_be_empty)
 {
 	text *value;
 
-	arg_check(fcinfo, n, name);
+	arg_not_null(fcinfo, n, name);
 	value = PG_GETARG_TEXT_PP(n);
 	if (!may_be_empty && VARSIZE_ANY_EXHDR(value) == 0)
 		ereport(ERROR,

@@ -102,8 +102,8 @@ dc_hold(PG_FUNCTION_ARGS)
 	Datum ttl;
 	Datum id;
 
-	arg_check(fcinfo, 3, "ttl");
-	arg_check(fcinfo, 4, "hold_id");
+	arg_not_null(fcinfo, 3, "ttl");
+	arg_not_null(fcinfo, 4, "hold_id");
 	ttl = PG_GETARG_DATUM(3);
 	id = PG_GETARG_DATUM(4);
 	if (DatumGetBool(DirectFunctionCall2(interval_le, ttl, IntervalPGetDatum(&zero))))
@@ -355,7 +355,7 @@ open_for_hold(FunctionCallInfo fcinfo, const char *function)
 {
 	DcCounter *counter = stock_open_to_write(fcinfo, function);
 
-	arg_check(fcinfo, 1, "hold_id");
+	arg_not_null(fcinfo, 1, "hold_id");
 	holds_open(counter, RowExclusiveLock);
 	return counter;
 }

@@ -69,7 +69,7 @@ static void role_change_callback(Datum arg, int cacheid, uint32 hashvalue);
 Oid
 counter_arg(FunctionCallInfo fcinfo)
 {
-	arg_check(fcinfo, 0, "counter");
+	arg_not_null(fcinfo, 0, "counter");
 	return PG_GETARG_OID(0);
 }
 

@@ -5,7 +5,7 @@
 #ifndef DC_ACCESS_H
 #define DC_ACCESS_H
 
-#include "base/arg.h"
+#include "base/args.h"
 #include "fmgr.h"
 #include "storage/lock.h"
 #include "table/catalog.h"

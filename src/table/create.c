@@ -92,11 +92,11 @@ dc_create(PG_FUNCTION_ARGS)
 	Oid relid;
 	int partitions = PG_ARGISNULL(3) ? 0 : PG_GETARG_INT32(3);
 
-	arg_check(fcinfo, 0, "counter");
-	arg_check(fcinfo, 1, "shard_by");
+	arg_not_null(fcinfo, 0, "counter");
+	arg_not_null(fcinfo, 1, "shard_by");
 	for (int i = 4; i <= 6; i++)
-		arg_check(fcinfo, i, "mode, flush_interval and durability");
-	arg_check(fcinfo, 7, "op_retention");
+		arg_not_null(fcinfo, i, "mode, flush_interval and durability");
+	arg_not_null(fcinfo, 7, "op_retention");
 	catalog_row_defaults(&row);
 	row.shard_by = shard_by_from_text(text_to_cstring(PG_GETARG_TEXT_PP(1)));
 	row.max_shards = max_shards_arg(fcinfo, 2);
@@ -125,7 +125,7 @@ dc_stock_create(PG_FUNCTION_ARGS)
 	RangeVar *name;
 	Oid relid;
 
-	arg_check(fcinfo, 0, "stock");
+	arg_not_null(fcinfo, 0, "stock");
 	catalog_row_defaults(&row);
 	row.max_shards = max_shards_arg(fcinfo, 1);
 	prevent_write("dc_stock_create()");

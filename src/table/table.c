@@ -323,7 +323,7 @@ max_shards_arg(FunctionCallInfo fcinfo, int argno)
 {
 	int max_shards;
 
-	arg_check(fcinfo, argno, "max_shards");
+	arg_not_null(fcinfo, argno, "max_shards");
 	max_shards = PG_GETARG_INT32(argno);
 	if (max_shards < 1 || max_shards > DC_MAX_SHARDS_LIMIT)
 		ereport(ERROR,

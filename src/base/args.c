@@ -1,15 +1,15 @@
 /*
- * arg.c
+ * args.c
  *		Arguments of SQL functions.
  */
 #include "postgres.h"
 
-#include "base/arg.h"
+#include "base/args.h"
 #include "utils/array.h"
 #include "utils/lsyscache.h"
 
 void
-arg_null_error(const char *name)
+null_not_allowed(const char *name)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
@@ -22,7 +22,7 @@ arg_null_error(const char *name)
 bool
 bool_arg(FunctionCallInfo fcinfo, int argno, const char *name)
 {
-	arg_check(fcinfo, argno, name);
+	arg_not_null(fcinfo, argno, name);
 	return PG_GETARG_BOOL(argno);
 }
 
@@ -41,7 +41,7 @@ array_arg(FunctionCallInfo fcinfo, int argno, const char *name,
 	bool by_value;
 	char align;
 
-	arg_check(fcinfo, argno, name);
+	arg_not_null(fcinfo, argno, name);
 	array = PG_GETARG_ARRAYTYPE_P(argno);
 	get_typlenbyvalalign(ARR_ELEMTYPE(array), &len, &by_value, &align);
 	deconstruct_array(array, ARR_ELEMTYPE(array), len, by_value, align,
@@ -49,7 +49,7 @@ array_arg(FunctionCallInfo fcinfo, int argno, const char *name,
 	for (int i = 0; i < *count; i++)
 	{
 		if (nulls[i])
-			arg_null_error(member);
+			null_not_allowed(member);
 	}
 	return values;
 }

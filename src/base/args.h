@@ -1,26 +1,26 @@
 /*
- * arg.h
+ * args.h
  *		Arguments of SQL functions, which are not STRICT: NULL is an error.
  */
-#ifndef DC_ARG_H
-#define DC_ARG_H
+#ifndef DC_ARGS_H
+#define DC_ARGS_H
 
 #include "base/compat.h"
 #include "fmgr.h"
 
-pg_noreturn extern void arg_null_error(const char *name);
+pg_noreturn extern void null_not_allowed(const char *name);
 extern bool bool_arg(FunctionCallInfo fcinfo, int argno, const char *name);
 extern Datum *array_arg(FunctionCallInfo fcinfo, int argno, const char *name,
 						const char *member, int *count);
 
 /*
- * arg_check raises 22004 if an argument is NULL; `name` is what the message calls it.
+ * arg_not_null raises 22004 if an argument is NULL; `name` is what the message calls it.
  */
 static inline void
-arg_check(FunctionCallInfo fcinfo, int argno, const char *name)
+arg_not_null(FunctionCallInfo fcinfo, int argno, const char *name)
 {
 	if (unlikely(PG_ARGISNULL(argno)))
-		arg_null_error(name);
+		null_not_allowed(name);
 }
 
 /*
@@ -29,8 +29,8 @@ arg_check(FunctionCallInfo fcinfo, int argno, const char *name)
 static inline int64
 amount_arg(FunctionCallInfo fcinfo, int argno, const char *name)
 {
-	arg_check(fcinfo, argno, name);
+	arg_not_null(fcinfo, argno, name);
 	return PG_GETARG_INT64(argno);
 }
 
-#endif /* DC_ARG_H */
+#endif /* DC_ARGS_H */
