@@ -1,7 +1,7 @@
 CREATE FUNCTION dc_create(counter text, shard_by text DEFAULT 'backend', max_shards int DEFAULT 64, partitions int DEFAULT NULL,
-	mode text DEFAULT 'exact', flush_interval interval DEFAULT '1 second', durability text DEFAULT 'async', op_retention interval DEFAULT '7 days') RETURNS regclass
+	mode text DEFAULT 'exact', flush_interval interval DEFAULT '1 second', durability text DEFAULT 'async', op_retention interval DEFAULT '7 days', if_not_exists boolean DEFAULT false) RETURNS regclass
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
-COMMENT ON FUNCTION dc_create(text, text, int, int, text, interval, text, interval) IS 'creates a counter table';
+COMMENT ON FUNCTION dc_create(text, text, int, int, text, interval, text, interval, boolean) IS 'creates a counter table';
 
 CREATE FUNCTION dc_alter(counter regclass, shard_by text DEFAULT NULL, max_shards int DEFAULT NULL, events interval DEFAULT NULL, notify text DEFAULT NULL,
 	mode text DEFAULT NULL, flush_interval interval DEFAULT NULL, durability text DEFAULT NULL, op_retention interval DEFAULT NULL) RETURNS void
@@ -16,101 +16,45 @@ CREATE FUNCTION dc_adopt(counter regclass) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
 COMMENT ON FUNCTION dc_adopt(regclass) IS 'registers an existing table as a counter table';
 
-CREATE FUNCTION dc_incr(counter regclass, key text, delta bigint DEFAULT 1) RETURNS void
+CREATE FUNCTION dc_incr(counter regclass, key anycompatible, delta bigint DEFAULT 1) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
-COMMENT ON FUNCTION dc_incr(regclass, text, bigint) IS 'adds to a counter';
+COMMENT ON FUNCTION dc_incr(regclass, anycompatible, bigint) IS 'adds to a counter';
 
-CREATE FUNCTION dc_incr(counter regclass, key bigint, delta bigint DEFAULT 1) RETURNS void
-	AS 'MODULE_PATHNAME', 'dc_incr_int8' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
-COMMENT ON FUNCTION dc_incr(regclass, bigint, bigint) IS 'adds to a counter';
-
-CREATE FUNCTION dc_incr(counter regclass, key uuid, delta bigint DEFAULT 1) RETURNS void
-	AS 'MODULE_PATHNAME', 'dc_incr_uuid' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
-COMMENT ON FUNCTION dc_incr(regclass, uuid, bigint) IS 'adds to a counter';
-
-CREATE FUNCTION dc_decr(counter regclass, key text, delta bigint DEFAULT 1) RETURNS void
+CREATE FUNCTION dc_decr(counter regclass, key anycompatible, delta bigint DEFAULT 1) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
-COMMENT ON FUNCTION dc_decr(regclass, text, bigint) IS 'subtracts from a counter';
+COMMENT ON FUNCTION dc_decr(regclass, anycompatible, bigint) IS 'subtracts from a counter';
 
-CREATE FUNCTION dc_decr(counter regclass, key bigint, delta bigint DEFAULT 1) RETURNS void
-	AS 'MODULE_PATHNAME', 'dc_decr_int8' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
-COMMENT ON FUNCTION dc_decr(regclass, bigint, bigint) IS 'subtracts from a counter';
-
-CREATE FUNCTION dc_decr(counter regclass, key uuid, delta bigint DEFAULT 1) RETURNS void
-	AS 'MODULE_PATHNAME', 'dc_decr_uuid' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
-COMMENT ON FUNCTION dc_decr(regclass, uuid, bigint) IS 'subtracts from a counter';
-
-CREATE FUNCTION dc_incr_hashed(counter regclass, key text, by text, delta bigint DEFAULT 1) RETURNS void
+CREATE FUNCTION dc_incr_hashed(counter regclass, key anycompatible, by text, delta bigint DEFAULT 1) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
-COMMENT ON FUNCTION dc_incr_hashed(regclass, text, text, bigint) IS 'adds to a counter, with the shard row chosen by the hash of a writer or event';
+COMMENT ON FUNCTION dc_incr_hashed(regclass, anycompatible, text, bigint) IS 'adds to a counter, with the shard row chosen by the hash of a writer or event';
 
-CREATE FUNCTION dc_incr_hashed(counter regclass, key bigint, by text, delta bigint DEFAULT 1) RETURNS void
-	AS 'MODULE_PATHNAME', 'dc_incr_hashed_int8' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
-COMMENT ON FUNCTION dc_incr_hashed(regclass, bigint, text, bigint) IS 'adds to a counter, with the shard row chosen by the hash of a writer or event';
-
-CREATE FUNCTION dc_incr_hashed(counter regclass, key uuid, by text, delta bigint DEFAULT 1) RETURNS void
-	AS 'MODULE_PATHNAME', 'dc_incr_hashed_uuid' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
-COMMENT ON FUNCTION dc_incr_hashed(regclass, uuid, text, bigint) IS 'adds to a counter, with the shard row chosen by the hash of a writer or event';
-
-CREATE FUNCTION dc_incr_returning(counter regclass, key text, delta bigint DEFAULT 1) RETURNS bigint
+CREATE FUNCTION dc_incr_returning(counter regclass, key anycompatible, delta bigint DEFAULT 1) RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 20;
-COMMENT ON FUNCTION dc_incr_returning(regclass, text, bigint) IS 'adds to a counter and returns the value that this transaction sees';
+COMMENT ON FUNCTION dc_incr_returning(regclass, anycompatible, bigint) IS 'adds to a counter and returns the value that this transaction sees';
 
-CREATE FUNCTION dc_incr_returning(counter regclass, key bigint, delta bigint DEFAULT 1) RETURNS bigint
-	AS 'MODULE_PATHNAME', 'dc_incr_returning_int8' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 20;
-COMMENT ON FUNCTION dc_incr_returning(regclass, bigint, bigint) IS 'adds to a counter and returns the value that this transaction sees';
-
-CREATE FUNCTION dc_incr_returning(counter regclass, key uuid, delta bigint DEFAULT 1) RETURNS bigint
-	AS 'MODULE_PATHNAME', 'dc_incr_returning_uuid' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 20;
-COMMENT ON FUNCTION dc_incr_returning(regclass, uuid, bigint) IS 'adds to a counter and returns the value that this transaction sees';
-
-CREATE FUNCTION dc_incr_many(counter regclass, keys text[], deltas bigint[] DEFAULT NULL) RETURNS void
+CREATE FUNCTION dc_incr_many(counter regclass, keys anycompatiblearray, deltas bigint[] DEFAULT NULL) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100;
-COMMENT ON FUNCTION dc_incr_many(regclass, text[], bigint[]) IS 'adds to many counters in one call';
+COMMENT ON FUNCTION dc_incr_many(regclass, anycompatiblearray, bigint[]) IS 'adds to many counters in one call';
 
 CREATE FUNCTION dc_apply() RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100;
 COMMENT ON FUNCTION dc_apply() IS 'writes the pending increments of this transaction now';
 
-CREATE FUNCTION dc_get(counter regclass, key text) RETURNS bigint
+CREATE FUNCTION dc_get(counter regclass, key anycompatible) RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 20;
-COMMENT ON FUNCTION dc_get(regclass, text) IS 'exact value of a counter';
+COMMENT ON FUNCTION dc_get(regclass, anycompatible) IS 'exact value of a counter';
 
-CREATE FUNCTION dc_get(counter regclass, key bigint) RETURNS bigint
-	AS 'MODULE_PATHNAME', 'dc_get_int8' LANGUAGE C STABLE PARALLEL RESTRICTED COST 20;
-COMMENT ON FUNCTION dc_get(regclass, bigint) IS 'exact value of a counter';
-
-CREATE FUNCTION dc_get(counter regclass, key uuid) RETURNS bigint
-	AS 'MODULE_PATHNAME', 'dc_get_uuid' LANGUAGE C STABLE PARALLEL RESTRICTED COST 20;
-COMMENT ON FUNCTION dc_get(regclass, uuid) IS 'exact value of a counter';
-
-CREATE FUNCTION dc_get_many(counter regclass, keys text[], OUT key text, OUT value bigint) RETURNS SETOF record
+CREATE FUNCTION dc_get_many(counter regclass, keys anycompatiblearray, OUT key anycompatible, OUT value bigint) RETURNS SETOF record
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 100 ROWS 100;
-COMMENT ON FUNCTION dc_get_many(regclass, text[]) IS 'exact values of many counters, in the order asked';
+COMMENT ON FUNCTION dc_get_many(regclass, anycompatiblearray) IS 'exact values of many counters, in the order asked';
 
-CREATE FUNCTION dc_info(counter regclass, key text, OUT value bigint, OUT inc bigint, OUT "dec" bigint, OUT updated_at timestamptz, OUT shards int, OUT cache_age interval)
+CREATE FUNCTION dc_info(counter regclass, key anycompatible, OUT value bigint, OUT inc bigint, OUT "dec" bigint, OUT updated_at timestamptz, OUT shards int, OUT cache_age interval)
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 20;
-COMMENT ON FUNCTION dc_info(regclass, text) IS 'exact value of a counter, with its parts';
+COMMENT ON FUNCTION dc_info(regclass, anycompatible) IS 'exact value of a counter, with its parts';
 
-CREATE FUNCTION dc_info(counter regclass, key bigint, OUT value bigint, OUT inc bigint, OUT "dec" bigint, OUT updated_at timestamptz, OUT shards int, OUT cache_age interval)
-	AS 'MODULE_PATHNAME', 'dc_info_int8' LANGUAGE C STABLE PARALLEL RESTRICTED COST 20;
-COMMENT ON FUNCTION dc_info(regclass, bigint) IS 'exact value of a counter, with its parts';
-
-CREATE FUNCTION dc_info(counter regclass, key uuid, OUT value bigint, OUT inc bigint, OUT "dec" bigint, OUT updated_at timestamptz, OUT shards int, OUT cache_age interval)
-	AS 'MODULE_PATHNAME', 'dc_info_uuid' LANGUAGE C STABLE PARALLEL RESTRICTED COST 20;
-COMMENT ON FUNCTION dc_info(regclass, uuid) IS 'exact value of a counter, with its parts';
-
-CREATE FUNCTION dc_total(counter regclass, key text, OUT value bigint, OUT updated_at timestamptz)
+CREATE FUNCTION dc_total(counter regclass, key anycompatible, OUT value bigint, OUT updated_at timestamptz)
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 10;
-COMMENT ON FUNCTION dc_total(regclass, text) IS 'value of a counter as of the last compaction';
-
-CREATE FUNCTION dc_total(counter regclass, key bigint, OUT value bigint, OUT updated_at timestamptz)
-	AS 'MODULE_PATHNAME', 'dc_total_int8' LANGUAGE C STABLE PARALLEL RESTRICTED COST 10;
-COMMENT ON FUNCTION dc_total(regclass, bigint) IS 'value of a counter as of the last compaction';
-
-CREATE FUNCTION dc_total(counter regclass, key uuid, OUT value bigint, OUT updated_at timestamptz)
-	AS 'MODULE_PATHNAME', 'dc_total_uuid' LANGUAGE C STABLE PARALLEL RESTRICTED COST 10;
-COMMENT ON FUNCTION dc_total(regclass, uuid) IS 'value of a counter as of the last compaction';
+COMMENT ON FUNCTION dc_total(regclass, anycompatible) IS 'value of a counter as of the last compaction';
 
 CREATE FUNCTION dc_top(counter regclass, n int DEFAULT 10, OUT key text, OUT value bigint, OUT rank bigint) RETURNS SETOF record
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 100 ROWS 10;
@@ -120,41 +64,17 @@ CREATE FUNCTION dc_sum(counter regclass) RETURNS numeric
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 10000;
 COMMENT ON FUNCTION dc_sum(regclass) IS 'exact sum over all keys of a counter table';
 
-CREATE FUNCTION dc_set(counter regclass, key text, value bigint) RETURNS bigint
+CREATE FUNCTION dc_set(counter regclass, key anycompatible, value bigint) RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 50;
-COMMENT ON FUNCTION dc_set(regclass, text, bigint) IS 'makes a counter exactly this value and returns the old one';
+COMMENT ON FUNCTION dc_set(regclass, anycompatible, bigint) IS 'makes a counter exactly this value and returns the old one';
 
-CREATE FUNCTION dc_set(counter regclass, key bigint, value bigint) RETURNS bigint
-	AS 'MODULE_PATHNAME', 'dc_set_int8' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 50;
-COMMENT ON FUNCTION dc_set(regclass, bigint, bigint) IS 'makes a counter exactly this value and returns the old one';
-
-CREATE FUNCTION dc_set(counter regclass, key uuid, value bigint) RETURNS bigint
-	AS 'MODULE_PATHNAME', 'dc_set_uuid' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 50;
-COMMENT ON FUNCTION dc_set(regclass, uuid, bigint) IS 'makes a counter exactly this value and returns the old one';
-
-CREATE FUNCTION dc_reset(counter regclass, key text) RETURNS bigint
+CREATE FUNCTION dc_reset(counter regclass, key anycompatible) RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 50;
-COMMENT ON FUNCTION dc_reset(regclass, text) IS 'sets a counter to zero and returns what was there';
+COMMENT ON FUNCTION dc_reset(regclass, anycompatible) IS 'sets a counter to zero and returns what was there';
 
-CREATE FUNCTION dc_reset(counter regclass, key bigint) RETURNS bigint
-	AS 'MODULE_PATHNAME', 'dc_reset_int8' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 50;
-COMMENT ON FUNCTION dc_reset(regclass, bigint) IS 'sets a counter to zero and returns what was there';
-
-CREATE FUNCTION dc_reset(counter regclass, key uuid) RETURNS bigint
-	AS 'MODULE_PATHNAME', 'dc_reset_uuid' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 50;
-COMMENT ON FUNCTION dc_reset(regclass, uuid) IS 'sets a counter to zero and returns what was there';
-
-CREATE FUNCTION dc_delete(counter regclass, key text) RETURNS bigint
+CREATE FUNCTION dc_delete(counter regclass, key anycompatible) RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 50;
-COMMENT ON FUNCTION dc_delete(regclass, text) IS 'removes a key and returns its last value';
-
-CREATE FUNCTION dc_delete(counter regclass, key bigint) RETURNS bigint
-	AS 'MODULE_PATHNAME', 'dc_delete_int8' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 50;
-COMMENT ON FUNCTION dc_delete(regclass, bigint) IS 'removes a key and returns its last value';
-
-CREATE FUNCTION dc_delete(counter regclass, key uuid) RETURNS bigint
-	AS 'MODULE_PATHNAME', 'dc_delete_uuid' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 50;
-COMMENT ON FUNCTION dc_delete(regclass, uuid) IS 'removes a key and returns its last value';
+COMMENT ON FUNCTION dc_delete(regclass, anycompatible) IS 'removes a key and returns its last value';
 
 CREATE FUNCTION dc_compact(counter regclass DEFAULT NULL, max_keys int DEFAULT NULL) RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10000;
@@ -171,20 +91,6 @@ COMMENT ON FUNCTION dcounter.on_alter_table() IS 'internal: keeps shard tables w
 CREATE FUNCTION dcounter.on_code_change() RETURNS pg_catalog.event_trigger
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
 COMMENT ON FUNCTION dcounter.on_code_change() IS 'internal: keeps code of their owners from buffered counter tables, and from those that the worker is working on';
-
-CREATE FUNCTION dcounter.tables(OUT counter regclass, OUT owner regrole, OUT kind text, OUT mode text, OUT maintained_by text, OUT left_because text)
-	RETURNS SETOF record
-	AS 'MODULE_PATHNAME', 'dc_tables' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000 ROWS 100;
-COMMENT ON FUNCTION dcounter.tables() IS 'internal: the rows of dc_tables';
-
-CREATE VIEW dc_tables AS SELECT * FROM dcounter.tables();
-COMMENT ON VIEW dc_tables IS 'counter tables, and who maintains them';
-COMMENT ON COLUMN dc_tables.counter IS 'the table of totals';
-COMMENT ON COLUMN dc_tables.owner IS 'its owner';
-COMMENT ON COLUMN dc_tables.kind IS 'counter, stock, ledger, or limits (of a ledger)';
-COMMENT ON COLUMN dc_tables.mode IS 'exact or buffered';
-COMMENT ON COLUMN dc_tables.maintained_by IS 'worker, owner (dc_maintain(); the worker leaves it alone) or publisher (a subscription feeds it); null while it is locked';
-COMMENT ON COLUMN dc_tables.left_because IS 'what on its tables could run code of the owner';
 
 CREATE FUNCTION dcounter.on_counter_truncate() RETURNS pg_catalog.trigger
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;

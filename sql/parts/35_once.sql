@@ -31,21 +31,13 @@ CREATE TRIGGER on_op_slot_change
 	BEFORE INSERT OR UPDATE OR DELETE ON dcounter.op_slot
 	FOR EACH ROW EXECUTE FUNCTION dcounter.on_op_slot_change();
 
-CREATE FUNCTION dc_incr_once(counter regclass, key text, delta bigint, op_id text) RETURNS boolean
+CREATE FUNCTION dc_incr_once(counter regclass, key anycompatible, delta bigint, op_id text) RETURNS boolean
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 50;
-COMMENT ON FUNCTION dc_incr_once(regclass, text, bigint, text) IS 'adds to a counter, unless this op has been applied before';
+COMMENT ON FUNCTION dc_incr_once(regclass, anycompatible, bigint, text) IS 'adds to a counter, unless this op has been applied before';
 
-CREATE FUNCTION dc_incr_once(counter regclass, key bigint, delta bigint, op_id text) RETURNS boolean
-	AS 'MODULE_PATHNAME', 'dc_incr_once_int8' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 50;
-COMMENT ON FUNCTION dc_incr_once(regclass, bigint, bigint, text) IS 'adds to a counter, unless this op has been applied before';
-
-CREATE FUNCTION dc_incr_once(counter regclass, key uuid, delta bigint, op_id text) RETURNS boolean
-	AS 'MODULE_PATHNAME', 'dc_incr_once_uuid' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 50;
-COMMENT ON FUNCTION dc_incr_once(regclass, uuid, bigint, text) IS 'adds to a counter, unless this op has been applied before';
-
-CREATE FUNCTION dc_incr_once_many(counter regclass, keys text[], deltas bigint[], op_ids text[]) RETURNS bigint
+CREATE FUNCTION dc_incr_once_many(counter regclass, keys anycompatiblearray, deltas bigint[], op_ids text[]) RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100;
-COMMENT ON FUNCTION dc_incr_once_many(regclass, text[], bigint[], text[]) IS 'adds to many counters, except for ops that have been applied before; returns how many were new';
+COMMENT ON FUNCTION dc_incr_once_many(regclass, anycompatiblearray, bigint[], text[]) IS 'adds to many counters, except for ops that have been applied before; returns how many were new';
 
 CREATE FUNCTION dc_op_status(counter regclass, op_id text, OUT applied boolean, OUT key text, OUT delta bigint, OUT at timestamptz) RETURNS SETOF record
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 20 ROWS 1;

@@ -31,25 +31,25 @@ CREATE FUNCTION dcounter.on_ledger_change() RETURNS pg_catalog.trigger
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
 COMMENT ON FUNCTION dcounter.on_ledger_change() IS 'internal: keeps the tables of a ledger from being changed but by its functions';
 
-CREATE FUNCTION dc_ledger_create(ledger text, auto_open boolean DEFAULT false, op_retention interval DEFAULT NULL, partition_by text DEFAULT NULL) RETURNS regclass
+CREATE FUNCTION dc_ledger_create(ledger text, auto_open boolean DEFAULT false, op_retention interval DEFAULT NULL, partition_by text DEFAULT NULL, if_not_exists boolean DEFAULT false) RETURNS regclass
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
-COMMENT ON FUNCTION dc_ledger_create(text, boolean, interval, text) IS 'creates a ledger: balances, accounts and entries';
+COMMENT ON FUNCTION dc_ledger_create(text, boolean, interval, text, boolean) IS 'creates a ledger: balances, accounts and entries';
 
-CREATE FUNCTION dc_account_open(ledger regclass, key text, min_balance bigint DEFAULT 0, max_balance bigint DEFAULT NULL) RETURNS void
+CREATE FUNCTION dc_account_open(ledger regclass, key anycompatible, min_balance bigint DEFAULT 0, max_balance bigint DEFAULT NULL) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100;
-COMMENT ON FUNCTION dc_account_open(regclass, text, bigint, bigint) IS 'opens an account of a ledger, or changes its bounds';
+COMMENT ON FUNCTION dc_account_open(regclass, anycompatible, bigint, bigint) IS 'opens an account of a ledger, or changes its bounds';
 
-CREATE FUNCTION dc_transfer(ledger regclass, from_key text, to_key text, amount bigint, op_id text, memo jsonb DEFAULT NULL, OUT transfer_id bigint, OUT duplicate boolean)
+CREATE FUNCTION dc_transfer(ledger regclass, from_key anycompatible, to_key anycompatible, amount bigint, op_id text, memo jsonb DEFAULT NULL, OUT transfer_id bigint, OUT duplicate boolean)
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100;
-COMMENT ON FUNCTION dc_transfer(regclass, text, text, bigint, text, jsonb) IS 'moves an amount from one account to another, once for each op';
+COMMENT ON FUNCTION dc_transfer(regclass, anycompatible, anycompatible, bigint, text, jsonb) IS 'moves an amount from one account to another, once for each op';
 
-CREATE FUNCTION dc_transfer_many(ledger regclass, from_keys text[], to_keys text[], amounts bigint[], op_id text, memo jsonb DEFAULT NULL, OUT transfer_id bigint, OUT duplicate boolean)
+CREATE FUNCTION dc_transfer_many(ledger regclass, from_keys anycompatiblearray, to_keys anycompatiblearray, amounts bigint[], op_id text, memo jsonb DEFAULT NULL, OUT transfer_id bigint, OUT duplicate boolean)
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100;
-COMMENT ON FUNCTION dc_transfer_many(regclass, text[], text[], bigint[], text, jsonb) IS 'moves amounts between many accounts, all or none';
+COMMENT ON FUNCTION dc_transfer_many(regclass, anycompatiblearray, anycompatiblearray, bigint[], text, jsonb) IS 'moves amounts between many accounts, all or none';
 
-CREATE FUNCTION dc_transfer_pending(ledger regclass, from_key text, to_key text, amount bigint, op_id text, memo jsonb DEFAULT NULL, ttl interval DEFAULT '10 minutes', OUT transfer_id bigint, OUT duplicate boolean)
+CREATE FUNCTION dc_transfer_pending(ledger regclass, from_key anycompatible, to_key anycompatible, amount bigint, op_id text, memo jsonb DEFAULT NULL, ttl interval DEFAULT '10 minutes', OUT transfer_id bigint, OUT duplicate boolean)
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100;
-COMMENT ON FUNCTION dc_transfer_pending(regclass, text, text, bigint, text, jsonb, interval) IS 'sets an amount aside for a transfer that is posted or voided later';
+COMMENT ON FUNCTION dc_transfer_pending(regclass, anycompatible, anycompatible, bigint, text, jsonb, interval) IS 'sets an amount aside for a transfer that is posted or voided later';
 
 CREATE FUNCTION dc_transfer_post(ledger regclass, transfer_id bigint, amount bigint DEFAULT NULL) RETURNS text
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100;
@@ -59,17 +59,21 @@ CREATE FUNCTION dc_transfer_void(ledger regclass, transfer_id bigint) RETURNS te
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100;
 COMMENT ON FUNCTION dc_transfer_void(regclass, bigint) IS 'ends a pending transfer and gives back what it has set aside';
 
-CREATE FUNCTION dc_balance(ledger regclass, key text, OUT balance bigint, OUT pending_out bigint, OUT pending_in bigint, OUT available bigint)
-	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 20;
-COMMENT ON FUNCTION dc_balance(regclass, text) IS 'balance of an account, and what may go out of it';
-
-CREATE FUNCTION dc_balance_at(ledger regclass, key text, at timestamptz) RETURNS bigint
-	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 100;
-COMMENT ON FUNCTION dc_balance_at(regclass, text, timestamptz) IS 'balance of an account at a time, from its entries';
-
-CREATE FUNCTION dc_account_statement(ledger regclass, key text, from_at timestamptz, to_at timestamptz, OUT at timestamptz, OUT entry_id bigint, OUT transfer_id bigint, OUT amount bigint, OUT balance bigint, OUT op_id text, OUT memo jsonb) RETURNS SETOF record
+CREATE FUNCTION dc_transfers_pending(ledger regclass, key anycompatible DEFAULT NULL::text, OUT transfer_id bigint, OUT from_key text, OUT to_key text, OUT amount bigint, OUT op_id text, OUT memo jsonb, OUT expires_at timestamptz, OUT age interval) RETURNS SETOF record
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 100 ROWS 100;
-COMMENT ON FUNCTION dc_account_statement(regclass, text, timestamptz, timestamptz) IS 'entries of an account, with the balance after each';
+COMMENT ON FUNCTION dc_transfers_pending(regclass, anycompatible) IS 'open pending transfers of an account, of all accounts by default';
+
+CREATE FUNCTION dc_balance(ledger regclass, key anycompatible, OUT balance bigint, OUT pending_out bigint, OUT pending_in bigint, OUT available bigint)
+	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 20;
+COMMENT ON FUNCTION dc_balance(regclass, anycompatible) IS 'balance of an account, and what may go out of it';
+
+CREATE FUNCTION dc_balance_at(ledger regclass, key anycompatible, at timestamptz) RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 100;
+COMMENT ON FUNCTION dc_balance_at(regclass, anycompatible, timestamptz) IS 'balance of an account at a time, from its entries';
+
+CREATE FUNCTION dc_account_statement(ledger regclass, key anycompatible, from_at timestamptz, to_at timestamptz, OUT at timestamptz, OUT entry_id bigint, OUT transfer_id bigint, OUT amount bigint, OUT balance bigint, OUT op_id text, OUT memo jsonb) RETURNS SETOF record
+	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 100 ROWS 100;
+COMMENT ON FUNCTION dc_account_statement(regclass, anycompatible, timestamptz, timestamptz) IS 'entries of an account, with the balance after each';
 
 CREATE FUNCTION dc_ledger_check(ledger regclass, OUT key text, OUT balance numeric, OUT entries_sum numeric, OUT problem text) RETURNS SETOF record
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000 ROWS 10;

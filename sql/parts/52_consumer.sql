@@ -86,9 +86,9 @@ COMMENT ON COLUMN dcounter.consumer_retry.died_at IS 'when it was given up';
 COMMENT ON COLUMN dcounter.consumer_retry.attempts IS 'how often it was delivered';
 COMMENT ON COLUMN dcounter.consumer_retry.spared IS 'how many of these do not count: an event before it was nacked, and it was left alone';
 
-CREATE FUNCTION dc_consumer_create(name text, topics text[] DEFAULT NULL, start text DEFAULT 'now') RETURNS void
+CREATE FUNCTION dc_consumer_create(name text, topics text[] DEFAULT NULL, start text DEFAULT 'now', if_not_exists boolean DEFAULT false) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
-COMMENT ON FUNCTION dc_consumer_create(text, text[], text) IS 'creates a consumer of events, of some topics or of all';
+COMMENT ON FUNCTION dc_consumer_create(text, text[], text, boolean) IS 'creates a consumer of events, of some topics or of all';
 
 CREATE FUNCTION dc_consumer_alter(name text, topics text[] DEFAULT NULL, lease interval DEFAULT NULL, max_attempts int DEFAULT NULL, on_nack text DEFAULT NULL, max_retention_age interval DEFAULT NULL, max_retention_size bigint DEFAULT NULL) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;

@@ -1,5 +1,5 @@
 CREATE FUNCTION dcounter.stat_outbox(OUT last_seq bigint, OUT horizon bigint, OUT held_back bigint, OUT held_back_by_pid int, OUT held_back_by_xid xid, OUT events bigint, OUT bytes bigint, OUT partitions int, OUT current_partition int, OUT current_since timestamptz, OUT oldest_seq bigint, OUT oldest_created_at timestamptz, OUT oldest_needed_seq bigint, OUT oldest_needed_by text)
-	AS 'MODULE_PATHNAME', 'dc_stat_outbox' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
 COMMENT ON FUNCTION dcounter.stat_outbox() IS 'internal: the row of dc_stat_outbox';
 
 CREATE VIEW dc_stat_outbox AS
@@ -27,7 +27,7 @@ COMMENT ON COLUMN dc_stat_outbox.oldest_needed_by IS 'the consumer that is furth
 
 CREATE FUNCTION dcounter.stat_consumers(OUT name text, OUT owner regrole, OUT topics text[], OUT "position" bigint, OUT lag_events bigint, OUT lag_seconds float8, OUT lag_bytes bigint, OUT outstanding bigint, OUT retries bigint, OUT dead_letters bigint, OUT attempts int, OUT members int, OUT lease_until timestamptz, OUT leases_expired int, OUT cut_off bigint, OUT held_back_by_pid int, OUT held_back_by_xid xid)
 	RETURNS SETOF record
-	AS 'MODULE_PATHNAME', 'dc_stat_consumers' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10000 ROWS 10;
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10000 ROWS 10;
 COMMENT ON FUNCTION dcounter.stat_consumers() IS 'internal: the rows of dc_stat_consumers';
 
 CREATE VIEW dc_stat_consumers AS

@@ -11,7 +11,7 @@ CREATE PROCEDURE dc_maintain()
 COMMENT ON PROCEDURE dc_maintain() IS 'does once what the background worker does, for the tables of the caller';
 
 CREATE FUNCTION dcounter.stat_worker(OUT datname name, OUT pid int, OUT state text, OUT job text, OUT last_run timestamptz, OUT last_run_ms float8, OUT runs bigint, OUT work_ms float8, OUT failures bigint, OUT last_error text, OUT last_error_at timestamptz, OUT tables_left bigint) RETURNS SETOF record
-	AS 'MODULE_PATHNAME', 'dc_stat_worker' LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 1000 ROWS 10;
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 1000 ROWS 10;
 COMMENT ON FUNCTION dcounter.stat_worker() IS 'what dc_stat_worker shows';
 
 CREATE VIEW dc_stat_worker AS SELECT * FROM dcounter.stat_worker();

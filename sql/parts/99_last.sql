@@ -49,7 +49,7 @@ SELECT pg_catalog.pg_extension_config_dump('dcounter.outbox_5', '');
 SELECT pg_catalog.pg_extension_config_dump('dcounter.outbox_6', '');
 SELECT pg_catalog.pg_extension_config_dump('dcounter.outbox_7', '');
 -- Creating a consumer holds back the removal of events, and reads all topics.
-REVOKE EXECUTE ON FUNCTION dc_consumer_create(text, text[], text) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION dc_consumer_create(text, text[], text, boolean) FROM PUBLIC;
 
 -- The view decides which rows the caller is shown.
 GRANT SELECT ON dc_dead_letters TO PUBLIC;

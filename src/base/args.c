@@ -1,18 +1,55 @@
 /*
  * args.c
- *		Arguments that must not be null.
+ *		Arguments of SQL functions.
  */
 #include "postgres.h"
 
 #include "base/args.h"
+#include "utils/array.h"
+#include "utils/lsyscache.h"
 
-/*
- * null_not_allowed raises the error (22004).
- */
 void
-null_not_allowed(const char *what)
+null_not_allowed(const char *name)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-			 errmsg("%s must not be null", what)));
+			 errmsg("%s must not be null", name)));
+}
+
+/*
+ * bool_arg returns a boolean argument (22004 for NULL).
+ */
+bool
+bool_arg(FunctionCallInfo fcinfo, int argno, const char *name)
+{
+	arg_not_null(fcinfo, argno, name);
+	return PG_GETARG_BOOL(argno);
+}
+
+/*
+ * array_arg returns the members of an array argument (22004 for NULL, as one of them,
+ * too). `name` and `member` are what error messages call it and them.
+ */
+Datum *
+array_arg(FunctionCallInfo fcinfo, int argno, const char *name,
+		  const char *member, int *count)
+{
+	ArrayType *array;
+	Datum *values;
+	bool *nulls;
+	int16 len;
+	bool by_value;
+	char align;
+
+	arg_not_null(fcinfo, argno, name);
+	array = PG_GETARG_ARRAYTYPE_P(argno);
+	get_typlenbyvalalign(ARR_ELEMTYPE(array), &len, &by_value, &align);
+	deconstruct_array(array, ARR_ELEMTYPE(array), len, by_value, align,
+					  &values, &nulls, count);
+	for (int i = 0; i < *count; i++)
+	{
+		if (nulls[i])
+			null_not_allowed(member);
+	}
+	return values;
 }

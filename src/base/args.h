@@ -1,6 +1,6 @@
 /*
  * args.h
- *		Arguments that must not be null, of functions that are not strict.
+ *		Arguments of SQL functions, which are not STRICT: NULL is an error.
  */
 #ifndef DC_ARGS_H
 #define DC_ARGS_H
@@ -8,16 +8,29 @@
 #include "base/compat.h"
 #include "fmgr.h"
 
-pg_noreturn extern void null_not_allowed(const char *what);
+pg_noreturn extern void null_not_allowed(const char *name);
+extern bool bool_arg(FunctionCallInfo fcinfo, int argno, const char *name);
+extern Datum *array_arg(FunctionCallInfo fcinfo, int argno, const char *name,
+						const char *member, int *count);
 
 /*
- * arg_not_null raises an error (22004) if an argument is null.
+ * arg_not_null raises 22004 if an argument is NULL; `name` is what the message calls it.
  */
 static inline void
 arg_not_null(FunctionCallInfo fcinfo, int argno, const char *name)
 {
 	if (unlikely(PG_ARGISNULL(argno)))
 		null_not_allowed(name);
+}
+
+/*
+ * amount_arg returns a bigint argument (22004 for NULL).
+ */
+static inline int64
+amount_arg(FunctionCallInfo fcinfo, int argno, const char *name)
+{
+	arg_not_null(fcinfo, argno, name);
+	return PG_GETARG_INT64(argno);
 }
 
 #endif /* DC_ARGS_H */

@@ -132,7 +132,7 @@ typedef struct DcStockHooks
 	void (*units_added)(struct DcCounter *counter, const struct DcDeltaKey *key);
 
 	/* the table of holds of a stock that is being created, and of one being adopted */
-	Oid (*create_holds)(const struct RangeVar *stock);
+	Oid (*create_holds)(const struct RangeVar *stock, const char *maker);
 	void (*find_holds)(struct DcCounterRow *row);
 	const struct DcShape *holds_shape;
 } DcStockHooks;

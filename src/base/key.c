@@ -1,17 +1,150 @@
 /*
  * key.c
  *		Reading counter keys from SQL arguments.
+ *
+ * SQL declares a key as anycompatible, and several as anycompatiblearray. So each
+ * function exists once, a literal or parameter without a type is a text, and what
+ * cannot be a key gets an error that says so. Types that the server would cast to text,
+ * bigint or uuid by itself are read as if it had; a cast of a user's is not looked for,
+ * as it would run his code here.
  */
 #include "postgres.h"
 
 #include "base/args.h"
 #include "base/compat.h"
 #include "base/key.h"
+#include "catalog/pg_type.h"
 #include "common/int.h"
+#include "parser/parse_coerce.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/lsyscache.h"
 #include "utils/uuid.h"
 
+static Oid arg_type(FunctionCallInfo fcinfo, int argno);
+static Oid key_type(Oid type);
+static void key_from_value(Datum value, Oid type, DcKey *key);
+static void uuid_key(const pg_uuid_t *uuid, DcKey *key);
 static void key_check_length(const DcKey *key);
+
+/*
+ * key_arg reads the key argument of an SQL function. Errors: 22004 for NULL, 42804 for
+ * a type that keys cannot have, 54000 for a key that is too long.
+ */
+const DcKey *
+key_arg(FunctionCallInfo fcinfo, int argno, DcKey *key)
+{
+	arg_not_null(fcinfo, argno, "counter key");
+	key_from_value(PG_GETARG_DATUM(argno), arg_type(fcinfo, argno), key);
+	return key;
+}
+
+/*
+ * arg_type returns how a key argument is read. All those of one call have the same type,
+ * which fn_extra remembers: the OID itself, not a pointer.
+ */
+static Oid
+arg_type(FunctionCallInfo fcinfo, int argno)
+{
+	FmgrInfo *function = fcinfo->flinfo;
+
+	if (function->fn_extra == NULL)
+	{
+		Oid type = get_fn_expr_argtype(function, argno);
+
+		if (!OidIsValid(type))
+			elog(ERROR, "could not determine the type of a key");
+		function->fn_extra = (void *) (uintptr_t) key_type(type);
+	}
+	return (Oid) (uintptr_t) function->fn_extra;
+}
+
+/*
+ * key_type returns as which type, of those that key_from_value() knows, the values of a
+ * type are read.
+ */
+static Oid
+key_type(Oid type)
+{
+	Oid base;
+
+	switch (type)
+	{
+		case TEXTOID:
+		case BPCHAROID:
+		case NAMEOID:
+		case CHAROID:
+		case INT2OID:
+		case INT4OID:
+		case INT8OID:
+		case OIDOID:
+		case UUIDOID:
+			return type;
+	}
+	base = getBaseType(type);
+	if (base != type)
+		return key_type(base);
+	if (IsBinaryCoercible(type, TEXTOID)) /* varchar, citext */
+		return TEXTOID;
+	if (IsBinaryCoercible(type, OIDOID)) /* regclass */
+		return OIDOID;
+	ereport(ERROR,
+			(errcode(ERRCODE_DATATYPE_MISMATCH),
+			 errmsg("a key cannot be of type %s", format_type_be(type)),
+			 errhint("Cast it to text, bigint or uuid.")));
+}
+
+static void
+key_from_value(Datum value, Oid type, DcKey *key)
+{
+	key->data = key->buf;
+	switch (type)
+	{
+		case INT2OID:
+			key->len = pg_itoa(DatumGetInt16(value), key->buf);
+			break;
+		case INT4OID:
+			key->len = pg_ltoa(DatumGetInt32(value), key->buf);
+			break;
+		case INT8OID:
+			key->len = pg_lltoa(DatumGetInt64(value), key->buf);
+			break;
+		case OIDOID:
+			key->len = pg_lltoa(DatumGetObjectId(value), key->buf);
+			break;
+		case UUIDOID:
+			uuid_key(DatumGetUUIDP(value), key);
+			break;
+		case BPCHAROID:
+			key_from_text(DirectFunctionCall1(rtrim1, value), key);
+			break;
+		case NAMEOID:
+			key_from_text(DirectFunctionCall1(name_text, value), key);
+			break;
+		case CHAROID:
+			key_from_text(DirectFunctionCall1(char_text, value), key);
+			break;
+		default:
+			key_from_text(value, key);
+	}
+}
+
+static void
+uuid_key(const pg_uuid_t *uuid, DcKey *key)
+{
+	static const char hex[] = "0123456789abcdef";
+	char *p = key->buf;
+
+	for (int i = 0; i < UUID_LEN; i++)
+	{
+		if (i == 4 || i == 6 || i == 8 || i == 10)
+			*p++ = '-';
+		*p++ = hex[uuid->data[i] >> 4];
+		*p++ = hex[uuid->data[i] & 0x0F];
+	}
+	key->len = p - key->buf;
+}
 
 /*
  * key_from_text points a key at a text datum's bytes (detoasting a copy when
@@ -28,41 +161,30 @@ key_from_text(Datum value, DcKey *key)
 }
 
 /*
- * key_from_arg reads the key argument of an SQL function. Errors: 22004 for
- * NULL, 54000 for a key that is too long.
+ * key_array_arg returns the keys in an array argument, as text. *members, unless that is
+ * NULL, is set to them as they were passed. Errors as of key_arg().
  */
-void
-key_from_arg(FunctionCallInfo fcinfo, int argno, DcKeyType type, DcKey *key)
+Datum *
+key_array_arg(FunctionCallInfo fcinfo, int argno, int *count, Datum **members)
 {
-	arg_not_null(fcinfo, argno, "counter key");
+	Datum *values = array_arg(fcinfo, argno, "keys", "counter key", count);
+	Oid type = key_type(ARR_ELEMTYPE(PG_GETARG_ARRAYTYPE_P(argno)));
+	Datum *keys = values;
 
-	switch (type)
+	if (type != TEXTOID)
 	{
-		case DC_KEY_TEXT:
-			key_from_text(PG_GETARG_DATUM(argno), key);
-			break;
-		case DC_KEY_INT8:
-			key->len = pg_lltoa(PG_GETARG_INT64(argno), key->buf);
-			key->data = key->buf;
-			break;
-		case DC_KEY_UUID:
-			{
-				static const char hex[] = "0123456789abcdef";
-				pg_uuid_t *uuid = PG_GETARG_UUID_P(argno);
-				char *p = key->buf;
+		keys = palloc_extended(Max(*count, 1) * sizeof(Datum), MCXT_ALLOC_HUGE);
+		for (int i = 0; i < *count; i++)
+		{
+			DcKey key;
 
-				for (int i = 0; i < UUID_LEN; i++)
-				{
-					if (i == 4 || i == 6 || i == 8 || i == 10)
-						*p++ = '-';
-					*p++ = hex[uuid->data[i] >> 4];
-					*p++ = hex[uuid->data[i] & 0x0F];
-				}
-				key->len = p - key->buf;
-				key->data = key->buf;
-				break;
-			}
+			key_from_value(values[i], type, &key);
+			keys[i] = key_text_datum(&key);
+		}
 	}
+	if (members != NULL)
+		*members = values;
+	return keys;
 }
 
 /*

@@ -36,7 +36,6 @@
 #include "base/roles.h"
 #include "base/xactclock.h"
 #include "cache/cache.h"
-#include "catalog/pg_type.h"
 #include "counter/pending.h"
 #include "counter/read.h"
 #include "funcapi.h"
@@ -44,13 +43,11 @@
 #include "stats/stats.h"
 #include "storage/ipc.h"
 #include "table/access.h"
-#include "utils/array.h"
 #include "utils/inval.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
-DC_KEYED_FUNCTION(dc_get_cached);
-
+PG_FUNCTION_INFO_V1(dc_get_cached);
 PG_FUNCTION_INFO_V1(dc_get_many_cached);
 
 /* Tables that were opened to read; a power of two. */
@@ -111,9 +108,11 @@ static void give_up(int code, Datum arg);
 /*
  * dc_get(counter regclass, key text|bigint|uuid, max_staleness interval) -> bigint
  */
-static Datum
-dc_get_cached_impl(FunctionCallInfo fcinfo, const DcKey *key)
+Datum
+dc_get_cached(PG_FUNCTION_ARGS)
 {
+	DcKey buf;
+	const DcKey *key = key_arg(fcinfo, 1, &buf);
 	static const char function[] = "dc_get()";
 	int64 staleness = staleness_arg(fcinfo, 2);
 	DcAsked asked = {0};
@@ -145,8 +144,8 @@ dc_get_cached_impl(FunctionCallInfo fcinfo, const DcKey *key)
 }
 
 /*
- * dc_get_many(counter regclass, keys text[], max_staleness interval)
- * -> setof (key text, value bigint)
+ * dc_get_many(counter regclass, keys text[]|bigint[]|uuid[], max_staleness interval)
+ * -> setof (key text|bigint|uuid, value bigint)
  */
 Datum
 dc_get_many_cached(PG_FUNCTION_ARGS)
@@ -156,13 +155,14 @@ dc_get_many_cached(PG_FUNCTION_ARGS)
 	int64 staleness = staleness_arg(fcinfo, 2);
 	DcAsked asked = {0};
 	DcOpened *table;
+	Datum *members;
 	Datum *keys;
 	int missing;
 
 	(void) counter_arg(fcinfo);
 	need_cache(function);
 	table = open_to_read(fcinfo, function);
-	keys = counter_keys_arg(fcinfo, 1, &asked.nwanted);
+	keys = key_array_arg(fcinfo, 1, &asked.nwanted, &members);
 	InitMaterializedSRF(fcinfo, 0);
 	asked.counter = table->counter;
 	asked.table = table->table;
@@ -180,7 +180,7 @@ dc_get_many_cached(PG_FUNCTION_ARGS)
 		Datum values[2];
 		bool nulls[2] = {false};
 
-		values[0] = keys[i];
+		values[0] = members[i];
 		values[1] = Int64GetDatum(asked.wanted[i].value);
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	}
@@ -460,7 +460,6 @@ compute_many(DcAsked *asked, int count)
 {
 	Datum *keys = palloc_extended(count * sizeof(Datum), MCXT_ALLOC_HUGE);
 	int64 *values = palloc_extended(count * sizeof(int64), MCXT_ALLOC_HUGE);
-	ArrayType *array;
 	int n = 0;
 
 	for (int i = 0; i < asked->nwanted; i++)
@@ -470,8 +469,7 @@ compute_many(DcAsked *asked, int count)
 		if (wanted->state == CACHE_CLAIMED || wanted->state == CACHE_FULL)
 			keys[n++] = key_text_datum(&wanted->key);
 	}
-	array = construct_array(keys, n, TEXTOID, -1, false, TYPALIGN_INT);
-	counter_values(asked->counter, PointerGetDatum(array), keys, n, values);
+	counter_values(asked->counter, keys, n, values);
 	n = 0;
 	for (int i = 0; i < asked->nwanted; i++)
 	{

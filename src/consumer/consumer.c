@@ -13,6 +13,7 @@
 #include "consumer/retry.h"
 #include "fmgr.h"
 #include "miscadmin.h"
+#include "table/access.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
@@ -34,7 +35,7 @@ static void set_on_nack(DcConsumer *consumer, const char *value);
 static Oid role_arg(FunctionCallInfo fcinfo, int n, bool must_exist);
 
 /*
- * dc_consumer_create(name text, topics text[], start text).
+ * dc_consumer_create(name text, topics text[], start text, if_not_exists boolean).
  *
  * Errors: 42710 if there is one of that name, 22004, 22023.
  */
@@ -44,6 +45,7 @@ dc_consumer_create(PG_FUNCTION_ARGS)
 	char *name = consumer_name_arg(fcinfo, 0, "consumer name");
 	DcConsumer consumer = {0};
 	Interval lease = {.time = LEASE_DEFAULT_US};
+	bool may_exist = bool_arg(fcinfo, 3, "if_not_exists");
 	int64 position;
 
 	arg_not_null(fcinfo, 2, "start");
@@ -51,9 +53,12 @@ dc_consumer_create(PG_FUNCTION_ARGS)
 	/* keeps others of that name away: no consumer has the id 0 */
 	(void) member_lock(0, name, true, NULL);
 	if (consumer_read(name) != NULL)
-		ereport(ERROR,
+	{
+		ereport(may_exist ? NOTICE : ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
-				 errmsg("consumer \"%s\" already exists", name)));
+				 errmsg("consumer \"%s\" already exists%s", name, may_exist ? ", skipping" : "")));
+		PG_RETURN_VOID();
+	}
 	if (!PG_ARGISNULL(1))
 		consumer_set_topics(&consumer, PG_GETARG_ARRAYTYPE_P(1));
 	(void) positions_lock(true, true);

@@ -31,7 +31,7 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
-PG_FUNCTION_INFO_V1(dc_stat_consumers);
+PG_FUNCTION_INFO_V1(stat_consumers);
 
 /* How many events are looked at for a consumer. */
 #define LOOK_MAX 10000
@@ -99,7 +99,7 @@ static void show(ReturnSetInfo *result, const Outbox *outbox,
  * dcounter.stat_consumers() -> setof record: the rows of dc_stat_consumers.
  */
 Datum
-dc_stat_consumers(PG_FUNCTION_ARGS)
+stat_consumers(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	Outbox outbox = {0};

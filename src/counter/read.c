@@ -33,9 +33,8 @@
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
-DC_KEYED_FUNCTION(dc_get);
-DC_KEYED_FUNCTION(dc_info);
-
+PG_FUNCTION_INFO_V1(dc_get);
+PG_FUNCTION_INFO_V1(dc_info);
 PG_FUNCTION_INFO_V1(dc_get_many);
 PG_FUNCTION_INFO_V1(dc_sum);
 
@@ -97,17 +96,17 @@ counter_value(DcCounter *counter, const DcKey *key)
 }
 
 /*
- * counter_values returns the exact values of many keys, which are the members of
- * a text[]; they may repeat.
+ * counter_values returns the exact values of many keys, which are texts; they may
+ * repeat.
  */
 void
-counter_values(DcCounter *counter, Datum array, Datum *keys, int nkeys,
-			   int64 *values)
+counter_values(DcCounter *counter, Datum *keys, int nkeys, int64 *values)
 {
 	int nsorted;
 	DcKeySum *sorted = key_sums_create(keys, nkeys, &nsorted);
 
-	read_keys(counter, array, sorted, nsorted);
+	read_keys(counter, PointerGetDatum(construct_array(keys, nkeys, TEXTOID, -1, false, TYPALIGN_INT)),
+			  sorted, nsorted);
 	for (int i = 0; i < nsorted; i++)
 	{
 		int64 inc;
@@ -139,31 +138,13 @@ counter_value_below(DcCounter *counter, const DcKey *key, int64 limit)
 }
 
 /*
- * counter_keys_arg returns the members of a text[] argument (22004 for NULL).
- */
-Datum *
-counter_keys_arg(FunctionCallInfo fcinfo, int argno, int *count)
-{
-	Datum *keys;
-	bool *nulls;
-
-	arg_not_null(fcinfo, argno, "keys");
-	deconstruct_array(PG_GETARG_ARRAYTYPE_P(argno), TEXTOID, -1, false,
-					  TYPALIGN_INT, &keys, &nulls, count);
-	for (int i = 0; i < *count; i++)
-	{
-		if (nulls[i])
-			null_not_allowed("counter key");
-	}
-	return keys;
-}
-
-/*
  * dc_get(counter regclass, key text|bigint|uuid) -> bigint; 0 for an unknown key
  */
-static Datum
-dc_get_impl(FunctionCallInfo fcinfo, const DcKey *key)
+Datum
+dc_get(PG_FUNCTION_ARGS)
 {
+	DcKey buf;
+	const DcKey *key = key_arg(fcinfo, 1, &buf);
 	DcMoment started = stats_clock();
 	DcCounter *counter = counter_open_to_read(fcinfo, "dc_get()");
 	int64 value = counter_value(counter, key);
@@ -182,9 +163,11 @@ dc_get_impl(FunctionCallInfo fcinfo, const DcKey *key)
  * transaction for one that this transaction is about to change. cache_age is that
  * of the value that dc_get() with max_staleness would find; NULL: none.
  */
-static Datum
-dc_info_impl(FunctionCallInfo fcinfo, const DcKey *key)
+Datum
+dc_info(PG_FUNCTION_ARGS)
 {
+	DcKey buf;
+	const DcKey *key = key_arg(fcinfo, 1, &buf);
 	DcMoment started = stats_clock();
 	DcCounter *counter = counter_open_to_read(fcinfo, "dc_info()");
 	DcKeyState state;
@@ -212,7 +195,8 @@ dc_info_impl(FunctionCallInfo fcinfo, const DcKey *key)
 }
 
 /*
- * dc_get_many(counter regclass, keys text[]) -> setof (key text, value bigint)
+ * dc_get_many(counter regclass, keys text[]|bigint[]|uuid[])
+ * -> setof (key text|bigint|uuid, value bigint)
  *
  * One row for each member of keys, in its order; members may repeat.
  */
@@ -222,21 +206,21 @@ dc_get_many(PG_FUNCTION_ARGS)
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	DcMoment started = stats_clock();
 	DcCounter *counter = counter_open_to_read(fcinfo, "dc_get_many()");
-	Datum *keys;
+	Datum *members;
 	int64 *sums;
 	int nkeys;
+	Datum *keys = key_array_arg(fcinfo, 1, &nkeys, &members);
 
-	keys = counter_keys_arg(fcinfo, 1, &nkeys);
 	InitMaterializedSRF(fcinfo, 0);
 	sums = palloc_extended(Max(nkeys, 1) * sizeof(int64), MCXT_ALLOC_HUGE);
-	counter_values(counter, PG_GETARG_DATUM(1), keys, nkeys, sums);
+	counter_values(counter, keys, nkeys, sums);
 	for (int i = 0; i < nkeys; i++)
 	{
 		Datum values[2];
 		bool nulls[2] = {false};
 
 		CHECK_FOR_INTERRUPTS();
-		values[0] = keys[i];
+		values[0] = members[i];
 		values[1] = Int64GetDatum(sums[i]);
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	}

@@ -14,10 +14,9 @@
 extern const DcStatement sql_read_key;
 
 extern int64 counter_value(DcCounter *counter, const DcKey *key);
-extern void counter_values(DcCounter *counter, Datum array, Datum *keys,
-						   int nkeys, int64 *values);
+extern void counter_values(DcCounter *counter, Datum *keys, int nkeys,
+						   int64 *values);
 extern bool counter_value_below(DcCounter *counter, const DcKey *key,
 								int64 limit);
-extern Datum *counter_keys_arg(FunctionCallInfo fcinfo, int argno, int *count);
 
 #endif /* DC_READ_H */

@@ -65,9 +65,9 @@
 /* Amounts above this are forgotten when a key is set. */
 #define NEARLY_FULL (PG_INT64_MAX / 2)
 
-DC_KEYED_FUNCTION(dc_set);
-DC_KEYED_FUNCTION(dc_reset);
-DC_KEYED_FUNCTION(dc_delete);
+PG_FUNCTION_INFO_V1(dc_set);
+PG_FUNCTION_INFO_V1(dc_reset);
+PG_FUNCTION_INFO_V1(dc_delete);
 
 /* key */
 static const DcStatement sql_lock_total = {
@@ -105,9 +105,11 @@ static uint64 take_rows(DcSqlSession *session, const DcStatement *statement,
  * dc_set(counter regclass, key text|bigint|uuid, value bigint) -> bigint, the
  * old value; NULL if it left bigint. Needs SELECT, INSERT and UPDATE.
  */
-static Datum
-dc_set_impl(FunctionCallInfo fcinfo, const DcKey *key)
+Datum
+dc_set(PG_FUNCTION_ARGS)
 {
+	DcKey buf;
+	const DcKey *key = key_arg(fcinfo, 1, &buf);
 	DcCounter *counter = set_open(fcinfo, "dc_set()");
 
 	return set_key(fcinfo, counter, key, amount_arg(fcinfo, 2, "value"));
@@ -116,9 +118,11 @@ dc_set_impl(FunctionCallInfo fcinfo, const DcKey *key)
 /*
  * dc_reset(counter regclass, key text|bigint|uuid) -> bigint: dc_set() to 0
  */
-static Datum
-dc_reset_impl(FunctionCallInfo fcinfo, const DcKey *key)
+Datum
+dc_reset(PG_FUNCTION_ARGS)
 {
+	DcKey buf;
+	const DcKey *key = key_arg(fcinfo, 1, &buf);
 	return set_key(fcinfo, set_open(fcinfo, "dc_reset()"), key, 0);
 }
 
@@ -136,9 +140,11 @@ set_key(FunctionCallInfo fcinfo, DcCounter *counter, const DcKey *key, int64 val
  * dc_delete(counter regclass, key text|bigint|uuid) -> bigint: removes the key
  * and returns its last value; NULL if that left bigint. Needs SELECT and DELETE.
  */
-static Datum
-dc_delete_impl(FunctionCallInfo fcinfo, const DcKey *key)
+Datum
+dc_delete(PG_FUNCTION_ARGS)
 {
+	DcKey buf;
+	const DcKey *key = key_arg(fcinfo, 1, &buf);
 	DcCounter *counter = counter_open_to_delete(fcinfo, "dc_delete()");
 	DcSqlSession session;
 	DcSums sums;

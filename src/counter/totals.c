@@ -20,8 +20,7 @@
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
-DC_KEYED_FUNCTION(dc_total);
-
+PG_FUNCTION_INFO_V1(dc_total);
 PG_FUNCTION_INFO_V1(dc_top);
 
 /* key */
@@ -42,9 +41,11 @@ static void read_total(DcCounter *counter, const DcKey *key, DcKeyState *state);
  * -> (count bigint, updated_at timestamptz); 0 and NULL for a key without a
  * total.
  */
-static Datum
-dc_total_impl(FunctionCallInfo fcinfo, const DcKey *key)
+Datum
+dc_total(PG_FUNCTION_ARGS)
 {
+	DcKey buf;
+	const DcKey *key = key_arg(fcinfo, 1, &buf);
 	DcCounter *counter = counter_open_to_read(fcinfo, "dc_total()");
 	DcKeyState state;
 	TupleDesc desc;

@@ -9,7 +9,6 @@
 
 #include "base/args.h"
 #include "base/key.h"
-#include "catalog/pg_type.h"
 #include "common/hashfn.h"
 #include "common/int.h"
 #include "counter/apply.h"
@@ -21,15 +20,13 @@
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "table/access.h"
-#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
-DC_KEYED_FUNCTION(dc_incr);
-DC_KEYED_FUNCTION(dc_decr);
-DC_KEYED_FUNCTION(dc_incr_hashed);
-DC_KEYED_FUNCTION(dc_incr_returning);
-
+PG_FUNCTION_INFO_V1(dc_incr);
+PG_FUNCTION_INFO_V1(dc_decr);
+PG_FUNCTION_INFO_V1(dc_incr_hashed);
+PG_FUNCTION_INFO_V1(dc_incr_returning);
 PG_FUNCTION_INFO_V1(dc_incr_many);
 PG_FUNCTION_INFO_V1(dc_apply);
 
@@ -91,9 +88,11 @@ counter_add_amounts(DcCounter *counter, const DcKey *key, uint64 hint,
 /*
  * dc_incr(counter regclass, key text|bigint|uuid, delta bigint) -> void
  */
-static Datum
-dc_incr_impl(FunctionCallInfo fcinfo, const DcKey *key)
+Datum
+dc_incr(PG_FUNCTION_ARGS)
 {
+	DcKey buf;
+	const DcKey *key = key_arg(fcinfo, 1, &buf);
 	DcCounter *counter = counter_open_to_write(fcinfo, "dc_incr()");
 
 	counter_add(counter, key, DC_NO_HINT, amount_arg(fcinfo, 2, "delta"), false);
@@ -103,9 +102,11 @@ dc_incr_impl(FunctionCallInfo fcinfo, const DcKey *key)
 /*
  * dc_decr(counter regclass, key text|bigint|uuid, delta bigint) -> void
  */
-static Datum
-dc_decr_impl(FunctionCallInfo fcinfo, const DcKey *key)
+Datum
+dc_decr(PG_FUNCTION_ARGS)
 {
+	DcKey buf;
+	const DcKey *key = key_arg(fcinfo, 1, &buf);
 	DcCounter *counter = counter_open_to_write(fcinfo, "dc_decr()");
 
 	counter_add(counter, key, DC_NO_HINT, amount_arg(fcinfo, 2, "delta"), true);
@@ -116,9 +117,11 @@ dc_decr_impl(FunctionCallInfo fcinfo, const DcKey *key)
  * dc_incr_hashed(counter regclass, key text|bigint|uuid, by text, delta bigint)
  * -> void. Equal values of `by` prefer the same shard row of the key.
  */
-static Datum
-dc_incr_hashed_impl(FunctionCallInfo fcinfo, const DcKey *key)
+Datum
+dc_incr_hashed(PG_FUNCTION_ARGS)
 {
+	DcKey buf;
+	const DcKey *key = key_arg(fcinfo, 1, &buf);
 	DcCounter *counter = counter_open_to_write(fcinfo, "dc_incr_hashed()");
 	text *by;
 	uint64 hint;
@@ -138,9 +141,11 @@ dc_incr_hashed_impl(FunctionCallInfo fcinfo, const DcKey *key)
  * dc_incr_returning(counter regclass, key text|bigint|uuid, delta bigint)
  * -> bigint, the value that this transaction now sees. Needs SELECT as well.
  */
-static Datum
-dc_incr_returning_impl(FunctionCallInfo fcinfo, const DcKey *key)
+Datum
+dc_incr_returning(PG_FUNCTION_ARGS)
 {
+	DcKey buf;
+	const DcKey *key = key_arg(fcinfo, 1, &buf);
 	DcCounter *counter = counter_open_to_write(fcinfo, "dc_incr_returning()");
 
 	counter_add(counter, key, DC_NO_HINT, amount_arg(fcinfo, 2, "delta"), false);
@@ -149,7 +154,7 @@ dc_incr_returning_impl(FunctionCallInfo fcinfo, const DcKey *key)
 }
 
 /*
- * dc_incr_many(counter regclass, keys text[], deltas bigint[]) -> void
+ * dc_incr_many(counter regclass, keys text[]|bigint[]|uuid[], deltas bigint[]) -> void
  *
  * NULL for deltas means 1 each. Errors: 2202E when the lengths differ.
  */
@@ -163,19 +168,10 @@ dc_incr_many(PG_FUNCTION_ARGS)
 	int ndeltas;
 
 	counter_arg(fcinfo);
-	keys = counter_keys_arg(fcinfo, 1, &nkeys);
+	keys = key_array_arg(fcinfo, 1, &nkeys, NULL);
 	if (!PG_ARGISNULL(2))
 	{
-		bool *nulls;
-
-		deconstruct_array(PG_GETARG_ARRAYTYPE_P(2), INT8OID, 8,
-						  FLOAT8PASSBYVAL, TYPALIGN_DOUBLE,
-						  &deltas, &nulls, &ndeltas);
-		for (int i = 0; i < ndeltas; i++)
-		{
-			if (nulls[i])
-				null_not_allowed("delta");
-		}
+		deltas = array_arg(fcinfo, 2, "deltas", "delta", &ndeltas);
 		if (ndeltas != nkeys)
 			ereport(ERROR,
 					(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),

@@ -284,7 +284,7 @@ find_by_sql(DcLedger *ledger, const DcKey *key, DcRules *rules)
 }
 
 /*
- * dc_account_open(ledger regclass, key text, min_balance bigint, max_balance bigint)
+ * dc_account_open(ledger regclass, key text|bigint|uuid, min_balance bigint, max_balance bigint)
  * -> void: opens an account, or changes the bounds of one that is open. NULL: no bound.
  * Needs INSERT on the table of accounts, and UPDATE to change bounds.
  *
@@ -303,7 +303,7 @@ dc_account_open(PG_FUNCTION_ARGS)
 	DcKey key;
 
 	prevent_write("dc_account_open()");
-	key_from_arg(fcinfo, 1, DC_KEY_TEXT, &key);
+	key_arg(fcinfo, 1, &key);
 	account_check_key(&key);
 	rules_arg(fcinfo, &rules);
 	/* a weak lock first: one that is stronger than that of others who do the same

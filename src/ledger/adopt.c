@@ -51,7 +51,7 @@ dc_ledger_adopt(PG_FUNCTION_ARGS)
 	Oid relid = counter_arg(fcinfo);
 	DcLedgerRow ledger = {0};
 
-	ledger.auto_open = auto_open_arg(fcinfo);
+	ledger.auto_open = bool_arg(fcinfo, 1, "auto_open");
 	prevent_write("dc_ledger_adopt()");
 	lock_own_table(relid, ADOPT_LOCK);
 	if (ledger_read(relid, &ledger))

@@ -26,6 +26,7 @@
 PG_FUNCTION_INFO_V1(dc_balance);
 PG_FUNCTION_INFO_V1(dc_balance_at);
 PG_FUNCTION_INFO_V1(dc_account_statement);
+PG_FUNCTION_INFO_V1(dc_transfers_pending);
 PG_FUNCTION_INFO_V1(dc_ledger_check);
 
 /* All amounts of a key that are kept: entries, and what was carried forward. In all rows
@@ -63,6 +64,28 @@ static const DcStatement sql_statement = {
 	{TEXTOID, TIMESTAMPTZOID, TIMESTAMPTZOID},
 	.columns = {DC_TIME("at"), DC_BIGINT("entry_id"), DC_BIGINT("transfer_id"), DC_BIGINT("amount"), DC_BIGINT("amount"), DC_TEXT("op_id"), DC_NULLABLE("memo", JSONBOID)},
 	.of = DC_OF_ENTRIES};
+
+#define PENDING_LIST(condition) \
+	"SELECT p.transfer_id, p.from_key, p.to_key, p.amount, p.op_id, p.memo, p.expires_at, $1 - p.created_at" \
+	" FROM @pendings AS p WHERE p.state = 'open'" condition " ORDER BY p.transfer_id"
+#define PENDING_LIST_COLUMNS \
+	{ \
+		DC_BIGINT("transfer_id"), DC_TEXT("from_key"), DC_TEXT("to_key"), DC_BIGINT("amount"), DC_TEXT("op_id"), DC_NULLABLE("memo", JSONBOID), DC_NULLABLE("expires_at", TIMESTAMPTZOID), DC_COLUMN("created_at", INTERVALOID) \
+	}
+
+/* now, key */
+static const DcStatement sql_pending_list = {
+	PENDING_LIST(" AND (p.from_key = $2 OR p.to_key = $2)"),
+	{TIMESTAMPTZOID, TEXTOID},
+	.columns = PENDING_LIST_COLUMNS,
+	.of = DC_OF_PENDINGS};
+
+/* now */
+static const DcStatement sql_pending_list_all = {
+	PENDING_LIST(""),
+	{TIMESTAMPTZOID},
+	.columns = PENDING_LIST_COLUMNS,
+	.of = DC_OF_PENDINGS};
 
 /* a table that is not guarded; what is wrong: key, balance, sum of the entries, problem */
 static const DcStatement sql_ledger_check = {
@@ -121,7 +144,7 @@ static TimestampTz time_arg(FunctionCallInfo fcinfo, int argno, const char *name
 static void check_kept(TimestampTz at, bool all_kept, Datum before);
 
 /*
- * dc_balance(ledger regclass, key text) -> (balance, pending_out, pending_in,
+ * dc_balance(ledger regclass, key text|bigint|uuid) -> (balance, pending_out, pending_in,
  * available): what is posted, what pending transfers have set aside, and what may go
  * out; NULL where nothing bounds that. Needs SELECT.
  */
@@ -140,7 +163,7 @@ dc_balance(PG_FUNCTION_ARGS)
 	int64 min;
 	DcKey key;
 
-	key_from_arg(fcinfo, 1, DC_KEY_TEXT, &key);
+	key_arg(fcinfo, 1, &key);
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 	read_snapshot_push();
@@ -174,7 +197,7 @@ dc_balance(PG_FUNCTION_ARGS)
 }
 
 /*
- * dc_balance_at(ledger regclass, key text, at timestamptz) -> bigint: the sum of the
+ * dc_balance_at(ledger regclass, key text|bigint|uuid, at timestamptz) -> bigint: the sum of the
  * entries up to a time. Entries bear the time of the call that posted them, so
  * transactions that are still in progress may add to the past. Needs SELECT.
  * Errors: 55000 for a time whose entries were detached.
@@ -191,7 +214,7 @@ dc_balance_at(PG_FUNCTION_ARGS)
 	TimestampTz at;
 	DcKey key;
 
-	key_from_arg(fcinfo, 1, DC_KEY_TEXT, &key);
+	key_arg(fcinfo, 1, &key);
 	at = time_arg(fcinfo, 2, "at");
 	values[0] = key_text_datum(&key);
 	values[1] = TimestampTzGetDatum(at);
@@ -222,7 +245,7 @@ check_kept(TimestampTz at, bool all_kept, Datum before)
 }
 
 /*
- * dc_account_statement(ledger regclass, key text, from_at timestamptz, to_at timestamptz)
+ * dc_account_statement(ledger regclass, key text|bigint|uuid, from_at timestamptz, to_at timestamptz)
  * -> setof (at, entry_id, transfer_id, amount, balance, op_id, memo): the entries of
  * an account from a time on and before another, with the balance after each. Needs
  * SELECT. Errors as of dc_balance_at().
@@ -237,7 +260,7 @@ dc_account_statement(PG_FUNCTION_ARGS)
 	Datum before;
 	DcKey key;
 
-	key_from_arg(fcinfo, 1, DC_KEY_TEXT, &key);
+	key_arg(fcinfo, 1, &key);
 	values[0] = key_text_datum(&key);
 	values[1] = TimestampTzGetDatum(time_arg(fcinfo, 2, "from_at"));
 	values[2] = TimestampTzGetDatum(time_arg(fcinfo, 3, "to_at"));
@@ -251,6 +274,35 @@ dc_account_statement(PG_FUNCTION_ARGS)
 	return_rows(fcinfo, &session.rows);
 	sql_end(&session);
 	PopActiveSnapshot();
+	return (Datum) 0;
+}
+
+/*
+ * dc_transfers_pending(ledger regclass, key text|bigint|uuid) -> setof (transfer_id,
+ * from_key, to_key, amount, op_id, memo, expires_at, age): the open pending transfers out
+ * of an account and into it, or all for NULL. Needs SELECT. Those whose time is up are
+ * shown until they are ended.
+ */
+Datum
+dc_transfers_pending(PG_FUNCTION_ARGS)
+{
+	DcLedger *ledger = ledger_open(fcinfo, "dc_transfers_pending()", AccessShareLock, ACL_SELECT);
+	const DcStatement *statement = &sql_pending_list_all;
+	DcSqlSession session;
+	Datum values[2];
+	DcKey key;
+
+	values[0] = TimestampTzGetDatum(GetCurrentTimestamp());
+	if (!PG_ARGISNULL(1))
+	{
+		values[1] = key_text_datum(key_arg(fcinfo, 1, &key));
+		statement = &sql_pending_list;
+	}
+	InitMaterializedSRF(fcinfo, 0);
+	ledger_sql_begin(&session, ledger);
+	sql_read(&session, statement, values);
+	return_rows(fcinfo, &session.rows);
+	sql_end(&session);
 	return (Datum) 0;
 }
 

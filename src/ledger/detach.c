@@ -210,7 +210,8 @@ create_openings(DcLedger *ledger)
 	DcRunAs state;
 
 	runas_begin(&state, ledger->counter->owner);
-	create_table(schema, name, OPENING_COLUMNS, OPENING_OPTIONS);
+	create_table(schema, name, OPENING_COLUMNS, OPENING_OPTIONS,
+				 "balances of detached entries; see dc_ledger_detach()");
 	guard_create(quote_qualified_identifier(schema, name));
 	runas_end(&state);
 	ledger->row.openings = get_relname_relid(name, namespace);

@@ -173,6 +173,7 @@ month_make(const char *schema, const char *entries, TimestampTz at)
 					 "WITH (fillfactor=100)",
 					 psprintf("FROM (%s) TO (%s)", bound_literal(start),
 							  bound_literal(month_start(start, 1))));
+	comment_table(schema, name, DC_ENTRY_COMMENT);
 	guard_create_truncate(quote_qualified_identifier(schema, name));
 }
 

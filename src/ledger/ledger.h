@@ -21,6 +21,8 @@
 #define DC_PENDING_SUFFIX "_pending"
 #define DC_OPENING_SUFFIX "_opening"
 
+#define DC_ENTRY_COMMENT "entries of a ledger; see dc_ledger_create()"
+
 #define ERRCODE_DC_BALANCE_TOO_LOW MAKE_SQLSTATE('L', 'G', '0', '0', '1')
 #define ERRCODE_DC_BALANCE_TOO_HIGH MAKE_SQLSTATE('L', 'G', '0', '0', '2')
 #define ERRCODE_DC_ACCOUNT_NOT_OPEN MAKE_SQLSTATE('L', 'G', '0', '0', '3')

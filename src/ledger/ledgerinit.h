@@ -11,6 +11,5 @@
 extern void ledger_init(void);
 extern bool ledger_job(DcJobRun *run);
 extern void ledger_register(const DcLedgerRow *ledger);
-extern bool auto_open_arg(FunctionCallInfo fcinfo);
 
 #endif /* DC_LEDGERINIT_H */

@@ -30,6 +30,8 @@
 
 PG_FUNCTION_INFO_V1(dc_ledger_create);
 
+#define MAKER "dc_ledger_create()"
+
 /* Accounts hardly change; entries and ops never do. */
 #define ACCOUNT_OPTIONS "fillfactor=100"
 #define ACCOUNT_COLUMNS \
@@ -88,7 +90,7 @@ ledger_init(void)
 
 /*
  * dc_ledger_create(ledger text, auto_open boolean, op_retention interval,
- * partition_by text) -> regclass, the table of balances. Ops are kept for good if
+ * partition_by text, if_not_exists boolean) -> regclass, the table of balances. Ops are kept for good if
  * op_retention is NULL. With 'month' for partition_by, entries are kept by month.
  *
  * Errors as of dc_create().
@@ -109,7 +111,7 @@ dc_ledger_create(PG_FUNCTION_ARGS)
 	Oid namespace;
 
 	arg_not_null(fcinfo, 0, "ledger");
-	ledger.auto_open = auto_open_arg(fcinfo);
+	ledger.auto_open = bool_arg(fcinfo, 1, "auto_open");
 	by_month = by_month_arg(fcinfo, 3);
 	prevent_write("dc_ledger_create()");
 	catalog_row_defaults(&row);
@@ -117,6 +119,9 @@ dc_ledger_create(PG_FUNCTION_ARGS)
 	op_retention_arg(fcinfo, 2, &row);
 
 	name = table_name_arg(fcinfo, 0);
+	ledger.ledger = table_existing(fcinfo, 4, name, "ledger");
+	if (OidIsValid(ledger.ledger))
+		PG_RETURN_OID(ledger.ledger);
 	entries = sibling_name(name->relname, DC_ENTRY_SUFFIX);
 	ids = sibling_name(name->relname, DC_ENTRY_ID_SUFFIX);
 	accounts = sibling_name(name->relname, DC_ACCOUNT_SUFFIX);
@@ -124,12 +129,12 @@ dc_ledger_create(PG_FUNCTION_ARGS)
 	if (by_month)
 		(void) sibling_name(name->relname, DC_ENTRY_SUFFIX "_2000_01");
 
-	ledger.ledger = row.ledger = row.counter = table_create(name, row, false, 0);
+	ledger.ledger = row.ledger = row.counter = table_create(name, row, false, 0, MAKER);
 	schema = name->schemaname;
 	limits = makeRangeVar(schema, sibling_name(name->relname, DC_LIMIT_SUFFIX), -1);
-	ledger.limits = table_create(limits, row, true, 0);
+	ledger.limits = table_create(limits, row, true, 0, MAKER);
 
-	create_table(schema, accounts, ACCOUNT_COLUMNS, ACCOUNT_OPTIONS);
+	create_table(schema, accounts, ACCOUNT_COLUMNS, ACCOUNT_OPTIONS, "accounts of a ledger; see " MAKER);
 	guard_create(quote_qualified_identifier(schema, accounts));
 	create_entries(schema, entries, ids, by_month);
 	create_pendings(schema, pendings);
@@ -163,16 +168,6 @@ ledger_register(const DcLedgerRow *ledger)
 	ledger_guard_counters(ledger);
 }
 
-/*
- * auto_open_arg returns argument 1.
- */
-bool
-auto_open_arg(FunctionCallInfo fcinfo)
-{
-	arg_not_null(fcinfo, 1, "auto_open");
-	return PG_GETARG_BOOL(1);
-}
-
 static bool
 by_month_arg(FunctionCallInfo fcinfo, int argno)
 {
@@ -195,10 +190,9 @@ create_entries(const char *schema, const char *name, const char *ids, bool by_mo
 	char *table = quote_qualified_identifier(schema, name);
 	char *sequence = quote_qualified_identifier(schema, ids);
 
-	if (by_month)
-		run_ddl(psprintf("CREATE TABLE %s (%s) PARTITION BY RANGE (at)", table, ENTRY_COLUMNS));
-	else
-		create_table(schema, name, ENTRY_COLUMNS, "fillfactor=100");
+	run_ddl(psprintf("CREATE TABLE %s (%s) %s", table, ENTRY_COLUMNS,
+					 by_month ? "PARTITION BY RANGE (at)" : "WITH (fillfactor=100)"));
+	comment_table(schema, name, DC_ENTRY_COMMENT);
 	run_ddl(psprintf("CREATE SEQUENCE %s OWNED BY %s.entry_id", sequence, table));
 	/* one index for all that is asked of them: each more costs each transfer */
 	run_ddl(psprintf("ALTER TABLE %s ADD PRIMARY KEY (key, at, entry_id)", table));
@@ -217,7 +211,7 @@ create_pendings(const char *schema, const char *name)
 	static const char *const columns[] = {"from_key, expires_at", "to_key, expires_at", "expires_at"};
 	char *table = quote_qualified_identifier(schema, name);
 
-	create_table(schema, name, PENDING_COLUMNS, PENDING_OPTIONS);
+	create_table(schema, name, PENDING_COLUMNS, PENDING_OPTIONS, "pending transfers of a ledger; see " MAKER);
 	for (int i = 0; i < lengthof(columns); i++)
 		run_ddl(psprintf("CREATE INDEX ON %s (%s) WHERE state OPERATOR(pg_catalog.=) 'open'",
 						 table, columns[i]));

@@ -32,7 +32,6 @@
 #include "ledger/transfer.h"
 #include "miscadmin.h"
 #include "table/access.h"
-#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
@@ -44,13 +43,15 @@ PG_FUNCTION_INFO_V1(dc_transfer_many);
 
 static Datum post(FunctionCallInfo fcinfo, const char *function, DcTransfer *transfer);
 static DcLine *lines_arg(FunctionCallInfo fcinfo, int *n);
+static void line_check(const DcLine *line);
+static void rest_args(FunctionCallInfo fcinfo, DcTransfer *transfer);
 static int64 transfer_digest(const DcTransfer *transfer, int64 pending);
 static void check_same(const DcOp *op, const DcOp *first);
 static int leg_compare(const void *a, const void *b);
 static void leg_add(DcLeg *leg, int64 in, int64 out);
 
 /*
- * dc_transfer(ledger regclass, from_key text, to_key text, amount bigint,
+ * dc_transfer(ledger regclass, from_key text|bigint|uuid, to_key, amount bigint,
  * op_id text, memo jsonb) -> (transfer_id bigint, duplicate boolean)
  *
  * Errors: 22023 for an amount that is not positive or equal accounts; LG001 when the
@@ -64,19 +65,12 @@ dc_transfer(PG_FUNCTION_ARGS)
 	DcTransfer transfer = {0};
 	DcLine line;
 
-	counter_arg(fcinfo);
-	key_from_arg(fcinfo, 1, DC_KEY_TEXT, &line.from);
-	key_from_arg(fcinfo, 2, DC_KEY_TEXT, &line.to);
-	line.amount = amount_arg(fcinfo, 3, "amount");
-	line_check(&line);
-	transfer.lines = &line;
-	transfer.n = 1;
-	transfer_rest_args(fcinfo, 4, &transfer);
+	line_args(fcinfo, &line, &transfer);
 	return post(fcinfo, "dc_transfer()", &transfer);
 }
 
 /*
- * dc_transfer_many(ledger regclass, from_keys text[], to_keys text[],
+ * dc_transfer_many(ledger regclass, from_keys text[]|bigint[]|uuid[], to_keys,
  * amounts bigint[], op_id text, memo jsonb) -> (transfer_id, duplicate): several
  * lines as one transfer, all or nothing. The bounds of an account must hold after all
  * of them. Errors as of dc_transfer(); 2202E when the lengths differ.
@@ -88,7 +82,7 @@ dc_transfer_many(PG_FUNCTION_ARGS)
 
 	counter_arg(fcinfo);
 	transfer.lines = lines_arg(fcinfo, &transfer.n);
-	transfer_rest_args(fcinfo, 4, &transfer);
+	rest_args(fcinfo, &transfer);
 	return post(fcinfo, "dc_transfer_many()", &transfer);
 }
 
@@ -117,15 +111,11 @@ lines_arg(FunctionCallInfo fcinfo, int *n)
 	int nfrom;
 	int nto;
 	int namounts;
-	Datum *from = counter_keys_arg(fcinfo, 1, &nfrom);
-	Datum *to = counter_keys_arg(fcinfo, 2, &nto);
-	Datum *amounts;
-	bool *nulls;
+	Datum *from = key_array_arg(fcinfo, 1, &nfrom, NULL);
+	Datum *to = key_array_arg(fcinfo, 2, &nto, NULL);
+	Datum *amounts = array_arg(fcinfo, 3, "amounts", "amount", &namounts);
 	DcLine *lines;
 
-	arg_not_null(fcinfo, 3, "amounts");
-	deconstruct_array(PG_GETARG_ARRAYTYPE_P(3), INT8OID, 8, FLOAT8PASSBYVAL,
-					  TYPALIGN_DOUBLE, &amounts, &nulls, &namounts);
 	if (nfrom != nto || nfrom != namounts)
 		ereport(ERROR,
 				(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
@@ -138,8 +128,6 @@ lines_arg(FunctionCallInfo fcinfo, int *n)
 	lines = palloc(nfrom * sizeof(DcLine));
 	for (int i = 0; i < nfrom; i++)
 	{
-		if (nulls[i])
-			null_not_allowed("amount");
 		key_from_text(from[i], &lines[i].from);
 		key_from_text(to[i], &lines[i].to);
 		lines[i].amount = DatumGetInt64(amounts[i]);
@@ -150,9 +138,25 @@ lines_arg(FunctionCallInfo fcinfo, int *n)
 }
 
 /*
- * line_check raises 22023 for a line that cannot be.
+ * line_args reads the arguments of a transfer of one line.
  */
 void
+line_args(FunctionCallInfo fcinfo, DcLine *line, DcTransfer *transfer)
+{
+	counter_arg(fcinfo);
+	key_arg(fcinfo, 1, &line->from);
+	key_arg(fcinfo, 2, &line->to);
+	line->amount = amount_arg(fcinfo, 3, "amount");
+	line_check(line);
+	transfer->lines = line;
+	transfer->n = 1;
+	rest_args(fcinfo, transfer);
+}
+
+/*
+ * line_check raises 22023 for a line that cannot be.
+ */
+static void
 line_check(const DcLine *line)
 {
 	if (line->amount <= 0)
@@ -168,14 +172,14 @@ line_check(const DcLine *line)
 }
 
 /*
- * transfer_rest_args reads op_id and memo, from argument argno on.
+ * rest_args reads op_id and memo, arguments 4 and 5.
  */
-void
-transfer_rest_args(FunctionCallInfo fcinfo, int argno, DcTransfer *transfer)
+static void
+rest_args(FunctionCallInfo fcinfo, DcTransfer *transfer)
 {
-	op_id_arg(fcinfo, argno, &transfer->op);
-	transfer->has_memo = !PG_ARGISNULL(argno + 1);
-	transfer->memo = transfer->has_memo ? PG_GETARG_DATUM(argno + 1) : (Datum) 0;
+	op_id_arg(fcinfo, 4, &transfer->op);
+	transfer->has_memo = !PG_ARGISNULL(5);
+	transfer->memo = transfer->has_memo ? PG_GETARG_DATUM(5) : (Datum) 0;
 }
 
 /*

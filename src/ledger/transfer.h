@@ -27,8 +27,7 @@ typedef struct DcTransfer
 	bool has_memo;
 } DcTransfer;
 
-extern void line_check(const DcLine *line);
-extern void transfer_rest_args(FunctionCallInfo fcinfo, int argno, DcTransfer *transfer);
+extern void line_args(FunctionCallInfo fcinfo, DcLine *line, DcTransfer *transfer);
 extern bool transfer_begin(DcLedger *ledger, DcTransfer *transfer, int64 pending);
 extern DcLeg *transfer_legs(DcLedger *ledger, const DcLine *lines, int n, int *nlegs);
 extern void transfer_post(DcLedger *ledger, const DcTransfer *transfer, int64 transfer_id,

@@ -100,7 +100,7 @@ static uint64 expire(DcLedger *ledger, const DcStatement *statement, int limit,
 static int64 id_arg(FunctionCallInfo fcinfo, int argno);
 
 /*
- * dc_transfer_pending(ledger regclass, from_key text, to_key text, amount bigint,
+ * dc_transfer_pending(ledger regclass, from_key text|bigint|uuid, to_key, amount bigint,
  * op_id text, memo jsonb, ttl interval) -> (transfer_id, duplicate): sets an amount
  * aside. NULL for ttl: for good. Errors as of dc_transfer(); 22023 for a ttl that is not
  * positive.
@@ -117,14 +117,7 @@ dc_transfer_pending(PG_FUNCTION_ARGS)
 	DcLeg *legs;
 	int nlegs;
 
-	counter_arg(fcinfo);
-	key_from_arg(fcinfo, 1, DC_KEY_TEXT, &line.from);
-	key_from_arg(fcinfo, 2, DC_KEY_TEXT, &line.to);
-	line.amount = amount_arg(fcinfo, 3, "amount");
-	line_check(&line);
-	transfer.lines = &line;
-	transfer.n = 1;
-	transfer_rest_args(fcinfo, 4, &transfer);
+	line_args(fcinfo, &line, &transfer);
 	if (expires)
 	{
 		ttl = interval_to_us(PG_GETARG_INTERVAL_P(6));

@@ -11,7 +11,6 @@
 
 #include "base/args.h"
 #include "base/key.h"
-#include "catalog/pg_type.h"
 #include "counter/apply.h"
 #include "counter/write.h"
 #include "fmgr.h"
@@ -19,12 +18,10 @@
 #include "miscadmin.h"
 #include "once/op.h"
 #include "table/access.h"
-#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
-DC_KEYED_FUNCTION(dc_incr_once);
-
+PG_FUNCTION_INFO_V1(dc_incr_once);
 PG_FUNCTION_INFO_V1(dc_incr_once_many);
 PG_FUNCTION_INFO_V1(dc_op_status);
 
@@ -38,8 +35,6 @@ typedef struct DcOnce
 static bool apply_once(DcCounter *counter, DcOpLog *log, const DcKey *key,
 					   DcOp *op);
 static DcOnce *batch_args(FunctionCallInfo fcinfo, int *count);
-static Datum *array_arg(FunctionCallInfo fcinfo, int argno, const char *name,
-						Oid type, int *count);
 static int compare_ids(const void *a, const void *b);
 static void check_local(const DcCounter *counter);
 static void add_now(DcCounter *counter, const DcKey *key, int64 delta);
@@ -51,9 +46,11 @@ static void add_now(DcCounter *counter, const DcKey *key, int64 delta);
  * Errors: 23505 if it was applied with another key or delta, LG004 and 22023 as of
  * ops_lookup().
  */
-static Datum
-dc_incr_once_impl(FunctionCallInfo fcinfo, const DcKey *key)
+Datum
+dc_incr_once(PG_FUNCTION_ARGS)
 {
+	DcKey buf;
+	const DcKey *key = key_arg(fcinfo, 1, &buf);
 	DcCounter *counter = counter_open_to_write(fcinfo, "dc_incr_once()");
 	DcOp op = {0};
 	DcOpLog *log;
@@ -118,8 +115,8 @@ add_now(DcCounter *counter, const DcKey *key, int64 delta)
 }
 
 /*
- * dc_incr_once_many(counter regclass, keys text[], deltas bigint[], op_ids
- * text[]) -> bigint: how many were new.
+ * dc_incr_once_many(counter regclass, keys text[]|bigint[]|uuid[], deltas bigint[],
+ * op_ids text[]) -> bigint: how many were new.
  *
  * They are recorded in the order of their ids, so that batches do not deadlock.
  * Errors as of dc_incr_once(), also for an id that is twice in the batch, and 2202E when
@@ -165,11 +162,11 @@ dc_incr_once_many(PG_FUNCTION_ARGS)
 static DcOnce *
 batch_args(FunctionCallInfo fcinfo, int *count)
 {
-	Datum *keys = array_arg(fcinfo, 1, "keys", TEXTOID, count);
+	Datum *keys = key_array_arg(fcinfo, 1, count, NULL);
 	int ndeltas;
 	int nids;
-	Datum *deltas = array_arg(fcinfo, 2, "deltas", INT8OID, &ndeltas);
-	Datum *ids = array_arg(fcinfo, 3, "op_ids", TEXTOID, &nids);
+	Datum *deltas = array_arg(fcinfo, 2, "deltas", "delta", &ndeltas);
+	Datum *ids = array_arg(fcinfo, 3, "op_ids", "op_id", &nids);
 	DcOnce *batch;
 
 	if (ndeltas != *count || nids != *count)
@@ -191,32 +188,6 @@ batch_args(FunctionCallInfo fcinfo, int *count)
 		once->op.delta = DatumGetInt64(deltas[i]);
 	}
 	return batch;
-}
-
-/*
- * array_arg returns the members of an array of text or bigint (22004 for NULL).
- */
-static Datum *
-array_arg(FunctionCallInfo fcinfo, int argno, const char *name, Oid type,
-		  int *count)
-{
-	bool by_value = type == INT8OID;
-	Datum *values;
-	bool *nulls;
-
-	arg_not_null(fcinfo, argno, name);
-	deconstruct_array(PG_GETARG_ARRAYTYPE_P(argno), type, by_value ? 8 : -1,
-					  by_value && FLOAT8PASSBYVAL,
-					  by_value ? TYPALIGN_DOUBLE : TYPALIGN_INT, &values, &nulls,
-					  count);
-	for (int i = 0; i < *count; i++)
-	{
-		if (nulls[i])
-			ereport(ERROR,
-					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-					 errmsg("%s must not contain nulls", name)));
-	}
-	return values;
 }
 
 static int

@@ -41,6 +41,8 @@
 	" digest pg_catalog.int8," \
 	" at pg_catalog.timestamptz NOT NULL"
 
+#define OP_COMMENT "ops, which count once; see dc_incr_once()"
+
 static void make_all(DcCounter *counter, int want);
 static bool adopt(DcCounter *counter);
 static void lock_making(Oid counter, LOCKMODE mode);
@@ -245,6 +247,7 @@ make_all(DcCounter *counter, int want)
 	(void) sibling_name(name, DC_OP_SUFFIX "_0");
 	run_ddl(psprintf("CREATE TABLE %s (%s) PARTITION BY LIST (slot)",
 					 quote_qualified_identifier(schema, ops), OP_COLUMNS));
+	comment_table(schema, ops, OP_COMMENT);
 	relid = get_relname_relid(ops, namespace);
 	if (counter_is_ledger(counter))
 		guard_create(relation_sql_name(relid));
@@ -265,6 +268,7 @@ make_slot(const DcCounter *counter, Oid ops, int number, DcSlotState state)
 
 	partition_attach(schema, parent, name, "INCLUDING ALL, PRIMARY KEY (op_id)",
 					 "USING heap WITH (vacuum_truncate=off)", psprintf("IN (%d)", number));
+	comment_table(schema, name, OP_COMMENT);
 	run_ddl(psprintf("ALTER TABLE %s ALTER slot SET DEFAULT %d", table, number));
 	if (counter_is_ledger(counter))
 		guard_create_truncate(table);

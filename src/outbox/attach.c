@@ -34,6 +34,7 @@
 #include "parser/parse_func.h"
 #include "parser/parser.h"
 #include "storage/lmgr.h"
+#include "table/access.h"
 #include "table/catalog.h"
 #include "tcop/utility.h"
 #include "utils/acl.h"
@@ -70,7 +71,7 @@ static void condition_rows(Relation rel, bool *uses_new, bool *uses_old);
 
 /*
  * dc_outbox_attach(source regclass, topic text, key_columns text[], columns text[],
- * condition text, sink text) -> void
+ * condition text, sink text, if_not_exists boolean) -> void
  *
  * Errors: 42501 for who does not own the table, 42809 for what is not an ordinary
  * or partitioned table, 42710 if it is attached, 42703 for a column that does not
@@ -85,17 +86,23 @@ dc_outbox_attach(PG_FUNCTION_ARGS)
 	char *columns = columns_option(fcinfo, 3, "columns", rel);
 	char *condition = text_option(fcinfo, 4, "condition", NULL);
 	char *sink = text_option(fcinfo, 5, "sink", NULL);
+	bool may_exist = bool_arg(fcinfo, 6, "if_not_exists");
+	int existing = 0;
 	char *call;
 
 	check_sink(sink);
 	for (int i = 0; i < lengthof(trigger_names); i++)
+		existing += find_trigger(rel, trigger_names[i]) != NULL;
+	may_exist &= existing == lengthof(trigger_names);
+	if (existing > 0)
 	{
-		if (find_trigger(rel, trigger_names[i]) != NULL)
-			ereport(ERROR,
-					(errcode(ERRCODE_DUPLICATE_OBJECT),
-					 errmsg("table \"%s\" is attached to the outbox already",
-							RelationGetRelationName(rel)),
-					 errhint("Call dc_outbox_detach() first.")));
+		ereport(may_exist ? NOTICE : ERROR,
+				(errcode(ERRCODE_DUPLICATE_OBJECT),
+				 errmsg("table \"%s\" is attached to the outbox already%s",
+						RelationGetRelationName(rel), may_exist ? ", skipping" : ""),
+				 may_exist ? 0 : errhint("Call dc_outbox_detach() first.")));
+		table_close(rel, NoLock);
+		PG_RETURN_VOID();
 	}
 	if (keys[0] == '\0')
 		check_primary_key(rel);

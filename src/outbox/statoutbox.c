@@ -21,7 +21,7 @@
 #include "utils/fmgrprotos.h"
 #include "utils/rel.h"
 
-PG_FUNCTION_INFO_V1(dc_stat_outbox);
+PG_FUNCTION_INFO_V1(stat_outbox);
 
 /* Columns of dcounter.stat_outbox() */
 enum
@@ -53,7 +53,7 @@ static void set_bigint(Datum *values, bool *nulls, int column, int64 value);
  * dcounter.stat_outbox() -> record: the only row of dc_stat_outbox.
  */
 Datum
-dc_stat_outbox(PG_FUNCTION_ARGS)
+stat_outbox(PG_FUNCTION_ARGS)
 {
 	Datum values[NUM_COLS] = {0};
 	bool nulls[NUM_COLS];

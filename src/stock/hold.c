@@ -47,8 +47,7 @@
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
 
-DC_KEYED_FUNCTION(dc_hold);
-
+PG_FUNCTION_INFO_V1(dc_hold);
 PG_FUNCTION_INFO_V1(dc_hold_confirm);
 PG_FUNCTION_INFO_V1(dc_hold_release);
 PG_FUNCTION_INFO_V1(dc_holds);
@@ -148,9 +147,11 @@ static void end_hold(DcCounter *counter, const DcHold *hold, const char *state,
  * Errors: 22023 for a quantity or time that is not positive, or for a hold_id that
  * was used with other arguments.
  */
-static Datum
-dc_hold_impl(FunctionCallInfo fcinfo, const DcKey *key)
+Datum
+dc_hold(PG_FUNCTION_ARGS)
 {
+	DcKey buf;
+	const DcKey *key = key_arg(fcinfo, 1, &buf);
 	DcCounter *counter = stock_open_to_write(fcinfo, "dc_hold()");
 	int64 qty = quantity_arg(fcinfo, 2);
 	Interval zero = {0};
@@ -460,7 +461,7 @@ end_hold(DcCounter *counter, const DcHold *hold, const char *state,
 }
 
 /*
- * dc_holds(stock regclass, key text) -> setof (key, hold_id, qty, expires_at, age):
+ * dc_holds(stock regclass, key text|bigint|uuid) -> setof (key, hold_id, qty, expires_at, age):
  * the open holds of a key, or of all for NULL. Needs SELECT. Those whose time is up
  * are shown until somebody has ended them.
  */
@@ -472,17 +473,14 @@ dc_holds(PG_FUNCTION_ARGS)
 	DcSqlSession session;
 	Datum values[2];
 	uint64 rows;
+	DcKey key;
 
-	if (!counter_is_stock(counter))
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("counter table \"%s\" is not a stock",
-						get_rel_name(counter->relid))));
+	stock_check(counter);
 	holds_open(counter, AccessShareLock);
 	InitMaterializedSRF(fcinfo, 0);
 	values[0] = values[1] = TimestampTzGetDatum(GetCurrentTimestamp());
 	if (!PG_ARGISNULL(1))
-		values[0] = PG_GETARG_DATUM(1);
+		values[0] = key_text_datum(key_arg(fcinfo, 1, &key));
 	holds_begin(&session, counter);
 	rows = sql_read(&session, PG_ARGISNULL(1) ? &sql_hold_list_all : &sql_hold_list,
 					values);

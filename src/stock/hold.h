@@ -19,7 +19,7 @@ extern TimestampTz holds_first_expiry(DcCounter *counter, const DcDeltaKey *key)
 
 /* stocktable.c */
 extern const DcShape holds_shape;
-extern Oid create_holds(const RangeVar *stock);
+extern Oid create_holds(const RangeVar *stock, const char *maker);
 extern void find_holds(DcCounterRow *row);
 extern void counter_holds_layout(DcCounter *counter);
 

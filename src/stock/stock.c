@@ -8,7 +8,6 @@
 #include "base/guc.h"
 #include "base/hooks.h"
 #include "base/subxact.h"
-#include "catalog/pg_type.h"
 #include "common/int.h"
 #include "counter/read.h"
 #include "counter/units.h"
@@ -18,13 +17,11 @@
 #include "stock/stock.h"
 #include "stock/take.h"
 #include "table/access.h"
-#include "utils/array.h"
 #include "utils/builtins.h"
 
-DC_KEYED_FUNCTION(dc_restock);
-DC_KEYED_FUNCTION(dc_take);
-DC_KEYED_FUNCTION(dc_take_up_to);
-
+PG_FUNCTION_INFO_V1(dc_restock);
+PG_FUNCTION_INFO_V1(dc_take);
+PG_FUNCTION_INFO_V1(dc_take_up_to);
 PG_FUNCTION_INFO_V1(dc_take_all);
 
 /* A line of a cart. */
@@ -70,9 +67,11 @@ stock_init(bool preloaded)
  * dc_restock(stock regclass, key text|bigint|uuid, qty bigint) -> void: adds
  * units, when the transaction commits.
  */
-static Datum
-dc_restock_impl(FunctionCallInfo fcinfo, const DcKey *key)
+Datum
+dc_restock(PG_FUNCTION_ARGS)
 {
+	DcKey buf;
+	const DcKey *key = key_arg(fcinfo, 1, &buf);
 	DcCounter *counter = stock_open_to_write(fcinfo, "dc_restock()");
 
 	stock_give(counter, key, quantity_arg(fcinfo, 2));
@@ -86,27 +85,31 @@ dc_restock_impl(FunctionCallInfo fcinfo, const DcKey *key)
  * Errors: 22023 for a quantity that is not positive; 40001 under REPEATABLE
  * READ and SERIALIZABLE when the units are in rows that have changed since.
  */
-static Datum
-dc_take_impl(FunctionCallInfo fcinfo, const DcKey *key)
+Datum
+dc_take(PG_FUNCTION_ARGS)
 {
+	DcKey buf;
+	const DcKey *key = key_arg(fcinfo, 1, &buf);
 	int64 qty = quantity_arg(fcinfo, 2);
+	bool wait = bool_arg(fcinfo, 3, "wait");
 	DcCounter *counter;
 
-	arg_not_null(fcinfo, 3, "wait");
 	if (stock_is_shut(fcinfo, key, "dc_take()"))
 		PG_RETURN_BOOL(false);
 	counter = stock_open_to_write(fcinfo, "dc_take()");
 	PG_RETURN_BOOL(stock_take(counter, key, qty,
-							  PG_GETARG_BOOL(3) ? TAKE_WAIT : 0) > 0);
+							  wait ? TAKE_WAIT : 0) > 0);
 }
 
 /*
  * dc_take_up_to(stock regclass, key text|bigint|uuid, qty bigint) -> bigint:
  * takes as many units as there are for sure, at most qty, and returns how many.
  */
-static Datum
-dc_take_up_to_impl(FunctionCallInfo fcinfo, const DcKey *key)
+Datum
+dc_take_up_to(PG_FUNCTION_ARGS)
 {
+	DcKey buf;
+	const DcKey *key = key_arg(fcinfo, 1, &buf);
 	int64 qty = quantity_arg(fcinfo, 2);
 
 	if (stock_is_shut(fcinfo, key, "dc_take_up_to()"))
@@ -116,7 +119,7 @@ dc_take_up_to_impl(FunctionCallInfo fcinfo, const DcKey *key)
 }
 
 /*
- * dc_take_all(stock regclass, keys text[], qtys bigint[]) -> boolean: takes all
+ * dc_take_all(stock regclass, keys text[]|bigint[]|uuid[], qtys bigint[]) -> boolean: takes all
  * lines, or changes nothing and answers false. A key may come more than once.
  *
  * Errors: 2202E when the lengths differ, and those of dc_take().
@@ -141,15 +144,11 @@ dc_take_all(PG_FUNCTION_ARGS)
 static DcLine *
 lines_arg(FunctionCallInfo fcinfo, int *count)
 {
-	Datum *keys = counter_keys_arg(fcinfo, 1, count);
+	Datum *keys = key_array_arg(fcinfo, 1, count, NULL);
 	DcLine *lines = palloc(Max(*count, 1) * sizeof(DcLine));
-	Datum *qtys;
-	bool *nulls;
 	int nqtys;
+	Datum *qtys = array_arg(fcinfo, 2, "qtys", "qty", &nqtys);
 
-	arg_not_null(fcinfo, 2, "qtys");
-	deconstruct_array(PG_GETARG_ARRAYTYPE_P(2), INT8OID, 8, FLOAT8PASSBYVAL,
-					  TYPALIGN_DOUBLE, &qtys, &nulls, &nqtys);
 	if (nqtys != *count)
 		ereport(ERROR,
 				(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
@@ -157,8 +156,6 @@ lines_arg(FunctionCallInfo fcinfo, int *count)
 				 errdetail("There are %d keys and %d quantities.", *count, nqtys)));
 	for (int i = 0; i < nqtys; i++)
 	{
-		if (nulls[i])
-			null_not_allowed("qty");
 		lines[i].qty = DatumGetInt64(qtys[i]);
 		if (lines[i].qty <= 0)
 			ereport(ERROR,

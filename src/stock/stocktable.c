@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "access/table.h"
+#include "base/args.h"
 #include "base/runas.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_collation.h"
@@ -53,22 +54,25 @@ const DcShape holds_shape = {
 				{"ended_at", TIMESTAMPTZOID, InvalidOid, SHAPE_NULLABLE}}};
 
 /*
- * dc_stock_create(stock text, max_shards int) -> regclass: a counter table with a
- * floor of zero, and its table of holds. Errors as of dc_create().
+ * dc_stock_create(stock text, max_shards int, if_not_exists boolean) -> regclass: a
+ * counter table with a floor of zero, and its table of holds. Errors as of dc_create().
  */
 Datum
 dc_stock_create(PG_FUNCTION_ARGS)
 {
 	DcCounterRow row;
+	RangeVar *name;
+	Oid relid;
 
-	if (PG_ARGISNULL(0))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("stock must not be null")));
+	arg_not_null(fcinfo, 0, "stock");
 	catalog_row_defaults(&row);
 	row.max_shards = max_shards_arg(fcinfo, 1);
 	prevent_write("dc_stock_create()");
-	PG_RETURN_OID(table_create(table_name_arg(fcinfo, 0), row, true, 0));
+	name = table_name_arg(fcinfo, 0);
+	relid = table_existing(fcinfo, 2, name, "stock");
+	if (!OidIsValid(relid))
+		relid = table_create(name, row, true, 0, "dc_stock_create()");
+	PG_RETURN_OID(relid);
 }
 
 /*
@@ -77,13 +81,13 @@ dc_stock_create(PG_FUNCTION_ARGS)
  * wants all of these, and those that have ended long ago.
  */
 Oid
-create_holds(const RangeVar *stock)
+create_holds(const RangeVar *stock, const char *maker)
 {
 	char *schema = stock->schemaname;
 	char *name = sibling_name(stock->relname, DC_HOLD_SUFFIX);
 	char *table = quote_qualified_identifier(schema, name);
 
-	create_table(schema, name, HOLDS_COLUMNS, HOLDS_OPTIONS);
+	create_table(schema, name, HOLDS_COLUMNS, HOLDS_OPTIONS, psprintf("holds; see %s", maker));
 	run_ddl(psprintf("CREATE INDEX ON %s (key, expires_at) WHERE state OPERATOR(pg_catalog.=) 'open'", table));
 	run_ddl(psprintf("CREATE INDEX ON %s (expires_at) WHERE state OPERATOR(pg_catalog.=) 'open'", table));
 	run_ddl(psprintf("CREATE INDEX ON %s (ended_at) WHERE state OPERATOR(pg_catalog.<>) 'open'", table));

@@ -132,14 +132,23 @@ stock_open_to_write(FunctionCallInfo fcinfo, const char *function)
 {
 	DcCounter *counter = counter_open_to_write(fcinfo, function);
 
+	stock_check(counter);
+	units_check(counter);
+	return counter;
+}
+
+/*
+ * stock_check raises 42809 for a counter table that is no stock.
+ */
+void
+stock_check(const DcCounter *counter)
+{
 	if (!counter_is_stock(counter))
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("counter table \"%s\" is not a stock",
 						get_rel_name(counter->relid)),
 				 errhint("Create a stock with dc_stock_create().")));
-	units_check(counter);
-	return counter;
 }
 
 /*

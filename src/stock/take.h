@@ -13,6 +13,7 @@
 #define TAKE_WAIT 1	  /* wait for others while the answer depends on them */
 #define TAKE_PARTLY 2 /* as many as there are */
 
+extern void stock_check(const DcCounter *counter);
 extern DcCounter *stock_open_to_write(FunctionCallInfo fcinfo,
 									  const char *function);
 extern bool stock_is_shut(FunctionCallInfo fcinfo, const DcKey *key,

@@ -77,16 +77,6 @@ counter_arg(FunctionCallInfo fcinfo)
 }
 
 /*
- * amount_arg returns a bigint argument (22004 for NULL).
- */
-int64
-amount_arg(FunctionCallInfo fcinfo, int argno, const char *name)
-{
-	arg_not_null(fcinfo, argno, name);
-	return PG_GETARG_INT64(argno);
-}
-
-/*
  * prevent_write raises an error where a function that writes must not run: in
  * a read-only transaction or on a standby, in a parallel operation, and inside
  * a security-restricted operation (an index expression, REFRESH MATERIALIZED

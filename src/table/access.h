@@ -5,6 +5,7 @@
 #ifndef DC_ACCESS_H
 #define DC_ACCESS_H
 
+#include "base/args.h"
 #include "fmgr.h"
 #include "storage/lock.h"
 #include "table/catalog.h"
@@ -24,7 +25,6 @@ extern DcCounter *counter_open_ledger(FunctionCallInfo fcinfo,
 extern void counter_check_write(Oid relid, const char *function);
 extern void counter_forget_open(void);
 extern Oid counter_arg(FunctionCallInfo fcinfo);
-extern int64 amount_arg(FunctionCallInfo fcinfo, int argno, const char *name);
 extern bool counter_lock(Oid relid, LOCKMODE mode);
 extern DcCounter *counter_open_at_once(Oid relid, LOCKMODE mode);
 extern bool counter_lock_at_once(Oid relid, LOCKMODE mode, DcCounterRow *row);

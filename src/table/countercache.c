@@ -170,6 +170,7 @@ counter_lookup(Oid relid)
 	if (counter == NULL)
 	{
 		char *name = get_rel_name(relid);
+		char kind = get_rel_relkind(relid);
 
 		if (name == NULL)
 			ereport(ERROR,
@@ -178,6 +179,9 @@ counter_lookup(Oid relid)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" is not a counter table", name),
+				 kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE && kind != RELKIND_FOREIGN_TABLE
+					 ? errdetail_relkind_not_supported(kind)
+					 : 0,
 				 errhint("Create a counter table with dc_create(), or register a restored one with dc_adopt().")));
 	}
 	if (counter->rls)

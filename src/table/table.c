@@ -1,6 +1,6 @@
 /*
  * table.c
- *		Creating, adopting, altering and dropping counter tables.
+ *		Altering, dropping and adopting counter tables.
  *
  * A counter table is two ordinary tables of the caller's, made with plain DDL
  * in the caller's name, and a row in the catalog that ties them together. What
@@ -31,14 +31,10 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
-#include "utils/varlena.h"
 
-PG_FUNCTION_INFO_V1(dc_create);
 PG_FUNCTION_INFO_V1(dc_alter);
 PG_FUNCTION_INFO_V1(dc_drop);
 PG_FUNCTION_INFO_V1(dc_adopt);
-
-#define MAX_PARTITIONS 256
 
 /* us */
 #define MIN_FLUSH_INTERVAL INT64CONST(1000)
@@ -46,147 +42,16 @@ PG_FUNCTION_INFO_V1(dc_adopt);
 #define MIN_OP_RETENTION USECS_PER_MINUTE
 #define MAX_OP_RETENTION (36525 * USECS_PER_DAY)
 
-/*
- * Totals change in place, so leave them some room. Shard rows change all the
- * time and in few places: with much room every update is HOT, and vacuum comes
- * early. Truncating the table's end would need an exclusive lock.
- */
-#define TOTALS_OPTIONS "fillfactor=80"
-#define SHARDS_OPTIONS \
-	"fillfactor=25, autovacuum_vacuum_scale_factor=0.01," \
-	" autovacuum_vacuum_threshold=500, vacuum_truncate=off"
-
-#define TOTALS_COLUMNS \
-	"key pg_catalog.text COLLATE pg_catalog.\"C\" NOT NULL," \
-	" inc pg_catalog.int8 NOT NULL DEFAULT 0," \
-	" dec pg_catalog.int8 NOT NULL DEFAULT 0," \
-	" value pg_catalog.int8 GENERATED ALWAYS AS (inc OPERATOR(pg_catalog.-) dec) STORED," \
-	" updated_at pg_catalog.timestamptz NOT NULL DEFAULT pg_catalog.now()," \
-	" PRIMARY KEY (key)"
-#define SHARDS_COLUMNS(more) \
-	"key pg_catalog.text COLLATE pg_catalog.\"C\" NOT NULL," \
-	" shard pg_catalog.int4 NOT NULL," \
-	" inc pg_catalog.int8 NOT NULL DEFAULT 0," \
-	" dec pg_catalog.int8 NOT NULL DEFAULT 0," more \
-	" updated_at pg_catalog.timestamptz NOT NULL DEFAULT pg_catalog.now()," \
-	" PRIMARY KEY (key, shard)"
-
-#define UNITS_COLUMN \
-	" units pg_catalog.int8 NOT NULL DEFAULT 0,"
-
 static void drop_table(Oid relid);
 static bool has_units(Oid shards);
-static void create_partitioned(const char *schema, const char *name,
-							   const char *columns, const char *options,
-							   int partitions);
-static void buffer_args(FunctionCallInfo fcinfo, int argno, DcCounterRow *row);
 static void check_bufferable(const DcCounter *counter);
 static void check_table(Oid relid, const DcShape *shape);
 
 /*
- * dc_create(counter text, shard_by text, max_shards int, partitions int, mode text,
- * flush_interval interval, durability text, op_retention interval) -> regclass, the
- * new table of totals
- *
- * Errors: 42P07 when a table of that name exists, 42622 when the name leaves no
- * room for the names of the other tables, 22023 for settings out of range, 55000
- * for a buffered table if dcounter is not preloaded.
- */
-Datum
-dc_create(PG_FUNCTION_ARGS)
-{
-	DcCounterRow row;
-	int partitions = PG_ARGISNULL(3) ? 0 : PG_GETARG_INT32(3);
-
-	arg_not_null(fcinfo, 0, "counter");
-	arg_not_null(fcinfo, 1, "shard_by");
-	for (int i = 4; i <= 6; i++)
-	{
-		arg_not_null(fcinfo, i, "mode, flush_interval and durability");
-	}
-	arg_not_null(fcinfo, 7, "op_retention");
-	catalog_row_defaults(&row);
-	row.shard_by = shard_by_from_text(text_to_cstring(PG_GETARG_TEXT_PP(1)));
-	row.max_shards = max_shards_arg(fcinfo, 2);
-	buffer_args(fcinfo, 4, &row);
-	op_retention_arg(fcinfo, 7, &row);
-	if (!PG_ARGISNULL(3) && (partitions < 1 || partitions > MAX_PARTITIONS))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("partitions must be between 1 and %d", MAX_PARTITIONS)));
-	prevent_write("dc_create()");
-	PG_RETURN_OID(table_create(table_name_arg(fcinfo, 0), row, false, partitions));
-}
-
-/*
- * table_name_arg returns the name in argument argno, of a table that is to be
- * created.
- */
-RangeVar *
-table_name_arg(FunctionCallInfo fcinfo, int argno)
-{
-	return makeRangeVarFromNameList(textToQualifiedNameList(PG_GETARG_TEXT_PP(argno)));
-}
-
-/*
- * table_create creates the tables of a counter, and registers it with the
- * settings in row. Its name gets the schema that it is in.
- */
-Oid
-table_create(RangeVar *name, DcCounterRow row, bool stock, int partitions)
-{
-	char *shards;
-	Oid schema;
-
-	schema = RangeVarGetCreationNamespace(name);
-	if (isAnyTempNamespace(schema))
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("counter tables cannot be temporary")));
-	name->schemaname = get_namespace_name(schema);
-	shards = sibling_name(name->relname, DC_SHARD_SUFFIX);
-	if (partitions > 0)
-		(void) sibling_name(name->relname,
-							psprintf("%s_p%d", DC_SHARD_SUFFIX, partitions - 1));
-
-	create_partitioned(name->schemaname, name->relname, TOTALS_COLUMNS,
-					   TOTALS_OPTIONS, partitions);
-	create_partitioned(name->schemaname, shards,
-					   stock ? SHARDS_COLUMNS(UNITS_COLUMN) : SHARDS_COLUMNS(""),
-					   SHARDS_OPTIONS, partitions);
-	row.counter = get_relname_relid(name->relname, schema);
-	row.shards = get_relname_relid(shards, schema);
-	if (stock)
-		row.holds = stock_hooks->create_holds(name);
-	catalog_insert(&row);
-	protect_create(&row);
-	if (row.mode == DC_MODE_BUFFERED)
-		ownercode_prevent_buffered(&row);
-	return row.counter;
-}
-
-/*
- * sibling_name returns the name of another table of a counter (42622 if it is too
- * long).
- */
-char *
-sibling_name(const char *name, const char *suffix)
-{
-	char *sibling = psprintf("%s%s", name, suffix);
-
-	if (strlen(sibling) >= NAMEDATALEN)
-		ereport(ERROR,
-				(errcode(ERRCODE_NAME_TOO_LONG),
-				 errmsg("counter name \"%s\" is too long", name),
-				 errdetail("The name \"%s\" would have %d bytes; the limit is %d.",
-						   sibling, (int) strlen(sibling), NAMEDATALEN - 1)));
-	return sibling;
-}
-
-/*
  * dc_alter(counter regclass, shard_by text, max_shards int, events interval,
  * notify text, mode text, flush_interval interval, durability text,
- * op_retention interval) -> void. NULL keeps a setting. Other sessions see the change in their next transaction.
+ * op_retention interval) -> void. NULL keeps a setting. Other sessions see the change in
+ * their next transaction.
  *
  * To change the mode it waits for transactions that write to the table, and keeps
  * others from it until the end of this one: so all increments of one transaction
@@ -230,7 +95,7 @@ dc_alter(PG_FUNCTION_ARGS)
  * buffer_args reads the three settings of buffered mode, from argument argno on;
  * NULL keeps a setting.
  */
-static void
+void
 buffer_args(FunctionCallInfo fcinfo, int argno, DcCounterRow *row)
 {
 	if (!PG_ARGISNULL(argno))
@@ -402,43 +267,7 @@ adopt_error(const char *name, const char *detail)
 }
 
 /*
- * create_table makes a table.
- */
-void
-create_table(const char *schema, const char *name, const char *columns,
-			 const char *options)
-{
-	run_ddl(psprintf("CREATE TABLE %s (%s) WITH (%s)",
-					 quote_qualified_identifier(schema, name), columns, options));
-}
-
-/*
- * create_partitioned is the same, hash-partitioned by key if partitions > 0.
- */
-static void
-create_partitioned(const char *schema, const char *name, const char *columns,
-				   const char *options, int partitions)
-{
-	char *table = quote_qualified_identifier(schema, name);
-
-	if (partitions == 0)
-	{
-		create_table(schema, name, columns, options);
-		return;
-	}
-	run_ddl(psprintf("CREATE TABLE %s (%s) PARTITION BY HASH (key)",
-					 table, columns));
-	for (int i = 0; i < partitions; i++)
-		run_ddl(psprintf("CREATE TABLE %s PARTITION OF %s"
-						 " FOR VALUES WITH (MODULUS %d, REMAINDER %d)"
-						 " WITH (%s)",
-						 quote_qualified_identifier(schema,
-													psprintf("%s_p%d", name, i)),
-						 table, partitions, i, options));
-}
-
-/*
- * max_shards_arg reads that setting.
+ * max_shards_arg returns argument argno, a setting.
  */
 int
 max_shards_arg(FunctionCallInfo fcinfo, int argno)

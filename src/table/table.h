@@ -1,6 +1,6 @@
 /*
  * table.h
- *		Creating counter tables, for the rooms that build upon them (see table.c).
+ *		Creating counter tables, for the rooms that build upon them (see create.c).
  */
 #ifndef DC_TABLE_H
 #define DC_TABLE_H
@@ -10,17 +10,25 @@
 #include "storage/lockdefs.h"
 #include "table/catalog.h"
 
+/* create.c */
 extern RangeVar *table_name_arg(FunctionCallInfo fcinfo, int argno);
 extern Oid table_create(RangeVar *name, DcCounterRow row, bool stock,
-						int partitions);
+						int partitions, const char *maker);
+extern Oid table_existing(FunctionCallInfo fcinfo, int argno, RangeVar *name,
+						  const char *kind);
+extern char *sibling_name(const char *name, const char *suffix);
+extern void create_table(const char *schema, const char *name,
+						 const char *columns, const char *options,
+						 const char *what);
+extern void comment_table(const char *schema, const char *name, const char *what);
+
+/* table.c */
 extern void table_adopt(DcCounterRow *row);
 extern void adopt_error(const char *name, const char *detail);
-extern int max_shards_arg(FunctionCallInfo fcinfo, int argno);
 extern void lock_own_table(Oid relid, LOCKMODE mode);
 extern void op_retention_arg(FunctionCallInfo fcinfo, int argno,
 							 DcCounterRow *row);
-extern char *sibling_name(const char *name, const char *suffix);
-extern void create_table(const char *schema, const char *name,
-						 const char *columns, const char *options);
+extern int max_shards_arg(FunctionCallInfo fcinfo, int argno);
+extern void buffer_args(FunctionCallInfo fcinfo, int argno, DcCounterRow *row);
 
 #endif /* DC_TABLE_H */

@@ -18,7 +18,7 @@
 #include "worker/slots.h"
 #include "worker/worker.h"
 
-PG_FUNCTION_INFO_V1(dc_stat_worker);
+PG_FUNCTION_INFO_V1(stat_worker);
 
 #define STAT_COLUMNS 12
 
@@ -33,7 +33,7 @@ static void show_slot(ReturnSetInfo *result, const DcWorkerSlot *slot,
  * one, and error messages.
  */
 Datum
-dc_stat_worker(PG_FUNCTION_ARGS)
+stat_worker(PG_FUNCTION_ARGS)
 {
 	bool monitor = has_privs_of_role(GetUserId(), ROLE_PG_MONITOR);
 	DcWorkerSlot *slots;

@@ -2,7 +2,7 @@
 -- planner rely on. A new function is added to the list below.
 \set ON_ERROR_STOP on
 BEGIN;
-SELECT plan(87);
+SELECT plan(89);
 
 -- Functions: signature, result, and what the planner is told: volatility, parallel, strict, cost, rows
 CREATE TEMP VIEW members AS
@@ -11,39 +11,37 @@ CREATE TEMP VIEW members AS
 	WHERE d.classid = 'pg_proc'::regclass AND d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e'
 		AND d.refobjid = (SELECT oid FROM pg_extension WHERE extname = 'dcounter');
 CREATE TEMP TABLE expected (signature text, result text, volatility text, parallel text, strict boolean, cost int, rows int);
--- Each of these exists for text, bigint and uuid keys
-INSERT INTO expected
-SELECT format('public.' || f, k), r, v, p, false, c, 0
-FROM unnest(ARRAY['text', 'bigint', 'uuid']) k, (VALUES
-	('dc_incr(counter regclass, key %s, delta bigint DEFAULT 1)', 'void', 'volatile', 'unsafe', 10),
-	('dc_decr(counter regclass, key %s, delta bigint DEFAULT 1)', 'void', 'volatile', 'unsafe', 10),
-	('dc_incr_hashed(counter regclass, key %s, by text, delta bigint DEFAULT 1)', 'void', 'volatile', 'unsafe', 10),
-	('dc_incr_returning(counter regclass, key %s, delta bigint DEFAULT 1)', 'bigint', 'volatile', 'unsafe', 20),
-	('dc_incr_once(counter regclass, key %s, delta bigint, op_id text)', 'boolean', 'volatile', 'unsafe', 50),
-	('dc_get(counter regclass, key %s)', 'bigint', 'stable', 'restricted', 20),
-	('dc_get(counter regclass, key %s, max_staleness interval)', 'bigint', 'volatile', 'restricted', 20),
-	('dc_info(counter regclass, key %s, OUT value bigint, OUT inc bigint, OUT "dec" bigint, OUT updated_at timestamp with time zone, OUT shards integer, OUT cache_age interval)', 'record', 'stable', 'restricted', 20),
-	('dc_total(counter regclass, key %s, OUT value bigint, OUT updated_at timestamp with time zone)', 'record', 'stable', 'restricted', 10),
-	('dc_set(counter regclass, key %s, value bigint)', 'bigint', 'volatile', 'unsafe', 50),
-	('dc_reset(counter regclass, key %s)', 'bigint', 'volatile', 'unsafe', 50),
-	('dc_delete(counter regclass, key %s)', 'bigint', 'volatile', 'unsafe', 50),
-	('dc_restock(stock regclass, key %s, qty bigint)', 'void', 'volatile', 'unsafe', 50),
-	('dc_take(stock regclass, key %s, qty bigint DEFAULT 1, wait boolean DEFAULT false)', 'boolean', 'volatile', 'unsafe', 50),
-	('dc_take_up_to(stock regclass, key %s, qty bigint)', 'bigint', 'volatile', 'unsafe', 50),
-	('dc_hold(stock regclass, key %s, qty bigint DEFAULT 1, ttl interval DEFAULT ''00:10:00''::interval, hold_id uuid DEFAULT gen_random_uuid())', 'uuid', 'volatile', 'unsafe', 50)) l(f, r, v, p, c);
+-- What has a key, which is of any type that can be one (key.c)
 INSERT INTO expected VALUES
-	('public.dc_stock_create(stock text, max_shards integer DEFAULT 64)', 'regclass', 'volatile', 'unsafe', false, 1000, 0),
-	('public.dc_take_all(stock regclass, keys text[], qtys bigint[])', 'boolean', 'volatile', 'unsafe', false, 100, 0),
+	('public.dc_incr(counter regclass, key anycompatible, delta bigint DEFAULT 1)', 'void', 'volatile', 'unsafe', false, 10, 0),
+	('public.dc_decr(counter regclass, key anycompatible, delta bigint DEFAULT 1)', 'void', 'volatile', 'unsafe', false, 10, 0),
+	('public.dc_incr_hashed(counter regclass, key anycompatible, by text, delta bigint DEFAULT 1)', 'void', 'volatile', 'unsafe', false, 10, 0),
+	('public.dc_incr_returning(counter regclass, key anycompatible, delta bigint DEFAULT 1)', 'bigint', 'volatile', 'unsafe', false, 20, 0),
+	('public.dc_incr_once(counter regclass, key anycompatible, delta bigint, op_id text)', 'boolean', 'volatile', 'unsafe', false, 50, 0),
+	('public.dc_get(counter regclass, key anycompatible)', 'bigint', 'stable', 'restricted', false, 20, 0),
+	('public.dc_get(counter regclass, key anycompatible, max_staleness interval)', 'bigint', 'volatile', 'restricted', false, 20, 0),
+	('public.dc_info(counter regclass, key anycompatible, OUT value bigint, OUT inc bigint, OUT "dec" bigint, OUT updated_at timestamp with time zone, OUT shards integer, OUT cache_age interval)', 'record', 'stable', 'restricted', false, 20, 0),
+	('public.dc_total(counter regclass, key anycompatible, OUT value bigint, OUT updated_at timestamp with time zone)', 'record', 'stable', 'restricted', false, 10, 0),
+	('public.dc_set(counter regclass, key anycompatible, value bigint)', 'bigint', 'volatile', 'unsafe', false, 50, 0),
+	('public.dc_reset(counter regclass, key anycompatible)', 'bigint', 'volatile', 'unsafe', false, 50, 0),
+	('public.dc_delete(counter regclass, key anycompatible)', 'bigint', 'volatile', 'unsafe', false, 50, 0),
+	('public.dc_restock(stock regclass, key anycompatible, qty bigint)', 'void', 'volatile', 'unsafe', false, 50, 0),
+	('public.dc_take(stock regclass, key anycompatible, qty bigint DEFAULT 1, wait boolean DEFAULT false)', 'boolean', 'volatile', 'unsafe', false, 50, 0),
+	('public.dc_take_up_to(stock regclass, key anycompatible, qty bigint)', 'bigint', 'volatile', 'unsafe', false, 50, 0),
+	('public.dc_hold(stock regclass, key anycompatible, qty bigint DEFAULT 1, ttl interval DEFAULT ''00:10:00''::interval, hold_id uuid DEFAULT gen_random_uuid())', 'uuid', 'volatile', 'unsafe', false, 50, 0);
+INSERT INTO expected VALUES
+	('public.dc_stock_create(stock text, max_shards integer DEFAULT 64, if_not_exists boolean DEFAULT false)', 'regclass', 'volatile', 'unsafe', false, 1000, 0),
+	('public.dc_take_all(stock regclass, keys anycompatiblearray, qtys bigint[])', 'boolean', 'volatile', 'unsafe', false, 100, 0),
 	('public.dc_hold_confirm(stock regclass, hold_id uuid, qty bigint DEFAULT NULL::bigint)', 'text', 'volatile', 'unsafe', false, 50, 0),
 	('public.dc_hold_release(stock regclass, hold_id uuid)', 'text', 'volatile', 'unsafe', false, 50, 0),
-	('public.dc_holds(stock regclass, INOUT key text DEFAULT NULL::text, OUT hold_id uuid, OUT qty bigint, OUT expires_at timestamp with time zone, OUT age interval)', 'SETOF record', 'stable', 'restricted', false, 100, 100),
-	('public.dc_create(counter text, shard_by text DEFAULT ''backend''::text, max_shards integer DEFAULT 64, partitions integer DEFAULT NULL::integer, mode text DEFAULT ''exact''::text, flush_interval interval DEFAULT ''00:00:01''::interval, durability text DEFAULT ''async''::text, op_retention interval DEFAULT ''7 days''::interval)', 'regclass', 'volatile', 'unsafe', false, 1000, 0),
+	('public.dc_holds(stock regclass, key anycompatible DEFAULT NULL::text, OUT key text, OUT hold_id uuid, OUT qty bigint, OUT expires_at timestamp with time zone, OUT age interval)', 'SETOF record', 'stable', 'restricted', false, 100, 100),
+	('public.dc_create(counter text, shard_by text DEFAULT ''backend''::text, max_shards integer DEFAULT 64, partitions integer DEFAULT NULL::integer, mode text DEFAULT ''exact''::text, flush_interval interval DEFAULT ''00:00:01''::interval, durability text DEFAULT ''async''::text, op_retention interval DEFAULT ''7 days''::interval, if_not_exists boolean DEFAULT false)', 'regclass', 'volatile', 'unsafe', false, 1000, 0),
 	('public.dc_alter(counter regclass, shard_by text DEFAULT NULL::text, max_shards integer DEFAULT NULL::integer, events interval DEFAULT NULL::interval, notify text DEFAULT NULL::text, mode text DEFAULT NULL::text, flush_interval interval DEFAULT NULL::interval, durability text DEFAULT NULL::text, op_retention interval DEFAULT NULL::interval)', 'void', 'volatile', 'unsafe', false, 1000, 0),
 	('public.dc_drop(counter regclass)', 'void', 'volatile', 'unsafe', false, 1000, 0),
 	('public.dc_adopt(counter regclass)', 'void', 'volatile', 'unsafe', false, 1000, 0),
-	('public.dc_incr_many(counter regclass, keys text[], deltas bigint[] DEFAULT NULL::bigint[])', 'void', 'volatile', 'unsafe', false, 100, 0),
-	('public.dc_get_many(counter regclass, keys text[], max_staleness interval, OUT key text, OUT value bigint)', 'SETOF record', 'volatile', 'restricted', false, 100, 100),
-	('public.dc_get_many(counter regclass, keys text[], OUT key text, OUT value bigint)', 'SETOF record', 'stable', 'restricted', false, 100, 100),
+	('public.dc_incr_many(counter regclass, keys anycompatiblearray, deltas bigint[] DEFAULT NULL::bigint[])', 'void', 'volatile', 'unsafe', false, 100, 0),
+	('public.dc_get_many(counter regclass, keys anycompatiblearray, max_staleness interval, OUT key anycompatible, OUT value bigint)', 'SETOF record', 'volatile', 'restricted', false, 100, 100),
+	('public.dc_get_many(counter regclass, keys anycompatiblearray, OUT key anycompatible, OUT value bigint)', 'SETOF record', 'stable', 'restricted', false, 100, 100),
 	('public.dc_top(counter regclass, n integer DEFAULT 10, OUT key text, OUT value bigint, OUT rank bigint)', 'SETOF record', 'stable', 'restricted', false, 100, 10),
 	('public.dc_worker_start()', 'boolean', 'volatile', 'unsafe', false, 1000, 0),
 	('public.dc_worker_stop()', 'boolean', 'volatile', 'unsafe', false, 1000, 0),
@@ -64,12 +62,12 @@ INSERT INTO expected VALUES
 	('dcounter.on_sql_drop()', 'event_trigger', 'volatile', 'unsafe', false, 10, 0),
 	('dcounter.on_alter_table()', 'event_trigger', 'volatile', 'unsafe', false, 10, 0),
 	('dcounter.on_code_change()', 'event_trigger', 'volatile', 'unsafe', false, 10, 0),
-	('dcounter.tables(OUT counter regclass, OUT owner regrole, OUT kind text, OUT mode text, OUT maintained_by text, OUT left_because text)', 'SETOF record', 'volatile', 'unsafe', false, 1000, 100),
+	('dcounter.maintainer(counter regclass, OUT maintained_by text, OUT left_because text)', 'record', 'volatile', 'unsafe', false, 1000, 0),
 	('dcounter.on_counter_truncate()', 'trigger', 'volatile', 'unsafe', false, 10, 0),
 	('dcounter.on_counter_delete()', 'trigger', 'volatile', 'unsafe', false, 10, 0);
 -- Increments that count once
 INSERT INTO expected VALUES
-	('public.dc_incr_once_many(counter regclass, keys text[], deltas bigint[], op_ids text[])', 'bigint', 'volatile', 'unsafe', false, 100, 0),
+	('public.dc_incr_once_many(counter regclass, keys anycompatiblearray, deltas bigint[], op_ids text[])', 'bigint', 'volatile', 'unsafe', false, 100, 0),
 	('public.dc_op_status(counter regclass, op_id text, OUT applied boolean, OUT key text, OUT delta bigint, OUT at timestamp with time zone)', 'SETOF record', 'volatile', 'restricted', false, 20, 1),
 	('dcounter.on_op_slot_change()', 'trigger', 'volatile', 'unsafe', false, 10, 0),
 	('dcounter.on_ledger_drop()', 'event_trigger', 'volatile', 'unsafe', false, 10, 0),
@@ -77,7 +75,7 @@ INSERT INTO expected VALUES
 -- Writing events
 INSERT INTO expected VALUES
 	('public.dc_publish(topic text, key text, type text, payload jsonb, headers jsonb DEFAULT NULL::jsonb)', 'uuid', 'volatile', 'unsafe', false, 10, 0),
-	('public.dc_outbox_attach(source regclass, topic text DEFAULT NULL::text, key_columns text[] DEFAULT NULL::text[], columns text[] DEFAULT NULL::text[], condition text DEFAULT NULL::text, sink text DEFAULT ''table''::text)', 'void', 'volatile', 'unsafe', false, 1000, 0),
+	('public.dc_outbox_attach(source regclass, topic text DEFAULT NULL::text, key_columns text[] DEFAULT NULL::text[], columns text[] DEFAULT NULL::text[], condition text DEFAULT NULL::text, sink text DEFAULT ''table''::text, if_not_exists boolean DEFAULT false)', 'void', 'volatile', 'unsafe', false, 1000, 0),
 	('public.dc_outbox_detach(source regclass)', 'void', 'volatile', 'unsafe', false, 1000, 0),
 	('dcounter.on_outbox_insert()', 'trigger', 'volatile', 'unsafe', false, 10, 0),
 	('dcounter.outbox_capture()', 'trigger', 'volatile', 'unsafe', false, 10, 0),
@@ -85,7 +83,7 @@ INSERT INTO expected VALUES
 	('dcounter.on_capture_rename()', 'event_trigger', 'volatile', 'unsafe', false, 10, 0);
 -- Consumers of events
 INSERT INTO expected VALUES
-('public.dc_consumer_create(name text, topics text[] DEFAULT NULL::text[], start text DEFAULT ''now''::text)', 'void', 'volatile', 'unsafe', false, 1000, 0),
+('public.dc_consumer_create(name text, topics text[] DEFAULT NULL::text[], start text DEFAULT ''now''::text, if_not_exists boolean DEFAULT false)', 'void', 'volatile', 'unsafe', false, 1000, 0),
 	('public.dc_consumer_alter(name text, topics text[] DEFAULT NULL::text[], lease interval DEFAULT NULL::interval, max_attempts integer DEFAULT NULL::integer, on_nack text DEFAULT NULL::text, max_retention_age interval DEFAULT NULL::interval, max_retention_size bigint DEFAULT NULL::bigint)', 'void', 'volatile', 'unsafe', false, 1000, 0),
 	('public.dc_consumer_drop(name text)', 'void', 'volatile', 'unsafe', false, 1000, 0),
 	('public.dc_consumer_grant(name text, role regrole)', 'void', 'volatile', 'unsafe', false, 1000, 0),
@@ -233,16 +231,17 @@ INSERT INTO expected VALUES
 	('dcounter.cms_frame_final(internal)', 'dc_cms', 'immutable', 'safe', false, 10, 0);
 -- Ledgers
 INSERT INTO expected VALUES
-	('public.dc_ledger_create(ledger text, auto_open boolean DEFAULT false, op_retention interval DEFAULT NULL::interval, partition_by text DEFAULT NULL::text)', 'regclass', 'volatile', 'unsafe', false, 1000, 0),
-	('public.dc_account_open(ledger regclass, key text, min_balance bigint DEFAULT 0, max_balance bigint DEFAULT NULL::bigint)', 'void', 'volatile', 'unsafe', false, 100, 0),
-	('public.dc_transfer(ledger regclass, from_key text, to_key text, amount bigint, op_id text, memo jsonb DEFAULT NULL::jsonb, OUT transfer_id bigint, OUT duplicate boolean)', 'record', 'volatile', 'unsafe', false, 100, 0),
-	('public.dc_transfer_many(ledger regclass, from_keys text[], to_keys text[], amounts bigint[], op_id text, memo jsonb DEFAULT NULL::jsonb, OUT transfer_id bigint, OUT duplicate boolean)', 'record', 'volatile', 'unsafe', false, 100, 0),
-	('public.dc_transfer_pending(ledger regclass, from_key text, to_key text, amount bigint, op_id text, memo jsonb DEFAULT NULL::jsonb, ttl interval DEFAULT ''00:10:00''::interval, OUT transfer_id bigint, OUT duplicate boolean)', 'record', 'volatile', 'unsafe', false, 100, 0),
+	('public.dc_ledger_create(ledger text, auto_open boolean DEFAULT false, op_retention interval DEFAULT NULL::interval, partition_by text DEFAULT NULL::text, if_not_exists boolean DEFAULT false)', 'regclass', 'volatile', 'unsafe', false, 1000, 0),
+	('public.dc_account_open(ledger regclass, key anycompatible, min_balance bigint DEFAULT 0, max_balance bigint DEFAULT NULL::bigint)', 'void', 'volatile', 'unsafe', false, 100, 0),
+	('public.dc_transfer(ledger regclass, from_key anycompatible, to_key anycompatible, amount bigint, op_id text, memo jsonb DEFAULT NULL::jsonb, OUT transfer_id bigint, OUT duplicate boolean)', 'record', 'volatile', 'unsafe', false, 100, 0),
+	('public.dc_transfer_many(ledger regclass, from_keys anycompatiblearray, to_keys anycompatiblearray, amounts bigint[], op_id text, memo jsonb DEFAULT NULL::jsonb, OUT transfer_id bigint, OUT duplicate boolean)', 'record', 'volatile', 'unsafe', false, 100, 0),
+	('public.dc_transfer_pending(ledger regclass, from_key anycompatible, to_key anycompatible, amount bigint, op_id text, memo jsonb DEFAULT NULL::jsonb, ttl interval DEFAULT ''00:10:00''::interval, OUT transfer_id bigint, OUT duplicate boolean)', 'record', 'volatile', 'unsafe', false, 100, 0),
 	('public.dc_transfer_post(ledger regclass, transfer_id bigint, amount bigint DEFAULT NULL::bigint)', 'text', 'volatile', 'unsafe', false, 100, 0),
 	('public.dc_transfer_void(ledger regclass, transfer_id bigint)', 'text', 'volatile', 'unsafe', false, 100, 0),
-	('public.dc_balance(ledger regclass, key text, OUT balance bigint, OUT pending_out bigint, OUT pending_in bigint, OUT available bigint)', 'record', 'stable', 'restricted', false, 20, 0),
-	('public.dc_balance_at(ledger regclass, key text, at timestamp with time zone)', 'bigint', 'stable', 'restricted', false, 100, 0),
-	('public.dc_account_statement(ledger regclass, key text, from_at timestamp with time zone, to_at timestamp with time zone, OUT at timestamp with time zone, OUT entry_id bigint, OUT transfer_id bigint, OUT amount bigint, OUT balance bigint, OUT op_id text, OUT memo jsonb)', 'SETOF record', 'stable', 'restricted', false, 100, 100),
+	('public.dc_transfers_pending(ledger regclass, key anycompatible DEFAULT NULL::text, OUT transfer_id bigint, OUT from_key text, OUT to_key text, OUT amount bigint, OUT op_id text, OUT memo jsonb, OUT expires_at timestamp with time zone, OUT age interval)', 'SETOF record', 'stable', 'restricted', false, 100, 100),
+	('public.dc_balance(ledger regclass, key anycompatible, OUT balance bigint, OUT pending_out bigint, OUT pending_in bigint, OUT available bigint)', 'record', 'stable', 'restricted', false, 20, 0),
+	('public.dc_balance_at(ledger regclass, key anycompatible, at timestamp with time zone)', 'bigint', 'stable', 'restricted', false, 100, 0),
+	('public.dc_account_statement(ledger regclass, key anycompatible, from_at timestamp with time zone, to_at timestamp with time zone, OUT at timestamp with time zone, OUT entry_id bigint, OUT transfer_id bigint, OUT amount bigint, OUT balance bigint, OUT op_id text, OUT memo jsonb)', 'SETOF record', 'stable', 'restricted', false, 100, 100),
 	('public.dc_ledger_check(ledger regclass, OUT key text, OUT balance numeric, OUT entries_sum numeric, OUT problem text)', 'SETOF record', 'volatile', 'unsafe', false, 100000, 10),
 	('public.dc_ledger_detach(ledger regclass, before timestamp with time zone)', 'SETOF regclass', 'volatile', 'unsafe', false, 100000, 10),
 	('public.dc_ledger_adopt(ledger regclass, auto_open boolean DEFAULT false)', 'void', 'volatile', 'unsafe', false, 1000, 0),
@@ -275,7 +274,7 @@ CREATE TEMP VIEW plumbing AS
 		UNION SELECT oprcode FROM pg_operator WHERE oprnegate <> 0);
 SELECT is((SELECT count(*) FROM plumbing), 30::bigint, 'functions that types, casts and comparisons are made of');
 SELECT is_empty($$SELECT oid::regprocedure FROM plumbing WHERE schema <> 'dcounter' OR NOT has_function_privilege('public', oid, 'EXECUTE')$$, 'they are in schema dcounter, and PUBLIC may execute them');
-SELECT set_eq($$SELECT proname::text FROM members WHERE schema = 'dcounter' AND oid NOT IN (SELECT oid FROM plumbing) AND has_function_privilege('public', oid, 'EXECUTE')$$, ARRAY['stat_counters', 'tables', 'stat_buffer', 'stat_hot_keys', 'stat_worker', 'stat_outbox', 'stat_consumers', 'last_fetch', 'outbox_capture', 'on_ledger_change', 'on_counter_truncate', 'on_counter_delete'],
+SELECT set_eq($$SELECT proname::text FROM members WHERE schema = 'dcounter' AND oid NOT IN (SELECT oid FROM plumbing) AND has_function_privilege('public', oid, 'EXECUTE')$$, ARRAY['stat_counters', 'maintainer', 'stat_buffer', 'stat_hot_keys', 'stat_worker', 'stat_outbox', 'stat_consumers', 'last_fetch', 'outbox_capture', 'on_ledger_change', 'on_counter_truncate', 'on_counter_delete'],
 	'PUBLIC may not execute, or make triggers of, the internal functions, but for those of the types, of the views, of attached tables and of dc_relay');
 
 -- The extension
@@ -364,7 +363,7 @@ SELECT columns_are('public', 'dc_stat_outbox', ARRAY['last_seq', 'horizon', 'hel
 SELECT columns_are('public', 'dc_stat_consumers', ARRAY['name', 'owner', 'topics', 'position', 'lag_events', 'lag_seconds', 'lag_bytes', 'outstanding', 'retries', 'dead_letters',
 	'attempts', 'members', 'lease_until', 'leases_expired', 'cut_off', 'held_back_by_pid', 'held_back_by_gid']);
 SELECT columns_are('public', 'dc_stat_worker', ARRAY['datname', 'pid', 'state', 'job', 'last_run', 'last_run_ms', 'runs', 'work_ms', 'failures', 'last_error', 'last_error_at', 'tables_left']);
-SELECT columns_are('public', 'dc_tables', ARRAY['counter', 'owner', 'kind', 'mode', 'maintained_by', 'left_because']);
+SELECT columns_are('public', 'dc_tables', ARRAY['counter', 'name', 'kind', 'mode', 'owner', 'settings', 'maintained_by', 'left_because']);
 SELECT ok(has_table_privilege('public', 'dc_stat_worker', 'SELECT') AND NOT has_table_privilege('public', 'dc_stat_worker', 'INSERT, UPDATE, DELETE'), 'PUBLIC may read dc_stat_worker');
 SELECT ok(has_table_privilege('public', 'dc_tables', 'SELECT') AND NOT has_table_privilege('public', 'dc_tables', 'INSERT, UPDATE, DELETE'), 'PUBLIC may read dc_tables');
 
@@ -380,6 +379,7 @@ SELECT is_empty($$SELECT oid::regclass FROM made WHERE relpersistence <> 'p' OR 
 SELECT is_empty($$SELECT objid::regclass FROM pg_depend JOIN made ON objid = oid WHERE classid = 'pg_class'::regclass AND deptype = 'e'$$, 'they are not members of the extension');
 SELECT is_empty($$SELECT objid::regclass, refobjid::regproc FROM pg_depend JOIN made ON objid = oid
 	WHERE classid = 'pg_class'::regclass AND (refclassid = 'pg_extension'::regclass OR refobjid IN (SELECT oid FROM members) OR refobjid = 'dcounter'::regnamespace)$$, 'and do not depend on it');
+SELECT set_eq($$SELECT DISTINCT obj_description(oid, 'pg_class') FROM made$$, ARRAY['dcounter: totals; see dc_create()', 'dcounter: shard rows, what is not in the totals yet; see dc_create()'], 'their comments');
 SELECT set_eq($$SELECT relname::text, tgname::text, tgfoid::regproc::text, tgtype::int, tgenabled::text FROM pg_trigger JOIN made ON tgrelid = made.oid$$,
 	$$SELECT t AS a, 'dcounter_truncate'::text AS b, 'dcounter.on_counter_truncate'::text AS c, 32 AS d, 'A'::text AS e FROM unnest('{likes,views,views_p0,views_p1}'::text[]) AS t$$, 'their triggers: AFTER TRUNCATE, always');
 SELECT is_empty($$SELECT tgname FROM pg_trigger JOIN made ON tgrelid = made.oid WHERE NOT EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_trigger'::regclass AND objid = pg_trigger.oid AND refclassid = 'pg_extension'::regclass AND deptype = 'x')$$, 'which go with the extension');
@@ -435,6 +435,7 @@ SELECT lives_ok($$SELECT dc_ledger_create('purses')$$, 'a ledger');
 SELECT set_eq($$SELECT relname::text, relkind::text FROM pg_class WHERE relname ~ '^purses' AND relkind NOT IN ('i', 'I', 't')$$,
 	$$VALUES ('purses', 'r'), ('purses_shard', 'r'), ('purses_limit', 'r'), ('purses_limit_shard', 'r'), ('purses_limit_hold', 'r'), ('purses_account', 'r'),
 	('purses_entry', 'r'), ('purses_entry_id', 'S'), ('purses_pending', 'r'), ('purses_op', 'p'), ('purses_op_0', 'r')$$, 'its tables');
+SELECT is_empty($$SELECT relname FROM pg_class WHERE relname ~ '^(tickets|purses)' AND relkind IN ('r', 'p') AND obj_description(oid, 'pg_class') ~ '^dcounter: .* see dc_[a-z_]+\(\)$' IS NOT TRUE$$, 'each table says what it is');
 SELECT is_empty($$SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'dcounter'::regnamespace AND relkind NOT IN ('r', 'i', 't', 'S') OR c.relnamespace = 'dcounter'::regnamespace AND relname !~ '^(counter|op_slot|ledger|buffer_restored|changed_key|outbox|consumer)'$$,
 	'nothing else is in schema dcounter');
 

@@ -154,7 +154,7 @@ EXCEPTION
 END $$;
 
 -- as they are made, all are harmless
-SELECT * FROM dc_tables WHERE owner = 'regress_coder'::regrole ORDER BY counter::text;
+SELECT counter, name, kind, mode, owner, maintained_by, left_because FROM dc_tables WHERE owner = 'regress_coder'::regrole ORDER BY counter::text;
 SELECT count(*), count(*) FILTER (WHERE harmless) FROM cases;
 -- what is not harmless, and what says so
 SELECT command, look(counter, command) FROM cases WHERE NOT harmless ORDER BY n;
