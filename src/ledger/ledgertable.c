@@ -72,6 +72,7 @@ void
 ledger_init(void)
 {
 	ledger_sql_init();
+	ddl_hook_add(&ledger_ddl);
 	counter_adopted = ops_adopt;
 	counter_more_tables = ledger_tables;
 	counter_emptied = ledger_empty;

@@ -41,6 +41,7 @@
 #include "common/pg_prng.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
+#include "outbox/capture.h"
 #include "outbox/changed.h"
 #include "outbox/log.h"
 #include "outbox/outbox.h"
@@ -97,6 +98,7 @@ outbox_init(bool preloading)
 	wait_init(preloading);
 	ring_init();
 	changed_init();
+	ddl_hook_add(&capture_ddl);
 }
 
 /*

@@ -61,6 +61,7 @@ void
 counter_ddl_init(void)
 {
 	utility_add(before_ddl);
+	ddl_hook_add(&table_ddl);
 }
 
 static void
