@@ -80,17 +80,13 @@ CREATE FUNCTION dc_compact(counter regclass DEFAULT NULL, max_keys int DEFAULT N
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10000;
 COMMENT ON FUNCTION dc_compact(regclass, int) IS 'moves amounts from shard rows to totals, of all the tables of the caller by default';
 
-CREATE FUNCTION dcounter.on_sql_drop() RETURNS pg_catalog.event_trigger
+CREATE FUNCTION dcounter.on_drop() RETURNS pg_catalog.event_trigger
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
-COMMENT ON FUNCTION dcounter.on_sql_drop() IS 'internal: removes the settings of dropped counter tables';
+COMMENT ON FUNCTION dcounter.on_drop() IS 'internal: drops what belongs to tables that were dropped, or refuses that';
 
-CREATE FUNCTION dcounter.on_alter_table() RETURNS pg_catalog.event_trigger
+CREATE FUNCTION dcounter.on_ddl() RETURNS pg_catalog.event_trigger
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
-COMMENT ON FUNCTION dcounter.on_alter_table() IS 'internal: keeps shard tables with their tables of totals';
-
-CREATE FUNCTION dcounter.on_code_change() RETURNS pg_catalog.event_trigger
-	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
-COMMENT ON FUNCTION dcounter.on_code_change() IS 'internal: keeps code of their owners from buffered counter tables, and from those that the worker is working on';
+COMMENT ON FUNCTION dcounter.on_ddl() IS 'internal: does to tables what was done to the one that they belong to, or refuses that';
 
 CREATE FUNCTION dcounter.on_counter_truncate() RETURNS pg_catalog.trigger
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;

@@ -42,11 +42,3 @@ COMMENT ON FUNCTION dc_incr_once_many(regclass, anycompatiblearray, bigint[], te
 CREATE FUNCTION dc_op_status(counter regclass, op_id text, OUT applied boolean, OUT key text, OUT delta bigint, OUT at timestamptz) RETURNS SETOF record
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 20 ROWS 1;
 COMMENT ON FUNCTION dc_op_status(regclass, text) IS 'whether an op has been applied';
-
-CREATE FUNCTION dcounter.on_ledger_drop() RETURNS pg_catalog.event_trigger
-	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
-COMMENT ON FUNCTION dcounter.on_ledger_drop() IS 'internal: drops tables of ops and of ledgers with the tables that they belong to';
-
-CREATE FUNCTION dcounter.on_ledger_alter() RETURNS pg_catalog.event_trigger
-	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
-COMMENT ON FUNCTION dcounter.on_ledger_alter() IS 'internal: keeps tables of ops and of ledgers with the tables that they belong to';

@@ -13,11 +13,3 @@ COMMENT ON FUNCTION dc_outbox_attach(regclass, text, text[], text[], text, text,
 CREATE FUNCTION dc_outbox_detach(source regclass) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
 COMMENT ON FUNCTION dc_outbox_detach(regclass) IS 'ends what dc_outbox_attach() began';
-
-CREATE FUNCTION dcounter.on_capture_drop() RETURNS event_trigger
-	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
-COMMENT ON FUNCTION dcounter.on_capture_drop() IS 'refuses to drop columns that events need';
-
-CREATE FUNCTION dcounter.on_capture_rename() RETURNS event_trigger
-	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
-COMMENT ON FUNCTION dcounter.on_capture_rename() IS 'renames columns in the arguments of triggers that write events';

@@ -24,13 +24,8 @@ REVOKE EXECUTE ON FUNCTION dcounter.on_catalog_change() FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION dcounter.on_events_change() FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION dcounter.on_op_slot_change() FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION dcounter.on_ledger_row_change() FROM PUBLIC;
-REVOKE EXECUTE ON FUNCTION dcounter.on_ledger_drop() FROM PUBLIC;
-REVOKE EXECUTE ON FUNCTION dcounter.on_ledger_alter() FROM PUBLIC;
-REVOKE EXECUTE ON FUNCTION dcounter.on_sql_drop() FROM PUBLIC;
-REVOKE EXECUTE ON FUNCTION dcounter.on_alter_table() FROM PUBLIC;
-REVOKE EXECUTE ON FUNCTION dcounter.on_code_change() FROM PUBLIC;
-REVOKE EXECUTE ON FUNCTION dcounter.on_capture_drop() FROM PUBLIC;
-REVOKE EXECUTE ON FUNCTION dcounter.on_capture_rename() FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION dcounter.on_drop() FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION dcounter.on_ddl() FROM PUBLIC;
 
 REVOKE EXECUTE ON FUNCTION dcounter.on_outbox_insert() FROM PUBLIC;
 
@@ -60,35 +55,12 @@ SELECT pg_catalog.pg_extension_config_dump('dcounter.consumer_member', '');
 SELECT pg_catalog.pg_extension_config_dump('dcounter.consumer_retry', '');
 
 -- Last, so that they do not fire for the statements above.
-CREATE EVENT TRIGGER dcounter_sql_drop ON sql_drop
-	EXECUTE FUNCTION dcounter.on_sql_drop();
-COMMENT ON EVENT TRIGGER dcounter_sql_drop IS 'removes the settings of dropped counter tables';
+CREATE EVENT TRIGGER dcounter_drop ON sql_drop
+	EXECUTE FUNCTION dcounter.on_drop();
+COMMENT ON EVENT TRIGGER dcounter_drop IS 'removes what belongs to tables that are dropped, and refuses to drop what others need';
 
-CREATE EVENT TRIGGER dcounter_alter_table ON ddl_command_end
-	WHEN TAG IN ('ALTER TABLE', 'CREATE TABLE', 'ALTER FOREIGN TABLE', 'CREATE FOREIGN TABLE')
-	EXECUTE FUNCTION dcounter.on_alter_table();
-COMMENT ON EVENT TRIGGER dcounter_alter_table IS 'keeps shard tables with their tables of totals';
-
-CREATE EVENT TRIGGER dcounter_capture_drop ON sql_drop
-	EXECUTE FUNCTION dcounter.on_capture_drop();
-COMMENT ON EVENT TRIGGER dcounter_capture_drop IS 'refuses to drop columns that events need';
-
-CREATE EVENT TRIGGER dcounter_capture_rename ON ddl_command_end
-	WHEN TAG IN ('ALTER TABLE', 'ALTER TYPE', 'ALTER VIEW', 'ALTER MATERIALIZED VIEW', 'ALTER FOREIGN TABLE')
-	EXECUTE FUNCTION dcounter.on_capture_rename();
-COMMENT ON EVENT TRIGGER dcounter_capture_rename IS 'renames columns in the arguments of triggers that write events';
-
-CREATE EVENT TRIGGER dcounter_code ON ddl_command_end
-	WHEN TAG IN ('ALTER TABLE', 'ALTER FOREIGN TABLE', 'CREATE TABLE', 'CREATE FOREIGN TABLE', 'CREATE SCHEMA', 'CREATE TRIGGER', 'CREATE RULE', 'CREATE INDEX',
-		'CREATE STATISTICS')
-	EXECUTE FUNCTION dcounter.on_code_change();
-COMMENT ON EVENT TRIGGER dcounter_code IS 'keeps code of their owners from buffered counter tables';
-
-CREATE EVENT TRIGGER dcounter_ledger_drop ON sql_drop
-	EXECUTE FUNCTION dcounter.on_ledger_drop();
-COMMENT ON EVENT TRIGGER dcounter_ledger_drop IS 'drops tables of events and of ledgers with the tables that they belong to';
-
-CREATE EVENT TRIGGER dcounter_ledger_alter ON ddl_command_end
-	WHEN TAG IN ('ALTER TABLE')
-	EXECUTE FUNCTION dcounter.on_ledger_alter();
-COMMENT ON EVENT TRIGGER dcounter_ledger_alter IS 'keeps tables of events and of ledgers with the tables that they belong to';
+CREATE EVENT TRIGGER dcounter_ddl ON ddl_command_end
+	WHEN TAG IN ('ALTER TABLE', 'ALTER FOREIGN TABLE', 'ALTER TYPE', 'ALTER VIEW', 'ALTER MATERIALIZED VIEW',
+		'CREATE TABLE', 'CREATE FOREIGN TABLE', 'CREATE SCHEMA', 'CREATE TRIGGER', 'CREATE RULE', 'CREATE INDEX', 'CREATE STATISTICS')
+	EXECUTE FUNCTION dcounter.on_ddl();
+COMMENT ON EVENT TRIGGER dcounter_ddl IS 'keeps the tables of a counter together, and code of their owners from buffered ones';

@@ -24,46 +24,32 @@
 
 #include "base/portals.h"
 #include "base/runas.h"
+#include "base/utility.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
-#include "tcop/utility.h"
 #include "utils/guc.h"
 
-static ProcessUtility_hook_type previous_hook = NULL;
-
-static void utility_hook(PlannedStmt *pstmt, const char *query, bool read_only_tree,
-						 ProcessUtilityContext context, ParamListInfo params,
-						 QueryEnvironment *environment, DestReceiver *dest,
-						 QueryCompletion *completion);
+static void refuse_constraints(DcUtility *utility);
 
 /*
- * runas_init installs the hook; called once.
+ * runas_init is called once, before other rooms add functions: theirs are called before.
  */
 void
 runas_init(void)
 {
-	previous_hook = ProcessUtility_hook;
-	ProcessUtility_hook = utility_hook;
+	utility_add(refuse_constraints);
 }
 
 static void
-utility_hook(PlannedStmt *pstmt, const char *query, bool read_only_tree,
-			 ProcessUtilityContext context, ParamListInfo params,
-			 QueryEnvironment *environment, DestReceiver *dest,
-			 QueryCompletion *completion)
+refuse_constraints(DcUtility *utility)
 {
-	if (IsA(pstmt->utilityStmt, ConstraintsSetStmt) && portals_are_shut())
+	if (IsA(utility->statement, ConstraintsSetStmt) && portals_are_shut())
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("cannot execute %s within security-restricted operation",
 						"SET CONSTRAINTS")));
-	if (previous_hook != NULL)
-		previous_hook(pstmt, query, read_only_tree, context, params, environment,
-					  dest, completion);
-	else
-		standard_ProcessUtility(pstmt, query, read_only_tree, context, params,
-								environment, dest, completion);
+	utility_run(utility);
 }
 
 /*

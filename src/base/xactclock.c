@@ -15,14 +15,13 @@
 #include "postgres.h"
 
 #include "base/compat.h"
+#include "base/utility.h"
 #include "base/xactclock.h"
 #include "executor/executor.h"
 #include "optimizer/planner.h"
-#include "tcop/utility.h"
 
 static planner_hook_type previous_planner = NULL;
 static ExecutorStart_hook_type previous_executor = NULL;
-static ProcessUtility_hook_type previous_utility = NULL;
 
 /* The last transaction, and when it began. */
 static LocalTransactionId seen_xid = InvalidLocalTransactionId;
@@ -31,10 +30,7 @@ static DcMoment seen_at;
 static PlannedStmt *planner_noting(Query *parse, const char *query,
 								   int cursor_options, ParamListInfo params);
 static void executor_noting(QueryDesc *query, int flags);
-static void utility_noting(PlannedStmt *pstmt, const char *query, bool read_only_tree,
-						   ProcessUtilityContext context, ParamListInfo params,
-						   QueryEnvironment *environment, DestReceiver *dest,
-						   QueryCompletion *completion);
+static void utility_noting(DcUtility *utility);
 
 /*
  * xact_clock_init installs the hooks; called once, at preload.
@@ -46,8 +42,7 @@ xact_clock_init(void)
 	planner_hook = planner_noting;
 	previous_executor = ExecutorStart_hook;
 	ExecutorStart_hook = executor_noting;
-	previous_utility = ProcessUtility_hook;
-	ProcessUtility_hook = utility_noting;
+	utility_add(utility_noting);
 }
 
 /*
@@ -87,16 +82,8 @@ executor_noting(QueryDesc *query, int flags)
 }
 
 static void
-utility_noting(PlannedStmt *pstmt, const char *query, bool read_only_tree,
-			   ProcessUtilityContext context, ParamListInfo params,
-			   QueryEnvironment *environment, DestReceiver *dest,
-			   QueryCompletion *completion)
+utility_noting(DcUtility *utility)
 {
 	(void) xact_moment();
-	if (previous_utility != NULL)
-		previous_utility(pstmt, query, read_only_tree, context, params, environment,
-						 dest, completion);
-	else
-		standard_ProcessUtility(pstmt, query, read_only_tree, context, params,
-								environment, dest, completion);
+	utility_run(utility);
 }

@@ -18,6 +18,7 @@
 #include "access/xact.h"
 #include "base/compat.h"
 #include "base/hooks.h"
+#include "base/utility.h"
 #include "buffer/buffer.h"
 #include "buffer/bufferinit.h"
 #include "catalog/objectaccess.h"
@@ -27,7 +28,6 @@
 #include "commands/extension.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
-#include "tcop/utility.h"
 #include "utils/memutils.h"
 
 typedef struct DcDiscard
@@ -47,14 +47,10 @@ typedef struct DcDiscard
 static DcDiscard *discards = NULL;
 
 static object_access_hook_type previous_access_hook = NULL;
-static ProcessUtility_hook_type previous_utility_hook = NULL;
 
 static void access_hook(ObjectAccessType access, Oid class_id, Oid object_id,
 						int sub_id, void *arg);
-static void utility_hook(PlannedStmt *pstmt, const char *query,
-						 bool read_only_tree, ProcessUtilityContext context,
-						 ParamListInfo params, QueryEnvironment *environment,
-						 DestReceiver *dest, QueryCompletion *completion);
+static void around_statement(DcUtility *utility);
 static bool drops_extension(Node *statement);
 static void check_written(void);
 static bool has_pending(DcBufferTable *table);
@@ -72,8 +68,7 @@ discard_init(void)
 {
 	previous_access_hook = object_access_hook;
 	object_access_hook = access_hook;
-	previous_utility_hook = ProcessUtility_hook;
-	ProcessUtility_hook = utility_hook;
+	utility_add(around_statement);
 }
 
 static void
@@ -392,22 +387,14 @@ discard_abort_subxact(int nest)
 }
 
 static void
-utility_hook(PlannedStmt *pstmt, const char *query, bool read_only_tree,
-			 ProcessUtilityContext context, ParamListInfo params,
-			 QueryEnvironment *environment, DestReceiver *dest,
-			 QueryCompletion *completion)
+around_statement(DcUtility *utility)
 {
 	DcDiscard *before = discards;
-	bool truncates = IsA(pstmt->utilityStmt, TruncateStmt);
+	bool truncates = IsA(utility->statement, TruncateStmt);
 
-	if (drops_extension(pstmt->utilityStmt))
+	if (drops_extension(utility->statement))
 		flush_database();
-	if (previous_utility_hook != NULL)
-		previous_utility_hook(pstmt, query, read_only_tree, context, params,
-							  environment, dest, completion);
-	else
-		standard_ProcessUtility(pstmt, query, read_only_tree, context, params,
-								environment, dest, completion);
+	utility_run(utility);
 	if (truncates)
 		forget_not_truncated(before);
 }

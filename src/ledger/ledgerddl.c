@@ -2,35 +2,29 @@
  * ledgerddl.c
  *		What DDL on tables of ops and of ledgers entails.
  *
- * Two event triggers do for these tables what those of the counter room do for a
- * shard table (counter/ops.c), with the same rules about rights:
+ * Done for these tables is what is done for a shard table (table/ddlhooks.c), with the same
+ * rules about rights:
  *
- *	- sql_drop: dropping a counter table drops its table of ops, and dropping the
+ *	- At a drop: dropping a counter table drops its table of ops, and dropping the
  *	  balances of a ledger drops all of its tables. Dropping the table of ops by
  *	  itself forgets the ops, of which there is a notice. Other tables of a
  *	  ledger, the ops of one, or a single partition cannot be dropped by
  *	  themselves: what is left could no longer be trusted.
- *	- ddl_command_end: ALTER TABLE ... RENAME TO, SET SCHEMA and OWNER TO are repeated
- *	  on these tables and their partitions.
+ *	- At the end of other commands: ALTER TABLE ... RENAME TO, SET SCHEMA and OWNER TO are
+ *	  repeated on these tables and their partitions.
  */
 #include "postgres.h"
 
-#include "base/runas.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
-#include "commands/event_trigger.h"
-#include "fmgr.h"
-#include "ledger/ledger.h"
+#include "ledger/ledgerinit.h"
 #include "nodes/parsenodes.h"
 #include "once/opslot.h"
-#include "table/sibling.h"
-#include "utils/builtins.h"
+#include "table/ddlhooks.h"
 #include "utils/lsyscache.h"
 
-PG_FUNCTION_INFO_V1(on_ledger_drop);
-PG_FUNCTION_INFO_V1(on_ledger_alter);
-
-#define MAX_SIBLINGS 8
+/* The tables of a ledger besides its balances, and its ops. */
+#define SIBLINGS 7
 
 typedef struct DcSibling
 {
@@ -38,46 +32,34 @@ typedef struct DcSibling
 	const char *suffix;
 } DcSibling;
 
-static EventTriggerData *op_data(FunctionCallInfo fcinfo, const char *function);
-static int ledger_siblings(const DcLedgerRow *row, DcSibling *siblings);
-static void drop_all(Oid relid, List *dropped, Node *parsetree);
+static void ledger_siblings(const DcLedgerRow *row, DcSibling *siblings);
+static void drop_all(Oid relid, const DcDdl *ddl);
 static void check_member(Oid relid, List *dropped, List *ledgers);
 static void check_ops(Oid relid, List *dropped);
 static void refuse(Oid needed_by);
-static void follow_all(Node *parsetree, Oid relid, const DcSibling *sibling);
+static void follow_all(const DcDdl *ddl, Oid relid, const DcSibling *sibling);
 
-/*
- * on_ledger_drop() -> event_trigger, sql_drop
- */
-Datum
-on_ledger_drop(PG_FUNCTION_ARGS)
+static void
+ledger_dropped(const DcDdl *ddl)
 {
-	EventTriggerData *data = op_data(fcinfo, "on_ledger_drop()");
-	List *dropped = ddl_relations("SELECT objid"
-								  " FROM pg_event_trigger_dropped_objects()"
-								  " WHERE classid = 'pg_class'::regclass"
-								  " AND objsubid = 0 AND object_type ~ 'table|sequence'");
 	List *ledgers;
 	ListCell *lc;
 
-	if (dropped == NIL)
-		PG_RETURN_NULL();
-	foreach(lc, dropped)
-		drop_all(lfirst_oid(lc), dropped, data->parsetree);
+	foreach(lc, ddl->relations)
+		drop_all(lfirst_oid(lc), ddl);
 	ledgers = ledger_read_all();
-	foreach(lc, dropped)
+	foreach(lc, ddl->relations)
 	{
-		check_member(lfirst_oid(lc), dropped, ledgers);
-		check_ops(lfirst_oid(lc), dropped);
+		check_member(lfirst_oid(lc), ddl->relations, ledgers);
+		check_ops(lfirst_oid(lc), ddl->relations);
 	}
-	PG_RETURN_NULL();
 }
 
 /*
  * drop_all drops what belongs to a table that was dropped.
  */
 static void
-drop_all(Oid relid, List *dropped, Node *parsetree)
+drop_all(Oid relid, const DcDdl *ddl)
 {
 	DcOpSlot slots[DC_OP_SLOTS];
 	DcLedgerRow row;
@@ -85,31 +67,31 @@ drop_all(Oid relid, List *dropped, Node *parsetree)
 	if (opslots_read_first(relid, &slots[0]))
 	{
 		opslots_delete(relid); /* so that the next call has nothing to do */
-		sibling_drop(slots[0].ops, dropped, parsetree);
+		sibling_drop(slots[0].ops, ddl);
 	}
 	if (ledger_read(relid, &row))
 	{
-		DcSibling siblings[MAX_SIBLINGS];
-		int n = ledger_siblings(&row, siblings);
+		DcSibling siblings[SIBLINGS];
 
+		ledger_siblings(&row, siblings);
 		ledger_delete(relid);
-		for (int i = 0; i < n; i++)
+		for (int i = 0; i < SIBLINGS; i++)
 		{
 			/* a sequence goes with its table */
 			if (get_rel_relkind(siblings[i].relid) != RELKIND_SEQUENCE)
-				sibling_drop(siblings[i].relid, dropped, parsetree);
+				sibling_drop(siblings[i].relid, ddl);
 		}
 	}
 }
 
 /*
- * ledger_siblings lists the tables of a ledger that are there, and how they are named after
- * its table of balances. Its ops are not among them.
+ * ledger_siblings lists the tables of a ledger, and how they are named after its table of
+ * balances. Its ops are not among them. Those that it does not have are InvalidOid.
  */
-static int
+static void
 ledger_siblings(const DcLedgerRow *row, DcSibling *siblings)
 {
-	const DcSibling all[] = {
+	const DcSibling all[SIBLINGS] = {
 		{row->limits, DC_LIMIT_SUFFIX},
 		{row->entries, DC_ENTRY_SUFFIX},
 		{row->entry_ids, DC_ENTRY_ID_SUFFIX},
@@ -117,14 +99,8 @@ ledger_siblings(const DcLedgerRow *row, DcSibling *siblings)
 		{row->pendings, DC_PENDING_SUFFIX},
 		{row->openings, DC_OPENING_SUFFIX},
 	};
-	int n = 0;
 
-	for (int i = 0; i < lengthof(all); i++)
-	{
-		if (OidIsValid(all[i].relid))
-			siblings[n++] = all[i];
-	}
-	return n;
+	memcpy(siblings, all, sizeof(all));
 }
 
 /*
@@ -138,13 +114,12 @@ check_member(Oid relid, List *dropped, List *ledgers)
 	foreach(lc, ledgers)
 	{
 		const DcLedgerRow *row = lfirst(lc);
-		DcSibling siblings[MAX_SIBLINGS];
-		int n;
+		DcSibling siblings[SIBLINGS];
 
 		if (list_member_oid(dropped, row->ledger) || get_rel_name(row->ledger) == NULL)
 			continue;
-		n = ledger_siblings(row, siblings);
-		for (int i = 0; i < n; i++)
+		ledger_siblings(row, siblings);
+		for (int i = 0; i < SIBLINGS; i++)
 		{
 			if (siblings[i].relid == relid)
 				refuse(row->ledger);
@@ -191,43 +166,27 @@ refuse(Oid needed_by)
 					 get_rel_name(needed_by))));
 }
 
-/*
- * on_ledger_alter() -> event_trigger, ddl_command_end of ALTER TABLE
- */
-Datum
-on_ledger_alter(PG_FUNCTION_ARGS)
+static void
+ledger_altered(const DcDdl *ddl)
 {
-	EventTriggerData *data = op_data(fcinfo, "on_ledger_alter()");
-	List *altered;
 	ListCell *lc;
 
-	if (!IsA(data->parsetree, RenameStmt) &&
-		!IsA(data->parsetree, AlterObjectSchemaStmt) &&
-		!IsA(data->parsetree, AlterTableStmt))
-		PG_RETURN_NULL();
-	altered = ddl_relations("SELECT objid"
-							" FROM pg_event_trigger_ddl_commands()"
-							" WHERE classid = 'pg_class'::regclass"
-							" AND objsubid = 0");
-	foreach(lc, altered)
+	if (!ddl_alters(ddl))
+		return;
+	foreach(lc, ddl->relations)
 	{
 		Oid relid = lfirst_oid(lc);
-		DcSibling siblings[MAX_SIBLINGS];
+		DcSibling siblings[SIBLINGS] = {0};
 		DcOpSlot slot;
 		DcLedgerRow row;
-		int n = 0;
 
 		if (ledger_read(relid, &row))
-			n = ledger_siblings(&row, siblings);
+			ledger_siblings(&row, siblings);
 		if (opslots_read_first(relid, &slot))
-		{
-			siblings[n].relid = slot.ops;
-			siblings[n++].suffix = DC_OP_SUFFIX;
-		}
-		for (int i = 0; i < n; i++)
-			follow_all(data->parsetree, relid, &siblings[i]);
+			siblings[SIBLINGS - 1] = (DcSibling){slot.ops, DC_OP_SUFFIX};
+		for (int i = 0; i < SIBLINGS; i++)
+			follow_all(ddl, relid, &siblings[i]);
 	}
-	PG_RETURN_NULL();
 }
 
 /*
@@ -235,7 +194,7 @@ on_ledger_alter(PG_FUNCTION_ARGS)
  * partition keeps what its name has in addition to that of its table.
  */
 static void
-follow_all(Node *parsetree, Oid relid, const DcSibling *sibling)
+follow_all(const DcDdl *ddl, Oid relid, const DcSibling *sibling)
 {
 	char *name = get_rel_name(sibling->relid);
 	char kind = get_rel_relkind(sibling->relid);
@@ -247,8 +206,8 @@ follow_all(Node *parsetree, Oid relid, const DcSibling *sibling)
 	if (kind == RELKIND_PARTITIONED_TABLE)
 		children = find_inheritance_children(sibling->relid, NoLock);
 	/* a sequence follows its table by itself, but for the name */
-	if (kind != RELKIND_SEQUENCE || IsA(parsetree, RenameStmt))
-		sibling_follow(parsetree, relid, sibling->relid, sibling->suffix);
+	if (kind != RELKIND_SEQUENCE || IsA(ddl->parsetree, RenameStmt))
+		sibling_follow(ddl, relid, sibling->relid, sibling->suffix);
 	foreach(lc, children)
 	{
 		char *child = get_rel_name(lfirst_oid(lc));
@@ -256,19 +215,11 @@ follow_all(Node *parsetree, Oid relid, const DcSibling *sibling)
 		if (child == NULL)
 			continue;
 		if (strncmp(child, name, strlen(name)) == 0)
-			sibling_follow(parsetree, relid, lfirst_oid(lc),
+			sibling_follow(ddl, relid, lfirst_oid(lc),
 						   psprintf("%s%s", sibling->suffix, child + strlen(name)));
-		else if (!IsA(parsetree, RenameStmt))
-			sibling_follow(parsetree, relid, lfirst_oid(lc), "");
+		else if (!IsA(ddl->parsetree, RenameStmt))
+			sibling_follow(ddl, relid, lfirst_oid(lc), "");
 	}
 }
 
-static EventTriggerData *
-op_data(FunctionCallInfo fcinfo, const char *function)
-{
-	if (!CALLED_AS_EVENT_TRIGGER(fcinfo))
-		ereport(ERROR,
-				(errcode(ERRCODE_E_R_I_E_EVENT_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("%s can only be called as an event trigger", function)));
-	return (EventTriggerData *) fcinfo->context;
-}
+const DcDdlHook ledger_ddl = {ledger_dropped, ledger_altered};

@@ -7,9 +7,11 @@
 
 #include "base/job.h"
 #include "ledger/ledger.h"
+#include "table/ddlhooks.h"
 
 extern void ledger_init(void);
 extern bool ledger_job(DcJobRun *run);
+extern const DcDdlHook ledger_ddl;
 extern void ledger_register(const DcLedgerRow *ledger);
 
 #endif /* DC_LEDGERINIT_H */

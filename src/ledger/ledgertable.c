@@ -85,6 +85,7 @@ ledger_init(void)
 	};
 
 	ledger_hooks = &hooks;
+	ddl_hook_add(&ledger_ddl);
 	job_register((DcJob){"ledger", &dc_expire_interval, ledger_job});
 }
 

@@ -10,6 +10,7 @@
 #include "nodes/pg_list.h"
 #include "outbox/outbox.h"
 #include "outbox/payload.h"
+#include "table/ddlhooks.h"
 #include "utils/rel.h"
 
 /* The trigger's arguments */
@@ -55,6 +56,9 @@ extern DcCapture *capture_find(struct TriggerData *data);
 extern List *capture_columns(const char *arg, bool *valid);
 extern AttrNumber *primary_key_columns(Relation rel, int *n);
 extern AttrNumber column_number(TupleDesc desc, const char *name);
+
+/* captureddl.c */
+extern const DcDdlHook capture_ddl;
 
 /* attach.c */
 #define CAPTURE_FUNCTION "outbox_capture"

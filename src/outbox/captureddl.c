@@ -3,12 +3,11 @@
  *		What DDL on a table whose changes are events entails.
  *
  * The triggers name columns in their arguments (and need names, since pg_dump and
- * the copies on partitions have nothing else to go by). Two event triggers keep
- * that true, so that no write to the table fails later:
+ * the copies on partitions have nothing else to go by). That is kept true, so that no write
+ * to the table fails later:
  *
- *	- ddl_command_end: renaming a column renames it in the arguments, of the
- *	  copies on partitions, too.
- *	- sql_drop: dropping a column that is named is an error at once. If it goes with
+ *	- Renaming a column renames it in the arguments, of the copies on partitions, too.
+ *	- Dropping a column that is named is an error at once. If it goes with
  *	  something else (DROP TYPE ... CASCADE), the triggers go, too: who uses a type
  *	  must not keep its owner from dropping it.
  *
@@ -23,66 +22,40 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "base/compat.h"
-#include "base/rowread.h"
-#include "base/runas.h"
 #include "catalog/dependency.h"
 #include "catalog/indexing.h"
+#include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_trigger.h"
 #include "catalog/pg_type.h"
-#include "commands/event_trigger.h"
 #include "commands/trigger.h"
-#include "executor/spi.h"
-#include "fmgr.h"
 #include "nodes/parsenodes.h"
 #include "outbox/capture.h"
+#include "table/ddlhooks.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
-#include "utils/guc.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/reltrigger.h"
 
-PG_FUNCTION_INFO_V1(on_capture_drop);
-PG_FUNCTION_INFO_V1(on_capture_rename);
-
-/* A column that a command has dropped, or a relation that it has altered. */
-typedef struct Object
-{
-	Oid relid;
-	char *column;
-	bool original; /* the command is about it */
-} Object;
-
-static EventTriggerData *event_data(FunctionCallInfo fcinfo, const char *function);
-static List *event_objects(const char *query);
-static void drop_triggers(const Object *dropped, Oid function);
+static List *typed_tables(Oid type);
+static void drop_triggers(const DcDdlColumn *dropped, Oid function);
 static bool names_column(const Trigger *trigger, Oid function, const char *column);
 static void rename_in_table(Oid relid, Oid function, const RenameStmt *rename);
 static char *rename_in_list(const char *arg, const RenameStmt *rename);
 static void set_arguments(Oid trigger, char **args);
 
-/*
- * on_capture_drop() -> event_trigger, sql_drop
- */
-Datum
-on_capture_drop(PG_FUNCTION_ARGS)
+static void
+columns_dropped(const DcDdl *ddl)
 {
-	Oid function;
-	List *columns;
+	Oid function = ddl->columns != NIL ? capture_function(true) : InvalidOid;
 	ListCell *lc;
 
-	event_data(fcinfo, "on_capture_drop()");
-	function = capture_function(true);
 	if (!OidIsValid(function))
-		PG_RETURN_NULL();
-	columns = event_objects("SELECT objid, address_names[3], original"
-							" FROM pg_event_trigger_dropped_objects()"
-							" WHERE classid = 'pg_class'::regclass AND objsubid > 0");
-	foreach(lc, columns)
+		return;
+	foreach(lc, ddl->columns)
 		drop_triggers(lfirst(lc), function);
-	PG_RETURN_NULL();
 }
 
 /*
@@ -90,7 +63,7 @@ on_capture_drop(PG_FUNCTION_ARGS)
  * Their copies on partitions go with them.
  */
 static void
-drop_triggers(const Object *dropped, Oid function)
+drop_triggers(const DcDdlColumn *dropped, Oid function)
 {
 	Relation rel = try_relation_open(dropped->relid, AccessShareLock);
 	ObjectAddresses *triggers = new_object_addresses();
@@ -103,13 +76,13 @@ drop_triggers(const Object *dropped, Oid function)
 		const Trigger *trigger = &rel->trigdesc->triggers[i];
 		ObjectAddress address;
 
-		if (!names_column(trigger, function, dropped->column))
+		if (!names_column(trigger, function, dropped->name))
 			continue;
 		if (dropped->original)
 			ereport(ERROR,
 					(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
 					 errmsg("cannot drop column \"%s\" of table \"%s\" because its events need it",
-							dropped->column, RelationGetRelationName(rel)),
+							dropped->name, RelationGetRelationName(rel)),
 					 errhint("Call dc_outbox_detach() first.")));
 		if (trigger->tgisclone)
 			continue;
@@ -120,7 +93,7 @@ drop_triggers(const Object *dropped, Oid function)
 	if (n > 0)
 		ereport(WARNING,
 				(errmsg("changes of table \"%s\" are no longer events, since column \"%s\" was dropped",
-						RelationGetRelationName(rel), dropped->column)));
+						RelationGetRelationName(rel), dropped->name)));
 	relation_close(rel, NoLock);
 	performMultipleDeletions(triggers, DROP_RESTRICT, PERFORM_DELETION_INTERNAL);
 	free_object_addresses(triggers);
@@ -128,88 +101,56 @@ drop_triggers(const Object *dropped, Oid function)
 }
 
 /*
- * on_capture_rename() -> event_trigger, ddl_command_end of commands that can rename
- * a table's column; an attribute of a type is one of the tables of that type.
+ * column_renamed does what renaming a column entails; an attribute of a type is one of the
+ * tables of that type.
  */
-Datum
-on_capture_rename(PG_FUNCTION_ARGS)
+static void
+column_renamed(const DcDdl *ddl)
 {
-	EventTriggerData *data = event_data(fcinfo, "on_capture_rename()");
-	RenameStmt *rename = (RenameStmt *) data->parsetree;
-	Oid function;
-	List *altered;
+	const RenameStmt *rename = (const RenameStmt *) ddl->parsetree;
+	Oid function = IsA(rename, RenameStmt) && ddl->columns != NIL ? capture_function(true) : InvalidOid;
 	ListCell *lc;
 
-	if (!IsA(rename, RenameStmt) ||
-		(rename->renameType != OBJECT_COLUMN && rename->renameType != OBJECT_ATTRIBUTE))
-		PG_RETURN_NULL();
-	function = capture_function(true);
 	if (!OidIsValid(function))
-		PG_RETURN_NULL();
-	altered = event_objects("SELECT t.oid, '', true"
-							" FROM pg_event_trigger_ddl_commands() AS e, pg_class AS c, pg_class AS t"
-							" WHERE e.classid = 'pg_class'::regclass AND c.oid = e.objid"
-							" AND (t.oid = c.oid OR t.reloftype = c.reltype AND c.relkind = 'c')");
-	foreach(lc, altered)
+		return;
+	foreach(lc, ddl->columns)
 	{
-		Object *object = lfirst(lc);
-		ListCell *child;
+		Oid relid = ((DcDdlColumn *) lfirst(lc))->relid;
+		List *tables = get_rel_relkind(relid) == RELKIND_COMPOSITE_TYPE
+			? typed_tables(get_rel_type_id(relid))
+			: list_make1_oid(relid);
+		ListCell *table;
 
-		foreach(child, find_all_inheritors(object->relid, AccessShareLock, NULL))
-			rename_in_table(lfirst_oid(child), function, rename);
+		foreach(table, tables)
+		{
+			ListCell *child;
+
+			foreach(child, find_all_inheritors(lfirst_oid(table), AccessShareLock, NULL))
+				rename_in_table(lfirst_oid(child), function, rename);
+		}
 	}
-	PG_RETURN_NULL();
-}
-
-static EventTriggerData *
-event_data(FunctionCallInfo fcinfo, const char *function)
-{
-	if (!CALLED_AS_EVENT_TRIGGER(fcinfo))
-		ereport(ERROR,
-				(errcode(ERRCODE_E_R_I_E_EVENT_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("%s can only be called as an event trigger", function)));
-	return (EventTriggerData *) fcinfo->context;
 }
 
 /*
- * event_objects returns what a query about the event yields: OIDs and names.
+ * typed_tables lists the tables of a composite type.
  */
 static List *
-event_objects(const char *query)
+typed_tables(Oid type)
 {
-	MemoryContext caller = CurrentMemoryContext;
-	static const DcResultColumn columns[ROWS_MAX_COLUMNS] = {
-		DC_COLUMN("objid", OIDOID), DC_NULLABLE("address_names", TEXTOID),
-		DC_COLUMN("original", BOOLOID)};
-	List *objects = NIL;
-	MemoryContext old;
-	DcRows rows;
-	int level = search_path_pin();
+	Relation rel = table_open(RelationRelationId, AccessShareLock);
+	List *tables = NIL;
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple tuple;
 
-	if (SPI_connect() != SPI_OK_CONNECT)
-		elog(ERROR, "SPI_connect failed");
-	if (SPI_execute(query, false, 0) != SPI_OK_SELECT)
-		elog(ERROR, "SPI_execute failed");
-	old = MemoryContextSwitchTo(caller);
-	rows_take(&rows, columns, InvalidOid);
-	for (uint64 i = 0; i < rows.count; i++)
-	{
-		Object *object;
-		bool isnull;
-		Datum column = rows_nullable(&rows, i, 2, &isnull);
-
-		if (isnull)
-			continue;
-		object = palloc(sizeof(Object));
-		object->relid = DatumGetObjectId(rows_datum(&rows, i, 1));
-		object->column = TextDatumGetCString(column);
-		object->original = DatumGetBool(rows_datum(&rows, i, 3));
-		objects = lappend(objects, object);
-	}
-	MemoryContextSwitchTo(old);
-	SPI_finish();
-	AtEOXact_GUC(false, level);
-	return objects;
+	ScanKeyInit(&key, Anum_pg_class_reloftype, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(type));
+	scan = systable_beginscan(rel, InvalidOid, false, NULL, 1, &key);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+		tables = lappend_oid(tables, ((Form_pg_class) GETSTRUCT(tuple))->oid);
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	return tables;
 }
 
 /*
@@ -332,3 +273,5 @@ set_arguments(Oid trigger, char **args)
 	systable_endscan(scan);
 	table_close(catalog, RowExclusiveLock);
 }
+
+const DcDdlHook capture_ddl = {columns_dropped, column_renamed};

@@ -42,6 +42,7 @@
 #include "common/pg_prng.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
+#include "outbox/capture.h"
 #include "outbox/changed.h"
 #include "outbox/log.h"
 #include "outbox/outbox.h"
@@ -98,6 +99,7 @@ outbox_init(bool preloading)
 	wait_init(preloading);
 	ring_init();
 	changed_init();
+	ddl_hook_add(&capture_ddl);
 	job_register((DcJob){"events", &dc_events_interval, changed_job});
 	job_register((DcJob){"outbox", &dc_outbox_interval, outbox_job});
 }

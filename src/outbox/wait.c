@@ -21,6 +21,7 @@
 
 #include "base/compat.h"
 #include "base/shmem.h"
+#include "base/utility.h"
 #include "common/hashfn.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
@@ -28,7 +29,6 @@
 #include "outbox/wait.h"
 #include "storage/condition_variable.h"
 #include "storage/latch.h"
-#include "tcop/utility.h"
 
 #define BEDS 16
 
@@ -42,17 +42,13 @@ typedef struct Beds
 } Beds;
 
 static Beds *beds = NULL; /* NULL without preload */
-static ProcessUtility_hook_type previous_hook = NULL;
 
 static void beds_prepare(void *area);
 static ConditionVariable *bed(void);
-static void utility_hook(PlannedStmt *pstmt, const char *query,
-						 bool read_only_tree, ProcessUtilityContext context,
-						 ParamListInfo params, QueryEnvironment *environment,
-						 DestReceiver *dest, QueryCompletion *completion);
+static void wake_after(DcUtility *utility);
 
 /*
- * wait_init asks for shared memory, and installs the hook.
+ * wait_init asks for shared memory, and says what comes after statements.
  */
 void
 wait_init(bool preloading)
@@ -61,8 +57,7 @@ wait_init(bool preloading)
 		return;
 	shmem_add("dcounter outbox readers", sizeof(Beds), (void **) &beds,
 			  beds_prepare);
-	previous_hook = ProcessUtility_hook;
-	ProcessUtility_hook = utility_hook;
+	utility_add(wake_after);
 }
 
 static void
@@ -139,22 +134,14 @@ outbox_wait_end(void)
 }
 
 static void
-utility_hook(PlannedStmt *pstmt, const char *query, bool read_only_tree,
-			 ProcessUtilityContext context, ParamListInfo params,
-			 QueryEnvironment *environment, DestReceiver *dest,
-			 QueryCompletion *completion)
+wake_after(DcUtility *utility)
 {
 	/* the statement may be freed when it runs */
-	bool ends_prepared = IsA(pstmt->utilityStmt, TransactionStmt) &&
-		(castNode(TransactionStmt, pstmt->utilityStmt)->kind == TRANS_STMT_COMMIT_PREPARED ||
-		 castNode(TransactionStmt, pstmt->utilityStmt)->kind == TRANS_STMT_ROLLBACK_PREPARED);
+	TransactionStmt *stmt = (TransactionStmt *) utility->statement;
+	bool ends_prepared = IsA(stmt, TransactionStmt) &&
+		(stmt->kind == TRANS_STMT_COMMIT_PREPARED || stmt->kind == TRANS_STMT_ROLLBACK_PREPARED);
 
-	if (previous_hook != NULL)
-		previous_hook(pstmt, query, read_only_tree, context, params, environment,
-					  dest, completion);
-	else
-		standard_ProcessUtility(pstmt, query, read_only_tree, context, params,
-								environment, dest, completion);
+	utility_run(utility);
 	if (ends_prepared)
 		wait_wake();
 }

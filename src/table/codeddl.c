@@ -2,14 +2,14 @@
  * codeddl.c
  *		DDL that brings code of an owner to a counter's tables.
  *
- * An event trigger does two things at the end of a command that may do so:
+ * Two things are done at the end of a command that may do so (ddlhooks.c):
  *
- *	- If tables have become children or partitions, it takes the code locks of their
- *	  parents, which the worker holds while it works on them (base/ownercode.c). The
+ *	- If tables have become children or partitions, the code locks of their parents are
+ *	  taken, which the worker holds while it works on them (base/ownercode.c). The
  *	  parents are found by OID; a name may mean something else by now. CREATE SCHEMA makes tables,
- *	  too, for which there is no event of their own.
- *	- If one of the tables of a buffered counter has got such code, it refuses that: what
- *	  is in memory could not be flushed. It looks at those that this transaction has
+ *	  too, for which no event trigger fires.
+ *	- If one of the tables of a buffered counter has got such code, that is refused: what
+ *	  is in memory could not be flushed. Looked at are those that this transaction has
  *	  locked against other DDL, as every such command does, whatever it is called.
  *
  * CREATE INDEX CONCURRENTLY ends when the index is committed, which is too late to refuse
@@ -29,24 +29,19 @@
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_opclass.h"
 #include "commands/defrem.h"
-#include "commands/event_trigger.h"
 #include "commands/extension.h"
-#include "fmgr.h"
 #include "parser/parse_utilcmd.h"
 #include "storage/lmgr.h"
 #include "table/codeddl.h"
 #include "table/ownercode.h"
 #include "table/protect.h"
-#include "table/sibling.h"
+#include "table/storage.h"
 #include "table/subscription.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
-PG_FUNCTION_INFO_V1(on_code_change);
-
-static bool makes_relatives(Node *parsetree);
-static bool may_bring_code(Node *parsetree);
+static bool may_bring_code(const DcDdl *ddl);
 static void lock_relatives(Oid relid);
 static void prevent_buffered(void);
 static bool is_being_altered(const DcCounterRow *row);
@@ -54,56 +49,33 @@ static bool index_may_be_code(Oid relid, IndexStmt *stmt, const char *query);
 static bool is_own_class(const IndexElem *element, const char *method);
 
 /*
- * on_code_change() -> event_trigger, ddl_command_end
+ * code_changed does what is said above at the end of a command.
  */
-Datum
-on_code_change(PG_FUNCTION_ARGS)
+void
+code_changed(const DcDdl *ddl)
 {
-	Node *parsetree;
+	ListCell *lc;
 
-	if (!CALLED_AS_EVENT_TRIGGER(fcinfo))
-		ereport(ERROR,
-				(errcode(ERRCODE_E_R_I_E_EVENT_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("%s can only be called as an event trigger", "on_code_change()")));
-	parsetree = ((EventTriggerData *) fcinfo->context)->parsetree;
-	if (makes_relatives(parsetree))
+	if (makes_relatives(ddl->parsetree))
 	{
-		List *relations = ddl_relations("SELECT objid"
-										" FROM pg_event_trigger_ddl_commands()"
-										" WHERE classid = 'pg_class'::regclass"
-										" AND objsubid = 0");
-		ListCell *lc;
-
-		foreach(lc, relations)
+		foreach(lc, ddl->relations)
 			lock_relatives(lfirst_oid(lc));
 	}
-	if (may_bring_code(parsetree))
+	if (may_bring_code(ddl))
 		prevent_buffered();
-	PG_RETURN_NULL();
 }
 
 /*
  * makes_relatives tells whether a command makes a table a child or a partition.
  */
-static bool
+bool
 makes_relatives(Node *parsetree)
 {
-	ListCell *lc;
-
 	if (IsA(parsetree, CreateStmt) || IsA(parsetree, CreateForeignTableStmt))
 		return ((CreateStmt *) parsetree)->inhRelations != NIL;
 	if (IsA(parsetree, CreateSchemaStmt))
 		return ((CreateSchemaStmt *) parsetree)->schemaElts != NIL;
-	if (!IsA(parsetree, AlterTableStmt))
-		return false;
-	foreach(lc, ((AlterTableStmt *) parsetree)->cmds)
-	{
-		AlterTableType type = lfirst_node(AlterTableCmd, lc)->subtype;
-
-		if (type == AT_AddInherit || type == AT_AttachPartition)
-			return true;
-	}
-	return false;
+	return has_command(parsetree, AT_AddInherit) || has_command(parsetree, AT_AttachPartition);
 }
 
 /*
@@ -111,13 +83,16 @@ makes_relatives(Node *parsetree)
  * one may refer to it.
  */
 static bool
-may_bring_code(Node *parsetree)
+may_bring_code(const DcDdl *ddl)
 {
 	ListCell *lc;
 
-	if (!IsA(parsetree, CreateStmt) || makes_relatives(parsetree))
+	if (ddl->tag == CMDTAG_ALTER_TYPE || ddl->tag == CMDTAG_ALTER_VIEW ||
+		ddl->tag == CMDTAG_ALTER_MATERIALIZED_VIEW)
+		return false;
+	if (!IsA(ddl->parsetree, CreateStmt) || makes_relatives(ddl->parsetree))
 		return true;
-	foreach(lc, ((CreateStmt *) parsetree)->tableElts)
+	foreach(lc, ((CreateStmt *) ddl->parsetree)->tableElts)
 	{
 		Node *element = lfirst(lc);
 		ListCell *lc2;

@@ -6,7 +6,10 @@
 #define DC_CODEDDL_H
 
 #include "nodes/parsenodes.h"
+#include "table/ddlhooks.h"
 
+extern void code_changed(const DcDdl *ddl);
+extern bool makes_relatives(Node *parsetree);
 extern void code_prevent_index(IndexStmt *stmt, const char *query);
 
 #endif /* DC_CODEDDL_H */

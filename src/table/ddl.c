@@ -32,6 +32,7 @@
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "base/hooks.h"
+#include "base/utility.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_inherits.h"
 #include "commands/extension.h"
@@ -42,52 +43,40 @@
 #include "table/codeddl.h"
 #include "table/ddl.h"
 #include "table/protect.h"
-#include "tcop/utility.h"
 #include "utils/acl.h"
 #include "utils/lsyscache.h"
 
-static ProcessUtility_hook_type previous_utility_hook = NULL;
-
-static void utility_hook(PlannedStmt *pstmt, const char *query,
-						 bool read_only_tree, ProcessUtilityContext context,
-						 ParamListInfo params, QueryEnvironment *environment,
-						 DestReceiver *dest, QueryCompletion *completion);
+static void before_ddl(DcUtility *utility);
 static bool changes_tables(Node *statement);
 static void lock_before_truncate(TruncateStmt *statement);
 static void lock_table_and_partition(Oid counter, Oid partition);
 static Oid lock_all_at_once(List *relations);
 
 /*
- * counter_ddl_init installs the hook; called once.
+ * counter_ddl_init is called once.
  */
 void
 counter_ddl_init(void)
 {
-	previous_utility_hook = ProcessUtility_hook;
-	ProcessUtility_hook = utility_hook;
+	utility_add(before_ddl);
+	ddl_hook_add(&table_ddl);
 }
 
 static void
-utility_hook(PlannedStmt *pstmt, const char *query, bool read_only_tree,
-			 ProcessUtilityContext context, ParamListInfo params,
-			 QueryEnvironment *environment, DestReceiver *dest,
-			 QueryCompletion *completion)
+before_ddl(DcUtility *utility)
 {
-	if (IsA(pstmt->utilityStmt, IndexStmt) &&
-		((IndexStmt *) pstmt->utilityStmt)->concurrent && IsTransactionState())
-		code_prevent_index((IndexStmt *) pstmt->utilityStmt, query);
-	if (changes_tables(pstmt->utilityStmt) &&
-		IsTransactionState() && !XactReadOnly && !InSecurityRestrictedOperation())
+	Node *statement = utility->statement;
+
+	if (IsA(statement, IndexStmt) && ((IndexStmt *) statement)->concurrent &&
+		IsTransactionState())
+		code_prevent_index((IndexStmt *) statement, utility->query);
+	if (changes_tables(statement) && IsTransactionState() && !XactReadOnly &&
+		!InSecurityRestrictedOperation())
 		counter_hooks->apply_early();
-	if (IsA(pstmt->utilityStmt, TruncateStmt) && IsTransactionState() &&
-		!XactReadOnly && !RecoveryInProgress() && buffer_hooks != NULL)
-		lock_before_truncate((TruncateStmt *) pstmt->utilityStmt);
-	if (previous_utility_hook != NULL)
-		previous_utility_hook(pstmt, query, read_only_tree, context, params,
-							  environment, dest, completion);
-	else
-		standard_ProcessUtility(pstmt, query, read_only_tree, context, params,
-								environment, dest, completion);
+	if (IsA(statement, TruncateStmt) && IsTransactionState() && !XactReadOnly &&
+		!RecoveryInProgress() && buffer_hooks != NULL)
+		lock_before_truncate((TruncateStmt *) statement);
+	utility_run(utility);
 }
 
 /*

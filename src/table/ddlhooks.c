@@ -2,14 +2,19 @@
  * ddlhooks.c
  *		What DDL on a counter table entails.
  *
- * Two event triggers keep the catalog true and the two tables together, so that
+ * Two event triggers keep the catalog true and the tables of a counter together, so that
  * plain DDL is all that a user needs:
  *
- *	- sql_drop: dropping either table removes the settings, and dropping the
- *	  table of totals drops the shard table.
- *	- ddl_command_end: ALTER TABLE (or FOREIGN TABLE) ... RENAME TO, SET SCHEMA and OWNER TO on the
- *	  table of totals are repeated on the shard table; storage.c does the same for how
- *	  the tables are kept, and says what is refused.
+ *	- dcounter_drop, of sql_drop: dropping either table removes the settings, and dropping
+ *	  the table of totals drops the shard table.
+ *	- dcounter_ddl, of ddl_command_end: ALTER TABLE (or FOREIGN TABLE) ... RENAME TO, SET
+ *	  SCHEMA and OWNER TO on the table of totals are repeated on the shard table; storage.c
+ *	  does the same for how the tables are kept, and says what is refused.
+ *
+ * They call what this and other rooms have registered: at a drop from the last to the first,
+ * so that a room finds what those before it know of its tables; at the end of other
+ * commands from the first to the last. The objects of a command are read once for all of
+ * them, and only if the command may matter.
  *
  * What they run, they run in the name of the user whose command fired them, so
  * they can do nothing that the user could not do. If they are disabled, counter
@@ -18,49 +23,205 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
+#include "access/xact.h"
 #include "base/hooks.h"
 #include "base/rowread.h"
 #include "base/runas.h"
+#include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
 #include "commands/event_trigger.h"
+#include "commands/trigger.h"
+#include "executor/executor.h"
 #include "fmgr.h"
 #include "miscadmin.h"
+#include "nodes/execnodes.h"
 #include "nodes/parsenodes.h"
 #include "table/catalog.h"
-#include "table/sibling.h"
+#include "table/codeddl.h"
+#include "table/ddlhooks.h"
 #include "table/storage.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
-#include "utils/guc.h"
+#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/tuplestore.h"
 
-PG_FUNCTION_INFO_V1(on_sql_drop);
-PG_FUNCTION_INFO_V1(on_alter_table);
+PG_FUNCTION_INFO_V1(on_drop);
+PG_FUNCTION_INFO_V1(on_ddl);
 
-static bool creates_relative(Node *parsetree);
-static bool changes_owner(Node *parsetree);
+/* Columns of pg_event_trigger_dropped_objects(), and of the other one the first three. */
+#define COL_CLASS 1
+#define COL_OBJECT 2
+#define COL_COLUMN 3
+#define COL_ORIGINAL 4
+#define COL_TEMPORARY 6
+#define COL_TYPE 7
+#define COL_NAMES 11
+
+static DcDdl ddl_begin(FunctionCallInfo fcinfo, const char *function);
+static void ddl_read(DcDdl *ddl, Oid function);
+static bool is_table(TupleTableSlot *slot);
+static void add_column(DcDdl *ddl, TupleTableSlot *slot, bool dropped);
 static bool cascades(Node *parsetree);
 
+#define MAX_HOOKS 4
+
+static const DcDdlHook *hooks[MAX_HOOKS];
+static int nhooks = 0;
+
 /*
- * on_sql_drop() -> event_trigger
+ * ddl_hook_add is called when the library is loaded.
+ */
+void
+ddl_hook_add(const DcDdlHook *hook)
+{
+	Assert(nhooks < MAX_HOOKS);
+	hooks[nhooks++] = hook;
+}
+
+/*
+ * on_drop() -> event_trigger, sql_drop
  */
 Datum
-on_sql_drop(PG_FUNCTION_ARGS)
+on_drop(PG_FUNCTION_ARGS)
 {
-	EventTriggerData *data;
-	List *dropped;
-	ListCell *lc;
+	DcDdl ddl = ddl_begin(fcinfo, "on_drop()");
+
+	ddl_read(&ddl, F_PG_EVENT_TRIGGER_DROPPED_OBJECTS);
+	if (ddl.relations == NIL && ddl.columns == NIL)
+		PG_RETURN_NULL();
+	for (int i = nhooks - 1; i >= 0; i--)
+	{
+		hooks[i]->dropped(&ddl);
+		CommandCounterIncrement();
+	}
+	PG_RETURN_NULL();
+}
+
+/*
+ * on_ddl() -> event_trigger, ddl_command_end
+ */
+Datum
+on_ddl(PG_FUNCTION_ARGS)
+{
+	DcDdl ddl = ddl_begin(fcinfo, "on_ddl()");
+
+	if (ddl_alters(&ddl) || makes_relatives(ddl.parsetree))
+		ddl_read(&ddl, F_PG_EVENT_TRIGGER_DDL_COMMANDS);
+	for (int i = 0; i < nhooks; i++)
+	{
+		hooks[i]->altered(&ddl);
+		CommandCounterIncrement();
+	}
+	PG_RETURN_NULL();
+}
+
+static DcDdl
+ddl_begin(FunctionCallInfo fcinfo, const char *function)
+{
+	EventTriggerData *data = (EventTriggerData *) fcinfo->context;
+	DcDdl ddl = {0};
 
 	if (!CALLED_AS_EVENT_TRIGGER(fcinfo))
 		ereport(ERROR,
 				(errcode(ERRCODE_E_R_I_E_EVENT_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("%s can only be called as an event trigger", "on_sql_drop()")));
+				 errmsg("%s can only be called as an event trigger", function)));
+	ddl.tag = data->tag;
+	ddl.parsetree = data->parsetree;
+	return ddl;
+}
 
-	data = (EventTriggerData *) fcinfo->context;
-	dropped = ddl_relations("SELECT objid"
-							" FROM pg_event_trigger_dropped_objects()"
-							" WHERE classid = 'pg_class'::regclass"
-							" AND objsubid = 0");
-	foreach(lc, dropped)
+/*
+ * ddl_alters tells whether a command may alter a table as a whole, or a column of it.
+ */
+bool
+ddl_alters(const DcDdl *ddl)
+{
+	return IsA(ddl->parsetree, RenameStmt) ||
+		IsA(ddl->parsetree, AlterObjectSchemaStmt) ||
+		IsA(ddl->parsetree, AlterTableStmt);
+}
+
+/*
+ * ddl_read calls one of the two functions of the server that say what a command was about,
+ * without SQL, as most commands are about what is not ours.
+ */
+static void
+ddl_read(DcDdl *ddl, Oid function)
+{
+	bool dropped = function == F_PG_EVENT_TRIGGER_DROPPED_OBJECTS;
+	LOCAL_FCINFO(call, 0);
+	ReturnSetInfo result = {.type = T_ReturnSetInfo, .allowedModes = SFRM_Materialize};
+	FmgrInfo finfo;
+	TupleTableSlot *slot;
+
+	result.econtext = CreateStandaloneExprContext();
+	fmgr_info(function, &finfo);
+	InitFunctionCallInfoData(*call, &finfo, 0, InvalidOid, NULL, (Node *) &result);
+	(void) FunctionCallInvoke(call);
+	slot = MakeSingleTupleTableSlot(result.setDesc, &TTSOpsMinimalTuple);
+	while (tuplestore_gettupleslot(result.setResult, true, false, slot))
+	{
+		bool isnull; /* GRANT is about several objects */
+		Datum class = slot_nullable(slot, COL_CLASS, OIDOID, &isnull);
+
+		if (isnull || DatumGetObjectId(class) != RelationRelationId)
+			continue;
+		if (DatumGetInt32(slot_datum(slot, COL_COLUMN, INT4OID)) != 0)
+			add_column(ddl, slot, dropped);
+		else if (!dropped || is_table(slot))
+			ddl->relations = lappend_oid(ddl->relations,
+										 DatumGetObjectId(slot_datum(slot, COL_OBJECT, OIDOID)));
+	}
+	ExecDropSingleTupleTableSlot(slot);
+	tuplestore_end(result.setResult);
+	FreeExprContext(result.econtext, true);
+}
+
+/*
+ * is_table tells whether what was dropped may have been a table of ours, or a sequence; they are
+ * not temporary.
+ */
+static bool
+is_table(TupleTableSlot *slot)
+{
+	char *type;
+
+	if (DatumGetBool(slot_datum(slot, COL_TEMPORARY, BOOLOID)))
+		return false;
+	type = TextDatumGetCString(slot_datum(slot, COL_TYPE, TEXTOID));
+	return strcmp(type, "table") == 0 || strcmp(type, "foreign table") == 0 ||
+		strcmp(type, "sequence") == 0;
+}
+
+static void
+add_column(DcDdl *ddl, TupleTableSlot *slot, bool dropped)
+{
+	DcDdlColumn *column = palloc0(sizeof(DcDdlColumn));
+
+	column->relid = DatumGetObjectId(slot_datum(slot, COL_OBJECT, OIDOID));
+	if (dropped)
+	{
+		Datum names = slot_datum(slot, COL_NAMES, TEXTARRAYOID); /* schema, table, column */
+		Datum *elements;
+		int n;
+
+		deconstruct_array(DatumGetArrayTypeP(names), TEXTOID, -1, false, TYPALIGN_INT,
+						  &elements, NULL, &n);
+		column->name = TextDatumGetCString(elements[n - 1]);
+		column->original = DatumGetBool(slot_datum(slot, COL_ORIGINAL, BOOLOID));
+	}
+	ddl->columns = lappend(ddl->columns, column);
+}
+
+static void
+tables_dropped(const DcDdl *ddl)
+{
+	ListCell *lc;
+
+	foreach(lc, ddl->relations)
 	{
 		Oid relid = lfirst_oid(lc);
 		DcCounterRow row;
@@ -68,99 +229,68 @@ on_sql_drop(PG_FUNCTION_ARGS)
 		if (catalog_read(relid, &row))
 		{
 			counter_forget(relid);
-			sibling_drop(row.shards, dropped, data->parsetree);
-			sibling_drop(row.holds, dropped, data->parsetree);
+			sibling_drop(row.shards, ddl);
+			sibling_drop(row.holds, ddl);
 		}
 		else if (catalog_read_by_shards(relid, &row) ||
 				 catalog_read_by_holds(relid, &row))
 		{
 			counter_forget(row.counter);
-			if (!list_member_oid(dropped, row.counter) &&
+			if (!list_member_oid(ddl->relations, row.counter) &&
 				get_rel_name(row.counter) != NULL)
 				ereport(NOTICE,
 						(errmsg("table \"%s\" is no longer a counter table",
 								get_rel_name(row.counter))));
 		}
 	}
-	PG_RETURN_NULL();
 }
 
 /*
  * sibling_drop drops another table of a counter, unless that is being done.
  */
 void
-sibling_drop(Oid relid, List *dropped, Node *parsetree)
+sibling_drop(Oid relid, const DcDdl *ddl)
 {
 	char *name;
 
-	if (!OidIsValid(relid) || list_member_oid(dropped, relid) ||
+	if (!OidIsValid(relid) || list_member_oid(ddl->relations, relid) ||
 		get_rel_name(relid) == NULL)
 		return;
 	name = relation_sql_name(relid);
 	run_ddl(psprintf("DROP %s %s%s", relation_sql_kind(relid), name,
-					 cascades(parsetree) ? " CASCADE" : ""));
+					 cascades(ddl->parsetree) ? " CASCADE" : ""));
 	run_ddl_done(get_rel_name(relid) == NULL, name);
 }
 
-/*
- * on_alter_table() -> event_trigger
- */
-Datum
-on_alter_table(PG_FUNCTION_ARGS)
+static void
+tables_altered(const DcDdl *ddl)
 {
-	EventTriggerData *data;
-	List *altered;
 	ListCell *lc;
 
-	if (!CALLED_AS_EVENT_TRIGGER(fcinfo))
-		ereport(ERROR,
-				(errcode(ERRCODE_E_R_I_E_EVENT_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("%s can only be called as an event trigger", "on_alter_table()")));
-	data = (EventTriggerData *) fcinfo->context;
-	if (!IsA(data->parsetree, RenameStmt) &&
-		!IsA(data->parsetree, AlterObjectSchemaStmt) &&
-		!IsA(data->parsetree, AlterTableStmt) &&
-		!creates_relative(data->parsetree))
-		PG_RETURN_NULL();
-
-	altered = ddl_relations("SELECT objid"
-							" FROM pg_event_trigger_ddl_commands()"
-							" WHERE classid = 'pg_class'::regclass"
-							" AND objsubid = 0");
-	foreach(lc, altered)
+	foreach(lc, ddl->relations)
 	{
 		Oid relid = lfirst_oid(lc);
 		DcCounterRow row;
 
-		if (creates_relative(data->parsetree))
-			storage_created((CreateStmt *) data->parsetree, relid);
-		else if (IsA(data->parsetree, AlterTableStmt))
-			storage_altered((AlterTableStmt *) data->parsetree, relid);
-		if (!catalog_read(relid, &row))
+		if (IsA(ddl->parsetree, CreateStmt) || IsA(ddl->parsetree, CreateForeignTableStmt))
+			storage_created((CreateStmt *) ddl->parsetree, relid);
+		else if (IsA(ddl->parsetree, AlterTableStmt))
+			storage_altered((AlterTableStmt *) ddl->parsetree, relid);
+		if (!ddl_alters(ddl) || !catalog_read(relid, &row))
 			continue;
-		sibling_follow(data->parsetree, relid, row.shards, DC_SHARD_SUFFIX);
-		sibling_follow(data->parsetree, relid, row.holds, DC_HOLD_SUFFIX);
+		sibling_follow(ddl, relid, row.shards, DC_SHARD_SUFFIX);
+		sibling_follow(ddl, relid, row.holds, DC_HOLD_SUFFIX);
 	}
-	PG_RETURN_NULL();
-}
-
-/*
- * creates_relative tells whether a statement creates a table that has parents, on this
- * server or another.
- */
-static bool
-creates_relative(Node *parsetree)
-{
-	return (IsA(parsetree, CreateStmt) || IsA(parsetree, CreateForeignTableStmt)) &&
-		((CreateStmt *) parsetree)->inhRelations != NIL;
+	code_changed(ddl);
 }
 
 /*
  * sibling_follow does to another table of a counter what was done to the table of totals.
  */
 void
-sibling_follow(Node *parsetree, Oid relid, Oid sibling, const char *suffix)
+sibling_follow(const DcDdl *ddl, Oid relid, Oid sibling, const char *suffix)
 {
+	Node *parsetree = ddl->parsetree;
 	char *old;
 
 	if (!OidIsValid(sibling) || get_rel_name(sibling) == NULL)
@@ -192,57 +322,12 @@ sibling_follow(Node *parsetree, Oid relid, Oid sibling, const char *suffix)
 		run_ddl_done(get_rel_namespace(sibling) == get_rel_namespace(relid), old);
 	}
 	else if (relation_owner(relid) != relation_owner(sibling) &&
-			 changes_owner(parsetree))
+			 has_command(parsetree, AT_ChangeOwner))
 	{
 		run_ddl(psprintf("ALTER TABLE %s OWNER TO %s", old,
 						 quote_identifier(GetUserNameFromId(relation_owner(relid), false))));
 		run_ddl_done(relation_owner(sibling) == relation_owner(relid), old);
 	}
-}
-
-/*
- * ddl_relations returns the OIDs that a query about the event yields.
- */
-List *
-ddl_relations(const char *query)
-{
-	MemoryContext caller = CurrentMemoryContext;
-	static const DcResultColumn columns[ROWS_MAX_COLUMNS] = {DC_COLUMN("objid", OIDOID)};
-	List *relids = NIL;
-	MemoryContext old;
-	DcRows rows;
-	int level = search_path_pin();
-
-	if (SPI_connect() != SPI_OK_CONNECT)
-		elog(ERROR, "SPI_connect failed");
-	if (SPI_execute(query, false, 0) != SPI_OK_SELECT)
-		elog(ERROR, "SPI_execute failed");
-	old = MemoryContextSwitchTo(caller);
-	rows_take(&rows, columns, InvalidOid);
-	for (uint64 i = 0; i < rows.count; i++)
-		relids = lappend_oid(relids, DatumGetObjectId(rows_datum(&rows, i, 1)));
-	MemoryContextSwitchTo(old);
-	SPI_finish();
-	AtEOXact_GUC(false, level);
-	return relids;
-}
-
-/*
- * changes_owner tells whether a command is ALTER TABLE ... OWNER TO.
- */
-static bool
-changes_owner(Node *parsetree)
-{
-	ListCell *lc;
-
-	if (!IsA(parsetree, AlterTableStmt))
-		return false;
-	foreach(lc, ((AlterTableStmt *) parsetree)->cmds)
-	{
-		if (((AlterTableCmd *) lfirst(lc))->subtype == AT_ChangeOwner)
-			return true;
-	}
-	return false;
 }
 
 /*
@@ -257,3 +342,5 @@ cascades(Node *parsetree)
 		return ((DropOwnedStmt *) parsetree)->behavior == DROP_CASCADE;
 	return false;
 }
+
+const DcDdlHook table_ddl = {tables_dropped, tables_altered};

@@ -33,7 +33,6 @@
 #include "utils/ruleutils.h"
 #include "utils/syscache.h"
 
-static bool has_command(AlterTableStmt *stmt, AlterTableType type);
 static void refuse_parents(AlterTableStmt *stmt, Oid relid);
 static void refuse_relative(Oid relid);
 static void persistence_altered(const DcCounterRow *row, DcMember member,
@@ -98,12 +97,17 @@ storage_created(CreateStmt *stmt, Oid relid)
 		refuse_relative(RangeVarGetRelid(lfirst_node(RangeVar, lc), NoLock, true));
 }
 
-static bool
-has_command(AlterTableStmt *stmt, AlterTableType type)
+/*
+ * has_command tells whether a statement is an ALTER TABLE with a command of some type.
+ */
+bool
+has_command(const void *parsetree, AlterTableType type)
 {
 	ListCell *lc;
 
-	foreach(lc, stmt->cmds)
+	if (!IsA(parsetree, AlterTableStmt))
+		return false;
+	foreach(lc, ((const AlterTableStmt *) parsetree)->cmds)
 	{
 		if (lfirst_node(AlterTableCmd, lc)->subtype == type)
 			return true;

@@ -10,19 +10,19 @@
  * Statements that change which databases should have a worker wake the launcher
  * when they have committed.
  *
- * The hook is installed with shared_preload_libraries only.
+ * All this is so with shared_preload_libraries only.
  */
 #include "postgres.h"
 
 #include "access/xact.h"
 #include "base/compat.h"
+#include "base/utility.h"
 #include "commands/dbcommands.h"
 #include "commands/defrem.h"
 #include "commands/extension.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
 #include "storage/latch.h"
-#include "tcop/utility.h"
 #include "worker/slots.h"
 #include "worker/worker.h"
 
@@ -35,16 +35,11 @@
 /* When to tell it once more (worker.c). */
 #define AGAIN_MS (2 * 1000)
 
-static ProcessUtility_hook_type previous_hook = NULL;
-
 /* To do when this transaction commits. */
 static bool wake_at_commit = false;
 static bool recheck_at_commit = false;
 
-static void utility_hook(PlannedStmt *pstmt, const char *query,
-						 bool read_only_tree, ProcessUtilityContext context,
-						 ParamListInfo params, QueryEnvironment *environment,
-						 DestReceiver *dest, QueryCompletion *completion);
+static void around_statement(DcUtility *utility);
 static const char *database_to_leave(Node *statement);
 static Oid pause_worker(const char *name);
 static void wait_until_left(Oid database);
@@ -53,37 +48,28 @@ static void note_statement(Node *statement);
 static void xact_callback(XactEvent event, void *arg);
 
 /*
- * hooks_init installs the hook; called once, at preload.
+ * hooks_init is called once, at preload.
  */
 void
 hooks_init(void)
 {
-	previous_hook = ProcessUtility_hook;
-	ProcessUtility_hook = utility_hook;
+	utility_add(around_statement);
 	RegisterXactCallback(xact_callback, NULL);
 }
 
 static void
-utility_hook(PlannedStmt *pstmt, const char *query, bool read_only_tree,
-			 ProcessUtilityContext context, ParamListInfo params,
-			 QueryEnvironment *environment, DestReceiver *dest,
-			 QueryCompletion *completion)
+around_statement(DcUtility *utility)
 {
-	const char *name = database_to_leave(pstmt->utilityStmt);
+	const char *name = database_to_leave(utility->statement);
 	volatile Oid paused = name != NULL ? pause_worker(name) : InvalidOid;
 
 	/* before it runs: DROP EXTENSION and others may free the statement */
-	note_statement(pstmt->utilityStmt);
+	note_statement(utility->statement);
 	PG_TRY();
 	{
 		if (OidIsValid(paused))
 			wait_until_left(paused);
-		if (previous_hook != NULL)
-			previous_hook(pstmt, query, read_only_tree, context, params,
-						  environment, dest, completion);
-		else
-			standard_ProcessUtility(pstmt, query, read_only_tree, context,
-									params, environment, dest, completion);
+		utility_run(utility);
 	}
 	PG_FINALLY();
 	{

@@ -46,7 +46,7 @@ my @forbidden = (
 	q{COPY mallory.note TO PROGRAM 'true'}, q{COPY mallory.note FROM '/etc/passwd'}, q{SELECT pg_read_file('PG_VERSION')},
 	q{SELECT lo_import('/etc/passwd')}, q{LOAD '/tmp/mallory'}, 'ALTER SYSTEM SET work_mem = 64', 'SET session_replication_role = replica',
 	'CREATE TABLE vera.x ()', 'CREATE FUNCTION boss.f() RETURNS int LANGUAGE sql RETURN 1', 'CREATE TABLE dcounter.x ()', 'CREATE TABLE pg_catalog.x ()',
-	'CREATE EVENT TRIGGER mallory ON ddl_command_end EXECUTE FUNCTION dcounter.on_alter_table()',
+	'CREATE EVENT TRIGGER mallory ON ddl_command_end EXECUTE FUNCTION dcounter.on_ddl()',
 	'UPDATE vera.before SET inc = 0', 'DELETE FROM vera.before_shard', 'DROP TABLE boss.counter', 'DELETE FROM dcounter.counter',
 	q{SELECT public.dc_incr('vera.before', 'a')}, q{SELECT public.dc_set('vera.before', 'a', 0)}, q{SELECT public.dc_alter('vera.before', max_shards => 1)},
 	q{SELECT public.dc_incr('mallory.triggers', 'a')}, 'SELECT public.dc_compact()', 'CALL public.dc_maintain()',

@@ -59,9 +59,8 @@ INSERT INTO expected VALUES
 	('dcounter.stat_consumers(OUT name text, OUT owner regrole, OUT topics text[], OUT "position" bigint, OUT lag_events bigint, OUT lag_seconds double precision, OUT lag_bytes bigint, OUT outstanding bigint, OUT retries bigint, OUT dead_letters bigint, OUT attempts integer, OUT members integer, OUT lease_until timestamp with time zone, OUT leases_expired integer, OUT cut_off bigint, OUT held_back_by_pid integer, OUT held_back_by_xid xid)', 'SETOF record', 'volatile', 'unsafe', false, 10000, 10),
 	('public.dc_flush(counter regclass DEFAULT NULL::regclass)', 'void', 'volatile', 'unsafe', false, 10000, 0),
 	('dcounter.stat_buffer(OUT counter regclass, OUT keys bigint, OUT increments bigint, OUT memory bigint, OUT oldest interval, OUT waiting integer, OUT last_flush timestamp with time zone, OUT last_flush_time_ms double precision)', 'SETOF record', 'volatile', 'unsafe', false, 1000, 20),
-	('dcounter.on_sql_drop()', 'event_trigger', 'volatile', 'unsafe', false, 10, 0),
-	('dcounter.on_alter_table()', 'event_trigger', 'volatile', 'unsafe', false, 10, 0),
-	('dcounter.on_code_change()', 'event_trigger', 'volatile', 'unsafe', false, 10, 0),
+	('dcounter.on_drop()', 'event_trigger', 'volatile', 'unsafe', false, 10, 0),
+	('dcounter.on_ddl()', 'event_trigger', 'volatile', 'unsafe', false, 10, 0),
 	('dcounter.maintainer(counter regclass, OUT maintained_by text, OUT left_because text)', 'record', 'volatile', 'unsafe', false, 1000, 0),
 	('dcounter.on_counter_truncate()', 'trigger', 'volatile', 'unsafe', false, 10, 0),
 	('dcounter.on_counter_delete()', 'trigger', 'volatile', 'unsafe', false, 10, 0);
@@ -69,18 +68,14 @@ INSERT INTO expected VALUES
 INSERT INTO expected VALUES
 	('public.dc_incr_once_many(counter regclass, keys anycompatiblearray, deltas bigint[], op_ids text[])', 'bigint', 'volatile', 'unsafe', false, 100, 0),
 	('public.dc_op_status(counter regclass, op_id text, OUT applied boolean, OUT key text, OUT delta bigint, OUT at timestamp with time zone)', 'SETOF record', 'volatile', 'restricted', false, 20, 1),
-	('dcounter.on_op_slot_change()', 'trigger', 'volatile', 'unsafe', false, 10, 0),
-	('dcounter.on_ledger_drop()', 'event_trigger', 'volatile', 'unsafe', false, 10, 0),
-	('dcounter.on_ledger_alter()', 'event_trigger', 'volatile', 'unsafe', false, 10, 0);
+	('dcounter.on_op_slot_change()', 'trigger', 'volatile', 'unsafe', false, 10, 0);
 -- Writing events
 INSERT INTO expected VALUES
 	('public.dc_publish(topic text, key text, type text, payload jsonb, headers jsonb DEFAULT NULL::jsonb)', 'uuid', 'volatile', 'unsafe', false, 10, 0),
 	('public.dc_outbox_attach(source regclass, topic text DEFAULT NULL::text, key_columns text[] DEFAULT NULL::text[], columns text[] DEFAULT NULL::text[], condition text DEFAULT NULL::text, sink text DEFAULT ''table''::text, if_not_exists boolean DEFAULT false)', 'void', 'volatile', 'unsafe', false, 1000, 0),
 	('public.dc_outbox_detach(source regclass)', 'void', 'volatile', 'unsafe', false, 1000, 0),
 	('dcounter.on_outbox_insert()', 'trigger', 'volatile', 'unsafe', false, 10, 0),
-	('dcounter.outbox_capture()', 'trigger', 'volatile', 'unsafe', false, 10, 0),
-	('dcounter.on_capture_drop()', 'event_trigger', 'volatile', 'unsafe', false, 10, 0),
-	('dcounter.on_capture_rename()', 'event_trigger', 'volatile', 'unsafe', false, 10, 0);
+	('dcounter.outbox_capture()', 'trigger', 'volatile', 'unsafe', false, 10, 0);
 -- Consumers of events
 INSERT INTO expected VALUES
 ('public.dc_consumer_create(name text, topics text[] DEFAULT NULL::text[], start text DEFAULT ''now''::text, if_not_exists boolean DEFAULT false)', 'void', 'volatile', 'unsafe', false, 1000, 0),
@@ -291,7 +286,7 @@ SELECT set_eq(
 		AND classid <> 'pg_type'::regclass$$,
 	(SELECT array_agg('table dcounter.outbox_' || i) FROM generate_series(0, 7) i) ||
 	ARRAY['schema dcounter', 'sequence dcounter.outbox_seq', 'table dcounter.outbox', 'table dcounter.outbox_ring', 'sequence dcounter.consumer_id', 'table dcounter.consumer', 'table dcounter.consumer_member', 'table dcounter.consumer_retry', 'view dc_dead_letters',
-		'table dcounter.counter', 'table dcounter.ledger', 'table dcounter.op_slot', 'event trigger dcounter_ledger_drop', 'event trigger dcounter_ledger_alter', 'table dcounter.buffer_restored', 'view dc_stat_buffer', 'table dcounter.counter_events', 'table dcounter.changed_key', 'view dc_stat_outbox', 'view dc_stat_consumers', 'view dc_stat_counters', 'view dc_stat_hot_keys', 'view dc_stat_worker', 'event trigger dcounter_sql_drop', 'event trigger dcounter_alter_table', 'event trigger dcounter_code', 'view dc_tables', 'event trigger dcounter_capture_drop', 'event trigger dcounter_capture_rename',
+		'table dcounter.counter', 'table dcounter.ledger', 'table dcounter.op_slot', 'table dcounter.buffer_restored', 'view dc_stat_buffer', 'table dcounter.counter_events', 'table dcounter.changed_key', 'view dc_stat_outbox', 'view dc_stat_consumers', 'view dc_stat_counters', 'view dc_stat_hot_keys', 'view dc_stat_worker', 'event trigger dcounter_drop', 'event trigger dcounter_ddl', 'view dc_tables',
 		'cast from bytea to dc_cms', 'cast from dc_cms to bytea', 'operator ||(dc_cms,dc_cms)',
 		'cast from bytea to dc_topk', 'cast from dc_topk to bytea', 'operator ||(dc_topk,dc_topk)',
 		'cast from dc_hll to dc_hll', 'cast from bytea to dc_hll', 'cast from dc_hll to bytea', 'operator ||(dc_hll,dc_hll)', 'operator #(NONE,dc_hll)',
@@ -329,9 +324,8 @@ SELECT set_eq($$SELECT attnum::int, attname::text, format_type(atttypid, atttypm
 	$$VALUES (1, 'counter', 'regclass', true), (2, 'shards', 'regclass', true), (3, 'shard_by', 'text', true), (4, 'max_shards', 'integer', true), (5, 'holds', 'regclass', false),
 	(6, 'mode', 'text', true), (7, 'flush_interval', 'interval', true), (8, 'durability', 'text', true), (9, 'op_retention', 'interval', false), (10, 'ledger', 'regclass', false)$$, 'columns of the settings');
 SELECT set_eq($$SELECT evtname::text, evtevent::text, evtfoid::regproc::text, evtenabled::text, evttags::text[] FROM pg_event_trigger WHERE evtname ~ 'dcounter'$$,
-	$$VALUES ('dcounter_code', 'ddl_command_end', 'dcounter.on_code_change', 'O', ARRAY['ALTER TABLE', 'ALTER FOREIGN TABLE', 'CREATE TABLE', 'CREATE FOREIGN TABLE', 'CREATE SCHEMA', 'CREATE TRIGGER', 'CREATE RULE', 'CREATE INDEX', 'CREATE STATISTICS']::text[]), ('dcounter_alter_table', 'ddl_command_end', 'dcounter.on_alter_table', 'O', ARRAY['ALTER TABLE', 'CREATE TABLE', 'ALTER FOREIGN TABLE', 'CREATE FOREIGN TABLE']::text[]), ('dcounter_sql_drop', 'sql_drop', 'dcounter.on_sql_drop', 'O', NULL),
-		('dcounter_ledger_drop', 'sql_drop', 'dcounter.on_ledger_drop', 'O', NULL), ('dcounter_ledger_alter', 'ddl_command_end', 'dcounter.on_ledger_alter', 'O', ARRAY['ALTER TABLE']),
-		('dcounter_capture_drop', 'sql_drop', 'dcounter.on_capture_drop', 'O', NULL), ('dcounter_capture_rename', 'ddl_command_end', 'dcounter.on_capture_rename', 'O', ARRAY['ALTER TABLE', 'ALTER TYPE', 'ALTER VIEW', 'ALTER MATERIALIZED VIEW', 'ALTER FOREIGN TABLE'])$$, 'the event triggers');
+	$$VALUES ('dcounter_drop', 'sql_drop', 'dcounter.on_drop', 'O', NULL),
+		('dcounter_ddl', 'ddl_command_end', 'dcounter.on_ddl', 'O', ARRAY['ALTER TABLE', 'ALTER FOREIGN TABLE', 'ALTER TYPE', 'ALTER VIEW', 'ALTER MATERIALIZED VIEW', 'CREATE TABLE', 'CREATE FOREIGN TABLE', 'CREATE SCHEMA', 'CREATE TRIGGER', 'CREATE RULE', 'CREATE INDEX', 'CREATE STATISTICS']::text[])$$, 'the event triggers');
 SELECT set_eq($$SELECT tgname::text, tgfoid::regproc::text, tgenabled::text FROM pg_trigger WHERE tgrelid = 'dcounter.counter'::regclass$$,
 	$$VALUES ('on_catalog_change', 'dcounter.on_catalog_change', 'O')$$, 'the trigger on the settings');
 

@@ -172,7 +172,7 @@ ALTER TABLE e DISABLE ROW LEVEL SECURITY;
 SELECT dc_get('e', 'a');
 
 -- The internal functions, called from where they do not belong
-SELECT try('SELECT dcounter.on_catalog_change()'), try('SELECT dcounter.on_sql_drop()'), try('SELECT dcounter.on_alter_table()');
+SELECT try('SELECT dcounter.on_catalog_change()'), try('SELECT dcounter.on_drop()'), try('SELECT dcounter.on_ddl()');
 CREATE TRIGGER t BEFORE INSERT ON plain FOR EACH ROW EXECUTE FUNCTION dcounter.on_catalog_change();
 SELECT left(try($$INSERT INTO plain VALUES ('a')$$), 5);
 DROP TABLE plain;

@@ -349,6 +349,8 @@ TRUNCATE once_ledger_op_0;
 DROP TABLE once_ledger_entry;
 DROP TABLE once_ledger_account, once_ledger_pending;
 DROP TABLE once_ledger_op;
+-- ... nor with the shard table: the ledger looks before the settings are removed
+DROP TABLE once_ledger_op, once_ledger_shard;
 DROP TABLE once_ledger_limit;
 ALTER TABLE once_ledger RENAME TO twice_ledger;
 SELECT oid::regclass FROM pg_class WHERE relname LIKE '%ce\_ledger%' AND relkind IN ('r', 'p', 'S') ORDER BY relname COLLATE "C";

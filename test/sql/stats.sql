@@ -110,9 +110,9 @@ COMMIT;
 GRANT ALL ON broken_shard TO regress_dc_owner;
 SELECT * FROM live WHERE counter = 'broken'::regclass;
 -- A settings row of a table that is gone
-ALTER EVENT TRIGGER dcounter_sql_drop DISABLE;
+ALTER EVENT TRIGGER dcounter_drop DISABLE;
 DROP TABLE broken, broken_shard;
-ALTER EVENT TRIGGER dcounter_sql_drop ENABLE;
+ALTER EVENT TRIGGER dcounter_drop ENABLE;
 SELECT * FROM live ORDER BY counter::text;
 DELETE FROM dcounter.counter WHERE shards NOT IN (SELECT oid FROM pg_class);
 -- In a read-only transaction, and at any isolation level

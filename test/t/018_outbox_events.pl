@@ -115,7 +115,7 @@ $_->quit foreach $page, $late, $other;
 sql($node, 'postgres', q{SELECT dc_alter('likes', events => '1 hour')});
 sql($node, 'postgres', q{
 	SELECT dc_set('likes', 'c', 4);
-	ALTER EVENT TRIGGER dcounter_sql_drop DISABLE; DROP TABLE likes, likes_shard; ALTER EVENT TRIGGER dcounter_sql_drop ENABLE;
+	ALTER EVENT TRIGGER dcounter_drop DISABLE; DROP TABLE likes, likes_shard; ALTER EVENT TRIGGER dcounter_drop ENABLE;
 	UPDATE dcounter.counter_events SET last_round = NULL});
 is(wait_for($node, 'postgres', 'SELECT (SELECT count(*) FROM dcounter.counter_events) + (SELECT count(*) FROM dcounter.changed_key)', '0', $limit),
 	'0', 'settings and marks of a table that vanished go');

@@ -1,0 +1,66 @@
+/*
+ * utility.c
+ *		The hook of utility statements, which all rooms share.
+ *
+ * A room adds a function when the library is loaded. It is called around each statement:
+ * it does what is to be done before, calls utility_run(), which goes on with the next
+ * function and in the end with the statement, and does what is to be done after. An error
+ * passes through all of them; a function that has something to undo catches it. What is
+ * known of a call is on the stack, so statements may be nested.
+ *
+ * The function that was added first is called last, next to the statement. So with what
+ * dcounter.c adds, a worker that is in the way is sent away before anything is locked,
+ * then increments in memory and those of the transaction are written, tables are locked,
+ * and what code of an owner must not run is refused.
+ */
+#include "postgres.h"
+
+#include "base/utility.h"
+
+#define MAX_HOOKS 8
+
+static DcUtilityHook hooks[MAX_HOOKS];
+static int nhooks = 0;
+static ProcessUtility_hook_type previous_hook = NULL;
+
+static void
+utility_hook(PlannedStmt *pstmt, const char *query, bool read_only_tree,
+			 ProcessUtilityContext context, ParamListInfo params,
+			 QueryEnvironment *environment, DestReceiver *dest,
+			 QueryCompletion *completion)
+{
+	DcUtility utility = {pstmt->utilityStmt, pstmt, query, read_only_tree, context,
+						 params, environment, dest, completion, nhooks};
+
+	utility_run(&utility);
+}
+
+/*
+ * utility_add adds a function, with the first one the server's hook.
+ */
+void
+utility_add(DcUtilityHook hook)
+{
+	Assert(nhooks < MAX_HOOKS);
+	if (nhooks == 0)
+	{
+		previous_hook = ProcessUtility_hook;
+		ProcessUtility_hook = utility_hook;
+	}
+	hooks[nhooks++] = hook;
+}
+
+/*
+ * utility_run calls the next function, or runs the statement.
+ */
+void
+utility_run(DcUtility *utility)
+{
+	ProcessUtility_hook_type run = previous_hook != NULL ? previous_hook : standard_ProcessUtility;
+
+	if (utility->left > 0)
+		hooks[--utility->left](utility);
+	else
+		run(utility->pstmt, utility->query, utility->read_only_tree, utility->context,
+			utility->params, utility->environment, utility->dest, utility->completion);
+}

@@ -1,0 +1,44 @@
+/*
+ * ddlhooks.h
+ *		What DDL entails for the tables of a counter (see ddlhooks.c).
+ */
+#ifndef DC_DDLHOOKS_H
+#define DC_DDLHOOKS_H
+
+#include "nodes/pg_list.h"
+#include "tcop/cmdtag.h"
+
+/* A column that a command has dropped or altered. */
+typedef struct DcDdlColumn
+{
+	Oid relid;
+	char *name;	   /* of one that was dropped */
+	bool original; /* likewise: the command is about it */
+} DcDdlColumn;
+
+/* A command at its end. */
+typedef struct DcDdl
+{
+	CommandTag tag;
+	Node *parsetree;
+	List *relations; /* OIDs of what it has dropped, or has altered or created */
+	List *columns;	 /* DcDdlColumn *, likewise */
+} DcDdl;
+
+/* What a room does then. */
+typedef struct DcDdlHook
+{
+	void (*dropped)(const DcDdl *ddl);
+	void (*altered)(const DcDdl *ddl);
+} DcDdlHook;
+
+/* of this room */
+extern const DcDdlHook table_ddl;
+
+extern void ddl_hook_add(const DcDdlHook *hook);
+extern bool ddl_alters(const DcDdl *ddl);
+extern void sibling_drop(Oid relid, const DcDdl *ddl);
+extern void sibling_follow(const DcDdl *ddl, Oid relid, Oid sibling,
+						   const char *suffix);
+
+#endif /* DC_DDLHOOKS_H */
