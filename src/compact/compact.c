@@ -54,7 +54,6 @@
 #include "miscadmin.h"
 #include "rows/locks.h"
 #include "rows/shardnumber.h"
-#include "stats/stats.h"
 #include "storage/lmgr.h"
 #include "storage/lock.h"
 #include "table/access.h"

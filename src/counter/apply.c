@@ -55,7 +55,6 @@
 #include "counter/units.h"
 #include "rows/direct.h"
 #include "rows/shardnumber.h"
-#include "stats/stats.h"
 #include "table/access.h"
 #include "table/layout.h"
 #include "utils/builtins.h"
