@@ -1,10 +1,12 @@
 /*
  * args.c
- *		Arguments of SQL functions.
+ *		Arguments of SQL functions, arrays and rows.
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "base/args.h"
+#include "funcapi.h"
 #include "utils/array.h"
 #include "utils/lsyscache.h"
 
@@ -52,4 +54,31 @@ array_arg(FunctionCallInfo fcinfo, int argno, const char *name,
 			null_not_allowed(member);
 	}
 	return values;
+}
+
+/*
+ * array_datum makes an array of values, none of which is null, of a type.
+ */
+Datum
+array_datum(Datum *values, int count, Oid type)
+{
+	int16 len;
+	bool by_value;
+	char align;
+
+	get_typlenbyvalalign(type, &len, &by_value, &align);
+	return PointerGetDatum(construct_array(values, count, type, len, by_value, align));
+}
+
+/*
+ * row_result makes the row that an SQL function returns.
+ */
+Datum
+row_result(FunctionCallInfo fcinfo, Datum *values, bool *nulls)
+{
+	TupleDesc desc;
+
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls));
 }

@@ -202,10 +202,19 @@ key_text_datum(const DcKey *key)
 int
 key_compare(const DcKey *a, const DcKey *b)
 {
-	int cmp = memcmp(a->data, b->data, Min(a->len, b->len));
+	return bytes_compare(a->data, a->len, b->data, b->len);
+}
 
-	if (cmp == 0 && a->len != b->len)
-		cmp = a->len < b->len ? -1 : 1;
+/*
+ * bytes_compare does so for the bytes of keys.
+ */
+int
+bytes_compare(const char *a, uint32 a_len, const char *b, uint32 b_len)
+{
+	int cmp = memcmp(a, b, Min(a_len, b_len));
+
+	if (cmp == 0 && a_len != b_len)
+		cmp = a_len < b_len ? -1 : 1;
 	return cmp;
 }
 

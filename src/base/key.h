@@ -27,5 +27,6 @@ extern Datum *key_array_arg(FunctionCallInfo fcinfo, int argno, int *count,
 extern void key_from_text(Datum value, DcKey *key);
 extern Datum key_text_datum(const DcKey *key);
 extern int key_compare(const DcKey *a, const DcKey *b);
+extern int bytes_compare(const char *a, uint32 a_len, const char *b, uint32 b_len);
 
 #endif /* DC_KEY_H */

@@ -119,14 +119,15 @@ map_init(DcMap *map, Size bytes, Size payload)
 }
 
 /*
- * map_hash returns the hash of a key.
+ * map_key_init makes the map's key of a counter key, to whose bytes it points.
  */
-uint32
-map_hash(const DcMapKey *key)
+void
+map_key_init(DcMapKey *key, Oid database, Oid counter, const char *data, uint32 len)
 {
-	uint32 hash = hash_bytes((const unsigned char *) key->data, key->len);
+	uint32 hash = hash_bytes((const unsigned char *) data, len);
 
-	return hash_combine(hash, murmurhash32(key->counter ^ murmurhash32(key->database)));
+	hash = hash_combine(hash, murmurhash32(counter ^ murmurhash32(database)));
+	*key = (DcMapKey){database, counter, data, len, hash};
 }
 
 /*

@@ -18,7 +18,7 @@ typedef struct DcMapKey
 	Oid counter;
 	const char *data; /* the counter key's bytes */
 	uint32 len;
-	uint32 hash; /* map_hash() of the above */
+	uint32 hash; /* of the above */
 } DcMapKey;
 
 /*
@@ -63,7 +63,8 @@ map_partition(const DcMapKey *key)
 
 extern Size map_size(Size bytes);
 extern void map_init(DcMap *map, Size bytes, Size payload);
-extern uint32 map_hash(const DcMapKey *key);
+extern void map_key_init(DcMapKey *key, Oid database, Oid counter, const char *data,
+						 uint32 len);
 extern DcMapEntry *map_find(DcMap *map, const DcMapKey *key);
 extern DcMapEntry *map_look(DcMap *map, const DcMapKey *key);
 extern DcMapEntry *map_get(DcMap *map, const DcMapKey *key, DcMapInit init,

@@ -27,6 +27,7 @@ static void buffer_map_init(void *new_map);
 static void entry_init(DcMapEntry *entry, void *arg);
 static bool entry_may_go(DcMapEntry *entry, void *arg);
 static void press(void);
+static DcFlusher *flusher_find(Oid database);
 static DcBufferTable *table_slot_known(DcCounter *counter);
 static void table_slot_remember(DcCounter *counter, DcBufferTable *table);
 
@@ -244,7 +245,7 @@ table_mark_dirty(DcBufferTable *table)
  * flusher_find returns the flusher of a database, or NULL. Under area->lock,
  * unless the answer may be out of date.
  */
-DcFlusher *
+static DcFlusher *
 flusher_find(Oid database)
 {
 	static int last = 0;
@@ -384,11 +385,7 @@ buffer_is_left(Oid database)
 void
 buffer_map_key(DcMapKey *map_key, Oid counter, const char *data, uint32 len)
 {
-	map_key->database = MyDatabaseId;
-	map_key->counter = counter;
-	map_key->data = data;
-	map_key->len = len;
-	map_key->hash = map_hash(map_key);
+	map_key_init(map_key, MyDatabaseId, counter, data, len);
 }
 
 /*
@@ -448,9 +445,7 @@ entry_may_go(DcMapEntry *entry, void *arg)
 	DcBufferTable *table = &buffer_area->tables[buffer->table];
 	bool may_go;
 
-	if (pg_atomic_read_u64(&buffer->inc) != 0 ||
-		pg_atomic_read_u64(&buffer->dec) != 0 ||
-		TransactionIdIsValid(buffer->taker))
+	if (buffer_has_pending(buffer) || TransactionIdIsValid(buffer->taker))
 		return false;
 	LWLockAcquire(&table->lock, LW_EXCLUSIVE);
 	may_go = pg_atomic_read_u32(&entry->pins) == 1; /* lists pin without the partition's lock */
@@ -498,6 +493,18 @@ buffer_scan_next(DcBufferScan *scan)
 	if (before != NULL)
 		(void) buffer_remove(before);
 	return scan->count;
+}
+
+/*
+ * buffer_scan_entry returns the next entry of a scan, whose pin is the caller's; NULL
+ * if there is none left.
+ */
+DcMapEntry *
+buffer_scan_entry(DcBufferScan *scan)
+{
+	if (scan->count == 0 && buffer_scan_next(scan) == 0)
+		return NULL;
+	return scan->entries[--scan->count];
 }
 
 /*

@@ -133,6 +133,16 @@ buffer_of(DcMapEntry *entry)
 	return map_payload(entry);
 }
 
+/*
+ * buffer_has_pending tells whether an entry has an amount that is in no row yet and not
+ * being written.
+ */
+static inline bool
+buffer_has_pending(DcBuffer *buffer)
+{
+	return pg_atomic_read_u64(&buffer->inc) != 0 || pg_atomic_read_u64(&buffer->dec) != 0;
+}
+
 /* area.c */
 extern void buffer_init(void);
 extern DcBufferTable *table_slot(DcCounter *counter);
@@ -141,7 +151,6 @@ extern DcBufferTable *table_slot_find(Oid database, Oid counter);
 extern DcBufferTable *table_slot_make(Oid database, Oid counter);
 extern void table_slot_free(DcBufferTable *table);
 extern void table_mark_dirty(DcBufferTable *table);
-extern DcFlusher *flusher_find(Oid database);
 extern bool flusher_runs(void);
 extern bool flusher_flushes(DcBufferTable *table);
 extern void flusher_wake(void);
@@ -153,6 +162,7 @@ extern void buffer_map_key(DcMapKey *map_key, Oid counter, const char *data,
 extern DcMapEntry *buffer_entry(DcBufferTable *table, const DcMapKey *key);
 extern bool buffer_remove(DcMapEntry *entry);
 extern int buffer_scan_next(DcBufferScan *scan);
+extern DcMapEntry *buffer_scan_entry(DcBufferScan *scan);
 extern void buffer_scan_end(DcBufferScan *scan);
 extern bool buffer_is_pressed(void);
 
@@ -171,9 +181,8 @@ extern void take_abort_subxact(int nest);
 
 /* flush.c */
 extern bool flush_lock(Oid counter, bool wait);
-extern int64 flush_table(DcCounter *counter, DcBufferTable *table, bool exactly);
-extern int64 flush_here(DcCounter *counter);
-extern void buffer_write_down(DcCounter *counter);
+extern void flush_table(DcCounter *counter, DcBufferTable *table, bool exactly);
+extern void flush_here(DcCounter *counter);
 extern void buffer_key_set(DcCounter *counter, const DcKey *key);
 extern void flush_commit(void);
 extern void flush_abort(void);

@@ -229,15 +229,14 @@ load_table(DcCrcFile *file)
 	{
 		DcFileEntry saved_entry;
 		char data[DC_MAX_KEY_BYTES];
-		DcMapKey key = {saved.database, saved.counter, data, 0, 0};
+		DcMapKey key;
 		DcMapEntry *entry;
 		DcBuffer *buffer;
 
 		if (!crcfile_get(file, &saved_entry, sizeof(saved_entry)) ||
 			saved_entry.len > DC_MAX_KEY_BYTES || !crcfile_get(file, data, saved_entry.len))
 			return false;
-		key.len = saved_entry.len;
-		key.hash = map_hash(&key);
+		map_key_init(&key, saved.database, saved.counter, data, saved_entry.len);
 		entry = buffer_entry(table, &key);
 		if (entry == NULL)
 			return false;

@@ -18,7 +18,7 @@ static const DcBufferHooks hooks = {
 	.read_all = buffer_read_all,
 	.was_buffered = was_buffered,
 	.key_set = buffer_key_set,
-	.write_down = buffer_write_down,
+	.write_down = flush_here,
 	.truncated = discard_truncated,
 	.altered = buffer_altered,
 };
@@ -84,17 +84,14 @@ subxact_callback(SubXactEvent event, SubTransactionId subid,
 {
 	int nest = GetCurrentTransactionNestLevel();
 
-	switch (event)
+	if (event == SUBXACT_EVENT_COMMIT_SUB)
 	{
-		case SUBXACT_EVENT_COMMIT_SUB:
-			flush_commit_subxact(nest);
-			discard_commit_subxact(nest);
-			break;
-		case SUBXACT_EVENT_ABORT_SUB:
-			flush_abort_subxact(nest);
-			discard_abort_subxact(nest);
-			break;
-		default:
-			break;
+		flush_commit_subxact(nest);
+		discard_commit_subxact(nest);
+	}
+	else if (event == SUBXACT_EVENT_ABORT_SUB)
+	{
+		flush_abort_subxact(nest);
+		discard_abort_subxact(nest);
 	}
 }

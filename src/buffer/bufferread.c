@@ -68,6 +68,8 @@ static bool try_keys(DcCounter *counter, DcBufferTable *table, DcBuffered *keys,
 					 DcAmounts *amounts, int count);
 static void collect_keys(DcCounter *counter, DcBuffered *keys, DcAmounts *amounts,
 						 int count);
+static bool moves_rest(DcBufferTable *table, uint64 *moves);
+static bool snapshot_push_unmoved(DcBufferTable *table, uint64 moves);
 static bool try_all(DcBufferTable *table, DcSums *sums);
 static void keep_flushes_out(DcCounter *counter);
 static void let_flushes_in(DcCounter *counter);
@@ -273,19 +275,13 @@ static bool
 try_keys(DcCounter *counter, DcBufferTable *table, DcBuffered *keys,
 		 DcAmounts *amounts, int count)
 {
-	uint64 moves = pg_atomic_read_u64(&table->moves_ended);
+	uint64 moves;
 
-	pg_memory_barrier();
-	if (pg_atomic_read_u64(&table->moves_begun) != moves)
+	if (!moves_rest(table, &moves))
 		return false;
 	collect_keys(counter, keys, amounts, count);
-	snapshot_push();
-	pg_memory_barrier();
-	if (pg_atomic_read_u64(&table->moves_begun) != moves)
-	{
-		PopActiveSnapshot();
+	if (!snapshot_push_unmoved(table, moves))
 		return false;
-	}
 	for (int i = 0; i < count; i++)
 	{
 		bool counts = !is_visible(amounts[i].taker);
@@ -295,6 +291,32 @@ try_keys(DcCounter *counter, DcBufferTable *table, DcBuffered *keys,
 		keys[i].at = amounts[i].at;
 	}
 	return true;
+}
+
+/*
+ * moves_rest sets *moves to the number of moves of a table so far; false if one is in
+ * progress.
+ */
+static bool
+moves_rest(DcBufferTable *table, uint64 *moves)
+{
+	*moves = pg_atomic_read_u64(&table->moves_ended);
+	pg_memory_barrier();
+	return pg_atomic_read_u64(&table->moves_begun) == *moves;
+}
+
+/*
+ * snapshot_push_unmoved makes a new snapshot active, unless a move has begun since.
+ */
+static bool
+snapshot_push_unmoved(DcBufferTable *table, uint64 moves)
+{
+	snapshot_push();
+	pg_memory_barrier();
+	if (pg_atomic_read_u64(&table->moves_begun) == moves)
+		return true;
+	PopActiveSnapshot();
+	return false;
 }
 
 static void
@@ -322,38 +344,30 @@ collect_keys(DcCounter *counter, DcBuffered *keys, DcAmounts *amounts, int count
 static bool
 try_all(DcBufferTable *table, DcSums *sums)
 {
-	uint64 moves = pg_atomic_read_u64(&table->moves_ended);
+	uint64 moves;
 	DcBufferScan scan = {.table = table};
+	DcMapEntry *entry;
 	TransactionId taker = InvalidTransactionId;
 	DcSums with_taken;
 
-	pg_memory_barrier();
-	if (pg_atomic_read_u64(&table->moves_begun) != moves)
+	if (!moves_rest(table, &moves))
 		return false;
 	sums_init(sums);
 	sums_init(&with_taken);
-	while (buffer_scan_next(&scan) > 0)
+	while ((entry = buffer_scan_entry(&scan)) != NULL)
 	{
-		while (scan.count > 0)
-		{
-			DcAmounts amounts;
+		DcAmounts amounts;
 
-			read_amounts(scan.entries[scan.count - 1], &amounts);
-			map_unpin(scan.entries[--scan.count]);
-			sums_add(sums, amounts.inc, amounts.dec);
-			sums_add(&with_taken, amounts.inc, amounts.dec);
-			sums_add(&with_taken, amounts.taken_inc, amounts.taken_dec);
-			if (TransactionIdIsValid(amounts.taker))
-				taker = amounts.taker; /* all have the same */
-		}
+		read_amounts(entry, &amounts);
+		map_unpin(entry);
+		sums_add(sums, amounts.inc, amounts.dec);
+		sums_add(&with_taken, amounts.inc, amounts.dec);
+		sums_add(&with_taken, amounts.taken_inc, amounts.taken_dec);
+		if (TransactionIdIsValid(amounts.taker))
+			taker = amounts.taker; /* all have the same */
 	}
-	snapshot_push();
-	pg_memory_barrier();
-	if (pg_atomic_read_u64(&table->moves_begun) != moves)
-	{
-		PopActiveSnapshot();
+	if (!snapshot_push_unmoved(table, moves))
 		return false;
-	}
 	if (!is_visible(taker))
 		*sums = with_taken;
 	return true;

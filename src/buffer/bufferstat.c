@@ -4,6 +4,7 @@
  */
 #include "postgres.h"
 
+#include "base/interval.h"
 #include "buffer/buffer.h"
 #include "catalog/pg_authid.h"
 #include "catalog/pg_class.h"
@@ -77,16 +78,15 @@ put_row(ReturnSetInfo *result, DcBufferTable *table)
 	Datum values[NUM_COLS];
 	bool nulls[NUM_COLS] = {false};
 	TimestampTz last = (TimestampTz) pg_atomic_read_u64(&table->last_start); /* wall time */
-	Interval oldest = {0};
+	int64 age = Max(moment_age(moment_read(&table->since)), 0);
 	DcBufferSum sum = {0};
 
 	sum_up(table, &sum);
-	oldest.time = Max(moment_age(moment_read(&table->since)), 0);
 	values[COL_COUNTER] = ObjectIdGetDatum(table->counter);
 	values[COL_KEYS] = Int64GetDatum(sum.keys);
 	values[COL_INCREMENTS] = Int64GetDatum(sum.increments);
 	values[COL_MEMORY] = Int64GetDatum(sum.bytes);
-	values[COL_OLDEST] = IntervalPGetDatum(&oldest);
+	values[COL_OLDEST] = IntervalPGetDatum(interval_from_us(age));
 	nulls[COL_OLDEST] = pg_atomic_read_u32(&table->dirty) == 0;
 	values[COL_WAITING] = Int32GetDatum((int32) pg_atomic_read_u32(&table->waiting));
 	values[COL_LAST_FLUSH] = TimestampTzGetDatum(last);
@@ -100,17 +100,13 @@ static void
 sum_up(DcBufferTable *table, DcBufferSum *sum)
 {
 	DcBufferScan scan = {.table = table};
+	DcMapEntry *entry;
 
-	while (buffer_scan_next(&scan) > 0)
+	while ((entry = buffer_scan_entry(&scan)) != NULL)
 	{
-		while (scan.count > 0)
-		{
-			DcMapEntry *entry = scan.entries[--scan.count];
-
-			sum->keys++;
-			sum->increments += pg_atomic_read_u64(&buffer_of(entry)->calls);
-			sum->bytes += map_entry_size(buffer_map, entry);
-			map_unpin(entry);
-		}
+		sum->keys++;
+		sum->increments += pg_atomic_read_u64(&buffer_of(entry)->calls);
+		sum->bytes += map_entry_size(buffer_map, entry);
+		map_unpin(entry);
 	}
 }

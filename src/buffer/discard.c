@@ -134,19 +134,13 @@ static bool
 has_pending(DcBufferTable *table)
 {
 	DcBufferScan scan = {.table = table};
+	DcMapEntry *entry;
 	bool found = false;
 
-	while (buffer_scan_next(&scan) > 0)
+	while ((entry = buffer_scan_entry(&scan)) != NULL)
 	{
-		while (scan.count > 0)
-		{
-			DcMapEntry *entry = scan.entries[--scan.count];
-			DcBuffer *buffer = buffer_of(entry);
-
-			found |= pg_atomic_read_u64(&buffer->inc) != 0 ||
-				pg_atomic_read_u64(&buffer->dec) != 0;
-			map_unpin(entry);
-		}
+		found |= buffer_has_pending(buffer_of(entry));
+		map_unpin(entry);
 	}
 	return found;
 }
@@ -293,22 +287,19 @@ void
 discard_amounts(DcBufferTable *table)
 {
 	DcBufferScan scan = {.table = table};
+	DcMapEntry *entry;
 
-	while (buffer_scan_next(&scan) > 0)
+	while ((entry = buffer_scan_entry(&scan)) != NULL)
 	{
-		while (scan.count > 0)
-		{
-			DcMapEntry *entry = scan.entries[--scan.count];
-			DcBuffer *buffer = buffer_of(entry);
+		DcBuffer *buffer = buffer_of(entry);
 
-			LWLockAcquire(map_lock(buffer_map, entry), LW_EXCLUSIVE);
-			pg_atomic_write_u64(&buffer->inc, 0);
-			pg_atomic_write_u64(&buffer->dec, 0);
-			pg_atomic_write_u64(&buffer->calls, 0);
-			pg_atomic_fetch_add_u64(&buffer->version, 1);
-			LWLockRelease(map_lock(buffer_map, entry));
-			(void) buffer_remove(entry);
-		}
+		LWLockAcquire(map_lock(buffer_map, entry), LW_EXCLUSIVE);
+		pg_atomic_write_u64(&buffer->inc, 0);
+		pg_atomic_write_u64(&buffer->dec, 0);
+		pg_atomic_write_u64(&buffer->calls, 0);
+		pg_atomic_fetch_add_u64(&buffer->version, 1);
+		LWLockRelease(map_lock(buffer_map, entry));
+		(void) buffer_remove(entry);
 	}
 	bufferfile_discarded(table);
 }

@@ -97,10 +97,9 @@ flush_lock(Oid counter, bool wait)
 
 /*
  * flush_table flushes a table, on which this transaction has a lock as writers have
- * and the flush lock, and returns the number of keys. `exactly` says to write to
- * shard rows only.
+ * and the flush lock. `exactly` says to write to shard rows only.
  */
-int64
+void
 flush_table(DcCounter *counter, DcBufferTable *table, bool exactly)
 {
 	DcMoment started = moment_now();
@@ -126,7 +125,6 @@ flush_table(DcCounter *counter, DcBufferTable *table, bool exactly)
 		flushes->count = count;
 	}
 	bufferfile_note_flush(table);
-	return count;
 }
 
 /*
@@ -198,11 +196,8 @@ flush_key_init(DcFlushKey *key, DcCounter *counter, DcMapEntry *entry)
 	char *data = palloc(Max(entry->len, 1));
 
 	map_key(buffer_map, entry, data);
-	memset(key, 0, sizeof(*key));
-	key->delta.key.counter = counter->relid;
-	key->delta.key.data = data;
-	key->delta.key.len = entry->len;
-	key->delta.hint = DC_NO_HINT;
+	*key = (DcFlushKey){.delta = {.key = {data, entry->len, counter->relid},
+								  .hint = DC_NO_HINT}};
 }
 
 static int
@@ -210,11 +205,8 @@ compare_keys(const void *a, const void *b)
 {
 	const DcDeltaKey *left = &((const DcFlushKey *) a)->delta.key;
 	const DcDeltaKey *right = &((const DcFlushKey *) b)->delta.key;
-	int cmp = memcmp(left->data, right->data, Min(left->len, right->len));
 
-	if (cmp == 0 && left->len != right->len)
-		cmp = left->len < right->len ? -1 : 1;
-	return cmp;
+	return bytes_compare(left->data, left->len, right->data, right->len);
 }
 
 /*
@@ -268,8 +260,7 @@ write_totals(DcCounter *counter, DcFlushKey *keys, int count, DcDelta **left)
 		DcBatchKey *key = &batch.keys[i];
 		const DcDelta *delta = &keys[i].delta;
 
-		key->key = PointerGetDatum(cstring_to_text_with_len(delta->key.data,
-															delta->key.len));
+		key->key = delta_key_text(&delta->key);
 		key->inc = delta->inc;
 		key->dec = delta->dec;
 		key->at = keys[i].at;
@@ -339,7 +330,6 @@ flush_commit(void)
 	for (DcFlush *flush = flushes; flush != NULL; flush = flush->next)
 	{
 		DcBufferTable *table = flush->table;
-
 		uint64 elapsed = (uint64) moment_age(flush->started);
 		uint64 counts[DC_NUM_STATS] = {0};
 
@@ -407,27 +397,18 @@ flush_commit_subxact(int nest)
 
 /*
  * flush_here flushes a table in this transaction, which has a lock on it, and may
- * have to wait for the flush of another one.
+ * have to wait for the flush of another one. If the table is locked against writers,
+ * nothing is in memory for it when this transaction has committed.
  */
-int64
+void
 flush_here(DcCounter *counter)
 {
 	DcBufferTable *table = table_slot(counter);
 
 	if (table == NULL)
-		return 0;
+		return;
 	(void) flush_lock(counter->relid, true);
-	return flush_table(counter, table, false);
-}
-
-/*
- * buffer_write_down flushes a table that is locked against writers; nothing is in
- * memory for it when this transaction has committed.
- */
-void
-buffer_write_down(DcCounter *counter)
-{
-	(void) flush_here(counter);
+	flush_table(counter, table, false);
 }
 
 /*
@@ -454,5 +435,5 @@ buffer_key_set(DcCounter *counter, const DcKey *key)
 		return;
 	map_unpin(entry);
 	if (!flush_wait(table))
-		(void) flush_here(counter);
+		flush_here(counter);
 }

@@ -312,16 +312,12 @@ flush_slot(DcJobRun *run, int slot)
 		retry->at = moment_after(moment_now(), retry->pause);
 		retry->waited = moment_after(moment_now(), Min(retry->pause, RETRY_WAITED_MAX));
 	}
-	else if (step.locked)
+	else if (step.locked || step.left)
 	{
 		flush_wait_refused(table);
-		retry->at = retry->waited = moment_after(moment_now(), RETRY_LOCKED);
-	}
-	else if (step.left)
-	{
-		flush_wait_refused(table);
-		retry->at = retry->waited = moment_after(moment_now(), RETRY_LEFT);
-		run->left++;
+		retry->at = retry->waited =
+			moment_after(moment_now(), step.left ? RETRY_LEFT : RETRY_LOCKED);
+		run->left += step.left;
 	}
 	else
 	{
@@ -354,7 +350,7 @@ flush_step(void *arg)
 		if (step->fed)
 			return;
 		gather(table);
-		(void) flush_table(counter, table, fed || retries[step->slot].pause > 0);
+		flush_table(counter, table, fed || retries[step->slot].pause > 0);
 		if (!fed)
 			check_still_not_fed(table->counter);
 		return;
@@ -443,7 +439,6 @@ is_gone(DcBufferTable *table)
 Datum
 dc_flush(PG_FUNCTION_ARGS)
 {
-	List *rows;
 	ListCell *lc;
 
 	prevent_write("dc_flush()");
@@ -455,8 +450,7 @@ dc_flush(PG_FUNCTION_ARGS)
 		flush_and_wait(counter);
 		PG_RETURN_VOID();
 	}
-	rows = catalog_read_all();
-	foreach(lc, rows)
+	foreach(lc, catalog_read_all())
 	{
 		DcCounterRow *row = lfirst(lc);
 		DcCounter *counter = compact_open(row->counter, false);
@@ -484,7 +478,7 @@ flush_and_wait(DcCounter *counter)
 		return;
 	table = table_slot(counter);
 	if (table != NULL && table->nentries > 0 && !flush_wait(table))
-		(void) flush_here(counter);
+		flush_here(counter);
 }
 
 /*
@@ -508,7 +502,7 @@ flush_database(void)
 		counter = counter_find(row->counter);
 		if (counter_is_buffered(counter) && table_slot(counter) != NULL &&
 			table_slot(counter)->nentries > 0)
-			(void) flush_here(counter_lookup(row->counter));
+			flush_here(counter_lookup(row->counter));
 		CacheInvalidateRelcacheByRelid(row->counter);
 	}
 }

@@ -138,11 +138,9 @@ void
 flush_wait_at_commit(DcBufferTable *table)
 {
 	pg_memory_barrier();
-	waits[nwaits].table = table;
-	waits[nwaits].number = pg_atomic_read_u64(&table->begun) + 1;
+	waits[nwaits++] = (DcWait){table, pg_atomic_read_u64(&table->begun) + 1};
 	pg_memory_barrier();
 	pg_atomic_fetch_add_u32(&table->users, 1); /* the lock that protects the slot goes */
-	nwaits++;
 }
 
 /*

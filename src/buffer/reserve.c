@@ -152,9 +152,8 @@ table_reserve(DcCounter *counter, DcBufferTable *table)
 		pg_atomic_fetch_sub_u32(&table->reserving, 1);
 		return false;
 	}
-	tables[ntables].table = table;
-	tables[ntables].sync = counter->row.durability == DC_DURABILITY_SYNC;
-	ntables++;
+	tables[ntables++] =
+		(DcReservedTable){table, counter->row.durability == DC_DURABILITY_SYNC};
 	return true;
 }
 
@@ -235,11 +234,7 @@ reserve_one(DcBufferTable *table, const DcDelta *delta)
 	entry = buffer_entry(table, &key);
 	if (entry == NULL)
 		return false;
-	reserved[nreserved].entry = entry;
-	reserved[nreserved].inc = delta->inc;
-	reserved[nreserved].dec = delta->dec;
-	reserved[nreserved].calls = delta->calls;
-	nreserved++;
+	reserved[nreserved++] = (DcReserved){entry, delta->inc, delta->dec, delta->calls};
 	buffer = buffer_of(entry);
 	return pg_atomic_read_u64(&buffer->inc) < MAX_PENDING &&
 		pg_atomic_read_u64(&buffer->dec) < MAX_PENDING;

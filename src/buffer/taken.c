@@ -59,8 +59,7 @@ buffer_take(DcMapEntry *entry, DcDelta *amount, TimestampTz *at)
 	DcBufferTable *table = &buffer_area->tables[buffer->table];
 	LWLock *lock = map_lock(buffer_map, entry);
 
-	if (pg_atomic_read_u64(&buffer->inc) == 0 &&
-		pg_atomic_read_u64(&buffer->dec) == 0)
+	if (!buffer_has_pending(buffer))
 		return false;
 	make_room();
 	pg_atomic_fetch_add_u64(&table->moves_begun, 1);
@@ -76,12 +75,8 @@ buffer_take(DcMapEntry *entry, DcDelta *amount, TimestampTz *at)
 	pg_atomic_fetch_add_u64(&buffer->version, 1);
 	LWLockRelease(lock);
 	pg_atomic_fetch_add_u64(&table->moves_ended, 1);
-	takes[ntakes].entry = entry;
-	takes[ntakes].nest = GetCurrentTransactionNestLevel();
-	takes[ntakes].inc = amount->inc;
-	takes[ntakes].dec = amount->dec;
-	takes[ntakes].calls = amount->calls;
-	ntakes++;
+	takes[ntakes++] = (DcTake){entry, GetCurrentTransactionNestLevel(), amount->inc,
+							   amount->dec, amount->calls};
 	return true;
 }
 

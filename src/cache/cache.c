@@ -187,11 +187,7 @@ void
 cache_key_init(DcCacheKey *key, Oid counter, uint64 table,
 			   const DcKey *counter_key)
 {
-	key->map.database = MyDatabaseId;
-	key->map.counter = counter;
-	key->map.data = counter_key->data;
-	key->map.len = counter_key->len;
-	key->map.hash = map_hash(&key->map);
+	map_key_init(&key->map, MyDatabaseId, counter, counter_key->data, counter_key->len);
 	key->table = table;
 }
 
@@ -412,11 +408,7 @@ cache_forget_key(Oid database, Oid counter, const DcKey *key)
 
 	if (cache == NULL)
 		return;
-	probe.database = database;
-	probe.counter = counter;
-	probe.data = key->data;
-	probe.len = key->len;
-	probe.hash = map_hash(&probe);
+	map_key_init(&probe, database, counter, key->data, key->len);
 	lock = map_key_lock(MAP, &probe);
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	moment_write(&cache->forgotten_at[map_partition(&probe)], moment_now());

@@ -90,8 +90,7 @@ typedef struct DcAsked
 /* A session that computes does not wait for itself. */
 static bool computing = false;
 
-static int64 staleness_arg(FunctionCallInfo fcinfo, int argno);
-static void need_cache(const char *function);
+static DcAsked ask(FunctionCallInfo fcinfo, const char *function);
 static DcOpened *open_to_read(FunctionCallInfo fcinfo, const char *function);
 static DcOpened *reopen_to_read(FunctionCallInfo fcinfo, const char *function);
 static bool may_share(DcCounter *counter);
@@ -111,35 +110,16 @@ static void give_up(int code, Datum arg);
 Datum
 dc_get_cached(PG_FUNCTION_ARGS)
 {
-	DcKey buf;
-	const DcKey *key = key_arg(fcinfo, 1, &buf);
 	static const char function[] = "dc_get()";
-	int64 staleness = staleness_arg(fcinfo, 2);
-	DcAsked asked = {0};
 	DcWanted wanted;
-	DcOpened *table;
+	DcAsked asked;
 
-	(void) counter_arg(fcinfo);
-	need_cache(function);
-	table = open_to_read(fcinfo, function);
-	asked.shared = may_share(table->counter);
-	asked.since = moment_after(moment_now(), -staleness);
-	if (asked.shared && key_may_share(table->counter, key))
-	{
-		cache_key_init(&wanted.cache_key, table->counter->relid, table->table, key);
-		if (cache_find(&wanted.cache_key, asked.since, &wanted.value))
-		{
-			stats_count(table->counter, DC_STATS_CACHE_HITS, 1);
-			PG_RETURN_INT64(wanted.value);
-		}
-	}
-	wanted.key.data = key->data;
-	wanted.key.len = key->len;
-	wanted.claim = NULL;
-	wanted.state = CACHE_BUSY;
+	key_arg(fcinfo, 1, &wanted.key);
+	asked = ask(fcinfo, function);
 	asked.wanted = &wanted;
 	asked.nwanted = 1;
-	get_missing(fcinfo, function, &asked, 1);
+	if (find_all(&asked) > 0)
+		get_missing(fcinfo, function, &asked, 1);
 	PG_RETURN_INT64(wanted.value);
 }
 
@@ -152,22 +132,12 @@ dc_get_many_cached(PG_FUNCTION_ARGS)
 {
 	static const char function[] = "dc_get_many()";
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
-	int64 staleness = staleness_arg(fcinfo, 2);
-	DcAsked asked = {0};
-	DcOpened *table;
+	DcAsked asked = ask(fcinfo, function);
 	Datum *members;
-	Datum *keys;
+	Datum *keys = key_array_arg(fcinfo, 1, &asked.nwanted, &members);
 	int missing;
 
-	(void) counter_arg(fcinfo);
-	need_cache(function);
-	table = open_to_read(fcinfo, function);
-	keys = key_array_arg(fcinfo, 1, &asked.nwanted, &members);
 	InitMaterializedSRF(fcinfo, 0);
-	asked.counter = table->counter;
-	asked.table = table->table;
-	asked.shared = may_share(table->counter);
-	asked.since = moment_after(moment_now(), -staleness);
 	asked.wanted = palloc_extended(Max(asked.nwanted, 1) * sizeof(DcWanted),
 								   MCXT_ALLOC_HUGE);
 	for (int i = 0; i < asked.nwanted; i++)
@@ -177,41 +147,43 @@ dc_get_many_cached(PG_FUNCTION_ARGS)
 		get_missing(fcinfo, function, &asked, missing);
 	for (int i = 0; i < asked.nwanted; i++)
 	{
-		Datum values[2];
+		Datum values[] = {members[i], Int64GetDatum(asked.wanted[i].value)};
 		bool nulls[2] = {false};
 
-		values[0] = members[i];
-		values[1] = Int64GetDatum(asked.wanted[i].value);
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	}
 	PG_RETURN_NULL();
 }
 
 /*
- * staleness_arg returns an argument max_staleness in microseconds.
+ * ask opens the counter table in argument 0 for a call that wants values of the age in
+ * argument 2, max_staleness, at most.
  */
-static int64
-staleness_arg(FunctionCallInfo fcinfo, int argno)
+static DcAsked
+ask(FunctionCallInfo fcinfo, const char *function)
 {
-	int64 us;
+	DcAsked asked = {0};
+	DcOpened *table;
+	int64 staleness;
 
-	arg_not_null(fcinfo, argno, "max_staleness");
-	us = interval_to_us(PG_GETARG_INTERVAL_P(argno));
-	if (us < 0)
+	arg_not_null(fcinfo, 2, "max_staleness");
+	staleness = interval_to_us(PG_GETARG_INTERVAL_P(2));
+	if (staleness < 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("max_staleness must not be negative")));
-	return us;
-}
-
-static void
-need_cache(const char *function)
-{
+	(void) counter_arg(fcinfo);
 	if (!cache_enabled())
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("%s with max_staleness needs shared memory", function),
 				 errhint("Add dcounter to shared_preload_libraries and restart the server.")));
+	table = open_to_read(fcinfo, function);
+	asked.counter = table->counter;
+	asked.table = table->table;
+	asked.shared = may_share(table->counter);
+	asked.since = moment_after(moment_now(), -staleness);
+	return asked;
 }
 
 /*

@@ -105,19 +105,11 @@ set_table(Oid counter)
 static void
 xact_callback(XactEvent event, void *arg)
 {
-	switch (event)
-	{
-		case XACT_EVENT_COMMIT:
-		case XACT_EVENT_PREPARE:
-			forget_set_keys();
-			tables = NULL;
-			break;
-		case XACT_EVENT_ABORT:
-			tables = NULL;
-			break;
-		default:
-			break;
-	}
+	if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_PREPARE)
+		forget_set_keys();
+	else if (event != XACT_EVENT_ABORT)
+		return;
+	tables = NULL;
 }
 
 static void

@@ -37,6 +37,7 @@
  */
 #include "postgres.h"
 
+#include "base/args.h"
 #include "base/compat.h"
 #include "base/guc.h"
 #include "base/hooks.h"
@@ -93,16 +94,13 @@ static const DcStatement sql_compact_zero = {
 	{TEXTARRAYOID, INT4ARRAYOID}};
 
 static int64 compact_table(DcCounter *counter, int64 max_keys);
-static bool is_left_alone(const DcCounter *counter);
 static void tell_stuck(DcSweep *sweep, DcCounter *counter,
 					   const DcBatch *batch);
 static void sweep_move(DcSweep *sweep, const DcShardRow *row);
-static DcBatch *batch_create(int max_rows);
 static void batch_fetch(DcSqlSession *session, DcBatch *batch, DcSweep *sweep,
 						int64 max_keys);
 static void batch_add_row(DcCounter *counter, DcBatch *batch, const DcRows *rows,
 						  uint64 i);
-static bool text_equal(Datum a, Datum b);
 static void batch_clear_shards(DcSqlSession *session, DcBatch *batch);
 static int64 batch_count(DcBatch *batch, Datum previous);
 
@@ -117,7 +115,6 @@ dc_compact(PG_FUNCTION_ARGS)
 {
 	int64 max_keys = PG_ARGISNULL(1) ? PG_INT64_MAX : PG_GETARG_INT32(1);
 	int64 done = 0;
-	List *rows;
 	ListCell *lc;
 
 	if (max_keys < 0)
@@ -137,13 +134,16 @@ dc_compact(PG_FUNCTION_ARGS)
 	}
 
 	apply_early();
-	rows = catalog_read_all();
-	foreach(lc, rows)
+	foreach(lc, catalog_read_all())
 	{
 		DcCounter *counter = compact_open(((DcCounterRow *) lfirst(lc))->counter,
 										  false);
 
-		if (counter != NULL && done < max_keys && !is_left_alone(counter))
+		if (counter == NULL || done >= max_keys)
+			continue;
+		if (counter->fed)
+			compact_note_fed(counter->relid);
+		else
 			done += compact_table(counter, max_keys - done);
 	}
 	PG_RETURN_INT64(done);
@@ -161,18 +161,6 @@ compact_open(Oid relid, bool all_owners)
 		(!all_owners && !compat_owns_relation(relid, GetUserId())))
 		return NULL;
 	return counter_open_at_once(relid, RowExclusiveLock);
-}
-
-/*
- * is_left_alone tells whether a subscription feeds a table, and tells the user.
- */
-static bool
-is_left_alone(const DcCounter *counter)
-{
-	if (!counter->fed)
-		return false;
-	compact_note_fed(counter->relid);
-	return true;
 }
 
 /*
@@ -218,15 +206,12 @@ sweep_start(DcSweep *sweep, MemoryContext cxt)
 {
 	MemoryContext old = MemoryContextSwitchTo(cxt);
 
-	sweep->key = CStringGetTextDatum("");
+	*sweep = (DcSweep){
+		.key = CStringGetTextDatum(""),
+		.shard = Int32GetDatum(PG_INT32_MIN),
+		.cxt = cxt,
+	};
 	MemoryContextSwitchTo(old);
-	sweep->shard = Int32GetDatum(PG_INT32_MIN);
-	sweep->cxt = cxt;
-	sweep->done = false;
-	sweep->complete = false;
-	sweep->remembers = false;
-	sweep->stuck = 0;
-	sweep->counted = false;
 }
 
 /*
@@ -238,7 +223,7 @@ int64
 sweep_next(DcSweep *sweep, DcCounter *counter, int64 max_keys)
 {
 	DcSqlSession session;
-	DcBatch *batch;
+	DcBatch batch = {.max_rows = dc_compact_batch};
 	int64 count = 0;
 
 	CHECK_FOR_INTERRUPTS();
@@ -257,24 +242,25 @@ sweep_next(DcSweep *sweep, DcCounter *counter, int64 max_keys)
 	}
 
 	sql_begin(&session, counter);
-	batch = batch_create(dc_compact_batch); /* in SPI's context */
-	batch_fetch(&session, batch, sweep, max_keys);
-	if (batch->nkeys > 0)
+	batch.rows = palloc(batch.max_rows * sizeof(DcShardRow)); /* in SPI's context */
+	batch.keys = palloc(batch.max_rows * sizeof(DcBatchKey));
+	batch_fetch(&session, &batch, sweep, max_keys);
+	if (batch.nkeys > 0)
 	{
 		counter_check_deferred(counter, false);
 		counter_check_deferred(counter, true);
-		batch_lock_totals(&session, batch);
-		batch_write_totals(&session, batch);
+		batch_lock_totals(&session, &batch);
+		batch_write_totals(&session, &batch);
 		if (counter_is_stock(counter))
-			batch_clear_units(&session, batch);
+			batch_clear_units(&session, &batch);
 		else
-			batch_clear_shards(&session, batch);
-		count = batch_count(batch, sweep->counted ? sweep->key : (Datum) 0);
-		sweep_move(sweep, &batch->rows[batch->nrows - 1]);
+			batch_clear_shards(&session, &batch);
+		count = batch_count(&batch, sweep->counted ? sweep->key : (Datum) 0);
+		sweep_move(sweep, &batch.rows[batch.nrows - 1]);
 	}
-	sweep->complete = (batch->nkeys == 0 || batch->last);
+	sweep->complete = (batch.nkeys == 0 || batch.last);
 	sweep->done = sweep->complete;
-	tell_stuck(sweep, counter, batch);
+	tell_stuck(sweep, counter, &batch);
 	sql_end(&session);
 	if (stats_hooks != NULL)
 		stats_hooks->compacted(counter, count);
@@ -332,20 +318,6 @@ sweep_move(DcSweep *sweep, const DcShardRow *row)
 }
 
 /*
- * batch_create makes an empty batch for at most max_rows rows.
- */
-static DcBatch *
-batch_create(int max_rows)
-{
-	DcBatch *batch = palloc0(sizeof(DcBatch));
-
-	batch->max_rows = max_rows;
-	batch->rows = palloc(max_rows * sizeof(DcShardRow));
-	batch->keys = palloc(max_rows * sizeof(DcBatchKey));
-	return batch;
-}
-
-/*
  * batch_fetch locks and reads the next shard rows. A key that the batch may
  * have cut is left for the next batch, unless it is the only one.
  */
@@ -360,7 +332,7 @@ batch_fetch(DcSqlSession *session, DcBatch *batch, DcSweep *sweep,
 	values[1] = sweep->shard;
 	values[2] = Int32GetDatum(batch->max_rows);
 	values[3] = sweep->remembers ? stuck_to_leave_out(session->counter->relid)
-								 : PointerGetDatum(construct_empty_array(TEXTOID));
+								 : array_datum(NULL, 0, TEXTOID);
 	nrows = sql_run(session, &sql_compact_shards, values);
 	batch->last = (nrows < batch->max_rows);
 	for (uint64 i = 0; i < nrows; i++)
@@ -398,7 +370,7 @@ batch_add_row(DcCounter *counter, DcBatch *batch, const DcRows *rows, uint64 i)
 	row->units = rows_bigint(rows, i, 6);
 	row->empty = (inc == 0 && dec == 0);
 
-	if (batch->nkeys == 0 || !text_equal(key->key, row->key))
+	if (batch->nkeys == 0 || !batch_key_equal(key->key, row->key))
 	{
 		key = &batch->keys[batch->nkeys++];
 		memset(key, 0, sizeof(*key));
@@ -411,12 +383,6 @@ batch_add_row(DcCounter *counter, DcBatch *batch, const DcRows *rows, uint64 i)
 	key->used |= !row->empty;
 	key->at = Max(key->at, at);
 	batch_key_add(counter, key, inc, dec);
-}
-
-static bool
-text_equal(Datum a, Datum b)
-{
-	return DatumGetBool(DirectFunctionCall2Coll(texteq, C_COLLATION_OID, a, b));
 }
 
 /*
@@ -453,10 +419,8 @@ batch_clear_shards(DcSqlSession *session, DcBatch *batch)
 		}
 		if (n == 0)
 			continue;
-		values[0] = PointerGetDatum(construct_array(keys, n, TEXTOID, -1,
-													false, TYPALIGN_INT));
-		values[1] = PointerGetDatum(construct_array(shards, n, INT4OID, 4,
-													true, TYPALIGN_INT));
+		values[0] = array_datum(keys, n, TEXTOID);
+		values[1] = array_datum(shards, n, INT4OID);
 		if (sql_run(session, zero ? &sql_compact_zero : &sql_compact_delete,
 					values) != n)
 			elog(ERROR, "locked shard rows have changed");
@@ -477,7 +441,7 @@ batch_count(DcBatch *batch, Datum previous)
 		DcBatchKey *key = &batch->keys[i];
 
 		if (!key->skip && key->used &&
-			(previous == (Datum) 0 || !text_equal(key->key, previous)))
+			(previous == (Datum) 0 || !batch_key_equal(key->key, previous)))
 			count++;
 	}
 	return count;

@@ -47,6 +47,7 @@ typedef struct DcBatch
 /* compacttotals.c */
 extern void batch_key_add(DcCounter *counter, DcBatchKey *key,
 						  int64 inc, int64 dec);
+extern bool batch_key_equal(Datum a, Datum b);
 extern void batch_lock_totals(DcSqlSession *session, DcBatch *batch);
 extern void batch_write_totals(DcSqlSession *session, DcBatch *batch);
 

@@ -14,10 +14,10 @@
  */
 #include "postgres.h"
 
+#include "base/args.h"
 #include "catalog/pg_type.h"
+#include "compact/compactbatch.h"
 #include "compact/compactstuck.h"
-#include "utils/array.h"
-#include "utils/builtins.h"
 #include "utils/datum.h"
 #include "utils/memutils.h"
 
@@ -36,7 +36,6 @@ static List *stuck_keys = NIL;
 
 static void forget_older(int64 age);
 static void stuck_free(DcStuckKey *stuck);
-static bool texts_equal(Datum a, Datum b);
 
 /*
  * stuck_note remembers that a key was found stuck. Returns whether to tell of it.
@@ -51,7 +50,7 @@ stuck_note(Oid table, Datum key)
 	foreach(lc, stuck_keys)
 	{
 		stuck = lfirst(lc);
-		if (stuck->table == table && texts_equal(stuck->key, key))
+		if (stuck->table == table && batch_key_equal(stuck->key, key))
 		{
 			stuck->tried = moment_now();
 			return false;
@@ -102,13 +101,10 @@ stuck_free(DcStuckKey *stuck)
 Datum
 stuck_to_leave_out(Oid table)
 {
-	Datum *keys;
+	Datum *keys = palloc(list_length(stuck_keys) * sizeof(Datum));
 	ListCell *lc;
 	int n = 0;
 
-	if (stuck_keys == NIL)
-		return PointerGetDatum(construct_empty_array(TEXTOID));
-	keys = palloc(list_length(stuck_keys) * sizeof(Datum));
 	foreach(lc, stuck_keys)
 	{
 		const DcStuckKey *stuck = lfirst(lc);
@@ -116,8 +112,7 @@ stuck_to_leave_out(Oid table)
 		if (stuck->table == table && moment_age(stuck->tried) < RETRY)
 			keys[n++] = stuck->key;
 	}
-	return PointerGetDatum(construct_array(keys, n, TEXTOID, -1, false,
-										   TYPALIGN_INT));
+	return array_datum(keys, n, TEXTOID);
 }
 
 /*
@@ -145,14 +140,4 @@ stuck_swept(Oid table, DcMoment started)
 		stuck_free(stuck);
 	}
 	return left;
-}
-
-static bool
-texts_equal(Datum a, Datum b)
-{
-	text *left = DatumGetTextPP(a);
-	text *right = DatumGetTextPP(b);
-
-	return VARSIZE_ANY_EXHDR(left) == VARSIZE_ANY_EXHDR(right) &&
-		memcmp(VARDATA_ANY(left), VARDATA_ANY(right), VARSIZE_ANY_EXHDR(left)) == 0;
 }

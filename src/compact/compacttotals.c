@@ -11,12 +11,12 @@
  */
 #include "postgres.h"
 
+#include "base/args.h"
 #include "base/errors.h"
 #include "base/key.h"
 #include "catalog/pg_type.h"
 #include "common/int.h"
 #include "compact/compactbatch.h"
-#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
@@ -62,9 +62,9 @@ static const DcStatement sql_compact_insert = {
 	" ON CONFLICT DO NOTHING",
 	{TEXTARRAYOID, INT8ARRAYOID, INT8ARRAYOID, TIMESTAMPTZARRAYOID}};
 
-static bool has_places(const DcCounter *counter);
 static DcBatchKey *batch_find(DcBatch *batch, const DcRows *rows, uint64 i);
 static int batch_key_compare(const void *a, const void *b);
+static int key_texts_compare(Datum a, Datum b);
 static void set_off(int64 *inc, int64 *dec);
 
 /*
@@ -75,17 +75,16 @@ void
 batch_lock_totals(DcSqlSession *session, DcBatch *batch)
 {
 	Datum *keys = palloc(batch->nkeys * sizeof(Datum));
-	bool places = has_places(session->counter);
-	Datum values[1];
+	bool places = session->counter->direct_read;
+	Datum array;
 	uint64 nrows;
 
 	for (int i = 0; i < batch->nkeys; i++)
 		keys[i] = batch->keys[i].key;
-	values[0] = PointerGetDatum(construct_array(keys, batch->nkeys, TEXTOID, -1,
-												false, TYPALIGN_INT));
+	array = array_datum(keys, batch->nkeys, TEXTOID);
 
 	nrows = sql_run(session, places ? &sql_compact_lock_places : &sql_compact_lock,
-					values);
+					&array);
 	for (uint64 i = 0; i < nrows; i++)
 	{
 		DcBatchKey *key = batch_find(batch, &session->rows, i);
@@ -100,7 +99,7 @@ batch_lock_totals(DcSqlSession *session, DcBatch *batch)
 	if (nrows == batch->nkeys)
 		return;
 
-	nrows = sql_run(session, &sql_compact_existing, values);
+	nrows = sql_run(session, &sql_compact_existing, &array);
 	for (uint64 i = 0; i < nrows; i++)
 	{
 		DcBatchKey *key = batch_find(batch, &session->rows, i);
@@ -108,15 +107,6 @@ batch_lock_totals(DcSqlSession *session, DcBatch *batch)
 		if (!key->has_total)
 			key->skip = true;
 	}
-}
-
-/*
- * has_places tells whether rows of totals can be found by their place.
- */
-static bool
-has_places(const DcCounter *counter)
-{
-	return counter->direct_read;
 }
 
 /*
@@ -139,12 +129,27 @@ batch_find(DcBatch *batch, const DcRows *rows, uint64 i)
 static int
 batch_key_compare(const void *a, const void *b)
 {
+	return key_texts_compare(((const DcBatchKey *) a)->key, ((const DcBatchKey *) b)->key);
+}
+
+static int
+key_texts_compare(Datum a, Datum b)
+{
 	DcKey left;
 	DcKey right;
 
-	key_from_text(((const DcBatchKey *) a)->key, &left);
-	key_from_text(((const DcBatchKey *) b)->key, &right);
+	key_from_text(a, &left);
+	key_from_text(b, &right);
 	return key_compare(&left, &right);
+}
+
+/*
+ * batch_key_equal tells whether two keys, which are texts, are the same.
+ */
+bool
+batch_key_equal(Datum a, Datum b)
+{
+	return key_texts_compare(a, b) == 0;
 }
 
 /*
@@ -190,15 +195,16 @@ set_off(int64 *inc, int64 *dec)
 void
 batch_write_totals(DcSqlSession *session, DcBatch *batch)
 {
-	bool places = has_places(session->counter);
-	Datum *columns[5];
+	static const Oid types[] = {TEXTOID, INT8OID, INT8OID, TIMESTAMPTZOID, TIDOID};
+	bool places = session->counter->direct_read;
+	Datum *columns[lengthof(types)];
 
 	for (int c = 0; c < lengthof(columns); c++)
 		columns[c] = palloc(batch->nkeys * sizeof(Datum));
 	for (int exists = 1; exists >= 0; exists--)
 	{
 		const DcStatement *statement = &sql_compact_insert;
-		Datum values[5];
+		Datum values[lengthof(types)]; /* the last for places */
 		int n = 0;
 
 		for (int i = 0; i < batch->nkeys; i++)
@@ -216,19 +222,10 @@ batch_write_totals(DcSqlSession *session, DcBatch *batch)
 		}
 		if (n == 0)
 			continue;
-		values[0] = PointerGetDatum(construct_array(columns[0], n, TEXTOID, -1,
-													false, TYPALIGN_INT));
-		for (int c = 1; c < 4; c++)
-			values[c] = PointerGetDatum(construct_array(columns[c], n,
-														c == 3 ? TIMESTAMPTZOID : INT8OID,
-														8, FLOAT8PASSBYVAL,
-														TYPALIGN_DOUBLE));
 		if (exists)
 			statement = places ? &sql_compact_update_places : &sql_compact_update;
-		if (statement == &sql_compact_update_places)
-			values[4] = PointerGetDatum(construct_array(columns[4], n, TIDOID,
-														sizeof(ItemPointerData),
-														false, TYPALIGN_SHORT));
+		for (int c = 0; c < lengthof(types); c++)
+			values[c] = array_datum(columns[c], n, types[c]);
 		if (sql_run(session, statement, values) != n)
 			serialization_error();
 		counter_changed(session->counter, columns[0], n);

@@ -20,21 +20,19 @@
  */
 #include "postgres.h"
 
+#include "base/args.h"
 #include "catalog/pg_type.h"
 #include "common/int.h"
 #include "compact/compactbatch.h"
 #include "counter/units.h"
 #include "rows/shardnumber.h"
-#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
-/* Rows of some keys that a statement is to work on. */
+/* Rows of some keys that a statement is to work on: keys, shards, units. */
 typedef struct DcRowList
 {
-	Datum *keys;
-	Datum *shards;
-	Datum *units;
+	Datum *columns[3];
 	int n;
 	int capacity;
 } DcRowList;
@@ -226,25 +224,18 @@ plan_kept(const DcShardRow *rows, const DcBatchKey *key, DcUnitsPlan *plan)
 static void
 list_add(DcRowList *list, Datum key, Datum shard, int64 units)
 {
+	Datum row[] = {key, shard, Int64GetDatum(units)};
+
 	if (list->n == list->capacity)
 	{
 		list->capacity = Max(64, 2 * list->capacity);
-		if (list->keys == NULL)
-		{
-			list->keys = palloc(list->capacity * sizeof(Datum));
-			list->shards = palloc(list->capacity * sizeof(Datum));
-			list->units = palloc(list->capacity * sizeof(Datum));
-		}
-		else
-		{
-			list->keys = repalloc(list->keys, list->capacity * sizeof(Datum));
-			list->shards = repalloc(list->shards, list->capacity * sizeof(Datum));
-			list->units = repalloc(list->units, list->capacity * sizeof(Datum));
-		}
+		for (int c = 0; c < lengthof(row); c++)
+			list->columns[c] = list->n == 0
+				? palloc(list->capacity * sizeof(Datum))
+				: repalloc(list->columns[c], list->capacity * sizeof(Datum));
 	}
-	list->keys[list->n] = key;
-	list->shards[list->n] = shard;
-	list->units[list->n] = Int64GetDatum(units);
+	for (int c = 0; c < lengthof(row); c++)
+		list->columns[c][list->n] = row[c];
 	list->n++;
 }
 
@@ -254,16 +245,13 @@ list_add(DcRowList *list, Datum key, Datum shard, int64 units)
 static void
 run_list(DcSqlSession *session, const DcStatement *statement, const DcRowList *list)
 {
-	Datum values[4];
+	static const Oid types[] = {TEXTOID, INT4OID, INT8OID};
+	Datum values[lengthof(types) + 1];
 
 	if (list->n == 0)
 		return;
-	values[0] = PointerGetDatum(construct_array(list->keys, list->n, TEXTOID, -1,
-												false, TYPALIGN_INT));
-	values[1] = PointerGetDatum(construct_array(list->shards, list->n, INT4OID,
-												4, true, TYPALIGN_INT));
-	values[2] = PointerGetDatum(construct_array(list->units, list->n, INT8OID, 8,
-												FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
+	for (int c = 0; c < lengthof(types); c++)
+		values[c] = array_datum(list->columns[c], list->n, types[c]);
 	values[3] = TimestampTzGetDatum(GetCurrentTimestamp());
 	if (sql_run(session, statement, values) != list->n)
 		elog(ERROR, "locked shard rows have changed");

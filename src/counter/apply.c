@@ -88,7 +88,7 @@ apply_blind(DcCounter *counter, const DcKey *key, int64 inc, int64 dec)
 	DcDelta delta = {.key = delta_key(counter->relid, key), .inc = inc, .dec = dec};
 	DcDelta *deltas = &delta;
 
-	apply_group(counter, &deltas, 1, APPLY_EARLY);
+	apply_amounts(counter, &deltas, 1);
 }
 
 /*
@@ -311,24 +311,12 @@ count_deltas(DcCounter *counter, DcDelta **deltas, int count,
 static DcShardChoice
 shard_choice(const DcCounter *counter, const DcDelta *delta)
 {
-	DcShardChoice choice;
-
 	if (delta->hint != DC_NO_HINT)
-	{
-		choice.by = DC_SHARD_BY_HASH;
-		choice.seed = delta->hint;
-	}
-	else if (counter->row.shard_by == DC_SHARD_BY_BACKEND)
-	{
-		choice.by = DC_SHARD_BY_BACKEND;
-		choice.seed = murmurhash32((uint32) compat_backend_number());
-	}
-	else
-	{
-		choice.by = DC_SHARD_BY_RANDOM;
-		choice.seed = pg_prng_uint64(&pg_global_prng_state);
-	}
-	return choice;
+		return (DcShardChoice){DC_SHARD_BY_HASH, delta->hint};
+	if (counter->row.shard_by == DC_SHARD_BY_BACKEND)
+		return (DcShardChoice){DC_SHARD_BY_BACKEND,
+							   murmurhash32((uint32) compat_backend_number())};
+	return (DcShardChoice){DC_SHARD_BY_RANDOM, pg_prng_uint64(&pg_global_prng_state)};
 }
 
 static void

@@ -311,17 +311,11 @@ static void
 subxact_callback(SubXactEvent event, SubTransactionId subid,
 				 SubTransactionId parent, void *arg)
 {
-	switch (event)
-	{
-		case SUBXACT_EVENT_COMMIT_SUB:
-			pending_commit_subxact();
-			counter_forget_open();
-			break;
-		case SUBXACT_EVENT_ABORT_SUB:
-			pending_abort_subxact();
-			counter_forget_open();
-			break;
-		default:
-			break;
-	}
+	if (event == SUBXACT_EVENT_COMMIT_SUB)
+		pending_commit_subxact();
+	else if (event == SUBXACT_EVENT_ABORT_SUB)
+		pending_abort_subxact();
+	else
+		return;
+	counter_forget_open();
 }

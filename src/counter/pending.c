@@ -72,6 +72,15 @@ typedef struct DcLevel
 /* Below TopTransactionContext; the end of the transaction forgets it (pending_end_xact). */
 static DcLevel *top_level = NULL;
 
+/* Going over the deltas that are left to write, in no order. */
+typedef struct DcPendingScan
+{
+	DcLevel *level; /* NULL: none left */
+	bool begun;		/* with the level */
+	deltas_iterator it;
+} DcPendingScan;
+
+static DcDelta *next_pending(DcPendingScan *scan);
 static void level_push(int nest);
 static void level_pop(void);
 static void level_merge_top(void);
@@ -90,19 +99,19 @@ void
 pending_add(Oid counter, const DcKey *key, uint64 hint, int64 inc, int64 dec)
 {
 	int nest = GetCurrentTransactionNestLevel();
-	DcDelta amount;
+	DcDelta amount = {
+		.key = delta_key(counter, key),
+		.hint = hint,
+		.inc = inc,
+		.dec = dec,
+		.calls = 1,
+	};
 
+	amount.hash = delta_key_hash(&amount.key);
 	level_merge_top();
 	if (top_level == NULL || top_level->nest != nest ||
 		top_level->applied_by != 0)
 		level_push(nest);
-
-	amount.key = delta_key(counter, key);
-	amount.hash = delta_key_hash(&amount.key);
-	amount.hint = hint;
-	amount.inc = inc;
-	amount.dec = dec;
-	amount.calls = 1;
 	level_add(top_level, &amount);
 }
 
@@ -128,31 +137,45 @@ bool
 pending_any(bool (*is)(Oid counter), int64 above)
 {
 	Oid other = InvalidOid; /* one that is not */
+	DcPendingScan scan = {top_level};
+	DcDelta *delta;
 
-	for (DcLevel *level = top_level; level != NULL; level = level->below)
+	while ((delta = next_pending(&scan)) != NULL)
 	{
-		deltas_iterator it;
-		DcDelta *delta;
+		if (delta->inc > above || delta->dec > above ||
+			(delta->key.counter != other && is(delta->key.counter)))
+			return true;
+		other = delta->key.counter;
+	}
+	return false;
+}
+
+/*
+ * next_pending returns the next delta of a scan, or NULL.
+ */
+static inline DcDelta *
+next_pending(DcPendingScan *scan)
+{
+	for (; scan->level != NULL; scan->level = scan->level->below, scan->begun = false)
+	{
+		DcLevel *level = scan->level;
+		DcDelta *delta = NULL;
 
 		if (level->applied_by != 0)
 			continue;
 		if (level->deltas->members == 1)
+			delta = scan->begun ? NULL : level->newest; /* the usual transaction's */
+		else
 		{
-			delta = level->newest;
-			if (delta->inc > above || delta->dec > above || is(delta->key.counter))
-				return true;
-			continue;
+			if (!scan->begun)
+				deltas_start_iterate(level->deltas, &scan->it);
+			delta = deltas_iterate(level->deltas, &scan->it);
 		}
-		deltas_start_iterate(level->deltas, &it);
-		while ((delta = deltas_iterate(level->deltas, &it)) != NULL)
-		{
-			if (delta->inc > above || delta->dec > above ||
-				(delta->key.counter != other && is(delta->key.counter)))
-				return true;
-			other = delta->key.counter;
-		}
+		scan->begun = true;
+		if (delta != NULL)
+			return delta;
 	}
-	return false;
+	return NULL;
 }
 
 /*
@@ -210,22 +233,15 @@ Numeric
 pending_total(Oid counter)
 {
 	Datum total = NumericGetDatum(int64_to_numeric(0));
+	DcPendingScan scan = {top_level};
+	DcDelta *delta;
 
-	for (DcLevel *level = top_level; level != NULL; level = level->below)
+	while ((delta = next_pending(&scan)) != NULL)
 	{
-		deltas_iterator it;
-		DcDelta *delta;
-
-		if (level->applied_by != 0)
-			continue;
-		deltas_start_iterate(level->deltas, &it);
-		while ((delta = deltas_iterate(level->deltas, &it)) != NULL)
-		{
-			/* both are not negative, so the difference fits */
-			if (delta->key.counter == counter && delta->inc != delta->dec)
-				total = DirectFunctionCall2(numeric_add, total,
-											NumericGetDatum(int64_to_numeric(delta->inc - delta->dec)));
-		}
+		/* both are not negative, so the difference fits */
+		if (delta->key.counter == counter && delta->inc != delta->dec)
+			total = DirectFunctionCall2(numeric_add, total,
+										NumericGetDatum(int64_to_numeric(delta->inc - delta->dec)));
 	}
 	return DatumGetNumeric(total);
 }
@@ -238,6 +254,7 @@ pending_total(Oid counter)
 DcDelta **
 pending_sorted(int *count)
 {
+	DcPendingScan scan = {top_level};
 	DcDelta **sorted;
 	int n = 0;
 	int kept = 0;
@@ -254,18 +271,8 @@ pending_sorted(int *count)
 		return &top_level->newest; /* the usual transaction */
 
 	sorted = MemoryContextAllocHuge(top_level->cxt, n * sizeof(DcDelta *));
-	n = 0;
-	for (DcLevel *level = top_level; level != NULL; level = level->below)
-	{
-		deltas_iterator it;
-		DcDelta *delta;
-
-		if (level->applied_by != 0)
-			continue;
-		deltas_start_iterate(level->deltas, &it);
-		while ((delta = deltas_iterate(level->deltas, &it)) != NULL)
-			sorted[n++] = delta;
-	}
+	for (int i = 0; i < n; i++)
+		sorted[i] = next_pending(&scan);
 	if (n > 1)
 		qsort(sorted, n, sizeof(DcDelta *), delta_compare);
 
@@ -315,25 +322,18 @@ pending_keep(const List *counters)
 {
 	Oid last = InvalidOid;
 	bool keep = false;
+	DcPendingScan scan = {top_level};
+	DcDelta *delta;
 
-	for (DcLevel *level = top_level; level != NULL; level = level->below)
+	while ((delta = next_pending(&scan)) != NULL)
 	{
-		deltas_iterator it;
-		DcDelta *delta;
-
-		if (level->applied_by != 0)
+		if (delta->key.counter != last)
+			keep = list_member_oid(counters, delta->key.counter);
+		last = delta->key.counter;
+		if (keep)
 			continue;
-		deltas_start_iterate(level->deltas, &it);
-		while ((delta = deltas_iterate(level->deltas, &it)) != NULL)
-		{
-			if (delta->key.counter != last)
-				keep = list_member_oid(counters, delta->key.counter);
-			last = delta->key.counter;
-			if (keep)
-				continue;
-			delta->inc = delta->dec = 0;
-			delta->calls = 0;
-		}
+		delta->inc = delta->dec = 0;
+		delta->calls = 0;
 	}
 }
 
@@ -394,18 +394,6 @@ pending_abort_subxact(void)
 }
 
 /*
- * delta_overflow_error reports that a key's pending amounts leave bigint.
- */
-static void
-delta_overflow_error(void)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-			 errmsg("bigint out of range"),
-			 errdetail("The sum of the amounts that this transaction adds to one counter key is too large.")));
-}
-
-/*
  * delta_accumulate adds amounts to a delta, or raises 22003 and adds nothing.
  */
 static void
@@ -416,7 +404,10 @@ delta_accumulate(DcDelta *delta, int64 inc, int64 dec)
 
 	if (pg_add_s64_overflow(delta->inc, inc, &new_inc) ||
 		pg_add_s64_overflow(delta->dec, dec, &new_dec))
-		delta_overflow_error();
+		ereport(ERROR,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg("bigint out of range"),
+				 errdetail("The sum of the amounts that this transaction adds to one counter key is too large.")));
 	delta->inc = new_inc;
 	delta->dec = new_dec;
 }
@@ -540,15 +531,10 @@ level_add(DcLevel *level, const DcDelta *amount)
 static int
 delta_compare(const void *a, const void *b)
 {
-	const DcDelta *left = *(DcDelta *const *) a;
-	const DcDelta *right = *(DcDelta *const *) b;
-	int cmp;
+	const DcDeltaKey *left = &(*(DcDelta *const *) a)->key;
+	const DcDeltaKey *right = &(*(DcDelta *const *) b)->key;
 
-	if (left->key.counter != right->key.counter)
-		return left->key.counter < right->key.counter ? -1 : 1;
-	cmp = memcmp(left->key.data, right->key.data,
-				 Min(left->key.len, right->key.len));
-	if (cmp == 0 && left->key.len != right->key.len)
-		cmp = left->key.len < right->key.len ? -1 : 1;
-	return cmp;
+	if (left->counter != right->counter)
+		return left->counter < right->counter ? -1 : 1;
+	return bytes_compare(left->data, left->len, right->data, right->len);
 }

@@ -105,8 +105,7 @@ counter_values(DcCounter *counter, Datum *keys, int nkeys, int64 *values)
 	int nsorted;
 	DcKeySum *sorted = key_sums_create(keys, nkeys, &nsorted);
 
-	read_keys(counter, PointerGetDatum(construct_array(keys, nkeys, TEXTOID, -1, false, TYPALIGN_INT)),
-			  sorted, nsorted);
+	read_keys(counter, array_datum(keys, nkeys, TEXTOID), sorted, nsorted);
 	for (int i = 0; i < nsorted; i++)
 	{
 		int64 inc;
@@ -171,13 +170,10 @@ dc_info(PG_FUNCTION_ARGS)
 	DcMoment started = stats_clock();
 	DcCounter *counter = counter_open_to_read(fcinfo, "dc_info()");
 	DcKeyState state;
-	TupleDesc desc;
 	Datum values[6];
 	bool nulls[6] = {false};
 	int64 age;
 
-	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "return type must be a row type");
 	read_key(counter, key, &state);
 	values[0] = Int64GetDatum(sums_to_bigint(state.sums.net, "value"));
 	values[1] = Int64GetDatum(sums_to_bigint(state.sums.inc, "sum of increments"));
@@ -190,8 +186,7 @@ dc_info(PG_FUNCTION_ARGS)
 		values[5] = IntervalPGetDatum(interval_from_us(age));
 	if (stats_hooks != NULL)
 		stats_hooks->read(counter, started);
-	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc),
-													  values, nulls)));
+	return row_result(fcinfo, values, nulls);
 }
 
 /*
@@ -216,12 +211,10 @@ dc_get_many(PG_FUNCTION_ARGS)
 	counter_values(counter, keys, nkeys, sums);
 	for (int i = 0; i < nkeys; i++)
 	{
-		Datum values[2];
+		Datum values[] = {members[i], Int64GetDatum(sums[i])};
 		bool nulls[2] = {false};
 
 		CHECK_FOR_INTERRUPTS();
-		values[0] = members[i];
-		values[1] = Int64GetDatum(sums[i]);
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	}
 	if (stats_hooks != NULL)
@@ -299,7 +292,6 @@ read_key(DcCounter *counter, const DcKey *key, DcKeyState *state)
 {
 	int64 inc;
 	int64 dec;
-
 	DcBuffered buffered = {.key = key};
 	bool in_memory;
 

@@ -184,13 +184,13 @@ static DcNumberState
 number_state(DcShardRel *rel, const DcDeltaKey *key, int32 number)
 {
 	DcNumberState state = NUMBER_FREE;
-	text *text_key = cstring_to_text_with_len(key->data, key->len);
+	Datum text_key = delta_key_text(key);
 	TupleTableSlot *slot = table_slot_create(rel->heap, NULL);
 	IndexScanDesc scan;
 	ScanKeyData keys[2];
 
 	ScanKeyEntryInitialize(&keys[0], 0, 1, BTEqualStrategyNumber, InvalidOid,
-						   C_COLLATION_OID, F_TEXTEQ, PointerGetDatum(text_key));
+						   C_COLLATION_OID, F_TEXTEQ, text_key);
 	ScanKeyInit(&keys[1], 2, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(number));
 	scan = compat_index_beginscan(rel->heap, shardrel_index(rel), SnapshotAny,
 								  lengthof(keys));
@@ -199,7 +199,7 @@ number_state(DcShardRel *rel, const DcDeltaKey *key, int32 number)
 		state = Max(state, row_state(rel, slot));
 	index_endscan(scan);
 	ExecDropSingleTupleTableSlot(slot);
-	pfree(text_key);
+	pfree(DatumGetPointer(text_key));
 	return state;
 }
 

@@ -14,11 +14,11 @@
  */
 #include "postgres.h"
 
+#include "base/args.h"
 #include "catalog/pg_type.h"
 #include "counter/sqlwrite.h"
 #include "miscadmin.h"
 #include "rows/locks.h"
-#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
@@ -81,6 +81,7 @@ static void blind_batch(DcSqlSession *session, DcDelta **deltas, int count,
 						int32 own_shard);
 static void blind_foreign(DcSqlSession *session, const DcDelta *delta,
 						  int32 own_shard, bool written);
+static void delta_values(const DcDelta *delta, Datum *values);
 
 /*
  * sql_add_shared adds a delta to any row of its key that is free, or to a new
@@ -96,11 +97,7 @@ sql_add_shared(DcSqlSession *session, const DcDelta *delta, uint64 seed,
 
 	if (delta->inc == 0 && delta->dec == 0)
 		return 0;
-	values[0] = PointerGetDatum(cstring_to_text_with_len(delta->key.data,
-														 delta->key.len));
-	values[1] = Int64GetDatum(delta->inc);
-	values[2] = Int64GetDatum(delta->dec);
-	values[3] = TimestampTzGetDatum(GetCurrentTimestamp());
+	delta_values(delta, values);
 
 	for (;;)
 	{
@@ -175,18 +172,14 @@ blind_batch(DcSqlSession *session, DcDelta **deltas, int count,
 
 		if (delta->inc == 0 && delta->dec == 0)
 			continue;
-		keys[n] = PointerGetDatum(cstring_to_text_with_len(delta->key.data,
-														   delta->key.len));
+		keys[n] = delta_key_text(&delta->key);
 		incs[n] = Int64GetDatum(delta->inc);
 		decs[n] = Int64GetDatum(delta->dec);
 		n++;
 	}
-	values[0] = PointerGetDatum(construct_array(keys, n, TEXTOID, -1, false,
-												TYPALIGN_INT));
-	values[1] = PointerGetDatum(construct_array(incs, n, INT8OID, 8,
-												FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
-	values[2] = PointerGetDatum(construct_array(decs, n, INT8OID, 8,
-												FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
+	values[0] = array_datum(keys, n, TEXTOID);
+	values[1] = array_datum(incs, n, INT8OID);
+	values[2] = array_datum(decs, n, INT8OID);
 	values[3] = TimestampTzGetDatum(GetCurrentTimestamp());
 	values[4] = Int32GetDatum(own_shard);
 	MemoryContextSwitchTo(old);
@@ -208,13 +201,21 @@ blind_foreign(DcSqlSession *session, const DcDelta *delta,
 	if (delta->inc == 0 && delta->dec == 0)
 		return;
 	CHECK_FOR_INTERRUPTS();
-	values[0] = PointerGetDatum(cstring_to_text_with_len(delta->key.data,
-														 delta->key.len));
-	values[1] = Int64GetDatum(delta->inc);
-	values[2] = Int64GetDatum(delta->dec);
-	values[3] = TimestampTzGetDatum(GetCurrentTimestamp());
+	delta_values(delta, values);
 	values[4] = Int32GetDatum(own_shard);
 	if (written && sql_run(session, &sql_update_own, values) > 0)
 		return;
 	sql_run(session, &sql_insert_own, values);
+}
+
+/*
+ * delta_values sets the parameters key, inc, dec and at.
+ */
+static void
+delta_values(const DcDelta *delta, Datum *values)
+{
+	values[0] = delta_key_text(&delta->key);
+	values[1] = Int64GetDatum(delta->inc);
+	values[2] = Int64GetDatum(delta->dec);
+	values[3] = TimestampTzGetDatum(GetCurrentTimestamp());
 }

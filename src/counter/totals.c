@@ -48,19 +48,15 @@ dc_total(PG_FUNCTION_ARGS)
 	const DcKey *key = key_arg(fcinfo, 1, &buf);
 	DcCounter *counter = counter_open_to_read(fcinfo, "dc_total()");
 	DcKeyState state;
-	TupleDesc desc;
 	Datum values[2];
 	bool nulls[2] = {false};
 
-	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "return type must be a row type");
 	key_state_init(&state);
 	read_total(counter, key, &state);
 	values[0] = Int64GetDatum(sums_to_bigint(state.sums.net, "value"));
 	values[1] = TimestampTzGetDatum(state.updated_at);
 	nulls[1] = TIMESTAMP_IS_NOBEGIN(state.updated_at);
-	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc),
-													  values, nulls)));
+	return row_result(fcinfo, values, nulls);
 }
 
 /*
@@ -92,8 +88,8 @@ dc_top(PG_FUNCTION_ARGS)
 	for (uint64 i = 0; i < session.rows.count; i++)
 	{
 		int64 value = rows_bigint(&session.rows, i, 2);
-		Datum values[3];
 		bool nulls[3] = {false};
+		Datum values[3];
 
 		if (i == 0 || value != last)
 			rank = (int64) i + 1;

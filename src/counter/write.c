@@ -86,16 +86,25 @@ counter_add_amounts(DcCounter *counter, const DcKey *key, uint64 hint,
 }
 
 /*
+ * add_arg adds the argument "delta" to the key in argument 1.
+ */
+static inline void
+add_arg(FunctionCallInfo fcinfo, const char *function, bool subtract)
+{
+	DcKey buf;
+	const DcKey *key = key_arg(fcinfo, 1, &buf);
+	DcCounter *counter = counter_open_to_write(fcinfo, function);
+
+	counter_add(counter, key, DC_NO_HINT, amount_arg(fcinfo, 2, "delta"), subtract);
+}
+
+/*
  * dc_incr(counter regclass, key text|bigint|uuid, delta bigint) -> void
  */
 Datum
 dc_incr(PG_FUNCTION_ARGS)
 {
-	DcKey buf;
-	const DcKey *key = key_arg(fcinfo, 1, &buf);
-	DcCounter *counter = counter_open_to_write(fcinfo, "dc_incr()");
-
-	counter_add(counter, key, DC_NO_HINT, amount_arg(fcinfo, 2, "delta"), false);
+	add_arg(fcinfo, "dc_incr()", false);
 	PG_RETURN_VOID();
 }
 
@@ -105,11 +114,7 @@ dc_incr(PG_FUNCTION_ARGS)
 Datum
 dc_decr(PG_FUNCTION_ARGS)
 {
-	DcKey buf;
-	const DcKey *key = key_arg(fcinfo, 1, &buf);
-	DcCounter *counter = counter_open_to_write(fcinfo, "dc_decr()");
-
-	counter_add(counter, key, DC_NO_HINT, amount_arg(fcinfo, 2, "delta"), true);
+	add_arg(fcinfo, "dc_decr()", true);
 	PG_RETURN_VOID();
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/key.h"
 #include "common/hashfn.h"
+#include "utils/builtins.h"
 
 /* A shard hint of 0 means: the table's own choice (random or backend). */
 #define DC_NO_HINT UINT64CONST(0)
@@ -37,6 +38,15 @@ delta_key_equal(const DcDeltaKey *a, const DcDeltaKey *b)
 {
 	return a->counter == b->counter && a->len == b->len &&
 		memcmp(a->data, b->data, a->len) == 0;
+}
+
+/*
+ * delta_key_text returns a counter key as a text datum.
+ */
+static inline Datum
+delta_key_text(const DcDeltaKey *key)
+{
+	return PointerGetDatum(cstring_to_text_with_len(key->data, key->len));
 }
 
 /* One pending delta. inc and dec are sums of amounts, so never negative. */

@@ -343,9 +343,7 @@ direct_insert_number(DcShardRel *rel, const DcDelta *delta, int32 shard,
 		if (atts[i] != InvalidAttrNumber)
 			rel->nulls[atts[i] - 1] = false;
 	}
-	rel->values[atts[DC_COL_KEY] - 1] =
-		PointerGetDatum(cstring_to_text_with_len(delta->key.data,
-												 delta->key.len));
+	rel->values[atts[DC_COL_KEY] - 1] = delta_key_text(&delta->key);
 	rel->values[atts[DC_COL_SHARD] - 1] = Int32GetDatum(shard);
 	rel->values[atts[DC_COL_INC] - 1] = Int64GetDatum(0);
 	rel->values[atts[DC_COL_DEC] - 1] = Int64GetDatum(0);
@@ -427,23 +425,23 @@ insert_index_entries(DcShardRel *rel, ItemPointer tid, bool check)
 	Relation own = shardrel_index(rel);
 	List *indexes = RelationGetIndexList(rel->heap);
 	ListCell *lc;
-	Datum values[2];
+	Datum values[2] = {rel->values[atts[DC_COL_KEY] - 1],
+					   rel->values[atts[DC_COL_SHARD] - 1]};
 	bool nulls[2] = {false, false};
 
-	values[0] = rel->values[atts[DC_COL_KEY] - 1];
-	values[1] = rel->values[atts[DC_COL_SHARD] - 1];
 	foreach(lc, indexes)
 	{
 		bool known = lfirst_oid(lc) == RelationGetRelid(own);
 		Relation index = known ? own : index_open(lfirst_oid(lc), RowExclusiveLock);
 
-		if (index->rd_index->indisready && !known &&
-			!layout_is_own_index(rel->counter, index))
-			layout_altered_error(rel->heap);
 		if (index->rd_index->indisready)
+		{
+			if (!known && !layout_is_own_index(rel->counter, index))
+				layout_altered_error(rel->heap);
 			index_insert(index, values, nulls, tid, rel->heap,
 						 check ? UNIQUE_CHECK_YES : UNIQUE_CHECK_NO,
 						 !check, BuildIndexInfo(index));
+		}
 		if (!known)
 			index_close(index, NoLock);
 	}

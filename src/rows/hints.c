@@ -36,10 +36,9 @@ static MemoryContext hints_cxt = NULL;
 static hintlists_hash *hintlists = NULL;
 
 /*
- * hints_make_room starts the cache, or starts it anew when it is full. Pointers
- * from hints_get() are good until then, or until the next hints_get().
+ * hints_make_room starts the cache, or starts it anew when it is full.
  */
-void
+static void
 hints_make_room(void)
 {
 	if (hintlists != NULL &&
@@ -68,7 +67,8 @@ hints_find(const DcDeltaKey *key)
 }
 
 /*
- * hints_get returns the list of a key, empty if it is new.
+ * hints_get returns the list of a key, empty if it is new. The pointer is good until
+ * the next call.
  */
 DcHintList *
 hints_get(const DcDeltaKey *key)

@@ -40,6 +40,5 @@ extern void hints_add(DcHintList *list, ItemPointer root, int32 shard);
 extern void hint_set(DcHint *hint, ItemPointer root, OffsetNumber newest,
 					 Buffer buffer);
 extern void hints_remove(DcHintList *list, int i);
-extern void hints_make_room(void);
 
 #endif /* DC_HINTS_H */

@@ -22,12 +22,9 @@
 #include "common/hashfn.h"
 #include "miscadmin.h"
 #include "rows/locks.h"
-#include "storage/lock.h"
 
-static void key_tag(LOCKTAG *tag, DcCounter *counter, const char *data,
-					uint32 len);
-static void compaction_tag(LOCKTAG *tag, DcCounter *counter);
-static bool is_locked(const LOCKTAG *tag);
+static uint32 key_hash(const char *data, uint32 len);
+static bool is_locked(DcCounter *counter, uint32 id, uint16 lockclass);
 
 /*
  * lock_key makes this transaction the only setter of a key; waits.
@@ -35,10 +32,8 @@ static bool is_locked(const LOCKTAG *tag);
 void
 lock_key(DcCounter *counter, const char *data, uint32 len)
 {
-	LOCKTAG tag;
-
-	key_tag(&tag, counter, data, len);
-	(void) LockAcquire(&tag, ExclusiveLock, false, false);
+	(void) advisory_lock(KEY_LOCK_CLASS, counter->relid, key_hash(data, len),
+						 ExclusiveLock, true);
 }
 
 /*
@@ -48,11 +43,7 @@ lock_key(DcCounter *counter, const char *data, uint32 len)
 bool
 lock_compaction(DcCounter *counter)
 {
-	LOCKTAG tag;
-
-	compaction_tag(&tag, counter);
-	return LockAcquire(&tag, ExclusiveLock, false, true) !=
-		LOCKACQUIRE_NOT_AVAIL;
+	return advisory_lock(COMPACT_LOCK_CLASS, counter->relid, 0, ExclusiveLock, false);
 }
 
 /*
@@ -62,10 +53,7 @@ lock_compaction(DcCounter *counter)
 void
 lock_out_compaction(DcCounter *counter)
 {
-	LOCKTAG tag;
-
-	compaction_tag(&tag, counter);
-	(void) LockAcquire(&tag, ShareLock, false, false);
+	(void) advisory_lock(COMPACT_LOCK_CLASS, counter->relid, 0, ShareLock, true);
 }
 
 /*
@@ -81,7 +69,7 @@ compaction_xid(DcCounter *counter)
 	TransactionId xid = InvalidTransactionId;
 	int count;
 
-	compaction_tag(&tag, counter);
+	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, counter->relid, 0, COMPACT_LOCK_CLASS);
 	holders = GetLockConflicts(&tag, ShareLock, &count);
 	for (int i = 0; i < count && !TransactionIdIsValid(xid); i++)
 		xid = compat_xid_of(holders[i]);
@@ -96,28 +84,14 @@ compaction_xid(DcCounter *counter)
 bool
 locked_for_long(DcCounter *counter, const char *data, uint32 len)
 {
-	LOCKTAG tag;
-
-	compaction_tag(&tag, counter);
-	if (is_locked(&tag))
-		return true;
-	key_tag(&tag, counter, data, len);
-	return is_locked(&tag);
+	return is_locked(counter, 0, COMPACT_LOCK_CLASS) ||
+		is_locked(counter, key_hash(data, len), KEY_LOCK_CLASS);
 }
 
-static void
-key_tag(LOCKTAG *tag, DcCounter *counter, const char *data, uint32 len)
+static uint32
+key_hash(const char *data, uint32 len)
 {
-	SET_LOCKTAG_ADVISORY(*tag, MyDatabaseId, counter->relid,
-						 hash_bytes((const unsigned char *) data, len),
-						 KEY_LOCK_CLASS);
-}
-
-static void
-compaction_tag(LOCKTAG *tag, DcCounter *counter)
-{
-	SET_LOCKTAG_ADVISORY(*tag, MyDatabaseId, counter->relid, 0,
-						 COMPACT_LOCK_CLASS);
+	return hash_bytes((const unsigned char *) data, len);
 }
 
 /*
@@ -125,10 +99,12 @@ compaction_tag(LOCKTAG *tag, DcCounter *counter)
  * lock, without taking it even for a moment.
  */
 static bool
-is_locked(const LOCKTAG *tag)
+is_locked(DcCounter *counter, uint32 id, uint16 lockclass)
 {
+	LOCKTAG tag;
 	int count;
 
-	pfree(GetLockConflicts(tag, ShareLock, &count));
+	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, counter->relid, id, lockclass);
+	pfree(GetLockConflicts(&tag, ShareLock, &count));
 	return count > 0;
 }

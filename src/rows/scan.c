@@ -47,7 +47,6 @@
 #define ALL_LOW ((int64) PG_INT32_MIN - 1)
 #define ALL_HIGH ((int64) PG_INT32_MAX + 1)
 
-static void known_sort(DcKnownShards *known);
 static void shard_scan_range(DcShardScan *scan, int64 low, int64 high);
 static int64 known_below(const DcKnownShards *known, int64 number);
 static bool known_has(const DcKnownShards *known, int32 number);
@@ -74,7 +73,7 @@ shard_scan_begin(DcShardScan *scan, Relation heap, Relation index, Datum key,
 											  lengthof(scan->keys));
 	scan->index_scan->xs_want_itup = true;
 	scan->known = known;
-	known_sort(&scan->known);
+	qsort(known.numbers, known.count, sizeof(int32), number_compare);
 	shard_scan_range(scan, ALL_LOW, ALL_HIGH);
 }
 
@@ -99,7 +98,7 @@ shard_scan_range(DcShardScan *scan, int64 low, int64 high)
  * shard_scan_next fetches the visible version of the next row into slot, and
  * returns false when there is none left. *root is the index entry's tuple id.
  */
-bool
+static bool
 shard_scan_next(DcShardScan *scan, TupleTableSlot *slot,
 				ItemPointer root, int32 *shard)
 {
@@ -176,7 +175,7 @@ void
 scan_hints(DcShardRel *rel, DcHintList *list)
 {
 	TupleTableSlot *slot = table_slot_create(rel->heap, NULL);
-	text *key = cstring_to_text_with_len(list->key.data, list->key.len);
+	Datum key = delta_key_text(&list->key);
 	DcKnownShards known;
 	SnapshotData dirty;
 	DcShardScan scan;
@@ -188,8 +187,7 @@ scan_hints(DcShardRel *rel, DcHintList *list)
 	for (int i = 0; i < list->nhints; i++)
 		known.numbers[i] = list->hints[i].shard;
 	InitDirtySnapshot(dirty);
-	shard_scan_begin(&scan, rel->heap, shardrel_index(rel),
-					 PointerGetDatum(key), &dirty, known);
+	shard_scan_begin(&scan, rel->heap, shardrel_index(rel), key, &dirty, known);
 	while (list->nhints < DC_MAX_SHARDS_LIMIT &&
 		   shard_scan_next(&scan, slot, &root, &shard))
 	{
@@ -201,7 +199,7 @@ scan_hints(DcShardRel *rel, DcHintList *list)
 	shard_scan_end(&scan);
 	ExecDropSingleTupleTableSlot(slot);
 	pfree(known.numbers);
-	pfree(key);
+	pfree(DatumGetPointer(key));
 }
 
 /*
@@ -339,12 +337,6 @@ add_slot(DcKeyState *state, TupleTableSlot *slot, const DcTableLayout *layout,
 
 	key_state_add(state, DatumGetInt64(inc), DatumGetInt64(dec),
 				  DatumGetTimestampTz(at), is_shard);
-}
-
-static void
-known_sort(DcKnownShards *known)
-{
-	qsort(known->numbers, known->count, sizeof(int32), number_compare);
 }
 
 static bool

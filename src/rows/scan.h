@@ -16,7 +16,7 @@
 /* Shard numbers that a scan leaves out. */
 typedef struct DcKnownShards
 {
-	int32 *numbers; /* sorted by known_sort() */
+	int32 *numbers; /* sorted by shard_scan_begin() */
 	int count;
 } DcKnownShards;
 
@@ -35,8 +35,6 @@ typedef struct DcShardScan
 extern void shard_scan_begin(DcShardScan *scan, Relation heap, Relation index,
 							 Datum key, Snapshot snapshot,
 							 DcKnownShards known);
-extern bool shard_scan_next(DcShardScan *scan, TupleTableSlot *slot,
-							ItemPointer root, int32 *shard);
 extern bool shard_scan_next_entry(DcShardScan *scan, ItemPointer root,
 								  int32 *shard);
 extern void shard_scan_end(DcShardScan *scan);

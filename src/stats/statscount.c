@@ -31,6 +31,8 @@
 #define SAMPLE 16
 #define HALF_LIFE (30 * USECS_PER_SEC)
 
+static DcStatsEntry *entry_lock(Oid counter);
+static void entry_unlock(DcStatsEntry *entry);
 static void bucket_add(DcStatsEntry *entry, uint64 writes, DcMoment at);
 static double writes_lately(DcStatsEntry *entry, DcMoment now);
 static void hot_decay(DcStatsEntry *entry, DcMoment now);
@@ -135,24 +137,17 @@ stats_read(DcCounter *counter, DcMoment started)
 bool
 stats_get(Oid counter, DcTableStats *stats, double *writes)
 {
-	DcStatsEntry *entry;
+	DcStatsEntry *entry = entry_lock(counter);
 
-	if (stats_area == NULL)
+	if (entry == NULL)
 		return false;
-	LWLockAcquire(&stats_area->lock, LW_SHARED);
-	entry = stats_entry_find(MyDatabaseId, counter);
-	if (entry != NULL)
-	{
-		for (int i = 0; i < DC_NUM_STATS; i++)
-			stats->counts[i] = pg_atomic_read_u64(&entry->counts[i]);
-		stats->reset_at = (TimestampTz) pg_atomic_read_u64(&entry->reset_at);
-		*writes = writes_lately(entry, moment_now());
-		LWLockAcquire(&entry->lock, LW_SHARED);
-		stats->sweep = entry->sweep;
-		LWLockRelease(&entry->lock);
-	}
-	LWLockRelease(&stats_area->lock);
-	return entry != NULL;
+	for (int i = 0; i < DC_NUM_STATS; i++)
+		stats->counts[i] = pg_atomic_read_u64(&entry->counts[i]);
+	stats->reset_at = (TimestampTz) pg_atomic_read_u64(&entry->reset_at);
+	*writes = writes_lately(entry, moment_now());
+	stats->sweep = entry->sweep;
+	entry_unlock(entry);
+	return true;
 }
 
 /*
@@ -162,23 +157,16 @@ stats_get(Oid counter, DcTableStats *stats, double *writes)
 bool
 stats_get_hot_keys(Oid counter, DcHotStats *hot)
 {
-	DcStatsEntry *entry;
 	DcMoment now = moment_now();
+	DcStatsEntry *entry = entry_lock(counter);
 
-	if (stats_area == NULL)
+	if (entry == NULL)
 		return false;
-	LWLockAcquire(&stats_area->lock, LW_SHARED);
-	entry = stats_entry_find(MyDatabaseId, counter);
-	if (entry != NULL)
-	{
-		LWLockAcquire(&entry->lock, LW_EXCLUSIVE);
-		hot_decay(entry, now);
-		hot->keys = entry->hot;
-		hot->seconds = hot_seconds(entry, now);
-		LWLockRelease(&entry->lock);
-	}
-	LWLockRelease(&stats_area->lock);
-	return entry != NULL;
+	hot_decay(entry, now);
+	hot->keys = entry->hot;
+	hot->seconds = hot_seconds(entry, now);
+	entry_unlock(entry);
+	return true;
 }
 
 /*
@@ -188,16 +176,38 @@ stats_get_hot_keys(Oid counter, DcHotStats *hot)
 void
 stats_reset(Oid counter)
 {
+	DcStatsEntry *entry = entry_lock(counter);
+
+	if (entry == NULL)
+		return;
+	stats_entry_clear(entry);
+	entry_unlock(entry);
+}
+
+/*
+ * entry_lock returns the entry of a table of this database, locked so that it stays
+ * the table's; NULL if it has none.
+ */
+static DcStatsEntry *
+entry_lock(Oid counter)
+{
 	DcStatsEntry *entry;
 
-	LWLockAcquire(&stats_area->lock, LW_EXCLUSIVE);
+	if (stats_area == NULL)
+		return NULL;
+	LWLockAcquire(&stats_area->lock, LW_SHARED);
 	entry = stats_entry_find(MyDatabaseId, counter);
 	if (entry != NULL)
-	{
 		LWLockAcquire(&entry->lock, LW_EXCLUSIVE);
-		stats_entry_clear(entry);
-		LWLockRelease(&entry->lock);
-	}
+	else
+		LWLockRelease(&stats_area->lock);
+	return entry;
+}
+
+static void
+entry_unlock(DcStatsEntry *entry)
+{
+	LWLockRelease(&entry->lock);
 	LWLockRelease(&stats_area->lock);
 }
 

@@ -95,6 +95,13 @@ enum
 	LIVE_OLDEST
 };
 
+/* A row of stat_counters(), whose columns are null until they are set. */
+typedef struct DcStatRow
+{
+	Datum values[NUM_COLS];
+	bool nulls[NUM_COLS];
+} DcStatRow;
+
 /* Live numbers of a table */
 typedef struct DcLive
 {
@@ -130,13 +137,12 @@ static bool may_see(Oid counter);
 static bool try_read_live(const DcCounterRow *row, DcLive *live);
 static bool read_live(const DcCounterRow *row, MemoryContext result,
 					  DcLive *live);
-static void set_cumulative(Oid counter, Datum *values, bool *nulls,
-						   DcSweepTimes *sweep);
-static bool set_fed_by(const DcCounterRow *row, Datum *values, bool *nulls);
-static void set_mean(const DcTableStats *stats, int column, DcStatsCount time,
-					 DcStatsCount times, Datum *values, bool *nulls);
-static void set_live(const DcLive *live, const DcSweepTimes *sweep, Datum *values,
-					 bool *nulls);
+static void set(DcStatRow *row, int column, Datum value);
+static void set_cumulative(DcStatRow *row, Oid counter, DcSweepTimes *sweep);
+static bool set_fed_by(DcStatRow *row, const DcCounterRow *counter);
+static void set_mean(DcStatRow *row, const DcTableStats *stats, int column,
+					 DcStatsCount time, DcStatsCount times);
+static void set_live(DcStatRow *row, const DcLive *live, const DcSweepTimes *sweep);
 static Datum interval_of(int64 us);
 static void put_hot_keys(ReturnSetInfo *result, Oid counter);
 
@@ -147,35 +153,31 @@ Datum
 stat_counters(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
-	List *rows;
 	ListCell *lc;
 
 	InitMaterializedSRF(fcinfo, 0);
-	rows = catalog_read_all();
-	foreach(lc, rows)
+	foreach(lc, catalog_read_all())
 	{
-		const DcCounterRow *row = lfirst(lc);
-		Datum values[NUM_COLS] = {0};
-		bool nulls[NUM_COLS];
+		const DcCounterRow *counter = lfirst(lc);
+		DcStatRow row = {0};
 		DcSweepTimes sweep = {0};
 		DcLive live;
 		bool has_live;
 
 		CHECK_FOR_INTERRUPTS();
-		if (!may_see(row->counter))
+		if (!may_see(counter->counter))
 			continue;
-		has_live = try_read_live(row, &live);
-		if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(row->counter)))
+		has_live = try_read_live(counter, &live);
+		if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(counter->counter)))
 			continue; /* dropped meanwhile */
-		memset(nulls, true, sizeof(nulls));
-		values[COL_COUNTER] = ObjectIdGetDatum(row->counter);
-		nulls[COL_COUNTER] = false;
-		set_cumulative(row->counter, values, nulls, &sweep);
-		if (set_fed_by(row, values, nulls))
+		memset(row.nulls, true, sizeof(row.nulls));
+		set(&row, COL_COUNTER, ObjectIdGetDatum(counter->counter));
+		set_cumulative(&row, counter->counter, &sweep);
+		if (set_fed_by(&row, counter))
 			sweep.ended_at = 0; /* amounts come that others have not compacted yet */
 		if (has_live)
-			set_live(&live, &sweep, values, nulls);
-		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+			set_live(&row, &live, &sweep);
+		tuplestore_putvalues(result->setResult, result->setDesc, row.values, row.nulls);
 	}
 	PG_RETURN_NULL();
 }
@@ -186,12 +188,10 @@ stat_counters(PG_FUNCTION_ARGS)
 Datum
 stat_hot_keys(PG_FUNCTION_ARGS)
 {
-	List *rows;
 	ListCell *lc;
 
 	InitMaterializedSRF(fcinfo, 0);
-	rows = catalog_read_all();
-	foreach(lc, rows)
+	foreach(lc, catalog_read_all())
 	{
 		const DcCounterRow *row = lfirst(lc);
 
@@ -209,7 +209,6 @@ stat_hot_keys(PG_FUNCTION_ARGS)
 Datum
 dc_stat_reset(PG_FUNCTION_ARGS)
 {
-	List *rows;
 	ListCell *lc;
 
 	if (!PG_ARGISNULL(0))
@@ -233,8 +232,7 @@ dc_stat_reset(PG_FUNCTION_ARGS)
 		PG_RETURN_VOID();
 	}
 
-	rows = catalog_read_all();
-	foreach(lc, rows)
+	foreach(lc, catalog_read_all())
 	{
 		Oid relid = ((DcCounterRow *) lfirst(lc))->counter;
 
@@ -339,11 +337,19 @@ read_live(const DcCounterRow *row, MemoryContext result, DcLive *live)
 	return true;
 }
 
+static void
+set(DcStatRow *row, int column, Datum value)
+{
+	row->values[column] = value;
+	row->nulls[column] = false;
+}
+
 /*
- * set_cumulative sets the columns that come from shared memory, if it has them.
+ * set_cumulative sets the columns that come from shared memory, if it has them, and
+ * *sweep.
  */
 static void
-set_cumulative(Oid counter, Datum *values, bool *nulls, DcSweepTimes *sweep)
+set_cumulative(DcStatRow *row, Oid counter, DcSweepTimes *sweep)
 {
 	static const struct
 	{
@@ -372,27 +378,17 @@ set_cumulative(Oid counter, Datum *values, bool *nulls, DcSweepTimes *sweep)
 	if (!stats_get(counter, &stats, &writes))
 		return;
 	for (int i = 0; i < lengthof(columns); i++)
-	{
-		values[columns[i].column] = Int64GetDatum(stats.counts[columns[i].count]);
-		nulls[columns[i].column] = false;
-	}
-	values[COL_WRITES_PER_SECOND] = Float8GetDatum(writes);
-	nulls[COL_WRITES_PER_SECOND] = false;
-	values[COL_STATS_RESET] = TimestampTzGetDatum(stats.reset_at);
-	nulls[COL_STATS_RESET] = false;
-	set_mean(&stats, COL_MEAN_READ_TIME, DC_STATS_READ_TIME, DC_STATS_READS,
-			 values, nulls);
-	set_mean(&stats, COL_MEAN_FLUSH_TIME, DC_STATS_FLUSH_TIME, DC_STATS_FLUSHES,
-			 values, nulls);
+		set(row, columns[i].column, Int64GetDatum(stats.counts[columns[i].count]));
+	set(row, COL_WRITES_PER_SECOND, Float8GetDatum(writes));
+	set(row, COL_STATS_RESET, TimestampTzGetDatum(stats.reset_at));
+	set_mean(row, &stats, COL_MEAN_READ_TIME, DC_STATS_READ_TIME, DC_STATS_READS);
+	set_mean(row, &stats, COL_MEAN_FLUSH_TIME, DC_STATS_FLUSH_TIME, DC_STATS_FLUSHES);
 	*sweep = stats.sweep;
 	if (sweep->ended_at != 0)
 	{
-		values[COL_LAST_COMPACTION] = TimestampTzGetDatum(sweep->ended_at);
-		nulls[COL_LAST_COMPACTION] = false;
-		values[COL_LAST_COMPACTION_DURATION] = interval_of(sweep->us);
-		nulls[COL_LAST_COMPACTION_DURATION] = false;
-		values[COL_OVERFLOWED_KEYS] = Int64GetDatum(sweep->overflowed);
-		nulls[COL_OVERFLOWED_KEYS] = false;
+		set(row, COL_LAST_COMPACTION, TimestampTzGetDatum(sweep->ended_at));
+		set(row, COL_LAST_COMPACTION_DURATION, interval_of(sweep->us));
+		set(row, COL_OVERFLOWED_KEYS, Int64GetDatum(sweep->overflowed));
 	}
 }
 
@@ -400,29 +396,25 @@ set_cumulative(Oid counter, Datum *values, bool *nulls, DcSweepTimes *sweep)
  * set_fed_by sets the column of subscriptions; false if there are none.
  */
 static bool
-set_fed_by(const DcCounterRow *row, Datum *values, bool *nulls)
+set_fed_by(DcStatRow *row, const DcCounterRow *counter)
 {
-	const char *names = counter_fed_by(row);
+	const char *names = counter_fed_by(counter);
 
-	if (names == NULL)
-		return false;
-	values[COL_FED_BY] = CStringGetTextDatum(names);
-	nulls[COL_FED_BY] = false;
-	return true;
+	if (names != NULL)
+		set(row, COL_FED_BY, CStringGetTextDatum(names));
+	return names != NULL;
 }
 
 /*
  * set_mean sets the mean time of something, in ms, if it has ever happened.
  */
 static void
-set_mean(const DcTableStats *stats, int column, DcStatsCount time,
-		 DcStatsCount times, Datum *values, bool *nulls)
+set_mean(DcStatRow *row, const DcTableStats *stats, int column, DcStatsCount time,
+		 DcStatsCount times)
 {
-	if (stats->counts[times] == 0)
-		return;
-	values[column] = Float8GetDatum((double) stats->counts[time] / 1000.0 /
-									stats->counts[times]);
-	nulls[column] = false;
+	if (stats->counts[times] != 0)
+		set(row, column,
+			Float8GetDatum((double) stats->counts[time] / 1000.0 / stats->counts[times]));
 }
 
 /*
@@ -433,7 +425,7 @@ set_mean(const DcTableStats *stats, int column, DcStatsCount time,
  * look younger, and only the sweep, whose age is measured, says how old it may be.
  */
 static void
-set_live(const DcLive *live, const DcSweepTimes *sweep, Datum *values, bool *nulls)
+set_live(DcStatRow *row, const DcLive *live, const DcSweepTimes *sweep)
 {
 	int64 lag = 0;
 
@@ -445,16 +437,12 @@ set_live(const DcLive *live, const DcSweepTimes *sweep, Datum *values, bool *nul
 		if (sweep->ended_at != 0)
 			lag = Max(lag, moment_age(sweep->started));
 	}
-	values[COL_SHARD_ROWS] = Int64GetDatum(live->shard_rows);
-	nulls[COL_SHARD_ROWS] = false;
-	values[COL_ACTIVE_KEYS] = Int64GetDatum(live->active_keys);
-	nulls[COL_ACTIVE_KEYS] = false;
-	values[COL_SHARD_IMBALANCE] = Float8GetDatum(live->imbalance);
-	nulls[COL_SHARD_IMBALANCE] = !live->has_imbalance;
-	values[COL_COMPACTION_LAG] = interval_of(lag);
-	nulls[COL_COMPACTION_LAG] = false;
-	values[COL_PENDING_AMOUNT] = live->pending;
-	nulls[COL_PENDING_AMOUNT] = false;
+	set(row, COL_SHARD_ROWS, Int64GetDatum(live->shard_rows));
+	set(row, COL_ACTIVE_KEYS, Int64GetDatum(live->active_keys));
+	if (live->has_imbalance)
+		set(row, COL_SHARD_IMBALANCE, Float8GetDatum(live->imbalance));
+	set(row, COL_COMPACTION_LAG, interval_of(lag));
+	set(row, COL_PENDING_AMOUNT, live->pending);
 }
 
 /*
@@ -479,13 +467,14 @@ put_hot_keys(ReturnSetInfo *result, Oid counter)
 	for (int i = 0; i < hot.keys.nkeys; i++)
 	{
 		const DcHotKey *key = &hot.keys.keys[i];
-		Datum values[4];
 		bool nulls[4] = {false};
+		Datum values[] = {
+			ObjectIdGetDatum(counter),
+			PointerGetDatum(cstring_to_text_with_len(key->data, key->len)),
+			Float8GetDatum((double) key->count / hot.seconds),
+			Float8GetDatum((double) key->error / hot.seconds),
+		};
 
-		values[0] = ObjectIdGetDatum(counter);
-		values[1] = PointerGetDatum(cstring_to_text_with_len(key->data, key->len));
-		values[2] = Float8GetDatum((double) key->count / hot.seconds);
-		values[3] = Float8GetDatum((double) key->error / hot.seconds);
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	}
 }
