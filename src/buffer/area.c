@@ -50,7 +50,7 @@ buffer_init(void)
 static Size
 buffer_map_size(void)
 {
-	/* what the file has must fit in any case; an entry takes less than this */
+	/* the file must fit in any case; an entry takes less than this */
 	map_bytes = map_size((Size) dc_buffer_size * 1024 + 8 * bufferfile_size());
 	return map_bytes;
 }
@@ -122,10 +122,10 @@ table_slot(DcCounter *counter)
 
 /*
  * table_slot_to_add does the same, but makes one if there is none; NULL if none is
- * left. Only who is about to add something asks for it: a slot is given back when the
- * table is dropped, or when a flusher finds that it is gone, and it does not look at
- * slots to which nothing was added. The table may be one that this transaction has
- * created, and is going to roll back.
+ * left. It is for transactions that are about to add something, not for readers: a slot
+ * is given back when the table is dropped, or when a flusher finds that the table is gone.
+ * The table may be one that this transaction has created, and is going to roll back. If
+ * nothing was added to its slot, no flusher would look at it.
  */
 DcBufferTable *
 table_slot_to_add(DcCounter *counter)
@@ -220,7 +220,7 @@ table_slot_free(DcBufferTable *table)
 {
 	if (table->nentries > 0)
 		return;
-	/* generation 0 means "none" to those who remember one */
+	/* generation 0 means "none" in DcCounter */
 	if (pg_atomic_add_fetch_u32(&table->generation, 1) == 0)
 		pg_atomic_write_u32(&table->generation, 1);
 	table->database = InvalidOid;
@@ -264,7 +264,7 @@ flusher_find(Oid database)
 }
 
 /*
- * flusher_runs tells whether somebody flushes the tables of this database.
+ * flusher_runs tells whether this database has a flusher.
  */
 bool
 flusher_runs(void)
@@ -275,8 +275,8 @@ flusher_runs(void)
 }
 
 /*
- * flusher_flushes tells whether somebody flushes a table of this database: there is a
- * flusher, and it has not left the table to its owner.
+ * flusher_flushes tells whether a table of this database is flushed: there is a flusher,
+ * and it has not left the table to its owner.
  */
 bool
 flusher_flushes(DcBufferTable *table)
@@ -293,14 +293,14 @@ flusher_wake(void)
 	DcFlusher *flusher = flusher_find(MyDatabaseId);
 	struct Latch *latch = flusher != NULL ? flusher->latch : NULL;
 
-	/* latches are never freed: at worst this wakes somebody in vain */
+	/* latches are never freed: at worst this wakes another process in vain */
 	if (latch != NULL)
 		SetLatch(latch);
 }
 
 /*
- * buffer_altered makes a new flush interval hold for what is in memory already. (If
- * dc_alter() is rolled back, the next increment sets it right.)
+ * buffer_altered makes a new flush interval hold for amounts that are in memory already.
+ * (If dc_alter() is rolled back, the next increment sets it right.)
  */
 void
 buffer_altered(DcCounter *counter, int64 flush_interval)
@@ -355,10 +355,11 @@ flusher_leave(void)
 
 /*
  * buffer_is_left tells whether something is in memory for a database, or is about to
- * be added, that is in no file and not left to the owner of its table. Asked when nobody flushes it: from then on nothing
- * comes but by transactions that are counted already, or by a flush that fails and
- * gives back what it has taken. Whoever comes to flush is to look at entries without
- * amounts, too, which are freed so.
+ * be added, that is in no file and not left to the owner of its table. It is asked when
+ * the database has no flusher. From then on amounts come only from transactions that are
+ * counted already (reserving), and from a flush that fails and gives back the amounts that
+ * it has taken. The next flusher is to look at entries without amounts, too, which frees
+ * them.
  */
 bool
 buffer_is_left(Oid database)
@@ -430,7 +431,7 @@ entry_init(DcMapEntry *entry, void *arg)
 
 /*
  * buffer_remove gives back the caller's pin on an entry, and frees the entry if
- * there is nothing in it and nobody else has pinned it.
+ * there is nothing in it and no other process has pinned it.
  */
 bool
 buffer_remove(DcMapEntry *entry)

@@ -15,20 +15,20 @@
  * between, and a moment longer, a reader decides by the transaction's visibility
  * in its snapshot whether the amount counts (bufferread.c).
  *
- * Who may touch what:
+ * Access:
  *
- *	- Pending amounts are atomic variables. Whoever adds has pinned the entry.
- *	- To take, drop or put back amounts needs the lock of the entry's partition,
- *	  exclusively; to look at amounts that are taken, shared. The version of
- *	  the entry changes with each of these. There is one taker at a time: it has the
- *	  table's flush lock, a heavyweight one.
+ *	- Pending amounts are atomic variables. A transaction that adds has pinned the entry.
+ *	- To take, drop or put back amounts needs the lock of the entry's partition in
+ *	  exclusive mode. To look at amounts that are taken needs it in shared mode. The
+ *	  version of the entry changes whenever amounts are taken, dropped or put back. There
+ *	  is one taker at a time: it has the table's flush lock, a heavyweight one.
  *	- The slot's lock protects the list of its entries. It is taken after that of
  *	  a partition, never before. An entry gets another pin only under one of the two
- *	  locks, so who holds both, and finds no pins, may remove it.
- *	- Which table has which slot, and which database a flusher, is protected by
- *	  area->lock. A slot is given away only if its table is locked against
- *	  everybody, or gone, and nobody waits in it. So a session that has a lock on the
- *	  table may use the slot that it remembers, if the generation is still the same.
+ *	  locks. So a process that holds both, and finds no pins, may remove the entry.
+ *	- area->lock protects which table has which slot, and which flusher is that of a
+ *	  database. A slot is given away only if its table is locked against all others, or
+ *	  gone, and no session waits in the slot. So a session that has a lock on the table
+ *	  may use the slot that it remembers, if the generation is still the same.
  *	- The other fields of a slot are atomic variables.
  */
 #ifndef DC_BUFFER_H
@@ -67,7 +67,7 @@ typedef struct DcBufferTable
 	Oid database; /* invalid: the slot is free */
 	Oid counter;
 	pg_atomic_uint32 generation; /* changes when the slot changes hands */
-	pg_atomic_uint32 users;		 /* who wait in it, and must not lose it */
+	pg_atomic_uint32 users;		 /* sessions that wait in it, and must not lose it */
 	pg_atomic_uint32 reserving;	 /* transactions that are about to add */
 
 	/* of the flusher; see flushwait.c and flushjob.c */
@@ -112,7 +112,7 @@ typedef struct DcBufferArea
 	DcBufferTable tables[DC_BUFFER_TABLES];
 } DcBufferArea;
 
-/* Who makes an entry meanwhile has to wait while so many are listed. */
+/* So many entries are listed at a time; one cannot be made meanwhile. */
 #define DC_SCAN_CHUNK 256
 
 /* Going over the entries of a table; starts with a table and zeros. */

@@ -1,24 +1,24 @@
 /*
  * bufferfile.c
- *		The file that keeps what is in memory over a clean restart.
+ *		The file that keeps amounts in memory over a clean restart.
  *
  * The worker flushes when it leaves, and from then on increments go to rows. But
  * transactions that were committing at that moment may have added to the memory
- * after that. So the postmaster saves what is left when it exits after a clean
- * shutdown, and loads it at the next start. It must count exactly once, also if the
- * server crashes before or after it is flushed:
+ * after that. So the postmaster saves the amounts that are left when it exits after a
+ * clean shutdown, and loads them at the next start. They must count exactly once, also if
+ * the server crashes before or after they are flushed:
  *
  *	- The file has a generation for each table, the LSN of the shutdown. The first
  *	  flush of the table after the start writes it to dcounter.buffer_restored, in the
  *	  same transaction. Only when no table needs the file any more is it removed.
- *	- Who comes first to a table that was loaded looks there. If the table has the
- *	  generation of the file, a flush has written the amounts before a crash, and they
- *	  are discarded; otherwise they count. Until that is decided nobody adds to
- *	  them, so at a shutdown an undecided table is saved as it was loaded, with
- *	  its generation.
+ *	- The first process that uses a table that was loaded looks there. If the table has
+ *	  the generation of the file, a flush has written the amounts before a crash, and they
+ *	  are discarded. Otherwise they count. Until that is decided nothing is added to
+ *	  them. So at a shutdown an undecided table is saved as it was loaded, with its
+ *	  generation.
  *	- A copy of the server may have kept a file while the original went on and wrote
- *	  later ones, with the same amounts or after they had been flushed; it learns that
- *	  from the WAL. So a later generation in the table means the same.
+ *	  later ones, with the same amounts or after they had been flushed. The copy learns
+ *	  that from the WAL. So a later generation in the table means the same.
  *
  * After a crash there is nothing to save: a transaction that was flushing may have
  * committed or not.
@@ -103,7 +103,7 @@ bufferfile_size(void)
 }
 
 /*
- * bufferfile_save writes the file when the postmaster exits. Nobody else is left.
+ * bufferfile_save writes the file when the postmaster exits. No other process is left.
  */
 void
 bufferfile_save(int code, Datum arg)
@@ -249,14 +249,14 @@ load_table(DcCrcFile *file)
 	}
 	pg_atomic_write_u32(&table->restored, DC_UNRESOLVED);
 	pg_atomic_fetch_add_u32(&buffer_area->restored, 1);
-	/* at once: a writer is yet to tell its interval. How old it is nobody knows. */
+	/* due at once: no writer has told the interval yet, and the age is unknown */
 	moment_write(&table->since, moment_now());
 	pg_atomic_write_u32(&table->dirty, 1);
 	return true;
 }
 
 /*
- * bufferfile_resolve decides whether what was loaded for a table counts.
+ * bufferfile_resolve decides whether the amounts that were loaded for a table count.
  */
 void
 bufferfile_resolve(DcBufferTable *table)
@@ -265,7 +265,7 @@ bufferfile_resolve(DcBufferTable *table)
 	bool applied = cat_read(&restored, &row, ObjectIdGetDatum(table->counter)) &&
 		(uint64) row.generation >= table->file_generation;
 
-	/* whoever has done so before has come to the same answer */
+	/* another process may have been first: it has come to the same answer */
 	LWLockAcquire(&buffer_area->lock, LW_EXCLUSIVE);
 	if (pg_atomic_read_u32(&table->restored) == DC_UNRESOLVED)
 	{
@@ -287,8 +287,8 @@ columns(DcCatRow *io, void *data)
 }
 
 /*
- * bufferfile_note_flush notes, in the transaction that flushes a table, that what was
- * loaded for it is in rows.
+ * bufferfile_note_flush notes, in the transaction that flushes a table, that rows have
+ * the amounts that were loaded for it.
  */
 void
 bufferfile_note_flush(DcBufferTable *table)
@@ -312,7 +312,7 @@ bufferfile_flushed(DcBufferTable *table)
 }
 
 /*
- * bufferfile_discarded tells that what was in memory for a table is gone.
+ * bufferfile_discarded tells that the amounts in memory for a table are gone.
  */
 void
 bufferfile_discarded(DcBufferTable *table)
@@ -322,8 +322,8 @@ bufferfile_discarded(DcBufferTable *table)
 }
 
 /*
- * not_needed removes the file when the last table has no need of it any more. If it
- * should come back after a crash, it has been applied.
+ * not_needed removes the file when no table needs it any more. Should the file come back
+ * after a crash, it has been applied.
  */
 static void
 not_needed(DcBufferTable *table)

@@ -65,7 +65,7 @@ xact_callback(XactEvent event, void *arg)
 		case XACT_EVENT_COMMIT:
 			flush_commit();
 			discard_commit();
-			reserve_commit(); /* the last: what a truncation leaves is ours */
+			reserve_commit(); /* the last: these amounts come after a truncation */
 			break;
 		case XACT_EVENT_ABORT:
 		case XACT_EVENT_PREPARE:

@@ -9,7 +9,7 @@
 
 extern void buffering_init(bool preloading);
 
-/* For the worker: when its job is due, and who flushes this database. */
+/* For the worker: its job, when that is due, and being the flusher of this database. */
 extern bool flush_job(DcJobRun *run);
 extern DcMoment flush_due(void);
 extern void flush_set_commit(const char *level);
@@ -19,7 +19,7 @@ extern void flush_leave(DcMoment until);
 /* For the launcher: whether there is something to flush, or about to be. */
 extern bool buffer_is_left(Oid database);
 
-/* For launcher and worker: databases that are gone, or have no extension any more. */
+/* For launcher and worker: amounts of databases that are gone, or without the extension. */
 extern void discard_lost(bool (*exists)(Oid database, void *arg), void *arg);
 
 #endif /* DC_BUFFERINIT_H */

@@ -1,25 +1,25 @@
 /*
  * bufferread.c
- *		Reading what is in memory, together with what is in rows.
+ *		Reading amounts in memory, together with those in rows.
  *
- * The value of a key is what its rows hold in a snapshot, plus what is pending, plus
- * what is taken, unless the taker is visible in the snapshot. To have each increment
- * once:
+ * The value of a key is the sum of its rows in a snapshot, plus the pending amount, plus
+ * the amount that is taken, unless the taker is visible in the snapshot. To have each
+ * increment once:
  *
  *	1. The amounts are read first, under the partition's lock, with the version of
  *	   the entry, and the entry is pinned.
  *	2. Then a new snapshot is taken.
  *	3. If the version is still the same, no amount was taken, dropped or put back in
- *	   between. So what was pending in step 1 is in no row that the snapshot shows.
- *	   Whether what was taken is, the taker's state in the snapshot tells. If the
- *	   version has changed, all this starts over.
+ *	   between. So the amount that was pending in step 1 is in no row that the snapshot
+ *	   shows. The taker's state in the snapshot tells whether the amount that was taken
+ *	   is in rows. If the version has changed, all this starts over.
  *
  * A key without an entry has everything in rows; should one be made and flushed
  * before step 2, the snapshot shows that in full.
  *
  * The snapshot is new at every isolation level: amounts in memory belong to no
- * snapshot, and an old one would miss those that were flushed since. The answer is
- * what counts now, and never less than before.
+ * snapshot, and an old one would miss those that were flushed since. The answer is the
+ * value of now, and never misses increments that an earlier answer had.
  *
  * Many keys are read in the same way, with the numbers of the moves of the table in
  * place of a version: moves begun and ended are the same in step 1, and none has
@@ -75,7 +75,7 @@ static void keep_flushes_out(DcCounter *counter);
 static void let_flushes_in(DcCounter *counter);
 
 /*
- * buffer_read_keys reads what is in memory for some keys, and makes a snapshot
+ * buffer_read_keys reads the amounts in memory of some keys, and makes a snapshot
  * active to read their rows in; false if nothing can be in memory.
  */
 bool
@@ -156,7 +156,7 @@ table_to_read(DcCounter *counter, DcBufferTable **table)
 	if (*table == NULL)
 		return true;
 	if (discard_is_noted(*table))
-		return false; /* if truncated: own rows, and who added something has to wait */
+		return false; /* if truncated: only own rows count, and no other transaction can add */
 	if (pg_atomic_read_u32(&(*table)->restored) == DC_UNRESOLVED)
 		bufferfile_resolve(*table);
 	return true;

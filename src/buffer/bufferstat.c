@@ -1,6 +1,6 @@
 /*
  * bufferstat.c
- *		The view dc_stat_buffer: what is in memory now.
+ *		The view dc_stat_buffer: amounts in memory now.
  */
 #include "postgres.h"
 
@@ -32,7 +32,7 @@ enum
 	NUM_COLS
 };
 
-/* What the entries of a table add up to. */
+/* Sums over the entries of a table. */
 typedef struct DcBufferSum
 {
 	int64 keys;

@@ -1,17 +1,17 @@
 /*
  * discard.c
- *		What is in memory for a table that is truncated or dropped.
+ *		Amounts in memory of a table that is truncated or dropped.
  *
- * It goes when the transaction commits that truncates the table of totals, drops it,
- * or drops the database or the extension. Who truncates or drops has locked the
- * table against everybody, so all increments committed before are in memory or in
- * rows, and no flush is under way. The entries are removed before the locks are
- * released: a table that is created with the same OID later finds nothing.
+ * They are discarded when the transaction commits that truncates the table of totals,
+ * drops it, or drops the database or the extension. That transaction has locked the table
+ * against all others, so all increments committed before are in memory or in rows, and no
+ * flush is under way. The entries are removed before the locks are released: a table that
+ * is created with the same OID later finds nothing.
  *
  * These commands are noticed by the object access hook, which unlike a trigger cannot
- * be disabled. A subscription's worker does not call it, so the counter room's trigger
- * tells of TRUNCATE as well (protect.c). DROP EXTENSION first writes to the rows what is in
- * memory.
+ * be disabled. A subscription's worker does not call it, so the trigger for TRUNCATE
+ * tells of it as well (protect.c). DROP EXTENSION first writes the amounts in memory to
+ * rows.
  */
 #include "postgres.h"
 
@@ -146,9 +146,9 @@ has_pending(DcBufferTable *table)
 }
 
 /*
- * forget_not_truncated forgets what a TRUNCATE that has ended has noted and not
- * locked: the name was another table's when it had waited. Whatever locks that
- * table later in this transaction does not truncate it.
+ * forget_not_truncated forgets the tables that a TRUNCATE that has ended has noted and
+ * not locked: the name was another table's when it had waited. A statement that locks
+ * such a table later in this transaction does not truncate it.
  */
 static void
 forget_not_truncated(DcDiscard *before)
@@ -166,7 +166,7 @@ forget_not_truncated(DcDiscard *before)
 }
 
 /*
- * discard_later remembers what to discard at commit, if there is anything. Entries
+ * discard_later remembers a table to discard at commit, if there is anything. Entries
  * are made for tables that have a slot, and none can come for one that is being
  * dropped. But TRUNCATE has no lock yet: it may still wait for the first writer.
  */
@@ -199,8 +199,8 @@ has_slot(Oid database, Oid counter)
 
 /*
  * is_about tells whether a table is to be discarded. TRUNCATE calls the hook
- * before it has the lock, and if the name is another table's when it gets it, calls
- * it again for that one: the first one is none of ours.
+ * before it has the lock. If the name is another table's when it gets the lock, it
+ * calls the hook again for that table, and the first one is not truncated.
  */
 static bool
 is_about(const DcDiscard *discard, const DcBufferTable *table)
@@ -214,8 +214,8 @@ is_about(const DcDiscard *discard, const DcBufferTable *table)
 
 /*
  * discard_is_noted tells whether this transaction has truncated or dropped a table
- * of this database: then what is in memory counts no more for it, and must not
- * be flushed.
+ * of this database. If so, the amounts in memory do not count for it any more, and must
+ * not be flushed.
  */
 bool
 discard_is_noted(const DcBufferTable *table)
@@ -229,8 +229,8 @@ discard_is_noted(const DcBufferTable *table)
 }
 
 /*
- * discard_commit discards what the transaction, which has committed, has truncated
- * or dropped. Must not throw.
+ * discard_commit discards the amounts of the tables that the transaction, which has
+ * committed, has truncated or dropped. Must not throw.
  */
 void
 discard_commit(void)
@@ -280,8 +280,8 @@ discard_table(DcBufferTable *table, bool gone)
 }
 
 /*
- * discard_amounts forgets what is pending for a table, to which nobody can add at
- * this time. Under area->lock; does not throw.
+ * discard_amounts forgets the pending amounts of a table, to which no transaction can add
+ * at this time. Under area->lock; does not throw.
  */
 void
 discard_amounts(DcBufferTable *table)
@@ -305,8 +305,8 @@ discard_amounts(DcBufferTable *table)
 }
 
 /*
- * discard_gone discards what is in memory for a table of this database that has been
- * found to be none any more.
+ * discard_gone discards the amounts of a table of this database that was found not to
+ * be a counter table any more.
  */
 void
 discard_gone(DcBufferTable *table)
@@ -318,8 +318,8 @@ discard_gone(DcBufferTable *table)
 }
 
 /*
- * discard_lost discards what was loaded from the file for tables of a database that
- * does not exist any more. It was dropped while dcounter was not preloaded.
+ * discard_lost discards the amounts that were loaded from the file for tables of a
+ * database that does not exist any more: it was dropped while dcounter was not preloaded.
  */
 void
 discard_lost(bool (*exists)(Oid database, void *arg), void *arg)
@@ -340,15 +340,16 @@ discard_lost(bool (*exists)(Oid database, void *arg), void *arg)
 }
 
 /*
- * discard_check_prepare raises an error if the transaction cannot be prepared: what
- * it truncates is not discarded before COMMIT PREPARED, which nobody notices.
+ * discard_check_prepare raises an error if the transaction cannot be prepared: the tables
+ * that it truncates would have to be discarded at COMMIT PREPARED, which is not noticed
+ * here.
  */
 void
 discard_check_prepare(void)
 {
 	for (DcDiscard *discard = discards; discard != NULL; discard = discard->next)
 	{
-		/* it is locked by now: nobody makes a slot any more */
+		/* it is locked by now: no slot can be made any more */
 		if (discard->gone || has_slot(discard->database, discard->counter))
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),

@@ -1,19 +1,19 @@
 /*
  * flush.c
- *		Writing what is in memory for a table to its rows.
+ *		Writing the amounts in memory of a table to its rows.
  *
  * A flush is a transaction, the flusher's (flushjob.c) or a user's. It takes all
  * amounts of the table (taken.c) and adds them to the table of totals, as compaction
- * does, or, where that would have to wait or is not possible, to shard rows of its
- * own, as a transaction does that writes early:
+ * does. Where that would have to wait or is not possible, it adds them to shard rows of
+ * its own, as a transaction does that writes early:
  *
- *	- a row of totals that is locked, or whose sum would leave bigint;
- *	- all of them, while another transaction compacts the table, or after a flush
- *	  has failed (somebody's trigger on the totals, say).
+ *	- the amount of a key whose row of totals is locked, or whose sum would leave bigint;
+ *	- all amounts, while another transaction compacts the table, or after a flush
+ *	  has failed (because of a trigger on the totals, say).
  *
- * So a flush never waits for anybody, and leaves nothing behind. One flush at a time
- * works on a table: it holds the table's flush lock until it ends. It commits
- * synchronously, whatever the settings are, and only then is what it has taken
+ * So a flush never waits for another transaction, and leaves nothing behind. One flush at
+ * a time works on a table: it holds the table's flush lock until it ends. It commits
+ * synchronously, whatever the settings are. Only then are the amounts that it has taken
  * dropped from the memory.
  */
 #include "postgres.h"
@@ -37,7 +37,7 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
-/* What is being written for a key. */
+/* A key's amount that is being written. */
 typedef struct DcFlushKey
 {
 	DcDelta delta;
@@ -87,7 +87,7 @@ static void count_flush(DcCounter *counter, DcFlushKey *keys, int count);
 
 /*
  * flush_lock makes this transaction the only one that flushes a table, until it
- * ends; false if another one does, and not to wait for.
+ * ends; false if another one does, and `wait` is false.
  */
 bool
 flush_lock(Oid counter, bool wait)
@@ -165,7 +165,7 @@ take_all(DcCounter *counter, DcBufferTable *table, DcFlushKey **keys)
 	scan.table = table;
 	while (buffer_scan_next(&scan) > 0)
 	{
-		/* what may fail comes first: when it is taken it has to be written */
+		/* allocate first, which may fail: an amount that is taken has to be written */
 		if (count + scan.count > capacity)
 		{
 			capacity = Max(2 * capacity, scan.count);
@@ -210,7 +210,7 @@ compare_keys(const void *a, const void *b)
 }
 
 /*
- * write_rows writes what was taken, in batches.
+ * write_rows writes the amounts that were taken, in batches.
  */
 static void
 write_rows(DcCounter *counter, DcFlushKey *keys, int count, bool exactly)
@@ -347,7 +347,7 @@ flush_commit(void)
 }
 
 /*
- * flush_failed makes another flush come for those who wait for a failed one.
+ * flush_failed makes another flush come for sessions that wait for a failed one.
  */
 static void
 flush_failed(DcFlush *flush)
@@ -412,8 +412,8 @@ flush_here(DcCounter *counter)
 }
 
 /*
- * buffer_key_set makes rows have what was committed for a key before. If the flusher
- * cannot do that, this transaction does.
+ * buffer_key_set makes rows have all increments of a key that were committed before. If
+ * the flusher cannot do that, this transaction does.
  */
 void
 buffer_key_set(DcCounter *counter, const DcKey *key)

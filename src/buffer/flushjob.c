@@ -5,25 +5,27 @@
  * A table is due when its flush interval has passed since something was added to it
  * for the first time after the last flush began, less the time that a flush takes:
  * so an increment is durable after about one interval. It is due at once if
- * somebody waits for it, or the map is half full. Tables without increments are
+ * a session waits for it, or the map is half full. Tables without increments are
  * never due, and the worker sleeps.
  *
  * The flush comes before the other jobs of a worker, and between their steps.
  *
- * A table that is locked by DDL, or being flushed by somebody else, is tried again
- * soon. One whose flush fails is tried again at longer and longer intervals (of a
- * second at most, if somebody waits), and from then on its amounts are written to
- * shard rows, until that has succeeded. One that has ended a worker is left alone for
- * the longest of these intervals in any case; who can do so may flush it himself.
+ * A table that is locked by DDL, or being flushed by another transaction, is tried again
+ * soon. A table whose flush fails is tried again at longer and longer intervals (of a
+ * second at most, if a session waits). From then on its amounts are written to shard
+ * rows, until that has succeeded. A table that has ended a worker is left alone for the
+ * longest of these intervals in any case. Its owner may flush it meanwhile.
  *
- * A table that a subscription feeds is left alone; if it has begun to while the table was
- * being flushed, that is rolled back (subscription.c). There is nothing in memory for it but what
- * was added before, which stays there until the subscription is dropped; only if
- * somebody waits for it, who has committed at that moment, it goes to shard rows.
+ * A table that a subscription feeds is left alone. If a subscription has begun to feed it
+ * while it was being flushed, the flush is rolled back (subscription.c). Its memory has
+ * only amounts that were added before. They stay there until the subscription is dropped.
+ * Only if a session waits for them, which has committed at that moment, they go to shard
+ * rows.
  *
- * So is one on which code of its owner can run (ownercode.c): it is marked, increments go to
- * rows from then on, and what is in memory waits for the owner, who calls dc_flush() or
- * dc_maintain(), or is kept by the file. The worker looks again every second.
+ * A table on which code of its owner can run is left alone, too (ownercode.c). It is
+ * marked, and increments go to rows from then on. The amounts in memory wait for the
+ * owner to call dc_flush() or dc_maintain(), or the file keeps them. The worker looks
+ * again every second.
  */
 #include "postgres.h"
 
@@ -72,7 +74,7 @@ PG_FUNCTION_INFO_V1(dc_flush);
 typedef struct DcFlushRetry
 {
 	DcMoment at;	   /* DC_LONG_AGO: no need to wait */
-	DcMoment waited;   /* the same, if somebody waits for it */
+	DcMoment waited;   /* the same, if a session waits for it */
 	DcMoment off;	   /* until then not at all; DC_LONG_AGO: it is not put off */
 	int64 pause;	   /* 0: it has not failed */
 	uint32 generation; /* of the slot */
@@ -199,8 +201,8 @@ flush_job(DcJobRun *run)
 }
 
 /*
- * is_to_do tells whether a run is about a slot: in the worker one that is due, in a
- * session one that nobody else flushes.
+ * is_to_do tells whether a run is to flush a slot: in the worker one that is due, in a
+ * session one that no flusher flushes.
  */
 static bool
 is_to_do(const DcJobRun *run, int slot)
@@ -215,8 +217,8 @@ is_to_do(const DcJobRun *run, int slot)
 }
 
 /*
- * put_off leaves a table alone for a while on which the last worker has ended: code of
- * its owner would keep this one from all others.
+ * put_off leaves a table alone for a while, at which the last worker has ended: code of
+ * its owner could keep this worker from all other tables.
  */
 static void
 put_off(Oid counter)
@@ -255,9 +257,9 @@ flusher_exit(int code, Datum arg)
  * flush_leave makes everything due, for the last time: the worker leaves. From now
  * on increments go to rows, but for those of transactions that are committing at
  * this moment. A commit that hangs, as for want of a synchronous standby, is not
- * waited for: what it adds is left to the next worker, which the launcher starts if
- * need be, or to the file. So is what is locked, what cannot be written, and what is not
- * written `until` then.
+ * waited for: the amounts that it adds are left to the next worker, which the launcher
+ * starts if need be, or to the file. So are amounts of tables that are locked, that cannot
+ * be written, or that are not written by the time `until`.
  */
 void
 flush_leave(DcMoment until)
@@ -389,9 +391,9 @@ may_flush(DcFlushStep *step, DcBufferTable *table)
 }
 
 /*
- * gather lets more of those come who wait for a flush, if the last one was for a
- * crowd: they come back as soon as they are woken. It goes on while their number
- * grows, until nearly all are back. (commit_delay is the same idea.)
+ * gather waits for more sessions that want a flush, if many waited for the last one:
+ * these come back as soon as they are woken. It goes on while their number grows, until
+ * nearly all are back. (commit_delay is the same idea.)
  */
 static void
 gather(DcBufferTable *table)
@@ -414,8 +416,8 @@ gather(DcBufferTable *table)
 }
 
 /*
- * is_gone tells whether there is no counter table any more where something is in
- * memory: it was dropped in another way than with the extension loaded.
+ * is_gone tells whether the table of a slot is no counter table any more: it was dropped
+ * by a session without the extension loaded.
  */
 static bool
 is_gone(DcBufferTable *table)
@@ -424,7 +426,7 @@ is_gone(DcBufferTable *table)
 
 	if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(table->counter)))
 		return true;
-	/* with this lock nobody changes its settings */
+	/* with this lock its settings cannot change */
 	return catalog_lock_at_once() &&
 		ConditionalLockRelationOid(table->counter, ShareUpdateExclusiveLock) &&
 		!catalog_read(table->counter, &row);
@@ -482,9 +484,9 @@ flush_and_wait(DcCounter *counter)
 }
 
 /*
- * flush_database writes down what is in memory for all tables of this database, for
- * DROP EXTENSION, and keeps writers away from them until the transaction ends.
- * Those who wait for that long find out that it is no counter table any more.
+ * flush_database writes the amounts in memory of all tables of this database to rows, for
+ * DROP EXTENSION, and keeps writers away from them until the transaction ends. Writers
+ * that wait for it then find that the table is no counter table any more.
  */
 void
 flush_database(void)

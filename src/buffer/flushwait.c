@@ -1,32 +1,32 @@
 /*
  * flushwait.c
- *		Waiting until what was committed is durable.
+ *		Waiting until committed increments are durable.
  *
- * Flushes of a table are numbered. Who has added to the memory, and then looks
- * which number begins last, knows that the next one takes what he has added: a flush
- * first resets the dirty mark, then gets its number, then takes. He looks at the
- * number before he sets the dirty mark himself. So if the reset undoes his mark,
- * the number that he waits for is that of the flush that has undone it, or an
- * earlier one; and otherwise the mark stays, and another flush follows.
+ * Flushes of a table are numbered. A flush first resets the dirty mark, then gets its
+ * number, then takes the amounts. A session that has added to the memory first looks at the
+ * number of the last flush that has begun, and then sets the dirty mark. It waits for the
+ * next number: that flush takes the amounts that the session has added. If the reset undoes the
+ * session's mark, the number that it waits for is that of the flush that has undone it, or
+ * an earlier one. Otherwise the mark stays, and another flush follows.
  *
- * Each session has a place where it says which flush of which table it waits for, and
- * the end of a flush wakes those who wait for it. They are half of all, usually: the
+ * Each session has a place where it says which flush of which table it waits for. The end
+ * of a flush wakes the sessions that wait for it. These are half of all, usually: the
  * others have come while it was on its way and wait for the next one. To wake them as
  * well, as a condition variable would, costs more than the flush.
  *
  * A transaction that has added to a table of durability "sync" waits when it is
- * committed and has released its locks (so nobody has to wait for one who waits),
- * before the session goes on. As with synchronous replication it cannot fail any
+ * committed and has released its locks (so no other transaction waits for one that
+ * waits), before the session goes on. As with synchronous replication it cannot fail any
  * more then: a cancel ends the wait with a warning, and a request to terminate
  * leaves the client without an answer.
  *
  * Such a transaction has found a flusher when it committed, or it would have written
- * rows. If there is none any more, for all of ALONE_MS, it does not go on waiting
- * either: the wait ends with that warning, too. The flusher that leaves, the next one
- * or a worker that the launcher starts for that (reserve.c) usually comes before;
- * it does not if the table is locked, or its rows cannot be written, or the server
- * has no room for a worker; and it never does if it has left the table to its owner meanwhile. A worker that is there, and cannot flush the table now, is
- * waited for.
+ * rows. If there is none any more, for all of ALONE_MS, the session does not go on waiting
+ * either: the wait ends with that warning, too. Usually the flusher that leaves, the next
+ * one or a worker that the launcher starts for that (reserve.c) comes before. It does not
+ * if the table is locked, or its rows cannot be written, or the server has no room for a
+ * worker. It never does if it has left the table to its owner meanwhile. A worker that is
+ * there, and cannot flush the table now, is waited for.
  */
 #include "postgres.h"
 
@@ -50,8 +50,8 @@
 #define ALONE_MS 5000
 
 /*
- * What a session waits for. Its own fields are written by that session only: first
- * the others, then the number.
+ * The flush that a session waits for. The fields are written by that session only, the
+ * number last.
  */
 typedef struct DcWaiter
 {
@@ -81,7 +81,7 @@ typedef struct DcWait
 } DcWait;
 
 /*
- * What this transaction waits for when it has committed, in TopMemoryContext, and
+ * The flushes that this transaction waits for when it has committed, in TopMemoryContext, and
  * never freed; emptied when the transaction releases its resources, however it ends.
  */
 static DcWait *waits = NULL;
@@ -236,7 +236,7 @@ is_interrupted(void)
 }
 
 /*
- * is_alone tells whether to stop waiting since nobody has been there for long who flushes the table;
+ * is_alone tells whether to stop waiting, since the table has had no flusher for long.
  * *since is zero, or the time at which that was noticed.
  */
 static bool
@@ -265,9 +265,9 @@ is_alone(DcBufferTable *table, instr_time *since)
 }
 
 /*
- * flush_wait waits until all that was committed before is durable in rows. False
- * if the flusher cannot do that now: the caller, who has a lock on the table, has to
- * do it himself.
+ * flush_wait waits until all increments that were committed before are durable in rows.
+ * False if the flusher cannot do that now: then the caller, which has a lock on the table,
+ * has to flush.
  */
 bool
 flush_wait(DcBufferTable *table)
@@ -304,7 +304,7 @@ flush_wait(DcBufferTable *table)
 }
 
 /*
- * flush_wait_done tells those who wait for a flush that it is done. Must not throw.
+ * flush_wait_done tells sessions that wait for a flush that it is done. Must not throw.
  */
 void
 flush_wait_done(DcBufferTable *table, uint64 number)
@@ -313,12 +313,12 @@ flush_wait_done(DcBufferTable *table, uint64 number)
 
 	if (done < number)
 		pg_atomic_write_u64(&table->done, number);
-	wake(table, number); /* those, too, who wait for an earlier one that has failed */
+	wake(table, number); /* also sessions that wait for an earlier one, which has failed */
 }
 
 /*
- * flush_wait_refused tells those who wait that the flusher could not do it: some
- * will do it themselves.
+ * flush_wait_refused tells sessions that wait that the flusher could not do it. Those in
+ * flush_wait() will do it themselves.
  */
 void
 flush_wait_refused(DcBufferTable *table)
@@ -348,7 +348,7 @@ waiters_init(void *area)
 }
 
 /*
- * wake wakes those who wait for this flush of a table or an earlier one.
+ * wake wakes the sessions that wait for this flush of a table or an earlier one.
  */
 static void
 wake(DcBufferTable *table, uint64 number)
@@ -356,7 +356,7 @@ wake(DcBufferTable *table, uint64 number)
 	uint32 slot = table - buffer_area->tables;
 	uint32 used;
 
-	pg_memory_barrier(); /* they look whether it is done after they have said so */
+	pg_memory_barrier(); /* a session says that it waits, and then looks whether it is done */
 	if (pg_atomic_read_u32(&table->waiting) == 0)
 		return;
 	used = pg_atomic_read_u32(&waiters->used);

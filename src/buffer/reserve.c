@@ -1,39 +1,39 @@
 /*
  * reserve.c
- *		What a committing transaction adds to the memory.
+ *		A committing transaction adds to the memory.
  *
- * It is done in two steps, since nothing may fail once the transaction is
- * committed, and nothing may be counted before:
+ * It does so in two steps, since nothing may fail once the transaction is committed, and
+ * nothing may be counted before:
  *
  *	- PRE_COMMIT, when all else that rooms of dcounter do at that time is done: find
  *	  the entry of each key, or make one, and pin it. If there is no room, no
  *	  flusher, or an amount is so large that sums could overflow, the answer is no,
  *	  and the counter room writes rows (apply.c).
  *	- COMMIT: add the amounts, and unpin. Other sessions see the transaction as
- *	  committed already, and its locks are still held: so who has locked the table
- *	  against writers knows that all increments of committed transactions are here.
+ *	  committed already, and its locks are still held. So a session that has locked the
+ *	  table against writers knows that all increments of committed transactions are here.
  *
  * The transaction needs no id for that, and writes no WAL.
  *
  * A flusher that leaves first says so, and then waits for the transactions that are
- * between the two steps. They are counted before they look whether there is a
- * flusher; so after that nobody adds any more. Between the steps nothing of ours
- * waits. But the server may: for a synchronous standby, the lock of NOTIFY, the
- * disk, or another extension's callback; and a flusher that is ended by force waits for
- * nobody. So a transaction may add when nobody flushes any more. Then, in the order
- * in which this is found out:
+ * between the two steps. Transactions are counted before they look whether there is a
+ * flusher. So no transaction adds after that. Between the steps nothing of ours waits.
+ * But the server may: for a synchronous standby, the lock of NOTIFY, the disk, or another
+ * extension's callback. And a flusher that is ended by force waits for no transaction. So
+ * a transaction may add when there is no flusher any more. Then, in the order in which
+ * this is found out:
  *
- *	- Another worker comes, or is there already: it flushes what it finds.
+ *	- Another worker comes, or is there already: it flushes the amounts that it finds.
  *	- The worker is switched off or stopped: the launcher starts one that only
  *	  flushes, as long as something is in memory or about to be (buffer_is_left).
- *	  So it does if the flusher had to leave something that was locked.
- *	- The server is being shut down: the file has it (bufferfile.c).
- *	- The server crashes: it is lost, as promised for "async", and no "sync" commit
+ *	  It does so, too, if the flusher had to leave a table that was locked.
+ *	- The server is being shut down: the file has the amounts (bufferfile.c).
+ *	- The server crashes: they are lost, as promised for "async", and no "sync" commit
  *	  has returned that had not been flushed (flushwait.c).
  *
- * A table that the flusher leaves to its owner (base/ownercode.c) is as one that nobody
- * flushes. Who was between the steps when that became known adds to what the
- * owner is to flush.
+ * A table that the flusher leaves to its owner (ownercode.c) is treated as one without a
+ * flusher. Transactions that were between the steps when that became known add to the
+ * amounts that the owner is to flush.
  *
  * A transaction that adds and subtracts at one key holds the partition's lock while
  * it adds both, so that no reader sees one of them alone.
@@ -46,9 +46,8 @@
 #include "utils/memutils.h"
 
 /*
- * Amounts go to rows while the sum of a key is beyond this: what all backends can add
- * at one time after they have looked (DC_MAX_BUFFERED each) is less than the rest of
- * bigint.
+ * Amounts go to rows while the sum of a key is beyond this. All backends together can add
+ * less than the rest of bigint after they have looked (DC_MAX_BUFFERED each).
  */
 #define MAX_PENDING (UINT64CONST(1) << 61)
 
@@ -72,7 +71,7 @@ static DcReserved few[16];
 static DcReservedTable few_tables[4];
 
 /*
- * What this transaction has reserved: in the lists above, or, if they are too short,
+ * The reservations of this transaction: in the lists above, or, if they are too short,
  * in TopTransactionContext. If there are no tables it is always the lists above: the
  * last table that is given back, the commit and the abort see to that (forget). A
  * transaction that is prepared has reserved nothing.
@@ -241,7 +240,7 @@ reserve_one(DcBufferTable *table, const DcDelta *delta)
 }
 
 /*
- * give_back unpins what was reserved.
+ * give_back unpins the reserved entries of index `from` on.
  */
 static void
 give_back(int from)
@@ -252,7 +251,7 @@ give_back(int from)
 }
 
 /*
- * reserve_commit adds what was reserved. Runs when the transaction has committed:
+ * reserve_commit adds the amounts that were reserved. Runs when the transaction has committed:
  * must not throw.
  */
 void
@@ -300,7 +299,7 @@ add(const DcReserved *r, TimestampTz now)
 }
 
 /*
- * reserve_abort gives back what was reserved, if the transaction aborts, or before it
+ * reserve_abort gives back all reservations, if the transaction aborts, or before it
  * writes rows after all. Must not throw.
  */
 void

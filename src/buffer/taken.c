@@ -3,19 +3,19 @@
  *		Taking amounts out of the memory, to write them to rows.
  *
  * A transaction that flushes a table takes the pending amount of an entry and marks
- * it with its transaction id. From then on the amount is the transaction's to
- * write, and counts for others until they see the transaction as committed
- * (bufferread.c). When it ends:
+ * it with its transaction id. From then on that transaction alone writes the amount, which
+ * counts for others until they see the transaction as committed (bufferread.c). When it
+ * ends:
  *
  *	- It has committed: the amount is dropped. The commit is durable by then.
  *	- It has aborted, or the subtransaction has: the amount is pending again.
  *
  * Until it is dropped an amount counts for a reader only if the transaction is not
- * visible to him. So it does not matter that it is dropped a moment after the
- * commit has become visible.
+ * visible in the reader's snapshot. So it does not matter that it is dropped a moment after
+ * the commit has become visible.
  *
- * A transaction that has taken something cannot be prepared: there would be nobody
- * left to drop it.
+ * A transaction that has taken something cannot be prepared: no process would be left to
+ * drop it.
  */
 #include "postgres.h"
 
@@ -48,9 +48,9 @@ static void make_room(void);
 static void take_end(const DcTake *take, bool drop);
 
 /*
- * buffer_take takes the pending amount of an entry on which the caller has a pin,
- * which goes over to the take; false, and the pin stays the caller's, if there is
- * nothing. The caller has the flush lock, and the transaction an id.
+ * buffer_take takes the pending amount of an entry, and the caller's pin on it. False if
+ * there is nothing: then the pin stays the caller's. The caller has the flush lock, and
+ * the transaction an id.
  */
 bool
 buffer_take(DcMapEntry *entry, DcDelta *amount, TimestampTz *at)
@@ -102,8 +102,8 @@ take_any(void)
 }
 
 /*
- * take_commit drops what the transaction has taken, since rows have it. Must not
- * throw.
+ * take_commit drops the amounts that the transaction has taken, since rows have them.
+ * Must not throw.
  */
 void
 take_commit(void)
@@ -119,7 +119,8 @@ take_commit(void)
 }
 
 /*
- * take_abort makes pending again what the transaction has taken. Must not throw.
+ * take_abort makes the amounts that the transaction has taken pending again. Must not
+ * throw.
  */
 void
 take_abort(void)
@@ -139,7 +140,7 @@ take_commit_subxact(int nest)
 }
 
 /*
- * take_abort_subxact makes pending again what a subtransaction has taken.
+ * take_abort_subxact does so for a subtransaction.
  */
 void
 take_abort_subxact(int nest)

@@ -3,39 +3,38 @@
  *		The read cache: values of counter keys in shared memory.
  *
  * An entry of the map (map.c) has the value of a key and the time at which its
- * computation began. It answers whoever is content with that age. Otherwise
- * one session claims the entry, computes the value and stores it; others who need
- * it at the same time wait for that.
+ * computation began. It answers calls that accept a value of that age. Otherwise
+ * one session claims the entry, computes the value and stores it. Other sessions that
+ * need it at the same time wait for that.
  *
- * Who may touch what: all of an entry's payload is protected by the lock of its
- * partition, exclusive to change it. `used` alone is set under the shared lock,
- * always to the same value. The beds are condition variables, one for
- * each partition. A claim pins the entry, so it stays where it is.
+ * Access: the lock of a partition protects all of the payload of its entries, in exclusive
+ * mode to change it. `used` alone is set under the shared lock, always to the same value.
+ * The beds are condition variables, one for each partition. A claim pins the entry, so it
+ * stays where it is.
  *
- * What is stored is never older than it says, and never what somebody has made
+ * A value that is stored is never older than the entry says, and never one that has become
  * obsolete:
  *
- *	- Who computes claims the entry, reads the clock, and then takes a new
+ *	- A session that computes claims the entry, reads the clock, and then takes a new
  *	  snapshot (cacheget.c). So the value is that of the noted time or later.
- *	- Who makes a value obsolete (dc_set(), DROP) commits, and then forgets the
- *	  entry: the value goes, and a computation in progress is marked, so that its
- *	  result is not kept. One that is claimed later has a snapshot that sees the
- *	  commit. A remote server's snapshot may be older than the claim
- *	  (cacheget.c); therefore the partition's last forgetting must also be before the
- *	  noted time.
+ *	- A transaction that makes a value obsolete (dc_set(), DROP) commits, and then forgets
+ *	  the entry: the value goes, and a computation in progress is marked, so that its
+ *	  result is not kept. A computation that is claimed later has a snapshot that sees the
+ *	  commit. A remote server's snapshot may be older than the claim (cacheget.c).
+ *	  Therefore the partition's last forgetting must also be before the noted time.
  *	- The clock is the monotonic one (clock.h), so an age is right whatever is done
  *	  to the wall clock.
- *	- An entry also says which files its table had: one of another table that was
+ *	- An entry also says which files its table had. An entry of another table that was
  *	  given the same OID, or of before a TRUNCATE, does not answer. That holds
- *	  on a standby too, where nobody forgets.
+ *	  on a standby too, where nothing is forgotten.
  *
- * Nobody waits while he has a claim, but for locks and the disk as any query. To
- * wait for a claim is not seen by the deadlock detector; so a waiter looks from
- * time to time whether the session that computes is itself waiting for a lock, and
- * then computes the value alone (cache_wait).
+ * A session does not wait while it has a claim, but for locks and the disk as any query.
+ * The deadlock detector does not see a wait for a claim. So a waiter looks from time to
+ * time whether the session that computes is itself waiting for a lock, and then computes
+ * the value alone (cache_wait).
  *
- * When the map is full, a clock hand goes over the buckets: what was not used since
- * it came by last makes room. It takes no lock that is not free at once, and not
+ * When the map is full, a clock hand goes over the buckets: entries that were not used
+ * since it came by last make room. It takes no lock that is not free at once, and not
  * more than a number of steps. If that yields nothing, the value is not cached.
  */
 #include "postgres.h"
@@ -61,7 +60,7 @@ typedef struct DcCached
 	uint64 table;
 	int64 value;
 	DcMoment at;	   /* of this moment or later; DC_LONG_AGO: there is no value */
-	PGPROC *computing; /* who has claimed it, or NULL */
+	PGPROC *computing; /* the process that has claimed it, or NULL */
 	bool forgotten;	   /* since it was claimed */
 	bool used;		   /* since the hand came by */
 } DcCached;
@@ -77,7 +76,7 @@ typedef struct DcCache
 #define MAP_OF(area) ((DcMap *) ((char *) (area) + CACHELINEALIGN(sizeof(DcCache))))
 #define MAP MAP_OF(cache)
 
-/* Whom to forget. */
+/* The keys to forget. */
 typedef struct DcForget
 {
 	Oid database;
@@ -151,7 +150,7 @@ cache_enabled(void)
 }
 
 /*
- * cache_table identifies a counter table, and what is in it: its OID alone may be
+ * cache_table identifies a counter table by its OID and its files: the OID alone may be
  * used again.
  */
 uint64
@@ -217,8 +216,8 @@ cache_find(const DcCacheKey *key, DcMoment since, int64 *value)
 }
 
 /*
- * cache_claim does the same, or else claims the entry. Who has a claim ends it by
- * cache_store() or cache_give_up().
+ * cache_claim does the same, or else claims the entry. A claim is ended by cache_store()
+ * or cache_give_up().
  */
 DcCacheState
 cache_claim(const DcCacheKey *key, DcMoment since, int64 *value,
@@ -301,8 +300,8 @@ claim_end(DcMapEntry *claim, const DcCached *result)
 }
 
 /*
- * cache_wait waits until nobody is computing a value. CACHE_FOUND: it is there,
- * CACHE_BUSY: it is not, but the caller may claim it, CACHE_FULL: he is to
+ * cache_wait waits until no session is computing a value. CACHE_FOUND: it is there;
+ * CACHE_BUSY: it is not, but the caller may claim it; CACHE_FULL: the caller is to
  * compute it without a claim.
  */
 DcCacheState
@@ -401,7 +400,7 @@ cache_capacity(void)
 void
 cache_forget_key(Oid database, Oid counter, const DcKey *key)
 {
-	DcForget whom = {.database = database, .counter = counter};
+	DcForget what = {.database = database, .counter = counter};
 	DcMapKey probe;
 	LWLock *lock;
 	DcMapEntry *entry;
@@ -414,7 +413,7 @@ cache_forget_key(Oid database, Oid counter, const DcKey *key)
 	moment_write(&cache->forgotten_at[map_partition(&probe)], moment_now());
 	entry = map_look(MAP, &probe);
 	if (entry != NULL)
-		(void) forget_entry(entry, &whom);
+		(void) forget_entry(entry, &what);
 	LWLockRelease(lock);
 }
 
@@ -424,30 +423,30 @@ cache_forget_key(Oid database, Oid counter, const DcKey *key)
 void
 cache_forget(Oid database, Oid counter)
 {
-	DcForget whom = {.database = database, .counter = counter};
+	DcForget what = {.database = database, .counter = counter};
 	DcMoment now;
 
 	if (cache == NULL)
 		return;
-	/* first this: who stores later looks at it, who has stored is met by the sweep */
+	/* first this: a session that stores later looks at it; the sweep meets earlier ones */
 	now = moment_now();
 	for (int i = 0; i < DC_MAP_PARTITIONS; i++)
 		moment_write(&cache->forgotten_at[i], now);
 	if (map_used(MAP) > 0)
-		map_sweep(MAP, forget_entry, &whom);
+		map_sweep(MAP, forget_entry, &what);
 }
 
 /*
- * forget_entry forgets the value of an entry that is meant, which may go then.
+ * forget_entry forgets the value of an entry that is to be forgotten, which may go then.
  */
 static bool
 forget_entry(DcMapEntry *entry, void *arg)
 {
-	const DcForget *whom = arg;
+	const DcForget *what = arg;
 	DcCached *cached = map_payload(entry);
 
-	if (entry->database != whom->database ||
-		(OidIsValid(whom->counter) && entry->counter != whom->counter))
+	if (entry->database != what->database ||
+		(OidIsValid(what->counter) && entry->counter != what->counter))
 		return false;
 	cached->at = DC_LONG_AGO;
 	cached->forgotten = true;

@@ -22,7 +22,7 @@ typedef enum DcCacheState
 {
 	CACHE_FOUND,
 	CACHE_CLAIMED, /* the caller is to compute it */
-	CACHE_BUSY,	   /* somebody else is computing it */
+	CACHE_BUSY,	   /* another session is computing it */
 	CACHE_FULL	   /* there is no room for it */
 } DcCacheState;
 
@@ -44,7 +44,7 @@ extern DcCacheState cache_wait(const DcCacheKey *key, DcMoment since,
 extern bool cache_age(DcCounter *counter, const DcKey *key, int64 *age);
 extern uint32 cache_capacity(void);
 
-/* What became of a counter table, or a key; these do not throw. */
+/* Forgetting the keys of a counter table, or one key; these do not throw. */
 extern void cache_forget_key(Oid database, Oid counter, const DcKey *key);
 extern void cache_forget(Oid database, Oid counter);
 

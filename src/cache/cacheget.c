@@ -3,26 +3,25 @@
  *		dc_get() and dc_get_many() with max_staleness: reads that may be answered
  *		from the cache.
  *
- * A call first looks the keys up, without any lock on the table. What is missing is
- * computed as dc_get() does, under the table's lock, for all who need it at
- * the same time (cache.c). max_staleness is about the moment of the call: what is
- * returned is the value at that moment, or at one that is less than max_staleness
- * before it, or later.
+ * A call first looks the keys up, without any lock on the table. Values that are missing
+ * are computed as dc_get() does, under the table's lock, for all sessions that need them at
+ * the same time (cache.c). max_staleness is about the moment of the call: the value
+ * returned is that of this moment, or of one less than max_staleness before it, or later.
  *
  * Rights: the table is opened as for dc_get() when a session uses it for the first
  * time, and again whenever an invalidation of the table has come (GRANT, REVOKE and
- * all DDL send one), and when roles have changed. In between, that it was allowed is
- * remembered for the role.
+ * all DDL send one), and when roles have changed. In between, the backend remembers for
+ * the role that it was allowed.
  *
- * Not from the cache, and not to it, but exactly, goes a read
+ * These reads are exact, and neither use the cache nor add to it: a read
  *
  *	- under REPEATABLE READ and SERIALIZABLE: it has one snapshot for all;
  *	- in a transaction that has a transaction id: it may have changed anything;
  *	- of a key that this transaction has increments pending for;
  *	- of a table with foreign parts that this transaction has locked to write.
  *
- * What is stored was computed in a snapshot that was taken after the claim. That
- * is not possible during a parallel query: then it is computed in the query's
+ * A value that is stored was computed in a snapshot that was taken after the claim. That
+ * is not possible during a parallel query: then the value is computed in the query's
  * snapshot, and not stored. And it is not so for foreign parts: a remote
  * transaction keeps its snapshot until ours ends. So such a value is as old as our
  * transaction, by the same clock (xactclock.c).
@@ -62,7 +61,7 @@ typedef struct DcOpened
 	uint64 table; /* cache_table() */
 } DcOpened;
 
-/* They point to entries of the cache of counters, which stay (base/cache.c). */
+/* They point to entries of the cache of counters, which stay (countercache.c). */
 static DcOpened opened[OPENED];
 
 /* A key that is asked for. */
@@ -81,7 +80,7 @@ typedef struct DcAsked
 	DcCounter *counter;
 	uint64 table;
 	bool shared;	/* the cache may be used */
-	DcMoment since; /* what is younger will do */
+	DcMoment since; /* younger values will do */
 	DcWanted *wanted;
 	int nwanted;
 	uint32 evicted;
@@ -187,9 +186,9 @@ ask(FunctionCallInfo fcinfo, const char *function)
 }
 
 /*
- * open_to_read returns the counter table in argument 0, which the caller may
- * read; without a lock on it, if that is remembered. A parallel worker, which must
- * not read, remembers none.
+ * open_to_read returns the counter table in argument 0, which the caller may read. If
+ * that is remembered, it is not locked. A parallel worker, which must not read, remembers
+ * no table.
  */
 static DcOpened *
 open_to_read(FunctionCallInfo fcinfo, const char *function)
@@ -207,7 +206,7 @@ open_to_read(FunctionCallInfo fcinfo, const char *function)
 }
 
 /*
- * reopen_to_read locks it and checks everything.
+ * reopen_to_read locks the table and checks everything.
  */
 static DcOpened *
 reopen_to_read(FunctionCallInfo fcinfo, const char *function)
@@ -249,7 +248,7 @@ may_share(DcCounter *counter)
 }
 
 /*
- * key_may_share tells whether it has no increments of a key.
+ * key_may_share tells whether this transaction has no pending increments of a key.
  */
 static bool
 key_may_share(DcCounter *counter, const DcKey *key)
@@ -330,8 +329,8 @@ get_missing(FunctionCallInfo fcinfo, const char *function, DcAsked *asked,
 }
 
 /*
- * get_all computes and stores what nobody else is computing. Only then, without
- * claims, it waits for the others.
+ * get_all computes and stores the values that no other session is computing. Only then,
+ * without claims, it waits for the other sessions.
  */
 static void
 get_all(DcAsked *asked)
@@ -360,8 +359,8 @@ get_all(DcAsked *asked)
 }
 
 /*
- * claim_missing claims what nobody else has, and returns how many keys are to be
- * computed now.
+ * claim_missing claims the keys that no other session has claimed, and returns how many
+ * keys are to be computed now.
  */
 static int
 claim_missing(DcAsked *asked)
@@ -389,7 +388,8 @@ claim_missing(DcAsked *asked)
 }
 
 /*
- * compute computes so many keys, and stores those that are claimed.
+ * compute computes the `count` keys that are to be computed now, and stores those that
+ * are claimed.
  */
 static void
 compute(DcAsked *asked, int count)

@@ -4,12 +4,12 @@
  *
  * dc_set(), dc_reset() and dc_delete() tell which keys they change. These are
  * remembered until the commit has become visible, and then forgotten. Savepoints
- * are not honoured: to forget a key too much costs one computation. Of a table of
+ * are not honoured: to forget a key in vain costs one computation. Of a table of
  * which many keys are set, all are forgotten.
  *
- * A prepared transaction is committed by some other session, which knows nothing of
- * them. They are forgotten when it is prepared, and what is cached
- * afterwards stays until it is too old for those who ask.
+ * A prepared transaction is committed by some other session, which knows nothing of these
+ * keys. They are forgotten when it is prepared. A value that is cached after that stays
+ * until it is too old for the calls that ask for it.
  *
  * All of this is private to the backend and lives in TopTransactionContext.
  */

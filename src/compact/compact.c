@@ -4,19 +4,19 @@
  *
  * Protocol, for a batch of shard rows in the order of key and shard:
  *
- *	1. One compaction at a time works on a counter table: an advisory lock
- *	   (locks.c), taken without waiting. If another has it, there is
+ *	1. One compaction at a time works on a counter table: it has an advisory lock
+ *	   (locks.c), taken without waiting. If another transaction has that, there is
  *	   nothing to do. Hence only one transaction inserts rows of totals.
  *	2. Lock shard rows with SKIP LOCKED. A row that is being incremented, set or
- *	   deleted stays for the next time.
+ *	   deleted is left for the next time.
  *	3. Lock the keys' rows of totals with SKIP LOCKED. A key whose row exists but
  *	   is locked, by dc_set() or dc_delete(), is left alone.
  *	4. Write the sums to the totals and take them off the shard rows.
  *
- * From there on it never waits, so it blocks and deadlocks nobody; writers skip the rows
- * that it has locked. The tables and their partitions are locked before: without waiting
- * too, but for a table that the caller has named. Both tables change in one transaction, so every snapshot sees
- * an amount exactly once.
+ * So a compaction never waits for a row. It blocks nobody and takes part in no deadlock;
+ * writers skip the rows that it has locked. The tables and their partitions are locked
+ * before that: without waiting too, but for a table that the caller has named. Both tables
+ * change in one transaction, so every snapshot sees an amount exactly once.
  *
  * It holds its locks to the end of its transaction, which may be a user's. A
  * writer that finds all of a key's max_shards rows locked therefore does not wait
@@ -29,8 +29,7 @@
  * stock they hold units besides, which stay in the shard rows (compactunits.c).
  *
  * A key whose sum leaves bigint stays in its shard rows, until it is set or deleted
- * (set.c). Whoever compacts by hand is told each time, the worker tells once
- * (compactstuck.c).
+ * (set.c). Compaction by hand warns of it each time, the worker once (compactstuck.c).
  *
  * Under REPEATABLE READ and SERIALIZABLE a row that has changed since the
  * snapshot is a serialization failure (40001).
@@ -175,7 +174,7 @@ compact_note_fed(Oid relid)
 }
 
 /*
- * compact_table compacts up to max_keys keys of a table, batch by batch. What a
+ * compact_table compacts up to max_keys keys of a table, batch by batch. Rows that a
  * subscription may have brought meanwhile must not be among them (subscription.c).
  */
 static int64
@@ -197,8 +196,8 @@ compact_table(DcCounter *counter, int64 max_keys)
 }
 
 /*
- * sweep_start begins to go over the shard rows of a table. What is remembered
- * from one batch to the next is kept in cxt, as they may be in different
+ * sweep_start begins to go over the shard rows of a table. The key that is remembered
+ * from one batch to the next is kept in cxt, as the batches may be in different
  * transactions.
  */
 void

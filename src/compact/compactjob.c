@@ -54,7 +54,8 @@ step(Oid table, bool all_owners)
 }
 
 /*
- * step_fed tells a user who maintains his tables that this one is left alone.
+ * step_fed is called for a table that a subscription feeds. In dc_maintain() it tells the
+ * user that the table is left alone.
  */
 static DcTableStep
 step_fed(Oid table, bool all_owners)

@@ -3,14 +3,14 @@
  *		Keys that compaction cannot move, as the worker remembers them.
  *
  * The amounts of a key whose sum of increments or of decrements leaves bigint stay in
- * its shard rows, where they are safe, until somebody sets or deletes the key (set.c). The worker
- * comes by all the time. So it remembers such a key: it leaves it out of its sweeps for
- * RETRY, and does not lock its rows in vain; then it tries again, and warns only of a
+ * its shard rows, where they are safe, until the key is set or deleted (set.c). The
+ * worker sweeps all the time. So it remembers such a key, and leaves it out of its sweeps
+ * for RETRY, instead of locking its rows in vain. Then it tries again, and warns only of a
  * key that it has not known. A key that was tried and found in order is forgotten, and
  * would be warned of again.
  *
- * All of this is the process's own, and lost with it. Keys of tables that are gone make
- * room for others; what does not fit is not remembered, and not warned of.
+ * The list is private to the process, and lost with it. Keys of tables that are gone make
+ * room for others. A key that does not fit is not remembered, and not warned of.
  */
 #include "postgres.h"
 
@@ -57,7 +57,7 @@ stuck_note(Oid table, Datum key)
 		}
 	}
 	if (list_length(stuck_keys) >= MAX_STUCK)
-		forget_older(2 * RETRY); /* nobody has tried these for long */
+		forget_older(2 * RETRY); /* of tables that are gone: not tried for long */
 	if (list_length(stuck_keys) >= MAX_STUCK)
 		return false;
 	old = MemoryContextSwitchTo(TopMemoryContext);

@@ -68,8 +68,8 @@ static int key_texts_compare(Datum a, Datum b);
 static void set_off(int64 *inc, int64 *dec);
 
 /*
- * batch_lock_totals locks the rows of totals and adds their amounts; marks keys
- * whose row somebody else has locked.
+ * batch_lock_totals locks the rows of totals and adds their amounts. It marks keys
+ * whose row another transaction has locked, to be skipped.
  */
 void
 batch_lock_totals(DcSqlSession *session, DcBatch *batch)
@@ -154,8 +154,8 @@ batch_key_equal(Datum a, Datum b)
 
 /*
  * batch_key_add adds amounts to a key. A key whose sum leaves bigint is to stay as
- * it is. In a ledger, what came in and went out is in the entries, so here it is set off:
- * the turnover of an account may be greater than its balance can be.
+ * it is. The amounts of a ledger are set off against each other: the entries have the
+ * turnover of an account, which may be greater than its balance can be.
  */
 void
 batch_key_add(DcCounter *counter, DcBatchKey *key, int64 inc, int64 dec)

@@ -2,9 +2,9 @@
  * compactunits.c
  *		What compaction does with the shard rows of a stock.
  *
- * The amounts have been moved to the totals; the units stay in the shard rows, for
- * whoever takes. Compaction is the one who may move them between rows, since its
- * transactions are short, and who has most rows of the key in its hands anyway:
+ * The amounts have been moved to the totals. The units stay in the shard rows, to be
+ * taken. Compaction alone may move units between rows (levelling), since its transactions
+ * are short, and it has most rows of the key locked anyway:
  *
  *	- Rows without units that were not used since the last time are deleted, and
  *	  so are those without units that belonged to one transaction alone.
@@ -15,8 +15,8 @@
  *	- An account of a ledger keeps the rows that contention has made while it is in
  *	  use, and then shrinks to one.
  *
- * It knows the rows that it could lock. The others go their own way until the
- * next time.
+ * This is about the rows that compaction could lock. The others are left for the next
+ * time.
  */
 #include "postgres.h"
 
@@ -140,7 +140,7 @@ rows_wanted(DcSqlSession *session, const DcBatchKey *key, int64 units)
 		return wanted;
 	if (wanted <= 2 * key->nrows || !key->used)
 		return key->nrows; /* near enough */
-	/* there may be more, which others are taking from just now */
+	/* there may be more, from which other transactions are taking just now */
 	values[0] = key->key;
 	sql_run(session, &sql_count_rows, values);
 	others = rows_bigint(&session->rows, 0, 1) - key->nrows;

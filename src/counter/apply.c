@@ -7,21 +7,20 @@
  * only for the time that a commit takes. There are three ways to write:
  *
  * Directly (direct.c): a commit, at any isolation level, on plain local tables.
- * The transaction adds to a row of the key that nobody has locked. If all are
- * locked it inserts one more, and only if the key has max_shards rows already
- * does it wait, for its first choice. Whoever waits holds nothing but rows of
- * lower keys, taken in this same phase, so committing transactions cannot
- * deadlock with each other. A SERIALIZABLE transaction inserts a row in any
- * case, by which it and those who read the key find each other (serial.c).
+ * The transaction adds to a row of the key that is not locked. If all are locked
+ * it inserts one more. Only if the key has max_shards rows already does it wait, for
+ * its first choice. A transaction that waits holds nothing but rows of lower keys,
+ * taken in this same phase, so committing transactions cannot deadlock with each
+ * other. A SERIALIZABLE transaction inserts a row in any case, by which it and
+ * transactions that read the key find each other (serial.c).
  *
  * Shared rows by SQL (sqlwrite.c): the same, for other tables, under READ
  * COMMITTED.
  *
  * Blind rows by SQL (sqlwrite.c): everything else. The transaction inserts a row
- * of its own, whose number is its own too (shardnumber.c), or adds to
- * that row if it has written it before. This never waits, never reads what
- * others write, and so can neither deadlock nor fail with a serialization error.
- * It is used
+ * of its own, whose number is its own too (shardnumber.c), or adds to that row if it
+ * has written it before. This never waits, and never reads rows that others write. So
+ * it can neither deadlock nor fail with a serialization error. It is used
  *	- for early writes, whose rows stay locked until the transaction ends, an
  *	  unknown time from now;
  *	- for PREPARE TRANSACTION, for the same reason: a forgotten prepared
@@ -33,8 +32,8 @@
  *
  * foreign.c has what foreign tables need beyond that.
  *
- * What is written when the transaction is past its turn in the order (commit.c) goes
- * to a row of its own as well, directly or blind: it must not wait.
+ * A delta that is written when the transaction is past its turn in the order (commit.c)
+ * goes to a row of its own as well, directly or blind: the transaction must not wait.
  *
  * A stock is always written directly, to rows of the transaction's own in all
  * cases in which the above takes blind rows (units.c).
@@ -102,8 +101,8 @@ apply_amounts(DcCounter *counter, DcDelta **deltas, int count)
 }
 
 /*
- * counter_is_sync tells whether increments of a counter table are on the disk when the commit
- * returns, wherever they go to.
+ * counter_is_sync tells whether increments of a counter table are on the disk when the
+ * commit returns, whether they go to rows or to memory.
  */
 bool
 counter_is_sync(DcCounter *counter)
@@ -200,16 +199,16 @@ apply_group(DcCounter *counter, DcDelta **deltas, int count, DcApplyWhen when)
 }
 
 /*
- * apply_direct writes the deltas of one counter table without SQL; `shared` says
- * whether to rows that others add to as well, for which it may have to wait.
+ * apply_direct writes the deltas of one counter table without SQL. `shared`: to rows
+ * that others add to as well, for which it may have to wait.
  */
 static void
 apply_direct(DcCounter *counter, DcDelta **deltas, int count, bool shared,
 			 DcApplyStats *stats)
 {
 	/*
-	 * Kept from one commit to the next: making them costs more than they do. What
-	 * is in them is of one call.
+	 * Kept from one commit to the next, as making them is expensive. Their content
+	 * is of one call.
 	 */
 	static MemoryContext table_cxt = NULL;
 	static MemoryContext row_cxt = NULL;
@@ -286,8 +285,8 @@ apply_by_sql(DcCounter *counter, DcDelta **deltas, int count, bool shared,
 }
 
 /*
- * count_deltas adds to the statistics what was written. What has no calls was
- * written for dc_set(), and what has no amount was not written.
+ * count_deltas counts the deltas that were written. A delta without calls was written
+ * for dc_set(), and one without an amount was not written.
  */
 static void
 count_deltas(DcCounter *counter, DcDelta **deltas, int count,

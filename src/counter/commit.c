@@ -2,27 +2,29 @@
  * commit.c
  *		When the pending deltas are written, and which of them go to memory.
  *
- * Early, if they are too many or somebody wants to see them in the tables; at PREPARE
- * TRANSACTION; otherwise at PRE_COMMIT. How they are written, and why those who write
- * at PRE_COMMIT cannot deadlock, is in apply.c.
+ * They are written early, if they are too many or must be in the tables (dc_apply(),
+ * dc_set(), DDL); at PREPARE TRANSACTION; otherwise at PRE_COMMIT. apply.c says how they are written, and why
+ * transactions that write at PRE_COMMIT cannot deadlock.
  *
  * Buffered tables. Their deltas go to memory instead when the transaction commits
- * (hooks.h), unless nobody flushes, or the table is of durability "sync" and the
- * transaction has an id, so that it writes other things which its commit makes
- * durable: both or neither are to be there after a crash. Then they are written as
- * those of other tables, in their place in the order. What is to go to memory is
- * handed over as the last thing of all, in a callback of its own that runs after
- * those of the other rooms: a transaction that waits or fails has nothing there, and
- * whether somebody flushes is looked at as late as can be. If it is refused only
- * then, for want of room or of a flusher, or since the transaction has got an id
- * meanwhile, rows with higher keys may be locked already, so it goes to a row of the
- * transaction's own, without waiting. What was handed over before is taken back
- * for that time, so nothing is written while something is reserved, and handed
- * over again, in which the new id counts.
+ * (hooks.h), with two exceptions. One is that there is no flusher. The other is that
+ * the table is of durability "sync" and the transaction has an id: then it writes other
+ * things, which its commit makes durable, and after a crash both or neither are to be
+ * there. In these cases the deltas are written as those of other tables, in their place
+ * in the order.
  *
- * What comes after that and before the commit is not ours: callbacks of libraries
- * loaded before this one, ON COMMIT actions, the lock of NOTIFY, the check of
- * SERIALIZABLE, the disk and synchronous standbys. reserve.c says why that does no harm.
+ * Deltas that are to go to memory are handed over as the last thing of all, in a
+ * callback of its own that runs after those of the other rooms. So a transaction that
+ * waits or fails has nothing in memory, and the flusher is looked for as late as can be.
+ * A table may be refused only then: for want of room or of a flusher, or since the
+ * transaction has got an id meanwhile. Rows with higher keys may be locked already by
+ * that time, so the table's deltas go to rows of the transaction's own, without waiting.
+ * All that was handed over before is taken back first, so nothing is written while
+ * something is reserved. Then it is handed over again, in which the new id counts.
+ *
+ * The rest of the commit is not ours: callbacks of libraries loaded before this one, ON
+ * COMMIT actions, the lock of NOTIFY, the check of SERIALIZABLE, the disk and
+ * synchronous standbys. reserve.c says why that does no harm.
  * If such a callback writes something in a transaction without an id, a crash can
  * part that from the increments of "sync" tables.
  */
@@ -139,8 +141,8 @@ apply_pending(DcApplyWhen when)
 }
 
 /*
- * apply_at_commit writes to rows what is not to be handed over to the memory. What it
- * writes gives the transaction an id.
+ * apply_at_commit writes to rows all deltas that are not to be handed over to the
+ * memory. Writing gives the transaction an id.
  */
 static void
 apply_at_commit(void)
@@ -173,8 +175,8 @@ apply_at_commit(void)
 }
 
 /*
- * apply_buffered hands over to the memory what is left, and writes rows of this
- * transaction's own where that is refused.
+ * apply_buffered hands over to the memory the deltas that are left, and writes rows of
+ * this transaction's own where that is refused.
  */
 static void
 apply_buffered(void)
@@ -195,8 +197,8 @@ apply_buffered(void)
 
 /*
  * reserve_all hands over the deltas of all tables that have amounts. If one is
- * refused it takes all of them back, writes the rows of that one, of which it
- * leaves nothing then, and returns false.
+ * refused, it takes all of them back, writes rows for that one, sets its deltas to
+ * nothing, and returns false.
  */
 static bool
 reserve_all(DcApplying *applying, DcDelta **deltas, int count)
@@ -222,7 +224,7 @@ reserve_all(DcApplying *applying, DcDelta **deltas, int count)
 
 /*
  * goes_to_rows tells whether all deltas of a counter table are to be written to rows
- * when this transaction commits, as it is now. So are great amounts.
+ * when this transaction commits, as it is now. (Great amounts go to rows in any case.)
  */
 static bool
 goes_to_rows(Oid relid)
@@ -239,7 +241,7 @@ goes_to_rows(Oid relid)
 }
 
 /*
- * any_amount tells whether one is above some.
+ * any_amount tells whether one of the amounts is greater than `above`.
  */
 static bool
 any_amount(DcDelta **deltas, int count, int64 above)

@@ -10,12 +10,12 @@
  * registers our callback again. Were the order wrong, the wrapper would find an
  * open remote transaction after the commit, which is a PANIC.
  *
- * Failures. The wrapper commits the remote transactions one after the other.
- * What is written at commit is written to all servers before the first of them
- * commits. For what was written earlier, foreign_check_alive() asks each server
- * for a sign of life at that point, so that one that has gone away since makes
- * the transaction fail as a whole. What can go wrong between the first and the last
- * remote commit cannot be helped without two-phase commit, which wrappers lack.
+ * Failures. The wrapper commits the remote transactions one after the other. Deltas
+ * that are written at commit are written to all servers before the first of them
+ * commits. If some were written earlier, foreign_check_alive() asks each of their servers
+ * for a sign of life at that point, so that one that has gone away since makes the
+ * transaction fail as a whole. A failure between the first and the last remote commit
+ * cannot be helped without two-phase commit, which wrappers lack.
  */
 #include "postgres.h"
 
@@ -31,7 +31,7 @@
 /* Wrappers that are known to have registered their callbacks; in TopMemoryContext. */
 static List *ready_wrappers = NIL;
 
-/* Counter tables written before the commit; in TopTransactionContext, foreign_end_xact() forgets it. */
+/* Counter tables written before the commit; in TopTransactionContext, forgotten by foreign_end_xact(). */
 static List *early_counters = NIL;
 
 static void touch(DcCounter *counter, Oid leaf);

@@ -69,7 +69,7 @@ typedef struct DcLevel
 	Size block_bytes; /* size of all such blocks */
 } DcLevel;
 
-/* Below TopTransactionContext; the end of the transaction forgets it (pending_end_xact). */
+/* Below TopTransactionContext; forgotten when the transaction ends (pending_end_xact). */
 static DcLevel *top_level = NULL;
 
 /* Going over the deltas that are left to write, in no order. */
@@ -130,8 +130,8 @@ pending_is_empty(void)
 }
 
 /*
- * pending_any tells whether there is a delta left to write for one of the counter
- * tables of a kind, or with an amount above some.
+ * pending_any tells whether there is a delta left to write that has an amount greater
+ * than `above`, or is of a counter table for which is() says true.
  */
 bool
 pending_any(bool (*is)(Oid counter), int64 above)

@@ -5,9 +5,9 @@
  * The exact value of a key is its row of totals plus its shard rows, read by
  * one query in one snapshot: compaction moves amounts between them in one
  * transaction, so no snapshot sees an amount twice or not at all. The snapshot
- * is the caller's. On top come the transaction's own deltas that are still
- * pending. Of a buffered table a part is in memory; it has no past, so such a
- * table is read as of now at every isolation level.
+ * is the caller's. The transaction's own deltas that are still pending are added to
+ * that. Of a buffered table a part is in memory. Memory has no past, so such a table is
+ * read as of now at every isolation level.
  */
 #include "postgres.h"
 
@@ -155,7 +155,7 @@ dc_get(PG_FUNCTION_ARGS)
 
 /*
  * dc_info(counter regclass, key text|bigint|uuid)
- * -> (count bigint, inc bigint, dec bigint, updated_at timestamptz, shards int,
+ * -> (value bigint, inc bigint, dec bigint, updated_at timestamptz, shards int,
  *	   cache_age interval)
  *
  * updated_at is NULL for an unknown key, and the start of the current
@@ -259,9 +259,9 @@ dc_sum(PG_FUNCTION_ARGS)
 
 /*
  * may_be_buffered tells whether something may be in memory for a table, or was there
- * when the active snapshot was taken. dc_alter() flushes what is in memory when it
- * makes a table exact: an older snapshot does not show that, so such a table is read
- * as a buffered one.
+ * when the active snapshot was taken. dc_alter() flushes the memory when it makes a
+ * table exact. An older snapshot does not show the rows of that flush, so such a table
+ * is read as a buffered one.
  */
 static bool
 may_be_buffered(DcCounter *counter)

@@ -12,18 +12,18 @@
  *		 not see it, and looks W up.
  *
  * Of a row that is updated both ways need R and W to meet at one version: the one
- * that R sees must be the one that W replaces. Our rows are changed by others in
- * between, who do not count for SSI: compaction, levelling and flushes, which are the
- * worker's and change no value, and increments at other levels. Once one of these has
- * replaced R's version, an update by W meets neither R's lock nor R's eye, and SSI
- * knows nothing of the pair: write skew.
+ * that R sees must be the one that W replaces. Our rows are changed in between by
+ * others that do not count for SSI: by compaction, levelling and flushes, which are the
+ * worker's and change no value, and by increments at other levels. Once one of these has
+ * replaced R's version, an update by W does not meet R's lock, nor does R come across
+ * it. SSI knows nothing of the pair then: write skew.
  *
- * So who changes a key under SERIALIZABLE inserts a row of the key into the shard
- * table, whatever else he does to its rows. What becomes of other rows, and who
- * does it, then does not matter:
+ * So a SERIALIZABLE transaction that changes a key inserts a row of the key into the
+ * shard table, whatever else it does to the key's rows. Changes of other rows then do
+ * not matter:
  *
- *	in:	 Whoever has read the key holds a lock that covers the place in the index
- *		 where that row goes, because he has looked for all rows of the key:
+ *	in:	 A transaction that has read the key holds a lock that covers the place in the
+ *		 index where that row goes, because it has looked for all rows of the key:
  *			- by the index (dc_get() and its relatives, dc_take() that says no,
  *			  balances, SQL that looks for keys): locks on all leaf pages that a new
  *			  row of the key may go to, also if there is no row yet; or on the
@@ -34,56 +34,56 @@
  *		 The server keeps that true when a page is split or deleted (it copies the
  *		 locks), when locks get too many (it replaces them by one on the index or
  *		 the heap), and when the index or the table is made anew (by one on the heap).
- *	out: Whoever reads the key later comes across that row, which he does not see, as
- *		 he looks for all rows. It is there as long as it matters: W's id is not
- *		 older than R's snapshot, which keeps VACUUM and pruning from taking the row
- *		 away, also when W itself or a compaction has deleted it. R does not take the
- *		 short cut by hints (scan.c).
+ *	out: A transaction that reads the key later comes across that row, which it does
+ *		 not see, as it looks for all rows. The row is there as long as it matters: W's
+ *		 id is not older than R's snapshot, which keeps VACUUM and pruning from taking
+ *		 the row away, also when W itself or a compaction has deleted it. R does not
+ *		 take the short cut by hints (scan.c).
  *
  * The two leave no gap. An insertion looks for locks while it has the leaf page
- * locked, on which it then puts the entry; a scan takes its lock while it has the page
+ * locked, on which it then puts the entry. A scan takes its lock while it has the page
  * locked, before it reads the entries.
  *
- * Who inserts anyway needs nothing else: increments (apply.c: a row of the
- * transaction's own), and with them restocks, what is given back, and transfers;
+ * Functions that insert a row anyway need nothing else: increments (apply.c: a row of the
+ * transaction's own), and with them restocks, units that are given back, and transfers;
  * dc_set() that writes a shard row. Takes, and the other setters, insert a *mark*: a
- * row without amounts that they delete at once. It counts for nobody, at no time.
+ * row without amounts that they delete at once. It counts in no read, at no time.
  * One mark, or another row that the transaction has inserted under its own number, is
  * enough for a key and a transaction: readers that come after it come across it.
  *
  * The number is no proof of that. It is made of 30 bits of the transaction's id, so
- * after 2^30 transactions there may be a row of it that somebody else has inserted, and
- * readers may know. What counts is a version that this transaction has made, and not out of
- * another one: if it has only updated the row (add_to_own(), a take), it leaves a mark
- * of another number.
+ * after 2^30 transactions there may be a row of it that another transaction has inserted,
+ * and that readers may know. Proof is a version that this transaction has made, and not
+ * out of another one. If it has only updated the row (add_to_own(), a take), it leaves a
+ * mark of another number.
  *
  * What a transaction may decide by. A read shows the transaction's snapshot. Takes
  * and setters lock the latest versions, and refuse with 40001 those that are newer than
- * the snapshot. So nothing of what a transaction has learned is newer than what
- * it reads. A take that was given its units has not read the key: that there were
- * enough is true in every order in which those who gave and took these units can come,
- * since nobody else could take them. So takes that succeed are not in each other's
- * way. One that was refused, or got less, has read it (take.c).
+ * the snapshot. So a transaction has learned nothing that is newer than its reads. A
+ * take that was given its units has not read the key: that there were enough is true in
+ * every order in which the transactions that gave and took these units can come, since
+ * no other transaction could take them. So takes that succeed are not in each other's
+ * way. A take that was refused, or got less, has read the key (take.c).
  *
  * What is left out, as it has no place in a serial order:
- *	- the table of totals, read by plain SQL, dc_total(), dc_top(): it shows what
- *	  compaction has moved so far. Setters that change a row of it conflict with who
- *	  has read that row, unless compaction has changed it in between;
- *	- what is in memory of a buffered table, and the rows of such a table, which are
+ *	- the table of totals, read by plain SQL, dc_total(), dc_top(): it shows the amounts
+ *	  that compaction has moved so far. Setters that change a row of it conflict with
+ *	  transactions that have read that row, unless compaction has changed it in between;
+ *	- amounts in memory of a buffered table, and the rows of such a table, which are
  *	  read as of now (bufferread.c);
  *	- tables on other servers;
  *	- settings: of counter tables, and the rules of accounts (account.c), which are
  *	  read as of now under a lock.
  *
- * And what the server itself misses, with any table. Of transactions that have committed
- * while others are open it remembers a number: ten for each session and each prepared
- * transaction that it has room for. Beyond that it folds the oldest into a summary. That
- * keeps their locks, but as those of a transaction without an end (finishedBefore), which
- * CheckTargetForConflictsIn() takes for one that had ended before W began. So W does not
- * meet R if so many have committed between R's commit and W's insertion. There
- * is nothing that we could do about that. And a transaction that has its id before its first
- * snapshot (LOCK TABLE ... IN ACCESS EXCLUSIVE MODE comes first) is not found by that id:
- * "out" does not work for it as W.
+ * The server itself misses two cases, with any table. First, of transactions that have
+ * committed while others are open it remembers a limited number: ten for each session and
+ * each prepared transaction that it has room for. Beyond that it folds the oldest into a
+ * summary. The summary keeps their locks, but as those of a transaction without an end
+ * (finishedBefore), which CheckTargetForConflictsIn() takes for one that had ended before
+ * W began. So W does not meet R if so many have committed between R's commit and W's
+ * insertion. There is nothing that we could do about that. Second, a transaction that has
+ * its id before its first snapshot (LOCK TABLE ... IN ACCESS EXCLUSIVE MODE comes first)
+ * is not found by that id: "out" does not work for it as W.
  */
 #include "postgres.h"
 
@@ -108,7 +108,7 @@
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
-/* What there is of a number. */
+/* What rows of a key have a number. */
 typedef enum DcNumberState
 {
 	NUMBER_FREE,
@@ -204,8 +204,8 @@ number_state(DcShardRel *rel, const DcDeltaKey *key, int32 number)
 }
 
 /*
- * row_state tells what a version means for its number. A version out of another one is
- * no insertion (see above); that one is found as well, if it is ours.
+ * row_state tells what a version means for its number. A version that an update has made
+ * is no insertion (see above). The version before it is found as well, if it is ours.
  */
 static DcNumberState
 row_state(DcShardRel *rel, TupleTableSlot *slot)

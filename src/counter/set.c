@@ -8,40 +8,40 @@
  *	   totals locked (counter_lock_partitions).
  *	2. A lock on the key (locks.c), held to the end of the transaction, serializes
  *	   these functions with each other, also for a key that has no row yet.
- *	   What is in memory for the key is flushed to rows; what comes to it from now
- *	   on counts as after this.
+ *	   Amounts that are in memory for the key are flushed to rows. Amounts that come
+ *	   to memory from now on count as later than this.
  *	3. The key's shard rows are deleted, returning what they held. This waits for
  *	   transactions that are just committing an increment, and takes the rows
  *	   away from compaction.
  *	4. Only then is the row of totals locked and read: compaction moves amounts
- *	   from shard rows to totals, so whatever it took before step 3 is found here
+ *	   from shard rows to totals, so all that it took before step 3 is found here
  *	   (READ COMMITTED: each step has a snapshot of its own).
  *	5. The sum is the old value. The new one is written to the row of totals, or,
  *	   if there is none, to this transaction's own shard row. Only compaction
- *	   inserts rows of totals, so nobody waits for anybody there.
+ *	   inserts rows of totals, so there is no waiting for an insertion.
  *
  * From a stock compaction is kept away (locks.c) before step 3: it moves units
  * between shard rows, and to new ones, which the statement of that step would not
  * see if it had begun before.
  *
- * What a stock holds must be in shard rows: there the row of totals gets what is
- * beyond the value, which is nothing net, and the value goes to new shard rows. One
- * that is set waits for open transactions that have taken from it.
+ * The units of a stock must be in shard rows. So its row of totals gets amounts that
+ * are nothing net, and the value goes to new shard rows. Setting a stock waits for open
+ * transactions that have taken from it.
  *
  * Increments that commit after step 3 use other shard rows and are added on top,
  * so no amount is lost between the value returned and the value left. Under
  * REPEATABLE READ and SERIALIZABLE a row that has changed since the snapshot is
- * a serialization failure (40001), as with any UPDATE. Under SERIALIZABLE who has read
- * the key finds a row of ours, or a mark (serial.c).
+ * a serialization failure (40001), as with any UPDATE. Under SERIALIZABLE transactions
+ * that read the key find a row of ours, or a mark (serial.c).
  *
  * A key may hold more than bigint can: rows that each fit, and a sum that does not. If
  * so, or if it would be close to that with the difference to the new value, it starts
- * anew: all that it held is replaced by the new value alone, and what was counted of
- * increments and decrements so far is forgotten, as by dc_delete(). An old value that
- * leaves bigint is returned as NULL.
+ * anew: the new value alone replaces all that it held, and its sums of increments and
+ * decrements so far are forgotten, as by dc_delete(). An old value that leaves bigint is
+ * returned as NULL.
  *
- * Nobody else waits for these locks: compaction skips what is locked, and
- * increments use other rows, or a new one.
+ * Other functions do not wait for these locks: compaction skips rows that are locked,
+ * and increments use other rows, or a new one.
  */
 #include "postgres.h"
 
@@ -176,8 +176,8 @@ set_open(FunctionCallInfo fcinfo, const char *function)
 }
 
 /*
- * set_value makes a key's value exactly `value`, and *old what it was; false if that
- * left bigint.
+ * set_value makes a key's value exactly `value`, and sets *old to the old value; false
+ * if that left bigint.
  */
 static bool
 set_value(DcCounter *counter, const DcKey *key, int64 value, int64 *old)

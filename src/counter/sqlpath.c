@@ -2,16 +2,16 @@
  * sqlpath.c
  *		Running SQL statements on the tables of a counter.
  *
- * The statements stand where they are used. They serve every kind of table that SQL can write: partitioned, foreign,
- * distributed. They run as the owner of the tables (runas.c). The plans are generic,
- * and made with scans of whole tables disabled: a plan made while a shard table is
- * empty must still be right when it is not.
+ * The statements stand where they are used. They serve every kind of table that SQL can
+ * write: partitioned, foreign, distributed. They run as the owner of the tables
+ * (runas.c). The plans are generic, and made with scans of whole tables disabled: a plan
+ * made while a shard table is empty must still be right when it is not.
  *
- * Plans are kept for each counter table and replaced when its cache entry was
- * refilled (new names, new owner, new columns), and when the server has invalidated them: it
- * would look the names up again, and who owns the schema could have put another table under
- * them by renaming schemas, which tells nobody else. A replaced plan may be in use
- * further up the stack, by a trigger on the table, so it is freed by the next
+ * Plans are kept for each counter table. They are replaced when its cache entry was
+ * refilled (new names, new owner, new columns), and when the server has invalidated them:
+ * it would look the names up again, and the owner of the schema could have put another
+ * table under them by renaming schemas, of which no message is sent. A replaced plan may
+ * be in use further up the stack, by a trigger on the table, so it is freed by the next
  * transaction.
  */
 #include "postgres.h"
@@ -92,10 +92,11 @@ sql_begin(DcSqlSession *session, DcCounter *counter)
 
 /*
  * sql_keep_open keeps a table open for the session. Locks keep others from altering it,
- * but not code of its owner that a statement of ours runs: what is open in a session, the
- * server does not let that session alter or drop. So a table stays as it was
- * between two statements. No lock is taken, and a table that is not locked, as the holds
- * when only rows of the stock are concerned, is left alone: others may drop it.
+ * but not code of its owner that a statement of ours runs. That code is kept from it
+ * too, as the server does not let a session alter or drop a table that it has open. So a
+ * table stays as it was between two statements. No lock is taken. A table that is not
+ * locked, as the holds when only rows of the stock are concerned, is left alone: others
+ * may drop it.
  */
 void
 sql_keep_open(DcSqlSession *session, int place, Oid relid)
@@ -142,8 +143,8 @@ sql_run_nulls(DcSqlSession *session, const DcStatement *statement, Datum *values
 
 /*
  * sql_read executes a query in the caller's snapshot, and returns the number of
- * rows. What this transaction itself has written counts in full, also if the
- * running statement wrote it.
+ * rows. All that this transaction has written itself counts, also if the running
+ * statement wrote it.
  */
 uint64
 sql_read(DcSqlSession *session, const DcStatement *statement, Datum *values)
@@ -157,8 +158,8 @@ sql_read(DcSqlSession *session, const DcStatement *statement, Datum *values)
 }
 
 /*
- * sql_check_newer raises 40001 if a query finds rows that this transaction's snapshot is
- * too old for: "there are none" would not be true. Called when it sees none.
+ * sql_check_newer raises 40001 if a query finds rows for which this transaction's
+ * snapshot is too old. Called when the transaction sees none: that would not be true.
  */
 void
 sql_check_newer(DcSqlSession *session, const DcStatement *statement, Datum *values)
@@ -222,8 +223,8 @@ plan_settings(void)
 }
 
 /*
- * plan_get returns what is kept of a statement, without a plan if there is none that is
- * good.
+ * plan_get returns the entry of a statement and a counter table. Its plan is NULL if
+ * there is none that may be used.
  */
 static DcPlan *
 plan_get(const DcStatement *statement, DcCounter *counter)
@@ -256,7 +257,7 @@ plan_get(const DcStatement *statement, DcCounter *counter)
 }
 
 /*
- * free_retired frees what an earlier transaction has retired.
+ * free_retired frees the plans that an earlier transaction has retired.
  */
 static void
 free_retired(void)
@@ -355,8 +356,8 @@ plan_prepare(DcSqlSession *session, const DcStatement *statement)
 }
 
 /*
- * check_tables raises 55000 if names that were put into a statement stood for other tables
- * by the time when it was parsed.
+ * check_tables raises 55000 if names that were put into a statement stood for other
+ * tables when it was parsed.
  */
 static void
 check_tables(SPIPlanPtr plan, const List *tables)

@@ -27,8 +27,8 @@ typedef enum DcSqlTable
  */
 typedef struct DcStatement
 {
-	/* with @totals, @shards and @holds for the tables, @units for a column; and other
-	 * words of the session */
+	/* with @totals, @shards and @holds for the tables, @units for a column, and words
+	 * that the session knows (DcSqlSession.word) */
 	const char *text;
 	Oid argtypes[SQL_MAX_ARGS];				  /* up to the first 0 */
 	bool reads_all;							  /* scans of whole tables are right for it */
@@ -36,7 +36,7 @@ typedef struct DcStatement
 	int of;									  /* which table errors name */
 } DcStatement;
 
-/* Returns what such another word stands for. */
+/* Returns what a word of the session stands for. */
 typedef const char *(*DcSqlWord)(DcCounter *counter, const char *word);
 
 /* A session of statements on one counter table, as its owner. */

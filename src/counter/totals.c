@@ -38,7 +38,7 @@ static void read_total(DcCounter *counter, const DcKey *key, DcKeyState *state);
 
 /*
  * dc_total(counter regclass, key text|bigint|uuid)
- * -> (count bigint, updated_at timestamptz); 0 and NULL for a key without a
+ * -> (value bigint, updated_at timestamptz); 0 and NULL for a key without a
  * total.
  */
 Datum

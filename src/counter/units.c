@@ -9,11 +9,11 @@
  *		base.inc - base.dec + sum(inc - dec)  =  sum(units),
  *
  * both sides being what is available, and each row's units are never negative.
- * Whoever takes n units from a row updates it: dec + n, units - n. The row lock
- * that this takes makes the decision: nobody else can take from the row until the
- * transaction has ended, and what he finds then is either the new version or
- * the old one. So no combination of commits and aborts can oversell, and
- * nothing has to be checked at commit.
+ * A transaction that takes n units from a row updates it: dec + n, units - n. The lock
+ * on the row makes the decision: no other transaction can take from the row until this
+ * one has ended, and it then finds either the new version or the old one. So no
+ * combination of commits and aborts can oversell, and nothing has to be checked at
+ * commit.
  *
  * How units get to rows. A transaction that adds does so when it commits, as
  * with any increment (apply.c), so that it locks no row others could take from for
@@ -23,8 +23,8 @@
  * increments use a row of the transaction's own, units do too.
  *
  * Units that are already there are moved from row to row by compaction only, whose
- * transactions are short: a transaction that took one unit must not have
- * the others in its hands as well.
+ * transactions are short. A take does not move any: it would keep other takes from those
+ * units until its transaction ends.
  */
 #include "postgres.h"
 
@@ -84,8 +84,8 @@ units_rows(const DcCounter *counter, int64 units)
 }
 
 /*
- * units_add adds units to a key: to its rows, or, if `own`, to rows that nobody
- * else sees before this transaction has committed.
+ * units_add adds units to a key: to its rows, or, if `own`, to rows that no other
+ * transaction sees before this one has committed.
  */
 void
 units_add(DcShardRel *rel, const DcDelta *delta, DcShardChoice choice,
@@ -220,10 +220,10 @@ units_take(DcShardRel *rel, const DcDeltaKey *key, DcHint *hint, int64 least,
 }
 
 /*
- * is_seen tells whether a live version belongs to what this transaction sees. A
- * transaction with one snapshot must not build upon a version that came after
- * it: reading the key, it would see its own new version next to rows, and the row of
- * totals, as they were before.
+ * is_seen tells whether this transaction sees a live version. A transaction with one
+ * snapshot must not build upon a version that is newer than it: a read of the key would
+ * show the transaction's own new version next to rows, and the row of totals, as they
+ * were before.
  */
 static bool
 is_seen(DcVersion *version)

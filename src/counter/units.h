@@ -13,7 +13,7 @@ typedef enum DcTakeResult
 	TAKE_DONE,
 	TAKE_SHORT,	  /* the row has not enough */
 	TAKE_BUSY,	  /* another transaction has the row */
-	TAKE_REFUSED, /* the same, but it need not be changing it */
+	TAKE_REFUSED, /* not updated, though no transaction is changing it */
 	TAKE_UNSEEN,  /* the row is too new for this transaction's snapshot */
 	TAKE_GONE
 } DcTakeResult;

@@ -12,11 +12,11 @@
  *	   another transaction has locked or changed the row since the probe: then it
  *	   counts as busy. What the probe has read is still the latest version if the
  *	   update succeeds, so the new one may be computed from it.
- *	   An update that does not wait refuses more than it need: also a row that we
- *	   have locked ourselves, or that others have locked FOR KEY SHARE. So if no
- *	   row is left, the refused ones are locked first, with LockWaitSkip, which
- *	   tells these apart and writes one WAL record more. With assertions that is
- *	   done at once (compat.h).
+ *	   An update that does not wait refuses more rows than it needs to: also one
+ *	   that we have locked ourselves, or that others have locked FOR KEY SHARE. So if
+ *	   no row is left, the refused ones are tried again, and locked first, with
+ *	   LockWaitSkip. That tells these cases apart, and writes one WAL record more. With
+ *	   assertions it is done at once (compat.h).
  *	3. If all known rows are busy, the index may know more.
  *	4. If all are busy, insert another row. Its shard number comes from our
  *	   transaction id (shardnumber.c), so concurrent inserters cannot collide in the
@@ -30,9 +30,9 @@
  * increment fail, and an old snapshot of this transaction does not matter.
  *
  * New versions usually stay on their page (HOT), and the index is not touched.
- * An update that leaves its page needs a new index entry; it skips the check for
- * uniqueness, which would visit every dead entry of the row: that this row is
- * the only one of its number is known already, as it is the one that we update.
+ * An update that leaves its page needs a new index entry. It skips the check for
+ * uniqueness, which would visit every dead entry of the row. The check is not needed:
+ * the row that is updated is the only one of its number.
  *
  * layout.c says which tables qualify: none whose triggers, constraints or index
  * expressions the executor would have to run.
@@ -124,7 +124,7 @@ direct_insert(DcShardRel *rel, const DcDelta *delta, int32 new_shard)
 /*
  * first_choice returns the row to try first. A backend stays with a row until it
  * finds it busy: so backends soon have a row each, if there are enough. The row
- * for a value is chosen by rendezvous hashing, as by SQL (sqlpath.c), so that it
+ * for a value is chosen by rendezvous hashing, as by SQL (sqlwrite.c), so that it
  * stays the same while other rows come and go.
  */
 static int
@@ -414,9 +414,9 @@ amount_error(DcShardRel *rel)
 /*
  * insert_index_entries inserts the index entries of a new tuple. There is one
  * index, or several of the same kind while one of them is built anew without a
- * lock. One that another session builds is not ready as long as we have our lock; code
- * of the owner, in this session, could have made any. `check` is whether the number
- * is new as well, so that uniqueness has to be checked.
+ * lock. One that another session builds is not ready as long as we have our lock. But
+ * code of the owner in this session may have made any index. `check` is whether the
+ * number is new as well, so that uniqueness has to be checked.
  */
 static void
 insert_index_entries(DcShardRel *rel, ItemPointer tid, bool check)

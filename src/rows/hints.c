@@ -2,8 +2,8 @@
  * hints.c
  *		Where a backend last saw the shard rows of a key.
  *
- * Hints save index look-ups and are never trusted: whoever follows one checks
- * what it finds (probe.c), so a stale hint costs a look-up and nothing else.
+ * Hints save index look-ups and are never trusted. The row that a hint leads to is
+ * checked (probe.c), so a stale hint costs a look-up and nothing else.
  * That is why nothing has to be done about them when a transaction aborts, or
  * when a table is vacuumed, rewritten, truncated or dropped.
  *

@@ -3,11 +3,12 @@
  *		Inserting without SQL into tables that have nothing but indexes.
  *
  * Entries of a ledger and records of ops are inserted as the executor would, without its
- * state: making that costs more than the rows. Only plain indexes are served: what
- * an index evaluates is its owner's, who is not the one that inserts.
+ * state: making that costs more than the rows. Only plain indexes are served: an
+ * expression or a condition of an index is code of its owner, and would run as the
+ * user that inserts.
  *
- * A concurrent build may add an index after insert_problem() was asked, at any time. So each
- * index is looked at again when it is open, before anything is inserted into it.
+ * A concurrent build may add an index at any time after insert_problem() was asked. So
+ * each index is looked at again when it is open, before anything is inserted into it.
  */
 #include "postgres.h"
 
@@ -24,8 +25,8 @@
 static bool is_plain(Relation index);
 
 /*
- * insert_problem returns what keeps rows from being inserted without SQL, as a sentence, or
- * NULL. Columns are the caller's to check.
+ * insert_problem returns the reason why rows of a table cannot be inserted without SQL,
+ * as a sentence, or NULL. The caller checks the columns.
  */
 const char *
 insert_problem(Relation rel)
@@ -97,7 +98,7 @@ indexes_open(DcIndexes *indexes, Relation rel)
 
 /*
  * indexes_insert inserts the entries of rows that were inserted, but not into the index
- * `but`: an index after the other, for its pages are at hand then.
+ * `but`. One index is served after the other, since its pages are at hand then.
  */
 void
 indexes_insert(const DcIndexes *indexes, Relation rel, Oid but, TupleTableSlot **slots, int n)

@@ -1,15 +1,14 @@
 /*
  * locks.c
- *		The counter room's own advisory locks.
+ *		Advisory locks of setters and of compaction.
  *
- * Both are held to the end of the transaction. They have classes of their own,
- * so they do not meet the advisory locks of SQL.
+ * Both are held to the end of the transaction. They have classes of their own
+ * (lockclass.h), so they do not meet the advisory locks of SQL.
  *
  *	- The lock on a key serializes dc_set() and dc_delete(). Two keys of one hash
  *	  share it, which costs a wait.
- *	- The lock on a table makes one compaction at a time work on it. Who sets or
- *	  deletes a key of a stock shares it with others who do, and so keeps
- *	  compaction away.
+ *	- The lock on a table makes one compaction at a time work on it. Transactions
+ *	  that set or delete keys of a stock share it, which keeps compaction away.
  *
  * Their holders may be transactions of users, which last as long as they like.
  * Shard rows are otherwise locked for the time of a commit only. So a writer that

@@ -1,6 +1,6 @@
 /*
  * locks.h
- *		The counter room's own advisory locks (see locks.c).
+ *		Advisory locks of setters and of compaction (see locks.c).
  */
 #ifndef DC_LOCKS_H
 #define DC_LOCKS_H

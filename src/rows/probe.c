@@ -5,17 +5,17 @@
  * A hint holds the tuple id that an index entry of the row had. Most of the time the
  * live version is on that page, and is the one that we saw last, whose line the hint
  * holds too. If not, the links between versions lead to it (versions.c). Following
- * them is what keeps writes fast while an old snapshot prevents vacuum: the index
- * then holds an entry for each page that the row was ever on, and its heap pages are
- * full of dead versions.
+ * links keeps writes fast while an old snapshot prevents vacuum: the index then has an
+ * entry for each page that the row was ever on, and its heap pages are full of dead
+ * versions.
  *
  * A hint may be wrong. Whatever chain was followed, the version found counts only if the
- * snapshot sees it and it holds the key and the shard number that we look for. The
- * table's unique index allows one such row at a time. So it is the row. To write we
- * ask for the live version, with a dirty snapshot (inserted by a committed transaction or
- * by us, not deleted by one); to read, with the reader's MVCC snapshot. A version
- * left by an aborted update is not live; the chain leads from the root past it to
- * the one that is, or ends, which costs an index look-up.
+ * snapshot sees it, and if it holds the key and the shard number that we look for. The
+ * table's unique index allows one such row at a time. So it is the row. A write asks
+ * for the live version, with a dirty snapshot (inserted by a committed transaction or
+ * by us, not deleted by one); a read asks with its MVCC snapshot. A version that an
+ * aborted update has left is not live. The chain leads from the root past it to the
+ * one that is live, or ends, which costs an index look-up.
  *
  * A free row's page is pinned from the check until the update. If another transaction
  * replaces the version in the meantime, the update says so.
@@ -133,7 +133,7 @@ keep_visible(DcVersion *version, void *arg)
 /*
  * is_inserting tells whether the version that a dirty snapshot has found is being
  * inserted by another transaction. If that is an update, the version before leads
- * to the row; if not, the row is not there yet, and nobody may wait for it.
+ * to the row. If not, the row is not there yet, and must not be waited for.
  */
 static bool
 is_inserting(Snapshot snapshot)

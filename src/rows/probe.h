@@ -18,7 +18,7 @@ typedef enum DcProbeResult
 typedef struct DcProbe
 {
 	DcVersion version; /* of a free row: kept */
-	TransactionId xid; /* of a busy row: who is changing it */
+	TransactionId xid; /* of a busy row: the transaction that is changing it */
 } DcProbe;
 
 extern DcProbeResult probe_row(DcShardRel *rel, const DcDeltaKey *key,

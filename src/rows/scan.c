@@ -2,10 +2,10 @@
  * scan.c
  *		Finding the shard rows of a key, in the presence of many dead versions.
  *
- * While an old snapshot prevents vacuum, a hot row leaves an index entry behind
- * on each page that it was on, and each of those pages is full of dead versions.
- * Visiting them all is what makes reads of a hot row slow. It is not necessary: in
- * a snapshot at most one version of a row is visible (the index is unique), so
+ * While an old snapshot prevents vacuum, a hot row leaves an index entry behind for
+ * each page that it was on, and each of those pages is full of dead versions.
+ * Visiting them all would make reads of a hot row slow. It is not necessary: in
+ * a snapshot at most one version of a row is visible (the index is unique). So
  * once it is found, the other entries of that shard number are of no interest.
  *
  *	- The rows that this backend knows are read by their hints (probe.c), which
@@ -168,8 +168,8 @@ shard_scan_end(DcShardScan *scan)
 
 /*
  * scan_hints asks the index for the live rows of a key that are not in the list.
- * A row whose inserter is still in progress belongs to it alone: nobody may wait
- * for it, as it may be a prepared transaction's.
+ * A row whose inserter is still in progress belongs to that transaction alone. It must
+ * not be waited for, as the transaction may be a prepared one.
  */
 void
 scan_hints(DcShardRel *rel, DcHintList *list)
@@ -254,8 +254,8 @@ scan_total(DcCounter *counter, Datum key, DcKeyState *state)
 
 /*
  * scan_shards reads the rows that this backend knows, and then the others. Under
- * SERIALIZABLE all are read by the index, which takes the predicate locks, and so that no
- * row of another transaction is missed (serial.c).
+ * SERIALIZABLE all are read by the index: that takes the predicate locks, and misses no
+ * row of another transaction (serial.c).
  */
 static void
 scan_shards(DcCounter *counter, const DcKey *key, Datum key_datum,

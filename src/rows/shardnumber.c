@@ -3,7 +3,7 @@
  *		The numbers of the rows that a transaction inserts.
  *
  * A number is derived from the transaction's id. Rows that one transaction alone adds
- * to (blind, apply.c) and those that are for all have different ranges.
+ * to (blind rows, apply.c) and rows that are for all have different ranges.
  *
  * Two live transactions of one cluster cannot derive the same shard number (it
  * repeats after 2^30 transaction ids), and clusters that write to the same

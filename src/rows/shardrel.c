@@ -82,7 +82,7 @@ shardrel_deform(DcShardRel *rel, HeapTuple tuple, const DcDeltaKey *key,
 	for (int i = 0; i < DC_NUM_COLUMNS; i++)
 	{
 		if (atts[i] != InvalidAttrNumber && rel->nulls[atts[i] - 1])
-			return false; /* no row of ours: whoever reads it by the index says so */
+			return false; /* no row of ours: a read by the index says so */
 	}
 	if (DatumGetInt32(rel->values[atts[DC_COL_SHARD] - 1]) != shard)
 		return false;

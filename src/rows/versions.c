@@ -12,7 +12,7 @@
  * Pins and locks. A walk has one page at a time: it is pinned, pruned if it is full,
  * and its content locked (shared) while versions on it are visited. Lock and pin are
  * given up before the next page is read. A callback that returns VERSION_KEEP ends
- * the walk: the lock is given up, and the pin left to the caller, who must release it
+ * the walk: the lock is given up, and the pin left to the caller, which must release it
  * (version_release).
  *
  *	- Within the callback, the version's header and columns may be read, its
@@ -39,7 +39,7 @@
  *	  (compare heap_hot_search_buffer() in heapam.c), and the number of steps is
  *	  bounded.
  *	- So the walk may be along the versions of another row. The callback, or the
- *	  caller to whom it leaves a version, compares key and number (shardrel_deform).
+ *	  caller that gets a version from it, compares key and number (shardrel_deform).
  *
  * Nothing between a version that was live when our snapshot was taken and the newest one
  * can be removed while we have the snapshot: from there a walk always gets to the end.
@@ -169,8 +169,8 @@ prune_if_full(DcShardRel *rel, Buffer buffer)
 
 /*
  * walk_page visits the versions on one page, which is pinned and locked, from *tid
- * on. *xmax is the xmax of the version before, if there was one. VERSION_NEXT: they go
- * on at *tid, after *xmax.
+ * on. *xmax is the xmax of the version before, if there was one. If the result is
+ * VERSION_NEXT, the versions go on at *tid, after *xmax.
  */
 static DcVersionStep
 walk_page(DcVersion *version, ItemPointer tid, TransactionId *xmax,
@@ -240,8 +240,8 @@ fetch(DcVersion *version, OffsetNumber offset, bool at_root, TransactionId *xmax
 }
 
 /*
- * has_next tells whether a version was updated, and sets *xmax to who did. The next
- * one is where its t_ctid says.
+ * has_next tells whether a version was updated, and sets *xmax to the transaction that
+ * did so. Its t_ctid says where the next version is.
  */
 static bool
 has_next(HeapTuple tuple, TransactionId *xmax)

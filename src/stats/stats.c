@@ -5,23 +5,23 @@
  * One area holds an entry for each of up to DC_STATS_TABLES counter tables of all
  * databases. It exists only if dcounter is preloaded.
  *
- * Who may touch what:
+ * Access:
  *
  *	- area->lock protects which table has which entry. A table takes one when it
  *	  is opened by an SQL function (stats_attach), which may wait and fail, and
  *	  never when a transaction commits. A backend remembers the entry and its
  *	  generation in its DcCounter; the generation changes whenever the entry
  *	  changes hands. So it takes no lock and no search to find it again.
- *	- The counts and buckets of an entry are atomic variables. Whoever adds to them
- *	  checks the generation first. Between the check and the addition the entry
+ *	- The counts and buckets of an entry are atomic variables. A backend that adds
+ *	  to them checks the generation first. Between the check and the addition the entry
  *	  cannot change hands: the backend has a lock on the table, and an entry is
  *	  only taken away from a table that is gone for all, locks included.
  *	- entry->lock protects the last sweep and the hot keys of an entry. To record a
  *	  hot key it is taken only if it is free. It is held for a few comparisons.
  *
- * Entries are given back when a table is dropped (statsxact.c). What escapes that
- * (a dropped database, a drop by a prepared transaction) is found when the entries
- * are all taken. If there is none left, a table is not counted.
+ * Entries are given back when a table is dropped (statsxact.c). Some drops escape that:
+ * those of a database, and those by a prepared transaction. Their entries are found when
+ * all are taken. If there is none left, a table is not counted.
  *
  * At a clean shutdown the cumulative numbers go to a file (statsfile.c).
  * statscount.c has what is counted, and how.
@@ -119,8 +119,8 @@ area_init(void *new_area)
 }
 
 /*
- * sweep_load takes over the last sweep of before a restart. What is known of its
- * age is what the wall clock says; if that was set back meanwhile, it ended just now.
+ * sweep_load takes over the last sweep of before a restart. Its age is known from the
+ * wall clock only. If that was set back meanwhile, the sweep counts as just ended.
  */
 static void
 sweep_load(DcStatsEntry *entry, const DcSweepTimes *saved)
@@ -132,7 +132,7 @@ sweep_load(DcStatsEntry *entry, const DcSweepTimes *saved)
 }
 
 /*
- * area_save writes the file when the postmaster exits. Nobody else is left.
+ * area_save writes the file when the postmaster exits. No other process is left.
  */
 static void
 area_save(int code, Datum arg)

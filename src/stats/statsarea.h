@@ -13,8 +13,8 @@
 #define DC_STATS_BUCKETS 12
 
 /*
- * Whose an entry is. Every commit looks at the generation and changes the counts:
- * so they are kept apart, as a cache line that changes has to travel.
+ * The table that an entry belongs to. Every commit looks at the generation and changes
+ * the counts. They are kept apart, since a cache line that changes has to travel.
  */
 typedef struct DcStatsOwner
 {

@@ -6,11 +6,11 @@
  *
  * Cumulative numbers are atomic variables. Writes lately are counted in buckets of
  * a few seconds each, one after the other around a ring. A bucket is one variable,
- * with the number of the period that it is about in its upper bits, so whoever
+ * with the number of the period that it is about in its upper bits, so the backend that
  * comes first in a new period starts it over.
  *
  * The hot keys (hotkeys.c) are those of a sample of the writes: 1 in SAMPLE, which
- * then counts SAMPLE times. Their counts are halved every HALF_LIFE, by whoever
+ * then counts SAMPLE times. Their counts are halved every HALF_LIFE, by the backend that
  * looks at them next.
  */
 #include "postgres.h"
@@ -88,8 +88,8 @@ stats_add_sweep(DcCounter *counter, const DcSweepTimes *sweep)
 }
 
 /*
- * stats_hot_key records that a key was written, if it is in the sample and
- * nobody else is recording.
+ * stats_hot_key records that a key was written, if it is in the sample and no other
+ * backend is recording.
  */
 void
 stats_hot_key(DcCounter *counter, const char *data, uint32 len,
@@ -212,7 +212,7 @@ entry_unlock(DcStatsEntry *entry)
 }
 
 /*
- * stats_entry_clear sets to zero what dc_stat_reset() does.
+ * stats_entry_clear sets to zero the numbers that dc_stat_reset() resets.
  */
 void
 stats_entry_clear(DcStatsEntry *entry)

@@ -1,19 +1,19 @@
 /*
  * statsview.c
- *		What operators see: the functions behind dc_stat_counters and
- *		dc_stat_hot_keys, and dc_stat_reset().
+ *		The functions behind dc_stat_counters and dc_stat_hot_keys, and
+ *		dc_stat_reset().
  *
- * A table's row is shown to who may SELECT from the table, and to members of
+ * A table's row is shown to roles that may SELECT from the table, and to members of
  * pg_monitor. Its cumulative numbers come from shared memory (stats.c). Its live
  * numbers are read by one query on the shard table, as the table's owner; they are
  * sums over all rows, so they reveal no key.
  *
- * Reading many tables, some of which may be in any state, one of them must not make
- * the others unreadable. What is locked by DDL is not waited for. Each one
+ * Many tables are read, some of which may be in any state. One of them must not make
+ * the others unreadable. A table that is locked by DDL is not waited for. Each one
  * is read in a subtransaction of its own, so that an error (a foreign server that
- * does not answer, say) becomes a warning. Live numbers are then NULL. They
- * are NULL, too, if code of the owner could run while they are read (base/ownercode.c): it
- * might not come to an end. The owner himself is shown them.
+ * does not answer, say) becomes a warning. Its live numbers are then NULL. They
+ * are NULL, too, if code of the owner could run while they are read (ownercode.c): it
+ * might not come to an end. The owner itself is shown them.
  */
 #include "postgres.h"
 
@@ -244,8 +244,8 @@ dc_stat_reset(PG_FUNCTION_ARGS)
 }
 
 /*
- * may_see tells whether the caller is shown a table: not if policies decide which
- * of its rows he sees. A settings row may be of one that does not exist any more.
+ * may_see tells whether the caller is shown a table: not if policies decide which of its
+ * rows the caller sees. A settings row may be of a table that does not exist any more.
  */
 static bool
 may_see(Oid counter)

@@ -2,14 +2,14 @@
  * statsxact.c
  *		Statistics of what a transaction has done, until it commits.
  *
- * The statistics shall say what has happened. What is written early may be rolled
- * back with a savepoint and written again, and a compaction may be part of a
- * transaction that fails. So both are collected here, for each counter table and
- * nesting level of subtransactions, and handed over to shared memory when the
- * transaction commits. One that is prepared counts as committed. (The hot keys are
- * an estimate, and are recorded at once.)
+ * The statistics shall say what has happened. Deltas that are written early may be
+ * rolled back with a savepoint and written again, and a compaction may be part of a
+ * transaction that fails. So the counts of both are collected here, for each counter
+ * table and nesting level of subtransactions, and handed over to shared memory when the
+ * transaction commits. A transaction that is prepared counts as committed. (The hot keys
+ * are an estimate, and are recorded at once.)
  *
- * In the same way it is remembered which tables were dropped, to give back their
+ * In the same way the tables that were dropped are remembered, to give back their
  * entries.
  *
  * All of this is private to the backend and lives in TopTransactionContext.
@@ -108,9 +108,9 @@ stats_compacted(DcCounter *counter, int64 keys)
 }
 
 /*
- * stats_swept records that compaction has looked at all rows of a table that are
- * older than `started`, could not move so many keys, and ends now. A transaction with one snapshot does not
- * see rows that came after it.
+ * stats_swept records that compaction has looked at all rows of a table that are older
+ * than `started`, and ends now. It could not move `overflowed` keys. A transaction with
+ * one snapshot does not see rows that came after that.
  */
 void
 stats_swept(DcCounter *counter, DcMoment started, int64 overflowed)
@@ -141,8 +141,8 @@ stats_dropped(Oid counter)
 }
 
 /*
- * before_commit leaves in the list what is really dropped: a savepoint may
- * have undone it. Called at PRE_COMMIT, when catalogs can still be read.
+ * before_commit leaves in the list the tables that are really dropped: a savepoint may
+ * have undone a drop. Called at PRE_COMMIT, when catalogs can still be read.
  */
 static void
 before_commit(void)
@@ -157,7 +157,7 @@ before_commit(void)
 }
 
 /*
- * end_xact hands over what was collected. Runs when the transaction has
+ * end_xact hands over the counts that were collected. Runs when the transaction has
  * committed: must not throw.
  */
 static void
@@ -185,8 +185,8 @@ end_xact(bool committed, bool prepared)
 }
 
 /*
- * commit_subxact gives what the ending subtransaction has collected to its
- * parent. Must not throw.
+ * commit_subxact gives the counts of the ending subtransaction to its parent. Must not
+ * throw.
  */
 static void
 commit_subxact(void)
@@ -215,7 +215,7 @@ commit_subxact(void)
 }
 
 /*
- * abort_subxact forgets what the ending subtransaction has collected.
+ * abort_subxact forgets the counts of the ending subtransaction.
  */
 static void
 abort_subxact(void)
