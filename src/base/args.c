@@ -1,6 +1,6 @@
 /*
  * args.c
- *		Arguments of SQL functions, arrays and rows.
+ *		Arguments of SQL functions, and results of several columns.
  */
 #include "postgres.h"
 
@@ -26,6 +26,20 @@ bool_arg(FunctionCallInfo fcinfo, int argno, const char *name)
 {
 	arg_not_null(fcinfo, argno, name);
 	return PG_GETARG_BOOL(argno);
+}
+
+/*
+ * array_datum makes an array of values of a type, none of which is null.
+ */
+Datum
+array_datum(Datum *values, int count, Oid type)
+{
+	int16 len;
+	bool by_value;
+	char align;
+
+	get_typlenbyvalalign(type, &len, &by_value, &align);
+	return PointerGetDatum(construct_array(values, count, type, len, by_value, align));
 }
 
 /*
@@ -57,24 +71,10 @@ array_arg(FunctionCallInfo fcinfo, int argno, const char *name,
 }
 
 /*
- * array_datum makes an array of values, none of which is null, of a type.
+ * record_result makes the result of a function with output arguments.
  */
 Datum
-array_datum(Datum *values, int count, Oid type)
-{
-	int16 len;
-	bool by_value;
-	char align;
-
-	get_typlenbyvalalign(type, &len, &by_value, &align);
-	return PointerGetDatum(construct_array(values, count, type, len, by_value, align));
-}
-
-/*
- * row_result makes the row that an SQL function returns.
- */
-Datum
-row_result(FunctionCallInfo fcinfo, Datum *values, bool *nulls)
+record_result(FunctionCallInfo fcinfo, Datum *values, bool *nulls)
 {
 	TupleDesc desc;
 

@@ -18,7 +18,7 @@
 DcBufferArea *buffer_area = NULL;
 DcMap *buffer_map = NULL;
 
-/* What was asked for the map. */
+/* The size of the map, as it was asked for. */
 static Size map_bytes = 0;
 
 static Size buffer_map_size(void);
@@ -90,7 +90,7 @@ area_init(void *new_area)
 
 /*
  * buffer_map_init comes after area_init, and fills both from the file. It is called
- * when the server starts over after a crash, too: the size is what was asked for at
+ * when the server starts over after a crash, too: the size is the one asked for at
  * the first start, whatever file there is now.
  */
 static void

@@ -10,7 +10,7 @@
  *	- pending: committed, and in no row yet. Committing transactions add to it.
  *	- taken: by a transaction that is writing it to rows, a flush.
  *
- * What is taken has the id of that transaction. If it commits, the amount is
+ * A taken amount is marked with the id of that transaction. If it commits, the amount is
  * dropped, as rows have it; if it aborts, the amount is pending again (taken.c). In
  * between, and a moment longer, a reader decides by the transaction's visibility
  * in its snapshot whether the amount counts (bufferread.c).

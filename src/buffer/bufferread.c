@@ -44,7 +44,7 @@
 /* Failures until flushes are kept out. */
 #define MAX_TRIES 20
 
-/* What an entry holds, as of one moment. */
+/* The amounts of an entry, as of one moment. */
 typedef struct DcAmounts
 {
 	int64 inc;
@@ -212,7 +212,7 @@ read_key(DcCounter *counter, DcBuffered *key)
 
 /*
  * read_amounts reads an entry that is pinned. inc and dec are two variables: they
- * only grow while nobody takes them, so if both are the same when they are read
+ * only grow while no flush takes them, so if both are the same when they are read
  * again, there was a moment at which they were that.
  */
 static void

@@ -70,7 +70,7 @@ static DcFlush *flushes = NULL;
  */
 static DcBufferScan scan;
 
-/* What synchronous_commit is to be for a flush; empty: as it is. */
+/* The value of synchronous_commit for a flush; empty: as it is set. */
 static char commit_level[16] = "";
 
 static void commit_synchronously(void);
@@ -128,7 +128,7 @@ flush_table(DcCounter *counter, DcBufferTable *table, bool exactly)
 }
 
 /*
- * flush_set_commit says what synchronous_commit was set to in a process that has
+ * flush_set_commit tells the value that synchronous_commit had in a process that has
  * turned it off.
  */
 void

@@ -61,16 +61,16 @@ PG_FUNCTION_INFO_V1(dc_flush);
 /* A worker that leaves */
 #define LEAVE_LOOK_MS 2	  /* looks again whether transactions are committing, */
 #define LEAVE_MAX_MS 1000 /* for so long, */
-#define LEAVE_PASSES 40	  /* and tries so often to flush what could not be flushed */
+#define LEAVE_PASSES 40	  /* and tries so often to flush tables that could not be flushed */
 #define LEAVE_PAUSE_MS 50
-#define LEAVE_FAILED (2 * RETRY_FAILED_MIN) /* but not what has failed twice */
+#define LEAVE_FAILED (2 * RETRY_FAILED_MIN) /* but not those that have failed twice */
 
 /* Waiting for a crowd: how often and how long at most, and from how many on. */
 #define GATHER_MAX 10
 #define GATHER_US 30
 #define GATHER_FROM 4
 
-/* What this process knows of a slot that could not be flushed. */
+/* A slot that could not be flushed, as this process remembers it. */
 typedef struct DcFlushRetry
 {
 	DcMoment at;	   /* DC_LONG_AGO: no need to wait */
@@ -153,7 +153,7 @@ table_due(int slot)
 }
 
 /*
- * retry_of returns what is known of a slot; nothing, if it is another table's now.
+ * retry_of returns what is remembered of a slot; nothing, if it is another table's now.
  */
 static DcFlushRetry *
 retry_of(int slot)

@@ -17,7 +17,7 @@ typedef struct DcCacheKey
 	uint64 table; /* cache_table() */
 } DcCacheKey;
 
-/* What came of asking for a value. */
+/* The outcome of asking for a value. */
 typedef enum DcCacheState
 {
 	CACHE_FOUND,

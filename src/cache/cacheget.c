@@ -235,7 +235,7 @@ may_share(DcCounter *counter)
 		return false;
 	if (!counter->foreign)
 		return true;
-	/* what is written to another server needs no transaction id here */
+	/* a write to another server needs no transaction id here */
 	if (compat_has_locked(counter->relid, RowExclusiveLock) ||
 		compat_has_locked(counter->row.shards, RowExclusiveLock))
 		return false;

@@ -70,7 +70,7 @@
 
 PG_FUNCTION_INFO_V1(dc_compact);
 
-/* after key, after shard, limit, keys to leave out: rows that nobody has locked */
+/* after key, after shard, limit, keys to leave out: rows that are not locked */
 static const DcStatement sql_compact_shards = {
 	"SELECT s.key, s.shard, s.inc, s.dec, s.updated_at, s.@units FROM @shards AS s"
 	" WHERE (s.key, s.shard) > ($1, $2) AND s.key <> ALL ($4) ORDER BY s.key, s.shard"
@@ -292,7 +292,7 @@ tell_stuck(DcSweep *sweep, DcCounter *counter, const DcBatch *batch)
 }
 
 /*
- * sweep_end frees what a sweep remembers.
+ * sweep_end frees the memory of a sweep.
  */
 void
 sweep_end(DcSweep *sweep)

@@ -1,6 +1,6 @@
 /*
  * compactunits.c
- *		What compaction does with the shard rows of a stock.
+ *		Compaction of the shard rows of a stock.
  *
  * The amounts have been moved to the totals. The units stay in the shard rows, to be
  * taken. Compaction alone may move units between rows (levelling), since its transactions
@@ -37,7 +37,7 @@ typedef struct DcRowList
 	int capacity;
 } DcRowList;
 
-/* What is to be done. */
+/* Changes that are to be made. */
 typedef struct DcUnitsPlan
 {
 	DcRowList remove;

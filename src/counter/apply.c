@@ -149,13 +149,13 @@ apply_rows(DcApplying *applying, DcDelta **deltas, int count)
 	if (!counter_exists(relid))
 		return;
 	counter = counter_lookup(relid);
-	/* what the table promises holds for rows, too */
+	/* the promise of "sync" holds for rows, too */
 	if (counter_is_sync(counter))
 		ForceSyncCommit();
 	if (!applying->begun)
 	{
 		applying->begun = true;
-		/* in the end, what the last statement has written must be visible, ... */
+		/* at the end of a transaction, rows of the last statement must be visible, ... */
 		CommandCounterIncrement();
 		/* ... and there is no snapshot */
 		PushActiveSnapshot(GetTransactionSnapshot());
@@ -325,7 +325,7 @@ apply_error_context(void *arg)
 }
 
 /*
- * apply_forget forgets what belongs to a transaction that has ended.
+ * apply_forget forgets the state of a transaction that has ended.
  */
 void
 apply_forget(void)

@@ -1,7 +1,6 @@
 /*
  * applying.h
- *		Writing pending deltas: what commit.c, which decides when and which, asks of
- *		apply.c, which does it.
+ *		Writing pending deltas: commit.c decides when and which, apply.c writes them.
  */
 #ifndef DC_APPLYING_H
 #define DC_APPLYING_H

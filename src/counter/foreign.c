@@ -98,7 +98,7 @@ foreign_check_alive(void)
 }
 
 /*
- * foreign_end_xact forgets what belongs to a transaction that has ended.
+ * foreign_end_xact forgets the state of a transaction that has ended.
  */
 void
 foreign_end_xact(void)

@@ -91,7 +91,7 @@ static void delta_accumulate(DcDelta *delta, int64 inc, int64 dec);
 static int delta_compare(const void *a, const void *b);
 
 /*
- * pending_add adds an amount to what this transaction will write for a key.
+ * pending_add adds an amount to the deltas that this transaction will write for a key.
  * inc and dec are not negative. Raises 22003, with nothing changed, when the
  * sum of the key's pending amounts leaves bigint.
  */
@@ -348,7 +348,7 @@ pending_end_xact(void)
 }
 
 /*
- * pending_commit_subxact gives what the ending subtransaction holds to its
+ * pending_commit_subxact gives the deltas of the ending subtransaction to its
  * parent. Runs inside COMMIT_SUB: must not throw.
  */
 void
@@ -376,8 +376,8 @@ pending_commit_subxact(void)
 }
 
 /*
- * pending_abort_subxact drops what the ending subtransaction holds, and makes
- * pending again what it had written. Runs inside ABORT_SUB: must not throw.
+ * pending_abort_subxact drops the deltas of the ending subtransaction, and makes
+ * pending again those that it had written. Runs inside ABORT_SUB: must not throw.
  */
 void
 pending_abort_subxact(void)

@@ -186,7 +186,7 @@ dc_info(PG_FUNCTION_ARGS)
 		values[5] = IntervalPGetDatum(interval_from_us(age));
 	if (stats_hooks != NULL)
 		stats_hooks->read(counter, started);
-	return row_result(fcinfo, values, nulls);
+	return record_result(fcinfo, values, nulls);
 }
 
 /*
@@ -275,7 +275,7 @@ may_be_buffered(DcCounter *counter)
 }
 
 /*
- * buffered_read finds out what is in memory for some keys. If there may be
+ * buffered_read reads the amounts in memory of some keys. If there may be
  * something, it makes a snapshot active, in which the rows are to be read.
  */
 static bool

@@ -3,10 +3,10 @@
  *		How SERIALIZABLE transactions that use one key find each other.
  *
  * Serializable snapshot isolation (SSI) has to learn of each pair of transactions
- * that overlap and of which one, R, reads what the other, W, writes and R does not
+ * that overlap and of which one, R, reads rows that the other, W, writes and R does not
  * see. It has two ways:
  *
- *	in:	 W comes second. R holds a predicate lock (SIREAD) on what it has read, and
+ *	in:	 W comes second. R holds a predicate lock (SIREAD) on the rows it has read, and
  *		 W's write meets it.
  *	out: R comes second. R comes across a version that W has made or replaced, does
  *		 not see it, and looks W up.
@@ -108,7 +108,7 @@
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
-/* What rows of a key have a number. */
+/* Whether rows of a key have a number. */
 typedef enum DcNumberState
 {
 	NUMBER_FREE,
@@ -149,7 +149,7 @@ serial_mark(DcShardRel *rel, const DcDeltaKey *key)
 	}
 	nothing.key = *key;
 	direct_insert_number(rel, &nothing, number, &tid);
-	CommandCounterIncrement(); /* a command does not see what it has inserted */
+	CommandCounterIncrement(); /* a command does not see the rows that it has inserted */
 	simple_heap_delete(rel->heap, &tid);
 	CommandCounterIncrement();
 }
@@ -178,7 +178,7 @@ serial_mark_key(DcSqlSession *session, const DcKey *key)
 }
 
 /*
- * number_state looks up what rows of a key have a number, dead ones included.
+ * number_state looks up the rows of a key that have a number, dead ones included.
  */
 static DcNumberState
 number_state(DcShardRel *rel, const DcDeltaKey *key, int32 number)

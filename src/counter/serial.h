@@ -1,6 +1,6 @@
 /*
  * serial.h
- *		What a SERIALIZABLE transaction leaves for those that read a key (see
+ *		Marks that SERIALIZABLE transactions leave for readers of a key (see
  *		serial.c).
  */
 #ifndef DC_SERIAL_H

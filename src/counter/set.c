@@ -10,7 +10,7 @@
  *	   these functions with each other, also for a key that has no row yet.
  *	   Amounts that are in memory for the key are flushed to rows. Amounts that come
  *	   to memory from now on count as later than this.
- *	3. The key's shard rows are deleted, returning what they held. This waits for
+ *	3. The key's shard rows are deleted, returning their amounts. This waits for
  *	   transactions that are just committing an increment, and takes the rows
  *	   away from compaction.
  *	4. Only then is the row of totals locked and read: compaction moves amounts

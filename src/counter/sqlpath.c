@@ -273,8 +273,8 @@ free_retired(void)
 }
 
 /*
- * sql_forget makes the next statements of a counter table have new plans, since what
- * their words stand for has changed.
+ * sql_forget makes the next statements of a counter table have new plans, since the
+ * meaning of their words has changed.
  */
 void
 sql_forget(DcCounter *counter)
@@ -378,7 +378,7 @@ check_tables(SPIPlanPtr plan, const List *tables)
 }
 
 /*
- * append_word appends what a word after @ stands for, and notes the table.
+ * append_word appends the meaning of a word after @, and notes the table.
  */
 static void
 append_word(StringInfo sql, DcSqlSession *session, const char *word, List **tables)

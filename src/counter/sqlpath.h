@@ -36,7 +36,7 @@ typedef struct DcStatement
 	int of;									  /* which table errors name */
 } DcStatement;
 
-/* Returns what a word of the session stands for. */
+/* Returns the meaning of a word of the session. */
 typedef const char *(*DcSqlWord)(DcCounter *counter, const char *word);
 
 /* A session of statements on one counter table, as its owner. */

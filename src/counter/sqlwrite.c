@@ -35,7 +35,7 @@
 	"(SELECT f.shard FROM @shards AS f WHERE f.key = $1" \
 	" ORDER BY hashint4extended(f.shard, $5) LIMIT 1 FOR NO KEY UPDATE"
 
-/* key, inc, dec, at, seed: adds to a row that nobody has locked */
+/* key, inc, dec, at, seed: adds to a row that is not locked */
 static const DcStatement sql_update_free = {
 	"UPDATE @shards AS s SET inc = s.inc + $2, dec = s.dec + $3,"
 	" updated_at = $4 WHERE s.key = $1 AND s.shard = " CHOSEN_SHARD " SKIP LOCKED)",
@@ -130,8 +130,8 @@ sql_add_shared(DcSqlSession *session, const DcDelta *delta, uint64 seed,
 }
 
 /*
- * sql_add_blind adds deltas to rows with number own_shard, which nobody else
- * uses. `written` is whether this transaction may have such rows already.
+ * sql_add_blind adds deltas to rows with number own_shard, which no other
+ * transaction uses. `written` is whether this transaction may have such rows already.
  */
 void
 sql_add_blind(DcSqlSession *session, DcDelta **deltas, int count,

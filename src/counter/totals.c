@@ -56,7 +56,7 @@ dc_total(PG_FUNCTION_ARGS)
 	values[0] = Int64GetDatum(sums_to_bigint(state.sums.net, "value"));
 	values[1] = TimestampTzGetDatum(state.updated_at);
 	nulls[1] = TIMESTAMP_IS_NOBEGIN(state.updated_at);
-	return row_result(fcinfo, values, nulls);
+	return record_result(fcinfo, values, nulls);
 }
 
 /*

@@ -159,7 +159,7 @@ add_to_many(DcShardRel *rel, const DcDelta *delta, DcHintList *list, int rows,
 			done++;
 		}
 	}
-	/* the last part is what is left, should there be no room for more rows */
+	/* the last part is all that is left, should there be no room for more rows */
 	while (left > 0)
 	{
 		bool last = done >= rows - 1 ||

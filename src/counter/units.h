@@ -7,7 +7,7 @@
 
 #include "rows/direct.h"
 
-/* What came of an attempt to take units from a row. */
+/* The outcome of an attempt to take units from a row. */
 typedef enum DcTakeResult
 {
 	TAKE_DONE,

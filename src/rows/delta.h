@@ -1,6 +1,6 @@
 /*
  * delta.h
- *		What is to be added to a counter's key.
+ *		Amounts that are to be added to a counter's key.
  */
 #ifndef DC_DELTA_H
 #define DC_DELTA_H
@@ -12,7 +12,7 @@
 /* A shard hint of 0 means: the table's own choice (random or backend). */
 #define DC_NO_HINT UINT64CONST(0)
 
-/* What pending deltas are coalesced by. */
+/* The key by which pending deltas are coalesced. */
 typedef struct DcDeltaKey
 {
 	const char *data; /* the counter key's bytes */

@@ -10,7 +10,7 @@
  *	   says that it is busy or gone.
  *	2. A free row is updated without waiting. That fails, with nothing done, if
  *	   another transaction has locked or changed the row since the probe: then it
- *	   counts as busy. What the probe has read is still the latest version if the
+ *	   counts as busy. The version that the probe has read is still the latest one if the
  *	   update succeeds, so the new one may be computed from it.
  *	   An update that does not wait refuses more rows than it needs to: also one
  *	   that we have locked ourselves, or that others have locked FOR KEY SHARE. So if
@@ -360,7 +360,7 @@ direct_insert_number(DcShardRel *rel, const DcDelta *delta, int32 shard,
 
 /*
  * set_amounts adds a delta to the amounts in rel->values. In a stock it also
- * changes what may be taken from the row.
+ * changes the units that may be taken from the row.
  */
 static void
 set_amounts(DcShardRel *rel, const DcDelta *delta)

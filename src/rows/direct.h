@@ -8,7 +8,7 @@
 #include "rows/probe.h"
 
 /*
- * What decides which of a key's rows is tried first: any (random), the one that
+ * The choice of the row of a key that is tried first: any (random), the one that
  * this backend wrote to last (backend), or the one for a value (hash). `seed` is
  * random, of the backend or of the value.
  */

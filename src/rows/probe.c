@@ -32,7 +32,7 @@
 /* Versions to look at before a hint counts as stale. */
 #define MAX_STEPS 100000
 
-/* What a walk looks for. */
+/* The version that a walk looks for. */
 typedef struct DcWanted
 {
 	Snapshot snapshot; /* that sees the version */

@@ -7,7 +7,7 @@
 
 #include "rows/versions.h"
 
-/* What became of a hint. */
+/* The state of the row that a hint leads to. */
 typedef enum DcProbeResult
 {
 	DC_PROBE_FREE, /* a live row that no transaction is changing */

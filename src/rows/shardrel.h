@@ -21,7 +21,7 @@ typedef struct DcShardRel
 	BlockNumber nblocks;  /* of heap; never too large, see versions.c */
 	Datum *values;		  /* of the row that was found */
 	bool *nulls;
-	DcApplyStats stats; /* what a commit has met */
+	DcApplyStats stats; /* of a commit */
 } DcShardRel;
 
 extern void shardrel_open(DcShardRel *rel, DcCounter *counter, bool write);

@@ -16,7 +16,7 @@ typedef struct DcSums
 	INT128 net; /* inc - dec */
 } DcSums;
 
-/* What the rows of one key add up to. */
+/* The sums over the rows of one key. */
 typedef struct DcKeyState
 {
 	DcSums sums;

@@ -6,7 +6,7 @@
  * chain, whose root is where an index entry of the row points. If the row has moved
  * to another page since, the end of the chain points to its next root, and so on.
  * A walk begins at a root, or at a version on the root's page that was seen before,
- * and shows each version to a callback, until that has found what it looks for or
+ * and shows each version to a callback, until that has found the one that it looks for or
  * the links end. This is the only place that follows links.
  *
  * Pins and locks. A walk has one page at a time: it is pinned, pruned if it is full,

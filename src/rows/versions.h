@@ -18,7 +18,7 @@ typedef struct DcVersion
 	HeapTupleData tuple;
 } DcVersion;
 
-/* What the callback of a walk wants. */
+/* Where a walk goes on, as its callback says. */
 typedef enum DcVersionStep
 {
 	VERSION_NEXT, /* the version that replaced this one */

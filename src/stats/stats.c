@@ -24,7 +24,7 @@
  * all are taken. If there is none left, a table is not counted.
  *
  * At a clean shutdown the cumulative numbers go to a file (statsfile.c).
- * statscount.c has what is counted, and how.
+ * statscount.c says how things are counted.
  */
 #include "postgres.h"
 

@@ -46,7 +46,7 @@ typedef struct DcSweepTimes
 	DcMoment started;	  /* not in the file */
 } DcSweepTimes;
 
-/* What is known of a table: as it is shown, and as it is kept in a file. */
+/* The statistics of a table: as they are shown, and as they are kept in a file. */
 typedef struct DcTableStats
 {
 	Oid database;
@@ -80,7 +80,7 @@ extern bool stats_get(Oid counter, DcTableStats *stats, double *writes);
 extern bool stats_get_hot_keys(Oid counter, DcHotStats *hot);
 extern void stats_reset(Oid counter);
 
-/* statsxact.c: what a transaction does counts when it commits */
+/* statsxact.c: counts of a transaction, until it commits */
 extern void stats_applied(DcCounter *counter, const DcApplyStats *stats);
 extern void stats_compacted(DcCounter *counter, int64 keys);
 extern void stats_swept(DcCounter *counter, DcMoment started, int64 overflowed);

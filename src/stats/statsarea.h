@@ -29,7 +29,7 @@ typedef struct DcStatsEntry
 	pg_atomic_uint64 reset_at; /* TimestampTz, to be shown */
 	pg_atomic_uint64 since;	   /* DcMoment: the buckets count since then */
 	pg_atomic_uint64 buckets[DC_STATS_BUCKETS];
-	LWLock lock;		 /* protects what follows */
+	LWLock lock;		 /* protects the fields that follow */
 	DcSweepTimes sweep;	 /* the last one */
 	DcMoment hot_since;	 /* start of the hot keys */
 	DcMoment decayed_at; /* hot_since plus some half-lives */

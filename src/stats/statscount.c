@@ -1,6 +1,6 @@
 /*
  * statscount.c
- *		What is counted for a counter table, in its entry of the statistics.
+ *		Counting for a counter table, in its entry of the statistics.
  *
  * stats.c says which lock protects what.
  *

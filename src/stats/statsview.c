@@ -216,7 +216,7 @@ dc_stat_reset(PG_FUNCTION_ARGS)
 		Oid relid = PG_GETARG_OID(0);
 
 		if (counter_find(relid) == NULL)
-			counter_lookup(relid); /* says what is wrong */
+			counter_lookup(relid); /* raises the error */
 		if (!compat_owns_relation(relid, GetUserId()))
 			aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE,
 						   get_rel_name(relid));
@@ -420,7 +420,7 @@ set_mean(DcStatRow *row, const DcTableStats *stats, int column, DcStatsCount tim
 /*
  * set_live sets the columns of live numbers. A row that holds an amount was last
  * changed at `oldest` or later, so the oldest uncompacted change is at least
- * that old; and what came before the last sweep is compacted, unless its row was
+ * that old; and all that came before the last sweep is compacted, unless its row was
  * locked at that time. Rows have wall time: if the clock was set back since, they
  * look younger, and only the sweep, whose age is measured, says how old it may be.
  */

@@ -1,6 +1,6 @@
 /*
  * statsxact.c
- *		Statistics of what a transaction has done, until it commits.
+ *		Statistics of a transaction, until it commits.
  *
  * The statistics shall say what has happened. Deltas that are written early may be
  * rolled back with a savepoint and written again, and a compaction may be part of a
@@ -81,7 +81,7 @@ subxact_callback(SubXactEvent event, SubTransactionId subid,
 }
 
 /*
- * stats_applied counts what was written to a table.
+ * stats_applied counts the deltas that were written to a table.
  */
 void
 stats_applied(DcCounter *counter, const DcApplyStats *stats)
@@ -232,7 +232,7 @@ abort_subxact(void)
 }
 
 /*
- * xact_stats_get returns what the current subtransaction collects for a table.
+ * xact_stats_get returns the counts of the current subtransaction for a table.
  */
 static DcXactStats *
 xact_stats_get(DcCounter *counter)
