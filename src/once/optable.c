@@ -95,7 +95,7 @@ once_init(void)
 	static const DcOnceHooks hooks = {.tables = ops_tables, .adopted = ops_adopt};
 
 	once_hooks = &hooks;
-	job_register((DcJob){"ledger_ops", &dc_op_interval, op_job});
+	job_register((DcJob){.name = "ledger_ops", .interval = &dc_op_interval, .run = op_job});
 }
 
 /*

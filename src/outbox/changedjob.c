@@ -125,12 +125,12 @@ typedef struct Keys
 
 /* keys: their exact values, and when they changed */
 static const DcStatement sql_read_changed = {
-	"SELECT u.key, sum(u.inc) - sum(u.dec), max(u.at) FROM ("
-	"SELECT t.key, t.inc, t.dec, t.updated_at AS at FROM @totals AS t"
-	" WHERE t.key = ANY ($1) UNION ALL"
-	" SELECT s.key, s.inc, s.dec, s.updated_at FROM @shards AS s"
-	" WHERE s.key = ANY ($1)) AS u GROUP BY u.key ORDER BY u.key COLLATE \"C\"",
-	{TEXTARRAYOID},
+	.text = "SELECT u.key, sum(u.inc) - sum(u.dec), max(u.at) FROM ("
+			"SELECT t.key, t.inc, t.dec, t.updated_at AS at FROM @totals AS t"
+			" WHERE t.key = ANY ($1) UNION ALL"
+			" SELECT s.key, s.inc, s.dec, s.updated_at FROM @shards AS s"
+			" WHERE s.key = ANY ($1)) AS u GROUP BY u.key ORDER BY u.key COLLATE \"C\"",
+	.argtypes = {TEXTARRAYOID},
 	.columns = {DC_TEXT("key"), DC_COLUMN("inc", NUMERICOID), DC_TIME("updated_at")}};
 
 static List *list(void);

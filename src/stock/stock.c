@@ -60,7 +60,7 @@ stock_init(bool preloaded)
 	if (preloaded)
 		gate_init();
 	stock_hooks = &hooks;
-	job_register((DcJob){"expiry", &dc_expire_interval, expire_job});
+	job_register((DcJob){.name = "expiry", .interval = &dc_expire_interval, .run = expire_job});
 }
 
 /*
