@@ -18,7 +18,6 @@
 #include "compact/compactbatch.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
-#include "utils/lsyscache.h"
 
 /* keys */
 static const DcStatement sql_compact_lock = {

@@ -13,7 +13,6 @@
 
 #include "access/transam.h"
 #include "access/xact.h"
-#include "base/args.h"
 #include "base/hooks.h"
 #include "base/interval.h"
 #include "base/key.h"

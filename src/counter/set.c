@@ -45,7 +45,6 @@
  */
 #include "postgres.h"
 
-#include "access/xact.h"
 #include "base/hooks.h"
 #include "base/key.h"
 #include "catalog/pg_type.h"
@@ -56,7 +55,6 @@
 #include "counter/serial.h"
 #include "counter/sqlpath.h"
 #include "counter/units.h"
-#include "miscadmin.h"
 #include "rows/locks.h"
 #include "table/access.h"
 #include "table/layout.h"

@@ -10,13 +10,10 @@
 #include "base/args.h"
 #include "base/key.h"
 #include "catalog/pg_type.h"
-#include "counter/read.h"
 #include "counter/sqlpath.h"
 #include "funcapi.h"
-#include "miscadmin.h"
 #include "rows/scan.h"
 #include "table/access.h"
-#include "table/layout.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 

@@ -15,7 +15,6 @@
 #include "postgres.h"
 
 #include "access/genam.h"
-#include "access/heapam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "access/xact.h"
@@ -32,10 +31,8 @@
 #include "ledger/ledgershape.h"
 #include "ledger/ledgersql.h"
 #include "miscadmin.h"
-#include "storage/lmgr.h"
 #include "table/access.h"
 #include "table/layout.h"
-#include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/hsearch.h"
 #include "utils/lsyscache.h"

@@ -14,12 +14,9 @@
 #include "counter/pending.h"
 #include "counter/read.h"
 #include "funcapi.h"
-#include "ledger/account.h"
 #include "ledger/detach.h"
 #include "ledger/ledgersql.h"
-#include "miscadmin.h"
 #include "table/access.h"
-#include "utils/builtins.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 

@@ -13,7 +13,6 @@
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "base/sequence.h"
-#include "catalog/index.h"
 #include "catalog/pg_type.h"
 #include "executor/executor.h"
 #include "ledger/entry.h"

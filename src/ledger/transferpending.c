@@ -20,7 +20,6 @@
 
 #include "base/interval.h"
 #include "catalog/pg_type.h"
-#include "common/int.h"
 #include "ledger/account.h"
 #include "ledger/ledgersql.h"
 #include "ledger/transfer.h"
@@ -29,7 +28,6 @@
 #include "utils/builtins.h"
 #include "utils/datum.h"
 #include "utils/fmgrprotos.h"
-#include "utils/memutils.h"
 #include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(dc_transfer_pending);

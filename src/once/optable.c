@@ -8,13 +8,11 @@
  */
 #include "postgres.h"
 
-#include "access/table.h"
 #include "base/guc.h"
 #include "base/hooks.h"
 #include "base/lockclass.h"
 #include "base/rowread.h"
 #include "base/runas.h"
-#include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_type.h"

@@ -27,13 +27,10 @@
  */
 #include "postgres.h"
 
-#include "access/heapam.h"
 #include "access/htup_details.h"
-#include "access/parallel.h"
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"
-#include "access/xlog.h"
 #include "base/compat.h"
 #include "base/guc.h"
 #include "base/sequence.h"

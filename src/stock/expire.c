@@ -20,7 +20,6 @@
 #include "stock/hold.h"
 #include "stock/stock.h"
 #include "storage/lmgr.h"
-#include "table/layout.h"
 #include "table/tablejob.h"
 #include "utils/timestamp.h"
 
