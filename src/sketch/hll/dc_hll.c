@@ -12,7 +12,6 @@
 #include <math.h>
 
 #include "base/compat.h"
-#include "catalog/pg_type.h"
 #include "funcapi.h"
 #include "sketch/hash.h"
 #include "sketch/io.h"

@@ -10,7 +10,6 @@
 #include "base/compat.h"
 #include "common/hashfn.h"
 #include "fmgr.h"
-#include "sketch/hll/dc_hll.h"
 
 PG_FUNCTION_INFO_V1(dc_hll_eq);
 PG_FUNCTION_INFO_V1(dc_hll_ne);
