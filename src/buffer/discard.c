@@ -178,11 +178,7 @@ discard_later(Oid database, Oid counter, bool gone)
 	if (gone && OidIsValid(counter) && !has_slot(database, counter))
 		return;
 	discard = MemoryContextAlloc(TopTransactionContext, sizeof(DcDiscard));
-	discard->nest = GetCurrentTransactionNestLevel();
-	discard->database = database;
-	discard->counter = counter;
-	discard->gone = gone;
-	discard->next = discards;
+	*discard = (DcDiscard){discards, GetCurrentTransactionNestLevel(), database, counter, gone};
 	discards = discard;
 }
 

@@ -249,18 +249,19 @@ write_totals(DcCounter *counter, DcFlushKey *keys, int count, DcDelta **left)
 	DcBatch batch = {0};
 	int nleft = 0;
 
-	batch.keys = palloc0(count * sizeof(DcBatchKey));
+	batch.keys = palloc(count * sizeof(DcBatchKey));
 	batch.nkeys = count;
 	for (int i = 0; i < count; i++)
 	{
-		DcBatchKey *key = &batch.keys[i];
 		const DcDelta *delta = &keys[i].delta;
 
-		key->key = delta_key_text(&delta->key);
-		key->inc = delta->inc;
-		key->dec = delta->dec;
-		key->at = keys[i].at;
-		key->used = true;
+		batch.keys[i] = (DcBatchKey){
+			.key = delta_key_text(&delta->key),
+			.inc = delta->inc,
+			.dec = delta->dec,
+			.at = keys[i].at,
+			.used = true,
+		};
 	}
 	sql_begin(&session, counter);
 	batch_lock_totals(&session, &batch);

@@ -60,8 +60,6 @@ void
 cache_key_set(DcCounter *counter, const DcKey *key)
 {
 	DcSetTable *table;
-	DcSetKey *set;
-	char *data;
 
 	if (!cache_enabled())
 		return;
@@ -70,12 +68,11 @@ cache_key_set(DcCounter *counter, const DcKey *key)
 		return;
 	if (table->nkeys < MAX_KEYS)
 	{
-		set = MemoryContextAlloc(TopTransactionContext, sizeof(DcSetKey));
-		data = MemoryContextAlloc(TopTransactionContext, Max(key->len, 1));
+		DcSetKey *set = MemoryContextAlloc(TopTransactionContext, sizeof(DcSetKey));
+		char *data = MemoryContextAlloc(TopTransactionContext, Max(key->len, 1));
+
 		memcpy(data, key->data, key->len);
-		set->key.data = data;
-		set->key.len = key->len;
-		set->next = table->keys;
+		*set = (DcSetKey){.next = table->keys, .key = {data, key->len}};
 		table->keys = set;
 	}
 	table->nkeys++;

@@ -62,9 +62,7 @@ stuck_note(Oid table, Datum key)
 		return false;
 	old = MemoryContextSwitchTo(TopMemoryContext);
 	stuck = palloc(sizeof(DcStuckKey));
-	stuck->table = table;
-	stuck->key = datumCopy(key, false, -1);
-	stuck->tried = moment_now();
+	*stuck = (DcStuckKey){table, datumCopy(key, false, -1), moment_now()};
 	stuck_keys = lappend(stuck_keys, stuck);
 	MemoryContextSwitchTo(old);
 	return true;

@@ -131,7 +131,7 @@ rows_wanted(DcSqlSession *session, const DcBatchKey *key, int64 units)
 {
 	const DcCounter *counter = session->counter;
 	int wanted = units_rows(counter, units);
-	Datum values[1];
+	Datum value = key->key;
 	int64 others;
 
 	if (counter_is_limit(counter))
@@ -141,8 +141,7 @@ rows_wanted(DcSqlSession *session, const DcBatchKey *key, int64 units)
 	if (wanted <= 2 * key->nrows || !key->used)
 		return key->nrows; /* near enough */
 	/* there may be more, from which other transactions are taking just now */
-	values[0] = key->key;
-	sql_run(session, &sql_count_rows, values);
+	sql_run(session, &sql_count_rows, &value);
 	others = rows_bigint(&session->rows, 0, 1) - key->nrows;
 	return (int) Max(wanted - Max(others, 0), key->nrows);
 }

@@ -324,18 +324,17 @@ static void
 read_key_by_sql(DcCounter *counter, const DcKey *key, DcKeyState *state)
 {
 	DcSqlSession session;
-	Datum values[1];
+	Datum value = key_text_datum(key);
 
-	values[0] = key_text_datum(key);
 	sql_begin(&session, counter);
-	sql_read(&session, &sql_read_key, values);
+	sql_read(&session, &sql_read_key, &value);
 	for (uint64 i = 0; i < session.rows.count; i++)
 		key_state_add(state, rows_bigint(&session.rows, i, 1),
 					  rows_bigint(&session.rows, i, 2),
 					  DatumGetTimestampTz(rows_datum(&session.rows, i, 3)),
 					  DatumGetBool(rows_datum(&session.rows, i, 4)));
 	sql_end(&session);
-	pfree(DatumGetPointer(values[0]));
+	pfree(DatumGetPointer(value));
 }
 
 /*

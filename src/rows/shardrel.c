@@ -20,11 +20,11 @@ shardrel_open(DcShardRel *rel, DcCounter *counter, bool write)
 {
 	TupleDesc desc;
 
-	rel->counter = counter;
-	rel->heap = counter_direct_open(counter, DC_TABLE_SHARDS);
-	rel->index = NULL;
+	*rel = (DcShardRel){
+		.counter = counter,
+		.heap = counter_direct_open(counter, DC_TABLE_SHARDS),
+	};
 	desc = RelationGetDescr(rel->heap);
-	rel->slot = NULL;
 	if (write)
 	{
 		CheckCmdReplicaIdentity(rel->heap, CMD_UPDATE);
@@ -32,8 +32,6 @@ shardrel_open(DcShardRel *rel, DcCounter *counter, bool write)
 	}
 	rel->values = palloc(desc->natts * sizeof(Datum));
 	rel->nulls = palloc(desc->natts * sizeof(bool));
-	rel->nblocks = 0;
-	memset(&rel->stats, 0, sizeof(rel->stats));
 }
 
 void

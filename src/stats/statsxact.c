@@ -242,11 +242,8 @@ xact_stats_get(DcCounter *counter)
 
 	if (stats == NULL)
 	{
-		stats = MemoryContextAllocZero(TopTransactionContext,
-									   sizeof(DcXactStats));
-		stats->counter = counter;
-		stats->nest = nest;
-		stats->next = xact_stats;
+		stats = MemoryContextAlloc(TopTransactionContext, sizeof(DcXactStats));
+		*stats = (DcXactStats){.next = xact_stats, .counter = counter, .nest = nest};
 		xact_stats = stats;
 	}
 	return stats;
