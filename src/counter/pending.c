@@ -136,7 +136,7 @@ bool
 pending_any(bool (*is)(Oid counter), int64 above)
 {
 	Oid other = InvalidOid; /* one that is not */
-	DcPendingScan scan = {top_level};
+	DcPendingScan scan = {.level = top_level};
 	DcDelta *delta;
 
 	while ((delta = next_pending(&scan)) != NULL)
@@ -232,7 +232,7 @@ Numeric
 pending_total(Oid counter)
 {
 	Datum total = NumericGetDatum(int64_to_numeric(0));
-	DcPendingScan scan = {top_level};
+	DcPendingScan scan = {.level = top_level};
 	DcDelta *delta;
 
 	while ((delta = next_pending(&scan)) != NULL)
@@ -253,7 +253,7 @@ pending_total(Oid counter)
 DcDelta **
 pending_sorted(int *count)
 {
-	DcPendingScan scan = {top_level};
+	DcPendingScan scan = {.level = top_level};
 	DcDelta **sorted;
 	int n = 0;
 	int kept = 0;
@@ -321,7 +321,7 @@ pending_keep(const List *counters)
 {
 	Oid last = InvalidOid;
 	bool keep = false;
-	DcPendingScan scan = {top_level};
+	DcPendingScan scan = {.level = top_level};
 	DcDelta *delta;
 
 	while ((delta = next_pending(&scan)) != NULL)
