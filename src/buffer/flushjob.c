@@ -19,8 +19,8 @@
  * A table that a subscription feeds is left alone. If a subscription has begun to feed it
  * while it was being flushed, the flush is rolled back (subscription.c). Its memory has
  * only amounts that were added before. They stay there until the subscription is dropped.
- * Only if a session waits for them, which has committed at that moment, they go to shard
- * rows.
+ * Only if a session waits for them, one that has committed at that moment, they go to
+ * shard rows.
  *
  * A table on which code of its owner can run is left alone, too (ownercode.c). It is
  * marked, and increments go to rows from then on. The amounts in memory wait for the

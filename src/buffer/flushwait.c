@@ -3,11 +3,11 @@
  *		Waiting until committed increments are durable.
  *
  * Flushes of a table are numbered. A flush first resets the dirty mark, then gets its
- * number, then takes the amounts. A session that has added to the memory first looks at the
- * number of the last flush that has begun, and then sets the dirty mark. It waits for the
- * next number: that flush takes the amounts that the session has added. If the reset undoes the
- * session's mark, the number that it waits for is that of the flush that has undone it, or
- * an earlier one. Otherwise the mark stays, and another flush follows.
+ * number, then takes the amounts. A session that has added to the memory first looks at
+ * the number of the last flush that has begun, and then sets the dirty mark. It waits for
+ * the next number: that flush takes the amounts that the session has added. If the reset
+ * undoes the session's mark, the number that it waits for is that of the flush that has
+ * undone it, or an earlier one. Otherwise the mark stays, and another flush follows.
  *
  * Each session has a place where it says which flush of which table it waits for. The end
  * of a flush wakes the sessions that wait for it. These are half of all, usually: the
