@@ -95,8 +95,8 @@ static void account_change(DcLedger *ledger, const DcKey *key, const DcRules *ru
 static void read_balance(DcLedger *ledger, const DcKey *key, DcBalance *balance);
 static void check_balance_seen(DcLedger *ledger, const DcKey *key,
 							   const DcBalance *now);
-static void account_write(DcLedger *ledger, const DcStatement *statement,
-						  const DcKey *key, const DcRules *rules, uint64 *rows);
+static uint64 account_write(DcLedger *ledger, const DcStatement *statement,
+							const DcKey *key, const DcRules *rules);
 static void lock_opening(DcLedger *ledger, const DcKey *key);
 static void check_account_right(DcLedger *ledger, AclMode right);
 static int64 room_below(int64 amount, int64 bound, int64 pending);
@@ -262,13 +262,12 @@ static bool
 find_by_sql(DcLedger *ledger, const DcKey *key, DcRules *rules)
 {
 	DcSqlSession session;
-	Datum values[1];
+	Datum text_key = key_text_datum(key);
 	bool found;
 
-	values[0] = key_text_datum(key);
 	PushActiveSnapshot(GetLatestSnapshot());
 	ledger_sql_begin(&session, ledger);
-	found = sql_read(&session, &sql_account_find, values) > 0;
+	found = sql_read(&session, &sql_account_find, &text_key) > 0;
 	if (found)
 	{
 		bool isnull;
@@ -389,15 +388,12 @@ check_account_right(DcLedger *ledger, AclMode right)
 static bool
 account_insert(DcLedger *ledger, const DcKey *key, const DcRules *rules)
 {
-	uint64 inserted;
-
 	/* its balance is zero */
 	if ((rules->has_min && rules->min > 0) || (rules->has_max && rules->max < 0))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("the bounds of a new account must include zero")));
-	account_write(ledger, &sql_account_insert, key, rules, &inserted);
-	if (inserted == 0)
+	if (account_write(ledger, &sql_account_insert, key, rules) == 0)
 		return false;
 	if (rules->has_min)
 		limit_give(ledger, key, false, room_below(0, rules->min, 0));
@@ -415,7 +411,6 @@ account_change(DcLedger *ledger, const DcKey *key, const DcRules *rules)
 	DcBalance now;
 	int64 lower;
 	int64 upper;
-	uint64 rows;
 
 	apply_early();
 	CommandCounterIncrement();
@@ -443,7 +438,7 @@ account_change(DcLedger *ledger, const DcKey *key, const DcRules *rules)
 						   (long long) now.posted, (long long) now.in)));
 	limit_set(ledger, key, false, lower);
 	limit_set(ledger, key, true, upper);
-	account_write(ledger, &sql_account_update, key, rules, &rows);
+	account_write(ledger, &sql_account_update, key, rules);
 	relation_invalidate(ledger->relid); /* what sessions remember of it */
 	CommandCounterIncrement();
 }
@@ -454,13 +449,12 @@ account_change(DcLedger *ledger, const DcKey *key, const DcRules *rules)
 static void
 read_balance(DcLedger *ledger, const DcKey *key, DcBalance *balance)
 {
+	Datum text_key = key_text_datum(key);
 	DcSqlSession session;
-	Datum values[1];
 
 	balance->posted = counter_value(ledger->counter, key);
-	values[0] = key_text_datum(key);
 	ledger_sql_begin(&session, ledger);
-	sql_read(&session, &sql_balance, values);
+	sql_read(&session, &sql_balance, &text_key);
 	balance->out = rows_bigint(&session.rows, 0, 1);
 	balance->in = rows_bigint(&session.rows, 0, 2);
 	sql_end(&session);
@@ -484,15 +478,17 @@ check_balance_seen(DcLedger *ledger, const DcKey *key, const DcBalance *now)
 }
 
 /*
- * account_write inserts or updates the row of an account.
+ * account_write inserts or updates the row of an account, and returns how many rows it
+ * has written.
  */
-static void
+static uint64
 account_write(DcLedger *ledger, const DcStatement *statement, const DcKey *key,
-			  const DcRules *rules, uint64 *rows)
+			  const DcRules *rules)
 {
 	char nulls[] = "    ";
 	DcSqlSession session;
 	Datum values[4];
+	uint64 rows;
 
 	values[0] = key_text_datum(key);
 	values[1] = Int64GetDatum(rules->min);
@@ -503,8 +499,9 @@ account_write(DcLedger *ledger, const DcStatement *statement, const DcKey *key,
 	if (!rules->has_max)
 		nulls[2] = 'n';
 	ledger_sql_begin(&session, ledger);
-	*rows = sql_run_nulls(&session, statement, values, nulls);
+	rows = sql_run_nulls(&session, statement, values, nulls);
 	sql_end(&session);
+	return rows;
 }
 
 /*

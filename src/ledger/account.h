@@ -35,6 +35,5 @@ extern void limits_take(DcLedger *ledger, const DcLeg *legs, int nlegs);
 extern void limits_give(DcLedger *ledger, const DcLeg *legs, int nlegs);
 extern void limit_give(DcLedger *ledger, const DcKey *key, bool upper, int64 amount);
 extern void limit_set(DcLedger *ledger, const DcKey *key, bool upper, int64 amount);
-extern int64 limit_left(DcLedger *ledger, const DcKey *key, bool upper);
 
 #endif /* DC_ACCOUNT_H */

@@ -139,7 +139,6 @@ static const DcStatement sql_ledger_check = {
 	true,
 	.columns = {DC_NULLABLE("key", TEXTOID), DC_NULLABLE("inc", NUMERICOID), DC_NULLABLE("amount", NUMERICOID), DC_TEXT("problem")}};
 
-static void return_rows(FunctionCallInfo fcinfo, const DcRows *rows);
 static TimestampTz time_arg(FunctionCallInfo fcinfo, int argno, const char *name);
 static void check_kept(TimestampTz at, bool all_kept, Datum before);
 
@@ -271,7 +270,7 @@ dc_account_statement(PG_FUNCTION_ARGS)
 	before = rows_nullable(&session.rows, 0, 2, &all_kept);
 	check_kept(DatumGetTimestampTz(values[1]), all_kept, before);
 	sql_read(&session, &sql_statement, values);
-	return_rows(fcinfo, &session.rows);
+	rows_return(fcinfo, &session.rows);
 	sql_end(&session);
 	PopActiveSnapshot();
 	return (Datum) 0;
@@ -301,7 +300,7 @@ dc_transfers_pending(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, 0);
 	ledger_sql_begin(&session, ledger);
 	sql_read(&session, statement, values);
-	return_rows(fcinfo, &session.rows);
+	rows_return(fcinfo, &session.rows);
 	sql_end(&session);
 	return (Datum) 0;
 }
@@ -338,17 +337,8 @@ dc_ledger_check(PG_FUNCTION_ARGS)
 	values[0] = ObjectIdGetDatum(ledger->unguarded);
 	ledger_sql_begin(&session, ledger);
 	sql_read(&session, &sql_ledger_check, values);
-	return_rows(fcinfo, &session.rows);
+	rows_return(fcinfo, &session.rows);
 	sql_end(&session);
 	PopActiveSnapshot();
 	return (Datum) 0;
-}
-
-static void
-return_rows(FunctionCallInfo fcinfo, const DcRows *rows)
-{
-	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
-
-	for (uint64 i = 0; i < rows->count; i++)
-		rows_put(rows, i, result->setResult, result->setDesc);
 }

@@ -186,15 +186,14 @@ lock_months(DcLedger *ledger, TimestampTz before, TimestampTz *end)
 static void
 carry_forward(DcLedger *ledger, TimestampTz end)
 {
+	Datum before = TimestampTzGetDatum(end);
 	DcSqlSession session;
-	Datum values[1];
 
 	if (!OidIsValid(ledger->row.openings))
 		create_openings(ledger);
-	values[0] = TimestampTzGetDatum(end);
 	ledger_sql_begin(&session, ledger);
-	sql_run(&session, &sql_opening_add, values);
-	sql_run(&session, &sql_opening_move, values);
+	sql_run(&session, &sql_opening_add, &before);
+	sql_run(&session, &sql_opening_move, &before);
 	sql_end(&session);
 }
 

@@ -61,11 +61,7 @@ typedef struct DcMonth
 	TimestampTz to;
 } DcMonth;
 
-static TimestampTz month_start(TimestampTz at, int later);
-static char *month_label(TimestampTz start);
-static char *bound_literal(TimestampTz at);
 static void month_make(const char *schema, const char *entries, TimestampTz at);
-static bool month_find(Oid entries, TimestampTz at, DcMonth *month);
 static TimestampTz bound_time(PartitionBoundInfo bounds, int i);
 static void month_ensure(DcLedger *ledger, TimestampTz at);
 static bool month_remember(DcLedger *ledger, const DcMonth *month);

@@ -12,7 +12,6 @@
 #include "once/opslot.h"
 #include "utils/lsyscache.h"
 
-static const char *ledger_word(DcCounter *counter, const char *word);
 static const char *no_op(DcCounter *counter);
 
 /*

@@ -40,10 +40,8 @@ typedef struct DcLimitKey
 	char bytes[DC_MAX_KEY_BYTES + 1];
 } DcLimitKey;
 
-static void limit_key(const DcKey *account, bool upper, DcLimitKey *limit);
-static bool is_bounded(const DcLeg *leg, bool upper);
-static int64 leg_out(const DcLeg *leg);
 static void take(DcLedger *ledger, const DcLeg *leg, bool upper, int64 amount);
+static int64 limit_left(DcLedger *ledger, const DcKey *key, bool upper);
 static void limit_error(DcLedger *ledger, const DcLeg *leg, bool upper, int64 amount);
 
 static void
@@ -165,7 +163,7 @@ limit_error(DcLedger *ledger, const DcLeg *leg, bool upper, int64 amount)
 /*
  * limit_left returns what a bound lets through, in the active snapshot.
  */
-int64
+static int64
 limit_left(DcLedger *ledger, const DcKey *key, bool upper)
 {
 	DcLimitKey limit;

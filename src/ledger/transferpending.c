@@ -25,6 +25,7 @@
 #include "ledger/ledgersql.h"
 #include "ledger/transfer.h"
 #include "ledger/transferpending.h"
+#include "stock/hold.h"
 #include "table/access.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
@@ -91,7 +92,8 @@ static const DcStatement sql_pending_expire_key = {PENDING_EXPIRE(" AND (e.from_
 static void note_pending(DcLedger *ledger, const DcTransfer *transfer, bool expires,
 						 TimestampTz expires_at);
 static bool lock_pending(DcLedger *ledger, int64 id, DcPendingTransfer *pending);
-static bool read_pending(DcLedger *ledger, DcPendingTransfer *pending, TimestampTz *expires_at);
+static void read_pending(DcLedger *ledger, DcPendingTransfer *pending, TimestampTz *expires_at);
+static void read_line(const DcRows *rows, uint64 row, DcLine *line);
 static void end_pending(DcLedger *ledger, const DcPendingTransfer *pending,
 						const char *state, int64 posted);
 static void give_back(DcLedger *ledger, const DcLine *line, int64 amount);
@@ -180,42 +182,33 @@ dc_transfer_post(PG_FUNCTION_ARGS)
 {
 	int64 id = id_arg(fcinfo, 1);
 	DcLedger *ledger = ledger_open(fcinfo, "dc_transfer_post()", RowExclusiveLock, ACL_INSERT | ACL_UPDATE);
-	const char *answer = "unknown";
 	DcPendingTransfer pending;
+	int64 set_aside;
+	DcLeg *legs;
+	int nlegs;
 
 	if (!PG_ARGISNULL(2) && PG_GETARG_INT64(2) <= 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("amount must be greater than zero")));
-	if (lock_pending(ledger, id, &pending))
-	{
-		answer = pending.state;
-		if (strcmp(answer, "posted") == 0)
-			answer = "posted already";
-		else if (strcmp(answer, "open") == 0)
-		{
-			int64 set_aside = pending.line.amount;
-			DcLeg *legs;
-			int nlegs;
-
-			if (!PG_ARGISNULL(2))
-				pending.line.amount = PG_GETARG_INT64(2);
-			if (pending.line.amount > set_aside)
-				ereport(ERROR,
-						(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-						 errmsg("amount must not be greater than that of the pending transfer"),
-						 errdetail("It has set aside %lld.", (long long) set_aside)));
-			end_pending(ledger, &pending, "posted", pending.line.amount);
-			legs = transfer_legs(ledger, &pending.line, 1, &nlegs);
-			pending.transfer.op.transfer_id = entries_draw(ledger, 2);
-			transfer_post(ledger, &pending.transfer, id, legs, nlegs);
-			limits_give(ledger, legs, nlegs);
-			if (set_aside > pending.line.amount)
-				give_back(ledger, &pending.line, set_aside - pending.line.amount);
-			answer = "posted";
-		}
-	}
-	PG_RETURN_TEXT_P(cstring_to_text(answer));
+	if (!lock_pending(ledger, id, &pending))
+		PG_RETURN_TEXT_P(ended_answer(pending.state, "posted"));
+	set_aside = pending.line.amount;
+	if (!PG_ARGISNULL(2))
+		pending.line.amount = PG_GETARG_INT64(2);
+	if (pending.line.amount > set_aside)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("amount must not be greater than that of the pending transfer"),
+				 errdetail("It has set aside %lld.", (long long) set_aside)));
+	end_pending(ledger, &pending, "posted", pending.line.amount);
+	legs = transfer_legs(ledger, &pending.line, 1, &nlegs);
+	pending.transfer.op.transfer_id = entries_draw(ledger, 2);
+	transfer_post(ledger, &pending.transfer, id, legs, nlegs);
+	limits_give(ledger, legs, nlegs);
+	if (set_aside > pending.line.amount)
+		give_back(ledger, &pending.line, set_aside - pending.line.amount);
+	PG_RETURN_TEXT_P(cstring_to_text("posted"));
 }
 
 /*
@@ -228,22 +221,13 @@ dc_transfer_void(PG_FUNCTION_ARGS)
 {
 	int64 id = id_arg(fcinfo, 1);
 	DcLedger *ledger = ledger_open(fcinfo, "dc_transfer_void()", RowExclusiveLock, ACL_INSERT | ACL_UPDATE);
-	const char *answer = "unknown";
 	DcPendingTransfer pending;
 
-	if (lock_pending(ledger, id, &pending))
-	{
-		answer = pending.state;
-		if (strcmp(answer, "voided") == 0)
-			answer = "voided already";
-		else if (strcmp(answer, "open") == 0)
-		{
-			end_pending(ledger, &pending, "voided", 0);
-			give_back(ledger, &pending.line, pending.line.amount);
-			answer = "voided";
-		}
-	}
-	PG_RETURN_TEXT_P(cstring_to_text(answer));
+	if (!lock_pending(ledger, id, &pending))
+		PG_RETURN_TEXT_P(ended_answer(pending.state, "voided"));
+	end_pending(ledger, &pending, "voided", 0);
+	give_back(ledger, &pending.line, pending.line.amount);
+	PG_RETURN_TEXT_P(cstring_to_text("voided"));
 }
 
 static int64
@@ -254,42 +238,38 @@ id_arg(FunctionCallInfo fcinfo, int argno)
 }
 
 /*
- * lock_pending locks a pending transfer and reads it; false if there is none. One
- * whose time is up is ended here.
+ * lock_pending locks a pending transfer and reads it; false if it is not open. One whose
+ * time is up is ended here. The state of one that does not exist is "unknown".
  */
 static bool
 lock_pending(DcLedger *ledger, int64 id, DcPendingTransfer *pending)
 {
 	TimestampTz expires_at = DT_NOEND;
-	TimestampTz now;
 
 	memset(pending, 0, sizeof(*pending));
 	pending->id = id;
-	if (!read_pending(ledger, pending, &expires_at))
+	pending->state = "unknown";
+	read_pending(ledger, pending, &expires_at);
+	if (strcmp(pending->state, "open") != 0)
 		return false;
-	now = GetCurrentTimestamp();
-	pending->transfer.op.at = now;
-	if (strcmp(pending->state, "open") == 0 && expires_at <= now)
-	{
-		end_pending(ledger, pending, "expired", 0);
-		give_back(ledger, &pending->line, pending->line.amount);
-		pending->state = "expired";
-	}
-	return true;
+	pending->transfer.op.at = GetCurrentTimestamp();
+	if (expires_at > pending->transfer.op.at)
+		return true;
+	end_pending(ledger, pending, "expired", 0);
+	give_back(ledger, &pending->line, pending->line.amount);
+	pending->state = "expired";
+	return false;
 }
 
-static bool
+static void
 read_pending(DcLedger *ledger, DcPendingTransfer *pending, TimestampTz *expires_at)
 {
 	MemoryContext caller = CurrentMemoryContext;
+	Datum id = Int64GetDatum(pending->id);
 	DcSqlSession session;
-	Datum values[1];
-	bool found;
 
-	values[0] = Int64GetDatum(pending->id);
 	ledger_sql_begin(&session, ledger);
-	found = sql_run(&session, &sql_pending_lock, values) > 0;
-	if (found)
+	if (sql_run(&session, &sql_pending_lock, &id) > 0)
 	{
 		const DcRows *rows = &session.rows;
 		MemoryContext old = MemoryContextSwitchTo(caller);
@@ -298,9 +278,7 @@ read_pending(DcLedger *ledger, DcPendingTransfer *pending, TimestampTz *expires_
 		Datum value;
 		text *op;
 
-		key_from_text(datumCopy(rows_datum(rows, 0, 1), false, -1), &pending->line.from);
-		key_from_text(datumCopy(rows_datum(rows, 0, 2), false, -1), &pending->line.to);
-		pending->line.amount = rows_bigint(rows, 0, 3);
+		read_line(rows, 0, &pending->line);
 		pending->state = TextDatumGetCString(rows_datum(rows, 0, 4));
 		value = rows_nullable(rows, 0, 5, &isnull);
 		if (!isnull)
@@ -316,9 +294,19 @@ read_pending(DcLedger *ledger, DcPendingTransfer *pending, TimestampTz *expires_
 		MemoryContextSwitchTo(old);
 	}
 	else
-		sql_check_newer(&session, &sql_pending_find, values);
+		sql_check_newer(&session, &sql_pending_find, &id);
 	sql_end(&session);
-	return found;
+}
+
+/*
+ * read_line copies the first three columns of a row: the accounts and the amount.
+ */
+static void
+read_line(const DcRows *rows, uint64 row, DcLine *line)
+{
+	key_from_text(datumCopy(rows_datum(rows, row, 1), false, -1), &line->from);
+	key_from_text(datumCopy(rows_datum(rows, row, 2), false, -1), &line->to);
+	line->amount = rows_bigint(rows, row, 3);
 }
 
 /*
@@ -398,9 +386,7 @@ expire(DcLedger *ledger, const DcStatement *statement, int limit,
 	{
 		MemoryContext old = MemoryContextSwitchTo(caller);
 
-		key_from_text(datumCopy(rows_datum(&session.rows, i, 1), false, -1), &lines[i].from);
-		key_from_text(datumCopy(rows_datum(&session.rows, i, 2), false, -1), &lines[i].to);
-		lines[i].amount = rows_bigint(&session.rows, i, 3);
+		read_line(&session.rows, i, &lines[i]);
 		MemoryContextSwitchTo(old);
 	}
 	sql_end(&session);

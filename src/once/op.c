@@ -73,9 +73,6 @@ struct DcOpLog
 };
 
 static DcOpLog *open_log(DcCounter *counter, LOCKMODE mode);
-static DcOpRel *log_rel(DcOpLog *log, int i);
-static TimestampTz op_time(const DcOp *op, TimestampTz now);
-static bool may_be_forgotten(DcOpLog *log, TimestampTz made, TimestampTz now);
 static void check_seen(DcOpLog *log, const DcOp *op, bool exists);
 static bool find_op(DcOpLog *log, const DcOp *op, DcOpFind how,
 					DcOp *found);

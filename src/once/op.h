@@ -51,7 +51,6 @@ extern DcOpStatus ops_status(DcCounter *counter, DcOp *op,
 extern void ops_create(DcCounter *counter);
 extern void ops_wait_made(DcCounter *counter);
 extern List *ops_tables(Oid counter, List *tables);
-extern void ops_adopt(DcCounter *counter);
 extern void once_init(void);
 
 /* opjob.c */

@@ -229,12 +229,9 @@ read_op(const DcOpRel *rel, TupleTableSlot *slot, DcOp *found)
 	found->id_len = VARSIZE(id) - VARHDRSZ;
 	found->key = PointerGetDatum(DatumGetTextPCopy(slot_datum(slot, atts[OP_KEY], TEXTOID)));
 	found->delta = DatumGetInt64(slot_datum(slot, atts[OP_DELTA], INT8OID));
+	/* 0 for NULL */
 	found->transfer_id = DatumGetInt64(slot_nullable(slot, atts[OP_TRANSFER_ID], INT8OID, &isnull));
-	if (isnull)
-		found->transfer_id = 0;
 	found->digest = DatumGetInt64(slot_nullable(slot, atts[OP_DIGEST], INT8OID, &isnull));
-	if (isnull)
-		found->digest = 0;
 	found->at = DatumGetTimestampTz(slot_datum(slot, atts[OP_AT], TIMESTAMPTZOID));
 }
 

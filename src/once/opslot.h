@@ -86,7 +86,6 @@ extern void opslot_update(const DcOpSlot *slot);
 extern int opslots_delete(Oid counter);
 extern uint64 opslots_changes(void);
 extern List *opslots_counters(void);
-extern const char *slot_state_name(DcSlotState state);
 
 /* opshape.c */
 extern void opslot_check(DcOpSlot *slot, Relation heap);

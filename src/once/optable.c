@@ -44,6 +44,7 @@
 #define OP_COMMENT "ops, which count once; see dc_incr_once()"
 
 static void make_all(DcCounter *counter, int want);
+static void ops_adopt(DcCounter *counter);
 static bool adopt(DcCounter *counter);
 static void lock_making(Oid counter, LOCKMODE mode);
 static void make_slot(const DcCounter *counter, Oid ops, int number, DcSlotState state);
@@ -114,7 +115,7 @@ ops_tables(Oid counter, List *tables)
 /*
  * ops_adopt finds the tables of ops of a counter table that was adopted.
  */
-void
+static void
 ops_adopt(DcCounter *counter)
 {
 	DcOpSlot slots[DC_OP_SLOTS];

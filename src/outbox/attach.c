@@ -326,12 +326,7 @@ check_sink(const char *sink)
 {
 	if (sink == NULL)
 		null_not_allowed("sink");
-	if (strcmp(sink, SINK_TABLE) != 0 && strcmp(sink, SINK_WAL) != 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("invalid sink \"%s\"", sink),
-				 errhint("A sink is \"%s\" or \"%s\".", SINK_TABLE, SINK_WAL)));
-	if (strcmp(sink, SINK_WAL) == 0 && wal_level < WAL_LEVEL_LOGICAL)
+	if (capture_to_wal(sink) && wal_level < WAL_LEVEL_LOGICAL)
 		ereport(WARNING,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("nobody can read events from the WAL: wal_level is not \"logical\""),

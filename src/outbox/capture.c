@@ -20,6 +20,7 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "base/args.h"
 #include "base/compat.h"
 #include "commands/trigger.h"
 #include "executor/tuptable.h"
@@ -29,7 +30,6 @@
 #include "outbox/outbox.h"
 #include "outbox/payload.h"
 #include "utils/builtins.h"
-#include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/timestamp.h"
 
@@ -85,10 +85,7 @@ check_call(FunctionCallInfo fcinfo)
 {
 	TriggerEvent event;
 
-	if (!CALLED_AS_TRIGGER(fcinfo))
-		ereport(ERROR,
-				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("%s can only be called as a trigger", CAPTURE_NAME)));
+	trigger_check(fcinfo, CAPTURE_NAME);
 	event = ((TriggerData *) fcinfo->context)->tg_event;
 	if (!TRIGGER_FIRED_AFTER(event) ||
 		(TRIGGER_FIRED_BY_TRUNCATE(event) ? TRIGGER_FIRED_FOR_ROW(event) : !TRIGGER_FIRED_FOR_ROW(event)))
@@ -175,14 +172,7 @@ payload(DcCapture *capture, const char *op, TupleTableSlot *new, TupleTableSlot 
 	StringInfoData buf;
 	DcJsonWriter writer;
 
-	if (keys.n == 0)
-	{
-		MemoryContext cxt = MemoryContextSwitchTo(TopMemoryContext);
-		int order[lengthof(members)];
-
-		json_keys_make(&keys, (const char **) members, lengthof(members), order);
-		MemoryContextSwitchTo(cxt);
-	}
+	json_keys_keep(&keys, members, lengthof(members));
 	json_begin(&buf);
 	json_begin_object(&writer, &buf, &keys);
 	json_add_time(&writer, GetCurrentTimestamp());

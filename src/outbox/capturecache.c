@@ -15,12 +15,11 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "base/compat.h"
 #include "base/relcached.h"
-#include "catalog/indexing.h"
+#include "catalog/objectaddress.h"
 #include "catalog/pg_index.h"
 #include "catalog/pg_trigger.h"
 #include "catalog/pg_type.h"
@@ -31,7 +30,6 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/catcache.h"
-#include "utils/fmgroids.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -148,7 +146,7 @@ capture_make(Entry *entry, TriggerData *data)
 	check_args(data->tg_trigger);
 	capture->cxt = cxt;
 	capture->topic = cstring_to_text(args[CAPTURE_TOPIC]);
-	capture->wal = strcmp(args[CAPTURE_SINK], SINK_WAL) == 0;
+	capture->wal = capture_to_wal(args[CAPTURE_SINK]);
 	entry->root = attached_table(entry->relid, data->tg_trigger);
 	capture->table = cstring_to_text(quote_qualified_identifier(
 		get_namespace_name(get_rel_namespace(entry->root)), get_rel_name(entry->root)));
@@ -194,12 +192,22 @@ check_args(const Trigger *trigger)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("topic must not be empty")));
-	if (strcmp(trigger->tgargs[CAPTURE_SINK], SINK_TABLE) != 0 &&
-		strcmp(trigger->tgargs[CAPTURE_SINK], SINK_WAL) != 0)
+}
+
+/*
+ * capture_to_wal tells which sink a text names, the WAL or the table; 22023 for any other.
+ */
+bool
+capture_to_wal(const char *sink)
+{
+	if (strcmp(sink, SINK_WAL) == 0)
+		return true;
+	if (strcmp(sink, SINK_TABLE) != 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("invalid sink \"%s\"", trigger->tgargs[CAPTURE_SINK]),
+				 errmsg("invalid sink \"%s\"", sink),
 				 errhint("A sink is \"%s\" or \"%s\".", SINK_TABLE, SINK_WAL)));
+	return false;
 }
 
 /*
@@ -210,27 +218,16 @@ attached_table(Oid relid, const Trigger *trigger)
 {
 	Oid oid = trigger->tgoid;
 	Relation catalog;
+	HeapTuple tuple;
 
 	if (!trigger->tgisclone)
 		return relid;
 	catalog = table_open(TriggerRelationId, AccessShareLock);
-	while (OidIsValid(oid))
+	while (OidIsValid(oid) &&
+		   (tuple = get_catalog_object_by_oid(catalog, Anum_pg_trigger_oid, oid)) != NULL)
 	{
-		ScanKeyData key;
-		SysScanDesc scan;
-		HeapTuple tuple;
-
-		ScanKeyInit(&key, Anum_pg_trigger_oid, BTEqualStrategyNumber, F_OIDEQ,
-					ObjectIdGetDatum(oid));
-		scan = systable_beginscan(catalog, TriggerOidIndexId, true, NULL, 1, &key);
-		tuple = systable_getnext(scan);
-		oid = InvalidOid;
-		if (HeapTupleIsValid(tuple))
-		{
-			relid = ((Form_pg_trigger) GETSTRUCT(tuple))->tgrelid;
-			oid = ((Form_pg_trigger) GETSTRUCT(tuple))->tgparentid;
-		}
-		systable_endscan(scan);
+		relid = ((Form_pg_trigger) GETSTRUCT(tuple))->tgrelid;
+		oid = ((Form_pg_trigger) GETSTRUCT(tuple))->tgparentid;
 	}
 	table_close(catalog, AccessShareLock);
 	return relid;

@@ -43,16 +43,17 @@
 #include "access/xact.h"
 #include "base/compat.h"
 #include "base/key.h"
+#include "base/relcached.h"
 #include "base/rowread.h"
 #include "catalog/indexing.h"
 #include "catalog/pg_type.h"
 #include "commands/async.h"
-#include "common/hashfn.h"
 #include "compact/compact.h"
 #include "counter/sqlpath.h"
 #include "miscadmin.h"
 #include "outbox/changed.h"
 #include "outbox/outbox.h"
+#include "outbox/payload.h"
 #include "storage/lmgr.h"
 #include "storage/lock.h"
 #include "table/subscription.h"
@@ -62,12 +63,8 @@
 #include "utils/datum.h"
 #include "utils/fmgroids.h"
 #include "utils/fmgrprotos.h"
-#include "utils/hsearch.h"
-#include "utils/json.h"
-#include "utils/jsonb.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
-#include "utils/numeric.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
@@ -100,7 +97,7 @@ static struct
 	/* all transactions before this had ended when it read its first values */
 	TransactionId xmin;
 	MemoryContext cxt;
-	HTAB *reported; /* hashes of keys, of steps before */
+	HTAB *reported; /* the keys of steps before (changedsquash.c) */
 } round_now;
 
 /* Up to when the worker has seen all marks of a counter table. */
@@ -114,7 +111,12 @@ typedef struct Seen
 	DcMoment squash_due;
 } Seen;
 
-static HTAB *seen_cache = NULL;
+/* Entries that nobody has filled in have waited for long. */
+static DcRelCached seen_cache = {
+	.name = "dcounter seen marks",
+	.keysize = sizeof(Oid),
+	.size = sizeof(Seen),
+};
 
 /* Keys of a step. */
 typedef struct Keys
@@ -138,17 +140,13 @@ static void start(MemoryContext cxt);
 static DcTableStep step(Oid table, bool all_owners);
 static bool is_due(const DcCounterEvents *row);
 static bool squash_is_due(const DcCounterEvents *row);
-static DcTableStep squash(const DcCounterEvents *row);
 static bool has_marks(Oid counter);
 static bool any_marks(Oid counter, TimestampTz from);
 static void round_begin(Oid counter, bool all_owners);
 static void round_end(Oid counter);
 static bool marks_settled(void);
 static bool take_marks(Oid counter, Keys *keys);
-static bool was_reported(Datum key);
 static bool is_covered(HeapTuple mark);
-static void note_reported(const Keys *keys);
-static uint64 hash_key(Datum key);
 static Seen *seen_of(Oid counter);
 static void keys_unique(Keys *keys);
 static int compare_keys(const void *a, const void *b);
@@ -157,8 +155,6 @@ static void report(DcCounter *counter, const DcCounterEvents *row,
 static void report_key(text *topic, const char *channel, Datum key,
 					   Numeric value, TimestampTz at);
 static Jsonb *make_payload(Datum key, Numeric value, TimestampTz at);
-static void push_text(JsonbParseState **state, JsonbIteratorToken token,
-					  const char *data, int len);
 
 /*
  * changed_job reports changed keys; true if it has yielded.
@@ -284,18 +280,12 @@ any_marks(Oid counter, TimestampTz from)
 static void
 start(MemoryContext cxt)
 {
-	HASHCTL ctl = {0};
-
 	if (round_now.cxt == NULL)
 		round_now.cxt = AllocSetContextCreate(TopMemoryContext,
 											  "dcounter events",
 											  ALLOCSET_DEFAULT_SIZES);
 	MemoryContextReset(round_now.cxt);
-	ctl.keysize = sizeof(uint64);
-	ctl.entrysize = sizeof(uint64);
-	ctl.hcxt = round_now.cxt;
-	round_now.reported = hash_create("dcounter reported keys", 256, &ctl,
-									 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	round_now.reported = key_set_make(round_now.cxt);
 	round_now.fresh = true;
 }
 
@@ -333,7 +323,8 @@ step(Oid table, bool all_owners)
 		events_write(&row);
 		keys_unique(&keys);
 		report(counter, &row, &keys);
-		note_reported(&keys);
+		for (int i = 0; i < keys.n; i++)
+			(void) key_set_has(round_now.reported, keys.items[i], true);
 	}
 	if (more)
 		return TABLE_GOES_ON;
@@ -398,26 +389,8 @@ marks_settled(void)
 static Seen *
 seen_of(Oid counter)
 {
-	Seen *seen;
-	bool found;
+	Seen *seen = relcached_enter(&seen_cache, &counter);
 
-	if (seen_cache == NULL)
-	{
-		HASHCTL ctl = {0};
-
-		ctl.keysize = sizeof(Oid);
-		ctl.entrysize = sizeof(Seen);
-		seen_cache = hash_create("dcounter seen marks", 32, &ctl,
-								 HASH_ELEM | HASH_BLOBS);
-	}
-	seen = hash_search(seen_cache, &counter, HASH_ENTER, &found);
-	if (!found)
-	{
-		seen->at = DT_NOBEGIN;
-		seen->full_due = DC_LONG_AGO;
-		seen->squash_due = DC_LONG_AGO;
-		seen->xid = InvalidTransactionId;
-	}
 	if (TransactionIdIsValid(seen->xid) &&
 		!TransactionIdIsCurrentTransactionId(seen->xid))
 	{
@@ -450,7 +423,7 @@ take_marks(Oid counter, Keys *keys)
 		Datum at = tuple_datum(scan.rel, scan.tuple, MARK_AT, TIMESTAMPTZOID);
 		Datum key = tuple_datum(scan.rel, scan.tuple, MARK_KEY, TEXTOID);
 
-		if (!was_reported(key))
+		if (!key_set_has(round_now.reported, key, false))
 			keys->items[keys->n++] = PointerGetDatum(PG_DETOAST_DATUM_COPY(key));
 		else if (!is_covered(scan.tuple))
 		{
@@ -467,18 +440,6 @@ take_marks(Oid counter, Keys *keys)
 }
 
 /*
- * was_reported tells whether a step of this round before the current one has
- * reported a key. Two keys of one hash only make one of them late.
- */
-static bool
-was_reported(Datum key)
-{
-	uint64 hash = hash_key(key);
-
-	return hash_search(round_now.reported, &hash, HASH_FIND, NULL) != NULL;
-}
-
-/*
  * is_covered tells whether the mark of a key that this round has reported is older
  * than what was reported.
  */
@@ -488,27 +449,6 @@ is_covered(HeapTuple mark)
 	return TransactionIdIsValid(round_now.xmin) &&
 		TransactionIdPrecedes(HeapTupleHeaderGetXmin(mark->t_data),
 							  round_now.xmin);
-}
-
-static void
-note_reported(const Keys *keys)
-{
-	for (int i = 0; i < keys->n; i++)
-	{
-		uint64 hash = hash_key(keys->items[i]);
-
-		(void) hash_search(round_now.reported, &hash, HASH_ENTER, NULL);
-	}
-}
-
-static uint64
-hash_key(Datum key)
-{
-	DcKey view;
-
-	key_from_text(key, &view);
-	return DatumGetUInt64(hash_any_extended((const unsigned char *) view.data,
-											view.len, 0));
 }
 
 /*
@@ -611,44 +551,25 @@ report_key(text *topic, const char *channel, Datum key, Numeric value,
 static Jsonb *
 make_payload(Datum key, Numeric value, TimestampTz at)
 {
-	JsonbParseState *state = NULL;
-	JsonbValue item;
-	DcKey view;
+	/* in the order of jsonb */
+	static const char *const members[] = {"key", "value", "updated_at"};
+	static DcJsonKeys keys = {0};
+	StringInfoData buf;
+	DcJsonWriter writer;
 
-	key_from_text(key, &view);
-	pushJsonbValue(&state, WJB_BEGIN_OBJECT, NULL);
-	push_text(&state, WJB_KEY, "key", 3);
-	push_text(&state, WJB_VALUE, view.data, view.len);
-	push_text(&state, WJB_KEY, "value", 5);
+	json_keys_keep(&keys, members, lengthof(members));
+	json_begin(&buf);
+	json_begin_object(&writer, &buf, &keys);
+	json_add_text(&writer, DatumGetTextPP(key));
 	if (value != NULL)
 	{
-		item.type = jbvNumeric;
-		item.val.numeric = value;
+		json_add_numeric(&writer, value);
+		json_add_time(&writer, at);
 	}
 	else
-		item.type = jbvNull;
-	pushJsonbValue(&state, WJB_VALUE, &item);
-	push_text(&state, WJB_KEY, "updated_at", 10);
-	if (value != NULL)
 	{
-		char *time = JsonEncodeDateTime(NULL, TimestampTzGetDatum(at),
-										TIMESTAMPTZOID, NULL);
-
-		push_text(&state, WJB_VALUE, time, strlen(time));
+		json_add_null(&writer);
+		json_add_null(&writer);
 	}
-	else
-		pushJsonbValue(&state, WJB_VALUE, &item);
-	return JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_OBJECT, NULL));
-}
-
-static void
-push_text(JsonbParseState **state, JsonbIteratorToken token, const char *data,
-		  int len)
-{
-	JsonbValue value;
-
-	value.type = jbvString;
-	value.val.string.val = (char *) data;
-	value.val.string.len = len;
-	pushJsonbValue(state, token, &value);
+	return json_end(&buf);
 }

@@ -34,11 +34,11 @@
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "access/xlog.h"
+#include "base/args.h"
 #include "base/compat.h"
 #include "base/guc.h"
 #include "base/sequence.h"
 #include "catalog/pg_type.h"
-#include "commands/trigger.h"
 #include "common/pg_prng.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
@@ -373,10 +373,7 @@ target_close(Target *target)
 Datum
 on_outbox_insert(PG_FUNCTION_ARGS)
 {
-	if (!CALLED_AS_TRIGGER(fcinfo))
-		ereport(ERROR,
-				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("%s can only be called as a trigger", "on_outbox_insert()")));
+	trigger_check(fcinfo, "on_outbox_insert()");
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("the outbox cannot be written to with SQL"),

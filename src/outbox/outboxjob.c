@@ -41,8 +41,8 @@
 /* What is in a partition. */
 typedef struct Content
 {
-	int64 last; /* number of the last event, 0: none */
-	TimestampTz written;
+	int64 last;			 /* number of the last event, 0: none */
+	TimestampTz written; /* when it was, or 0 */
 	int64 bytes;
 } Content;
 
@@ -117,12 +117,10 @@ outbox_owner(void)
 static void
 advance_consumers(void)
 {
-	List *needs;
 	ListCell *lc;
 	bool busy;
 
-	needs = consumer_hooks->needs(&busy);
-	foreach(lc, needs)
+	foreach(lc, consumer_hooks->needs(&busy))
 	{
 		const DcConsumerNeed *need = lfirst(lc);
 
@@ -140,8 +138,9 @@ look(Content *content)
 
 		content[i].bytes = (int64) RelationGetNumberOfBlocks(rel) * BLCKSZ;
 		content[i].last = 0;
+		content[i].written = 0;
 		if (content[i].bytes > 0)
-			content[i].last = ring_edge_op(rel, BackwardScanDirection, &content[i].written);
+			content[i].last = ring_edge_event(rel, BackwardScanDirection, &content[i].written);
 		table_close(rel, AccessShareLock);
 	}
 }
@@ -175,7 +174,7 @@ is_old(TimestampTz since)
 static void
 truncate_passed(int number, Content *content, List *needs)
 {
-	TimestampTz written = content[number].last > 0 ? content[number].written : 0;
+	TimestampTz written = content[number].written;
 	int64 last = content[number].last;
 	List *behind = blockers(needs, last);
 	ListCell *lc;
@@ -219,7 +218,6 @@ events_age(int number, const Content *content)
 		int64 last;
 		DcMoment seen;
 	} known[OUTBOX_PARTITIONS];
-	TimestampTz written = content->last > 0 ? content->written : 0;
 
 	if (known[number].partition != outbox_partition(number) ||
 		known[number].last != content->last)
@@ -228,7 +226,7 @@ events_age(int number, const Content *content)
 		known[number].last = content->last;
 		known[number].seen = moment_now();
 	}
-	return Max(GetCurrentTimestamp() - written, moment_age(known[number].seen));
+	return Max(GetCurrentTimestamp() - content->written, moment_age(known[number].seen));
 }
 
 /*

@@ -47,6 +47,7 @@ static void partition_read(int number, DcPartitionStat *stat,
 						   TimestampTz *first_at);
 static void set_stored(Datum *values, bool *nulls, int64 horizon);
 static void set_needed(Datum *values, bool *nulls);
+static void set(Datum *values, bool *nulls, int column, Datum value);
 static void set_bigint(Datum *values, bool *nulls, int column, int64 value);
 
 /*
@@ -74,10 +75,8 @@ stat_outbox(PG_FUNCTION_ARGS)
 	stat_holder(&holder, &values[COL_HELD_PID], &nulls[COL_HELD_PID],
 				&values[COL_HELD_XID], &nulls[COL_HELD_XID]);
 	set_stored(values, nulls, horizon);
-	values[COL_CURRENT] = Int32GetDatum(outbox_current(&since));
-	nulls[COL_CURRENT] = false;
-	values[COL_SINCE] = TimestampTzGetDatum(since);
-	nulls[COL_SINCE] = false;
+	set(values, nulls, COL_CURRENT, Int32GetDatum(outbox_current(&since)));
+	set(values, nulls, COL_SINCE, TimestampTzGetDatum(since));
 	set_needed(values, nulls);
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc),
 													  values, nulls)));
@@ -113,13 +112,11 @@ set_stored(Datum *values, bool *nulls, int64 horizon)
 	}
 	set_bigint(values, nulls, COL_EVENTS, oldest != 0 ? horizon - oldest + 1 : 0);
 	set_bigint(values, nulls, COL_BYTES, bytes);
-	values[COL_PARTITIONS] = Int32GetDatum(used);
-	nulls[COL_PARTITIONS] = false;
+	set(values, nulls, COL_PARTITIONS, Int32GetDatum(used));
 	if (oldest == 0)
 		return;
 	set_bigint(values, nulls, COL_OLDEST_SEQ, oldest);
-	values[COL_OLDEST_AT] = TimestampTzGetDatum(oldest_at);
-	nulls[COL_OLDEST_AT] = false;
+	set(values, nulls, COL_OLDEST_AT, TimestampTzGetDatum(oldest_at));
 }
 
 /*
@@ -135,10 +132,8 @@ set_needed(Datum *values, bool *nulls)
 	if (seq == 0)
 		return;
 	set_bigint(values, nulls, COL_NEEDED_SEQ, seq);
-	if (name == NULL)
-		return;
-	values[COL_NEEDED_BY] = CStringGetTextDatum(name);
-	nulls[COL_NEEDED_BY] = false;
+	if (name != NULL)
+		set(values, nulls, COL_NEEDED_BY, CStringGetTextDatum(name));
 }
 
 /*
@@ -183,15 +178,21 @@ partition_read(int number, DcPartitionStat *stat, TimestampTz *first_at)
 	stat->used = RelationGetNumberOfBlocks(rel) > 0;
 	if (stat->used)
 	{
-		stat->first = ring_edge_op(rel, ForwardScanDirection, first_at);
-		stat->last = ring_edge_op(rel, BackwardScanDirection, NULL);
+		stat->first = ring_edge_event(rel, ForwardScanDirection, first_at);
+		stat->last = ring_edge_event(rel, BackwardScanDirection, NULL);
 	}
 	table_close(rel, AccessShareLock);
 }
 
 static void
+set(Datum *values, bool *nulls, int column, Datum value)
+{
+	values[column] = value;
+	nulls[column] = false;
+}
+
+static void
 set_bigint(Datum *values, bool *nulls, int column, int64 value)
 {
-	values[column] = Int64GetDatum(value);
-	nulls[column] = false;
+	set(values, nulls, column, Int64GetDatum(value));
 }

@@ -44,7 +44,6 @@ typedef struct Beds
 static Beds *beds = NULL; /* NULL without preload */
 
 static void beds_prepare(void *area);
-static ConditionVariable *bed(void);
 static void wake_after(DcUtility *utility);
 
 /*

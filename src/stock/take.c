@@ -112,8 +112,6 @@ static int64 take_what_is_sure(DcAttempt *attempt);
 static bool committed_below(DcCounter *counter, const DcDeltaKey *key,
 							int64 qty);
 static int64 pause_after_failure(DcAttempt *attempt);
-static bool take_from_many(DcShardRel *rel, const DcDeltaKey *key, int64 qty,
-						   const DcSurvey *survey);
 static bool take_parts(void *arg);
 static int row_compare(const void *a, const void *b);
 static int64 wait_for(DcAttempt *attempt, TransactionId xid);
@@ -122,34 +120,6 @@ static void check_snapshot(DcShardRel *rel, const DcKey *key, int64 qty,
 						   int flags);
 static void count_take(DcCounter *counter, const DcDeltaKey *key,
 					   DcShardRel *rel, bool taken);
-
-/*
- * stock_open_to_write opens the stock in argument 0 for a function that changes
- * it. 42809 for a counter table that is none.
- */
-DcCounter *
-stock_open_to_write(FunctionCallInfo fcinfo, const char *function)
-{
-	DcCounter *counter = counter_open_to_write(fcinfo, function);
-
-	stock_check(counter);
-	units_check(counter);
-	return counter;
-}
-
-/*
- * stock_check raises 42809 for a counter table that is no stock.
- */
-void
-stock_check(const DcCounter *counter)
-{
-	if (!counter_is_stock(counter))
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("counter table \"%s\" is not a stock",
-						get_rel_name(counter->relid)),
-				 errhint("Create a stock with dc_stock_create().")));
-}
 
 /*
  * stock_is_shut tells whether the gate refuses a key. Then the stock need not be
@@ -187,21 +157,6 @@ static bool
 is_refused(const DcDeltaKey *key, bool pending)
 {
 	return !pending && !IsolationIsSerializable() && gate_is_shut(key);
-}
-
-/*
- * quantity_arg returns a quantity, which is a positive bigint (22004, 22023).
- */
-int64
-quantity_arg(FunctionCallInfo fcinfo, int argno)
-{
-	int64 qty = amount_arg(fcinfo, argno, "qty");
-
-	if (qty <= 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("qty must be greater than zero")));
-	return qty;
 }
 
 /*
@@ -430,9 +385,9 @@ survey_and_take(DcAttempt *attempt)
 
 	if (survey->free - survey->unseen >= qty)
 	{
-		if (take_from_many(rel, attempt->key, qty, survey))
-			return qty;
-		return pause_after_failure(attempt);
+		DcParts parts = {rel, attempt->key, qty, survey};
+
+		return subxact_run(take_parts, &parts) ? qty : pause_after_failure(attempt);
 	}
 	attempt->below = committed_below(rel->counter, attempt->key, qty);
 	if (!attempt->below)
@@ -508,21 +463,8 @@ pause_after_failure(DcAttempt *attempt)
 }
 
 /*
- * take_from_many takes from several free rows; false, with nothing done, if
- * they have not enough any more.
- */
-static bool
-take_from_many(DcShardRel *rel, const DcDeltaKey *key, int64 qty,
-			   const DcSurvey *survey)
-{
-	DcParts parts = {rel, key, qty, survey};
-
-	return subxact_run(take_parts, &parts);
-}
-
-/*
  * take_parts takes from the free rows of a survey, those with the most units
- * first.
+ * first; false if they have not enough any more.
  */
 static bool
 take_parts(void *arg)
