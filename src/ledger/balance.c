@@ -2,8 +2,8 @@
  * balance.c
  *		Reading a ledger: balances, statements, and the check of all of it.
  *
- * Each function answers from one snapshot, which also shows what this transaction has
- * posted. None waits for who posts, or keeps him waiting.
+ * Each function answers from one snapshot, which also shows the transfers of this
+ * transaction. None waits for a transaction that posts, or makes one wait.
  */
 #include "postgres.h"
 
@@ -29,12 +29,12 @@ PG_FUNCTION_INFO_V1(dc_account_statement);
 PG_FUNCTION_INFO_V1(dc_transfers_pending);
 PG_FUNCTION_INFO_V1(dc_ledger_check);
 
-/* All amounts of a key that are kept: entries, and what was carried forward. In all rows
- * of that, `before` is when the entries begin that are kept. */
+/* All amounts of a key that are kept: entries, and the opening that was carried forward.
+ * In all openings `before` is when the entries begin that are kept. */
 #define POSTED \
 	"SELECT e.key, e.amount FROM @entries AS e UNION ALL SELECT o.key, o.amount FROM @openings AS o"
 
-/* key: what is pending out of it and into it, its lower bound */
+/* key: the amounts pending out of it and into it, its lower bound, whether it is open */
 const DcStatement sql_balance = {
 	"SELECT coalesce((SELECT sum(p.amount) FROM @pendings AS p WHERE p.state = 'open' AND p.from_key = $1), 0)::int8,"
 	" coalesce((SELECT sum(p.amount) FROM @pendings AS p WHERE p.state = 'open' AND p.to_key = $1), 0)::int8,"
@@ -87,7 +87,7 @@ static const DcStatement sql_pending_list_all = {
 	.columns = PENDING_LIST_COLUMNS,
 	.of = DC_OF_PENDINGS};
 
-/* a table that is not guarded; what is wrong: key, balance, sum of the entries, problem */
+/* a table that is not guarded; for each problem: key, balance, sum of the entries, problem */
 static const DcStatement sql_ledger_check = {
 	"WITH balance AS MATERIALIZED (SELECT b.key, sum(b.inc) - sum(b.dec) AS amount FROM"
 	" (SELECT t.key, t.inc, t.dec FROM @totals AS t UNION ALL"
@@ -144,8 +144,8 @@ static void check_kept(TimestampTz at, bool all_kept, Datum before);
 
 /*
  * dc_balance(ledger regclass, key text|bigint|uuid) -> (balance, pending_out, pending_in,
- * available): what is posted, what pending transfers have set aside, and what may go
- * out; NULL where nothing bounds that. Needs SELECT.
+ * available): the amounts that are posted, that pending transfers have set aside, and that
+ * may go out; NULL where nothing bounds the last. Needs SELECT.
  */
 Datum
 dc_balance(PG_FUNCTION_ARGS)
@@ -313,7 +313,7 @@ time_arg(FunctionCallInfo fcinfo, int argno, const char *name)
 }
 
 /*
- * dc_ledger_check(ledger regclass) -> setof (key, balance, entries_sum, problem): what
+ * dc_ledger_check(ledger regclass) -> setof (key, balance, entries_sum, problem): all that
  * does not fit together: accounts and their entries, bounds and limits, transfers that
  * do not sum to zero or have no op, pending transfers and their state, a guard that is
  * not there. No row: the ledger is sound.

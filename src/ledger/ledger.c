@@ -2,15 +2,14 @@
  * ledger.c
  *		Opening a ledger.
  *
- * A ledger is a counter table, for the balances, and tables that go with it. Who
- * works with it locks the table of balances first, as with any counter table (ROW
- * EXCLUSIVE to post), and the others afterwards, always in the same order. What is
+ * A ledger is a counter table, for the balances, and tables that go with it. A call
+ * locks the table of balances first, as with any counter table (ROW
+ * EXCLUSIVE to post), and the others afterwards, always in the same order. Anything
  * looked up and checked before is checked again once all locks are held.
  *
  * A session remembers a ledger until a relcache invalidation of one of its tables
- * comes. All code relies on the columns of these tables being what dc_ledger_create()
- * has made, and on the guard (table/guard.c), so both are checked when it is looked up
- * anew.
+ * comes. All code relies on the columns that dc_ledger_create() has made, and on the guard
+ * (table/guard.c), so both are checked when the ledger is looked up anew.
  */
 #include "postgres.h"
 
@@ -153,8 +152,8 @@ ledger_recheck(DcLedger *ledger)
 }
 
 /*
- * ledger_lock_rest locks what only some calls need, in the order of all, and makes sure
- * that it is as it was made.
+ * ledger_lock_rest locks the tables that only some calls need, in the order of all calls, and
+ * makes sure that the ledger is as it was made.
  */
 void
 ledger_lock_rest(DcLedger *ledger)
@@ -167,7 +166,7 @@ ledger_lock_rest(DcLedger *ledger)
 }
 
 /*
- * lock_tables locks what every call needs besides the table of balances; false if the
+ * lock_tables locks the tables that every call needs besides that of balances; false if the
  * ledger has to be looked up again.
  */
 static bool
@@ -182,7 +181,7 @@ lock_tables(DcLedger *ledger, LOCKMODE mode)
 }
 
 /*
- * ledger_find returns what is known of a ledger.
+ * ledger_find returns a ledger from the cache, looked up if need be.
  */
 static DcLedger *
 ledger_find(DcCounter *counter)

@@ -31,7 +31,7 @@
 typedef struct DcLedgerRow
 {
 	Oid ledger;	   /* the table of balances, which is a counter table */
-	Oid limits;	   /* the stock of what bounded accounts may still post */
+	Oid limits;	   /* the stock of amounts that bounded accounts may still post */
 	Oid entries;   /* the entries, perhaps partitioned, */
 	Oid entry_ids; /* and their sequence */
 	Oid accounts;

@@ -2,19 +2,19 @@
  * transferpending.c
  *		Pending transfers: an amount is set aside, and posted or given back later.
  *
- * dc_transfer_pending() takes what a transfer would take from the limits of both
+ * dc_transfer_pending() takes the units that a transfer would take from the limits of both
  * accounts, and notes it in the table of pending transfers; balances and entries do not
- * change. A pending transfer is open until it is posted, voided or expired. These three
- * lock its row first, and change it only if it is still open: so it ends exactly
- * once, whoever comes first. To end it takes nothing from a limit, so it cannot fail for
- * lack of balance, and waits for nobody but others who end the same one.
+ * change. A pending transfer is open until it is posted, voided or expired. Each of these
+ * three locks its row first, and changes it only if it is still open: so it ends exactly
+ * once, by the first of them. To end it takes nothing from a limit. So it cannot fail for
+ * lack of balance, and waits only for a transaction that ends the same one.
  *
  * Time is clock_timestamp(), read after the row is locked: a ttl is wall time, as users
  * see it and as rows outlive the server. If the clock is set, they last for so much longer
  * or shorter; each ends once all the same. One whose time is up can no
- * longer be posted or voided, also if nobody has ended it yet: whoever notices ends it.
- * These are the worker (ledgerjob.c), a transfer that would otherwise fail for lack of
- * what is set aside (limit.c), and who tries to post it.
+ * longer be posted or voided, even if it has not been ended yet. It is ended by the first
+ * of these: the worker (ledgerjob.c), a transfer that would otherwise fail for lack of
+ * the units that are set aside (limit.c), a call that tries to post or void it.
  */
 #include "postgres.h"
 
@@ -212,8 +212,8 @@ dc_transfer_post(PG_FUNCTION_ARGS)
 }
 
 /*
- * dc_transfer_void(ledger regclass, transfer_id bigint) -> text: gives back what a
- * pending transfer has set aside. The answer is "voided" if this call did it, or why
+ * dc_transfer_void(ledger regclass, transfer_id bigint) -> text: gives back the
+ * amount that a pending transfer has set aside. The answer is "voided" if this call did it, or why
  * not: "expired", "posted", "voided already", "unknown".
  */
 Datum
@@ -332,8 +332,8 @@ end_pending(DcLedger *ledger, const DcPendingTransfer *pending,
 }
 
 /*
- * give_back gives to the limits of both accounts what a pending transfer has taken
- * from them. Those that have no such bound by now get nothing.
+ * give_back gives to the limits of both accounts the amount that a pending transfer has
+ * taken from them. Those that have no such bound by now get nothing.
  */
 static void
 give_back(DcLedger *ledger, const DcLine *line, int64 amount)

@@ -1,7 +1,6 @@
 /*
  * op.h
- *		Ops: what has been applied, by the ids that its callers gave to it (see
- *		op.c).
+ *		Ops: increments and transfers that count once (see op.c).
  */
 #ifndef DC_OP_H
 #define DC_OP_H
@@ -26,7 +25,7 @@ typedef struct DcOp
 	TimestampTz at;	   /* 0: now */
 } DcOp;
 
-/* What is known of an op. */
+/* Was an op applied? */
 typedef enum DcOpStatus
 {
 	OP_APPLIED,

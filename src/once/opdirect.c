@@ -2,13 +2,13 @@
  * opdirect.c
  *		Finding and inserting ops without SQL.
  *
- * This is what INSERT ... ON CONFLICT DO NOTHING does (see execIndexing.c of the
- * server). A look into the unique index with a dirty snapshot finds the op, whoever
- * has recorded it, and waits for the end of one who is in progress. If there is
- * none, the record is inserted speculatively: whoever comes across it before it
+ * This is the way of INSERT ... ON CONFLICT DO NOTHING (see execIndexing.c of the
+ * server). A look into the unique index with a dirty snapshot finds the op, of any
+ * transaction, and waits for the end of one that is in progress. If there is
+ * no record, one is inserted speculatively: a transaction that comes across it before it
  * is complete waits for that only. If the index then says that there may be
- * another one, ours is taken back, and all begins again; so of two who insert the
- * same op at the same time, one finds the other's, or both try again.
+ * another one, ours is taken back, and all begins again. So of two transactions that insert
+ * the same op at the same time, one finds the record of the other, or both try again.
  *
  * There is no way by SQL: opslot_check() refuses partitions that would need it.
  */

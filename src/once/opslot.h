@@ -26,7 +26,7 @@ typedef enum DcSlotState
 	SLOT_OPENING, /* ops are inserted here, too */
 	SLOT_OPEN,	  /* ops are inserted here */
 	SLOT_CLOSED,  /* ops are looked for here */
-	SLOT_EXPIRED  /* nobody looks here; to be emptied */
+	SLOT_EXPIRED  /* no session looks here; to be emptied */
 } DcSlotState;
 
 /* A row of dcounter.op_slot. */

@@ -2,8 +2,8 @@
  * optable.c
  *		Making the tables of ops.
  *
- * They are made when a counter table gets its first op, as its owner, who may be
- * somebody else than the one who brings it. The lock that keeps two sessions
+ * They are made when a counter table gets its first op, as the owner of the counter
+ * table, also if another role brings the op. The lock that keeps two sessions
  * from making them at once is held to the end of the transaction.
  */
 #include "postgres.h"
@@ -182,7 +182,7 @@ adopt(DcCounter *counter)
 
 /*
  * oldest_op returns when the first op of a ring was recorded, less the tolerance
- * that is added to what is forgotten (op.c); 0 if there is none.
+ * that is added to the time up to which ops are forgotten (op.c); 0 if there is none.
  */
 static TimestampTz
 oldest_op(Oid ops)
@@ -209,7 +209,7 @@ oldest_op(Oid ops)
 
 /*
  * lock_making makes this transaction the only one that makes the tables of ops of a
- * counter table, or waits for the one.
+ * counter table, or waits for the one that does.
  */
 static void
 lock_making(Oid counter, LOCKMODE mode)

@@ -73,7 +73,7 @@ static void condition_rows(Relation rel, bool *uses_new, bool *uses_old);
  * dc_outbox_attach(source regclass, topic text, key_columns text[], columns text[],
  * condition text, sink text, if_not_exists boolean) -> void
  *
- * Errors: 42501 for who does not own the table, 42809 for what is not an ordinary
+ * Errors: 42501 if the caller does not own the table, 42809 if it is not an ordinary
  * or partitioned table, 42710 if it is attached, 42703 for a column that does not
  * exist, 42704 if there is no primary key and no other key is given.
  */

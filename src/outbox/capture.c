@@ -2,20 +2,20 @@
  * capture.c
  *		dcounter.outbox_capture(): the trigger that turns changes into events.
  *
- * What depends on the table and on the trigger's arguments is prepared once a
- * session (capturecache.c); what is left for a row is to append its values
+ * All that depends on the table and on the trigger's arguments is prepared once a
+ * session (capturecache.c). For a row it is left to append its values
  * (payload.c) and to give the event to the log of the transaction, or to the WAL.
  *
  * Any role may put the function on a table of its own, by CREATE TRIGGER, as may
- * any role call dc_publish(); so it believes nothing of its arguments.
+ * any role call dc_publish(). So its arguments are not trusted.
  *
- * The events of a key are in the order in which its row was changed: who changes a
- * row holds its lock until the commit, and the commit gives the numbers. When
- * an update changes the key there is no such order between the old and the
- * new one. So a consumer of the old key hears of it by an event of its own: it is
- * a `delete` under the old key, followed by the `update` under the new one. Who
- * upserts and deletes by key has then done what is right, in whatever order the two keys
- * are worked on.
+ * The events of a key are in the order in which its row was changed: a transaction that
+ * changes a row holds its lock until the commit, and the commit gives the numbers. When
+ * an update changes the key there is no such order between the old key and the
+ * new one. So a consumer of the old key gets an event of its own: a `delete` under
+ * the old key, followed by the `update` under the new one. A consumer that
+ * upserts and deletes by key then has the right rows, in whatever order it works on
+ * the two keys.
  */
 #include "postgres.h"
 

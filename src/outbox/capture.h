@@ -36,7 +36,7 @@ typedef enum DcKeyKind
 	KEY_SEVERAL, /* a JSON array */
 } DcKeyKind;
 
-/* What is known of a trigger; see capturecache.c. */
+/* A trigger, as a session remembers it; see capturecache.c. */
 typedef struct DcCapture
 {
 	MemoryContext cxt;

@@ -1,17 +1,17 @@
 /*
  * capturecache.c
- *		What a session remembers of the triggers that write events.
+ *		A session's cache of the triggers that write events.
  *
  * Entries are found by the OID of the trigger: each partition has its own. An
  * invalidation only marks entries: it may come at any moment, also while one is
  * in use (an output function may run SQL, which may even fire the same trigger). The
- * next use makes a new one; what it replaces is freed when the transaction
- * ends, as no use lasts longer.
+ * next use makes a new one. The old one is freed when the transaction ends, as no use
+ * lasts longer.
  *
  * An entry depends on its table, on the name of the table that was attached,
  * which may be a partition's root, and on the name of a schema. Types need not be
- * watched: what is remembered of them, by payload.c and here, is about types and
- * casts of the server itself, or cannot change.
+ * watched: payload.c and this file remember only types and casts of the server
+ * itself, or what cannot change.
  */
 #include "postgres.h"
 
@@ -48,7 +48,8 @@ typedef struct Entry
 
 static void entry_changed(void *entry, Oid relid);
 
-/* What an entry has is in TopMemoryContext, too, until sweep() leaves it to the transaction. */
+/* The captures of entries are in TopMemoryContext, too, until sweep() leaves them to the
+ * transaction. */
 static DcRelCached entries = {
 	.name = "dcounter triggers",
 	.keysize = sizeof(Oid),
@@ -68,7 +69,7 @@ static AttrNumber *all_columns(Relation rel, int *n);
 static void key_make(DcCapture *capture, Relation rel, const AttrNumber *attnums, int n);
 
 /*
- * capture_find returns what is known of a trigger that has fired. It stays valid
+ * capture_find returns the capture of a trigger that has fired. It stays valid
  * until the transaction ends.
  */
 DcCapture *

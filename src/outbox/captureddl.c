@@ -8,8 +8,8 @@
  *
  *	- Renaming a column renames it in the arguments, of the copies on partitions, too.
  *	- Dropping a column that is named is an error at once. If it goes with
- *	  something else (DROP TYPE ... CASCADE), the triggers go, too: who uses a type
- *	  must not keep its owner from dropping it.
+ *	  something else (DROP TYPE ... CASCADE), the triggers go, too: a table that uses a
+ *	  type must not keep the type's owner from dropping it.
  *
  * The rename changes pg_trigger itself, as ALTER TRIGGER ... RENAME does: it changes
  * no more than a name that the command has changed on the same table.
@@ -185,7 +185,7 @@ rename_in_table(Oid relid, Oid function, const RenameStmt *rename)
 	List *triggers = NIL;
 	ListCell *lc;
 
-	/* what has been renamed? */
+	/* was it a column of this table? */
 	if (rel->trigdesc != NULL &&
 		column_number(RelationGetDescr(rel), rename->subname) == InvalidAttrNumber &&
 		column_number(RelationGetDescr(rel), rename->newname) != InvalidAttrNumber)

@@ -8,25 +8,25 @@
  *	1. takes the lock of the table's rounds without waiting,
  *	2. reads and deletes some marks,
  *	3. reads the exact values of their keys in a new snapshot, which is at least as
- *	   new as what the marks stand for,
+ *	   new as the changes that the marks stand for,
  *	4. queues the events and notifications, which are written when it commits.
  *
  * So marks go exactly when their events come, and the event has the newest value. A
  * key that a round has reported is left for the next one, unless its mark was there
- * before the first values were read; and rounds are an interval apart, counted from the last step, which is noted in the settings.
- * Hence at most one event for each key and interval.
+ * before the first values were read. Rounds are an interval apart, counted from the last
+ * step, which is noted in the settings. Hence at most one event for each key and interval.
  *
- * Marks are read in the order of their time, as they are now (SnapshotSelf). While
- * somebody has an old snapshot, those that were deleted cannot be removed; so the
- * worker remembers up to when it has seen all, and starts there. It has, if at the
- * start of a round nobody else could have been inserting. Now and then it reads
+ * Marks are read in the order of their time, as they are now (SnapshotSelf). While there
+ * is an old snapshot, those that were deleted cannot be removed. So the worker
+ * remembers up to when it has seen all marks, and starts there. It has seen all of a round
+ * if no other transaction could have been inserting at its start. Now and then it reads
  * all, for a dump may have been restored.
  *
  * Marks and rounds have wall time, as rows do that outlive the worker. If the clock was
- * set back, marks may be before what was seen, or after now. The one is noticed (seen_of),
- * and all are read; for the other a round does not end at now (round_begin). And a
- * round that was in the future does not put off the next one. If the clock is
- * set forth, the next round comes so much earlier.
+ * set back, marks may be before the time up to which all were seen, or after now. The first
+ * is noticed (seen_of), and all are read. For the second a round does not end at now
+ * (round_begin). And a round that was in the future does not put off the next one. If the
+ * clock is set forth, the next round comes so much earlier.
  *
  * Nothing is done while a subscription feeds the tables of events and marks. If it
  * feeds the counter table, that is only read here.
@@ -111,7 +111,7 @@ typedef struct Seen
 	DcMoment squash_due;
 } Seen;
 
-/* Entries that nobody has filled in have waited for long. */
+/* A new entry, of zeros: all is to be read, and marks made fewer, at once. */
 static DcRelCached seen_cache = {
 	.name = "dcounter seen marks",
 	.keysize = sizeof(Oid),
@@ -210,7 +210,7 @@ is_due(const DcCounterEvents *row)
 
 /*
  * squash_is_due tells whether marks may have piled up before a round that is far
- * off. Without a worker, whoever calls dc_maintain() decides when.
+ * off. Without a worker, each call of dc_maintain() makes them fewer.
  */
 static bool
 squash_is_due(const DcCounterEvents *row)
@@ -312,7 +312,7 @@ step(Oid table, bool all_owners)
 		return TABLE_DONE;
 	if (round_now.fresh)
 	{
-		if (!is_due(&row)) /* or somebody else was faster */
+		if (!is_due(&row)) /* or another session was faster */
 			return squash(&row);
 		round_begin(table, all_owners);
 	}
@@ -352,7 +352,7 @@ round_begin(Oid counter, bool all_owners)
 }
 
 /*
- * round_end notes what the worker need not read again. If this transaction does
+ * round_end notes up to when the worker need not read marks again. If this transaction does
  * not commit, it has to.
  */
 static void
@@ -384,7 +384,7 @@ marks_settled(void)
 }
 
 /*
- * seen_of returns what the worker remembers of a counter table.
+ * seen_of returns up to when the worker has seen the marks of a counter table.
  */
 static Seen *
 seen_of(Oid counter)
@@ -441,7 +441,7 @@ take_marks(Oid counter, Keys *keys)
 
 /*
  * is_covered tells whether the mark of a key that this round has reported is older
- * than what was reported.
+ * than the value that was reported.
  */
 static bool
 is_covered(HeapTuple mark)

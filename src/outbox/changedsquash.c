@@ -1,6 +1,6 @@
 /*
  * changedsquash.c
- *		Removing marks of changed keys (changed.c) that say what others say; sets of keys.
+ *		Removing marks of changed keys (changed.c) that say the same as others; sets of keys.
  *
  * A key that changes all the time gets a mark at each compaction. Of a counter
  * table whose events are far apart they would pile up, so between two rounds all but
@@ -34,8 +34,7 @@ typedef struct KeyHash
 /*
  * marks_squash leaves one mark of each key, of those from a time on, where the next
  * round starts to read; true if there is more to do. The caller has the lock of the
- * counter table's events. One scan, in one transaction, meets
- * each mark once.
+ * counter table's events. One scan, in one transaction, meets each mark once.
  */
 bool
 marks_squash(Oid counter, TimestampTz from)

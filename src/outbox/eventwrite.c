@@ -7,11 +7,11 @@
  * transaction registers itself (registry.c), draws one block of numbers for all
  * its events, and writes them to the current partition. So:
  *
- *	- Of two transactions of which one has waited for the other, or has seen what
- *	  it did, the one that committed first has the lower numbers: it drew them
+ *	- Of two transactions of which one has waited for the other, or has seen its
+ *	  changes, the one that committed first has the lower numbers: it drew them
  *	  before its commit, and the other after. In particular the events of a key
- *	  whose row each of them changes are in the order of the commits, whatever
- *	  else they did before.
+ *	  whose row each of them changes are in the order of the commits, even if they have
+ *	  written other events before.
  *	- A long transaction holds nothing back while it runs.
  *	- Events of a savepoint that is rolled back are never written.
  *
@@ -19,11 +19,11 @@
  * its own, are written at once.
  *
  * PREPARE TRANSACTION is where a prepared transaction draws its numbers: it still
- * has its row locks then, so what is said above holds for it, too.
+ * has its row locks then, so the above is true of it, too.
  *
  * Nothing of this runs code of users: the rows are written below the executor, no
- * trigger fires, and whoever may publish needs no right to the tables. An event
- * may therefore be queued in a security-restricted operation.
+ * trigger fires, and a role that publishes needs no right to the tables. So an event
+ * may be queued in a security-restricted operation.
  */
 #include "postgres.h"
 
@@ -106,7 +106,7 @@ outbox_init(bool preloading)
 
 /*
  * outbox_xact_init registers the transaction callbacks; called once, before other
- * rooms register theirs, so that ours runs after them: what they write at the commit may
+ * rooms register theirs, so that ours runs after them: their writes at the commit may
  * fire triggers that make events.
  */
 void
@@ -212,7 +212,7 @@ xact_callback(XactEvent event, void *arg)
 			if (log_count() > 0)
 				write_events(preparing);
 			else
-				log_close(); /* what there was has been rolled back */
+				log_close(); /* all events have been rolled back */
 			past_pre_commit = true;
 			break;
 		case XACT_EVENT_COMMIT:
@@ -350,7 +350,7 @@ target_flush(Target *target)
 }
 
 /*
- * target_close writes what is left. The lock stays until the end of the
+ * target_close writes the last batch. The lock stays until the end of the
  * transaction.
  */
 static void

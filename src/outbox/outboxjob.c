@@ -13,8 +13,8 @@
  *
  * While a subscription feeds the extension's tables, the ring is the publisher's.
  *
- * How old the ring and events are is told by rows, and so by the wall clock: they must
- * mean the same after a restart. When that is set forth, they are so much older, and
+ * Rows tell how old the ring and events are, and so the wall clock does: it must
+ * mean the same after a restart. When it is set forth, they are so much older, and
  * go, or cut a consumer off, so much earlier. When it is set back, a partition that
  * has become the current one in the future is rotated at once; and events are also as old
  * as this process has known them for.
@@ -38,7 +38,7 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
-/* What is in a partition. */
+/* The content of a partition. */
 typedef struct Content
 {
 	int64 last;			 /* number of the last event, 0: none */
@@ -169,7 +169,7 @@ is_old(TimestampTz since)
 }
 
 /*
- * truncate_passed truncates a partition if nobody needs it.
+ * truncate_passed truncates a partition if no consumer needs it.
  */
 static void
 truncate_passed(int number, Content *content, List *needs)

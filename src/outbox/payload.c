@@ -13,10 +13,10 @@
  * are ordered by length, then bytes. An array has no keys. Every
  * JB_OFFSET_STRIDE'th entry has the end's offset instead of the length. Numbers,
  * objects and arrays start at multiples of four, and their lengths include the
- * padding before. What is nested in it is stored in the same way, so the content of
+ * padding before. Nested values are stored in the same way, so the content of
  * a jsonb column is copied as it is.
  *
- * Types are treated as to_jsonb() treats them. Those whose treatment somebody may
+ * Types are treated as to_jsonb() treats them. Those whose treatment may
  * change (a type of an extension may get a cast to json), and those that have
  * parts, go through to_jsonb() itself, value by value.
  */
@@ -177,7 +177,7 @@ pad(StringInfo buf)
 }
 
 /*
- * add_entry makes what was appended last, len bytes, the next value.
+ * add_entry makes the last len bytes that were appended the next value.
  */
 static void
 add_entry(DcJsonWriter *writer, JEntry type, uint32 len)

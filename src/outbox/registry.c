@@ -15,7 +15,7 @@
  *	W3. draw numbers (all >= low)			R3. horizon := min(last, lowest - 1)
  *	W4. write the events, commit			R4. read events up to the horizon
  *	W5. commit visible to all
- *	W6. take back what was made known
+ *	W6. take low back
  *
  * Each step is complete before the next begins. A reader whose R2 comes before W2
  * has done R1 before W3, so the writer's numbers are above its horizon. One whose
@@ -53,7 +53,7 @@
 
 /*
  * What a backend has made known. Written by it alone; `low` last when it is set,
- * so that who sees it sees the others as well.
+ * so that a reader that sees it sees the others as well.
  */
 typedef struct WriterSlot
 {
@@ -175,8 +175,8 @@ outbox_last_seq(void)
 }
 
 /*
- * outbox_horizon returns the number up to which all events are settled, and who
- * keeps it from being higher, if holder is not NULL.
+ * outbox_horizon returns the number up to which all events are settled, and the
+ * transaction that keeps it from being higher, if holder is not NULL.
  */
 int64
 outbox_horizon(DcHolder *holder)

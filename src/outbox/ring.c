@@ -170,7 +170,7 @@ ring_seq_index(Relation partition)
 
 /*
  * ring_rotate makes the next partition the current one; false if that has events,
- * or if somebody else is rotating.
+ * or if another session is rotating.
  */
 bool
 ring_rotate(void)

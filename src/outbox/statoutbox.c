@@ -1,6 +1,6 @@
 /*
  * statoutbox.c
- *		What dc_stat_outbox shows: the outbox as it is now.
+ *		The view dc_stat_outbox: the outbox as it is now.
  *
  * Everything is read when it is asked for, nothing is counted: the first and the
  * last event of each partition, by its index, and the sizes of its files.
@@ -137,8 +137,8 @@ set_needed(Datum *values, bool *nulls)
 }
 
 /*
- * stat_holder shows who holds delivery back, if somebody does: a session, or a
- * prepared transaction.
+ * stat_holder shows the session or the prepared transaction that holds delivery back,
+ * if there is one.
  */
 void
 stat_holder(const DcHolder *holder, Datum *pid, bool *pid_null, Datum *xid,

@@ -3,17 +3,17 @@
  *		Holds: units that are set aside for a checkout.
  *
  * dc_hold() takes units and notes them in the stock's table of holds, in one
- * transaction. A hold is open until it is confirmed, released or expired. These
- * three lock its row first, and change it only if it is still open: so a hold
- * ends exactly once, whoever comes first. What is given back is added to the key
+ * transaction. A hold is open until it is confirmed, released or expired. Each of these
+ * three locks its row first, and changes it only if it is still open: so a hold
+ * ends exactly once, by the first of them. Units that are given back are added to the key
  * when that transaction commits, as by dc_restock().
  *
  * Time is clock_timestamp(), read after the row is locked: a ttl is wall time, as
  * users see it and as rows outlive the server. If the clock is set, holds last for so
  * much longer or shorter; each ends once all the same. A hold whose time is
- * up can no longer be confirmed or released, also if nobody has ended it yet: whoever
- * notices ends it and gives the units back. These are the worker (expire.c), a
- * take that would otherwise fail (take.c), and who tries to confirm it.
+ * up can no longer be confirmed or released, even if it has not been ended yet. It is
+ * ended, and its units are given back, by the first of these: the worker (expire.c), a
+ * take that would otherwise fail (take.c), a call that tries to confirm or release it.
  *
  * Holds that have ended stay for dcounter.hold_retention, so that a call that is
  * made again, since its answer was lost, gets an answer.
@@ -56,7 +56,7 @@ PG_FUNCTION_INFO_V1(dc_holds);
 /* Expired holds of a key that a take ends at a time, at most. */
 #define EXPIRE_BATCH 1000
 
-/* What is known of a hold whose row is locked. */
+/* A hold whose row is locked. */
 typedef struct DcHold
 {
 	Datum id;
@@ -172,7 +172,7 @@ dc_hold(PG_FUNCTION_ARGS)
 		if (find_hold(counter, id, key, qty, ttl, false))
 			PG_RETURN_DATUM(id);
 		taken = stock_take(counter, key, qty, 0) > 0;
-		/* if not, perhaps because somebody is making the same hold */
+		/* if not, perhaps because another session is making the same hold */
 	} while (!taken && wait_for_maker(counter, id));
 	if (!taken)
 	{
@@ -440,7 +440,7 @@ end_hold(DcCounter *counter, const DcHold *hold, const char *state,
 /*
  * dc_holds(stock regclass, key text|bigint|uuid) -> setof (key, hold_id, qty, expires_at, age):
  * the open holds of a key, or of all for NULL. Needs SELECT. Those whose time is up
- * are shown until somebody has ended them.
+ * are shown until they are ended.
  */
 Datum
 dc_holds(PG_FUNCTION_ARGS)
@@ -508,7 +508,7 @@ holds_expire_key(DcCounter *counter, const DcDeltaKey *key, int64 limit)
 
 /*
  * holds_expired_units returns how many units the expired holds of a key have that
- * nobody has ended yet: the latest ones, or those that the transaction sees.
+ * have not been ended yet: the latest ones, or those that the transaction sees.
  */
 int64
 holds_expired_units(DcCounter *counter, const DcDeltaKey *key, bool latest)
