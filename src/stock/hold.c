@@ -458,6 +458,7 @@ dc_holds(PG_FUNCTION_ARGS)
 		values[1] = key_text_datum(key_arg(fcinfo, 1, &key));
 		statement = &sql_hold_list;
 	}
+	InitMaterializedSRF(fcinfo, 0);
 	holds_begin(&session, counter, AccessShareLock);
 	sql_read(&session, statement, values);
 	rows_return(fcinfo, &session.rows);
