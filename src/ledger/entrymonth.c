@@ -249,7 +249,7 @@ months_until(Relation entries, TimestampTz until, TimestampTz *end)
 
 /*
  * months_ahead makes this month and the next ones, unless another transaction is making
- * one.
+ * one, or is about to alter the table of entries.
  */
 void
 months_ahead(DcLedger *ledger)

@@ -267,8 +267,8 @@ write_events(bool prepare)
 static Target *
 target_open(void)
 {
-	Target *target = MemoryContextAlloc(TopTransactionContext, sizeof(Target));
 	MemoryContext old = MemoryContextSwitchTo(TopTransactionContext);
+	Target *target = palloc0(sizeof(Target));
 
 	target->rel = table_open(outbox_partition(outbox_current(NULL)),
 							 RowExclusiveLock);
@@ -279,10 +279,8 @@ target_open(void)
 	target->indexes = makeNode(ResultRelInfo);
 	InitResultRelInfo(target->indexes, target->rel, 1, NULL, 0);
 	ExecOpenIndices(target->indexes, false);
-	target->cxt = NULL;
-	target->nslots = 0;
-	target->nevents = 0;
-	target->bytes = 0;
+	target->cxt = AllocSetContextCreate(TopTransactionContext, "dcounter events being written",
+										ALLOCSET_DEFAULT_SIZES);
 	MemoryContextSwitchTo(old);
 	return target;
 }
@@ -298,10 +296,6 @@ target_add(Target *target, char *data, uint32 len, int64 seq, TimestampTz now)
 	HeapTuple tuple;
 	int64 *fixed;
 
-	if (target->cxt == NULL)
-		target->cxt = AllocSetContextCreate(TopTransactionContext,
-											"dcounter events being written",
-											ALLOCSET_DEFAULT_SIZES);
 	if (target->nevents == BATCH_EVENTS || target->bytes > BATCH_BYTES)
 		target_flush(target);
 	old = MemoryContextSwitchTo(target->cxt);

@@ -158,11 +158,7 @@ void
 stat_partitions(DcPartitionStat *partitions)
 {
 	for (int i = 0; i < OUTBOX_PARTITIONS; i++)
-	{
-		TimestampTz ignored;
-
-		partition_read(i, &partitions[i], &ignored);
-	}
+		partition_read(i, &partitions[i], NULL);
 }
 
 static void

@@ -209,12 +209,11 @@ add_version(DcReading *reading, HeapTuple tuple, Buffer buffer,
 
 	if (survey->nrows == survey->capacity)
 	{
+		Size size;
+
 		survey->capacity = Max(64, 2 * survey->capacity);
-		if (survey->rows == NULL)
-			survey->rows = palloc(survey->capacity * sizeof(DcSurveyRow));
-		else
-			survey->rows = repalloc(survey->rows,
-									survey->capacity * sizeof(DcSurveyRow));
+		size = survey->capacity * sizeof(DcSurveyRow);
+		survey->rows = survey->rows == NULL ? palloc(size) : repalloc(survey->rows, size);
 	}
 	row = &survey->rows[survey->nrows++];
 	memset(row, 0, sizeof(*row)); /* they are compared byte by byte */
