@@ -205,7 +205,7 @@ set_column(const DcOpRel *rel, TupleTableSlot *slot, int column, Datum value)
 void
 oprel_delete(DcOpRel *rel, ItemPointer tid)
 {
-	CommandCounterIncrement(); /* a command does not see what it has inserted */
+	CommandCounterIncrement(); /* a command does not see rows that it has inserted */
 	simple_heap_delete(rel->heap, tid);
 }
 

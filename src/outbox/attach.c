@@ -3,7 +3,7 @@
  *		dc_outbox_attach() and dc_outbox_detach(): a table's changes as events.
  *
  * Attaching makes four ordinary triggers, by SQL and as the caller, and nothing
- * else: what they need to know is in their arguments. So pg_dump, ALTER TABLE ...
+ * else: all that they need to know is in their arguments. So pg_dump, ALTER TABLE ...
  * DISABLE TRIGGER and ENABLE ALWAYS TRIGGER work as with any trigger, partitions get
  * their copies from the server, and dropping the table leaves nothing behind. The
  * rights of a counter or of the outbox play no part: only the owner of the table

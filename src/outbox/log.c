@@ -277,8 +277,8 @@ next_in_file(uint32 *len)
 }
 
 /*
- * read_file returns so many bytes of the file, from where it is being read; with what
- * follows, if that is not many.
+ * read_file returns so many bytes of the file, from where it is being read. If these are
+ * few, it reads ahead.
  */
 static char *
 read_file(Size len)

@@ -93,7 +93,7 @@ json_keys_make(DcJsonKeys *keys, const char **names, int n, int *order)
 	}
 	keys->names = all.data;
 	keys->length = all.len;
-	keys->n = n; /* last: callers keep what they find made */
+	keys->n = n; /* last: keys that are not 0 are complete (json_keys_keep) */
 	pfree(sorted);
 }
 

@@ -23,7 +23,7 @@
  * (R4) after W5, and sees the events, or they are gone.
  *
  * A transaction is known from the time it is about to commit, not from its first
- * event: events are kept until then. So what holds delivery back is commits in
+ * event: events are kept until then. So delivery is held back by commits in
  * progress, for the time of a commit, and prepared transactions. Transactions
  * that have written no event are never looked at, in this database or elsewhere,
  * and neither are snapshots. Nothing has to tick: the horizon is computed anew by
@@ -52,7 +52,7 @@
 #include "utils/resowner.h"
 
 /*
- * What a backend has made known. Written by it alone; `low` last when it is set,
+ * The number that a backend has made known. Written by it alone; `low` last when it is set,
  * so that a reader that sees it sees the others as well.
  */
 typedef struct WriterSlot
@@ -117,7 +117,7 @@ registry_enter(bool prepare)
 	uint64 low;
 
 	if (entered)
-		return; /* what is known is lower */
+		return; /* the number that is known is lower */
 	low = (uint64) sequence_last(catalog_relation(OUTBOX_SEQUENCE)) + 1;
 	entered = true;
 	if (slots != NULL)

@@ -49,7 +49,7 @@ static const DcCatalog catalog = {
 	.keeps_lock = true,
 };
 
-/* What this backend knows; forgotten when the table changes. */
+/* The row as this backend knows it; forgotten when the table changes. */
 static struct
 {
 	Oid table;

@@ -47,7 +47,7 @@ static void beds_prepare(void *area);
 static void wake_after(DcUtility *utility);
 
 /*
- * wait_init asks for shared memory, and says what comes after statements.
+ * wait_init asks for shared memory, and registers the hook.
  */
 void
 wait_init(bool preloading)

@@ -176,7 +176,7 @@ dc_take_all(PG_FUNCTION_ARGS)
 	cart.lines = lines_arg(fcinfo, &cart.count);
 	cart.counter = stock_open_to_write(fcinfo, "dc_take_all()");
 	cart.count = lines_merge(cart.lines, cart.count);
-	/* what was taken before a line fails is given back, and unlocked */
+	/* if a line fails, the units of those before are given back, and unlocked */
 	PG_RETURN_BOOL(cart.count <= 1 ? take_lines(&cart) : subxact_run(take_lines, &cart));
 }
 
