@@ -229,6 +229,7 @@ attached_table(Oid relid, const Trigger *trigger)
 	{
 		relid = ((Form_pg_trigger) GETSTRUCT(tuple))->tgrelid;
 		oid = ((Form_pg_trigger) GETSTRUCT(tuple))->tgparentid;
+		heap_freetuple(tuple);
 	}
 	table_close(catalog, AccessShareLock);
 	return relid;
