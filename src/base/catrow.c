@@ -35,6 +35,7 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "access/xact.h"
+#include "base/args.h"
 #include "base/catrow.h"
 #include "base/relcached.h"
 #include "base/rowread.h"
@@ -414,10 +415,7 @@ cat_on_change(FunctionCallInfo fcinfo, const DcCatalog *cat, const char *functio
 	void *row = palloc(cat->size);
 	HeapTuple tuple;
 
-	if (!CALLED_AS_TRIGGER(fcinfo))
-		ereport(ERROR,
-				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("%s can only be called as a trigger", function)));
+	trigger_check(fcinfo, function);
 	if (RelationGetRelid(data->tg_relation) != catalog_relation(cat->table) ||
 		!TRIGGER_FIRED_BEFORE(data->tg_event) || !TRIGGER_FIRED_FOR_ROW(data->tg_event))
 		ereport(ERROR,

@@ -27,6 +27,7 @@
 #include "access/htup_details.h"
 #include "base/rowread.h"
 #include "catalog/pg_type.h"
+#include "nodes/execnodes.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
@@ -122,14 +123,14 @@ rows_bigint(const DcRows *rows, uint64 row, int column)
 }
 
 /*
- * rows_put adds a row, as it is, to what a set-returning function returns: `desc` has the
- * same columns.
+ * rows_return adds all rows, as they are, to what a set-returning function returns,
+ * which has the same columns.
  */
 void
-rows_put(const DcRows *rows, uint64 row, Tuplestorestate *store, TupleDesc desc)
+rows_return(FunctionCallInfo fcinfo, const DcRows *rows)
 {
-	Datum values[ROWS_MAX_COLUMNS];
-	bool nulls[ROWS_MAX_COLUMNS];
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	TupleDesc desc = result->setDesc;
 
 	if (desc->natts != rows->ncolumns)
 		elog(ERROR, "unexpected number of columns: %d", desc->natts);
@@ -137,9 +138,16 @@ rows_put(const DcRows *rows, uint64 row, Tuplestorestate *store, TupleDesc desc)
 	{
 		if (TupleDescAttr(desc, i)->atttypid != rows->columns[i].type)
 			elog(ERROR, "unexpected type of column %d", i + 1);
-		values[i] = rows_nullable(rows, row, i + 1, &nulls[i]);
 	}
-	tuplestore_putvalues(store, desc, values, nulls);
+	for (uint64 row = 0; row < rows->count; row++)
+	{
+		Datum values[ROWS_MAX_COLUMNS];
+		bool nulls[ROWS_MAX_COLUMNS];
+
+		for (int i = 0; i < rows->ncolumns; i++)
+			values[i] = rows_nullable(rows, row, i + 1, &nulls[i]);
+		tuplestore_putvalues(result->setResult, desc, values, nulls);
+	}
 }
 
 /*
@@ -188,8 +196,11 @@ slot_datum(TupleTableSlot *slot, AttrNumber att, Oid type)
 Datum
 slot_nullable(TupleTableSlot *slot, AttrNumber att, Oid type, bool *isnull)
 {
+	Datum value;
+
 	check_attribute(slot->tts_tableOid, slot->tts_tupleDescriptor, att, type);
-	return slot_getattr(slot, att, isnull);
+	value = slot_getattr(slot, att, isnull);
+	return *isnull ? (Datum) 0 : value;
 }
 
 static void

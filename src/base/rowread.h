@@ -9,6 +9,7 @@
 #include "base/compat.h"
 #include "executor/spi.h"
 #include "executor/tuptable.h"
+#include "fmgr.h"
 #include "utils/relcache.h"
 
 /* A column of a result, as a statement declares it. */
@@ -57,8 +58,7 @@ extern void rows_take(DcRows *rows, const DcResultColumn *columns, Oid table);
 extern Datum rows_datum(const DcRows *rows, uint64 row, int column);
 extern Datum rows_nullable(const DcRows *rows, uint64 row, int column, bool *isnull);
 extern int64 rows_bigint(const DcRows *rows, uint64 row, int column);
-extern void rows_put(const DcRows *rows, uint64 row, Tuplestorestate *store,
-					 TupleDesc desc);
+extern void rows_return(FunctionCallInfo fcinfo, const DcRows *rows);
 
 extern Datum tuple_datum(Relation rel, HeapTuple tuple, AttrNumber att, Oid type);
 extern Datum tuple_nullable(Relation rel, HeapTuple tuple, AttrNumber att, Oid type,

@@ -2,9 +2,9 @@
  * account.c
  *		The accounts of a ledger.
  *
- * An account has a lower bound, an upper bound, both or none. Whoever posts reads its
- * rules anew, or remembers them: they change only under a lock that conflicts with
- * posting, SHARE ROW EXCLUSIVE on the table of balances, and a relcache
+ * An account has a lower bound, an upper bound, both or none: its rules. A session that
+ * posts reads them anew, or remembers them. They change only under a lock that conflicts
+ * with posting, SHARE ROW EXCLUSIVE on the table of balances, and a relcache
  * invalidation of that table comes with it. So they cannot change while a transaction
  * that has read them goes on. Rules that this transaction has written itself are not
  * remembered, as they may be rolled back.
@@ -47,8 +47,8 @@ PG_FUNCTION_INFO_V1(dc_account_open);
 #define MAX_REMEMBERED 8192
 #define MAX_REMEMBERED_KEY 55
 
-/* The farthest that a balance may be from its bound: what is given and taken must not
- * leave bigint before compaction sets it off. */
+/* The farthest that a balance may be from its bound: the units given and those taken must
+ * not leave bigint before compaction sets them off. */
 #define MAX_ROOM ((INT64CONST(1) << 62) - 1)
 
 typedef struct RememberedRules
@@ -57,7 +57,7 @@ typedef struct RememberedRules
 	DcRules rules;
 } RememberedRules;
 
-/* What is posted to an account, and what pending transfers have set aside. */
+/* The amounts that are posted to an account, and that pending transfers have set aside. */
 typedef struct DcBalance
 {
 	int64 posted;
@@ -92,8 +92,8 @@ static void account_change(DcLedger *ledger, const DcKey *key, const DcRules *ru
 static void read_balance(DcLedger *ledger, const DcKey *key, DcBalance *balance);
 static void check_balance_seen(DcLedger *ledger, const DcKey *key,
 							   const DcBalance *now);
-static void account_write(DcLedger *ledger, const DcStatement *statement,
-						  const DcKey *key, const DcRules *rules, uint64 *rows);
+static uint64 account_write(DcLedger *ledger, const DcStatement *statement,
+							const DcKey *key, const DcRules *rules);
 static void lock_opening(DcLedger *ledger, const DcKey *key);
 static void check_account_right(DcLedger *ledger, AclMode right);
 static int64 room_below(int64 amount, int64 bound, int64 pending);
@@ -153,7 +153,7 @@ account_find(DcLedger *ledger, const DcKey *key, DcRules *rules)
 	bool own = true;
 	bool found;
 
-	ledger_recheck(ledger); /* what is remembered is of before a change */
+	ledger_recheck(ledger); /* the remembered rules may be from before a change */
 	if (short_key && ledger->rules != NULL)
 	{
 		RememberedRules *known = hash_search(ledger->rules, buf, HASH_FIND, NULL);
@@ -259,13 +259,12 @@ static bool
 find_by_sql(DcLedger *ledger, const DcKey *key, DcRules *rules)
 {
 	DcSqlSession session;
-	Datum values[1];
+	Datum text_key = key_text_datum(key);
 	bool found;
 
-	values[0] = key_text_datum(key);
 	PushActiveSnapshot(GetLatestSnapshot());
 	ledger_sql_begin(&session, ledger);
-	found = sql_read(&session, &sql_account_find, values) > 0;
+	found = sql_read(&session, &sql_account_find, &text_key) > 0;
 	if (found)
 	{
 		bool isnull;
@@ -303,8 +302,8 @@ dc_account_open(PG_FUNCTION_ARGS)
 	key_arg(fcinfo, 1, &key);
 	account_check_key(&key);
 	rules_arg(fcinfo, &rules);
-	/* a weak lock first: one that is stronger than that of others who do the same
-	 * would be a deadlock */
+	/* a weak lock first: to get a stronger one than other calls of this kind have
+	 * already would be a deadlock */
 	ledger = ledger_open(fcinfo, "dc_account_open()", AccessShareLock, ACL_INSERT | ACL_UPDATE);
 	check_account_right(ledger, ACL_INSERT);
 	if (account_find(ledger, &key, &old))
@@ -324,7 +323,7 @@ dc_account_open(PG_FUNCTION_ARGS)
 				PG_RETURN_VOID();
 			if (mode == ShareRowExclusiveLock)
 				break;
-			mode = ShareRowExclusiveLock; /* somebody was faster */
+			mode = ShareRowExclusiveLock; /* another session was faster */
 		}
 		else if (refused)
 			not_opened_error(&key);
@@ -339,8 +338,9 @@ dc_account_open(PG_FUNCTION_ARGS)
 }
 
 /*
- * lock_opening lets one at a time open an account: the others may have to change its
- * bounds then, and would wait for each other if they had the weaker lock already.
+ * lock_opening lets one transaction at a time open an account. The others may have to
+ * change its bounds then, and would wait for each other if they had the weaker lock
+ * already.
  */
 static void
 lock_opening(DcLedger *ledger, const DcKey *key)
@@ -380,21 +380,18 @@ check_account_right(DcLedger *ledger, AclMode right)
 }
 
 /*
- * account_insert opens an account; false if somebody else has. Waits for one who is
- * about to.
+ * account_insert opens an account; false if another transaction has. Waits for one that
+ * is about to.
  */
 static bool
 account_insert(DcLedger *ledger, const DcKey *key, const DcRules *rules)
 {
-	uint64 inserted;
-
 	/* its balance is zero */
 	if ((rules->has_min && rules->min > 0) || (rules->has_max && rules->max < 0))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("the bounds of a new account must include zero")));
-	account_write(ledger, &sql_account_insert, key, rules, &inserted);
-	if (inserted == 0)
+	if (account_write(ledger, &sql_account_insert, key, rules) == 0)
 		return false;
 	if (rules->has_min)
 		limit_give(ledger, key, false, room_below(0, rules->min, 0));
@@ -404,7 +401,7 @@ account_insert(DcLedger *ledger, const DcKey *key, const DcRules *rules)
 }
 
 /*
- * account_change gives an account other bounds. Nobody posts meanwhile.
+ * account_change gives an account other bounds. No transaction posts meanwhile.
  */
 static void
 account_change(DcLedger *ledger, const DcKey *key, const DcRules *rules)
@@ -412,7 +409,6 @@ account_change(DcLedger *ledger, const DcKey *key, const DcRules *rules)
 	DcBalance now;
 	int64 lower;
 	int64 upper;
-	uint64 rows;
 
 	apply_early();
 	CommandCounterIncrement();
@@ -440,24 +436,24 @@ account_change(DcLedger *ledger, const DcKey *key, const DcRules *rules)
 						   (long long) now.posted, (long long) now.in)));
 	limit_set(ledger, key, false, lower);
 	limit_set(ledger, key, true, upper);
-	account_write(ledger, &sql_account_update, key, rules, &rows);
-	relation_invalidate(ledger->relid); /* what sessions remember of it */
+	account_write(ledger, &sql_account_update, key, rules);
+	relation_invalidate(ledger->relid); /* sessions remember rules */
 	CommandCounterIncrement();
 }
 
 /*
- * read_balance reads what is posted to an account and pending, in the active snapshot.
+ * read_balance reads the amounts of an account, posted and pending, in the active
+ * snapshot.
  */
 static void
 read_balance(DcLedger *ledger, const DcKey *key, DcBalance *balance)
 {
+	Datum text_key = key_text_datum(key);
 	DcSqlSession session;
-	Datum values[1];
 
 	balance->posted = counter_value(ledger->counter, key);
-	values[0] = key_text_datum(key);
 	ledger_sql_begin(&session, ledger);
-	sql_read(&session, &sql_balance, values);
+	sql_read(&session, &sql_balance, &text_key);
 	balance->out = rows_bigint(&session.rows, 0, 1);
 	balance->in = rows_bigint(&session.rows, 0, 2);
 	sql_end(&session);
@@ -465,7 +461,7 @@ read_balance(DcLedger *ledger, const DcKey *key, DcBalance *balance)
 
 /*
  * check_balance_seen raises 40001 if the transaction's snapshot shows another balance
- * than there is now: what is decided by that would not fit what the transaction reads.
+ * than there is now: a decision by that would not fit what the transaction reads.
  */
 static void
 check_balance_seen(DcLedger *ledger, const DcKey *key, const DcBalance *now)
@@ -481,15 +477,17 @@ check_balance_seen(DcLedger *ledger, const DcKey *key, const DcBalance *now)
 }
 
 /*
- * account_write inserts or updates the row of an account.
+ * account_write inserts or updates the row of an account, and returns how many rows it
+ * has written.
  */
-static void
+static uint64
 account_write(DcLedger *ledger, const DcStatement *statement, const DcKey *key,
-			  const DcRules *rules, uint64 *rows)
+			  const DcRules *rules)
 {
 	char nulls[] = "    ";
 	DcSqlSession session;
 	Datum values[4];
+	uint64 rows;
 
 	values[0] = key_text_datum(key);
 	values[1] = Int64GetDatum(rules->min);
@@ -500,8 +498,9 @@ account_write(DcLedger *ledger, const DcStatement *statement, const DcKey *key,
 	if (!rules->has_max)
 		nulls[2] = 'n';
 	ledger_sql_begin(&session, ledger);
-	*rows = sql_run_nulls(&session, statement, values, nulls);
+	rows = sql_run_nulls(&session, statement, values, nulls);
 	sql_end(&session);
+	return rows;
 }
 
 /*

@@ -1,6 +1,6 @@
 /*
  * account.h
- *		The accounts of a ledger, and what their bounds let through.
+ *		The accounts of a ledger, and the amounts that their bounds let through.
  */
 #ifndef DC_ACCOUNT_H
 #define DC_ACCOUNT_H
@@ -16,7 +16,7 @@ typedef struct DcRules
 	int64 max;
 } DcRules;
 
-/* What happens to an account. */
+/* By how much a transfer changes an account. */
 typedef struct DcLeg
 {
 	const DcKey *key;
@@ -35,6 +35,5 @@ extern void limits_take(DcLedger *ledger, const DcLeg *legs, int nlegs);
 extern void limits_give(DcLedger *ledger, const DcLeg *legs, int nlegs);
 extern void limit_give(DcLedger *ledger, const DcKey *key, bool upper, int64 amount);
 extern void limit_set(DcLedger *ledger, const DcKey *key, bool upper, int64 amount);
-extern int64 limit_left(DcLedger *ledger, const DcKey *key, bool upper);
 
 #endif /* DC_ACCOUNT_H */

@@ -2,8 +2,8 @@
  * adopt.c
  *		dc_ledger_adopt(): registering the tables of a ledger, and protecting them.
  *
- * The tables are found by their names (ledgertable.c). No lock of those who post is
- * compatible with the one taken here, on the table of balances first.
+ * The tables are found by their names (ledgertable.c). The lock taken here, on the table
+ * of balances first, conflicts with each lock of a transaction that posts.
  */
 #include "postgres.h"
 
@@ -143,7 +143,7 @@ adopt_counter(Oid ledger, Oid relid, bool stock)
 }
 
 /*
- * protect_counters puts back what keeps the tables of balances and of limits together.
+ * protect_counters puts back the triggers of the tables of balances and of limits.
  */
 static void
 protect_counters(const DcLedgerRow *ledger)
@@ -184,7 +184,7 @@ protect(Oid relid)
 }
 
 /*
- * protect_ops does that for the ops.
+ * protect_ops puts the guard on the table of ops.
  */
 static void
 protect_ops(Oid ledger)

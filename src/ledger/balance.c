@@ -2,8 +2,8 @@
  * balance.c
  *		Reading a ledger: balances, statements, and the check of all of it.
  *
- * Each function answers from one snapshot, which also shows what this transaction has
- * posted. None waits for who posts, or keeps him waiting.
+ * Each function answers from one snapshot, which also shows the transfers of this
+ * transaction. None waits for a transaction that posts, or makes one wait.
  */
 #include "postgres.h"
 
@@ -26,12 +26,12 @@ PG_FUNCTION_INFO_V1(dc_account_statement);
 PG_FUNCTION_INFO_V1(dc_transfers_pending);
 PG_FUNCTION_INFO_V1(dc_ledger_check);
 
-/* All amounts of a key that are kept: entries, and what was carried forward. In all rows
- * of that, `before` is when the entries begin that are kept. */
+/* All amounts of a key that are kept: entries, and the opening that was carried forward.
+ * In all openings `before` is when the entries begin that are kept. */
 #define POSTED \
 	"SELECT e.key, e.amount FROM @entries AS e UNION ALL SELECT o.key, o.amount FROM @openings AS o"
 
-/* key: what is pending out of it and into it, its lower bound */
+/* key: the amounts pending out of it and into it, its lower bound, whether it is open */
 const DcStatement sql_balance = {
 	.text = "SELECT coalesce((SELECT sum(p.amount) FROM @pendings AS p WHERE p.state = 'open' AND p.from_key = $1), 0)::int8,"
 			" coalesce((SELECT sum(p.amount) FROM @pendings AS p WHERE p.state = 'open' AND p.to_key = $1), 0)::int8,"
@@ -84,7 +84,7 @@ static const DcStatement sql_pending_list_all = {
 	.columns = PENDING_LIST_COLUMNS,
 	.of = DC_OF_PENDINGS};
 
-/* a table that is not guarded; what is wrong: key, balance, sum of the entries, problem */
+/* a table that is not guarded; for each problem: key, balance, sum of the entries, problem */
 static const DcStatement sql_ledger_check = {
 	.text = "WITH balance AS MATERIALIZED (SELECT b.key, sum(b.inc) - sum(b.dec) AS amount FROM"
 			" (SELECT t.key, t.inc, t.dec FROM @totals AS t UNION ALL"
@@ -136,14 +136,13 @@ static const DcStatement sql_ledger_check = {
 	.reads_all = true,
 	.columns = {DC_NULLABLE("key", TEXTOID), DC_NULLABLE("inc", NUMERICOID), DC_NULLABLE("amount", NUMERICOID), DC_TEXT("problem")}};
 
-static void return_rows(FunctionCallInfo fcinfo, const DcRows *rows);
 static TimestampTz time_arg(FunctionCallInfo fcinfo, int argno, const char *name);
 static void check_kept(TimestampTz at, bool all_kept, Datum before);
 
 /*
  * dc_balance(ledger regclass, key text|bigint|uuid) -> (balance, pending_out, pending_in,
- * available): what is posted, what pending transfers have set aside, and what may go
- * out; NULL where nothing bounds that. Needs SELECT.
+ * available): the amounts that are posted, that pending transfers have set aside, and that
+ * may go out; NULL where nothing bounds the last. Needs SELECT.
  */
 Datum
 dc_balance(PG_FUNCTION_ARGS)
@@ -268,7 +267,7 @@ dc_account_statement(PG_FUNCTION_ARGS)
 	before = rows_nullable(&session.rows, 0, 2, &all_kept);
 	check_kept(DatumGetTimestampTz(values[1]), all_kept, before);
 	sql_read(&session, &sql_statement, values);
-	return_rows(fcinfo, &session.rows);
+	rows_return(fcinfo, &session.rows);
 	sql_end(&session);
 	PopActiveSnapshot();
 	return (Datum) 0;
@@ -298,7 +297,7 @@ dc_transfers_pending(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, 0);
 	ledger_sql_begin(&session, ledger);
 	sql_read(&session, statement, values);
-	return_rows(fcinfo, &session.rows);
+	rows_return(fcinfo, &session.rows);
 	sql_end(&session);
 	return (Datum) 0;
 }
@@ -311,7 +310,7 @@ time_arg(FunctionCallInfo fcinfo, int argno, const char *name)
 }
 
 /*
- * dc_ledger_check(ledger regclass) -> setof (key, balance, entries_sum, problem): what
+ * dc_ledger_check(ledger regclass) -> setof (key, balance, entries_sum, problem): all that
  * does not fit together: accounts and their entries, bounds and limits, transfers that
  * do not sum to zero or have no op, pending transfers and their state, a guard that is
  * not there. No row: the ledger is sound.
@@ -335,17 +334,8 @@ dc_ledger_check(PG_FUNCTION_ARGS)
 	values[0] = ObjectIdGetDatum(ledger->unguarded);
 	ledger_sql_begin(&session, ledger);
 	sql_read(&session, &sql_ledger_check, values);
-	return_rows(fcinfo, &session.rows);
+	rows_return(fcinfo, &session.rows);
 	sql_end(&session);
 	PopActiveSnapshot();
 	return (Datum) 0;
-}
-
-static void
-return_rows(FunctionCallInfo fcinfo, const DcRows *rows)
-{
-	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
-
-	for (uint64 i = 0; i < rows->count; i++)
-		rows_put(rows, i, result->setResult, result->setDesc);
 }

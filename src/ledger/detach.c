@@ -9,17 +9,17 @@
  *	2. Wait for all transactions that are posting now. An entry bears the time of the call
  *	   that posted it, so those that come later post to this month, or a later one,
  *	   which is never detached. They are not kept waiting.
- *	3. Lock the old months: nobody changes them any more.
+ *	3. Lock the old months: no transaction changes them any more.
  *	4. Add the sums of their entries to the openings, in a new snapshot.
- *	5. Detach them, with plain DDL, which waits for those who use the ledger, and keeps
- *	   others waiting, but not for longer than that.
+ *	5. Detach them, with plain DDL. It waits for the transactions that use the ledger, and
+ *	   makes later ones wait, but not for longer than that.
  *
  * All rows of the table of openings have the same `before`: when the entries
  * begin that are kept. If it has no row, no entry has ever been detached.
  *
- * A reader has a lock on the entries, so months are not detached while he
- * reads; but his snapshot may be from before that, and then would see neither
- * the entries nor what was carried forward. He looks for that (openings_snapshot_push).
+ * A reader has a lock on the entries, so months are not detached while it
+ * reads. But its snapshot may be from before a detach, and then would show neither
+ * the entries nor the openings. So it checks its snapshot (openings_snapshot_push).
  */
 #include "postgres.h"
 
@@ -151,7 +151,7 @@ check_detachable(DcLedger *ledger)
 
 /*
  * lock_detaching makes this transaction the only one that detaches months of a ledger. It
- * has no other lock yet that one who detaches would wait for.
+ * has no other lock yet that another one that detaches would wait for.
  */
 static void
 lock_detaching(Oid relid)
@@ -184,15 +184,14 @@ lock_months(DcLedger *ledger, TimestampTz before, TimestampTz *end)
 static void
 carry_forward(DcLedger *ledger, TimestampTz end)
 {
+	Datum before = TimestampTzGetDatum(end);
 	DcSqlSession session;
-	Datum values[1];
 
 	if (!OidIsValid(ledger->row.openings))
 		create_openings(ledger);
-	values[0] = TimestampTzGetDatum(end);
 	ledger_sql_begin(&session, ledger);
-	sql_run(&session, &sql_opening_add, values);
-	sql_run(&session, &sql_opening_move, values);
+	sql_run(&session, &sql_opening_add, &before);
+	sql_run(&session, &sql_opening_move, &before);
 	sql_end(&session);
 }
 

@@ -1,6 +1,6 @@
 /*
  * detach.h
- *		Months that were detached, and what was carried forward (see detach.c).
+ *		Months that were detached, and the openings that stand for them (see detach.c).
  */
 #ifndef DC_DETACH_H
 #define DC_DETACH_H

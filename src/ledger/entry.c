@@ -33,7 +33,6 @@ static const DcStatement sql_entry_insert = {
 			" VALUES ($1, $2, $3, $4, $5, $6, $7)",
 	.argtypes = {INT8OID, INT8OID, TEXTOID, INT8OID, TEXTOID, TIMESTAMPTZOID, JSONBOID}};
 
-static void entry_values(const DcEntries *batch, int i, Datum *values);
 static void insert_direct(Oid table, const DcEntries *batch);
 static void insert_by_sql(DcLedger *ledger, const DcEntries *batch);
 

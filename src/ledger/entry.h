@@ -8,7 +8,7 @@
 #include "datatype/timestamp.h"
 #include "ledger/ledger.h"
 
-/* An entry; what entries of one transfer have in common is in DcEntries. */
+/* An entry; the values that the entries of one transfer share are in DcEntries. */
 typedef struct DcEntry
 {
 	const DcKey *key;

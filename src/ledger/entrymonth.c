@@ -6,11 +6,11 @@
  * month of UTC. They are known by their bounds, not by their names, so an owner may
  * attach others, of a year, say.
  *
- * A job makes this month's and the next two (ledgerjob.c). Who posts makes his month if
- * it is missing. Both make a table like the parent and attach it, which
- * needs SHARE UPDATE EXCLUSIVE on the parent alone: others go on posting. Who
- * has that lock looks again whether the month is still missing, so of two who need the
- * same month, one makes it and the other waits for him.
+ * A job makes this month's and the next two (ledgerjob.c). A transaction that posts makes its
+ * month if that is missing. Both make a table like the parent and attach it, which
+ * needs SHARE UPDATE EXCLUSIVE on the parent alone: others go on posting. With that lock
+ * they look again whether the month is still missing. So of two transactions that need the
+ * same month, one makes it and the other waits for the first.
  *
  * A session remembers the partition of the last entry, with its bounds, until a
  * relcache invalidation of it or of its parent comes (ledger.c). The parent is locked, so
@@ -18,8 +18,8 @@
  *
  * With a default partition nothing is ever missing, and no month is made.
  *
- * Months are wall time, as `at` is: what the clock says when an entry is posted
- * decides, also after it was set.
+ * Months are wall time, as `at` is: the clock when an entry is posted decides, also after
+ * it was set.
  */
 #include "postgres.h"
 
@@ -60,19 +60,15 @@ typedef struct DcMonth
 	TimestampTz to;
 } DcMonth;
 
-static TimestampTz month_start(TimestampTz at, int later);
-static char *month_label(TimestampTz start);
-static char *bound_literal(TimestampTz at);
 static void month_make(const char *schema, const char *entries, TimestampTz at);
-static bool month_find(Oid entries, TimestampTz at, DcMonth *month);
 static TimestampTz bound_time(PartitionBoundInfo bounds, int i);
 static void month_ensure(DcLedger *ledger, TimestampTz at);
 static bool month_remember(DcLedger *ledger, const DcMonth *month);
 
 /*
  * month_is_key tells whether a table of entries is partitioned as it takes to have
- * months. Not RelationGetPartitionKey(), which evaluates constants in expressions, and so
- * an owner's functions, as whoever calls this. A key that passes has no expressions.
+ * months. RelationGetPartitionKey() would evaluate constants in expressions, and so run
+ * functions of an owner as the current user. A key that passes has no expressions.
  */
 bool
 month_is_key(Relation entries)
@@ -119,7 +115,7 @@ out_of_range:
 }
 
 /*
- * month_label returns what the name of a month's partition ends in.
+ * month_label returns the end of the name of a month's partition.
  */
 static char *
 month_label(TimestampTz start)
@@ -251,8 +247,8 @@ months_until(Relation entries, TimestampTz until, TimestampTz *end)
 }
 
 /*
- * months_ahead makes this month and the next ones, unless somebody is about to alter
- * the table of entries.
+ * months_ahead makes this month and the next ones, unless another transaction is making
+ * one, or is about to alter the table of entries.
  */
 void
 months_ahead(DcLedger *ledger)

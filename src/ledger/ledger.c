@@ -2,19 +2,20 @@
  * ledger.c
  *		Opening a ledger.
  *
- * A ledger is a counter table, for the balances, and tables that go with it. Who
- * works with it locks the table of balances first, as with any counter table (ROW
- * EXCLUSIVE to post), and the others afterwards, always in the same order. What is
+ * A ledger is a counter table, for the balances, and tables that go with it. A call
+ * locks the table of balances first, as with any counter table (ROW
+ * EXCLUSIVE to post), and the others afterwards, always in the same order. Anything
  * looked up and checked before is checked again once all locks are held.
  *
  * A session remembers a ledger until a relcache invalidation of one of its tables
- * comes. All code relies on the columns of these tables being what dc_ledger_create()
- * has made, and on the guard (table/guard.c), so both are checked when it is looked up
- * anew.
+ * comes. All code relies on the columns that dc_ledger_create() has made, and on the guard
+ * (table/guard.c), so both are checked when the ledger is looked up anew.
  */
 #include "postgres.h"
 
 #include "access/table.h"
+#include "access/xact.h"
+#include "base/relcached.h"
 #include "catalog/pg_class.h"
 #include "compact/compact.h"
 #include "counter/sqlpath.h"
@@ -35,19 +36,27 @@
 /* Look-ups that invalidations may undo before the result is used anyway. */
 #define MAX_TRIES 16
 
+static void ledger_changed(void *entry, Oid relid);
+
 /*
- * In TopMemoryContext. Entries are never removed, and stay where they are; the table of
- * rules in one goes when it is filled again, so nobody keeps a pointer into that.
+ * Entries are never removed. The table of rules in one goes when it is filled again, so
+ * nothing keeps a pointer into that.
  */
-static HTAB *ledgers = NULL;
+static DcRelCached ledgers = {
+	.name = "dcounter ledgers",
+	.keysize = sizeof(Oid),
+	.size = sizeof(DcLedger),
+	.changed = ledger_changed,
+};
 
 static DcLedger *ledger_find(DcCounter *counter);
 static void ledger_fill(DcLedger *ledger);
 static bool lock_tables(DcLedger *ledger, LOCKMODE mode);
-static void check_table(DcLedger *ledger, Relation rel, const DcShape *shape,
+static void check_table(DcLedger *ledger, Oid relid, const DcShape *shape,
 						DcTableLayout *layout);
+static void check_owner(const DcLedger *ledger, Oid relid);
+static int ledger_counter_tables(const DcLedgerRow *ledger, Oid *tables);
 static void check_counters(DcLedger *ledger);
-static void on_relcache_change(Datum arg, Oid relid);
 
 /*
  * ledger_open opens the ledger in argument 0, with all of `rights` on its table of
@@ -135,8 +144,8 @@ ledger_recheck(DcLedger *ledger)
 }
 
 /*
- * ledger_lock_rest locks what only some calls need, in the order of all, and makes sure
- * that it is as it was made.
+ * ledger_lock_rest locks the tables that only some calls need, in the order of all calls, and
+ * makes sure that the ledger is as it was made.
  */
 void
 ledger_lock_rest(DcLedger *ledger)
@@ -149,7 +158,7 @@ ledger_lock_rest(DcLedger *ledger)
 }
 
 /*
- * lock_tables locks what every call needs besides the table of balances; false if the
+ * lock_tables locks the tables that every call needs besides that of balances; false if the
  * ledger has to be looked up again.
  */
 static bool
@@ -164,28 +173,13 @@ lock_tables(DcLedger *ledger, LOCKMODE mode)
 }
 
 /*
- * ledger_find returns what is known of a ledger.
+ * ledger_find returns a ledger from the cache, looked up if need be.
  */
 static DcLedger *
 ledger_find(DcCounter *counter)
 {
-	DcLedger *ledger;
-	bool found;
+	DcLedger *ledger = relcached_enter(&ledgers, &counter->relid);
 
-	if (ledgers == NULL)
-	{
-		HASHCTL ctl = {0};
-
-		ctl.keysize = sizeof(Oid);
-		ctl.entrysize = sizeof(DcLedger);
-		ctl.hcxt = TopMemoryContext;
-		ledgers = hash_create("dcounter ledgers", 16, &ctl,
-							  HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-		CacheRegisterRelcacheCallback(on_relcache_change, (Datum) 0);
-	}
-	ledger = hash_search(ledgers, &counter->relid, HASH_ENTER, &found);
-	if (!found)
-		memset((char *) ledger + sizeof(Oid), 0, sizeof(DcLedger) - sizeof(Oid));
 	ledger->counter = counter;
 	if (!ledger->valid)
 		ledger_fill(ledger);
@@ -199,8 +193,6 @@ static void
 ledger_fill(DcLedger *ledger)
 {
 	Relation entries;
-	Relation accounts;
-	Relation pendings;
 	DcTableLayout layout;
 
 	if (!ledger_read(ledger->relid, &ledger->row))
@@ -216,39 +208,20 @@ ledger_fill(DcLedger *ledger)
 	ledger->valid = true;
 	PG_TRY();
 	{
-		entries = table_open(ledger->row.entries, AccessShareLock);
-		accounts = table_open(ledger->row.accounts, AccessShareLock);
-		pendings = table_open(ledger->row.pendings, AccessShareLock);
-		check_table(ledger, entries, &entry_shape, &layout);
+		check_table(ledger, ledger->row.entries, &entry_shape, &layout);
+		entries = table_open(ledger->row.entries, NoLock);
 		ledger->direct = !entries->rd_rel->relispartition &&
 			entries_are_plain(entries, &layout);
-		check_table(ledger, accounts, &account_shape, &ledger->account_layout);
-		check_table(ledger, pendings, &pending_shape, &layout);
+		check_table(ledger, ledger->row.accounts, &account_shape, &ledger->account_layout);
+		check_table(ledger, ledger->row.pendings, &pending_shape, &layout);
 		if (OidIsValid(ledger->row.openings))
-		{
-			Relation openings = table_open(ledger->row.openings, AccessShareLock);
-
-			check_table(ledger, openings, &opening_shape, &ledger->opening_layout);
-			table_close(openings, NoLock);
-		}
+			check_table(ledger, ledger->row.openings, &opening_shape, &ledger->opening_layout);
 		check_counters(ledger);
-		if (relation_owner(ledger->row.entries) != ledger->counter->owner ||
-			relation_owner(ledger->row.accounts) != ledger->counter->owner ||
-			relation_owner(ledger->row.pendings) != ledger->counter->owner ||
-			relation_owner(ledger->row.limits) != ledger->counter->owner ||
-			(OidIsValid(ledger->row.openings) &&
-			 relation_owner(ledger->row.openings) != ledger->counter->owner))
-			ereport(ERROR,
-					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					 errmsg("the tables of ledger \"%s\" have different owners",
-							get_rel_name(ledger->relid)),
-					 errhint("Use ALTER TABLE ... OWNER TO to give all of them to one role.")));
+		check_owner(ledger, ledger->row.limits);
 		ledger->by_month = month_is_key(entries);
 		ledger->parent_direct = !entries->rd_rel->relispartition &&
 			entries->rd_rules == NULL && guard_is_all(entries);
 		sql_forget(ledger->counter); /* tables may have other names */
-		table_close(pendings, NoLock);
-		table_close(accounts, NoLock);
 		table_close(entries, NoLock);
 	}
 	PG_CATCH();
@@ -301,7 +274,7 @@ ledger_guard_counters(const DcLedgerRow *ledger)
 /*
  * ledger_counter_tables lists the counter tables of a ledger, and returns their number.
  */
-int
+static int
 ledger_counter_tables(const DcLedgerRow *ledger, Oid *tables)
 {
 	const Oid counters[] = {ledger->ledger, ledger->limits};
@@ -322,11 +295,13 @@ ledger_counter_tables(const DcLedgerRow *ledger, Oid *tables)
 }
 
 /*
- * check_table checks one of a ledger's tables, and notes if it is not guarded.
+ * check_table locks and checks one of a ledger's tables, and notes if it is not guarded.
  */
 static void
-check_table(DcLedger *ledger, Relation rel, const DcShape *shape, DcTableLayout *layout)
+check_table(DcLedger *ledger, Oid relid, const DcShape *shape, DcTableLayout *layout)
 {
+	Relation rel = table_open(relid, AccessShareLock);
+
 	shape_check(rel, shape, layout);
 	if (rel->rd_rel->relrowsecurity)
 		ereport(ERROR,
@@ -334,7 +309,20 @@ check_table(DcLedger *ledger, Relation rel, const DcShape *shape, DcTableLayout 
 				 errmsg("row-level security is not supported on table \"%s\" of a ledger",
 						RelationGetRelationName(rel))));
 	if (!guard_is_on(rel))
-		ledger->unguarded = RelationGetRelid(rel);
+		ledger->unguarded = relid;
+	table_close(rel, NoLock);
+	check_owner(ledger, relid);
+}
+
+static void
+check_owner(const DcLedger *ledger, Oid relid)
+{
+	if (relation_owner(relid) != ledger->counter->owner)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the tables of ledger \"%s\" have different owners",
+						get_rel_name(ledger->relid)),
+				 errhint("Use ALTER TABLE ... OWNER TO to give all of them to one role.")));
 }
 
 /*
@@ -348,27 +336,20 @@ entries_are_plain(Relation entries, const DcTableLayout *layout)
 }
 
 /*
- * on_relcache_change forgets the ledgers that a relation belongs to. Must not
- * throw.
+ * ledger_changed forgets a ledger that a relation belongs to.
  */
 static void
-on_relcache_change(Datum arg, Oid relid)
+ledger_changed(void *entry, Oid relid)
 {
-	HASH_SEQ_STATUS status;
-	DcLedger *ledger;
+	DcLedger *ledger = entry;
+	const DcLedgerRow *row = &ledger->row;
 
-	hash_seq_init(&status, ledgers);
-	while ((ledger = hash_seq_search(&status)) != NULL)
-	{
-		const DcLedgerRow *row = &ledger->row;
-
-		if (!OidIsValid(relid) || relid == ledger->relid ||
-			relid == row->entries || relid == row->accounts ||
-			relid == row->pendings || relid == row->limits || relid == row->openings)
-			ledger->valid = false;
-		for (int i = 0; i < ledger->ncounters; i++)
-			ledger->valid &= relid != ledger->counters[i];
-		if (!ledger->valid || relid == ledger->leaf)
-			ledger->leaf = InvalidOid;
-	}
+	if (!OidIsValid(relid) || relid == ledger->relid ||
+		relid == row->entries || relid == row->accounts ||
+		relid == row->pendings || relid == row->limits || relid == row->openings)
+		ledger->valid = false;
+	for (int i = 0; i < ledger->ncounters; i++)
+		ledger->valid &= relid != ledger->counters[i];
+	if (!ledger->valid || relid == ledger->leaf)
+		ledger->leaf = InvalidOid;
 }

@@ -26,13 +26,12 @@
 #define ERRCODE_DC_BALANCE_TOO_LOW MAKE_SQLSTATE('L', 'G', '0', '0', '1')
 #define ERRCODE_DC_BALANCE_TOO_HIGH MAKE_SQLSTATE('L', 'G', '0', '0', '2')
 #define ERRCODE_DC_ACCOUNT_NOT_OPEN MAKE_SQLSTATE('L', 'G', '0', '0', '3')
-#define ERRCODE_DC_OP_EXPIRED MAKE_SQLSTATE('L', 'G', '0', '0', '4')
 
 /* A row of dcounter.ledger. */
 typedef struct DcLedgerRow
 {
 	Oid ledger;	   /* the table of balances, which is a counter table */
-	Oid limits;	   /* the stock of what bounded accounts may still post */
+	Oid limits;	   /* the stock of amounts that bounded accounts may still post */
 	Oid entries;   /* the entries, perhaps partitioned, */
 	Oid entry_ids; /* and their sequence */
 	Oid accounts;
@@ -76,7 +75,6 @@ extern void ledger_recheck(DcLedger *ledger);
 extern void ledger_lock_rest(DcLedger *ledger);
 extern bool entries_are_plain(Relation entries, const DcTableLayout *layout);
 extern void ledger_guard_counters(const DcLedgerRow *ledger);
-extern int ledger_counter_tables(const DcLedgerRow *ledger, Oid *tables);
 
 /* ledgerrow.c */
 extern bool ledger_read(Oid relid, DcLedgerRow *row);

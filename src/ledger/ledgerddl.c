@@ -2,14 +2,14 @@
  * ledgerddl.c
  *		What DDL on tables of ops and of ledgers entails.
  *
- * Done for these tables is what is done for a shard table (table/ddlhooks.c), with the same
+ * These tables are treated as a shard table is (table/ddlhooks.c), with the same
  * rules about rights:
  *
  *	- At a drop: dropping a counter table drops its table of ops, and dropping the
  *	  balances of a ledger drops all of its tables. Dropping the table of ops by
  *	  itself forgets the ops, of which there is a notice. Other tables of a
  *	  ledger, the ops of one, or a single partition cannot be dropped by
- *	  themselves: what is left could no longer be trusted.
+ *	  themselves: the rest could no longer be trusted.
  *	- At the end of other commands: ALTER TABLE ... RENAME TO, SET SCHEMA and OWNER TO are
  *	  repeated on these tables and their partitions.
  */
@@ -56,7 +56,7 @@ ledger_dropped(const DcDdl *ddl)
 }
 
 /*
- * drop_all drops what belongs to a table that was dropped.
+ * drop_all drops the tables that belong to one that was dropped.
  */
 static void
 drop_all(Oid relid, const DcDdl *ddl)
@@ -190,8 +190,8 @@ ledger_altered(const DcDdl *ddl)
 }
 
 /*
- * follow_all does to another table and its partitions what was done to a table. A
- * partition keeps what its name has in addition to that of its table.
+ * follow_all repeats on another table and its partitions the command that has changed a
+ * table. A partition keeps the end that its name has in addition to that of its table.
  */
 static void
 follow_all(const DcDdl *ddl, Oid relid, const DcSibling *sibling)

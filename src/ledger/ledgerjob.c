@@ -2,9 +2,9 @@
  * ledgerjob.c
  *		Ending pending transfers whose time is up, and making months, as a job.
  *
- * A step ends a batch of them, and gives back what they have set aside in the same
- * transaction. It passes over rows that somebody else has locked, who may be ending the
- * transfer himself. As with compaction, the commit need not wait for the disk: if
+ * A step ends a batch of them, and gives back the amounts that they have set aside in the
+ * same transaction. It passes over rows that another transaction has locked, which may be
+ * ending the transfer. As with compaction, the commit need not wait for the disk: if
  * it is lost, the transfer is open again, and expired.
  *
  * The last step on a ledger whose entries are kept by month makes the next months. That
@@ -43,7 +43,7 @@ step(Oid table, bool all_owners)
 }
 
 /*
- * step_fed makes months, which have to be there for what the subscription brings.
+ * step_fed makes months, which have to be there for the rows that the subscription brings.
  */
 static DcTableStep
 step_fed(Oid table, bool all_owners)

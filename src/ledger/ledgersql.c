@@ -12,12 +12,11 @@
 #include "once/opslot.h"
 #include "utils/lsyscache.h"
 
-static const char *ledger_word(DcCounter *counter, const char *word);
 static const char *no_op(DcCounter *counter);
 
 /*
- * ledger_word returns what the words in the texts stand for. As long as nothing
- * was detached, there are no openings.
+ * ledger_word returns the SQL that a word in a statement's text stands for. As long as
+ * nothing was detached, there are no openings.
  */
 static const char *
 ledger_word(DcCounter *counter, const char *word)

@@ -2,8 +2,8 @@
  * ledgertable.c
  *		Creating the tables of a ledger.
  *
- * They are ordinary tables of the caller's, made with plain DDL in the caller's name. What
- * the catalog row stands for can be found again from the tables alone: all are named
+ * They are ordinary tables of the caller's, made with plain DDL in the caller's name. The
+ * tables of the catalog row can be found again without it: all are named
  * after the table of balances (dc_ledger_adopt).
  */
 #include "postgres.h"
@@ -91,8 +91,8 @@ ledger_init(void)
 
 /*
  * dc_ledger_create(ledger text, auto_open boolean, op_retention interval,
- * partition_by text, if_not_exists boolean) -> regclass, the table of balances. Ops are kept for good if
- * op_retention is NULL. With 'month' for partition_by, entries are kept by month.
+ * partition_by text, if_not_exists boolean) -> regclass, the table of balances. Ops are kept
+ * for good if op_retention is NULL. With 'month' for partition_by, entries are kept by month.
  *
  * Errors as of dc_create().
  */
@@ -204,7 +204,8 @@ create_entries(const char *schema, const char *name, const char *ids, bool by_mo
 
 /*
  * create_pendings makes the table of pending transfers, with indexes on the open ones:
- * by account and time for who needs what is set aside, and by time for the worker.
+ * by account and time for a transfer that needs what is set aside, and by time for the
+ * worker.
  */
 static void
 create_pendings(const char *schema, const char *name)
@@ -264,7 +265,7 @@ ledger_empty(const DcCounterRow *row)
 
 /*
  * check_adoptable raises 42809 for a table that, going by the names of those
- * around it, belongs to a ledger: as a plain counter, anybody could count on it.
+ * around it, belongs to a ledger: if it were a plain counter, increments could change it.
  */
 static void
 check_adoptable(Oid relid)

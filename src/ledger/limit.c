@@ -1,13 +1,13 @@
 /*
  * limit.c
- *		What the bounds of accounts let through.
+ *		The amounts that the bounds of accounts let through.
  *
  * For each account with a lower bound the stock of limits has a key '-' || account,
  * with as many units as may still go out:
  *
  *		balance - min_balance - pending out
  *
- * and for each with an upper bound a key '+' || account, with what may still come in:
+ * and for each with an upper bound a key '+' || account, with units that may still come in:
  *
  *		max_balance - balance - pending in.
  *
@@ -15,11 +15,11 @@
  * stock's algorithm (stock/take.c): that decides whether the bounds hold, without
  * waiting for others but where they have the last units in hand. It gives to the other
  * two when it commits, like an increment. The balances themselves are plain counters:
- * so an account without bounds never makes anybody wait.
+ * so an account without bounds never makes a transfer wait.
  *
  * Deadlocks: the takes of one call are in the order of their keys, so that calls
- * that wait for each other's units do so in one direction. What is given waits for
- * nobody.
+ * that wait for each other's units do so in one direction. To give waits for no other
+ * transaction.
  */
 #include "postgres.h"
 
@@ -38,10 +38,8 @@ typedef struct DcLimitKey
 	char bytes[DC_MAX_KEY_BYTES + 1];
 } DcLimitKey;
 
-static void limit_key(const DcKey *account, bool upper, DcLimitKey *limit);
-static bool is_bounded(const DcLeg *leg, bool upper);
-static int64 leg_out(const DcLeg *leg);
 static void take(DcLedger *ledger, const DcLeg *leg, bool upper, int64 amount);
+static int64 limit_left(DcLedger *ledger, const DcKey *key, bool upper);
 static void limit_error(DcLedger *ledger, const DcLeg *leg, bool upper, int64 amount);
 
 static void
@@ -55,7 +53,8 @@ limit_key(const DcKey *account, bool upper, DcLimitKey *limit)
 }
 
 /*
- * leg_out returns what goes out of an account on balance; negative if more comes in.
+ * leg_out returns the amount that goes out of an account on balance; negative if more
+ * comes in.
  */
 static int64
 leg_out(const DcLeg *leg)
@@ -70,8 +69,8 @@ is_bounded(const DcLeg *leg, bool upper)
 }
 
 /*
- * limits_take takes what the bounds must let through; LG001 and LG002 if they do
- * not. The legs are in the order of their keys.
+ * limits_take takes the amounts that the bounds must let through; LG001 and LG002 if they
+ * do not. The legs are in the order of their keys.
  */
 void
 limits_take(DcLedger *ledger, const DcLeg *legs, int nlegs)
@@ -107,7 +106,7 @@ limits_give(DcLedger *ledger, const DcLeg *legs, int nlegs)
 }
 
 /*
- * limit_give adds to what a bound lets through, when the transaction commits.
+ * limit_give adds to the amount that a bound lets through, when the transaction commits.
  */
 void
 limit_give(DcLedger *ledger, const DcKey *key, bool upper, int64 amount)
@@ -161,9 +160,9 @@ limit_error(DcLedger *ledger, const DcLeg *leg, bool upper, int64 amount)
 }
 
 /*
- * limit_left returns what a bound lets through, in the active snapshot.
+ * limit_left returns the amount that a bound lets through, in the active snapshot.
  */
-int64
+static int64
 limit_left(DcLedger *ledger, const DcKey *key, bool upper)
 {
 	DcLimitKey limit;
@@ -173,7 +172,7 @@ limit_left(DcLedger *ledger, const DcKey *key, bool upper)
 }
 
 /*
- * limit_set makes a limit exactly this, while nobody posts.
+ * limit_set makes a limit exactly `amount`, while no transaction posts.
  */
 void
 limit_set(DcLedger *ledger, const DcKey *key, bool upper, int64 amount)

@@ -8,15 +8,15 @@
  *	2. The op (op.h): if it was posted before, answer with that transfer, and
  *	   change nothing. A concurrent duplicate waits here for the first, holding
  *	   nothing that others could wait for. Otherwise note the op.
- *	3. The rules of all accounts, and what goes out of each and comes in on balance.
+ *	3. Find the rules of all accounts, and the amounts that go out of each and come in.
  *	4. Take from the limits of those that have some (limit.c), in the order of
  *	   their keys.
  *	5. Write the entries.
  *	6. Add to the balances, and to the limits on the other sides: pending increments,
- *	   which are written when the transaction commits, without waiting for anybody.
+ *	   which are written when the transaction commits, without waiting for another.
  *
- * So balances, limits, entries and op are of one transaction, and what a call holds
- * until it ends are rows of limits alone. Two calls wait for each other's rows of
+ * So balances, limits, entries and op are of one transaction, and a transaction keeps
+ * nothing but rows of limits locked until it ends. Two calls wait for each other's rows of
  * limits in one direction only; so no order of accounts can make them deadlock. Several
  * calls in one transaction are as several statements that lock rows.
  */
@@ -183,7 +183,8 @@ rest_args(FunctionCallInfo fcinfo, DcTransfer *transfer)
 /*
  * transfer_begin notes the op of a transfer, with a new number of it. If it was
  * noted before, it returns false, and the op has the number of that transfer.
- * `pending` is part of what must be the same then; it is 0 for what is posted at once.
+ * `pending` must be the same then, too: the time to live (us, -1 for good) of a pending
+ * transfer, 0 for one that is posted at once.
  */
 bool
 transfer_begin(DcLedger *ledger, DcTransfer *transfer, int64 pending)
@@ -251,7 +252,7 @@ check_same(const DcOp *op, const DcOp *first)
 }
 
 /*
- * transfer_legs returns what happens to each account, in the order of their keys, and
+ * transfer_legs returns by how much each account changes, in the order of their keys, and
  * under which rules.
  */
 DcLeg *

@@ -17,7 +17,7 @@ typedef struct DcLine
 	int64 amount;
 } DcLine;
 
-/* What a call asks for. */
+/* The arguments of a call. */
 typedef struct DcTransfer
 {
 	DcLine *lines;

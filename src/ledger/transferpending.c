@@ -2,19 +2,19 @@
  * transferpending.c
  *		Pending transfers: an amount is set aside, and posted or given back later.
  *
- * dc_transfer_pending() takes what a transfer would take from the limits of both
+ * dc_transfer_pending() takes the units that a transfer would take from the limits of both
  * accounts, and notes it in the table of pending transfers; balances and entries do not
- * change. A pending transfer is open until it is posted, voided or expired. These three
- * lock its row first, and change it only if it is still open: so it ends exactly
- * once, whoever comes first. To end it takes nothing from a limit, so it cannot fail for
- * lack of balance, and waits for nobody but others who end the same one.
+ * change. A pending transfer is open until it is posted, voided or expired. Each of these
+ * three locks its row first, and changes it only if it is still open: so it ends exactly
+ * once, by the first of them. To end it takes nothing from a limit. So it cannot fail for
+ * lack of balance, and waits only for a transaction that ends the same one.
  *
  * Time is clock_timestamp(), read after the row is locked: a ttl is wall time, as users
  * see it and as rows outlive the server. If the clock is set, they last for so much longer
  * or shorter; each ends once all the same. One whose time is up can no
- * longer be posted or voided, also if nobody has ended it yet: whoever notices ends it.
- * These are the worker (ledgerjob.c), a transfer that would otherwise fail for lack of
- * what is set aside (limit.c), and who tries to post it.
+ * longer be posted or voided, even if it has not been ended yet. It is ended by the first
+ * of these: the worker (ledgerjob.c), a transfer that would otherwise fail for lack of
+ * the units that are set aside (limit.c), a call that tries to post or void it.
  */
 #include "postgres.h"
 
@@ -24,6 +24,7 @@
 #include "ledger/ledgersql.h"
 #include "ledger/transfer.h"
 #include "ledger/transferpending.h"
+#include "stock/hold.h"
 #include "table/access.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
@@ -89,7 +90,8 @@ static const DcStatement sql_pending_expire_key = {.text = PENDING_EXPIRE(" AND 
 static void note_pending(DcLedger *ledger, const DcTransfer *transfer, bool expires,
 						 TimestampTz expires_at);
 static bool lock_pending(DcLedger *ledger, int64 id, DcPendingTransfer *pending);
-static bool read_pending(DcLedger *ledger, DcPendingTransfer *pending, TimestampTz *expires_at);
+static void read_pending(DcLedger *ledger, DcPendingTransfer *pending, TimestampTz *expires_at);
+static void read_line(const DcRows *rows, uint64 row, DcLine *line);
 static void end_pending(DcLedger *ledger, const DcPendingTransfer *pending,
 						const char *state, int64 posted);
 static void give_back(DcLedger *ledger, const DcLine *line, int64 amount);
@@ -178,47 +180,38 @@ dc_transfer_post(PG_FUNCTION_ARGS)
 {
 	int64 id = id_arg(fcinfo, 1);
 	DcLedger *ledger = ledger_open(fcinfo, "dc_transfer_post()", RowExclusiveLock, ACL_INSERT | ACL_UPDATE);
-	const char *answer = "unknown";
 	DcPendingTransfer pending;
+	int64 set_aside;
+	DcLeg *legs;
+	int nlegs;
 
 	if (!PG_ARGISNULL(2) && PG_GETARG_INT64(2) <= 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("amount must be greater than zero")));
-	if (lock_pending(ledger, id, &pending))
-	{
-		answer = pending.state;
-		if (strcmp(answer, "posted") == 0)
-			answer = "posted already";
-		else if (strcmp(answer, "open") == 0)
-		{
-			int64 set_aside = pending.line.amount;
-			DcLeg *legs;
-			int nlegs;
-
-			if (!PG_ARGISNULL(2))
-				pending.line.amount = PG_GETARG_INT64(2);
-			if (pending.line.amount > set_aside)
-				ereport(ERROR,
-						(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-						 errmsg("amount must not be greater than that of the pending transfer"),
-						 errdetail("It has set aside %lld.", (long long) set_aside)));
-			end_pending(ledger, &pending, "posted", pending.line.amount);
-			legs = transfer_legs(ledger, &pending.line, 1, &nlegs);
-			pending.transfer.op.transfer_id = entries_draw(ledger, 2);
-			transfer_post(ledger, &pending.transfer, id, legs, nlegs);
-			limits_give(ledger, legs, nlegs);
-			if (set_aside > pending.line.amount)
-				give_back(ledger, &pending.line, set_aside - pending.line.amount);
-			answer = "posted";
-		}
-	}
-	PG_RETURN_TEXT_P(cstring_to_text(answer));
+	if (!lock_pending(ledger, id, &pending))
+		PG_RETURN_TEXT_P(ended_answer(pending.state, "posted"));
+	set_aside = pending.line.amount;
+	if (!PG_ARGISNULL(2))
+		pending.line.amount = PG_GETARG_INT64(2);
+	if (pending.line.amount > set_aside)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("amount must not be greater than that of the pending transfer"),
+				 errdetail("It has set aside %lld.", (long long) set_aside)));
+	end_pending(ledger, &pending, "posted", pending.line.amount);
+	legs = transfer_legs(ledger, &pending.line, 1, &nlegs);
+	pending.transfer.op.transfer_id = entries_draw(ledger, 2);
+	transfer_post(ledger, &pending.transfer, id, legs, nlegs);
+	limits_give(ledger, legs, nlegs);
+	if (set_aside > pending.line.amount)
+		give_back(ledger, &pending.line, set_aside - pending.line.amount);
+	PG_RETURN_TEXT_P(cstring_to_text("posted"));
 }
 
 /*
- * dc_transfer_void(ledger regclass, transfer_id bigint) -> text: gives back what a
- * pending transfer has set aside. The answer is "voided" if this call did it, or why
+ * dc_transfer_void(ledger regclass, transfer_id bigint) -> text: gives back the
+ * amount that a pending transfer has set aside. The answer is "voided" if this call did it, or why
  * not: "expired", "posted", "voided already", "unknown".
  */
 Datum
@@ -226,22 +219,13 @@ dc_transfer_void(PG_FUNCTION_ARGS)
 {
 	int64 id = id_arg(fcinfo, 1);
 	DcLedger *ledger = ledger_open(fcinfo, "dc_transfer_void()", RowExclusiveLock, ACL_INSERT | ACL_UPDATE);
-	const char *answer = "unknown";
 	DcPendingTransfer pending;
 
-	if (lock_pending(ledger, id, &pending))
-	{
-		answer = pending.state;
-		if (strcmp(answer, "voided") == 0)
-			answer = "voided already";
-		else if (strcmp(answer, "open") == 0)
-		{
-			end_pending(ledger, &pending, "voided", 0);
-			give_back(ledger, &pending.line, pending.line.amount);
-			answer = "voided";
-		}
-	}
-	PG_RETURN_TEXT_P(cstring_to_text(answer));
+	if (!lock_pending(ledger, id, &pending))
+		PG_RETURN_TEXT_P(ended_answer(pending.state, "voided"));
+	end_pending(ledger, &pending, "voided", 0);
+	give_back(ledger, &pending.line, pending.line.amount);
+	PG_RETURN_TEXT_P(cstring_to_text("voided"));
 }
 
 static int64
@@ -252,42 +236,38 @@ id_arg(FunctionCallInfo fcinfo, int argno)
 }
 
 /*
- * lock_pending locks a pending transfer and reads it; false if there is none. One
- * whose time is up is ended here.
+ * lock_pending locks a pending transfer and reads it; false if it is not open. One whose
+ * time is up is ended here. The state of one that does not exist is "unknown".
  */
 static bool
 lock_pending(DcLedger *ledger, int64 id, DcPendingTransfer *pending)
 {
 	TimestampTz expires_at = DT_NOEND;
-	TimestampTz now;
 
 	memset(pending, 0, sizeof(*pending));
 	pending->id = id;
-	if (!read_pending(ledger, pending, &expires_at))
+	pending->state = "unknown";
+	read_pending(ledger, pending, &expires_at);
+	if (strcmp(pending->state, "open") != 0)
 		return false;
-	now = GetCurrentTimestamp();
-	pending->transfer.op.at = now;
-	if (strcmp(pending->state, "open") == 0 && expires_at <= now)
-	{
-		end_pending(ledger, pending, "expired", 0);
-		give_back(ledger, &pending->line, pending->line.amount);
-		pending->state = "expired";
-	}
-	return true;
+	pending->transfer.op.at = GetCurrentTimestamp();
+	if (expires_at > pending->transfer.op.at)
+		return true;
+	end_pending(ledger, pending, "expired", 0);
+	give_back(ledger, &pending->line, pending->line.amount);
+	pending->state = "expired";
+	return false;
 }
 
-static bool
+static void
 read_pending(DcLedger *ledger, DcPendingTransfer *pending, TimestampTz *expires_at)
 {
 	MemoryContext caller = CurrentMemoryContext;
+	Datum id = Int64GetDatum(pending->id);
 	DcSqlSession session;
-	Datum values[1];
-	bool found;
 
-	values[0] = Int64GetDatum(pending->id);
 	ledger_sql_begin(&session, ledger);
-	found = sql_run(&session, &sql_pending_lock, values) > 0;
-	if (found)
+	if (sql_run(&session, &sql_pending_lock, &id) > 0)
 	{
 		const DcRows *rows = &session.rows;
 		MemoryContext old = MemoryContextSwitchTo(caller);
@@ -296,9 +276,7 @@ read_pending(DcLedger *ledger, DcPendingTransfer *pending, TimestampTz *expires_
 		Datum value;
 		text *op;
 
-		key_from_text(datumCopy(rows_datum(rows, 0, 1), false, -1), &pending->line.from);
-		key_from_text(datumCopy(rows_datum(rows, 0, 2), false, -1), &pending->line.to);
-		pending->line.amount = rows_bigint(rows, 0, 3);
+		read_line(rows, 0, &pending->line);
 		pending->state = TextDatumGetCString(rows_datum(rows, 0, 4));
 		value = rows_nullable(rows, 0, 5, &isnull);
 		if (!isnull)
@@ -314,9 +292,19 @@ read_pending(DcLedger *ledger, DcPendingTransfer *pending, TimestampTz *expires_
 		MemoryContextSwitchTo(old);
 	}
 	else
-		sql_check_newer(&session, &sql_pending_find, values);
+		sql_check_newer(&session, &sql_pending_find, &id);
 	sql_end(&session);
-	return found;
+}
+
+/*
+ * read_line copies the first three columns of a row: the accounts and the amount.
+ */
+static void
+read_line(const DcRows *rows, uint64 row, DcLine *line)
+{
+	key_from_text(datumCopy(rows_datum(rows, row, 1), false, -1), &line->from);
+	key_from_text(datumCopy(rows_datum(rows, row, 2), false, -1), &line->to);
+	line->amount = rows_bigint(rows, row, 3);
 }
 
 /*
@@ -342,8 +330,8 @@ end_pending(DcLedger *ledger, const DcPendingTransfer *pending,
 }
 
 /*
- * give_back gives to the limits of both accounts what a pending transfer has taken
- * from them. Those that have no such bound by now get nothing.
+ * give_back gives to the limits of both accounts the amount that a pending transfer has
+ * taken from them. Those that have no such bound by now get nothing.
  */
 static void
 give_back(DcLedger *ledger, const DcLine *line, int64 amount)
@@ -396,9 +384,7 @@ expire(DcLedger *ledger, const DcStatement *statement, int limit,
 	{
 		MemoryContext old = MemoryContextSwitchTo(caller);
 
-		key_from_text(datumCopy(rows_datum(&session.rows, i, 1), false, -1), &lines[i].from);
-		key_from_text(datumCopy(rows_datum(&session.rows, i, 2), false, -1), &lines[i].to);
-		lines[i].amount = rows_bigint(&session.rows, i, 3);
+		read_line(&session.rows, i, &lines[i]);
 		MemoryContextSwitchTo(old);
 	}
 	sql_end(&session);

@@ -1,10 +1,10 @@
 /*
  * op.c
- *		Ops: what has been applied, by the ids that its callers gave to it.
+ *		Ops: increments and transfers that count once, by the ids that their callers gave.
  *
- * A record of an op is a row of the counter table's table of ops, written by
- * the transaction that applies it, and found by whoever brings the op again. The
- * table is a ring of partitions, so that old records go without deletes
+ * The record of an op is a row of the counter table's table of ops. It is written by
+ * the transaction that applies the op, and found by any transaction that brings it again.
+ * The table is a ring of partitions, so that old records go without deletes
  * (opjob.c). A partition is open (records are written to it), closed (they are
  * looked for in it) or expired and empty. While the next one is opening, records
  * are written to both.
@@ -13,25 +13,25 @@
  * one partition: a writer locks the table of ops (ROW EXCLUSIVE, to the end of
  * its transaction), reads the states, looks into all partitions that are not expired
  * or empty, and then inserts into all that are written to. The job makes one change at a
- * time, and before the next one waits for all who had the lock when it was committed;
- * so the states that two writers know are the same, or neighbours:
+ * time. Before the next one it waits for all transactions that had the lock when the last
+ * one was committed. So the states that two writers know are the same, or neighbours:
  *
  *	  {k open}, {k open, k+1 opening}		both insert into k
  *	  {k open, k+1 opening}, {k closed, k+1 open}	both insert into k+1
  *
- * and who has inserted into k alone has ended before k is closed. What the one has
- * committed in k, the other sees when it looks there. A dirty snapshot does not
- * depend on what the transaction's own snapshot sees; under REPEATABLE READ
- * and SERIALIZABLE a record that it does not see is a serialization failure.
+ * and a writer that has inserted into k alone has ended before k is closed. The record that
+ * it has committed in k is found by the other writer, which looks there. A dirty snapshot
+ * does not depend on the transaction's own snapshot; under REPEATABLE READ
+ * and SERIALIZABLE a record that this one does not see is a serialization failure.
  *
  * Both insert in the order of the ring, and look into closed partitions before they
  * insert anything, so waiting for each other they do not deadlock.
  *
  * An id that carries its time (optime.c) is refused when its record may
  * have been forgotten: when it is older than the retention, or made before the
- * time up to which records are gone, which the catalog keeps, so that no clock matters. A
+ * time up to which records are gone. The catalog keeps that time, so no clock matters. A
  * record is written when the id's time is at most DC_OP_TOLERANCE ahead, and the
- * clock may have been set back as much since, so all ids up to twice that later than the
+ * clock may have been set back as much since. So all ids up to twice that later than the
  * close of a partition may be in it.
  */
 #include "postgres.h"
@@ -71,9 +71,6 @@ struct DcOpLog
 };
 
 static DcOpLog *open_log(DcCounter *counter, LOCKMODE mode);
-static DcOpRel *log_rel(DcOpLog *log, int i);
-static TimestampTz op_time(const DcOp *op, TimestampTz now);
-static bool may_be_forgotten(DcOpLog *log, TimestampTz made, TimestampTz now);
 static void check_seen(DcOpLog *log, const DcOp *op, bool exists);
 static bool find_op(DcOpLog *log, const DcOp *op, DcOpFind how,
 					DcOp *found);
@@ -150,7 +147,7 @@ ops_open(DcCounter *counter)
 }
 
 /*
- * open_log locks the table of ops, and looks up what its partitions are for; NULL
+ * open_log locks the table of ops, and looks up the states of its partitions; NULL
  * if there is none.
  */
 static DcOpLog *
@@ -199,8 +196,8 @@ ops_close(DcOpLog *log)
 }
 
 /*
- * log_rel opens a partition when it is needed first, and keeps what was found out about
- * it in the cache.
+ * log_rel opens a partition when it is needed first, and keeps its layout in the
+ * cache.
  */
 static DcOpRel *
 log_rel(DcOpLog *log, int i)
@@ -259,8 +256,9 @@ may_be_forgotten(DcOpLog *log, TimestampTz made, TimestampTz now)
 
 /*
  * ops_lookup looks for an op, and waits for a transaction in progress that
- * has recorded it. If the last one was new, so will be this one, and inserting it will
- * tell: then it does not look where that is going to. *found is in the caller's memory.
+ * has recorded it. If the last one was new, this one
+ * will be, too, and inserting it will tell: then it does not look into partitions that
+ * are inserted into. *found is in the caller's memory.
  * Errors: LG004 when it is so old that its record may be gone, 22023 when it says that it is
  * from the future.
  */
@@ -293,9 +291,9 @@ ops_lookup(DcOpLog *log, DcOp *op, DcOp *found)
 }
 
 /*
- * ops_status tells what is known of an op, as of now at any isolation level. It
+ * ops_status tells whether an op was applied, as of now at any isolation level. It
  * waits for a transaction in progress that has recorded it, but not on a standby. Under
- * SERIALIZABLE what is now must also be true in the transaction's snapshot.
+ * SERIALIZABLE the answer must also be true in the transaction's snapshot.
  */
 DcOpStatus
 ops_status(DcCounter *counter, DcOp *op, DcOp *found)
@@ -330,8 +328,8 @@ ops_status(DcCounter *counter, DcOp *op, DcOp *found)
 
 /*
  * check_seen looks for an op in the transaction's snapshot, with predicate locks, so
- * that who records it later conflicts with us. Raises 40001 if it does not show what is
- * now.
+ * that a transaction that records it later conflicts with this one. Raises 40001 if it is
+ * not in the snapshot as it is now.
  */
 static void
 check_seen(DcOpLog *log, const DcOp *op, bool exists)
@@ -349,7 +347,7 @@ check_seen(DcOpLog *log, const DcOp *op, bool exists)
 
 /*
  * find_op looks into all partitions that may have an op. Those that are
- * written to come first, as most of what is brought again was brought of late.
+ * written to come first, as most ops that are brought again were brought of late.
  */
 static bool
 find_op(DcOpLog *log, const DcOp *op, DcOpFind how, DcOp *found)
@@ -375,7 +373,7 @@ find_op(DcOpLog *log, const DcOp *op, DcOpFind how, DcOp *found)
 
 /*
  * ops_insert records an op that ops_lookup() has not found; false if
- * somebody else has recorded it since. Waits for one who is about to.
+ * another transaction has recorded it since. Waits for one that is about to.
  */
 bool
 ops_insert(DcOpLog *log, const DcOp *op, DcOp *found)

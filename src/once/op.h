@@ -1,7 +1,6 @@
 /*
  * op.h
- *		Ops: what has been applied, by the ids that its callers gave to it (see
- *		op.c).
+ *		Ops: increments and transfers that count once (see op.c).
  */
 #ifndef DC_OP_H
 #define DC_OP_H
@@ -26,7 +25,7 @@ typedef struct DcOp
 	TimestampTz at;	   /* 0: now */
 } DcOp;
 
-/* What is known of an op. */
+/* Was an op applied? */
 typedef enum DcOpStatus
 {
 	OP_APPLIED,
@@ -51,7 +50,6 @@ extern DcOpStatus ops_status(DcCounter *counter, DcOp *op,
 extern void ops_create(DcCounter *counter);
 extern void ops_wait_made(DcCounter *counter);
 extern List *ops_tables(Oid counter, List *tables);
-extern void ops_adopt(DcCounter *counter);
 extern void once_init(void);
 
 /* opjob.c */

@@ -2,13 +2,13 @@
  * opdirect.c
  *		Finding and inserting ops without SQL.
  *
- * This is what INSERT ... ON CONFLICT DO NOTHING does (see execIndexing.c of the
- * server). A look into the unique index with a dirty snapshot finds the op, whoever
- * has recorded it, and waits for the end of one who is in progress. If there is
- * none, the record is inserted speculatively: whoever comes across it before it
+ * This is the way of INSERT ... ON CONFLICT DO NOTHING (see execIndexing.c of the
+ * server). A look into the unique index with a dirty snapshot finds the op, of any
+ * transaction, and waits for the end of one that is in progress. If there is
+ * no record, one is inserted speculatively: a transaction that comes across it before it
  * is complete waits for that only. If the index then says that there may be
- * another one, ours is taken back, and all begins again; so of two who insert the
- * same op at the same time, one finds the other's, or both try again.
+ * another one, ours is taken back, and all begins again. So of two transactions that insert
+ * the same op at the same time, one finds the record of the other, or both try again.
  *
  * There is no way by SQL: opslot_check() refuses partitions that would need it.
  */
@@ -203,7 +203,7 @@ set_column(const DcOpRel *rel, TupleTableSlot *slot, int column, Datum value)
 void
 oprel_delete(DcOpRel *rel, ItemPointer tid)
 {
-	CommandCounterIncrement(); /* a command does not see what it has inserted */
+	CommandCounterIncrement(); /* a command does not see rows that it has inserted */
 	simple_heap_delete(rel->heap, tid);
 }
 
@@ -227,12 +227,9 @@ read_op(const DcOpRel *rel, TupleTableSlot *slot, DcOp *found)
 	found->id_len = VARSIZE(id) - VARHDRSZ;
 	found->key = PointerGetDatum(DatumGetTextPCopy(slot_datum(slot, atts[OP_KEY], TEXTOID)));
 	found->delta = DatumGetInt64(slot_datum(slot, atts[OP_DELTA], INT8OID));
+	/* 0 for NULL */
 	found->transfer_id = DatumGetInt64(slot_nullable(slot, atts[OP_TRANSFER_ID], INT8OID, &isnull));
-	if (isnull)
-		found->transfer_id = 0;
 	found->digest = DatumGetInt64(slot_nullable(slot, atts[OP_DIGEST], INT8OID, &isnull));
-	if (isnull)
-		found->digest = 0;
 	found->at = DatumGetTimestampTz(slot_datum(slot, atts[OP_AT], TIMESTAMPTZOID));
 }
 

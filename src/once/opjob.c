@@ -3,15 +3,15 @@
  *		The job that turns the ring of partitions of ops.
  *
  * A step makes one change and commits it; op.c says why writers whose knowledge
- * is one change apart meet. Before the next change of what is written to, and before a
- * partition is emptied, the job waits for all writers that may not know the last one
+ * is one change apart meet. Before the next change of the partitions that are written to,
+ * and before one is emptied, the job waits for all writers that may not know the last change
  * (table/partition.c).
  *
  *	- The open partition has been open for half of op_retention, and has ops:
  *	  the next one, if it is empty, is opening.
  *	- Then the open one is closed, and the other one open.
  *	- A closed one whose ops are all older than op_retention, and as old as
- *	  twice DC_OP_TOLERANCE besides, is expired.
+ *	  twice DC_OP_TOLERANCE besides, expires.
  *	- An expired one is emptied by TRUNCATE, and it is noted up to when ops are
  *	  forgotten.
  *
@@ -19,8 +19,8 @@
  *
  * A ring that a subscription feeds is not turned (step_fed).
  *
- * When, is told by the wall clock: rows outlive the server, and the ids of ops have wall
- * time in them. When that is set back, the open one stays open, and closed ones are kept,
+ * The wall clock says when: rows outlive the server, and the ids of ops have wall
+ * time in them. When it is set back, the open one stays open, and closed ones are kept,
  * for so much longer. It must be so: a partition is not closed before half of
  * op_retention has passed since it was opened, and so at a time that is later than
  * its ops. When it is set forth, partitions go so much earlier. op.c says which
@@ -119,9 +119,9 @@ step(Oid table, bool all_owners)
 
 /*
  * step_fed makes all partitions closed that are not written to here. Those that the
- * subscription writes to are among them, and the job of the publisher empties them. So
+ * subscription writes to are among them. The job of the publisher empties them. So
  * all ops are looked for when the subscription is dropped, and are kept for as long
- * as the others. What the publisher may have forgotten by now is forgotten here, too.
+ * as the others. Ops that the publisher may have forgotten by now are forgotten here, too.
  */
 static DcTableStep
 step_fed(Oid table, bool all_owners)
@@ -234,7 +234,7 @@ expire(DcCounter *counter, DcOpSlot *slots, int nslots)
 }
 
 /*
- * empty truncates an expired partition; false if somebody uses it.
+ * empty truncates an expired partition; false if it is in use.
  */
 static bool
 empty(DcCounter *counter, DcOpSlot *slot)

@@ -3,7 +3,7 @@
  *		What a partition of ops must look like.
  *
  * The tables are the user's, who may alter them. Ops are found and recorded without SQL
- * alone (opdirect.c), as SQL would not see that somebody is about to record one. So a
+ * alone (opdirect.c), as SQL would not see that a transaction is about to record one. So a
  * partition has nothing on it but the guard of a ledger and indexes of the owner's, and no
  * further columns; one that has is refused, with all calls that need it. No code of
  * an owner runs. Tables that Citus distributes have a trigger, and so are refused as well.
@@ -34,8 +34,8 @@ static const DcShape op_shape = {
 /*
  * opslot_check raises 42809 if a partition, which is locked and open, does not have its
  * shape, or has something on it that would be passed over.
- * What was known before may have changed since: while we waited for the lock, or by code
- * of the owner in this session, which can give an open table triggers and indexes.
+ * The table may have changed since it was checked last: while we waited for the lock, or by
+ * code of the owner in this session, which can give an open table triggers and indexes.
  */
 void
 opslot_check(DcOpSlot *slot, Relation heap)

@@ -6,11 +6,12 @@
  * lock on the table of ops (op.c). So it locks first, which also receives
  * invalidations, and looks here afterwards. A change of a row sends a relcache
  * invalidation of the counter table; one of the table of ops or of a partition
- * empties the entry, too, since it also holds what is known of their layout.
+ * empties the entry, too, since it also has their layouts.
  *
- * A read of all rows may miss one that is being replaced just then (base/catrow.c);
- * what was read must be complete, or is read again. Rows of one change may be seen in part. That is harmless: the states in
- * between are those that a transaction may have known when it began.
+ * A read of all rows may miss one that is being replaced just then (base/catrow.c).
+ * So the rows must be complete, or they are read again. Rows of one change may be seen in
+ * part. That is harmless: the states in between are those that a transaction may have
+ * known when it began.
  */
 #include "postgres.h"
 
@@ -78,8 +79,8 @@ columns(DcCatRow *io, void *data)
 }
 
 /*
- * opslots_find returns what is known of the slots of a counter table, or NULL if
- * it has none. The caller has a lock on the table of ops, or asks again once he has.
+ * opslots_find returns the slots of a counter table from the cache, or NULL if it has
+ * none. The caller has a lock on the table of ops, or asks again once it has one.
  */
 DcOpSlots *
 opslots_find(Oid counter)

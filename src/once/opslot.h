@@ -26,7 +26,7 @@ typedef enum DcSlotState
 	SLOT_OPENING, /* ops are inserted here, too */
 	SLOT_OPEN,	  /* ops are inserted here */
 	SLOT_CLOSED,  /* ops are looked for here */
-	SLOT_EXPIRED  /* nobody looks here; to be emptied */
+	SLOT_EXPIRED  /* no session looks here; to be emptied */
 } DcSlotState;
 
 /* A row of dcounter.op_slot. */
@@ -86,7 +86,6 @@ extern void opslot_update(const DcOpSlot *slot);
 extern int opslots_delete(Oid counter);
 extern uint64 opslots_changes(void);
 extern List *opslots_counters(void);
-extern const char *slot_state_name(DcSlotState state);
 
 /* opshape.c */
 extern void opslot_check(DcOpSlot *slot, Relation heap);

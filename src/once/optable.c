@@ -2,8 +2,8 @@
  * optable.c
  *		Making the tables of ops.
  *
- * They are made when a counter table gets its first op, as its owner, who may be
- * somebody else than the one who brings it. The lock that keeps two sessions
+ * They are made when a counter table gets its first op, as the owner of the counter
+ * table, also if another role brings the op. The lock that keeps two sessions
  * from making them at once is held to the end of the transaction.
  */
 #include "postgres.h"
@@ -42,6 +42,7 @@
 #define OP_COMMENT "ops, which count once; see dc_incr_once()"
 
 static void make_all(DcCounter *counter, int want);
+static void ops_adopt(DcCounter *counter);
 static bool adopt(DcCounter *counter);
 static void lock_making(Oid counter, LOCKMODE mode);
 static void make_slot(const DcCounter *counter, Oid ops, int number, DcSlotState state);
@@ -112,7 +113,7 @@ ops_tables(Oid counter, List *tables)
 /*
  * ops_adopt finds the tables of ops of a counter table that was adopted.
  */
-void
+static void
 ops_adopt(DcCounter *counter)
 {
 	DcOpSlot slots[DC_OP_SLOTS];
@@ -179,7 +180,7 @@ adopt(DcCounter *counter)
 
 /*
  * oldest_op returns when the first op of a ring was recorded, less the tolerance
- * that is added to what is forgotten (op.c); 0 if there is none.
+ * that is added to the time up to which ops are forgotten (op.c); 0 if there is none.
  */
 static TimestampTz
 oldest_op(Oid ops)
@@ -206,7 +207,7 @@ oldest_op(Oid ops)
 
 /*
  * lock_making makes this transaction the only one that makes the tables of ops of a
- * counter table, or waits for the one.
+ * counter table, or waits for the one that does.
  */
 static void
 lock_making(Oid counter, LOCKMODE mode)

@@ -22,7 +22,7 @@ static bool uuidv7_time(const char *id, int64_t *ms);
 static bool ulid_time(const char *id, int64_t *ms);
 
 /*
- * id_time tells what kind of id this is, and when it was made, if it says so: in
+ * id_time tells the kind of an id, and when it was made, if it says so: in
  * milliseconds since 1970.
  */
 DcIdKind

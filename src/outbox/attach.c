@@ -3,7 +3,7 @@
  *		dc_outbox_attach() and dc_outbox_detach(): a table's changes as events.
  *
  * Attaching makes four ordinary triggers, by SQL and as the caller, and nothing
- * else: what they need to know is in their arguments. So pg_dump, ALTER TABLE ...
+ * else: all that they need to know is in their arguments. So pg_dump, ALTER TABLE ...
  * DISABLE TRIGGER and ENABLE ALWAYS TRIGGER work as with any trigger, partitions get
  * their copies from the server, and dropping the table leaves nothing behind. The
  * rights of a counter or of the outbox play no part: only the owner of the table
@@ -71,7 +71,7 @@ static void condition_rows(Relation rel, bool *uses_new, bool *uses_old);
  * dc_outbox_attach(source regclass, topic text, key_columns text[], columns text[],
  * condition text, sink text, if_not_exists boolean) -> void
  *
- * Errors: 42501 for who does not own the table, 42809 for what is not an ordinary
+ * Errors: 42501 if the caller does not own the table, 42809 if it is not an ordinary
  * or partitioned table, 42710 if it is attached, 42703 for a column that does not
  * exist, 42704 if there is no primary key and no other key is given.
  */
@@ -324,12 +324,7 @@ check_sink(const char *sink)
 {
 	if (sink == NULL)
 		null_not_allowed("sink");
-	if (strcmp(sink, SINK_TABLE) != 0 && strcmp(sink, SINK_WAL) != 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("invalid sink \"%s\"", sink),
-				 errhint("A sink is \"%s\" or \"%s\".", SINK_TABLE, SINK_WAL)));
-	if (strcmp(sink, SINK_WAL) == 0 && wal_level < WAL_LEVEL_LOGICAL)
+	if (capture_to_wal(sink) && wal_level < WAL_LEVEL_LOGICAL)
 		ereport(WARNING,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("nobody can read events from the WAL: wal_level is not \"logical\""),

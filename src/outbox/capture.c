@@ -2,24 +2,25 @@
  * capture.c
  *		dcounter.outbox_capture(): the trigger that turns changes into events.
  *
- * What depends on the table and on the trigger's arguments is prepared once a
- * session (capturecache.c); what is left for a row is to append its values
+ * All that depends on the table and on the trigger's arguments is prepared once a
+ * session (capturecache.c). For a row it is left to append its values
  * (payload.c) and to give the event to the log of the transaction, or to the WAL.
  *
  * Any role may put the function on a table of its own, by CREATE TRIGGER, as may
- * any role call dc_publish(); so it believes nothing of its arguments.
+ * any role call dc_publish(). So its arguments are not trusted.
  *
- * The events of a key are in the order in which its row was changed: who changes a
- * row holds its lock until the commit, and the commit gives the numbers. When
- * an update changes the key there is no such order between the old and the
- * new one. So a consumer of the old key hears of it by an event of its own: it is
- * a `delete` under the old key, followed by the `update` under the new one. Who
- * upserts and deletes by key has then done what is right, in whatever order the two keys
- * are worked on.
+ * The events of a key are in the order in which its row was changed: a transaction that
+ * changes a row holds its lock until the commit, and the commit gives the numbers. When
+ * an update changes the key there is no such order between the old key and the
+ * new one. So a consumer of the old key gets an event of its own: a `delete` under
+ * the old key, followed by the `update` under the new one. A consumer that
+ * upserts and deletes by key then has the right rows, in whatever order it works on
+ * the two keys.
  */
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "base/args.h"
 #include "base/compat.h"
 #include "commands/trigger.h"
 #include "executor/tuptable.h"
@@ -29,7 +30,6 @@
 #include "outbox/outbox.h"
 #include "outbox/payload.h"
 #include "utils/builtins.h"
-#include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/timestamp.h"
 
@@ -85,10 +85,7 @@ check_call(FunctionCallInfo fcinfo)
 {
 	TriggerEvent event;
 
-	if (!CALLED_AS_TRIGGER(fcinfo))
-		ereport(ERROR,
-				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("%s can only be called as a trigger", CAPTURE_NAME)));
+	trigger_check(fcinfo, CAPTURE_NAME);
 	event = ((TriggerData *) fcinfo->context)->tg_event;
 	if (!TRIGGER_FIRED_AFTER(event) ||
 		(TRIGGER_FIRED_BY_TRUNCATE(event) ? TRIGGER_FIRED_FOR_ROW(event) : !TRIGGER_FIRED_FOR_ROW(event)))
@@ -175,14 +172,7 @@ payload(DcCapture *capture, const char *op, TupleTableSlot *new, TupleTableSlot 
 	StringInfoData buf;
 	DcJsonWriter writer;
 
-	if (keys.n == 0)
-	{
-		MemoryContext cxt = MemoryContextSwitchTo(TopMemoryContext);
-		int order[lengthof(members)];
-
-		json_keys_make(&keys, (const char **) members, lengthof(members), order);
-		MemoryContextSwitchTo(cxt);
-	}
+	json_keys_keep(&keys, members, lengthof(members));
 	json_begin(&buf);
 	json_begin_object(&writer, &buf, &keys);
 	json_add_time(&writer, GetCurrentTimestamp());

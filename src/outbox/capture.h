@@ -36,7 +36,7 @@ typedef enum DcKeyKind
 	KEY_SEVERAL, /* a JSON array */
 } DcKeyKind;
 
-/* What is known of a trigger; see capturecache.c. */
+/* A trigger, as a session remembers it; see capturecache.c. */
 typedef struct DcCapture
 {
 	MemoryContext cxt;
@@ -54,6 +54,7 @@ typedef struct DcCapture
 struct TriggerData;
 extern DcCapture *capture_find(struct TriggerData *data);
 extern List *capture_columns(const char *arg, bool *valid);
+extern bool capture_to_wal(const char *sink);
 extern AttrNumber *primary_key_columns(Relation rel, int *n);
 extern AttrNumber column_number(TupleDesc desc, const char *name);
 

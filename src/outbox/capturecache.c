@@ -1,25 +1,25 @@
 /*
  * capturecache.c
- *		What a session remembers of the triggers that write events.
+ *		A session's cache of the triggers that write events.
  *
  * Entries are found by the OID of the trigger: each partition has its own. An
  * invalidation only marks entries: it may come at any moment, also while one is
  * in use (an output function may run SQL, which may even fire the same trigger). The
- * next use makes a new one; what it replaces is freed when the transaction
- * ends, as no use lasts longer.
+ * next use makes a new one. The old one is freed when the transaction ends, as no use
+ * lasts longer.
  *
  * An entry depends on its table, on the name of the table that was attached,
  * which may be a partition's root, and on the name of a schema. Types need not be
- * watched: what is remembered of them, by payload.c and here, is about types and
- * casts of the server itself, or cannot change.
+ * watched: payload.c and this file remember only types and casts of the server
+ * itself, or what cannot change.
  */
 #include "postgres.h"
 
-#include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "base/compat.h"
 #include "base/relcached.h"
+#include "catalog/objectaddress.h"
 #include "catalog/pg_index.h"
 #include "catalog/pg_trigger.h"
 #include "catalog/pg_type.h"
@@ -29,7 +29,6 @@
 #include "parser/parse_coerce.h"
 #include "utils/builtins.h"
 #include "utils/catcache.h"
-#include "utils/fmgroids.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -48,7 +47,8 @@ typedef struct Entry
 
 static void entry_changed(void *entry, Oid relid);
 
-/* What an entry has is in TopMemoryContext, too, until sweep() leaves it to the transaction. */
+/* The captures of entries are in TopMemoryContext, too, until sweep() leaves them to the
+ * transaction. */
 static DcRelCached entries = {
 	.name = "dcounter triggers",
 	.keysize = sizeof(Oid),
@@ -68,7 +68,7 @@ static AttrNumber *all_columns(Relation rel, int *n);
 static void key_make(DcCapture *capture, Relation rel, const AttrNumber *attnums, int n);
 
 /*
- * capture_find returns what is known of a trigger that has fired. It stays valid
+ * capture_find returns the capture of a trigger that has fired. It stays valid
  * until the transaction ends.
  */
 DcCapture *
@@ -146,7 +146,7 @@ capture_make(Entry *entry, TriggerData *data)
 	check_args(data->tg_trigger);
 	capture->cxt = cxt;
 	capture->topic = cstring_to_text(args[CAPTURE_TOPIC]);
-	capture->wal = strcmp(args[CAPTURE_SINK], SINK_WAL) == 0;
+	capture->wal = capture_to_wal(args[CAPTURE_SINK]);
 	entry->root = attached_table(entry->relid, data->tg_trigger);
 	capture->table = cstring_to_text(quote_qualified_identifier(
 		get_namespace_name(get_rel_namespace(entry->root)), get_rel_name(entry->root)));
@@ -192,12 +192,22 @@ check_args(const Trigger *trigger)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("topic must not be empty")));
-	if (strcmp(trigger->tgargs[CAPTURE_SINK], SINK_TABLE) != 0 &&
-		strcmp(trigger->tgargs[CAPTURE_SINK], SINK_WAL) != 0)
+}
+
+/*
+ * capture_to_wal tells which sink a text names, the WAL or the table; 22023 for any other.
+ */
+bool
+capture_to_wal(const char *sink)
+{
+	if (strcmp(sink, SINK_WAL) == 0)
+		return true;
+	if (strcmp(sink, SINK_TABLE) != 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("invalid sink \"%s\"", trigger->tgargs[CAPTURE_SINK]),
+				 errmsg("invalid sink \"%s\"", sink),
 				 errhint("A sink is \"%s\" or \"%s\".", SINK_TABLE, SINK_WAL)));
+	return false;
 }
 
 /*
@@ -208,27 +218,17 @@ attached_table(Oid relid, const Trigger *trigger)
 {
 	Oid oid = trigger->tgoid;
 	Relation catalog;
+	HeapTuple tuple;
 
 	if (!trigger->tgisclone)
 		return relid;
 	catalog = table_open(TriggerRelationId, AccessShareLock);
-	while (OidIsValid(oid))
+	while (OidIsValid(oid) &&
+		   (tuple = get_catalog_object_by_oid(catalog, Anum_pg_trigger_oid, oid)) != NULL)
 	{
-		ScanKeyData key;
-		SysScanDesc scan;
-		HeapTuple tuple;
-
-		ScanKeyInit(&key, Anum_pg_trigger_oid, BTEqualStrategyNumber, F_OIDEQ,
-					ObjectIdGetDatum(oid));
-		scan = systable_beginscan(catalog, TriggerOidIndexId, true, NULL, 1, &key);
-		tuple = systable_getnext(scan);
-		oid = InvalidOid;
-		if (HeapTupleIsValid(tuple))
-		{
-			relid = ((Form_pg_trigger) GETSTRUCT(tuple))->tgrelid;
-			oid = ((Form_pg_trigger) GETSTRUCT(tuple))->tgparentid;
-		}
-		systable_endscan(scan);
+		relid = ((Form_pg_trigger) GETSTRUCT(tuple))->tgrelid;
+		oid = ((Form_pg_trigger) GETSTRUCT(tuple))->tgparentid;
+		heap_freetuple(tuple);
 	}
 	table_close(catalog, AccessShareLock);
 	return relid;

@@ -8,8 +8,8 @@
  *
  *	- Renaming a column renames it in the arguments, of the copies on partitions, too.
  *	- Dropping a column that is named is an error at once. If it goes with
- *	  something else (DROP TYPE ... CASCADE), the triggers go, too: who uses a type
- *	  must not keep its owner from dropping it.
+ *	  something else (DROP TYPE ... CASCADE), the triggers go, too: a table that uses a
+ *	  type must not keep the type's owner from dropping it.
  *
  * The rename changes pg_trigger itself, as ALTER TRIGGER ... RENAME does: it changes
  * no more than a name that the command has changed on the same table.
@@ -24,6 +24,7 @@
 #include "base/compat.h"
 #include "catalog/dependency.h"
 #include "catalog/indexing.h"
+#include "catalog/objectaddress.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_trigger.h"
@@ -184,7 +185,7 @@ rename_in_table(Oid relid, Oid function, const RenameStmt *rename)
 	List *triggers = NIL;
 	ListCell *lc;
 
-	/* what has been renamed? */
+	/* was it a column of this table? */
 	if (rel->trigdesc != NULL &&
 		column_number(RelationGetDescr(rel), rename->subname) == InvalidAttrNumber &&
 		column_number(RelationGetDescr(rel), rename->newname) != InvalidAttrNumber)
@@ -249,11 +250,11 @@ set_arguments(Oid trigger, char **args)
 	Datum values[Natts_pg_trigger];
 	bool nulls[Natts_pg_trigger] = {false};
 	bool replace[Natts_pg_trigger] = {false};
+	HeapTuple tuple = get_catalog_object_by_oid(catalog, Anum_pg_trigger_oid, trigger);
 	StringInfoData all;
-	SysScanDesc scan;
-	HeapTuple tuple;
-	ScanKeyData key;
 
+	if (tuple == NULL)
+		elog(ERROR, "could not find trigger %u", trigger);
 	initStringInfo(&all);
 	appendStringInfoSpaces(&all, VARHDRSZ);
 	for (int i = 0; i < CAPTURE_NUM_ARGS; i++)
@@ -261,16 +262,8 @@ set_arguments(Oid trigger, char **args)
 	SET_VARSIZE(all.data, all.len);
 	values[Anum_pg_trigger_tgargs - 1] = PointerGetDatum(all.data);
 	replace[Anum_pg_trigger_tgargs - 1] = true;
-
-	ScanKeyInit(&key, Anum_pg_trigger_oid, BTEqualStrategyNumber, F_OIDEQ,
-				ObjectIdGetDatum(trigger));
-	scan = systable_beginscan(catalog, TriggerOidIndexId, true, NULL, 1, &key);
-	tuple = systable_getnext(scan);
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "could not find trigger %u", trigger);
 	tuple = heap_modify_tuple(tuple, RelationGetDescr(catalog), values, nulls, replace);
 	CatalogTupleUpdate(catalog, &tuple->t_self, tuple);
-	systable_endscan(scan);
 	table_close(catalog, RowExclusiveLock);
 }
 

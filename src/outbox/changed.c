@@ -2,12 +2,13 @@
  * changed.c
  *		Which counter tables emit events, and which of their keys have changed.
  *
- * Whoever changes the total of a key (compaction, dc_set() and relatives) leaves a
- * mark in dcounter.changed_key, in its own transaction. The job in changedjob.c
- * turns marks into events, changedsquash.c makes them fewer. To a mark belongs no value: it says that the key must
- * be read by a transaction that begins to read after the mark is visible.
+ * A transaction that changes the total of a key (compaction, dc_set() and relatives) leaves
+ * a mark in dcounter.changed_key. The job in changedjob.c
+ * turns marks into events, changedsquash.c makes them fewer. A mark has no value: it
+ * says that the key must be read by a transaction that begins to read after the mark is
+ * visible.
  *
- * Nobody waits for anybody here: marks are only inserted, and there may be several
+ * No transaction waits for another here: marks are only inserted, and there may be several
  * of a key. One lock for each counter table (lockclass.h) makes one round at a time
  * work on it, and keeps dc_alter() and rounds apart.
  *
@@ -33,7 +34,6 @@
 #include "utils/snapmgr.h"
 
 PG_FUNCTION_INFO_V1(on_events_change);
-
 
 static bool wants(Oid counter);
 static void changed(Oid counter, const Datum *keys, int nkeys);
@@ -232,7 +232,7 @@ events_write(const DcCounterEvents *row)
 }
 
 /*
- * changed_forget removes the settings and the marks of a counter table, or of what
+ * changed_forget removes the settings and the marks of a table that is a counter table, or
  * was one. A transaction that has begun before the events were ended may have left
  * marks though there are no settings.
  */

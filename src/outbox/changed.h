@@ -7,6 +7,7 @@
 
 #include "base/catrow.h"
 #include "nodes/pg_list.h"
+#include "utils/hsearch.h"
 #include "utils/timestamp.h"
 
 #define EVENTS_TABLE "counter_events"
@@ -40,5 +41,7 @@ extern void marks_scan(DcCatScan *scan, LOCKMODE mode, Oid counter, TimestampTz 
 
 /* changedsquash.c */
 extern bool marks_squash(Oid counter, TimestampTz from);
+extern HTAB *key_set_make(MemoryContext cxt);
+extern bool key_set_has(HTAB *set, Datum key, bool add);
 
 #endif /* DC_CHANGED_H */

@@ -8,25 +8,25 @@
  *	1. takes the lock of the table's rounds without waiting,
  *	2. reads and deletes some marks,
  *	3. reads the exact values of their keys in a new snapshot, which is at least as
- *	   new as what the marks stand for,
+ *	   new as the changes that the marks stand for,
  *	4. queues the events and notifications, which are written when it commits.
  *
  * So marks go exactly when their events come, and the event has the newest value. A
  * key that a round has reported is left for the next one, unless its mark was there
- * before the first values were read; and rounds are an interval apart, counted from the last step, which is noted in the settings.
- * Hence at most one event for each key and interval.
+ * before the first values were read. Rounds are an interval apart, counted from the last
+ * step, which is noted in the settings. Hence at most one event for each key and interval.
  *
- * Marks are read in the order of their time, as they are now (SnapshotSelf). While
- * somebody has an old snapshot, those that were deleted cannot be removed; so the
- * worker remembers up to when it has seen all, and starts there. It has, if at the
- * start of a round nobody else could have been inserting. Now and then it reads
+ * Marks are read in the order of their time, as they are now (SnapshotSelf). While there
+ * is an old snapshot, those that were deleted cannot be removed. So the worker
+ * remembers up to when it has seen all marks, and starts there. It has seen all of a round
+ * if no other transaction could have been inserting at its start. Now and then it reads
  * all, for a dump may have been restored.
  *
  * Marks and rounds have wall time, as rows do that outlive the worker. If the clock was
- * set back, marks may be before what was seen, or after now. The one is noticed (seen_of),
- * and all are read; for the other a round does not end at now (round_begin). And a
- * round that was in the future does not put off the next one. If the clock is
- * set forth, the next round comes so much earlier.
+ * set back, marks may be before the time up to which all were seen, or after now. The first
+ * is noticed (seen_of), and all are read. For the second a round does not end at now
+ * (round_begin). And a round that was in the future does not put off the next one. If the
+ * clock is set forth, the next round comes so much earlier.
  *
  * Nothing is done while a subscription feeds the tables of events and marks. If it
  * feeds the counter table, that is only read here.
@@ -41,15 +41,16 @@
 #include "access/xact.h"
 #include "base/compat.h"
 #include "base/key.h"
+#include "base/relcached.h"
 #include "base/rowread.h"
 #include "catalog/pg_type.h"
 #include "commands/async.h"
-#include "common/hashfn.h"
 #include "compact/compact.h"
 #include "counter/sqlpath.h"
 #include "miscadmin.h"
 #include "outbox/changed.h"
 #include "outbox/outbox.h"
+#include "outbox/payload.h"
 #include "storage/lmgr.h"
 #include "storage/lock.h"
 #include "table/subscription.h"
@@ -57,12 +58,8 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
-#include "utils/hsearch.h"
-#include "utils/json.h"
-#include "utils/jsonb.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
-#include "utils/numeric.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
@@ -95,7 +92,7 @@ static struct
 	/* all transactions before this had ended when it read its first values */
 	TransactionId xmin;
 	MemoryContext cxt;
-	HTAB *reported; /* hashes of keys, of steps before */
+	HTAB *reported; /* the keys of steps before (changedsquash.c) */
 } round_now;
 
 /* Up to when the worker has seen all marks of a counter table. */
@@ -109,7 +106,12 @@ typedef struct Seen
 	DcMoment squash_due;
 } Seen;
 
-static HTAB *seen_cache = NULL;
+/* A new entry, of zeros: all is to be read, and marks made fewer, at once. */
+static DcRelCached seen_cache = {
+	.name = "dcounter seen marks",
+	.keysize = sizeof(Oid),
+	.size = sizeof(Seen),
+};
 
 /* Keys of a step. */
 typedef struct Keys
@@ -133,17 +135,13 @@ static void start(MemoryContext cxt);
 static DcTableStep step(Oid table, bool all_owners);
 static bool is_due(const DcCounterEvents *row);
 static bool squash_is_due(const DcCounterEvents *row);
-static DcTableStep squash(const DcCounterEvents *row);
 static bool has_marks(Oid counter);
 static bool any_marks(Oid counter, TimestampTz from);
 static void round_begin(Oid counter, bool all_owners);
 static void round_end(Oid counter);
 static bool marks_settled(void);
 static bool take_marks(Oid counter, Keys *keys);
-static bool was_reported(Datum key);
 static bool is_covered(HeapTuple mark);
-static void note_reported(const Keys *keys);
-static uint64 hash_key(Datum key);
 static Seen *seen_of(Oid counter);
 static void keys_unique(Keys *keys);
 static int compare_keys(const void *a, const void *b);
@@ -152,8 +150,6 @@ static void report(DcCounter *counter, const DcCounterEvents *row,
 static void report_key(text *topic, const char *channel, Datum key,
 					   Numeric value, TimestampTz at);
 static Jsonb *make_payload(Datum key, Numeric value, TimestampTz at);
-static void push_text(JsonbParseState **state, JsonbIteratorToken token,
-					  const char *data, int len);
 
 /*
  * changed_job reports changed keys; true if it has yielded.
@@ -209,7 +205,7 @@ is_due(const DcCounterEvents *row)
 
 /*
  * squash_is_due tells whether marks may have piled up before a round that is far
- * off. Without a worker, whoever calls dc_maintain() decides when.
+ * off. Without a worker, each call of dc_maintain() makes them fewer.
  */
 static bool
 squash_is_due(const DcCounterEvents *row)
@@ -279,18 +275,12 @@ any_marks(Oid counter, TimestampTz from)
 static void
 start(MemoryContext cxt)
 {
-	HASHCTL ctl = {0};
-
 	if (round_now.cxt == NULL)
 		round_now.cxt = AllocSetContextCreate(TopMemoryContext,
 											  "dcounter events",
 											  ALLOCSET_DEFAULT_SIZES);
 	MemoryContextReset(round_now.cxt);
-	ctl.keysize = sizeof(uint64);
-	ctl.entrysize = sizeof(uint64);
-	ctl.hcxt = round_now.cxt;
-	round_now.reported = hash_create("dcounter reported keys", 256, &ctl,
-									 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	round_now.reported = key_set_make(round_now.cxt);
 	round_now.fresh = true;
 }
 
@@ -317,7 +307,7 @@ step(Oid table, bool all_owners)
 		return TABLE_DONE;
 	if (round_now.fresh)
 	{
-		if (!is_due(&row)) /* or somebody else was faster */
+		if (!is_due(&row)) /* or another session was faster */
 			return squash(&row);
 		round_begin(table, all_owners);
 	}
@@ -328,7 +318,8 @@ step(Oid table, bool all_owners)
 		events_write(&row);
 		keys_unique(&keys);
 		report(counter, &row, &keys);
-		note_reported(&keys);
+		for (int i = 0; i < keys.n; i++)
+			(void) key_set_has(round_now.reported, keys.items[i], true);
 	}
 	if (more)
 		return TABLE_GOES_ON;
@@ -356,7 +347,7 @@ round_begin(Oid counter, bool all_owners)
 }
 
 /*
- * round_end notes what the worker need not read again. If this transaction does
+ * round_end notes up to when the worker need not read marks again. If this transaction does
  * not commit, it has to.
  */
 static void
@@ -388,31 +379,13 @@ marks_settled(void)
 }
 
 /*
- * seen_of returns what the worker remembers of a counter table.
+ * seen_of returns up to when the worker has seen the marks of a counter table.
  */
 static Seen *
 seen_of(Oid counter)
 {
-	Seen *seen;
-	bool found;
+	Seen *seen = relcached_enter(&seen_cache, &counter);
 
-	if (seen_cache == NULL)
-	{
-		HASHCTL ctl = {0};
-
-		ctl.keysize = sizeof(Oid);
-		ctl.entrysize = sizeof(Seen);
-		seen_cache = hash_create("dcounter seen marks", 32, &ctl,
-								 HASH_ELEM | HASH_BLOBS);
-	}
-	seen = hash_search(seen_cache, &counter, HASH_ENTER, &found);
-	if (!found)
-	{
-		seen->at = DT_NOBEGIN;
-		seen->full_due = DC_LONG_AGO;
-		seen->squash_due = DC_LONG_AGO;
-		seen->xid = InvalidTransactionId;
-	}
 	if (TransactionIdIsValid(seen->xid) &&
 		!TransactionIdIsCurrentTransactionId(seen->xid))
 	{
@@ -445,7 +418,7 @@ take_marks(Oid counter, Keys *keys)
 		Datum at = tuple_datum(scan.rel, scan.tuple, MARK_AT, TIMESTAMPTZOID);
 		Datum key = tuple_datum(scan.rel, scan.tuple, MARK_KEY, TEXTOID);
 
-		if (!was_reported(key))
+		if (!key_set_has(round_now.reported, key, false))
 			keys->items[keys->n++] = PointerGetDatum(PG_DETOAST_DATUM_COPY(key));
 		else if (!is_covered(scan.tuple))
 		{
@@ -462,20 +435,8 @@ take_marks(Oid counter, Keys *keys)
 }
 
 /*
- * was_reported tells whether a step of this round before the current one has
- * reported a key. Two keys of one hash only make one of them late.
- */
-static bool
-was_reported(Datum key)
-{
-	uint64 hash = hash_key(key);
-
-	return hash_search(round_now.reported, &hash, HASH_FIND, NULL) != NULL;
-}
-
-/*
  * is_covered tells whether the mark of a key that this round has reported is older
- * than what was reported.
+ * than the value that was reported.
  */
 static bool
 is_covered(HeapTuple mark)
@@ -483,27 +444,6 @@ is_covered(HeapTuple mark)
 	return TransactionIdIsValid(round_now.xmin) &&
 		TransactionIdPrecedes(HeapTupleHeaderGetXmin(mark->t_data),
 							  round_now.xmin);
-}
-
-static void
-note_reported(const Keys *keys)
-{
-	for (int i = 0; i < keys->n; i++)
-	{
-		uint64 hash = hash_key(keys->items[i]);
-
-		(void) hash_search(round_now.reported, &hash, HASH_ENTER, NULL);
-	}
-}
-
-static uint64
-hash_key(Datum key)
-{
-	DcKey view;
-
-	key_from_text(key, &view);
-	return DatumGetUInt64(hash_any_extended((const unsigned char *) view.data,
-											view.len, 0));
 }
 
 /*
@@ -606,44 +546,25 @@ report_key(text *topic, const char *channel, Datum key, Numeric value,
 static Jsonb *
 make_payload(Datum key, Numeric value, TimestampTz at)
 {
-	JsonbParseState *state = NULL;
-	JsonbValue item;
-	DcKey view;
+	/* in the order of jsonb */
+	static const char *const members[] = {"key", "value", "updated_at"};
+	static DcJsonKeys keys = {0};
+	StringInfoData buf;
+	DcJsonWriter writer;
 
-	key_from_text(key, &view);
-	pushJsonbValue(&state, WJB_BEGIN_OBJECT, NULL);
-	push_text(&state, WJB_KEY, "key", 3);
-	push_text(&state, WJB_VALUE, view.data, view.len);
-	push_text(&state, WJB_KEY, "value", 5);
+	json_keys_keep(&keys, members, lengthof(members));
+	json_begin(&buf);
+	json_begin_object(&writer, &buf, &keys);
+	json_add_text(&writer, DatumGetTextPP(key));
 	if (value != NULL)
 	{
-		item.type = jbvNumeric;
-		item.val.numeric = value;
+		json_add_numeric(&writer, value);
+		json_add_time(&writer, at);
 	}
 	else
-		item.type = jbvNull;
-	pushJsonbValue(&state, WJB_VALUE, &item);
-	push_text(&state, WJB_KEY, "updated_at", 10);
-	if (value != NULL)
 	{
-		char *time = JsonEncodeDateTime(NULL, TimestampTzGetDatum(at),
-										TIMESTAMPTZOID, NULL);
-
-		push_text(&state, WJB_VALUE, time, strlen(time));
+		json_add_null(&writer);
+		json_add_null(&writer);
 	}
-	else
-		pushJsonbValue(&state, WJB_VALUE, &item);
-	return JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_OBJECT, NULL));
-}
-
-static void
-push_text(JsonbParseState **state, JsonbIteratorToken token, const char *data,
-		  int len)
-{
-	JsonbValue value;
-
-	value.type = jbvString;
-	value.val.string.val = (char *) data;
-	value.val.string.len = len;
-	pushJsonbValue(state, token, &value);
+	return json_end(&buf);
 }

@@ -1,13 +1,13 @@
 /*
  * changedsquash.c
- *		Removing marks of changed keys (changed.c) that say what others say.
+ *		Removing marks of changed keys (changed.c) that say the same as others; sets of keys.
  *
  * A key that changes all the time gets a mark at each compaction. Of a counter
  * table whose events are far apart they would pile up, so between two rounds all but
  * the first mark of each key are removed: that one makes the next round read the
  * key, which is later than all of them. Rounds are kept away by the lock.
  *
- * Keys are told apart by 128 bits of hashes with a secret seed, so that many of
+ * A set tells keys apart by 128 bits of hashes with a secret seed, so that many of
  * them fit into memory.
  */
 #include "postgres.h"
@@ -31,14 +31,10 @@ typedef struct KeyHash
 	uint64 parts[2];
 } KeyHash;
 
-static HTAB *make_table(MemoryContext cxt);
-static bool is_first(HTAB *seen, Datum key);
-
 /*
  * marks_squash leaves one mark of each key, of those from a time on, where the next
  * round starts to read; true if there is more to do. The caller has the lock of the
- * counter table's events. One scan, in one transaction, meets
- * each mark once.
+ * counter table's events. One scan, in one transaction, meets each mark once.
  */
 bool
 marks_squash(Oid counter, TimestampTz from)
@@ -46,7 +42,7 @@ marks_squash(Oid counter, TimestampTz from)
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext,
 											  "dcounter changed keys",
 											  ALLOCSET_DEFAULT_SIZES);
-	HTAB *seen = make_table(cxt);
+	HTAB *seen = key_set_make(cxt);
 	DcCatScan scan;
 	bool more = true;
 	int deleted = 0;
@@ -57,7 +53,8 @@ marks_squash(Oid counter, TimestampTz from)
 		Datum key = tuple_datum(scan.rel, scan.tuple, MARK_KEY, TEXTOID);
 
 		CHECK_FOR_INTERRUPTS();
-		if (is_first(seen, key))
+		/* when too many are remembered, any other key counts as a new one */
+		if (!key_set_has(seen, key, hash_get_num_entries(seen) < SQUASH_KEYS))
 			continue;
 		cat_scan_delete(&scan);
 		deleted++;
@@ -67,8 +64,11 @@ marks_squash(Oid counter, TimestampTz from)
 	return more;
 }
 
-static HTAB *
-make_table(MemoryContext cxt)
+/*
+ * key_set_make makes an empty set of keys, in a memory context.
+ */
+HTAB *
+key_set_make(MemoryContext cxt)
 {
 	HASHCTL ctl = {0};
 
@@ -80,14 +80,12 @@ make_table(MemoryContext cxt)
 }
 
 /*
- * is_first tells whether a key has not been met before, and remembers it. When
- * too many are remembered, any other key counts as a new one.
+ * key_set_has tells whether a key (a text datum) is in a set, and adds it if `add`.
  */
-static bool
-is_first(HTAB *seen, Datum key)
+bool
+key_set_has(HTAB *set, Datum key, bool add)
 {
 	static uint64 seeds[2] = {0, 0};
-	bool full = hash_get_num_entries(seen) >= SQUASH_KEYS;
 	KeyHash hash;
 	DcKey view;
 	bool found;
@@ -101,6 +99,6 @@ is_first(HTAB *seen, Datum key)
 	for (int i = 0; i < 2; i++)
 		hash.parts[i] = hash_bytes_extended((const unsigned char *) view.data,
 											view.len, seeds[i]);
-	(void) hash_search(seen, &hash, full ? HASH_FIND : HASH_ENTER, &found);
-	return !found;
+	(void) hash_search(set, &hash, add ? HASH_ENTER : HASH_FIND, &found);
+	return found;
 }

@@ -7,11 +7,11 @@
  * transaction registers itself (registry.c), draws one block of numbers for all
  * its events, and writes them to the current partition. So:
  *
- *	- Of two transactions of which one has waited for the other, or has seen what
- *	  it did, the one that committed first has the lower numbers: it drew them
+ *	- Of two transactions of which one has waited for the other, or has seen its
+ *	  changes, the one that committed first has the lower numbers: it drew them
  *	  before its commit, and the other after. In particular the events of a key
- *	  whose row each of them changes are in the order of the commits, whatever
- *	  else they did before.
+ *	  whose row each of them changes are in the order of the commits, even if they have
+ *	  written other events before.
  *	- A long transaction holds nothing back while it runs.
  *	- Events of a savepoint that is rolled back are never written.
  *
@@ -19,11 +19,11 @@
  * its own, are written at once.
  *
  * PREPARE TRANSACTION is where a prepared transaction draws its numbers: it still
- * has its row locks then, so what is said above holds for it, too.
+ * has its row locks then, so the above is true of it, too.
  *
  * Nothing of this runs code of users: the rows are written below the executor, no
- * trigger fires, and whoever may publish needs no right to the tables. An event
- * may therefore be queued in a security-restricted operation.
+ * trigger fires, and a role that publishes needs no right to the tables. So an event
+ * may be queued in a security-restricted operation.
  */
 #include "postgres.h"
 
@@ -31,11 +31,12 @@
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"
+#include "access/xlog.h"
+#include "base/args.h"
 #include "base/compat.h"
 #include "base/guc.h"
 #include "base/sequence.h"
 #include "catalog/pg_type.h"
-#include "commands/trigger.h"
 #include "common/pg_prng.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
@@ -103,7 +104,7 @@ outbox_init(bool preloading)
 
 /*
  * outbox_xact_init registers the transaction callbacks; called once, before other
- * rooms register theirs, so that ours runs after them: what they write at the commit may
+ * rooms register theirs, so that ours runs after them: their writes at the commit may
  * fire triggers that make events.
  */
 void
@@ -209,7 +210,7 @@ xact_callback(XactEvent event, void *arg)
 			if (log_count() > 0)
 				write_events(preparing);
 			else
-				log_close(); /* what there was has been rolled back */
+				log_close(); /* all events have been rolled back */
 			past_pre_commit = true;
 			break;
 		case XACT_EVENT_COMMIT:
@@ -264,8 +265,8 @@ write_events(bool prepare)
 static Target *
 target_open(void)
 {
-	Target *target = MemoryContextAlloc(TopTransactionContext, sizeof(Target));
 	MemoryContext old = MemoryContextSwitchTo(TopTransactionContext);
+	Target *target = palloc0(sizeof(Target));
 
 	target->rel = table_open(outbox_partition(outbox_current(NULL)),
 							 RowExclusiveLock);
@@ -276,10 +277,8 @@ target_open(void)
 	target->indexes = makeNode(ResultRelInfo);
 	InitResultRelInfo(target->indexes, target->rel, 1, NULL, 0);
 	ExecOpenIndices(target->indexes, false);
-	target->cxt = NULL;
-	target->nslots = 0;
-	target->nevents = 0;
-	target->bytes = 0;
+	target->cxt = AllocSetContextCreate(TopTransactionContext, "dcounter events being written",
+										ALLOCSET_DEFAULT_SIZES);
 	MemoryContextSwitchTo(old);
 	return target;
 }
@@ -295,10 +294,6 @@ target_add(Target *target, char *data, uint32 len, int64 seq, TimestampTz now)
 	HeapTuple tuple;
 	int64 *fixed;
 
-	if (target->cxt == NULL)
-		target->cxt = AllocSetContextCreate(TopTransactionContext,
-											"dcounter events being written",
-											ALLOCSET_DEFAULT_SIZES);
 	if (target->nevents == BATCH_EVENTS || target->bytes > BATCH_BYTES)
 		target_flush(target);
 	old = MemoryContextSwitchTo(target->cxt);
@@ -347,7 +342,7 @@ target_flush(Target *target)
 }
 
 /*
- * target_close writes what is left. The lock stays until the end of the
+ * target_close writes the last batch. The lock stays until the end of the
  * transaction.
  */
 static void
@@ -370,10 +365,7 @@ target_close(Target *target)
 Datum
 on_outbox_insert(PG_FUNCTION_ARGS)
 {
-	if (!CALLED_AS_TRIGGER(fcinfo))
-		ereport(ERROR,
-				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("%s can only be called as a trigger", "on_outbox_insert()")));
+	trigger_check(fcinfo, "on_outbox_insert()");
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("the outbox cannot be written to with SQL"),

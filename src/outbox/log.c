@@ -9,9 +9,9 @@
  * memory.
  *
  * Writing to the file may fail (no space, temp_file_limit), and the transaction go on
- * from a savepoint. So nothing of the log is in the file that is not up to file_len,
- * and what is there was written by then: there is no buffer in between whose
- * content would be in doubt, and what a failed write has left behind is written over.
+ * from a savepoint. So the part of the log in the file is that up to file_len, and all of it
+ * has been written: there is no buffer in between whose content would be in doubt, and
+ * bytes that a failed write has left behind are written over.
  */
 #include "postgres.h"
 
@@ -160,7 +160,7 @@ make_room(Size needed)
 }
 
 /*
- * spill appends what is in memory to the file. If it fails, nothing has changed.
+ * spill appends the part in memory to the file. If it fails, nothing has changed.
  */
 static void
 spill(void)
@@ -277,8 +277,8 @@ next_in_file(uint32 *len)
 }
 
 /*
- * read_file returns so many bytes of the file, from where it is being read; with what
- * follows, if that is not many.
+ * read_file returns so many bytes of the file, from where it is being read. If these are
+ * few, it reads ahead.
  */
 static char *
 read_file(Size len)
@@ -317,8 +317,7 @@ read_file(Size len)
 }
 
 /*
- * log_close frees all records, when they have been written, and what is left of those
- * that have been rolled back.
+ * log_close frees all records, when they have been written or rolled back.
  */
 void
 log_close(void)

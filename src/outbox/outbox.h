@@ -1,6 +1,6 @@
 /*
  * outbox.h
- *		Writing events, and reading what has been written.
+ *		Writing events, and reading them.
  *
  * Writing (log.c, eventwrite.c): an event is kept in the transaction's memory, and
  * written when it commits. Reading (reader.c): all events up to the horizon
@@ -55,7 +55,7 @@ typedef struct DcStoredEvent
 	bool isnull[OUTBOX_NUM_COLUMNS];
 } DcStoredEvent;
 
-/* Who holds delivery back, if somebody does. */
+/* The transaction that holds delivery back, if one does. */
 typedef struct DcHolder
 {
 	bool held;

@@ -13,8 +13,8 @@
  *
  * While a subscription feeds the extension's tables, the ring is the publisher's.
  *
- * How old the ring and events are is told by rows, and so by the wall clock: they must
- * mean the same after a restart. When that is set forth, they are so much older, and
+ * Rows tell how old the ring and events are, and so the wall clock does: it must
+ * mean the same after a restart. When it is set forth, they are so much older, and
  * go, or cut a consumer off, so much earlier. When it is set back, a partition that
  * has become the current one in the future is rotated at once; and events are also as old
  * as this process has known them for.
@@ -38,11 +38,11 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
-/* What is in a partition. */
+/* The content of a partition. */
 typedef struct Content
 {
-	int64 last; /* number of the last event, 0: none */
-	TimestampTz written;
+	int64 last;			 /* number of the last event, 0: none */
+	TimestampTz written; /* when it was, or 0 */
 	int64 bytes;
 } Content;
 
@@ -117,12 +117,10 @@ outbox_owner(void)
 static void
 advance_consumers(void)
 {
-	List *needs;
 	ListCell *lc;
 	bool busy;
 
-	needs = consumer_hooks->needs(&busy);
-	foreach(lc, needs)
+	foreach(lc, consumer_hooks->needs(&busy))
 	{
 		const DcConsumerNeed *need = lfirst(lc);
 
@@ -140,8 +138,9 @@ look(Content *content)
 
 		content[i].bytes = (int64) RelationGetNumberOfBlocks(rel) * BLCKSZ;
 		content[i].last = 0;
+		content[i].written = 0;
 		if (content[i].bytes > 0)
-			content[i].last = ring_edge_op(rel, BackwardScanDirection, &content[i].written);
+			content[i].last = ring_edge_event(rel, BackwardScanDirection, &content[i].written);
 		table_close(rel, AccessShareLock);
 	}
 }
@@ -170,12 +169,12 @@ is_old(TimestampTz since)
 }
 
 /*
- * truncate_passed truncates a partition if nobody needs it.
+ * truncate_passed truncates a partition if no consumer needs it.
  */
 static void
 truncate_passed(int number, Content *content, List *needs)
 {
-	TimestampTz written = content[number].last > 0 ? content[number].written : 0;
+	TimestampTz written = content[number].written;
 	int64 last = content[number].last;
 	List *behind = blockers(needs, last);
 	ListCell *lc;
@@ -219,7 +218,6 @@ events_age(int number, const Content *content)
 		int64 last;
 		DcMoment seen;
 	} known[OUTBOX_PARTITIONS];
-	TimestampTz written = content->last > 0 ? content->written : 0;
 
 	if (known[number].partition != outbox_partition(number) ||
 		known[number].last != content->last)
@@ -228,7 +226,7 @@ events_age(int number, const Content *content)
 		known[number].last = content->last;
 		known[number].seen = moment_now();
 	}
-	return Max(GetCurrentTimestamp() - written, moment_age(known[number].seen));
+	return Max(GetCurrentTimestamp() - content->written, moment_age(known[number].seen));
 }
 
 /*

@@ -13,10 +13,10 @@
  * are ordered by length, then bytes. An array has no keys. Every
  * JB_OFFSET_STRIDE'th entry has the end's offset instead of the length. Numbers,
  * objects and arrays start at multiples of four, and their lengths include the
- * padding before. What is nested in it is stored in the same way, so the content of
+ * padding before. Nested values are stored in the same way, so the content of
  * a jsonb column is copied as it is.
  *
- * Types are treated as to_jsonb() treats them. Those whose treatment somebody may
+ * Types are treated as to_jsonb() treats them. Those whose treatment may
  * change (a type of an extension may get a cast to json), and those that have
  * parts, go through to_jsonb() itself, value by value.
  */
@@ -35,6 +35,7 @@
 #include "utils/fmgroids.h"
 #include "utils/json.h"
 #include "utils/lsyscache.h"
+#include "utils/memutils.h"
 #include "utils/numeric.h"
 
 /* Types whose values are not made into jsonb by calling a function of theirs. */
@@ -60,10 +61,8 @@ static const struct
 static int compare_names(const void *a, const void *b);
 static void reserve(DcJsonWriter *writer, StringInfo buf, uint32 header, int nentries);
 static void pad(StringInfo buf);
-static void add_entry(DcJsonWriter *writer, JEntry type, uint32 len);
 static void check_length(Size len);
 static void add_column(DcJsonWriter *writer, DcJsonColumn *column, Datum value);
-static void add_numeric(DcJsonWriter *writer, Numeric value);
 static void column_make(DcJsonColumn *column, TupleDesc desc, AttrNumber attnum);
 static void to_jsonb_make(FmgrInfo *function, Oid type, int32 typmod, Oid collation);
 
@@ -94,8 +93,24 @@ json_keys_make(DcJsonKeys *keys, const char **names, int n, int *order)
 	}
 	keys->names = all.data;
 	keys->length = all.len;
-	keys->n = n; /* last: callers keep what they find made */
+	keys->n = n; /* last: keys that are not 0 are complete (json_keys_keep) */
 	pfree(sorted);
+}
+
+/*
+ * json_keys_keep makes keys, which are in the order of jsonb already, at the first call,
+ * for as long as the session lasts.
+ */
+void
+json_keys_keep(DcJsonKeys *keys, const char *const *names, int n)
+{
+	int *order = palloc(sizeof(int) * n);
+	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
+
+	if (keys->n == 0)
+		json_keys_make(keys, (const char **) names, n, order);
+	MemoryContextSwitchTo(old);
+	pfree(order);
 }
 
 static int
@@ -162,7 +177,7 @@ pad(StringInfo buf)
 }
 
 /*
- * add_entry makes what was appended last, len bytes, the next value.
+ * add_entry makes the last len bytes that were appended the next value.
  */
 static void
 add_entry(DcJsonWriter *writer, JEntry type, uint32 len)
@@ -253,7 +268,7 @@ json_add_jsonb(DcJsonWriter *writer, Jsonb *value)
 				json_add_string(writer, scalar.val.string.val, scalar.val.string.len);
 				break;
 			case jbvNumeric:
-				add_numeric(writer, scalar.val.numeric);
+				json_add_numeric(writer, scalar.val.numeric);
 				break;
 			case jbvBool:
 				add_entry(writer, scalar.val.boolean ? JENTRY_ISBOOL_TRUE : JENTRY_ISBOOL_FALSE, 0);
@@ -300,13 +315,13 @@ add_column(DcJsonWriter *writer, DcJsonColumn *column, Datum value)
 			add_entry(writer, DatumGetBool(value) ? JENTRY_ISBOOL_TRUE : JENTRY_ISBOOL_FALSE, 0);
 			break;
 		case JSON_INT2:
-			add_numeric(writer, int64_to_numeric(DatumGetInt16(value)));
+			json_add_numeric(writer, int64_to_numeric(DatumGetInt16(value)));
 			break;
 		case JSON_INT4:
-			add_numeric(writer, int64_to_numeric(DatumGetInt32(value)));
+			json_add_numeric(writer, int64_to_numeric(DatumGetInt32(value)));
 			break;
 		case JSON_INT8:
-			add_numeric(writer, int64_to_numeric(DatumGetInt64(value)));
+			json_add_numeric(writer, int64_to_numeric(DatumGetInt64(value)));
 			break;
 		case JSON_FLOAT:
 			string = OutputFunctionCall(&column->function, value);
@@ -314,7 +329,7 @@ add_column(DcJsonWriter *writer, DcJsonColumn *column, Datum value)
 										ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1));
 			/* FALLTHROUGH */
 		case JSON_NUMERIC:
-			add_numeric(writer, DatumGetNumeric(value));
+			json_add_numeric(writer, DatumGetNumeric(value));
 			break;
 		case JSON_TEXT:
 			json_add_text(writer, DatumGetTextPP(value));
@@ -339,11 +354,11 @@ add_column(DcJsonWriter *writer, DcJsonColumn *column, Datum value)
 }
 
 /*
- * add_numeric adds a number; infinity and NaN, which JSON does not have, are
+ * json_add_numeric adds a number; infinity and NaN, which JSON does not have, are
  * strings.
  */
-static void
-add_numeric(DcJsonWriter *writer, Numeric value)
+void
+json_add_numeric(DcJsonWriter *writer, Numeric value)
 {
 	int begin = writer->buf->len;
 

@@ -66,12 +66,14 @@ typedef struct DcJsonRow
 } DcJsonRow;
 
 extern void json_keys_make(DcJsonKeys *keys, const char **names, int n, int *order);
+extern void json_keys_keep(DcJsonKeys *keys, const char *const *names, int n);
 extern void json_begin(StringInfo buf);
 extern Jsonb *json_end(StringInfo buf);
 extern void json_begin_object(DcJsonWriter *writer, StringInfo buf, const DcJsonKeys *keys);
 extern void json_add_null(DcJsonWriter *writer);
 extern void json_add_string(DcJsonWriter *writer, const char *data, uint32 len);
 extern void json_add_text(DcJsonWriter *writer, const text *value);
+extern void json_add_numeric(DcJsonWriter *writer, Numeric value);
 extern void json_add_time(DcJsonWriter *writer, TimestampTz time);
 extern void json_add_jsonb(DcJsonWriter *writer, Jsonb *value);
 extern void json_add_row(DcJsonWriter *writer, DcJsonRow *row, const Datum *values, const bool *isnull);

@@ -18,7 +18,7 @@ static text *text_arg(FunctionCallInfo fcinfo, int n, const char *name, bool may
  * the event's id. It is delivered if, and only if, the transaction commits.
  * payload may be NULL (a tombstone), and headers.
  *
- * Errors: 22004 and 22023 for what is NULL or empty, 25006 in a read-only transaction
+ * Errors: 22004 and 22023 for arguments that are NULL or empty, 25006 in a read-only transaction
  * and on a standby.
  */
 Datum

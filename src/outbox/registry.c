@@ -15,7 +15,7 @@
  *	W3. draw numbers (all >= low)			R3. horizon := min(last, lowest - 1)
  *	W4. write the events, commit			R4. read events up to the horizon
  *	W5. commit visible to all
- *	W6. take back what was made known
+ *	W6. take low back
  *
  * Each step is complete before the next begins. A reader whose R2 comes before W2
  * has done R1 before W3, so the writer's numbers are above its horizon. One whose
@@ -23,7 +23,7 @@
  * (R4) after W5, and sees the events, or they are gone.
  *
  * A transaction is known from the time it is about to commit, not from its first
- * event: events are kept until then. So what holds delivery back is commits in
+ * event: events are kept until then. So delivery is held back by commits in
  * progress, for the time of a commit, and prepared transactions. Transactions
  * that have written no event are never looked at, in this database or elsewhere,
  * and neither are snapshots. Nothing has to tick: the horizon is computed anew by
@@ -52,8 +52,8 @@
 #include "utils/resowner.h"
 
 /*
- * What a backend has made known. Written by it alone; `low` last when it is set,
- * so that who sees it sees the others as well.
+ * The number that a backend has made known. Written by it alone; `low` last when it is set,
+ * so that a reader that sees it sees the others as well.
  */
 typedef struct WriterSlot
 {
@@ -117,7 +117,7 @@ registry_enter(bool prepare)
 	uint64 low;
 
 	if (entered)
-		return; /* what is known is lower */
+		return; /* the number that is known is lower */
 	low = (uint64) sequence_last(catalog_relation(OUTBOX_SEQUENCE)) + 1;
 	entered = true;
 	if (slots != NULL)
@@ -175,8 +175,8 @@ outbox_last_seq(void)
 }
 
 /*
- * outbox_horizon returns the number up to which all events are settled, and who
- * keeps it from being higher, if holder is not NULL.
+ * outbox_horizon returns the number up to which all events are settled, and the
+ * transaction that keeps it from being higher, if holder is not NULL.
  */
 int64
 outbox_horizon(DcHolder *holder)

@@ -49,7 +49,7 @@ static const DcCatalog catalog = {
 	.keeps_lock = true,
 };
 
-/* What this backend knows; forgotten when the table changes. */
+/* The row as this backend knows it; forgotten when the table changes. */
 static struct
 {
 	Oid table;
@@ -170,7 +170,7 @@ ring_seq_index(Relation partition)
 
 /*
  * ring_rotate makes the next partition the current one; false if that has events,
- * or if somebody else is rotating.
+ * or if another session is rotating.
  */
 bool
 ring_rotate(void)
@@ -190,11 +190,11 @@ ring_rotate(void)
 }
 
 /*
- * ring_edge_op returns the number of a partition's first or last event, as the
+ * ring_edge_event returns the number of a partition's first or last event, as the
  * direction says, 0 if it has none; and when it was written, if created_at is not NULL.
  */
 int64
-ring_edge_op(Relation partition, ScanDirection direction, TimestampTz *created_at)
+ring_edge_event(Relation partition, ScanDirection direction, TimestampTz *created_at)
 {
 	Relation index = index_open(ring_seq_index(partition), AccessShareLock);
 	SysScanDesc scan = systable_beginscan_ordered(partition, index, SnapshotSelf,
@@ -228,7 +228,7 @@ ring_lock_to_truncate(int number)
 	if (!partition_lock_at_once(relid))
 		return -1;
 	rel = table_open(relid, NoLock);
-	last = ring_edge_op(rel, BackwardScanDirection, NULL);
+	last = ring_edge_event(rel, BackwardScanDirection, NULL);
 	table_close(rel, NoLock);
 	return last;
 }

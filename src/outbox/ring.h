@@ -14,7 +14,7 @@ extern Oid ring_seq_index(Relation partition);
 extern bool ring_rotate(void);
 extern int64 ring_lock_to_truncate(int number);
 extern void ring_unlock(int number);
-extern int64 ring_edge_op(Relation partition, ScanDirection direction,
-						  TimestampTz *created_at);
+extern int64 ring_edge_event(Relation partition, ScanDirection direction,
+							 TimestampTz *created_at);
 
 #endif /* DC_RING_H */

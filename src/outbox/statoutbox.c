@@ -1,6 +1,6 @@
 /*
  * statoutbox.c
- *		What dc_stat_outbox shows: the outbox as it is now.
+ *		The view dc_stat_outbox: the outbox as it is now.
  *
  * Everything is read when it is asked for, nothing is counted: the first and the
  * last event of each partition, by its index, and the sizes of its files.
@@ -46,6 +46,7 @@ static void partition_read(int number, DcPartitionStat *stat,
 						   TimestampTz *first_at);
 static void set_stored(Datum *values, bool *nulls, int64 horizon);
 static void set_needed(Datum *values, bool *nulls);
+static void set(Datum *values, bool *nulls, int column, Datum value);
 static void set_bigint(Datum *values, bool *nulls, int column, int64 value);
 
 /*
@@ -73,10 +74,8 @@ stat_outbox(PG_FUNCTION_ARGS)
 	stat_holder(&holder, &values[COL_HELD_PID], &nulls[COL_HELD_PID],
 				&values[COL_HELD_XID], &nulls[COL_HELD_XID]);
 	set_stored(values, nulls, horizon);
-	values[COL_CURRENT] = Int32GetDatum(outbox_current(&since));
-	nulls[COL_CURRENT] = false;
-	values[COL_SINCE] = TimestampTzGetDatum(since);
-	nulls[COL_SINCE] = false;
+	set(values, nulls, COL_CURRENT, Int32GetDatum(outbox_current(&since)));
+	set(values, nulls, COL_SINCE, TimestampTzGetDatum(since));
 	set_needed(values, nulls);
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc),
 													  values, nulls)));
@@ -112,13 +111,11 @@ set_stored(Datum *values, bool *nulls, int64 horizon)
 	}
 	set_bigint(values, nulls, COL_EVENTS, oldest != 0 ? horizon - oldest + 1 : 0);
 	set_bigint(values, nulls, COL_BYTES, bytes);
-	values[COL_PARTITIONS] = Int32GetDatum(used);
-	nulls[COL_PARTITIONS] = false;
+	set(values, nulls, COL_PARTITIONS, Int32GetDatum(used));
 	if (oldest == 0)
 		return;
 	set_bigint(values, nulls, COL_OLDEST_SEQ, oldest);
-	values[COL_OLDEST_AT] = TimestampTzGetDatum(oldest_at);
-	nulls[COL_OLDEST_AT] = false;
+	set(values, nulls, COL_OLDEST_AT, TimestampTzGetDatum(oldest_at));
 }
 
 /*
@@ -134,15 +131,13 @@ set_needed(Datum *values, bool *nulls)
 	if (seq == 0)
 		return;
 	set_bigint(values, nulls, COL_NEEDED_SEQ, seq);
-	if (name == NULL)
-		return;
-	values[COL_NEEDED_BY] = CStringGetTextDatum(name);
-	nulls[COL_NEEDED_BY] = false;
+	if (name != NULL)
+		set(values, nulls, COL_NEEDED_BY, CStringGetTextDatum(name));
 }
 
 /*
- * stat_holder shows who holds delivery back, if somebody does: a session, or a
- * prepared transaction.
+ * stat_holder shows the session or the prepared transaction that holds delivery back,
+ * if there is one.
  */
 void
 stat_holder(const DcHolder *holder, Datum *pid, bool *pid_null, Datum *xid,
@@ -162,11 +157,7 @@ void
 stat_partitions(DcPartitionStat *partitions)
 {
 	for (int i = 0; i < OUTBOX_PARTITIONS; i++)
-	{
-		TimestampTz ignored;
-
-		partition_read(i, &partitions[i], &ignored);
-	}
+		partition_read(i, &partitions[i], NULL);
 }
 
 static void
@@ -182,15 +173,21 @@ partition_read(int number, DcPartitionStat *stat, TimestampTz *first_at)
 	stat->used = RelationGetNumberOfBlocks(rel) > 0;
 	if (stat->used)
 	{
-		stat->first = ring_edge_op(rel, ForwardScanDirection, first_at);
-		stat->last = ring_edge_op(rel, BackwardScanDirection, NULL);
+		stat->first = ring_edge_event(rel, ForwardScanDirection, first_at);
+		stat->last = ring_edge_event(rel, BackwardScanDirection, NULL);
 	}
 	table_close(rel, AccessShareLock);
 }
 
 static void
+set(Datum *values, bool *nulls, int column, Datum value)
+{
+	values[column] = value;
+	nulls[column] = false;
+}
+
+static void
 set_bigint(Datum *values, bool *nulls, int column, int64 value)
 {
-	values[column] = Int64GetDatum(value);
-	nulls[column] = false;
+	set(values, nulls, column, Int64GetDatum(value));
 }

@@ -3,10 +3,10 @@
  *		Waiting for events.
  *
  * With shared_preload_libraries a reader sleeps on a condition variable, and each
- * transaction that has written events, or has held others back, wakes those who
- * sleep there when it has ended. If nobody sleeps this costs it next to nothing.
+ * transaction that has written events, or has held others back, wakes the readers that
+ * sleep there when it has ended. If none sleeps this costs it next to nothing.
  * Databases share a few variables: to be woken by another one's events is
- * harmless, as who wakes looks again.
+ * harmless, as a reader that wakes looks again.
  *
  * A reader joins the sleepers before it looks for events, so that one that comes
  * in between is not missed.
@@ -44,11 +44,10 @@ typedef struct Beds
 static Beds *beds = NULL; /* NULL without preload */
 
 static void beds_prepare(void *area);
-static ConditionVariable *bed(void);
 static void wake_after(DcUtility *utility);
 
 /*
- * wait_init asks for shared memory, and says what comes after statements.
+ * wait_init asks for shared memory, and registers the hook.
  */
 void
 wait_init(bool preloading)

@@ -15,7 +15,6 @@
 #include "outbox/capture.h"
 #include "outbox/payload.h"
 #include "utils/fmgrprotos.h"
-#include "utils/memutils.h"
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
 
@@ -41,14 +40,7 @@ wal_write(const DcEvent *event)
 	Jsonb *object;
 
 	PreventCommandIfReadOnly("outbox_capture()");
-	if (keys.n == 0)
-	{
-		MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
-		int order[lengthof(members)];
-
-		json_keys_make(&keys, (const char **) members, lengthof(members), order);
-		MemoryContextSwitchTo(old);
-	}
+	json_keys_keep(&keys, members, lengthof(members));
 	json_begin(&buf);
 	json_begin_object(&writer, &buf, &keys);
 	json_add_string(&writer, id_text, strlen(id_text));

@@ -7,19 +7,19 @@
  *
  * A mark must never outlive the first unit that could be sold. Protocol:
  *
- *	- Each partition has an epoch. Who adds units to a key writes the rows, then
- *	  advances the epoch and removes the mark, all before its transaction can
- *	  commit (units_add).
- *	- Who wants to mark reads the epoch, then surveys the key (survey.c), and marks
- *	  only if the survey shows no unit and nobody who has changed a row and is
- *	  in progress, and the epoch is still the same.
+ *	- Each partition has an epoch. A transaction that adds units to a key writes the
+ *	  rows, then advances the epoch and removes the mark, all before it can commit
+ *	  (units_add, gate_open).
+ *	- A take that wants to mark a key reads the epoch, then surveys the key (survey.c). It
+ *	  makes the mark only if the survey shows no unit and no transaction in progress
+ *	  that has changed a row, and the epoch is still the same.
  *
  * So if the epoch was read before it was advanced, the mark is not made, or is
  * removed. If it was read afterwards, the survey finds the rows of a transaction in
  * progress, or the committed units; either way there is no mark. A take that is
- * rolled back gives its units back without a word: while it was in progress
- * nobody has marked the key. Nobody marks it in a transaction that has written
- * anything: its own changes may be undone.
+ * rolled back gives its units back without advancing the epoch: while it was in progress
+ * the key was not marked. A transaction that has written anything marks no key, as
+ * its own changes may be undone.
  *
  *	- Time alone gives back the units of holds, so a mark ends when the first of the
  *	  key's holds expires (take.c).
@@ -120,8 +120,8 @@ gate_can_shut(const DcDeltaKey *key)
 }
 
 /*
- * gate_epoch returns what gate_shut() wants to know: that nothing was added to
- * the key since.
+ * gate_epoch returns the epoch of a key, for gate_shut(): while it is the same, nothing
+ * was added to the key.
  */
 uint64
 gate_epoch(const DcDeltaKey *key)

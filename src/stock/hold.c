@@ -3,17 +3,17 @@
  *		Holds: units that are set aside for a checkout.
  *
  * dc_hold() takes units and notes them in the stock's table of holds, in one
- * transaction. A hold is open until it is confirmed, released or expired. These
- * three lock its row first, and change it only if it is still open: so a hold
- * ends exactly once, whoever comes first. What is given back is added to the key
+ * transaction. A hold is open until it is confirmed, released or expired. Each of these
+ * three locks its row first, and changes it only if it is still open: so a hold
+ * ends exactly once, by the first of them. Units that are given back are added to the key
  * when that transaction commits, as by dc_restock().
  *
  * Time is clock_timestamp(), read after the row is locked: a ttl is wall time, as
  * users see it and as rows outlive the server. If the clock is set, holds last for so
  * much longer or shorter; each ends once all the same. A hold whose time is
- * up can no longer be confirmed or released, also if nobody has ended it yet: whoever
- * notices ends it and gives the units back. These are the worker (expire.c), a
- * take that would otherwise fail (take.c), and who tries to confirm it.
+ * up can no longer be confirmed or released, even if it has not been ended yet. It is
+ * ended, and its units are given back, by the first of these: the worker (expire.c), a
+ * take that would otherwise fail (take.c), a call that tries to confirm or release it.
  *
  * Holds that have ended stay for dcounter.hold_retention, so that a call that is
  * made again, since its answer was lost, gets an answer.
@@ -33,6 +33,7 @@
 #include "counter/sqlpath.h"
 #include "funcapi.h"
 #include "stock/hold.h"
+#include "stock/stock.h"
 #include "stock/take.h"
 #include "storage/lmgr.h"
 #include "table/access.h"
@@ -53,7 +54,7 @@ PG_FUNCTION_INFO_V1(dc_holds);
 /* Expired holds of a key that a take ends at a time, at most. */
 #define EXPIRE_BATCH 1000
 
-/* What is known of a hold whose row is locked. */
+/* A hold whose row is locked. */
 typedef struct DcHold
 {
 	Datum id;
@@ -109,11 +110,11 @@ static const DcStatement sql_hold_expired = {
 static const DcStatement sql_hold_first = {
 	.text = "SELECT min(h.expires_at) FROM @holds AS h WHERE h.state = 'open' AND h.key = $1", .argtypes = {TEXTOID}, .columns = {DC_NULLABLE("expires_at", TIMESTAMPTZOID)}, .of = DC_OF_HOLDS};
 
-/* key, now */
+/* now, key */
 static const DcStatement sql_hold_list = {
-	.text = "SELECT h.key, h.hold_id, h.qty, h.expires_at, $2 - h.created_at FROM @holds AS h"
-			" WHERE h.state = 'open' AND h.key = $1 ORDER BY h.expires_at, h.hold_id",
-	.argtypes = {TEXTOID, TIMESTAMPTZOID},
+	.text = "SELECT h.key, h.hold_id, h.qty, h.expires_at, $1 - h.created_at FROM @holds AS h"
+			" WHERE h.state = 'open' AND h.key = $2 ORDER BY h.expires_at, h.hold_id",
+	.argtypes = {TIMESTAMPTZOID, TEXTOID},
 	.columns = {DC_TEXT("key"), DC_COLUMN("hold_id", UUIDOID), DC_BIGINT("qty"), DC_TIME("expires_at"), DC_COLUMN("created_at", INTERVALOID)},
 	.of = DC_OF_HOLDS};
 
@@ -125,8 +126,6 @@ static const DcStatement sql_hold_list_all = {
 	.columns = {DC_TEXT("key"), DC_COLUMN("hold_id", UUIDOID), DC_BIGINT("qty"), DC_TIME("expires_at"), DC_COLUMN("created_at", INTERVALOID)},
 	.of = DC_OF_HOLDS};
 
-static void holds_open(DcCounter *counter, LOCKMODE mode);
-static void holds_begin(DcSqlSession *session, DcCounter *counter);
 static bool find_hold(DcCounter *counter, Datum id, const DcKey *key,
 					  int64 qty, Datum ttl, bool if_any);
 static bool wait_for_maker(DcCounter *counter, Datum id);
@@ -166,13 +165,12 @@ dc_hold(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("ttl must be greater than zero")));
 
-	holds_open(counter, RowExclusiveLock);
 	do
 	{
 		if (find_hold(counter, id, key, qty, ttl, false))
 			PG_RETURN_DATUM(id);
 		taken = stock_take(counter, key, qty, 0) > 0;
-		/* if not, perhaps because somebody is making the same hold */
+		/* if not, perhaps because another session is making the same hold */
 	} while (!taken && wait_for_maker(counter, id));
 	if (!taken)
 	{
@@ -192,22 +190,13 @@ dc_hold(PG_FUNCTION_ARGS)
 }
 
 /*
- * holds_open locks the table of holds, and checks it.
+ * holds_begin is sql_begin() for statements on the table of holds. It locks the table and
+ * checks it, each time, since code of the owner may have altered it.
  */
 static void
-holds_open(DcCounter *counter, LOCKMODE mode)
+holds_begin(DcSqlSession *session, DcCounter *counter, LOCKMODE mode)
 {
 	LockRelationOid(counter->row.holds, mode);
-	counter_holds_layout(counter);
-}
-
-/*
- * holds_begin is sql_begin() for statements on it, as code of the owner may have altered
- * it since.
- */
-static void
-holds_begin(DcSqlSession *session, DcCounter *counter)
-{
 	counter_holds_layout(counter);
 	sql_begin(session, counter);
 }
@@ -221,12 +210,10 @@ find_hold(DcCounter *counter, Datum id, const DcKey *key, int64 qty, Datum ttl,
 		  bool if_any)
 {
 	DcSqlSession session;
-	Datum values[1];
 	bool found;
 
-	values[0] = id;
-	holds_begin(&session, counter);
-	found = sql_run(&session, &sql_hold_find, values) > 0;
+	holds_begin(&session, counter, RowExclusiveLock);
+	found = sql_run(&session, &sql_hold_find, &id) > 0;
 	if (found)
 	{
 		DcKey held;
@@ -241,7 +228,7 @@ find_hold(DcCounter *counter, Datum id, const DcKey *key, int64 qty, Datum ttl,
 							DatumGetCString(DirectFunctionCall1(uuid_out, id)))));
 	}
 	else if (if_any)
-		sql_check_newer(&session, &sql_hold_find, values);
+		sql_check_newer(&session, &sql_hold_find, &id);
 	sql_end(&session);
 	return found;
 }
@@ -311,7 +298,7 @@ insert_hold(DcCounter *counter, Datum id, const DcKey *key, int64 qty,
 	values[3] = ttl;
 	values[4] = TimestampTzGetDatum(GetCurrentTimestamp());
 	values[5] = DirectFunctionCall2(timestamptz_pl_interval, values[4], ttl);
-	holds_begin(&session, counter);
+	holds_begin(&session, counter, RowExclusiveLock);
 	inserted = sql_run(&session, &sql_hold_insert, values) > 0;
 	sql_end(&session);
 	return inserted;
@@ -328,26 +315,17 @@ dc_hold_confirm(PG_FUNCTION_ARGS)
 {
 	DcCounter *counter = open_for_hold(fcinfo, "dc_hold_confirm()");
 	int64 qty = PG_ARGISNULL(2) ? 0 : quantity_arg(fcinfo, 2);
-	const char *answer = "unknown";
 	DcHold hold;
 
-	if (lock_hold(counter, PG_GETARG_DATUM(1), &hold))
-	{
-		answer = hold.state;
-		if (strcmp(answer, "confirmed") == 0)
-			answer = "confirmed already";
-		else if (strcmp(answer, "open") == 0)
-		{
-			if (qty > hold.qty)
-				ereport(ERROR,
-						(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-						 errmsg("qty must not be greater than that of the hold"),
-						 errdetail("The hold has %lld units.", (long long) hold.qty)));
-			end_hold(counter, &hold, "confirmed", qty > 0 ? qty : hold.qty);
-			answer = "confirmed";
-		}
-	}
-	PG_RETURN_TEXT_P(cstring_to_text(answer));
+	if (!lock_hold(counter, PG_GETARG_DATUM(1), &hold))
+		PG_RETURN_TEXT_P(ended_answer(hold.state, "confirmed"));
+	if (qty > hold.qty)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("qty must not be greater than that of the hold"),
+				 errdetail("The hold has %lld units.", (long long) hold.qty)));
+	end_hold(counter, &hold, "confirmed", qty > 0 ? qty : hold.qty);
+	PG_RETURN_TEXT_P(cstring_to_text("confirmed"));
 }
 
 /*
@@ -359,21 +337,24 @@ Datum
 dc_hold_release(PG_FUNCTION_ARGS)
 {
 	DcCounter *counter = open_for_hold(fcinfo, "dc_hold_release()");
-	const char *answer = "unknown";
 	DcHold hold;
 
-	if (lock_hold(counter, PG_GETARG_DATUM(1), &hold))
-	{
-		answer = hold.state;
-		if (strcmp(answer, "released") == 0)
-			answer = "released already";
-		else if (strcmp(answer, "open") == 0)
-		{
-			end_hold(counter, &hold, "released", 0);
-			answer = "released";
-		}
-	}
-	PG_RETURN_TEXT_P(cstring_to_text(answer));
+	if (!lock_hold(counter, PG_GETARG_DATUM(1), &hold))
+		PG_RETURN_TEXT_P(ended_answer(hold.state, "released"));
+	end_hold(counter, &hold, "released", 0);
+	PG_RETURN_TEXT_P(cstring_to_text("released"));
+}
+
+/*
+ * ended_answer says why something that was set aside cannot be ended as is wanted: the
+ * state that it is in, "wanted already" if that is the one.
+ */
+text *
+ended_answer(const char *state, const char *wanted)
+{
+	if (strcmp(state, wanted) == 0)
+		state = psprintf("%s already", wanted);
+	return cstring_to_text(state);
 }
 
 /*
@@ -385,13 +366,12 @@ open_for_hold(FunctionCallInfo fcinfo, const char *function)
 	DcCounter *counter = stock_open_to_write(fcinfo, function);
 
 	arg_not_null(fcinfo, 1, "hold_id");
-	holds_open(counter, RowExclusiveLock);
 	return counter;
 }
 
 /*
- * lock_hold locks a hold and reads it; false if there is none. One whose time is
- * up is ended here.
+ * lock_hold locks a hold and reads it; false if it is not open. One whose time is
+ * up is ended here. The state of one that does not exist is "unknown".
  */
 static bool
 lock_hold(DcCounter *counter, Datum id, DcHold *hold)
@@ -399,17 +379,14 @@ lock_hold(DcCounter *counter, Datum id, DcHold *hold)
 	MemoryContext caller = CurrentMemoryContext;
 	TimestampTz expires_at = 0;
 	DcSqlSession session;
-	Datum values[1];
-	bool found;
 
-	values[0] = id;
-	holds_begin(&session, counter);
-	found = sql_run(&session, &sql_hold_lock, values) > 0;
-	if (found)
+	hold->id = id;
+	hold->state = "unknown";
+	holds_begin(&session, counter, RowExclusiveLock);
+	if (sql_run(&session, &sql_hold_lock, &id) > 0)
 	{
 		MemoryContext old = MemoryContextSwitchTo(caller);
 
-		hold->id = id;
 		hold->key = datumCopy(rows_datum(&session.rows, 0, 1), false, -1);
 		hold->qty = rows_bigint(&session.rows, 0, 2);
 		hold->state = TextDatumGetCString(rows_datum(&session.rows, 0, 3));
@@ -417,15 +394,15 @@ lock_hold(DcCounter *counter, Datum id, DcHold *hold)
 		MemoryContextSwitchTo(old);
 	}
 	else
-		sql_check_newer(&session, &sql_hold_find, values);
+		sql_check_newer(&session, &sql_hold_find, &id);
 	sql_end(&session);
-	if (found && strcmp(hold->state, "open") == 0 &&
-		expires_at <= GetCurrentTimestamp())
-	{
-		end_hold(counter, hold, "expired", 0);
-		hold->state = "expired";
-	}
-	return found;
+	if (strcmp(hold->state, "open") != 0)
+		return false;
+	if (expires_at > GetCurrentTimestamp())
+		return true;
+	end_hold(counter, hold, "expired", 0);
+	hold->state = "expired";
+	return false;
 }
 
 /*
@@ -444,7 +421,7 @@ end_hold(DcCounter *counter, const DcHold *hold, const char *state,
 	values[1] = CStringGetTextDatum(state);
 	values[2] = Int64GetDatum(confirmed);
 	values[3] = TimestampTzGetDatum(GetCurrentTimestamp());
-	holds_begin(&session, counter);
+	holds_begin(&session, counter, RowExclusiveLock);
 	if (sql_run(&session, &sql_hold_end, values) != 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -461,38 +438,37 @@ end_hold(DcCounter *counter, const DcHold *hold, const char *state,
 /*
  * dc_holds(stock regclass, key text|bigint|uuid) -> setof (key, hold_id, qty, expires_at, age):
  * the open holds of a key, or of all for NULL. Needs SELECT. Those whose time is up
- * are shown until somebody has ended them.
+ * are shown until they are ended.
  */
 Datum
 dc_holds(PG_FUNCTION_ARGS)
 {
 	DcCounter *counter = counter_open_to_read(fcinfo, "dc_holds()");
-	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	const DcStatement *statement = &sql_hold_list_all;
 	DcSqlSession session;
 	Datum values[2];
-	uint64 rows;
 	DcKey key;
 
 	stock_check(counter);
-	holds_open(counter, AccessShareLock);
-	InitMaterializedSRF(fcinfo, 0);
-	values[0] = values[1] = TimestampTzGetDatum(GetCurrentTimestamp());
+	values[0] = TimestampTzGetDatum(GetCurrentTimestamp());
 	if (!PG_ARGISNULL(1))
-		values[0] = key_text_datum(key_arg(fcinfo, 1, &key));
-	holds_begin(&session, counter);
-	rows = sql_read(&session, PG_ARGISNULL(1) ? &sql_hold_list_all : &sql_hold_list,
-					values);
-	for (uint64 i = 0; i < rows; i++)
-		rows_put(&session.rows, i, result->setResult, result->setDesc);
+	{
+		values[1] = key_text_datum(key_arg(fcinfo, 1, &key));
+		statement = &sql_hold_list;
+	}
+	InitMaterializedSRF(fcinfo, 0);
+	holds_begin(&session, counter, AccessShareLock);
+	sql_read(&session, statement, values);
+	rows_return(fcinfo, &session.rows);
 	sql_end(&session);
 	return (Datum) 0;
 }
 
 /*
  * holds_give_back gives back the units of the expired holds in the last result,
- * when the transaction commits. Returns how many holds there were.
+ * when the transaction commits.
  */
-uint64
+void
 holds_give_back(DcSqlSession *session)
 {
 	for (uint64 i = 0; i < session->rows.count; i++)
@@ -502,7 +478,6 @@ holds_give_back(DcSqlSession *session)
 		key_from_text(rows_datum(&session->rows, i, 1), &key);
 		stock_give(session->counter, &key, rows_bigint(&session->rows, i, 2));
 	}
-	return session->rows.count;
 }
 
 /*
@@ -517,14 +492,12 @@ holds_expire_key(DcCounter *counter, const DcDeltaKey *key, int64 limit)
 	Datum values[3];
 	uint64 count;
 
-	holds_open(counter, RowExclusiveLock);
 	values[0] = TimestampTzGetDatum(GetCurrentTimestamp());
 	values[1] = PointerGetDatum(cstring_to_text_with_len(key->data, key->len));
 	values[2] = Int32GetDatum((int32) limit);
-	holds_begin(&session, counter);
+	holds_begin(&session, counter, RowExclusiveLock);
 	count = sql_run(&session, &sql_hold_expire_key, values);
-	if (count > 0)
-		holds_give_back(&session);
+	holds_give_back(&session);
 	sql_end(&session);
 	if (count == 0)
 		return 0;
@@ -534,7 +507,7 @@ holds_expire_key(DcCounter *counter, const DcDeltaKey *key, int64 limit)
 
 /*
  * holds_expired_units returns how many units the expired holds of a key have that
- * nobody has ended yet: the latest ones, or those that the transaction sees.
+ * have not been ended yet: the latest ones, or those that the transaction sees.
  */
 int64
 holds_expired_units(DcCounter *counter, const DcDeltaKey *key, bool latest)
@@ -543,11 +516,11 @@ holds_expired_units(DcCounter *counter, const DcDeltaKey *key, bool latest)
 	Datum values[2];
 	int64 units;
 
-	holds_open(counter, AccessShareLock);
+	LockRelationOid(counter->row.holds, AccessShareLock); /* before the snapshot */
 	values[0] = TimestampTzGetDatum(GetCurrentTimestamp());
 	values[1] = PointerGetDatum(cstring_to_text_with_len(key->data, key->len));
 	PushActiveSnapshot(latest ? GetLatestSnapshot() : GetTransactionSnapshot());
-	holds_begin(&session, counter);
+	holds_begin(&session, counter, AccessShareLock);
 	sql_read(&session, &sql_hold_expired, values);
 	units = rows_bigint(&session.rows, 0, 1);
 	sql_end(&session);
@@ -564,14 +537,13 @@ holds_first_expiry(DcCounter *counter, const DcDeltaKey *key)
 {
 	TimestampTz first = DT_NOEND;
 	DcSqlSession session;
-	Datum values[1];
+	Datum text_key;
 	bool isnull;
 	Datum value;
 
-	holds_open(counter, AccessShareLock);
-	values[0] = PointerGetDatum(cstring_to_text_with_len(key->data, key->len));
-	holds_begin(&session, counter);
-	sql_run(&session, &sql_hold_first, values);
+	text_key = PointerGetDatum(cstring_to_text_with_len(key->data, key->len));
+	holds_begin(&session, counter, AccessShareLock);
+	sql_run(&session, &sql_hold_first, &text_key);
 	value = rows_nullable(&session.rows, 0, 1, &isnull);
 	if (!isnull)
 		first = DatumGetTimestampTz(value);

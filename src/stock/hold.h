@@ -10,7 +10,8 @@
 #include "table/catalog.h"
 #include "utils/timestamp.h"
 
-extern uint64 holds_give_back(DcSqlSession *session);
+extern text *ended_answer(const char *state, const char *wanted);
+extern void holds_give_back(DcSqlSession *session);
 extern int64 holds_expire_key(DcCounter *counter, const DcDeltaKey *key,
 							  int64 limit);
 extern int64 holds_expired_units(DcCounter *counter, const DcDeltaKey *key,

@@ -15,6 +15,8 @@
 #include "stock/stock.h"
 #include "stock/take.h"
 #include "table/access.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
 
 PG_FUNCTION_INFO_V1(dc_restock);
 PG_FUNCTION_INFO_V1(dc_take);
@@ -38,8 +40,7 @@ typedef struct DcCart
 static DcLine *lines_arg(FunctionCallInfo fcinfo, int *count);
 static int lines_merge(DcLine *lines, int count);
 static int line_compare(const void *a, const void *b);
-static bool take_lines(DcCounter *counter, DcLine *lines, int count);
-static bool take_lines_in_order(void *arg);
+static bool take_lines(void *arg);
 
 /*
  * stock_init is called once, at preload or not.
@@ -58,6 +59,49 @@ stock_init(bool preloaded)
 		gate_init();
 	stock_hooks = &hooks;
 	job_register((DcJob){.name = "expiry", .interval = &dc_expire_interval, .run = expire_job});
+}
+
+/*
+ * stock_open_to_write opens the stock in argument 0 for a function that changes
+ * it. 42809 for a counter table that is none.
+ */
+DcCounter *
+stock_open_to_write(FunctionCallInfo fcinfo, const char *function)
+{
+	DcCounter *counter = counter_open_to_write(fcinfo, function);
+
+	stock_check(counter);
+	units_check(counter);
+	return counter;
+}
+
+/*
+ * stock_check raises 42809 for a counter table that is no stock.
+ */
+void
+stock_check(const DcCounter *counter)
+{
+	if (!counter_is_stock(counter))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("counter table \"%s\" is not a stock",
+						get_rel_name(counter->relid)),
+				 errhint("Create a stock with dc_stock_create().")));
+}
+
+/*
+ * quantity_arg returns a quantity, which is a positive bigint (22004, 22023).
+ */
+int64
+quantity_arg(FunctionCallInfo fcinfo, int argno)
+{
+	int64 qty = amount_arg(fcinfo, argno, "qty");
+
+	if (qty <= 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("qty must be greater than zero")));
+	return qty;
 }
 
 /*
@@ -124,15 +168,14 @@ dc_take_up_to(PG_FUNCTION_ARGS)
 Datum
 dc_take_all(PG_FUNCTION_ARGS)
 {
-	DcCounter *counter;
-	DcLine *lines;
-	int count;
+	DcCart cart;
 
 	counter_arg(fcinfo);
-	lines = lines_arg(fcinfo, &count);
-	counter = stock_open_to_write(fcinfo, "dc_take_all()");
-	count = lines_merge(lines, count);
-	PG_RETURN_BOOL(take_lines(counter, lines, count));
+	cart.lines = lines_arg(fcinfo, &cart.count);
+	cart.counter = stock_open_to_write(fcinfo, "dc_take_all()");
+	cart.count = lines_merge(cart.lines, cart.count);
+	/* if a line fails, the units of those before are given back, and unlocked */
+	PG_RETURN_BOOL(cart.count <= 1 ? take_lines(&cart) : subxact_run(take_lines, &cart));
 }
 
 /*
@@ -194,19 +237,10 @@ line_compare(const void *a, const void *b)
 }
 
 /*
- * take_lines takes all lines or none. What was taken before a line fails is given
- * back, and unlocked, by a subtransaction.
+ * take_lines takes line after line; false if there is not enough for one.
  */
 static bool
-take_lines(DcCounter *counter, DcLine *lines, int count)
-{
-	DcCart cart = {counter, lines, count};
-
-	return count <= 1 ? take_lines_in_order(&cart) : subxact_run(take_lines_in_order, &cart);
-}
-
-static bool
-take_lines_in_order(void *arg)
+take_lines(void *arg)
 {
 	DcCart *cart = arg;
 

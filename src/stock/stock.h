@@ -1,13 +1,18 @@
 /*
  * stock.h
- *		The stock room's entry.
+ *		The stock room's entry, and what its SQL functions have in common (see stock.c).
  */
 #ifndef DC_STOCK_H
 #define DC_STOCK_H
 
 #include "base/job.h"
+#include "fmgr.h"
+#include "table/catalog.h"
 
 extern void stock_init(bool preloaded);
+extern void stock_check(const DcCounter *counter);
+extern DcCounter *stock_open_to_write(FunctionCallInfo fcinfo, const char *function);
+extern int64 quantity_arg(FunctionCallInfo fcinfo, int argno);
 
 /* expire.c */
 extern bool expire_job(DcJobRun *run);

@@ -2,9 +2,9 @@
  * survey.c
  *		Looking at all rows of a key at one moment.
  *
- * A transaction that finds no row to take from must know what it may say. That
- * depends on all rows of the key, committed or not: let a transaction in
- * progress be one that takes if the newest versions of its rows have fewer units
+ * A transaction that finds no row to take from must know its answer. That
+ * depends on all rows of the key, committed or not. A transaction in
+ * progress is one that takes if the newest versions of its rows have fewer units
  * than those that it has replaced, and one that adds if they have more. Then
  *
  *	sure		is the stock if all that take commit and all that add abort,
@@ -22,8 +22,8 @@
  * attempt to take decides.
  *
  * A compaction moves units between rows in one transaction, and neither takes nor
- * adds any. In the middle of its work it looks as if it did. Who finds one at
- * work therefore waits for its end before he decides (take.c).
+ * adds any. In the middle of its work it looks as if it did. So a take that finds one at
+ * work waits for its end before it decides (take.c).
  */
 #include "postgres.h"
 
@@ -36,7 +36,7 @@
 /* Readings until a caller had better look whether it still matters. */
 #define MAX_READINGS 10
 
-/* What a transaction in progress does to the key. */
+/* By how much a transaction in progress changes the key. */
 typedef struct DcChange
 {
 	TransactionId xid; /* of the top level */
@@ -115,7 +115,7 @@ surveys_equal(const DcSurvey *a, const DcSurvey *b)
 }
 
 /*
- * survey_add_up computes what follows from the rows.
+ * survey_add_up computes the sums of the rows.
  */
 static void
 survey_add_up(DcSurvey *survey, TransactionId compactor)
@@ -170,7 +170,7 @@ survey_add_up(DcSurvey *survey, TransactionId compactor)
 }
 
 /*
- * find_holder chooses whom to wait for: the transaction that has the row with the
+ * find_holder chooses the transaction to wait for: the one that has the row with the
  * most units which are there for sure once it has ended.
  */
 static void
@@ -206,7 +206,7 @@ find_holder(DcSurvey *survey, const DcChange *changes, int nchanges)
 }
 
 /*
- * add_change adds to what a transaction does to the key.
+ * add_change adds units to the change of a transaction.
  */
 static void
 add_change(DcChange *changes, int *count, TransactionId xid, int64 units)

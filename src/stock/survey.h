@@ -1,6 +1,6 @@
 /*
  * survey.h
- *		What there is of a key, and what others may take or add (see survey.c).
+ *		The units of a key, and those that others may take or add (see survey.c).
  */
 #ifndef DC_SURVEY_H
 #define DC_SURVEY_H
@@ -26,15 +26,15 @@ typedef struct DcSurvey
 	int capacity;
 	DcSurveyRow *rows; /* in the order of numbers and places */
 
-	int64 committed; /* units, with what this transaction has done */
-	int64 free;		 /* of these, in rows that nobody else changes */
-	int64 sure;		 /* when all who took commit and all who add fail */
-	int64 possible;	 /* when all who took fail and all who add commit */
+	int64 committed; /* units, with the changes of this transaction */
+	int64 free;		 /* of these, in rows that no other transaction changes */
+	int64 sure;		 /* if all that take commit and all that add abort */
+	int64 possible;	 /* if all that take abort and all that add commit */
 	int64 unseen;	 /* units in free rows that are too new */
-	bool settled;	 /* nobody is changing anything, not even we */
+	bool settled;	 /* no transaction is changing a row, not even ours */
 
 	TransactionId compactor; /* a compaction that is changing it */
-	TransactionId holder;	 /* somebody who is, and leaves the most */
+	TransactionId holder;	 /* one that is, and leaves the most */
 } DcSurvey;
 
 /* surveyread.c */

@@ -3,9 +3,9 @@
  *		Reading all versions of a key's rows.
  *
  * Each reading must find every row that was there when it began, although rows move
- * from page to page. A row's versions are linked, the older to the newer; from any
+ * from page to page. A row's versions are linked, the older to the newer. From any
  * one that was live when our snapshot was taken, the links lead to the newest, as
- * nobody may remove what lies between. So a reading goes from the places that this
+ * the versions between may not be removed. So a reading goes from the places that this
  * backend remembers (hints.c), and from the index entries of all other numbers, to
  * the end of the links. Once the live version of a number is found, the index
  * is not asked for that number again: with an old snapshot there are many entries.
@@ -81,7 +81,7 @@ read_hints(DcReading *reading)
 		int nrows = reading->survey->nrows;
 		bool found = false;
 
-		/* the newest that was seen will do if what it replaced is of no interest */
+		/* the newest that was seen will do if the version that it replaced does not matter */
 		if (hint->newest != InvalidOffsetNumber)
 			found = read_versions(reading, hint, hint->newest) &&
 				!TransactionIdIsValid(reading->survey->rows[nrows].inserter);
@@ -94,7 +94,7 @@ read_hints(DcReading *reading)
 			hints_remove(list, i);
 		else
 		{
-			/* what somebody inserts may replace a version elsewhere */
+			/* a version in the making may replace one elsewhere */
 			if (!TransactionIdIsValid(reading->survey->rows[nrows].inserter))
 				known->numbers[known->count++] = hint->shard;
 			i++;
@@ -209,12 +209,11 @@ add_version(DcReading *reading, HeapTuple tuple, Buffer buffer,
 
 	if (survey->nrows == survey->capacity)
 	{
+		Size size;
+
 		survey->capacity = Max(64, 2 * survey->capacity);
-		if (survey->rows == NULL)
-			survey->rows = palloc(survey->capacity * sizeof(DcSurveyRow));
-		else
-			survey->rows = repalloc(survey->rows,
-									survey->capacity * sizeof(DcSurveyRow));
+		size = survey->capacity * sizeof(DcSurveyRow);
+		survey->rows = survey->rows == NULL ? palloc(size) : repalloc(survey->rows, size);
 	}
 	row = &survey->rows[survey->nrows++];
 	memset(row, 0, sizeof(*row)); /* they are compared byte by byte */
@@ -257,7 +256,7 @@ is_replaced(HeapTupleHeader tuple)
 }
 
 /*
- * note_locker notes who has locked a live row, but does not change it.
+ * note_locker notes a transaction that has locked a live row, but does not change it.
  */
 static void
 note_locker(DcSurveyRow *row, HeapTupleHeader tuple)
@@ -281,7 +280,7 @@ note_locker(DcSurveyRow *row, HeapTupleHeader tuple)
 	{
 		TransactionId xid = members[i].xid;
 
-		/* FOR KEY SHARE keeps nobody from taking */
+		/* FOR KEY SHARE does not keep others from taking */
 		if (members[i].status != MultiXactStatusForKeyShare &&
 			!TransactionIdIsCurrentTransactionId(xid) &&
 			TransactionIdIsInProgress(xid))

@@ -4,38 +4,38 @@
  *
  * A take changes rows at once, not when its transaction commits: it must know
  * whether there is enough. So its row is locked until the transaction ends,
- * and others use other rows:
+ * and other takes use other rows:
  *
  *	1. The gate (gate.c) refuses a key that is sold out, before the tables are
  *	   opened.
- *	2. A row that nobody has, with enough units in it: first the one that this backend
- *	   took from last, then the others that it knows, then those the index knows.
- *	3. A survey of the key (survey.c) tells what else there is. If the free rows
- *	   have enough together, it is taken from several of them, in a
- *	   subtransaction: what others snatch away in the meantime makes it start again,
- *	   with nothing locked.
- *	4. A snapshot that shows less than is wanted settles it: less was sure. If not,
- *	   an exact survey decides. If there is enough for sure, but in rows that others
- *	   have locked, wait for one of these transactions and start again. In the middle
- *	   of a compaction it decides nothing: wait for its end.
- *	5. If expired holds of the key would make it enough, they are given back, to a
- *	   row of our own: a few at a time, for what is not needed comes to others
- *	   only when we commit.
- *	6. Otherwise there may be enough, if others roll back; whoever wants to
- *	   know waits for them. All others are told no, as are all if there is not
- *	   enough in any case. Only then, and only if nothing at all is left, is the
+ *	2. Take from a row that no transaction has locked and that has enough units: first the
+ *	   one that this backend took from last, then the others that it knows, then those
+ *	   that the index knows.
+ *	3. Otherwise a survey of the key (survey.c) shows all of its rows. If the free rows
+ *	   have enough together, take from several of them, in a subtransaction. If other
+ *	   takes are faster, it is rolled back and all starts again, with nothing locked.
+ *	4. A snapshot that shows less than is wanted settles it: no more was sure.
+ *	   If it shows enough, an exact survey decides. If there is enough for sure, but in
+ *	   rows that other transactions have locked, wait for one of these and start again.
+ *	   A survey in the middle of a compaction decides nothing: wait for its end.
+ *	5. If expired holds of the key would make it enough, their units are given back to a
+ *	   row of this transaction. That is done for a few holds at a time: units that it
+ *	   does not take come to others only when it commits.
+ *	6. Otherwise there may be enough, if other transactions roll back. A take with
+ *	   TAKE_WAIT waits for them. Any other take is refused, and every take is if there is
+ *	   not enough in any case. Only then, and only if nothing at all is left, is the
  *	   gate shut.
  *
- * Whoever waits here has no row of the key locked, but for what earlier takes of
- * his transaction have. Two transactions that take of several keys in different
+ * A take that waits has no row of the key locked, but for those of earlier takes of
+ * its transaction. Two transactions that take of several keys in different
  * orders may deadlock, as with any row locks; dc_take_all() sorts its keys.
  *
  * Isolation. The latest committed versions decide, at any level. Under REPEATABLE
  * READ and SERIALIZABLE a version that is newer than the transaction's snapshot
- * must not be built upon (units.c): other rows are tried, and if it takes such
- * a version the error is 40001. Under SERIALIZABLE the gate is not asked; a take that
- * gets something leaves a mark for those who read the key (serial.c); and for one that
- * gets less than was asked for the whole key is read in the snapshot, for the predicate
+ * must not be built upon (units.c): other rows are tried, and if only such
+ * a version is left the error is 40001. Under SERIALIZABLE the gate is not asked. A take
+ * that gets something leaves a mark for transactions that read the key (serial.c). For one
+ * that gets less than was asked for the whole key is read in the snapshot, for the predicate
  * locks, and "no" is 40001 unless the snapshot shows as few units as there are.
  */
 #include "postgres.h"
@@ -94,7 +94,7 @@ typedef struct DcParts
 	const DcSurvey *survey;
 } DcParts;
 
-/* What was surveyed has changed, or was waited for. */
+/* The key has changed since the survey, or was waited for. */
 #define AGAIN (-1)
 
 static bool has_pending(Oid counter, const DcKey *key);
@@ -112,8 +112,6 @@ static int64 take_what_is_sure(DcAttempt *attempt);
 static bool committed_below(DcCounter *counter, const DcDeltaKey *key,
 							int64 qty);
 static int64 pause_after_failure(DcAttempt *attempt);
-static bool take_from_many(DcShardRel *rel, const DcDeltaKey *key, int64 qty,
-						   const DcSurvey *survey);
 static bool take_parts(void *arg);
 static int row_compare(const void *a, const void *b);
 static int64 wait_for(DcAttempt *attempt, TransactionId xid);
@@ -124,36 +122,8 @@ static void count_take(DcCounter *counter, const DcDeltaKey *key,
 					   DcShardRel *rel, bool taken);
 
 /*
- * stock_open_to_write opens the stock in argument 0 for a function that changes
- * it. 42809 for a counter table that is none.
- */
-DcCounter *
-stock_open_to_write(FunctionCallInfo fcinfo, const char *function)
-{
-	DcCounter *counter = counter_open_to_write(fcinfo, function);
-
-	stock_check(counter);
-	units_check(counter);
-	return counter;
-}
-
-/*
- * stock_check raises 42809 for a counter table that is no stock.
- */
-void
-stock_check(const DcCounter *counter)
-{
-	if (!counter_is_stock(counter))
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("counter table \"%s\" is not a stock",
-						get_rel_name(counter->relid)),
-				 errhint("Create a stock with dc_stock_create().")));
-}
-
-/*
  * stock_is_shut tells whether the gate refuses a key. Then the stock need not be
- * opened, which would cost more than to ask: what is marked is a stock.
+ * opened, which would cost more than to ask: only keys of stocks are marked.
  */
 bool
 stock_is_shut(FunctionCallInfo fcinfo, const DcKey *key, const char *function)
@@ -190,21 +160,6 @@ is_refused(const DcDeltaKey *key, bool pending)
 }
 
 /*
- * quantity_arg returns a quantity, which is a positive bigint (22004, 22023).
- */
-int64
-quantity_arg(FunctionCallInfo fcinfo, int argno)
-{
-	int64 qty = amount_arg(fcinfo, argno, "qty");
-
-	if (qty <= 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("qty must be greater than zero")));
-	return qty;
-}
-
-/*
  * stock_give adds units to a key, when this transaction commits. A hold whose row was
  * made by hand has perhaps less than none, and would take them from others.
  */
@@ -227,7 +182,7 @@ stock_give(DcCounter *counter, const DcKey *key, int64 qty)
 int64
 stock_take(DcCounter *counter, const DcKey *key, int64 qty, int flags)
 {
-	/* what an owner has put on his tables may run below, but cannot come here:
+	/* code that an owner has put on the tables may run below, but cannot come here:
 	 * it runs in a security-restricted operation (prevent_write) */
 	static MemoryContext cxt = NULL;
 	MemoryContext old = CurrentMemoryContext;
@@ -241,7 +196,7 @@ stock_take(DcCounter *counter, const DcKey *key, int64 qty, int flags)
 	if (is_refused(&shard_key, pending))
 		return 0;
 
-	/* what we have added ourselves can be taken */
+	/* units that this transaction has added can be taken */
 	if (pending)
 		apply_early();
 	if (cxt == NULL)
@@ -255,7 +210,7 @@ stock_take(DcCounter *counter, const DcKey *key, int64 qty, int flags)
 	taken = take_units(&rel, &shard_key, qty, flags, epoch);
 	if (taken > 0)
 	{
-		CommandCounterIncrement(); /* the next take must find what we wrote */
+		CommandCounterIncrement(); /* the next take must find the row */
 		serial_mark(&rel, &shard_key);
 	}
 	if (taken < qty && IsolationIsSerializable())
@@ -316,8 +271,8 @@ take_from_one(DcShardRel *rel, const DcDeltaKey *key, int64 qty)
 }
 
 /*
- * take_after_survey does what the file's head says from step 3 on, and all of it
- * again after it has waited for what may come.
+ * take_after_survey does the steps of the file's head from 3 on, and all of them
+ * again after it has waited for units that may come.
  */
 static int64
 take_after_survey(DcShardRel *rel, const DcDeltaKey *key, int64 qty, int flags,
@@ -376,8 +331,8 @@ take_with_holds(DcAttempt *attempt)
 }
 
 /*
- * wait_for_possible waits for somebody who may leave enough, if there is such; false
- * if not.
+ * wait_for_possible waits for a transaction that may leave enough; false if there is
+ * none.
  */
 static bool
 wait_for_possible(DcAttempt *attempt)
@@ -430,14 +385,14 @@ survey_and_take(DcAttempt *attempt)
 
 	if (survey->free - survey->unseen >= qty)
 	{
-		if (take_from_many(rel, attempt->key, qty, survey))
-			return qty;
-		return pause_after_failure(attempt);
+		DcParts parts = {rel, attempt->key, qty, survey};
+
+		return subxact_run(take_parts, &parts) ? qty : pause_after_failure(attempt);
 	}
 	attempt->below = committed_below(rel->counter, attempt->key, qty);
 	if (!attempt->below)
 	{
-		/* it depends on what others have in hand */
+		/* it depends on transactions in progress */
 		survey = survey_exactly(rel, attempt->key, qty);
 		if (survey == NULL || survey->free - survey->unseen >= qty)
 			return pause_after_failure(attempt);
@@ -496,7 +451,7 @@ committed_below(DcCounter *counter, const DcDeltaKey *key, int64 qty)
 }
 
 /*
- * pause_after_failure gives others a moment, when what they do has made this fail
+ * pause_after_failure gives other transactions a moment, if they have made this one fail
  * more than a few times.
  */
 static int64
@@ -508,21 +463,8 @@ pause_after_failure(DcAttempt *attempt)
 }
 
 /*
- * take_from_many takes from several free rows; false, with nothing done, if
- * they have not enough any more.
- */
-static bool
-take_from_many(DcShardRel *rel, const DcDeltaKey *key, int64 qty,
-			   const DcSurvey *survey)
-{
-	DcParts parts = {rel, key, qty, survey};
-
-	return subxact_run(take_parts, &parts);
-}
-
-/*
  * take_parts takes from the free rows of a survey, those with the most units
- * first.
+ * first; false if they have not enough any more.
  */
 static bool
 take_parts(void *arg)
@@ -586,7 +528,7 @@ wait_for(DcAttempt *attempt, TransactionId xid)
 
 /*
  * shut_gate shuts the gate if nothing is left, and nothing can come back but by
- * somebody who opens it: see gate.c.
+ * a transaction that opens it: see gate.c.
  */
 static void
 shut_gate(DcShardRel *rel, const DcDeltaKey *key, uint64 epoch)
@@ -620,7 +562,7 @@ check_snapshot(DcShardRel *rel, const DcKey *key, int64 qty, int flags)
 }
 
 /*
- * count_take adds to the statistics what a take has met. A refusal writes
+ * count_take adds a take to the statistics, with the rows and waits that it has met. A refusal writes
  * nothing, so that it can stay in a transaction that writes nothing.
  */
 static void

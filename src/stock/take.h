@@ -13,12 +13,8 @@
 #define TAKE_WAIT 1	  /* wait for others while the answer depends on them */
 #define TAKE_PARTLY 2 /* as many as there are */
 
-extern void stock_check(const DcCounter *counter);
-extern DcCounter *stock_open_to_write(FunctionCallInfo fcinfo,
-									  const char *function);
 extern bool stock_is_shut(FunctionCallInfo fcinfo, const DcKey *key,
 						  const char *function);
-extern int64 quantity_arg(FunctionCallInfo fcinfo, int argno);
 extern int64 stock_take(DcCounter *counter, const DcKey *key, int64 qty,
 						int flags);
 extern void stock_give(DcCounter *counter, const DcKey *key, int64 qty);
