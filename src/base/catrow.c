@@ -36,12 +36,15 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "base/catrow.h"
+#include "base/errors.h"
 #include "base/relcached.h"
 #include "base/rowread.h"
 #include "catalog/indexing.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"
+#include "nodes/value.h"
+#include "parser/parse_func.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
@@ -106,6 +109,17 @@ catalog_relation_if_any(const char *name)
 	if (changes == known_changes)
 		entry->relid = relid;
 	return relid;
+}
+
+/*
+ * extension_function finds a function without arguments in that schema; InvalidOid if
+ * there is none.
+ */
+Oid
+extension_function(const char *name)
+{
+	return LookupFuncName(list_make2(makeString(DC_SCHEMA), makeString(pstrdup(name))),
+						  0, NULL, true);
 }
 
 static void
@@ -415,9 +429,7 @@ cat_on_change(FunctionCallInfo fcinfo, const DcCatalog *cat, const char *functio
 	HeapTuple tuple;
 
 	if (!CALLED_AS_TRIGGER(fcinfo))
-		ereport(ERROR,
-				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("%s can only be called as a trigger", function)));
+		trigger_call_error(function, "");
 	if (RelationGetRelid(data->tg_relation) != catalog_relation(cat->table) ||
 		!TRIGGER_FIRED_BEFORE(data->tg_event) || !TRIGGER_FIRED_FOR_ROW(data->tg_event))
 		ereport(ERROR,

@@ -44,35 +44,15 @@
 #endif
 
 /* 16 replaced the per-catalog ownership checks by one function. */
-static inline bool
-compat_owns_relation(Oid relid, Oid roleid)
-{
 #if PG_VERSION_NUM >= 160000
-	return object_ownercheck(RelationRelationId, relid, roleid);
+#define compat_owns_relation(relid, roleid) object_ownercheck(RelationRelationId, relid, roleid)
+#define compat_owns_extension(oid, roleid) object_ownercheck(ExtensionRelationId, oid, roleid)
+#define compat_owns_database(oid, roleid) object_ownercheck(DatabaseRelationId, oid, roleid)
 #else
-	return pg_class_ownercheck(relid, roleid);
+#define compat_owns_relation(relid, roleid) pg_class_ownercheck(relid, roleid)
+#define compat_owns_extension(oid, roleid) pg_extension_ownercheck(oid, roleid)
+#define compat_owns_database(oid, roleid) pg_database_ownercheck(oid, roleid)
 #endif
-}
-
-static inline bool
-compat_owns_extension(Oid extension, Oid roleid)
-{
-#if PG_VERSION_NUM >= 160000
-	return object_ownercheck(ExtensionRelationId, extension, roleid);
-#else
-	return pg_extension_ownercheck(extension, roleid);
-#endif
-}
-
-static inline bool
-compat_owns_database(Oid database, Oid roleid)
-{
-#if PG_VERSION_NUM >= 160000
-	return object_ownercheck(DatabaseRelationId, database, roleid);
-#else
-	return pg_database_ownercheck(database, roleid);
-#endif
-}
 
 /* 18 has constraints NOT NULL that are not valid yet: there may be rows with NULL. */
 static inline bool

@@ -63,7 +63,6 @@ static uint32 bucket_sweep(DcMap *map, uint32 bucket, DcMapMayGo may_go,
 						   void *arg);
 static void entry_free(DcMap *map, DcMapEntry *entry);
 static uint32 cells_wanted(const DcMap *map, uint32 len);
-static uint32 bucket_find(DcMap *map, const DcMapKey *key);
 static bool entry_is(DcMap *map, const DcMapEntry *entry, const DcMapKey *key);
 static DcMapEntry *entry_create(DcMap *map, const DcMapKey *key);
 
@@ -136,16 +135,12 @@ DcMapEntry *
 map_find(DcMap *map, const DcMapKey *key)
 {
 	LWLock *lock = partition_lock(map, key->hash);
-	DcMapEntry *entry = NULL;
-	uint32 number;
+	DcMapEntry *entry;
 
 	LWLockAcquire(lock, LW_SHARED);
-	number = bucket_find(map, key);
-	if (number != DC_MAP_NONE)
-	{
-		entry = cell_at(map, number);
+	entry = map_look(map, key);
+	if (entry != NULL)
 		map_pin(entry);
-	}
 	LWLockRelease(lock);
 	return entry;
 }
@@ -157,9 +152,17 @@ map_find(DcMap *map, const DcMapKey *key)
 DcMapEntry *
 map_look(DcMap *map, const DcMapKey *key)
 {
-	uint32 number = bucket_find(map, key);
+	uint32 number = map->buckets[key->hash & map->bucket_mask];
 
-	return number != DC_MAP_NONE ? cell_at(map, number) : NULL;
+	while (number != DC_MAP_NONE)
+	{
+		DcMapEntry *entry = cell_at(map, number);
+
+		if (entry_is(map, entry, key))
+			return entry;
+		number = entry->next;
+	}
+	return NULL;
 }
 
 /*
@@ -171,15 +174,12 @@ map_get(DcMap *map, const DcMapKey *key, DcMapInit init, void *arg)
 {
 	LWLock *lock = partition_lock(map, key->hash);
 	DcMapEntry *entry = map_find(map, key);
-	uint32 number;
 
 	if (entry != NULL)
 		return entry;
 	LWLockAcquire(lock, LW_EXCLUSIVE);
-	number = bucket_find(map, key);
-	if (number != DC_MAP_NONE)
-		entry = cell_at(map, number);
-	else
+	entry = map_look(map, key);
+	if (entry == NULL)
 	{
 		entry = entry_create(map, key);
 		if (entry != NULL)
@@ -460,26 +460,6 @@ cells_wanted(const DcMap *map, uint32 len)
 	if (len <= KEY_BYTES_INLINE)
 		return 1;
 	return 1 + (len - KEY_BYTES_INLINE + room - 1) / room;
-}
-
-/*
- * bucket_find returns the number of a key's entry, or DC_MAP_NONE. The partition
- * is locked.
- */
-static uint32
-bucket_find(DcMap *map, const DcMapKey *key)
-{
-	uint32 number = map->buckets[key->hash & map->bucket_mask];
-
-	while (number != DC_MAP_NONE)
-	{
-		DcMapEntry *entry = cell_at(map, number);
-
-		if (entry_is(map, entry, key))
-			break;
-		number = entry->next;
-	}
-	return number;
 }
 
 /*

@@ -88,3 +88,25 @@ relcached_changed(DcRelCached *cache, Oid relid)
 	while ((entry = hash_seq_search(&status)) != NULL)
 		cache->changed(entry, relid);
 }
+
+/*
+ * relcached_set_oids replaces an array of an entry. It is in TopMemoryContext, or NULL if
+ * it is empty.
+ */
+void
+relcached_set_oids(Oid **array, int *count, const List *oids)
+{
+	Oid *old = *array;
+	int n = list_length(oids);
+
+	*count = 0; /* the callback may look at it */
+	*array = NULL;
+	if (old != NULL)
+		pfree(old);
+	if (n == 0)
+		return;
+	*array = MemoryContextAlloc(TopMemoryContext, n * sizeof(Oid));
+	for (int i = 0; i < n; i++)
+		(*array)[i] = list_nth_oid(oids, i);
+	*count = n;
+}

@@ -34,6 +34,9 @@
 
 static void check_columns(const DcRows *rows, TupleDesc desc);
 static void check_attribute(Oid table, TupleDesc desc, AttrNumber att, Oid type);
+pg_noreturn static void column_is_null(Oid table, const char *column);
+pg_noreturn static void column_has_type(Oid table, const char *column, Oid type, Oid wanted);
+pg_noreturn static void not_made_error(Oid table, const char *detail);
 
 /*
  * rows_take takes the result of the SPI call that has just returned. Columns are
@@ -53,10 +56,7 @@ rows_take(DcRows *rows, const DcResultColumn *columns, Oid table)
 	if (rows->ncolumns == 0)
 		return;
 	if (rows->result == NULL) /* a rule has made something else of the statement */
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("\"%s\" is not what dcounter has made", get_rel_name(table)),
-				 errdetail("A statement on it returned no rows.")));
+		not_made_error(table, _("A statement on it returned no rows."));
 	rows->count = rows->result->numvals;
 	check_columns(rows, rows->result->tupdesc);
 }
@@ -65,11 +65,9 @@ static void
 check_columns(const DcRows *rows, TupleDesc desc)
 {
 	if (desc->natts != rows->ncolumns)
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("\"%s\" is not what dcounter has made", get_rel_name(rows->table)),
-				 errdetail("A statement on it returned %d columns instead of %d.",
-						   desc->natts, rows->ncolumns)));
+		not_made_error(rows->table,
+					   psprintf(_("A statement on it returned %d columns instead of %d."),
+								desc->natts, rows->ncolumns));
 	for (int i = 0; i < rows->ncolumns; i++)
 	{
 		Oid type = TupleDescAttr(desc, i)->atttypid;
@@ -196,10 +194,7 @@ static void
 check_attribute(Oid table, TupleDesc desc, AttrNumber att, Oid type)
 {
 	if (att < 1 || att > desc->natts)
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("\"%s\" is not what dcounter has made", get_rel_name(table)),
-				 errdetail("It has no column %d.", att)));
+		not_made_error(table, psprintf(_("It has no column %d."), att));
 	if (TupleDescAttr(desc, att - 1)->atttypid != type) /* 0 for one that was dropped */
 		column_has_type(table, NameStr(TupleDescAttr(desc, att - 1)->attname),
 						TupleDescAttr(desc, att - 1)->atttypid, type);
@@ -208,29 +203,31 @@ check_attribute(Oid table, TupleDesc desc, AttrNumber att, Oid type)
 /*
  * column_is_null raises the error for a null where none may be.
  */
-void
+static void
 column_is_null(Oid table, const char *column)
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-			 errmsg("\"%s\" is not what dcounter has made", get_rel_name(table)),
-			 errdetail("Its column \"%s\" has a null value.", column)));
+	not_made_error(table, psprintf(_("Its column \"%s\" has a null value."), column));
 }
 
 /*
  * column_has_type raises the error for a column of another type.
  */
-void
+static void
 column_has_type(Oid table, const char *column, Oid type, Oid wanted)
 {
 	if (!OidIsValid(type))
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("\"%s\" is not what dcounter has made", get_rel_name(table)),
-				 errdetail("Its column \"%s\" was dropped.", column)));
+		not_made_error(table, psprintf(_("Its column \"%s\" was dropped."), column));
+	not_made_error(table, psprintf(_("Its column \"%s\" is of type %s instead of %s."), column, format_type_be(type), format_type_be(wanted)));
+}
+
+/*
+ * not_made_error raises 42809 for a table that is not as it was made.
+ */
+static void
+not_made_error(Oid table, const char *detail)
+{
 	ereport(ERROR,
 			(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 			 errmsg("\"%s\" is not what dcounter has made", get_rel_name(table)),
-			 errdetail("Its column \"%s\" is of type %s instead of %s.", column,
-					   format_type_be(type), format_type_be(wanted))));
+			 errdetail_internal("%s", detail)));
 }

@@ -31,6 +31,7 @@
 #include "utils/guc.h"
 
 static void refuse_constraints(DcUtility *utility);
+static int search_path_pin(void);
 
 /*
  * runas_init is called once, before other rooms add functions: theirs are called before.
@@ -83,7 +84,7 @@ runas_end(DcRunAs *state)
  * search_path_pin makes unqualified names mean the system's own, until
  * AtEOXact_GUC(false, level) of the level it returns.
  */
-int
+static int
 search_path_pin(void)
 {
 	int level = NewGUCNestLevel();
@@ -104,8 +105,7 @@ run_ddl(const char *sql)
 	int level = search_path_pin();
 	int result;
 
-	if (SPI_connect() != SPI_OK_CONNECT)
-		elog(ERROR, "SPI_connect failed");
+	SPI_connect();
 	result = SPI_execute(sql, false, 0);
 	if (result != SPI_OK_UTILITY)
 		elog(ERROR, "SPI_execute failed: %s", SPI_result_code_string(result));

@@ -29,11 +29,8 @@ subxact_run(DcSubxactWork work, void *arg)
 	}
 	PG_CATCH();
 	{
-		ErrorData *error;
+		ErrorData *error = error_caught(cxt);
 
-		MemoryContextSwitchTo(cxt);
-		error = CopyErrorData();
-		FlushErrorState();
 		RollbackAndReleaseCurrentSubTransaction();
 		MemoryContextSwitchTo(cxt);
 		CurrentResourceOwner = owner;
@@ -47,4 +44,19 @@ subxact_run(DcSubxactWork work, void *arg)
 	MemoryContextSwitchTo(cxt);
 	CurrentResourceOwner = owner;
 	return done;
+}
+
+/*
+ * error_caught returns the error that a PG_CATCH block is to handle, in a memory context
+ * that it switches to.
+ */
+ErrorData *
+error_caught(MemoryContext cxt)
+{
+	ErrorData *error;
+
+	MemoryContextSwitchTo(cxt);
+	error = CopyErrorData();
+	FlushErrorState();
+	return error;
 }

@@ -19,6 +19,7 @@
 
 #include "access/xact.h"
 #include "base/compat.h"
+#include "base/subxact.h"
 #include "catalog/pg_authid.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_type.h"
@@ -284,9 +285,7 @@ try_read_live(const DcCounterRow *row, DcLive *live)
 	PG_CATCH();
 	{
 		(void) ownercode_guard(guard); /* before anything here can fail */
-		MemoryContextSwitchTo(caller);
-		error = CopyErrorData();
-		FlushErrorState();
+		error = error_caught(caller);
 	}
 	PG_END_TRY();
 	(void) ownercode_guard(guard);

@@ -34,35 +34,35 @@
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
-/*
- * The counter table that was last opened to write: an entry of the cache, which stays
- * (base/cache.c). The locks are gone when a subtransaction ends: counter_forget_open().
- */
-static struct
-{
-	DcCounter *counter; /* NULL: none */
-	uint32 generation;
-	uint32 roles; /* role_changes */
-	Oid userid;
-	SubTransactionId subid;
-	TimestampTz statement; /* when it began, which tells statements apart */
-} last_write;
-
-/* What was last found to be allowed, for such an entry. */
-static struct
+/* What was found out of an entry of the cache, which stays (base/relcached.c). */
+typedef struct DcChecked
 {
 	DcCounter *counter; /* NULL: nothing */
 	uint32 generation;
 	uint32 roles; /* role_changes */
 	Oid userid;
-	AclMode rights;
-} last_rights;
+} DcChecked;
+
+/*
+ * The counter table that was last opened to write. The locks are gone when a
+ * subtransaction ends: counter_forget_open().
+ */
+static DcChecked last_write;
+static SubTransactionId last_write_subid;
+static TimestampTz last_write_statement; /* when it began, which tells statements apart */
+
+/* What was last found to be allowed. */
+static DcChecked last_rights;
+static AclMode last_rights_found;
 
 static void parallel_error(const char *function);
 static void prevent_ledger(const DcCounter *counter, const char *function);
 static bool lock_at_once(Oid relid, LOCKMODE mode);
 static DcCounter *counter_open(Oid relid, LOCKMODE mode, AclMode rights);
 static bool rights_are_known(const DcCounter *counter, AclMode rights);
+static DcCounter *open_to_change(Oid relid, const char *function, AclMode rights);
+static void note_checked(DcChecked *checked, DcCounter *counter);
+static bool still_holds(const DcChecked *checked);
 static void check_rights(Oid relid, AclMode rights);
 static void check_right(Oid relid, AclMode right);
 
@@ -106,25 +106,50 @@ counter_open_to_write(FunctionCallInfo fcinfo, const char *function)
 	DcCounter *counter = last_write.counter;
 
 	if (counter != NULL && counter->relid == relid && counter->valid &&
-		counter->generation == last_write.generation &&
-		last_write.roles == role_changes &&
-		last_write.userid == GetUserId() &&
-		last_write.subid == GetCurrentSubTransactionId() &&
-		last_write.statement == GetCurrentStatementStartTimestamp() &&
+		still_holds(&last_write) &&
+		last_write_subid == GetCurrentSubTransactionId() &&
+		last_write_statement == GetCurrentStatementStartTimestamp() &&
 		!XactReadOnly && !InSecurityRestrictedOperation())
 		return counter;
 
-	prevent_write(function);
 	last_write.counter = NULL;
-	counter = counter_open(relid, RowExclusiveLock, ACL_INSERT | ACL_UPDATE);
+	counter = open_to_change(relid, function, ACL_INSERT | ACL_UPDATE);
+	note_checked(&last_write, counter);
+	last_write_subid = GetCurrentSubTransactionId();
+	last_write_statement = GetCurrentStatementStartTimestamp();
+	return counter;
+}
+
+/*
+ * note_checked notes that something was found out now, and still_holds tells whether
+ * nothing has changed since.
+ */
+static void
+note_checked(DcChecked *checked, DcCounter *counter)
+{
+	*checked = (DcChecked){counter, counter->generation, role_changes, GetUserId()};
+}
+
+static bool
+still_holds(const DcChecked *checked)
+{
+	return checked->generation == checked->counter->generation &&
+		checked->roles == role_changes && checked->userid == GetUserId();
+}
+
+/*
+ * open_to_change opens a counter table for a function that changes it, and is not one of
+ * ledgers.
+ */
+static DcCounter *
+open_to_change(Oid relid, const char *function, AclMode rights)
+{
+	DcCounter *counter;
+
+	prevent_write(function);
+	counter = counter_open(relid, RowExclusiveLock, rights);
 	prevent_ledger(counter, function);
 	prevent_fed(counter, function);
-	last_write.counter = counter;
-	last_write.generation = counter->generation;
-	last_write.roles = role_changes;
-	last_write.userid = GetUserId();
-	last_write.subid = GetCurrentSubTransactionId();
-	last_write.statement = GetCurrentStatementStartTimestamp();
 	return counter;
 }
 
@@ -169,14 +194,7 @@ parallel_error(const char *function)
 DcCounter *
 counter_open_to_delete(FunctionCallInfo fcinfo, const char *function)
 {
-	DcCounter *counter;
-
-	prevent_write(function);
-	counter = counter_open(counter_arg(fcinfo), RowExclusiveLock,
-						   ACL_SELECT | ACL_DELETE);
-	prevent_ledger(counter, function);
-	prevent_fed(counter, function);
-	return counter;
+	return open_to_change(counter_arg(fcinfo), function, ACL_SELECT | ACL_DELETE);
 }
 
 /*
@@ -382,11 +400,8 @@ counter_open(Oid relid, LOCKMODE mode, AclMode rights)
 		check_rights(relid, rights); /* and so may have been the rights */
 	else
 	{
-		last_rights.counter = counter;
-		last_rights.generation = counter->generation;
-		last_rights.roles = role_changes;
-		last_rights.userid = GetUserId();
-		last_rights.rights = rights;
+		note_checked(&last_rights, counter);
+		last_rights_found = rights;
 	}
 	counter_layout(counter);
 	if (mode == RowExclusiveLock)
@@ -403,9 +418,8 @@ counter_open(Oid relid, LOCKMODE mode, AclMode rights)
 static bool
 rights_are_known(const DcCounter *counter, AclMode rights)
 {
-	return last_rights.counter == counter && last_rights.roles == role_changes &&
-		last_rights.generation == counter->generation &&
-		last_rights.userid == GetUserId() && last_rights.rights == rights;
+	return last_rights.counter == counter && still_holds(&last_rights) &&
+		last_rights_found == rights;
 }
 
 /*
@@ -416,9 +430,7 @@ check_rights(Oid relid, AclMode rights)
 {
 	if (rights == ACL_NO_RIGHTS)
 	{
-		if (!compat_owns_relation(relid, GetUserId()))
-			aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE,
-						   get_rel_name(relid));
+		prevent_not_owner(relid);
 		return;
 	}
 	if (pg_class_aclmask(relid, GetUserId(), rights, ACLMASK_ALL) == rights)
@@ -443,4 +455,14 @@ check_right(Oid relid, AclMode right)
 	result = pg_class_aclcheck(relid, GetUserId(), right);
 	if (result != ACLCHECK_OK)
 		aclcheck_error(result, OBJECT_TABLE, get_rel_name(relid));
+}
+
+/*
+ * prevent_not_owner raises 42501 if the current user does not own a table.
+ */
+void
+prevent_not_owner(Oid relid)
+{
+	if (!compat_owns_relation(relid, GetUserId()))
+		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(relid));
 }

@@ -31,5 +31,6 @@ extern bool counter_lock_at_once(Oid relid, LOCKMODE mode, DcCounterRow *row);
 extern void counter_lock_partitions(const DcCounter *counter);
 extern void read_snapshot_push(void);
 extern void prevent_write(const char *function);
+extern void prevent_not_owner(Oid relid);
 
 #endif /* DC_ACCESS_H */

@@ -15,6 +15,7 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "base/errors.h"
 #include "base/hooks.h"
 #include "base/relcached.h"
 #include "catalog/pg_class.h"
@@ -47,7 +48,6 @@ static DcCounter *last_found = NULL;
 
 static void counter_fill(DcCounter *counter);
 static List *counter_foreign_leaves(Oid relid, List *leaves, List **members);
-static void set_oids(Oid **array, int *count, List *oids);
 static void subscription_callback(Datum arg, int cacheid, uint32 hashvalue);
 
 /*
@@ -173,9 +173,7 @@ counter_lookup(Oid relid)
 		char kind = get_rel_relkind(relid);
 
 		if (name == NULL)
-			ereport(ERROR,
-					(errcode(ERRCODE_UNDEFINED_TABLE),
-					 errmsg("relation with OID %u does not exist", relid)));
+			relation_missing_error(relid);
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" is not a counter table", name),
@@ -230,8 +228,8 @@ counter_fill(DcCounter *counter)
 		ReleaseSysCache(tuple);
 	}
 
-	set_oids(&counter->foreign_leaves, &counter->nforeign, leaves);
-	set_oids(&counter->members, &counter->nmembers, members);
+	relcached_set_oids(&counter->foreign_leaves, &counter->nforeign, leaves);
+	relcached_set_oids(&counter->members, &counter->nmembers, members);
 	counter->owner = (owners[0] == owners[1] &&
 					  (!OidIsValid(owners[2]) || owners[0] == owners[2]))
 		? owners[0]
@@ -274,27 +272,6 @@ counter_foreign_leaves(Oid relid, List *leaves, List **members)
 	else
 		list_free(children);
 	return leaves;
-}
-
-/*
- * set_oids replaces an array of an entry.
- */
-static void
-set_oids(Oid **array, int *count, List *oids)
-{
-	Oid *old = *array;
-	int n = list_length(oids);
-
-	*count = 0; /* the callback may look at it */
-	*array = NULL;
-	if (old != NULL)
-		pfree(old);
-	if (n == 0)
-		return;
-	*array = MemoryContextAlloc(TopMemoryContext, n * sizeof(Oid));
-	for (int i = 0; i < n; i++)
-		(*array)[i] = list_nth_oid(oids, i);
-	*count = n;
 }
 
 /*

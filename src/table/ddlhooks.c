@@ -41,6 +41,7 @@
 #include "table/codeddl.h"
 #include "table/ddlhooks.h"
 #include "table/storage.h"
+#include "table/table.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
@@ -300,15 +301,8 @@ sibling_follow(const DcDdl *ddl, Oid relid, Oid sibling, const char *suffix)
 		(((RenameStmt *) parsetree)->renameType == OBJECT_TABLE ||
 		 ((RenameStmt *) parsetree)->renameType == OBJECT_FOREIGN_TABLE))
 	{
-		char *name = psprintf("%s%s", get_rel_name(relid), suffix);
+		char *name = sibling_name(get_rel_name(relid), suffix);
 
-		if (strlen(name) >= NAMEDATALEN)
-			ereport(ERROR,
-					(errcode(ERRCODE_NAME_TOO_LONG),
-					 errmsg("counter name \"%s\" is too long",
-							get_rel_name(relid)),
-					 errdetail("The name \"%s\" would have %d bytes; the limit is %d.",
-							   name, (int) strlen(name), NAMEDATALEN - 1)));
 		if (strcmp(name, get_rel_name(sibling)) != 0)
 			run_ddl(psprintf("ALTER TABLE %s RENAME TO %s", old,
 							 quote_identifier(name)));

@@ -20,6 +20,7 @@
 #include "postgres.h"
 
 #include "access/table.h"
+#include "base/errors.h"
 #include "base/runas.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_trigger.h"
@@ -144,8 +145,7 @@ guard_is_all(Relation rel)
 Oid
 guard_function(void)
 {
-	return LookupFuncName(list_make2(makeString(DC_SCHEMA), makeString(LEDGER_GUARD_FUNCTION)),
-						  0, NULL, true);
+	return extension_function(LEDGER_GUARD_FUNCTION);
 }
 
 /*
@@ -158,9 +158,7 @@ on_ledger_change(PG_FUNCTION_ARGS)
 	TriggerData *data = (TriggerData *) fcinfo->context;
 
 	if (!CALLED_AS_TRIGGER(fcinfo))
-		ereport(ERROR,
-				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("%s can only be called as a trigger", LEDGER_GUARD_FUNCTION "()")));
+		trigger_call_error(LEDGER_GUARD_FUNCTION "()", "");
 	if (!(TRIGGER_FIRED_BY_TRUNCATE(data->tg_event)
 			  ? own_truncate_fires(RelationGetRelid(data->tg_relation))
 			  : own_statement_fires(fcinfo)))

@@ -168,15 +168,6 @@ ownercode_begin(Oid counter, const char **reason)
 }
 
 /*
- * ownercode_end is called when the transaction of the step has ended.
- */
-void
-ownercode_end(void)
-{
-	(void) ownercode_guard(false);
-}
-
-/*
  * ownercode_lock_member waits for steps of the worker that use a table, which is about to
  * get a child or a partition, and keeps others from beginning.
  */
@@ -316,7 +307,6 @@ static void
 find_members(DcFound *found, List *roots)
 {
 	List *members = list_copy(roots);
-	Oid *array;
 	ListCell *lc;
 
 	found->nroots = -1;	 /* if this fails it is to be done again */
@@ -326,15 +316,8 @@ find_members(DcFound *found, List *roots)
 		if (relation_may_have_children(lfirst_oid(lc)))
 			members = list_concat_unique_oid(members, find_all_inheritors(lfirst_oid(lc), NoLock, NULL));
 	}
-	array = MemoryContextAlloc(TopMemoryContext, list_length(members) * sizeof(Oid));
-	for (int i = 0; i < list_length(members); i++)
-		array[i] = list_nth_oid(members, i);
-	found->nmembers = 0; /* the callback may look at it */
-	if (found->members != NULL)
-		pfree(found->members);
-	found->members = array;
+	relcached_set_oids(&found->members, &found->nmembers, members);
 	found->nroots = list_length(roots);
-	found->nmembers = list_length(members);
 	found->looked = false;
 }
 

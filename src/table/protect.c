@@ -40,6 +40,7 @@
 
 #include "access/table.h"
 #include "base/compat.h"
+#include "base/errors.h"
 #include "base/hooks.h"
 #include "base/runas.h"
 #include "catalog/dependency.h"
@@ -80,7 +81,6 @@ static bool is_whole(const DcCounterRow *row);
 static void create_truncate(Oid relid, bool always);
 static void create_delete(Oid relid, const char *when);
 static void create_trigger(Oid relid, const char *name, const char *definition);
-static Oid own_function(const char *name);
 static bool is_truncated_too(Oid relid);
 static void truncated_totals(const DcCounterRow *row);
 static void truncated_partition(const DcCounterRow *row, Oid relid);
@@ -241,7 +241,7 @@ protect_lets_insert(Relation rel)
 
 	if (rel->trigdesc != NULL)
 	{
-		refuse_delete = own_function(DELETE_FUNCTION);
+		refuse_delete = extension_function(DELETE_FUNCTION);
 		guard = guard_function();
 	}
 	for (int i = 0; rel->trigdesc != NULL && i < rel->trigdesc->numtriggers; i++)
@@ -254,13 +254,6 @@ protect_lets_insert(Relation rel)
 			return false;
 	}
 	return true;
-}
-
-static Oid
-own_function(const char *name)
-{
-	return LookupFuncName(list_make2(makeString(DC_SCHEMA), makeString(pstrdup(name))),
-						  0, NULL, true);
 }
 
 /*
@@ -278,10 +271,7 @@ on_counter_truncate(PG_FUNCTION_ARGS)
 
 	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_BY_TRUNCATE(data->tg_event) ||
 		!TRIGGER_FIRED_AFTER(data->tg_event))
-		ereport(ERROR,
-				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("%s can only be called as a trigger, AFTER TRUNCATE",
-						TRUNCATE_FUNCTION "()")));
+		trigger_call_error(TRUNCATE_FUNCTION "()", ", AFTER TRUNCATE");
 	relid = RelationGetRelid(data->tg_relation);
 	switch (member_find(relid, &row, &root))
 	{
@@ -446,8 +436,7 @@ delete_rows(Oid relid, char *condition)
 	SPIPlanPtr plan;
 	char *sql = psprintf("DELETE FROM %s AS s WHERE %s", relation_sql_name(relid), condition);
 
-	if (SPI_connect() != SPI_OK_CONNECT)
-		elog(ERROR, "SPI_connect failed");
+	SPI_connect();
 	plan = SPI_prepare(sql, 0, NULL);
 	if (plan == NULL)
 		elog(ERROR, "SPI_prepare failed for \"%s\": %s", sql,
@@ -488,10 +477,7 @@ on_counter_delete(PG_FUNCTION_ARGS)
 
 	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_BY_DELETE(data->tg_event) ||
 		!TRIGGER_FIRED_BEFORE(data->tg_event))
-		ereport(ERROR,
-				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("%s can only be called as a trigger, BEFORE DELETE",
-						DELETE_FUNCTION "()")));
+		trigger_call_error(DELETE_FUNCTION "()", ", BEFORE DELETE");
 	relid = RelationGetRelid(data->tg_relation);
 	if (!own_statement_fires(fcinfo))
 	{

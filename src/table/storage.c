@@ -18,6 +18,7 @@
  */
 #include "postgres.h"
 
+#include "base/errors.h"
 #include "base/runas.h"
 #include "catalog/namespace.h"
 #include "catalog/partition.h"
@@ -346,9 +347,7 @@ class_of(Oid relid)
 	Form_pg_class form = palloc(CLASS_TUPLE_SIZE);
 
 	if (!HeapTupleIsValid(tuple))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("relation with OID %u does not exist", relid)));
+		relation_missing_error(relid);
 	memcpy(form, GETSTRUCT(tuple), CLASS_TUPLE_SIZE);
 	ReleaseSysCache(tuple);
 	return form;

@@ -12,6 +12,7 @@
 #include "access/table.h"
 #include "base/args.h"
 #include "base/compat.h"
+#include "base/errors.h"
 #include "base/hooks.h"
 #include "base/interval.h"
 #include "base/runas.h"
@@ -291,17 +292,13 @@ void
 lock_own_table(Oid relid, LOCKMODE mode)
 {
 	/* before the lock, so that it cannot be used to disturb others ... */
-	if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)) &&
-		!compat_owns_relation(relid, GetUserId()))
-		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(relid));
+	if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
+		prevent_not_owner(relid);
 	LockRelationOid(relid, mode);
 	/* ... and again, as it may have changed hands while we waited */
 	if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("relation with OID %u does not exist", relid)));
-	if (!compat_owns_relation(relid, GetUserId()))
-		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(relid));
+		relation_missing_error(relid);
+	prevent_not_owner(relid);
 }
 
 /*

@@ -18,7 +18,7 @@
 #include "access/xact.h"
 #include "base/compat.h"
 #include "base/guc.h"
-#include "base/runas.h"
+#include "base/subxact.h"
 #include "buffer/bufferinit.h"
 #include "executor/spi.h"
 #include "mb/pg_wchar.h"
@@ -71,7 +71,7 @@ volatile sig_atomic_t job_in_step = false;
 volatile DcMoment job_asked_at = {0};
 
 /* The worker has been asked to end, and runs a job for the last time. */
-bool job_leaving = false;
+static bool job_leaving = false;
 
 /* It has been asked once more: what is left is left. */
 volatile sig_atomic_t job_hurries = false;
@@ -123,15 +123,14 @@ static bool commit_in_procedure(DcJobRun *run);
 static void warn_of_failure(DcJobRun *run, ErrorData *error);
 static bool step_in_transaction(DcJobRun *run, DcJobStep step, void *arg,
 								Oid table);
-static void run_step(DcJobStep step, void *arg);
 static void name_subject(DcJobRun *run, Oid table);
 static void subject_context(void *arg);
 static void pace(void);
 static void run_urgent(void);
-static void report_error(DcJobRun *run, const ErrorData *error);
+static void report_failure(DcJobRun *run, int elevel, const ErrorData *error);
 static void log_run(int job);
 static void note_run(int job, TimestampTz at, int64 us, int64 work);
-static void note_error(DcJobRun *run, const char *message);
+static void note_error(const DcJobRun *run, const char *message);
 static void count_error(DcWorkerSlot *slot, const char *job, const char *text, int len);
 static void note_step(DcMoment began);
 
@@ -340,7 +339,7 @@ step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 		RESUME_INTERRUPTS();
 	}
 	PG_END_TRY();
-	ownercode_end();
+	(void) ownercode_guard(false);
 	disable_timeout(step_timeout, false);
 	job_in_step = false;
 	job_step_table = InvalidOid;
@@ -352,7 +351,10 @@ step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 		return true;
 	/* neither being told to end nor DROP EXTENSION is a failure */
 	if ((!ShutdownRequestPending || job_leaving) && !job_hurries && extension_is_here())
-		report_error(run, error);
+	{
+		report_failure(run, LOG, error);
+		note_error(run, error->message);
+	}
 	FreeErrorData(error);
 	return false;
 }
@@ -373,10 +375,8 @@ pace(void)
 	while (!ShutdownRequestPending && !moment_is_reached(until))
 	{
 		pgstat_report_activity(STATE_IDLE, NULL);
-		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-						 moment_ms_left(moment_min(until, job_due(URGENT_JOB))),
-						 compat_wait_event("DcounterWorkerPace"));
-		ResetLatch(MyLatch); /* who has set it has left a flag, too */
+		/* what has woken it has left a flag, too */
+		sleep_on_latch(moment_ms_left(moment_min(until, job_due(URGENT_JOB))), "DcounterWorkerPace");
 		run_urgent();
 	}
 }
@@ -395,21 +395,6 @@ run_urgent(void)
 	job_run_in_worker(URGENT_JOB);
 	busy = outer_busy;
 	last_step = outer_step;
-}
-
-/*
- * report_error logs and counts a failed step.
- */
-static void
-report_error(DcJobRun *run, const ErrorData *error)
-{
-	ereport(LOG,
-			(errcode(error->sqlerrcode),
-			 errmsg("%s failed: %s", subject, error->message),
-			 error->detail ? errdetail_internal("%s", error->detail) : 0,
-			 error->hint ? errhint("%s", error->hint) : 0,
-			 error->context ? errcontext("%s", error->context) : 0));
-	note_error(run, error->message);
 }
 
 /*
@@ -434,11 +419,8 @@ step_in_procedure(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 	}
 	PG_CATCH();
 	{
-		ErrorData *error;
+		ErrorData *error = error_caught(caller);
 
-		MemoryContextSwitchTo(caller);
-		error = CopyErrorData();
-		FlushErrorState();
 		RollbackAndReleaseCurrentSubTransaction();
 		MemoryContextSwitchTo(caller);
 		CurrentResourceOwner = owner;
@@ -466,11 +448,8 @@ commit_in_procedure(DcJobRun *run)
 	}
 	PG_CATCH();
 	{
-		ErrorData *error;
+		ErrorData *error = error_caught(caller);
 
-		MemoryContextSwitchTo(caller);
-		error = CopyErrorData();
-		FlushErrorState();
 		warn_of_failure(run, error);
 	}
 	PG_END_TRY();
@@ -486,13 +465,20 @@ warn_of_failure(DcJobRun *run, ErrorData *error)
 {
 	if (error->funcname != NULL && strcmp(error->funcname, "ProcessInterrupts") == 0)
 		ReThrowError(error);
+	report_failure(run, WARNING, error);
+	FreeErrorData(error);
+}
+
+static void
+report_failure(DcJobRun *run, int elevel, const ErrorData *error)
+{
 	run->failures++;
-	ereport(WARNING,
+	ereport(elevel,
 			(errcode(error->sqlerrcode),
 			 errmsg("%s failed: %s", subject, error->message),
 			 error->detail ? errdetail_internal("%s", error->detail) : 0,
-			 error->hint ? errhint("%s", error->hint) : 0));
-	FreeErrorData(error);
+			 error->hint ? errhint("%s", error->hint) : 0,
+			 elevel == LOG && error->context ? errcontext("%s", error->context) : 0));
 }
 
 /*
@@ -501,24 +487,15 @@ warn_of_failure(DcJobRun *run, ErrorData *error)
 static bool
 step_in_transaction(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 {
+	ErrorContextCallback context = {.previous = error_context_stack, .callback = subject_context};
+
 	PushActiveSnapshot(GetTransactionSnapshot());
 	name_subject(run, table);
-	run_step(step, arg);
-	PopActiveSnapshot();
-	return true;
-}
-
-static void
-run_step(DcJobStep step, void *arg)
-{
-	ErrorContextCallback context;
-
-	context.callback = subject_context;
-	context.arg = NULL;
-	context.previous = error_context_stack;
 	error_context_stack = &context;
 	step(arg);
 	error_context_stack = context.previous;
+	PopActiveSnapshot();
+	return true;
 }
 
 /*
@@ -553,8 +530,7 @@ note_run(int job, TimestampTz at, int64 us, int64 work)
 
 	if (dc_workers == NULL)
 		return;
-	LWLockAcquire(&dc_workers->lock, LW_EXCLUSIVE);
-	slot = slot_find(MyDatabaseId);
+	slot = slot_lock(MyDatabaseId, LW_EXCLUSIVE);
 	if (slot != NULL)
 	{
 		slot->jobs[job].last_start = at;
@@ -564,25 +540,24 @@ note_run(int job, TimestampTz at, int64 us, int64 work)
 		if (!last_run[job].yielded)
 			slot->jobs[job].left = last_run[job].left;
 	}
-	LWLockRelease(&dc_workers->lock);
+	slots_unlock();
 }
 
 /*
  * note_error counts a failed step, and keeps its message, in the worker's slot.
  */
 static void
-note_error(DcJobRun *run, const char *message)
+note_error(const DcJobRun *run, const char *message)
 {
 	char *text;
 
-	run->failures++;
 	if (dc_workers == NULL)
 		return;
 	text = psprintf("%s: %s", subject, message);
-	LWLockAcquire(&dc_workers->lock, LW_EXCLUSIVE);
+	slots_lock(LW_EXCLUSIVE);
 	count_error(slot_find(MyDatabaseId), run->job, text,
 				pg_mbcliplen(text, strlen(text), DC_ERROR_BYTES - 1));
-	LWLockRelease(&dc_workers->lock);
+	slots_unlock();
 	pfree(text);
 }
 
@@ -630,9 +605,8 @@ note_step(DcMoment began)
 
 	if (dc_workers == NULL)
 		return;
-	LWLockAcquire(&dc_workers->lock, LW_EXCLUSIVE);
-	slot = slot_find(MyDatabaseId);
+	slot = slot_lock(MyDatabaseId, LW_EXCLUSIVE);
 	if (slot != NULL && slot->pid == MyProcPid)
 		slot->step_began = began;
-	LWLockRelease(&dc_workers->lock);
+	slots_unlock();
 }

@@ -32,7 +32,9 @@
 
 #include <signal.h>
 
+#include "base/compat.h"
 #include "base/shmem.h"
+#include "miscadmin.h"
 #include "postmaster/bgworker.h"
 #include "storage/latch.h"
 #include "storage/proc.h"
@@ -57,6 +59,28 @@ static void
 area_init(void *area)
 {
 	shmem_init_lock(&((DcWorkerArea *) area)->lock);
+}
+
+void
+slots_lock(LWLockMode mode)
+{
+	LWLockAcquire(&dc_workers->lock, mode);
+}
+
+void
+slots_unlock(void)
+{
+	LWLockRelease(&dc_workers->lock);
+}
+
+/*
+ * slot_lock takes the lock, and returns the slot of a database, or NULL.
+ */
+DcWorkerSlot *
+slot_lock(Oid database, LWLockMode mode)
+{
+	slots_lock(mode);
+	return slot_find(database);
 }
 
 /*
@@ -151,10 +175,10 @@ is_worker(pid_t pid)
 void
 launcher_wake(void)
 {
-	LWLockAcquire(&dc_workers->lock, LW_EXCLUSIVE);
+	slots_lock(LW_EXCLUSIVE);
 	if (dc_workers->launcher_latch != NULL)
 		SetLatch(dc_workers->launcher_latch);
-	LWLockRelease(&dc_workers->lock);
+	slots_unlock();
 }
 
 /*
@@ -164,11 +188,9 @@ launcher_wake(void)
 void
 launcher_recheck(Oid database)
 {
-	DcWorkerSlot *slot;
+	DcWorkerSlot *slot = slot_lock(database, LW_EXCLUSIVE);
 	bool wake = true;
 
-	LWLockAcquire(&dc_workers->lock, LW_EXCLUSIVE);
-	slot = slot_find(database);
 	if (slot != NULL)
 	{
 		wake = slot->state != DC_WORKER_RUNNING;
@@ -177,7 +199,18 @@ launcher_recheck(Oid database)
 		if (slot->state == DC_WORKER_NO_EXTENSION)
 			slot->state = DC_WORKER_NONE;
 	}
-	LWLockRelease(&dc_workers->lock);
+	slots_unlock();
 	if (wake)
 		launcher_wake();
+}
+
+/*
+ * sleep_on_latch sleeps for so many milliseconds, or until this process is woken.
+ */
+void
+sleep_on_latch(long ms, const char *wait_event)
+{
+	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+					 ms, compat_wait_event(wait_event));
+	ResetLatch(MyLatch);
 }

@@ -70,6 +70,9 @@ typedef struct DcWorkerArea
 extern DcWorkerArea *dc_workers; /* NULL without preload */
 
 extern void slots_init(void);
+extern void slots_lock(LWLockMode mode);
+extern void slots_unlock(void);
+extern DcWorkerSlot *slot_lock(Oid database, LWLockMode mode);
 extern DcWorkerSlot *slot_find(Oid database);
 extern DcWorkerSlot *slot_get(Oid database);
 extern void slot_free(DcWorkerSlot *slot);
@@ -78,5 +81,6 @@ extern bool worker_terminate(pid_t pid, Oid database);
 extern bool is_worker(pid_t pid);
 extern void launcher_wake(void);
 extern void launcher_recheck(Oid database);
+extern void sleep_on_latch(long ms, const char *wait_event);
 
 #endif /* DC_SLOTS_H */

@@ -42,9 +42,9 @@ stat_worker(PG_FUNCTION_ARGS)
 	if (dc_workers == NULL)
 		return (Datum) 0;
 	slots = palloc(sizeof(dc_workers->slots));
-	LWLockAcquire(&dc_workers->lock, LW_SHARED);
+	slots_lock(LW_SHARED);
 	memcpy(slots, dc_workers->slots, sizeof(dc_workers->slots));
-	LWLockRelease(&dc_workers->lock);
+	slots_unlock();
 	for (int i = 0; i < DC_MAX_DATABASES; i++)
 	{
 		if (OidIsValid(slots[i].database) &&

@@ -196,8 +196,7 @@ take_slot(const DcWorkerArgs *args)
 
 	if (!args->slot)
 		return true;
-	LWLockAcquire(&dc_workers->lock, LW_EXCLUSIVE);
-	slot = slot_find(args->database);
+	slot = slot_lock(args->database, LW_EXCLUSIVE);
 	wanted = slot != NULL && slot->state == DC_WORKER_STARTING &&
 		(!slot->stopped || args->only_flushes) && moment_is_reached(slot->paused_until);
 	if (wanted)
@@ -215,7 +214,7 @@ take_slot(const DcWorkerArgs *args)
 		if (!args->only_flushes)
 			slot->suspect = InvalidOid;
 	}
-	LWLockRelease(&dc_workers->lock);
+	slots_unlock();
 	if (wanted)
 		before_shmem_exit(leave_slot, ObjectIdGetDatum(args->database));
 	return wanted;
@@ -224,10 +223,8 @@ take_slot(const DcWorkerArgs *args)
 static void
 leave_slot(int code, Datum arg)
 {
-	DcWorkerSlot *slot;
+	DcWorkerSlot *slot = slot_lock(DatumGetObjectId(arg), LW_EXCLUSIVE);
 
-	LWLockAcquire(&dc_workers->lock, LW_EXCLUSIVE);
-	slot = slot_find(DatumGetObjectId(arg));
 	if (slot != NULL && slot->pid == MyProcPid)
 	{
 		job_note_end(slot);
@@ -244,7 +241,7 @@ leave_slot(int code, Datum arg)
 		if (dc_workers->launcher_latch != NULL)
 			SetLatch(dc_workers->launcher_latch);
 	}
-	LWLockRelease(&dc_workers->lock);
+	slots_unlock();
 }
 
 /*
@@ -369,7 +366,5 @@ sleep_until_due(void)
 		return;
 	pgstat_report_activity(STATE_IDLE, NULL);
 	pgstat_report_stat(true);
-	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-					 timeout, compat_wait_event("DcounterWorkerMain"));
-	ResetLatch(MyLatch);
+	sleep_on_latch(timeout, "DcounterWorkerMain");
 }

@@ -132,14 +132,13 @@ pause_worker(const char *name)
 
 	if (!OidIsValid(database) || !compat_owns_database(database, GetUserId()))
 		return InvalidOid;
-	LWLockAcquire(&dc_workers->lock, LW_EXCLUSIVE);
-	slot = slot_find(database);
+	slot = slot_lock(database, LW_EXCLUSIVE);
 	if (slot != NULL)
 	{
 		slot->paused_until = moment_in(PAUSE_MS);
 		(void) slot_terminate(slot);
 	}
-	LWLockRelease(&dc_workers->lock);
+	slots_unlock();
 	return slot != NULL ? database : InvalidOid;
 }
 
@@ -155,40 +154,34 @@ wait_until_left(Oid database)
 
 	for (;;)
 	{
-		DcWorkerSlot *slot;
+		DcWorkerSlot *slot = slot_lock(database, LW_SHARED);
 		bool there;
 
-		LWLockAcquire(&dc_workers->lock, LW_SHARED);
-		slot = slot_find(database);
 		there = slot != NULL && slot->pid != 0;
 		if (there && moment_is_reached(again))
 		{
 			(void) slot_terminate(slot);
 			again = moment_in(AGAIN_MS);
 		}
-		LWLockRelease(&dc_workers->lock);
+		slots_unlock();
 		if (!there || moment_is_reached(end))
 			return;
 		CHECK_FOR_INTERRUPTS();
-		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-						 10, compat_wait_event("DcounterWorkerLeave"));
-		ResetLatch(MyLatch);
+		sleep_on_latch(10, "DcounterWorkerLeave");
 	}
 }
 
 static void
 resume_worker(Oid database)
 {
-	DcWorkerSlot *slot;
+	DcWorkerSlot *slot = slot_lock(database, LW_EXCLUSIVE);
 
-	LWLockAcquire(&dc_workers->lock, LW_EXCLUSIVE);
-	slot = slot_find(database);
 	if (slot != NULL)
 	{
 		slot->paused_until = DC_LONG_AGO;
 		slot->start_after = DC_LONG_AGO;
 	}
-	LWLockRelease(&dc_workers->lock);
+	slots_unlock();
 	launcher_wake();
 }
 
