@@ -5,6 +5,7 @@
 #include "postgres.h"
 
 #include "base/args.h"
+#include "commands/trigger.h"
 #include "utils/array.h"
 #include "utils/lsyscache.h"
 
@@ -14,6 +15,18 @@ null_not_allowed(const char *name)
 	ereport(ERROR,
 			(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 			 errmsg("%s must not be null", name)));
+}
+
+/*
+ * trigger_check raises 39P01 if a trigger's function was called by something else.
+ */
+void
+trigger_check(FunctionCallInfo fcinfo, const char *function)
+{
+	if (!CALLED_AS_TRIGGER(fcinfo))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("%s can only be called as a trigger", function)));
 }
 
 /*

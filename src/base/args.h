@@ -9,6 +9,7 @@
 #include "fmgr.h"
 
 pg_noreturn extern void null_not_allowed(const char *name);
+extern void trigger_check(FunctionCallInfo fcinfo, const char *function);
 extern bool bool_arg(FunctionCallInfo fcinfo, int argno, const char *name);
 extern Datum *array_arg(FunctionCallInfo fcinfo, int argno, const char *name,
 						const char *member, int *count);

@@ -35,8 +35,8 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "access/xact.h"
+#include "base/args.h"
 #include "base/catrow.h"
-#include "base/errors.h"
 #include "base/relcached.h"
 #include "base/rowread.h"
 #include "catalog/indexing.h"
@@ -71,7 +71,6 @@ static uint64 known_changes = 0; /* how often a relation may have changed */
 static void scan_open(DcCatScan *scan, const DcCatalog *cat, LOCKMODE mode);
 static void scan_start(DcCatScan *scan, const char *index, const ScanKeyData *keys, int nkeys);
 static void take(DcCatScan *scan, void *row);
-static bool find(DcCatScan *scan, const char *index, const ScanKeyData *keys, int nkeys);
 static void changed(const DcCatalog *cat, Datum first);
 
 /*
@@ -428,8 +427,7 @@ cat_on_change(FunctionCallInfo fcinfo, const DcCatalog *cat, const char *functio
 	void *row = palloc(cat->size);
 	HeapTuple tuple;
 
-	if (!CALLED_AS_TRIGGER(fcinfo))
-		trigger_call_error(function, "");
+	trigger_check(fcinfo, function);
 	if (RelationGetRelid(data->tg_relation) != catalog_relation(cat->table) ||
 		!TRIGGER_FIRED_BEFORE(data->tg_event) || !TRIGGER_FIRED_FOR_ROW(data->tg_event))
 		ereport(ERROR,

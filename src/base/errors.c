@@ -27,15 +27,3 @@ relation_missing_error(Oid relid)
 			(errcode(ERRCODE_UNDEFINED_TABLE),
 			 errmsg("relation with OID %u does not exist", relid)));
 }
-
-/*
- * trigger_call_error raises 39P01: a trigger's function was called in another way. `when`
- * says for what it may be called, or is empty.
- */
-void
-trigger_call_error(const char *function, const char *when)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-			 errmsg("%s can only be called as a trigger%s", function, when)));
-}

@@ -9,6 +9,5 @@
 
 pg_noreturn extern void serialization_error(void);
 pg_noreturn extern void relation_missing_error(Oid relid);
-pg_noreturn extern void trigger_call_error(const char *function, const char *when);
 
 #endif /* DC_ERRORS_H */

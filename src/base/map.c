@@ -57,8 +57,6 @@ typedef struct DcMapCell
 } DcMapCell;
 
 static void *cell_at(const DcMap *map, uint32 number);
-static uint32 cells_take(DcMap *map, uint32 count);
-static void cells_give_back(DcMap *map, uint32 first, uint32 last, uint32 count);
 static uint32 bucket_sweep(DcMap *map, uint32 bucket, DcMapMayGo may_go,
 						   void *arg);
 static void entry_free(DcMap *map, DcMapEntry *entry);

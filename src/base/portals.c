@@ -83,7 +83,6 @@ static void drop(Portal portal);
 static Portal find_new(const DcPortalLevel *level);
 static bool is_known(const DcPortalLevel *level, Portal portal);
 static void open_again(DcKnownPortal *entry);
-static void end_levels(int nest_level, SubTransactionId aborted, SubTransactionId parent);
 static void xact_callback(XactEvent event, void *arg);
 static void subxact_callback(SubXactEvent event, SubTransactionId subid,
 							 SubTransactionId parent, void *arg);

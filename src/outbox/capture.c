@@ -21,7 +21,6 @@
 
 #include "access/htup_details.h"
 #include "base/compat.h"
-#include "base/errors.h"
 #include "commands/trigger.h"
 #include "executor/tuptable.h"
 #include "fmgr.h"
@@ -87,7 +86,9 @@ check_call(FunctionCallInfo fcinfo)
 	TriggerEvent event;
 
 	if (!CALLED_AS_TRIGGER(fcinfo))
-		trigger_call_error(CAPTURE_NAME, "");
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("%s can only be called as a trigger", CAPTURE_NAME)));
 	event = ((TriggerData *) fcinfo->context)->tg_event;
 	if (!TRIGGER_FIRED_AFTER(event) ||
 		(TRIGGER_FIRED_BY_TRUNCATE(event) ? TRIGGER_FIRED_FOR_ROW(event) : !TRIGGER_FIRED_FOR_ROW(event)))

@@ -35,7 +35,6 @@
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "base/compat.h"
-#include "base/errors.h"
 #include "base/guc.h"
 #include "base/sequence.h"
 #include "catalog/pg_type.h"
@@ -375,7 +374,9 @@ Datum
 on_outbox_insert(PG_FUNCTION_ARGS)
 {
 	if (!CALLED_AS_TRIGGER(fcinfo))
-		trigger_call_error("on_outbox_insert()", "");
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("%s can only be called as a trigger", "on_outbox_insert()")));
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("the outbox cannot be written to with SQL"),

@@ -19,7 +19,6 @@
 
 #include "access/xact.h"
 #include "base/compat.h"
-#include "base/subxact.h"
 #include "catalog/pg_authid.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_type.h"
@@ -285,7 +284,9 @@ try_read_live(const DcCounterRow *row, DcLive *live)
 	PG_CATCH();
 	{
 		(void) ownercode_guard(guard); /* before anything here can fail */
-		error = error_caught(caller);
+		MemoryContextSwitchTo(caller);
+		error = CopyErrorData();
+		FlushErrorState();
 	}
 	PG_END_TRY();
 	(void) ownercode_guard(guard);

@@ -20,7 +20,7 @@
 #include "postgres.h"
 
 #include "access/table.h"
-#include "base/errors.h"
+#include "base/args.h"
 #include "base/runas.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_trigger.h"
@@ -157,8 +157,7 @@ on_ledger_change(PG_FUNCTION_ARGS)
 {
 	TriggerData *data = (TriggerData *) fcinfo->context;
 
-	if (!CALLED_AS_TRIGGER(fcinfo))
-		trigger_call_error(LEDGER_GUARD_FUNCTION "()", "");
+	trigger_check(fcinfo, LEDGER_GUARD_FUNCTION "()");
 	if (!(TRIGGER_FIRED_BY_TRUNCATE(data->tg_event)
 			  ? own_truncate_fires(RelationGetRelid(data->tg_relation))
 			  : own_statement_fires(fcinfo)))

@@ -47,7 +47,6 @@
 #include "utils/reltrigger.h"
 #include "utils/syscache.h"
 
-static char *name_of(Relation rel);
 static char *kind_reason(Relation rel);
 static char *column_reason(Relation rel);
 static char *default_reason(Relation rel);
@@ -249,22 +248,22 @@ static char *
 index_reason(Relation rel)
 {
 	List *indexes = RelationGetIndexList(rel);
-	char *reason = NULL;
 	ListCell *lc;
 
 	foreach(lc, indexes)
 	{
 		HeapTuple tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(lfirst_oid(lc)));
 		char *name = get_rel_name(lfirst_oid(lc));
+		bool harmless;
 
 		if (!HeapTupleIsValid(tuple))
 			continue; /* DROP INDEX CONCURRENTLY */
-		if (reason == NULL && !index_is_harmless(rel, tuple))
-			reason = psprintf(_("index \"%s\" on \"%s\""), name != NULL ? name : "", name_of(rel));
+		harmless = index_is_harmless(rel, tuple);
 		ReleaseSysCache(tuple);
+		if (!harmless)
+			return psprintf(_("index \"%s\" on \"%s\""), name != NULL ? name : "", name_of(rel));
 	}
-	list_free(indexes);
-	return reason;
+	return NULL;
 }
 
 static bool

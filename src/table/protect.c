@@ -40,7 +40,6 @@
 
 #include "access/table.h"
 #include "base/compat.h"
-#include "base/errors.h"
 #include "base/hooks.h"
 #include "base/runas.h"
 #include "catalog/dependency.h"
@@ -77,7 +76,6 @@ PG_FUNCTION_INFO_V1(on_counter_delete);
 #define DELETE_FUNCTION "on_counter_delete"
 
 static DcMember member_of(Oid relid, DcCounterRow *row);
-static bool is_whole(const DcCounterRow *row);
 static void create_truncate(Oid relid, bool always);
 static void create_delete(Oid relid, const char *when);
 static void create_trigger(Oid relid, const char *name, const char *definition);
@@ -88,6 +86,8 @@ static char *keys_of(Oid relid);
 static void write_down(const DcCounterRow *row);
 static void delete_rows(Oid relid, char *condition);
 static void refuse_truncate(const DcCounterRow *row, Oid relid);
+static int must_agree_detail(const DcCounterRow *row);
+pg_noreturn static void wrong_call(const char *function, const char *when);
 
 /*
  * member_find tells what a table, or the table that it is a partition of, is to a
@@ -271,7 +271,7 @@ on_counter_truncate(PG_FUNCTION_ARGS)
 
 	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_BY_TRUNCATE(data->tg_event) ||
 		!TRIGGER_FIRED_AFTER(data->tg_event))
-		trigger_call_error(TRUNCATE_FUNCTION "()", ", AFTER TRUNCATE");
+		wrong_call(TRUNCATE_FUNCTION "()", "AFTER TRUNCATE");
 	relid = RelationGetRelid(data->tg_relation);
 	switch (member_find(relid, &row, &root))
 	{
@@ -451,15 +451,20 @@ delete_rows(Oid relid, char *condition)
 static void
 refuse_truncate(const DcCounterRow *row, Oid relid)
 {
-	Oid all = OidIsValid(row->ledger) ? row->ledger : row->counter;
-
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("cannot truncate \"%s\" by itself", get_rel_name(relid)),
-			 errdetail("It must agree with the other tables of %s \"%s\".",
-					   OidIsValid(row->ledger) ? "ledger" : "stock", get_rel_name(all)),
+			 must_agree_detail(row),
 			 errhint("TRUNCATE \"%s\" alone, and all of its tables are emptied.",
-					 get_rel_name(all))));
+					 get_rel_name(OidIsValid(row->ledger) ? row->ledger : row->counter))));
+}
+
+static int
+must_agree_detail(const DcCounterRow *row)
+{
+	return errdetail("It must agree with the other tables of %s \"%s\".",
+					 OidIsValid(row->ledger) ? "ledger" : "stock",
+					 get_rel_name(OidIsValid(row->ledger) ? row->ledger : row->counter));
 }
 
 /*
@@ -477,7 +482,7 @@ on_counter_delete(PG_FUNCTION_ARGS)
 
 	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_BY_DELETE(data->tg_event) ||
 		!TRIGGER_FIRED_BEFORE(data->tg_event))
-		trigger_call_error(DELETE_FUNCTION "()", ", BEFORE DELETE");
+		wrong_call(DELETE_FUNCTION "()", "BEFORE DELETE");
 	relid = RelationGetRelid(data->tg_relation);
 	if (!own_statement_fires(fcinfo))
 	{
@@ -486,13 +491,23 @@ on_counter_delete(PG_FUNCTION_ARGS)
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 					 errmsg("cannot delete from \"%s\"", get_rel_name(relid)),
-					 errdetail("It must agree with the other tables of %s \"%s\".",
-							   OidIsValid(row.ledger) ? "ledger" : "stock",
-							   get_rel_name(OidIsValid(row.ledger) ? row.ledger : row.counter)),
+					 must_agree_detail(&row),
 					 OidIsValid(row.ledger) ? errhint("Use dc_transfer() to change balances.")
 						 : member == DC_MEMBER_HOLDS
 						 ? errhint("Use dc_hold_release() or dc_hold_confirm() to end a hold.")
 						 : errhint("Use dc_delete() to remove a key.")));
 	}
 	PG_RETURN_POINTER(TRIGGER_FIRED_FOR_ROW(data->tg_event) ? data->tg_trigtuple : NULL);
+}
+
+/*
+ * wrong_call raises 39P01: a trigger's function was called for something else than it is
+ * for.
+ */
+static void
+wrong_call(const char *function, const char *when)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+			 errmsg("%s can only be called as a trigger, %s", function, when)));
 }

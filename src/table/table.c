@@ -44,7 +44,6 @@ PG_FUNCTION_INFO_V1(dc_adopt);
 #define MAX_OP_RETENTION (36525 * USECS_PER_DAY)
 
 static void drop_table(Oid relid);
-static bool has_units(Oid shards);
 static void check_bufferable(const DcCounter *counter);
 static void check_table(Oid relid, const DcShape *shape);
 
@@ -232,7 +231,7 @@ table_adopt(DcCounterRow *row)
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
 				 errmsg("\"%s\" is a counter table already",
 						get_rel_name(row->counter))));
-	if (has_units(row->shards))
+	if (get_attnum(row->shards, "units") != InvalidAttrNumber) /* those of a stock */
 		stock_hooks->find_holds(row);
 	check_table(row->counter, layout_shape(DC_TABLE_TOTALS, false));
 	check_table(row->shards, layout_shape(DC_TABLE_SHARDS, OidIsValid(row->holds)));
@@ -244,15 +243,6 @@ table_adopt(DcCounterRow *row)
 	catalog_insert(row);
 	protect_create(row);
 	once_hooks->adopted(counter_lookup(row->counter));
-}
-
-/*
- * has_units tells whether a shard table is that of a stock.
- */
-static bool
-has_units(Oid shards)
-{
-	return get_attnum(shards, "units") != InvalidAttrNumber;
 }
 
 /*

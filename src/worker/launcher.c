@@ -81,7 +81,6 @@ static bool no_role = false;
 
 static void detach(int code, Datum arg);
 static List *list_databases(Oid *role);
-static bool is_listed(Oid database, void *arg);
 static void sync_slots(List *databases);
 static void reap_workers(void);
 static void note_end(DcWorkerSlot *slot);
@@ -252,7 +251,7 @@ sync_slots(List *databases)
 
 		if (OidIsValid(slot->database) && slot->pid == 0 &&
 			handles[s] == NULL && !is_listed(slot->database, databases) && !slot->unseen)
-			slot_free(slot);
+			memset(slot, 0, sizeof(*slot));
 		slot->unseen = false; /* the next list has the database, if it exists */
 	}
 	foreach(lc, databases)

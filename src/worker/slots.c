@@ -116,16 +116,6 @@ slot_get(Oid database)
 }
 
 /*
- * slot_free gives a slot back. The caller holds the lock exclusively, and no
- * worker uses it.
- */
-void
-slot_free(DcWorkerSlot *slot)
-{
-	memset(slot, 0, sizeof(*slot));
-}
-
-/*
  * slot_terminate asks the worker of a slot to end; false if it has none. The caller holds
  * the lock.
  */

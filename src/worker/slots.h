@@ -75,7 +75,6 @@ extern void slots_unlock(void);
 extern DcWorkerSlot *slot_lock(Oid database, LWLockMode mode);
 extern DcWorkerSlot *slot_find(Oid database);
 extern DcWorkerSlot *slot_get(Oid database);
-extern void slot_free(DcWorkerSlot *slot);
 extern bool slot_terminate(const DcWorkerSlot *slot);
 extern bool worker_terminate(pid_t pid, Oid database);
 extern bool is_worker(pid_t pid);

@@ -64,7 +64,6 @@ static bool take_slot(const DcWorkerArgs *args);
 static void leave_slot(int code, Datum arg);
 static void settings_init(void);
 static bool take_lock(void);
-static bool is_other(Oid database, void *arg);
 static void run_jobs(void);
 static void sleep_until_due(void);
 
@@ -261,15 +260,16 @@ settings_init(void)
 		{"default_transaction_read_only", "off"},
 		{"session_replication_role", "origin"},
 		/* see compactjob.c */
-		{"synchronous_commit", "off"}};
+		{"synchronous_commit", "off"},
+		{"transaction_timeout", "0"}}; /* since 17 */
 
 	/* before it is turned off */
 	flush_set_commit(GetConfigOption("synchronous_commit", false, false));
 	for (int i = 0; i < lengthof(settings); i++)
-		SetConfigOption(settings[i][0], settings[i][1], PGC_SUSET,
-						PGC_S_OVERRIDE);
-	if (GetConfigOption("transaction_timeout", true, false) != NULL) /* since 17 */
-		SetConfigOption("transaction_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE);
+	{
+		if (GetConfigOption(settings[i][0], true, false) != NULL)
+			SetConfigOption(settings[i][0], settings[i][1], PGC_SUSET, PGC_S_OVERRIDE);
+	}
 	job_timer_init();
 }
 
