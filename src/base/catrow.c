@@ -8,27 +8,28 @@
  *
  * How rows are read (the snapshot rule):
  *
- *	- With SnapshotSelf, which shows what is committed at this moment, and what this
- *	  transaction has done itself. A transaction's snapshot may be older than a setting,
- *	  and whoever acts upon a row locks first and reads afterwards, so the row as it is now is the
- *	  right one at any isolation level. And to serializable snapshot isolation a
+ *	- Reads use SnapshotSelf, which shows the rows that are committed at this moment, and
+ *	  the changes of this transaction. A transaction's snapshot may be older than a setting.
+ *	  A caller that acts upon a row locks first and reads afterwards, so the row as it is
+ *	  now is the right one at any isolation level. And to serializable snapshot isolation a
  *	  catalog is a user's table: reads with an MVCC snapshot would make transactions conflict
- *	  that have nothing in common. Reads with SnapshotSelf are not its business.
- *	- Such a read is not of one moment. It may come to the old version of a row when its
- *	  replacement has been committed, and have passed by the place of the new version before that was there. So
- *	  what is not found by its key is looked for once more. The second read begins when
- *	  the replacement is committed, and finds it. To miss a row twice, two changes of
- *	  it would have to be committed just within these two reads; whoever changes rows
- *	  often holds a lock that its readers take, too (see consumer/memberrow.c).
+ *	  that have nothing in common. It does not look at reads with SnapshotSelf.
+ *	- Such a read is not of one moment. It may come to the old version of a row when the
+ *	  replacement has been committed already, having passed by the place of the new version
+ *	  before that was there. So a row that is not found by its key is looked for once more.
+ *	  The second read begins when the replacement is committed, and finds it. To miss a row
+ *	  twice, two changes of it would have to be committed just within these two reads.
+ *	  Where rows change often, the writer holds a lock that readers take, too (see
+ *	  consumer/memberrow.c).
  *	- A read of many rows may miss one that is being replaced, or show both versions.
- *	  Its callers look at each again under a lock, or read again (once/opslot.c), or
- *	  work on what they see just now, as statistics and jobs do. With a lock that keeps
- *	  others from changing these rows, all is as in any snapshot.
+ *	  Its callers look at each row again under a lock, or read again (once/opslot.c). Or
+ *	  the rows of this moment are good enough, as for statistics and jobs. With a lock that
+ *	  keeps others from changing these rows, all is as in any snapshot.
  *
- * Whoever changes a row holds a lock that keeps others from changing it: an update of one
- * that was replaced meanwhile is an error. A change shows at once to the transaction
- * itself, and is made known to other sessions by a relcache invalidation of the relation that
- * the row is about, which they receive at commit.
+ * A transaction that changes a row holds a lock that keeps others from changing it: to
+ * update a row that was replaced meanwhile is an error. The transaction itself sees the
+ * change at once. Other sessions learn of it at commit, by a relcache invalidation of the
+ * relation that the row is about.
  */
 #include "postgres.h"
 
@@ -416,9 +417,9 @@ changed(const DcCatalog *cat, Datum first)
 
 /*
  * cat_on_change is behind the triggers BEFORE INSERT OR UPDATE OR DELETE FOR EACH ROW of
- * catalogs whose first column is a relation. They make a restore idempotent, as pg_dump's data may meet
- * rows that are there already: an INSERT of one replaces it instead. And they tell
- * sessions of the change.
+ * catalogs whose first column is a relation. They make a restore idempotent: pg_dump's data
+ * may meet rows that are there already, and an INSERT of such a row replaces it. They also
+ * tell sessions of the change.
  */
 Datum
 cat_on_change(FunctionCallInfo fcinfo, const DcCatalog *cat, const char *function)

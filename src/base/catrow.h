@@ -26,7 +26,7 @@ typedef struct DcCatRow
 	TupleDesc desc;
 	int column;			 /* the one that comes next, from 0 */
 	ItemPointerData tid; /* of a row that is read: where it is, */
-	TransactionId xmin;	 /* and who has written it */
+	TransactionId xmin;	 /* and which transaction has written it */
 	Datum values[CAT_MAX_COLUMNS];
 	bool nulls[CAT_MAX_COLUMNS];
 } DcCatRow;

@@ -1,6 +1,6 @@
 /*
  * crcfile.h
- *		Files that keep what is in memory over a restart (see crcfile.c).
+ *		Files that keep the contents of memory over a restart (see crcfile.c).
  */
 #ifndef DC_CRCFILE_H
 #define DC_CRCFILE_H

@@ -7,7 +7,7 @@
 
 extern int dc_pending_memory; /* kB of pending deltas kept per transaction */
 extern bool dc_worker;		  /* do the launcher's workers run */
-extern char *dc_worker_role;  /* whom they connect as; "" for a superuser */
+extern char *dc_worker_role;  /* the role they connect as; "" for a superuser */
 extern bool dc_worker_runs_owner_code;
 extern int dc_compact_interval; /* ms from one compaction to the next */
 extern int dc_compact_batch;	/* shard rows that one transaction compacts */

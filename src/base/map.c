@@ -4,19 +4,19 @@
  *
  * It has a fixed size and is full when that is used up, which callers must expect.
  * Its memory is divided into cells of one size. An entry is a cell: a header, the
- * payload of whoever uses the map, and the first bytes of the key; a key that is
- * longer goes on in further cells. So no key is too long, nothing is fragmented,
- * and a short key, which most are, costs one cell.
+ * user's payload, and the first bytes of the key. A longer key goes on in further cells.
+ * So no key is too long, nothing is fragmented, and a short key, as most are, costs one
+ * cell.
  *
- * Who may touch what:
+ * The protocol:
  *
  *	- The buckets are divided among partitions, each with a lock. It protects the
  *	  chains of its buckets: shared to look, exclusive to insert and remove.
  *	- Cells that were never used, and a list of the free ones, are protected by a
  *	  spinlock. It is taken while a partition's lock is held, never the other way.
  *	- A pin keeps an entry from being removed: it is taken under the partition's
- *	  lock, and given back without. Whoever has pinned an entry may go on using it
- *	  without a lock. What protects the payload is the user's business.
+ *	  lock, and given back without. A process that has pinned an entry may go on using it
+ *	  without a lock. The user of the map protects the payload.
  *
  * Memory is touched when it is first used, so a large map that stays empty costs
  * address space only (but for the buckets).
@@ -57,8 +57,7 @@ typedef struct DcMapCell
 } DcMapCell;
 
 static void *cell_at(const DcMap *map, uint32 number);
-static uint32 bucket_sweep(DcMap *map, uint32 bucket, DcMapMayGo may_go,
-						   void *arg);
+static uint32 bucket_sweep(DcMap *map, uint32 bucket, DcMapMayGo may_go, void *arg);
 static void entry_free(DcMap *map, DcMapEntry *entry);
 static uint32 cells_wanted(const DcMap *map, uint32 len);
 static bool entry_is(DcMap *map, const DcMapEntry *entry, const DcMapKey *key);
@@ -211,7 +210,7 @@ map_unpin(DcMapEntry *entry)
 }
 
 /*
- * map_remove removes an entry that the caller has pinned, if nobody else has and
+ * map_remove removes an entry that the caller has pinned, if no other process has and
  * may_go agrees. Gives back the caller's pin in any case.
  */
 bool
@@ -223,7 +222,7 @@ map_remove(DcMap *map, DcMapEntry *entry, DcMapMayGo may_go, void *arg)
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	may = pg_atomic_read_u32(&entry->pins) == 1;
-	pg_read_barrier(); /* who has unpinned it has added before */
+	pg_read_barrier(); /* a process that has unpinned it has added before */
 	if (!may || !may_go(entry, arg))
 	{
 		map_unpin(entry);
@@ -241,8 +240,8 @@ map_remove(DcMap *map, DcMapEntry *entry, DcMapMayGo may_go, void *arg)
 
 /*
  * map_evict removes those entries of one bucket that may go and are not pinned,
- * and returns how many. Consecutive turns visit all buckets. If somebody has
- * locked the bucket it does nothing.
+ * and returns how many. Consecutive turns visit all buckets. A bucket that is locked
+ * is left alone.
  */
 uint32
 map_evict(DcMap *map, uint32 turn, DcMapMayGo may_go, void *arg)

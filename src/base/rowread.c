@@ -2,25 +2,24 @@
  * rowread.c
  *		Reading the values of rows that are in users' tables.
  *
- * A value is bytes until somebody says of which type it is. The tables belong to users,
- * who may alter a column, or drop its NOT NULL, whenever nobody holds a lock that is
- * in their way; and a lock of ours is in nobody's way who runs within our
- * transaction, as a trigger of theirs does. The planner makes a plan anew when that has happened,
- * and the same statement then returns other types. So nothing that was known of a
- * table before a statement ran says what its result is made of: only the descriptor
- * that comes with the rows does.
+ * A value is bytes until a type is given to it. The tables belong to users, who may alter
+ * a column, or drop its NOT NULL, whenever no lock is in their way. Our locks are not in
+ * the way of code that runs within our transaction, as an owner's trigger does. The planner
+ * makes a plan anew after such a change, and the same statement then returns other types.
+ * So facts about a table that were found before a statement ran do not tell the types of
+ * its result: only the descriptor that comes with the rows does.
  *
  * Hence this is the only file that takes values out of rows (lint):
  *
  *	- A statement declares the columns of its result. rows_take() compares them with the
  *	  descriptor of the result, each time, before a value is read.
- *	- Who reads tuples of a table says the type with each value, which is compared with the
- *	  descriptor that the tuple is read with. The relation is open meanwhile, so no ALTER
- *	  TABLE can give it another one, not even in this session.
+ *	- Code that reads tuples of a table gives the type with each value, which is compared with
+ *	  the descriptor that the tuple is read with. The relation is open meanwhile, so no ALTER
+ *	  TABLE can give it another descriptor, not even in this session.
  *	- A null where none is declared is an error.
  *
- * The error is 42809, "is not what dcounter has made", as that of a table whose shape is wrong
- * when it is opened. Rows of the extension's own tables are read the same way.
+ * The error is 42809, "is not what dcounter has made". So is that of a table whose shape is
+ * wrong when it is opened. Rows of the extension's own tables are read the same way.
  */
 #include "postgres.h"
 

@@ -2,12 +2,12 @@
  * sequence.c
  *		Blocks of numbers from a sequence.
  *
- * nextval() would do but for two things: it becomes what lastval() answers in
- * the user's session, on which applications rely after an INSERT, and it gives
- * one number at a time. So this draws from the same sequence by itself, by the
- * rules of src/backend/commands/sequence.c: the page is changed under its lock,
- * and what is logged is ahead of what is given out, so that most draws write no
- * WAL and a crash may skip numbers but never gives one twice.
+ * nextval() would do but for two things. It changes the answer of lastval() in the
+ * user's session, on which applications rely after an INSERT. And it gives one number
+ * at a time. So this file draws from the same sequence by itself, by the rules of the
+ * server's commands/sequence.c: the page is changed under its lock, and the logged value
+ * is ahead of the numbers given out. So most draws write no WAL, and a crash may skip
+ * numbers but never gives one twice.
  *
  * Dump, restore, setval(), pg_upgrade and replication treat it as any sequence.
  */

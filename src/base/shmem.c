@@ -3,7 +3,7 @@
  *		The rooms' areas of shared memory.
  *
  * Shared memory is there only if shared_preload_libraries has dcounter. A room
- * that wants some calls shmem_add() while the library is being loaded; its
+ * that wants an area calls shmem_add() while the library is being loaded. Its
  * pointer is set when the server has allocated the area, and stays NULL otherwise.
  * So "if (pointer == NULL)" is the test for a server without preload.
  *
@@ -68,7 +68,7 @@ shmem_add(const char *name, Size size, void **area, DcShmemInit init)
 }
 
 /*
- * shmem_add_sized does the same for an area whose size depends on what is not known
+ * shmem_add_sized does the same for an area whose size depends on a value that is not known
  * while the library is being loaded, such as MaxBackends.
  */
 void

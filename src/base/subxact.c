@@ -11,8 +11,8 @@
 
 /*
  * subxact_run runs `work` in a subtransaction, which is rolled back if the answer
- * is false, or an error is raised. The error goes on to the caller; without the
- * roll-back it would leave him within the subtransaction.
+ * is false, or an error is raised. The error goes on to the caller. Without the
+ * roll-back the caller would be left within the subtransaction.
  */
 bool
 subxact_run(DcSubxactWork work, void *arg)

@@ -243,8 +243,7 @@ prevent_ledger(const DcCounter *counter, const char *function)
  * counter_open_as_owner opens the counter table in argument 0 for its owner.
  */
 DcCounter *
-counter_open_as_owner(FunctionCallInfo fcinfo, const char *function,
-					  LOCKMODE mode)
+counter_open_as_owner(FunctionCallInfo fcinfo, const char *function, LOCKMODE mode)
 {
 	prevent_write(function);
 	return counter_open(counter_arg(fcinfo), mode, ACL_NO_RIGHTS);

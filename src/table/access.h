@@ -11,12 +11,9 @@
 #include "table/catalog.h"
 #include "utils/acl.h"
 
-extern DcCounter *counter_open_to_write(FunctionCallInfo fcinfo,
-										const char *function);
-extern DcCounter *counter_open_to_read(FunctionCallInfo fcinfo,
-									   const char *function);
-extern DcCounter *counter_open_to_delete(FunctionCallInfo fcinfo,
-										 const char *function);
+extern DcCounter *counter_open_to_write(FunctionCallInfo fcinfo, const char *function);
+extern DcCounter *counter_open_to_read(FunctionCallInfo fcinfo, const char *function);
+extern DcCounter *counter_open_to_delete(FunctionCallInfo fcinfo, const char *function);
 extern DcCounter *counter_open_as_owner(FunctionCallInfo fcinfo,
 										const char *function, LOCKMODE mode);
 extern DcCounter *counter_open_ledger(FunctionCallInfo fcinfo,

@@ -310,24 +310,23 @@ static char *
 statistics_reason(Relation rel)
 {
 	List *statistics = RelationGetStatExtList(rel);
-	char *reason = NULL;
 	ListCell *lc;
 
 	foreach(lc, statistics)
 	{
 		HeapTuple tuple = SearchSysCache1(STATEXTOID, ObjectIdGetDatum(lfirst_oid(lc)));
+		NameData name;
+		bool harmless;
 
 		if (!HeapTupleIsValid(tuple))
 			continue;
-		if (reason == NULL &&
-			!attribute_is_harmless(rel, STATEXTOID, tuple, Anum_pg_statistic_ext_stxexprs))
-			reason = psprintf(_("statistics \"%s\" on \"%s\""),
-							  NameStr(((Form_pg_statistic_ext) GETSTRUCT(tuple))->stxname),
-							  name_of(rel));
+		name = ((Form_pg_statistic_ext) GETSTRUCT(tuple))->stxname;
+		harmless = attribute_is_harmless(rel, STATEXTOID, tuple, Anum_pg_statistic_ext_stxexprs);
 		ReleaseSysCache(tuple);
+		if (!harmless)
+			return psprintf(_("statistics \"%s\" on \"%s\""), NameStr(name), name_of(rel));
 	}
-	list_free(statistics);
-	return reason;
+	return NULL;
 }
 
 /*

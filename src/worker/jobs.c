@@ -117,12 +117,10 @@ static char subject[2 * NAMEDATALEN + 64];
 static void on_step_tick(void);
 static int64 step_time(void);
 static bool step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table);
-static bool step_in_procedure(DcJobRun *run, DcJobStep step, void *arg,
-							  Oid table);
+static bool step_in_procedure(DcJobRun *run, DcJobStep step, void *arg, Oid table);
 static bool commit_in_procedure(DcJobRun *run);
 static void warn_of_failure(DcJobRun *run, ErrorData *error);
-static bool step_in_transaction(DcJobRun *run, DcJobStep step, void *arg,
-								Oid table);
+static bool step_in_transaction(DcJobRun *run, DcJobStep step, void *arg, Oid table);
 static void name_subject(DcJobRun *run, Oid table);
 static void subject_context(void *arg);
 static void pace(void);

@@ -24,8 +24,7 @@ PG_FUNCTION_INFO_V1(stat_worker);
 
 static const char *readable(const char *message);
 static const char *state_name(const DcWorkerSlot *slot);
-static void show_slot(ReturnSetInfo *result, const DcWorkerSlot *slot,
-					  bool monitor);
+static void show_slot(ReturnSetInfo *result, const DcWorkerSlot *slot, bool monitor);
 
 /*
  * dcounter.stat_worker() -> a row for each database and job. Without preload
