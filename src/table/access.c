@@ -10,10 +10,10 @@
  *
  * Checking costs more than adding to a hash table, so the last table that was
  * opened to write is remembered, with the role that was checked, for the
- * current statement and subtransaction (whose abort would release the locks). A relcache
- * invalidation of the table (GRANT and REVOKE send one) or a change of role
- * memberships ends that. What a role was found to be allowed to do is remembered
- * until then, beyond the statement and the transaction.
+ * current statement and subtransaction (the abort of which would release the locks). A
+ * relcache invalidation of the table (GRANT and REVOKE send one) or a change of role
+ * memberships ends that. The rights that a role was found to have are remembered until
+ * then, beyond the statement and the transaction.
  */
 #include "postgres.h"
 
@@ -155,7 +155,7 @@ open_to_change(Oid relid, const char *function, AclMode rights)
 
 /*
  * counter_check_write makes the checks of counter_open_to_write() alone, without
- * locks: for who has nothing to do with the table after all.
+ * locks: for a call that then need not touch the table.
  */
 void
 counter_check_write(Oid relid, const char *function)
@@ -355,8 +355,9 @@ counter_lock(Oid relid, LOCKMODE mode)
 
 /*
  * counter_lock_partitions locks the partitions of a table of totals, if it has any, as
- * the statements that write to it will. Who locks shard rows before he writes to the
- * totals calls it first: TRUNCATE of a partition has that locked, and waits for shard rows.
+ * the statements that write to it will. A call that locks shard rows before it writes to
+ * the totals does this first: TRUNCATE of a partition has that locked, and waits for shard
+ * rows.
  */
 void
 counter_lock_partitions(const DcCounter *counter)
@@ -411,8 +412,8 @@ counter_open(Oid relid, LOCKMODE mode, AclMode rights)
 }
 
 /*
- * rights_are_known tells whether the rights that somebody needs have been checked,
- * and nothing has changed since.
+ * rights_are_known tells whether the rights that are needed have been checked, and nothing
+ * has changed since.
  */
 static bool
 rights_are_known(const DcCounter *counter, AclMode rights)

@@ -2,12 +2,12 @@
  * countercache.c
  *		The backend's cache of counter tables.
  *
- * One entry per counter table ever used by this backend. A relcache
+ * There is one entry per counter table ever used by this backend. A relcache
  * invalidation of the counter table, of its shard table or of a partition (DDL,
- * ownership, privileges, dc_alter) marks the entry invalid, and so does a change of
- * what subscriptions feed; the next look-up fills it again. Filling happens field by field into a local copy, so an error or an
- * invalidation that arrives during the fill leaves the entry invalid and is
- * never lost: the fill starts over while `valid` was reset under it.
+ * ownership, privileges, dc_alter) marks the entry invalid. So does a change of the tables
+ * that subscriptions feed. The next look-up fills it again. The entry is marked valid
+ * before it is filled. An error marks it invalid, and an invalidation that arrives during
+ * the fill resets the mark: then the fill starts over. So no invalidation is lost.
  *
  * An entry is only trustworthy under a lock on the counter table. Callers lock
  * first (counter_open in access.c) and look up afterwards.
@@ -198,7 +198,7 @@ counter_lookup(Oid relid)
 }
 
 /*
- * counter_fill reads what the entry keeps of the two tables.
+ * counter_fill fills an entry from the catalogs of its tables.
  */
 static void
 counter_fill(DcCounter *counter)

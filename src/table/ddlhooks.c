@@ -11,15 +11,14 @@
  *	  SCHEMA and OWNER TO on the table of totals are repeated on the shard table; storage.c
  *	  does the same for how the tables are kept, and says what is refused.
  *
- * They call what this and other rooms have registered: at a drop from the last to the first,
- * so that a room finds what those before it know of its tables; at the end of other
- * commands from the first to the last. The objects of a command are read once for all of
- * them, and only if the command may matter.
+ * They call the functions that this and other rooms have registered. At a drop they call
+ * the last one first, so that a room finds what the rooms before it know of its tables. At
+ * the end of other commands they call the first one first. The objects of a command are
+ * read once for all of them, and only if the command may matter.
  *
- * What they run, they run in the name of the user whose command fired them, so
- * they can do nothing that the user could not do. If they are disabled, counter
- * tables go on working: a settings row of a dropped table is ignored, and tables
- * are known by OID, not by name.
+ * They run all statements in the name of the user whose command fired them, so they can do
+ * nothing that the user could not do. If they are disabled, counter tables go on working:
+ * a settings row of a dropped table is ignored, and tables are known by OID, not by name.
  */
 #include "postgres.h"
 
@@ -146,8 +145,8 @@ ddl_alters(const DcDdl *ddl)
 }
 
 /*
- * ddl_read calls one of the two functions of the server that say what a command was about,
- * without SQL, as most commands are about what is not ours.
+ * ddl_read calls one of the two functions of the server that list the objects of a command.
+ * It does so without SQL, as most commands are about objects that are not ours.
  */
 static void
 ddl_read(DcDdl *ddl, Oid function)

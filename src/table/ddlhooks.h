@@ -25,7 +25,7 @@ typedef struct DcDdl
 	List *columns;	 /* DcDdlColumn *, likewise */
 } DcDdl;
 
-/* What a room does then. */
+/* The functions of a room that are called then. */
 typedef struct DcDdlHook
 {
 	void (*dropped)(const DcDdl *ddl);

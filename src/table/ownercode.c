@@ -4,8 +4,8 @@
  *
  * Code that an owner puts on a table (a trigger, a constraint, an index expression)
  * may take as long as it likes, and catch a cancel; a foreign server may never answer.
- * In his own session that is his own loss. In the worker it would keep it from
- * everybody's tables. So its jobs leave a counter table alone on which such code
+ * In a session of the owner that hurts the owner alone. In the worker it would keep the
+ * worker from all other tables. So its jobs leave a counter table alone on which such code
  * could run, and its owner maintains it: dc_maintain(), dc_compact(), dc_flush(). All
  * tables of a counter, and of the ledger that it belongs to, go together. A table of a
  * superuser is let through, as superusers can do as they like with the worker in any
@@ -22,23 +22,23 @@
  *
  * Why what was found holds until then:
  *
- *	- ROW EXCLUSIVE keeps away what adds triggers (foreign keys of others among
- *	  them), rules, constraints, columns, defaults, policies, plain indexes, and changes
- *	  the owner.
+ *	- ROW EXCLUSIVE keeps away commands that add triggers (foreign keys of others among
+ *	  them), rules, constraints, columns, defaults, policies, plain indexes, and that
+ *	  change the owner.
  *	- It does not keep away CREATE INDEX CONCURRENTLY and CREATE STATISTICS. The new expressions
  *	  are evaluated where they are immutable. If they consist of the server's functions,
  *	  they are harmless; all others are refused by the guard. A new operator class is
  *	  a superuser's.
  *	- Nor does it keep away that a table becomes a child or a partition, with all that is on
- *	  it. Who does that takes the parent's code lock at the end of the command (an event
- *	  trigger, codeddl.c), and holds it until he commits: so that is either before the look
- *	  or after the step.
+ *	  it. The session that does so takes the parent's code lock at the end of the command (an
+ *	  event trigger, codeddl.c), and holds it until it commits. So its commit is either
+ *	  before the look or after the step.
  *	- CREATE OR REPLACE FUNCTION, ALTER DOMAIN and the like need no lock on the table. But
  *	  what they change counts as code whatever it does.
  *	- A role that is made a superuser, or ceases to be one, is looked at in the next step.
  *
- * Who reads the tables in passing, as statistics do, does the same with weaker locks, and
- * without the code lock. The guard holds there as well.
+ * Code that reads the tables in passing, as statistics do, takes the same steps with weaker
+ * locks, and without the code lock. The guard holds there as well.
  *
  * In memory such a table would never be flushed. So no buffered table becomes one
  * (codeddl.c). If it has all the same, because its owner is no superuser any more or the
@@ -118,9 +118,9 @@ ownercode_look(const DcCounterRow *row, LOCKMODE mode, bool wait, const char **r
 }
 
 /*
- * ownercode_may_read tells whether the current user may read the tables of a counter, which he has
- * locked, in passing: they are his own, or run no code. For the latter it turns on the
- * guard.
+ * ownercode_may_read tells whether the current user may read the tables of a counter,
+ * which the caller has locked, in passing: the user owns them, or they run no code. In the
+ * latter case it turns on the guard.
  */
 bool
 ownercode_may_read(const DcCounter *counter)
@@ -250,7 +250,7 @@ find(DcFound *found, const DcCounterRow *row, LOCKMODE mode, bool wait, bool cod
 				(code && !lock_code(found->members[i], ShareLock, wait)))
 				return false;
 		}
-		AcceptInvalidationMessages(); /* of who has had the code lock before */
+		AcceptInvalidationMessages(); /* of a transaction that had the code lock before */
 		if (!found->looked || found->roles != role_changes)
 			look(found);
 		/* with debug_discard_caches it never stays valid; it is fresh enough */

@@ -1,8 +1,8 @@
 /*
  * ownercodeexpr.c
- *		Which expressions on a table are harmless to who evaluates them.
+ *		Which expressions on a table are harmless to the process that evaluates them.
  *
- * Code of anybody is not, nor is what takes long: an expression is evaluated without
+ * Code of users is not, nor is an expression that takes long: it is evaluated without
  * a look at the interrupts between its parts, so a cancel, and the end of the server,
  * would wait for all of it; and a few large strings are all of the memory. The server has
  * immutable functions for both: products of numbers of 100000 digits, repeat(), xpath().

@@ -2,11 +2,11 @@
  * ownstatement.c
  *		Telling the extension's own statements from those of others.
  *
- * Some tables may be changed by the extension alone, and triggers on them refuse what
- * others do. While a statement of ours runs, code of the table's owner may run as
+ * Some tables may be changed by the extension alone, and triggers on them refuse the
+ * statements of others. While a statement of ours runs, code of the table's owner may run as
  * well: functions in CHECK constraints, index expressions and defaults are called by
  * that very statement, at its own depth of triggers, and run statements of their own.
- * Those must not pass, so "we are at work" is not enough to know. What counts is which
+ * Those must not pass, so it is not enough to know that we are at work. It matters which
  * statement calls the trigger.
  *
  * A row or statement trigger is called by an executor, which keeps what it calls its

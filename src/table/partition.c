@@ -9,8 +9,8 @@
  *
  *	1. One transaction turns at a time, and makes one change: it has SHARE UPDATE EXCLUSIVE
  *	   on the parent, or on the table that says which partition is the current one, to
- *	   its end (turn_begin). Writers go on, and so do readers. Whoever does not get that lock
- *	   at once lets the other one do the work.
+ *	   its end (turn_begin). Writers go on, and so do readers. A transaction that does not
+ *	   get that lock at once leaves the work to the other one.
  *	2. A writer has ROW EXCLUSIVE on the parent to the end of its transaction, and learns only
  *	   afterwards which partition is written to. So a session that may not know a change
  *	   has had its lock since before the change was committed. Those are listed, once, after
@@ -79,9 +79,9 @@ turn_begin(Oid parent)
 }
 
 /*
- * writers_have_ended tells whether all transactions have ended that may not know a change,
- * which a transaction has made at a time, and is committed. It does not wait for long; then the list is kept for the next
- * time.
+ * writers_have_ended tells whether all transactions have ended that may not know a change.
+ * The change was made by a transaction at a time, and is committed. The function does not
+ * wait for long; then the list is kept for the next time.
  */
 bool
 writers_have_ended(Oid parent, TransactionId change, TimestampTz at)

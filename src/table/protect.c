@@ -2,7 +2,7 @@
  * protect.c
  *		Triggers that keep the tables of a counter together.
  *
- * What a key has is the sum over several tables, so none of them may be emptied
+ * The value of a key is the sum over several tables, so none of them may be emptied
  * alone. Statement triggers see to that; they need no preload, and the direct path
  * (layout.c), which neither deletes nor truncates, is not concerned.
  *
@@ -17,7 +17,7 @@
  *	  a plain counter may be deleted: that forgets what is in these rows.
  *
  * Protocol of TRUNCATE. The tables are locked in the order in which everybody locks
- * them: totals (by the statement itself), shards, holds, others. All who write to any
+ * them: totals (by the statement itself), shards, holds, others. All writers to any
  * of them have locked the totals first, so from the first lock on nobody else
  * changes anything, and nothing can deadlock with increments, takes, compaction or
  * transfers; a table that is found empty under that lock stays so. Increments of this
@@ -26,13 +26,13 @@
  * in memory goes by buffer/discard.c.
  *
  * All runs after the statement, and as the owner of the totals, in a security-restricted
- * operation: who may truncate the totals need not have rights to the others, but for
- * a ledger, which its owner alone may empty. Tables that the statement lists itself are
+ * operation: a role that may truncate the totals need not have rights to the other tables.
+ * But a ledger may be emptied by its owner alone. Tables that the statement lists itself are
  * in use, but empty by then, and are passed over.
  *
  * The trigger belongs to the table, and is dropped with the extension, without CASCADE
- * (DEPENDS ON EXTENSION). Its function may be put on any table by anybody: what
- * it does follows from the catalog alone, and it does nothing for other tables. Where
+ * (DEPENDS ON EXTENSION). Any role may put its function on any
+ * table: its effect follows from the catalog alone, and on other tables it has none. Where
  * Citus is installed, which distributes no table with triggers, and on foreign tables,
  * there are none: truncate both.
  */
@@ -302,8 +302,8 @@ on_counter_truncate(PG_FUNCTION_ARGS)
 /*
  * is_truncated_too tells whether this transaction has truncated another table, perhaps
  * by the same statement. That it is empty does not say so: before the first compaction
- * the totals are. Who has it locked against us is changing it; to wait for him could be a
- * deadlock, as everybody else locks the totals first.
+ * the totals are. A session that has it locked against us is changing it; to wait for that
+ * session could be a deadlock, as all others lock the totals first.
  */
 static bool
 is_truncated_too(Oid relid)

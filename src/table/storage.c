@@ -1,13 +1,13 @@
 /*
  * storage.c
- *		What ALTER TABLE of where and how a table is kept entails for the others.
+ *		ALTER TABLE of how and where a table is kept, repeated on its other tables.
  *
  * What is done to the table of totals, or to a partition of it, is done to the shard
  * table, or to the partition of it with the same bounds, and to the table of holds:
  * SET UNLOGGED and SET LOGGED, SET TABLESPACE, SET ACCESS METHOD. A crash empties tables
  * that are not logged, so it must find either all of a counter's tables logged or none;
  * done to one of the others alone, it is refused. Tablespace and access method of these
- * can be chosen by themselves. A ledger stays logged; so do events, which must not
+ * can be chosen by themselves. A ledger stays logged; so do ops, which must not
  * be applied again.
  *
  * A table of a counter may not become a child or a partition of another table, which

@@ -57,9 +57,9 @@
 
 /*
  * How long a worker has that was asked to end, for all that it still does: a step that goes
- * on all the same ends it after the grace; the last flushes end a grace earlier, so that
- * those who do not heed a cancel are over, too. What is not flushed by then is
- * left (bufferfile.c).
+ * on all the same ends it after the grace. The last flushes end a grace earlier, so that
+ * those that do not heed a cancel are over, too. Amounts that are not flushed by then are
+ * left to bufferfile.c.
  */
 #define LEAVE_LIMIT_MS (10 * 1000)
 #define LEAVE_GRACE_MS 1000

@@ -301,7 +301,7 @@ reap_workers(void)
 }
 
 /*
- * note_room lets those try again that there was no room for, now that there is
+ * note_room has those starts tried again for which there was no room, now that there is
  * some. The caller holds the lock.
  */
 static void

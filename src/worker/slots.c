@@ -21,7 +21,7 @@
  *	  have changed something that a failure may be due to, they clear the back-off,
  *	  and make NO_EXTENSION NONE again.
  *
- * Who changes something that the launcher should act on sets its latch.
+ * A process that changes something that the launcher should act on sets its latch.
  *
  * A pid is only as good as the lock under which it was read: once the process has ended,
  * any other, of any program, may get it. So signals are sent here alone, under a lock
@@ -61,6 +61,9 @@ area_init(void *area)
 	shmem_init_lock(&((DcWorkerArea *) area)->lock);
 }
 
+/*
+ * slots_lock takes the lock that protects all slots, and slots_unlock gives it back.
+ */
 void
 slots_lock(LWLockMode mode)
 {
@@ -147,8 +150,8 @@ worker_terminate(pid_t pid, Oid database)
 }
 
 /*
- * is_worker tells whether a background worker is one of ours; others may call
- * themselves what they like, but not in the postmaster's list.
+ * is_worker tells whether a background worker is one of ours; others may give
+ * themselves its name, but not in the postmaster's list.
  */
 bool
 is_worker(pid_t pid)

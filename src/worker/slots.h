@@ -1,7 +1,7 @@
 /*
  * slots.h
- *		What the launcher, its workers and the sessions know of each other (see
- *		slots.c).
+ *		The slots by which the launcher, its workers and the sessions know of each
+ *		other (see slots.c).
  */
 #ifndef DC_SLOTS_H
 #define DC_SLOTS_H
@@ -23,7 +23,7 @@ typedef enum DcWorkerState
 	DC_WORKER_NOT_ALLOWED	/* a template, or no connections allowed */
 } DcWorkerState;
 
-/* What a job did in this database since the server started. */
+/* The runs of a job in this database since the server started. */
 typedef struct DcJobStats
 {
 	TimestampTz last_start; /* to be shown; 0: never */

@@ -1,6 +1,6 @@
 /*
  * statworker.c
- *		What dc_stat_worker shows.
+ *		The rows of dc_stat_worker.
  */
 #include "postgres.h"
 

@@ -10,13 +10,13 @@
  *
  * It ends, with exit code 0, when it is told to (SIGTERM), when the setting
  * dcounter.worker is turned off, and when it finds that the extension is gone.
- * Before it ends it flushes what is in memory, which is all that one does that is
- * started for that (launcher.c).
- * SIGTERM cancels the step that is running; what the step has done is rolled
- * back, as by any error. So does a step that takes too long, for code of a superuser,
- * or of any owner (dcounter.worker_runs_owner_code), may run in it. Code that catches that, and
- * goes on, ends the worker a little later; the next one leaves the table for the end.
- * From SIGTERM on all that has to be over in 10 seconds (jobs.c).
+ * Before it ends it flushes the amounts in memory. A worker that is started for that
+ * alone does nothing else (launcher.c).
+ * SIGTERM cancels the step that is running, which is rolled back, as by any error. A step that takes too long is
+ * cancelled as well: code of a superuser, or of any owner (dcounter.worker_runs_owner_code),
+ * may run in it. If such code catches the cancel and goes on, the worker is ended a little
+ * later, and the next worker leaves the table for the end. All of that has to be over 10
+ * seconds after SIGTERM (jobs.c).
  */
 #include "postgres.h"
 
@@ -50,10 +50,10 @@
 /* How long workers that only flush leave a table alone that has ended one. */
 #define SUSPECT_MS (30 * 1000)
 
-/* The worker found no extension; for worker_exit. */
+/* The worker found no extension; for leave_slot(). */
 static bool no_extension = false;
 
-/* For on_sigterm: what is running has been cancelled, when; until when not to. */
+/* For on_sigterm: the step has been cancelled, and when; until when not to cancel. */
 static volatile sig_atomic_t cancelled = false;
 static volatile DcMoment cancelled_at = {0};
 static volatile sig_atomic_t leaving = false;

@@ -1,11 +1,11 @@
 /*
  * workerhooks.c
- *		What the launcher has to know of the DDL of sessions.
+ *		DDL of sessions that the launcher has to know of.
  *
  * Statements that need a database without connections (DROP DATABASE, RENAME, SET
  * TABLESPACE, CREATE DATABASE from it) would fail because of the worker. So it is
- * asked to leave before they run, and comes back when they have ended. Only who
- * may run them can make it do so.
+ * asked to leave before they run, and comes back when they have ended. Only a
+ * role that may run the statement can make it do so.
  *
  * Statements that change which databases should have a worker wake the launcher
  * when they have committed.
