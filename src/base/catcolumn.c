@@ -161,7 +161,7 @@ cat_duration(DcCatRow *io, int64 *field, bool days)
 }
 
 /*
- * cat_string is for a text; what is read is a copy.
+ * cat_string is for a text; a copy is read.
  */
 void
 cat_string(DcCatRow *io, char **field)

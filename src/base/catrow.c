@@ -133,8 +133,8 @@ known_changed(void *data, Oid relid)
 }
 
 /*
- * relation_invalidate tells all sessions, at commit, that what is known of a relation
- * has changed. One that is gone needs no message.
+ * relation_invalidate tells all sessions, at commit, that facts about a relation have
+ * changed. One that is gone needs no message.
  */
 void
 relation_invalidate(Oid relid)

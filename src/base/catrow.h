@@ -41,7 +41,7 @@ typedef struct DcCatalog
 	/* takes each column, in order, from or to the struct (catcolumn.c) */
 	void (*columns)(DcCatRow *io, void *row);
 	bool tells;		 /* each change invalidates the relation in the first column */
-	bool keeps_lock; /* what is changed stays locked until the transaction ends */
+	bool keeps_lock; /* a table that is changed stays locked until the transaction ends */
 } DcCatalog;
 
 /* A scan of a catalog. */

@@ -9,7 +9,7 @@
 
 #include "port/pg_crc32c.h"
 
-/* A file while it is written, or what was read of one. */
+/* A file while it is written, or the contents of one that was read. */
 typedef struct DcCrcFile
 {
 	const char *path;

@@ -401,7 +401,7 @@ cells_give_back(DcMap *map, uint32 first, uint32 last, uint32 count)
 }
 
 /*
- * bucket_sweep removes from a bucket what may go and is not pinned. The partition
+ * bucket_sweep removes from a bucket the entries that may go and are not pinned. The partition
  * is locked exclusively.
  */
 static uint32

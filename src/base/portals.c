@@ -46,7 +46,7 @@
 /* The name of a portal that serves to find the context of all. */
 #define PROBE "dcounter probe"
 
-/* A portal that was there when a level began, and what it was like. */
+/* A portal that was there when a level began, and its state then. */
 typedef struct DcKnownPortal
 {
 	Portal portal;
@@ -240,7 +240,7 @@ refuse_drop(Portal portal)
 	{
 		if (known[i].portal != portal)
 			continue;
-		/* the outermost level knows what was there first */
+		/* the outermost level has the original */
 		portal->cleanup = known[i].cleanup;
 		if (portal->cleanup != NULL)
 			portal->cleanup(portal);

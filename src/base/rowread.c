@@ -119,7 +119,7 @@ rows_bigint(const DcRows *rows, uint64 row, int column)
 }
 
 /*
- * rows_put adds a row, as it is, to what a set-returning function returns: `desc` has the
+ * rows_put adds a row, as it is, to the result of a set-returning function: `desc` has the
  * same columns.
  */
 void

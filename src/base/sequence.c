@@ -48,7 +48,7 @@ sequence_draw(Oid sequence, int64 n)
 	int64 left;
 	bool logit;
 
-	(void) GetTopTransactionId(); /* so that commit flushes what is logged here */
+	(void) GetTopTransactionId(); /* so that commit flushes the record that is logged here */
 	seq = lock_sequence(rel, BUFFER_LOCK_EXCLUSIVE, &buffer, &tuple);
 	first = seq->is_called ? seq->last_value + 1 : seq->last_value;
 	if (pg_add_s64_overflow(first, n - 1, &last) ||
@@ -64,7 +64,7 @@ sequence_draw(Oid sequence, int64 n)
 	seq->is_called = true;
 	if (logit)
 	{
-		/* what is logged is the state after the numbers ahead are used, too */
+		/* the logged state is that after the numbers ahead are used, too */
 		seq->last_value = ahead;
 		seq->log_cnt = 0;
 		if (RelationNeedsWAL(rel))

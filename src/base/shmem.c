@@ -81,7 +81,7 @@ shmem_add_sized(const char *name, Size (*size)(void), void **area,
 
 /*
  * shmem_add_raw does the same for a large area that is better not touched before
- * it is used: init clears what has to be.
+ * it is used: init clears the parts that must be zero.
  */
 void
 shmem_add_raw(const char *name, Size (*size)(void), void **area, DcShmemInit init)

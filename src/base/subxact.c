@@ -1,6 +1,6 @@
 /*
  * subxact.c
- *		Work in an internal subtransaction.
+ *		Work in an internal subtransaction, and errors that are caught.
  */
 #include "postgres.h"
 

@@ -5,7 +5,7 @@
  * Each function locks the table of totals and then the shard table, always in
  * this order and until the end of the transaction: ROW EXCLUSIVE to write,
  * ACCESS SHARE to read. DDL on either table therefore waits from the first
- * increment on, and what is checked here still holds when the deltas are
+ * increment on, and the checks made here still hold when the deltas are
  * written at commit. Only afterwards is the cache asked (countercache.c).
  *
  * Checking costs more than adding to a hash table, so the last table that was
@@ -34,7 +34,7 @@
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
-/* What was found out of an entry of the cache, which stays (base/relcached.c). */
+/* An entry of the cache that was checked. Entries stay (base/relcached.c). */
 typedef struct DcChecked
 {
 	DcCounter *counter; /* NULL: nothing */
@@ -51,7 +51,7 @@ static DcChecked last_write;
 static SubTransactionId last_write_subid;
 static TimestampTz last_write_statement; /* when it began, which tells statements apart */
 
-/* What was last found to be allowed. */
+/* The rights that were last found. */
 static DcChecked last_rights;
 static AclMode last_rights_found;
 
@@ -121,8 +121,8 @@ counter_open_to_write(FunctionCallInfo fcinfo, const char *function)
 }
 
 /*
- * note_checked notes that something was found out now, and still_holds tells whether
- * nothing has changed since.
+ * note_checked notes that an entry was checked now, and still_holds tells whether that
+ * check still holds.
  */
 static void
 note_checked(DcChecked *checked, DcCounter *counter)
@@ -367,7 +367,7 @@ counter_lock_partitions(const DcCounter *counter)
 }
 
 /*
- * counter_forget_open forgets what was opened to write, when a transaction or
+ * counter_forget_open forgets the table that was opened to write, when a transaction or
  * subtransaction ends and may release the locks.
  */
 void
@@ -393,7 +393,7 @@ counter_open(Oid relid, LOCKMODE mode, AclMode rights)
 		invalidations = SharedInvalidMessageCounter;
 		if (!rights_are_known(counter, rights))
 			check_rights(relid, rights);
-		/* what was looked up may have been replaced while we waited */
+		/* the table may have been replaced while we waited */
 	} while (!counter_lock(relid, mode));
 	counter = counter_lookup(relid);
 	if (SharedInvalidMessageCounter != invalidations)

@@ -158,7 +158,7 @@ relation_sql_name(Oid relid)
 }
 
 /*
- * relation_sql_kind returns what DROP calls a table.
+ * relation_sql_kind returns the word that DROP has for a table.
  */
 const char *
 relation_sql_kind(Oid relid)

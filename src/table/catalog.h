@@ -72,7 +72,7 @@ typedef enum DcColumnId
 } DcColumnId;
 
 /*
- * What a backend remembers of a counter table. Entries are never moved or
+ * The cache entry of a counter table. Entries are never moved or
  * freed; an invalidated one is filled again by the next look-up.
  */
 typedef struct DcCounter

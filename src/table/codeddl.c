@@ -49,7 +49,7 @@ static bool index_may_be_code(Oid relid, IndexStmt *stmt, const char *query);
 static bool is_own_class(const IndexElem *element, const char *method);
 
 /*
- * code_changed does what is said above at the end of a command.
+ * code_changed does both of these things at the end of a command.
  */
 void
 code_changed(const DcDdl *ddl)

@@ -6,9 +6,9 @@
  * own transaction. That might drop or alter them before it commits, and the commit
  * would find nothing to write to. So before a statement that may change a table, the
  * increments are written: it finds their rows, as it would after an INSERT, and takes
- * them along, truncates them, or fails on them. What is counted after it looks at
+ * them along, truncates them, or fails on them. An increment after it looks at
  * the tables anew, and says at once if they will not do. A commit then never fails for
- * what DDL has done.
+ * changes that DDL has made.
  *
  * A session that has increments to write has called a function of this library, so the
  * hook is there. Code that a table's owner has put on it runs while increments are being

@@ -1,6 +1,6 @@
 /*
  * ddlhooks.c
- *		What DDL on a counter table entails.
+ *		Following DDL on the tables of a counter.
  *
  * Two event triggers keep the catalog true and the tables of a counter together, so that
  * plain DDL is all that a user needs:
@@ -9,7 +9,7 @@
  *	  the table of totals drops the shard table.
  *	- dcounter_ddl, of ddl_command_end: ALTER TABLE (or FOREIGN TABLE) ... RENAME TO, SET
  *	  SCHEMA and OWNER TO on the table of totals are repeated on the shard table; storage.c
- *	  does the same for how the tables are kept, and says what is refused.
+ *	  does the same for how the tables are kept, and refuses some commands.
  *
  * They call the functions that this and other rooms have registered. At a drop they call
  * the last one first, so that a room finds what the rooms before it know of its tables. At
@@ -181,8 +181,8 @@ ddl_read(DcDdl *ddl, Oid function)
 }
 
 /*
- * is_table tells whether what was dropped may have been a table of ours, or a sequence; they are
- * not temporary.
+ * is_table tells whether an object that was dropped may have been a table of ours, or a sequence.
+ * Ours are not temporary.
  */
 static bool
 is_table(TupleTableSlot *slot)
@@ -285,7 +285,7 @@ tables_altered(const DcDdl *ddl)
 }
 
 /*
- * sibling_follow does to another table of a counter what was done to the table of totals.
+ * sibling_follow repeats a command on the table of totals for another table of the counter.
  */
 void
 sibling_follow(const DcDdl *ddl, Oid relid, Oid sibling, const char *suffix)

@@ -148,8 +148,8 @@ guard_function(void)
 }
 
 /*
- * on_ledger_change() -> trigger: refuses what does not come from the ledger's
- * functions (55000).
+ * on_ledger_change() -> trigger: refuses changes that do not come from the
+ * ledger's functions (55000).
  */
 Datum
 on_ledger_change(PG_FUNCTION_ARGS)

@@ -10,7 +10,7 @@
  * have run in between.
  *
  * The direct way (rows/direct.c, rows/scan.c) writes and reads heap tuples itself. It
- * leaves out what the executor would do for a table with triggers for INSERT or UPDATE, rules,
+ * leaves out the work of the executor for a table with triggers for INSERT or UPDATE, rules,
  * constraints, further columns or further indexes, so it is taken
  * only for shard tables that have none of these; all others go through SQL
  * (sqlpath.c), and nothing is lost but speed. In particular the direct way never
@@ -202,8 +202,8 @@ layout_altered_error(Relation rel)
 
 /*
  * counter_check_deferred raises 55000 if a trigger on the shard table, or on the table of
- * totals, is deferred: what is written as the owner cannot leave such work to the
- * commit, where it would be done as somebody else, so rows could not be inserted.
+ * totals, is deferred: writes as the owner cannot leave such work to the commit, where it would
+ * be done as another role, so rows could not be inserted.
  */
 void
 counter_check_deferred(const DcCounter *counter, bool totals)

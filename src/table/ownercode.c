@@ -16,11 +16,11 @@
  *
  *	1. Lock all tables and their partitions ROW EXCLUSIVE, and each one's code lock (an
  *	   advisory lock), shared; none of them is waited for.
- *	2. Look at each (ownercoderel.c). What is found is remembered until an
- *	   invalidation of any of them comes.
+ *	2. Look at each (ownercoderel.c). The answer is remembered until an invalidation of any
+ *	   of them comes.
  *	3. Turn on the guard (ownercodeguard.c) until the transaction has ended.
  *
- * Why what was found holds until then:
+ * Why the answer holds until then:
  *
  *	- ROW EXCLUSIVE keeps away commands that add triggers (foreign keys of others among
  *	  them), rules, constraints, columns, defaults, policies, plain indexes, and that
@@ -34,7 +34,7 @@
  *	  event trigger, codeddl.c), and holds it until it commits. So its commit is either
  *	  before the look or after the step.
  *	- CREATE OR REPLACE FUNCTION, ALTER DOMAIN and the like need no lock on the table. But
- *	  what they change counts as code whatever it does.
+ *	  the objects that they change count as code in any case.
  *	- A role that is made a superuser, or ceases to be one, is looked at in the next step.
  *
  * Code that reads the tables in passing, as statistics do, takes the same steps with weaker
@@ -42,7 +42,7 @@
  *
  * In memory such a table would never be flushed. So no buffered table becomes one
  * (codeddl.c). If it has all the same, because its owner is no superuser any more or the
- * setting was turned off, increments go to rows, and what is in memory stays there
+ * setting was turned off, increments go to rows, and amounts in memory stay there
  * until the owner flushes (buffer/flushjob.c).
  */
 #include "postgres.h"
@@ -66,7 +66,7 @@
 /* Looks that invalidations may undo before the result is used anyway. */
 #define MAX_TRIES 16
 
-/* What was found of a counter. */
+/* The answer for a counter. */
 typedef struct DcFound
 {
 	Oid counter;  /* hash key */
@@ -83,7 +83,7 @@ typedef struct DcFound
 
 static void found_changed(void *entry, Oid relid);
 
-/* Entries (DcFound) are never removed; what they point to goes when they are filled again. */
+/* Entries (DcFound) are never removed; their pointers are freed when they are filled again. */
 static DcRelCached found_cache = {
 	.name = "dcounter owners' code",
 	.keysize = sizeof(Oid),
@@ -103,7 +103,7 @@ static void look(DcFound *found);
 
 /*
  * ownercode_look locks all tables of a counter, waiting or not, and tells whether code of
- * their owner can run on them. *reason says what, until the next look.
+ * their owner can run on them. *reason names that code, until the next look.
  */
 DcOwnerCode
 ownercode_look(const DcCounterRow *row, LOCKMODE mode, bool wait, const char **reason)
@@ -225,8 +225,7 @@ found_of(Oid counter)
 }
 
 /*
- * find locks all tables of a counter and looks at them, unless it is known what is
- * there; false if one cannot be locked at once. The locks may bring the news that there
+ * find locks all tables of a counter and looks at them, unless the answer is known; false if one cannot be locked at once. The locks may bring the news that there
  * are other tables.
  */
 static bool
@@ -300,7 +299,7 @@ has_roots(const DcFound *found, List *roots)
 }
 
 /*
- * find_members lists tables, and then their partitions and children. What was found is
+ * find_members lists tables, and then their partitions and children. The answer is
  * forgotten.
  */
 static void
@@ -354,7 +353,7 @@ look(DcFound *found)
 }
 
 /*
- * found_changed forgets what was found of a counter if a relation belongs to it.
+ * found_changed forgets the answer for a counter if a relation belongs to it.
  */
 static void
 found_changed(void *entry, Oid relid)

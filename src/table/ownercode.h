@@ -11,7 +11,7 @@
 #include "table/catalog.h"
 #include "utils/relcache.h"
 
-/* What is found of the tables of a counter. */
+/* Whether code of the owner was found on the tables of a counter. */
 typedef enum DcOwnerCode
 {
 	DC_CODE_NONE,  /* no such code can run */

@@ -10,7 +10,7 @@
  *
  *	- node types that are listed here, of the server's types;
  *	- immutable functions of the server that are given, and return, values of fixed length
- *	  only, or are listed here: these take time in proportion to what they are given, and
+ *	  only, or are listed here: these take time in proportion to their arguments, and
  *	  return no more than that. Besides there are a few others, as now();
  *	- functions that look for one string in another take the product of both. They
  *	  may be given one column, and constants;
@@ -51,7 +51,7 @@ static const char *const harmless[] = {
 	"text_smaller", "textcat", "texteq", "textin", "textlen", "textne", "textout",
 	"timezone", "to_tsvector", "upper", "varchar", "varcharout"};
 
-/* These take the product of the lengths of what they are given. */
+/* These take the product of the lengths of their arguments. */
 static const char *const searching[] = {
 	"btrim", "ltrim", "position", "rtrim", "split_part", "strpos", "substring",
 	"texticlike", "texticnlike", "texticregexeq", "texticregexne", "textlike",
@@ -144,7 +144,7 @@ reads_little(Node *node)
 }
 
 /*
- * is_equal_operator tells whether an operator compares a column with what has no column in it.
+ * is_equal_operator tells whether an operator compares a column with an expression without columns.
  */
 static bool
 is_equal_operator(Oid opno, List *args)
@@ -314,7 +314,7 @@ is_fixed_length(Oid type)
 }
 
 /*
- * count_vars counts columns, and what stands for another value.
+ * count_vars counts columns, and nodes that stand for another value.
  */
 static bool
 count_vars(Node *node, void *count)

@@ -1,9 +1,9 @@
 /*
  * ownercoderel.c
- *		What on a relation can run code of its owner, or of anybody else but the
- *		server's and this extension's.
+ *		Finding the parts of a relation that can run code of its owner, or of any
+ *		other but the server and this extension.
  *
- * Only what is known to be harmless is let through, all else counts as code:
+ * Only parts that are known to be harmless are let through, all others count as code:
  *
  *	- a heap table, or a partitioned one, whose partition key is harmless;
  *	- columns of the server's types and collations: a domain has constraints, and the
@@ -19,7 +19,7 @@
  *
  * Which expressions are harmless, ownercodeexpr.c says.
  *
- * The expressions are read as they are stored. What the relation cache offers is no use: it
+ * The expressions are read as they are stored. The relation cache is of no use: it
  * evaluates constant parts, and so would run the code that is being looked for.
  */
 #include "postgres.h"
@@ -63,7 +63,7 @@ static bool attribute_is_harmless(Relation rel, int cache, HeapTuple tuple, Attr
 static bool are_trusted(int cache, HeapTuple tuple, AttrNumber att, Oid classid, int n);
 
 /*
- * ownercode_of_relation returns what on a relation can run code, or NULL. The caller has
+ * ownercode_of_relation returns the part of a relation that can run code, or NULL. The caller has
  * a lock on it.
  */
 char *
@@ -289,7 +289,7 @@ index_is_harmless(Relation rel, HeapTuple tuple)
 /*
  * columns_are_limited tells whether the columns of an index cannot be long, as it takes
  * for most access methods: GIN adds the millions of elements of one value without a
- * look at the interrupts. B-trees limit what is in them.
+ * look at the interrupts. B-trees limit the length of their entries.
  */
 static bool
 columns_are_limited(Relation rel, Form_pg_index form, Oid am)

@@ -1,6 +1,6 @@
 /*
  * partition.c
- *		Partitions that turn: what is old goes with its partition, never row by row.
+ *		Partitions that turn: old rows go with their partition, never one by one.
  *
  * Events (outbox/ring.c), ops (once/opjob.c) and entries by month (ledger/entrymonth.c) are
  * written to one partition of several. In time it is another one, and those whose
@@ -20,7 +20,7 @@
  *	   writers of one op must meet in one index; months, before entries are carried
  *	   forward. To events, which partition is current is a hint: a reader looks into all.
  *	3. A partition is emptied by TRUNCATE under ACCESS EXCLUSIVE. Nobody else uses it then,
- *	   not even to read, and writers of rows in it have ended. Whether what is in it may
+ *	   not even to read, and writers of rows in it have ended. Whether its rows may
  *	   go is known, or looked up, under that lock. It is taken without waiting, as a queue
  *	   behind it would stop all (partition_lock_at_once).
  *	4. A partition with no page has no rows, not even of a transaction in progress

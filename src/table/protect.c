@@ -11,10 +11,10 @@
  *	  deletes the shard rows of its keys. The trigger fires always, in the worker
  *	  of a subscription, too.
  *	- TRUNCATE of a shard table or of holds by themselves is refused for a stock and for a
- *	  ledger: units, or what balances must agree with, would be lost. The shard table of
- *	  a plain counter may be truncated; that forgets what is not yet compacted.
+ *	  ledger: units, or rows that balances must agree with, would be lost. The shard table of
+ *	  a plain counter may be truncated; that forgets amounts that are not yet compacted.
  *	- DELETE by hand is refused for a stock and for a ledger, on the same ground. Rows of
- *	  a plain counter may be deleted: that forgets what is in these rows.
+ *	  a plain counter may be deleted: that forgets the amounts in these rows.
  *
  * Protocol of TRUNCATE. The tables are locked in the order in which everybody locks
  * them: totals (by the statement itself), shards, holds, others. All writers to any
@@ -257,8 +257,8 @@ protect_lets_insert(Relation rel)
 }
 
 /*
- * on_counter_truncate() -> trigger, AFTER TRUNCATE: empties what belongs to a table of
- * totals that was truncated; 55000 for a table of a stock or a ledger that must not
+ * on_counter_truncate() -> trigger, AFTER TRUNCATE: empties the other tables of a counter
+ * whose table of totals was truncated; 55000 for a table of a stock or a ledger that must not
  * be truncated by itself.
  */
 Datum
@@ -397,7 +397,7 @@ truncated_partition(const DcCounterRow *row, Oid relid)
 	LockRelationOid(row->shards, RowExclusiveLock);
 	runas_begin(&state, relation_owner(row->counter));
 	if (buffered)
-		delete_rows(relid, "true"); /* what was in memory is there now, perhaps */
+		delete_rows(relid, "true"); /* amounts from memory are there now, perhaps */
 	if (!relation_is_empty(row->shards))
 		delete_rows(row->shards, keys_of(relid));
 	runas_end(&state);
@@ -416,7 +416,7 @@ keys_of(Oid relid)
 }
 
 /*
- * write_down writes what is in memory to rows, and keeps others from adding to
+ * write_down writes the amounts in memory to rows, and keeps others from adding to
  * it before this transaction has ended.
  */
 static void
@@ -468,8 +468,8 @@ must_agree_detail(const DcCounterRow *row)
 }
 
 /*
- * on_counter_delete() -> trigger, BEFORE DELETE: refuses what does not come from the
- * functions of a stock or a ledger (55000).
+ * on_counter_delete() -> trigger, BEFORE DELETE: refuses deletions that do not come from
+ * the functions of a stock or a ledger (55000).
  */
 Datum
 on_counter_delete(PG_FUNCTION_ARGS)
@@ -501,8 +501,7 @@ on_counter_delete(PG_FUNCTION_ARGS)
 }
 
 /*
- * wrong_call raises 39P01: a trigger's function was called for something else than it is
- * for.
+ * wrong_call raises 39P01: a trigger's function was called in another way than `when`.
  */
 static void
 wrong_call(const char *function, const char *when)

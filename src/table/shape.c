@@ -14,14 +14,14 @@
  *	  reference to the relation does keep it from that, as ALTER TABLE looks for these.
  *	- So code that reads tuples by number opens the relation first, and then makes sure
  *	  that the check is as new as the last relcache invalidation of the table. Each room
- *	  remembers what was found until then; asking for that costs next to nothing.
+ *	  remembers the answer until then; asking for that costs next to nothing.
  *	- Numbers of columns and the index come from the check alone (DcTableLayout), and
  *	  nobody looks them up otherwise.
  *
  * Further columns are allowed, and so is a NOT NULL that was not there: SQL serves
  * these. Code that writes without SQL asks whether there are any (alone).
  *
- * Children by inheritance are not: what is in them would be read as well, and they need
+ * Children by inheritance are not: their rows would be read as well, and they need
  * not have the constraints. To partitions the server gives all of these.
  */
 #include "postgres.h"

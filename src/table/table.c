@@ -81,7 +81,7 @@ dc_alter(PG_FUNCTION_ARGS)
 							PG_ARGISNULL(4) ? NULL : PG_GETARG_TEXT_PP(4));
 	if (row.mode != counter->row.mode)
 	{
-		counter_hooks->apply_early(); /* what this transaction adds goes the way it began */
+		counter_hooks->apply_early(); /* increments of this transaction go the way they began */
 		if (counter_is_buffered(counter) && buffer_hooks != NULL)
 			buffer_hooks->write_down(counter);
 	}
@@ -136,8 +136,8 @@ op_retention_arg(FunctionCallInfo fcinfo, int argno, DcCounterRow *row)
 
 /*
  * check_bufferable raises an error if a table cannot be buffered: a stock needs a
- * decision now, a ledger is exact, and what is written to other servers cannot be undone together
- * with what is in memory.
+ * decision now, a ledger is exact, and rows on other servers cannot be undone together
+ * with amounts in memory.
  */
 static void
 check_bufferable(const DcCounter *counter)

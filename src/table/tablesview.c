@@ -23,7 +23,7 @@
 
 PG_FUNCTION_INFO_V1(maintainer);
 
-/* What is found of a table, in the caller's memory context. */
+/* The answer for a table, in the caller's memory context. */
 typedef struct DcTableLook
 {
 	DcCounterRow row;

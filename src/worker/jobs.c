@@ -73,7 +73,7 @@ volatile DcMoment job_asked_at = {0};
 /* The worker has been asked to end, and runs a job for the last time. */
 static bool job_leaving = false;
 
-/* It has been asked once more: what is left is left. */
+/* It has been asked once more: it does nothing more. */
 volatile sig_atomic_t job_hurries = false;
 
 /* The table of the step that is running, or InvalidOid. */
@@ -111,7 +111,7 @@ static struct
 	DcMoment ended;
 } last_run[DC_MAX_JOBS];
 
-/* What a step is about, for error messages and pg_stat_activity. */
+/* The job and the table of a step, for error messages and pg_stat_activity. */
 static char subject[2 * NAMEDATALEN + 64];
 
 static void on_step_tick(void);
@@ -242,7 +242,7 @@ job_run_in_worker(int job)
 }
 
 /*
- * job_leave runs what has to be done when the worker leaves. All of it has one deadline,
+ * job_leave does the last work of a worker that leaves. All of it has one deadline,
  * counted from when the worker was asked to end.
  */
 void
@@ -373,7 +373,7 @@ pace(void)
 	while (!ShutdownRequestPending && !moment_is_reached(until))
 	{
 		pgstat_report_activity(STATE_IDLE, NULL);
-		/* what has woken it has left a flag, too */
+		/* the process that has woken it has left a flag, too */
 		sleep_on_latch(moment_ms_left(moment_min(until, job_due(URGENT_JOB))), "DcounterWorkerPace");
 		run_urgent();
 	}
@@ -497,7 +497,7 @@ step_in_transaction(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 }
 
 /*
- * name_subject sets what the step to come is about.
+ * name_subject sets the subject of the step to come.
  */
 static void
 name_subject(DcJobRun *run, Oid table)

@@ -173,7 +173,7 @@ detach(int code, Datum arg)
 }
 
 /*
- * list_databases returns a list of what is in pg_database (DcDatabase *), and finds the
+ * list_databases returns a list of the rows of pg_database (DcDatabase *), and finds the
  * role that workers connect as.
  */
 static List *
@@ -352,7 +352,7 @@ note_end(DcWorkerSlot *slot)
 }
 
 /*
- * manage_workers starts and stops what has to be, and returns how long to sleep.
+ * manage_workers starts and stops workers as needed, and returns how long to sleep.
  */
 static long
 manage_workers(Oid role)

@@ -144,7 +144,7 @@ pause_worker(const char *name)
 
 /*
  * wait_until_left waits until the worker of a database has left, or gives up:
- * then the statement says what is in its way.
+ * then the statement reports the worker that is in its way.
  */
 static void
 wait_until_left(Oid database)
@@ -186,7 +186,7 @@ resume_worker(Oid database)
 }
 
 /*
- * note_statement remembers what the launcher has to be told of a statement.
+ * note_statement remembers whether the launcher has to be told of a statement.
  */
 static void
 note_statement(Node *statement)
