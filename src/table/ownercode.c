@@ -225,8 +225,8 @@ found_of(Oid counter)
 }
 
 /*
- * find locks all tables of a counter and looks at them, unless the answer is known; false if one cannot be locked at once. The locks may bring the news that there
- * are other tables.
+ * find locks all tables of a counter and looks at them, unless the answer is known. False
+ * if one cannot be locked at once. The locks may bring the news that there are other tables.
  */
 static bool
 find(DcFound *found, const DcCounterRow *row, LOCKMODE mode, bool wait, bool code)
