@@ -396,7 +396,7 @@ run_urgent(void)
 }
 
 /*
- * step_in_procedure does the same within a procedure. The step is in a
+ * step_in_procedure runs a step within a procedure. The step is in a
  * subtransaction, whose abort also ends the SPI connections that an error has left
  * open. The user's cancel ends the procedure.
  */
