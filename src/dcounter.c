@@ -3,7 +3,7 @@
  *		Module entry of the dcounter extension.
  *
  * The extension works when loaded on demand by its first function call; being
- * in shared_preload_libraries is never needed for what is exact. It adds shared
+ * in shared_preload_libraries is never needed for exact counting. It adds shared
  * memory, and with that the launcher of background workers and the statistics.
  */
 #include "postgres.h"
@@ -52,11 +52,11 @@ _PG_init(void)
 	if (preloading)
 	{
 		shmem_init();
-		stats_init(); /* counts what all have done */
+		stats_init(); /* counts the work of all others */
 	}
-	consumer_init();	 /* looks at what all have written */
-	counter_last_init(); /* when all is written but what goes to memory */
-	outbox_xact_init();	 /* what others write may fire triggers that make events */
+	consumer_init();	 /* looks at the writes of all others */
+	counter_last_init(); /* when all is written but amounts that go to memory */
+	outbox_xact_init();	 /* writes of others may fire triggers that make events */
 	counter_xact_init();
 	counter_ddl_init();
 	if (preloading)

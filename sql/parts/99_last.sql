@@ -6,8 +6,8 @@ GRANT SELECT ON dcounter.counter_events TO PUBLIC;
 GRANT SELECT ON dcounter.ledger TO PUBLIC;
 GRANT SELECT ON dcounter.op_slot TO PUBLIC;
 
--- What pg_dump takes along besides, events of all roles among it, is for the database's
--- owner to dump, and for nobody else to read.
+-- These are dumped as well, with events of all roles. The database's owner dumps them;
+-- no other role may read them.
 GRANT SELECT ON SEQUENCE dcounter.outbox_seq, dcounter.consumer_id TO pg_database_owner;
 GRANT SELECT ON dcounter.changed_key, dcounter.consumer, dcounter.consumer_member, dcounter.consumer_retry TO pg_database_owner;
 GRANT SELECT ON dcounter.outbox_0, dcounter.outbox_1, dcounter.outbox_2, dcounter.outbox_3, dcounter.outbox_4,
@@ -19,7 +19,7 @@ GRANT SELECT ON dc_tables, dc_stat_counters, dc_stat_hot_keys, dc_stat_buffer, d
 REVOKE EXECUTE ON FUNCTION dc_worker_start() FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION dc_worker_stop() FROM PUBLIC;
 
--- Whoever may execute a trigger function may put it on a table of his own.
+-- A role that may execute a trigger function may put it on a table of its own.
 REVOKE EXECUTE ON FUNCTION dcounter.on_catalog_change() FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION dcounter.on_events_change() FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION dcounter.on_op_slot_change() FROM PUBLIC;

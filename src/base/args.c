@@ -6,8 +6,8 @@
 
 #include "access/htup_details.h"
 #include "base/args.h"
-#include "funcapi.h"
 #include "commands/trigger.h"
+#include "funcapi.h"
 #include "utils/array.h"
 #include "utils/lsyscache.h"
 

@@ -161,7 +161,7 @@ cat_duration(DcCatRow *io, int64 *field, bool days)
 }
 
 /*
- * cat_string is for a text; what is read is a copy.
+ * cat_string is for a text; a copy is read.
  */
 void
 cat_string(DcCatRow *io, char **field)
@@ -176,7 +176,7 @@ cat_string(DcCatRow *io, char **field)
 }
 
 /*
- * cat_choice is for a text that is one of `names`, whose number it returns.
+ * cat_choice is for a text that is one of `names`. Returns the number of the name.
  */
 int
 cat_choice(DcCatRow *io, int field, const char *const *names, int n)

@@ -8,27 +8,28 @@
  *
  * How rows are read (the snapshot rule):
  *
- *	- With SnapshotSelf, which shows what is committed at this moment, and what this
- *	  transaction has done itself. A transaction's snapshot may be older than a setting,
- *	  and whoever acts upon a row locks first and reads afterwards, so the row as it is now is the
- *	  right one at any isolation level. And to serializable snapshot isolation a
+ *	- Reads use SnapshotSelf, which shows the rows that are committed at this moment, and
+ *	  the changes of this transaction. A transaction's snapshot may be older than a setting.
+ *	  A caller that acts upon a row locks first and reads afterwards, so the row as it is
+ *	  now is the right one at any isolation level. And to serializable snapshot isolation a
  *	  catalog is a user's table: reads with an MVCC snapshot would make transactions conflict
- *	  that have nothing in common. Reads with SnapshotSelf are not its business.
- *	- Such a read is not of one moment. It may come to the old version of a row when its
- *	  replacement has been committed, and have passed by the place of the new version before that was there. So
- *	  what is not found by its key is looked for once more. The second read begins when
- *	  the replacement is committed, and finds it. To miss a row twice, two changes of
- *	  it would have to be committed just within these two reads; whoever changes rows
- *	  often holds a lock that its readers take, too (see consumer/memberrow.c).
+ *	  that have nothing in common. It does not look at reads with SnapshotSelf.
+ *	- Such a read is not of one moment. It may come to the old version of a row when the
+ *	  replacement has been committed already, having passed by the place of the new version
+ *	  before that was there. So a row that is not found by its key is looked for once more.
+ *	  The second read begins when the replacement is committed, and finds it. To miss a row
+ *	  twice, two changes of it would have to be committed just within these two reads.
+ *	  Where rows change often, the writer holds a lock that readers take, too (see
+ *	  consumer/memberrow.c).
  *	- A read of many rows may miss one that is being replaced, or show both versions.
- *	  Its callers look at each again under a lock, or read again (once/opslot.c), or
- *	  work on what they see just now, as statistics and jobs do. With a lock that keeps
- *	  others from changing these rows, all is as in any snapshot.
+ *	  Its callers look at each row again under a lock, or read again (once/opslot.c). Or
+ *	  the rows of this moment are good enough, as for statistics and jobs. With a lock that
+ *	  keeps others from changing these rows, all is as in any snapshot.
  *
- * Whoever changes a row holds a lock that keeps others from changing it: an update of one
- * that was replaced meanwhile is an error. A change shows at once to the transaction
- * itself, and is made known to other sessions by a relcache invalidation of the relation that
- * the row is about, which they receive at commit.
+ * A transaction that changes a row holds a lock that keeps others from changing it: to
+ * update a row that was replaced meanwhile is an error. The transaction itself sees the
+ * change at once. Other sessions learn of it at commit, by a relcache invalidation of the
+ * relation that the row is about.
  */
 #include "postgres.h"
 
@@ -43,6 +44,8 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"
+#include "nodes/value.h"
+#include "parser/parse_func.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
@@ -69,7 +72,6 @@ static uint64 known_changes = 0; /* how often a relation may have changed */
 static void scan_open(DcCatScan *scan, const DcCatalog *cat, LOCKMODE mode);
 static void scan_start(DcCatScan *scan, const char *index, const ScanKeyData *keys, int nkeys);
 static void take(DcCatScan *scan, void *row);
-static bool find(DcCatScan *scan, const char *index, const ScanKeyData *keys, int nkeys);
 static void changed(const DcCatalog *cat, Datum first);
 
 /*
@@ -109,6 +111,17 @@ catalog_relation_if_any(const char *name)
 	return relid;
 }
 
+/*
+ * extension_function finds a function without arguments in that schema; InvalidOid if
+ * there is none.
+ */
+Oid
+extension_function(const char *name)
+{
+	return LookupFuncName(list_make2(makeString(DC_SCHEMA), makeString(pstrdup(name))),
+						  0, NULL, true);
+}
+
 static void
 known_changed(void *data, Oid relid)
 {
@@ -120,8 +133,8 @@ known_changed(void *data, Oid relid)
 }
 
 /*
- * relation_invalidate tells all sessions, at commit, that what is known of a relation
- * has changed. One that is gone needs no message.
+ * relation_invalidate tells all sessions, at commit, that facts about a relation have
+ * changed. One that is gone needs no message.
  */
 void
 relation_invalidate(Oid relid)
@@ -404,9 +417,9 @@ changed(const DcCatalog *cat, Datum first)
 
 /*
  * cat_on_change is behind the triggers BEFORE INSERT OR UPDATE OR DELETE FOR EACH ROW of
- * catalogs whose first column is a relation. They make a restore idempotent, as pg_dump's data may meet
- * rows that are there already: an INSERT of one replaces it instead. And they tell
- * sessions of the change.
+ * catalogs whose first column is a relation. They make a restore idempotent: pg_dump's data
+ * may meet rows that are there already, and an INSERT of such a row replaces it. They also
+ * tell sessions of the change.
  */
 Datum
 cat_on_change(FunctionCallInfo fcinfo, const DcCatalog *cat, const char *function)

@@ -26,7 +26,7 @@ typedef struct DcCatRow
 	TupleDesc desc;
 	int column;			 /* the one that comes next, from 0 */
 	ItemPointerData tid; /* of a row that is read: where it is, */
-	TransactionId xmin;	 /* and who has written it */
+	TransactionId xmin;	 /* and which transaction has written it */
 	Datum values[CAT_MAX_COLUMNS];
 	bool nulls[CAT_MAX_COLUMNS];
 } DcCatRow;
@@ -41,7 +41,7 @@ typedef struct DcCatalog
 	/* takes each column, in order, from or to the struct (catcolumn.c) */
 	void (*columns)(DcCatRow *io, void *row);
 	bool tells;		 /* each change invalidates the relation in the first column */
-	bool keeps_lock; /* what is changed stays locked until the transaction ends */
+	bool keeps_lock; /* a table that is changed stays locked until the transaction ends */
 } DcCatalog;
 
 /* A scan of a catalog. */
@@ -59,6 +59,7 @@ typedef struct DcCatScan
 /* catrow.c */
 extern Oid catalog_relation(const char *name);
 extern Oid catalog_relation_if_any(const char *name);
+extern Oid extension_function(const char *name);
 extern void relation_invalidate(Oid relid);
 
 extern void cat_scan_begin(DcCatScan *scan, const DcCatalog *cat, const char *index,

@@ -3,13 +3,13 @@
  *		Moments: times by a clock that nobody sets.
  *
  * The wall clock (TimestampTz) steps back and forth: by NTP, an administrator, a
- * virtual machine that wakes up. So how long something took, and when something is
- * to be done next, is measured by the monotonic clock. Its times have a type of
- * their own, so that the compiler tells the two apart.
+ * virtual machine that wakes up. So durations, and times at which something is to be
+ * done next, are measured by the monotonic clock. Its times have a type of their own,
+ * so that the compiler tells the two apart.
  *
- * What must be wall time says so at its place: what users give and see, what is in
- * rows (it must mean the same after a restart and on a standby), ids that
- * carry a time.
+ * Wall time is used only for times that users give and see, for times in rows (they must
+ * mean the same after a restart and on a standby), and for ids that carry a time. A
+ * comment says so at each place.
  *
  * All processes of a server have the same clock, so moments may be in shared
  * memory. They mean nothing to another machine or after it was booted, and so are
@@ -126,8 +126,8 @@ moment_ms_left(DcMoment moment)
 }
 
 /*
- * moment_at_wall returns when the wall clock says a time, unless it is set
- * meanwhile: who waits until then has to look again now and then.
+ * moment_at_wall returns the moment at which the wall clock will show a time, unless the
+ * clock is set meanwhile: a caller that waits until then has to look again now and then.
  */
 static inline DcMoment
 moment_at_wall(TimestampTz time)

@@ -33,7 +33,7 @@
 #error "dcounter needs PostgreSQL 15 or later"
 #endif
 
-/* Before a declaration, of what raises an error in any case: came with 18. */
+/* Before the declaration of a function that raises an error in any case: since 18. */
 #ifndef pg_noreturn
 #define pg_noreturn pg_attribute_noreturn()
 #endif
@@ -44,35 +44,15 @@
 #endif
 
 /* 16 replaced the per-catalog ownership checks by one function. */
-static inline bool
-compat_owns_relation(Oid relid, Oid roleid)
-{
 #if PG_VERSION_NUM >= 160000
-	return object_ownercheck(RelationRelationId, relid, roleid);
+#define compat_owns_relation(relid, roleid) object_ownercheck(RelationRelationId, relid, roleid)
+#define compat_owns_extension(oid, roleid) object_ownercheck(ExtensionRelationId, oid, roleid)
+#define compat_owns_database(oid, roleid) object_ownercheck(DatabaseRelationId, oid, roleid)
 #else
-	return pg_class_ownercheck(relid, roleid);
+#define compat_owns_relation(relid, roleid) pg_class_ownercheck(relid, roleid)
+#define compat_owns_extension(oid, roleid) pg_extension_ownercheck(oid, roleid)
+#define compat_owns_database(oid, roleid) pg_database_ownercheck(oid, roleid)
 #endif
-}
-
-static inline bool
-compat_owns_extension(Oid extension, Oid roleid)
-{
-#if PG_VERSION_NUM >= 160000
-	return object_ownercheck(ExtensionRelationId, extension, roleid);
-#else
-	return pg_extension_ownercheck(extension, roleid);
-#endif
-}
-
-static inline bool
-compat_owns_database(Oid database, Oid roleid)
-{
-#if PG_VERSION_NUM >= 160000
-	return object_ownercheck(DatabaseRelationId, database, roleid);
-#else
-	return pg_database_ownercheck(database, roleid);
-#endif
-}
 
 /* 18 has constraints NOT NULL that are not valid yet: there may be rows with NULL. */
 static inline bool
@@ -143,8 +123,7 @@ compat_xid_of(VirtualTransactionId vxid)
 
 /* 18 added an argument for EXPLAIN's instrumentation. */
 static inline IndexScanDesc
-compat_index_beginscan(Relation heap, Relation index, Snapshot snapshot,
-					   int nkeys)
+compat_index_beginscan(Relation heap, Relation index, Snapshot snapshot, int nkeys)
 {
 #if PG_VERSION_NUM >= 180000
 	return index_beginscan(heap, index, snapshot, NULL, nkeys, 0);
@@ -287,8 +266,7 @@ compat_backend_status(int i)
 
 /* 16 added an argument for indexes that summarize. */
 static inline void
-compat_insert_index_entries(ResultRelInfo *table, TupleTableSlot *slot,
-							EState *estate)
+compat_insert_index_entries(ResultRelInfo *table, TupleTableSlot *slot, EState *estate)
 {
 #if PG_VERSION_NUM >= 160000
 	(void) ExecInsertIndexTuples(table, slot, estate, false, false, NULL, NIL,
@@ -307,7 +285,7 @@ compat_index_insert_cleanup(Relation index, IndexInfo *info)
 #endif
 }
 
-/* 17 lets who writes a logical decoding message ask for it to be flushed. */
+/* In 17 the writer of a logical decoding message says whether it is flushed at once. */
 static inline XLogRecPtr
 compat_log_message(const char *prefix, const char *message, size_t size)
 {

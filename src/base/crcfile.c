@@ -1,10 +1,11 @@
 /*
  * crcfile.c
- *		Files that keep what is in memory over a clean restart.
+ *		Files that keep the contents of memory over a clean restart.
  *
  * The postmaster writes them when it exits, and reads them at the next start. They are in
- * the byte order and with the alignment of the machine, end with a checksum of all before it, and never leave
- * the data directory, but with a copy of it. A file takes its name when it is complete.
+ * the byte order and with the alignment of the machine, and end with a checksum of all before
+ * it. They never leave the data directory, but with a copy of it. A file takes its name when
+ * it is complete.
  */
 #include "postgres.h"
 
@@ -46,8 +47,8 @@ crcfile_put(DcCrcFile *file, const void *data, Size size)
 }
 
 /*
- * crcfile_close completes a file. If that, or anything before, was not possible, this is
- * logged, and what is lost by that, unless it is NULL.
+ * crcfile_close completes a file. If that, or anything before, has failed, this is logged,
+ * with `lost`, which says what is lost by it, unless that is NULL.
  */
 void
 crcfile_close(DcCrcFile *file, const char *lost)
@@ -70,8 +71,8 @@ crcfile_close(DcCrcFile *file, const char *lost)
 }
 
 /*
- * crcfile_read reads a file, to be freed by the caller; false if there is none. What keeps
- * it from being read is reported, and then there is none, either.
+ * crcfile_read reads a file, to be freed by the caller; false if there is none. A failure to
+ * read it is reported, and the answer is false then, too.
  */
 bool
 crcfile_read(DcCrcFile *file, const char *path, int elevel)
@@ -103,7 +104,7 @@ crcfile_read(DcCrcFile *file, const char *path, int elevel)
 }
 
 /*
- * crcfile_is_valid tells whether what was read has its checksum.
+ * crcfile_is_valid tells whether the bytes that were read have their checksum.
  */
 bool
 crcfile_is_valid(const DcCrcFile *file)
@@ -121,7 +122,7 @@ crcfile_is_valid(const DcCrcFile *file)
 }
 
 /*
- * crcfile_get takes the next bytes of what was read; false if there are fewer before the
+ * crcfile_get takes the next of the bytes that were read; false if there are fewer before the
  * checksum.
  */
 bool

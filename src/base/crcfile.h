@@ -1,6 +1,6 @@
 /*
  * crcfile.h
- *		Files that keep what is in memory over a restart (see crcfile.c).
+ *		Files that keep the contents of memory over a restart (see crcfile.c).
  */
 #ifndef DC_CRCFILE_H
 #define DC_CRCFILE_H
@@ -9,7 +9,7 @@
 
 #include "port/pg_crc32c.h"
 
-/* A file while it is written, or what was read of one. */
+/* A file while it is written, or the contents of one that was read. */
 typedef struct DcCrcFile
 {
 	const char *path;

@@ -16,3 +16,14 @@ serialization_error(void)
 			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 			 errmsg("could not serialize access due to concurrent update")));
 }
+
+/*
+ * relation_missing_error raises 42P01 for a relation that does not exist any more.
+ */
+void
+relation_missing_error(Oid relid)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_TABLE),
+			 errmsg("relation with OID %u does not exist", relid)));
+}

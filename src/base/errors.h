@@ -5,6 +5,9 @@
 #ifndef DC_ERRORS_H
 #define DC_ERRORS_H
 
-extern void serialization_error(void);
+#include "base/compat.h"
+
+pg_noreturn extern void serialization_error(void);
+pg_noreturn extern void relation_missing_error(Oid relid);
 
 #endif /* DC_ERRORS_H */

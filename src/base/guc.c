@@ -33,8 +33,8 @@ bool dc_async_ack = true;
 int dc_buffer_size = 32 * 1024;
 
 /*
- * A number, whose value at the start is that of the variable. Sizes of shared memory are
- * fixed at the start of the server, and not defined without preload.
+ * A numeric setting. Its default is the variable's initial value. Sizes of shared memory
+ * are fixed at the start of the server, and not defined without preload.
  */
 typedef struct IntSetting
 {
@@ -143,7 +143,8 @@ static const BoolSetting bools[] = {
 };
 
 /*
- * guc_init defines the settings and reserves their prefix. All of the worker follow a reload.
+ * guc_init defines the settings and reserves their prefix. A reload changes all settings of
+ * the worker.
  */
 void
 guc_init(void)

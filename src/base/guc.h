@@ -7,7 +7,7 @@
 
 extern int dc_pending_memory; /* kB of pending deltas kept per transaction */
 extern bool dc_worker;		  /* do the launcher's workers run */
-extern char *dc_worker_role;  /* whom they connect as; "" for a superuser */
+extern char *dc_worker_role;  /* the role they connect as; "" for a superuser */
 extern bool dc_worker_runs_owner_code;
 extern int dc_compact_interval; /* ms from one compaction to the next */
 extern int dc_compact_batch;	/* shard rows that one transaction compacts */
@@ -17,7 +17,7 @@ extern int dc_log_min_duration; /* ms of a job's run to log; -1: never */
 extern int dc_expire_interval;
 extern int dc_events_interval;	  /* ms from one look for changed keys to the next */
 extern int dc_hold_retention;	  /* s */
-extern int dc_op_interval;		  /* ms from one look at the age of events to the next */
+extern int dc_op_interval;		  /* ms from one look at the age of ops to the next */
 extern int dc_outbox_interval;	  /* ms */
 extern int dc_outbox_rotate_age;  /* s */
 extern int dc_outbox_rotate_size; /* MB */

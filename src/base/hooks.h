@@ -1,14 +1,15 @@
 /*
  * hooks.h
- *		What rooms ask of the rooms below them, or tell them.
+ *		Functions by which rooms ask the rooms below them, or tell them something.
  *
- * A room includes only rooms above it (test/lint.sh has the order). What it needs of one
- * below is a function in one of these structures. The room below sets the pointer, once,
- * when the library is loaded; until then, and if the room needs shared memory and
- * there is none, it is NULL. A structure has all of its functions.
+ * A room includes only rooms above it (test/lint.sh has the order). A function of a room
+ * below is called by way of one of these structures. The room below sets the pointer, once,
+ * when the library is loaded. Until then the pointer is NULL. It stays NULL if the room needs
+ * shared memory and there is none. A structure has all of its functions.
  *
- * Rooms also register what is the same for several of them: jobs (job.h), statements
- * (counter/sqlpath.h), areas of shared memory (shmem.h).
+ * Rooms also register things of which several rooms have some: jobs (job.h), statements
+ * (counter/sqlpath.h), areas of shared memory (shmem.h), functions around utility
+ * statements (utility.h).
  */
 #ifndef DC_HOOKS_H
 #define DC_HOOKS_H
@@ -32,7 +33,7 @@ typedef struct DcCounterHooks
 	void (*apply_early)(void);
 } DcCounterHooks;
 
-/* What one commit has done to one counter table. */
+/* The effects of one commit on one counter table. */
 typedef struct DcApplyStats
 {
 	uint64 increments; /* calls of dc_incr() and its relatives */
@@ -58,7 +59,7 @@ typedef struct DcStatsHooks
 	void (*swept)(struct DcCounter *counter, DcMoment started, int64 overflowed);
 } DcStatsHooks;
 
-/* What is in memory for a key that is being read. */
+/* The amounts in memory for a key that is being read. */
 typedef struct DcBuffered
 {
 	const struct DcKey *key;
@@ -73,7 +74,7 @@ typedef struct DcBuffered
 /* Set by buffering_init(), if preloaded. */
 typedef struct DcBufferHooks
 {
-	/* does somebody flush this database now? */
+	/* does a worker flush this database now? */
 	bool (*flushes)(void);
 
 	/*
@@ -86,8 +87,8 @@ typedef struct DcBufferHooks
 	void (*give_back)(void);
 
 	/*
-	 * Find out what is in memory, for some keys or for all, and make active a
-	 * snapshot to read the rows in, which the caller pops: together they have each
+	 * Read the amounts in memory, of some keys or of all, and make active a snapshot to
+	 * read the rows in, which the caller pops: amounts and rows together have each
 	 * increment once. False, without a snapshot, on a standby.
 	 */
 	bool (*read_keys)(struct DcCounter *counter, DcBuffered *keys, int count);
@@ -128,7 +129,7 @@ typedef struct DcCacheHooks
 /* Set by stock_init(). */
 typedef struct DcStockHooks
 {
-	/* units of a key were added to its rows; nobody sees that yet */
+	/* units of a key were added to its rows; no other session sees that yet */
 	void (*units_added)(struct DcCounter *counter, const struct DcDeltaKey *key);
 
 	/* the table of holds of a stock that is being created, and of one being adopted */
@@ -176,7 +177,7 @@ typedef struct DcOutboxHooks
 	void (*dropped)(Oid counter);
 } DcOutboxHooks;
 
-/* What the retention job asks of a consumer. */
+/* The needs of a consumer, which the retention job asks for. */
 typedef struct DcConsumerNeed
 {
 	int32 id;
@@ -210,7 +211,7 @@ extern const DcOutboxHooks *outbox_hooks;
 extern const DcConsumerHooks *consumer_hooks;
 
 /*
- * stats_clock returns the time, or 0 if nobody wants to know.
+ * stats_clock returns the moment, or DC_LONG_AGO if there are no statistics.
  */
 static inline DcMoment
 stats_clock(void)

@@ -1,10 +1,10 @@
 /*
  * job.h
- *		What the rooms' periodic jobs and those who run them know of each other.
+ *		The interface between the rooms' periodic jobs and the code that runs them.
  *
  * A job is run by the worker, or by CALL dc_maintain(). It does its work in
- * steps, each a transaction of its own, and between two of them looks whether its
- * time is up; then it returns true, is called again soon, and goes on where it
+ * steps, each a transaction of its own. Between two steps it looks whether its
+ * time is up. If so it returns true, is called again soon, and goes on where it
  * was. Rooms register their jobs when the library is loaded.
  */
 #ifndef DC_JOB_H
@@ -35,7 +35,7 @@ typedef struct DcJob
 	const char *name;
 	const int *interval; /* setting, in ms */
 	bool (*run)(DcJobRun *run);
-	/* instead of an interval: when it is due. It comes between others' steps */
+	/* instead of an interval: when it is due. Such a job runs between the steps of others, too */
 	DcMoment (*due)(void);
 } DcJob;
 

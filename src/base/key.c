@@ -5,8 +5,8 @@
  * SQL declares a key as anycompatible, and several as anycompatiblearray. So each
  * function exists once, a literal or parameter without a type is a text, and what
  * cannot be a key gets an error that says so. Types that the server would cast to text,
- * bigint or uuid by itself are read as if it had; a cast of a user's is not looked for,
- * as it would run his code here.
+ * bigint or uuid by itself are read as if it had. Casts that users have made are not looked
+ * for: they would run users' code here.
  */
 #include "postgres.h"
 

@@ -2,9 +2,10 @@
  * lockclass.h
  *		The classes of the extension's advisory locks.
  *
- * A class is the last field of a lock's tag; 1 and 2 belong to the SQL functions. The other
- * two fields say what is locked. All but the worker's are held until the transaction
- * ends, if nothing else is said, and are taken in this order, after locks on tables:
+ * A class is the last field of a lock's tag. Classes 1 and 2 belong to the SQL functions. The
+ * other two fields say what is locked. If nothing else is said, a lock is held until the
+ * transaction ends; only the worker's is a session's. They are taken in this order, after
+ * locks on tables:
  *
  *	worker		(0, 0): worker.c, by a database's only worker, as long as it lives
  *	code		(table, 0): ownercode.c. Shared by a step of the worker, which does not wait,
@@ -28,7 +29,7 @@
  *				(consumer, hash of the member): memberrow.c, by fetches, which do not wait,
  *				and acks, of a member
  *	writer		(the first number, in two halves): registry.c, shared, by transactions that
- *				have drawn numbers of events. None waits for it: readers look who holds it
+ *				have drawn numbers of events. None waits for it: readers look which hold it
  */
 #ifndef DC_LOCKCLASS_H
 #define DC_LOCKCLASS_H
@@ -49,8 +50,8 @@
 #define CODE_LOCK_CLASS 87
 
 /*
- * advisory_lock takes such a lock until the transaction ends; false if it would have to
- * wait, and may not.
+ * advisory_lock takes a lock until the transaction ends. False if it would have to wait,
+ * and may not.
  */
 static inline bool
 advisory_lock(uint16 lockclass, uint32 id1, uint32 id2, LOCKMODE mode, bool wait)
@@ -62,7 +63,7 @@ advisory_lock(uint16 lockclass, uint32 id1, uint32 id2, LOCKMODE mode, bool wait
 }
 
 /*
- * advisory_unlock releases one before.
+ * advisory_unlock releases a lock earlier.
  */
 static inline void
 advisory_unlock(uint16 lockclass, uint32 id1, uint32 id2, LOCKMODE mode)

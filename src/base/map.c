@@ -4,19 +4,19 @@
  *
  * It has a fixed size and is full when that is used up, which callers must expect.
  * Its memory is divided into cells of one size. An entry is a cell: a header, the
- * payload of whoever uses the map, and the first bytes of the key; a key that is
- * longer goes on in further cells. So no key is too long, nothing is fragmented,
- * and a short key, which most are, costs one cell.
+ * user's payload, and the first bytes of the key. A longer key goes on in further cells.
+ * So no key is too long, nothing is fragmented, and a short key, as most are, costs one
+ * cell.
  *
- * Who may touch what:
+ * The protocol:
  *
  *	- The buckets are divided among partitions, each with a lock. It protects the
  *	  chains of its buckets: shared to look, exclusive to insert and remove.
  *	- Cells that were never used, and a list of the free ones, are protected by a
  *	  spinlock. It is taken while a partition's lock is held, never the other way.
  *	- A pin keeps an entry from being removed: it is taken under the partition's
- *	  lock, and given back without. Whoever has pinned an entry may go on using it
- *	  without a lock. What protects the payload is the user's business.
+ *	  lock, and given back without. A process that has pinned an entry may go on using it
+ *	  without a lock. The user of the map protects the payload.
  *
  * Memory is touched when it is first used, so a large map that stays empty costs
  * address space only (but for the buckets).
@@ -57,13 +57,9 @@ typedef struct DcMapCell
 } DcMapCell;
 
 static void *cell_at(const DcMap *map, uint32 number);
-static uint32 cells_take(DcMap *map, uint32 count);
-static void cells_give_back(DcMap *map, uint32 first, uint32 last, uint32 count);
-static uint32 bucket_sweep(DcMap *map, uint32 bucket, DcMapMayGo may_go,
-						   void *arg);
+static uint32 bucket_sweep(DcMap *map, uint32 bucket, DcMapMayGo may_go, void *arg);
 static void entry_free(DcMap *map, DcMapEntry *entry);
 static uint32 cells_wanted(const DcMap *map, uint32 len);
-static uint32 bucket_find(DcMap *map, const DcMapKey *key);
 static bool entry_is(DcMap *map, const DcMapEntry *entry, const DcMapKey *key);
 static DcMapEntry *entry_create(DcMap *map, const DcMapKey *key);
 
@@ -137,16 +133,12 @@ DcMapEntry *
 map_find(DcMap *map, const DcMapKey *key)
 {
 	LWLock *lock = partition_lock(map, key->hash);
-	DcMapEntry *entry = NULL;
-	uint32 number;
+	DcMapEntry *entry;
 
 	LWLockAcquire(lock, LW_SHARED);
-	number = bucket_find(map, key);
-	if (number != DC_MAP_NONE)
-	{
-		entry = cell_at(map, number);
+	entry = map_look(map, key);
+	if (entry != NULL)
 		map_pin(entry);
-	}
 	LWLockRelease(lock);
 	return entry;
 }
@@ -158,9 +150,17 @@ map_find(DcMap *map, const DcMapKey *key)
 DcMapEntry *
 map_look(DcMap *map, const DcMapKey *key)
 {
-	uint32 number = bucket_find(map, key);
+	uint32 number = map->buckets[key->hash & map->bucket_mask];
 
-	return number != DC_MAP_NONE ? cell_at(map, number) : NULL;
+	while (number != DC_MAP_NONE)
+	{
+		DcMapEntry *entry = cell_at(map, number);
+
+		if (entry_is(map, entry, key))
+			return entry;
+		number = entry->next;
+	}
+	return NULL;
 }
 
 /*
@@ -172,15 +172,12 @@ map_get(DcMap *map, const DcMapKey *key, DcMapInit init, void *arg)
 {
 	LWLock *lock = partition_lock(map, key->hash);
 	DcMapEntry *entry = map_find(map, key);
-	uint32 number;
 
 	if (entry != NULL)
 		return entry;
 	LWLockAcquire(lock, LW_EXCLUSIVE);
-	number = bucket_find(map, key);
-	if (number != DC_MAP_NONE)
-		entry = cell_at(map, number);
-	else
+	entry = map_look(map, key);
+	if (entry == NULL)
 	{
 		entry = entry_create(map, key);
 		if (entry != NULL)
@@ -214,7 +211,7 @@ map_unpin(DcMapEntry *entry)
 }
 
 /*
- * map_remove removes an entry that the caller has pinned, if nobody else has and
+ * map_remove removes an entry that the caller has pinned, if no other process has and
  * may_go agrees. Gives back the caller's pin in any case.
  */
 bool
@@ -226,7 +223,7 @@ map_remove(DcMap *map, DcMapEntry *entry, DcMapMayGo may_go, void *arg)
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	may = pg_atomic_read_u32(&entry->pins) == 1;
-	pg_read_barrier(); /* who has unpinned it has added before */
+	pg_read_barrier(); /* a process that has unpinned it has added before */
 	if (!may || !may_go(entry, arg))
 	{
 		map_unpin(entry);
@@ -244,8 +241,8 @@ map_remove(DcMap *map, DcMapEntry *entry, DcMapMayGo may_go, void *arg)
 
 /*
  * map_evict removes those entries of one bucket that may go and are not pinned,
- * and returns how many. Consecutive turns visit all buckets. If somebody has
- * locked the bucket it does nothing.
+ * and returns how many. Consecutive turns visit all buckets. A bucket that is locked
+ * is left alone.
  */
 uint32
 map_evict(DcMap *map, uint32 turn, DcMapMayGo may_go, void *arg)
@@ -405,7 +402,7 @@ cells_give_back(DcMap *map, uint32 first, uint32 last, uint32 count)
 }
 
 /*
- * bucket_sweep removes from a bucket what may go and is not pinned. The partition
+ * bucket_sweep removes from a bucket the entries that may go and are not pinned. The partition
  * is locked exclusively.
  */
 static uint32
@@ -461,26 +458,6 @@ cells_wanted(const DcMap *map, uint32 len)
 	if (len <= KEY_BYTES_INLINE)
 		return 1;
 	return 1 + (len - KEY_BYTES_INLINE + room - 1) / room;
-}
-
-/*
- * bucket_find returns the number of a key's entry, or DC_MAP_NONE. The partition
- * is locked.
- */
-static uint32
-bucket_find(DcMap *map, const DcMapKey *key)
-{
-	uint32 number = map->buckets[key->hash & map->bucket_mask];
-
-	while (number != DC_MAP_NONE)
-	{
-		DcMapEntry *entry = cell_at(map, number);
-
-		if (entry_is(map, entry, key))
-			break;
-		number = entry->next;
-	}
-	return number;
 }
 
 /*

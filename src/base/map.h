@@ -67,12 +67,10 @@ extern void map_key_init(DcMapKey *key, Oid database, Oid counter, const char *d
 						 uint32 len);
 extern DcMapEntry *map_find(DcMap *map, const DcMapKey *key);
 extern DcMapEntry *map_look(DcMap *map, const DcMapKey *key);
-extern DcMapEntry *map_get(DcMap *map, const DcMapKey *key, DcMapInit init,
-						   void *arg);
+extern DcMapEntry *map_get(DcMap *map, const DcMapKey *key, DcMapInit init, void *arg);
 extern void map_pin(DcMapEntry *entry);
 extern void map_unpin(DcMapEntry *entry);
-extern bool map_remove(DcMap *map, DcMapEntry *entry, DcMapMayGo may_go,
-					   void *arg);
+extern bool map_remove(DcMap *map, DcMapEntry *entry, DcMapMayGo may_go, void *arg);
 extern uint32 map_evict(DcMap *map, uint32 turn, DcMapMayGo may_go, void *arg);
 extern void map_sweep(DcMap *map, DcMapMayGo may_go, void *arg);
 extern LWLock *map_lock(DcMap *map, const DcMapEntry *entry);

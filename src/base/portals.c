@@ -2,37 +2,38 @@
  * portals.c
  *		The session's portals (cursors) while code of a table's owner runs.
  *
- * Portals belong to the session, whoever opened them: code of an owner that runs in
- * somebody's session can find his cursors by name, and leave some of its own.
- * Both would be harmful:
+ * Portals belong to the session, not to the role that opened them. So code of an owner
+ * that runs in another role's session could find the caller's cursors by name, and leave
+ * cursors of its own. Both would be harmful:
  *
- *	- What is left is a portal in a transaction that does not know of it. At PRE_COMMIT
- *	  the server has dropped the transaction's portals already, so one that is opened
- *	  then would outlive the snapshot, the locks and the memory that it needs. In the
- *	  middle of a transaction it would wait for a FETCH that is not the owner's.
- *	- FETCH from a portal asks nobody for rights: they were checked when it was opened.
- *	  The code would read what the caller may read, or skip rows of his, or close the cursor
- *	  and open another in its place.
+ *	- A cursor that is left is a portal in a transaction that does not know of it. At
+ *	  PRE_COMMIT the server has dropped the transaction's portals already, so a portal that
+ *	  is opened then would outlive the snapshot, the locks and the memory that it needs. In
+ *	  the middle of a transaction it would wait for a FETCH that is not the owner's.
+ *	- FETCH checks no rights: they were checked when the portal was opened. The owner's code
+ *	  would read rows that only the caller may read, or skip rows of the caller's, or close
+ *	  the cursor and open another in its place.
  *
- * So, while somebody has become an owner (runas.c), the portals that were there before are
- * shut: nobody can run them, drop them, or see them in pg_cursors. What is new is dropped
- * before he stops being the owner, since to drop a portal can run code, too. Levels
- * are nested: what one level's code has opened is shut for the next one's.
+ * So, while the session acts as an owner (runas.c), the portals that were there before are
+ * shut: they cannot be run or dropped, and pg_cursors does not show them. New portals are
+ * dropped before the session stops being the owner, since to drop a portal can run code,
+ * too. Levels are nested: portals that one level's code has opened are shut for the next
+ * level's.
  *
- * A portal is shut by the state of one that has failed, and a pin. So it is to the
- * server what an error would have made of it: when its own transaction or
- * subtransaction aborts, it goes as any other, without its executor being shut down.
- * If an inner one does, it stays, and is opened again here, by the callback (as
- * portalmem.c fails none but those of the subtransaction itself, if they are not
- * said to have been run in it: hence active_subid). Portals that have ended are pinned
- * alone, and those that run cannot be run again or dropped anyway. A language may unpin
- * any portal before it drops it (PL/Perl does): so what the server calls to drop one is
- * replaced as well, by what refuses that outside of an abort. So no portal that
- * a level knows can be dropped but by such an abort, which is why pointers to them
- * may be kept, and why a new one is never taken for one of these.
+ * A portal is shut by the state of one that has failed, and a pin. So to the server it is
+ * as an error would have left it: when its own transaction or subtransaction aborts, it
+ * goes as any other, without its executor being shut down. If an inner subtransaction
+ * aborts, the portal stays, and the callback here opens it again: portalmem.c fails only
+ * the portals of the subtransaction itself, and those that were run in it, which is why
+ * active_subid is changed. Portals that have ended are only pinned. Portals that run
+ * cannot be run again or dropped anyway. A language may unpin any portal before it drops
+ * it (PL/Perl does). So the function that the server calls to drop a portal is replaced as
+ * well, by one that refuses outside of an abort. So only such an abort can drop a portal
+ * that a level knows. That is why pointers to portals may be kept, and why a new portal is
+ * never taken for a known one.
  *
- * The server lists no portals but by a view of those that are visible. But each has a
- * memory context, a child of one for all, that is named after it.
+ * The server lists portals only by a view, of those that are visible. But each portal has
+ * a memory context, which is named after it, and all of these have the same parent.
  */
 #include "postgres.h"
 
@@ -42,10 +43,10 @@
 #include "utils/memutils.h"
 #include "utils/portal.h"
 
-/* The name of a portal by which the context of all is found. */
+/* The name of a portal that serves to find the context of all. */
 #define PROBE "dcounter probe"
 
-/* A portal that was there when a level began, and what it was like. */
+/* A portal that was there when a level began, and its state then. */
 typedef struct DcKnownPortal
 {
 	Portal portal;
@@ -83,7 +84,6 @@ static void drop(Portal portal);
 static Portal find_new(const DcPortalLevel *level);
 static bool is_known(const DcPortalLevel *level, Portal portal);
 static void open_again(DcKnownPortal *entry);
-static void end_levels(int nest_level, SubTransactionId aborted, SubTransactionId parent);
 static void xact_callback(XactEvent event, void *arg);
 static void subxact_callback(SubXactEvent event, SubTransactionId subid,
 							 SubTransactionId parent, void *arg);
@@ -136,7 +136,7 @@ portals_leave(void)
 }
 
 /*
- * portals_are_shut tells whether somebody has become an owner.
+ * portals_are_shut tells whether the session acts as an owner.
  */
 bool
 portals_are_shut(void)
@@ -145,7 +145,7 @@ portals_are_shut(void)
 }
 
 /*
- * init finds the context of all portals, and registers the callbacks.
+ * init makes the arrays, finds the context of all portals, and registers the callbacks.
  */
 static void
 init(void)
@@ -153,6 +153,9 @@ init(void)
 	Portal portal = GetPortalByName(PROBE);
 	bool made = !PortalIsValid(portal);
 
+	max_levels = max_known = 16;
+	known = MemoryContextAlloc(TopMemoryContext, max_known * sizeof(DcKnownPortal));
+	levels = MemoryContextAlloc(TopMemoryContext, max_levels * sizeof(DcPortalLevel));
 	if (made)
 		portal = CreatePortal(PROBE, false, false);
 	all_portals = MemoryContextGetParent(portal->portalContext);
@@ -168,12 +171,6 @@ init(void)
 static void
 make_room(int portals)
 {
-	if (levels == NULL)
-	{
-		max_levels = max_known = 16;
-		known = MemoryContextAlloc(TopMemoryContext, max_known * sizeof(DcKnownPortal));
-		levels = MemoryContextAlloc(TopMemoryContext, max_levels * sizeof(DcPortalLevel));
-	}
 	if (nlevels == max_levels)
 	{
 		levels = repalloc(levels, 2 * max_levels * sizeof(DcPortalLevel));
@@ -187,8 +184,9 @@ make_room(int portals)
 }
 
 /*
- * portal_of returns the portal that a context belongs to, or NULL: that of a cursor's
- * kept rows is none. The portal without a name has a name here, that others may have.
+ * portal_of returns the portal that a context belongs to, or NULL: the context of a
+ * cursor's kept rows is that of no portal. The context of the portal without a name has a
+ * name that other portals may have.
  */
 static Portal
 portal_of(MemoryContext context)
@@ -229,7 +227,7 @@ shut(DcKnownPortal *entry)
 
 /*
  * refuse_drop is called for a shut portal that is about to be dropped, before
- * anything of it is gone. By an abort it may be.
+ * anything of it is gone. An abort may drop it.
  */
 static void
 refuse_drop(Portal portal)
@@ -242,7 +240,7 @@ refuse_drop(Portal portal)
 	{
 		if (known[i].portal != portal)
 			continue;
-		/* the outermost level knows what was there first */
+		/* the outermost level has the original */
 		portal->cleanup = known[i].cleanup;
 		if (portal->cleanup != NULL)
 			portal->cleanup(portal);
@@ -267,8 +265,8 @@ drop_new(const DcPortalLevel *level)
 }
 
 /*
- * drop drops a portal in any state but that of one that runs. A language whose cursors are
- * objects has pinned its own.
+ * drop drops a portal that does not run. A language whose cursors are objects has pinned
+ * its own.
  */
 static void
 drop(Portal portal)
@@ -281,7 +279,8 @@ drop(Portal portal)
 }
 
 /*
- * find_new returns one of them, or NULL. The known ones come in their order, mostly.
+ * find_new returns a portal that a level does not know, or NULL. The known ones come in
+ * their order, mostly.
  */
 static Portal
 find_new(const DcPortalLevel *level)
@@ -332,8 +331,8 @@ open_again(DcKnownPortal *entry)
 
 /*
  * end_levels ends the levels that began in a subtransaction that has been aborted, or
- * within. What belongs to that itself has failed for good, and is dropped next; so has,
- * at the end of the transaction (0), all that is not held beyond it.
+ * within. The subtransaction's own portals have failed for good, and are dropped next. So
+ * are, at the end of the transaction (0), all that are not held beyond it.
  */
 static void
 end_levels(int nest_level, SubTransactionId aborted, SubTransactionId parent)

@@ -1,14 +1,14 @@
 /*
  * relcached.c
- *		What a backend remembers of relations, until they change.
+ *		Values that a backend remembers of relations, until they change.
  *
  * Each kind is a hash table in TopMemoryContext, made at its first use. Entries begin
- * as zeros and are removed by their owner alone, so they stay where they are: who keeps a
- * pointer to one has to ask only whether it is still valid, by a flag in it that its
- * owner looks after.
+ * as zeros. Only the file that uses the kind removes them, so they stay where they are: to
+ * keep a pointer to one, it is enough to ask whether the entry is still valid, by a flag in
+ * it that the same file looks after.
  *
  * A relcache invalidation may come at any moment, also while an entry is being filled. So
- * whoever fills one sets its flag first, and finds it reset if what was read may be old.
+ * the flag is set first, and is found reset if the values that were read may be old.
  * All kinds share one callback, as a backend has but a few slots for these.
  */
 #include "postgres.h"
@@ -87,4 +87,26 @@ relcached_changed(DcRelCached *cache, Oid relid)
 	hash_seq_init(&status, cache->hash);
 	while ((entry = hash_seq_search(&status)) != NULL)
 		cache->changed(entry, relid);
+}
+
+/*
+ * relcached_set_oids replaces an array of an entry. It is in TopMemoryContext, or NULL if
+ * it is empty.
+ */
+void
+relcached_set_oids(Oid **array, int *count, const List *oids)
+{
+	Oid *old = *array;
+	int n = list_length(oids);
+
+	*count = 0; /* the callback may look at it */
+	*array = NULL;
+	if (old != NULL)
+		pfree(old);
+	if (n == 0)
+		return;
+	*array = MemoryContextAlloc(TopMemoryContext, n * sizeof(Oid));
+	for (int i = 0; i < n; i++)
+		(*array)[i] = list_nth_oid(oids, i);
+	*count = n;
 }

@@ -5,6 +5,7 @@
 #ifndef DC_RELCACHED_H
 #define DC_RELCACHED_H
 
+#include "nodes/pg_list.h"
 #include "utils/hsearch.h"
 
 typedef struct DcRelCached
@@ -22,5 +23,6 @@ typedef struct DcRelCached
 extern void *relcached_find(DcRelCached *cache, const void *key);
 extern void *relcached_enter(DcRelCached *cache, const void *key);
 extern void relcached_changed(DcRelCached *cache, Oid relid);
+extern void relcached_set_oids(Oid **array, int *count, const List *oids);
 
 #endif /* DC_RELCACHED_H */

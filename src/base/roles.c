@@ -1,6 +1,6 @@
 /*
  * roles.c
- *		Counting changes of roles, for all that remember what a role may do.
+ *		Counting changes of roles, for all files that remember the rights of a role.
  */
 #include "postgres.h"
 

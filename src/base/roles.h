@@ -1,13 +1,13 @@
 /*
  * roles.h
- *		When what was found out about roles may have become wrong (see roles.c).
+ *		When rights that were found may have become wrong (see roles.c).
  */
 #ifndef DC_ROLES_H
 #define DC_ROLES_H
 
 /*
- * Grows with each change of a role, of who is a member of which, or of who owns the
- * database. What was remembered with another value is to be found out again.
+ * Grows with each change of a role, of memberships, or of the database's owner. A right
+ * that was remembered with another value is to be checked again.
  */
 extern uint32 role_changes;
 

@@ -2,25 +2,24 @@
  * rowread.c
  *		Reading the values of rows that are in users' tables.
  *
- * A value is bytes until somebody says of which type it is. The tables belong to users,
- * who may alter a column, or drop its NOT NULL, whenever nobody holds a lock that is
- * in their way; and a lock of ours is in nobody's way who runs within our
- * transaction, as a trigger of theirs does. The planner makes a plan anew when that has happened,
- * and the same statement then returns other types. So nothing that was known of a
- * table before a statement ran says what its result is made of: only the descriptor
- * that comes with the rows does.
+ * A value is bytes until a type is given to it. The tables belong to users, who may alter
+ * a column, or drop its NOT NULL, whenever no lock is in their way. Our locks are not in
+ * the way of code that runs within our transaction, as an owner's trigger does. The planner
+ * makes a plan anew after such a change, and the same statement then returns other types.
+ * So facts about a table that were found before a statement ran do not tell the types of
+ * its result: only the descriptor that comes with the rows does.
  *
  * Hence this is the only file that takes values out of rows (lint):
  *
  *	- A statement declares the columns of its result. rows_take() compares them with the
  *	  descriptor of the result, each time, before a value is read.
- *	- Who reads tuples of a table says the type with each value, which is compared with the
- *	  descriptor that the tuple is read with. The relation is open meanwhile, so no ALTER
- *	  TABLE can give it another one, not even in this session.
+ *	- Code that reads tuples of a table gives the type with each value, which is compared with
+ *	  the descriptor that the tuple is read with. The relation is open meanwhile, so no ALTER
+ *	  TABLE can give it another descriptor, not even in this session.
  *	- A null where none is declared is an error.
  *
- * The error is 42809, "is not what dcounter has made", as that of a table whose shape is wrong
- * when it is opened. Rows of the extension's own tables are read the same way.
+ * The error is 42809, "is not what dcounter has made". So is that of a table whose shape is
+ * wrong when it is opened. Rows of the extension's own tables are read the same way.
  */
 #include "postgres.h"
 
@@ -35,6 +34,9 @@
 
 static void check_columns(const DcRows *rows, TupleDesc desc);
 static void check_attribute(Oid table, TupleDesc desc, AttrNumber att, Oid type);
+pg_noreturn static void column_is_null(Oid table, const char *column);
+pg_noreturn static void column_has_type(Oid table, const char *column, Oid type, Oid wanted);
+pg_noreturn static void not_made_error(Oid table, const char *detail);
 
 /*
  * rows_take takes the result of the SPI call that has just returned. Columns are
@@ -54,10 +56,7 @@ rows_take(DcRows *rows, const DcResultColumn *columns, Oid table)
 	if (rows->ncolumns == 0)
 		return;
 	if (rows->result == NULL) /* a rule has made something else of the statement */
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("\"%s\" is not what dcounter has made", get_rel_name(table)),
-				 errdetail("A statement on it returned no rows.")));
+		not_made_error(table, _("A statement on it returned no rows."));
 	rows->count = rows->result->numvals;
 	check_columns(rows, rows->result->tupdesc);
 }
@@ -66,11 +65,9 @@ static void
 check_columns(const DcRows *rows, TupleDesc desc)
 {
 	if (desc->natts != rows->ncolumns)
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("\"%s\" is not what dcounter has made", get_rel_name(rows->table)),
-				 errdetail("A statement on it returned %d columns instead of %d.",
-						   desc->natts, rows->ncolumns)));
+		not_made_error(rows->table,
+					   psprintf(_("A statement on it returned %d columns instead of %d."),
+								desc->natts, rows->ncolumns));
 	for (int i = 0; i < rows->ncolumns; i++)
 	{
 		Oid type = TupleDescAttr(desc, i)->atttypid;
@@ -207,10 +204,7 @@ static void
 check_attribute(Oid table, TupleDesc desc, AttrNumber att, Oid type)
 {
 	if (att < 1 || att > desc->natts)
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("\"%s\" is not what dcounter has made", get_rel_name(table)),
-				 errdetail("It has no column %d.", att)));
+		not_made_error(table, psprintf(_("It has no column %d."), att));
 	if (TupleDescAttr(desc, att - 1)->atttypid != type) /* 0 for one that was dropped */
 		column_has_type(table, NameStr(TupleDescAttr(desc, att - 1)->attname),
 						TupleDescAttr(desc, att - 1)->atttypid, type);
@@ -219,29 +213,31 @@ check_attribute(Oid table, TupleDesc desc, AttrNumber att, Oid type)
 /*
  * column_is_null raises the error for a null where none may be.
  */
-void
+static void
 column_is_null(Oid table, const char *column)
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-			 errmsg("\"%s\" is not what dcounter has made", get_rel_name(table)),
-			 errdetail("Its column \"%s\" has a null value.", column)));
+	not_made_error(table, psprintf(_("Its column \"%s\" has a null value."), column));
 }
 
 /*
  * column_has_type raises the error for a column of another type.
  */
-void
+static void
 column_has_type(Oid table, const char *column, Oid type, Oid wanted)
 {
 	if (!OidIsValid(type))
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("\"%s\" is not what dcounter has made", get_rel_name(table)),
-				 errdetail("Its column \"%s\" was dropped.", column)));
+		not_made_error(table, psprintf(_("Its column \"%s\" was dropped."), column));
+	not_made_error(table, psprintf(_("Its column \"%s\" is of type %s instead of %s."), column, format_type_be(type), format_type_be(wanted)));
+}
+
+/*
+ * not_made_error raises 42809 for a table that is not as it was made.
+ */
+static void
+not_made_error(Oid table, const char *detail)
+{
 	ereport(ERROR,
 			(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 			 errmsg("\"%s\" is not what dcounter has made", get_rel_name(table)),
-			 errdetail("Its column \"%s\" is of type %s instead of %s.", column,
-					   format_type_be(type), format_type_be(wanted))));
+			 errdetail_internal("%s", detail)));
 }

@@ -23,18 +23,9 @@ typedef struct DcResultColumn
 #define ROWS_MAX_COLUMNS 8
 
 /* The columns of a result end with the first that has no type. */
-#define DC_TEXT(name) \
-	{ \
-		(name), TEXTOID, false \
-	}
-#define DC_BIGINT(name) \
-	{ \
-		(name), INT8OID, false \
-	}
-#define DC_TIME(name) \
-	{ \
-		(name), TIMESTAMPTZOID, false \
-	}
+#define DC_TEXT(name) DC_COLUMN(name, TEXTOID)
+#define DC_BIGINT(name) DC_COLUMN(name, INT8OID)
+#define DC_TIME(name) DC_COLUMN(name, TIMESTAMPTZOID)
 #define DC_COLUMN(name, type) \
 	{ \
 		(name), (type), false \
@@ -65,8 +56,5 @@ extern Datum tuple_nullable(Relation rel, HeapTuple tuple, AttrNumber att, Oid t
 							bool *isnull);
 extern Datum slot_datum(TupleTableSlot *slot, AttrNumber att, Oid type);
 extern Datum slot_nullable(TupleTableSlot *slot, AttrNumber att, Oid type, bool *isnull);
-pg_noreturn extern void column_is_null(Oid table, const char *column);
-pg_noreturn extern void column_has_type(Oid table, const char *column, Oid type,
-										Oid wanted);
 
 #endif /* DC_ROWREAD_H */

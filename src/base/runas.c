@@ -2,20 +2,19 @@
  * runas.c
  *		Running SQL as a table's owner, safely.
  *
- * The owner of a counter table may have put code of his own on it (a trigger,
- * an index expression, a default). Whatever the extension runs against such a
- * table runs as that owner, inside a security-restricted operation and with
- * search_path pinned, so that the code cannot act as the caller, and so that
- * the caller's search_path cannot redirect it. Nor can it touch the cursors of the
- * caller, or leave some of its own (portals.c).
+ * The owner of a counter table may have put code on it (a trigger, an index expression,
+ * a default). All statements that the extension runs against such a table run as that
+ * owner, inside a security-restricted operation and with search_path pinned. So the code
+ * cannot act as the caller, and the caller's search_path cannot redirect it. Nor can the
+ * code touch the cursors of the caller, or leave cursors of its own (portals.c).
  *
- * What else it could leave is not there to be left: within a security-restricted
- * operation the server itself refuses deferred triggers, cursors WITH HOLD, temporary
- * tables, prepared statements, LISTEN, and changes of the role; settings are undone
- * in runas_end. SET CONSTRAINTS, which the server lets pass, would run the caller's own
- * deferred triggers as the owner, or put off checks that the caller relies on: it is refused
- * here. What is left are things that any role can have done by any trigger, and that the
- * server has no way to undo: advisory locks of the session, lastval(), setseed().
+ * Nor can it leave other things: within a security-restricted operation the server itself
+ * refuses deferred triggers, cursors WITH HOLD, temporary tables, prepared statements,
+ * LISTEN, and changes of the role. Settings are undone in runas_end. SET CONSTRAINTS, which
+ * the server lets pass, would run the caller's own deferred triggers as the owner, or put
+ * off checks that the caller relies on: it is refused here. There remain a few things that
+ * any role can do by any trigger, and that the server has no way to undo: advisory locks of
+ * the session, lastval(), setseed().
  *
  * An error needs no clean-up here: the abort of the (sub)transaction restores
  * the user, the security context, the settings and the portals.
@@ -31,6 +30,7 @@
 #include "utils/guc.h"
 
 static void refuse_constraints(DcUtility *utility);
+static int search_path_pin(void);
 
 /*
  * runas_init is called once, before other rooms add functions: theirs are called before.
@@ -83,7 +83,7 @@ runas_end(DcRunAs *state)
  * search_path_pin makes unqualified names mean the system's own, until
  * AtEOXact_GUC(false, level) of the level it returns.
  */
-int
+static int
 search_path_pin(void)
 {
 	int level = NewGUCNestLevel();
@@ -104,8 +104,7 @@ run_ddl(const char *sql)
 	int level = search_path_pin();
 	int result;
 
-	if (SPI_connect() != SPI_OK_CONNECT)
-		elog(ERROR, "SPI_connect failed");
+	SPI_connect();
 	result = SPI_execute(sql, false, 0);
 	if (result != SPI_OK_UTILITY)
 		elog(ERROR, "SPI_execute failed: %s", SPI_result_code_string(result));
@@ -114,9 +113,10 @@ run_ddl(const char *sql)
 }
 
 /*
- * run_ddl_done raises 55000 if what was run for a table has not been done to it. A
- * statement names it, and its owner, who is not the one it is run as, could have put another
- * in its place meanwhile, by renaming schemas: that other one gets back what it was.
+ * run_ddl_done raises 55000 if a statement that was run for a table has not changed it. A
+ * statement names its table. The table's owner, if the statement runs as another role, could
+ * have put another table in its place meanwhile, by renaming schemas. The error undoes the
+ * change of that other table.
  */
 void
 run_ddl_done(bool done, const char *name)

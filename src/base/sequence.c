@@ -2,12 +2,12 @@
  * sequence.c
  *		Blocks of numbers from a sequence.
  *
- * nextval() would do but for two things: it becomes what lastval() answers in
- * the user's session, on which applications rely after an INSERT, and it gives
- * one number at a time. So this draws from the same sequence by itself, by the
- * rules of src/backend/commands/sequence.c: the page is changed under its lock,
- * and what is logged is ahead of what is given out, so that most draws write no
- * WAL and a crash may skip numbers but never gives one twice.
+ * nextval() would do but for two things. It changes the answer of lastval() in the
+ * user's session, on which applications rely after an INSERT. And it gives one number
+ * at a time. So this file draws from the same sequence by itself, by the rules of the
+ * server's commands/sequence.c: the page is changed under its lock, and the logged value
+ * is ahead of the numbers given out. So most draws write no WAL, and a crash may skip
+ * numbers but never gives one twice.
  *
  * Dump, restore, setval(), pg_upgrade and replication treat it as any sequence.
  */
@@ -48,7 +48,7 @@ sequence_draw(Oid sequence, int64 n)
 	int64 left;
 	bool logit;
 
-	(void) GetTopTransactionId(); /* so that commit flushes what is logged here */
+	(void) GetTopTransactionId(); /* so that commit flushes the record that is logged here */
 	seq = lock_sequence(rel, BUFFER_LOCK_EXCLUSIVE, &buffer, &tuple);
 	first = seq->is_called ? seq->last_value + 1 : seq->last_value;
 	if (pg_add_s64_overflow(first, n - 1, &last) ||
@@ -64,7 +64,7 @@ sequence_draw(Oid sequence, int64 n)
 	seq->is_called = true;
 	if (logit)
 	{
-		/* what is logged is the state after the numbers ahead are used, too */
+		/* the logged state is that after the numbers ahead are used, too */
 		seq->last_value = ahead;
 		seq->log_cnt = 0;
 		if (RelationNeedsWAL(rel))

@@ -3,7 +3,7 @@
  *		The rooms' areas of shared memory.
  *
  * Shared memory is there only if shared_preload_libraries has dcounter. A room
- * that wants some calls shmem_add() while the library is being loaded; its
+ * that wants an area calls shmem_add() while the library is being loaded. Its
  * pointer is set when the server has allocated the area, and stays NULL otherwise.
  * So "if (pointer == NULL)" is the test for a server without preload.
  *
@@ -32,13 +32,8 @@ typedef struct DcArea
 static DcArea areas[MAX_AREAS];
 static int nareas = 0;
 
-/* What backends need to know of the tranche. */
-typedef struct DcTranche
-{
-	int id;
-} DcTranche;
-
-static DcTranche *tranche = NULL;
+/* The tranche of locks, in shared memory. */
+static int *tranche = NULL;
 
 static shmem_request_hook_type previous_request_hook = NULL;
 static shmem_startup_hook_type previous_startup_hook = NULL;
@@ -57,8 +52,7 @@ shmem_init(void)
 	shmem_request_hook = request_hook;
 	previous_startup_hook = shmem_startup_hook;
 	shmem_startup_hook = startup_hook;
-	shmem_add("dcounter tranche", sizeof(DcTranche), (void **) &tranche,
-			  tranche_init);
+	shmem_add("dcounter tranche", sizeof(int), (void **) &tranche, tranche_init);
 }
 
 /*
@@ -70,17 +64,11 @@ shmem_add(const char *name, Size size, void **area, DcShmemInit init)
 {
 	if (nareas == MAX_AREAS)
 		elog(ERROR, "too many areas of shared memory");
-	areas[nareas].name = name;
-	areas[nareas].size = size;
-	areas[nareas].size_function = NULL;
-	areas[nareas].area = area;
-	areas[nareas].init = init;
-	areas[nareas].raw = false;
-	nareas++;
+	areas[nareas++] = (DcArea){.name = name, .size = size, .area = area, .init = init};
 }
 
 /*
- * shmem_add_sized does the same for an area whose size depends on what is not known
+ * shmem_add_sized does the same for an area whose size depends on a value that is not known
  * while the library is being loaded, such as MaxBackends.
  */
 void
@@ -93,7 +81,7 @@ shmem_add_sized(const char *name, Size (*size)(void), void **area,
 
 /*
  * shmem_add_raw does the same for a large area that is better not touched before
- * it is used: init clears what has to be.
+ * it is used: init clears the parts that must be zero.
  */
 void
 shmem_add_raw(const char *name, Size (*size)(void), void **area, DcShmemInit init)
@@ -108,13 +96,13 @@ shmem_add_raw(const char *name, Size (*size)(void), void **area, DcShmemInit ini
 void
 shmem_init_lock(LWLock *lock)
 {
-	LWLockInitialize(lock, tranche->id);
+	LWLockInitialize(lock, *tranche);
 }
 
 static void
 tranche_init(void *area)
 {
-	((DcTranche *) area)->id = LWLockNewTrancheId();
+	*(int *) area = LWLockNewTrancheId();
 }
 
 static void
@@ -150,5 +138,5 @@ startup_hook(void)
 		}
 	}
 	LWLockRelease(AddinShmemInitLock);
-	LWLockRegisterTranche(tranche->id, "dcounter");
+	LWLockRegisterTranche(*tranche, "dcounter");
 }

@@ -11,8 +11,7 @@
 typedef void (*DcShmemInit)(void *area);
 
 extern void shmem_init(void);
-extern void shmem_add(const char *name, Size size, void **area,
-					  DcShmemInit init);
+extern void shmem_add(const char *name, Size size, void **area, DcShmemInit init);
 extern void shmem_add_sized(const char *name, Size (*size)(void), void **area,
 							DcShmemInit init);
 extern void shmem_add_raw(const char *name, Size (*size)(void), void **area,

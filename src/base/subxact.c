@@ -1,6 +1,6 @@
 /*
  * subxact.c
- *		Work in an internal subtransaction.
+ *		Work in an internal subtransaction, and errors that are caught.
  */
 #include "postgres.h"
 
@@ -11,8 +11,8 @@
 
 /*
  * subxact_run runs `work` in a subtransaction, which is rolled back if the answer
- * is false, or an error is raised. The error goes on to the caller; without the
- * roll-back it would leave him within the subtransaction.
+ * is false, or an error is raised. The error goes on to the caller. Without the
+ * roll-back the caller would be left within the subtransaction.
  */
 bool
 subxact_run(DcSubxactWork work, void *arg)
@@ -29,11 +29,8 @@ subxact_run(DcSubxactWork work, void *arg)
 	}
 	PG_CATCH();
 	{
-		ErrorData *error;
+		ErrorData *error = error_caught(cxt);
 
-		MemoryContextSwitchTo(cxt);
-		error = CopyErrorData();
-		FlushErrorState();
 		RollbackAndReleaseCurrentSubTransaction();
 		MemoryContextSwitchTo(cxt);
 		CurrentResourceOwner = owner;
@@ -47,4 +44,19 @@ subxact_run(DcSubxactWork work, void *arg)
 	MemoryContextSwitchTo(cxt);
 	CurrentResourceOwner = owner;
 	return done;
+}
+
+/*
+ * error_caught returns the error that a PG_CATCH block is to handle, in a memory context
+ * that it switches to.
+ */
+ErrorData *
+error_caught(MemoryContext cxt)
+{
+	ErrorData *error;
+
+	MemoryContextSwitchTo(cxt);
+	error = CopyErrorData();
+	FlushErrorState();
+	return error;
 }

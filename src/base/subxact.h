@@ -8,5 +8,6 @@
 typedef bool (*DcSubxactWork)(void *arg);
 
 extern bool subxact_run(DcSubxactWork work, void *arg);
+extern ErrorData *error_caught(MemoryContext cxt);
 
 #endif /* DC_SUBXACT_H */

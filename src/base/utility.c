@@ -2,16 +2,16 @@
  * utility.c
  *		The hook of utility statements, which all rooms share.
  *
- * A room adds a function when the library is loaded. It is called around each statement:
- * it does what is to be done before, calls utility_run(), which goes on with the next
- * function and in the end with the statement, and does what is to be done after. An error
- * passes through all of them; a function that has something to undo catches it. What is
- * known of a call is on the stack, so statements may be nested.
+ * A room adds a function when the library is loaded. The function is called around each
+ * statement: it does its work before the statement, calls utility_run(), which goes on with
+ * the next function and in the end with the statement, and does its work after it. An error
+ * passes through all of them; a function that has something to undo catches it. The state
+ * of a call is on the stack, so statements may be nested.
  *
- * The function that was added first is called last, next to the statement. So with what
- * dcounter.c adds, a worker that is in the way is sent away before anything is locked,
- * then increments in memory and those of the transaction are written, tables are locked,
- * and what code of an owner must not run is refused.
+ * The function that was added first is called last, next to the statement. So, in the order
+ * of dcounter.c, a worker that is in the way is sent away before anything is locked. Then
+ * increments in memory and those of the transaction are written, and tables are locked.
+ * Last, statements that code of an owner must not run are refused.
  */
 #include "postgres.h"
 

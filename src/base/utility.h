@@ -1,6 +1,6 @@
 /*
  * utility.h
- *		What rooms do around utility statements (see utility.c).
+ *		Functions of rooms around utility statements (see utility.c).
  */
 #ifndef DC_UTILITY_H
 #define DC_UTILITY_H

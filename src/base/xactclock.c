@@ -2,15 +2,14 @@
  * xactclock.c
  *		When a transaction began, by the monotonic clock.
  *
- * PostgreSQL notes when a transaction starts by the wall clock only. What is
- * read in a transaction may be as old as that (a snapshot of another server, say), and
- * how old must not depend on a clock that somebody sets meanwhile.
+ * PostgreSQL notes when a transaction starts by the wall clock only. Rows that a
+ * transaction reads may be as old as its start (by a snapshot of another server, say). How
+ * old they are must not depend on a clock that is set meanwhile.
  *
- * So the clock is read at the first thing that each transaction does: its first
- * statement is planned, begins to run, or is a utility statement (BEGIN is one). What
- * happens before, parsing, reads catalogs only. A transaction is known by its local
- * id. All of this is private to the backend, and there with shared_preload_libraries
- * only.
+ * So the clock is read at the first action of each transaction: its first statement is
+ * planned, begins to run, or is a utility statement (BEGIN is one). Parsing comes before,
+ * and reads catalogs only. A transaction is known by its local id. All of this is private
+ * to the backend, and there with shared_preload_libraries only.
  */
 #include "postgres.h"
 

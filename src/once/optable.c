@@ -191,8 +191,7 @@ oldest_op(Oid ops)
 	Datum value;
 	bool isnull;
 
-	if (SPI_connect() != SPI_OK_CONNECT)
-		elog(ERROR, "SPI_connect failed");
+	SPI_connect();
 	if (SPI_execute(psprintf("SELECT pg_catalog.min(at) FROM %s",
 							 relation_sql_name(ops)),
 					true, 0) != SPI_OK_SELECT)

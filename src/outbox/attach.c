@@ -18,6 +18,7 @@
 #include "access/xlog.h"
 #include "base/args.h"
 #include "base/compat.h"
+#include "base/errors.h"
 #include "base/runas.h"
 #include "catalog/catalog.h"
 #include "catalog/namespace.h"
@@ -190,9 +191,7 @@ check_source(Oid relid)
 	Oid schema = get_rel_namespace(relid);
 
 	if (name == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("relation with OID %u does not exist", relid)));
+		relation_missing_error(relid);
 	if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
@@ -389,8 +388,7 @@ create_trigger(Relation rel, const char *name, const char *event,
 	/* lines of its own: it may end in a comment */
 	if (condition != NULL)
 		when = psprintf(" WHEN (\n%s\n)", condition);
-	if (SPI_connect() != SPI_OK_CONNECT)
-		elog(ERROR, "SPI_connect failed");
+	SPI_connect();
 	result = SPI_execute(psprintf("CREATE TRIGGER %s AFTER %s ON %s FOR EACH %s%s EXECUTE FUNCTION %s",
 								  name, event, table,
 								  truncate ? "STATEMENT" : "ROW", when, call),

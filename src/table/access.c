@@ -5,15 +5,15 @@
  * Each function locks the table of totals and then the shard table, always in
  * this order and until the end of the transaction: ROW EXCLUSIVE to write,
  * ACCESS SHARE to read. DDL on either table therefore waits from the first
- * increment on, and what is checked here still holds when the deltas are
+ * increment on, and the checks made here still hold when the deltas are
  * written at commit. Only afterwards is the cache asked (countercache.c).
  *
  * Checking costs more than adding to a hash table, so the last table that was
  * opened to write is remembered, with the role that was checked, for the
- * current statement and subtransaction (whose abort would release the locks). A relcache
- * invalidation of the table (GRANT and REVOKE send one) or a change of role
- * memberships ends that. What a role was found to be allowed to do is remembered
- * until then, beyond the statement and the transaction.
+ * current statement and subtransaction (the abort of which would release the locks). A
+ * relcache invalidation of the table (GRANT and REVOKE send one) or a change of role
+ * memberships ends that. The rights that a role was found to have are remembered until
+ * then, beyond the statement and the transaction.
  */
 #include "postgres.h"
 
@@ -33,35 +33,35 @@
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
 
-/*
- * The counter table that was last opened to write: an entry of the cache, which stays
- * (base/cache.c). The locks are gone when a subtransaction ends: counter_forget_open().
- */
-static struct
-{
-	DcCounter *counter; /* NULL: none */
-	uint32 generation;
-	uint32 roles; /* role_changes */
-	Oid userid;
-	SubTransactionId subid;
-	TimestampTz statement; /* when it began, which tells statements apart */
-} last_write;
-
-/* What was last found to be allowed, for such an entry. */
-static struct
+/* An entry of the cache that was checked. Entries stay (base/relcached.c). */
+typedef struct DcChecked
 {
 	DcCounter *counter; /* NULL: nothing */
 	uint32 generation;
 	uint32 roles; /* role_changes */
 	Oid userid;
-	AclMode rights;
-} last_rights;
+} DcChecked;
+
+/*
+ * The counter table that was last opened to write. The locks are gone when a
+ * subtransaction ends: counter_forget_open().
+ */
+static DcChecked last_write;
+static SubTransactionId last_write_subid;
+static TimestampTz last_write_statement; /* when it began, which tells statements apart */
+
+/* The rights that were last found. */
+static DcChecked last_rights;
+static AclMode last_rights_found;
 
 static void parallel_error(const char *function);
 static void prevent_ledger(const DcCounter *counter, const char *function);
 static bool lock_at_once(Oid relid, LOCKMODE mode);
 static DcCounter *counter_open(Oid relid, LOCKMODE mode, AclMode rights);
 static bool rights_are_known(const DcCounter *counter, AclMode rights);
+static DcCounter *open_to_change(Oid relid, const char *function, AclMode rights);
+static void note_checked(DcChecked *checked, DcCounter *counter);
+static bool still_holds(const DcChecked *checked);
 static void check_rights(Oid relid, AclMode rights);
 static void check_right(Oid relid, AclMode right);
 
@@ -105,31 +105,56 @@ counter_open_to_write(FunctionCallInfo fcinfo, const char *function)
 	DcCounter *counter = last_write.counter;
 
 	if (counter != NULL && counter->relid == relid && counter->valid &&
-		counter->generation == last_write.generation &&
-		last_write.roles == role_changes &&
-		last_write.userid == GetUserId() &&
-		last_write.subid == GetCurrentSubTransactionId() &&
-		last_write.statement == GetCurrentStatementStartTimestamp() &&
+		still_holds(&last_write) &&
+		last_write_subid == GetCurrentSubTransactionId() &&
+		last_write_statement == GetCurrentStatementStartTimestamp() &&
 		!XactReadOnly && !InSecurityRestrictedOperation())
 		return counter;
 
-	prevent_write(function);
 	last_write.counter = NULL;
-	counter = counter_open(relid, RowExclusiveLock, ACL_INSERT | ACL_UPDATE);
+	counter = open_to_change(relid, function, ACL_INSERT | ACL_UPDATE);
+	note_checked(&last_write, counter);
+	last_write_subid = GetCurrentSubTransactionId();
+	last_write_statement = GetCurrentStatementStartTimestamp();
+	return counter;
+}
+
+/*
+ * note_checked notes that an entry was checked now, and still_holds tells whether that
+ * check still holds.
+ */
+static void
+note_checked(DcChecked *checked, DcCounter *counter)
+{
+	*checked = (DcChecked){counter, counter->generation, role_changes, GetUserId()};
+}
+
+static bool
+still_holds(const DcChecked *checked)
+{
+	return checked->generation == checked->counter->generation &&
+		checked->roles == role_changes && checked->userid == GetUserId();
+}
+
+/*
+ * open_to_change opens a counter table for a function that changes it, and is not one of
+ * ledgers.
+ */
+static DcCounter *
+open_to_change(Oid relid, const char *function, AclMode rights)
+{
+	DcCounter *counter;
+
+	prevent_write(function);
+	counter = counter_open(relid, RowExclusiveLock, rights);
 	prevent_ledger(counter, function);
 	prevent_fed(counter, function);
-	last_write.counter = counter;
-	last_write.generation = counter->generation;
-	last_write.roles = role_changes;
-	last_write.userid = GetUserId();
-	last_write.subid = GetCurrentSubTransactionId();
-	last_write.statement = GetCurrentStatementStartTimestamp();
 	return counter;
 }
 
 /*
  * counter_check_write makes the checks of counter_open_to_write() alone, without
- * locks: for who has nothing to do with the table after all.
+ * locks: for a call that then need not touch the table.
  */
 void
 counter_check_write(Oid relid, const char *function)
@@ -168,14 +193,7 @@ parallel_error(const char *function)
 DcCounter *
 counter_open_to_delete(FunctionCallInfo fcinfo, const char *function)
 {
-	DcCounter *counter;
-
-	prevent_write(function);
-	counter = counter_open(counter_arg(fcinfo), RowExclusiveLock,
-						   ACL_SELECT | ACL_DELETE);
-	prevent_ledger(counter, function);
-	prevent_fed(counter, function);
-	return counter;
+	return open_to_change(counter_arg(fcinfo), function, ACL_SELECT | ACL_DELETE);
 }
 
 /*
@@ -224,8 +242,7 @@ prevent_ledger(const DcCounter *counter, const char *function)
  * counter_open_as_owner opens the counter table in argument 0 for its owner.
  */
 DcCounter *
-counter_open_as_owner(FunctionCallInfo fcinfo, const char *function,
-					  LOCKMODE mode)
+counter_open_as_owner(FunctionCallInfo fcinfo, const char *function, LOCKMODE mode)
 {
 	prevent_write(function);
 	return counter_open(counter_arg(fcinfo), mode, ACL_NO_RIGHTS);
@@ -337,8 +354,9 @@ counter_lock(Oid relid, LOCKMODE mode)
 
 /*
  * counter_lock_partitions locks the partitions of a table of totals, if it has any, as
- * the statements that write to it will. Who locks shard rows before he writes to the
- * totals calls it first: TRUNCATE of a partition has that locked, and waits for shard rows.
+ * the statements that write to it will. A call that locks shard rows before it writes to
+ * the totals does this first: TRUNCATE of a partition has that locked, and waits for shard
+ * rows.
  */
 void
 counter_lock_partitions(const DcCounter *counter)
@@ -348,7 +366,7 @@ counter_lock_partitions(const DcCounter *counter)
 }
 
 /*
- * counter_forget_open forgets what was opened to write, when a transaction or
+ * counter_forget_open forgets the table that was opened to write, when a transaction or
  * subtransaction ends and may release the locks.
  */
 void
@@ -374,18 +392,15 @@ counter_open(Oid relid, LOCKMODE mode, AclMode rights)
 		invalidations = SharedInvalidMessageCounter;
 		if (!rights_are_known(counter, rights))
 			check_rights(relid, rights);
-		/* what was looked up may have been replaced while we waited */
+		/* the table may have been replaced while we waited */
 	} while (!counter_lock(relid, mode));
 	counter = counter_lookup(relid);
 	if (SharedInvalidMessageCounter != invalidations)
 		check_rights(relid, rights); /* and so may have been the rights */
 	else
 	{
-		last_rights.counter = counter;
-		last_rights.generation = counter->generation;
-		last_rights.roles = role_changes;
-		last_rights.userid = GetUserId();
-		last_rights.rights = rights;
+		note_checked(&last_rights, counter);
+		last_rights_found = rights;
 	}
 	counter_layout(counter);
 	if (mode == RowExclusiveLock)
@@ -396,15 +411,14 @@ counter_open(Oid relid, LOCKMODE mode, AclMode rights)
 }
 
 /*
- * rights_are_known tells whether the rights that somebody needs have been checked,
- * and nothing has changed since.
+ * rights_are_known tells whether the rights that are needed have been checked, and nothing
+ * has changed since.
  */
 static bool
 rights_are_known(const DcCounter *counter, AclMode rights)
 {
-	return last_rights.counter == counter && last_rights.roles == role_changes &&
-		last_rights.generation == counter->generation &&
-		last_rights.userid == GetUserId() && last_rights.rights == rights;
+	return last_rights.counter == counter && still_holds(&last_rights) &&
+		last_rights_found == rights;
 }
 
 /*
@@ -415,9 +429,7 @@ check_rights(Oid relid, AclMode rights)
 {
 	if (rights == ACL_NO_RIGHTS)
 	{
-		if (!compat_owns_relation(relid, GetUserId()))
-			aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE,
-						   get_rel_name(relid));
+		prevent_not_owner(relid);
 		return;
 	}
 	if (pg_class_aclmask(relid, GetUserId(), rights, ACLMASK_ALL) == rights)
@@ -442,4 +454,14 @@ check_right(Oid relid, AclMode right)
 	result = pg_class_aclcheck(relid, GetUserId(), right);
 	if (result != ACLCHECK_OK)
 		aclcheck_error(result, OBJECT_TABLE, get_rel_name(relid));
+}
+
+/*
+ * prevent_not_owner raises 42501 if the current user does not own a table.
+ */
+void
+prevent_not_owner(Oid relid)
+{
+	if (!compat_owns_relation(relid, GetUserId()))
+		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(relid));
 }

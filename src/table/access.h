@@ -11,12 +11,9 @@
 #include "table/catalog.h"
 #include "utils/acl.h"
 
-extern DcCounter *counter_open_to_write(FunctionCallInfo fcinfo,
-										const char *function);
-extern DcCounter *counter_open_to_read(FunctionCallInfo fcinfo,
-									   const char *function);
-extern DcCounter *counter_open_to_delete(FunctionCallInfo fcinfo,
-										 const char *function);
+extern DcCounter *counter_open_to_write(FunctionCallInfo fcinfo, const char *function);
+extern DcCounter *counter_open_to_read(FunctionCallInfo fcinfo, const char *function);
+extern DcCounter *counter_open_to_delete(FunctionCallInfo fcinfo, const char *function);
 extern DcCounter *counter_open_as_owner(FunctionCallInfo fcinfo,
 										const char *function, LOCKMODE mode);
 extern DcCounter *counter_open_ledger(FunctionCallInfo fcinfo,
@@ -31,5 +28,6 @@ extern bool counter_lock_at_once(Oid relid, LOCKMODE mode, DcCounterRow *row);
 extern void counter_lock_partitions(const DcCounter *counter);
 extern void read_snapshot_push(void);
 extern void prevent_write(const char *function);
+extern void prevent_not_owner(Oid relid);
 
 #endif /* DC_ACCESS_H */

@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "base/errors.h"
 #include "catalog/pg_class.h"
 #include "storage/lmgr.h"
 #include "table/catalog.h"
@@ -151,15 +152,13 @@ relation_sql_name(Oid relid)
 	char *name = get_rel_name(relid);
 
 	if (name == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("relation with OID %u does not exist", relid)));
+		relation_missing_error(relid);
 	return quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)),
 									  name);
 }
 
 /*
- * relation_sql_kind returns what DROP calls a table.
+ * relation_sql_kind returns the word that DROP has for a table.
  */
 const char *
 relation_sql_kind(Oid relid)

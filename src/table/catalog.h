@@ -55,7 +55,7 @@ typedef struct DcCounterRow
 	DcDurability durability;  /* as is this */
 	int64 op_retention;		  /* us; of dc_incr_once() and ledgers; 0: for good */
 	Oid ledger;				  /* the ledger that it belongs to, or InvalidOid */
-	TransactionId changed_by; /* who has written this row */
+	TransactionId changed_by; /* the transaction that has written this row */
 } DcCounterRow;
 
 /* Columns of the two tables that the code works with. */
@@ -72,7 +72,7 @@ typedef enum DcColumnId
 } DcColumnId;
 
 /*
- * What a backend remembers of a counter table. Entries are never moved or
+ * The cache entry of a counter table. Entries are never moved or
  * freed; an invalidated one is filled again by the next look-up.
  */
 typedef struct DcCounter
@@ -124,8 +124,8 @@ counter_is_ledger(const DcCounter *counter)
 }
 
 /*
- * counter_is_limit tells whether a stock has what the accounts of a ledger may
- * still post.
+ * counter_is_limit tells whether a stock has the amounts that the accounts of a ledger
+ * may still post.
  */
 static inline bool
 counter_is_limit(const DcCounter *counter)

@@ -5,12 +5,12 @@
  * Two things are done at the end of a command that may do so (ddlhooks.c):
  *
  *	- If tables have become children or partitions, the code locks of their parents are
- *	  taken, which the worker holds while it works on them (base/ownercode.c). The
- *	  parents are found by OID; a name may mean something else by now. CREATE SCHEMA makes tables,
- *	  too, for which no event trigger fires.
- *	- If one of the tables of a buffered counter has got such code, that is refused: what
- *	  is in memory could not be flushed. Looked at are those that this transaction has
- *	  locked against other DDL, as every such command does, whatever it is called.
+ *	  taken, which the worker holds while it works on them (ownercode.c). The
+ *	  parents are found by OID; a name may mean another table by now. CREATE SCHEMA makes
+ *	  tables, too, for which no event trigger fires.
+ *	- If one of the tables of a buffered counter has got such code, that is refused:
+ *	  amounts in memory could not be flushed. The tables that are looked at are those that
+ *	  this transaction has locked against other DDL, as every such command does.
  *
  * CREATE INDEX CONCURRENTLY ends when the index is committed, which is too late to refuse
  * it. So it is looked at before it runs (code_prevent_index), by the hook of utility
@@ -47,7 +47,7 @@ static bool index_may_be_code(Oid relid, IndexStmt *stmt, const char *query);
 static bool is_own_class(const IndexElem *element, const char *method);
 
 /*
- * code_changed does what is said above at the end of a command.
+ * code_changed does both of these things at the end of a command.
  */
 void
 code_changed(const DcDdl *ddl)

@@ -2,12 +2,12 @@
  * countercache.c
  *		The backend's cache of counter tables.
  *
- * One entry per counter table ever used by this backend. A relcache
+ * There is one entry per counter table ever used by this backend. A relcache
  * invalidation of the counter table, of its shard table or of a partition (DDL,
- * ownership, privileges, dc_alter) marks the entry invalid, and so does a change of
- * what subscriptions feed; the next look-up fills it again. Filling happens field by field into a local copy, so an error or an
- * invalidation that arrives during the fill leaves the entry invalid and is
- * never lost: the fill starts over while `valid` was reset under it.
+ * ownership, privileges, dc_alter) marks the entry invalid. So does a change of the tables
+ * that subscriptions feed. The next look-up fills it again. The entry is marked valid
+ * before it is filled. An error marks it invalid, and an invalidation that arrives during
+ * the fill resets the mark: then the fill starts over. So no invalidation is lost.
  *
  * An entry is only trustworthy under a lock on the counter table. Callers lock
  * first (counter_open in access.c) and look up afterwards.
@@ -15,6 +15,7 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "base/errors.h"
 #include "base/hooks.h"
 #include "base/relcached.h"
 #include "catalog/pg_class.h"
@@ -46,7 +47,6 @@ static DcCounter *last_found = NULL;
 
 static void counter_fill(DcCounter *counter);
 static List *counter_foreign_leaves(Oid relid, List *leaves, List **members);
-static void set_oids(Oid **array, int *count, List *oids);
 static void subscription_callback(Datum arg, int cacheid, uint32 hashvalue);
 
 /*
@@ -172,9 +172,7 @@ counter_lookup(Oid relid)
 		char kind = get_rel_relkind(relid);
 
 		if (name == NULL)
-			ereport(ERROR,
-					(errcode(ERRCODE_UNDEFINED_TABLE),
-					 errmsg("relation with OID %u does not exist", relid)));
+			relation_missing_error(relid);
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" is not a counter table", name),
@@ -199,7 +197,7 @@ counter_lookup(Oid relid)
 }
 
 /*
- * counter_fill reads what the entry keeps of the two tables.
+ * counter_fill fills an entry from the catalogs of its tables.
  */
 static void
 counter_fill(DcCounter *counter)
@@ -229,8 +227,8 @@ counter_fill(DcCounter *counter)
 		ReleaseSysCache(tuple);
 	}
 
-	set_oids(&counter->foreign_leaves, &counter->nforeign, leaves);
-	set_oids(&counter->members, &counter->nmembers, members);
+	relcached_set_oids(&counter->foreign_leaves, &counter->nforeign, leaves);
+	relcached_set_oids(&counter->members, &counter->nmembers, members);
 	counter->owner = (owners[0] == owners[1] &&
 					  (!OidIsValid(owners[2]) || owners[0] == owners[2]))
 		? owners[0]
@@ -273,27 +271,6 @@ counter_foreign_leaves(Oid relid, List *leaves, List **members)
 	else
 		list_free(children);
 	return leaves;
-}
-
-/*
- * set_oids replaces an array of an entry.
- */
-static void
-set_oids(Oid **array, int *count, List *oids)
-{
-	Oid *old = *array;
-	int n = list_length(oids);
-
-	*count = 0; /* the callback may look at it */
-	*array = NULL;
-	if (old != NULL)
-		pfree(old);
-	if (n == 0)
-		return;
-	*array = MemoryContextAlloc(TopMemoryContext, n * sizeof(Oid));
-	for (int i = 0; i < n; i++)
-		(*array)[i] = list_nth_oid(oids, i);
-	*count = n;
 }
 
 /*

@@ -2,8 +2,8 @@
  * create.c
  *		Creating counter tables.
  *
- * The tables are made with plain DDL, in the caller's name, and say in a comment what
- * they are for.
+ * The tables are made with plain DDL, in the caller's name, with comments that say
+ * their purpose.
  */
 #include "postgres.h"
 
@@ -66,7 +66,7 @@ static void create_partitioned(const char *schema, const char *name,
  * -> regclass, the table of totals
  *
  * Errors: 42P07 when a table of that name exists; with if_not_exists 42809, if it is not a
- * counter table of this kind; 42602 for what is no name, 42622 when the name leaves no
+ * counter table of this kind; 42602 for an invalid name, 42622 when the name leaves no
  * room for the names of the other tables, 22023 for settings out of range, 55000
  * for a buffered table if dcounter is not preloaded.
  */
@@ -145,7 +145,7 @@ table_existing(FunctionCallInfo fcinfo, int argno, RangeVar *name, const char *k
 }
 
 /*
- * table_kind returns what dc_tables calls a counter table.
+ * table_kind returns the kind of a counter table, as in dc_tables.
  */
 static const char *
 table_kind(const DcCounterRow *row)
@@ -226,8 +226,8 @@ create_table(const char *schema, const char *name, const char *columns,
 }
 
 /*
- * comment_table says on a table that was just made what it is for. Not for which counter:
- * that may be renamed.
+ * comment_table gives a comment to a table that was just made: its purpose, but not the
+ * name of its counter, which may be renamed.
  */
 void
 comment_table(const char *schema, const char *name, const char *what)

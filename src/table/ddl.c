@@ -6,26 +6,26 @@
  * own transaction. That might drop or alter them before it commits, and the commit
  * would find nothing to write to. So before a statement that may change a table, the
  * increments are written: it finds their rows, as it would after an INSERT, and takes
- * them along, truncates them, or fails on them. What is counted after it looks at
+ * them along, truncates them, or fails on them. An increment after it looks at
  * the tables anew, and says at once if they will not do. A commit then never fails for
- * what DDL has done.
+ * changes that DDL has made.
  *
- * Whoever has increments to write has called a function of this library, so the hook is
- * there. Code that a table's owner has put on it runs while increments are being
+ * A session that has increments to write has called a function of this library, so the
+ * hook is there. Code that a table's owner has put on it runs while increments are being
  * written, always in a security-restricted operation: there nothing is written a
  * second time.
  *
- * TRUNCATE of a partition. Of a buffered table this takes what is in memory as well, and
- * has to keep others from adding to it (protect.c), with a lock on the table of totals.
- * The statement itself locks the partition alone, and first, while everybody else locks
- * the partition last: whoever has counted in the table, and reads it before he commits, would
- * wait for the partition, and the statement for him. So the lock on the table is taken
- * here, before the statement takes its own. But whoever has read the table or the partition,
- * and counts only then, must not wait behind that either: so both are held only if
- * the partition need not be waited for; else it is waited for without the table, and
- * the two are tried again. (A partition that the name stands for only after that is
- * locked in the other order, and may deadlock, as may the apply worker of a
- * subscription, which runs no statement.)
+ * TRUNCATE of a partition of a buffered table takes amounts in memory as well. It has to
+ * keep others from adding to them (protect.c), with a lock on the table of totals. The
+ * statement itself locks the partition alone, and first. All others lock the partition
+ * last: a transaction that has counted in the table, and reads it before it commits, would
+ * wait for the partition, and the statement for the transaction. So the lock on the table
+ * is taken here, before the statement takes its own. But a transaction that has read the
+ * table or the partition, and counts only then, must not wait behind that either. So both
+ * locks are held only if the partition need not be waited for. Else it is waited for
+ * without the table, and the two are tried again. (If the name comes to mean another
+ * partition only after that, this one is locked in the other order, and may deadlock. So
+ * may the apply worker of a subscription, which runs no statement.)
  */
 #include "postgres.h"
 
@@ -118,8 +118,8 @@ changes_tables(Node *statement)
 
 /*
  * lock_before_truncate locks the buffered tables whose partitions a statement names, as
- * the trigger on these will. Who may not truncate them gets the server's error, and no
- * lock.
+ * the trigger on these will. A role that may not truncate them gets the server's error, and
+ * no lock.
  */
 static void
 lock_before_truncate(TruncateStmt *statement)
@@ -142,8 +142,8 @@ lock_before_truncate(TruncateStmt *statement)
 }
 
 /*
- * lock_table_and_partition locks a counter table against all who count in it, and a
- * partition, with what is below it, as TRUNCATE does. It waits for one lock at a time,
+ * lock_table_and_partition locks a counter table against all increments, and a
+ * partition, with the partitions below it, as TRUNCATE does. It waits for one lock at a time,
  * without holding another.
  */
 static void

@@ -1,6 +1,6 @@
 /*
  * ddlhooks.c
- *		What DDL on a counter table entails.
+ *		Following DDL on the tables of a counter.
  *
  * Two event triggers keep the catalog true and the tables of a counter together, so that
  * plain DDL is all that a user needs:
@@ -9,17 +9,16 @@
  *	  the table of totals drops the shard table.
  *	- dcounter_ddl, of ddl_command_end: ALTER TABLE (or FOREIGN TABLE) ... RENAME TO, SET
  *	  SCHEMA and OWNER TO on the table of totals are repeated on the shard table; storage.c
- *	  does the same for how the tables are kept, and says what is refused.
+ *	  does the same for how the tables are kept, and refuses some commands.
  *
- * They call what this and other rooms have registered: at a drop from the last to the first,
- * so that a room finds what those before it know of its tables; at the end of other
- * commands from the first to the last. The objects of a command are read once for all of
- * them, and only if the command may matter.
+ * They call the functions that this and other rooms have registered. At a drop they call
+ * the last one first, so that a room finds what the rooms before it know of its tables. At
+ * the end of other commands they call the first one first. The objects of a command are
+ * read once for all of them, and only if the command may matter.
  *
- * What they run, they run in the name of the user whose command fired them, so
- * they can do nothing that the user could not do. If they are disabled, counter
- * tables go on working: a settings row of a dropped table is ignored, and tables
- * are known by OID, not by name.
+ * They run all statements in the name of the user whose command fired them, so they can do
+ * nothing that the user could not do. If they are disabled, counter tables go on working:
+ * a settings row of a dropped table is ignored, and tables are known by OID, not by name.
  */
 #include "postgres.h"
 
@@ -41,6 +40,7 @@
 #include "table/codeddl.h"
 #include "table/ddlhooks.h"
 #include "table/storage.h"
+#include "table/table.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
@@ -145,8 +145,8 @@ ddl_alters(const DcDdl *ddl)
 }
 
 /*
- * ddl_read calls one of the two functions of the server that say what a command was about,
- * without SQL, as most commands are about what is not ours.
+ * ddl_read calls one of the two functions of the server that list the objects of a command.
+ * It does so without SQL, as most commands are about objects that are not ours.
  */
 static void
 ddl_read(DcDdl *ddl, Oid function)
@@ -181,8 +181,8 @@ ddl_read(DcDdl *ddl, Oid function)
 }
 
 /*
- * is_table tells whether what was dropped may have been a table of ours, or a sequence; they are
- * not temporary.
+ * is_table tells whether an object that was dropped may have been a table of ours, or a sequence.
+ * Ours are not temporary.
  */
 static bool
 is_table(TupleTableSlot *slot)
@@ -285,7 +285,7 @@ tables_altered(const DcDdl *ddl)
 }
 
 /*
- * sibling_follow does to another table of a counter what was done to the table of totals.
+ * sibling_follow repeats a command on the table of totals for another table of the counter.
  */
 void
 sibling_follow(const DcDdl *ddl, Oid relid, Oid sibling, const char *suffix)
@@ -300,15 +300,8 @@ sibling_follow(const DcDdl *ddl, Oid relid, Oid sibling, const char *suffix)
 		(((RenameStmt *) parsetree)->renameType == OBJECT_TABLE ||
 		 ((RenameStmt *) parsetree)->renameType == OBJECT_FOREIGN_TABLE))
 	{
-		char *name = psprintf("%s%s", get_rel_name(relid), suffix);
+		char *name = sibling_name(get_rel_name(relid), suffix);
 
-		if (strlen(name) >= NAMEDATALEN)
-			ereport(ERROR,
-					(errcode(ERRCODE_NAME_TOO_LONG),
-					 errmsg("counter name \"%s\" is too long",
-							get_rel_name(relid)),
-					 errdetail("The name \"%s\" would have %d bytes; the limit is %d.",
-							   name, (int) strlen(name), NAMEDATALEN - 1)));
 		if (strcmp(name, get_rel_name(sibling)) != 0)
 			run_ddl(psprintf("ALTER TABLE %s RENAME TO %s", old,
 							 quote_identifier(name)));

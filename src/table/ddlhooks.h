@@ -1,6 +1,6 @@
 /*
  * ddlhooks.h
- *		What DDL entails for the tables of a counter (see ddlhooks.c).
+ *		Following DDL on the tables of a counter (see ddlhooks.c).
  */
 #ifndef DC_DDLHOOKS_H
 #define DC_DDLHOOKS_H
@@ -21,11 +21,11 @@ typedef struct DcDdl
 {
 	CommandTag tag;
 	Node *parsetree;
-	List *relations; /* OIDs of what it has dropped, or has altered or created */
+	List *relations; /* OIDs of those that it has dropped, or has altered or created */
 	List *columns;	 /* DcDdlColumn *, likewise */
 } DcDdl;
 
-/* What a room does then. */
+/* The functions of a room that are called then. */
 typedef struct DcDdlHook
 {
 	void (*dropped)(const DcDdl *ddl);

@@ -2,20 +2,19 @@
  * guard.c
  *		Keeping the tables of a ledger from being changed but by its functions.
  *
- * The tables belong to the user, who owns the ledger and could change a row. A trigger
- * refuses that, for the owner and for superusers as well. What the ledger's functions
- * write by SQL passes, and nothing that the owner's code does meanwhile
- * (ownstatement.c). The guard can be dropped or
- * disabled by DDL only; while it is, the ledger's functions refuse to post (guard_check),
- * and dc_ledger_check() finds what was changed meanwhile. It does not fire where
- * session_replication_role is replica, as in logical replication's workers. Which tables
- * have it, the rooms ledger and once say.
+ * The tables belong to a user, the ledger's owner, who could change a row. A trigger
+ * refuses that, for the owner and for superusers as well. Statements of the ledger's
+ * functions pass. Statements that the owner's code runs meanwhile do not (ownstatement.c).
+ * The guard can be dropped or disabled by DDL only. While it is, the ledger's functions
+ * refuse to post (guard_check), and dc_ledger_check() finds changes that were made
+ * meanwhile. The guard does not fire where session_replication_role is replica, as in
+ * logical replication's workers. The rooms ledger and once say which tables have it.
  *
  * The counter tables of a ledger, for balances and for limits, have the part for rows
- * alone. Who may post has rights to the table of balances, but for the ledger's functions
- * to use, not to change balances without entries. Shard rows are written without SQL
- * as ever: the direct way knows the guard (protect_lets_insert). TRUNCATE is the
- * counter room's (protect.c).
+ * alone. A role that may post has rights to the table of balances. These are for the
+ * ledger's functions to use, not to change balances without entries. Shard rows are
+ * written without SQL as ever: the direct way knows the guard (protect_lets_insert).
+ * TRUNCATE is for the triggers of protect.c.
  */
 #include "postgres.h"
 
@@ -49,7 +48,7 @@ guard_create(const char *table)
 }
 
 /*
- * guard_create_rows puts that part of the guard on a table which is for rows.
+ * guard_create_rows puts the part of the guard that is for rows on a table.
  */
 void
 guard_create_rows(const char *table)
@@ -60,8 +59,8 @@ guard_create_rows(const char *table)
 }
 
 /*
- * guard_create_truncate puts that part of the guard on a table which a partition does
- * not get from its parent.
+ * guard_create_truncate puts the part of the guard that is for TRUNCATE on a table. A
+ * partition does not get it from its parent.
  */
 void
 guard_create_truncate(const char *table)
@@ -81,7 +80,7 @@ guard_is_on(Relation rel)
 }
 
 /*
- * guard_keeps_rows tells whether that part of it is which is for rows.
+ * guard_keeps_rows tells whether the part for rows is on a table, and enabled.
  */
 bool
 guard_keeps_rows(Relation rel)
@@ -145,13 +144,12 @@ guard_is_all(Relation rel)
 Oid
 guard_function(void)
 {
-	return LookupFuncName(list_make2(makeString(DC_SCHEMA), makeString(LEDGER_GUARD_FUNCTION)),
-						  0, NULL, true);
+	return extension_function(LEDGER_GUARD_FUNCTION);
 }
 
 /*
- * on_ledger_change() -> trigger: refuses what does not come from the ledger's
- * functions (55000).
+ * on_ledger_change() -> trigger: refuses changes that do not come from the
+ * ledger's functions (55000).
  */
 Datum
 on_ledger_change(PG_FUNCTION_ARGS)

@@ -3,17 +3,17 @@
  *		What the tables of a counter must look like, and which of them can be accessed
  *		without SQL.
  *
- * The tables are the user's, who may alter them in any way at any time. All code
- * that touches their rows relies on their shape (base/shape.c), so each use of a
+ * The tables belong to users, and may be altered in any way at any time. All code
+ * that touches their rows relies on their shape (shape.c), so each use of a
  * counter table checks it anew when something has changed (counter_layout). That costs
- * next to nothing when nothing has, so it is asked again wherever code of the owner may
+ * next to nothing when nothing has, so the check is repeated wherever code of the owner may
  * have run in between.
  *
- * The direct path (direct.c, scan.c) writes and reads heap tuples itself. It
- * leaves out what the executor would do for a table with triggers for INSERT or UPDATE, rules,
+ * The direct way (rows/direct.c, rows/scan.c) writes and reads heap tuples itself. It
+ * leaves out the work of the executor for a table with triggers for INSERT or UPDATE, rules,
  * constraints, further columns or further indexes, so it is taken
  * only for shard tables that have none of these; all others go through SQL
- * (sqlpath.c), and nothing is lost but speed. In particular the direct path never
+ * (sqlpath.c), and nothing is lost but speed. In particular the direct way never
  * runs code that a user has put on a table.
  *
  * Where Citus is installed, a table that looks local may be distributed: then
@@ -34,7 +34,7 @@
 #include "utils/lsyscache.h"
 #include "utils/reltrigger.h"
 
-/* As table.c makes them. */
+/* As create.c makes them. */
 #define COMMON_COLUMNS \
 	[DC_COL_KEY] = {"key", TEXTOID, C_COLLATION_OID}, \
 	[DC_COL_INC] = {"inc", INT8OID}, \
@@ -154,7 +154,7 @@ layout_fill(DcCounter *counter, DcShapeProblem *problem)
 		/* an index that is not for old snapshots is left to the planner */
 		counter->direct_read = direct && !counter->totals.index_is_young &&
 			!counter->shards.index_is_young;
-		/* whoever takes from a stock looks at the latest versions */
+		/* takes from a stock look at the latest versions */
 		counter->direct_write = (stock ? direct : counter->direct_read) &&
 			is_bare(shards, counter);
 		counter->totals_deferred = deferred_trigger(totals) != NULL;
@@ -202,8 +202,8 @@ layout_altered_error(Relation rel)
 
 /*
  * counter_check_deferred raises 55000 if a trigger on the shard table, or on the table of
- * totals, is deferred: what is written as the owner cannot leave such work to the
- * commit, where it would be done as somebody else, so rows could not be inserted.
+ * totals, is deferred: writes as the owner cannot leave such work to the commit, where it would
+ * be done as another role, so rows could not be inserted.
  */
 void
 counter_check_deferred(const DcCounter *counter, bool totals)

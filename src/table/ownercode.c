@@ -4,8 +4,8 @@
  *
  * Code that an owner puts on a table (a trigger, a constraint, an index expression)
  * may take as long as it likes, and catch a cancel; a foreign server may never answer.
- * In his own session that is his own loss. In the worker it would keep it from
- * everybody's tables. So its jobs leave a counter table alone on which such code
+ * In a session of the owner that hurts the owner alone. In the worker it would keep the
+ * worker from all other tables. So its jobs leave a counter table alone on which such code
  * could run, and its owner maintains it: dc_maintain(), dc_compact(), dc_flush(). All
  * tables of a counter, and of the ledger that it belongs to, go together. A table of a
  * superuser is let through, as superusers can do as they like with the worker in any
@@ -16,33 +16,33 @@
  *
  *	1. Lock all tables and their partitions ROW EXCLUSIVE, and each one's code lock (an
  *	   advisory lock), shared; none of them is waited for.
- *	2. Look at each (ownercoderel.c). What is found is remembered until an
- *	   invalidation of any of them comes.
+ *	2. Look at each (ownercoderel.c). The answer is remembered until an invalidation of any
+ *	   of them comes.
  *	3. Turn on the guard (ownercodeguard.c) until the transaction has ended.
  *
- * Why what was found holds until then:
+ * Why the answer holds until then:
  *
- *	- ROW EXCLUSIVE keeps away what adds triggers (foreign keys of others among
- *	  them), rules, constraints, columns, defaults, policies, plain indexes, and changes
- *	  the owner.
+ *	- ROW EXCLUSIVE keeps away commands that add triggers (foreign keys of others among
+ *	  them), rules, constraints, columns, defaults, policies, plain indexes, and that
+ *	  change the owner.
  *	- It does not keep away CREATE INDEX CONCURRENTLY and CREATE STATISTICS. The new expressions
  *	  are evaluated where they are immutable. If they consist of the server's functions,
  *	  they are harmless; all others are refused by the guard. A new operator class is
  *	  a superuser's.
  *	- Nor does it keep away that a table becomes a child or a partition, with all that is on
- *	  it. Who does that takes the parent's code lock at the end of the command (an event
- *	  trigger, codeddl.c), and holds it until he commits: so that is either before the look
- *	  or after the step.
+ *	  it. The session that does so takes the parent's code lock at the end of the command (an
+ *	  event trigger, codeddl.c), and holds it until it commits. So its commit is either
+ *	  before the look or after the step.
  *	- CREATE OR REPLACE FUNCTION, ALTER DOMAIN and the like need no lock on the table. But
- *	  what they change counts as code whatever it does.
+ *	  the objects that they change count as code in any case.
  *	- A role that is made a superuser, or ceases to be one, is looked at in the next step.
  *
- * Who reads the tables in passing, as statistics do, does the same with weaker locks, and
- * without the code lock. The guard holds there as well.
+ * Code that reads the tables in passing, as statistics do, takes the same steps with weaker
+ * locks, and without the code lock. The guard holds there as well.
  *
  * In memory such a table would never be flushed. So no buffered table becomes one
  * (codeddl.c). If it has all the same, because its owner is no superuser any more or the
- * setting was turned off, increments go to rows, and what is in memory stays there
+ * setting was turned off, increments go to rows, and amounts in memory stay there
  * until the owner flushes (buffer/flushjob.c).
  */
 #include "postgres.h"
@@ -66,7 +66,7 @@
 /* Looks that invalidations may undo before the result is used anyway. */
 #define MAX_TRIES 16
 
-/* What was found of a counter. */
+/* The answer for a counter. */
 typedef struct DcFound
 {
 	Oid counter;  /* hash key */
@@ -83,7 +83,7 @@ typedef struct DcFound
 
 static void found_changed(void *entry, Oid relid);
 
-/* Entries (DcFound) are never removed; what they point to goes when they are filled again. */
+/* Entries (DcFound) are never removed; their pointers are freed when they are filled again. */
 static DcRelCached found_cache = {
 	.name = "dcounter owners' code",
 	.keysize = sizeof(Oid),
@@ -103,7 +103,7 @@ static void look(DcFound *found);
 
 /*
  * ownercode_look locks all tables of a counter, waiting or not, and tells whether code of
- * their owner can run on them. *reason says what, until the next look.
+ * their owner can run on them. *reason names that code, until the next look.
  */
 DcOwnerCode
 ownercode_look(const DcCounterRow *row, LOCKMODE mode, bool wait, const char **reason)
@@ -118,9 +118,9 @@ ownercode_look(const DcCounterRow *row, LOCKMODE mode, bool wait, const char **r
 }
 
 /*
- * ownercode_may_read tells whether the current user may read the tables of a counter, which he has
- * locked, in passing: they are his own, or run no code. For the latter it turns on the
- * guard.
+ * ownercode_may_read tells whether the current user may read the tables of a counter,
+ * which the caller has locked, in passing: the user owns them, or they run no code. In the
+ * latter case it turns on the guard.
  */
 bool
 ownercode_may_read(const DcCounter *counter)
@@ -165,15 +165,6 @@ ownercode_begin(Oid counter, const char **reason)
 	if (!found->exempt)
 		(void) ownercode_guard(true);
 	return DC_CODE_NONE;
-}
-
-/*
- * ownercode_end is called when the transaction of the step has ended.
- */
-void
-ownercode_end(void)
-{
-	(void) ownercode_guard(false);
 }
 
 /*
@@ -234,9 +225,8 @@ found_of(Oid counter)
 }
 
 /*
- * find locks all tables of a counter and looks at them, unless it is known what is
- * there; false if one cannot be locked at once. The locks may bring the news that there
- * are other tables.
+ * find locks all tables of a counter and looks at them, unless the answer is known. False
+ * if one cannot be locked at once. The locks may bring the news that there are other tables.
  */
 static bool
 find(DcFound *found, const DcCounterRow *row, LOCKMODE mode, bool wait, bool code)
@@ -259,7 +249,7 @@ find(DcFound *found, const DcCounterRow *row, LOCKMODE mode, bool wait, bool cod
 				(code && !lock_code(found->members[i], ShareLock, wait)))
 				return false;
 		}
-		AcceptInvalidationMessages(); /* of who has had the code lock before */
+		AcceptInvalidationMessages(); /* of a transaction that had the code lock before */
 		if (!found->looked || found->roles != role_changes)
 			look(found);
 		/* with debug_discard_caches it never stays valid; it is fresh enough */
@@ -309,14 +299,13 @@ has_roots(const DcFound *found, List *roots)
 }
 
 /*
- * find_members lists tables, and then their partitions and children. What was found is
+ * find_members lists tables, and then their partitions and children. The answer is
  * forgotten.
  */
 static void
 find_members(DcFound *found, List *roots)
 {
 	List *members = list_copy(roots);
-	Oid *array;
 	ListCell *lc;
 
 	found->nroots = -1;	 /* if this fails it is to be done again */
@@ -326,15 +315,8 @@ find_members(DcFound *found, List *roots)
 		if (relation_may_have_children(lfirst_oid(lc)))
 			members = list_concat_unique_oid(members, find_all_inheritors(lfirst_oid(lc), NoLock, NULL));
 	}
-	array = MemoryContextAlloc(TopMemoryContext, list_length(members) * sizeof(Oid));
-	for (int i = 0; i < list_length(members); i++)
-		array[i] = list_nth_oid(members, i);
-	found->nmembers = 0; /* the callback may look at it */
-	if (found->members != NULL)
-		pfree(found->members);
-	found->members = array;
+	relcached_set_oids(&found->members, &found->nmembers, members);
 	found->nroots = list_length(roots);
-	found->nmembers = list_length(members);
 	found->looked = false;
 }
 
@@ -371,7 +353,7 @@ look(DcFound *found)
 }
 
 /*
- * found_changed forgets what was found of a counter if a relation belongs to it.
+ * found_changed forgets the answer for a counter if a relation belongs to it.
  */
 static void
 found_changed(void *entry, Oid relid)

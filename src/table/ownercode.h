@@ -11,7 +11,7 @@
 #include "table/catalog.h"
 #include "utils/relcache.h"
 
-/* What is found of the tables of a counter. */
+/* Whether code of the owner was found on the tables of a counter. */
 typedef enum DcOwnerCode
 {
 	DC_CODE_NONE,  /* no such code can run */
@@ -24,7 +24,6 @@ extern DcOwnerCode ownercode_look(const DcCounterRow *row, LOCKMODE mode, bool w
 								  const char **reason);
 extern bool ownercode_may_read(const DcCounter *counter);
 extern DcOwnerCode ownercode_begin(Oid counter, const char **reason);
-extern void ownercode_end(void);
 extern void ownercode_lock_member(Oid relid);
 extern void ownercode_prevent_buffered(const DcCounterRow *row);
 extern void ownercode_log(Oid counter, const char *reason);

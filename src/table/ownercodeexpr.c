@@ -1,8 +1,8 @@
 /*
  * ownercodeexpr.c
- *		Which expressions on a table are harmless to who evaluates them.
+ *		Which expressions on a table are harmless to the process that evaluates them.
  *
- * Code of anybody is not, nor is what takes long: an expression is evaluated without
+ * Code of users is not, nor is an expression that takes long: it is evaluated without
  * a look at the interrupts between its parts, so a cancel, and the end of the server,
  * would wait for all of it; and a few large strings are all of the memory. The server has
  * immutable functions for both: products of numbers of 100000 digits, repeat(), xpath().
@@ -10,7 +10,7 @@
  *
  *	- node types that are listed here, of the server's types;
  *	- immutable functions of the server that are given, and return, values of fixed length
- *	  only, or are listed here: these take time in proportion to what they are given, and
+ *	  only, or are listed here: these take time in proportion to their arguments, and
  *	  return no more than that. Besides there are a few others, as now();
  *	- functions that look for one string in another take the product of both. They
  *	  may be given one column, and constants;
@@ -38,94 +38,24 @@
 /* Bytes of all expressions of a table, as they are stored. */
 #define MAX_STORED (32 * 1024)
 
-/* A function of the server, by its name: all of that name do the same. */
-typedef struct DcHarmless
-{
-	const char *name;
-	bool searches; /* takes the product of the lengths */
-} DcHarmless;
+/* Functions of the server, by their names: all of a name do the same. */
+static const char *const harmless[] = {
+	"ascii", "bit_length", "bpchar", "bpcharcmp", "bpchareq", "bpcharge", "bpchargt",
+	"bpcharle", "bpcharlt", "bpcharne", "char_length", "character_length", "date_part",
+	"date_trunc", "extract", "float4", "float8", "hashtext", "hashtextextended",
+	"initcap", "int2", "int4", "int8", "left", "length", "lower", "md5", "numeric",
+	"numeric_cmp", "numeric_eq", "numeric_ge", "numeric_gt", "numeric_le", "numeric_lt",
+	"numeric_ne", "numeric_out", "octet_length", "reverse", "right", "starts_with",
+	"substr", "text", "text_ge", "text_gt", "text_larger", "text_le", "text_lt",
+	"text_pattern_ge", "text_pattern_gt", "text_pattern_le", "text_pattern_lt",
+	"text_smaller", "textcat", "texteq", "textin", "textlen", "textne", "textout",
+	"timezone", "to_tsvector", "upper", "varchar", "varcharout"};
 
-static const DcHarmless harmless[] = {
-	{"ascii", false},
-	{"bit_length", false},
-	{"bpchar", false},
-	{"bpcharcmp", false},
-	{"bpchareq", false},
-	{"bpcharge", false},
-	{"bpchargt", false},
-	{"bpcharle", false},
-	{"bpcharlt", false},
-	{"bpcharne", false},
-	{"btrim", true},
-	{"char_length", false},
-	{"character_length", false},
-	{"date_part", false},
-	{"date_trunc", false},
-	{"extract", false},
-	{"float4", false},
-	{"float8", false},
-	{"hashtext", false},
-	{"hashtextextended", false},
-	{"initcap", false},
-	{"int2", false},
-	{"int4", false},
-	{"int8", false},
-	{"left", false},
-	{"length", false},
-	{"lower", false},
-	{"ltrim", true},
-	{"md5", false},
-	{"numeric", false},
-	{"numeric_cmp", false},
-	{"numeric_eq", false},
-	{"numeric_ge", false},
-	{"numeric_gt", false},
-	{"numeric_le", false},
-	{"numeric_lt", false},
-	{"numeric_ne", false},
-	{"numeric_out", false},
-	{"octet_length", false},
-	{"position", true},
-	{"reverse", false},
-	{"right", false},
-	{"rtrim", true},
-	{"split_part", true},
-	{"starts_with", false},
-	{"strpos", true},
-	{"substr", false},
-	{"substring", true},
-	{"text", false},
-	{"text_ge", false},
-	{"text_gt", false},
-	{"text_larger", false},
-	{"text_le", false},
-	{"text_lt", false},
-	{"text_pattern_ge", false},
-	{"text_pattern_gt", false},
-	{"text_pattern_le", false},
-	{"text_pattern_lt", false},
-	{"text_smaller", false},
-	{"textcat", false},
-	{"texteq", false},
-	{"texticlike", true},
-	{"texticnlike", true},
-	{"texticregexeq", true},
-	{"texticregexne", true},
-	{"textin", false},
-	{"textlen", false},
-	{"textlike", true},
-	{"textne", false},
-	{"textnlike", true},
-	{"textout", false},
-	{"textregexeq", true},
-	{"textregexne", true},
-	{"timezone", false},
-	{"to_tsvector", false},
-	{"translate", true},
-	{"upper", false},
-	{"varchar", false},
-	{"varcharout", false},
-};
+/* These take the product of the lengths of their arguments. */
+static const char *const searching[] = {
+	"btrim", "ltrim", "position", "rtrim", "split_part", "strpos", "substring",
+	"texticlike", "texticnlike", "texticregexeq", "texticregexne", "textlike",
+	"textnlike", "textregexeq", "textregexne", "translate"};
 
 /* Bytes of the expressions that were looked at, of the table that is. */
 static Size stored_bytes;
@@ -136,7 +66,8 @@ static bool is_equal_operator(Oid opno, List *args);
 static bool is_known_node(Node *node, bool *has_type);
 static bool is_limited(Relation rel, const Var *var);
 static bool is_code_function(Oid function, void *node);
-static const DcHarmless *find_harmless(Oid function);
+static bool is_harmless_function(Oid function, bool *searches);
+static bool is_listed(const char *name, const char *const *names, int n);
 static bool has_fixed_lengths(Form_pg_proc form);
 static bool is_fixed_length(Oid type);
 static bool count_vars(Node *node, void *count);
@@ -213,7 +144,7 @@ reads_little(Node *node)
 }
 
 /*
- * is_equal_operator tells whether an operator compares a column with what has no column in it.
+ * is_equal_operator tells whether an operator compares a column with an expression without columns.
  */
 static bool
 is_equal_operator(Oid opno, List *args)
@@ -297,8 +228,8 @@ ownercode_is_limited(Relation rel, AttrNumber att)
 static bool
 is_code_function(Oid function, void *node)
 {
-	const DcHarmless *known;
 	int vars = 0;
+	bool searches;
 
 	switch (function)
 	{
@@ -316,37 +247,47 @@ is_code_function(Oid function, void *node)
 	}
 	if (function >= FirstUnpinnedObjectId || func_volatile(function) != PROVOLATILE_IMMUTABLE)
 		return true;
-	known = find_harmless(function);
-	if (known == NULL)
+	if (!is_harmless_function(function, &searches))
 		return true;
-	if (known->searches)
+	if (searches)
 		(void) expression_tree_walker(node, count_vars, &vars);
 	return vars > 1;
 }
 
 /*
- * find_harmless returns what is known of a function of the server; NULL: nothing.
+ * is_harmless_function tells whether a function of the server is, and whether it looks for
+ * one string in another.
  */
-static const DcHarmless *
-find_harmless(Oid function)
+static bool
+is_harmless_function(Oid function, bool *searches)
 {
-	static const DcHarmless fixed = {"", false};
 	HeapTuple tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
-	const DcHarmless *found = NULL;
 	Form_pg_proc form;
+	bool known;
 
+	*searches = false;
 	if (!HeapTupleIsValid(tuple))
-		return NULL;
+		return false;
 	form = (Form_pg_proc) GETSTRUCT(tuple);
-	if (has_fixed_lengths(form))
-		found = &fixed;
-	for (int i = 0; i < lengthof(harmless) && found == NULL; i++)
+	known = has_fixed_lengths(form);
+	if (!known)
 	{
-		if (strcmp(NameStr(form->proname), harmless[i].name) == 0)
-			found = &harmless[i];
+		*searches = is_listed(NameStr(form->proname), searching, lengthof(searching));
+		known = *searches || is_listed(NameStr(form->proname), harmless, lengthof(harmless));
 	}
 	ReleaseSysCache(tuple);
-	return found;
+	return known;
+}
+
+static bool
+is_listed(const char *name, const char *const *names, int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		if (strcmp(name, names[i]) == 0)
+			return true;
+	}
+	return false;
 }
 
 static bool
@@ -373,7 +314,7 @@ is_fixed_length(Oid type)
 }
 
 /*
- * count_vars counts columns, and what stands for another value.
+ * count_vars counts columns, and nodes that stand for another value.
  */
 static bool
 count_vars(Node *node, void *count)

@@ -7,9 +7,9 @@
  * on, a function that is not trusted is an error (42501) instead. Trusted are the
  * server's functions, this extension's, and those of superusers.
  *
- * What was planned or looked up while the guard was off is not asked about again. So it
- * does not replace looking at the tables (ownercode.c): it is for what may change while
- * they are in use, which makes new plans.
+ * Functions that were planned or looked up while the guard was off are not asked about
+ * again. So the guard does not replace looking at the tables (ownercode.c): it is for
+ * changes while they are in use, which make new plans.
  */
 #include "postgres.h"
 
@@ -44,7 +44,7 @@ ownercode_guard_init(void)
 }
 
 /*
- * ownercode_guard turns the guard on or off, and returns what it was.
+ * ownercode_guard turns the guard on or off, and returns whether it was on.
  */
 bool
 ownercode_guard(bool on)

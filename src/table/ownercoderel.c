@@ -1,9 +1,9 @@
 /*
  * ownercoderel.c
- *		What on a relation can run code of its owner, or of anybody else but the
- *		server's and this extension's.
+ *		Finding the parts of a relation that can run code of its owner, or of any
+ *		other but the server and this extension.
  *
- * Only what is known to be harmless is let through, all else counts as code:
+ * Only parts that are known to be harmless are let through, all others count as code:
  *
  *	- a heap table, or a partitioned one, whose partition key is harmless;
  *	- columns of the server's types and collations: a domain has constraints, and the
@@ -19,7 +19,7 @@
  *
  * Which expressions are harmless, ownercodeexpr.c says.
  *
- * The expressions are read as they are stored. What the relation cache offers is no use: it
+ * The expressions are read as they are stored. The relation cache is of no use: it
  * evaluates constant parts, and so would run the code that is being looked for.
  */
 #include "postgres.h"
@@ -46,7 +46,6 @@
 #include "utils/reltrigger.h"
 #include "utils/syscache.h"
 
-static char *name_of(Relation rel);
 static char *kind_reason(Relation rel);
 static char *column_reason(Relation rel);
 static char *default_reason(Relation rel);
@@ -63,7 +62,7 @@ static bool attribute_is_harmless(Relation rel, int cache, HeapTuple tuple, Attr
 static bool are_trusted(int cache, HeapTuple tuple, AttrNumber att, Oid classid, int n);
 
 /*
- * ownercode_of_relation returns what on a relation can run code, or NULL. The caller has
+ * ownercode_of_relation returns the part of a relation that can run code, or NULL. The caller has
  * a lock on it.
  */
 char *
@@ -248,22 +247,22 @@ static char *
 index_reason(Relation rel)
 {
 	List *indexes = RelationGetIndexList(rel);
-	char *reason = NULL;
 	ListCell *lc;
 
 	foreach(lc, indexes)
 	{
 		HeapTuple tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(lfirst_oid(lc)));
 		char *name = get_rel_name(lfirst_oid(lc));
+		bool harmless;
 
 		if (!HeapTupleIsValid(tuple))
 			continue; /* DROP INDEX CONCURRENTLY */
-		if (reason == NULL && !index_is_harmless(rel, tuple))
-			reason = psprintf(_("index \"%s\" on \"%s\""), name != NULL ? name : "", name_of(rel));
+		harmless = index_is_harmless(rel, tuple);
 		ReleaseSysCache(tuple);
+		if (!harmless)
+			return psprintf(_("index \"%s\" on \"%s\""), name != NULL ? name : "", name_of(rel));
 	}
-	list_free(indexes);
-	return reason;
+	return NULL;
 }
 
 static bool
@@ -289,7 +288,7 @@ index_is_harmless(Relation rel, HeapTuple tuple)
 /*
  * columns_are_limited tells whether the columns of an index cannot be long, as it takes
  * for most access methods: GIN adds the millions of elements of one value without a
- * look at the interrupts. B-trees limit what is in them.
+ * look at the interrupts. B-trees limit the length of their entries.
  */
 static bool
 columns_are_limited(Relation rel, Form_pg_index form, Oid am)
@@ -310,24 +309,23 @@ static char *
 statistics_reason(Relation rel)
 {
 	List *statistics = RelationGetStatExtList(rel);
-	char *reason = NULL;
 	ListCell *lc;
 
 	foreach(lc, statistics)
 	{
 		HeapTuple tuple = SearchSysCache1(STATEXTOID, ObjectIdGetDatum(lfirst_oid(lc)));
+		NameData name;
+		bool harmless;
 
 		if (!HeapTupleIsValid(tuple))
 			continue;
-		if (reason == NULL &&
-			!attribute_is_harmless(rel, STATEXTOID, tuple, Anum_pg_statistic_ext_stxexprs))
-			reason = psprintf(_("statistics \"%s\" on \"%s\""),
-							  NameStr(((Form_pg_statistic_ext) GETSTRUCT(tuple))->stxname),
-							  name_of(rel));
+		name = ((Form_pg_statistic_ext) GETSTRUCT(tuple))->stxname;
+		harmless = attribute_is_harmless(rel, STATEXTOID, tuple, Anum_pg_statistic_ext_stxexprs);
 		ReleaseSysCache(tuple);
+		if (!harmless)
+			return psprintf(_("statistics \"%s\" on \"%s\""), NameStr(name), name_of(rel));
 	}
-	list_free(statistics);
-	return reason;
+	return NULL;
 }
 
 /*

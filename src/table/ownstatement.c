@@ -2,15 +2,15 @@
  * ownstatement.c
  *		Telling the extension's own statements from those of others.
  *
- * Some tables may be changed by the extension alone, and triggers on them refuse what
- * others do. While a statement of ours runs, code of the table's owner may run as
+ * Some tables may be changed by the extension alone, and triggers on them refuse the
+ * statements of others. While a statement of ours runs, code of the table's owner may run as
  * well: functions in CHECK constraints, index expressions and defaults are called by
  * that very statement, at its own depth of triggers, and run statements of their own.
- * Those must not pass, so "we are at work" is not enough to know. What counts is which
+ * Those must not pass, so it is not enough to know that we are at work. It matters which
  * statement calls the trigger.
  *
- * A row or statement trigger is called by an executor, which keeps what it calls its
- * triggers with (the FmgrInfos) in its own state: an array for each table that it
+ * A row or statement trigger is called by an executor, which keeps the FmgrInfos that it
+ * calls its triggers with in its own state: an array for each table that it
  * changes. So the trigger looks whether it was called with one of those of our
  * statement. Nothing that others run can have that: each execution has a state of its own.
  * Our statement's state is known from the hook that starts executors, by the text of
@@ -96,8 +96,8 @@ own_statement_run(SPIPlanPtr plan, Datum *values, const char *nulls)
 }
 
 /*
- * start_hook learns the state of our statement's executor. What runs with the same text
- * afterwards is what a rule has added, when that state is gone.
+ * start_hook learns the state of our statement's executor. A statement that runs with the
+ * same text afterwards was added by a rule, and that state is gone.
  */
 static void
 start_hook(QueryDesc *desc, int eflags)

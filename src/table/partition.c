@@ -1,6 +1,6 @@
 /*
  * partition.c
- *		Partitions that turn: what is old goes with its partition, never row by row.
+ *		Partitions that turn: old rows go with their partition, never one by one.
  *
  * Events (outbox/ring.c), ops (once/opjob.c) and entries by month (ledger/entrymonth.c) are
  * written to one partition of several. In time it is another one, and those whose
@@ -9,8 +9,8 @@
  *
  *	1. One transaction turns at a time, and makes one change: it has SHARE UPDATE EXCLUSIVE
  *	   on the parent, or on the table that says which partition is the current one, to
- *	   its end (turn_begin). Writers go on, and so do readers. Whoever does not get that lock
- *	   at once lets the other one do the work.
+ *	   its end (turn_begin). Writers go on, and so do readers. A transaction that does not
+ *	   get that lock at once leaves the work to the other one.
  *	2. A writer has ROW EXCLUSIVE on the parent to the end of its transaction, and learns only
  *	   afterwards which partition is written to. So a session that may not know a change
  *	   has had its lock since before the change was committed. Those are listed, once, after
@@ -20,7 +20,7 @@
  *	   writers of one op must meet in one index; months, before entries are carried
  *	   forward. To events, which partition is current is a hint: a reader looks into all.
  *	3. A partition is emptied by TRUNCATE under ACCESS EXCLUSIVE. Nobody else uses it then,
- *	   not even to read, and writers of rows in it have ended. Whether what is in it may
+ *	   not even to read, and writers of rows in it have ended. Whether its rows may
  *	   go is known, or looked up, under that lock. It is taken without waiting, as a queue
  *	   behind it would stop all (partition_lock_at_once).
  *	4. A partition with no page has no rows, not even of a transaction in progress
@@ -79,9 +79,9 @@ turn_begin(Oid parent)
 }
 
 /*
- * writers_have_ended tells whether all transactions have ended that may not know a change,
- * which a transaction has made at a time, and is committed. It does not wait for long; then the list is kept for the next
- * time.
+ * writers_have_ended tells whether all transactions have ended that may not know a change.
+ * The change was made by a transaction at a time, and is committed. The function does not
+ * wait for long; then the list is kept for the next time.
  */
 bool
 writers_have_ended(Oid parent, TransactionId change, TimestampTz at)

@@ -2,7 +2,7 @@
  * protect.c
  *		Triggers that keep the tables of a counter together.
  *
- * What a key has is the sum over several tables, so none of them may be emptied
+ * The value of a key is the sum over several tables, so none of them may be emptied
  * alone. Statement triggers see to that; they need no preload, and the direct path
  * (layout.c), which neither deletes nor truncates, is not concerned.
  *
@@ -11,13 +11,13 @@
  *	  deletes the shard rows of its keys. The trigger fires always, in the worker
  *	  of a subscription, too.
  *	- TRUNCATE of a shard table or of holds by themselves is refused for a stock and for a
- *	  ledger: units, or what balances must agree with, would be lost. The shard table of
- *	  a plain counter may be truncated; that forgets what is not yet compacted.
+ *	  ledger: units, or rows that balances must agree with, would be lost. The shard table of
+ *	  a plain counter may be truncated; that forgets amounts that are not yet compacted.
  *	- DELETE by hand is refused for a stock and for a ledger, on the same ground. Rows of
- *	  a plain counter may be deleted: that forgets what is in these rows.
+ *	  a plain counter may be deleted: that forgets the amounts in these rows.
  *
  * Protocol of TRUNCATE. The tables are locked in the order in which everybody locks
- * them: totals (by the statement itself), shards, holds, others. All who write to any
+ * them: totals (by the statement itself), shards, holds, others. All writers to any
  * of them have locked the totals first, so from the first lock on nobody else
  * changes anything, and nothing can deadlock with increments, takes, compaction or
  * transfers; a table that is found empty under that lock stays so. Increments of this
@@ -26,13 +26,13 @@
  * in memory goes by buffer/discard.c.
  *
  * All runs after the statement, and as the owner of the totals, in a security-restricted
- * operation: who may truncate the totals need not have rights to the others, but for
- * a ledger, which its owner alone may empty. Tables that the statement lists itself are
+ * operation: a role that may truncate the totals need not have rights to the other tables.
+ * But a ledger may be emptied by its owner alone. Tables that the statement lists itself are
  * in use, but empty by then, and are passed over.
  *
  * The trigger belongs to the table, and is dropped with the extension, without CASCADE
- * (DEPENDS ON EXTENSION). Its function may be put on any table by anybody: what
- * it does follows from the catalog alone, and it does nothing for other tables. Where
+ * (DEPENDS ON EXTENSION). Any role may put its function on any
+ * table: its effect follows from the catalog alone, and on other tables it has none. Where
  * Citus is installed, which distributes no table with triggers, and on foreign tables,
  * there are none: truncate both.
  */
@@ -73,11 +73,9 @@ PG_FUNCTION_INFO_V1(on_counter_delete);
 #define DELETE_FUNCTION "on_counter_delete"
 
 static DcMember member_of(Oid relid, DcCounterRow *row);
-static bool is_whole(const DcCounterRow *row);
 static void create_truncate(Oid relid, bool always);
 static void create_delete(Oid relid, const char *when);
 static void create_trigger(Oid relid, const char *name, const char *definition);
-static Oid own_function(const char *name);
 static bool is_truncated_too(Oid relid);
 static void truncated_totals(const DcCounterRow *row);
 static void truncated_partition(const DcCounterRow *row, Oid relid);
@@ -85,6 +83,8 @@ static char *keys_of(Oid relid);
 static void write_down(const DcCounterRow *row);
 static void delete_rows(Oid relid, char *condition);
 static void refuse_truncate(const DcCounterRow *row, Oid relid);
+static int must_agree_detail(const DcCounterRow *row);
+pg_noreturn static void wrong_call(const char *function, const char *when);
 
 /*
  * member_find tells what a table, or the table that it is a partition of, is to a
@@ -238,7 +238,7 @@ protect_lets_insert(Relation rel)
 
 	if (rel->trigdesc != NULL)
 	{
-		refuse_delete = own_function(DELETE_FUNCTION);
+		refuse_delete = extension_function(DELETE_FUNCTION);
 		guard = guard_function();
 	}
 	for (int i = 0; rel->trigdesc != NULL && i < rel->trigdesc->numtriggers; i++)
@@ -253,16 +253,9 @@ protect_lets_insert(Relation rel)
 	return true;
 }
 
-static Oid
-own_function(const char *name)
-{
-	return LookupFuncName(list_make2(makeString(DC_SCHEMA), makeString(pstrdup(name))),
-						  0, NULL, true);
-}
-
 /*
- * on_counter_truncate() -> trigger, AFTER TRUNCATE: empties what belongs to a table of
- * totals that was truncated; 55000 for a table of a stock or a ledger that must not
+ * on_counter_truncate() -> trigger, AFTER TRUNCATE: empties the other tables of a counter
+ * whose table of totals was truncated; 55000 for a table of a stock or a ledger that must not
  * be truncated by itself.
  */
 Datum
@@ -275,10 +268,7 @@ on_counter_truncate(PG_FUNCTION_ARGS)
 
 	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_BY_TRUNCATE(data->tg_event) ||
 		!TRIGGER_FIRED_AFTER(data->tg_event))
-		ereport(ERROR,
-				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("%s can only be called as a trigger, AFTER TRUNCATE",
-						TRUNCATE_FUNCTION "()")));
+		wrong_call(TRUNCATE_FUNCTION "()", "AFTER TRUNCATE");
 	relid = RelationGetRelid(data->tg_relation);
 	switch (member_find(relid, &row, &root))
 	{
@@ -309,8 +299,8 @@ on_counter_truncate(PG_FUNCTION_ARGS)
 /*
  * is_truncated_too tells whether this transaction has truncated another table, perhaps
  * by the same statement. That it is empty does not say so: before the first compaction
- * the totals are. Who has it locked against us is changing it; to wait for him could be a
- * deadlock, as everybody else locks the totals first.
+ * the totals are. A session that has it locked against us is changing it; to wait for that
+ * session could be a deadlock, as all others lock the totals first.
  */
 static bool
 is_truncated_too(Oid relid)
@@ -404,7 +394,7 @@ truncated_partition(const DcCounterRow *row, Oid relid)
 	LockRelationOid(row->shards, RowExclusiveLock);
 	runas_begin(&state, relation_owner(row->counter));
 	if (buffered)
-		delete_rows(relid, "true"); /* what was in memory is there now, perhaps */
+		delete_rows(relid, "true"); /* amounts from memory are there now, perhaps */
 	if (!relation_is_empty(row->shards))
 		delete_rows(row->shards, keys_of(relid));
 	runas_end(&state);
@@ -423,7 +413,7 @@ keys_of(Oid relid)
 }
 
 /*
- * write_down writes what is in memory to rows, and keeps others from adding to
+ * write_down writes the amounts in memory to rows, and keeps others from adding to
  * it before this transaction has ended.
  */
 static void
@@ -443,8 +433,7 @@ delete_rows(Oid relid, char *condition)
 	SPIPlanPtr plan;
 	char *sql = psprintf("DELETE FROM %s AS s WHERE %s", relation_sql_name(relid), condition);
 
-	if (SPI_connect() != SPI_OK_CONNECT)
-		elog(ERROR, "SPI_connect failed");
+	SPI_connect();
 	plan = SPI_prepare(sql, 0, NULL);
 	if (plan == NULL)
 		elog(ERROR, "SPI_prepare failed for \"%s\": %s", sql,
@@ -459,20 +448,25 @@ delete_rows(Oid relid, char *condition)
 static void
 refuse_truncate(const DcCounterRow *row, Oid relid)
 {
-	Oid all = OidIsValid(row->ledger) ? row->ledger : row->counter;
-
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("cannot truncate \"%s\" by itself", get_rel_name(relid)),
-			 errdetail("It must agree with the other tables of %s \"%s\".",
-					   OidIsValid(row->ledger) ? "ledger" : "stock", get_rel_name(all)),
+			 must_agree_detail(row),
 			 errhint("TRUNCATE \"%s\" alone, and all of its tables are emptied.",
-					 get_rel_name(all))));
+					 get_rel_name(OidIsValid(row->ledger) ? row->ledger : row->counter))));
+}
+
+static int
+must_agree_detail(const DcCounterRow *row)
+{
+	return errdetail("It must agree with the other tables of %s \"%s\".",
+					 OidIsValid(row->ledger) ? "ledger" : "stock",
+					 get_rel_name(OidIsValid(row->ledger) ? row->ledger : row->counter));
 }
 
 /*
- * on_counter_delete() -> trigger, BEFORE DELETE: refuses what does not come from the
- * functions of a stock or a ledger (55000).
+ * on_counter_delete() -> trigger, BEFORE DELETE: refuses deletions that do not come from
+ * the functions of a stock or a ledger (55000).
  */
 Datum
 on_counter_delete(PG_FUNCTION_ARGS)
@@ -485,10 +479,7 @@ on_counter_delete(PG_FUNCTION_ARGS)
 
 	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_BY_DELETE(data->tg_event) ||
 		!TRIGGER_FIRED_BEFORE(data->tg_event))
-		ereport(ERROR,
-				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("%s can only be called as a trigger, BEFORE DELETE",
-						DELETE_FUNCTION "()")));
+		wrong_call(DELETE_FUNCTION "()", "BEFORE DELETE");
 	relid = RelationGetRelid(data->tg_relation);
 	if (!own_statement_fires(fcinfo))
 	{
@@ -497,13 +488,22 @@ on_counter_delete(PG_FUNCTION_ARGS)
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 					 errmsg("cannot delete from \"%s\"", get_rel_name(relid)),
-					 errdetail("It must agree with the other tables of %s \"%s\".",
-							   OidIsValid(row.ledger) ? "ledger" : "stock",
-							   get_rel_name(OidIsValid(row.ledger) ? row.ledger : row.counter)),
+					 must_agree_detail(&row),
 					 OidIsValid(row.ledger) ? errhint("Use dc_transfer() to change balances.")
 						 : member == DC_MEMBER_HOLDS
 						 ? errhint("Use dc_hold_release() or dc_hold_confirm() to end a hold.")
 						 : errhint("Use dc_delete() to remove a key.")));
 	}
 	PG_RETURN_POINTER(TRIGGER_FIRED_FOR_ROW(data->tg_event) ? data->tg_trigtuple : NULL);
+}
+
+/*
+ * wrong_call raises 39P01: a trigger's function was called in another way than `when`.
+ */
+static void
+wrong_call(const char *function, const char *when)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+			 errmsg("%s can only be called as a trigger, %s", function, when)));
 }

@@ -2,26 +2,26 @@
  * shape.c
  *		Whether a table of a user's still has the shape in which it was made.
  *
- * The tables that dcounter works on belong to users, who may alter them in any way at
+ * The tables that dcounter works on belong to users, and may be altered in any way at
  * any time. All code that touches their rows relies on what a DcShape says: which
  * columns there are, of which types and collations, which of them are never NULL, and
  * that an index makes the key unique. There is one check for the tables of all rooms,
  * so that none looks at less than the others:
  *
  *	- The caller has a lock on the table, which keeps other sessions from altering
- *	  it. His own session is not kept from that: code of an owner (a trigger, a
+ *	  it. The caller's own session is not kept from that: code of an owner (a trigger, a
  *	  function in an index) may do so in between any two statements. An open
- *	  reference to the relation does keep it, as ALTER TABLE looks for these.
- *	- So whoever reads tuples by number opens the relation first, and then makes sure
+ *	  reference to the relation does keep it from that, as ALTER TABLE looks for these.
+ *	- So code that reads tuples by number opens the relation first, and then makes sure
  *	  that the check is as new as the last relcache invalidation of the table. Each room
- *	  remembers what was found until then; asking for that costs next to nothing.
+ *	  remembers the answer until then; asking for that costs next to nothing.
  *	- Numbers of columns and the index come from the check alone (DcTableLayout), and
  *	  nobody looks them up otherwise.
  *
  * Further columns are allowed, and so is a NOT NULL that was not there: SQL serves
- * these. Whoever writes without SQL asks whether there are any (alone).
+ * these. Code that writes without SQL asks whether there are any (alone).
  *
- * Children by inheritance are not: what is in them would be read as well, and they need
+ * Children by inheritance are not: their rows would be read as well, and they need
  * not have the constraints. To partitions the server gives all of these.
  */
 #include "postgres.h"

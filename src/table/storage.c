@@ -1,13 +1,13 @@
 /*
  * storage.c
- *		What ALTER TABLE of where and how a table is kept entails for the others.
+ *		ALTER TABLE of how and where a table is kept, repeated on its other tables.
  *
- * What is done to the table of totals, or to a partition of it, is done to the shard
+ * A change of the table of totals, or of a partition of it, is repeated on the shard
  * table, or to the partition of it with the same bounds, and to the table of holds:
  * SET UNLOGGED and SET LOGGED, SET TABLESPACE, SET ACCESS METHOD. A crash empties tables
  * that are not logged, so it must find either all of a counter's tables logged or none;
  * done to one of the others alone, it is refused. Tablespace and access method of these
- * can be chosen by themselves. A ledger stays logged; so do events, which must not
+ * can be chosen by themselves. A ledger stays logged; so do ops, which must not
  * be applied again.
  *
  * A table of a counter may not become a child or a partition of another table, which
@@ -18,6 +18,7 @@
  */
 #include "postgres.h"
 
+#include "base/errors.h"
 #include "base/runas.h"
 #include "catalog/namespace.h"
 #include "catalog/partition.h"
@@ -45,7 +46,7 @@ static char *bounds_of(Oid relid);
 static Form_pg_class class_of(Oid relid);
 
 /*
- * storage_altered does to the other tables what was done to one. The command may have
+ * storage_altered repeats a command on one table for the others. The command may have
  * been about something else altogether.
  */
 void
@@ -236,7 +237,7 @@ persistence_error(const DcCounterRow *row, Oid relid, const char *hint)
 }
 
 /*
- * storage_problem returns what is wrong with how the tables of a counter are kept, as a
+ * storage_problem returns the problem with how the tables of a counter are kept, as a
  * full sentence, or NULL.
  */
 char *
@@ -336,7 +337,7 @@ bounds_of(Oid relid)
 }
 
 /*
- * class_of returns a copy of what pg_class says of a table (42P01 if it is gone).
+ * class_of returns a copy of the row of pg_class of a table (42P01 if it is gone).
  */
 static Form_pg_class
 class_of(Oid relid)
@@ -345,9 +346,7 @@ class_of(Oid relid)
 	Form_pg_class form = palloc(CLASS_TUPLE_SIZE);
 
 	if (!HeapTupleIsValid(tuple))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("relation with OID %u does not exist", relid)));
+		relation_missing_error(relid);
 	memcpy(form, GETSTRUCT(tuple), CLASS_TUPLE_SIZE);
 	ReleaseSysCache(tuple);
 	return form;

@@ -1,6 +1,6 @@
 /*
  * storage.h
- *		What ALTER TABLE of where and how a table is kept entails (see storage.c).
+ *		ALTER TABLE of how and where a table is kept (see storage.c).
  */
 #ifndef DC_STORAGE_H
 #define DC_STORAGE_H

@@ -1,7 +1,7 @@
 /*
  * subscription.c
- *		Tables that a subscription feeds: logical replication writes to them here, and
- *		nobody else may.
+ *		Tables that a subscription feeds: here only logical replication may write to
+ *		them.
  *
  * Rows that come by a subscription are those of the publisher, where they are
  * compacted, flushed and expired as well. If that was done here too, the next change
@@ -21,8 +21,8 @@
  *	2. A job looks into the catalog itself, and does so twice in a step: before it
  *	   changes anything, and when it has (tablejob.c, compact.c). The second look is
  *	   what makes it right. A row that has come by a subscription was committed later
- *	   than the subscription's row for the table. So who has seen the one, and then
- *	   takes a new snapshot, sees the other; and the step is rolled back.
+ *	   than the subscription's row for the table. So a step that has seen the one, and
+ *	   then takes a new snapshot, sees the other, and is rolled back.
  *
  * Without subscriptions each look is a scan of an empty table.
  */

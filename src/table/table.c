@@ -12,6 +12,7 @@
 #include "access/table.h"
 #include "base/args.h"
 #include "base/compat.h"
+#include "base/errors.h"
 #include "base/hooks.h"
 #include "base/interval.h"
 #include "base/runas.h"
@@ -42,7 +43,6 @@ PG_FUNCTION_INFO_V1(dc_adopt);
 #define MAX_OP_RETENTION (36525 * USECS_PER_DAY)
 
 static void drop_table(Oid relid);
-static bool has_units(Oid shards);
 static void check_bufferable(const DcCounter *counter);
 static void check_table(Oid relid, const DcShape *shape);
 
@@ -80,7 +80,7 @@ dc_alter(PG_FUNCTION_ARGS)
 							PG_ARGISNULL(4) ? NULL : PG_GETARG_TEXT_PP(4));
 	if (row.mode != counter->row.mode)
 	{
-		counter_hooks->apply_early(); /* what this transaction adds goes the way it began */
+		counter_hooks->apply_early(); /* increments of this transaction go the way they began */
 		if (counter_is_buffered(counter) && buffer_hooks != NULL)
 			buffer_hooks->write_down(counter);
 	}
@@ -135,8 +135,8 @@ op_retention_arg(FunctionCallInfo fcinfo, int argno, DcCounterRow *row)
 
 /*
  * check_bufferable raises an error if a table cannot be buffered: a stock needs a
- * decision now, a ledger is exact, and what is written to other servers cannot be undone together
- * with what is in memory.
+ * decision now, a ledger is exact, and rows on other servers cannot be undone together
+ * with amounts in memory.
  */
 static void
 check_bufferable(const DcCounter *counter)
@@ -230,7 +230,7 @@ table_adopt(DcCounterRow *row)
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
 				 errmsg("\"%s\" is a counter table already",
 						get_rel_name(row->counter))));
-	if (has_units(row->shards))
+	if (get_attnum(row->shards, "units") != InvalidAttrNumber) /* those of a stock */
 		stock_hooks->find_holds(row);
 	check_table(row->counter, layout_shape(DC_TABLE_TOTALS, false));
 	check_table(row->shards, layout_shape(DC_TABLE_SHARDS, OidIsValid(row->holds)));
@@ -242,15 +242,6 @@ table_adopt(DcCounterRow *row)
 	catalog_insert(row);
 	protect_create(row);
 	once_hooks->adopted(counter_lookup(row->counter));
-}
-
-/*
- * has_units tells whether a shard table is that of a stock.
- */
-static bool
-has_units(Oid shards)
-{
-	return get_attnum(shards, "units") != InvalidAttrNumber;
 }
 
 /*
@@ -290,17 +281,13 @@ void
 lock_own_table(Oid relid, LOCKMODE mode)
 {
 	/* before the lock, so that it cannot be used to disturb others ... */
-	if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)) &&
-		!compat_owns_relation(relid, GetUserId()))
-		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(relid));
+	if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
+		prevent_not_owner(relid);
 	LockRelationOid(relid, mode);
 	/* ... and again, as it may have changed hands while we waited */
 	if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("relation with OID %u does not exist", relid)));
-	if (!compat_owns_relation(relid, GetUserId()))
-		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(relid));
+		relation_missing_error(relid);
+	prevent_not_owner(relid);
 }
 
 /*

@@ -3,7 +3,7 @@
  *		Jobs that go over the counter tables of a database, step by step.
  *
  * When the time of a run is up it yields between two steps, and goes on from
- * there when it is called again. What it remembers belongs to this process
+ * there when it is called again. Its state belongs to this process
  * alone. Everything may have changed by the next step: each opens its table anew.
  *
  * A table that has failed is left alone for a while, which doubles each time: so
@@ -110,7 +110,7 @@ end(DcTableJob *job)
 }
 
 /*
- * note_step notes what became of a step. Only the worker comes back by itself.
+ * note_step notes the result of a step. Only the worker comes back by itself.
  */
 static void
 note_step(DcTableJob *job, Oid table, bool succeeded)

@@ -8,7 +8,7 @@
 #include "base/job.h"
 #include "table/catalog.h"
 
-/* What a step has done. */
+/* The result of a step. */
 typedef enum DcTableStep
 {
 	TABLE_GOES_ON, /* there is more to do with the table */
@@ -37,7 +37,7 @@ typedef struct DcTableJob
 	bool all_owners;
 	bool started;	  /* with the current table */
 	bool left;		  /* the last step has left its table to the owner */
-	DcTableStep last; /* what the last step said */
+	DcTableStep last; /* the result of the last step */
 	List *failing;
 } DcTableJob;
 

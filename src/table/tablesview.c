@@ -1,6 +1,7 @@
 /*
  * tablesview.c
- *		Who maintains a counter table, for the view dc_tables.
+ *		Whether the worker, the owner or a publisher maintains a counter table, for the
+ *		view dc_tables.
  *
  * The table is looked at in a subtransaction, which is rolled back: that releases its
  * locks. One that is locked by DDL is not waited for.
@@ -18,7 +19,7 @@
 
 PG_FUNCTION_INFO_V1(maintainer);
 
-/* What is found of a table, in the caller's memory context. */
+/* The answer for a table, in the caller's memory context. */
 typedef struct DcTableLook
 {
 	DcCounterRow row;
@@ -54,7 +55,7 @@ maintainer(PG_FUNCTION_ARGS)
 }
 
 /*
- * look finds out who maintains a table. It is false in any case, for the locks.
+ * look finds out by whom a table is maintained. It returns false in any case, for the locks.
  */
 static bool
 look(void *arg)

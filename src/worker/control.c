@@ -78,15 +78,13 @@ dc_worker_stop(PG_FUNCTION_ARGS)
 
 	if (dc_workers != NULL)
 	{
-		DcWorkerSlot *slot;
+		DcWorkerSlot *slot = slot_lock(MyDatabaseId, LW_EXCLUSIVE);
 
-		LWLockAcquire(&dc_workers->lock, LW_EXCLUSIVE);
-		slot = slot_find(MyDatabaseId);
 		if (slot == NULL && (slot = slot_get(MyDatabaseId)) != NULL)
 			slot->unseen = true;
 		if (slot != NULL)
 			slot->stopped = true;
-		LWLockRelease(&dc_workers->lock);
+		slots_unlock();
 		launcher_wake();
 	}
 	terminate();
@@ -110,8 +108,7 @@ dc_maintain(PG_FUNCTION_ARGS)
 
 	prevent_write("dc_maintain()");
 	apply_early();
-	if (SPI_connect_ext(atomic ? 0 : SPI_OPT_NONATOMIC) != SPI_OK_CONNECT)
-		elog(ERROR, "SPI_connect failed");
+	SPI_connect_ext(atomic ? 0 : SPI_OPT_NONATOMIC);
 	for (int i = 0; i < dc_njobs; i++)
 		job_run_here(i, atomic);
 	SPI_finish();
@@ -125,17 +122,15 @@ dc_maintain(PG_FUNCTION_ARGS)
 static void
 start_by_launcher(void)
 {
-	DcWorkerSlot *slot;
+	DcWorkerSlot *slot = slot_lock(MyDatabaseId, LW_EXCLUSIVE);
 	bool allowed = true;
 
-	LWLockAcquire(&dc_workers->lock, LW_EXCLUSIVE);
-	slot = slot_find(MyDatabaseId);
 	if (slot != NULL)
 	{
 		slot->stopped = false;
 		allowed = slot->state != DC_WORKER_NOT_ALLOWED;
 	}
-	LWLockRelease(&dc_workers->lock);
+	slots_unlock();
 	if (!allowed)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -195,11 +190,10 @@ worker_is_there(void)
 
 	if (dc_workers == NULL)
 		return worker_pid() != 0;
-	LWLockAcquire(&dc_workers->lock, LW_SHARED);
-	slot = slot_find(MyDatabaseId);
+	slot = slot_lock(MyDatabaseId, LW_SHARED);
 	there = slot != NULL && !slot->only_flushes &&
 		(slot->state == DC_WORKER_STARTING || slot->state == DC_WORKER_RUNNING);
-	LWLockRelease(&dc_workers->lock);
+	slots_unlock();
 	return there;
 }
 
@@ -213,13 +207,11 @@ worker_pid(void)
 
 	if (dc_workers != NULL)
 	{
-		DcWorkerSlot *slot;
+		DcWorkerSlot *slot = slot_lock(MyDatabaseId, LW_SHARED);
 		pid_t pid;
 
-		LWLockAcquire(&dc_workers->lock, LW_SHARED);
-		slot = slot_find(MyDatabaseId);
 		pid = slot != NULL && !slot->only_flushes ? slot->pid : 0;
-		LWLockRelease(&dc_workers->lock);
+		slots_unlock();
 		return pid;
 	}
 	pgstat_clear_backend_activity_snapshot();
@@ -249,11 +241,10 @@ terminate(void)
 		(void) worker_terminate(worker_pid(), MyDatabaseId);
 		return;
 	}
-	LWLockAcquire(&dc_workers->lock, LW_SHARED);
-	slot = slot_find(MyDatabaseId);
+	slot = slot_lock(MyDatabaseId, LW_SHARED);
 	if (slot != NULL && !slot->only_flushes)
 		(void) slot_terminate(slot);
-	LWLockRelease(&dc_workers->lock);
+	slots_unlock();
 }
 
 /*
@@ -275,9 +266,7 @@ wait_for(bool running)
 			again = moment_in(AGAIN_MS);
 		}
 		CHECK_FOR_INTERRUPTS();
-		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-						 20, compat_wait_event("DcounterWorkerStart"));
-		ResetLatch(MyLatch);
+		sleep_on_latch(20, "DcounterWorkerStart");
 	}
 	return true;
 }

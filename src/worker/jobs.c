@@ -18,6 +18,7 @@
 #include "access/xact.h"
 #include "base/compat.h"
 #include "base/guc.h"
+#include "base/subxact.h"
 #include "buffer/bufferinit.h"
 #include "executor/spi.h"
 #include "mb/pg_wchar.h"
@@ -56,9 +57,9 @@
 
 /*
  * How long a worker has that was asked to end, for all that it still does: a step that goes
- * on all the same ends it after the grace; the last flushes end a grace earlier, so that
- * those who do not heed a cancel are over, too. What is not flushed by then is
- * left (bufferfile.c).
+ * on all the same ends it after the grace. The last flushes end a grace earlier, so that
+ * those that do not heed a cancel are over, too. Amounts that are not flushed by then are
+ * left to bufferfile.c.
  */
 #define LEAVE_LIMIT_MS (10 * 1000)
 #define LEAVE_GRACE_MS 1000
@@ -70,9 +71,9 @@ volatile sig_atomic_t job_in_step = false;
 volatile DcMoment job_asked_at = {0};
 
 /* The worker has been asked to end, and runs a job for the last time. */
-bool job_leaving = false;
+static bool job_leaving = false;
 
-/* It has been asked once more: what is left is left. */
+/* It has been asked once more: it does nothing more. */
 volatile sig_atomic_t job_hurries = false;
 
 /* The table of the step that is running, or InvalidOid. */
@@ -110,27 +111,24 @@ static struct
 	DcMoment ended;
 } last_run[DC_MAX_JOBS];
 
-/* What a step is about, for error messages and pg_stat_activity. */
+/* The job and the table of a step, for error messages and pg_stat_activity. */
 static char subject[2 * NAMEDATALEN + 64];
 
 static void on_step_tick(void);
 static int64 step_time(void);
 static bool step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table);
-static bool step_in_procedure(DcJobRun *run, DcJobStep step, void *arg,
-							  Oid table);
+static bool step_in_procedure(DcJobRun *run, DcJobStep step, void *arg, Oid table);
 static bool commit_in_procedure(DcJobRun *run);
 static void warn_of_failure(DcJobRun *run, ErrorData *error);
-static bool step_in_transaction(DcJobRun *run, DcJobStep step, void *arg,
-								Oid table);
-static void run_step(DcJobStep step, void *arg);
+static bool step_in_transaction(DcJobRun *run, DcJobStep step, void *arg, Oid table);
 static void name_subject(DcJobRun *run, Oid table);
 static void subject_context(void *arg);
 static void pace(void);
 static void run_urgent(void);
-static void report_error(DcJobRun *run, const ErrorData *error);
+static void report_failure(DcJobRun *run, int elevel, const ErrorData *error);
 static void log_run(int job);
 static void note_run(int job, TimestampTz at, int64 us, int64 work);
-static void note_error(DcJobRun *run, const char *message);
+static void note_error(const DcJobRun *run, const char *message);
 static void count_error(DcWorkerSlot *slot, const char *job, const char *text, int len);
 static void note_step(DcMoment began);
 
@@ -244,7 +242,7 @@ job_run_in_worker(int job)
 }
 
 /*
- * job_leave runs what has to be done when the worker leaves. All of it has one deadline,
+ * job_leave does the last work of a worker that leaves. All of it has one deadline,
  * counted from when the worker was asked to end.
  */
 void
@@ -339,7 +337,7 @@ step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 		RESUME_INTERRUPTS();
 	}
 	PG_END_TRY();
-	ownercode_end();
+	(void) ownercode_guard(false);
 	disable_timeout(step_timeout, false);
 	job_in_step = false;
 	job_step_table = InvalidOid;
@@ -351,7 +349,10 @@ step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 		return true;
 	/* neither being told to end nor DROP EXTENSION is a failure */
 	if ((!ShutdownRequestPending || job_leaving) && !job_hurries && extension_is_here())
-		report_error(run, error);
+	{
+		report_failure(run, LOG, error);
+		note_error(run, error->message);
+	}
 	FreeErrorData(error);
 	return false;
 }
@@ -372,10 +373,8 @@ pace(void)
 	while (!ShutdownRequestPending && !moment_is_reached(until))
 	{
 		pgstat_report_activity(STATE_IDLE, NULL);
-		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-						 moment_ms_left(moment_min(until, job_due(URGENT_JOB))),
-						 compat_wait_event("DcounterWorkerPace"));
-		ResetLatch(MyLatch); /* who has set it has left a flag, too */
+		/* the process that has woken it has left a flag, too */
+		sleep_on_latch(moment_ms_left(moment_min(until, job_due(URGENT_JOB))), "DcounterWorkerPace");
 		run_urgent();
 	}
 }
@@ -397,22 +396,7 @@ run_urgent(void)
 }
 
 /*
- * report_error logs and counts a failed step.
- */
-static void
-report_error(DcJobRun *run, const ErrorData *error)
-{
-	ereport(LOG,
-			(errcode(error->sqlerrcode),
-			 errmsg("%s failed: %s", subject, error->message),
-			 error->detail ? errdetail_internal("%s", error->detail) : 0,
-			 error->hint ? errhint("%s", error->hint) : 0,
-			 error->context ? errcontext("%s", error->context) : 0));
-	note_error(run, error->message);
-}
-
-/*
- * step_in_procedure does the same within a procedure. The step is in a
+ * step_in_procedure runs a step within a procedure. The step is in a
  * subtransaction, whose abort also ends the SPI connections that an error has left
  * open. The user's cancel ends the procedure.
  */
@@ -433,11 +417,8 @@ step_in_procedure(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 	}
 	PG_CATCH();
 	{
-		ErrorData *error;
+		ErrorData *error = error_caught(caller);
 
-		MemoryContextSwitchTo(caller);
-		error = CopyErrorData();
-		FlushErrorState();
 		RollbackAndReleaseCurrentSubTransaction();
 		MemoryContextSwitchTo(caller);
 		CurrentResourceOwner = owner;
@@ -465,11 +446,8 @@ commit_in_procedure(DcJobRun *run)
 	}
 	PG_CATCH();
 	{
-		ErrorData *error;
+		ErrorData *error = error_caught(caller);
 
-		MemoryContextSwitchTo(caller);
-		error = CopyErrorData();
-		FlushErrorState();
 		warn_of_failure(run, error);
 	}
 	PG_END_TRY();
@@ -485,13 +463,20 @@ warn_of_failure(DcJobRun *run, ErrorData *error)
 {
 	if (error->funcname != NULL && strcmp(error->funcname, "ProcessInterrupts") == 0)
 		ReThrowError(error);
+	report_failure(run, WARNING, error);
+	FreeErrorData(error);
+}
+
+static void
+report_failure(DcJobRun *run, int elevel, const ErrorData *error)
+{
 	run->failures++;
-	ereport(WARNING,
+	ereport(elevel,
 			(errcode(error->sqlerrcode),
 			 errmsg("%s failed: %s", subject, error->message),
 			 error->detail ? errdetail_internal("%s", error->detail) : 0,
-			 error->hint ? errhint("%s", error->hint) : 0));
-	FreeErrorData(error);
+			 error->hint ? errhint("%s", error->hint) : 0,
+			 elevel == LOG && error->context ? errcontext("%s", error->context) : 0));
 }
 
 /*
@@ -500,28 +485,19 @@ warn_of_failure(DcJobRun *run, ErrorData *error)
 static bool
 step_in_transaction(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 {
+	ErrorContextCallback context = {.previous = error_context_stack, .callback = subject_context};
+
 	PushActiveSnapshot(GetTransactionSnapshot());
 	name_subject(run, table);
-	run_step(step, arg);
+	error_context_stack = &context;
+	step(arg);
+	error_context_stack = context.previous;
 	PopActiveSnapshot();
 	return true;
 }
 
-static void
-run_step(DcJobStep step, void *arg)
-{
-	ErrorContextCallback context;
-
-	context.callback = subject_context;
-	context.arg = NULL;
-	context.previous = error_context_stack;
-	error_context_stack = &context;
-	step(arg);
-	error_context_stack = context.previous;
-}
-
 /*
- * name_subject sets what the step to come is about.
+ * name_subject sets the subject of the step to come.
  */
 static void
 name_subject(DcJobRun *run, Oid table)
@@ -552,8 +528,7 @@ note_run(int job, TimestampTz at, int64 us, int64 work)
 
 	if (dc_workers == NULL)
 		return;
-	LWLockAcquire(&dc_workers->lock, LW_EXCLUSIVE);
-	slot = slot_find(MyDatabaseId);
+	slot = slot_lock(MyDatabaseId, LW_EXCLUSIVE);
 	if (slot != NULL)
 	{
 		slot->jobs[job].last_start = at;
@@ -563,25 +538,24 @@ note_run(int job, TimestampTz at, int64 us, int64 work)
 		if (!last_run[job].yielded)
 			slot->jobs[job].left = last_run[job].left;
 	}
-	LWLockRelease(&dc_workers->lock);
+	slots_unlock();
 }
 
 /*
  * note_error counts a failed step, and keeps its message, in the worker's slot.
  */
 static void
-note_error(DcJobRun *run, const char *message)
+note_error(const DcJobRun *run, const char *message)
 {
 	char *text;
 
-	run->failures++;
 	if (dc_workers == NULL)
 		return;
 	text = psprintf("%s: %s", subject, message);
-	LWLockAcquire(&dc_workers->lock, LW_EXCLUSIVE);
+	slots_lock(LW_EXCLUSIVE);
 	count_error(slot_find(MyDatabaseId), run->job, text,
 				pg_mbcliplen(text, strlen(text), DC_ERROR_BYTES - 1));
-	LWLockRelease(&dc_workers->lock);
+	slots_unlock();
 	pfree(text);
 }
 
@@ -629,9 +603,8 @@ note_step(DcMoment began)
 
 	if (dc_workers == NULL)
 		return;
-	LWLockAcquire(&dc_workers->lock, LW_EXCLUSIVE);
-	slot = slot_find(MyDatabaseId);
+	slot = slot_lock(MyDatabaseId, LW_EXCLUSIVE);
 	if (slot != NULL && slot->pid == MyProcPid)
 		slot->step_began = began;
-	LWLockRelease(&dc_workers->lock);
+	slots_unlock();
 }

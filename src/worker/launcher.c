@@ -57,18 +57,12 @@
 /* A worker that has run for this long was no failure. */
 #define SETTLED_MS (60 * 1000)
 
-/* A database that may have a worker. */
+/* A database. */
 typedef struct DcDatabase
 {
 	Oid oid;
 	bool allowed;
 } DcDatabase;
-
-typedef struct DcDatabaseList
-{
-	const DcDatabase *databases;
-	int count;
-} DcDatabaseList;
 
 /* Of the workers that this launcher has started, by slot. */
 static BackgroundWorkerHandle *handles[DC_MAX_DATABASES];
@@ -85,9 +79,8 @@ static bool no_role_logged = false;
 static bool no_role = false;
 
 static void detach(int code, Datum arg);
-static DcDatabase *list_databases(int *count, Oid *role);
-static bool is_listed(Oid database, void *arg);
-static void sync_slots(const DcDatabase *databases, int count);
+static List *list_databases(Oid *role);
+static void sync_slots(List *databases);
 static void reap_workers(void);
 static void note_end(DcWorkerSlot *slot);
 static void note_room(void);
@@ -129,7 +122,7 @@ dc_launcher_main(Datum arg)
 	SetConfigOption("application_name", "dcounter launcher", PGC_SUSET,
 					PGC_S_OVERRIDE);
 
-	LWLockAcquire(&dc_workers->lock, LW_EXCLUSIVE);
+	slots_lock(LW_EXCLUSIVE);
 	dc_workers->launcher_pid = MyProcPid;
 	dc_workers->launcher_latch = MyLatch;
 	for (int i = 0; i < DC_MAX_DATABASES; i++)
@@ -141,27 +134,22 @@ dc_launcher_main(Datum arg)
 			dc_workers->slots[i].only_flushes = false;
 		}
 	}
-	LWLockRelease(&dc_workers->lock);
+	slots_unlock();
 	before_shmem_exit(detach, (Datum) 0);
 
 	while (!ShutdownRequestPending)
 	{
-		DcDatabase *databases;
-		int count;
 		Oid role;
+		List *databases = list_databases(&role);
 		long timeout;
 
-		databases = list_databases(&count, &role);
 		reap_workers();
-		sync_slots(databases, count);
+		sync_slots(databases);
 		timeout = manage_workers(role);
-		pfree(databases);
+		list_free_deep(databases);
 
 		pgstat_report_activity(STATE_IDLE, NULL);
-		(void) WaitLatch(MyLatch,
-						 WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-						 timeout, compat_wait_event("DcounterLauncherMain"));
-		ResetLatch(MyLatch);
+		sleep_on_latch(timeout, "DcounterLauncherMain");
 		QueryCancelPending = false; /* there is nothing to cancel */
 		CHECK_FOR_INTERRUPTS();
 		if (ConfigReloadPending)
@@ -177,27 +165,25 @@ dc_launcher_main(Datum arg)
 static void
 detach(int code, Datum arg)
 {
-	LWLockAcquire(&dc_workers->lock, LW_EXCLUSIVE);
+	slots_lock(LW_EXCLUSIVE);
 	dc_workers->launcher_pid = 0;
 	dc_workers->launcher_latch = NULL;
-	LWLockRelease(&dc_workers->lock);
+	slots_unlock();
 }
 
 /*
- * list_databases reads pg_database, and the role that workers connect as.
+ * list_databases returns a list of the rows of pg_database (DcDatabase *), and finds the
+ * role that workers connect as.
  */
-static DcDatabase *
-list_databases(int *count, Oid *role)
+static List *
+list_databases(Oid *role)
 {
 	MemoryContext caller = CurrentMemoryContext;
-	DcDatabase *databases;
+	List *databases = NIL;
 	Relation rel;
 	TableScanDesc scan;
 	HeapTuple tuple;
-	int capacity = 64;
 
-	databases = palloc(capacity * sizeof(DcDatabase));
-	*count = 0;
 	SetCurrentStatementStartTimestamp();
 	StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());
@@ -206,17 +192,15 @@ list_databases(int *count, Oid *role)
 	while (HeapTupleIsValid(tuple = heap_getnext(scan, ForwardScanDirection)))
 	{
 		Form_pg_database form = (Form_pg_database) GETSTRUCT(tuple);
+		MemoryContext old = MemoryContextSwitchTo(caller);
+		DcDatabase *database = palloc(sizeof(DcDatabase));
 
-		if (*count == capacity)
-		{
-			capacity *= 2;
-			databases = repalloc(databases, capacity * sizeof(DcDatabase));
-		}
-		databases[*count].oid = form->oid;
+		database->oid = form->oid;
 		/* a limit of -2 marks what an interrupted DROP DATABASE has left */
-		databases[*count].allowed = form->datallowconn &&
-			!form->datistemplate && form->datconnlimit != -2;
-		(*count)++;
+		database->allowed = form->datallowconn && !form->datistemplate &&
+			form->datconnlimit != -2;
+		databases = lappend(databases, database);
+		MemoryContextSwitchTo(old);
 	}
 	table_endscan(scan);
 	table_close(rel, AccessShareLock);
@@ -239,11 +223,11 @@ list_databases(int *count, Oid *role)
 static bool
 is_listed(Oid database, void *arg)
 {
-	const DcDatabaseList *list = arg;
+	ListCell *lc;
 
-	for (int i = 0; i < list->count; i++)
+	foreach(lc, (List *) arg)
 	{
-		if (list->databases[i].oid == database)
+		if (((DcDatabase *) lfirst(lc))->oid == database)
 			return true;
 	}
 	return false;
@@ -254,42 +238,42 @@ is_listed(Oid database, void *arg)
  * of databases that are gone.
  */
 static void
-sync_slots(const DcDatabase *databases, int count)
+sync_slots(List *databases)
 {
-	DcDatabaseList list = {databases, count};
+	ListCell *lc;
 	bool full = false;
 
-	LWLockAcquire(&dc_workers->lock, LW_EXCLUSIVE);
+	slots_lock(LW_EXCLUSIVE);
 	for (int s = 0; s < DC_MAX_DATABASES; s++)
 	{
 		DcWorkerSlot *slot = &dc_workers->slots[s];
 
 		if (OidIsValid(slot->database) && slot->pid == 0 &&
-			handles[s] == NULL && !is_listed(slot->database, &list) && !slot->unseen)
-			slot_free(slot);
+			handles[s] == NULL && !is_listed(slot->database, databases) && !slot->unseen)
+			memset(slot, 0, sizeof(*slot));
 		slot->unseen = false; /* the next list has the database, if it exists */
 	}
-	for (int i = 0; i < count; i++)
+	foreach(lc, databases)
 	{
-		DcWorkerSlot *slot;
+		const DcDatabase *database = lfirst(lc);
+		DcWorkerSlot *slot = database->allowed ? slot_get(database->oid) : slot_find(database->oid);
 
-		slot = databases[i].allowed ? slot_get(databases[i].oid) : slot_find(databases[i].oid);
-		full |= (slot == NULL && databases[i].allowed);
+		full |= (slot == NULL && database->allowed);
 		if (slot == NULL)
 			continue;
-		if (!databases[i].allowed && slot->state == DC_WORKER_NONE)
+		if (!database->allowed && slot->state == DC_WORKER_NONE)
 			slot->state = DC_WORKER_NOT_ALLOWED;
-		else if (databases[i].allowed && slot->state == DC_WORKER_NOT_ALLOWED)
+		else if (database->allowed && slot->state == DC_WORKER_NOT_ALLOWED)
 			slot->state = DC_WORKER_NONE;
-		slot->allowed = databases[i].allowed;
+		slot->allowed = database->allowed;
 	}
-	LWLockRelease(&dc_workers->lock);
+	slots_unlock();
 	if (full && !no_slot_logged)
 		ereport(LOG,
 				(errmsg("dcounter has no worker for some databases: there are more than %d",
 						DC_MAX_DATABASES)));
 	no_slot_logged = full;
-	discard_lost(is_listed, &list);
+	discard_lost(is_listed, databases);
 }
 
 /*
@@ -308,15 +292,15 @@ reap_workers(void)
 			continue;
 		pfree(handles[i]);
 		handles[i] = NULL;
-		LWLockAcquire(&dc_workers->lock, LW_EXCLUSIVE);
+		slots_lock(LW_EXCLUSIVE);
 		note_end(slot);
 		note_room();
-		LWLockRelease(&dc_workers->lock);
+		slots_unlock();
 	}
 }
 
 /*
- * note_room lets those try again that there was no room for, now that there is
+ * note_room has those starts tried again for which there was no room, now that there is
  * some. The caller holds the lock.
  */
 static void
@@ -367,7 +351,7 @@ note_end(DcWorkerSlot *slot)
 }
 
 /*
- * manage_workers starts and stops what has to be, and returns how long to sleep.
+ * manage_workers starts and stops workers as needed, and returns how long to sleep.
  */
 static long
 manage_workers(Oid role)
@@ -381,7 +365,7 @@ manage_workers(Oid role)
 		Oid start = InvalidOid;
 		bool only_flushes;
 
-		LWLockAcquire(&dc_workers->lock, LW_EXCLUSIVE);
+		slots_lock(LW_EXCLUSIVE);
 		if (slot->state == DC_WORKER_RUNNING && job_step_hangs(slot->step_began))
 			end_hanging(slot);
 		if (slot->state == DC_WORKER_RUNNING && !is_wanted(slot) &&
@@ -403,7 +387,7 @@ manage_workers(Oid role)
 			}
 		}
 		only_flushes = slot->only_flushes;
-		LWLockRelease(&dc_workers->lock);
+		slots_unlock();
 		if (OidIsValid(start))
 			start_worker(i, start, role, only_flushes);
 	}
@@ -451,11 +435,11 @@ start_worker(int i, Oid database, Oid role, bool only_flushes)
 	}
 
 	handles[i] = NULL;
-	LWLockAcquire(&dc_workers->lock, LW_EXCLUSIVE);
+	slots_lock(LW_EXCLUSIVE);
 	dc_workers->slots[i].state = DC_WORKER_NONE;
 	dc_workers->slots[i].only_flushes = false;
 	dc_workers->slots[i].start_after = dc_workers->slots[i].flush_after = moment_in(RETRY_MAX_MS);
-	LWLockRelease(&dc_workers->lock);
+	slots_unlock();
 	if (!no_process_logged)
 		ereport(LOG,
 				(errmsg("could not start a dcounter worker: no background worker slot is free"),

@@ -21,7 +21,7 @@
  *	  have changed something that a failure may be due to, they clear the back-off,
  *	  and make NO_EXTENSION NONE again.
  *
- * Who changes something that the launcher should act on sets its latch.
+ * A process that changes something that the launcher should act on sets its latch.
  *
  * A pid is only as good as the lock under which it was read: once the process has ended,
  * any other, of any program, may get it. So signals are sent here alone, under a lock
@@ -32,7 +32,9 @@
 
 #include <signal.h>
 
+#include "base/compat.h"
 #include "base/shmem.h"
+#include "miscadmin.h"
 #include "postmaster/bgworker.h"
 #include "storage/latch.h"
 #include "storage/proc.h"
@@ -57,6 +59,31 @@ static void
 area_init(void *area)
 {
 	shmem_init_lock(&((DcWorkerArea *) area)->lock);
+}
+
+/*
+ * slots_lock takes the lock that protects all slots, and slots_unlock gives it back.
+ */
+void
+slots_lock(LWLockMode mode)
+{
+	LWLockAcquire(&dc_workers->lock, mode);
+}
+
+void
+slots_unlock(void)
+{
+	LWLockRelease(&dc_workers->lock);
+}
+
+/*
+ * slot_lock takes the lock, and returns the slot of a database, or NULL.
+ */
+DcWorkerSlot *
+slot_lock(Oid database, LWLockMode mode)
+{
+	slots_lock(mode);
+	return slot_find(database);
 }
 
 /*
@@ -92,16 +119,6 @@ slot_get(Oid database)
 }
 
 /*
- * slot_free gives a slot back. The caller holds the lock exclusively, and no
- * worker uses it.
- */
-void
-slot_free(DcWorkerSlot *slot)
-{
-	memset(slot, 0, sizeof(*slot));
-}
-
-/*
  * slot_terminate asks the worker of a slot to end; false if it has none. The caller holds
  * the lock.
  */
@@ -133,8 +150,8 @@ worker_terminate(pid_t pid, Oid database)
 }
 
 /*
- * is_worker tells whether a background worker is one of ours; others may call
- * themselves what they like, but not in the postmaster's list.
+ * is_worker tells whether a background worker is one of ours; others may give
+ * themselves its name, but not in the postmaster's list.
  */
 bool
 is_worker(pid_t pid)
@@ -151,10 +168,10 @@ is_worker(pid_t pid)
 void
 launcher_wake(void)
 {
-	LWLockAcquire(&dc_workers->lock, LW_EXCLUSIVE);
+	slots_lock(LW_EXCLUSIVE);
 	if (dc_workers->launcher_latch != NULL)
 		SetLatch(dc_workers->launcher_latch);
-	LWLockRelease(&dc_workers->lock);
+	slots_unlock();
 }
 
 /*
@@ -164,11 +181,9 @@ launcher_wake(void)
 void
 launcher_recheck(Oid database)
 {
-	DcWorkerSlot *slot;
+	DcWorkerSlot *slot = slot_lock(database, LW_EXCLUSIVE);
 	bool wake = true;
 
-	LWLockAcquire(&dc_workers->lock, LW_EXCLUSIVE);
-	slot = slot_find(database);
 	if (slot != NULL)
 	{
 		wake = slot->state != DC_WORKER_RUNNING;
@@ -177,7 +192,18 @@ launcher_recheck(Oid database)
 		if (slot->state == DC_WORKER_NO_EXTENSION)
 			slot->state = DC_WORKER_NONE;
 	}
-	LWLockRelease(&dc_workers->lock);
+	slots_unlock();
 	if (wake)
 		launcher_wake();
+}
+
+/*
+ * sleep_on_latch sleeps for so many milliseconds, or until this process is woken.
+ */
+void
+sleep_on_latch(long ms, const char *wait_event)
+{
+	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+					 ms, compat_wait_event(wait_event));
+	ResetLatch(MyLatch);
 }

@@ -1,7 +1,7 @@
 /*
  * slots.h
- *		What the launcher, its workers and the sessions know of each other (see
- *		slots.c).
+ *		The slots by which the launcher, its workers and the sessions know of each
+ *		other (see slots.c).
  */
 #ifndef DC_SLOTS_H
 #define DC_SLOTS_H
@@ -23,7 +23,7 @@ typedef enum DcWorkerState
 	DC_WORKER_NOT_ALLOWED	/* a template, or no connections allowed */
 } DcWorkerState;
 
-/* What a job did in this database since the server started. */
+/* The runs of a job in this database since the server started. */
 typedef struct DcJobStats
 {
 	TimestampTz last_start; /* to be shown; 0: never */
@@ -70,13 +70,16 @@ typedef struct DcWorkerArea
 extern DcWorkerArea *dc_workers; /* NULL without preload */
 
 extern void slots_init(void);
+extern void slots_lock(LWLockMode mode);
+extern void slots_unlock(void);
+extern DcWorkerSlot *slot_lock(Oid database, LWLockMode mode);
 extern DcWorkerSlot *slot_find(Oid database);
 extern DcWorkerSlot *slot_get(Oid database);
-extern void slot_free(DcWorkerSlot *slot);
 extern bool slot_terminate(const DcWorkerSlot *slot);
 extern bool worker_terminate(pid_t pid, Oid database);
 extern bool is_worker(pid_t pid);
 extern void launcher_wake(void);
 extern void launcher_recheck(Oid database);
+extern void sleep_on_latch(long ms, const char *wait_event);
 
 #endif /* DC_SLOTS_H */

@@ -1,6 +1,6 @@
 /*
  * statworker.c
- *		What dc_stat_worker shows.
+ *		The rows of dc_stat_worker.
  */
 #include "postgres.h"
 
@@ -23,8 +23,7 @@ PG_FUNCTION_INFO_V1(stat_worker);
 
 static const char *readable(const char *message);
 static const char *state_name(const DcWorkerSlot *slot);
-static void show_slot(ReturnSetInfo *result, const DcWorkerSlot *slot,
-					  bool monitor);
+static void show_slot(ReturnSetInfo *result, const DcWorkerSlot *slot, bool monitor);
 
 /*
  * dcounter.stat_worker() -> a row for each database and job. Without preload
@@ -41,9 +40,9 @@ stat_worker(PG_FUNCTION_ARGS)
 	if (dc_workers == NULL)
 		return (Datum) 0;
 	slots = palloc(sizeof(dc_workers->slots));
-	LWLockAcquire(&dc_workers->lock, LW_SHARED);
+	slots_lock(LW_SHARED);
 	memcpy(slots, dc_workers->slots, sizeof(dc_workers->slots));
-	LWLockRelease(&dc_workers->lock);
+	slots_unlock();
 	for (int i = 0; i < DC_MAX_DATABASES; i++)
 	{
 		if (OidIsValid(slots[i].database) &&

@@ -10,13 +10,13 @@
  *
  * It ends, with exit code 0, when it is told to (SIGTERM), when the setting
  * dcounter.worker is turned off, and when it finds that the extension is gone.
- * Before it ends it flushes what is in memory, which is all that one does that is
- * started for that (launcher.c).
- * SIGTERM cancels the step that is running; what the step has done is rolled
- * back, as by any error. So does a step that takes too long, for code of a superuser,
- * or of any owner (dcounter.worker_runs_owner_code), may run in it. Code that catches that, and
- * goes on, ends the worker a little later; the next one leaves the table for the end.
- * From SIGTERM on all that has to be over in 10 seconds (jobs.c).
+ * Before it ends it flushes the amounts in memory. A worker that is started for that
+ * alone does nothing else (launcher.c).
+ * SIGTERM cancels the step that is running, which is rolled back, as by any error. A step that takes too long is
+ * cancelled as well: code of a superuser, or of any owner (dcounter.worker_runs_owner_code),
+ * may run in it. If such code catches the cancel and goes on, the worker is ended a little
+ * later, and the next worker leaves the table for the end. All of that has to be over 10
+ * seconds after SIGTERM (jobs.c).
  */
 #include "postgres.h"
 
@@ -48,10 +48,10 @@
 /* How long workers that only flush leave a table alone that has ended one. */
 #define SUSPECT_MS (30 * 1000)
 
-/* The worker found no extension; for worker_exit. */
+/* The worker found no extension; for leave_slot(). */
 static bool no_extension = false;
 
-/* For on_sigterm: what is running has been cancelled, when; until when not to. */
+/* For on_sigterm: the step has been cancelled, and when; until when not to cancel. */
 static volatile sig_atomic_t cancelled = false;
 static volatile DcMoment cancelled_at = {0};
 static volatile sig_atomic_t leaving = false;
@@ -62,7 +62,6 @@ static bool take_slot(const DcWorkerArgs *args);
 static void leave_slot(int code, Datum arg);
 static void settings_init(void);
 static bool take_lock(void);
-static bool is_other(Oid database, void *arg);
 static void run_jobs(void);
 static void sleep_until_due(void);
 
@@ -151,11 +150,11 @@ dc_worker_main(Datum arg)
 }
 
 /*
- * on_sigterm asks the worker to end, and cancels what it is doing. Another signal ends
- * it at once: what it is doing has caught the cancel. But not before that had a
- * moment to end: several processes may ask at the same time (dc_worker_stop() and the
- * launcher do), and not everything looks for a cancel soon. When it is leaving it
- * has a moment, too, and from then on does no more steps.
+ * on_sigterm asks the worker to end, and cancels its step. Another signal ends the worker
+ * at once: the step has caught the cancel. But the step first gets a moment to end: several
+ * processes may ask at the same time (dc_worker_stop() and the launcher do), and not all
+ * code looks for a cancel soon. When the worker is leaving it has a moment, too, and from
+ * then on does no more steps.
  */
 static void
 on_sigterm(SIGNAL_ARGS)
@@ -194,8 +193,7 @@ take_slot(const DcWorkerArgs *args)
 
 	if (!args->slot)
 		return true;
-	LWLockAcquire(&dc_workers->lock, LW_EXCLUSIVE);
-	slot = slot_find(args->database);
+	slot = slot_lock(args->database, LW_EXCLUSIVE);
 	wanted = slot != NULL && slot->state == DC_WORKER_STARTING &&
 		(!slot->stopped || args->only_flushes) && moment_is_reached(slot->paused_until);
 	if (wanted)
@@ -213,7 +211,7 @@ take_slot(const DcWorkerArgs *args)
 		if (!args->only_flushes)
 			slot->suspect = InvalidOid;
 	}
-	LWLockRelease(&dc_workers->lock);
+	slots_unlock();
 	if (wanted)
 		before_shmem_exit(leave_slot, ObjectIdGetDatum(args->database));
 	return wanted;
@@ -222,10 +220,8 @@ take_slot(const DcWorkerArgs *args)
 static void
 leave_slot(int code, Datum arg)
 {
-	DcWorkerSlot *slot;
+	DcWorkerSlot *slot = slot_lock(DatumGetObjectId(arg), LW_EXCLUSIVE);
 
-	LWLockAcquire(&dc_workers->lock, LW_EXCLUSIVE);
-	slot = slot_find(DatumGetObjectId(arg));
 	if (slot != NULL && slot->pid == MyProcPid)
 	{
 		job_note_end(slot);
@@ -242,7 +238,7 @@ leave_slot(int code, Datum arg)
 		if (dc_workers->launcher_latch != NULL)
 			SetLatch(dc_workers->launcher_latch);
 	}
-	LWLockRelease(&dc_workers->lock);
+	slots_unlock();
 }
 
 /*
@@ -262,15 +258,16 @@ settings_init(void)
 		{"default_transaction_read_only", "off"},
 		{"session_replication_role", "origin"},
 		/* see compactjob.c */
-		{"synchronous_commit", "off"}};
+		{"synchronous_commit", "off"},
+		{"transaction_timeout", "0"}}; /* since 17 */
 
 	/* before it is turned off */
 	flush_set_commit(GetConfigOption("synchronous_commit", false, false));
 	for (int i = 0; i < lengthof(settings); i++)
-		SetConfigOption(settings[i][0], settings[i][1], PGC_SUSET,
-						PGC_S_OVERRIDE);
-	if (GetConfigOption("transaction_timeout", true, false) != NULL) /* since 17 */
-		SetConfigOption("transaction_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE);
+	{
+		if (GetConfigOption(settings[i][0], true, false) != NULL)
+			SetConfigOption(settings[i][0], settings[i][1], PGC_SUSET, PGC_S_OVERRIDE);
+	}
 	job_timer_init();
 }
 
@@ -367,7 +364,5 @@ sleep_until_due(void)
 		return;
 	pgstat_report_activity(STATE_IDLE, NULL);
 	pgstat_report_stat(true);
-	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-					 timeout, compat_wait_event("DcounterWorkerMain"));
-	ResetLatch(MyLatch);
+	sleep_on_latch(timeout, "DcounterWorkerMain");
 }

@@ -27,7 +27,6 @@ extern Oid job_suspect;
 extern void job_timer_init(void);
 extern bool job_step_hangs(DcMoment began);
 extern void job_run_in_worker(int job);
-extern bool job_leaving;
 extern volatile sig_atomic_t job_hurries;
 extern void job_leave(void);
 extern void job_note_end(struct DcWorkerSlot *slot);

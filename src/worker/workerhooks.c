@@ -1,11 +1,11 @@
 /*
  * workerhooks.c
- *		What the launcher has to know of the DDL of sessions.
+ *		DDL of sessions that the launcher has to know of.
  *
  * Statements that need a database without connections (DROP DATABASE, RENAME, SET
  * TABLESPACE, CREATE DATABASE from it) would fail because of the worker. So it is
- * asked to leave before they run, and comes back when they have ended. Only who
- * may run them can make it do so.
+ * asked to leave before they run, and comes back when they have ended. Only a
+ * role that may run the statement can make it do so.
  *
  * Statements that change which databases should have a worker wake the launcher
  * when they have committed.
@@ -132,20 +132,19 @@ pause_worker(const char *name)
 
 	if (!OidIsValid(database) || !compat_owns_database(database, GetUserId()))
 		return InvalidOid;
-	LWLockAcquire(&dc_workers->lock, LW_EXCLUSIVE);
-	slot = slot_find(database);
+	slot = slot_lock(database, LW_EXCLUSIVE);
 	if (slot != NULL)
 	{
 		slot->paused_until = moment_in(PAUSE_MS);
 		(void) slot_terminate(slot);
 	}
-	LWLockRelease(&dc_workers->lock);
+	slots_unlock();
 	return slot != NULL ? database : InvalidOid;
 }
 
 /*
  * wait_until_left waits until the worker of a database has left, or gives up:
- * then the statement says what is in its way.
+ * then the statement reports the worker that is in its way.
  */
 static void
 wait_until_left(Oid database)
@@ -155,45 +154,39 @@ wait_until_left(Oid database)
 
 	for (;;)
 	{
-		DcWorkerSlot *slot;
+		DcWorkerSlot *slot = slot_lock(database, LW_SHARED);
 		bool there;
 
-		LWLockAcquire(&dc_workers->lock, LW_SHARED);
-		slot = slot_find(database);
 		there = slot != NULL && slot->pid != 0;
 		if (there && moment_is_reached(again))
 		{
 			(void) slot_terminate(slot);
 			again = moment_in(AGAIN_MS);
 		}
-		LWLockRelease(&dc_workers->lock);
+		slots_unlock();
 		if (!there || moment_is_reached(end))
 			return;
 		CHECK_FOR_INTERRUPTS();
-		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-						 10, compat_wait_event("DcounterWorkerLeave"));
-		ResetLatch(MyLatch);
+		sleep_on_latch(10, "DcounterWorkerLeave");
 	}
 }
 
 static void
 resume_worker(Oid database)
 {
-	DcWorkerSlot *slot;
+	DcWorkerSlot *slot = slot_lock(database, LW_EXCLUSIVE);
 
-	LWLockAcquire(&dc_workers->lock, LW_EXCLUSIVE);
-	slot = slot_find(database);
 	if (slot != NULL)
 	{
 		slot->paused_until = DC_LONG_AGO;
 		slot->start_after = DC_LONG_AGO;
 	}
-	LWLockRelease(&dc_workers->lock);
+	slots_unlock();
 	launcher_wake();
 }
 
 /*
- * note_statement remembers what the launcher has to be told of a statement.
+ * note_statement remembers whether the launcher has to be told of a statement.
  */
 static void
 note_statement(Node *statement)
