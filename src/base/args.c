@@ -1,10 +1,12 @@
 /*
  * args.c
- *		Arguments of SQL functions.
+ *		Arguments of SQL functions, and results of several columns.
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "base/args.h"
+#include "funcapi.h"
 #include "utils/array.h"
 #include "utils/lsyscache.h"
 
@@ -52,4 +54,17 @@ array_arg(FunctionCallInfo fcinfo, int argno, const char *name,
 			null_not_allowed(member);
 	}
 	return values;
+}
+
+/*
+ * record_result makes the result of a function with output arguments.
+ */
+Datum
+record_result(FunctionCallInfo fcinfo, Datum *values, bool *nulls)
+{
+	TupleDesc desc;
+
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls));
 }

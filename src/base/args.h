@@ -1,6 +1,7 @@
 /*
  * args.h
- *		Arguments of SQL functions, which are not STRICT: NULL is an error.
+ *		Arguments of SQL functions, which are not STRICT: NULL is an error. Results
+ *		of several columns.
  */
 #ifndef DC_ARGS_H
 #define DC_ARGS_H
@@ -12,6 +13,7 @@ pg_noreturn extern void null_not_allowed(const char *name);
 extern bool bool_arg(FunctionCallInfo fcinfo, int argno, const char *name);
 extern Datum *array_arg(FunctionCallInfo fcinfo, int argno, const char *name,
 						const char *member, int *count);
+extern Datum record_result(FunctionCallInfo fcinfo, Datum *values, bool *nulls);
 
 /*
  * arg_not_null raises 22004 if an argument is NULL; `name` is what the message calls it.

@@ -37,6 +37,7 @@
 
 static HllState *new_tokens(int precision, int hash, int log2_size);
 static uint32_t find_place(const HllState *state, uint32_t place);
+static HllState *tokens_as_registers(const HllState *state);
 static HllState *moved_tokens(const HllState *state, int log2_size);
 static void fold_register(uint8_t *registers, int precision, uint32_t index,
 						  uint32_t rank, int from_precision);
@@ -164,17 +165,22 @@ find_place(const HllState *state, uint32_t place)
 HllState *
 hll_grown(const HllState *state)
 {
-	HllState *grown;
-
 	if (state->count < hll_max_tokens(state->precision))
 		return moved_tokens(state, state->log2_size + 1);
-	grown = hll_new_dense(state->precision, state->hash);
+	return tokens_as_registers(state);
+}
+
+static HllState *
+tokens_as_registers(const HllState *state)
+{
+	HllState *dense = hll_new_dense(state->precision, state->hash);
+
 	for (uint32_t i = 0; i < slots(state); i++)
 	{
 		if (state->cells[i] != 0)
-			hll_raise(grown, state->cells[i]);
+			hll_raise(dense, state->cells[i]);
 	}
-	return grown;
+	return dense;
 }
 
 /* moved_tokens is a copy of another size. */
@@ -394,12 +400,7 @@ hll_densified(HllState *state)
 
 	if (state->dense)
 		return state;
-	dense = hll_new_dense(state->precision, state->hash);
-	for (uint32_t i = 0; i < slots(state); i++)
-	{
-		if (state->cells[i] != 0)
-			hll_raise(dense, state->cells[i]);
-	}
+	dense = tokens_as_registers(state);
 	sketch_free(state);
 	return dense;
 }

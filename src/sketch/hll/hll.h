@@ -184,9 +184,8 @@ extern const char *hll_check(const uint8_t *data, size_t len);
 extern uint8_t *hll_encode(const HllState *state, size_t *len);
 extern HllState *hll_empty_for(const uint8_t *data);
 extern HllState *hll_decode(const uint8_t *data, size_t len);
-extern HllState *hll_absorb(HllState *into, const uint8_t *data, size_t len);
-extern HllState *hll_try_absorb(HllState *into, const uint8_t *data, size_t len,
-								const char **wrong);
+extern HllState *hll_absorb(HllState *into, const uint8_t *data, size_t len,
+							const char **wrong);
 extern const char *hll_check_header(const uint8_t *data, size_t len);
 extern bool hll_value_would_change(const uint8_t *data, size_t len, uint64_t hash);
 extern int hll_value_precision(const uint8_t *data);
