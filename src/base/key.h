@@ -10,6 +10,7 @@
 #define DC_KEY_H
 
 #include "fmgr.h"
+#include "utils/uuid.h"
 
 /* Longest key in bytes: with the shard number it must fit a btree entry. */
 #define DC_MAX_KEY_BYTES 1024
@@ -27,5 +28,6 @@ extern Datum *key_array_arg(FunctionCallInfo fcinfo, int argno, int *count,
 extern void key_from_text(Datum value, DcKey *key);
 extern Datum key_text_datum(const DcKey *key);
 extern int key_compare(const DcKey *a, const DcKey *b);
+extern uint32 uuid_to_text(const pg_uuid_t *uuid, char *text);
 
 #endif /* DC_KEY_H */

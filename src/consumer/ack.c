@@ -86,8 +86,7 @@ dc_ack(PG_FUNCTION_ARGS)
 					 errmsg("event %lld of consumer \"%s\" has not been fetched",
 							(long long) seq, name),
 					 errhint("Fetch again: it has been fetched by somebody else, or before the consumer was moved.")));
-		for (int i = 0; i < LANES; i++)
-			me.positions[i] = Max(me.positions[i], done);
+		member_advance(&me, done);
 		changed = true;
 	}
 	if (changed)
@@ -113,9 +112,7 @@ open_to_ack(const char *name, const char *member, DcConsumer **consumer,
 	if (!member_read((*consumer)->id, member, me))
 	{
 		if (member[0] == '\0')
-			ereport(ERROR,
-					(errcode(ERRCODE_UNDEFINED_OBJECT),
-					 errmsg("consumer \"%s\" does not exist", name)));
+			consumer_is_missing(name);
 		member_new(me, (*consumer)->id, member);
 	}
 	if (member[0] != '\0')

@@ -6,6 +6,7 @@
 #define DC_CONSUMER_H
 
 #include "access/htup.h"
+#include "base/compat.h"
 #include "base/hooks.h"
 #include "nodes/pg_list.h"
 #include "outbox/outbox.h"
@@ -13,6 +14,10 @@
 #include "utils/array.h"
 #include "utils/relcache.h"
 #include "utils/snapshot.h"
+
+/* Numbers in the tags of locks, for members' names; these are no member's. */
+#define CONSUMER_LOCK_SETTINGS 0
+#define CONSUMER_LOCK_SELF 1 /* of the consumer itself, which has no name */
 
 #define LANES 64
 #define ALL_LANES PG_UINT64_MAX
@@ -30,8 +35,7 @@ typedef struct DcConsumer
 	int32 id;
 	char *name;
 	Oid owner;
-	int nreaders;
-	Oid *readers;
+	List *readers;	   /* Oid */
 	ArrayType *topics; /* NULL: all */
 	Datum *topic_list; /* its elements, texts */
 	int ntopics;
@@ -88,6 +92,16 @@ lanes_have(uint64 lanes, int lane)
 	return (lanes >> lane & 1) != 0;
 }
 
+/*
+ * same_text tells whether two texts, which are not compressed or stored elsewhere, have
+ * the same bytes.
+ */
+static inline bool
+same_text(const text *a, const text *b)
+{
+	return VARSIZE_ANY_EXHDR(a) == VARSIZE_ANY_EXHDR(b) &&
+		memcmp(VARDATA_ANY(a), VARDATA_ANY(b), VARSIZE_ANY_EXHDR(a)) == 0;
+}
 
 /* consumerrow.c */
 extern DcConsumer *consumer_read(const char *name);
@@ -102,6 +116,8 @@ extern bool consumer_wants(const DcConsumer *consumer, const text *topic);
 /* consumeraccess.c */
 extern char *consumer_name_arg(FunctionCallInfo fcinfo, int n, const char *what);
 extern char *member_arg(FunctionCallInfo fcinfo, int n);
+pg_noreturn extern void consumer_is_missing(const char *name);
+extern bool consumer_may_read(const DcConsumer *consumer);
 extern DcConsumer *consumer_open_to_read(const char *name);
 extern DcConsumer *consumer_read_again(const DcConsumer *consumer);
 extern DcConsumer *consumer_open_to_change(FunctionCallInfo fcinfo, const char *function);
@@ -125,12 +141,14 @@ extern bool stat_may_see(const DcConsumer *consumer);
 extern bool member_lock(int32 consumer, const char *name, bool wait, bool *held_before);
 extern void member_unlock(int32 consumer, const char *name);
 extern bool member_read(int32 consumer, const char *name, DcMember *member);
+extern bool member_try_open(int32 consumer, const char *name, DcMember *member);
 extern List *member_read_all(int32 consumer, Snapshot snapshot);
 extern void member_new(DcMember *member, int32 consumer, const char *name);
 extern void member_write(DcMember *member);
 extern void member_delete(DcMember *member);
 extern int64 member_acked(const DcMember *member);
 extern bool member_has_outstanding(const DcMember *member);
+extern void member_advance(DcMember *member, int64 done);
 extern int lane_of(const text *key);
 
 /* attempts.c */

@@ -22,10 +22,10 @@
 #include "access/xact.h"
 #include "base/args.h"
 #include "base/compat.h"
+#include "base/lockclass.h"
 #include "catalog/pg_type.h"
 #include "common/int.h"
 #include "consumer/consumer.h"
-#include "consumer/consumerlock.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "storage/lock.h"
@@ -36,7 +36,6 @@
 #define INTERVAL_MAX_US (INT64CONST(100) * 366 * USECS_PER_DAY)
 
 static bool may_change(const DcConsumer *consumer);
-static bool may_read(const DcConsumer *consumer);
 static DcConsumer *consumer_find(const char *name);
 
 /*
@@ -86,7 +85,7 @@ consumer_open_to_read(const char *name)
 {
 	DcConsumer *consumer = consumer_find(name);
 
-	if (!may_read(consumer))
+	if (!consumer_may_read(consumer))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("permission denied for consumer \"%s\"", name),
@@ -104,9 +103,7 @@ consumer_read_again(const DcConsumer *consumer)
 	DcConsumer *again = consumer_read_by_id(consumer->id);
 
 	if (again == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("consumer \"%s\" does not exist", consumer->name)));
+		consumer_is_missing(consumer->name);
 	return again;
 }
 
@@ -140,10 +137,16 @@ consumer_find(const char *name)
 	DcConsumer *consumer = consumer_read(name);
 
 	if (consumer == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("consumer \"%s\" does not exist", name)));
+		consumer_is_missing(name);
 	return consumer;
+}
+
+void
+consumer_is_missing(const char *name)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_OBJECT),
+			 errmsg("consumer \"%s\" does not exist", name)));
 }
 
 static bool
@@ -152,17 +155,20 @@ may_change(const DcConsumer *consumer)
 	return has_privs_of_role(GetUserId(), consumer->owner);
 }
 
-static bool
-may_read(const DcConsumer *consumer)
+/*
+ * consumer_may_read tells whether the current user may fetch, as owner or as reader.
+ */
+bool
+consumer_may_read(const DcConsumer *consumer)
 {
-	if (may_change(consumer))
-		return true;
-	for (int i = 0; i < consumer->nreaders; i++)
+	ListCell *lc;
+
+	foreach(lc, consumer->readers)
 	{
-		if (has_privs_of_role(GetUserId(), consumer->readers[i]))
+		if (has_privs_of_role(GetUserId(), lfirst_oid(lc)))
 			return true;
 	}
-	return false;
+	return may_change(consumer);
 }
 
 /*

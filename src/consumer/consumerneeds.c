@@ -27,7 +27,7 @@ static bool cut_off(int32 id, int64 seq);
 static bool advance(int32 id);
 static void cleanup(void);
 static int64 passed_by(int32 id, Snapshot snapshot, bool *shared);
-static bool advance_member(DcConsumer *consumer, const char *name);
+static bool advance_member(DcConsumer *consumer, DcMember *me);
 static int64 next_of_interest(DcConsumer *consumer, const DcMember *me, int64 upto);
 static void remove_if_left(int32 consumer, const char *name);
 
@@ -182,6 +182,7 @@ advance(int32 id)
 {
 	DcConsumer *consumer = consumer_read_by_id(id);
 	bool advanced = false;
+	DcMember member;
 	List *members;
 	ListCell *lc;
 
@@ -192,9 +193,9 @@ advance(int32 id)
 	{
 		const char *name = ((DcMember *) lfirst(lc))->name;
 
-		if (member_lock(id, name, false, NULL))
+		if (member_try_open(id, name, &member))
 		{
-			if (advance_member(consumer, name))
+			if (advance_member(consumer, &member))
 				advanced = true;
 			else
 				member_unlock(id, name);
@@ -205,23 +206,18 @@ advance(int32 id)
 }
 
 static bool
-advance_member(DcConsumer *consumer, const char *name)
+advance_member(DcConsumer *consumer, DcMember *me)
 {
-	DcMember me;
-	int64 acked;
 	int64 done;
 
-	if (!member_read(consumer->id, name, &me) || me.lanes == 0 ||
-		member_has_outstanding(&me))
+	if (me->lanes == 0 || member_has_outstanding(me))
 		return false;
-	acked = member_acked(&me);
-	done = next_of_interest(consumer, &me, outbox_horizon(NULL));
-	if (done <= acked)
+	done = next_of_interest(consumer, me, outbox_horizon(NULL));
+	if (done <= member_acked(me))
 		return false;
-	for (int i = 0; i < LANES; i++)
-		me.positions[i] = Max(me.positions[i], done);
-	me.fetched = Max(me.fetched, done);
-	member_write(&me);
+	member_advance(me, done);
+	me->fetched = Max(me->fetched, done);
+	member_write(me);
 	return true;
 }
 
@@ -304,10 +300,9 @@ remove_if_left(int32 consumer, const char *name)
 {
 	DcMember member;
 
-	if (!member_lock(consumer, name, false, NULL))
+	if (!member_try_open(consumer, name, &member))
 		return;
-	if (member_read(consumer, name, &member) && member.lanes == 0 &&
-		member.lease_until < GetCurrentTimestamp() - LEFT_US)
+	if (member.lanes == 0 && member.lease_until < GetCurrentTimestamp() - LEFT_US)
 		member_delete(&member);
 	else
 		member_unlock(consumer, name);

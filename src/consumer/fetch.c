@@ -80,12 +80,11 @@ typedef struct Fetch
 
 static void fetch_args(FunctionCallInfo fcinfo, Fetch *fetch, int64 *wait);
 static void fetch_try(Fetch *fetch);
-static bool open_self(Fetch *fetch);
+static void open_self(Fetch *fetch);
 static bool open_member(Fetch *fetch);
 static bool join(Fetch *fetch);
 static void read_events(Fetch *fetch);
 static int64 read_new(Fetch *fetch, int64 after, int64 upto);
-static void put_event(Fetch *fetch, const DcStoredEvent *event, int attempt);
 static void note(Fetch *fetch, int64 scanned);
 static bool lease_is_old(const Fetch *fetch);
 
@@ -185,7 +184,7 @@ fetch_args(FunctionCallInfo fcinfo, Fetch *fetch, int64 *wait)
 static void
 fetch_try(Fetch *fetch)
 {
-	bool opened;
+	bool opened = true;
 
 	fetch->consumer = consumer_open_to_read(fetch->name);
 	if (fetch->consumer->cut_off != 0)
@@ -204,7 +203,10 @@ fetch_try(Fetch *fetch)
 	fetch->consumer = consumer_read_again(fetch->consumer);
 	fetch->moved = fetch->wrote = fetch->renew = false;
 	fetch->lease = fetch->consumer->lease;
-	opened = fetch->member[0] == '\0' ? open_self(fetch) : open_member(fetch);
+	if (fetch->member[0] == '\0')
+		open_self(fetch);
+	else
+		opened = open_member(fetch);
 	if (opened)
 		read_events(fetch);
 	if (fetch->wrote)
@@ -216,22 +218,19 @@ fetch_try(Fetch *fetch)
 /*
  * open_self reads the row of the consumer itself, which needs all lanes.
  */
-static bool
+static void
 open_self(Fetch *fetch)
 {
 	if (!member_read(fetch->consumer->id, "", &fetch->me))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("consumer \"%s\" does not exist", fetch->name)));
+		consumer_is_missing(fetch->name);
 	if (fetch->me.lanes == ALL_LANES)
-		return true;
+		return;
 	if (!member_take_all(fetch->consumer, &fetch->me))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("members of consumer \"%s\" are at work", fetch->name),
 				 errhint("Fetch as a member, too, or when their leases have expired.")));
 	fetch->moved = true;
-	return true;
 }
 
 /*
@@ -267,9 +266,7 @@ join(Fetch *fetch)
 		return false;
 	}
 	if (!member_read(fetch->consumer->id, "", &self))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("consumer \"%s\" does not exist", fetch->name)));
+		consumer_is_missing(fetch->name);
 	member_new(&fetch->me, fetch->consumer->id, fetch->member);
 	fetch->moved = true;
 	return true;
@@ -283,7 +280,8 @@ static void
 read_events(Fetch *fetch)
 {
 	int64 after = member_acked(&fetch->me);
-	int64 upto = outbox_horizon(NULL);
+	int64 horizon = outbox_horizon(NULL);
+	int64 upto = after;
 
 	fetch->first = fetch->last = 0;
 	fetch->nskipped = fetch->nparked = 0;
@@ -296,13 +294,9 @@ read_events(Fetch *fetch)
 		fetch->retries = retries_open(fetch->consumer, &fetch->me);
 		fetch->nrows = retries_fetch(fetch->retries, fetch->max, fetch->result,
 									 &fetch->look_again);
-		if (fetch->nrows < fetch->max && upto > after)
-			upto = read_new(fetch, after, upto);
-		else
-			upto = after;
+		if (fetch->nrows < fetch->max && horizon > after)
+			upto = read_new(fetch, after, horizon);
 	}
-	else
-		upto = after;
 	if (fetch->nrows == fetch->max && fetch->last > 0)
 		upto = fetch->last;
 	note(fetch, upto);
@@ -327,7 +321,9 @@ read_new(Fetch *fetch, int64 after, int64 upto)
 			fetch->nparked++;
 		else
 		{
-			put_event(fetch, &event, member_attempts(&fetch->me, event.seq) + 1);
+			fetch_put(fetch->result, event.values, event.isnull,
+					  member_attempts(&fetch->me, event.seq) + 1);
+			fetch->nrows++;
 			if (fetch->first == 0)
 				fetch->first = event.seq;
 			fetch->last = event.seq;
@@ -340,13 +336,6 @@ read_new(Fetch *fetch, int64 after, int64 upto)
 	MemoryContextSwitchTo(old);
 	reader_end(reader);
 	return upto;
-}
-
-static void
-put_event(Fetch *fetch, const DcStoredEvent *event, int attempt)
-{
-	fetch_put(fetch->result, event->values, event->isnull, attempt);
-	fetch->nrows++;
 }
 
 /*
@@ -387,8 +376,7 @@ note(Fetch *fetch, int64 scanned)
 		return;
 	}
 	/* what comes before the first event is of no interest, or waits elsewhere */
-	for (int i = 0; i < LANES; i++)
-		me->positions[i] = Max(me->positions[i], done);
+	member_advance(me, done);
 	if (fetch->first > 0)
 		member_hand_out(me, fetch->last);
 	me->fetched = Max(scanned, done);

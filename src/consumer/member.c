@@ -59,8 +59,7 @@
 
 static void move_retries(const DcMember *from, DcMember *to);
 static bool take_over(DcMember *from, DcMember *to, TimestampTz now);
-static void give_surplus(DcMember *me, int surplus, bool *moved);
-static void take_missing(DcMember *me, int missing, bool *moved);
+static bool trade(DcMember *me, int lacking);
 static uint64 some_lanes(uint64 lanes, int count);
 
 /*
@@ -161,10 +160,8 @@ member_share(DcConsumer *consumer, DcMember *me, DcMoment *look_again)
 
 	share = (LANES + live - 1) / live;
 	mine = pg_popcount64(me->lanes);
-	if (mine > share)
-		give_surplus(me, mine - share, &moved);
-	else if (mine < share && spare != 0)
-		take_missing(me, share - mine, &moved);
+	if ((mine > share || (mine < share && spare != 0)) && trade(me, share - mine))
+		moved = true;
 	if (pg_popcount64(me->lanes) < LANES / live)
 		*look_again = moment_min(*look_again, moment_after(moment_now(), LACKING_US));
 	return moved;
@@ -181,9 +178,9 @@ member_cut_lease(int32 consumer, const char *name, int64 lease)
 	TimestampTz until = GetCurrentTimestamp() + lease;
 	DcMember member;
 
-	if (!member_lock(consumer, name, false, NULL))
+	if (!member_try_open(consumer, name, &member))
 		return false;
-	if (!member_read(consumer, name, &member) || member.lease_until <= until)
+	if (member.lease_until <= until)
 	{
 		member_unlock(consumer, name);
 		return false;
@@ -203,11 +200,9 @@ take_over(DcMember *from, DcMember *to, TimestampTz now)
 	char name[CONSUMER_NAME_MAX + 1];
 
 	strlcpy(name, from->name, sizeof(name));
-	if (!member_lock(from->consumer, name, false, NULL))
+	if (!member_try_open(to->consumer, name, from))
 		return false;
-	/* as it is now that it is locked */
-	if (!member_read(to->consumer, name, from) || from->lanes == 0 ||
-		from->lease_until > now)
+	if (from->lanes == 0 || from->lease_until > now)
 	{
 		member_unlock(to->consumer, name);
 		return false;
@@ -217,38 +212,28 @@ take_over(DcMember *from, DcMember *to, TimestampTz now)
 	return true;
 }
 
-static void
-give_surplus(DcMember *me, int surplus, bool *moved)
+/*
+ * trade takes lanes that a member lacks from the consumer itself, or gives it those
+ * that are too many (lacking < 0); false if its row is locked, or has none to take.
+ */
+static bool
+trade(DcMember *me, int lacking)
 {
 	DcMember self;
 
-	if (!member_lock(me->consumer, "", false, NULL))
-		return;
-	if (!member_read(me->consumer, "", &self))
+	if (!member_try_open(me->consumer, "", &self))
+		return false;
+	if (lacking > 0 && self.lanes == 0)
 	{
 		member_unlock(me->consumer, "");
-		return;
+		return false;
 	}
-	member_move_lanes(me, &self, some_lanes(me->lanes, surplus));
+	if (lacking > 0)
+		member_move_lanes(&self, me, some_lanes(self.lanes, lacking));
+	else
+		member_move_lanes(me, &self, some_lanes(me->lanes, -lacking));
 	member_write(&self);
-	*moved = true;
-}
-
-static void
-take_missing(DcMember *me, int missing, bool *moved)
-{
-	DcMember self;
-
-	if (!member_lock(me->consumer, "", false, NULL))
-		return;
-	if (!member_read(me->consumer, "", &self) || self.lanes == 0)
-	{
-		member_unlock(me->consumer, "");
-		return;
-	}
-	member_move_lanes(&self, me, some_lanes(self.lanes, missing));
-	member_write(&self);
-	*moved = true;
+	return true;
 }
 
 /*

@@ -23,9 +23,9 @@
 #include "access/stratnum.h"
 #include "base/catrow.h"
 #include "base/compat.h"
+#include "base/lockclass.h"
 #include "common/hashfn.h"
 #include "consumer/consumer.h"
-#include "consumer/consumerlock.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/snapmgr.h"
@@ -108,6 +108,21 @@ member_read(int32 consumer, const char *name, DcMember *member)
 	ScanKeyInit(&keys[1], COL_MEMBER, BTEqualStrategyNumber, F_TEXTEQ,
 				CStringGetTextDatum(name));
 	return read_last(keys, 2, SnapshotSelf, member) || read_last(keys, 2, SnapshotSelf, member);
+}
+
+/*
+ * member_try_open locks and reads a member; false, and it is not locked, if that
+ * would have to wait or there is none.
+ */
+bool
+member_try_open(int32 consumer, const char *name, DcMember *member)
+{
+	if (!member_lock(consumer, name, false, NULL))
+		return false;
+	if (member_read(consumer, name, member))
+		return true;
+	member_unlock(consumer, name);
+	return false;
 }
 
 /*
@@ -246,6 +261,16 @@ member_acked(const DcMember *member)
 			acked = Min(acked, member->positions[i]);
 	}
 	return member->lanes != 0 ? acked : member->positions[0];
+}
+
+/*
+ * member_advance notes that everything up to a number is done, in all lanes.
+ */
+void
+member_advance(DcMember *member, int64 done)
+{
+	for (int i = 0; i < LANES; i++)
+		member->positions[i] = Max(member->positions[i], done);
 }
 
 /*

@@ -133,10 +133,8 @@ refuse_new(Nack *nack, const DcStoredEvent *event)
 	DcMember *me = &nack->me;
 	text *topic = DatumGetTextPCopy(event->values[OUTBOX_TOPIC - 1]);
 	text *key = event_key(event);
-	DcRetry *retry;
+	DcRetry *retry = retry_make(nack->consumer->id, event, retry_hash(nack->consumer, topic, key));
 
-	retry = retry_make(nack->consumer->id, event, event_lane(event),
-					   retry_hash(nack->consumer, topic, key));
 	retry->attempts = Max(member_attempts(me, nack->seq), 1); /* as it was shown */
 	refuse(nack, retry);
 	retry_write(retry);

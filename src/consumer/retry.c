@@ -268,7 +268,7 @@ retries_wrote(DcRetries *retries)
 void
 retry_park(DcConsumer *consumer, DcMember *me, const DcStoredEvent *event, int64 hash)
 {
-	DcRetry *retry = retry_make(consumer->id, event, event_lane(event), hash);
+	DcRetry *retry = retry_make(consumer->id, event, hash);
 
 	if (hash == 0)
 		retry->due_at = GetCurrentTimestamp();

@@ -18,6 +18,7 @@
 PG_FUNCTION_INFO_V1(dc_seek);
 PG_FUNCTION_INFO_V1(dc_seek_int8);
 
+static DcConsumer *open_to_seek(FunctionCallInfo fcinfo);
 static void seek(DcConsumer *consumer, int64 position);
 
 /*
@@ -26,10 +27,8 @@ static void seek(DcConsumer *consumer, int64 position);
 Datum
 dc_seek(PG_FUNCTION_ARGS)
 {
-	DcConsumer *consumer = consumer_open_to_change(fcinfo, "dc_seek()");
+	DcConsumer *consumer = open_to_seek(fcinfo);
 
-	arg_not_null(fcinfo, 1, "position");
-	(void) positions_lock(true, true);
 	seek(consumer, position_from_text(text_to_cstring(PG_GETARG_TEXT_PP(1))));
 	PG_RETURN_VOID();
 }
@@ -40,12 +39,20 @@ dc_seek(PG_FUNCTION_ARGS)
 Datum
 dc_seek_int8(PG_FUNCTION_ARGS)
 {
+	DcConsumer *consumer = open_to_seek(fcinfo);
+
+	seek(consumer, position_from_int8(PG_GETARG_INT64(1)));
+	PG_RETURN_VOID();
+}
+
+static DcConsumer *
+open_to_seek(FunctionCallInfo fcinfo)
+{
 	DcConsumer *consumer = consumer_open_to_change(fcinfo, "dc_seek()");
 
 	arg_not_null(fcinfo, 1, "position");
 	(void) positions_lock(true, true);
-	seek(consumer, position_from_int8(PG_GETARG_INT64(1)));
-	PG_RETURN_VOID();
+	return consumer;
 }
 
 static void

@@ -136,17 +136,8 @@ stat_consumers(PG_FUNCTION_ARGS)
 bool
 stat_may_see(const DcConsumer *consumer)
 {
-	Oid role = GetUserId();
-
-	if (has_privs_of_role(role, consumer->owner) ||
-		has_privs_of_role(role, ROLE_PG_READ_ALL_STATS))
-		return true;
-	for (int i = 0; i < consumer->nreaders; i++)
-	{
-		if (has_privs_of_role(role, consumer->readers[i]))
-			return true;
-	}
-	return false;
+	return consumer_may_read(consumer) ||
+		has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS);
 }
 
 /*

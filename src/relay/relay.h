@@ -10,6 +10,7 @@
 
 #include <libpq-fe.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -122,6 +123,7 @@ extern void pause_reset(Pause *pause);
 extern void pause_next(Pause *pause);
 
 extern void say(const char *format, ...) PRINTF_LIKE(1, 2);
+extern void say_args(const char *format, va_list args) PRINTF_LIKE(1, 0);
 extern void fail(const char *format, ...) PRINTF_LIKE(1, 2) __attribute__((noreturn));
 
 /* ---------- connect.c, server.c ---------- */

@@ -350,8 +350,23 @@ cancel(void)
 static Outcome
 judge(const PGresult *result)
 {
-	/* classes and codes that have to do with what others are doing */
-	static const char *const passing[] = {"08", "40", "53", "55006", "55P03", "57014", "57P", "58"};
+	/* codes, and classes of them, that may go away; most have to do with what others do */
+	static const struct
+	{
+		const char *sqlstate;
+		Outcome outcome;
+	} meanings[] = {
+		{"55000", OUTCOME_REFUSED},
+		{"25006", OUTCOME_LOST}, /* read-only: perhaps another server is the primary now */
+		{"08", OUTCOME_RETRY},
+		{"40", OUTCOME_RETRY},
+		{"53", OUTCOME_RETRY},
+		{"55006", OUTCOME_RETRY},
+		{"55P03", OUTCOME_RETRY},
+		{"57014", OUTCOME_RETRY},
+		{"57P", OUTCOME_RETRY},
+		{"58", OUTCOME_RETRY},
+	};
 	const char *state;
 
 	if (result == NULL)
@@ -361,31 +376,15 @@ judge(const PGresult *result)
 	state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
 	if (stopping && state != NULL && strcmp(state, "57014") == 0)
 		return OUTCOME_STOPPED;
+	say("%s", PQresultErrorMessage(result));
 	if (PQstatus(connection) == CONNECTION_BAD || state == NULL)
-	{
-		say("%s", PQresultErrorMessage(result));
 		return OUTCOME_LOST;
-	}
-	if (strcmp(state, "55000") == 0)
+	for (size_t i = 0; i < sizeof(meanings) / sizeof(meanings[0]); i++)
 	{
-		say("%s", PQresultErrorMessage(result));
-		return OUTCOME_REFUSED;
+		if (strncmp(state, meanings[i].sqlstate, strlen(meanings[i].sqlstate)) == 0)
+			return meanings[i].outcome;
 	}
-	/* Read-only: perhaps another server is the primary now. */
-	if (strcmp(state, "25006") == 0)
-	{
-		say("%s", PQresultErrorMessage(result));
-		return OUTCOME_LOST;
-	}
-	for (size_t i = 0; i < sizeof(passing) / sizeof(passing[0]); i++)
-	{
-		if (strncmp(state, passing[i], strlen(passing[i])) == 0)
-		{
-			say("%s", PQresultErrorMessage(result));
-			return OUTCOME_RETRY;
-		}
-	}
-	fail("%s", PQresultErrorMessage(result));
+	exit(EXIT_FAILURE);
 }
 
 void

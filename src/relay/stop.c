@@ -35,7 +35,6 @@ static void on_child(int signal_number);
 static void install(int signal_number, void (*handler)(int));
 static void our_signals(sigset_t *set);
 static void drain(void);
-static void say_args(const char *format, va_list args) PRINTF_LIKE(1, 0);
 
 /*
  * signals_init also sees to it that no file or socket of ours becomes descriptor
@@ -235,7 +234,7 @@ pause_next(Pause *pause)
  * say writes a line to standard error. What libpq and the server say ends with a
  * newline, and may have more of them, and names that others have chosen.
  */
-static void
+void
 say_args(const char *format, va_list args)
 {
 	char text[8192];

@@ -27,6 +27,7 @@
 #include <math.h>
 
 #include "base/compat.h"
+#include "base/key.h"
 #include "catalog/pg_type.h"
 #include "common/shortest_dec.h"
 #include "fmgr.h"
@@ -43,7 +44,6 @@ static ItemKind kind_of(Oid type);
 static void other_bytes(ItemType *type, Datum value, ItemBytes *item);
 static void float_bytes(double value, ItemBytes *item);
 static void string_bytes(char *string, ItemBytes *item);
-static void uuid_bytes(const pg_uuid_t *uuid, ItemBytes *item);
 static uint64 other_hash(ItemType *type, Datum value);
 static uint64 foreign_hash(ItemType *type, Datum value);
 
@@ -89,41 +89,36 @@ item_type_init(ItemType *type, Oid typid, Oid collation, MemoryContext mcxt)
 static ItemKind
 kind_of(Oid type)
 {
-	switch (type)
+	static const struct
 	{
-		case TEXTOID:
-		case VARCHAROID:
-		case BYTEAOID:
-			return ITEM_TEXT;
-		case BPCHAROID:
-			return ITEM_BPCHAR;
-		case NAMEOID:
-			return ITEM_NAME;
-		case INT2OID:
-			return ITEM_INT2;
-		case INT4OID:
-			return ITEM_INT4;
-		case INT8OID:
-			return ITEM_INT8;
-		case BOOLOID:
-			return ITEM_BOOL;
-		case UUIDOID:
-			return ITEM_UUID;
-		case FLOAT4OID:
-			return ITEM_FLOAT4;
-		case FLOAT8OID:
-			return ITEM_FLOAT8;
-		case NUMERICOID:
-			return ITEM_NUMERIC;
-		case DATEOID:
-		case TIMEOID:
-		case TIMETZOID:
-		case TIMESTAMPOID:
-		case TIMESTAMPTZOID:
-			return ITEM_DATETIME;
-		default:
-			return type_is_enum(type) ? ITEM_ENUM : ITEM_OTHER;
+		Oid type;
+		ItemKind kind;
+	} kinds[] = {
+		{TEXTOID, ITEM_TEXT},
+		{VARCHAROID, ITEM_TEXT},
+		{BYTEAOID, ITEM_TEXT},
+		{BPCHAROID, ITEM_BPCHAR},
+		{NAMEOID, ITEM_NAME},
+		{INT2OID, ITEM_INT2},
+		{INT4OID, ITEM_INT4},
+		{INT8OID, ITEM_INT8},
+		{BOOLOID, ITEM_BOOL},
+		{UUIDOID, ITEM_UUID},
+		{FLOAT4OID, ITEM_FLOAT4},
+		{FLOAT8OID, ITEM_FLOAT8},
+		{NUMERICOID, ITEM_NUMERIC},
+		{DATEOID, ITEM_DATETIME},
+		{TIMEOID, ITEM_DATETIME},
+		{TIMETZOID, ITEM_DATETIME},
+		{TIMESTAMPOID, ITEM_DATETIME},
+		{TIMESTAMPTZOID, ITEM_DATETIME}};
+
+	for (int i = 0; i < lengthof(kinds); i++)
+	{
+		if (kinds[i].type == type)
+			return kinds[i].kind;
 	}
+	return type_is_enum(type) ? ITEM_ENUM : ITEM_OTHER;
 }
 
 /*
@@ -164,7 +159,7 @@ item_bytes(ItemType *type, Datum value, ItemBytes *item)
 			item->len = strlen(item->data);
 			return;
 		case ITEM_UUID:
-			uuid_bytes(DatumGetUUIDP(value), item);
+			item->len = uuid_to_text(DatumGetUUIDP(value), item->buf);
 			return;
 		case ITEM_FLOAT4:
 			float_bytes(DatumGetFloat4(value), item);
@@ -355,20 +350,4 @@ string_bytes(char *string, ItemBytes *item)
 {
 	item->data = string;
 	item->len = strlen(string);
-}
-
-static void
-uuid_bytes(const pg_uuid_t *uuid, ItemBytes *item)
-{
-	static const char digits[] = "0123456789abcdef";
-	char *out = item->buf;
-
-	for (int i = 0; i < UUID_LEN; i++)
-	{
-		if (i == 4 || i == 6 || i == 8 || i == 10)
-			*out++ = '-';
-		*out++ = digits[uuid->data[i] >> 4];
-		*out++ = digits[uuid->data[i] & 15];
-	}
-	item->len = out - item->buf;
 }
