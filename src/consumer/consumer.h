@@ -157,7 +157,6 @@ extern void member_hand_out(DcMember *me, int64 last);
 extern void member_take_attempts(DcMember *to, const DcMember *from);
 
 /* member.c */
-extern void member_move_lanes(DcMember *from, DcMember *to, uint64 lanes);
 extern bool member_share(DcConsumer *consumer, DcMember *me, DcMoment *look_again);
 extern bool member_cut_lease(int32 consumer, const char *name, int64 lease);
 extern bool member_take_all(DcConsumer *consumer, DcMember *self);

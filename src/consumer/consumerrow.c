@@ -23,7 +23,6 @@ static void columns(DcCatRow *io, void *data);
 static Datum readers_array(const DcConsumer *consumer);
 static void set_readers(DcConsumer *consumer, ArrayType *array);
 static bool is_lost(Oid role);
-static void forget_lost_roles(DcConsumer *consumer);
 
 static const DcCatalog consumers = {
 	.table = "consumer",

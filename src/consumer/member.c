@@ -63,11 +63,11 @@ static bool trade(DcMember *me, int lacking);
 static uint64 some_lanes(uint64 lanes, int count);
 
 /*
- * member_move_lanes moves lanes from one member to another, with their positions.
+ * move_lanes moves lanes from one member to another, with their positions.
  * Neither may acknowledge after that what it has fetched before.
  */
-void
-member_move_lanes(DcMember *from, DcMember *to, uint64 lanes)
+static void
+move_lanes(DcMember *from, DcMember *to, uint64 lanes)
 {
 	/* what comes again is known to do so, and nothing else of the lanes */
 	if (to->lanes == 0 || to->delivered <= member_acked(to))
@@ -207,7 +207,7 @@ take_over(DcMember *from, DcMember *to, TimestampTz now)
 		member_unlock(to->consumer, name);
 		return false;
 	}
-	member_move_lanes(from, to, from->lanes);
+	move_lanes(from, to, from->lanes);
 	member_write(from);
 	return true;
 }
@@ -229,9 +229,9 @@ trade(DcMember *me, int lacking)
 		return false;
 	}
 	if (lacking > 0)
-		member_move_lanes(&self, me, some_lanes(self.lanes, lacking));
+		move_lanes(&self, me, some_lanes(self.lanes, lacking));
 	else
-		member_move_lanes(me, &self, some_lanes(me->lanes, -lacking));
+		move_lanes(me, &self, some_lanes(me->lanes, -lacking));
 	member_write(&self);
 	return true;
 }

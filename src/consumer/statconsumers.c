@@ -91,7 +91,6 @@ static void read_events(const Outbox *outbox, DcConsumer *consumer,
 						Backlog *backlog);
 static DcMember *find_member(const Backlog *backlog, DcConsumer *consumer,
 							 const DcStoredEvent *event);
-static int64 bytes_after(const Outbox *outbox, int64 position);
 static void show(ReturnSetInfo *result, const Outbox *outbox,
 				 DcConsumer *consumer, const Backlog *backlog);
 

@@ -44,7 +44,6 @@ static const char *setting(const Hosts *hosts, const char *name);
 static int count_hosts(const Hosts *hosts);
 static int count_items(const char *list);
 static bool empty_item(const char *list);
-static char *item(const char *list, int n);
 static Outcome try_all(const Options *options, const Hosts *hosts, const char *attributes, bool first_time, PGconn **connection, bool *may_come);
 static Outcome try_one(const Options *options, const Target *target, int seconds, PGconn **connection, bool *silent);
 static PGconn *start(const Options *options, const Target *target);

@@ -60,7 +60,6 @@ extern void buffer_add(Buffer *buffer, const char *data, size_t length);
 extern void buffer_add_string(Buffer *buffer, const char *string);
 extern void buffer_printf(Buffer *buffer, const char *format, ...) PRINTF_LIKE(2, 3);
 extern void buffer_reset(Buffer *buffer);
-extern void buffer_free(Buffer *buffer);
 extern void *get_memory(size_t size);
 
 /* ---------- controlchar.c ---------- */

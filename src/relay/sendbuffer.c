@@ -68,7 +68,10 @@ buffer_reset(Buffer *buffer)
 {
 	buffer->length = 0;
 	if (buffer->size > KEEP)
-		buffer_free(buffer);
+	{
+		free(buffer->data);
+		memset(buffer, 0, sizeof(*buffer));
+	}
 }
 
 void *
@@ -79,11 +82,4 @@ get_memory(size_t size)
 	if (memory == NULL)
 		fail("out of memory");
 	return memory;
-}
-
-void
-buffer_free(Buffer *buffer)
-{
-	free(buffer->data);
-	memset(buffer, 0, sizeof(*buffer));
 }

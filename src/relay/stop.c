@@ -33,7 +33,6 @@ static volatile sig_atomic_t child = 0;
 static void on_stop(int signal_number);
 static void on_child(int signal_number);
 static void install(int signal_number, void (*handler)(int));
-static void our_signals(sigset_t *set);
 static void drain(void);
 
 /*

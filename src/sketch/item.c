@@ -124,7 +124,7 @@ kind_of(Oid type)
 /*
  * item_bytes makes the bytes that stand for a value.
  */
-void
+static void
 item_bytes(ItemType *type, Datum value, ItemBytes *item)
 {
 	item->data = item->buf;

@@ -52,7 +52,6 @@ typedef struct ItemBytes
 extern ItemType *item_type_of_arg(FunctionCallInfo fcinfo, int argno);
 extern void item_type_init(ItemType *type, Oid typid, Oid collation,
 						   MemoryContext mcxt);
-extern void item_bytes(ItemType *type, Datum value, ItemBytes *item);
 extern void item_text(ItemType *type, Datum value, ItemBytes *item);
 extern uint64 item_hash(ItemType *type, Datum value, int hash_id);
 

@@ -15,9 +15,6 @@
 
 #include <string.h>
 
-static CmsPlace *find_place(const CmsFrame *frame, uint64_t hash);
-static void grow(CmsFrame *frame);
-static void remove_place(CmsFrame *frame, CmsPlace *place);
 static CmsError fill_cells(CmsFrame *frame);
 
 void

@@ -43,11 +43,6 @@ typedef struct StateHeader
 	uint8 cell_bytes;
 } StateHeader;
 
-static bool is_counted(FunctionCallInfo fcinfo);
-static uint64 hash_of_row(FunctionCallInfo fcinfo);
-static int64 weight_of_row(FunctionCallInfo fcinfo);
-static void shape_of_row(FunctionCallInfo fcinfo, CmsShape *shape);
-static Cms *make_state(MemoryContext context, const CmsShape *shape);
 
 /*
  * The arguments of a row are the state, item, epsilon, delta and maybe weight. A

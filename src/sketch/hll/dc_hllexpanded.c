@@ -63,7 +63,6 @@ static bool would_change(const HllState *state, const uint64 *hashes, int n);
 static Object *object_of(Datum value);
 static Object *new_object(Core *core);
 static void join_core(Object *object, Core *core);
-static void leave_core(Core *core);
 static void object_freed(void *object);
 static Core *new_core(const HllState *state);
 static const HllState *object_state(Object *object);

@@ -37,6 +37,7 @@
 
 static HllState *new_tokens(int precision, int hash, int log2_size);
 static uint32_t find_place(const HllState *state, uint32_t place);
+static HllState *grown_state(const HllState *state);
 static HllState *tokens_as_registers(const HllState *state);
 static HllState *moved_tokens(const HllState *state, int log2_size);
 static void fold_register(uint8_t *registers, int precision, uint32_t index,
@@ -160,10 +161,10 @@ find_place(const HllState *state, uint32_t place)
 }
 
 /*
- * hll_grown is a copy with room for one more, as tokens or as registers.
+ * grown_state is a copy with room for one more, as tokens or as registers.
  */
-HllState *
-hll_grown(const HllState *state)
+static HllState *
+grown_state(const HllState *state)
 {
 	if (state->count < hll_max_tokens(state->precision))
 		return moved_tokens(state, state->log2_size + 1);
@@ -291,7 +292,7 @@ hll_add_token(HllState *state, uint32_t token)
 			hll_put(state, cell, value);
 		if (effect != HLL_FULL)
 			return state;
-		grown = hll_grown(state);
+		grown = grown_state(state);
 		sketch_free(state);
 		state = grown;
 	}

@@ -42,7 +42,6 @@ extern HllState *hll_copy(const HllState *state);
 extern size_t hll_size(const HllState *state);
 extern HllEffect hll_probe_token(const HllState *state, uint32_t token,
 								 uint32_t *cell, uint32_t *value);
-extern HllState *hll_grown(const HllState *state);
 extern HllState *hll_reserve(HllState *state, uint32_t more);
 extern void hll_append_token(HllState *state, uint32_t token, uint32_t *last);
 extern HllState *hll_add(HllState *state, uint64_t hash);
@@ -171,7 +170,6 @@ hll_unput(HllState *state, uint32_t cell, uint32_t before)
 
 /* hllestimate.c */
 extern double hll_estimate(const HllState *state);
-extern double hll_estimate_registers(const uint8_t *registers, int precision);
 extern double hll_error(int precision);
 extern double hll_token_estimate(uint32_t count);
 extern double hll_token_deviation(double estimate);

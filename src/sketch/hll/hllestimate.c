@@ -19,6 +19,7 @@
 
 #define UNIVERSE ((double) (UINT32_C(1) << HLL_TOKEN_BITS))
 
+static double estimate_registers(const uint8_t *registers, int precision);
 static double sigma(double x);
 static double tau(double x);
 
@@ -29,15 +30,15 @@ double
 hll_estimate(const HllState *state)
 {
 	if (state->dense)
-		return hll_estimate_registers(hll_registers(state), state->precision);
+		return estimate_registers(hll_registers(state), state->precision);
 	return hll_token_estimate(state->count);
 }
 
 /*
- * hll_estimate_registers is hll_estimate for registers alone.
+ * estimate_registers is hll_estimate for registers alone.
  */
-double
-hll_estimate_registers(const uint8_t *registers, int precision)
+static double
+estimate_registers(const uint8_t *registers, int precision)
 {
 	uint32_t counts[RANK_VALUES];
 	double m = hll_nregisters(precision);

@@ -48,11 +48,8 @@ typedef enum Form
 	FORM_MANY = 2
 } Form;
 
-static uint8_t *put_header(uint8_t *out, const HllState *state, Form form);
-static const uint8_t *get_number(const uint8_t *data, const uint8_t *end, uint32_t *number);
 static uint8_t *encode_tokens(const HllState *state, uint8_t **end);
 static uint8_t *encode_registers(const HllState *state, uint8_t **end);
-static int rice_parameter(uint32_t universe, uint32_t n);
 static HllState *absorb_tokens(HllState *into, const uint8_t *data, size_t len, const char **wrong);
 static uint32_t raise_tokens(uint8_t *registers, int precision, BitReader *reader, int k,
 							 uint32_t n, uint64_t *place);

@@ -55,12 +55,6 @@ typedef struct Pairs
 } Pairs;
 
 static void count_pairs(const HllState *a, const HllState *b, Pairs *pairs);
-static double one_log(const Pairs *pairs, int k, double rate);
-static double equal_log(const Pairs *pairs, int k, const double *rates);
-static double log_likelihood(const Pairs *pairs, const double *logs);
-static void derive(const Pairs *pairs, const double *logs, double *slope,
-				   double (*curve)[RATES]);
-static bool solve(double (*matrix)[RATES], const double *right, double *result);
 static void maximize(const Pairs *pairs, double *logs);
 static void interval(const Pairs *pairs, const double *logs, int rate, double z,
 					 HllInterval *result);

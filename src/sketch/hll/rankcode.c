@@ -100,7 +100,6 @@ typedef struct Lane
 	uint8_t *out_end;
 } Lane;
 
-static const Table *table_of(int code);
 static void make_words(const Code *code, uint16_t *words);
 static Entry make_entry(const Code *code, const uint16_t *words, uint32_t window);
 static void choose_code(const uint8_t *ranks, uint32_t n, int *code, int *base);

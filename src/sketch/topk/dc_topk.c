@@ -32,10 +32,6 @@ PG_FUNCTION_INFO_V1(dc_topk_bounds);
 PG_FUNCTION_INFO_V1(dc_topk_info);
 
 static const char *check_value(const uint8_t *data, size_t len);
-static void use_secret(void);
-static void refuse_overflow(void);
-static void look_up(FunctionCallInfo fcinfo, int64 *lower, int64 *upper);
-static void put_row(ReturnSetInfo *result, int64 rank, const TopkItem *item, bool guaranteed);
 
 static const SketchIo io = {"dc_topk", check_value, NULL};
 

@@ -22,7 +22,6 @@ PG_FUNCTION_INFO_V1(topk_serialize);
 PG_FUNCTION_INFO_V1(topk_deserialize);
 PG_FUNCTION_INFO_V1(topk_final);
 
-static Datum combine(FunctionCallInfo fcinfo, bool same);
 
 /*
  * topk_trans(internal, item anyelement or text, k int [, weight bigint
