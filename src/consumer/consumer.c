@@ -1,6 +1,6 @@
 /*
  * consumer.c
- *		Creating, changing and dropping consumers; who may use them.
+ *		Creating, changing and dropping consumers, and granting their use to roles.
  */
 #include "postgres.h"
 
@@ -50,7 +50,7 @@ dc_consumer_create(PG_FUNCTION_ARGS)
 
 	arg_not_null(fcinfo, 2, "start");
 	consumer_check_writable("dc_consumer_create()");
-	/* keeps others of that name away: no consumer has the id 0 */
+	/* the lock keeps others of that name away: no consumer has the id 0 */
 	(void) member_lock(0, name, true, NULL);
 	if (consumer_read(name) != NULL)
 	{

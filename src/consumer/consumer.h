@@ -45,13 +45,13 @@ typedef struct DcConsumer
 	int64 max_age;	/* us, 0: none */
 	int64 max_size; /* bytes, 0: none */
 	int64 cut_off;	/* 0: it is not */
-	int64 revived;	/* grows when events are made due behind the members' backs */
+	int64 revived;	/* grows when events are made due without the members' rows */
 	TimestampTz created_at;
 	Datum lease_setting; /* interval */
 	Datum age_setting;	 /* interval, or 0 for none */
 } DcConsumer;
 
-/* How often events were handed out: up to one of them, from the one before on (attempts.c). */
+/* How often events up to one of them, after the step before, were handed out (attempts.c). */
 typedef struct DcAttempts
 {
 	int64 upto;

@@ -3,10 +3,10 @@
  *		What the retention job asks of consumers, and does to them.
  *
  * The job removes events that every consumer has passed. It first takes the lock on
- * positions (needs), and keeps it until it has removed them and committed. So
- * there is no consumer being created, and none on its way back; all others only go
- * forward. Locks are taken without waiting here: what somebody works on
- * is left for the next time.
+ * positions (needs), and keeps it until it has removed the events and committed. So
+ * no consumer is being created or put back meanwhile, and all others only go forward.
+ * Locks are taken without waiting here: a consumer or member that is locked is left for
+ * the next time.
  */
 #include "postgres.h"
 
@@ -51,10 +51,10 @@ consumer_init(void)
 }
 
 /*
- * needs returns a list of DcConsumerNeed: which events the consumers still
- * need; none that was cut off. *busy: a position is being changed, so nothing is known,
- * and nothing may be removed. What the last committed transactions have left is read,
- * also in a transaction with an older snapshot.
+ * needs returns a list of DcConsumerNeed: which events the consumers still need. A
+ * consumer that was cut off needs none. *busy: a position is being changed, so nothing is
+ * known, and nothing may be removed. Rows are read as the last committed transactions
+ * have left them, also in a transaction with an older snapshot.
  */
 static List *
 needs(bool *busy)
@@ -115,8 +115,8 @@ passed_by(int32 id, Snapshot snapshot, bool *shared)
 
 /*
  * first_needed returns the first event that a consumer still needs, 0 if there is
- * none; one that was cut off needs none any more. *name: which consumer, if the current
- * user may know of it, or NULL.
+ * none. A consumer that was cut off needs none any more. *name: which consumer, if the
+ * current user may know of it, or NULL.
  */
 static int64
 first_needed(char **name)
@@ -223,7 +223,7 @@ advance_member(DcConsumer *consumer, DcMember *me)
 
 /*
  * next_of_interest returns the number before the first event that a member is to get, or
- * how far it has looked.
+ * the number up to which it has looked.
  */
 static int64
 next_of_interest(DcConsumer *consumer, const DcMember *me, int64 upto)
@@ -256,9 +256,9 @@ next_of_interest(DcConsumer *consumer, const DcMember *me, int64 upto)
 }
 
 /*
- * cleanup removes members that have left long ago, and roles that have been
- * dropped, cuts leases that are left from before the clock was set back, and removes what
- * is left of discarded dead letters.
+ * cleanup removes members that have left long ago, roles that have been dropped, and
+ * rows of discarded dead letters. It cuts leases that are left from before the clock was
+ * set back.
  */
 static void
 cleanup(void)

@@ -2,7 +2,8 @@
  * consumerrow.c
  *		The catalog dcounter.consumer.
  *
- * Who changes a row holds the lock on the consumer's settings (consumeraccess.c).
+ * A transaction that changes a row holds the lock on the consumer's settings
+ * (consumeraccess.c).
  */
 #include "postgres.h"
 
@@ -154,8 +155,8 @@ is_lost(Oid role)
 
 /*
  * forget_lost_roles removes readers that have been dropped, as another role may get the
- * number, here or where a dump is restored. What has lost its owner belongs to the owner
- * of the extension's tables.
+ * number, here or where a dump is restored. A consumer that has lost its owner belongs to
+ * the owner of the extension's tables.
  */
 static void
 forget_lost_roles(DcConsumer *consumer)

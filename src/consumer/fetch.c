@@ -3,18 +3,18 @@
  *		dc_fetch(): the next events of a consumer.
  *
  * A fetch returns the events after the position, up to the horizon (registry.c),
- * and notes in the member's row how far it went; dc_ack() moves the position. What
- * is not acknowledged comes again with the next fetch. So an event is delivered
- * at least once; none is skipped, as none can appear below the horizon later.
+ * and notes in the member's row how far it went. dc_ack() moves the position. An event
+ * that is not acknowledged comes again with the next fetch. So an event is delivered
+ * at least once. No event is skipped, as none can appear below the horizon later.
  *
- * How often each event has been handed out is attempts.c's.
+ * attempts.c counts how often each event has been handed out.
  *
  * The member's row is locked to the end of the transaction. A second session that
  * fetches for the same member meanwhile gets nothing, and waits as if there were
- * no events. A fetch that finds nothing writes nothing and keeps no lock on the
- * consumer itself, but one on a member, which protects its lanes while it waits. One
- * that has written, and has nothing to return, keeps the lock, and waits only for a
- * moment, so that others are not kept from working.
+ * no events. A fetch that finds nothing writes nothing. It keeps no lock on the consumer
+ * itself; a lock on a member it keeps, as that protects the member's lanes while it
+ * waits. A fetch that has written, and has nothing to return, keeps the lock, and waits
+ * only for a moment, so that other sessions are not kept from working.
  *
  * Events that are of no interest (other topics, other members' lanes) are passed when
  * an event after them is handed out, or after SKIP_AT_LEAST of them.
@@ -38,8 +38,8 @@ PG_FUNCTION_INFO_V1(last_fetch);
 #define SKIP_AT_LEAST 4096
 
 /*
- * How many events a fetch passes at most, and how many it parks. It then returns, be
- * it with nothing, so that what it has done is committed.
+ * How many events a fetch passes at most, and how many it parks. It then returns, even
+ * with nothing, so that its changes are committed.
  */
 #define SKIP_MAX 100000
 #define PARK_MAX 5000
@@ -60,10 +60,10 @@ typedef struct Fetch
 	int max;
 	ReturnSetInfo *result;
 	DcMoment until;		 /* when to give up */
-	DcMoment look_again; /* when to look, even if nobody wakes us */
+	DcMoment look_again; /* when to look, even if nothing wakes this session */
 	DcConsumer *consumer;
 	DcMember me;
-	bool busy;	 /* somebody else works as the member */
+	bool busy;	 /* another session works as the member */
 	bool moved;	 /* lanes have moved: me must be stored */
 	bool wrote;	 /* something was stored */
 	bool renew;	 /* the lease is to be renewed */
@@ -71,10 +71,10 @@ typedef struct Fetch
 	DcRetries *retries;
 	int nrows;		   /* returned */
 	int64 first;	   /* new event returned, 0: none */
-	int64 last;		   /* likewise */
+	int64 last;		   /* the last such event */
 	int nskipped;	   /* events that were of no interest */
 	bool stopped;	   /* because there were too many of these */
-	int nparked;	   /* and that have rows, perhaps since now */
+	int nparked;	   /* events that have rows, perhaps since now */
 	MemoryContext cxt; /* for one event */
 } Fetch;
 
@@ -151,7 +151,7 @@ dc_fetch(PG_FUNCTION_ARGS)
 
 /*
  * last_fetch() -> text: whether the last dc_fetch() of this session has looked at all that
- * there was ('complete'). An empty one that has not is no sign that nothing is left: it
+ * there was ('complete'). If it has not, and was empty, events may be left: it
  * has come to many events that were of no interest or had to wait ('stopped'), or another
  * transaction works for the consumer ('busy').
  */

@@ -3,20 +3,19 @@
  *		Rows of dcounter.consumer_member: positions of consumers and members.
  *
  * A row changes with every fetch and every acknowledgement. An update in place would
- * leave a chain of dead versions that grows while any snapshot is held, and has
- * to be walked by each reader. So each version has a number, which is part of
- * the primary key and grows for ever: the newest version is the last entry of
- * (consumer, member), found by one descent of the index, backwards, however many
- * dead ones there are before it. All members of a consumer are found the same
- * way: the last entry of the consumer, then the last one before that member, and
- * so on, never through the dead ones.
+ * leave a chain of dead versions that grows while any snapshot is held, and each reader
+ * would have to walk it. So each version has a number, which is part of the primary key
+ * and grows for ever. The newest version is the last entry of (consumer, member). One
+ * descent of the index, backwards, finds it, however many dead ones there are before it.
+ * All members of a consumer are found the same way: the last entry of the consumer, then
+ * the last one before that member, and so on, never through the dead ones.
  *
- * Who reads a row in order to change it, or to act upon it, first takes the lock on
- * (consumer, member), and keeps it to the end of the transaction. A fetch takes
+ * A transaction that reads a row in order to change it, or to act upon it, first takes
+ * the lock on (consumer, member), and keeps it to the end. A fetch takes
  * it without waiting, an acknowledgement waits. With the lock held all earlier
- * changes are committed or undone, so SnapshotSelf shows the one row there is,
+ * changes are committed or undone. So SnapshotSelf shows the one row there is,
  * whatever the isolation level, and no update can fail. Without the lock a read may
- * miss a row that is being replaced, which is then looked for again.
+ * miss a row that is being replaced. Then it looks for the row again.
  */
 #include "postgres.h"
 

@@ -19,7 +19,7 @@ typedef struct DcRetry
 	TimestampTz due_at;	 /* wall time; 0: waits for another event, or is dead; DT_NOBEGIN: discarded */
 	TimestampTz died_at; /* 0: it is not dead */
 	int32 attempts;
-	int32 spared; /* of these, how many do not count: it was left alone */
+	int32 spared; /* of these, how many do not count: they were taken back (nack.c) */
 	text *topic;
 	text *key;	  /* or NULL */
 	text *reason; /* why it was not accepted, or NULL */

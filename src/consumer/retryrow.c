@@ -2,14 +2,14 @@
  * retryrow.c
  *		Rows of dcounter.consumer_retry.
  *
- * A row is read and written with the lock held on the member that has the row's lane
- * (dead ones: with that on the consumer's settings), so all that was said of
- * memberrow.c about SnapshotSelf holds here. Rows are copied out of the scan: a
+ * A row is read and written with the lock held on the member that has the row's lane,
+ * and the row of a dead letter with that on the consumer's settings. So all that
+ * memberrow.c says about SnapshotSelf holds here. Rows are copied out of the scan: a
  * scan that goes on while its rows are changed would meet them again.
  *
- * While a snapshot is held, dead versions pile up in the indexes, as they do in that of
- * members; but here a scan has to go through them. So each member's row says
- * where the rows of its lanes begin and end (retry_due, retry_first, retry_last): no
+ * While a snapshot is held, dead versions pile up in the indexes, as they do in the index
+ * of members. But here a scan has to go through them. So each member's row says
+ * where the rows of its lanes begin and end (retry_due, retry_first, retry_last). No
  * scan starts before, and with nothing pending there is none.
  */
 #include "postgres.h"
@@ -35,7 +35,7 @@
 #define COL_DIED_AT 6
 #define COL_ATTEMPTS 7
 
-/* Of the columns that it shares with dcounter.outbox */
+/* Types of the columns that it shares with dcounter.outbox */
 static const Oid event_types[OUTBOX_NUM_COLUMNS] = {
 	INT8OID, TIMESTAMPTZOID, UUIDOID, TEXTOID, TEXTOID, TEXTOID, JSONBOID, JSONBOID};
 

@@ -2,10 +2,10 @@
  * seek.c
  *		dc_seek(): another position for a consumer.
  *
- * All lanes go back to the consumer itself. What its members have fetched cannot be
- * acknowledged any more: they have lost their leases. Events that were to be
- * delivered again are forgotten, as the new position decides what is delivered, and so
- * is what was discarded; dead letters stay.
+ * All lanes go back to the consumer itself. Its members have lost their leases, so the
+ * events that they have fetched cannot be acknowledged any more. Events that were to be
+ * delivered again are forgotten, as the new position decides what is delivered.
+ * Discarded dead letters are forgotten, too. Other dead letters stay.
  */
 #include "postgres.h"
 

@@ -1,13 +1,12 @@
 /*
  * statconsumers.c
- *		What dc_stat_consumers shows: how far behind consumers are, and why.
+ *		The rows of dc_stat_consumers: how far behind consumers are, and why.
  *
  * A consumer's backlog is read from its position on, up to LOOK_MAX events, as
- * dc_fetch() would read it. So a short one is counted exactly, of a long one the
- * number is an upper bound, and the view takes the same time in either case.
+ * dc_fetch() would read it. So a short backlog is counted exactly. Of a long one the
+ * number is an upper bound, so that the view takes no longer for it.
  *
- * Who may see a consumer: its owner, its readers, and roles that may read all
- * statistics.
+ * A consumer is shown to its owner, its readers, and roles that may read all statistics.
  */
 #include "postgres.h"
 
@@ -59,7 +58,7 @@ enum
 	NUM_COLS
 };
 
-/* What is the same for all consumers. */
+/* Facts that are the same for all consumers. */
 typedef struct Outbox
 {
 	int64 horizon;
@@ -69,7 +68,7 @@ typedef struct Outbox
 	TimestampTz now;
 } Outbox;
 
-/* What is found out about one. */
+/* Facts about one consumer. */
 typedef struct Backlog
 {
 	List *members; /* DcMember */
@@ -140,8 +139,8 @@ stat_may_see(const DcConsumer *consumer)
 }
 
 /*
- * read_members reads positions and leases. The row without a name stands for what
- * no member has, and has no lease of its own.
+ * read_members reads positions and leases. The row without a name has the lanes that
+ * no member has, and no lease of its own.
  */
 static void
 read_members(const Outbox *outbox, DcConsumer *consumer, Backlog *backlog)
@@ -174,8 +173,8 @@ read_members(const Outbox *outbox, DcConsumer *consumer, Backlog *backlog)
 }
 
 /*
- * read_events looks at the events from the position on. If they are too many, the
- * others count as if all were for this consumer.
+ * read_events looks at the events from the position on, up to LOOK_MAX. All events after
+ * that count as if they were for this consumer.
  */
 static void
 read_events(const Outbox *outbox, DcConsumer *consumer, Backlog *backlog)
@@ -213,7 +212,7 @@ read_events(const Outbox *outbox, DcConsumer *consumer, Backlog *backlog)
 }
 
 /*
- * find_member finds whom an event is for; NULL if it is none of this consumer's,
+ * find_member finds the member that an event is for; NULL if it is not for this consumer,
  * or done.
  */
 static DcMember *
