@@ -2,11 +2,11 @@
  * format.c
  *		Events as bytes.
  *
- * payload and headers come as the text of jsonb, where C0 controls are escaped: what is
- * printed here as part of a line stays on that line. JSON may escape any character,
- * so in the formats that are JSON all control characters are (controlchar.c), also
- * within payload and headers, where they can only be parts of strings. The others
- * take keys as they are; what a terminal gets of them, deliver.c sees to.
+ * payload and headers come as the text of jsonb, where C0 controls are escaped. So text
+ * that is printed here as part of a line stays on that line. JSON may escape any character.
+ * So the formats that are JSON escape all control characters (controlchar.c), also
+ * within payload and headers, where they can only be parts of strings. The other formats
+ * take keys as they are; deliver.c makes them harmless for terminals.
  */
 #include "relay/relay.h"
 
@@ -106,7 +106,7 @@ format_debezium(Buffer *buffer, const Event *event, const Source *source)
 
 /*
  * XADD topic * id ... seq ... [key ...] type ... [payload ...] [headers ...], in the
- * protocol of Redis, where each string has its length: any bytes will do.
+ * protocol of Redis, where each string has its length, and so may have any bytes.
  */
 static void
 format_redis(Buffer *buffer, const Event *event)
@@ -128,8 +128,8 @@ format_redis(Buffer *buffer, const Event *event)
 }
 
 /*
- * The same for a stream that is not made for it, and has a name that no stream has: the
- * event's id. It adds nothing, but to Redis it is a command that may (6.2 and later).
+ * XADD with NOMKSTREAM, to a stream that does not exist: its name is the event's id. It
+ * adds nothing, but to Redis it is a command that may (6.2 and later).
  */
 void
 format_harmless(Buffer *buffer, const Event *event)

@@ -89,7 +89,7 @@ typedef struct Event
 	Field attempt;
 } Event;
 
-/* What the envelope says about where events come from */
+/* Where events come from, as the envelope says it */
 typedef struct Source
 {
 	const char *consumer;
@@ -130,13 +130,13 @@ extern void fail(const char *format, ...) PRINTF_LIKE(1, 2) __attribute__((noret
 typedef enum Outcome
 {
 	OUTCOME_OK,
-	OUTCOME_REFUSED, /* the lease is no longer ours */
+	OUTCOME_REFUSED, /* the relay has lost its lease */
 	OUTCOME_RETRY,	 /* failed, may work later */
 	OUTCOME_LOST,	 /* the connection is gone */
 	OUTCOME_STOPPED
 } Outcome;
 
-/* What an empty fetch means */
+/* How an empty fetch ended */
 typedef enum FetchEnd
 {
 	FETCH_COMPLETE, /* nothing is left */
@@ -161,7 +161,7 @@ typedef enum Delivery
 {
 	DELIVERED,
 	NOT_DELIVERED, /* failed, and said why */
-	AT_FAULT,	   /* likewise, and it is for the events, or one of them */
+	AT_FAULT,	   /* likewise, because of the events or one of them */
 	ABANDONED	   /* told to stop first */
 } Delivery;
 
@@ -171,7 +171,7 @@ typedef struct Part
 	const PGresult *batch;
 	int first;
 	int count;
-	bool harmless; /* instead of them, something that adds nothing */
+	bool harmless; /* instead of them, a command that adds nothing */
 } Part;
 
 /* Writes a buffer; false: no more is wanted */

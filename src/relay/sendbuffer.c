@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What one huge event needed is not kept for the small ones after it. */
+/* Memory that one huge event needed is not kept for the small ones after it. */
 #define KEEP (1024 * 1024)
 
 static void
