@@ -1,10 +1,11 @@
 /*
  * io.c
- *		Input, output and casts, the same for all sketch types; what else they share.
+ *		Input, output and casts, the same for all sketch types; errors and aggregate
+ *		states that they share.
  *
  * A sketch value is a varlena of bytes that its type describes and checks. As
  * text it is those bytes in hexadecimal, like a bytea; in binary, the bytes.
- * Whatever comes from outside is checked whole, so that the other functions can
+ * Bytes from outside are checked whole, so that the other functions can
  * trust a value.
  */
 #include "postgres.h"
@@ -47,8 +48,8 @@ sketch_aggregate_context(FunctionCallInfo fcinfo)
 }
 
 /*
- * sketch_rows_differ reports that an aggregate's rows do not agree in what is the
- * same for a sketch.
+ * sketch_rows_differ reports that the rows of an aggregate differ in an argument that
+ * must be the same for a sketch. `what` names the argument.
  */
 void
 sketch_rows_differ(const char *what)

@@ -2,9 +2,9 @@
  * item.c
  *		Items of any type, as the sketches see them.
  *
- * What a sketch counts is an item's canonical text, so that equal items are
- * one item whatever their type, machine or server version, and the same item
- * that a client of Redis adds as a string:
+ * A sketch counts an item's canonical text. So equal items are one item whatever
+ * their type, machine or server version, and the same item that a client of Redis adds
+ * as a string:
  *
  *	text, varchar, name	their bytes (char(n): without trailing blanks)
  *	bytea				its bytes; in a list of items, in hexadecimal
@@ -72,8 +72,8 @@ item_type_of_arg(FunctionCallInfo fcinfo, int argno)
 }
 
 /*
- * item_type_init prepares for items of a type; what is looked up later is kept
- * in mcxt, which lives as long as *type.
+ * item_type_init prepares for items of a type. Functions that are looked up later are
+ * kept in mcxt, which lives as long as *type.
  */
 void
 item_type_init(ItemType *type, Oid typid, Oid collation, MemoryContext mcxt)
@@ -189,7 +189,7 @@ item_bytes(ItemType *type, Datum value, ItemBytes *item)
 }
 
 /*
- * other_bytes stands the hash of a value's own type for the value.
+ * other_bytes makes the bytes of a value from the hash function of its own type.
  */
 static void
 other_bytes(ItemType *type, Datum value, ItemBytes *item)
@@ -253,7 +253,7 @@ item_text(ItemType *type, Datum value, ItemBytes *item)
 
 /*
  * item_hash is the hash of a value. Sketches that came from postgresql-hll use
- * its hash function on what that hashes.
+ * its hash function on the bytes that it hashes.
  */
 uint64
 item_hash(ItemType *type, Datum value, int hash_id)
@@ -290,8 +290,8 @@ other_hash(ItemType *type, Datum value)
 }
 
 /*
- * foreign_hash is what hll_hash_text, hll_hash_bytea, hll_hash_boolean and
- * hll_hash_smallint, _integer, _bigint give: numbers of different widths differ.
+ * foreign_hash is the result of hll_hash_text, hll_hash_bytea, hll_hash_boolean,
+ * hll_hash_smallint, _integer or _bigint. Numbers of different widths differ.
  */
 static uint64
 foreign_hash(ItemType *type, Datum value)

@@ -27,7 +27,7 @@ typedef enum ItemKind
 	ITEM_OTHER
 } ItemKind;
 
-/* What is known of an item type; filled once per call site. */
+/* An item type; filled once per call site. */
 typedef struct ItemType
 {
 	Oid type; /* of the domain's base type if it is a domain */
@@ -35,7 +35,7 @@ typedef struct ItemType
 	ItemKind kind;
 	FmgrInfo hash;		/* the type's extended hash function, once looked up */
 	FmgrInfo out;		/* the type's output function, once looked up */
-	MemoryContext mcxt; /* where what is looked up is kept */
+	MemoryContext mcxt; /* of these functions */
 } ItemType;
 
 /*

@@ -86,8 +86,8 @@ cms_view(const uint8_t *data, size_t len, CmsView *view)
 }
 
 /*
- * cms_open reads a value's header, and is what is wrong with it or the value's
- * length, or NULL. Then the rest can be read, whatever it is, but may be nonsense.
+ * cms_open reads a value's header. It returns what is wrong with it or the value's
+ * length, or NULL. Then the rest can be read, but may be nonsense.
  */
 const char *
 cms_open(const uint8_t *data, size_t len, CmsView *view)
@@ -115,7 +115,7 @@ cms_open(const uint8_t *data, size_t len, CmsView *view)
 }
 
 /*
- * cms_check is what is wrong with some bytes, or NULL if they are a sketch. The
+ * cms_check returns what is wrong with some bytes, or NULL if they are a sketch. The
  * time is in proportion to their number.
  */
 const char *
@@ -295,7 +295,7 @@ cms_merge_view(Cms *cms, const CmsView *view, int sign)
 		if (error != CMS_OK)
 			return error;
 	}
-	/* what was a list can only be too long by items it did not have */
+	/* a list can only become too long by items that it did not have */
 	if (sign < 0 && cms->cells == NULL && cms->used > cms_sparse_limit(&cms->shape))
 		return CMS_NEGATIVE;
 	return cms_settle(cms);

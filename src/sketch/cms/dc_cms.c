@@ -2,7 +2,7 @@
  * dc_cms.c
  *		The type dc_cms: Count-Min sketches in SQL.
  *
- * The algorithm is in cms.c, the bytes of a value in cmsformat.c, what works on
+ * The algorithm is in cms.c, the bytes of a value in cmsformat.c, functions on
  * these bytes in cmsvalue.c, the aggregates in dc_cmsagg.c.
  */
 #include "postgres.h"
@@ -109,7 +109,7 @@ dc_cms_mergeable(const CmsShape *a, const CmsShape *b)
 }
 
 /*
- * dc_cms_start is to be called before the first sketch in memory: it makes the
+ * dc_cms_start is to be called before the first sketch in memory. It makes the
  * order of their tables this backend's secret.
  */
 void

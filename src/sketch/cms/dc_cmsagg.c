@@ -4,7 +4,7 @@
  *
  * The state is a sketch in memory, which begins as a small table. Its cells and
  * weights may be below zero in between, so that rows may come in any order and
- * from any worker; that the result is not, the final function checks.
+ * from any worker. The final function checks that the result is not.
  *
  * Rows whose item or weight is NULL are ignored, and then their other arguments,
  * too. Without any other rows the result is NULL. As a moving aggregate,

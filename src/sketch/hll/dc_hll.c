@@ -1,7 +1,7 @@
 /*
  * dc_hll.c
- *		The SQL type dc_hll: input, output, comparison, type modifier, and what is
- *		done with one value or with two.
+ *		The SQL type dc_hll: input, output, comparison, type modifier, and functions
+ *		of one value or of two.
  *
  * A value is flat (see hllformat.c) or an expanded object (dc_hllexpanded.c).
  */
@@ -116,9 +116,9 @@ hll_state_of(Datum value)
 }
 
 /*
- * hll_bytes are the bytes of a value that is fetched. Values were checked when
- * they came in, but what is stored can be damaged since: so the header is looked
- * at, on which memory depends.
+ * hll_bytes returns the bytes of a value that is fetched. Values were checked when
+ * they came in, but a stored one may have been damaged since. So the header is checked
+ * again, as the size of memory depends on it.
  */
 const uint8_t *
 hll_bytes(bytea *flat, size_t *len)
@@ -214,8 +214,8 @@ dc_hll_typmod_out(PG_FUNCTION_ARGS)
 
 /*
  * dc_hll_enforce(dc_hll, int, boolean): the cast that a column's precision is
- * enforced with. Precision that a value has too much is dropped, as a numeric's
- * digits are; what it lacks cannot be made up.
+ * enforced with. Too much precision of a value is dropped, as a numeric's
+ * digits are. Too little is an error.
  */
 Datum
 dc_hll_enforce(PG_FUNCTION_ARGS)
@@ -287,7 +287,7 @@ hash_of(Datum value)
 /*
  * dc_hll_add(h, item): with one more item. A NULL item, and one that changes
  * nothing, give the sketch as it was: as a table's row has it, so that storing
- * it writes no copy of what is out of line.
+ * it writes no copy of an out-of-line value.
  */
 Datum
 dc_hll_add(PG_FUNCTION_ARGS)

@@ -4,7 +4,7 @@
  *
  * Their state is an HllState in the aggregate's context: 64 bytes at first, then
  * as large as its tokens or registers need. Functions that finish or serialize
- * it only read it, so that aggregates may share a state, and window frames may
+ * it only read it. So aggregates may share a state, and window frames may
  * be extended after a result was taken.
  */
 #include "postgres.h"

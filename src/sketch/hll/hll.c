@@ -347,7 +347,7 @@ hll_merge_registers(HllState *into, const uint8_t *registers, int precision)
 
 /*
  * fold_register raises a register by one of a higher precision. The index bits
- * that are no index bits any more are the first bits of what is ranked.
+ * that are no index bits any more are the first of the bits that the rank counts.
  */
 static void
 fold_register(uint8_t *registers, int precision, uint32_t index, uint32_t rank,
@@ -367,8 +367,8 @@ fold_register(uint8_t *registers, int precision, uint32_t index, uint32_t rank,
 }
 
 /*
- * hll_reduce lowers the precision: the result is what adding the same items to a
- * state of that precision would have given.
+ * hll_reduce lowers the precision. Adding the same items to a state of that precision
+ * would have given the same result.
  */
 HllState *
 hll_reduce(HllState *state, int precision)
@@ -434,7 +434,7 @@ compare_tokens(const void *a, const void *b)
 }
 
 /*
- * sort_tokens sorts by insertion, which suits what is nearly sorted, unless that
+ * sort_tokens sorts by insertion, which suits nearly sorted tokens, unless that
  * turns out to take too long.
  */
 static void

@@ -28,7 +28,7 @@ typedef struct HllState
 	uint32_t cells[];
 } HllState;
 
-/* What adding an item would do. */
+/* The effect that adding an item would have. */
 typedef enum HllEffect
 {
 	HLL_SAME,	/* nothing */
@@ -122,8 +122,8 @@ hll_raise(HllState *state, uint32_t token)
 }
 
 /*
- * What adding an item of this hash would do, and for HLL_CHANGE which cell it
- * would set to what.
+ * hll_probe tells the effect that adding an item of this hash would have, and for
+ * HLL_CHANGE the cell that it would set, and the cell's new value.
  */
 static inline HllEffect
 hll_probe(const HllState *state, uint64_t hash, uint32_t *cell, uint32_t *value)

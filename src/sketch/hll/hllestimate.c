@@ -159,8 +159,8 @@ hll_bounds(const HllState *state, double confidence, double *lower,
 }
 
 /*
- * hll_normal_quantile is the inverse of the normal distribution from 0.5 up, by bisection: it
- * is asked once per statement, and this needs no table of constants.
+ * hll_normal_quantile is the inverse of the normal distribution from 0.5 up. It is called
+ * once per statement, so bisection will do, which needs no table of constants.
  */
 double
 hll_normal_quantile(double p)

@@ -7,7 +7,7 @@
  *	byte 2		hash of the items in the low half (1 Redis, 2 MurmurHash3);
  *				kind of the registers in the high half (0 HyperLogLog)
  *
- * Forms, and what follows:
+ * Forms, and the bytes that follow:
  *
  *	0 tokens	their number, a varint of at most three bytes, and their bits
  *	1 few		the number of registers that are not zero, likewise, and their bits
@@ -22,8 +22,8 @@
  * six bits of rank, 1 to 41, if it has one (see hll.c). After a register's gap,
  * its value less one as so many zeros and a one.
  *
- * The form is "few" up to a quarter of the registers. Nothing but what a state
- * holds decides how it is encoded: equal states are equal bytes, and other bytes
+ * The form is "few" up to a quarter of the registers. Only the contents of a state
+ * decide how it is encoded: equal states are equal bytes, and other bytes
  * are not accepted. A state without items is always in form 0, of no tokens.
  */
 #include "sketch/hll/hll.h"
@@ -208,7 +208,7 @@ encode_registers(const HllState *state, uint8_t **end)
 }
 
 /*
- * hll_check says what is wrong with bytes that are not trusted, or NULL.
+ * hll_check returns what is wrong with bytes that are not trusted, or NULL.
  */
 const char *
 hll_check(const uint8_t *data, size_t len)
@@ -239,7 +239,7 @@ hll_check(const uint8_t *data, size_t len)
 }
 
 /*
- * hll_check_header says what is wrong with a value's first bytes, or NULL.
+ * hll_check_header returns what is wrong with a value's first bytes, or NULL.
  */
 const char *
 hll_check_header(const uint8_t *data, size_t len)
@@ -361,8 +361,8 @@ absorb_tokens(HllState *into, const uint8_t *data, size_t len, const char **wron
 
 /*
  * raise_tokens raises registers by the tokens that come next, as long as each is
- * whole in what one refill gives; how many. Places beyond the universe are left
- * for the caller to see: they do no harm, and all after them are beyond it, too.
+ * whole in the bits of one refill, and returns how many. Places beyond the universe are
+ * left for the caller to see: they do no harm, and all after them are beyond it, too.
  */
 static uint32_t
 raise_tokens(uint8_t *registers, int precision, BitReader *reader, int k, uint32_t n,

@@ -10,6 +10,9 @@
  * is no code to store with the registers, and no table to be made for decoding:
  * the tables of a code are made once in a process.
  *
+ * That is why this file is here: a sketch of precision 14 takes at most 6,100 bytes
+ * (doc/hll.md), where registers of six bits, as in Redis, take 12,288.
+ *
  * Format: the number of the code, a byte; the base, a byte; the sizes of all
  * streams but the last in bytes, two bytes each in little-endian order; the
  * streams, of an equal part of the registers each, 8 of up to 4,096 registers and
@@ -71,9 +74,9 @@ static const Code codes[CODES] = {
 	{15, {10, 5, 3, 2, 2, 3, 3, 5, 5, 6, 7, 8, 10, 10, 10}}};
 
 /*
- * What a look-up gives: in the low bytes the k of the words that are whole in the
- * window, up to five; in byte 5 how many, in byte 6 their total length. If the
- * first word is "another", how many is 0, and the length is that word's.
+ * The result of a look-up: in the low bytes the k of the words that are whole in the
+ * window, up to five; in byte 5 their number, in byte 6 their total length. If the
+ * first word is "another", their number is 0, and the length is that word's.
  */
 typedef uint64_t Entry;
 
@@ -533,7 +536,7 @@ get_some(Lane *lane, const Entry *entries, int base)
 }
 
 /*
- * get_rest reads what is left of a stream, word by word; false if the stream does
+ * get_rest reads the rest of a stream, word by word; false if the stream does
  * not end with its last word.
  */
 static bool

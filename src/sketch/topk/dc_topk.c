@@ -43,7 +43,7 @@ DC_SKETCH_FUNCTION(dc_topk_from_bytea, sketch_from_bytea(fcinfo, &io));
 DC_SKETCH_FUNCTION(dc_topk_to_bytea, PointerGetDatum(PG_GETARG_BYTEA_P(0)));
 
 /*
- * check_value says what is wrong with bytes from outside, or NULL.
+ * check_value returns what is wrong with bytes from outside, or NULL.
  */
 static const char *
 check_value(const uint8_t *data, size_t len)
@@ -68,7 +68,8 @@ check_value(const uint8_t *data, size_t len)
 }
 
 /*
- * Nobody outside can know which items collide in this process's hash tables.
+ * use_secret keys the hash tables of this process, so that no user can know which items
+ * collide in them.
  */
 static void
 use_secret(void)

@@ -19,7 +19,7 @@
  *
  * A varint is as in sketch/bytes.h. So a list has one form only, the same on all machines.
  *
- * What comes from outside is checked whole, also for the invariants of topk.c,
+ * Bytes from outside are checked whole, also for the invariants of topk.c,
  * on which its arithmetic relies:
  *
  *	- 1 <= k <= counters <= 1,000,000, and n <= counters;
@@ -127,7 +127,7 @@ get_number(TopkReader *reader, int64_t *value)
 	return bytes_get_varint(&reader->next, reader->end, value);
 }
 
-/* Read what precedes the items; false if it is cut short or malformed. */
+/* Read the part before the items; false if it is cut short or malformed. */
 static bool
 get_header(TopkReader *reader, TopkList *list)
 {
@@ -171,7 +171,7 @@ topk_read_item(TopkReader *reader, TopkItem *item)
 	return true;
 }
 
-/* Read the items of untrusted bytes; what is wrong with them, or NULL. */
+/* Read the items of untrusted bytes; returns what is wrong with them, or NULL. */
 static const char *
 check_items(TopkReader *reader, TopkList *list)
 {
@@ -211,8 +211,8 @@ check_items(TopkReader *reader, TopkList *list)
 }
 
 /*
- * topk_check says what is wrong with untrusted bytes, or NULL. What it allocates
- * is bounded by a few times the bytes there are.
+ * topk_check returns what is wrong with untrusted bytes, or NULL. It allocates at most
+ * a few times as many bytes.
  */
 const char *
 topk_check(const uint8_t *data, size_t len)
@@ -238,8 +238,8 @@ topk_check(const uint8_t *data, size_t len)
 }
 
 /*
- * topk_read begins to read bytes that have been checked: header gets all but the
- * items, which topk_read_item reads one by one. These and topk_decode are false
+ * topk_read begins to read bytes that have been checked. header gets all but the
+ * items, which topk_read_item reads one by one. These and topk_decode return false
  * if the bytes, since then, were damaged so that they cannot be read.
  */
 bool
