@@ -14,7 +14,6 @@
 #include "base/compat.h"
 #include "base/key.h"
 #include "catalog/pg_type.h"
-#include "common/int.h"
 #include "parser/parse_coerce.h"
 #include "utils/array.h"
 #include "utils/builtins.h"

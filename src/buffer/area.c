@@ -13,7 +13,6 @@
 #include "miscadmin.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
-#include "storage/proc.h"
 
 DcBufferArea *buffer_area = NULL;
 DcMap *buffer_map = NULL;

@@ -6,12 +6,10 @@
 
 #include "buffer/buffer.h"
 #include "catalog/pg_authid.h"
-#include "catalog/pg_class.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
-#include "utils/builtins.h"
 #include "utils/syscache.h"
 
 PG_FUNCTION_INFO_V1(stat_buffer);

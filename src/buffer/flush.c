@@ -23,18 +23,14 @@
 #include "base/lockclass.h"
 #include "buffer/buffer.h"
 #include "buffer/bufferinit.h"
-#include "catalog/pg_type.h"
 #include "compact/compactbatch.h"
 #include "counter/apply.h"
 #include "miscadmin.h"
 #include "rows/locks.h"
 #include "stats/stats.h"
-#include "storage/lock.h"
-#include "table/access.h"
 #include "table/layout.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
-#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
 /* What is being written for a key. */

@@ -27,12 +27,10 @@
  */
 #include "postgres.h"
 
-#include "access/xact.h"
 #include "base/compat.h"
 #include "base/job.h"
 #include "buffer/buffer.h"
 #include "buffer/bufferinit.h"
-#include "catalog/pg_class.h"
 #include "compact/compact.h"
 #include "fmgr.h"
 #include "miscadmin.h"

@@ -45,7 +45,6 @@
 #include "table/access.h"
 #include "utils/inval.h"
 #include "utils/snapmgr.h"
-#include "utils/syscache.h"
 
 PG_FUNCTION_INFO_V1(dc_get_cached);
 PG_FUNCTION_INFO_V1(dc_get_many_cached);

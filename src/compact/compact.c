@@ -40,10 +40,8 @@
 #include "base/compat.h"
 #include "base/guc.h"
 #include "base/hooks.h"
-#include "base/key.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
-#include "common/int.h"
 #include "compact/compact.h"
 #include "compact/compactbatch.h"
 #include "compact/compactstuck.h"
@@ -54,8 +52,6 @@
 #include "miscadmin.h"
 #include "rows/locks.h"
 #include "rows/shardnumber.h"
-#include "storage/lmgr.h"
-#include "storage/lock.h"
 #include "table/access.h"
 #include "table/layout.h"
 #include "table/subscription.h"
@@ -64,7 +60,6 @@
 #include "utils/datum.h"
 #include "utils/fmgrprotos.h"
 #include "utils/lsyscache.h"
-#include "utils/memutils.h"
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 
@@ -72,25 +67,25 @@ PG_FUNCTION_INFO_V1(dc_compact);
 
 /* after key, after shard, limit, keys to leave out: rows that nobody has locked */
 static const DcStatement sql_compact_shards = {
-	"SELECT s.key, s.shard, s.inc, s.dec, s.updated_at, s.@units FROM @shards AS s"
-	" WHERE (s.key, s.shard) > ($1, $2) AND s.key <> ALL ($4) ORDER BY s.key, s.shard"
-	" LIMIT $3 FOR UPDATE SKIP LOCKED",
-	{TEXTOID, INT4OID, INT4OID, TEXTARRAYOID},
+	.text = "SELECT s.key, s.shard, s.inc, s.dec, s.updated_at, s.@units FROM @shards AS s"
+			" WHERE (s.key, s.shard) > ($1, $2) AND s.key <> ALL ($4) ORDER BY s.key, s.shard"
+			" LIMIT $3 FOR UPDATE SKIP LOCKED",
+	.argtypes = {TEXTOID, INT4OID, INT4OID, TEXTARRAYOID},
 	.columns = {DC_TEXT("key"), DC_COLUMN("shard", INT4OID), DC_BIGINT("inc"), DC_BIGINT("dec"), DC_TIME("updated_at"), DC_BIGINT("units")},
 	.of = DC_OF_SHARDS};
 
 /* keys, shards */
 const DcStatement sql_compact_delete = {
-	"DELETE FROM @shards AS s USING unnest($1, $2) AS d(key, shard)"
-	" WHERE s.key = d.key AND s.shard = d.shard",
-	{TEXTARRAYOID, INT4ARRAYOID}};
+	.text = "DELETE FROM @shards AS s USING unnest($1, $2) AS d(key, shard)"
+			" WHERE s.key = d.key AND s.shard = d.shard",
+	.argtypes = {TEXTARRAYOID, INT4ARRAYOID}};
 
 /* keys, shards */
 static const DcStatement sql_compact_zero = {
-	"UPDATE @shards AS s SET inc = 0, dec = 0"
-	" FROM unnest($1, $2) AS d(key, shard)"
-	" WHERE s.key = d.key AND s.shard = d.shard",
-	{TEXTARRAYOID, INT4ARRAYOID}};
+	.text = "UPDATE @shards AS s SET inc = 0, dec = 0"
+			" FROM unnest($1, $2) AS d(key, shard)"
+			" WHERE s.key = d.key AND s.shard = d.shard",
+	.argtypes = {TEXTARRAYOID, INT4ARRAYOID}};
 
 static int64 compact_table(DcCounter *counter, int64 max_keys);
 static bool is_left_alone(const DcCounter *counter);

@@ -81,5 +81,5 @@ compact_job(DcJobRun *run)
 void
 compact_init(void)
 {
-	job_register((DcJob){"compaction", &dc_compact_interval, compact_job});
+	job_register((DcJob){.name = "compaction", .interval = &dc_compact_interval, .run = compact_job});
 }

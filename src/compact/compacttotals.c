@@ -18,49 +18,48 @@
 #include "compact/compactbatch.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
-#include "utils/lsyscache.h"
 
 /* keys */
 static const DcStatement sql_compact_lock = {
-	"SELECT t.key, t.inc, t.dec FROM @totals AS t WHERE t.key = ANY ($1)"
-	" FOR NO KEY UPDATE SKIP LOCKED",
-	{TEXTARRAYOID},
+	.text = "SELECT t.key, t.inc, t.dec FROM @totals AS t WHERE t.key = ANY ($1)"
+			" FOR NO KEY UPDATE SKIP LOCKED",
+	.argtypes = {TEXTARRAYOID},
 	.columns = {DC_TEXT("key"), DC_BIGINT("inc"), DC_BIGINT("dec")}};
 
 /* the same, with where they are */
 static const DcStatement sql_compact_lock_places = {
-	"SELECT t.key, t.inc, t.dec, t.ctid FROM @totals AS t WHERE t.key = ANY ($1)"
-	" FOR NO KEY UPDATE SKIP LOCKED",
-	{TEXTARRAYOID},
+	.text = "SELECT t.key, t.inc, t.dec, t.ctid FROM @totals AS t WHERE t.key = ANY ($1)"
+			" FOR NO KEY UPDATE SKIP LOCKED",
+	.argtypes = {TEXTARRAYOID},
 	.columns = {DC_TEXT("key"), DC_BIGINT("inc"), DC_BIGINT("dec"), DC_COLUMN("ctid", TIDOID)}};
 
 /* keys */
 static const DcStatement sql_compact_existing = {
-	"SELECT t.key FROM @totals AS t WHERE t.key = ANY ($1)", {TEXTARRAYOID}, .columns = {DC_TEXT("key")}};
+	.text = "SELECT t.key FROM @totals AS t WHERE t.key = ANY ($1)", .argtypes = {TEXTARRAYOID}, .columns = {DC_TEXT("key")}};
 
 /* keys, incs, decs, times */
 static const DcStatement sql_compact_update = {
-	"UPDATE @totals AS t SET inc = d.inc, dec = d.dec,"
-	" updated_at = greatest(t.updated_at, d.at)"
-	" FROM unnest($1, $2, $3, $4) AS d(key, inc, dec, at)"
-	" WHERE t.key = d.key",
-	{TEXTARRAYOID, INT8ARRAYOID, INT8ARRAYOID, TIMESTAMPTZARRAYOID}};
+	.text = "UPDATE @totals AS t SET inc = d.inc, dec = d.dec,"
+			" updated_at = greatest(t.updated_at, d.at)"
+			" FROM unnest($1, $2, $3, $4) AS d(key, inc, dec, at)"
+			" WHERE t.key = d.key",
+	.argtypes = {TEXTARRAYOID, INT8ARRAYOID, INT8ARRAYOID, TIMESTAMPTZARRAYOID}};
 
 /* keys, incs, decs, times, places: of rows that this transaction has locked */
 static const DcStatement sql_compact_update_places = {
-	"UPDATE @totals AS t SET inc = d.inc, dec = d.dec,"
-	" updated_at = greatest(t.updated_at, d.at)"
-	" FROM unnest($1, $2, $3, $4, $5) AS d(key, inc, dec, at, place)"
-	" WHERE t.ctid = d.place AND t.key = d.key",
-	{TEXTARRAYOID, INT8ARRAYOID, INT8ARRAYOID, TIMESTAMPTZARRAYOID, TIDARRAYOID}};
+	.text = "UPDATE @totals AS t SET inc = d.inc, dec = d.dec,"
+			" updated_at = greatest(t.updated_at, d.at)"
+			" FROM unnest($1, $2, $3, $4, $5) AS d(key, inc, dec, at, place)"
+			" WHERE t.ctid = d.place AND t.key = d.key",
+	.argtypes = {TEXTARRAYOID, INT8ARRAYOID, INT8ARRAYOID, TIMESTAMPTZARRAYOID, TIDARRAYOID}};
 
 /* keys, incs, decs, times */
 static const DcStatement sql_compact_insert = {
-	"INSERT INTO @totals (key, inc, dec, updated_at)"
-	" SELECT d.key, d.inc, d.dec, d.at"
-	" FROM unnest($1, $2, $3, $4) AS d(key, inc, dec, at)"
-	" ON CONFLICT DO NOTHING",
-	{TEXTARRAYOID, INT8ARRAYOID, INT8ARRAYOID, TIMESTAMPTZARRAYOID}};
+	.text = "INSERT INTO @totals (key, inc, dec, updated_at)"
+			" SELECT d.key, d.inc, d.dec, d.at"
+			" FROM unnest($1, $2, $3, $4) AS d(key, inc, dec, at)"
+			" ON CONFLICT DO NOTHING",
+	.argtypes = {TEXTARRAYOID, INT8ARRAYOID, INT8ARRAYOID, TIMESTAMPTZARRAYOID}};
 
 static bool has_places(const DcCounter *counter);
 static DcBatchKey *batch_find(DcBatch *batch, const DcRows *rows, uint64 i);

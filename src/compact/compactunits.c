@@ -49,21 +49,21 @@ typedef struct DcUnitsPlan
 
 /* keys, shards, units: the same for a stock */
 static const DcStatement sql_compact_units = {
-	"UPDATE @shards AS s SET inc = 0, dec = 0, units = d.units"
-	" FROM unnest($1, $2, $3) AS d(key, shard, units)"
-	" WHERE s.key = d.key AND s.shard = d.shard",
-	{TEXTARRAYOID, INT4ARRAYOID, INT8ARRAYOID}};
+	.text = "UPDATE @shards AS s SET inc = 0, dec = 0, units = d.units"
+			" FROM unnest($1, $2, $3) AS d(key, shard, units)"
+			" WHERE s.key = d.key AND s.shard = d.shard",
+	.argtypes = {TEXTARRAYOID, INT4ARRAYOID, INT8ARRAYOID}};
 
 /* keys, shards, units, at: more rows of a stock */
 static const DcStatement sql_compact_spread = {
-	"INSERT INTO @shards (key, shard, units, updated_at)"
-	" SELECT d.key, d.shard, d.units, $4"
-	" FROM unnest($1, $2, $3) AS d(key, shard, units)",
-	{TEXTARRAYOID, INT4ARRAYOID, INT8ARRAYOID, TIMESTAMPTZOID}};
+	.text = "INSERT INTO @shards (key, shard, units, updated_at)"
+			" SELECT d.key, d.shard, d.units, $4"
+			" FROM unnest($1, $2, $3) AS d(key, shard, units)",
+	.argtypes = {TEXTARRAYOID, INT4ARRAYOID, INT8ARRAYOID, TIMESTAMPTZOID}};
 
 /* key */
 static const DcStatement sql_count_rows = {
-	"SELECT count(*) FROM @shards AS s WHERE s.key = $1", {TEXTOID}, .columns = {DC_BIGINT("count")}, .of = DC_OF_SHARDS};
+	.text = "SELECT count(*) FROM @shards AS s WHERE s.key = $1", .argtypes = {TEXTOID}, .columns = {DC_BIGINT("count")}, .of = DC_OF_SHARDS};
 
 static void plan_key(DcSqlSession *session, DcBatch *batch,
 					 const DcBatchKey *key, DcUnitsPlan *plan);

@@ -4,19 +4,15 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
 #include "base/args.h"
 #include "base/catrow.h"
-#include "catalog/pg_authid.h"
 #include "commands/sequence.h"
 #include "consumer/consumer.h"
 #include "consumer/retry.h"
 #include "fmgr.h"
 #include "miscadmin.h"
-#include "table/access.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
-#include "utils/fmgrprotos.h"
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 

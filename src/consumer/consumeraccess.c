@@ -19,7 +19,6 @@
  */
 #include "postgres.h"
 
-#include "access/xact.h"
 #include "base/args.h"
 #include "base/compat.h"
 #include "base/lockclass.h"
@@ -28,7 +27,6 @@
 #include "consumer/consumer.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
-#include "storage/lock.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 

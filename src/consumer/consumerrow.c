@@ -8,12 +8,10 @@
 #include "postgres.h"
 
 #include "base/catrow.h"
-#include "catalog/pg_authid.h"
 #include "catalog/pg_type.h"
 #include "consumer/consumer.h"
 #include "table/catalog.h"
 #include "utils/builtins.h"
-#include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
 #define COL_NAME 2

@@ -17,7 +17,6 @@
  */
 #include "postgres.h"
 
-#include "access/xact.h"
 #include "base/args.h"
 #include "consumer/consumer.h"
 #include "consumer/retry.h"

@@ -51,11 +51,8 @@
  */
 #include "postgres.h"
 
-#include "access/xact.h"
 #include "consumer/consumer.h"
 #include "consumer/retry.h"
-#include "miscadmin.h"
-#include "utils/builtins.h"
 
 struct DcRetries
 {

@@ -10,13 +10,9 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
 #include "access/htup_details.h"
-#include "access/table.h"
 #include "base/compat.h"
-#include "base/rowread.h"
 #include "catalog/pg_authid.h"
-#include "catalog/pg_type.h"
 #include "consumer/consumer.h"
 #include "consumer/retry.h"
 #include "fmgr.h"
@@ -26,7 +22,6 @@
 #include "outbox/stat.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
-#include "utils/fmgroids.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 

@@ -32,7 +32,6 @@
 
 #include "access/xact.h"
 #include "base/guc.h"
-#include "common/hashfn.h"
 #include "common/int.h"
 #include "counter/pending.h"
 #include "utils/fmgrprotos.h"

@@ -13,7 +13,6 @@
 
 #include "access/transam.h"
 #include "access/xact.h"
-#include "base/args.h"
 #include "base/hooks.h"
 #include "base/interval.h"
 #include "base/key.h"
@@ -47,28 +46,28 @@ typedef struct DcKeySum
 
 /* key: all rows of it, with whether it is a shard row */
 const DcStatement sql_read_key = {
-	"SELECT t.inc, t.dec, t.updated_at, false FROM @totals AS t"
-	" WHERE t.key = $1 UNION ALL"
-	" SELECT s.inc, s.dec, s.updated_at, true FROM @shards AS s"
-	" WHERE s.key = $1",
-	{TEXTOID},
+	.text = "SELECT t.inc, t.dec, t.updated_at, false FROM @totals AS t"
+			" WHERE t.key = $1 UNION ALL"
+			" SELECT s.inc, s.dec, s.updated_at, true FROM @shards AS s"
+			" WHERE s.key = $1",
+	.argtypes = {TEXTOID},
 	.columns = {DC_BIGINT("inc"), DC_BIGINT("dec"), DC_TIME("updated_at"), DC_COLUMN("is shard", BOOLOID)}};
 
 /* keys */
 static const DcStatement sql_read_keys = {
-	"SELECT t.key, t.inc, t.dec FROM @totals AS t"
-	" WHERE t.key = ANY ($1) UNION ALL"
-	" SELECT s.key, s.inc, s.dec FROM @shards AS s"
-	" WHERE s.key = ANY ($1)",
-	{TEXTARRAYOID},
+	.text = "SELECT t.key, t.inc, t.dec FROM @totals AS t"
+			" WHERE t.key = ANY ($1) UNION ALL"
+			" SELECT s.key, s.inc, s.dec FROM @shards AS s"
+			" WHERE s.key = ANY ($1)",
+	.argtypes = {TEXTARRAYOID},
 	.columns = {DC_TEXT("key"), DC_BIGINT("inc"), DC_BIGINT("dec")}};
 
 static const DcStatement sql_read_all = {
-	"SELECT coalesce(sum(u.inc), 0) - coalesce(sum(u.dec), 0)"
-	" FROM (SELECT t.inc, t.dec FROM @totals AS t UNION ALL"
-	" SELECT s.inc, s.dec FROM @shards AS s) AS u",
-	{0},
-	true,
+	.text = "SELECT coalesce(sum(u.inc), 0) - coalesce(sum(u.dec), 0)"
+			" FROM (SELECT t.inc, t.dec FROM @totals AS t UNION ALL"
+			" SELECT s.inc, s.dec FROM @shards AS s) AS u",
+	.argtypes = {0},
+	.reads_all = true,
 	.columns = {DC_COLUMN("inc", NUMERICOID)}};
 
 static bool may_be_buffered(DcCounter *counter);

@@ -45,7 +45,6 @@
  */
 #include "postgres.h"
 
-#include "access/xact.h"
 #include "base/hooks.h"
 #include "base/key.h"
 #include "catalog/pg_type.h"
@@ -56,7 +55,6 @@
 #include "counter/serial.h"
 #include "counter/sqlpath.h"
 #include "counter/units.h"
-#include "miscadmin.h"
 #include "rows/locks.h"
 #include "table/access.h"
 #include "table/layout.h"
@@ -71,24 +69,24 @@ PG_FUNCTION_INFO_V1(dc_delete);
 
 /* key */
 static const DcStatement sql_lock_total = {
-	"SELECT t.inc, t.dec FROM @totals AS t WHERE t.key = $1"
-	" FOR NO KEY UPDATE",
-	{TEXTOID},
+	.text = "SELECT t.inc, t.dec FROM @totals AS t WHERE t.key = $1"
+			" FOR NO KEY UPDATE",
+	.argtypes = {TEXTOID},
 	.columns = {DC_BIGINT("inc"), DC_BIGINT("dec")}};
 
 /* key, inc, dec, at */
 static const DcStatement sql_update_total = {
-	"UPDATE @totals AS t SET inc = $2, dec = $3, updated_at = $4"
-	" WHERE t.key = $1",
-	{TEXTOID, INT8OID, INT8OID, TIMESTAMPTZOID}};
+	.text = "UPDATE @totals AS t SET inc = $2, dec = $3, updated_at = $4"
+			" WHERE t.key = $1",
+	.argtypes = {TEXTOID, INT8OID, INT8OID, TIMESTAMPTZOID}};
 
 /* key */
 static const DcStatement sql_delete_total = {
-	"DELETE FROM @totals AS t WHERE t.key = $1 RETURNING t.inc, t.dec", {TEXTOID}, .columns = {DC_BIGINT("inc"), DC_BIGINT("dec")}};
+	.text = "DELETE FROM @totals AS t WHERE t.key = $1 RETURNING t.inc, t.dec", .argtypes = {TEXTOID}, .columns = {DC_BIGINT("inc"), DC_BIGINT("dec")}};
 
 /* key */
 static const DcStatement sql_delete_shards = {
-	"DELETE FROM @shards AS s WHERE s.key = $1 RETURNING s.inc, s.dec", {TEXTOID}, .columns = {DC_BIGINT("inc"), DC_BIGINT("dec")}, .of = DC_OF_SHARDS};
+	.text = "DELETE FROM @shards AS s WHERE s.key = $1 RETURNING s.inc, s.dec", .argtypes = {TEXTOID}, .columns = {DC_BIGINT("inc"), DC_BIGINT("dec")}, .of = DC_OF_SHARDS};
 
 static DcCounter *set_open(FunctionCallInfo fcinfo, const char *function);
 static Datum set_key(FunctionCallInfo fcinfo, DcCounter *counter,

@@ -37,45 +37,45 @@
 
 /* key, inc, dec, at, seed: adds to a row that nobody has locked */
 static const DcStatement sql_update_free = {
-	"UPDATE @shards AS s SET inc = s.inc + $2, dec = s.dec + $3,"
-	" updated_at = $4 WHERE s.key = $1 AND s.shard = " CHOSEN_SHARD " SKIP LOCKED)",
-	{TEXTOID, INT8OID, INT8OID, TIMESTAMPTZOID, INT8OID}};
+	.text = "UPDATE @shards AS s SET inc = s.inc + $2, dec = s.dec + $3,"
+			" updated_at = $4 WHERE s.key = $1 AND s.shard = " CHOSEN_SHARD " SKIP LOCKED)",
+	.argtypes = {TEXTOID, INT8OID, INT8OID, TIMESTAMPTZOID, INT8OID}};
 
 /* the same, waiting for the first choice */
 static const DcStatement sql_update_wait = {
-	"UPDATE @shards AS s SET inc = s.inc + $2, dec = s.dec + $3,"
-	" updated_at = $4 WHERE s.key = $1 AND s.shard = " CHOSEN_SHARD ")",
-	{TEXTOID, INT8OID, INT8OID, TIMESTAMPTZOID, INT8OID}};
+	.text = "UPDATE @shards AS s SET inc = s.inc + $2, dec = s.dec + $3,"
+			" updated_at = $4 WHERE s.key = $1 AND s.shard = " CHOSEN_SHARD ")",
+	.argtypes = {TEXTOID, INT8OID, INT8OID, TIMESTAMPTZOID, INT8OID}};
 
 /* key, inc, dec, at, own shard, max shards */
 static const DcStatement sql_insert_if_room = {
-	"INSERT INTO @shards AS s (key, shard, inc, dec, updated_at)"
-	" SELECT $1, $5, $2, $3, $4 WHERE $6 >"
-	" (SELECT count(*) FROM @shards AS c WHERE c.key = $1)" SHARD_UPSERT,
-	{TEXTOID, INT8OID, INT8OID, TIMESTAMPTZOID, INT4OID, INT4OID}};
+	.text = "INSERT INTO @shards AS s (key, shard, inc, dec, updated_at)"
+			" SELECT $1, $5, $2, $3, $4 WHERE $6 >"
+			" (SELECT count(*) FROM @shards AS c WHERE c.key = $1)" SHARD_UPSERT,
+	.argtypes = {TEXTOID, INT8OID, INT8OID, TIMESTAMPTZOID, INT4OID, INT4OID}};
 
 /* keys, incs, decs, at, own shard: the own row of each key */
 static const DcStatement sql_insert_batch = {
-	"INSERT INTO @shards AS s (key, shard, inc, dec, updated_at)"
-	" SELECT d.key, $5, d.inc, d.dec, $4"
-	" FROM unnest($1, $2, $3) AS d(key, inc, dec)" SHARD_UPSERT,
-	{TEXTARRAYOID, INT8ARRAYOID, INT8ARRAYOID, TIMESTAMPTZOID, INT4OID}};
+	.text = "INSERT INTO @shards AS s (key, shard, inc, dec, updated_at)"
+			" SELECT d.key, $5, d.inc, d.dec, $4"
+			" FROM unnest($1, $2, $3) AS d(key, inc, dec)" SHARD_UPSERT,
+	.argtypes = {TEXTARRAYOID, INT8ARRAYOID, INT8ARRAYOID, TIMESTAMPTZOID, INT4OID}};
 
 /* key, inc, dec, at, own shard */
 static const DcStatement sql_update_own = {
-	"UPDATE @shards AS s SET inc = s.inc + $2, dec = s.dec + $3,"
-	" updated_at = $4 WHERE s.key = $1 AND s.shard = $5",
-	{TEXTOID, INT8OID, INT8OID, TIMESTAMPTZOID, INT4OID}};
+	.text = "UPDATE @shards AS s SET inc = s.inc + $2, dec = s.dec + $3,"
+			" updated_at = $4 WHERE s.key = $1 AND s.shard = $5",
+	.argtypes = {TEXTOID, INT8OID, INT8OID, TIMESTAMPTZOID, INT4OID}};
 
 /* key, inc, dec, at, own shard */
 const DcStatement sql_insert_own = {
-	"INSERT INTO @shards (key, shard, inc, dec, updated_at)"
-	" VALUES ($1, $5, $2, $3, $4)",
-	{TEXTOID, INT8OID, INT8OID, TIMESTAMPTZOID, INT4OID}};
+	.text = "INSERT INTO @shards (key, shard, inc, dec, updated_at)"
+			" VALUES ($1, $5, $2, $3, $4)",
+	.argtypes = {TEXTOID, INT8OID, INT8OID, TIMESTAMPTZOID, INT4OID}};
 
 /* key, own shard */
 const DcStatement sql_delete_own = {
-	"DELETE FROM @shards AS s WHERE s.key = $1 AND s.shard = $2", {TEXTOID, INT4OID}};
+	.text = "DELETE FROM @shards AS s WHERE s.key = $1 AND s.shard = $2", .argtypes = {TEXTOID, INT4OID}};
 
 static void blind_batch(DcSqlSession *session, DcDelta **deltas, int count,
 						int32 own_shard);

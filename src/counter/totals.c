@@ -10,13 +10,10 @@
 #include "base/args.h"
 #include "base/key.h"
 #include "catalog/pg_type.h"
-#include "counter/read.h"
 #include "counter/sqlpath.h"
 #include "funcapi.h"
-#include "miscadmin.h"
 #include "rows/scan.h"
 #include "table/access.h"
-#include "table/layout.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
@@ -25,13 +22,13 @@ PG_FUNCTION_INFO_V1(dc_top);
 
 /* key */
 static const DcStatement sql_read_total = {
-	"SELECT t.inc, t.dec, t.updated_at FROM @totals AS t WHERE t.key = $1", {TEXTOID}, .columns = {DC_BIGINT("inc"), DC_BIGINT("dec"), DC_TIME("updated_at")}};
+	.text = "SELECT t.inc, t.dec, t.updated_at FROM @totals AS t WHERE t.key = $1", .argtypes = {TEXTOID}, .columns = {DC_BIGINT("inc"), DC_BIGINT("dec"), DC_TIME("updated_at")}};
 
 /* how many */
 static const DcStatement sql_top = {
-	"SELECT t.key, t.value FROM @totals AS t WHERE t.value IS NOT NULL"
-	" ORDER BY t.value DESC, t.key COLLATE \"C\" LIMIT $1",
-	{INT4OID},
+	.text = "SELECT t.key, t.value FROM @totals AS t WHERE t.value IS NOT NULL"
+			" ORDER BY t.value DESC, t.key COLLATE \"C\" LIMIT $1",
+	.argtypes = {INT4OID},
 	.columns = {DC_TEXT("key"), DC_BIGINT("value")}};
 
 static void read_total(DcCounter *counter, const DcKey *key, DcKeyState *state);

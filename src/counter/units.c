@@ -33,8 +33,6 @@
 #include "access/htup_details.h"
 #include "access/xact.h"
 #include "base/hooks.h"
-#include "common/pg_prng.h"
-#include "counter/apply.h"
 #include "counter/serial.h"
 #include "counter/units.h"
 #include "miscadmin.h"

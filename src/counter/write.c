@@ -20,7 +20,6 @@
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "table/access.h"
-#include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
 PG_FUNCTION_INFO_V1(dc_incr);

@@ -15,7 +15,6 @@
 #include "postgres.h"
 
 #include "access/genam.h"
-#include "access/heapam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "access/xact.h"
@@ -32,10 +31,8 @@
 #include "ledger/ledgershape.h"
 #include "ledger/ledgersql.h"
 #include "miscadmin.h"
-#include "storage/lmgr.h"
 #include "table/access.h"
 #include "table/layout.h"
-#include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/hsearch.h"
 #include "utils/lsyscache.h"
@@ -70,18 +67,18 @@ typedef struct DcBalance
 
 /* key, min, max, now */
 static const DcStatement sql_account_insert = {
-	"INSERT INTO @accounts (key, min_balance, max_balance, opened_at)"
-	" VALUES ($1, $2, $3, $4) ON CONFLICT (key) DO NOTHING",
-	{TEXTOID, INT8OID, INT8OID, TIMESTAMPTZOID}};
+	.text = "INSERT INTO @accounts (key, min_balance, max_balance, opened_at)"
+			" VALUES ($1, $2, $3, $4) ON CONFLICT (key) DO NOTHING",
+	.argtypes = {TEXTOID, INT8OID, INT8OID, TIMESTAMPTZOID}};
 
 /* key, min, max */
 static const DcStatement sql_account_update = {
-	"UPDATE @accounts AS a SET min_balance = $2, max_balance = $3 WHERE a.key = $1",
-	{TEXTOID, INT8OID, INT8OID}};
+	.text = "UPDATE @accounts AS a SET min_balance = $2, max_balance = $3 WHERE a.key = $1",
+	.argtypes = {TEXTOID, INT8OID, INT8OID}};
 
 /* key */
 static const DcStatement sql_account_find = {
-	"SELECT a.min_balance, a.max_balance FROM @accounts AS a WHERE a.key = $1", {TEXTOID}, .columns = {DC_NULLABLE("min_balance", INT8OID), DC_NULLABLE("max_balance", INT8OID)}, .of = DC_OF_ACCOUNTS};
+	.text = "SELECT a.min_balance, a.max_balance FROM @accounts AS a WHERE a.key = $1", .argtypes = {TEXTOID}, .columns = {DC_NULLABLE("min_balance", INT8OID), DC_NULLABLE("max_balance", INT8OID)}, .of = DC_OF_ACCOUNTS};
 
 static void not_opened_error(const DcKey *key);
 static bool remembered_key(const DcKey *key, char *buf);

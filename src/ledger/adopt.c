@@ -8,18 +8,15 @@
 #include "postgres.h"
 
 #include "access/table.h"
-#include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
 #include "ledger/ledger.h"
 #include "ledger/ledgerinit.h"
 #include "once/opslot.h"
-#include "storage/lmgr.h"
 #include "table/access.h"
 #include "table/guard.h"
 #include "table/protect.h"
 #include "table/table.h"
-#include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 

@@ -14,12 +14,9 @@
 #include "counter/pending.h"
 #include "counter/read.h"
 #include "funcapi.h"
-#include "ledger/account.h"
 #include "ledger/detach.h"
 #include "ledger/ledgersql.h"
-#include "miscadmin.h"
 #include "table/access.h"
-#include "utils/builtins.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
@@ -36,32 +33,32 @@ PG_FUNCTION_INFO_V1(dc_ledger_check);
 
 /* key: what is pending out of it and into it, its lower bound */
 const DcStatement sql_balance = {
-	"SELECT coalesce((SELECT sum(p.amount) FROM @pendings AS p WHERE p.state = 'open' AND p.from_key = $1), 0)::int8,"
-	" coalesce((SELECT sum(p.amount) FROM @pendings AS p WHERE p.state = 'open' AND p.to_key = $1), 0)::int8,"
-	" (SELECT a.min_balance FROM @accounts AS a WHERE a.key = $1),"
-	" EXISTS (SELECT FROM @accounts AS a WHERE a.key = $1)",
-	{TEXTOID},
+	.text = "SELECT coalesce((SELECT sum(p.amount) FROM @pendings AS p WHERE p.state = 'open' AND p.from_key = $1), 0)::int8,"
+			" coalesce((SELECT sum(p.amount) FROM @pendings AS p WHERE p.state = 'open' AND p.to_key = $1), 0)::int8,"
+			" (SELECT a.min_balance FROM @accounts AS a WHERE a.key = $1),"
+			" EXISTS (SELECT FROM @accounts AS a WHERE a.key = $1)",
+	.argtypes = {TEXTOID},
 	.columns = {DC_BIGINT("amount"), DC_BIGINT("amount"), DC_NULLABLE("min_balance", INT8OID), DC_COLUMN("key", BOOLOID)},
 	.of = DC_OF_PENDINGS};
 
 /* key, at: its entries up to a time; when the kept ones begin */
 static const DcStatement sql_balance_at = {
-	"SELECT (coalesce((SELECT sum(e.amount) FROM @entries AS e WHERE e.key = $1 AND e.at <= $2), 0)"
-	" + coalesce((SELECT o.amount FROM @openings AS o WHERE o.key = $1), 0))::int8,"
-	" (SELECT o.before FROM @openings AS o LIMIT 1)",
-	{TEXTOID, TIMESTAMPTZOID},
+	.text = "SELECT (coalesce((SELECT sum(e.amount) FROM @entries AS e WHERE e.key = $1 AND e.at <= $2), 0)"
+			" + coalesce((SELECT o.amount FROM @openings AS o WHERE o.key = $1), 0))::int8,"
+			" (SELECT o.before FROM @openings AS o LIMIT 1)",
+	.argtypes = {TEXTOID, TIMESTAMPTZOID},
 	.columns = {DC_BIGINT("amount"), DC_NULLABLE("before", TIMESTAMPTZOID)},
 	.of = DC_OF_ENTRIES};
 
 /* key, from, to */
 static const DcStatement sql_statement = {
-	"SELECT e.at, e.entry_id, e.transfer_id, e.amount,"
-	" (coalesce((SELECT sum(b.amount) FROM @entries AS b WHERE b.key = $1 AND b.at < $2), 0)"
-	" + coalesce((SELECT o.amount FROM @openings AS o WHERE o.key = $1), 0)"
-	" + sum(e.amount) OVER (ORDER BY e.at, e.entry_id))::int8, e.op_id, e.memo"
-	" FROM @entries AS e WHERE e.key = $1 AND e.at >= $2 AND e.at < $3"
-	" ORDER BY e.at, e.entry_id",
-	{TEXTOID, TIMESTAMPTZOID, TIMESTAMPTZOID},
+	.text = "SELECT e.at, e.entry_id, e.transfer_id, e.amount,"
+			" (coalesce((SELECT sum(b.amount) FROM @entries AS b WHERE b.key = $1 AND b.at < $2), 0)"
+			" + coalesce((SELECT o.amount FROM @openings AS o WHERE o.key = $1), 0)"
+			" + sum(e.amount) OVER (ORDER BY e.at, e.entry_id))::int8, e.op_id, e.memo"
+			" FROM @entries AS e WHERE e.key = $1 AND e.at >= $2 AND e.at < $3"
+			" ORDER BY e.at, e.entry_id",
+	.argtypes = {TEXTOID, TIMESTAMPTZOID, TIMESTAMPTZOID},
 	.columns = {DC_TIME("at"), DC_BIGINT("entry_id"), DC_BIGINT("transfer_id"), DC_BIGINT("amount"), DC_BIGINT("amount"), DC_TEXT("op_id"), DC_NULLABLE("memo", JSONBOID)},
 	.of = DC_OF_ENTRIES};
 
@@ -75,68 +72,68 @@ static const DcStatement sql_statement = {
 
 /* now, key */
 static const DcStatement sql_pending_list = {
-	PENDING_LIST(" AND (p.from_key = $2 OR p.to_key = $2)"),
-	{TIMESTAMPTZOID, TEXTOID},
+	.text = PENDING_LIST(" AND (p.from_key = $2 OR p.to_key = $2)"),
+	.argtypes = {TIMESTAMPTZOID, TEXTOID},
 	.columns = PENDING_LIST_COLUMNS,
 	.of = DC_OF_PENDINGS};
 
 /* now */
 static const DcStatement sql_pending_list_all = {
-	PENDING_LIST(""),
-	{TIMESTAMPTZOID},
+	.text = PENDING_LIST(""),
+	.argtypes = {TIMESTAMPTZOID},
 	.columns = PENDING_LIST_COLUMNS,
 	.of = DC_OF_PENDINGS};
 
 /* a table that is not guarded; what is wrong: key, balance, sum of the entries, problem */
 static const DcStatement sql_ledger_check = {
-	"WITH balance AS MATERIALIZED (SELECT b.key, sum(b.inc) - sum(b.dec) AS amount FROM"
-	" (SELECT t.key, t.inc, t.dec FROM @totals AS t UNION ALL"
-	" SELECT s.key, s.inc, s.dec FROM @shards AS s) AS b GROUP BY b.key),"
-	" posted AS MATERIALIZED (SELECT p.key, sum(p.amount) AS amount FROM (" POSTED ") AS p GROUP BY p.key),"
-	" pending AS MATERIALIZED (SELECT u.key, sum(u.outgoing) AS outgoing, sum(u.incoming) AS incoming FROM"
-	" (SELECT p.from_key AS key, p.amount AS outgoing, 0 AS incoming FROM @pendings AS p WHERE p.state = 'open' UNION ALL"
-	" SELECT p.to_key, 0, p.amount FROM @pendings AS p WHERE p.state = 'open') AS u GROUP BY u.key),"
-	" units AS MATERIALIZED (SELECT s.key, sum(s.units) AS amount FROM @limitshards AS s GROUP BY s.key),"
-	" amounts AS MATERIALIZED (SELECT b.key, sum(b.inc) - sum(b.dec) AS amount FROM"
-	" (SELECT t.key, t.inc, t.dec FROM @limits AS t UNION ALL"
-	" SELECT s.key, s.inc, s.dec FROM @limitshards AS s) AS b GROUP BY b.key),"
-	" account AS MATERIALIZED (SELECT coalesce(a.key, b.key, e.key, p.key) AS key, a.key IS NOT NULL AS opened,"
-	" a.min_balance, a.max_balance, coalesce(b.amount, 0) AS balance, coalesce(e.amount, 0) AS posted,"
-	" coalesce(p.outgoing, 0) AS outgoing, coalesce(p.incoming, 0) AS incoming,"
-	" coalesce(l.amount, 0) AS lower, coalesce(u.amount, 0) AS upper,"
-	" coalesce(lv.amount, 0) AS lower_value, coalesce(uv.amount, 0) AS upper_value"
-	" FROM @accounts AS a FULL JOIN balance AS b ON b.key = a.key"
-	" FULL JOIN posted AS e ON e.key = coalesce(a.key, b.key)"
-	" FULL JOIN pending AS p ON p.key = coalesce(a.key, b.key, e.key)"
-	" LEFT JOIN units AS l ON l.key = '-' || coalesce(a.key, b.key, e.key, p.key)"
-	" LEFT JOIN units AS u ON u.key = '+' || coalesce(a.key, b.key, e.key, p.key)"
-	" LEFT JOIN amounts AS lv ON lv.key = '-' || coalesce(a.key, b.key, e.key, p.key)"
-	" LEFT JOIN amounts AS uv ON uv.key = '+' || coalesce(a.key, b.key, e.key, p.key)),"
-	" transfer AS MATERIALIZED (SELECT e.transfer_id, sum(e.amount) AS net, sum(e.amount) FILTER (WHERE e.amount > 0) AS amount"
-	" FROM @entries AS e GROUP BY e.transfer_id)"
-	" SELECT a.key, a.balance, a.posted, w.problem FROM account AS a, LATERAL (VALUES"
-	" (NOT a.opened, 'the account is not open'),"
-	" (a.balance <> a.posted, 'the balance is not the sum of the entries'),"
-	" (a.balance < a.min_balance, 'the balance is below its bound'),"
-	" (a.balance > a.max_balance, 'the balance is above its bound'),"
-	" (a.lower <> coalesce(a.balance - a.outgoing - a.min_balance, 0), 'what may go out is not what is left of the balance'),"
-	" (a.upper <> coalesce(a.max_balance - a.balance - a.incoming, 0), 'what may come in is not what is left of the bound'),"
-	" (a.lower <> a.lower_value OR a.upper <> a.upper_value, 'the units of the limits are not their value'))"
-	" AS w(wrong, problem) WHERE w.wrong"
-	" UNION ALL SELECT NULL, NULL, NULL, 'transfer ' || t.transfer_id || ' does not sum to zero'"
-	" FROM transfer AS t WHERE t.net <> 0"
-	" UNION ALL SELECT NULL, NULL, NULL, 'pending transfer ' || p.transfer_id || ' is ' || p.state || ', but its entries amount to '"
-	" || coalesce(t.amount, 0) FROM @pendings AS p LEFT JOIN transfer AS t ON t.transfer_id = p.transfer_id"
-	" WHERE coalesce(t.amount, 0) <> CASE p.state WHEN 'posted' THEN p.posted ELSE 0 END"
-	" AND (p.ended_at IS NULL OR p.ended_at >= coalesce((SELECT o.before FROM @openings AS o LIMIT 1), '-infinity'))"
-	" UNION ALL SELECT NULL, NULL, NULL, 'transfer ' || x.transfer_id || ' has no op'"
-	" FROM (SELECT e.transfer_id, e.op_id FROM @entries AS e UNION"
-	" SELECT p.transfer_id, p.op_id FROM @pendings AS p) AS x WHERE @noop"
-	" UNION ALL SELECT NULL, NULL, NULL, c.relname || ' is not protected against changes'"
-	" FROM pg_catalog.pg_class AS c WHERE c.oid = $1"
-	" ORDER BY 1, 4",
-	{OIDOID},
-	true,
+	.text = "WITH balance AS MATERIALIZED (SELECT b.key, sum(b.inc) - sum(b.dec) AS amount FROM"
+			" (SELECT t.key, t.inc, t.dec FROM @totals AS t UNION ALL"
+			" SELECT s.key, s.inc, s.dec FROM @shards AS s) AS b GROUP BY b.key),"
+			" posted AS MATERIALIZED (SELECT p.key, sum(p.amount) AS amount FROM (" POSTED ") AS p GROUP BY p.key),"
+			" pending AS MATERIALIZED (SELECT u.key, sum(u.outgoing) AS outgoing, sum(u.incoming) AS incoming FROM"
+			" (SELECT p.from_key AS key, p.amount AS outgoing, 0 AS incoming FROM @pendings AS p WHERE p.state = 'open' UNION ALL"
+			" SELECT p.to_key, 0, p.amount FROM @pendings AS p WHERE p.state = 'open') AS u GROUP BY u.key),"
+			" units AS MATERIALIZED (SELECT s.key, sum(s.units) AS amount FROM @limitshards AS s GROUP BY s.key),"
+			" amounts AS MATERIALIZED (SELECT b.key, sum(b.inc) - sum(b.dec) AS amount FROM"
+			" (SELECT t.key, t.inc, t.dec FROM @limits AS t UNION ALL"
+			" SELECT s.key, s.inc, s.dec FROM @limitshards AS s) AS b GROUP BY b.key),"
+			" account AS MATERIALIZED (SELECT coalesce(a.key, b.key, e.key, p.key) AS key, a.key IS NOT NULL AS opened,"
+			" a.min_balance, a.max_balance, coalesce(b.amount, 0) AS balance, coalesce(e.amount, 0) AS posted,"
+			" coalesce(p.outgoing, 0) AS outgoing, coalesce(p.incoming, 0) AS incoming,"
+			" coalesce(l.amount, 0) AS lower, coalesce(u.amount, 0) AS upper,"
+			" coalesce(lv.amount, 0) AS lower_value, coalesce(uv.amount, 0) AS upper_value"
+			" FROM @accounts AS a FULL JOIN balance AS b ON b.key = a.key"
+			" FULL JOIN posted AS e ON e.key = coalesce(a.key, b.key)"
+			" FULL JOIN pending AS p ON p.key = coalesce(a.key, b.key, e.key)"
+			" LEFT JOIN units AS l ON l.key = '-' || coalesce(a.key, b.key, e.key, p.key)"
+			" LEFT JOIN units AS u ON u.key = '+' || coalesce(a.key, b.key, e.key, p.key)"
+			" LEFT JOIN amounts AS lv ON lv.key = '-' || coalesce(a.key, b.key, e.key, p.key)"
+			" LEFT JOIN amounts AS uv ON uv.key = '+' || coalesce(a.key, b.key, e.key, p.key)),"
+			" transfer AS MATERIALIZED (SELECT e.transfer_id, sum(e.amount) AS net, sum(e.amount) FILTER (WHERE e.amount > 0) AS amount"
+			" FROM @entries AS e GROUP BY e.transfer_id)"
+			" SELECT a.key, a.balance, a.posted, w.problem FROM account AS a, LATERAL (VALUES"
+			" (NOT a.opened, 'the account is not open'),"
+			" (a.balance <> a.posted, 'the balance is not the sum of the entries'),"
+			" (a.balance < a.min_balance, 'the balance is below its bound'),"
+			" (a.balance > a.max_balance, 'the balance is above its bound'),"
+			" (a.lower <> coalesce(a.balance - a.outgoing - a.min_balance, 0), 'what may go out is not what is left of the balance'),"
+			" (a.upper <> coalesce(a.max_balance - a.balance - a.incoming, 0), 'what may come in is not what is left of the bound'),"
+			" (a.lower <> a.lower_value OR a.upper <> a.upper_value, 'the units of the limits are not their value'))"
+			" AS w(wrong, problem) WHERE w.wrong"
+			" UNION ALL SELECT NULL, NULL, NULL, 'transfer ' || t.transfer_id || ' does not sum to zero'"
+			" FROM transfer AS t WHERE t.net <> 0"
+			" UNION ALL SELECT NULL, NULL, NULL, 'pending transfer ' || p.transfer_id || ' is ' || p.state || ', but its entries amount to '"
+			" || coalesce(t.amount, 0) FROM @pendings AS p LEFT JOIN transfer AS t ON t.transfer_id = p.transfer_id"
+			" WHERE coalesce(t.amount, 0) <> CASE p.state WHEN 'posted' THEN p.posted ELSE 0 END"
+			" AND (p.ended_at IS NULL OR p.ended_at >= coalesce((SELECT o.before FROM @openings AS o LIMIT 1), '-infinity'))"
+			" UNION ALL SELECT NULL, NULL, NULL, 'transfer ' || x.transfer_id || ' has no op'"
+			" FROM (SELECT e.transfer_id, e.op_id FROM @entries AS e UNION"
+			" SELECT p.transfer_id, p.op_id FROM @pendings AS p) AS x WHERE @noop"
+			" UNION ALL SELECT NULL, NULL, NULL, c.relname || ' is not protected against changes'"
+			" FROM pg_catalog.pg_class AS c WHERE c.oid = $1"
+			" ORDER BY 1, 4",
+	.argtypes = {OIDOID},
+	.reads_all = true,
 	.columns = {DC_NULLABLE("key", TEXTOID), DC_NULLABLE("inc", NUMERICOID), DC_NULLABLE("amount", NUMERICOID), DC_TEXT("problem")}};
 
 static void return_rows(FunctionCallInfo fcinfo, const DcRows *rows);

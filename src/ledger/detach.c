@@ -38,9 +38,7 @@
 #include "ledger/entrymonth.h"
 #include "ledger/ledgershape.h"
 #include "ledger/ledgersql.h"
-#include "miscadmin.h"
 #include "storage/lmgr.h"
-#include "storage/lock.h"
 #include "table/access.h"
 #include "table/guard.h"
 #include "table/partition.h"
@@ -62,15 +60,15 @@ PG_FUNCTION_INFO_V1(dc_ledger_detach);
 
 /* before: adds up the entries before a time */
 static const DcStatement sql_opening_add = {
-	"INSERT INTO @openings AS o (key, amount, before)"
-	" SELECT e.key, sum(e.amount)::int8, $1 FROM @entries AS e WHERE e.at < $1 GROUP BY e.key"
-	" ON CONFLICT (key) DO UPDATE SET amount = o.amount + excluded.amount, before = excluded.before",
-	{TIMESTAMPTZOID},
-	true};
+	.text = "INSERT INTO @openings AS o (key, amount, before)"
+			" SELECT e.key, sum(e.amount)::int8, $1 FROM @entries AS e WHERE e.at < $1 GROUP BY e.key"
+			" ON CONFLICT (key) DO UPDATE SET amount = o.amount + excluded.amount, before = excluded.before",
+	.argtypes = {TIMESTAMPTZOID},
+	.reads_all = true};
 
 /* before: all rows have the same */
 static const DcStatement sql_opening_move = {
-	"UPDATE @openings AS o SET before = $1 WHERE o.before <> $1", {TIMESTAMPTZOID}, true};
+	.text = "UPDATE @openings AS o SET before = $1 WHERE o.before <> $1", .argtypes = {TIMESTAMPTZOID}, .reads_all = true};
 
 static TimestampTz before_arg(FunctionCallInfo fcinfo, int argno);
 static void check_detachable(DcLedger *ledger);

@@ -13,7 +13,6 @@
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "base/sequence.h"
-#include "catalog/index.h"
 #include "catalog/pg_type.h"
 #include "executor/executor.h"
 #include "ledger/entry.h"
@@ -30,9 +29,9 @@
 
 /* the columns of an entry */
 static const DcStatement sql_entry_insert = {
-	"INSERT INTO @entries (entry_id, transfer_id, key, amount, op_id, at, memo)"
-	" VALUES ($1, $2, $3, $4, $5, $6, $7)",
-	{INT8OID, INT8OID, TEXTOID, INT8OID, TEXTOID, TIMESTAMPTZOID, JSONBOID}};
+	.text = "INSERT INTO @entries (entry_id, transfer_id, key, amount, op_id, at, memo)"
+			" VALUES ($1, $2, $3, $4, $5, $6, $7)",
+	.argtypes = {INT8OID, INT8OID, TEXTOID, INT8OID, TEXTOID, TIMESTAMPTZOID, JSONBOID}};
 
 static void entry_values(const DcEntries *batch, int i, Datum *values);
 static void insert_direct(Oid table, const DcEntries *batch);

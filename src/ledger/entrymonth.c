@@ -26,7 +26,6 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "base/runas.h"
-#include "catalog/partition.h"
 #include "catalog/pg_partitioned_table.h"
 #include "ledger/detach.h"
 #include "ledger/entrymonth.h"

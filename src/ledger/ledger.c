@@ -14,16 +14,11 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
-#include "access/heapam.h"
 #include "access/table.h"
-#include "access/xact.h"
 #include "catalog/pg_class.h"
-#include "commands/trigger.h"
 #include "compact/compact.h"
 #include "counter/sqlpath.h"
 #include "counter/units.h"
-#include "ledger/account.h"
 #include "ledger/entrymonth.h"
 #include "ledger/ledger.h"
 #include "ledger/ledgershape.h"
@@ -32,14 +27,10 @@
 #include "table/access.h"
 #include "table/guard.h"
 #include "table/layout.h"
-#include "utils/builtins.h"
-#include "utils/fmgroids.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
-#include "utils/snapmgr.h"
-#include "utils/syscache.h"
 
 /* Look-ups that invalidations may undo before the result is used anyway. */
 #define MAX_TRIES 16

@@ -86,7 +86,7 @@ ledger_init(void)
 
 	ledger_hooks = &hooks;
 	ddl_hook_add(&ledger_ddl);
-	job_register((DcJob){"ledger", &dc_expire_interval, ledger_job});
+	job_register((DcJob){.name = "ledger", .interval = &dc_expire_interval, .run = ledger_job});
 }
 
 /*

@@ -23,8 +23,6 @@
  */
 #include "postgres.h"
 
-#include "access/xact.h"
-#include "common/int.h"
 #include "counter/apply.h"
 #include "counter/read.h"
 #include "ledger/account.h"

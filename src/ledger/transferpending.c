@@ -20,7 +20,6 @@
 
 #include "base/interval.h"
 #include "catalog/pg_type.h"
-#include "common/int.h"
 #include "ledger/account.h"
 #include "ledger/ledgersql.h"
 #include "ledger/transfer.h"
@@ -29,7 +28,6 @@
 #include "utils/builtins.h"
 #include "utils/datum.h"
 #include "utils/fmgrprotos.h"
-#include "utils/memutils.h"
 #include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(dc_transfer_pending);
@@ -57,34 +55,34 @@ typedef struct DcPendingTransfer
 
 /* transfer, from, to, amount, op, memo, now, expiry */
 static const DcStatement sql_pending_insert = {
-	"INSERT INTO @pendings (transfer_id, from_key, to_key, amount, op_id, memo,"
-	" created_at, expires_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
-	{INT8OID, TEXTOID, TEXTOID, INT8OID, TEXTOID, JSONBOID, TIMESTAMPTZOID, TIMESTAMPTZOID}};
+	.text = "INSERT INTO @pendings (transfer_id, from_key, to_key, amount, op_id, memo,"
+			" created_at, expires_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+	.argtypes = {INT8OID, TEXTOID, TEXTOID, INT8OID, TEXTOID, JSONBOID, TIMESTAMPTZOID, TIMESTAMPTZOID}};
 
 /* transfer */
 static const DcStatement sql_pending_lock = {
-	"SELECT p.from_key, p.to_key, p.amount, p.state, p.expires_at, p.op_id, p.memo"
-	" FROM @pendings AS p WHERE p.transfer_id = $1 FOR NO KEY UPDATE",
-	{INT8OID},
+	.text = "SELECT p.from_key, p.to_key, p.amount, p.state, p.expires_at, p.op_id, p.memo"
+			" FROM @pendings AS p WHERE p.transfer_id = $1 FOR NO KEY UPDATE",
+	.argtypes = {INT8OID},
 	.columns = {DC_TEXT("from_key"), DC_TEXT("to_key"), DC_BIGINT("amount"), DC_TEXT("state"), DC_NULLABLE("expires_at", TIMESTAMPTZOID), DC_TEXT("op_id"), DC_NULLABLE("memo", JSONBOID)},
 	.of = DC_OF_PENDINGS};
 
 /* transfer */
 static const DcStatement sql_pending_find = {
-	"SELECT FROM @pendings AS p WHERE p.transfer_id = $1", {INT8OID}};
+	.text = "SELECT FROM @pendings AS p WHERE p.transfer_id = $1", .argtypes = {INT8OID}};
 
 /* transfer, state, posted amount, now */
 static const DcStatement sql_pending_end = {
-	"UPDATE @pendings AS p SET state = $2, posted = $3, ended_at = $4"
-	" WHERE p.transfer_id = $1 AND p.state = 'open'",
-	{INT8OID, TEXTOID, INT8OID, TIMESTAMPTZOID}};
+	.text = "UPDATE @pendings AS p SET state = $2, posted = $3, ended_at = $4"
+			" WHERE p.transfer_id = $1 AND p.state = 'open'",
+	.argtypes = {INT8OID, TEXTOID, INT8OID, TIMESTAMPTZOID}};
 
 /* now, how many */
-static const DcStatement sql_pending_expire = {PENDING_EXPIRE("", "$2"), {TIMESTAMPTZOID, INT4OID}, .columns = {DC_TEXT("from_key"), DC_TEXT("to_key"), DC_BIGINT("amount")}, .of = DC_OF_PENDINGS};
+static const DcStatement sql_pending_expire = {.text = PENDING_EXPIRE("", "$2"), .argtypes = {TIMESTAMPTZOID, INT4OID}, .columns = {DC_TEXT("from_key"), DC_TEXT("to_key"), DC_BIGINT("amount")}, .of = DC_OF_PENDINGS};
 
 /* now, how many, key */
-static const DcStatement sql_pending_expire_key = {PENDING_EXPIRE(" AND (e.from_key = $3 OR e.to_key = $3)", "$2"),
-												   {TIMESTAMPTZOID, INT4OID, TEXTOID},
+static const DcStatement sql_pending_expire_key = {.text = PENDING_EXPIRE(" AND (e.from_key = $3 OR e.to_key = $3)", "$2"),
+												   .argtypes = {TIMESTAMPTZOID, INT4OID, TEXTOID},
 												   .columns = {DC_TEXT("from_key"), DC_TEXT("to_key"), DC_BIGINT("amount")},
 												   .of = DC_OF_PENDINGS};
 

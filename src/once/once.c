@@ -18,7 +18,6 @@
 #include "miscadmin.h"
 #include "once/op.h"
 #include "table/access.h"
-#include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
 PG_FUNCTION_INFO_V1(dc_incr_once);

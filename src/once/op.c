@@ -47,8 +47,6 @@
 #include "once/optime.h"
 #include "storage/lmgr.h"
 #include "table/guard.h"
-#include "utils/builtins.h"
-#include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 

@@ -29,9 +29,7 @@
 #include "rows/insert.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
-#include "utils/datum.h"
 #include "utils/fmgroids.h"
-#include "utils/fmgrprotos.h"
 #include "utils/snapmgr.h"
 
 static Datum op_text(const DcOp *op, char *buf);

@@ -8,13 +8,11 @@
  */
 #include "postgres.h"
 
-#include "access/table.h"
 #include "base/guc.h"
 #include "base/hooks.h"
 #include "base/lockclass.h"
 #include "base/rowread.h"
 #include "base/runas.h"
-#include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_type.h"
@@ -95,7 +93,7 @@ once_init(void)
 	static const DcOnceHooks hooks = {.tables = ops_tables, .adopted = ops_adopt};
 
 	once_hooks = &hooks;
-	job_register((DcJob){"ledger_ops", &dc_op_interval, op_job});
+	job_register((DcJob){.name = "ledger_ops", .interval = &dc_op_interval, .run = op_job});
 }
 
 /*

@@ -36,15 +36,12 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
 #include "access/htup_details.h"
-#include "access/table.h"
 #include "access/transam.h"
 #include "access/xact.h"
 #include "base/compat.h"
 #include "base/key.h"
 #include "base/rowread.h"
-#include "catalog/indexing.h"
 #include "catalog/pg_type.h"
 #include "commands/async.h"
 #include "common/hashfn.h"
@@ -59,8 +56,6 @@
 #include "table/tablejob.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
-#include "utils/datum.h"
-#include "utils/fmgroids.h"
 #include "utils/fmgrprotos.h"
 #include "utils/hsearch.h"
 #include "utils/json.h"
@@ -125,12 +120,12 @@ typedef struct Keys
 
 /* keys: their exact values, and when they changed */
 static const DcStatement sql_read_changed = {
-	"SELECT u.key, sum(u.inc) - sum(u.dec), max(u.at) FROM ("
-	"SELECT t.key, t.inc, t.dec, t.updated_at AS at FROM @totals AS t"
-	" WHERE t.key = ANY ($1) UNION ALL"
-	" SELECT s.key, s.inc, s.dec, s.updated_at FROM @shards AS s"
-	" WHERE s.key = ANY ($1)) AS u GROUP BY u.key ORDER BY u.key COLLATE \"C\"",
-	{TEXTARRAYOID},
+	.text = "SELECT u.key, sum(u.inc) - sum(u.dec), max(u.at) FROM ("
+			"SELECT t.key, t.inc, t.dec, t.updated_at AS at FROM @totals AS t"
+			" WHERE t.key = ANY ($1) UNION ALL"
+			" SELECT s.key, s.inc, s.dec, s.updated_at FROM @shards AS s"
+			" WHERE s.key = ANY ($1)) AS u GROUP BY u.key ORDER BY u.key COLLATE \"C\"",
+	.argtypes = {TEXTARRAYOID},
 	.columns = {DC_TEXT("key"), DC_COLUMN("inc", NUMERICOID), DC_TIME("updated_at")}};
 
 static List *list(void);

@@ -27,13 +27,10 @@
  */
 #include "postgres.h"
 
-#include "access/heapam.h"
 #include "access/htup_details.h"
-#include "access/parallel.h"
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"
-#include "access/xlog.h"
 #include "base/compat.h"
 #include "base/guc.h"
 #include "base/sequence.h"
@@ -100,8 +97,8 @@ outbox_init(bool preloading)
 	ring_init();
 	changed_init();
 	ddl_hook_add(&capture_ddl);
-	job_register((DcJob){"events", &dc_events_interval, changed_job});
-	job_register((DcJob){"outbox", &dc_outbox_interval, outbox_job});
+	job_register((DcJob){.name = "events", .interval = &dc_events_interval, .run = changed_job});
+	job_register((DcJob){.name = "outbox", .interval = &dc_outbox_interval, .run = outbox_job});
 }
 
 /*

@@ -14,8 +14,6 @@
 #include "miscadmin.h"
 #include "outbox/capture.h"
 #include "outbox/payload.h"
-#include "tcop/utility.h"
-#include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"

@@ -24,7 +24,6 @@
 
 #include "sketch/item.h"
 
-#include <math.h>
 
 #include "base/compat.h"
 #include "base/key.h"

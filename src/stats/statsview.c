@@ -20,7 +20,6 @@
 #include "access/xact.h"
 #include "base/compat.h"
 #include "catalog/pg_authid.h"
-#include "catalog/pg_inherits.h"
 #include "catalog/pg_type.h"
 #include "common/int.h"
 #include "counter/sqlpath.h"
@@ -28,9 +27,7 @@
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "stats/stats.h"
-#include "storage/lmgr.h"
 #include "table/access.h"
-#include "table/layout.h"
 #include "table/ownercode.h"
 #include "table/subscription.h"
 #include "utils/acl.h"
@@ -112,17 +109,17 @@ typedef struct DcLive
 /* shard rows, keys with an amount, highest max / mean of a key's rows, amount
  * and oldest time of the rows with an amount */
 static const DcStatement sql_stats = {
-	"SELECT coalesce(sum(k.n), 0)::int8, count(*) FILTER (WHERE k.used > 0),"
-	" max(k.most / nullif(k.mean, 0)) FILTER (WHERE k.used > 1),"
-	" coalesce(sum(k.amount), 0), min(k.oldest)"
-	" FROM (SELECT count(*) AS n, sum(s.inc) - sum(s.dec) AS amount,"
-	" count(*) FILTER (WHERE " ROW_IS_USED ") AS used,"
-	" max(s.inc::float8 + s.dec) FILTER (WHERE " ROW_IS_USED ") AS most,"
-	" avg(s.inc::float8 + s.dec) FILTER (WHERE " ROW_IS_USED ") AS mean,"
-	" min(s.updated_at) FILTER (WHERE " ROW_IS_USED ") AS oldest"
-	" FROM @shards AS s GROUP BY s.key) AS k",
-	{0},
-	true,
+	.text = "SELECT coalesce(sum(k.n), 0)::int8, count(*) FILTER (WHERE k.used > 0),"
+			" max(k.most / nullif(k.mean, 0)) FILTER (WHERE k.used > 1),"
+			" coalesce(sum(k.amount), 0), min(k.oldest)"
+			" FROM (SELECT count(*) AS n, sum(s.inc) - sum(s.dec) AS amount,"
+			" count(*) FILTER (WHERE " ROW_IS_USED ") AS used,"
+			" max(s.inc::float8 + s.dec) FILTER (WHERE " ROW_IS_USED ") AS most,"
+			" avg(s.inc::float8 + s.dec) FILTER (WHERE " ROW_IS_USED ") AS mean,"
+			" min(s.updated_at) FILTER (WHERE " ROW_IS_USED ") AS oldest"
+			" FROM @shards AS s GROUP BY s.key) AS k",
+	.argtypes = {0},
+	.reads_all = true,
 	.columns = {DC_BIGINT("shard"), DC_BIGINT("inc"), DC_NULLABLE("inc", FLOAT8OID), DC_COLUMN("inc", NUMERICOID), DC_NULLABLE("updated_at", TIMESTAMPTZOID)},
 	.of = DC_OF_SHARDS};
 

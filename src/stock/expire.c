@@ -20,7 +20,6 @@
 #include "stock/hold.h"
 #include "stock/stock.h"
 #include "storage/lmgr.h"
-#include "table/layout.h"
 #include "table/tablejob.h"
 #include "utils/timestamp.h"
 
@@ -34,21 +33,21 @@ wants(const DcCounterRow *row)
 
 /* now, how many */
 static const DcStatement sql_hold_expire = {
-	"UPDATE @holds AS h SET state = 'expired', confirmed = 0, ended_at = $1"
-	" WHERE h.hold_id IN (SELECT e.hold_id FROM @holds AS e"
-	" WHERE e.state = 'open' AND e.expires_at <= $1"
-	" ORDER BY e.expires_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED)"
-	" RETURNING h.key, h.qty",
-	{TIMESTAMPTZOID, INT4OID},
+	.text = "UPDATE @holds AS h SET state = 'expired', confirmed = 0, ended_at = $1"
+			" WHERE h.hold_id IN (SELECT e.hold_id FROM @holds AS e"
+			" WHERE e.state = 'open' AND e.expires_at <= $1"
+			" ORDER BY e.expires_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED)"
+			" RETURNING h.key, h.qty",
+	.argtypes = {TIMESTAMPTZOID, INT4OID},
 	.columns = {DC_TEXT("key"), DC_BIGINT("qty")},
 	.of = DC_OF_HOLDS};
 
 /* ended before, how many */
 static const DcStatement sql_hold_purge = {
-	"DELETE FROM @holds AS h WHERE h.hold_id IN (SELECT e.hold_id FROM @holds AS e"
-	" WHERE e.state <> 'open' AND e.ended_at < $1"
-	" ORDER BY e.ended_at LIMIT $2 FOR UPDATE SKIP LOCKED)",
-	{TIMESTAMPTZOID, INT4OID}};
+	.text = "DELETE FROM @holds AS h WHERE h.hold_id IN (SELECT e.hold_id FROM @holds AS e"
+			" WHERE e.state <> 'open' AND e.ended_at < $1"
+			" ORDER BY e.ended_at LIMIT $2 FOR UPDATE SKIP LOCKED)",
+	.argtypes = {TIMESTAMPTZOID, INT4OID}};
 
 /*
  * step ends or removes a batch of a stock's holds.

@@ -25,7 +25,6 @@
 #include "access/genam.h"
 #include "access/table.h"
 #include "access/tableam.h"
-#include "access/xact.h"
 #include "base/args.h"
 #include "base/compat.h"
 #include "base/errors.h"
@@ -37,7 +36,6 @@
 #include "stock/take.h"
 #include "storage/lmgr.h"
 #include "table/access.h"
-#include "table/layout.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
 #include "utils/fmgroids.h"
@@ -66,64 +64,64 @@ typedef struct DcHold
 
 /* hold */
 static const DcStatement sql_hold_find = {
-	"SELECT h.key, h.qty, h.ttl FROM @holds AS h WHERE h.hold_id = $1", {UUIDOID}, .columns = {DC_TEXT("key"), DC_BIGINT("qty"), DC_COLUMN("ttl", INTERVALOID)}, .of = DC_OF_HOLDS};
+	.text = "SELECT h.key, h.qty, h.ttl FROM @holds AS h WHERE h.hold_id = $1", .argtypes = {UUIDOID}, .columns = {DC_TEXT("key"), DC_BIGINT("qty"), DC_COLUMN("ttl", INTERVALOID)}, .of = DC_OF_HOLDS};
 
 /* hold, key, quantity, time to live, now, expiry */
 static const DcStatement sql_hold_insert = {
-	"INSERT INTO @holds (hold_id, key, qty, ttl, created_at, expires_at)"
-	" VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (hold_id) DO NOTHING",
-	{UUIDOID, TEXTOID, INT8OID, INTERVALOID, TIMESTAMPTZOID, TIMESTAMPTZOID}};
+	.text = "INSERT INTO @holds (hold_id, key, qty, ttl, created_at, expires_at)"
+			" VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (hold_id) DO NOTHING",
+	.argtypes = {UUIDOID, TEXTOID, INT8OID, INTERVALOID, TIMESTAMPTZOID, TIMESTAMPTZOID}};
 
 /* hold */
 static const DcStatement sql_hold_lock = {
-	"SELECT h.key, h.qty, h.state, h.expires_at FROM @holds AS h"
-	" WHERE h.hold_id = $1 FOR NO KEY UPDATE",
-	{UUIDOID},
+	.text = "SELECT h.key, h.qty, h.state, h.expires_at FROM @holds AS h"
+			" WHERE h.hold_id = $1 FOR NO KEY UPDATE",
+	.argtypes = {UUIDOID},
 	.columns = {DC_TEXT("key"), DC_BIGINT("qty"), DC_TEXT("state"), DC_TIME("expires_at")},
 	.of = DC_OF_HOLDS};
 
 /* hold, state, confirmed quantity, now */
 static const DcStatement sql_hold_end = {
-	"UPDATE @holds AS h SET state = $2, confirmed = $3, ended_at = $4"
-	" WHERE h.hold_id = $1",
-	{UUIDOID, TEXTOID, INT8OID, TIMESTAMPTZOID}};
+	.text = "UPDATE @holds AS h SET state = $2, confirmed = $3, ended_at = $4"
+			" WHERE h.hold_id = $1",
+	.argtypes = {UUIDOID, TEXTOID, INT8OID, TIMESTAMPTZOID}};
 
 /* now, key, how many */
 static const DcStatement sql_hold_expire_key = {
-	"UPDATE @holds AS h SET state = 'expired', confirmed = 0, ended_at = $1"
-	" WHERE h.hold_id IN (SELECT e.hold_id FROM @holds AS e"
-	" WHERE e.state = 'open' AND e.key = $2 AND e.expires_at <= $1"
-	" ORDER BY e.expires_at LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED)"
-	" RETURNING h.key, h.qty",
-	{TIMESTAMPTZOID, TEXTOID, INT4OID},
+	.text = "UPDATE @holds AS h SET state = 'expired', confirmed = 0, ended_at = $1"
+			" WHERE h.hold_id IN (SELECT e.hold_id FROM @holds AS e"
+			" WHERE e.state = 'open' AND e.key = $2 AND e.expires_at <= $1"
+			" ORDER BY e.expires_at LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED)"
+			" RETURNING h.key, h.qty",
+	.argtypes = {TIMESTAMPTZOID, TEXTOID, INT4OID},
 	.columns = {DC_TEXT("key"), DC_BIGINT("qty")},
 	.of = DC_OF_HOLDS};
 
 /* now, key */
 static const DcStatement sql_hold_expired = {
-	"SELECT least(coalesce(sum(h.qty), 0), 9223372036854775807)::int8 FROM @holds AS h"
-	" WHERE h.state = 'open' AND h.key = $2 AND h.expires_at <= $1",
-	{TIMESTAMPTZOID, TEXTOID},
+	.text = "SELECT least(coalesce(sum(h.qty), 0), 9223372036854775807)::int8 FROM @holds AS h"
+			" WHERE h.state = 'open' AND h.key = $2 AND h.expires_at <= $1",
+	.argtypes = {TIMESTAMPTZOID, TEXTOID},
 	.columns = {DC_BIGINT("qty")},
 	.of = DC_OF_HOLDS};
 
 /* key */
 static const DcStatement sql_hold_first = {
-	"SELECT min(h.expires_at) FROM @holds AS h WHERE h.state = 'open' AND h.key = $1", {TEXTOID}, .columns = {DC_NULLABLE("expires_at", TIMESTAMPTZOID)}, .of = DC_OF_HOLDS};
+	.text = "SELECT min(h.expires_at) FROM @holds AS h WHERE h.state = 'open' AND h.key = $1", .argtypes = {TEXTOID}, .columns = {DC_NULLABLE("expires_at", TIMESTAMPTZOID)}, .of = DC_OF_HOLDS};
 
 /* key, now */
 static const DcStatement sql_hold_list = {
-	"SELECT h.key, h.hold_id, h.qty, h.expires_at, $2 - h.created_at FROM @holds AS h"
-	" WHERE h.state = 'open' AND h.key = $1 ORDER BY h.expires_at, h.hold_id",
-	{TEXTOID, TIMESTAMPTZOID},
+	.text = "SELECT h.key, h.hold_id, h.qty, h.expires_at, $2 - h.created_at FROM @holds AS h"
+			" WHERE h.state = 'open' AND h.key = $1 ORDER BY h.expires_at, h.hold_id",
+	.argtypes = {TEXTOID, TIMESTAMPTZOID},
 	.columns = {DC_TEXT("key"), DC_COLUMN("hold_id", UUIDOID), DC_BIGINT("qty"), DC_TIME("expires_at"), DC_COLUMN("created_at", INTERVALOID)},
 	.of = DC_OF_HOLDS};
 
 /* now */
 static const DcStatement sql_hold_list_all = {
-	"SELECT h.key, h.hold_id, h.qty, h.expires_at, $1 - h.created_at FROM @holds AS h"
-	" WHERE h.state = 'open' ORDER BY h.expires_at, h.hold_id",
-	{TIMESTAMPTZOID},
+	.text = "SELECT h.key, h.hold_id, h.qty, h.expires_at, $1 - h.created_at FROM @holds AS h"
+			" WHERE h.state = 'open' ORDER BY h.expires_at, h.hold_id",
+	.argtypes = {TIMESTAMPTZOID},
 	.columns = {DC_TEXT("key"), DC_COLUMN("hold_id", UUIDOID), DC_BIGINT("qty"), DC_TIME("expires_at"), DC_COLUMN("created_at", INTERVALOID)},
 	.of = DC_OF_HOLDS};
 

@@ -9,15 +9,12 @@
 #include "base/hooks.h"
 #include "base/subxact.h"
 #include "common/int.h"
-#include "counter/read.h"
-#include "counter/units.h"
 #include "miscadmin.h"
 #include "stock/gate.h"
 #include "stock/hold.h"
 #include "stock/stock.h"
 #include "stock/take.h"
 #include "table/access.h"
-#include "utils/builtins.h"
 
 PG_FUNCTION_INFO_V1(dc_restock);
 PG_FUNCTION_INFO_V1(dc_take);
@@ -60,7 +57,7 @@ stock_init(bool preloaded)
 	if (preloaded)
 		gate_init();
 	stock_hooks = &hooks;
-	job_register((DcJob){"expiry", &dc_expire_interval, expire_job});
+	job_register((DcJob){.name = "expiry", .interval = &dc_expire_interval, .run = expire_job});
 }
 
 /*

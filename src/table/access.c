@@ -32,7 +32,6 @@
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
-#include "utils/syscache.h"
 
 /*
  * The counter table that was last opened to write: an entry of the cache, which stays

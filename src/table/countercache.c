@@ -20,7 +20,6 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
 #include "foreign/foreign.h"
-#include "storage/lmgr.h"
 #include "table/catalog.h"
 #include "table/subscription.h"
 #include "utils/inval.h"

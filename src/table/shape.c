@@ -27,7 +27,6 @@
 #include "postgres.h"
 
 #include "access/genam.h"
-#include "access/heapam.h"
 #include "access/htup_details.h"
 #include "base/compat.h"
 #include "catalog/pg_am.h"

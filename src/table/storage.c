@@ -30,7 +30,6 @@
 #include "table/storage.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
-#include "utils/ruleutils.h"
 #include "utils/syscache.h"
 
 static void refuse_parents(AlterTableStmt *stmt, Oid relid);

@@ -40,7 +40,6 @@
 #include "catalog/pg_subscription_rel.h"
 #include "lib/stringinfo.h"
 #include "table/subscription.h"
-#include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"

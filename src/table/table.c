@@ -15,7 +15,6 @@
 #include "base/hooks.h"
 #include "base/interval.h"
 #include "base/runas.h"
-#include "catalog/namespace.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"

@@ -11,13 +11,9 @@
 #include "base/subxact.h"
 #include "fmgr.h"
 #include "funcapi.h"
-#include "miscadmin.h"
-#include "storage/lmgr.h"
 #include "table/catalog.h"
 #include "table/ownercode.h"
 #include "table/subscription.h"
-#include "table/table.h"
-#include "utils/acl.h"
 #include "utils/builtins.h"
 
 PG_FUNCTION_INFO_V1(maintainer);

@@ -12,10 +12,8 @@
  */
 #include "postgres.h"
 
-#include "access/xlog.h"
 #include "base/compat.h"
 #include "base/guc.h"
-#include "commands/defrem.h"
 #include "counter/apply.h"
 #include "executor/spi.h"
 #include "fmgr.h"

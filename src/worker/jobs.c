@@ -18,7 +18,6 @@
 #include "access/xact.h"
 #include "base/compat.h"
 #include "base/guc.h"
-#include "base/runas.h"
 #include "buffer/bufferinit.h"
 #include "executor/spi.h"
 #include "mb/pg_wchar.h"

@@ -43,7 +43,6 @@
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "utils/guc.h"
-#include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "worker/slots.h"
 #include "worker/worker.h"

@@ -16,7 +16,6 @@
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 #include "worker/slots.h"
-#include "worker/worker.h"
 
 PG_FUNCTION_INFO_V1(stat_worker);
 

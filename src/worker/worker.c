@@ -34,10 +34,8 @@
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "storage/lock.h"
-#include "tcop/tcopprot.h"
 #include "utils/acl.h"
 #include "utils/guc.h"
-#include "utils/snapmgr.h"
 #include "worker/slots.h"
 #include "worker/worker.h"
 

@@ -39,7 +39,6 @@
 
 #include "sketch/memory.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define CHUNK 256

@@ -13,7 +13,6 @@
 
 #include "base/args.h"
 #include "base/compat.h"
-#include "catalog/pg_type.h"
 #include "sketch/hash.h"
 #include "sketch/io.h"
 #include "sketch/item.h"

@@ -27,7 +27,6 @@
  */
 #include "sketch/hll/hll.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "sketch/memory.h"
