@@ -19,12 +19,10 @@
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/lsyscache.h"
-#include "utils/uuid.h"
 
 static Oid arg_type(FunctionCallInfo fcinfo, int argno);
 static Oid key_type(Oid type);
 static void key_from_value(Datum value, Oid type, DcKey *key);
-static void uuid_key(const pg_uuid_t *uuid, DcKey *key);
 static void key_check_length(const DcKey *key);
 
 /*
@@ -113,7 +111,7 @@ key_from_value(Datum value, Oid type, DcKey *key)
 			key->len = pg_lltoa(DatumGetObjectId(value), key->buf);
 			break;
 		case UUIDOID:
-			uuid_key(DatumGetUUIDP(value), key);
+			key->len = uuid_to_text(DatumGetUUIDP(value), key->buf);
 			break;
 		case BPCHAROID:
 			key_from_text(DirectFunctionCall1(rtrim1, value), key);
@@ -129,11 +127,14 @@ key_from_value(Datum value, Oid type, DcKey *key)
 	}
 }
 
-static void
-uuid_key(const pg_uuid_t *uuid, DcKey *key)
+/*
+ * uuid_to_text writes the 36 characters of a uuid, and returns how many they are.
+ */
+uint32
+uuid_to_text(const pg_uuid_t *uuid, char *text)
 {
 	static const char hex[] = "0123456789abcdef";
-	char *p = key->buf;
+	char *p = text;
 
 	for (int i = 0; i < UUID_LEN; i++)
 	{
@@ -142,7 +143,7 @@ uuid_key(const pg_uuid_t *uuid, DcKey *key)
 		*p++ = hex[uuid->data[i] >> 4];
 		*p++ = hex[uuid->data[i] & 0x0F];
 	}
-	key->len = p - key->buf;
+	return p - text;
 }
 
 /*

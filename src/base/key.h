@@ -10,6 +10,7 @@
 #define DC_KEY_H
 
 #include "fmgr.h"
+#include "utils/uuid.h"
 
 /* Longest key in bytes: with the shard number it must fit a btree entry. */
 #define DC_MAX_KEY_BYTES 1024
@@ -28,5 +29,6 @@ extern void key_from_text(Datum value, DcKey *key);
 extern Datum key_text_datum(const DcKey *key);
 extern int key_compare(const DcKey *a, const DcKey *b);
 extern int bytes_compare(const char *a, uint32 a_len, const char *b, uint32 b_len);
+extern uint32 uuid_to_text(const pg_uuid_t *uuid, char *text);
 
 #endif /* DC_KEY_H */

@@ -3,18 +3,18 @@
  *		dc_ack(): what was fetched is done.
  *
  * An acknowledgement moves the positions of the member's lanes, in the row that the
- * fetch has left, whose lock it waits for. In the transaction in which the consumer
- * writes its results the two commit or fail together, so the results are there
- * exactly once. A member whose lease has expired is refused, and with it that
- * transaction, unless it has held the lock since before.
+ * fetch has left. It waits for the lock on that row. If the consumer writes its results
+ * in the same transaction, results and positions commit or fail together, so the results
+ * are there exactly once. A member whose lease has expired is refused, and its
+ * transaction fails with it, unless the transaction had the lock before.
  *
  * A transaction that has done nothing but fetch and acknowledge does not wait for
- * the disk when it commits (dcounter.async_ack): if a crash loses it, the events come
- * again, which a consumer must be prepared for in any case. Whether there was something
- * else is seen by the WAL: there must be none, and no transaction id, before the first
- * of our calls, and none between two of them and up to the commit. Our callback
- * is registered before those of the other rooms, and so called after they have written
- * what they keep for the commit.
+ * the disk when it commits (dcounter.async_ack). If a crash loses it, the events come
+ * again, and a consumer must be prepared for that in any case. The WAL tells whether the
+ * transaction has done something else: there must be none, and no transaction id, before
+ * the first call of these functions, and no other between two calls and up to the commit.
+ * The callback here is registered before those of the other rooms. So it is called after
+ * they have written what they keep for the commit.
  */
 #include "postgres.h"
 
@@ -33,7 +33,7 @@ PG_FUNCTION_INFO_V1(dc_ack);
 /* What this transaction has done. */
 static struct
 {
-	bool used;		/* one of our functions was called */
+	bool used;		/* a function of this room that writes was called */
 	bool only;		/* and nothing else has written */
 	XLogRecPtr end; /* of the WAL after the last call */
 	bool wake;		/* events may be due at commit */
@@ -43,7 +43,7 @@ static void check_lease(const DcConsumer *consumer, const DcMember *me, bool hel
 static void xact_callback(XactEvent event, void *arg);
 
 /*
- * ack_init registers the transaction callback; called once, before other rooms
+ * ack_init registers the transaction callback. It is called once, before other rooms
  * register theirs.
  */
 void
@@ -86,8 +86,7 @@ dc_ack(PG_FUNCTION_ARGS)
 					 errmsg("event %lld of consumer \"%s\" has not been fetched",
 							(long long) seq, name),
 					 errhint("Fetch again: it has been fetched by somebody else, or before the consumer was moved.")));
-		for (int i = 0; i < LANES; i++)
-			me.positions[i] = Max(me.positions[i], done);
+		member_advance(&me, done);
 		changed = true;
 	}
 	if (changed)
@@ -113,9 +112,7 @@ open_to_ack(const char *name, const char *member, DcConsumer **consumer,
 	if (!member_read((*consumer)->id, member, me))
 	{
 		if (member[0] == '\0')
-			ereport(ERROR,
-					(errcode(ERRCODE_UNDEFINED_OBJECT),
-					 errmsg("consumer \"%s\" does not exist", name)));
+			consumer_is_missing(name);
 		member_new(me, (*consumer)->id, member);
 	}
 	if (member[0] != '\0')
@@ -124,7 +121,7 @@ open_to_ack(const char *name, const char *member, DcConsumer **consumer,
 
 /*
  * check_lease raises 55000 if a member has lost its lanes, or may lose them at any
- * time; held: this transaction had the lock before, so nobody could take them.
+ * time. held: this transaction had the lock before, so no other session could take them.
  */
 static void
 check_lease(const DcConsumer *consumer, const DcMember *me, bool held)
@@ -140,7 +137,7 @@ check_lease(const DcConsumer *consumer, const DcMember *me, bool held)
 }
 
 /*
- * consumer_xact_enter is called before one of our functions writes.
+ * consumer_xact_enter is called before a function of this room writes.
  */
 void
 consumer_xact_enter(void)
@@ -156,8 +153,8 @@ consumer_xact_enter(void)
 }
 
 /*
- * consumer_xact_leave is called after it has. If an error prevents that, the next
- * call finds WAL that it does not know.
+ * consumer_xact_leave is called after a function of this room has written. If an error
+ * prevents that, the next call of consumer_xact_enter finds WAL that it does not know.
  */
 void
 consumer_xact_leave(void)
@@ -166,8 +163,8 @@ consumer_xact_leave(void)
 }
 
 /*
- * consumer_wake_at_commit has those who wait for events look again when this transaction
- * has committed. Prepared ones wake in any case (wait.c).
+ * consumer_wake_at_commit makes sessions that wait for events look again when this
+ * transaction has committed. A prepared transaction wakes them in any case (wait.c).
  */
 void
 consumer_wake_at_commit(void)

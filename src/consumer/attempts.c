@@ -2,18 +2,18 @@
  * attempts.c
  *		How often a member has been handed its events.
  *
- * Fetches return what comes after the position, so each hands out the first events of
- * those that are not acknowledged, as many as it may: the earlier an event, the
- * more often it has been. The counts are a staircase that goes down, and a step is noted as
- * the last event on it, and its count. Events after the last step, up to
- * `delivered`, have been handed out once; so who acknowledges what he fetches has no
- * steps at all. There is a new step only when a fetch returns fewer events than
- * one before it.
+ * A fetch returns what comes after the position: the first events of those that are not
+ * acknowledged, as many as it may. So the earlier an event, the more often it has been
+ * handed out. The counts are a staircase that goes down. A step is noted as the last
+ * event on it, and its count. Events after the last step, up to `delivered`, have been
+ * handed out once. So a member that acknowledges what it fetches has no steps at all.
+ * There is a new step only when a fetch returns fewer events than one before it.
  *
  * A count that is too high would make a dead letter of an event before it was delivered
  * max_attempts times. So if there is no room for a step, it gets the lower count of
- * the next one. When lanes move from one member to another, so do their counts; if both
- * members have some, an event may get those of the other, which are of other keys.
+ * the next one. When lanes move from one member to another, their counts move too. If
+ * both members have some, an event may get the counts of the other member's events, which
+ * are of other keys.
  */
 #include "postgres.h"
 
@@ -46,8 +46,8 @@ member_attempts(const DcMember *me, int64 seq)
 }
 
 /*
- * member_hand_out counts what a fetch returns: all events up to `last` once more. What is
- * acknowledged is forgotten.
+ * member_hand_out counts what a fetch returns: all events up to `last` once more. Counts
+ * of acknowledged events are forgotten.
  */
 void
 member_hand_out(DcMember *me, int64 last)
@@ -72,8 +72,7 @@ member_hand_out(DcMember *me, int64 last)
 }
 
 /*
- * member_take_attempts adds what another member, whose lanes move to this one, has been
- * handed out.
+ * member_take_attempts adds the counts of another member, whose lanes move to this one.
  */
 void
 member_take_attempts(DcMember *to, const DcMember *from)
@@ -113,13 +112,13 @@ add_step(Staircase *stairs, int64 upto, int64 attempts)
 }
 
 /*
- * store keeps as many steps as there is room for, the first ones, which have the events
- * that have come most often.
+ * store keeps as many steps as there is room for: the first ones, as their events have
+ * come most often.
  */
 static void
 store(DcMember *me, Staircase *stairs)
 {
-	/* those on the last step that is kept are as the last of all, at least */
+	/* the last step that is kept goes up to the end, with the lowest count */
 	if (stairs->count > ATTEMPTS_MAX)
 		stairs->steps[ATTEMPTS_MAX - 1] = stairs->steps[stairs->count - 1];
 	me->nattempts = Min(stairs->count, ATTEMPTS_MAX);

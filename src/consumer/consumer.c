@@ -1,6 +1,6 @@
 /*
  * consumer.c
- *		Creating, changing and dropping consumers; who may use them.
+ *		Creating, changing and dropping consumers, and granting their use to roles.
  */
 #include "postgres.h"
 
@@ -46,7 +46,7 @@ dc_consumer_create(PG_FUNCTION_ARGS)
 
 	arg_not_null(fcinfo, 2, "start");
 	consumer_check_writable("dc_consumer_create()");
-	/* keeps others of that name away: no consumer has the id 0 */
+	/* the lock keeps others of that name away: no consumer has the id 0 */
 	(void) member_lock(0, name, true, NULL);
 	if (consumer_read(name) != NULL)
 	{
@@ -81,8 +81,7 @@ create_self(int32 id, int64 position)
 
 	member_new(&self, id, "");
 	self.lanes = ALL_LANES;
-	for (int i = 0; i < LANES; i++)
-		self.positions[i] = position;
+	member_advance(&self, position);
 	self.fetched = self.delivered = position;
 	member_write(&self);
 }
@@ -183,16 +182,10 @@ dc_consumer_grant(PG_FUNCTION_ARGS)
 {
 	DcConsumer *consumer = consumer_open_to_change(fcinfo, "dc_consumer_grant()");
 	Oid role = role_arg(fcinfo, 1, true);
-	Oid *readers = palloc((consumer->nreaders + 1) * sizeof(Oid));
 
-	for (int i = 0; i < consumer->nreaders; i++)
-	{
-		if (consumer->readers[i] == role)
-			PG_RETURN_VOID();
-		readers[i] = consumer->readers[i];
-	}
-	readers[consumer->nreaders++] = role;
-	consumer->readers = readers;
+	if (list_member_oid(consumer->readers, role))
+		PG_RETURN_VOID();
+	consumer->readers = lappend_oid(consumer->readers, role);
 	consumer_update(consumer);
 	PG_RETURN_VOID();
 }
@@ -205,14 +198,8 @@ dc_consumer_revoke(PG_FUNCTION_ARGS)
 {
 	DcConsumer *consumer = consumer_open_to_change(fcinfo, "dc_consumer_revoke()");
 	Oid role = role_arg(fcinfo, 1, false);
-	int left = 0;
 
-	for (int i = 0; i < consumer->nreaders; i++)
-	{
-		if (consumer->readers[i] != role)
-			consumer->readers[left++] = consumer->readers[i];
-	}
-	consumer->nreaders = left;
+	consumer->readers = list_delete_oid(consumer->readers, role);
 	consumer_update(consumer);
 	PG_RETURN_VOID();
 }

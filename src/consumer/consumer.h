@@ -6,6 +6,7 @@
 #define DC_CONSUMER_H
 
 #include "access/htup.h"
+#include "base/compat.h"
 #include "base/hooks.h"
 #include "nodes/pg_list.h"
 #include "outbox/outbox.h"
@@ -13,6 +14,10 @@
 #include "utils/array.h"
 #include "utils/relcache.h"
 #include "utils/snapshot.h"
+
+/* Numbers in the tags of locks, for members' names; these are no member's. */
+#define CONSUMER_LOCK_SETTINGS 0
+#define CONSUMER_LOCK_SELF 1 /* of the consumer itself, which has no name */
 
 #define LANES 64
 #define ALL_LANES PG_UINT64_MAX
@@ -30,8 +35,7 @@ typedef struct DcConsumer
 	int32 id;
 	char *name;
 	Oid owner;
-	int nreaders;
-	Oid *readers;
+	List *readers;	   /* Oid */
 	ArrayType *topics; /* NULL: all */
 	Datum *topic_list; /* its elements, texts */
 	int ntopics;
@@ -41,13 +45,13 @@ typedef struct DcConsumer
 	int64 max_age;	/* us, 0: none */
 	int64 max_size; /* bytes, 0: none */
 	int64 cut_off;	/* 0: it is not */
-	int64 revived;	/* grows when events are made due behind the members' backs */
+	int64 revived;	/* grows when events are made due without the members' rows */
 	TimestampTz created_at;
 	Datum lease_setting; /* interval */
 	Datum age_setting;	 /* interval, or 0 for none */
 } DcConsumer;
 
-/* How often events were handed out: up to one of them, from the one before on (attempts.c). */
+/* How often events up to one of them, after the step before, were handed out (attempts.c). */
 typedef struct DcAttempts
 {
 	int64 upto;
@@ -88,6 +92,16 @@ lanes_have(uint64 lanes, int lane)
 	return (lanes >> lane & 1) != 0;
 }
 
+/*
+ * same_text tells whether two texts, which are not compressed or stored elsewhere, have
+ * the same bytes.
+ */
+static inline bool
+same_text(const text *a, const text *b)
+{
+	return VARSIZE_ANY_EXHDR(a) == VARSIZE_ANY_EXHDR(b) &&
+		memcmp(VARDATA_ANY(a), VARDATA_ANY(b), VARSIZE_ANY_EXHDR(a)) == 0;
+}
 
 /* consumerrow.c */
 extern DcConsumer *consumer_read(const char *name);
@@ -102,6 +116,8 @@ extern bool consumer_wants(const DcConsumer *consumer, const text *topic);
 /* consumeraccess.c */
 extern char *consumer_name_arg(FunctionCallInfo fcinfo, int n, const char *what);
 extern char *member_arg(FunctionCallInfo fcinfo, int n);
+pg_noreturn extern void consumer_is_missing(const char *name);
+extern bool consumer_may_read(const DcConsumer *consumer);
 extern DcConsumer *consumer_open_to_read(const char *name);
 extern DcConsumer *consumer_read_again(const DcConsumer *consumer);
 extern DcConsumer *consumer_open_to_change(FunctionCallInfo fcinfo, const char *function);
@@ -125,12 +141,14 @@ extern bool stat_may_see(const DcConsumer *consumer);
 extern bool member_lock(int32 consumer, const char *name, bool wait, bool *held_before);
 extern void member_unlock(int32 consumer, const char *name);
 extern bool member_read(int32 consumer, const char *name, DcMember *member);
+extern bool member_try_open(int32 consumer, const char *name, DcMember *member);
 extern List *member_read_all(int32 consumer, Snapshot snapshot);
 extern void member_new(DcMember *member, int32 consumer, const char *name);
 extern void member_write(DcMember *member);
 extern void member_delete(DcMember *member);
 extern int64 member_acked(const DcMember *member);
 extern bool member_has_outstanding(const DcMember *member);
+extern void member_advance(DcMember *member, int64 done);
 extern int lane_of(const text *key);
 
 /* attempts.c */
@@ -139,7 +157,6 @@ extern void member_hand_out(DcMember *me, int64 last);
 extern void member_take_attempts(DcMember *to, const DcMember *from);
 
 /* member.c */
-extern void member_move_lanes(DcMember *from, DcMember *to, uint64 lanes);
 extern bool member_share(DcConsumer *consumer, DcMember *me, DcMoment *look_again);
 extern bool member_cut_lease(int32 consumer, const char *name, int64 lease);
 extern bool member_take_all(DcConsumer *consumer, DcMember *self);

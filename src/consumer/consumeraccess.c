@@ -2,17 +2,17 @@
  * consumeraccess.c
  *		Arguments, rights and locks of the functions on consumers.
  *
- * A consumer has an owner, and readers who may fetch and acknowledge. Whoever has
- * the privileges of one of these roles may do what the role may; superusers may
+ * A consumer has an owner, and readers: roles that may fetch and acknowledge. A user
+ * with the privileges of one of these roles may do what the role may. Superusers may do
  * everything.
  *
- * Two kinds of locks, both held to the end of the transaction:
+ * There are two kinds of locks, both held to the end of the transaction:
  *
- *	- On a consumer's settings: one at a time changes the row in dcounter.consumer.
- *	  Nobody needs it to read the row.
- *	- On positions: who puts a consumer where it was not (create, seek) shares it;
- *	  who removes events (the retention job) has it alone, from before it looks at
- *	  positions until the events are gone. So a position that is not committed
+ *	- On a consumer's settings: a transaction that changes the row in dcounter.consumer
+ *	  holds it alone. Reading the row needs no lock.
+ *	- On positions: a transaction that puts a consumer where it was not (create, seek)
+ *	  shares it. The retention job, which removes events, holds it alone, from before it
+ *	  looks at positions until the events are gone. So a position that is not committed
  *	  yet cannot lose its events.
  *
  * Their tags are those of members (memberrow.c) with numbers that no member has.
@@ -21,10 +21,10 @@
 
 #include "base/args.h"
 #include "base/compat.h"
+#include "base/lockclass.h"
 #include "catalog/pg_type.h"
 #include "common/int.h"
 #include "consumer/consumer.h"
-#include "consumer/consumerlock.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
@@ -34,7 +34,6 @@
 #define INTERVAL_MAX_US (INT64CONST(100) * 366 * USECS_PER_DAY)
 
 static bool may_change(const DcConsumer *consumer);
-static bool may_read(const DcConsumer *consumer);
 static DcConsumer *consumer_find(const char *name);
 
 /*
@@ -84,7 +83,7 @@ consumer_open_to_read(const char *name)
 {
 	DcConsumer *consumer = consumer_find(name);
 
-	if (!may_read(consumer))
+	if (!consumer_may_read(consumer))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("permission denied for consumer \"%s\"", name),
@@ -94,7 +93,8 @@ consumer_open_to_read(const char *name)
 
 /*
  * consumer_read_again reads a consumer's settings anew when a member of it has been
- * locked: who changes on_nack has the locks of all. Error: 42704 if it is gone.
+ * locked: a transaction that changes on_nack has the locks of all members. Error: 42704
+ * if the consumer is gone.
  */
 DcConsumer *
 consumer_read_again(const DcConsumer *consumer)
@@ -102,9 +102,7 @@ consumer_read_again(const DcConsumer *consumer)
 	DcConsumer *again = consumer_read_by_id(consumer->id);
 
 	if (again == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("consumer \"%s\" does not exist", consumer->name)));
+		consumer_is_missing(consumer->name);
 	return again;
 }
 
@@ -138,10 +136,16 @@ consumer_find(const char *name)
 	DcConsumer *consumer = consumer_read(name);
 
 	if (consumer == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("consumer \"%s\" does not exist", name)));
+		consumer_is_missing(name);
 	return consumer;
+}
+
+void
+consumer_is_missing(const char *name)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_OBJECT),
+			 errmsg("consumer \"%s\" does not exist", name)));
 }
 
 static bool
@@ -150,17 +154,20 @@ may_change(const DcConsumer *consumer)
 	return has_privs_of_role(GetUserId(), consumer->owner);
 }
 
-static bool
-may_read(const DcConsumer *consumer)
+/*
+ * consumer_may_read tells whether the current user may fetch, as owner or as reader.
+ */
+bool
+consumer_may_read(const DcConsumer *consumer)
 {
-	if (may_change(consumer))
-		return true;
-	for (int i = 0; i < consumer->nreaders; i++)
+	ListCell *lc;
+
+	foreach(lc, consumer->readers)
 	{
-		if (has_privs_of_role(GetUserId(), consumer->readers[i]))
+		if (has_privs_of_role(GetUserId(), lfirst_oid(lc)))
 			return true;
 	}
-	return false;
+	return may_change(consumer);
 }
 
 /*
@@ -188,8 +195,8 @@ consumer_set_topics(DcConsumer *consumer, ArrayType *topics)
 }
 
 /*
- * interval_arg_us returns an interval in us, with months of 30 days; what is longer
- * than 100 years (or infinite) counts as that. 22023 if it is negative.
+ * interval_arg_us returns an interval in us, with months of 30 days. An interval that is
+ * longer than 100 years (or infinite) counts as 100 years. 22023 if it is negative.
  */
 int64
 interval_arg_us(Datum value, const char *what)
@@ -219,8 +226,9 @@ consumer_lock_settings(int32 id, bool wait)
 }
 
 /*
- * positions_lock keeps those away who remove events (shared), or those who may
- * need them (not shared); false if it would have to wait, and may not.
+ * positions_lock takes the lock on positions: shared, it keeps events from being removed;
+ * not shared, it keeps positions from being set. False if it would have to wait, and may
+ * not.
  */
 bool
 positions_lock(bool shared, bool wait)

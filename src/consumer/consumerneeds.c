@@ -3,10 +3,10 @@
  *		What the retention job asks of consumers, and does to them.
  *
  * The job removes events that every consumer has passed. It first takes the lock on
- * positions (needs), and keeps it until it has removed them and committed. So
- * there is no consumer being created, and none on its way back; all others only go
- * forward. Locks are taken without waiting here: what somebody works on
- * is left for the next time.
+ * positions (needs), and keeps it until it has removed the events and committed. So
+ * no consumer is being created or put back meanwhile, and all others only go forward.
+ * Locks are taken without waiting here: a consumer or member that is locked is left for
+ * the next time.
  */
 #include "postgres.h"
 
@@ -27,7 +27,7 @@ static bool cut_off(int32 id, int64 seq);
 static bool advance(int32 id);
 static void cleanup(void);
 static int64 passed_by(int32 id, Snapshot snapshot, bool *shared);
-static bool advance_member(DcConsumer *consumer, const char *name);
+static bool advance_member(DcConsumer *consumer, DcMember *me);
 static int64 next_of_interest(DcConsumer *consumer, const DcMember *me, int64 upto);
 static void remove_if_left(int32 consumer, const char *name);
 
@@ -51,10 +51,10 @@ consumer_init(void)
 }
 
 /*
- * needs returns a list of DcConsumerNeed: which events the consumers still
- * need; none that was cut off. *busy: a position is being changed, so nothing is known,
- * and nothing may be removed. What the last committed transactions have left is read,
- * also in a transaction with an older snapshot.
+ * needs returns a list of DcConsumerNeed: which events the consumers still need. A
+ * consumer that was cut off needs none. *busy: a position is being changed, so nothing is
+ * known, and nothing may be removed. Rows are read as the last committed transactions
+ * have left them, also in a transaction with an older snapshot.
  */
 static List *
 needs(bool *busy)
@@ -115,8 +115,8 @@ passed_by(int32 id, Snapshot snapshot, bool *shared)
 
 /*
  * first_needed returns the first event that a consumer still needs, 0 if there is
- * none; one that was cut off needs none any more. *name: which consumer, if the current
- * user may know of it, or NULL.
+ * none. A consumer that was cut off needs none any more. *name: which consumer, if the
+ * current user may know of it, or NULL.
  */
 static int64
 first_needed(char **name)
@@ -182,6 +182,7 @@ advance(int32 id)
 {
 	DcConsumer *consumer = consumer_read_by_id(id);
 	bool advanced = false;
+	DcMember member;
 	List *members;
 	ListCell *lc;
 
@@ -192,9 +193,9 @@ advance(int32 id)
 	{
 		const char *name = ((DcMember *) lfirst(lc))->name;
 
-		if (member_lock(id, name, false, NULL))
+		if (member_try_open(id, name, &member))
 		{
-			if (advance_member(consumer, name))
+			if (advance_member(consumer, &member))
 				advanced = true;
 			else
 				member_unlock(id, name);
@@ -205,29 +206,24 @@ advance(int32 id)
 }
 
 static bool
-advance_member(DcConsumer *consumer, const char *name)
+advance_member(DcConsumer *consumer, DcMember *me)
 {
-	DcMember me;
-	int64 acked;
 	int64 done;
 
-	if (!member_read(consumer->id, name, &me) || me.lanes == 0 ||
-		member_has_outstanding(&me))
+	if (me->lanes == 0 || member_has_outstanding(me))
 		return false;
-	acked = member_acked(&me);
-	done = next_of_interest(consumer, &me, outbox_horizon(NULL));
-	if (done <= acked)
+	done = next_of_interest(consumer, me, outbox_horizon(NULL));
+	if (done <= member_acked(me))
 		return false;
-	for (int i = 0; i < LANES; i++)
-		me.positions[i] = Max(me.positions[i], done);
-	me.fetched = Max(me.fetched, done);
-	member_write(&me);
+	member_advance(me, done);
+	me->fetched = Max(me->fetched, done);
+	member_write(me);
 	return true;
 }
 
 /*
  * next_of_interest returns the number before the first event that a member is to get, or
- * how far it has looked.
+ * the number up to which it has looked.
  */
 static int64
 next_of_interest(DcConsumer *consumer, const DcMember *me, int64 upto)
@@ -260,9 +256,9 @@ next_of_interest(DcConsumer *consumer, const DcMember *me, int64 upto)
 }
 
 /*
- * cleanup removes members that have left long ago, and roles that have been
- * dropped, cuts leases that are left from before the clock was set back, and removes what
- * is left of discarded dead letters.
+ * cleanup removes members that have left long ago, roles that have been dropped, and
+ * rows of discarded dead letters. It cuts leases that are left from before the clock was
+ * set back.
  */
 static void
 cleanup(void)
@@ -304,10 +300,9 @@ remove_if_left(int32 consumer, const char *name)
 {
 	DcMember member;
 
-	if (!member_lock(consumer, name, false, NULL))
+	if (!member_try_open(consumer, name, &member))
 		return;
-	if (member_read(consumer, name, &member) && member.lanes == 0 &&
-		member.lease_until < GetCurrentTimestamp() - LEFT_US)
+	if (member.lanes == 0 && member.lease_until < GetCurrentTimestamp() - LEFT_US)
 		member_delete(&member);
 	else
 		member_unlock(consumer, name);

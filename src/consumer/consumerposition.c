@@ -2,8 +2,8 @@
  * consumerposition.c
  *		Positions by name, number and time.
  *
- * The caller shares the lock on positions, so that what it finds in the outbox is not
- * removed before its own position is known to those who remove.
+ * The caller shares the lock on positions. So the events that it finds in the outbox are
+ * not removed before the retention job can see the new position.
  */
 #include "postgres.h"
 
@@ -15,8 +15,8 @@
 
 /*
  * By how much an event may seem older than one before it. Times are those of the wall
- * clock; if that was set back by more, a time may be found too late, and the manual
- * says to seek a number then.
+ * clock. If the clock was set back by more, the position of a time may be found too late;
+ * the manual says to seek a number then.
  */
 #define DISORDER_US (60 * USECS_PER_SEC)
 
@@ -51,8 +51,8 @@ position_from_text(const char *start)
 }
 
 /*
- * position_from_int8 returns the position just after an event. 22023 if it is not one
- * that there can have been.
+ * position_from_int8 returns the position just after an event. 22023 for a number that no
+ * event can have had.
  */
 int64
 position_from_int8(int64 seq)
@@ -67,9 +67,9 @@ position_from_int8(int64 seq)
 }
 
 /*
- * position_from_time finds the first event that was written at a time or later. The
- * order of numbers is nearly that of times: find an event that is surely earlier by
- * halving, and go on from there.
+ * position_from_time returns the position before the first event that was written at a
+ * time or later. The order of numbers is nearly that of times: halving finds an event that
+ * is surely earlier, and a scan goes on from there.
  */
 static int64
 position_from_time(TimestampTz time)

@@ -2,7 +2,8 @@
  * consumerrow.c
  *		The catalog dcounter.consumer.
  *
- * Who changes a row holds the lock on the consumer's settings (consumeraccess.c).
+ * A transaction that changes a row holds the lock on the consumer's settings
+ * (consumeraccess.c).
  */
 #include "postgres.h"
 
@@ -21,7 +22,6 @@ static void columns(DcCatRow *io, void *data);
 static Datum readers_array(const DcConsumer *consumer);
 static void set_readers(DcConsumer *consumer, ArrayType *array);
 static bool is_lost(Oid role);
-static void forget_lost_roles(DcConsumer *consumer);
 
 static const DcCatalog consumers = {
 	.table = "consumer",
@@ -67,20 +67,25 @@ columns(DcCatRow *io, void *data)
 static Datum
 readers_array(const DcConsumer *consumer)
 {
-	Datum *readers = palloc((consumer->nreaders + 1) * sizeof(Datum));
+	Datum *readers = palloc((list_length(consumer->readers) + 1) * sizeof(Datum));
+	int count = 0;
+	ListCell *lc;
 
-	for (int i = 0; i < consumer->nreaders; i++)
-		readers[i] = ObjectIdGetDatum(consumer->readers[i]);
-	return PointerGetDatum(construct_array(readers, consumer->nreaders, REGROLEOID, sizeof(Oid),
+	foreach(lc, consumer->readers)
+		readers[count++] = ObjectIdGetDatum(lfirst_oid(lc));
+	return PointerGetDatum(construct_array(readers, count, REGROLEOID, sizeof(Oid),
 										   true, TYPALIGN_INT));
 }
 
 static void
 set_readers(DcConsumer *consumer, ArrayType *array)
 {
-	consumer->nreaders = ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array));
-	consumer->readers = palloc((consumer->nreaders + 1) * sizeof(Oid));
-	memcpy(consumer->readers, ARR_DATA_PTR(array), consumer->nreaders * sizeof(Oid));
+	const Oid *roles = (const Oid *) ARR_DATA_PTR(array);
+	int count = ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array));
+
+	consumer->readers = NIL;
+	for (int i = 0; i < count; i++)
+		consumer->readers = lappend_oid(consumer->readers, roles[i]);
 }
 
 /*
@@ -133,9 +138,10 @@ bool
 consumer_has_lost_roles(const DcConsumer *consumer)
 {
 	bool lost = is_lost(consumer->owner);
+	ListCell *lc;
 
-	for (int i = 0; i < consumer->nreaders; i++)
-		lost |= is_lost(consumer->readers[i]);
+	foreach(lc, consumer->readers)
+		lost |= is_lost(lfirst_oid(lc));
 	return lost;
 }
 
@@ -147,22 +153,21 @@ is_lost(Oid role)
 
 /*
  * forget_lost_roles removes readers that have been dropped, as another role may get the
- * number, here or where a dump is restored. What has lost its owner belongs to the owner
- * of the extension's tables.
+ * number, here or where a dump is restored. A consumer that has lost its owner belongs to
+ * the owner of the extension's tables.
  */
 static void
 forget_lost_roles(DcConsumer *consumer)
 {
-	int left = 0;
+	ListCell *lc;
 
 	if (is_lost(consumer->owner))
 		consumer->owner = relation_owner(catalog_relation(consumers.table));
-	for (int i = 0; i < consumer->nreaders; i++)
+	foreach(lc, consumer->readers)
 	{
-		if (!is_lost(consumer->readers[i]))
-			consumer->readers[left++] = consumer->readers[i];
+		if (is_lost(lfirst_oid(lc)))
+			consumer->readers = foreach_delete_current(consumer->readers, lc);
 	}
-	consumer->nreaders = left;
 }
 
 /*
@@ -188,16 +193,11 @@ consumer_delete(DcConsumer *consumer)
 bool
 consumer_wants(const DcConsumer *consumer, const text *topic)
 {
-	Size len = VARSIZE_ANY_EXHDR(topic);
-
 	if (consumer->topics == NULL)
 		return true;
 	for (int i = 0; i < consumer->ntopics; i++)
 	{
-		text *other = (text *) DatumGetPointer(consumer->topic_list[i]);
-
-		if (VARSIZE_ANY_EXHDR(other) == len &&
-			memcmp(VARDATA_ANY(other), VARDATA_ANY(topic), len) == 0)
+		if (same_text((text *) DatumGetPointer(consumer->topic_list[i]), topic))
 			return true;
 	}
 	return false;

@@ -3,18 +3,18 @@
  *		dc_fetch(): the next events of a consumer.
  *
  * A fetch returns the events after the position, up to the horizon (registry.c),
- * and notes in the member's row how far it went; dc_ack() moves the position. What
- * is not acknowledged comes again with the next fetch. So an event is delivered
- * at least once; none is skipped, as none can appear below the horizon later.
+ * and notes in the member's row how far it went. dc_ack() moves the position. An event
+ * that is not acknowledged comes again with the next fetch. So an event is delivered
+ * at least once. No event is skipped, as none can appear below the horizon later.
  *
- * How often each event has been handed out is attempts.c's.
+ * attempts.c counts how often each event has been handed out.
  *
  * The member's row is locked to the end of the transaction. A second session that
  * fetches for the same member meanwhile gets nothing, and waits as if there were
- * no events. A fetch that finds nothing writes nothing and keeps no lock on the
- * consumer itself, but one on a member, which protects its lanes while it waits. One
- * that has written, and has nothing to return, keeps the lock, and waits only for a
- * moment, so that others are not kept from working.
+ * no events. A fetch that finds nothing writes nothing. It keeps no lock on the consumer
+ * itself; a lock on a member it keeps, as that protects the member's lanes while it
+ * waits. A fetch that has written, and has nothing to return, keeps the lock, and waits
+ * only for a moment, so that other sessions are not kept from working.
  *
  * Events that are of no interest (other topics, other members' lanes) are passed when
  * an event after them is handed out, or after SKIP_AT_LEAST of them.
@@ -37,8 +37,8 @@ PG_FUNCTION_INFO_V1(last_fetch);
 #define SKIP_AT_LEAST 4096
 
 /*
- * How many events a fetch passes at most, and how many it parks. It then returns, be
- * it with nothing, so that what it has done is committed.
+ * How many events a fetch passes at most, and how many it parks. It then returns, even
+ * with nothing, so that its changes are committed.
  */
 #define SKIP_MAX 100000
 #define PARK_MAX 5000
@@ -59,10 +59,10 @@ typedef struct Fetch
 	int max;
 	ReturnSetInfo *result;
 	DcMoment until;		 /* when to give up */
-	DcMoment look_again; /* when to look, even if nobody wakes us */
+	DcMoment look_again; /* when to look, even if nothing wakes this session */
 	DcConsumer *consumer;
 	DcMember me;
-	bool busy;	 /* somebody else works as the member */
+	bool busy;	 /* another session works as the member */
 	bool moved;	 /* lanes have moved: me must be stored */
 	bool wrote;	 /* something was stored */
 	bool renew;	 /* the lease is to be renewed */
@@ -70,21 +70,20 @@ typedef struct Fetch
 	DcRetries *retries;
 	int nrows;		   /* returned */
 	int64 first;	   /* new event returned, 0: none */
-	int64 last;		   /* likewise */
+	int64 last;		   /* the last such event */
 	int nskipped;	   /* events that were of no interest */
 	bool stopped;	   /* because there were too many of these */
-	int nparked;	   /* and that have rows, perhaps since now */
+	int nparked;	   /* events that have rows, perhaps since now */
 	MemoryContext cxt; /* for one event */
 } Fetch;
 
 static void fetch_args(FunctionCallInfo fcinfo, Fetch *fetch, int64 *wait);
 static void fetch_try(Fetch *fetch);
-static bool open_self(Fetch *fetch);
+static void open_self(Fetch *fetch);
 static bool open_member(Fetch *fetch);
 static bool join(Fetch *fetch);
 static void read_events(Fetch *fetch);
 static int64 read_new(Fetch *fetch, int64 after, int64 upto);
-static void put_event(Fetch *fetch, const DcStoredEvent *event, int attempt);
 static void note(Fetch *fetch, int64 scanned);
 static bool lease_is_old(const Fetch *fetch);
 
@@ -151,7 +150,7 @@ dc_fetch(PG_FUNCTION_ARGS)
 
 /*
  * last_fetch() -> text: whether the last dc_fetch() of this session has looked at all that
- * there was ('complete'). An empty one that has not is no sign that nothing is left: it
+ * there was ('complete'). If it has not, and was empty, events may be left: it
  * has come to many events that were of no interest or had to wait ('stopped'), or another
  * transaction works for the consumer ('busy').
  */
@@ -184,7 +183,7 @@ fetch_args(FunctionCallInfo fcinfo, Fetch *fetch, int64 *wait)
 static void
 fetch_try(Fetch *fetch)
 {
-	bool opened;
+	bool opened = true;
 
 	fetch->consumer = consumer_open_to_read(fetch->name);
 	if (fetch->consumer->cut_off != 0)
@@ -203,7 +202,10 @@ fetch_try(Fetch *fetch)
 	fetch->consumer = consumer_read_again(fetch->consumer);
 	fetch->moved = fetch->wrote = fetch->renew = false;
 	fetch->lease = fetch->consumer->lease;
-	opened = fetch->member[0] == '\0' ? open_self(fetch) : open_member(fetch);
+	if (fetch->member[0] == '\0')
+		open_self(fetch);
+	else
+		opened = open_member(fetch);
 	if (opened)
 		read_events(fetch);
 	if (fetch->wrote)
@@ -215,22 +217,19 @@ fetch_try(Fetch *fetch)
 /*
  * open_self reads the row of the consumer itself, which needs all lanes.
  */
-static bool
+static void
 open_self(Fetch *fetch)
 {
 	if (!member_read(fetch->consumer->id, "", &fetch->me))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("consumer \"%s\" does not exist", fetch->name)));
+		consumer_is_missing(fetch->name);
 	if (fetch->me.lanes == ALL_LANES)
-		return true;
+		return;
 	if (!member_take_all(fetch->consumer, &fetch->me))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("members of consumer \"%s\" are at work", fetch->name),
 				 errhint("Fetch as a member, too, or when their leases have expired.")));
 	fetch->moved = true;
-	return true;
 }
 
 /*
@@ -266,9 +265,7 @@ join(Fetch *fetch)
 		return false;
 	}
 	if (!member_read(fetch->consumer->id, "", &self))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("consumer \"%s\" does not exist", fetch->name)));
+		consumer_is_missing(fetch->name);
 	member_new(&fetch->me, fetch->consumer->id, fetch->member);
 	fetch->moved = true;
 	return true;
@@ -282,7 +279,8 @@ static void
 read_events(Fetch *fetch)
 {
 	int64 after = member_acked(&fetch->me);
-	int64 upto = outbox_horizon(NULL);
+	int64 horizon = outbox_horizon(NULL);
+	int64 upto = after;
 
 	fetch->first = fetch->last = 0;
 	fetch->nskipped = fetch->nparked = 0;
@@ -295,13 +293,9 @@ read_events(Fetch *fetch)
 		fetch->retries = retries_open(fetch->consumer, &fetch->me);
 		fetch->nrows = retries_fetch(fetch->retries, fetch->max, fetch->result,
 									 &fetch->look_again);
-		if (fetch->nrows < fetch->max && upto > after)
-			upto = read_new(fetch, after, upto);
-		else
-			upto = after;
+		if (fetch->nrows < fetch->max && horizon > after)
+			upto = read_new(fetch, after, horizon);
 	}
-	else
-		upto = after;
 	if (fetch->nrows == fetch->max && fetch->last > 0)
 		upto = fetch->last;
 	note(fetch, upto);
@@ -326,7 +320,9 @@ read_new(Fetch *fetch, int64 after, int64 upto)
 			fetch->nparked++;
 		else
 		{
-			put_event(fetch, &event, member_attempts(&fetch->me, event.seq) + 1);
+			fetch_put(fetch->result, event.values, event.isnull,
+					  member_attempts(&fetch->me, event.seq) + 1);
+			fetch->nrows++;
 			if (fetch->first == 0)
 				fetch->first = event.seq;
 			fetch->last = event.seq;
@@ -339,13 +335,6 @@ read_new(Fetch *fetch, int64 after, int64 upto)
 	MemoryContextSwitchTo(old);
 	reader_end(reader);
 	return upto;
-}
-
-static void
-put_event(Fetch *fetch, const DcStoredEvent *event, int attempt)
-{
-	fetch_put(fetch->result, event->values, event->isnull, attempt);
-	fetch->nrows++;
 }
 
 /*
@@ -386,8 +375,7 @@ note(Fetch *fetch, int64 scanned)
 		return;
 	}
 	/* what comes before the first event is of no interest, or waits elsewhere */
-	for (int i = 0; i < LANES; i++)
-		me->positions[i] = Max(me->positions[i], done);
+	member_advance(me, done);
 	if (fetch->first > 0)
 		member_hand_out(me, fetch->last);
 	me->fetched = Max(scanned, done);

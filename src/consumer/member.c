@@ -13,36 +13,36 @@
  *	1. A lane has one holder at a time. It moves from row to row in one transaction,
  *	   which has the locks on both rows; all others act upon a row only with its lock
  *	   held, and see the row as that transaction left it.
- *	2. The new holder begins at the lane's position, so what the old one had fetched
- *	   and not acknowledged comes again, before anything later.
- *	3. The old holder is done with the lane: it gives lanes away only at the start of a
+ *	2. The new holder begins at the lane's position. So the events that the old one had
+ *	   fetched and not acknowledged come again, before anything later.
+ *	3. The old holder is done with the lane. It gives lanes away only at the start of a
  *	   fetch of its own, when by contract it works on nothing; or it had let its lease
  *	   expire. In the latter case it may still be working, but cannot get that
  *	   acknowledged: its row has no lanes any more. If its work is in the transaction
  *	   of its dc_ack(), none of it counts. This is as much as can be said of work
  *	   outside of the database.
- *	4. A holder whose transaction is open has the lock on its row, so it cannot lose
- *	   lanes, whatever its lease says: what it has fetched or acknowledged there will
- *	   be decided by its commit.
+ *	4. A holder whose transaction is open has the lock on its row. So it cannot lose
+ *	   lanes, whatever its lease says: its commit decides on what it has fetched or
+ *	   acknowledged there.
  *	5. Retries: see retry.c.
  *
- * Who has how many: the live members (with a lease that has not expired) share
- * evenly, ceil(64 / live). A fetch first takes over the lanes of expired members;
- * then it gives what it has too many of to the consumer's row, or takes what it
- * lacks from there. A row that somebody else has locked is left for the next time, so
- * fetches never wait for each other. Every lane is in some row at all times; none is
+ * How many lanes a member has: the live members (with a lease that has not expired) share
+ * evenly, ceil(64 / live). A fetch first takes over the lanes of expired members. Then it
+ * gives those that are too many to the consumer's row, or takes those that it lacks
+ * from there. A row that another session has locked is left for the next time, so
+ * fetches never wait for each other. Every lane is in some row at all times. None is
  * lost when members come and go or transactions roll back, as rows change only
  * together.
  *
- * A call without member works on the consumer's row, and so on all lanes; while live
+ * A call without member works on the consumer's row, and so on all lanes. While live
  * members have some of them it is refused.
  *
  * Leases are wall time: they are rows, which all sessions read, also after a restart.
- * When the clock is set forth they all end, and whoever fetches next takes over:
- * what had been fetched comes again, as by 3. When it is set back, they would not end
- * for so long. But then they end later than any that is given now; so who comes by, the
- * next member or the job of the outbox, cuts them to a full lease from now. The same
- * happens when a lease is made shorter by dc_consumer_alter().
+ * When the clock is set forth they all end, and the next fetch takes over:
+ * the events that had been fetched come again, as by 3. When the clock is set back, leases
+ * would not end for so long. But then they end later than any that is given now. So the
+ * next session that sees such a lease, a member's or the worker's, cuts it to a full
+ * lease from now. The same happens when a lease is made shorter by dc_consumer_alter().
  */
 #include "postgres.h"
 
@@ -51,7 +51,7 @@
 #include "port/pg_bitutils.h"
 #include "utils/snapmgr.h"
 
-/* How soon who lacks lanes looks for some again. */
+/* How soon a member that lacks lanes looks for some again. */
 #define LACKING_US (1 * USECS_PER_SEC)
 
 /* How often to look for rows that are just being replaced. */
@@ -59,18 +59,17 @@
 
 static void move_retries(const DcMember *from, DcMember *to);
 static bool take_over(DcMember *from, DcMember *to, TimestampTz now);
-static void give_surplus(DcMember *me, int surplus, bool *moved);
-static void take_missing(DcMember *me, int missing, bool *moved);
+static bool trade(DcMember *me, int lacking);
 static uint64 some_lanes(uint64 lanes, int count);
 
 /*
- * member_move_lanes moves lanes from one member to another, with their positions.
+ * move_lanes moves lanes from one member to another, with their positions.
  * Neither may acknowledge after that what it has fetched before.
  */
-void
-member_move_lanes(DcMember *from, DcMember *to, uint64 lanes)
+static void
+move_lanes(DcMember *from, DcMember *to, uint64 lanes)
 {
-	/* what comes again is known to do so, and nothing else of the lanes */
+	/* counts are kept only of events that come again */
 	if (to->lanes == 0 || to->delivered <= member_acked(to))
 	{
 		to->delivered = 0;
@@ -91,7 +90,8 @@ member_move_lanes(DcMember *from, DcMember *to, uint64 lanes)
 }
 
 /*
- * move_retries makes what a member knows of its retries true of another one's lanes, too.
+ * move_retries makes what a member's row says of its retries true of another member's
+ * lanes, too.
  */
 static void
 move_retries(const DcMember *from, DcMember *to)
@@ -161,10 +161,8 @@ member_share(DcConsumer *consumer, DcMember *me, DcMoment *look_again)
 
 	share = (LANES + live - 1) / live;
 	mine = pg_popcount64(me->lanes);
-	if (mine > share)
-		give_surplus(me, mine - share, &moved);
-	else if (mine < share && spare != 0)
-		take_missing(me, share - mine, &moved);
+	if ((mine > share || (mine < share && spare != 0)) && trade(me, share - mine))
+		moved = true;
 	if (pg_popcount64(me->lanes) < LANES / live)
 		*look_again = moment_min(*look_again, moment_after(moment_now(), LACKING_US));
 	return moved;
@@ -181,9 +179,9 @@ member_cut_lease(int32 consumer, const char *name, int64 lease)
 	TimestampTz until = GetCurrentTimestamp() + lease;
 	DcMember member;
 
-	if (!member_lock(consumer, name, false, NULL))
+	if (!member_try_open(consumer, name, &member))
 		return false;
-	if (!member_read(consumer, name, &member) || member.lease_until <= until)
+	if (member.lease_until <= until)
 	{
 		member_unlock(consumer, name);
 		return false;
@@ -203,52 +201,40 @@ take_over(DcMember *from, DcMember *to, TimestampTz now)
 	char name[CONSUMER_NAME_MAX + 1];
 
 	strlcpy(name, from->name, sizeof(name));
-	if (!member_lock(from->consumer, name, false, NULL))
+	if (!member_try_open(to->consumer, name, from))
 		return false;
-	/* as it is now that it is locked */
-	if (!member_read(to->consumer, name, from) || from->lanes == 0 ||
-		from->lease_until > now)
+	if (from->lanes == 0 || from->lease_until > now)
 	{
 		member_unlock(to->consumer, name);
 		return false;
 	}
-	member_move_lanes(from, to, from->lanes);
+	move_lanes(from, to, from->lanes);
 	member_write(from);
 	return true;
 }
 
-static void
-give_surplus(DcMember *me, int surplus, bool *moved)
+/*
+ * trade takes lanes that a member lacks from the consumer itself, or gives it those
+ * that are too many (lacking < 0); false if its row is locked, or has none to take.
+ */
+static bool
+trade(DcMember *me, int lacking)
 {
 	DcMember self;
 
-	if (!member_lock(me->consumer, "", false, NULL))
-		return;
-	if (!member_read(me->consumer, "", &self))
+	if (!member_try_open(me->consumer, "", &self))
+		return false;
+	if (lacking > 0 && self.lanes == 0)
 	{
 		member_unlock(me->consumer, "");
-		return;
+		return false;
 	}
-	member_move_lanes(me, &self, some_lanes(me->lanes, surplus));
+	if (lacking > 0)
+		move_lanes(&self, me, some_lanes(self.lanes, lacking));
+	else
+		move_lanes(me, &self, some_lanes(me->lanes, -lacking));
 	member_write(&self);
-	*moved = true;
-}
-
-static void
-take_missing(DcMember *me, int missing, bool *moved)
-{
-	DcMember self;
-
-	if (!member_lock(me->consumer, "", false, NULL))
-		return;
-	if (!member_read(me->consumer, "", &self) || self.lanes == 0)
-	{
-		member_unlock(me->consumer, "");
-		return;
-	}
-	member_move_lanes(&self, me, some_lanes(self.lanes, missing));
-	member_write(&self);
-	*moved = true;
+	return true;
 }
 
 /*
@@ -298,8 +284,8 @@ member_take_all(DcConsumer *consumer, DcMember *self)
 }
 
 /*
- * members_lock_all locks all members of a consumer, waiting for those who work, and
- * returns them (DcMember *), the consumer itself first. No new one can have lanes, as
+ * members_lock_all locks all members of a consumer, waiting for those that work, and
+ * returns them (DcMember *), the consumer itself first. No new member can have lanes, as
  * it would have to take them from one of these.
  */
 List *

@@ -3,29 +3,28 @@
  *		Rows of dcounter.consumer_member: positions of consumers and members.
  *
  * A row changes with every fetch and every acknowledgement. An update in place would
- * leave a chain of dead versions that grows while any snapshot is held, and has
- * to be walked by each reader. So each version has a number, which is part of
- * the primary key and grows for ever: the newest version is the last entry of
- * (consumer, member), found by one descent of the index, backwards, however many
- * dead ones there are before it. All members of a consumer are found the same
- * way: the last entry of the consumer, then the last one before that member, and
- * so on, never through the dead ones.
+ * leave a chain of dead versions that grows while any snapshot is held, and each reader
+ * would have to walk it. So each version has a number, which is part of the primary key
+ * and grows for ever. The newest version is the last entry of (consumer, member). One
+ * descent of the index, backwards, finds it, however many dead ones there are before it.
+ * All members of a consumer are found the same way: the last entry of the consumer, then
+ * the last one before that member, and so on, never through the dead ones.
  *
- * Who reads a row in order to change it, or to act upon it, first takes the lock on
- * (consumer, member), and keeps it to the end of the transaction. A fetch takes
+ * A transaction that reads a row in order to change it, or to act upon it, first takes
+ * the lock on (consumer, member), and keeps it to the end. A fetch takes
  * it without waiting, an acknowledgement waits. With the lock held all earlier
- * changes are committed or undone, so SnapshotSelf shows the one row there is,
+ * changes are committed or undone. So SnapshotSelf shows the one row there is,
  * whatever the isolation level, and no update can fail. Without the lock a read may
- * miss a row that is being replaced, which is then looked for again.
+ * miss a row that is being replaced. Then it looks for the row again.
  */
 #include "postgres.h"
 
 #include "access/stratnum.h"
 #include "base/catrow.h"
 #include "base/compat.h"
+#include "base/lockclass.h"
 #include "common/hashfn.h"
 #include "consumer/consumer.h"
-#include "consumer/consumerlock.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/snapmgr.h"
@@ -108,6 +107,21 @@ member_read(int32 consumer, const char *name, DcMember *member)
 	ScanKeyInit(&keys[1], COL_MEMBER, BTEqualStrategyNumber, F_TEXTEQ,
 				CStringGetTextDatum(name));
 	return read_last(keys, 2, SnapshotSelf, member) || read_last(keys, 2, SnapshotSelf, member);
+}
+
+/*
+ * member_try_open locks and reads a member; false, and it is not locked, if that
+ * would have to wait or there is none.
+ */
+bool
+member_try_open(int32 consumer, const char *name, DcMember *member)
+{
+	if (!member_lock(consumer, name, false, NULL))
+		return false;
+	if (member_read(consumer, name, member))
+		return true;
+	member_unlock(consumer, name);
+	return false;
 }
 
 /*
@@ -246,6 +260,16 @@ member_acked(const DcMember *member)
 			acked = Min(acked, member->positions[i]);
 	}
 	return member->lanes != 0 ? acked : member->positions[0];
+}
+
+/*
+ * member_advance notes that everything up to a number is done, in all lanes.
+ */
+void
+member_advance(DcMember *member, int64 done)
+{
+	for (int i = 0; i < LANES; i++)
+		member->positions[i] = Max(member->positions[i], done);
 }
 
 /*

@@ -2,17 +2,17 @@
  * nack.c
  *		dc_nack(): an event that was fetched is not accepted.
  *
- * The event gets a row in dcounter.consumer_retry, or keeps the one that it had; after
- * max_attempts deliveries the row is that of a dead letter. In either case what the
- * same fetch has returned of the key after it is taken back (retry.c has the rules),
- * and if the event died, the first that is pending of the key is due at once.
+ * The event gets a row in dcounter.consumer_retry, or keeps the one that it had. After
+ * max_attempts deliveries the row is that of a dead letter. In either case the later
+ * events of the key that the same fetch has returned are taken back (retry.c has the
+ * rules). If the event died, the first that is pending of the key is due at once.
  *
- * Deliveries that were taken back are not held against an event (`spared`): it was to
- * be left alone. If they were, all that waits behind an event that is refused
- * max_attempts times would die at the first refusal of its own.
+ * Deliveries that were taken back do not count against an event (`spared`): the consumer
+ * was to leave it alone. If they counted, all that waits behind an event that is refused
+ * max_attempts times would die at its own first refusal.
  *
- * All happens in the transaction of the call, with the lock on the member held: rows
- * here and in the member's row change together or not at all, also when a savepoint is
+ * All happens in the transaction of the call, with the lock on the member held. The rows
+ * of retries and the member's row change together or not at all, also when a savepoint is
  * rolled back.
  */
 #include "postgres.h"
@@ -25,7 +25,7 @@
 
 PG_FUNCTION_INFO_V1(dc_nack);
 
-/* What a call is about. */
+/* A call. */
 typedef struct Nack
 {
 	DcConsumer *consumer;
@@ -105,7 +105,7 @@ nack_retry(Nack *nack)
 
 /*
  * nack_new refuses an event from the outbox; NULL if the last fetch has not
- * returned it, or it is done, or was put aside with an earlier one of its key.
+ * returned it, or it is done, or was parked behind an earlier one of its key.
  */
 static DcRetry *
 nack_new(Nack *nack)
@@ -132,10 +132,8 @@ refuse_new(Nack *nack, const DcStoredEvent *event)
 	DcMember *me = &nack->me;
 	text *topic = DatumGetTextPCopy(event->values[OUTBOX_TOPIC - 1]);
 	text *key = event_key(event);
-	DcRetry *retry;
+	DcRetry *retry = retry_make(nack->consumer->id, event, retry_hash(nack->consumer, topic, key));
 
-	retry = retry_make(nack->consumer->id, event, event_lane(event),
-					   retry_hash(nack->consumer, topic, key));
 	retry->attempts = Max(member_attempts(me, nack->seq), 1); /* as it was shown */
 	refuse(nack, retry);
 	retry_write(retry);
@@ -146,8 +144,8 @@ refuse_new(Nack *nack, const DcStoredEvent *event)
 }
 
 /*
- * put_off gives an event that was refused before another time; NULL if it waits for
- * another one, or is dead, or was due without having been refused.
+ * put_off gives another time to an event that was refused before; NULL if it waits for
+ * another event, or is dead, or was due without having been refused.
  */
 static DcRetry *
 put_off(Nack *nack, DcRetry *retry)
@@ -177,10 +175,10 @@ refuse(Nack *nack, DcRetry *retry)
 }
 
 /*
- * hold_up keeps from being acknowledged what must come again after an event that was
- * refused, and goes on with its key if it died. Whether there is something like that
- * was the consumer's on_nack at the time of the fetch (me->skip), and whether it waits
- * is its on_nack now (the hash).
+ * hold_up keeps events from being acknowledged that must come again after an event that
+ * was refused, and goes on with its key if it died. Whether there are such events depends
+ * on the consumer's on_nack at the time of the fetch (me->skip). Whether they wait depends
+ * on its on_nack now (the hash).
  */
 static void
 hold_up(Nack *nack, DcRetry *refused)

@@ -16,37 +16,38 @@
  *	   the fetch returns it and those that follow, in order and without a gap. Later
  *	   events of the key, from the outbox, are returned by the same fetch only
  *	   if all pending ones are.
- *	3. dc_nack() takes back what the same fetch had returned of the key after the
- *	   nacked event, whether that is delivered again or dies: the caller has to leave
- *	   it alone, and cannot know the answer before he asks. What came from the outbox
- *	   is parked, what came from here is no longer noted as handed out. So no later
- *	   acknowledgement covers it.
+ *	3. dc_nack() takes back the later events of the key that the same fetch had returned,
+ *	   whether the nacked event is delivered again or dies. The caller has to leave them
+ *	   alone, and cannot know the answer before the call. An event that came from the
+ *	   outbox is parked. One that came from this table is no longer noted as handed out.
+ *	   So no later acknowledgement covers them.
  *	4. When the first is acknowledged, or dies, the next becomes due at once.
- *	5. All rows of a key are in its lane, so they are handled by the lane's holder
- *	   alone, and go with the lane to the next one (member.c).
- *	6. Whether a row holds up its key is a matter of the consumer's on_nack. When that
- *	   changes, all rows change with it; who changes it has the locks of all members,
- *	   so a fetch or a nack, once it has its own, knows what it is. But whether the caller leaves the later
- *	   events alone is a matter of what it was when he fetched, which is noted in the
- *	   member's row: by that dc_nack() takes back or not.
+ *	5. All rows of a key are in its lane. So the lane's holder alone handles them, and
+ *	   they go with the lane to the next holder (member.c).
+ *	6. Whether a row holds up its key depends on the consumer's on_nack. When that
+ *	   changes, all rows change with it. The transaction that changes it has the locks of
+ *	   all members, so a fetch or a nack, once it has its member's lock, knows the value.
+ *	   But whether the caller leaves the later events alone depends on the value at the
+ *	   time of the fetch. That value is noted in the member's row, and by it dc_nack()
+ *	   takes back or not.
  *
  * A fetch returns pending events only up to the position (of all lanes of the member),
- * and sorts them. So its result is ordered by seq as a whole, and acknowledging
+ * and sorts them. So its result is ordered by seq as a whole. Acknowledging
  * the events one by one, as they come, never covers one that is yet to come. An event
  * that was nacked while earlier ones are not acknowledged is kept back till then.
  *
- * Which pending events were handed out is noted in the member's row; an
- * acknowledgement removes these, up to its number, and no others.
+ * The member's row has the pending events that were handed out. An acknowledgement
+ * removes these, up to its number, and no others.
  *
- * An event that has a row, dead ones included, is never returned from the outbox:
- * after a fetch that is repeated the position may still be before it. So a dead letter that
+ * An event that has a row, a dead one included, is never returned from the outbox:
+ * when a fetch is repeated, the position may still be before it. So a dead letter that
  * is discarded keeps its row until the position has passed it (retrydead.c).
  *
  * Events without a key have no order to keep. They hold up nothing.
  *
- * When a row is due is wall time, since it has to outlive sessions and servers. If the
- * clock is set back, what waits does so for that much longer; set forth, it comes
- * early. Neither changes the order, or loses anything.
+ * The time when a row is due is wall time, since it has to outlive sessions and servers.
+ * If the clock is set back, events that wait do so for that much longer. If it is set
+ * forth, they come early. Neither changes the order, or loses anything.
  */
 #include "postgres.h"
 
@@ -68,8 +69,8 @@ static bool is_first_of_key(const DcMember *me, const DcRetry *retry);
 static int compare_seq(const ListCell *a, const ListCell *b);
 
 /*
- * retries_open prepares a fetch. Events may have been made due by somebody who did not
- * have the member's row.
+ * retries_open prepares a fetch. Events may have been made due by a transaction that did
+ * not change the member's row (retrydead.c).
  */
 DcRetries *
 retries_open(DcConsumer *consumer, DcMember *me)
@@ -117,7 +118,7 @@ retries_fetch(DcRetries *retries, int max, ReturnSetInfo *result,
 
 /*
  * collect finds the retries to hand out: those that are due and, if they are the
- * first of their key, what follows them.
+ * first of their key, those that follow them.
  */
 static void
 collect(DcRetries *retries, int max, List **given, DcMoment *look_again)
@@ -265,7 +266,7 @@ retries_wrote(DcRetries *retries)
 void
 retry_park(DcConsumer *consumer, DcMember *me, const DcStoredEvent *event, int64 hash)
 {
-	DcRetry *retry = retry_make(consumer->id, event, event_lane(event), hash);
+	DcRetry *retry = retry_make(consumer->id, event, hash);
 
 	if (hash == 0)
 		retry->due_at = GetCurrentTimestamp();
@@ -327,8 +328,8 @@ retry_promote(DcMember *me, const DcRetry *gone)
 }
 
 /*
- * retry_note notes an event that has a row, a dead one too, in the member's own, which
- * is then to be stored.
+ * retry_note notes an event that has a row, a dead one too, in the member's row, which
+ * the caller then stores.
  */
 void
 retry_note(DcMember *me, const DcRetry *retry)
@@ -345,8 +346,8 @@ retry_note(DcMember *me, const DcRetry *retry)
 }
 
 /*
- * retries_rehash has all rows of a consumer hold up their keys, or not, as its on_nack
- * says now. All are due at once; the next fetch finds out which are the first of
+ * retries_rehash makes all rows of a consumer hold up their keys, or not, as its on_nack
+ * says now. All are due at once. The next fetch finds out which are the first of
  * their keys.
  */
 void

@@ -19,7 +19,7 @@ typedef struct DcRetry
 	TimestampTz due_at;	 /* wall time; 0: waits for another event, or is dead; DT_NOBEGIN: discarded */
 	TimestampTz died_at; /* 0: it is not dead */
 	int32 attempts;
-	int32 spared; /* of these, how many do not count: it was left alone */
+	int32 spared; /* of these, how many do not count: they were taken back (nack.c) */
 	text *topic;
 	text *key;	  /* or NULL */
 	text *reason; /* why it was not accepted, or NULL */
@@ -36,7 +36,7 @@ extern List *retry_read_key(const DcRetry *first, int64 upto, int max);
 extern List *retry_read_due(const DcMember *me, TimestampTz now, int64 upto, TimestampTz *first, TimestampTz *next);
 extern List *retry_read_discarded(int32 consumer);
 extern List *retry_read_all(int32 consumer);
-extern DcRetry *retry_make(int32 consumer, const DcStoredEvent *event, int lane, int64 hash);
+extern DcRetry *retry_make(int32 consumer, const DcStoredEvent *event, int64 hash);
 extern void retry_count(int32 consumer, int64 *pending, int32 *attempts, int64 *dead);
 extern void retry_write(DcRetry *retry);
 extern void retry_delete(DcRetry *retry);

@@ -3,15 +3,16 @@
  *		Dead letters: events that were refused too often.
  *
  * Fetches and acknowledgements do not touch their rows. The lock on the consumer's
- * settings keeps these functions from each other. What is revived is not noted in the
- * members' rows, which would have to wait for each fetch that waits; the next fetch of a
- * member sees a higher number in the consumer's row, and looks anew.
+ * settings keeps these functions from each other. Revived events are not noted in the
+ * members' rows, as that would have to wait for each fetch that waits. Instead the next
+ * fetch of a member sees a higher number in the consumer's row, and looks anew.
  *
- * What is discarded before the position has passed it keeps its row, without what is in it:
- * the row keeps the next fetch from returning the event from the outbox again. It is
- * dead, and its time to be due is -infinity, which has it found at once. It goes when the
- * position has passed it: positions go back by dc_seek() alone, which has the same lock
- * on the settings, so who sees it passed once need not look again.
+ * A dead letter that is discarded before the position has passed it keeps its row, without
+ * payload, headers and reason. The row keeps the next fetch from returning the event from
+ * the outbox again. Its time to be due is -infinity, so that it is found at once. The row
+ * goes when the position has passed it. Positions go back by dc_seek() alone, which
+ * has the same lock on the settings. So a position that was seen to have passed the row
+ * need not be looked at again.
  */
 #include "postgres.h"
 
@@ -105,7 +106,7 @@ retries_forget_discarded(int32 consumer)
 
 /*
  * is_passed tells whether the position of an event's lane is after it. While lanes move
- * between members their rows may be missing here: then it is for the next time.
+ * between members their rows may be missing here. Then the event is left for the next time.
  */
 static bool
 is_passed(List *members, const DcRetry *retry)
@@ -149,8 +150,8 @@ dead_letters(FunctionCallInfo fcinfo, const DcConsumer *consumer)
 }
 
 /*
- * revive makes a dead letter pending again. Its key went on meanwhile; from now on
- * it waits.
+ * revive makes a dead letter pending again. Its key went on meanwhile. From now on
+ * the key waits for it.
  */
 static void
 revive(const DcConsumer *consumer, DcRetry *retry)

@@ -2,14 +2,14 @@
  * retryrow.c
  *		Rows of dcounter.consumer_retry.
  *
- * A row is read and written with the lock held on the member that has the row's lane
- * (dead ones: with that on the consumer's settings), so all that was said of
- * memberrow.c about SnapshotSelf holds here. Rows are copied out of the scan: a
+ * A row is read and written with the lock held on the member that has the row's lane,
+ * and the row of a dead letter with that on the consumer's settings. So all that
+ * memberrow.c says about SnapshotSelf holds here. Rows are copied out of the scan: a
  * scan that goes on while its rows are changed would meet them again.
  *
- * While a snapshot is held, dead versions pile up in the indexes, as they do in that of
- * members; but here a scan has to go through them. So each member's row says
- * where the rows of its lanes begin and end (retry_due, retry_first, retry_last): no
+ * While a snapshot is held, dead versions pile up in the indexes, as they do in the index
+ * of members. But here a scan has to go through them. So each member's row says
+ * where the rows of its lanes begin and end (retry_due, retry_first, retry_last). No
  * scan starts before, and with nothing pending there is none.
  */
 #include "postgres.h"
@@ -35,17 +35,13 @@
 #define COL_DIED_AT 6
 #define COL_ATTEMPTS 7
 
-/* Of the columns that it shares with dcounter.outbox */
+/* Types of the columns that it shares with dcounter.outbox */
 static const Oid event_types[OUTBOX_NUM_COLUMNS] = {
 	INT8OID, TIMESTAMPTZOID, UUIDOID, TEXTOID, TEXTOID, TEXTOID, JSONBOID, JSONBOID};
 
 static void columns(DcCatRow *io, void *data);
 static void event_columns(DcCatRow *io, DcStoredEvent *event);
 static DcRetry *read_once(int32 consumer, int64 seq);
-static void scan_begin(DcCatScan *scan, const char *index, const ScanKeyData *keys, int nkeys);
-static DcRetry *scan_next(DcCatScan *scan, ScanDirection direction);
-static List *read_rest(DcCatScan *scan);
-static int hash_keys(ScanKeyData *keys, int32 consumer, int64 hash, int64 from);
 
 static const DcCatalog retries = {
 	.table = "consumer_retry",
@@ -102,10 +98,16 @@ event_columns(DcCatRow *io, DcStoredEvent *event)
 	}
 }
 
+/*
+ * scan_begin begins a scan of a consumer's rows, by an index that begins with the
+ * consumer. `keys` has place for that condition in front of nkeys others.
+ */
 static void
-scan_begin(DcCatScan *scan, const char *index, const ScanKeyData *keys, int nkeys)
+scan_begin(DcCatScan *scan, const char *index, int32 consumer, ScanKeyData *keys, int nkeys)
 {
-	cat_scan_begin_ordered(scan, &retries, index, SnapshotSelf, keys, nkeys);
+	ScanKeyInit(&keys[0], COL_CONSUMER, BTEqualStrategyNumber, F_INT4EQ,
+				Int32GetDatum(consumer));
+	cat_scan_begin_ordered(scan, &retries, index, SnapshotSelf, keys, 1 + nkeys);
 }
 
 static DcRetry *
@@ -150,26 +152,43 @@ read_once(int32 consumer, int64 seq)
 	ScanKeyData keys[2];
 	DcRetry *retry;
 
-	ScanKeyInit(&keys[0], COL_CONSUMER, BTEqualStrategyNumber, F_INT4EQ,
-				Int32GetDatum(consumer));
 	ScanKeyInit(&keys[1], COL_SEQ, BTEqualStrategyNumber, F_INT8EQ,
 				Int64GetDatum(seq));
-	scan_begin(&scan, retries.pkey, keys, 2);
+	scan_begin(&scan, retries.pkey, consumer, keys, 1);
 	retry = scan_next(&scan, ForwardScanDirection);
 	cat_scan_end(&scan);
 	return retry;
 }
 
-static int
-hash_keys(ScanKeyData *keys, int32 consumer, int64 hash, int64 from)
+/*
+ * key_scan_begin begins a scan of the pending events whose topic and key have a hash,
+ * from one number to another.
+ */
+static void
+key_scan_begin(DcCatScan *scan, int32 consumer, int64 hash, int64 from, int64 upto)
 {
-	ScanKeyInit(&keys[0], COL_CONSUMER, BTEqualStrategyNumber, F_INT4EQ,
-				Int32GetDatum(consumer));
+	ScanKeyData keys[4];
+
 	ScanKeyInit(&keys[1], COL_PENDING_HASH, BTEqualStrategyNumber, F_INT8EQ,
 				Int64GetDatum(hash));
 	ScanKeyInit(&keys[2], COL_SEQ, BTGreaterEqualStrategyNumber, F_INT8GE,
 				Int64GetDatum(from));
-	return 3;
+	ScanKeyInit(&keys[3], COL_SEQ, BTLessEqualStrategyNumber, F_INT8LE,
+				Int64GetDatum(upto));
+	scan_begin(scan, KEY_INDEX, consumer, keys, 3);
+}
+
+/*
+ * key_scan_next finds the next row of a topic and key among those of their hash.
+ */
+static DcRetry *
+key_scan_next(DcCatScan *scan, ScanDirection direction, const text *topic, const text *key)
+{
+	DcRetry *retry;
+
+	while ((retry = scan_next(scan, direction)) != NULL && !retry_same_key(retry, topic, key))
+		;
+	return retry;
 }
 
 /*
@@ -181,13 +200,10 @@ retry_first_of_key(int32 consumer, int64 hash, const text *topic, const text *ke
 				   int64 from)
 {
 	DcCatScan scan;
-	ScanKeyData keys[3];
 	DcRetry *retry;
 
-	scan_begin(&scan, KEY_INDEX, keys, hash_keys(keys, consumer, hash, from));
-	while ((retry = scan_next(&scan, ForwardScanDirection)) != NULL &&
-		   !retry_same_key(retry, topic, key))
-		;
+	key_scan_begin(&scan, consumer, hash, from, PG_INT64_MAX);
+	retry = key_scan_next(&scan, ForwardScanDirection, topic, key);
 	cat_scan_end(&scan);
 	return retry;
 }
@@ -201,16 +217,10 @@ retry_last_of_key(int32 consumer, int64 hash, const text *topic, const text *key
 				  int64 from, int64 before)
 {
 	DcCatScan scan;
-	ScanKeyData keys[4];
 	DcRetry *retry;
-	int nkeys = hash_keys(keys, consumer, hash, from);
 
-	ScanKeyInit(&keys[nkeys++], COL_SEQ, BTLessStrategyNumber, F_INT8LT,
-				Int64GetDatum(before));
-	scan_begin(&scan, KEY_INDEX, keys, nkeys);
-	while ((retry = scan_next(&scan, BackwardScanDirection)) != NULL &&
-		   !retry_same_key(retry, topic, key))
-		;
+	key_scan_begin(&scan, consumer, hash, from, before - 1);
+	retry = key_scan_next(&scan, BackwardScanDirection, topic, key);
 	cat_scan_end(&scan);
 	return retry;
 }
@@ -223,20 +233,13 @@ List *
 retry_read_key(const DcRetry *first, int64 upto, int max)
 {
 	DcCatScan scan;
-	ScanKeyData keys[4];
 	DcRetry *retry;
 	List *list = NIL;
-	int nkeys = hash_keys(keys, first->consumer, first->hash, first->seq + 1);
 
-	ScanKeyInit(&keys[nkeys++], COL_SEQ, BTLessEqualStrategyNumber, F_INT8LE,
-				Int64GetDatum(upto));
-	scan_begin(&scan, KEY_INDEX, keys, nkeys);
+	key_scan_begin(&scan, first->consumer, first->hash, first->seq + 1, upto);
 	while (list_length(list) < max &&
-		   (retry = scan_next(&scan, ForwardScanDirection)) != NULL)
-	{
-		if (retry_same_key(retry, first->topic, first->key))
-			list = lappend(list, retry);
-	}
+		   (retry = key_scan_next(&scan, ForwardScanDirection, first->topic, first->key)) != NULL)
+		list = lappend(list, retry);
 	cat_scan_end(&scan);
 	return list;
 }
@@ -256,11 +259,9 @@ retry_read_due(const DcMember *me, TimestampTz now, int64 upto, TimestampTz *fir
 	List *list = NIL;
 
 	*first = *next = 0;
-	ScanKeyInit(&keys[0], COL_CONSUMER, BTEqualStrategyNumber, F_INT4EQ,
-				Int32GetDatum(me->consumer));
 	ScanKeyInit(&keys[1], COL_DUE_AT, BTGreaterEqualStrategyNumber,
 				F_TIMESTAMPTZ_GE, TimestampTzGetDatum(me->retry_due));
-	scan_begin(&scan, DUE_INDEX, keys, 2);
+	scan_begin(&scan, DUE_INDEX, me->consumer, keys, 1);
 	while (list_length(list) < 2 * RETRIES_MAX &&
 		   (retry = scan_next(&scan, ForwardScanDirection)) != NULL)
 	{
@@ -289,11 +290,9 @@ retry_read_discarded(int32 consumer)
 	DcCatScan scan;
 	ScanKeyData keys[2];
 
-	ScanKeyInit(&keys[0], COL_CONSUMER, BTEqualStrategyNumber, F_INT4EQ,
-				Int32GetDatum(consumer));
 	ScanKeyInit(&keys[1], COL_DUE_AT, BTEqualStrategyNumber, F_TIMESTAMPTZ_EQ,
 				TimestampTzGetDatum(DT_NOBEGIN));
-	scan_begin(&scan, DUE_INDEX, keys, 2);
+	scan_begin(&scan, DUE_INDEX, consumer, keys, 1);
 	return read_rest(&scan);
 }
 
@@ -306,9 +305,7 @@ retry_read_all(int32 consumer)
 	DcCatScan scan;
 	ScanKeyData key;
 
-	ScanKeyInit(&key, COL_CONSUMER, BTEqualStrategyNumber, F_INT4EQ,
-				Int32GetDatum(consumer));
-	scan_begin(&scan, retries.pkey, &key, 1);
+	scan_begin(&scan, retries.pkey, consumer, &key, 0);
 	return read_rest(&scan);
 }
 
@@ -322,9 +319,7 @@ retry_count(int32 consumer, int64 *pending, int32 *attempts, int64 *dead)
 	DcCatScan scan;
 	ScanKeyData key;
 
-	ScanKeyInit(&key, COL_CONSUMER, BTEqualStrategyNumber, F_INT4EQ,
-				Int32GetDatum(consumer));
-	cat_scan_begin(&scan, &retries, retries.pkey, AccessShareLock, &key, 1);
+	scan_begin(&scan, retries.pkey, consumer, &key, 0);
 	while (cat_scan_next(&scan, ForwardScanDirection, NULL))
 	{
 		bool isnull;
@@ -351,14 +346,14 @@ retry_count(int32 consumer, int64 *pending, int32 *attempts, int64 *dead)
  * event's, and last as long.
  */
 DcRetry *
-retry_make(int32 consumer, const DcStoredEvent *event, int lane, int64 hash)
+retry_make(int32 consumer, const DcStoredEvent *event, int64 hash)
 {
 	DcRetry *retry = palloc0(sizeof(DcRetry));
 
 	retry->event = *event;
 	retry->consumer = consumer;
 	retry->seq = event->seq;
-	retry->lane = lane;
+	retry->lane = event_lane(event);
 	retry->hash = hash;
 	return retry;
 }
@@ -384,11 +379,8 @@ retry_delete(DcRetry *retry)
 bool
 retry_same_key(const DcRetry *retry, const text *topic, const text *key)
 {
-	return retry->key != NULL && key != NULL &&
-		VARSIZE_ANY_EXHDR(retry->key) == VARSIZE_ANY_EXHDR(key) &&
-		memcmp(VARDATA_ANY(retry->key), VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key)) == 0 &&
-		VARSIZE_ANY_EXHDR(retry->topic) == VARSIZE_ANY_EXHDR(topic) &&
-		memcmp(VARDATA_ANY(retry->topic), VARDATA_ANY(topic), VARSIZE_ANY_EXHDR(topic)) == 0;
+	return retry->key != NULL && key != NULL && same_text(retry->key, key) &&
+		same_text(retry->topic, topic);
 }
 
 /*

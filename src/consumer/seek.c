@@ -2,10 +2,10 @@
  * seek.c
  *		dc_seek(): another position for a consumer.
  *
- * All lanes go back to the consumer itself. What its members have fetched cannot be
- * acknowledged any more: they have lost their leases. Events that were to be
- * delivered again are forgotten, as the new position decides what is delivered, and so
- * is what was discarded; dead letters stay.
+ * All lanes go back to the consumer itself. Its members have lost their leases, so the
+ * events that they have fetched cannot be acknowledged any more. Events that were to be
+ * delivered again are forgotten, as the new position decides what is delivered.
+ * Discarded dead letters are forgotten, too. Other dead letters stay.
  */
 #include "postgres.h"
 
@@ -18,6 +18,7 @@
 PG_FUNCTION_INFO_V1(dc_seek);
 PG_FUNCTION_INFO_V1(dc_seek_int8);
 
+static DcConsumer *open_to_seek(FunctionCallInfo fcinfo);
 static void seek(DcConsumer *consumer, int64 position);
 
 /*
@@ -26,10 +27,8 @@ static void seek(DcConsumer *consumer, int64 position);
 Datum
 dc_seek(PG_FUNCTION_ARGS)
 {
-	DcConsumer *consumer = consumer_open_to_change(fcinfo, "dc_seek()");
+	DcConsumer *consumer = open_to_seek(fcinfo);
 
-	arg_not_null(fcinfo, 1, "position");
-	(void) positions_lock(true, true);
 	seek(consumer, position_from_text(text_to_cstring(PG_GETARG_TEXT_PP(1))));
 	PG_RETURN_VOID();
 }
@@ -40,12 +39,20 @@ dc_seek(PG_FUNCTION_ARGS)
 Datum
 dc_seek_int8(PG_FUNCTION_ARGS)
 {
+	DcConsumer *consumer = open_to_seek(fcinfo);
+
+	seek(consumer, position_from_int8(PG_GETARG_INT64(1)));
+	PG_RETURN_VOID();
+}
+
+static DcConsumer *
+open_to_seek(FunctionCallInfo fcinfo)
+{
 	DcConsumer *consumer = consumer_open_to_change(fcinfo, "dc_seek()");
 
 	arg_not_null(fcinfo, 1, "position");
 	(void) positions_lock(true, true);
-	seek(consumer, position_from_int8(PG_GETARG_INT64(1)));
-	PG_RETURN_VOID();
+	return consumer;
 }
 
 static void

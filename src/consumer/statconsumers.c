@@ -1,13 +1,12 @@
 /*
  * statconsumers.c
- *		What dc_stat_consumers shows: how far behind consumers are, and why.
+ *		The rows of dc_stat_consumers: how far behind consumers are, and why.
  *
  * A consumer's backlog is read from its position on, up to LOOK_MAX events, as
- * dc_fetch() would read it. So a short one is counted exactly, of a long one the
- * number is an upper bound, and the view takes the same time in either case.
+ * dc_fetch() would read it. So a short backlog is counted exactly. Of a long one the
+ * number is an upper bound, so that the view takes no longer for it.
  *
- * Who may see a consumer: its owner, its readers, and roles that may read all
- * statistics.
+ * A consumer is shown to its owner, its readers, and roles that may read all statistics.
  */
 #include "postgres.h"
 
@@ -54,7 +53,7 @@ enum
 	NUM_COLS
 };
 
-/* What is the same for all consumers. */
+/* Facts that are the same for all consumers. */
 typedef struct Outbox
 {
 	int64 horizon;
@@ -64,7 +63,7 @@ typedef struct Outbox
 	TimestampTz now;
 } Outbox;
 
-/* What is found out about one. */
+/* Facts about one consumer. */
 typedef struct Backlog
 {
 	List *members; /* DcMember */
@@ -86,7 +85,6 @@ static void read_events(const Outbox *outbox, DcConsumer *consumer,
 						Backlog *backlog);
 static DcMember *find_member(const Backlog *backlog, DcConsumer *consumer,
 							 const DcStoredEvent *event);
-static int64 bytes_after(const Outbox *outbox, int64 position);
 static void show(ReturnSetInfo *result, const Outbox *outbox,
 				 DcConsumer *consumer, const Backlog *backlog);
 
@@ -131,22 +129,13 @@ stat_consumers(PG_FUNCTION_ARGS)
 bool
 stat_may_see(const DcConsumer *consumer)
 {
-	Oid role = GetUserId();
-
-	if (has_privs_of_role(role, consumer->owner) ||
-		has_privs_of_role(role, ROLE_PG_READ_ALL_STATS))
-		return true;
-	for (int i = 0; i < consumer->nreaders; i++)
-	{
-		if (has_privs_of_role(role, consumer->readers[i]))
-			return true;
-	}
-	return false;
+	return consumer_may_read(consumer) ||
+		has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS);
 }
 
 /*
- * read_members reads positions and leases. The row without a name stands for what
- * no member has, and has no lease of its own.
+ * read_members reads positions and leases. The row without a name has the lanes that
+ * no member has, and no lease of its own.
  */
 static void
 read_members(const Outbox *outbox, DcConsumer *consumer, Backlog *backlog)
@@ -179,8 +168,8 @@ read_members(const Outbox *outbox, DcConsumer *consumer, Backlog *backlog)
 }
 
 /*
- * read_events looks at the events from the position on. If they are too many, the
- * others count as if all were for this consumer.
+ * read_events looks at the events from the position on, up to LOOK_MAX. All events after
+ * that count as if they were for this consumer.
  */
 static void
 read_events(const Outbox *outbox, DcConsumer *consumer, Backlog *backlog)
@@ -218,7 +207,7 @@ read_events(const Outbox *outbox, DcConsumer *consumer, Backlog *backlog)
 }
 
 /*
- * find_member finds whom an event is for; NULL if it is none of this consumer's,
+ * find_member finds the member that an event is for; NULL if it is not for this consumer,
  * or done.
  */
 static DcMember *

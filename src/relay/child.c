@@ -4,12 +4,13 @@
  *
  * The part is confirmed if the command ends with status 0 and has read all of it.
  * That it was written would not be enough: it may still have been in the pipe
- * when the command ended, and whether it is depends on who was faster. So we keep
- * the pipe's other end open too, and look what is left in it afterwards. (So nor is
- * there an EPIPE: a command that stops reading early is known by having ended.)
+ * when the command ended, depending on which of the two was faster. So the relay keeps
+ * the pipe's other end open too, and looks afterwards how much is left in it. (So there
+ * is no EPIPE either: the relay knows that a command has stopped reading early by its
+ * end.)
  *
- * The command's standard output goes to our standard error, since ours may be
- * that of something else.
+ * The command's standard output goes to the relay's standard error, since the relay's
+ * standard output may belong to something else.
  */
 #include "relay/relay.h"
 
@@ -26,8 +27,8 @@
 typedef struct Child
 {
 	pid_t pid;
-	int in;	 /* what we write to, -1 when closed */
-	int out; /* what it reads from */
+	int in;	 /* the pipe's end that the relay writes to */
+	int out; /* the end that the command reads from */
 	bool ended;
 	int status;
 } Child;
@@ -71,14 +72,14 @@ child_start(Child *child, const char *command)
 	fcntl(fds[1], F_SETFD, FD_CLOEXEC);
 	fcntl(fds[1], F_SETFL, O_NONBLOCK);
 
-	/* A signal for the child must not run our handlers in it. */
+	/* A signal for the child must not run the relay's handlers in it. */
 	signals_block();
 	child->pid = fork();
 	if (child->pid == 0)
 		become_command(command, fds[0]);
 	if (child->pid > 0)
 	{
-		/* either of us may be the first to get there */
+		/* either process may be the first to get there */
 		setpgid(child->pid, child->pid);
 		signals_of_child(child->pid);
 	}
@@ -107,8 +108,8 @@ become_command(const char *command, int input)
 }
 
 /*
- * write_child returns false if the command has ended. It is not told to stop when
- * we are, nor left alone: its part is nearly done.
+ * write_child returns false if the command has ended. When the relay is told to stop, it
+ * neither stops the command nor leaves it alone: the command's part is nearly done.
  */
 static bool
 write_child(void *target, const Buffer *buffer)
@@ -143,7 +144,7 @@ child_ended(Child *child)
 
 	if (child->ended)
 		return true;
-	/* a second signal must not go to a process that is no longer ours */
+	/* a second signal must not go to a process that is no longer the child */
 	signals_block();
 	pid = waitpid(child->pid, &child->status, WNOHANG);
 	child->ended = pid == child->pid;
@@ -156,7 +157,7 @@ child_ended(Child *child)
 }
 
 /*
- * judge returns whether the part is confirmed, and says why not.
+ * judge returns whether the part is confirmed, and prints why it is not.
  */
 static Delivery
 judge(const Child *child, bool all_written)

@@ -3,8 +3,8 @@
  *		Making a connection to one of the hosts that the DSN names.
  *
  * Nothing here blocks but the look-up of names. libpq would try several hosts by
- * itself, but when it is not to block, it leaves timeouts to its caller, who cannot
- * make it go on to the next host. So we try each host on its own, in the order of
+ * itself. But when it is not to block, it leaves timeouts to its caller, which cannot
+ * make it go on to the next host. So each host is tried on its own, in the order of
  * the DSN, and a host that fails in any way is followed by the next. With
  * target_session_attrs=prefer-standby there are two rounds, as in libpq.
  */
@@ -17,7 +17,7 @@
 
 #define CONNECT_TIMEOUT 60 /* seconds for each host, unless connect_timeout is set */
 
-/* What decides whom we ask, from the DSN, the environment and the service file */
+/* The servers to ask, from the DSN, the environment and the service file */
 typedef struct Hosts
 {
 	PQconninfoOption *settings;
@@ -30,7 +30,7 @@ typedef struct Hosts
 	int first;	 /* where to begin */
 } Hosts;
 
-/* What an attempt has instead of what the DSN says; NULL or "": as there */
+/* Settings of an attempt that replace those of the DSN; NULL or "": as there */
 typedef struct Target
 {
 	char *name;
@@ -44,7 +44,6 @@ static const char *setting(const Hosts *hosts, const char *name);
 static int count_hosts(const Hosts *hosts);
 static int count_items(const char *list);
 static bool empty_item(const char *list);
-static char *item(const char *list, int n);
 static Outcome try_all(const Options *options, const Hosts *hosts, const char *attributes, bool first_time, PGconn **connection, bool *may_come);
 static Outcome try_one(const Options *options, const Target *target, int seconds, PGconn **connection, bool *silent);
 static PGconn *start(const Options *options, const Target *target);
@@ -53,8 +52,8 @@ static bool starting_up(const Options *options, const Target *target);
 
 /*
  * connect_server tries all hosts once. OUTCOME_LOST: not this time. The first time,
- * anything but a server that is starting up ends the program, since parameters
- * that are wrong do not become right.
+ * any failure but that of a server that is starting up ends the program, since wrong
+ * parameters do not become right.
  */
 Outcome
 connect_server(const Options *options, bool first_time, PGconn **connection)
@@ -74,15 +73,15 @@ connect_server(const Options *options, bool first_time, PGconn **connection)
 		outcome = try_all(options, &hosts, NULL, first_time, connection, &may_come);
 	PQconninfoFree(hosts.settings);
 
-	/* why has been said */
+	/* the reason has been printed */
 	if (outcome == OUTCOME_LOST && first_time && !may_come)
 		exit(EXIT_FAILURE);
 	return outcome;
 }
 
 /*
- * hosts_read asks libpq what it would take. A connection whose sslmode is none is not
- * even begun, but knows all its settings.
+ * hosts_read asks libpq for the settings that it would use. A connection with an invalid
+ * sslmode is not even begun, but knows all its settings.
  */
 static void
 hosts_read(Hosts *hosts, const Options *options)
@@ -126,7 +125,7 @@ setting(const Hosts *hosts, const char *name)
 
 /*
  * count_hosts returns 1 as well for lists that do not match, about which libpq
- * complains, and for those with an empty item: nothing that we can set stands for
+ * complains, and for lists with an empty item: no value that could be set stands for
  * its default.
  */
 static int
@@ -170,7 +169,7 @@ empty_item(const char *list)
 }
 
 /*
- * item returns a copy of the nth item, from 0. A list of one goes for all.
+ * item returns a copy of the nth item, from 0. The item of a list of one is for all hosts.
  */
 static char *
 item(const char *list, int n)
@@ -222,7 +221,7 @@ try_all(const Options *options, const Hosts *hosts, const char *attributes, bool
 }
 
 /*
- * try_one says what went wrong.
+ * try_one tries one host, and prints what went wrong.
  */
 static Outcome
 try_one(const Options *options, const Target *target, int seconds, PGconn **connection, bool *silent)
@@ -252,7 +251,8 @@ try_one(const Options *options, const Target *target, int seconds, PGconn **conn
 }
 
 /*
- * A later parameter wins, and "dbname" stands for all that the DSN has.
+ * start begins to connect. A later parameter wins, and "dbname" stands for all that the
+ * DSN has.
  */
 static PGconn *
 start(const Options *options, const Target *target)

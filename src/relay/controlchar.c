@@ -2,11 +2,12 @@
  * controlchar.c
  *		Characters that a terminal obeys instead of showing them.
  *
- * Keys and the like come from whoever may write events, and so do parts of what the
- * server says of them: they could clear a screen, hide lines, or type answers
- * for who looks at the output. These are the C0 controls, DEL, the C1 controls, which in
- * UTF-8 have two bytes, and the characters that change the direction of what follows. Bytes
- * that are not UTF-8 count as well, since some terminals take them for C1.
+ * Any user that may write events chooses keys and the like, and they are part of some
+ * messages of the server. They could clear a screen, hide lines, or type answers in the
+ * terminal of a user that looks at the output. Such characters are the C0 controls, DEL,
+ * the C1 controls, which in UTF-8 have two bytes, and the characters that change the
+ * direction of text. Bytes that are not UTF-8 count as well, since some terminals take
+ * them for C1.
  */
 #include "relay/relay.h"
 

@@ -3,13 +3,13 @@
  *		Writing a batch, to standard output or elsewhere.
  *
  * Events are formatted one after the other into a buffer that is written when
- * it is full, so what a batch needs is what libpq keeps of it, and its largest
+ * it is full. So a batch needs the memory that libpq keeps it in, and that of its largest
  * event once more.
  *
- * Standard output belongs to others as well (it may be the same open file as our
+ * Standard output belongs to other processes as well (it may be the same open file as
  * standard error, or a shell's terminal), so it is not made non-blocking. Instead,
  * each write is of so few bytes that a pipe which poll() says is writable has room for
- * them, and a reader that has stopped reading keeps nobody from stopping us.
+ * them. So the relay can be stopped also when a reader has stopped reading.
  */
 #include "relay/relay.h"
 
@@ -22,10 +22,10 @@
 
 #define FULL (64 * 1024)
 #define PIECE 4096 /* PIPE_BUF, and at least that of POSIX anywhere */
-#define STALL 1000 /* ms that a reader has when we are to stop */
+#define STALL 1000 /* ms that a reader has when the relay is to stop */
 
 static bool is_file;	 /* standard output is a regular file */
-static bool is_terminal; /* or somebody looks at it */
+static bool is_terminal; /* or a terminal */
 
 static bool write_output(void *target, const Buffer *buffer);
 static bool write_bytes(const Buffer *buffer);
@@ -93,8 +93,8 @@ write_part(const Options *options, Part part, WriteBuffer write_buffer, void *ta
 }
 
 /*
- * write_output writes whole events. Of the formats that are no JSON a terminal gets
- * something that cannot be read back, but does no harm.
+ * write_output writes whole events. In formats that are no JSON a terminal gets
+ * text that cannot be read back, but does no harm.
  */
 static bool
 write_output(void *target, const Buffer *buffer)
@@ -112,7 +112,7 @@ write_output(void *target, const Buffer *buffer)
 }
 
 /*
- * write_bytes returns false if we are to stop and nobody reads.
+ * write_bytes returns false if the relay is to stop and standard output is not read.
  */
 static bool
 write_bytes(const Buffer *buffer)
@@ -146,10 +146,10 @@ write_bytes(const Buffer *buffer)
 }
 
 /*
- * sync_output sees to it that a crash of this machine does not undo what is
- * about to be acknowledged. After a failure nobody knows what is on the disk, and
- * asking again would say that all is well, so that is the end. EINVAL and EROFS
- * come from files that only look regular, and have nothing on a disk.
+ * sync_output sees to it that a crash of this machine does not undo the writing of events
+ * that are about to be acknowledged. After a failure it is not known what is on the disk,
+ * and asking again would say that all is well. So a failure ends the program. EINVAL and
+ * EROFS come from files that only look regular, and have nothing on a disk.
  */
 static void
 sync_output(void)

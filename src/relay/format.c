@@ -2,11 +2,11 @@
  * format.c
  *		Events as bytes.
  *
- * payload and headers come as the text of jsonb, where C0 controls are escaped: what is
- * printed here as part of a line stays on that line. JSON may escape any character,
- * so in the formats that are JSON all control characters are (controlchar.c), also
- * within payload and headers, where they can only be parts of strings. The others
- * take keys as they are; what a terminal gets of them, deliver.c sees to.
+ * payload and headers come as the text of jsonb, where C0 controls are escaped. So text
+ * that is printed here as part of a line stays on that line. JSON may escape any character.
+ * So the formats that are JSON escape all control characters (controlchar.c), also
+ * within payload and headers, where they can only be parts of strings. The other formats
+ * take keys as they are; deliver.c makes them harmless for terminals.
  */
 #include "relay/relay.h"
 
@@ -22,9 +22,10 @@ static void format_json(Buffer *buffer, const Event *event);
 static void format_debezium(Buffer *buffer, const Event *event, const Source *source);
 static void format_redis(Buffer *buffer, const Event *event);
 static void format_kafka(Buffer *buffer, const Event *event);
-static void add_field(Buffer *buffer, const Field *field, const char *null);
-static void add_json(Buffer *buffer, const Field *field);
-static void add_json_string(Buffer *buffer, const Field *field);
+static void add_number(Buffer *buffer, const char *name, const Field *field);
+static void add_json(Buffer *buffer, const char *name, const Field *field);
+static void add_string(Buffer *buffer, const char *name, const Field *field);
+static void add_escaped(Buffer *buffer, const Field *field, bool in_string);
 static void add_resp(Buffer *buffer, const Field *field);
 static void add_resp_pair(Buffer *buffer, const char *name, const Field *value);
 static void time_text(char *text, int64_t usecs, const char *zone);
@@ -59,22 +60,15 @@ format_json(Buffer *buffer, const Event *event)
 	char created_at[TIME_SIZE];
 
 	time_text(created_at, event->created_at, "+00:00");
-	buffer_add_string(buffer, "{\"seq\":");
-	add_field(buffer, &event->seq, "null");
-	buffer_add_string(buffer, ",\"id\":");
-	add_json_string(buffer, &event->id);
-	buffer_add_string(buffer, ",\"topic\":");
-	add_json_string(buffer, &event->topic);
-	buffer_add_string(buffer, ",\"key\":");
-	add_json_string(buffer, &event->key);
-	buffer_add_string(buffer, ",\"type\":");
-	add_json_string(buffer, &event->type);
-	buffer_add_string(buffer, ",\"payload\":");
-	add_json(buffer, &event->payload);
-	buffer_add_string(buffer, ",\"headers\":");
-	add_json(buffer, &event->headers);
-	buffer_printf(buffer, ",\"created_at\":\"%s\",\"attempt\":", created_at);
-	add_field(buffer, &event->attempt, "null");
+	add_number(buffer, "{\"seq\":", &event->seq);
+	add_string(buffer, ",\"id\":", &event->id);
+	add_string(buffer, ",\"topic\":", &event->topic);
+	add_string(buffer, ",\"key\":", &event->key);
+	add_string(buffer, ",\"type\":", &event->type);
+	add_json(buffer, ",\"payload\":", &event->payload);
+	add_json(buffer, ",\"headers\":", &event->headers);
+	buffer_printf(buffer, ",\"created_at\":\"%s\"", created_at);
+	add_number(buffer, ",\"attempt\":", &event->attempt);
 	buffer_add_string(buffer, "}\n");
 }
 
@@ -93,24 +87,18 @@ format_debezium(Buffer *buffer, const Event *event, const Source *source)
 
 	clock_gettime(CLOCK_REALTIME, &now); /* ts_ms is to be shown */
 	time_text(created_at, event->created_at, "Z");
-	buffer_add_string(buffer, "{\"before\":null,\"after\":{\"seq\":");
-	add_field(buffer, &event->seq, "null");
-	buffer_printf(buffer, ",\"created_at\":\"%s\",\"id\":", created_at);
-	add_json_string(buffer, &event->id);
-	buffer_add_string(buffer, ",\"aggregatetype\":");
-	add_json_string(buffer, &event->topic);
-	buffer_add_string(buffer, ",\"aggregateid\":");
-	add_json_string(buffer, &event->key);
-	buffer_add_string(buffer, ",\"type\":");
-	add_json_string(buffer, &event->type);
-	buffer_add_string(buffer, ",\"payload\":");
-	add_json_string(buffer, &event->payload);
-	buffer_add_string(buffer, ",\"headers\":");
-	add_json_string(buffer, &event->headers);
-	buffer_add_string(buffer, "},\"source\":{\"version\":\"" DCOUNTER_VERSION "\",\"connector\":\"dcounter\",\"name\":");
-	add_json_string(buffer, &name);
-	buffer_printf(buffer, ",\"ts_ms\":%" PRId64 ",\"snapshot\":\"false\",\"db\":", event->created_at / 1000);
-	add_json_string(buffer, &database);
+	add_number(buffer, "{\"before\":null,\"after\":{\"seq\":", &event->seq);
+	buffer_printf(buffer, ",\"created_at\":\"%s\"", created_at);
+	add_string(buffer, ",\"id\":", &event->id);
+	add_string(buffer, ",\"aggregatetype\":", &event->topic);
+	add_string(buffer, ",\"aggregateid\":", &event->key);
+	add_string(buffer, ",\"type\":", &event->type);
+	add_string(buffer, ",\"payload\":", &event->payload);
+	add_string(buffer, ",\"headers\":", &event->headers);
+	buffer_add_string(buffer, "},\"source\":{\"version\":\"" DCOUNTER_VERSION "\",\"connector\":\"dcounter\"");
+	add_string(buffer, ",\"name\":", &name);
+	buffer_printf(buffer, ",\"ts_ms\":%" PRId64 ",\"snapshot\":\"false\"", event->created_at / 1000);
+	add_string(buffer, ",\"db\":", &database);
 	buffer_add_string(buffer, ",\"sequence\":null,\"schema\":\"dcounter\",\"table\":\"outbox\",");
 	buffer_add_string(buffer, "\"txId\":null,\"lsn\":null,\"xmin\":null},\"op\":\"c\",\"ts_ms\":");
 	buffer_printf(buffer, "%" PRId64 "}\n", (int64_t) now.tv_sec * 1000 + now.tv_nsec / 1000000);
@@ -118,7 +106,7 @@ format_debezium(Buffer *buffer, const Event *event, const Source *source)
 
 /*
  * XADD topic * id ... seq ... [key ...] type ... [payload ...] [headers ...], in the
- * protocol of Redis, where each string has its length: any bytes will do.
+ * protocol of Redis, where each string has its length, and so may have any bytes.
  */
 static void
 format_redis(Buffer *buffer, const Event *event)
@@ -140,8 +128,8 @@ format_redis(Buffer *buffer, const Event *event)
 }
 
 /*
- * The same for a stream that is not made for it, and has a name that no stream has: the
- * event's id. It adds nothing, but to Redis it is a command that may (6.2 and later).
+ * XADD with NOMKSTREAM, to a stream that does not exist: its name is the event's id. It
+ * adds nothing, but to Redis it is a command that may (6.2 and later).
  */
 void
 format_harmless(Buffer *buffer, const Event *event)
@@ -166,101 +154,89 @@ format_kafka(Buffer *buffer, const Event *event)
 	{
 		char c = event->key.data[i];
 
-		switch (c)
-		{
-			case '\t':
-				buffer_add_string(buffer, "\\t");
-				break;
-			case '\n':
-				buffer_add_string(buffer, "\\n");
-				break;
-			case '\r':
-				buffer_add_string(buffer, "\\r");
-				break;
-			case '\\':
-				buffer_add_string(buffer, "\\\\");
-				break;
-			default:
-				buffer_add(buffer, &c, 1);
-		}
+		if (c == '\t')
+			buffer_add_string(buffer, "\\t");
+		else if (c == '\n')
+			buffer_add_string(buffer, "\\n");
+		else if (c == '\r')
+			buffer_add_string(buffer, "\\r");
+		else if (c == '\\')
+			buffer_add_string(buffer, "\\\\");
+		else
+			buffer_add(buffer, &c, 1);
 	}
 	buffer_add(buffer, "\t", 1);
-	add_field(buffer, &event->payload, "");
+	if (event->payload.data != NULL)
+		buffer_add(buffer, event->payload.data, event->payload.length);
 	buffer_add(buffer, "\n", 1);
 }
 
-/* As it is */
+/* A member of an object: its name, with the characters around it, and a number */
 static void
-add_field(Buffer *buffer, const Field *field, const char *null)
+add_number(Buffer *buffer, const char *name, const Field *field)
 {
-	if (field->data == NULL)
-		buffer_add_string(buffer, null);
-	else
-		buffer_add(buffer, field->data, field->length);
+	buffer_add_string(buffer, name);
+	buffer_add(buffer, field->data, field->length);
 }
 
-/* JSON as it is, but for control characters */
+/* Likewise, with JSON as it is but for control characters */
 static void
-add_json(Buffer *buffer, const Field *field)
+add_json(Buffer *buffer, const char *name, const Field *field)
 {
-	size_t done = 0;
-
+	buffer_add_string(buffer, name);
 	if (field->data == NULL)
-	{
 		buffer_add_string(buffer, "null");
-		return;
-	}
-	for (size_t i = 0; i < field->length; i++)
-	{
-		unsigned int code;
-		size_t length = control_at(field->data + i, field->length - i, &code);
-
-		if (length == 0)
-			continue;
-		buffer_add(buffer, field->data + done, i - done);
-		buffer_printf(buffer, "\\u%04x", code);
-		done = i + length;
-		i = done - 1;
-	}
-	buffer_add(buffer, field->data + done, field->length - done);
+	else
+		add_escaped(buffer, field, false);
 }
 
-/* As a string of JSON */
+/* Likewise, with a string */
 static void
-add_json_string(Buffer *buffer, const Field *field)
+add_string(Buffer *buffer, const char *name, const Field *field)
 {
-	size_t done = 0;
-
+	buffer_add_string(buffer, name);
 	if (field->data == NULL)
 	{
 		buffer_add_string(buffer, "null");
 		return;
 	}
 	buffer_add(buffer, "\"", 1);
+	add_escaped(buffer, field, true);
+	buffer_add(buffer, "\"", 1);
+}
+
+/*
+ * add_escaped escapes control characters, and those that JSON has escaped if the field is
+ * to be in a string.
+ */
+static void
+add_escaped(Buffer *buffer, const Field *field, bool in_string)
+{
+	size_t done = 0;
+
 	for (size_t i = 0; i < field->length; i++)
 	{
 		char c = field->data[i];
 		unsigned int code;
 		size_t length = control_at(field->data + i, field->length - i, &code);
 
-		if (length == 0 && c != '"' && c != '\\')
+		if (length == 0 && !(in_string && (c == '"' || c == '\\')))
 			continue;
 		buffer_add(buffer, field->data + done, i - done);
-		if (c == '\n')
-			buffer_add_string(buffer, "\\n");
-		else if (c == '\r')
-			buffer_add_string(buffer, "\\r");
-		else if (c == '\t')
-			buffer_add_string(buffer, "\\t");
-		else if (length > 0)
-			buffer_printf(buffer, "\\u%04x", code);
-		else
+		if (length == 0)
 			buffer_printf(buffer, "\\%c", c);
+		else if (in_string && c == '\n')
+			buffer_add_string(buffer, "\\n");
+		else if (in_string && c == '\r')
+			buffer_add_string(buffer, "\\r");
+		else if (in_string && c == '\t')
+			buffer_add_string(buffer, "\\t");
+		else
+			buffer_printf(buffer, "\\u%04x", code);
 		i += length > 0 ? length - 1 : 0;
 		done = i + 1;
 	}
 	buffer_add(buffer, field->data + done, field->length - done);
-	buffer_add(buffer, "\"", 1);
 }
 
 /* As a bulk string of Redis */

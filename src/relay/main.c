@@ -2,9 +2,9 @@
  * main.c
  *		dc_relay: fetch a batch, deliver it, acknowledge it, again.
  *
- * At least once: a batch is acknowledged after it has been delivered, so whatever
- * happens before that makes it come again. Nothing of them is kept here between batches,
- * and there is one at a time.
+ * At least once: a batch is acknowledged after it has been delivered, so any failure
+ * before that makes it come again. There is one batch at a time, and nothing is kept of
+ * it afterwards.
  *
  * Exit status: 0 if told to stop, or with --once when nothing is left; 1 for an
  * error that trying again does not mend.
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 
 #define SHORTEST_ROUND 100 /* ms for a fetch that finds nothing */
-#define LONGEST_BUSY 10000 /* ms that --once waits for others */
+#define LONGEST_BUSY 10000 /* ms that --once waits for other sessions */
 
 static void relay(const Options *options);
 static Outcome one_batch(const Options *options, bool *empty);
@@ -104,7 +104,7 @@ one_batch(const Options *options, bool *empty)
 
 /*
  * look_whether_empty finds out whether a fetch that has found nothing means that nothing is
- * left: there may be more to look through, or somebody else is fetching.
+ * left. There may be more to look through, or another session may be fetching.
  */
 static Outcome
 look_whether_empty(bool *empty)

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 #define DEFAULT_WAIT 5
 #define MAX_BATCH 1000000
 #define MAX_WAIT 3600
+#define TRY_HELP "try \"dc_relay --help\" for more information"
 
 static const char *const format_names[] = {
 	[FORMAT_JSON] = "json",
@@ -49,7 +51,7 @@ static const struct option long_options[] = {
 	{NULL, 0, NULL, 0}};
 
 static void print_and_exit(const char *text) __attribute__((noreturn));
-static void wrong_usage(void) __attribute__((noreturn));
+static void wrong_usage(const char *format, ...) PRINTF_LIKE(1, 2) __attribute__((noreturn));
 static Format parse_format(const char *name);
 static int parse_batch(const char *text);
 static double parse_wait(const char *text);
@@ -118,19 +120,13 @@ options_parse(Options *options, int argc, char **argv)
 				/* getopt returns the same for an option that it does not know */
 				if (strcmp(argv[optind - 1], "-?") == 0)
 					print_and_exit(help);
-				wrong_usage();
+				fail(TRY_HELP);
 		}
 	}
 	if (optind < argc)
-	{
-		say("unexpected argument \"%s\"", argv[optind]);
-		wrong_usage();
-	}
+		wrong_usage("unexpected argument \"%s\"", argv[optind]);
 	if (options->consumer == NULL)
-	{
-		say("--consumer is missing");
-		wrong_usage();
-	}
+		wrong_usage("--consumer is missing");
 	if (options->wait < 0)
 		options->wait = options->once ? 0 : DEFAULT_WAIT;
 }
@@ -143,9 +139,14 @@ print_and_exit(const char *text)
 }
 
 static void
-wrong_usage(void)
+wrong_usage(const char *format, ...)
 {
-	fail("try \"dc_relay --help\" for more information");
+	va_list args;
+
+	va_start(args, format);
+	say_args(format, args);
+	va_end(args);
+	fail(TRY_HELP);
 }
 
 static Format
@@ -156,8 +157,7 @@ parse_format(const char *name)
 		if (strcmp(name, format_names[i]) == 0)
 			return (Format) i;
 	}
-	say("unknown format \"%s\"", name);
-	wrong_usage();
+	wrong_usage("unknown format \"%s\"", name);
 }
 
 static int
@@ -169,10 +169,7 @@ parse_batch(const char *text)
 	errno = 0;
 	value = strtol(text, &end, 10);
 	if (errno != 0 || end == text || *end != '\0' || value < 1 || value > MAX_BATCH)
-	{
-		say("--batch must be a number from 1 to %d, not \"%s\"", MAX_BATCH, text);
-		wrong_usage();
-	}
+		wrong_usage("--batch must be a number from 1 to %d, not \"%s\"", MAX_BATCH, text);
 	return (int) value;
 }
 
@@ -183,9 +180,6 @@ parse_wait(const char *text)
 	double value = strtod(text, &end);
 
 	if (end == text || *end != '\0' || isnan(value) || value < 0 || value > MAX_WAIT)
-	{
-		say("--wait must be a number of seconds from 0 to %d, not \"%s\"", MAX_WAIT, text);
-		wrong_usage();
-	}
+		wrong_usage("--wait must be a number of seconds from 0 to %d, not \"%s\"", MAX_WAIT, text);
 	return value;
 }

@@ -3,27 +3,27 @@
  *		Passing a batch on, and getting past events that are never accepted.
  *
  * A batch that was not accepted comes again. That is right as long as the trouble is with
- * what it is delivered to; but if it is with one of the events, this would go on for ever,
- * and nothing else would be delivered. On the other hand nobody wants dead letters of all
- * that happened while a server was down. So events are refused, by dc_nack(), only if
- * they are known to be at fault:
+ * the receiver. But if it is with one of the events, this would go on for ever,
+ * and nothing else would be delivered. On the other hand, events must not become dead
+ * letters because a server was down for a while. So events are refused, by dc_nack(), only
+ * if they are known to be at fault:
  *
  *	- the command says so: it ends with status 65 (EX_DATAERR of sysexits.h);
- *	- or the command, which gets commands of Redis and fails, accepts one that adds
- *	  nothing, and that Redis would refuse if it refused all events: without
+ *	- or the command gets commands of Redis and fails, but accepts one that adds
+ *	  nothing. Redis would refuse that one, too, if it refused all events: without
  *	  memory, as a replica, while it loads, without a password. redis-cli cannot say more
  *	  than that something was wrong. An event alone must fail once more after that, and the
- *	  harmless one be accepted again, so that an outage which ends in between is
- *	  not taken for its fault.
+ *	  harmless command must be accepted again, so that an outage which ends in between is
+ *	  not taken for the event's fault.
  *
- * Which event it is, is found by halving: the command gets parts of the batch, one
- * after the other, each of which is acknowledged when it has been accepted. A part of one
+ * Halving finds the event at fault: the command gets parts of the batch, one
+ * after the other. Each is acknowledged when it has been accepted. A part of one
  * event that is at fault is refused, and comes again later, until it is a dead
  * letter (max_attempts of the consumer). Parts grow again as they are accepted.
  *
- * The order of a key is kept, since parts are delivered in order, and none goes on
- * with a key of which an event was refused: whether its later events have to wait is for
- * the server to say (on_nack), so the batch ends in front of the first of them.
+ * The order of a key is kept: parts are delivered in order, and none goes on
+ * with a key of which an event was refused. The server decides whether the key's later
+ * events have to wait (on_nack), so the batch ends in front of the first of them.
  */
 #include "relay/relay.h"
 
@@ -44,8 +44,8 @@ static bool same_key(const PGresult *batch, int a, int b);
 static bool same(Field a, Field b);
 
 /*
- * pass_on delivers a batch and acknowledges it. OUTCOME_OK: fetch again, be it that some of
- * it comes again.
+ * pass_on delivers a batch and acknowledges it. OUTCOME_OK: fetch again, even if some of
+ * the batch comes again.
  */
 Outcome
 pass_on(const Options *options, const PGresult *batch)
@@ -170,8 +170,8 @@ end_of_part(const PGresult *batch, int first, const int *refused, int nrefused)
 }
 
 /*
- * same_key tells whether two events have an order among each other: a key, and the same,
- * of the same topic.
+ * same_key tells whether two events have to keep their order: they have the same topic
+ * and the same key.
  */
 static bool
 same_key(const PGresult *batch, int a, int b)

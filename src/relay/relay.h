@@ -10,6 +10,7 @@
 
 #include <libpq-fe.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -59,7 +60,6 @@ extern void buffer_add(Buffer *buffer, const char *data, size_t length);
 extern void buffer_add_string(Buffer *buffer, const char *string);
 extern void buffer_printf(Buffer *buffer, const char *format, ...) PRINTF_LIKE(2, 3);
 extern void buffer_reset(Buffer *buffer);
-extern void buffer_free(Buffer *buffer);
 extern void *get_memory(size_t size);
 
 /* ---------- controlchar.c ---------- */
@@ -89,7 +89,7 @@ typedef struct Event
 	Field attempt;
 } Event;
 
-/* What the envelope says about where events come from */
+/* Where events come from, as the envelope says it */
 typedef struct Source
 {
 	const char *consumer;
@@ -122,6 +122,7 @@ extern void pause_reset(Pause *pause);
 extern void pause_next(Pause *pause);
 
 extern void say(const char *format, ...) PRINTF_LIKE(1, 2);
+extern void say_args(const char *format, va_list args) PRINTF_LIKE(1, 0);
 extern void fail(const char *format, ...) PRINTF_LIKE(1, 2) __attribute__((noreturn));
 
 /* ---------- connect.c, server.c ---------- */
@@ -129,13 +130,13 @@ extern void fail(const char *format, ...) PRINTF_LIKE(1, 2) __attribute__((noret
 typedef enum Outcome
 {
 	OUTCOME_OK,
-	OUTCOME_REFUSED, /* the lease is no longer ours */
+	OUTCOME_REFUSED, /* the relay has lost its lease */
 	OUTCOME_RETRY,	 /* failed, may work later */
 	OUTCOME_LOST,	 /* the connection is gone */
 	OUTCOME_STOPPED
 } Outcome;
 
-/* What an empty fetch means */
+/* How an empty fetch ended */
 typedef enum FetchEnd
 {
 	FETCH_COMPLETE, /* nothing is left */
@@ -160,7 +161,7 @@ typedef enum Delivery
 {
 	DELIVERED,
 	NOT_DELIVERED, /* failed, and said why */
-	AT_FAULT,	   /* likewise, and it is for the events, or one of them */
+	AT_FAULT,	   /* likewise, because of the events or one of them */
 	ABANDONED	   /* told to stop first */
 } Delivery;
 
@@ -170,7 +171,7 @@ typedef struct Part
 	const PGresult *batch;
 	int first;
 	int count;
-	bool harmless; /* instead of them, something that adds nothing */
+	bool harmless; /* instead of them, a command that adds nothing */
 } Part;
 
 /* Writes a buffer; false: no more is wanted */

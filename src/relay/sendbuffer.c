@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What one huge event needed is not kept for the small ones after it. */
+/* Memory that one huge event needed is not kept for the small ones after it. */
 #define KEEP (1024 * 1024)
 
 static void
@@ -68,7 +68,10 @@ buffer_reset(Buffer *buffer)
 {
 	buffer->length = 0;
 	if (buffer->size > KEEP)
-		buffer_free(buffer);
+	{
+		free(buffer->data);
+		memset(buffer, 0, sizeof(*buffer));
+	}
 }
 
 void *
@@ -79,11 +82,4 @@ get_memory(size_t size)
 	if (memory == NULL)
 		fail("out of memory");
 	return memory;
-}
-
-void
-buffer_free(Buffer *buffer)
-{
-	free(buffer->data);
-	memset(buffer, 0, sizeof(*buffer));
 }

@@ -1,16 +1,16 @@
 /*
  * server.c
- *		What is asked of the server.
+ *		The queries that the relay sends to the server.
  *
  * Nothing here blocks: a query is sent, and wait_for() waits for its answer or for
- * a signal. A fetch that waits for events is cancelled as soon as we are told to
- * stop; an acknowledgement gets some time, since without it a batch that has
+ * a signal. A fetch that waits for events is cancelled as soon as the relay is told to
+ * stop. An acknowledgement gets some time, since without it a batch that has
  * arrived would come again.
  *
  * An acknowledgement is never repeated on another connection. After a crash the
  * server may remember an earlier division of the keys between members, where the
- * same seq stands for more events than we had. So after a lost connection
- * we fetch, and get again what the server does not know to be done.
+ * same seq stands for more events than the relay had. So after a lost connection the
+ * relay fetches, and gets again the events that the server does not know to be done.
  */
 #include "relay/relay.h"
 
@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ACK_GRACE 5000	  /* ms for an acknowledgement when we are to stop */
+#define ACK_GRACE 5000	  /* ms for an acknowledgement when the relay is to stop */
 #define CANCEL_GRACE 5000 /* ms for the server to obey */
 
 /* Columns of the fetch query */
@@ -37,7 +37,7 @@ enum
 	COLUMN_ATTEMPT
 };
 
-/* Our sessions wait as long as they like, whatever is set for the role. */
+/* The relay's sessions have no timeouts, whatever is set for the role. */
 static const char prepare_session[] =
 	"SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', false),"
 	" pg_catalog.set_config('statement_timeout', '0', false),"
@@ -47,8 +47,8 @@ static const char prepare_session[] =
 	" THEN pg_catalog.set_config('transaction_timeout', '0', false) END";
 
 /*
- * A server that waits for events for us should notice that we were killed, and let
- * others have our keys. Not all platforms can: an error means nothing.
+ * A session that waits for events should notice that the relay was killed, so that other
+ * members get its keys. Not all platforms can do that: an error means nothing.
  */
 static const char check_client[] =
 	"SELECT pg_catalog.set_config('client_connection_check_interval', '1000', false)";
@@ -128,7 +128,7 @@ server_database(void)
 }
 
 /*
- * look_around sets up the session, and finds out where the functions are.
+ * look_around sets up the session, and finds the schema of the functions.
  */
 static Outcome
 look_around(void)
@@ -211,8 +211,8 @@ server_ack(const Options *options, int64_t seq)
 }
 
 /*
- * server_nack says that an event was not accepted, and when it is to come again. *dead: it
- * will not.
+ * server_nack tells the server that an event was not accepted, and when it is to come
+ * again. *dead: it will not.
  */
 Outcome
 server_nack(const Options *options, int64_t seq, double delay, bool *dead)
@@ -235,8 +235,8 @@ server_nack(const Options *options, int64_t seq, double delay, bool *dead)
 }
 
 /*
- * server_last_fetch asks whether the last fetch, which was empty, has looked at all there
- * is.
+ * server_last_fetch asks whether the last fetch, which was empty, has looked at all that
+ * there was.
  */
 Outcome
 server_last_fetch(FetchEnd *end)
@@ -254,8 +254,8 @@ server_last_fetch(FetchEnd *end)
 }
 
 /*
- * query runs a query that returns rows. When we are told to stop, it has so many
- * milliseconds left.
+ * query runs a query that returns rows. When the relay is told to stop, the query has
+ * `grace` ms left.
  */
 static Outcome
 query(const char *sql, int n, const Oid *types, const char *const *values, int64_t grace, PGresult **result)
@@ -273,7 +273,7 @@ query(const char *sql, int n, const Oid *types, const char *const *values, int64
 }
 
 /*
- * ask does so, but does not look at the result, which may be an error.
+ * ask does the same, but does not look at the result, which may be an error.
  */
 static Outcome
 ask(const char *sql, int n, const Oid *types, const char *const *values, int64_t grace, PGresult **result)
@@ -338,20 +338,35 @@ cancel(void)
 	PGcancel *request = PQgetCancel(connection);
 	char message[256];
 
-	/* If this fails, what is left is to wait for CANCEL_GRACE. */
+	/* If this fails, the relay still waits for CANCEL_GRACE. */
 	PQcancel(request, message, sizeof(message));
 	PQfreeCancel(request);
 }
 
 /*
- * judge decides what an answer means for us. An error that will not go away by
+ * judge decides what an answer means for the relay. An error that will not go away by
  * itself ends the program.
  */
 static Outcome
 judge(const PGresult *result)
 {
-	/* classes and codes that have to do with what others are doing */
-	static const char *const passing[] = {"08", "40", "53", "55006", "55P03", "57014", "57P", "58"};
+	/* codes, and classes of them, that may go away; most have to do with what others do */
+	static const struct
+	{
+		const char *sqlstate;
+		Outcome outcome;
+	} meanings[] = {
+		{"55000", OUTCOME_REFUSED},
+		{"25006", OUTCOME_LOST}, /* read-only: perhaps another server is the primary now */
+		{"08", OUTCOME_RETRY},
+		{"40", OUTCOME_RETRY},
+		{"53", OUTCOME_RETRY},
+		{"55006", OUTCOME_RETRY},
+		{"55P03", OUTCOME_RETRY},
+		{"57014", OUTCOME_RETRY},
+		{"57P", OUTCOME_RETRY},
+		{"58", OUTCOME_RETRY},
+	};
 	const char *state;
 
 	if (result == NULL)
@@ -361,31 +376,15 @@ judge(const PGresult *result)
 	state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
 	if (stopping && state != NULL && strcmp(state, "57014") == 0)
 		return OUTCOME_STOPPED;
+	say("%s", PQresultErrorMessage(result));
 	if (PQstatus(connection) == CONNECTION_BAD || state == NULL)
-	{
-		say("%s", PQresultErrorMessage(result));
 		return OUTCOME_LOST;
-	}
-	if (strcmp(state, "55000") == 0)
+	for (size_t i = 0; i < sizeof(meanings) / sizeof(meanings[0]); i++)
 	{
-		say("%s", PQresultErrorMessage(result));
-		return OUTCOME_REFUSED;
+		if (strncmp(state, meanings[i].sqlstate, strlen(meanings[i].sqlstate)) == 0)
+			return meanings[i].outcome;
 	}
-	/* Read-only: perhaps another server is the primary now. */
-	if (strcmp(state, "25006") == 0)
-	{
-		say("%s", PQresultErrorMessage(result));
-		return OUTCOME_LOST;
-	}
-	for (size_t i = 0; i < sizeof(passing) / sizeof(passing[0]); i++)
-	{
-		if (strncmp(state, passing[i], strlen(passing[i])) == 0)
-		{
-			say("%s", PQresultErrorMessage(result));
-			return OUTCOME_RETRY;
-		}
-	}
-	fail("%s", PQresultErrorMessage(result));
+	exit(EXIT_FAILURE);
 }
 
 void

@@ -1,12 +1,12 @@
 /*
  * stop.c
- *		Signals, waiting, and what is said about it.
+ *		Signals, waiting, and messages.
  *
- * The handlers only set a flag and write a byte to a pipe. All waiting is done by
- * wait_for(), which also waits for that pipe, so no signal is missed between
+ * The handlers only set a flag and write a byte to a pipe. wait_for() does all waiting,
+ * and also waits for that pipe. So no signal is missed between
  * looking at the flag and going to sleep. A second signal that asks to stop is
- * obeyed on the spot: the command of --exec, which is a process group of its own so
- * that a Ctrl-C does not reach it, is told too.
+ * obeyed on the spot. It is passed on to the command of --exec, which is a process group
+ * of its own, so that a Ctrl-C does not reach it.
  */
 #include "relay/relay.h"
 
@@ -33,13 +33,12 @@ static volatile sig_atomic_t child = 0;
 static void on_stop(int signal_number);
 static void on_child(int signal_number);
 static void install(int signal_number, void (*handler)(int));
-static void our_signals(sigset_t *set);
 static void drain(void);
-static void say_args(const char *format, va_list args) PRINTF_LIKE(1, 0);
 
 /*
- * signals_init also sees to it that no file or socket of ours becomes descriptor
- * 0, 1 or 2: with standard output closed, events would go to the server.
+ * signals_init installs the handlers. It also sees to it that no file or socket that is
+ * opened later becomes descriptor 0, 1 or 2: with standard output closed, events would go
+ * to the server.
  */
 void
 signals_init(void)
@@ -144,7 +143,7 @@ signals_default(void)
 }
 
 /*
- * signals_of_child remembers who a second signal is passed on to; 0 is nobody.
+ * signals_of_child remembers the process that a second signal is passed on to; 0: none.
  */
 void
 signals_of_child(long pid)
@@ -153,7 +152,7 @@ signals_of_child(long pid)
 }
 
 /*
- * watch_output makes wait_for() notice that nobody reads a descriptor any more.
+ * watch_output makes wait_for() notice that a descriptor has no reader any more.
  */
 void
 watch_output(int fd)
@@ -172,8 +171,8 @@ now_ms(void)
 
 /*
  * wait_for waits until something happens to the descriptor (-1: to none), a signal
- * comes, or the deadline is reached. Returns what happened to the descriptor; 0
- * says nothing about the rest, so callers look for themselves.
+ * comes, or the deadline is reached. Returns what happened to the descriptor. 0
+ * does not tell which of the others happened, so callers look for themselves.
  */
 short
 wait_for(int fd, short events, int64_t deadline)
@@ -232,14 +231,14 @@ pause_next(Pause *pause)
 }
 
 /*
- * say writes a line to standard error. What libpq and the server say ends with a
- * newline, and may have more of them, and names that others have chosen.
+ * say_args writes a line to standard error. Messages of libpq and the server end with a
+ * newline, and may have more of them, and names that other users have chosen.
  */
-static void
+void
 say_args(const char *format, va_list args)
 {
 	char text[8192];
-	char storage[4 * sizeof(text) + 1]; /* no memory to ask for, which may be what is said */
+	char storage[4 * sizeof(text) + 1]; /* not allocated: the message may be of that failing */
 	Buffer visible = {.data = storage, .size = sizeof(storage)};
 	size_t length;
 

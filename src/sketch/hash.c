@@ -4,11 +4,11 @@
  *
  * Both are Austin Appleby's, from SMHasher (public domain), written anew from
  * their descriptions. They are part of the stored formats: a value holds hashes,
- * or what is left of them, so their results may never change. They read bytes
+ * or parts of them, so their results may never change. They read bytes
  * in little-endian order on any machine.
  *
- * MurmurHash64A with the seed 0xadc83b19 is what Redis's PFADD uses. The low
- * half of MurmurHash3_x64_128 is what postgresql-hll uses.
+ * Redis's PFADD uses MurmurHash64A with the seed 0xadc83b19. postgresql-hll uses the low
+ * half of MurmurHash3_x64_128.
  */
 #include "sketch/hash.h"
 
@@ -124,7 +124,7 @@ put_decimal(uint8_t *out, int64_t number)
 	return (size_t) (out - start);
 }
 
-/* Apart, so that what is called for most numbers has no array on its stack. */
+/* A function of its own, so that the one for most numbers has no array on its stack. */
 static __attribute__((noinline)) uint64_t
 hash_long_decimal(int64_t number)
 {

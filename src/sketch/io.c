@@ -1,10 +1,11 @@
 /*
  * io.c
- *		Input, output and casts, the same for all sketch types; what else they share.
+ *		Input, output and casts, the same for all sketch types; errors and aggregate
+ *		states that they share.
  *
  * A sketch value is a varlena of bytes that its type describes and checks. As
  * text it is those bytes in hexadecimal, like a bytea; in binary, the bytes.
- * Whatever comes from outside is checked whole, so that the other functions can
+ * Bytes from outside are checked whole, so that the other functions can
  * trust a value.
  */
 #include "postgres.h"
@@ -44,6 +45,46 @@ sketch_aggregate_context(FunctionCallInfo fcinfo)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("aggregate function called in non-aggregate context")));
 	return context;
+}
+
+/*
+ * sketch_rows_differ reports that the rows of an aggregate differ in an argument that
+ * must be the same for a sketch. `what` names the argument.
+ */
+void
+sketch_rows_differ(const char *what)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("%s must be the same for all rows of a group", what)));
+}
+
+/*
+ * sketch_damaged reports a stored value that cannot be read. That values were checked
+ * when they were made is no help against a damaged disk. wrong may be NULL.
+ */
+void
+sketch_damaged(const SketchIo *io, const char *wrong)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("stored value of type %s is damaged", io->type),
+			 wrong != NULL ? errdetail_internal("%s", wrong) : 0));
+}
+
+/*
+ * check_whole raises an error of that code if bytes are no value of a type.
+ */
+static void
+check_whole(const SketchIo *io, const uint8 *data, size_t len, int sqlstate)
+{
+	const char *wrong = io->check(data, len);
+
+	if (wrong != NULL)
+		ereport(ERROR,
+				(errcode(sqlstate),
+				 errmsg("invalid value for type %s", io->type),
+				 errdetail_internal("%s", wrong)));
 }
 
 static int
@@ -121,14 +162,9 @@ sketch_recv(FunctionCallInfo fcinfo, const SketchIo *io)
 	StringInfo message = (StringInfo) PG_GETARG_POINTER(0);
 	int len = message->len - message->cursor;
 	const uint8 *data = (const uint8 *) pq_getmsgbytes(message, len);
-	const char *wrong = io->check(data, len);
 	bytea *value;
 
-	if (wrong != NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_BINARY_REPRESENTATION),
-				 errmsg("invalid value for type %s", io->type),
-				 errdetail_internal("%s", wrong)));
+	check_whole(io, data, len, ERRCODE_INVALID_BINARY_REPRESENTATION);
 	value = sketch_value(data, len);
 	if (io->coerce != NULL)
 		return io->coerce(PointerGetDatum(value), PG_GETARG_INT32(2), NULL);
@@ -140,12 +176,7 @@ sketch_from_bytea(FunctionCallInfo fcinfo, const SketchIo *io)
 {
 	bytea *bytes = PG_GETARG_BYTEA_PP(0);
 	const uint8 *data = (const uint8 *) VARDATA_ANY(bytes);
-	const char *wrong = io->check(data, VARSIZE_ANY_EXHDR(bytes));
 
-	if (wrong != NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("invalid value for type %s", io->type),
-				 errdetail_internal("%s", wrong)));
+	check_whole(io, data, VARSIZE_ANY_EXHDR(bytes), ERRCODE_INVALID_PARAMETER_VALUE);
 	PG_RETURN_BYTEA_P(sketch_value(data, VARSIZE_ANY_EXHDR(bytes)));
 }

@@ -1,10 +1,12 @@
 /*
  * io.h
- *		Input, output and casts, the same for all sketch types (see io.c).
+ *		Input, output, casts and aggregate states, the same for all sketch types
+ *		(see io.c).
  */
 #ifndef DC_SKETCH_IO_H
 #define DC_SKETCH_IO_H
 
+#include "base/compat.h"
 #include "fmgr.h"
 
 typedef struct SketchIo
@@ -21,7 +23,30 @@ extern Datum sketch_out(FunctionCallInfo fcinfo);
 extern Datum sketch_recv(FunctionCallInfo fcinfo, const SketchIo *io);
 extern Datum sketch_from_bytea(FunctionCallInfo fcinfo, const SketchIo *io);
 extern bytea *sketch_value(const void *data, size_t len);
+pg_noreturn extern void sketch_damaged(const SketchIo *io, const char *wrong);
+
+/* Aggregates. */
 extern MemoryContext sketch_aggregate_context(FunctionCallInfo fcinfo);
+pg_noreturn extern void sketch_rows_differ(const char *what);
+
+/*
+ * sketch_state_arg is an aggregate's state that was passed as argument, or NULL.
+ */
+static inline void *
+sketch_state_arg(FunctionCallInfo fcinfo, int argno)
+{
+	return PG_ARGISNULL(argno) ? NULL : PG_GETARG_POINTER(argno);
+}
+
+/*
+ * sketch_state_result returns a state, which may be NULL.
+ */
+static inline Datum
+sketch_state_result(FunctionCallInfo fcinfo, void *state)
+{
+	fcinfo->isnull = state == NULL;
+	return PointerGetDatum(state);
+}
 
 /*
  * Define a function that does the same for each sketch type, under the name

@@ -2,9 +2,9 @@
  * item.c
  *		Items of any type, as the sketches see them.
  *
- * What a sketch counts is an item's canonical text, so that equal items are
- * one item whatever their type, machine or server version, and the same item
- * that a client of Redis adds as a string:
+ * A sketch counts an item's canonical text. So equal items are one item whatever
+ * their type, machine or server version, and the same item that a client of Redis adds
+ * as a string:
  *
  *	text, varchar, name	their bytes (char(n): without trailing blanks)
  *	bytea				its bytes; in a list of items, in hexadecimal
@@ -26,6 +26,7 @@
 
 
 #include "base/compat.h"
+#include "base/key.h"
 #include "catalog/pg_type.h"
 #include "common/shortest_dec.h"
 #include "fmgr.h"
@@ -42,7 +43,6 @@ static ItemKind kind_of(Oid type);
 static void other_bytes(ItemType *type, Datum value, ItemBytes *item);
 static void float_bytes(double value, ItemBytes *item);
 static void string_bytes(char *string, ItemBytes *item);
-static void uuid_bytes(const pg_uuid_t *uuid, ItemBytes *item);
 static uint64 other_hash(ItemType *type, Datum value);
 static uint64 foreign_hash(ItemType *type, Datum value);
 
@@ -71,8 +71,8 @@ item_type_of_arg(FunctionCallInfo fcinfo, int argno)
 }
 
 /*
- * item_type_init prepares for items of a type; what is looked up later is kept
- * in mcxt, which lives as long as *type.
+ * item_type_init prepares for items of a type. Functions that are looked up later are
+ * kept in mcxt, which lives as long as *type.
  */
 void
 item_type_init(ItemType *type, Oid typid, Oid collation, MemoryContext mcxt)
@@ -88,47 +88,42 @@ item_type_init(ItemType *type, Oid typid, Oid collation, MemoryContext mcxt)
 static ItemKind
 kind_of(Oid type)
 {
-	switch (type)
+	static const struct
 	{
-		case TEXTOID:
-		case VARCHAROID:
-		case BYTEAOID:
-			return ITEM_TEXT;
-		case BPCHAROID:
-			return ITEM_BPCHAR;
-		case NAMEOID:
-			return ITEM_NAME;
-		case INT2OID:
-			return ITEM_INT2;
-		case INT4OID:
-			return ITEM_INT4;
-		case INT8OID:
-			return ITEM_INT8;
-		case BOOLOID:
-			return ITEM_BOOL;
-		case UUIDOID:
-			return ITEM_UUID;
-		case FLOAT4OID:
-			return ITEM_FLOAT4;
-		case FLOAT8OID:
-			return ITEM_FLOAT8;
-		case NUMERICOID:
-			return ITEM_NUMERIC;
-		case DATEOID:
-		case TIMEOID:
-		case TIMETZOID:
-		case TIMESTAMPOID:
-		case TIMESTAMPTZOID:
-			return ITEM_DATETIME;
-		default:
-			return type_is_enum(type) ? ITEM_ENUM : ITEM_OTHER;
+		Oid type;
+		ItemKind kind;
+	} kinds[] = {
+		{TEXTOID, ITEM_TEXT},
+		{VARCHAROID, ITEM_TEXT},
+		{BYTEAOID, ITEM_TEXT},
+		{BPCHAROID, ITEM_BPCHAR},
+		{NAMEOID, ITEM_NAME},
+		{INT2OID, ITEM_INT2},
+		{INT4OID, ITEM_INT4},
+		{INT8OID, ITEM_INT8},
+		{BOOLOID, ITEM_BOOL},
+		{UUIDOID, ITEM_UUID},
+		{FLOAT4OID, ITEM_FLOAT4},
+		{FLOAT8OID, ITEM_FLOAT8},
+		{NUMERICOID, ITEM_NUMERIC},
+		{DATEOID, ITEM_DATETIME},
+		{TIMEOID, ITEM_DATETIME},
+		{TIMETZOID, ITEM_DATETIME},
+		{TIMESTAMPOID, ITEM_DATETIME},
+		{TIMESTAMPTZOID, ITEM_DATETIME}};
+
+	for (int i = 0; i < lengthof(kinds); i++)
+	{
+		if (kinds[i].type == type)
+			return kinds[i].kind;
 	}
+	return type_is_enum(type) ? ITEM_ENUM : ITEM_OTHER;
 }
 
 /*
  * item_bytes makes the bytes that stand for a value.
  */
-void
+static void
 item_bytes(ItemType *type, Datum value, ItemBytes *item)
 {
 	item->data = item->buf;
@@ -163,7 +158,7 @@ item_bytes(ItemType *type, Datum value, ItemBytes *item)
 			item->len = strlen(item->data);
 			return;
 		case ITEM_UUID:
-			uuid_bytes(DatumGetUUIDP(value), item);
+			item->len = uuid_to_text(DatumGetUUIDP(value), item->buf);
 			return;
 		case ITEM_FLOAT4:
 			float_bytes(DatumGetFloat4(value), item);
@@ -193,7 +188,7 @@ item_bytes(ItemType *type, Datum value, ItemBytes *item)
 }
 
 /*
- * other_bytes stands the hash of a value's own type for the value.
+ * other_bytes makes the bytes of a value from the hash function of its own type.
  */
 static void
 other_bytes(ItemType *type, Datum value, ItemBytes *item)
@@ -257,7 +252,7 @@ item_text(ItemType *type, Datum value, ItemBytes *item)
 
 /*
  * item_hash is the hash of a value. Sketches that came from postgresql-hll use
- * its hash function on what that hashes.
+ * its hash function on the bytes that it hashes.
  */
 uint64
 item_hash(ItemType *type, Datum value, int hash_id)
@@ -294,8 +289,8 @@ other_hash(ItemType *type, Datum value)
 }
 
 /*
- * foreign_hash is what hll_hash_text, hll_hash_bytea, hll_hash_boolean and
- * hll_hash_smallint, _integer, _bigint give: numbers of different widths differ.
+ * foreign_hash is the result of hll_hash_text, hll_hash_bytea, hll_hash_boolean,
+ * hll_hash_smallint, _integer or _bigint. Numbers of different widths differ.
  */
 static uint64
 foreign_hash(ItemType *type, Datum value)
@@ -354,20 +349,4 @@ string_bytes(char *string, ItemBytes *item)
 {
 	item->data = string;
 	item->len = strlen(string);
-}
-
-static void
-uuid_bytes(const pg_uuid_t *uuid, ItemBytes *item)
-{
-	static const char digits[] = "0123456789abcdef";
-	char *out = item->buf;
-
-	for (int i = 0; i < UUID_LEN; i++)
-	{
-		if (i == 4 || i == 6 || i == 8 || i == 10)
-			*out++ = '-';
-		*out++ = digits[uuid->data[i] >> 4];
-		*out++ = digits[uuid->data[i] & 15];
-	}
-	item->len = out - item->buf;
 }

@@ -27,7 +27,7 @@ typedef enum ItemKind
 	ITEM_OTHER
 } ItemKind;
 
-/* What is known of an item type; filled once per call site. */
+/* An item type; filled once per call site. */
 typedef struct ItemType
 {
 	Oid type; /* of the domain's base type if it is a domain */
@@ -35,7 +35,7 @@ typedef struct ItemType
 	ItemKind kind;
 	FmgrInfo hash;		/* the type's extended hash function, once looked up */
 	FmgrInfo out;		/* the type's output function, once looked up */
-	MemoryContext mcxt; /* where what is looked up is kept */
+	MemoryContext mcxt; /* of these functions */
 } ItemType;
 
 /*
@@ -52,7 +52,6 @@ typedef struct ItemBytes
 extern ItemType *item_type_of_arg(FunctionCallInfo fcinfo, int argno);
 extern void item_type_init(ItemType *type, Oid typid, Oid collation,
 						   MemoryContext mcxt);
-extern void item_bytes(ItemType *type, Datum value, ItemBytes *item);
 extern void item_text(ItemType *type, Datum value, ItemBytes *item);
 extern uint64 item_hash(ItemType *type, Datum value, int hash_id);
 

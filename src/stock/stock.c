@@ -9,6 +9,7 @@
 #include "base/hooks.h"
 #include "base/subxact.h"
 #include "common/int.h"
+#include "counter/units.h"
 #include "miscadmin.h"
 #include "stock/gate.h"
 #include "stock/hold.h"

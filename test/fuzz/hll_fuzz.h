@@ -49,12 +49,13 @@ use_state(const HllState *from, const uint8_t *data, size_t size)
 	HllState *merged;
 	HllState *added;
 	double estimate = hll_estimate(from);
+	const char *wrong = NULL;
 
 	must(hll_check(bytes, len) == NULL);
 	state = hll_decode(bytes, len);
 	must(same_state(state, from) && hll_estimate(state) == estimate && estimate >= 0);
 	merged = hll_merge(hll_new(state->precision, state->hash), state);
-	merged = hll_absorb(merged, bytes, len);
+	merged = hll_absorb(merged, bytes, len, &wrong);
 	must(same_state(merged, state));
 
 	added = hll_copy(state);

@@ -9,9 +9,9 @@
  *
  *	- estimate >= truth, always;
  *	- estimate <= truth + epsilon * N with probability 1 - delta, for
- *	  w = ceil(e / epsilon) and d = ceil(ln(1 / delta)): what others add to a
- *	  cell is N / w on average, so it is above e times that with probability
- *	  1 / e at most (Markov), and above it in all rows with e^-d.
+ *	  w = ceil(e / epsilon) and d = ceil(ln(1 / delta)): other items add N / w to
+ *	  a cell on average. So they add more than e times that with probability
+ *	  1 / e at most (Markov), and more than that in all rows with e^-d.
  *
  * The cells are sums, so any order of adding, splitting and merging gives the
  * same sketch, and an item can be taken out again.
@@ -28,9 +28,9 @@
  * sketches keeps both bounds, as its cells are neither below the true weights
  * nor above those of the plain sketch.
  *
- * Here cells are signed, so that an aggregate may see a deletion before what it
- * deletes; that nothing is below zero is checked when a value is made. They
- * begin with one byte, and widen for all when one of them needs it.
+ * Here cells are signed, so that an aggregate may see a deletion before the addition
+ * that it undoes. That nothing is below zero is checked when a value is made. Cells
+ * begin with one byte. All of them widen when one needs it.
  *
  * After an error from cms_put the sketch is unchanged; after one from any other
  * function it can only be reset.

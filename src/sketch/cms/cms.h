@@ -15,7 +15,7 @@
 #define CMS_MAX_DEPTH 21
 #define CMS_MAX_CELLS (UINT32_C(1) << 25)
 
-/* What can go wrong. */
+/* Errors. */
 typedef enum CmsError
 {
 	CMS_OK,
@@ -28,7 +28,7 @@ typedef enum CmsError
 	CMS_UNKNOWN		  /* a row to take out was not added */
 } CmsError;
 
-/* What a sketch was made for; width and depth follow from epsilon and delta. */
+/* Parameters of a sketch; width and depth follow from epsilon and delta. */
 typedef struct CmsShape
 {
 	double epsilon;
@@ -57,7 +57,7 @@ typedef struct Cms
 	uint8_t cell_bytes; /* 1, 2, 4 or 8 */
 } Cms;
 
-/* Secret of the tables' order, so that nobody can prepare a slow one. Odd. */
+/* Secret of the tables' order, so that no user can prepare a slow one. Odd. */
 extern uint64_t cms_secret;
 
 extern CmsError cms_shape(double epsilon, double delta, bool conservative,

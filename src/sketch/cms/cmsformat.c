@@ -18,9 +18,8 @@
  *
  * The list has, for each item in ascending order of hashes, the difference to the
  * hash before (to 0, for the first): what is above its 48 low bits as a varint,
- * and these bits in 6 bytes. Then the weight, at least 1, as a varint. A varint
- * has 7 bits a byte, lowest first, the high bit set but in the last byte. So an
- * item takes 8 to 9 bytes. The list has at most width * depth / 8 items, and
+ * and these bits in 6 bytes. Then the weight, at least 1, as a varint (sketch/bytes.h).
+ * So an item takes 8 to 9 bytes. The list has at most width * depth / 8 items, and
  * ends with the value.
  *
  * The cells are rows of width cells, in 1, 2, 4 or 8 bytes each, which is as few
@@ -35,6 +34,7 @@
  */
 #include "sketch/cms/cmsformat.h"
 
+#include "sketch/bytes.h"
 #include "sketch/hash.h"
 #include "sketch/memory.h"
 
@@ -86,8 +86,8 @@ cms_view(const uint8_t *data, size_t len, CmsView *view)
 }
 
 /*
- * cms_open reads a value's header, and is what is wrong with it or the value's
- * length, or NULL. Then the rest can be read, whatever it is, but may be nonsense.
+ * cms_open reads a value's header. It returns what is wrong with it or the value's
+ * length, or NULL. Then the rest can be read, but may be nonsense.
  */
 const char *
 cms_open(const uint8_t *data, size_t len, CmsView *view)
@@ -115,7 +115,7 @@ cms_open(const uint8_t *data, size_t len, CmsView *view)
 }
 
 /*
- * cms_check is what is wrong with some bytes, or NULL if they are a sketch. The
+ * cms_check returns what is wrong with some bytes, or NULL if they are a sketch. The
  * time is in proportion to their number.
  */
 const char *
@@ -194,23 +194,6 @@ cms_list(const CmsView *view)
 	return cursor;
 }
 
-/* A varint of at most 63 bits, or -1. */
-static int64_t
-get_varint(CmsCursor *cursor)
-{
-	uint64_t value = 0;
-
-	for (int shift = 0; shift < 63 && cursor->at < cursor->end; shift += 7)
-	{
-		uint8_t byte = *cursor->at++;
-
-		value |= (uint64_t) (byte & 0x7f) << shift;
-		if (byte < 0x80)
-			return byte == 0 && shift > 0 ? -1 : (int64_t) value;
-	}
-	return -1;
-}
-
 /*
  * cms_next reads the next item of a list; false at the end, or where the bytes
  * are no list.
@@ -224,28 +207,19 @@ cms_next(CmsCursor *cursor)
 	if (cursor->at == cursor->end)
 		return false;
 	cursor->wrong = "The list is damaged.";
-	high = get_varint(cursor);
-	if (high < 0 || high > 0xffff || cursor->end - cursor->at < 6)
+	if (!bytes_get_varint(&cursor->at, cursor->end, &high) || high > 0xffff ||
+		cursor->end - cursor->at < 6)
 		return false;
 	difference = (uint64_t) high << 48 | cms_get(cursor->at, 6);
 	cursor->at += 6;
 	if (difference == 0 || difference > UINT64_MAX - cursor->entry.hash)
 		return false;
 	cursor->entry.hash += difference;
-	cursor->entry.weight = get_varint(cursor);
-	if (cursor->entry.weight <= 0)
+	if (!bytes_get_varint(&cursor->at, cursor->end, &cursor->entry.weight) ||
+		cursor->entry.weight == 0)
 		return false;
 	cursor->wrong = NULL;
 	return true;
-}
-
-static uint8_t *
-put_varint(uint8_t *at, uint64_t value)
-{
-	for (; value >= 0x80; value >>= 7)
-		*at++ = (uint8_t) (value | 0x80);
-	*at++ = (uint8_t) value;
-	return at;
 }
 
 /*
@@ -257,9 +231,9 @@ cms_put_entry(uint8_t *at, uint64_t previous, const CmsEntry *entry)
 {
 	uint64_t difference = entry->hash - previous;
 
-	at = put_varint(at, difference >> 48);
+	at = bytes_put_varint(at, difference >> 48);
 	cms_set(at, 6, difference);
-	return put_varint(at + 6, (uint64_t) entry->weight);
+	return bytes_put_varint(at + 6, (uint64_t) entry->weight);
 }
 
 size_t
@@ -321,7 +295,7 @@ cms_merge_view(Cms *cms, const CmsView *view, int sign)
 		if (error != CMS_OK)
 			return error;
 	}
-	/* what was a list can only be too long by items it did not have */
+	/* a list can only become too long by items that it did not have */
 	if (sign < 0 && cms->cells == NULL && cms->used > cms_sparse_limit(&cms->shape))
 		return CMS_NEGATIVE;
 	return cms_settle(cms);

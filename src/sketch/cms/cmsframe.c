@@ -4,8 +4,8 @@
  *
  * A plain sketch is linear: a row that leaves the window's frame is taken off its
  * cells. But whether the frame's sketch is a list or cells depends on how many
- * items the frame has, so these are kept in a table, however many, with the
- * number of their rows. There are cells, too, from when they are first needed on.
+ * items the frame has. So the items are kept in a table, however many, with the
+ * number of their rows. From when they are first needed on, there are cells, too.
  * So the value is the same, to the byte, as that of the frame's rows added anew.
  */
 #include "sketch/cms/cmsframe.h"
@@ -15,9 +15,6 @@
 
 #include <string.h>
 
-static CmsPlace *find_place(const CmsFrame *frame, uint64_t hash);
-static void grow(CmsFrame *frame);
-static void remove_place(CmsFrame *frame, CmsPlace *place);
 static CmsError fill_cells(CmsFrame *frame);
 
 void
@@ -36,7 +33,7 @@ cms_frame_reset(CmsFrame *frame)
 }
 
 /*
- * cms_frame_shape gives an empty frame its shape, and is whether a frame with
+ * cms_frame_shape gives an empty frame its shape, and tells whether a frame with
  * rows has that one.
  */
 bool
@@ -89,7 +86,7 @@ grow(CmsFrame *frame)
 		sketch_free(old);
 }
 
-/* Empty a place, and move up those who went past it. */
+/* Empty a place, and move up the items that went past it. */
 static void
 remove_place(CmsFrame *frame, CmsPlace *place)
 {

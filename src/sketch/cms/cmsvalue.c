@@ -1,10 +1,10 @@
 /*
  * cmsvalue.c
- *		What is done with the bytes of a Count-Min sketch as they are.
+ *		Reading and adding to the bytes of a Count-Min sketch as they are.
  *
  * A value in SQL is read, or has an item added, without making a sketch in memory
- * of it. Adding copies the bytes and changes d cells, or an item of the list; only
- * where the form or the width of the cells changes is the whole made anew. The
+ * of it. Adding copies the bytes and changes d cells, or an item of the list. Only
+ * where the form or the width of the cells changes, the whole is made anew. The
  * format is in cmsformat.c.
  */
 #include "sketch/cms/cmsformat.h"

@@ -2,17 +2,17 @@
  * dc_cms.c
  *		The type dc_cms: Count-Min sketches in SQL.
  *
- * The algorithm is in cms.c, the bytes of a value in cmsformat.c, what works on
+ * The algorithm is in cms.c, the bytes of a value in cmsformat.c, functions on
  * these bytes in cmsvalue.c, the aggregates in dc_cmsagg.c.
  */
 #include "postgres.h"
 
 #include "sketch/cms/dc_cms.h"
 
+#include "base/args.h"
 #include "base/compat.h"
 #include "common/pg_prng.h"
 #include "fmgr.h"
-#include "funcapi.h"
 #include "sketch/hash.h"
 #include "sketch/io.h"
 #include "sketch/item.h"
@@ -38,7 +38,6 @@ DC_SKETCH_FUNCTION(dc_cms_from_bytea, sketch_from_bytea(fcinfo, &io));
 DC_SKETCH_FUNCTION(dc_cms_to_bytea, PointerGetDatum(PG_GETARG_BYTEA_P(0)));
 
 static Datum merge(FunctionCallInfo fcinfo, int sign);
-static Datum make_row(FunctionCallInfo fcinfo, Datum *values, bool *nulls);
 
 /*
  * dc_cms_raise reports an error of the algorithm, if there is one.
@@ -110,7 +109,7 @@ dc_cms_mergeable(const CmsShape *a, const CmsShape *b)
 }
 
 /*
- * dc_cms_start is to be called before the first sketch in memory: it makes the
+ * dc_cms_start is to be called before the first sketch in memory. It makes the
  * order of their tables this backend's secret.
  */
 void
@@ -124,8 +123,7 @@ dc_cms_start(void)
 }
 
 /*
- * dc_cms_view reads a stored value's header. That the value was checked when it
- * was made is no help against a damaged disk.
+ * dc_cms_view reads a stored value's header.
  */
 void
 dc_cms_view(const struct varlena *value, CmsView *view)
@@ -133,10 +131,7 @@ dc_cms_view(const struct varlena *value, CmsView *view)
 	const char *wrong = cms_open((const uint8 *) VARDATA_ANY(value), VARSIZE_ANY_EXHDR(value), view);
 
 	if (wrong != NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("stored value of type dc_cms is damaged"),
-				 errdetail_internal("%s", wrong)));
+		sketch_damaged(&io, wrong);
 }
 
 /*
@@ -211,18 +206,7 @@ dc_cms_bounds(PG_FUNCTION_ARGS)
 	values[0] = Int64GetDatum(cms_lower(&view, estimate));
 	values[1] = Int64GetDatum(estimate);
 	values[2] = Int64GetDatum(estimate);
-	return make_row(fcinfo, values, nulls);
-}
-
-/* The result of a function with output arguments. */
-static Datum
-make_row(FunctionCallInfo fcinfo, Datum *values, bool *nulls)
-{
-	TupleDesc desc;
-
-	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "return type must be a row type");
-	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls));
+	return record_result(fcinfo, values, nulls);
 }
 
 Datum
@@ -307,5 +291,5 @@ dc_cms_info(PG_FUNCTION_ARGS)
 	values[8] = Int64GetDatum(cms_items(&view));
 	nulls[8] = view.cell_bytes != 0;
 	values[9] = Int32GetDatum((int32) VARSIZE_ANY_EXHDR(value));
-	return make_row(fcinfo, values, nulls);
+	return record_result(fcinfo, values, nulls);
 }

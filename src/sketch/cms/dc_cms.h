@@ -1,6 +1,6 @@
 /*
  * dc_cms.h
- *		What the SQL functions of dc_cms share (see dc_cms.c).
+ *		Functions that the files of dc_cms share (see dc_cms.c).
  */
 #ifndef DC_SKETCH_DC_CMS_H
 #define DC_SKETCH_DC_CMS_H

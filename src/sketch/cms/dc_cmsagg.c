@@ -4,7 +4,7 @@
  *
  * The state is a sketch in memory, which begins as a small table. Its cells and
  * weights may be below zero in between, so that rows may come in any order and
- * from any worker; that the result is not, the final function checks.
+ * from any worker. The final function checks that the result is not.
  *
  * Rows whose item or weight is NULL are ignored, and then their other arguments,
  * too. Without any other rows the result is NULL. As a moving aggregate,
@@ -43,12 +43,6 @@ typedef struct StateHeader
 	uint8 cell_bytes;
 } StateHeader;
 
-static bool is_counted(FunctionCallInfo fcinfo);
-static uint64 hash_of_row(FunctionCallInfo fcinfo);
-static int64 weight_of_row(FunctionCallInfo fcinfo);
-static void shape_of_row(FunctionCallInfo fcinfo, CmsShape *shape);
-static Cms *make_state(MemoryContext context, const CmsShape *shape);
-static void parameters_differ(void);
 
 /*
  * The arguments of a row are the state, item, epsilon, delta and maybe weight. A
@@ -94,14 +88,6 @@ same_parameters(FunctionCallInfo fcinfo, const CmsShape *shape)
 		PG_GETARG_FLOAT8(2) == shape->epsilon && PG_GETARG_FLOAT8(3) == shape->delta;
 }
 
-static void
-parameters_differ(void)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("epsilon and delta must be the same for all rows of a group")));
-}
-
 /*
  * changed_state ends a change of a state in its memory context.
  */
@@ -132,7 +118,7 @@ dc_cms_agg_trans(PG_FUNCTION_ARGS)
 {
 	MemoryContext context = sketch_aggregate_context(fcinfo);
 	MemoryContext old_context;
-	Cms *state = PG_ARGISNULL(0) ? NULL : (Cms *) PG_GETARG_POINTER(0);
+	Cms *state = sketch_state_arg(fcinfo, 0);
 	uint64 hash;
 
 	if (state == NULL || unlikely(!same_parameters(fcinfo, &state->shape)))
@@ -141,7 +127,7 @@ dc_cms_agg_trans(PG_FUNCTION_ARGS)
 
 		shape_of_row(fcinfo, &shape);
 		if (state != NULL)
-			parameters_differ();
+			sketch_rows_differ("epsilon and delta");
 		state = make_state(context, &shape);
 	}
 	hash = hash_of_row(fcinfo);
@@ -157,15 +143,11 @@ dc_cms_union_trans(PG_FUNCTION_ARGS)
 {
 	MemoryContext context = sketch_aggregate_context(fcinfo);
 	MemoryContext old_context;
-	Cms *state = PG_ARGISNULL(0) ? NULL : (Cms *) PG_GETARG_POINTER(0);
+	Cms *state = sketch_state_arg(fcinfo, 0);
 	CmsView view;
 
 	if (PG_ARGISNULL(1))
-	{
-		if (state == NULL)
-			PG_RETURN_NULL();
-		PG_RETURN_POINTER(state);
-	}
+		return sketch_state_result(fcinfo, state);
 	dc_cms_view(PG_GETARG_BYTEA_PP(1), &view);
 	if (state == NULL)
 		state = make_state(context, &view.shape);
@@ -179,19 +161,15 @@ dc_cms_agg_combine(PG_FUNCTION_ARGS)
 {
 	MemoryContext context = sketch_aggregate_context(fcinfo);
 	MemoryContext old_context;
-	Cms *state = PG_ARGISNULL(0) ? NULL : (Cms *) PG_GETARG_POINTER(0);
-	const Cms *from = PG_ARGISNULL(1) ? NULL : (Cms *) PG_GETARG_POINTER(1);
+	Cms *state = sketch_state_arg(fcinfo, 0);
+	const Cms *from = sketch_state_arg(fcinfo, 1);
 
 	if (from == NULL)
-	{
-		if (state == NULL)
-			PG_RETURN_NULL();
-		PG_RETURN_POINTER(state);
-	}
+		return sketch_state_result(fcinfo, state);
 	if (state == NULL)
 		state = make_state(context, &from->shape);
 	if (!cms_same_shape(&state->shape, &from->shape))
-		parameters_differ();
+		sketch_rows_differ("epsilon and delta");
 	old_context = MemoryContextSwitchTo(context);
 	return changed_state(old_context, cms_merge(state, from), state);
 }
@@ -287,7 +265,7 @@ dc_cms_frame_add(PG_FUNCTION_ARGS)
 {
 	MemoryContext context = sketch_aggregate_context(fcinfo);
 	MemoryContext old_context;
-	CmsFrame *frame = PG_ARGISNULL(0) ? NULL : (CmsFrame *) PG_GETARG_POINTER(0);
+	CmsFrame *frame = sketch_state_arg(fcinfo, 0);
 	uint64 hash;
 
 	if (frame == NULL)
@@ -302,7 +280,7 @@ dc_cms_frame_add(PG_FUNCTION_ARGS)
 
 		shape_of_row(fcinfo, &shape);
 		if (!cms_frame_shape(frame, &shape))
-			parameters_differ();
+			sketch_rows_differ("epsilon and delta");
 	}
 	hash = hash_of_row(fcinfo);
 	old_context = MemoryContextSwitchTo(context);
@@ -330,7 +308,7 @@ dc_cms_frame_remove(PG_FUNCTION_ARGS)
 Datum
 dc_cms_frame_final(PG_FUNCTION_ARGS)
 {
-	CmsFrame *frame = PG_ARGISNULL(0) ? NULL : (CmsFrame *) PG_GETARG_POINTER(0);
+	CmsFrame *frame = sketch_state_arg(fcinfo, 0);
 	uint8_t *block = NULL;
 	size_t len = 0;
 	CmsError error;

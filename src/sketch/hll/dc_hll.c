@@ -1,7 +1,7 @@
 /*
  * dc_hll.c
- *		The SQL type dc_hll: input, output, type modifier, and what is done with
- *		one value or with two.
+ *		The SQL type dc_hll: input, output, comparison, type modifier, and functions
+ *		of one value or of two.
  *
  * A value is flat (see hllformat.c) or an expanded object (dc_hllexpanded.c).
  */
@@ -11,13 +11,14 @@
 
 #include <math.h>
 
+#include "base/args.h"
 #include "base/compat.h"
-#include "funcapi.h"
 #include "sketch/hash.h"
 #include "sketch/io.h"
 #include "sketch/item.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
 #include "utils/lsyscache.h"
 
 static Datum coerce_precision(Datum value, int32 typmod, fmNodePtr escontext);
@@ -30,6 +31,20 @@ DC_SKETCH_FUNCTION(dc_hll_recv, sketch_recv(fcinfo, &io));
 DC_SKETCH_FUNCTION(dc_hll_send, PointerGetDatum(PG_GETARG_BYTEA_P_COPY(0)));
 DC_SKETCH_FUNCTION(dc_hll_from_bytea, sketch_from_bytea(fcinfo, &io));
 DC_SKETCH_FUNCTION(dc_hll_to_bytea, PointerGetDatum(PG_GETARG_BYTEA_P(0)));
+
+/*
+ * Comparison, for GROUP BY, DISTINCT, joins and indexes. Equal sketches are equal
+ * bytes, so values are compared as bytes. The order has no meaning but to be one.
+ */
+DC_SKETCH_FUNCTION(dc_hll_eq, byteaeq(fcinfo));
+DC_SKETCH_FUNCTION(dc_hll_ne, byteane(fcinfo));
+DC_SKETCH_FUNCTION(dc_hll_lt, bytealt(fcinfo));
+DC_SKETCH_FUNCTION(dc_hll_le, byteale(fcinfo));
+DC_SKETCH_FUNCTION(dc_hll_gt, byteagt(fcinfo));
+DC_SKETCH_FUNCTION(dc_hll_ge, byteage(fcinfo));
+DC_SKETCH_FUNCTION(dc_hll_cmp, byteacmp(fcinfo));
+DC_SKETCH_FUNCTION(dc_hll_hash, hashvarlena(fcinfo));
+DC_SKETCH_FUNCTION(dc_hll_hash_extended, hashvarlenaextended(fcinfo));
 
 PG_FUNCTION_INFO_V1(dc_hll_typmod_in);
 PG_FUNCTION_INFO_V1(dc_hll_typmod_out);
@@ -99,19 +114,10 @@ hll_state_of(Datum value)
 	return (HllState *) state;
 }
 
-static void
-report_damage(const char *wrong)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_DATA_CORRUPTED),
-			 errmsg("stored value of type dc_hll is damaged"),
-			 errdetail_internal("%s", wrong)));
-}
-
 /*
- * hll_bytes are the bytes of a value that is fetched. Values were checked when
- * they came in, but what is stored can be damaged since: so the header is looked
- * at, on which memory depends.
+ * hll_bytes returns the bytes of a value that is fetched. Values were checked when
+ * they came in, but a stored one may have been damaged since. So the header is checked
+ * again, as the size of memory depends on it.
  */
 const uint8_t *
 hll_bytes(bytea *flat, size_t *len)
@@ -122,7 +128,7 @@ hll_bytes(bytea *flat, size_t *len)
 	*len = VARSIZE_ANY_EXHDR(flat);
 	wrong = hll_check_header(data, *len);
 	if (wrong != NULL)
-		report_damage(wrong);
+		sketch_damaged(&io, wrong);
 	return data;
 }
 
@@ -142,9 +148,9 @@ hll_absorb_bytes(HllState *into, bytea *flat)
 		into = hll_empty_for(data);
 	else
 		hll_check_same_hash(into->hash, hll_value_hash(data));
-	into = hll_try_absorb(into, data, len, &wrong);
+	into = hll_absorb(into, data, len, &wrong);
 	if (wrong != NULL)
-		report_damage(wrong);
+		sketch_damaged(&io, wrong);
 	return into;
 }
 
@@ -207,8 +213,8 @@ dc_hll_typmod_out(PG_FUNCTION_ARGS)
 
 /*
  * dc_hll_enforce(dc_hll, int, boolean): the cast that a column's precision is
- * enforced with. Precision that a value has too much is dropped, as a numeric's
- * digits are; what it lacks cannot be made up.
+ * enforced with. Too much precision of a value is dropped, as a numeric's
+ * digits are. Too little is an error.
  */
 Datum
 dc_hll_enforce(PG_FUNCTION_ARGS)
@@ -280,7 +286,7 @@ hash_of(Datum value)
 /*
  * dc_hll_add(h, item): with one more item. A NULL item, and one that changes
  * nothing, give the sketch as it was: as a table's row has it, so that storing
- * it writes no copy of what is out of line.
+ * it writes no copy of an out-of-line value.
  */
 Datum
 dc_hll_add(PG_FUNCTION_ARGS)
@@ -424,15 +430,12 @@ hll_confidence(double confidence)
 Datum
 hll_bounds_record(FunctionCallInfo fcinfo, const double *bounds)
 {
-	TupleDesc tupdesc;
 	Datum values[3];
-	bool nulls[3] = {false, false, false};
+	bool nulls[3] = {false};
 
-	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "return type must be a row type");
 	for (int i = 0; i < 3; i++)
 		values[i] = Float8GetDatum(bounds[i]);
-	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc), values, nulls));
+	return record_result(fcinfo, values, nulls);
 }
 
 /*
@@ -442,14 +445,11 @@ Datum
 dc_hll_info(PG_FUNCTION_ARGS)
 {
 	const HllState *state = hll_from_datum(PG_GETARG_DATUM(0));
-	TupleDesc tupdesc;
 	Datum values[7];
 	bool nulls[7] = {false};
 	size_t len;
 	uint8_t *flat = hll_encode(state, &len);
 
-	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "return type must be a row type");
 	values[0] = Int32GetDatum(state->precision);
 	values[1] = CStringGetTextDatum(state->hash == SKETCH_HASH_REDIS ? "redis" : "murmur3");
 	values[2] = CStringGetTextDatum(hll_form_name(flat));
@@ -458,5 +458,5 @@ dc_hll_info(PG_FUNCTION_ARGS)
 	nulls[4] = state->dense;
 	values[5] = Float8GetDatum(hll_error(state->precision));
 	values[6] = Int32GetDatum((int32) (VARHDRSZ + len));
-	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc), values, nulls));
+	return record_result(fcinfo, values, nulls);
 }

@@ -1,6 +1,6 @@
 /*
  * dc_hll.h
- *		The SQL type dc_hll: what its files share.
+ *		The SQL type dc_hll: functions that its files share.
  */
 #ifndef DC_DC_HLL_H
 #define DC_DC_HLL_H

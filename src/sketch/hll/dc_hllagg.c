@@ -4,7 +4,7 @@
  *
  * Their state is an HllState in the aggregate's context: 64 bytes at first, then
  * as large as its tokens or registers need. Functions that finish or serialize
- * it only read it, so that aggregates may share a state, and window frames may
+ * it only read it. So aggregates may share a state, and window frames may
  * be extended after a result was taken.
  */
 #include "postgres.h"
@@ -25,20 +25,6 @@ PG_FUNCTION_INFO_V1(dc_hll_agg_serialize);
 PG_FUNCTION_INFO_V1(dc_hll_agg_deserialize);
 PG_FUNCTION_INFO_V1(dc_hll_agg_final);
 PG_FUNCTION_INFO_V1(dc_hll_agg_count);
-
-static inline HllState *
-state_arg(FunctionCallInfo fcinfo, int argno)
-{
-	return PG_ARGISNULL(argno) ? NULL : (HllState *) PG_GETARG_POINTER(argno);
-}
-
-static void
-precisions_differ(void)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("precision must be the same for all rows of a group")));
-}
 
 /* The state of a group's first row. */
 static HllState *
@@ -61,7 +47,7 @@ first_state(FunctionCallInfo fcinfo)
 static pg_noinline Datum
 add_item(FunctionCallInfo fcinfo)
 {
-	HllState *state = state_arg(fcinfo, 0);
+	HllState *state = sketch_state_arg(fcinfo, 0);
 	MemoryContext before;
 	HllEffect effect;
 	uint64 hash;
@@ -75,7 +61,7 @@ add_item(FunctionCallInfo fcinfo)
 		MemoryContextSwitchTo(before);
 	}
 	else if (PG_NARGS() > 2 && (PG_ARGISNULL(2) || PG_GETARG_INT32(2) != state->precision))
-		precisions_differ();
+		sketch_rows_differ("precision");
 	if (PG_ARGISNULL(1))
 		PG_RETURN_POINTER(state);
 
@@ -128,16 +114,14 @@ Datum
 dc_hll_agg_union(PG_FUNCTION_ARGS)
 {
 	MemoryContext before = MemoryContextSwitchTo(sketch_aggregate_context(fcinfo));
-	HllState *state = state_arg(fcinfo, 0);
+	HllState *state = sketch_state_arg(fcinfo, 0);
 
 	if (!PG_ARGISNULL(1) && state != NULL)
 		state = hll_merge_datum(state, PG_GETARG_DATUM(1));
 	else if (!PG_ARGISNULL(1))
 		state = hll_state_of(PG_GETARG_DATUM(1));
 	MemoryContextSwitchTo(before);
-	if (state == NULL)
-		PG_RETURN_NULL();
-	PG_RETURN_POINTER(state);
+	return sketch_state_result(fcinfo, state);
 }
 
 /* Merge the second state into the first, which alone may be changed. */
@@ -145,8 +129,8 @@ static Datum
 combine(FunctionCallInfo fcinfo)
 {
 	MemoryContext before = MemoryContextSwitchTo(sketch_aggregate_context(fcinfo));
-	HllState *into = state_arg(fcinfo, 0);
-	const HllState *from = state_arg(fcinfo, 1);
+	HllState *into = sketch_state_arg(fcinfo, 0);
+	const HllState *from = sketch_state_arg(fcinfo, 1);
 
 	if (into == NULL && from != NULL)
 		into = hll_copy(from);
@@ -156,9 +140,7 @@ combine(FunctionCallInfo fcinfo)
 		into = hll_merge(into, from);
 	}
 	MemoryContextSwitchTo(before);
-	if (into == NULL)
-		PG_RETURN_NULL();
-	PG_RETURN_POINTER(into);
+	return sketch_state_result(fcinfo, into);
 }
 
 /*
@@ -167,11 +149,11 @@ combine(FunctionCallInfo fcinfo)
 Datum
 dc_hll_agg_combine(PG_FUNCTION_ARGS)
 {
-	const HllState *into = state_arg(fcinfo, 0);
-	const HllState *from = state_arg(fcinfo, 1);
+	const HllState *into = sketch_state_arg(fcinfo, 0);
+	const HllState *from = sketch_state_arg(fcinfo, 1);
 
 	if (into != NULL && from != NULL && into->precision != from->precision)
-		precisions_differ();
+		sketch_rows_differ("precision");
 	return combine(fcinfo);
 }
 
@@ -188,7 +170,7 @@ Datum
 dc_hll_agg_serialize(PG_FUNCTION_ARGS)
 {
 	(void) sketch_aggregate_context(fcinfo);
-	return hll_value(state_arg(fcinfo, 0));
+	return hll_value(sketch_state_arg(fcinfo, 0));
 }
 
 Datum
@@ -203,7 +185,7 @@ dc_hll_agg_deserialize(PG_FUNCTION_ARGS)
 Datum
 dc_hll_agg_final(PG_FUNCTION_ARGS)
 {
-	const HllState *state = state_arg(fcinfo, 0);
+	const HllState *state = sketch_state_arg(fcinfo, 0);
 
 	(void) sketch_aggregate_context(fcinfo);
 	if (state == NULL)
@@ -214,7 +196,7 @@ dc_hll_agg_final(PG_FUNCTION_ARGS)
 Datum
 dc_hll_agg_count(PG_FUNCTION_ARGS)
 {
-	const HllState *state = state_arg(fcinfo, 0);
+	const HllState *state = sketch_state_arg(fcinfo, 0);
 
 	(void) sketch_aggregate_context(fcinfo);
 	PG_RETURN_INT64(state == NULL ? 0 : hll_rounded(hll_estimate(state)));

@@ -16,23 +16,30 @@ PG_FUNCTION_INFO_V1(dc_hll_to_redis);
 PG_FUNCTION_INFO_V1(dc_hll_from_postgresql_hll);
 PG_FUNCTION_INFO_V1(dc_hll_to_postgresql_hll);
 
+static Datum
+imported(FunctionCallInfo fcinfo,
+		 HllState *(*read)(const uint8_t *data, size_t len, const char **wrong),
+		 const char *message)
+{
+	bytea *bytes = PG_GETARG_BYTEA_PP(0);
+	const char *wrong;
+	HllState *state = read((const uint8_t *) VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes), &wrong);
+
+	if (state == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg_internal("%s", message),
+				 errdetail_internal("%s", wrong)));
+	return hll_value(state);
+}
+
 /*
  * dc_hll_from_redis(bytea): the value of a Redis key, as GET returns it.
  */
 Datum
 dc_hll_from_redis(PG_FUNCTION_ARGS)
 {
-	bytea *bytes = PG_GETARG_BYTEA_PP(0);
-	const char *wrong;
-	HllState *state = hll_from_redis((const uint8_t *) VARDATA_ANY(bytes),
-									 VARSIZE_ANY_EXHDR(bytes), &wrong);
-
-	if (state == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("invalid HyperLogLog of Redis"),
-				 errdetail_internal("%s", wrong)));
-	return hll_value(state);
+	return imported(fcinfo, hll_from_redis, "invalid HyperLogLog of Redis");
 }
 
 /*
@@ -67,17 +74,7 @@ dc_hll_to_redis(PG_FUNCTION_ARGS)
 Datum
 dc_hll_from_postgresql_hll(PG_FUNCTION_ARGS)
 {
-	bytea *bytes = PG_GETARG_BYTEA_PP(0);
-	const char *wrong;
-	HllState *state = hll_from_postgresql((const uint8_t *) VARDATA_ANY(bytes),
-										  VARSIZE_ANY_EXHDR(bytes), &wrong);
-
-	if (state == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("invalid value of postgresql-hll"),
-				 errdetail_internal("%s", wrong)));
-	return hll_value(state);
+	return imported(fcinfo, hll_from_postgresql, "invalid value of postgresql-hll");
 }
 
 /*

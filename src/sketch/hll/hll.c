@@ -36,6 +36,8 @@
 
 static HllState *new_tokens(int precision, int hash, int log2_size);
 static uint32_t find_place(const HllState *state, uint32_t place);
+static HllState *grown_state(const HllState *state);
+static HllState *tokens_as_registers(const HllState *state);
 static HllState *moved_tokens(const HllState *state, int log2_size);
 static void fold_register(uint8_t *registers, int precision, uint32_t index,
 						  uint32_t rank, int from_precision);
@@ -158,22 +160,27 @@ find_place(const HllState *state, uint32_t place)
 }
 
 /*
- * hll_grown is a copy with room for one more, as tokens or as registers.
+ * grown_state is a copy with room for one more, as tokens or as registers.
  */
-HllState *
-hll_grown(const HllState *state)
+static HllState *
+grown_state(const HllState *state)
 {
-	HllState *grown;
-
 	if (state->count < hll_max_tokens(state->precision))
 		return moved_tokens(state, state->log2_size + 1);
-	grown = hll_new_dense(state->precision, state->hash);
+	return tokens_as_registers(state);
+}
+
+static HllState *
+tokens_as_registers(const HllState *state)
+{
+	HllState *dense = hll_new_dense(state->precision, state->hash);
+
 	for (uint32_t i = 0; i < slots(state); i++)
 	{
 		if (state->cells[i] != 0)
-			hll_raise(grown, state->cells[i]);
+			hll_raise(dense, state->cells[i]);
 	}
-	return grown;
+	return dense;
 }
 
 /* moved_tokens is a copy of another size. */
@@ -284,7 +291,7 @@ hll_add_token(HllState *state, uint32_t token)
 			hll_put(state, cell, value);
 		if (effect != HLL_FULL)
 			return state;
-		grown = hll_grown(state);
+		grown = grown_state(state);
 		sketch_free(state);
 		state = grown;
 	}
@@ -339,7 +346,7 @@ hll_merge_registers(HllState *into, const uint8_t *registers, int precision)
 
 /*
  * fold_register raises a register by one of a higher precision. The index bits
- * that are no index bits any more are the first bits of what is ranked.
+ * that are no index bits any more are the first of the bits that the rank counts.
  */
 static void
 fold_register(uint8_t *registers, int precision, uint32_t index, uint32_t rank,
@@ -359,8 +366,8 @@ fold_register(uint8_t *registers, int precision, uint32_t index, uint32_t rank,
 }
 
 /*
- * hll_reduce lowers the precision: the result is what adding the same items to a
- * state of that precision would have given.
+ * hll_reduce lowers the precision. Adding the same items to a state of that precision
+ * would have given the same result.
  */
 HllState *
 hll_reduce(HllState *state, int precision)
@@ -393,12 +400,7 @@ hll_densified(HllState *state)
 
 	if (state->dense)
 		return state;
-	dense = hll_new_dense(state->precision, state->hash);
-	for (uint32_t i = 0; i < slots(state); i++)
-	{
-		if (state->cells[i] != 0)
-			hll_raise(dense, state->cells[i]);
-	}
+	dense = tokens_as_registers(state);
 	sketch_free(state);
 	return dense;
 }
@@ -431,7 +433,7 @@ compare_tokens(const void *a, const void *b)
 }
 
 /*
- * sort_tokens sorts by insertion, which suits what is nearly sorted, unless that
+ * sort_tokens sorts by insertion, which suits nearly sorted tokens, unless that
  * turns out to take too long.
  */
 static void

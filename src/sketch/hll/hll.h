@@ -28,7 +28,7 @@ typedef struct HllState
 	uint32_t cells[];
 } HllState;
 
-/* What adding an item would do. */
+/* The effect that adding an item would have. */
 typedef enum HllEffect
 {
 	HLL_SAME,	/* nothing */
@@ -42,7 +42,6 @@ extern HllState *hll_copy(const HllState *state);
 extern size_t hll_size(const HllState *state);
 extern HllEffect hll_probe_token(const HllState *state, uint32_t token,
 								 uint32_t *cell, uint32_t *value);
-extern HllState *hll_grown(const HllState *state);
 extern HllState *hll_reserve(HllState *state, uint32_t more);
 extern void hll_append_token(HllState *state, uint32_t token, uint32_t *last);
 extern HllState *hll_add(HllState *state, uint64_t hash);
@@ -123,8 +122,8 @@ hll_raise(HllState *state, uint32_t token)
 }
 
 /*
- * What adding an item of this hash would do, and for HLL_CHANGE which cell it
- * would set to what.
+ * hll_probe tells the effect that adding an item of this hash would have, and for
+ * HLL_CHANGE the cell that it would set, and the cell's new value.
  */
 static inline HllEffect
 hll_probe(const HllState *state, uint64_t hash, uint32_t *cell, uint32_t *value)
@@ -171,7 +170,6 @@ hll_unput(HllState *state, uint32_t cell, uint32_t before)
 
 /* hllestimate.c */
 extern double hll_estimate(const HllState *state);
-extern double hll_estimate_registers(const uint8_t *registers, int precision);
 extern double hll_error(int precision);
 extern double hll_token_estimate(uint32_t count);
 extern double hll_token_deviation(double estimate);
@@ -184,9 +182,8 @@ extern const char *hll_check(const uint8_t *data, size_t len);
 extern uint8_t *hll_encode(const HllState *state, size_t *len);
 extern HllState *hll_empty_for(const uint8_t *data);
 extern HllState *hll_decode(const uint8_t *data, size_t len);
-extern HllState *hll_absorb(HllState *into, const uint8_t *data, size_t len);
-extern HllState *hll_try_absorb(HllState *into, const uint8_t *data, size_t len,
-								const char **wrong);
+extern HllState *hll_absorb(HllState *into, const uint8_t *data, size_t len,
+							const char **wrong);
 extern const char *hll_check_header(const uint8_t *data, size_t len);
 extern bool hll_value_would_change(const uint8_t *data, size_t len, uint64_t hash);
 extern int hll_value_precision(const uint8_t *data);

@@ -14,10 +14,12 @@
 #include "sketch/hll/hll.h"
 
 #include <math.h>
-#include <string.h>
+
+#include "sketch/hll/rankcode.h"
 
 #define UNIVERSE ((double) (UINT32_C(1) << HLL_TOKEN_BITS))
 
+static double estimate_registers(const uint8_t *registers, int precision);
 static double sigma(double x);
 static double tau(double x);
 
@@ -28,38 +30,26 @@ double
 hll_estimate(const HllState *state)
 {
 	if (state->dense)
-		return hll_estimate_registers(hll_registers(state), state->precision);
+		return estimate_registers(hll_registers(state), state->precision);
 	return hll_token_estimate(state->count);
 }
 
 /*
- * hll_estimate_registers is hll_estimate for registers alone.
+ * estimate_registers is hll_estimate for registers alone.
  */
-double
-hll_estimate_registers(const uint8_t *registers, int precision)
+static double
+estimate_registers(const uint8_t *registers, int precision)
 {
-	uint32_t counts[4][HLL_MAX_RANK + 1];
-	uint32_t n = hll_nregisters(precision);
-	double m = n;
+	uint32_t counts[RANK_VALUES];
+	double m = hll_nregisters(precision);
 	int q = 64 - precision;
 	double z;
 
-	/* Four counters, so that equal neighbours do not wait for each other. */
-	memset(counts, 0, sizeof(counts));
-	for (uint32_t i = 0; i < n; i += 4)
-	{
-		counts[0][registers[i]]++;
-		counts[1][registers[i + 1]]++;
-		counts[2][registers[i + 2]]++;
-		counts[3][registers[i + 3]]++;
-	}
-	for (int k = 0; k <= q + 1; k++)
-		counts[0][k] += counts[1][k] + counts[2][k] + counts[3][k];
-
-	z = m * tau((m - counts[0][q + 1]) / m);
+	rankcode_count(registers, hll_nregisters(precision), counts);
+	z = m * tau((m - counts[q + 1]) / m);
 	for (int k = q; k >= 1; k--)
-		z = 0.5 * (z + counts[0][k]);
-	z += m * sigma(counts[0][0] / m);
+		z = 0.5 * (z + counts[k]);
+	z += m * sigma(counts[0] / m);
 	return 0.721347520444481703680 * m * m / z;
 }
 
@@ -169,8 +159,8 @@ hll_bounds(const HllState *state, double confidence, double *lower,
 }
 
 /*
- * hll_normal_quantile is the inverse of the normal distribution from 0.5 up, by bisection: it
- * is asked once per statement, and this needs no table of constants.
+ * hll_normal_quantile is the inverse of the normal distribution from 0.5 up. It is called
+ * once per statement, so bisection will do, which needs no table of constants.
  */
 double
 hll_normal_quantile(double p)

@@ -2,8 +2,9 @@
  * hllforeign.h
  *		HyperLogLogs of other systems (see hllredis.c and hllpostgresql.c).
  *
- * What reads one takes bytes that are not trusted, and returns NULL and says
- * what is wrong with them, or a state. What writes one returns new memory.
+ * Functions that read one take bytes that are not trusted. They return a state, or NULL,
+ * and then set *wrong to what is wrong with the bytes. Functions that write one return
+ * new memory.
  */
 #ifndef DC_HLLFOREIGN_H
 #define DC_HLLFOREIGN_H

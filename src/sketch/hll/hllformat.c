@@ -7,7 +7,7 @@
  *	byte 2		hash of the items in the low half (1 Redis, 2 MurmurHash3);
  *				kind of the registers in the high half (0 HyperLogLog)
  *
- * Forms, and what follows:
+ * Forms, and the bytes that follow:
  *
  *	0 tokens	their number, a varint of at most three bytes, and their bits
  *	1 few		the number of registers that are not zero, likewise, and their bits
@@ -22,8 +22,8 @@
  * six bits of rank, 1 to 41, if it has one (see hll.c). After a register's gap,
  * its value less one as so many zeros and a one.
  *
- * The form is "few" up to a quarter of the registers. Nothing but what a state
- * holds decides how it is encoded: equal states are equal bytes, and other bytes
+ * The form is "few" up to a quarter of the registers. Only the contents of a state
+ * decide how it is encoded: equal states are equal bytes, and other bytes
  * are not accepted. A state without items is always in form 0, of no tokens.
  */
 #include "sketch/hll/hll.h"
@@ -48,21 +48,16 @@ typedef enum Form
 	FORM_MANY = 2
 } Form;
 
-static uint8_t *put_header(uint8_t *out, const HllState *state, Form form);
-static uint8_t *put_number(uint8_t *out, uint32_t number);
-static const uint8_t *get_number(const uint8_t *data, const uint8_t *end, uint32_t *number);
 static uint8_t *encode_tokens(const HllState *state, uint8_t **end);
 static uint8_t *encode_registers(const HllState *state, uint8_t **end);
-static int rice_parameter(uint32_t universe, uint32_t n);
 static HllState *absorb_tokens(HllState *into, const uint8_t *data, size_t len, const char **wrong);
 static uint32_t raise_tokens(uint8_t *registers, int precision, BitReader *reader, int k,
 							 uint32_t n, uint64_t *place);
-static bool get_few(const uint8_t *data, size_t len, int precision, uint8_t *registers);
-
+static bool get_few(const uint8_t *data, size_t len, uint8_t *registers);
 static bool has_token(const uint8_t *data, size_t len, uint32_t token);
 static uint32_t few_rank(const uint8_t *data, size_t len, uint32_t wanted);
-static int open_gaps(const uint8_t *data, size_t len, uint32_t universe,
-					 BitReader *reader, uint32_t *n);
+static bool open_gaps(const uint8_t *data, size_t len, uint32_t universe,
+					  BitReader *reader, uint32_t *n, int *k);
 
 static inline uint32_t
 max_few(int precision)
@@ -121,15 +116,6 @@ put_header(uint8_t *out, const HllState *state, Form form)
 	return out;
 }
 
-static uint8_t *
-put_number(uint8_t *out, uint32_t number)
-{
-	for (; number >= 128; number >>= 7)
-		*out++ = (uint8_t) (number | 128);
-	*out++ = (uint8_t) number;
-	return out;
-}
-
 /* NULL if there is none. */
 static const uint8_t *
 get_number(const uint8_t *data, const uint8_t *end, uint32_t *number)
@@ -169,7 +155,7 @@ encode_tokens(const HllState *state, uint8_t **end)
 	/* All quotients together have universe / 2^k zeros at most. */
 	out = sketch_alloc(HEADER_BYTES + MAX_NUMBER_BYTES + 1 +
 					   ((size_t) n * (k + 1 + HLL_RANK_BITS) + (universe >> k)) / 8);
-	bits_begin(&writer, put_number(put_header(out, state, FORM_TOKENS), n));
+	bits_begin(&writer, bytes_put_varint(put_header(out, state, FORM_TOKENS), n));
 	for (uint32_t i = 0; i < n; i++)
 	{
 		uint32_t place = tokens[i] >> HLL_RANK_BITS;
@@ -208,7 +194,7 @@ encode_registers(const HllState *state, uint8_t **end)
 	k = rice_parameter(m, n);
 	out = sketch_alloc(HEADER_BYTES + MAX_NUMBER_BYTES + 1 +
 					   ((size_t) n * (k + 1 + HLL_MAX_RANK) + (m >> k)) / 8);
-	bits_begin(&writer, put_number(put_header(out, state, n == 0 ? FORM_TOKENS : FORM_FEW), n));
+	bits_begin(&writer, bytes_put_varint(put_header(out, state, n == 0 ? FORM_TOKENS : FORM_FEW), n));
 	for (uint32_t i = 0; n > 0 && i < m; i++)
 	{
 		if (registers[i] == 0)
@@ -222,7 +208,7 @@ encode_registers(const HllState *state, uint8_t **end)
 }
 
 /*
- * hll_check says what is wrong with bytes that are not trusted, or NULL.
+ * hll_check returns what is wrong with bytes that are not trusted, or NULL.
  */
 const char *
 hll_check(const uint8_t *data, size_t len)
@@ -235,7 +221,7 @@ hll_check(const uint8_t *data, size_t len)
 	if (wrong != NULL)
 		return wrong;
 	state = hll_empty_for(data);
-	state = hll_try_absorb(state, data, len, &wrong);
+	state = hll_absorb(state, data, len, &wrong);
 	for (uint32_t i = 0; state->dense && i < hll_nregisters(state->precision); i++)
 	{
 		if (hll_registers(state)[i] > 65 - state->precision)
@@ -253,7 +239,7 @@ hll_check(const uint8_t *data, size_t len)
 }
 
 /*
- * hll_check_header says what is wrong with a value's first bytes, or NULL.
+ * hll_check_header returns what is wrong with a value's first bytes, or NULL.
  */
 const char *
 hll_check_header(const uint8_t *data, size_t len)
@@ -288,26 +274,18 @@ hll_empty_for(const uint8_t *data)
 HllState *
 hll_decode(const uint8_t *data, size_t len)
 {
-	return hll_absorb(hll_empty_for(data), data, len);
-}
-
-/*
- * hll_absorb merges a value into a state without making a state of it first.
- */
-HllState *
-hll_absorb(HllState *into, const uint8_t *data, size_t len)
-{
 	const char *wrong = NULL;
 
-	return hll_try_absorb(into, data, len, &wrong);
+	return hll_absorb(hll_empty_for(data), data, len, &wrong);
 }
 
 /*
- * hll_try_absorb is hll_absorb for bytes of which only the header is checked. With
- * *wrong set, the state is of no use but to be freed.
+ * hll_absorb merges a value into a state without making a state of it first. Of the
+ * value only the header need have been checked: *wrong is set if the rest is damaged,
+ * and then the state is of no use but to be freed.
  */
 HllState *
-hll_try_absorb(HllState *into, const uint8_t *data, size_t len, const char **wrong)
+hll_absorb(HllState *into, const uint8_t *data, size_t len, const char **wrong)
 {
 	int precision = hll_value_precision(data);
 	uint32_t m = hll_nregisters(precision);
@@ -321,7 +299,7 @@ hll_try_absorb(HllState *into, const uint8_t *data, size_t len, const char **wro
 
 	registers = sketch_alloc(m);
 	if (value_form(data) == FORM_FEW)
-		good = get_few(data + HEADER_BYTES, len - HEADER_BYTES, precision, registers);
+		good = get_few(data, len, registers);
 	else
 		good = rankcode_decode(data + HEADER_BYTES, len - HEADER_BYTES, registers, m);
 	if (good)
@@ -337,7 +315,6 @@ absorb_tokens(HllState *into, const uint8_t *data, size_t len, const char **wron
 {
 	const uint32_t universe = UINT32_C(1) << HLL_TOKEN_BITS;
 	int precision = hll_value_precision(data);
-	const uint8_t *bits;
 	uint64_t place = 0;
 	BitReader reader;
 	uint32_t n;
@@ -346,8 +323,7 @@ absorb_tokens(HllState *into, const uint8_t *data, size_t len, const char **wron
 	bool fresh;
 	int k;
 
-	bits = get_number(data + HEADER_BYTES, data + len, &n);
-	if (bits == NULL || n > hll_max_tokens(precision))
+	if (!open_gaps(data, len, universe, &reader, &n, &k) || n > hll_max_tokens(precision))
 	{
 		*wrong = "Its number of tokens is out of range.";
 		return into;
@@ -355,8 +331,6 @@ absorb_tokens(HllState *into, const uint8_t *data, size_t len, const char **wron
 	left = n;
 	into = hll_reserve(into, n);
 	fresh = !into->dense && into->count == 0 && n <= hll_max_tokens(into->precision);
-	k = rice_parameter(universe, n);
-	bits_open(&reader, bits, (size_t) (data + len - bits));
 	if (into->dense && into->precision == precision)
 		left -= raise_tokens(hll_registers(into), precision, &reader, k, n, &place);
 	for (uint32_t i = n - left; i < n; i++, place++)
@@ -387,8 +361,8 @@ absorb_tokens(HllState *into, const uint8_t *data, size_t len, const char **wron
 
 /*
  * raise_tokens raises registers by the tokens that come next, as long as each is
- * whole in what one refill gives; how many. Places beyond the universe are left
- * for the caller to see: they do no harm, and all after them are beyond it, too.
+ * whole in the bits of one refill, and returns how many. Places beyond the universe are
+ * left for the caller to see: they do no harm, and all after them are beyond it, too.
  */
 static uint32_t
 raise_tokens(uint8_t *registers, int precision, BitReader *reader, int k, uint32_t n,
@@ -434,21 +408,18 @@ raise_tokens(uint8_t *registers, int precision, BitReader *reader, int k, uint32
 
 /* False if they are not well-formed. */
 static bool
-get_few(const uint8_t *data, size_t len, int precision, uint8_t *registers)
+get_few(const uint8_t *data, size_t len, uint8_t *registers)
 {
+	int precision = hll_value_precision(data);
 	uint32_t m = hll_nregisters(precision);
-	const uint8_t *bits;
 	uint64_t index = 0;
 	BitReader reader;
 	uint32_t n;
 	int k;
 
 	memset(registers, 0, m);
-	bits = get_number(data, data + len, &n);
-	if (bits == NULL || n > max_few(precision))
+	if (!open_gaps(data, len, m, &reader, &n, &k) || n > max_few(precision))
 		return false;
-	k = rice_parameter(m, n);
-	bits_open(&reader, bits, (size_t) (data + len - bits));
 	for (uint32_t i = 0; i < n; i++, index++)
 	{
 		uint32_t rank;
@@ -493,7 +464,8 @@ has_token(const uint8_t *data, size_t len, uint32_t token)
 	uint32_t n;
 	int k;
 
-	k = open_gaps(data, len, universe, &reader, &n);
+	if (!open_gaps(data, len, universe, &reader, &n, &k))
+		return false;
 	for (; n > 0 && place <= wanted; n--, place++)
 	{
 		uint32_t rank = 0;
@@ -520,7 +492,8 @@ few_rank(const uint8_t *data, size_t len, uint32_t wanted)
 	uint32_t n;
 	int k;
 
-	k = open_gaps(data, len, m, &reader, &n);
+	if (!open_gaps(data, len, m, &reader, &n, &k))
+		return 0;
 	for (; n > 0 && index <= wanted; n--, index++)
 	{
 		uint32_t rank;
@@ -533,14 +506,16 @@ few_rank(const uint8_t *data, size_t len, uint32_t wanted)
 	return 0;
 }
 
-/* Begin to read gaps of a trusted value; their number, and the code's parameter. */
-static int
-open_gaps(const uint8_t *data, size_t len, uint32_t universe, BitReader *reader, uint32_t *n)
+/* Begin to read a value's gaps: how many there are, and the code's parameter. */
+static bool
+open_gaps(const uint8_t *data, size_t len, uint32_t universe, BitReader *reader, uint32_t *n,
+		  int *k)
 {
 	const uint8_t *bits = get_number(data + HEADER_BYTES, data + len, n);
 
 	if (bits == NULL)
-		*n = 0;
-	bits_open(reader, bits, bits == NULL ? 0 : (size_t) (data + len - bits));
-	return rice_parameter(universe, *n);
+		return false;
+	bits_open(reader, bits, (size_t) (data + len - bits));
+	*k = rice_parameter(universe, *n);
+	return true;
 }

@@ -24,10 +24,10 @@
  * Tokens of both sets are compared one by one instead, which is exact but for the
  * rare two items of one place.
  *
- * Which items of a set are common, only those of its registers tell that are not
- * lower than the other's: of a set that is a thousand times smaller, a few. Below
+ * Only those registers of a set tell which of its items are common that are not
+ * lower than the other's. Of a set that is a thousand times smaller, they are few. Below
  * ten, their information is no measure of the error any more, and the bounds are
- * those that the sizes of the sets imply; below one, the estimate is too.
+ * those that the sizes of the sets imply. Below one, the estimate is too.
  */
 #include "sketch/hll/hlljoint.h"
 
@@ -55,12 +55,6 @@ typedef struct Pairs
 } Pairs;
 
 static void count_pairs(const HllState *a, const HllState *b, Pairs *pairs);
-static double one_log(const Pairs *pairs, int k, double rate);
-static double equal_log(const Pairs *pairs, int k, const double *rates);
-static double log_likelihood(const Pairs *pairs, const double *logs);
-static void derive(const Pairs *pairs, const double *logs, double *slope,
-				   double (*curve)[RATES]);
-static bool solve(double (*matrix)[RATES], const double *right, double *result);
 static void maximize(const Pairs *pairs, double *logs);
 static void interval(const Pairs *pairs, const double *logs, int rate, double z,
 					 HllInterval *result);
@@ -72,7 +66,7 @@ static bool joint_lopsided(double least, HllJoint *joint);
 static void cap(HllInterval *interval, double most, bool few);
 
 /*
- * hll_joint estimates what two sets have alone and together. Each interval holds
+ * hll_joint estimates how many items two sets have alone and together. Each interval holds
  * the true number with a probability of about confidence. False if registers are
  * full, so that there is no number.
  */
@@ -146,8 +140,8 @@ joint_tokens(const HllState *a, const HllState *b, double z, HllJoint *joint)
 }
 
 /*
- * joint_registers is hll_joint for registers; what it is given as only_a and only_b
- * is all of a and of b.
+ * joint_registers is hll_joint for registers. It is given all of a and of b as only_a
+ * and only_b.
  */
 static bool
 joint_registers(const HllState *a, const HllState *b, double z, HllJoint *joint)

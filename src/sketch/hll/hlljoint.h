@@ -15,7 +15,7 @@ typedef struct HllInterval
 	double upper;
 } HllInterval;
 
-/* What two sets have alone and together. */
+/* How many items two sets have alone and together. */
 typedef struct HllJoint
 {
 	HllInterval only_a;

@@ -16,8 +16,8 @@
  * written from the highest bit, and the last byte is filled with zeros.
  *
  * Index and rank are taken from a hash as here, but for a hash whose other bits
- * are all zero, and values stop at what the register's bits can hold. So what is
- * read has the same registers, and goes on with the same hash function.
+ * are all zero, and values stop at the highest that the register's bits can hold. So a
+ * value that is read has the same registers, and goes on with the same hash function.
  */
 #include "sketch/hll/hllforeign.h"
 
@@ -28,7 +28,7 @@
 
 #define VERSION 1
 #define HEADER_BYTES 3
-#define REGISTER_BITS 5		  /* that are written: what hll has by default */
+#define REGISTER_BITS 5		  /* that are written: hll's default */
 #define AUTOMATIC_SPARSE 0x7f /* sparse, and explicit as hll thinks fit */
 
 typedef enum Type

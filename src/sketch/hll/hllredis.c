@@ -17,9 +17,9 @@
  *
  * The hash of a string, the choice of its register and its rank are the same as
  * here at precision 14. How Redis splits runs depends on the order in which
- * items came; what is written here has the longest ones, is sparse where Redis
- * would have it so by default, and has dc_hll's own count as the count: with
- * tokens that is better than what Redis would find in the registers.
+ * items came. A value that is written here has the longest runs, and is sparse where
+ * Redis would have it so by default. Its count is dc_hll's own: with
+ * tokens that is better than the count that Redis would find in the registers.
  */
 #include "sketch/hll/hllforeign.h"
 
@@ -99,7 +99,7 @@ get_dense(const uint8_t *data, size_t len, uint8_t *registers)
 	return highest <= MAX_RANK;
 }
 
-/* Runs are counted against what is left, so that no sum can overflow. */
+/* Runs are counted against the registers that are left, so that no sum can overflow. */
 static bool
 get_sparse(const uint8_t *data, size_t len, uint8_t *registers)
 {

@@ -13,7 +13,6 @@
 
 #include <math.h>
 
-#include "access/htup_details.h"
 #include "base/compat.h"
 #include "funcapi.h"
 #include "mb/pg_wchar.h"
@@ -33,12 +32,6 @@ PG_FUNCTION_INFO_V1(dc_topk_bounds);
 PG_FUNCTION_INFO_V1(dc_topk_info);
 
 static const char *check_value(const uint8_t *data, size_t len);
-static void use_secret(void);
-static void refuse_overflow(void);
-static void refuse_damage(void);
-static void look_up(FunctionCallInfo fcinfo, int64 *lower, int64 *upper);
-static void put_row(ReturnSetInfo *result, int64 rank, const TopkItem *item, bool guaranteed);
-static Datum record(FunctionCallInfo fcinfo, Datum *values);
 
 static const SketchIo io = {"dc_topk", check_value, NULL};
 
@@ -50,7 +43,7 @@ DC_SKETCH_FUNCTION(dc_topk_from_bytea, sketch_from_bytea(fcinfo, &io));
 DC_SKETCH_FUNCTION(dc_topk_to_bytea, PointerGetDatum(PG_GETARG_BYTEA_P(0)));
 
 /*
- * check_value says what is wrong with bytes from outside, or NULL.
+ * check_value returns what is wrong with bytes from outside, or NULL.
  */
 static const char *
 check_value(const uint8_t *data, size_t len)
@@ -75,7 +68,8 @@ check_value(const uint8_t *data, size_t len)
 }
 
 /*
- * Nobody outside can know which items collide in this process's hash tables.
+ * use_secret keys the hash tables of this process, so that no user can know which items
+ * collide in them.
  */
 static void
 use_secret(void)
@@ -193,25 +187,13 @@ topk_weight_check(int64 weight)
 }
 
 /*
- * refuse_damage reports a stored value that cannot be read: it was checked when it
- * was made, but disks do fail.
- */
-static void
-refuse_damage(void)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_DATA_CORRUPTED),
-			 errmsg("stored value of type dc_topk is damaged")));
-}
-
-/*
  * topk_value_decode makes the list of a stored value.
  */
 void
 topk_value_decode(bytea *value, TopkList *list)
 {
 	if (!topk_decode((const uint8 *) VARDATA_ANY(value), VARSIZE_ANY_EXHDR(value), list))
-		refuse_damage();
+		sketch_damaged(&io, NULL);
 }
 
 /*
@@ -366,13 +348,13 @@ look_up(FunctionCallInfo fcinfo, int64 *lower, int64 *upper)
 
 	topk_item_text(item_type_of_arg(fcinfo, 1), PG_GETARG_DATUM(1), &wanted);
 	if (!topk_read(&reader, (const uint8 *) VARDATA_ANY(value), VARSIZE_ANY_EXHDR(value), &list))
-		refuse_damage();
+		sketch_damaged(&io, NULL);
 	for (int i = 0; i < list.n; i++)
 	{
 		TopkItem item;
 
 		if (!topk_read_item(&reader, &item))
-			refuse_damage();
+			sketch_damaged(&io, NULL);
 		if (item.len == wanted.len && memcmp(item.data, wanted.data, item.len) == 0)
 		{
 			*lower = item.count - item.error;
@@ -397,17 +379,6 @@ dc_topk_estimate(PG_FUNCTION_ARGS)
 	PG_RETURN_INT64(upper);
 }
 
-static Datum
-record(FunctionCallInfo fcinfo, Datum *values)
-{
-	TupleDesc desc;
-	bool nulls[8] = {0};
-
-	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "the function does not return a row");
-	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls));
-}
-
 /*
  * dc_topk_bounds(sketch dc_topk, item anyelement or text) -> (lower, estimate, upper)
  */
@@ -417,12 +388,13 @@ dc_topk_bounds(PG_FUNCTION_ARGS)
 	int64 lower;
 	int64 upper;
 	Datum values[3];
+	bool nulls[3] = {false};
 
 	look_up(fcinfo, &lower, &upper);
 	values[0] = Int64GetDatum(lower);
 	values[1] = Int64GetDatum(upper);
 	values[2] = Int64GetDatum(upper);
-	PG_RETURN_DATUM(record(fcinfo, values));
+	return record_result(fcinfo, values, nulls);
 }
 
 /*
@@ -436,9 +408,10 @@ dc_topk_info(PG_FUNCTION_ARGS)
 	TopkReader reader;
 	TopkList list;
 	Datum values[7];
+	bool nulls[7] = {false};
 
 	if (!topk_read(&reader, (const uint8 *) VARDATA_ANY(value), VARSIZE_ANY_EXHDR(value), &list))
-		refuse_damage();
+		sketch_damaged(&io, NULL);
 	values[0] = Int32GetDatum(list.k);
 	values[1] = Int32GetDatum(list.counters);
 	values[2] = Int32GetDatum(list.n);
@@ -446,5 +419,5 @@ dc_topk_info(PG_FUNCTION_ARGS)
 	values[4] = Int64GetDatum(list.floor);
 	values[5] = BoolGetDatum(list.floor == 0);
 	values[6] = Int32GetDatum((int32) VARSIZE_ANY_EXHDR(value));
-	PG_RETURN_DATUM(record(fcinfo, values));
+	return record_result(fcinfo, values, nulls);
 }

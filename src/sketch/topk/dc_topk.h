@@ -1,6 +1,6 @@
 /*
  * dc_topk.h
- *		What the functions and aggregates of dc_topk share (see dc_topk.c).
+ *		Functions that the files of dc_topk share (see dc_topk.c).
  */
 #ifndef DC_SKETCH_DC_TOPK_H
 #define DC_SKETCH_DC_TOPK_H

@@ -22,27 +22,6 @@ PG_FUNCTION_INFO_V1(topk_serialize);
 PG_FUNCTION_INFO_V1(topk_deserialize);
 PG_FUNCTION_INFO_V1(topk_final);
 
-static void refuse_change(const char *what);
-static Datum combine(FunctionCallInfo fcinfo, bool same);
-
-/* The state that an argument is, or NULL. */
-#define STATE_ARG(n) (PG_ARGISNULL(n) ? NULL : (TopkState *) PG_GETARG_POINTER(n))
-
-#define RETURN_STATE(state) \
-	do \
-	{ \
-		if ((state) == NULL) \
-			PG_RETURN_NULL(); \
-		PG_RETURN_POINTER(state); \
-	} while (0)
-
-static void
-refuse_change(const char *what)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("%s must be the same for all rows of a group", what)));
-}
 
 /*
  * topk_trans(internal, item anyelement or text, k int [, weight bigint
@@ -54,7 +33,7 @@ Datum
 topk_trans(PG_FUNCTION_ARGS)
 {
 	MemoryContext context = sketch_aggregate_context(fcinfo);
-	TopkState *state = STATE_ARG(0);
+	TopkState *state = sketch_state_arg(fcinfo, 0);
 	int64 weight = 1;
 	ItemBytes item;
 	MemoryContext old;
@@ -68,9 +47,9 @@ topk_trans(PG_FUNCTION_ARGS)
 	else
 	{
 		if (PG_ARGISNULL(2) || PG_GETARG_INT32(2) != topk_k(state))
-			refuse_change("k");
+			sketch_rows_differ("k");
 		if (PG_NARGS() > 4 && topk_counters(state) != (PG_ARGISNULL(4) ? topk_default_counters(topk_k(state)) : PG_GETARG_INT32(4)))
-			refuse_change("the number of counters");
+			sketch_rows_differ("the number of counters");
 	}
 	if (PG_ARGISNULL(1) || (PG_NARGS() > 3 && PG_ARGISNULL(3)))
 		PG_RETURN_POINTER(state);
@@ -87,52 +66,53 @@ topk_trans(PG_FUNCTION_ARGS)
 }
 
 /*
+ * merged adds a list to a state, or makes a state of it if there is none yet.
+ */
+static TopkState *
+merged(TopkState *state, const TopkList *list, MemoryContext context)
+{
+	MemoryContext old = MemoryContextSwitchTo(context);
+
+	if (state == NULL)
+		state = topk_state_load(list);
+	else
+		topk_state_merge(state, list);
+	MemoryContextSwitchTo(old);
+	return state;
+}
+
+/*
  * topk_union_trans(internal, dc_topk) -> internal
  */
 Datum
 topk_union_trans(PG_FUNCTION_ARGS)
 {
 	MemoryContext context = sketch_aggregate_context(fcinfo);
-	TopkState *state = STATE_ARG(0);
-	bytea *value;
+	TopkState *state = sketch_state_arg(fcinfo, 0);
 	TopkList list;
-	MemoryContext old;
 
 	if (PG_ARGISNULL(1))
-		RETURN_STATE(state);
-	value = PG_GETARG_BYTEA_PP(1);
-	topk_value_decode(value, &list);
-	old = MemoryContextSwitchTo(context);
-	if (state == NULL)
-		state = topk_state_load(&list);
-	else
-		topk_state_merge(state, &list);
-	MemoryContextSwitchTo(old);
-	PG_RETURN_POINTER(state);
+		return sketch_state_result(fcinfo, state);
+	topk_value_decode(PG_GETARG_BYTEA_PP(1), &list);
+	PG_RETURN_POINTER(merged(state, &list, context));
 }
 
 static Datum
 combine(FunctionCallInfo fcinfo, bool same)
 {
 	MemoryContext context = sketch_aggregate_context(fcinfo);
-	TopkState *state = STATE_ARG(0);
-	TopkState *other = STATE_ARG(1);
+	TopkState *state = sketch_state_arg(fcinfo, 0);
+	TopkState *other = sketch_state_arg(fcinfo, 1);
 	TopkList list;
-	MemoryContext old;
 
 	if (other == NULL)
-		RETURN_STATE(state);
+		return sketch_state_result(fcinfo, state);
 	topk_list(other, &list);
 	if (state != NULL && same && list.k != topk_k(state))
-		refuse_change("k");
+		sketch_rows_differ("k");
 	if (state != NULL && same && list.counters != topk_counters(state))
-		refuse_change("the number of counters");
-	old = MemoryContextSwitchTo(context);
-	if (state == NULL)
-		state = topk_state_load(&list);
-	else
-		topk_state_merge(state, &list);
-	MemoryContextSwitchTo(old);
+		sketch_rows_differ("the number of counters");
+	state = merged(state, &list, context);
 	pfree(list.items);
 	PG_RETURN_POINTER(state);
 }

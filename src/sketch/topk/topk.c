@@ -18,8 +18,8 @@
  * first), bytes. As no two items have the same bytes, the state after a stream
  * depends on nothing but the stream, and on nothing that a stored value lacks:
  * adding to a stored value is adding to the state it was made of. Space-Saving
- * lets each newcomer replace the lightest, and start at that one's count. Here a
- * newcomer may be what is dropped, and starts at the floor, which is never above
+ * lets each newcomer replace the lightest, and start at that one's count. Here the
+ * newcomer itself may be dropped, and starts at the floor, which is never above
  * that count.
  *
  * To merge A and B, an item of one side that the other does not list counts there
@@ -39,20 +39,20 @@
  * From (2), (3) and (4), m * floor <= N. So errors and the floor are at most N/m,
  * and by (1) every item of more than N/m is listed. While the floor is 0, nothing
  * was ever dropped and all is exact. Further, for any j < m the floor is at most
- * 1/(m-j) of what the stream weighs without its j heaviest items (Berinde and
+ * 1/(m-j) of the stream's weight without its j heaviest items (Berinde and
  * others, 2010): of those, an unlisted one weighs no more than any listed item,
  * so m counts bound their weight and m - j times the floor by N.
  *
  * Adding keeps all four: a candidate's truth was at most the floor and grew by w.
- * What is dropped is the lightest of m + 1, each at least the floor, so no item
- * is below the new floor; the sum grows by floor + w less what was dropped, which
- * is at most w.
+ * The item that is dropped is the lightest of m + 1, each at least the floor, so no item
+ * is below the new floor. The sum grows by floor + w less the count of the dropped item,
+ * which is at most w.
  *
  * Merging: (1) is the sum of both sides' bounds, an item unlisted in A having
  * 0 <= truth <= A's floor there. (2) is clear from counts and errors being at
- * least, or at most, the floors of both sides; what is dropped is lighter than
- * what stays. (3): if A's floor is above 0 it alone lists at least m items, and if
- * none is, only dropping raises it. (4): of m items, let j be listed in A. If A's
+ * least, or at most, the floors of both sides; dropped items are lighter than
+ * those that stay. (3): if A's floor is above 0 it alone lists at least m items, and if
+ * neither is, only dropping raises it. (4): of m items, let j be listed in A. If A's
  * floor is above 0, the other m - j count there with that floor, and A has at
  * least m - j further items of at least that much; so together they are at most
  * any m of A's own, thus at most A's total. The same goes for B.
@@ -61,8 +61,8 @@
  * 13 items on) and, once the array is full, a heap with the lightest on top. As
  * counts only grow, a heap node may lag: its count is a lower bound, and is put
  * right when it comes to the top. So an item that is listed costs a look-up and
- * an addition. The array grows with the items. The hash is keyed, so that nobody
- * can prepare items that share a place; nothing else depends on it.
+ * an addition. The array grows with the items. The hash is keyed, so that no user
+ * can prepare items that share a place. Nothing else depends on it.
  */
 #include "sketch/topk/topk.h"
 
@@ -95,7 +95,7 @@ typedef struct TopkSlot
 
 typedef struct TopkNode
 {
-	int64_t count; /* what the entry's was, or is */
+	int64_t count; /* that of the entry, now or before */
 	uint32_t place;
 } TopkNode;
 

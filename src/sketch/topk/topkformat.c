@@ -17,11 +17,9 @@
  *	varint		the length of its text
  *	bytes		its text, in the encoding of the database
  *
- * A varint is a number of at most 63 bits, 7 bits a byte, the low bits first; all
- * bytes but the last have their highest bit set. It has no byte more than it needs.
- * So a list has one form only, the same on all machines.
+ * A varint is as in sketch/bytes.h. So a list has one form only, the same on all machines.
  *
- * What comes from outside is checked whole, also for the invariants of topk.c,
+ * Bytes from outside are checked whole, also for the invariants of topk.c,
  * on which its arithmetic relies:
  *
  *	- 1 <= k <= counters <= 1,000,000, and n <= counters;
@@ -38,6 +36,7 @@
 #include <float.h>
 #include <string.h>
 
+#include "sketch/bytes.h"
 #include "sketch/memory.h"
 
 #define HEADER_BYTES 2
@@ -122,52 +121,13 @@ topk_has_share(int64_t weight, int64_t total, double share, bool must)
 	return (double) weight / (double) total >= share * (must ? 1 + slack : 1 - slack);
 }
 
-/* Read a varint; false if there is none, or it is not in its only form. */
 static inline bool
-get_varint(TopkReader *reader, int64_t *value)
+get_number(TopkReader *reader, int64_t *value)
 {
-	uint64_t bits = 0;
-
-	for (int shift = 0; shift < 63 && reader->next < reader->end; shift += 7)
-	{
-		uint8_t byte = *reader->next++;
-
-		bits |= (uint64_t) (byte & 0x7f) << shift;
-		if (byte < 0x80)
-		{
-			*value = (int64_t) bits;
-			return byte != 0 || shift == 0;
-		}
-	}
-	return false;
+	return bytes_get_varint(&reader->next, reader->end, value);
 }
 
-static inline size_t
-varint_size(uint64_t value)
-{
-	size_t size = 1;
-
-	while (value >= 0x80)
-	{
-		value >>= 7;
-		size++;
-	}
-	return size;
-}
-
-static inline uint8_t *
-put_varint(uint8_t *out, uint64_t value)
-{
-	while (value >= 0x80)
-	{
-		*out++ = (uint8_t) (value | 0x80);
-		value >>= 7;
-	}
-	*out++ = (uint8_t) value;
-	return out;
-}
-
-/* Read what precedes the items; false if it is cut short or malformed. */
+/* Read the part before the items; false if it is cut short or malformed. */
 static bool
 get_header(TopkReader *reader, TopkList *list)
 {
@@ -177,8 +137,8 @@ get_header(TopkReader *reader, TopkList *list)
 
 	list->items = NULL;
 	reader->next += HEADER_BYTES;
-	if (!get_varint(reader, &k) || !get_varint(reader, &counters) || !get_varint(reader, &n) ||
-		!get_varint(reader, &list->total) || !get_varint(reader, &list->floor))
+	if (!get_number(reader, &k) || !get_number(reader, &counters) || !get_number(reader, &n) ||
+		!get_number(reader, &list->total) || !get_number(reader, &list->floor))
 		return false;
 	if (k < 1 || k > counters || counters > TOPK_MAX_COUNTERS || n > counters)
 		return false;
@@ -189,13 +149,16 @@ get_header(TopkReader *reader, TopkList *list)
 	return true;
 }
 
-static inline bool
-get_item(TopkReader *reader, TopkItem *item)
+/*
+ * topk_read_item reads the next item; false if it is cut short or malformed.
+ */
+bool
+topk_read_item(TopkReader *reader, TopkItem *item)
 {
 	int64_t below;
 	int64_t len;
 
-	if (!get_varint(reader, &below) || !get_varint(reader, &item->error) || !get_varint(reader, &len))
+	if (!get_number(reader, &below) || !get_number(reader, &item->error) || !get_number(reader, &len))
 		return false;
 	if (below > reader->count || len > reader->end - reader->next)
 		return false;
@@ -208,7 +171,7 @@ get_item(TopkReader *reader, TopkItem *item)
 	return true;
 }
 
-/* Read the items of untrusted bytes; what is wrong with them, or NULL. */
+/* Read the items of untrusted bytes; returns what is wrong with them, or NULL. */
 static const char *
 check_items(TopkReader *reader, TopkList *list)
 {
@@ -218,7 +181,7 @@ check_items(TopkReader *reader, TopkList *list)
 	{
 		TopkItem *item = &list->items[i];
 
-		if (!get_item(reader, item))
+		if (!topk_read_item(reader, item))
 			return "An item is cut short, or has a malformed number.";
 		if (item->count < 1 || item->count < list->floor)
 			return "A count is too low.";
@@ -248,8 +211,8 @@ check_items(TopkReader *reader, TopkList *list)
 }
 
 /*
- * topk_check says what is wrong with untrusted bytes, or NULL. What it allocates
- * is bounded by a few times the bytes there are.
+ * topk_check returns what is wrong with untrusted bytes, or NULL. It allocates at most
+ * a few times as many bytes.
  */
 const char *
 topk_check(const uint8_t *data, size_t len)
@@ -275,8 +238,8 @@ topk_check(const uint8_t *data, size_t len)
 }
 
 /*
- * topk_read begins to read bytes that have been checked: header gets all but the
- * items, which topk_read_item reads one by one. These and topk_decode are false
+ * topk_read begins to read bytes that have been checked. header gets all but the
+ * items, which topk_read_item reads one by one. These and topk_decode return false
  * if the bytes, since then, were damaged so that they cannot be read.
  */
 bool
@@ -286,12 +249,6 @@ topk_read(TopkReader *reader, const uint8_t *data, size_t len, TopkList *header)
 	reader->end = data + len;
 	header->n = 0;
 	return len >= HEADER_BYTES && data[0] == TOPK_VERSION && data[1] == 0 && get_header(reader, header);
-}
-
-bool
-topk_read_item(TopkReader *reader, TopkItem *item)
-{
-	return get_item(reader, item);
 }
 
 /*
@@ -308,7 +265,7 @@ topk_decode(const uint8_t *data, size_t len, TopkList *list)
 	list->items = sketch_alloc(((size_t) list->n + 1) * sizeof(TopkItem));
 	for (int32_t i = 0; i < list->n; i++)
 	{
-		if (!get_item(&reader, &list->items[i]))
+		if (!topk_read_item(&reader, &list->items[i]))
 		{
 			sketch_free(list->items);
 			return false;
@@ -320,16 +277,16 @@ topk_decode(const uint8_t *data, size_t len, TopkList *list)
 size_t
 topk_encoded_size(const TopkList *list)
 {
-	size_t size = HEADER_BYTES + varint_size(list->k) + varint_size(list->counters) +
-		varint_size(list->n) + varint_size(list->total) + varint_size(list->floor);
+	size_t size = HEADER_BYTES + bytes_varint_size(list->k) + bytes_varint_size(list->counters) +
+		bytes_varint_size(list->n) + bytes_varint_size(list->total) + bytes_varint_size(list->floor);
 	int64_t count = list->total;
 
 	for (int32_t i = 0; i < list->n; i++)
 	{
 		const TopkItem *item = &list->items[i];
 
-		size += varint_size(count - item->count) + varint_size(item->error) +
-			varint_size(item->len) + item->len;
+		size += bytes_varint_size(count - item->count) + bytes_varint_size(item->error) +
+			bytes_varint_size(item->len) + item->len;
 		count = item->count;
 	}
 	return size;
@@ -346,18 +303,18 @@ topk_encode(const TopkList *list, uint8_t *out)
 
 	*out++ = TOPK_VERSION;
 	*out++ = 0;
-	out = put_varint(out, list->k);
-	out = put_varint(out, list->counters);
-	out = put_varint(out, list->n);
-	out = put_varint(out, list->total);
-	out = put_varint(out, list->floor);
+	out = bytes_put_varint(out, list->k);
+	out = bytes_put_varint(out, list->counters);
+	out = bytes_put_varint(out, list->n);
+	out = bytes_put_varint(out, list->total);
+	out = bytes_put_varint(out, list->floor);
 	for (int32_t i = 0; i < list->n; i++)
 	{
 		const TopkItem *item = &list->items[i];
 
-		out = put_varint(out, count - item->count);
-		out = put_varint(out, item->error);
-		out = put_varint(out, item->len);
+		out = bytes_put_varint(out, count - item->count);
+		out = bytes_put_varint(out, item->error);
+		out = bytes_put_varint(out, item->len);
 		memcpy(out, item->data, item->len);
 		out += item->len;
 		count = item->count;
