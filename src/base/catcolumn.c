@@ -22,6 +22,7 @@
 
 static int next_column(DcCatRow *io, Oid type);
 static void put(DcCatRow *io, int column, Datum value, bool is_zero);
+static void no_value(const DcCatRow *io, int column);
 
 /*
  * cat_deform reads a tuple into a struct; false if a value is missing, as in a row that is
@@ -116,9 +117,16 @@ put(DcCatRow *io, int column, Datum value, bool is_zero)
 	Form_pg_attribute att = TupleDescAttr(io->desc, column);
 
 	if (value == (Datum) 0 && att->attnotnull && !att->attbyval)
-		elog(ERROR, "column \"%s\" of a catalog of dcounter has no value", NameStr(att->attname));
+		no_value(io, column);
 	io->values[column] = value;
 	io->nulls[column] = is_zero && !att->attnotnull;
+}
+
+static void
+no_value(const DcCatRow *io, int column)
+{
+	elog(ERROR, "column \"%s\" of a catalog of dcounter has no value",
+		 NameStr(TupleDescAttr(io->desc, column)->attname));
 }
 
 /* A function for fields of a type that is passed by value. */
@@ -161,15 +169,16 @@ cat_duration(DcCatRow *io, int64 *field, bool days)
 }
 
 /*
- * cat_string is for a text; a copy is read.
+ * cat_string is for a text that is not null; what is read is a copy.
  */
 void
 cat_string(DcCatRow *io, char **field)
 {
 	int column = next_column(io, TEXTOID);
 
+	cat_not_null(io);
 	if (io->reading)
-		*field = io->nulls[column] ? NULL : TextDatumGetCString(io->values[column]);
+		*field = TextDatumGetCString(io->values[column]);
 	else
 		put(io, column, *field != NULL ? CStringGetTextDatum(*field) : (Datum) 0,
 			*field == NULL);
@@ -228,6 +237,17 @@ cat_datum(DcCatRow *io, Oid type, Datum *field)
 		put(io, column, *field, *field == (Datum) 0);
 	else if (!io->nulls[column])
 		*field = datumCopy(io->values[column], att->attbyval, att->attlen);
+}
+
+/*
+ * cat_not_null raises an error if the column that was read last is null: a superuser may have
+ * dropped the constraint.
+ */
+void
+cat_not_null(const DcCatRow *io)
+{
+	if (io->reading && io->nulls[io->column - 1])
+		no_value(io, io->column - 1);
 }
 
 /*

@@ -45,6 +45,7 @@ columns(DcCatRow *io, void *data)
 	cat_datum(io, REGROLEARRAYOID, &readers);
 	cat_datum(io, TEXTARRAYOID, &topics);
 	cat_datum(io, INTERVALOID, &consumer->lease_setting);
+	cat_not_null(io);
 	cat_int4(io, &consumer->max_attempts);
 	consumer->skip = cat_choice(io, consumer->skip, on_nack_names, lengthof(on_nack_names));
 	cat_datum(io, INTERVALOID, &age);

@@ -91,6 +91,8 @@ event_columns(DcCatRow *io, DcStoredEvent *event)
 		Datum value = event->isnull[i] ? (Datum) 0 : event->values[i];
 
 		cat_datum(io, event_types[i], &value);
+		if (i == OUTBOX_TOPIC - 1)
+			cat_not_null(io);
 		if (!io->reading)
 			continue;
 		event->values[i] = value;

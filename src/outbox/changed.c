@@ -96,6 +96,8 @@ changed(Oid counter, const Datum *keys, int nkeys)
 	Datum values[MARK_NUM_COLUMNS];
 	bool nulls[MARK_NUM_COLUMNS] = {false};
 
+	if (RelationGetDescr(rel)->natts != MARK_NUM_COLUMNS)
+		elog(ERROR, "table \"%s.%s\" has columns of its own", DC_SCHEMA, MARKS_TABLE);
 	values[MARK_COUNTER - 1] = ObjectIdGetDatum(counter);
 	values[MARK_AT - 1] = TimestampTzGetDatum(GetCurrentTimestamp());
 	for (int i = 0; i < nkeys; i++)

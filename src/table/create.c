@@ -19,7 +19,9 @@
 #include "table/ownercode.h"
 #include "table/protect.h"
 #include "table/table.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
 #include "utils/lsyscache.h"
 #include "utils/varlena.h"
 
@@ -120,17 +122,23 @@ table_name_arg(FunctionCallInfo fcinfo, int argno)
 
 /*
  * table_existing returns the table of that name, if argument argno, if_not_exists, says
- * that it will do. Raises 42809 if it is not of the kind that was to be created.
+ * that it will do. Raises 42809 if it is not of the kind that was to be created, and 42501
+ * for who may not create any there, as CREATE TABLE IF NOT EXISTS does.
  */
 Oid
 table_existing(FunctionCallInfo fcinfo, int argno, RangeVar *name, const char *kind)
 {
 	DcCounterRow row;
+	Oid schema;
 	Oid relid;
 
 	if (!bool_arg(fcinfo, argno, "if_not_exists"))
 		return InvalidOid;
-	relid = get_relname_relid(name->relname, RangeVarGetCreationNamespace(name));
+	schema = RangeVarGetCreationNamespace(name);
+	if (!DatumGetBool(DirectFunctionCall2(has_schema_privilege_id, ObjectIdGetDatum(schema),
+										  CStringGetTextDatum("CREATE"))))
+		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_SCHEMA, get_namespace_name(schema));
+	relid = get_relname_relid(name->relname, schema);
 	if (!OidIsValid(relid))
 		return InvalidOid;
 	if (!catalog_read(relid, &row) || strcmp(table_kind(&row), kind) != 0)
