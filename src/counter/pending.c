@@ -46,6 +46,8 @@
 #define SH_EQUAL(tb, a, b) delta_key_equal(&(a), &(b))
 #define SH_STORE_HASH
 #define SH_GET_HASH(tb, a) (a)->hash
+/* It grows at its threshold, never before, or pending_memory_is_full() could not foresee it. */
+#define SH_GROW_MIN_FILLFACTOR 1.0
 #define SH_SCOPE static inline
 #define SH_DECLARE
 #define SH_DEFINE
@@ -67,6 +69,9 @@ typedef struct DcLevel
 	Size nfree;		  /* its size */
 	Size block_bytes; /* size of all such blocks */
 } DcLevel;
+
+/* What a level needs besides keys and deltas, at most: its context, itself, headers. */
+#define LEVEL_BYTES 1024
 
 /* Below TopTransactionContext; forgotten when the transaction ends (pending_end_xact). */
 static DcLevel *top_level = NULL;
@@ -192,7 +197,7 @@ pending_memory_is_full(const DcKey *key)
 
 		if (level->applied_by != 0)
 			continue;
-		used += level->block_bytes + h->size * sizeof(DcDelta);
+		used += LEVEL_BYTES + level->block_bytes + h->size * sizeof(DcDelta);
 		if (h->members + 1 >= h->grow_threshold)
 			used += 2 * h->size * sizeof(DcDelta);
 		if (level->free_bytes == NULL || level->nfree < key->len)
