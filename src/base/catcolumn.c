@@ -271,6 +271,8 @@ cat_int8s(DcCatRow *io, int64 *items, int *count, int max)
 	{
 		ArrayType *array = DatumGetArrayTypeP(io->values[column]);
 
+		if (array_contains_nulls(array))
+			no_value(io, column);
 		*count = Min(ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array)), max);
 		memcpy(items, ARR_DATA_PTR(array), *count * sizeof(int64));
 	}

@@ -122,8 +122,8 @@ table_name_arg(FunctionCallInfo fcinfo, int argno)
 
 /*
  * table_existing returns the table of that name, if argument argno, if_not_exists, says
- * that it will do. Raises 42809 if it is not of the kind that was to be created, and 42501
- * for who may not create any there, as CREATE TABLE IF NOT EXISTS does.
+ * that it will do. Raises 42809 if it is not of the kind that was to be created, and 42501,
+ * as CREATE TABLE IF NOT EXISTS does, for a role that may not create tables there.
  */
 Oid
 table_existing(FunctionCallInfo fcinfo, int argno, RangeVar *name, const char *kind)
