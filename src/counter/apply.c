@@ -69,7 +69,7 @@ static void apply_group(DcCounter *counter, DcDelta **deltas, int count,
 						DcApplyWhen when);
 static void apply_direct(DcCounter *counter, DcDelta **deltas, int count,
 						 bool shared, DcApplyStats *stats);
-static void add_direct(DcShardRel *rel, const DcDelta *delta, bool shared);
+static void add_direct(DcDirectRel *rel, const DcDelta *delta, bool shared);
 static void apply_by_sql(DcCounter *counter, DcDelta **deltas, int count,
 						 bool shared, DcApplyStats *stats);
 static void count_deltas(DcCounter *counter, DcDelta **deltas, int count,
@@ -213,7 +213,7 @@ apply_direct(DcCounter *counter, DcDelta **deltas, int count, bool shared,
 	static MemoryContext table_cxt = NULL;
 	static MemoryContext row_cxt = NULL;
 	MemoryContext old = CurrentMemoryContext;
-	DcShardRel rel;
+	DcDirectRel rel;
 
 	if (row_cxt == NULL)
 	{
@@ -227,7 +227,7 @@ apply_direct(DcCounter *counter, DcDelta **deltas, int count, bool shared,
 	MemoryContextReset(row_cxt);
 
 	MemoryContextSwitchTo(table_cxt);
-	shardrel_open(&rel, counter, true);
+	directrel_open(&rel, counter, DC_TABLE_SHARDS, true);
 	MemoryContextSwitchTo(row_cxt);
 	for (int i = 0; i < count; i++)
 	{
@@ -237,7 +237,7 @@ apply_direct(DcCounter *counter, DcDelta **deltas, int count, bool shared,
 		MemoryContextReset(row_cxt);
 	}
 	*stats = rel.stats;
-	shardrel_close(&rel);
+	directrel_close(&rel);
 	MemoryContextSwitchTo(old);
 	CommandCounterIncrement();
 }
@@ -246,7 +246,7 @@ apply_direct(DcCounter *counter, DcDelta **deltas, int count, bool shared,
  * add_direct writes one of them.
  */
 static void
-add_direct(DcShardRel *rel, const DcDelta *delta, bool shared)
+add_direct(DcDirectRel *rel, const DcDelta *delta, bool shared)
 {
 	DcShardChoice choice = shard_choice(rel->counter, delta);
 	bool own = !shared || IsolationIsSerializable();

@@ -113,9 +113,9 @@ typedef enum DcNumberState
 	NUMBER_OURS /* this transaction has inserted a row of it */
 } DcNumberState;
 
-static DcNumberState number_state(DcShardRel *rel, const DcDeltaKey *key,
+static DcNumberState number_state(DcDirectRel *rel, const DcDeltaKey *key,
 								  int32 number);
-static DcNumberState row_state(DcShardRel *rel, TupleTableSlot *slot);
+static DcNumberState row_state(DcDirectRel *rel, TupleTableSlot *slot);
 static void mark_by_sql(DcSqlSession *session, const DcKey *key);
 
 /*
@@ -123,7 +123,7 @@ static void mark_by_sql(DcSqlSession *session, const DcKey *key);
  * nothing below SERIALIZABLE.
  */
 void
-serial_mark(DcShardRel *rel, const DcDeltaKey *key)
+serial_mark(DcDirectRel *rel, const DcDeltaKey *key)
 {
 	DcDelta nothing = {0};
 	ItemPointerData tid;
@@ -160,7 +160,7 @@ serial_mark_key(DcSqlSession *session, const DcKey *key)
 {
 	DcCounter *counter = session->counter;
 	DcDeltaKey shard_key = delta_key(counter->relid, key);
-	DcShardRel rel;
+	DcDirectRel rel;
 
 	if (!IsolationIsSerializable() || counter->foreign)
 		return;
@@ -169,16 +169,16 @@ serial_mark_key(DcSqlSession *session, const DcKey *key)
 		mark_by_sql(session, key);
 		return;
 	}
-	shardrel_open(&rel, counter, true);
+	directrel_open(&rel, counter, DC_TABLE_SHARDS, true);
 	serial_mark(&rel, &shard_key);
-	shardrel_close(&rel);
+	directrel_close(&rel);
 }
 
 /*
  * number_state looks up the rows of a key that have a number, dead ones included.
  */
 static DcNumberState
-number_state(DcShardRel *rel, const DcDeltaKey *key, int32 number)
+number_state(DcDirectRel *rel, const DcDeltaKey *key, int32 number)
 {
 	DcNumberState state = NUMBER_FREE;
 	Datum text_key = delta_key_text(key);
@@ -189,7 +189,7 @@ number_state(DcShardRel *rel, const DcDeltaKey *key, int32 number)
 	ScanKeyEntryInitialize(&keys[0], 0, 1, BTEqualStrategyNumber, InvalidOid,
 						   C_COLLATION_OID, F_TEXTEQ, text_key);
 	ScanKeyInit(&keys[1], 2, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(number));
-	scan = compat_index_beginscan(rel->heap, shardrel_index(rel), SnapshotAny,
+	scan = compat_index_beginscan(rel->heap, directrel_index(rel), SnapshotAny,
 								  lengthof(keys));
 	index_rescan(scan, keys, lengthof(keys), NULL, 0);
 	while (state != NUMBER_OURS && index_getnext_slot(scan, ForwardScanDirection, slot))
@@ -205,7 +205,7 @@ number_state(DcShardRel *rel, const DcDeltaKey *key, int32 number)
  * is no insertion (see above). The version before it is found as well, if it is ours.
  */
 static DcNumberState
-row_state(DcShardRel *rel, TupleTableSlot *slot)
+row_state(DcDirectRel *rel, TupleTableSlot *slot)
 {
 	HeapTupleHeader tuple = ExecFetchSlotHeapTuple(slot, false, NULL)->t_data;
 	SnapshotData dirty;

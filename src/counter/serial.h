@@ -7,9 +7,9 @@
 #define DC_SERIAL_H
 
 #include "counter/sqlpath.h"
-#include "rows/shardrel.h"
+#include "rows/directrel.h"
 
-extern void serial_mark(DcShardRel *rel, const DcDeltaKey *key);
+extern void serial_mark(DcDirectRel *rel, const DcDeltaKey *key);
 extern void serial_mark_key(DcSqlSession *session, const DcKey *key);
 
 #endif /* DC_SERIAL_H */

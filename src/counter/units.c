@@ -41,9 +41,9 @@
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
 
-static void add_to_own(DcShardRel *rel, const DcDelta *delta, DcHintList *list,
+static void add_to_own(DcDirectRel *rel, const DcDelta *delta, DcHintList *list,
 					   int32 number);
-static void add_to_many(DcShardRel *rel, const DcDelta *delta,
+static void add_to_many(DcDirectRel *rel, const DcDelta *delta,
 						DcHintList *list, int rows, int32 number, bool own);
 static bool is_seen(DcVersion *version);
 
@@ -86,7 +86,7 @@ units_rows(const DcCounter *counter, int64 units)
  * transaction sees before this one has committed.
  */
 void
-units_add(DcShardRel *rel, const DcDelta *delta, DcShardChoice choice,
+units_add(DcDirectRel *rel, const DcDelta *delta, DcShardChoice choice,
 		  int32 number, bool own)
 {
 	DcHintList *list = hints_get(&delta->key);
@@ -109,7 +109,7 @@ units_add(DcShardRel *rel, const DcDelta *delta, DcShardChoice choice,
  * one that the transaction has inserted (serial.c).
  */
 static void
-add_to_own(DcShardRel *rel, const DcDelta *delta, DcHintList *list,
+add_to_own(DcDirectRel *rel, const DcDelta *delta, DcHintList *list,
 		   int32 number)
 {
 	for (int attempt = 0; attempt < 2; attempt++)
@@ -135,7 +135,7 @@ add_to_own(DcShardRel *rel, const DcDelta *delta, DcHintList *list,
  * add_to_many spreads units evenly over free rows of the key and new ones.
  */
 static void
-add_to_many(DcShardRel *rel, const DcDelta *delta, DcHintList *list, int rows,
+add_to_many(DcDirectRel *rel, const DcDelta *delta, DcHintList *list, int rows,
 			int32 number, bool own)
 {
 	DcDelta part = *delta;
@@ -177,10 +177,10 @@ add_to_many(DcShardRel *rel, const DcDelta *delta, DcHintList *list, int rows,
  * has, and sets *taken. If `lock`, it locks the row first, as direct_update() says.
  */
 DcTakeResult
-units_take(DcShardRel *rel, const DcDeltaKey *key, DcHint *hint, int64 least,
+units_take(DcDirectRel *rel, const DcDeltaKey *key, DcHint *hint, int64 least,
 		   int64 most, bool lock, int64 *taken)
 {
-	AttrNumber att = rel->counter->shards.atts[DC_COL_UNITS];
+	AttrNumber att = rel->layout->atts[DC_COL_UNITS];
 	DcDelta delta = {0};
 	DcProbe probe;
 	int64 units;

@@ -20,9 +20,9 @@ typedef enum DcTakeResult
 
 extern void units_check(DcCounter *counter);
 extern int units_rows(const DcCounter *counter, int64 units);
-extern void units_add(DcShardRel *rel, const DcDelta *delta,
+extern void units_add(DcDirectRel *rel, const DcDelta *delta,
 					  DcShardChoice choice, int32 number, bool own);
-extern DcTakeResult units_take(DcShardRel *rel, const DcDeltaKey *key,
+extern DcTakeResult units_take(DcDirectRel *rel, const DcDeltaKey *key,
 							   DcHint *hint, int64 least, int64 most,
 							   bool lock, int64 *taken);
 

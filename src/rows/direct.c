@@ -59,24 +59,24 @@
 #include "utils/lsyscache.h"
 
 static int first_choice(DcHintList *list, DcShardChoice choice);
-static bool try_known_rows(DcShardRel *rel, const DcDelta *delta,
+static bool try_known_rows(DcDirectRel *rel, const DcDelta *delta,
 						   DcHintList *list, int first, bool lock,
 						   bool *refused);
-static bool replace_version(DcShardRel *rel, DcHint *hint, DcVersion *version,
+static bool replace_version(DcDirectRel *rel, DcHint *hint, DcVersion *version,
 							bool locked);
-static bool lock_row(DcShardRel *rel, DcVersion *version, bool wait);
-static bool wait_for_row(DcShardRel *rel, const DcDelta *delta,
+static bool lock_row(DcDirectRel *rel, DcVersion *version, bool wait);
+static bool wait_for_row(DcDirectRel *rel, const DcDelta *delta,
 						 DcHintList *list, int first);
-static void set_amounts(DcShardRel *rel, const DcDelta *delta);
-static void amount_error(DcShardRel *rel);
-static void insert_index_entries(DcShardRel *rel, ItemPointer tid, bool check);
+static void set_amounts(DcDirectRel *rel, const DcDelta *delta);
+static void amount_error(DcDirectRel *rel);
+static void insert_index_entries(DcDirectRel *rel, ItemPointer tid, bool check);
 
 /*
  * direct_add adds a delta to one of the key's rows, or to a new one with number
  * new_shard. Raises 22003 when the row's sum leaves bigint.
  */
 void
-direct_add(DcShardRel *rel, const DcDelta *delta, DcShardChoice choice,
+direct_add(DcDirectRel *rel, const DcDelta *delta, DcShardChoice choice,
 		   int32 new_shard)
 {
 	DcHintList *list = hints_get(&delta->key);
@@ -113,7 +113,7 @@ direct_add(DcShardRel *rel, const DcDelta *delta, DcShardChoice choice,
  * direct_insert adds a delta to a new row in any case.
  */
 void
-direct_insert(DcShardRel *rel, const DcDelta *delta, int32 new_shard)
+direct_insert(DcDirectRel *rel, const DcDelta *delta, int32 new_shard)
 {
 	DcHintList *list = hints_get(&delta->key);
 
@@ -161,7 +161,7 @@ first_choice(DcHintList *list, DcShardChoice choice)
  * could not be updated that no transaction is changing.
  */
 static bool
-try_known_rows(DcShardRel *rel, const DcDelta *delta, DcHintList *list,
+try_known_rows(DcDirectRel *rel, const DcDelta *delta, DcHintList *list,
 			   int first, bool lock, bool *refused)
 {
 	int n = list->nhints;
@@ -203,7 +203,7 @@ try_known_rows(DcShardRel *rel, const DcDelta *delta, DcHintList *list,
  * if another transaction has the row, or had it while we waited.
  */
 bool
-direct_update(DcShardRel *rel, const DcDelta *delta, DcHint *hint,
+direct_update(DcDirectRel *rel, const DcDelta *delta, DcHint *hint,
 			  DcVersion *version, DcRowHow how)
 {
 	bool must_lock = how != ROW_TRY || !COMPAT_UPDATE_NEED_NOT_WAIT;
@@ -226,7 +226,7 @@ direct_update(DcShardRel *rel, const DcDelta *delta, DcHint *hint,
  * or has changed it.
  */
 static bool
-replace_version(DcShardRel *rel, DcHint *hint, DcVersion *version, bool locked)
+replace_version(DcDirectRel *rel, DcHint *hint, DcVersion *version, bool locked)
 {
 	HeapTuple tuple = heap_form_tuple(RelationGetDescr(rel->heap), rel->values,
 									  rel->nulls);
@@ -258,7 +258,7 @@ replace_version(DcShardRel *rel, DcHint *hint, DcVersion *version, bool locked)
  * `wait`, false if another transaction has a lock on it.
  */
 static bool
-lock_row(DcShardRel *rel, DcVersion *version, bool wait)
+lock_row(DcDirectRel *rel, DcVersion *version, bool wait)
 {
 	HeapTupleData tuple;
 	TM_FailureData failure;
@@ -279,7 +279,7 @@ lock_row(DcShardRel *rel, DcVersion *version, bool wait)
  * then.
  */
 static bool
-wait_for_row(DcShardRel *rel, const DcDelta *delta, DcHintList *list,
+wait_for_row(DcDirectRel *rel, const DcDelta *delta, DcHintList *list,
 			 int first)
 {
 	DcProbe probe;
@@ -305,7 +305,7 @@ wait_for_row(DcShardRel *rel, const DcDelta *delta, DcHintList *list,
  * left over from long ago, any other number will do.
  */
 void
-direct_insert_row(DcShardRel *rel, const DcDelta *delta, DcHintList *list,
+direct_insert_row(DcDirectRel *rel, const DcDelta *delta, DcHintList *list,
 				  int32 shard)
 {
 	ItemPointerData root;
@@ -330,10 +330,10 @@ direct_insert_row(DcShardRel *rel, const DcDelta *delta, DcHintList *list,
  * tells its place.
  */
 void
-direct_insert_number(DcShardRel *rel, const DcDelta *delta, int32 shard,
+direct_insert_number(DcDirectRel *rel, const DcDelta *delta, int32 shard,
 					 ItemPointer root)
 {
-	const AttrNumber *atts = rel->counter->shards.atts;
+	const AttrNumber *atts = rel->layout->atts;
 	TupleDesc desc = RelationGetDescr(rel->heap);
 
 	for (int i = 0; i < desc->natts; i++)
@@ -363,9 +363,9 @@ direct_insert_number(DcShardRel *rel, const DcDelta *delta, int32 shard,
  * changes the units that may be taken from the row.
  */
 static void
-set_amounts(DcShardRel *rel, const DcDelta *delta)
+set_amounts(DcDirectRel *rel, const DcDelta *delta)
 {
-	const AttrNumber *atts = rel->counter->shards.atts;
+	const AttrNumber *atts = rel->layout->atts;
 	Datum *inc = &rel->values[atts[DC_COL_INC] - 1];
 	Datum *dec = &rel->values[atts[DC_COL_DEC] - 1];
 	int64 new_inc;
@@ -402,7 +402,7 @@ set_amounts(DcShardRel *rel, const DcDelta *delta)
 }
 
 static void
-amount_error(DcShardRel *rel)
+amount_error(DcDirectRel *rel)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
@@ -419,10 +419,10 @@ amount_error(DcShardRel *rel)
  * number is new as well, so that uniqueness has to be checked.
  */
 static void
-insert_index_entries(DcShardRel *rel, ItemPointer tid, bool check)
+insert_index_entries(DcDirectRel *rel, ItemPointer tid, bool check)
 {
-	const AttrNumber *atts = rel->counter->shards.atts;
-	Relation own = shardrel_index(rel);
+	const AttrNumber *atts = rel->layout->atts;
+	Relation own = directrel_index(rel);
 	List *indexes = RelationGetIndexList(rel->heap);
 	ListCell *lc;
 	Datum values[2] = {rel->values[atts[DC_COL_KEY] - 1],
@@ -436,7 +436,7 @@ insert_index_entries(DcShardRel *rel, ItemPointer tid, bool check)
 
 		if (index->rd_index->indisready)
 		{
-			if (!known && !layout_is_own_index(rel->counter, index))
+			if (!known && !layout_is_own_index(rel->counter, rel->table, index))
 				layout_altered_error(rel->heap);
 			index_insert(index, values, nulls, tid, rel->heap,
 						 check ? UNIQUE_CHECK_YES : UNIQUE_CHECK_NO,

@@ -26,15 +26,15 @@ typedef enum DcRowHow
 	ROW_WAIT  /* lock it first, and wait for that */
 } DcRowHow;
 
-extern void direct_add(DcShardRel *rel, const DcDelta *delta,
+extern void direct_add(DcDirectRel *rel, const DcDelta *delta,
 					   DcShardChoice choice, int32 new_shard);
-extern void direct_insert(DcShardRel *rel, const DcDelta *delta,
+extern void direct_insert(DcDirectRel *rel, const DcDelta *delta,
 						  int32 new_shard);
-extern bool direct_update(DcShardRel *rel, const DcDelta *delta, DcHint *hint,
+extern bool direct_update(DcDirectRel *rel, const DcDelta *delta, DcHint *hint,
 						  DcVersion *version, DcRowHow how);
-extern void direct_insert_row(DcShardRel *rel, const DcDelta *delta,
+extern void direct_insert_row(DcDirectRel *rel, const DcDelta *delta,
 							  DcHintList *list, int32 shard);
-extern void direct_insert_number(DcShardRel *rel, const DcDelta *delta,
+extern void direct_insert_number(DcDirectRel *rel, const DcDelta *delta,
 								 int32 shard, ItemPointer root);
 
 #endif /* DC_DIRECT_H */

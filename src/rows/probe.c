@@ -39,9 +39,9 @@ typedef struct DcWanted
 	int steps;		   /* versions looked at */
 } DcWanted;
 
-static bool find_visible(DcShardRel *rel, const DcDeltaKey *key, DcHint *hint,
+static bool find_visible(DcDirectRel *rel, const DcDeltaKey *key, DcHint *hint,
 						 Snapshot snapshot, DcVersion *version);
-static bool find_from(DcShardRel *rel, const DcDeltaKey *key, DcHint *hint,
+static bool find_from(DcDirectRel *rel, const DcDeltaKey *key, DcHint *hint,
 					  OffsetNumber from, Snapshot snapshot, DcVersion *version);
 static DcVersionStep keep_visible(DcVersion *version, void *arg);
 static bool is_inserting(Snapshot snapshot);
@@ -52,7 +52,7 @@ static bool is_inserting(Snapshot snapshot);
  * the root that was found.
  */
 DcProbeResult
-probe_row(DcShardRel *rel, const DcDeltaKey *key, DcHint *hint, DcProbe *probe)
+probe_row(DcDirectRel *rel, const DcDeltaKey *key, DcHint *hint, DcProbe *probe)
 {
 	SnapshotData dirty;
 
@@ -72,7 +72,7 @@ probe_row(DcShardRel *rel, const DcDeltaKey *key, DcHint *hint, DcProbe *probe)
  * from here: it may still be there. Takes no predicate locks.
  */
 bool
-probe_visible(DcShardRel *rel, const DcDeltaKey *key, DcHint *hint,
+probe_visible(DcDirectRel *rel, const DcDeltaKey *key, DcHint *hint,
 			  Snapshot snapshot)
 {
 	DcVersion version;
@@ -89,7 +89,7 @@ probe_visible(DcShardRel *rel, const DcDeltaKey *key, DcHint *hint,
  * version seen last is a short cut; the root is where all of them can be found.
  */
 static bool
-find_visible(DcShardRel *rel, const DcDeltaKey *key, DcHint *hint, Snapshot snapshot,
+find_visible(DcDirectRel *rel, const DcDeltaKey *key, DcHint *hint, Snapshot snapshot,
 			 DcVersion *version)
 {
 	return (hint->newest != InvalidOffsetNumber &&
@@ -102,7 +102,7 @@ find_visible(DcShardRel *rel, const DcDeltaKey *key, DcHint *hint, Snapshot snap
  * find_from follows a hint from one of the versions on its page on.
  */
 static bool
-find_from(DcShardRel *rel, const DcDeltaKey *key, DcHint *hint, OffsetNumber from,
+find_from(DcDirectRel *rel, const DcDeltaKey *key, DcHint *hint, OffsetNumber from,
 		  Snapshot snapshot, DcVersion *version)
 {
 	DcWanted wanted = {.snapshot = snapshot};
@@ -110,7 +110,7 @@ find_from(DcShardRel *rel, const DcDeltaKey *key, DcHint *hint, OffsetNumber fro
 	if (!versions_walk(rel, hint, from, keep_visible, &wanted, version))
 		return false;
 	if (is_inserting(snapshot) ||
-		!shardrel_deform(rel, &version->tuple, key, hint->shard))
+		!directrel_deform(rel, &version->tuple, key, hint->shard))
 	{
 		version_release(version);
 		return false;

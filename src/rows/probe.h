@@ -21,9 +21,9 @@ typedef struct DcProbe
 	TransactionId xid; /* of a busy row: the transaction that is changing it */
 } DcProbe;
 
-extern DcProbeResult probe_row(DcShardRel *rel, const DcDeltaKey *key,
+extern DcProbeResult probe_row(DcDirectRel *rel, const DcDeltaKey *key,
 							   DcHint *hint, DcProbe *probe);
-extern bool probe_visible(DcShardRel *rel, const DcDeltaKey *key,
+extern bool probe_visible(DcDirectRel *rel, const DcDeltaKey *key,
 						  DcHint *hint, Snapshot snapshot);
 
 #endif /* DC_PROBE_H */

@@ -54,7 +54,7 @@ static int number_compare(const void *a, const void *b);
 static void scan_total(DcCounter *counter, Datum key, DcKeyState *state);
 static void scan_shards(DcCounter *counter, const DcKey *key, Datum key_datum,
 						DcKeyState *state);
-static void read_known_rows(DcShardRel *rel, const DcDeltaKey *key,
+static void read_known_rows(DcDirectRel *rel, const DcDeltaKey *key,
 							DcKeyState *state, DcKnownShards *known);
 static void add_slot(DcKeyState *state, TupleTableSlot *slot,
 					 const DcTableLayout *layout, bool is_shard);
@@ -172,7 +172,7 @@ shard_scan_end(DcShardScan *scan)
  * not be waited for, as the transaction may be a prepared one.
  */
 void
-scan_hints(DcShardRel *rel, DcHintList *list)
+scan_hints(DcDirectRel *rel, DcHintList *list)
 {
 	TupleTableSlot *slot = table_slot_create(rel->heap, NULL);
 	Datum key = delta_key_text(&list->key);
@@ -187,7 +187,7 @@ scan_hints(DcShardRel *rel, DcHintList *list)
 	for (int i = 0; i < list->nhints; i++)
 		known.numbers[i] = list->hints[i].shard;
 	InitDirtySnapshot(dirty);
-	shard_scan_begin(&scan, rel->heap, shardrel_index(rel), key, &dirty, known);
+	shard_scan_begin(&scan, rel->heap, directrel_index(rel), key, &dirty, known);
 	while (list->nhints < DC_MAX_SHARDS_LIMIT &&
 		   shard_scan_next(&scan, slot, &root, &shard))
 	{
@@ -264,17 +264,17 @@ scan_shards(DcCounter *counter, const DcKey *key, Datum key_datum,
 	bool use_hints = !IsolationIsSerializable();
 	DcKnownShards known = {NULL, 0};
 	DcDeltaKey shard_key = delta_key(counter->relid, key);
-	DcShardRel rel;
+	DcDirectRel rel;
 	DcShardScan scan;
 	TupleTableSlot *slot;
 	ItemPointerData root;
 	int32 shard;
 
-	shardrel_open(&rel, counter, false);
+	directrel_open(&rel, counter, DC_TABLE_SHARDS, false);
 	slot = table_slot_create(rel.heap, NULL);
 	if (use_hints)
 		read_known_rows(&rel, &shard_key, state, &known);
-	shard_scan_begin(&scan, rel.heap, shardrel_index(&rel), key_datum,
+	shard_scan_begin(&scan, rel.heap, directrel_index(&rel), key_datum,
 					 GetActiveSnapshot(), known);
 	while (shard_scan_next(&scan, slot, &root, &shard))
 	{
@@ -286,7 +286,7 @@ scan_shards(DcCounter *counter, const DcKey *key, Datum key_datum,
 	}
 	shard_scan_end(&scan);
 	ExecDropSingleTupleTableSlot(slot);
-	shardrel_close(&rel);
+	directrel_close(&rel);
 	if (known.numbers != NULL)
 		pfree(known.numbers);
 }
@@ -295,10 +295,10 @@ scan_shards(DcCounter *counter, const DcKey *key, Datum key_datum,
  * read_known_rows reads the rows that hints lead to, and lists their numbers.
  */
 static void
-read_known_rows(DcShardRel *rel, const DcDeltaKey *key, DcKeyState *state,
+read_known_rows(DcDirectRel *rel, const DcDeltaKey *key, DcKeyState *state,
 				DcKnownShards *known)
 {
-	const AttrNumber *atts = rel->counter->shards.atts;
+	const AttrNumber *atts = rel->layout->atts;
 	DcHintList *list = hints_find(key);
 
 	if (list == NULL || list->nhints == 0)

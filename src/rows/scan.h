@@ -8,7 +8,7 @@
 #include "access/genam.h"
 #include "access/skey.h"
 #include "executor/tuptable.h"
-#include "rows/shardrel.h"
+#include "rows/directrel.h"
 #include "rows/sums.h"
 #include "table/catalog.h"
 #include "utils/snapshot.h"
@@ -39,7 +39,7 @@ extern bool shard_scan_next_entry(DcShardScan *scan, ItemPointer root,
 								  int32 *shard);
 extern void shard_scan_end(DcShardScan *scan);
 
-extern void scan_hints(DcShardRel *rel, DcHintList *list);
+extern void scan_hints(DcDirectRel *rel, DcHintList *list);
 extern void scan_key_total(DcCounter *counter, const DcKey *key,
 						   DcKeyState *state);
 extern void scan_key(DcCounter *counter, const DcKey *key, DcKeyState *state);

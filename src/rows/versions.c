@@ -39,7 +39,7 @@
  *	  (compare heap_hot_search_buffer() in heapam.c), and the number of steps is
  *	  bounded.
  *	- So the walk may be along the versions of another row. The callback, or the
- *	  caller that gets a version from it, compares key and number (shardrel_deform).
+ *	  caller that gets a version from it, compares key and number (directrel_deform).
  *
  * Nothing between a version that was live when our snapshot was taken and the newest one
  * can be removed while we have the snapshot: from there a walk always gets to the end.
@@ -59,8 +59,8 @@
 /* Free bytes of a page at which dead versions are worth removing. */
 #define PRUNE_BELOW (BLCKSZ / 4)
 
-static Buffer read_page(DcShardRel *rel, BlockNumber block, Buffer recent);
-static void prune_if_full(DcShardRel *rel, Buffer buffer);
+static Buffer read_page(DcDirectRel *rel, BlockNumber block, Buffer recent);
+static void prune_if_full(DcDirectRel *rel, Buffer buffer);
 static DcVersionStep walk_page(DcVersion *version, ItemPointer tid,
 							   TransactionId *xmax, DcVersionVisit visit, void *arg);
 static bool fetch(DcVersion *version, OffsetNumber offset, bool at_root,
@@ -73,7 +73,7 @@ static bool has_next(HeapTuple tuple, TransactionId *xmax);
  * the callback has kept one, which then is *version.
  */
 bool
-versions_walk(DcShardRel *rel, const DcHint *hint, OffsetNumber from,
+versions_walk(DcDirectRel *rel, const DcHint *hint, OffsetNumber from,
 			  DcVersionVisit visit, void *arg, DcVersion *version)
 {
 	ItemPointerData tid = hint->root;
@@ -137,7 +137,7 @@ version_release(DcVersion *version)
  * that counts as a use of the buffer, without which it would be evicted early.
  */
 static Buffer
-read_page(DcShardRel *rel, BlockNumber block, Buffer recent)
+read_page(DcDirectRel *rel, BlockNumber block, Buffer recent)
 {
 	static uint8 uses = 0;
 
@@ -158,7 +158,7 @@ read_page(DcShardRel *rel, BlockNumber block, Buffer recent)
  * prune as soon as they use it, a few at a time, with a WAL record each time.
  */
 static void
-prune_if_full(DcShardRel *rel, Buffer buffer)
+prune_if_full(DcDirectRel *rel, Buffer buffer)
 {
 	Page page = BufferGetPage(buffer);
 

@@ -6,7 +6,7 @@
 #define DC_VERSIONS_H
 
 #include "access/htup.h"
-#include "rows/shardrel.h"
+#include "rows/directrel.h"
 #include "storage/buf.h"
 #include "utils/snapshot.h"
 
@@ -28,7 +28,7 @@ typedef enum DcVersionStep
 
 typedef DcVersionStep (*DcVersionVisit)(DcVersion *version, void *arg);
 
-extern bool versions_walk(DcShardRel *rel, const DcHint *hint, OffsetNumber from,
+extern bool versions_walk(DcDirectRel *rel, const DcHint *hint, OffsetNumber from,
 						  DcVersionVisit visit, void *arg, DcVersion *version);
 extern bool version_is_visible(DcVersion *version, Snapshot snapshot);
 extern void version_release(DcVersion *version);

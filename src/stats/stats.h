@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "base/hooks.h"
-#include "rows/shardrel.h"
+#include "rows/directrel.h"
 #include "stats/hotkeys.h"
 #include "table/catalog.h"
 

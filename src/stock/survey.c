@@ -55,7 +55,7 @@ static int64 add_units(int64 a, int64 b);
  * survey_quickly returns one reading of a key, in the current memory context.
  */
 DcSurvey *
-survey_quickly(DcShardRel *rel, const DcDeltaKey *key)
+survey_quickly(DcDirectRel *rel, const DcDeltaKey *key)
 {
 	DcSurvey *survey = palloc0(sizeof(DcSurvey));
 
@@ -69,7 +69,7 @@ survey_quickly(DcShardRel *rel, const DcDeltaKey *key)
  * free rows; NULL if things change too fast for either.
  */
 DcSurvey *
-survey_exactly(DcShardRel *rel, const DcDeltaKey *key, int64 enough)
+survey_exactly(DcDirectRel *rel, const DcDeltaKey *key, int64 enough)
 {
 	DcSurvey *last = survey_quickly(rel, key);
 	DcSurvey *survey = palloc0(sizeof(DcSurvey));
@@ -98,7 +98,7 @@ survey_exactly(DcShardRel *rel, const DcDeltaKey *key, int64 enough)
  * meanwhile.
  */
 DcSurvey *
-survey_once(DcShardRel *rel, const DcDeltaKey *key)
+survey_once(DcDirectRel *rel, const DcDeltaKey *key)
 {
 	DcSurvey *first = survey_quickly(rel, key);
 	DcSurvey *second = survey_quickly(rel, key);

@@ -5,7 +5,7 @@
 #ifndef DC_SURVEY_H
 #define DC_SURVEY_H
 
-#include "rows/shardrel.h"
+#include "rows/directrel.h"
 
 /* A version of a row of the key. */
 typedef struct DcSurveyRow
@@ -38,13 +38,13 @@ typedef struct DcSurvey
 } DcSurvey;
 
 /* surveyread.c */
-extern void survey_read(DcShardRel *rel, const DcDeltaKey *key,
+extern void survey_read(DcDirectRel *rel, const DcDeltaKey *key,
 						DcSurvey *survey);
 
 /* survey.c */
-extern DcSurvey *survey_quickly(DcShardRel *rel, const DcDeltaKey *key);
-extern DcSurvey *survey_exactly(DcShardRel *rel, const DcDeltaKey *key,
+extern DcSurvey *survey_quickly(DcDirectRel *rel, const DcDeltaKey *key);
+extern DcSurvey *survey_exactly(DcDirectRel *rel, const DcDeltaKey *key,
 								int64 enough);
-extern DcSurvey *survey_once(DcShardRel *rel, const DcDeltaKey *key);
+extern DcSurvey *survey_once(DcDirectRel *rel, const DcDeltaKey *key);
 
 #endif /* DC_SURVEY_H */

@@ -27,7 +27,7 @@
 /* A reading, while it goes on. */
 typedef struct DcReading
 {
-	DcShardRel *rel;
+	DcDirectRel *rel;
 	const DcDeltaKey *key;
 	DcSurvey *survey;
 	DcKnownShards known; /* numbers that are done */
@@ -54,7 +54,7 @@ static bool is_unseen(HeapTuple tuple, Buffer buffer);
  * so.
  */
 void
-survey_read(DcShardRel *rel, const DcDeltaKey *key, DcSurvey *survey)
+survey_read(DcDirectRel *rel, const DcDeltaKey *key, DcSurvey *survey)
 {
 	DcReading reading = {.rel = rel, .key = key, .survey = survey};
 
@@ -108,7 +108,7 @@ read_hints(DcReading *reading)
 static void
 read_index(DcReading *reading)
 {
-	DcShardRel *rel = reading->rel;
+	DcDirectRel *rel = reading->rel;
 	DcHintList *list = hints_get(reading->key);
 	text *key = cstring_to_text_with_len(reading->key->data, reading->key->len);
 	DcShardScan scan;
@@ -116,7 +116,7 @@ read_index(DcReading *reading)
 	int32 number;
 
 	/* any snapshot that is no MVCC one: it keeps the index page from vacuum */
-	shard_scan_begin(&scan, rel->heap, shardrel_index(rel), PointerGetDatum(key),
+	shard_scan_begin(&scan, rel->heap, directrel_index(rel), PointerGetDatum(key),
 					 SnapshotAny, reading->known);
 	while (shard_scan_next_entry(&scan, &root, &number))
 	{
@@ -185,7 +185,7 @@ visit(DcVersion *version, void *arg)
 		(TransactionIdIsValid(dirty.xmin) && is_replaced(tuple->t_data)))
 		return VERSION_NEXT;
 	/* a place that is remembered may have been given to another row */
-	if (!shardrel_deform(reading->rel, tuple, reading->key, reading->first.shard))
+	if (!directrel_deform(reading->rel, tuple, reading->key, reading->first.shard))
 		return VERSION_STOP;
 	add_version(reading, tuple, version->buffer, &dirty);
 	if (!reading->found)
@@ -202,7 +202,7 @@ static void
 add_version(DcReading *reading, HeapTuple tuple, Buffer buffer,
 			const SnapshotData *dirty)
 {
-	const AttrNumber *atts = reading->rel->counter->shards.atts;
+	const AttrNumber *atts = reading->rel->layout->atts;
 	const Datum *values = reading->rel->values;
 	DcSurvey *survey = reading->survey;
 	DcSurveyRow *row;

@@ -73,7 +73,7 @@
 /* A take after a survey. */
 typedef struct DcAttempt
 {
-	DcShardRel *rel;
+	DcDirectRel *rel;
 	const DcDeltaKey *key;
 	int64 wanted;
 	int64 qty;	  /* less than wanted, once that is known to be all */
@@ -88,7 +88,7 @@ typedef struct DcAttempt
 /* A take from several rows. */
 typedef struct DcParts
 {
-	DcShardRel *rel;
+	DcDirectRel *rel;
 	const DcDeltaKey *key;
 	int64 qty;
 	const DcSurvey *survey;
@@ -99,10 +99,10 @@ typedef struct DcParts
 
 static bool has_pending(Oid counter, const DcKey *key);
 static bool is_refused(const DcDeltaKey *key, bool pending);
-static int64 take_units(DcShardRel *rel, const DcDeltaKey *key, int64 qty,
+static int64 take_units(DcDirectRel *rel, const DcDeltaKey *key, int64 qty,
 						int flags, uint64 epoch);
-static int64 take_from_one(DcShardRel *rel, const DcDeltaKey *key, int64 qty);
-static int64 take_after_survey(DcShardRel *rel, const DcDeltaKey *key,
+static int64 take_from_one(DcDirectRel *rel, const DcDeltaKey *key, int64 qty);
+static int64 take_after_survey(DcDirectRel *rel, const DcDeltaKey *key,
 							   int64 qty, int flags, uint64 epoch);
 static bool take_with_holds(DcAttempt *attempt);
 static bool wait_for_possible(DcAttempt *attempt);
@@ -115,11 +115,11 @@ static int64 pause_after_failure(DcAttempt *attempt);
 static bool take_parts(void *arg);
 static int row_compare(const void *a, const void *b);
 static int64 wait_for(DcAttempt *attempt, TransactionId xid);
-static void shut_gate(DcShardRel *rel, const DcDeltaKey *key, uint64 epoch);
-static void check_snapshot(DcShardRel *rel, const DcKey *key, int64 qty,
+static void shut_gate(DcDirectRel *rel, const DcDeltaKey *key, uint64 epoch);
+static void check_snapshot(DcDirectRel *rel, const DcKey *key, int64 qty,
 						   int flags);
 static void count_take(DcCounter *counter, const DcDeltaKey *key,
-					   DcShardRel *rel, bool taken);
+					   DcDirectRel *rel, bool taken);
 
 /*
  * stock_is_shut tells whether the gate refuses a key. Then the stock need not be
@@ -186,7 +186,7 @@ stock_take(DcCounter *counter, const DcKey *key, int64 qty, int flags)
 	 * it runs in a security-restricted operation (prevent_write) */
 	static MemoryContext cxt = NULL;
 	MemoryContext old = CurrentMemoryContext;
-	DcShardRel rel;
+	DcDirectRel rel;
 	DcDeltaKey shard_key = delta_key(counter->relid, key);
 	uint64 epoch;
 	int64 taken;
@@ -206,7 +206,7 @@ stock_take(DcCounter *counter, const DcKey *key, int64 qty, int flags)
 	MemoryContextSwitchTo(cxt);
 
 	epoch = gate_epoch(&shard_key);
-	shardrel_open(&rel, counter, true);
+	directrel_open(&rel, counter, DC_TABLE_SHARDS, true);
 	taken = take_units(&rel, &shard_key, qty, flags, epoch);
 	if (taken > 0)
 	{
@@ -216,13 +216,13 @@ stock_take(DcCounter *counter, const DcKey *key, int64 qty, int flags)
 	if (taken < qty && IsolationIsSerializable())
 		check_snapshot(&rel, key, qty, flags);
 	count_take(counter, &shard_key, &rel, taken > 0);
-	shardrel_close(&rel);
+	directrel_close(&rel);
 	MemoryContextSwitchTo(old);
 	return taken;
 }
 
 static int64
-take_units(DcShardRel *rel, const DcDeltaKey *key, int64 qty, int flags,
+take_units(DcDirectRel *rel, const DcDeltaKey *key, int64 qty, int flags,
 		   uint64 epoch)
 {
 	int64 taken = take_from_one(rel, key, qty);
@@ -242,7 +242,7 @@ take_units(DcShardRel *rel, const DcDeltaKey *key, int64 qty, int flags,
  * row until that is busy or empty, so backends soon have a row each.
  */
 static int64
-take_from_one(DcShardRel *rel, const DcDeltaKey *key, int64 qty)
+take_from_one(DcDirectRel *rel, const DcDeltaKey *key, int64 qty)
 {
 	DcHintList *list = hints_get(key);
 	int n = list->nhints;
@@ -275,13 +275,13 @@ take_from_one(DcShardRel *rel, const DcDeltaKey *key, int64 qty)
  * again after it has waited for units that may come.
  */
 static int64
-take_after_survey(DcShardRel *rel, const DcDeltaKey *key, int64 qty, int flags,
+take_after_survey(DcDirectRel *rel, const DcDeltaKey *key, int64 qty, int flags,
 				  uint64 epoch)
 {
 	DcAttempt attempt = {.rel = rel, .key = key, .wanted = qty};
 	int races = 0;
 
-	(void) shardrel_index(rel); /* not in a subtransaction, which would own it */
+	(void) directrel_index(rel); /* not in a subtransaction, which would own it */
 	for (;;)
 	{
 		attempt.partly = false;
@@ -379,7 +379,7 @@ try_until_decided(void *arg)
 static int64
 survey_and_take(DcAttempt *attempt)
 {
-	DcShardRel *rel = attempt->rel;
+	DcDirectRel *rel = attempt->rel;
 	int64 qty = attempt->qty;
 	DcSurvey *survey = survey_quickly(rel, attempt->key);
 
@@ -531,7 +531,7 @@ wait_for(DcAttempt *attempt, TransactionId xid)
  * a transaction that opens it: see gate.c.
  */
 static void
-shut_gate(DcShardRel *rel, const DcDeltaKey *key, uint64 epoch)
+shut_gate(DcDirectRel *rel, const DcDeltaKey *key, uint64 epoch)
 {
 	DcSurvey *survey;
 
@@ -549,7 +549,7 @@ shut_gate(DcShardRel *rel, const DcDeltaKey *key, uint64 epoch)
  * asked for was taken: others have changed the key, or have units in hand.
  */
 static void
-check_snapshot(DcShardRel *rel, const DcKey *key, int64 qty, int flags)
+check_snapshot(DcDirectRel *rel, const DcKey *key, int64 qty, int flags)
 {
 	DcDeltaKey shard_key = delta_key(rel->counter->relid, key);
 	DcSurvey *survey;
@@ -566,7 +566,7 @@ check_snapshot(DcShardRel *rel, const DcKey *key, int64 qty, int flags)
  * nothing, so that it can stay in a transaction that writes nothing.
  */
 static void
-count_take(DcCounter *counter, const DcDeltaKey *key, DcShardRel *rel,
+count_take(DcCounter *counter, const DcDeltaKey *key, DcDirectRel *rel,
 		   bool taken)
 {
 	if (!taken || !stats_enabled())

@@ -92,7 +92,8 @@ typedef struct DcCounter
 	Oid *members;			  /* in TopMemoryContext */
 	uint32 layout_generation; /* of what follows; see layout.c */
 	bool direct_read;		  /* may be read without SQL */
-	bool direct_write;		  /* shard rows may be written without SQL */
+	bool direct_write;		  /* shard rows may be written without SQL, */
+	bool direct_totals;		  /* and so may rows of totals, at commit */
 	bool totals_deferred;	  /* a trigger on it is deferred, */
 	bool shards_deferred;	  /* as on this */
 	DcTableLayout totals;

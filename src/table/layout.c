@@ -72,8 +72,9 @@ static const DcShape stock_shards_shape = {
 static char *layout_fill(DcCounter *counter, DcShapeProblem *problem);
 static bool layout_is_known(const DcCounter *counter);
 static const Trigger *deferred_trigger(Relation rel);
-static bool is_bare(Relation rel, const DcCounter *counter);
-static bool has_own_indexes(Relation rel, const DcCounter *counter);
+static bool is_bare(Relation rel, const DcCounter *counter, DcCounterTable table);
+static bool has_own_indexes(Relation rel, const DcCounter *counter,
+							DcCounterTable table);
 
 /*
  * layout_shape returns the shape of one of the tables of a counter.
@@ -156,7 +157,11 @@ layout_fill(DcCounter *counter, DcShapeProblem *problem)
 			!counter->shards.index_is_young;
 		/* takes from a stock look at the latest versions */
 		counter->direct_write = (stock ? direct : counter->direct_read) &&
-			is_bare(shards, counter);
+			is_bare(shards, counter, DC_TABLE_SHARDS);
+		counter->direct_totals = counter->direct_write && !stock &&
+			!OidIsValid(counter->row.ledger) && !counter_is_buffered(counter) &&
+			!counter->events && !counter->fed &&
+			is_bare(totals, counter, DC_TABLE_TOTALS);
 		counter->totals_deferred = deferred_trigger(totals) != NULL;
 		counter->shards_deferred = deferred_trigger(shards) != NULL;
 		counter->layout_generation = generation;
@@ -253,26 +258,28 @@ deferred_trigger(Relation rel)
  * hangs on it.
  */
 static bool
-is_bare(Relation rel, const DcCounter *counter)
+is_bare(Relation rel, const DcCounter *counter, DcCounterTable table)
 {
 	TupleDesc desc = RelationGetDescr(rel);
+	bool alone = table == DC_TABLE_TOTALS ? counter->totals.alone : counter->shards.alone;
 
-	return counter->shards.alone && protect_lets_insert(rel) && rel->rd_rules == NULL &&
+	return alone && protect_lets_insert(rel) && rel->rd_rules == NULL &&
 		!rel->rd_rel->relispartition &&
 		(desc->constr == NULL || desc->constr->num_check == 0) &&
-		has_own_indexes(rel, counter);
+		has_own_indexes(rel, counter, table);
 }
 
 /*
- * layout_is_own_index tells whether an index of the shard table is of the one kind that
+ * layout_is_own_index tells whether an index of one of the tables is of the one kind that
  * the direct way keeps.
  */
 bool
-layout_is_own_index(const DcCounter *counter, Relation index)
+layout_is_own_index(const DcCounter *counter, DcCounterTable table, Relation index)
 {
-	const DcShape *shape = layout_shape(DC_TABLE_SHARDS, counter_is_stock(counter));
+	const DcShape *shape = layout_shape(table, counter_is_stock(counter));
+	bool totals = table == DC_TABLE_TOTALS;
 
-	return shape_is_key(index, shape, counter->shards.atts) &&
+	return shape_is_key(index, shape, totals ? counter->totals.atts : counter->shards.atts) &&
 		shape_is_plain_key(index, shape);
 }
 
@@ -281,7 +288,7 @@ layout_is_own_index(const DcCounter *counter, Relation index)
  * primary key is rebuilt without a lock.
  */
 static bool
-has_own_indexes(Relation rel, const DcCounter *counter)
+has_own_indexes(Relation rel, const DcCounter *counter, DcCounterTable table)
 {
 	List *indexes = RelationGetIndexList(rel);
 	ListCell *lc;
@@ -291,7 +298,7 @@ has_own_indexes(Relation rel, const DcCounter *counter)
 	{
 		Relation index = index_open(lfirst_oid(lc), AccessShareLock);
 
-		own &= layout_is_own_index(counter, index);
+		own &= layout_is_own_index(counter, table, index);
 		index_close(index, AccessShareLock);
 	}
 	list_free(indexes);

@@ -22,7 +22,8 @@ extern void counter_layout(DcCounter *counter);
 extern bool counter_has_layout(DcCounter *counter);
 extern Relation counter_direct_open(DcCounter *counter, DcCounterTable table);
 pg_noreturn extern void layout_altered_error(Relation rel);
-extern bool layout_is_own_index(const DcCounter *counter, Relation index);
+extern bool layout_is_own_index(const DcCounter *counter, DcCounterTable table,
+								Relation index);
 extern void counter_check_deferred(const DcCounter *counter, bool totals);
 
 #endif /* DC_LAYOUT_H */

@@ -1,6 +1,6 @@
 /*
- * shardrel.c
- *		Opening a shard table for direct access.
+ * directrel.c
+ *		Opening a table of a counter for direct access.
  */
 #include "postgres.h"
 
@@ -8,21 +8,23 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "executor/executor.h"
-#include "rows/shardrel.h"
+#include "rows/directrel.h"
 #include "table/layout.h"
 
 /*
- * shardrel_open opens the shard table of a counter table for direct access. The
+ * directrel_open opens the table of totals or the shard table for direct access. The
  * caller holds a lock on it, and has asked counter_layout() whether it may.
  */
 void
-shardrel_open(DcShardRel *rel, DcCounter *counter, bool write)
+directrel_open(DcDirectRel *rel, DcCounter *counter, DcCounterTable table, bool write)
 {
 	TupleDesc desc;
 
-	*rel = (DcShardRel){
+	*rel = (DcDirectRel){
 		.counter = counter,
-		.heap = counter_direct_open(counter, DC_TABLE_SHARDS),
+		.table = table,
+		.layout = table == DC_TABLE_TOTALS ? &counter->totals : &counter->shards,
+		.heap = counter_direct_open(counter, table),
 	};
 	desc = RelationGetDescr(rel->heap);
 	if (write)
@@ -35,7 +37,7 @@ shardrel_open(DcShardRel *rel, DcCounter *counter, bool write)
 }
 
 void
-shardrel_close(DcShardRel *rel)
+directrel_close(DcDirectRel *rel)
 {
 	if (rel->slot != NULL)
 		ExecDropSingleTupleTableSlot(rel->slot);
@@ -47,32 +49,32 @@ shardrel_close(DcShardRel *rel)
 }
 
 /*
- * shardrel_index opens the unique index when it is first needed. Unlike the columns of
+ * directrel_index opens the unique index when it is first needed. Unlike the columns of
  * an open table, code of its owner may have replaced that.
  */
 Relation
-shardrel_index(DcShardRel *rel)
+directrel_index(DcDirectRel *rel)
 {
 	if (rel->index == NULL)
 	{
 		counter_layout(rel->counter);
-		if (!OidIsValid(rel->counter->shards.index))
+		if (!OidIsValid(rel->layout->index))
 			layout_altered_error(rel->heap);
-		rel->index = index_open(rel->counter->shards.index,
+		rel->index = index_open(rel->layout->index,
 								rel->slot != NULL ? RowExclusiveLock : AccessShareLock);
 	}
 	return rel->index;
 }
 
 /*
- * shardrel_deform reads a tuple into rel->values and checks that it is the row
- * wanted.
+ * directrel_deform reads a tuple into rel->values and checks that it is the row
+ * wanted. A table of totals has one row a key, and no numbers.
  */
 bool
-shardrel_deform(DcShardRel *rel, HeapTuple tuple, const DcDeltaKey *key,
-				int32 shard)
+directrel_deform(DcDirectRel *rel, HeapTuple tuple, const DcDeltaKey *key,
+				 int32 shard)
 {
-	const AttrNumber *atts = rel->counter->shards.atts;
+	const AttrNumber *atts = rel->layout->atts;
 	struct varlena *value;
 
 	heap_deform_tuple(tuple, RelationGetDescr(rel->heap), rel->values,
@@ -82,7 +84,8 @@ shardrel_deform(DcShardRel *rel, HeapTuple tuple, const DcDeltaKey *key,
 		if (atts[i] != InvalidAttrNumber && rel->nulls[atts[i] - 1])
 			return false; /* no row of ours: a read by the index says so */
 	}
-	if (DatumGetInt32(rel->values[atts[DC_COL_SHARD] - 1]) != shard)
+	if (atts[DC_COL_SHARD] != InvalidAttrNumber &&
+		DatumGetInt32(rel->values[atts[DC_COL_SHARD] - 1]) != shard)
 		return false;
 	value = (struct varlena *) DatumGetPointer(rel->values[atts[DC_COL_KEY] - 1]);
 	if (VARATT_IS_EXTERNAL(value) || VARATT_IS_COMPRESSED(value))
