@@ -49,6 +49,42 @@ directrel_close(DcDirectRel *rel)
 }
 
 /*
+ * direct_tables_init prepares for opening tables of a counter, in the current context.
+ */
+void
+direct_tables_init(DcDirectTables *tables, DcCounter *counter)
+{
+	*tables = (DcDirectTables){.counter = counter, .cxt = CurrentMemoryContext};
+}
+
+/*
+ * direct_tables_open returns one of them, open to write.
+ */
+DcDirectRel *
+direct_tables_open(DcDirectTables *tables, DcCounterTable table)
+{
+	DcDirectRel *rel = table == DC_TABLE_TOTALS ? &tables->totals : &tables->shards;
+
+	if (rel->heap == NULL)
+	{
+		MemoryContext old = MemoryContextSwitchTo(tables->cxt);
+
+		directrel_open(rel, tables->counter, table, true);
+		MemoryContextSwitchTo(old);
+	}
+	return rel;
+}
+
+void
+direct_tables_close(DcDirectTables *tables)
+{
+	if (tables->totals.heap != NULL)
+		directrel_close(&tables->totals);
+	if (tables->shards.heap != NULL)
+		directrel_close(&tables->shards);
+}
+
+/*
  * directrel_index opens the unique index when it is first needed. Unlike the columns of
  * an open table, code of its owner may have replaced that.
  */

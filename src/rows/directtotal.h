@@ -1,0 +1,15 @@
+/*
+ * directtotal.h
+ *		Adding to rows of totals without SQL (see directtotal.c).
+ */
+#ifndef DC_DIRECTTOTAL_H
+#define DC_DIRECTTOTAL_H
+
+#include "datatype/timestamp.h"
+#include "rows/directrel.h"
+
+extern bool total_add(DcDirectTables *tables, const DcDelta *delta);
+extern bool total_insert(DcDirectRel *rel, const DcDeltaKey *key, int64 inc,
+						 int64 dec, TimestampTz at, ItemPointer tid);
+
+#endif /* DC_DIRECTTOTAL_H */
