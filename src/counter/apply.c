@@ -58,6 +58,7 @@
 #include "table/access.h"
 #include "table/layout.h"
 #include "utils/builtins.h"
+#include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
@@ -123,6 +124,8 @@ apply_begin(DcApplying *applying, DcApplyWhen when)
 	applying->when = when;
 	applying->begun = false;
 	applying->read_only = XactReadOnly;
+	/* what is not kept from the tables by our locks: see directtotals.c */
+	AcceptInvalidationMessages();
 	/* the transaction may have been declared read-only since */
 	if (when >= APPLY_AT_PREPARE)
 		XactReadOnly = false;
