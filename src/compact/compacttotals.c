@@ -4,7 +4,7 @@
  *
  * Compaction brings them from shard rows, and a flush from memory. Both hold the
  * lock on the table's compaction (locks.c). Rows that others have locked are passed over, and
- * so are keys whose rows others insert at the same time: commits (rows/directtotal.c), and users.
+ * so are keys whose rows others insert at the same time: commits (rows/totalrow.c), and users.
  *
  * In an ordinary local table a row that is locked is updated by its place (ctid), not
  * by its key: that saves searching the index a second time.
@@ -18,7 +18,7 @@
 #include "catalog/pg_type.h"
 #include "common/int.h"
 #include "compact/compactbatch.h"
-#include "rows/directtotal.h"
+#include "rows/totalrow.h"
 #include "utils/builtins.h"
 
 /* keys */
@@ -293,7 +293,7 @@ insert_by_sql(DcSqlSession *session, DcBatch *batch, DcTotalColumns *columns)
 
 /*
  * insert_direct inserts them into a table into which commits may be inserting the same
- * keys, so it must not wait (directtotal.c). Nobody is to be told: no table with events is such.
+ * keys, so it must not wait (totalrow.c). Nobody is to be told: no table with events is such.
  */
 static void
 insert_direct(DcCounter *counter, DcBatch *batch)

@@ -53,7 +53,7 @@
 #include "counter/sqlwrite.h"
 #include "counter/units.h"
 #include "rows/direct.h"
-#include "rows/directtotal.h"
+#include "rows/totalrow.h"
 #include "rows/shardnumber.h"
 #include "table/access.h"
 #include "table/layout.h"

@@ -1,5 +1,5 @@
 /*
- * directtotal.c
+ * totalrow.c
  *		Adding to rows of totals without SQL: totals first.
  *
  * Shard rows are for keys that several transactions write at once. Most keys are not
@@ -72,9 +72,9 @@
 #include "catalog/pg_collation.h"
 #include "common/int.h"
 #include "rows/direct.h"
-#include "rows/directtotal.h"
 #include "rows/locks.h"
 #include "rows/scan.h"
+#include "rows/totalrow.h"
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
 #include "table/layout.h"

@@ -1,9 +1,9 @@
 /*
- * directtotal.h
- *		Adding to rows of totals without SQL (see directtotal.c).
+ * totalrow.h
+ *		Adding to rows of totals without SQL (see totalrow.c).
  */
-#ifndef DC_DIRECTTOTAL_H
-#define DC_DIRECTTOTAL_H
+#ifndef DC_TOTALROW_H
+#define DC_TOTALROW_H
 
 #include "datatype/timestamp.h"
 #include "rows/directrel.h"
@@ -12,4 +12,4 @@ extern bool total_add(DcDirectTables *tables, const DcDelta *delta);
 extern bool total_insert(DcDirectRel *rel, const DcDeltaKey *key, int64 inc,
 						 int64 dec, TimestampTz at, ItemPointer tid);
 
-#endif /* DC_DIRECTTOTAL_H */
+#endif /* DC_TOTALROW_H */
