@@ -54,13 +54,14 @@ static void check_table(Oid relid, const DcShape *shape);
  *
  * To change the mode it waits for transactions that write to the table, and keeps
  * others from it until the end of this one: so all increments of one transaction
- * go the same way, and none is in memory when the mode is exact again. It does so for
- * events, too: a commit that writes totals itself, as the table had none, tells of no key.
+ * go the same way, and none is in memory when the mode is exact again. It does so before
+ * events begin, too: a commit that writes totals itself, as there were none, tells of no key.
  */
 Datum
 dc_alter(PG_FUNCTION_ARGS)
 {
-	bool wait = !PG_ARGISNULL(3) || !PG_ARGISNULL(5);
+	bool events = !PG_ARGISNULL(3) && interval_to_us(PG_GETARG_INTERVAL_P(3)) != 0;
+	bool wait = events || !PG_ARGISNULL(5);
 	DcCounter *counter = counter_open_as_owner(fcinfo, "dc_alter()",
 											   wait ? ShareRowExclusiveLock : ShareUpdateExclusiveLock);
 	DcCounterRow row = counter->row;

@@ -18,7 +18,7 @@ END $$;
 CREATE SCHEMA regress_dc;
 
 -- What is created, where, with which settings
-SELECT dc_create('likes'), dc_create('regress_dc.likes', 'hash', 1), dc_create(counter => 'views', shard_by => 'backend', max_shards => 4096, partitions => 1);
+SELECT dc_create('likes', totals => 'compacted'), dc_create('regress_dc.likes', 'hash', 1, totals => 'compacted'), dc_create(counter => 'views', shard_by => 'backend', max_shards => 4096, partitions => 1);
 SELECT counter, shards, shard_by, max_shards FROM dcounter.counter ORDER BY counter::text COLLATE "C";
 SELECT dc_create('"Odd ""Name"".x"'), dc_create('LoWer'), dc_create('regress_dc."select"', partitions => 2);
 SELECT dc_incr('"Odd ""Name"".x"', 'a'), dc_incr('lower', 'a'), dc_incr('regress_dc."select"', 'a');
@@ -51,15 +51,15 @@ SELECT try($$SELECT dc_create('x')$$);
 RESET search_path;
 SELECT count(*) FROM pg_class WHERE relname IN ('x', 'x_shard');
 BEGIN;
-SELECT dc_create('gone');
+SELECT dc_create('gone', totals => 'compacted');
 SELECT dc_incr('gone', 'a', 2), dc_get('gone', 'a'), dc_apply(), dc_get('gone', 'a');
 ROLLBACK;
 SELECT to_regclass('gone'), to_regclass('gone_shard'), (SELECT count(*) FROM dcounter.counter);
 BEGIN;
-SELECT dc_create('kept');
+SELECT dc_create('kept', totals => 'compacted');
 SELECT dc_incr('kept', 'a', 2);
 SAVEPOINT a;
-SELECT dc_create('gone');
+SELECT dc_create('gone', totals => 'compacted');
 SELECT dc_incr('gone', 'a', 2), dc_incr('kept', 'a', 5);
 ROLLBACK TO a;
 COMMIT;
