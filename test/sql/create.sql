@@ -20,7 +20,7 @@ CREATE SCHEMA regress_dc;
 -- What is created, where, with which settings
 SELECT dc_create('likes', totals => 'compacted'), dc_create('regress_dc.likes', 'hash', 1, totals => 'compacted'), dc_create(counter => 'views', shard_by => 'backend', max_shards => 4096, partitions => 1);
 SELECT counter, shards, shard_by, max_shards FROM dcounter.counter ORDER BY counter::text COLLATE "C";
-SELECT dc_create('"Odd ""Name"".x"'), dc_create('LoWer'), dc_create('regress_dc."select"', partitions => 2);
+SELECT dc_create('"Odd ""Name"".x"', totals => 'compacted'), dc_create('LoWer'), dc_create('regress_dc."select"', partitions => 2);
 SELECT dc_incr('"Odd ""Name"".x"', 'a'), dc_incr('lower', 'a'), dc_incr('regress_dc."select"', 'a');
 SELECT dc_get('"Odd ""Name"".x"', 'a'), dc_get('LOWER', 'a'), dc_get('regress_dc.select', 'a');
 SELECT key, inc FROM "Odd ""Name"".x_shard";
@@ -94,7 +94,7 @@ SELECT try($$SELECT dc_drop('kept')$$);
 CREATE TABLE good (LIKE likes INCLUDING ALL);
 SELECT try($$SELECT dc_adopt('good')$$);
 CREATE TABLE good_shard (LIKE likes_shard INCLUDING ALL);
-SELECT dc_adopt('good'), dc_incr('good', 'a', 4);
+SELECT dc_adopt('good'), dc_incr('good', 'a', 4), dc_apply();
 SELECT counter, shards, shard_by, max_shards FROM dcounter.counter WHERE counter = 'good'::regclass;
 SELECT dc_get('good', 'a'), dc_compact('good'), try($$SELECT dc_adopt('good')$$);
 SELECT key, value FROM good;
