@@ -133,7 +133,7 @@ static bool update_total(DcDirectRel *rel, const DcDelta *delta, DcHint *hint,
 						 DcVersion *version);
 static bool has_room(DcDirectRel *rel, const DcHint *hint, const DcVersion *version);
 static DcVersionStep count_version(DcVersion *version, void *arg);
-static bool is_only_locked(const DcVersion *version);
+static bool may_be_lockable(const DcVersion *version);
 static bool set_total(DcDirectRel *rel, int64 inc, int64 dec, TimestampTz at);
 static bool insert_speculatively(DcDirectRel *rel);
 
@@ -296,7 +296,7 @@ update_total(DcDirectRel *rel, const DcDelta *delta, DcHint *hint, DcVersion *ve
 	{
 		if (direct_replace(rel, hint, version, false))
 			return true;
-		if (!is_only_locked(version))
+		if (!may_be_lockable(version))
 			return false;
 	}
 	if (!direct_lock(rel, version, false))
@@ -331,15 +331,16 @@ count_version(DcVersion *version, void *arg)
 }
 
 /*
- * is_only_locked tells whether a version whose update was refused is locked rather than
+ * may_be_lockable tells whether a version whose update was refused may be locked rather than
  * replaced. Read without a lock on its page: to lock the row says whether that is so.
  */
 static bool
-is_only_locked(const DcVersion *version)
+may_be_lockable(const DcVersion *version)
 {
 	uint16 infomask = version->tuple.t_data->t_infomask;
 
-	return (infomask & HEAP_XMAX_INVALID) == 0 && HEAP_XMAX_IS_LOCKED_ONLY(infomask);
+	return (infomask & HEAP_XMAX_INVALID) == 0 &&
+		(HEAP_XMAX_IS_LOCKED_ONLY(infomask) || (infomask & HEAP_XMAX_IS_MULTI) != 0);
 }
 
 /*
