@@ -71,6 +71,7 @@ SELECT value, (SELECT sum(inc) FROM likes_shard WHERE key = 'often') FROM likes 
 SELECT dc_delete('likes', 'often');
 
 -- What a row of totals cannot hold stays in shard rows, and the commit does not fail
+SELECT dc_incr('likes', 'c');
 UPDATE likes SET inc = :max - 1 WHERE key = 'a';
 UPDATE likes SET dec = :max WHERE key = 'b';
 UPDATE likes SET inc = :max - 5, dec = -5 WHERE key = 'c';
