@@ -6,12 +6,13 @@
  *
  *	1. One compaction at a time works on a counter table: it has an advisory lock
  *	   (locks.c), taken without waiting. If another transaction has that, there is
- *	   nothing to do. Hence only one transaction inserts rows of totals.
+ *	   nothing to do.
  *	2. Lock shard rows with SKIP LOCKED. A row that is being incremented, set or
  *	   deleted is left for the next time.
  *	3. Lock the keys' rows of totals with SKIP LOCKED. A key whose row exists but
- *	   is locked, by dc_set() or dc_delete(), is left alone.
- *	4. Write the sums to the totals and take them off the shard rows.
+ *	   is locked, by dc_set(), dc_delete() or a commit, is left alone.
+ *	4. Write the sums to the totals and take them off the shard rows. A key whose row of
+ *	   totals another transaction is just inserting, or has inserted since step 3, is left alone.
  *
  * So a compaction never waits for a row. It blocks nobody and takes part in no deadlock;
  * writers skip the rows that it has locked. The tables and their partitions are locked
@@ -32,7 +33,8 @@
  * (set.c). Compaction by hand warns of it each time, the worker once (compactstuck.c).
  *
  * Under REPEATABLE READ and SERIALIZABLE a row that has changed since the
- * snapshot is a serialization failure (40001).
+ * snapshot is a serialization failure (40001). Commits change rows of totals, too, so that
+ * comes often.
  */
 #include "postgres.h"
 
