@@ -10,6 +10,7 @@ source bench/lib.sh
 run_costs() {
     local folder=bench/cases/$1/$2 lsn cpu
     fresh_database "$folder"
+    [[ ! -e $folder/warm.sql ]] || sql bench "$(cat "$folder/warm.sql")" >/dev/null
     lsn=$(sql bench 'SELECT pg_current_wal_insert_lsn();')
     cpu=$(server_cpu)
     run_pgbench "$folder/run.sql" "$3" "$SECONDS_PER_RUN"
