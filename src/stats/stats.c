@@ -62,7 +62,8 @@ area_init(void *new_area)
 	int count;
 
 	stats_area_init(new_area);
-	count = Min(statsfile_load(&saved), stats_area->nentries);
+	count = statsfile_load(&saved);
+	count = Min(count, stats_area->nentries);
 	for (int i = 0; i < count; i++)
 		entry_load(&saved[i]);
 	free(saved);
