@@ -15,7 +15,9 @@
 #include "nodes/parsenodes.h"
 #include "stats/statsarea.h"
 #include "storage/ipc.h"
+#include "storage/lmgr.h"
 #include "utils/lsyscache.h"
+#include "utils/syscache.h"
 
 static void area_init(void *new_area);
 static void area_save(int code, Datum arg);
@@ -23,6 +25,7 @@ static void entry_load(const DcTableStats *saved);
 static int save_all(DcTableStats *saved);
 static int by_use(const void *a, const void *b);
 static void around_statement(DcUtility *utility);
+static bool is_wanted(Oid counter);
 static bool has_entry(const DcCounter *counter);
 static bool attach(DcCounter *counter, uint32 given_back);
 static DcStatsEntry *find_or_take(Oid counter);
@@ -210,14 +213,32 @@ stats_attach_free(DcCounter *counter)
 }
 
 /*
- * stats_attach_shown does so for a table that statistics are shown of. Nobody need have
- * locked it: if it is dropped just now, its entry is found when it is needed.
+ * stats_attach_shown does so for a table of which statistics are shown. It is locked for
+ * a moment, at once or not at all: one that is just being dropped takes no entry.
  */
 void
 stats_attach_shown(Oid counter)
 {
-	if (stats_area != NULL)
+	if (stats_area == NULL || !is_wanted(counter) ||
+		!ConditionalLockRelationOid(counter, AccessShareLock))
+		return;
+	if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(counter)))
 		(void) find_or_take(counter);
+	UnlockRelationOid(counter, AccessShareLock);
+}
+
+/*
+ * is_wanted tells whether a table of this database has no entry, and there is a free one.
+ */
+static bool
+is_wanted(Oid counter)
+{
+	bool wanted;
+
+	LWLockAcquire(&stats_area->lock, LW_SHARED);
+	wanted = stats_area->used < stats_area->nentries && stats_entry_find(MyDatabaseId, counter) == NULL;
+	LWLockRelease(&stats_area->lock);
+	return wanted;
 }
 
 /*
