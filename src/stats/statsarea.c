@@ -15,7 +15,7 @@
  *	  changes whenever the entry changes hands. So it takes no lock and no search to find
  *	  it again, and a commit looks at nothing but the generation and the counts.
  *	- The counts and buckets of an entry are atomic variables. A backend that adds to them
- *	  pins the entry and checks the generation first; see below.
+ *	  checks the generation first; see below.
  *	- entry->lock protects the last sweep and the hot keys of an entry. To record a hot key
  *	  it is taken only if it is free. It is held for a few comparisons.
  *
@@ -26,14 +26,15 @@
  * that is opened has no statistics for now. It tries again every RECLAIM_MS. So tables in
  * constant use keep their entries, however many more there are.
  *
- * Why none adds to an entry that has changed hands: who adds has pinned the entry, then checked
- * the generation, and gives back the pin when it has added; both are atomic variables, between
- * which there is a full barrier. Who takes an entry away changes the generation, and then
- * looks for pins. If there is none, those who had one have added, and those who get one from
- * now on see the new generation. Otherwise the old generation comes back, and the entry stays.
- * A pin is held for a few additions, and waits for no more than entry->lock; nothing fails or is
- * interrupted meanwhile. A commit that meets another generation is not counted: nothing is ever counted for
- * another table. That is rare, since entries of tables that are locked are not evicted.
+ * Why none adds to an entry that has changed hands: who adds says so first, in the slot of its
+ * session (area->adding), then checks the generation, and clears the slot when it has added. Who takes
+ * an entry away changes the generation first, and then looks at all slots. Both have a full barrier
+ * between the two. If no slot has the entry, those who were adding have added, and those who
+ * begin from now on see the new generation. Otherwise the old generation comes back, and the entry
+ * stays. Adding waits for no more than entry->lock, and nothing fails or is interrupted
+ * meanwhile. A slot is a cache line that its session alone writes to, so commits do not meet
+ * there. A commit that finds another generation is not counted: nothing is ever counted
+ * for another table. That is rare, since entries of tables that are locked are not evicted.
  */
 #include "postgres.h"
 
@@ -46,6 +47,8 @@
 #include "stats/statsarea.h"
 #include "storage/lmgr.h"
 #include "storage/lock.h"
+#include "storage/proc.h"
+#include "storage/shmem.h"
 #include "utils/syscache.h"
 
 /* Looking for entries that may go is not tried more often. */
@@ -69,8 +72,10 @@ typedef struct DcStatsSeen
 	DcMoment used_at;
 } DcStatsSeen;
 
+static int slots(void);
 static int entries_that_fit(Size size, uint32 *nbuckets);
 static int *bucket_of(Oid database, Oid counter);
+static bool anybody_adds(int number);
 static void entry_unlink(DcStatsEntry *entry);
 static int see_all(DcStatsSeen **seen);
 static int reclaim_gone(DcStatsSeen *seen, int count);
@@ -81,12 +86,21 @@ static bool anybody_has_locked(Oid database, Oid counter);
 static bool table_is_gone(Oid database, Oid counter);
 
 /*
- * stats_area_size returns the size of the area.
+ * slots returns how many sessions there may be, and one more, as some versions count from one.
+ */
+static int
+slots(void)
+{
+	return MaxBackends + NUM_AUXILIARY_PROCS + 1;
+}
+
+/*
+ * stats_area_size returns the size of the area: that of the setting, and the sessions' slots.
  */
 Size
 stats_area_size(void)
 {
-	return (Size) dc_stats_size * 1024;
+	return (Size) dc_stats_size * 1024 + mul_size(slots(), sizeof(DcStatsAdding));
 }
 
 /*
@@ -125,10 +139,12 @@ stats_area_init(void *new_area)
 	shmem_init_lock(&area->lock);
 	pg_atomic_init_u32(&area->given_back, 0);
 	pg_atomic_init_u64(&area->may_reclaim, 0);
-	area->nentries = entries_that_fit(stats_area_size(), &nbuckets);
+	area->nentries = entries_that_fit((Size) dc_stats_size * 1024, &nbuckets);
 	area->bucket_mask = nbuckets - 1;
 	area->free = DC_STATS_NONE;
 
+	area->adding = (DcStatsAdding *) next;
+	next += slots() * sizeof(DcStatsAdding);
 	area->buckets = (int *) next;
 	next += CACHELINEALIGN(nbuckets * sizeof(int));
 	area->owners = (DcStatsOwner *) next;
@@ -137,6 +153,8 @@ stats_area_init(void *new_area)
 	next += area->nentries * sizeof(DcStatsEntryPadded);
 	area->hot = (DcHotKeys *) next;
 
+	for (int i = 0; i < slots(); i++)
+		pg_atomic_init_u32(&area->adding[i].entry, 0);
 	for (uint32 i = 0; i < nbuckets; i++)
 		area->buckets[i] = DC_STATS_NONE;
 	for (int i = 0; i < area->nentries; i++)
@@ -209,7 +227,6 @@ stats_entry_take(Oid database, Oid counter)
 	{
 		number = stats_area->fresh++;
 		shmem_init_lock(&stats_entry(number)->lock);
-		pg_atomic_init_u32(&stats_entry(number)->pins, 0);
 	}
 	else
 		return NULL;
@@ -237,16 +254,32 @@ stats_entry_take(Oid database, Oid counter)
 bool
 stats_entry_give_back(DcStatsEntry *entry)
 {
-	DcStatsOwner *owner = &stats_area->owners[stats_entry_number(entry)];
+	int number = stats_entry_number(entry);
+	DcStatsOwner *owner = &stats_area->owners[number];
 
-	pg_atomic_fetch_add_u32(&owner->generation, 1);
-	if (pg_atomic_fetch_add_u32(&entry->pins, 0) != 0)
+	pg_atomic_fetch_add_u32(&owner->generation, 1); /* a full barrier */
+	if (anybody_adds(number))
 	{
 		pg_atomic_fetch_sub_u32(&owner->generation, 1);
 		return false;
 	}
 	entry_unlink(entry);
 	return true;
+}
+
+/*
+ * anybody_adds tells whether a session is adding to an entry.
+ */
+static bool
+anybody_adds(int number)
+{
+	for (int i = 0; i < slots(); i++)
+	{
+		if (pg_atomic_read_u32(&stats_area->adding[i].entry) == (uint32) number + 1)
+			return true;
+	}
+	pg_memory_barrier(); /* what they have added comes before what is done now */
+	return false;
 }
 
 /*

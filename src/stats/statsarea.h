@@ -27,7 +27,6 @@ typedef struct DcStatsOwner
 /* Aligned with cache lines, so that busy tables do not share one. */
 typedef struct DcStatsEntry
 {
-	pg_atomic_uint32 pins; /* sessions that are adding */
 	pg_atomic_uint64 counts[DC_NUM_STATS];
 	pg_atomic_uint64 buckets[DC_STATS_BUCKETS];
 	pg_atomic_uint64 reset_at;	 /* TimestampTz, to be shown */
@@ -48,6 +47,13 @@ typedef union DcStatsEntryPadded
 	char pad[TYPEALIGN(PG_CACHE_LINE_SIZE, sizeof(DcStatsEntry))];
 } DcStatsEntryPadded;
 
+/* To which entry a session is adding, as its number plus one; 0: to none. */
+typedef union DcStatsAdding
+{
+	pg_atomic_uint32 entry;
+	char pad[PG_CACHE_LINE_SIZE];
+} DcStatsAdding;
+
 typedef struct DcStatsArea
 {
 	LWLock lock;
@@ -62,7 +68,8 @@ typedef struct DcStatsArea
 	/* fixed from here on */
 	int nentries;
 	uint32 bucket_mask;
-	int *buckets; /* the owners in them are protected by the lock */
+	DcStatsAdding *adding; /* by number of the backend */
+	int *buckets;		   /* the owners in them are protected by the lock */
 	DcStatsOwner *owners;
 	DcStatsEntryPadded *entries;
 	DcHotKeys *hot; /* of the entries, in their order, as are the owners */

@@ -2,8 +2,7 @@
  * statscount.c
  *		Counting for a counter table, in its entry of the statistics.
  *
- * statsarea.c says which lock protects what, and why an entry that is pinned stays that of its
- * table.
+ * statsarea.c says which lock protects what, and why none adds to the entry of another table.
  *
  * Cumulative numbers are atomic variables. Writes lately are counted in buckets of
  * a few seconds each, one after the other around a ring. A bucket is one variable,
@@ -16,7 +15,8 @@
  * (but for rows that were locked: dc_stat_shards has these). So it takes lag_since away, and
  * puts back its own start if a commit has come since. A commit notes its time before it looks
  * for lag_since, the sweep looks for that time after it has taken lag_since away, and there is a
- * full barrier between each two: one of them sees the other.
+ * full barrier between each two: one of them sees the other. A commit that finds a later time noted
+ * leaves all to the one that has noted it.
  *
  * The hot keys (hotkeys.c) are those of a sample of the writes: 1 in SAMPLE, which
  * then counts SAMPLE times. Their counts are halved every HALF_LIFE, by the backend that
@@ -26,6 +26,7 @@
 
 #include <math.h>
 
+#include "base/compat.h"
 #include "common/hashfn.h"
 #include "common/pg_prng.h"
 #include "mb/pg_wchar.h"
@@ -43,8 +44,9 @@
 /* To what age used_at is known. */
 #define USE_STEP USECS_PER_SEC
 
-static DcStatsEntry *entry_pin(DcCounter *counter);
-static void entry_unpin(DcStatsEntry *entry);
+static DcStatsEntry *begin_adding(DcCounter *counter);
+static void end_adding(void);
+static pg_atomic_uint32 *my_slot(void);
 static bool changes_shards(const uint64 *counts);
 static void note_change(DcStatsEntry *entry, DcMoment at);
 static void note_use(DcStatsEntry *entry, DcMoment at);
@@ -58,30 +60,35 @@ static void hot_decay(DcStatsEntry *entry, DcMoment now);
 static double hot_seconds(const DcStatsEntry *entry, DcMoment now);
 
 /*
- * entry_pin returns the entry that a backend remembers, pinned, if it is still the one of its
- * table.
+ * begin_adding returns the entry that a backend remembers, which stays that of the table until
+ * end_adding(); NULL if it is so no more.
  */
 static DcStatsEntry *
-entry_pin(DcCounter *counter)
+begin_adding(DcCounter *counter)
 {
 	int number = counter->stats_entry;
-	DcStatsEntry *entry;
 
 	if (stats_area == NULL || number == DC_STATS_NONE || counter->stats_generation == 0)
 		return NULL;
-	entry = stats_entry(number);
-	pg_atomic_fetch_add_u32(&entry->pins, 1); /* a full barrier */
+	pg_atomic_exchange_u32(my_slot(), (uint32) number + 1); /* a full barrier */
 	if (pg_atomic_read_u32(&stats_area->owners[number].generation) == counter->stats_generation)
-		return entry;
-	entry_unpin(entry);
+		return stats_entry(number);
+	end_adding();
 	counter->stats_generation = 0;
 	return NULL;
 }
 
 static void
-entry_unpin(DcStatsEntry *entry)
+end_adding(void)
 {
-	pg_atomic_fetch_sub_u32(&entry->pins, 1);
+	pg_write_barrier();
+	pg_atomic_write_u32(my_slot(), 0);
+}
+
+static pg_atomic_uint32 *
+my_slot(void)
+{
+	return &stats_area->adding[compat_backend_number()].entry;
 }
 
 /*
@@ -90,7 +97,7 @@ entry_unpin(DcStatsEntry *entry)
 void
 stats_add(DcCounter *counter, const uint64 *counts, DcMoment at)
 {
-	DcStatsEntry *entry = entry_pin(counter);
+	DcStatsEntry *entry = begin_adding(counter);
 
 	if (entry == NULL)
 		return;
@@ -106,7 +113,7 @@ stats_add(DcCounter *counter, const uint64 *counts, DcMoment at)
 	}
 	if (changes_shards(counts))
 		note_change(entry, at);
-	entry_unpin(entry);
+	end_adding();
 }
 
 /*
@@ -131,7 +138,6 @@ note_change(DcStatsEntry *entry, DcMoment at)
 	while (old < (uint64) at.us &&
 		   !pg_atomic_compare_exchange_u64(&entry->changed_at, &old, (uint64) at.us))
 		;
-	pg_memory_barrier();
 	if (moment_read(&entry->lag_since).us == 0)
 		pg_atomic_compare_exchange_u64(&entry->lag_since, &none, (uint64) at.us);
 }
@@ -153,12 +159,12 @@ note_use(DcStatsEntry *entry, DcMoment at)
 void
 stats_count(DcCounter *counter, DcStatsCount count, uint64 n)
 {
-	DcStatsEntry *entry = entry_pin(counter);
+	DcStatsEntry *entry = begin_adding(counter);
 
 	if (entry == NULL)
 		return;
 	pg_atomic_fetch_add_u64(&entry->counts[count], n);
-	entry_unpin(entry);
+	end_adding();
 }
 
 /*
@@ -167,7 +173,7 @@ stats_count(DcCounter *counter, DcStatsCount count, uint64 n)
 void
 stats_add_sweep(DcCounter *counter, const DcSweepTimes *sweep)
 {
-	DcStatsEntry *entry = entry_pin(counter);
+	DcStatsEntry *entry = begin_adding(counter);
 
 	if (entry == NULL)
 		return;
@@ -179,7 +185,7 @@ stats_add_sweep(DcCounter *counter, const DcSweepTimes *sweep)
 		note_swept(entry, sweep);
 	}
 	LWLockRelease(&entry->lock);
-	entry_unpin(entry);
+	end_adding();
 }
 
 /*
@@ -193,8 +199,7 @@ note_swept(DcStatsEntry *entry, const DcSweepTimes *sweep)
 
 	if (sweep->overflowed > 0 || since.us == 0 || !moment_is_before(since, sweep->started))
 		return;
-	pg_atomic_exchange_u64(&entry->lag_since, 0);
-	pg_memory_barrier();
+	pg_atomic_exchange_u64(&entry->lag_since, 0); /* a full barrier */
 	if (!moment_is_before(moment_read(&entry->changed_at), sweep->started))
 		pg_atomic_compare_exchange_u64(&entry->lag_since, &none, (uint64) sweep->started.us);
 }
@@ -217,7 +222,7 @@ stats_hot_key(DcCounter *counter, const char *data, uint32 len,
 	hash = hash_bytes_extended((const unsigned char *) data, len, 0);
 	shown = pg_mbcliplen(data, len, DC_HOT_KEY_BYTES);
 	now = moment_now();
-	entry = entry_pin(counter);
+	entry = begin_adding(counter);
 	if (entry == NULL)
 		return;
 	if (LWLockConditionalAcquire(&entry->lock, LW_EXCLUSIVE))
@@ -226,7 +231,7 @@ stats_hot_key(DcCounter *counter, const char *data, uint32 len,
 		hotkeys_add(hot_of(entry), hash, data, shown, increments * SAMPLE);
 		LWLockRelease(&entry->lock);
 	}
-	entry_unpin(entry);
+	end_adding();
 }
 
 /*
@@ -236,14 +241,14 @@ void
 stats_read(DcCounter *counter, DcMoment started)
 {
 	DcMoment now = moment_now();
-	DcStatsEntry *entry = entry_pin(counter);
+	DcStatsEntry *entry = begin_adding(counter);
 
 	if (entry == NULL)
 		return;
 	pg_atomic_fetch_add_u64(&entry->counts[DC_STATS_READS], 1);
 	pg_atomic_fetch_add_u64(&entry->counts[DC_STATS_READ_TIME], (uint64) moment_diff(started, now));
 	note_use(entry, now);
-	entry_unpin(entry);
+	end_adding();
 }
 
 /*
