@@ -1,7 +1,6 @@
 CREATE FUNCTION dcounter.stat_counters(OUT counter regclass, OUT fed_by text, OUT increments bigint, OUT keys_written bigint,
 	OUT writes_per_second float8, OUT busy_skipped bigint, OUT splits bigint, OUT waits bigint, OUT early_writes bigint,
-	OUT shard_rows bigint, OUT active_keys bigint, OUT shard_imbalance float8, OUT compaction_lag interval,
-	OUT pending_amount numeric, OUT keys_compacted bigint, OUT last_compaction timestamptz,
+	OUT estimated_shard_rows bigint, OUT compaction_lag interval, OUT keys_compacted bigint, OUT last_compaction timestamptz,
 	OUT last_compaction_duration interval, OUT overflowed_keys bigint, OUT reads bigint, OUT mean_read_time_ms float8,
 	OUT buffered bigint, OUT buffer_full bigint, OUT flushes bigint, OUT keys_flushed bigint, OUT mean_flush_time_ms float8,
 	OUT cache_hits bigint, OUT cache_misses bigint, OUT cache_evictions bigint, OUT stats_reset timestamptz)
@@ -11,7 +10,7 @@ COMMENT ON FUNCTION dcounter.stat_counters() IS 'internal: the rows of dc_stat_c
 
 CREATE VIEW dc_stat_counters AS
 	SELECT s.counter, s.fed_by, s.increments, s.keys_written, s.writes_per_second, s.busy_skipped, s.splits, s.waits,
-		s.early_writes, s.shard_rows, s.active_keys, s.shard_imbalance, s.compaction_lag, s.pending_amount,
+		s.early_writes, s.estimated_shard_rows, s.compaction_lag,
 		s.keys_compacted, s.last_compaction, s.last_compaction_duration, s.overflowed_keys, s.reads, s.mean_read_time_ms, s.buffered, s.buffer_full,
 		s.flushes, s.keys_flushed, s.mean_flush_time_ms, s.cache_hits, s.cache_misses, s.cache_evictions, s.stats_reset
 	FROM dcounter.stat_counters() AS s;
@@ -25,11 +24,8 @@ COMMENT ON COLUMN dc_stat_counters.busy_skipped IS 'shard rows passed over since
 COMMENT ON COLUMN dc_stat_counters.splits IS 'shard rows inserted for a key that had one already';
 COMMENT ON COLUMN dc_stat_counters.waits IS 'waits of a commit for another one, with max_shards rows all busy';
 COMMENT ON COLUMN dc_stat_counters.early_writes IS 'writes before the commit since dcounter.pending_memory was used up';
-COMMENT ON COLUMN dc_stat_counters.shard_rows IS 'shard rows now';
-COMMENT ON COLUMN dc_stat_counters.active_keys IS 'keys with an amount that is not compacted';
-COMMENT ON COLUMN dc_stat_counters.shard_imbalance IS 'the amount in the fullest shard row of a key to the mean of its rows, for the key where this is highest';
-COMMENT ON COLUMN dc_stat_counters.compaction_lag IS 'age of the oldest change that is not compacted';
-COMMENT ON COLUMN dc_stat_counters.pending_amount IS 'sum of the amounts that are not compacted';
+COMMENT ON COLUMN dc_stat_counters.estimated_shard_rows IS 'shard rows, as the server estimates them; dc_stat_shards counts';
+COMMENT ON COLUMN dc_stat_counters.compaction_lag IS 'age of the oldest change that is not compacted, at most; null if it is not known';
 COMMENT ON COLUMN dc_stat_counters.keys_compacted IS 'keys whose amounts compaction has moved to the totals';
 COMMENT ON COLUMN dc_stat_counters.last_compaction IS 'end of the last compaction of the whole table';
 COMMENT ON COLUMN dc_stat_counters.last_compaction_duration IS 'how long it took';
@@ -46,6 +42,23 @@ COMMENT ON COLUMN dc_stat_counters.cache_misses IS 'keys that had to be computed
 COMMENT ON COLUMN dc_stat_counters.cache_evictions IS 'keys, of this table or another one, that left the cache to make room for one of this table';
 COMMENT ON COLUMN dc_stat_counters.stats_reset IS 'since when the cumulative numbers count';
 
+CREATE FUNCTION dcounter.stat_shards(counter regclass, OUT shard_rows bigint, OUT active_keys bigint, OUT shard_imbalance float8,
+	OUT compaction_lag interval, OUT pending_amount numeric)
+	RETURNS SETOF record
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10000 ROWS 1;
+COMMENT ON FUNCTION dcounter.stat_shards(regclass) IS 'internal: the row of a table in dc_stat_shards';
+
+CREATE VIEW dc_stat_shards AS
+	SELECT c.counter, s.shard_rows, s.active_keys, s.shard_imbalance, s.compaction_lag, s.pending_amount
+	FROM dcounter.counter AS c, dcounter.stat_shards(c.counter) AS s;
+COMMENT ON VIEW dc_stat_shards IS 'what is in the shard tables now, of the counter tables that the caller may read; reads all of their shard rows';
+COMMENT ON COLUMN dc_stat_shards.counter IS 'the counter table';
+COMMENT ON COLUMN dc_stat_shards.shard_rows IS 'shard rows now';
+COMMENT ON COLUMN dc_stat_shards.active_keys IS 'keys with an amount that is not compacted';
+COMMENT ON COLUMN dc_stat_shards.shard_imbalance IS 'the amount in the fullest shard row of a key to the mean of its rows, for the key where this is highest';
+COMMENT ON COLUMN dc_stat_shards.compaction_lag IS 'age of the oldest change that is not compacted';
+COMMENT ON COLUMN dc_stat_shards.pending_amount IS 'sum of the amounts that are not compacted';
+
 CREATE FUNCTION dcounter.stat_hot_keys(OUT counter regclass, OUT key text, OUT writes_per_second float8, OUT max_error float8)
 	RETURNS SETOF record
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000 ROWS 100;
@@ -60,6 +73,20 @@ COMMENT ON COLUMN dc_stat_hot_keys.counter IS 'the counter table';
 COMMENT ON COLUMN dc_stat_hot_keys.key IS 'the key, or the first 255 bytes of it';
 COMMENT ON COLUMN dc_stat_hot_keys.writes_per_second IS 'increments a second lately, estimated from a sample';
 COMMENT ON COLUMN dc_stat_hot_keys.max_error IS 'how much of that may belong to keys that are listed no more';
+
+CREATE FUNCTION dcounter.stat_memory(OUT tables bigint, OUT max_tables bigint, OUT without_statistics bigint, OUT evicted bigint)
+	RETURNS SETOF record
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000 ROWS 1;
+COMMENT ON FUNCTION dcounter.stat_memory() IS 'internal: the row of dc_stat_memory';
+
+CREATE VIEW dc_stat_memory AS
+	SELECT s.tables, s.max_tables, s.without_statistics, s.evicted
+	FROM dcounter.stat_memory() AS s;
+COMMENT ON VIEW dc_stat_memory IS 'how many counter tables have statistics, for members of pg_monitor';
+COMMENT ON COLUMN dc_stat_memory.tables IS 'counter tables with statistics, of all databases';
+COMMENT ON COLUMN dc_stat_memory.max_tables IS 'how many dcounter.stats_size has room for';
+COMMENT ON COLUMN dc_stat_memory.without_statistics IS 'counter tables of this database without statistics';
+COMMENT ON COLUMN dc_stat_memory.evicted IS 'tables that have lost their statistics to others, since the server started';
 
 CREATE FUNCTION dc_stat_reset(counter regclass DEFAULT NULL) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;

@@ -14,7 +14,7 @@ GRANT SELECT ON dcounter.outbox_0, dcounter.outbox_1, dcounter.outbox_2, dcounte
 	dcounter.outbox_5, dcounter.outbox_6, dcounter.outbox_7 TO pg_database_owner;
 
 -- The functions behind them decide which rows the caller is shown.
-GRANT SELECT ON dc_tables, dc_stat_counters, dc_stat_hot_keys, dc_stat_buffer, dc_stat_worker, dc_stat_outbox, dc_stat_consumers TO PUBLIC;
+GRANT SELECT ON dc_tables, dc_stat_counters, dc_stat_shards, dc_stat_hot_keys, dc_stat_memory, dc_stat_buffer, dc_stat_worker, dc_stat_outbox, dc_stat_consumers TO PUBLIC;
 
 REVOKE EXECUTE ON FUNCTION dc_worker_start() FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION dc_worker_stop() FROM PUBLIC;

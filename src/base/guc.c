@@ -31,6 +31,7 @@ int dc_outbox_rotate_size = 256;
 int dc_outbox_keep = 3600;
 bool dc_async_ack = true;
 int dc_buffer_size = 32 * 1024;
+int dc_stats_size = 12 * 1024;
 
 /*
  * A numeric setting. Its default is the variable's initial value. Sizes of shared memory
@@ -121,6 +122,11 @@ static const IntSetting ints[] = {
 	 "Sets the shared memory for values that reads with max_staleness are answered from.",
 	 NULL,
 	 &dc_cache_size, 64, MAX_KILOBYTES, PGC_POSTMASTER, GUC_UNIT_KB},
+	{"dcounter.stats_size",
+	 "Sets the shared memory for statistics of counter tables.",
+	 "A table takes about 5 kB. When it is used up, tables that have not been used for a while lose their "
+	 "statistics to others.",
+	 &dc_stats_size, 64, MAX_KILOBYTES, PGC_POSTMASTER, GUC_UNIT_KB},
 };
 
 static const BoolSetting bools[] = {

@@ -23,7 +23,8 @@ extern int dc_outbox_rotate_age;  /* s */
 extern int dc_outbox_rotate_size; /* MB */
 extern int dc_outbox_keep;		  /* s */
 extern bool dc_async_ack;		  /* acknowledgements do not wait for the disk */
-extern int dc_buffer_size;		  /* kB; set at start only */
+extern int dc_buffer_size;		  /* kB; set at start only, */
+extern int dc_stats_size;		  /* as is this */
 
 extern void guc_init(void);
 

@@ -2,58 +2,33 @@
  * stats.c
  *		Statistics of counter tables in shared memory.
  *
- * One area holds an entry for each of up to DC_STATS_TABLES counter tables of all
- * databases. It exists only if dcounter is preloaded.
- *
- * Access:
- *
- *	- area->lock protects which table has which entry. A table takes one when it
- *	  is opened by an SQL function (stats_attach), which may wait and fail, and
- *	  never when a transaction commits. A backend remembers the entry and its
- *	  generation in its DcCounter; the generation changes whenever the entry
- *	  changes hands. So it takes no lock and no search to find it again.
- *	- The counts and buckets of an entry are atomic variables. A backend that adds
- *	  to them checks the generation first. Between the check and the addition the entry
- *	  cannot change hands: the backend has a lock on the table, and an entry is
- *	  only taken away from a table that is gone for all, locks included.
- *	- entry->lock protects the last sweep and the hot keys of an entry. To record a
- *	  hot key it is taken only if it is free. It is held for a few comparisons.
- *
- * Entries are given back when a table is dropped (statsxact.c). Some drops escape that:
- * those of a database, and those by a prepared transaction. Their entries are found when
- * all are taken. If there is none left, a table is not counted.
- *
- * At a clean shutdown the cumulative numbers go to a file (statsfile.c).
- * statscount.c says how things are counted.
+ * statsarea.c has the memory, and who may touch it; statscount.c says how things are counted.
+ * Here sessions find the entry of a table, and lose it; and what is kept over a clean
+ * shutdown: the cumulative numbers, in a file (statsfile.c).
  */
 #include "postgres.h"
 
 #include "base/shmem.h"
+#include "base/utility.h"
+#include "commands/dbcommands.h"
 #include "miscadmin.h"
+#include "nodes/parsenodes.h"
 #include "stats/statsarea.h"
 #include "storage/ipc.h"
 #include "storage/lmgr.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
-/* Looking for entries of tables that are gone is not tried more often. */
-#define RECLAIM_MS 10000
-
-/* In DcCounter: no entry was left. */
-#define NO_ENTRY (-1)
-
-DcStatsArea *stats_area = NULL;
-
 static void area_init(void *new_area);
 static void area_save(int code, Datum arg);
-static DcStatsOwner *owner_of(const DcStatsEntry *entry);
-static bool owner_in_use(DcStatsOwner *owner);
-static void sweep_load(DcStatsEntry *entry, const DcSweepTimes *saved);
-static DcStatsEntry *entry_take(Oid database, Oid counter);
-static void entry_give_back(DcStatsEntry *entry);
+static void entry_load(const DcTableStats *saved);
+static int save_all(DcTableStats *saved);
+static int by_use(const void *a, const void *b);
+static void around_statement(DcUtility *utility);
+static bool is_wanted(Oid counter);
+static bool has_entry(const DcCounter *counter);
+static bool attach(DcCounter *counter, uint32 given_back);
 static DcStatsEntry *find_or_take(Oid counter);
-static void reclaim(void);
-static bool table_is_gone(Oid database, Oid counter);
 static void log_full(Oid counter);
 
 /*
@@ -74,93 +49,119 @@ stats_init(void)
 
 	stats_hooks = &hooks;
 	stats_xact_init();
-	shmem_add("dcounter statistics", sizeof(DcStatsArea), (void **) &stats_area,
-			  area_init);
+	utility_add(around_statement);
+	shmem_add_raw("dcounter statistics", stats_area_size, (void **) &stats_area, area_init);
 }
 
 /*
  * area_init prepares the area, in the postmaster, with the numbers that the last
- * clean shutdown has left. They are read once, so a crash starts from zero.
+ * clean shutdown has left. They are read once, so a crash starts from zero. If there is less
+ * memory now, those of the tables that were used last are taken over.
  */
 static void
 area_init(void *new_area)
 {
-	DcStatsArea *init = new_area;
-	static DcTableStats saved[DC_STATS_TABLES];
+	DcTableStats *saved;
 	int count;
 
-	shmem_init_lock(&init->lock);
-	pg_atomic_init_u32(&init->given_back, 0);
-	for (int i = 0; i < DC_STATS_TABLES; i++)
-	{
-		DcStatsEntry *entry = &init->entries[i];
-
-		shmem_init_lock(&entry->lock);
-		pg_atomic_init_u32(&init->owners[i].generation, 0);
-		pg_atomic_init_u64(&entry->reset_at, 0);
-		pg_atomic_init_u64(&entry->since, 0);
-		for (int c = 0; c < DC_NUM_STATS; c++)
-			pg_atomic_init_u64(&entry->counts[c], 0);
-		for (int b = 0; b < DC_STATS_BUCKETS; b++)
-			pg_atomic_init_u64(&entry->buckets[b], 0);
-	}
-
-	count = statsfile_load(saved, DC_STATS_TABLES);
+	stats_area_init(new_area);
+	count = statsfile_load(&saved);
+	count = Min(count, stats_area->nentries);
 	for (int i = 0; i < count; i++)
-	{
-		DcStatsEntry *entry = entry_take(saved[i].database, saved[i].counter);
-
-		for (int c = 0; c < DC_NUM_STATS; c++)
-			pg_atomic_write_u64(&entry->counts[c], saved[i].counts[c]);
-		pg_atomic_write_u64(&entry->reset_at, (uint64) saved[i].reset_at);
-		sweep_load(entry, &saved[i].sweep);
-	}
+		entry_load(&saved[i]);
+	free(saved);
 	on_shmem_exit(area_save, (Datum) 0);
 }
 
 /*
- * sweep_load takes over the last sweep of before a restart. Its age is known from the
- * wall clock only. If that was set back meanwhile, the sweep counts as just ended.
+ * entry_load takes over the numbers of a table. The ages of before the restart are known from
+ * the wall clock only. If that was set back meanwhile, things count as just done.
  */
 static void
-sweep_load(DcStatsEntry *entry, const DcSweepTimes *saved)
+entry_load(const DcTableStats *saved)
 {
-	int64 age = Max(GetCurrentTimestamp() - saved->ended_at, 0);
+	DcStatsEntry *entry = stats_entry_take(saved->database, saved->counter);
+	DcMoment now = moment_now();
+	TimestampTz at = GetCurrentTimestamp();
 
-	entry->sweep = *saved;
-	entry->sweep.started = moment_after(moment_now(), -age - saved->us);
+	for (int c = 0; c < DC_NUM_STATS; c++)
+		pg_atomic_write_u64(&entry->counts[c], saved->counts[c]);
+	pg_atomic_write_u64(&entry->reset_at, (uint64) saved->reset_at);
+	entry->sweep = saved->sweep;
+	entry->sweep.started = moment_after(now, -Max(at - saved->sweep.ended_at, 0) - saved->sweep.us);
+	if (saved->lag_since != 0)
+		moment_write(&entry->lag_since, moment_after(now, -Max(at - saved->lag_since, 0)));
+	moment_write(&entry->used_at, now);
 }
 
 /*
- * area_save writes the file when the postmaster exits. No other process is left.
+ * area_save writes the file when the postmaster exits. No other process is left. Those that
+ * were used last come first.
  */
 static void
 area_save(int code, Datum arg)
 {
-	static DcTableStats saved[DC_STATS_TABLES];
-	int count = 0;
+	DcTableStats *saved;
 
 	if (code != 0 || stats_area == NULL)
 		return;
-	for (int i = 0; i < DC_STATS_TABLES; i++)
-	{
-		DcStatsEntry *entry = &stats_area->entries[i];
-		DcStatsOwner *owner = &stats_area->owners[i];
-		DcTableStats *stats = &saved[count];
+	saved = calloc(Max(stats_area->used, 1), sizeof(DcTableStats));
+	if (saved == NULL)
+		ereport(LOG,
+				(errcode(ERRCODE_OUT_OF_MEMORY),
+				 errmsg("could not save the statistics of counter tables: out of memory")));
+	else
+		statsfile_save(saved, save_all(saved));
+	free(saved);
+}
 
-		if (!owner_in_use(owner))
-			continue;
-		memset(stats, 0, sizeof(*stats));
-		stats->database = owner->database;
-		stats->counter = owner->counter;
-		for (int c = 0; c < DC_NUM_STATS; c++)
-			stats->counts[c] = pg_atomic_read_u64(&entry->counts[c]);
-		stats->reset_at = (TimestampTz) pg_atomic_read_u64(&entry->reset_at);
-		stats->sweep = entry->sweep;
-		stats->sweep.started = DC_LONG_AGO;
-		count++;
+static int
+save_all(DcTableStats *saved)
+{
+	int *numbers = calloc(Max(stats_area->used, 1), sizeof(int));
+	int count = 0;
+
+	if (numbers == NULL)
+		return 0;
+	for (int i = 0; i < stats_area->fresh; i++)
+	{
+		if (stats_entry_in_use(i) && count < stats_area->used)
+			numbers[count++] = i;
 	}
-	statsfile_save(saved, count);
+	qsort(numbers, count, sizeof(int), by_use);
+	for (int i = 0; i < count; i++)
+	{
+		saved[i].database = stats_area->owners[numbers[i]].database;
+		saved[i].counter = stats_area->owners[numbers[i]].counter;
+		stats_entry_read(stats_entry(numbers[i]), &saved[i]);
+		saved[i].sweep.started = DC_LONG_AGO;
+	}
+	free(numbers);
+	return count;
+}
+
+static int
+by_use(const void *a, const void *b)
+{
+	DcMoment used_a = moment_read(&stats_entry(*(const int *) a)->used_at);
+	DcMoment used_b = moment_read(&stats_entry(*(const int *) b)->used_at);
+
+	return moment_is_before(used_a, used_b) - moment_is_before(used_b, used_a);
+}
+
+/*
+ * around_statement notes that a database is dropped.
+ */
+static void
+around_statement(DcUtility *utility)
+{
+	Oid database = InvalidOid;
+
+	if (IsA(utility->statement, DropdbStmt))
+		database = get_database_oid(((DropdbStmt *) utility->statement)->dbname, true);
+	utility_run(utility);
+	if (OidIsValid(database))
+		stats_dropped_database(database);
 }
 
 /*
@@ -174,43 +175,125 @@ stats_enabled(void)
 
 /*
  * stats_attach sees to it that a counter table that was opened has an entry, if
- * there is one for it. If there was none, it is tried again when one is given
- * back. Called inside a transaction, with a lock on the table.
+ * there is one for it, or one that can be taken from another table. Called inside a
+ * transaction, with a lock on the table: from now on the entry stays the table's.
  *
- * This is part of each transaction, so it does not look at shared memory if an
- * entry is remembered. Should that have changed hands, the commit will notice, and
- * the next transaction get another one.
+ * This is part of each transaction, so it looks at no more than the generation if an entry is
+ * remembered. If there was none for it, it is tried again when one is given back, and
+ * when it is time to look for entries that may go.
  */
 void
 stats_attach(DcCounter *counter)
 {
-	DcStatsEntry *entry;
 	uint32 given_back;
 
-	if (stats_area == NULL ||
-		(counter->stats_entry != NO_ENTRY && counter->stats_generation != 0))
+	if (stats_area == NULL || has_entry(counter))
 		return;
 	given_back = pg_atomic_read_u32(&stats_area->given_back);
-	if (counter->stats_entry == NO_ENTRY &&
-		counter->stats_generation == given_back)
+	if (counter->stats_entry == DC_STATS_NONE &&
+		counter->stats_generation == given_back &&
+		!moment_is_reached(moment_read(&stats_area->may_reclaim)))
 		return;
-
-	entry = find_or_take(counter->relid);
-	if (entry == NULL)
-	{
-		reclaim();
-		given_back = pg_atomic_read_u32(&stats_area->given_back);
-		entry = find_or_take(counter->relid);
-	}
-	if (entry == NULL)
-	{
-		counter->stats_entry = NO_ENTRY;
-		counter->stats_generation = given_back;
+	if (attach(counter, given_back))
+		return;
+	stats_reclaim();
+	if (!attach(counter, pg_atomic_read_u32(&stats_area->given_back)))
 		log_full(counter->relid);
+}
+
+/*
+ * stats_attach_free does the same for a table that is only looked after, or at: it takes no
+ * entry from another table.
+ */
+void
+stats_attach_free(DcCounter *counter)
+{
+	if (stats_area != NULL && !has_entry(counter))
+		(void) attach(counter, pg_atomic_read_u32(&stats_area->given_back));
+}
+
+/*
+ * stats_attach_shown does so for a table of which statistics are shown. It is locked for
+ * a moment, at once or not at all: one that is just being dropped takes no entry.
+ */
+void
+stats_attach_shown(Oid counter)
+{
+	if (stats_area == NULL || !is_wanted(counter) ||
+		!ConditionalLockRelationOid(counter, AccessShareLock))
 		return;
+	if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(counter)))
+		(void) find_or_take(counter);
+	UnlockRelationOid(counter, AccessShareLock);
+}
+
+/*
+ * is_wanted tells whether a table of this database has no entry, and there is a free one.
+ */
+static bool
+is_wanted(Oid counter)
+{
+	bool wanted;
+
+	LWLockAcquire(&stats_area->lock, LW_SHARED);
+	wanted = stats_area->used < stats_area->nentries && stats_entry_find(MyDatabaseId, counter) == NULL;
+	LWLockRelease(&stats_area->lock);
+	return wanted;
+}
+
+/*
+ * has_entry tells whether the entry that a backend remembers is still the one of its table.
+ */
+static bool
+has_entry(const DcCounter *counter)
+{
+	return counter->stats_entry != DC_STATS_NONE && counter->stats_generation != 0 &&
+		pg_atomic_read_u32(&stats_area->owners[counter->stats_entry].generation) == counter->stats_generation;
+}
+
+/*
+ * attach finds an entry for a table, or remembers that there was none when so many had
+ * been given back.
+ */
+static bool
+attach(DcCounter *counter, uint32 given_back)
+{
+	DcStatsEntry *entry = find_or_take(counter->relid);
+
+	if (entry == NULL)
+	{
+		counter->stats_entry = DC_STATS_NONE;
+		counter->stats_generation = given_back;
+		return false;
 	}
-	counter->stats_entry = entry - stats_area->entries;
-	counter->stats_generation = pg_atomic_read_u32(&owner_of(entry)->generation);
+	counter->stats_entry = stats_entry_number(entry);
+	counter->stats_generation = pg_atomic_read_u32(&stats_area->owners[counter->stats_entry].generation);
+	return true;
+}
+
+/*
+ * find_or_take returns the entry of a table of this database, a new one if it has
+ * none, or NULL if none is free.
+ */
+static DcStatsEntry *
+find_or_take(Oid counter)
+{
+	DcStatsEntry *entry;
+	bool full;
+
+	LWLockAcquire(&stats_area->lock, LW_SHARED);
+	entry = stats_entry_find(MyDatabaseId, counter);
+	full = stats_area->used == stats_area->nentries;
+	LWLockRelease(&stats_area->lock);
+	if (entry != NULL || full)
+		return entry;
+
+	LWLockAcquire(&stats_area->lock, LW_EXCLUSIVE);
+	entry = stats_entry_find(MyDatabaseId, counter);
+	if (entry == NULL)
+		entry = stats_entry_take(MyDatabaseId, counter);
+	LWLockRelease(&stats_area->lock);
+	return entry;
 }
 
 /*
@@ -227,183 +310,65 @@ stats_free(Oid counter)
 	LWLockAcquire(&stats_area->lock, LW_EXCLUSIVE);
 	entry = stats_entry_find(MyDatabaseId, counter);
 	if (entry != NULL)
-		entry_give_back(entry);
+		(void) stats_entry_give_back(entry); /* else it is found when it is needed */
 	LWLockRelease(&stats_area->lock);
 }
 
 /*
- * stats_entry_of returns the entry that a backend remembers, if it is still the
- * one of its table.
+ * stats_free_database does so for all tables of another database.
  */
-DcStatsEntry *
-stats_entry_of(DcCounter *counter)
+void
+stats_free_database(Oid database)
 {
-	int i = counter->stats_entry;
-
-	if (stats_area == NULL || i == NO_ENTRY || counter->stats_generation == 0)
-		return NULL;
-	if (pg_atomic_read_u32(&stats_area->owners[i].generation) != counter->stats_generation)
+	LWLockAcquire(&stats_area->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < stats_area->fresh; i++)
 	{
-		counter->stats_generation = 0;
-		return NULL;
+		if (stats_entry_in_use(i) && stats_area->owners[i].database == database)
+			(void) stats_entry_give_back(stats_entry(i));
 	}
-	return &stats_area->entries[i];
-}
-
-static DcStatsOwner *
-owner_of(const DcStatsEntry *entry)
-{
-	return &stats_area->owners[entry - stats_area->entries];
-}
-
-static bool
-owner_in_use(DcStatsOwner *owner)
-{
-	return pg_atomic_read_u32(&owner->generation) % 2 == 1;
+	LWLockRelease(&stats_area->lock);
 }
 
 /*
- * stats_entry_find searches for the entry of a table; under area->lock.
+ * stats_get_room copies how many tables have statistics; false without preload.
  */
-DcStatsEntry *
-stats_entry_find(Oid database, Oid counter)
+bool
+stats_get_room(DcStatsRoom *room)
 {
-	for (int i = 0; i < DC_STATS_TABLES; i++)
-	{
-		DcStatsOwner *owner = &stats_area->owners[i];
-
-		if (owner->counter == counter && owner->database == database &&
-			owner_in_use(owner))
-			return &stats_area->entries[i];
-	}
-	return NULL;
+	if (stats_area == NULL)
+		return false;
+	LWLockAcquire(&stats_area->lock, LW_SHARED);
+	room->tables = stats_area->used;
+	room->max_tables = stats_area->nentries;
+	room->evicted = stats_area->evicted;
+	LWLockRelease(&stats_area->lock);
+	return true;
 }
 
 /*
- * entry_take gives a free entry to a table, or returns NULL; under area->lock in
- * exclusive mode.
+ * stats_has tells whether a table of this database has statistics.
  */
-static DcStatsEntry *
-entry_take(Oid database, Oid counter)
-{
-	for (int i = 0; i < DC_STATS_TABLES; i++)
-	{
-		DcStatsEntry *entry = &stats_area->entries[i];
-		DcStatsOwner *owner = &stats_area->owners[i];
-
-		if (owner_in_use(owner))
-			continue;
-		owner->database = database;
-		owner->counter = counter;
-		stats_entry_clear(entry);
-		memset(&entry->sweep, 0, sizeof(entry->sweep));
-		pg_atomic_fetch_add_u32(&owner->generation, 1);
-		return entry;
-	}
-	return NULL;
-}
-
-/*
- * entry_give_back makes an entry free; under area->lock in exclusive mode.
- */
-static void
-entry_give_back(DcStatsEntry *entry)
-{
-	pg_atomic_fetch_add_u32(&owner_of(entry)->generation, 1);
-	pg_atomic_fetch_add_u32(&stats_area->given_back, 1);
-}
-
-/*
- * find_or_take returns the entry of a table of this database, a new one if it has
- * none, or NULL if none is free.
- */
-static DcStatsEntry *
-find_or_take(Oid counter)
+bool
+stats_has(Oid counter)
 {
 	DcStatsEntry *entry;
 
 	LWLockAcquire(&stats_area->lock, LW_SHARED);
 	entry = stats_entry_find(MyDatabaseId, counter);
 	LWLockRelease(&stats_area->lock);
-	if (entry != NULL)
-		return entry;
-
-	LWLockAcquire(&stats_area->lock, LW_EXCLUSIVE);
-	entry = stats_entry_find(MyDatabaseId, counter);
-	if (entry == NULL)
-		entry = entry_take(MyDatabaseId, counter);
-	LWLockRelease(&stats_area->lock);
-	return entry;
+	return entry != NULL;
 }
 
 /*
- * reclaim gives back the entries of tables that are gone. Looking that up may
- * read catalogs, so it is done without the lock.
- */
-static void
-reclaim(void)
-{
-	struct
-	{
-		uint32 generation;
-		Oid database;
-		Oid counter;
-	} seen[DC_STATS_TABLES];
-	bool recently;
-
-	LWLockAcquire(&stats_area->lock, LW_EXCLUSIVE);
-	recently = !moment_is_reached(stats_area->may_reclaim);
-	if (!recently)
-		stats_area->may_reclaim = moment_in(RECLAIM_MS);
-	for (int i = 0; i < DC_STATS_TABLES; i++)
-	{
-		seen[i].generation = pg_atomic_read_u32(&stats_area->owners[i].generation);
-		seen[i].database = stats_area->owners[i].database;
-		seen[i].counter = stats_area->owners[i].counter;
-	}
-	LWLockRelease(&stats_area->lock);
-	if (recently)
-		return;
-
-	for (int i = 0; i < DC_STATS_TABLES; i++)
-	{
-		DcStatsOwner *owner = &stats_area->owners[i];
-
-		if (!table_is_gone(seen[i].database, seen[i].counter))
-			continue;
-		LWLockAcquire(&stats_area->lock, LW_EXCLUSIVE);
-		if (owner_in_use(owner) &&
-			pg_atomic_read_u32(&owner->generation) == seen[i].generation)
-			entry_give_back(&stats_area->entries[i]);
-		LWLockRelease(&stats_area->lock);
-	}
-}
-
-/*
- * table_is_gone tells whether a table of this database, or another database, does
- * not exist any more. One that we do not see because the transaction that makes
- * it has not committed yet is locked by that.
- */
-static bool
-table_is_gone(Oid database, Oid counter)
-{
-	if (database != MyDatabaseId)
-		return !SearchSysCacheExists1(DATABASEOID, ObjectIdGetDatum(database));
-	if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(counter)) ||
-		!ConditionalLockRelationOid(counter, AccessShareLock))
-		return false;
-	UnlockRelationOid(counter, AccessShareLock);
-	return !SearchSysCacheExists1(RELOID, ObjectIdGetDatum(counter));
-}
-
-/*
- * log_full says once that there are more counter tables than entries.
+ * log_full says once that there are more counter tables in use than entries.
  */
 static void
 log_full(Oid counter)
 {
 	bool logged;
 
+	if (stats_area->full_logged)
+		return; /* the lock is not needed to see that */
 	LWLockAcquire(&stats_area->lock, LW_EXCLUSIVE);
 	logged = stats_area->full_logged;
 	stats_area->full_logged = true;
@@ -413,5 +378,6 @@ log_full(Oid counter)
 				(errmsg("no statistics of counter table \"%s\"",
 						get_rel_name(counter)),
 				 errdetail("There are statistics of %d counter tables, which is the limit. Further ones are counted exactly as before, but their statistics are not collected.",
-						   DC_STATS_TABLES)));
+						   stats_area->nentries),
+				 errhint("Consider increasing the configuration parameter \"dcounter.stats_size\".")));
 }

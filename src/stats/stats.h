@@ -52,9 +52,26 @@ typedef struct DcTableStats
 	Oid database;
 	Oid counter;
 	uint64 counts[DC_NUM_STATS];
-	TimestampTz reset_at; /* since then counts count; to be shown */
+	TimestampTz reset_at;  /* since then counts count; to be shown */
+	TimestampTz lag_since; /* the oldest change that may not be compacted; 0: none */
 	DcSweepTimes sweep;
 } DcTableStats;
+
+/* What is shown besides. */
+typedef struct DcStatsNow
+{
+	double writes; /* a second, lately */
+	bool has_lag;  /* is the age of the oldest change known? */
+	int64 lag;	   /* us */
+} DcStatsNow;
+
+/* How many tables have statistics, in all databases. */
+typedef struct DcStatsRoom
+{
+	int64 tables;
+	int64 max_tables;
+	int64 evicted; /* that have lost them to others, ever */
+} DcStatsRoom;
 
 /* Writes lately; see stats_get_hot_keys(). */
 typedef struct DcHotStats
@@ -67,7 +84,12 @@ typedef struct DcHotStats
 extern void stats_init(void);
 extern bool stats_enabled(void);
 extern void stats_attach(DcCounter *counter);
+extern void stats_attach_free(DcCounter *counter);
+extern void stats_attach_shown(Oid counter);
 extern void stats_free(Oid counter);
+extern void stats_free_database(Oid database);
+extern bool stats_get_room(DcStatsRoom *room);
+extern bool stats_has(Oid counter);
 
 /* statscount.c */
 extern void stats_add(DcCounter *counter, const uint64 *counts, DcMoment at);
@@ -76,7 +98,7 @@ extern void stats_add_sweep(DcCounter *counter, const DcSweepTimes *sweep);
 extern void stats_hot_key(DcCounter *counter, const char *data, uint32 len,
 						  uint64 increments);
 extern void stats_read(DcCounter *counter, DcMoment started);
-extern bool stats_get(Oid counter, DcTableStats *stats, double *writes);
+extern bool stats_get(Oid counter, DcTableStats *stats, DcStatsNow *now);
 extern bool stats_get_hot_keys(Oid counter, DcHotStats *hot);
 extern void stats_reset(Oid counter);
 
@@ -85,10 +107,15 @@ extern void stats_applied(DcCounter *counter, const DcApplyStats *stats);
 extern void stats_compacted(DcCounter *counter, int64 keys);
 extern void stats_swept(DcCounter *counter, DcMoment started, int64 overflowed);
 extern void stats_dropped(Oid counter);
+extern void stats_dropped_database(Oid database);
 extern void stats_xact_init(void);
+
+/* statsview.c */
+extern bool stats_may_see(Oid counter);
+extern Datum stats_interval(int64 us);
 
 /* statsfile.c */
 extern void statsfile_save(const DcTableStats *stats, int count);
-extern int statsfile_load(DcTableStats *stats, int max);
+extern int statsfile_load(DcTableStats **stats);
 
 #endif /* DC_STATS_H */

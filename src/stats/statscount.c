@@ -2,12 +2,21 @@
  * statscount.c
  *		Counting for a counter table, in its entry of the statistics.
  *
- * stats.c says which lock protects what.
+ * statsarea.c says which lock protects what, and why none adds to the entry of another table.
  *
  * Cumulative numbers are atomic variables. Writes lately are counted in buckets of
  * a few seconds each, one after the other around a ring. A bucket is one variable,
  * with the number of the period that it is about in its upper bits, so the backend that
  * comes first in a new period starts it over.
+ *
+ * The lag of compaction is known without a look at rows: entry->lag_since is a time before which
+ * no change is left to compact. The first commit that changes shard rows, when there is
+ * none, sets it. A sweep that has moved all keys has compacted what was committed before it began
+ * (but for rows that were locked: dc_stat_shards has these). So it takes lag_since away, and
+ * puts back its own start if a commit has come since. A commit notes its time before it looks
+ * for lag_since, the sweep looks for that time after it has taken lag_since away, and there is a
+ * full barrier between each two: one of them sees the other. A commit that finds a later time noted
+ * leaves all to the one that has noted it.
  *
  * The hot keys (hotkeys.c) are those of a sample of the writes: 1 in SAMPLE, which
  * then counts SAMPLE times. Their counts are halved every HALF_LIFE, by the backend that
@@ -17,6 +26,7 @@
 
 #include <math.h>
 
+#include "base/compat.h"
 #include "common/hashfn.h"
 #include "common/pg_prng.h"
 #include "mb/pg_wchar.h"
@@ -31,6 +41,17 @@
 #define SAMPLE 16
 #define HALF_LIFE (30 * USECS_PER_SEC)
 
+/* To what age used_at is known. */
+#define USE_STEP USECS_PER_SEC
+
+static DcStatsEntry *begin_adding(DcCounter *counter);
+static void end_adding(void);
+static pg_atomic_uint32 *my_slot(void);
+static bool changes_shards(const uint64 *counts);
+static void note_change(DcStatsEntry *entry, DcMoment at);
+static void note_use(DcStatsEntry *entry, DcMoment at);
+static void note_swept(DcStatsEntry *entry, const DcSweepTimes *sweep);
+static DcHotKeys *hot_of(DcStatsEntry *entry);
 static DcStatsEntry *entry_lock(Oid counter);
 static void entry_unlock(DcStatsEntry *entry);
 static void bucket_add(DcStatsEntry *entry, uint64 writes, DcMoment at);
@@ -39,12 +60,44 @@ static void hot_decay(DcStatsEntry *entry, DcMoment now);
 static double hot_seconds(const DcStatsEntry *entry, DcMoment now);
 
 /*
+ * begin_adding returns the entry that a backend remembers, which stays that of the table until
+ * end_adding(); NULL if it is so no more.
+ */
+static DcStatsEntry *
+begin_adding(DcCounter *counter)
+{
+	int number = counter->stats_entry;
+
+	if (stats_area == NULL || number == DC_STATS_NONE || counter->stats_generation == 0)
+		return NULL;
+	pg_atomic_exchange_u32(my_slot(), (uint32) number + 1); /* a full barrier */
+	if (pg_atomic_read_u32(&stats_area->owners[number].generation) == counter->stats_generation)
+		return stats_entry(number);
+	end_adding();
+	counter->stats_generation = 0;
+	return NULL;
+}
+
+static void
+end_adding(void)
+{
+	pg_write_barrier();
+	pg_atomic_write_u32(my_slot(), 0);
+}
+
+static pg_atomic_uint32 *
+my_slot(void)
+{
+	return &stats_area->adding[compat_backend_number()].entry;
+}
+
+/*
  * stats_add adds to the counts of a table. Takes no lock and does not throw.
  */
 void
 stats_add(DcCounter *counter, const uint64 *counts, DcMoment at)
 {
-	DcStatsEntry *entry = stats_entry_of(counter);
+	DcStatsEntry *entry = begin_adding(counter);
 
 	if (entry == NULL)
 		return;
@@ -54,20 +107,64 @@ stats_add(DcCounter *counter, const uint64 *counts, DcMoment at)
 			pg_atomic_fetch_add_u64(&entry->counts[i], counts[i]);
 	}
 	if (counts[DC_STATS_INCREMENTS] != 0)
+	{
 		bucket_add(entry, counts[DC_STATS_INCREMENTS], at);
+		note_use(entry, at);
+	}
+	if (changes_shards(counts))
+		note_change(entry, at);
+	end_adding();
 }
 
 /*
- * stats_count adds to one count of a table, whatever becomes of the transaction.
- * Takes no lock and does not throw.
+ * changes_shards tells whether counts are of a commit that has changed shard rows.
+ */
+static bool
+changes_shards(const uint64 *counts)
+{
+	return counts[DC_STATS_KEYS] != 0;
+}
+
+/*
+ * note_change notes that shard rows were changed by a commit, at a time when others could see
+ * it.
+ */
+static void
+note_change(DcStatsEntry *entry, DcMoment at)
+{
+	uint64 old = pg_atomic_read_u64(&entry->changed_at);
+	uint64 none = 0;
+
+	while (old < (uint64) at.us &&
+		   !pg_atomic_compare_exchange_u64(&entry->changed_at, &old, (uint64) at.us))
+		;
+	if (moment_read(&entry->lag_since).us == 0)
+		pg_atomic_compare_exchange_u64(&entry->lag_since, &none, (uint64) at.us);
+}
+
+/*
+ * note_use notes when a table was used.
+ */
+static void
+note_use(DcStatsEntry *entry, DcMoment at)
+{
+	if (moment_diff(moment_read(&entry->used_at), at) > USE_STEP)
+		moment_write(&entry->used_at, at);
+}
+
+/*
+ * stats_count adds to one count of a table, whatever becomes of the transaction, which need
+ * not have locked the table. Takes no lock and does not throw.
  */
 void
 stats_count(DcCounter *counter, DcStatsCount count, uint64 n)
 {
-	DcStatsEntry *entry = stats_entry_of(counter);
+	DcStatsEntry *entry = begin_adding(counter);
 
-	if (entry != NULL)
-		pg_atomic_fetch_add_u64(&entry->counts[count], n);
+	if (entry == NULL)
+		return;
+	pg_atomic_fetch_add_u64(&entry->counts[count], n);
+	end_adding();
 }
 
 /*
@@ -76,15 +173,35 @@ stats_count(DcCounter *counter, DcStatsCount count, uint64 n)
 void
 stats_add_sweep(DcCounter *counter, const DcSweepTimes *sweep)
 {
-	DcStatsEntry *entry = stats_entry_of(counter);
+	DcStatsEntry *entry = begin_adding(counter);
 
 	if (entry == NULL)
 		return;
 	LWLockAcquire(&entry->lock, LW_EXCLUSIVE);
 	if (entry->sweep.ended_at == 0 ||
 		moment_is_before(entry->sweep.started, sweep->started))
+	{
 		entry->sweep = *sweep;
+		note_swept(entry, sweep);
+	}
 	LWLockRelease(&entry->lock);
+	end_adding();
+}
+
+/*
+ * note_swept notes that all changes of before a sweep are compacted; under entry->lock.
+ */
+static void
+note_swept(DcStatsEntry *entry, const DcSweepTimes *sweep)
+{
+	DcMoment since = moment_read(&entry->lag_since);
+	uint64 none = 0;
+
+	if (sweep->overflowed > 0 || since.us == 0 || !moment_is_before(since, sweep->started))
+		return;
+	pg_atomic_exchange_u64(&entry->lag_since, 0); /* a full barrier */
+	if (!moment_is_before(moment_read(&entry->changed_at), sweep->started))
+		pg_atomic_compare_exchange_u64(&entry->lag_since, &none, (uint64) sweep->started.us);
 }
 
 /*
@@ -102,17 +219,19 @@ stats_hot_key(DcCounter *counter, const char *data, uint32 len,
 
 	if (pg_prng_uint32(&pg_global_prng_state) % SAMPLE != 0)
 		return;
-	entry = stats_entry_of(counter);
-	if (entry == NULL)
-		return;
 	hash = hash_bytes_extended((const unsigned char *) data, len, 0);
 	shown = pg_mbcliplen(data, len, DC_HOT_KEY_BYTES);
 	now = moment_now();
-	if (!LWLockConditionalAcquire(&entry->lock, LW_EXCLUSIVE))
+	entry = begin_adding(counter);
+	if (entry == NULL)
 		return;
-	hot_decay(entry, now);
-	hotkeys_add(&entry->hot, hash, data, shown, increments * SAMPLE);
-	LWLockRelease(&entry->lock);
+	if (LWLockConditionalAcquire(&entry->lock, LW_EXCLUSIVE))
+	{
+		hot_decay(entry, now);
+		hotkeys_add(hot_of(entry), hash, data, shown, increments * SAMPLE);
+		LWLockRelease(&entry->lock);
+	}
+	end_adding();
 }
 
 /*
@@ -121,33 +240,53 @@ stats_hot_key(DcCounter *counter, const char *data, uint32 len,
 void
 stats_read(DcCounter *counter, DcMoment started)
 {
-	DcStatsEntry *entry = stats_entry_of(counter);
+	DcMoment now = moment_now();
+	DcStatsEntry *entry = begin_adding(counter);
 
 	if (entry == NULL)
 		return;
 	pg_atomic_fetch_add_u64(&entry->counts[DC_STATS_READS], 1);
-	pg_atomic_fetch_add_u64(&entry->counts[DC_STATS_READ_TIME],
-							(uint64) moment_age(started));
+	pg_atomic_fetch_add_u64(&entry->counts[DC_STATS_READ_TIME], (uint64) moment_diff(started, now));
+	note_use(entry, now);
+	end_adding();
 }
 
 /*
- * stats_get copies the numbers of a table of this database, and its writes a
- * second lately. False if it has no entry.
+ * stats_get copies the numbers of a table of this database, and what is shown besides. False
+ * if it has no entry. Before a sweep is known, there may be changes from before the
+ * statistics began.
  */
 bool
-stats_get(Oid counter, DcTableStats *stats, double *writes)
+stats_get(Oid counter, DcTableStats *stats, DcStatsNow *now)
 {
 	DcStatsEntry *entry = entry_lock(counter);
+	DcMoment at = moment_now();
+	DcMoment since;
 
 	if (entry == NULL)
 		return false;
+	stats_entry_read(entry, stats);
+	now->writes = writes_lately(entry, at);
+	since = moment_read(&entry->lag_since);
+	now->has_lag = since.us != 0 || entry->sweep.ended_at != 0;
+	now->lag = since.us != 0 ? Max(moment_diff(since, at), 0) : 0;
+	entry_unlock(entry);
+	return true;
+}
+
+/*
+ * stats_entry_read copies the numbers of an entry, which is locked.
+ */
+void
+stats_entry_read(DcStatsEntry *entry, DcTableStats *stats)
+{
+	DcMoment since = moment_read(&entry->lag_since);
+
 	for (int i = 0; i < DC_NUM_STATS; i++)
 		stats->counts[i] = pg_atomic_read_u64(&entry->counts[i]);
 	stats->reset_at = (TimestampTz) pg_atomic_read_u64(&entry->reset_at);
-	*writes = writes_lately(entry, moment_now());
+	stats->lag_since = since.us != 0 ? GetCurrentTimestamp() - moment_age(since) : 0;
 	stats->sweep = entry->sweep;
-	entry_unlock(entry);
-	return true;
 }
 
 /*
@@ -162,8 +301,12 @@ stats_get_hot_keys(Oid counter, DcHotStats *hot)
 
 	if (entry == NULL)
 		return false;
-	hot_decay(entry, now);
-	hot->keys = entry->hot;
+	hot->keys.nkeys = 0;
+	if (entry->has_hot)
+	{
+		hot_decay(entry, now);
+		hot->keys = *hot_of(entry);
+	}
 	hot->seconds = hot_seconds(entry, now);
 	entry_unlock(entry);
 	return true;
@@ -225,7 +368,7 @@ stats_entry_clear(DcStatsEntry *entry)
 		pg_atomic_write_u64(&entry->buckets[i], 0);
 	pg_atomic_write_u64(&entry->reset_at, (uint64) GetCurrentTimestamp());
 	moment_write(&entry->since, now);
-	entry->hot.nkeys = 0;
+	entry->has_hot = false;
 	entry->hot_since = now;
 	entry->decayed_at = now;
 }
@@ -275,6 +418,21 @@ writes_lately(DcStatsEntry *entry, DcMoment now)
 }
 
 /*
+ * hot_of returns the hot keys of an entry, whose memory is first touched here; under
+ * entry->lock.
+ */
+static DcHotKeys *
+hot_of(DcStatsEntry *entry)
+{
+	DcHotKeys *hot = &stats_area->hot[stats_entry_number(entry)];
+
+	if (!entry->has_hot)
+		hot->nkeys = 0;
+	entry->has_hot = true;
+	return hot;
+}
+
+/*
  * hot_decay halves the counts of hot keys as often as the time since the last
  * time asks for; under entry->lock. `now` may be from before it was taken.
  */
@@ -285,7 +443,8 @@ hot_decay(DcStatsEntry *entry, DcMoment now)
 
 	if (halvings <= 0)
 		return;
-	hotkeys_decay(&entry->hot, halvings);
+	if (entry->has_hot)
+		hotkeys_decay(hot_of(entry), halvings);
 	entry->decayed_at = moment_after(entry->decayed_at, halvings * HALF_LIFE);
 }
 

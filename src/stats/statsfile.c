@@ -21,7 +21,7 @@
 #define STATS_FILE PGSTAT_STAT_PERMANENT_DIRECTORY "/dcounter.stat"
 
 #define STATS_MAGIC 0x74636E64 /* "dcnt" */
-#define STATS_FORMAT 3		   /* changes with what the counts mean */
+#define STATS_FORMAT 4		   /* changes with what the counts mean */
 
 typedef struct DcStatsFileHeader
 {
@@ -31,7 +31,7 @@ typedef struct DcStatsFileHeader
 	uint32 members;
 } DcStatsFileHeader;
 
-static int get_all(DcCrcFile *file, DcTableStats *stats, int max);
+static int get_all(DcCrcFile *file, DcTableStats **stats);
 
 /*
  * statsfile_save writes the file.
@@ -50,19 +50,20 @@ statsfile_save(const DcTableStats *stats, int count)
 }
 
 /*
- * statsfile_load reads the file, removes it, and returns the number of members:
- * 0 if there is no file that can be used.
+ * statsfile_load reads the file, removes it, and returns the number of members, which the
+ * caller frees: 0 if there is no file that can be used.
  */
 int
-statsfile_load(DcTableStats *stats, int max)
+statsfile_load(DcTableStats **stats)
 {
 	DcCrcFile file;
 	uint64 lsn;
 	int count;
 
+	*stats = NULL;
 	if (!crcfile_read(&file, STATS_FILE, LOG))
 		return 0;
-	count = get_all(&file, stats, max);
+	count = get_all(&file, stats);
 	free(file.data);
 	unlink(STATS_FILE);
 	if (count < 0)
@@ -76,18 +77,24 @@ statsfile_load(DcTableStats *stats, int max)
 }
 
 /*
- * get_all returns the number of members, or -1 if the file is not as expected.
+ * get_all returns the number of members, or -1 if the file is not as expected. How many
+ * there are follows from its length, too.
  */
 static int
-get_all(DcCrcFile *file, DcTableStats *stats, int max)
+get_all(DcCrcFile *file, DcTableStats **stats)
 {
 	DcStatsFileHeader header;
+	Size size;
 
 	if (!crcfile_is_valid(file) || !crcfile_get(file, &header, sizeof(header)) ||
 		header.magic != STATS_MAGIC || header.format != STATS_FORMAT ||
-		header.member_size != sizeof(DcTableStats) || header.members > max ||
-		!crcfile_get(file, stats, header.members * sizeof(DcTableStats)) ||
-		file->left != sizeof(pg_crc32c))
+		header.member_size != sizeof(DcTableStats) || header.members > PG_INT32_MAX)
+		return -1;
+	size = header.members * sizeof(DcTableStats);
+	if (file->left - sizeof(pg_crc32c) != size)
+		return -1;
+	*stats = malloc(Max(size, 1));
+	if (*stats == NULL || !crcfile_get(file, *stats, size))
 		return -1;
 	return (int) header.members;
 }

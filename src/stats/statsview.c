@@ -1,47 +1,36 @@
 /*
  * statsview.c
- *		The functions behind dc_stat_counters and dc_stat_hot_keys, and
+ *		The functions behind dc_stat_counters, dc_stat_hot_keys and dc_stat_memory, and
  *		dc_stat_reset().
  *
  * A table's row is shown to roles that may SELECT from the table, and to members of
- * pg_monitor. Its cumulative numbers come from shared memory (stats.c). Its live
- * numbers are read by one query on the shard table, as the table's owner; they are
- * sums over all rows, so they reveal no key.
- *
- * Many tables are read, some of which may be in any state. One of them must not make
- * the others unreadable. A table that is locked by DDL is not waited for. Each one
- * is read in a subtransaction of its own, so that an error (a foreign server that
- * does not answer, say) becomes a warning. Its live numbers are then NULL. They
- * are NULL, too, if code of the owner could run while they are read (ownercode.c): it
- * might not come to an end. The owner itself is shown them.
+ * pg_monitor. All numbers come from shared memory (statsarea.c) and the server's own
+ * catalogs and statistics. No counter table is opened, and none is waited for, so many tables take
+ * little time, and none can get in the way of the others, whatever its state is. What has to be read
+ * from a table is in dc_stat_shards (statsshards.c).
  */
 #include "postgres.h"
 
-#include "access/xact.h"
 #include "base/compat.h"
 #include "catalog/pg_authid.h"
-#include "catalog/pg_type.h"
-#include "common/int.h"
-#include "counter/sqlpath.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_inherits.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
+#include "pgstat.h"
 #include "stats/stats.h"
-#include "table/access.h"
-#include "table/ownercode.h"
 #include "table/subscription.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
-#include "utils/datum.h"
 #include "utils/fmgrprotos.h"
-#include "utils/guc.h"
 #include "utils/lsyscache.h"
-#include "utils/resowner.h"
 #include "utils/rls.h"
 #include "utils/syscache.h"
 
 PG_FUNCTION_INFO_V1(stat_counters);
 PG_FUNCTION_INFO_V1(stat_hot_keys);
+PG_FUNCTION_INFO_V1(stat_memory);
 PG_FUNCTION_INFO_V1(dc_stat_reset);
 
 /* Columns of stat_counters() */
@@ -56,11 +45,8 @@ enum
 	COL_SPLITS,
 	COL_WAITS,
 	COL_EARLY_WRITES,
-	COL_SHARD_ROWS,
-	COL_ACTIVE_KEYS,
-	COL_SHARD_IMBALANCE,
+	COL_ESTIMATED_SHARD_ROWS,
 	COL_COMPACTION_LAG,
-	COL_PENDING_AMOUNT,
 	COL_KEYS_COMPACTED,
 	COL_LAST_COMPACTION,
 	COL_LAST_COMPACTION_DURATION,
@@ -79,19 +65,6 @@ enum
 	NUM_COLS
 };
 
-/* How long locks are waited for: as short as can be. */
-#define LOCK_TIMEOUT "1ms"
-
-/* The columns of sql_stats */
-enum
-{
-	LIVE_SHARD_ROWS = 1,
-	LIVE_ACTIVE_KEYS,
-	LIVE_IMBALANCE,
-	LIVE_PENDING,
-	LIVE_OLDEST
-};
-
 /* A row of stat_counters(), whose columns are null until they are set. */
 typedef struct DcStatRow
 {
@@ -99,48 +72,12 @@ typedef struct DcStatRow
 	bool nulls[NUM_COLS];
 } DcStatRow;
 
-/* Live numbers of a table */
-typedef struct DcLive
-{
-	int64 shard_rows;
-	int64 active_keys;
-	bool has_imbalance;
-	float8 imbalance;
-	Datum pending; /* numeric */
-	bool has_oldest;
-	TimestampTz oldest; /* latest change of the row that has not changed longest */
-} DcLive;
-
-#define ROW_IS_USED "s.inc <> 0 OR s.dec <> 0"
-
-/* shard rows, keys with an amount, highest max / mean of a key's rows, amount
- * and oldest time of the rows with an amount */
-static const DcStatement sql_stats = {
-	.text = "SELECT coalesce(sum(k.n), 0)::int8, count(*) FILTER (WHERE k.used > 0),"
-			" max(k.most / nullif(k.mean, 0)) FILTER (WHERE k.used > 1),"
-			" coalesce(sum(k.amount), 0), min(k.oldest)"
-			" FROM (SELECT count(*) AS n, sum(s.inc) - sum(s.dec) AS amount,"
-			" count(*) FILTER (WHERE " ROW_IS_USED ") AS used,"
-			" max(s.inc::float8 + s.dec) FILTER (WHERE " ROW_IS_USED ") AS most,"
-			" avg(s.inc::float8 + s.dec) FILTER (WHERE " ROW_IS_USED ") AS mean,"
-			" min(s.updated_at) FILTER (WHERE " ROW_IS_USED ") AS oldest"
-			" FROM @shards AS s GROUP BY s.key) AS k",
-	.argtypes = {0},
-	.reads_all = true,
-	.columns = {DC_BIGINT("shard"), DC_BIGINT("inc"), DC_NULLABLE("inc", FLOAT8OID), DC_COLUMN("inc", NUMERICOID), DC_NULLABLE("updated_at", TIMESTAMPTZOID)},
-	.of = DC_OF_SHARDS};
-
-static bool may_see(Oid counter);
-static bool try_read_live(const DcCounterRow *row, DcLive *live);
-static bool read_live(const DcCounterRow *row, MemoryContext result,
-					  DcLive *live);
 static void set(DcStatRow *row, int column, Datum value);
-static void set_cumulative(DcStatRow *row, Oid counter, DcSweepTimes *sweep);
-static bool set_fed_by(DcStatRow *row, const DcCounterRow *counter);
+static void set_cumulative(DcStatRow *row, Oid counter, bool fed);
 static void set_mean(DcStatRow *row, const DcTableStats *stats, int column,
 					 DcStatsCount time, DcStatsCount times);
-static void set_live(DcStatRow *row, const DcLive *live, const DcSweepTimes *sweep);
-static Datum interval_of(int64 us);
+static void set_estimated_rows(DcStatRow *row, Oid shards);
+static int64 estimated_rows(Oid relid);
 static void put_hot_keys(ReturnSetInfo *result, Oid counter);
 
 /*
@@ -150,30 +87,27 @@ Datum
 stat_counters(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	bool any_fed = any_table_is_fed();
 	ListCell *lc;
 
 	InitMaterializedSRF(fcinfo, 0);
 	foreach(lc, catalog_read_all())
 	{
 		const DcCounterRow *counter = lfirst(lc);
+		const char *fed_by;
 		DcStatRow row = {0};
-		DcSweepTimes sweep = {0};
-		DcLive live;
-		bool has_live;
 
 		CHECK_FOR_INTERRUPTS();
-		if (!may_see(counter->counter))
+		if (!stats_may_see(counter->counter))
 			continue;
-		has_live = try_read_live(counter, &live);
-		if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(counter->counter)))
-			continue; /* dropped meanwhile */
 		memset(row.nulls, true, sizeof(row.nulls));
 		set(&row, COL_COUNTER, ObjectIdGetDatum(counter->counter));
-		set_cumulative(&row, counter->counter, &sweep);
-		if (set_fed_by(&row, counter))
-			sweep.ended_at = 0; /* amounts come that others have not compacted yet */
-		if (has_live)
-			set_live(&row, &live, &sweep);
+		fed_by = any_fed ? counter_fed_by(counter) : NULL;
+		if (fed_by != NULL)
+			set(&row, COL_FED_BY, CStringGetTextDatum(fed_by));
+		stats_attach_shown(counter->counter);
+		set_cumulative(&row, counter->counter, fed_by != NULL);
+		set_estimated_rows(&row, counter->shards);
 		tuplestore_putvalues(result->setResult, result->setDesc, row.values, row.nulls);
 	}
 	PG_RETURN_NULL();
@@ -193,9 +127,41 @@ stat_hot_keys(PG_FUNCTION_ARGS)
 		const DcCounterRow *row = lfirst(lc);
 
 		CHECK_FOR_INTERRUPTS();
-		if (may_see(row->counter))
+		if (stats_may_see(row->counter))
 			put_hot_keys((ReturnSetInfo *) fcinfo->resultinfo, row->counter);
 	}
+	PG_RETURN_NULL();
+}
+
+/*
+ * dcounter.stat_memory() -> setof record, see the view dc_stat_memory. The numbers are of the
+ * whole server, so only members of pg_monitor are shown them.
+ */
+Datum
+stat_memory(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	bool nulls[4] = {false};
+	Datum values[4];
+	DcStatsRoom room;
+	int64 without = 0;
+	ListCell *lc;
+
+	InitMaterializedSRF(fcinfo, 0);
+	if (!has_privs_of_role(GetUserId(), ROLE_PG_MONITOR) || !stats_get_room(&room))
+		PG_RETURN_NULL();
+	foreach(lc, catalog_read_all())
+	{
+		Oid relid = ((DcCounterRow *) lfirst(lc))->counter;
+
+		if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)) && !stats_has(relid))
+			without++;
+	}
+	values[0] = Int64GetDatum(room.tables);
+	values[1] = Int64GetDatum(room.max_tables);
+	values[2] = Int64GetDatum(without);
+	values[3] = Int64GetDatum(room.evicted);
+	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	PG_RETURN_NULL();
 }
 
@@ -241,97 +207,16 @@ dc_stat_reset(PG_FUNCTION_ARGS)
 }
 
 /*
- * may_see tells whether the caller is shown a table: not if policies decide which of its
+ * stats_may_see tells whether the caller is shown a table: not if policies decide which of its
  * rows the caller sees. A settings row may be of a table that does not exist any more.
  */
-static bool
-may_see(Oid counter)
+bool
+stats_may_see(Oid counter)
 {
 	return SearchSysCacheExists1(RELOID, ObjectIdGetDatum(counter)) &&
 		((pg_class_aclcheck(counter, GetUserId(), ACL_SELECT) == ACLCHECK_OK &&
 		  check_enable_rls(counter, InvalidOid, true) != RLS_ENABLED) ||
 		 has_privs_of_role(GetUserId(), ROLE_PG_MONITOR));
-}
-
-/*
- * try_read_live reads the live numbers of a table. False if that fails, with a
- * warning, or if it is locked. A cancelled query is cancelled nevertheless. The
- * subtransaction is rolled back in any case: that releases its locks.
- */
-static bool
-try_read_live(const DcCounterRow *row, DcLive *live)
-{
-	MemoryContext caller = CurrentMemoryContext;
-	ResourceOwner owner = CurrentResourceOwner;
-	ErrorData *volatile error = NULL;
-	volatile bool done = false;
-	bool guard = ownercode_guard(false);
-
-	BeginInternalSubTransaction(NULL);
-	MemoryContextSwitchTo(caller);
-	PG_TRY();
-	{
-		/* an index of it may be locked, or its TOAST table, that is locked itself */
-		set_config_option("lock_timeout", LOCK_TIMEOUT, PGC_USERSET, PGC_S_SESSION,
-						  GUC_ACTION_SAVE, true, 0, false);
-		done = read_live(row, caller, live);
-	}
-	PG_CATCH();
-	{
-		(void) ownercode_guard(guard); /* before anything here can fail */
-		MemoryContextSwitchTo(caller);
-		error = CopyErrorData();
-		FlushErrorState();
-	}
-	PG_END_TRY();
-	(void) ownercode_guard(guard);
-	RollbackAndReleaseCurrentSubTransaction();
-	MemoryContextSwitchTo(caller);
-	CurrentResourceOwner = owner;
-	if (error == NULL)
-		return done;
-
-	if (error->sqlerrcode == ERRCODE_QUERY_CANCELED)
-		ReThrowError(error);
-	/* the reason may be the owner's secret */
-	ereport(WARNING,
-			(errcode(error->sqlerrcode),
-			 errmsg("could not read the shard table of counter table \"%s\"",
-					get_rel_name(row->counter)),
-			 errdetail_log("%s", error->message)));
-	FreeErrorData(error);
-	return false;
-}
-
-/*
- * read_live does the work; pass-by-reference results go to `result`.
- */
-static bool
-read_live(const DcCounterRow *row, MemoryContext result, DcLive *live)
-{
-	DcCounter *counter = counter_open_at_once(row->counter, AccessShareLock);
-	DcSqlSession session;
-	const DcRows *rows = &session.rows;
-	MemoryContext old;
-	bool isnull;
-
-	if (counter == NULL || !ownercode_may_read(counter))
-		return false;
-	stats_attach(counter);
-	sql_begin(&session, counter);
-	if (sql_read(&session, &sql_stats, NULL) != 1)
-		elog(ERROR, "unexpected number of rows");
-	live->shard_rows = rows_bigint(rows, 0, LIVE_SHARD_ROWS);
-	live->active_keys = rows_bigint(rows, 0, LIVE_ACTIVE_KEYS);
-	live->imbalance = DatumGetFloat8(rows_nullable(rows, 0, LIVE_IMBALANCE, &isnull));
-	live->has_imbalance = !isnull;
-	old = MemoryContextSwitchTo(result);
-	live->pending = datumCopy(rows_datum(rows, 0, LIVE_PENDING), false, -1);
-	MemoryContextSwitchTo(old);
-	live->oldest = DatumGetTimestampTz(rows_nullable(rows, 0, LIVE_OLDEST, &isnull));
-	live->has_oldest = !isnull;
-	sql_end(&session);
-	return true;
 }
 
 static void
@@ -342,11 +227,11 @@ set(DcStatRow *row, int column, Datum value)
 }
 
 /*
- * set_cumulative sets the columns that come from shared memory, if it has them, and
- * *sweep.
+ * set_cumulative sets the columns that come from shared memory, if the table has an entry
+ * there. How old changes are that come by a subscription is not known.
  */
 static void
-set_cumulative(DcStatRow *row, Oid counter, DcSweepTimes *sweep)
+set_cumulative(DcStatRow *row, Oid counter, bool fed)
 {
 	static const struct
 	{
@@ -370,36 +255,24 @@ set_cumulative(DcStatRow *row, Oid counter, DcSweepTimes *sweep)
 		{COL_CACHE_EVICTIONS, DC_STATS_CACHE_EVICTIONS},
 	};
 	DcTableStats stats;
-	double writes;
+	DcStatsNow now;
 
-	if (!stats_get(counter, &stats, &writes))
+	if (!stats_get(counter, &stats, &now))
 		return;
 	for (int i = 0; i < lengthof(columns); i++)
 		set(row, columns[i].column, Int64GetDatum(stats.counts[columns[i].count]));
-	set(row, COL_WRITES_PER_SECOND, Float8GetDatum(writes));
+	set(row, COL_WRITES_PER_SECOND, Float8GetDatum(now.writes));
 	set(row, COL_STATS_RESET, TimestampTzGetDatum(stats.reset_at));
 	set_mean(row, &stats, COL_MEAN_READ_TIME, DC_STATS_READ_TIME, DC_STATS_READS);
 	set_mean(row, &stats, COL_MEAN_FLUSH_TIME, DC_STATS_FLUSH_TIME, DC_STATS_FLUSHES);
-	*sweep = stats.sweep;
-	if (sweep->ended_at != 0)
+	if (now.has_lag && !fed)
+		set(row, COL_COMPACTION_LAG, stats_interval(now.lag));
+	if (stats.sweep.ended_at != 0)
 	{
-		set(row, COL_LAST_COMPACTION, TimestampTzGetDatum(sweep->ended_at));
-		set(row, COL_LAST_COMPACTION_DURATION, interval_of(sweep->us));
-		set(row, COL_OVERFLOWED_KEYS, Int64GetDatum(sweep->overflowed));
+		set(row, COL_LAST_COMPACTION, TimestampTzGetDatum(stats.sweep.ended_at));
+		set(row, COL_LAST_COMPACTION_DURATION, stats_interval(stats.sweep.us));
+		set(row, COL_OVERFLOWED_KEYS, Int64GetDatum(stats.sweep.overflowed));
 	}
-}
-
-/*
- * set_fed_by sets the column of subscriptions; false if there are none.
- */
-static bool
-set_fed_by(DcStatRow *row, const DcCounterRow *counter)
-{
-	const char *names = counter_fed_by(counter);
-
-	if (names != NULL)
-		set(row, COL_FED_BY, CStringGetTextDatum(names));
-	return names != NULL;
 }
 
 /*
@@ -415,38 +288,58 @@ set_mean(DcStatRow *row, const DcTableStats *stats, int column, DcStatsCount tim
 }
 
 /*
- * set_live sets the columns of live numbers. A row that holds an amount was last
- * changed at `oldest` or later, so the oldest uncompacted change is at least
- * that old; and all that came before the last sweep is compacted, unless its row was
- * locked at that time. Rows have wall time: if the clock was set back since, they
- * look younger, and only the sweep, whose age is measured, says how old it may be.
+ * set_estimated_rows sets the column of shard rows, to what the server believes there are.
  */
 static void
-set_live(DcStatRow *row, const DcLive *live, const DcSweepTimes *sweep)
+set_estimated_rows(DcStatRow *row, Oid shards)
 {
-	int64 lag = 0;
+	List *tables = list_make1_oid(shards);
+	int64 rows = 0;
+	ListCell *lc;
 
-	if (live->has_oldest)
+	if (get_rel_relkind(shards) == RELKIND_PARTITIONED_TABLE)
+		tables = find_all_inheritors(shards, NoLock, NULL);
+	foreach(lc, tables)
 	{
-		if (pg_sub_s64_overflow(GetCurrentTimestamp(), live->oldest, &lag))
-			lag = PG_INT64_MAX; /* written by hand: -infinity */
-		lag = Max(lag, 0);
-		if (sweep->ended_at != 0)
-			lag = Max(lag, moment_age(sweep->started));
+		int64 more = estimated_rows(lfirst_oid(lc));
+
+		if (more < 0)
+			return;
+		rows += more;
 	}
-	set(row, COL_SHARD_ROWS, Int64GetDatum(live->shard_rows));
-	set(row, COL_ACTIVE_KEYS, Int64GetDatum(live->active_keys));
-	if (live->has_imbalance)
-		set(row, COL_SHARD_IMBALANCE, Float8GetDatum(live->imbalance));
-	set(row, COL_COMPACTION_LAG, interval_of(lag));
-	set(row, COL_PENDING_AMOUNT, live->pending);
+	set(row, COL_ESTIMATED_SHARD_ROWS, Int64GetDatum(rows));
 }
 
 /*
- * interval_of returns an interval of so many microseconds, with days.
+ * estimated_rows returns the rows that the server believes a relation to have, 0 for one that
+ * consists of partitions, or -1 if it does not know. Its statistics follow what is
+ * written; the catalog has what the last VACUUM or ANALYZE has found.
  */
-static Datum
-interval_of(int64 us)
+static int64
+estimated_rows(Oid relid)
+{
+	HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	int64 rows = -1;
+	Form_pg_class form;
+
+	if (!HeapTupleIsValid(tuple))
+		return -1; /* dropped meanwhile */
+	form = (Form_pg_class) GETSTRUCT(tuple);
+	if (form->relkind == RELKIND_PARTITIONED_TABLE)
+		rows = 0;
+	else if (form->relkind == RELKIND_RELATION && pgstat_fetch_stat_tabentry(relid) != NULL)
+		rows = DatumGetInt64(DirectFunctionCall1(pg_stat_get_live_tuples, ObjectIdGetDatum(relid)));
+	else if (form->reltuples >= 0)
+		rows = (int64) form->reltuples;
+	ReleaseSysCache(tuple);
+	return rows;
+}
+
+/*
+ * stats_interval returns an interval of so many microseconds, with days.
+ */
+Datum
+stats_interval(int64 us)
 {
 	return DirectFunctionCall2(timestamp_mi, TimestampGetDatum(us), TimestampGetDatum(0));
 }

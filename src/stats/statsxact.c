@@ -37,6 +37,9 @@ static DcXactStats *xact_stats = NULL;
 /* Counter tables dropped; from before_commit() on, for good. */
 static List *dropped = NIL;
 
+/* A database that was dropped, which no transaction block may do. */
+static Oid dropped_database = InvalidOid;
+
 static void xact_callback(XactEvent event, void *arg);
 static void subxact_callback(SubXactEvent event, SubTransactionId subid,
 							 SubTransactionId parent, void *arg);
@@ -103,7 +106,7 @@ stats_applied(DcCounter *counter, const DcApplyStats *stats)
 void
 stats_compacted(DcCounter *counter, int64 keys)
 {
-	stats_attach(counter);
+	stats_attach_free(counter);
 	xact_stats_get(counter)->counts[DC_STATS_COMPACTED] += keys;
 }
 
@@ -117,7 +120,7 @@ stats_swept(DcCounter *counter, DcMoment started, int64 overflowed)
 {
 	DcSweepTimes *sweep;
 
-	stats_attach(counter);
+	stats_attach_free(counter);
 	sweep = &xact_stats_get(counter)->sweep;
 	sweep->started = started;
 	if (IsolationUsesXactSnapshot())
@@ -138,6 +141,15 @@ stats_dropped(Oid counter)
 	old = MemoryContextSwitchTo(TopTransactionContext);
 	dropped = list_append_unique_oid(dropped, counter);
 	MemoryContextSwitchTo(old);
+}
+
+/*
+ * stats_dropped_database remembers that this transaction drops a database.
+ */
+void
+stats_dropped_database(Oid database)
+{
+	dropped_database = database;
 }
 
 /*
@@ -178,8 +190,11 @@ end_xact(bool committed, bool prepared)
 		{
 			foreach(lc, dropped)
 				stats_free(lfirst_oid(lc));
+			if (OidIsValid(dropped_database))
+				stats_free_database(dropped_database);
 		}
 	}
+	dropped_database = InvalidOid;
 	xact_stats = NULL;
 	dropped = NIL;
 }

@@ -44,7 +44,6 @@
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
 
-static bool any_subscribed(void);
 static List *add_relatives(List *tables);
 static List *subscriptions_of(List *tables, bool one);
 
@@ -54,7 +53,7 @@ static List *subscriptions_of(List *tables, bool one);
 bool
 counter_is_fed(const DcCounterRow *row)
 {
-	return any_subscribed() && subscriptions_of(add_relatives(counter_tables(row)), true) != NIL;
+	return any_table_is_fed() && subscriptions_of(add_relatives(counter_tables(row)), true) != NIL;
 }
 
 /*
@@ -66,7 +65,7 @@ table_is_fed(Oid counter)
 {
 	DcCounterRow row;
 
-	if (!any_subscribed())
+	if (!any_table_is_fed())
 		return false;
 	return !catalog_lock_at_once() || (catalog_read(counter, &row) && counter_is_fed(&row));
 }
@@ -96,7 +95,7 @@ counter_fed_by(const DcCounterRow *row)
 	List *subscriptions;
 	ListCell *lc;
 
-	if (!any_subscribed())
+	if (!any_table_is_fed())
 		return NULL;
 	subscriptions = subscriptions_of(add_relatives(counter_tables(row)), false);
 	list_sort(subscriptions, list_oid_cmp);
@@ -124,7 +123,7 @@ extension_is_fed(void)
 	HeapTuple tuple;
 	bool found = false;
 
-	if (!any_subscribed())
+	if (!any_table_is_fed())
 		return false;
 	rel = table_open(SubscriptionRelRelationId, AccessShareLock);
 	scan = systable_beginscan(rel, InvalidOid, false, NULL, 0, NULL);
@@ -155,11 +154,11 @@ prevent_fed(const DcCounter *counter, const char *function)
 }
 
 /*
- * any_subscribed tells whether any table of this database is listed. The snapshot is a
+ * any_table_is_fed tells whether any table of this database is listed. The snapshot is a
  * new one, for this look and those that follow.
  */
-static bool
-any_subscribed(void)
+bool
+any_table_is_fed(void)
 {
 	Relation rel = table_open(SubscriptionRelRelationId, AccessShareLock);
 	SysScanDesc scan;

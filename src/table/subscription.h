@@ -7,6 +7,7 @@
 
 #include "table/catalog.h"
 
+extern bool any_table_is_fed(void);
 extern bool counter_is_fed(const DcCounterRow *row);
 extern List *counter_tables(const DcCounterRow *row);
 extern bool table_is_fed(Oid counter);

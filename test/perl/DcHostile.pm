@@ -171,7 +171,7 @@ sub look
 
 	$good &= $self->fine("${title}alice's tables are what her users have made of them", $self->ask('SELECT a.wrong()'));
 	$good &= $self->fine("${title}her tables are compacted, flushed and expired", @left, @left ? $self->waiters : ());
-	foreach my $view ('dc_stat_counters', 'dc_stat_worker')
+	foreach my $view ('dc_stat_counters', 'dc_stat_shards', 'dc_stat_worker')
 	{
 		my $began = time;
 		my @bad = $self->ask("SET ROLE mona; SET statement_timeout = '20s'; SET application_name = 'monitor'; SELECT NULL FROM (SELECT count(*) FROM $view) AS s");

@@ -2,7 +2,7 @@
 -- planner rely on. A new function is added to the list below.
 \set ON_ERROR_STOP on
 BEGIN;
-SELECT plan(89);
+SELECT plan(91);
 
 -- Functions: signature, result, and what the planner is told: volatility, parallel, strict, cost, rows
 CREATE TEMP VIEW members AS
@@ -51,7 +51,9 @@ INSERT INTO expected VALUES
 	('public.dc_compact(counter regclass DEFAULT NULL::regclass, max_keys integer DEFAULT NULL::integer)', 'bigint', 'volatile', 'unsafe', false, 10000, 0),
 	('public.dc_apply()', 'void', 'volatile', 'unsafe', false, 100, 0),
 	('public.dc_stat_reset(counter regclass DEFAULT NULL::regclass)', 'void', 'volatile', 'unsafe', false, 1000, 0),
-	('dcounter.stat_counters(OUT counter regclass, OUT fed_by text, OUT increments bigint, OUT keys_written bigint, OUT writes_per_second double precision, OUT busy_skipped bigint, OUT splits bigint, OUT waits bigint, OUT early_writes bigint, OUT shard_rows bigint, OUT active_keys bigint, OUT shard_imbalance double precision, OUT compaction_lag interval, OUT pending_amount numeric, OUT keys_compacted bigint, OUT last_compaction timestamp with time zone, OUT last_compaction_duration interval, OUT overflowed_keys bigint, OUT reads bigint, OUT mean_read_time_ms double precision, OUT buffered bigint, OUT buffer_full bigint, OUT flushes bigint, OUT keys_flushed bigint, OUT mean_flush_time_ms double precision, OUT cache_hits bigint, OUT cache_misses bigint, OUT cache_evictions bigint, OUT stats_reset timestamp with time zone)', 'SETOF record', 'volatile', 'unsafe', false, 10000, 20),
+	('dcounter.stat_counters(OUT counter regclass, OUT fed_by text, OUT increments bigint, OUT keys_written bigint, OUT writes_per_second double precision, OUT busy_skipped bigint, OUT splits bigint, OUT waits bigint, OUT early_writes bigint, OUT estimated_shard_rows bigint, OUT compaction_lag interval, OUT keys_compacted bigint, OUT last_compaction timestamp with time zone, OUT last_compaction_duration interval, OUT overflowed_keys bigint, OUT reads bigint, OUT mean_read_time_ms double precision, OUT buffered bigint, OUT buffer_full bigint, OUT flushes bigint, OUT keys_flushed bigint, OUT mean_flush_time_ms double precision, OUT cache_hits bigint, OUT cache_misses bigint, OUT cache_evictions bigint, OUT stats_reset timestamp with time zone)', 'SETOF record', 'volatile', 'unsafe', false, 10000, 20),
+	('dcounter.stat_shards(counter regclass, OUT shard_rows bigint, OUT active_keys bigint, OUT shard_imbalance double precision, OUT compaction_lag interval, OUT pending_amount numeric)', 'SETOF record', 'volatile', 'unsafe', false, 10000, 1),
+	('dcounter.stat_memory(OUT tables bigint, OUT max_tables bigint, OUT without_statistics bigint, OUT evicted bigint)', 'SETOF record', 'volatile', 'unsafe', false, 1000, 1),
 	('dcounter.stat_hot_keys(OUT counter regclass, OUT key text, OUT writes_per_second double precision, OUT max_error double precision)', 'SETOF record', 'volatile', 'unsafe', false, 1000, 100),
 	('dcounter.on_catalog_change()', 'trigger', 'volatile', 'unsafe', false, 10, 0),
 	('dcounter.on_events_change()', 'trigger', 'volatile', 'unsafe', false, 10, 0),
@@ -270,7 +272,7 @@ CREATE TEMP VIEW plumbing AS
 		UNION SELECT oprcode FROM pg_operator WHERE oprnegate <> 0);
 SELECT is((SELECT count(*) FROM plumbing), 30::bigint, 'functions that types, casts and comparisons are made of');
 SELECT is_empty($$SELECT oid::regprocedure FROM plumbing WHERE schema <> 'dcounter' OR NOT has_function_privilege('public', oid, 'EXECUTE')$$, 'they are in schema dcounter, and PUBLIC may execute them');
-SELECT set_eq($$SELECT proname::text FROM members WHERE schema = 'dcounter' AND oid NOT IN (SELECT oid FROM plumbing) AND has_function_privilege('public', oid, 'EXECUTE')$$, ARRAY['stat_counters', 'maintainer', 'totals_way', 'stat_buffer', 'stat_hot_keys', 'stat_worker', 'stat_outbox', 'stat_consumers', 'last_fetch', 'outbox_capture', 'on_ledger_change', 'on_counter_truncate', 'on_counter_delete'],
+SELECT set_eq($$SELECT proname::text FROM members WHERE schema = 'dcounter' AND oid NOT IN (SELECT oid FROM plumbing) AND has_function_privilege('public', oid, 'EXECUTE')$$, ARRAY['stat_counters', 'stat_shards', 'stat_memory', 'maintainer', 'totals_way', 'stat_buffer', 'stat_hot_keys', 'stat_worker', 'stat_outbox', 'stat_consumers', 'last_fetch', 'outbox_capture', 'on_ledger_change', 'on_counter_truncate', 'on_counter_delete'],
 	'PUBLIC may not execute, or make triggers of, the internal functions, but for those of the types, of the views, of attached tables and of dc_relay');
 
 -- The extension
@@ -287,7 +289,7 @@ SELECT set_eq(
 		AND classid <> 'pg_type'::regclass$$,
 	(SELECT array_agg('table dcounter.outbox_' || i) FROM generate_series(0, 7) i) ||
 	ARRAY['schema dcounter', 'sequence dcounter.outbox_seq', 'table dcounter.outbox', 'table dcounter.outbox_ring', 'sequence dcounter.consumer_id', 'table dcounter.consumer', 'table dcounter.consumer_member', 'table dcounter.consumer_retry', 'view dc_dead_letters',
-		'table dcounter.counter', 'table dcounter.ledger', 'table dcounter.op_slot', 'table dcounter.buffer_restored', 'view dc_stat_buffer', 'table dcounter.counter_events', 'table dcounter.changed_key', 'view dc_stat_outbox', 'view dc_stat_consumers', 'view dc_stat_counters', 'view dc_stat_hot_keys', 'view dc_stat_worker', 'event trigger dcounter_drop', 'event trigger dcounter_ddl', 'view dc_tables',
+		'table dcounter.counter', 'table dcounter.ledger', 'table dcounter.op_slot', 'table dcounter.buffer_restored', 'view dc_stat_buffer', 'table dcounter.counter_events', 'table dcounter.changed_key', 'view dc_stat_outbox', 'view dc_stat_consumers', 'view dc_stat_counters', 'view dc_stat_shards', 'view dc_stat_memory', 'view dc_stat_hot_keys', 'view dc_stat_worker', 'event trigger dcounter_drop', 'event trigger dcounter_ddl', 'view dc_tables',
 		'cast from bytea to dc_cms', 'cast from dc_cms to bytea', 'operator ||(dc_cms,dc_cms)',
 		'cast from bytea to dc_topk', 'cast from dc_topk to bytea', 'operator ||(dc_topk,dc_topk)',
 		'cast from dc_hll to dc_hll', 'cast from bytea to dc_hll', 'cast from dc_hll to bytea', 'operator ||(dc_hll,dc_hll)', 'operator #(NONE,dc_hll)',
@@ -297,18 +299,22 @@ SELECT is_empty(
 	$$SELECT pg_describe_object(classid, objid, objsubid) FROM pg_depend WHERE refclassid = 'pg_extension'::regclass AND deptype = 'e'
 		AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'dcounter') AND classid <> 'pg_type'::regclass
 		AND coalesce(obj_description(objid, classid::regclass::name), '') = ''$$, 'each member has a comment');
-SELECT is_empty($$SELECT attname FROM pg_attribute WHERE attrelid IN ('dcounter.counter'::regclass, 'dcounter.ledger'::regclass, 'dcounter.op_slot'::regclass, 'dc_stat_counters'::regclass, 'dc_stat_hot_keys'::regclass,
+SELECT is_empty($$SELECT attname FROM pg_attribute WHERE attrelid IN ('dcounter.counter'::regclass, 'dcounter.ledger'::regclass, 'dcounter.op_slot'::regclass, 'dc_stat_counters'::regclass, 'dc_stat_shards'::regclass, 'dc_stat_memory'::regclass, 'dc_stat_hot_keys'::regclass,
 		'dcounter.counter_events'::regclass, 'dcounter.changed_key'::regclass, 'dc_stat_outbox'::regclass, 'dc_stat_consumers'::regclass)
 	AND attnum > 0 AND col_description(attrelid, attnum) IS NULL$$, 'each column of the settings and of the views has a comment');
 
 -- The views
-SELECT is_empty($$SELECT relname FROM pg_class WHERE oid IN ('dc_stat_counters'::regclass, 'dc_stat_hot_keys'::regclass, 'dc_stat_outbox'::regclass, 'dc_stat_consumers'::regclass) AND (reloptions IS NOT NULL
+SELECT is_empty($$SELECT relname FROM pg_class WHERE oid IN ('dc_stat_counters'::regclass, 'dc_stat_shards'::regclass, 'dc_stat_memory'::regclass, 'dc_stat_hot_keys'::regclass, 'dc_stat_outbox'::regclass, 'dc_stat_consumers'::regclass) AND (reloptions IS NOT NULL
 	OR EXISTS (SELECT FROM aclexplode(relacl) WHERE grantee <> relowner AND (grantee, privilege_type, is_grantable) <> (0, 'SELECT', false))
 	OR NOT EXISTS (SELECT FROM aclexplode(relacl) WHERE grantee = 0))$$, 'PUBLIC may SELECT from the views, and do nothing else');
 SELECT is((SELECT string_agg(format('%s %s', attname, format_type(atttypid, atttypmod)), ', ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = 'dc_stat_counters'::regclass AND attnum > 0),
 	'counter regclass, fed_by text, increments bigint, keys_written bigint, writes_per_second double precision, busy_skipped bigint, splits bigint, waits bigint, early_writes bigint, '
-	'shard_rows bigint, active_keys bigint, shard_imbalance double precision, compaction_lag interval, pending_amount numeric, keys_compacted bigint, '
+	'estimated_shard_rows bigint, compaction_lag interval, keys_compacted bigint, '
 	'last_compaction timestamp with time zone, last_compaction_duration interval, overflowed_keys bigint, reads bigint, mean_read_time_ms double precision, buffered bigint, buffer_full bigint, flushes bigint, keys_flushed bigint, mean_flush_time_ms double precision, cache_hits bigint, cache_misses bigint, cache_evictions bigint, stats_reset timestamp with time zone', 'columns of dc_stat_counters');
+SELECT is((SELECT string_agg(format('%s %s', attname, format_type(atttypid, atttypmod)), ', ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = 'dc_stat_shards'::regclass AND attnum > 0),
+	'counter regclass, shard_rows bigint, active_keys bigint, shard_imbalance double precision, compaction_lag interval, pending_amount numeric', 'columns of dc_stat_shards');
+SELECT is((SELECT string_agg(format('%s %s', attname, format_type(atttypid, atttypmod)), ', ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = 'dc_stat_memory'::regclass AND attnum > 0),
+	'tables bigint, max_tables bigint, without_statistics bigint, evicted bigint', 'columns of dc_stat_memory');
 SELECT is((SELECT string_agg(format('%s %s', attname, format_type(atttypid, atttypmod)), ', ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = 'dc_stat_hot_keys'::regclass AND attnum > 0),
 	'counter regclass, key text, writes_per_second double precision, max_error double precision', 'columns of dc_stat_hot_keys');
 

@@ -167,14 +167,14 @@ SELECT dc_incr('c', 'a', 2);
 CALL dc_maintain();
 SELECT key, inc FROM c ORDER BY key;
 -- Statistics: the owner runs his own code, others do not
-SELECT shard_rows IS NOT NULL AS shown FROM dc_stat_counters WHERE counter = 'c'::regclass;
+SELECT shard_rows IS NOT NULL AS shown FROM dc_stat_shards WHERE counter = 'c'::regclass;
 RESET ROLE;
-SELECT shard_rows IS NOT NULL AS shown FROM dc_stat_counters WHERE counter = 'coder.c'::regclass;
-SELECT shard_rows IS NOT NULL AS shown FROM dc_stat_counters WHERE counter = 'coder.p'::regclass;
+SELECT shard_rows IS NOT NULL AS shown FROM dc_stat_shards WHERE counter = 'coder.c'::regclass;
+SELECT shard_rows IS NOT NULL AS shown FROM dc_stat_shards WHERE counter = 'coder.p'::regclass;
 -- a superuser may do as he likes
 ALTER ROLE regress_coder SUPERUSER;
 SELECT maintained_by, left_because FROM dc_tables WHERE counter = 'coder.c'::regclass;
-SELECT shard_rows IS NOT NULL AS shown FROM dc_stat_counters WHERE counter = 'coder.c'::regclass;
+SELECT shard_rows IS NOT NULL AS shown FROM dc_stat_shards WHERE counter = 'coder.c'::regclass;
 ALTER ROLE regress_coder NOSUPERUSER;
 SELECT maintained_by, left_because FROM dc_tables WHERE counter = 'coder.c'::regclass;
 CREATE ROLE regress_coder_boss SUPERUSER;

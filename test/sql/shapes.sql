@@ -200,7 +200,7 @@ ALTER TABLE w_shard ALTER inc DROP NOT NULL;
 SELECT dc_restock('s', 'b', 1);
 CALL dc_maintain();
 SELECT value FROM s WHERE key = 'b';
-SELECT count(*) FROM dc_stat_counters WHERE counter = 'w'::regclass;
+SELECT count(*) FROM dc_stat_shards WHERE counter = 'w'::regclass;
 ALTER TABLE s_hold ALTER key SET NOT NULL;
 ALTER TABLE l_pending ALTER to_key SET NOT NULL;
 ALTER TABLE w_shard ALTER inc SET NOT NULL;

@@ -1,4 +1,4 @@
--- The statistics without preload: live numbers, privileges, tables in any state.
+-- The statistics without preload: what is in shard tables, privileges, tables in any state.
 -- What shared memory adds is in test/t/009_stats.pl; stats_1.out is what comes with it.
 \pset null NULL
 \set SHOW_CONTEXT never
@@ -12,23 +12,27 @@ CREATE SCHEMA regress_dc AUTHORIZATION regress_dc_owner;
 GRANT USAGE ON SCHEMA regress_dc TO regress_dc_user, regress_dc_monitor;
 SET search_path = regress_dc, public;
 CREATE VIEW live AS SELECT counter, shard_rows AS rows, active_keys AS keys, round(shard_imbalance::numeric, 3) AS imbalance, pending_amount AS pending,
-	compaction_lag = '0' AS no_lag, compaction_lag BETWEEN '0' AND '1 hour' AS small_lag FROM dc_stat_counters;
+	compaction_lag = '0' AS no_lag, compaction_lag BETWEEN '0' AND '1 hour' AS small_lag FROM dc_stat_shards;
 GRANT SELECT ON live TO PUBLIC;
 
 SET ROLE regress_dc_owner;
 SELECT dc_create('likes', totals => 'compacted'), dc_create('views', partitions => 3);
--- No row yet. Without preload there are live numbers only.
+-- No row yet. Without preload there is nothing but an estimate in dc_stat_counters.
 SELECT * FROM live ORDER BY counter::text;
 SELECT count(*), count(increments) + count(keys_written) + count(writes_per_second) + count(busy_skipped) + count(splits) + count(waits) + count(early_writes)
 	+ count(keys_compacted) + count(last_compaction) + count(last_compaction_duration) + count(overflowed_keys) + count(reads) + count(mean_read_time_ms) + count(buffered) + count(buffer_full) + count(flushes) + count(keys_flushed)
 	+ count(mean_flush_time_ms) + count(cache_hits) + count(cache_misses) + count(cache_evictions) + count(stats_reset) AS cumulative FROM dc_stat_counters;
 SELECT * FROM dc_stat_hot_keys;
+SELECT * FROM dc_stat_memory;
 SELECT dc_stat_reset();
 SELECT dc_stat_reset('likes');
 
 -- Amounts, keys and rows
 SELECT dc_incr_many('likes', ARRAY['a', 'b', 'c'], ARRAY[5, -3, 7]), dc_incr_many('views', ARRAY['a', 'b', 'c', 'd'], ARRAY[1, 2, 3, 4]);
 SELECT * FROM live ORDER BY counter::text;
+-- What the server believes, once it has been told: it counts for itself
+SELECT pg_stat_force_next_flush();
+SELECT counter, estimated_shard_rows FROM dc_stat_counters ORDER BY counter::text;
 -- What this transaction has written counts, and what it has not written does not
 BEGIN;
 SELECT dc_incr('likes', 'd', 10), dc_apply();
@@ -50,9 +54,9 @@ DELETE FROM likes_shard WHERE key IN ('b', 'c');
 UPDATE likes_shard SET updated_at = now() - interval '3 days';
 INSERT INTO likes_shard (key, shard, updated_at) VALUES ('empty', 1, now() - interval '9 days');
 INSERT INTO likes_shard (key, shard, inc, updated_at) VALUES ('later', 1, 1, now() - interval '1 day'), ('future', 1, 1, now() + interval '1 day');
-SELECT extract(day FROM compaction_lag) AS days FROM dc_stat_counters WHERE counter = 'likes'::regclass;
+SELECT extract(day FROM compaction_lag) AS days FROM dc_stat_shards WHERE counter = 'likes'::regclass;
 DELETE FROM likes_shard WHERE key <> 'future';
-SELECT compaction_lag FROM dc_stat_counters WHERE counter = 'likes'::regclass;
+SELECT compaction_lag FROM dc_stat_shards WHERE counter = 'likes'::regclass;
 SELECT dc_compact('likes'), dc_compact('views');
 SELECT * FROM live ORDER BY counter::text;
 
@@ -67,13 +71,16 @@ RESET ROLE;
 GRANT INSERT, UPDATE, DELETE ON likes TO regress_dc_user;
 GRANT SELECT ON likes_shard TO regress_dc_user;
 SET ROLE regress_dc_user;
-SELECT count(*) FROM dc_stat_counters;
+SELECT (SELECT count(*) FROM dc_stat_counters) AS counters, (SELECT count(*) FROM dc_stat_shards) AS shards;
 RESET ROLE;
 REVOKE ALL ON likes, likes_shard FROM regress_dc_user;
 GRANT SELECT ON likes TO regress_dc_user;
 SET ROLE regress_dc_user;
 SELECT * FROM live ORDER BY counter::text;
-SELECT count(*) FROM dcounter.stat_counters();
+SELECT counter FROM dcounter.stat_counters();
+SELECT counter, s.shard_rows FROM dcounter.counter, dcounter.stat_shards(counter) AS s;
+SELECT count(*) FROM dcounter.stat_shards(NULL) UNION ALL SELECT count(*) FROM dcounter.stat_shards(0) UNION ALL SELECT count(*) FROM dcounter.stat_shards('pg_class');
+SELECT count(*) FROM dc_stat_memory UNION ALL SELECT count(*) FROM dcounter.stat_memory();
 SET ROLE regress_dc_monitor;
 SELECT * FROM live ORDER BY counter::text;
 SELECT dc_stat_reset('likes');
@@ -85,10 +92,11 @@ ALTER ROLE regress_dc_monitor NOINHERIT;
 REVOKE pg_monitor FROM regress_dc_monitor;
 GRANT pg_monitor TO regress_dc_monitor;
 SET ROLE regress_dc_monitor;
-SELECT count(*) FROM dc_stat_counters;
+SELECT (SELECT count(*) FROM dc_stat_counters) AS counters, (SELECT count(*) FROM dc_stat_shards) AS shards, (SELECT count(*) FROM dc_stat_memory) AS memory;
 RESET ROLE;
 
--- A table that cannot be read has no live numbers, and the others have theirs
+-- A table that cannot be read has no numbers in dc_stat_shards, and the others have theirs.
+-- dc_stat_counters does not care.
 SELECT dc_create('broken', totals => 'compacted');
 ALTER TABLE broken ENABLE ROW LEVEL SECURITY;
 SELECT * FROM live ORDER BY counter::text;
@@ -103,6 +111,7 @@ ALTER TABLE broken_shard RENAME plus TO inc;
 -- ... or with a warning
 REVOKE ALL ON broken_shard FROM regress_dc_owner;
 SELECT * FROM live ORDER BY counter::text;
+SELECT counter FROM dc_stat_counters ORDER BY counter::text;
 BEGIN;
 SELECT * FROM live WHERE counter = 'broken'::regclass;
 SELECT 'the transaction goes on';
@@ -114,18 +123,19 @@ ALTER EVENT TRIGGER dcounter_drop DISABLE;
 DROP TABLE broken, broken_shard;
 ALTER EVENT TRIGGER dcounter_drop ENABLE;
 SELECT * FROM live ORDER BY counter::text;
+SELECT counter FROM dc_stat_counters ORDER BY counter::text;
 DELETE FROM dcounter.counter WHERE shards NOT IN (SELECT oid FROM pg_class);
 -- In a read-only transaction, and at any isolation level
 BEGIN ISOLATION LEVEL SERIALIZABLE READ ONLY;
 SELECT * FROM live ORDER BY counter::text;
 COMMIT;
 BEGIN ISOLATION LEVEL REPEATABLE READ;
-SELECT count(*) FROM dc_stat_counters;
+SELECT (SELECT count(*) FROM dc_stat_counters) AS counters, (SELECT count(*) FROM dc_stat_shards) AS shards;
 SELECT dc_incr('likes', 'z');
-SELECT count(*) FROM dc_stat_counters;
+SELECT (SELECT count(*) FROM dc_stat_counters) AS counters, (SELECT count(*) FROM dc_stat_shards) AS shards;
 COMMIT;
 SELECT dc_get('likes', 'z');
 RESET search_path;
 DROP SCHEMA regress_dc CASCADE;
-SELECT count(*) FROM dc_stat_counters;
+SELECT (SELECT count(*) FROM dc_stat_counters) AS counters, (SELECT count(*) FROM dc_stat_shards) AS shards;
 DROP ROLE regress_dc_owner, regress_dc_user, regress_dc_monitor;

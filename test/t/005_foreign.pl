@@ -133,8 +133,8 @@ my %first = (
 	'a failed transaction' => 'BEGIN;' . add(100) . "SELECT 1 / 0; COMMIT;" . add(1),
 	'dc_get' => "SELECT dc_get('c', 'x');" . add(1),
 	'dc_compact' => "SELECT dc_compact('c');" . add(1),
-	'dc_stat_counters' => 'SELECT count(*) FROM dc_stat_counters;' . add(1),
-	'dc_stat_counters after it' => 'BEGIN;' . add(1) . 'SELECT count(*) FROM dc_stat_counters; COMMIT;',
+	'dc_stat_shards' => 'SELECT count(*) FROM dc_stat_shards;' . add(1),
+	'dc_stat_shards after it' => 'BEGIN;' . add(1) . 'SELECT count(*) FROM dc_stat_shards; COMMIT;',
 	'dc_set' => "SELECT dc_set('c', 'x', 5);" . add(1),
 	'dc_apply' => 'BEGIN;' . add(3) . 'SELECT dc_apply();' . add(-2) . 'COMMIT;',
 	'REPEATABLE READ' => 'BEGIN ISOLATION LEVEL REPEATABLE READ;' . add(1) . 'COMMIT;',
@@ -224,7 +224,7 @@ counts_are('nothing is counted of it');
 
 # Statistics: live numbers come from all clusters. Those of a table of which a part
 # cannot be reached are not known, and those of others are.
-my $live = q{SELECT string_agg(counter || '=' || coalesce(active_keys::text, 'unknown'), ' ' ORDER BY counter::text) FROM dc_stat_counters};
+my $live = q{SELECT string_agg(counter || '=' || coalesce(active_keys::text, 'unknown'), ' ' ORDER BY counter::text) FROM dc_stat_shards};
 sql($local, 'postgres', 'SELECT dc_compact();' . add(1) . "SELECT dc_incr('l', 'another')");
 $count{$_}++ foreach keys %count;
 is(sql($local, 'postgres', $live), 'c=2 l=2', 'live numbers of a foreign table');
@@ -233,6 +233,7 @@ $session->run('COMMIT');
 $count{$_}++ foreach keys %count;
 $remotes[0]->stop('fast');
 is(sql($local, 'postgres', $live), 'c=unknown l=2', 'live numbers while a server is down');
+is(sql($local, 'postgres', q{SELECT string_agg(counter::text, ' ' ORDER BY counter::text) FROM dc_stat_counters}), 'c l', 'dc_stat_counters needs none');
 is($session->run("BEGIN; SELECT dc_incr('l', 'local'); $live; COMMIT"), "\nc=unknown l=2", 'to a session that was connected to it');
 $count{local}++;
 $remotes[0]->start;

@@ -56,7 +56,7 @@ sub caught_up
 	sql($publisher, 'postgres', q{SELECT dc_flush()});
 	is(wait_for($publisher, 'postgres', q{SELECT count(*) FROM app.seats_hold WHERE state = 'open' AND expires_at < clock_timestamp() + interval '1 minute'}, 0), 0, 'holds have expired');
 	is(wait_for($publisher, 'postgres', q{SELECT count(*) FROM app.wallet_pending WHERE state = 'open' AND expires_at < clock_timestamp() + interval '1 minute'}, 0), 0, 'pending transfers have expired');
-	is(wait_for($publisher, 'postgres', q{SELECT sum(pending_amount) FROM dc_stat_counters}, 0), 0, 'the publisher has compacted');
+	is(wait_for($publisher, 'postgres', q{SELECT sum(pending_amount) FROM dc_stat_shards}, 0), 0, 'the publisher has compacted');
 	sleep(0.3); # some more compactions, of empty rows
 	$publisher->wait_for_catchup('s');
 	return;
@@ -136,7 +136,7 @@ is(sql($subscriber, 'postgres', $compaction), $compacted, 'nor looked at');
 is(sql($subscriber, 'postgres', q{SELECT sum(failures) FROM dc_stat_worker}), '0', 'no job has failed');
 is(sql($publisher, 'postgres', q{SELECT count(*) FROM dc_stat_counters WHERE fed_by IS NOT NULL}), '0', 'not on the publisher');
 # The lag is that of the rows, however long ago this server has compacted
-cmp_ok(sql($subscriber, 'postgres', q{SELECT extract(epoch FROM max(compaction_lag)) FROM dc_stat_counters}), '<', 3600, 'lag');
+cmp_ok(sql($subscriber, 'postgres', q{SELECT extract(epoch FROM max(compaction_lag)) FROM dc_stat_shards}), '<', 3600, 'lag');
 
 # A subscription that is disabled counts
 sql($subscriber, 'postgres', 'ALTER SUBSCRIPTION s DISABLE');
@@ -214,7 +214,7 @@ is(values_of($subscriber), $before, 'promoted: and not applied again');
 is(sql($subscriber, 'postgres', q{SELECT dc_take('app.seats', 'a', 3), dc_get('app.seats', 'a'); SELECT duplicate FROM dc_transfer('app.wallet', 'bank', 'x', 5, 'promoted')}) =~ s/\|\d+//r, "t\nf", 'promoted: takes and transfers');
 is(sql($subscriber, 'postgres', q{SELECT * FROM dc_ledger_check('app.wallet')}), '', 'promoted: the ledger is sound');
 is(wait_for($subscriber, 'postgres', q{SELECT coalesce((SELECT value FROM app.likes WHERE key = 'promoted'), 0) + coalesce((SELECT value FROM app.views WHERE key = 'promoted'), 0)}, '10'), '10', 'promoted: flushed and compacted');
-is(wait_for($subscriber, 'postgres', q{SELECT sum(pending_amount) FROM dc_stat_counters}, '0'), '0', 'promoted: all is compacted');
+is(wait_for($subscriber, 'postgres', q{SELECT sum(pending_amount) FROM dc_stat_shards}, '0'), '0', 'promoted: all is compacted');
 is(sql($subscriber, 'postgres', q{SELECT dc_hold('app.seats', 'a', 1, '10 milliseconds') IS NOT NULL}), 't', 'promoted: a hold');
 is(wait_for($subscriber, 'postgres', q{SELECT count(*) FROM app.seats_hold WHERE state = 'open'}, '0'), '0', 'promoted: it expires');
 is(sql($subscriber, 'postgres', q{SELECT count(*) FROM dc_stat_counters WHERE fed_by IS NOT NULL}), '0', 'promoted: nothing is fed');

@@ -164,7 +164,7 @@ sub test_foreign
 	like(sql($node, 'postgres', q{SELECT left_because FROM dc_tables WHERE counter = 'm.f'::regclass}), qr/^foreign table "m\.f_shard_f"$/, 'a foreign partition');
 	soon($node, q{SELECT tables_left FROM dc_stat_worker WHERE datname = 'postgres' AND job = 'compaction'}, 4, 'is left to its owner');
 	others_go_on('foreign partition');
-	is(as_role('watcher', q{SET statement_timeout = '20s'; SELECT count(*), count(shard_rows) FROM dc_stat_counters WHERE counter::text = 'm.f'}), '1|0', 'statistics do not ask its server');
+	is(as_role('watcher', q{SET statement_timeout = '20s'; SELECT count(*), count(shard_rows) FROM dc_stat_shards WHERE counter::text = 'm.f'}), '1|0', 'statistics do not ask its server');
 	return $socket;
 }
 
@@ -177,14 +177,14 @@ sub test_statistics
 		SELECT dc_drop('m.f'); -- he would wait for its server himself
 		SELECT dc_create('m.i'); SELECT dc_incr('m.i', 'a');
 		CREATE INDEX ON m.i_shard (key) WHERE m.pure('x');});
-	is(as_role('watcher', q{SET statement_timeout = '20s'; SELECT string_agg(counter || ' ' || coalesce(shard_rows::text, '-'), ', ' ORDER BY counter::text) FROM dc_stat_counters WHERE counter::text IN ('m.i', 'v.exact')}), 'm.i -, v.exact 0', 'no live numbers where they would run his code');
-	is(as_role('mallory', q{SELECT shard_rows IS NOT NULL FROM dc_stat_counters WHERE counter = 'm.i'::regclass}), 't', 'he sees them himself');
+	is(as_role('watcher', q{SET statement_timeout = '20s'; SELECT string_agg(counter || ' ' || coalesce(shard_rows::text, '-'), ', ' ORDER BY counter::text) FROM dc_stat_shards WHERE counter::text IN ('m.i', 'v.exact')}), 'm.i -, v.exact 0', 'no live numbers where they would run his code');
+	is(as_role('mallory', q{SELECT shard_rows IS NOT NULL FROM dc_stat_shards WHERE counter = 'm.i'::regclass}), 't', 'he sees them himself');
 
 	# an index that is locked, without its table
 	my $session = dc_session($node, 'postgres');
 	$session->run(q{SET SESSION AUTHORIZATION mallory; SELECT dc_create('m.locked')});
 	$session->run('BEGIN; ALTER INDEX m.locked_shard_pkey SET TABLESPACE pg_default');
-	is(as_role('watcher', q{SET statement_timeout = '20s'; SELECT string_agg(counter || ' ' || coalesce(shard_rows::text, '-'), ', ' ORDER BY counter::text) FROM dc_stat_counters WHERE counter::text IN ('m.locked', 'v.exact')}), 'm.locked -, v.exact 0', 'a locked index is not waited for');
+	is(as_role('watcher', q{SET statement_timeout = '20s'; SELECT string_agg(counter || ' ' || coalesce(shard_rows::text, '-'), ', ' ORDER BY counter::text) FROM dc_stat_shards WHERE counter::text IN ('m.locked', 'v.exact')}), 'm.locked -, v.exact 0', 'a locked index is not waited for');
 	$session->run('ROLLBACK');
 	$session->quit;
 	as_role('mallory', q{SELECT dc_drop('m.locked')});

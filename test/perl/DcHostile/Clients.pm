@@ -62,7 +62,7 @@ sub admin
 	my @calls = calls_of('m');
 
 	return weighted(
-		[ 2, "CALL dc_maintain();\n" ], [ 2, "SELECT dc_compact();\n" ], [ 1, "SELECT dc_flush();\n" ], [ 1, "SELECT * FROM dc_stat_counters;\n" ], [ 1, "SELECT * FROM dc_stat_hot_keys;\n" ],
+		[ 2, "CALL dc_maintain();\n" ], [ 2, "SELECT dc_compact();\n" ], [ 1, "SELECT dc_flush();\n" ], [ 1, "SELECT * FROM dc_stat_counters;\n" ], [ 1, "SELECT * FROM dc_stat_shards;\n" ], [ 1, "SELECT * FROM dc_stat_hot_keys;\n" ],
 		[ 1, "SELECT * FROM dc_stat_outbox;\n" ], [ 6, some_calls(@calls) ]) . sprintf("SELECT pg_sleep(%.3f);\n", rand(0.3));
 }
 
@@ -97,7 +97,7 @@ sub clients
 			user => 'mona',
 			strict => 1,
 			limit => 10 * $slow,
-			next => sub { sprintf "SELECT %s FROM %s;\nSELECT pg_sleep(0.2);\n", 'count(*)', pick('dc_stat_counters', 'dc_stat_worker', 'dc_stat_buffer', 'dc_stat_hot_keys', 'dc_stat_outbox') } });
+			next => sub { sprintf "SELECT %s FROM %s;\nSELECT pg_sleep(0.2);\n", 'count(*)', pick('dc_stat_counters', 'dc_stat_shards', 'dc_stat_worker', 'dc_stat_buffer', 'dc_stat_hot_keys', 'dc_stat_outbox') } });
 }
 
 1;
