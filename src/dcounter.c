@@ -8,6 +8,7 @@
  */
 #include "postgres.h"
 
+#include "base/activity.h"
 #include "base/compat.h"
 #include "base/guc.h"
 #include "base/roles.h"
@@ -52,6 +53,7 @@ _PG_init(void)
 	if (preloading)
 	{
 		shmem_init();
+		activity_init(); /* publishes what all others have done */
 		stats_init(); /* counts the work of all others */
 	}
 	consumer_init();	 /* looks at the writes of all others */

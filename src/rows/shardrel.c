@@ -7,6 +7,7 @@
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
+#include "base/activity.h"
 #include "executor/executor.h"
 #include "rows/shardrel.h"
 #include "table/layout.h"
@@ -28,6 +29,7 @@ shardrel_open(DcShardRel *rel, DcCounter *counter, bool write)
 	if (write)
 	{
 		CheckCmdReplicaIdentity(rel->heap, CMD_UPDATE);
+		activity_note(counter->relid);
 		rel->slot = MakeSingleTupleTableSlot(desc, &TTSOpsHeapTuple);
 	}
 	rel->values = palloc(desc->natts * sizeof(Datum));

@@ -18,6 +18,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "base/activity.h"
 #include "base/compat.h"
 #include "catalog/pg_authid.h"
 #include "catalog/pg_type.h"
@@ -139,7 +140,7 @@ static void set_cumulative(DcStatRow *row, Oid counter, DcSweepTimes *sweep);
 static bool set_fed_by(DcStatRow *row, const DcCounterRow *counter);
 static void set_mean(DcStatRow *row, const DcTableStats *stats, int column,
 					 DcStatsCount time, DcStatsCount times);
-static void set_live(DcStatRow *row, const DcLive *live, const DcSweepTimes *sweep);
+static void set_live(DcStatRow *row, Oid counter, const DcLive *live, const DcSweepTimes *sweep);
 static Datum interval_of(int64 us);
 static void put_hot_keys(ReturnSetInfo *result, Oid counter);
 
@@ -173,7 +174,7 @@ stat_counters(PG_FUNCTION_ARGS)
 		if (set_fed_by(&row, counter))
 			sweep.ended_at = 0; /* amounts come that others have not compacted yet */
 		if (has_live)
-			set_live(&row, &live, &sweep);
+			set_live(&row, counter->counter, &live, &sweep);
 		tuplestore_putvalues(result->setResult, result->setDesc, row.values, row.nulls);
 	}
 	PG_RETURN_NULL();
@@ -419,11 +420,13 @@ set_mean(DcStatRow *row, const DcTableStats *stats, int column, DcStatsCount tim
  * changed at `oldest` or later, so the oldest uncompacted change is at least
  * that old; and all that came before the last sweep is compacted, unless its row was
  * locked at that time. Rows have wall time: if the clock was set back since, they
- * look younger, and only the sweep, whose age is measured, says how old it may be.
+ * look younger, and only the sweep, whose age is measured, says how old it may be, or the first
+ * write after it: a table that nobody writes to is not swept (activity.c).
  */
 static void
-set_live(DcStatRow *row, const DcLive *live, const DcSweepTimes *sweep)
+set_live(DcStatRow *row, Oid counter, const DcLive *live, const DcSweepTimes *sweep)
 {
+	DcMoment since = activity_since(MyDatabaseId, counter);
 	int64 lag = 0;
 
 	if (live->has_oldest)
@@ -432,7 +435,7 @@ set_live(DcStatRow *row, const DcLive *live, const DcSweepTimes *sweep)
 			lag = PG_INT64_MAX; /* written by hand: -infinity */
 		lag = Max(lag, 0);
 		if (sweep->ended_at != 0)
-			lag = Max(lag, moment_age(sweep->started));
+			lag = Max(lag, moment_age(since.us != DC_NEVER.us ? moment_max(sweep->started, since) : sweep->started));
 	}
 	set(row, COL_SHARD_ROWS, Int64GetDatum(live->shard_rows));
 	set(row, COL_ACTIVE_KEYS, Int64GetDatum(live->active_keys));
