@@ -11,7 +11,7 @@
  *	  has written to the table (activity.c), or when there is a relcache invalidation of
  *	  it, its shard table or its holds (DDL, privileges, settings), or the subscriptions
  *	  have changed.
- *	- In any case it is due after a pause: 1 s, 2 s, 4 s up to half a minute. That is the
+ *	- In any case it is due after a pause: 1 s, 2 s, 4 s up to about a minute. That is the
  *	  net for what nobody publishes: rows that were written by SQL, or restored, or that
  *	  were locked while the job looked. With the pause doubling from the last use of the
  *	  table on, something that was in the way for a time delays the job for as long
@@ -41,7 +41,7 @@
 
 /* us */
 #define PAUSE_MIN (INT64CONST(1) * 1000 * 1000)
-#define PAUSE_MAX (INT64CONST(30) * 1000 * 1000)
+#define PAUSE_MAX (INT64CONST(60) * 1000 * 1000)
 #define LIST_MAX (INT64CONST(60) * 1000 * 1000)
 
 /* A relation that belongs to a counter table. */
@@ -265,7 +265,7 @@ due_idle(DcDue *due, Oid table, DcMoment until, bool left)
 	int64 pause;
 
 	entry->pause = Min(Max(2 * entry->pause, PAUSE_MIN), PAUSE_MAX);
-	pause = entry->pause / 1024 * (768 + murmurhash32(table) % 256);
+	pause = entry->pause / 1024 * (896 + murmurhash32(table) % 256);
 	entry->at = moment_min(moment_after(moment_now(), pause), until);
 	entry->left = left;
 }

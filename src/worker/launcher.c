@@ -407,13 +407,12 @@ count_workers(void)
 }
 
 /*
- * log_room logs once that databases wait for want of slots.
+ * log_room logs once that databases wait for want of slots, and not each time that their
+ * turns come.
  */
 static void
 log_room(const DcTurns *turns)
 {
-	if (turns->nwaiting == 0)
-		few_logged = false;
 	if (!turns->short_of_room || few_logged)
 		return;
 	few_logged = true;
