@@ -249,7 +249,7 @@ due_again(DcDue *due, Oid table, DcMoment at)
 {
 	DcTableDue *entry = find(due, table);
 
-	entry->at = at;
+	entry->at = entry->work = at;
 	entry->pause = 0;
 	entry->left = false;
 }
@@ -266,13 +266,14 @@ due_idle(DcDue *due, Oid table, DcMoment until, bool left)
 
 	entry->pause = Min(Max(2 * entry->pause, PAUSE_MIN), PAUSE_MAX);
 	pause = entry->pause / 1024 * (896 + murmurhash32(table) % 256);
+	entry->work = until;
 	entry->at = moment_min(moment_after(moment_now(), pause), until);
 	entry->left = left;
 }
 
 /*
- * due_next returns when a job has to look at the next table, as far as it is known now; what
- * is published from now on is another matter.
+ * due_next returns when a job has something to do, as far as it is known now. What is published
+ * from now on is another matter, and so is the net.
  */
 DcMoment
 due_next(const DcDue *due)
@@ -289,7 +290,7 @@ due_next(const DcDue *due)
 		if (entry->changed || activity_differs(MyDatabaseId, entry->table, entry->seen))
 			next = DC_LONG_AGO;
 		else
-			next = moment_min(next, entry->at);
+			next = moment_min(next, entry->work);
 	}
 	return next;
 }
@@ -322,7 +323,7 @@ find(DcDue *due, Oid table)
 	DcTableDue *entry = hash_search(due->tables, &table, HASH_ENTER, &found);
 
 	if (!found)
-		*entry = (DcTableDue){.table = table, .at = DC_LONG_AGO};
+		*entry = (DcTableDue){.table = table, .at = DC_LONG_AGO, .work = DC_LONG_AGO};
 	return entry;
 }
 

@@ -13,6 +13,7 @@ typedef struct DcTableDue
 {
 	Oid table;
 	DcMoment at;   /* when to look at it in any case; DC_LONG_AGO: each time */
+	DcMoment work; /* when there is something to do, as far as it is known */
 	int64 pause;   /* us; 0: there was something to do the last time */
 	uint32 seen;   /* activity.c */
 	bool changed;  /* by DDL, say */
