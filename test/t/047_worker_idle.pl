@@ -107,7 +107,7 @@ sql($node, 'postgres', q{SELECT count(dc_incr('t' || n, 'many')) FROM generate_s
 done_soon(join(' + ', map { "(SELECT value FROM t$_ WHERE key = 'many')" } 1, 3 .. 30) =~ s/^/SELECT /r, '29', 'many tables in one transaction');
 sql($node, 'postgres', q{DROP TRIGGER f ON a.own});
 done_soon(q{SELECT value FROM a.own}, '1', 'a trigger of the owner that is dropped');
-sql($node, 'postgres', q{SELECT dc_create('fresh'), dc_incr('fresh', 'k')});
+sql($node, 'postgres', q{SELECT dc_create('fresh'); SELECT dc_incr('fresh', 'k')});
 done_soon(q{SELECT value FROM fresh}, '1', 'a new table');
 sql($node, 'postgres', q{ALTER TABLE t11 RENAME TO renamed; SELECT dc_incr('renamed', 'k'); SELECT dc_drop('t12')});
 done_soon(q{SELECT value FROM renamed WHERE key = 'k'}, '2', 'one that was renamed');
