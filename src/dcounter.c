@@ -54,7 +54,7 @@ _PG_init(void)
 	{
 		shmem_init();
 		activity_init(); /* publishes what all others have done */
-		stats_init(); /* counts the work of all others */
+		stats_init();	 /* counts the work of all others */
 	}
 	consumer_init();	 /* looks at the writes of all others */
 	counter_last_init(); /* when all is written but amounts that go to memory */

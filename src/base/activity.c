@@ -132,6 +132,16 @@ activity_note(Oid what)
 }
 
 /*
+ * activity_forget forgets what this transaction has noted. It is a step of a job, which would
+ * otherwise find its own changes.
+ */
+void
+activity_forget(void)
+{
+	nnoted = 0;
+}
+
+/*
  * activity_note_at_once publishes something that is visible already. Must not throw.
  */
 void

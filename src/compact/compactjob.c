@@ -19,6 +19,7 @@
  */
 #include "postgres.h"
 
+#include "base/activity.h"
 #include "base/compat.h"
 #include "base/guc.h"
 #include "base/hooks.h"
@@ -50,6 +51,8 @@ step(Oid table, bool all_owners)
 	if (counter == NULL)
 		return TABLE_DONE;
 	moved += sweep_next(&sweep, counter, PG_INT64_MAX);
+	if (all_owners)
+		activity_forget();
 	if (sweep.complete)
 	{
 		int64 stuck = stuck_swept(table, started);
