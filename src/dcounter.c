@@ -8,6 +8,7 @@
  */
 #include "postgres.h"
 
+#include "base/activity.h"
 #include "base/compat.h"
 #include "base/guc.h"
 #include "base/roles.h"
@@ -52,7 +53,8 @@ _PG_init(void)
 	if (preloading)
 	{
 		shmem_init();
-		stats_init(); /* counts the work of all others */
+		activity_init(); /* publishes what all others have done */
+		stats_init();	 /* counts the work of all others */
 	}
 	consumer_init();	 /* looks at the writes of all others */
 	counter_last_init(); /* when all is written but amounts that go to memory */

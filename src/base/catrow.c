@@ -36,6 +36,7 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "access/xact.h"
+#include "base/activity.h"
 #include "base/args.h"
 #include "base/catrow.h"
 #include "base/relcached.h"
@@ -72,6 +73,7 @@ static uint64 known_changes = 0; /* how often a relation may have changed */
 static void scan_open(DcCatScan *scan, const DcCatalog *cat, LOCKMODE mode);
 static void scan_start(DcCatScan *scan, const char *index, const ScanKeyData *keys, int nkeys);
 static void take(DcCatScan *scan, void *row);
+static void tell(const DcCatalog *cat, Oid relid);
 static void changed(const DcCatalog *cat, Datum first);
 
 /*
@@ -316,6 +318,7 @@ cat_insert(const DcCatalog *cat, const void *row)
 
 	ItemPointerSetInvalid(&tid);
 	cat_store_at(cat, &tid, row);
+	activity_note(DC_ACTIVITY_THINGS);
 }
 
 /*
@@ -407,11 +410,21 @@ cat_delete_at(const DcCatalog *cat, ItemPointer tid)
 	CommandCounterIncrement();
 }
 
+/*
+ * tell tells all sessions, at commit, that a catalog has changed, and for which relation.
+ */
+static void
+tell(const DcCatalog *cat, Oid relid)
+{
+	relation_invalidate(relid);
+	relation_invalidate(catalog_relation_if_any(cat->table));
+}
+
 static void
 changed(const DcCatalog *cat, Datum first)
 {
 	if (cat->tells)
-		relation_invalidate(DatumGetObjectId(first));
+		tell(cat, DatumGetObjectId(first));
 	CommandCounterIncrement();
 }
 
@@ -437,7 +450,8 @@ cat_on_change(FunctionCallInfo fcinfo, const DcCatalog *cat, const char *functio
 	tuple = TRIGGER_FIRED_BY_UPDATE(data->tg_event) ? data->tg_newtuple : data->tg_trigtuple;
 	if (!cat_deform(cat, RelationGetDescr(data->tg_relation), tuple, row))
 		return PointerGetDatum(tuple); /* the NOT NULL constraint will tell */
-	relation_invalidate(DatumGetObjectId(tuple_datum(data->tg_relation, tuple, 1, REGCLASSOID)));
+	tell(cat, DatumGetObjectId(tuple_datum(data->tg_relation, tuple, 1, REGCLASSOID)));
+	activity_note(DC_ACTIVITY_THINGS);
 	if (TRIGGER_FIRED_BY_INSERT(data->tg_event) && cat_update(cat, row))
 		return PointerGetDatum(NULL);
 	return PointerGetDatum(tuple);

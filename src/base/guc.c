@@ -14,6 +14,7 @@
 
 int dc_pending_memory = 16 * 1024;
 bool dc_worker = true;
+int dc_max_workers = 3;
 char *dc_worker_role = NULL;
 bool dc_worker_runs_owner_code = false;
 int dc_compact_interval = 1000;
@@ -64,6 +65,11 @@ static const IntSetting ints[] = {
 	 "A transaction that would exceed it writes its pending increments to the shard tables early. Each open "
 	 "savepoint that holds increments of its own may keep as much again.",
 	 &dc_pending_memory, 64, MAX_KILOBYTES, PGC_USERSET, GUC_UNIT_KB},
+	{"dcounter.max_workers",
+	 "Sets how many databases have a worker at a time.",
+	 "If there are more with something to do, they take turns. A worker is started only as long as some of "
+	 "max_worker_processes stay free for others.",
+	 &dc_max_workers, 1, 128, PGC_SIGHUP, 0},
 	{"dcounter.worker_load",
 	 "Sets how much of the time a worker works off a backlog, in percent.",
 	 "Short runs of its jobs are not slowed down. In long ones it sleeps between two transactions, so that "
@@ -131,7 +137,7 @@ static const IntSetting ints[] = {
 
 static const BoolSetting bools[] = {
 	{"dcounter.worker",
-	 "Runs a worker in each database that has dcounter.",
+	 "Runs workers in the databases that have dcounter.",
 	 "Needs dcounter in shared_preload_libraries. Turning it off also ends a worker that dc_worker_start() "
 	 "has started.",
 	 &dc_worker, PGC_SIGHUP},

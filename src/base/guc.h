@@ -7,6 +7,7 @@
 
 extern int dc_pending_memory; /* kB of pending deltas kept per transaction */
 extern bool dc_worker;		  /* do the launcher's workers run */
+extern int dc_max_workers;	  /* databases that have one at a time */
 extern char *dc_worker_role;  /* the role they connect as; "" for a superuser */
 extern bool dc_worker_runs_owner_code;
 extern int dc_compact_interval; /* ms from one compaction to the next */

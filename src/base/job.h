@@ -37,6 +37,8 @@ typedef struct DcJob
 	bool (*run)(DcJobRun *run);
 	/* instead of an interval: when it is due. Such a job runs between the steps of others, too */
 	DcMoment (*due)(void);
+	/* whether this database has something that it looks after; NULL: no opinion. Does not wait */
+	bool (*is_needed)(void);
 } DcJob;
 
 /*

@@ -33,7 +33,7 @@ static void subxact_callback(SubXactEvent event, SubTransactionId subid,
 void
 buffering_init(bool preloading)
 {
-	job_register((DcJob){"flush", NULL, flush_job, flush_due});
+	job_register((DcJob){.name = "flush", .run = flush_job, .due = flush_due});
 	if (!preloading)
 		return;
 	buffer_hooks = &hooks;

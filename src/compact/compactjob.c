@@ -7,6 +7,11 @@
  * that is not locked by others is compacted once. A table that is gone, locked by
  * DDL or broken is passed over.
  *
+ * A sweep that has come to the end of the table and has moved nothing leaves nothing to do: rows
+ * that hold nothing are gone with it, or stay for as long as a snapshot or a stock needs them.
+ * The table is idle then, until somebody writes to it. Rows that were locked, or kept, are
+ * found when the pause of the idle table is over (table/tabledue.c).
+ *
  * A batch is committed without waiting for the disk. That is safe, as a crash that
  * loses the commit loses all of it: then the amounts are where they were. And a
  * later increment of a row that the batch has set to zero cannot be on disk
@@ -14,6 +19,7 @@
  */
 #include "postgres.h"
 
+#include "base/activity.h"
 #include "base/compat.h"
 #include "base/guc.h"
 #include "base/hooks.h"
@@ -23,6 +29,7 @@
 
 static DcSweep sweep;
 static DcMoment started; /* sweep */
+static int64 moved;		 /* keys, by it */
 
 static void
 start(MemoryContext cxt)
@@ -30,6 +37,7 @@ start(MemoryContext cxt)
 	sweep_start(&sweep, cxt);
 	sweep.remembers = true;
 	started = moment_now();
+	moved = 0;
 }
 
 /*
@@ -42,7 +50,9 @@ step(Oid table, bool all_owners)
 
 	if (counter == NULL)
 		return TABLE_DONE;
-	sweep_next(&sweep, counter, PG_INT64_MAX);
+	moved += sweep_next(&sweep, counter, PG_INT64_MAX);
+	if (all_owners)
+		activity_forget();
 	if (sweep.complete)
 	{
 		int64 stuck = stuck_swept(table, started);
@@ -50,7 +60,9 @@ step(Oid table, bool all_owners)
 		if (stats_hooks != NULL)
 			stats_hooks->swept(counter, started, stuck);
 	}
-	return sweep.done ? TABLE_DONE : TABLE_GOES_ON;
+	if (!sweep.done)
+		return TABLE_GOES_ON;
+	return sweep.complete && moved == 0 ? TABLE_IDLE : TABLE_DONE;
 }
 
 /*
@@ -62,7 +74,7 @@ step_fed(Oid table, bool all_owners)
 {
 	if (!all_owners && compat_owns_relation(table, GetUserId()))
 		compact_note_fed(table);
-	return TABLE_DONE;
+	return TABLE_IDLE;
 }
 
 /*
@@ -82,5 +94,5 @@ compact_job(DcJobRun *run)
 void
 compact_init(void)
 {
-	job_register((DcJob){.name = "compaction", .interval = &dc_compact_interval, .run = compact_job});
+	job_register((DcJob){.name = "compaction", .interval = &dc_compact_interval, .run = compact_job, .is_needed = catalog_has_rows});
 }

@@ -54,6 +54,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "base/activity.h"
 #include "base/compat.h"
 #include "base/hooks.h"
 #include "common/hashfn.h"
@@ -308,6 +309,7 @@ apply_by_sql(DcCounter *counter, DcDelta **deltas, int count, bool shared,
 {
 	DcSqlSession session;
 
+	activity_note(counter->relid);
 	sql_begin(&session, counter);
 	if (!shared || counter->foreign || IsolationUsesXactSnapshot())
 	{

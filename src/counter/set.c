@@ -62,6 +62,7 @@
  */
 #include "postgres.h"
 
+#include "base/activity.h"
 #include "base/hooks.h"
 #include "base/key.h"
 #include "catalog/pg_type.h"
@@ -301,6 +302,7 @@ key_take(DcCounter *counter, const DcKey *key)
 	apply_early();
 	counter_lock_partitions(counter);
 	lock_key(counter, key->data, key->len);
+	activity_note(counter->relid); /* a compaction passes the key over meanwhile */
 	if (cache_hooks != NULL)
 		cache_hooks->key_set(counter, key);
 	if (buffer_hooks != NULL)

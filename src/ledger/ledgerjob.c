@@ -9,6 +9,9 @@
  *
  * The last step on a ledger whose entries are kept by month makes the next months. That
  * is all that is done if a subscription feeds it.
+ *
+ * A ledger without expired ones is idle until the first open one expires. The pause of an idle
+ * table (table/tabledue.c) is short enough for months.
  */
 #include "postgres.h"
 
@@ -19,6 +22,8 @@
 #include "table/tablejob.h"
 
 #define BATCH 500
+
+static DcTableJob job;
 
 static bool
 wants(const DcCounterRow *row)
@@ -33,13 +38,19 @@ static DcTableStep
 step(Oid table, bool all_owners)
 {
 	DcLedger *ledger = ledger_open_at_once(table, all_owners);
+	uint64 expired;
 
 	if (ledger == NULL)
 		return TABLE_DONE;
-	if (pendings_expire(ledger, BATCH) == BATCH)
+	expired = pendings_expire(ledger, BATCH);
+	if (expired == BATCH)
 		return TABLE_GOES_ON;
 	months_ahead(ledger);
-	return TABLE_DONE;
+	if (expired > 0)
+		return TABLE_DONE;
+	if (all_owners)
+		job.until = moment_at_wall(pendings_next(ledger));
+	return TABLE_IDLE;
 }
 
 /*
@@ -52,8 +63,10 @@ step_fed(Oid table, bool all_owners)
 
 	if (ledger != NULL)
 		months_ahead(ledger);
-	return TABLE_DONE;
+	return ledger != NULL ? TABLE_IDLE : TABLE_DONE;
 }
+
+static DcTableJob job = {.wants = wants, .step = step, .step_fed = step_fed};
 
 /*
  * ledger_job goes over the ledgers; true if it has yielded.
@@ -61,7 +74,5 @@ step_fed(Oid table, bool all_owners)
 bool
 ledger_job(DcJobRun *run)
 {
-	static DcTableJob job = {.wants = wants, .step = step, .step_fed = step_fed};
-
 	return table_job_run(&job, run);
 }

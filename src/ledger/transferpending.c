@@ -18,6 +18,7 @@
  */
 #include "postgres.h"
 
+#include "base/activity.h"
 #include "base/interval.h"
 #include "catalog/pg_type.h"
 #include "ledger/account.h"
@@ -86,6 +87,13 @@ static const DcStatement sql_pending_expire_key = {.text = PENDING_EXPIRE(" AND 
 												   .argtypes = {TIMESTAMPTZOID, INT4OID, TEXTOID},
 												   .columns = {DC_TEXT("from_key"), DC_TEXT("to_key"), DC_BIGINT("amount")},
 												   .of = DC_OF_PENDINGS};
+
+/* when the first one expires */
+static const DcStatement sql_pending_next = {
+	.text = "SELECT p.expires_at FROM @pendings AS p"
+			" WHERE p.state = 'open' AND p.expires_at IS NOT NULL ORDER BY p.expires_at LIMIT 1",
+	.columns = {DC_TIME("expires_at")},
+	.of = DC_OF_PENDINGS};
 
 static void note_pending(DcLedger *ledger, const DcTransfer *transfer, bool expires,
 						 TimestampTz expires_at);
@@ -161,6 +169,7 @@ note_pending(DcLedger *ledger, const DcTransfer *transfer, bool expires,
 		nulls[5] = 'n';
 	if (!expires)
 		nulls[7] = 'n';
+	activity_note(ledger->relid);
 	ledger_sql_begin(&session, ledger);
 	if (sql_run_nulls(&session, &sql_pending_insert, values, nulls) != 1)
 		ereport(ERROR,
@@ -362,6 +371,22 @@ uint64
 pendings_expire(DcLedger *ledger, int limit)
 {
 	return expire(ledger, &sql_pending_expire, limit, NULL);
+}
+
+/*
+ * pendings_next returns when the first open pending transfer expires, DT_NOEND if none does.
+ */
+TimestampTz
+pendings_next(DcLedger *ledger)
+{
+	TimestampTz next = DT_NOEND;
+	DcSqlSession session;
+
+	ledger_sql_begin(&session, ledger);
+	if (sql_read(&session, &sql_pending_next, NULL) == 1)
+		next = DatumGetTimestampTz(rows_datum(&session.rows, 0, 1));
+	sql_end(&session);
+	return next;
 }
 
 static uint64

@@ -9,5 +9,6 @@
 
 extern bool pendings_expire_key(DcLedger *ledger, const DcKey *key);
 extern uint64 pendings_expire(DcLedger *ledger, int limit);
+extern TimestampTz pendings_next(DcLedger *ledger);
 
 #endif /* DC_LEDGER_PENDING_H */

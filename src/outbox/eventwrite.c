@@ -32,6 +32,7 @@
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "access/xlog.h"
+#include "base/activity.h"
 #include "base/args.h"
 #include "base/compat.h"
 #include "base/guc.h"
@@ -99,7 +100,7 @@ outbox_init(bool preloading)
 	changed_init();
 	ddl_hook_add(&capture_ddl);
 	job_register((DcJob){.name = "events", .interval = &dc_events_interval, .run = changed_job});
-	job_register((DcJob){.name = "outbox", .interval = &dc_outbox_interval, .run = outbox_job});
+	job_register((DcJob){.name = "outbox", .interval = &dc_outbox_interval, .run = outbox_job, .is_needed = outbox_is_needed});
 }
 
 /*
@@ -249,6 +250,7 @@ write_events(bool prepare)
 
 	PushActiveSnapshot(GetTransactionSnapshot());
 	target = target_open();
+	activity_note(DC_ACTIVITY_THINGS);
 	registry_enter(prepare);
 	seq = sequence_draw(catalog_relation(OUTBOX_SEQUENCE), log_count());
 	log_rewind();

@@ -74,6 +74,7 @@ extern void outbox_append(const DcEvent *event, const char *function);
 /* changedjob.c, outboxjob.c */
 extern bool changed_job(DcJobRun *run);
 extern bool outbox_job(DcJobRun *run);
+extern bool outbox_is_needed(void);
 
 /* registry.c */
 extern int64 outbox_horizon(DcHolder *holder);

@@ -21,6 +21,7 @@
  */
 #include "postgres.h"
 
+#include "access/relation.h"
 #include "access/table.h"
 #include "base/compat.h"
 #include "base/guc.h"
@@ -32,6 +33,7 @@
 #include "outbox/outbox.h"
 #include "outbox/ring.h"
 #include "storage/bufmgr.h"
+#include "storage/lmgr.h"
 #include "table/partition.h"
 #include "table/subscription.h"
 #include "utils/acl.h"
@@ -67,6 +69,32 @@ outbox_job(DcJobRun *run)
 {
 	run->step(run, outbox_step, &run->all_owners, InvalidOid);
 	return false;
+}
+
+/*
+ * outbox_is_needed tells whether there are events, or consumers of them, or could be.
+ */
+bool
+outbox_is_needed(void)
+{
+	bool busy = false;
+
+	for (int i = 0; i < OUTBOX_PARTITIONS; i++)
+	{
+		Oid partition = outbox_partition(i);
+		Relation rel;
+		BlockNumber blocks;
+
+		if (!ConditionalLockRelationOid(partition, AccessShareLock))
+			return true;
+		rel = try_relation_open(partition, NoLock);
+		blocks = rel != NULL ? RelationGetNumberOfBlocks(rel) : 0;
+		if (rel != NULL)
+			relation_close(rel, NoLock);
+		if (blocks > 0)
+			return true;
+	}
+	return consumer_hooks->needs(&busy) != NIL || busy;
 }
 
 /*

@@ -7,6 +7,7 @@
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
+#include "base/activity.h"
 #include "executor/executor.h"
 #include "rows/directrel.h"
 #include "table/layout.h"
@@ -31,7 +32,10 @@ directrel_open(DcDirectRel *rel, DcCounter *counter, DcCounterTable table, bool 
 	{
 		/* the table of totals is not published where it is written so (directtotals.c) */
 		if (table == DC_TABLE_SHARDS)
+		{
 			CheckCmdReplicaIdentity(rel->heap, CMD_UPDATE);
+			activity_note(counter->relid);
+		}
 		rel->slot = MakeSingleTupleTableSlot(desc, &TTSOpsHeapTuple);
 	}
 	rel->values = palloc(desc->natts * sizeof(Datum));

@@ -22,6 +22,7 @@
 #include "counter/sqlpath.h"
 #include "fmgr.h"
 #include "funcapi.h"
+#include "miscadmin.h"
 #include "stats/stats.h"
 #include "table/access.h"
 #include "table/ownercode.h"
@@ -203,7 +204,8 @@ read_live(const DcCounterRow *row, MemoryContext result, DcLive *live)
  * changed at `oldest` or later, so the oldest uncompacted change is at least
  * that old; and all that came before the last sweep is compacted, unless its row was
  * locked at that time. Rows have wall time: if the clock was set back since, they
- * look younger, and only the sweep, whose age is measured, says how old it may be. There is
+ * look younger, and only the sweep, whose age is measured, says how old it may be, or the first
+ * write after it: a table that nobody writes to is not swept (activity.c). There is
  * no such sweep of a table that is fed: amounts come that others have not compacted yet.
  */
 static void
@@ -221,7 +223,11 @@ put_live(ReturnSetInfo *result, const DcCounterRow *row, const DcLive *live)
 			lag = PG_INT64_MAX; /* written by hand: -infinity */
 		lag = Max(lag, 0);
 		if (stats_get(row->counter, &stats, &now) && stats.sweep.ended_at != 0 && !counter_is_fed(row))
-			lag = Max(lag, moment_age(stats.sweep.started));
+		{
+			DcMoment since = activity_since(MyDatabaseId, row->counter);
+
+			lag = Max(lag, moment_age(since.us != DC_NEVER.us ? moment_max(stats.sweep.started, since) : stats.sweep.started));
+		}
 	}
 	values[COL_SHARD_ROWS] = Int64GetDatum(live->shard_rows);
 	values[COL_ACTIVE_KEYS] = Int64GetDatum(live->active_keys);

@@ -49,8 +49,18 @@ static const DcStatement sql_hold_purge = {
 			" ORDER BY e.ended_at LIMIT $2 FOR UPDATE SKIP LOCKED)",
 	.argtypes = {TIMESTAMPTZOID, INT4OID}};
 
+/* when the first open one ends */
+static const DcStatement sql_hold_next = {
+	.text = "SELECT h.expires_at FROM @holds AS h WHERE h.state = 'open'"
+			" ORDER BY h.expires_at LIMIT 1",
+	.columns = {DC_TIME("expires_at")},
+	.of = DC_OF_HOLDS};
+
+static DcTableJob job;
+
 /*
- * step ends or removes a batch of a stock's holds.
+ * step ends or removes a batch of a stock's holds. If there were none, there will be when the
+ * first open one ends.
  */
 static DcTableStep
 step(Oid table, bool all_owners)
@@ -77,9 +87,16 @@ step(Oid table, bool all_owners)
 		values[0] = TimestampTzGetDatum(now - dc_hold_retention * USECS_PER_SEC);
 		purged = sql_run(&session, &sql_hold_purge, values);
 	}
+	if (all_owners && expired == 0 && purged == 0 &&
+		sql_read(&session, &sql_hold_next, NULL) == 1)
+		job.until = moment_at_wall(DatumGetTimestampTz(rows_datum(&session.rows, 0, 1)));
 	sql_end(&session);
+	if (expired == 0 && purged == 0)
+		return TABLE_IDLE;
 	return expired == BATCH || purged == BATCH ? TABLE_GOES_ON : TABLE_DONE;
 }
+
+static DcTableJob job = {.wants = wants, .step = step};
 
 /*
  * expire_job goes over the stocks; true if it has yielded.
@@ -87,7 +104,5 @@ step(Oid table, bool all_owners)
 bool
 expire_job(DcJobRun *run)
 {
-	static DcTableJob job = {.wants = wants, .step = step};
-
 	return table_job_run(&job, run);
 }

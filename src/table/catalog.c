@@ -109,6 +109,23 @@ catalog_read_all(void)
 }
 
 /*
+ * catalog_has_rows tells whether there is a counter table, or could be.
+ */
+bool
+catalog_has_rows(void)
+{
+	DcCatScan scan;
+	bool found;
+
+	if (!catalog_lock_at_once())
+		return true;
+	cat_scan_begin(&scan, &counters, NULL, AccessShareLock, NULL, 0);
+	found = cat_scan_next(&scan, ForwardScanDirection, NULL);
+	cat_scan_end(&scan);
+	return found;
+}
+
+/*
  * catalog_insert adds a row; a unique violation is raised as usual.
  */
 void

@@ -156,6 +156,7 @@ extern bool catalog_read_by_shards(Oid shards, DcCounterRow *row);
 extern bool catalog_read_by_holds(Oid holds, DcCounterRow *row);
 extern bool catalog_lock_at_once(void);
 extern List *catalog_read_all(void);
+extern bool catalog_has_rows(void);
 extern void catalog_insert(const DcCounterRow *row);
 extern bool catalog_update(const DcCounterRow *row);
 extern bool catalog_delete(Oid counter);

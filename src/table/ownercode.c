@@ -168,6 +168,19 @@ ownercode_begin(Oid counter, const char **reason)
 }
 
 /*
+ * ownercode_is_known tells whether what was found on a counter's tables is what would be
+ * found now.
+ */
+bool
+ownercode_is_known(Oid counter)
+{
+	DcFound *found = relcached_find(&found_cache, &counter);
+
+	return found != NULL && found->valid && found->looked && found->roles == role_changes &&
+		!dc_worker_runs_owner_code;
+}
+
+/*
  * ownercode_lock_member waits for steps of the worker that use a table, which is about to
  * get a child or a partition, and keeps others from beginning.
  */

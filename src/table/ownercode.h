@@ -24,6 +24,7 @@ extern DcOwnerCode ownercode_look(const DcCounterRow *row, LOCKMODE mode, bool w
 								  const char **reason);
 extern bool ownercode_may_read(const DcCounter *counter);
 extern DcOwnerCode ownercode_begin(Oid counter, const char **reason);
+extern bool ownercode_is_known(Oid counter);
 extern void ownercode_lock_member(Oid relid);
 extern void ownercode_prevent_buffered(const DcCounterRow *row);
 extern void ownercode_log(Oid counter, const char *reason);

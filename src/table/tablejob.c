@@ -6,6 +6,9 @@
  * there when it is called again. Its state belongs to this process
  * alone. Everything may have changed by the next step: each opens its table anew.
  *
+ * In the worker, a job that goes over all tables skips those that it need not look at
+ * (tabledue.c), and if there is no other, the round is over without a transaction.
+ *
  * A table that has failed is left alone for a while, which doubles each time: so
  * it does not fill the log, or cost a time-out each round. One that a subscription feeds
  * is left alone, as long as it does (subscription.c). So is, by the worker, one on which
@@ -34,9 +37,19 @@ typedef struct DcFailing
  */
 static DcTableJob *running;
 
-static void begin(DcTableJob *job, bool all_owners);
+/* Those that this process has run. */
+static DcTableJob *jobs = NULL;
+
+/* The table after which their first rounds begin, or InvalidOid. */
+static Oid first_after = InvalidOid;
+
+static void begin(DcTableJob *job, DcJobRun *run);
+static bool skips(const DcTableJob *job);
+static void list_due(DcTableJob *job);
+static void set_tables(DcTableJob *job, List *tables);
 static void end(DcTableJob *job);
 static void note_step(DcTableJob *job, Oid table, bool succeeded);
+static void note_due(DcTableJob *job, Oid table);
 static DcFailing *find_failing(DcTableJob *job, Oid table);
 static void note_failure(DcTableJob *job, Oid table, int64 pause);
 static void forget_failure(DcTableJob *job, Oid table);
@@ -58,11 +71,7 @@ table_job_run(DcTableJob *job, DcJobRun *run)
 		note_failure(job, run->suspect, PAUSE_MAX);
 	running = job;
 	if (job->cxt == NULL)
-	{
-		begin(job, run->all_owners);
-		if (!run->step(run, list_step, NULL, InvalidOid))
-			job->ntables = 0;
-	}
+		begin(job, run);
 	while (job->current < job->ntables)
 	{
 		Oid table = job->tables[job->current];
@@ -72,10 +81,13 @@ table_job_run(DcTableJob *job, DcJobRun *run)
 			job->last = TABLE_DONE;
 		else
 		{
+			if (!job->started && skips(job))
+				due_begin(&job->due, table);
 			if (!job->started && job->start != NULL)
 				job->start(job->cxt);
 			job->started = true;
 			job->left = false;
+			job->until = DC_NEVER;
 			note_step(job, table, run->step(run, table_step, &table, table));
 			run->left += job->left;
 		}
@@ -91,15 +103,70 @@ table_job_run(DcTableJob *job, DcJobRun *run)
 	return false;
 }
 
+/*
+ * begin makes the list of tables. One that the job remembers, and that is not due, is not
+ * on it.
+ */
 static void
-begin(DcTableJob *job, bool all_owners)
+begin(DcTableJob *job, DcJobRun *run)
 {
 	job->cxt = AllocSetContextCreate(TopMemoryContext, "dcounter job",
 									 ALLOCSET_DEFAULT_SIZES);
 	job->ntables = 0;
 	job->current = 0;
 	job->started = false;
-	job->all_owners = all_owners;
+	job->all_owners = run->all_owners;
+	if (!job->known)
+	{
+		job->known = job->is_first = true;
+		job->next = jobs;
+		jobs = job;
+	}
+	if (skips(job) && due_list_known())
+		list_due(job);
+	else if (!run->step(run, list_step, NULL, InvalidOid))
+		job->ntables = 0;
+	if (skips(job))
+		run->left += job->due.left;
+}
+
+/*
+ * skips tells whether a job leaves tables alone that are not due.
+ */
+static bool
+skips(const DcTableJob *job)
+{
+	return job->all_owners && job->list == NULL;
+}
+
+/*
+ * list_due lists those that are.
+ */
+static void
+list_due(DcTableJob *job)
+{
+	MemoryContext old = MemoryContextSwitchTo(job->cxt);
+
+	set_tables(job, due_tables(&job->due, job->wants));
+	MemoryContextSwitchTo(old);
+}
+
+static void
+set_tables(DcTableJob *job, List *tables)
+{
+	int n = list_length(tables);
+	int skip = 0;
+
+	for (int i = 0; job->is_first && i < n && OidIsValid(first_after); i++)
+	{
+		if (list_nth_oid(tables, i) == first_after)
+			skip = i + 1;
+	}
+	job->is_first = false;
+	job->tables = MemoryContextAlloc(job->cxt, Max(n, 1) * sizeof(Oid));
+	for (int i = 0; i < n; i++)
+		job->tables[i] = list_nth_oid(tables, (skip + i) % n);
+	job->ntables = n;
 }
 
 static void
@@ -117,10 +184,27 @@ note_step(DcTableJob *job, Oid table, bool succeeded)
 {
 	if (!succeeded)
 		job->last = TABLE_LATER; /* on with the next table */
-	if (job->last == TABLE_DONE)
+	if (job->last == TABLE_DONE || job->last == TABLE_IDLE)
 		forget_failure(job, table);
 	else if (job->last == TABLE_LATER && job->all_owners)
 		note_failure(job, table, PAUSE_MIN);
+	if (skips(job))
+		note_due(job, table);
+}
+
+/*
+ * note_due notes when the job has to look at a table again. One that is left to its owner
+ * waits for news, too.
+ */
+static void
+note_due(DcTableJob *job, Oid table)
+{
+	if (job->last == TABLE_IDLE || (job->last == TABLE_DONE && job->left))
+		due_idle(&job->due, table, job->until, job->left);
+	else if (job->last == TABLE_LATER)
+		due_again(&job->due, table, find_failing(job, table)->until);
+	else if (job->last == TABLE_DONE)
+		due_again(&job->due, table, DC_LONG_AGO);
 }
 
 static DcFailing *
@@ -175,12 +259,18 @@ list_step(void *arg)
 	List *tables = NIL;
 	ListCell *lc;
 
-	if (catalog_lock_at_once())
-		tables = job->list != NULL ? job->list() : list_wanted(job);
-	job->tables = MemoryContextAlloc(job->cxt,
-									 Max(list_length(tables), 1) * sizeof(Oid));
-	foreach(lc, tables)
-		job->tables[job->ntables++] = lfirst_oid(lc);
+	if (!catalog_lock_at_once())
+		return;
+	if (skips(job))
+	{
+		due_list_read();
+		list_due(job);
+		if (job->failing == NIL)
+			return;
+	}
+	tables = job->list != NULL ? job->list() : list_wanted(job);
+	if (!skips(job))
+		set_tables(job, tables);
 	if (tables == NIL)
 		return;
 	foreach(lc, job->failing)
@@ -233,6 +323,8 @@ table_step(void *arg)
 		running->last = running->step(table, running->all_owners);
 	else if (running->step_fed != NULL)
 		running->last = running->step_fed(table, running->all_owners);
+	else
+		running->last = TABLE_IDLE; /* news of subscriptions make it due */
 	if (!fed && running->step_fed != running->step)
 		check_still_not_fed(table);
 }
@@ -252,4 +344,48 @@ may_work(Oid table)
 		ownercode_log(table, reason);
 	}
 	return code == DC_CODE_NONE;
+}
+
+/*
+ * table_jobs_next returns when one of the jobs that this worker has run has something to do,
+ * as far as it knows.
+ */
+DcMoment
+table_jobs_next(void)
+{
+	DcMoment next = DC_NEVER;
+
+	for (DcTableJob *job = jobs; job != NULL; job = job->next)
+	{
+		if (job->cxt != NULL)
+			return DC_LONG_AGO; /* it goes on */
+		if (skips(job))
+			next = moment_min(next, due_next(&job->due));
+	}
+	return next;
+}
+
+/*
+ * table_jobs_current returns the table that a job of this worker is in the middle of, or
+ * InvalidOid.
+ */
+Oid
+table_jobs_current(void)
+{
+	for (DcTableJob *job = jobs; job != NULL; job = job->next)
+	{
+		if (job->cxt != NULL && skips(job) && job->current < job->ntables)
+			return job->tables[job->current];
+	}
+	return InvalidOid;
+}
+
+/*
+ * table_jobs_begin_after lets the first round of each job of this worker begin with the table
+ * that comes after one.
+ */
+void
+table_jobs_begin_after(Oid table)
+{
+	first_after = table;
 }

@@ -7,13 +7,15 @@
 
 #include "base/job.h"
 #include "table/catalog.h"
+#include "table/tabledue.h"
 
 /* The result of a step. */
 typedef enum DcTableStep
 {
 	TABLE_GOES_ON, /* there is more to do with the table */
-	TABLE_DONE,
-	TABLE_LATER /* done, but of no use to come back soon */
+	TABLE_DONE,	   /* there may be more in the next round */
+	TABLE_IDLE,	   /* there was nothing to do, and will not be until somebody changes it */
+	TABLE_LATER	   /* done, but of no use to come back soon */
 } DcTableStep;
 
 typedef struct DcTableJob
@@ -29,7 +31,11 @@ typedef struct DcTableJob
 	/* instead, if a subscription feeds the table; NULL: nothing */
 	DcTableStep (*step_fed)(Oid table, bool all_owners);
 
+	/* set by a step that returns TABLE_IDLE: when there will be something to do */
+	DcMoment until;
+
 	/* private to tablejob.c */
+	DcDue due;
 	MemoryContext cxt; /* NULL: not under way */
 	Oid *tables;
 	int ntables;
@@ -39,8 +45,14 @@ typedef struct DcTableJob
 	bool left;		  /* the last step has left its table to the owner */
 	DcTableStep last; /* the result of the last step */
 	List *failing;
+	bool known;	   /* it is in the list of jobs, */
+	bool is_first; /* and has not listed tables yet */
+	struct DcTableJob *next;
 } DcTableJob;
 
 extern bool table_job_run(DcTableJob *job, DcJobRun *run);
+extern DcMoment table_jobs_next(void);
+extern Oid table_jobs_current(void);
+extern void table_jobs_begin_after(Oid table);
 
 #endif /* DC_TABLEJOB_H */

@@ -39,6 +39,7 @@ PG_FUNCTION_INFO_V1(dc_maintain);
 static void start_by_launcher(void);
 static void start_dynamic(void);
 static bool worker_is_there(void);
+static bool worker_found_nothing(void);
 static pid_t worker_pid(void);
 static void terminate(void);
 static bool wait_for(bool running);
@@ -128,6 +129,7 @@ start_by_launcher(void)
 	if (slot != NULL)
 	{
 		slot->stopped = false;
+		slot->asked_for = true;
 		allowed = slot->state != DC_WORKER_NOT_ALLOWED;
 	}
 	slots_unlock();
@@ -140,7 +142,12 @@ start_by_launcher(void)
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 				 errmsg("the dcounter worker has not started"),
-				 errhint("The server log says why. You may need to increase max_worker_processes.")));
+				 errhint("The server log says why, or it waits for its turn, as dc_stat_worker shows. "
+						 "You may need to increase max_worker_processes or dcounter.max_workers.")));
+	if (worker_found_nothing())
+		ereport(NOTICE,
+				(errmsg("the dcounter worker has nothing to do in this database"),
+				 errdetail("It starts when there is a counter table, an event or a consumer.")));
 }
 
 /*
@@ -195,6 +202,24 @@ worker_is_there(void)
 		(slot->state == DC_WORKER_STARTING || slot->state == DC_WORKER_RUNNING);
 	slots_unlock();
 	return there;
+}
+
+/*
+ * worker_found_nothing tells whether a worker that was asked for has come, and left again, as
+ * there is nothing to look after.
+ */
+static bool
+worker_found_nothing(void)
+{
+	DcWorkerSlot *slot;
+	bool nothing;
+
+	if (dc_workers == NULL)
+		return false;
+	slot = slot_lock(MyDatabaseId, LW_SHARED);
+	nothing = slot != NULL && !slot->asked_for && slot->state == DC_WORKER_NO_TABLES;
+	slots_unlock();
+	return nothing;
 }
 
 /*
@@ -256,7 +281,7 @@ wait_for(bool running)
 	DcMoment end = moment_in(WAIT_MS);
 	DcMoment again = moment_in(AGAIN_MS);
 
-	while (running ? worker_pid() == 0 : worker_is_there())
+	while (running ? worker_pid() == 0 && !worker_found_nothing() : worker_is_there())
 	{
 		if (moment_is_reached(end))
 			return false;

@@ -114,6 +114,7 @@ static struct
 /* The job and the table of a step, for error messages and pg_stat_activity. */
 static char subject[2 * NAMEDATALEN + 64];
 
+static void look_step(void *arg);
 static void on_step_tick(void);
 static int64 step_time(void);
 static bool step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table);
@@ -150,6 +151,46 @@ job_due(int job)
 	interval = *dc_jobs[job].interval * INT64CONST(1000);
 	return moment_max(moment_after(began, interval),
 					  moment_after(ended, Min(moment_diff(began, ended), interval)));
+}
+
+/*
+ * job_all_have_run tells whether this worker has run each job to its end. The urgent one
+ * may never be due.
+ */
+bool
+job_all_have_run(void)
+{
+	for (int i = URGENT_JOB + 1; i < dc_njobs; i++)
+	{
+		if (last_run[i].yielded || last_run[i].ended.us == DC_LONG_AGO.us)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * job_any_is_needed tells whether this database has something that a job looks after, or
+ * may have: what cannot be looked at may be something.
+ */
+bool
+job_any_is_needed(void)
+{
+	static int64 look_busy;
+	DcJobRun run = {.step = step_in_worker, .job = "look", .all_owners = true};
+	bool needed = false;
+
+	look_busy = 0;
+	busy = &look_busy;
+	return !run.step(&run, look_step, &needed, InvalidOid) || needed;
+}
+
+static void
+look_step(void *arg)
+{
+	bool *needed = arg;
+
+	for (int i = 0; i < dc_njobs && !*needed; i++)
+		*needed = dc_jobs[i].is_needed != NULL && dc_jobs[i].is_needed();
 }
 
 /*

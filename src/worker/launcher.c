@@ -1,16 +1,19 @@
 /*
  * launcher.c
- *		The launcher: keeps a worker in each database that has dcounter.
+ *		The launcher: starts workers in the databases that have dcounter.
  *
  * It is connected to no database, so it cannot see where the extension is: it
  * starts a worker in each database that allows connections and is no template, and
  * a worker that finds no extension leaves at once, for good. It is asked for again
- * when somebody creates the extension there (workerhooks.c).
+ * when somebody creates the extension there (workerhooks.c). One that finds the extension and
+ * nothing to look after leaves, too, until there is something. How many there are at a
+ * time, and who comes next, is in turns.c.
  *
  * The launcher sleeps until something happens: a worker ends (the postmaster
- * signals that), a session changes databases or creates the extension (workerhooks.c),
- * the configuration is reloaded, or a start that failed is to be tried again. Once
- * a minute it looks at pg_database in any case.
+ * signals that) or has done its round, a session changes databases, creates the extension
+ * (workerhooks.c) or changes something in a database that has no worker (activity.c),
+ * the configuration is reloaded, it is time for a turn, or a start that failed is to be tried
+ * again. Once a minute it looks at pg_database in any case.
  *
  * A worker that ends without having been told to is started again after a while,
  * which doubles with each failure. So is one that the postmaster has no room for. One
@@ -45,6 +48,7 @@
 #include "utils/guc.h"
 #include "utils/snapmgr.h"
 #include "worker/slots.h"
+#include "worker/turns.h"
 #include "worker/worker.h"
 
 /* How often to look at pg_database without being asked to. */
@@ -74,6 +78,7 @@ static bool no_room[DC_MAX_DATABASES];
 static bool no_slot_logged = false;
 static bool no_process_logged = false;
 static bool no_role_logged = false;
+static bool few_logged = false;
 
 /* There is no role that workers could connect as. */
 static bool no_role = false;
@@ -85,9 +90,9 @@ static void reap_workers(void);
 static void note_end(DcWorkerSlot *slot);
 static void note_room(void);
 static long manage_workers(Oid role);
-static bool is_wanted(const DcWorkerSlot *slot);
-static bool is_to_start(const DcWorkerSlot *slot);
-static void start_worker(int i, Oid database, Oid role, bool only_flushes);
+static int count_workers(void);
+static void log_room(const DcTurns *turns);
+static void start_worker(int i, Oid role);
 static void stop_worker(int i);
 static void end_hanging(const DcWorkerSlot *slot);
 
@@ -324,7 +329,7 @@ note_end(DcWorkerSlot *slot)
 	int64 pause;
 
 	/* a worker of an earlier launcher has come after all: it is not that one */
-	if (slot->pid != 0 || slot->state == DC_WORKER_NO_EXTENSION)
+	if (slot->pid != 0 || slot->state == DC_WORKER_NO_EXTENSION || slot->state == DC_WORKER_NO_TABLES)
 		return;
 	slot->flush_tries = buffer_is_left(slot->database) ? slot->flush_tries + 1 : 0;
 	pause = Min((int64) RETRY_MS << Min(slot->flush_tries, 10), RETRY_MAX_MS) / 2;
@@ -356,75 +361,82 @@ note_end(DcWorkerSlot *slot)
 static long
 manage_workers(Oid role)
 {
-	DcMoment now = moment_now();
-	DcMoment next = moment_in(NAPTIME_MS);
+	static DcTurns turns;
+	int room = turns_room(count_workers());
 
+	slots_lock(LW_EXCLUSIVE);
 	for (int i = 0; i < DC_MAX_DATABASES; i++)
 	{
 		DcWorkerSlot *slot = &dc_workers->slots[i];
-		Oid start = InvalidOid;
-		bool only_flushes;
 
-		slots_lock(LW_EXCLUSIVE);
+		slot->ends = handles[i] != NULL && !slot_has_worker(slot);
 		if (slot->state == DC_WORKER_RUNNING && job_step_hangs(slot->step_began))
 			end_hanging(slot);
-		if (slot->state == DC_WORKER_RUNNING && !is_wanted(slot) &&
+		if (slot->state == DC_WORKER_RUNNING && !turns_is_wanted(slot) &&
 			!slot->only_flushes)
 			stop_worker(i);
-		else if (handles[i] == NULL && !no_role && is_to_start(slot))
-		{
-			bool wanted = is_wanted(slot);
-			DcMoment when = moment_max(wanted ? slot->start_after : slot->flush_after,
-									   slot->paused_until);
-
-			if (moment_is_before(now, when))
-				next = moment_min(next, when);
-			else
-			{
-				slot->state = DC_WORKER_STARTING;
-				slot->only_flushes = !wanted;
-				start = slot->database;
-			}
-		}
-		only_flushes = slot->only_flushes;
-		slots_unlock();
-		if (OidIsValid(start))
-			start_worker(i, start, role, only_flushes);
 	}
-	return Max(moment_ms_left(next), 1);
-}
+	turns_plan(&turns, room);
+	for (int s = 0; s < turns.nstart && !no_role; s++)
+	{
+		DcWorkerSlot *slot = &dc_workers->slots[turns.start[s]];
 
-static bool
-is_wanted(const DcWorkerSlot *slot)
-{
-	return dc_worker && slot->allowed && !slot->stopped;
+		slot->state = DC_WORKER_STARTING;
+		slot->only_flushes = !turns_is_wanted(slot);
+	}
+	slots_unlock();
+	log_room(&turns);
+	for (int s = 0; s < turns.nstart && !no_role; s++)
+		start_worker(turns.start[s], role);
+	return Max(moment_ms_left(moment_min(turns.next, moment_in(NAPTIME_MS))), 1);
 }
 
 /*
- * is_to_start tells whether a slot that has no worker is to get one, of either kind. A
- * database that allows no connections is left alone until it does, or is dropped.
+ * count_workers returns how many of the postmaster's slots our workers have.
  */
-static bool
-is_to_start(const DcWorkerSlot *slot)
+static int
+count_workers(void)
 {
-	return OidIsValid(slot->database) && slot->state == DC_WORKER_NONE &&
-		(is_wanted(slot) || (slot->allowed && buffer_is_left(slot->database)));
+	int count = 0;
+
+	slots_lock(LW_SHARED);
+	for (int i = 0; i < DC_MAX_DATABASES; i++)
+		count += handles[i] != NULL || slot_has_worker(&dc_workers->slots[i]);
+	slots_unlock();
+	return count;
+}
+
+/*
+ * log_room logs once that databases wait for want of slots, and not each time that their
+ * turns come.
+ */
+static void
+log_room(const DcTurns *turns)
+{
+	if (!turns->short_of_room || few_logged)
+		return;
+	few_logged = true;
+	ereport(LOG,
+			(errmsg("dcounter leaves background worker slots to others: %d databases wait for a worker",
+					turns->nwaiting),
+			 errhint("To have dcounter.max_workers of them, you may need to increase max_worker_processes.")));
 }
 
 /*
  * start_worker asks the postmaster for a worker.
  */
 static void
-start_worker(int i, Oid database, Oid role, bool only_flushes)
+start_worker(int i, Oid role)
 {
 	BackgroundWorker worker;
 	DcWorkerArgs args = {0};
 	bool registered;
 
-	args.database = database;
+	/* nobody else changes these while it is STARTING */
+	args.database = dc_workers->slots[i].database;
 	args.role = role;
 	args.slot = true;
-	args.only_flushes = only_flushes;
+	args.only_flushes = dc_workers->slots[i].only_flushes;
 	worker_fill(&worker, &args);
 	registered = RegisterDynamicBackgroundWorker(&worker, &handles[i]);
 	no_room[i] = !registered;

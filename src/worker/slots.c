@@ -10,7 +10,7 @@
  *	  launcher learns from the postmaster: STARTING -> NONE.
  *	- A worker enters its pid (STARTING -> RUNNING), or finds that it must not run
  *	  after all and leaves. When it exits it takes its pid out (RUNNING -> NONE or
- *	  NO_EXTENSION). A worker that is killed outright makes the server start
+ *	  NO_EXTENSION or NO_TABLES). A worker that is killed outright makes the server start
  *	  over, with all slots empty.
  *	- dc_worker_stop() takes one for a database that the launcher has not seen yet, and
  *	  marks it as unseen. The launcher, whose list of databases may be an older one, frees
@@ -189,8 +189,9 @@ launcher_recheck(Oid database)
 		wake = slot->state != DC_WORKER_RUNNING;
 		slot->start_after = DC_LONG_AGO;
 		slot->failed_starts = 0;
-		if (slot->state == DC_WORKER_NO_EXTENSION)
+		if (slot->state == DC_WORKER_NO_EXTENSION || slot->state == DC_WORKER_NO_TABLES)
 			slot->state = DC_WORKER_NONE;
+		slot->due = DC_LONG_AGO;
 	}
 	slots_unlock();
 	if (wake)

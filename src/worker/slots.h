@@ -19,7 +19,8 @@ typedef enum DcWorkerState
 	DC_WORKER_NONE,			/* none is running; start one when it is time */
 	DC_WORKER_STARTING,		/* asked for */
 	DC_WORKER_RUNNING,		/* connected, pid is set */
-	DC_WORKER_NO_EXTENSION, /* was there, and found no dcounter */
+	DC_WORKER_NO_EXTENSION, /* was there, and found no dcounter, */
+	DC_WORKER_NO_TABLES,	/* or nothing to look after */
 	DC_WORKER_NOT_ALLOWED	/* a template, or no connections allowed */
 } DcWorkerState;
 
@@ -55,6 +56,19 @@ typedef struct DcWorkerSlot
 	int flush_tries;
 	DcMoment running_since; /* while RUNNING */
 	DcMoment step_began;	/* DC_LONG_AGO: no step is running */
+
+	/* turns (turns.c) */
+	struct Latch *latch; /* of the worker, while RUNNING */
+	bool passed;		 /* it has run each job to its end once, */
+	bool gives_way;		 /* and is to leave for another database */
+	bool asked_for;		 /* by dc_worker_start(): its turn comes first */
+	bool waits;			 /* it has something to do, and no worker is left for it */
+	DcMoment turn_ended; /* DC_LONG_AGO: it had none */
+	DcMoment due;		 /* when it has something to do in any case */
+	uint32 seen;		 /* by the last worker, of what was changed (activity.c) */
+	Oid last_table;		 /* that it was working on, */
+	bool ends;			 /* and its process has not ended; the launcher knows */
+
 	DcJobStats jobs[DC_MAX_JOBS];
 } DcWorkerSlot;
 
@@ -81,5 +95,6 @@ extern bool is_worker(pid_t pid);
 extern void launcher_wake(void);
 extern void launcher_recheck(Oid database);
 extern void sleep_on_latch(long ms, const char *wait_event);
+
 
 #endif /* DC_SLOTS_H */

@@ -23,6 +23,7 @@ PG_FUNCTION_INFO_V1(stat_worker);
 
 static const char *readable(const char *message);
 static const char *state_name(const DcWorkerSlot *slot);
+static const char *not_wanted(const DcWorkerSlot *slot);
 static void show_slot(ReturnSetInfo *result, const DcWorkerSlot *slot, bool monitor);
 
 /*
@@ -108,14 +109,24 @@ state_name(const DcWorkerSlot *slot)
 			return "starting";
 		case DC_WORKER_NO_EXTENSION:
 			return "no extension";
+		case DC_WORKER_NO_TABLES:
+			return dc_worker && !slot->stopped ? "no tables" : not_wanted(slot);
 		case DC_WORKER_NOT_ALLOWED:
 			return "not allowed";
 		case DC_WORKER_NONE:
 			break;
 	}
-	if (!dc_worker)
-		return "off";
-	if (slot->stopped)
-		return "stopped";
-	return slot->failed_starts > 0 ? "waiting to restart" : "not running";
+	if (!dc_worker || slot->stopped)
+		return not_wanted(slot);
+	if (slot->waits)
+		return "waiting for its turn";
+	if (slot->failed_starts > 0)
+		return "waiting to restart";
+	return slot->turn_ended.us != DC_LONG_AGO.us ? "idle" : "not running";
+}
+
+static const char *
+not_wanted(const DcWorkerSlot *slot)
+{
+	return dc_worker ? "stopped" : "off";
 }

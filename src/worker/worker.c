@@ -9,7 +9,8 @@
  * A session-level advisory lock makes it the only worker of its database.
  *
  * It ends, with exit code 0, when it is told to (SIGTERM), when the setting
- * dcounter.worker is turned off, and when it finds that the extension is gone.
+ * dcounter.worker is turned off, when it finds that the extension is gone or has nothing to
+ * look after, and when its turn is over (turns.c).
  * Before it ends it flushes the amounts in memory. A worker that is started for that
  * alone does nothing else (launcher.c).
  * SIGTERM cancels the step that is running, which is rolled back, as by any error. A step that takes too long is
@@ -34,9 +35,11 @@
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "storage/lock.h"
+#include "table/tabledue.h"
 #include "utils/acl.h"
 #include "utils/guc.h"
 #include "worker/slots.h"
+#include "worker/turns.h"
 #include "worker/worker.h"
 
 /* How long a worker that leaves is not disturbed. */
@@ -51,6 +54,10 @@
 /* The worker found no extension; for leave_slot(). */
 static bool no_extension = false;
 
+/* It found nothing to look after, or has to leave for another database; the same. */
+static bool no_tables = false;
+static bool gives_way = false;
+
 /* For on_sigterm: the step has been cancelled, and when; until when not to cancel. */
 static volatile sig_atomic_t cancelled = false;
 static volatile DcMoment cancelled_at = {0};
@@ -62,6 +69,8 @@ static bool take_slot(const DcWorkerArgs *args);
 static void leave_slot(int code, Datum arg);
 static void settings_init(void);
 static bool take_lock(void);
+static void leave_for_good(void);
+static bool is_other(Oid database, void *arg);
 static void run_jobs(void);
 static void sleep_until_due(void);
 
@@ -122,12 +131,21 @@ dc_worker_main(Datum arg)
 	settings_init();
 	if (!take_lock())
 		proc_exit(0);
-	if (!args.only_flushes)
+	if (!args.only_flushes && !extension_is_here())
+		leave_for_good();
+	if (args.slot && !args.only_flushes)
+		no_tables = turn_is_for_nothing();
+	if (!args.only_flushes && !no_tables)
 		flush_enter();
 
-	while (!ShutdownRequestPending && dc_worker && !args.only_flushes)
+	while (!ShutdownRequestPending && dc_worker && !args.only_flushes && !no_tables)
 	{
 		run_jobs();
+		turn_note_pass();
+		gives_way = turn_is_over();
+		no_tables = turn_is_for_nothing();
+		if (gives_way || no_tables)
+			break;
 		sleep_until_due();
 		QueryCancelPending = false; /* there is nothing to cancel */
 		CHECK_FOR_INTERRUPTS();
@@ -135,8 +153,11 @@ dc_worker_main(Datum arg)
 		{
 			ConfigReloadPending = false;
 			ProcessConfigFile(PGC_SIGHUP);
+			due_all();
 		}
 	}
+	if (gives_way)
+		turn_leave();
 	if (extension_is_here())
 	{
 		leave_until = moment_in(LEAVE_MS);
@@ -200,6 +221,7 @@ take_slot(const DcWorkerArgs *args)
 	{
 		slot->state = DC_WORKER_RUNNING;
 		slot->pid = MyProcPid;
+		turn_enter(slot);
 		slot->running_since = moment_now();
 		slot->step_began = DC_LONG_AGO;
 		slot->ended_well = false;
@@ -227,11 +249,14 @@ leave_slot(int code, Datum arg)
 		job_note_end(slot);
 		slot->pid = 0;
 		slot->state = no_extension ? DC_WORKER_NO_EXTENSION : DC_WORKER_NONE;
+		if (no_tables && slot->state == DC_WORKER_NONE)
+			slot->state = DC_WORKER_NO_TABLES;
+		turn_end(slot);
 		if (!slot->only_flushes || OidIsValid(job_step_table))
 			slot->suspect = job_step_table;
 		if (OidIsValid(job_step_table))
 			slot->suspect_until = moment_in(SUSPECT_MS);
-		slot->ended_well = (ShutdownRequestPending || !dc_worker || slot->only_flushes) &&
+		slot->ended_well = (ShutdownRequestPending || !dc_worker || slot->only_flushes || gives_way || no_tables) &&
 			!OidIsValid(job_step_table);
 		slot->only_flushes = false;
 		/* the postmaster tells only the launcher that has started us */
@@ -307,6 +332,17 @@ extension_is_here(void)
 }
 
 /*
+ * leave_for_good ends a worker that has found no extension.
+ */
+static void
+leave_for_good(void)
+{
+	no_extension = true;
+	discard_lost(is_other, NULL);
+	proc_exit(0);
+}
+
+/*
  * is_other is for discard_lost.
  */
 static bool
@@ -329,14 +365,10 @@ run_jobs(void)
 		if (moment_is_before(now, job_due(i)))
 			continue;
 		if (!checked && !extension_is_here())
-		{
-			no_extension = true;
-			discard_lost(is_other, NULL);
-			proc_exit(0);
-		}
+			leave_for_good();
 		checked = true;
 		job_run_in_worker(i);
-		if (ShutdownRequestPending)
+		if (ShutdownRequestPending || turn_is_over())
 			return;
 		/* a table's owner may have left advisory locks, or released ours */
 		LockReleaseSession(USER_LOCKMETHOD);

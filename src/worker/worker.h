@@ -32,6 +32,8 @@ extern void job_leave(void);
 extern void job_note_end(struct DcWorkerSlot *slot);
 extern DcMoment job_due(int job);
 extern void job_run_here(int job, bool atomic);
+extern bool job_all_have_run(void);
+extern bool job_any_is_needed(void);
 
 /* launcher.c */
 extern void launcher_register(void);

@@ -15,6 +15,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "base/activity.h"
 #include "base/compat.h"
 #include "base/utility.h"
 #include "commands/dbcommands.h"
@@ -38,6 +39,7 @@
 /* To do when this transaction commits. */
 static bool wake_at_commit = false;
 static bool recheck_at_commit = false;
+static bool all_at_commit = false;
 
 static void around_statement(DcUtility *utility);
 static const char *database_to_leave(Node *statement);
@@ -55,6 +57,7 @@ hooks_init(void)
 {
 	utility_add(around_statement);
 	RegisterXactCallback(xact_callback, NULL);
+	activity_set_wake(launcher_wake);
 }
 
 static void
@@ -206,6 +209,9 @@ note_statement(Node *statement)
 			/* the extension may have been created in it */
 			if (((TransactionStmt *) statement)->kind == TRANS_STMT_COMMIT_PREPARED)
 				recheck_at_commit = true;
+			/* what it has changed nobody knows any more; nor which rows it had locked */
+			all_at_commit = ((TransactionStmt *) statement)->kind == TRANS_STMT_COMMIT_PREPARED ||
+				((TransactionStmt *) statement)->kind == TRANS_STMT_ROLLBACK_PREPARED;
 			break;
 		default:
 			break;
@@ -221,9 +227,15 @@ xact_callback(XactEvent event, void *arg)
 		launcher_recheck(MyDatabaseId);
 	else if (event == XACT_EVENT_COMMIT && wake_at_commit)
 		launcher_wake();
+	if (event == XACT_EVENT_COMMIT && all_at_commit)
+	{
+		activity_note_at_once(DC_ACTIVITY_ALL);
+		activity_note_at_once(DC_ACTIVITY_THINGS);
+	}
 	if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT ||
 		event == XACT_EVENT_PREPARE)
 	{
+		all_at_commit = false;
 		wake_at_commit = false;
 		recheck_at_commit = false;
 	}

@@ -28,7 +28,7 @@ our $failed = qr/dcounter worker (?:ERROR|FATAL|PANIC):|dcounter job .* failed|"
 # worker_conf(): lines of postgresql.conf for all servers
 sub worker_conf
 {
-	return ("dcounter.compact_interval = '100ms'", 'autovacuum = off', 'restart_after_crash = on', "log_line_prefix = '%m [%p] %b %q%a '");
+	return ("dcounter.compact_interval = '100ms'", 'dcounter.max_workers = 20', 'autovacuum = off', 'restart_after_crash = on', "log_line_prefix = '%m [%p] %b %q%a '");
 }
 
 # soon(NODE, DATABASE, QUERY, RESULT, NAME): a test

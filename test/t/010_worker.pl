@@ -18,8 +18,11 @@ my $node = dc_node('main', conf => [
 # Which databases have a worker
 #
 sql($node, 'postgres', "CREATE DATABASE $_") foreach 'a', 'plain';
+sql($node, 'postgres', q{SELECT dc_create('here')});
 sql($node, 'a', 'CREATE EXTENSION dcounter');
-soon($node, 'postgres', $workers, 'a postgres', 'a worker after CREATE EXTENSION');
+state_is($node, 'a', 'no tables', 'none for the extension alone');
+sql($node, 'a', q{SELECT dc_create('c')});
+soon($node, 'postgres', $workers, 'a postgres', 'a worker after dc_create()');
 state_is($node, 'plain', 'no extension', 'none without the extension');
 is(sql($node, 'postgres', q{
 	SELECT count(*) FROM dc_stat_worker WHERE job = 'compaction' AND datname LIKE 'template%'}), '0', 'nor in a template database');
@@ -29,13 +32,12 @@ is(sql($node, 'postgres', q{
 
 sql($node, 'a', q{
 	CREATE ROLE alice; CREATE SCHEMA private AUTHORIZATION alice;
-	SELECT dc_create('c', totals => 'compacted');
 	SET ROLE alice; SELECT dc_create('private.c', totals => 'compacted');});
 compacts($node, 'a', $_, "$_ is compacted") foreach 'c', 'private.c';
 
 my $session = dc_session($node, 'plain');
 is($session->run('BEGIN; CREATE EXTENSION dcounter; ROLLBACK'), '', 'CREATE EXTENSION, rolled back');
-$session->run('BEGIN; SAVEPOINT s; CREATE EXTENSION dcounter; ROLLBACK TO s; CREATE EXTENSION dcounter');
+$session->run('BEGIN; SAVEPOINT s; CREATE EXTENSION dcounter; ROLLBACK TO s; CREATE EXTENSION dcounter; SELECT dc_create(\'p\')');
 state_is($node, 'plain', 'no extension', 'no worker before the commit');
 $session->run('COMMIT');
 soon($node, 'postgres', $workers, 'a plain postgres', 'a worker after it');
@@ -123,7 +125,7 @@ sleep(0.3);
 $session->run('COMMIT');
 $session->quit;
 state_is($node, 'plain', 'no extension', 'DROP EXTENSION');
-sql($node, 'plain', "BEGIN; CREATE EXTENSION dcounter; PREPARE TRANSACTION 'extension'");
+sql($node, 'plain', "BEGIN; CREATE EXTENSION dcounter; SELECT dc_create('q'); PREPARE TRANSACTION 'extension'");
 state_is($node, 'plain', 'no extension', 'CREATE EXTENSION, prepared');
 sql($node, 'plain', "COMMIT PREPARED 'extension'");
 state_is($node, 'plain', 'running', 'and committed');
@@ -148,11 +150,11 @@ is(sql($node, 'postgres', $launcher), $first, 'and the same launcher');
 soon($node, 'postgres', "SELECT wait_event FROM pg_stat_activity WHERE pid = $first", 'Extension', 'the launcher sleeps');
 kill('STOP', $first);
 sql($node, 'postgres', 'CREATE DATABASE unseen TEMPLATE template0');
-sql($node, 'unseen', 'CREATE EXTENSION dcounter');
+sql($node, 'unseen', q{CREATE EXTENSION dcounter; SELECT dc_create('u')});
 is(answer($node, 'unseen', 'SELECT dc_worker_stop()'), 'f', 'no worker yet, and none is to come');
 kill('CONT', $first);
 sql($node, 'postgres', 'CREATE DATABASE later TEMPLATE template0');
-sql($node, 'later', 'CREATE EXTENSION dcounter');
+sql($node, 'later', q{CREATE EXTENSION dcounter; SELECT dc_create('l')});
 soon($node, 'postgres', q{SELECT state FROM dc_stat_worker WHERE datname = 'later' AND job = 'compaction'}, 'running', 'the launcher has looked around');
 is(sql($node, 'postgres', q{SELECT state, pid IS NULL FROM dc_stat_worker WHERE datname = 'unseen' AND job = 'compaction'}), 'stopped|t', 'it stays stopped');
 is(answer($node, 'unseen', 'SELECT dc_worker_start()'), 't', 'until it is started');

@@ -1,0 +1,239 @@
+/*
+ * activity.c
+ *		Which counter tables may have work for the worker's jobs.
+ *
+ * A transaction that writes shard rows, or anything else that a job looks for, notes the
+ * counter table, and publishes that when it has ended. A job collects what was published
+ * for a table before it looks at it, and leaves the table alone until that differs. So
+ * a table that nobody writes to costs the worker a look into shared memory.
+ *
+ * What was published is a number in an array, at the place that the hash of database and
+ * table gives. An even number: nothing was published since somebody collected it. Who
+ * publishes makes it odd, if it is even; who collects makes it even again, and remembers
+ * the number. Tables that share a place, and several who collect, do no harm: each compares
+ * with the number that he has remembered himself, so a look too many is all that comes
+ * of it. A table that is written to by many costs two changes of its place for each round
+ * of a job, not one for each commit.
+ *
+ * Nothing is missed, in this order:
+ *
+ *		who writes:		1. is visible (committed)	2. barrier	3. reads the number
+ *		who collects:	1. changes the number		2. barrier	3. takes a snapshot
+ *
+ * If the writer finds an odd number and leaves it, that was before it was changed, and so
+ * the snapshot has the commit. If it finds an even one it makes it odd, which the next
+ * comparison shows. That is why a transaction publishes when it has ended, and not
+ * before its commit. It also does when it is rolled back: a job may have passed over a row
+ * that it had locked.
+ *
+ * What is not published: rows that others than the extension's functions write (by SQL,
+ * by a restore), and what a session cannot know (its process is killed: then the memory
+ * is made anew, and the workers, too). A transaction that is prepared publishes nothing, and
+ * COMMIT PREPARED, which knows no tables, that all may have changed. So this is a hint, and
+ * jobs look at each table now and then in any case (table/tabledue.c).
+ *
+ * It is in shared memory, so it is not known without preload: then nothing is noted, and
+ * jobs look at each table each time.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "base/activity.h"
+#include "base/shmem.h"
+#include "common/hashfn.h"
+#include "miscadmin.h"
+
+/* A power of two. */
+#define PLACES 16384
+
+/* Tables that a transaction notes by name. With more of them, all may have changed. */
+#define MAX_NOTED 32
+
+typedef struct DcActivityPlace
+{
+	pg_atomic_uint32 number; /* odd: published since it was collected, */
+	pg_atomic_uint64 since;	 /* DcMoment: when */
+} DcActivityPlace;
+
+static DcActivityPlace *places = NULL; /* in shared memory */
+
+/* Tells the launcher that a number has become odd. */
+static void (*wake_launcher)(void) = NULL;
+
+/* Of this transaction; emptied when it ends. */
+static Oid noted[MAX_NOTED];
+static int nnoted = 0;
+
+static void places_init(void *area);
+static DcActivityPlace *place_of(Oid database, Oid what);
+static bool publish(Oid what);
+static void xact_callback(XactEvent event, void *arg);
+
+/*
+ * activity_init asks for the shared memory; called once, at preload.
+ */
+void
+activity_init(void)
+{
+	shmem_add("dcounter activity", PLACES * sizeof(DcActivityPlace), (void **) &places, places_init);
+	RegisterXactCallback(xact_callback, NULL);
+}
+
+static void
+places_init(void *area)
+{
+	for (int i = 0; i < PLACES; i++)
+	{
+		pg_atomic_init_u32(&((DcActivityPlace *) area)[i].number, 0);
+		pg_atomic_init_u64(&((DcActivityPlace *) area)[i].since, 0);
+	}
+}
+
+/*
+ * activity_set_wake says how the launcher is told of what it may have to act on.
+ */
+void
+activity_set_wake(void (*wake)(void))
+{
+	wake_launcher = wake;
+}
+
+/*
+ * activity_is_known tells whether sessions publish what they change.
+ */
+bool
+activity_is_known(void)
+{
+	return places != NULL;
+}
+
+/*
+ * activity_note notes that this transaction changes something in or about a counter table,
+ * or another thing of its database.
+ */
+void
+activity_note(Oid what)
+{
+	if (places == NULL)
+		return;
+	for (int i = nnoted - 1; i >= 0; i--)
+	{
+		if (noted[i] == what)
+			return;
+	}
+	if (nnoted == MAX_NOTED)
+	{
+		nnoted = 0;
+		noted[nnoted++] = DC_ACTIVITY_THINGS; /* which may have been among them */
+		noted[nnoted++] = DC_ACTIVITY_ALL;
+	}
+	else if (nnoted < 2 || noted[1] != DC_ACTIVITY_ALL)
+		noted[nnoted++] = what;
+}
+
+/*
+ * activity_forget forgets what this transaction has noted. It is a step of a job, which would
+ * otherwise find its own changes.
+ */
+void
+activity_forget(void)
+{
+	nnoted = 0;
+}
+
+/*
+ * activity_note_at_once publishes something that is visible already. Must not throw.
+ */
+void
+activity_note_at_once(Oid what)
+{
+	bool news;
+
+	if (places == NULL)
+		return;
+	news = publish(what);
+	news |= publish(DC_ACTIVITY_ANY);
+	if (news && wake_launcher != NULL)
+		wake_launcher();
+}
+
+/*
+ * activity_collect returns the number to compare with later. The caller's next snapshot
+ * has all that was published before.
+ */
+uint32
+activity_collect(Oid database, Oid what)
+{
+	pg_atomic_uint32 *number;
+	uint32 now;
+
+	if (places == NULL)
+		return 0;
+	number = &place_of(database, what)->number;
+	now = pg_atomic_read_u32(number);
+	while (now % 2 == 1 && !pg_atomic_compare_exchange_u32(number, &now, now + 1))
+		;
+	pg_memory_barrier();
+	return now + now % 2;
+}
+
+/*
+ * activity_differs tells whether something was published since a number was collected.
+ */
+bool
+activity_differs(Oid database, Oid what, uint32 collected)
+{
+	return places == NULL || pg_atomic_read_u32(&place_of(database, what)->number) != collected;
+}
+
+/*
+ * activity_since returns since when there is something to collect, DC_NEVER if there is
+ * nothing, and DC_LONG_AGO if that is not known.
+ */
+DcMoment
+activity_since(Oid database, Oid what)
+{
+	DcActivityPlace *place;
+
+	if (places == NULL)
+		return DC_LONG_AGO;
+	place = place_of(database, what);
+	return pg_atomic_read_u32(&place->number) % 2 == 1 ? moment_read(&place->since) : DC_NEVER;
+}
+
+static DcActivityPlace *
+place_of(Oid database, Oid what)
+{
+	return &places[hash_combine(murmurhash32(database), murmurhash32(what)) % PLACES];
+}
+
+/*
+ * publish makes a number odd; true if it was even, and it is one that the launcher looks
+ * at.
+ */
+static bool
+publish(Oid what)
+{
+	DcActivityPlace *place = place_of(MyDatabaseId, what);
+	uint32 now;
+
+	pg_memory_barrier();
+	now = pg_atomic_read_u32(&place->number);
+	if (now % 2 == 1)
+		return false;
+	moment_write(&place->since, moment_now());
+	/* if another has made it odd meanwhile, he may have been collected: look again */
+	while (now % 2 == 0 && !pg_atomic_compare_exchange_u32(&place->number, &now, now + 1))
+		;
+	return what == DC_ACTIVITY_ANY || what == DC_ACTIVITY_THINGS;
+}
+
+static void
+xact_callback(XactEvent event, void *arg)
+{
+	if (event != XACT_EVENT_COMMIT && event != XACT_EVENT_ABORT && event != XACT_EVENT_PREPARE)
+		return;
+	for (int i = 0; i < nnoted && event != XACT_EVENT_PREPARE; i++)
+		activity_note_at_once(noted[i]);
+	nnoted = 0;
+}
