@@ -18,10 +18,10 @@ my $node = dc_node('main', conf => [
 # Which databases have a worker
 #
 sql($node, 'postgres', "CREATE DATABASE $_") foreach 'a', 'plain';
-sql($node, 'postgres', q{SELECT dc_create('here')});
+sql($node, 'postgres', q{SELECT dc_create('here', totals => 'compacted')});
 sql($node, 'a', 'CREATE EXTENSION dcounter');
 state_is($node, 'a', 'no tables', 'none for the extension alone');
-sql($node, 'a', q{SELECT dc_create('c')});
+sql($node, 'a', q{SELECT dc_create('c', totals => 'compacted')});
 soon($node, 'postgres', $workers, 'a postgres', 'a worker after dc_create()');
 state_is($node, 'plain', 'no extension', 'none without the extension');
 is(sql($node, 'postgres', q{

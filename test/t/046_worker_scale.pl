@@ -24,7 +24,7 @@ my ($status, $out, $err) = $node->psql('bare', 'SELECT dc_worker_start()');
 is($out, 't', 'dc_worker_start() there');
 like($err, qr/NOTICE:  the dcounter worker has nothing to do in this database/, '... says so');
 sql($node, 'd1', 'DROP EXTENSION dcounter');
-sql($node, $_, q{CREATE EXTENSION dcounter; SELECT dc_create('c')}) foreach @names;
+sql($node, $_, q{CREATE EXTENSION dcounter; SELECT dc_create('c', totals => 'compacted')}) foreach @names;
 
 # sampled(SECONDS, SUB): for so long calls SUB again and again, and returns the turns: the most
 # workers at a time, and for each database how often another worker was seen
@@ -105,7 +105,7 @@ $begin = time;
 compacts($node, 'd2', 'c', 'another database has its turn');
 note(sprintf('after %.1f s', time - $begin));
 is(sql($node, 'd1', $backlog), 't', '... before all of that is done');
-sql($node, 'd1', q{SELECT dc_create('d')});
+sql($node, 'd1', q{SELECT dc_create('d', totals => 'compacted')});
 compacts($node, 'd1', 'd', 'and another table of the first database');
 set_conf($node, 'dcounter.worker_load' => 15, 'dcounter.compact_batch' => 1000, 'dcounter.max_workers' => 2);
 
@@ -178,7 +178,7 @@ my $few = dc_node('few', conf => [
 foreach (@names)
 {
 	sql($few, 'postgres', "CREATE DATABASE $_");
-	sql($few, $_, q{CREATE EXTENSION dcounter; SELECT dc_create('c')});
+	sql($few, $_, q{CREATE EXTENSION dcounter; SELECT dc_create('c', totals => 'compacted')});
 }
 sql($few, 'postgres', q{CREATE TABLE big AS SELECT n FROM generate_series(1, 100000) AS n; ANALYZE big});
 my $explain = q{SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0;

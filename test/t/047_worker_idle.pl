@@ -24,11 +24,11 @@ my $scans = q{SELECT sum(coalesce(idx_scan, 0) + seq_scan) FROM pg_stat_user_tab
 my $runs = q{SELECT sum(runs) FROM dc_stat_worker WHERE job IN ('compaction', 'expiry', 'ledger')};
 
 sql($node, 'postgres', q{
-	SELECT count(dc_create('t' || n)) FROM generate_series(1, 30) AS n;
+	SELECT count(dc_create('t' || n, totals => 'compacted')) FROM generate_series(1, 30) AS n;
 	SELECT dc_stock_create('stock'), dc_ledger_create('money', auto_open => true);
 	SELECT dc_restock('stock', 'k', 100), dc_account_open('money', 'x', NULL);
 	CREATE ROLE alice; CREATE SCHEMA a AUTHORIZATION alice;
-	SET ROLE alice; SELECT dc_create('a.own');
+	SET ROLE alice; SELECT dc_create('a.own', totals => 'compacted');
 	CREATE FUNCTION a.f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';
 	CREATE TRIGGER f BEFORE INSERT OR UPDATE ON a.own FOR EACH ROW EXECUTE FUNCTION a.f()});
 sql($node, 'postgres', q{SELECT dc_incr('t' || n, 'k') FROM generate_series(1, 30) AS n});
@@ -107,7 +107,7 @@ sql($node, 'postgres', q{SELECT count(dc_incr('t' || n, 'many')) FROM generate_s
 done_soon(join(' + ', map { "(SELECT value FROM t$_ WHERE key = 'many')" } 1, 3 .. 30) =~ s/^/SELECT /r, '29', 'many tables in one transaction');
 sql($node, 'postgres', q{DROP TRIGGER f ON a.own});
 done_soon(q{SELECT value FROM a.own}, '1', 'a trigger of the owner that is dropped');
-sql($node, 'postgres', q{SELECT dc_create('fresh'); SELECT dc_incr('fresh', 'k')});
+sql($node, 'postgres', q{SELECT dc_create('fresh', totals => 'compacted'); SELECT dc_incr('fresh', 'k')});
 done_soon(q{SELECT value FROM fresh}, '1', 'a new table');
 sql($node, 'postgres', q{ALTER TABLE t11 RENAME TO renamed; SELECT dc_incr('renamed', 'k'); SELECT dc_drop('t12')});
 done_soon(q{SELECT value FROM renamed WHERE key = 'k'}, '2', 'one that was renamed');
