@@ -17,6 +17,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "base/activity.h"
 #include "catalog/pg_type.h"
 #include "common/int.h"
 #include "counter/sqlpath.h"
