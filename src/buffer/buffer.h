@@ -197,6 +197,16 @@ extern bool flush_wait(DcBufferTable *table);
 extern void flush_wait_done(DcBufferTable *table, uint64 number);
 extern void flush_wait_refused(DcBufferTable *table);
 
+/* flushsleep.c */
+extern void waiters_add(void);
+extern void waiter_prepare(void);
+extern void waiter_begin(DcBufferTable *table, uint64 number);
+extern void waiter_end(void);
+extern void waiter_sleep(void);
+extern int waiter_sleep_on_latch(int death);
+extern void waiters_wake(DcBufferTable *table, uint64 number);
+extern void waiters_wake_all(void);
+
 /* bufferread.c */
 extern bool buffer_read_keys(DcCounter *counter, DcBuffered *keys, int count);
 extern bool buffer_read_all(DcCounter *counter, DcSums *sums);

@@ -55,6 +55,7 @@ PG_FUNCTION_INFO_V1(dc_flush);
 #define RETRY_FAILED_MIN (INT64CONST(100) * 1000)
 #define RETRY_FAILED_MAX (INT64CONST(60) * 1000 * 1000)
 #define RETRY_WAITED_MAX (INT64CONST(1) * 1000 * 1000)
+#define LOOK_INTERVAL (INT64CONST(1) * 1000 * 1000)
 
 /* A worker that leaves */
 #define LEAVE_LOOK_MS 2	  /* looks again whether transactions are committing, */
@@ -89,6 +90,9 @@ typedef struct DcFlushStep
 
 static DcFlushRetry retries[DC_BUFFER_TABLES];
 
+/* When to wake those who wait for a flush that is not this process's. */
+static DcMoment next_look = {0};
+
 /* The worker is leaving: everything is due. */
 static bool leaving = false;
 static DcMoment leave_until; /* nothing after that */
@@ -97,6 +101,7 @@ static void flusher_exit(int code, Datum arg);
 static bool is_reserved(void);
 static DcMoment table_due(int slot);
 static DcFlushRetry *retry_of(int slot);
+static void look_at_waiters(void);
 static void put_off(Oid counter);
 static bool flush_slot(DcJobRun *run, int slot);
 static void flush_step(void *arg);
@@ -118,8 +123,13 @@ flush_due(void)
 		return due;
 	for (int i = 0; i < buffer_area->ntables; i++)
 	{
-		if (buffer_area->tables[i].database == MyDatabaseId)
-			due = moment_min(due, table_due(i));
+		DcBufferTable *table = &buffer_area->tables[i];
+
+		if (table->database != MyDatabaseId)
+			continue;
+		due = moment_min(due, table_due(i));
+		if (!leaving && pg_atomic_read_u32(&table->waiting) > 0)
+			due = moment_min(due, next_look);
 	}
 	return due;
 }
@@ -179,6 +189,8 @@ flush_job(DcJobRun *run)
 		return false;
 	if (OidIsValid(run->suspect))
 		put_off(run->suspect);
+	if (!leaving)
+		look_at_waiters();
 	for (int pass = 1; any; pass++)
 	{
 		if (leaving && pass > 1 && !moment_is_reached(leave_until))
@@ -212,6 +224,18 @@ is_to_do(const DcJobRun *run, int slot)
 	if (run->all_owners)
 		return moment_is_reached(table_due(slot));
 	return !flusher_flushes(table) && pg_atomic_read_u32(&table->dirty) != 0;
+}
+
+/*
+ * look_at_waiters wakes all who wait, now and then: see flushsleep.c.
+ */
+static void
+look_at_waiters(void)
+{
+	if (!moment_is_reached(next_look))
+		return;
+	next_look = moment_after(moment_now(), LOOK_INTERVAL);
+	waiters_wake_all();
 }
 
 /*
@@ -249,6 +273,7 @@ static void
 flusher_exit(int code, Datum arg)
 {
 	flusher_leave();
+	waiters_wake_all();
 }
 
 /*
@@ -265,6 +290,7 @@ flush_leave(DcMoment until)
 	if (buffer_area == NULL)
 		return;
 	flusher_leave();
+	waiters_wake_all();
 	leaving = true;
 	leave_until = until;
 	for (int i = 0; i < DC_BUFFER_TABLES; i++)

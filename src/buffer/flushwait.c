@@ -9,10 +9,8 @@
  * undoes the session's mark, the number that it waits for is that of the flush that has
  * undone it, or an earlier one. Otherwise the mark stays, and another flush follows.
  *
- * Each session has a place where it says which flush of which table it waits for. The end
- * of a flush wakes the sessions that wait for it. These are half of all, usually: the
- * others have come while it was on its way and wait for the next one. To wake them as
- * well, as a condition variable would, costs more than the flush.
+ * Sessions that wait are woken at the end of each flush and each attempt at one
+ * (flushsleep.c).
  *
  * A transaction that has added to a table of durability "sync" waits when it is
  * committed and has released its locks (so no other transaction waits for one that
@@ -31,11 +29,8 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "base/compat.h"
-#include "base/shmem.h"
 #include "buffer/buffer.h"
 #include "miscadmin.h"
-#include "pgstat.h"
 #include "portability/instr_time.h"
 #include "storage/latch.h"
 #include "tcop/dest.h"
@@ -43,36 +38,8 @@
 #include "utils/memutils.h"
 #include "utils/resowner.h"
 
-/* How long to sleep before signals are looked at again. */
-#define LOOK_MS 100
-
 /* How long to wait without a worker. */
 #define ALONE_MS 5000
-
-/*
- * The flush that a session waits for. The fields are written by that session only, the
- * number last.
- */
-typedef struct DcWaiter
-{
-	struct Latch *latch;
-	pg_atomic_uint32 table;	 /* its slot */
-	pg_atomic_uint64 number; /* of the flush; 0: it does not wait */
-} DcWaiter;
-
-typedef struct DcWaiters
-{
-	pg_atomic_uint32 used; /* those from here on have never waited */
-	DcWaiter sessions[FLEXIBLE_ARRAY_MEMBER];
-} DcWaiters;
-
-static DcWaiters *waiters = NULL;
-
-/* The table that this session waits for, in shared memory; wait_end() clears it. */
-static DcBufferTable *waiting_for = NULL;
-
-/* Looked up before it is needed where nothing may throw. */
-static uint32 wait_event = 0;
 
 typedef struct DcWait
 {
@@ -95,11 +62,6 @@ static bool wait_committed(const DcWait *wait);
 static bool sleep_once(void);
 static bool is_interrupted(void);
 static bool is_alone(DcBufferTable *table, instr_time *since);
-static Size waiters_size(void);
-static void waiters_init(void *area);
-static void wake(DcBufferTable *table, uint64 number);
-static void wait_begin(DcBufferTable *table, uint64 number);
-static void wait_end(void);
 
 /*
  * flush_wait_init asks for shared memory and registers the callback; called once.
@@ -107,8 +69,7 @@ static void wait_end(void);
 void
 flush_wait_init(void)
 {
-	shmem_add_sized("dcounter flush waiters", waiters_size, (void **) &waiters,
-					waiters_init);
+	waiters_add();
 	RegisterResourceReleaseCallback(resource_callback, NULL);
 }
 
@@ -119,8 +80,7 @@ void
 flush_wait_prepare(void)
 {
 	wanted++;
-	if (wait_event == 0)
-		wait_event = compat_wait_event("DcounterFlush"); /* may throw */
+	waiter_prepare();
 	if (wanted <= max_waits)
 		return;
 	if (waits == NULL)
@@ -154,8 +114,7 @@ resource_callback(ResourceReleasePhase phase, bool commit, bool top, void *arg)
 
 	if (phase != RESOURCE_RELEASE_AFTER_LOCKS || !top)
 		return;
-	if (waiting_for != NULL)
-		wait_end(); /* the session was terminated while it waited in dc_flush() */
+	waiter_end(); /* the session was terminated while it waited in dc_flush() */
 	if (wanted == 0)
 		return;
 	wanted = 0;
@@ -176,16 +135,19 @@ static bool
 wait_committed(const DcWait *wait)
 {
 	DcBufferTable *table = wait->table;
-	bool interrupted = false;
+	bool interrupted;
 	instr_time alone_since;
 
 	if (pg_atomic_read_u64(&table->done) >= wait->number)
 		return true;
 	INSTR_TIME_SET_ZERO(alone_since);
-	wait_begin(table, wait->number);
+	waiter_begin(table, wait->number);
+	interrupted = is_interrupted();
+	if (!interrupted)
+		waiter_sleep();
 	while (!interrupted && pg_atomic_read_u64(&table->done) < wait->number)
 		interrupted = is_interrupted() || is_alone(table, &alone_since) || !sleep_once();
-	wait_end();
+	waiter_end();
 	return !interrupted;
 }
 
@@ -196,11 +158,7 @@ wait_committed(const DcWait *wait)
 static bool
 sleep_once(void)
 {
-	int events = WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_POSTMASTER_DEATH,
-						   LOOK_MS, wait_event);
-
-	ResetLatch(MyLatch);
-	if (events & WL_POSTMASTER_DEATH)
+	if (waiter_sleep_on_latch(WL_POSTMASTER_DEATH) & WL_POSTMASTER_DEATH)
 	{
 		ProcDiePending = true;
 		whereToSendOutput = DestNone;
@@ -278,8 +236,9 @@ flush_wait(DcBufferTable *table)
 
 	if (!flusher_flushes(table))
 		return false;
+	waiter_prepare();
 	pg_memory_barrier();
-	wait_begin(table, number);
+	waiter_begin(table, number);
 	PG_TRY();
 	{
 		table_mark_dirty(table);
@@ -290,14 +249,12 @@ flush_wait(DcBufferTable *table)
 				!flusher_flushes(table))
 				break;
 			CHECK_FOR_INTERRUPTS();
-			(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-							 LOOK_MS, compat_wait_event("DcounterFlush"));
-			ResetLatch(MyLatch);
+			(void) waiter_sleep_on_latch(WL_EXIT_ON_PM_DEATH);
 		}
 	}
 	PG_FINALLY();
 	{
-		wait_end();
+		waiter_end();
 	}
 	PG_END_TRY();
 	return done;
@@ -313,7 +270,7 @@ flush_wait_done(DcBufferTable *table, uint64 number)
 
 	if (done < number)
 		pg_atomic_write_u64(&table->done, number);
-	wake(table, number); /* also sessions that wait for an earlier one, which has failed */
+	waiters_wake(table, number); /* also sessions that wait for an earlier one, which has failed */
 }
 
 /*
@@ -324,79 +281,5 @@ void
 flush_wait_refused(DcBufferTable *table)
 {
 	pg_atomic_fetch_add_u64(&table->refused, 1);
-	wake(table, PG_UINT64_MAX);
-}
-
-static Size
-waiters_size(void)
-{
-	return add_size(offsetof(DcWaiters, sessions),
-					mul_size(MaxBackends + 1, sizeof(DcWaiter)));
-}
-
-static void
-waiters_init(void *area)
-{
-	DcWaiters *init = area;
-
-	pg_atomic_init_u32(&init->used, 0);
-	for (int i = 0; i <= MaxBackends; i++)
-	{
-		pg_atomic_init_u32(&init->sessions[i].table, 0);
-		pg_atomic_init_u64(&init->sessions[i].number, 0);
-	}
-}
-
-/*
- * wake wakes the sessions that wait for this flush of a table or an earlier one.
- */
-static void
-wake(DcBufferTable *table, uint64 number)
-{
-	uint32 slot = table - buffer_area->tables;
-	uint32 used;
-
-	pg_memory_barrier(); /* a session says that it waits, and then looks whether it is done */
-	if (pg_atomic_read_u32(&table->waiting) == 0)
-		return;
-	used = pg_atomic_read_u32(&waiters->used);
-	for (uint32 i = 0; i < used; i++)
-	{
-		DcWaiter *waiter = &waiters->sessions[i];
-		uint64 wanted_number = pg_atomic_read_u64(&waiter->number);
-
-		if (wanted_number == 0 || wanted_number > number)
-			continue;
-		pg_read_barrier();
-		if (pg_atomic_read_u32(&waiter->table) == slot)
-			SetLatch(waiter->latch);
-	}
-}
-
-static void
-wait_begin(DcBufferTable *table, uint64 number)
-{
-	uint32 me = compat_backend_number();
-	DcWaiter *waiter = &waiters->sessions[me];
-	uint32 used = pg_atomic_read_u32(&waiters->used);
-
-	waiting_for = table;
-	waiter->latch = MyLatch;
-	pg_atomic_write_u32(&waiter->table, table - buffer_area->tables);
-	pg_write_barrier();
-	pg_atomic_write_u64(&waiter->number, number);
-	while (used <= me &&
-		   !pg_atomic_compare_exchange_u32(&waiters->used, &used, me + 1))
-		;
-	/* this is a barrier as well */
-	pg_atomic_fetch_add_u32(&table->waiting, 1);
-	flusher_wake();
-}
-
-static void
-wait_end(void)
-{
-	pg_atomic_write_u64(&waiters->sessions[compat_backend_number()].number, 0);
-	pg_atomic_fetch_sub_u32(&waiting_for->waiting, 1);
-	waiting_for = NULL;
+	waiters_wake(table, PG_UINT64_MAX);
 }
