@@ -71,6 +71,7 @@
 #include "base/compat.h"
 #include "catalog/pg_collation.h"
 #include "common/int.h"
+#include "miscadmin.h"
 #include "rows/direct.h"
 #include "rows/locks.h"
 #include "rows/scan.h"
@@ -134,6 +135,8 @@ static bool update_total(DcDirectRel *rel, const DcDelta *delta, DcHint *hint,
 static bool has_room(DcDirectRel *rel, const DcHint *hint, const DcVersion *version);
 static DcVersionStep count_version(DcVersion *version, void *arg);
 static bool may_be_lockable(const DcVersion *version);
+static bool insert_total(DcDirectRel *rel, const DcDeltaKey *key, int64 inc, int64 dec,
+						 TimestampTz at, ItemPointer tid);
 static bool set_total(DcDirectRel *rel, int64 inc, int64 dec, TimestampTz at);
 static bool insert_speculatively(DcDirectRel *rel);
 
@@ -150,6 +153,7 @@ total_add(DcDirectTables *tables, const DcDelta *delta)
 	ItemPointerData root;
 	bool done = false;
 
+	CHECK_FOR_INTERRUPTS();
 	counter_layout(tables->counter);
 	if (!tables->counter->direct_totals || must_leave(tables, delta, place))
 		return false;
@@ -160,7 +164,7 @@ total_add(DcDirectTables *tables, const DcDelta *delta)
 			version_release(&probe.version); /* not before: rel->values point there */
 			break;
 		case TOTAL_NONE:
-			done = total_insert(rel, &delta->key, delta->inc, delta->dec,
+			done = insert_total(rel, &delta->key, delta->inc, delta->dec,
 								GetCurrentTimestamp(), &root);
 			if (done)
 				hint_set(&place->hint, &root, InvalidOffsetNumber, InvalidBuffer);
@@ -363,12 +367,35 @@ set_total(DcDirectRel *rel, int64 inc, int64 dec, TimestampTz at)
 }
 
 /*
- * total_insert inserts the row of totals of a key, and tells its place. False, with nothing done, if the index
- * knows of another one, whose transaction may be in progress; it waits for none. The caller has
- * asked for counter->direct_totals.
+ * total_insert inserts the row of totals of a key, and tells its place. False, with nothing
+ * done, if there is another one, or a transaction in progress has one; it waits for none. The
+ * caller has asked for counter->direct_totals.
  */
 bool
 total_insert(DcDirectRel *rel, const DcDeltaKey *key, int64 inc, int64 dec, TimestampTz at,
+			 ItemPointer tid)
+{
+	DcHint hint;
+	DcProbe probe;
+
+	switch (find_by_index(rel, key, &hint, &probe))
+	{
+		case TOTAL_NONE:
+			return insert_total(rel, key, inc, dec, at, tid);
+		case TOTAL_FREE:
+			version_release(&probe.version);
+			break;
+		case TOTAL_BUSY:
+			break;
+	}
+	return false;
+}
+
+/*
+ * insert_total does that for a key that the index does not know yet. Meanwhile it may.
+ */
+static bool
+insert_total(DcDirectRel *rel, const DcDeltaKey *key, int64 inc, int64 dec, TimestampTz at,
 			 ItemPointer tid)
 {
 	const AttrNumber *atts = rel->layout->atts;
