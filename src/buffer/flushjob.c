@@ -417,19 +417,22 @@ may_flush(DcFlushStep *step, DcBufferTable *table)
 /*
  * gather waits for more sessions that want a flush, if many waited for the last one:
  * these come back as soon as they are woken. It goes on while their number grows, until
- * nearly all are back. (commit_delay is the same idea.)
+ * nearly all are back. (commit_delay is the same idea.) It takes no longer than half a
+ * flush: with a slow disk all share each flush; with a quick one, the processors would have
+ * nothing to do while all wait for the same flush, and those who are late better take the next.
  */
 static void
 gather(DcBufferTable *table)
 {
 	static uint32 last_crowd = 0;
 	uint32 crowd = pg_atomic_read_u32(&table->waiting);
+	DcMoment until = moment_after(moment_now(), (int64) pg_atomic_read_u64(&table->last_us) / 2);
 
 	for (int i = 0; i < GATHER_MAX && Max(crowd, last_crowd) >= GATHER_FROM; i++)
 	{
 		uint32 before = crowd;
 
-		if (crowd >= last_crowd - last_crowd / 8)
+		if (crowd >= last_crowd - last_crowd / 8 || moment_is_reached(until))
 			break;
 		pg_usleep(GATHER_US);
 		crowd = pg_atomic_read_u32(&table->waiting);
