@@ -246,7 +246,7 @@ leave_slot(int code, Datum arg)
 
 	if (slot != NULL && slot->pid == MyProcPid)
 	{
-		job_note_end(slot);
+		jobnote_end(slot);
 		slot->pid = 0;
 		slot->state = no_extension ? DC_WORKER_NO_EXTENSION : DC_WORKER_NONE;
 		if (no_tables && slot->state == DC_WORKER_NONE)
