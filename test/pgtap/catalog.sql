@@ -2,7 +2,7 @@
 -- planner rely on. A new function is added to the list below.
 \set ON_ERROR_STOP on
 BEGIN;
-SELECT plan(89);
+SELECT plan(90);
 
 -- Functions: signature, result, and what the planner is told: volatility, parallel, strict, cost, rows
 CREATE TEMP VIEW members AS
@@ -441,6 +441,12 @@ SELECT is((SELECT count(*) FROM pg_inherits WHERE inhparent = 'dcounter.outbox':
 SELECT is_empty($$SELECT c.relname FROM pg_class c, unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE', 'TRUNCATE']) p
 	WHERE relnamespace = 'dcounter'::regnamespace AND relkind = 'r' AND relname ~ '^(changed_key|outbox|consumer)' AND has_table_privilege('public', c.oid, p)$$,
 	'PUBLIC has no right to events, nor to consumers');
+
+-- the library has to be loaded
+SELECT count(*) FROM dc_tables;
+SELECT results_eq(
+	$$SELECT boot_val, min_val, max_val, context FROM pg_settings WHERE name = 'dcounter.max_workers'$$,
+	$$VALUES ('3', '1', '128', 'sighup')$$, 'dcounter.max_workers');
 
 SELECT * FROM finish();
 ROLLBACK;
