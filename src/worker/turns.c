@@ -311,8 +311,24 @@ void
 turn_enter(DcWorkerSlot *slot)
 {
 	slot->latch = MyLatch;
-	slot->passed = slot->gives_way = slot->asked_for = slot->waits = false;
+	slot->stays = slot->passed = slot->gives_way = slot->asked_for = slot->waits = false;
 	table_jobs_begin_after(slot->last_table);
+}
+
+/*
+ * turn_stay tells dc_worker_start() that this worker has not come for nothing.
+ */
+void
+turn_stay(void)
+{
+	DcWorkerSlot *slot;
+
+	if (dc_workers == NULL)
+		return;
+	slot = slot_lock(MyDatabaseId, LW_EXCLUSIVE);
+	if (slot != NULL && slot->pid == MyProcPid)
+		slot->stays = true;
+	slots_unlock();
 }
 
 /*

@@ -136,7 +136,10 @@ dc_worker_main(Datum arg)
 	if (args.slot && !args.only_flushes)
 		no_tables = turn_is_for_nothing();
 	if (!args.only_flushes && !no_tables)
+	{
 		flush_enter();
+		turn_stay();
+	}
 
 	while (!ShutdownRequestPending && dc_worker && !args.only_flushes && !no_tables)
 	{

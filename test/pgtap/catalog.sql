@@ -442,8 +442,6 @@ SELECT is_empty($$SELECT c.relname FROM pg_class c, unnest(ARRAY['SELECT', 'INSE
 	WHERE relnamespace = 'dcounter'::regnamespace AND relkind = 'r' AND relname ~ '^(changed_key|outbox|consumer)' AND has_table_privilege('public', c.oid, p)$$,
 	'PUBLIC has no right to events, nor to consumers');
 
--- the library has to be loaded
-SELECT count(*) FROM dc_tables;
 SELECT results_eq(
 	$$SELECT boot_val, min_val, max_val, context FROM pg_settings WHERE name = 'dcounter.max_workers'$$,
 	$$VALUES ('3', '1', '128', 'sighup')$$, 'dcounter.max_workers');
