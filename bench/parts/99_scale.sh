@@ -20,11 +20,11 @@ worker_of() {
 
 # Each table has been used, and the pauses of idle tables have grown to their length.
 idle() {
-    local pid before after
+    local i pid before after
     fresh_database "$folder"
-    seq -f "SELECT dc_create('t%.0f'); SELECT dc_incr('t%.0f', 'key');" "$SCALE_TABLES" |
-        sed -E "s/(t[0-9]+)(.*)t[0-9]+/\1\2\1/" |
-        "$BINDIR/psql" -X -q -v ON_ERROR_STOP=1 -d bench >/dev/null
+    for ((i = 1; i <= SCALE_TABLES; i++)); do
+        echo "SELECT dc_create('t$i'); SELECT dc_incr('t$i', 'key');"
+    done | "$BINDIR/psql" -X -q -v ON_ERROR_STOP=1 -d bench >/dev/null
     sql bench 'VACUUM ANALYZE; CHECKPOINT;'
     sleep "$SCALE_SETTLE"
     pid=$(worker_of bench)
@@ -50,7 +50,6 @@ write_to_all() {
 databases() {
     local i writer plan planned=0 launched=0 most=0 now
     fresh_database "$folder"
-    sql bench "SELECT dc_create('c');" >/dev/null
     for ((i = 1; i <= SCALE_DATABASES; i++)); do
         echo "CREATE DATABASE scale_$i TEMPLATE bench;"
     done | "$BINDIR/psql" -X -q -v ON_ERROR_STOP=1 -d postgres

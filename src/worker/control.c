@@ -39,6 +39,7 @@ PG_FUNCTION_INFO_V1(dc_maintain);
 static void start_by_launcher(void);
 static void start_dynamic(void);
 static bool worker_is_there(void);
+static bool worker_has_come(void);
 static bool worker_found_nothing(void);
 static pid_t worker_pid(void);
 static void terminate(void);
@@ -205,6 +206,24 @@ worker_is_there(void)
 }
 
 /*
+ * worker_has_come tells whether this database's worker is there, and not to leave again
+ * because there is nothing to look after.
+ */
+static bool
+worker_has_come(void)
+{
+	DcWorkerSlot *slot;
+	bool there;
+
+	if (dc_workers == NULL)
+		return worker_pid() != 0;
+	slot = slot_lock(MyDatabaseId, LW_SHARED);
+	there = slot != NULL && !slot->only_flushes && slot->pid != 0 && slot->stays;
+	slots_unlock();
+	return there;
+}
+
+/*
  * worker_found_nothing tells whether a worker that was asked for has come, and left again, as
  * there is nothing to look after.
  */
@@ -281,7 +300,7 @@ wait_for(bool running)
 	DcMoment end = moment_in(WAIT_MS);
 	DcMoment again = moment_in(AGAIN_MS);
 
-	while (running ? worker_pid() == 0 && !worker_found_nothing() : worker_is_there())
+	while (running ? !worker_has_come() && !worker_found_nothing() : worker_is_there())
 	{
 		if (moment_is_reached(end))
 			return false;

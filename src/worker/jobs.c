@@ -21,7 +21,6 @@
 #include "base/subxact.h"
 #include "buffer/bufferinit.h"
 #include "executor/spi.h"
-#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/interrupt.h"
@@ -94,7 +93,7 @@ static volatile DcMoment step_began = {0};
 static volatile DcMoment leave_until = {0};
 
 /* The job whose step is running, by its name. */
-static const char *step_job = NULL;
+const char *job_step_name = NULL;
 
 /* How long a run may work before it is slowed down, and its longest sleep. */
 #define PACE_AFTER_US (50 * 1000)
@@ -112,7 +111,7 @@ static struct
 } last_run[DC_MAX_JOBS];
 
 /* The job and the table of a step, for error messages and pg_stat_activity. */
-static char subject[2 * NAMEDATALEN + 64];
+char job_subject[2 * NAMEDATALEN + 64];
 
 static void look_step(void *arg);
 static void on_step_tick(void);
@@ -128,10 +127,6 @@ static void pace(void);
 static void run_urgent(void);
 static void report_failure(DcJobRun *run, int elevel, const ErrorData *error);
 static void log_run(int job);
-static void note_run(int job, TimestampTz at, int64 us, int64 work);
-static void note_error(const DcJobRun *run, const char *message);
-static void count_error(DcWorkerSlot *slot, const char *job, const char *text, int len);
-static void note_step(DcMoment began);
 
 /*
  * job_due returns when a job is to be run next in this worker, with the interval
@@ -278,7 +273,8 @@ job_run_in_worker(int job)
 	last_run[job].yielded = dc_jobs[job].run(&run);
 	last_run[job].ended = moment_now();
 	last_run[job].left += run.left;
-	note_run(job, at, moment_diff(start, last_run[job].ended), *busy - before);
+	jobnote_run(job, at, moment_diff(start, last_run[job].ended), *busy - before,
+				last_run[job].yielded ? -1 : last_run[job].left);
 	log_run(job);
 }
 
@@ -350,10 +346,10 @@ step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 	if (step_time() <= 0)
 		return false;
 	step_cancelled = false;
-	step_job = run->job;
+	job_step_name = run->job;
 	job_step_table = table;
 	job_in_step = true;
-	note_step(began);
+	jobnote_step(began);
 	enable_timeout_every(step_timeout,
 						 TimestampTzPlusMilliseconds(GetCurrentTimestamp(), STEP_TICK_MS),
 						 STEP_TICK_MS);
@@ -363,7 +359,7 @@ step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 		StartTransactionCommand();
 		PushActiveSnapshot(GetTransactionSnapshot());
 		name_subject(run, table);
-		pgstat_report_activity(STATE_RUNNING, subject);
+		pgstat_report_activity(STATE_RUNNING, job_subject);
 		step(arg);
 		PopActiveSnapshot();
 		CommitTransactionCommand();
@@ -382,7 +378,7 @@ step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 	disable_timeout(step_timeout, false);
 	job_in_step = false;
 	job_step_table = InvalidOid;
-	note_step(DC_LONG_AGO);
+	jobnote_step(DC_LONG_AGO);
 	last_step = moment_age(began);
 	*busy += last_step;
 	MemoryContextSwitchTo(caller);
@@ -392,7 +388,7 @@ step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 	if ((!ShutdownRequestPending || job_leaving) && !job_hurries && extension_is_here())
 	{
 		report_failure(run, LOG, error);
-		note_error(run, error->message);
+		jobnote_error(run->job, error->message);
 	}
 	FreeErrorData(error);
 	return false;
@@ -514,7 +510,7 @@ report_failure(DcJobRun *run, int elevel, const ErrorData *error)
 	run->failures++;
 	ereport(elevel,
 			(errcode(error->sqlerrcode),
-			 errmsg("%s failed: %s", subject, error->message),
+			 errmsg("%s failed: %s", job_subject, error->message),
 			 error->detail ? errdetail_internal("%s", error->detail) : 0,
 			 error->hint ? errhint("%s", error->hint) : 0,
 			 elevel == LOG && error->context ? errcontext("%s", error->context) : 0));
@@ -546,106 +542,14 @@ name_subject(DcJobRun *run, Oid table)
 	char *name = OidIsValid(table) ? get_rel_name(table) : NULL;
 
 	if (name != NULL)
-		snprintf(subject, sizeof(subject), "dcounter job \"%s\" on \"%s\"",
+		snprintf(job_subject, sizeof(job_subject), "dcounter job \"%s\" on \"%s\"",
 				 run->job, name);
 	else
-		snprintf(subject, sizeof(subject), "dcounter job \"%s\"", run->job);
+		snprintf(job_subject, sizeof(job_subject), "dcounter job \"%s\"", run->job);
 }
 
 static void
 subject_context(void *arg)
 {
-	errcontext("%s", subject);
-}
-
-/*
- * note_run counts a run of a job, which began at a time and took so long, in the
- * worker's slot.
- */
-static void
-note_run(int job, TimestampTz at, int64 us, int64 work)
-{
-	DcWorkerSlot *slot;
-
-	if (dc_workers == NULL)
-		return;
-	slot = slot_lock(MyDatabaseId, LW_EXCLUSIVE);
-	if (slot != NULL)
-	{
-		slot->jobs[job].last_start = at;
-		slot->jobs[job].last_us = us;
-		slot->jobs[job].runs++;
-		slot->jobs[job].work_us += work;
-		if (!last_run[job].yielded)
-			slot->jobs[job].left = last_run[job].left;
-	}
-	slots_unlock();
-}
-
-/*
- * note_error counts a failed step, and keeps its message, in the worker's slot.
- */
-static void
-note_error(const DcJobRun *run, const char *message)
-{
-	char *text;
-
-	if (dc_workers == NULL)
-		return;
-	text = psprintf("%s: %s", subject, message);
-	slots_lock(LW_EXCLUSIVE);
-	count_error(slot_find(MyDatabaseId), run->job, text,
-				pg_mbcliplen(text, strlen(text), DC_ERROR_BYTES - 1));
-	slots_unlock();
-	pfree(text);
-}
-
-/*
- * job_note_end counts the step in which the worker ends, before its end, as a failed one.
- * The caller has locked the slot. Must not throw.
- */
-void
-job_note_end(DcWorkerSlot *slot)
-{
-	char text[DC_ERROR_BYTES];
-	int len;
-
-	if (!job_in_step)
-		return;
-	len = snprintf(text, sizeof(text), "%s: the worker was ended", subject);
-	count_error(slot, step_job, text, Min(len, DC_ERROR_BYTES - 1));
-}
-
-/*
- * count_error does the work. The caller has locked the slot.
- */
-static void
-count_error(DcWorkerSlot *slot, const char *job, const char *text, int len)
-{
-	for (int i = 0; slot != NULL && i < dc_njobs; i++)
-	{
-		if (dc_jobs[i].name != job)
-			continue;
-		memcpy(slot->jobs[i].last_error, text, len);
-		slot->jobs[i].last_error[len] = '\0';
-		slot->jobs[i].last_error_at = GetCurrentTimestamp(); /* to be shown */
-		slot->jobs[i].failures++;
-	}
-}
-
-/*
- * note_step tells the launcher when the step began that is running now; DC_LONG_AGO:
- * none is.
- */
-static void
-note_step(DcMoment began)
-{
-	DcWorkerSlot *slot;
-
-	if (dc_workers == NULL)
-		return;
-	slot = slot_lock(MyDatabaseId, LW_EXCLUSIVE);
-	if (slot != NULL && slot->pid == MyProcPid)
-		slot->step_began = began;
-	slots_unlock();
+	errcontext("%s", job_subject);
 }

@@ -61,6 +61,7 @@ typedef struct DcWorkerSlot
 	struct Latch *latch; /* of the worker, while RUNNING */
 	bool passed;		 /* it has run each job to its end once, */
 	bool gives_way;		 /* and is to leave for another database */
+	bool stays;			 /* it has found something to look after */
 	bool asked_for;		 /* by dc_worker_start(): its turn comes first */
 	bool waits;			 /* it has something to do, and no worker is left for it */
 	DcMoment turn_ended; /* DC_LONG_AGO: it had none */

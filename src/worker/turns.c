@@ -65,8 +65,12 @@
 /* When to look again whether there is room. */
 #define ROOM_MS (5 * 1000)
 
-/* How often a worker looks whether there is still something to look after. */
+/*
+ * How often a worker looks whether there is still something to look after; and the second time,
+ * as the first look may have met the locks of whoever has just created the extension.
+ */
 #define LOOK_MS (60 * 1000)
+#define LOOK_AGAIN_MS 1000
 
 /* So many of max_worker_processes are left to others at least, if these use none. */
 #define SPARE 2
@@ -77,6 +81,7 @@ static uint32 my_seen = 0;
 static Oid my_table = InvalidOid;
 static bool my_pass_is_noted = false;
 static DcMoment my_next_look = {0};
+static int64 my_looks = 0;
 
 static void add_slots(DcTurns *turns, int *due, int *ndue, int *resting, int *nresting, int *workers);
 static DcMoment slot_due(const DcWorkerSlot *slot);
@@ -311,8 +316,24 @@ void
 turn_enter(DcWorkerSlot *slot)
 {
 	slot->latch = MyLatch;
-	slot->passed = slot->gives_way = slot->asked_for = slot->waits = false;
+	slot->stays = slot->passed = slot->gives_way = slot->asked_for = slot->waits = false;
 	table_jobs_begin_after(slot->last_table);
+}
+
+/*
+ * turn_stay tells dc_worker_start() that this worker has not come for nothing.
+ */
+void
+turn_stay(void)
+{
+	DcWorkerSlot *slot;
+
+	if (dc_workers == NULL)
+		return;
+	slot = slot_lock(MyDatabaseId, LW_EXCLUSIVE);
+	if (slot != NULL && slot->pid == MyProcPid)
+		slot->stays = true;
+	slots_unlock();
 }
 
 /*
@@ -359,7 +380,7 @@ turn_is_for_nothing(void)
 {
 	if (dc_workers == NULL || !moment_is_reached(my_next_look))
 		return false;
-	my_next_look = moment_in(LOOK_MS);
+	my_next_look = moment_in(my_looks++ == 0 ? LOOK_AGAIN_MS : LOOK_MS);
 	my_seen = activity_collect(MyDatabaseId, DC_ACTIVITY_THINGS);
 	my_due = moment_in(NOTHING_MS);
 	if (!job_any_is_needed() && !buffer_is_left(MyDatabaseId))

@@ -27,6 +27,7 @@ extern int turns_room(int own);
 
 /* For a worker. */
 extern void turn_enter(DcWorkerSlot *slot);
+extern void turn_stay(void);
 extern void turn_note_pass(void);
 extern bool turn_is_over(void);
 extern bool turn_is_for_nothing(void);

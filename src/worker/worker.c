@@ -136,7 +136,10 @@ dc_worker_main(Datum arg)
 	if (args.slot && !args.only_flushes)
 		no_tables = turn_is_for_nothing();
 	if (!args.only_flushes && !no_tables)
+	{
 		flush_enter();
+		turn_stay();
+	}
 
 	while (!ShutdownRequestPending && dc_worker && !args.only_flushes && !no_tables)
 	{
@@ -246,7 +249,7 @@ leave_slot(int code, Datum arg)
 
 	if (slot != NULL && slot->pid == MyProcPid)
 	{
-		job_note_end(slot);
+		jobnote_end(slot);
 		slot->pid = 0;
 		slot->state = no_extension ? DC_WORKER_NO_EXTENSION : DC_WORKER_NONE;
 		if (no_tables && slot->state == DC_WORKER_NONE)

@@ -24,16 +24,23 @@ extern volatile sig_atomic_t job_in_step;
 extern volatile DcMoment job_asked_at;
 extern Oid job_step_table;
 extern Oid job_suspect;
+extern char job_subject[2 * NAMEDATALEN + 64];
+extern const char *job_step_name;
 extern void job_timer_init(void);
 extern bool job_step_hangs(DcMoment began);
 extern void job_run_in_worker(int job);
 extern volatile sig_atomic_t job_hurries;
 extern void job_leave(void);
-extern void job_note_end(struct DcWorkerSlot *slot);
 extern DcMoment job_due(int job);
 extern void job_run_here(int job, bool atomic);
 extern bool job_all_have_run(void);
 extern bool job_any_is_needed(void);
+
+/* jobnote.c */
+extern void jobnote_run(int job, TimestampTz at, int64 us, int64 work, int64 left);
+extern void jobnote_error(const char *job, const char *message);
+extern void jobnote_end(struct DcWorkerSlot *slot);
+extern void jobnote_step(DcMoment began);
 
 /* launcher.c */
 extern void launcher_register(void);

@@ -205,6 +205,11 @@ note_statement(Node *statement)
 			/* any: CASCADE may create ours as well */
 			recheck_at_commit = true;
 			break;
+		case T_DropStmt:
+			/* the worker leaves, if there is none just now, after a turn */
+			if (((DropStmt *) statement)->removeType == OBJECT_EXTENSION)
+				activity_note(DC_ACTIVITY_THINGS);
+			break;
 		case T_TransactionStmt:
 			/* the extension may have been created in it */
 			if (((TransactionStmt *) statement)->kind == TRANS_STMT_COMMIT_PREPARED)

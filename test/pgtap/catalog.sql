@@ -2,7 +2,7 @@
 -- planner rely on. A new function is added to the list below.
 \set ON_ERROR_STOP on
 BEGIN;
-SELECT plan(91);
+SELECT plan(92);
 
 -- Functions: signature, result, and what the planner is told: volatility, parallel, strict, cost, rows
 CREATE TEMP VIEW members AS
@@ -448,6 +448,10 @@ SELECT is((SELECT count(*) FROM pg_inherits WHERE inhparent = 'dcounter.outbox':
 SELECT is_empty($$SELECT c.relname FROM pg_class c, unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE', 'TRUNCATE']) p
 	WHERE relnamespace = 'dcounter'::regnamespace AND relkind = 'r' AND relname ~ '^(changed_key|outbox|consumer)' AND has_table_privilege('public', c.oid, p)$$,
 	'PUBLIC has no right to events, nor to consumers');
+
+SELECT results_eq(
+	$$SELECT boot_val, min_val, max_val, context FROM pg_settings WHERE name = 'dcounter.max_workers'$$,
+	$$VALUES ('3', '1', '128', 'sighup')$$, 'dcounter.max_workers');
 
 SELECT * FROM finish();
 ROLLBACK;
