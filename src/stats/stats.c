@@ -194,11 +194,16 @@ stats_attach(DcCounter *counter)
 		counter->stats_generation == given_back &&
 		!moment_is_reached(moment_read(&stats_area->may_reclaim)))
 		return;
-	if (attach(counter, given_back))
-		return;
-	stats_reclaim();
-	if (!attach(counter, pg_atomic_read_u32(&stats_area->given_back)))
-		log_full(counter->relid);
+	if (!attach(counter, given_back))
+	{
+		stats_reclaim();
+		if (!attach(counter, pg_atomic_read_u32(&stats_area->given_back)))
+		{
+			log_full(counter->relid);
+			return;
+		}
+	}
+	moment_write(&stats_entry(counter->stats_entry)->used_at, moment_now());
 }
 
 /*
