@@ -95,7 +95,7 @@
  */
 #define LOOK_EVERY 61
 
-/* Index entries of a key to follow before its row of totals counts as busy. */
+/* Index entries of a key to follow before a commit gives up. */
 #define MAX_ENTRIES 8
 
 /* Versions of a row on a full page from which on it is left to compaction. */
@@ -118,7 +118,8 @@ typedef enum DcTotalState
 {
 	TOTAL_FREE, /* the probe has it */
 	TOTAL_BUSY, /* another transaction changes, inserts or deletes it */
-	TOTAL_NONE	/* there is no row */
+	TOTAL_NONE, /* there is no row */
+	TOTAL_FAR	/* too many entries lead nowhere */
 } DcTotalState;
 
 /* In TopMemoryContext, made when first needed. Static: of this session, for good. */
@@ -170,6 +171,7 @@ total_add(DcDirectTables *tables, const DcDelta *delta)
 				hint_set(&place->hint, &root, InvalidOffsetNumber, InvalidBuffer);
 			break;
 		case TOTAL_BUSY:
+		case TOTAL_FAR:
 			break;
 	}
 	if (done)
@@ -243,8 +245,8 @@ find_total(DcDirectRel *rel, const DcDeltaKey *key, DcHint *hint, DcProbe *probe
 
 /*
  * find_by_index asks the index. Entries of old versions lead to the row as well, along
- * its versions; the newest is the shortest way. If too many lead nowhere, the key counts
- * as busy.
+ * its versions; the newest is the shortest way. A key that is deleted and inserted again and
+ * again while an old snapshot is held has many that lead nowhere.
  */
 static DcTotalState
 find_by_index(DcDirectRel *rel, const DcDeltaKey *key, DcHint *hint, DcProbe *probe)
@@ -268,13 +270,14 @@ find_by_index(DcDirectRel *rel, const DcDeltaKey *key, DcHint *hint, DcProbe *pr
 		found = probe_row(rel, key, hint, probe);
 		if (found == DC_PROBE_FREE)
 			state = TOTAL_FREE;
-		else if (found == DC_PROBE_BUSY || TransactionIdIsValid(probe->xid) ||
-				 ++entries >= MAX_ENTRIES)
+		else if (found == DC_PROBE_BUSY || TransactionIdIsValid(probe->xid))
 			state = TOTAL_BUSY;
+		else if (++entries >= MAX_ENTRIES)
+			state = TOTAL_FAR;
 	}
 	index_endscan(scan);
 	pfree(DatumGetPointer(text_key));
-	if (state == TOTAL_NONE)
+	if (state == TOTAL_NONE || state == TOTAL_FAR)
 		ItemPointerSetInvalid(&hint->root);
 	return state;
 }
@@ -381,6 +384,7 @@ total_insert(DcDirectRel *rel, const DcDeltaKey *key, int64 inc, int64 dec, Time
 	switch (find_by_index(rel, key, &hint, &probe))
 	{
 		case TOTAL_NONE:
+		case TOTAL_FAR:
 			return insert_total(rel, key, inc, dec, at, tid);
 		case TOTAL_FREE:
 			version_release(&probe.version);
