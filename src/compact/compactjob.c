@@ -11,6 +11,8 @@
  * loses the commit loses all of it: then the amounts are where they were. And a
  * later increment of a row that the batch has set to zero cannot be on disk
  * before the batch is.
+ *
+ * After the sweep there is a step to give back space, if that seems to be of use (shrink.c).
  */
 #include "postgres.h"
 
@@ -19,16 +21,19 @@
 #include "base/hooks.h"
 #include "compact/compact.h"
 #include "compact/compactstuck.h"
+#include "compact/shrink.h"
 #include "table/tablejob.h"
 
 static DcSweep sweep;
 static DcMoment started; /* sweep */
+static bool swept;		 /* the space is next */
 
 static void
 start(MemoryContext cxt)
 {
 	sweep_start(&sweep, cxt);
 	sweep.remembers = true;
+	swept = false;
 	started = moment_now();
 }
 
@@ -42,6 +47,11 @@ step(Oid table, bool all_owners)
 
 	if (counter == NULL)
 		return TABLE_DONE;
+	if (swept)
+	{
+		shrink_shards(counter);
+		return TABLE_DONE;
+	}
 	sweep_next(&sweep, counter, PG_INT64_MAX);
 	if (sweep.complete)
 	{
@@ -50,7 +60,8 @@ step(Oid table, bool all_owners)
 		if (stats_hooks != NULL)
 			stats_hooks->swept(counter, started, stuck);
 	}
-	return sweep.done ? TABLE_DONE : TABLE_GOES_ON;
+	swept = sweep.done && all_owners && shrink_is_due(counter);
+	return sweep.done && !swept ? TABLE_DONE : TABLE_GOES_ON;
 }
 
 /*

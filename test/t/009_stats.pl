@@ -50,7 +50,7 @@ my $written = 'increments, keys_written, early_writes';
 
 sub test_increments
 {
-	sql($node, 'postgres', q{SELECT dc_create('c'), dc_create('p', partitions => 2)});
+	sql($node, 'postgres', q{SELECT dc_create('c', totals => 'compacted'), dc_create('p', partitions => 2)});
 	is(stat_of("$written, busy_skipped, splits, waits, keys_compacted, reads, writes_per_second, stats_reset <= clock_timestamp()"),
 		'0|0|0|0|0|0|0|0|0|t', 'a new table');
 	is(stat_of('last_compaction, last_compaction_duration, overflowed_keys, mean_read_time_ms, mean_flush_time_ms'), '||||', 'what has not happened is NULL');
@@ -144,7 +144,7 @@ sub test_reads
 
 sub test_compaction
 {
-	sql($node, 'postgres', q{SELECT dc_create('z'); SELECT dc_incr_many('z', ARRAY['a', 'b', 'c']); SELECT dc_compact('z', 1);});
+	sql($node, 'postgres', q{SELECT dc_create('z', totals => 'compacted'); SELECT dc_incr_many('z', ARRAY['a', 'b', 'c']); SELECT dc_compact('z', 1);});
 	is(stat_of('keys_compacted, last_compaction IS NULL, active_keys', 'z'), '1|t|2', 'a compaction of some keys is not the last one of the table');
 	sql($node, 'postgres', q{BEGIN; SELECT dc_compact('z'); ROLLBACK;});
 	is(stat_of('keys_compacted, last_compaction IS NULL, active_keys', 'z'), '1|t|2', 'nor is one that is rolled back');
@@ -167,7 +167,7 @@ sub test_contention
 {
 	my @sessions = map { dc_session($node, 'postgres') } 1 .. 3;
 
-	sql($node, 'postgres', q{SELECT dc_create('busy', max_shards => 2); SELECT dc_incr('busy', 'a')});
+	sql($node, 'postgres', q{SELECT dc_create('busy', max_shards => 2, totals => 'compacted'); SELECT dc_incr('busy', 'a')});
 	$sessions[0]->run(q{BEGIN; UPDATE busy_shard SET inc = inc});
 	$sessions[1]->run(q{SELECT dc_incr('busy', 'a')});
 	is(stat_of('busy_skipped > 0, splits, waits, shard_rows', 'busy'), 't|1|0|2', 'a busy row is passed over, and the key splits');

@@ -20,8 +20,8 @@ sql($node, 'postgres', "CREATE DATABASE $_") foreach 'a', 'plain';
 sql($node, $_, 'CREATE EXTENSION dcounter') foreach 'a', 'plain';
 sql($node, 'a', q{
 	CREATE ROLE joe; CREATE ROLE alice; CREATE SCHEMA private AUTHORIZATION alice;
-	SELECT dc_create('c');
-	SET ROLE alice; SELECT dc_create('private.c');});
+	SELECT dc_create('c', totals => 'compacted');
+	SET ROLE alice; SELECT dc_create('private.c', totals => 'compacted');});
 soon($node, 'postgres', $workers, 'a plain postgres', 'each database has a worker');
 
 #
@@ -50,7 +50,7 @@ soon($node, 'a', q{SELECT dc_get('c', 'lag') - value FROM c WHERE key = 'lag'}, 
 #
 $offset = -s $node->logfile;
 sql($node, 'a', q{
-	SELECT dc_create('before'), dc_create('failing'), dc_create('after');
+	SELECT dc_create('before', totals => 'compacted'), dc_create('failing', totals => 'compacted'), dc_create('after', totals => 'compacted');
 	CREATE FUNCTION fails() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no totals today'; END $$;
 	CREATE TRIGGER fails BEFORE INSERT OR UPDATE ON failing FOR EACH ROW EXECUTE FUNCTION fails();
 	SELECT dc_incr('failing', 'k');});
