@@ -114,7 +114,7 @@ check_cost() {
 
 # dc_VERB works on counters and events, dc_NOUN_VERB on the thing it names; the rest is in schema
 # dcounter, without dc_. HOW is how a verb is done.
-verbs='incr|decr|set|reset|delete|get|info|total|top|sum|take|restock|hold|transfer|publish|fetch|ack|nack|seek|create|alter|adopt|drop|apply|compact|flush|maintain'
+verbs='incr|decr|load|set|reset|delete|get|info|total|top|sum|take|restock|hold|transfer|publish|fetch|ack|nack|seek|create|alter|adopt|drop|apply|compact|flush|maintain'
 how='many|all|once|once_many|returning|hashed|up_to'
 nouns='table|stock|hold|ledger|account|balance|transfer|op|hll|cms|topk|outbox|consumer|dead_letter|worker|stat'
 # As SQL says it: count(DISTINCT item).

@@ -36,6 +36,10 @@ CREATE FUNCTION dc_incr_many(counter regclass, keys anycompatiblearray, deltas b
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100;
 COMMENT ON FUNCTION dc_incr_many(regclass, anycompatiblearray, bigint[]) IS 'adds to many counters in one call';
 
+CREATE FUNCTION dc_load(counter regclass, keys anycompatiblearray, amounts bigint[]) RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10000;
+COMMENT ON FUNCTION dc_load(regclass, anycompatiblearray, bigint[]) IS 'loads the values that counters start with, and adds to those that exist';
+
 CREATE FUNCTION dc_apply() RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100;
 COMMENT ON FUNCTION dc_apply() IS 'writes the pending increments of this transaction now';

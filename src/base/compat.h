@@ -15,6 +15,7 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_database.h"
 #include "catalog/pg_extension.h"
+#include "commands/cluster.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "postmaster/bgworker.h"
@@ -314,5 +315,21 @@ compat_is_virtual(Form_pg_attribute att)
 #else
 #define DC_MODULE_MAGIC PG_MODULE_MAGIC
 #endif
+
+/*
+ * Rewrite a table that is locked exclusively, without the rows that nobody needs. 18 takes
+ * an open table, and closes it.
+ */
+static inline void
+compat_rewrite_table(Oid relid)
+{
+	ClusterParams params = {0};
+
+#if PG_VERSION_NUM >= 180000
+	cluster_rel(relation_open(relid, NoLock), InvalidOid, &params);
+#else
+	cluster_rel(relid, InvalidOid, &params);
+#endif
+}
 
 #endif /* DC_COMPAT_H */

@@ -16,6 +16,8 @@
  * loses the commit loses all of it: then the amounts are where they were. And a
  * later increment of a row that the batch has set to zero cannot be on disk
  * before the batch is.
+ *
+ * After the sweep there is a step to give back space, if that seems to be of use (shrink.c).
  */
 #include "postgres.h"
 
@@ -25,17 +27,20 @@
 #include "base/hooks.h"
 #include "compact/compact.h"
 #include "compact/compactstuck.h"
+#include "compact/shrink.h"
 #include "table/tablejob.h"
 
 static DcSweep sweep;
 static DcMoment started; /* sweep */
 static int64 moved;		 /* keys, by it */
+static bool swept;		 /* the space is next */
 
 static void
 start(MemoryContext cxt)
 {
 	sweep_start(&sweep, cxt);
 	sweep.remembers = true;
+	swept = false;
 	started = moment_now();
 	moved = 0;
 }
@@ -50,6 +55,11 @@ step(Oid table, bool all_owners)
 
 	if (counter == NULL)
 		return TABLE_DONE;
+	if (swept)
+	{
+		shrink_shards(counter);
+		return TABLE_DONE;
+	}
 	moved += sweep_next(&sweep, counter, PG_INT64_MAX);
 	if (all_owners)
 		activity_forget();
@@ -61,6 +71,9 @@ step(Oid table, bool all_owners)
 			stats_hooks->swept(counter, started, stuck);
 	}
 	if (!sweep.done)
+		return TABLE_GOES_ON;
+	swept = all_owners && shrink_is_due(counter);
+	if (swept)
 		return TABLE_GOES_ON;
 	return sweep.complete && moved == 0 ? TABLE_IDLE : TABLE_DONE;
 }

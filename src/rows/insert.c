@@ -23,6 +23,8 @@
 #include "utils/rel.h"
 
 static bool is_plain(Relation index);
+static bool insert_entry(const DcIndexes *indexes, int i, Relation rel,
+						 TupleTableSlot *slot, IndexUniqueCheck check);
 
 /*
  * insert_problem returns the reason why rows of a table cannot be inserted without SQL,
@@ -32,9 +34,6 @@ const char *
 insert_problem(Relation rel)
 {
 	TupleDesc desc = RelationGetDescr(rel);
-	const char *problem = NULL;
-	List *indexes;
-	ListCell *lc;
 
 	if (rel->rd_rules != NULL)
 		return _("It has a rule.");
@@ -42,17 +41,30 @@ insert_problem(Relation rel)
 		return _("It has a trigger.");
 	if (desc->constr != NULL && desc->constr->num_check > 0)
 		return _("It has a check constraint.");
-	indexes = RelationGetIndexList(rel);
+	if (!indexes_are_plain(rel))
+		return _("It has an index with an expression or a condition, or one whose check is deferrable or excludes more than equal values.");
+	return NULL;
+}
+
+/*
+ * indexes_are_plain tells whether all indexes of a table are plain.
+ */
+bool
+indexes_are_plain(Relation rel)
+{
+	List *indexes = RelationGetIndexList(rel);
+	bool plain = true;
+	ListCell *lc;
+
 	foreach(lc, indexes)
 	{
 		Relation index = index_open(lfirst_oid(lc), AccessShareLock);
 
-		if (!is_plain(index))
-			problem = _("It has an index with an expression or a condition, or one whose check is deferrable or excludes more than equal values.");
+		plain &= is_plain(index);
 		index_close(index, NoLock);
 	}
 	list_free(indexes);
-	return problem;
+	return plain;
 }
 
 /*
@@ -105,21 +117,52 @@ indexes_insert(const DcIndexes *indexes, Relation rel, Oid but, TupleTableSlot *
 {
 	for (int i = 0; i < indexes->n; i++)
 	{
-		Relation index = indexes->rels[i];
+		bool unique = indexes->rels[i]->rd_index->indisunique;
 
-		if (RelationGetRelid(index) == but)
+		if (RelationGetRelid(indexes->rels[i]) == but)
 			continue;
 		for (int j = 0; j < n; j++)
-		{
-			Datum values[INDEX_MAX_KEYS];
-			bool nulls[INDEX_MAX_KEYS];
-
-			FormIndexDatum(indexes->infos[i], slots[j], NULL, values, nulls);
-			index_insert(index, values, nulls, &slots[j]->tts_tid, rel,
-						 index->rd_index->indisunique ? UNIQUE_CHECK_YES : UNIQUE_CHECK_NO,
-						 false, indexes->infos[i]);
-		}
+			(void) insert_entry(indexes, i, rel, slots[j],
+								unique ? UNIQUE_CHECK_YES : UNIQUE_CHECK_NO);
 	}
+}
+
+/*
+ * indexes_try_insert does so without waiting for other transactions, and without an error:
+ * taken[i] tells whether the values of row i, in a unique index, may be those of another
+ * row, committed or not. The caller deletes that one of ours then. Of two sessions that
+ * insert the same values, the second one to come to the index page finds the first.
+ */
+void
+indexes_try_insert(const DcIndexes *indexes, Relation rel, TupleTableSlot **slots, int n,
+				   bool *taken)
+{
+	memset(taken, 0, n * sizeof(bool));
+	for (int i = 0; i < indexes->n; i++)
+	{
+		bool unique = indexes->rels[i]->rd_index->indisunique;
+
+		for (int j = 0; j < n; j++)
+			taken[j] |= !insert_entry(indexes, i, rel, slots[j],
+									  unique ? UNIQUE_CHECK_PARTIAL : UNIQUE_CHECK_NO) &&
+				unique;
+	}
+}
+
+/*
+ * insert_entry inserts an entry into index i. With UNIQUE_CHECK_PARTIAL, false if it may
+ * not be unique.
+ */
+static bool
+insert_entry(const DcIndexes *indexes, int i, Relation rel, TupleTableSlot *slot,
+			 IndexUniqueCheck check)
+{
+	Datum values[INDEX_MAX_KEYS];
+	bool nulls[INDEX_MAX_KEYS];
+
+	FormIndexDatum(indexes->infos[i], slot, NULL, values, nulls);
+	return index_insert(indexes->rels[i], values, nulls, &slot->tts_tid, rel, check, false,
+						indexes->infos[i]);
 }
 
 void

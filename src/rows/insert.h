@@ -19,6 +19,9 @@ typedef struct DcIndexes
 
 extern const char *insert_problem(Relation rel);
 extern void indexes_open(DcIndexes *indexes, Relation rel);
+extern bool indexes_are_plain(Relation rel);
+extern void indexes_try_insert(const DcIndexes *indexes, Relation rel,
+							   TupleTableSlot **slots, int n, bool *taken);
 extern void indexes_insert(const DcIndexes *indexes, Relation rel, Oid but,
 						   TupleTableSlot **slots, int n);
 extern void indexes_close(DcIndexes *indexes);

@@ -97,15 +97,31 @@ static bool is_published(Relation totals);
 char *
 totals_problem(const DcCounter *counter, Relation totals, Relation shards)
 {
-	const Trigger *trigger;
 	char *problem = counter_problem(counter);
 
 	if (problem == NULL)
 		problem = tables_problem(counter, totals, shards);
 	if (problem == NULL)
-		problem = column_problem(counter, totals);
+		problem = totals_row_problem(counter, totals);
+	if (problem == NULL && is_published(totals))
+		problem = _("its updates are published");
+	return problem;
+}
+
+/*
+ * totals_row_problem is about what is done to each row, apart from indexes. If there is
+ * nothing, rows may be inserted without SQL, whatever the setting is (counter/load.c).
+ */
+char *
+totals_row_problem(const DcCounter *counter, Relation totals)
+{
+	const Trigger *trigger;
+	char *problem = column_problem(counter, totals);
+
 	if (problem != NULL)
 		return problem;
+	if (!counter->totals.heap || totals->rd_rel->relispartition)
+		return _("it is not a plain local table");
 	if (totals->rd_rules != NULL)
 		return _("it has rules");
 	if (RelationGetDescr(totals)->constr != NULL &&
@@ -116,8 +132,6 @@ totals_problem(const DcCounter *counter, Relation totals, Relation shards)
 		return psprintf(_("constraint \"%s\""), get_constraint_name(trigger->tgconstraint));
 	if (trigger != NULL)
 		return psprintf(_("trigger \"%s\""), trigger->tgname);
-	if (is_published(totals))
-		return _("its updates are published");
 	return NULL;
 }
 
@@ -146,7 +160,7 @@ counter_problem(const DcCounter *counter)
 static char *
 tables_problem(const DcCounter *counter, Relation totals, Relation shards)
 {
-	if (!counter->totals.heap || !counter->shards.heap || totals->rd_rel->relispartition)
+	if (!counter->totals.heap || !counter->shards.heap)
 		return _("it is not a plain local table");
 	if (!OidIsValid(counter->totals.index))
 		return _("its primary key is not a plain one");

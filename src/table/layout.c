@@ -159,6 +159,7 @@ layout_fill(DcCounter *counter, DcShapeProblem *problem)
 		/* takes from a stock look at the latest versions */
 		counter->direct_write = (stock ? direct : counter->direct_read) &&
 			is_bare(shards, counter);
+		counter->plain_totals = direct && totals_row_problem(counter, totals) == NULL;
 		counter->direct_totals = counter->row.totals == DC_TOTALS_DIRECT &&
 			totals_problem(counter, totals, shards) == NULL;
 		counter->totals_deferred = deferred_trigger(totals) != NULL;

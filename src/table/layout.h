@@ -30,5 +30,6 @@ extern void counter_check_deferred(const DcCounter *counter, bool totals);
 /* directtotals.c */
 extern char *totals_problem(const DcCounter *counter, Relation totals,
 							Relation shards);
+extern char *totals_row_problem(const DcCounter *counter, Relation totals);
 
 #endif /* DC_LAYOUT_H */

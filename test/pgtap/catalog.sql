@@ -39,6 +39,7 @@ INSERT INTO expected VALUES
 	('public.dc_alter(counter regclass, shard_by text DEFAULT NULL::text, max_shards integer DEFAULT NULL::integer, events interval DEFAULT NULL::interval, notify text DEFAULT NULL::text, mode text DEFAULT NULL::text, flush_interval interval DEFAULT NULL::interval, durability text DEFAULT NULL::text, op_retention interval DEFAULT NULL::interval, totals text DEFAULT NULL::text)', 'void', 'volatile', 'unsafe', false, 1000, 0),
 	('public.dc_drop(counter regclass)', 'void', 'volatile', 'unsafe', false, 1000, 0),
 	('public.dc_adopt(counter regclass)', 'void', 'volatile', 'unsafe', false, 1000, 0),
+	('public.dc_load(counter regclass, keys anycompatiblearray, amounts bigint[])', 'bigint', 'volatile', 'unsafe', false, 10000, 0),
 	('public.dc_incr_many(counter regclass, keys anycompatiblearray, deltas bigint[] DEFAULT NULL::bigint[])', 'void', 'volatile', 'unsafe', false, 100, 0),
 	('public.dc_get_many(counter regclass, keys anycompatiblearray, max_staleness interval, OUT key anycompatible, OUT value bigint)', 'SETOF record', 'volatile', 'restricted', false, 100, 100),
 	('public.dc_get_many(counter regclass, keys anycompatiblearray, OUT key anycompatible, OUT value bigint)', 'SETOF record', 'stable', 'restricted', false, 100, 100),

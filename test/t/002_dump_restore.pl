@@ -36,7 +36,7 @@ sub settings
 	my ($database) = @_;
 
 	return sql($node, $database, q{
-		SELECT counter, shards, shard_by, max_shards FROM dcounter.counter
+		SELECT counter, shards, shard_by, max_shards, totals FROM dcounter.counter
 		ORDER BY counter::text COLLATE "C"});
 }
 
@@ -78,11 +78,11 @@ my $create = q{
 	CREATE EXTENSION dcounter;
 	CREATE SCHEMA app AUTHORIZATION app_owner;
 	SET ROLE app_owner;
-	SELECT dc_create('app.likes', 'backend', 8);
+	SELECT dc_create('app.likes', 'backend', 8, totals => 'compacted');
 	SELECT dc_create('app.parts', 'hash', 3, 4);
-	SELECT dc_create('app."Odd Name"');
+	SELECT dc_create('app."Odd Name"', totals => 'compacted');
 	RESET ROLE;
-	SELECT dc_create('public.views', max_shards => 1);};
+	SELECT dc_create('public.views', max_shards => 1, totals => 'compacted');};
 sql($node, 'postgres', 'CREATE ROLE app_owner; CREATE ROLE other LOGIN; ALTER ROLE app_owner LOGIN');
 create_database('source', $create);
 

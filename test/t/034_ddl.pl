@@ -58,7 +58,7 @@ sql($node, 'postgres', q{
 	CREATE DATABASE data});
 sql($node, 'source', q{
 	CREATE EXTENSION dcounter;
-	SELECT dc_create('c'), dc_create('p', partitions => 2), dc_stock_create('s'), dc_ledger_create('w');
+	SELECT dc_create('c', totals => 'compacted'), dc_create('p', partitions => 2), dc_stock_create('s'), dc_ledger_create('w');
 	SELECT dc_incr('c', 'a', 5), dc_incr('p', 'a', 5), dc_restock('s', 'a', 5), dc_account_open('w', 'x', NULL), dc_account_open('w', 'y');
 	SELECT dc_compact(), dc_transfer('w', 'x', 'y', 3, 'e1')});
 my $triggers = q{SELECT tgrelid::regclass::text COLLATE "C", tgname, tgenabled FROM pg_trigger WHERE tgname ~ 'dcounter' ORDER BY 1, 2};
@@ -77,7 +77,7 @@ is(sql($node, 'target', q{SELECT dc_drop('w'); DROP EXTENSION dcounter; SELECT c
 # data only, without triggers
 sql($node, 'data', q{
 	CREATE EXTENSION dcounter;
-	SELECT dc_create('c'), dc_create('p', partitions => 2), dc_stock_create('s')});
+	SELECT dc_create('c', totals => 'compacted'), dc_create('p', partitions => 2), dc_stock_create('s')});
 my $before = sql($node, 'data', $triggers =~ s/WHERE/WHERE tgenabled <> 'A' AND/r);
 $node->command_ok([ 'pg_restore', '--exit-on-error', '--data-only', '--disable-triggers',
 		(map { ('-t', $_) } qw(c c_shard p p_p0 p_p1 p_shard p_shard_p0 p_shard_p1 s s_shard s_hold)), '-d', $node->connstr('data'), "$tempdir/dump" ], 'pg_restore --data-only --disable-triggers');
