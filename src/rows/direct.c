@@ -17,7 +17,8 @@
  *	   no row is left, the refused ones are tried again, and locked first, with
  *	   LockWaitSkip. That tells these cases apart, and writes one WAL record more. With
  *	   assertions it is done at once (compat.h).
- *	3. If all known rows are busy, the index may know more.
+ *	3. If all known rows are busy, the index may know more; if none is known, so may
+ *	   other sessions (sharedhints.c).
  *	4. If all are busy, insert another row. Its shard number comes from our
  *	   transaction id (shardnumber.c), so concurrent inserters cannot collide in the
  *	   unique index.
@@ -52,6 +53,7 @@
 #include "rows/locks.h"
 #include "rows/scan.h"
 #include "rows/shardnumber.h"
+#include "rows/sharedhints.h"
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
 #include "table/layout.h"
@@ -62,11 +64,12 @@ static int first_choice(DcHintList *list, DcShardChoice choice);
 static bool try_known_rows(DcDirectRel *rel, const DcDelta *delta,
 						   DcHintList *list, int first, bool lock,
 						   bool *refused);
-static bool replace_version(DcDirectRel *rel, DcHint *hint, DcVersion *version,
-							bool locked);
+static bool replace_version(DcDirectRel *rel, const DcDeltaKey *key, DcHint *hint,
+							DcVersion *version, bool locked);
 static bool lock_row(DcDirectRel *rel, DcVersion *version, bool wait);
 static bool wait_for_row(DcDirectRel *rel, const DcDelta *delta,
 						 DcHintList *list, int first);
+static void fill_row(DcDirectRel *rel, const DcDeltaKey *key, int32 shard);
 static void set_amounts(DcDirectRel *rel, const DcDelta *delta);
 static void amount_error(DcDirectRel *rel);
 static void insert_index_entries(DcDirectRel *rel, ItemPointer tid, bool check);
@@ -86,6 +89,8 @@ direct_add(DcDirectRel *rel, const DcDelta *delta, DcShardChoice choice,
 		bool refused = false;
 
 		CHECK_FOR_INTERRUPTS();
+		if (list->nhints == 0)
+			list = shared_hints_learn(&delta->key);
 		if (try_known_rows(rel, delta, list, first_choice(list, choice), false,
 						   &refused))
 			return;
@@ -212,7 +217,7 @@ direct_update(DcDirectRel *rel, const DcDelta *delta, DcHint *hint,
 	if (updated)
 	{
 		set_amounts(rel, delta);
-		updated = replace_version(rel, hint, version, must_lock);
+		updated = replace_version(rel, &delta->key, hint, version, must_lock);
 		if (must_lock && !updated)
 			elog(ERROR, "locked shard row could not be updated");
 	}
@@ -226,7 +231,8 @@ direct_update(DcDirectRel *rel, const DcDelta *delta, DcHint *hint,
  * or has changed it.
  */
 static bool
-replace_version(DcDirectRel *rel, DcHint *hint, DcVersion *version, bool locked)
+replace_version(DcDirectRel *rel, const DcDeltaKey *key, DcHint *hint,
+				DcVersion *version, bool locked)
 {
 	HeapTuple tuple = heap_form_tuple(RelationGetDescr(rel->heap), rel->values,
 									  rel->nulls);
@@ -246,6 +252,8 @@ replace_version(DcDirectRel *rel, DcHint *hint, DcVersion *version, bool locked)
 		{
 			insert_index_entries(rel, tid, false);
 			hint_set(hint, tid, InvalidOffsetNumber, InvalidBuffer);
+			if (rel->table == DC_TABLE_SHARDS)
+				shared_hint_put(key, hint->shard, tid);
 		}
 		hint->newest = ItemPointerGetOffsetNumber(tid);
 	}
@@ -320,7 +328,10 @@ direct_insert_row(DcDirectRel *rel, const DcDelta *delta, DcHintList *list,
 	}
 	direct_insert_number(rel, delta, shard, &root);
 	if (list->nhints > 0)
+	{
 		rel->stats.splits++;
+		shared_hint_put(&delta->key, shard, &root);
+	}
 	hints_add(list, &root, shard);
 	list->last = list->nhints - 1;
 }
@@ -333,29 +344,54 @@ void
 direct_insert_number(DcDirectRel *rel, const DcDelta *delta, int32 shard,
 					 ItemPointer root)
 {
-	const AttrNumber *atts = rel->layout->atts;
-	TupleDesc desc = RelationGetDescr(rel->heap);
+	fill_row(rel, &delta->key, shard);
+	set_amounts(rel, delta);
+	ExecStoreHeapTuple(heap_form_tuple(RelationGetDescr(rel->heap), rel->values, rel->nulls),
+					   rel->slot, true);
+	table_tuple_insert(rel->heap, rel->slot, GetCurrentCommandId(true), 0, NULL);
+	*root = rel->slot->tts_tid;
+	insert_index_entries(rel, root, true);
+	ExecClearTuple(rel->slot);
+}
 
-	for (int i = 0; i < desc->natts; i++)
+/*
+ * direct_set_zero replaces a version that this transaction has locked by one without
+ * amounts; false if it has written the row since. The table has no columns but ours.
+ */
+bool
+direct_set_zero(DcDirectRel *rel, const DcDeltaKey *key, int32 shard, TimestampTz at,
+				ItemPointer tid)
+{
+	DcHint hint = {.shard = shard};
+	DcVersion version = {.tuple.t_self = *tid};
+
+	hint_set(&hint, tid, InvalidOffsetNumber, InvalidBuffer);
+	fill_row(rel, key, shard);
+	rel->values[rel->layout->atts[DC_COL_UPDATED_AT] - 1] = TimestampTzGetDatum(at);
+	return replace_version(rel, key, &hint, &version, true);
+}
+
+/*
+ * fill_row makes rel->values a row without amounts.
+ */
+static void
+fill_row(DcDirectRel *rel, const DcDeltaKey *key, int32 shard)
+{
+	const AttrNumber *atts = rel->layout->atts;
+
+	for (int i = 0; i < RelationGetDescr(rel->heap)->natts; i++)
 		rel->nulls[i] = true;
 	for (int i = 0; i < DC_NUM_COLUMNS; i++)
 	{
 		if (atts[i] != InvalidAttrNumber)
 			rel->nulls[atts[i] - 1] = false;
 	}
-	rel->values[atts[DC_COL_KEY] - 1] = delta_key_text(&delta->key);
+	rel->values[atts[DC_COL_KEY] - 1] = delta_key_text(key);
 	rel->values[atts[DC_COL_SHARD] - 1] = Int32GetDatum(shard);
 	rel->values[atts[DC_COL_INC] - 1] = Int64GetDatum(0);
 	rel->values[atts[DC_COL_DEC] - 1] = Int64GetDatum(0);
 	if (atts[DC_COL_UNITS] != InvalidAttrNumber)
 		rel->values[atts[DC_COL_UNITS] - 1] = Int64GetDatum(0);
-	set_amounts(rel, delta);
-	ExecStoreHeapTuple(heap_form_tuple(desc, rel->values, rel->nulls),
-					   rel->slot, true);
-	table_tuple_insert(rel->heap, rel->slot, GetCurrentCommandId(true), 0, NULL);
-	*root = rel->slot->tts_tid;
-	insert_index_entries(rel, root, true);
-	ExecClearTuple(rel->slot);
 }
 
 /*

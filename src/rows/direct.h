@@ -36,5 +36,7 @@ extern void direct_insert_row(DcDirectRel *rel, const DcDelta *delta,
 							  DcHintList *list, int32 shard);
 extern void direct_insert_number(DcDirectRel *rel, const DcDelta *delta,
 								 int32 shard, ItemPointer root);
+extern bool direct_set_zero(DcDirectRel *rel, const DcDeltaKey *key, int32 shard,
+							TimestampTz at, ItemPointer tid);
 
 #endif /* DC_DIRECT_H */

@@ -34,6 +34,7 @@
 #include "miscadmin.h"
 #include "rows/probe.h"
 #include "rows/scan.h"
+#include "rows/sharedhints.h"
 #include "table/access.h"
 #include "table/layout.h"
 #include "utils/builtins.h"
@@ -78,6 +79,15 @@ shard_scan_begin(DcShardScan *scan, Relation heap, Relation index, Datum key,
 }
 
 /*
+ * shard_scan_below limits a scan that has just begun to the numbers below one.
+ */
+void
+shard_scan_below(DcShardScan *scan, int32 number)
+{
+	shard_scan_range(scan, ALL_LOW, number);
+}
+
+/*
  * shard_scan_range starts over with the numbers between low and high, both
  * excluded.
  */
@@ -98,7 +108,7 @@ shard_scan_range(DcShardScan *scan, int64 low, int64 high)
  * shard_scan_next fetches the visible version of the next row into slot, and
  * returns false when there is none left. *root is the index entry's tuple id.
  */
-static bool
+bool
 shard_scan_next(DcShardScan *scan, TupleTableSlot *slot,
 				ItemPointer root, int32 *shard)
 {
@@ -244,7 +254,8 @@ scan_total(DcCounter *counter, Datum key, DcKeyState *state)
 						   C_COLLATION_OID, F_TEXTEQ, key);
 	scan = compat_index_beginscan(heap, index, GetActiveSnapshot(), 1);
 	index_rescan(scan, keys, 1, NULL, 0);
-	if (index_getnext_slot(scan, ForwardScanDirection, slot))
+	/* the newest version is usually near the end of the table */
+	if (index_getnext_slot(scan, BackwardScanDirection, slot))
 		add_slot(state, slot, &counter->totals, false);
 	index_endscan(scan);
 	ExecDropSingleTupleTableSlot(slot);
@@ -301,6 +312,8 @@ read_known_rows(DcDirectRel *rel, const DcDeltaKey *key, DcKeyState *state,
 	const AttrNumber *atts = rel->layout->atts;
 	DcHintList *list = hints_find(key);
 
+	if (list == NULL || list->nhints == 0)
+		list = shared_hints_learn(key);
 	if (list == NULL || list->nhints == 0)
 		return;
 	known->numbers = palloc(list->nhints * sizeof(int32));

@@ -35,6 +35,9 @@ typedef struct DcShardScan
 extern void shard_scan_begin(DcShardScan *scan, Relation heap, Relation index,
 							 Datum key, Snapshot snapshot,
 							 DcKnownShards known);
+extern void shard_scan_below(DcShardScan *scan, int32 number);
+extern bool shard_scan_next(DcShardScan *scan, TupleTableSlot *slot,
+							ItemPointer root, int32 *shard);
 extern bool shard_scan_next_entry(DcShardScan *scan, ItemPointer root,
 								  int32 *shard);
 extern void shard_scan_end(DcShardScan *scan);
