@@ -25,7 +25,7 @@
 #include "storage/procarray.h"
 
 /* Age from which on a snapshot is old, us. */
-#define OLD_AFTER (5 * INT64CONST(1000000))
+#define OLD_AFTER INT64CONST(1000000)
 
 /* Notes are forgotten long before ids could have gone round since, us. */
 #define FORGET_AFTER (3600 * INT64CONST(1000000))

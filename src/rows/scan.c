@@ -94,6 +94,12 @@ shard_scan_below(DcShardScan *scan, int32 number)
 static void
 shard_scan_range(DcShardScan *scan, int64 low, int64 high)
 {
+	/* there is nothing between numbers that follow each other */
+	while (low > ALL_LOW && high - low == 1)
+	{
+		high = low;
+		low = known_below(&scan->known, low);
+	}
 	scan->low = low;
 	scan->started = false;
 	/* int8 operators of the same family, as the bounds may be outside of int4 */
