@@ -27,6 +27,7 @@ CREATE TABLE dcounter.counter (
 	durability pg_catalog.text     NOT NULL DEFAULT 'async',
 	op_retention pg_catalog.interval DEFAULT '7 days',
 	ledger     pg_catalog.regclass,
+	totals     pg_catalog.text     NOT NULL DEFAULT 'direct',
 	CONSTRAINT counter_pkey PRIMARY KEY (counter),
 	CONSTRAINT counter_shards_key UNIQUE (shards),
 	CONSTRAINT counter_holds_key UNIQUE (holds)
@@ -40,6 +41,7 @@ COMMENT ON COLUMN dcounter.counter.flush_interval IS 'of a buffered table: how l
 COMMENT ON COLUMN dcounter.counter.durability IS 'of a buffered table: whether a commit waits until its increments are durable (sync) or not (async)';
 COMMENT ON COLUMN dcounter.counter.op_retention IS 'how long the ops of dc_incr_once() or of a ledger are kept, NULL for good';
 COMMENT ON COLUMN dcounter.counter.ledger IS 'the ledger that it belongs to, by its table of balances';
+COMMENT ON COLUMN dcounter.counter.totals IS 'whether a commit may write rows of totals (direct), or compaction alone (compacted)';
 COMMENT ON COLUMN dcounter.counter.max_shards IS 'most shard rows of one key that contention can create';
 COMMENT ON COLUMN dcounter.counter.holds IS 'the table of holds, if it is a stock';
 

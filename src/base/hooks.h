@@ -38,6 +38,7 @@ typedef struct DcApplyStats
 {
 	uint64 increments; /* calls of dc_incr() and its relatives */
 	uint64 keys;	   /* rows written */
+	uint64 totals;	   /* of these, rows of totals; a stock has none */
 	uint64 busy_skips; /* busy rows passed over */
 	uint64 splits;	   /* rows inserted for a key that had others */
 	uint64 waits;	   /* waits for another commit */

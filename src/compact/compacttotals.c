@@ -3,20 +3,22 @@
  *		Adding amounts of keys to the table of totals.
  *
  * Compaction brings them from shard rows, and a flush from memory. Both hold the
- * lock on the table's compaction (locks.c), so only one transaction inserts rows of
- * totals. Rows that others have locked are passed over.
+ * lock on the table's compaction (locks.c). Rows that others have locked are passed over, and
+ * so are keys whose rows others insert at the same time: commits (rows/totalrow.c), and users.
  *
  * In an ordinary local table a row that is locked is updated by its place (ctid), not
  * by its key: that saves searching the index a second time.
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "base/args.h"
 #include "base/errors.h"
 #include "base/key.h"
 #include "catalog/pg_type.h"
 #include "common/int.h"
 #include "compact/compactbatch.h"
+#include "rows/totalrow.h"
 #include "utils/builtins.h"
 
 /* keys */
@@ -53,18 +55,31 @@ static const DcStatement sql_compact_update_places = {
 			" WHERE t.ctid = d.place AND t.key = d.key",
 	.argtypes = {TEXTARRAYOID, INT8ARRAYOID, INT8ARRAYOID, TIMESTAMPTZARRAYOID, TIDARRAYOID}};
 
-/* keys, incs, decs, times */
+/* keys, incs, decs, times: returns the keys that had no row */
 static const DcStatement sql_compact_insert = {
-	.text = "INSERT INTO @totals (key, inc, dec, updated_at)"
+	.text = "INSERT INTO @totals AS t (key, inc, dec, updated_at)"
 			" SELECT d.key, d.inc, d.dec, d.at"
 			" FROM unnest($1, $2, $3, $4) AS d(key, inc, dec, at)"
-			" ON CONFLICT DO NOTHING",
-	.argtypes = {TEXTARRAYOID, INT8ARRAYOID, INT8ARRAYOID, TIMESTAMPTZARRAYOID}};
+			" ON CONFLICT DO NOTHING RETURNING t.key",
+	.argtypes = {TEXTARRAYOID, INT8ARRAYOID, INT8ARRAYOID, TIMESTAMPTZARRAYOID},
+	.columns = {DC_TEXT("key")}};
+
+/* What is written, as parameters of the statements. */
+typedef struct DcTotalColumns
+{
+	int n;
+	Datum *keys;
+	Datum arrays[5]; /* keys, incs, decs, times, places */
+} DcTotalColumns;
 
 static DcBatchKey *batch_find(DcBatch *batch, const DcRows *rows, uint64 i);
 static int batch_key_compare(const void *a, const void *b);
 static int key_texts_compare(Datum a, Datum b);
 static void set_off(int64 *inc, int64 *dec);
+static int batch_columns(DcBatch *batch, bool have_total, DcTotalColumns *columns);
+static bool is_to_write(const DcBatchKey *key, bool has_total);
+static void insert_by_sql(DcSqlSession *session, DcBatch *batch, DcTotalColumns *columns);
+static void insert_direct(DcCounter *counter, DcBatch *batch);
 
 /*
  * batch_lock_totals locks the rows of totals and adds their amounts. It marks keys
@@ -189,44 +204,115 @@ set_off(int64 *inc, int64 *dec)
 
 /*
  * batch_write_totals writes the keys' new totals: first those that have a row
- * already, then the others.
+ * already, then the others. A key whose row another transaction has inserted meanwhile is to
+ * be skipped.
  */
 void
 batch_write_totals(DcSqlSession *session, DcBatch *batch)
 {
-	static const Oid types[] = {TEXTOID, INT8OID, INT8OID, TIMESTAMPTZOID, TIDOID};
-	bool places = session->counter->direct_read;
-	Datum *columns[lengthof(types)];
+	DcTotalColumns columns;
 
-	for (int c = 0; c < lengthof(columns); c++)
-		columns[c] = palloc(batch->nkeys * sizeof(Datum));
-	for (int exists = 1; exists >= 0; exists--)
+	if (batch_columns(batch, true, &columns) > 0)
 	{
-		const DcStatement *statement = &sql_compact_insert;
-		Datum values[lengthof(types)]; /* the last for places */
-		int n = 0;
-
-		for (int i = 0; i < batch->nkeys; i++)
-		{
-			DcBatchKey *key = &batch->keys[i];
-
-			if (key->skip || !key->used || key->has_total != (exists == 1))
-				continue;
-			columns[0][n] = key->key;
-			columns[1][n] = Int64GetDatum(key->inc);
-			columns[2][n] = Int64GetDatum(key->dec);
-			columns[3][n] = TimestampTzGetDatum(key->at);
-			columns[4][n] = PointerGetDatum(&key->place);
-			n++;
-		}
-		if (n == 0)
-			continue;
-		if (exists)
-			statement = places ? &sql_compact_update_places : &sql_compact_update;
-		for (int c = 0; c < lengthof(types); c++)
-			values[c] = array_datum(columns[c], n, types[c]);
-		if (sql_run(session, statement, values) != n)
+		if (sql_run(session,
+					session->counter->direct_read ? &sql_compact_update_places
+												  : &sql_compact_update,
+					columns.arrays) != columns.n)
 			serialization_error();
-		counter_changed(session->counter, columns[0], n);
+		counter_changed(session->counter, columns.keys, columns.n);
 	}
+	if (batch_columns(batch, false, &columns) == 0)
+		return;
+	if (session->counter->direct_totals)
+		insert_direct(session->counter, batch);
+	else
+		insert_by_sql(session, batch, &columns);
+}
+
+/*
+ * batch_columns makes arrays of the keys to be written that have a row of totals, or
+ * of those that have none, and returns how many there are.
+ */
+static int
+batch_columns(DcBatch *batch, bool have_total, DcTotalColumns *columns)
+{
+	static const Oid types[] = {TEXTOID, INT8OID, INT8OID, TIMESTAMPTZOID, TIDOID};
+	Datum *items[lengthof(types)];
+
+	for (int c = 0; c < lengthof(types); c++)
+		items[c] = palloc(batch->nkeys * sizeof(Datum));
+	columns->n = 0;
+	for (int i = 0; i < batch->nkeys; i++)
+	{
+		DcBatchKey *key = &batch->keys[i];
+		int n = columns->n;
+
+		if (!is_to_write(key, have_total))
+			continue;
+		items[0][n] = key->key;
+		items[1][n] = Int64GetDatum(key->inc);
+		items[2][n] = Int64GetDatum(key->dec);
+		items[3][n] = TimestampTzGetDatum(key->at);
+		items[4][n] = PointerGetDatum(&key->place);
+		columns->n++;
+	}
+	columns->keys = items[0];
+	for (int c = 0; c < lengthof(types) && columns->n > 0; c++)
+		columns->arrays[c] = array_datum(items[c], columns->n, types[c]);
+	return columns->n;
+}
+
+static bool
+is_to_write(const DcBatchKey *key, bool has_total)
+{
+	return !key->skip && key->used && key->has_total == has_total;
+}
+
+/*
+ * insert_by_sql inserts rows of totals. Commits insert none into such a table (layout.c), but
+ * for those of a moment ago; users may at any time.
+ */
+static void
+insert_by_sql(DcSqlSession *session, DcBatch *batch, DcTotalColumns *columns)
+{
+	uint64 nrows = sql_run(session, &sql_compact_insert, columns->arrays);
+	Datum *keys = palloc(Max(nrows, 1) * sizeof(Datum));
+
+	for (int i = 0; i < batch->nkeys; i++)
+		batch->keys[i].skip |= is_to_write(&batch->keys[i], false);
+	for (uint64 i = 0; i < nrows; i++)
+	{
+		DcBatchKey *key = batch_find(batch, &session->rows, i);
+
+		key->skip = false;
+		keys[i] = key->key;
+	}
+	if (nrows > 0)
+		counter_changed(session->counter, keys, (int) nrows);
+}
+
+/*
+ * insert_direct inserts them into a table into which commits may be inserting the same
+ * keys, so it must not wait (totalrow.c). Nobody is to be told: no table with events is such.
+ */
+static void
+insert_direct(DcCounter *counter, DcBatch *batch)
+{
+	DcDirectRel rel;
+
+	directrel_open(&rel, counter, DC_TABLE_TOTALS, true);
+	for (int i = 0; i < batch->nkeys; i++)
+	{
+		DcBatchKey *key = &batch->keys[i];
+		DcKey text;
+		DcDeltaKey delta;
+
+		if (!is_to_write(key, false))
+			continue;
+		key_from_text(key->key, &text);
+		delta = delta_key(counter->relid, &text);
+		key->skip = !total_insert(&rel, &delta, key->inc, key->dec, key->at, &key->place);
+	}
+	directrel_close(&rel);
+	CommandCounterIncrement();
 }

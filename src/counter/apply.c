@@ -53,10 +53,12 @@
 #include "counter/sqlwrite.h"
 #include "counter/units.h"
 #include "rows/direct.h"
+#include "rows/totalrow.h"
 #include "rows/shardnumber.h"
 #include "table/access.h"
 #include "table/layout.h"
 #include "utils/builtins.h"
+#include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
@@ -69,7 +71,9 @@ static void apply_group(DcCounter *counter, DcDelta **deltas, int count,
 						DcApplyWhen when);
 static void apply_direct(DcCounter *counter, DcDelta **deltas, int count,
 						 bool shared, DcApplyStats *stats);
-static void add_direct(DcDirectRel *rel, const DcDelta *delta, bool shared);
+static void add_direct(DcDirectTables *tables, const DcDelta *delta, bool shared);
+static void add_to_shards(DcDirectTables *tables, const DcDelta *delta, bool own,
+						  DcDirectTables *totals_first);
 static void apply_by_sql(DcCounter *counter, DcDelta **deltas, int count,
 						 bool shared, DcApplyStats *stats);
 static void count_deltas(DcCounter *counter, DcDelta **deltas, int count,
@@ -120,6 +124,8 @@ apply_begin(DcApplying *applying, DcApplyWhen when)
 	applying->when = when;
 	applying->begun = false;
 	applying->read_only = XactReadOnly;
+	/* what is not kept from the tables by our locks: see directtotals.c */
+	AcceptInvalidationMessages();
 	/* the transaction may have been declared read-only since */
 	if (when >= APPLY_AT_PREPARE)
 		XactReadOnly = false;
@@ -213,7 +219,7 @@ apply_direct(DcCounter *counter, DcDelta **deltas, int count, bool shared,
 	static MemoryContext table_cxt = NULL;
 	static MemoryContext row_cxt = NULL;
 	MemoryContext old = CurrentMemoryContext;
-	DcDirectRel rel;
+	DcDirectTables tables;
 
 	if (row_cxt == NULL)
 	{
@@ -227,36 +233,57 @@ apply_direct(DcCounter *counter, DcDelta **deltas, int count, bool shared,
 	MemoryContextReset(row_cxt);
 
 	MemoryContextSwitchTo(table_cxt);
-	directrel_open(&rel, counter, DC_TABLE_SHARDS, true);
+	direct_tables_init(&tables, counter);
 	MemoryContextSwitchTo(row_cxt);
 	for (int i = 0; i < count; i++)
 	{
 		if (deltas[i]->inc == 0 && deltas[i]->dec == 0)
 			continue;
-		add_direct(&rel, deltas[i], shared);
+		add_direct(&tables, deltas[i], shared);
 		MemoryContextReset(row_cxt);
 	}
-	*stats = rel.stats;
-	directrel_close(&rel);
+	*stats = tables.shards.stats;
+	stats->totals += tables.totals.stats.totals;
+	stats->busy_skips += tables.totals.stats.busy_skips;
+	direct_tables_close(&tables);
 	MemoryContextSwitchTo(old);
 	CommandCounterIncrement();
 }
 
 /*
- * add_direct writes one of them.
+ * add_direct writes one of them: to the row of totals, if it may go there and the key is
+ * not known to be contended, else to shard rows.
  */
 static void
-add_direct(DcDirectRel *rel, const DcDelta *delta, bool shared)
+add_direct(DcDirectTables *tables, const DcDelta *delta, bool shared)
 {
+	DcCounter *counter = tables->counter;
+
+	if (!shared || IsolationIsSerializable() || !counter->direct_totals)
+		add_to_shards(tables, delta, !shared || IsolationIsSerializable(), NULL);
+	else if (hints_known(&delta->key))
+		add_to_shards(tables, delta, false, tables);
+	else if (!total_add(tables, delta))
+		add_to_shards(tables, delta, false, NULL);
+}
+
+/*
+ * add_to_shards writes one of them to shard rows, or to a new one if `own`. totals_first
+ * is as for direct_add().
+ */
+static void
+add_to_shards(DcDirectTables *tables, const DcDelta *delta, bool own,
+			  DcDirectTables *totals_first)
+{
+	DcDirectRel *rel = direct_tables_open(tables, DC_TABLE_SHARDS);
 	DcShardChoice choice = shard_choice(rel->counter, delta);
-	bool own = !shared || IsolationIsSerializable();
 
 	if (counter_is_stock(rel->counter))
 		units_add(rel, delta, choice, own_shard(true), own);
 	else if (own)
 		direct_insert(rel, delta, own_shard(true));
 	else
-		direct_add(rel, delta, choice, own_shard(true));
+		direct_add(rel, delta, choice, own_shard(true), totals_first);
 }
 
 /*

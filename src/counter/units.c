@@ -98,7 +98,7 @@ units_add(DcDirectRel *rel, const DcDelta *delta, DcShardChoice choice,
 	else if (own)
 		add_to_own(rel, delta, list, number);
 	else
-		direct_add(rel, delta, choice, number);
+		direct_add(rel, delta, choice, number, NULL);
 	/* after the rows are written, and before they can be seen (gate.c) */
 	if (stock_hooks != NULL)
 		stock_hooks->units_added(rel->counter, &delta->key);

@@ -54,6 +54,7 @@
 #include "rows/scan.h"
 #include "rows/shardnumber.h"
 #include "rows/sharedhints.h"
+#include "rows/totalrow.h"
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
 #include "table/layout.h"
@@ -64,23 +65,21 @@ static int first_choice(DcHintList *list, DcShardChoice choice);
 static bool try_known_rows(DcDirectRel *rel, const DcDelta *delta,
 						   DcHintList *list, int first, bool lock,
 						   bool *refused);
-static bool replace_version(DcDirectRel *rel, const DcDeltaKey *key, DcHint *hint,
-							DcVersion *version, bool locked);
-static bool lock_row(DcDirectRel *rel, DcVersion *version, bool wait);
 static bool wait_for_row(DcDirectRel *rel, const DcDelta *delta,
 						 DcHintList *list, int first);
+static void tell_all(DcDirectRel *rel, const DcHint *hint);
 static void fill_row(DcDirectRel *rel, const DcDeltaKey *key, int32 shard);
 static void set_amounts(DcDirectRel *rel, const DcDelta *delta);
 static void amount_error(DcDirectRel *rel);
-static void insert_index_entries(DcDirectRel *rel, ItemPointer tid, bool check);
 
 /*
  * direct_add adds a delta to one of the key's rows, or to a new one with number
- * new_shard. Raises 22003 when the row's sum leaves bigint.
+ * new_shard. If none of the rows that this backend knew is left, it tries the row of totals
+ * first, in totals_first, unless that is NULL. Raises 22003 when the row's sum leaves bigint.
  */
 void
 direct_add(DcDirectRel *rel, const DcDelta *delta, DcShardChoice choice,
-		   int32 new_shard)
+		   int32 new_shard, DcDirectTables *totals_first)
 {
 	DcHintList *list = hints_get(&delta->key);
 
@@ -89,11 +88,19 @@ direct_add(DcDirectRel *rel, const DcDelta *delta, DcShardChoice choice,
 		bool refused = false;
 
 		CHECK_FOR_INTERRUPTS();
-		if (list->nhints == 0)
-			list = shared_hints_learn(&delta->key);
 		if (try_known_rows(rel, delta, list, first_choice(list, choice), false,
 						   &refused))
 			return;
+		if (totals_first != NULL && list->nhints == 0 && total_add(totals_first, delta))
+			return;
+		list = hints_get(&delta->key);
+		if (list->nhints == 0)
+		{
+			list = shared_hints_learn(&delta->key);
+			if (try_known_rows(rel, delta, list, first_choice(list, choice), false,
+							   &refused))
+				return;
+		}
 		scan_hints(rel, list);
 		if (try_known_rows(rel, delta, list, first_choice(list, choice), false,
 						   &refused))
@@ -212,12 +219,12 @@ direct_update(DcDirectRel *rel, const DcDelta *delta, DcHint *hint,
 			  DcVersion *version, DcRowHow how)
 {
 	bool must_lock = how != ROW_TRY || !COMPAT_UPDATE_NEED_NOT_WAIT;
-	bool updated = !must_lock || lock_row(rel, version, how == ROW_WAIT);
+	bool updated = !must_lock || direct_lock(rel, version, how == ROW_WAIT);
 
 	if (updated)
 	{
 		set_amounts(rel, delta);
-		updated = replace_version(rel, &delta->key, hint, version, must_lock);
+		updated = direct_replace(rel, hint, version, must_lock);
 		if (must_lock && !updated)
 			elog(ERROR, "locked shard row could not be updated");
 	}
@@ -226,13 +233,12 @@ direct_update(DcDirectRel *rel, const DcDelta *delta, DcHint *hint,
 }
 
 /*
- * replace_version writes rel->values as the new version of the one that was
+ * direct_replace writes rel->values as the new version of the one that was
  * probed. Unless we have locked that, false if another transaction has the row
  * or has changed it.
  */
-static bool
-replace_version(DcDirectRel *rel, const DcDeltaKey *key, DcHint *hint,
-				DcVersion *version, bool locked)
+bool
+direct_replace(DcDirectRel *rel, DcHint *hint, DcVersion *version, bool locked)
 {
 	HeapTuple tuple = heap_form_tuple(RelationGetDescr(rel->heap), rel->values,
 									  rel->nulls);
@@ -250,10 +256,10 @@ replace_version(DcDirectRel *rel, const DcDeltaKey *key, DcHint *hint,
 	{
 		if (new_entry)
 		{
-			insert_index_entries(rel, tid, false);
+			(void) direct_index_entries(rel, tid, UNIQUE_CHECK_NO);
 			hint_set(hint, tid, InvalidOffsetNumber, InvalidBuffer);
 			if (rel->table == DC_TABLE_SHARDS)
-				shared_hint_put(key, hint->shard, tid);
+				tell_all(rel, hint);
 		}
 		hint->newest = ItemPointerGetOffsetNumber(tid);
 	}
@@ -262,11 +268,26 @@ replace_version(DcDirectRel *rel, const DcDeltaKey *key, DcHint *hint,
 }
 
 /*
- * lock_row locks the version that was probed, if it is still the latest. Without
+ * tell_all tells all sessions where the row that is in rel->values has moved to.
+ */
+static void
+tell_all(DcDirectRel *rel, const DcHint *hint)
+{
+	ItemPointerData root = hint->root;
+	DcDeltaKey key;
+	DcKey bytes;
+
+	key_from_text(rel->values[rel->layout->atts[DC_COL_KEY] - 1], &bytes);
+	key = delta_key(rel->counter->relid, &bytes);
+	shared_hint_put(&key, hint->shard, &root);
+}
+
+/*
+ * direct_lock locks the version that was probed, if it is still the latest. Without
  * `wait`, false if another transaction has a lock on it.
  */
-static bool
-lock_row(DcDirectRel *rel, DcVersion *version, bool wait)
+bool
+direct_lock(DcDirectRel *rel, DcVersion *version, bool wait)
 {
 	HeapTupleData tuple;
 	TM_FailureData failure;
@@ -350,7 +371,7 @@ direct_insert_number(DcDirectRel *rel, const DcDelta *delta, int32 shard,
 					   rel->slot, true);
 	table_tuple_insert(rel->heap, rel->slot, GetCurrentCommandId(true), 0, NULL);
 	*root = rel->slot->tts_tid;
-	insert_index_entries(rel, root, true);
+	(void) direct_index_entries(rel, root, UNIQUE_CHECK_YES);
 	ExecClearTuple(rel->slot);
 }
 
@@ -368,7 +389,7 @@ direct_set_zero(DcDirectRel *rel, const DcDeltaKey *key, int32 shard, TimestampT
 	hint_set(&hint, tid, InvalidOffsetNumber, InvalidBuffer);
 	fill_row(rel, key, shard);
 	rel->values[rel->layout->atts[DC_COL_UPDATED_AT] - 1] = TimestampTzGetDatum(at);
-	return replace_version(rel, key, &hint, &version, true);
+	return direct_replace(rel, &hint, &version, true);
 }
 
 /*
@@ -448,23 +469,26 @@ amount_error(DcDirectRel *rel)
 }
 
 /*
- * insert_index_entries inserts the index entries of a new tuple. There is one
+ * direct_index_entries inserts the index entries of the tuple in rel->slot. There is one
  * index, or several of the same kind while one of them is built anew without a
  * lock. One that another session builds is not ready as long as we have our lock. But
- * code of the owner in this session may have made any index. `check` is whether the
- * number is new as well, so that uniqueness has to be checked.
+ * code of the owner in this session may have made any index. `check` is UNIQUE_CHECK_NO for
+ * a new version of a row. UNIQUE_CHECK_PARTIAL asks for an answer instead of an error:
+ * false if an index knows of another row.
  */
-static void
-insert_index_entries(DcDirectRel *rel, ItemPointer tid, bool check)
+bool
+direct_index_entries(DcDirectRel *rel, ItemPointer tid, IndexUniqueCheck check)
 {
 	const AttrNumber *atts = rel->layout->atts;
 	Relation own = directrel_index(rel);
 	List *indexes = RelationGetIndexList(rel->heap);
 	ListCell *lc;
-	Datum values[2] = {rel->values[atts[DC_COL_KEY] - 1],
-					   rel->values[atts[DC_COL_SHARD] - 1]};
+	Datum values[2] = {rel->values[atts[DC_COL_KEY] - 1]};
 	bool nulls[2] = {false, false};
+	bool unique = true;
 
+	if (atts[DC_COL_SHARD] != InvalidAttrNumber)
+		values[1] = rel->values[atts[DC_COL_SHARD] - 1];
 	foreach(lc, indexes)
 	{
 		bool known = lfirst_oid(lc) == RelationGetRelid(own);
@@ -474,12 +498,13 @@ insert_index_entries(DcDirectRel *rel, ItemPointer tid, bool check)
 		{
 			if (!known && !layout_is_own_index(rel->counter, rel->table, index))
 				layout_altered_error(rel->heap);
-			index_insert(index, values, nulls, tid, rel->heap,
-						 check ? UNIQUE_CHECK_YES : UNIQUE_CHECK_NO,
-						 !check, BuildIndexInfo(index));
+			unique &= index_insert(index, values, nulls, tid, rel->heap, check,
+								   check == UNIQUE_CHECK_NO, BuildIndexInfo(index)) ||
+				check != UNIQUE_CHECK_PARTIAL;
 		}
 		if (!known)
 			index_close(index, NoLock);
 	}
 	list_free(indexes);
+	return unique;
 }

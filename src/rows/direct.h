@@ -5,6 +5,7 @@
 #ifndef DC_DIRECT_H
 #define DC_DIRECT_H
 
+#include "access/genam.h"
 #include "rows/probe.h"
 
 /*
@@ -27,7 +28,8 @@ typedef enum DcRowHow
 } DcRowHow;
 
 extern void direct_add(DcDirectRel *rel, const DcDelta *delta,
-					   DcShardChoice choice, int32 new_shard);
+					   DcShardChoice choice, int32 new_shard,
+					   DcDirectTables *totals_first);
 extern void direct_insert(DcDirectRel *rel, const DcDelta *delta,
 						  int32 new_shard);
 extern bool direct_update(DcDirectRel *rel, const DcDelta *delta, DcHint *hint,
@@ -38,5 +40,11 @@ extern void direct_insert_number(DcDirectRel *rel, const DcDelta *delta,
 								 int32 shard, ItemPointer root);
 extern bool direct_set_zero(DcDirectRel *rel, const DcDeltaKey *key, int32 shard,
 							TimestampTz at, ItemPointer tid);
+
+extern bool direct_lock(DcDirectRel *rel, DcVersion *version, bool wait);
+extern bool direct_replace(DcDirectRel *rel, DcHint *hint, DcVersion *version,
+						   bool locked);
+extern bool direct_index_entries(DcDirectRel *rel, ItemPointer tid,
+								 IndexUniqueCheck check);
 
 #endif /* DC_DIRECT_H */

@@ -29,7 +29,9 @@ directrel_open(DcDirectRel *rel, DcCounter *counter, DcCounterTable table, bool 
 	desc = RelationGetDescr(rel->heap);
 	if (write)
 	{
-		CheckCmdReplicaIdentity(rel->heap, CMD_UPDATE);
+		/* the table of totals is not published where it is written so (directtotals.c) */
+		if (table == DC_TABLE_SHARDS)
+			CheckCmdReplicaIdentity(rel->heap, CMD_UPDATE);
 		rel->slot = MakeSingleTupleTableSlot(desc, &TTSOpsHeapTuple);
 	}
 	rel->values = palloc(desc->natts * sizeof(Datum));
@@ -46,6 +48,42 @@ directrel_close(DcDirectRel *rel)
 	table_close(rel->heap, NoLock);
 	pfree(rel->values);
 	pfree(rel->nulls);
+}
+
+/*
+ * direct_tables_init prepares for opening tables of a counter, in the current context.
+ */
+void
+direct_tables_init(DcDirectTables *tables, DcCounter *counter)
+{
+	*tables = (DcDirectTables){.counter = counter, .cxt = CurrentMemoryContext};
+}
+
+/*
+ * direct_tables_open returns one of them, open to write.
+ */
+DcDirectRel *
+direct_tables_open(DcDirectTables *tables, DcCounterTable table)
+{
+	DcDirectRel *rel = table == DC_TABLE_TOTALS ? &tables->totals : &tables->shards;
+
+	if (rel->heap == NULL)
+	{
+		MemoryContext old = MemoryContextSwitchTo(tables->cxt);
+
+		directrel_open(rel, tables->counter, table, true);
+		MemoryContextSwitchTo(old);
+	}
+	return rel;
+}
+
+void
+direct_tables_close(DcDirectTables *tables)
+{
+	if (tables->totals.heap != NULL)
+		directrel_close(&tables->totals);
+	if (tables->shards.heap != NULL)
+		directrel_close(&tables->shards);
 }
 
 /*

@@ -26,10 +26,22 @@ typedef struct DcDirectRel
 	DcApplyStats stats; /* of a commit */
 } DcDirectRel;
 
+/* Both tables of a counter, each opened to write when it is first needed. */
+typedef struct DcDirectTables
+{
+	DcCounter *counter;
+	MemoryContext cxt; /* of what is open */
+	DcDirectRel totals;
+	DcDirectRel shards;
+} DcDirectTables;
+
 extern void directrel_open(DcDirectRel *rel, DcCounter *counter,
 						   DcCounterTable table, bool write);
 extern void directrel_close(DcDirectRel *rel);
 extern Relation directrel_index(DcDirectRel *rel);
+extern void direct_tables_init(DcDirectTables *tables, DcCounter *counter);
+extern DcDirectRel *direct_tables_open(DcDirectTables *tables, DcCounterTable table);
+extern void direct_tables_close(DcDirectTables *tables);
 extern bool directrel_deform(DcDirectRel *rel, HeapTuple tuple,
 							 const DcDeltaKey *key, int32 shard);
 

@@ -67,6 +67,17 @@ hints_find(const DcDeltaKey *key)
 }
 
 /*
+ * hints_known tells whether this backend knows a shard row of a key.
+ */
+bool
+hints_known(const DcDeltaKey *key)
+{
+	DcHintList *list = hints_find(key);
+
+	return list != NULL && list->nhints > 0;
+}
+
+/*
  * hints_get returns the list of a key, empty if it is new. The pointer is good until
  * the next call.
  */

@@ -35,6 +35,7 @@ typedef struct DcHintList
 } DcHintList;
 
 extern DcHintList *hints_find(const DcDeltaKey *key);
+extern bool hints_known(const DcDeltaKey *key);
 extern DcHintList *hints_get(const DcDeltaKey *key);
 extern void hints_add(DcHintList *list, ItemPointer root, int32 shard);
 extern void hint_set(DcHint *hint, ItemPointer root, OffsetNumber newest,

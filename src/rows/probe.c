@@ -70,7 +70,10 @@ probe_row(DcDirectRel *rel, const DcDeltaKey *key, DcHint *hint, DcProbe *probe)
 
 	InitDirtySnapshot(dirty);
 	if (!find_visible(rel, key, hint, &dirty, &probe->version))
+	{
+		probe->xid = dirty.xmin;
 		return DC_PROBE_GONE;
+	}
 	probe->xid = dirty.xmax;
 	if (!TransactionIdIsValid(probe->xid))
 		return DC_PROBE_FREE;

@@ -18,7 +18,8 @@ typedef enum DcProbeResult
 typedef struct DcProbe
 {
 	DcVersion version; /* of a free row: kept */
-	TransactionId xid; /* of a busy row: the transaction that is changing it */
+	TransactionId xid; /* of a busy row: the transaction that is changing it; of one that is
+						* gone: the one that is inserting a version that was found, if any */
 } DcProbe;
 
 extern DcProbeResult probe_row(DcDirectRel *rel, const DcDeltaKey *key,

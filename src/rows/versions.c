@@ -56,8 +56,12 @@
 /* Pages to look at in one walk. */
 #define MAX_PAGES 100000
 
-/* Free bytes of a page at which dead versions are worth removing. */
-#define PRUNE_BELOW (BLCKSZ / 4)
+/*
+ * Free bytes of a page at which dead versions are worth removing. A page of totals has many
+ * rows, and little room by its fillfactor.
+ */
+#define PRUNE_SHARDS_BELOW (BLCKSZ / 4)
+#define PRUNE_TOTALS_BELOW (BLCKSZ / 16)
 
 static Buffer read_page(DcDirectRel *rel, BlockNumber block, Buffer recent);
 static void prune_if_full(DcDirectRel *rel, Buffer buffer);
@@ -154,16 +158,17 @@ read_page(DcDirectRel *rel, BlockNumber block, Buffer recent)
 
 /*
  * prune_if_full removes dead versions from a page that is pinned, when it gets
- * full. The fillfactor of a shard table makes room for versions; the server would
+ * full. The fillfactor makes room for versions; the server would
  * prune as soon as they use it, a few at a time, with a WAL record each time.
  */
 static void
 prune_if_full(DcDirectRel *rel, Buffer buffer)
 {
 	Page page = BufferGetPage(buffer);
+	Size below = rel->table == DC_TABLE_TOTALS ? PRUNE_TOTALS_BELOW : PRUNE_SHARDS_BELOW;
 
 	/* without a lock: a wrong answer does no harm (see heap_page_prune_opt()) */
-	if (PageIsFull(page) || PageGetHeapFreeSpace(page) < PRUNE_BELOW)
+	if (PageIsFull(page) || PageGetHeapFreeSpace(page) < below)
 		heap_page_prune_opt(rel->heap, buffer);
 }
 

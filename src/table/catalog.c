@@ -26,6 +26,7 @@ PG_FUNCTION_INFO_V1(on_catalog_change);
 static const char *const shard_by_names[] = {"random", "backend", "hash"};
 static const char *const mode_names[] = {"exact", "buffered"};
 static const char *const durability_names[] = {"async", "sync"};
+static const char *const totals_names[] = {"direct", "compacted"};
 
 static void columns(DcCatRow *io, void *data);
 
@@ -54,6 +55,7 @@ columns(DcCatRow *io, void *data)
 								 lengthof(durability_names));
 	cat_duration(io, &row->op_retention, true);
 	cat_oid(io, &row->ledger);
+	row->totals = cat_choice(io, row->totals, totals_names, lengthof(totals_names));
 	if (io->reading)
 		row->changed_by = io->xmin;
 }
@@ -211,6 +213,22 @@ durability_from_text(const char *value)
 }
 
 /*
+ * totals_from_text parses the SQL name of how totals are written (22023 if unknown), and
+ * totals_to_text returns it.
+ */
+DcTotals
+totals_from_text(const char *value)
+{
+	return choice_from_text("totals", value, totals_names, lengthof(totals_names));
+}
+
+const char *
+totals_to_text(DcTotals totals)
+{
+	return totals_names[totals];
+}
+
+/*
  * catalog_row_defaults fills in the settings that a table starts with.
  */
 void
@@ -223,6 +241,7 @@ catalog_row_defaults(DcCounterRow *row)
 	row->flush_interval = DC_FLUSH_INTERVAL_DEFAULT;
 	row->durability = DC_DURABILITY_ASYNC;
 	row->op_retention = DC_OP_RETENTION_DEFAULT;
+	row->totals = DC_TOTALS_DIRECT;
 }
 
 /*

@@ -35,6 +35,13 @@ typedef enum DcDurability
 	DC_DURABILITY_SYNC
 } DcDurability;
 
+/* Whether a commit may write rows of totals (directtotals.c), or only compaction. */
+typedef enum DcTotals
+{
+	DC_TOTALS_DIRECT,
+	DC_TOTALS_COMPACTED
+} DcTotals;
+
 #define DC_FLUSH_INTERVAL_DEFAULT (INT64CONST(1000) * 1000) /* us */
 
 #define DC_OP_RETENTION_DEFAULT (7 * USECS_PER_DAY)
@@ -55,6 +62,7 @@ typedef struct DcCounterRow
 	DcDurability durability;  /* as is this */
 	int64 op_retention;		  /* us; of dc_incr_once() and ledgers; 0: for good */
 	Oid ledger;				  /* the ledger that it belongs to, or InvalidOid */
+	DcTotals totals;		  /* how increments get there */
 	TransactionId changed_by; /* the transaction that has written this row */
 } DcCounterRow;
 
@@ -154,6 +162,8 @@ extern bool catalog_delete(Oid counter);
 extern DcShardBy shard_by_from_text(const char *value);
 extern DcMode mode_from_text(const char *value);
 extern DcDurability durability_from_text(const char *value);
+extern DcTotals totals_from_text(const char *value);
+extern const char *totals_to_text(DcTotals totals);
 extern void catalog_row_defaults(DcCounterRow *row);
 
 extern char *relation_sql_name(Oid relid);

@@ -16,6 +16,8 @@
  * (sqlpath.c), and nothing is lost but speed. In particular the direct way never
  * runs code that a user has put on a table.
  *
+ * Rows of totals may be written in the same way if more is true: directtotals.c.
+ *
  * Where Citus is installed, a table that looks local may be distributed: then
  * all goes through SQL.
  */
@@ -72,9 +74,8 @@ static const DcShape stock_shards_shape = {
 static char *layout_fill(DcCounter *counter, DcShapeProblem *problem);
 static bool layout_is_known(const DcCounter *counter);
 static const Trigger *deferred_trigger(Relation rel);
-static bool is_bare(Relation rel, const DcCounter *counter, DcCounterTable table);
-static bool has_own_indexes(Relation rel, const DcCounter *counter,
-							DcCounterTable table);
+static bool is_bare(Relation rel, const DcCounter *counter);
+static bool has_own_indexes(Relation rel, const DcCounter *counter);
 
 /*
  * layout_shape returns the shape of one of the tables of a counter.
@@ -157,11 +158,9 @@ layout_fill(DcCounter *counter, DcShapeProblem *problem)
 			!counter->shards.index_is_young;
 		/* takes from a stock look at the latest versions */
 		counter->direct_write = (stock ? direct : counter->direct_read) &&
-			is_bare(shards, counter, DC_TABLE_SHARDS);
-		counter->direct_totals = counter->direct_write && !stock &&
-			!OidIsValid(counter->row.ledger) && !counter_is_buffered(counter) &&
-			!counter->events && !counter->fed &&
-			is_bare(totals, counter, DC_TABLE_TOTALS);
+			is_bare(shards, counter);
+		counter->direct_totals = counter->row.totals == DC_TOTALS_DIRECT &&
+			totals_problem(counter, totals, shards) == NULL;
 		counter->totals_deferred = deferred_trigger(totals) != NULL;
 		counter->shards_deferred = deferred_trigger(shards) != NULL;
 		counter->layout_generation = generation;
@@ -253,20 +252,19 @@ deferred_trigger(Relation rel)
 }
 
 /*
- * is_bare tells whether writing to a table entails no more than the tuple and
+ * is_bare tells whether writing to a shard table entails no more than the tuple and
  * one index entry: it has the columns that it needs and no others, and nothing
  * hangs on it.
  */
 static bool
-is_bare(Relation rel, const DcCounter *counter, DcCounterTable table)
+is_bare(Relation rel, const DcCounter *counter)
 {
 	TupleDesc desc = RelationGetDescr(rel);
-	bool alone = table == DC_TABLE_TOTALS ? counter->totals.alone : counter->shards.alone;
 
-	return alone && protect_lets_insert(rel) && rel->rd_rules == NULL &&
+	return counter->shards.alone && protect_lets_insert(rel) && rel->rd_rules == NULL &&
 		!rel->rd_rel->relispartition &&
 		(desc->constr == NULL || desc->constr->num_check == 0) &&
-		has_own_indexes(rel, counter, table);
+		has_own_indexes(rel, counter);
 }
 
 /*
@@ -284,11 +282,11 @@ layout_is_own_index(const DcCounter *counter, DcCounterTable table, Relation ind
 }
 
 /*
- * has_own_indexes tells whether all indexes are of that kind: there are two while the
- * primary key is rebuilt without a lock.
+ * has_own_indexes tells whether all indexes of a shard table are of that kind: there are
+ * two while the primary key is rebuilt without a lock.
  */
 static bool
-has_own_indexes(Relation rel, const DcCounter *counter, DcCounterTable table)
+has_own_indexes(Relation rel, const DcCounter *counter)
 {
 	List *indexes = RelationGetIndexList(rel);
 	ListCell *lc;
@@ -298,7 +296,7 @@ has_own_indexes(Relation rel, const DcCounter *counter, DcCounterTable table)
 	{
 		Relation index = index_open(lfirst_oid(lc), AccessShareLock);
 
-		own &= layout_is_own_index(counter, table, index);
+		own &= layout_is_own_index(counter, DC_TABLE_SHARDS, index);
 		index_close(index, AccessShareLock);
 	}
 	list_free(indexes);

@@ -17,6 +17,7 @@ typedef enum DcCounterTable
 	DC_TABLE_SHARDS
 } DcCounterTable;
 
+/* layout.c */
 extern const DcShape *layout_shape(DcCounterTable table, bool stock);
 extern void counter_layout(DcCounter *counter);
 extern bool counter_has_layout(DcCounter *counter);
@@ -25,5 +26,9 @@ pg_noreturn extern void layout_altered_error(Relation rel);
 extern bool layout_is_own_index(const DcCounter *counter, DcCounterTable table,
 								Relation index);
 extern void counter_check_deferred(const DcCounter *counter, bool totals);
+
+/* directtotals.c */
+extern char *totals_problem(const DcCounter *counter, Relation totals,
+							Relation shards);
 
 #endif /* DC_LAYOUT_H */

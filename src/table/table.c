@@ -49,18 +49,21 @@ static void check_table(Oid relid, const DcShape *shape);
 /*
  * dc_alter(counter regclass, shard_by text, max_shards int, events interval,
  * notify text, mode text, flush_interval interval, durability text,
- * op_retention interval) -> void. NULL keeps a setting. Other sessions see the change in
- * their next transaction.
+ * op_retention interval, totals text) -> void. NULL keeps a setting. Other sessions see
+ * the change in their next transaction.
  *
  * To change the mode it waits for transactions that write to the table, and keeps
  * others from it until the end of this one: so all increments of one transaction
- * go the same way, and none is in memory when the mode is exact again.
+ * go the same way, and none is in memory when the mode is exact again. It does so before
+ * events begin, too: a commit that writes totals itself, as there were none, tells of no key.
  */
 Datum
 dc_alter(PG_FUNCTION_ARGS)
 {
+	bool events = !PG_ARGISNULL(3) && interval_to_us(PG_GETARG_INTERVAL_P(3)) != 0;
+	bool wait = events || !PG_ARGISNULL(5);
 	DcCounter *counter = counter_open_as_owner(fcinfo, "dc_alter()",
-											   PG_ARGISNULL(5) ? ShareUpdateExclusiveLock : ShareRowExclusiveLock);
+											   wait ? ShareRowExclusiveLock : ShareUpdateExclusiveLock);
 	DcCounterRow row = counter->row;
 
 	if (!PG_ARGISNULL(1))
@@ -69,6 +72,8 @@ dc_alter(PG_FUNCTION_ARGS)
 		row.max_shards = max_shards_arg(fcinfo, 2);
 	buffer_args(fcinfo, 5, &row);
 	op_retention_arg(fcinfo, 8, &row);
+	if (!PG_ARGISNULL(9))
+		row.totals = totals_from_text(text_to_cstring(PG_GETARG_TEXT_PP(9)));
 	if (row.mode == DC_MODE_BUFFERED && !counter_is_buffered(counter))
 	{
 		check_bufferable(counter);

@@ -35,8 +35,8 @@ INSERT INTO expected VALUES
 	('public.dc_hold_confirm(stock regclass, hold_id uuid, qty bigint DEFAULT NULL::bigint)', 'text', 'volatile', 'unsafe', false, 50, 0),
 	('public.dc_hold_release(stock regclass, hold_id uuid)', 'text', 'volatile', 'unsafe', false, 50, 0),
 	('public.dc_holds(stock regclass, key anycompatible DEFAULT NULL::text, OUT key text, OUT hold_id uuid, OUT qty bigint, OUT expires_at timestamp with time zone, OUT age interval)', 'SETOF record', 'stable', 'restricted', false, 100, 100),
-	('public.dc_create(counter text, shard_by text DEFAULT ''backend''::text, max_shards integer DEFAULT 64, partitions integer DEFAULT NULL::integer, mode text DEFAULT ''exact''::text, flush_interval interval DEFAULT ''00:00:01''::interval, durability text DEFAULT ''async''::text, op_retention interval DEFAULT ''7 days''::interval, if_not_exists boolean DEFAULT false)', 'regclass', 'volatile', 'unsafe', false, 1000, 0),
-	('public.dc_alter(counter regclass, shard_by text DEFAULT NULL::text, max_shards integer DEFAULT NULL::integer, events interval DEFAULT NULL::interval, notify text DEFAULT NULL::text, mode text DEFAULT NULL::text, flush_interval interval DEFAULT NULL::interval, durability text DEFAULT NULL::text, op_retention interval DEFAULT NULL::interval)', 'void', 'volatile', 'unsafe', false, 1000, 0),
+	('public.dc_create(counter text, shard_by text DEFAULT ''backend''::text, max_shards integer DEFAULT 64, partitions integer DEFAULT NULL::integer, mode text DEFAULT ''exact''::text, flush_interval interval DEFAULT ''00:00:01''::interval, durability text DEFAULT ''async''::text, op_retention interval DEFAULT ''7 days''::interval, totals text DEFAULT ''direct''::text, if_not_exists boolean DEFAULT false)', 'regclass', 'volatile', 'unsafe', false, 1000, 0),
+	('public.dc_alter(counter regclass, shard_by text DEFAULT NULL::text, max_shards integer DEFAULT NULL::integer, events interval DEFAULT NULL::interval, notify text DEFAULT NULL::text, mode text DEFAULT NULL::text, flush_interval interval DEFAULT NULL::interval, durability text DEFAULT NULL::text, op_retention interval DEFAULT NULL::interval, totals text DEFAULT NULL::text)', 'void', 'volatile', 'unsafe', false, 1000, 0),
 	('public.dc_drop(counter regclass)', 'void', 'volatile', 'unsafe', false, 1000, 0),
 	('public.dc_adopt(counter regclass)', 'void', 'volatile', 'unsafe', false, 1000, 0),
 	('public.dc_incr_many(counter regclass, keys anycompatiblearray, deltas bigint[] DEFAULT NULL::bigint[])', 'void', 'volatile', 'unsafe', false, 100, 0),
@@ -62,6 +62,7 @@ INSERT INTO expected VALUES
 	('dcounter.on_drop()', 'event_trigger', 'volatile', 'unsafe', false, 10, 0),
 	('dcounter.on_ddl()', 'event_trigger', 'volatile', 'unsafe', false, 10, 0),
 	('dcounter.maintainer(counter regclass, OUT maintained_by text, OUT left_because text)', 'record', 'volatile', 'unsafe', false, 1000, 0),
+	('dcounter.totals_way(counter regclass, OUT totals text, OUT compacted_because text)', 'record', 'volatile', 'unsafe', false, 1000, 0),
 	('dcounter.on_counter_truncate()', 'trigger', 'volatile', 'unsafe', false, 10, 0),
 	('dcounter.on_counter_delete()', 'trigger', 'volatile', 'unsafe', false, 10, 0);
 -- Increments that count once
@@ -269,7 +270,7 @@ CREATE TEMP VIEW plumbing AS
 		UNION SELECT oprcode FROM pg_operator WHERE oprnegate <> 0);
 SELECT is((SELECT count(*) FROM plumbing), 30::bigint, 'functions that types, casts and comparisons are made of');
 SELECT is_empty($$SELECT oid::regprocedure FROM plumbing WHERE schema <> 'dcounter' OR NOT has_function_privilege('public', oid, 'EXECUTE')$$, 'they are in schema dcounter, and PUBLIC may execute them');
-SELECT set_eq($$SELECT proname::text FROM members WHERE schema = 'dcounter' AND oid NOT IN (SELECT oid FROM plumbing) AND has_function_privilege('public', oid, 'EXECUTE')$$, ARRAY['stat_counters', 'maintainer', 'stat_buffer', 'stat_hot_keys', 'stat_worker', 'stat_outbox', 'stat_consumers', 'last_fetch', 'outbox_capture', 'on_ledger_change', 'on_counter_truncate', 'on_counter_delete'],
+SELECT set_eq($$SELECT proname::text FROM members WHERE schema = 'dcounter' AND oid NOT IN (SELECT oid FROM plumbing) AND has_function_privilege('public', oid, 'EXECUTE')$$, ARRAY['stat_counters', 'maintainer', 'totals_way', 'stat_buffer', 'stat_hot_keys', 'stat_worker', 'stat_outbox', 'stat_consumers', 'last_fetch', 'outbox_capture', 'on_ledger_change', 'on_counter_truncate', 'on_counter_delete'],
 	'PUBLIC may not execute, or make triggers of, the internal functions, but for those of the types, of the views, of attached tables and of dc_relay');
 
 -- The extension
@@ -316,13 +317,13 @@ SELECT is((SELECT nspacl::text FROM pg_namespace WHERE nspname = 'dcounter'), fo
 SELECT is((SELECT relacl::text FROM pg_class WHERE oid = 'dcounter.counter'::regclass), (SELECT format('{%1$s=%2$s/%1$s,=r/%1$s}', current_user,
 	(SELECT string_agg(CASE a WHEN 'INSERT' THEN 'a' WHEN 'SELECT' THEN 'r' WHEN 'UPDATE' THEN 'w' WHEN 'DELETE' THEN 'd' WHEN 'TRUNCATE' THEN 'D' WHEN 'REFERENCES' THEN 'x' WHEN 'TRIGGER' THEN 't' ELSE 'm' END, '')
 		FROM (SELECT privilege_type AS a FROM aclexplode(acldefault('r', 10))) d))), 'table dcounter.counter: PUBLIC has SELECT alone');
-SELECT columns_are('dcounter', 'counter', ARRAY['counter', 'shards', 'shard_by', 'max_shards', 'holds', 'mode', 'flush_interval', 'durability', 'op_retention', 'ledger']);
+SELECT columns_are('dcounter', 'counter', ARRAY['counter', 'shards', 'shard_by', 'max_shards', 'holds', 'mode', 'flush_interval', 'durability', 'op_retention', 'ledger', 'totals']);
 SELECT col_is_pk('dcounter', 'counter', 'counter', 'a counter is known by its table of totals');
 SELECT col_is_unique('dcounter', 'counter', 'shards', 'a shard table serves one counter');
 SELECT col_is_unique('dcounter', 'counter', 'holds', 'a table of holds serves one stock');
 SELECT set_eq($$SELECT attnum::int, attname::text, format_type(atttypid, atttypmod), attnotnull FROM pg_attribute WHERE attrelid = 'dcounter.counter'::regclass AND attnum > 0$$,
 	$$VALUES (1, 'counter', 'regclass', true), (2, 'shards', 'regclass', true), (3, 'shard_by', 'text', true), (4, 'max_shards', 'integer', true), (5, 'holds', 'regclass', false),
-	(6, 'mode', 'text', true), (7, 'flush_interval', 'interval', true), (8, 'durability', 'text', true), (9, 'op_retention', 'interval', false), (10, 'ledger', 'regclass', false)$$, 'columns of the settings');
+	(6, 'mode', 'text', true), (7, 'flush_interval', 'interval', true), (8, 'durability', 'text', true), (9, 'op_retention', 'interval', false), (10, 'ledger', 'regclass', false), (11, 'totals', 'text', true)$$, 'columns of the settings');
 SELECT set_eq($$SELECT evtname::text, evtevent::text, evtfoid::regproc::text, evtenabled::text, evttags::text[] FROM pg_event_trigger WHERE evtname ~ 'dcounter'$$,
 	$$VALUES ('dcounter_drop', 'sql_drop', 'dcounter.on_drop', 'O', NULL),
 		('dcounter_ddl', 'ddl_command_end', 'dcounter.on_ddl', 'O', ARRAY['ALTER TABLE', 'ALTER FOREIGN TABLE', 'ALTER TYPE', 'ALTER VIEW', 'ALTER MATERIALIZED VIEW', 'CREATE TABLE', 'CREATE FOREIGN TABLE', 'CREATE SCHEMA', 'CREATE TRIGGER', 'CREATE RULE', 'CREATE INDEX', 'CREATE STATISTICS']::text[])$$, 'the event triggers');
@@ -357,7 +358,7 @@ SELECT columns_are('public', 'dc_stat_outbox', ARRAY['last_seq', 'horizon', 'hel
 SELECT columns_are('public', 'dc_stat_consumers', ARRAY['name', 'owner', 'topics', 'position', 'lag_events', 'lag_seconds', 'lag_bytes', 'outstanding', 'retries', 'dead_letters',
 	'attempts', 'members', 'lease_until', 'leases_expired', 'cut_off', 'held_back_by_pid', 'held_back_by_gid']);
 SELECT columns_are('public', 'dc_stat_worker', ARRAY['datname', 'pid', 'state', 'job', 'last_run', 'last_run_ms', 'runs', 'work_ms', 'failures', 'last_error', 'last_error_at', 'tables_left']);
-SELECT columns_are('public', 'dc_tables', ARRAY['counter', 'name', 'kind', 'mode', 'owner', 'settings', 'maintained_by', 'left_because']);
+SELECT columns_are('public', 'dc_tables', ARRAY['counter', 'name', 'kind', 'mode', 'owner', 'settings', 'maintained_by', 'left_because', 'totals', 'compacted_because']);
 SELECT ok(has_table_privilege('public', 'dc_stat_worker', 'SELECT') AND NOT has_table_privilege('public', 'dc_stat_worker', 'INSERT, UPDATE, DELETE'), 'PUBLIC may read dc_stat_worker');
 SELECT ok(has_table_privilege('public', 'dc_tables', 'SELECT') AND NOT has_table_privilege('public', 'dc_tables', 'INSERT, UPDATE, DELETE'), 'PUBLIC may read dc_tables');
 

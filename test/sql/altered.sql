@@ -13,7 +13,7 @@ EXCEPTION WHEN OTHERS THEN
 	GET STACKED DIAGNOSTICS detail = PG_EXCEPTION_DETAIL;
 	RETURN SQLSTATE || ' ' || SQLERRM || E'\n\t' || detail;
 END $$;
-SELECT dc_create('c');
+SELECT dc_create('c', totals => 'compacted');
 SELECT use('c');
 
 -- Columns of other types, nullable, gone, generated; other keys and collations

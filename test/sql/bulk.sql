@@ -9,7 +9,7 @@ SET dcounter.pending_memory = '63kB';
 SET dcounter.pending_memory = -1;
 SET dcounter.nothing = 1;
 \set VERBOSITY default
-SELECT dc_create('c', max_shards => 1), dc_create('c8', max_shards => 1, partitions => 8);
+SELECT dc_create('c', max_shards => 1, totals => 'compacted'), dc_create('c8', max_shards => 1, partitions => 8);
 -- Keys, their least and greatest value, and the sum
 CREATE FUNCTION state(c regclass) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE

@@ -18,7 +18,7 @@ CREATE VIEW kept AS SELECT relname::text COLLATE "C" AS name, relpersistence AS 
 	FROM pg_class AS c LEFT JOIN pg_am AS a ON a.oid = relam WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') ORDER BY 1;
 
 -- Logged and unlogged
-SELECT dc_create('c'), dc_stock_create('s'), dc_create('p', partitions => 2);
+SELECT dc_create('c', totals => 'compacted'), dc_stock_create('s'), dc_create('p', partitions => 2);
 SELECT dc_incr('c', 'a', 5), dc_restock('s', 'a', 5), dc_incr('p', k::text) FROM generate_series(1, 4) AS k;
 ALTER TABLE c SET UNLOGGED;
 ALTER TABLE s SET UNLOGGED, SET (fillfactor = 75);
@@ -113,7 +113,7 @@ DROP TABLE some_parent CASCADE;
 --
 -- DDL in a transaction that has increments: COMMIT does not fail for it
 --
-SELECT dc_create('d');
+SELECT dc_create('d', totals => 'compacted');
 -- What is run after an increment, in one transaction. What the table has afterwards.
 CREATE FUNCTION after_incr(statement text) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
@@ -124,11 +124,11 @@ END $$;
 SELECT after_incr('DROP TABLE d_shard');
 SELECT try($$SELECT dc_incr('d', 'a')$$);
 DROP TABLE d;
-SELECT dc_create('d');
+SELECT dc_create('d', totals => 'compacted');
 SELECT after_incr('ALTER TABLE d_shard DROP COLUMN inc');
 SELECT try($$SELECT dc_incr('d', 'a')$$);
 DROP TABLE d;
-SELECT dc_create('d');
+SELECT dc_create('d', totals => 'compacted');
 -- ... and after it, at once
 BEGIN;
 SELECT dc_incr('d', 'a', 2);
@@ -157,23 +157,23 @@ SELECT dc_get('d', 'a');
 SELECT split_part(try($$SELECT dc_incr('d', 'a'), dc_apply()$$), ' /', 1);
 SELECT dc_drop('d');
 -- Of all commands that take the tables away
-SELECT dc_create('d');
+SELECT dc_create('d', totals => 'compacted');
 SELECT after_incr('DROP TABLE d'), to_regclass('d_shard');
-SELECT dc_create('regress_dc.d');
+SELECT dc_create('regress_dc.d', totals => 'compacted');
 BEGIN;
 SELECT dc_incr('regress_dc.d', 'a');
 SET client_min_messages = warning;
 DROP SCHEMA regress_dc CASCADE;
 COMMIT;
 RESET client_min_messages;
-SELECT dc_create('d');
+SELECT dc_create('d', totals => 'compacted');
 BEGIN;
 SELECT dc_incr('d', 'a', 3);
 SET LOCAL session_replication_role = replica;
 DROP TABLE d_shard;
 COMMIT;
 DROP TABLE d;
-SELECT dc_create('d');
+SELECT dc_create('d', totals => 'compacted');
 BEGIN;
 SELECT dc_incr('d', 'a', 3);
 SAVEPOINT s;

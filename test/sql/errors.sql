@@ -3,7 +3,7 @@
 \pset format unaligned
 \set SHOW_CONTEXT never
 SET client_min_messages = warning;
-SELECT dc_create('e'), dc_create('e8', partitions => 8);
+SELECT dc_create('e', totals => 'compacted'), dc_create('e8', partitions => 8);
 CREATE TABLE plain (key text);
 CREATE VIEW e_view AS SELECT * FROM e;
 -- What a statement ends with: code, message, detail, hint

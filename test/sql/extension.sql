@@ -4,7 +4,7 @@
 \set SHOW_CONTEXT never
 \set VERBOSITY terse
 CREATE SCHEMA regress_dc;
-SELECT dc_create('likes', 'hash', 5), dc_create('regress_dc.views', partitions => 2);
+SELECT dc_create('likes', 'hash', 5, totals => 'compacted'), dc_create('regress_dc.views', partitions => 2);
 SELECT dc_incr('likes', 'a', 5), dc_incr('regress_dc.views', 'a', 7);
 SELECT dc_compact('likes'), dc_incr('likes', 'a', 10), dc_incr('likes', 'b', 1);
 -- Restoring the settings over what is there replaces them
@@ -59,7 +59,7 @@ DROP EXTENSION dcounter;
 DROP SCHEMA regress_dc;
 -- What was counted before in the same transaction is not lost
 CREATE EXTENSION dcounter;
-SELECT dc_create('likes');
+SELECT dc_create('likes', totals => 'compacted');
 SELECT dc_incr('likes', 'a', 3);
 BEGIN;
 SELECT dc_incr('likes', 'a', 4);
@@ -69,14 +69,14 @@ SELECT to_regnamespace('dcounter'), sum(inc) FROM likes_shard;
 DROP TABLE likes, likes_shard;
 -- A session that has used the extension before can use it again
 CREATE EXTENSION dcounter;
-SELECT dc_create('likes');
+SELECT dc_create('likes', totals => 'compacted');
 SELECT dc_incr('likes', 'a', 5);
 SELECT dc_get('likes', 'a'), dc_drop('likes');
 -- In a schema of its own, which is not in the search path
 DROP EXTENSION dcounter;
 CREATE SCHEMA regress_dc;
 CREATE EXTENSION dcounter SCHEMA regress_dc;
-SELECT regress_dc.dc_create('likes'), regress_dc.dc_create('parts', partitions => 2), regress_dc.dc_stock_create('stock'), regress_dc.dc_ledger_create('purse', partition_by => 'month');
+SELECT regress_dc.dc_create('likes', totals => 'compacted'), regress_dc.dc_create('parts', partitions => 2), regress_dc.dc_stock_create('stock'), regress_dc.dc_ledger_create('purse', partition_by => 'month');
 SELECT regress_dc.dc_incr('likes', 'a', 5), regress_dc.dc_decr('likes', 7), regress_dc.dc_incr_many('parts', '{a,b}'), regress_dc.dc_incr_hashed('likes', 'a', 'x'), regress_dc.dc_incr_returning('likes', 'b', 2);
 SELECT regress_dc.dc_incr_once('likes', 'a', 1, 'e1'), regress_dc.dc_incr_once('likes', 'a', 1, 'e1'), (regress_dc.dc_op_status('likes', 'e1')).applied;
 SELECT regress_dc.dc_get('likes', 'a'), regress_dc.dc_get('likes', 7), regress_dc.dc_sum('parts'), (regress_dc.dc_info('likes', 'a')).inc;

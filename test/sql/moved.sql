@@ -2,7 +2,7 @@
 \pset tuples_only on
 \pset format unaligned
 -- The page of the row is full: a new version leaves it, and needs an index entry.
-SELECT dc_create('mv');
+SELECT dc_create('mv', totals => 'compacted');
 ALTER TABLE mv_shard SET (autovacuum_enabled = off, fillfactor = 100);
 INSERT INTO mv_shard (key, shard, inc) SELECT 'k' || g, 1, 0 FROM generate_series(1, 300) AS g;
 SELECT dc_incr('mv', 'k1');

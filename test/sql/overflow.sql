@@ -4,7 +4,7 @@
 \pset tuples_only on
 \pset format unaligned
 \set max 9223372036854775807
-SELECT dc_create('c'), dc_create('p', partitions => 3), dc_stock_create('s', max_shards => 2);
+SELECT dc_create('c', totals => 'compacted'), dc_create('p', partitions => 3), dc_stock_create('s', max_shards => 2);
 -- A value that leaves bigint: up, or down. A serializable transaction has a row of its own.
 CREATE FUNCTION add_max(t regclass, ks text[]) RETURNS bigint LANGUAGE sql AS $$
 	SELECT count(CASE WHEN k = 'down' THEN dc_decr(t, k, 9223372036854775807) ELSE dc_incr(t, k, 9223372036854775807) END) FROM unnest(ks) AS k $$;

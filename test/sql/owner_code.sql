@@ -20,7 +20,7 @@ DO $$ BEGIN EXECUTE format('GRANT CREATE ON DATABASE %I TO regress_coder', curre
 
 SET ROLE regress_coder;
 SET search_path = coder, public;
-SELECT dc_create('c'), dc_create('p', partitions => 1), dc_stock_create('s'), dc_ledger_create('l'), dc_ledger_create('m', partition_by => 'month');
+SELECT dc_create('c', totals => 'compacted'), dc_create('p', partitions => 1), dc_stock_create('s'), dc_ledger_create('l'), dc_ledger_create('m', partition_by => 'month');
 SELECT dc_incr_once('c', 'k', 1, 'e');
 CREATE FUNCTION code() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NEW; END $$;
 CREATE FUNCTION code(text) RETURNS boolean LANGUAGE sql IMMUTABLE AS 'SELECT true';

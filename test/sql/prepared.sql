@@ -6,7 +6,7 @@ SELECT current_setting('max_prepared_transactions')::int = 0 AS off \gset
 \endif
 \getenv abs_srcdir PG_ABS_SRCDIR
 \cd :abs_srcdir
-SELECT dc_create('c');
+SELECT dc_create('c', totals => 'compacted');
 \i include/prepared.sql
 SELECT dc_drop('c');
 SELECT dc_create('c', partitions => 4);

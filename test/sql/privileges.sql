@@ -38,7 +38,7 @@ BEGIN
 END $$;
 
 SET ROLE regress_dc_owner;
-SELECT dc_create('likes'), dc_create('views', partitions => 2);
+SELECT dc_create('likes', totals => 'compacted'), dc_create('views', partitions => 2);
 SELECT dc_incr('likes', 'a', 5);
 SELECT pg_get_userbyid(relowner), count(*) FROM pg_class WHERE relnamespace = 'regress_dc'::regnamespace AND relkind IN ('r', 'p') GROUP BY 1;
 RESET ROLE;

@@ -23,7 +23,7 @@ CREATE FUNCTION lies(text) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$ BEGI
 CREATE FUNCTION fires() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM regress_dc.work(); RETURN coalesce(NEW, OLD); END $$;
 
 -- Compaction: while its first statement is planned
-SELECT dc_create('w');
+SELECT dc_create('w', totals => 'compacted');
 SELECT dc_incr('w', E'\x01\x02AAAAAAAA', 3);
 CREATE INDEX ON w_shard (key) WHERE lies('x');
 TRUNCATE todo;
@@ -38,7 +38,7 @@ SELECT dc_compact('w');
 TRUNCATE todo;
 SELECT dc_compact('w'), dc_get('w', E'\x01\x02AAAAAAAA'), (SELECT value FROM w);
 -- Compaction: between its statements
-SELECT dc_create('v');
+SELECT dc_create('v', totals => 'compacted');
 SELECT dc_incr('v', 'a', 3);
 CREATE TRIGGER fires BEFORE INSERT ON v FOR EACH ROW EXECUTE FUNCTION fires();
 TRUNCATE todo;
@@ -54,7 +54,7 @@ TRUNCATE todo;
 SELECT dc_compact('v'), dc_get('v', 'a'), (SELECT value FROM v);
 
 -- Top: the value becomes text
-SELECT dc_create('t');
+SELECT dc_create('t', totals => 'compacted');
 SELECT dc_incr('t', 'a', 3), dc_compact('t');
 CREATE INDEX ON t (value) WHERE lies('x');
 TRUNCATE todo;

@@ -12,7 +12,7 @@ CREATE SCHEMA regress_dc AUTHORIZATION regress_dc_owner;
 GRANT ALL ON SCHEMA regress_dc TO regress_dc_owner;
 SET ROLE regress_dc_owner;
 SET search_path = regress_dc, public;
-SELECT dc_create('c'), dc_create('c2', partitions => 2);
+SELECT dc_create('c', totals => 'compacted'), dc_create('c2', partitions => 2);
 CREATE TABLE seen (event text, who name, became text, path text, made_temp text);
 -- Notes as whom it runs, and tries to get out
 CREATE FUNCTION spy() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -126,7 +126,7 @@ SET client_min_messages = warning;
 \set VERBOSITY terse
 SET search_path = regress_dc_evil, pg_catalog, regress_dc, public;
 SELECT 1::bigint + 1::bigint;
-SELECT dc_create('regress_dc.fresh'), dc_create('regress_dc.fresh8', partitions => 8);
+SELECT dc_create('regress_dc.fresh', totals => 'compacted'), dc_create('regress_dc.fresh8', partitions => 8);
 DROP TRIGGER spy ON c;
 SELECT dc_incr(r, 'a', 5), dc_incr(r, 'b') FROM pg_catalog.unnest(ARRAY['c', 'c2', 'fresh', 'fresh8']::regclass[]) r;
 BEGIN;

@@ -1,7 +1,7 @@
 -- The shard rows of a key: which one is written, and what compaction leaves
 \pset tuples_only on
 \pset format unaligned
-SELECT dc_create('c');
+SELECT dc_create('c', totals => 'compacted');
 -- How many rows hold an amount, of how many there are, and what they add up to
 CREATE FUNCTION rows(k text) RETURNS text LANGUAGE sql AS $$
 	SELECT format('%s of %s, %s', count(*) FILTER (WHERE inc > 0), count(*), sum(inc)) FROM c_shard WHERE key = k $$;

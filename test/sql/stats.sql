@@ -16,7 +16,7 @@ CREATE VIEW live AS SELECT counter, shard_rows AS rows, active_keys AS keys, rou
 GRANT SELECT ON live TO PUBLIC;
 
 SET ROLE regress_dc_owner;
-SELECT dc_create('likes'), dc_create('views', partitions => 3);
+SELECT dc_create('likes', totals => 'compacted'), dc_create('views', partitions => 3);
 -- No row yet. Without preload there are live numbers only.
 SELECT * FROM live ORDER BY counter::text;
 SELECT count(*), count(increments) + count(keys_written) + count(writes_per_second) + count(busy_skipped) + count(splits) + count(waits) + count(early_writes)
@@ -89,7 +89,7 @@ SELECT count(*) FROM dc_stat_counters;
 RESET ROLE;
 
 -- A table that cannot be read has no live numbers, and the others have theirs
-SELECT dc_create('broken');
+SELECT dc_create('broken', totals => 'compacted');
 ALTER TABLE broken ENABLE ROW LEVEL SECURITY;
 SELECT * FROM live ORDER BY counter::text;
 ALTER TABLE broken DISABLE ROW LEVEL SECURITY;

@@ -26,7 +26,7 @@ EXCEPTION WHEN object_not_in_prerequisite_state THEN
 END$$;
 
 SET ROLE regress_dc_owner;
-SELECT dc_create('likes'), dc_create('parts', partitions => 2), dc_stock_create('seats'), dc_ledger_create('wallet', op_retention => '1 hour', partition_by => 'month');
+SELECT dc_create('likes', totals => 'compacted'), dc_create('parts', partitions => 2), dc_stock_create('seats'), dc_ledger_create('wallet', op_retention => '1 hour', partition_by => 'month');
 SELECT count(dc_incr_many(c, '{a,b}', '{1,2}')) FROM unnest('{likes,parts}'::regclass[]) AS c;
 SELECT dc_incr_once('likes', 'a', 10, 'once'), dc_restock('seats', 'a', 10);
 -- Time is up, and the worker has not come yet

@@ -5,7 +5,7 @@
 SET client_min_messages = warning;
 CREATE SCHEMA regress_totals;
 SET search_path = regress_totals, public;
-SELECT dc_create('likes');
+SELECT dc_create('likes', totals => 'compacted');
 SELECT dc_create('parts', partitions => 3);
 SELECT * FROM dc_total('likes', 'a');
 SELECT dc_incr('likes', 'a', 10), dc_decr('likes', 'a', 3), dc_incr('parts', 'a', 5);

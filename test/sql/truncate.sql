@@ -31,7 +31,7 @@ END $$;
 --
 -- A counter: compacted, not compacted, and counted in this transaction
 --
-SELECT dc_create('t');
+SELECT dc_create('t', totals => 'compacted');
 CREATE FUNCTION fill() RETURNS void LANGUAGE sql AS $$
 	SELECT dc_incr('t', 'a', 5), dc_apply(), dc_compact('t'), dc_incr('t', 'a', 1), dc_incr('t', 'b', 2), dc_apply();
 $$;
@@ -87,7 +87,7 @@ SELECT dc_incr('t', 'a', 50), truncates(), dc_incr('t', 'a', 3);
 SELECT dc_get('t', 'a'), dc_sum('t');
 DROP FUNCTION truncates();
 -- Other counters keep what was counted
-SELECT dc_create('other');
+SELECT dc_create('other', totals => 'compacted');
 BEGIN;
 SELECT dc_incr('other', 'a', 3), dc_incr('t', 'a', 3);
 TRUNCATE t;
@@ -142,7 +142,7 @@ SELECT rows('t', 't_shard');
 CREATE ROLE regress_dc_cleaned;
 CREATE SCHEMA regress_dc AUTHORIZATION regress_dc_cleaned;
 SET ROLE regress_dc_cleaned;
-SELECT dc_create('regress_dc.u');
+SELECT dc_create('regress_dc.u', totals => 'compacted');
 CREATE TABLE regress_dc.seen (who name, restricted text);
 CREATE FUNCTION regress_dc.spy() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
