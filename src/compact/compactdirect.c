@@ -36,8 +36,8 @@
  * rows are zeroed instead of deleted, and rows that are zero are left as they are: new
  * increments find them, and no new numbers are needed. That is exact in any case: a value is the sum of
  * all rows there are. When the snapshot has gone they are deleted as any idle row.
- * A key keeps as many as its max_shards and KEEP_MORE; what is more came of a burst. Rows
- * that belonged to one transaction alone are deleted, as nobody would use them.
+ * Rows that belonged to one transaction alone are kept as well, for others of that kind
+ * (rows/own.c). A key keeps as many as its max_shards and KEEP_MORE; what is more came of a burst.
  *
  * Between locking and clearing, statements of ours write the totals, and may run code of the
  * table's owner (in dc_compact(), never in the worker). The shard table stays open meanwhile, so
@@ -583,8 +583,8 @@ batch_clear_direct(DcBatch *batch)
 		for (int r = key->first; !key->skip && r < key->first + key->nrows; r++)
 		{
 			const DcShardRow *row = &batch->rows[r];
-			bool zero = !row->empty && shard_is_shared(row->live.shard) &&
-				(key->nrows > 1 || batch->keep);
+			bool shared = shard_is_shared(row->live.shard);
+			bool zero = !row->empty && (batch->keep || (key->nrows > 1 && shared));
 
 			CHECK_FOR_INTERRUPTS();
 			if (zero)

@@ -35,6 +35,9 @@
  * A delta that is written when the transaction is past its turn in the order (commit.c)
  * goes to a row of its own as well, directly or blind: the transaction must not wait.
  *
+ * While an old snapshot is held, the transaction takes a row that another one of these kinds
+ * has left instead of inserting its own, directly and early as well (own.c).
+ *
  * A stock is always written directly, to rows of the transaction's own in all
  * cases in which the above takes blind rows (units.c).
  */
@@ -53,8 +56,9 @@
 #include "counter/sqlwrite.h"
 #include "counter/units.h"
 #include "rows/direct.h"
-#include "rows/totalrow.h"
+#include "rows/own.h"
 #include "rows/shardnumber.h"
+#include "rows/totalrow.h"
 #include "table/access.h"
 #include "table/layout.h"
 #include "utils/builtins.h"
@@ -64,15 +68,25 @@
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
+/* Which shard rows a transaction adds to. */
+typedef enum DcWhichRows
+{
+	ROWS_OF_ALL,
+	ROWS_NEW,		/* inserts its own, */
+	ROWS_OWN,		/* or takes such rows that are left (own.c), */
+	ROWS_OWN_EARLY, /* when it goes on */
+} DcWhichRows;
+
 /* This transaction has written blind rows. */
 static bool wrote_blind = false;
 
 static void apply_group(DcCounter *counter, DcDelta **deltas, int count,
 						DcApplyWhen when);
+static DcWhichRows which_rows(DcCounter *counter, DcApplyWhen when);
 static void apply_direct(DcCounter *counter, DcDelta **deltas, int count,
-						 bool shared, DcApplyStats *stats);
-static void add_direct(DcDirectTables *tables, const DcDelta *delta, bool shared);
-static void add_to_shards(DcDirectTables *tables, const DcDelta *delta, bool own,
+						 DcWhichRows which, DcApplyStats *stats);
+static void add_direct(DcDirectTables *tables, const DcDelta *delta, DcWhichRows which);
+static void add_to_shards(DcDirectTables *tables, const DcDelta *delta, DcWhichRows which,
 						  DcDirectTables *totals_first);
 static void apply_by_sql(DcCounter *counter, DcDelta **deltas, int count,
 						 bool shared, DcApplyStats *stats);
@@ -190,8 +204,9 @@ apply_group(DcCounter *counter, DcDelta **deltas, int count, DcApplyWhen when)
 	counter_layout(counter);
 	if (counter_is_stock(counter))
 		units_check(counter);
-	if (counter_is_stock(counter) || (committing && counter->direct_write))
-		apply_direct(counter, deltas, count, shared, &stats);
+	if (counter_is_stock(counter) ||
+		(counter->direct_write && (committing || own_rows_are_reused(counter))))
+		apply_direct(counter, deltas, count, which_rows(counter, when), &stats);
 	else
 		apply_by_sql(counter, deltas, count, shared, &stats);
 
@@ -205,11 +220,23 @@ apply_group(DcCounter *counter, DcDelta **deltas, int count, DcApplyWhen when)
 }
 
 /*
- * apply_direct writes the deltas of one counter table without SQL. `shared`: to rows
- * that others add to as well, for which it may have to wait.
+ * which_rows says which shard rows are added to without SQL.
+ */
+static DcWhichRows
+which_rows(DcCounter *counter, DcApplyWhen when)
+{
+	if (when == APPLY_AT_COMMIT && !IsolationIsSerializable())
+		return ROWS_OF_ALL;
+	if (counter_is_stock(counter) || !own_rows_are_reused(counter))
+		return ROWS_NEW;
+	return when == APPLY_AT_COMMIT || when == APPLY_LAST ? ROWS_OWN : ROWS_OWN_EARLY;
+}
+
+/*
+ * apply_direct writes the deltas of one counter table without SQL.
  */
 static void
-apply_direct(DcCounter *counter, DcDelta **deltas, int count, bool shared,
+apply_direct(DcCounter *counter, DcDelta **deltas, int count, DcWhichRows which,
 			 DcApplyStats *stats)
 {
 	/*
@@ -239,7 +266,7 @@ apply_direct(DcCounter *counter, DcDelta **deltas, int count, bool shared,
 	{
 		if (deltas[i]->inc == 0 && deltas[i]->dec == 0)
 			continue;
-		add_direct(&tables, deltas[i], shared);
+		add_direct(&tables, deltas[i], which);
 		MemoryContextReset(row_cxt);
 	}
 	*stats = tables.shards.stats;
@@ -255,33 +282,34 @@ apply_direct(DcCounter *counter, DcDelta **deltas, int count, bool shared,
  * not known to be contended, else to shard rows.
  */
 static void
-add_direct(DcDirectTables *tables, const DcDelta *delta, bool shared)
+add_direct(DcDirectTables *tables, const DcDelta *delta, DcWhichRows which)
 {
 	DcCounter *counter = tables->counter;
 
-	if (!shared || IsolationIsSerializable() || !counter->direct_totals)
-		add_to_shards(tables, delta, !shared || IsolationIsSerializable(), NULL);
+	if (which != ROWS_OF_ALL || !counter->direct_totals)
+		add_to_shards(tables, delta, which, NULL);
 	else if (hints_known(&delta->key))
-		add_to_shards(tables, delta, false, tables);
+		add_to_shards(tables, delta, which, tables);
 	else if (!total_add(tables, delta))
-		add_to_shards(tables, delta, false, NULL);
+		add_to_shards(tables, delta, which, NULL);
 }
 
 /*
- * add_to_shards writes one of them to shard rows, or to a new one if `own`. totals_first
- * is as for direct_add().
+ * add_to_shards writes one of them to shard rows. totals_first is as for direct_add().
  */
 static void
-add_to_shards(DcDirectTables *tables, const DcDelta *delta, bool own,
+add_to_shards(DcDirectTables *tables, const DcDelta *delta, DcWhichRows which,
 			  DcDirectTables *totals_first)
 {
 	DcDirectRel *rel = direct_tables_open(tables, DC_TABLE_SHARDS);
 	DcShardChoice choice = shard_choice(rel->counter, delta);
 
 	if (counter_is_stock(rel->counter))
-		units_add(rel, delta, choice, own_shard(true), own);
-	else if (own)
+		units_add(rel, delta, choice, own_shard(true), which != ROWS_OF_ALL);
+	else if (which == ROWS_NEW)
 		direct_insert(rel, delta, own_shard(true));
+	else if (which != ROWS_OF_ALL)
+		direct_add_own(rel, delta, which == ROWS_OWN);
 	else
 		direct_add(rel, delta, choice, own_shard(true), totals_first);
 }

@@ -34,6 +34,7 @@
 #include "miscadmin.h"
 #include "rows/probe.h"
 #include "rows/scan.h"
+#include "rows/shardnumber.h"
 #include "rows/sharedhints.h"
 #include "table/access.h"
 #include "table/layout.h"
@@ -73,6 +74,7 @@ shard_scan_begin(DcShardScan *scan, Relation heap, Relation index, Datum key,
 	scan->index_scan = compat_index_beginscan(heap, index, snapshot,
 											  lengthof(scan->keys));
 	scan->index_scan->xs_want_itup = true;
+	scan->visits_own = false;
 	scan->known = known;
 	qsort(known.numbers, known.count, sizeof(int32), number_compare);
 	shard_scan_range(scan, ALL_LOW, ALL_HIGH);
@@ -161,7 +163,7 @@ shard_scan_next_entry(DcShardScan *scan, ItemPointer root, int32 *shard)
 			scan->done = known_has(&scan->known, number);
 			scan->stepped_over = 0;
 		}
-		if (scan->done)
+		if (scan->done && !(scan->visits_own && !shard_is_shared(number)))
 		{
 			if (++scan->stepped_over > MAX_STEP_OVER)
 				shard_scan_range(scan, known_below(&scan->known, number), number);
@@ -272,7 +274,8 @@ scan_total(DcCounter *counter, Datum key, DcKeyState *state)
 /*
  * scan_shards reads the rows that this backend knows, and then the others. Under
  * SERIALIZABLE all are read by the index: that takes the predicate locks, and misses no
- * row of another transaction (serial.c).
+ * row of another transaction (serial.c). Of rows of transactions' own it visits each entry
+ * (own.c).
  */
 static void
 scan_shards(DcCounter *counter, const DcKey *key, Datum key_datum,
@@ -293,6 +296,7 @@ scan_shards(DcCounter *counter, const DcKey *key, Datum key_datum,
 		read_known_rows(&rel, &shard_key, state, &known);
 	shard_scan_begin(&scan, rel.heap, directrel_index(&rel), key_datum,
 					 GetActiveSnapshot(), known);
+	scan.visits_own = !use_hints;
 	while (shard_scan_next(&scan, slot, &root, &shard))
 	{
 		add_slot(state, slot, &counter->shards, true);

@@ -28,7 +28,8 @@ typedef struct DcShardScan
 	DcKnownShards known;
 	bool started; /* an entry of number `last` has been seen, */
 	int32 last;
-	bool done;		  /* and nothing more is wanted of it */
+	bool done;		  /* and nothing more is wanted of it, */
+	bool visits_own;  /* unless it is one of transactions' own */
 	int stepped_over; /* entries of it since */
 } DcShardScan;
 
