@@ -36,8 +36,8 @@
  * rows are zeroed instead of deleted, and rows that are zero are left as they are: new
  * increments find them, and no new numbers are needed. That is exact in any case: a value is the sum of
  * all rows there are. When the snapshot has gone they are deleted as any idle row.
- * Rows that belonged to one transaction alone are kept as well, for others of that kind
- * (rows/own.c). A key keeps as many as its max_shards and KEEP_MORE; what is more came of a burst.
+ * Rows that belonged to one transaction alone are kept as well, for SERIALIZABLE ones
+ * (rows/again.c). A key keeps as many as its max_shards and KEEP_MORE; what is more came of a burst.
  *
  * Between locking and clearing, statements of ours write the totals, and may run code of the
  * table's owner (in dc_compact(), never in the worker). The shard table stays open meanwhile, so

@@ -12,7 +12,8 @@
  * its first choice. A transaction that waits holds nothing but rows of lower keys,
  * taken in this same phase, so committing transactions cannot deadlock with each
  * other. A SERIALIZABLE transaction inserts a row in any case, by which it and
- * transactions that read the key find each other (serial.c).
+ * transactions that read the key find each other (serial.c); while an old snapshot is held, in
+ * place of another one (again.c).
  *
  * Shared rows by SQL (sqlwrite.c): the same, for other tables, under READ
  * COMMITTED.
@@ -35,9 +36,6 @@
  * A delta that is written when the transaction is past its turn in the order (commit.c)
  * goes to a row of its own as well, directly or blind: the transaction must not wait.
  *
- * While an old snapshot is held, the transaction takes a row that another one of these kinds
- * has left instead of inserting its own, directly and early as well (own.c).
- *
  * A stock is always written directly, to rows of the transaction's own in all
  * cases in which the above takes blind rows (units.c).
  */
@@ -55,8 +53,8 @@
 #include "counter/sqlpath.h"
 #include "counter/sqlwrite.h"
 #include "counter/units.h"
+#include "rows/again.h"
 #include "rows/direct.h"
-#include "rows/own.h"
 #include "rows/shardnumber.h"
 #include "rows/totalrow.h"
 #include "table/access.h"
@@ -72,9 +70,8 @@
 typedef enum DcWhichRows
 {
 	ROWS_OF_ALL,
-	ROWS_NEW,		/* inserts its own, */
-	ROWS_OWN,		/* or takes such rows that are left (own.c), */
-	ROWS_OWN_EARLY, /* when it goes on */
+	ROWS_NEW,  /* it inserts them, */
+	ROWS_AGAIN /* in place of others if there are any (again.c) */
 } DcWhichRows;
 
 /* This transaction has written blind rows. */
@@ -204,8 +201,7 @@ apply_group(DcCounter *counter, DcDelta **deltas, int count, DcApplyWhen when)
 	counter_layout(counter);
 	if (counter_is_stock(counter))
 		units_check(counter);
-	if (counter_is_stock(counter) ||
-		(counter->direct_write && (committing || own_rows_are_reused(counter))))
+	if (counter_is_stock(counter) || (committing && counter->direct_write))
 		apply_direct(counter, deltas, count, which_rows(counter, when), &stats);
 	else
 		apply_by_sql(counter, deltas, count, shared, &stats);
@@ -227,9 +223,9 @@ which_rows(DcCounter *counter, DcApplyWhen when)
 {
 	if (when == APPLY_AT_COMMIT && !IsolationIsSerializable())
 		return ROWS_OF_ALL;
-	if (counter_is_stock(counter) || !own_rows_are_reused(counter))
-		return ROWS_NEW;
-	return when == APPLY_AT_COMMIT || when == APPLY_LAST ? ROWS_OWN : ROWS_OWN_EARLY;
+	return IsolationIsSerializable() && !counter_is_stock(counter) && inserts_again(counter)
+		? ROWS_AGAIN
+		: ROWS_NEW;
 }
 
 /*
@@ -308,8 +304,8 @@ add_to_shards(DcDirectTables *tables, const DcDelta *delta, DcWhichRows which,
 		units_add(rel, delta, choice, own_shard(true), which != ROWS_OF_ALL);
 	else if (which == ROWS_NEW)
 		direct_insert(rel, delta, own_shard(true));
-	else if (which != ROWS_OF_ALL)
-		direct_add_own(rel, delta, which == ROWS_OWN);
+	else if (which == ROWS_AGAIN)
+		direct_insert_in_place(rel, delta);
 	else
 		direct_add(rel, delta, choice, own_shard(true), totals_first);
 }

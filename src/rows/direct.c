@@ -22,7 +22,7 @@
  *	4. If all are busy, insert another row. Its shard number comes from our
  *	   transaction id (shardnumber.c), so concurrent inserters cannot collide in the
  *	   unique index.
- *	5. If the key has max_shards rows that are for all, wait for the first choice and start again,
+ *	5. If the key has max_shards rows, wait for the first choice and start again,
  *	   unless the rows may be locked for long (locks.c), as those of a stock always
  *	   may: then insert one more.
  *
@@ -65,8 +65,6 @@ static int first_choice(DcHintList *list, DcShardChoice choice);
 static bool try_known_rows(DcDirectRel *rel, const DcDelta *delta,
 						   DcHintList *list, int first, bool lock,
 						   bool *refused);
-static int shared_rows(const DcHintList *list);
-static int shared_row(const DcHintList *list, int first);
 static bool wait_for_row(DcDirectRel *rel, const DcDelta *delta,
 						 DcHintList *list, int first);
 static void tell_all(DcDirectRel *rel, const DcHint *hint);
@@ -113,44 +111,16 @@ direct_add(DcDirectRel *rel, const DcDelta *delta, DcShardChoice choice,
 			try_known_rows(rel, delta, list, first_choice(list, choice), true,
 						   &refused))
 			return;
-		if (shared_rows(list) < rel->counter->row.max_shards ||
+		if (list->nhints < rel->counter->row.max_shards ||
 			counter_is_stock(rel->counter) ||
 			locked_for_long(rel->counter, delta->key.data, delta->key.len))
 		{
 			direct_insert_row(rel, delta, list, new_shard);
 			return;
 		}
-		if (wait_for_row(rel, delta, list, shared_row(list, first_choice(list, choice))))
+		if (wait_for_row(rel, delta, list, first_choice(list, choice)))
 			return;
 	}
-}
-
-/*
- * shared_rows counts the rows that are for all. Rows of other kinds (own.c) may be
- * added to if they are free, but may be locked for long, and must not be waited for.
- */
-static int
-shared_rows(const DcHintList *list)
-{
-	int count = 0;
-
-	for (int i = 0; i < list->nhints; i++)
-		count += shard_is_shared(list->hints[i].shard);
-	return count;
-}
-
-/*
- * shared_row returns the first row that is for all, from row `first` on. There is one.
- */
-static int
-shared_row(const DcHintList *list, int first)
-{
-	for (int i = 0; i < list->nhints; i++, first++)
-	{
-		if (shard_is_shared(list->hints[first % list->nhints].shard))
-			break;
-	}
-	return first % list->nhints;
 }
 
 /*

@@ -274,8 +274,8 @@ scan_total(DcCounter *counter, Datum key, DcKeyState *state)
 /*
  * scan_shards reads the rows that this backend knows, and then the others. Under
  * SERIALIZABLE all are read by the index: that takes the predicate locks, and misses no
- * row of another transaction (serial.c). Of rows of transactions' own it visits each entry
- * (own.c).
+ * row of another transaction (serial.c): of rows that such transactions insert in place of
+ * each other, it visits each entry (again.c).
  */
 static void
 scan_shards(DcCounter *counter, const DcKey *key, Datum key_datum,

@@ -29,7 +29,7 @@ typedef struct DcShardScan
 	bool started; /* an entry of number `last` has been seen, */
 	int32 last;
 	bool done;		  /* and nothing more is wanted of it, */
-	bool visits_own;  /* unless it is one of transactions' own */
+	bool visits_own;  /* unless one transaction had it, or several in turn (again.c) */
 	int stepped_over; /* entries of it since */
 } DcShardScan;
 
