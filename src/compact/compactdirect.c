@@ -37,7 +37,7 @@
  * increments find them, and no new numbers are needed. That is exact in any case: a value is the sum of
  * all rows there are. When the snapshot has gone they are deleted as any idle row.
  * Rows that belonged to one transaction alone are kept as well, for SERIALIZABLE ones
- * (rows/again.c). A key keeps as many as its max_shards and KEEP_MORE; what is more came of a burst.
+ * (rows/again.c). A key keeps max_shards rows, and KEEP_OWN of these; what is more came of a burst.
  *
  * Between locking and clearing, statements of ours write the totals, and may run code of the
  * table's owner (in dc_compact(), never in the worker). The shard table stays open meanwhile, so
@@ -75,8 +75,8 @@
 /* Entries of a key to visit in their order. */
 #define FEW_ENTRIES 8
 
-/* Rows without amounts that a key keeps besides those that it may have. */
-#define KEEP_MORE 64
+/* Rows that belonged to one transaction alone, of those that a key keeps. */
+#define KEEP_OWN 32
 
 /* Looking for the rows of a batch. */
 typedef struct DcFetch
@@ -501,12 +501,14 @@ add_to_batch(DcFetch *fetch)
 static void
 drop_kept(DcFetch *fetch)
 {
-	int excess = fetch->nrows - fetch->rel->counter->row.max_shards - KEEP_MORE;
+	int room[2] = {KEEP_OWN, fetch->rel->counter->row.max_shards};
 	int n = 0;
 
 	for (int i = 0; i < fetch->nrows; i++)
 	{
-		if (!is_empty(&fetch->rows[i]) || excess-- > 0)
+		bool keeps = room[shard_is_shared(fetch->rows[i].shard) ? 1 : 0]-- > 0;
+
+		if (!keeps || !is_empty(&fetch->rows[i]))
 			fetch->rows[n++] = fetch->rows[i];
 	}
 	fetch->nrows = n;

@@ -8,6 +8,7 @@
 #include "access/genam.h"
 #include "access/skey.h"
 #include "executor/tuptable.h"
+#include "nodes/pg_list.h"
 #include "rows/directrel.h"
 #include "rows/sums.h"
 #include "table/catalog.h"
@@ -31,6 +32,8 @@ typedef struct DcShardScan
 	bool done;		  /* and nothing more is wanted of it, */
 	bool visits_own;  /* unless one transaction had it, or several in turn (again.c) */
 	int stepped_over; /* entries of it since */
+	int missed;		  /* entries of it that lead to no visible version */
+	List **absent;	  /* numbers found to have none, for MVCC snapshots; or NULL */
 } DcShardScan;
 
 extern void shard_scan_begin(DcShardScan *scan, Relation heap, Relation index,
