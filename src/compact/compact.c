@@ -259,6 +259,7 @@ sweep_next(DcSweep *sweep, DcCounter *counter, int64 max_keys)
 	}
 	if (batch.direct != NULL)
 		batch_end_direct(&batch);
+	sweep->keeps |= batch.keep;
 	sweep->complete = (batch.nkeys == 0 || batch.last);
 	sweep->done = sweep->complete;
 	tell_stuck(sweep, counter, &batch);

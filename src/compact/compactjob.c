@@ -5,7 +5,7 @@
  *
  * A sweep goes over each table from its first shard row to its last, so each row
  * that is not locked by others is compacted once. A table that is gone, locked by
- * DDL or broken is passed over.
+ * DDL or broken is passed over, and so is one that rests (compactrest.c).
  *
  * A batch is committed without waiting for the disk. That is safe, as a crash that
  * loses the commit loses all of it: then the amounts are where they were. And a
@@ -18,11 +18,13 @@
 #include "base/guc.h"
 #include "base/hooks.h"
 #include "compact/compact.h"
+#include "compact/compactrest.h"
 #include "compact/compactstuck.h"
 #include "table/tablejob.h"
 
 static DcSweep sweep;
 static DcMoment started; /* sweep */
+static int64 spent;		 /* us in its steps so far */
 
 static void
 start(MemoryContext cxt)
@@ -30,6 +32,7 @@ start(MemoryContext cxt)
 	sweep_start(&sweep, cxt);
 	sweep.remembers = true;
 	started = moment_now();
+	spent = 0;
 }
 
 /*
@@ -38,15 +41,23 @@ start(MemoryContext cxt)
 static DcTableStep
 step(Oid table, bool all_owners)
 {
-	DcCounter *counter = compact_open(table, all_owners);
+	DcMoment began = moment_now();
+	DcCounter *counter;
 
+	/* only the worker comes back by itself */
+	if (all_owners && spent == 0 && compact_rests(table))
+		return TABLE_DONE;
+	counter = compact_open(table, all_owners);
 	if (counter == NULL)
 		return TABLE_DONE;
 	sweep_next(&sweep, counter, PG_INT64_MAX);
+	spent += Max(moment_age(began), 1);
 	if (sweep.complete)
 	{
 		int64 stuck = stuck_swept(table, started);
 
+		if (all_owners && sweep.keeps)
+			compact_rest(table, spent);
 		if (stats_hooks != NULL)
 			stats_hooks->swept(counter, started, stuck);
 	}
