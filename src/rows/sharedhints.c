@@ -10,22 +10,21 @@
  *
  * A row is entered when it moves to another page, and when it is inserted beside other
  * rows of its key: keys with one row, which are many, would drive out the others. It is
- * removed when compaction deletes it. The entries of a key are within WINDOW places
- * from where its hash leads to; if all of these are in use, any of them makes room. A place
- * is never empty again, so the entries of a key end with the first empty place.
+ * removed when compaction deletes it.
  *
- * There is no lock, and none is needed. Each field is read and written by itself, so
- * what is read may be a mixture of several rows, old, of a table that was rewritten or
- * dropped, or of another key with the same hash. It is a hint like those that a session
- * remembers (hints.c), and never trusted: a hint may lead anywhere (versions.c: the block is
- * compared with the size of the table, and each line pointer is checked), and what it
- * leads to counts only if a snapshot sees it, and it holds the key and the number
- * that are looked for (probe.c). The key that is compared is the caller's, not one from here,
- * and the number that is compared is the one that the hint is used for. So a wrong hint
- * costs time, and says nothing about what rows there are: only the index does.
+ * There is no lock (hinttable.c), and none is needed. What is read may be a mixture of several
+ * rows, old, of a table that was rewritten or dropped, or of another key with the same
+ * hash. It is a hint like those that a session remembers (hints.c), and never trusted:
  *
- * Two sessions that enter the same row at the same time may enter it twice. The
- * reader takes the first that it comes to for each number.
+ *	- It may lead anywhere: the block is compared with the size of the table, and each line
+ *	  pointer is checked before it is followed (versions.c).
+ *	- What it leads to counts only if a snapshot sees it, and it holds the key and the
+ *	  number that are looked for (probe.c). That key is the caller's, and that number is the one
+ *	  that the hint is used for, whether or not it belongs to the place.
+ *	- It does not say which rows there are: a number counts as known only when its row was
+ *	  found, and the index has all others.
+ *
+ * So a wrong hint costs time and nothing else.
  *
  * Without shared memory all of this does nothing.
  */
@@ -34,40 +33,19 @@
 #include "base/shmem.h"
 #include "common/pg_prng.h"
 #include "miscadmin.h"
+#include "rows/hinttable.h"
 #include "rows/sharedhints.h"
 #include "storage/bufpage.h"
 
-#define PLACES 16384 /* a power of 2 */
-#define WINDOW DC_MAX_SHARED_HINTS
-
-/* Instead of a hash: a place that was never used, and one that is free again. */
-#define HASH_EMPTY 0
-#define HASH_REMOVED 1
-#define HASH_FIRST 2
-
-typedef struct DcSharedHint
-{
-	Oid database;
-	Oid counter;
-	int32 shard;
-	BlockNumber block;
-	uint32 offset; /* as each field, no part of a word */
-} DcSharedHint;
-
-typedef struct DcSharedHints
-{
-	uint32 hashes[PLACES]; /* apart, so that looking takes few cache lines */
-	DcSharedHint hints[PLACES];
-} DcSharedHints;
+StaticAssertDecl(DC_MAX_SHARED_HINTS == HINT_WINDOW, "there is room for all rows of a key");
 
 /* In shared memory, or NULL. */
-static volatile DcSharedHints *shared_hints = NULL;
+static volatile DcHintTable *table = NULL;
 
 static void
-hints_init(void *area)
+table_init(void *area)
 {
-	/* all places are empty */
-	StaticAssertStmt(HASH_EMPTY == 0, "the area is cleared");
+	/* the area was cleared, and all places of it are empty */
 }
 
 /*
@@ -76,66 +54,16 @@ hints_init(void *area)
 void
 shared_hints_init(void)
 {
-	shmem_add("dcounter shared hints", sizeof(DcSharedHints), (void **) &shared_hints,
-			  hints_init);
-}
-
-static uint32
-hash_of(const DcDeltaKey *key)
-{
-	return Max(delta_key_hash(key), HASH_FIRST);
+	shmem_add("dcounter shared hints", sizeof(DcHintTable), (void **) &table, table_init);
 }
 
 /*
- * find_place finds the next entry of a key, from the i-th place of its window on; -1 if
- * there is none. *i moves on.
+ * entry_of is an entry of a row, without its place.
  */
-static int
-find_place(const DcDeltaKey *key, uint32 hash, int *i)
+static DcHintEntry
+entry_of(const DcDeltaKey *key, int32 shard)
 {
-	while (*i < WINDOW)
-	{
-		int place = (hash + (*i)++) & (PLACES - 1);
-		uint32 found = shared_hints->hashes[place];
-		volatile DcSharedHint *hint = &shared_hints->hints[place];
-
-		if (found == HASH_EMPTY)
-			break;
-		if (found == hash && hint->counter == key->counter && hint->database == MyDatabaseId)
-			return place;
-	}
-	return -1;
-}
-
-/*
- * find_shard finds the entry of a row; -1 if there is none.
- */
-static int
-find_shard(const DcDeltaKey *key, uint32 hash, int32 shard)
-{
-	int i = 0;
-	int place;
-
-	do
-		place = find_place(key, hash, &i);
-	while (place >= 0 && shared_hints->hints[place].shard != shard);
-	return place;
-}
-
-/*
- * find_room finds a place for an entry that is not there: one that is free, or any.
- */
-static int
-find_room(uint32 hash)
-{
-	for (int i = 0; i < WINDOW; i++)
-	{
-		int place = (hash + i) & (PLACES - 1);
-
-		if (shared_hints->hashes[place] < HASH_FIRST)
-			return place;
-	}
-	return (hash + pg_prng_uint32(&pg_global_prng_state) % WINDOW) & (PLACES - 1);
+	return (DcHintEntry){.database = MyDatabaseId, .counter = key->counter, .shard = shard};
 }
 
 /*
@@ -144,23 +72,13 @@ find_room(uint32 hash)
 void
 shared_hint_put(const DcDeltaKey *key, int32 shard, ItemPointer root)
 {
-	volatile DcSharedHint *hint;
-	uint32 hash;
-	int place;
+	DcHintEntry entry = entry_of(key, shard);
 
-	if (shared_hints == NULL)
+	if (table == NULL)
 		return;
-	hash = hash_of(key);
-	place = find_shard(key, hash, shard);
-	if (place < 0)
-		place = find_room(hash);
-	hint = &shared_hints->hints[place];
-	hint->database = MyDatabaseId;
-	hint->counter = key->counter;
-	hint->shard = shard;
-	hint->block = ItemPointerGetBlockNumberNoCheck(root);
-	hint->offset = ItemPointerGetOffsetNumberNoCheck(root);
-	shared_hints->hashes[place] = hash;
+	entry.block = ItemPointerGetBlockNumberNoCheck(root);
+	entry.offset = ItemPointerGetOffsetNumberNoCheck(root);
+	hinttable_put(table, delta_key_hash(key), &entry, pg_prng_uint32(&pg_global_prng_state));
 }
 
 /*
@@ -169,27 +87,21 @@ shared_hint_put(const DcDeltaKey *key, int32 shard, ItemPointer root)
 void
 shared_hint_remove(const DcDeltaKey *key, int32 shard)
 {
-	int place;
+	DcHintEntry entry = entry_of(key, shard);
 
-	if (shared_hints == NULL)
-		return;
-	place = find_shard(key, hash_of(key), shard);
-	if (place >= 0)
-		shared_hints->hashes[place] = HASH_REMOVED;
+	if (table != NULL)
+		hinttable_remove(table, delta_key_hash(key), &entry);
 }
 
 /*
- * read_place reads an entry; false if that cannot be the place of a row.
+ * place_of sets *root to the place of an entry; false if no row can be there.
  */
 static bool
-read_place(int place, ItemPointer root)
+place_of(const DcHintEntry *entry, ItemPointer root)
 {
-	volatile DcSharedHint *hint = &shared_hints->hints[place];
-	uint32 offset = hint->offset;
-
-	if (offset < FirstOffsetNumber || offset > MaxOffsetNumber)
+	if (entry->offset < FirstOffsetNumber || entry->offset > MaxOffsetNumber)
 		return false;
-	ItemPointerSet(root, hint->block, (OffsetNumber) offset);
+	ItemPointerSet(root, entry->block, (OffsetNumber) entry->offset);
 	return true;
 }
 
@@ -199,12 +111,10 @@ read_place(int place, ItemPointer root)
 bool
 shared_hint_find(const DcDeltaKey *key, int32 shard, ItemPointer root)
 {
-	int place;
+	DcHintEntry entry = entry_of(key, shard);
 
-	if (shared_hints == NULL)
-		return false;
-	place = find_shard(key, hash_of(key), shard);
-	return place >= 0 && read_place(place, root);
+	return table != NULL && hinttable_find(table, delta_key_hash(key), &entry) &&
+		place_of(&entry, root);
 }
 
 /*
@@ -214,26 +124,20 @@ shared_hint_find(const DcDeltaKey *key, int32 shard, ItemPointer root)
 int
 shared_hints_read(const DcDeltaKey *key, DcHint *hints)
 {
-	uint32 hash;
+	DcHintEntry entries[HINT_WINDOW];
 	int count = 0;
-	int i = 0;
-	int place;
+	int found = 0;
 
-	if (shared_hints == NULL)
-		return 0;
-	hash = hash_of(key);
-	while ((place = find_place(key, hash, &i)) >= 0)
+	if (table != NULL)
+		found = hinttable_read(table, delta_key_hash(key), MyDatabaseId, key->counter, entries);
+	for (int i = 0; i < found; i++)
 	{
-		int32 shard = shared_hints->hints[place].shard;
 		ItemPointerData root;
-		int j = 0;
 
-		while (j < count && hints[j].shard != shard)
-			j++;
-		if (j < count || !read_place(place, &root))
+		if (!place_of(&entries[i], &root))
 			continue;
 		hint_set(&hints[count], &root, InvalidOffsetNumber, InvalidBuffer);
-		hints[count++].shard = shard;
+		hints[count++].shard = entries[i].shard;
 	}
 	return count;
 }
