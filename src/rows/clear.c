@@ -8,6 +8,9 @@
  * until this one has ended. To lock does not wait. It is the lock that DELETE needs, so that
  * a row that others have locked FOR KEY SHARE is passed over as well.
  *
+ * Between locking and clearing, code of the table's owner may have changed the row in this
+ * transaction. So the lock is asked for again, which is an error if that has happened.
+ *
  * WAL, visibility and logical replication are those of heap_update() and heap_delete(),
  * which also tell serializable transactions, as far as a statement would have done:
  * the caller is not serializable (compactdirect.c).
@@ -22,7 +25,8 @@
 #include "rows/sharedhints.h"
 #include "storage/bufmgr.h"
 
-static void rows_changed_error(void);
+static void check_locked(DcDirectRel *rel, const DcLiveRow *row);
+static void rows_changed_error(DcDirectRel *rel);
 
 /*
  * row_lock locks a row; false if it was changed since it was read, or is locked.
@@ -50,8 +54,9 @@ row_zero(DcDirectRel *rel, const DcDeltaKey *key, const DcLiveRow *row)
 {
 	ItemPointerData tid = row->tid;
 
+	check_locked(rel, row);
 	if (!direct_set_zero(rel, key, row->shard, row->at, &tid))
-		rows_changed_error();
+		rows_changed_error(rel);
 }
 
 /*
@@ -63,17 +68,32 @@ row_delete(DcDirectRel *rel, const DcDeltaKey *key, const DcLiveRow *row)
 	ItemPointerData tid = row->tid;
 	TM_FailureData failure;
 
+	check_locked(rel, row);
 	if (table_tuple_delete(rel->heap, &tid, GetCurrentCommandId(true), InvalidSnapshot,
 						   InvalidSnapshot, true, &failure, false) != TM_Ok)
-		rows_changed_error();
+		rows_changed_error(rel);
 	shared_hint_remove(key, row->shard);
+}
+
+/*
+ * check_locked makes sure that a row that was locked is still as it was.
+ */
+static void
+check_locked(DcDirectRel *rel, const DcLiveRow *row)
+{
+	if (!row_lock(rel, row))
+		rows_changed_error(rel);
 }
 
 /*
  * rows_changed_error is for what only code of the owner can do, in this transaction.
  */
 static void
-rows_changed_error(void)
+rows_changed_error(DcDirectRel *rel)
 {
-	elog(ERROR, "locked shard rows have changed");
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("rows of \"%s\" were changed while they were being compacted",
+					RelationGetRelationName(rel->heap)),
+			 errdetail("Code of its owner has done so.")));
 }
