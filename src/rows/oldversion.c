@@ -1,37 +1,40 @@
 /*
  * oldversion.c
- *		Finding the version that an old snapshot sees.
+ *		Finding the version that a snapshot sees among many index entries of a row.
  *
- * Readers visit the newest index entries of a row first (scan.c), since nearly all of them
- * have a new snapshot. A transaction that has an old one needs a version that may have many
- * newer ones, with an entry for each page. Entries of a row sort by place, so those of
- * old versions are usually the lowest. Hence, if the version is not found at the newest entries,
- * the row is searched from both ends at the same time: what is near either end is found soon,
- * and when the two scans meet, every entry has been visited.
+ * Readers visit the last index entries of a row first (scan.c): entries of a row sort by
+ * place, the newest version is usually near the end of the table, and nearly all readers have a
+ * new snapshot. But entries that the index has deduplicated come in the order of their
+ * places, also when it is scanned backwards. And a transaction that has an old snapshot needs
+ * a version that may have many newer ones, each page with an entry.
+ *
+ * So if the version is not found at the first few entries, all entries of the row are
+ * listed, without a visit to the heap, which is quick: a leaf page has many. Then they are visited
+ * from both ends of the list in turn. What is near either end is found soon, and what is not found
+ * has been looked for everywhere.
+ *
+ * No pin keeps VACUUM from removing an entry that is listed and using its place
+ * again. That is harmless with an MVCC snapshot, as for a bitmap scan: the version that it sees
+ * cannot be removed, and it does not see what comes to places of others later.
  */
 #include "postgres.h"
 
 #include "access/genam.h"
 #include "access/relscan.h"
+#include "access/tableam.h"
 #include "base/compat.h"
 #include "miscadmin.h"
 #include "rows/oldversion.h"
 
-/* One of the two scans. */
-typedef struct DcEnd
+/* Places of a row that index entries lead to. */
+typedef struct DcPlaces
 {
-	IndexScanDesc scan;
-	ScanDirection direction;
-} DcEnd;
+	ItemPointerData *tids;
+	int count;
+} DcPlaces;
 
-static void
-end_begin(DcEnd *end, ScanDirection direction, Relation heap, Relation index, ScanKey keys,
-		  int nkeys, Snapshot snapshot)
-{
-	end->direction = direction;
-	end->scan = compat_index_beginscan(heap, index, snapshot, nkeys);
-	index_rescan(end->scan, keys, nkeys, NULL, 0);
-}
+static void list_places(DcPlaces *places, Relation heap, Relation index, ScanKey keys,
+						int nkeys, Snapshot snapshot);
 
 /*
  * old_version_fetch fetches the version that an MVCC snapshot sees, of the row whose index
@@ -41,32 +44,50 @@ bool
 old_version_fetch(Relation heap, Relation index, ScanKey keys, int nkeys, Snapshot snapshot,
 				  TupleTableSlot *slot)
 {
-	DcEnd ends[2]; /* the first goes up, the second down */
-	ItemPointerData last[2];
+	IndexFetchTableData *fetch;
+	DcPlaces places;
 	bool found = false;
-	bool met = false;
 
-	end_begin(&ends[0], ForwardScanDirection, heap, index, keys, nkeys, snapshot);
-	end_begin(&ends[1], BackwardScanDirection, heap, index, keys, nkeys, snapshot);
-	ItemPointerSetInvalid(&last[0]);
-	ItemPointerSetInvalid(&last[1]);
-	for (int i = 0; !found && !met; i = 1 - i)
+	list_places(&places, heap, index, keys, nkeys, snapshot);
+	fetch = table_index_fetch_begin(heap);
+	for (int i = 0; !found && i < places.count; i++)
 	{
-		ItemPointer tid = index_getnext_tid(ends[i].scan, ends[i].direction);
-		ItemPointer other = &last[1 - i];
+		/* the last, the first, the last but one, and so on */
+		int from_end = i / 2;
+		ItemPointerData tid = places.tids[i % 2 == 0 ? places.count - 1 - from_end : from_end];
+		bool call_again = false;
 
 		CHECK_FOR_INTERRUPTS();
-		met = tid == NULL ||
-			(ItemPointerIsValid(other) &&
-			 (i == 0 ? ItemPointerCompare(tid, other) >= 0
-					 : ItemPointerCompare(tid, other) <= 0));
-		if (!met)
-		{
-			last[i] = *tid;
-			found = index_fetch_heap(ends[i].scan, slot);
-		}
+		found = table_index_fetch_tuple(fetch, &tid, snapshot, slot, &call_again, NULL);
 	}
-	index_endscan(ends[0].scan);
-	index_endscan(ends[1].scan);
+	table_index_fetch_end(fetch);
+	pfree(places.tids);
 	return found;
+}
+
+/*
+ * list_places lists what the entries with these keys lead to.
+ */
+static void
+list_places(DcPlaces *places, Relation heap, Relation index, ScanKey keys, int nkeys,
+			Snapshot snapshot)
+{
+	IndexScanDesc scan = compat_index_beginscan(heap, index, snapshot, nkeys);
+	int capacity = 256;
+	ItemPointer tid;
+
+	places->count = 0;
+	places->tids = palloc(capacity * sizeof(ItemPointerData));
+	index_rescan(scan, keys, nkeys, NULL, 0);
+	while ((tid = index_getnext_tid(scan, ForwardScanDirection)) != NULL)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (places->count == capacity)
+		{
+			capacity *= 2;
+			places->tids = repalloc_huge(places->tids, capacity * sizeof(ItemPointerData));
+		}
+		places->tids[places->count++] = *tid;
+	}
+	index_endscan(scan);
 }

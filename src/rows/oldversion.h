@@ -1,6 +1,6 @@
 /*
  * oldversion.h
- *		Finding the version that an old snapshot sees (see oldversion.c).
+ *		Finding the version that a snapshot sees among many entries (see oldversion.c).
  */
 #ifndef DC_OLDVERSION_H
 #define DC_OLDVERSION_H
@@ -10,7 +10,7 @@
 #include "utils/relcache.h"
 #include "utils/snapshot.h"
 
-/* Entries of a row to visit, the newest first, before its oldest ones are looked at, too. */
+/* Entries of a row to visit from the last on, before all of them are listed. */
 #define DC_NEWEST_ENTRIES 8
 
 extern bool old_version_fetch(Relation heap, Relation index, ScanKey keys, int nkeys,

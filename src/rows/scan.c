@@ -15,8 +15,8 @@
  *	  them the scan starts again, and looks only into the gaps between the numbers
  *	  that are known: usually there is nothing, which costs a descent each.
  *	- It goes backwards: entries of one number sort by tuple id, and the newest
- *	  version is usually near the end of the table. A reader with an old snapshot, which does
- *	  not find its version there, goes on from both ends (oldversion.c). It
+ *	  version is usually near the end of the table. If a reader does not find its version
+ *	  there, as its snapshot is old, it goes on from both ends (oldversion.c). It
  *	  remembers numbers of which it sees no row.
  *
  * Hints and the order of entries are a matter of speed. The index alone decides
