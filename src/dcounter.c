@@ -25,6 +25,8 @@
 #include "miscadmin.h"
 #include "once/op.h"
 #include "outbox/outbox.h"
+#include "rows/oldsnapshot.h"
+#include "rows/sharedhints.h"
 #include "stats/stats.h"
 #include "stock/stock.h"
 #include "table/catalog.h"
@@ -55,6 +57,8 @@ _PG_init(void)
 		shmem_init();
 		activity_init(); /* publishes what all others have done */
 		stats_init();	 /* counts the work of all others */
+		shared_hints_init();
+		old_snapshot_init();
 	}
 	consumer_init();	 /* looks at the writes of all others */
 	counter_last_init(); /* when all is written but amounts that go to memory */

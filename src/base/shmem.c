@@ -17,7 +17,7 @@
 #include "storage/ipc.h"
 #include "storage/shmem.h"
 
-#define MAX_AREAS 12
+#define MAX_AREAS 20
 
 typedef struct DcArea
 {

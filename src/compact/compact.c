@@ -240,7 +240,10 @@ sweep_next(DcSweep *sweep, DcCounter *counter, int64 max_keys)
 	sql_begin(&session, counter);
 	batch.rows = palloc(batch.max_rows * sizeof(DcShardRow)); /* in SPI's context */
 	batch.keys = palloc(batch.max_rows * sizeof(DcBatchKey));
-	batch_fetch(&session, &batch, sweep, max_keys);
+	if (compacts_directly(counter))
+		batch_fetch_direct(counter, &batch, sweep, max_keys);
+	else
+		batch_fetch(&session, &batch, sweep, max_keys);
 	if (batch.nkeys > 0)
 	{
 		counter_check_deferred(counter, false);
@@ -249,11 +252,16 @@ sweep_next(DcSweep *sweep, DcCounter *counter, int64 max_keys)
 		batch_write_totals(&session, &batch);
 		if (counter_is_stock(counter))
 			batch_clear_units(&session, &batch);
+		else if (batch.direct != NULL)
+			batch_clear_direct(&batch);
 		else
 			batch_clear_shards(&session, &batch);
 		count = batch_count(&batch, sweep->counted ? sweep->key : (Datum) 0);
 		sweep_move(sweep, &batch.rows[batch.nrows - 1]);
 	}
+	if (batch.direct != NULL)
+		batch_end_direct(&batch);
+	sweep->keeps |= batch.keep;
 	sweep->complete = (batch.nkeys == 0 || batch.last);
 	sweep->done = sweep->complete;
 	tell_stuck(sweep, counter, &batch);

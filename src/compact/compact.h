@@ -16,6 +16,7 @@ typedef struct DcSweep
 	bool done;
 	bool complete;	   /* has seen the last row */
 	bool remembers;	   /* leaves out keys that are known to be stuck */
+	bool keeps;		   /* rows, as an old snapshot is held */
 	int stuck;		   /* keys met whose sum leaves bigint: they stay as they are */
 	MemoryContext cxt; /* of key */
 } DcSweep;

@@ -5,17 +5,19 @@
 #ifndef DC_COMPACTBATCH_H
 #define DC_COMPACTBATCH_H
 
+#include "compact/compact.h"
 #include "counter/sqlpath.h"
 #include "datatype/timestamp.h"
-#include "storage/itemptr.h"
+#include "rows/clear.h"
 
 /* A shard row of the batch. */
 typedef struct DcShardRow
 {
 	Datum key;
 	Datum shard;
-	bool empty;	 /* not used since it was set to zero */
-	int64 units; /* of a stock */
+	bool empty;		/* not used since it was set to zero */
+	int64 units;	/* of a stock */
+	DcLiveRow live; /* without SQL: where it is, and what it was */
 } DcShardRow;
 
 /* A key of the batch: rows first .. first + nrows - 1. */
@@ -41,7 +43,9 @@ typedef struct DcBatch
 	int max_rows;
 	int nrows;
 	int nkeys;
-	bool last; /* no rows follow */
+	bool last;			 /* no rows follow */
+	DcDirectRel *direct; /* the shard table, without SQL; else NULL */
+	bool keep;			 /* zero rows instead of deleting them */
 } DcBatch;
 
 /* compacttotals.c */
@@ -53,6 +57,13 @@ extern void batch_write_totals(DcSqlSession *session, DcBatch *batch);
 
 /* compactunits.c */
 extern void batch_clear_units(DcSqlSession *session, DcBatch *batch);
+
+/* compactdirect.c */
+extern bool compacts_directly(const DcCounter *counter);
+extern void batch_fetch_direct(DcCounter *counter, DcBatch *batch, const DcSweep *sweep,
+							   int64 max_keys);
+extern void batch_clear_direct(DcBatch *batch);
+extern void batch_end_direct(DcBatch *batch);
 
 /* compact.c; keys, shards */
 extern const DcStatement sql_compact_delete;

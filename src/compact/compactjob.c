@@ -5,7 +5,7 @@
  *
  * A sweep goes over each table from its first shard row to its last, so each row
  * that is not locked by others is compacted once. A table that is gone, locked by
- * DDL or broken is passed over.
+ * DDL or broken is passed over, and so is one that rests (compactrest.c).
  *
  * A sweep that has come to the end of the table and has moved nothing leaves nothing to do: rows
  * that hold nothing are gone with it, or stay for as long as a snapshot or a stock needs them.
@@ -26,6 +26,7 @@
 #include "base/guc.h"
 #include "base/hooks.h"
 #include "compact/compact.h"
+#include "compact/compactrest.h"
 #include "compact/compactstuck.h"
 #include "compact/shrink.h"
 #include "table/tablejob.h"
@@ -34,6 +35,7 @@ static DcSweep sweep;
 static DcMoment started; /* sweep */
 static int64 moved;		 /* keys, by it */
 static bool swept;		 /* the space is next */
+static int64 spent;		 /* us in its steps so far */
 
 static void
 start(MemoryContext cxt)
@@ -43,6 +45,7 @@ start(MemoryContext cxt)
 	swept = false;
 	started = moment_now();
 	moved = 0;
+	spent = 0;
 }
 
 /*
@@ -51,8 +54,13 @@ start(MemoryContext cxt)
 static DcTableStep
 step(Oid table, bool all_owners)
 {
-	DcCounter *counter = compact_open(table, all_owners);
+	DcMoment began = moment_now();
+	DcCounter *counter;
 
+	/* only the worker comes back by itself */
+	if (all_owners && spent == 0 && compact_rests(table))
+		return TABLE_DONE;
+	counter = compact_open(table, all_owners);
 	if (counter == NULL)
 		return TABLE_DONE;
 	if (swept)
@@ -61,12 +69,15 @@ step(Oid table, bool all_owners)
 		return TABLE_DONE;
 	}
 	moved += sweep_next(&sweep, counter, PG_INT64_MAX);
+	spent += Max(moment_age(began), 1);
 	if (all_owners)
 		activity_forget();
 	if (sweep.complete)
 	{
 		int64 stuck = stuck_swept(table, started);
 
+		if (all_owners && sweep.keeps)
+			compact_rest(table, spent);
 		if (stats_hooks != NULL)
 			stats_hooks->swept(counter, started, stuck);
 	}

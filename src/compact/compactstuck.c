@@ -114,6 +114,24 @@ stuck_to_leave_out(Oid table)
 }
 
 /*
+ * stuck_is_left_out tells whether a key of a table is not to be tried now.
+ */
+bool
+stuck_is_left_out(Oid table, Datum key)
+{
+	ListCell *lc;
+
+	foreach(lc, stuck_keys)
+	{
+		const DcStuckKey *stuck = lfirst(lc);
+
+		if (stuck->table == table && batch_key_equal(stuck->key, key))
+			return moment_age(stuck->tried) < RETRY;
+	}
+	return false;
+}
+
+/*
  * stuck_swept forgets the keys of a table that a sweep has tried, from its beginning to
  * its end, and not found stuck. Returns how many there are left.
  */

@@ -9,6 +9,7 @@
 
 extern bool stuck_note(Oid table, Datum key);
 extern Datum stuck_to_leave_out(Oid table);
+extern bool stuck_is_left_out(Oid table, Datum key);
 extern int stuck_swept(Oid table, DcMoment started);
 
 #endif /* DC_COMPACTSTUCK_H */

@@ -15,7 +15,8 @@
  * The transaction adds to a shard row of the key that is not locked. If all are locked
  * it inserts one more. Only if the key has max_shards rows already does it wait, for
  * its first choice. A SERIALIZABLE transaction inserts a row in any case, by which it and
- * transactions that read the key find each other (serial.c).
+ * transactions that read the key find each other (serial.c); while an old snapshot is held, in
+ * place of another one (again.c).
  *
  * Shared rows by SQL (sqlwrite.c): the same, for other tables, under READ
  * COMMITTED.
@@ -66,6 +67,7 @@
 #include "counter/sqlpath.h"
 #include "counter/sqlwrite.h"
 #include "counter/units.h"
+#include "rows/again.h"
 #include "rows/direct.h"
 #include "rows/shardnumber.h"
 #include "rows/totalrow.h"
@@ -78,15 +80,24 @@
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
+/* Which shard rows a transaction adds to. */
+typedef enum DcWhichRows
+{
+	ROWS_OF_ALL,
+	ROWS_NEW,  /* it inserts them, */
+	ROWS_AGAIN /* in place of others if there are any (again.c) */
+} DcWhichRows;
+
 /* This transaction has written blind rows. */
 static bool wrote_blind = false;
 
 static void apply_group(DcCounter *counter, DcDelta **deltas, int count,
 						DcApplyWhen when);
+static DcWhichRows which_rows(DcCounter *counter, DcApplyWhen when);
 static void apply_direct(DcCounter *counter, DcDelta **deltas, int count,
-						 bool shared, DcApplyStats *stats);
-static void add_direct(DcDirectTables *tables, const DcDelta *delta, bool shared);
-static void add_to_shards(DcDirectTables *tables, const DcDelta *delta, bool own,
+						 DcWhichRows which, DcApplyStats *stats);
+static void add_direct(DcDirectTables *tables, const DcDelta *delta, DcWhichRows which);
+static void add_to_shards(DcDirectTables *tables, const DcDelta *delta, DcWhichRows which,
 						  DcDirectTables *totals_first);
 static void apply_by_sql(DcCounter *counter, DcDelta **deltas, int count,
 						 bool shared, DcApplyStats *stats);
@@ -205,7 +216,7 @@ apply_group(DcCounter *counter, DcDelta **deltas, int count, DcApplyWhen when)
 	if (counter_is_stock(counter))
 		units_check(counter);
 	if (counter_is_stock(counter) || (committing && counter->direct_write))
-		apply_direct(counter, deltas, count, shared, &stats);
+		apply_direct(counter, deltas, count, which_rows(counter, when), &stats);
 	else
 		apply_by_sql(counter, deltas, count, shared, &stats);
 
@@ -219,11 +230,23 @@ apply_group(DcCounter *counter, DcDelta **deltas, int count, DcApplyWhen when)
 }
 
 /*
- * apply_direct writes the deltas of one counter table without SQL. `shared`: to rows
- * that others add to as well, for which it may have to wait.
+ * which_rows says which shard rows are added to without SQL.
+ */
+static DcWhichRows
+which_rows(DcCounter *counter, DcApplyWhen when)
+{
+	if (when == APPLY_AT_COMMIT && !IsolationIsSerializable())
+		return ROWS_OF_ALL;
+	return IsolationIsSerializable() && !counter_is_stock(counter) && inserts_again(counter)
+		? ROWS_AGAIN
+		: ROWS_NEW;
+}
+
+/*
+ * apply_direct writes the deltas of one counter table without SQL.
  */
 static void
-apply_direct(DcCounter *counter, DcDelta **deltas, int count, bool shared,
+apply_direct(DcCounter *counter, DcDelta **deltas, int count, DcWhichRows which,
 			 DcApplyStats *stats)
 {
 	/*
@@ -253,7 +276,7 @@ apply_direct(DcCounter *counter, DcDelta **deltas, int count, bool shared,
 	{
 		if (deltas[i]->inc == 0 && deltas[i]->dec == 0)
 			continue;
-		add_direct(&tables, deltas[i], shared);
+		add_direct(&tables, deltas[i], which);
 		MemoryContextReset(row_cxt);
 	}
 	*stats = tables.shards.stats;
@@ -269,33 +292,34 @@ apply_direct(DcCounter *counter, DcDelta **deltas, int count, bool shared,
  * not known to be contended, else to shard rows.
  */
 static void
-add_direct(DcDirectTables *tables, const DcDelta *delta, bool shared)
+add_direct(DcDirectTables *tables, const DcDelta *delta, DcWhichRows which)
 {
 	DcCounter *counter = tables->counter;
 
-	if (!shared || IsolationIsSerializable() || !counter->direct_totals)
-		add_to_shards(tables, delta, !shared || IsolationIsSerializable(), NULL);
+	if (which != ROWS_OF_ALL || !counter->direct_totals)
+		add_to_shards(tables, delta, which, NULL);
 	else if (hints_known(&delta->key))
-		add_to_shards(tables, delta, false, tables);
+		add_to_shards(tables, delta, which, tables);
 	else if (!total_add(tables, delta))
-		add_to_shards(tables, delta, false, NULL);
+		add_to_shards(tables, delta, which, NULL);
 }
 
 /*
- * add_to_shards writes one of them to shard rows, or to a new one if `own`. totals_first
- * is as for direct_add().
+ * add_to_shards writes one of them to shard rows. totals_first is as for direct_add().
  */
 static void
-add_to_shards(DcDirectTables *tables, const DcDelta *delta, bool own,
+add_to_shards(DcDirectTables *tables, const DcDelta *delta, DcWhichRows which,
 			  DcDirectTables *totals_first)
 {
 	DcDirectRel *rel = direct_tables_open(tables, DC_TABLE_SHARDS);
 	DcShardChoice choice = shard_choice(rel->counter, delta);
 
 	if (counter_is_stock(rel->counter))
-		units_add(rel, delta, choice, own_shard(true), own);
-	else if (own)
+		units_add(rel, delta, choice, own_shard(true), which != ROWS_OF_ALL);
+	else if (which == ROWS_NEW)
 		direct_insert(rel, delta, own_shard(true));
+	else if (which == ROWS_AGAIN)
+		direct_insert_in_place(rel, delta);
 	else
 		direct_add(rel, delta, choice, own_shard(true), totals_first);
 }

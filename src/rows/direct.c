@@ -17,7 +17,8 @@
  *	   no row is left, the refused ones are tried again, and locked first, with
  *	   LockWaitSkip. That tells these cases apart, and writes one WAL record more. With
  *	   assertions it is done at once (compat.h).
- *	3. If all known rows are busy, the index may know more.
+ *	3. If all known rows are busy, the index may know more; if none is known, so may
+ *	   other sessions (sharedhints.c).
  *	4. If all are busy, insert another row. Its shard number comes from our
  *	   transaction id (shardnumber.c), so concurrent inserters cannot collide in the
  *	   unique index.
@@ -52,6 +53,7 @@
 #include "rows/locks.h"
 #include "rows/scan.h"
 #include "rows/shardnumber.h"
+#include "rows/sharedhints.h"
 #include "rows/totalrow.h"
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
@@ -65,6 +67,10 @@ static bool try_known_rows(DcDirectRel *rel, const DcDelta *delta,
 						   bool *refused);
 static bool wait_for_row(DcDirectRel *rel, const DcDelta *delta,
 						 DcHintList *list, int first);
+static void tell_all(DcDirectRel *rel, const DcHint *hint);
+static void insert_version(DcDirectRel *rel, const DcDelta *delta, int32 shard,
+						   IndexUniqueCheck check, ItemPointer root);
+static void fill_row(DcDirectRel *rel, const DcDeltaKey *key, int32 shard);
 static void set_amounts(DcDirectRel *rel, const DcDelta *delta);
 static void amount_error(DcDirectRel *rel);
 
@@ -90,6 +96,13 @@ direct_add(DcDirectRel *rel, const DcDelta *delta, DcShardChoice choice,
 		if (totals_first != NULL && list->nhints == 0 && total_add(totals_first, delta))
 			return;
 		list = hints_get(&delta->key);
+		if (list->nhints == 0)
+		{
+			list = shared_hints_learn(&delta->key);
+			if (try_known_rows(rel, delta, list, first_choice(list, choice), false,
+							   &refused))
+				return;
+		}
 		scan_hints(rel, list);
 		if (try_known_rows(rel, delta, list, first_choice(list, choice), false,
 						   &refused))
@@ -247,11 +260,28 @@ direct_replace(DcDirectRel *rel, DcHint *hint, DcVersion *version, bool locked)
 		{
 			(void) direct_index_entries(rel, tid, UNIQUE_CHECK_NO);
 			hint_set(hint, tid, InvalidOffsetNumber, InvalidBuffer);
+			if (rel->table == DC_TABLE_SHARDS)
+				tell_all(rel, hint);
 		}
 		hint->newest = ItemPointerGetOffsetNumber(tid);
 	}
 	ExecClearTuple(rel->slot);
 	return updated;
+}
+
+/*
+ * tell_all tells all sessions where the row that is in rel->values has moved to.
+ */
+static void
+tell_all(DcDirectRel *rel, const DcHint *hint)
+{
+	ItemPointerData root = hint->root;
+	DcDeltaKey key;
+	DcKey bytes;
+
+	key_from_text(rel->values[rel->layout->atts[DC_COL_KEY] - 1], &bytes);
+	key = delta_key(rel->counter->relid, &bytes);
+	shared_hint_put(&key, hint->shard, &root);
 }
 
 /*
@@ -321,7 +351,10 @@ direct_insert_row(DcDirectRel *rel, const DcDelta *delta, DcHintList *list,
 	}
 	direct_insert_number(rel, delta, shard, &root);
 	if (list->nhints > 0)
+	{
 		rel->stats.splits++;
+		shared_hint_put(&delta->key, shard, &root);
+	}
 	hints_add(list, &root, shard);
 	list->last = list->nhints - 1;
 }
@@ -334,29 +367,72 @@ void
 direct_insert_number(DcDirectRel *rel, const DcDelta *delta, int32 shard,
 					 ItemPointer root)
 {
-	const AttrNumber *atts = rel->layout->atts;
-	TupleDesc desc = RelationGetDescr(rel->heap);
+	insert_version(rel, delta, shard, UNIQUE_CHECK_YES, root);
+}
 
-	for (int i = 0; i < desc->natts; i++)
+/*
+ * direct_insert_again does the same for a number whose row this transaction has just deleted,
+ * so that no other one can have inserted it. To check that would visit every dead entry.
+ */
+void
+direct_insert_again(DcDirectRel *rel, const DcDelta *delta, int32 shard,
+					ItemPointer root)
+{
+	insert_version(rel, delta, shard, UNIQUE_CHECK_NO, root);
+}
+
+static void
+insert_version(DcDirectRel *rel, const DcDelta *delta, int32 shard,
+			   IndexUniqueCheck check, ItemPointer root)
+{
+	fill_row(rel, &delta->key, shard);
+	set_amounts(rel, delta);
+	ExecStoreHeapTuple(heap_form_tuple(RelationGetDescr(rel->heap), rel->values, rel->nulls),
+					   rel->slot, true);
+	table_tuple_insert(rel->heap, rel->slot, GetCurrentCommandId(true), 0, NULL);
+	*root = rel->slot->tts_tid;
+	(void) direct_index_entries(rel, root, check);
+	ExecClearTuple(rel->slot);
+}
+
+/*
+ * direct_set_zero replaces a version that this transaction has locked by one without
+ * amounts; false if it has written the row since. The table has no columns but ours.
+ */
+bool
+direct_set_zero(DcDirectRel *rel, const DcDeltaKey *key, int32 shard, TimestampTz at,
+				ItemPointer tid)
+{
+	DcHint hint = {.shard = shard};
+	DcVersion version = {.tuple.t_self = *tid};
+
+	hint_set(&hint, tid, InvalidOffsetNumber, InvalidBuffer);
+	fill_row(rel, key, shard);
+	rel->values[rel->layout->atts[DC_COL_UPDATED_AT] - 1] = TimestampTzGetDatum(at);
+	return direct_replace(rel, &hint, &version, true);
+}
+
+/*
+ * fill_row makes rel->values a row without amounts.
+ */
+static void
+fill_row(DcDirectRel *rel, const DcDeltaKey *key, int32 shard)
+{
+	const AttrNumber *atts = rel->layout->atts;
+
+	for (int i = 0; i < RelationGetDescr(rel->heap)->natts; i++)
 		rel->nulls[i] = true;
 	for (int i = 0; i < DC_NUM_COLUMNS; i++)
 	{
 		if (atts[i] != InvalidAttrNumber)
 			rel->nulls[atts[i] - 1] = false;
 	}
-	rel->values[atts[DC_COL_KEY] - 1] = delta_key_text(&delta->key);
+	rel->values[atts[DC_COL_KEY] - 1] = delta_key_text(key);
 	rel->values[atts[DC_COL_SHARD] - 1] = Int32GetDatum(shard);
 	rel->values[atts[DC_COL_INC] - 1] = Int64GetDatum(0);
 	rel->values[atts[DC_COL_DEC] - 1] = Int64GetDatum(0);
 	if (atts[DC_COL_UNITS] != InvalidAttrNumber)
 		rel->values[atts[DC_COL_UNITS] - 1] = Int64GetDatum(0);
-	set_amounts(rel, delta);
-	ExecStoreHeapTuple(heap_form_tuple(desc, rel->values, rel->nulls),
-					   rel->slot, true);
-	table_tuple_insert(rel->heap, rel->slot, GetCurrentCommandId(true), 0, NULL);
-	*root = rel->slot->tts_tid;
-	(void) direct_index_entries(rel, root, UNIQUE_CHECK_YES);
-	ExecClearTuple(rel->slot);
 }
 
 /*

@@ -38,6 +38,10 @@ extern void direct_insert_row(DcDirectRel *rel, const DcDelta *delta,
 							  DcHintList *list, int32 shard);
 extern void direct_insert_number(DcDirectRel *rel, const DcDelta *delta,
 								 int32 shard, ItemPointer root);
+extern bool direct_set_zero(DcDirectRel *rel, const DcDeltaKey *key, int32 shard,
+							TimestampTz at, ItemPointer tid);
+extern void direct_insert_again(DcDirectRel *rel, const DcDelta *delta,
+								int32 shard, ItemPointer root);
 
 extern bool direct_lock(DcDirectRel *rel, DcVersion *version, bool wait);
 extern bool direct_replace(DcDirectRel *rel, DcHint *hint, DcVersion *version,

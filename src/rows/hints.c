@@ -103,6 +103,10 @@ hints_get(const DcDeltaKey *key)
 	list->capacity = 0;
 	list->last = -1;
 	list->hints = NULL;
+	list->absent_in = InvalidLocalTransactionId;
+	list->nabsent = 0;
+	list->absent_capacity = 0;
+	list->absent = NULL;
 	return list;
 }
 
@@ -133,6 +137,25 @@ hints_add(DcHintList *list, ItemPointer root, int32 shard)
 	list->hints[list->nhints].shard = shard;
 	hint_set(&list->hints[list->nhints], root, InvalidOffsetNumber, InvalidBuffer);
 	list->nhints++;
+}
+
+/*
+ * hints_add_absent remembers a number of which this transaction sees no row.
+ */
+void
+hints_add_absent(DcHintList *list, int32 shard)
+{
+	if (list->nabsent == list->absent_capacity)
+	{
+		int capacity = Max(16, list->absent_capacity * 2);
+
+		if (list->absent == NULL)
+			list->absent = MemoryContextAlloc(hints_cxt, capacity * sizeof(int32));
+		else
+			list->absent = repalloc(list->absent, capacity * sizeof(int32));
+		list->absent_capacity = capacity;
+	}
+	list->absent[list->nabsent++] = shard;
 }
 
 /*

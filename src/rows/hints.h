@@ -8,6 +8,7 @@
 #include "rows/delta.h"
 #include "storage/buf.h"
 #include "storage/itemptr.h"
+#include "storage/lock.h"
 
 /*
  * A shard row. `root` is where an index entry of it points or pointed, `newest`
@@ -32,12 +33,17 @@ typedef struct DcHintList
 	int capacity;
 	int last; /* the row that was last written to, or -1 */
 	DcHint *hints;
+	LocalTransactionId absent_in; /* the transaction that sees no rows of */
+	int nabsent;				  /* these numbers */
+	int absent_capacity;
+	int32 *absent;
 } DcHintList;
 
 extern DcHintList *hints_find(const DcDeltaKey *key);
 extern bool hints_known(const DcDeltaKey *key);
 extern DcHintList *hints_get(const DcDeltaKey *key);
 extern void hints_add(DcHintList *list, ItemPointer root, int32 shard);
+extern void hints_add_absent(DcHintList *list, int32 shard);
 extern void hint_set(DcHint *hint, ItemPointer root, OffsetNumber newest,
 					 Buffer buffer);
 extern void hints_remove(DcHintList *list, int i);

@@ -18,6 +18,9 @@
  * aborted update has left is not live. The chain leads from the root past it to the
  * one that is live, or ends, which costs an index look-up.
  *
+ * A row that has moved to many pages since is first looked for where shared memory says
+ * that it is (sharedhints.c), as the way there by the links may be long.
+ *
  * A free row's page is pinned from the check until the update. If another transaction
  * replaces the version in the meantime, the update says so.
  *
@@ -28,22 +31,31 @@
 
 #include "access/heapam.h"
 #include "rows/probe.h"
+#include "rows/sharedhints.h"
 #include "utils/snapmgr.h"
 
 /* Versions to look at before a hint counts as stale. */
 #define MAX_STEPS 100000
+
+/* Pages to look at before another hint is looked for. */
+#define NEAR_PAGES 3
 
 /* The version that a walk looks for. */
 typedef struct DcWanted
 {
 	Snapshot snapshot; /* that sees the version */
 	int steps;		   /* versions looked at */
+	int max_pages;
+	int pages; /* looked at; the last was */
+	BlockNumber block;
 } DcWanted;
 
 static bool find_visible(DcDirectRel *rel, const DcDeltaKey *key, DcHint *hint,
 						 Snapshot snapshot, DcVersion *version);
+static bool find_elsewhere(DcDirectRel *rel, const DcDeltaKey *key, DcHint *hint,
+						   Snapshot snapshot, DcVersion *version);
 static bool find_from(DcDirectRel *rel, const DcDeltaKey *key, DcHint *hint,
-					  OffsetNumber from, Snapshot snapshot, DcVersion *version);
+					  OffsetNumber from, DcWanted *wanted, DcVersion *version);
 static DcVersionStep keep_visible(DcVersion *version, void *arg);
 static bool is_inserting(Snapshot snapshot);
 
@@ -96,24 +108,57 @@ static bool
 find_visible(DcDirectRel *rel, const DcDeltaKey *key, DcHint *hint, Snapshot snapshot,
 			 DcVersion *version)
 {
-	return (hint->newest != InvalidOffsetNumber &&
-			find_from(rel, key, hint, hint->newest, snapshot, version)) ||
-		find_from(rel, key, hint, ItemPointerGetOffsetNumberNoCheck(&hint->root),
-				  snapshot, version);
+	DcWanted wanted = {.snapshot = snapshot, .max_pages = NEAR_PAGES};
+	OffsetNumber root = ItemPointerGetOffsetNumberNoCheck(&hint->root);
+
+	if (hint->newest != InvalidOffsetNumber &&
+		find_from(rel, key, hint, hint->newest, &wanted, version))
+		return true;
+	if (find_from(rel, key, hint, root, &wanted, version))
+		return true;
+	if (wanted.pages <= wanted.max_pages)
+		return false; /* the links have been followed to their end */
+	if (find_elsewhere(rel, key, hint, snapshot, version))
+		return true;
+	wanted.max_pages = PG_INT32_MAX;
+	return find_from(rel, key, hint, root, &wanted, version);
 }
 
 /*
- * find_from follows a hint from one of the versions on its page on.
+ * find_elsewhere looks for the version where all sessions are told that the row is.
+ */
+static bool
+find_elsewhere(DcDirectRel *rel, const DcDeltaKey *key, DcHint *hint, Snapshot snapshot,
+			   DcVersion *version)
+{
+	DcWanted wanted = {.snapshot = snapshot, .max_pages = NEAR_PAGES};
+	DcHint other = *hint;
+	ItemPointerData root;
+
+	if (rel->table != DC_TABLE_SHARDS || !shared_hint_find(key, hint->shard, &root))
+		return false;
+	hint_set(&other, &root, InvalidOffsetNumber, InvalidBuffer);
+	if (!find_from(rel, key, &other, ItemPointerGetOffsetNumberNoCheck(&root), &wanted,
+				   version))
+		return false;
+	*hint = other;
+	return true;
+}
+
+/*
+ * find_from follows a hint from one of the versions on its page on, over a limited number of
+ * pages.
  */
 static bool
 find_from(DcDirectRel *rel, const DcDeltaKey *key, DcHint *hint, OffsetNumber from,
-		  Snapshot snapshot, DcVersion *version)
+		  DcWanted *wanted, DcVersion *version)
 {
-	DcWanted wanted = {.snapshot = snapshot};
-
-	if (!versions_walk(rel, hint, from, keep_visible, &wanted, version))
+	wanted->steps = 0;
+	wanted->pages = 0;
+	wanted->block = InvalidBlockNumber;
+	if (!versions_walk(rel, hint, from, keep_visible, wanted, version))
 		return false;
-	if (is_inserting(snapshot) ||
+	if (is_inserting(wanted->snapshot) ||
 		!directrel_deform(rel, &version->tuple, key, hint->shard))
 	{
 		version_release(version);
@@ -128,8 +173,11 @@ static DcVersionStep
 keep_visible(DcVersion *version, void *arg)
 {
 	DcWanted *wanted = arg;
+	BlockNumber block = ItemPointerGetBlockNumber(&version->tuple.t_self);
 
-	if (++wanted->steps >= MAX_STEPS)
+	wanted->pages += block != wanted->block;
+	wanted->block = block;
+	if (++wanted->steps >= MAX_STEPS || wanted->pages > wanted->max_pages)
 		return VERSION_STOP;
 	return HeapTupleSatisfiesVisibility(&version->tuple, wanted->snapshot, version->buffer) ? VERSION_KEEP : VERSION_NEXT;
 }

@@ -15,7 +15,9 @@
  *	  them the scan starts again, and looks only into the gaps between the numbers
  *	  that are known: usually there is nothing, which costs a descent each.
  *	- It goes backwards: entries of one number sort by tuple id, and the newest
- *	  version is usually near the end of the table.
+ *	  version is usually near the end of the table. If a reader does not find its version
+ *	  there, as its snapshot is old, it goes on from both ends (oldversion.c). It
+ *	  remembers numbers of which it sees no row.
  *
  * Hints and the order of entries are a matter of speed. The index alone decides
  * which rows there are.
@@ -32,8 +34,11 @@
 #include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
 #include "miscadmin.h"
+#include "rows/oldversion.h"
 #include "rows/probe.h"
 #include "rows/scan.h"
+#include "rows/shardnumber.h"
+#include "rows/sharedhints.h"
 #include "table/access.h"
 #include "table/layout.h"
 #include "utils/builtins.h"
@@ -48,6 +53,8 @@
 #define ALL_HIGH ((int64) PG_INT32_MAX + 1)
 
 static void shard_scan_range(DcShardScan *scan, int64 low, int64 high);
+static bool visits_all(const DcShardScan *scan, int32 number);
+static bool fetch_old(DcShardScan *scan, TupleTableSlot *slot, int32 number);
 static int64 known_below(const DcKnownShards *known, int64 number);
 static bool known_has(const DcKnownShards *known, int32 number);
 static int number_compare(const void *a, const void *b);
@@ -56,6 +63,9 @@ static void scan_shards(DcCounter *counter, const DcKey *key, Datum key_datum,
 						DcKeyState *state);
 static void read_known_rows(DcDirectRel *rel, const DcDeltaKey *key,
 							DcKeyState *state, DcKnownShards *known);
+static void add_absent(const DcDeltaKey *key, DcKnownShards *known);
+static void note_absent(const DcDeltaKey *key, List *absent);
+static bool may_note_absent(void);
 static void add_slot(DcKeyState *state, TupleTableSlot *slot,
 					 const DcTableLayout *layout, bool is_shard);
 
@@ -72,9 +82,20 @@ shard_scan_begin(DcShardScan *scan, Relation heap, Relation index, Datum key,
 	scan->index_scan = compat_index_beginscan(heap, index, snapshot,
 											  lengthof(scan->keys));
 	scan->index_scan->xs_want_itup = true;
+	scan->visits_own = false;
+	scan->absent = NULL;
 	scan->known = known;
 	qsort(known.numbers, known.count, sizeof(int32), number_compare);
 	shard_scan_range(scan, ALL_LOW, ALL_HIGH);
+}
+
+/*
+ * shard_scan_below limits a scan that has just begun to the numbers below one.
+ */
+void
+shard_scan_below(DcShardScan *scan, int32 number)
+{
+	shard_scan_range(scan, ALL_LOW, number);
 }
 
 /*
@@ -84,6 +105,12 @@ shard_scan_begin(DcShardScan *scan, Relation heap, Relation index, Datum key,
 static void
 shard_scan_range(DcShardScan *scan, int64 low, int64 high)
 {
+	/* there is nothing between numbers that follow each other */
+	while (low > ALL_LOW && high - low == 1)
+	{
+		high = low;
+		low = known_below(&scan->known, low);
+	}
 	scan->low = low;
 	scan->started = false;
 	/* int8 operators of the same family, as the bounds may be outside of int4 */
@@ -98,19 +125,56 @@ shard_scan_range(DcShardScan *scan, int64 low, int64 high)
  * shard_scan_next fetches the visible version of the next row into slot, and
  * returns false when there is none left. *root is the index entry's tuple id.
  */
-static bool
+bool
 shard_scan_next(DcShardScan *scan, TupleTableSlot *slot,
 				ItemPointer root, int32 *shard)
 {
 	while (shard_scan_next_entry(scan, root, shard))
 	{
-		if (index_fetch_heap(scan->index_scan, slot))
+		bool found = index_fetch_heap(scan->index_scan, slot);
+
+		if (!found && ++scan->missed == DC_NEWEST_ENTRIES && scan->absent != NULL &&
+			!visits_all(scan, *shard))
+		{
+			found = fetch_old(scan, slot, *shard);
+			scan->done = true; /* if it is not found, it is not there */
+		}
+		if (found)
 		{
 			scan->done = true;
 			return true;
 		}
 	}
 	return false;
+}
+
+/*
+ * visits_all tells whether the scan visits every entry of a number, and so comes to each
+ * version once.
+ */
+static bool
+visits_all(const DcShardScan *scan, int32 number)
+{
+	return scan->visits_own && !shard_is_shared(number);
+}
+
+/*
+ * fetch_old searches all entries of a number, and notes if none of them leads to a version that
+ * the snapshot sees.
+ */
+static bool
+fetch_old(DcShardScan *scan, TupleTableSlot *slot, int32 number)
+{
+	IndexScanDesc is = scan->index_scan;
+	ScanKeyData keys[2] = {scan->keys[0]};
+	bool found;
+
+	ScanKeyInit(&keys[1], 2, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(number));
+	found = old_version_fetch(is->heapRelation, is->indexRelation, keys, lengthof(keys),
+							  is->xs_snapshot, slot);
+	if (!found)
+		*scan->absent = lappend_int(*scan->absent, number);
+	return found;
 }
 
 /*
@@ -144,8 +208,9 @@ shard_scan_next_entry(DcShardScan *scan, ItemPointer root, int32 *shard)
 			scan->last = number;
 			scan->done = known_has(&scan->known, number);
 			scan->stepped_over = 0;
+			scan->missed = 0;
 		}
-		if (scan->done)
+		if (scan->done && !visits_all(scan, number))
 		{
 			if (++scan->stepped_over > MAX_STEP_OVER)
 				shard_scan_range(scan, known_below(&scan->known, number), number);
@@ -239,12 +304,23 @@ scan_total(DcCounter *counter, Datum key, DcKeyState *state)
 	TupleTableSlot *slot = table_slot_create(heap, NULL);
 	IndexScanDesc scan;
 	ScanKeyData keys[1];
+	bool found = false;
 
 	ScanKeyEntryInitialize(&keys[0], 0, 1, BTEqualStrategyNumber, InvalidOid,
 						   C_COLLATION_OID, F_TEXTEQ, key);
 	scan = compat_index_beginscan(heap, index, GetActiveSnapshot(), 1);
 	index_rescan(scan, keys, 1, NULL, 0);
-	if (index_getnext_slot(scan, ForwardScanDirection, slot))
+	/* the newest version is usually near the end of the table */
+	for (int missed = 0; !found && index_getnext_tid(scan, BackwardScanDirection) != NULL;)
+	{
+		found = index_fetch_heap(scan, slot);
+		if (!found && ++missed == DC_NEWEST_ENTRIES)
+		{
+			found = old_version_fetch(heap, index, keys, 1, GetActiveSnapshot(), slot);
+			break;
+		}
+	}
+	if (found)
 		add_slot(state, slot, &counter->totals, false);
 	index_endscan(scan);
 	ExecDropSingleTupleTableSlot(slot);
@@ -255,7 +331,8 @@ scan_total(DcCounter *counter, Datum key, DcKeyState *state)
 /*
  * scan_shards reads the rows that this backend knows, and then the others. Under
  * SERIALIZABLE all are read by the index: that takes the predicate locks, and misses no
- * row of another transaction (serial.c).
+ * row of another transaction (serial.c): of rows that such transactions insert in place of
+ * each other, it visits each entry (again.c).
  */
 static void
 scan_shards(DcCounter *counter, const DcKey *key, Datum key_datum,
@@ -268,14 +345,20 @@ scan_shards(DcCounter *counter, const DcKey *key, Datum key_datum,
 	DcShardScan scan;
 	TupleTableSlot *slot;
 	ItemPointerData root;
+	List *absent = NIL;
 	int32 shard;
 
 	directrel_open(&rel, counter, DC_TABLE_SHARDS, false);
 	slot = table_slot_create(rel.heap, NULL);
 	if (use_hints)
+	{
 		read_known_rows(&rel, &shard_key, state, &known);
+		add_absent(&shard_key, &known);
+	}
 	shard_scan_begin(&scan, rel.heap, directrel_index(&rel), key_datum,
 					 GetActiveSnapshot(), known);
+	scan.visits_own = !use_hints;
+	scan.absent = &absent;
 	while (shard_scan_next(&scan, slot, &root, &shard))
 	{
 		add_slot(state, slot, &counter->shards, true);
@@ -285,10 +368,60 @@ scan_shards(DcCounter *counter, const DcKey *key, Datum key_datum,
 			hints_add(hints_get(&shard_key), &root, shard);
 	}
 	shard_scan_end(&scan);
+	note_absent(&shard_key, absent);
 	ExecDropSingleTupleTableSlot(slot);
 	directrel_close(&rel);
 	if (known.numbers != NULL)
 		pfree(known.numbers);
+}
+
+/*
+ * add_absent adds the numbers of which this transaction has found that its snapshot sees no
+ * row. They are many if the snapshot is older than what made the key hot.
+ */
+static void
+add_absent(const DcDeltaKey *key, DcKnownShards *known)
+{
+	DcHintList *list = may_note_absent() ? hints_find(key) : NULL;
+
+	if (list == NULL || list->nabsent == 0 || list->absent_in != compat_local_xid())
+		return;
+	if (known->numbers == NULL)
+		known->numbers = palloc(list->nabsent * sizeof(int32));
+	else
+		known->numbers = repalloc(known->numbers,
+								  (known->count + list->nabsent) * sizeof(int32));
+	memcpy(known->numbers + known->count, list->absent, list->nabsent * sizeof(int32));
+	known->count += list->nabsent;
+}
+
+/*
+ * note_absent notes such numbers for the next reads of the transaction.
+ */
+static void
+note_absent(const DcDeltaKey *key, List *absent)
+{
+	DcHintList *list;
+	ListCell *lc;
+
+	if (absent == NIL || !may_note_absent())
+		return;
+	list = hints_get(key);
+	if (list->absent_in != compat_local_xid())
+		list->nabsent = 0;
+	list->absent_in = compat_local_xid();
+	foreach(lc, absent)
+		hints_add_absent(list, lfirst_int(lc));
+}
+
+/*
+ * may_note_absent tells whether what a snapshot does not see stays so: if the transaction has
+ * one snapshot, and has written nothing itself.
+ */
+static bool
+may_note_absent(void)
+{
+	return IsolationUsesXactSnapshot() && !TransactionIdIsValid(GetTopTransactionIdIfAny());
 }
 
 /*
@@ -301,6 +434,8 @@ read_known_rows(DcDirectRel *rel, const DcDeltaKey *key, DcKeyState *state,
 	const AttrNumber *atts = rel->layout->atts;
 	DcHintList *list = hints_find(key);
 
+	if (list == NULL || list->nhints == 0)
+		list = shared_hints_learn(key);
 	if (list == NULL || list->nhints == 0)
 		return;
 	known->numbers = palloc(list->nhints * sizeof(int32));

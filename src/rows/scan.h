@@ -8,6 +8,7 @@
 #include "access/genam.h"
 #include "access/skey.h"
 #include "executor/tuptable.h"
+#include "nodes/pg_list.h"
 #include "rows/directrel.h"
 #include "rows/sums.h"
 #include "table/catalog.h"
@@ -28,13 +29,19 @@ typedef struct DcShardScan
 	DcKnownShards known;
 	bool started; /* an entry of number `last` has been seen, */
 	int32 last;
-	bool done;		  /* and nothing more is wanted of it */
+	bool done;		  /* and nothing more is wanted of it, */
+	bool visits_own;  /* unless one transaction had it, or several in turn (again.c) */
 	int stepped_over; /* entries of it since */
+	int missed;		  /* entries of it that lead to no visible version */
+	List **absent;	  /* numbers found to have none, for MVCC snapshots; or NULL */
 } DcShardScan;
 
 extern void shard_scan_begin(DcShardScan *scan, Relation heap, Relation index,
 							 Datum key, Snapshot snapshot,
 							 DcKnownShards known);
+extern void shard_scan_below(DcShardScan *scan, int32 number);
+extern bool shard_scan_next(DcShardScan *scan, TupleTableSlot *slot,
+							ItemPointer root, int32 *shard);
 extern bool shard_scan_next_entry(DcShardScan *scan, ItemPointer root,
 								  int32 *shard);
 extern void shard_scan_end(DcShardScan *scan);

@@ -1,0 +1,19 @@
+/*
+ * oldversion.h
+ *		Finding the version that a snapshot sees among many entries (see oldversion.c).
+ */
+#ifndef DC_OLDVERSION_H
+#define DC_OLDVERSION_H
+
+#include "access/skey.h"
+#include "executor/tuptable.h"
+#include "utils/relcache.h"
+#include "utils/snapshot.h"
+
+/* Entries of a row to visit from the last on, before all of them are listed. */
+#define DC_NEWEST_ENTRIES 8
+
+extern bool old_version_fetch(Relation heap, Relation index, ScanKey keys, int nkeys,
+							  Snapshot snapshot, TupleTableSlot *slot);
+
+#endif /* DC_OLDVERSION_H */

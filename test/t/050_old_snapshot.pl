@@ -1,0 +1,218 @@
+# A snapshot that is held for long: what reads, first increments and compaction visit stays
+# bounded, in buffers, while all kinds of writers go on; counts are exact inside and outside of
+# the snapshot, after a crash, on a standby, and where shared hints are of other tables.
+# When the snapshot has ended, the rows that were kept go.
+use strict;
+use warnings;
+
+use DcTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $clients = 8;
+my $transactions = torture(160, 4000);
+my @keys = ('a', 'b');
+my %held;    # sums in the snapshot
+
+my $node = dc_node('old', init => { allows_streaming => 1 },
+	conf => [ "shared_preload_libraries = 'dcounter'", 'dcounter.compact_interval = 100ms',
+		'fsync = off', 'autovacuum_naptime = 1s' ]);
+
+# Each transaction also notes in plain rows what it adds.
+sql($node, 'postgres', q{
+	SELECT dc_create('compacted', totals => 'compacted'), dc_create('direct');
+	CREATE TABLE book (counter text, key text, n bigint);
+	CREATE FUNCTION add(k text, n bigint) RETURNS void LANGUAGE sql AS $$
+		SELECT dc_incr(c, k, n) FROM (VALUES ('compacted'::regclass), ('direct')) AS v(c);
+		INSERT INTO book VALUES ('compacted', k, n), ('direct', k, n) $$;
+	CREATE FUNCTION wrong() RETURNS SETOF text LANGUAGE sql AS $$
+		SELECT format('%s %s: %s, not %s', counter, key, dc_get(counter::regclass, key), sum(n))
+		FROM book GROUP BY counter, key HAVING dc_get(counter::regclass, key) IS DISTINCT FROM sum(n) $$});
+
+my $key = '\set k random(0, 1)' . "\n" . '\set n random(1, 9)' . "\n";
+my %scripts = (
+	hot => "SELECT add(chr(97 + :k), :n);\n",
+	rr => "BEGIN ISOLATION LEVEL REPEATABLE READ;\nSELECT add(chr(97 + :k), :n);\nSAVEPOINT s;\nSELECT add('a', 100);\nROLLBACK TO s;\nCOMMIT;\n",
+	ser => "BEGIN ISOLATION LEVEL SERIALIZABLE;\nSELECT add(chr(97 + :k), :n);\nCOMMIT;\n",
+	early => "BEGIN;\nSELECT add(chr(97 + :k), :n);\nSELECT dc_apply();\nCOMMIT;\n",
+	prepared => "BEGIN;\nSELECT add(chr(97 + :k), :n);\nPREPARE TRANSACTION 'g:client_id';\nCOMMIT PREPARED 'g:client_id';\n",
+	new => '\set i random(1, 1000000000)' . "\nSELECT add('new ' || :i, :n);\n");
+
+# start_writers(HOW MANY TRANSACTIONS [, KINDS]): all kinds at the same time
+sub start_writers
+{
+	my ($count, @kinds) = @_;
+
+	@kinds = ('hot', 'rr', 'ser', 'new') if !@kinds;
+	return map {
+		start_command('pgbench', '-n', '-f', file_of("$_.sql", $key . $scripts{$_}), '-c', $clients,
+			'-t', $count, '-d', $node->connstr('postgres'))
+	} @kinds;
+}
+
+sub write_all
+{
+	my @jobs = start_writers(@_);
+	my @failed = grep { finish_job($_) != 0 } @jobs;
+
+	is(join('', map { $_->{err} } @failed), '', 'no writer fails');
+	return;
+}
+
+# hits(STATEMENT): buffers that it visits in a session that is new, but for what
+# any first statement has to look up
+sub hits
+{
+	my ($statement) = @_;
+	my $plan = sql($node, 'postgres', "SELECT dc_get('compacted', 'other'), dc_get('direct', 'other') \\g /dev/null
+			BEGIN; SELECT dc_incr('compacted', 'other', 0), dc_apply() \\g /dev/null
+			COMMIT;
+			EXPLAIN (ANALYZE, BUFFERS, COSTS off, TIMING off, SUMMARY off) $statement");
+
+	# the first line is of the whole statement
+	$plan =~ /shared( hit=(\d+))?( read=(\d+))?/;
+	return ($2 // 0) + ($4 // 0);
+}
+
+# rows(COUNTER, KEY)
+sub rows
+{
+	my ($counter, $k) = @_;
+
+	return sql($node, 'postgres', "SELECT count(*) FROM ${counter}_shard WHERE key = '$k'");
+}
+
+# bounded(WHEN): what is visited is in proportion to the rows there are
+sub bounded
+{
+	my ($when) = @_;
+
+	foreach my $counter ('compacted', 'direct')
+	{
+		my $live = rows($counter, 'a');
+		my $hits = hits("SELECT dc_get('$counter', 'a')");
+
+		cmp_ok($live, '<=', 64 + 32, "$when, $counter: rows of a key are as many as it may keep");
+		cmp_ok($hits, '<=', 8 * $live + 60, "$when, $counter: a read, beside $live rows");
+	}
+	# those rows, and the new keys'
+	my $all = sql($node, 'postgres', 'SELECT count(*) FROM direct_shard');
+	cmp_ok(hits("SELECT dc_compact('direct')"), '<=', 12 * $all + 800, "$when: a compaction, beside $all rows");
+	return;
+}
+
+write_all($transactions / 4);
+is(sql($node, 'postgres', 'SELECT wrong()'), '', 'the counts are exact before');
+my $holder = dc_session($node, 'postgres');
+$holder->run('BEGIN ISOLATION LEVEL REPEATABLE READ');
+my $seen = $holder->run("SELECT dc_get('compacted', 'a'), dc_get('direct', 'a'), dc_sum('compacted'), dc_sum('direct')");
+# rows are kept from here on: one of a key with a single row stays
+sql($node, 'postgres', q{
+	DO $$BEGIN
+		FOR i IN 1 .. 600 LOOP
+			PERFORM add('single', 1);
+			COMMIT;
+			PERFORM pg_sleep(0.3);
+			EXIT WHEN EXISTS (SELECT FROM compacted_shard WHERE key = 'single' AND inc = 0);
+		END LOOP;
+	END$$});
+is(sql($node, 'postgres', "SELECT count(*), sum(inc) FROM compacted_shard WHERE key = 'single'"), '1|0',
+	'a row is kept at zero');
+
+# compaction is over
+sub settled
+{
+	return wait_for($node, 'postgres',
+		'SELECT count(*) FROM (SELECT inc FROM compacted_shard UNION ALL SELECT inc FROM direct_shard) AS s WHERE inc <> 0', 0);
+}
+
+foreach my $round (1 .. 3)
+{
+	write_all($transactions);
+	is(sql($node, 'postgres', 'SELECT wrong()'), '', "the counts are exact, round $round");
+	is(settled(), 0, 'all amounts get to the totals');
+	bounded("round $round");
+}
+my $inside = "SELECT dc_get('compacted', 'a'), dc_get('direct', 'a'), dc_sum('compacted'), dc_sum('direct')";
+is($holder->run($inside), $seen, 'the snapshot shows what it showed');
+$holder->run("SELECT dc_get('direct', 'a')");
+my $plan = $holder->run("EXPLAIN (ANALYZE, BUFFERS, COSTS off, TIMING off, SUMMARY off) SELECT dc_get('direct', 'a')");
+$plan =~ /shared hit=(\d+)/;
+cmp_ok($1, '<=', 8 * rows('direct', 'a') + 60, 'a read within the snapshot');
+
+# A session that knows rows from long ago does not follow all links since
+my $late = dc_session($node, 'postgres');
+$late->run("SELECT dc_get('compacted', 'b'), dc_get('direct', 'b')");
+write_all($transactions);
+$plan = $late->run("EXPLAIN (ANALYZE, BUFFERS, COSTS off, TIMING off, SUMMARY off) SELECT dc_get('compacted', 'b')");
+$plan =~ /shared hit=(\d+)/;
+cmp_ok($1, '<=', 14 * rows('compacted', 'b') + 60, 'a session that has not looked for long');
+$late->quit;
+
+# Another snapshot, of the middle
+my $middle = dc_session($node, 'postgres');
+$middle->run('BEGIN ISOLATION LEVEL REPEATABLE READ');
+my $wrong = $middle->run('SELECT wrong()');
+my $middle_sums = $middle->run("SELECT dc_sum('compacted'), dc_sum('direct')");
+# those that leave a row of their own, and a dead index entry, each
+write_all($transactions / 4, 'early', 'prepared', 'hot', 'ser');
+is(sql($node, 'postgres', 'SELECT wrong()'), '', 'early writes and prepared transactions count');
+is($wrong, '', 'a snapshot of the middle has exact counts');
+is($middle->run('SELECT wrong()'), '', 'and still has them');
+is($middle->run("SELECT dc_sum('compacted'), dc_sum('direct')"), $middle_sums, 'the same');
+$middle->quit;
+
+# Hints that are of other tables: a copy of the database has the same ids of tables, and
+# tables that were rewritten or emptied have other rows at the same places.
+$holder->run('COMMIT');
+is($holder->run('SELECT wrong()'), '', 'the counts are exact when the snapshot has ended');
+$holder->quit;
+sql($node, 'postgres', q{ALTER SYSTEM SET dcounter.worker = off; SELECT pg_reload_conf()});
+wait_for($node, 'template1', q{SELECT count(*) FROM pg_stat_activity WHERE datname = 'postgres'}, 0);
+sql($node, 'template1', 'CREATE DATABASE copy TEMPLATE postgres');
+sql($node, 'copy', "SELECT add('a', 1), add('b', 1)");
+sql($node, 'postgres', 'VACUUM FULL compacted_shard; CLUSTER direct_shard USING direct_shard_pkey');
+foreach my $database ('postgres', 'copy')
+{
+	is(sql($node, $database, 'SELECT wrong()'), '', "exact in $database, with hints of the other one");
+}
+sql($node, 'copy', 'TRUNCATE book, compacted, direct');
+sql($node, 'copy', "SELECT add('b', i), add('a', i) FROM generate_series(1, 100) AS i");
+is(sql($node, 'copy', 'SELECT wrong()'), '', 'exact in tables that were emptied');
+is(sql($node, 'postgres', 'SELECT wrong()'), '', 'and in the others');
+sql($node, 'template1', 'DROP DATABASE copy');
+sql($node, 'postgres', q{ALTER SYSTEM RESET dcounter.worker; SELECT pg_reload_conf()});
+
+# A standby, and a crash under load, while a snapshot is held
+$node->backup('base');
+my $standby = PostgreSQL::Test::Cluster->new('old_standby');
+$standby->init_from_backup($node, 'base', has_streaming => 1);
+$standby->start;
+$holder = dc_session($node, 'postgres');
+$holder->run('BEGIN ISOLATION LEVEL REPEATABLE READ');
+$holder->run('SELECT wrong()');
+write_all($transactions / 2, 'hot', 'ser', 'early', 'prepared');
+$node->wait_for_catchup($standby, 'replay', $node->lsn('insert'));
+is(sql($standby, 'postgres', 'SELECT wrong()'), '', 'exact on the standby');
+my $reader = dc_session($standby, 'postgres');
+$reader->run('BEGIN ISOLATION LEVEL REPEATABLE READ');
+is($reader->run('SELECT wrong()'), '', 'and in a snapshot there');
+write_all($transactions / 2);
+is($reader->run('SELECT wrong()'), '', 'which stays exact');
+$reader->quit;
+
+my @jobs = start_writers(100000);
+sql($node, 'postgres', 'CREATE TABLE started AS SELECT count(*) AS n FROM book');
+wait_for($node, 'postgres', 'SELECT count(*) > (SELECT n + 1000 FROM started) FROM book', 't');
+$node->stop('immediate');
+finish_job($_) foreach @jobs;
+$node->start;
+is(sql($node, 'postgres', 'SELECT wrong()'), '', 'exact after a crash');
+is(wait_for($node, 'postgres', 'SELECT count(*) FROM (SELECT FROM compacted_shard UNION ALL SELECT FROM direct_shard) AS s', 0, 180),
+	0, 'without a snapshot all shard rows go');
+is(sql($node, 'postgres', 'SELECT wrong()'), '', 'and the totals have all of it');
+
+$standby->stop;
+$node->stop;
+done_testing();
