@@ -1,4 +1,4 @@
-CREATE FUNCTION dcounter.stat_counters(OUT counter regclass, OUT fed_by text, OUT increments bigint, OUT keys_written bigint,
+CREATE FUNCTION dcounter.stat_counters(OUT counter regclass, OUT fed_by text, OUT increments bigint, OUT keys_written bigint, OUT totals_written bigint,
 	OUT writes_per_second float8, OUT busy_skipped bigint, OUT splits bigint, OUT waits bigint, OUT early_writes bigint,
 	OUT estimated_shard_rows bigint, OUT compaction_lag interval, OUT keys_compacted bigint, OUT last_compaction timestamptz,
 	OUT last_compaction_duration interval, OUT overflowed_keys bigint, OUT reads bigint, OUT mean_read_time_ms float8,
@@ -9,7 +9,7 @@ CREATE FUNCTION dcounter.stat_counters(OUT counter regclass, OUT fed_by text, OU
 COMMENT ON FUNCTION dcounter.stat_counters() IS 'internal: the rows of dc_stat_counters';
 
 CREATE VIEW dc_stat_counters AS
-	SELECT s.counter, s.fed_by, s.increments, s.keys_written, s.writes_per_second, s.busy_skipped, s.splits, s.waits,
+	SELECT s.counter, s.fed_by, s.increments, s.keys_written, s.totals_written, s.writes_per_second, s.busy_skipped, s.splits, s.waits,
 		s.early_writes, s.estimated_shard_rows, s.compaction_lag,
 		s.keys_compacted, s.last_compaction, s.last_compaction_duration, s.overflowed_keys, s.reads, s.mean_read_time_ms, s.buffered, s.buffer_full,
 		s.flushes, s.keys_flushed, s.mean_flush_time_ms, s.cache_hits, s.cache_misses, s.cache_evictions, s.stats_reset
@@ -19,6 +19,7 @@ COMMENT ON COLUMN dc_stat_counters.counter IS 'the counter table';
 COMMENT ON COLUMN dc_stat_counters.fed_by IS 'the subscriptions that feed it: then it is not written to here, nor maintained';
 COMMENT ON COLUMN dc_stat_counters.increments IS 'calls of dc_incr() and its relatives that were committed; dc_incr_many() is one for each key';
 COMMENT ON COLUMN dc_stat_counters.keys_written IS 'writes of a key by a transaction';
+COMMENT ON COLUMN dc_stat_counters.totals_written IS 'of these, writes of the row of totals itself';
 COMMENT ON COLUMN dc_stat_counters.writes_per_second IS 'increments a second over the last minute or so';
 COMMENT ON COLUMN dc_stat_counters.busy_skipped IS 'shard rows passed over since another transaction was changing them';
 COMMENT ON COLUMN dc_stat_counters.splits IS 'shard rows inserted for a key that had one already';

@@ -30,13 +30,11 @@
  */
 #include "postgres.h"
 
-#include "access/heapam.h"
-#include "access/htup_details.h"
 #include "access/table.h"
 #include "base/clock.h"
 #include "base/compat.h"
 #include "compact/shrink.h"
-#include "miscadmin.h"
+#include "rows/versions.h"
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
 #include "table/layout.h"
@@ -63,7 +61,6 @@ static List *pauses = NIL;
 
 static BlockNumber shard_blocks(DcCounter *counter);
 static bool is_nearly_empty(Oid relid);
-static int64 count_needed(Page page, Buffer buffer, Oid relid, TransactionId horizon);
 static DcShrinkPause *find_pause(Oid shards);
 static void note_pause(Oid shards);
 
@@ -127,49 +124,10 @@ is_nearly_empty(Oid relid)
 {
 	Relation rel = table_open(relid, NoLock);
 	BlockNumber blocks = RelationGetNumberOfBlocks(rel);
-	TransactionId horizon = GetOldestNonRemovableTransactionId(rel);
-	BufferAccessStrategy strategy = GetAccessStrategy(BAS_BULKREAD);
-	int64 needed = 0;
+	bool empty = versions_needed(rel, blocks) <= blocks;
 
-	for (BlockNumber block = 0; block < blocks && needed <= blocks; block++)
-	{
-		Buffer buffer;
-
-		CHECK_FOR_INTERRUPTS();
-		buffer = ReadBufferExtended(rel, MAIN_FORKNUM, block, RBM_NORMAL, strategy);
-		LockBuffer(buffer, BUFFER_LOCK_SHARE);
-		needed += count_needed(BufferGetPage(buffer), buffer, relid, horizon);
-		UnlockReleaseBuffer(buffer);
-	}
-	FreeAccessStrategy(strategy);
 	table_close(rel, NoLock);
-	return needed <= blocks;
-}
-
-/*
- * count_needed counts the rows of a page that are not dead to everybody.
- */
-static int64
-count_needed(Page page, Buffer buffer, Oid relid, TransactionId horizon)
-{
-	int64 needed = 0;
-
-	if (PageIsNew(page))
-		return 0;
-	for (OffsetNumber line = FirstOffsetNumber; line <= PageGetMaxOffsetNumber(page); line++)
-	{
-		ItemId item = PageGetItemId(page, line);
-		HeapTupleData tuple;
-
-		if (!ItemIdIsNormal(item))
-			continue;
-		tuple.t_data = (HeapTupleHeader) PageGetItem(page, item);
-		tuple.t_len = ItemIdGetLength(item);
-		tuple.t_tableOid = relid;
-		ItemPointerSet(&tuple.t_self, BufferGetBlockNumber(buffer), line);
-		needed += HeapTupleSatisfiesVacuum(&tuple, horizon, buffer) != HEAPTUPLE_DEAD;
-	}
-	return needed;
+	return empty;
 }
 
 static DcShrinkPause *

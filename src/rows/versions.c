@@ -70,6 +70,7 @@ static DcVersionStep walk_page(DcVersion *version, ItemPointer tid,
 static bool fetch(DcVersion *version, OffsetNumber offset, bool at_root,
 				  TransactionId *xmax);
 static bool has_next(HeapTuple tuple, TransactionId *xmax);
+static int64 needed_on_page(Relation rel, Buffer buffer, TransactionId horizon);
 
 /*
  * versions_walk shows a callback the versions of the row that a hint leads to, from
@@ -258,4 +259,54 @@ has_next(HeapTuple tuple, TransactionId *xmax)
 		return false;
 	*xmax = HeapTupleHeaderGetUpdateXid(tuple->t_data);
 	return true;
+}
+
+/*
+ * versions_needed counts the versions in a table that are not dead to everybody, until there
+ * are more than `limit`.
+ */
+int64
+versions_needed(Relation rel, int64 limit)
+{
+	BlockNumber blocks = RelationGetNumberOfBlocks(rel);
+	TransactionId horizon = GetOldestNonRemovableTransactionId(rel);
+	BufferAccessStrategy strategy = GetAccessStrategy(BAS_BULKREAD);
+	int64 needed = 0;
+
+	for (BlockNumber block = 0; block < blocks && needed <= limit; block++)
+	{
+		Buffer buffer;
+
+		CHECK_FOR_INTERRUPTS();
+		buffer = ReadBufferExtended(rel, MAIN_FORKNUM, block, RBM_NORMAL, strategy);
+		LockBuffer(buffer, BUFFER_LOCK_SHARE);
+		needed += needed_on_page(rel, buffer, horizon);
+		UnlockReleaseBuffer(buffer);
+	}
+	FreeAccessStrategy(strategy);
+	return needed;
+}
+
+static int64
+needed_on_page(Relation rel, Buffer buffer, TransactionId horizon)
+{
+	Page page = BufferGetPage(buffer);
+	int64 needed = 0;
+
+	if (PageIsNew(page))
+		return 0;
+	for (OffsetNumber line = FirstOffsetNumber; line <= PageGetMaxOffsetNumber(page); line++)
+	{
+		ItemId item = PageGetItemId(page, line);
+		HeapTupleData tuple;
+
+		if (!ItemIdIsNormal(item))
+			continue;
+		tuple.t_data = (HeapTupleHeader) PageGetItem(page, item);
+		tuple.t_len = ItemIdGetLength(item);
+		tuple.t_tableOid = RelationGetRelid(rel);
+		ItemPointerSet(&tuple.t_self, BufferGetBlockNumber(buffer), line);
+		needed += HeapTupleSatisfiesVacuum(&tuple, horizon, buffer) != HEAPTUPLE_DEAD;
+	}
+	return needed;
 }

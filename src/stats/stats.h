@@ -19,6 +19,7 @@ typedef enum DcStatsCount
 {
 	DC_STATS_INCREMENTS,
 	DC_STATS_KEYS,
+	DC_STATS_TOTALS, /* of these, to the row of totals itself */
 	DC_STATS_BUSY_SKIPS,
 	DC_STATS_SPLITS,
 	DC_STATS_WAITS,

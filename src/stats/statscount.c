@@ -122,7 +122,7 @@ stats_add(DcCounter *counter, const uint64 *counts, DcMoment at)
 static bool
 changes_shards(const uint64 *counts)
 {
-	return counts[DC_STATS_KEYS] != 0;
+	return counts[DC_STATS_KEYS] > counts[DC_STATS_TOTALS];
 }
 
 /*

@@ -92,6 +92,7 @@ stats_applied(DcCounter *counter, const DcApplyStats *stats)
 	uint64 *counts = xact_stats_get(counter)->counts;
 	counts[DC_STATS_INCREMENTS] += stats->increments;
 	counts[DC_STATS_KEYS] += stats->keys;
+	counts[DC_STATS_TOTALS] += stats->totals;
 	counts[DC_STATS_BUSY_SKIPS] += stats->busy_skips;
 	counts[DC_STATS_SPLITS] += stats->splits;
 	counts[DC_STATS_WAITS] += stats->waits;

@@ -32,7 +32,8 @@ PG_FUNCTION_INFO_V1(dc_create);
 /*
  * Totals change in place, so leave them some room. Shard rows change all the
  * time and in few places: with much room every update is HOT, and vacuum comes
- * early. Truncating the table's end would need an exclusive lock.
+ * early. Truncating the table's end would need an exclusive lock;
+ * the worker rewrites a table that has become nearly empty (shrink.c).
  */
 #define TOTALS_OPTIONS "fillfactor=80"
 #define SHARDS_OPTIONS \

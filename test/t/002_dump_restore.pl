@@ -211,11 +211,11 @@ is(settings('app'), '', 'one schema: not registered yet');
 fails_with($node, 'app', "SELECT dc_incr('app.likes', 'a')", '42809',
 	'one schema: an unregistered table is an error');
 sql($node, 'app', "SET ROLE app_owner; SELECT dc_adopt('$_')") foreach @counters;
-is(settings('app'), join("\n", 'app."Odd Name"|app."Odd Name_shard"|backend|64',
-		'app.likes|app.likes_shard|backend|64', 'app.parts|app.parts_shard|backend|64'),
+is(settings('app'), join("\n", 'app."Odd Name"|app."Odd Name_shard"|backend|64|direct',
+		'app.likes|app.likes_shard|backend|64|direct', 'app.parts|app.parts_shard|backend|64|direct'),
 	'one schema: adopted with default settings');
-is(state('app') =~ s/^.*\|backend\|64\n//mgr,
-	state('source') =~ s/^.*\|(random|hash|backend)\|\d+\n//mgr,
+is(state('app') =~ s/^.*\|backend\|64\|direct\n//mgr,
+	state('source') =~ s/^.*\|(random|hash|backend)\|\d+\|\w+\n//mgr,
 	'one schema: all rows are there');
 works('app', 'one schema', 'app_owner');
 

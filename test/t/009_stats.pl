@@ -126,6 +126,18 @@ sub test_increments
 	}
 	is(stat_of($written) . ' ' . stat_of($written, 'p'), '21|17|0 5|5|0', 'all isolation levels');
 
+	# What goes to the row of totals is nothing that compaction has to do.
+	my $session = dc_session($node, 'postgres');
+	sql($node, 'postgres', q{SELECT dc_create('t'); SELECT dc_incr('t', 'a'), dc_incr('t', 'b'); SELECT dc_incr('t', 'a'); SELECT dc_compact('t')});
+	my $lag = stat_of('compaction_lag', 't');
+	is(stat_of('keys_written, totals_written, compaction_lag', 't'), "3|3|$lag", 'rows of totals');
+	sql($node, 'postgres', q{SELECT dc_incr('t', 'a')});
+	is(stat_of('keys_written, totals_written, compaction_lag', 't'), "4|4|$lag", 'which leave no lag');
+	$session->run(q{BEGIN; SELECT FROM t WHERE key = 'a' FOR UPDATE});
+	sql($node, 'postgres', q{SELECT dc_incr('t', 'a')});
+	is(stat_of(q{keys_written, totals_written, compaction_lag > '0'}, 't'), '5|4|t', 'and a shard row, which does');
+	$session->quit;
+
 	# A commit that fails after the increments were written
 	$node->psql('postgres', q{
 		CREATE TABLE u (a int UNIQUE DEFERRABLE INITIALLY DEFERRED);

@@ -1,0 +1,1 @@
+CREATE TABLE source (key text NOT NULL, n bigint NOT NULL);
