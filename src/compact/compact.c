@@ -2,7 +2,8 @@
  * compact.c
  *		dc_compact(): moving amounts from shard rows to totals.
  *
- * Protocol, for a batch of shard rows in the order of key and shard:
+ * Protocol, for a batch of shard rows in the order of the keys, with SQL or, where that is
+ * possible, without it (compactdirect.c):
  *
  *	1. One compaction at a time works on a counter table: it has an advisory lock
  *	   (locks.c), taken without waiting. If another transaction has that, there is
@@ -28,6 +29,7 @@
  * not are deleted: an idle key shrinks to nothing in two rounds, without a clock.
  * Rows that belonged to one transaction alone (apply.c) are deleted as well. In a
  * stock they hold units besides, which stay in the shard rows (compactunits.c).
+ * Without SQL rows are kept as long as an old snapshot is held.
  *
  * A key whose sum leaves bigint stays in its shard rows, until it is set or deleted
  * (set.c). Compaction by hand warns of it each time, the worker once (compactstuck.c).

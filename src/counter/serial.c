@@ -29,7 +29,8 @@
  *			  balances, SQL that looks for keys): locks on all leaf pages that a new
  *			  row of the key may go to, also if there is no row yet; or on the
  *			  index, if it is empty. (The pages that scan.c steps over have entries
- *			  of one number alone, and the row has another one);
+ *			  of one number alone, and the row has another one, or one of those of
+ *			  which every entry is visited: rows/again.c);
  *			- by a sequential scan (dc_sum(), checks): a lock on the heap, which an
  *			  insertion meets as well.
  *		 The server keeps that true when a page is split or deleted (it copies the
