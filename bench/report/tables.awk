@@ -39,7 +39,7 @@ function print_held(    i, name, free, held, read_free, read_held) {
 	}
 }
 
-# Each case beside its baseline, the first of its part
+# Each case beside its baseline
 function print_cold(    p, parts, label, c, i, part, clients, name, base) {
 	label["cold"] = "existing keys, uniform"
 	label["cold_new"] = "new keys"
@@ -51,7 +51,7 @@ function print_cold(    p, parts, label, c, i, part, clients, name, base) {
 		part = parts[p]
 		for (c = 1; c <= columns[part]; c++) {
 			clients = columns[part, c]
-			base = cases[part, 1]
+			base = part == "cold_new" ? "10_upsert" : "10_update"
 			for (i = 1; i <= cases[part]; i++) {
 				name = cases[part, i]
 				printf "| %s | %s | %s | %s | %s | %s |\n", i == 1 ? label[part] : "", i == 1 ? clients : "",
