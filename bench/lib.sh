@@ -115,6 +115,23 @@ hold() {
     done
 }
 
+# server_cpu: the processor time that all processes of the server have taken so far, in us.
+# The postmaster has that of those that have ended; pgbench's have, a moment after it.
+server_cpu() {
+    local postmaster tick pid
+    postmaster=$(head -n 1 "$DC_DATA/postmaster.pid")
+    tick=$((1000000 / $(getconf CLK_TCK)))
+    while sql postgres "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'pgbench';" | grep -qv '^0$'; do
+        sleep 0.05
+    done
+    {
+        awk '{ print $14 + $15 + $16 + $17 }' "/proc/$postmaster/stat"
+        for pid in $(pgrep -P "$postmaster"); do
+            awk '{ print $14 + $15 }' "/proc/$pid/stat" 2>/dev/null || true
+        done
+    } | awk -v tick="$tick" '{ sum += $1 } END { printf "%.0f", sum * tick }'
+}
+
 # check_count FOLDER TRANSACTIONS: ends the script unless the case has counted
 # just as many
 check_count() {

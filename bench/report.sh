@@ -19,7 +19,7 @@ table() {
 
 tables() {
     local name
-    for name in one_key zipf held five_keys once replay ledger bulk worker million stock sold_out hold sketch sketch_stored sketch_size outbox_write outbox_read buffer buffer_keys cached mix flush bars; do
+    for name in one_key zipf cold held five_keys once replay ledger bulk worker million stock sold_out hold sketch sketch_stored sketch_size outbox_write outbox_read buffer buffer_keys cached mix flush bars; do
         printf '\n%s\n\n' "$name"
         table "$name" "$1"
     done

@@ -39,6 +39,35 @@ function print_held(    i, name, free, held, read_free, read_held) {
 	}
 }
 
+# Each case beside its baseline, the first of its part
+function print_cold(    p, parts, label, c, i, part, clients, name, base) {
+	label["cold"] = "existing keys, uniform"
+	label["cold_new"] = "new keys"
+	label["cold_zipf"] = "existing keys, Zipf 1.05"
+	split("cold cold_new cold_zipf", parts, " ")
+	print "| keys | clients | statement | rate /s | ratio | WAL bytes | ratio | processor us | ratio |"
+	print "|---|---:|---|---:|---:|---:|---:|---:|---:|"
+	for (p = 1; p <= 3; p++) {
+		part = parts[p]
+		for (c = 1; c <= columns[part]; c++) {
+			clients = columns[part, c]
+			base = cases[part, 1]
+			for (i = 1; i <= cases[part]; i++) {
+				name = cases[part, i]
+				printf "| %s | %s | %s | %s | %s | %s |\n", i == 1 ? label[part] : "", i == 1 ? clients : "",
+					title[part, name], cost("%.0f", part, name, base, clients, "rate"),
+					cost("%.0f", part, name, base, clients, "wal"), cost("%.1f", part, name, base, clients, "cpu_us")
+			}
+		}
+	}
+}
+
+# a number and its ratio to that of the baseline, as two cells
+function cost(format, part, name, base, clients, metric,    own) {
+	own = median(key(part, name, clients, metric))
+	return show(format, own) " | " (name == base ? "" : show("%.2f", ratio(own, median(key(part, base, clients, metric)))))
+}
+
 function print_five_keys(    c, i, name, level) {
 	print "| isolation level | transaction | committed /s | deadlocks | serialization failures |"
 	print "|---|---|---:|---:|---:|"
@@ -226,6 +255,8 @@ END {
 		print_rates("one_key", "50_dc_incr")
 	else if (table == "zipf")
 		print_rates("zipf", "20_dc_incr")
+	else if (table == "cold")
+		print_cold()
 	else if (table == "held")
 		print_held()
 	else if (table == "five_keys")

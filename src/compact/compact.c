@@ -12,7 +12,8 @@
  *	   deleted is left for the next time.
  *	3. Lock the keys' rows of totals with SKIP LOCKED. A key whose row exists but
  *	   is locked, by dc_set(), dc_delete() or a commit, is left alone.
- *	4. Write the sums to the totals and take them off the shard rows.
+ *	4. Write the sums to the totals and take them off the shard rows. A key whose row of
+ *	   totals another transaction is just inserting, or has inserted since step 3, is left alone.
  *
  * So a compaction never waits for a row. It blocks nobody and takes part in no deadlock;
  * writers skip the rows that it has locked. The tables and their partitions are locked
@@ -34,7 +35,8 @@
  * (set.c). Compaction by hand warns of it each time, the worker once (compactstuck.c).
  *
  * Under REPEATABLE READ and SERIALIZABLE a row that has changed since the
- * snapshot is a serialization failure (40001).
+ * snapshot is a serialization failure (40001). Commits change rows of totals, too, so that
+ * comes often.
  */
 #include "postgres.h"
 

@@ -1,19 +1,22 @@
 /*
  * apply.c
- *		Writing the pending deltas to the shard tables.
+ *		Writing the pending deltas to the tables.
  *
  * At PRE_COMMIT the pending deltas are written (commit.c), in the order of counter
- * and key, one row per key. Until then no row was touched, so a shard row is locked
- * only for the time that a commit takes. There are three ways to write:
+ * and key, one row per key. Until then no row was touched, so a row is locked
+ * only for the time that a commit takes. There are four ways to write:
+ *
+ * Totals first (totalrow.c): a commit, below SERIALIZABLE, of a table whose totals may be
+ * written so (directtotals.c). The transaction updates or inserts the key's row of totals,
+ * unless it knows the key to be contended. It never waits for that; what it cannot have at
+ * once goes to shard rows, directly.
  *
  * Directly (direct.c): a commit, at any isolation level, on plain local tables.
- * The transaction adds to a row of the key that is not locked. If all are locked
+ * The transaction adds to a shard row of the key that is not locked. If all are locked
  * it inserts one more. Only if the key has max_shards rows already does it wait, for
- * its first choice. A transaction that waits holds nothing but rows of lower keys,
- * taken in this same phase, so committing transactions cannot deadlock with each
- * other. A SERIALIZABLE transaction inserts a row in any case, by which it and
- * transactions that read the key find each other (serial.c); while an old snapshot is held, in
- * place of another one (again.c).
+ * its first choice. A SERIALIZABLE transaction inserts a row in any case, by which it and
+ * transactions that read the key find each other (serial.c); while an
+ * old snapshot is held, in place of another one (again.c).
  *
  * Shared rows by SQL (sqlwrite.c): the same, for other tables, under READ
  * COMMITTED.
@@ -30,6 +33,16 @@
  *	  that has changed since the snapshot would fail;
  *	- for foreign tables, where SKIP LOCKED is not available.
  * max_shards does not bound blind rows; compaction removes them.
+ *
+ * Why committing transactions cannot deadlock. They wait for one thing, a shard row
+ * of a key that has max_shards of them, and only if nobody sets the key or compacts the
+ * table (locks.c): so for another committing transaction. Whoever waits holds nothing but rows
+ * of lower keys, of totals and shard rows, taken in this same phase. Along a chain of
+ * those who wait the keys grow, so there is no circle. Rows of totals are not in it, since no
+ * commit waits for one. Others do wait for them: setters, users' own UPDATEs, inserters of the
+ * same key. They hold what they like, and wait for this commit, which waits for none of
+ * them. What such a transaction has locked is a row of totals, which is busy then, or a key
+ * that it sets. Nobody but its owner locks shard rows by hand, and then all depends on that.
  *
  * foreign.c has what foreign tables need beyond that.
  *

@@ -1,6 +1,6 @@
 /*
  * apply.h
- *		Writing the pending deltas to the shard tables (see apply.c).
+ *		Writing the pending deltas to the tables (see apply.c).
  */
 #ifndef DC_APPLY_H
 #define DC_APPLY_H

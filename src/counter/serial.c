@@ -14,7 +14,8 @@
  * Of a row that is updated both ways need R and W to meet at one version: the one
  * that R sees must be the one that W replaces. Our rows are changed in between by
  * others that do not count for SSI: by compaction, levelling and flushes, which are the
- * worker's and change no value, and by increments at other levels. Once one of these has
+ * worker's and change no value, and by increments at other levels, which write rows of
+ * totals as well. Once one of these has
  * replaced R's version, an update by W does not meet R's lock, nor does R come across
  * it. SSI knows nothing of the pair then: write skew.
  *
@@ -68,8 +69,9 @@
  *
  * What is left out, as it has no place in a serial order:
  *	- the table of totals, read by plain SQL, dc_total(), dc_top(): it shows the amounts
- *	  that compaction has moved so far. Setters that change a row of it conflict with
- *	  transactions that have read that row, unless compaction has changed it in between;
+ *	  that commits have written there, or compaction has moved so far. Setters that change a
+ *	  row of it conflict with transactions that have read that row, unless others have changed
+ *	  it in between;
  *	- amounts in memory of a buffered table, and the rows of such a table, which are
  *	  read as of now (bufferread.c);
  *	- tables on other servers;

@@ -15,10 +15,11 @@
  *	   away from compaction.
  *	4. Only then is the row of totals locked and read: compaction moves amounts
  *	   from shard rows to totals, so all that it took before step 3 is found here
- *	   (READ COMMITTED: each step has a snapshot of its own).
+ *	   (READ COMMITTED: each step has a snapshot of its own). This waits for
+ *	   transactions that are just committing, too.
  *	5. The sum is the old value. The new one is written to the row of totals, or,
- *	   if there is none, to this transaction's own shard row. Only compaction
- *	   inserts rows of totals, so there is no waiting for an insertion.
+ *	   if there is none, to this transaction's own shard row: another transaction
+ *	   may be inserting a row of totals, and must not be waited for.
  *
  * From a stock compaction is kept away (locks.c) before step 3: it moves units
  * between shard rows, and to new ones, which the statement of that step would not
@@ -28,10 +29,26 @@
  * are nothing net, and the value goes to new shard rows. Setting a stock waits for open
  * transactions that have taken from it.
  *
- * Increments that commit after step 3 use other shard rows and are added on top,
- * so no amount is lost between the value returned and the value left. Under
- * REPEATABLE READ and SERIALIZABLE a row that has changed since the snapshot is
- * a serialization failure (40001), as with any UPDATE. Under SERIALIZABLE transactions
+ * Each increment counts once, in the value returned or on top of the value left. It is in one row,
+ * and commits write rows of totals as well as shard rows (rows/totalrow.c). For each way
+ * that the two can meet, by the row that the increment writes:
+ *
+ *	a shard row that step 3 sees: deleted with its latest amounts, after a wait for
+ *		the commit if there must be one. From then on it is busy for others.
+ *	a shard row that step 3 does not see, since it is inserted meanwhile: on top.
+ *	the row of totals, before step 4 has locked it: the commit is waited for, and the
+ *		latest version is read. So the increment is in the value returned, though it may
+ *		have been committed after step 3.
+ *	the row of totals, after that: it cannot be. The row is busy until this transaction
+ *		ends, so the increment goes to a shard row, on top. If this transaction deletes the
+ *		row, the key cannot be inserted before that either: the index says that it is there.
+ *	a row of totals that it inserts, and that step 4 does not see: on top, since step 5 does
+ *		not touch it.
+ *
+ * Under REPEATABLE READ and SERIALIZABLE a row that has changed since the snapshot is
+ * a serialization failure (40001), as with any UPDATE; and as each increment may change
+ * the row of totals, such a setter of a key in use fails nearly always. If it sees no row
+ * of totals, it looks for newer rows (sql_check_newer). Under SERIALIZABLE transactions
  * that read the key find a row of ours, or a mark (serial.c).
  *
  * A key may hold more than bigint can: rows that each fit, and a sum that does not. If

@@ -2,8 +2,8 @@
  * direct.c
  *		Adding to shard rows without SQL.
  *
- * A commit adds each of its deltas to one row of the key that no other
- * transaction is changing:
+ * A commit adds each of its deltas that do not go to a row of totals (totalrow.c) to one
+ * shard row of the key that no other transaction is changing:
  *
  *	1. Take the rows that this backend knows (hints.c), starting with the one that
  *	   the table's shard_by chooses. probe.c finds the live version of each, or

@@ -1,6 +1,7 @@
 /*
  * probe.c
- *		From a remembered place to the current version of a shard row.
+ *		From a remembered place to the current version of a row of a key: a shard row, or
+ *		the row of totals.
  *
  * A hint holds the tuple id that an index entry of the row had. Most of the time the
  * live version is on that page, and is the one that we saw last, whose line the hint

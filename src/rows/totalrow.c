@@ -71,6 +71,7 @@
 #include "base/compat.h"
 #include "catalog/pg_collation.h"
 #include "common/int.h"
+#include "miscadmin.h"
 #include "rows/direct.h"
 #include "rows/locks.h"
 #include "rows/scan.h"
@@ -94,7 +95,7 @@
  */
 #define LOOK_EVERY 61
 
-/* Index entries of a key to follow before its row of totals counts as busy. */
+/* Index entries of a key to follow before a commit gives up. */
 #define MAX_ENTRIES 8
 
 /* Versions of a row on a full page from which on it is left to compaction. */
@@ -117,7 +118,8 @@ typedef enum DcTotalState
 {
 	TOTAL_FREE, /* the probe has it */
 	TOTAL_BUSY, /* another transaction changes, inserts or deletes it */
-	TOTAL_NONE	/* there is no row */
+	TOTAL_NONE, /* there is no row */
+	TOTAL_FAR	/* too many entries lead nowhere */
 } DcTotalState;
 
 /* In TopMemoryContext, made when first needed. Static: of this session, for good. */
@@ -133,7 +135,9 @@ static bool update_total(DcDirectRel *rel, const DcDelta *delta, DcHint *hint,
 						 DcVersion *version);
 static bool has_room(DcDirectRel *rel, const DcHint *hint, const DcVersion *version);
 static DcVersionStep count_version(DcVersion *version, void *arg);
-static bool is_only_locked(const DcVersion *version);
+static bool may_be_lockable(const DcVersion *version);
+static bool insert_total(DcDirectRel *rel, const DcDeltaKey *key, int64 inc, int64 dec,
+						 TimestampTz at, ItemPointer tid);
 static bool set_total(DcDirectRel *rel, int64 inc, int64 dec, TimestampTz at);
 static bool insert_speculatively(DcDirectRel *rel);
 
@@ -150,6 +154,7 @@ total_add(DcDirectTables *tables, const DcDelta *delta)
 	ItemPointerData root;
 	bool done = false;
 
+	CHECK_FOR_INTERRUPTS();
 	counter_layout(tables->counter);
 	if (!tables->counter->direct_totals || must_leave(tables, delta, place))
 		return false;
@@ -160,12 +165,13 @@ total_add(DcDirectTables *tables, const DcDelta *delta)
 			version_release(&probe.version); /* not before: rel->values point there */
 			break;
 		case TOTAL_NONE:
-			done = total_insert(rel, &delta->key, delta->inc, delta->dec,
+			done = insert_total(rel, &delta->key, delta->inc, delta->dec,
 								GetCurrentTimestamp(), &root);
 			if (done)
 				hint_set(&place->hint, &root, InvalidOffsetNumber, InvalidBuffer);
 			break;
 		case TOTAL_BUSY:
+		case TOTAL_FAR:
 			break;
 	}
 	if (done)
@@ -239,8 +245,8 @@ find_total(DcDirectRel *rel, const DcDeltaKey *key, DcHint *hint, DcProbe *probe
 
 /*
  * find_by_index asks the index. Entries of old versions lead to the row as well, along
- * its versions; the newest is the shortest way. If too many lead nowhere, the key counts
- * as busy.
+ * its versions; the newest is the shortest way. A key that is deleted and inserted again and
+ * again while an old snapshot is held has many that lead nowhere.
  */
 static DcTotalState
 find_by_index(DcDirectRel *rel, const DcDeltaKey *key, DcHint *hint, DcProbe *probe)
@@ -264,13 +270,14 @@ find_by_index(DcDirectRel *rel, const DcDeltaKey *key, DcHint *hint, DcProbe *pr
 		found = probe_row(rel, key, hint, probe);
 		if (found == DC_PROBE_FREE)
 			state = TOTAL_FREE;
-		else if (found == DC_PROBE_BUSY || TransactionIdIsValid(probe->xid) ||
-				 ++entries >= MAX_ENTRIES)
+		else if (found == DC_PROBE_BUSY || TransactionIdIsValid(probe->xid))
 			state = TOTAL_BUSY;
+		else if (++entries >= MAX_ENTRIES)
+			state = TOTAL_FAR;
 	}
 	index_endscan(scan);
 	pfree(DatumGetPointer(text_key));
-	if (state == TOTAL_NONE)
+	if (state == TOTAL_NONE || state == TOTAL_FAR)
 		ItemPointerSetInvalid(&hint->root);
 	return state;
 }
@@ -296,7 +303,7 @@ update_total(DcDirectRel *rel, const DcDelta *delta, DcHint *hint, DcVersion *ve
 	{
 		if (direct_replace(rel, hint, version, false))
 			return true;
-		if (!is_only_locked(version))
+		if (!may_be_lockable(version))
 			return false;
 	}
 	if (!direct_lock(rel, version, false))
@@ -331,15 +338,16 @@ count_version(DcVersion *version, void *arg)
 }
 
 /*
- * is_only_locked tells whether a version whose update was refused is locked rather than
+ * may_be_lockable tells whether a version whose update was refused may be locked rather than
  * replaced. Read without a lock on its page: to lock the row says whether that is so.
  */
 static bool
-is_only_locked(const DcVersion *version)
+may_be_lockable(const DcVersion *version)
 {
 	uint16 infomask = version->tuple.t_data->t_infomask;
 
-	return (infomask & HEAP_XMAX_INVALID) == 0 && HEAP_XMAX_IS_LOCKED_ONLY(infomask);
+	return (infomask & HEAP_XMAX_INVALID) == 0 &&
+		(HEAP_XMAX_IS_LOCKED_ONLY(infomask) || (infomask & HEAP_XMAX_IS_MULTI) != 0);
 }
 
 /*
@@ -362,12 +370,36 @@ set_total(DcDirectRel *rel, int64 inc, int64 dec, TimestampTz at)
 }
 
 /*
- * total_insert inserts the row of totals of a key, and tells its place. False, with nothing done, if the index
- * knows of another one, whose transaction may be in progress; it waits for none. The caller has
- * asked for counter->direct_totals.
+ * total_insert inserts the row of totals of a key, and tells its place. False, with nothing
+ * done, if there is another one, or a transaction in progress has one; it waits for none. The
+ * caller has asked for counter->direct_totals.
  */
 bool
 total_insert(DcDirectRel *rel, const DcDeltaKey *key, int64 inc, int64 dec, TimestampTz at,
+			 ItemPointer tid)
+{
+	DcHint hint;
+	DcProbe probe;
+
+	switch (find_by_index(rel, key, &hint, &probe))
+	{
+		case TOTAL_NONE:
+		case TOTAL_FAR:
+			return insert_total(rel, key, inc, dec, at, tid);
+		case TOTAL_FREE:
+			version_release(&probe.version);
+			break;
+		case TOTAL_BUSY:
+			break;
+	}
+	return false;
+}
+
+/*
+ * insert_total does that for a key that the index does not know yet. Meanwhile it may.
+ */
+static bool
+insert_total(DcDirectRel *rel, const DcDeltaKey *key, int64 inc, int64 dec, TimestampTz at,
 			 ItemPointer tid)
 {
 	const AttrNumber *atts = rel->layout->atts;

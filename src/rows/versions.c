@@ -1,6 +1,6 @@
 /*
  * versions.c
- *		Walking along the versions of a shard row.
+ *		Walking along the versions of a shard row, or of a row of totals.
  *
  * A row's versions are linked, the older to the newer. On one page they are a HOT
  * chain, whose root is where an index entry of the row points. If the row has moved

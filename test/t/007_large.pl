@@ -15,7 +15,7 @@ my $half = $keys / 2;
 my $node = dc_node('large', conf => [
 		'shared_buffers = 8MB', 'work_mem = 1MB', 'maintenance_work_mem = 4MB', 'autovacuum = off',
 		'max_wal_size = 2GB', 'synchronous_commit = off', 'jit = off' ]);
-sql($node, 'postgres', "SELECT dc_create('c')");
+sql($node, 'postgres', "SELECT dc_create('c', totals => 'compacted')");
 
 my $session = dc_session($node, 'postgres');
 my $pid = $session->run('SELECT pg_backend_pid()');

@@ -50,7 +50,7 @@ my $written = 'increments, keys_written, early_writes';
 
 sub test_increments
 {
-	sql($node, 'postgres', q{SELECT dc_create('c'), dc_create('p', partitions => 2)});
+	sql($node, 'postgres', q{SELECT dc_create('c', totals => 'compacted'), dc_create('p', partitions => 2)});
 	is(stat_of("$written, busy_skipped, splits, waits, keys_compacted, reads, writes_per_second, stats_reset <= clock_timestamp()"),
 		'0|0|0|0|0|0|0|0|0|t', 'a new table');
 	is(stat_of('last_compaction, last_compaction_duration, overflowed_keys, mean_read_time_ms, mean_flush_time_ms'), '||||', 'what has not happened is NULL');
@@ -144,7 +144,7 @@ sub test_reads
 
 sub test_compaction
 {
-	sql($node, 'postgres', q{SELECT dc_create('z'); SELECT dc_incr_many('z', ARRAY['a', 'b', 'c']); SELECT dc_compact('z', 1);});
+	sql($node, 'postgres', q{SELECT dc_create('z', totals => 'compacted'); SELECT dc_incr_many('z', ARRAY['a', 'b', 'c']); SELECT dc_compact('z', 1);});
 	is(stat_of('keys_compacted, last_compaction IS NULL, active_keys', 'z'), '1|t|2', 'a compaction of some keys is not the last one of the table');
 	sql($node, 'postgres', q{BEGIN; SELECT dc_compact('z'); ROLLBACK;});
 	is(stat_of('keys_compacted, last_compaction IS NULL, active_keys', 'z'), '1|t|2', 'nor is one that is rolled back');
@@ -167,7 +167,7 @@ sub test_contention
 {
 	my @sessions = map { dc_session($node, 'postgres') } 1 .. 3;
 
-	sql($node, 'postgres', q{SELECT dc_create('busy', max_shards => 2); SELECT dc_incr('busy', 'a')});
+	sql($node, 'postgres', q{SELECT dc_create('busy', max_shards => 2, totals => 'compacted'); SELECT dc_incr('busy', 'a')});
 	$sessions[0]->run(q{BEGIN; UPDATE busy_shard SET inc = inc});
 	$sessions[1]->run(q{SELECT dc_incr('busy', 'a')});
 	is(stat_of('busy_skipped > 0, splits, waits, shard_rows', 'busy'), 't|1|0|2', 'a busy row is passed over, and the key splits');
@@ -209,7 +209,7 @@ sub test_hot_keys
 	my $long = 'x' x 600;
 
 	sql($node, 'postgres', qq{
-		SELECT dc_create('h');
+		SELECT dc_create('h', totals => 'compacted');
 		DO \$\$ BEGIN
 			FOR i IN 1 .. 4000 LOOP
 				PERFORM dc_incr('h', 'hot'), dc_incr('h', '$long', 3), dc_incr('h', 'cold ' || i);
@@ -276,7 +276,7 @@ sub test_restarts
 	sql($node, 'postgres', q{
 		SELECT dc_incr('z', 'a'), dc_incr('z', 'b'); SELECT dc_compact('z'); SELECT dc_incr('z', 'c'); SELECT dc_get('z', 'a');
 		CREATE DATABASE other;});
-	sql($node, 'other', q{CREATE EXTENSION dcounter; SELECT dc_create('z'); SELECT dc_incr('z', 'a')});
+	sql($node, 'other', q{CREATE EXTENSION dcounter; SELECT dc_create('z', totals => 'compacted'); SELECT dc_incr('z', 'a')});
 	$before = stat_of($columns, 'z');
 	$other = stat_of($columns, 'z', 'other');
 	$node->stop('fast');
@@ -357,7 +357,7 @@ sub test_many_tables
 		'3x' . ($entries - 4) . ' 1x3', 'which start at zero');
 
 	# A session that remembers the entry of a dropped table
-	sql($node, 'postgres', q{SELECT dc_drop('t4'), dc_drop('t5'); SELECT dc_create('t4'), dc_create('t5'); SELECT dc_incr('t5', 'a'), dc_incr('t4', 'a');});
+	sql($node, 'postgres', q{SELECT dc_drop('t4'), dc_drop('t5'); SELECT dc_create('t4', totals => 'compacted'), dc_create('t5', totals => 'compacted'); SELECT dc_incr('t5', 'a'), dc_incr('t4', 'a');});
 	$session->run("SELECT dc_incr('t' || i, 'a') FROM generate_series(4, 8) AS i");
 	is(sql($node, 'postgres', q{SELECT string_agg(coalesce(increments::text, 'none'), ' ' ORDER BY counter::text) FROM dc_stat_counters WHERE counter::text ~ '^t[4-8]$'}),
 		'2 2 4 4 4', 'a session adds to the right table');
@@ -372,9 +372,9 @@ sub test_many_tables
 	# A table of a transaction in progress is not taken for one that is gone
 	sql($node, 'postgres', q{SELECT dc_drop('t7')});
 	$session = dc_session($node, 'postgres');
-	$session->run(q{BEGIN; SELECT dc_create('fresh'); SELECT dc_incr('fresh', 'a')});
+	$session->run(q{BEGIN; SELECT dc_create('fresh', totals => 'compacted'); SELECT dc_incr('fresh', 'a')});
 	usleep(10_500_000);    # the time until it is looked for again
-	sql($node, 'postgres', q{SELECT dc_create('more'); SELECT dc_incr('more', 'a')});
+	sql($node, 'postgres', q{SELECT dc_create('more', totals => 'compacted'); SELECT dc_incr('more', 'a')});
 	$session->run('COMMIT');
 	is(stat_of('increments', 'fresh') . ' ' . stat_of('increments', 'more'), '1 ', 'the entry of a new table stays its own');
 	$session->quit;

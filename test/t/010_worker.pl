@@ -29,8 +29,8 @@ is(sql($node, 'postgres', q{
 
 sql($node, 'a', q{
 	CREATE ROLE alice; CREATE SCHEMA private AUTHORIZATION alice;
-	SELECT dc_create('c');
-	SET ROLE alice; SELECT dc_create('private.c');});
+	SELECT dc_create('c', totals => 'compacted');
+	SET ROLE alice; SELECT dc_create('private.c', totals => 'compacted');});
 compacts($node, 'a', $_, "$_ is compacted") foreach 'c', 'private.c';
 
 my $session = dc_session($node, 'plain');
@@ -127,7 +127,7 @@ sql($node, 'plain', "BEGIN; CREATE EXTENSION dcounter; PREPARE TRANSACTION 'exte
 state_is($node, 'plain', 'no extension', 'CREATE EXTENSION, prepared');
 sql($node, 'plain', "COMMIT PREPARED 'extension'");
 state_is($node, 'plain', 'running', 'and committed');
-sql($node, 'a', "SELECT dc_create('gone'); SELECT dc_incr('gone', 'a'); SELECT pg_sleep(random() * 0.1); SELECT dc_drop('gone')")
+sql($node, 'a', "SELECT dc_create('gone', totals => 'compacted'); SELECT dc_incr('gone', 'a'); SELECT pg_sleep(random() * 0.1); SELECT dc_drop('gone')")
   foreach 1 .. 10;
 unlike(log_since($node, $offset), $failed, 'a database, an extension or a table that is gone is no error');
 
@@ -178,7 +178,7 @@ compacts($node, 'a', 'c', 'without a launcher workers go on');
 #
 my $alone = dc_node('alone', conf => [ worker_conf(), 'dcounter.compact_batch = 10' ]);
 
-sql($alone, 'postgres', "SELECT dc_create('c')");
+sql($alone, 'postgres', "SELECT dc_create('c', totals => 'compacted')");
 is(sql($alone, 'postgres', q{
 	SELECT (SELECT count(*) FROM pg_stat_activity WHERE backend_type LIKE 'dcounter%'), (SELECT count(*) FROM dc_stat_worker)}),
 	'0|0', 'no preload: no launcher, no worker, nothing to show');
@@ -259,9 +259,9 @@ compacts($alone, 'postgres', 'c', 'which works');
 sql($alone, 'postgres', 'SELECT dc_worker_stop()');
 sql($alone, 'postgres', q{
 	CREATE ROLE bob; GRANT CREATE ON SCHEMA public TO bob;
-	SELECT dc_create('before'), dc_create('broken'), dc_create('failing');
-	SET ROLE bob; SELECT dc_create('bobs');
-	RESET ROLE; SELECT dc_create('after');
+	SELECT dc_create('before', totals => 'compacted'), dc_create('broken', totals => 'compacted'), dc_create('failing', totals => 'compacted');
+	SET ROLE bob; SELECT dc_create('bobs', totals => 'compacted');
+	RESET ROLE; SELECT dc_create('after', totals => 'compacted');
 	SELECT dc_incr('broken', 'key'); ALTER TABLE broken_shard DROP COLUMN updated_at;
 	CREATE FUNCTION fails() RETURNS trigger LANGUAGE plpgsql AS $$
 		BEGIN RAISE 'no totals today' USING DETAIL = 'It is too late.', HINT = 'Try tomorrow.'; END $$;

@@ -287,7 +287,7 @@ my @keys = ('deleted', 'early', 'locked', 'reset', 'set', 'total');
 my $all_keys = join(', ', map { "'$_'" } @keys);
 my @holders = map { dc_session($node, 'postgres') } 1 .. 6;
 
-sql($node, 'postgres', "SELECT dc_create('h', max_shards => 2), dc_create('hp', partitions => 2); SELECT dc_incr('h', k, 10) FROM unnest(ARRAY[$all_keys]) AS k");
+sql($node, 'postgres', "SELECT dc_create('h', max_shards => 2, totals => 'compacted'), dc_create('hp', partitions => 2); SELECT dc_incr('h', k, 10) FROM unnest(ARRAY[$all_keys]) AS k");
 eventually("SELECT count(*) = 6 FROM h WHERE value = 10", 'keys with totals');
 is(sql($node, 'postgres', "SELECT dc_worker_stop(); SELECT dc_incr('h', k, 5) FROM unnest(ARRAY[$all_keys]) AS k") =~ s/\n//gr, 't', 'and shard rows');
 $_->run('BEGIN') foreach @holders;

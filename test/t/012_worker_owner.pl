@@ -132,7 +132,7 @@ my @bad = grep { $tables{$_}{fails} } @names;
 create_others('before');
 foreach my $name (@names)
 {
-	as_mallory("SELECT public.dc_create('mallory.$name'" . ($tables{$name}{create} ? ", $tables{$name}{create}" : '') . ')');
+	as_mallory("SELECT public.dc_create('mallory.$name', totals => 'compacted'" . ($tables{$name}{create} ? ", $tables{$name}{create}" : '') . ')');
 }
 sql($node, 'evil', join(';', map { "SELECT dc_incr('mallory.$_', 'a')" } @names));
 eventually('evil', 'SELECT ' . join(' + ', map { "(dc_total('mallory.$_', 'a')).value" } @names) . ' = ' . @names, 'tables of his, still as they should be');

@@ -24,7 +24,7 @@ sub all
 
 my $node = dc_node('crash');
 sql($node, 'postgres', q{
-	SELECT dc_create('stays'), dc_create('goes'), dc_create('back'), dc_create('parts', partitions => 2), dc_stock_create('seats');
+	SELECT dc_create('stays', totals => 'compacted'), dc_create('goes', totals => 'compacted'), dc_create('back', totals => 'compacted'), dc_create('parts', partitions => 2), dc_stock_create('seats');
 	ALTER TABLE goes SET UNLOGGED;
 	ALTER TABLE seats SET UNLOGGED;
 	ALTER TABLE parts_p0 SET UNLOGGED;
@@ -93,7 +93,7 @@ $node->stop;
 my $publisher = dc_node('publisher', init => { allows_streaming => 'logical' });
 my $subscriber = dc_node('subscriber', conf => [ "shared_preload_libraries = 'dcounter'", "dcounter.compact_interval = '1d'" ]);
 sql($_, 'postgres', q{SELECT dc_create('c'), dc_create('b'), dc_create('p', partitions => 2), dc_stock_create('s')}) foreach $publisher, $subscriber;
-sql($subscriber, 'postgres', q{SELECT dc_alter('b', mode => 'buffered', flush_interval => '1 day')});
+sql($subscriber, 'postgres', q{SELECT dc_alter('b', mode => 'buffered', flush_interval => '1 day'), dc_alter('c', totals => 'compacted')});
 # what was counted there before, in shard rows and in memory, stays: writing is refused from then on
 sql($subscriber, 'postgres', q{SELECT dc_incr(c, k::text, 1) FROM unnest('{c,b,p}'::regclass[]) AS c, generate_series(1, 9) AS k});
 # of the stock all tables, of the others the totals alone

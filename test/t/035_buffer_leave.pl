@@ -23,7 +23,7 @@ my $node = buffer_node('leave', 'max_connections = 80', "dcounter.compact_interv
 sql($node, 'postgres', q{
 	SELECT dc_create('first', mode => 'buffered', flush_interval => '1 day'), dc_create('synced', mode => 'buffered', durability => 'sync', flush_interval => '1 day');
 	SELECT dc_create('narrow', mode => 'buffered', durability => 'sync', flush_interval => '1 day', max_shards => 1);
-	SELECT dc_create('exact', max_shards => 1);
+	SELECT dc_create('exact', max_shards => 1, totals => 'compacted');
 	SELECT dc_create('last', mode => 'buffered', flush_interval => '1 day'), dc_create('slow', mode => 'buffered', flush_interval => '1 day');
 	CREATE TABLE log (kind text, n int);
 	SELECT dc_incr('exact', 'row');});

@@ -315,7 +315,7 @@ sub stopped_step
 sub test_race
 {
 	set('dcounter.compact_batch', 20000);
-	as_role('mallory', q{SELECT dc_create('m.w'), dc_create('m.wp', partitions => 2)});
+	as_role('mallory', q{SELECT dc_create('m.w', totals => 'compacted'), dc_create('m.wp', partitions => 2)});
 	# an index that does not wait for the worker, until its code could run
 	for my $try (1 .. 10)
 	{

@@ -20,8 +20,8 @@ sql($node, 'postgres', "CREATE DATABASE $_") foreach 'a', 'plain';
 sql($node, $_, 'CREATE EXTENSION dcounter') foreach 'a', 'plain';
 sql($node, 'a', q{
 	CREATE ROLE joe; CREATE ROLE alice; CREATE SCHEMA private AUTHORIZATION alice;
-	SELECT dc_create('c');
-	SET ROLE alice; SELECT dc_create('private.c');});
+	SELECT dc_create('c', totals => 'compacted');
+	SET ROLE alice; SELECT dc_create('private.c', totals => 'compacted');});
 soon($node, 'postgres', $workers, 'a plain postgres', 'each database has a worker');
 
 #
@@ -50,7 +50,7 @@ soon($node, 'a', q{SELECT dc_get('c', 'lag') - value FROM c WHERE key = 'lag'}, 
 #
 $offset = -s $node->logfile;
 sql($node, 'a', q{
-	SELECT dc_create('before'), dc_create('failing'), dc_create('after');
+	SELECT dc_create('before', totals => 'compacted'), dc_create('failing', totals => 'compacted'), dc_create('after', totals => 'compacted');
 	CREATE FUNCTION fails() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no totals today'; END $$;
 	CREATE TRIGGER fails BEFORE INSERT OR UPDATE ON failing FOR EACH ROW EXECUTE FUNCTION fails();
 	SELECT dc_incr('failing', 'k');});
@@ -69,7 +69,7 @@ soon($node, 'a', q{SELECT value FROM failing WHERE key = 'k'}, '1', 'mended: it 
 # A key that cannot be compacted
 #
 $offset = -s $node->logfile;
-sql($node, 'a', q{SELECT dc_create('over')});
+sql($node, 'a', q{SELECT dc_create('over', totals => 'compacted')});
 sql($node, 'a', "BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT dc_incr('over', 'k', 9223372036854775807); COMMIT") foreach 1 .. 2;
 soon($node, 'a', q{SELECT overflowed_keys FROM dc_stat_counters WHERE counter = 'over'::regclass}, '1', 'a key whose sum leaves bigint is counted');
 # ... of each of these a sweep
@@ -167,7 +167,7 @@ $starter->send('SELECT dc_worker_start()');
 
 foreach (@running)
 {
-	sql($node, $_, "SELECT dc_create('room')");
+	sql($node, $_, "SELECT dc_create('room', totals => 'compacted')");
 	compacts($node, $_, 'room', 'a worker that runs works');
 }
 my $looked = q{SELECT state_change FROM pg_stat_activity WHERE backend_type = 'dcounter launcher'};
@@ -227,7 +227,7 @@ my @room = log_since($node, $offset) =~ /$room/g;
 is(scalar @room, 1, 'it was logged once');
 is(answer($node, $running[0], 'SELECT dc_worker_stop()'), 't', 'a worker makes room');
 state_is($node, $idle, 'running', 'for another');
-sql($node, $idle, "SELECT dc_create('room')");
+sql($node, $idle, "SELECT dc_create('room', totals => 'compacted')");
 compacts($node, $idle, 'room', 'which works');
 
 set_conf($node, 'dcounter.worker' => 'off');

@@ -13,7 +13,7 @@ use Test::More;
 my $node = owner_node();
 
 create_others('before');
-as_mallory(q{SELECT public.dc_create('mallory.worst_message')});
+as_mallory(q{SELECT public.dc_create('mallory.worst_message', totals => 'compacted')});
 create_others('after');
 sql($node, 'evil', q{SELECT dc_worker_stop(); SELECT dc_incr('mallory.worst_message', 'a'); CALL dc_maintain(); SELECT dc_incr('mallory.worst_message', 'a')});
 as_mallory(worst_message());
@@ -35,7 +35,7 @@ sub goes_on
 	return eventually('evil', "SELECT (dc_total('vera.before', 'a')).value = $counted AND (dc_total('boss.after', 'a')).value = $counted{'boss.after'}", $name);
 }
 
-as_mallory(q{SELECT public.dc_create('mallory.secured'), public.dc_create('mallory.altered'), public.dc_create('mallory.converted')});
+as_mallory(q{SELECT public.dc_create('mallory.secured', totals => 'compacted'), public.dc_create('mallory.altered', totals => 'compacted'), public.dc_create('mallory.converted', totals => 'compacted')});
 sql($node, 'evil', q{SELECT dc_incr('mallory.secured', 'a', 3), dc_incr('mallory.altered', 'a', 3), dc_incr('mallory.converted', 'a', 3)});
 as_mallory(q{
 	ALTER TABLE mallory.altered_shard ALTER inc TYPE numeric;
@@ -92,7 +92,7 @@ sql($node, 'evil', q{
 	CREATE ROLE nina NOLOGIN CONNECTION LIMIT 0 VALID UNTIL '2000-01-01';
 	CREATE SCHEMA nina;
 	GRANT USAGE, CREATE ON SCHEMA nina TO nina;
-	SELECT dc_create('nina.c');
+	SELECT dc_create('nina.c', totals => 'compacted');
 	ALTER TABLE nina.c OWNER TO nina;
 	REVOKE CONNECT, TEMP ON DATABASE evil FROM PUBLIC;
 	REVOKE USAGE ON SCHEMA public FROM PUBLIC;
@@ -122,7 +122,7 @@ sub stuck
 }
 
 as_mallory(q{
-	SELECT public.dc_create('mallory.loop');
+	SELECT public.dc_create('mallory.loop', totals => 'compacted');
 	CREATE FUNCTION mallory.loop() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(100000); RETURN NEW; END $$;
 	CREATE TRIGGER t BEFORE INSERT OR UPDATE ON mallory.loop FOR EACH ROW EXECUTE FUNCTION mallory.loop()});
 is(sql($node, 'evil', "SELECT dc_incr('mallory.loop', 'a')"), '', 'code that takes long');
@@ -165,7 +165,7 @@ as_mallory('DROP TABLE mallory.loop');
 ## The extension itself: it is in a schema of the owner of the database
 
 as_mallory(q{
-	SELECT public.dc_create('mallory.last');
+	SELECT public.dc_create('mallory.last', totals => 'compacted');
 	CREATE FUNCTION mallory.last() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN DROP SCHEMA public CASCADE; RETURN NEW; END $$;
 	CREATE TRIGGER t BEFORE INSERT ON mallory.last FOR EACH ROW EXECUTE FUNCTION mallory.last()});
 sql($node, 'evil', "SELECT dc_incr('mallory.last', 'a'); SELECT dc_worker_start()");
