@@ -15,8 +15,8 @@
  * The transaction adds to a shard row of the key that is not locked. If all are locked
  * it inserts one more. Only if the key has max_shards rows already does it wait, for
  * its first choice. A SERIALIZABLE transaction inserts a row in any case, by which it and
- * transactions that read the key find each other (serial.c); while an old snapshot is held, in
- * place of another one (again.c).
+ * transactions that read the key find each other (serial.c); while an
+ * old snapshot is held, in place of another one (again.c).
  *
  * Shared rows by SQL (sqlwrite.c): the same, for other tables, under READ
  * COMMITTED.

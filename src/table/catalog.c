@@ -28,6 +28,7 @@ static const char *const mode_names[] = {"exact", "buffered"};
 static const char *const durability_names[] = {"async", "sync"};
 static const char *const totals_names[] = {"direct", "compacted"};
 
+static int by_table(const ListCell *a, const ListCell *b);
 static void columns(DcCatRow *io, void *data);
 
 static const DcCatalog counters = {
@@ -100,12 +101,25 @@ catalog_lock_at_once(void)
 }
 
 /*
- * catalog_read_all returns a list of all rows (DcCounterRow *).
+ * catalog_read_all returns a list of all rows (DcCounterRow *), in the order in which
+ * all take locks on the tables.
  */
 List *
 catalog_read_all(void)
 {
-	return cat_read_all(&counters, SnapshotSelf);
+	List *rows = cat_read_all(&counters, SnapshotSelf);
+
+	list_sort(rows, by_table);
+	return rows;
+}
+
+static int
+by_table(const ListCell *a, const ListCell *b)
+{
+	Oid left = ((DcCounterRow *) lfirst(a))->counter;
+	Oid right = ((DcCounterRow *) lfirst(b))->counter;
+
+	return left < right ? -1 : left > right;
 }
 
 /*

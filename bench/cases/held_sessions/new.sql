@@ -1,0 +1,1 @@
+SELECT dc_incr('likes', 'new:' || nextval('new_key'));
