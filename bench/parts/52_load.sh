@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A million keys with their counts: into a table like the totals by a plain INSERT, by
-# dc_load, and by a plain INSERT into the counter table. Then the same by dc_incr_many, with
-# totals => 'compacted': how large the shard table is a minute later, the worker being at work.
+# dc_load, and by a plain INSERT into the counter table. Then the same by dc_incr_many, for both
+# values of the setting `totals`: how large the shard table is a minute later, the worker being at work.
 set -euo pipefail
 # shellcheck source=bench/lib.sh
 source bench/lib.sh
@@ -37,24 +37,31 @@ for ((round = 0; round <= LOAD_ROUNDS; round++)); do
 done
 sql bench 'DROP TABLE IF EXISTS plain, loaded, inserted;' >/dev/null
 
-sql bench "SELECT dc_create('many', totals => 'compacted');" >/dev/null
+# space TOTALS: how large the shard table is a minute after all keys were counted at once
+space() {
+    local totals=$1 start before bytes limit minute='' small=''
+    sql bench "SELECT dc_create('many', totals => '$totals');" >/dev/null
+    sql bench "SELECT dc_incr_many('many', array_agg(key), array_agg(n)) FROM source;" >/dev/null
+    start=$SECONDS
+    before=$(shard_bytes)
+    limit=$((LOAD_MINUTE + 120))
+    while [[ -z $minute || (-z $small && $((SECONDS - start)) -lt $limit) ]]; do
+        sleep 1
+        bytes=$(shard_bytes)
+        [[ -n $small || $bytes -ge 10000000 ]] || small=$((SECONDS - start))
+        [[ -n $minute || $((SECONDS - start)) -lt $LOAD_MINUTE ]] || minute=$bytes
+    done
+    [[ $(sql bench "SELECT dc_sum('many') - sum(n) FROM source") == 0 ]] || die 'load: the sum of increments is off'
+    record load "$totals" any mb_before 1 "$(awk -v b="$before" 'BEGIN { print b / 1000000 }')"
+    record load "$totals" any mb_minute 1 "$(awk -v b="$minute" 'BEGIN { print b / 1000000 }')"
+    record load "$totals" any seconds_small 1 "${small:-$limit}"
+    say 'load, %s: shard table %d MB, after %d s %d MB; under 10 MB after %s s' "$totals" $((before / 1000000)) "$LOAD_MINUTE" $((minute / 1000000)) "${small:->$limit}"
+    sql bench "SELECT dc_drop('many');" >/dev/null
+}
+
 sql bench 'ALTER SYSTEM SET dcounter.worker = on;'
 sql bench 'SELECT pg_reload_conf();' >/dev/null
-sql bench "SELECT dc_incr_many('many', array_agg(key), array_agg(n)) FROM source;" >/dev/null
-start=$SECONDS
-before=$(shard_bytes)
-limit=$((LOAD_MINUTE + 120))
-minute='' small=''
-while [[ -z $minute || (-z $small && $((SECONDS - start)) -lt $limit) ]]; do
-    sleep 1
-    bytes=$(shard_bytes)
-    [[ -n $small || $bytes -ge 10000000 ]] || small=$((SECONDS - start))
-    [[ -n $minute || $((SECONDS - start)) -lt $LOAD_MINUTE ]] || minute=$bytes
-done
-[[ $(sql bench "SELECT dc_sum('many') - sum(n) FROM source") == 0 ]] || die 'load: the sum of increments is off'
-record load shards any mb_before 1 "$(awk -v b="$before" 'BEGIN { print b / 1000000 }')"
-record load shards any mb_minute 1 "$(awk -v b="$minute" 'BEGIN { print b / 1000000 }')"
-record load shards any seconds_small 1 "${small:-$limit}"
-say 'load: shard table %d MB, after %d s %d MB; under 10 MB after %s s' $((before / 1000000)) "$LOAD_MINUTE" $((minute / 1000000)) "${small:->$limit}"
+space direct
+space compacted
 sql postgres 'ALTER SYSTEM RESET ALL;'
 sql postgres 'SELECT pg_reload_conf();' >/dev/null
