@@ -9,6 +9,7 @@
 #define DC_COMPAT_H
 
 #include "access/genam.h"
+#include "access/table.h"
 #include "access/tableam.h"
 #include "access/twophase.h"
 #include "catalog/pg_attribute.h"
@@ -326,7 +327,7 @@ compat_rewrite_table(Oid relid)
 	ClusterParams params = {0};
 
 #if PG_VERSION_NUM >= 180000
-	cluster_rel(relation_open(relid, NoLock), InvalidOid, &params);
+	cluster_rel(table_open(relid, NoLock), InvalidOid, &params);
 #else
 	cluster_rel(relid, InvalidOid, &params);
 #endif
