@@ -25,6 +25,8 @@ sub buffer_node
 	my $node = dc_node($name, init => { allows_streaming => 1 }, conf => [
 			"shared_preload_libraries = 'dcounter'", 'autovacuum = off', 'restart_after_crash = on', @conf ]);
 
+	# without a counter table or a consumer there would be none
+	sql($node, 'postgres', q{SELECT dc_consumer_create('keeps_worker')});
 	worker_runs($node, 'postgres');
 	return $node;
 }

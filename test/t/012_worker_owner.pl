@@ -115,7 +115,7 @@ my %tables = (
 			CREATE FUNCTION mallory.drops() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM mallory.attack('drops'); DROP TABLE mallory.drops_shard; RETURN NEW; END $$;
 			CREATE TRIGGER t BEFORE UPDATE ON mallory.drops FOR EACH ROW EXECUTE FUNCTION mallory.drops()},
 		hooks => ['drops'],
-		fails => 'cannot DROP TABLE "drops_shard" because it is being used by active queries in this session' },
+		fails => 'cannot DROP INDEX "drops_shard_pkey" because it is being used by active queries in this session' },
 	cancels => {
 		sql => q{
 			CREATE FUNCTION mallory.cancels() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE query_canceled; END $$;
