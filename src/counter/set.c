@@ -12,9 +12,9 @@
  *	   to memory from now on count as later than this.
  *	3. The key's shard rows are deleted, returning their amounts. This waits for
  *	   transactions that are just committing an increment, and takes the rows
- *	   away from compaction. It is done twice: a SERIALIZABLE transaction may have taken a
- *	   row away and inserted it again with its amounts, which the first snapshot does not
- *	   show (rows/again.c).
+ *	   away from compaction. It is done twice for rows of one transaction alone: a
+ *	   SERIALIZABLE one may have taken such a row away and inserted it again with its amounts,
+ *	   which the first snapshot does not show (rows/again.c).
  *	4. Only then is the row of totals locked and read: compaction moves amounts
  *	   from shard rows to totals, so all that it took before step 3 is found here
  *	   (READ COMMITTED: each step has a snapshot of its own). This waits for
@@ -108,6 +108,14 @@ static const DcStatement sql_delete_total = {
 /* key */
 static const DcStatement sql_delete_shards = {
 	.text = "DELETE FROM @shards AS s WHERE s.key = $1 RETURNING s.inc, s.dec", .argtypes = {TEXTOID}, .columns = {DC_BIGINT("inc"), DC_BIGINT("dec")}, .of = DC_OF_SHARDS};
+
+/* key: of these, the rows that belong to one transaction alone (rows/shardnumber.h) */
+static const DcStatement sql_delete_own = {
+	.text = "DELETE FROM @shards AS s WHERE s.key = $1 AND s.shard < 1 << 30"
+			" RETURNING s.inc, s.dec",
+	.argtypes = {TEXTOID},
+	.columns = {DC_BIGINT("inc"), DC_BIGINT("dec")},
+	.of = DC_OF_SHARDS};
 
 static DcCounter *set_open(FunctionCallInfo fcinfo, const char *function);
 static Datum set_key(FunctionCallInfo fcinfo, DcCounter *counter,
@@ -325,7 +333,7 @@ take_shards(DcSqlSession *session, Datum *values, DcSums *sums)
 	uint64 rows = take_rows(session, &sql_delete_shards, values, sums);
 
 	if (session->counter->direct_write && !IsolationUsesXactSnapshot())
-		rows += take_rows(session, &sql_delete_shards, values, sums);
+		rows += take_rows(session, &sql_delete_own, values, sums);
 	return rows;
 }
 
