@@ -168,12 +168,14 @@ batch_key_equal(Datum a, Datum b)
 
 /*
  * batch_key_add adds amounts to a key. A key whose sum leaves bigint is to stay as
- * it is. The amounts of a ledger are set off against each other: the entries have the
+ * it is, also if only the value does: the owner may have made an amount negative. The amounts of a ledger are set off against each other: the entries have the
  * turnover of an account, which may be greater than its balance can be.
  */
 void
 batch_key_add(DcCounter *counter, DcBatchKey *key, int64 inc, int64 dec)
 {
+	int64 value;
+
 	if (key->skip)
 		return;
 	if (OidIsValid(counter->row.ledger))
@@ -183,7 +185,8 @@ batch_key_add(DcCounter *counter, DcBatchKey *key, int64 inc, int64 dec)
 		set_off(&inc, &key->dec);
 	}
 	if (pg_add_s64_overflow(key->inc, inc, &key->inc) ||
-		pg_add_s64_overflow(key->dec, dec, &key->dec))
+		pg_add_s64_overflow(key->dec, dec, &key->dec) ||
+		pg_sub_s64_overflow(key->inc, key->dec, &value))
 	{
 		key->skip = true;
 		key->overflow = true;

@@ -12,7 +12,9 @@
  *	   to memory from now on count as later than this.
  *	3. The key's shard rows are deleted, returning their amounts. This waits for
  *	   transactions that are just committing an increment, and takes the rows
- *	   away from compaction.
+ *	   away from compaction. It is done twice for rows of one transaction alone: a
+ *	   SERIALIZABLE one may have taken such a row away and inserted it again with its amounts,
+ *	   which the first snapshot does not show (rows/again.c).
  *	4. Only then is the row of totals locked and read: compaction moves amounts
  *	   from shard rows to totals, so all that it took before step 3 is found here
  *	   (READ COMMITTED: each step has a snapshot of its own). This waits for
@@ -62,6 +64,7 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "base/activity.h"
 #include "base/hooks.h"
 #include "base/key.h"
@@ -106,6 +109,14 @@ static const DcStatement sql_delete_total = {
 static const DcStatement sql_delete_shards = {
 	.text = "DELETE FROM @shards AS s WHERE s.key = $1 RETURNING s.inc, s.dec", .argtypes = {TEXTOID}, .columns = {DC_BIGINT("inc"), DC_BIGINT("dec")}, .of = DC_OF_SHARDS};
 
+/* key: of these, the rows that belong to one transaction alone (rows/shardnumber.h) */
+static const DcStatement sql_delete_own = {
+	.text = "DELETE FROM @shards AS s WHERE s.key = $1 AND s.shard < 1 << 30"
+			" RETURNING s.inc, s.dec",
+	.argtypes = {TEXTOID},
+	.columns = {DC_BIGINT("inc"), DC_BIGINT("dec")},
+	.of = DC_OF_SHARDS};
+
 static DcCounter *set_open(FunctionCallInfo fcinfo, const char *function);
 static Datum set_key(FunctionCallInfo fcinfo, DcCounter *counter,
 					 const DcKey *key, int64 value);
@@ -114,6 +125,7 @@ static bool set_value(DcCounter *counter, const DcKey *key, int64 value,
 static void check_value(DcCounter *counter, int64 value);
 static bool amounts_for(const DcSums *sums, int64 value, int64 *inc, int64 *dec);
 static void key_take(DcCounter *counter, const DcKey *key);
+static uint64 take_shards(DcSqlSession *session, Datum *values, DcSums *sums);
 static uint64 take_rows(DcSqlSession *session, const DcStatement *statement,
 						Datum *values, DcSums *sums);
 
@@ -172,7 +184,7 @@ dc_delete(PG_FUNCTION_ARGS)
 	sums_init(&sums);
 	values[0] = key_text_datum(key);
 	sql_begin(&session, counter);
-	rows = take_rows(&session, &sql_delete_shards, values, &sums);
+	rows = take_shards(&session, values, &sums);
 	rows += take_rows(&session, &sql_delete_total, values, &sums);
 	if (rows > 0)
 		serial_mark_key(&session, key);
@@ -212,7 +224,7 @@ set_value(DcCounter *counter, const DcKey *key, int64 value, int64 *old)
 	sums_init(&sums);
 	values[0] = key_text_datum(key);
 	sql_begin(&session, counter);
-	take_rows(&session, &sql_delete_shards, values, &sums);
+	take_shards(&session, values, &sums);
 	has_total = take_rows(&session, &sql_lock_total, values, &sums) > 0;
 	/* another setter may have made the key, and left nothing for us to lock */
 	if (!has_total)
@@ -309,6 +321,20 @@ key_take(DcCounter *counter, const DcKey *key)
 		buffer_hooks->key_set(counter, key);
 	if (counter_is_stock(counter))
 		lock_out_compaction(counter);
+}
+
+/*
+ * take_shards deletes the shard rows of a key. Rows that were deleted since the snapshot,
+ * and inserted again, are a failure where there is but one snapshot.
+ */
+static uint64
+take_shards(DcSqlSession *session, Datum *values, DcSums *sums)
+{
+	uint64 rows = take_rows(session, &sql_delete_shards, values, sums);
+
+	if (session->counter->direct_write && !IsolationUsesXactSnapshot())
+		rows += take_rows(session, &sql_delete_own, values, sums);
+	return rows;
 }
 
 /*

@@ -15,6 +15,11 @@
  *	- This is done at commit only. The row that is deleted stays locked no longer than one that is
  *	  updated, and nobody waits: it is taken only if it is free. Nothing is read after it, so it
  *	  does not matter whether the transaction's snapshot sees that row.
+ *	- A setter waits for rows that are being changed, but would not see one that was inserted
+ *	  meanwhile, with the amounts of the one that was deleted. So no row is taken while a
+ *	  transaction sets the key, which is asked when the row is locked; and setters, which lock the
+ *	  key first, delete its rows twice (counter/set.c). What was taken before they had
+ *	  locked the key they wait for the first time, and see the second time.
  *	- There is one live row of the number at any time: no other transaction can have
  *	  inserted one, since we have the lock on the one before.
  *	- SERIALIZABLE readers find the transaction by the row that it inserts. As several
@@ -39,6 +44,7 @@
 #include "miscadmin.h"
 #include "rows/again.h"
 #include "rows/clear.h"
+#include "rows/locks.h"
 #include "rows/oldsnapshot.h"
 #include "rows/scan.h"
 #include "rows/shardnumber.h"
@@ -130,7 +136,7 @@ try_own_rows(DcDirectRel *rel, const DcDelta *delta, DcHintList *list)
 
 /*
  * replace_row deletes a row and inserts one of the same number, with a delta added. False if
- * another transaction has it, or if the sum leaves bigint.
+ * another transaction has it or sets the key, or if the sum leaves bigint.
  */
 static bool
 replace_row(DcDirectRel *rel, const DcDelta *delta, DcHintList *list, int i,
@@ -150,7 +156,9 @@ replace_row(DcDirectRel *rel, const DcDelta *delta, DcHintList *list, int i,
 	if (pg_add_s64_overflow(row.inc, delta->inc, &sum.inc) ||
 		pg_add_s64_overflow(row.dec, delta->dec, &sum.dec))
 		return false;
-	if (!row_lock(rel, &row))
+	/* in this order */
+	if (!row_lock(rel, &row) ||
+		locked_by_setter(rel->counter, delta->key.data, delta->key.len))
 	{
 		rel->stats.busy_skips++;
 		return false;

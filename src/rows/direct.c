@@ -320,6 +320,9 @@ wait_for_row(DcDirectRel *rel, const DcDelta *delta, DcHintList *list,
 		case DC_PROBE_FREE:
 			return direct_update(rel, delta, &list->hints[first], &probe.version, ROW_WAIT);
 		case DC_PROBE_BUSY:
+			/* a setter may have come since this was asked: it locks the key before rows */
+			if (locked_for_long(rel->counter, delta->key.data, delta->key.len))
+				return false;
 			rel->stats.waits++;
 			XactLockTableWait(probe.xid, rel->heap, &probe.version.tuple.t_self,
 							  XLTW_Update);

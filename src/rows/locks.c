@@ -83,8 +83,16 @@ compaction_xid(DcCounter *counter)
 bool
 locked_for_long(DcCounter *counter, const char *data, uint32 len)
 {
-	return is_locked(counter, 0, COMPACT_LOCK_CLASS) ||
-		is_locked(counter, key_hash(data, len), KEY_LOCK_CLASS);
+	return is_locked(counter, 0, COMPACT_LOCK_CLASS) || locked_by_setter(counter, data, len);
+}
+
+/*
+ * locked_by_setter tells whether another transaction sets the key.
+ */
+bool
+locked_by_setter(DcCounter *counter, const char *data, uint32 len)
+{
+	return is_locked(counter, key_hash(data, len), KEY_LOCK_CLASS);
 }
 
 static uint32

@@ -13,5 +13,6 @@ extern bool lock_compaction(DcCounter *counter);
 extern void lock_out_compaction(DcCounter *counter);
 extern TransactionId compaction_xid(DcCounter *counter);
 extern bool locked_for_long(DcCounter *counter, const char *data, uint32 len);
+extern bool locked_by_setter(DcCounter *counter, const char *data, uint32 len);
 
 #endif /* DC_LOCKS_H */

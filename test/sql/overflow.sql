@@ -123,6 +123,15 @@ INSERT INTO c_shard (key, shard, dec) VALUES ('hand', 1, -:max - 1), ('hand2', 1
 SELECT dc_get('c', 'hand');
 SELECT dc_get('c', 'hand2'), dc_sum('c') > 0;
 
+-- Only the value leaves bigint, of a row that the owner has changed: the other keys are compacted
+DELETE FROM c_shard;
+INSERT INTO c (key, inc) VALUES ('value', -:max);
+SELECT dc_incr('c', 'value', -5), dc_incr('c', 'after', 1);
+INSERT INTO c_shard (key, shard, inc) VALUES ('after', 1, 2);
+SELECT dc_compact('c');
+SELECT key, value, (SELECT dec FROM c_shard AS s WHERE s.key = c.key) FROM c WHERE key IN ('value', 'after') ORDER BY key;
+SELECT dc_set('c', 'value', 7) IS NULL AS unknown, dc_get('c', 'value');
+
 DROP VIEW units;
 DROP FUNCTION try, state;
 DROP PROCEDURE overflow;
