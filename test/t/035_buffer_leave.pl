@@ -310,7 +310,7 @@ sub stopped_suspect
 {
 	$node->safe_psql('postgres', 'CREATE DATABASE other');
 	sql($node, 'other', 'CREATE EXTENSION dcounter');
-	worker_runs($node, 'other');
+	worker_begins($node, 'other');
 	sql($node, 'other', $hanging);
 	is(wait_for($node, 'other', q{SELECT wait_event FROM pg_stat_activity WHERE backend_type = 'dcounter worker' AND datname = 'other'}, 'PgSleep'), 'PgSleep', 'another worker hangs');
 	is(sql($node, 'other', 'SELECT dc_worker_stop()'), 't', 'it is stopped, by force');
