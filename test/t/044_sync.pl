@@ -268,11 +268,15 @@ sub test_open_alter
 		my $name = 'everything is taken, ' . ($off ? 'the worker is switched off' : 'the worker goes on');
 
 		$alter->run(q{BEGIN; SELECT dc_alter('s', mode => 'exact')});
+		# nor is there another worker, which would wake them
+		my $launcher = sql($node, 'postgres', q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'dcounter launcher'});
+		kill 'STOP', $launcher if $off;
 		worker_set('off') if $off;
 		kill 'CONT', $pid;
 		soon($node, "SELECT count(*) FROM pg_stat_activity WHERE pid = $pid", $off ? '0' : '1', $name);
 		sql($node, 'postgres', "SELECT pg_cancel_backend($cancelled->{pid}), pg_terminate_backend($terminated->{pid})");
 		all_end('... waits can be ended', $cancelled, $terminated);
+		kill 'CONT', $launcher;
 		$alter->run('ROLLBACK');
 		worker_set('on') if $off;
 		worker_runs($node, 'postgres');
