@@ -132,18 +132,13 @@ activity_note(Oid what)
 }
 
 /*
- * activity_forget forgets that this transaction has changed a counter table. It is a step of a
- * job on that table, which would otherwise find its own changes. What code of owners has
- * changed in it meanwhile, in other tables, stays.
+ * activity_forget forgets what this transaction has noted. It is a step of a job, which would
+ * otherwise find its own changes.
  */
 void
-activity_forget(Oid what)
+activity_forget(void)
 {
-	for (int i = 0; i < nnoted; i++)
-	{
-		if (noted[i] == what)
-			noted[i--] = noted[--nnoted];
-	}
+	nnoted = 0;
 }
 
 /*

@@ -17,7 +17,7 @@ extern void activity_set_wake(void (*wake)(void));
 extern bool activity_is_known(void);
 extern void activity_note(Oid counter);
 extern void activity_note_at_once(Oid what);
-extern void activity_forget(Oid what);
+extern void activity_forget(void);
 extern uint32 activity_collect(Oid database, Oid what);
 extern bool activity_differs(Oid database, Oid what, uint32 collected);
 extern DcMoment activity_since(Oid database, Oid what);

@@ -71,7 +71,7 @@ step(Oid table, bool all_owners)
 	moved += sweep_next(&sweep, counter, PG_INT64_MAX);
 	spent += Max(moment_age(began), 1);
 	if (all_owners)
-		activity_forget(table);
+		activity_forget();
 	if (sweep.complete)
 	{
 		int64 stuck = stuck_swept(table, started);

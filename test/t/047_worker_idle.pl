@@ -80,14 +80,6 @@ sub done_soon
 #
 # What is noticed
 #
-# What code does in a step of the worker, before the step ends (a superuser's runs there)
-sql($node, 'postgres', q{
-	CREATE FUNCTION code() RETURNS trigger LANGUAGE plpgsql SET search_path = public AS 'BEGIN PERFORM dc_incr(''t24'', ''by code''); PERFORM dc_apply(); RETURN NEW; END';
-	CREATE TRIGGER code AFTER UPDATE ON t23 FOR EACH ROW EXECUTE FUNCTION code()});
-sql($node, 'postgres', q{SELECT dc_incr('t23', 'k')});
-done_soon(q{SELECT value FROM t24 WHERE key = 'by code'}, '1', 'an increment by code that compaction has run');
-sql($node, 'postgres', q{DROP TRIGGER code ON t23});
-
 sql($node, 'postgres', q{SELECT dc_incr('t2', 'k')});
 done_soon(q{SELECT value FROM t2}, '2', 'an increment');
 sql($node, 'postgres', q{BEGIN; SELECT dc_incr('t3', 'k'); SAVEPOINT s; SELECT dc_incr('t4', 'k'); ROLLBACK TO s; COMMIT});
