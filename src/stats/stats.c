@@ -28,7 +28,8 @@ static void around_statement(DcUtility *utility);
 static bool is_wanted(Oid counter);
 static bool has_entry(const DcCounter *counter);
 static bool attach(DcCounter *counter, uint32 given_back);
-static DcStatsEntry *find_or_take(Oid counter);
+static DcStatsEntry *find_or_take(Oid counter, uint32 *generation);
+static uint32 generation_of(const DcStatsEntry *entry);
 static void log_full(Oid counter);
 
 /*
@@ -224,11 +225,13 @@ stats_attach_free(DcCounter *counter)
 void
 stats_attach_shown(Oid counter)
 {
+	uint32 generation;
+
 	if (stats_area == NULL || !is_wanted(counter) ||
 		!ConditionalLockRelationOid(counter, AccessShareLock))
 		return;
 	if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(counter)))
-		(void) find_or_take(counter);
+		(void) find_or_take(counter, &generation);
 	UnlockRelationOid(counter, AccessShareLock);
 }
 
@@ -263,7 +266,8 @@ has_entry(const DcCounter *counter)
 static bool
 attach(DcCounter *counter, uint32 given_back)
 {
-	DcStatsEntry *entry = find_or_take(counter->relid);
+	uint32 generation;
+	DcStatsEntry *entry = find_or_take(counter->relid, &generation);
 
 	if (entry == NULL)
 	{
@@ -272,16 +276,18 @@ attach(DcCounter *counter, uint32 given_back)
 		return false;
 	}
 	counter->stats_entry = stats_entry_number(entry);
-	counter->stats_generation = pg_atomic_read_u32(&stats_area->owners[counter->stats_entry].generation);
+	counter->stats_generation = generation;
 	return true;
 }
 
 /*
  * find_or_take returns the entry of a table of this database, a new one if it has
- * none, or NULL if none is free.
+ * none, or NULL if none is free. The generation is read under the same lock: who evicts
+ * entries may have looked for locks on the table just before we took ours, and the entry may
+ * be another table's at any moment from now on.
  */
 static DcStatsEntry *
-find_or_take(Oid counter)
+find_or_take(Oid counter, uint32 *generation)
 {
 	DcStatsEntry *entry;
 	bool full;
@@ -289,6 +295,8 @@ find_or_take(Oid counter)
 	LWLockAcquire(&stats_area->lock, LW_SHARED);
 	entry = stats_entry_find(MyDatabaseId, counter);
 	full = stats_area->used == stats_area->nentries;
+	if (entry != NULL)
+		*generation = generation_of(entry);
 	LWLockRelease(&stats_area->lock);
 	if (entry != NULL || full)
 		return entry;
@@ -297,8 +305,16 @@ find_or_take(Oid counter)
 	entry = stats_entry_find(MyDatabaseId, counter);
 	if (entry == NULL)
 		entry = stats_entry_take(MyDatabaseId, counter);
+	if (entry != NULL)
+		*generation = generation_of(entry);
 	LWLockRelease(&stats_area->lock);
 	return entry;
+}
+
+static uint32
+generation_of(const DcStatsEntry *entry)
+{
+	return pg_atomic_read_u32(&stats_area->owners[stats_entry_number(entry)].generation);
 }
 
 /*

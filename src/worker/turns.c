@@ -399,6 +399,8 @@ turn_leave(void)
 {
 	my_seen = activity_collect(MyDatabaseId, DC_ACTIVITY_ANY);
 	my_due = moment_min(table_jobs_next(), moment_in(REST_MS));
+	if (!job_all_have_run())
+		my_due = DC_LONG_AGO; /* a step took all of the turn, and a job does not know yet what there is */
 	my_table = table_jobs_current();
 }
 

@@ -12,7 +12,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-our @EXPORT = qw(buffer_node worker_runs state_is state_query in_tables soon flush no_memory stuck pgbench processed
+our @EXPORT = qw(buffer_node worker_begins worker_runs state_is state_query in_tables soon flush no_memory stuck pgbench processed
   client_tables start_clients clients_ended counted bounds_wrong exactness read_loops);
 
 # Long enough for anything that should happen by itself
@@ -25,10 +25,19 @@ sub buffer_node
 	my $node = dc_node($name, init => { allows_streaming => 1 }, conf => [
 			"shared_preload_libraries = 'dcounter'", 'autovacuum = off', 'restart_after_crash = on', @conf ]);
 
-	# without a counter table or a consumer there would be none
-	sql($node, 'postgres', q{SELECT dc_consumer_create('keeps_worker')});
-	worker_runs($node, 'postgres');
+	worker_begins($node, 'postgres');
 	return $node;
+}
+
+# worker_begins(NODE, DATABASE): waits until there is a worker where there is no counter table
+# yet. An event gives it something to look after.
+sub worker_begins
+{
+	my ($node, $database) = @_;
+
+	sql($node, $database, q{SELECT dc_publish('test', 'worker', 'begins', '{}')});
+	worker_runs($node, $database);
+	return;
 }
 
 # worker_runs(NODE, DATABASE): waits until it does

@@ -250,7 +250,7 @@ sub test_without_preload
 	sql($node, 'postgres', q{SELECT dc_create('gone', mode => 'buffered', flush_interval => '1 day'); SELECT dc_incr('gone', 'a', 7); CREATE DATABASE z});
 	stuck($node, 'postgres', 'gone', 1);
 	sql($node, 'z', 'CREATE EXTENSION dcounter');
-	worker_runs($node, 'z');
+	worker_begins($node, 'z');
 	sql($node, 'z', q{
 		SELECT dc_create('f', mode => 'buffered', flush_interval => '1 day');
 		SELECT dc_incr('f', 'a', 5);});

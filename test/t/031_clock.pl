@@ -30,8 +30,7 @@ sub clock_node
 	my ($name, @conf) = @_;
 	my $new = dc_node($name, conf => [ "shared_preload_libraries = 'dcounter'", 'autovacuum = off', @conf ]);
 
-	# without a counter table there would be none
-	sql($new, 'postgres', q{SELECT dc_create('keeps_worker')});
+	sql($new, 'postgres', q{SELECT dc_create('looked_after')});
 	worker_runs($new, "$name: the worker runs");
 	# what has never been done is due, though all intervals are longer than the clock is old
 	is(wait_for($new, 'postgres', q{SELECT count(*) FROM dc_stat_worker WHERE datname = 'postgres' AND job <> 'flush' AND runs = 0}, '0'), '0', "$name: each job has run");

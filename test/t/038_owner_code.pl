@@ -288,7 +288,7 @@ sub is_within
 {
 	my ($session, $pid) = @_;
 
-	return (while_stopped($session, $pid, qq{SELECT pg_logical_emit_message(true, 'test', '') IS NULL; SELECT count(*) > 0 FROM pg_locks WHERE pid = $pid AND relation = 'm.w_shard'::regclass AND mode = 'RowShareLock'}) // '') eq "f\nt";
+	return (while_stopped($session, $pid, qq{SELECT pg_logical_emit_message(true, 'test', '') IS NULL; SELECT count(*) > 0 FROM pg_locks WHERE pid = $pid AND relation = 'm.w'::regclass AND mode = 'RowShareLock'}) // '') eq "f\nt";
 }
 
 # stopped_step(): stops the worker while it compacts m.w; its PID
@@ -299,10 +299,10 @@ sub stopped_step
 
 	for (;;)
 	{
-		$session->run(q{INSERT INTO m.w_shard (key, shard, inc) SELECT 'k' || i || clock_timestamp(), 0, 1 FROM generate_series(1, 20000) AS i});
+		$session->run(q{INSERT INTO m.w_shard (key, shard, inc) SELECT 'k' || i || clock_timestamp(), 0, 1 FROM generate_series(1, 20000) AS i; SELECT dc_incr('m.w', 'wakes the worker')});
 		for my $try (1 .. 2000)
 		{
-			last if $session->run(qq{SELECT count(*) > 0 FROM pg_locks WHERE pid = $pid AND relation = 'm.w_shard'::regclass AND mode = 'RowShareLock'}) eq 't';
+			last if $session->run(qq{SELECT count(*) > 0 FROM pg_locks WHERE pid = $pid AND relation = 'm.w'::regclass AND mode = 'RowShareLock'}) eq 't';
 		}
 		kill 'STOP', $pid;
 		last if is_within($session, $pid);

@@ -161,7 +161,7 @@ sub test_databases
 	is(sql($node, 'd', 'CREATE TABLE t (a int) PARTITION BY LIST (a); CREATE TABLE t1 PARTITION OF t DEFAULT; TRUNCATE t1; DROP TABLE t; SELECT 1'),
 		'1', 'TRUNCATE of a partition where there is no extension');
 	sql($node, 'd', 'CREATE EXTENSION dcounter');
-	worker_runs($node, 'd');
+	worker_begins($node, 'd');
 	sql($node, 'd', q{
 		SELECT dc_create('c', mode => 'buffered', flush_interval => '1 day'), dc_create('bad', mode => 'buffered', flush_interval => '1 day');
 		SELECT dc_incr('c', 'a', 5), dc_incr('bad', 'a', 3);});
@@ -183,7 +183,7 @@ sub test_databases
 
 	sql($node, 'postgres', 'CREATE DATABASE d');
 	sql($node, 'd', 'CREATE EXTENSION dcounter');
-	worker_runs($node, 'd');
+	worker_begins($node, 'd');
 	sql($node, 'd', q{
 		SELECT dc_create('c', mode => 'buffered', flush_interval => '1 day'), dc_create('p', partitions => 2, mode => 'buffered', flush_interval => '1 day');
 		SELECT dc_incr('c', i, i), dc_incr('p', i, 2 * i) FROM generate_series(1, 100) AS i;});

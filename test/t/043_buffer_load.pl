@@ -376,7 +376,7 @@ sub test_leaks
 	{
 		sql($tiny, 'postgres', 'CREATE DATABASE d');
 		sql($tiny, 'd', 'CREATE EXTENSION dcounter');
-		worker_runs($tiny, 'd');
+		worker_begins($tiny, 'd');
 		sql($tiny, 'd', "$create $fill");
 		is(sql($tiny, 'd', $state), "$n|0", "there is room in database $round");
 		stuck($tiny, 'd', 't', 1);

@@ -94,6 +94,14 @@ sub warned
 	return join('; ', map { "$_: $why{$_}" } sort keys %why);
 }
 
+# worker_set(ON OR OFF): what dcounter.worker is from now on
+sub worker_set
+{
+	sql($node, 'postgres', "ALTER SYSTEM SET dcounter.worker = $_[0]");
+	sql($node, 'postgres', 'SELECT pg_reload_conf()');
+	return;
+}
+
 sub stand_still
 {
 	my $pid = sql($node, 'postgres', $worker);
@@ -193,7 +201,7 @@ my %events = (
 	'nothing happens' => sub { },
 	'the worker is told to end' => sub { kill 'TERM', $_[0] },
 	'the worker is told twice' => sub { kill 'TERM', $_[0]; kill 'CONT', $_[0]; sleep(1.1); kill 'TERM', $_[0] },
-	'the worker is switched off' => sub { sql($node, 'postgres', "ALTER SYSTEM SET dcounter.worker = off"); sql($node, 'postgres', 'SELECT pg_reload_conf()') },
+	'the worker is switched off' => sub { worker_set('off') },
 	'sessions are cancelled' => sub { sql($node, 'postgres', "SELECT pg_cancel_backend($_->{pid})") foreach @_[ 1 .. $#_ ] },
 	'sessions are terminated' => sub { sql($node, 'postgres', "SELECT pg_terminate_backend($_->{pid})") foreach @_[ 1 .. $#_ ] });
 
@@ -218,8 +226,7 @@ sub test_events
 			}
 			all_end("$event, flushes @{[ $fails ? 'fail' : 'do not' ]}: all waits end", @sessions);
 			stuck($node, 'postgres', 's', 0) if $fails;
-			sql($node, 'postgres', 'ALTER SYSTEM RESET dcounter.worker');
-			sql($node, 'postgres', 'SELECT pg_reload_conf()');
+			worker_set('on');
 			worker_runs($node, 'postgres');
 			is_counted('... and all is counted');
 			is(warned($from), '', '... no wait has ended early') if !$fails && $event eq 'nothing happens';
@@ -246,6 +253,37 @@ sub test_open_flush
 	all_end('... and then returns', $waiting, @later);
 	is_counted('all is counted once');
 	quit($flusher, $cancelled, $terminated, $waiting, @later);
+	return;
+}
+
+# The same by a transaction that takes everything before the worker can: it has nothing to try
+# then, and wakes sleepers only now and then, and when it leaves
+sub test_open_alter
+{
+	foreach my $off (0, 1)
+	{
+		my $alter = session();
+		my $pid = stand_still();
+		my ($cancelled, $terminated, $waiting) = sleeping('s', 3);
+		my $name = 'everything is taken, ' . ($off ? 'the worker is switched off' : 'the worker goes on');
+
+		$alter->run(q{BEGIN; SELECT dc_alter('s', mode => 'exact')});
+		# nor is there another worker, which would wake them
+		my $launcher = sql($node, 'postgres', q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'dcounter launcher'});
+		kill 'STOP', $launcher if $off;
+		worker_set('off') if $off;
+		kill 'CONT', $pid;
+		soon($node, "SELECT count(*) FROM pg_stat_activity WHERE pid = $pid", $off ? '0' : '1', $name);
+		sql($node, 'postgres', "SELECT pg_cancel_backend($cancelled->{pid}), pg_terminate_backend($terminated->{pid})");
+		all_end('... waits can be ended', $cancelled, $terminated);
+		kill 'CONT', $launcher;
+		$alter->run('ROLLBACK');
+		worker_set('on') if $off;
+		worker_runs($node, 'postgres');
+		all_end('... and others end with that transaction', $waiting);
+		is_counted('... all is counted once');
+		quit($alter, $cancelled, $terminated, $waiting);
+	}
 	return;
 }
 
@@ -299,6 +337,7 @@ sub test_all
 {
 	test_events();
 	test_open_flush();
+	test_open_alter();
 	test_shutdown();
 	test_postmaster_death();
 	return;
