@@ -8,17 +8,17 @@
  * a table that nobody writes to costs the worker a look into shared memory.
  *
  * What was published is a number in an array, at the place that the hash of database and
- * table gives. An even number: nothing was published since somebody collected it. Who
- * publishes makes it odd, if it is even; who collects makes it even again, and remembers
- * the number. Tables that share a place, and several who collect, do no harm: each compares
- * with the number that he has remembered himself, so a look too many is all that comes
- * of it. A table that is written to by many costs two changes of its place for each round
- * of a job, not one for each commit.
+ * table gives. An even number: nothing was published since it was last collected. A
+ * publisher makes it odd, if it is even; a collector makes it even again, and remembers
+ * the number. Tables that share a place, and several collectors, do no harm: each compares
+ * with the number that it has remembered, so a look too many is all that comes of it. A
+ * table that is written to by many costs two changes of its place for each round of a job,
+ * not one for each commit.
  *
  * Nothing is missed, in this order:
  *
- *		who writes:		1. is visible (committed)	2. barrier	3. reads the number
- *		who collects:	1. changes the number		2. barrier	3. takes a snapshot
+ *		writer:		1. is visible (committed)	2. barrier	3. reads the number
+ *		collector:	1. changes the number		2. barrier	3. takes a snapshot
  *
  * If the writer finds an odd number and leaves it, that was before it was changed, and so
  * the snapshot has the commit. If it finds an even one it makes it odd, which the next
@@ -222,7 +222,7 @@ publish(Oid what)
 	if (now % 2 == 1)
 		return false;
 	moment_write(&place->since, moment_now());
-	/* if another has made it odd meanwhile, he may have been collected: look again */
+	/* if another has made it odd meanwhile, that may have been collected: look again */
 	while (now % 2 == 0 && !pg_atomic_compare_exchange_u32(&place->number, &now, now + 1))
 		;
 	return what == DC_ACTIVITY_ANY || what == DC_ACTIVITY_THINGS;

@@ -37,7 +37,9 @@ static const DcStatement sql_compact_lock_places = {
 
 /* keys */
 static const DcStatement sql_compact_existing = {
-	.text = "SELECT t.key FROM @totals AS t WHERE t.key = ANY ($1)", .argtypes = {TEXTARRAYOID}, .columns = {DC_TEXT("key")}};
+	.text = "SELECT t.key FROM @totals AS t WHERE t.key = ANY ($1)",
+	.argtypes = {TEXTARRAYOID},
+	.columns = {DC_TEXT("key")}};
 
 /* keys, incs, decs, times */
 static const DcStatement sql_compact_update = {
@@ -124,7 +126,9 @@ batch_lock_totals(DcSqlSession *session, DcBatch *batch)
 }
 
 /*
- * batch_find returns the key of row i of the last result.
+ * batch_find returns the key of row i of the last result. It is of the batch, unless a trigger
+ * of the owner's has changed it while it was written: this refuses to go on then, since the
+ * amounts would stay where they are, and be written again.
  */
 static DcBatchKey *
 batch_find(DcBatch *batch, const DcRows *rows, uint64 i)
@@ -136,7 +140,8 @@ batch_find(DcBatch *batch, const DcRows *rows, uint64 i)
 	found = bsearch(&probe, batch->keys, batch->nkeys, sizeof(DcBatchKey),
 					batch_key_compare);
 	if (found == NULL)
-		elog(ERROR, "unexpected counter key");
+		ereport(ERROR, errcode(ERRCODE_TRIGGERED_DATA_CHANGE_VIOLATION),
+				errmsg("a trigger has changed the key of a total"));
 	return found;
 }
 
@@ -168,8 +173,9 @@ batch_key_equal(Datum a, Datum b)
 
 /*
  * batch_key_add adds amounts to a key. A key whose sum leaves bigint is to stay as
- * it is, also if only the value does: the owner may have made an amount negative. The amounts of a ledger are set off against each other: the entries have the
- * turnover of an account, which may be greater than its balance can be.
+ * it is, also if only the value does: the owner may have made an amount negative. The
+ * amounts of a ledger are set off against each other: the entries have the turnover of an
+ * account, which may be greater than its balance can be.
  */
 void
 batch_key_add(DcCounter *counter, DcBatchKey *key, int64 inc, int64 dec)
@@ -207,8 +213,8 @@ set_off(int64 *inc, int64 *dec)
 
 /*
  * batch_write_totals writes the keys' new totals: first those that have a row
- * already, then the others. A key whose row another transaction has inserted meanwhile is to
- * be skipped.
+ * already, then the others. A key whose row another transaction has inserted meanwhile is
+ * to be skipped.
  */
 void
 batch_write_totals(DcSqlSession *session, DcBatch *batch)

@@ -378,7 +378,7 @@ bool
 total_insert(DcDirectRel *rel, const DcDeltaKey *key, int64 inc, int64 dec, TimestampTz at,
 			 ItemPointer tid)
 {
-	DcHint hint;
+	DcHint hint = {0};
 	DcProbe probe;
 
 	switch (find_by_index(rel, key, &hint, &probe))

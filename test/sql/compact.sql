@@ -62,6 +62,16 @@ DROP TRIGGER skip ON d;
 SELECT dc_compact('d');
 SELECT value FROM d WHERE key = 'few';
 DELETE FROM d_shard;
+-- one that changes the key: an error
+DELETE FROM d;
+SELECT fill('d');
+CREATE FUNCTION other() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN new.key = new.key || ' other'; RETURN new; END$$;
+CREATE TRIGGER other BEFORE INSERT ON d FOR EACH ROW EXECUTE FUNCTION other();
+SELECT dc_compact('d');
+DROP FUNCTION other() CASCADE;
+SELECT dc_compact('d');
+SELECT count(*) FROM d WHERE key LIKE '% other';
+DELETE FROM d_shard;
 \set VERBOSITY terse
 -- code of the owner that changes the shard table while its rows are locked
 CREATE FUNCTION touch() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN EXECUTE tg_argv[0]; RETURN new; END$$;
