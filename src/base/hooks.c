@@ -15,3 +15,4 @@ const DcOnceHooks *once_hooks = NULL;
 const DcLedgerHooks *ledger_hooks = NULL;
 const DcOutboxHooks *outbox_hooks = NULL;
 const DcConsumerHooks *consumer_hooks = NULL;
+const DcBoundHooks *bound_hooks = NULL;

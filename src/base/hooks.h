@@ -201,6 +201,19 @@ typedef struct DcConsumerHooks
 	int64 (*first_needed)(char **name);
 } DcConsumerHooks;
 
+/* Set by bound_init(). */
+typedef struct DcBoundHooks
+{
+	/* is a counter table bound to a source? DcCounter.bound remembers it */
+	bool (*is_bound)(Oid counter);
+
+	/* dc_alter() with on_drift */
+	void (*alter)(Oid counter, const char *on_drift);
+
+	/* a table is no longer a counter table */
+	void (*dropped)(Oid counter);
+} DcBoundHooks;
+
 extern const DcCounterHooks *counter_hooks;
 extern const DcStatsHooks *stats_hooks;
 extern const DcBufferHooks *buffer_hooks;
@@ -210,6 +223,7 @@ extern const DcOnceHooks *once_hooks;
 extern const DcLedgerHooks *ledger_hooks;
 extern const DcOutboxHooks *outbox_hooks;
 extern const DcConsumerHooks *consumer_hooks;
+extern const DcBoundHooks *bound_hooks;
 
 /*
  * stats_clock returns the moment, or DC_LONG_AGO if there are no statistics.

@@ -28,6 +28,8 @@
  *				(consumer, 0), its settings: by calls that change them
  *				(consumer, hash of the member): memberrow.c, by fetches, which do not wait,
  *				and acks, of a member
+ *	binding		(counter, 0): sourcerow.c, by what adds differences to a bound counter table or
+ *				notes its state; the worker's jobs do not wait. Before the counter's own locks
  *	writer		(the first number, in two halves): registry.c, shared, by transactions that
  *				have drawn numbers of events. None waits for it: readers look which hold it
  */
@@ -48,6 +50,7 @@
 #define OPENING_LOCK_CLASS 85
 #define MAKING_LOCK_CLASS 86
 #define CODE_LOCK_CLASS 87
+#define BOUND_LOCK_CLASS 88
 
 /*
  * advisory_lock takes a lock until the transaction ends. False if it would have to wait,

@@ -1,0 +1,333 @@
+/*
+ * sourcerow.c
+ *		The catalogs dcounter.source and dcounter.source_state, and the lock of a binding.
+ *
+ * The bindings of a source are read in a snapshot that is taken at that moment: a writer
+ * that missed one, as SnapshotSelf may when the row is being replaced (base/catrow.c),
+ * would not count.
+ */
+#include "postgres.h"
+
+#include "base/lockclass.h"
+#include "bound/bound.h"
+#include "catalog/pg_inherits.h"
+#include "catalog/pg_type.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/fmgrprotos.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+PG_FUNCTION_INFO_V1(on_source_change);
+PG_FUNCTION_INFO_V1(on_source_state_change);
+
+#define SOURCE_COLUMN 2 /* of dcounter.source */
+
+static const char *const build_names[] = {"worker", "none"};
+static const char *const detach_names[] = {"subtract", "keep"};
+static const char *const drift_names[] = {"alarm", "repair"};
+static const char *const state_names[] = {"building", "exact", "suspect", "drifted"};
+
+static void source_columns_io(DcCatRow *io, void *data);
+static void state_columns_io(DcCatRow *io, void *data);
+static void nullable_string(DcCatRow *io, char **field);
+
+static const DcCatalog sources = {
+	.table = "source",
+	.pkey = "source_pkey",
+	.nkeys = 1,
+	.size = sizeof(DcSourceRow),
+	.columns = source_columns_io,
+	.tells = true,
+};
+
+static const DcCatalog states = {
+	.table = "source_state",
+	.pkey = "source_state_pkey",
+	.nkeys = 1,
+	.size = sizeof(DcSourceStateRow),
+	.columns = state_columns_io,
+};
+
+static void
+source_columns_io(DcCatRow *io, void *data)
+{
+	DcSourceRow *row = data;
+
+	cat_oid(io, &row->counter);
+	cat_oid(io, &row->source);
+	cat_string(io, &row->key);
+	cat_string(io, &row->value);
+	nullable_string(io, &row->filter);
+	nullable_string(io, &row->distinct_of);
+	cat_oid(io, &row->refs);
+	cat_oid(io, &row->carried);
+	row->build = cat_choice(io, row->build, build_names, lengthof(build_names));
+	cat_bool(io, &row->replicated);
+	row->on_detach = cat_choice(io, row->on_detach, detach_names, lengthof(detach_names));
+	row->on_drift = cat_choice(io, row->on_drift, drift_names, lengthof(drift_names));
+	row->xmin = io->xmin;
+}
+
+static void
+state_columns_io(DcCatRow *io, void *data)
+{
+	DcSourceStateRow *row = data;
+	Datum sum = io->reading ? (Datum) 0 : NumericGetDatum(row->drift_sum);
+
+	cat_oid(io, &row->counter);
+	row->state = cat_choice(io, row->state, state_names, lengthof(state_names));
+	cat_int8(io, &row->epoch);
+	nullable_string(io, &row->built_to);
+	nullable_string(io, &row->pass_to);
+	cat_int8(io, &row->passes);
+	cat_time(io, &row->last_pass);
+	cat_int8(io, &row->keys_checked);
+	cat_int8(io, &row->rows_checked);
+	cat_int8(io, &row->drifted_keys);
+	cat_datum(io, NUMERICOID, &sum);
+	cat_not_null(io);
+	row->drift_sum = DatumGetNumeric(sum);
+	cat_int8(io, &row->repaired);
+	cat_time(io, &row->last_drift_at);
+}
+
+/*
+ * nullable_string is for a text that may be null; what is read is a copy.
+ */
+static void
+nullable_string(DcCatRow *io, char **field)
+{
+	Datum value = !io->reading && *field != NULL ? CStringGetTextDatum(*field) : (Datum) 0;
+
+	cat_datum(io, TEXTOID, &value);
+	if (io->reading)
+		*field = value == (Datum) 0 ? NULL : TextDatumGetCString(value);
+}
+
+/*
+ * source_read fetches the binding of a counter table; false when there is none.
+ */
+bool
+source_read(Oid counter, DcSourceRow *row)
+{
+	return OidIsValid(catalog_relation_if_any(sources.table)) &&
+		cat_read(&sources, row, ObjectIdGetDatum(counter));
+}
+
+/*
+ * source_is_bound tells whether a counter table has one.
+ */
+bool
+source_is_bound(Oid counter)
+{
+	DcSourceRow row;
+
+	return source_read(counter, &row);
+}
+
+static bool
+read_in(const DcCatalog *cat, Oid counter, Snapshot snapshot, void *row)
+{
+	DcCatScan scan;
+	ScanKeyData key;
+	bool found;
+
+	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(counter));
+	cat_scan_begin_ordered(&scan, cat, cat->pkey, snapshot, &key, 1);
+	found = cat_scan_next(&scan, ForwardScanDirection, row);
+	cat_scan_end(&scan);
+	return found;
+}
+
+/*
+ * source_read_in fetches the binding that a snapshot shows.
+ */
+bool
+source_read_in(Oid counter, Snapshot snapshot, DcSourceRow *row)
+{
+	return read_in(&sources, counter, snapshot, row);
+}
+
+/*
+ * source_rows_of lists the bindings of a source (DcSourceRow *), in the order of their counters.
+ */
+List *
+source_rows_of(Oid source)
+{
+	Snapshot snapshot;
+	DcCatScan scan;
+	ScanKeyData key;
+	DcSourceRow *row = palloc(sizeof(DcSourceRow));
+	List *rows = NIL;
+
+	if (!OidIsValid(catalog_relation_if_any(sources.table)))
+		return NIL;
+	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	ScanKeyInit(&key, SOURCE_COLUMN, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(source));
+	cat_scan_begin_ordered(&scan, &sources, "source_source", snapshot, &key, 1);
+	while (cat_scan_next(&scan, ForwardScanDirection, row))
+	{
+		rows = lappend(rows, row);
+		row = palloc(sizeof(DcSourceRow));
+	}
+	cat_scan_end(&scan);
+	UnregisterSnapshot(snapshot);
+	return rows;
+}
+
+/*
+ * source_read_all lists all bindings of the database (DcSourceRow *).
+ */
+List *
+source_read_all(void)
+{
+	return OidIsValid(catalog_relation_if_any(sources.table)) ? cat_read_all(&sources, SnapshotSelf)
+															  : NIL;
+}
+
+void
+source_insert(const DcSourceRow *row)
+{
+	cat_insert(&sources, row);
+	source_invalidate(row->source);
+}
+
+void
+source_update(const DcSourceRow *row)
+{
+	if (!cat_update(&sources, row))
+		elog(ERROR, "no source of counter table %u", row->counter);
+	source_invalidate(row->source);
+}
+
+/*
+ * source_delete removes a binding and its state; false when there is none.
+ */
+bool
+source_delete(Oid counter)
+{
+	DcSourceRow row;
+
+	if (!source_read(counter, &row))
+		return false;
+	(void) cat_delete(&states, ObjectIdGetDatum(counter));
+	(void) cat_delete(&sources, ObjectIdGetDatum(counter));
+	source_invalidate(row.source);
+	return true;
+}
+
+/*
+ * source_invalidate tells all sessions, at commit, that the bindings of a source have changed.
+ */
+void
+source_invalidate(Oid source)
+{
+	ListCell *lc;
+
+	if (get_rel_relkind(source) != RELKIND_PARTITIONED_TABLE)
+	{
+		relation_invalidate(source);
+		return;
+	}
+	foreach(lc, find_all_inheritors(source, NoLock, NULL))
+		relation_invalidate(lfirst_oid(lc));
+}
+
+/*
+ * bound_lock takes the lock of a binding, until the transaction ends; false if another has it
+ * and we are not to wait.
+ */
+bool
+bound_lock(Oid counter, bool wait)
+{
+	return advisory_lock(BOUND_LOCK_CLASS, counter, 0, ExclusiveLock, wait);
+}
+
+bool
+source_state_read(Oid counter, DcSourceStateRow *row)
+{
+	return cat_read(&states, row, ObjectIdGetDatum(counter));
+}
+
+/*
+ * source_state_read_in fetches the state that a snapshot shows.
+ */
+bool
+source_state_read_in(Oid counter, Snapshot snapshot, DcSourceStateRow *row)
+{
+	return read_in(&states, counter, snapshot, row);
+}
+
+/*
+ * source_state_store writes a state, a new one or in place of the one that was read under the
+ * lock of the binding.
+ */
+void
+source_state_store(const DcSourceStateRow *row)
+{
+	if (!cat_update(&states, row))
+		cat_insert(&states, row);
+}
+
+/*
+ * source_state_change changes a state, under the lock of the binding, and with `new_epoch`
+ * says that values were changed other than with rows of the source. A counter table that is being built
+ * stays so unless it is found exact.
+ */
+void
+source_state_change(Oid counter, DcSourceState state, bool new_epoch)
+{
+	DcSourceStateRow row;
+
+	if (!source_state_read(counter, &row))
+		return;
+	if (row.state != DC_SOURCE_BUILDING || state == DC_SOURCE_EXACT)
+		row.state = state;
+	row.epoch += new_epoch;
+	source_state_store(&row);
+}
+
+const char *
+source_state_text(DcSourceState state)
+{
+	return state_names[state];
+}
+
+DcOnDrift
+on_drift_from_text(const char *value)
+{
+	return choice_from_text("on_drift", value, drift_names, lengthof(drift_names));
+}
+
+DcOnDetach
+on_detach_from_text(const char *value)
+{
+	return choice_from_text("on_detach", value, detach_names, lengthof(detach_names));
+}
+
+/*
+ * on_source_change() -> trigger on dcounter.source
+ */
+Datum
+on_source_change(PG_FUNCTION_ARGS)
+{
+	Datum result = cat_on_change(fcinfo, &sources, "on_source_change()");
+	TriggerData *data = (TriggerData *) fcinfo->context;
+	DcSourceRow row;
+
+	if (cat_deform(&sources, RelationGetDescr(data->tg_relation),
+				   TRIGGER_FIRED_BY_UPDATE(data->tg_event) ? data->tg_newtuple : data->tg_trigtuple, &row))
+		source_invalidate(row.source);
+	return result;
+}
+
+/*
+ * on_source_state_change() -> trigger on dcounter.source_state
+ */
+Datum
+on_source_state_change(PG_FUNCTION_ARGS)
+{
+	return cat_on_change(fcinfo, &states, "on_source_state_change()");
+}
