@@ -22,7 +22,7 @@
 #include "base/runas.h"
 #include "base/subxact.h"
 #include "bound/refs.h"
-#include "bound/sourcetrigger.h"
+#include "bound/sourceddl.h"
 #include "catalog/catalog.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_inherits.h"
@@ -77,6 +77,7 @@ void
 bound_init(bool preloading)
 {
 	bound_hooks = &hooks;
+	source_ddl_init();
 }
 
 /*

@@ -31,16 +31,17 @@
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "base/hooks.h"
+#include "bound/keysums.h"
 #include "bound/refs.h"
 #include "bound/sourceddl.h"
 #include "catalog/partition.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_type.h"
-#include "commands/tablecmds.h"
 #include "counter/pending.h"
 #include "counter/sqlpath.h"
 #include "counter/write.h"
 #include "miscadmin.h"
+#include "rows/sums.h"
 #include "table/access.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -57,24 +58,25 @@ typedef struct DcCountedFor
 	DcCarrying *carrying; /* NULL: for the counter itself */
 } DcCountedFor;
 
-/* where to begin, without it, rows */
+/* a key, whether it is read too, rows */
 static const DcStatement sql_page_of_totals = {
 	.text = "SELECT t.key, t.inc, t.dec FROM @totals AS t"
-			" WHERE t.key >= $1 AND (t.key > $1 OR NOT $2) ORDER BY t.key LIMIT $3",
+			" WHERE t.key >= $1 AND ($2 OR t.key > $1) ORDER BY t.key LIMIT $3",
 	.argtypes = {TEXTOID, BOOLOID, INT4OID},
 	.columns = {DC_TEXT("key"), DC_BIGINT("inc"), DC_BIGINT("dec")}};
 
-/* where to begin, the shard there, without it, rows */
+/* a key, a shard of it, whether this is read too, rows */
 static const DcStatement sql_page_of_shards = {
 	.text = "SELECT s.key, s.inc, s.dec, s.shard FROM @shards AS s"
-			" WHERE s.key >= $1 AND (s.key > $1 OR s.shard > $2 OR NOT $3)"
+			" WHERE s.key >= $1 AND ($3 OR s.key > $1 OR s.shard > $2)"
 			" ORDER BY s.key, s.shard LIMIT $4",
 	.argtypes = {TEXTOID, INT4OID, BOOLOID, INT4OID},
 	.columns = {DC_TEXT("key"), DC_BIGINT("inc"), DC_BIGINT("dec"), DC_COLUMN("shard", INT4OID)}};
 
 static void count_rows(Relation rel, DcCountedFor *countings, int n, int sign);
-static void subtract_table(DcCounter *counter, bool totals);
-static void subtract_carried(void *arg, const DcKey *key, int64 amount);
+static void take_table(DcKeySums *sums, DcCounter *counter, bool totals);
+static void take_carried(void *arg, const DcKey *key, int64 amount);
+static void add_sums(DcKeySums *sums, DcCounter *counter);
 
 /*
  * source_lineage returns a table and all that it is a partition of, upwards. A partition that is
@@ -144,7 +146,6 @@ source_count_rows(Oid source, const List *rows, Oid leaf, int sign)
 	int n = 0;
 	ListCell *lc;
 
-	CheckTableNotInUse(rel, "TRUNCATE, ATTACH or DETACH");
 	foreach(lc, rows)
 	{
 		DcBound *bound = &countings[n++].bound;
@@ -165,9 +166,9 @@ source_carry_rows(Oid source, DcSourceRow *row, Oid leaf)
 {
 	Relation root = table_open(source, AccessShareLock);
 	Relation rel = table_open(leaf, AccessShareLock);
-	DcCountedFor counting = {{0}};
+	DcCountedFor counting;
 
-	CheckTableNotInUse(rel, "DETACH");
+	memset(&counting, 0, sizeof(counting));
 	counting.bound.row = *row;
 	counting.bound.eval = source_eval_make(row, root, rel, CurrentMemoryContext);
 	counting.carrying = carried_begin(row);
@@ -223,6 +224,7 @@ source_count_nothing(const DcSourceRow *row)
 	DcCounter *counter = counter_open_bound(row->counter);
 	DcSourceStateRow state;
 	DcSourceRow now;
+	DcKeySums *sums;
 	Snapshot snapshot;
 
 	/* code of an owner, called while amounts are being written: which of them are, nobody knows */
@@ -237,14 +239,16 @@ source_count_nothing(const DcSourceRow *row)
 		return;
 	counter_hooks->apply_early();
 	CommandCounterIncrement();
+	sums = key_sums_begin(maintenance_work_mem, false);
 	snapshot = RegisterSnapshot(GetLatestSnapshot());
 	PushActiveSnapshot(snapshot);
-	subtract_table(counter, true);
-	subtract_table(counter, false);
+	take_table(sums, counter, true);
+	take_table(sums, counter, false);
 	if (OidIsValid(now.carried))
-		carried_read(&now, snapshot, subtract_carried, counter);
+		carried_read(&now, snapshot, take_carried, sums);
 	PopActiveSnapshot();
 	UnregisterSnapshot(snapshot);
+	add_sums(sums, counter);
 	state.state = DC_SOURCE_EXACT;
 	state.built_to = NULL;
 	state.epoch++;
@@ -252,62 +256,73 @@ source_count_nothing(const DcSourceRow *row)
 }
 
 /*
- * subtract_table subtracts the amounts of one of the counter's tables, in the active snapshot.
+ * take_table takes the amounts of one of the counter's tables with their signs turned, in the
+ * active snapshot. A page at a time: SPI keeps results in memory.
  */
 static void
-subtract_table(DcCounter *counter, bool totals)
+take_table(DcKeySums *sums, DcCounter *counter, bool totals)
 {
-	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "dcounter values", ALLOCSET_DEFAULT_SIZES);
-	MemoryContext old = MemoryContextSwitchTo(cxt);
+	MemoryContext caller = CurrentMemoryContext;
 	text *from = cstring_to_text("");
 	int32 shard = 0;
-	bool without = false;
+	bool all = true;
+	DcSqlSession session;
 	uint64 count;
 
 	do
 	{
-		DcSqlSession session;
-		Datum values[] = {PointerGetDatum(from), BoolGetDatum(without), Int32GetDatum(PAGE_ROWS)};
-		Datum of_shards[] = {values[0], Int32GetDatum(shard), values[1], values[2]};
-		Datum *keys;
-		int64 *nets;
+		Datum of_totals[] = {PointerGetDatum(from), BoolGetDatum(all), Int32GetDatum(PAGE_ROWS)};
+		Datum of_shards[] = {PointerGetDatum(from), Int32GetDatum(shard), BoolGetDatum(all),
+							 Int32GetDatum(PAGE_ROWS)};
 
+		CHECK_FOR_INTERRUPTS();
 		sql_begin(&session, counter);
-		count = sql_read(&session, totals ? &sql_page_of_totals : &sql_page_of_shards,
-						 totals ? values : of_shards);
-		MemoryContextSwitchTo(cxt);
-		keys = palloc((count + 1) * sizeof(Datum));
-		nets = palloc((count + 1) * sizeof(int64));
-		for (uint64 i = 0; i < count; i++)
-		{
-			keys[i] = PointerGetDatum(DatumGetTextPCopy(rows_datum(&session.rows, i, 1)));
-			nets[i] = rows_bigint(&session.rows, i, 2) - rows_bigint(&session.rows, i, 3);
-			if (!totals)
-				shard = DatumGetInt32(rows_datum(&session.rows, i, 4));
-		}
-		sql_end(&session);
+		count = totals ? sql_read(&session, &sql_page_of_totals, of_totals)
+					   : sql_read(&session, &sql_page_of_shards, of_shards);
 		for (uint64 i = 0; i < count; i++)
 		{
 			DcKey key;
 
-			key_from_text(keys[i], &key);
-			subtract_carried(counter, &key, -nets[i]);
+			key_from_text(rows_datum(&session.rows, i, 1), &key);
+			key_sums_add(sums, key.data, key.len, DC_SIDE_COUNTER,
+						 rows_bigint(&session.rows, i, 3), rows_bigint(&session.rows, i, 2));
 		}
-		from = count > 0 ? DatumGetTextPCopy(keys[count - 1]) : from;
-		without = true;
+		if (count > 0)
+		{
+			MemoryContext old = MemoryContextSwitchTo(caller);
+
+			from = DatumGetTextPCopy(rows_datum(&session.rows, count - 1, 1));
+			MemoryContextSwitchTo(old);
+			shard = totals ? 0 : DatumGetInt32(rows_datum(&session.rows, count - 1, 4));
+			all = false;
+		}
+		sql_end(&session);
 	} while (count == PAGE_ROWS);
-	MemoryContextSwitchTo(old);
-	MemoryContextDelete(cxt);
+}
+
+static void
+take_carried(void *arg, const DcKey *key, int64 amount)
+{
+	key_sums_add(arg, key->data, key->len, DC_SIDE_COUNTER, amount, 0);
 }
 
 /*
- * subtract_carried adds an amount, which is one that stays, or one that goes with its sign turned.
+ * add_sums adds what was taken. All is read by then, so nothing of this is read.
  */
 static void
-subtract_carried(void *arg, const DcKey *key, int64 amount)
+add_sums(DcKeySums *sums, DcCounter *counter)
 {
-	if (amount > 0)
-		counter_add_amounts(arg, key, DC_NO_HINT, amount, 0);
-	else if (amount < 0)
-		counter_add_amounts(arg, key, DC_NO_HINT, 0, -amount);
+	DcKeySumsRow row;
+
+	key_sums_sort(sums);
+	while (key_sums_next(sums, &row))
+	{
+		int64 amount = sums_to_bigint(row.sums[DC_SIDE_COUNTER], "value");
+		DcKey key = {.data = row.data, .len = row.len};
+
+		CHECK_FOR_INTERRUPTS();
+		if (amount != 0)
+			counter_add(counter, &key, DC_NO_HINT, amount, false);
+	}
+	key_sums_end(sums);
 }

@@ -18,11 +18,12 @@
 #include "access/table.h"
 #include "base/compat.h"
 #include "base/runas.h"
-#include "bound/sourcetrigger.h"
+#include "bound/sourceddl.h"
 #include "catalog/dependency.h"
 #include "catalog/pg_trigger.h"
 #include "commands/trigger.h"
 #include "nodes/bitmapset.h"
+#include "table/protect.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
@@ -54,33 +55,36 @@ source_triggers_make(Oid source)
 		make_trigger(source, SOURCE_TRIGGER_UPDATE, "UPDATE", condition, always);
 	else
 		drop_trigger(source, SOURCE_TRIGGER_UPDATE);
-	source_truncate_trigger(source);
+	source_truncate_triggers(source, always);
 }
 
 static void
 make_trigger(Oid source, const char *name, const char *event, const char *condition, bool always)
 {
-	char *table = relation_sql_name(source);
+	char *when = condition != NULL ? psprintf(" WHEN (%s)", condition) : "";
 
-	run_ddl(psprintf("CREATE OR REPLACE TRIGGER %s AFTER %s ON %s FOR EACH ROW %s EXECUTE FUNCTION " DC_SCHEMA "." SOURCE_ROW_FUNCTION "()",
-					 name, event, table, condition != NULL ? psprintf("WHEN (%s)", condition) : ""));
-	run_ddl_done(OidIsValid(get_trigger_oid(source, name, true)), table);
-	run_ddl(psprintf("ALTER TABLE %s ENABLE %s TRIGGER %s", table, always ? "ALWAYS" : "", name));
+	source_trigger_make(source, name,
+						psprintf("AFTER %s ON %s FOR EACH ROW%s EXECUTE FUNCTION " DC_SCHEMA "." SOURCE_ROW_FUNCTION "()",
+								 event, relation_sql_name(source), when),
+						always);
 }
 
 /*
- * source_truncate_trigger puts the trigger for TRUNCATE on a source, or on a partition of one, which
- * does not get it from its parent.
+ * source_trigger_make makes a trigger on a source or a partition of one, or replaces it. It does so as the
+ * owner of the table: a partition may have another one, and whoever unbinds one of several counters
+ * need not own the source.
  */
 void
-source_truncate_trigger(Oid relid)
+source_trigger_make(Oid relid, const char *name, const char *definition, bool always)
 {
+	DcRunAs state;
 	char *table = relation_sql_name(relid);
 
-	run_ddl(psprintf("CREATE OR REPLACE TRIGGER " SOURCE_TRIGGER_TRUNCATE " BEFORE TRUNCATE ON %s"
-					 " FOR EACH STATEMENT EXECUTE FUNCTION " DC_SCHEMA "." SOURCE_TRUNCATE_FUNCTION "()",
-					 table));
-	run_ddl_done(OidIsValid(get_trigger_oid(relid, SOURCE_TRIGGER_TRUNCATE, true)), table);
+	runas_begin(&state, relation_owner(relid));
+	trigger_create(relid, name, definition);
+	run_ddl(psprintf("ALTER TABLE %s ENABLE %s TRIGGER %s", table, always ? "ALWAYS" : "", name));
+	runas_end(&state);
+	run_ddl_done(OidIsValid(get_trigger_oid(relid, name, true)), table);
 }
 
 /*
@@ -135,7 +139,7 @@ source_triggers_drop(Oid source)
 {
 	drop_trigger(source, SOURCE_TRIGGER_ROW);
 	drop_trigger(source, SOURCE_TRIGGER_UPDATE);
-	drop_trigger(source, SOURCE_TRIGGER_TRUNCATE);
+	source_truncate_triggers_drop(source);
 }
 
 /*

@@ -26,9 +26,12 @@
 
 #include "access/htup_details.h"
 #include "access/xact.h"
+#include "base/compat.h"
 #include "base/hooks.h"
 #include "base/rowread.h"
 #include "base/runas.h"
+#include "catalog/namespace.h"
+#include "catalog/partition.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_trigger.h"
@@ -76,9 +79,10 @@ static void add_object(DcDdl *ddl, Oid class, TupleTableSlot *slot);
 static void add_column(DcDdl *ddl, TupleTableSlot *slot, bool dropped);
 static void add_trigger(DcDdl *ddl, TupleTableSlot *slot);
 static void add_partitions(DcDdl *ddl, TupleTableSlot *slot);
+static Oid partition_by_name(const RangeVar *name, const DcDdlPartition *partition);
 static char **names_of(TupleTableSlot *slot, int *n);
 
-#define MAX_HOOKS 4
+#define MAX_HOOKS 8
 
 static const DcDdlHook *hooks[MAX_HOOKS];
 static int nhooks = 0;
@@ -298,8 +302,7 @@ names_of(TupleTableSlot *slot, int *n)
 }
 
 /*
- * add_partitions notes which partitions an ALTER TABLE has attached or detached: by what the
- * server has collected, as a name may mean another table by now.
+ * add_partitions notes which partitions an ALTER TABLE has attached or detached.
  */
 static void
 add_partitions(DcDdl *ddl, TupleTableSlot *slot)
@@ -307,25 +310,42 @@ add_partitions(DcDdl *ddl, TupleTableSlot *slot)
 	CollectedCommand *command = (CollectedCommand *) DatumGetPointer(slot_datum(slot, COL_COMMAND, PG_DDL_COMMANDOID));
 	ListCell *lc;
 
-	if (command->type != SCT_AlterTable)
+	if (command->type != SCT_AlterTable ||
+		get_rel_relkind(command->d.alterTable.objectId) != RELKIND_PARTITIONED_TABLE)
 		return;
 	foreach(lc, command->d.alterTable.subcmds)
 	{
 		CollectedATSubcmd *sub = lfirst(lc);
-		AlterTableType type = IsA(sub->parsetree, AlterTableCmd)
-			? ((AlterTableCmd *) sub->parsetree)->subtype
-			: AT_AddColumn;
+		AlterTableCmd *cmd = IsA(sub->parsetree, AlterTableCmd) ? (AlterTableCmd *) sub->parsetree : NULL;
 		DcDdlPartition *partition;
 
-		if (sub->address.classId != RelationRelationId ||
-			(type != AT_AttachPartition && type != AT_DetachPartition && type != AT_DetachPartitionFinalize))
+		if (cmd == NULL || (cmd->subtype != AT_AttachPartition && cmd->subtype != AT_DetachPartition && cmd->subtype != AT_DetachPartitionFinalize))
 			continue;
 		partition = palloc(sizeof(DcDdlPartition));
 		partition->parent = command->d.alterTable.objectId;
+		partition->attached = cmd->subtype == AT_AttachPartition;
 		partition->relid = sub->address.objectId;
-		partition->attached = type == AT_AttachPartition;
+		if (!OidIsValid(partition->relid)) /* as before PostgreSQL 16 */
+			partition->relid = partition_by_name(castNode(PartitionCmd, cmd->def)->name, partition);
 		ddl->partitions = lappend(ddl->partitions, partition);
 	}
+}
+
+/*
+ * partition_by_name finds the table that was attached or detached. The command has locked it, so it has its
+ * name still, but others may have put another table before it in the search_path, or renamed
+ * schemas: then that is error 55000.
+ */
+static Oid
+partition_by_name(const RangeVar *name, const DcDdlPartition *partition)
+{
+	Oid relid = RangeVarGetRelid(name, NoLock, true);
+
+	run_ddl_done(OidIsValid(relid) && compat_has_locked(relid, AccessExclusiveLock) &&
+					 get_rel_relispartition(relid) == partition->attached &&
+					 (!partition->attached || get_partition_parent(relid, true) == partition->parent),
+				 name->relname);
+	return relid;
 }
 
 static void
