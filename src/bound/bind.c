@@ -31,6 +31,7 @@
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "table/access.h"
+#include "table/protect.h"
 #include "table/subscription.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
@@ -137,6 +138,7 @@ dc_bind(PG_FUNCTION_ARGS)
 	state.drift_sum = DatumGetNumeric(DirectFunctionCall1(int8_numeric, Int64GetDatum(0)));
 	source_state_store(&state);
 	source_triggers_make(row.source);
+	protect_create_bound(&counter_lookup(row.counter)->row);
 	PG_RETURN_VOID();
 }
 
@@ -391,12 +393,7 @@ bound_forget(const DcSourceRow *row, bool drop_triggers)
 	(void) bound_lock(row->counter, true);
 	(void) source_delete(row->counter);
 	if (drop_triggers && get_rel_name(row->source) != NULL)
-	{
-		if (source_rows_of(row->source) == NIL)
-			source_triggers_drop(row->source);
-		else
-			source_triggers_make(row->source);
-	}
+		source_triggers_adapt(row->source);
 	for (int i = 0; i < lengthof(tables); i++)
 	{
 		if (OidIsValid(tables[i]) && get_rel_name(tables[i]) != NULL)
@@ -405,8 +402,8 @@ bound_forget(const DcSourceRow *row, bool drop_triggers)
 }
 
 /*
- * dropped ends the binding of a table that is no longer a counter table. Its source is not locked: the triggers
- * stay, and count nothing.
+ * dropped ends the binding of a table that is no longer a counter table. If its source cannot be locked at
+ * once, the triggers stay, and count nothing.
  */
 static void
 dropped(Oid counter)
@@ -414,5 +411,5 @@ dropped(Oid counter)
 	DcSourceRow row;
 
 	if (source_read(counter, &row))
-		bound_forget(&row, false);
+		bound_forget(&row, source_lock_at_once(row.source));
 }

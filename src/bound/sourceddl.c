@@ -47,6 +47,7 @@ static void triggers_dropped(const DcDdl *ddl);
 static bool is_name_of_ours(const char *name);
 static List *bindings_over(Oid relid);
 static void end_broken(const DcDdl *ddl);
+static bool is_broken(const DcSourceRow *row);
 static bool parses(void *arg);
 static void end_binding(const DcDdl *ddl, DcSourceRow *row);
 static void source_altered(const DcDdl *ddl, Oid relid);
@@ -197,42 +198,60 @@ typedef struct DcTried
 
 /*
  * end_broken ends the bindings whose expressions name what was dropped, if that was to cascade.
+ * Triggers are adapted afterwards, as that needs the expressions of those that are left.
  */
 static void
 end_broken(const DcDdl *ddl)
 {
+	List *sources = NIL;
 	ListCell *lc;
 
 	foreach(lc, source_read_all())
 	{
 		DcSourceRow *row = lfirst(lc);
-		DcTried tried = {row, NULL};
-		MemoryContext cxt = CurrentMemoryContext;
-		volatile bool good = false;
 
-		/* who has it locked against reading alters it, and will see for itself */
-		if (get_rel_name(row->counter) == NULL || get_rel_name(row->source) == NULL ||
-			!ConditionalLockRelationOid(row->source, AccessShareLock))
+		if (get_rel_name(row->counter) == NULL || !is_broken(row))
 			continue;
-		tried.source = try_relation_open(row->source, NoLock);
-		if (tried.source == NULL)
-			continue;
-		PG_TRY();
-		{
-			good = subxact_run(parses, &tried);
-		}
-		PG_CATCH();
-		{
-			ErrorData *error = error_caught(cxt);
-
-			if (ERRCODE_TO_CATEGORY(error->sqlerrcode) != ERRCODE_SYNTAX_ERROR_OR_ACCESS_RULE_VIOLATION)
-				ReThrowError(error);
-		}
-		PG_END_TRY();
-		relation_close(tried.source, NoLock);
-		if (!good)
-			end_binding(ddl, row);
+		end_binding(ddl, row);
+		sources = list_append_unique_oid(sources, row->source);
 	}
+	foreach(lc, sources)
+	{
+		if (source_lock_at_once(lfirst_oid(lc)))
+			source_triggers_adapt(lfirst_oid(lc));
+	}
+}
+
+/*
+ * is_broken tells whether the expressions of a binding do not parse. A source that another
+ * session has locked against reading is being altered there, which finds out by itself.
+ */
+static bool
+is_broken(const DcSourceRow *row)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	DcTried tried = {row, NULL};
+	volatile bool good = false;
+
+	if (!ConditionalLockRelationOid(row->source, AccessShareLock))
+		return false;
+	tried.source = try_relation_open(row->source, NoLock);
+	if (tried.source == NULL)
+		return false;
+	PG_TRY();
+	{
+		good = subxact_run(parses, &tried);
+	}
+	PG_CATCH();
+	{
+		ErrorData *error = error_caught(cxt);
+
+		if (ERRCODE_TO_CATEGORY(error->sqlerrcode) != ERRCODE_SYNTAX_ERROR_OR_ACCESS_RULE_VIOLATION)
+			ReThrowError(error);
+	}
+	PG_END_TRY();
+	relation_close(tried.source, NoLock);
+	return !good;
 }
 
 static bool
@@ -257,7 +276,7 @@ end_binding(const DcDdl *ddl, DcSourceRow *row)
 			(errmsg("counter table \"%s\" is no longer bound to \"%s\"",
 					get_rel_name(row->counter), get_rel_name(row->source)),
 			 errdetail("What its expressions name was dropped.")));
-	bound_forget(row, source_lock_at_once(row->source));
+	bound_forget(row, false);
 }
 
 static void
@@ -366,8 +385,11 @@ check_triggers(Oid relid, const List *rows)
 		{SOURCE_TRIGGER_UPDATE, SOURCE_ROW_FUNCTION, TRIGGER_TYPE_ROW | TRIGGER_TYPE_UPDATE},
 		{SOURCE_TRIGGER_TRUNCATE, SOURCE_TRUNCATE_FUNCTION, TRIGGER_TYPE_BEFORE | TRIGGER_TYPE_TRUNCATE},
 	};
-	Relation rel = table_open(relid, NoLock);
+	Relation rel;
 
+	if (source_triggers_being_made(relid))
+		return;
+	rel = table_open(relid, NoLock);
 	for (int i = 0; i < lengthof(triggers); i++)
 	{
 		char state = trigger_state(rel, triggers[i].name, triggers[i].function, triggers[i].type);

@@ -29,6 +29,9 @@
 #include "utils/rel.h"
 #include "utils/typcache.h"
 
+/* The table that source_trigger_make() is at work on, or InvalidOid. */
+static Oid being_made = InvalidOid;
+
 static void make_trigger(Oid source, const char *name, const char *event, const char *condition, bool always);
 static char *update_condition(Oid source, const List *rows);
 static void add_column(StringInfo condition, Form_pg_attribute att);
@@ -58,6 +61,19 @@ source_triggers_make(Oid source)
 	source_truncate_triggers(source, always);
 }
 
+/*
+ * source_triggers_adapt makes the triggers of a source those that its bindings need, of which some have
+ * ended. The source and its partitions are locked ACCESS EXCLUSIVE.
+ */
+void
+source_triggers_adapt(Oid source)
+{
+	if (source_rows_of(source) == NIL)
+		source_triggers_drop(source);
+	else
+		source_triggers_make(source);
+}
+
 static void
 make_trigger(Oid source, const char *name, const char *event, const char *condition, bool always)
 {
@@ -79,12 +95,32 @@ source_trigger_make(Oid relid, const char *name, const char *definition, bool al
 {
 	DcRunAs state;
 	char *table = relation_sql_name(relid);
+	Oid outer = being_made;
 
 	runas_begin(&state, relation_owner(relid));
-	trigger_create(relid, name, definition);
-	run_ddl(psprintf("ALTER TABLE %s ENABLE %s TRIGGER %s", table, always ? "ALWAYS" : "", name));
+	PG_TRY();
+	{
+		being_made = relid;
+		trigger_create(relid, name, definition);
+		run_ddl(psprintf("ALTER TABLE %s ENABLE %s TRIGGER %s", table, always ? "ALWAYS" : "", name));
+	}
+	PG_FINALLY();
+	{
+		being_made = outer;
+	}
+	PG_END_TRY();
 	runas_end(&state);
 	run_ddl_done(OidIsValid(get_trigger_oid(relid, name, true)), table);
+}
+
+/*
+ * source_triggers_being_made tells whether the triggers of a table are being made here: they
+ * need not all be there yet, or as they have to be.
+ */
+bool
+source_triggers_being_made(Oid relid)
+{
+	return relid == being_made;
 }
 
 /*

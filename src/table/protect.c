@@ -177,6 +177,21 @@ protect_create_partition(Oid relid)
 		create_truncate(lfirst_oid(lc), true);
 }
 
+/*
+ * protect_create_bound puts a trigger on the shard table of a counter that is being bound to a
+ * source. It stays when that ends, and has no effect then. Runs as the current user.
+ */
+void
+protect_create_bound(const DcCounterRow *row)
+{
+	ListCell *lc;
+
+	if (OidIsValid(get_extension_oid("citus", true)))
+		return;
+	foreach(lc, find_all_inheritors(row->shards, NoLock, NULL))
+		create_truncate(lfirst_oid(lc), true);
+}
+
 static void
 create_truncate(Oid relid, bool always)
 {
