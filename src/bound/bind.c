@@ -15,6 +15,7 @@
 
 #include "access/table.h"
 #include "base/args.h"
+#include "base/compat.h"
 #include "base/errors.h"
 #include "base/hooks.h"
 #include "base/interval.h"

@@ -24,6 +24,7 @@
 #include "access/table.h"
 #include "base/compat.h"
 #include "base/relcached.h"
+#include "base/roles.h"
 #include "bound/sourceddl.h"
 #include "miscadmin.h"
 #include "table/access.h"
@@ -36,6 +37,7 @@ typedef struct Entry
 {
 	Oid relid; /* hash key */
 	bool valid;
+	uint32 roles;	   /* role_changes when it was made */
 	DcBoundList *list; /* NULL: being made */
 	int nwatched;	   /* the tables that it depends on: ancestors and counter tables */
 	Oid *watched;
@@ -64,7 +66,7 @@ source_bindings(Relation rel)
 	Oid relid = RelationGetRelid(rel);
 	Entry *entry = relcached_find(&entries, &relid);
 
-	if (likely(entry != NULL && entry->valid && entry->list != NULL))
+	if (likely(entry != NULL && entry->valid && entry->list != NULL && entry->roles == role_changes))
 		return entry->list;
 	if (entries.hash != NULL)
 		sweep();
@@ -72,6 +74,7 @@ source_bindings(Relation rel)
 	entry->list = NULL;
 	/* if an invalidation comes meanwhile, this use is the last */
 	entry->valid = true;
+	entry->roles = role_changes;
 	entry_make(entry, rel);
 	return entry->list;
 }
@@ -103,7 +106,7 @@ sweep(void)
 	hash_seq_init(&scan, entries.hash);
 	while ((entry = hash_seq_search(&scan)) != NULL)
 	{
-		if (entry->valid || entry->list == NULL)
+		if ((entry->valid && entry->roles == role_changes) || entry->list == NULL)
 			continue;
 		MemoryContextSetParent(entry->list->cxt, TopTransactionContext);
 		entry->list = NULL;

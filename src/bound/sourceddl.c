@@ -47,6 +47,7 @@ static void triggers_dropped(const DcDdl *ddl);
 static bool is_name_of_ours(const char *name);
 static List *bindings_over(Oid relid);
 static void end_broken(const DcDdl *ddl);
+static int by_counter(const ListCell *a, const ListCell *b);
 static bool is_broken(const DcSourceRow *row);
 static bool parses(void *arg);
 static void end_binding(const DcDdl *ddl, DcSourceRow *row);
@@ -203,10 +204,12 @@ typedef struct DcTried
 static void
 end_broken(const DcDdl *ddl)
 {
+	List *rows = source_read_all();
 	List *sources = NIL;
 	ListCell *lc;
 
-	foreach(lc, source_read_all())
+	list_sort(rows, by_counter);
+	foreach(lc, rows)
 	{
 		DcSourceRow *row = lfirst(lc);
 
@@ -220,6 +223,15 @@ end_broken(const DcDdl *ddl)
 		if (source_lock_at_once(lfirst_oid(lc)))
 			source_triggers_adapt(lfirst_oid(lc));
 	}
+}
+
+static int
+by_counter(const ListCell *a, const ListCell *b)
+{
+	Oid first = ((DcSourceRow *) lfirst(a))->counter;
+	Oid second = ((DcSourceRow *) lfirst(b))->counter;
+
+	return first < second ? -1 : first > second;
 }
 
 /*

@@ -16,6 +16,7 @@
 /* sourcetriggers.c */
 extern void source_triggers_make(Oid source);
 extern void source_trigger_make(Oid relid, const char *name, const char *definition, bool always);
+extern void source_trigger_drop(Oid relid, const char *name);
 extern bool source_triggers_being_made(Oid relid);
 extern void source_triggers_adapt(Oid source);
 extern void source_triggers_drop(Oid source);

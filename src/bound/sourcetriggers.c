@@ -33,10 +33,11 @@
 static Oid being_made = InvalidOid;
 
 static void make_trigger(Oid source, const char *name, const char *event, const char *condition, bool always);
+static void check_name(Oid relid, const char *name);
+static bool is_ours(const Trigger *trigger);
 static char *update_condition(Oid source, const List *rows);
 static void add_column(StringInfo condition, Form_pg_attribute att);
 static bool has_own_equality(Oid type);
-static void drop_trigger(Oid source, const char *name);
 
 /*
  * source_triggers_make makes the triggers that the bindings of a source need, or replaces them.
@@ -57,7 +58,7 @@ source_triggers_make(Oid source)
 	if (condition != NULL)
 		make_trigger(source, SOURCE_TRIGGER_UPDATE, "UPDATE", condition, always);
 	else
-		drop_trigger(source, SOURCE_TRIGGER_UPDATE);
+		source_trigger_drop(source, SOURCE_TRIGGER_UPDATE);
 	source_truncate_triggers(source, always);
 }
 
@@ -86,6 +87,33 @@ make_trigger(Oid source, const char *name, const char *event, const char *condit
 }
 
 /*
+ * check_name raises 42710 if a trigger that is not ours has the name.
+ */
+static void
+check_name(Oid relid, const char *name)
+{
+	Relation rel = table_open(relid, NoLock);
+
+	for (int i = 0; rel->trigdesc != NULL && i < rel->trigdesc->numtriggers; i++)
+	{
+		const Trigger *trigger = &rel->trigdesc->triggers[i];
+
+		if (strcmp(trigger->tgname, name) == 0 && !is_ours(trigger))
+			ereport(ERROR,
+					(errcode(ERRCODE_DUPLICATE_OBJECT),
+					 errmsg("trigger \"%s\" for relation \"%s\" already exists", name, RelationGetRelationName(rel))));
+	}
+	table_close(rel, NoLock);
+}
+
+static bool
+is_ours(const Trigger *trigger)
+{
+	return trigger->tgfoid == extension_function(SOURCE_ROW_FUNCTION) ||
+		trigger->tgfoid == extension_function(SOURCE_TRUNCATE_FUNCTION);
+}
+
+/*
  * source_trigger_make makes a trigger on a source or a partition of one, or replaces it. It does so as the
  * owner of the table: a partition may have another one, and whoever unbinds one of several counters
  * need not own the source.
@@ -97,6 +125,7 @@ source_trigger_make(Oid relid, const char *name, const char *definition, bool al
 	char *table = relation_sql_name(relid);
 	Oid outer = being_made;
 
+	check_name(relid, name);
 	runas_begin(&state, relation_owner(relid));
 	PG_TRY();
 	{
@@ -173,27 +202,25 @@ has_own_equality(Oid type)
 void
 source_triggers_drop(Oid source)
 {
-	drop_trigger(source, SOURCE_TRIGGER_ROW);
-	drop_trigger(source, SOURCE_TRIGGER_UPDATE);
+	source_trigger_drop(source, SOURCE_TRIGGER_ROW);
+	source_trigger_drop(source, SOURCE_TRIGGER_UPDATE);
 	source_truncate_triggers_drop(source);
 }
 
 /*
- * drop_trigger drops a trigger that is one of ours, if it is there. Its copies on partitions go with it.
+ * source_trigger_drop drops a trigger that is one of ours, if it is there. Its copies on partitions go with it.
  */
-static void
-drop_trigger(Oid source, const char *name)
+void
+source_trigger_drop(Oid source, const char *name)
 {
 	Relation rel = table_open(source, NoLock);
-	Oid functions[] = {extension_function(SOURCE_ROW_FUNCTION), extension_function(SOURCE_TRUNCATE_FUNCTION)};
 	ObjectAddress address = {0};
 
 	for (int i = 0; rel->trigdesc != NULL && i < rel->trigdesc->numtriggers; i++)
 	{
 		const Trigger *trigger = &rel->trigdesc->triggers[i];
 
-		if (strcmp(trigger->tgname, name) == 0 && !trigger->tgisclone &&
-			(trigger->tgfoid == functions[0] || trigger->tgfoid == functions[1]))
+		if (strcmp(trigger->tgname, name) == 0 && !trigger->tgisclone && is_ours(trigger))
 			ObjectAddressSet(address, TriggerRelationId, trigger->tgoid);
 	}
 	table_close(rel, NoLock);

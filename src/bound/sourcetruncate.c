@@ -29,9 +29,7 @@
 #include "base/args.h"
 #include "base/utility.h"
 #include "bound/sourceddl.h"
-#include "catalog/dependency.h"
 #include "catalog/pg_inherits.h"
-#include "catalog/pg_trigger.h"
 #include "commands/trigger.h"
 #include "fmgr.h"
 #include "nodes/parsenodes.h"
@@ -57,7 +55,6 @@ static List *counted_rows(Oid source);
 static bool truncated_whole(Oid source, const List *rows, bool has_rows);
 static bool is_being_detached(Oid relid);
 static void make_trigger(Oid relid, bool always);
-static void drop_trigger(Oid relid);
 
 void
 source_truncate_init(void)
@@ -244,19 +241,6 @@ source_truncate_triggers_drop(Oid relid)
 		foreach(lc2, source_lineage(lfirst_oid(lc)))
 			counts |= source_rows_of(lfirst_oid(lc2)) != NIL;
 		if (!counts)
-			drop_trigger(lfirst_oid(lc));
+			source_trigger_drop(lfirst_oid(lc), SOURCE_TRIGGER_TRUNCATE);
 	}
-}
-
-static void
-drop_trigger(Oid relid)
-{
-	Oid trigger = get_trigger_oid(relid, SOURCE_TRIGGER_TRUNCATE, true);
-	ObjectAddress address;
-
-	if (!OidIsValid(trigger))
-		return;
-	ObjectAddressSet(address, TriggerRelationId, trigger);
-	performDeletion(&address, DROP_RESTRICT, PERFORM_DELETION_INTERNAL);
-	CommandCounterIncrement();
 }
