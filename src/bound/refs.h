@@ -51,7 +51,6 @@ extern Oid refs_create(Oid counter);
 extern Relation refs_open(Oid refs, LOCKMODE mode, AttrNumber *atts);
 extern void refs_scan(const DcSourceRow *row, Snapshot snapshot, DcRefScanned scanned, void *arg);
 extern void refs_empty(const DcSourceRow *row);
-extern void refs_drop(const DcSourceRow *row);
 extern void refs_follow(const DcSourceRow *row, const DcDdl *ddl);
 
 #endif /* DC_REFS_H */

@@ -16,6 +16,7 @@
 
 #include "access/table.h"
 #include "access/tableam.h"
+#include "base/errors.h"
 #include "base/relcached.h"
 #include "base/rowread.h"
 #include "base/runas.h"
@@ -28,6 +29,7 @@
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
+#include "utils/plancache.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
@@ -68,6 +70,7 @@ typedef struct DcRefsChecked
 } DcRefsChecked;
 
 static void checked_changed(void *entry, Oid relid);
+static void check_table(SPIPlanPtr plan, Oid refs);
 
 /* Entries (DcRefsChecked) are never removed. */
 static DcRelCached checked_cache = {
@@ -106,9 +109,11 @@ refs_create(Oid counter)
 Relation
 refs_open(Oid refs, LOCKMODE mode, AttrNumber *atts)
 {
-	Relation rel = table_open(refs, mode);
+	Relation rel = try_table_open(refs, mode);
 	DcRefsChecked *checked = relcached_enter(&checked_cache, &refs);
 
+	if (rel == NULL)
+		relation_missing_error(refs);
 	if (!checked->valid)
 	{
 		DcTableLayout layout;
@@ -193,6 +198,7 @@ refs_empty(const DcSourceRow *row)
 	if (plan == NULL)
 		elog(ERROR, "SPI_prepare failed for \"%s\": %s", sql,
 			 SPI_result_code_string(SPI_result));
+	check_table(plan, row->refs);
 	CommandCounterIncrement();
 	if (SPI_execute_snapshot(plan, NULL, NULL, GetLatestSnapshot(), InvalidSnapshot, false, true,
 							 0) != SPI_OK_DELETE)
@@ -203,22 +209,18 @@ refs_empty(const DcSourceRow *row)
 }
 
 /*
- * refs_drop drops the table of reference counts of a counter table that is not bound any more,
- * as its owner.
+ * check_table raises 55000 if the name of the table stood for another one: its schema may be
+ * another role's, who can rename schemas.
  */
-void
-refs_drop(const DcSourceRow *row)
+static void
+check_table(SPIPlanPtr plan, Oid refs)
 {
-	DcRunAs state;
-	char *name;
+	CachedPlanSource *source = linitial(SPI_plan_get_plan_sources(plan));
 
-	if (!OidIsValid(row->refs) || get_rel_name(row->refs) == NULL)
-		return;
-	name = relation_sql_name(row->refs);
-	runas_begin(&state, relation_owner(row->refs));
-	run_ddl(psprintf("DROP TABLE %s", name));
-	run_ddl_done(get_rel_name(row->refs) == NULL, name);
-	runas_end(&state);
+	if (source->query_list != NIL && !list_member_oid(source->relationOids, refs))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("\"%s\" was renamed while it was being used", get_rel_name(refs))));
 }
 
 /*

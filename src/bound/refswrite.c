@@ -17,6 +17,7 @@
  */
 #include "postgres.h"
 
+#include "access/table.h"
 #include "access/xact.h"
 #include "base/activity.h"
 #include "base/args.h"
@@ -156,7 +157,7 @@ session_begin(DcSqlSession *session, DcCounter *counter, Oid refs)
 	/* open, so that code of the owner cannot alter it in between two statements */
 	rel = refs_open(refs, AccessShareLock, atts);
 	sql_keep_open(session, DC_OF_REFS, refs);
-	relation_close(rel, NoLock);
+	table_close(rel, NoLock);
 }
 
 /*
