@@ -101,6 +101,9 @@ static DcRef **sort_records(char *records, Size len, int *count);
 static int compare(const void *a, const void *b);
 static bool same_item(const DcRef *a, const DcRef *b);
 static void write_log(void);
+static void read_log(Oid counter, const DcKey *key, DcRefScanned scanned, DcRefEffect effect,
+					 void *arg);
+static void add_amount(const DcKey *key, int64 change, void *arg);
 static void cut(int level, bool commit);
 static void forget(void);
 static void xact_callback(XactEvent event, void *arg);
@@ -399,6 +402,45 @@ refs_any(Oid counter)
 void
 refs_pending(Oid counter, const DcKey *key, int64 *inc, int64 *dec)
 {
+	int64 amounts[2] = {0, 0};
+
+	read_log(counter, key, NULL, add_amount, amounts);
+	*inc = amounts[0];
+	*dec = amounts[1];
+}
+
+static void
+add_amount(const DcKey *key, int64 change, void *arg)
+{
+	int64 *amounts = arg;
+
+	amounts[0] += Max(change, 0);
+	amounts[1] += Max(-change, 0);
+}
+
+/*
+ * refs_pending_counts and refs_pending_values call a function for each count, or each value,
+ * that they change, in order.
+ */
+void
+refs_pending_counts(Oid counter, DcRefScanned take, void *arg)
+{
+	read_log(counter, NULL, take, NULL, arg);
+}
+
+void
+refs_pending_values(Oid counter, DcRefEffect take, void *arg)
+{
+	read_log(counter, NULL, NULL, take, arg);
+}
+
+/*
+ * read_log sums up the records of a counter table, and of a key unless that is NULL, and calls
+ * one of two functions, with these or with what comes of them.
+ */
+static void
+read_log(Oid counter, const DcKey *key, DcRefScanned scanned, DcRefEffect effect, void *arg)
+{
 	MemoryContext reading;
 	MemoryContext old;
 	char *records;
@@ -406,7 +448,6 @@ refs_pending(Oid counter, const DcKey *key, int64 *inc, int64 *dec)
 	DcRef **refs;
 	int count;
 
-	*inc = *dec = 0;
 	if (!refs_any(counter))
 		return;
 	reading = AllocSetContextCreate(CurrentMemoryContext, "dcounter distinct values being read",
@@ -428,8 +469,15 @@ refs_pending(Oid counter, const DcKey *key, int64 *inc, int64 *dec)
 	}
 	refs = sort_records(records, len, &count);
 	MemoryContextSwitchTo(old);
-	if (count > 0)
-		refs_effect(refs, count, inc, dec);
+	if (effect != NULL && count > 0)
+		refs_effect(refs, count, effect, arg);
+	for (int i = 0; scanned != NULL && i < count; i++)
+	{
+		DcKey item = ref_item(refs[i]);
+		DcKey of = ref_key(refs[i]);
+
+		scanned(&of, &item, refs[i]->delta, arg);
+	}
 	MemoryContextDelete(reading);
 }
 

@@ -222,13 +222,3 @@ check_table(SPIPlanPtr plan, Oid refs)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("\"%s\" was renamed while it was being used", get_rel_name(refs))));
 }
-
-/*
- * refs_follow repeats a command on a counter table for its table of reference counts, in the
- * name of the user whose command it is.
- */
-void
-refs_follow(const DcSourceRow *row, const DcDdl *ddl)
-{
-	sibling_follow(ddl, row->counter, row->refs, DC_REF_SUFFIX);
-}

@@ -290,14 +290,16 @@ batch_values(DcRef **refs, int count)
 }
 
 /*
- * refs_effect returns what records of one counter table, sorted and one for each item, would do
- * to values of the caller's snapshot.
+ * refs_effect calls a function with what records of one counter table, sorted and one for each
+ * item, would do to values of the caller's snapshot.
  */
 void
-refs_effect(DcRef **refs, int count, int64 *inc, int64 *dec)
+refs_effect(DcRef **refs, int count, DcRefEffect take, void *arg)
 {
 	DcCounter *counter = counter_lookup(refs[0]->counter);
+	DcValueChange *changes = palloc_extended(count * sizeof(DcValueChange), MCXT_ALLOC_HUGE);
 	DcSqlSession session;
+	int nchanges = 0;
 
 	session_begin(&session, counter, refs[0]->refs);
 	for (int start = 0; start < count; start += BATCH)
@@ -308,15 +310,14 @@ refs_effect(DcRef **refs, int count, int64 *inc, int64 *dec)
 		if (sql_read(&session, &sql_read_counts, batch_values(refs + start, n)) != n)
 			elog(ERROR, "unexpected number of rows");
 		for (int i = 0; i < n; i++)
-		{
-			int64 effect = effect_of(rows_bigint(&session.rows, i, 1), refs[start + i]->delta);
-
-			*inc += effect > 0;
-			*dec += effect < 0;
-		}
+			note_change(changes, &nchanges, refs[start + i],
+						effect_of(rows_bigint(&session.rows, i, 1), refs[start + i]->delta));
 		SPI_freetuptable(session.rows.result);
 	}
 	sql_end(&session);
+	for (int i = 0; i < nchanges; i++)
+		take(&changes[i].key, changes[i].change, arg);
+	pfree(changes);
 }
 
 static void
