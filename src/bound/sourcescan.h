@@ -6,6 +6,7 @@
 #ifndef DC_SOURCESCAN_H
 #define DC_SOURCESCAN_H
 
+#include "base/clock.h"
 #include "bound/sourceread.h"
 
 /* Which keys to compare. All members zero: all. */
@@ -37,6 +38,7 @@ typedef struct DcSourceScan DcSourceScan;
 extern DcSourceScan *source_scan_begin(DcSourceRead *read, const DcSourceScanOptions *options);
 extern bool source_scan_next(DcSourceScan *scan, DcSourceDiff *diff);
 extern int64 source_scan_rows(const DcSourceScan *scan);
+extern void source_diff_set(DcSourceDiff *diff, int64 source, int64 counter);
 extern void source_scan_end(DcSourceScan *scan);
 
 #endif /* DC_SOURCESCAN_H */
