@@ -49,9 +49,7 @@ struct DcSourceScan
 {
 	DcSourceRead *read;
 	DcSourceScanOptions options;
-	DcKey from;
-	DcKey to;
-	uint64 seed;	  /* of the sample */
+	DcSourceFilter filter;
 	DcKeySums *known; /* the keys that are asked for, or NULL: all */
 	DcKeySums *sums;
 	int64 rows;		   /* of the source, that were read */
@@ -97,30 +95,29 @@ DcSourceScan *
 source_scan_begin(DcSourceRead *read, const DcSourceScanOptions *options)
 {
 	DcSourceScan *scan = palloc0(sizeof(DcSourceScan));
-	bool distinct = read->row.distinct_of != NULL;
 	bool done;
 
 	Assert(ActiveSnapshotSet() && GetActiveSnapshot() == read->snapshot);
 	scan->read = read;
 	scan->options = *options;
-	if (options->from != NULL)
-		key_from_text(CStringGetTextDatum(options->from), &scan->from);
-	if (options->to != NULL)
-		key_from_text(CStringGetTextDatum(options->to), &scan->to);
-	scan->seed = pg_prng_uint64(&pg_global_prng_state);
+	source_filter_init(&scan->filter, options);
 	scan->row = AllocSetContextCreate(CurrentMemoryContext, "dcounter scan: row", ALLOCSET_DEFAULT_SIZES);
 	scan->sums = key_sums_begin(maintenance_work_mem);
 	if (options->any_keys)
 		know_keys(scan);
 
-	if (distinct && !options->refs)
-		done = count_items(scan);
+	if (options->layer == DC_LAYER_REFS)
+		done = scan_source(scan, scan->sums, true) && scan_refs(scan);
 	else
-		done = scan_source(scan, scan->sums, options->refs);
-	if (options->refs)
-		done = done && scan_refs(scan);
-	else
+	{
+		if (options->layer == DC_LAYER_COUNTER)
+			done = scan_refs(scan);
+		else if (read->row.distinct_of != NULL)
+			done = count_items(scan);
+		else
+			done = scan_source(scan, scan->sums, false);
 		done = done && scan_carried(scan) && scan_counter(scan);
+	}
 	if (!done)
 	{
 		source_scan_end(scan);
@@ -143,27 +140,46 @@ know_keys(DcSourceScan *scan)
 
 		key_from_text(scan->options.keys[i], &key);
 		key_sums_know(scan->known, key.data, key.len);
-		if (!scan->options.refs)
+		if (scan->options.layer != DC_LAYER_REFS)
 			key_sums_know(scan->sums, key.data, key.len);
 	}
 }
 
 /*
- * wanted tells whether a key is one of those to compare.
+ * source_filter_init prepares to tell which keys to compare.
  */
+void
+source_filter_init(DcSourceFilter *filter, const DcSourceScanOptions *options)
+{
+	filter->options = *options;
+	if (options->from != NULL)
+		key_from_text(CStringGetTextDatum(options->from), &filter->from);
+	if (options->to != NULL)
+		key_from_text(CStringGetTextDatum(options->to), &filter->to);
+	filter->seed = pg_prng_uint64(&pg_global_prng_state);
+}
+
+/*
+ * source_filter tells whether a key is one of those.
+ */
+bool
+source_filter(const DcSourceFilter *filter, const char *data, uint32 len)
+{
+	const DcSourceScanOptions *options = &filter->options;
+
+	if (options->from != NULL && bytes_compare(data, len, filter->from.data, filter->from.len) <= 0)
+		return false;
+	if (options->to != NULL && bytes_compare(data, len, filter->to.data, filter->to.len) > 0)
+		return false;
+	return options->sample <= 0 ||
+		(hash_bytes_extended((const unsigned char *) data, len, filter->seed) >> 11) * 0x1.0p-53 < options->sample;
+}
+
 static bool
 wanted(DcSourceScan *scan, const char *data, uint32 len)
 {
-	const DcSourceScanOptions *options = &scan->options;
-
-	if (options->from != NULL && bytes_compare(data, len, scan->from.data, scan->from.len) <= 0)
-		return false;
-	if (options->to != NULL && bytes_compare(data, len, scan->to.data, scan->to.len) > 0)
-		return false;
-	if (options->sample > 0 &&
-		(hash_bytes_extended((const unsigned char *) data, len, scan->seed) >> 11) * 0x1.0p-53 >= options->sample)
-		return false;
-	return scan->known == NULL || key_sums_has(scan->known, data, len);
+	return source_filter(&scan->filter, data, len) &&
+		(scan->known == NULL || key_sums_has(scan->known, data, len));
 }
 
 /*
@@ -173,7 +189,7 @@ static bool
 look(DcSourceScan *scan)
 {
 	MemoryContextReset(scan->row);
-	return scan->options.late.us == 0 || !moment_is_reached(scan->options.late);
+	return scan->options.late.us == DC_LONG_AGO.us || !moment_is_reached(scan->options.late);
 }
 
 /*
@@ -291,7 +307,7 @@ scan_carried(DcSourceScan *scan)
 }
 
 /*
- * scan_refs adds up the reference counts.
+ * scan_refs adds up the reference counts, by key and item, or how many items of a key have one.
  */
 static bool
 scan_refs(DcSourceScan *scan)
@@ -313,8 +329,12 @@ scan_refs(DcSourceScan *scan)
 		key_from_text(slot_datum(slot, 1, TEXTOID), &key);
 		key_from_text(slot_datum(slot, 2, TEXTOID), &item);
 		MemoryContextSwitchTo(old);
-		if (wanted(scan, key.data, key.len))
+		if (!wanted(scan, key.data, key.len))
+			;
+		else if (scan->options.layer == DC_LAYER_REFS)
 			key_sums_add(scan->sums, scan->pair, make_pair(scan, &key, &item), DC_SIDE_COUNTER, count, 0);
+		else if (count > 0)
+			key_sums_add(scan->sums, key.data, key.len, DC_SIDE_SOURCE, 1, 0);
 		if (++n % LOOK_EVERY == 0)
 			done = look(scan);
 	}
@@ -517,7 +537,7 @@ source_scan_next(DcSourceScan *scan, DcSourceDiff *diff)
 	diff->key.len = row.len;
 	diff->item.data = NULL;
 	diff->item.len = 0;
-	if (scan->options.refs)
+	if (scan->options.layer == DC_LAYER_REFS)
 	{
 		diff->key.len = strnlen(row.data, row.len);
 		diff->item.data = row.data + diff->key.len + 1;
