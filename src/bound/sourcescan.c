@@ -26,6 +26,7 @@
 #include "access/tableam.h"
 #include "base/rowread.h"
 #include "bound/keysums.h"
+#include "bound/refs.h"
 #include "bound/sourceexpr.h"
 #include "bound/sourcescan.h"
 #include "catalog/pg_type.h"
@@ -79,6 +80,9 @@ static uint32 make_pair(DcSourceScan *scan, const DcKey *key, const DcKey *item)
 static bool count_items(DcSourceScan *scan);
 static bool scan_carried(DcSourceScan *scan);
 static bool scan_refs(DcSourceScan *scan);
+static void add_count(const DcKey *key, const DcKey *item, int64 n, void *arg);
+static void add_items(const DcKey *key, int64 change, void *arg);
+static void add_value(const DcKey *key, int64 change, void *arg);
 static bool scan_counter(DcSourceScan *scan);
 static void read_keys(DcSourceScan *scan);
 static bool scan_direct(DcSourceScan *scan, DcCounterTable table);
@@ -312,7 +316,8 @@ scan_carried(DcSourceScan *scan)
 static bool
 scan_refs(DcSourceScan *scan)
 {
-	Relation rel = table_open(scan->read->row.refs, NoLock);
+	AttrNumber atts[DC_REF_COLUMNS];
+	Relation rel = refs_open(scan->read->row.refs, AccessShareLock, atts);
 	TupleTableSlot *slot = table_slot_create(rel, NULL);
 	TableScanDesc heap = table_beginscan(rel, scan->read->snapshot, 0, NULL);
 	bool done = true;
@@ -321,27 +326,52 @@ scan_refs(DcSourceScan *scan)
 	while (done && table_scan_getnextslot(heap, ForwardScanDirection, slot))
 	{
 		MemoryContext old = MemoryContextSwitchTo(scan->row);
-		int64 count = DatumGetInt64(slot_datum(slot, 3, INT8OID));
+		int64 count = DatumGetInt64(slot_datum(slot, atts[DC_REF_N], INT8OID));
 		DcKey key;
 		DcKey item;
 
 		CHECK_FOR_INTERRUPTS();
-		key_from_text(slot_datum(slot, 1, TEXTOID), &key);
-		key_from_text(slot_datum(slot, 2, TEXTOID), &item);
+		key_from_text(slot_datum(slot, atts[DC_REF_KEY], TEXTOID), &key);
+		key_from_text(slot_datum(slot, atts[DC_REF_ITEM], TEXTOID), &item);
 		MemoryContextSwitchTo(old);
-		if (!wanted(scan, key.data, key.len))
-			;
-		else if (scan->options.layer == DC_LAYER_REFS)
-			key_sums_add(scan->sums, scan->pair, make_pair(scan, &key, &item), DC_SIDE_COUNTER, count, 0);
+		if (scan->options.layer == DC_LAYER_REFS)
+			add_count(&key, &item, count, scan);
 		else if (count > 0)
-			key_sums_add(scan->sums, key.data, key.len, DC_SIDE_SOURCE, 1, 0);
+			add_items(&key, 1, scan);
 		if (++n % LOOK_EVERY == 0)
 			done = look(scan);
 	}
 	table_endscan(heap);
 	ExecDropSingleTupleTableSlot(slot);
 	table_close(rel, NoLock);
+	/* what this transaction is about to write */
+	if (scan->options.layer == DC_LAYER_REFS)
+		refs_pending_counts(scan->read->counter_id, add_count, scan);
+	else
+		refs_pending_values(scan->read->counter_id, add_items, scan);
 	return done;
+}
+
+/*
+ * add_count adds to the reference count of an item, and add_items to the number of items of a
+ * key.
+ */
+static void
+add_count(const DcKey *key, const DcKey *item, int64 n, void *arg)
+{
+	DcSourceScan *scan = arg;
+
+	if (wanted(scan, key->data, key->len))
+		key_sums_add(scan->sums, scan->pair, make_pair(scan, key, item), DC_SIDE_COUNTER, n, 0);
+}
+
+static void
+add_items(const DcKey *key, int64 change, void *arg)
+{
+	DcSourceScan *scan = arg;
+
+	if (wanted(scan, key->data, key->len))
+		key_sums_add(scan->sums, key->data, key->len, DC_SIDE_SOURCE, change, 0);
 }
 
 /*
@@ -492,12 +522,9 @@ next_key(text **key, Datum last)
 static void
 add_pending(DcSourceScan *scan)
 {
-	int n;
-	DcDelta **deltas;
+	int n = 0;
+	DcDelta **deltas = pending_is_empty() ? NULL : pending_sorted(&n);
 
-	if (pending_is_empty())
-		return;
-	deltas = pending_sorted(&n);
 	for (int i = 0; i < n; i++)
 	{
 		const DcDeltaKey *key = &deltas[i]->key;
@@ -505,6 +532,16 @@ add_pending(DcSourceScan *scan)
 		if (key->counter == scan->read->counter_id && wanted(scan, key->data, key->len))
 			key_sums_add(scan->sums, key->data, key->len, DC_SIDE_COUNTER, deltas[i]->inc, deltas[i]->dec);
 	}
+	refs_pending_values(scan->read->counter_id, add_value, scan);
+}
+
+static void
+add_value(const DcKey *key, int64 change, void *arg)
+{
+	DcSourceScan *scan = arg;
+
+	if (wanted(scan, key->data, key->len))
+		key_sums_add(scan->sums, key->data, key->len, DC_SIDE_COUNTER, change, 0);
 }
 
 /*
