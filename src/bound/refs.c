@@ -101,7 +101,7 @@ static DcRef **sort_records(char *records, Size len, int *count);
 static int compare(const void *a, const void *b);
 static bool same_item(const DcRef *a, const DcRef *b);
 static void write_log(void);
-static void read_log(Oid counter, const DcKey *key, DcRefChange take, DcRefEffect effect,
+static void read_log(Oid counter, const DcKey *key, DcRefScanned scanned, DcRefEffect effect,
 					 void *arg);
 static void add_amount(const DcKey *key, int64 change, void *arg);
 static void cut(int level, bool commit);
@@ -423,7 +423,7 @@ add_amount(const DcKey *key, int64 change, void *arg)
  * that they change, in order.
  */
 void
-refs_pending_counts(Oid counter, DcRefChange take, void *arg)
+refs_pending_counts(Oid counter, DcRefScanned take, void *arg)
 {
 	read_log(counter, NULL, take, NULL, arg);
 }
@@ -439,7 +439,7 @@ refs_pending_values(Oid counter, DcRefEffect take, void *arg)
  * one of two functions, with these or with what comes of them.
  */
 static void
-read_log(Oid counter, const DcKey *key, DcRefChange take, DcRefEffect effect, void *arg)
+read_log(Oid counter, const DcKey *key, DcRefScanned scanned, DcRefEffect effect, void *arg)
 {
 	MemoryContext reading;
 	MemoryContext old;
@@ -471,12 +471,12 @@ read_log(Oid counter, const DcKey *key, DcRefChange take, DcRefEffect effect, vo
 	MemoryContextSwitchTo(old);
 	if (effect != NULL && count > 0)
 		refs_effect(refs, count, effect, arg);
-	for (int i = 0; take != NULL && i < count; i++)
+	for (int i = 0; scanned != NULL && i < count; i++)
 	{
 		DcKey item = ref_item(refs[i]);
 		DcKey of = ref_key(refs[i]);
 
-		take(&of, &item, refs[i]->delta, arg);
+		scanned(&of, &item, refs[i]->delta, arg);
 	}
 	MemoryContextDelete(reading);
 }

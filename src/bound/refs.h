@@ -32,8 +32,8 @@ ref_item(const DcRef *ref)
 	return (DcKey){.data = ref->data + ref->key_len, .len = ref->item_len};
 }
 
-/* Takes a change of the count of an item of a key. */
-typedef void (*DcRefChange)(const DcKey *key, const DcKey *item, int64 n, void *arg);
+/* Takes the count of an item of a key, or a change of it. */
+typedef void (*DcRefScanned)(const DcKey *key, const DcKey *item, int64 n, void *arg);
 
 /* Takes a change of the value of a key. */
 typedef void (*DcRefEffect)(const DcKey *key, int64 change, void *arg);
@@ -44,7 +44,7 @@ extern void refs_add(const DcSourceRow *row, const DcKey *key, const DcKey *item
 extern void refs_write_all(bool committing);
 extern bool refs_any(Oid counter);
 extern void refs_pending(Oid counter, const DcKey *key, int64 *inc, int64 *dec);
-extern void refs_pending_counts(Oid counter, DcRefChange take, void *arg);
+extern void refs_pending_counts(Oid counter, DcRefScanned take, void *arg);
 extern void refs_pending_values(Oid counter, DcRefEffect take, void *arg);
 
 /* refswrite.c */
@@ -52,16 +52,9 @@ extern void refs_write(DcRef **refs, int count);
 extern void refs_effect(DcRef **refs, int count, DcRefEffect take, void *arg);
 
 /* refstable.c */
-enum
-{
-	DC_REF_KEY,
-	DC_REF_ITEM,
-	DC_REF_N,
-	DC_REF_COLUMNS
-};
-
 extern Oid refs_create(Oid counter);
 extern Relation refs_open(Oid refs, LOCKMODE mode, AttrNumber *atts);
+extern void refs_scan(const DcSourceRow *row, Snapshot snapshot, DcRefScanned scanned, void *arg);
 extern void refs_empty(const DcSourceRow *row);
 
 #endif /* DC_REFS_H */

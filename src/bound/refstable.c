@@ -42,23 +42,31 @@
 	"fillfactor=80, autovacuum_vacuum_scale_factor=0.02," \
 	" autovacuum_vacuum_threshold=500, vacuum_truncate=off"
 
+enum
+{
+	REF_KEY,
+	REF_ITEM,
+	REF_N,
+	REF_NUM_COLUMNS
+};
+
 /* The same. After a crash that emptied it, values would be wrong. */
 static const DcShape refs_shape = {
 	.relkinds = "r",
 	.logged = true,
 	.nkeys = 2,
-	.keys = {DC_REF_KEY, DC_REF_ITEM},
-	.ncolumns = DC_REF_COLUMNS,
-	.columns = {[DC_REF_KEY] = {"key", TEXTOID, C_COLLATION_OID},
-				[DC_REF_ITEM] = {"item", TEXTOID, C_COLLATION_OID},
-				[DC_REF_N] = {"n", INT8OID}}};
+	.keys = {REF_KEY, REF_ITEM},
+	.ncolumns = REF_NUM_COLUMNS,
+	.columns = {[REF_KEY] = {"key", TEXTOID, C_COLLATION_OID},
+				[REF_ITEM] = {"item", TEXTOID, C_COLLATION_OID},
+				[REF_N] = {"n", INT8OID}}};
 
 /* A table of counts that had its shape when it was looked at last. */
 typedef struct DcRefsChecked
 {
 	Oid refs; /* hash key */
 	bool valid;
-	AttrNumber atts[DC_REF_COLUMNS];
+	AttrNumber atts[REF_NUM_COLUMNS];
 } DcRefsChecked;
 
 static void checked_changed(void *entry, Oid relid);
@@ -137,6 +145,39 @@ checked_changed(void *entry, Oid relid)
 }
 
 /*
+ * refs_scan calls a function for each row of a table of reference counts in a snapshot. No code
+ * of the owner runs.
+ */
+void
+refs_scan(const DcSourceRow *row, Snapshot snapshot, DcRefScanned scanned, void *arg)
+{
+	AttrNumber atts[REF_NUM_COLUMNS];
+	Relation rel = refs_open(row->refs, AccessShareLock, atts);
+	TupleTableSlot *slot = table_slot_create(rel, NULL);
+	TableScanDesc scan = table_beginscan(rel, snapshot, 0, NULL);
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "dcounter reference counts",
+											  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(cxt);
+
+	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
+	{
+		DcKey key;
+		DcKey item;
+
+		CHECK_FOR_INTERRUPTS();
+		key_from_text(slot_datum(slot, atts[REF_KEY], TEXTOID), &key);
+		key_from_text(slot_datum(slot, atts[REF_ITEM], TEXTOID), &item);
+		scanned(&key, &item, DatumGetInt64(slot_datum(slot, atts[REF_N], INT8OID)), arg);
+		MemoryContextReset(cxt);
+	}
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(cxt);
+	table_endscan(scan);
+	ExecDropSingleTupleTableSlot(slot);
+	table_close(rel, NoLock);
+}
+
+/*
  * refs_empty deletes all rows of a table of reference counts, whatever this transaction's
  * snapshot shows, as its owner: the source is being truncated. The values of the counter table
  * do not change. The caller has had the transaction's own changes written, and keeps others
@@ -145,7 +186,7 @@ checked_changed(void *entry, Oid relid)
 void
 refs_empty(const DcSourceRow *row)
 {
-	AttrNumber atts[DC_REF_COLUMNS];
+	AttrNumber atts[REF_NUM_COLUMNS];
 	Relation rel = refs_open(row->refs, RowExclusiveLock, atts);
 	char *sql = psprintf("DELETE FROM %s", relation_sql_name(row->refs));
 	SPIPlanPtr plan;

@@ -149,7 +149,7 @@ write_counter(DcRef **refs, int count)
 static void
 session_begin(DcSqlSession *session, DcCounter *counter, Oid refs)
 {
-	AttrNumber atts[DC_REF_COLUMNS];
+	AttrNumber atts[3];
 	Relation rel;
 
 	sql_begin(session, counter);

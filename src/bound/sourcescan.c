@@ -81,8 +81,9 @@ static bool count_items(DcSourceScan *scan);
 static bool scan_carried(DcSourceScan *scan);
 static bool scan_refs(DcSourceScan *scan);
 static void add_count(const DcKey *key, const DcKey *item, int64 n, void *arg);
-static void add_items(const DcKey *key, int64 change, void *arg);
-static void add_value(const DcKey *key, int64 change, void *arg);
+static void add_counted(const DcKey *key, const DcKey *item, int64 n, void *arg);
+static void add_counted_pending(const DcKey *key, int64 change, void *arg);
+static void add_pending_value(const DcKey *key, int64 change, void *arg);
 static bool scan_counter(DcSourceScan *scan);
 static void read_keys(DcSourceScan *scan);
 static bool scan_direct(DcSourceScan *scan, DcCounterTable table);
@@ -311,51 +312,27 @@ scan_carried(DcSourceScan *scan)
 }
 
 /*
- * scan_refs adds up the reference counts, by key and item, or how many items of a key have one.
+ * scan_refs adds up the reference counts, by key and item, or how many items of a key have one
+ * above zero. What this transaction has not written yet belongs to them.
  */
 static bool
 scan_refs(DcSourceScan *scan)
 {
-	AttrNumber atts[DC_REF_COLUMNS];
-	Relation rel = refs_open(scan->read->row.refs, AccessShareLock, atts);
-	TupleTableSlot *slot = table_slot_create(rel, NULL);
-	TableScanDesc heap = table_beginscan(rel, scan->read->snapshot, 0, NULL);
-	bool done = true;
-	int64 n = 0;
+	Oid counter = scan->read->counter_id;
 
-	while (done && table_scan_getnextslot(heap, ForwardScanDirection, slot))
-	{
-		MemoryContext old = MemoryContextSwitchTo(scan->row);
-		int64 count = DatumGetInt64(slot_datum(slot, atts[DC_REF_N], INT8OID));
-		DcKey key;
-		DcKey item;
-
-		CHECK_FOR_INTERRUPTS();
-		key_from_text(slot_datum(slot, atts[DC_REF_KEY], TEXTOID), &key);
-		key_from_text(slot_datum(slot, atts[DC_REF_ITEM], TEXTOID), &item);
-		MemoryContextSwitchTo(old);
-		if (scan->options.layer == DC_LAYER_REFS)
-			add_count(&key, &item, count, scan);
-		else if (count > 0)
-			add_items(&key, 1, scan);
-		if (++n % LOOK_EVERY == 0)
-			done = look(scan);
-	}
-	table_endscan(heap);
-	ExecDropSingleTupleTableSlot(slot);
-	table_close(rel, NoLock);
-	/* what this transaction is about to write */
 	if (scan->options.layer == DC_LAYER_REFS)
-		refs_pending_counts(scan->read->counter_id, add_count, scan);
+	{
+		refs_scan(&scan->read->row, scan->read->snapshot, add_count, scan);
+		refs_pending_counts(counter, add_count, scan);
+	}
 	else
-		refs_pending_values(scan->read->counter_id, add_items, scan);
-	return done;
+	{
+		refs_scan(&scan->read->row, scan->read->snapshot, add_counted, scan);
+		refs_pending_values(counter, add_counted_pending, scan);
+	}
+	return look(scan);
 }
 
-/*
- * add_count adds to the reference count of an item, and add_items to the number of items of a
- * key.
- */
 static void
 add_count(const DcKey *key, const DcKey *item, int64 n, void *arg)
 {
@@ -366,7 +343,14 @@ add_count(const DcKey *key, const DcKey *item, int64 n, void *arg)
 }
 
 static void
-add_items(const DcKey *key, int64 change, void *arg)
+add_counted(const DcKey *key, const DcKey *item, int64 n, void *arg)
+{
+	if (n > 0)
+		add_counted_pending(key, 1, arg);
+}
+
+static void
+add_counted_pending(const DcKey *key, int64 change, void *arg)
 {
 	DcSourceScan *scan = arg;
 
@@ -522,9 +506,14 @@ next_key(text **key, Datum last)
 static void
 add_pending(DcSourceScan *scan)
 {
-	int n = 0;
-	DcDelta **deltas = pending_is_empty() ? NULL : pending_sorted(&n);
+	int n;
+	DcDelta **deltas;
 
+	if (scan->read->row.distinct_of != NULL)
+		refs_pending_values(scan->read->counter_id, add_pending_value, scan);
+	if (pending_is_empty())
+		return;
+	deltas = pending_sorted(&n);
 	for (int i = 0; i < n; i++)
 	{
 		const DcDeltaKey *key = &deltas[i]->key;
@@ -532,11 +521,10 @@ add_pending(DcSourceScan *scan)
 		if (key->counter == scan->read->counter_id && wanted(scan, key->data, key->len))
 			key_sums_add(scan->sums, key->data, key->len, DC_SIDE_COUNTER, deltas[i]->inc, deltas[i]->dec);
 	}
-	refs_pending_values(scan->read->counter_id, add_value, scan);
 }
 
 static void
-add_value(const DcKey *key, int64 change, void *arg)
+add_pending_value(const DcKey *key, int64 change, void *arg)
 {
 	DcSourceScan *scan = arg;
 
