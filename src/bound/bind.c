@@ -22,6 +22,7 @@
 #include "base/rowread.h"
 #include "base/runas.h"
 #include "base/subxact.h"
+#include "bound/build.h"
 #include "bound/refs.h"
 #include "bound/sourceddl.h"
 #include "catalog/catalog.h"
@@ -66,10 +67,15 @@ static void check_source(Oid source);
 static void check_members(Oid source);
 static void check_counter(const DcCounter *counter);
 static void dropped(Oid counter);
+static List *tables(Oid counter, List *tables);
 
 static const DcBoundHooks hooks = {
 	.is_bound = source_is_bound,
 	.dropped = dropped,
+	.tables = tables,
+	.write = refs_write_all,
+	.any_pending = refs_any,
+	.pending = refs_pending,
 };
 
 /*
@@ -80,6 +86,8 @@ bound_init(bool preloading)
 {
 	bound_hooks = &hooks;
 	source_ddl_init();
+	refs_init();
+	build_job_init();
 }
 
 /*
@@ -140,6 +148,8 @@ dc_bind(PG_FUNCTION_ARGS)
 	source_state_store(&state);
 	source_triggers_make(row.source);
 	protect_create_bound(&counter_lookup(row.counter)->row);
+	if (row.build == DC_BUILD_NOW)
+		build_now(&row);
 	PG_RETURN_VOID();
 }
 
@@ -369,6 +379,7 @@ dc_unbind(PG_FUNCTION_ARGS)
 	(void) counter_open_as_owner(fcinfo, "dc_unbind()", ShareRowExclusiveLock);
 	if (!source_read(relid, &row) || row.source != source)
 		not_bound_error(relid);
+	counter_hooks->apply_early(); /* what comes of the transaction's own rows */
 	bound_forget(&row, true);
 	PG_RETURN_VOID();
 }
@@ -413,4 +424,21 @@ dropped(Oid counter)
 
 	if (source_read(counter, &row))
 		bound_forget(&row, source_lock_at_once(row.source));
+}
+
+/*
+ * tables adds the tables of a binding.
+ */
+static List *
+tables(Oid counter, List *tables)
+{
+	DcSourceRow row;
+
+	if (!source_read(counter, &row))
+		return tables;
+	if (OidIsValid(row.refs))
+		tables = lappend_oid(tables, row.refs);
+	if (OidIsValid(row.carried))
+		tables = lappend_oid(tables, row.carried);
+	return tables;
 }

@@ -68,7 +68,6 @@ typedef struct DcKeySumsEntry
 struct DcKeySums
 {
 	MemoryContext cxt; /* of all that is here */
-	bool only_known;   /* keys that were not announced are passed over */
 	int64 memory;	   /* bytes that the table and its keys may have */
 	sumtable_hash *table;
 	MemoryContext blocks;
@@ -95,18 +94,16 @@ static int entry_compare(const void *a, const void *b);
 
 /*
  * key_sums_begin makes an empty set of sums that has so much memory, in the current memory
- * context. With only_known it has the keys that key_sums_know() gives it, and no others:
- * these must fit into memory.
+ * context.
  */
 DcKeySums *
-key_sums_begin(int64 kilobytes, bool only_known)
+key_sums_begin(int64 kilobytes)
 {
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "dcounter sums",
 											  ALLOCSET_DEFAULT_SIZES);
 	DcKeySums *sums = MemoryContextAllocZero(cxt, sizeof(DcKeySums));
 
 	sums->cxt = cxt;
-	sums->only_known = only_known;
 	sums->memory = kilobytes * 1024 / 2;
 	sums->blocks = AllocSetContextCreate(cxt, "dcounter sums: keys", ALLOCSET_DEFAULT_SIZES);
 	sums->block_used = BLOCK_SIZE;
@@ -115,7 +112,18 @@ key_sums_begin(int64 kilobytes, bool only_known)
 }
 
 /*
- * key_sums_know gives it a key.
+ * key_sums_has tells whether it has a key; as long as nothing has spilled.
+ */
+bool
+key_sums_has(DcKeySums *sums, const char *data, uint32 len)
+{
+	DcBytes key = {data, len};
+
+	return sumtable_lookup(sums->table, key) != NULL;
+}
+
+/*
+ * key_sums_know gives it a key, with sums of 0 if it is new.
  */
 void
 key_sums_know(DcKeySums *sums, const char *data, uint32 len)
@@ -143,8 +151,6 @@ key_sums_add(DcKeySums *sums, const char *data, uint32 len, DcSide side, int64 p
 
 	if (entry == NULL)
 	{
-		if (sums->only_known)
-			return;
 		if (is_full(sums))
 			spill(sums);
 		key_sums_know(sums, data, len);
@@ -157,6 +163,21 @@ key_sums_add(DcKeySums *sums, const char *data, uint32 len, DcSide side, int64 p
 		minus = -PG_INT64_MAX;
 	}
 	int128_add_int64(&entry->sums[side], -minus);
+}
+
+/*
+ * key_sums_set sets a sum of a key to which nothing was added on that side. It never spills,
+ * so it may be repeated.
+ */
+void
+key_sums_set(DcKeySums *sums, const char *data, uint32 len, DcSide side, int64 value)
+{
+	DcBytes key = {data, len};
+	DcKeySumsEntry *entry;
+
+	key_sums_know(sums, data, len);
+	entry = sumtable_lookup(sums->table, key);
+	entry->sums[side] = int64_to_int128(value);
 }
 
 /*

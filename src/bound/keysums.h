@@ -26,10 +26,12 @@ typedef struct DcKeySumsRow
 
 typedef struct DcKeySums DcKeySums;
 
-extern DcKeySums *key_sums_begin(int64 kilobytes, bool only_known);
+extern DcKeySums *key_sums_begin(int64 kilobytes);
+extern bool key_sums_has(DcKeySums *sums, const char *data, uint32 len);
 extern void key_sums_know(DcKeySums *sums, const char *data, uint32 len);
 extern void key_sums_add(DcKeySums *sums, const char *data, uint32 len, DcSide side,
 						 int64 plus, int64 minus);
+extern void key_sums_set(DcKeySums *sums, const char *data, uint32 len, DcSide side, int64 value);
 extern void key_sums_sort(DcKeySums *sums);
 extern bool key_sums_next(DcKeySums *sums, DcKeySumsRow *row);
 extern void key_sums_end(DcKeySums *sums);

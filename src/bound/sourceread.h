@@ -7,22 +7,7 @@
 #define DC_SOURCEREAD_H
 
 #include "bound/bound.h"
-#include "base/runas.h"
 #include "utils/snapshot.h"
-
-/* Both sides of a binding. Lives until source_read_end(), or the end of the (sub)transaction. */
-typedef struct DcSourceRead
-{
-	const char *function; /* for error messages */
-	Oid counter_id;
-	DcCounter *counter; /* locked by the caller, between _lock() and _begin() */
-	DcSourceRow row;	/* as it is now; the snapshot shows the same binding */
-	Oid owner;			/* of the source */
-	List *members;		/* OIDs, sorted: the source and all its partitions, which are locked; */
-	List *leaves;		/* those of them that have rows */
-	Snapshot snapshot;	/* the active one */
-	int64 epoch;		/* that it shows */
-} DcSourceRead;
 
 /* How to wait for locks. */
 typedef enum DcSourceWait
@@ -31,11 +16,23 @@ typedef enum DcSourceWait
 	DC_SOURCE_AT_ONCE /* not at all: the worker */
 } DcSourceWait;
 
+/* Both sides of a binding. Lives until source_read_end(), or the end of the (sub)transaction. */
+typedef struct DcSourceRead
+{
+	const char *function; /* for error messages */
+	DcSourceWait wait;
+	Oid counter_id;
+	DcCounter *counter;		/* locked by the caller, between _lock() and _begin() */
+	DcSourceRow row;		/* as it is now; the snapshot shows the same binding */
+	DcSourceStateRow state; /* that the snapshot shows */
+	List *members;			/* OIDs: the source and all its partitions, which are locked; */
+	List *leaves;			/* those of them that have rows */
+	Snapshot snapshot;		/* the active one, NULL before _begin() */
+} DcSourceRead;
+
 extern bool source_read_lock(DcSourceRead *read, Oid counter, const char *function,
 							 DcSourceWait wait);
-extern bool source_read_begin(DcSourceRead *read, DcCounter *counter, DcSourceWait wait);
+extern bool source_read_begin(DcSourceRead *read, DcCounter *counter, bool newest);
 extern void source_read_end(DcSourceRead *read);
-extern void source_read_check_rights(const DcSourceRead *read);
-pg_noreturn extern void not_bound_error(Oid counter);
 
 #endif /* DC_SOURCEREAD_H */
