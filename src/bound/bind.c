@@ -137,6 +137,12 @@ dc_bind(PG_FUNCTION_ARGS)
 	source = table_open(row.source, NoLock);
 	source_expressions_check(&row, source);
 	table_close(source, NoLock);
+	if (row.distinct_of != NULL && row.on_detach == DC_DETACH_KEEP)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("distinct values of partitions that are detached cannot be kept"),
+				 errdetail("The rows that are left may have the same values."),
+				 errhint("Use on_detach => 'subtract'.")));
 	if (row.distinct_of != NULL)
 		row.refs = refs_create(row.counter);
 	source_insert(&row);

@@ -228,7 +228,7 @@ source_count_nothing(const DcSourceRow *row)
 	Snapshot snapshot;
 
 	/* code of an owner, called while amounts are being written: which of them are, nobody knows */
-	if (InSecurityRestrictedOperation() && !pending_is_empty())
+	if (InSecurityRestrictedOperation() && (!pending_is_empty() || refs_any(row->counter)))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("cannot execute %s within security-restricted operation",
@@ -239,7 +239,7 @@ source_count_nothing(const DcSourceRow *row)
 		return;
 	counter_hooks->apply_early();
 	CommandCounterIncrement();
-	sums = key_sums_begin(maintenance_work_mem, false);
+	sums = key_sums_begin(maintenance_work_mem);
 	snapshot = RegisterSnapshot(GetLatestSnapshot());
 	PushActiveSnapshot(snapshot);
 	take_table(sums, counter, true);
@@ -249,6 +249,8 @@ source_count_nothing(const DcSourceRow *row)
 	PopActiveSnapshot();
 	UnregisterSnapshot(snapshot);
 	add_sums(sums, counter);
+	if (OidIsValid(now.refs))
+		refs_empty(&now);
 	state.state = DC_SOURCE_EXACT;
 	state.built_to = NULL;
 	state.epoch++;

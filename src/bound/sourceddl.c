@@ -26,6 +26,7 @@
 #include "base/compat.h"
 #include "base/runas.h"
 #include "base/subxact.h"
+#include "bound/refs.h"
 #include "bound/sourceddl.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_inherits.h"

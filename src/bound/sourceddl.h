@@ -8,7 +8,6 @@
 #include "bound/sourcetrigger.h"
 #include "table/ddlhooks.h"
 
-#define DC_REF_SUFFIX "_ref"
 #define DC_CARRIED_SUFFIX "_carried"
 
 /* sourceddl.c */
