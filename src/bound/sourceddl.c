@@ -5,13 +5,12 @@
  *	- Dropping the counter table or the source ends the binding. The triggers go as well if
  *	  the source can be locked at once; else they stay, and count nothing. The tables of reference
  *	  counts and of carried amounts follow the counter table, and cannot be dropped alone.
- *	- The triggers cannot be dropped or renamed by themselves (2BP01). If they go with something
+ *	- The triggers cannot be dropped, renamed or replaced by themselves (2BP01). If they go with something
  *	  else, a column with CASCADE, bindings whose expressions do not parse any more end with a
  *	  WARNING; those that are left get their triggers again. The server refuses to drop
  *	  such a column without CASCADE, or to change its type, by the condition of the trigger
  *	  for updates. What it does not refuse is looked at here: types that casts name.
- *	- Disabling a trigger, or replacing it by another, lets changes go uncounted: the state
- *	  becomes suspect, with a WARNING, until the counter is built again.
+ *	- Disabling a trigger lets changes go uncounted: the state becomes suspect, with a WARNING, until the counter is built again.
  *	- The tables must stay logged, or a crash would empty one side alone.
  *	- If the tables come to have different owners, rows are counted only while that of the
  *	  source may act as the counter's (sourcecache.c): a WARNING tells at once.
@@ -53,8 +52,8 @@ static bool is_broken(const DcSourceRow *row);
 static bool parses(void *arg);
 static void end_binding(const DcDdl *ddl, DcSourceRow *row);
 static void source_altered(const DcDdl *ddl, Oid relid);
-static void check_triggers(Oid relid, const List *rows);
-static char trigger_state(Relation rel, const char *name, const char *function, int16 type);
+static bool is_right(Oid relid, const char *name);
+static void check_enabled(Oid relid, const List *rows);
 static void suspect(const DcSourceRow *row, Oid relid, const char *name);
 static void check_logged(Oid relid, const char *what, Oid counter);
 static void check_owner(const DcSourceRow *row);
@@ -337,7 +336,7 @@ source_altered(const DcDdl *ddl, Oid relid)
 		return;
 	check_logged(relid, "counter", InvalidOid);
 	if (IsA(ddl->parsetree, AlterTableStmt))
-		check_triggers(relid, rows);
+		check_enabled(relid, rows);
 	foreach(lc, rows)
 	{
 		if (has_command(ddl->parsetree, AT_ChangeOwner) && ((DcSourceRow *) lfirst(lc))->source == relid)
@@ -369,74 +368,67 @@ triggers_changed(const DcDdl *ddl)
 	if (name == NULL || !is_name_of_ours(name))
 		return;
 	relid = RangeVarGetRelid(relation, NoLock, true);
-	rows = OidIsValid(relid) ? bindings_over(relid) : NIL;
-	if (rows == NIL)
-		return;
-	if (IsA(ddl->parsetree, RenameStmt))
+	rows = OidIsValid(relid) && !source_triggers_being_made(relid) ? bindings_over(relid) : NIL;
+	if (rows != NIL && (IsA(ddl->parsetree, RenameStmt) || ((CreateTrigStmt *) ddl->parsetree)->replace || !is_right(relid, name)))
 		ereport(ERROR,
 				(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
-				 errmsg("cannot rename trigger \"%s\" of \"%s\" because counter table \"%s\" needs it",
+				 errmsg("cannot replace or rename trigger \"%s\" of \"%s\" because counter table \"%s\" needs it",
 						name, get_rel_name(relid), get_rel_name(((DcSourceRow *) linitial(rows))->counter)),
 				 errhint("Call dc_unbind() first.")));
-	check_triggers(relid, rows);
 }
 
 /*
- * check_triggers makes bindings suspect if the triggers of a table, if they are there, do not
- * count for them.
+ * is_right tells whether a trigger that was just created is what dc_bind() makes: a dump brings it
+ * when the binding is there.
+ */
+static bool
+is_right(Oid relid, const char *name)
+{
+	bool truncate = strcmp(name, SOURCE_TRIGGER_TRUNCATE) == 0;
+	Oid function = extension_function(truncate ? SOURCE_TRUNCATE_FUNCTION : SOURCE_ROW_FUNCTION);
+	int16 type = truncate ? TRIGGER_TYPE_BEFORE | TRIGGER_TYPE_TRUNCATE : TRIGGER_TYPE_ROW | TRIGGER_TYPE_UPDATE;
+	Relation rel = table_open(relid, NoLock);
+	bool right = false;
+
+	if (strcmp(name, SOURCE_TRIGGER_ROW) == 0)
+		type = TRIGGER_TYPE_ROW | TRIGGER_TYPE_INSERT | TRIGGER_TYPE_DELETE;
+	for (int i = 0; rel->trigdesc != NULL && i < rel->trigdesc->numtriggers; i++)
+	{
+		const Trigger *trigger = &rel->trigdesc->triggers[i];
+
+		right |= strcmp(trigger->tgname, name) == 0 && trigger->tgfoid == function &&
+			trigger->tgtype == type && trigger->tgnattr == 0;
+	}
+	table_close(rel, NoLock);
+	return right;
+}
+
+/*
+ * check_enabled makes bindings suspect if triggers of a table do not fire for all that
+ * they count.
  */
 static void
-check_triggers(Oid relid, const List *rows)
+check_enabled(Oid relid, const List *rows)
 {
-	static const struct
-	{
-		const char *name;
-		const char *function;
-		int16 type;
-	} triggers[] = {
-		{SOURCE_TRIGGER_ROW, SOURCE_ROW_FUNCTION, TRIGGER_TYPE_ROW | TRIGGER_TYPE_INSERT | TRIGGER_TYPE_DELETE},
-		{SOURCE_TRIGGER_UPDATE, SOURCE_ROW_FUNCTION, TRIGGER_TYPE_ROW | TRIGGER_TYPE_UPDATE},
-		{SOURCE_TRIGGER_TRUNCATE, SOURCE_TRUNCATE_FUNCTION, TRIGGER_TYPE_BEFORE | TRIGGER_TYPE_TRUNCATE},
-	};
 	Relation rel;
 
 	if (source_triggers_being_made(relid))
 		return;
 	rel = table_open(relid, NoLock);
-	for (int i = 0; i < lengthof(triggers); i++)
-	{
-		char state = trigger_state(rel, triggers[i].name, triggers[i].function, triggers[i].type);
-		ListCell *lc;
-
-		foreach(lc, rows)
-		{
-			const DcSourceRow *row = lfirst(lc);
-
-			if (state != TRIGGER_FIRES_ALWAYS && (state != TRIGGER_FIRES_ON_ORIGIN || row->replicated))
-				suspect(row, relid, triggers[i].name);
-		}
-	}
-	table_close(rel, NoLock);
-}
-
-/*
- * trigger_state tells when a trigger fires; one that is missing is taken for one that does: a dump
- * brings it later, and it cannot be dropped.
- */
-static char
-trigger_state(Relation rel, const char *name, const char *function, int16 type)
-{
 	for (int i = 0; rel->trigdesc != NULL && i < rel->trigdesc->numtriggers; i++)
 	{
 		const Trigger *trigger = &rel->trigdesc->triggers[i];
+		ListCell *lc;
 
-		if (strcmp(trigger->tgname, name) != 0)
+		if (!is_name_of_ours(trigger->tgname) || trigger->tgenabled == TRIGGER_FIRES_ALWAYS)
 			continue;
-		if (trigger->tgfoid != extension_function(function) || trigger->tgtype != type || trigger->tgnattr != 0)
-			return TRIGGER_DISABLED;
-		return trigger->tgenabled;
+		foreach(lc, rows)
+		{
+			if (trigger->tgenabled != TRIGGER_FIRES_ON_ORIGIN || ((DcSourceRow *) lfirst(lc))->replicated)
+				suspect(lfirst(lc), relid, trigger->tgname);
+		}
 	}
-	return TRIGGER_FIRES_ALWAYS;
+	table_close(rel, NoLock);
 }
 
 static void
@@ -449,7 +441,7 @@ suspect(const DcSourceRow *row, Oid relid, const char *name)
 		return;
 	ereport(WARNING,
 			(errmsg("changes of \"%s\" may not be counted in \"%s\"", get_rel_name(relid), get_rel_name(row->counter)),
-			 errdetail("Trigger \"%s\" is disabled, or is not as dc_bind() has made it.", name),
+			 errdetail("Trigger \"%s\" does not fire for all of them.", name),
 			 errhint("Enable it, and then call dc_build().")));
 	source_state_change(row->counter, DC_SOURCE_SUSPECT, false);
 }

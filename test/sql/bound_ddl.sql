@@ -24,8 +24,8 @@ BEGIN
 		b.counter, (SELECT shards FROM dcounter.counter AS c WHERE c.counter = drift.counter));
 END $$;
 -- The same for all bound counters, with their states
-CREATE FUNCTION drifts() RETURNS TABLE (counter regclass, state text, epoch bigint, key text, source numeric, value numeric) LANGUAGE sql AS
-	'SELECT s.counter, t.state, t.epoch, d.* FROM dcounter.source AS s JOIN dcounter.source_state AS t USING (counter) LEFT JOIN LATERAL drift(s.counter) AS d ON true ORDER BY s.counter::text';
+CREATE FUNCTION drifts() RETURNS TABLE (counter regclass, state text, key text, source numeric, value numeric) LANGUAGE sql AS
+	'SELECT s.counter, t.state, d.* FROM dcounter.source AS s JOIN dcounter.source_state AS t USING (counter) LEFT JOIN LATERAL drift(s.counter) AS d ON true ORDER BY s.counter::text';
 
 -- TRUNCATE of a plain table: all values become 0, whatever they were
 CREATE TABLE likes (id int, post int, amount int);
@@ -238,6 +238,50 @@ SELECT dc_incr('kept', 'x');
 DROP TABLE cut, kept, ev_a, ev_b1;
 DROP SCHEMA bd2;
 
+-- Distinct values: their reference counts follow
+CREATE TABLE visits (page int, who int, day int) PARTITION BY LIST (day);
+CREATE TABLE visits1 PARTITION OF visits FOR VALUES IN (1);
+CREATE TABLE visits2 (LIKE visits);
+SELECT dc_create('people');
+SELECT dc_bind('people', 'visits', 'page', distinct_of => 'who', on_detach => 'keep');
+SELECT dc_bind('people', 'visits', 'page', distinct_of => 'who');
+CREATE VIEW counted AS SELECT page, count(DISTINCT who), dc_get('people', page) FROM visits GROUP BY 1 ORDER BY 1;
+CREATE VIEW counts AS SELECT key, item, n FROM people_ref ORDER BY 1, 2;
+INSERT INTO visits VALUES (1, 1, 1), (1, 1, 1), (1, 2, 1), (2, 1, 1);
+INSERT INTO visits2 VALUES (1, 1, 2), (1, 3, 2), (3, 1, 2);
+ALTER TABLE visits ATTACH PARTITION visits2 FOR VALUES IN (2);
+SELECT * FROM counted;
+SELECT * FROM counts;
+BEGIN;
+TRUNCATE visits1;
+SELECT * FROM counted;
+SELECT dc_get('people', 2);
+SELECT dc_apply();
+SELECT * FROM counts;
+ROLLBACK;
+BEGIN;
+INSERT INTO visits VALUES (1, 7, 1);
+TRUNCATE visits;
+INSERT INTO visits VALUES (1, 7, 1);
+SELECT * FROM counted;
+SELECT dc_get('people', 2);
+COMMIT;
+SELECT * FROM counted;
+SELECT * FROM counts;
+INSERT INTO visits VALUES (1, 7, 2), (1, 8, 2);
+ALTER TABLE visits DETACH PARTITION visits2;
+SELECT * FROM counted;
+SELECT * FROM counts;
+ALTER TABLE people RENAME TO folk;
+SELECT refs FROM dcounter.source WHERE counter = 'folk'::regclass;
+BEGIN;
+DROP TABLE folk_ref CASCADE;
+ROLLBACK;
+DROP VIEW counted, counts;
+DROP TABLE folk;
+SELECT to_regclass('folk_ref');
+DROP TABLE visits, visits2;
+
 -- Children by inheritance are not part of the source
 CREATE TABLE parent (k int);
 CREATE TABLE child () INHERITS (parent);
@@ -287,12 +331,13 @@ CREATE FUNCTION nothing() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NU
 CREATE TRIGGER mine AFTER INSERT ON likes FOR EACH ROW EXECUTE FUNCTION nothing();
 SELECT * FROM drifts();
 CREATE OR REPLACE TRIGGER dcounter_source_row AFTER INSERT ON likes FOR EACH ROW EXECUTE FUNCTION nothing();
+CREATE OR REPLACE TRIGGER dcounter_source_update AFTER UPDATE ON likes FOR EACH ROW WHEN (false) EXECUTE FUNCTION dcounter.source_row();
+CREATE TRIGGER dcounter_source_row AFTER INSERT ON likes FOR EACH ROW EXECUTE FUNCTION nothing();
 SELECT * FROM drifts();
 DROP TRIGGER mine ON likes;
 -- Binding again puts them in order
 SELECT dc_unbind('total');
 SELECT dc_unbind('n');
-DROP TRIGGER IF EXISTS dcounter_source_row ON likes;
 SELECT tgname FROM pg_trigger WHERE tgrelid = 'likes'::regclass;
 SELECT dc_bind('n', 'likes', 'post', value => 'amount', replicated => true);
 SELECT tgname, tgenabled FROM pg_trigger WHERE tgrelid = 'likes'::regclass ORDER BY 1;
