@@ -67,7 +67,7 @@ sub goes_on
 	return;
 }
 
-my $node = dc_node('main', extension => 0, conf => [ 'wal_level = logical', 'fsync = off' ]);
+my $node = dc_node('main', extension => 0, init => { allows_streaming => 'logical' }, conf => [ 'fsync = off' ]);
 
 ##
 ## Dump and restore
@@ -176,7 +176,7 @@ foreach my $how ('terminate', 'kill')
 ##
 ## Rows and TRUNCATE by a subscription: counted where the binding is replicated
 
-my $subscriber = dc_node('subscriber', conf => [ 'wal_level = logical', 'fsync = off' ]);
+my $subscriber = dc_node('subscriber', init => { allows_streaming => 'logical' }, conf => [ 'fsync = off' ]);
 sql($node, 'postgres', 'CREATE DATABASE publisher');
 sql($node, 'publisher', q{
 	CREATE TYPE mood AS ENUM ('sad', 'happy');
@@ -192,7 +192,7 @@ sql($subscriber, 'postgres', "$create SELECT dc_create('other');
 	SELECT dc_bind('total', 'likes', 'post', value => 'amount', build => 'now', replicated => true);
 	SELECT dc_bind('people', 'visits', 'page', distinct_of => 'who', build => 'now', replicated => true);
 	SELECT dc_bind('other', 'likes', 'post', build => 'now');");
-sql($subscriber, 'postgres', "CREATE SUBSCRIPTION s CONNECTION '" . $node->connstr('publisher') . "' PUBLICATION p");
+sql($subscriber, 'postgres', "CREATE SUBSCRIPTION s CONNECTION \$\$" . $node->connstr('publisher') . "\$\$ PUBLICATION p");
 $subscriber->wait_for_subscription_sync($node, 's');
 my $replicated = q{SELECT s.counter, d.key FROM dcounter.source AS s, dc_source_check(s.counter) AS d WHERE s.replicated};
 foreach my $sql ($fill, q{UPDATE likes SET post = 1 WHERE post = 3 AND amount < 50}, q{DELETE FROM visits WHERE who = 3}, 'TRUNCATE likes_1', 'TRUNCATE likes_2', $fill, 'TRUNCATE likes, visits', $fill)
