@@ -13,9 +13,11 @@
  * that has failed something may be left, which nobody looks for.
  *
  * Which bindings to parse is seen from their text: what does not contain the old name cannot
- * change. The statement locks the source if it is about a column of it. Else the
- * source is locked ACCESS SHARE, without waiting, as the statement has locks already that
- * others may wait for.
+ * change. The source is locked ACCESS SHARE while it is parsed, and no longer: the statement may
+ * be about to lock it in a way that others, who hold the same, would be in the way of. It is
+ * waited for only if the statement does so too. What was parsed holds numbers, so it need not be kept from being renamed. But
+ * if the text has become another one when the command ends, another session has renamed
+ * something as well, or has bound the counter anew: then it fails (55000).
  */
 #include "postgres.h"
 
@@ -27,6 +29,7 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_inherits.h"
 #include "nodes/parsenodes.h"
+#include "nodes/value.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -37,8 +40,7 @@
 typedef struct DcParsed
 {
 	const Node *statement;
-	Oid counter;
-	Oid source;
+	DcSourceRow row; /* with the texts that were parsed */
 	List *exprs;
 } DcParsed;
 
@@ -47,10 +49,14 @@ static List *parsed = NIL;
 static LocalTransactionId parsed_in = InvalidLocalTransactionId;
 
 static bool changes_names(Node *statement, const char **name);
+static bool is_type(ObjectType type);
 static bool is_concerned(const DcSourceRow *row, Node *statement, const char *name);
 static bool mentions(const char *text, const char *name);
 static void parse_binding(const DcSourceRow *row, Node *statement);
+static Relation open_source(const DcSourceRow *row, bool wait);
+static bool is_column(const Node *statement);
 static void deparse_binding(const DcParsed *binding);
+static bool same_texts(const DcSourceRow *a, const DcSourceRow *b);
 static bool same_text(const char *a, const char *b);
 static void check_unparsed(const DcDdl *ddl);
 
@@ -81,33 +87,47 @@ source_rename_begins(const DcDdl *ddl)
 }
 
 /*
- * changes_names tells whether a statement may change a name that expressions contain, and which;
- * NULL: any.
+ * changes_names tells whether a statement may change a name that expressions contain, and sets a name
+ * that those contain; NULL: any.
  */
 static bool
 changes_names(Node *statement, const char **name)
 {
+	const RenameStmt *rename = (const RenameStmt *) statement;
+	const AlterObjectSchemaStmt *move = (const AlterObjectSchemaStmt *) statement;
+
 	*name = NULL;
 	if (IsA(statement, AlterEnumStmt))
+	{
+		*name = strVal(llast(((AlterEnumStmt *) statement)->typeName));
 		return ((AlterEnumStmt *) statement)->oldVal != NULL;
+	}
 	if (IsA(statement, AlterObjectSchemaStmt))
-		return true;
+	{
+		if (is_type(move->objectType))
+			*name = strVal(llast(castNode(List, move->object)));
+		return is_type(move->objectType) || move->objectType == OBJECT_EXTENSION;
+	}
 	if (!IsA(statement, RenameStmt))
 		return false;
-	switch (((RenameStmt *) statement)->renameType)
+	switch (rename->renameType)
 	{
 		case OBJECT_COLUMN:
 		case OBJECT_ATTRIBUTE:
 		case OBJECT_SCHEMA:
-			*name = ((RenameStmt *) statement)->subname;
-			return true;
-		case OBJECT_TYPE:
-		case OBJECT_DOMAIN:
-		case OBJECT_COLLATION:
+			*name = rename->subname;
 			return true;
 		default:
-			return false;
+			if (is_type(rename->renameType))
+				*name = strVal(llast(castNode(List, rename->object)));
+			return is_type(rename->renameType);
 	}
+}
+
+static bool
+is_type(ObjectType type)
+{
+	return type == OBJECT_TYPE || type == OBJECT_DOMAIN || type == OBJECT_COLLATION;
 }
 
 /*
@@ -123,7 +143,7 @@ is_concerned(const DcSourceRow *row, Node *statement, const char *name)
 	if (name != NULL && !mentions(row->key, name) && !mentions(row->value, name) &&
 		!mentions(row->filter, name) && !mentions(row->distinct_of, name))
 		return false;
-	if (!IsA(statement, RenameStmt) || ((RenameStmt *) statement)->renameType != OBJECT_COLUMN)
+	if (!is_column(statement))
 		return true;
 	relid = RangeVarGetRelid(((RenameStmt *) statement)->relation, NoLock, true);
 	return relid == row->source ||
@@ -140,26 +160,47 @@ static void
 parse_binding(const DcSourceRow *row, Node *statement)
 {
 	MemoryContext old;
-	Relation source;
+	Relation source = open_source(row, is_column(statement));
 	DcParsed *binding;
 
-	if (!ConditionalLockRelationOid(row->source, AccessShareLock))
-		ereport(ERROR,
-				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
-				 errmsg("could not obtain lock on relation \"%s\"", get_rel_name(row->source)),
-				 errdetail("What is being renamed may be named in how it is counted in \"%s\".", get_rel_name(row->counter))));
-	source = try_relation_open(row->source, NoLock);
 	if (source == NULL)
 		return;
 	old = MemoryContextSwitchTo(TopTransactionContext);
 	binding = palloc(sizeof(DcParsed));
 	binding->statement = statement;
-	binding->counter = row->counter;
-	binding->source = row->source;
-	binding->exprs = source_parse(row, source);
-	parsed = lappend(parsed, binding);
+	if (source_read(row->counter, &binding->row) && binding->row.source == row->source)
+	{
+		binding->exprs = source_parse(&binding->row, source);
+		parsed = lappend(parsed, binding);
+	}
 	MemoryContextSwitchTo(old);
-	relation_close(source, NoLock);
+	relation_close(source, AccessShareLock);
+}
+
+/*
+ * open_source opens the source of a binding; NULL if it is gone, 55P03 if it would have to be waited for, and
+ * the statement does not wait for it as well.
+ */
+static Relation
+open_source(const DcSourceRow *row, bool wait)
+{
+	if (wait)
+		LockRelationOid(row->source, AccessShareLock);
+	else if (!ConditionalLockRelationOid(row->source, AccessShareLock))
+		ereport(ERROR,
+				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+				 errmsg("could not obtain lock on relation \"%s\"", get_rel_name(row->source)),
+				 errdetail("What is being renamed may be named in how it is counted in \"%s\".", get_rel_name(row->counter))));
+	return try_relation_open(row->source, NoLock);
+}
+
+/*
+ * is_column tells whether a statement renames a column of a table, which it locks.
+ */
+static bool
+is_column(const Node *statement)
+{
+	return IsA(statement, RenameStmt) && ((const RenameStmt *) statement)->renameType == OBJECT_COLUMN;
 }
 
 /*
@@ -189,25 +230,35 @@ source_renamed(const DcDdl *ddl)
 static void
 deparse_binding(const DcParsed *binding)
 {
-	Relation source = try_relation_open(binding->source, NoLock);
+	Relation source = open_source(&binding->row, false);
 	DcSourceRow row;
-	DcSourceRow was;
 
 	if (source == NULL)
 		return;
-	(void) bound_lock(binding->counter, true); /* two commands may rename something of it */
-	if (source_read(binding->counter, &row) && row.source == binding->source)
+	(void) bound_lock(binding->row.counter, true);
+	if (source_read(binding->row.counter, &row) && row.source == binding->row.source)
 	{
-		was = row;
+		if (!same_texts(&row, &binding->row))
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("how \"%s\" is counted in \"%s\" was changed meanwhile",
+							RelationGetRelationName(source), get_rel_name(row.counter)),
+					 errhint("Try again.")));
 		source_deparse(&row, binding->exprs, source);
-		if (!same_text(row.key, was.key) || !same_text(row.value, was.value) ||
-			!same_text(row.filter, was.filter) || !same_text(row.distinct_of, was.distinct_of))
+		if (!same_texts(&row, &binding->row))
 		{
 			source_update(&row);
 			CommandCounterIncrement();
 		}
 	}
 	relation_close(source, NoLock);
+}
+
+static bool
+same_texts(const DcSourceRow *a, const DcSourceRow *b)
+{
+	return same_text(a->key, b->key) && same_text(a->value, b->value) &&
+		same_text(a->filter, b->filter) && same_text(a->distinct_of, b->distinct_of);
 }
 
 static bool
