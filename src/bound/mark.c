@@ -41,7 +41,6 @@
 #include "base/args.h"
 #include "base/errors.h"
 #include "base/hooks.h"
-#include "bound/bound.h"
 #include "bound/mark.h"
 #include "catalog/pg_type.h"
 #include "common/int.h"
@@ -162,10 +161,10 @@ Datum
 dc_unmark(PG_FUNCTION_ARGS)
 {
 	char *mark = mark_arg(fcinfo, 1, "mark");
-	DcCounter *counter = counter_open_to_write(fcinfo, "dc_unmark()");
+	DcCounter *counter = counter_open_to_read(fcinfo, "dc_unmark()");
 	int64 keys;
 
-	counter = counter_open_to_read(fcinfo, "dc_unmark()");
+	counter_check_write(counter->relid, "dc_unmark()");
 	mark_lock(counter->relid, mark);
 	keys = mark_delete(counter->relid, mark);
 	if (keys < 0)
@@ -246,8 +245,14 @@ mark_arg(FunctionCallInfo fcinfo, int argno, const char *name)
 static DcCounter *
 open_to_mark(FunctionCallInfo fcinfo, const char *function)
 {
-	DcCounter *counter;
+	DcCounter *counter = counter_lookup(counter_arg(fcinfo));
 
+	if (counter->bound) /* the error of others has another hint */
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cannot execute %s on \"%s\": it is bound to a source", function,
+						get_rel_name(counter->relid)),
+				 errhint("Use dc_source_fix(), which compares it with its source.")));
 	(void) counter_open_to_write(fcinfo, function);
 	counter = counter_open_to_read(fcinfo, function);
 	if (counter_is_stock(counter))
@@ -261,12 +266,6 @@ open_to_mark(FunctionCallInfo fcinfo, const char *function)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("cannot execute %s on \"%s\"", function, get_rel_name(counter->relid)),
 				 errdetail("It is a foreign table or has foreign partitions.")));
-	if (source_is_bound(counter->relid))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("cannot execute %s on \"%s\": it is bound to a source table", function,
-						get_rel_name(counter->relid)),
-				 errhint("Use dc_source_fix(), which compares it with its source.")));
 	return counter;
 }
 
