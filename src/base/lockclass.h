@@ -4,7 +4,7 @@
  *
  * A class is the last field of a lock's tag. Classes 1 and 2 belong to the SQL functions. The
  * other two fields say what is locked. If nothing else is said, a lock is held until the
- * transaction ends; only the worker's is a session's. They are taken in this order, after
+ * transaction ends; only the worker's and that of a build are a session's. They are taken in this order, after
  * locks on tables:
  *
  *	worker		(0, 0): worker.c, by a database's only worker, as long as it lives
@@ -31,6 +31,7 @@
  *				and acks, of a member
  *	binding		(counter, 0): sourcerow.c, by what adds differences to a bound counter table or
  *				notes its state; the worker's jobs do not wait. Before the counter's own locks
+ *				(counter, 1), before all locks on tables: build.c, by a build, until it ends
  *	writer		(the first number, in two halves): registry.c, shared, by transactions that
  *				have drawn numbers of events. None waits for it: readers look which hold it
  */

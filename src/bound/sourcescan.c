@@ -26,6 +26,7 @@
 #include "access/tableam.h"
 #include "base/rowread.h"
 #include "bound/keysums.h"
+#include "bound/refs.h"
 #include "bound/sourceexpr.h"
 #include "bound/sourcescan.h"
 #include "catalog/pg_type.h"
@@ -79,6 +80,10 @@ static uint32 make_pair(DcSourceScan *scan, const DcKey *key, const DcKey *item)
 static bool count_items(DcSourceScan *scan);
 static bool scan_carried(DcSourceScan *scan);
 static bool scan_refs(DcSourceScan *scan);
+static void add_count(const DcKey *key, const DcKey *item, int64 n, void *arg);
+static void add_counted(const DcKey *key, const DcKey *item, int64 n, void *arg);
+static void add_counted_pending(const DcKey *key, int64 change, void *arg);
+static void add_pending_value(const DcKey *key, int64 change, void *arg);
 static bool scan_counter(DcSourceScan *scan);
 static void read_keys(DcSourceScan *scan);
 static bool scan_direct(DcSourceScan *scan, DcCounterTable table);
@@ -307,41 +312,50 @@ scan_carried(DcSourceScan *scan)
 }
 
 /*
- * scan_refs adds up the reference counts, by key and item, or how many items of a key have one.
+ * scan_refs adds up the reference counts, by key and item, or how many items of a key have one
+ * above zero. What this transaction has not written yet belongs to them.
  */
 static bool
 scan_refs(DcSourceScan *scan)
 {
-	Relation rel = table_open(scan->read->row.refs, NoLock);
-	TupleTableSlot *slot = table_slot_create(rel, NULL);
-	TableScanDesc heap = table_beginscan(rel, scan->read->snapshot, 0, NULL);
-	bool done = true;
-	int64 n = 0;
+	Oid counter = scan->read->counter_id;
 
-	while (done && table_scan_getnextslot(heap, ForwardScanDirection, slot))
+	if (scan->options.layer == DC_LAYER_REFS)
 	{
-		MemoryContext old = MemoryContextSwitchTo(scan->row);
-		int64 count = DatumGetInt64(slot_datum(slot, 3, INT8OID));
-		DcKey key;
-		DcKey item;
-
-		CHECK_FOR_INTERRUPTS();
-		key_from_text(slot_datum(slot, 1, TEXTOID), &key);
-		key_from_text(slot_datum(slot, 2, TEXTOID), &item);
-		MemoryContextSwitchTo(old);
-		if (!wanted(scan, key.data, key.len))
-			;
-		else if (scan->options.layer == DC_LAYER_REFS)
-			key_sums_add(scan->sums, scan->pair, make_pair(scan, &key, &item), DC_SIDE_COUNTER, count, 0);
-		else if (count > 0)
-			key_sums_add(scan->sums, key.data, key.len, DC_SIDE_SOURCE, 1, 0);
-		if (++n % LOOK_EVERY == 0)
-			done = look(scan);
+		refs_scan(&scan->read->row, scan->read->snapshot, add_count, scan);
+		refs_pending_counts(counter, add_count, scan);
 	}
-	table_endscan(heap);
-	ExecDropSingleTupleTableSlot(slot);
-	table_close(rel, NoLock);
-	return done;
+	else
+	{
+		refs_scan(&scan->read->row, scan->read->snapshot, add_counted, scan);
+		refs_pending_values(counter, add_counted_pending, scan);
+	}
+	return look(scan);
+}
+
+static void
+add_count(const DcKey *key, const DcKey *item, int64 n, void *arg)
+{
+	DcSourceScan *scan = arg;
+
+	if (wanted(scan, key->data, key->len))
+		key_sums_add(scan->sums, scan->pair, make_pair(scan, key, item), DC_SIDE_COUNTER, n, 0);
+}
+
+static void
+add_counted(const DcKey *key, const DcKey *item, int64 n, void *arg)
+{
+	if (n > 0)
+		add_counted_pending(key, 1, arg);
+}
+
+static void
+add_counted_pending(const DcKey *key, int64 change, void *arg)
+{
+	DcSourceScan *scan = arg;
+
+	if (wanted(scan, key->data, key->len))
+		key_sums_add(scan->sums, key->data, key->len, DC_SIDE_SOURCE, change, 0);
 }
 
 /*
@@ -495,6 +509,8 @@ add_pending(DcSourceScan *scan)
 	int n;
 	DcDelta **deltas;
 
+	if (scan->read->row.distinct_of != NULL)
+		refs_pending_values(scan->read->counter_id, add_pending_value, scan);
 	if (pending_is_empty())
 		return;
 	deltas = pending_sorted(&n);
@@ -505,6 +521,15 @@ add_pending(DcSourceScan *scan)
 		if (key->counter == scan->read->counter_id && wanted(scan, key->data, key->len))
 			key_sums_add(scan->sums, key->data, key->len, DC_SIDE_COUNTER, deltas[i]->inc, deltas[i]->dec);
 	}
+}
+
+static void
+add_pending_value(const DcKey *key, int64 change, void *arg)
+{
+	DcSourceScan *scan = arg;
+
+	if (wanted(scan, key->data, key->len))
+		key_sums_add(scan->sums, key->data, key->len, DC_SIDE_COUNTER, change, 0);
 }
 
 /*
