@@ -25,6 +25,7 @@
 #include "bound/mark.h"
 #include "bound/refs.h"
 #include "bound/sourcetrigger.h"
+#include "bound/verify.h"
 #include "catalog/catalog.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_inherits.h"
@@ -70,6 +71,7 @@ static List *tables(Oid counter, List *tables);
 
 static const DcBoundHooks hooks = {
 	.is_bound = source_is_bound,
+	.alter = drift_alter,
 	.dropped = dropped,
 	.tables = tables,
 	.write = refs_write_all,
@@ -85,6 +87,7 @@ bound_init(bool preloading)
 {
 	bound_hooks = &hooks;
 	refs_init();
+	verify_init();
 }
 
 /*
