@@ -369,7 +369,7 @@ note(DcSourceRead *read, DcPass *pass, const DcVerified *done, DcSourceStateRow 
 	pass->repaired += drifts->total - left;
 	pass->left += left + done->left_out;
 	if (!done->end)
-		pass->to = done->last;
+		pass->to = done->last != NULL ? done->last : pass->to;
 	else if (pass->phase == 1)
 	{
 		pass->phase = 2;
