@@ -49,7 +49,7 @@ COMMENT ON COLUMN dcounter.source_state.counter IS 'the counter table';
 COMMENT ON COLUMN dcounter.source_state.state IS 'building, exact, suspect or drifted';
 COMMENT ON COLUMN dcounter.source_state.epoch IS 'changes with all that changes values other than with rows of the source';
 COMMENT ON COLUMN dcounter.source_state.built_to IS 'keys up to here are built';
-COMMENT ON COLUMN dcounter.source_state.pass_to IS 'the pass that is under way: what it goes over (1 counter, 2 source), the epoch at its beginning, and now, keys that differed, that were repaired, that were left, and the last key';
+COMMENT ON COLUMN dcounter.source_state.pass_to IS 'the pass that is under way: what it goes over (1 counter, 2 source), the epoch at its beginning, and now, keys that differed, that were noted before it, that were repaired, that were left, and the last key';
 COMMENT ON COLUMN dcounter.source_state.passes IS 'passes over all keys that were finished';
 COMMENT ON COLUMN dcounter.source_state.last_pass IS 'when the last of them was';
 COMMENT ON COLUMN dcounter.source_state.keys_checked IS 'keys compared, in all';

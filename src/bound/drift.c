@@ -33,6 +33,9 @@
 /* How many differences are kept. */
 #define MAX_DRIFTS 10000
 
+/* How many are noted of a counter table that nobody repairs. */
+#define MAX_NOTED 1000
+
 /* Columns of dcounter.drift */
 #define COL_ID 1
 #define COL_COUNTER 2
@@ -83,29 +86,52 @@ drift_columns(DcCatRow *io, void *data)
 }
 
 /*
- * drift_new removes from some differences those that were noted before in the same epoch.
+ * drift_new removes from some differences those that were noted before in the same epoch. Of very many, some are
+ * noted; the others are known to a later pass by how many had been noted when it began (`known`).
  */
 void
-drift_new(Oid counter, int64 epoch, DcDrifts *drifts)
+drift_new(Oid counter, int64 epoch, int64 known, DcDrifts *drifts)
 {
-	bool all = true;
+	int64 noted = drift_count(counter, epoch);
+	int64 others = drifts->total - drifts->n;
+	int kept = drifts->n;
 	int n = 0;
 
-	for (int i = 0; i < drifts->n; i++)
+	if (known >= MAX_NOTED)
+		kept = others = 0;
+	drifts->sum = int64_to_numeric(0);
+	drifts->total = others;
+	for (int i = 0; i < kept; i++)
 	{
-		if (is_noted(counter, epoch, &drifts->diffs[i]))
-			all = false;
-		else
-			drifts->diffs[n++] = drifts->diffs[i];
+		DcSourceDiff *diff = &drifts->diffs[i];
+
+		if (is_noted(counter, epoch, diff))
+			continue;
+		drifts->sum = drift_add(drifts->sum, diff->drift);
+		drifts->total++;
+		if (noted + n < MAX_NOTED)
+			drifts->diffs[n++] = *diff;
 	}
 	drifts->n = n;
-	if (all)
-		return;
-	/* of those that were not kept nothing is known: they are not counted, either */
-	drifts->total = n;
-	drifts->sum = int64_to_numeric(0);
-	for (int i = 0; i < n; i++)
-		drifts->sum = drift_add(drifts->sum, drifts->diffs[i].drift);
+}
+
+/*
+ * drift_count counts the differences of a counter table that were noted in an epoch.
+ */
+int64
+drift_count(Oid counter, int64 epoch)
+{
+	DcCatScan scan;
+	ScanKeyData key;
+	DcDriftRow row;
+	int64 n = 0;
+
+	ScanKeyInit(&key, COL_COUNTER, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(counter));
+	cat_scan_begin(&scan, &drift_rows, "drift_key", AccessShareLock, &key, 1);
+	while (cat_scan_next(&scan, ForwardScanDirection, &row))
+		n += row.epoch == epoch && !row.repaired;
+	cat_scan_end(&scan);
+	return n;
 }
 
 static bool

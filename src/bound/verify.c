@@ -67,13 +67,14 @@
 /* Events of one pass. */
 #define MAX_EVENTS 1000
 
-/* The pass that is under way. In pass_to it is its numbers, and the key if there is one: "1:17:17:0:0:0:key". */
+/* The pass that is under way. In pass_to it is its numbers, and the key if there is one: "1:17:17:0:-1:0:0:key". */
 typedef struct DcPass
 {
 	int phase;		/* 1: keys of the counter tables, 2: of the source */
 	int64 began;	/* the epoch at its beginning, */
 	int64 epoch;	/* and what its own repairs have made of that */
 	int64 found;	/* keys that differed, */
+	int64 known;	/* how many were noted before it; -1 as long as it has found none, */
 	int64 repaired; /* and how many of them were repaired */
 	int64 left;		/* the others, and keys that were left out */
 	char *to;		/* the last key, or NULL */
@@ -115,7 +116,7 @@ static DcTableStep later(Oid table, int64 ms);
 static bool compare(DcSourceRead *read, DcVerifyHow how, DcPass *pass, DcVerified *done);
 static bool note(DcSourceRead *read, DcPass *pass, const DcVerified *done, DcSourceStateRow *state,
 				 bool repaired);
-static void note_drifts(DcSourceRead *read, const DcPass *pass, const DcDrifts *drifts,
+static void note_drifts(DcSourceRead *read, DcPass *pass, const DcDrifts *drifts,
 						DcSourceStateRow *state, bool repaired);
 static bool concerns_build(const DcDrifts *drifts, const DcSourceStateRow *state);
 static void pass_end(DcSourceRead *read, const DcPass *pass, DcSourceStateRow *state);
@@ -215,7 +216,10 @@ list(void)
 			after = counter;
 	}
 	if (!worker)
+	{
+		list_sort(tables, list_oid_cmp);
 		return tables;
+	}
 	next_run = moment_max(budget, moment_min(next, next_run));
 	if (!moment_is_reached(budget) || !OidIsValid(first))
 		return NIL;
@@ -410,7 +414,7 @@ note(DcSourceRead *read, DcPass *pass, const DcVerified *done, DcSourceStateRow 
  * note_drifts notes differences, if they are new ones.
  */
 static void
-note_drifts(DcSourceRead *read, const DcPass *pass, const DcDrifts *drifts, DcSourceStateRow *state, bool repaired)
+note_drifts(DcSourceRead *read, DcPass *pass, const DcDrifts *drifts, DcSourceStateRow *state, bool repaired)
 {
 	/* its own repairs have repaired none of these */
 	int64 epoch = pass->epoch == state->epoch ? pass->began : read->state.epoch;
@@ -418,11 +422,13 @@ note_drifts(DcSourceRead *read, const DcPass *pass, const DcDrifts *drifts, DcSo
 
 	new.diffs = palloc(Max(drifts->n, 1) * sizeof(DcSourceDiff));
 	memcpy(new.diffs, drifts->diffs, drifts->n * sizeof(DcSourceDiff));
-	drift_new(read->counter_id, epoch, &new);
+	if (pass->known < 0)
+		pass->known = drift_count(read->counter_id, epoch);
+	drift_new(read->counter_id, epoch, pass->known, &new);
 	state->drifted_keys += new.total;
 	state->drift_sum = DatumGetNumeric(DirectFunctionCall2(numeric_add, NumericGetDatum(state->drift_sum),
 														   NumericGetDatum(new.sum)));
-	if (new.n > 0)
+	if (new.total > 0)
 		state->last_drift_at = GetCurrentTimestamp();
 	if (repaired)
 		new = *drifts;
@@ -500,17 +506,17 @@ static void
 pass_read(const DcSourceStateRow *state, DcPass *pass)
 {
 	const char *text = state->pass_to != NULL ? state->pass_to : "";
-	long long numbers[6];
+	long long numbers[7];
 	int length = -1;
 
-	(void) sscanf(text, "%lld:%lld:%lld:%lld:%lld:%lld%n", &numbers[0], &numbers[1], &numbers[2], &numbers[3],
-				  &numbers[4], &numbers[5], &length);
+	(void) sscanf(text, "%lld:%lld:%lld:%lld:%lld:%lld:%lld%n", &numbers[0], &numbers[1], &numbers[2], &numbers[3],
+				  &numbers[4], &numbers[5], &numbers[6], &length);
 	if (length < 0 || (text[length] != '\0' && text[length] != ':') || numbers[0] < 1 || numbers[0] > 2)
 	{
-		*pass = (DcPass){.phase = 1, .began = state->epoch, .epoch = state->epoch};
+		*pass = (DcPass){.phase = 1, .began = state->epoch, .epoch = state->epoch, .known = -1};
 		return;
 	}
-	*pass = (DcPass){(int) numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5], NULL};
+	*pass = (DcPass){(int) numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5], numbers[6], NULL};
 	if (text[length] == ':')
 		pass->to = pstrdup(text + length + 1);
 }
@@ -518,7 +524,7 @@ pass_read(const DcSourceStateRow *state, DcPass *pass)
 static char *
 pass_text(const DcPass *pass)
 {
-	return psprintf("%d:%lld:%lld:%lld:%lld:%lld%s%s", pass->phase, (long long) pass->began,
-					(long long) pass->epoch, (long long) pass->found, (long long) pass->repaired, (long long) pass->left,
+	return psprintf("%d:%lld:%lld:%lld:%lld:%lld:%lld%s%s", pass->phase, (long long) pass->began,
+					(long long) pass->epoch, (long long) pass->found, (long long) pass->known, (long long) pass->repaired, (long long) pass->left,
 					pass->to != NULL ? ":" : "", pass->to != NULL ? pass->to : "");
 }

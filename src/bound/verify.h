@@ -46,7 +46,8 @@ extern bool verify_triggers_fire(const DcSourceRead *read);
 
 /* drift.c */
 extern Numeric drift_add(Numeric sum, int64 drift);
-extern void drift_new(Oid counter, int64 epoch, DcDrifts *drifts);
+extern int64 drift_count(Oid counter, int64 epoch);
+extern void drift_new(Oid counter, int64 epoch, int64 known, DcDrifts *drifts);
 extern void drift_note(Oid counter, int64 epoch, const DcDrifts *drifts, bool repaired);
 extern void drift_events(Oid counter, const DcDrifts *drifts, int64 max, bool repaired);
 extern void drift_notify(Oid counter);
