@@ -23,8 +23,10 @@
 #include "base/runas.h"
 #include "base/subxact.h"
 #include "bound/build.h"
+#include "bound/mark.h"
 #include "bound/refs.h"
 #include "bound/sourceddl.h"
+#include "bound/verify.h"
 #include "catalog/catalog.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_inherits.h"
@@ -72,6 +74,7 @@ static List *tables(Oid counter, List *tables);
 
 static const DcBoundHooks hooks = {
 	.is_bound = source_is_bound,
+	.alter = drift_alter,
 	.dropped = dropped,
 	.tables = tables,
 	.write = refs_write_all,
@@ -89,6 +92,7 @@ bound_init(bool preloading)
 	source_ddl_init();
 	refs_init();
 	build_job_init();
+	verify_init();
 }
 
 /*
@@ -214,7 +218,8 @@ lock_all(void *arg)
 	Oid source = *(Oid *) arg;
 
 	LockRelationOid(source, ShareRowExclusiveLock);
-	(void) find_all_inheritors(source, ShareRowExclusiveLock, NULL);
+	if (get_rel_name(source) != NULL) /* else dropped while we waited */
+		(void) find_all_inheritors(source, ShareRowExclusiveLock, NULL);
 	return true;
 }
 
@@ -382,7 +387,8 @@ dc_unbind(PG_FUNCTION_ARGS)
 		not_bound_error(relid);
 	source = row.source;
 	LockRelationOid(source, AccessExclusiveLock);
-	(void) find_all_inheritors(source, AccessExclusiveLock, NULL);
+	if (get_rel_name(source) != NULL) /* else dropped while we waited */
+		(void) find_all_inheritors(source, AccessExclusiveLock, NULL);
 	(void) counter_open_as_owner(fcinfo, "dc_unbind()", ShareRowExclusiveLock);
 	if (!source_read(relid, &row) || row.source != source)
 		not_bound_error(relid);
@@ -446,6 +452,7 @@ dropped(Oid counter)
 {
 	DcSourceRow row;
 
+	marks_forget(counter);
 	if (source_read(counter, &row))
 		bound_forget(&row, source_lock_at_once(row.source), false);
 }

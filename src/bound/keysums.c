@@ -187,12 +187,18 @@ key_sums_mark(DcKeySums *sums, const char *data, uint32 len)
 void
 key_sums_set(DcKeySums *sums, const char *data, uint32 len, DcSide side, int64 value)
 {
+	key_sums_set_sum(sums, data, len, side, int64_to_int128(value));
+}
+
+void
+key_sums_set_sum(DcKeySums *sums, const char *data, uint32 len, DcSide side, INT128 sum)
+{
 	DcBytes key = {data, len};
 	DcKeySumsEntry *entry;
 
 	key_sums_know(sums, data, len);
 	entry = sumtable_lookup(sums->table, key);
-	entry->sums[side] = int64_to_int128(value);
+	entry->sums[side] = sum;
 }
 
 /*
