@@ -4,9 +4,10 @@ CREATE FUNCTION dc_create(counter text, shard_by text DEFAULT 'backend', max_sha
 COMMENT ON FUNCTION dc_create(text, text, int, int, text, interval, text, interval, text, boolean) IS 'creates a counter table';
 
 CREATE FUNCTION dc_alter(counter regclass, shard_by text DEFAULT NULL, max_shards int DEFAULT NULL, events interval DEFAULT NULL, notify text DEFAULT NULL,
-	mode text DEFAULT NULL, flush_interval interval DEFAULT NULL, durability text DEFAULT NULL, op_retention interval DEFAULT NULL, totals text DEFAULT NULL) RETURNS void
+	mode text DEFAULT NULL, flush_interval interval DEFAULT NULL, durability text DEFAULT NULL, op_retention interval DEFAULT NULL, totals text DEFAULT NULL,
+	on_drift text DEFAULT NULL) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
-COMMENT ON FUNCTION dc_alter(regclass, text, int, interval, text, text, interval, text, interval, text) IS 'changes the settings of a counter table';
+COMMENT ON FUNCTION dc_alter(regclass, text, int, interval, text, text, interval, text, interval, text, text) IS 'changes the settings of a counter table';
 
 CREATE FUNCTION dc_drop(counter regclass) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
@@ -91,6 +92,10 @@ COMMENT ON FUNCTION dcounter.on_drop() IS 'internal: drops what belongs to table
 CREATE FUNCTION dcounter.on_ddl() RETURNS pg_catalog.event_trigger
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
 COMMENT ON FUNCTION dcounter.on_ddl() IS 'internal: does to tables what was done to the one that they belong to, or refuses that';
+
+CREATE FUNCTION dcounter.on_ddl_begin() RETURNS pg_catalog.event_trigger
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
+COMMENT ON FUNCTION dcounter.on_ddl_begin() IS 'internal: looks at what a command is about to drop or rename';
 
 CREATE FUNCTION dcounter.on_counter_truncate() RETURNS pg_catalog.trigger
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;

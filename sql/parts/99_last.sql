@@ -13,6 +13,8 @@ GRANT SELECT ON SEQUENCE dcounter.outbox_seq, dcounter.consumer_id TO pg_databas
 GRANT SELECT ON dcounter.changed_key, dcounter.source_state, dcounter.consumer, dcounter.consumer_member, dcounter.consumer_retry TO pg_database_owner;
 GRANT SELECT ON dcounter.outbox_0, dcounter.outbox_1, dcounter.outbox_2, dcounter.outbox_3, dcounter.outbox_4,
 	dcounter.outbox_5, dcounter.outbox_6, dcounter.outbox_7 TO pg_database_owner;
+GRANT SELECT ON dcounter.mark, dcounter.mark_value TO pg_database_owner;
+GRANT SELECT ON dc_marks, dc_stat_drift, dc_drifts TO PUBLIC; -- which show what the caller may read
 
 -- The functions behind them decide which rows the caller is shown.
 GRANT SELECT ON dc_tables, dc_stat_counters, dc_stat_shards, dc_stat_hot_keys, dc_stat_memory, dc_stat_buffer, dc_stat_worker, dc_stat_outbox, dc_stat_consumers TO PUBLIC;
@@ -29,6 +31,7 @@ REVOKE EXECUTE ON FUNCTION dcounter.on_source_change() FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION dcounter.on_source_state_change() FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION dcounter.on_drop() FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION dcounter.on_ddl() FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION dcounter.on_ddl_begin() FROM PUBLIC;
 
 REVOKE EXECUTE ON FUNCTION dcounter.on_outbox_insert() FROM PUBLIC;
 
@@ -36,6 +39,8 @@ SELECT pg_catalog.pg_extension_config_dump('dcounter.counter', '');
 SELECT pg_catalog.pg_extension_config_dump('dcounter.counter_events', '');
 SELECT pg_catalog.pg_extension_config_dump('dcounter.ledger', '');
 SELECT pg_catalog.pg_extension_config_dump('dcounter.op_slot', '');
+SELECT pg_catalog.pg_extension_config_dump('dcounter.mark', '');
+SELECT pg_catalog.pg_extension_config_dump('dcounter.mark_value', '');
 SELECT pg_catalog.pg_extension_config_dump('dcounter.source', '');
 SELECT pg_catalog.pg_extension_config_dump('dcounter.source_state', '');
 SELECT pg_catalog.pg_extension_config_dump('dcounter.changed_key', '');
@@ -66,6 +71,15 @@ COMMENT ON EVENT TRIGGER dcounter_drop IS 'removes what belongs to tables that a
 
 CREATE EVENT TRIGGER dcounter_ddl ON ddl_command_end
 	WHEN TAG IN ('ALTER TABLE', 'ALTER FOREIGN TABLE', 'ALTER TYPE', 'ALTER VIEW', 'ALTER MATERIALIZED VIEW',
+		'ALTER SCHEMA', 'ALTER DOMAIN', 'ALTER COLLATION', 'ALTER EXTENSION', 'ALTER TRIGGER',
 		'CREATE TABLE', 'CREATE FOREIGN TABLE', 'CREATE SCHEMA', 'CREATE TRIGGER', 'CREATE RULE', 'CREATE INDEX', 'CREATE STATISTICS')
 	EXECUTE FUNCTION dcounter.on_ddl();
 COMMENT ON EVENT TRIGGER dcounter_ddl IS 'keeps the tables of a counter together, and code of their owners from buffered ones';
+
+-- These drop partitions, or change names that expressions contain.
+CREATE EVENT TRIGGER dcounter_begin ON ddl_command_start
+	WHEN TAG IN ('ALTER TABLE', 'ALTER FOREIGN TABLE', 'ALTER TYPE', 'ALTER VIEW', 'ALTER MATERIALIZED VIEW',
+		'ALTER SCHEMA', 'ALTER DOMAIN', 'ALTER COLLATION', 'ALTER EXTENSION',
+		'DROP TABLE', 'DROP SCHEMA', 'DROP OWNED', 'DROP TYPE', 'DROP EXTENSION', 'DROP ACCESS METHOD')
+	EXECUTE FUNCTION dcounter.on_ddl_begin();
+COMMENT ON EVENT TRIGGER dcounter_begin IS 'looks at what a command is about to drop or rename';

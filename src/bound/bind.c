@@ -23,8 +23,10 @@
 #include "base/runas.h"
 #include "base/subxact.h"
 #include "bound/build.h"
+#include "bound/mark.h"
 #include "bound/refs.h"
-#include "bound/sourcetrigger.h"
+#include "bound/sourceddl.h"
+#include "bound/verify.h"
 #include "catalog/catalog.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_inherits.h"
@@ -33,6 +35,7 @@
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "table/access.h"
+#include "table/protect.h"
 #include "table/subscription.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
@@ -65,11 +68,13 @@ pg_noreturn static void locked_error(Oid source);
 static void check_source(Oid source);
 static void check_members(Oid source);
 static void check_counter(const DcCounter *counter);
+static void drop_table(Oid relid, bool cascade);
 static void dropped(Oid counter);
 static List *tables(Oid counter, List *tables);
 
 static const DcBoundHooks hooks = {
 	.is_bound = source_is_bound,
+	.alter = drift_alter,
 	.dropped = dropped,
 	.tables = tables,
 	.write = refs_write_all,
@@ -84,8 +89,10 @@ void
 bound_init(bool preloading)
 {
 	bound_hooks = &hooks;
+	source_ddl_init();
 	refs_init();
 	build_job_init();
+	verify_init();
 }
 
 /*
@@ -135,6 +142,12 @@ dc_bind(PG_FUNCTION_ARGS)
 	source = table_open(row.source, NoLock);
 	source_expressions_check(&row, source);
 	table_close(source, NoLock);
+	if (row.distinct_of != NULL && row.on_detach == DC_DETACH_KEEP)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("distinct values of partitions that are detached cannot be kept"),
+				 errdetail("The rows that are left may have the same values."),
+				 errhint("Use on_detach => 'subtract'.")));
 	if (row.distinct_of != NULL)
 		row.refs = refs_create(row.counter);
 	source_insert(&row);
@@ -145,6 +158,7 @@ dc_bind(PG_FUNCTION_ARGS)
 	state.drift_sum = DatumGetNumeric(DirectFunctionCall1(int8_numeric, Int64GetDatum(0)));
 	source_state_store(&state);
 	source_triggers_make(row.source);
+	protect_create_bound(&counter_lookup(row.counter)->row);
 	if (row.build == DC_BUILD_NOW)
 		build_now(&row);
 	PG_RETURN_VOID();
@@ -204,7 +218,8 @@ lock_all(void *arg)
 	Oid source = *(Oid *) arg;
 
 	LockRelationOid(source, ShareRowExclusiveLock);
-	(void) find_all_inheritors(source, ShareRowExclusiveLock, NULL);
+	if (get_rel_name(source) != NULL) /* else dropped while we waited */
+		(void) find_all_inheritors(source, ShareRowExclusiveLock, NULL);
 	return true;
 }
 
@@ -372,12 +387,13 @@ dc_unbind(PG_FUNCTION_ARGS)
 		not_bound_error(relid);
 	source = row.source;
 	LockRelationOid(source, AccessExclusiveLock);
-	(void) find_all_inheritors(source, AccessExclusiveLock, NULL);
+	if (get_rel_name(source) != NULL) /* else dropped while we waited */
+		(void) find_all_inheritors(source, AccessExclusiveLock, NULL);
 	(void) counter_open_as_owner(fcinfo, "dc_unbind()", ShareRowExclusiveLock);
 	if (!source_read(relid, &row) || row.source != source)
 		not_bound_error(relid);
 	counter_hooks->apply_early(); /* what comes of the transaction's own rows */
-	bound_forget(&row, true);
+	bound_forget(&row, true, false);
 	PG_RETURN_VOID();
 }
 
@@ -392,40 +408,53 @@ not_bound_error(Oid counter)
 
 /*
  * bound_forget ends a binding. The triggers are adapted to those that the source still has
- * if it is locked ACCESS EXCLUSIVE, which the caller says.
+ * if it is locked ACCESS EXCLUSIVE, which the caller says. With `cascade`, what users have put on the
+ * tables that belong to it goes as well.
  */
 void
-bound_forget(const DcSourceRow *row, bool drop_triggers)
+bound_forget(const DcSourceRow *row, bool drop_triggers, bool cascade)
 {
 	Oid tables[] = {row->refs, row->carried};
 
 	(void) bound_lock(row->counter, true);
 	(void) source_delete(row->counter);
 	if (drop_triggers && get_rel_name(row->source) != NULL)
-	{
-		if (source_rows_of(row->source) == NIL)
-			source_triggers_drop(row->source);
-		else if (compat_owns_relation(row->source, GetUserId()))
-			source_triggers_make(row->source); /* else the condition stays as wide as it is */
-	}
+		source_triggers_adapt(row->source);
 	for (int i = 0; i < lengthof(tables); i++)
 	{
 		if (OidIsValid(tables[i]) && get_rel_name(tables[i]) != NULL)
-			run_ddl(psprintf("DROP TABLE %s", relation_sql_name(tables[i])));
+			drop_table(tables[i], cascade);
 	}
 }
 
 /*
- * dropped ends the binding of a table that is no longer a counter table. Its source is not locked: the triggers
- * stay, and count nothing.
+ * drop_table drops a table that belongs to a binding, as its owner: whoever drops the source need not
+ * be that.
+ */
+static void
+drop_table(Oid relid, bool cascade)
+{
+	char *name = relation_sql_name(relid);
+	DcRunAs state;
+
+	runas_begin(&state, relation_owner(relid));
+	run_ddl(psprintf("DROP TABLE %s%s", name, cascade ? " CASCADE" : ""));
+	runas_end(&state);
+	run_ddl_done(get_rel_name(relid) == NULL, name);
+}
+
+/*
+ * dropped ends the binding of a table that is no longer a counter table. If its source cannot be locked at
+ * once, the triggers stay, and count nothing.
  */
 static void
 dropped(Oid counter)
 {
 	DcSourceRow row;
 
+	marks_forget(counter);
 	if (source_read(counter, &row))
-		bound_forget(&row, false);
+		bound_forget(&row, source_lock_at_once(row.source), false);
 }
 
 /*
