@@ -16,6 +16,7 @@
  *				on the ledger
  *	making		(counter, 0): optable.c, by a call that makes or adopts the tables of ops;
  *				others wait for it, and let go at once
+ *	mark		(counter, hash of its name): markrow.c, by calls that make, use or remove a mark
  *	key			(counter, hash of the key): locks.c, by dc_set() and its relatives
  *	flush		(counter, 0): flush.c, by a flush; the worker's does not wait. Shared
  *				by reads of many keys, while they read (bufferread.c)
@@ -52,6 +53,7 @@
 #define MAKING_LOCK_CLASS 86
 #define CODE_LOCK_CLASS 87
 #define BOUND_LOCK_CLASS 88
+#define MARK_LOCK_CLASS 89
 
 /*
  * advisory_lock takes a lock until the transaction ends. False if it would have to wait,

@@ -23,8 +23,10 @@
 #include "base/runas.h"
 #include "base/subxact.h"
 #include "bound/build.h"
+#include "bound/mark.h"
 #include "bound/refs.h"
 #include "bound/sourceddl.h"
+#include "bound/verify.h"
 #include "catalog/catalog.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_inherits.h"
@@ -66,11 +68,13 @@ pg_noreturn static void locked_error(Oid source);
 static void check_source(Oid source);
 static void check_members(Oid source);
 static void check_counter(const DcCounter *counter);
+static void drop_table(Oid relid, bool cascade);
 static void dropped(Oid counter);
 static List *tables(Oid counter, List *tables);
 
 static const DcBoundHooks hooks = {
 	.is_bound = source_is_bound,
+	.alter = drift_alter,
 	.dropped = dropped,
 	.tables = tables,
 	.write = refs_write_all,
@@ -88,6 +92,7 @@ bound_init(bool preloading)
 	source_ddl_init();
 	refs_init();
 	build_job_init();
+	verify_init();
 }
 
 /*
@@ -213,7 +218,8 @@ lock_all(void *arg)
 	Oid source = *(Oid *) arg;
 
 	LockRelationOid(source, ShareRowExclusiveLock);
-	(void) find_all_inheritors(source, ShareRowExclusiveLock, NULL);
+	if (get_rel_name(source) != NULL) /* else dropped while we waited */
+		(void) find_all_inheritors(source, ShareRowExclusiveLock, NULL);
 	return true;
 }
 
@@ -381,12 +387,13 @@ dc_unbind(PG_FUNCTION_ARGS)
 		not_bound_error(relid);
 	source = row.source;
 	LockRelationOid(source, AccessExclusiveLock);
-	(void) find_all_inheritors(source, AccessExclusiveLock, NULL);
+	if (get_rel_name(source) != NULL) /* else dropped while we waited */
+		(void) find_all_inheritors(source, AccessExclusiveLock, NULL);
 	(void) counter_open_as_owner(fcinfo, "dc_unbind()", ShareRowExclusiveLock);
 	if (!source_read(relid, &row) || row.source != source)
 		not_bound_error(relid);
 	counter_hooks->apply_early(); /* what comes of the transaction's own rows */
-	bound_forget(&row, true);
+	bound_forget(&row, true, false);
 	PG_RETURN_VOID();
 }
 
@@ -401,10 +408,11 @@ not_bound_error(Oid counter)
 
 /*
  * bound_forget ends a binding. The triggers are adapted to those that the source still has
- * if it is locked ACCESS EXCLUSIVE, which the caller says.
+ * if it is locked ACCESS EXCLUSIVE, which the caller says. With `cascade`, what users have put on the
+ * tables that belong to it goes as well.
  */
 void
-bound_forget(const DcSourceRow *row, bool drop_triggers)
+bound_forget(const DcSourceRow *row, bool drop_triggers, bool cascade)
 {
 	Oid tables[] = {row->refs, row->carried};
 
@@ -415,8 +423,24 @@ bound_forget(const DcSourceRow *row, bool drop_triggers)
 	for (int i = 0; i < lengthof(tables); i++)
 	{
 		if (OidIsValid(tables[i]) && get_rel_name(tables[i]) != NULL)
-			run_ddl(psprintf("DROP TABLE %s", relation_sql_name(tables[i])));
+			drop_table(tables[i], cascade);
 	}
+}
+
+/*
+ * drop_table drops a table that belongs to a binding, as its owner: whoever drops the source need not
+ * be that.
+ */
+static void
+drop_table(Oid relid, bool cascade)
+{
+	char *name = relation_sql_name(relid);
+	DcRunAs state;
+
+	runas_begin(&state, relation_owner(relid));
+	run_ddl(psprintf("DROP TABLE %s%s", name, cascade ? " CASCADE" : ""));
+	runas_end(&state);
+	run_ddl_done(get_rel_name(relid) == NULL, name);
 }
 
 /*
@@ -428,8 +452,9 @@ dropped(Oid counter)
 {
 	DcSourceRow row;
 
+	marks_forget(counter);
 	if (source_read(counter, &row))
-		bound_forget(&row, source_lock_at_once(row.source));
+		bound_forget(&row, source_lock_at_once(row.source), false);
 }
 
 /*

@@ -40,6 +40,9 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
+/* Rows of a key after which the clock is looked at. */
+#define LOOK_EVERY 1024
+
 /* A leaf whose index is in use. */
 typedef struct DcProbeLeaf
 {
@@ -74,7 +77,8 @@ static bool text_to_integer(const DcKey *key, int64 min, int64 max, int64 *value
 static bool text_to_uuid(const DcKey *key, Datum *value);
 static void value_to_key(Oid type, Datum value, DcKey *key);
 static void init_scankey(const DcProbeLeaf *leaf, ScanKey key, StrategyNumber strategy, Datum value);
-static void read_key(DcProbe *probe, const DcKey *key, DcKeySums *sums, int64 *rows);
+static bool limit_is_reached(const DcProbeLimits *limits, int64 rows);
+static bool read_key(DcProbe *probe, const DcKey *key, const DcProbeLimits *limits, INT128 *sum, int64 *rows);
 static DcSourceDiff *take_diffs(DcSourceRead *read, Datum *keys, int nkeys, DcKeySums *sums, int *n);
 static DcSourceDiff *probe_by_scan(DcSourceRead *read, Datum *keys, int nkeys, int *ndiffs, int64 *rows);
 static void walk_to(DcProbe *probe, DcProbeLeaf *leaf, bool any, Datum after, int64 *visits);
@@ -86,29 +90,60 @@ static int compare_values(const DcProbe *probe, Datum a, Datum b);
 DcSourceDiff *
 source_probe(DcSourceRead *read, Datum *keys, int nkeys, int *ndiffs, int64 *rows)
 {
+	DcProbeLimits none = {0};
+
+	if (read->row.distinct_of != NULL || OidIsValid(read->row.carried) || !source_probe_is_indexed(read))
+		return probe_by_scan(read, keys, nkeys, ndiffs, rows);
+	return source_probe_within(read, keys, nkeys, &none, ndiffs, rows);
+}
+
+/*
+ * source_probe_within reads some keys, up to limits; see sourceprobe.h.
+ */
+DcSourceDiff *
+source_probe_within(DcSourceRead *read, Datum *keys, int nkeys, DcProbeLimits *limits, int *ndiffs,
+					int64 *rows)
+{
+	Datum *whole = palloc_extended(Max(nkeys, 1) * sizeof(Datum), MCXT_ALLOC_HUGE);
+	int nwhole = 0;
 	DcSourceDiff *diffs;
 	DcKeySums *sums;
 	DcProbe probe;
 
 	*rows = 0;
-	if (read->row.distinct_of != NULL || OidIsValid(read->row.carried) || !probe_open(&probe, read))
-		return probe_by_scan(read, keys, nkeys, ndiffs, rows);
+	limits->left_out = 0;
+	if (!probe_open(&probe, read))
+		elog(ERROR, "a leaf of source %u has no index on the key", read->row.source);
 	sums = key_sums_begin(maintenance_work_mem);
-	for (int i = 0; i < nkeys; i++)
+	for (limits->read = 0; limits->read < nkeys && !limit_is_reached(limits, *rows); limits->read++)
 	{
 		DcKey key;
+		INT128 sum = int64_to_int128(0);
 
 		CHECK_FOR_INTERRUPTS();
-		key_from_text(keys[i], &key);
+		key_from_text(keys[limits->read], &key);
 		if (key_sums_has(sums, key.data, key.len))
 			continue;
-		key_sums_know(sums, key.data, key.len);
-		read_key(&probe, &key, sums, rows);
+		if (!read_key(&probe, &key, limits, &sum, rows))
+		{
+			limits->left_out++;
+			continue;
+		}
+		key_sums_set_sum(sums, key.data, key.len, DC_SIDE_SOURCE, sum);
+		whole[nwhole++] = keys[limits->read];
 	}
 	probe_close(&probe);
-	diffs = take_diffs(read, keys, nkeys, sums, ndiffs);
+	diffs = take_diffs(read, whole, nwhole, sums, ndiffs);
 	key_sums_end(sums);
+	pfree(whole);
 	return diffs;
+}
+
+static bool
+limit_is_reached(const DcProbeLimits *limits, int64 rows)
+{
+	return (limits->rows > 0 && rows >= limits->rows) ||
+		(limits->late.us != 0 && moment_is_reached(limits->late));
 }
 
 bool
@@ -259,12 +294,13 @@ init_scankey(const DcProbeLeaf *leaf, ScanKey key, StrategyNumber strategy, Datu
 }
 
 /*
- * read_key adds up the rows of a key.
+ * read_key adds up the rows of a key; false if they are too many.
  */
-static void
-read_key(DcProbe *probe, const DcKey *key, DcKeySums *sums, int64 *rows)
+static bool
+read_key(DcProbe *probe, const DcKey *key, const DcProbeLimits *limits, INT128 *sum, int64 *rows)
 {
 	MemoryContext old = MemoryContextSwitchTo(probe->row);
+	int64 n = 0;
 	bool possible;
 	Datum value;
 
@@ -284,11 +320,16 @@ read_key(DcProbe *probe, const DcKey *key, DcKeySums *sums, int64 *rows)
 
 			CHECK_FOR_INTERRUPTS();
 			(*rows)++;
+			n++;
+			if ((limits->key_rows > 0 && n > limits->key_rows) ||
+				(n % LOOK_EVERY == 0 && limits->late.us != 0 && moment_is_reached(limits->late)))
+				return false;
 			if (source_eval(leaf->eval, leaf->slot, &counted) && key_compare(&counted.key, key) == 0)
-				key_sums_add(sums, key->data, key->len, DC_SIDE_SOURCE, counted.value, 0);
+				int128_add_int64(sum, counted.value);
 			source_eval_reset(leaf->eval);
 		}
 	}
+	return true;
 }
 
 /*
@@ -318,6 +359,7 @@ take_diffs(DcSourceRead *read, Datum *keys, int nkeys, DcKeySums *sums, int *n)
 		memset(diff, 0, sizeof(*diff));
 		diff->key.data = memcpy(palloc(Max(row.len, 1)), row.data, row.len);
 		diff->key.len = row.len;
+		diff->items = row.marked;
 		source_diff_set(diff, sums_to_bigint(row.sums[DC_SIDE_SOURCE], "value in the source"),
 						sums_to_bigint(row.sums[DC_SIDE_COUNTER], "value"));
 	}

@@ -7,6 +7,20 @@
 
 #include "bound/sourcescan.h"
 
+/* How much of a source to read. Zero: all. */
+typedef struct DcProbeLimits
+{
+	int64 key_rows; /* a key with more rows is left out, */
+	DcMoment late;	/* and one whose rows are not all read then */
+	int64 rows;		/* no other key is begun when so many are read, or when it is late */
+	int read;		/* set: how many keys of those that were given were gone over */
+	int left_out;	/* of these, how many were left out */
+} DcProbeLimits;
+
+/* source_probe() with limits, where indexes serve. */
+extern DcSourceDiff *source_probe_within(DcSourceRead *read, Datum *keys, int nkeys, DcProbeLimits *limits,
+										 int *ndiffs, int64 *rows);
+
 /*
  * The values of some keys (texts), in the order of the keys, by indexes if all leaves have one,
  * else by a scan. Sets *rows to the rows of the source that were read. An array of one for each
