@@ -173,6 +173,12 @@ SELECT * FROM state;
 SELECT sum(inc - dec) FROM (SELECT inc, dec FROM cut UNION ALL SELECT inc, dec FROM cut_shard) AS u;
 ROLLBACK;
 SELECT * FROM state;
+-- Another trigger with the function subtracts nothing
+BEGIN;
+CREATE TRIGGER again BEFORE TRUNCATE ON ev_c FOR EACH STATEMENT EXECUTE FUNCTION dcounter.source_truncate();
+TRUNCATE ev_c;
+SELECT * FROM state;
+ROLLBACK;
 -- As a subscription does it: those that are not replicated keep what they have
 SET session_replication_role = replica;
 BEGIN;
