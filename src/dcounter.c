@@ -15,6 +15,7 @@
 #include "base/runas.h"
 #include "base/shmem.h"
 #include "base/xactclock.h"
+#include "bound/bound.h"
 #include "buffer/bufferinit.h"
 #include "cache/cache.h"
 #include "compact/compact.h"
@@ -77,6 +78,7 @@ _PG_init(void)
 	ledger_init();
 	outbox_init(preloading);
 	once_init();
+	bound_init(preloading);
 	if (preloading)
 		slots_init();
 	if (preloading && !IsBinaryUpgrade)

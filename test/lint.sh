@@ -114,9 +114,9 @@ check_cost() {
 
 # dc_VERB works on counters and events, dc_NOUN_VERB on the thing it names; the rest is in schema
 # dcounter, without dc_. HOW is how a verb is done.
-verbs='incr|decr|load|set|reset|delete|get|info|total|top|sum|take|restock|hold|transfer|publish|fetch|ack|nack|seek|create|alter|adopt|drop|apply|compact|flush|maintain'
+verbs='bind|unbind|build|mark|unmark|reconcile|incr|decr|load|set|reset|delete|get|info|total|top|sum|take|restock|hold|transfer|publish|fetch|ack|nack|seek|create|alter|adopt|drop|apply|compact|flush|maintain'
 how='many|all|once|once_many|returning|hashed|up_to'
-nouns='table|stock|hold|ledger|account|balance|transfer|op|hll|cms|topk|outbox|consumer|dead_letter|worker|stat'
+nouns='source|table|stock|hold|ledger|account|balance|transfer|op|hll|cms|topk|outbox|consumer|dead_letter|worker|stat'
 # As SQL says it: count(DISTINCT item).
 phrases='count_distinct'
 
@@ -188,7 +188,7 @@ check_run() {
 # those before it; what it needs of a later one goes through src/base/hooks.h. The relay is
 # a program of its own.
 rooms=(base table rows counter compact stats buffer cache stock once ledger
-    sketch sketch/hll sketch/cms sketch/topk outbox consumer worker relay)
+    sketch sketch/hll sketch/cms sketch/topk outbox consumer bound worker relay)
 
 check_rooms() {
     local file room above=' ' folder

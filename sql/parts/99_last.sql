@@ -5,6 +5,7 @@ GRANT SELECT ON dcounter.counter TO PUBLIC;
 GRANT SELECT ON dcounter.counter_events TO PUBLIC;
 GRANT SELECT ON dcounter.ledger TO PUBLIC;
 GRANT SELECT ON dcounter.op_slot TO PUBLIC;
+GRANT SELECT ON dcounter.source, dcounter.source_state TO PUBLIC;
 
 -- These are dumped as well, with events of all roles. The database's owner dumps them;
 -- no other role may read them.
@@ -24,6 +25,8 @@ REVOKE EXECUTE ON FUNCTION dcounter.on_catalog_change() FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION dcounter.on_events_change() FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION dcounter.on_op_slot_change() FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION dcounter.on_ledger_row_change() FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION dcounter.on_source_change() FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION dcounter.on_source_state_change() FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION dcounter.on_drop() FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION dcounter.on_ddl() FROM PUBLIC;
 
@@ -33,6 +36,8 @@ SELECT pg_catalog.pg_extension_config_dump('dcounter.counter', '');
 SELECT pg_catalog.pg_extension_config_dump('dcounter.counter_events', '');
 SELECT pg_catalog.pg_extension_config_dump('dcounter.ledger', '');
 SELECT pg_catalog.pg_extension_config_dump('dcounter.op_slot', '');
+SELECT pg_catalog.pg_extension_config_dump('dcounter.source', '');
+SELECT pg_catalog.pg_extension_config_dump('dcounter.source_state', '');
 SELECT pg_catalog.pg_extension_config_dump('dcounter.changed_key', '');
 SELECT pg_catalog.pg_extension_config_dump('dcounter.outbox_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('dcounter.outbox_0', '');

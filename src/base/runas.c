@@ -30,7 +30,6 @@
 #include "utils/guc.h"
 
 static void refuse_constraints(DcUtility *utility);
-static int search_path_pin(void);
 
 /*
  * runas_init is called once, before other rooms add functions: theirs are called before.
@@ -83,7 +82,7 @@ runas_end(DcRunAs *state)
  * search_path_pin makes unqualified names mean the system's own, until
  * AtEOXact_GUC(false, level) of the level it returns.
  */
-static int
+int
 search_path_pin(void)
 {
 	int level = NewGUCNestLevel();

@@ -15,6 +15,7 @@ typedef struct DcRunAs
 extern void runas_init(void);
 extern void runas_begin(DcRunAs *state, Oid roleid);
 extern void runas_end(DcRunAs *state);
+extern int search_path_pin(void);
 extern void run_ddl(const char *sql);
 extern void run_ddl_done(bool done, const char *name);
 

@@ -42,7 +42,8 @@ typedef enum DcOnDrift
 typedef enum DcBuildBy
 {
 	DC_BUILD_WORKER,
-	DC_BUILD_NONE
+	DC_BUILD_NONE,
+	DC_BUILD_NOW /* dc_bind() itself did */
 } DcBuildBy;
 
 /* Whether a bound counter table agrees with its source. */
@@ -108,10 +109,11 @@ extern void source_state_change(Oid counter, DcSourceState state, bool new_epoch
 extern const char *source_state_text(DcSourceState state);
 extern DcOnDrift on_drift_from_text(const char *value);
 extern DcOnDetach on_detach_from_text(const char *value);
+extern DcBuildBy build_from_text(const char *value);
 
 /* bind.c */
 extern void bound_init(bool preloading);
-extern void source_check_owner(Oid source);
+pg_noreturn extern void not_bound_error(Oid counter);
 extern void bound_forget(const DcSourceRow *row, bool drop_triggers);
 
 #endif /* DC_BOUND_H */

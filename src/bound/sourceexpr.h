@@ -10,9 +10,9 @@
 /* What a row counts for. */
 typedef struct DcCounted
 {
-	DcKey key;	  /* lives as long as the row, or until source_eval_reset() */
-	int64 value;  /* not 0 */
-	DcKey item;	  /* of distinct_of: the value, of at most DC_MAX_KEY_BYTES; value is 1 then */
+	DcKey key;	 /* lives as long as the row, or until source_eval_reset() */
+	int64 value; /* not 0 */
+	DcKey item;	 /* of distinct_of: the value, of at most DC_MAX_KEY_BYTES; value is 1 then */
 } DcCounted;
 
 /* The expressions of a binding, ready to be evaluated on rows of one relation. */

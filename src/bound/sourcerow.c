@@ -12,6 +12,7 @@
 #include "bound/bound.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_type.h"
+#include "commands/trigger.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/fmgrprotos.h"
@@ -24,7 +25,7 @@ PG_FUNCTION_INFO_V1(on_source_state_change);
 
 #define SOURCE_COLUMN 2 /* of dcounter.source */
 
-static const char *const build_names[] = {"worker", "none"};
+static const char *const build_names[] = {"worker", "none", "now"};
 static const char *const detach_names[] = {"subtract", "keep"};
 static const char *const drift_names[] = {"alarm", "repair"};
 static const char *const state_names[] = {"building", "exact", "suspect", "drifted"};
@@ -299,6 +300,12 @@ DcOnDrift
 on_drift_from_text(const char *value)
 {
 	return choice_from_text("on_drift", value, drift_names, lengthof(drift_names));
+}
+
+DcBuildBy
+build_from_text(const char *value)
+{
+	return choice_from_text("build", value, build_names, lengthof(build_names));
 }
 
 DcOnDetach

@@ -56,6 +56,7 @@ static AclMode last_rights_found;
 
 static void parallel_error(const char *function);
 static void prevent_ledger(const DcCounter *counter, const char *function);
+static void prevent_bound(const DcCounter *counter, const char *function);
 static bool lock_at_once(Oid relid, LOCKMODE mode);
 static DcCounter *counter_open(Oid relid, LOCKMODE mode, AclMode rights);
 static bool rights_are_known(const DcCounter *counter, AclMode rights);
@@ -148,7 +149,28 @@ open_to_change(Oid relid, const char *function, AclMode rights)
 	prevent_write(function);
 	counter = counter_open(relid, RowExclusiveLock, rights);
 	prevent_ledger(counter, function);
+	prevent_bound(counter, function);
 	prevent_fed(counter, function);
+	return counter;
+}
+
+/*
+ * counter_open_bound opens a counter table for what its source's rows add to it. Whoever writes
+ * these needs no rights on it.
+ */
+DcCounter *
+counter_open_bound(Oid relid)
+{
+	DcCounter *counter;
+
+	while (!counter_lock(relid, RowExclusiveLock))
+		(void) counter_lookup(relid); /* raises an error if it is none */
+	counter = counter_lookup(relid);
+	counter_layout(counter);
+	counter_check_deferred(counter, false);
+	prevent_fed(counter, "an increment");
+	if (stats_hooks != NULL)
+		stats_hooks->attach(counter);
 	return counter;
 }
 
@@ -236,6 +258,21 @@ prevent_ledger(const DcCounter *counter, const char *function)
 			 errmsg("cannot execute %s on \"%s\": it belongs to a ledger",
 					function, get_rel_name(counter->relid)),
 			 errhint("Use dc_transfer(), which writes the entries as well.")));
+}
+
+/*
+ * prevent_bound raises 55000 for a table whose values come from a source.
+ */
+static void
+prevent_bound(const DcCounter *counter, const char *function)
+{
+	if (!counter->bound)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("cannot execute %s on \"%s\": it is bound to a source",
+					function, get_rel_name(counter->relid)),
+			 errhint("Change the rows of the source, or call dc_unbind() first.")));
 }
 
 /*

@@ -16,6 +16,7 @@ extern DcCounter *counter_open_to_read(FunctionCallInfo fcinfo, const char *func
 extern DcCounter *counter_open_to_delete(FunctionCallInfo fcinfo, const char *function);
 extern DcCounter *counter_open_as_owner(FunctionCallInfo fcinfo,
 										const char *function, LOCKMODE mode);
+extern DcCounter *counter_open_bound(Oid relid);
 extern DcCounter *counter_open_ledger(FunctionCallInfo fcinfo,
 									  const char *function, LOCKMODE mode,
 									  AclMode rights);

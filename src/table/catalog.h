@@ -93,6 +93,7 @@ typedef struct DcCounter
 	bool rls;				  /* row-level security is on for either table */
 	bool foreign;			  /* some rows live behind a foreign table */
 	bool events;			  /* changes of keys are listened to (hooks.h) */
+	bool bound;				  /* to a source, which it counts (hooks.h) */
 	bool fed;				  /* by a subscription (subscription.c) */
 	int nforeign;			  /* one foreign table per server in use, */
 	Oid *foreign_leaves;	  /* in TopMemoryContext */

@@ -70,6 +70,7 @@ counter_forget(Oid counter)
 		stats_hooks->dropped(counter);
 	if (outbox_hooks != NULL)
 		outbox_hooks->dropped(counter);
+	bound_hooks->dropped(counter);
 }
 
 /*
@@ -236,6 +237,7 @@ counter_fill(DcCounter *counter)
 	counter->rls = rls;
 	counter->foreign = (leaves != NIL);
 	counter->events = outbox_hooks != NULL && outbox_hooks->wants(counter->relid);
+	counter->bound = bound_hooks->is_bound(counter->relid);
 	counter->fed = counter_is_fed(&counter->row);
 	counter->generation++;
 }

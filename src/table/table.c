@@ -146,12 +146,13 @@ op_retention_arg(FunctionCallInfo fcinfo, int argno, DcCounterRow *row)
 static void
 check_bufferable(const DcCounter *counter)
 {
-	if (counter_is_stock(counter) || counter_is_ledger(counter) || counter->foreign)
+	if (counter_is_stock(counter) || counter_is_ledger(counter) || counter->foreign || counter->bound)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" cannot be buffered", get_rel_name(counter->relid)),
 				 counter->foreign
 					 ? errdetail("It is a foreign table or has foreign partitions.")
+					 : counter->bound			 ? errdetail("It is bound to a source.")
 					 : counter_is_stock(counter) ? errdetail("It is a stock.")
 												 : errdetail("It is a ledger.")));
 }

@@ -1,0 +1,417 @@
+/*
+ * bind.c
+ *		dc_bind() and dc_unbind(): a counter table that is the count, or the sum, of a source.
+ *
+ * Binding is one short transaction. It locks the source, its partitions and the counter tables SHARE
+ * ROW EXCLUSIVE, so it waits for all transactions that have written to one of them, prepared ones
+ * included. Later ones find the triggers, and the binding. From then on source and counter
+ * change together: for each key, the difference of the two is the same in every snapshot
+ * that shows the binding. What the difference was at first is added by a build (build.c).
+ *
+ * While it waits for the lock, other writers queue up behind it. So it waits no longer than
+ * lock_timeout, and then says who has the table.
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "base/args.h"
+#include "base/errors.h"
+#include "base/hooks.h"
+#include "base/interval.h"
+#include "base/rowread.h"
+#include "base/runas.h"
+#include "base/subxact.h"
+#include "bound/refs.h"
+#include "bound/sourcetrigger.h"
+#include "catalog/catalog.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_inherits.h"
+#include "catalog/pg_type.h"
+#include "executor/spi.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "table/access.h"
+#include "table/subscription.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
+PG_FUNCTION_INFO_V1(dc_bind);
+PG_FUNCTION_INFO_V1(dc_unbind);
+
+/* The arguments of dc_bind(). */
+enum
+{
+	ARG_COUNTER,
+	ARG_SOURCE,
+	ARG_KEY,
+	ARG_VALUE,
+	ARG_FILTER,
+	ARG_DISTINCT_OF,
+	ARG_BUILD,
+	ARG_LOCK_TIMEOUT,
+	ARG_REPLICATED,
+	ARG_ON_DETACH
+};
+
+static char *text_or_null(FunctionCallInfo fcinfo, int n, const char *name);
+static void lock_source(Oid source, int64 timeout);
+static bool lock_all(void *arg);
+pg_noreturn static void locked_error(Oid source);
+static void check_source(Oid source);
+static void check_members(Oid source);
+static void check_counter(const DcCounter *counter);
+static void dropped(Oid counter);
+
+static const DcBoundHooks hooks = {
+	.is_bound = source_is_bound,
+	.dropped = dropped,
+};
+
+/*
+ * bound_init is called when the library is loaded.
+ */
+void
+bound_init(bool preloading)
+{
+	bound_hooks = &hooks;
+}
+
+/*
+ * dc_bind(counter regclass, source regclass, key text, value text, filter text, distinct_of
+ * text, build text, lock_timeout interval, replicated boolean, on_detach text) -> void
+ *
+ * Errors: 42501 if the caller does not own both, 42809 if the source is not an ordinary or
+ * partitioned table of this server or the counter is a stock, a ledger or on other servers,
+ * 0A000 if the counter is buffered, one of them is unlogged or the source has children that are not partitions,
+ * 42710 if the counter is bound already, 55P03 if the lock is not to be had in time, and
+ * those of source_expressions_check().
+ */
+Datum
+dc_bind(PG_FUNCTION_ARGS)
+{
+	DcSourceRow row = {0};
+	DcSourceStateRow state = {0};
+	DcCounter *counter;
+	Relation source;
+	char *build;
+
+	prevent_write("dc_bind()");
+	arg_not_null(fcinfo, ARG_SOURCE, "source");
+	arg_not_null(fcinfo, ARG_KEY, "key");
+	arg_not_null(fcinfo, ARG_VALUE, "value");
+	arg_not_null(fcinfo, ARG_BUILD, "build");
+	arg_not_null(fcinfo, ARG_LOCK_TIMEOUT, "lock_timeout");
+	arg_not_null(fcinfo, ARG_ON_DETACH, "on_detach");
+	row.source = PG_GETARG_OID(ARG_SOURCE);
+	row.key = text_or_null(fcinfo, ARG_KEY, "key");
+	row.value = text_or_null(fcinfo, ARG_VALUE, "value");
+	row.filter = text_or_null(fcinfo, ARG_FILTER, "filter");
+	row.distinct_of = text_or_null(fcinfo, ARG_DISTINCT_OF, "distinct_of");
+	row.replicated = bool_arg(fcinfo, ARG_REPLICATED, "replicated");
+	row.on_detach = on_detach_from_text(text_to_cstring(PG_GETARG_TEXT_PP(ARG_ON_DETACH)));
+	build = text_to_cstring(PG_GETARG_TEXT_PP(ARG_BUILD));
+	row.build = build_from_text(build);
+
+	check_source(row.source);
+	lock_source(row.source, interval_to_us(PG_GETARG_INTERVAL_P(ARG_LOCK_TIMEOUT)));
+	check_source(row.source);
+	check_members(row.source);
+	counter = counter_open_as_owner(fcinfo, "dc_bind()", ShareRowExclusiveLock);
+	check_counter(counter);
+	row.counter = counter->relid;
+
+	source = table_open(row.source, NoLock);
+	source_expressions_check(&row, source);
+	table_close(source, NoLock);
+	if (row.distinct_of != NULL)
+		row.refs = refs_create(row.counter);
+	source_insert(&row);
+	(void) bound_lock(row.counter, true);
+	state.counter = row.counter;
+	state.state = DC_SOURCE_BUILDING;
+	state.epoch = 1;
+	state.drift_sum = DatumGetNumeric(DirectFunctionCall1(int8_numeric, Int64GetDatum(0)));
+	source_state_store(&state);
+	source_triggers_make(row.source);
+	PG_RETURN_VOID();
+}
+
+static char *
+text_or_null(FunctionCallInfo fcinfo, int n, const char *name)
+{
+	char *value;
+
+	if (PG_ARGISNULL(n))
+		return NULL;
+	value = text_to_cstring(PG_GETARG_TEXT_PP(n));
+	if (value[0] == '\0')
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s must not be empty", name)));
+	return value;
+}
+
+/*
+ * lock_source locks the source and its partitions, within a time (us; 0: without end).
+ */
+static void
+lock_source(Oid source, int64 timeout)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	int level = NewGUCNestLevel();
+	volatile bool late = false;
+
+	if (timeout < 0 || timeout > INT64CONST(1000) * PG_INT32_MAX)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("lock_timeout must be between zero and 24 days")));
+	(void) set_config_option("lock_timeout", psprintf("%d", (int) ((timeout + 999) / 1000)), PGC_USERSET, PGC_S_SESSION,
+							 GUC_ACTION_SAVE, true, 0, false);
+	PG_TRY();
+	{
+		(void) subxact_run(lock_all, &source);
+	}
+	PG_CATCH();
+	{
+		ErrorData *error = error_caught(cxt);
+
+		if (error->sqlerrcode != ERRCODE_LOCK_NOT_AVAILABLE)
+			ReThrowError(error);
+		late = true;
+	}
+	PG_END_TRY();
+	AtEOXact_GUC(false, level);
+	if (late)
+		locked_error(source);
+}
+
+static bool
+lock_all(void *arg)
+{
+	Oid source = *(Oid *) arg;
+
+	LockRelationOid(source, ShareRowExclusiveLock);
+	(void) find_all_inheritors(source, ShareRowExclusiveLock, NULL);
+	return true;
+}
+
+/*
+ * locked_error raises 55P03, with one of those who have locked the source, or a partition of it.
+ */
+static void
+locked_error(Oid source)
+{
+	static const char sql[] =
+		"SELECT CASE WHEN l.pid IS NOT NULL THEN pg_catalog.format('It is locked by process %s.', l.pid)"
+		" ELSE pg_catalog.format('It is locked by prepared transaction %L.', p.gid) END"
+		" FROM pg_catalog.pg_locks AS l"
+		" JOIN pg_catalog.pg_database AS d ON d.oid = l.database AND d.datname = pg_catalog.current_database()"
+		" LEFT JOIN pg_catalog.pg_locks AS t ON t.pid IS NULL AND t.locktype = 'transactionid'"
+		" AND t.virtualtransaction = l.virtualtransaction"
+		" LEFT JOIN pg_catalog.pg_prepared_xacts AS p ON p.transaction = t.transactionid"
+		" WHERE l.granted AND l.locktype = 'relation' AND l.relation = ANY ($1)"
+		" AND l.pid IS DISTINCT FROM pg_catalog.pg_backend_pid()"
+		" AND l.mode NOT IN ('AccessShareLock', 'RowShareLock') ORDER BY l.pid IS NULL DESC LIMIT 1";
+	static const DcResultColumn columns[] = {DC_TEXT("detail"), {NULL}};
+	Oid type = OIDARRAYOID;
+	List *members = get_rel_name(source) != NULL ? find_all_inheritors(source, NoLock, NULL) : NIL;
+	Datum *oids = palloc(list_length(members) * sizeof(Datum));
+	MemoryContext cxt = CurrentMemoryContext;
+	int level = search_path_pin();
+	DcRows rows;
+	Datum array;
+	char *detail = "";
+
+	for (int i = 0; i < list_length(members); i++)
+		oids[i] = ObjectIdGetDatum(list_nth_oid(members, i));
+	array = array_datum(oids, list_length(members), OIDOID);
+	SPI_connect();
+	if (SPI_execute_with_args(sql, 1, &type, &array, NULL, true, 1) != SPI_OK_SELECT)
+		elog(ERROR, "SPI_execute_with_args failed");
+	rows_take(&rows, columns, InvalidOid);
+	if (rows.count > 0)
+		detail = MemoryContextStrdup(cxt, TextDatumGetCString(rows_datum(&rows, 0, 1)));
+	SPI_finish();
+	AtEOXact_GUC(false, level);
+	ereport(ERROR,
+			(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+			 errmsg("could not lock \"%s\" within lock_timeout", get_rel_name(source)),
+			 detail[0] != '\0' ? errdetail_internal("%s", detail) : 0,
+			 errhint("Writers would have to wait meanwhile. Try again, with a longer lock_timeout if need be.")));
+}
+
+/*
+ * check_source checks what a source must be, but for its partitions.
+ */
+static void
+check_source(Oid source)
+{
+	char *name = get_rel_name(source);
+	char kind = get_rel_relkind(source);
+	Oid schema = get_rel_namespace(source);
+	DcCounterRow row;
+
+	if (name == NULL)
+		relation_missing_error(source);
+	if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is not an ordinary or partitioned table", name)));
+	if (source < FirstNormalObjectId || IsCatalogNamespace(schema) ||
+		schema == get_namespace_oid(DC_SCHEMA, true))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is a table of the system or of the extension", name)));
+	prevent_not_owner(source);
+	if (catalog_read(source, &row) || catalog_read_by_shards(source, &row) || catalog_read_by_holds(source, &row))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" belongs to a counter table", name)));
+}
+
+/*
+ * check_members checks the source and its partitions, which are locked.
+ */
+static void
+check_members(Oid source)
+{
+	bool partitioned = get_rel_relkind(source) == RELKIND_PARTITIONED_TABLE;
+	List *members = find_all_inheritors(source, NoLock, NULL);
+	ListCell *lc;
+
+	if (!partitioned && list_length(members) > 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("\"%s\" has tables that inherit from it", get_rel_name(source)),
+				 errhint("Use partitions.")));
+	foreach(lc, members)
+	{
+		Oid relid = lfirst_oid(lc);
+		char persistence = get_rel_persistence(relid);
+
+		if (get_rel_relkind(relid) == RELKIND_FOREIGN_TABLE)
+			ereport(ERROR,
+					(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+					 errmsg("\"%s\" has a foreign partition", get_rel_name(source)),
+					 errdetail("Rows can change on the other server without a trigger here.")));
+		if (persistence == RELPERSISTENCE_TEMP)
+			ereport(ERROR,
+					(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+					 errmsg("\"%s\" is a temporary table", get_rel_name(relid))));
+		if (persistence == RELPERSISTENCE_UNLOGGED)
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("\"%s\" is unlogged", get_rel_name(relid)),
+					 errdetail("A crash would empty it, and leave the counter.")));
+	}
+}
+
+/*
+ * check_counter checks what a counter table must be.
+ */
+static void
+check_counter(const DcCounter *counter)
+{
+	char *name = get_rel_name(counter->relid);
+
+	if (counter_is_stock(counter) || OidIsValid(counter->row.ledger) || counter->foreign)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" cannot be bound to a source", name),
+				 counter->foreign				 ? errdetail("It is a foreign table or has foreign partitions.")
+					 : counter_is_stock(counter) ? errdetail("It is a stock.")
+												 : errdetail("It belongs to a ledger.")));
+	if (counter_is_buffered(counter))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("\"%s\" is buffered", name),
+				 errdetail("Its increments appear after the commit of the rows that they count, not with it."),
+				 errhint("Call dc_alter(..., mode => 'exact') first.")));
+	if (get_rel_persistence(counter->relid) != RELPERSISTENCE_PERMANENT)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("\"%s\" is unlogged", name),
+				 errdetail("A crash would empty it, and leave the source.")));
+	prevent_fed(counter, "dc_bind()");
+	if (source_is_bound(counter->relid))
+		ereport(ERROR,
+				(errcode(ERRCODE_DUPLICATE_OBJECT),
+				 errmsg("\"%s\" is bound to a source already", name),
+				 errhint("Call dc_unbind() first.")));
+}
+
+/*
+ * dc_unbind(counter regclass) -> void
+ *
+ * Errors: 42501 if the caller does not own the counter table, 55000 if it is not bound.
+ */
+Datum
+dc_unbind(PG_FUNCTION_ARGS)
+{
+	Oid relid = counter_arg(fcinfo);
+	DcSourceRow row;
+	Oid source;
+
+	prevent_write("dc_unbind()");
+	(void) counter_lookup(relid); /* "is not a counter table" comes first */
+	prevent_not_owner(relid);
+	if (!source_read(relid, &row))
+		not_bound_error(relid);
+	source = row.source;
+	LockRelationOid(source, AccessExclusiveLock);
+	(void) find_all_inheritors(source, AccessExclusiveLock, NULL);
+	(void) counter_open_as_owner(fcinfo, "dc_unbind()", ShareRowExclusiveLock);
+	if (!source_read(relid, &row) || row.source != source)
+		not_bound_error(relid);
+	bound_forget(&row, true);
+	PG_RETURN_VOID();
+}
+
+void
+not_bound_error(Oid counter)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("\"%s\" is not bound to a source", get_rel_name(counter)),
+			 errhint("Use dc_bind().")));
+}
+
+/*
+ * bound_forget ends a binding. The triggers are adapted to those that the source still has
+ * if it is locked ACCESS EXCLUSIVE, which the caller says.
+ */
+void
+bound_forget(const DcSourceRow *row, bool drop_triggers)
+{
+	Oid tables[] = {row->refs, row->carried};
+
+	(void) bound_lock(row->counter, true);
+	(void) source_delete(row->counter);
+	if (drop_triggers && get_rel_name(row->source) != NULL)
+	{
+		if (source_rows_of(row->source) == NIL)
+			source_triggers_drop(row->source);
+		else
+			source_triggers_make(row->source);
+	}
+	for (int i = 0; i < lengthof(tables); i++)
+	{
+		if (OidIsValid(tables[i]) && get_rel_name(tables[i]) != NULL)
+			run_ddl(psprintf("DROP TABLE %s", relation_sql_name(tables[i])));
+	}
+}
+
+/*
+ * dropped ends the binding of a table that is no longer a counter table. Its source is not locked: the triggers
+ * stay, and count nothing.
+ */
+static void
+dropped(Oid counter)
+{
+	DcSourceRow row;
+
+	if (source_read(counter, &row))
+		bound_forget(&row, false);
+}

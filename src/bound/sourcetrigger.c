@@ -1,0 +1,164 @@
+/*
+ * sourcetrigger.c
+ *		dcounter.source_row(): the trigger that counts changes of a source's rows.
+ *
+ * It adds what a row counts for to the pending deltas of the transaction, so source and
+ * counter change in one commit, savepoints and PREPARE TRANSACTION included. It is a trigger for
+ * rows since the server copies such triggers to partitions, fires them for upserts, MERGE,
+ * cascades and rows that move between partitions (as a DELETE and an INSERT), and
+ * can fire them for rows that a subscription writes. Triggers for statements lack some of each.
+ *
+ * All that depends on the tables is prepared once a session (sourcecache.c).
+ */
+#include "postgres.h"
+
+#include "base/args.h"
+#include "bound/refs.h"
+#include "bound/sourcetrigger.h"
+#include "commands/trigger.h"
+#include "common/int.h"
+#include "counter/write.h"
+#include "fmgr.h"
+#include "utils/rel.h"
+
+PG_FUNCTION_INFO_V1(source_row);
+
+static void check_call(FunctionCallInfo fcinfo);
+static void warn_unbound(Relation rel);
+static bool counts(const DcBound *bound);
+static void count_update(DcBound *bound, TupleTableSlot *old, TupleTableSlot *new);
+
+/*
+ * source_row() -> trigger, AFTER INSERT, UPDATE or DELETE FOR EACH ROW
+ *
+ * Errors: 39P01 if it is another kind of trigger, 42501 if source and counter have owners that
+ * have nothing to do with each other, 54000 for keys that are too long, 22003 for amounts that
+ * leave bigint.
+ */
+Datum
+source_row(PG_FUNCTION_ARGS)
+{
+	TriggerData *data = (TriggerData *) fcinfo->context;
+	const DcBoundList *list;
+
+	check_call(fcinfo);
+	list = source_bindings(data->tg_relation);
+	if (unlikely(list->n == 0))
+		warn_unbound(data->tg_relation);
+	for (int i = 0; i < list->n; i++)
+	{
+		DcBound *bound = &list->bound[i];
+		DcCounted counted;
+
+		if (!counts(bound))
+			continue;
+		if (TRIGGER_FIRED_BY_UPDATE(data->tg_event))
+			count_update(bound, data->tg_trigslot, data->tg_newslot);
+		else if (source_eval(bound->eval, data->tg_trigslot, &counted))
+			bound_add(bound, &counted, TRIGGER_FIRED_BY_INSERT(data->tg_event) ? 1 : -1);
+		source_eval_reset(bound->eval);
+	}
+	return PointerGetDatum(NULL);
+}
+
+static void
+check_call(FunctionCallInfo fcinfo)
+{
+	TriggerEvent event;
+
+	trigger_check(fcinfo, "source_row()");
+	event = ((TriggerData *) fcinfo->context)->tg_event;
+	if (!TRIGGER_FIRED_AFTER(event) || !TRIGGER_FIRED_FOR_ROW(event))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("source_row() must be an AFTER trigger, FOR EACH ROW"),
+				 errhint("Use dc_bind().")));
+}
+
+/*
+ * warn_unbound tells, once a session, of triggers that count nothing, as after restoring the
+ * schema alone.
+ */
+static void
+warn_unbound(Relation rel)
+{
+	static bool warned = false;
+
+	if (warned)
+		return;
+	warned = true;
+	ereport(WARNING,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("\"%s\" has triggers of bound counters, but no counter is bound to it", RelationGetRelationName(rel)),
+			 errhint("Call dc_bind(), or drop the triggers whose function is dcounter.source_row() or dcounter.source_truncate().")));
+}
+
+/*
+ * counts tells whether a binding counts changes of this session: those that a
+ * subscription applies, only if it was made so.
+ */
+static bool
+counts(const DcBound *bound)
+{
+	return SessionReplicationRole != SESSION_REPLICATION_ROLE_REPLICA || bound->row.replicated;
+}
+
+/*
+ * count_update counts the difference, if there is one for the same key.
+ */
+static void
+count_update(DcBound *bound, TupleTableSlot *old, TupleTableSlot *new)
+{
+	DcCounted before;
+	DcCounted after;
+	bool was = source_eval(bound->eval, old, &before);
+	bool is = source_eval(bound->eval, new, &after);
+
+	if (was && is && key_compare(&before.key, &after.key) == 0)
+	{
+		int64 difference;
+
+		if (bound->row.distinct_of != NULL)
+		{
+			if (key_compare(&before.item, &after.item) == 0)
+				return;
+		}
+		else if (!pg_sub_s64_overflow(after.value, before.value, &difference))
+		{
+			after.value = difference;
+			if (difference != 0)
+				bound_add(bound, &after, 1);
+			return;
+		}
+	}
+	if (was)
+		bound_add(bound, &before, -1);
+	if (is)
+		bound_add(bound, &after, 1);
+}
+
+/*
+ * bound_add adds what a row counts for to the counter, or subtracts it.
+ */
+void
+bound_add(DcBound *bound, const DcCounted *counted, int sign)
+{
+	DcCounter *counter = bound_counter(bound);
+	int64 amount = counted->value;
+	bool negative = amount < 0;
+
+	if (bound->row.distinct_of != NULL)
+	{
+		refs_add(&bound->row, &counted->key, &counted->item, sign);
+		return;
+	}
+	if (negative && pg_sub_s64_overflow(0, amount, &amount))
+		ereport(ERROR,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg("bigint out of range"),
+				 errdetail("The amount of a delta must fit into bigint.")));
+	if (negative == (sign < 0))
+		counter_add_amounts(counter, &counted->key, DC_NO_HINT, amount, 0);
+	else
+		counter_add_amounts(counter, &counted->key, DC_NO_HINT, 0, amount);
+}

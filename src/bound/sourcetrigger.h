@@ -1,0 +1,42 @@
+/*
+ * sourcetrigger.h
+ *		The triggers on a source (see sourcetriggers.c and sourcetrigger.c).
+ */
+#ifndef DC_SOURCETRIGGER_H
+#define DC_SOURCETRIGGER_H
+
+#include "bound/sourceexpr.h"
+
+#define SOURCE_TRIGGER_ROW "dcounter_source_row"
+#define SOURCE_TRIGGER_UPDATE "dcounter_source_update"
+#define SOURCE_TRIGGER_TRUNCATE "dcounter_source_truncate"
+#define SOURCE_ROW_FUNCTION "source_row"
+#define SOURCE_TRUNCATE_FUNCTION "source_truncate"
+
+/* sourcetriggers.c */
+extern void source_triggers_make(Oid source);
+extern void source_truncate_trigger(Oid relid);
+extern void source_triggers_drop(Oid source);
+
+/* sourcecache.c: a binding, ready to count the rows of one relation */
+typedef struct DcBound
+{
+	DcSourceRow row;
+	DcSourceEval *eval;
+	DcCounter *counter;		  /* of a transaction that has locked it: */
+	LocalTransactionId lxid;  /* this one, */
+	SubTransactionId subxact; /* in this subtransaction */
+} DcBound;
+
+typedef struct DcBoundList
+{
+	MemoryContext cxt;
+	int n;
+	DcBound *bound;
+} DcBoundList;
+
+extern const DcBoundList *source_bindings(Relation rel);
+extern DcCounter *bound_counter(DcBound *bound);
+extern void bound_add(DcBound *bound, const DcCounted *counted, int sign);
+
+#endif /* DC_SOURCETRIGGER_H */

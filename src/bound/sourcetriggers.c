@@ -1,0 +1,165 @@
+/*
+ * sourcetriggers.c
+ *		The triggers on a source: one set for all counters that are bound to it.
+ *
+ *	- dcounter_source_row, AFTER INSERT OR DELETE FOR EACH ROW.
+ *	- dcounter_source_update, AFTER UPDATE FOR EACH ROW, with a condition that is true if
+ *	  a column has changed that an expression names. So other updates cost next to nothing,
+ *	  and since the server knows on what the condition depends, it refuses to drop such a column
+ *	  or to change its type. Without such columns there is none.
+ *	- dcounter_source_truncate, BEFORE TRUNCATE FOR EACH STATEMENT (sourcetruncate.c).
+ *
+ * They are ordinary triggers, made by SQL as the caller, so pg_dump has them, and partitions get
+ * their copies of those for rows from the server. If a counter is bound with replicated => true
+ * they fire always; the others then ignore what a subscription applies (sourcetrigger.c).
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "base/compat.h"
+#include "base/runas.h"
+#include "bound/sourcetrigger.h"
+#include "catalog/dependency.h"
+#include "catalog/pg_trigger.h"
+#include "commands/trigger.h"
+#include "nodes/bitmapset.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/typcache.h"
+
+static void make_trigger(Oid source, const char *name, const char *event, const char *condition, bool always);
+static char *update_condition(Oid source, const List *rows);
+static void add_column(StringInfo condition, Form_pg_attribute att);
+static bool has_own_equality(Oid type);
+static void drop_trigger(Oid source, const char *name);
+
+/*
+ * source_triggers_make makes the triggers that the bindings of a source need, or replaces them.
+ * The source and its partitions are locked SHARE ROW EXCLUSIVE, or stronger if it may turn out
+ * that no trigger for updates is needed any more.
+ */
+void
+source_triggers_make(Oid source)
+{
+	List *rows = source_rows_of(source);
+	bool always = false;
+	char *condition = update_condition(source, rows);
+	ListCell *lc;
+
+	foreach(lc, rows)
+		always |= ((DcSourceRow *) lfirst(lc))->replicated;
+	make_trigger(source, SOURCE_TRIGGER_ROW, "INSERT OR DELETE", NULL, always);
+	if (condition != NULL)
+		make_trigger(source, SOURCE_TRIGGER_UPDATE, "UPDATE", condition, always);
+	else
+		drop_trigger(source, SOURCE_TRIGGER_UPDATE);
+	source_truncate_trigger(source);
+}
+
+static void
+make_trigger(Oid source, const char *name, const char *event, const char *condition, bool always)
+{
+	char *table = relation_sql_name(source);
+
+	run_ddl(psprintf("CREATE OR REPLACE TRIGGER %s AFTER %s ON %s FOR EACH ROW %s EXECUTE FUNCTION " DC_SCHEMA "." SOURCE_ROW_FUNCTION "()",
+					 name, event, table, condition != NULL ? psprintf("WHEN (%s)", condition) : ""));
+	run_ddl_done(OidIsValid(get_trigger_oid(source, name, true)), table);
+	run_ddl(psprintf("ALTER TABLE %s ENABLE %s TRIGGER %s", table, always ? "ALWAYS" : "", name));
+}
+
+/*
+ * source_truncate_trigger puts the trigger for TRUNCATE on a source, or on a partition of one, which
+ * does not get it from its parent.
+ */
+void
+source_truncate_trigger(Oid relid)
+{
+	char *table = relation_sql_name(relid);
+
+	run_ddl(psprintf("CREATE OR REPLACE TRIGGER " SOURCE_TRIGGER_TRUNCATE " BEFORE TRUNCATE ON %s"
+					 " FOR EACH STATEMENT EXECUTE FUNCTION " DC_SCHEMA "." SOURCE_TRUNCATE_FUNCTION "()",
+					 table));
+	run_ddl_done(OidIsValid(get_trigger_oid(relid, SOURCE_TRIGGER_TRUNCATE, true)), table);
+}
+
+/*
+ * update_condition returns the condition of the trigger for updates; NULL if no column is used.
+ */
+static char *
+update_condition(Oid source, const List *rows)
+{
+	Relation rel = table_open(source, NoLock);
+	Bitmapset *columns = NULL;
+	StringInfoData condition;
+	ListCell *lc;
+	int column = -1;
+
+	foreach(lc, rows)
+		columns = bms_join(columns, source_columns(lfirst(lc), rel));
+	initStringInfo(&condition);
+	while ((column = bms_next_member(columns, column)) >= 0)
+		add_column(&condition, TupleDescAttr(RelationGetDescr(rel), column - 1));
+	table_close(rel, NoLock);
+	return condition.len > 0 ? condition.data : NULL;
+}
+
+/*
+ * add_column adds the test whether a column has changed. A type without an operator of
+ * the server's for that is compared as text.
+ */
+static void
+add_column(StringInfo condition, Form_pg_attribute att)
+{
+	const char *name = quote_identifier(NameStr(att->attname));
+	const char *cast = has_own_equality(att->atttypid) ? "" : "::pg_catalog.text";
+
+	appendStringInfo(condition, "%sOLD.%s%s IS DISTINCT FROM NEW.%s%s",
+					 condition->len > 0 ? " OR " : "", name, cast, name, cast);
+}
+
+static bool
+has_own_equality(Oid type)
+{
+	TypeCacheEntry *entry = lookup_type_cache(getBaseType(type), TYPECACHE_EQ_OPR);
+
+	return OidIsValid(entry->eq_opr) && entry->eq_opr < FirstUnpinnedObjectId;
+}
+
+/*
+ * source_triggers_drop drops the triggers of a table that is no source any more. The table is locked
+ * ACCESS EXCLUSIVE. Whoever unbinds a counter need not own its source.
+ */
+void
+source_triggers_drop(Oid source)
+{
+	drop_trigger(source, SOURCE_TRIGGER_ROW);
+	drop_trigger(source, SOURCE_TRIGGER_UPDATE);
+	drop_trigger(source, SOURCE_TRIGGER_TRUNCATE);
+}
+
+/*
+ * drop_trigger drops a trigger that is one of ours, if it is there. Its copies on partitions go with it.
+ */
+static void
+drop_trigger(Oid source, const char *name)
+{
+	Relation rel = table_open(source, NoLock);
+	Oid functions[] = {extension_function(SOURCE_ROW_FUNCTION), extension_function(SOURCE_TRUNCATE_FUNCTION)};
+	ObjectAddress address = {0};
+
+	for (int i = 0; rel->trigdesc != NULL && i < rel->trigdesc->numtriggers; i++)
+	{
+		const Trigger *trigger = &rel->trigdesc->triggers[i];
+
+		if (strcmp(trigger->tgname, name) == 0 && !trigger->tgisclone &&
+			(trigger->tgfoid == functions[0] || trigger->tgfoid == functions[1]))
+			ObjectAddressSet(address, TriggerRelationId, trigger->tgoid);
+	}
+	table_close(rel, NoLock);
+	if (OidIsValid(address.objectId))
+	{
+		performDeletion(&address, DROP_RESTRICT, PERFORM_DELETION_INTERNAL);
+		CommandCounterIncrement();
+	}
+}
