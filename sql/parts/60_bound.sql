@@ -71,6 +71,7 @@ CREATE TABLE dcounter.drift (
 	CONSTRAINT drift_pkey PRIMARY KEY (id)
 );
 COMMENT ON TABLE dcounter.drift IS 'differences that were found between bound counter tables and their sources: the last 10,000';
+COMMENT ON SEQUENCE dcounter.drift_id_seq IS 'numbers of these differences';
 COMMENT ON COLUMN dcounter.drift.id IS 'in the order in which they were found';
 COMMENT ON COLUMN dcounter.drift.counter IS 'the counter table';
 COMMENT ON COLUMN dcounter.drift.at IS 'when';

@@ -5,12 +5,12 @@ GRANT SELECT ON dcounter.counter TO PUBLIC;
 GRANT SELECT ON dcounter.counter_events TO PUBLIC;
 GRANT SELECT ON dcounter.ledger TO PUBLIC;
 GRANT SELECT ON dcounter.op_slot TO PUBLIC;
-GRANT SELECT ON dcounter.source, dcounter.source_state TO PUBLIC;
+GRANT SELECT ON dcounter.source TO PUBLIC;
 
 -- These are dumped as well, with events of all roles. The database's owner dumps them;
 -- no other role may read them.
 GRANT SELECT ON SEQUENCE dcounter.outbox_seq, dcounter.consumer_id TO pg_database_owner;
-GRANT SELECT ON dcounter.changed_key, dcounter.consumer, dcounter.consumer_member, dcounter.consumer_retry TO pg_database_owner;
+GRANT SELECT ON dcounter.changed_key, dcounter.source_state, dcounter.consumer, dcounter.consumer_member, dcounter.consumer_retry TO pg_database_owner;
 GRANT SELECT ON dcounter.outbox_0, dcounter.outbox_1, dcounter.outbox_2, dcounter.outbox_3, dcounter.outbox_4,
 	dcounter.outbox_5, dcounter.outbox_6, dcounter.outbox_7 TO pg_database_owner;
 

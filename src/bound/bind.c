@@ -15,6 +15,7 @@
 
 #include "access/table.h"
 #include "base/args.h"
+#include "base/compat.h"
 #include "base/errors.h"
 #include "base/hooks.h"
 #include "base/interval.h"
@@ -393,8 +394,8 @@ bound_forget(const DcSourceRow *row, bool drop_triggers)
 	{
 		if (source_rows_of(row->source) == NIL)
 			source_triggers_drop(row->source);
-		else
-			source_triggers_make(row->source);
+		else if (compat_owns_relation(row->source, GetUserId()))
+			source_triggers_make(row->source); /* else the condition stays as wide as it is */
 	}
 	for (int i = 0; i < lengthof(tables); i++)
 	{

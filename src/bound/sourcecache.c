@@ -24,6 +24,7 @@
 #include "access/table.h"
 #include "base/compat.h"
 #include "base/relcached.h"
+#include "base/roles.h"
 #include "bound/sourcetrigger.h"
 #include "catalog/partition.h"
 #include "miscadmin.h"
@@ -37,6 +38,7 @@ typedef struct Entry
 {
 	Oid relid; /* hash key */
 	bool valid;
+	uint32 roles;	   /* role_changes when it was made */
 	DcBoundList *list; /* NULL: being made */
 	int nwatched;	   /* the tables that it depends on: ancestors and counter tables */
 	Oid *watched;
@@ -66,7 +68,7 @@ source_bindings(Relation rel)
 	Oid relid = RelationGetRelid(rel);
 	Entry *entry = relcached_find(&entries, &relid);
 
-	if (likely(entry != NULL && entry->valid && entry->list != NULL))
+	if (likely(entry != NULL && entry->valid && entry->list != NULL && entry->roles == role_changes))
 		return entry->list;
 	if (entries.hash != NULL)
 		sweep();
@@ -74,6 +76,7 @@ source_bindings(Relation rel)
 	entry->list = NULL;
 	/* if an invalidation comes meanwhile, this use is the last */
 	entry->valid = true;
+	entry->roles = role_changes;
 	entry_make(entry, rel);
 	return entry->list;
 }
@@ -105,7 +108,7 @@ sweep(void)
 	hash_seq_init(&scan, entries.hash);
 	while ((entry = hash_seq_search(&scan)) != NULL)
 	{
-		if (entry->valid || entry->list == NULL)
+		if ((entry->valid && entry->roles == role_changes) || entry->list == NULL)
 			continue;
 		MemoryContextSetParent(entry->list->cxt, TopTransactionContext);
 		entry->list = NULL;

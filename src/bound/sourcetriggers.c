@@ -29,6 +29,8 @@
 #include "utils/typcache.h"
 
 static void make_trigger(Oid source, const char *name, const char *event, const char *condition, bool always);
+static void check_name(Oid relid, const char *name);
+static bool is_ours(const Trigger *trigger);
 static char *update_condition(Oid source, const List *rows);
 static void add_column(StringInfo condition, Form_pg_attribute att);
 static bool has_own_equality(Oid type);
@@ -62,10 +64,38 @@ make_trigger(Oid source, const char *name, const char *event, const char *condit
 {
 	char *table = relation_sql_name(source);
 
+	check_name(source, name);
 	run_ddl(psprintf("CREATE OR REPLACE TRIGGER %s AFTER %s ON %s FOR EACH ROW %s EXECUTE FUNCTION " DC_SCHEMA "." SOURCE_ROW_FUNCTION "()",
 					 name, event, table, condition != NULL ? psprintf("WHEN (%s)", condition) : ""));
 	run_ddl_done(OidIsValid(get_trigger_oid(source, name, true)), table);
 	run_ddl(psprintf("ALTER TABLE %s ENABLE %s TRIGGER %s", table, always ? "ALWAYS" : "", name));
+}
+
+/*
+ * check_name raises 42710 if a trigger that is not ours has the name.
+ */
+static void
+check_name(Oid relid, const char *name)
+{
+	Relation rel = table_open(relid, NoLock);
+
+	for (int i = 0; rel->trigdesc != NULL && i < rel->trigdesc->numtriggers; i++)
+	{
+		const Trigger *trigger = &rel->trigdesc->triggers[i];
+
+		if (strcmp(trigger->tgname, name) == 0 && !is_ours(trigger))
+			ereport(ERROR,
+					(errcode(ERRCODE_DUPLICATE_OBJECT),
+					 errmsg("trigger \"%s\" for relation \"%s\" already exists", name, RelationGetRelationName(rel))));
+	}
+	table_close(rel, NoLock);
+}
+
+static bool
+is_ours(const Trigger *trigger)
+{
+	return trigger->tgfoid == extension_function(SOURCE_ROW_FUNCTION) ||
+		trigger->tgfoid == extension_function(SOURCE_TRUNCATE_FUNCTION);
 }
 
 /*
@@ -77,6 +107,7 @@ source_truncate_trigger(Oid relid)
 {
 	char *table = relation_sql_name(relid);
 
+	check_name(relid, SOURCE_TRIGGER_TRUNCATE);
 	run_ddl(psprintf("CREATE OR REPLACE TRIGGER " SOURCE_TRIGGER_TRUNCATE " BEFORE TRUNCATE ON %s"
 					 " FOR EACH STATEMENT EXECUTE FUNCTION " DC_SCHEMA "." SOURCE_TRUNCATE_FUNCTION "()",
 					 table));
@@ -145,15 +176,13 @@ static void
 drop_trigger(Oid source, const char *name)
 {
 	Relation rel = table_open(source, NoLock);
-	Oid functions[] = {extension_function(SOURCE_ROW_FUNCTION), extension_function(SOURCE_TRUNCATE_FUNCTION)};
 	ObjectAddress address = {0};
 
 	for (int i = 0; rel->trigdesc != NULL && i < rel->trigdesc->numtriggers; i++)
 	{
 		const Trigger *trigger = &rel->trigdesc->triggers[i];
 
-		if (strcmp(trigger->tgname, name) == 0 && !trigger->tgisclone &&
-			(trigger->tgfoid == functions[0] || trigger->tgfoid == functions[1]))
+		if (strcmp(trigger->tgname, name) == 0 && !trigger->tgisclone && is_ours(trigger))
 			ObjectAddressSet(address, TriggerRelationId, trigger->tgoid);
 	}
 	table_close(rel, NoLock);
