@@ -116,7 +116,7 @@ check_cost() {
 # dcounter, without dc_. HOW is how a verb is done.
 verbs='bind|unbind|build|mark|unmark|reconcile|incr|decr|load|set|reset|delete|get|info|total|top|sum|take|restock|hold|transfer|publish|fetch|ack|nack|seek|create|alter|adopt|drop|apply|compact|flush|maintain'
 how='many|all|once|once_many|returning|hashed|up_to'
-nouns='source|table|stock|hold|ledger|account|balance|transfer|op|hll|cms|topk|outbox|consumer|dead_letter|worker|stat'
+nouns='source|table|stock|hold|ledger|account|balance|transfer|op|hll|cms|topk|outbox|consumer|dead_letter|worker|stat|mark|drift'
 # As SQL says it: count(DISTINCT item).
 phrases='count_distinct'
 

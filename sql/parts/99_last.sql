@@ -13,6 +13,8 @@ GRANT SELECT ON SEQUENCE dcounter.outbox_seq, dcounter.consumer_id TO pg_databas
 GRANT SELECT ON dcounter.changed_key, dcounter.source_state, dcounter.consumer, dcounter.consumer_member, dcounter.consumer_retry TO pg_database_owner;
 GRANT SELECT ON dcounter.outbox_0, dcounter.outbox_1, dcounter.outbox_2, dcounter.outbox_3, dcounter.outbox_4,
 	dcounter.outbox_5, dcounter.outbox_6, dcounter.outbox_7 TO pg_database_owner;
+GRANT SELECT ON dcounter.mark, dcounter.mark_value TO pg_database_owner;
+GRANT SELECT ON dc_marks TO PUBLIC; -- which shows what the caller may read
 
 -- The functions behind them decide which rows the caller is shown.
 GRANT SELECT ON dc_tables, dc_stat_counters, dc_stat_shards, dc_stat_hot_keys, dc_stat_memory, dc_stat_buffer, dc_stat_worker, dc_stat_outbox, dc_stat_consumers TO PUBLIC;
@@ -36,6 +38,8 @@ SELECT pg_catalog.pg_extension_config_dump('dcounter.counter', '');
 SELECT pg_catalog.pg_extension_config_dump('dcounter.counter_events', '');
 SELECT pg_catalog.pg_extension_config_dump('dcounter.ledger', '');
 SELECT pg_catalog.pg_extension_config_dump('dcounter.op_slot', '');
+SELECT pg_catalog.pg_extension_config_dump('dcounter.mark', '');
+SELECT pg_catalog.pg_extension_config_dump('dcounter.mark_value', '');
 SELECT pg_catalog.pg_extension_config_dump('dcounter.source', '');
 SELECT pg_catalog.pg_extension_config_dump('dcounter.source_state', '');
 SELECT pg_catalog.pg_extension_config_dump('dcounter.changed_key', '');

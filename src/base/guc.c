@@ -31,6 +31,8 @@ int dc_outbox_rotate_age = 600;
 int dc_outbox_rotate_size = 256;
 int dc_outbox_keep = 3600;
 bool dc_async_ack = true;
+int dc_verify_rate = 20000;
+int dc_verify_max_rows = 1000000;
 int dc_buffer_size = 32 * 1024;
 int dc_stats_size = 12 * 1024;
 
@@ -120,6 +122,14 @@ static const IntSetting ints[] = {
 	 "Sets how long events are kept that no consumer needs.",
 	 "So long a consumer that is created, or goes back, can still get them.",
 	 &dc_outbox_keep, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_S},
+	{"dcounter.verify_rate",
+	 "Sets how many rows a second a worker reads to verify bound counter tables.",
+	 "It compares them with their sources, over and over. Zero turns that off.",
+	 &dc_verify_rate, 0, INT_MAX, PGC_SIGHUP, 0},
+	{"dcounter.verify_max_rows",
+	 "Sets how many rows of one key a worker reads to verify it.",
+	 "Keys with more rows, and sources with more that have no index on the key, are left to dc_source_check() and dc_build().",
+	 &dc_verify_max_rows, 1, INT_MAX, PGC_SIGHUP, 0},
 	{"dcounter.buffer_size",
 	 "Sets the shared memory for increments of buffered counters.",
 	 "When it is used up, increments are written to the shard tables as in exact mode.",

@@ -23,6 +23,8 @@ extern int dc_outbox_interval;	  /* ms */
 extern int dc_outbox_rotate_age;  /* s */
 extern int dc_outbox_rotate_size; /* MB */
 extern int dc_outbox_keep;		  /* s */
+extern int dc_verify_rate;		  /* rows a second; 0: not at all */
+extern int dc_verify_max_rows;	  /* of a key */
 extern bool dc_async_ack;		  /* acknowledgements do not wait for the disk */
 extern int dc_buffer_size;		  /* kB; set at start only, */
 extern int dc_stats_size;		  /* as is this */

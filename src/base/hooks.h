@@ -212,6 +212,20 @@ typedef struct DcBoundHooks
 
 	/* a table is no longer a counter table */
 	void (*dropped)(Oid counter);
+
+	/* add the tables that belong to a counter table because of its source (OIDs) */
+	List *(*tables)(Oid counter, List *tables);
+
+	/*
+	 * Write what this transaction has not written yet of the reference counts of distinct
+	 * values; that adds to its pending deltas. `committing`: before they are written to
+	 * commit, or to prepare.
+	 */
+	void (*write)(bool committing);
+
+	/* has it something that is not written, and what does that to a value, or to all (NULL)? */
+	bool (*any_pending)(Oid counter);
+	void (*pending)(Oid counter, const struct DcKey *key, int64 *inc, int64 *dec);
 } DcBoundHooks;
 
 extern const DcCounterHooks *counter_hooks;

@@ -4,7 +4,7 @@
  *
  * A class is the last field of a lock's tag. Classes 1 and 2 belong to the SQL functions. The
  * other two fields say what is locked. If nothing else is said, a lock is held until the
- * transaction ends; only the worker's is a session's. They are taken in this order, after
+ * transaction ends; only the worker's and that of a build are a session's. They are taken in this order, after
  * locks on tables:
  *
  *	worker		(0, 0): worker.c, by a database's only worker, as long as it lives
@@ -16,6 +16,7 @@
  *				on the ledger
  *	making		(counter, 0): optable.c, by a call that makes or adopts the tables of ops;
  *				others wait for it, and let go at once
+ *	mark		(counter, hash of its name): markrow.c, by calls that make, use or remove a mark
  *	key			(counter, hash of the key): locks.c, by dc_set() and its relatives
  *	flush		(counter, 0): flush.c, by a flush; the worker's does not wait. Shared
  *				by reads of many keys, while they read (bufferread.c)
@@ -30,6 +31,7 @@
  *				and acks, of a member
  *	binding		(counter, 0): sourcerow.c, by what adds differences to a bound counter table or
  *				notes its state; the worker's jobs do not wait. Before the counter's own locks
+ *				(counter, 1), before all locks on tables: build.c, by a build, until it ends
  *	writer		(the first number, in two halves): registry.c, shared, by transactions that
  *				have drawn numbers of events. None waits for it: readers look which hold it
  */
@@ -51,6 +53,7 @@
 #define MAKING_LOCK_CLASS 86
 #define CODE_LOCK_CLASS 87
 #define BOUND_LOCK_CLASS 88
+#define MARK_LOCK_CLASS 89
 
 /*
  * advisory_lock takes a lock until the transaction ends. False if it would have to wait,

@@ -22,6 +22,7 @@
 #include "base/rowread.h"
 #include "base/runas.h"
 #include "base/subxact.h"
+#include "bound/mark.h"
 #include "bound/refs.h"
 #include "bound/sourcetrigger.h"
 #include "catalog/catalog.h"
@@ -65,10 +66,15 @@ static void check_source(Oid source);
 static void check_members(Oid source);
 static void check_counter(const DcCounter *counter);
 static void dropped(Oid counter);
+static List *tables(Oid counter, List *tables);
 
 static const DcBoundHooks hooks = {
 	.is_bound = source_is_bound,
 	.dropped = dropped,
+	.tables = tables,
+	.write = refs_write_all,
+	.any_pending = refs_any,
+	.pending = refs_pending,
 };
 
 /*
@@ -78,6 +84,7 @@ void
 bound_init(bool preloading)
 {
 	bound_hooks = &hooks;
+	refs_init();
 }
 
 /*
@@ -366,6 +373,7 @@ dc_unbind(PG_FUNCTION_ARGS)
 	(void) counter_open_as_owner(fcinfo, "dc_unbind()", ShareRowExclusiveLock);
 	if (!source_read(relid, &row) || row.source != source)
 		not_bound_error(relid);
+	counter_hooks->apply_early(); /* what comes of the transaction's own rows */
 	bound_forget(&row, true);
 	PG_RETURN_VOID();
 }
@@ -413,6 +421,24 @@ dropped(Oid counter)
 {
 	DcSourceRow row;
 
+	marks_forget(counter);
 	if (source_read(counter, &row))
 		bound_forget(&row, false);
+}
+
+/*
+ * tables adds the tables of a binding.
+ */
+static List *
+tables(Oid counter, List *tables)
+{
+	DcSourceRow row;
+
+	if (!source_read(counter, &row))
+		return tables;
+	if (OidIsValid(row.refs))
+		tables = lappend_oid(tables, row.refs);
+	if (OidIsValid(row.carried))
+		tables = lappend_oid(tables, row.carried);
+	return tables;
 }

@@ -275,7 +275,8 @@ source_state_store(const DcSourceStateRow *row)
 /*
  * source_state_change changes a state, under the lock of the binding, and with `new_epoch`
  * says that values were changed other than with rows of the source. A counter table that is being built
- * stays so unless it is found exact.
+ * stays so unless it is found exact. If something may not have been counted, keys that are built
+ * may be wrong: a build begins again, also one that is under way.
  */
 void
 source_state_change(Oid counter, DcSourceState state, bool new_epoch)
@@ -286,6 +287,11 @@ source_state_change(Oid counter, DcSourceState state, bool new_epoch)
 		return;
 	if (row.state != DC_SOURCE_BUILDING || state == DC_SOURCE_EXACT)
 		row.state = state;
+	if (state == DC_SOURCE_SUSPECT || state == DC_SOURCE_DRIFTED)
+	{
+		new_epoch = true;
+		row.built_to = NULL;
+	}
 	row.epoch += new_epoch;
 	source_state_store(&row);
 }

@@ -255,6 +255,8 @@ key_may_share(DcCounter *counter, const DcKey *key)
 	int64 inc;
 	int64 dec;
 
+	if (counter->bound && bound_hooks->any_pending(counter->relid))
+		return false;
 	if (pending_is_empty())
 		return true;
 	pending_lookup(counter->relid, key, &inc, &dec);

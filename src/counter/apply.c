@@ -91,6 +91,12 @@ typedef enum DcWhichRows
 /* This transaction has written blind rows. */
 static bool wrote_blind = false;
 
+/*
+ * The nesting level of the subtransaction that is writing pending deltas, or 0. Reset by
+ * apply_end(), and when the (sub)transaction ends.
+ */
+static int writing_level = 0;
+
 static void apply_group(DcCounter *counter, DcDelta **deltas, int count,
 						DcApplyWhen when);
 static DcWhichRows which_rows(DcCounter *counter, DcApplyWhen when);
@@ -149,6 +155,7 @@ apply_begin(DcApplying *applying, DcApplyWhen when)
 	applying->when = when;
 	applying->begun = false;
 	applying->read_only = XactReadOnly;
+	writing_level = GetCurrentTransactionNestLevel();
 	/* what is not kept from the tables by our locks: see directtotals.c */
 	AcceptInvalidationMessages();
 	/* the transaction may have been declared read-only since */
@@ -165,6 +172,17 @@ apply_end(DcApplying *applying)
 	if (applying->begun)
 		PopActiveSnapshot();
 	XactReadOnly = applying->read_only;
+	writing_level = 0;
+}
+
+/*
+ * apply_is_writing tells whether pending deltas are being written: code of an owner that does
+ * so has changed rows of a source. Nothing may be added to the pending ones then.
+ */
+bool
+apply_is_writing(void)
+{
+	return writing_level > 0;
 }
 
 /*
@@ -391,10 +409,19 @@ apply_error_context(void *arg)
 }
 
 /*
- * apply_forget forgets the state of a transaction that has ended.
+ * apply_forget forgets the state of a transaction that has ended, and apply_abort_subxact
+ * that of a subtransaction.
  */
 void
 apply_forget(void)
 {
 	wrote_blind = false;
+	writing_level = 0;
+}
+
+void
+apply_abort_subxact(void)
+{
+	if (writing_level >= GetCurrentTransactionNestLevel())
+		writing_level = 0;
 }

@@ -13,6 +13,7 @@ struct DcDelta;
 extern void apply_early(void);
 extern void apply_when_full(void);
 extern void apply_if_late(void);
+extern bool apply_is_writing(void);
 extern void apply_blind(DcCounter *counter, const DcKey *key,
 						int64 inc, int64 dec);
 extern void apply_amounts(DcCounter *counter, struct DcDelta **deltas, int count);

@@ -30,5 +30,6 @@ extern void apply_begin(DcApplying *applying, DcApplyWhen when);
 extern void apply_rows(DcApplying *applying, DcDelta **deltas, int count);
 extern void apply_end(DcApplying *applying);
 extern void apply_forget(void);
+extern void apply_abort_subxact(void);
 
 #endif /* DC_APPLYING_H */

@@ -41,6 +41,7 @@
 /* The callback that writes this transaction's pending deltas has run. */
 static bool past_pre_commit = false;
 
+static void write_distinct(bool committing);
 static void apply_pending(DcApplyWhen when);
 static void apply_at_commit(void);
 static void apply_buffered(void);
@@ -93,6 +94,7 @@ xact_callback_move(void)
 void
 apply_early(void)
 {
+	write_distinct(false);
 	apply_pending(APPLY_EARLY);
 }
 
@@ -115,6 +117,16 @@ apply_if_late(void)
 {
 	if (past_pre_commit)
 		apply_pending(APPLY_EARLY);
+}
+
+/*
+ * write_distinct writes the reference counts of bound counter tables, from which come deltas.
+ */
+static void
+write_distinct(bool committing)
+{
+	if (bound_hooks != NULL)
+		bound_hooks->write(committing);
 }
 
 /*
@@ -275,6 +287,7 @@ xact_callback(XactEvent event, void *arg)
 		case XACT_EVENT_PRE_COMMIT:
 			if (past_pre_commit)
 				break; /* registered twice */
+			write_distinct(true);
 			apply_at_commit();
 			foreign_check_alive();
 			past_pre_commit = true;
@@ -282,6 +295,7 @@ xact_callback(XactEvent event, void *arg)
 		case XACT_EVENT_PRE_PREPARE:
 			if (past_pre_commit)
 				break;
+			write_distinct(true);
 			apply_pending(APPLY_AT_PREPARE);
 			past_pre_commit = true;
 			break;
@@ -316,7 +330,10 @@ subxact_callback(SubXactEvent event, SubTransactionId subid,
 	if (event == SUBXACT_EVENT_COMMIT_SUB)
 		pending_commit_subxact();
 	else if (event == SUBXACT_EVENT_ABORT_SUB)
+	{
 		pending_abort_subxact();
+		apply_abort_subxact();
+	}
 	else
 		return;
 	counter_forget_open();

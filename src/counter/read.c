@@ -17,6 +17,7 @@
 #include "base/interval.h"
 #include "base/key.h"
 #include "catalog/pg_type.h"
+#include "common/int.h"
 #include "counter/pending.h"
 #include "counter/read.h"
 #include "counter/sqlpath.h"
@@ -70,6 +71,8 @@ static const DcStatement sql_read_all = {
 	.reads_all = true,
 	.columns = {DC_COLUMN("inc", NUMERICOID)}};
 
+static bool own_begin(DcCounter *counter);
+static void own_amounts(DcCounter *counter, const DcKey *key, bool distinct, int64 *inc, int64 *dec);
 static bool may_be_buffered(DcCounter *counter);
 static bool buffered_read(DcCounter *counter, DcBuffered *keys, int count);
 static void read_key(DcCounter *counter, const DcKey *key, DcKeyState *state);
@@ -103,6 +106,7 @@ counter_values(DcCounter *counter, Datum *keys, int nkeys, int64 *values)
 {
 	int nsorted;
 	DcKeySum *sorted = key_sums_create(keys, nkeys, &nsorted);
+	bool distinct = own_begin(counter);
 
 	read_keys(counter, array_datum(keys, nkeys, TEXTOID), sorted, nsorted);
 	for (int i = 0; i < nsorted; i++)
@@ -110,9 +114,11 @@ counter_values(DcCounter *counter, Datum *keys, int nkeys, int64 *values)
 		int64 inc;
 		int64 dec;
 
-		pending_lookup(counter->relid, &sorted[i].key, &inc, &dec);
+		own_amounts(counter, &sorted[i].key, distinct, &inc, &dec);
 		sums_add(&sorted[i].sums, inc, dec);
 	}
+	if (distinct)
+		PopActiveSnapshot();
 	for (int i = 0; i < nkeys; i++)
 	{
 		DcKeySum *found = key_sums_find(sorted, nsorted, keys[i]);
@@ -233,11 +239,18 @@ dc_sum(PG_FUNCTION_ARGS)
 	DcSqlSession session;
 	DcSums buffered;
 	Datum sum;
+	bool distinct;
 	bool in_memory;
+	int64 inc = 0;
+	int64 dec = 0;
 	MemoryContext old;
 
 	sums_init(&buffered);
 	in_memory = may_be_buffered(counter) && buffer_hooks->read_all(counter, &buffered);
+	distinct = own_begin(counter);
+	if (distinct)
+		bound_hooks->pending(counter->relid, NULL, &inc, &dec);
+	sums_add(&buffered, inc, dec);
 	sql_begin(&session, counter);
 	if (sql_read(&session, &sql_read_all, NULL) != 1)
 		elog(ERROR, "unexpected number of rows");
@@ -249,6 +262,8 @@ dc_sum(PG_FUNCTION_ARGS)
 							  NumericGetDatum(int64_to_numeric(sums_to_bigint(buffered.net, "sum"))));
 	MemoryContextSwitchTo(old);
 	sql_end(&session);
+	if (distinct)
+		PopActiveSnapshot();
 	if (in_memory)
 		PopActiveSnapshot();
 	if (stats_hooks != NULL)
@@ -292,10 +307,12 @@ read_key(DcCounter *counter, const DcKey *key, DcKeyState *state)
 	int64 inc;
 	int64 dec;
 	DcBuffered buffered = {.key = key};
+	bool distinct;
 	bool in_memory;
 
 	key_state_init(state);
 	counter_layout(counter);
+	distinct = own_begin(counter);
 	in_memory = buffered_read(counter, &buffered, 1);
 	if (counter->direct_read)
 		scan_key(counter, key, state);
@@ -308,13 +325,49 @@ read_key(DcCounter *counter, const DcKey *key, DcKeyState *state)
 		state->updated_at = Max(state->updated_at, buffered.at);
 	}
 
-	pending_lookup(counter->relid, key, &inc, &dec);
+	own_amounts(counter, key, distinct, &inc, &dec);
+	if (distinct)
+		PopActiveSnapshot();
 	if (inc != 0 || dec != 0)
 	{
 		sums_add(&state->sums, inc, dec);
 		state->updated_at = Max(state->updated_at,
 								GetCurrentTransactionStartTimestamp());
 	}
+}
+
+/*
+ * own_begin tells whether this transaction has changed distinct values that the counter table
+ * has, and has not written that yet. What comes of it depends on what others have written, which
+ * must be read together with the rows: then it makes a snapshot active for both.
+ */
+static bool
+own_begin(DcCounter *counter)
+{
+	if (!counter->bound || !bound_hooks->any_pending(counter->relid))
+		return false;
+	read_snapshot_push();
+	return true;
+}
+
+/*
+ * own_amounts returns what this transaction has not written yet for a key, after own_begin().
+ * Raises 22003 when a sum leaves bigint.
+ */
+static void
+own_amounts(DcCounter *counter, const DcKey *key, bool distinct, int64 *inc, int64 *dec)
+{
+	int64 more_inc;
+	int64 more_dec;
+
+	pending_lookup(counter->relid, key, inc, dec);
+	if (!distinct)
+		return;
+	bound_hooks->pending(counter->relid, key, &more_inc, &more_dec);
+	if (pg_add_s64_overflow(*inc, more_inc, inc) || pg_add_s64_overflow(*dec, more_dec, dec))
+		ereport(ERROR,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg("bigint out of range")));
 }
 
 /*

@@ -397,7 +397,16 @@ append_word(StringInfo sql, DcSqlSession *session, const char *word, List **tabl
 	else if (strcmp(word, "units") == 0)
 		value = counter_is_stock(counter) ? "units" : "shard::int8"; /* counters have no such column */
 	else if (session->word != NULL)
+	{
 		value = session->word(counter, word);
+		for (int i = DC_OF_MORE; i < DC_OF_TABLES; i++)
+		{
+			Relation rel = session->tables[i];
+
+			if (rel != NULL && strcmp(value, relation_sql_name(RelationGetRelid(rel))) == 0)
+				*tables = list_append_unique_oid(*tables, RelationGetRelid(rel));
+		}
+	}
 	else
 		elog(ERROR, "unrecognized word: %s", word);
 	appendStringInfoString(sql, value);

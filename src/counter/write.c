@@ -72,12 +72,18 @@ counter_add(DcCounter *counter, const DcKey *key, uint64 hint, int64 delta,
 }
 
 /*
- * counter_add_amounts adds amounts, which are not negative, to the pending ones.
+ * counter_add_amounts adds amounts, which are not negative, to the pending ones; to rows if
+ * these are being written.
  */
 void
 counter_add_amounts(DcCounter *counter, const DcKey *key, uint64 hint,
 					int64 inc, int64 dec)
 {
+	if (unlikely(apply_is_writing()))
+	{
+		apply_blind(counter, key, inc, dec);
+		return;
+	}
 	if (pending_memory_is_full(key))
 		apply_when_full();
 	pending_add(counter->relid, key, hint, inc, dec);

@@ -186,6 +186,8 @@ counter_tables(const DcCounterRow *row)
 		tables = once_hooks->tables(row->counter, tables);
 	if (ledger_hooks != NULL)
 		tables = ledger_hooks->tables(row, tables);
+	if (bound_hooks != NULL)
+		tables = bound_hooks->tables(row->counter, tables);
 	return tables;
 }
 

@@ -245,13 +245,14 @@ works('app', '--clean');
 
 # The whole database, by its owner, who is no superuser: with the outbox, in which events of others
 # are, and its consumers. Nobody else may read these.
-my @secret = map { "dcounter.$_" } qw(changed_key consumer consumer_member consumer_retry outbox_seq consumer_id), map { "outbox_$_" } 0 .. 7;
+my @secret = map { "dcounter.$_" } qw(changed_key consumer consumer_member consumer_retry mark mark_value outbox_seq consumer_id), map { "outbox_$_" } 0 .. 7;
 my $owned = q{
 	SELECT counter, shards, max_shards, mode FROM dcounter.counter ORDER BY 1;
 	SELECT key, value FROM app.likes ORDER BY 1; SELECT * FROM app.likes_shard ORDER BY 1, 2;
 	SELECT * FROM dcounter.outbox ORDER BY seq;
 	SELECT * FROM dcounter.changed_key ORDER BY 1, 2, 3;
 	SELECT * FROM dcounter.consumer ORDER BY 1; SELECT * FROM dcounter.consumer_member ORDER BY 1, 2, 3; SELECT * FROM dcounter.consumer_retry ORDER BY 1, 2;
+	SELECT * FROM dcounter.mark; SELECT * FROM dcounter.mark_value ORDER BY 1, 2, 3;
 	SELECT last_value, is_called FROM dcounter.outbox_seq; SELECT last_value, is_called FROM dcounter.consumer_id;
 	SELECT sum(balance) FROM (SELECT (dc_balance('app.wallet', key)).balance FROM app.wallet_account) AS b};
 sql($node, 'postgres', 'CREATE ROLE db_owner LOGIN; CREATE DATABASE owned TEMPLATE template0 OWNER db_owner');
@@ -264,6 +265,8 @@ sql($node, 'owned', q{
 	SELECT dc_create('app.likes', max_shards => 7), dc_ledger_create('app.wallet');
 	SELECT dc_alter('app.likes', events => '1 hour');
 	SELECT dc_incr('app.likes', k, 3) FROM unnest('{a,b}'::text[]) AS k;
+	SELECT dc_mark('app.likes', 'night');
+	SELECT dc_reconcile('app.likes', '{b,c}', '{4,5}', 'night');
 	SELECT dc_account_open('app.wallet', 'bank', NULL), dc_account_open('app.wallet', 'x');
 	SELECT transfer_id FROM dc_transfer('app.wallet', 'bank', 'x', 5, 'e');
 	RESET ROLE;
@@ -287,8 +290,9 @@ foreach my $how ('-Fp', '-Fc', '-Fp --inserts', '-s', '-a')
 	is(sql($node, $name, $owned), $expected, "$how by the owner: all is there");
 	is(sql($node, $name, q{SELECT string_agg(type, ' ') FROM dc_fetch('billing'); SELECT dc_consumer_create('next'); SELECT id = max(id) OVER () FROM dcounter.consumer WHERE name = 'next';
 		SELECT dc_publish('orders', '18', 'new', NULL) IS NOT NULL; SELECT type FROM dcounter.outbox ORDER BY seq DESC LIMIT 1;
-		SET ROLE db_owner; SELECT duplicate FROM dc_transfer('app.wallet', 'bank', 'x', 5, 'e'); SELECT dc_incr('app.likes', 'a'); SELECT dc_get('app.likes', 'a')}),
-		"\n\nt\nt\nnew\nt\n\n4", "$how by the owner: it goes on");
+		SET ROLE db_owner; SELECT duplicate FROM dc_transfer('app.wallet', 'bank', 'x', 5, 'e'); SELECT dc_incr('app.likes', 'a'); SELECT dc_get('app.likes', 'a');
+		SELECT delta FROM dc_reconcile('app.likes', '{a,b,c}', '{6,4,5}', 'night'); SELECT dc_get('app.likes', k) FROM unnest('{a,b,c}'::text[]) AS k}),
+		"\n\nt\nt\nnew\nt\n\n4\n3\n0\n0\n7\n4\n5", "$how by the owner: it goes on");
 }
 is(sql($node, 'owned', join(' UNION ALL ', map { my $table = $_; map { "SELECT '$_ $table' WHERE has_table_privilege('$_', '$table', 'SELECT')" } 'other', 'app_owner', 'public' } @secret)),
 	'', 'nobody else may read these');
@@ -296,6 +300,7 @@ is(sql($node, 'owned', join(' UNION ALL ', map { "SELECT '$_' WHERE has_table_pr
 	'', 'and the owner of the database may read only');
 is(sql($node, 'owned', q{SELECT has_sequence_privilege('db_owner', 'dcounter.outbox_seq', 'USAGE, UPDATE')}), 'f', 'also the sequences');
 fails_with($node, 'owned', "SET ROLE db_owner; SELECT nextval('dcounter.outbox_seq')", '42501', 'he draws no number');
+fails_with($node, 'owned', 'SET ROLE other; SELECT * FROM dcounter.mark_value', '42501', 'marks are secret, too');
 fails_with($node, 'owned', 'SET ROLE other; SELECT * FROM dcounter.outbox_0', '42501', 'events are secret');
 fails_with($node, 'owned', 'SET ROLE other; SELECT last_value FROM dcounter.outbox_seq', '42501', 'and so is how many there are');
 sql($node, 'postgres', 'ALTER DATABASE owned OWNER TO postgres');

@@ -1,0 +1,425 @@
+/*
+ * keysums.c
+ *		Sums of both sides of a binding by key, within a bound of memory.
+ *
+ * Amounts are added up in a hash table. When that has taken half of the memory, its sums go
+ * to a sort, which has the other half and spills to files, and it starts anew: a key may come
+ * out of the sort several times, one after the other, and is added up again when it is
+ * fetched. As long as nothing has spilled, the sort is one of pointers.
+ *
+ * Keys come out in the order of their bytes, which is that of COLLATE "C".
+ *
+ * Sums are kept in 128 bits: amounts that fit bigint may have a sum that does not.
+ */
+#include "postgres.h"
+
+#include "access/tupdesc.h"
+#include "base/key.h"
+#include "base/rowread.h"
+#include "bound/keysums.h"
+#include "catalog/pg_collation.h"
+#include "catalog/pg_operator.h"
+#include "catalog/pg_type.h"
+#include "common/hashfn.h"
+#include "executor/tuptable.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+#include "utils/tuplesort.h"
+
+typedef struct DcBytes
+{
+	const char *data;
+	uint32 len;
+} DcBytes;
+
+/* A key, and its sums. */
+typedef struct DcKeySumsEntry
+{
+	INT128 sums[DC_NUM_SIDES];
+	DcBytes key; /* in the blocks */
+	uint32 hash;
+	char status; /* for simplehash */
+} DcKeySumsEntry;
+
+#define SH_PREFIX sumtable
+#define SH_ELEMENT_TYPE DcKeySumsEntry
+#define SH_KEY_TYPE DcBytes
+#define SH_KEY key
+#define SH_HASH_KEY(tb, k) hash_bytes((const unsigned char *) (k).data, (k).len)
+#define SH_EQUAL(tb, a, b) ((a).len == (b).len && memcmp((a).data, (b).data, (a).len) == 0)
+#define SH_STORE_HASH
+#define SH_GET_HASH(tb, a) (a)->hash
+/* It grows at its threshold, never before, or is_full() could not foresee it. */
+#define SH_GROW_MIN_FILLFACTOR 1.0
+#define SH_SCOPE static inline
+#define SH_DECLARE
+#define SH_DEFINE
+#include "lib/simplehash.h"
+
+/* Keys are copied to blocks of this size; a key fits into any. */
+#define BLOCK_SIZE (128 * 1024)
+
+#define FIRST_ENTRIES 256
+
+/* Columns of what is sorted: the key, and an amount of each side. */
+#define SORT_COLUMNS (1 + DC_NUM_SIDES)
+
+struct DcKeySums
+{
+	MemoryContext cxt; /* of all that is here */
+	int64 memory;	   /* bytes that the table and its keys may have */
+	sumtable_hash *table;
+	MemoryContext blocks;
+	int64 block_bytes; /* of all blocks */
+	char *block;
+	size_t block_used;
+	Tuplesortstate *sort; /* NULL: nothing has spilled */
+	TupleDesc desc;
+	TupleTableSlot *slot;	 /* of its result: the row that comes next, or empty */
+	char *fetched;			 /* the key of the last one */
+	DcKeySumsEntry **sorted; /* else: the entries in order, */
+	uint32 next;			 /* and which comes next */
+};
+
+static bool is_full(const DcKeySums *sums);
+static void spill(DcKeySums *sums);
+static void spill_entry(DcKeySums *sums, const DcKeySumsEntry *entry, TupleTableSlot *slot);
+static int64 take_part(INT128 *sum);
+static void sort_begin(DcKeySums *sums);
+static const char *keep_bytes(DcKeySums *sums, const char *data, uint32 len);
+static bool next_in_memory(DcKeySums *sums, DcKeySumsRow *row);
+static bool next_of_sort(DcKeySums *sums, DcKeySumsRow *row);
+static int entry_compare(const void *a, const void *b);
+
+/*
+ * key_sums_begin makes an empty set of sums that has so much memory, in the current memory
+ * context.
+ */
+DcKeySums *
+key_sums_begin(int64 kilobytes)
+{
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "dcounter sums",
+											  ALLOCSET_DEFAULT_SIZES);
+	DcKeySums *sums = MemoryContextAllocZero(cxt, sizeof(DcKeySums));
+
+	sums->cxt = cxt;
+	sums->memory = kilobytes * 1024 / 2;
+	sums->blocks = AllocSetContextCreate(cxt, "dcounter sums: keys", ALLOCSET_DEFAULT_SIZES);
+	sums->block_used = BLOCK_SIZE;
+	sums->table = sumtable_create(cxt, FIRST_ENTRIES, NULL);
+	return sums;
+}
+
+/*
+ * key_sums_has tells whether it has a key; as long as nothing has spilled.
+ */
+bool
+key_sums_has(DcKeySums *sums, const char *data, uint32 len)
+{
+	DcBytes key = {data, len};
+
+	return sumtable_lookup(sums->table, key) != NULL;
+}
+
+/*
+ * key_sums_know gives it a key, with sums of 0 if it is new.
+ */
+void
+key_sums_know(DcKeySums *sums, const char *data, uint32 len)
+{
+	DcBytes key = {data, len};
+	bool found;
+	DcKeySumsEntry *entry = sumtable_insert(sums->table, key, &found);
+
+	if (found)
+		return;
+	entry->key.data = keep_bytes(sums, data, len);
+	for (int i = 0; i < DC_NUM_SIDES; i++)
+		entry->sums[i] = int64_to_int128(0);
+}
+
+/*
+ * key_sums_add adds `plus` - `minus` to a sum of a key.
+ */
+void
+key_sums_add(DcKeySums *sums, const char *data, uint32 len, DcSide side, int64 plus,
+			 int64 minus)
+{
+	DcBytes key = {data, len};
+	DcKeySumsEntry *entry = sumtable_lookup(sums->table, key);
+
+	if (entry == NULL)
+	{
+		if (is_full(sums))
+			spill(sums);
+		key_sums_know(sums, data, len);
+		entry = sumtable_lookup(sums->table, key);
+	}
+	int128_add_int64(&entry->sums[side], plus);
+	if (minus == PG_INT64_MIN)
+	{
+		int128_add_int64(&entry->sums[side], 1);
+		minus = -PG_INT64_MAX;
+	}
+	int128_add_int64(&entry->sums[side], -minus);
+}
+
+/*
+ * key_sums_set sets a sum of a key to which nothing was added on that side. It never spills,
+ * so it may be repeated.
+ */
+void
+key_sums_set(DcKeySums *sums, const char *data, uint32 len, DcSide side, int64 value)
+{
+	key_sums_set_sum(sums, data, len, side, int64_to_int128(value));
+}
+
+void
+key_sums_set_sum(DcKeySums *sums, const char *data, uint32 len, DcSide side, INT128 sum)
+{
+	DcBytes key = {data, len};
+	DcKeySumsEntry *entry;
+
+	key_sums_know(sums, data, len);
+	entry = sumtable_lookup(sums->table, key);
+	entry->sums[side] = sum;
+}
+
+/*
+ * is_full tells whether one more key may take more memory than there is: while the table
+ * grows there are an old one and one of twice the size.
+ */
+static bool
+is_full(const DcKeySums *sums)
+{
+	uint64 entries = sums->table->size;
+
+	if (sums->table->members >= sums->table->grow_threshold)
+		entries *= 3;
+	return sums->table->members > 0 &&
+		sums->block_bytes + entries * sizeof(DcKeySumsEntry) > sums->memory;
+}
+
+static const char *
+keep_bytes(DcKeySums *sums, const char *data, uint32 len)
+{
+	char *kept;
+
+	Assert(len <= BLOCK_SIZE);
+	if (sums->block_used + len > BLOCK_SIZE)
+	{
+		sums->block = MemoryContextAlloc(sums->blocks, BLOCK_SIZE);
+		sums->block_used = 0;
+		sums->block_bytes += BLOCK_SIZE;
+	}
+	kept = sums->block + sums->block_used;
+	memcpy(kept, data, len);
+	sums->block_used += len;
+	return kept;
+}
+
+/*
+ * spill gives all sums to the sort.
+ */
+static void
+spill(DcKeySums *sums)
+{
+	MemoryContext old = MemoryContextSwitchTo(sums->cxt);
+	MemoryContext row = AllocSetContextCreate(sums->cxt, "dcounter sums: row", ALLOCSET_SMALL_SIZES);
+	sumtable_iterator i;
+	DcKeySumsEntry *entry;
+	TupleTableSlot *slot;
+
+	if (sums->sort == NULL)
+		sort_begin(sums);
+	slot = MakeSingleTupleTableSlot(sums->desc, &TTSOpsVirtual);
+	sumtable_start_iterate(sums->table, &i);
+	while ((entry = sumtable_iterate(sums->table, &i)) != NULL)
+	{
+		CHECK_FOR_INTERRUPTS();
+		MemoryContextReset(row);
+		MemoryContextSwitchTo(row);
+		spill_entry(sums, entry, slot);
+		MemoryContextSwitchTo(sums->cxt);
+	}
+	ExecDropSingleTupleTableSlot(slot);
+	MemoryContextDelete(row);
+	sumtable_destroy(sums->table);
+	sums->table = sumtable_create(sums->cxt, FIRST_ENTRIES, NULL);
+	MemoryContextReset(sums->blocks);
+	sums->block_bytes = 0;
+	sums->block_used = BLOCK_SIZE;
+	MemoryContextSwitchTo(old);
+}
+
+/*
+ * spill_entry gives the sums of a key to the sort, in parts that fit bigint.
+ */
+static void
+spill_entry(DcKeySums *sums, const DcKeySumsEntry *entry, TupleTableSlot *slot)
+{
+	Datum key = PointerGetDatum(cstring_to_text_with_len(entry->key.data, entry->key.len));
+	INT128 rest[DC_NUM_SIDES];
+	bool more;
+
+	memcpy(rest, entry->sums, sizeof(rest));
+	do
+	{
+		more = false;
+		ExecClearTuple(slot);
+		memset(slot->tts_isnull, false, SORT_COLUMNS * sizeof(bool));
+		slot->tts_values[0] = key;
+		for (int side = 0; side < DC_NUM_SIDES; side++)
+		{
+			slot->tts_values[1 + side] = Int64GetDatum(take_part(&rest[side]));
+			more |= int128_compare(rest[side], int64_to_int128(0)) != 0;
+		}
+		ExecStoreVirtualTuple(slot);
+		tuplesort_puttupleslot(sums->sort, slot);
+	} while (more);
+}
+
+/*
+ * take_part takes as much from a sum as fits bigint.
+ */
+static int64
+take_part(INT128 *sum)
+{
+	int64 part;
+
+	if (int128_compare(*sum, int64_to_int128(PG_INT64_MAX)) > 0)
+		part = PG_INT64_MAX;
+	else if (int128_compare(*sum, int64_to_int128(-PG_INT64_MAX)) < 0)
+		part = -PG_INT64_MAX;
+	else
+		part = int128_to_int64(*sum);
+	int128_add_int64(sum, -part);
+	return part;
+}
+
+static void
+sort_begin(DcKeySums *sums)
+{
+	AttrNumber column = 1;
+	Oid less = TextLessOperator;
+	Oid collation = C_COLLATION_OID;
+	bool nulls_first = false;
+
+	sums->desc = CreateTemplateTupleDesc(SORT_COLUMNS);
+	TupleDescInitEntry(sums->desc, 1, "key", TEXTOID, -1, 0);
+	TupleDescInitEntryCollation(sums->desc, 1, C_COLLATION_OID);
+	for (int i = 2; i <= SORT_COLUMNS; i++)
+		TupleDescInitEntry(sums->desc, i, "amount", INT8OID, -1, 0);
+	sums->sort = tuplesort_begin_heap(sums->desc, 1, &column, &less, &collation, &nulls_first,
+									  Max(sums->memory / 1024, 64), NULL, TUPLESORT_NONE);
+}
+
+/*
+ * key_sums_sort ends the adding: now sums can be fetched.
+ */
+void
+key_sums_sort(DcKeySums *sums)
+{
+	MemoryContext old = MemoryContextSwitchTo(sums->cxt);
+
+	if (sums->sort != NULL)
+	{
+		spill(sums);
+		tuplesort_performsort(sums->sort);
+		sums->fetched = palloc(BLOCK_SIZE);
+		sums->slot = MakeSingleTupleTableSlot(sums->desc, &TTSOpsMinimalTuple);
+		(void) tuplesort_gettupleslot(sums->sort, true, false, sums->slot, NULL);
+	}
+	else
+	{
+		sumtable_iterator i;
+		DcKeySumsEntry *entry;
+		uint32 n = 0;
+
+		sums->sorted = palloc_extended(Max(sums->table->members, 1) * sizeof(DcKeySumsEntry *),
+									   MCXT_ALLOC_HUGE);
+		sumtable_start_iterate(sums->table, &i);
+		while ((entry = sumtable_iterate(sums->table, &i)) != NULL)
+			sums->sorted[n++] = entry;
+		qsort(sums->sorted, n, sizeof(DcKeySumsEntry *), entry_compare);
+	}
+	MemoryContextSwitchTo(old);
+}
+
+static int
+entry_compare(const void *a, const void *b)
+{
+	const DcBytes *left = &(*(DcKeySumsEntry *const *) a)->key;
+	const DcBytes *right = &(*(DcKeySumsEntry *const *) b)->key;
+
+	return bytes_compare(left->data, left->len, right->data, right->len);
+}
+
+/*
+ * key_sums_next fetches the sums of the next key; false when there is none left.
+ */
+bool
+key_sums_next(DcKeySums *sums, DcKeySumsRow *row)
+{
+	return sums->sort != NULL ? next_of_sort(sums, row) : next_in_memory(sums, row);
+}
+
+static bool
+next_in_memory(DcKeySums *sums, DcKeySumsRow *row)
+{
+	DcKeySumsEntry *entry;
+
+	if (sums->next >= sums->table->members)
+		return false;
+	entry = sums->sorted[sums->next++];
+	row->data = entry->key.data;
+	row->len = entry->key.len;
+	memcpy(row->sums, entry->sums, sizeof(row->sums));
+	return true;
+}
+
+/*
+ * next_of_sort adds up the rows of the next key, and stops at the first of another one.
+ */
+static bool
+next_of_sort(DcKeySums *sums, DcKeySumsRow *row)
+{
+	bool first = true;
+
+	row->data = sums->fetched;
+	while (!TTS_EMPTY(sums->slot))
+	{
+		text *key = DatumGetTextPP(slot_datum(sums->slot, 1, TEXTOID));
+		uint32 len = VARSIZE_ANY_EXHDR(key);
+
+		CHECK_FOR_INTERRUPTS();
+		if (first)
+		{
+			row->len = len;
+			memcpy(sums->fetched, VARDATA_ANY(key), len);
+			for (int side = 0; side < DC_NUM_SIDES; side++)
+				row->sums[side] = int64_to_int128(0);
+			first = false;
+		}
+		else if (len != row->len || memcmp(sums->fetched, VARDATA_ANY(key), len) != 0)
+			break;
+		for (int side = 0; side < DC_NUM_SIDES; side++)
+			int128_add_int64(&row->sums[side], DatumGetInt64(slot_datum(sums->slot, 2 + side, INT8OID)));
+		(void) tuplesort_gettupleslot(sums->sort, true, false, sums->slot, NULL);
+	}
+	return !first;
+}
+
+/*
+ * key_sums_end frees it. In an aborted transaction that is not necessary.
+ */
+void
+key_sums_end(DcKeySums *sums)
+{
+	if (sums->slot != NULL)
+		ExecDropSingleTupleTableSlot(sums->slot);
+	if (sums->sort != NULL)
+		tuplesort_end(sums->sort);
+	MemoryContextDelete(sums->cxt);
+}

@@ -1,0 +1,269 @@
+/*
+ * verifyread.c
+ *		The reading that a step of verification does: some keys, within a bound of rows.
+ *
+ * All is read in the snapshot of `read` (sourceread.c), so what differs in it differs: writers
+ * change nothing about that. Keys come from the counter tables in "C" order, and from the source in the order of
+ * its indexes, by a walk that makes one descent for each key. A key with more rows than dcounter.verify_max_rows is
+ * left out. Of counts without a condition its value tells so beforehand; of others it shows while its rows are read.
+ *
+ * Without indexes on the key, a source with at most so many rows is scanned in one step.
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "base/guc.h"
+#include "bound/sourceprobe.h"
+#include "bound/sourcetrigger.h"
+#include "bound/verify.h"
+#include "catalog/pg_trigger.h"
+#include "catalog/pg_type.h"
+#include "common/int.h"
+#include "counter/read.h"
+#include "counter/sqlpath.h"
+#include "miscadmin.h"
+#include "storage/bufmgr.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/rel.h"
+
+/* Keys that a step goes over, and differences that it keeps of more. */
+#define STEP_KEYS 1000
+
+/* How long a step may read: less than a step of the worker may take (worker/jobs.c). */
+#define STEP_MS 10000
+
+/* Rows of a page, in a table that was never analyzed. */
+#define ROWS_OF_PAGE 60
+
+/* first key, whether it is wanted itself, most keys */
+static const DcStatement sql_next_keys = {
+	.text = "SELECT u.key FROM ("
+			"(SELECT DISTINCT t.key COLLATE \"C\" AS key FROM @totals AS t"
+			" WHERE t.key >= $1 COLLATE \"C\" AND ($2 OR t.key <> $1) ORDER BY 1 LIMIT $3)"
+			" UNION (SELECT DISTINCT s.key COLLATE \"C\" FROM @shards AS s"
+			" WHERE s.key >= $1 COLLATE \"C\" AND ($2 OR s.key <> $1) ORDER BY 1 LIMIT $3)"
+			") AS u ORDER BY u.key COLLATE \"C\" LIMIT $3",
+	.argtypes = {TEXTOID, BOOLOID, INT4OID},
+	.columns = {DC_TEXT("key")}};
+
+static double estimated_rows(const DcSourceRead *read);
+static Datum *next_keys(DcSourceRead *read, const char *after, int *nkeys);
+static void compare(DcSourceRead *read, Datum *keys, int nkeys, bool only_zero, int64 max_rows, DcVerified *done);
+static bool is_count(const DcSourceRow *row);
+static void add_diff(DcDrifts *drifts, const DcSourceDiff *diff);
+static bool triggers_fire(Oid relid, Oid function);
+
+/*
+ * verify_how tells how a source can be read.
+ */
+DcVerifyHow
+verify_how(DcSourceRead *read)
+{
+	if (read->row.distinct_of == NULL && !OidIsValid(read->row.carried) &&
+		source_probe_is_indexed(read))
+		return VERIFY_BY_INDEX;
+	return estimated_rows(read) <= dc_verify_max_rows ? VERIFY_BY_SCAN : VERIFY_NOT;
+}
+
+/*
+ * estimated_rows tells about how many rows a source has, by its size now.
+ */
+static double
+estimated_rows(const DcSourceRead *read)
+{
+	double rows = 0;
+	ListCell *lc;
+
+	foreach(lc, read->leaves)
+	{
+		Relation rel = table_open(lfirst_oid(lc), NoLock);
+		double density = rel->rd_rel->relpages > 0 && rel->rd_rel->reltuples >= 0
+			? rel->rd_rel->reltuples / rel->rd_rel->relpages
+			: ROWS_OF_PAGE;
+
+		rows += density * RelationGetNumberOfBlocks(rel);
+		table_close(rel, NoLock);
+	}
+	return rows;
+}
+
+/*
+ * verify_counter_keys compares the next keys of the counter tables after a position, or the first
+ * ones (NULL).
+ */
+void
+verify_counter_keys(DcSourceRead *read, const char *after, int64 max_rows, DcVerified *done)
+{
+	int nkeys;
+	Datum *keys = next_keys(read, after, &nkeys);
+
+	compare(read, keys, nkeys, false, max_rows, done);
+}
+
+static Datum *
+next_keys(DcSourceRead *read, const char *after, int *nkeys)
+{
+	Datum values[] = {CStringGetTextDatum(after != NULL ? after : ""), BoolGetDatum(after == NULL),
+					  Int32GetDatum(STEP_KEYS)};
+	Datum *keys = palloc(STEP_KEYS * sizeof(Datum));
+	MemoryContext caller = CurrentMemoryContext;
+	DcSqlSession session;
+	MemoryContext old;
+
+	sql_begin(&session, read->counter);
+	*nkeys = (int) sql_read(&session, &sql_next_keys, values);
+	old = MemoryContextSwitchTo(caller);
+	for (int i = 0; i < *nkeys; i++)
+		keys[i] = PointerGetDatum(PG_DETOAST_DATUM_COPY(rows_datum(&session.rows, i, 1)));
+	MemoryContextSwitchTo(old);
+	sql_end(&session);
+	return keys;
+}
+
+/*
+ * verify_source_keys compares the next keys of the source after a position that have nothing in the
+ * counter tables. The others were compared as keys of these.
+ */
+void
+verify_source_keys(DcSourceRead *read, const char *after, int64 max_rows, DcVerified *done)
+{
+	int64 visits;
+	int nkeys;
+	Datum *keys = source_walk(read, after, STEP_KEYS, &nkeys, &visits);
+
+	compare(read, keys, nkeys, true, max_rows, done);
+	done->rows += visits;
+}
+
+/*
+ * compare reads both sides of keys, one after the other, up to about max_rows rows of the source.
+ */
+static void
+compare(DcSourceRead *read, Datum *keys, int nkeys, bool only_zero, int64 max_rows, DcVerified *done)
+{
+	DcProbeLimits limits = {.key_rows = dc_verify_max_rows, .rows = max_rows, .late = moment_in(STEP_MS)};
+	bool count = is_count(&read->row);
+	int64 *values = palloc(Max(nkeys, 1) * sizeof(int64));
+	int *places = palloc(Max(nkeys, 1) * sizeof(int));
+	Datum *probed = palloc(Max(nkeys, 1) * sizeof(Datum));
+	DcSourceDiff *diffs;
+	int nprobed = 0;
+	int ndiffs;
+	int upto;
+
+	counter_values(read->counter, keys, nkeys, values);
+	for (int i = 0; i < nkeys; i++)
+	{
+		if (only_zero ? values[i] != 0 : count && values[i] > dc_verify_max_rows)
+			continue;
+		places[nprobed] = i;
+		probed[nprobed++] = keys[i];
+	}
+	diffs = source_probe_within(read, probed, nprobed, &limits, &ndiffs, &done->rows);
+	upto = limits.read < nprobed ? places[limits.read] : nkeys;
+	done->left_out = limits.left_out;
+	for (int i = 0; i < upto; i++)
+		done->left_out += !only_zero && count && values[i] > dc_verify_max_rows;
+	for (int i = 0; i < ndiffs; i++)
+		add_diff(&done->drifts, &diffs[i]);
+	done->keys = ndiffs;
+	done->end = upto == nkeys && nkeys < STEP_KEYS;
+	done->last = upto > 0 ? TextDatumGetCString(keys[upto - 1]) : NULL;
+}
+
+/*
+ * is_count tells whether the value of a key is the number of its rows.
+ */
+static bool
+is_count(const DcSourceRow *row)
+{
+	return strcmp(row->value, "1") == 0;
+}
+
+/*
+ * verify_all_keys compares all keys by a scan; false if that takes too long.
+ */
+bool
+verify_all_keys(DcSourceRead *read, DcVerified *done)
+{
+	DcSourceScanOptions options = {.late = moment_in(STEP_MS)};
+	DcSourceScan *scan = source_scan_begin(read, &options);
+	DcSourceDiff diff;
+
+	if (scan == NULL)
+		return false;
+	while (source_scan_next(scan, &diff))
+	{
+		CHECK_FOR_INTERRUPTS();
+		done->keys++;
+		add_diff(&done->drifts, &diff);
+	}
+	done->rows = source_scan_rows(scan);
+	done->end = true;
+	source_scan_end(scan);
+	return true;
+}
+
+/*
+ * add_diff counts a difference, if it is one, and keeps it, if there is room.
+ */
+static void
+add_diff(DcDrifts *drifts, const DcSourceDiff *diff)
+{
+	DcSourceDiff *kept;
+	Datum amount;
+
+	if (diff->drift == 0)
+		return;
+	amount = DirectFunctionCall1(numeric_abs, NumericGetDatum(int64_to_numeric(diff->drift)));
+	drifts->total++;
+	drifts->sum = drifts->sum == NULL
+		? DatumGetNumeric(amount)
+		: DatumGetNumeric(DirectFunctionCall2(numeric_add, NumericGetDatum(drifts->sum), amount));
+	if (drifts->diffs == NULL)
+		drifts->diffs = palloc(STEP_KEYS * sizeof(DcSourceDiff));
+	if (drifts->n == STEP_KEYS)
+		return;
+	kept = &drifts->diffs[drifts->n++];
+	*kept = *diff;
+	kept->key.data = memcpy(palloc(Max(diff->key.len, 1)), diff->key.data, diff->key.len);
+}
+
+/*
+ * verify_triggers_fire tells whether all rows that are written to a source are counted, but for sessions
+ * that have turned off all triggers.
+ */
+bool
+verify_triggers_fire(const DcSourceRead *read)
+{
+	Oid function = extension_function(SOURCE_ROW_FUNCTION);
+	ListCell *lc;
+
+	foreach(lc, read->members)
+	{
+		if (!triggers_fire(lfirst_oid(lc), function))
+			return false;
+	}
+	return true;
+}
+
+static bool
+triggers_fire(Oid relid, Oid function)
+{
+	Relation rel = table_open(relid, NoLock);
+	bool any = false;
+	bool all = true;
+
+	for (int i = 0; rel->trigdesc != NULL && i < rel->trigdesc->numtriggers; i++)
+	{
+		const Trigger *trigger = &rel->trigdesc->triggers[i];
+
+		if (trigger->tgfoid != function)
+			continue;
+		any |= TRIGGER_FOR_INSERT(trigger->tgtype) != 0;
+		all &= trigger->tgenabled == TRIGGER_FIRES_ON_ORIGIN || trigger->tgenabled == TRIGGER_FIRES_ALWAYS;
+	}
+	table_close(rel, NoLock);
+	return any && all;
+}
