@@ -61,7 +61,7 @@ long_enough() {
     [[ $((SECONDS - $1)) -ge $BOUND_SECONDS ]]
 }
 
-# What goes on in the window that is measured: each of these returns at its end.
+# What goes on in the window that is measured, from b on: each of these returns at its end.
 
 by_session() {
     local start=$SECONDS
@@ -82,17 +82,22 @@ rows_checked() {
     sql bench "SELECT rows_checked FROM dc_stat_drift WHERE counter = 'post_likes'::regclass;"
 }
 
+# The window begins when the worker does: it looks for work every few seconds.
 verify() {
-    local before
+    local before start=$SECONDS
     before=$(rows_checked)
-    sql postgres 'ALTER SYSTEM RESET dcounter.verify_rate;'
-    sql postgres "ALTER SYSTEM SET dcounter.verify_rate = 20000;"
+    sql postgres 'ALTER SYSTEM SET dcounter.verify_rate = 20000;'
     sql postgres 'SELECT pg_reload_conf();' >/dev/null
+    until [[ $(rows_checked) -gt $before ]]; do
+        [[ $((SECONDS - start)) -lt 120 ]] || die 'verify: the worker checks nothing'
+        sleep 0.2
+    done
+    before=$(rows_checked)
+    b=$(written)
     sleep "$BOUND_SECONDS"
     sql postgres 'ALTER SYSTEM RESET dcounter.verify_rate;'
     sql postgres 'SELECT pg_reload_conf();' >/dev/null
     checked=$(($(rows_checked) - before))
-    [[ $checked -gt 0 ]] || die 'verify: the worker has checked nothing'
 }
 
 # writers NAME WHAT ROUND: the rate of 16 clients while WHAT runs, against the mean of before and after it
