@@ -22,6 +22,7 @@
 #include "base/rowread.h"
 #include "base/runas.h"
 #include "base/subxact.h"
+#include "bound/build.h"
 #include "bound/mark.h"
 #include "bound/refs.h"
 #include "bound/sourcetrigger.h"
@@ -85,6 +86,7 @@ bound_init(bool preloading)
 {
 	bound_hooks = &hooks;
 	refs_init();
+	build_job_init();
 }
 
 /*
@@ -144,6 +146,8 @@ dc_bind(PG_FUNCTION_ARGS)
 	state.drift_sum = DatumGetNumeric(DirectFunctionCall1(int8_numeric, Int64GetDatum(0)));
 	source_state_store(&state);
 	source_triggers_make(row.source);
+	if (row.build == DC_BUILD_NOW)
+		build_now(&row);
 	PG_RETURN_VOID();
 }
 
