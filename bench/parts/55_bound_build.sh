@@ -56,26 +56,28 @@ rate_between() {
     awk -v a="$1" -v b="$2" 'BEGIN { split(a, x, "|"); split(b, y, "|"); print (y[1] - x[1]) * 1000000 / (y[2] - x[2]) }'
 }
 
-# long_enough START: whether a window has its length
-long_enough() {
-    [[ $((SECONDS - $1)) -ge $BOUND_SECONDS ]]
-}
-
-# What goes on in the window that is measured, from b on: each of these returns at its end.
+# What goes on in the window that is measured. Each of these sets during, the rate of the writers
+# meanwhile.
 
 by_session() {
-    local start=$SECONDS
-    until long_enough "$start"; do
+    local start=$SECONDS a
+    a=$(written)
+    until [[ $((SECONDS - start)) -ge $BOUND_SECONDS ]]; do
         sql bench "CALL dc_build('post_likes');"
     done
+    during=$(rate_between "$a" "$(written)")
 }
 
+# Builds follow each other; what is measured is from the beginning of the worker's scan to the end.
 by_worker() {
-    local start=$SECONDS
-    until long_enough "$start"; do
+    local built inserted=0 us=0
+    until [[ $us -ge $((BOUND_SECONDS * 1000000)) ]]; do
         sql bench "SELECT dc_unbind('post_likes'); SELECT dc_bind('post_likes', 'likes', key => 'post_id', build => 'worker', lock_timeout => '10 s');" >/dev/null
-        until [[ $(state) == exact ]]; do sleep 0.2; done
+        built=$(sql bench 'SELECT * FROM built();')
+        inserted=$((inserted + ${built%|*}))
+        us=$((us + ${built#*|}))
     done
+    during=$(divided "$((inserted * 1000000))" "$us")
 }
 
 rows_checked() {
@@ -84,7 +86,7 @@ rows_checked() {
 
 # The window begins when the worker does: it looks for work every few seconds.
 verify() {
-    local before start=$SECONDS
+    local before start=$SECONDS a
     before=$(rows_checked)
     sql postgres 'ALTER SYSTEM SET dcounter.verify_rate = 20000;'
     sql postgres 'SELECT pg_reload_conf();' >/dev/null
@@ -93,35 +95,38 @@ verify() {
         sleep 0.2
     done
     before=$(rows_checked)
-    b=$(written)
+    a=$(written)
     sleep "$BOUND_SECONDS"
+    during=$(rate_between "$a" "$(written)")
     sql postgres 'ALTER SYSTEM RESET dcounter.verify_rate;'
     sql postgres 'SELECT pg_reload_conf();' >/dev/null
     checked=$(($(rows_checked) - before))
 }
 
-# writers NAME WHAT ROUND: the rate of 16 clients while WHAT runs, against the mean of before and after it
+# rate_alone: of the writers, for as long as a window
+rate_alone() {
+    local a
+    a=$(written)
+    sleep "$BOUND_SECONDS"
+    rate_between "$a" "$(written)"
+}
+
+# writers NAME WHAT ROUND: the rate of 16 clients while WHAT goes on, against the mean of before and after it
 writers() {
-    local name=$1 load a b c d
+    local name=$1 load before after
     "$BINDIR/pgbench" -n -M prepared -f "$folder/run.sql" -D "keys=$BOUND_KEYS" -c 16 -j 2 -T 3600 bench >"$DC_WORK/writers.out" 2>&1 &
     load=$!
     sleep 1
-    a=$(written)
-    sleep "$BOUND_SECONDS"
-    b=$(written)
+    before=$(rate_alone)
     "$2"
-    c=$(written)
-    sleep "$BOUND_SECONDS"
-    d=$(written)
+    after=$(rate_alone)
     kill -0 "$load" 2>/dev/null || die "writers: $(cat "$DC_WORK/writers.out")"
     kill "$load"
     wait "$load" 2>/dev/null || true
     until [[ $(sql postgres "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'pgbench';") == 0 ]]; do sleep 0.05; done
     check "$name"
-    record bound_writers "$name" any ratio "$3" "$(awk -v r="$(rate_between "$b" "$c")" -v x="$(rate_between "$a" "$b")" -v y="$(rate_between "$c" "$d")" \
-        'BEGIN { print 2 * r / (x + y) }')"
-    say 'bound_writers, round %d, %-10s %.0f /s; before it %.0f, after it %.0f; ratio %.3f' "$3" "$name" "$(rate_between "$b" "$c")" \
-        "$(rate_between "$a" "$b")" "$(rate_between "$c" "$d")" "$(recorded)"
+    record bound_writers "$name" any ratio "$3" "$(awk -v r="$during" -v x="$before" -v y="$after" 'BEGIN { print 2 * r / (x + y) }')"
+    say 'bound_writers, round %d, %-10s %.0f /s; before it %.0f, after it %.0f; ratio %.3f' "$3" "$name" "$during" "$before" "$after" "$(recorded)"
 }
 
 fresh_database "$folder"
@@ -132,10 +137,10 @@ done
 
 # Verifying goes by an index.
 sql bench "CREATE INDEX ON likes (post_id); SELECT dc_create('post_likes'); SELECT dc_bind('post_likes', 'likes', key => 'post_id', build => 'now'); VACUUM ANALYZE likes; CHECKPOINT;" >/dev/null
+during= checked=
 for ((round = 1; round <= BOUND_ROUNDS; round++)); do
     writers dc_build by_session "$round"
     writers worker by_worker "$round"
-    checked=
     writers verify verify "$round"
     say 'bound_writers, round %d: %d rows a second verified' "$round" $((checked / BOUND_SECONDS))
 done
