@@ -137,7 +137,7 @@ done
 
 # Verifying goes by an index.
 sql bench "CREATE INDEX ON likes (post_id); SELECT dc_create('post_likes'); SELECT dc_bind('post_likes', 'likes', key => 'post_id', build => 'now'); VACUUM ANALYZE likes; CHECKPOINT;" >/dev/null
-during= checked=
+during='' checked=''
 for ((round = 1; round <= BOUND_ROUNDS; round++)); do
     writers dc_build by_session "$round"
     writers worker by_worker "$round"
