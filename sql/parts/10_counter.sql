@@ -4,9 +4,10 @@ CREATE FUNCTION dc_create(counter text, shard_by text DEFAULT 'backend', max_sha
 COMMENT ON FUNCTION dc_create(text, text, int, int, text, interval, text, interval, text, boolean) IS 'creates a counter table';
 
 CREATE FUNCTION dc_alter(counter regclass, shard_by text DEFAULT NULL, max_shards int DEFAULT NULL, events interval DEFAULT NULL, notify text DEFAULT NULL,
-	mode text DEFAULT NULL, flush_interval interval DEFAULT NULL, durability text DEFAULT NULL, op_retention interval DEFAULT NULL, totals text DEFAULT NULL) RETURNS void
+	mode text DEFAULT NULL, flush_interval interval DEFAULT NULL, durability text DEFAULT NULL, op_retention interval DEFAULT NULL, totals text DEFAULT NULL,
+	on_drift text DEFAULT NULL) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
-COMMENT ON FUNCTION dc_alter(regclass, text, int, interval, text, text, interval, text, interval, text) IS 'changes the settings of a counter table';
+COMMENT ON FUNCTION dc_alter(regclass, text, int, interval, text, text, interval, text, interval, text, text) IS 'changes the settings of a counter table';
 
 CREATE FUNCTION dc_drop(counter regclass) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;

@@ -49,7 +49,7 @@ COMMENT ON COLUMN dcounter.source_state.counter IS 'the counter table';
 COMMENT ON COLUMN dcounter.source_state.state IS 'building, exact, suspect or drifted';
 COMMENT ON COLUMN dcounter.source_state.epoch IS 'changes with all that changes values other than with rows of the source';
 COMMENT ON COLUMN dcounter.source_state.built_to IS 'keys up to here are built';
-COMMENT ON COLUMN dcounter.source_state.pass_to IS 'keys up to here are checked in the pass that is under way';
+COMMENT ON COLUMN dcounter.source_state.pass_to IS 'the pass that is under way: what it goes over (1 counter, 2 source), the epoch at its beginning, and now, keys that differed, that were noted before it, that were repaired, that were left, and the last key';
 COMMENT ON COLUMN dcounter.source_state.passes IS 'passes over all keys that were finished';
 COMMENT ON COLUMN dcounter.source_state.last_pass IS 'when the last of them was';
 COMMENT ON COLUMN dcounter.source_state.keys_checked IS 'keys compared, in all';
@@ -68,8 +68,10 @@ CREATE TABLE dcounter.drift (
 	value    pg_catalog.int8        NOT NULL,
 	drift    pg_catalog.int8        NOT NULL,
 	repaired pg_catalog.bool        NOT NULL,
+	epoch    pg_catalog.int8        NOT NULL,
 	CONSTRAINT drift_pkey PRIMARY KEY (id)
 );
+CREATE INDEX drift_key ON dcounter.drift (counter, key);
 COMMENT ON TABLE dcounter.drift IS 'differences that were found between bound counter tables and their sources: the last 10,000';
 COMMENT ON SEQUENCE dcounter.drift_id_seq IS 'numbers of these differences';
 COMMENT ON COLUMN dcounter.drift.id IS 'in the order in which they were found';
@@ -80,6 +82,7 @@ COMMENT ON COLUMN dcounter.drift.source IS 'what the source has';
 COMMENT ON COLUMN dcounter.drift.value IS 'what the counter had';
 COMMENT ON COLUMN dcounter.drift.drift IS 'the difference';
 COMMENT ON COLUMN dcounter.drift.repaired IS 'whether it was repaired at once';
+COMMENT ON COLUMN dcounter.drift.epoch IS 'that of the state: a difference that is found again in the same one is not noted again';
 
 CREATE FUNCTION dcounter.on_source_change() RETURNS pg_catalog.trigger
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;

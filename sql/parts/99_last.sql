@@ -14,7 +14,7 @@ GRANT SELECT ON dcounter.changed_key, dcounter.source_state, dcounter.consumer, 
 GRANT SELECT ON dcounter.outbox_0, dcounter.outbox_1, dcounter.outbox_2, dcounter.outbox_3, dcounter.outbox_4,
 	dcounter.outbox_5, dcounter.outbox_6, dcounter.outbox_7 TO pg_database_owner;
 GRANT SELECT ON dcounter.mark, dcounter.mark_value TO pg_database_owner;
-GRANT SELECT ON dc_marks TO PUBLIC; -- which shows what the caller may read
+GRANT SELECT ON dc_marks, dc_stat_drift, dc_drifts TO PUBLIC; -- which show what the caller may read
 
 -- The functions behind them decide which rows the caller is shown.
 GRANT SELECT ON dc_tables, dc_stat_counters, dc_stat_shards, dc_stat_hot_keys, dc_stat_memory, dc_stat_buffer, dc_stat_worker, dc_stat_outbox, dc_stat_consumers TO PUBLIC;

@@ -26,6 +26,7 @@
 #include "bound/mark.h"
 #include "bound/refs.h"
 #include "bound/sourcetrigger.h"
+#include "bound/verify.h"
 #include "catalog/catalog.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_inherits.h"
@@ -71,6 +72,7 @@ static List *tables(Oid counter, List *tables);
 
 static const DcBoundHooks hooks = {
 	.is_bound = source_is_bound,
+	.alter = drift_alter,
 	.dropped = dropped,
 	.tables = tables,
 	.write = refs_write_all,
@@ -87,6 +89,7 @@ bound_init(bool preloading)
 	bound_hooks = &hooks;
 	refs_init();
 	build_job_init();
+	verify_init();
 }
 
 /*

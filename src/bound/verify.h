@@ -26,8 +26,7 @@ typedef struct DcVerified
 	int64 keys;
 	int64 rows;		/* of the source, and entries of its indexes */
 	int64 left_out; /* keys with too many rows */
-	bool has_last;	/* the position: */
-	char *last;		/* the last key that was gone over */
+	char *last;		/* the last key that was gone over, NULL: none */
 	bool end;		/* there are no more */
 } DcVerified;
 
@@ -46,10 +45,13 @@ extern bool verify_all_keys(DcSourceRead *read, DcVerified *done);
 extern bool verify_triggers_fire(const DcSourceRead *read);
 
 /* drift.c */
-extern void drift_note(Oid counter, const DcDrifts *drifts, bool repaired);
+extern Numeric drift_add(Numeric sum, int64 drift);
+extern int64 drift_count(Oid counter, int64 epoch);
+extern void drift_new(Oid counter, int64 epoch, int64 known, DcDrifts *drifts);
+extern void drift_note(Oid counter, int64 epoch, const DcDrifts *drifts, bool repaired);
 extern void drift_events(Oid counter, const DcDrifts *drifts, int64 max, bool repaired);
 extern void drift_notify(Oid counter);
-extern void drift_warn(const DcSourceRow *row, int64 found, int64 left);
+extern void drift_warn(const DcSourceRow *row, int64 found, int64 repaired);
 extern void drift_alter(Oid counter, const char *on_drift);
 
 #endif /* DC_VERIFY_H */

@@ -212,15 +212,11 @@ static void
 add_diff(DcDrifts *drifts, const DcSourceDiff *diff)
 {
 	DcSourceDiff *kept;
-	Datum amount;
 
 	if (diff->drift == 0)
 		return;
-	amount = DirectFunctionCall1(numeric_abs, NumericGetDatum(int64_to_numeric(diff->drift)));
 	drifts->total++;
-	drifts->sum = drifts->sum == NULL
-		? DatumGetNumeric(amount)
-		: DatumGetNumeric(DirectFunctionCall2(numeric_add, NumericGetDatum(drifts->sum), amount));
+	drifts->sum = drift_add(drifts->sum != NULL ? drifts->sum : int64_to_numeric(0), diff->drift);
 	if (drifts->diffs == NULL)
 		drifts->diffs = palloc(STEP_KEYS * sizeof(DcSourceDiff));
 	if (drifts->n == STEP_KEYS)

@@ -212,6 +212,12 @@ json_add_null(DcJsonWriter *writer)
 }
 
 void
+json_add_bool(DcJsonWriter *writer, bool value)
+{
+	add_entry(writer, value ? JENTRY_ISBOOL_TRUE : JENTRY_ISBOOL_FALSE, 0);
+}
+
+void
 json_add_string(DcJsonWriter *writer, const char *data, uint32 len)
 {
 	check_length(len);
@@ -271,7 +277,7 @@ json_add_jsonb(DcJsonWriter *writer, Jsonb *value)
 				json_add_numeric(writer, scalar.val.numeric);
 				break;
 			case jbvBool:
-				add_entry(writer, scalar.val.boolean ? JENTRY_ISBOOL_TRUE : JENTRY_ISBOOL_FALSE, 0);
+				json_add_bool(writer, scalar.val.boolean);
 				break;
 			default:
 				elog(ERROR, "unexpected type of a jsonb scalar: %d", scalar.type);

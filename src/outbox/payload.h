@@ -71,6 +71,7 @@ extern void json_begin(StringInfo buf);
 extern Jsonb *json_end(StringInfo buf);
 extern void json_begin_object(DcJsonWriter *writer, StringInfo buf, const DcJsonKeys *keys);
 extern void json_add_null(DcJsonWriter *writer);
+extern void json_add_bool(DcJsonWriter *writer, bool value);
 extern void json_add_string(DcJsonWriter *writer, const char *data, uint32 len);
 extern void json_add_text(DcJsonWriter *writer, const text *value);
 extern void json_add_numeric(DcJsonWriter *writer, Numeric value);

@@ -49,7 +49,7 @@ static void check_table(Oid relid, const DcShape *shape);
 /*
  * dc_alter(counter regclass, shard_by text, max_shards int, events interval,
  * notify text, mode text, flush_interval interval, durability text,
- * op_retention interval, totals text) -> void. NULL keeps a setting. Other sessions see
+ * op_retention interval, totals text, on_drift text) -> void. NULL keeps a setting. Other sessions see
  * the change in their next transaction.
  *
  * To change the mode it waits for transactions that write to the table, and keeps
@@ -83,6 +83,8 @@ dc_alter(PG_FUNCTION_ARGS)
 		outbox_hooks->alter(row.counter,
 							PG_ARGISNULL(3) ? NULL : PG_GETARG_INTERVAL_P(3),
 							PG_ARGISNULL(4) ? NULL : PG_GETARG_TEXT_PP(4));
+	if (!PG_ARGISNULL(10))
+		bound_hooks->alter(row.counter, text_to_cstring(PG_GETARG_TEXT_PP(10)));
 	if (row.mode != counter->row.mode)
 	{
 		counter_hooks->apply_early(); /* increments of this transaction go the way they began */
