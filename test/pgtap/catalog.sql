@@ -251,6 +251,7 @@ INSERT INTO expected VALUES
 INSERT INTO expected VALUES
 	('public.dc_bind(counter regclass, source regclass, key text, value text DEFAULT ''1''::text, filter text DEFAULT NULL::text, distinct_of text DEFAULT NULL::text, build text DEFAULT ''worker''::text, lock_timeout interval DEFAULT ''00:00:00.2''::interval, replicated boolean DEFAULT false, on_detach text DEFAULT ''subtract''::text)', 'void', 'volatile', 'unsafe', false, 1000, 0),
 	('public.dc_unbind(counter regclass)', 'void', 'volatile', 'unsafe', false, 1000, 0),
+	('dcounter.source_differs(anyelement,anyelement)', 'boolean', 'immutable', 'safe', false, 1, 0),
 	('dcounter.source_row()', 'trigger', 'volatile', 'unsafe', false, 10, 0),
 	('dcounter.source_truncate()', 'trigger', 'volatile', 'unsafe', false, 10, 0),
 	('dcounter.on_source_change()', 'trigger', 'volatile', 'unsafe', false, 10, 0),
@@ -282,7 +283,7 @@ CREATE TEMP VIEW plumbing AS
 		UNION SELECT oprcode FROM pg_operator WHERE oprnegate <> 0);
 SELECT is((SELECT count(*) FROM plumbing), 30::bigint, 'functions that types, casts and comparisons are made of');
 SELECT is_empty($$SELECT oid::regprocedure FROM plumbing WHERE schema <> 'dcounter' OR NOT has_function_privilege('public', oid, 'EXECUTE')$$, 'they are in schema dcounter, and PUBLIC may execute them');
-SELECT set_eq($$SELECT proname::text FROM members WHERE schema = 'dcounter' AND oid NOT IN (SELECT oid FROM plumbing) AND has_function_privilege('public', oid, 'EXECUTE')$$, ARRAY['stat_counters', 'stat_shards', 'stat_memory', 'maintainer', 'totals_way', 'stat_buffer', 'stat_hot_keys', 'stat_worker', 'stat_outbox', 'stat_consumers', 'last_fetch', 'outbox_capture', 'on_ledger_change', 'on_counter_truncate', 'on_counter_delete', 'source_row', 'source_truncate'],
+SELECT set_eq($$SELECT proname::text FROM members WHERE schema = 'dcounter' AND oid NOT IN (SELECT oid FROM plumbing) AND has_function_privilege('public', oid, 'EXECUTE')$$, ARRAY['stat_counters', 'stat_shards', 'stat_memory', 'maintainer', 'totals_way', 'stat_buffer', 'stat_hot_keys', 'stat_worker', 'stat_outbox', 'stat_consumers', 'last_fetch', 'outbox_capture', 'on_ledger_change', 'on_counter_truncate', 'on_counter_delete', 'source_row', 'source_truncate', 'source_differs'],
 	'PUBLIC may not execute, or make triggers of, the internal functions, but for those of the types, of the views, of attached tables and of dc_relay');
 
 -- The extension
