@@ -114,11 +114,12 @@ source_leaves(Oid relid, LOCKMODE mode)
 }
 
 /*
- * source_begin_change locks a binding whose values are about to change other than with rows;
- * false if there is none any more.
+ * source_begin_change locks a binding whose values are about to change other than with rows, and
+ * reads it again: another session may have detached a partition meanwhile, and have made the
+ * table of what is carried. False if there is none any more.
  */
 bool
-source_begin_change(const DcSourceRow *row)
+source_begin_change(DcSourceRow *row)
 {
 	DcSourceStateRow state;
 	DcSourceRow now;
@@ -130,6 +131,7 @@ source_begin_change(const DcSourceRow *row)
 		return false;
 	state.epoch++;
 	source_state_store(&state);
+	*row = now;
 	return true;
 }
 
