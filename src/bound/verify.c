@@ -61,8 +61,8 @@
 /* From the end of a pass to the next one, and for tables that cannot be verified, ms. */
 #define PASS_PAUSE_MS 60000
 
-/* When to look again, if no table is due, ms. */
-#define LOOK_MS 5000
+/* When to look again, if no table is due, or one could not be verified, ms. */
+#define LOOK_MS 1000
 
 /* Events of one pass. */
 #define MAX_EVENTS 1000
