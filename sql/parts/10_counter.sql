@@ -93,6 +93,10 @@ CREATE FUNCTION dcounter.on_ddl() RETURNS pg_catalog.event_trigger
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
 COMMENT ON FUNCTION dcounter.on_ddl() IS 'internal: does to tables what was done to the one that they belong to, or refuses that';
 
+CREATE FUNCTION dcounter.on_ddl_begin() RETURNS pg_catalog.event_trigger
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
+COMMENT ON FUNCTION dcounter.on_ddl_begin() IS 'internal: looks at what a command is about to drop or rename';
+
 CREATE FUNCTION dcounter.on_counter_truncate() RETURNS pg_catalog.trigger
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
 COMMENT ON FUNCTION dcounter.on_counter_truncate() IS 'internal: truncates the tables of a counter together';

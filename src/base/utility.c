@@ -17,7 +17,7 @@
 
 #include "base/utility.h"
 
-#define MAX_HOOKS 8
+#define MAX_HOOKS 12
 
 static DcUtilityHook hooks[MAX_HOOKS];
 static int nhooks = 0;

@@ -25,6 +25,7 @@
 #include "bound/build.h"
 #include "bound/mark.h"
 #include "bound/refs.h"
+#include "bound/sourceddl.h"
 #include "bound/sourcetrigger.h"
 #include "bound/verify.h"
 #include "catalog/catalog.h"
@@ -35,6 +36,7 @@
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "table/access.h"
+#include "table/protect.h"
 #include "table/subscription.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
@@ -87,6 +89,7 @@ void
 bound_init(bool preloading)
 {
 	bound_hooks = &hooks;
+	source_ddl_init();
 	refs_init();
 	build_job_init();
 	verify_init();
@@ -139,6 +142,12 @@ dc_bind(PG_FUNCTION_ARGS)
 	source = table_open(row.source, NoLock);
 	source_expressions_check(&row, source);
 	table_close(source, NoLock);
+	if (row.distinct_of != NULL && row.on_detach == DC_DETACH_KEEP)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("distinct values of partitions that are detached cannot be kept"),
+				 errdetail("The rows that are left may have the same values."),
+				 errhint("Use on_detach => 'subtract'.")));
 	if (row.distinct_of != NULL)
 		row.refs = refs_create(row.counter);
 	source_insert(&row);
@@ -149,6 +158,7 @@ dc_bind(PG_FUNCTION_ARGS)
 	state.drift_sum = DatumGetNumeric(DirectFunctionCall1(int8_numeric, Int64GetDatum(0)));
 	source_state_store(&state);
 	source_triggers_make(row.source);
+	protect_create_bound(&counter_lookup(row.counter)->row);
 	if (row.build == DC_BUILD_NOW)
 		build_now(&row);
 	PG_RETURN_VOID();
@@ -406,12 +416,7 @@ bound_forget(const DcSourceRow *row, bool drop_triggers)
 	(void) bound_lock(row->counter, true);
 	(void) source_delete(row->counter);
 	if (drop_triggers && get_rel_name(row->source) != NULL)
-	{
-		if (source_rows_of(row->source) == NIL)
-			source_triggers_drop(row->source);
-		else if (compat_owns_relation(row->source, GetUserId()))
-			source_triggers_make(row->source); /* else the condition stays as wide as it is */
-	}
+		source_triggers_adapt(row->source);
 	for (int i = 0; i < lengthof(tables); i++)
 	{
 		if (OidIsValid(tables[i]) && get_rel_name(tables[i]) != NULL)
@@ -420,8 +425,8 @@ bound_forget(const DcSourceRow *row, bool drop_triggers)
 }
 
 /*
- * dropped ends the binding of a table that is no longer a counter table. Its source is not locked: the triggers
- * stay, and count nothing.
+ * dropped ends the binding of a table that is no longer a counter table. If its source cannot be locked at
+ * once, the triggers stay, and count nothing.
  */
 static void
 dropped(Oid counter)
@@ -430,7 +435,7 @@ dropped(Oid counter)
 
 	marks_forget(counter);
 	if (source_read(counter, &row))
-		bound_forget(&row, false);
+		bound_forget(&row, source_lock_at_once(row.source));
 }
 
 /*

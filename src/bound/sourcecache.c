@@ -25,8 +25,7 @@
 #include "base/compat.h"
 #include "base/relcached.h"
 #include "base/roles.h"
-#include "bound/sourcetrigger.h"
-#include "catalog/partition.h"
+#include "bound/sourceddl.h"
 #include "miscadmin.h"
 #include "table/access.h"
 #include "utils/acl.h"
@@ -56,7 +55,6 @@ static DcRelCached entries = {
 static void sweep(void);
 static void entry_make(Entry *entry, Relation rel);
 static void add_bindings(DcBoundList *list, Oid source, Relation rel, List **watched);
-static void check_owners(Oid source, Oid counter);
 
 /*
  * source_bindings returns the bindings that rows of a relation count for; the relation is open
@@ -123,7 +121,7 @@ entry_make(Entry *entry, Relation rel)
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "dcounter source", ALLOCSET_SMALL_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(cxt);
 	DcBoundList *list = palloc0(sizeof(DcBoundList));
-	List *sources = lcons_oid(RelationGetRelid(rel), rel->rd_rel->relispartition ? get_partition_ancestors(RelationGetRelid(rel)) : NIL);
+	List *sources = source_lineage(RelationGetRelid(rel));
 	List *watched = list_copy(sources);
 	ListCell *lc;
 
@@ -157,7 +155,7 @@ add_bindings(DcBoundList *list, Oid source, Relation rel, List **watched)
 
 		memset(bound, 0, sizeof(DcBound));
 		bound->row = *(DcSourceRow *) lfirst(lc);
-		check_owners(source, bound->row.counter);
+		source_check_owners(source, bound->row.counter);
 		bound->eval = source_eval_make(&bound->row, root, rel, list->cxt);
 		*watched = lappend_oid(*watched, bound->row.counter);
 	}
@@ -165,10 +163,10 @@ add_bindings(DcBoundList *list, Oid source, Relation rel, List **watched)
 }
 
 /*
- * check_owners raises 42501 if the owner of the source may not act as the counter's.
+ * source_check_owners raises 42501 if the owner of the source may not act as the counter's.
  */
-static void
-check_owners(Oid source, Oid counter)
+void
+source_check_owners(Oid source, Oid counter)
 {
 	Oid owner = relation_owner(source);
 	Oid wanted = relation_owner(counter);

@@ -24,6 +24,7 @@
 PG_FUNCTION_INFO_V1(source_row);
 
 static void check_call(FunctionCallInfo fcinfo);
+static bool is_own_trigger(const TriggerData *data);
 static void warn_unbound(Relation rel);
 static bool counts(const DcBound *bound);
 static void count_update(DcBound *bound, TupleTableSlot *old, TupleTableSlot *new);
@@ -42,6 +43,8 @@ source_row(PG_FUNCTION_ARGS)
 	const DcBoundList *list;
 
 	check_call(fcinfo);
+	if (!is_own_trigger(data))
+		return PointerGetDatum(NULL);
 	list = source_bindings(data->tg_relation);
 	if (unlikely(list->n == 0))
 		warn_unbound(data->tg_relation);
@@ -73,6 +76,17 @@ check_call(FunctionCallInfo fcinfo)
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("source_row() must be an AFTER trigger, FOR EACH ROW"),
 				 errhint("Use dc_bind().")));
+}
+
+/*
+ * is_own_trigger tells whether a trigger is ours: another one with this function must not count
+ * the same rows again. A table has one trigger by a name.
+ */
+static bool
+is_own_trigger(const TriggerData *data)
+{
+	return strcmp(data->tg_trigger->tgname,
+				  TRIGGER_FIRED_BY_UPDATE(data->tg_event) ? SOURCE_TRIGGER_UPDATE : SOURCE_TRIGGER_ROW) == 0;
 }
 
 /*

@@ -15,7 +15,10 @@
 
 /* sourcetriggers.c */
 extern void source_triggers_make(Oid source);
-extern void source_truncate_trigger(Oid relid);
+extern void source_trigger_make(Oid relid, const char *name, const char *definition, bool always);
+extern void source_trigger_drop(Oid relid, const char *name);
+extern bool source_triggers_being_made(Oid relid);
+extern void source_triggers_adapt(Oid source);
 extern void source_triggers_drop(Oid source);
 
 /* sourcecache.c: a binding, ready to count the rows of one relation */
@@ -36,6 +39,7 @@ typedef struct DcBoundList
 } DcBoundList;
 
 extern const DcBoundList *source_bindings(Relation rel);
+extern void source_check_owners(Oid source, Oid counter);
 extern DcCounter *bound_counter(DcBound *bound);
 extern void bound_add(DcBound *bound, const DcCounted *counted, int sign);
 

@@ -18,15 +18,19 @@
 #include "access/table.h"
 #include "base/compat.h"
 #include "base/runas.h"
-#include "bound/sourcetrigger.h"
+#include "bound/sourceddl.h"
 #include "catalog/dependency.h"
 #include "catalog/pg_trigger.h"
 #include "commands/trigger.h"
 #include "nodes/bitmapset.h"
+#include "table/protect.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/typcache.h"
+
+/* The table that source_trigger_make() is at work on, or InvalidOid. */
+static Oid being_made = InvalidOid;
 
 static void make_trigger(Oid source, const char *name, const char *event, const char *condition, bool always);
 static void check_name(Oid relid, const char *name);
@@ -34,7 +38,6 @@ static bool is_ours(const Trigger *trigger);
 static char *update_condition(Oid source, const List *rows);
 static void add_column(StringInfo condition, Form_pg_attribute att);
 static bool has_own_equality(Oid type);
-static void drop_trigger(Oid source, const char *name);
 
 /*
  * source_triggers_make makes the triggers that the bindings of a source need, or replaces them.
@@ -55,20 +58,32 @@ source_triggers_make(Oid source)
 	if (condition != NULL)
 		make_trigger(source, SOURCE_TRIGGER_UPDATE, "UPDATE", condition, always);
 	else
-		drop_trigger(source, SOURCE_TRIGGER_UPDATE);
-	source_truncate_trigger(source);
+		source_trigger_drop(source, SOURCE_TRIGGER_UPDATE);
+	source_truncate_triggers(source, always);
+}
+
+/*
+ * source_triggers_adapt makes the triggers of a source those that its bindings need, of which some have
+ * ended. The source and its partitions are locked ACCESS EXCLUSIVE.
+ */
+void
+source_triggers_adapt(Oid source)
+{
+	if (source_rows_of(source) == NIL)
+		source_triggers_drop(source);
+	else
+		source_triggers_make(source);
 }
 
 static void
 make_trigger(Oid source, const char *name, const char *event, const char *condition, bool always)
 {
-	char *table = relation_sql_name(source);
+	char *when = condition != NULL ? psprintf(" WHEN (%s)", condition) : "";
 
-	check_name(source, name);
-	run_ddl(psprintf("CREATE OR REPLACE TRIGGER %s AFTER %s ON %s FOR EACH ROW %s EXECUTE FUNCTION " DC_SCHEMA "." SOURCE_ROW_FUNCTION "()",
-					 name, event, table, condition != NULL ? psprintf("WHEN (%s)", condition) : ""));
-	run_ddl_done(OidIsValid(get_trigger_oid(source, name, true)), table);
-	run_ddl(psprintf("ALTER TABLE %s ENABLE %s TRIGGER %s", table, always ? "ALWAYS" : "", name));
+	source_trigger_make(source, name,
+						psprintf("AFTER %s ON %s FOR EACH ROW%s EXECUTE FUNCTION " DC_SCHEMA "." SOURCE_ROW_FUNCTION "()",
+								 event, relation_sql_name(source), when),
+						always);
 }
 
 /*
@@ -99,19 +114,42 @@ is_ours(const Trigger *trigger)
 }
 
 /*
- * source_truncate_trigger puts the trigger for TRUNCATE on a source, or on a partition of one, which
- * does not get it from its parent.
+ * source_trigger_make makes a trigger on a source or a partition of one, or replaces it. It does so as the
+ * owner of the table: a partition may have another one, and whoever unbinds one of several counters
+ * need not own the source.
  */
 void
-source_truncate_trigger(Oid relid)
+source_trigger_make(Oid relid, const char *name, const char *definition, bool always)
 {
+	DcRunAs state;
 	char *table = relation_sql_name(relid);
+	Oid outer = being_made;
 
-	check_name(relid, SOURCE_TRIGGER_TRUNCATE);
-	run_ddl(psprintf("CREATE OR REPLACE TRIGGER " SOURCE_TRIGGER_TRUNCATE " BEFORE TRUNCATE ON %s"
-					 " FOR EACH STATEMENT EXECUTE FUNCTION " DC_SCHEMA "." SOURCE_TRUNCATE_FUNCTION "()",
-					 table));
-	run_ddl_done(OidIsValid(get_trigger_oid(relid, SOURCE_TRIGGER_TRUNCATE, true)), table);
+	check_name(relid, name);
+	runas_begin(&state, relation_owner(relid));
+	PG_TRY();
+	{
+		being_made = relid;
+		trigger_create(relid, name, definition);
+		run_ddl(psprintf("ALTER TABLE %s ENABLE %s TRIGGER %s", table, always ? "ALWAYS" : "", name));
+	}
+	PG_FINALLY();
+	{
+		being_made = outer;
+	}
+	PG_END_TRY();
+	runas_end(&state);
+	run_ddl_done(OidIsValid(get_trigger_oid(relid, name, true)), table);
+}
+
+/*
+ * source_triggers_being_made tells whether the triggers of a table are being made here: they
+ * need not all be there yet, or as they have to be.
+ */
+bool
+source_triggers_being_made(Oid relid)
+{
+	return relid == being_made;
 }
 
 /*
@@ -164,16 +202,16 @@ has_own_equality(Oid type)
 void
 source_triggers_drop(Oid source)
 {
-	drop_trigger(source, SOURCE_TRIGGER_ROW);
-	drop_trigger(source, SOURCE_TRIGGER_UPDATE);
-	drop_trigger(source, SOURCE_TRIGGER_TRUNCATE);
+	source_trigger_drop(source, SOURCE_TRIGGER_ROW);
+	source_trigger_drop(source, SOURCE_TRIGGER_UPDATE);
+	source_truncate_triggers_drop(source);
 }
 
 /*
- * drop_trigger drops a trigger that is one of ours, if it is there. Its copies on partitions go with it.
+ * source_trigger_drop drops a trigger that is one of ours, if it is there. Its copies on partitions go with it.
  */
-static void
-drop_trigger(Oid source, const char *name)
+void
+source_trigger_drop(Oid source, const char *name)
 {
 	Relation rel = table_open(source, NoLock);
 	ObjectAddress address = {0};

@@ -1,16 +1,246 @@
 /*
  * sourcetruncate.c
- *		TRUNCATE of a source.
+ *		TRUNCATE of a source, or of partitions of one.
+ *
+ * The trigger is on the source and on all of its partitions with rows, as it is for the
+ * statement and partitions do not get it from their parent. It is called before the
+ * statement does its work, when all tables that the statement empties are locked ACCESS
+ * EXCLUSIVE, those of CASCADE included.
+ *
+ *	- If the source itself is truncated, its values are subtracted (source_count_nothing).
+ *	- If a partition is, its rows are read, and subtracted.
+ *
+ * In one statement the triggers of the source and of its partitions are called, in any order. A
+ * partition whose source comes later is read, and then there is less to subtract for the source.
+ * One that comes later than its source is passed over: the source is marked in the
+ * context of the statement, which the hook for utility statements keeps on a stack, as
+ * triggers may run such statements of their own. There are statements without a context: those
+ * that a subscription applies, and the first of a session that has not loaded the library
+ * yet. Then the trigger of a partitioned source does nothing, and all partitions are
+ * read. The same is done if a partition is being detached concurrently: its rows are not
+ * truncated with the others, and still count until that is final.
+ *
+ * A subscription's TRUNCATE counts for the bindings that are replicated. Which trigger is called,
+ * and for which event, is looked at: another one with this function does nothing twice.
  */
 #include "postgres.h"
 
-#include "bound/bound.h"
+#include "access/table.h"
+#include "base/args.h"
+#include "base/utility.h"
+#include "bound/sourceddl.h"
+#include "catalog/pg_inherits.h"
+#include "commands/trigger.h"
 #include "fmgr.h"
+#include "nodes/parsenodes.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
 
 PG_FUNCTION_INFO_V1(source_truncate);
 
+/* A TRUNCATE that is being run; on the stack of around_truncate(). */
+typedef struct DcTruncating
+{
+	struct DcTruncating *outer;
+	List *whole; /* OIDs of sources whose values were subtracted, in TopTransactionContext */
+} DcTruncating;
+
+/* The innermost one, or NULL; around_truncate() sets it back on every way out. */
+static DcTruncating *truncating = NULL;
+
+static void around_truncate(DcUtility *utility);
+static bool is_own_trigger(const TriggerData *data);
+static List *counted_rows(Oid source);
+static bool truncated_whole(Oid source, const List *rows, bool has_rows);
+static bool is_being_detached(Oid relid);
+static void make_trigger(Oid relid, bool always);
+
+void
+source_truncate_init(void)
+{
+	utility_add(around_truncate);
+}
+
+static void
+around_truncate(DcUtility *utility)
+{
+	DcTruncating context = {.outer = truncating};
+
+	if (!IsA(utility->statement, TruncateStmt))
+	{
+		utility_run(utility);
+		return;
+	}
+	PG_TRY();
+	{
+		truncating = &context;
+		utility_run(utility);
+	}
+	PG_FINALLY();
+	{
+		truncating = context.outer;
+	}
+	PG_END_TRY();
+}
+
+/*
+ * source_truncate() -> trigger, BEFORE TRUNCATE FOR EACH STATEMENT
+ *
+ * Errors: 39P01 if it is another kind of trigger.
+ */
 Datum
 source_truncate(PG_FUNCTION_ARGS)
 {
-	ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED), errmsg("cannot truncate a source")));
+	TriggerData *data = (TriggerData *) fcinfo->context;
+	Oid relid;
+	bool has_rows;
+	ListCell *lc;
+
+	trigger_check(fcinfo, SOURCE_TRUNCATE_FUNCTION "()");
+	if (!TRIGGER_FIRED_BY_TRUNCATE(data->tg_event) || !TRIGGER_FIRED_BEFORE(data->tg_event))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("source_truncate() must be a BEFORE TRUNCATE trigger"),
+				 errhint("Use dc_bind().")));
+	if (!is_own_trigger(data))
+		PG_RETURN_POINTER(NULL);
+	relid = RelationGetRelid(data->tg_relation);
+	has_rows = data->tg_relation->rd_rel->relkind != RELKIND_PARTITIONED_TABLE;
+	foreach(lc, source_lineage(relid))
+	{
+		Oid source = lfirst_oid(lc);
+		List *rows = counted_rows(source);
+		ListCell *lc2;
+
+		if (rows == NIL || (source == relid && truncated_whole(source, rows, has_rows)) || !has_rows ||
+			(truncating != NULL && list_member_oid(truncating->whole, source)))
+			continue;
+		foreach(lc2, rows)
+		{
+			if (!source_begin_change(lfirst(lc2)))
+				rows = foreach_delete_current(rows, lc2);
+		}
+		source_count_rows(source, rows, relid, -1);
+	}
+	PG_RETURN_POINTER(NULL);
+}
+
+/*
+ * is_own_trigger tells whether the trigger is ours: there is one by its name.
+ */
+static bool
+is_own_trigger(const TriggerData *data)
+{
+	return strcmp(data->tg_trigger->tgname, SOURCE_TRIGGER_TRUNCATE) == 0;
+}
+
+/*
+ * counted_rows lists the bindings that this session's changes of a source count for.
+ */
+static List *
+counted_rows(Oid source)
+{
+	List *rows = source_rows_of(source);
+	ListCell *lc;
+
+	foreach(lc, rows)
+	{
+		if (SessionReplicationRole == SESSION_REPLICATION_ROLE_REPLICA &&
+			!((DcSourceRow *) lfirst(lc))->replicated)
+			rows = foreach_delete_current(rows, lc);
+		else
+			source_check_owners(source, ((DcSourceRow *) lfirst(lc))->counter);
+	}
+	return rows;
+}
+
+/*
+ * truncated_whole does what TRUNCATE of a source entails. False if its partitions are to do it.
+ */
+static bool
+truncated_whole(Oid source, const List *rows, bool has_rows)
+{
+	ListCell *lc;
+
+	if (!has_rows)
+	{
+		MemoryContext old;
+
+		if (truncating == NULL || is_being_detached(source))
+			return false;
+		old = MemoryContextSwitchTo(TopTransactionContext);
+		truncating->whole = lappend_oid(truncating->whole, source);
+		MemoryContextSwitchTo(old);
+	}
+	foreach(lc, rows)
+		source_count_nothing(lfirst(lc));
+	return true;
+}
+
+/*
+ * is_being_detached tells whether a partition of a table, of any level, is being detached concurrently.
+ */
+static bool
+is_being_detached(Oid relid)
+{
+	bool detached = false;
+	ListCell *lc;
+
+	if (get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE)
+		return false;
+	foreach(lc, find_inheritance_children_extended(relid, false, NoLock, &detached, NULL))
+	{
+		if (detached || is_being_detached(lfirst_oid(lc)))
+			return true;
+	}
+	return detached;
+}
+
+/*
+ * source_truncate_triggers puts the trigger on a source, or on a partition of one, and on all their
+ * partitions, which are locked SHARE ROW EXCLUSIVE.
+ */
+void
+source_truncate_triggers(Oid relid, bool always)
+{
+	ListCell *lc;
+
+	make_trigger(relid, always);
+	if (get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE)
+		return;
+	foreach(lc, source_leaves(relid, ShareRowExclusiveLock))
+		make_trigger(lfirst_oid(lc), always);
+}
+
+static void
+make_trigger(Oid relid, bool always)
+{
+	source_trigger_make(relid, SOURCE_TRIGGER_TRUNCATE,
+						psprintf("BEFORE TRUNCATE ON %s FOR EACH STATEMENT EXECUTE FUNCTION " DC_SCHEMA "." SOURCE_TRUNCATE_FUNCTION "()",
+								 relation_sql_name(relid)),
+						always);
+}
+
+/*
+ * source_truncate_triggers_drop drops them where no source is left. The tables are locked ACCESS EXCLUSIVE.
+ */
+void
+source_truncate_triggers_drop(Oid relid)
+{
+	List *members = get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE
+		? find_all_inheritors(relid, AccessExclusiveLock, NULL)
+		: list_make1_oid(relid);
+	ListCell *lc;
+
+	foreach(lc, members)
+	{
+		bool counts = false;
+		ListCell *lc2;
+
+		foreach(lc2, source_lineage(lfirst_oid(lc)))
+			counts |= source_rows_of(lfirst_oid(lc2)) != NIL;
+		if (!counts)
+			source_trigger_drop(lfirst_oid(lc), SOURCE_TRIGGER_TRUNCATE);
+	}
 }

@@ -222,4 +222,4 @@ follow_all(const DcDdl *ddl, Oid relid, const DcSibling *sibling)
 	}
 }
 
-const DcDdlHook ledger_ddl = {ledger_dropped, ledger_altered};
+const DcDdlHook ledger_ddl = {ledger_dropped, ledger_altered, NULL};

@@ -267,4 +267,4 @@ set_arguments(Oid trigger, char **args)
 	table_close(catalog, RowExclusiveLock);
 }
 
-const DcDdlHook capture_ddl = {columns_dropped, column_renamed};
+const DcDdlHook capture_ddl = {columns_dropped, column_renamed, NULL};

@@ -2,7 +2,7 @@
  * ddlhooks.c
  *		Following DDL on the tables of a counter.
  *
- * Two event triggers keep the catalog true and the tables of a counter together, so that
+ * Event triggers keep the catalog true and the tables of a counter together, so that
  * plain DDL is all that a user needs:
  *
  *	- dcounter_drop, of sql_drop: dropping either table removes the settings, and dropping
@@ -10,6 +10,8 @@
  *	- dcounter_ddl, of ddl_command_end: ALTER TABLE (or FOREIGN TABLE) ... RENAME TO, SET
  *	  SCHEMA and OWNER TO on the table of totals are repeated on the shard table; storage.c
  *	  does the same for how the tables are kept, and refuses some commands.
+ *	- dcounter_begin, of ddl_command_start: loads the library before a command that only
+ *	  hooks of it can follow, and lets rooms look at what will not be there afterwards.
  *
  * They call the functions that this and other rooms have registered. At a drop they call
  * the last one first, so that a room finds what the rooms before it know of its tables. At
@@ -24,10 +26,15 @@
 
 #include "access/htup_details.h"
 #include "access/xact.h"
+#include "base/compat.h"
 #include "base/hooks.h"
 #include "base/rowread.h"
 #include "base/runas.h"
+#include "catalog/namespace.h"
+#include "catalog/partition.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_collation.h"
+#include "catalog/pg_trigger.h"
 #include "catalog/pg_type.h"
 #include "commands/event_trigger.h"
 #include "commands/trigger.h"
@@ -41,6 +48,7 @@
 #include "table/ddlhooks.h"
 #include "table/storage.h"
 #include "table/table.h"
+#include "tcop/deparse_utility.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
@@ -50,6 +58,7 @@
 
 PG_FUNCTION_INFO_V1(on_drop);
 PG_FUNCTION_INFO_V1(on_ddl);
+PG_FUNCTION_INFO_V1(on_ddl_begin);
 
 /* Columns of pg_event_trigger_dropped_objects(), and of the other one the first three. */
 #define COL_CLASS 1
@@ -60,13 +69,20 @@ PG_FUNCTION_INFO_V1(on_ddl);
 #define COL_TYPE 7
 #define COL_NAMES 11
 
+/* Of pg_event_trigger_ddl_commands(). */
+#define COL_COMMAND 9
+
 static DcDdl ddl_begin(FunctionCallInfo fcinfo, const char *function);
 static void ddl_read(DcDdl *ddl, Oid function);
 static bool is_table(TupleTableSlot *slot);
+static void add_object(DcDdl *ddl, Oid class, TupleTableSlot *slot);
 static void add_column(DcDdl *ddl, TupleTableSlot *slot, bool dropped);
-static bool cascades(Node *parsetree);
+static void add_trigger(DcDdl *ddl, TupleTableSlot *slot);
+static void add_partitions(DcDdl *ddl, TupleTableSlot *slot);
+static Oid partition_by_name(const RangeVar *name, const DcDdlPartition *partition);
+static char **names_of(TupleTableSlot *slot, int *n);
 
-#define MAX_HOOKS 4
+#define MAX_HOOKS 8
 
 static const DcDdlHook *hooks[MAX_HOOKS];
 static int nhooks = 0;
@@ -90,7 +106,7 @@ on_drop(PG_FUNCTION_ARGS)
 	DcDdl ddl = ddl_begin(fcinfo, "on_drop()");
 
 	ddl_read(&ddl, F_PG_EVENT_TRIGGER_DROPPED_OBJECTS);
-	if (ddl.relations == NIL && ddl.columns == NIL)
+	if (ddl.relations == NIL && ddl.columns == NIL && ddl.triggers == NIL && !ddl.types)
 		PG_RETURN_NULL();
 	for (int i = nhooks - 1; i >= 0; i--)
 	{
@@ -114,6 +130,22 @@ on_ddl(PG_FUNCTION_ARGS)
 	{
 		hooks[i]->altered(&ddl);
 		CommandCounterIncrement();
+	}
+	PG_RETURN_NULL();
+}
+
+/*
+ * on_ddl_begin() -> event_trigger, ddl_command_start
+ */
+Datum
+on_ddl_begin(PG_FUNCTION_ARGS)
+{
+	DcDdl ddl = ddl_begin(fcinfo, "on_ddl_begin()");
+
+	for (int i = 0; i < nhooks; i++)
+	{
+		if (hooks[i]->begins != NULL)
+			hooks[i]->begins(&ddl);
 	}
 	PG_RETURN_NULL();
 }
@@ -167,13 +199,21 @@ ddl_read(DcDdl *ddl, Oid function)
 		bool isnull; /* GRANT is about several objects */
 		Datum class = slot_nullable(slot, COL_CLASS, OIDOID, &isnull);
 
-		if (isnull || DatumGetObjectId(class) != RelationRelationId)
+		if (isnull)
 			continue;
+		if (DatumGetObjectId(class) != RelationRelationId)
+		{
+			if (dropped)
+				add_object(ddl, DatumGetObjectId(class), slot);
+			continue;
+		}
 		if (DatumGetInt32(slot_datum(slot, COL_COLUMN, INT4OID)) != 0)
 			add_column(ddl, slot, dropped);
 		else if (!dropped || is_table(slot))
 			ddl->relations = lappend_oid(ddl->relations,
 										 DatumGetObjectId(slot_datum(slot, COL_OBJECT, OIDOID)));
+		if (!dropped)
+			add_partitions(ddl, slot);
 	}
 	ExecDropSingleTupleTableSlot(slot);
 	tuplestore_end(result.setResult);
@@ -196,6 +236,20 @@ is_table(TupleTableSlot *slot)
 		strcmp(type, "sequence") == 0;
 }
 
+/*
+ * add_object notes an object that was dropped, and is no table.
+ */
+static void
+add_object(DcDdl *ddl, Oid class, TupleTableSlot *slot)
+{
+	if (DatumGetBool(slot_datum(slot, COL_TEMPORARY, BOOLOID)))
+		return;
+	if (class == TriggerRelationId)
+		add_trigger(ddl, slot);
+	else if (class == TypeRelationId || class == CollationRelationId)
+		ddl->types = true;
+}
+
 static void
 add_column(DcDdl *ddl, TupleTableSlot *slot, bool dropped)
 {
@@ -204,16 +258,94 @@ add_column(DcDdl *ddl, TupleTableSlot *slot, bool dropped)
 	column->relid = DatumGetObjectId(slot_datum(slot, COL_OBJECT, OIDOID));
 	if (dropped)
 	{
-		Datum names = slot_datum(slot, COL_NAMES, TEXTARRAYOID); /* schema, table, column */
-		Datum *elements;
 		int n;
+		char **names = names_of(slot, &n); /* schema, table, column */
 
-		deconstruct_array(DatumGetArrayTypeP(names), TEXTOID, -1, false, TYPALIGN_INT,
-						  &elements, NULL, &n);
-		column->name = TextDatumGetCString(elements[n - 1]);
+		column->name = names[n - 1];
 		column->original = DatumGetBool(slot_datum(slot, COL_ORIGINAL, BOOLOID));
 	}
 	ddl->columns = lappend(ddl->columns, column);
+}
+
+static void
+add_trigger(DcDdl *ddl, TupleTableSlot *slot)
+{
+	int n;
+	char **names = names_of(slot, &n); /* schema, table, trigger */
+	DcDdlTrigger *trigger = palloc(sizeof(DcDdlTrigger));
+
+	if (n != 3)
+		return;
+	trigger->schema = names[0];
+	trigger->table = names[1];
+	trigger->name = names[2];
+	trigger->original = DatumGetBool(slot_datum(slot, COL_ORIGINAL, BOOLOID));
+	ddl->triggers = lappend(ddl->triggers, trigger);
+}
+
+/*
+ * names_of returns the names of an object that was dropped.
+ */
+static char **
+names_of(TupleTableSlot *slot, int *n)
+{
+	Datum array = slot_datum(slot, COL_NAMES, TEXTARRAYOID);
+	Datum *elements;
+	char **names;
+
+	deconstruct_array(DatumGetArrayTypeP(array), TEXTOID, -1, false, TYPALIGN_INT,
+					  &elements, NULL, n);
+	names = palloc(*n * sizeof(char *));
+	for (int i = 0; i < *n; i++)
+		names[i] = TextDatumGetCString(elements[i]);
+	return names;
+}
+
+/*
+ * add_partitions notes which partitions an ALTER TABLE has attached or detached.
+ */
+static void
+add_partitions(DcDdl *ddl, TupleTableSlot *slot)
+{
+	CollectedCommand *command = (CollectedCommand *) DatumGetPointer(slot_datum(slot, COL_COMMAND, PG_DDL_COMMANDOID));
+	ListCell *lc;
+
+	if (command->type != SCT_AlterTable ||
+		get_rel_relkind(command->d.alterTable.objectId) != RELKIND_PARTITIONED_TABLE)
+		return;
+	foreach(lc, command->d.alterTable.subcmds)
+	{
+		CollectedATSubcmd *sub = lfirst(lc);
+		AlterTableCmd *cmd = IsA(sub->parsetree, AlterTableCmd) ? (AlterTableCmd *) sub->parsetree : NULL;
+		DcDdlPartition *partition;
+
+		if (cmd == NULL || (cmd->subtype != AT_AttachPartition && cmd->subtype != AT_DetachPartition && cmd->subtype != AT_DetachPartitionFinalize))
+			continue;
+		partition = palloc(sizeof(DcDdlPartition));
+		partition->parent = command->d.alterTable.objectId;
+		partition->attached = cmd->subtype == AT_AttachPartition;
+		partition->relid = sub->address.objectId;
+		if (!OidIsValid(partition->relid)) /* as before PostgreSQL 16 */
+			partition->relid = partition_by_name(castNode(PartitionCmd, cmd->def)->name, partition);
+		ddl->partitions = lappend(ddl->partitions, partition);
+	}
+}
+
+/*
+ * partition_by_name finds the table that was attached or detached. The command has locked it, so it has its
+ * name still, but others may have put another table before it in the search_path, or renamed
+ * schemas: then that is error 55000.
+ */
+static Oid
+partition_by_name(const RangeVar *name, const DcDdlPartition *partition)
+{
+	Oid relid = RangeVarGetRelid(name, NoLock, true);
+
+	run_ddl_done(OidIsValid(relid) && compat_has_locked(relid, AccessExclusiveLock) &&
+					 get_rel_relispartition(relid) == partition->attached &&
+					 (!partition->attached || get_partition_parent(relid, true) == partition->parent),
+				 name->relname);
+	return relid;
 }
 
 static void
@@ -258,7 +390,7 @@ sibling_drop(Oid relid, const DcDdl *ddl)
 		return;
 	name = relation_sql_name(relid);
 	run_ddl(psprintf("DROP %s %s%s", relation_sql_kind(relid), name,
-					 cascades(ddl->parsetree) ? " CASCADE" : ""));
+					 ddl_cascades(ddl) ? " CASCADE" : ""));
 	run_ddl_done(get_rel_name(relid) == NULL, name);
 }
 
@@ -324,16 +456,28 @@ sibling_follow(const DcDdl *ddl, Oid relid, Oid sibling, const char *suffix)
 }
 
 /*
- * cascades tells whether a command drops with CASCADE.
+ * ddl_cascades tells whether a command drops with CASCADE.
  */
-static bool
-cascades(Node *parsetree)
+bool
+ddl_cascades(const DcDdl *ddl)
 {
+	Node *parsetree = ddl->parsetree;
+
 	if (IsA(parsetree, DropStmt))
 		return ((DropStmt *) parsetree)->behavior == DROP_CASCADE;
 	if (IsA(parsetree, DropOwnedStmt))
 		return ((DropOwnedStmt *) parsetree)->behavior == DROP_CASCADE;
+	if (IsA(parsetree, AlterTableStmt))
+	{
+		ListCell *lc;
+
+		foreach(lc, ((AlterTableStmt *) parsetree)->cmds)
+		{
+			if (lfirst_node(AlterTableCmd, lc)->behavior == DROP_CASCADE)
+				return true;
+		}
+	}
 	return false;
 }
 
-const DcDdlHook table_ddl = {tables_dropped, tables_altered};
+const DcDdlHook table_ddl = {tables_dropped, tables_altered, NULL};

@@ -16,20 +16,41 @@ typedef struct DcDdlColumn
 	bool original; /* likewise: the command is about it */
 } DcDdlColumn;
 
+/* A trigger that a command has dropped. */
+typedef struct DcDdlTrigger
+{
+	char *schema; /* of its table */
+	char *table;
+	char *name;
+	bool original; /* the command is about it */
+} DcDdlTrigger;
+
+/* A table that a command has attached as a partition, or detached. */
+typedef struct DcDdlPartition
+{
+	Oid parent;
+	Oid relid;
+	bool attached;
+} DcDdlPartition;
+
 /* A command at its end. */
 typedef struct DcDdl
 {
 	CommandTag tag;
 	Node *parsetree;
-	List *relations; /* OIDs of those that it has dropped, or has altered or created */
-	List *columns;	 /* DcDdlColumn *, likewise */
+	List *relations;  /* OIDs of those that it has dropped, or has altered or created */
+	List *columns;	  /* DcDdlColumn *, likewise */
+	List *triggers;	  /* DcDdlTrigger *, dropped */
+	List *partitions; /* DcDdlPartition * */
+	bool types;		  /* it has dropped types or collations */
 } DcDdl;
 
-/* The functions of a room that are called then. */
+/* The functions of a room that are called then, and, if there is one, before the command. */
 typedef struct DcDdlHook
 {
 	void (*dropped)(const DcDdl *ddl);
 	void (*altered)(const DcDdl *ddl);
+	void (*begins)(const DcDdl *ddl);
 } DcDdlHook;
 
 /* of this room */
@@ -37,6 +58,7 @@ extern const DcDdlHook table_ddl;
 
 extern void ddl_hook_add(const DcDdlHook *hook);
 extern bool ddl_alters(const DcDdl *ddl);
+extern bool ddl_cascades(const DcDdl *ddl);
 extern void sibling_drop(Oid relid, const DcDdl *ddl);
 extern void sibling_follow(const DcDdl *ddl, Oid relid, Oid sibling,
 						   const char *suffix);

@@ -13,6 +13,8 @@
  *	- TRUNCATE of a shard table or of holds by themselves is refused for a stock and for a
  *	  ledger: units, or rows that balances must agree with, would be lost. The shard table of
  *	  a plain counter may be truncated; that forgets amounts that are not yet compacted.
+ *	- TRUNCATE of any table of a counter that is bound to a source is refused: its values
+ *	  are those of the source.
  *	- DELETE by hand is refused for a stock and for a ledger, on the same ground. Rows of
  *	  a plain counter may be deleted: that forgets the amounts in these rows.
  *
@@ -75,7 +77,6 @@ PG_FUNCTION_INFO_V1(on_counter_delete);
 static DcMember member_of(Oid relid, DcCounterRow *row);
 static void create_truncate(Oid relid, bool always);
 static void create_delete(Oid relid, const char *when);
-static void create_trigger(Oid relid, const char *name, const char *definition);
 static bool is_truncated_too(Oid relid);
 static void truncated_totals(const DcCounterRow *row);
 static void truncated_partition(const DcCounterRow *row, Oid relid);
@@ -176,12 +177,27 @@ protect_create_partition(Oid relid)
 		create_truncate(lfirst_oid(lc), true);
 }
 
+/*
+ * protect_create_bound puts a trigger on the shard table of a counter that is being bound to a
+ * source. It stays when that ends, and has no effect then. Runs as the current user.
+ */
+void
+protect_create_bound(const DcCounterRow *row)
+{
+	ListCell *lc;
+
+	if (OidIsValid(get_extension_oid("citus", true)))
+		return;
+	foreach(lc, find_all_inheritors(row->shards, NoLock, NULL))
+		create_truncate(lfirst_oid(lc), true);
+}
+
 static void
 create_truncate(Oid relid, bool always)
 {
 	if (get_rel_relkind(relid) == RELKIND_FOREIGN_TABLE)
 		return;
-	create_trigger(relid, TRUNCATE_TRIGGER,
+	trigger_create(relid, TRUNCATE_TRIGGER,
 				   psprintf("AFTER TRUNCATE ON %s FOR EACH STATEMENT"
 							" EXECUTE FUNCTION " DC_SCHEMA "." TRUNCATE_FUNCTION "()",
 							relation_sql_name(relid)));
@@ -198,7 +214,7 @@ create_delete(Oid relid, const char *when)
 {
 	if (get_rel_relkind(relid) == RELKIND_FOREIGN_TABLE)
 		return;
-	create_trigger(relid, DELETE_TRIGGER,
+	trigger_create(relid, DELETE_TRIGGER,
 				   psprintf("BEFORE DELETE ON %s FOR EACH %s"
 							" EXECUTE FUNCTION " DC_SCHEMA "." DELETE_FUNCTION "()",
 							relation_sql_name(relid),
@@ -206,12 +222,12 @@ create_delete(Oid relid, const char *when)
 }
 
 /*
- * create_trigger creates a trigger, or puts it in order. What ALTER TRIGGER ... DEPENDS
+ * trigger_create creates a trigger, or puts it in order. What ALTER TRIGGER ... DEPENDS
  * ON EXTENSION does is done here without its lock on the extension, which is
  * exclusive until the transaction ends: nobody else could create a counter meanwhile.
  */
-static void
-create_trigger(Oid relid, const char *name, const char *definition)
+void
+trigger_create(Oid relid, const char *name, const char *definition)
 {
 	ObjectAddress trigger;
 	ObjectAddress extension;
@@ -263,6 +279,7 @@ on_counter_truncate(PG_FUNCTION_ARGS)
 {
 	TriggerData *data = (TriggerData *) fcinfo->context;
 	DcCounterRow row;
+	DcMember member;
 	Oid relid;
 	Oid root;
 
@@ -270,7 +287,14 @@ on_counter_truncate(PG_FUNCTION_ARGS)
 		!TRIGGER_FIRED_AFTER(data->tg_event))
 		wrong_call(TRUNCATE_FUNCTION "()", "AFTER TRUNCATE");
 	relid = RelationGetRelid(data->tg_relation);
-	switch (member_find(relid, &row, &root))
+	member = member_find(relid, &row, &root);
+	if (member != DC_MEMBER_NONE && bound_hooks->is_bound(row.counter))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cannot truncate \"%s\": counter table \"%s\" is bound to a source",
+						get_rel_name(relid), get_rel_name(row.counter)),
+				 errhint("TRUNCATE the source, or call dc_unbind() first.")));
+	switch (member)
 	{
 		case DC_MEMBER_NONE:
 			break;

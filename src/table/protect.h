@@ -20,7 +20,9 @@ extern DcMember member_find(Oid relid, DcCounterRow *row, Oid *root);
 
 extern void protect_create(const DcCounterRow *row);
 extern void protect_create_partition(Oid relid);
+extern void protect_create_bound(const DcCounterRow *row);
 extern bool protect_lets_insert(Relation rel);
+extern void trigger_create(Oid relid, const char *name, const char *definition);
 
 extern bool relation_is_empty(Oid relid);
 extern void relation_truncate(Oid relid);

@@ -1,0 +1,503 @@
+/*
+ * sourceddl.c
+ *		What DDL on a source, or on a bound counter table, entails.
+ *
+ *	- Dropping the counter table or the source ends the binding. The triggers go as well if
+ *	  the source can be locked at once; else they stay, and count nothing. The tables of reference
+ *	  counts and of carried amounts follow the counter table, and cannot be dropped alone.
+ *	- The triggers cannot be dropped, renamed or replaced by themselves (2BP01). If they go with something
+ *	  else, a column with CASCADE, bindings whose expressions do not parse any more end with a
+ *	  WARNING; those that are left get their triggers again. The server refuses to drop
+ *	  such a column without CASCADE, or to change its type, by the condition of the trigger
+ *	  for updates. What it does not refuse is looked at here: types that casts name.
+ *	- Disabling a trigger lets changes go uncounted: the state becomes suspect, with a WARNING, until the counter is built again.
+ *	- The tables must stay logged, or a crash would empty one side alone.
+ *	- If the tables come to have different owners, rows are counted only while that of the
+ *	  source may act as the counter's (sourcecache.c): a WARNING tells at once.
+ *
+ * sourceparts.c follows partitions, sourcerename.c names.
+ */
+#include "postgres.h"
+
+#include "access/relation.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "base/compat.h"
+#include "base/runas.h"
+#include "base/subxact.h"
+#include "bound/refs.h"
+#include "bound/sourceddl.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_inherits.h"
+#include "catalog/pg_trigger.h"
+#include "commands/trigger.h"
+#include "nodes/parsenodes.h"
+#include "storage/lmgr.h"
+#include "table/protect.h"
+#include "table/storage.h"
+#include "utils/acl.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/reltrigger.h"
+
+static void counter_dropped(Oid relid);
+static void source_dropped(Oid source);
+static void check_siblings(const DcDdl *ddl);
+static void triggers_dropped(const DcDdl *ddl);
+static bool is_name_of_ours(const char *name);
+static List *bindings_over(Oid relid);
+static void end_broken(const DcDdl *ddl);
+static int by_counter(const ListCell *a, const ListCell *b);
+static bool is_broken(const DcSourceRow *row);
+static bool parses(void *arg);
+static void end_binding(const DcDdl *ddl, DcSourceRow *row);
+static void source_altered(const DcDdl *ddl, Oid relid);
+static bool is_right(Oid relid, const char *name);
+static void check_enabled(Oid relid, const List *rows);
+static void suspect(const DcSourceRow *row, Oid relid, const char *name);
+static void check_logged(Oid relid, const char *what, Oid counter);
+static void check_owner(const DcSourceRow *row);
+
+static void
+bound_dropped(const DcDdl *ddl)
+{
+	ListCell *lc;
+
+	source_parts_dropped(ddl);
+	check_siblings(ddl);
+	foreach(lc, ddl->relations)
+	{
+		counter_dropped(lfirst_oid(lc));
+		source_dropped(lfirst_oid(lc));
+	}
+	triggers_dropped(ddl);
+	if (ddl->types || ddl->columns != NIL || ddl->triggers != NIL)
+		end_broken(ddl);
+}
+
+static void
+counter_dropped(Oid relid)
+{
+	DcSourceRow row;
+
+	if (source_read(relid, &row))
+		bound_forget(&row, source_lock_at_once(row.source));
+}
+
+/*
+ * source_lock_at_once locks a source and its partitions against all, if none of them need be
+ * waited for.
+ */
+bool
+source_lock_at_once(Oid source)
+{
+	ListCell *lc;
+
+	if (get_rel_name(source) == NULL || !ConditionalLockRelationOid(source, AccessExclusiveLock))
+		return false;
+	if (get_rel_relkind(source) != RELKIND_PARTITIONED_TABLE)
+		return true;
+	foreach(lc, find_all_inheritors(source, NoLock, NULL))
+	{
+		if (!ConditionalLockRelationOid(lfirst_oid(lc), AccessExclusiveLock))
+			return false;
+	}
+	return true;
+}
+
+static void
+source_dropped(Oid source)
+{
+	ListCell *lc;
+
+	foreach(lc, source_rows_of(source))
+		bound_forget(lfirst(lc), false);
+}
+
+/*
+ * check_siblings raises 2BP01 if a table of a bound counter is dropped that it needs.
+ */
+static void
+check_siblings(const DcDdl *ddl)
+{
+	ListCell *lc;
+
+	if (ddl->relations == NIL)
+		return;
+	foreach(lc, source_read_all())
+	{
+		const DcSourceRow *row = lfirst(lc);
+
+		if (list_member_oid(ddl->relations, row->counter) ||
+			list_member_oid(ddl->relations, row->source) || get_rel_name(row->counter) == NULL ||
+			!((OidIsValid(row->refs) && list_member_oid(ddl->relations, row->refs)) ||
+			  (OidIsValid(row->carried) && list_member_oid(ddl->relations, row->carried))))
+			continue;
+		ereport(ERROR,
+				(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
+				 errmsg("cannot drop a table that the bound counter table \"%s\" needs", get_rel_name(row->counter)),
+				 errhint("Call dc_unbind() first, which drops it.")));
+	}
+}
+
+/*
+ * triggers_dropped raises 2BP01 if a trigger of ours is dropped by itself.
+ */
+static void
+triggers_dropped(const DcDdl *ddl)
+{
+	ListCell *lc;
+
+	foreach(lc, ddl->triggers)
+	{
+		const DcDdlTrigger *trigger = lfirst(lc);
+		Oid relid;
+		List *rows;
+
+		if (!trigger->original || !is_name_of_ours(trigger->name))
+			continue;
+		relid = get_relname_relid(trigger->table, get_namespace_oid(trigger->schema, true));
+		rows = bindings_over(relid);
+		if (rows != NIL)
+			ereport(ERROR,
+					(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
+					 errmsg("cannot drop trigger \"%s\" of \"%s\" because counter table \"%s\" needs it",
+							trigger->name, trigger->table, get_rel_name(((DcSourceRow *) linitial(rows))->counter)),
+					 errhint("Call dc_unbind() first.")));
+	}
+}
+
+static bool
+is_name_of_ours(const char *name)
+{
+	return strcmp(name, SOURCE_TRIGGER_ROW) == 0 || strcmp(name, SOURCE_TRIGGER_UPDATE) == 0 ||
+		strcmp(name, SOURCE_TRIGGER_TRUNCATE) == 0;
+}
+
+/*
+ * bindings_over lists the bindings of a table and of what it is a partition of.
+ */
+static List *
+bindings_over(Oid relid)
+{
+	List *rows = NIL;
+	ListCell *lc;
+
+	if (get_rel_name(relid) == NULL)
+		return NIL;
+	foreach(lc, source_lineage(relid))
+		rows = list_concat(rows, source_rows_of(lfirst_oid(lc)));
+	return rows;
+}
+
+/* A binding that is tried. */
+typedef struct DcTried
+{
+	const DcSourceRow *row;
+	Relation source;
+} DcTried;
+
+/*
+ * end_broken ends the bindings whose expressions name what was dropped, if that was to cascade.
+ * Triggers are adapted afterwards, as that needs the expressions of those that are left.
+ */
+static void
+end_broken(const DcDdl *ddl)
+{
+	List *rows = source_read_all();
+	List *sources = NIL;
+	ListCell *lc;
+
+	list_sort(rows, by_counter);
+	foreach(lc, rows)
+	{
+		DcSourceRow *row = lfirst(lc);
+
+		if (get_rel_name(row->counter) == NULL || !is_broken(row))
+			continue;
+		end_binding(ddl, row);
+		sources = list_append_unique_oid(sources, row->source);
+	}
+	foreach(lc, sources)
+	{
+		if (source_lock_at_once(lfirst_oid(lc)))
+			source_triggers_adapt(lfirst_oid(lc));
+	}
+}
+
+static int
+by_counter(const ListCell *a, const ListCell *b)
+{
+	Oid first = ((DcSourceRow *) lfirst(a))->counter;
+	Oid second = ((DcSourceRow *) lfirst(b))->counter;
+
+	return first < second ? -1 : first > second;
+}
+
+/*
+ * is_broken tells whether the expressions of a binding do not parse. A source that another
+ * session has locked against reading is being altered there, which finds out by itself.
+ */
+static bool
+is_broken(const DcSourceRow *row)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	DcTried tried = {row, NULL};
+	volatile bool good = false;
+
+	if (!ConditionalLockRelationOid(row->source, AccessShareLock))
+		return false;
+	tried.source = try_relation_open(row->source, NoLock);
+	if (tried.source == NULL)
+		return false;
+	PG_TRY();
+	{
+		good = subxact_run(parses, &tried);
+	}
+	PG_CATCH();
+	{
+		ErrorData *error = error_caught(cxt);
+
+		if (ERRCODE_TO_CATEGORY(error->sqlerrcode) != ERRCODE_SYNTAX_ERROR_OR_ACCESS_RULE_VIOLATION)
+			ReThrowError(error);
+	}
+	PG_END_TRY();
+	relation_close(tried.source, NoLock);
+	return !good;
+}
+
+static bool
+parses(void *arg)
+{
+	DcTried *tried = arg;
+
+	(void) source_parse(tried->row, tried->source);
+	return true;
+}
+
+static void
+end_binding(const DcDdl *ddl, DcSourceRow *row)
+{
+	if (!ddl_cascades(ddl))
+		ereport(ERROR,
+				(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
+				 errmsg("cannot drop what the binding of counter table \"%s\" to \"%s\" names",
+						get_rel_name(row->counter), get_rel_name(row->source)),
+				 errhint("Call dc_unbind() first, or use DROP ... CASCADE.")));
+	ereport(WARNING,
+			(errmsg("counter table \"%s\" is no longer bound to \"%s\"",
+					get_rel_name(row->counter), get_rel_name(row->source)),
+			 errdetail("What its expressions name was dropped.")));
+	bound_forget(row, false);
+}
+
+static void
+bound_altered(const DcDdl *ddl)
+{
+	ListCell *lc;
+
+	source_renamed(ddl);
+	source_parts_changed(ddl);
+	foreach(lc, ddl->relations)
+	{
+		Oid relid = lfirst_oid(lc);
+		DcSourceRow row;
+
+		source_altered(ddl, relid);
+		if (ddl_alters(ddl) && source_read(relid, &row))
+		{
+			sibling_follow(ddl, relid, row.refs, DC_REF_SUFFIX);
+			sibling_follow(ddl, relid, row.carried, DC_CARRIED_SUFFIX);
+			if (has_command(ddl->parsetree, AT_ChangeOwner))
+				check_owner(&row);
+		}
+	}
+}
+
+/*
+ * source_altered looks at a table that was altered, and may belong to a binding.
+ */
+static void
+source_altered(const DcDdl *ddl, Oid relid)
+{
+	DcCounterRow counter;
+	DcSourceRow row;
+	Oid root;
+	List *rows;
+	ListCell *lc;
+
+	if (get_rel_name(relid) == NULL)
+		return;
+	if (has_command(ddl->parsetree, AT_SetUnLogged) &&
+		member_find(relid, &counter, &root) != DC_MEMBER_NONE && source_read(counter.counter, &row))
+		check_logged(relid, "source", row.counter);
+	rows = bindings_over(relid);
+	if (rows == NIL)
+		return;
+	check_logged(relid, "counter", InvalidOid);
+	if (IsA(ddl->parsetree, AlterTableStmt))
+		check_enabled(relid, rows);
+	foreach(lc, rows)
+	{
+		if (has_command(ddl->parsetree, AT_ChangeOwner) && ((DcSourceRow *) lfirst(lc))->source == relid)
+			check_owner(lfirst(lc));
+	}
+}
+
+/*
+ * triggers_changed does what CREATE TRIGGER and ALTER TRIGGER entail, whose table no list has.
+ */
+static void
+triggers_changed(const DcDdl *ddl)
+{
+	RangeVar *relation = NULL;
+	const char *name = NULL;
+	Oid relid;
+	List *rows;
+
+	if (IsA(ddl->parsetree, CreateTrigStmt))
+	{
+		relation = ((CreateTrigStmt *) ddl->parsetree)->relation;
+		name = ((CreateTrigStmt *) ddl->parsetree)->trigname;
+	}
+	else if (IsA(ddl->parsetree, RenameStmt) && ((RenameStmt *) ddl->parsetree)->renameType == OBJECT_TRIGGER)
+	{
+		relation = ((RenameStmt *) ddl->parsetree)->relation;
+		name = ((RenameStmt *) ddl->parsetree)->subname;
+	}
+	if (name == NULL || !is_name_of_ours(name))
+		return;
+	relid = RangeVarGetRelid(relation, NoLock, true);
+	rows = OidIsValid(relid) && !source_triggers_being_made(relid) ? bindings_over(relid) : NIL;
+	if (rows != NIL && (IsA(ddl->parsetree, RenameStmt) || ((CreateTrigStmt *) ddl->parsetree)->replace || !is_right(relid, name)))
+		ereport(ERROR,
+				(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
+				 errmsg("cannot replace or rename trigger \"%s\" of \"%s\" because counter table \"%s\" needs it",
+						name, get_rel_name(relid), get_rel_name(((DcSourceRow *) linitial(rows))->counter)),
+				 errhint("Call dc_unbind() first.")));
+}
+
+/*
+ * is_right tells whether a trigger that was just created is what dc_bind() makes: a dump brings it
+ * when the binding is there.
+ */
+static bool
+is_right(Oid relid, const char *name)
+{
+	bool truncate = strcmp(name, SOURCE_TRIGGER_TRUNCATE) == 0;
+	Oid function = extension_function(truncate ? SOURCE_TRUNCATE_FUNCTION : SOURCE_ROW_FUNCTION);
+	int16 type = truncate ? TRIGGER_TYPE_BEFORE | TRIGGER_TYPE_TRUNCATE : TRIGGER_TYPE_ROW | TRIGGER_TYPE_UPDATE;
+	Relation rel = table_open(relid, NoLock);
+	bool right = false;
+
+	if (strcmp(name, SOURCE_TRIGGER_ROW) == 0)
+		type = TRIGGER_TYPE_ROW | TRIGGER_TYPE_INSERT | TRIGGER_TYPE_DELETE;
+	for (int i = 0; rel->trigdesc != NULL && i < rel->trigdesc->numtriggers; i++)
+	{
+		const Trigger *trigger = &rel->trigdesc->triggers[i];
+
+		right |= strcmp(trigger->tgname, name) == 0 && trigger->tgfoid == function &&
+			trigger->tgtype == type && trigger->tgnattr == 0;
+	}
+	table_close(rel, NoLock);
+	return right;
+}
+
+/*
+ * check_enabled makes bindings suspect if triggers of a table do not fire for all that
+ * they count.
+ */
+static void
+check_enabled(Oid relid, const List *rows)
+{
+	Relation rel;
+
+	if (source_triggers_being_made(relid))
+		return;
+	rel = table_open(relid, NoLock);
+	for (int i = 0; rel->trigdesc != NULL && i < rel->trigdesc->numtriggers; i++)
+	{
+		const Trigger *trigger = &rel->trigdesc->triggers[i];
+		ListCell *lc;
+
+		if (!is_name_of_ours(trigger->tgname) || trigger->tgenabled == TRIGGER_FIRES_ALWAYS)
+			continue;
+		foreach(lc, rows)
+		{
+			if (trigger->tgenabled != TRIGGER_FIRES_ON_ORIGIN || ((DcSourceRow *) lfirst(lc))->replicated)
+				suspect(lfirst(lc), relid, trigger->tgname);
+		}
+	}
+	table_close(rel, NoLock);
+}
+
+static void
+suspect(const DcSourceRow *row, Oid relid, const char *name)
+{
+	DcSourceStateRow state;
+
+	(void) bound_lock(row->counter, true);
+	if (!source_state_read(row->counter, &state) || state.state == DC_SOURCE_SUSPECT)
+		return;
+	ereport(WARNING,
+			(errmsg("changes of \"%s\" may not be counted in \"%s\"", get_rel_name(relid), get_rel_name(row->counter)),
+			 errdetail("Trigger \"%s\" does not fire for all of them.", name),
+			 errhint("Enable it, and then call dc_build().")));
+	source_state_change(row->counter, DC_SOURCE_SUSPECT, false);
+}
+
+/*
+ * check_logged raises 0A000 for a table of a binding that is not logged.
+ */
+static void
+check_logged(Oid relid, const char *what, Oid counter)
+{
+	if (get_rel_persistence(relid) != RELPERSISTENCE_UNLOGGED)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 OidIsValid(counter)
+				 ? errmsg("\"%s\" must be logged, as \"%s\" is bound to a source", get_rel_name(relid), get_rel_name(counter))
+				 : errmsg("\"%s\" must be logged, as counters are bound to it", get_rel_name(relid)),
+			 errdetail("A crash would empty it, and leave the %s.", what)));
+}
+
+static void
+check_owner(const DcSourceRow *row)
+{
+	Oid owner = relation_owner(row->source);
+	Oid wanted = relation_owner(row->counter);
+
+	if (owner == wanted || has_privs_of_role(owner, wanted))
+		return;
+	ereport(WARNING,
+			(errmsg("rows of \"%s\" can no longer be changed: its owner may not count them in \"%s\"",
+					get_rel_name(row->source), get_rel_name(row->counter)),
+			 errhint("Give both tables to one owner, or call dc_unbind().")));
+}
+
+static void
+bound_altered_all(const DcDdl *ddl)
+{
+	triggers_changed(ddl);
+	bound_altered(ddl);
+}
+
+static void
+bound_begins(const DcDdl *ddl)
+{
+	source_rename_begins(ddl);
+}
+
+static const DcDdlHook bound_ddl = {bound_dropped, bound_altered_all, bound_begins};
+
+/*
+ * source_ddl_init is called when the library is loaded.
+ */
+void
+source_ddl_init(void)
+{
+	ddl_hook_add(&bound_ddl);
+	source_truncate_init();
+	source_parts_init();
+}

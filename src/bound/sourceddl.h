@@ -1,0 +1,49 @@
+/*
+ * sourceddl.h
+ *		What DDL on a source, or on a bound counter table, entails.
+ */
+#ifndef DC_SOURCEDDL_H
+#define DC_SOURCEDDL_H
+
+#include "bound/sourcetrigger.h"
+#include "table/ddlhooks.h"
+
+#define DC_CARRIED_SUFFIX "_carried"
+
+/* sourceddl.c */
+extern void source_ddl_init(void);
+extern bool source_lock_at_once(Oid source);
+extern void source_suspect(Oid source, const char *why);
+
+/* sourcecount.c */
+extern List *source_lineage(Oid relid);
+extern List *source_leaves(Oid relid, LOCKMODE mode);
+extern bool source_begin_change(const DcSourceRow *row);
+extern void source_count_rows(Oid source, const List *rows, Oid leaf, int sign);
+extern void source_carry_rows(Oid source, DcSourceRow *row, Oid leaf);
+extern void source_count_nothing(const DcSourceRow *row);
+
+/* sourcecarried.c */
+typedef struct DcCarrying DcCarrying;
+typedef void (*DcCarriedTake)(void *arg, const DcKey *key, int64 amount);
+
+extern DcCarrying *carried_begin(DcSourceRow *row);
+extern void carried_add(DcCarrying *carrying, const DcCounted *counted);
+extern void carried_end(DcCarrying *carrying);
+extern void carried_read(const DcSourceRow *row, Snapshot snapshot, DcCarriedTake take, void *arg);
+
+/* sourcetruncate.c */
+extern void source_truncate_init(void);
+extern void source_truncate_triggers(Oid relid, bool always);
+extern void source_truncate_triggers_drop(Oid relid);
+
+/* sourceparts.c */
+extern void source_parts_init(void);
+extern void source_parts_changed(const DcDdl *ddl);
+extern void source_parts_dropped(const DcDdl *ddl);
+
+/* sourcerename.c */
+extern void source_rename_begins(const DcDdl *ddl);
+extern void source_renamed(const DcDdl *ddl);
+
+#endif /* DC_SOURCEDDL_H */
