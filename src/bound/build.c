@@ -181,6 +181,9 @@ run_step(FunctionCallInfo fcinfo, DcBuild *build)
 	DcSourceRow row;
 	DcBuildStep step;
 
+	/* the transaction is new: what it is by default is of no use to us, and of harm to others */
+	if (!FirstSnapshotSet)
+		XactIsoLevel = XACT_READ_COMMITTED;
 	if (!build->scanned)
 	{
 		run_scan(fcinfo, build, false);

@@ -40,6 +40,7 @@ typedef struct DcKeySumsEntry
 	DcBytes key; /* in the blocks */
 	uint32 hash;
 	char status; /* for simplehash */
+	bool marked;
 } DcKeySumsEntry;
 
 #define SH_PREFIX sumtable
@@ -62,8 +63,9 @@ typedef struct DcKeySumsEntry
 
 #define FIRST_ENTRIES 256
 
-/* Columns of what is sorted: the key, and an amount of each side. */
-#define SORT_COLUMNS (1 + DC_NUM_SIDES)
+/* Columns of what is sorted: the key, an amount of each side, and whether it is marked. */
+#define SORT_MARKED (1 + DC_NUM_SIDES)
+#define SORT_COLUMNS (2 + DC_NUM_SIDES)
 
 struct DcKeySums
 {
@@ -134,6 +136,7 @@ key_sums_know(DcKeySums *sums, const char *data, uint32 len)
 
 	if (found)
 		return;
+	entry->marked = false;
 	entry->key.data = keep_bytes(sums, data, len);
 	for (int i = 0; i < DC_NUM_SIDES; i++)
 		entry->sums[i] = int64_to_int128(0);
@@ -163,6 +166,18 @@ key_sums_add(DcKeySums *sums, const char *data, uint32 len, DcSide side, int64 p
 		minus = -PG_INT64_MAX;
 	}
 	int128_add_int64(&entry->sums[side], -minus);
+}
+
+/*
+ * key_sums_mark marks a key.
+ */
+void
+key_sums_mark(DcKeySums *sums, const char *data, uint32 len)
+{
+	DcBytes key = {data, len};
+
+	key_sums_add(sums, data, len, DC_SIDE_SOURCE, 0, 0);
+	sumtable_lookup(sums->table, key)->marked = true;
 }
 
 /*
@@ -275,6 +290,7 @@ spill_entry(DcKeySums *sums, const DcKeySumsEntry *entry, TupleTableSlot *slot)
 			slot->tts_values[1 + side] = Int64GetDatum(take_part(&rest[side]));
 			more |= int128_compare(rest[side], int64_to_int128(0)) != 0;
 		}
+		slot->tts_values[SORT_MARKED] = BoolGetDatum(entry->marked);
 		ExecStoreVirtualTuple(slot);
 		tuplesort_puttupleslot(sums->sort, slot);
 	} while (more);
@@ -309,8 +325,9 @@ sort_begin(DcKeySums *sums)
 	sums->desc = CreateTemplateTupleDesc(SORT_COLUMNS);
 	TupleDescInitEntry(sums->desc, 1, "key", TEXTOID, -1, 0);
 	TupleDescInitEntryCollation(sums->desc, 1, C_COLLATION_OID);
-	for (int i = 2; i <= SORT_COLUMNS; i++)
+	for (int i = 2; i <= SORT_MARKED; i++)
 		TupleDescInitEntry(sums->desc, i, "amount", INT8OID, -1, 0);
+	TupleDescInitEntry(sums->desc, SORT_COLUMNS, "marked", BOOLOID, -1, 0);
 	sums->sort = tuplesort_begin_heap(sums->desc, 1, &column, &less, &collation, &nulls_first,
 									  Max(sums->memory / 1024, 64), NULL, TUPLESORT_NONE);
 }
@@ -376,6 +393,7 @@ next_in_memory(DcKeySums *sums, DcKeySumsRow *row)
 	row->data = entry->key.data;
 	row->len = entry->key.len;
 	memcpy(row->sums, entry->sums, sizeof(row->sums));
+	row->marked = entry->marked;
 	return true;
 }
 
@@ -400,12 +418,14 @@ next_of_sort(DcKeySums *sums, DcKeySumsRow *row)
 			memcpy(sums->fetched, VARDATA_ANY(key), len);
 			for (int side = 0; side < DC_NUM_SIDES; side++)
 				row->sums[side] = int64_to_int128(0);
+			row->marked = false;
 			first = false;
 		}
 		else if (len != row->len || memcmp(sums->fetched, VARDATA_ANY(key), len) != 0)
 			break;
 		for (int side = 0; side < DC_NUM_SIDES; side++)
 			int128_add_int64(&row->sums[side], DatumGetInt64(slot_datum(sums->slot, 2 + side, INT8OID)));
+		row->marked |= DatumGetBool(slot_datum(sums->slot, SORT_COLUMNS, BOOLOID));
 		(void) tuplesort_gettupleslot(sums->sort, true, false, sums->slot, NULL);
 	}
 	return !first;

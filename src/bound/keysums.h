@@ -22,6 +22,7 @@ typedef struct DcKeySumsRow
 	const char *data; /* until the next one is fetched */
 	uint32 len;
 	INT128 sums[DC_NUM_SIDES];
+	bool marked; /* by key_sums_mark() */
 } DcKeySumsRow;
 
 typedef struct DcKeySums DcKeySums;
@@ -31,6 +32,7 @@ extern bool key_sums_has(DcKeySums *sums, const char *data, uint32 len);
 extern void key_sums_know(DcKeySums *sums, const char *data, uint32 len);
 extern void key_sums_add(DcKeySums *sums, const char *data, uint32 len, DcSide side,
 						 int64 plus, int64 minus);
+extern void key_sums_mark(DcKeySums *sums, const char *data, uint32 len);
 extern void key_sums_set(DcKeySums *sums, const char *data, uint32 len, DcSide side, int64 value);
 extern void key_sums_set_sum(DcKeySums *sums, const char *data, uint32 len, DcSide side, INT128 sum);
 extern void key_sums_sort(DcKeySums *sums);

@@ -85,6 +85,12 @@ static DcRefMark *marks;
 static Oid locked_refs = InvalidOid;
 static SubTransactionId locked_subid;
 
+/*
+ * The nesting level of the subtransaction that is writing records, or 0. Reset when that is
+ * done, and when the (sub)transaction ends.
+ */
+static int writing_level = 0;
+
 /* The log of this transaction has been written for its commit. */
 static bool past_commit = false;
 
@@ -362,6 +368,7 @@ write_log(void)
 	MemoryContext old = MemoryContextSwitchTo(writing);
 	Size len = log_len - written;
 	char *records = MemoryContextAllocHuge(writing, len);
+	int outer_level = writing_level;
 	DcRef **refs;
 	int count;
 
@@ -371,8 +378,20 @@ write_log(void)
 	log_len = own_start();
 	written = log_len;
 	MemoryContextSwitchTo(old);
+	writing_level = GetCurrentTransactionNestLevel();
 	refs_write(refs, count);
+	writing_level = outer_level;
 	MemoryContextDelete(writing);
+}
+
+/*
+ * refs_are_written tells whether records are being written: code of an owner that does so
+ * is at work. Which counts have changed already, nobody knows.
+ */
+bool
+refs_are_written(void)
+{
+	return writing_level > 0;
 }
 
 /*
@@ -512,6 +531,7 @@ forget(void)
 {
 	cxt = NULL;
 	locked_refs = InvalidOid;
+	writing_level = 0;
 	past_commit = false;
 }
 
@@ -528,5 +548,7 @@ subxact_callback(SubXactEvent event, SubTransactionId mine, SubTransactionId par
 	if (event != SUBXACT_EVENT_COMMIT_SUB && event != SUBXACT_EVENT_ABORT_SUB)
 		return;
 	locked_refs = InvalidOid; /* an abort releases the lock */
+	if (event == SUBXACT_EVENT_ABORT_SUB && writing_level >= GetCurrentTransactionNestLevel())
+		writing_level = 0;
 	cut(GetCurrentTransactionNestLevel(), event == SUBXACT_EVENT_COMMIT_SUB);
 }

@@ -42,6 +42,7 @@ typedef void (*DcRefEffect)(const DcKey *key, int64 change, void *arg);
 extern void refs_init(void);
 extern void refs_add(const DcSourceRow *row, const DcKey *key, const DcKey *item, int64 delta);
 extern void refs_write_all(bool committing);
+extern bool refs_are_written(void);
 extern bool refs_any(Oid counter);
 extern void refs_pending(Oid counter, const DcKey *key, int64 *inc, int64 *dec);
 extern void refs_pending_counts(Oid counter, DcRefScanned take, void *arg);

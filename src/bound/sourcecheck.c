@@ -53,7 +53,8 @@ static void put_diff(ReturnSetInfo *result, const DcSourceDiff *diff);
 
 /*
  * dc_source_check(counter regclass, keys text[], from_key text, to_key text, sample double precision)
- * -> setof (key text, source bigint, counter bigint, drift bigint): keys that differ
+ * -> setof (key text, source bigint, counter bigint, drift bigint): keys that differ; with
+ * distinct_of also those whose reference counts do, though the value does not (drift 0)
  *
  * Errors: 42501 without SELECT on both tables, or if row-level security applies; 55000 if the counter
  * is not bound, or a partition is being detached; 22023 for a sample that is no part; 25001
@@ -166,7 +167,7 @@ put_diff(ReturnSetInfo *result, const DcSourceDiff *diff)
 	bool nulls[4] = {false};
 
 	CHECK_FOR_INTERRUPTS();
-	if (diff->drift == 0)
+	if (!source_differs(diff))
 		return;
 	values[0] = key_text_datum(&diff->key);
 	values[1] = Int64GetDatum(diff->source);
@@ -226,7 +227,7 @@ dc_source_fix(PG_FUNCTION_ARGS)
 		Datum values[2];
 		bool nulls[2] = {false};
 
-		if (diffs[i].drift == 0)
+		if (!source_differs(&diffs[i]))
 			continue;
 		values[0] = key_text_datum(&diffs[i].key);
 		values[1] = Int64GetDatum(diffs[i].drift);

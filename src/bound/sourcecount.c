@@ -228,7 +228,7 @@ source_count_nothing(const DcSourceRow *row)
 	Snapshot snapshot;
 
 	/* code of an owner, called while amounts are being written: which of them are, nobody knows */
-	if (InSecurityRestrictedOperation() && (!pending_is_empty() || refs_any(row->counter)))
+	if (InSecurityRestrictedOperation() && (!pending_is_empty() || refs_any(row->counter) || refs_are_written()))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("cannot execute %s within security-restricted operation",

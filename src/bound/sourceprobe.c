@@ -359,6 +359,7 @@ take_diffs(DcSourceRead *read, Datum *keys, int nkeys, DcKeySums *sums, int *n)
 		memset(diff, 0, sizeof(*diff));
 		diff->key.data = memcpy(palloc(Max(row.len, 1)), row.data, row.len);
 		diff->key.len = row.len;
+		diff->items = row.marked;
 		source_diff_set(diff, sums_to_bigint(row.sums[DC_SIDE_SOURCE], "value in the source"),
 						sums_to_bigint(row.sums[DC_SIDE_COUNTER], "value"));
 	}

@@ -258,20 +258,36 @@ make_pair(DcSourceScan *scan, const DcKey *key, const DcKey *item)
 }
 
 /*
- * count_items adds up the number of different items of each key.
+ * count_items adds up the number of different items of each key, and marks keys with items whose
+ * reference counts differ from the rows that there are: their values differ sooner or later.
  */
 static bool
 count_items(DcSourceScan *scan)
 {
+	DcKeySums *sums = scan->sums;
 	DcKeySums *items = key_sums_begin(maintenance_work_mem / 2);
-	bool done = scan_source(scan, items, true);
+	bool done;
 	DcKeySumsRow row;
 
+	scan->sums = items; /* for add_count() */
+	done = scan_source(scan, items, true);
 	if (done)
 	{
+		refs_scan(&scan->read->row, scan->read->snapshot, add_count, scan);
+		refs_pending_counts(scan->read->counter_id, add_count, scan);
+		done = look(scan);
+	}
+	scan->sums = sums;
+	if (done)
 		key_sums_sort(items);
-		while (key_sums_next(items, &row))
-			key_sums_add(scan->sums, row.data, strnlen(row.data, row.len), DC_SIDE_SOURCE, 1, 0);
+	while (done && key_sums_next(items, &row))
+	{
+		uint32 len = strnlen(row.data, row.len);
+
+		if (int128_compare(row.sums[DC_SIDE_SOURCE], int64_to_int128(0)) != 0)
+			key_sums_add(sums, row.data, len, DC_SIDE_SOURCE, 1, 0);
+		if (int128_compare(row.sums[DC_SIDE_SOURCE], row.sums[DC_SIDE_COUNTER]) != 0)
+			key_sums_mark(sums, row.data, len);
 	}
 	key_sums_end(items);
 	return done;
@@ -568,6 +584,7 @@ source_scan_next(DcSourceScan *scan, DcSourceDiff *diff)
 		diff->item.data = row.data + diff->key.len + 1;
 		diff->item.len = row.len - diff->key.len - 1;
 	}
+	diff->items = row.marked;
 	source_diff_set(diff, sums_to_bigint(row.sums[DC_SIDE_SOURCE], "value in the source"),
 					sums_to_bigint(row.sums[DC_SIDE_COUNTER], "value"));
 	return true;

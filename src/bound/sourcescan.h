@@ -47,7 +47,17 @@ typedef struct DcSourceDiff
 	int64 source;
 	int64 counter;
 	int64 drift; /* source - counter */
+	bool items;	 /* reference counts of the key differ, perhaps so that the values do not */
 } DcSourceDiff;
+
+/*
+ * source_differs tells whether there is something to repair.
+ */
+static inline bool
+source_differs(const DcSourceDiff *diff)
+{
+	return diff->drift != 0 || diff->items;
+}
 
 typedef struct DcSourceScan DcSourceScan;
 

@@ -213,7 +213,7 @@ add_diff(DcDrifts *drifts, const DcSourceDiff *diff)
 {
 	DcSourceDiff *kept;
 
-	if (diff->drift == 0)
+	if (!source_differs(diff))
 		return;
 	drifts->total++;
 	drifts->sum = drift_add(drifts->sum != NULL ? drifts->sum : int64_to_numeric(0), diff->drift);
