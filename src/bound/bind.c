@@ -26,10 +26,7 @@
 #include "bound/mark.h"
 #include "bound/refs.h"
 #include "bound/sourceddl.h"
-<<<<<<< HEAD
 #include "bound/sourcetrigger.h"
-=======
->>>>>>> read
 #include "bound/verify.h"
 #include "catalog/catalog.h"
 #include "catalog/namespace.h"
