@@ -69,6 +69,7 @@ pg_noreturn static void locked_error(Oid source);
 static void check_source(Oid source);
 static void check_members(Oid source);
 static void check_counter(const DcCounter *counter);
+static void drop_table(Oid relid, bool cascade);
 static void dropped(Oid counter);
 static List *tables(Oid counter, List *tables);
 
@@ -218,7 +219,8 @@ lock_all(void *arg)
 	Oid source = *(Oid *) arg;
 
 	LockRelationOid(source, ShareRowExclusiveLock);
-	(void) find_all_inheritors(source, ShareRowExclusiveLock, NULL);
+	if (get_rel_name(source) != NULL) /* else dropped while we waited */
+		(void) find_all_inheritors(source, ShareRowExclusiveLock, NULL);
 	return true;
 }
 
@@ -386,18 +388,21 @@ dc_unbind(PG_FUNCTION_ARGS)
 		not_bound_error(relid);
 	source = row.source;
 	LockRelationOid(source, AccessExclusiveLock);
-	(void) find_all_inheritors(source, AccessExclusiveLock, NULL);
+	if (get_rel_name(source) != NULL) /* else dropped while we waited */
+		(void) find_all_inheritors(source, AccessExclusiveLock, NULL);
 	(void) counter_open_as_owner(fcinfo, "dc_unbind()", ShareRowExclusiveLock);
 	if (!source_read(relid, &row) || row.source != source)
 		not_bound_error(relid);
 	counter_hooks->apply_early(); /* what comes of the transaction's own rows */
-	bound_forget(&row, true);
+	bound_forget(&row, true, false);
 	PG_RETURN_VOID();
 }
 
 void
 not_bound_error(Oid counter)
 {
+	if (get_rel_name(counter) == NULL)
+		relation_missing_error(counter);
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("\"%s\" is not bound to a source", get_rel_name(counter)),
@@ -406,10 +411,11 @@ not_bound_error(Oid counter)
 
 /*
  * bound_forget ends a binding. The triggers are adapted to those that the source still has
- * if it is locked ACCESS EXCLUSIVE, which the caller says.
+ * if it is locked ACCESS EXCLUSIVE, which the caller says. With `cascade`, what users have put on the
+ * tables that belong to it goes as well.
  */
 void
-bound_forget(const DcSourceRow *row, bool drop_triggers)
+bound_forget(const DcSourceRow *row, bool drop_triggers, bool cascade)
 {
 	Oid tables[] = {row->refs, row->carried};
 
@@ -420,8 +426,24 @@ bound_forget(const DcSourceRow *row, bool drop_triggers)
 	for (int i = 0; i < lengthof(tables); i++)
 	{
 		if (OidIsValid(tables[i]) && get_rel_name(tables[i]) != NULL)
-			run_ddl(psprintf("DROP TABLE %s", relation_sql_name(tables[i])));
+			drop_table(tables[i], cascade);
 	}
+}
+
+/*
+ * drop_table drops a table that belongs to a binding, as its owner: whoever drops the source need not
+ * be that.
+ */
+static void
+drop_table(Oid relid, bool cascade)
+{
+	char *name = relation_sql_name(relid);
+	DcRunAs state;
+
+	runas_begin(&state, relation_owner(relid));
+	run_ddl(psprintf("DROP TABLE %s%s", name, cascade ? " CASCADE" : ""));
+	runas_end(&state);
+	run_ddl_done(get_rel_name(relid) == NULL, name);
 }
 
 /*
@@ -435,7 +457,7 @@ dropped(Oid counter)
 
 	marks_forget(counter);
 	if (source_read(counter, &row))
-		bound_forget(&row, source_lock_at_once(row.source));
+		bound_forget(&row, source_lock_at_once(row.source), false);
 }
 
 /*

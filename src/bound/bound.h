@@ -114,6 +114,6 @@ extern DcBuildBy build_from_text(const char *value);
 /* bind.c */
 extern void bound_init(bool preloading);
 pg_noreturn extern void not_bound_error(Oid counter);
-extern void bound_forget(const DcSourceRow *row, bool drop_triggers);
+extern void bound_forget(const DcSourceRow *row, bool drop_triggers, bool cascade);
 
 #endif /* DC_BOUND_H */

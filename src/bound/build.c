@@ -181,6 +181,9 @@ run_step(FunctionCallInfo fcinfo, DcBuild *build)
 	DcSourceRow row;
 	DcBuildStep step;
 
+	/* the transaction is new: what it is by default is of no use to us, and of harm to others */
+	if (!FirstSnapshotSet)
+		XactIsoLevel = XACT_READ_COMMITTED;
 	if (!build->scanned)
 	{
 		run_scan(fcinfo, build, false);
@@ -376,7 +379,8 @@ build_needs_scan(const DcBuild *build)
 DcBuildStep
 build_scan(DcBuild *build, DcSourceRead *read, DcMoment late)
 {
-	DcSourceScanOptions options = {.from = read->state.built_to, .late = late};
+	DcScanPace pace = {.source = read->row.source, .counter = read->counter_id};
+	DcSourceScanOptions options = {.from = read->state.built_to, .late = late, .pace = late.us != DC_LONG_AGO.us ? &pace : NULL};
 
 	forget_spool(build);
 	build->epoch = read->state.epoch;

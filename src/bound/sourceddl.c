@@ -40,8 +40,8 @@
 #include "utils/rel.h"
 #include "utils/reltrigger.h"
 
-static void counter_dropped(Oid relid);
-static void source_dropped(Oid source);
+static void counter_dropped(const DcDdl *ddl, Oid relid);
+static void source_dropped(const DcDdl *ddl, Oid source);
 static void check_siblings(const DcDdl *ddl);
 static void triggers_dropped(const DcDdl *ddl);
 static bool is_name_of_ours(const char *name);
@@ -67,8 +67,8 @@ bound_dropped(const DcDdl *ddl)
 	check_siblings(ddl);
 	foreach(lc, ddl->relations)
 	{
-		counter_dropped(lfirst_oid(lc));
-		source_dropped(lfirst_oid(lc));
+		counter_dropped(ddl, lfirst_oid(lc));
+		source_dropped(ddl, lfirst_oid(lc));
 	}
 	triggers_dropped(ddl);
 	if (ddl->types || ddl->columns != NIL || ddl->triggers != NIL)
@@ -76,12 +76,12 @@ bound_dropped(const DcDdl *ddl)
 }
 
 static void
-counter_dropped(Oid relid)
+counter_dropped(const DcDdl *ddl, Oid relid)
 {
 	DcSourceRow row;
 
 	if (source_read(relid, &row))
-		bound_forget(&row, source_lock_at_once(row.source));
+		bound_forget(&row, source_lock_at_once(row.source), ddl_cascades(ddl));
 }
 
 /*
@@ -106,12 +106,12 @@ source_lock_at_once(Oid source)
 }
 
 static void
-source_dropped(Oid source)
+source_dropped(const DcDdl *ddl, Oid source)
 {
 	ListCell *lc;
 
 	foreach(lc, source_rows_of(source))
-		bound_forget(lfirst(lc), false);
+		bound_forget(lfirst(lc), false, ddl_cascades(ddl));
 }
 
 /*
@@ -288,7 +288,7 @@ end_binding(const DcDdl *ddl, DcSourceRow *row)
 			(errmsg("counter table \"%s\" is no longer bound to \"%s\"",
 					get_rel_name(row->counter), get_rel_name(row->source)),
 			 errdetail("What its expressions name was dropped.")));
-	bound_forget(row, false);
+	bound_forget(row, false, true);
 }
 
 static void

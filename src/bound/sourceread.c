@@ -304,7 +304,7 @@ too_old_error(const DcSourceRead *read, const char *detail)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
-			 errmsg("cannot execute %s in a snapshot of before", read->function),
+			 errmsg("the snapshot of this transaction is too old for %s", read->function),
 			 errdetail_internal("%s", _(detail)),
 			 errhint("Use READ COMMITTED, or begin another transaction.")));
 }

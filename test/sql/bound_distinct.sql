@@ -336,6 +336,12 @@ INSERT INTO seen VALUES ('p1', 5), ('p2', 5);
 DROP FUNCTION truncating CASCADE;
 SELECT * FROM dc_source_check('seen_n');
 
+-- what depends on the table of counts goes with it, if the command says so
+CREATE VIEW depends AS SELECT * FROM seen_n_ref;
+DROP TABLE seen_n;
+DROP TABLE seen_n CASCADE;
+SELECT to_regclass('seen_n_ref'), (SELECT count(*) FROM dcounter.source WHERE source = 'seen'::regclass);
+
 DROP TABLE visit, old_visit, long_visit, seen;
-SELECT dc_drop('visitors'), dc_drop('visits'), dc_drop('old_visitors'), dc_drop('long_visitors'), dc_drop('other'), dc_drop('seen_n');
+SELECT dc_drop('visitors'), dc_drop('visits'), dc_drop('old_visitors'), dc_drop('long_visitors'), dc_drop('other');
 DROP ROLE bound_visitor;

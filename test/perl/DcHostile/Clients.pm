@@ -46,7 +46,7 @@ sub owner
 {
 	my @calls = calls_of('m');
 	my $room = pick(focus());
-	my @parts = ('', '', '_shard', '_shard', $room eq 'stk' ? ('_hold', '_hold') : $room =~ /led|mon/ ? ('_pending', '_account', '_entry', '_limit', '_limit_shard', '_event') : '_event');
+	my @parts = ('', '', '_shard', '_shard', $room eq 'stk' ? ('_hold', '_hold') : $room eq 'bnd' ? ('_src', '_src', '_src', '_prt', '_prt_1', '_uniq', '_uniq_ref', '_uniq_ref', '_prts') : $room =~ /led|mon/ ? ('_pending', '_account', '_entry', '_limit', '_limit_shard', '_event') : '_event');
 	my $near = sub { "to_regclass('m.$room" . pick(@parts) . "')" };
 	my $do = sub { my ($which) = @_; "SELECT m.some_$which \\gexec\n" };
 	my $pause = sprintf("SELECT pg_sleep(%.3f);\n", rand(0.1));

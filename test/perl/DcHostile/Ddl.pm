@@ -166,6 +166,18 @@ my @places = (
 	[ 'settings', 1, q{SELECT public.dc_adopt(%literal)} ],
 	[ 'settings', 0.5, q{SELECT public.dc_ledger_adopt(%literal)} ],
 	[ 'settings', 0.5, q{SELECT public.dc_ledger_detach(%literal, now() + interval '1 day')} ],
+	[ 'bindings', 1, q{SELECT public.dc_unbind(m.some('m.bnd', 'm.bnd_uniq', 'm.bnd_prts'))} ],
+	[ 'bindings', 3, q{SELECT public.dc_bind(m.some('m.bnd', 'm.bnd_uniq', 'm.bnd_prts'), m.some('m.bnd_src', 'm.bnd_prt', %literal), m.some('key', 'lower(key)', 'key, item', '%column', 'm.h_text(%literal, key)', 'item'),
+		value => m.some('1', 'n', 'length(item)', 'm.h_true(%literal, key)::int'), filter => m.some(NULL, 'NOT gone', 'm.h_true(%literal, key)', 'key > ''k2'''), distinct_of => m.some(NULL, NULL, 'item', '%column'),
+		build => m.some('worker', 'now', 'none'), lock_timeout => '50 ms', replicated => random() < 0.3, on_detach => m.some('subtract', 'keep'))} ],
+	[ 'bindings', 1, 'CREATE TRIGGER %new AFTER INSERT OR DELETE ON %table FOR EACH ROW EXECUTE FUNCTION dcounter.source_row()' ],
+	[ 'bindings', 0.5, 'CREATE TRIGGER %new BEFORE TRUNCATE ON %table FOR EACH STATEMENT EXECUTE FUNCTION dcounter.source_truncate()' ],
+	[ 'bindings', 0.5, 'ALTER TABLE %table DISABLE TRIGGER dcounter_source_row' ],
+	[ 'bindings', 0.5, 'DROP TRIGGER dcounter_source_update ON %table' ],
+	[ 'bindings', 0.5, 'ALTER TABLE m.bnd_prt ATTACH PARTITION m.bnd_prt_1 FOR VALUES IN (1)' ],
+	[ 'bindings', 0.5, 'ALTER TABLE m.bnd_prt ATTACH PARTITION %table FOR VALUES IN (7)' ],
+	[ 'bindings', 0.5, 'UPDATE m.bnd_uniq_ref SET n = n + 1' ],
+	[ 'bindings', 0.5, 'DROP TABLE m.bnd_uniq_ref' ],
 	[ 'settings', 0.3, q{SELECT public.dc_drop('%room')} ]);
 
 my @alone = (

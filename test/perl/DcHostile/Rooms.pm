@@ -13,8 +13,21 @@ use Exporter 'import';
 our @EXPORT = qw(room_names focus create_room fill_room alices_code calls_of logged_calls forgeries odd_calls);
 
 my $accounts = join('', map { "; PERFORM dc_account_open('S.LEDGER', $_)" } q{'bank', NULL}, q{'k1', -500}, q{'k2', 0, 1500}, q{'k3', -1000, 1000}, q{'k4', NULL});
+# A source, one with partitions, and the counters that are bound to them
+my $sources = q{
+	CREATE TABLE S.bnd_src (key text, item text, n bigint NOT NULL DEFAULT 1, gone bool NOT NULL DEFAULT false);
+	CREATE INDEX ON S.bnd_src (key);
+	CREATE TABLE S.bnd_prt (part int NOT NULL, key text, item text) PARTITION BY LIST (part);
+	CREATE TABLE S.bnd_prt_1 PARTITION OF S.bnd_prt FOR VALUES IN (1);
+	CREATE TABLE S.bnd_prt_2 PARTITION OF S.bnd_prt FOR VALUES IN (2);
+	PERFORM dc_create('S.bnd'); PERFORM dc_create('S.bnd_uniq'); PERFORM dc_create('S.bnd_prts');
+	INSERT INTO S.bnd_src (key, item) SELECT 'k' || i, 'i' || i FROM generate_series(1, 3) AS i;
+	PERFORM dc_bind('S.bnd', 'S.bnd_src', 'key', value => 'n', filter => 'NOT gone');
+	PERFORM dc_bind('S.bnd_uniq', 'S.bnd_src', 'key', distinct_of => 'item', filter => 'NOT gone');
+	PERFORM dc_bind('S.bnd_prts', 'S.bnd_prt', 'key')};
 # Names of tables are looked up when a statement is parsed: one statement each
 my %create = (
+	bnd => $sources,
 	cnt => q{PERFORM dc_create('S.cnt')},
 	buf => q{PERFORM dc_create('S.buf', mode => 'buffered', flush_interval => '50 ms')},
 	par => q{PERFORM dc_create('S.par', partitions => 2)},
@@ -26,6 +39,8 @@ my %create = (
 
 # What mallory's have in them from the beginning
 my %fill = (
+	bnd => q{INSERT INTO S.bnd_src (key, item, n) SELECT 'k' || i % 6, 'i' || i % 9, i FROM generate_series(1, 40) AS i;
+		INSERT INTO S.bnd_prt SELECT 1 + i % 2, 'k' || i % 6, 'i' || i % 9 FROM generate_series(1, 40) AS i},
 	onc => q{PERFORM dc_incr_once('S.onc', 'k' || i % 5, 1, 'e' || i) FROM generate_series(1, 10) AS i},
 	stk => q{PERFORM dc_restock('S.stk', 'k' || i, 1000) FROM generate_series(1, 6) AS i; PERFORM dc_apply();
 		PERFORM dc_hold('S.stk', 'k' || i, 1, CASE WHEN i % 2 = 0 THEN interval '1 hour' ELSE '200 ms' END) FROM generate_series(1, 6) AS i},
@@ -47,7 +62,7 @@ sub fill_room
 {
 	my ($room, $schema) = @_;
 
-	return ($fill{$room} // "PERFORM dc_incr('S.$room', 'k' || i), dc_apply() FROM generate_series(1, 5) AS i") =~ s/'S\./'$schema./gr;
+	return ($fill{$room} // "PERFORM dc_incr('S.$room', 'k' || i), dc_apply() FROM generate_series(1, 5) AS i") =~ s/\bS\./$schema./gr;
 }
 
 # create_room(ROOM, SCHEMA): a plpgsql statement
@@ -55,7 +70,7 @@ sub create_room
 {
 	my ($room, $schema) = @_;
 
-	return $create{$room} =~ s/'S\./'$schema./gr;
+	return $create{$room} =~ s/\bS\./$schema./gr;
 }
 
 # alices_code: her schema with its logs
@@ -129,6 +144,18 @@ sub alices_code
 			NULL;
 		END $$;
 
+		CREATE FUNCTION a.like(k text, i text, amount bigint) RETURNS void LANGUAGE plpgsql AS $$
+		BEGIN
+			INSERT INTO a.bnd_src (key, item, n) VALUES (k, i, amount);
+			INSERT INTO a.bnd_prt VALUES (1 + (amount & 1), k, i);
+		END $$;
+		CREATE FUNCTION a.unlike(k text, many int) RETURNS void LANGUAGE plpgsql AS $$
+		BEGIN
+			DELETE FROM a.bnd_src WHERE ctid IN (SELECT ctid FROM a.bnd_src WHERE key = k LIMIT many);
+			UPDATE a.bnd_src SET gone = NOT gone WHERE ctid IN (SELECT ctid FROM a.bnd_src WHERE key = k LIMIT 1);
+			UPDATE a.bnd_prt SET part = 3 - part, key = k || 'x' WHERE ctid IN (SELECT ctid FROM a.bnd_prt WHERE key = k LIMIT 1);
+		END $$;
+
 		-- what he cannot have changed
 		CREATE FUNCTION a.wrong() RETURNS SETOF text LANGUAGE sql AS $$
 			WITH log AS (SELECT room, key, sum(n) AS n FROM a.log GROUP BY room, key)
@@ -136,21 +163,26 @@ sub alices_code
 			UNION ALL SELECT format('stock %s: available %s, held %s, log %s', key, available, held, n) FROM log, LATERAL (SELECT dc_get('a.stk', key) AS available,
 				(SELECT coalesce(sum(qty), 0) FROM a.stk_hold AS h WHERE h.key = log.key AND state = 'open') AS held) AS v WHERE room = 'stk' AND available + held <> n
 			UNION ALL SELECT format('%s %s: balance %s, log %s', room, key, balance, n) FROM log, LATERAL dc_balance(('a.' || room)::regclass, key) WHERE room IN ('led', 'mon') AND balance <> n
+			UNION ALL SELECT format('bound %s: source %s, value %s', key, n, value) FROM (SELECT key, sum(n) AS n FROM a.bnd_src WHERE NOT gone GROUP BY key) AS s, LATERAL (SELECT dc_get('a.bnd', key) AS value) AS v WHERE value <> n
+			UNION ALL SELECT format('bound, distinct %s: source %s, value %s', key, n, value) FROM (SELECT key, count(DISTINCT item) AS n FROM a.bnd_src WHERE NOT gone GROUP BY key) AS s, LATERAL (SELECT dc_get('a.bnd_uniq', key) AS value) AS v WHERE value <> n
+			UNION ALL SELECT format('%s %s: source %s, value %s', c, key, source, counter) FROM unnest(ARRAY['a.bnd', 'a.bnd_uniq', 'a.bnd_prts']::regclass[]) AS c, dc_source_check(c) WHERE 'building' <> (SELECT state FROM dcounter.source_state AS t WHERE t.counter = c)
 			UNION ALL SELECT format('%s: sum %s', l, dc_sum(l)) FROM unnest(ARRAY['a.led', 'a.mon']::regclass[]) AS l WHERE dc_sum(l) <> 0
 			UNION ALL SELECT format('%s: %s', l, c) FROM unnest(ARRAY['a.led', 'a.mon']::regclass[]) AS l, dc_ledger_check(l) AS c
 		$$;
 		-- what jobs have not done
 		CREATE FUNCTION a.undone() RETURNS SETOF text LANGUAGE sql AS $$
 			SELECT format('compaction of %s: %s rows', r, count(*)) FROM (SELECT 'cnt', inc, dec FROM a.cnt_shard UNION ALL SELECT 'buf', inc, dec FROM a.buf_shard UNION ALL SELECT 'par', inc, dec FROM a.par_shard
-				UNION ALL SELECT 'hsh', inc, dec FROM a.hsh_shard UNION ALL SELECT 'onc', inc, dec FROM a.onc_shard UNION ALL SELECT 'led', inc, dec FROM a.led_shard UNION ALL SELECT 'mon', inc, dec FROM a.mon_shard) AS u(r, inc, dec)
+				UNION ALL SELECT 'hsh', inc, dec FROM a.hsh_shard UNION ALL SELECT 'onc', inc, dec FROM a.onc_shard UNION ALL SELECT 'led', inc, dec FROM a.led_shard UNION ALL SELECT 'mon', inc, dec FROM a.mon_shard
+				UNION ALL SELECT 'bnd', inc, dec FROM a.bnd_shard UNION ALL SELECT 'bnd_uniq', inc, dec FROM a.bnd_uniq_shard UNION ALL SELECT 'bnd_prts', inc, dec FROM a.bnd_prts_shard) AS u(r, inc, dec)
 			WHERE inc <> 0 OR dec <> 0 GROUP BY r
 			UNION ALL SELECT format('flush: %s keys of %s for %s', keys, counter, oldest) FROM dc_stat_buffer WHERE increments > 0 AND counter = 'a.buf'::regclass
+			UNION ALL SELECT format('build of %s: %s', counter, state) FROM dcounter.source_state WHERE counter IN ('a.bnd'::regclass, 'a.bnd_uniq', 'a.bnd_prts') AND state <> 'exact'
 			UNION ALL SELECT format('expiry: %s holds', count(*)) FROM a.stk_hold WHERE state = 'open' AND expires_at < clock_timestamp() HAVING count(*) > 0
 			UNION ALL SELECT format('expiry: %s pending transfers', count(*)) FROM a.led_pending WHERE state = 'open' AND expires_at < clock_timestamp() HAVING count(*) > 0
 		$$;
 		GRANT USAGE ON SCHEMA a TO carol, mallory;
 		-- what one needs who counts, sells and posts
-		GRANT SELECT, INSERT, UPDATE, DELETE ON a.cnt, a.buf, a.par, a.hsh, a.onc, a.stk, a.led, a.mon, a.log, a.event TO carol;
+		GRANT SELECT, INSERT, UPDATE, DELETE ON a.cnt, a.buf, a.par, a.hsh, a.onc, a.stk, a.led, a.mon, a.log, a.event, a.bnd_src, a.bnd_prt TO carol;
 		GRANT SELECT ON a.stk_hold TO carol;
 	};
 }
@@ -166,6 +198,8 @@ sub logged_calls
 		[ 1, sub { sprintf "SELECT a.assign('%s', '%s', %d);\n", pick('cnt', 'par', 'hsh'), key('k', 20), num(0, 100) } ],
 		[ 2, sub { my $n = num(1, 100000); sprintf "SELECT a.once('k%d', %d, 'e%d');\n", $n % 20, $n % 9, $n } ],
 		[ 1, sub { "SELECT dc_apply();\n" } ],
+		[ 3, sub { sprintf "SELECT a.like('%s', 'i%d', %d);\n", key('k', 20), num(1, 8), num(-5, 20) } ],
+		[ 2, sub { sprintf "SELECT a.unlike('%s', %d);\n", key('k', 20), num(1, 3) } ],
 		[ 2, sub { sprintf "SELECT a.restock('%s', %d);\n", key('k', 10), num(1, 20) } ],
 		[ 2, sub { sprintf "SELECT a.take('%s', %d);\n", key('k', 10), num(1, 6) } ],
 		[ 2, sub { sprintf "SELECT a.hold('%s', %d, '%d ms');\n", key('k', 10), num(1, 4), num(10, 1000) } ],
@@ -208,8 +242,23 @@ sub calls_of
 	my $ledger = $one_of->('led', 'mon');
 	my $event = sub { "'e" . num(1, 300) . "'" };
 	my $number = sub { num(1, 60) };
+	my $source = sub {
+		my $item = $word->();
+		my $part = num(1, 2);
+
+		# by his function: the server runs triggers and rules as whoever writes to a table
+		return "SELECT $schema.write(\$w\$" . pick("INSERT INTO $schema.bnd_src (key, item, n) VALUES (" . $word->() . ", $item, " . $amount->() . ')', "INSERT INTO $schema.bnd_src (key, item) SELECT 'k' || g % 6, 'i' || g FROM generate_series(1, 20) AS g",
+			"INSERT INTO $schema.bnd_prt VALUES ($part, " . $word->() . ", $item)", "UPDATE $schema.bnd_src SET key = " . $word->() . ', gone = NOT gone WHERE key = ' . $word->(), "UPDATE $schema.bnd_prt SET part = $part, item = $item WHERE key = " . $word->(),
+			"DELETE FROM $schema.bnd_src WHERE key = " . $word->(), "DELETE FROM $schema.bnd_prt WHERE key = " . $word->(), "TRUNCATE $schema." . pick('bnd_src', 'bnd_prt', 'bnd_prt_1')) . "\$w\$);\n";
+	};
+	my $bound = $one_of->('bnd');
+	# any of its counters
+	my $on_bound = sub { my $call = $on->($bound, @_); return sub { $call->() =~ s/\.bnd'/"." . pick('bnd', 'bnd', 'bnd_uniq', 'bnd_prts') . "'"/er } };
 
 	return (
+		[ $weight->(16, 'bnd'), $source ],
+		[ $weight->(8, 'bnd'), $on_bound->([ 'dc_get', $word ], ['dc_sum'], [ 'dc_info', $word ], ['dc_source_check'], ['dc_source_check'], [ 'dc_source_check', "'{k1,k2,nobody}'" ], [ 'dc_source_check', 'NULL', "'k2'" ], [ 'dc_source_fix', "'{k1,k2}'" ], ['dc_compact'], [ 'dc_incr', $word ], ['dc_unbind']) ],
+		[ $weight->(2, 'bnd'), sub { sprintf "CALL dc_build('$schema.%s', %d);\n", pick('bnd', 'bnd_uniq', 'bnd_prts'), num(1, 9) } ],
 		[ $weight->(10, 'cnt', 'buf', 'par', 'hsh', 'onc'), $on->($counter, [ 'dc_incr', $word, $amount ], [ 'dc_incr', $word ], [ 'dc_decr', $word, $amount ], [ 'dc_incr_hashed', $word, $word ], [ 'dc_incr_returning', $word, $amount ], [ 'dc_incr', $number ], [ 'dc_incr', sub { 'uuid ' . $uuid->() } ],
 				[ 'dc_incr_many', sub { 'ARRAY[' . join(', ', map { $word->() } 1 .. num(1, 5)) . ']' } ]) ],
 		[ 3, sub { "SELECT dc_apply();\n" } ],
