@@ -147,6 +147,15 @@ SELECT count(*) BETWEEN 1500 AND 2500 AS a_tenth FROM dc_source_check('many_n', 
 CALL dc_build('many_n', 7000);
 SELECT drift('many_n'), state('many_n');
 SELECT sum(dc_get('many_n', k)) = (SELECT sum(v) FROM many) AS same FROM (SELECT DISTINCT k FROM many) AS k;
+-- with sums that leave bigint on the way
+CREATE TABLE much (k text, v bigint);
+INSERT INTO much SELECT 'a', 9000000000000000000 FROM generate_series(1, 3);
+INSERT INTO much SELECT repeat(md5(i::text), 4), 1 FROM generate_series(1, 15000) AS i;
+INSERT INTO much SELECT 'a', -9000000000000000000 FROM generate_series(1, 2);
+SELECT dc_create('much_s');
+SELECT dc_bind('much_s', 'much', 'k', value => 'v', build => 'none');
+SELECT c.key, c.source FROM dc_source_check('much_s') AS c WHERE c.source > 1;
+SELECT dc_unbind('much_s');
 RESET maintenance_work_mem;
 
 -- partitions; a counter table with partitions; other types of keys
