@@ -400,6 +400,8 @@ dc_unbind(PG_FUNCTION_ARGS)
 void
 not_bound_error(Oid counter)
 {
+	if (get_rel_name(counter) == NULL)
+		relation_missing_error(counter);
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("\"%s\" is not bound to a source", get_rel_name(counter)),

@@ -32,7 +32,8 @@
  *	  written counts and are on their way to the end. What comes later at the commit, the
  *	  writing of the counters, does not wait for transactions in this phase (apply.c).
  *	- under REPEATABLE READ and SERIALIZABLE an item whose count was changed by another
- *	  transaction since the snapshot is a serialization failure (40001), as with any UPDATE.
+ *	  transaction since the snapshot is a serialization failure (40001), as with any UPDATE,
+ *	  unless its row has gone.
  *
  * Early writes, for want of memory or before DDL (apply_early() in commit.c), lock rows until the
  * transaction ends. Such a transaction may be in a deadlock, like any that updates rows:
@@ -362,7 +363,7 @@ refs_write_all(bool committing)
 static void
 write_log(void)
 {
-	MemoryContext writing = AllocSetContextCreate(TopTransactionContext,
+	MemoryContext writing = AllocSetContextCreate(CurTransactionContext,
 												  "dcounter distinct values being written",
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(writing);
