@@ -254,7 +254,7 @@ INSERT INTO expected VALUES
 	('public.dc_mark(counter regclass, mark text)', 'bigint', 'volatile', 'unsafe', false, 10000, 0),
 	('public.dc_unmark(counter regclass, mark text)', 'bigint', 'volatile', 'unsafe', false, 10000, 0),
 	('public.dc_reconcile(counter regclass, keys anycompatiblearray, exact bigint[], as_of text, OUT key anycompatible, OUT was bigint, OUT exact bigint, OUT delta bigint)', 'SETOF record', 'volatile', 'unsafe', false, 10000, 100),
-	('dcounter.source_differs(anyelement,anyelement)', 'boolean', 'immutable', 'safe', false, 1, 0),
+	('dcounter.source_differs(anyelement, anyelement)', 'boolean', 'immutable', 'safe', false, 1, 0),
 	('dcounter.source_row()', 'trigger', 'volatile', 'unsafe', false, 10, 0),
 	('dcounter.source_truncate()', 'trigger', 'volatile', 'unsafe', false, 10, 0),
 	('dcounter.on_source_change()', 'trigger', 'volatile', 'unsafe', false, 10, 0),
