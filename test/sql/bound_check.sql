@@ -299,5 +299,6 @@ SELECT (dc_source_fix('seen_k', '{1,2}')).*;
 SELECT (dc_source_fix('seen_t', '{a1,a2}')).*;
 SELECT * FROM seen();
 
+SET client_min_messages = warning;
 DROP SCHEMA bound_check CASCADE;
 DROP ROLE bound_reader; DROP ROLE bound_owner;
