@@ -146,6 +146,7 @@ compare(DcSourceRead *read, Datum *keys, int nkeys, bool only_zero, int64 max_ro
 	DcProbeLimits limits = {.key_rows = dc_verify_max_rows, .rows = max_rows, .late = moment_in(STEP_MS)};
 	bool count = is_count(&read->row);
 	int64 *values = palloc(Max(nkeys, 1) * sizeof(int64));
+	int64 *known = palloc(Max(nkeys, 1) * sizeof(int64));
 	int *places = palloc(Max(nkeys, 1) * sizeof(int));
 	Datum *probed = palloc(Max(nkeys, 1) * sizeof(Datum));
 	DcSourceDiff *diffs;
@@ -159,8 +160,10 @@ compare(DcSourceRead *read, Datum *keys, int nkeys, bool only_zero, int64 max_ro
 		if (only_zero ? values[i] != 0 : count && values[i] > dc_verify_max_rows)
 			continue;
 		places[nprobed] = i;
+		known[nprobed] = values[i];
 		probed[nprobed++] = keys[i];
 	}
+	limits.values = known;
 	diffs = source_probe_within(read, probed, nprobed, &limits, &ndiffs, &done->rows);
 	upto = limits.read < nprobed ? places[limits.read] : nkeys;
 	done->left_out = limits.left_out;
