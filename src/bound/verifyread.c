@@ -29,10 +29,11 @@
 #include "utils/rel.h"
 
 /* Keys that a step goes over, and differences that it keeps of more. */
-#define STEP_KEYS 1000
+#define STEP_KEYS 5000
 
 /* How long a step may read, but for the pauses of a scan: less than a step of the worker may take (worker/jobs.c). */
-#define STEP_MS 10000
+#define SCAN_MS 10000
+#define PROBE_MS 5000
 
 /* Rows of a page, in a table that was never analyzed. */
 #define ROWS_OF_PAGE 60
@@ -143,7 +144,7 @@ verify_source_keys(DcSourceRead *read, const char *after, int64 max_rows, DcVeri
 static void
 compare(DcSourceRead *read, Datum *keys, int nkeys, bool only_zero, int64 max_rows, DcVerified *done)
 {
-	DcProbeLimits limits = {.key_rows = dc_verify_max_rows, .rows = max_rows, .late = moment_in(STEP_MS)};
+	DcProbeLimits limits = {.key_rows = dc_verify_max_rows, .rows = max_rows, .late = moment_in(PROBE_MS)};
 	bool count = is_count(&read->row);
 	int64 *values = palloc(Max(nkeys, 1) * sizeof(int64));
 	int64 *known = palloc(Max(nkeys, 1) * sizeof(int64));
@@ -192,7 +193,7 @@ bool
 verify_all_keys(DcSourceRead *read, DcVerified *done)
 {
 	DcScanPace pace = {.source = read->row.source, .counter = read->counter_id};
-	DcSourceScanOptions options = {.late = moment_in(STEP_MS), .pace = compat_is_background_worker() ? &pace : NULL};
+	DcSourceScanOptions options = {.late = moment_in(SCAN_MS), .pace = compat_is_background_worker() ? &pace : NULL};
 	DcSourceScan *scan = source_scan_begin(read, &options);
 	DcSourceDiff diff;
 

@@ -225,7 +225,7 @@ SELECT count(*) <= 4000 FROM dcounter.outbox WHERE type = 'counter.drift' AND ag
 SET ROLE regress_dc_owner;
 -- A scan repairs some of many at a time
 DROP INDEX item_k_idx;
-SELECT unseen($$DELETE FROM item WHERE k <= 1500$$);
+SELECT unseen($$DELETE FROM item WHERE k <= 6000$$);
 CALL dc_maintain();
 SELECT state, drifted, repaired FROM stat WHERE counter = 'items'::regclass;
 CALL dc_build('items');
