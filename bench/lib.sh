@@ -191,3 +191,35 @@ run_cases() {
         done
     done
 }
+
+# run_costs PART CASE CLIENTS ROUND: as run_case, and records what a transaction has cost: the WAL,
+# and the processor time of all server processes, with what after.sql of the case does
+run_costs() {
+    local folder=bench/cases/$1/$2 lsn cpu
+    fresh_database "$folder"
+    [[ ! -e $folder/warm.sql ]] || sql bench "$(cat "$folder/warm.sql")" >/dev/null
+    lsn=$(sql bench 'SELECT pg_current_wal_insert_lsn();')
+    cpu=$(server_cpu)
+    run_pgbench "$folder/run.sql" "$3" "$SECONDS_PER_RUN"
+    [[ ! -e $folder/after.sql ]] || sql bench "$(cat "$folder/after.sql")" >/dev/null
+    # shellcheck disable=SC2154 # run_pgbench sets them
+    record "$1" "$2" "$3" cpu_us "$4" "$(awk -v a="$cpu" -v b="$(server_cpu)" -v n="$transactions" 'BEGIN { print (b - a) / n }')"
+    record "$1" "$2" "$3" wal "$4" "$(sql bench "SELECT (pg_current_wal_insert_lsn() - '$lsn') / $transactions.0;")"
+    check_count "$folder" "$transactions"
+    record_rate "$1" "$2" "$3" "$4"
+}
+
+# run_costs_cases PART CLIENTS...: the cases in turn, each round beginning with another
+run_costs_cases() {
+    local part=$1 round clients names name i
+    shift
+    mapfile -t names < <(cases_of "$part")
+    for ((round = 1; round <= ROUNDS; round++)); do
+        for clients in "$@"; do
+            for ((i = 0; i < ${#names[@]}; i++)); do
+                name=${names[(i + round) % ${#names[@]}]}
+                run_costs "$part" "$name" "$clients" "$round"
+            done
+        done
+    done
+}

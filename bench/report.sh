@@ -19,7 +19,7 @@ table() {
 
 tables() {
     local name
-    for name in one_key zipf cold held five_keys once replay ledger bulk worker million stock sold_out hold sketch sketch_stored sketch_size outbox_write outbox_read buffer buffer_keys cached mix flush bars; do
+    for name in one_key zipf cold held five_keys once replay ledger bulk bound_insert bound_rows bound_build worker million stock sold_out hold sketch sketch_stored sketch_size outbox_write outbox_read buffer buffer_keys cached mix flush bars; do
         printf '\n%s\n\n' "$name"
         table "$name" "$1"
     done
@@ -53,6 +53,11 @@ fill() {
         [synced_writes]="$(synced_writes)"
         [rounds]=$ROUNDS [seconds]=$SECONDS_PER_RUN [bulk_rounds]=$BULK_ROUNDS
         [held_rounds]=$HELD_ROUNDS [held_seconds]=$HELD_SECONDS [held_window]=$HELD_WINDOW
+        [bound_rounds]=$BOUND_ROUNDS [bound_build_rounds]=$BOUND_BUILD_ROUNDS [bound_seconds]=$BOUND_SECONDS
+        [bound_copy_rows]=$(grouped "$BOUND_COPY_ROWS")
+        [bound_update_rows]=$(grouped "$BOUND_UPDATE_ROWS")
+        [bound_build_rows]=$(grouped "$BOUND_BUILD_ROWS")
+        [bound_keys]=$(grouped "$BOUND_KEYS")
         [worker_rounds]=$WORKER_ROUNDS [open_seconds]=$OPEN_SECONDS [last_rounds]=$LAST_ROUNDS
         [sketch_rounds]=$SKETCH_ROUNDS
         [worker_load]="$(sed -n 's/^int dc_worker_load = \([0-9]*\);/\1 %/p' src/base/guc.c)"

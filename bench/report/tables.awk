@@ -92,6 +92,53 @@ function print_bulk(    group_by, dc_incr) {
 		show("%.2f", ratio(dc_incr, group_by)) " |"
 }
 
+function print_bound_insert(    i, name) {
+	print "| an insert, and | rate /s | ratio | WAL bytes | ratio | processor us | ratio |"
+	print "|---|---:|---:|---:|---:|---:|---:|"
+	for (i = 1; i <= cases["bound_insert"]; i++) {
+		name = cases["bound_insert", i]
+		print "| " title["bound_insert", name] " | " cost("%.0f", "bound_insert", name, "10_plain", 16, "rate") " | " \
+			cost("%.0f", "bound_insert", name, "10_plain", 16, "wal") " | " cost("%.1f", "bound_insert", name, "10_plain", 16, "cpu_us") " |"
+	}
+}
+
+function print_bound_rows(    p, parts, label, i, part, name) {
+	label["bound_copy"] = "`COPY`"
+	label["bound_update"] = "`UPDATE`"
+	split("bound_copy bound_update", parts, " ")
+	print "| statement | and | seconds | ratio | WAL bytes a row | ratio | processor us a row | ratio |"
+	print "|---|---|---:|---:|---:|---:|---:|---:|"
+	for (p = 1; p <= 2; p++) {
+		part = parts[p]
+		for (i = 1; i <= cases[part]; i++) {
+			name = cases[part, i]
+			print "| " (i == 1 ? label[part] : "") " | " title[part, name] " | " cost("%.2f", part, name, "10_plain", "any", "seconds") " | " \
+				cost("%.0f", part, name, "10_plain", "any", "wal") " | " cost("%.2f", part, name, "10_plain", "any", "cpu_us") " |"
+		}
+	}
+}
+
+function print_bound_build(    group_by) {
+	group_by = median(key("bound_build", "group_by", "any", "seconds"))
+	print "| statement | seconds | times slower |"
+	print "|---|---:|---:|"
+	print "| `SELECT post_id, count(*) FROM likes GROUP BY post_id` | " show("%.2f", group_by) " | |"
+	print "| the same without parallel workers | " cost_of_build("group_by_serial", group_by) " |"
+	print "| `CALL dc_build('post_likes')` | " cost_of_build("dc_build", group_by) " |"
+	print ""
+	print "| while | share of the writers' rate before and after |"
+	print "|---|---:|"
+	print "| a session calls `dc_build` again and again | " show("%.2f", median(key("bound_writers", "dc_build", "any", "ratio"))) " |"
+	print "| the worker builds | " show("%.2f", median(key("bound_writers", "worker", "any", "ratio"))) " |"
+	print "| the worker verifies | " show("%.2f", median(key("bound_writers", "verify", "any", "ratio"))) " |"
+}
+
+# seconds, and how many times as long as the GROUP BY, as two cells
+function cost_of_build(name, group_by,    own) {
+	own = median(key("bound_build", name, "any", "seconds"))
+	return show("%.2f", own) " | " show("%.2f", ratio(own, group_by))
+}
+
 function print_million() {
 	print "| the worker's time, s | all compacted after, s | writers on another key meanwhile, share of their rate |"
 	print "|---:|---:|---:|"
@@ -263,6 +310,12 @@ END {
 		print_five_keys()
 	else if (table == "bulk")
 		print_bulk()
+	else if (table == "bound_insert")
+		print_bound_insert()
+	else if (table == "bound_rows")
+		print_bound_rows()
+	else if (table == "bound_build")
+		print_bound_build()
 	else if (table == "worker")
 		print_rates("worker", "20_dc_incr")
 	else if (table == "once")

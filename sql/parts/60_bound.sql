@@ -109,6 +109,11 @@ CREATE FUNCTION dcounter.source_truncate() RETURNS pg_catalog.trigger
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
 COMMENT ON FUNCTION dcounter.source_truncate() IS 'counts what TRUNCATE removes from a source table; see dc_bind()';
 
+-- In the condition of a trigger on a source, so evaluated by all who update one.
+CREATE FUNCTION dcounter.source_differs(anyelement, anyelement) RETURNS boolean
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE COST 1;
+COMMENT ON FUNCTION dcounter.source_differs(anyelement, anyelement) IS 'whether two values differ in a byte';
+
 CREATE FUNCTION dc_bind(counter regclass, source regclass, key text, value text DEFAULT '1', filter text DEFAULT NULL, distinct_of text DEFAULT NULL,
 	build text DEFAULT 'worker', lock_timeout interval DEFAULT '200 ms', replicated boolean DEFAULT false, on_detach text DEFAULT 'subtract') RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;

@@ -26,6 +26,7 @@
 #include "bound/mark.h"
 #include "bound/refs.h"
 #include "bound/sourceddl.h"
+#include "bound/sourcetrigger.h"
 #include "bound/verify.h"
 #include "catalog/catalog.h"
 #include "catalog/namespace.h"
@@ -400,6 +401,8 @@ dc_unbind(PG_FUNCTION_ARGS)
 void
 not_bound_error(Oid counter)
 {
+	if (get_rel_name(counter) == NULL)
+		relation_missing_error(counter);
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("\"%s\" is not bound to a source", get_rel_name(counter)),

@@ -379,7 +379,8 @@ build_needs_scan(const DcBuild *build)
 DcBuildStep
 build_scan(DcBuild *build, DcSourceRead *read, DcMoment late)
 {
-	DcSourceScanOptions options = {.from = read->state.built_to, .late = late};
+	DcScanPace pace = {.source = read->row.source, .counter = read->counter_id};
+	DcSourceScanOptions options = {.from = read->state.built_to, .late = late, .pace = late.us != DC_LONG_AGO.us ? &pace : NULL};
 
 	forget_spool(build);
 	build->epoch = read->state.epoch;

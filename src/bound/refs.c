@@ -32,7 +32,8 @@
  *	  written counts and are on their way to the end. What comes later at the commit, the
  *	  writing of the counters, does not wait for transactions in this phase (apply.c).
  *	- under REPEATABLE READ and SERIALIZABLE an item whose count was changed by another
- *	  transaction since the snapshot is a serialization failure (40001), as with any UPDATE.
+ *	  transaction since the snapshot is a serialization failure (40001), as with any UPDATE,
+ *	  unless its row has gone.
  *
  * Early writes, for want of memory or before DDL (apply_early() in commit.c), lock rows until the
  * transaction ends. Such a transaction may be in a deadlock, like any that updates rows:
@@ -75,7 +76,7 @@ typedef struct DcRefMark
  * nothing. Cleared at each end of a transaction.
  */
 static MemoryContext cxt = NULL;
-static char *log; /* the records, one after the other */
+static char *log_data; /* the records, one after the other */
 static Size log_size;
 static Size log_len;
 static Size written; /* records up to here are written, by an inner level */
@@ -142,7 +143,7 @@ refs_add(const DcSourceRow *row, const DcKey *key, const DcKey *item, int64 delt
 		start();
 	mark_level();
 	make_room(needed);
-	ref = (DcRef *) (log + log_len);
+	ref = (DcRef *) (log_data + log_len);
 	ref->counter = row->counter;
 	ref->refs = row->refs;
 	ref->delta = delta;
@@ -180,7 +181,7 @@ start(void)
 												ALLOCSET_DEFAULT_SIZES);
 
 	log_size = 1024;
-	log = MemoryContextAlloc(fresh, log_size);
+	log_data = MemoryContextAlloc(fresh, log_size);
 	log_len = 0;
 	written = 0;
 	marks = NULL;
@@ -233,7 +234,7 @@ make_room(Size needed)
 	{
 		Size size = Max(log_size * 2, log_len + needed);
 
-		log = repalloc_huge(log, size);
+		log_data = repalloc_huge(log_data, size);
 		log_size = size;
 	}
 }
@@ -259,14 +260,14 @@ coalesce(void)
 	DcRef **refs;
 	int count;
 
-	memcpy(copy, log + from, len);
+	memcpy(copy, log_data + from, len);
 	refs = sort_records(copy, len, &count);
 	log_len = from;
 	for (int i = 0; i < count; i++)
 	{
 		Size size = RECORD_SIZE(refs[i]->key_len, refs[i]->item_len);
 
-		memcpy(log + log_len, refs[i], size);
+		memcpy(log_data + log_len, refs[i], size);
 		log_len += size;
 	}
 	MemoryContextSwitchTo(old);
@@ -362,7 +363,7 @@ refs_write_all(bool committing)
 static void
 write_log(void)
 {
-	MemoryContext writing = AllocSetContextCreate(TopTransactionContext,
+	MemoryContext writing = AllocSetContextCreate(CurTransactionContext,
 												  "dcounter distinct values being written",
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(writing);
@@ -372,7 +373,7 @@ write_log(void)
 	DcRef **refs;
 	int count;
 
-	memcpy(records, log + written, len);
+	memcpy(records, log_data + written, len);
 	refs = sort_records(records, len, &count);
 	mark_level();
 	log_len = own_start();
@@ -405,7 +406,7 @@ refs_any(Oid counter)
 		return false;
 	for (Size at = written; at < log_len;)
 	{
-		DcRef *ref = (DcRef *) (log + at);
+		DcRef *ref = (DcRef *) (log_data + at);
 
 		if (ref->counter == counter)
 			return true;
@@ -475,7 +476,7 @@ read_log(Oid counter, const DcKey *key, DcRefScanned scanned, DcRefEffect effect
 	records = MemoryContextAllocHuge(reading, log_len - written);
 	for (Size at = written; at < log_len;)
 	{
-		DcRef *ref = (DcRef *) (log + at);
+		DcRef *ref = (DcRef *) (log_data + at);
 		Size size = RECORD_SIZE(ref->key_len, ref->item_len);
 
 		if (ref->counter == counter &&

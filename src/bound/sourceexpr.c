@@ -665,3 +665,13 @@ source_eval_key_column(const DcSourceEval *eval)
 {
 	return eval->key.column;
 }
+
+/*
+ * source_eval_constant returns what each row counts for whose key is not null, if that is the same
+ * for all; else 0.
+ */
+int64
+source_eval_constant(const DcSourceEval *eval)
+{
+	return eval->filter == NULL && !eval->distinct ? eval->constant : 0;
+}

@@ -24,6 +24,7 @@ extern bool source_eval(DcSourceEval *eval, TupleTableSlot *slot, DcCounted *cou
 extern void source_eval_reset(DcSourceEval *eval);
 extern void source_eval_free(DcSourceEval *eval);
 extern AttrNumber source_eval_key_column(const DcSourceEval *eval);
+extern int64 source_eval_constant(const DcSourceEval *eval);
 extern bool source_is_harmless(const DcSourceRow *row, Relation source);
 
 extern void source_expressions_check(DcSourceRow *row, Relation source);

@@ -11,6 +11,11 @@
  * keys (a collation that is not deterministic). A text that is not how the type writes a value is
  * nobody's key. The types are those whose texts are known here: integers, texts, uuid.
  *
+ * Where a row counts the same whatever is in it, as it is the rows that are counted, it is not fetched if all rows of
+ * its page are visible to everybody: the server's index-only scans do the same. (The scan asks for index
+ * entries, though it does not look at them: then it keeps a pin on the page of the index, without which VACUUM could
+ * remove an entry that we are at, with its row, and call the page visible.)
+ *
  * A walk goes from one key to the next by descents of the indexes, as rows of a key may be many. It
  * reads index entries alone. Its order is that of the indexes, which for numbers is not that of
  * texts.
@@ -22,6 +27,7 @@
 #include "access/relscan.h"
 #include "access/table.h"
 #include "access/transam.h"
+#include "access/visibilitymap.h"
 #include "base/compat.h"
 #include "bound/keysums.h"
 #include "bound/sourceexpr.h"
@@ -31,7 +37,9 @@
 #include "counter/read.h"
 #include "miscadmin.h"
 #include "rows/sums.h"
+#include "storage/bufmgr.h"
 #include "storage/lmgr.h"
+#include "storage/predicate.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
 #include "utils/fmgrprotos.h"
@@ -51,8 +59,10 @@ typedef struct DcProbeLeaf
 	DcSourceEval *eval;
 	TupleTableSlot *slot;
 	IndexScanDesc scan;
-	Datum key;	  /* of a walk: the key that comes next in this leaf, */
-	bool has_key; /* if there is one */
+	int64 constant;	   /* what each of its rows counts for, or 0 */
+	Buffer visibility; /* a page of the visibility map, or invalid */
+	Datum key;		   /* of a walk: the key that comes next in this leaf, */
+	bool has_key;	   /* if there is one */
 } DcProbeLeaf;
 
 typedef struct DcProbe
@@ -69,6 +79,7 @@ typedef struct DcProbe
 static bool probe_leaf(DcProbe *probe, Oid relid);
 static bool probe_open(DcProbe *probe, DcSourceRead *read);
 static void probe_close(DcProbe *probe);
+static bool next_row(DcProbeLeaf *leaf, bool *fetched);
 static Relation find_index(const DcSourceRead *read, Relation rel, AttrNumber column, Relation first);
 static bool same_order(Relation a, Relation b);
 static bool index_serves(Relation index, AttrNumber column);
@@ -200,6 +211,9 @@ probe_leaf(DcProbe *probe, Oid relid)
 		probe->compare = index_getprocinfo(leaf->index, 1, BTORDER_PROC);
 	}
 	leaf->scan = compat_index_beginscan(leaf->rel, leaf->index, probe->read->snapshot, 1);
+	if (leaf->rel->rd_rel->relam == HEAP_TABLE_AM_OID)
+		leaf->constant = source_eval_constant(leaf->eval);
+	leaf->scan->xs_want_itup = leaf->constant != 0;
 	return true;
 }
 
@@ -212,6 +226,8 @@ probe_close(DcProbe *probe)
 
 		if (leaf->scan != NULL)
 			index_endscan(leaf->scan);
+		if (BufferIsValid(leaf->visibility))
+			ReleaseBuffer(leaf->visibility);
 		if (leaf->index != NULL)
 			index_close(leaf->index, NoLock);
 		ExecDropSingleTupleTableSlot(leaf->slot);
@@ -311,10 +327,11 @@ read_key(DcProbe *probe, const DcKey *key, const DcProbeLimits *limits, INT128 *
 	{
 		DcProbeLeaf *leaf = &probe->leaves[i];
 		ScanKeyData scankey;
+		bool fetched;
 
 		init_scankey(leaf, &scankey, BTEqualStrategyNumber, value);
 		index_rescan(leaf->scan, &scankey, 1, NULL, 0);
-		while (index_getnext_slot(leaf->scan, ForwardScanDirection, leaf->slot))
+		while (next_row(leaf, &fetched))
 		{
 			DcCounted counted;
 
@@ -324,12 +341,46 @@ read_key(DcProbe *probe, const DcKey *key, const DcProbeLimits *limits, INT128 *
 			if ((limits->key_rows > 0 && n > limits->key_rows) ||
 				(n % LOOK_EVERY == 0 && limits->late.us != 0 && moment_is_reached(limits->late)))
 				return false;
+			if (!fetched)
+			{
+				int128_add_int64(sum, leaf->constant);
+				continue;
+			}
 			if (source_eval(leaf->eval, leaf->slot, &counted) && key_compare(&counted.key, key) == 0)
 				int128_add_int64(sum, counted.value);
 			source_eval_reset(leaf->eval);
 		}
 	}
 	return true;
+}
+
+/*
+ * next_row goes to the next visible row that the index has for the key, and fetches it unless it counts the
+ * same in any case. The index takes nothing for equal that is not the same (index_serves).
+ */
+static bool
+next_row(DcProbeLeaf *leaf, bool *fetched)
+{
+	ItemPointer tid;
+
+	*fetched = true;
+	if (leaf->constant == 0)
+		return index_getnext_slot(leaf->scan, ForwardScanDirection, leaf->slot);
+	while ((tid = index_getnext_tid(leaf->scan, ForwardScanDirection)) != NULL)
+	{
+		BlockNumber block = ItemPointerGetBlockNumber(tid);
+
+		*fetched = !VM_ALL_VISIBLE(leaf->rel, block, &leaf->visibility);
+		if (!*fetched)
+		{
+			PredicateLockPage(leaf->rel, block, leaf->scan->xs_snapshot);
+			return true;
+		}
+		if (index_fetch_heap(leaf->scan, leaf->slot))
+			return true;
+		CHECK_FOR_INTERRUPTS();
+	}
+	return false;
 }
 
 /*

@@ -193,8 +193,13 @@ wanted(DcSourceScan *scan, const char *data, uint32 len)
 static bool
 look(DcSourceScan *scan)
 {
+	DcScanPace *pace = scan->options.pace;
+
 	MemoryContextReset(scan->row);
-	return scan->options.late.us == DC_LONG_AGO.us || !moment_is_reached(scan->options.late);
+	if (pace != NULL)
+		scan_pace(pace);
+	return scan->options.late.us == DC_LONG_AGO.us ||
+		!moment_is_reached(moment_after(scan->options.late, pace != NULL ? pace->slept : 0));
 }
 
 /*
@@ -222,6 +227,8 @@ scan_leaf(DcSourceScan *scan, Relation source, Oid relid, DcKeySums *sums, bool 
 	TableScanDesc heap = table_beginscan(rel, scan->read->snapshot, 0, NULL);
 	bool done = true;
 
+	if (scan->options.pace != NULL)
+		scan->options.pace->relid = relid;
 	while (done && table_scan_getnextslot(heap, ForwardScanDirection, slot))
 	{
 		DcCounted counted;

@@ -17,6 +17,16 @@ typedef enum DcScanLayer
 	DC_LAYER_COUNTER /* reference counts (how many items have one) and counter, by key */
 } DcScanLayer;
 
+/* The pace of one scan or several (scanpace.c). */
+typedef struct DcScanPace
+{
+	Oid relid; /* what is being read, and of which: */
+	Oid source;
+	Oid counter;
+	DcMoment since; /* it has worked, or DC_LONG_AGO: not yet */
+	int64 slept;	/* us */
+} DcScanPace;
+
 /* Which keys to compare. All members zero: all, source and counter. */
 typedef struct DcSourceScanOptions
 {
@@ -26,8 +36,9 @@ typedef struct DcSourceScanOptions
 	Datum *keys;	  /* these (texts), if any_keys */
 	int nkeys;
 	bool any_keys;
-	double sample; /* of the keys, this part, which is drawn anew each time; 0: all */
-	DcMoment late; /* if it is reached the scan gives up; DC_LONG_AGO: never */
+	double sample;	  /* of the keys, this part, which is drawn anew each time; 0: all */
+	DcMoment late;	  /* if it is reached the scan gives up, but for what it has slept; DC_LONG_AGO: never */
+	DcScanPace *pace; /* the worker's; NULL: at full speed */
 } DcSourceScanOptions;
 
 /* The same, ready for use, without `keys`. */
@@ -61,6 +72,8 @@ source_differs(const DcSourceDiff *diff)
 
 typedef struct DcSourceScan DcSourceScan;
 
+
+extern void scan_pace(DcScanPace *pace);
 extern void source_filter_init(DcSourceFilter *filter, const DcSourceScanOptions *options);
 extern bool source_filter(const DcSourceFilter *filter, const char *data, uint32 len);
 extern DcSourceScan *source_scan_begin(DcSourceRead *read, const DcSourceScanOptions *options);

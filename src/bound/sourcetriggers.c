@@ -21,13 +21,17 @@
 #include "bound/sourceddl.h"
 #include "catalog/dependency.h"
 #include "catalog/pg_trigger.h"
+#include "catalog/pg_type.h"
 #include "commands/trigger.h"
+#include "fmgr.h"
 #include "nodes/bitmapset.h"
 #include "table/protect.h"
 #include "utils/builtins.h"
+#include "utils/datum.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
-#include "utils/typcache.h"
+
+PG_FUNCTION_INFO_V1(source_differs);
 
 /* The table that source_trigger_make() is at work on, or InvalidOid. */
 static Oid being_made = InvalidOid;
@@ -37,7 +41,7 @@ static void check_name(Oid relid, const char *name);
 static bool is_ours(const Trigger *trigger);
 static char *update_condition(Oid source, const List *rows);
 static void add_column(StringInfo condition, Form_pg_attribute att);
-static bool has_own_equality(Oid type);
+static bool equal_is_same(Form_pg_attribute att);
 
 /*
  * source_triggers_make makes the triggers that the bindings of a source need, or replaces them.
@@ -174,25 +178,68 @@ update_condition(Oid source, const List *rows)
 }
 
 /*
- * add_column adds the test whether a column has changed. A type without an operator of
- * the server's for that is compared as text.
+ * add_column adds the test whether a column has changed. Values that are equal may differ all the
+ * same in what an expression makes of them: 1.0 and 1.00, an hour and sixty minutes, 'a' and 'A' in
+ * a collation that says so. Of types of which that cannot be said of the server's equality their
+ * bytes are compared.
  */
 static void
 add_column(StringInfo condition, Form_pg_attribute att)
 {
 	const char *name = quote_identifier(NameStr(att->attname));
-	const char *cast = has_own_equality(att->atttypid) ? "" : "::pg_catalog.text";
 
-	appendStringInfo(condition, "%sOLD.%s%s IS DISTINCT FROM NEW.%s%s",
-					 condition->len > 0 ? " OR " : "", name, cast, name, cast);
+	appendStringInfo(condition,
+					 equal_is_same(att) ? "%sOLD.%s IS DISTINCT FROM NEW.%s" : "%s" DC_SCHEMA ".source_differs(OLD.%s, NEW.%s)",
+					 condition->len > 0 ? " OR " : "", name, name);
 }
 
+/*
+ * equal_is_same tells whether values of a column that are equal are the same in every respect.
+ */
 static bool
-has_own_equality(Oid type)
+equal_is_same(Form_pg_attribute att)
 {
-	TypeCacheEntry *entry = lookup_type_cache(getBaseType(type), TYPECACHE_EQ_OPR);
+	Oid type = getBaseType(att->atttypid);
 
-	return OidIsValid(entry->eq_opr) && entry->eq_opr < FirstUnpinnedObjectId;
+	switch (type)
+	{
+		case BOOLOID:
+		case INT2OID:
+		case INT4OID:
+		case INT8OID:
+		case OIDOID:
+		case DATEOID:
+		case TIMESTAMPOID:
+		case TIMESTAMPTZOID:
+		case UUIDOID:
+		case BYTEAOID:
+			return true;
+		case TEXTOID:
+		case VARCHAROID:
+			return get_collation_isdeterministic(att->attcollation);
+		default:
+			return get_typtype(type) == TYPTYPE_ENUM;
+	}
+}
+
+/*
+ * source_differs(anyelement, anyelement) -> boolean
+ *
+ * Whether two values, or nulls, differ in a byte. It calls no function of their type.
+ */
+Datum
+source_differs(PG_FUNCTION_ARGS)
+{
+	Oid type = get_fn_expr_argtype(fcinfo->flinfo, 0);
+	int16 len;
+	bool byval;
+
+	if (!OidIsValid(type))
+		elog(ERROR, "source_differs() does not know the type of its arguments");
+	if (PG_ARGISNULL(0) || PG_ARGISNULL(1))
+		PG_RETURN_BOOL(PG_ARGISNULL(0) != PG_ARGISNULL(1));
+	get_typlenbyval(type, &len, &byval);
+	PG_RETURN_BOOL(!datum_image_eq(PG_GETARG_DATUM(0), PG_GETARG_DATUM(1), byval, len));
 }
 
 /*

@@ -26,8 +26,8 @@
  * held in between. The tables take turns by steps. When a pass has ended, the next one of the table begins
  * after a minute at the earliest, or when its settings are changed.
  *
- * Without an index on the key, a source is scanned in one step if it has no more than dcounter.verify_max_rows rows. A larger one is
- * left to dc_source_check() and dc_build(), as are bindings with distinct_of.
+ * Without an index on the key, or with distinct_of, a source is scanned in one step, which is also one snapshot, if it has no more than
+ * dcounter.verify_max_rows rows. A larger one is left to dc_source_check() and dc_build().
  *
  * A worker evaluates no expression that may take long: such a binding is left to the owner's dc_maintain(). That
  * reads, at each call, as many rows of each table as a worker does in a second.

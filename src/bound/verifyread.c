@@ -7,11 +7,12 @@
  * its indexes, by a walk that makes one descent for each key. A key with more rows than dcounter.verify_max_rows is
  * left out. Of counts without a condition its value tells so beforehand; of others it shows while its rows are read.
  *
- * Without indexes on the key, a source with at most so many rows is scanned in one step.
+ * Without indexes on the key, and for distinct values, a source with at most so many rows is scanned in one step.
  */
 #include "postgres.h"
 
 #include "access/table.h"
+#include "base/compat.h"
 #include "base/guc.h"
 #include "bound/sourceprobe.h"
 #include "bound/sourcetrigger.h"
@@ -30,7 +31,7 @@
 /* Keys that a step goes over, and differences that it keeps of more. */
 #define STEP_KEYS 1000
 
-/* How long a step may read: less than a step of the worker may take (worker/jobs.c). */
+/* How long a step may read, but for the pauses of a scan: less than a step of the worker may take (worker/jobs.c). */
 #define STEP_MS 10000
 
 /* Rows of a page, in a table that was never analyzed. */
@@ -187,7 +188,8 @@ is_count(const DcSourceRow *row)
 bool
 verify_all_keys(DcSourceRead *read, DcVerified *done)
 {
-	DcSourceScanOptions options = {.late = moment_in(STEP_MS)};
+	DcScanPace pace = {.source = read->row.source, .counter = read->counter_id};
+	DcSourceScanOptions options = {.late = moment_in(STEP_MS), .pace = compat_is_background_worker() ? &pace : NULL};
 	DcSourceScan *scan = source_scan_begin(read, &options);
 	DcSourceDiff diff;
 

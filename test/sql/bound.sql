@@ -251,6 +251,23 @@ SELECT v('e'), v('e1');
 SELECT tgrelid::regclass, tgname FROM pg_trigger WHERE tgrelid::regclass::text ~ '^ev' ORDER BY 1, 2;
 SELECT dc_unbind('e1');
 SELECT pg_get_triggerdef(oid) FROM pg_trigger WHERE tgrelid = 'ev2'::regclass AND tgname = 'dcounter_source_update';
+-- what is equal but not the same
+CREATE TABLE same (n numeric, f float8, i interval, j jsonb, a numeric[], p box, t text, c char(3));
+SELECT dc_create(k) FROM unnest(ARRAY['same_n', 'same_f', 'same_i', 'same_j', 'same_a', 'same_p']) AS k;
+SELECT dc_bind('same_n', 'same', 'n', build => 'none'), dc_bind('same_f', 'same', 'f > 0, atan2(f, -1) > 0', build => 'none'), dc_bind('same_i', 'same', 'extract(hour FROM i)::int', build => 'none'),
+	dc_bind('same_j', 'same', $$j ->> 'x'$$, build => 'none'), dc_bind('same_a', 'same', 'a[1]', build => 'none'), dc_bind('same_p', 'same', '(p[0])[0] > 1', build => 'none');
+SELECT pg_get_triggerdef(oid) FROM pg_trigger WHERE tgrelid = 'same'::regclass AND tgname = 'dcounter_source_update';
+INSERT INTO same VALUES (1.0, 0, '1 day', '{"x": 1.0}', '{1.0}', '(1,1),(0,0)', 'a', 'a'), (NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+UPDATE same SET n = 1.00 WHERE n = 1;
+UPDATE same SET f = '-0' WHERE n = 1;
+UPDATE same SET i = '24:00' WHERE n = 1;
+UPDATE same SET j = '{"x": 1.00}' WHERE n = 1;
+UPDATE same SET a = '{1.00}' WHERE n = 1;
+UPDATE same SET p = '(3,3),(2,2)' WHERE n = 1;
+SELECT v('same_n') AS n, v('same_f') AS f, v('same_i') AS i, v('same_j') AS j, v('same_a') AS a, v('same_p') AS p;
+UPDATE same SET n = NULL WHERE n = 1;
+UPDATE same SET a = '{2}' WHERE a IS NULL;
+SELECT v('same_n') AS n, v('same_a') AS a;
 -- of that name is another
 CREATE TABLE taken (a int);
 CREATE FUNCTION nothing() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';

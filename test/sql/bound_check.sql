@@ -271,5 +271,33 @@ SELECT dc_source_fix('n', '{1}');
 CALL dc_build('n');
 RESET ROLE;
 
+-- rows of pages that are visible to everybody are counted in the index: not those that were deleted or are not
+-- committed, in VACUUMed pages and in others
+CREATE TABLE seen (k int, t text, v int DEFAULT 1) WITH (autovacuum_enabled = off);
+CREATE INDEX ON seen (k);
+CREATE INDEX ON seen (t);
+SELECT dc_create('seen_k'), dc_create('seen_t'), dc_create('seen_v');
+SELECT dc_bind('seen_k', 'seen', 'k', build => 'none'), dc_bind('seen_t', 'seen', 't', value => '3', build => 'none'), dc_bind('seen_v', 'seen', 'k', value => 'v', filter => 'v > 0', build => 'none');
+CREATE FUNCTION seen() RETURNS TABLE (counter text, key text, source bigint, counted bigint, drift bigint) LANGUAGE sql AS $$
+	SELECT c, s.* FROM unnest(ARRAY['seen_k', 'seen_t', 'seen_v']) AS c, dc_source_check(c, ARRAY['1', '2', '3', 'a1', 'a2', 'a3']) AS s ORDER BY 1, 2 $$;
+INSERT INTO seen SELECT i % 3, 'a' || i % 3 FROM generate_series(1, 3000) AS i;
+VACUUM seen;
+SELECT count(*) FROM seen();
+SET session_replication_role = replica;
+DELETE FROM seen WHERE ctid IN (SELECT ctid FROM seen WHERE k = 1 ORDER BY ctid LIMIT 5);
+INSERT INTO seen VALUES (2, 'a2'), (NULL, 'a2');
+BEGIN;
+DELETE FROM seen WHERE k = 2 AND ctid IN (SELECT max(ctid) FROM seen WHERE k = 2);
+UPDATE seen SET v = 0 WHERE ctid IN (SELECT min(ctid) FROM seen WHERE k = 2);
+SELECT * FROM seen();
+ROLLBACK;
+SELECT * FROM seen();
+VACUUM seen;
+SELECT * FROM seen();
+RESET session_replication_role;
+SELECT (dc_source_fix('seen_k', '{1,2}')).*;
+SELECT (dc_source_fix('seen_t', '{a1,a2}')).*;
+SELECT * FROM seen();
+
 DROP SCHEMA bound_check CASCADE;
 DROP ROLE bound_reader; DROP ROLE bound_owner;

@@ -180,6 +180,15 @@ SELECT counter, state FROM stat WHERE counter::text ~ '^(pa|vi)';
 SELECT (SELECT count(*) FROM dc_source_check('pages')), (SELECT count(*) FROM dc_source_check('pairs')), (SELECT count(*) FROM dc_source_check('visitors'));
 CALL dc_maintain();
 SELECT counter, state FROM stat WHERE counter::text ~ '^(pa|vi)';
+-- Other items, of the same number
+SELECT unseen($$UPDATE visit SET who = 8 WHERE page = 'Z' AND who = 1$$);
+CALL dc_maintain();
+SELECT counter, key, source, value, drift, repaired FROM drifts WHERE key = 'Z' OR key ~ '"Z"' ORDER BY counter::text, key COLLATE "C";
+CALL dc_maintain();
+SELECT counter, state FROM stat WHERE counter::text ~ '^(pa|vi)';
+DELETE FROM visit WHERE page = 'Z';
+SELECT (SELECT count(*) FROM dc_source_check('pages')), (SELECT count(*) FROM dc_source_check('pairs')), (SELECT count(*) FROM dc_source_check('visitors'));
+
 -- More keys than a step takes, in the counter and in the source; a call goes on where the last one has stopped
 CREATE TABLE item (k int);
 SELECT dc_create('items');

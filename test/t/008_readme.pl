@@ -6,39 +6,11 @@
 use strict;
 use warnings;
 
+use DcDoc;
 use DcTest;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
-
-# blocks(FILE): [line, mark ("sql", "sql preload error" ...), text] of each block
-sub blocks
-{
-	my ($file) = @_;
-	my ($line, @blocks, $fence) = (0);
-
-	foreach (split /^/, slurp_file($file))
-	{
-		$line++;
-		if (defined $fence)
-		{
-			# the end is a fence of its own kind and at least its length
-			if (/^\s*(`{3,}|~{3,})\s*$/ && index($1, $fence) == 0)
-			{
-				undef $fence;
-				next;
-			}
-			$blocks[-1][2] .= $_;
-		}
-		elsif (/^\s*(`{3,}|~{3,})\s*(.*?)\s*$/)
-		{
-			$fence = $1;
-			push @blocks, [ $line, $2, '' ];
-		}
-	}
-	die "$file: a block without end" if defined $fence;
-	return grep { $_->[1] =~ /sql/i } @blocks;
-}
 
 my $top = $ENV{TESTDIR};
 my @files = grep { -e } "$top/README.md", sort glob("$top/doc/*.md");
@@ -56,10 +28,10 @@ sub run
 
 	sql($node, 'postgres', "CREATE DATABASE $database TEMPLATE template0");
 	sql($node, $database, 'CREATE EXTENSION dcounter')
-	  unless grep { $_->[2] =~ /CREATE EXTENSION (IF NOT EXISTS )?dcounter/i } @blocks;
+	  unless grep { $_->{text} =~ /CREATE EXTENSION (IF NOT EXISTS )?dcounter/i } @blocks;
 	foreach my $block (@blocks)
 	{
-		my ($line, $mark, $sql) = @$block;
+		my ($line, $mark, $sql) = @{$block}{qw(line mark text)};
 		my ($status, $out, $err) = $node->psql($database, $sql);
 		my $name = "$file:$line" . ($node == $preloaded ? ', preloaded' : '');
 
@@ -90,7 +62,7 @@ foreach my $path (@files)
 {
 	(my $file = $path) =~ s{^\Q$top\E/}{};
 	my @blocks = blocks($path);
-	my @without = grep { $_->[1] !~ /preload/ } @blocks;
+	my @without = grep { $_->{mark} !~ /preload/ } @blocks;
 
 	run($plain, $file, @without) if @without > 0;
 	run($preloaded, $file, @blocks) if @without < @blocks;

@@ -1,0 +1,1 @@
+INSERT INTO likes (post_id, fan) VALUES (42, 7);

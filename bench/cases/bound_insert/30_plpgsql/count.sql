@@ -1,0 +1,1 @@
+SELECT dc_get('post_likes', 42);
