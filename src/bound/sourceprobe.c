@@ -125,7 +125,7 @@ source_probe_within(DcSourceRead *read, Datum *keys, int nkeys, DcProbeLimits *l
 	limits->left_out = 0;
 	if (!probe_open(&probe, read))
 		elog(ERROR, "a leaf of source %u has no index on the key", read->row.source);
-	sums = key_sums_begin(maintenance_work_mem);
+	sums = key_sums_begin(maintenance_work_mem, false);
 	for (limits->read = 0; limits->read < nkeys && !limit_is_reached(limits, *rows); limits->read++)
 	{
 		DcKey key;
