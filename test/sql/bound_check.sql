@@ -164,8 +164,10 @@ INSERT INTO much SELECT 'a', 9000000000000000000 FROM generate_series(1, 3);
 INSERT INTO much SELECT repeat(md5(i::text), 4), 1 FROM generate_series(1, 15000) AS i;
 INSERT INTO much SELECT 'a', -9000000000000000000 FROM generate_series(1, 2);
 -- and with so many long keys that a part of them is too much as well
+INSERT INTO much SELECT 'bb', 9000000000000000000 FROM generate_series(1, 3);
 INSERT INTO much SELECT repeat(md5(i::text), 31), i FROM generate_series(1, 45000) AS i;
 INSERT INTO much SELECT k, 1 FROM much WHERE length(k) > 900;
+INSERT INTO much SELECT 'bb', -9000000000000000000 FROM generate_series(1, 2);
 SELECT dc_create('much_s');
 SELECT dc_bind('much_s', 'much', 'k', value => 'v', build => 'none');
 SELECT length(key) AS length, count(*), count(DISTINCT key) AS keys, sum(c.source) AS source, sum(c.drift) AS drift FROM dc_source_check('much_s') AS c GROUP BY 1 ORDER BY 1;
