@@ -250,11 +250,14 @@ INSERT INTO expected VALUES
 -- Bound counters
 INSERT INTO expected VALUES
 	('public.dc_bind(counter regclass, source regclass, key text, value text DEFAULT ''1''::text, filter text DEFAULT NULL::text, distinct_of text DEFAULT NULL::text, build text DEFAULT ''worker''::text, lock_timeout interval DEFAULT ''00:00:00.2''::interval, replicated boolean DEFAULT false, on_detach text DEFAULT ''subtract''::text)', 'void', 'volatile', 'unsafe', false, 1000, 0),
+	('public.dc_build(IN counter regclass, IN max_keys integer DEFAULT 1000)', NULL, 'volatile', 'unsafe', false, 1, 0),
+	('public.dc_source_check(counter regclass, keys text[] DEFAULT NULL::text[], from_key text DEFAULT NULL::text, to_key text DEFAULT NULL::text, sample double precision DEFAULT NULL::double precision, OUT key text, OUT source bigint, OUT counter bigint, OUT drift bigint)', 'SETOF record', 'volatile', 'unsafe', false, 10000, 10),
+	('public.dc_source_fix(counter regclass, keys text[], OUT key text, OUT drift bigint)', 'SETOF record', 'volatile', 'unsafe', false, 10000, 10),
 	('public.dc_unbind(counter regclass)', 'void', 'volatile', 'unsafe', false, 1000, 0),
 	('public.dc_mark(counter regclass, mark text)', 'bigint', 'volatile', 'unsafe', false, 10000, 0),
 	('public.dc_unmark(counter regclass, mark text)', 'bigint', 'volatile', 'unsafe', false, 10000, 0),
 	('public.dc_reconcile(counter regclass, keys anycompatiblearray, exact bigint[], as_of text, OUT key anycompatible, OUT was bigint, OUT exact bigint, OUT delta bigint)', 'SETOF record', 'volatile', 'unsafe', false, 10000, 100),
-	('dcounter.source_differs(anyelement,anyelement)', 'boolean', 'immutable', 'safe', false, 1, 0),
+	('dcounter.source_differs(anyelement, anyelement)', 'boolean', 'immutable', 'safe', false, 1, 0),
 	('dcounter.source_row()', 'trigger', 'volatile', 'unsafe', false, 10, 0),
 	('dcounter.source_truncate()', 'trigger', 'volatile', 'unsafe', false, 10, 0),
 	('dcounter.on_source_change()', 'trigger', 'volatile', 'unsafe', false, 10, 0),
@@ -268,7 +271,7 @@ SELECT is((SELECT count(*) FROM members), (SELECT count(*) FROM expected), 'no s
 -- What pg_get_function_arguments() and the labels leave open
 SELECT is_empty('SELECT oid::regprocedure FROM members WHERE prosecdef', 'no function is SECURITY DEFINER');
 SELECT is_empty('SELECT oid::regprocedure FROM members WHERE proconfig IS NOT NULL OR proleakproof', 'no function has settings or is leakproof');
-SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE prokind <> 'a' AND (prolang <> (SELECT oid FROM pg_language WHERE lanname = 'c') OR probin !~ 'dcounter$' OR prokind <> CASE proname WHEN 'dc_maintain' THEN 'p' ELSE 'f' END)$$, 'all are C functions of this module, or aggregates');
+SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE prokind <> 'a' AND (prolang <> (SELECT oid FROM pg_language WHERE lanname = 'c') OR probin !~ 'dcounter$' OR prokind <> CASE proname WHEN 'dc_maintain' THEN 'p' WHEN 'dc_build' THEN 'p' ELSE 'f' END)$$, 'all are C functions of this module, or aggregates');
 SELECT set_eq($$SELECT DISTINCT proname::text FROM members WHERE prokind = 'a'$$, ARRAY['dc_hll_agg', 'dc_hll_union_agg', 'dc_count_distinct', 'dc_cms_agg', 'dc_cms_union_agg', 'dc_topk_agg', 'dc_topk_union_agg'], 'the aggregates');
 SELECT is_empty($$SELECT a.aggfnoid FROM pg_aggregate a JOIN members m ON m.oid = a.aggfnoid WHERE aggcombinefn = 0 OR aggserialfn = 0 OR aggdeserialfn = 0 OR aggfinalmodify <> 'r' OR aggmfinalmodify <> 'r'$$,
 	'aggregates can be parallel, and their final functions change nothing');
