@@ -577,7 +577,7 @@ text_to_integer(const DcKey *key, int64 min, int64 max, int64 *value)
 	memcpy(text, key->data, key->len);
 	text[key->len] = '\0';
 	errno = 0;
-	*value = strtoi64(text, &end, 10);
+	*value = strtoll(text, &end, 10);
 	if (errno != 0 || *end != '\0' || *value < min || *value > max)
 		return false;
 	pg_lltoa(*value, again);
