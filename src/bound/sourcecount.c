@@ -239,7 +239,7 @@ source_count_nothing(const DcSourceRow *row)
 		return;
 	counter_hooks->apply_early();
 	CommandCounterIncrement();
-	sums = key_sums_begin(maintenance_work_mem);
+	sums = key_sums_begin(maintenance_work_mem, false);
 	snapshot = RegisterSnapshot(GetLatestSnapshot());
 	PushActiveSnapshot(snapshot);
 	take_table(sums, counter, true);

@@ -126,7 +126,7 @@ source_probe_within(DcSourceRead *read, Datum *keys, int nkeys, DcProbeLimits *l
 	limits->left_out = 0;
 	if (!probe_open(&probe, read))
 		elog(ERROR, "a leaf of source %u has no index on the key", read->row.source);
-	sums = key_sums_begin(maintenance_work_mem);
+	sums = key_sums_begin(maintenance_work_mem, false);
 	for (limits->read = 0; limits->read < nkeys && !limit_is_reached(limits, *rows); limits->read++)
 	{
 		DcKey key;
@@ -580,7 +580,7 @@ text_to_integer(const DcKey *key, int64 min, int64 max, int64 *value)
 	memcpy(text, key->data, key->len);
 	text[key->len] = '\0';
 	errno = 0;
-	*value = strtoi64(text, &end, 10);
+	*value = strtoll(text, &end, 10);
 	if (errno != 0 || *end != '\0' || *value < min || *value > max)
 		return false;
 	pg_lltoa(*value, again);
