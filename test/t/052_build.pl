@@ -167,7 +167,7 @@ foreach my $counter ('n', 'd')
 		sleep(0.3 + rand(0.4));
 		kill('KILL', $pid eq '' ? sql($node, 'postgres', "SELECT pid FROM pg_stat_activity WHERE application_name = 'pgbench' LIMIT 1") : $pid);
 		finish_job($_) foreach $builder, @jobs;
-		$node->poll_query_until('postgres', 'SELECT true') or die 'no restart';
+		is(wait_for($node, 'postgres', 'SELECT 1', '1'), '1', "$counter: the server is back");
 		sql($node, 'postgres', "ROLLBACK PREPARED 'load'") if sql($node, 'postgres', 'SELECT count(*) FROM pg_prepared_xacts');
 		my ($state, $now) = split /\|/, sql($node, 'postgres', "SELECT state, coalesce(built_to, '') FROM dcounter.source_state WHERE counter = '$counter'::regclass"), 2;
 
