@@ -216,6 +216,12 @@ passes('n', 1, 'which is verified when it can be');
 # Marks of a buffered table that is in use: exact for the moment that the mark takes
 #
 main::q(q{SELECT dc_create('views', mode => 'buffered')});
+foreach my $refused ([ q{SELECT dc_bind('views', 'likes', 'post')}, qr/"views" is buffered/ ], [ q{SELECT dc_alter('n', mode => 'buffered')}, qr/"n" cannot be buffered/ ])
+{
+	my (undef, undef, $error) = $node->psql('postgres', $refused->[0]);
+
+	like($error, $refused->[1], "no counter is bound and buffered: $refused->[0]");
+}
 main::q('CREATE TABLE stop ()');
 my $counting = file_of('counting.sql', q{
 	DO $$
