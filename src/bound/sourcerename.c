@@ -150,10 +150,13 @@ is_concerned(const DcSourceRow *row, Node *statement, const char *name)
 		(OidIsValid(relid) && list_member_oid(find_all_inheritors(relid, NoLock, NULL), row->source));
 }
 
+/*
+ * mentions tells whether a text may contain a name, quoted or not.
+ */
 static bool
 mentions(const char *text, const char *name)
 {
-	return text != NULL && strstr(text, quote_identifier(name)) != NULL;
+	return text != NULL && (strchr(name, '"') != NULL || strstr(text, name) != NULL);
 }
 
 static void
