@@ -15,8 +15,10 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "base/compat.h"
 #include "bound/sourceexpr.h"
+#include "catalog/namespace.h"
 #include "catalog/pg_type.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
@@ -24,6 +26,7 @@
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/syscache.h"
 
 /* What check_walker() needs. */
 typedef struct DcExprCheck
@@ -37,6 +40,7 @@ static bool is_setting_function(Oid function, void *arg);
 static bool check_walker(Node *node, void *arg);
 static bool is_foreign_function(Oid function, void *arg);
 static bool is_plain_type(Oid type);
+static bool is_temp_type(Oid type);
 static bool has_domain(Oid type);
 static bool is_name_type(Oid type);
 
@@ -148,6 +152,11 @@ check_walker(Node *node, void *arg)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("%s cannot use functions, operators or types that are not the server's own", check->what),
 				 errdetail("It is evaluated in the sessions of all who write to the table.")));
+	if ((IsA(node, Var) || IsA(node, Const)) && is_temp_type(exprType(node)))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("%s cannot use the temporary type %s", check->what, format_type_be(exprType(node))),
+				 errdetail("It would be dropped with the session.")));
 	return expression_tree_walker(node, check_walker, arg);
 }
 
@@ -170,6 +179,30 @@ is_plain_type(Oid type)
 	if (OidIsValid(element))
 		return is_plain_type(element);
 	return base < FirstUnpinnedObjectId || get_typtype(base) == TYPTYPE_ENUM;
+}
+
+/*
+ * is_temp_type tells whether a type, or one that it is made of, is dropped at the end of the session. No
+ * event trigger is called for that.
+ */
+static bool
+is_temp_type(Oid type)
+{
+	HeapTuple tuple;
+	Form_pg_type form;
+	Oid inner;
+	bool temp;
+
+	if (type < FirstUnpinnedObjectId)
+		return false;
+	tuple = SearchSysCache1(TYPEOID, ObjectIdGetDatum(type));
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for type %u", type);
+	form = (Form_pg_type) GETSTRUCT(tuple);
+	temp = isAnyTempNamespace(form->typnamespace);
+	inner = form->typtype == TYPTYPE_DOMAIN ? form->typbasetype : form->typelem;
+	ReleaseSysCache(tuple);
+	return temp || (OidIsValid(inner) && is_temp_type(inner));
 }
 
 /*
@@ -209,4 +242,18 @@ is_name_type(Oid type)
 		default:
 			return false;
 	}
+}
+
+/*
+ * source_type_check raises an error if a table is of a temporary type: it would be dropped with the session,
+ * and the binding would stay.
+ */
+void
+source_type_check(Relation source)
+{
+	if (OidIsValid(source->rd_rel->reloftype) && is_temp_type(source->rd_rel->reloftype))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is of the temporary type %s", RelationGetRelationName(source),
+						format_type_be(source->rd_rel->reloftype))));
 }

@@ -140,14 +140,23 @@ is_concerned(const DcSourceRow *row, Node *statement, const char *name)
 
 	if (get_rel_name(row->source) == NULL)
 		return false;
-	if (name != NULL && !mentions(row->key, name) && !mentions(row->value, name) &&
-		!mentions(row->filter, name) && !mentions(row->distinct_of, name))
+	if (name != NULL && !source_mentions(row, name))
 		return false;
 	if (!is_column(statement))
 		return true;
 	relid = RangeVarGetRelid(((RenameStmt *) statement)->relation, NoLock, true);
 	return relid == row->source ||
 		(OidIsValid(relid) && list_member_oid(find_all_inheritors(relid, NoLock, NULL), row->source));
+}
+
+/*
+ * source_mentions tells whether an expression of a binding may contain a name.
+ */
+bool
+source_mentions(const DcSourceRow *row, const char *name)
+{
+	return mentions(row->key, name) || mentions(row->value, name) || mentions(row->filter, name) ||
+		mentions(row->distinct_of, name);
 }
 
 /*

@@ -68,6 +68,73 @@ RESET ROLE;
 SELECT dc_apply();
 SELECT dc_get('c', 1), count(*) AS differences FROM dc_source_check('c');
 
+-- What goes with the session, without an event trigger, is not named
+SET ROLE bound_mallory;
+SET client_min_messages = warning;
+CREATE TYPE pg_temp.te AS ENUM ('a', 'b');
+CREATE DOMAIN pg_temp.td AS int;
+CREATE TYPE pg_temp.tc AS (k int);
+SET search_path = bound_owner, public, pg_temp;
+CREATE TABLE temps (k int, e te, d td, ds td[]);
+CREATE TABLE typed OF tc;
+SELECT dc_create('ct');
+SELECT dc_bind('ct', 'temps', 'k', filter => 'e = ''a''');
+SELECT dc_bind('ct', 'temps', 'd');
+SELECT dc_bind('ct', 'temps', 'k', filter => 'ds IS NULL');
+SELECT dc_bind('ct', 'temps', 'k', filter => 'enum_larger(''a''::te, ''b''::te) IS NOT NULL');
+SELECT dc_bind('ct', 'typed', 'k');
+RESET client_min_messages;
+SET search_path = bound_owner, public;
+
+-- A binding that does not parse keeps nobody from dropping what is theirs
+RESET ROLE;
+CREATE SCHEMA other AUTHORIZATION bound_writer;
+UPDATE dcounter.source SET filter = 'gone = 1' WHERE counter = 'c'::regclass;
+SET ROLE bound_writer;
+CREATE FUNCTION other.f() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN new; END $$;
+CREATE TABLE other.t (a int, b int);
+CREATE TYPE other.ty AS ENUM ('a');
+CREATE TRIGGER f BEFORE INSERT ON other.t FOR EACH ROW EXECUTE FUNCTION other.f();
+DROP TRIGGER f ON other.t;
+ALTER TABLE other.t DROP COLUMN b;
+DROP TABLE other.t CASCADE;
+DROP TYPE other.ty;
+RESET ROLE;
+CREATE TYPE other.e AS ENUM ('a');
+UPDATE dcounter.source SET filter = 'k::text = ''e'' AND at = ''2026-13-32''' WHERE counter = 'c'::regclass;
+DROP TYPE other.e;
+UPDATE dcounter.source SET filter = NULL WHERE counter = 'c'::regclass;
+-- A schema that goes with a type
+CREATE TYPE other.e AS ENUM ('a');
+SELECT dc_create('c2');
+SELECT dc_bind('c2', 'src', 'k', filter => 'enum_larger(''a''::other.e, NULL) IS NOT NULL', build => 'none');
+DROP SCHEMA other;
+DROP SCHEMA other CASCADE;
+SELECT counter FROM dcounter.source WHERE source = 'src'::regclass ORDER BY counter::text;
+
+-- Code on the reference counts cannot keep TRUNCATE from deleting them
+SET ROLE bound_mallory;
+CREATE TABLE fans (k int, fan text);
+SELECT dc_create('d');
+SELECT dc_bind('d', 'fans', 'k', distinct_of => 'fan', build => 'now');
+INSERT INTO fans VALUES (1, 'a'), (1, 'b');
+ALTER TABLE d_ref ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+TRUNCATE fans;
+ALTER TABLE d_ref DISABLE ROW LEVEL SECURITY, NO FORCE ROW LEVEL SECURITY;
+CREATE RULE r AS ON DELETE TO d_ref DO INSTEAD NOTHING;
+TRUNCATE fans;
+DROP RULE r ON d_ref;
+CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$;
+CREATE TRIGGER t BEFORE DELETE ON d_ref FOR EACH ROW EXECUTE FUNCTION keep();
+TRUNCATE fans;
+DROP TRIGGER t ON d_ref;
+SELECT key, item, n FROM d_ref ORDER BY 1, 2;
+TRUNCATE fans;
+SELECT count(*) FROM d_ref;
+SELECT count(*) AS differences FROM dc_source_check('d');
+RESET ROLE;
+
 SET client_min_messages = warning;
 DROP SCHEMA bound_owner CASCADE;
+DROP OWNED BY bound_mallory;
 DROP ROLE bound_mallory, bound_writer;
