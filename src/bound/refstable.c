@@ -21,6 +21,7 @@
 #include "base/rowread.h"
 #include "base/runas.h"
 #include "bound/refs.h"
+#include "bound/sourcetrigger.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
@@ -194,6 +195,7 @@ refs_empty(const DcSourceRow *row)
 	Snapshot snapshot;
 	DcRunAs state;
 
+	sibling_check_owner(row->counter, row->refs);
 	SPI_connect();
 	runas_begin(&state, rel->rd_rel->relowner);
 	plan = SPI_prepare(sql, 0, NULL);
