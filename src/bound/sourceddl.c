@@ -265,15 +265,30 @@ is_about(const DcDdl *ddl, const DcSourceRow *row)
 static bool
 is_broken(const DcSourceRow *row)
 {
-	MemoryContext cxt = CurrentMemoryContext;
-	DcTried tried = {row, NULL};
-	volatile bool missing = false;
+	Relation source;
+	bool missing;
 
 	if (!ConditionalLockRelationOid(row->source, AccessShareLock))
 		return false;
-	tried.source = try_relation_open(row->source, NoLock);
-	if (tried.source == NULL)
+	source = try_relation_open(row->source, NoLock);
+	if (source == NULL)
 		return false;
+	(void) source_parses(row, source, &missing);
+	relation_close(source, NoLock);
+	return missing;
+}
+
+/*
+ * source_parses tells whether the expressions of a binding can be parsed, and if not, whether the reason is that they
+ * name what is not there. The source is open and locked.
+ */
+bool
+source_parses(const DcSourceRow *row, Relation source, bool *missing)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	DcTried tried = {row, source};
+	volatile int code = 0;
+
 	PG_TRY();
 	{
 		(void) subxact_run(parses, &tried);
@@ -281,17 +296,16 @@ is_broken(const DcSourceRow *row)
 	PG_CATCH();
 	{
 		ErrorData *error = error_caught(cxt);
-
 		int category = ERRCODE_TO_CATEGORY(error->sqlerrcode);
 
-		missing = is_missing(error->sqlerrcode);
-		if (!missing && category != ERRCODE_SYNTAX_ERROR_OR_ACCESS_RULE_VIOLATION &&
+		code = error->sqlerrcode;
+		if (!is_missing(code) && category != ERRCODE_SYNTAX_ERROR_OR_ACCESS_RULE_VIOLATION &&
 			category != ERRCODE_DATA_EXCEPTION && category != ERRCODE_FEATURE_NOT_SUPPORTED)
 			ReThrowError(error);
 	}
 	PG_END_TRY();
-	relation_close(tried.source, NoLock);
-	return missing;
+	*missing = is_missing(code);
+	return code == 0;
 }
 
 /*

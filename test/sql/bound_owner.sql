@@ -172,6 +172,28 @@ SELECT * FROM kept_carried;
 SELECT count(*) AS differences FROM dc_source_check('kept');
 RESET ROLE;
 
+-- Bindings that do not parse can be ended one by one; meanwhile all changes fail, none goes uncounted
+SET ROLE bound_mallory;
+CREATE TABLE broken (id int, k int, other int);
+SELECT dc_create('b1'), dc_create('b2'), dc_create('b3');
+SELECT dc_bind('b1', 'broken', 'k', build => 'now'), dc_bind('b2', 'broken', 'k', build => 'now'), dc_bind('b3', 'broken', 'k', build => 'now');
+INSERT INTO broken VALUES (1, 1, 1);
+RESET ROLE;
+UPDATE dcounter.source SET key = 'gone' WHERE counter = 'b1'::regclass;
+UPDATE dcounter.source SET filter = 'k < ''one''' WHERE counter = 'b2'::regclass;
+SET ROLE bound_mallory;
+SELECT dc_unbind('b3');
+SELECT pg_get_triggerdef(oid) FROM pg_trigger WHERE tgrelid = 'broken'::regclass AND tgname = 'dcounter_source_update';
+UPDATE broken SET other = 2;
+INSERT INTO broken VALUES (2, 1, 1);
+DELETE FROM broken;
+SELECT dc_unbind('b1');
+UPDATE broken SET k = 2;
+SELECT dc_drop('b2');
+UPDATE broken SET k = 2;
+SELECT count(*) FROM pg_trigger WHERE tgrelid = 'broken'::regclass;
+RESET ROLE;
+
 SET client_min_messages = warning;
 DROP SCHEMA bound_owner CASCADE;
 DROP OWNED BY bound_mallory, bound_writer;
