@@ -140,6 +140,7 @@ dc_bind(PG_FUNCTION_ARGS)
 	row.counter = counter->relid;
 
 	source = table_open(row.source, NoLock);
+	source_type_check(source);
 	source_expressions_check(&row, source);
 	table_close(source, NoLock);
 	if (row.distinct_of != NULL && row.on_detach == DC_DETACH_KEEP)

@@ -21,6 +21,7 @@
 #include "base/rowread.h"
 #include "base/runas.h"
 #include "bound/refs.h"
+#include "bound/sourcetrigger.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
@@ -70,6 +71,7 @@ typedef struct DcRefsChecked
 } DcRefsChecked;
 
 static void checked_changed(void *entry, Oid relid);
+static void left_over(const DcKey *key, const DcKey *item, int64 n, void *row);
 static void check_table(SPIPlanPtr plan, Oid refs);
 
 /* Entries (DcRefsChecked) are never removed. */
@@ -190,8 +192,10 @@ refs_empty(const DcSourceRow *row)
 	Relation rel = refs_open(row->refs, RowExclusiveLock, atts);
 	char *sql = psprintf("DELETE FROM %s", relation_sql_name(row->refs));
 	SPIPlanPtr plan;
+	Snapshot snapshot;
 	DcRunAs state;
 
+	sibling_check_owner(row->counter, row->refs);
 	SPI_connect();
 	runas_begin(&state, rel->rd_rel->relowner);
 	plan = SPI_prepare(sql, 0, NULL);
@@ -200,12 +204,26 @@ refs_empty(const DcSourceRow *row)
 			 SPI_result_code_string(SPI_result));
 	check_table(plan, row->refs);
 	CommandCounterIncrement();
-	if (SPI_execute_snapshot(plan, NULL, NULL, GetLatestSnapshot(), InvalidSnapshot, false, true,
-							 0) != SPI_OK_DELETE)
-		elog(ERROR, "SPI_execute_snapshot failed");
+	(void) SPI_execute_snapshot(plan, NULL, NULL, GetLatestSnapshot(), InvalidSnapshot, false, true, 0);
 	runas_end(&state);
 	SPI_finish();
 	table_close(rel, NoLock);
+	CommandCounterIncrement();
+	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	refs_scan(row, snapshot, left_over, (void *) row);
+	UnregisterSnapshot(snapshot);
+}
+
+/*
+ * left_over raises 55000: the owner of the table of counts has kept a row from being deleted.
+ */
+static void
+left_over(const DcKey *key, const DcKey *item, int64 n, void *row)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("reference counts of \"%s\" were not deleted", get_rel_name(((DcSourceRow *) row)->counter)),
+			 errdetail("A trigger, a rule or row-level security has kept rows from being deleted.")));
 }
 
 /*

@@ -22,6 +22,7 @@
 #include "base/activity.h"
 #include "base/args.h"
 #include "bound/refs.h"
+#include "bound/sourcetrigger.h"
 #include "catalog/pg_type.h"
 #include "counter/sqlpath.h"
 #include "counter/write.h"
@@ -156,6 +157,7 @@ session_begin(DcSqlSession *session, DcCounter *counter, Oid refs)
 	session->word = word;
 	/* open, so that code of the owner cannot alter it in between two statements */
 	rel = refs_open(refs, AccessShareLock, atts);
+	sibling_check_owner(counter->relid, refs);
 	sql_keep_open(session, DC_OF_REFS, refs);
 	table_close(rel, NoLock);
 }

@@ -179,6 +179,21 @@ source_check_owners(Oid source, Oid counter)
 }
 
 /*
+ * sibling_check_owner raises 55000 if a table that belongs to a binding, which is locked, has another owner than
+ * the counter table: what is written to it is written as the owner of that, and runs code that is on it.
+ */
+void
+sibling_check_owner(Oid counter, Oid sibling)
+{
+	if (relation_owner(sibling) == relation_owner(counter))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("counter table \"%s\" and its table \"%s\" have different owners", get_rel_name(counter), get_rel_name(sibling)),
+			 errhint("Use ALTER TABLE ... OWNER TO to give all of its tables to one role.")));
+}
+
+/*
  * bound_counter returns the counter table of a binding, locked for increments in this
  * transaction. The writer needs no rights on it.
  */

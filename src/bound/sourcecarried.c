@@ -16,8 +16,10 @@
 #include "access/relation.h"
 #include "access/tableam.h"
 #include "base/args.h"
+#include "base/errors.h"
 #include "base/runas.h"
 #include "bound/sourceddl.h"
+#include "bound/sourcetrigger.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
 #include "common/hashfn.h"
@@ -205,12 +207,24 @@ flush(DcCarrying *carrying)
 	values[1] = array_datum(amounts, n, INT8OID);
 	if (n > 0)
 	{
-		LockRelationOid(carrying->row->carried, RowExclusiveLock);
+		Oid carried = carrying->row->carried;
+		Relation rel = try_relation_open(carried, RowExclusiveLock);
+		DcTableLayout layout;
+
+		if (rel == NULL)
+			relation_missing_error(carried);
+		shape_check(rel, &carried_shape, &layout);
+		sibling_check_owner(carrying->row->counter, carried);
 		sql_begin(&session, counter_lookup(carrying->row->counter));
 		session.word = carried_word;
-		sql_keep_open(&session, DC_OF_MORE, carrying->row->carried);
-		(void) sql_run(&session, &sql_carry, values);
+		sql_keep_open(&session, DC_OF_MORE, carried);
+		if (sql_run(&session, &sql_carry, values) != n)
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("carried amounts of \"%s\" were not written", get_rel_name(carrying->row->counter)),
+					 errdetail("A trigger or a rule has kept rows from being written.")));
 		sql_end(&session);
+		relation_close(rel, NoLock);
 	}
 	MemoryContextSwitchTo(old);
 	start_table(carrying);

@@ -49,7 +49,9 @@ static bool is_name_of_ours(const char *name);
 static List *bindings_over(Oid relid);
 static void end_broken(const DcDdl *ddl);
 static int by_counter(const ListCell *a, const ListCell *b);
+static bool is_about(const DcDdl *ddl, const DcSourceRow *row);
 static bool is_broken(const DcSourceRow *row);
+static bool is_missing(int sqlerrcode);
 static bool parses(void *arg);
 static void end_binding(const DcDdl *ddl, DcSourceRow *row);
 static void source_altered(const DcDdl *ddl, Oid relid);
@@ -73,7 +75,7 @@ bound_dropped(const DcDdl *ddl)
 		source_dropped(ddl, lfirst_oid(lc));
 	}
 	triggers_dropped(ddl);
-	if (ddl->types || ddl->columns != NIL || ddl->triggers != NIL)
+	if (ddl->types != NIL || ddl->columns != NIL)
 		end_broken(ddl);
 }
 
@@ -215,7 +217,7 @@ end_broken(const DcDdl *ddl)
 	{
 		DcSourceRow *row = lfirst(lc);
 
-		if (get_rel_name(row->counter) == NULL || !is_broken(row))
+		if (get_rel_name(row->counter) == NULL || !is_about(ddl, row) || !is_broken(row))
 			continue;
 		end_binding(ddl, row);
 		sources = list_append_unique_oid(sources, row->source);
@@ -237,35 +239,85 @@ by_counter(const ListCell *a, const ListCell *b)
 }
 
 /*
- * is_broken tells whether the expressions of a binding do not parse. A source that another
+ * is_about tells whether a command may have dropped what a binding names: a binding that does not parse
+ * for another reason is not to keep others from dropping what is theirs.
+ */
+static bool
+is_about(const DcDdl *ddl, const DcSourceRow *row)
+{
+	ListCell *lc;
+
+	foreach(lc, ddl->columns)
+	{
+		if (((DcDdlColumn *) lfirst(lc))->relid == row->source)
+			return true;
+	}
+	foreach(lc, ddl->types)
+	{
+		if (source_mentions(row, lfirst(lc)))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * is_broken tells whether the expressions of a binding name what is not there. A source that another
  * session has locked against reading is being altered there, which finds out by itself.
  */
 static bool
 is_broken(const DcSourceRow *row)
 {
-	MemoryContext cxt = CurrentMemoryContext;
-	DcTried tried = {row, NULL};
-	volatile bool good = false;
+	Relation source;
+	bool missing;
 
 	if (!ConditionalLockRelationOid(row->source, AccessShareLock))
 		return false;
-	tried.source = try_relation_open(row->source, NoLock);
-	if (tried.source == NULL)
+	source = try_relation_open(row->source, NoLock);
+	if (source == NULL)
 		return false;
+	(void) source_parses(row, source, &missing);
+	relation_close(source, NoLock);
+	return missing;
+}
+
+/*
+ * source_parses tells whether the expressions of a binding can be parsed, and if not, whether the reason is that they
+ * name what is not there. The source is open and locked.
+ */
+bool
+source_parses(const DcSourceRow *row, Relation source, bool *missing)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	DcTried tried = {row, source};
+	volatile int code = 0;
+
 	PG_TRY();
 	{
-		good = subxact_run(parses, &tried);
+		(void) subxact_run(parses, &tried);
 	}
 	PG_CATCH();
 	{
 		ErrorData *error = error_caught(cxt);
+		int category = ERRCODE_TO_CATEGORY(error->sqlerrcode);
 
-		if (ERRCODE_TO_CATEGORY(error->sqlerrcode) != ERRCODE_SYNTAX_ERROR_OR_ACCESS_RULE_VIOLATION)
+		code = error->sqlerrcode;
+		if (!is_missing(code) && category != ERRCODE_SYNTAX_ERROR_OR_ACCESS_RULE_VIOLATION &&
+			category != ERRCODE_DATA_EXCEPTION && category != ERRCODE_FEATURE_NOT_SUPPORTED)
 			ReThrowError(error);
 	}
 	PG_END_TRY();
-	relation_close(tried.source, NoLock);
-	return !good;
+	*missing = is_missing(code);
+	return code == 0;
+}
+
+/*
+ * is_missing tells whether an error is what the parser says of a name that has gone.
+ */
+static bool
+is_missing(int sqlerrcode)
+{
+	return sqlerrcode == ERRCODE_UNDEFINED_COLUMN || sqlerrcode == ERRCODE_UNDEFINED_OBJECT ||
+		sqlerrcode == ERRCODE_UNDEFINED_SCHEMA;
 }
 
 static bool

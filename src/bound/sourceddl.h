@@ -43,6 +43,8 @@ extern void source_parts_dropped(const DcDdl *ddl);
 
 /* sourcerename.c */
 extern void source_rename_begins(const DcDdl *ddl);
+extern bool source_parses(const DcSourceRow *row, Relation source, bool *missing);
+extern bool source_mentions(const DcSourceRow *row, const char *name);
 extern void source_renamed(const DcDdl *ddl);
 
 #endif /* DC_SOURCEDDL_H */

@@ -7,13 +7,11 @@
  * the value is neither null nor zero. The key of one expression is its text, as a cast
  * to text shows it; that of several is the text of a JSON array of them.
  *
- * An expression may consist of columns of the source, and of immutable functions and
- * operators of the server. So nothing of a user's runs where it is evaluated, which is in the
- * sessions of all who write to the source; and its value depends on the row alone. An enum
- * may be compared, though its name and labels are a user's: no code belongs to them.
+ * What an expression may consist of is told by sourceexprcheck.c.
  *
  * Expressions are stored as text, so that they survive a dump. The text is what the server's
- * deparser makes of them with search_path pinned, and it is parsed with search_path pinned.
+ * deparser makes of them with settings pinned that it depends on, and it is parsed with the same
+ * ones.
  */
 #include "postgres.h"
 
@@ -78,13 +76,10 @@ struct DcSourceEval
 	bool distinct;
 };
 
+static int pin_settings(void);
 static List *parse_exprs(ParseState *pstate, const char *text, const char *what, bool several);
 static Node *one_expr(List *exprs, const char *what);
 static ParseState *parse_begin(Relation source);
-static void check_expr(Node *expr, Relation source, const char *what);
-static bool check_walker(Node *node, void *arg);
-static bool is_foreign_function(Oid function, void *arg);
-static bool is_plain_type(Oid type);
 static Node *as_text(Node *expr, const char *what);
 static Node *key_expr(List *keys);
 static char *deparse(Node *expr, Relation source);
@@ -95,12 +90,35 @@ static bool text_of(DcSourceEval *eval, const DcTextOf *text, TupleTableSlot *sl
 static bool value_of(DcSourceEval *eval, TupleTableSlot *slot, int64 *value);
 static void key_from_long_text(Datum value, DcKey *key);
 
-/* What check_walker() needs. */
-typedef struct DcExprCheck
+/* Settings that the text of a constant, or what is read from it, depends on. */
+static const struct
 {
-	Relation source;
-	const char *what;
-} DcExprCheck;
+	const char *name;
+	const char *value;
+} settings[] = {
+	{"array_nulls", "on"},
+	{"bytea_output", "hex"},
+	{"datestyle", "ISO, YMD"},
+	{"extra_float_digits", "1"},
+	{"intervalstyle", "postgres"},
+	{"lc_monetary", "C"},
+	{"quote_all_identifiers", "off"},
+	{"transform_null_equals", "off"},
+	{"xmloption", "content"}};
+
+/*
+ * pin_settings is search_path_pin() for texts of expressions.
+ */
+static int
+pin_settings(void)
+{
+	int level = search_path_pin();
+
+	for (int i = 0; i < lengthof(settings); i++)
+		(void) set_config_option(settings[i].name, settings[i].value, PGC_USERSET, PGC_S_SESSION,
+								 GUC_ACTION_SAVE, true, 0, false);
+	return level;
+}
 
 static ParseState *
 parse_begin(Relation source)
@@ -142,7 +160,7 @@ parse_exprs(ParseState *pstate, const char *text, const char *what, bool several
 			ereport(ERROR,
 					(errcode(ERRCODE_SYNTAX_ERROR),
 					 errmsg("an expression of %s cannot have a name", what)));
-		/* a kind that lets all pass: what may not be there is told by check_expr() */
+		/* a kind that lets all pass: what may not be there is told by source_expr_check() */
 		exprs = lappend(exprs, transformExpr(pstate, target->val, EXPR_KIND_OTHER));
 	}
 	return exprs;
@@ -196,7 +214,7 @@ parse_row(const DcSourceRow *row, Relation source)
 List *
 source_parse(const DcSourceRow *row, Relation source)
 {
-	int level = search_path_pin();
+	int level = pin_settings();
 	List *parsed = parse_row(row, source);
 
 	AtEOXact_GUC(false, level);
@@ -210,7 +228,7 @@ source_parse(const DcSourceRow *row, Relation source)
 void
 source_deparse(DcSourceRow *row, List *parsed, Relation source)
 {
-	int level = search_path_pin();
+	int level = pin_settings();
 	StringInfoData keys;
 	ListCell *lc;
 
@@ -251,15 +269,15 @@ source_expressions_check(DcSourceRow *row, Relation source)
 
 	foreach(lc, keys)
 	{
-		check_expr(lfirst(lc), source, "key");
-		check_expr(as_text(lfirst(lc), "key"), source, "key");
+		source_expr_check(lfirst(lc), source, "key");
+		source_expr_check(as_text(lfirst(lc), "key"), source, "key");
 	}
-	check_expr(value, source, "value");
-	check_expr(list_nth(parsed, PARSED_FILTER), source, "filter");
+	source_expr_check(value, source, "value");
+	source_expr_check(list_nth(parsed, PARSED_FILTER), source, "filter");
 	if (distinct_of != NULL)
 	{
-		check_expr(distinct_of, source, "distinct_of");
-		check_expr(as_text(distinct_of, "distinct_of"), source, "distinct_of");
+		source_expr_check(distinct_of, source, "distinct_of");
+		source_expr_check(as_text(distinct_of, "distinct_of"), source, "distinct_of");
 		if (!IsA(value, Const) || ((Const *) value)->constisnull ||
 			DatumGetInt64(((Const *) value)->constvalue) != 1)
 			ereport(ERROR,
@@ -267,88 +285,6 @@ source_expressions_check(DcSourceRow *row, Relation source)
 					 errmsg("value must be 1 with distinct_of")));
 	}
 	source_deparse(row, parsed, source);
-}
-
-static void
-check_expr(Node *expr, Relation source, const char *what)
-{
-	DcExprCheck check = {source, what};
-
-	(void) check_walker(expr, &check);
-	if (contain_mutable_functions(expr))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
-				 errmsg("%s must be immutable", what),
-				 errdetail("What a row counts for must depend on the row alone. That includes a cast to text: of a date, say, it depends on DateStyle.")));
-}
-
-static bool
-check_walker(Node *node, void *arg)
-{
-	DcExprCheck *check = arg;
-
-	if (node == NULL)
-		return false;
-	switch (nodeTag(node))
-	{
-		case T_SubLink:
-		case T_Aggref:
-		case T_GroupingFunc:
-		case T_WindowFunc:
-		case T_Param:
-			ereport(ERROR,
-					(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
-					 errmsg("%s cannot contain a subquery, an aggregate, a window function or a parameter",
-							check->what)));
-			break;
-		case T_Var:
-			if (((Var *) node)->varattno <= 0)
-				ereport(ERROR,
-						(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
-						 errmsg("%s cannot contain a system column or a whole row", check->what)));
-			if (compat_is_virtual(TupleDescAttr(RelationGetDescr(check->source), ((Var *) node)->varattno - 1)))
-				ereport(ERROR,
-						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-						 errmsg("%s cannot contain a virtual generated column", check->what),
-						 errdetail("Triggers do not see its values.")));
-			break;
-		case T_FuncExpr:
-			if (((FuncExpr *) node)->funcretset)
-				ereport(ERROR,
-						(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
-						 errmsg("%s cannot return a set", check->what)));
-			break;
-		default:
-			break;
-	}
-	if (IsA(node, CoerceToDomain) || check_functions_in_node(node, is_foreign_function, NULL) ||
-		(!IsA(node, List) && !IsA(node, CaseWhen) && !is_plain_type(exprType(node))))
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("%s cannot use functions, operators or types that are not the server's own", check->what),
-				 errdetail("It is evaluated in the sessions of all who write to the table.")));
-	return expression_tree_walker(node, check_walker, arg);
-}
-
-static bool
-is_foreign_function(Oid function, void *arg)
-{
-	return function >= FirstUnpinnedObjectId;
-}
-
-/*
- * is_plain_type tells whether values of a type can be compared and cast without code of
- * users: one of the server's, an enum, a domain over such or an array of such.
- */
-static bool
-is_plain_type(Oid type)
-{
-	Oid base = getBaseType(type);
-	Oid element = get_element_type(base);
-
-	if (OidIsValid(element))
-		return is_plain_type(element);
-	return base < FirstUnpinnedObjectId || get_typtype(base) == TYPTYPE_ENUM;
 }
 
 /*

@@ -140,8 +140,7 @@ is_concerned(const DcSourceRow *row, Node *statement, const char *name)
 
 	if (get_rel_name(row->source) == NULL)
 		return false;
-	if (name != NULL && !mentions(row->key, name) && !mentions(row->value, name) &&
-		!mentions(row->filter, name) && !mentions(row->distinct_of, name))
+	if (name != NULL && !source_mentions(row, name))
 		return false;
 	if (!is_column(statement))
 		return true;
@@ -150,10 +149,23 @@ is_concerned(const DcSourceRow *row, Node *statement, const char *name)
 		(OidIsValid(relid) && list_member_oid(find_all_inheritors(relid, NoLock, NULL), row->source));
 }
 
+/*
+ * source_mentions tells whether an expression of a binding may contain a name.
+ */
+bool
+source_mentions(const DcSourceRow *row, const char *name)
+{
+	return mentions(row->key, name) || mentions(row->value, name) || mentions(row->filter, name) ||
+		mentions(row->distinct_of, name);
+}
+
+/*
+ * mentions tells whether a text may contain a name, quoted or not.
+ */
 static bool
 mentions(const char *text, const char *name)
 {
-	return text != NULL && strstr(text, quote_identifier(name)) != NULL;
+	return text != NULL && (strchr(name, '"') != NULL || strstr(text, name) != NULL);
 }
 
 static void

@@ -40,6 +40,7 @@ typedef struct DcBoundList
 
 extern const DcBoundList *source_bindings(Relation rel);
 extern void source_check_owners(Oid source, Oid counter);
+extern void sibling_check_owner(Oid counter, Oid sibling);
 extern DcCounter *bound_counter(DcBound *bound);
 extern void bound_add(DcBound *bound, const DcCounted *counted, int sign);
 

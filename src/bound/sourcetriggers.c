@@ -168,9 +168,19 @@ update_condition(Oid source, const List *rows)
 	ListCell *lc;
 	int column = -1;
 
-	foreach(lc, rows)
-		columns = bms_join(columns, source_columns(lfirst(lc), rel));
 	initStringInfo(&condition);
+	foreach(lc, rows)
+	{
+		bool missing;
+
+		/* one that does not parse raises an error for each change; the others can be unbound */
+		if (!source_parses(lfirst(lc), rel, &missing))
+		{
+			table_close(rel, NoLock);
+			return "true";
+		}
+		columns = bms_join(columns, source_columns(lfirst(lc), rel));
+	}
 	while ((column = bms_next_member(columns, column)) >= 0)
 		add_column(&condition, TupleDescAttr(RelationGetDescr(rel), column - 1));
 	table_close(rel, NoLock);

@@ -67,6 +67,7 @@ PG_FUNCTION_INFO_V1(on_ddl_begin);
 #define COL_ORIGINAL 4
 #define COL_TEMPORARY 6
 #define COL_TYPE 7
+#define COL_NAME 9
 #define COL_NAMES 11
 
 /* Of pg_event_trigger_ddl_commands(). */
@@ -78,6 +79,7 @@ static bool is_table(TupleTableSlot *slot);
 static void add_object(DcDdl *ddl, Oid class, TupleTableSlot *slot);
 static void add_column(DcDdl *ddl, TupleTableSlot *slot, bool dropped);
 static void add_trigger(DcDdl *ddl, TupleTableSlot *slot);
+static void add_type(DcDdl *ddl, TupleTableSlot *slot);
 static void add_partitions(DcDdl *ddl, TupleTableSlot *slot);
 static Oid partition_by_name(const RangeVar *name, const DcDdlPartition *partition);
 static char **names_of(TupleTableSlot *slot, int *n);
@@ -106,7 +108,7 @@ on_drop(PG_FUNCTION_ARGS)
 	DcDdl ddl = ddl_begin(fcinfo, "on_drop()");
 
 	ddl_read(&ddl, F_PG_EVENT_TRIGGER_DROPPED_OBJECTS);
-	if (ddl.relations == NIL && ddl.columns == NIL && ddl.triggers == NIL && !ddl.types)
+	if (ddl.relations == NIL && ddl.columns == NIL && ddl.triggers == NIL && ddl.types == NIL)
 		PG_RETURN_NULL();
 	for (int i = nhooks - 1; i >= 0; i--)
 	{
@@ -247,7 +249,7 @@ add_object(DcDdl *ddl, Oid class, TupleTableSlot *slot)
 	if (class == TriggerRelationId)
 		add_trigger(ddl, slot);
 	else if (class == TypeRelationId || class == CollationRelationId)
-		ddl->types = true;
+		add_type(ddl, slot);
 }
 
 static void
@@ -281,6 +283,23 @@ add_trigger(DcDdl *ddl, TupleTableSlot *slot)
 	trigger->name = names[2];
 	trigger->original = DatumGetBool(slot_datum(slot, COL_ORIGINAL, BOOLOID));
 	ddl->triggers = lappend(ddl->triggers, trigger);
+}
+
+static void
+add_type(DcDdl *ddl, TupleTableSlot *slot)
+{
+	bool isnull;
+	Datum name = slot_nullable(slot, COL_NAME, TEXTOID, &isnull);
+	int n;
+	char **names;
+
+	if (!isnull)
+	{
+		ddl->types = lappend(ddl->types, TextDatumGetCString(name));
+		return;
+	}
+	names = names_of(slot, &n); /* schema, collation: the server thinks its name not unique */
+	ddl->types = lappend(ddl->types, names[n - 1]);
 }
 
 /*

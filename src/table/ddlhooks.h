@@ -42,7 +42,7 @@ typedef struct DcDdl
 	List *columns;	  /* DcDdlColumn *, likewise */
 	List *triggers;	  /* DcDdlTrigger *, dropped */
 	List *partitions; /* DcDdlPartition * */
-	bool types;		  /* it has dropped types or collations */
+	List *types;	  /* names (char *) of types and collations that it has dropped */
 } DcDdl;
 
 /* The functions of a room that are called then, and, if there is one, before the command. */
