@@ -15,6 +15,8 @@
  */
 #include "postgres.h"
 
+#include "access/genam.h"
+#include "access/htup_details.h"
 #include "access/table.h"
 #include "base/compat.h"
 #include "base/runas.h"
@@ -28,6 +30,7 @@
 #include "table/protect.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
+#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
@@ -42,6 +45,7 @@ static bool is_ours(const Trigger *trigger);
 static char *update_condition(Oid source, const List *rows);
 static void add_column(StringInfo condition, Form_pg_attribute att);
 static bool equal_is_same(Form_pg_attribute att);
+static bool fires_on(Relation triggers, Oid relid, Oid function, Snapshot snapshot);
 
 /*
  * source_triggers_make makes the triggers that the bindings of a source need, or replaces them.
@@ -276,4 +280,46 @@ source_trigger_drop(Oid source, const char *name)
 		performDeletion(&address, DROP_RESTRICT, PERFORM_DELETION_INTERNAL);
 		CommandCounterIncrement();
 	}
+}
+
+/*
+ * source_triggers_fire tells whether a snapshot shows triggers on a source and its partitions (members)
+ * that count all rows that are written, but for sessions that have turned off all triggers.
+ */
+bool
+source_triggers_fire(const List *members, Snapshot snapshot)
+{
+	Relation rel = table_open(TriggerRelationId, AccessShareLock);
+	Oid function = extension_function(SOURCE_ROW_FUNCTION);
+	bool fire = true;
+	ListCell *lc;
+
+	foreach(lc, members)
+		fire = fire && fires_on(rel, lfirst_oid(lc), function, snapshot);
+	table_close(rel, AccessShareLock);
+	return fire;
+}
+
+static bool
+fires_on(Relation triggers, Oid relid, Oid function, Snapshot snapshot)
+{
+	SysScanDesc scan;
+	ScanKeyData key;
+	HeapTuple tuple;
+	bool any = false;
+	bool all = true;
+
+	ScanKeyInit(&key, Anum_pg_trigger_tgrelid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(relid));
+	scan = systable_beginscan(triggers, TriggerRelidNameIndexId, true, snapshot, 1, &key);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Form_pg_trigger trigger = (Form_pg_trigger) GETSTRUCT(tuple);
+
+		if (trigger->tgfoid != function)
+			continue;
+		any |= TRIGGER_FOR_INSERT(trigger->tgtype) != 0;
+		all &= trigger->tgenabled == TRIGGER_FIRES_ON_ORIGIN || trigger->tgenabled == TRIGGER_FIRES_ALWAYS;
+	}
+	systable_endscan(scan);
+	return any && all;
 }
