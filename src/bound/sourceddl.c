@@ -341,7 +341,7 @@ source_altered(const DcDdl *ddl, Oid relid)
 	if (IsA(ddl->parsetree, AlterTableStmt))
 	{
 		check_enabled(relid, rows);
-		if (switches_triggers(ddl->parsetree))
+		if (switches_triggers(ddl->parsetree) && (!source_triggers_being_made(relid) || source_triggers_being_enabled()))
 			triggers_switched(rows);
 	}
 	foreach(lc, rows)

@@ -15,7 +15,7 @@
  * counter tables (counter), and then over those of the source that these do not have (source). So a key that is on
  * either side when the pass begins, and differs, is found; but for one of the source alone that gets its first
  * row in the counter tables between the two, which the next pass finds. That will not do for a pass that may make the state
- * `exact` again: if it is not, the second part goes over all keys of the source. The position is in the state, so that a
+ * `exact` again: the second part of that goes over all keys of the source. The position is in the state, so that a
  * pass goes on after a restart, whoever makes the next step.
  *
  * A pass that has left no difference, and no key out, makes the state `exact` again, if what made it `suspect` or
@@ -117,6 +117,7 @@ static bool may_evaluate(DcSourceRead *read, bool all_owners);
 static DcTableStep verify(DcSourceRead *read, DcCounter *counter, bool all_owners);
 static DcTableStep later(Oid table, int64 ms);
 static bool compare(DcSourceRead *read, DcVerifyHow how, DcPass *pass, DcVerified *done);
+static bool may_make_exact(const DcPass *pass, const DcSourceStateRow *state);
 static bool note(DcSourceRead *read, DcPass *pass, const DcVerified *done, DcSourceStateRow *state,
 				 bool repaired);
 static void note_drifts(DcSourceRead *read, DcPass *pass, const DcDrifts *drifts,
@@ -370,8 +371,17 @@ compare(DcSourceRead *read, DcVerifyHow how, DcPass *pass, DcVerified *done)
 	if (pass->phase == 1)
 		verify_counter_keys(read, pass->to, step_rows(), done);
 	else
-		verify_source_keys(read, pass->to, read->state.state != DC_SOURCE_EXACT, step_rows(), done);
+		verify_source_keys(read, pass->to, may_make_exact(pass, &read->state), step_rows(), done);
 	return true;
+}
+
+/*
+ * may_make_exact tells whether the end of the pass may make the state exact, by what it has found so far.
+ */
+static bool
+may_make_exact(const DcPass *pass, const DcSourceStateRow *state)
+{
+	return state->state != DC_SOURCE_EXACT && pass->left == 0 && pass->epoch == state->epoch;
 }
 
 /*
@@ -470,7 +480,7 @@ pass_end(DcSourceRead *read, const DcPass *pass, bool counted, DcSourceStateRow 
 	state->pass_to = NULL;
 	state->passes++;
 	state->last_pass = GetCurrentTimestamp();
-	if (pass->left == 0 && pass->epoch == state->epoch && counted)
+	if (may_make_exact(pass, state) && counted)
 		state->state = DC_SOURCE_EXACT;
 	if (pass->found > 0)
 		drift_warn(&read->row, pass->found, pass->repaired);
