@@ -23,6 +23,8 @@ measure() {
     cpu=$(server_cpu)
     seconds=$(sql bench "\\timing on
         $5" | sed -n 's/^Time: \([0-9.]*\) ms.*/\1/p' | awk '{ print $1 / 1000 }')
+    # the postmaster has the session's time a moment after its end
+    sleep 0.5
     cpu=$(awk -v a="$cpu" -v b="$(server_cpu)" -v n="$count" 'BEGIN { print (b - a) / n }')
     counted "$name" "$count"
     [[ $round -gt 0 ]] || return 0

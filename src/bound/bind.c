@@ -26,7 +26,6 @@
 #include "bound/mark.h"
 #include "bound/refs.h"
 #include "bound/sourceddl.h"
-#include "bound/sourcetrigger.h"
 #include "bound/verify.h"
 #include "catalog/catalog.h"
 #include "catalog/namespace.h"

@@ -382,7 +382,7 @@ DcBuildStep
 build_scan(DcBuild *build, DcSourceRead *read, DcMoment late)
 {
 	DcScanPace pace = {.source = read->row.source, .counter = read->counter_id};
-	DcSourceScanOptions options = {.from = read->state.built_to, .late = late, .pace = late.us != DC_LONG_AGO.us ? &pace : NULL};
+	DcSourceScanOptions options = {.only_different = true, .from = read->state.built_to, .late = late, .pace = late.us != DC_LONG_AGO.us ? &pace : NULL};
 
 	forget_spool(build);
 	build->epoch = read->state.epoch;

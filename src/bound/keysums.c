@@ -2,10 +2,13 @@
  * keysums.c
  *		Sums of both sides of a binding by key, within a bound of memory.
  *
- * Amounts are added up in a hash table. When that has taken half of the memory, its sums go
- * to a sort, which has the other half and spills to files, and it starts anew: a key may come
- * out of the sort several times, one after the other, and is added up again when it is
- * fetched. As long as nothing has spilled, the sort is one of pointers.
+ * Amounts are added up in a hash table. When that has taken half of the memory, it keeps the keys
+ * that it has, and what comes for others is written to files, one for each part of the hash values.
+ * In the end the table is given to a sort, and then each of the files is read, and added up in
+ * a table of its own. Should even that be too large, it is given to the sort and begun anew: then
+ * a key comes out of the sort several times, one after the other, and is added up again when
+ * it is fetched. Keys whose sums are the same on both sides can be left out of the sort. As
+ * long as there is room, there are no files, and the sort is one of pointers.
  *
  * Keys come out in the order of their bytes, which is that of COLLATE "C".
  *
@@ -20,9 +23,12 @@
 #include "catalog/pg_collation.h"
 #include "catalog/pg_operator.h"
 #include "catalog/pg_type.h"
+#include "commands/tablespace.h"
 #include "common/hashfn.h"
+#include "common/int.h"
 #include "executor/tuptable.h"
 #include "miscadmin.h"
+#include "storage/buffile.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 #include "utils/tuplesort.h"
@@ -63,6 +69,19 @@ typedef struct DcKeySumsEntry
 
 #define FIRST_ENTRIES 256
 
+/* Files for the keys for which there is no room, by the highest bits of a hash. */
+#define PART_BITS 6
+#define PARTS (1 << PART_BITS)
+
+/* An amount in such a file. The bytes of the key follow. */
+typedef struct DcPartRecord
+{
+	int64 amount;
+	uint16 len;
+	uint8 side;
+	bool marks;
+} DcPartRecord;
+
 /* Columns of what is sorted: the key, an amount of each side, and whether it is marked. */
 #define SORT_MARKED (1 + DC_NUM_SIDES)
 #define SORT_COLUMNS (2 + DC_NUM_SIDES)
@@ -76,7 +95,10 @@ struct DcKeySums
 	int64 block_bytes; /* of all blocks */
 	char *block;
 	size_t block_used;
-	Tuplesortstate *sort; /* NULL: nothing has spilled */
+	bool only_different;   /* the sort gets no keys whose sums are the same */
+	BufFile *parts[PARTS]; /* NULL: not made */
+	bool has_parts;		   /* some are made: the table gets no more keys */
+	Tuplesortstate *sort;  /* NULL: nothing was given to it */
 	TupleDesc desc;
 	TupleTableSlot *slot;	 /* of its result: the row that comes next, or empty */
 	char *fetched;			 /* the key of the last one */
@@ -85,7 +107,11 @@ struct DcKeySums
 };
 
 static bool is_full(const DcKeySums *sums);
-static void spill(DcKeySums *sums);
+static void add(DcKeySums *sums, const DcBytes *key, uint32 hash, const DcPartRecord *record);
+static DcKeySumsEntry *enter(DcKeySums *sums, const DcBytes *key, uint32 hash);
+static void write_part(DcKeySums *sums, const DcBytes *key, uint32 hash, const DcPartRecord *record);
+static void add_part(DcKeySums *sums, BufFile *file);
+static void spill(DcKeySums *sums, bool whole);
 static void spill_entry(DcKeySums *sums, const DcKeySumsEntry *entry, TupleTableSlot *slot);
 static int64 take_part(INT128 *sum);
 static void sort_begin(DcKeySums *sums);
@@ -96,10 +122,10 @@ static int entry_compare(const void *a, const void *b);
 
 /*
  * key_sums_begin makes an empty set of sums that has so much memory, in the current memory
- * context.
+ * context. With only_different keys whose sums are the same may be left out at the end.
  */
 DcKeySums *
-key_sums_begin(int64 kilobytes)
+key_sums_begin(int64 kilobytes, bool only_different)
 {
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "dcounter sums",
 											  ALLOCSET_DEFAULT_SIZES);
@@ -107,6 +133,7 @@ key_sums_begin(int64 kilobytes)
 
 	sums->cxt = cxt;
 	sums->memory = kilobytes * 1024 / 2;
+	sums->only_different = only_different;
 	sums->blocks = AllocSetContextCreate(cxt, "dcounter sums: keys", ALLOCSET_DEFAULT_SIZES);
 	sums->block_used = BLOCK_SIZE;
 	sums->table = sumtable_create(cxt, FIRST_ENTRIES, NULL);
@@ -125,21 +152,29 @@ key_sums_has(DcKeySums *sums, const char *data, uint32 len)
 }
 
 /*
- * key_sums_know gives it a key, with sums of 0 if it is new.
+ * key_sums_know gives it a key, with sums of 0 if it is new, whether there is room or not.
  */
 void
 key_sums_know(DcKeySums *sums, const char *data, uint32 len)
 {
 	DcBytes key = {data, len};
+
+	(void) enter(sums, &key, hash_bytes((const unsigned char *) data, len));
+}
+
+static DcKeySumsEntry *
+enter(DcKeySums *sums, const DcBytes *key, uint32 hash)
+{
 	bool found;
-	DcKeySumsEntry *entry = sumtable_insert(sums->table, key, &found);
+	DcKeySumsEntry *entry = sumtable_insert_hash(sums->table, *key, hash, &found);
 
 	if (found)
-		return;
+		return entry;
 	entry->marked = false;
-	entry->key.data = keep_bytes(sums, data, len);
+	entry->key.data = keep_bytes(sums, key->data, key->len);
 	for (int i = 0; i < DC_NUM_SIDES; i++)
 		entry->sums[i] = int64_to_int128(0);
+	return entry;
 }
 
 /*
@@ -150,22 +185,22 @@ key_sums_add(DcKeySums *sums, const char *data, uint32 len, DcSide side, int64 p
 			 int64 minus)
 {
 	DcBytes key = {data, len};
-	DcKeySumsEntry *entry = sumtable_lookup(sums->table, key);
+	uint32 hash = hash_bytes((const unsigned char *) data, len);
+	DcPartRecord record = {.amount = plus, .len = len, .side = side};
 
-	if (entry == NULL)
-	{
-		if (is_full(sums))
-			spill(sums);
-		key_sums_know(sums, data, len);
-		entry = sumtable_lookup(sums->table, key);
-	}
-	int128_add_int64(&entry->sums[side], plus);
 	if (minus == PG_INT64_MIN)
 	{
-		int128_add_int64(&entry->sums[side], 1);
+		add(sums, &key, hash, &record);
+		record.amount = 1;
 		minus = -PG_INT64_MAX;
 	}
-	int128_add_int64(&entry->sums[side], -minus);
+	if (minus != 0 && pg_sub_s64_overflow(record.amount, minus, &record.amount))
+	{
+		record.amount = plus;
+		add(sums, &key, hash, &record);
+		record.amount = -minus;
+	}
+	add(sums, &key, hash, &record);
 }
 
 /*
@@ -175,9 +210,91 @@ void
 key_sums_mark(DcKeySums *sums, const char *data, uint32 len)
 {
 	DcBytes key = {data, len};
+	DcPartRecord record = {.len = len, .marks = true};
 
-	key_sums_add(sums, data, len, DC_SIDE_SOURCE, 0, 0);
-	sumtable_lookup(sums->table, key)->marked = true;
+	add(sums, &key, hash_bytes((const unsigned char *) data, len), &record);
+}
+
+/*
+ * add adds an amount to the table, or keeps it in a file.
+ */
+static void
+add(DcKeySums *sums, const DcBytes *key, uint32 hash, const DcPartRecord *record)
+{
+	DcKeySumsEntry *entry = sumtable_lookup_hash(sums->table, *key, hash);
+
+	if (entry == NULL)
+	{
+		if (sums->has_parts || is_full(sums))
+		{
+			write_part(sums, key, hash, record);
+			return;
+		}
+		entry = enter(sums, key, hash);
+	}
+	int128_add_int64(&entry->sums[record->side], record->amount);
+	entry->marked |= record->marks;
+}
+
+/*
+ * write_part keeps an amount in the file of its key's part.
+ */
+static void
+write_part(DcKeySums *sums, const DcBytes *key, uint32 hash, const DcPartRecord *record)
+{
+	BufFile **file = &sums->parts[murmurhash32(hash) >> (32 - PART_BITS)];
+
+	if (*file == NULL)
+	{
+		MemoryContext old = MemoryContextSwitchTo(sums->cxt);
+
+		PrepareTempTablespaces();
+		*file = BufFileCreateTemp(false);
+		sums->has_parts = true;
+		MemoryContextSwitchTo(old);
+	}
+	BufFileWrite(*file, (void *) record, sizeof(*record));
+	BufFileWrite(*file, (void *) key->data, key->len);
+}
+
+/*
+ * add_part adds up what is in a file, and gives it to the sort.
+ */
+static void
+add_part(DcKeySums *sums, BufFile *file)
+{
+	bool whole = true;
+	char *data = MemoryContextAlloc(sums->cxt, PG_UINT16_MAX);
+	DcPartRecord record;
+	size_t n;
+
+	if (BufFileSeek(file, 0, 0, SEEK_SET) != 0)
+		ereport(ERROR, (errcode_for_file_access(), errmsg("could not rewind a temporary file")));
+	while ((n = BufFileRead(file, &record, sizeof(record))) == sizeof(record))
+	{
+		DcBytes key = {data, record.len};
+		uint32 hash;
+		DcKeySumsEntry *entry;
+
+		CHECK_FOR_INTERRUPTS();
+		if (BufFileRead(file, data, record.len) != record.len)
+			break;
+		hash = hash_bytes((const unsigned char *) data, record.len);
+		entry = sumtable_lookup_hash(sums->table, key, hash);
+		if (entry == NULL && is_full(sums))
+		{
+			whole = false;
+			spill(sums, whole);
+		}
+		if (entry == NULL)
+			entry = enter(sums, &key, hash);
+		int128_add_int64(&entry->sums[record.side], record.amount);
+		entry->marked |= record.marks;
+	}
+	if (n != 0)
+		ereport(ERROR, (errcode_for_file_access(), errmsg("could not read from a temporary file")));
+	pfree(data);
+	spill(sums, whole);
 }
 
 /*
@@ -235,10 +352,10 @@ keep_bytes(DcKeySums *sums, const char *data, uint32 len)
 }
 
 /*
- * spill gives all sums to the sort.
+ * spill gives all sums to the sort, and begins anew. They are the whole of their keys, or not.
  */
 static void
-spill(DcKeySums *sums)
+spill(DcKeySums *sums, bool whole)
 {
 	MemoryContext old = MemoryContextSwitchTo(sums->cxt);
 	MemoryContext row = AllocSetContextCreate(sums->cxt, "dcounter sums: row", ALLOCSET_SMALL_SIZES);
@@ -253,6 +370,9 @@ spill(DcKeySums *sums)
 	while ((entry = sumtable_iterate(sums->table, &i)) != NULL)
 	{
 		CHECK_FOR_INTERRUPTS();
+		if (whole && sums->only_different && !entry->marked &&
+			int128_compare(entry->sums[DC_SIDE_SOURCE], entry->sums[DC_SIDE_COUNTER]) == 0)
+			continue;
 		MemoryContextReset(row);
 		MemoryContextSwitchTo(row);
 		spill_entry(sums, entry, slot);
@@ -340,9 +460,17 @@ key_sums_sort(DcKeySums *sums)
 {
 	MemoryContext old = MemoryContextSwitchTo(sums->cxt);
 
-	if (sums->sort != NULL)
+	if (sums->has_parts)
 	{
-		spill(sums);
+		spill(sums, true);
+		for (int i = 0; i < PARTS; i++)
+		{
+			if (sums->parts[i] == NULL)
+				continue;
+			add_part(sums, sums->parts[i]);
+			BufFileClose(sums->parts[i]);
+			sums->parts[i] = NULL;
+		}
 		tuplesort_performsort(sums->sort);
 		sums->fetched = palloc(BLOCK_SIZE);
 		sums->slot = MakeSingleTupleTableSlot(sums->desc, &TTSOpsMinimalTuple);
@@ -437,6 +565,11 @@ next_of_sort(DcKeySums *sums, DcKeySumsRow *row)
 void
 key_sums_end(DcKeySums *sums)
 {
+	for (int i = 0; i < PARTS; i++)
+	{
+		if (sums->parts[i] != NULL)
+			BufFileClose(sums->parts[i]);
+	}
 	if (sums->slot != NULL)
 		ExecDropSingleTupleTableSlot(sums->slot);
 	if (sums->sort != NULL)

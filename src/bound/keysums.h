@@ -27,7 +27,7 @@ typedef struct DcKeySumsRow
 
 typedef struct DcKeySums DcKeySums;
 
-extern DcKeySums *key_sums_begin(int64 kilobytes);
+extern DcKeySums *key_sums_begin(int64 kilobytes, bool only_different);
 extern bool key_sums_has(DcKeySums *sums, const char *data, uint32 len);
 extern void key_sums_know(DcKeySums *sums, const char *data, uint32 len);
 extern void key_sums_add(DcKeySums *sums, const char *data, uint32 len, DcSide side,

@@ -199,7 +199,8 @@ delete_all(const DcCatalog *cat, Oid counter, const char *mark)
 void
 marks_forget(Oid counter)
 {
-	if (cat_delete(&marks, ObjectIdGetDatum(counter)) > 0)
+	if (OidIsValid(catalog_relation_if_any(marks.table)) &&
+		cat_delete(&marks, ObjectIdGetDatum(counter)) > 0)
 		(void) cat_delete(&mark_values, ObjectIdGetDatum(counter));
 }
 

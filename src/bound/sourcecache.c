@@ -10,7 +10,8 @@
  * Why no binding is missed: a row of dcounter.source changes under a lock on its source and
  * all partitions that conflicts with the one that a writer has (bound.h), and its change sends
  * relcache invalidations of these. A writer receives them when it has its lock.
- * ATTACH and DETACH invalidate the partition, too.
+ * ATTACH and DETACH invalidate the partition, too. A partition's columns have the names that those
+ * of the source have, so the source is not locked: after a partition that could be a deadlock.
  *
  * An invalidation only marks an entry: it may come while the entry is in use, as adding to
  * a counter may run SQL. The next use makes a new one. The memory of the old one lives until
@@ -141,12 +142,10 @@ static void
 add_bindings(DcBoundList *list, Oid source, Relation rel, List **watched)
 {
 	List *rows = source_rows_of(source);
-	Relation root;
 	ListCell *lc;
 
 	if (rows == NIL)
 		return;
-	root = table_open(source, AccessShareLock);
 	list->bound = list->bound == NULL ? palloc0(list_length(rows) * sizeof(DcBound))
 									  : repalloc(list->bound, (list->n + list_length(rows)) * sizeof(DcBound));
 	foreach(lc, rows)
@@ -156,10 +155,9 @@ add_bindings(DcBoundList *list, Oid source, Relation rel, List **watched)
 		memset(bound, 0, sizeof(DcBound));
 		bound->row = *(DcSourceRow *) lfirst(lc);
 		source_check_owners(source, bound->row.counter);
-		bound->eval = source_eval_make(&bound->row, root, rel, list->cxt);
+		bound->eval = source_eval_make(&bound->row, rel, rel, list->cxt);
 		*watched = lappend_oid(*watched, bound->row.counter);
 	}
-	table_close(root, AccessShareLock);
 }
 
 /*

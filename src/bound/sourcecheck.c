@@ -65,7 +65,7 @@ dc_source_check(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	Oid relid = counter_arg(fcinfo);
-	DcSourceScanOptions options = {0};
+	DcSourceScanOptions options = {.only_different = true};
 	DcCounter *counter;
 	DcSourceRow row;
 	DcSourceRead read;

@@ -114,11 +114,12 @@ source_leaves(Oid relid, LOCKMODE mode)
 }
 
 /*
- * source_begin_change locks a binding whose values are about to change other than with rows;
- * false if there is none any more.
+ * source_begin_change locks a binding whose values are about to change other than with rows, and
+ * reads it again: another session may have detached a partition meanwhile, and have made the
+ * table of what is carried. False if there is none any more.
  */
 bool
-source_begin_change(const DcSourceRow *row)
+source_begin_change(DcSourceRow *row)
 {
 	DcSourceStateRow state;
 	DcSourceRow now;
@@ -130,17 +131,19 @@ source_begin_change(const DcSourceRow *row)
 		return false;
 	state.epoch++;
 	source_state_store(&state);
+	*row = now;
 	return true;
 }
 
 /*
  * source_count_rows adds what all rows of a table count for, or subtracts it. The bindings
- * (DcSourceRow *) are those of one source; the table is a partition of it, or was one just now.
+ * (DcSourceRow *) are those of one source; the table is a partition of it, or was one just now. Its
+ * columns have the names that those of the source have, so that need not be locked: after a
+ * partition, it could be a deadlock.
  */
 void
-source_count_rows(Oid source, const List *rows, Oid leaf, int sign)
+source_count_rows(const List *rows, Oid leaf, int sign)
 {
-	Relation root = table_open(source, AccessShareLock);
 	Relation rel = table_open(leaf, AccessShareLock);
 	DcCountedFor *countings = palloc0(list_length(rows) * sizeof(DcCountedFor));
 	int n = 0;
@@ -151,31 +154,28 @@ source_count_rows(Oid source, const List *rows, Oid leaf, int sign)
 		DcBound *bound = &countings[n++].bound;
 
 		bound->row = *(DcSourceRow *) lfirst(lc);
-		bound->eval = source_eval_make(&bound->row, root, rel, CurrentMemoryContext);
+		bound->eval = source_eval_make(&bound->row, rel, rel, CurrentMemoryContext);
 	}
 	count_rows(rel, countings, n, sign);
 	table_close(rel, NoLock);
-	table_close(root, NoLock);
 }
 
 /*
  * source_carry_rows moves what all rows of a table count for to the table of carried amounts.
  */
 void
-source_carry_rows(Oid source, DcSourceRow *row, Oid leaf)
+source_carry_rows(DcSourceRow *row, Oid leaf)
 {
-	Relation root = table_open(source, AccessShareLock);
 	Relation rel = table_open(leaf, AccessShareLock);
 	DcCountedFor counting;
 
 	memset(&counting, 0, sizeof(counting));
 	counting.bound.row = *row;
-	counting.bound.eval = source_eval_make(row, root, rel, CurrentMemoryContext);
+	counting.bound.eval = source_eval_make(row, rel, rel, CurrentMemoryContext);
 	counting.carrying = carried_begin(row);
 	count_rows(rel, &counting, 1, 1);
 	carried_end(counting.carrying);
 	table_close(rel, NoLock);
-	table_close(root, NoLock);
 }
 
 static void
@@ -240,7 +240,7 @@ source_count_nothing(const DcSourceRow *row)
 		return;
 	counter_hooks->apply_early();
 	CommandCounterIncrement();
-	sums = key_sums_begin(maintenance_work_mem);
+	sums = key_sums_begin(maintenance_work_mem, false);
 	snapshot = RegisterSnapshot(GetLatestSnapshot());
 	PushActiveSnapshot(snapshot);
 	fire = source_triggers_fire(find_all_inheritors(row->source, NoLock, NULL), snapshot);

@@ -5,13 +5,14 @@
  *	- Dropping the counter table or the source ends the binding. The triggers go as well if
  *	  the source can be locked at once; else they stay, and count nothing. The tables of reference
  *	  counts and of carried amounts follow the counter table, and cannot be dropped alone.
- *	- The triggers cannot be dropped, renamed or replaced by themselves (2BP01). If they go with something
- *	  else, a column with CASCADE, bindings whose expressions do not parse any more end with a
- *	  WARNING; those that are left get their triggers again. The server refuses to drop
+ *	- The triggers cannot be dropped, renamed or replaced by themselves (2BP01). If they go
+ *	  with something else, a column with CASCADE, bindings whose expressions do not parse any
+ *	  more end with a WARNING; those that are left get their triggers again. The server refuses to drop
  *	  such a column without CASCADE, or to change its type, by the condition of the trigger
  *	  for updates. What it does not refuse is looked at here: types that casts name.
- *	- Disabling a trigger lets changes go uncounted: the state becomes suspect, with a WARNING, until the counter is built again.
- *	  Whatever is being built or verified while triggers are disabled or enabled begins anew.
+ *	- Disabling a trigger lets changes go uncounted: the state becomes suspect, with a
+ *	  WARNING, until the counter is built again. What is being built or verified while
+ *	  triggers are switched off or on begins anew.
  *	- The tables must stay logged, or a crash would empty one side alone.
  *	- If the tables come to have different owners, rows are counted only while that of the
  *	  source may act as the counter's (sourcecache.c): a WARNING tells at once.
@@ -53,6 +54,7 @@ static bool is_broken(const DcSourceRow *row);
 static bool parses(void *arg);
 static void end_binding(const DcDdl *ddl, DcSourceRow *row);
 static void source_altered(const DcDdl *ddl, Oid relid);
+static void triggers_changed(const DcDdl *ddl);
 static bool is_right(Oid relid, const char *name);
 static void check_enabled(Oid relid, const List *rows);
 static bool switches_triggers(const void *parsetree);
@@ -299,6 +301,7 @@ bound_altered(const DcDdl *ddl)
 {
 	ListCell *lc;
 
+	triggers_changed(ddl);
 	source_renamed(ddl);
 	source_parts_changed(ddl);
 	foreach(lc, ddl->relations)
@@ -525,19 +528,12 @@ check_owner(const DcSourceRow *row)
 }
 
 static void
-bound_altered_all(const DcDdl *ddl)
-{
-	triggers_changed(ddl);
-	bound_altered(ddl);
-}
-
-static void
 bound_begins(const DcDdl *ddl)
 {
 	source_rename_begins(ddl);
 }
 
-static const DcDdlHook bound_ddl = {bound_dropped, bound_altered_all, bound_begins};
+static const DcDdlHook bound_ddl = {bound_dropped, bound_altered, bound_begins};
 
 /*
  * source_ddl_init is called when the library is loaded.

@@ -13,14 +13,13 @@
 /* sourceddl.c */
 extern void source_ddl_init(void);
 extern bool source_lock_at_once(Oid source);
-extern void source_suspect(Oid source, const char *why);
 
 /* sourcecount.c */
 extern List *source_lineage(Oid relid);
 extern List *source_leaves(Oid relid, LOCKMODE mode);
-extern bool source_begin_change(const DcSourceRow *row);
-extern void source_count_rows(Oid source, const List *rows, Oid leaf, int sign);
-extern void source_carry_rows(Oid source, DcSourceRow *row, Oid leaf);
+extern bool source_begin_change(DcSourceRow *row);
+extern void source_count_rows(const List *rows, Oid leaf, int sign);
+extern void source_carry_rows(DcSourceRow *row, Oid leaf);
 extern void source_count_nothing(const DcSourceRow *row);
 
 /* sourcecarried.c */

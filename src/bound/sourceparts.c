@@ -59,7 +59,7 @@ static void note_dropped(Oid relid);
 static void attached(Oid parent, Oid relid);
 static void detached(Oid parent, Oid relid);
 static void joined(Oid relid);
-static void count_table(Oid source, List *rows, Oid relid, bool attached);
+static void count_table(List *rows, Oid relid, bool add);
 static void check_not_in_use(Oid relid);
 static void check_partition(Oid relid, Oid source);
 
@@ -174,7 +174,7 @@ attached(Oid parent, Oid relid)
 		return;
 	joined(relid);
 	foreach(lc, source_lineage(parent))
-		count_table(lfirst_oid(lc), source_rows_of(lfirst_oid(lc)), relid, true);
+		count_table(source_rows_of(lfirst_oid(lc)), relid, true);
 }
 
 static void
@@ -185,7 +185,7 @@ detached(Oid parent, Oid relid)
 	if (get_rel_name(relid) == NULL)
 		return;
 	foreach(lc, source_lineage(parent))
-		count_table(lfirst_oid(lc), source_rows_of(lfirst_oid(lc)), relid, false);
+		count_table(source_rows_of(lfirst_oid(lc)), relid, false);
 	source_truncate_triggers_drop(relid);
 }
 
@@ -234,10 +234,11 @@ check_partition(Oid relid, Oid source)
 }
 
 /*
- * count_table counts the rows of a table that was attached or detached, for the bindings of a source.
+ * count_table counts the rows of a table that was attached (`add`) or detached, for the bindings of
+ * a source.
  */
 static void
-count_table(Oid source, List *rows, Oid relid, bool attached)
+count_table(List *rows, Oid relid, bool add)
 {
 	List *leaves;
 	ListCell *lc;
@@ -257,16 +258,16 @@ count_table(Oid source, List *rows, Oid relid, bool attached)
 			rows = foreach_delete_current(rows, lc);
 			continue;
 		}
-		if (attached || row->on_detach == DC_DETACH_SUBTRACT)
+		if (add || row->on_detach == DC_DETACH_SUBTRACT)
 			continue;
 		foreach(leaf, leaves)
-			source_carry_rows(source, row, lfirst_oid(leaf));
+			source_carry_rows(row, lfirst_oid(leaf));
 		rows = foreach_delete_current(rows, lc);
 	}
 	if (rows == NIL)
 		return;
 	foreach(lc, leaves)
-		source_count_rows(source, rows, lfirst_oid(lc), attached ? 1 : -1);
+		source_count_rows(rows, lfirst_oid(lc), add ? 1 : -1);
 }
 
 /*

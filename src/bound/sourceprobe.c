@@ -90,7 +90,7 @@ static void value_to_key(Oid type, Datum value, DcKey *key);
 static void init_scankey(const DcProbeLeaf *leaf, ScanKey key, StrategyNumber strategy, Datum value);
 static bool limit_is_reached(const DcProbeLimits *limits, int64 rows);
 static bool read_key(DcProbe *probe, const DcKey *key, const DcProbeLimits *limits, INT128 *sum, int64 *rows);
-static DcSourceDiff *take_diffs(DcSourceRead *read, Datum *keys, int nkeys, DcKeySums *sums, int *n);
+static DcSourceDiff *take_diffs(Datum *keys, const int64 *values, int nkeys, DcKeySums *sums, int *n);
 static DcSourceDiff *probe_by_scan(DcSourceRead *read, Datum *keys, int nkeys, int *ndiffs, int64 *rows);
 static void walk_to(DcProbe *probe, DcProbeLeaf *leaf, bool any, Datum after, int64 *visits);
 static int compare_values(const DcProbe *probe, Datum a, Datum b);
@@ -116,6 +116,7 @@ source_probe_within(DcSourceRead *read, Datum *keys, int nkeys, DcProbeLimits *l
 					int64 *rows)
 {
 	Datum *whole = palloc_extended(Max(nkeys, 1) * sizeof(Datum), MCXT_ALLOC_HUGE);
+	int64 *values = palloc_extended(Max(nkeys, 1) * sizeof(int64), MCXT_ALLOC_HUGE);
 	int nwhole = 0;
 	DcSourceDiff *diffs;
 	DcKeySums *sums;
@@ -125,7 +126,7 @@ source_probe_within(DcSourceRead *read, Datum *keys, int nkeys, DcProbeLimits *l
 	limits->left_out = 0;
 	if (!probe_open(&probe, read))
 		elog(ERROR, "a leaf of source %u has no index on the key", read->row.source);
-	sums = key_sums_begin(maintenance_work_mem);
+	sums = key_sums_begin(maintenance_work_mem, false);
 	for (limits->read = 0; limits->read < nkeys && !limit_is_reached(limits, *rows); limits->read++)
 	{
 		DcKey key;
@@ -141,12 +142,17 @@ source_probe_within(DcSourceRead *read, Datum *keys, int nkeys, DcProbeLimits *l
 			continue;
 		}
 		key_sums_set_sum(sums, key.data, key.len, DC_SIDE_SOURCE, sum);
+		if (limits->values != NULL)
+			values[nwhole] = limits->values[limits->read];
 		whole[nwhole++] = keys[limits->read];
 	}
 	probe_close(&probe);
-	diffs = take_diffs(read, whole, nwhole, sums, ndiffs);
+	if (limits->values == NULL)
+		counter_values(read->counter, whole, nwhole, values);
+	diffs = take_diffs(whole, values, nwhole, sums, ndiffs);
 	key_sums_end(sums);
 	pfree(whole);
+	pfree(values);
 	return diffs;
 }
 
@@ -387,13 +393,11 @@ next_row(DcProbeLeaf *leaf, bool *fetched)
  * take_diffs adds the counter's side, and returns both sides in the order of the keys.
  */
 static DcSourceDiff *
-take_diffs(DcSourceRead *read, Datum *keys, int nkeys, DcKeySums *sums, int *n)
+take_diffs(Datum *keys, const int64 *values, int nkeys, DcKeySums *sums, int *n)
 {
-	int64 *values = palloc_extended(Max(nkeys, 1) * sizeof(int64), MCXT_ALLOC_HUGE);
 	DcSourceDiff *diffs = palloc_extended(Max(nkeys, 1) * sizeof(DcSourceDiff), MCXT_ALLOC_HUGE);
 	DcKeySumsRow row;
 
-	counter_values(read->counter, keys, nkeys, values);
 	for (int i = 0; i < nkeys; i++)
 	{
 		DcKey key;
@@ -414,7 +418,6 @@ take_diffs(DcSourceRead *read, Datum *keys, int nkeys, DcKeySums *sums, int *n)
 		source_diff_set(diff, sums_to_bigint(row.sums[DC_SIDE_SOURCE], "value in the source"),
 						sums_to_bigint(row.sums[DC_SIDE_COUNTER], "value"));
 	}
-	pfree(values);
 	return diffs;
 }
 
@@ -577,7 +580,7 @@ text_to_integer(const DcKey *key, int64 min, int64 max, int64 *value)
 	memcpy(text, key->data, key->len);
 	text[key->len] = '\0';
 	errno = 0;
-	*value = strtoi64(text, &end, 10);
+	*value = strtoll(text, &end, 10);
 	if (errno != 0 || *end != '\0' || *value < min || *value > max)
 		return false;
 	pg_lltoa(*value, again);

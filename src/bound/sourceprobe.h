@@ -7,14 +7,15 @@
 
 #include "bound/sourcescan.h"
 
-/* How much of a source to read. Zero: all. */
+/* How much to read. Zero: all. */
 typedef struct DcProbeLimits
 {
-	int64 key_rows; /* a key with more rows is left out, */
-	DcMoment late;	/* and one whose rows are not all read then */
-	int64 rows;		/* no other key is begun when so many are read, or when it is late */
-	int read;		/* set: how many keys of those that were given were gone over */
-	int left_out;	/* of these, how many were left out */
+	const int64 *values; /* what the counter has for the keys, in the snapshot of `read`; or NULL */
+	int64 key_rows;		 /* a key with more rows is left out, */
+	DcMoment late;		 /* and one whose rows are not all read then */
+	int64 rows;			 /* no other key is begun when so many are read, or when it is late */
+	int read;			 /* set: how many keys of those that were given were gone over */
+	int left_out;		 /* of these, how many were left out */
 } DcProbeLimits;
 
 /* source_probe() with limits, where indexes serve. */

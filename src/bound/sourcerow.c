@@ -23,7 +23,8 @@
 PG_FUNCTION_INFO_V1(on_source_change);
 PG_FUNCTION_INFO_V1(on_source_state_change);
 
-#define SOURCE_COLUMN 2 /* of dcounter.source */
+#define SOURCE_COLUMN 2				 /* of dcounter.source, */
+#define SOURCE_INDEX "source_source" /* which has an index */
 
 static const char *const build_names[] = {"worker", "none", "now"};
 static const char *const detach_names[] = {"subtract", "keep"};
@@ -163,11 +164,13 @@ source_rows_of(Oid source)
 	DcSourceRow *row = palloc(sizeof(DcSourceRow));
 	List *rows = NIL;
 
-	if (!OidIsValid(catalog_relation_if_any(sources.table)))
+	/* either may be gone while the extension is being dropped, with tables of others */
+	if (!OidIsValid(catalog_relation_if_any(sources.table)) ||
+		!OidIsValid(catalog_relation_if_any(SOURCE_INDEX)))
 		return NIL;
 	snapshot = RegisterSnapshot(GetLatestSnapshot());
 	ScanKeyInit(&key, SOURCE_COLUMN, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(source));
-	cat_scan_begin_ordered(&scan, &sources, "source_source", snapshot, &key, 1);
+	cat_scan_begin_ordered(&scan, &sources, SOURCE_INDEX, snapshot, &key, 1);
 	while (cat_scan_next(&scan, ForwardScanDirection, row))
 	{
 		rows = lappend(rows, row);

@@ -107,7 +107,7 @@ source_scan_begin(DcSourceRead *read, const DcSourceScanOptions *options)
 	scan->options = *options;
 	source_filter_init(&scan->filter, options);
 	scan->row = AllocSetContextCreate(CurrentMemoryContext, "dcounter scan: row", ALLOCSET_DEFAULT_SIZES);
-	scan->sums = key_sums_begin(maintenance_work_mem);
+	scan->sums = key_sums_begin(maintenance_work_mem, options->only_different);
 	if (options->any_keys)
 		know_keys(scan);
 
@@ -138,7 +138,7 @@ source_scan_begin(DcSourceRead *read, const DcSourceScanOptions *options)
 static void
 know_keys(DcSourceScan *scan)
 {
-	scan->known = key_sums_begin(maintenance_work_mem);
+	scan->known = key_sums_begin(maintenance_work_mem, false);
 	for (int i = 0; i < scan->options.nkeys; i++)
 	{
 		DcKey key;
@@ -272,7 +272,7 @@ static bool
 count_items(DcSourceScan *scan)
 {
 	DcKeySums *sums = scan->sums;
-	DcKeySums *items = key_sums_begin(maintenance_work_mem / 2);
+	DcKeySums *items = key_sums_begin(maintenance_work_mem / 2, false);
 	bool done;
 	DcKeySumsRow row;
 

@@ -36,9 +36,10 @@ typedef struct DcSourceScanOptions
 	Datum *keys;	  /* these (texts), if any_keys */
 	int nkeys;
 	bool any_keys;
-	double sample;	  /* of the keys, this part, which is drawn anew each time; 0: all */
-	DcMoment late;	  /* if it is reached the scan gives up, but for what it has slept; DC_LONG_AGO: never */
-	DcScanPace *pace; /* the worker's; NULL: at full speed */
+	bool only_different; /* those without a difference may be left out */
+	double sample;		 /* of the keys, this part, which is drawn anew each time; 0: all */
+	DcMoment late;		 /* if it is reached the scan gives up, but for what it has slept; DC_LONG_AGO: never */
+	DcScanPace *pace;	 /* the worker's; NULL: at full speed */
 } DcSourceScanOptions;
 
 /* The same, ready for use, without `keys`. */

@@ -121,7 +121,7 @@ source_truncate(PG_FUNCTION_ARGS)
 			if (!source_begin_change(lfirst(lc2)))
 				rows = foreach_delete_current(rows, lc2);
 		}
-		source_count_rows(source, rows, relid, -1);
+		source_count_rows(rows, relid, -1);
 	}
 	PG_RETURN_POINTER(NULL);
 }

@@ -23,8 +23,8 @@
  * (ENABLE TRIGGER), and all that changes values. So the pass notes the epoch at its beginning; its own repairs take that along. With another epoch at the end
  * the next pass has to tell.
  *
- * Budget: a worker reads dcounter.verify_rate rows a second of all sources of its database. A step reads a
- * fraction of that, and the next one is made when that time has passed, by the monotonic clock. No snapshot and no lock is
+ * Budget: a worker reads dcounter.verify_rate rows a second of all sources of its database. A step reads
+ * that many at most, and the next one is made when that time has passed, by the monotonic clock. No snapshot and no lock is
  * held in between. The tables take turns by steps. When a pass has ended, the next one of the table begins
  * after a minute at the earliest, or when its settings are changed.
  *
@@ -57,8 +57,10 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-/* A step reads so much of the rows of a second. */
-#define STEPS_A_SECOND 5
+/*
+ * A step reads the rows of a second, at least so many. Each step leaves a dead row of the state, which stays as long as
+ * somebody has an old snapshot. So they are few.
+ */
 #define MIN_STEP_ROWS 100
 
 /* From the end of a pass to the next one, and for tables that cannot be verified, ms. */
@@ -492,7 +494,7 @@ pass_end(DcSourceRead *read, const DcPass *pass, bool counted, DcSourceStateRow 
 static int64
 step_rows(void)
 {
-	return Max(dc_verify_rate / STEPS_A_SECOND, MIN_STEP_ROWS);
+	return Max(dc_verify_rate, MIN_STEP_ROWS);
 }
 
 /*

@@ -27,10 +27,11 @@
 #include "utils/rel.h"
 
 /* Keys that a step goes over, and differences that it keeps of more. */
-#define STEP_KEYS 1000
+#define STEP_KEYS 5000
 
 /* How long a step may read, but for the pauses of a scan: less than a step of the worker may take (worker/jobs.c). */
-#define STEP_MS 10000
+#define SCAN_MS 10000
+#define PROBE_MS 5000
 
 /* Rows of a page, in a table that was never analyzed. */
 #define ROWS_OF_PAGE 60
@@ -140,9 +141,10 @@ verify_source_keys(DcSourceRead *read, const char *after, bool all, int64 max_ro
 static void
 compare(DcSourceRead *read, Datum *keys, int nkeys, bool only_zero, int64 max_rows, DcVerified *done)
 {
-	DcProbeLimits limits = {.key_rows = dc_verify_max_rows, .rows = max_rows, .late = moment_in(STEP_MS)};
+	DcProbeLimits limits = {.key_rows = dc_verify_max_rows, .rows = max_rows, .late = moment_in(PROBE_MS)};
 	bool count = is_count(&read->row);
 	int64 *values = palloc(Max(nkeys, 1) * sizeof(int64));
+	int64 *known = palloc(Max(nkeys, 1) * sizeof(int64));
 	int *places = palloc(Max(nkeys, 1) * sizeof(int));
 	Datum *probed = palloc(Max(nkeys, 1) * sizeof(Datum));
 	DcSourceDiff *diffs;
@@ -156,8 +158,10 @@ compare(DcSourceRead *read, Datum *keys, int nkeys, bool only_zero, int64 max_ro
 		if (only_zero ? values[i] != 0 : count && values[i] > dc_verify_max_rows)
 			continue;
 		places[nprobed] = i;
+		known[nprobed] = values[i];
 		probed[nprobed++] = keys[i];
 	}
+	limits.values = known;
 	diffs = source_probe_within(read, probed, nprobed, &limits, &ndiffs, &done->rows);
 	upto = limits.read < nprobed ? places[limits.read] : nkeys;
 	done->left_out = limits.left_out;
@@ -186,7 +190,7 @@ bool
 verify_all_keys(DcSourceRead *read, DcVerified *done)
 {
 	DcScanPace pace = {.source = read->row.source, .counter = read->counter_id};
-	DcSourceScanOptions options = {.late = moment_in(STEP_MS), .pace = compat_is_background_worker() ? &pace : NULL};
+	DcSourceScanOptions options = {.late = moment_in(SCAN_MS), .pace = compat_is_background_worker() ? &pace : NULL};
 	DcSourceScan *scan = source_scan_begin(read, &options);
 	DcSourceDiff diff;
 

@@ -82,7 +82,6 @@ SELECT dc_set('n', 1, 1);
 SELECT dc_reset('n', 1);
 SELECT dc_delete('n', 1);
 SELECT dc_load('n', ARRAY[1], ARRAY[1]);
-SELECT dc_alter('n', mode => 'buffered');
 SELECT dc_bind('n', 'likes', 'post');
 
 -- Keys as a cast to text shows them

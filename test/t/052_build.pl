@@ -28,7 +28,7 @@ my $node = dc_node('build', init => { allows_streaming => 1 }, conf => [
 sql($node, 'postgres', q{
 	CREATE TABLE likes (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, post int, fan int, amount int);
 	CREATE INDEX ON likes (post);
-	INSERT INTO likes (post, fan, amount) SELECT i % 200, i % 50, i % 7 - 2 FROM generate_series(1, 20000) AS i;
+	INSERT INTO likes (post, fan, amount) SELECT i % 200, i / 200 % 50, i % 7 - 2 FROM generate_series(1, 20000) AS i;
 	CREATE TABLE parts (post int, at int) PARTITION BY LIST (at);
 	CREATE TABLE parts_1 PARTITION OF parts FOR VALUES IN (1);
 	CREATE TABLE parts_2 PARTITION OF parts FOR VALUES IN (2);
@@ -150,7 +150,7 @@ sub differing
 
 foreach my $counter ('n', 'd')
 {
-	sql($node, 'postgres', "SET session_replication_role = replica; DELETE FROM likes WHERE id % 3 = 0");
+	sql($node, 'postgres', "SET session_replication_role = replica; DELETE FROM likes WHERE id % 3 = " . ($counter eq 'n' ? 0 : 1));
 	my $first = differing($counter);
 	my $position = '';
 	my $killed = 0;
@@ -165,9 +165,9 @@ foreach my $counter ('n', 'd')
 		my $pid = wait_pid();
 
 		sleep(0.3 + rand(0.4));
-		kill('KILL', $pid);
+		kill('KILL', $pid eq '' ? sql($node, 'postgres', "SELECT pid FROM pg_stat_activity WHERE application_name = 'pgbench' LIMIT 1") : $pid);
 		finish_job($_) foreach $builder, @jobs;
-		$node->poll_query_until('postgres', 'SELECT true') or die 'no restart';
+		is(wait_for($node, 'postgres', 'SELECT 1', '1'), '1', "$counter: the server is back");
 		sql($node, 'postgres', "ROLLBACK PREPARED 'load'") if sql($node, 'postgres', 'SELECT count(*) FROM pg_prepared_xacts');
 		my ($state, $now) = split /\|/, sql($node, 'postgres', "SELECT state, coalesce(built_to, '') FROM dcounter.source_state WHERE counter = '$counter'::regclass"), 2;
 
@@ -189,11 +189,16 @@ foreach my $counter ('n', 'd')
 	sql($node, 'postgres', "CALL dc_build('$_')") foreach @bound;
 }
 
-# wait_pid(): of the session that builds
+# wait_pid(): of the session that builds, '' if it is over already
 sub wait_pid
 {
-	$node->poll_query_until('postgres', "SELECT count(*) = 1 FROM pg_stat_activity WHERE application_name = 'builder' AND query LIKE 'CALL%'");
-	return sql($node, 'postgres', "SELECT pid FROM pg_stat_activity WHERE application_name = 'builder'");
+	my $pid = '';
+
+	for (my $i = 0; $i < 100 && $pid eq ''; $i++)
+	{
+		$pid = answer($node, 'postgres', "SELECT pid FROM pg_stat_activity WHERE application_name = 'builder' AND query LIKE 'CALL%' AND state = 'active'");
+	}
+	return $pid;
 }
 
 # Many checks, here and on a standby, in READ COMMITTED and REPEATABLE READ

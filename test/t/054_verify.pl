@@ -143,7 +143,7 @@ isnt(wait_for($node, 'postgres', "SELECT ($position) <> ''", 't', $limit), '', '
 sleep(4);
 $rows = main::stat('rows_checked', 'n') - $rows;
 cmp_ok($rows, '>', 0, 'it goes on');
-# a step reads 100 rows, and the entries of one key more
+# a step reads 500 rows, and the others of one key
 cmp_ok($rows, '<=', 500 * (time - $began) + 1000, 'within the budget');
 my $at = main::q($position);
 isnt($at, '', 'it is in the middle');
@@ -211,6 +211,46 @@ passes('small_n', 1, 'beside a table that is locked');
 $locker->run('ROLLBACK');
 $locker->quit;
 passes('n', 1, 'which is verified when it can be');
+
+#
+# Marks of a buffered table that is in use: exact for the moment that the mark takes
+#
+main::q(q{SELECT dc_create('views', mode => 'buffered')});
+foreach my $refused ([ q{SELECT dc_bind('views', 'likes', 'post')}, qr/"views" is buffered/ ], [ q{SELECT dc_alter('n', mode => 'buffered')}, qr/"n" cannot be buffered/ ])
+{
+	my (undef, undef, $error) = $node->psql('postgres', $refused->[0]);
+
+	like($error, $refused->[1], "no counter is bound and buffered: $refused->[0]");
+}
+main::q('CREATE TABLE stop ()');
+my $counting = file_of('counting.sql', q{
+	DO $$
+	BEGIN
+		FOR i IN 1 .. 1000000 LOOP
+			PERFORM dc_incr('views', i % 7);
+			COMMIT;
+			EXIT WHEN to_regclass('stop') IS NULL;
+		END LOOP;
+	END $$;});
+@writers = map { start_job($node, 'postgres', $counting) } 1 .. 2;
+wait_for($node, 'postgres', q{SELECT dc_sum('views') > 100}, 't');
+my $added = 0;
+foreach my $i (1 .. 5)
+{
+	my $mark = sql($node, 'postgres', qq{
+		BEGIN;
+		SELECT dc_alter('views', mode => 'exact');
+		SELECT dc_mark('views', 'm$i');
+		SELECT (SELECT sum(value) FROM dcounter.mark_value WHERE mark = 'm$i') = dc_sum('views');
+		SELECT dc_alter('views', mode => 'buffered');
+		COMMIT});
+	is($mark, "\n7\nt\n", "mark $i has all that was committed");
+	$added += main::q(qq{SELECT sum(r.delta) FROM (SELECT array_agg(key) AS keys, array_agg(value + 1000) AS exact FROM dcounter.mark_value WHERE mark = 'm$i') AS m, dc_reconcile('views', m.keys, m.exact, 'm$i') AS r});
+}
+main::q('DROP TABLE stop');
+is(finish_job($_), 0, 'a session that counts') foreach @writers;
+is($added, 5 * 7 * 1000, 'what was added');
+is(main::q(qq{SELECT count(*) FROM generate_series(1, 5) AS i, dc_reconcile('views', ARRAY['1'], ARRAY[(SELECT exact FROM dcounter.mark_value WHERE mark = 'm' || i AND key = '1')], 'm' || i) AS r WHERE delta = 0}), '5', 'once');
 
 unlike(log_since($node, $offset), $failed, 'no step has failed');
 $node->stop;

@@ -139,11 +139,13 @@ my $hostile = q{
 	-- for rows of his sources. The server would fire deferred triggers as whoever commits. What his
 	-- code leaves in the session, called in this way, is the caller's own doing
 	CREATE FUNCTION m.write(statement text) RETURNS void LANGUAGE plpgsql SECURITY DEFINER AS $$
+	DECLARE
+		before text := coalesce(current_setting('m.direct', true), '');
 	BEGIN
 		PERFORM set_config('m.direct', 'on', true);
 		EXECUTE statement;
 		SET CONSTRAINTS ALL IMMEDIATE;
-		PERFORM set_config('m.direct', '', true);
+		PERFORM set_config('m.direct', before, true);
 	END $$;
 	CREATE FUNCTION m.some_call(wanted text) RETURNS text LANGUAGE sql VOLATILE AS $$ SELECT sql FROM m.call WHERE room = wanted ORDER BY random() LIMIT 1 $$;
 	-- Calls one after the other, each in a transaction of its own, without a client in between
@@ -342,6 +344,7 @@ my @forbidden = (
 	q{SELECT public.dc_set('a.buf', 'k1', 0)}, q{SELECT public.dc_compact('a.cnt')}, q{SELECT public.dc_flush('a.buf')}, q{SELECT public.dc_drop('a.cnt')},
 	q{SELECT public.dc_alter('a.cnt', max_shards => 1)}, q{SELECT public.dc_transfer('a.led', 'a1', 'a2', 1, 'x')}, q{SELECT public.dc_hold_release('a.stk', hold_id) FROM a.stk_hold},
 	q{SELECT public.dc_bind('m.bnd', 'a.bnd_src', 'key')}, q{SELECT public.dc_bind('a.cnt', 'm.bnd_src', 'key')}, q{SELECT public.dc_unbind('a.bnd')}, q{SELECT public.dc_source_check('a.bnd')}, q{SELECT public.dc_source_fix('a.bnd', '{k1}')},
+	q{SELECT public.dc_alter('a.bnd', on_drift => 'repair')}, q{SELECT public.dc_mark('a.cnt', 'm')}, q{SELECT public.dc_reconcile('a.cnt', '{k1}', '{0}', 'm')}, q{SELECT count(*) FROM dcounter.drift},
 	q{CALL public.dc_build('a.bnd')}, 'INSERT INTO a.bnd_src (key) VALUES (1)', 'SELECT count(*) FROM a.bnd_uniq_ref', 'TRUNCATE a.bnd_prt_1', 'CREATE TABLE m.forged PARTITION OF a.bnd_prt FOR VALUES IN (9)', 'UPDATE dcounter.source SET on_drift = \'repair\'',
 	q{SELECT key FROM dcounter.changed_key}, 'DELETE FROM dcounter.counter', 'UPDATE dcounter.ledger SET auto_open = true', 'TRUNCATE dcounter.op_slot',
 	'CREATE TABLE a.x ()', 'CREATE TABLE dcounter.x ()', 'DROP TABLE a.cnt_shard', 'ALTER ROLE mallory SUPERUSER', 'GRANT alice TO mallory', 'SET ROLE alice', 'SET ROLE postgres', 'SET ROLE carol', 'RESET ROLE',

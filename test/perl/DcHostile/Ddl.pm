@@ -178,6 +178,11 @@ my @places = (
 	[ 'bindings', 0.5, 'ALTER TABLE m.bnd_prt ATTACH PARTITION %table FOR VALUES IN (7)' ],
 	[ 'bindings', 0.5, 'UPDATE m.bnd_uniq_ref SET n = n + 1' ],
 	[ 'bindings', 0.5, 'DROP TABLE m.bnd_uniq_ref' ],
+	[ 'bindings', 1, q{SELECT public.dc_alter(m.some('m.bnd', 'm.bnd_uniq', 'm.bnd_prts'), on_drift => m.some('alarm', 'repair'))} ],
+	[ 'bindings', 0.5, q{SELECT public.dc_mark(m.some('m.bnd', 'm.cnt'), m.some('x', 'y'))} ],
+	[ 'bindings', 0.5, q{SELECT public.dc_reconcile(m.some('m.bnd', 'm.cnt'), '{k1,k2}', ARRAY[1, 4702111234474983745], m.some('x', 'y'))} ],
+	[ 'bindings', 1, 'ALTER TABLE m.bnd_src DISABLE TRIGGER USER; DELETE FROM m.bnd_src; ALTER TABLE m.bnd_src ENABLE TRIGGER USER' ],
+	[ 'bindings', 1, 'UPDATE m.bnd_uniq SET inc = inc + 3' ],
 	[ 'settings', 0.3, q{SELECT public.dc_drop('%room')} ]);
 
 my @alone = (
