@@ -155,7 +155,7 @@ dc_bind(PG_FUNCTION_ARGS)
 	(void) bound_lock(row.counter, true);
 	state.counter = row.counter;
 	state.state = DC_SOURCE_BUILDING;
-	state.epoch = 1;
+	state.epoch = drift_epoch(row.counter) + 1; /* none that was noted then is known now */
 	state.drift_sum = DatumGetNumeric(DirectFunctionCall1(int8_numeric, Int64GetDatum(0)));
 	source_state_store(&state);
 	source_triggers_make(row.source);

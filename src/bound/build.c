@@ -42,6 +42,7 @@
 #include "base/lockclass.h"
 #include "bound/build.h"
 #include "bound/refs.h"
+#include "bound/sourcetrigger.h"
 #include "commands/tablespace.h"
 #include "common/int.h"
 #include "counter/apply.h"
@@ -83,7 +84,8 @@ struct DcBuild
 	bool locked;		   /* it has the lock against other builds */
 	bool scanned;		   /* what follows is known: */
 	int64 epoch;		   /* that the differences hold for, */
-	TransactionId binding; /* and the row of it */
+	TransactionId binding; /* and the row of it; */
+	bool counted;		   /* triggers fire, in the same snapshot */
 	BufFile *spool;
 	int64 left; /* differences that are not added yet, with the next one, */
 	int64 drift;
@@ -385,6 +387,7 @@ build_scan(DcBuild *build, DcSourceRead *read, DcMoment late)
 	forget_spool(build);
 	build->epoch = read->state.epoch;
 	build->binding = read->row.xmin;
+	build->counted = source_triggers_fire(read->members, read->snapshot);
 	if (!spool_all(build, read, &options))
 	{
 		forget_spool(build);
@@ -535,7 +538,8 @@ build_chunk(DcBuild *build, DcCounter *counter, const DcSourceRow *row)
 	if (build->left == 0)
 	{
 		state.built_to = NULL;
-		state.state = DC_SOURCE_EXACT;
+		/* to switch a trigger changes the epoch */
+		state.state = build->counted ? DC_SOURCE_EXACT : DC_SOURCE_SUSPECT;
 	}
 	source_state_store(&state);
 	return build->left == 0 ? BUILD_DONE : BUILD_GOES_ON;

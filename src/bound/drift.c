@@ -116,6 +116,26 @@ drift_new(Oid counter, int64 epoch, int64 known, DcDrifts *drifts)
 }
 
 /*
+ * drift_epoch returns the last epoch in which a difference of a counter table was noted, 0 if there is none: it
+ * may have been bound before.
+ */
+int64
+drift_epoch(Oid counter)
+{
+	DcCatScan scan;
+	ScanKeyData key;
+	DcDriftRow row;
+	int64 epoch = 0;
+
+	ScanKeyInit(&key, COL_COUNTER, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(counter));
+	cat_scan_begin(&scan, &drift_rows, "drift_key", AccessShareLock, &key, 1);
+	while (cat_scan_next(&scan, ForwardScanDirection, &row))
+		epoch = Max(epoch, row.epoch);
+	cat_scan_end(&scan);
+	return epoch;
+}
+
+/*
  * drift_count counts the differences of a counter table that were noted in an epoch.
  */
 int64

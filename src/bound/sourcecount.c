@@ -226,6 +226,7 @@ source_count_nothing(const DcSourceRow *row)
 	DcSourceRow now;
 	DcKeySums *sums;
 	Snapshot snapshot;
+	bool fire;
 
 	/* code of an owner, called while amounts are being written: which of them are, nobody knows */
 	if (InSecurityRestrictedOperation() && (!pending_is_empty() || refs_any(row->counter) || refs_are_written()))
@@ -242,6 +243,7 @@ source_count_nothing(const DcSourceRow *row)
 	sums = key_sums_begin(maintenance_work_mem, false);
 	snapshot = RegisterSnapshot(GetLatestSnapshot());
 	PushActiveSnapshot(snapshot);
+	fire = source_triggers_fire(find_all_inheritors(row->source, NoLock, NULL), snapshot);
 	take_table(sums, counter, true);
 	take_table(sums, counter, false);
 	if (OidIsValid(now.carried))
@@ -251,7 +253,8 @@ source_count_nothing(const DcSourceRow *row)
 	add_sums(sums, counter);
 	if (OidIsValid(now.refs))
 		refs_empty(&now);
-	state.state = DC_SOURCE_EXACT;
+	if (fire)
+		state.state = DC_SOURCE_EXACT;
 	state.built_to = NULL;
 	state.epoch++;
 	source_state_store(&state);

@@ -11,7 +11,8 @@
  *	  such a column without CASCADE, or to change its type, by the condition of the trigger
  *	  for updates. What it does not refuse is looked at here: types that casts name.
  *	- Disabling a trigger lets changes go uncounted: the state becomes suspect, with a
- *	  WARNING, until the counter is built again.
+ *	  WARNING, until the counter is built again. What is being built or verified while
+ *	  triggers are switched off or on begins anew.
  *	- The tables must stay logged, or a crash would empty one side alone.
  *	- If the tables come to have different owners, rows are counted only while that of the
  *	  source may act as the counter's (sourcecache.c): a WARNING tells at once.
@@ -58,6 +59,8 @@ static void source_altered(const DcDdl *ddl, Oid relid);
 static void triggers_changed(const DcDdl *ddl);
 static bool is_right(Oid relid, const char *name);
 static void check_enabled(Oid relid, const List *rows);
+static bool switches_triggers(const void *parsetree);
+static void triggers_switched(const List *rows);
 static void suspect(const DcSourceRow *row, Oid relid, const char *name);
 static void check_logged(Oid relid, const char *what, Oid counter);
 static void check_owner(const DcSourceRow *row);
@@ -391,7 +394,11 @@ source_altered(const DcDdl *ddl, Oid relid)
 		return;
 	check_logged(relid, "counter", InvalidOid);
 	if (IsA(ddl->parsetree, AlterTableStmt))
+	{
 		check_enabled(relid, rows);
+		if (switches_triggers(ddl->parsetree) && (!source_triggers_being_made(relid) || source_triggers_being_enabled()))
+			triggers_switched(rows);
+	}
 	foreach(lc, rows)
 	{
 		if (has_command(ddl->parsetree, AT_ChangeOwner) && ((DcSourceRow *) lfirst(lc))->source == relid)
@@ -484,6 +491,47 @@ check_enabled(Oid relid, const List *rows)
 		}
 	}
 	table_close(rel, NoLock);
+}
+
+/*
+ * switches_triggers tells whether a command enables or disables triggers.
+ */
+static bool
+switches_triggers(const void *parsetree)
+{
+	static const AlterTableType types[] = {
+		AT_EnableTrig, AT_EnableAlwaysTrig, AT_EnableReplicaTrig, AT_DisableTrig,
+		AT_EnableTrigAll, AT_DisableTrigAll, AT_EnableTrigUser, AT_DisableTrigUser};
+
+	for (int i = 0; i < lengthof(types); i++)
+	{
+		if (has_command(parsetree, types[i]))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * triggers_switched has what is being compared compared again: rows may have been written that
+ * were not counted, until now.
+ */
+static void
+triggers_switched(const List *rows)
+{
+	ListCell *lc;
+
+	foreach(lc, rows)
+	{
+		const DcSourceRow *row = lfirst(lc);
+		DcSourceStateRow state;
+
+		(void) bound_lock(row->counter, true);
+		if (!source_state_read(row->counter, &state))
+			continue;
+		state.built_to = NULL;
+		state.epoch++;
+		source_state_store(&state);
+	}
 }
 
 static void

@@ -18,8 +18,10 @@ extern void source_triggers_make(Oid source);
 extern void source_trigger_make(Oid relid, const char *name, const char *definition, bool always);
 extern void source_trigger_drop(Oid relid, const char *name);
 extern bool source_triggers_being_made(Oid relid);
+extern bool source_triggers_being_enabled(void);
 extern void source_triggers_adapt(Oid source);
 extern void source_triggers_drop(Oid source);
+extern bool source_triggers_fire(const List *members, Snapshot snapshot);
 
 /* sourcecache.c: a binding, ready to count the rows of one relation */
 typedef struct DcBound

@@ -15,11 +15,14 @@
  */
 #include "postgres.h"
 
+#include "access/genam.h"
+#include "access/htup_details.h"
 #include "access/table.h"
 #include "base/compat.h"
 #include "base/runas.h"
 #include "bound/sourceddl.h"
 #include "catalog/dependency.h"
+#include "catalog/pg_inherits.h"
 #include "catalog/pg_trigger.h"
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"
@@ -28,6 +31,7 @@
 #include "table/protect.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
+#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
@@ -35,6 +39,7 @@ PG_FUNCTION_INFO_V1(source_differs);
 
 /* The table that source_trigger_make() is at work on, or InvalidOid. */
 static Oid being_made = InvalidOid;
+static bool being_enabled = false; /* and that did not fire before */
 
 static void make_trigger(Oid source, const char *name, const char *event, const char *condition, bool always);
 static void check_name(Oid relid, const char *name);
@@ -42,6 +47,7 @@ static bool is_ours(const Trigger *trigger);
 static char *update_condition(Oid source, const List *rows);
 static void add_column(StringInfo condition, Form_pg_attribute att);
 static bool equal_is_same(Form_pg_attribute att);
+static bool fires_on(Relation triggers, Oid relid, Snapshot snapshot);
 
 /*
  * source_triggers_make makes the triggers that the bindings of a source need, or replaces them.
@@ -128,18 +134,22 @@ source_trigger_make(Oid relid, const char *name, const char *definition, bool al
 	DcRunAs state;
 	char *table = relation_sql_name(relid);
 	Oid outer = being_made;
+	bool outer_enabled = being_enabled;
+	bool fired = source_triggers_fire(find_all_inheritors(relid, NoLock, NULL), NULL);
 
 	check_name(relid, name);
 	runas_begin(&state, relation_owner(relid));
 	PG_TRY();
 	{
 		being_made = relid;
+		being_enabled = !fired;
 		trigger_create(relid, name, definition);
 		run_ddl(psprintf("ALTER TABLE %s ENABLE %s TRIGGER %s", table, always ? "ALWAYS" : "", name));
 	}
 	PG_FINALLY();
 	{
 		being_made = outer;
+		being_enabled = outer_enabled;
 	}
 	PG_END_TRY();
 	runas_end(&state);
@@ -154,6 +164,15 @@ bool
 source_triggers_being_made(Oid relid)
 {
 	return relid == being_made;
+}
+
+/*
+ * source_triggers_being_enabled tells whether they did not all fire before.
+ */
+bool
+source_triggers_being_enabled(void)
+{
+	return being_enabled;
 }
 
 /*
@@ -286,4 +305,47 @@ source_trigger_drop(Oid source, const char *name)
 		performDeletion(&address, DROP_RESTRICT, PERFORM_DELETION_INTERNAL);
 		CommandCounterIncrement();
 	}
+}
+
+/*
+ * source_triggers_fire tells whether a snapshot shows triggers on a source and its partitions (members)
+ * that count all that is written, but for sessions that have turned off all triggers. NULL: as they are now.
+ */
+bool
+source_triggers_fire(const List *members, Snapshot snapshot)
+{
+	Relation rel = table_open(TriggerRelationId, AccessShareLock);
+	bool fire = true;
+	ListCell *lc;
+
+	foreach(lc, members)
+		fire = fire && fires_on(rel, lfirst_oid(lc), snapshot);
+	table_close(rel, AccessShareLock);
+	return fire;
+}
+
+static bool
+fires_on(Relation triggers, Oid relid, Snapshot snapshot)
+{
+	Oid row = extension_function(SOURCE_ROW_FUNCTION);
+	Oid truncate = extension_function(SOURCE_TRUNCATE_FUNCTION);
+	SysScanDesc scan;
+	ScanKeyData key;
+	HeapTuple tuple;
+	bool any = false;
+	bool all = true;
+
+	ScanKeyInit(&key, Anum_pg_trigger_tgrelid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(relid));
+	scan = systable_beginscan(triggers, TriggerRelidNameIndexId, true, snapshot, 1, &key);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Form_pg_trigger trigger = (Form_pg_trigger) GETSTRUCT(tuple);
+
+		if (trigger->tgfoid != row && trigger->tgfoid != truncate)
+			continue;
+		any |= trigger->tgfoid == row && TRIGGER_FOR_INSERT(trigger->tgtype);
+		all &= trigger->tgenabled == TRIGGER_FIRES_ON_ORIGIN || trigger->tgenabled == TRIGGER_FIRES_ALWAYS;
+	}
+	systable_endscan(scan);
+	return any && all;
 }

@@ -13,12 +13,14 @@
  * A difference is one in every snapshot (sourceread.c), so it does not matter what writers do
  * meanwhile, and keys that were compared in different snapshots make one pass. First it goes over the keys of the
  * counter tables (counter), and then over those of the source that these do not have (source). So a key that is on
- * either side when the pass begins, and differs, is found. The position is in the state, so that a pass goes on after a
- * restart, whoever makes the next step.
+ * either side when the pass begins, and differs, is found; but for one of the source alone that gets its first
+ * row in the counter tables between the two, which the next pass finds. That will not do for a pass that may make the state
+ * `exact` again: the second part of that goes over all keys of the source. The position is in the state, so that a
+ * pass goes on after a restart, whoever makes the next step.
  *
  * A pass that has left no difference, and no key out, makes the state `exact` again, if what made it `suspect` or
- * `drifted` was before the pass, and triggers fire. All that makes it suspect changes the epoch, as all does that changes
- * values. So the pass notes the epoch at its beginning; its own repairs take that along. With another epoch at the end
+ * `drifted` was before the pass, and triggers fire. All that makes it suspect changes the epoch, as does what ends that
+ * (ENABLE TRIGGER), and all that changes values. So the pass notes the epoch at its beginning; its own repairs take that along. With another epoch at the end
  * the next pass has to tell.
  *
  * Budget: a worker reads dcounter.verify_rate rows a second of all sources of its database. A step reads
@@ -41,6 +43,7 @@
 #include "base/relcached.h"
 #include "bound/build.h"
 #include "bound/sourceexpr.h"
+#include "bound/sourcetrigger.h"
 #include "bound/verify.h"
 #include "compact/compact.h"
 #include "miscadmin.h"
@@ -116,12 +119,13 @@ static bool may_evaluate(DcSourceRead *read, bool all_owners);
 static DcTableStep verify(DcSourceRead *read, DcCounter *counter, bool all_owners);
 static DcTableStep later(Oid table, int64 ms);
 static bool compare(DcSourceRead *read, DcVerifyHow how, DcPass *pass, DcVerified *done);
+static bool may_make_exact(const DcPass *pass, const DcSourceStateRow *state);
 static bool note(DcSourceRead *read, DcPass *pass, const DcVerified *done, DcSourceStateRow *state,
 				 bool repaired);
 static void note_drifts(DcSourceRead *read, DcPass *pass, const DcDrifts *drifts,
 						DcSourceStateRow *state, bool repaired);
 static bool concerns_build(const DcDrifts *drifts, const DcSourceStateRow *state);
-static void pass_end(DcSourceRead *read, const DcPass *pass, DcSourceStateRow *state);
+static void pass_end(DcSourceRead *read, const DcPass *pass, bool counted, DcSourceStateRow *state);
 static int64 step_rows(void);
 static DcTableStep pay(Oid table, int64 cost, bool all_owners, bool ended);
 static void pass_read(const DcSourceStateRow *state, DcPass *pass);
@@ -333,6 +337,7 @@ verify(DcSourceRead *read, DcCounter *counter, bool all_owners)
 		source_read_end(read);
 		return later(read->counter_id, read->state.state == DC_SOURCE_BUILDING ? LOOK_MS : PASS_PAUSE_MS);
 	}
+	done.counted = done.end && source_triggers_fire(read->members, read->snapshot);
 	repair = read->row.on_drift == DC_DRIFT_REPAIR && done.drifts.n > 0;
 	same_epoch = pass.epoch == read->state.epoch;
 	if (repair)
@@ -368,8 +373,17 @@ compare(DcSourceRead *read, DcVerifyHow how, DcPass *pass, DcVerified *done)
 	if (pass->phase == 1)
 		verify_counter_keys(read, pass->to, step_rows(), done);
 	else
-		verify_source_keys(read, pass->to, step_rows(), done);
+		verify_source_keys(read, pass->to, may_make_exact(pass, &read->state), step_rows(), done);
 	return true;
+}
+
+/*
+ * may_make_exact tells whether the end of the pass may make the state exact, by what it has found so far.
+ */
+static bool
+may_make_exact(const DcPass *pass, const DcSourceStateRow *state)
+{
+	return state->state != DC_SOURCE_EXACT && pass->left == 0 && pass->epoch == state->epoch;
 }
 
 /*
@@ -405,7 +419,7 @@ note(DcSourceRead *read, DcPass *pass, const DcVerified *done, DcSourceStateRow 
 	}
 	else
 	{
-		pass_end(read, pass, state);
+		pass_end(read, pass, done->counted, state);
 		return true;
 	}
 	state->pass_to = pass_text(pass);
@@ -460,16 +474,15 @@ concerns_build(const DcDrifts *drifts, const DcSourceStateRow *state)
 }
 
 /*
- * pass_end ends a pass.
+ * pass_end ends a pass, in whose last snapshot the triggers fired, or did not (counted).
  */
 static void
-pass_end(DcSourceRead *read, const DcPass *pass, DcSourceStateRow *state)
+pass_end(DcSourceRead *read, const DcPass *pass, bool counted, DcSourceStateRow *state)
 {
 	state->pass_to = NULL;
 	state->passes++;
 	state->last_pass = GetCurrentTimestamp();
-	if (pass->left == 0 && pass->epoch == state->epoch && state->state != DC_SOURCE_EXACT &&
-		verify_triggers_fire(read))
+	if (may_make_exact(pass, state) && counted)
 		state->state = DC_SOURCE_EXACT;
 	if (pass->found > 0)
 		drift_warn(&read->row, pass->found, pass->repaired);

@@ -28,6 +28,7 @@ typedef struct DcVerified
 	int64 left_out; /* keys with too many rows */
 	char *last;		/* the last key that was gone over, NULL: none */
 	bool end;		/* there are no more */
+	bool counted;	/* triggers fire, in the same snapshot */
 } DcVerified;
 
 /* How the keys of a source can be read within a budget. */
@@ -40,12 +41,12 @@ typedef enum DcVerifyHow
 
 extern DcVerifyHow verify_how(DcSourceRead *read);
 extern void verify_counter_keys(DcSourceRead *read, const char *after, int64 max_rows, DcVerified *done);
-extern void verify_source_keys(DcSourceRead *read, const char *after, int64 max_rows, DcVerified *done);
+extern void verify_source_keys(DcSourceRead *read, const char *after, bool all, int64 max_rows, DcVerified *done);
 extern bool verify_all_keys(DcSourceRead *read, DcVerified *done);
-extern bool verify_triggers_fire(const DcSourceRead *read);
 
 /* drift.c */
 extern Numeric drift_add(Numeric sum, int64 drift);
+extern int64 drift_epoch(Oid counter);
 extern int64 drift_count(Oid counter, int64 epoch);
 extern void drift_new(Oid counter, int64 epoch, int64 known, DcDrifts *drifts);
 extern void drift_note(Oid counter, int64 epoch, const DcDrifts *drifts, bool repaired);

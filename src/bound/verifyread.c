@@ -15,9 +15,7 @@
 #include "base/compat.h"
 #include "base/guc.h"
 #include "bound/sourceprobe.h"
-#include "bound/sourcetrigger.h"
 #include "bound/verify.h"
-#include "catalog/pg_trigger.h"
 #include "catalog/pg_type.h"
 #include "common/int.h"
 #include "counter/read.h"
@@ -54,7 +52,6 @@ static Datum *next_keys(DcSourceRead *read, const char *after, int *nkeys);
 static void compare(DcSourceRead *read, Datum *keys, int nkeys, bool only_zero, int64 max_rows, DcVerified *done);
 static bool is_count(const DcSourceRow *row);
 static void add_diff(DcDrifts *drifts, const DcSourceDiff *diff);
-static bool triggers_fire(Oid relid, Oid function);
 
 /*
  * verify_how tells how a source can be read.
@@ -124,17 +121,17 @@ next_keys(DcSourceRead *read, const char *after, int *nkeys)
 }
 
 /*
- * verify_source_keys compares the next keys of the source after a position that have nothing in the
- * counter tables. The others were compared as keys of these.
+ * verify_source_keys compares the next keys of the source after a position: all, or those that have nothing in
+ * the counter tables. The others were compared as keys of these, if they had something there by then.
  */
 void
-verify_source_keys(DcSourceRead *read, const char *after, int64 max_rows, DcVerified *done)
+verify_source_keys(DcSourceRead *read, const char *after, bool all, int64 max_rows, DcVerified *done)
 {
 	int64 visits;
 	int nkeys;
 	Datum *keys = source_walk(read, after, STEP_KEYS, &nkeys, &visits);
 
-	compare(read, keys, nkeys, true, max_rows, done);
+	compare(read, keys, nkeys, !all, max_rows, done);
 	done->rows += visits;
 }
 
@@ -230,42 +227,4 @@ add_diff(DcDrifts *drifts, const DcSourceDiff *diff)
 	kept = &drifts->diffs[drifts->n++];
 	*kept = *diff;
 	kept->key.data = memcpy(palloc(Max(diff->key.len, 1)), diff->key.data, diff->key.len);
-}
-
-/*
- * verify_triggers_fire tells whether all rows that are written to a source are counted, but for sessions
- * that have turned off all triggers.
- */
-bool
-verify_triggers_fire(const DcSourceRead *read)
-{
-	Oid function = extension_function(SOURCE_ROW_FUNCTION);
-	ListCell *lc;
-
-	foreach(lc, read->members)
-	{
-		if (!triggers_fire(lfirst_oid(lc), function))
-			return false;
-	}
-	return true;
-}
-
-static bool
-triggers_fire(Oid relid, Oid function)
-{
-	Relation rel = table_open(relid, NoLock);
-	bool any = false;
-	bool all = true;
-
-	for (int i = 0; rel->trigdesc != NULL && i < rel->trigdesc->numtriggers; i++)
-	{
-		const Trigger *trigger = &rel->trigdesc->triggers[i];
-
-		if (trigger->tgfoid != function)
-			continue;
-		any |= TRIGGER_FOR_INSERT(trigger->tgtype) != 0;
-		all &= trigger->tgenabled == TRIGGER_FIRES_ON_ORIGIN || trigger->tgenabled == TRIGGER_FIRES_ALWAYS;
-	}
-	table_close(rel, NoLock);
-	return any && all;
 }

@@ -54,6 +54,7 @@
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/snapmgr.h"
 #include "utils/tuplestore.h"
 
 PG_FUNCTION_INFO_V1(on_drop);
@@ -74,6 +75,7 @@ PG_FUNCTION_INFO_V1(on_ddl_begin);
 #define COL_COMMAND 9
 
 static DcDdl ddl_begin(FunctionCallInfo fcinfo, const char *function);
+static bool snapshot_push_if_none(void);
 static void ddl_read(DcDdl *ddl, Oid function);
 static bool is_table(TupleTableSlot *slot);
 static void add_object(DcDdl *ddl, Oid class, TupleTableSlot *slot);
@@ -125,6 +127,7 @@ Datum
 on_ddl(PG_FUNCTION_ARGS)
 {
 	DcDdl ddl = ddl_begin(fcinfo, "on_ddl()");
+	bool pushed = snapshot_push_if_none();
 
 	if (ddl_alters(&ddl) || makes_relatives(ddl.parsetree))
 		ddl_read(&ddl, F_PG_EVENT_TRIGGER_DDL_COMMANDS);
@@ -133,6 +136,8 @@ on_ddl(PG_FUNCTION_ARGS)
 		hooks[i]->altered(&ddl);
 		CommandCounterIncrement();
 	}
+	if (pushed)
+		PopActiveSnapshot();
 	PG_RETURN_NULL();
 }
 
@@ -150,6 +155,20 @@ on_ddl_begin(PG_FUNCTION_ARGS)
 			hooks[i]->begins(&ddl);
 	}
 	PG_RETURN_NULL();
+}
+
+/*
+ * snapshot_push_if_none makes a snapshot active if there is none: a command that commits on its way, such
+ * as DETACH PARTITION ... CONCURRENTLY, has left its own behind. Rows of catalogs may have TOAST. True
+ * if the caller is to pop it.
+ */
+static bool
+snapshot_push_if_none(void)
+{
+	if (ActiveSnapshotSet())
+		return false;
+	PushActiveSnapshot(GetTransactionSnapshot());
+	return true;
 }
 
 static DcDdl

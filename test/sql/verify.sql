@@ -216,6 +216,8 @@ SELECT dc_alter('items', on_drift => 'repair');
 CALL dc_maintain();
 CALL dc_maintain();
 CALL dc_maintain();
+CALL dc_maintain();
+CALL dc_maintain();
 SELECT state, drifted, sum, repaired FROM stat WHERE counter = 'items'::regclass;
 SELECT count(*) FROM dc_source_check('items');
 RESET ROLE;
@@ -230,6 +232,73 @@ CALL dc_maintain();
 SELECT state, drifted, repaired FROM stat WHERE counter = 'items'::regclass;
 CALL dc_build('items');
 SELECT count(*) FROM dc_source_check('items');
+-- While triggers are disabled nothing is found exact: not by a build, nor by a TRUNCATE
+CREATE TABLE off (k int);
+CREATE INDEX ON off (k);
+SELECT dc_create('offs');
+SELECT dc_bind('offs', 'off', key => 'k', build => 'none');
+CALL dc_build('offs');
+ALTER TABLE off DISABLE TRIGGER dcounter_source_row;
+CALL dc_build('offs');
+SELECT state FROM stat WHERE counter = 'offs'::regclass;
+TRUNCATE off;
+SELECT state FROM stat WHERE counter = 'offs'::regclass;
+ALTER TABLE off ENABLE TRIGGER dcounter_source_row;
+CALL dc_build('offs');
+SELECT state FROM stat WHERE counter = 'offs'::regclass;
+-- ... nor by a pass that was under way meanwhile: it is past key 1
+INSERT INTO off VALUES (1), (2);
+ALTER TABLE off DISABLE TRIGGER dcounter_source_row;
+INSERT INTO off VALUES (1);
+RESET ROLE;
+UPDATE dcounter.source_state SET pass_to = format('1:%s:%1$s:0:-1:0:0:1', epoch) WHERE counter = 'offs'::regclass;
+SET ROLE regress_dc_owner;
+ALTER TABLE off ENABLE TRIGGER dcounter_source_row;
+CALL dc_maintain();
+SELECT state, passes FROM stat WHERE counter = 'offs'::regclass;
+CALL dc_build('offs');
+-- ... also if another binding enables them; that does not change what else is under way
+SELECT dc_create('offs2');
+RESET ROLE;
+SELECT epoch FROM dcounter.source_state WHERE counter = 'offs'::regclass \gset
+SET ROLE regress_dc_owner;
+SELECT dc_bind('offs2', 'off', key => 'k', build => 'none');
+RESET ROLE;
+SELECT epoch - :epoch FROM dcounter.source_state WHERE counter = 'offs'::regclass;
+SET ROLE regress_dc_owner;
+SELECT dc_unbind('offs2');
+ALTER TABLE off DISABLE TRIGGER dcounter_source_row;
+INSERT INTO off VALUES (1);
+RESET ROLE;
+SELECT epoch FROM dcounter.source_state WHERE counter = 'offs'::regclass \gset
+SET ROLE regress_dc_owner;
+SELECT dc_bind('offs2', 'off', key => 'k', build => 'none');
+RESET ROLE;
+SELECT epoch - :epoch > 0 FROM dcounter.source_state WHERE counter = 'offs'::regclass;
+SET ROLE regress_dc_owner;
+SELECT dc_unbind('offs2');
+CALL dc_build('offs');
+-- A key of the source alone that got its first row in the counter after the pass had gone over these
+SELECT unseen('INSERT INTO off VALUES (3)');
+INSERT INTO off VALUES (3);
+RESET ROLE;
+UPDATE dcounter.source_state SET state = 'suspect', pass_to = format('2:%s:%1$s:0:-1:0:0', epoch) WHERE counter = 'offs'::regclass;
+SET ROLE regress_dc_owner;
+CALL dc_maintain();
+SELECT state FROM stat WHERE counter = 'offs'::regclass;
+SELECT key, drift FROM drifts WHERE counter = 'offs'::regclass AND key = '3';
+-- Bound again, a difference that was noted is new
+RESET ROLE;
+SELECT epoch FROM dcounter.source_state WHERE counter = 'offs'::regclass \gset
+SET ROLE regress_dc_owner;
+SELECT dc_unbind('offs');
+SELECT dc_bind('offs', 'off', key => 'k', build => 'none');
+RESET ROLE;
+SELECT epoch > :epoch FROM dcounter.source_state WHERE counter = 'offs'::regclass;
+SET ROLE regress_dc_owner;
+CALL dc_build('offs');
+SELECT * FROM dc_source_check('offs');
+SELECT dc_drop('offs'), dc_drop('offs2');
 -- The end of a binding
 SELECT dc_unbind('n');
 CALL dc_maintain();
