@@ -13,7 +13,10 @@
  * may be compared, though its name and labels are a user's: no code belongs to them.
  *
  * Expressions are stored as text, so that they survive a dump. The text is what the server's
- * deparser makes of them with search_path pinned, and it is parsed with search_path pinned.
+ * deparser makes of them with search_path pinned, and it is parsed with search_path pinned. So are
+ * the settings that texts of constants depend on: '01/02/2026'::date must be one day in all
+ * sessions. What would depend on settings when it is evaluated is refused, also if the server
+ * calls it immutable, as it does the text of a double precision (is_unsteady_function).
  */
 #include "postgres.h"
 
@@ -82,8 +85,11 @@ static List *parse_exprs(ParseState *pstate, const char *text, const char *what,
 static Node *one_expr(List *exprs, const char *what);
 static ParseState *parse_begin(Relation source);
 static void check_expr(Node *expr, Relation source, const char *what);
+static bool is_unsteady(Node *node, void *arg);
 static bool check_walker(Node *node, void *arg);
 static bool is_foreign_function(Oid function, void *arg);
+static bool is_unsteady_function(Oid function, void *arg);
+static int settings_pin(void);
 static bool is_plain_type(Oid type);
 static Node *as_text(Node *expr, const char *what);
 static Node *key_expr(List *keys);
@@ -191,12 +197,39 @@ parse_row(const DcSourceRow *row, Relation source)
 }
 
 /*
+ * settings_pin pins search_path and all that the meaning of an expression's text depends on,
+ * until AtEOXact_GUC() is called with the result.
+ */
+static int
+settings_pin(void)
+{
+	static const char *const settings[][2] = {
+		{"DateStyle", "ISO, MDY"},
+		{"IntervalStyle", "postgres"},
+		{"TimeZone", "GMT"},
+		{"lc_monetary", "C"},
+		{"extra_float_digits", "3"},
+		{"bytea_output", "hex"},
+		{"standard_conforming_strings", "on"},
+		{"escape_string_warning", "off"},
+		{"array_nulls", "on"},
+		{"transform_null_equals", "off"},
+	};
+	int level = search_path_pin();
+
+	for (int i = 0; i < lengthof(settings); i++)
+		(void) set_config_option(settings[i][0], settings[i][1], PGC_USERSET, PGC_S_SESSION,
+								 GUC_ACTION_SAVE, true, 0, false);
+	return level;
+}
+
+/*
  * source_parse parses the stored expressions of a binding; the source is open and locked.
  */
 List *
 source_parse(const DcSourceRow *row, Relation source)
 {
-	int level = search_path_pin();
+	int level = settings_pin();
 	List *parsed = parse_row(row, source);
 
 	AtEOXact_GUC(false, level);
@@ -210,7 +243,7 @@ source_parse(const DcSourceRow *row, Relation source)
 void
 source_deparse(DcSourceRow *row, List *parsed, Relation source)
 {
-	int level = search_path_pin();
+	int level = settings_pin();
 	StringInfoData keys;
 	ListCell *lc;
 
@@ -275,11 +308,45 @@ check_expr(Node *expr, Relation source, const char *what)
 	DcExprCheck check = {source, what};
 
 	(void) check_walker(expr, &check);
-	if (contain_mutable_functions(expr))
+	if (contain_mutable_functions(expr) || is_unsteady(expr, NULL))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
 				 errmsg("%s must be immutable", what),
 				 errdetail("What a row counts for must depend on the row alone. That includes a cast to text: of a date, say, it depends on DateStyle.")));
+}
+
+/*
+ * is_unsteady tells whether an expression depends on settings, though the server takes it for immutable.
+ */
+static bool
+is_unsteady(Node *node, void *arg)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, XmlExpr) || check_functions_in_node(node, is_unsteady_function, NULL))
+		return true;
+	return expression_tree_walker(node, is_unsteady, arg);
+}
+
+static bool
+is_unsteady_function(Oid function, void *arg)
+{
+	switch (function)
+	{
+		case F_FLOAT4OUT: /* extra_float_digits */
+		case F_FLOAT8OUT:
+		case F_POINT_OUT:
+		case F_LSEG_OUT:
+		case F_PATH_OUT:
+		case F_BOX_OUT:
+		case F_POLY_OUT:
+		case F_LINE_OUT:
+		case F_CIRCLE_OUT:
+		case F_BYTEAOUT:	/* bytea_output */
+		case F_QUOTE_IDENT: /* quote_all_identifiers */
+			return true;
+	}
+	return false;
 }
 
 static bool
