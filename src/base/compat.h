@@ -333,4 +333,17 @@ compat_rewrite_table(Oid relid)
 #endif
 }
 
+/*
+ * compat_new_file_subxact returns the subtransaction that has last given a relation a new file.
+ */
+static inline SubTransactionId
+compat_new_file_subxact(Relation rel)
+{
+#if PG_VERSION_NUM >= 160000
+	return rel->rd_newRelfilelocatorSubid;
+#else
+	return rel->rd_newRelfilenodeSubid;
+#endif
+}
+
 #endif /* DC_COMPAT_H */

@@ -58,6 +58,8 @@ source_row(PG_FUNCTION_ARGS)
 	check_call(fcinfo);
 	if (!is_own_trigger(data))
 		return PointerGetDatum(NULL);
+	if (unlikely(source_any_emptied))
+		source_check_emptied(data->tg_relation);
 	list = source_bindings(data->tg_relation);
 	if (unlikely(list->n == 0))
 		warn_unbound(data->tg_relation);

@@ -38,6 +38,10 @@ typedef struct DcBoundList
 	DcBound *bound;
 } DcBoundList;
 
+/* sourcetruncate.c: rows were subtracted that are not truncated yet */
+extern bool source_any_emptied;
+extern void source_check_emptied(Relation rel);
+
 extern const DcBoundList *source_bindings(Relation rel);
 extern void source_check_owners(Oid source, Oid counter);
 extern DcCounter *bound_counter(DcBound *bound);

@@ -78,6 +78,29 @@ TRUNCATE likes;
 SELECT * FROM drifts();
 SELECT dc_get('n', 1);
 DROP TRIGGER z_after ON likes;
+-- One that is called after ours and before the rows go: what it changes would be counted, and vanish. After a
+-- roll-back, and in a table that is emptied in place, rows can be changed again
+CREATE TRIGGER z_before BEFORE TRUNCATE ON likes FOR EACH STATEMENT EXECUTE FUNCTION inserts();
+TRUNCATE likes;
+BEGIN;
+SAVEPOINT a;
+TRUNCATE likes;
+ROLLBACK TO a;
+INSERT INTO likes VALUES (3, 3, 3);
+COMMIT;
+SELECT * FROM drifts();
+DROP TRIGGER z_before ON likes;
+BEGIN;
+TRUNCATE likes;
+TRUNCATE likes;
+INSERT INTO likes VALUES (3, 3, 3);
+SAVEPOINT a;
+TRUNCATE likes;
+INSERT INTO likes VALUES (4, 4, 4);
+ROLLBACK TO a;
+INSERT INTO likes VALUES (5, 5, 5);
+COMMIT;
+SELECT * FROM drifts();
 -- By a role that may truncate the source, and has no right to the counters
 CREATE ROLE regress_bd_other;
 GRANT USAGE ON SCHEMA bd TO regress_bd_other;
