@@ -42,6 +42,7 @@
 #include "base/lockclass.h"
 #include "bound/build.h"
 #include "bound/refs.h"
+#include "bound/sourcetrigger.h"
 #include "commands/tablespace.h"
 #include "common/int.h"
 #include "counter/apply.h"
@@ -535,7 +536,7 @@ build_chunk(DcBuild *build, DcCounter *counter, const DcSourceRow *row)
 	if (build->left == 0)
 	{
 		state.built_to = NULL;
-		state.state = DC_SOURCE_EXACT;
+		state.state = source_triggers_fire(row) ? DC_SOURCE_EXACT : DC_SOURCE_SUSPECT;
 	}
 	source_state_store(&state);
 	return build->left == 0 ? BUILD_DONE : BUILD_GOES_ON;

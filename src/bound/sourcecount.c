@@ -251,7 +251,7 @@ source_count_nothing(const DcSourceRow *row)
 	add_sums(sums, counter);
 	if (OidIsValid(now.refs))
 		refs_empty(&now);
-	state.state = DC_SOURCE_EXACT;
+	state.state = source_triggers_fire(&now) ? DC_SOURCE_EXACT : DC_SOURCE_SUSPECT;
 	state.built_to = NULL;
 	state.epoch++;
 	source_state_store(&state);

@@ -20,6 +20,8 @@ extern void source_trigger_drop(Oid relid, const char *name);
 extern bool source_triggers_being_made(Oid relid);
 extern void source_triggers_adapt(Oid source);
 extern void source_triggers_drop(Oid source);
+extern bool source_triggers_fire(const DcSourceRow *row);
+extern bool source_trigger_is_name(const char *name);
 
 /* sourcecache.c: a binding, ready to count the rows of one relation */
 typedef struct DcBound

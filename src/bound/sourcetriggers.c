@@ -15,11 +15,13 @@
  */
 #include "postgres.h"
 
+#include "access/genam.h"
 #include "access/table.h"
 #include "base/compat.h"
 #include "base/runas.h"
 #include "bound/sourceddl.h"
 #include "catalog/dependency.h"
+#include "catalog/pg_inherits.h"
 #include "catalog/pg_trigger.h"
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"
@@ -28,8 +30,10 @@
 #include "table/protect.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
+#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/snapmgr.h"
 
 PG_FUNCTION_INFO_V1(source_differs);
 
@@ -154,6 +158,57 @@ bool
 source_triggers_being_made(Oid relid)
 {
 	return relid == being_made;
+}
+
+/*
+ * source_triggers_fire tells whether all triggers of a binding fire for all that it counts, as it is
+ * now. The caller has the lock of the binding, which DISABLE TRIGGER takes before it commits.
+ */
+bool
+source_triggers_fire(const DcSourceRow *row)
+{
+	List *members = get_rel_relkind(row->source) == RELKIND_PARTITIONED_TABLE
+		? find_all_inheritors(row->source, NoLock, NULL)
+		: list_make1_oid(row->source);
+	Relation catalog = table_open(TriggerRelationId, AccessShareLock);
+	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
+	bool fire = true;
+	ListCell *lc;
+
+	foreach(lc, members)
+	{
+		bool any = false;
+		ScanKeyData key;
+		SysScanDesc scan;
+		HeapTuple tuple;
+
+		ScanKeyInit(&key, Anum_pg_trigger_tgrelid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(lfirst_oid(lc)));
+		scan = systable_beginscan(catalog, TriggerRelidNameIndexId, true, snapshot, 1, &key);
+		while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+		{
+			Form_pg_trigger trigger = (Form_pg_trigger) GETSTRUCT(tuple);
+
+			any |= strcmp(NameStr(trigger->tgname), SOURCE_TRIGGER_ROW) == 0;
+			if (source_trigger_is_name(NameStr(trigger->tgname)) && trigger->tgenabled != TRIGGER_FIRES_ALWAYS &&
+				(trigger->tgenabled != TRIGGER_FIRES_ON_ORIGIN || row->replicated))
+				fire = false;
+		}
+		systable_endscan(scan);
+		fire &= any;
+	}
+	UnregisterSnapshot(snapshot);
+	table_close(catalog, AccessShareLock);
+	return fire;
+}
+
+/*
+ * source_trigger_is_name tells whether a trigger of ours has a name.
+ */
+bool
+source_trigger_is_name(const char *name)
+{
+	return strcmp(name, SOURCE_TRIGGER_ROW) == 0 || strcmp(name, SOURCE_TRIGGER_UPDATE) == 0 ||
+		strcmp(name, SOURCE_TRIGGER_TRUNCATE) == 0;
 }
 
 /*

@@ -41,6 +41,7 @@
 #include "base/relcached.h"
 #include "bound/build.h"
 #include "bound/sourceexpr.h"
+#include "bound/sourcetrigger.h"
 #include "bound/verify.h"
 #include "compact/compact.h"
 #include "miscadmin.h"
@@ -467,7 +468,7 @@ pass_end(DcSourceRead *read, const DcPass *pass, DcSourceStateRow *state)
 	state->passes++;
 	state->last_pass = GetCurrentTimestamp();
 	if (pass->left == 0 && pass->epoch == state->epoch && state->state != DC_SOURCE_EXACT &&
-		verify_triggers_fire(read))
+		verify_triggers_fire(read) && source_triggers_fire(&read->row))
 		state->state = DC_SOURCE_EXACT;
 	if (pass->found > 0)
 		drift_warn(&read->row, pass->found, pass->repaired);
