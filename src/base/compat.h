@@ -346,4 +346,11 @@ compat_new_file_subxact(Relation rel)
 #endif
 }
 
+/* 17 lets the expression of a generated column be changed, by which all rows are written anew. */
+#if PG_VERSION_NUM >= 170000
+#define COMPAT_AT_SET_EXPRESSION AT_SetExpression
+#else
+#define COMPAT_AT_SET_EXPRESSION ((AlterTableType) -1)
+#endif
+
 #endif /* DC_COMPAT_H */

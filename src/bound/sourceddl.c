@@ -331,6 +331,8 @@ source_altered(const DcDdl *ddl, Oid relid)
 		check_enabled(relid, rows);
 	foreach(lc, rows)
 	{
+		if (has_command(ddl->parsetree, COMPAT_AT_SET_EXPRESSION))
+			suspect(lfirst(lc), relid, NULL);
 		if (has_command(ddl->parsetree, AT_ChangeOwner) && ((DcSourceRow *) lfirst(lc))->source == relid)
 			check_owner(lfirst(lc));
 	}
@@ -423,6 +425,9 @@ check_enabled(Oid relid, const List *rows)
 	table_close(rel, NoLock);
 }
 
+/*
+ * suspect makes a binding suspect: a trigger (name) does not fire, or a rewrite has changed values (NULL).
+ */
 static void
 suspect(const DcSourceRow *row, Oid relid, const char *name)
 {
@@ -434,8 +439,9 @@ suspect(const DcSourceRow *row, Oid relid, const char *name)
 	if (state.state != DC_SOURCE_SUSPECT)
 		ereport(WARNING,
 				(errmsg("changes of \"%s\" may not be counted in \"%s\"", get_rel_name(relid), get_rel_name(row->counter)),
-				 errdetail("Trigger \"%s\" does not fire for all of them.", name),
-				 errhint("Enable it, and then call dc_build().")));
+				 name != NULL ? errdetail("Trigger \"%s\" does not fire for all of them.", name)
+							  : errdetail("No trigger fires for the new values of a generated column."),
+				 name != NULL ? errhint("Enable it, and then call dc_build().") : errhint("Call dc_build().")));
 	/* also if it was suspect before: a build may be under way */
 	source_state_change(row->counter, DC_SOURCE_SUSPECT, false);
 }
