@@ -333,4 +333,24 @@ compat_rewrite_table(Oid relid)
 #endif
 }
 
+/*
+ * compat_new_file_subxact returns the subtransaction that has last given a relation a new file.
+ */
+static inline SubTransactionId
+compat_new_file_subxact(Relation rel)
+{
+#if PG_VERSION_NUM >= 160000
+	return rel->rd_newRelfilelocatorSubid;
+#else
+	return rel->rd_newRelfilenodeSubid;
+#endif
+}
+
+/* 17 lets the expression of a generated column be changed, by which all rows are written anew. */
+#if PG_VERSION_NUM >= 170000
+#define COMPAT_AT_SET_EXPRESSION AT_SetExpression
+#else
+#define COMPAT_AT_SET_EXPRESSION ((AlterTableType) -1)
+#endif
+
 #endif /* DC_COMPAT_H */

@@ -46,7 +46,6 @@ static void counter_dropped(const DcDdl *ddl, Oid relid);
 static void source_dropped(const DcDdl *ddl, Oid source);
 static void check_siblings(const DcDdl *ddl);
 static void triggers_dropped(const DcDdl *ddl);
-static bool is_name_of_ours(const char *name);
 static List *bindings_over(Oid relid);
 static void end_broken(const DcDdl *ddl);
 static int by_counter(const ListCell *a, const ListCell *b);
@@ -161,7 +160,7 @@ triggers_dropped(const DcDdl *ddl)
 		Oid relid;
 		List *rows;
 
-		if (!trigger->original || !is_name_of_ours(trigger->name))
+		if (!trigger->original || !source_trigger_is_name(trigger->name))
 			continue;
 		relid = get_relname_relid(trigger->table, get_namespace_oid(trigger->schema, true));
 		rows = bindings_over(relid);
@@ -172,13 +171,6 @@ triggers_dropped(const DcDdl *ddl)
 							trigger->name, trigger->table, get_rel_name(((DcSourceRow *) linitial(rows))->counter)),
 					 errhint("Call dc_unbind() first.")));
 	}
-}
-
-static bool
-is_name_of_ours(const char *name)
-{
-	return strcmp(name, SOURCE_TRIGGER_ROW) == 0 || strcmp(name, SOURCE_TRIGGER_UPDATE) == 0 ||
-		strcmp(name, SOURCE_TRIGGER_TRUNCATE) == 0;
 }
 
 /*
@@ -401,6 +393,8 @@ source_altered(const DcDdl *ddl, Oid relid)
 	}
 	foreach(lc, rows)
 	{
+		if (has_command(ddl->parsetree, COMPAT_AT_SET_EXPRESSION))
+			suspect(lfirst(lc), relid, NULL);
 		if (has_command(ddl->parsetree, AT_ChangeOwner) && ((DcSourceRow *) lfirst(lc))->source == relid)
 			check_owner(lfirst(lc));
 	}
@@ -427,7 +421,7 @@ triggers_changed(const DcDdl *ddl)
 		relation = ((RenameStmt *) ddl->parsetree)->relation;
 		name = ((RenameStmt *) ddl->parsetree)->subname;
 	}
-	if (name == NULL || !is_name_of_ours(name))
+	if (name == NULL || !source_trigger_is_name(name))
 		return;
 	relid = RangeVarGetRelid(relation, NoLock, true);
 	rows = OidIsValid(relid) && !source_triggers_being_made(relid) ? bindings_over(relid) : NIL;
@@ -482,7 +476,7 @@ check_enabled(Oid relid, const List *rows)
 		const Trigger *trigger = &rel->trigdesc->triggers[i];
 		ListCell *lc;
 
-		if (!is_name_of_ours(trigger->tgname) || trigger->tgenabled == TRIGGER_FIRES_ALWAYS)
+		if (!source_trigger_is_name(trigger->tgname) || trigger->tgenabled == TRIGGER_FIRES_ALWAYS)
 			continue;
 		foreach(lc, rows)
 		{
@@ -534,18 +528,24 @@ triggers_switched(const List *rows)
 	}
 }
 
+/*
+ * suspect makes a binding suspect: a trigger (name) does not fire, or a rewrite has changed values (NULL).
+ */
 static void
 suspect(const DcSourceRow *row, Oid relid, const char *name)
 {
 	DcSourceStateRow state;
 
 	(void) bound_lock(row->counter, true);
-	if (!source_state_read(row->counter, &state) || state.state == DC_SOURCE_SUSPECT)
+	if (!source_state_read(row->counter, &state))
 		return;
-	ereport(WARNING,
-			(errmsg("changes of \"%s\" may not be counted in \"%s\"", get_rel_name(relid), get_rel_name(row->counter)),
-			 errdetail("Trigger \"%s\" does not fire for all of them.", name),
-			 errhint("Enable it, and then call dc_build().")));
+	if (state.state != DC_SOURCE_SUSPECT)
+		ereport(WARNING,
+				(errmsg("changes of \"%s\" may not be counted in \"%s\"", get_rel_name(relid), get_rel_name(row->counter)),
+				 name != NULL ? errdetail("Trigger \"%s\" does not fire for all of them.", name)
+							  : errdetail("No trigger fires for the new values of a generated column."),
+				 name != NULL ? errhint("Enable it, and then call dc_build().") : errhint("Call dc_build().")));
+	/* also if it was suspect before: a build may be under way */
 	source_state_change(row->counter, DC_SOURCE_SUSPECT, false);
 }
 

@@ -4,7 +4,7 @@
  *
  * An index serves if it is a btree of the server's own operator class, its first column is the
  * column that is the key, it has all rows, and it may be used in our snapshot. So no code of
- * users runs. A source is probed if each of its leaves has one; otherwise it is scanned.
+ * users runs; nor is an index's predicate looked at, as the server evaluates what is constant in it. A source is probed if each of its leaves has one; otherwise it is scanned.
  *
  * The text of a key is turned into a value of the column's type, and the key of each row that the
  * index finds is compared with it: an index may take for equal what are different
@@ -283,7 +283,7 @@ index_serves(Relation index, AttrNumber column)
 
 	if (!form->indisvalid || !form->indisready || !form->indislive ||
 		index->rd_rel->relam != BTREE_AM_OID || form->indkey.values[0] != column ||
-		RelationGetIndexPredicate(index) != NIL)
+		!heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, NULL))
 		return false;
 	/* as the planner does: it may lack old versions of rows */
 	if (form->indcheckxmin &&

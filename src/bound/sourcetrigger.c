@@ -8,7 +8,10 @@
  * cascades and rows that move between partitions (as a DELETE and an INSERT), and
  * can fire them for rows that a subscription writes. Triggers for statements lack some of each.
  *
- * All that depends on the tables is prepared once a session (sourcecache.c).
+ * All that depends on the tables is prepared once a session (sourcecache.c). Adding to a counter
+ * may run code of its owner, when amounts are written early, and that may change rows of the same
+ * source: the trigger is called again meanwhile, with the same expressions and their memory. So
+ * what a row counts for is copied before it is added.
  */
 #include "postgres.h"
 
@@ -23,10 +26,20 @@
 
 PG_FUNCTION_INFO_V1(source_row);
 
+/* What a row counts for, with the memory of it. */
+typedef struct DcRowCount
+{
+	DcCounted counted;
+	char key_bytes[DC_MAX_KEY_BYTES];
+	char item_bytes[DC_MAX_KEY_BYTES];
+} DcRowCount;
+
 static void check_call(FunctionCallInfo fcinfo);
 static bool is_own_trigger(const TriggerData *data);
 static void warn_unbound(Relation rel);
 static bool counts(const DcBound *bound);
+static bool evaluate(DcBound *bound, TupleTableSlot *slot, DcRowCount *row);
+static void keep_bytes(DcKey *key, char *bytes);
 static void count_update(DcBound *bound, TupleTableSlot *old, TupleTableSlot *new);
 
 /*
@@ -45,21 +58,22 @@ source_row(PG_FUNCTION_ARGS)
 	check_call(fcinfo);
 	if (!is_own_trigger(data))
 		return PointerGetDatum(NULL);
+	if (unlikely(source_any_emptied))
+		source_check_emptied(data->tg_relation);
 	list = source_bindings(data->tg_relation);
 	if (unlikely(list->n == 0))
 		warn_unbound(data->tg_relation);
 	for (int i = 0; i < list->n; i++)
 	{
 		DcBound *bound = &list->bound[i];
-		DcCounted counted;
+		DcRowCount row;
 
 		if (!counts(bound))
 			continue;
 		if (TRIGGER_FIRED_BY_UPDATE(data->tg_event))
 			count_update(bound, data->tg_trigslot, data->tg_newslot);
-		else if (source_eval(bound->eval, data->tg_trigslot, &counted))
-			bound_add(bound, &counted, TRIGGER_FIRED_BY_INSERT(data->tg_event) ? 1 : -1);
-		source_eval_reset(bound->eval);
+		else if (evaluate(bound, data->tg_trigslot, &row))
+			bound_add(bound, &row.counted, TRIGGER_FIRED_BY_INSERT(data->tg_event) ? 1 : -1);
 	}
 	return PointerGetDatum(NULL);
 }
@@ -118,37 +132,62 @@ counts(const DcBound *bound)
 }
 
 /*
+ * evaluate tells whether a row counts, and for what.
+ */
+static bool
+evaluate(DcBound *bound, TupleTableSlot *slot, DcRowCount *row)
+{
+	bool result = source_eval(bound->eval, slot, &row->counted);
+
+	if (result)
+	{
+		keep_bytes(&row->counted.key, row->key_bytes);
+		if (bound->row.distinct_of != NULL)
+			keep_bytes(&row->counted.item, row->item_bytes);
+	}
+	source_eval_reset(bound->eval);
+	return result;
+}
+
+static void
+keep_bytes(DcKey *key, char *bytes)
+{
+	if (key->data != key->buf)
+		key->data = memcpy(bytes, key->data, key->len);
+}
+
+/*
  * count_update counts the difference, if there is one for the same key.
  */
 static void
 count_update(DcBound *bound, TupleTableSlot *old, TupleTableSlot *new)
 {
-	DcCounted before;
-	DcCounted after;
-	bool was = source_eval(bound->eval, old, &before);
-	bool is = source_eval(bound->eval, new, &after);
+	DcRowCount before;
+	DcRowCount after;
+	bool was = evaluate(bound, old, &before);
+	bool is = evaluate(bound, new, &after);
 
-	if (was && is && key_compare(&before.key, &after.key) == 0)
+	if (was && is && key_compare(&before.counted.key, &after.counted.key) == 0)
 	{
 		int64 difference;
 
 		if (bound->row.distinct_of != NULL)
 		{
-			if (key_compare(&before.item, &after.item) == 0)
+			if (key_compare(&before.counted.item, &after.counted.item) == 0)
 				return;
 		}
-		else if (!pg_sub_s64_overflow(after.value, before.value, &difference))
+		else if (!pg_sub_s64_overflow(after.counted.value, before.counted.value, &difference))
 		{
-			after.value = difference;
+			after.counted.value = difference;
 			if (difference != 0)
-				bound_add(bound, &after, 1);
+				bound_add(bound, &after.counted, 1);
 			return;
 		}
 	}
 	if (was)
-		bound_add(bound, &before, -1);
+		bound_add(bound, &before.counted, -1);
 	if (is)
-		bound_add(bound, &after, 1);
+		bound_add(bound, &after.counted, 1);
 }
 
 /*

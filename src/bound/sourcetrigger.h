@@ -22,6 +22,7 @@ extern bool source_triggers_being_enabled(void);
 extern void source_triggers_adapt(Oid source);
 extern void source_triggers_drop(Oid source);
 extern bool source_triggers_fire(const List *members, Snapshot snapshot);
+extern bool source_trigger_is_name(const char *name);
 
 /* sourcecache.c: a binding, ready to count the rows of one relation */
 typedef struct DcBound
@@ -39,6 +40,10 @@ typedef struct DcBoundList
 	int n;
 	DcBound *bound;
 } DcBoundList;
+
+/* sourcetruncate.c: rows were subtracted that are not truncated yet */
+extern bool source_any_emptied;
+extern void source_check_emptied(Relation rel);
 
 extern const DcBoundList *source_bindings(Relation rel);
 extern void source_check_owners(Oid source, Oid counter);

@@ -34,6 +34,7 @@
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/snapmgr.h"
 
 PG_FUNCTION_INFO_V1(source_differs);
 
@@ -173,6 +174,16 @@ bool
 source_triggers_being_enabled(void)
 {
 	return being_enabled;
+}
+
+/*
+ * source_trigger_is_name tells whether a trigger of ours has a name.
+ */
+bool
+source_trigger_is_name(const char *name)
+{
+	return strcmp(name, SOURCE_TRIGGER_ROW) == 0 || strcmp(name, SOURCE_TRIGGER_UPDATE) == 0 ||
+		strcmp(name, SOURCE_TRIGGER_TRUNCATE) == 0;
 }
 
 /*

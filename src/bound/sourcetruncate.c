@@ -20,13 +20,22 @@
  * read. The same is done if a partition is being detached concurrently: its rows are not
  * truncated with the others, and still count until that is final.
  *
+ * Code of users may run between that and the work of the statement: their triggers BEFORE TRUNCATE, and
+ * those of a counter's owner if amounts are written early. A row that it changes in a table that is
+ * about to be emptied would be counted, and then vanish. So the tables are noted with their files
+ * (source_any_emptied), and as long as one has the same file, a change of its rows is an error. The
+ * notes end with the statement, where that is seen, and with its subtransaction. A table that is emptied in
+ * place, as it was made in this subtransaction, keeps its file, and is noted only if the end of the statement is seen.
+ *
  * A subscription's TRUNCATE counts for the bindings that are replicated. Which trigger is called,
  * and for which event, is looked at: another one with this function does nothing twice.
  */
 #include "postgres.h"
 
 #include "access/table.h"
+#include "access/xact.h"
 #include "base/args.h"
+#include "base/compat.h"
 #include "base/utility.h"
 #include "bound/sourceddl.h"
 #include "catalog/pg_inherits.h"
@@ -46,10 +55,24 @@ typedef struct DcTruncating
 	List *whole; /* OIDs of sources whose values were subtracted, in TopTransactionContext */
 } DcTruncating;
 
+/* A table that is about to be emptied, and whose rows were subtracted. */
+typedef struct DcEmptied
+{
+	Oid relid;
+	Oid file;
+	SubTransactionId subxact;
+} DcEmptied;
+
+/* DcEmptied *, in TopTransactionContext of the transaction with this number. */
+static List *emptied = NIL;
+static LocalTransactionId emptied_in = InvalidLocalTransactionId;
+bool source_any_emptied = false;
+
 /* The innermost one, or NULL; around_truncate() sets it back on every way out. */
 static DcTruncating *truncating = NULL;
 
 static void around_truncate(DcUtility *utility);
+static void note_emptied(Oid relid);
 static bool is_own_trigger(const TriggerData *data);
 static List *counted_rows(Oid source);
 static bool truncated_whole(Oid source, const List *rows, bool has_rows);
@@ -66,6 +89,7 @@ static void
 around_truncate(DcUtility *utility)
 {
 	DcTruncating context = {.outer = truncating};
+	int noted = emptied_in == compat_local_xid() ? list_length(emptied) : 0;
 
 	if (!IsA(utility->statement, TruncateStmt))
 	{
@@ -80,8 +104,63 @@ around_truncate(DcUtility *utility)
 	PG_FINALLY();
 	{
 		truncating = context.outer;
+		emptied = noted > 0 ? list_truncate(emptied, noted) : NIL;
+		source_any_emptied = emptied != NIL;
 	}
 	PG_END_TRY();
+}
+
+/*
+ * note_emptied notes a table whose rows are being subtracted, and which is about to be emptied.
+ */
+static void
+note_emptied(Oid relid)
+{
+	MemoryContext old = MemoryContextSwitchTo(TopTransactionContext);
+	Relation rel = table_open(relid, NoLock);
+	SubTransactionId subxact = GetCurrentSubTransactionId();
+	DcEmptied *note;
+
+	if (emptied_in != compat_local_xid())
+		emptied = NIL;
+	emptied_in = compat_local_xid();
+	if (truncating != NULL || (rel->rd_createSubid != subxact && compat_new_file_subxact(rel) != subxact))
+	{
+		note = palloc(sizeof(DcEmptied));
+		note->relid = relid;
+		note->file = rel->rd_rel->relfilenode;
+		note->subxact = subxact;
+		emptied = lappend(emptied, note);
+		source_any_emptied = true;
+	}
+	table_close(rel, NoLock);
+	MemoryContextSwitchTo(old);
+}
+
+/*
+ * source_check_emptied raises 55006 if rows of a table change that were subtracted already, as
+ * they are about to be truncated.
+ */
+void
+source_check_emptied(Relation rel)
+{
+	ListCell *lc;
+
+	source_any_emptied = emptied_in == compat_local_xid() && emptied != NIL;
+	if (!source_any_emptied)
+		return;
+	foreach(lc, emptied)
+	{
+		const DcEmptied *note = lfirst(lc);
+
+		if (note->relid == RelationGetRelid(rel) && note->file == rel->rd_rel->relfilenode &&
+			SubTransactionIsActive(note->subxact))
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_IN_USE),
+					 errmsg("cannot change rows of \"%s\" while it is being truncated", RelationGetRelationName(rel)),
+					 errdetail("Its rows were subtracted from the counters that are bound to it."),
+					 errhint("A trigger that changes rows BEFORE TRUNCATE needs a name that sorts before \"%s\".", SOURCE_TRIGGER_TRUNCATE)));
+	}
 }
 
 /*
@@ -121,6 +200,7 @@ source_truncate(PG_FUNCTION_ARGS)
 			if (!source_begin_change(lfirst(lc2)))
 				rows = foreach_delete_current(rows, lc2);
 		}
+		note_emptied(relid);
 		source_count_rows(rows, relid, -1);
 	}
 	PG_RETURN_POINTER(NULL);
@@ -173,6 +253,8 @@ truncated_whole(Oid source, const List *rows, bool has_rows)
 		truncating->whole = lappend_oid(truncating->whole, source);
 		MemoryContextSwitchTo(old);
 	}
+	foreach(lc, source_leaves(source, AccessExclusiveLock))
+		note_emptied(lfirst_oid(lc));
 	foreach(lc, rows)
 		source_count_nothing(lfirst(lc));
 	return true;

@@ -103,7 +103,7 @@ BEGIN
 EXCEPTION WHEN OTHERS THEN
 	RETURN SQLSTATE || ' ' || SQLERRM;
 END $$;
-SELECT expr, key_of(expr) FROM unnest(ARRAY['i2', 'i4', 'i8', 't', 'vc', 'bp', 'u', 'n', 'b', 'd', 'e', 'o', 'j', 'na', 'by', 'date', 't::int', 't::varchar(2)', 'vc::text', 'i4::oid', 'i4::numeric', 'i4::bigint',
+SELECT expr, key_of(expr) FROM unnest(ARRAY['i2', 'i4', 'i8', 't', 'vc', 'bp', 'u', 'n', 'b', 'd', 'e', 'o', 'j', 'na', 'by', 'encode(by, ''hex'')', 'date', 't::int', 't::varchar(2)', 'vc::text', 'i4::oid', 'i4::numeric', 'i4::bigint',
 	'd::text', 'bp::varchar', 'i4::text::varchar(1)', 'u::text', 'upper(t)', 't || i4', 'CASE WHEN b THEN i4 END', '''all''', 'jsonb_build_array(i4, t)', 'i4 + 1', 't COLLATE "C"',
 	'e = ''sad''', 'ARRAY[i4, i8]', 'ROW(i4)', 'k', 'now()', 'i4 / 0', 'max(i4)', '(SELECT 1)', 'sum(i4) OVER ()', 'unnest(ARRAY[i4])', 'ctid', 'kinds', '$1', 'i4 AS x', 'i4; SELECT 1', 'i4 FROM post', '']) WITH ORDINALITY AS e(expr, ord) ORDER BY ord;
 -- several
@@ -267,6 +267,49 @@ SELECT v('same_n') AS n, v('same_f') AS f, v('same_i') AS i, v('same_j') AS j, v
 UPDATE same SET n = NULL WHERE n = 1;
 UPDATE same SET a = '{2}' WHERE a IS NULL;
 SELECT v('same_n') AS n, v('same_a') AS a;
+-- Settings of sessions play no part: neither in the text of a constant, nor in the key that a row has
+CREATE TABLE settings (f float8, p point, d date, t text, a text[]);
+SELECT dc_bind('e1', 'settings', 'f');
+SELECT dc_bind('e1', 'settings', 'f::numeric, (p[0])::text');
+SELECT dc_bind('e1', 'settings', 'quote_ident(t)');
+SELECT dc_bind('e1', 'settings', 'xmlelement(name x, t)::text');
+SET DateStyle = 'SQL, DMY';
+SELECT dc_create('settings_n');
+SELECT dc_bind('settings_n', 'settings', 't', filter => $$d >= date '2026-02-01' AND t <> 'a\b' AND a IS DISTINCT FROM '{a,NULL}'::text[]$$, build => 'none');
+SELECT filter FROM dcounter.source WHERE counter = 'settings_n'::regclass;
+RESET DateStyle;
+INSERT INTO settings VALUES (0, NULL, '2026-01-15', 'x', NULL);
+\c
+SET search_path = bound, public;
+SET DateStyle = 'SQL, DMY';
+SET standard_conforming_strings = off;
+SET escape_string_warning = off;
+SET array_nulls = off;
+INSERT INTO settings VALUES (0, NULL, '2026-02-02', E'a\\b', NULL), (0, NULL, '2026-02-02', 'x', ARRAY['a', NULL]), (0, NULL, '2026-02-02', 'x', ARRAY['a', 'NULL']);
+RESET ALL;
+SET search_path = bound, public;
+SELECT v('settings_n') AS n;
+SELECT * FROM dc_source_check('settings_n');
+
+-- An owner's code that changes rows of the source while amounts are written early, in the middle of a statement
+CREATE TABLE again (k text);
+SELECT dc_create('again_n'), dc_create('again_d');
+SELECT dc_bind('again_n', 'again', 'lower(k)', build => 'none'), dc_bind('again_d', 'again', 'lower(k)', distinct_of => 'upper(k)', build => 'none');
+CREATE FUNCTION echo() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+	IF new.key NOT LIKE 'echo%' THEN
+		INSERT INTO bound.again VALUES ('Echo' || new.key);
+	END IF;
+	RETURN NULL;
+END $$;
+CREATE TRIGGER echo AFTER INSERT ON again_n_shard FOR EACH ROW EXECUTE FUNCTION echo();
+SET dcounter.pending_memory = '64kB';
+INSERT INTO again SELECT 'Long' || repeat('x', 20) || i FROM generate_series(1, 3000) AS i;
+SELECT count(*) FROM again;
+UPDATE again SET k = 'z' || k WHERE k ~ '[05]$';
+SELECT (SELECT count(*) FROM dc_source_check('again_n')) AS n, (SELECT count(*) FROM dc_source_check('again_d')) AS d;
+RESET dcounter.pending_memory;
+DROP TRIGGER echo ON again_n_shard;
+
 -- of that name is another
 CREATE TABLE taken (a int);
 CREATE FUNCTION nothing() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
