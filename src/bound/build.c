@@ -387,7 +387,7 @@ build_scan(DcBuild *build, DcSourceRead *read, DcMoment late)
 	forget_spool(build);
 	build->epoch = read->state.epoch;
 	build->binding = read->row.xmin;
-	build->counted = source_triggers_fire(read->members, read->snapshot);
+	build->counted = source_triggers_fire(read->members, read->row.replicated, read->snapshot);
 	if (!spool_all(build, read, &options))
 	{
 		forget_spool(build);

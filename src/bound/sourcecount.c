@@ -243,7 +243,7 @@ source_count_nothing(const DcSourceRow *row)
 	sums = key_sums_begin(maintenance_work_mem, false);
 	snapshot = RegisterSnapshot(GetLatestSnapshot());
 	PushActiveSnapshot(snapshot);
-	fire = source_triggers_fire(find_all_inheritors(row->source, NoLock, NULL), snapshot);
+	fire = source_triggers_fire(find_all_inheritors(row->source, NoLock, NULL), row->replicated, snapshot);
 	take_table(sums, counter, true);
 	take_table(sums, counter, false);
 	if (OidIsValid(now.carried))

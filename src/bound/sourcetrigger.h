@@ -21,7 +21,7 @@ extern bool source_triggers_being_made(Oid relid);
 extern bool source_triggers_being_enabled(void);
 extern void source_triggers_adapt(Oid source);
 extern void source_triggers_drop(Oid source);
-extern bool source_triggers_fire(const List *members, Snapshot snapshot);
+extern bool source_triggers_fire(const List *members, bool replicated, Snapshot snapshot);
 extern bool source_trigger_is_name(const char *name);
 
 /* sourcecache.c: a binding, ready to count the rows of one relation */

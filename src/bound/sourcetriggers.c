@@ -48,7 +48,7 @@ static bool is_ours(const Trigger *trigger);
 static char *update_condition(Oid source, const List *rows);
 static void add_column(StringInfo condition, Form_pg_attribute att);
 static bool equal_is_same(Form_pg_attribute att);
-static bool fires_on(Relation triggers, Oid relid, Snapshot snapshot);
+static bool fires_on(Relation triggers, Oid relid, bool replicated, Snapshot snapshot);
 
 /*
  * source_triggers_make makes the triggers that the bindings of a source need, or replaces them.
@@ -136,7 +136,7 @@ source_trigger_make(Oid relid, const char *name, const char *definition, bool al
 	char *table = relation_sql_name(relid);
 	Oid outer = being_made;
 	bool outer_enabled = being_enabled;
-	bool fired = source_triggers_fire(find_all_inheritors(relid, NoLock, NULL), NULL);
+	bool fired = source_triggers_fire(find_all_inheritors(relid, NoLock, NULL), false, NULL);
 
 	check_name(relid, name);
 	runas_begin(&state, relation_owner(relid));
@@ -320,23 +320,24 @@ source_trigger_drop(Oid source, const char *name)
 
 /*
  * source_triggers_fire tells whether a snapshot shows triggers on a source and its partitions (members)
- * that count all that is written, but for sessions that have turned off all triggers. NULL: as they are now.
+ * that count all that is written, also by a subscription if that counts, but for sessions that have
+ * turned off all triggers. NULL: as they are now.
  */
 bool
-source_triggers_fire(const List *members, Snapshot snapshot)
+source_triggers_fire(const List *members, bool replicated, Snapshot snapshot)
 {
 	Relation rel = table_open(TriggerRelationId, AccessShareLock);
 	bool fire = true;
 	ListCell *lc;
 
 	foreach(lc, members)
-		fire = fire && fires_on(rel, lfirst_oid(lc), snapshot);
+		fire = fire && fires_on(rel, lfirst_oid(lc), replicated, snapshot);
 	table_close(rel, AccessShareLock);
 	return fire;
 }
 
 static bool
-fires_on(Relation triggers, Oid relid, Snapshot snapshot)
+fires_on(Relation triggers, Oid relid, bool replicated, Snapshot snapshot)
 {
 	Oid row = extension_function(SOURCE_ROW_FUNCTION);
 	Oid truncate = extension_function(SOURCE_TRUNCATE_FUNCTION);
@@ -355,7 +356,8 @@ fires_on(Relation triggers, Oid relid, Snapshot snapshot)
 		if (trigger->tgfoid != row && trigger->tgfoid != truncate)
 			continue;
 		any |= trigger->tgfoid == row && TRIGGER_FOR_INSERT(trigger->tgtype);
-		all &= trigger->tgenabled == TRIGGER_FIRES_ON_ORIGIN || trigger->tgenabled == TRIGGER_FIRES_ALWAYS;
+		all &= trigger->tgenabled == TRIGGER_FIRES_ALWAYS ||
+			(trigger->tgenabled == TRIGGER_FIRES_ON_ORIGIN && !replicated);
 	}
 	systable_endscan(scan);
 	return any && all;

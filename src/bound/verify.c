@@ -337,7 +337,7 @@ verify(DcSourceRead *read, DcCounter *counter, bool all_owners)
 		source_read_end(read);
 		return later(read->counter_id, read->state.state == DC_SOURCE_BUILDING ? LOOK_MS : PASS_PAUSE_MS);
 	}
-	done.counted = done.end && source_triggers_fire(read->members, read->snapshot);
+	done.counted = done.end && source_triggers_fire(read->members, read->row.replicated, read->snapshot);
 	repair = read->row.on_drift == DC_DRIFT_REPAIR && done.drifts.n > 0;
 	same_epoch = pass.epoch == read->state.epoch;
 	if (repair)
