@@ -70,6 +70,8 @@ probe_row(DcDirectRel *rel, const DcDeltaKey *key, DcHint *hint, DcProbe *probe)
 	SnapshotData dirty;
 
 	InitDirtySnapshot(dirty);
+	/* that sets no more than its kind, and there may be no version to look at */
+	dirty.xmin = dirty.xmax = InvalidTransactionId;
 	if (!find_visible(rel, key, hint, &dirty, &probe->version))
 	{
 		probe->xid = dirty.xmin;
