@@ -18,30 +18,31 @@ my $node = dc_node('recipes', extension => 0, conf => [ 'autovacuum = off' ]);
 my @blocks = grep { $_->{mark} eq 'sql' } blocks("$ENV{TESTDIR}/doc/bound.md");
 my $mark = '@@';
 
-# What is written meanwhile: the table, what its keys need first, and a script of pgbench
+# What is written meanwhile: the table, what its keys need first, and a script of pgbench. Rows that another
+# client has locked are passed over: clients do not deadlock with each other
 my %writes = (
 	likes => [ '', q{
 		INSERT INTO likes (post_id, fan, tip) VALUES (:k, :n, :n), (:k + 1, :n, 1);
-		UPDATE likes SET post_id = 1000 + (post_id + 1) % 4, deleted_at = CASE WHEN :n > 5 THEN now() END WHERE id IN (SELECT id FROM likes WHERE post_id = :k ORDER BY id LIMIT 1);
-		DELETE FROM likes WHERE id IN (SELECT id FROM likes WHERE post_id = :k + 1 ORDER BY id LIMIT 1); } ],
+		UPDATE likes SET post_id = 1000 + (post_id + 1) % 4, deleted_at = CASE WHEN :n > 5 THEN now() END WHERE id IN (SELECT id FROM likes WHERE post_id = :k ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED);
+		DELETE FROM likes WHERE id IN (SELECT id FROM likes WHERE post_id = :k + 1 ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED); } ],
 	visits => [ '', q{
 		INSERT INTO visits VALUES ('/other', '2026-02-03'), ('/' || :n, '2026-02-04');
 		DELETE FROM visits_2026_02 WHERE page = '/' || :n; } ],
 	video_like => [ '', q{
 		INSERT INTO video_like (video_id, fan) VALUES (:k, :n), (:k, :n), (:k + 1, :n);
-		DELETE FROM video_like WHERE id IN (SELECT id FROM video_like WHERE video_id = :k ORDER BY id LIMIT 1); } ],
+		DELETE FROM video_like WHERE id IN (SELECT id FROM video_like WHERE video_id = :k ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED); } ],
 	comments => [ q{INSERT INTO posts (id, title) SELECT i, 'other' FROM generate_series(1000, 1005) AS i}, q{
 		INSERT INTO comments (post_id, body) VALUES (:k, 'x'), (:k + 1, 'y');
-		UPDATE comments SET deleted_at = CASE WHEN deleted_at IS NULL THEN now() END WHERE id IN (SELECT id FROM comments WHERE post_id = :k ORDER BY id LIMIT 1); } ],
+		UPDATE comments SET deleted_at = CASE WHEN deleted_at IS NULL THEN now() END WHERE id IN (SELECT id FROM comments WHERE post_id = :k ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED); } ],
 	votes => [ q{INSERT INTO articles (id, title) SELECT i, 'other' FROM generate_series(1000, 1005) AS i}, q{
 		INSERT INTO votes (article_id, fan, vote) VALUES (:k, :n, 1), (:k + 1, :n, -1);
-		UPDATE votes SET vote = -vote WHERE id IN (SELECT id FROM votes WHERE article_id = :k ORDER BY id LIMIT 1); } ],
+		UPDATE votes SET vote = -vote WHERE id IN (SELECT id FROM votes WHERE article_id = :k ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED); } ],
 	plays => [ q{INSERT INTO songs (id, title) SELECT i, 'other' FROM generate_series(1000, 1005) AS i}, q{
 		INSERT INTO plays (song_id) VALUES (:k);
-		DELETE FROM plays WHERE id IN (SELECT id FROM plays WHERE song_id = :k ORDER BY id LIMIT 1); } ],
+		DELETE FROM plays WHERE id IN (SELECT id FROM plays WHERE song_id = :k ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED); } ],
 	tagged => [ '', q{
 		INSERT INTO tagged (tag, post_id) VALUES ('t' || :k, :n), ('t' || :n, :n);
-		DELETE FROM tagged WHERE id IN (SELECT id FROM tagged WHERE tag = 't' || :k ORDER BY id LIMIT 1); } ],
+		DELETE FROM tagged WHERE id IN (SELECT id FROM tagged WHERE tag = 't' || :k ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED); } ],
 );
 
 # patient(SQL): the same, with limits that a slow machine keeps
@@ -120,7 +121,7 @@ sub stop_writers
 {
 	my ($job, $database) = @_;
 
-	$job->{run}->signal('INT');
+	$job->{run}->signal('TERM'); # a shell may have its background jobs ignore INT
 	finish_job($job);
 	wait_for($node, 'postgres', "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'pgbench'", 0);
 	unlike($job->{err}, qr/ERROR/, "$database: writers meet no error");
