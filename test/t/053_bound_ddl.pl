@@ -29,7 +29,7 @@ my $bind = q{
 	SELECT dc_bind('people', 'visits', 'page', distinct_of => 'who', build => 'now');};
 my $states = q{
 	SELECT counter, source, key, value, filter, distinct_of, refs, carried, build, replicated, on_detach, on_drift FROM dcounter.source ORDER BY counter::text COLLATE "C";
-	SELECT counter, state, epoch, built_to FROM dcounter.source_state ORDER BY counter::text COLLATE "C";};
+	SELECT counter, state, built_to FROM dcounter.source_state ORDER BY counter::text COLLATE "C";};
 my $triggers = q{
 	SELECT tgrelid::regclass, tgname, tgenabled, tgparentid <> 0, regexp_replace(pg_get_triggerdef(oid), '^.*( FOR EACH)', '\1') FROM pg_trigger
 	WHERE tgname ~ '^dcounter_source' ORDER BY tgrelid::regclass::text COLLATE "C", tgname;};
