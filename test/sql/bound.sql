@@ -62,13 +62,6 @@ BEGIN;
 INSERT INTO likes (post, fan) VALUES (9, 'd');
 ROLLBACK;
 SELECT v('n') AS n;
--- PREPARE TRANSACTION
-BEGIN;
-INSERT INTO likes (post, fan) VALUES (9, 'd');
-PREPARE TRANSACTION 'bound';
-SELECT dc_get('n', 9);
-COMMIT PREPARED 'bound';
-SELECT dc_get('n', 9);
 -- all at once, by the rows
 SELECT (SELECT string_agg(post || ':' || c, ' ' ORDER BY post::text COLLATE "C") FROM (SELECT post, count(*) AS c FROM likes WHERE deleted_at IS NULL AND post IS NOT NULL GROUP BY post) AS l) = v('n') AS n,
 	(SELECT string_agg(post || ':' || c, ' ' ORDER BY post::text COLLATE "C") FROM (SELECT post, sum(amount) AS c FROM likes WHERE post IS NOT NULL GROUP BY post HAVING sum(amount) <> 0) AS l) = v('s') AS s;
