@@ -89,7 +89,7 @@ static void
 around_truncate(DcUtility *utility)
 {
 	DcTruncating context = {.outer = truncating};
-	int noted = emptied_in == compat_local_xid() ? list_length(emptied) : 0;
+	volatile int noted = emptied_in == compat_local_xid() ? list_length(emptied) : 0;
 
 	if (!IsA(utility->statement, TruncateStmt))
 	{
