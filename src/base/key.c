@@ -22,7 +22,6 @@
 
 static Oid arg_type(FunctionCallInfo fcinfo, int argno);
 static Oid key_type(Oid type);
-static void key_from_value(Datum value, Oid type, DcKey *key);
 static void key_check_length(const DcKey *key);
 
 /*
@@ -92,7 +91,11 @@ key_type(Oid type)
 			 errhint("Cast it to text, bigint or uuid.")));
 }
 
-static void
+/*
+ * key_from_value makes a key of a value of one of the types that key_type() returns. It lives as long
+ * as both.
+ */
+void
 key_from_value(Datum value, Oid type, DcKey *key)
 {
 	key->data = key->buf;

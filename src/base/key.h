@@ -25,6 +25,7 @@ typedef struct DcKey
 extern const DcKey *key_arg(FunctionCallInfo fcinfo, int argno, DcKey *key);
 extern Datum *key_array_arg(FunctionCallInfo fcinfo, int argno, int *count,
 							Datum **members);
+extern void key_from_value(Datum value, Oid type, DcKey *key);
 extern void key_from_text(Datum value, DcKey *key);
 extern Datum key_text_datum(const DcKey *key);
 extern int key_compare(const DcKey *a, const DcKey *b);

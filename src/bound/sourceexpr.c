@@ -542,24 +542,10 @@ text_of(DcSourceEval *eval, const DcTextOf *text, TupleTableSlot *slot, DcKey *k
 		value = slot_nullable(slot, text->column, text->type, &isnull);
 	if (isnull)
 		return false;
-	key->data = key->buf;
-	switch (text->column == 0 ? TEXTOID : text->base)
-	{
-		case INT2OID:
-			key->len = pg_itoa(DatumGetInt16(value), key->buf);
-			break;
-		case INT4OID:
-			key->len = pg_ltoa(DatumGetInt32(value), key->buf);
-			break;
-		case INT8OID:
-			key->len = pg_lltoa(DatumGetInt64(value), key->buf);
-			break;
-		case UUIDOID:
-			key->len = uuid_to_text(DatumGetUUIDP(value), key->buf);
-			break;
-		default:
-			key_from_long_text(value, key);
-	}
+	if (text->column == 0 || text->base == TEXTOID || text->base == VARCHAROID)
+		key_from_long_text(value, key);
+	else
+		key_from_value(value, text->base, key);
 	return true;
 }
 

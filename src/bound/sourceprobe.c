@@ -86,7 +86,6 @@ static bool index_serves(Relation index, AttrNumber column);
 static bool key_to_value(Oid type, const DcKey *key, Datum *value);
 static bool text_to_integer(const DcKey *key, int64 min, int64 max, int64 *value);
 static bool text_to_uuid(const DcKey *key, Datum *value);
-static void value_to_key(Oid type, Datum value, DcKey *key);
 static void init_scankey(const DcProbeLeaf *leaf, ScanKey key, StrategyNumber strategy, Datum value);
 static bool limit_is_reached(const DcProbeLimits *limits, int64 rows);
 static bool read_key(DcProbe *probe, const DcKey *key, const DcProbeLimits *limits, INT128 *sum, int64 *rows);
@@ -482,7 +481,7 @@ source_walk(DcSourceRead *read, const char *after, int max, int *nkeys, int64 *v
 		if (lowest == NULL)
 			break;
 		last = lowest->key;
-		value_to_key(probe.type, last, &key);
+		key_from_value(last, probe.type, &key);
 		keys[(*nkeys)++] = key_text_datum(&key);
 		for (int i = 0; i < probe.nleaves; i++)
 		{
@@ -612,30 +611,4 @@ text_to_uuid(const DcKey *key, Datum *value)
 	*value = UUIDPGetDatum(uuid);
 	return n == 2 * UUID_LEN && uuid_to_text(uuid, again) == key->len &&
 		memcmp(again, key->data, key->len) == 0;
-}
-
-/*
- * value_to_key makes the key of a value; it lives as long as both.
- */
-static void
-value_to_key(Oid type, Datum value, DcKey *key)
-{
-	key->data = key->buf;
-	switch (type)
-	{
-		case INT2OID:
-			key->len = pg_itoa(DatumGetInt16(value), key->buf);
-			break;
-		case INT4OID:
-			key->len = pg_ltoa(DatumGetInt32(value), key->buf);
-			break;
-		case INT8OID:
-			key->len = pg_lltoa(DatumGetInt64(value), key->buf);
-			break;
-		case UUIDOID:
-			key->len = uuid_to_text(DatumGetUUIDP(value), key->buf);
-			break;
-		default:
-			key_from_text(value, key);
-	}
 }

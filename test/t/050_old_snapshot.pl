@@ -6,6 +6,7 @@ use strict;
 use warnings;
 
 use DcTest;
+use List::Util qw(min);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -75,6 +76,15 @@ sub hits
 	return ($2 // 0) + ($4 // 0);
 }
 
+# read_hits(STATEMENT): the least of three sessions. Autovacuum, which begins every second, may have one read its
+# caches anew in between; what a read visits is the same each time.
+sub read_hits
+{
+	my ($statement) = @_;
+
+	return min(map { hits($statement) } 1 .. 3);
+}
+
 # rows(COUNTER, KEY)
 sub rows
 {
@@ -91,7 +101,7 @@ sub bounded
 	foreach my $counter ('compacted', 'direct')
 	{
 		my $live = rows($counter, 'a');
-		my $hits = hits("SELECT dc_get('$counter', 'a')");
+		my $hits = read_hits("SELECT dc_get('$counter', 'a')");
 
 		cmp_ok($live, '<=', 64 + 32, "$when, $counter: rows of a key are as many as it may keep");
 		cmp_ok($hits, '<=', 8 * $live + 60, "$when, $counter: a read, beside $live rows");
