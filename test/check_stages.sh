@@ -28,6 +28,19 @@ count() {
         END { printf "%d %d\n", ok, bad }' "$@"
 }
 
+# recap STAGE LOG...: for the end of the output, which test failed, or how its file ended
+recap() {
+    local stage=$1 log
+    shift
+    for log in "$@"; do
+        awk -v stage="$stage" -v log_name="$(basename "$log" .log)" '
+            /^not ok [0-9-]/ && !/# TO[D]O/ || /^(test)? +[a-z0-9_]+ +\.\.\. FAILED/ ||
+            /^# +(Looks like|got:|expected:|Failed test|  at )/ || /^  (Parse errors|Non-zero)/ || /^Result: FAIL/ {
+                if (lines++ < 12) print "   " stage " " log_name ": " substr($0, 1, 300)
+            }' "$log"
+    done >>"$out/failures"
+}
+
 # tally STAGE FILES STATUS LOG...: adds up what the logs say. A command that
 # failed without a failed test (a crash, no plan) is one more failure.
 tally() {
@@ -39,6 +52,7 @@ tally() {
         [[ $ok -gt 0 || $status -ne 0 ]] || echo "   $stage: there are test files, but no test ran"
         [[ $status -eq 0 ]] || echo "   $stage: ended with status $status"
     fi
+    [[ $bad -eq 0 ]] || recap "$stage" "$@"
     passed=$((passed + ok))
     failed=$((failed + bad))
     echo "== $stage: $ok ok, $bad not ok"

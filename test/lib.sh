@@ -207,6 +207,7 @@ keep_results() {
 say_totals() {
     local passed failed
     read -r passed failed < <(cat "$DC_WORK/out/totals" 2>/dev/null || echo 0 1)
+    [[ ! -s $DC_WORK/out/failures ]] || sed '1i what failed:' "$DC_WORK/out/failures"
     echo "$passed passed, $failed failed"
     [[ $failed -eq 0 ]]
 }
