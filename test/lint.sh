@@ -64,6 +64,13 @@ check_rows() {
         grep -v '^src/base/rowread\.c:'
 }
 
+# A table that was found in a catalog or a cache may have gone (src/base/relopen.c); those of
+# the server are there.
+check_opens() {
+    grep -nE '\<(table|relation|heap)_open\(|\<find_(inheritance_children|all_inheritors)\(|\<get_partition_parent\(' src/**/*.[ch] /dev/null |
+        grep -vE '\<table_open\([A-Z]\w*RelationId,|^src/base/(compat\.h|relopen\.c):'
+}
+
 # A pid that was read under a lock is only good under it (src/worker/slots.c); the relay has
 # children of its own.
 check_signals() {
@@ -269,6 +276,7 @@ check shell 'shellcheck finds nothing'
 check compat 'only src/base/compat.h tests the PostgreSQL version'
 check buffers 'only src/rows/versions.c locks buffers of rows'
 check rows 'only src/base/rowread.c takes values out of rows'
+check opens 'only tables of the server are opened as if they were there for good'
 check signals 'only src/worker/slots.c signals workers'
 check versions 'control file, META.json and CHANGELOG.md agree'
 check comments 'each SQL function has its comment'

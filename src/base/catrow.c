@@ -40,6 +40,7 @@
 #include "base/args.h"
 #include "base/catrow.h"
 #include "base/relcached.h"
+#include "base/relopen.h"
 #include "base/rowread.h"
 #include "catalog/indexing.h"
 #include "catalog/namespace.h"
@@ -175,7 +176,7 @@ scan_open(DcCatScan *scan, const DcCatalog *cat, LOCKMODE mode)
 {
 	scan->cat = cat;
 	scan->mode = mode;
-	scan->rel = table_open(catalog_relation(cat->table), mode);
+	scan->rel = table_open_present(catalog_relation(cat->table), mode);
 	scan->index = NULL;
 	scan->scan = NULL;
 }
@@ -291,7 +292,7 @@ cat_read_by(const DcCatalog *cat, void *row, const char *index, AttrNumber colum
 List *
 cat_read_all(const DcCatalog *cat, Snapshot snapshot)
 {
-	Relation rel = table_open(catalog_relation(cat->table), AccessShareLock);
+	Relation rel = table_open_present(catalog_relation(cat->table), AccessShareLock);
 	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, snapshot, 0, NULL);
 	HeapTuple tuple;
 	List *rows = NIL;
@@ -382,7 +383,7 @@ cat_delete(const DcCatalog *cat, Datum key)
 void
 cat_store_at(const DcCatalog *cat, ItemPointer tid, const void *row)
 {
-	Relation rel = table_open(catalog_relation(cat->table), RowExclusiveLock);
+	Relation rel = table_open_present(catalog_relation(cat->table), RowExclusiveLock);
 	DcCatRow io;
 	HeapTuple tuple = cat_form(cat, RelationGetDescr(rel), row, &io);
 
@@ -402,7 +403,7 @@ cat_store_at(const DcCatalog *cat, ItemPointer tid, const void *row)
 void
 cat_delete_at(const DcCatalog *cat, ItemPointer tid)
 {
-	Relation rel = table_open(catalog_relation(cat->table), RowExclusiveLock);
+	Relation rel = table_open_present(catalog_relation(cat->table), RowExclusiveLock);
 
 	Assert(!cat->tells);
 	CatalogTupleDelete(rel, tid);

@@ -19,6 +19,7 @@
 #include "access/xlog.h"
 #include "access/xloginsert.h"
 #include "base/compat.h"
+#include "base/errors.h"
 #include "base/sequence.h"
 #include "commands/sequence.h"
 #include "common/int.h"
@@ -28,6 +29,7 @@
 /* How many numbers are logged ahead. */
 #define LOG_AHEAD 64
 
+static Relation open_sequence(Oid sequence, LOCKMODE mode);
 static Form_pg_sequence_data lock_sequence(Relation rel, int mode,
 										   Buffer *buffer, HeapTuple tuple);
 static void log_sequence(Relation rel, Buffer buffer, HeapTuple tuple);
@@ -38,7 +40,7 @@ static void log_sequence(Relation rel, Buffer buffer, HeapTuple tuple);
 int64
 sequence_draw(Oid sequence, int64 n)
 {
-	Relation rel = relation_open(sequence, RowExclusiveLock);
+	Relation rel = open_sequence(sequence, RowExclusiveLock);
 	Form_pg_sequence_data seq;
 	HeapTupleData tuple;
 	Buffer buffer;
@@ -86,7 +88,7 @@ sequence_draw(Oid sequence, int64 n)
 int64
 sequence_last(Oid sequence)
 {
-	Relation rel = relation_open(sequence, AccessShareLock);
+	Relation rel = open_sequence(sequence, AccessShareLock);
 	Form_pg_sequence_data seq;
 	HeapTupleData tuple;
 	Buffer buffer;
@@ -97,6 +99,19 @@ sequence_last(Oid sequence)
 	UnlockReleaseBuffer(buffer);
 	relation_close(rel, AccessShareLock);
 	return last;
+}
+
+/*
+ * open_sequence opens a sequence; 42P01 if it has gone.
+ */
+static Relation
+open_sequence(Oid sequence, LOCKMODE mode)
+{
+	Relation rel = try_relation_open(sequence, mode);
+
+	if (rel == NULL)
+		relation_missing_error(sequence);
+	return rel;
 }
 
 /*

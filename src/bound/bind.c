@@ -19,6 +19,7 @@
 #include "base/errors.h"
 #include "base/hooks.h"
 #include "base/interval.h"
+#include "base/relopen.h"
 #include "base/rowread.h"
 #include "base/runas.h"
 #include "base/subxact.h"
@@ -29,7 +30,6 @@
 #include "bound/verify.h"
 #include "catalog/catalog.h"
 #include "catalog/namespace.h"
-#include "catalog/pg_inherits.h"
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
@@ -139,7 +139,7 @@ dc_bind(PG_FUNCTION_ARGS)
 	check_counter(counter);
 	row.counter = counter->relid;
 
-	source = table_open(row.source, NoLock);
+	source = table_open_present(row.source, NoLock);
 	source_type_check(source);
 	source_expressions_check(&row, source);
 	table_close(source, NoLock);
@@ -220,7 +220,7 @@ lock_all(void *arg)
 
 	LockRelationOid(source, ShareRowExclusiveLock);
 	if (get_rel_name(source) != NULL) /* else dropped while we waited */
-		(void) find_all_inheritors(source, ShareRowExclusiveLock, NULL);
+		(void) relation_members(source, ShareRowExclusiveLock);
 	return true;
 }
 
@@ -243,7 +243,7 @@ locked_error(Oid source)
 		" AND l.mode NOT IN ('AccessShareLock', 'RowShareLock') ORDER BY l.pid IS NULL DESC LIMIT 1";
 	static const DcResultColumn columns[] = {DC_TEXT("detail"), {NULL}};
 	Oid type = OIDARRAYOID;
-	List *members = get_rel_name(source) != NULL ? find_all_inheritors(source, NoLock, NULL) : NIL;
+	List *members = get_rel_name(source) != NULL ? relation_members(source, NoLock) : NIL;
 	Datum *oids = palloc(list_length(members) * sizeof(Datum));
 	MemoryContext cxt = CurrentMemoryContext;
 	int level = search_path_pin();
@@ -305,7 +305,7 @@ static void
 check_members(Oid source)
 {
 	bool partitioned = get_rel_relkind(source) == RELKIND_PARTITIONED_TABLE;
-	List *members = find_all_inheritors(source, NoLock, NULL);
+	List *members = relation_members(source, NoLock);
 	ListCell *lc;
 
 	if (!partitioned && list_length(members) > 1)
@@ -389,7 +389,7 @@ dc_unbind(PG_FUNCTION_ARGS)
 	source = row.source;
 	LockRelationOid(source, AccessExclusiveLock);
 	if (get_rel_name(source) != NULL) /* else dropped while we waited */
-		(void) find_all_inheritors(source, AccessExclusiveLock, NULL);
+		(void) relation_members(source, AccessExclusiveLock);
 	(void) counter_open_as_owner(fcinfo, "dc_unbind()", ShareRowExclusiveLock);
 	if (!source_read(relid, &row) || row.source != source)
 		not_bound_error(relid);

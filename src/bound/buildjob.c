@@ -27,6 +27,7 @@
 #include "base/guc.h"
 #include "base/job.h"
 #include "base/lockclass.h"
+#include "base/relopen.h"
 #include "bound/build.h"
 #include "bound/sourceexpr.h"
 #include "miscadmin.h"
@@ -296,7 +297,7 @@ may_evaluate(const DcSourceRow *row)
 
 	if (dc_worker_runs_owner_code || superuser_arg(relation_owner(row->source)))
 		return true;
-	source = table_open(row->source, NoLock);
+	source = table_open_present(row->source, NoLock);
 	harmless = source_is_harmless(row, source);
 	table_close(source, NoLock);
 	return harmless;

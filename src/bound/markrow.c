@@ -15,6 +15,7 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "base/lockclass.h"
+#include "base/relopen.h"
 #include "bound/mark.h"
 #include "catalog/indexing.h"
 #include "catalog/pg_type.h"
@@ -244,7 +245,7 @@ mark_writer_begin(Oid counter, const char *mark)
 
 	writer->value.counter = counter;
 	writer->value.mark = pstrdup(mark);
-	writer->rel = table_open(catalog_relation(mark_values.table), RowExclusiveLock);
+	writer->rel = table_open_present(catalog_relation(mark_values.table), RowExclusiveLock);
 	writer->indexes = CatalogOpenIndexes(writer->rel);
 	writer->cxt = AllocSetContextCreate(CurrentMemoryContext, "dcounter mark", ALLOCSET_DEFAULT_SIZES);
 	for (int i = 0; i < BATCH; i++)

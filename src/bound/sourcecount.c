@@ -31,10 +31,10 @@
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "base/hooks.h"
+#include "base/relopen.h"
 #include "bound/keysums.h"
 #include "bound/refs.h"
 #include "bound/sourceddl.h"
-#include "catalog/partition.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_type.h"
 #include "counter/pending.h"
@@ -87,11 +87,9 @@ source_lineage(Oid relid)
 {
 	List *lineage = list_make1_oid(relid);
 
-	while (get_rel_relispartition(relid))
-	{
-		relid = get_partition_parent(relid, true);
+	/* the upper ones are not locked */
+	while (get_rel_relispartition(relid) && OidIsValid(relid = relation_partition_parent(relid)))
 		lineage = lappend_oid(lineage, relid);
-	}
 	return lineage;
 }
 
@@ -104,7 +102,7 @@ source_leaves(Oid relid, LOCKMODE mode)
 	List *leaves = NIL;
 	ListCell *lc;
 
-	foreach(lc, find_all_inheritors(relid, mode, NULL))
+	foreach(lc, relation_members(relid, mode))
 	{
 		if (get_rel_relkind(lfirst_oid(lc)) != RELKIND_PARTITIONED_TABLE)
 			leaves = lappend_oid(leaves, lfirst_oid(lc));
@@ -144,7 +142,7 @@ source_begin_change(DcSourceRow *row)
 void
 source_count_rows(const List *rows, Oid leaf, int sign)
 {
-	Relation rel = table_open(leaf, AccessShareLock);
+	Relation rel = table_open_present(leaf, AccessShareLock);
 	DcCountedFor *countings = palloc0(list_length(rows) * sizeof(DcCountedFor));
 	int n = 0;
 	ListCell *lc;
@@ -166,7 +164,7 @@ source_count_rows(const List *rows, Oid leaf, int sign)
 void
 source_carry_rows(DcSourceRow *row, Oid leaf)
 {
-	Relation rel = table_open(leaf, AccessShareLock);
+	Relation rel = table_open_present(leaf, AccessShareLock);
 	DcCountedFor counting;
 
 	memset(&counting, 0, sizeof(counting));
@@ -243,7 +241,7 @@ source_count_nothing(const DcSourceRow *row)
 	sums = key_sums_begin(maintenance_work_mem, false);
 	snapshot = RegisterSnapshot(GetLatestSnapshot());
 	PushActiveSnapshot(snapshot);
-	fire = source_triggers_fire(find_all_inheritors(row->source, NoLock, NULL), row->replicated, snapshot);
+	fire = source_triggers_fire(relation_members(row->source, NoLock), row->replicated, snapshot);
 	take_table(sums, counter, true);
 	take_table(sums, counter, false);
 	if (OidIsValid(now.carried))

@@ -25,12 +25,12 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "base/compat.h"
+#include "base/relopen.h"
 #include "base/runas.h"
 #include "base/subxact.h"
 #include "bound/refs.h"
 #include "bound/sourceddl.h"
 #include "catalog/namespace.h"
-#include "catalog/pg_inherits.h"
 #include "catalog/pg_trigger.h"
 #include "commands/trigger.h"
 #include "nodes/parsenodes.h"
@@ -103,7 +103,7 @@ source_lock_at_once(Oid source)
 		return false;
 	if (get_rel_relkind(source) != RELKIND_PARTITIONED_TABLE)
 		return true;
-	foreach(lc, find_all_inheritors(source, NoLock, NULL))
+	foreach(lc, relation_members(source, NoLock))
 	{
 		if (!ConditionalLockRelationOid(lfirst_oid(lc), AccessExclusiveLock))
 			return false;
@@ -443,7 +443,7 @@ is_right(Oid relid, const char *name)
 	bool truncate = strcmp(name, SOURCE_TRIGGER_TRUNCATE) == 0;
 	Oid function = extension_function(truncate ? SOURCE_TRUNCATE_FUNCTION : SOURCE_ROW_FUNCTION);
 	int16 type = truncate ? TRIGGER_TYPE_BEFORE | TRIGGER_TYPE_TRUNCATE : TRIGGER_TYPE_ROW | TRIGGER_TYPE_UPDATE;
-	Relation rel = table_open(relid, NoLock);
+	Relation rel = table_open_present(relid, NoLock);
 	bool right = false;
 
 	if (strcmp(name, SOURCE_TRIGGER_ROW) == 0)
@@ -470,7 +470,7 @@ check_enabled(Oid relid, const List *rows)
 
 	if (source_triggers_being_made(relid))
 		return;
-	rel = table_open(relid, NoLock);
+	rel = table_open_present(relid, NoLock);
 	for (int i = 0; rel->trigdesc != NULL && i < rel->trigdesc->numtriggers; i++)
 	{
 		const Trigger *trigger = &rel->trigdesc->triggers[i];

@@ -30,6 +30,7 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "base/compat.h"
+#include "base/relopen.h"
 #include "bound/sourceddl.h"
 #include "catalog/objectaccess.h"
 #include "catalog/pg_class.h"
@@ -278,7 +279,7 @@ count_table(List *rows, Oid relid, bool add)
 static void
 check_not_in_use(Oid relid)
 {
-	Relation rel = table_open(relid, NoLock);
+	Relation rel = table_open_present(relid, NoLock);
 
 	CheckTableNotInUse(rel, "ALTER TABLE");
 	table_close(rel, NoLock);

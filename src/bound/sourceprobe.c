@@ -29,6 +29,7 @@
 #include "access/transam.h"
 #include "access/visibilitymap.h"
 #include "base/compat.h"
+#include "base/relopen.h"
 #include "bound/keysums.h"
 #include "bound/sourceexpr.h"
 #include "bound/sourceprobe.h"
@@ -181,7 +182,7 @@ probe_open(DcProbe *probe, DcSourceRead *read)
 {
 	memset(probe, 0, sizeof(*probe));
 	probe->read = read;
-	probe->source = table_open(read->row.source, NoLock);
+	probe->source = table_open_present(read->row.source, NoLock);
 	probe->leaves = palloc0(Max(list_length(read->leaves), 1) * sizeof(DcProbeLeaf));
 	probe->row = AllocSetContextCreate(CurrentMemoryContext, "dcounter probe: row", ALLOCSET_SMALL_SIZES);
 	for (int i = 0; i < list_length(read->leaves); i++)
@@ -202,7 +203,7 @@ probe_leaf(DcProbe *probe, Oid relid)
 	Relation first = probe->leaves[0].index;
 	AttrNumber column;
 
-	leaf->rel = table_open(relid, NoLock);
+	leaf->rel = table_open_present(relid, NoLock);
 	leaf->eval = source_eval_make(&probe->read->row, probe->source, leaf->rel, CurrentMemoryContext);
 	leaf->slot = table_slot_create(leaf->rel, NULL);
 	column = source_eval_key_column(leaf->eval);

@@ -25,9 +25,9 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "base/compat.h"
+#include "base/relopen.h"
 #include "bound/sourceddl.h"
 #include "catalog/namespace.h"
-#include "catalog/pg_inherits.h"
 #include "nodes/parsenodes.h"
 #include "nodes/value.h"
 #include "storage/lmgr.h"
@@ -146,7 +146,7 @@ is_concerned(const DcSourceRow *row, Node *statement, const char *name)
 		return true;
 	relid = RangeVarGetRelid(((RenameStmt *) statement)->relation, NoLock, true);
 	return relid == row->source ||
-		(OidIsValid(relid) && list_member_oid(find_all_inheritors(relid, NoLock, NULL), row->source));
+		(OidIsValid(relid) && list_member_oid(relation_members(relid, NoLock), row->source));
 }
 
 /*
@@ -298,7 +298,7 @@ check_unparsed(const DcDdl *ddl)
 
 		if (rows == NIL)
 			continue;
-		source = table_open(relid, NoLock);
+		source = table_open_present(relid, NoLock);
 		foreach(lc2, rows)
 			(void) source_parse(lfirst(lc2), source);
 		table_close(source, NoLock);

@@ -9,8 +9,8 @@
 #include "postgres.h"
 
 #include "base/lockclass.h"
+#include "base/relopen.h"
 #include "bound/bound.h"
-#include "catalog/pg_inherits.h"
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"
 #include "utils/builtins.h"
@@ -235,7 +235,7 @@ source_invalidate(Oid source)
 		relation_invalidate(source);
 		return;
 	}
-	foreach(lc, find_all_inheritors(source, NoLock, NULL))
+	foreach(lc, relation_members(source, NoLock))
 		relation_invalidate(lfirst_oid(lc));
 }
 

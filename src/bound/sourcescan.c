@@ -24,6 +24,7 @@
 
 #include "access/table.h"
 #include "access/tableam.h"
+#include "base/relopen.h"
 #include "base/rowread.h"
 #include "bound/keysums.h"
 #include "bound/refs.h"
@@ -208,7 +209,7 @@ look(DcSourceScan *scan)
 static bool
 scan_source(DcSourceScan *scan, DcKeySums *sums, bool pairs)
 {
-	Relation source = table_open(scan->read->row.source, NoLock);
+	Relation source = table_open_present(scan->read->row.source, NoLock);
 	bool done = true;
 	ListCell *lc;
 
@@ -221,7 +222,7 @@ scan_source(DcSourceScan *scan, DcKeySums *sums, bool pairs)
 static bool
 scan_leaf(DcSourceScan *scan, Relation source, Oid relid, DcKeySums *sums, bool pairs)
 {
-	Relation rel = table_open(relid, NoLock);
+	Relation rel = table_open_present(relid, NoLock);
 	DcSourceEval *eval = source_eval_make(&scan->read->row, source, rel, CurrentMemoryContext);
 	TupleTableSlot *slot = table_slot_create(rel, NULL);
 	TableScanDesc heap = table_beginscan(rel, scan->read->snapshot, 0, NULL);
@@ -312,7 +313,7 @@ scan_carried(DcSourceScan *scan)
 
 	if (!OidIsValid(scan->read->row.carried))
 		return true;
-	rel = table_open(scan->read->row.carried, NoLock);
+	rel = table_open_present(scan->read->row.carried, NoLock);
 	slot = table_slot_create(rel, NULL);
 	heap = table_beginscan(rel, scan->read->snapshot, 0, NULL);
 	while (table_scan_getnextslot(heap, ForwardScanDirection, slot))

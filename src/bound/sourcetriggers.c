@@ -19,10 +19,10 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "base/compat.h"
+#include "base/relopen.h"
 #include "base/runas.h"
 #include "bound/sourceddl.h"
 #include "catalog/dependency.h"
-#include "catalog/pg_inherits.h"
 #include "catalog/pg_trigger.h"
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"
@@ -103,7 +103,7 @@ make_trigger(Oid source, const char *name, const char *event, const char *condit
 static void
 check_name(Oid relid, const char *name)
 {
-	Relation rel = table_open(relid, NoLock);
+	Relation rel = table_open_present(relid, NoLock);
 
 	for (int i = 0; rel->trigdesc != NULL && i < rel->trigdesc->numtriggers; i++)
 	{
@@ -136,7 +136,7 @@ source_trigger_make(Oid relid, const char *name, const char *definition, bool al
 	char *table = relation_sql_name(relid);
 	Oid outer = being_made;
 	bool outer_enabled = being_enabled;
-	bool fired = source_triggers_fire(find_all_inheritors(relid, NoLock, NULL), false, NULL);
+	bool fired = source_triggers_fire(relation_members(relid, NoLock), false, NULL);
 
 	check_name(relid, name);
 	runas_begin(&state, relation_owner(relid));
@@ -192,7 +192,7 @@ source_trigger_is_name(const char *name)
 static char *
 update_condition(Oid source, const List *rows)
 {
-	Relation rel = table_open(source, NoLock);
+	Relation rel = table_open_present(source, NoLock);
 	Bitmapset *columns = NULL;
 	StringInfoData condition;
 	ListCell *lc;
@@ -300,7 +300,7 @@ source_triggers_drop(Oid source)
 void
 source_trigger_drop(Oid source, const char *name)
 {
-	Relation rel = table_open(source, NoLock);
+	Relation rel = table_open_present(source, NoLock);
 	ObjectAddress address = {0};
 
 	for (int i = 0; rel->trigdesc != NULL && i < rel->trigdesc->numtriggers; i++)

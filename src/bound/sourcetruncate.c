@@ -36,6 +36,7 @@
 #include "access/xact.h"
 #include "base/args.h"
 #include "base/compat.h"
+#include "base/relopen.h"
 #include "base/utility.h"
 #include "bound/sourceddl.h"
 #include "catalog/pg_inherits.h"
@@ -117,7 +118,7 @@ static void
 note_emptied(Oid relid)
 {
 	MemoryContext old = MemoryContextSwitchTo(TopTransactionContext);
-	Relation rel = table_open(relid, NoLock);
+	Relation rel = table_open_present(relid, NoLock);
 	SubTransactionId subxact = GetCurrentSubTransactionId();
 	DcEmptied *note;
 
@@ -311,7 +312,7 @@ void
 source_truncate_triggers_drop(Oid relid)
 {
 	List *members = get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE
-		? find_all_inheritors(relid, AccessExclusiveLock, NULL)
+		? relation_members(relid, AccessExclusiveLock)
 		: list_make1_oid(relid);
 	ListCell *lc;
 

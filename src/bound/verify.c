@@ -41,6 +41,7 @@
 #include "base/compat.h"
 #include "base/guc.h"
 #include "base/relcached.h"
+#include "base/relopen.h"
 #include "bound/build.h"
 #include "bound/sourceexpr.h"
 #include "bound/sourcetrigger.h"
@@ -305,7 +306,7 @@ may_evaluate(DcSourceRead *read, bool all_owners)
 		return compat_owns_relation(read->row.source, GetUserId());
 	if (dc_worker_runs_owner_code || superuser_arg(relation_owner(read->row.source)))
 		return true;
-	source = table_open(read->row.source, NoLock);
+	source = table_open_present(read->row.source, NoLock);
 	harmless = source_is_harmless(&read->row, source);
 	table_close(source, NoLock);
 	if (!harmless && !entry->left)

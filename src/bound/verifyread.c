@@ -14,6 +14,7 @@
 #include "access/table.h"
 #include "base/compat.h"
 #include "base/guc.h"
+#include "base/relopen.h"
 #include "bound/sourceprobe.h"
 #include "bound/verify.h"
 #include "catalog/pg_type.h"
@@ -76,7 +77,7 @@ estimated_rows(const DcSourceRead *read)
 
 	foreach(lc, read->leaves)
 	{
-		Relation rel = table_open(lfirst_oid(lc), NoLock);
+		Relation rel = table_open_present(lfirst_oid(lc), NoLock);
 		double density = rel->rd_rel->relpages > 0 && rel->rd_rel->reltuples >= 0
 			? rel->rd_rel->reltuples / rel->rd_rel->relpages
 			: ROWS_OF_PAGE;

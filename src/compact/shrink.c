@@ -33,6 +33,7 @@
 #include "access/table.h"
 #include "base/clock.h"
 #include "base/compat.h"
+#include "base/relopen.h"
 #include "compact/shrink.h"
 #include "rows/versions.h"
 #include "storage/bufmgr.h"
@@ -109,7 +110,7 @@ shrink_shards(DcCounter *counter)
 static BlockNumber
 shard_blocks(DcCounter *counter)
 {
-	Relation rel = table_open(counter->row.shards, NoLock);
+	Relation rel = table_open_present(counter->row.shards, NoLock);
 	BlockNumber blocks = RelationGetNumberOfBlocks(rel);
 
 	table_close(rel, NoLock);
@@ -122,7 +123,7 @@ shard_blocks(DcCounter *counter)
 static bool
 is_nearly_empty(Oid relid)
 {
-	Relation rel = table_open(relid, NoLock);
+	Relation rel = table_open_present(relid, NoLock);
 	BlockNumber blocks = RelationGetNumberOfBlocks(rel);
 	bool empty = versions_needed(rel, blocks) <= blocks;
 

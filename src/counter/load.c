@@ -49,6 +49,7 @@
 #include "access/xact.h"
 #include "base/args.h"
 #include "base/key.h"
+#include "base/relopen.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
 #include "common/int.h"
@@ -268,7 +269,7 @@ insert_is_plain(DcCounter *counter)
 
 	if (!counter->plain_totals)
 		return false;
-	rel = table_open(counter->relid, NoLock);
+	rel = table_open_present(counter->relid, NoLock);
 	plain = indexes_are_plain(rel);
 	table_close(rel, NoLock);
 	return plain;

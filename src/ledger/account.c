@@ -21,6 +21,7 @@
 #include "base/compat.h"
 #include "base/errors.h"
 #include "base/lockclass.h"
+#include "base/relopen.h"
 #include "base/rowread.h"
 #include "catalog/pg_type.h"
 #include "common/hashfn.h"
@@ -218,7 +219,7 @@ remember(DcLedger *ledger, const char *key, const DcRules *rules)
 static bool
 find_by_index(DcLedger *ledger, const DcKey *key, DcRules *rules, bool *own)
 {
-	Relation heap = table_open(ledger->row.accounts, AccessShareLock);
+	Relation heap = table_open_present(ledger->row.accounts, AccessShareLock);
 	const DcTableLayout *layout = &ledger->account_layout;
 	TupleTableSlot *slot = table_slot_create(heap, NULL);
 	IndexScanDesc scan;

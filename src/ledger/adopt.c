@@ -8,8 +8,8 @@
 #include "postgres.h"
 
 #include "access/table.h"
+#include "base/relopen.h"
 #include "catalog/pg_class.h"
-#include "catalog/pg_inherits.h"
 #include "ledger/ledger.h"
 #include "ledger/ledgerinit.h"
 #include "once/opslot.h"
@@ -207,7 +207,7 @@ unprotected_partitions(Oid relid)
 
 	if (get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE)
 		return NIL;
-	partitions = find_all_inheritors(relid, AccessShareLock, NULL);
+	partitions = relation_members(relid, AccessShareLock);
 	foreach(lc, partitions)
 	{
 		if (lfirst_oid(lc) != relid && !is_protected(lfirst_oid(lc)))
@@ -219,7 +219,7 @@ unprotected_partitions(Oid relid)
 static bool
 is_protected(Oid relid)
 {
-	Relation rel = table_open(relid, AccessShareLock); /* the ops are not locked yet */
+	Relation rel = table_open_present(relid, AccessShareLock); /* the ops are not locked yet */
 	bool on = guard_is_on(rel);
 
 	table_close(rel, NoLock);

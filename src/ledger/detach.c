@@ -29,6 +29,7 @@
 #include "base/args.h"
 #include "base/compat.h"
 #include "base/lockclass.h"
+#include "base/relopen.h"
 #include "base/rowread.h"
 #include "base/runas.h"
 #include "catalog/pg_type.h"
@@ -170,7 +171,7 @@ lock_months(DcLedger *ledger, TimestampTz before, TimestampTz *end)
 	ListCell *lc;
 
 	AcceptInvalidationMessages();
-	entries = table_open(ledger->row.entries, NoLock);
+	entries = table_open_present(ledger->row.entries, NoLock);
 	months = months_until(entries, before, end);
 	table_close(entries, NoLock);
 	foreach(lc, months)
@@ -248,7 +249,7 @@ openings_before(DcLedger *ledger, Snapshot snapshot, TimestampTz *before)
 
 	if (!OidIsValid(ledger->row.openings))
 		return false;
-	rel = table_open(ledger->row.openings, AccessShareLock);
+	rel = table_open_present(ledger->row.openings, AccessShareLock);
 	ledger_recheck(ledger);
 	slot = table_slot_create(rel, NULL);
 	scan = table_beginscan(rel, snapshot, 0, NULL);

@@ -12,6 +12,7 @@
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"
+#include "base/relopen.h"
 #include "base/sequence.h"
 #include "catalog/pg_type.h"
 #include "executor/executor.h"
@@ -84,7 +85,7 @@ entry_values(const DcEntries *batch, int i, Datum *values)
 static void
 insert_direct(Oid table, const DcEntries *batch)
 {
-	Relation rel = table_open(table, NoLock);
+	Relation rel = table_open_present(table, NoLock);
 	TupleTableSlot *slots[MAX_BATCH];
 	int nslots = Min(batch->n, MAX_BATCH);
 	int filled = 0;

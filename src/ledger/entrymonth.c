@@ -25,6 +25,7 @@
 
 #include "access/htup_details.h"
 #include "access/table.h"
+#include "base/relopen.h"
 #include "base/runas.h"
 #include "catalog/pg_partitioned_table.h"
 #include "ledger/detach.h"
@@ -178,7 +179,7 @@ month_make(const char *schema, const char *entries, TimestampTz at)
 static bool
 month_find(Oid entries, TimestampTz at, DcMonth *month)
 {
-	Relation rel = table_open(entries, NoLock);
+	Relation rel = table_open_present(entries, NoLock);
 	PartitionDesc desc = RelationGetPartitionDesc(rel, true);
 	PartitionBoundInfo bounds = desc->boundinfo;
 	bool found = false;
@@ -335,7 +336,7 @@ month_remember(DcLedger *ledger, const DcMonth *month)
 
 	if (month->from == month->to)
 		return false;
-	rel = table_open(month->relid, RowExclusiveLock);
+	rel = table_open_present(month->relid, RowExclusiveLock);
 	shape_check(rel, &entry_shape, &layout);
 	guard_check(guard_is_on(rel) ? InvalidOid : RelationGetRelid(rel));
 	ledger->leaf = month->relid;

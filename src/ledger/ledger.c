@@ -16,6 +16,7 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "base/relcached.h"
+#include "base/relopen.h"
 #include "catalog/pg_class.h"
 #include "compact/compact.h"
 #include "counter/sqlpath.h"
@@ -209,7 +210,7 @@ ledger_fill(DcLedger *ledger)
 	PG_TRY();
 	{
 		check_table(ledger, ledger->row.entries, &entry_shape, &layout);
-		entries = table_open(ledger->row.entries, NoLock);
+		entries = table_open_present(ledger->row.entries, NoLock);
 		ledger->direct = !entries->rd_rel->relispartition &&
 			entries_are_plain(entries, &layout);
 		check_table(ledger, ledger->row.accounts, &account_shape, &ledger->account_layout);
@@ -242,8 +243,10 @@ check_counters(DcLedger *ledger)
 	ledger->ncounters = ledger_counter_tables(&ledger->row, ledger->counters);
 	for (int i = 0; i < ledger->ncounters; i++)
 	{
-		Relation rel = table_open(ledger->counters[i], AccessShareLock);
+		Relation rel = try_table_open(ledger->counters[i], AccessShareLock);
 
+		if (rel == NULL)
+			continue; /* dropped while we waited: the limits are no counter table any more */
 		if (!guard_keeps_rows(rel))
 			ledger->unguarded = RelationGetRelid(rel);
 		table_close(rel, NoLock);
@@ -262,7 +265,7 @@ ledger_guard_counters(const DcLedgerRow *ledger)
 
 	for (int i = 0; i < n; i++)
 	{
-		Relation rel = table_open(tables[i], AccessShareLock);
+		Relation rel = table_open_present(tables[i], AccessShareLock);
 		bool on = guard_keeps_rows(rel);
 
 		table_close(rel, NoLock);
@@ -300,7 +303,7 @@ ledger_counter_tables(const DcLedgerRow *ledger, Oid *tables)
 static void
 check_table(DcLedger *ledger, Oid relid, const DcShape *shape, DcTableLayout *layout)
 {
-	Relation rel = table_open(relid, AccessShareLock);
+	Relation rel = table_open_present(relid, AccessShareLock);
 
 	shape_check(rel, shape, layout);
 	if (rel->rd_rel->relrowsecurity)

@@ -15,8 +15,8 @@
  */
 #include "postgres.h"
 
+#include "base/relopen.h"
 #include "catalog/pg_class.h"
-#include "catalog/pg_inherits.h"
 #include "ledger/ledgerinit.h"
 #include "nodes/parsenodes.h"
 #include "once/opslot.h"
@@ -204,7 +204,7 @@ follow_all(const DcDdl *ddl, Oid relid, const DcSibling *sibling)
 	if (name == NULL)
 		return;
 	if (kind == RELKIND_PARTITIONED_TABLE)
-		children = find_inheritance_children(sibling->relid, NoLock);
+		children = relation_children(sibling->relid, NoLock);
 	/* a sequence follows its table by itself, but for the name */
 	if (kind != RELKIND_SEQUENCE || IsA(ddl->parsetree, RenameStmt))
 		sibling_follow(ddl, relid, sibling->relid, sibling->suffix);

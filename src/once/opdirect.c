@@ -21,6 +21,7 @@
 #include "access/xact.h"
 #include "base/compat.h"
 #include "base/errors.h"
+#include "base/relopen.h"
 #include "base/rowread.h"
 #include "catalog/index.h"
 #include "catalog/pg_type.h"
@@ -54,7 +55,7 @@ oprel_open(DcOpRel *rel, DcOpSlot *slot, bool write)
 
 	rel->slot = slot;
 	rel->mode = mode;
-	rel->heap = table_open(slot->table, mode);
+	rel->heap = table_open_present(slot->table, mode);
 	rel->index = NULL;
 	oprel_check(rel);
 }

@@ -11,10 +11,10 @@
 #include "base/guc.h"
 #include "base/hooks.h"
 #include "base/lockclass.h"
+#include "base/relopen.h"
 #include "base/rowread.h"
 #include "base/runas.h"
 #include "catalog/pg_class.h"
-#include "catalog/pg_inherits.h"
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
@@ -145,7 +145,7 @@ adopt(DcCounter *counter)
 		relation_owner(ops) != counter->owner)
 		return false;
 	LockRelationOid(ops, ShareUpdateExclusiveLock);
-	children = find_inheritance_children(ops, AccessShareLock);
+	children = relation_children(ops, AccessShareLock);
 	for (int i = 0; i < DC_OP_SLOTS; i++)
 	{
 		foreach(lc, children)

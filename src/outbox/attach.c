@@ -19,6 +19,7 @@
 #include "base/args.h"
 #include "base/compat.h"
 #include "base/errors.h"
+#include "base/relopen.h"
 #include "base/runas.h"
 #include "catalog/catalog.h"
 #include "catalog/namespace.h"
@@ -174,7 +175,7 @@ open_source(FunctionCallInfo fcinfo, LOCKMODE mode, const char *function)
 	check_source(relid);
 	LockRelationOid(relid, mode);
 	check_source(relid);
-	rel = table_open(relid, NoLock);
+	rel = table_open_present(relid, NoLock);
 	if (rel->rd_rel->relpersistence == RELPERSISTENCE_TEMP)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),

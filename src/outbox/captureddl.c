@@ -22,11 +22,11 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "base/compat.h"
+#include "base/relopen.h"
 #include "catalog/dependency.h"
 #include "catalog/indexing.h"
 #include "catalog/objectaddress.h"
 #include "catalog/pg_class.h"
-#include "catalog/pg_inherits.h"
 #include "catalog/pg_trigger.h"
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"
@@ -126,7 +126,7 @@ column_renamed(const DcDdl *ddl)
 		{
 			ListCell *child;
 
-			foreach(child, find_all_inheritors(lfirst_oid(table), AccessShareLock, NULL))
+			foreach(child, relation_members(lfirst_oid(table), AccessShareLock))
 				rename_in_table(lfirst_oid(child), function, rename);
 		}
 	}
@@ -181,10 +181,12 @@ names_column(const Trigger *trigger, Oid function, const char *column)
 static void
 rename_in_table(Oid relid, Oid function, const RenameStmt *rename)
 {
-	Relation rel = relation_open(relid, AccessShareLock);
+	Relation rel = try_relation_open(relid, AccessShareLock);
 	List *triggers = NIL;
 	ListCell *lc;
 
+	if (rel == NULL)
+		return;
 	/* was it a column of this table? */
 	if (rel->trigdesc != NULL &&
 		column_number(RelationGetDescr(rel), rename->subname) == InvalidAttrNumber &&

@@ -23,6 +23,7 @@
 #include "base/catrow.h"
 #include "base/hooks.h"
 #include "base/lockclass.h"
+#include "base/relopen.h"
 #include "catalog/indexing.h"
 #include "catalog/pg_type.h"
 #include "fmgr.h"
@@ -91,7 +92,7 @@ wants(Oid counter)
 static void
 changed(Oid counter, const Datum *keys, int nkeys)
 {
-	Relation rel = table_open(catalog_relation(MARKS_TABLE), RowExclusiveLock);
+	Relation rel = table_open_present(catalog_relation(MARKS_TABLE), RowExclusiveLock);
 	CatalogIndexState indexes = CatalogOpenIndexes(rel);
 	Datum values[MARK_NUM_COLUMNS];
 	bool nulls[MARK_NUM_COLUMNS] = {false};

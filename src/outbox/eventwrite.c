@@ -36,6 +36,7 @@
 #include "base/args.h"
 #include "base/compat.h"
 #include "base/guc.h"
+#include "base/relopen.h"
 #include "base/sequence.h"
 #include "catalog/pg_type.h"
 #include "common/pg_prng.h"
@@ -270,8 +271,8 @@ target_open(void)
 	MemoryContext old = MemoryContextSwitchTo(TopTransactionContext);
 	Target *target = palloc0(sizeof(Target));
 
-	target->rel = table_open(outbox_partition(outbox_current(NULL)),
-							 RowExclusiveLock);
+	target->rel = table_open_present(outbox_partition(outbox_current(NULL)),
+									 RowExclusiveLock);
 	if (RelationGetDescr(target->rel)->natts != OUTBOX_NUM_COLUMNS)
 		elog(ERROR, "table \"%s\" has columns of its own",
 			 RelationGetRelationName(target->rel));

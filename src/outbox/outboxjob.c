@@ -27,6 +27,7 @@
 #include "base/guc.h"
 #include "base/hooks.h"
 #include "base/job.h"
+#include "base/relopen.h"
 #include "base/runas.h"
 #include "catalog/pg_class.h"
 #include "miscadmin.h"
@@ -132,7 +133,7 @@ outbox_step(void *arg)
 static Oid
 outbox_owner(void)
 {
-	Relation rel = table_open(catalog_relation(OUTBOX_TABLE), AccessShareLock);
+	Relation rel = table_open_present(catalog_relation(OUTBOX_TABLE), AccessShareLock);
 	Oid owner = rel->rd_rel->relowner;
 
 	table_close(rel, NoLock);
@@ -162,7 +163,7 @@ look(Content *content)
 {
 	for (int i = 0; i < OUTBOX_PARTITIONS; i++)
 	{
-		Relation rel = table_open(outbox_partition(i), AccessShareLock);
+		Relation rel = table_open_present(outbox_partition(i), AccessShareLock);
 
 		content[i].bytes = (int64) RelationGetNumberOfBlocks(rel) * BLCKSZ;
 		content[i].last = 0;

@@ -16,6 +16,7 @@
 #include "access/htup_details.h"
 #include "access/stratnum.h"
 #include "access/table.h"
+#include "base/relopen.h"
 #include "base/rowread.h"
 #include "catalog/pg_type.h"
 #include "outbox/outbox.h"
@@ -59,7 +60,7 @@ reader_begin(int64 after, int64 upto)
 	reader->current = -1;
 	for (int i = 0; i < OUTBOX_PARTITIONS; i++)
 	{
-		Relation heap = table_open(outbox_partition(i), AccessShareLock);
+		Relation heap = table_open_present(outbox_partition(i), AccessShareLock);
 
 		if (RelationGetNumberOfBlocks(heap) == 0)
 			table_close(heap, AccessShareLock);

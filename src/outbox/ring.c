@@ -20,6 +20,7 @@
 #include "access/genam.h"
 #include "access/table.h"
 #include "base/catrow.h"
+#include "base/relopen.h"
 #include "base/rowread.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_type.h"
@@ -227,7 +228,7 @@ ring_lock_to_truncate(int number)
 
 	if (!partition_lock_at_once(relid))
 		return -1;
-	rel = table_open(relid, NoLock);
+	rel = table_open_present(relid, NoLock);
 	last = ring_edge_event(rel, BackwardScanDirection, NULL);
 	table_close(rel, NoLock);
 	return last;

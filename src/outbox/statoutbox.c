@@ -10,6 +10,7 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "base/hooks.h"
+#include "base/relopen.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "outbox/outbox.h"
@@ -164,7 +165,7 @@ static void
 partition_read(int number, DcPartitionStat *stat, TimestampTz *first_at)
 {
 	Oid relid = outbox_partition(number);
-	Relation rel = table_open(relid, AccessShareLock);
+	Relation rel = table_open_present(relid, AccessShareLock);
 	Datum size = DirectFunctionCall1(pg_total_relation_size,
 									 ObjectIdGetDatum(relid));
 

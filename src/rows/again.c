@@ -40,6 +40,7 @@
 #include "postgres.h"
 
 #include "access/table.h"
+#include "base/relopen.h"
 #include "common/int.h"
 #include "miscadmin.h"
 #include "rows/again.h"
@@ -60,7 +61,7 @@ static bool replace_row(DcDirectRel *rel, const DcDelta *delta, DcHintList *list
 bool
 inserts_again(DcCounter *counter)
 {
-	Relation heap = table_open(counter->row.shards, NoLock);
+	Relation heap = table_open_present(counter->row.shards, NoLock);
 	bool old = old_snapshot_held(heap);
 
 	table_close(heap, NoLock);

@@ -12,9 +12,9 @@
 #include "postgres.h"
 
 #include "base/compat.h"
+#include "base/relopen.h"
 #include "catalog/pg_authid.h"
 #include "catalog/pg_class.h"
-#include "catalog/pg_inherits.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
@@ -300,7 +300,7 @@ set_estimated_rows(DcStatRow *row, Oid shards)
 	ListCell *lc;
 
 	if (get_rel_relkind(shards) == RELKIND_PARTITIONED_TABLE)
-		tables = find_all_inheritors(shards, NoLock, NULL);
+		tables = relation_members(shards, NoLock);
 	foreach(lc, tables)
 	{
 		int64 more = estimated_rows(lfirst_oid(lc));

@@ -29,6 +29,7 @@
 #include "base/compat.h"
 #include "base/errors.h"
 #include "base/key.h"
+#include "base/relopen.h"
 #include "counter/apply.h"
 #include "counter/sqlpath.h"
 #include "funcapi.h"
@@ -240,7 +241,7 @@ find_hold(DcCounter *counter, Datum id, const DcKey *key, int64 qty, Datum ttl,
 static bool
 wait_for_maker(DcCounter *counter, Datum id)
 {
-	Relation heap = table_open(counter->row.holds, NoLock);
+	Relation heap = table_open_present(counter->row.holds, NoLock);
 	TransactionId maker = InvalidTransactionId;
 
 	counter_holds_layout(counter); /* code of the owner may have run since */

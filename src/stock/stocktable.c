@@ -9,6 +9,7 @@
 
 #include "access/table.h"
 #include "base/args.h"
+#include "base/relopen.h"
 #include "base/runas.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_collation.h"
@@ -129,7 +130,7 @@ counter_holds_layout(DcCounter *counter)
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("stock \"%s\" has no table of holds",
 						get_rel_name(counter->relid))));
-	rel = table_open(counter->row.holds, NoLock);
+	rel = table_open_present(counter->row.holds, NoLock);
 	shape_check(rel, &holds_shape, &counter->holds);
 	table_close(rel, NoLock);
 	counter->holds_generation = generation;

@@ -22,8 +22,8 @@
 #include "base/args.h"
 #include "base/compat.h"
 #include "base/hooks.h"
+#include "base/relopen.h"
 #include "base/roles.h"
-#include "catalog/pg_inherits.h"
 #include "storage/lmgr.h"
 #include "storage/sinval.h"
 #include "table/access.h"
@@ -331,7 +331,7 @@ lock_at_once(Oid relid, LOCKMODE mode)
 		return false;
 	if (get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE)
 		return true;
-	members = find_all_inheritors(relid, NoLock, NULL);
+	members = relation_members(relid, NoLock);
 	foreach(lc, members)
 	{
 		if (!ConditionalLockRelationOid(lfirst_oid(lc), mode))
@@ -399,7 +399,7 @@ void
 counter_lock_partitions(const DcCounter *counter)
 {
 	if (get_rel_relkind(counter->relid) == RELKIND_PARTITIONED_TABLE)
-		list_free(find_all_inheritors(counter->relid, RowExclusiveLock, NULL));
+		list_free(relation_members(counter->relid, RowExclusiveLock));
 }
 
 /*

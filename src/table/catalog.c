@@ -274,18 +274,3 @@ catalog_row_defaults(DcCounterRow *row)
 	row->op_retention = DC_OP_RETENTION_DEFAULT;
 	row->totals = DC_TOTALS_DIRECT;
 }
-
-/*
- * relation_may_have_children tells whether a relation has, or had, partitions or children by
- * inheritance. One that is not locked may be gone.
- */
-bool
-relation_may_have_children(Oid relid)
-{
-	HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
-	bool may = HeapTupleIsValid(tuple) && ((Form_pg_class) GETSTRUCT(tuple))->relhassubclass;
-
-	if (HeapTupleIsValid(tuple))
-		ReleaseSysCache(tuple);
-	return may;
-}

@@ -173,7 +173,6 @@ extern char *relation_sql_name(Oid relid);
 extern const char *relation_sql_kind(Oid relid);
 extern Oid relation_owner(Oid relid);
 extern bool relation_has_foreign_part(Oid relid);
-extern bool relation_may_have_children(Oid relid);
 
 extern void counter_cache_init(void);
 extern void counter_forget(Oid counter);

@@ -23,6 +23,7 @@
 #include "access/table.h"
 #include "base/compat.h"
 #include "base/guc.h"
+#include "base/relopen.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_inherits.h"
@@ -155,9 +156,7 @@ is_being_altered(const DcCounterRow *row)
 
 	foreach(lc, tables)
 	{
-		List *members = relation_may_have_children(lfirst_oid(lc))
-			? find_all_inheritors(lfirst_oid(lc), NoLock, NULL)
-			: list_make1_oid(lfirst_oid(lc));
+		List *members = relation_members(lfirst_oid(lc), NoLock);
 		ListCell *lc2;
 
 		foreach(lc2, members)
@@ -198,10 +197,12 @@ code_prevent_index(IndexStmt *stmt, const char *query)
 static bool
 index_may_be_code(Oid relid, IndexStmt *stmt, const char *query)
 {
-	Relation rel = table_open(relid, AccessShareLock);
+	Relation rel = try_table_open(relid, AccessShareLock);
 	bool found;
 	ListCell *lc;
 
+	if (rel == NULL)
+		return false; /* dropped while we waited: the command says so */
 	ownercode_expressions_begin(rel);
 	stmt = transformIndexStmt(relid, copyObject(stmt), query);
 	found = ownercode_in_expression(rel, stmt->whereClause);

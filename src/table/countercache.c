@@ -18,9 +18,9 @@
 #include "base/errors.h"
 #include "base/hooks.h"
 #include "base/relcached.h"
+#include "base/relopen.h"
 #include "catalog/pg_class.h"
-#include "catalog/pg_inherits.h"
-#include "foreign/foreign.h"
+#include "catalog/pg_foreign_table.h"
 #include "table/catalog.h"
 #include "table/subscription.h"
 #include "utils/inval.h"
@@ -47,6 +47,7 @@ static DcCounter *last_found = NULL;
 
 static void counter_fill(DcCounter *counter);
 static List *counter_foreign_leaves(Oid relid, List *leaves, List **members);
+static Oid server_of(Oid relid);
 static void subscription_callback(Datum arg, int cacheid, uint32 hashvalue);
 
 /*
@@ -250,7 +251,7 @@ counter_fill(DcCounter *counter)
 static List *
 counter_foreign_leaves(Oid relid, List *leaves, List **members)
 {
-	List *children = find_all_inheritors(relid, AccessShareLock, NULL);
+	List *children = relation_members(relid, AccessShareLock);
 	ListCell *lc;
 
 	foreach(lc, children)
@@ -262,10 +263,10 @@ counter_foreign_leaves(Oid relid, List *leaves, List **members)
 
 		if (get_rel_relkind(child) != RELKIND_FOREIGN_TABLE)
 			continue;
-		server = GetForeignTable(child)->serverid;
+		server = server_of(child);
 		foreach(lc2, leaves)
-			known |= (GetForeignTable(lfirst_oid(lc2))->serverid == server);
-		if (!known)
+			known |= (server_of(lfirst_oid(lc2)) == server);
+		if (!known && OidIsValid(server))
 			leaves = lappend_oid(leaves, child);
 	}
 	if (members != NULL)
@@ -273,6 +274,24 @@ counter_foreign_leaves(Oid relid, List *leaves, List **members)
 	else
 		list_free(children);
 	return leaves;
+}
+
+/*
+ * server_of returns the server of a foreign table; InvalidOid if that was dropped meanwhile, as
+ * locks were not taken.
+ */
+static Oid
+server_of(Oid relid)
+{
+	HeapTuple tuple = SearchSysCache1(FOREIGNTABLEREL, ObjectIdGetDatum(relid));
+	Oid server = InvalidOid;
+
+	if (HeapTupleIsValid(tuple))
+	{
+		server = ((Form_pg_foreign_table) GETSTRUCT(tuple))->ftserver;
+		ReleaseSysCache(tuple);
+	}
+	return server;
 }
 
 /*

@@ -32,9 +32,9 @@
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "base/hooks.h"
+#include "base/relopen.h"
 #include "base/utility.h"
 #include "catalog/namespace.h"
-#include "catalog/pg_inherits.h"
 #include "commands/extension.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
@@ -156,7 +156,7 @@ lock_table_and_partition(Oid counter, Oid partition)
 		CHECK_FOR_INTERRUPTS();
 		if (!counter_lock(counter, ShareRowExclusiveLock))
 			return; /* none any more */
-		busy = lock_all_at_once(find_all_inheritors(partition, NoLock, NULL));
+		busy = lock_all_at_once(relation_members(partition, NoLock));
 		if (!OidIsValid(busy))
 			return;
 		UnlockRelationOid(counter_lookup(counter)->row.shards, ShareRowExclusiveLock);

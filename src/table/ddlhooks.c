@@ -28,10 +28,10 @@
 #include "access/xact.h"
 #include "base/compat.h"
 #include "base/hooks.h"
+#include "base/relopen.h"
 #include "base/rowread.h"
 #include "base/runas.h"
 #include "catalog/namespace.h"
-#include "catalog/partition.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_trigger.h"
@@ -381,7 +381,7 @@ partition_by_name(const RangeVar *name, const DcDdlPartition *partition)
 
 	run_ddl_done(OidIsValid(relid) && compat_has_locked(relid, AccessExclusiveLock) &&
 					 get_rel_relispartition(relid) == partition->attached &&
-					 (!partition->attached || get_partition_parent(relid, true) == partition->parent),
+					 (!partition->attached || relation_partition_parent(relid) == partition->parent),
 				 name->relname);
 	return relid;
 }

@@ -25,6 +25,7 @@
 
 #include "access/genam.h"
 #include "access/table.h"
+#include "base/relopen.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_trigger.h"
 #include "catalog/pg_type.h"
@@ -139,8 +140,8 @@ layout_fill(DcCounter *counter, DcShapeProblem *problem)
 	uint32 generation = counter->generation;
 	bool stock = counter_is_stock(counter);
 	const DcShape *shape = layout_shape(DC_TABLE_SHARDS, stock);
-	Relation totals = table_open(counter->relid, NoLock);
-	Relation shards = table_open(counter->row.shards, NoLock);
+	Relation totals = table_open_present(counter->relid, NoLock);
+	Relation shards = table_open_present(counter->row.shards, NoLock);
 	char *bad = NULL;
 
 	if (!shape_fits(totals, &totals_shape, &counter->totals, problem))
@@ -183,7 +184,7 @@ Relation
 counter_direct_open(DcCounter *counter, DcCounterTable table)
 {
 	bool totals = table == DC_TABLE_TOTALS;
-	Relation rel = table_open(totals ? counter->relid : counter->row.shards, NoLock);
+	Relation rel = table_open_present(totals ? counter->relid : counter->row.shards, NoLock);
 
 	counter_layout(counter);
 	if (RelationGetRelid(rel) != (totals ? counter->relid : counter->row.shards) ||
@@ -219,7 +220,7 @@ counter_check_deferred(const DcCounter *counter, bool totals)
 
 	if (!(totals ? counter->totals_deferred : counter->shards_deferred))
 		return;
-	rel = table_open(relid, NoLock);
+	rel = table_open_present(relid, NoLock);
 	trigger = deferred_trigger(rel);
 	if (trigger != NULL)
 		ereport(ERROR,

@@ -52,8 +52,8 @@
 #include "base/guc.h"
 #include "base/lockclass.h"
 #include "base/relcached.h"
+#include "base/relopen.h"
 #include "base/roles.h"
-#include "catalog/pg_inherits.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "table/ownercode.h"
@@ -324,10 +324,7 @@ find_members(DcFound *found, List *roots)
 	found->nroots = -1;	 /* if this fails it is to be done again */
 	found->valid = true; /* an invalidation from here on resets it */
 	foreach(lc, roots)
-	{
-		if (relation_may_have_children(lfirst_oid(lc)))
-			members = list_concat_unique_oid(members, find_all_inheritors(lfirst_oid(lc), NoLock, NULL));
-	}
+		members = list_concat_unique_oid(members, relation_members(lfirst_oid(lc), NoLock));
 	relcached_set_oids(&found->members, &found->nmembers, members);
 	found->nroots = list_length(roots);
 	found->looked = false;

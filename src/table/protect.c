@@ -43,6 +43,7 @@
 #include "access/table.h"
 #include "base/compat.h"
 #include "base/hooks.h"
+#include "base/relopen.h"
 #include "base/runas.h"
 #include "catalog/dependency.h"
 #include "catalog/partition.h"
@@ -140,7 +141,7 @@ is_whole(const DcCounterRow *row)
 void
 protect_create(const DcCounterRow *row)
 {
-	List *members = find_all_inheritors(row->counter, NoLock, NULL);
+	List *members = relation_members(row->counter, NoLock);
 	ListCell *lc;
 
 	if (!is_whole(row) && OidIsValid(get_extension_oid("citus", true)))
@@ -172,7 +173,7 @@ protect_create_partition(Oid relid)
 	if (member_find(relid, &row, &root) != DC_MEMBER_TOTALS ||
 		OidIsValid(get_extension_oid("citus", true)))
 		return;
-	members = find_all_inheritors(relid, NoLock, NULL);
+	members = relation_members(relid, NoLock);
 	foreach(lc, members)
 		create_truncate(lfirst_oid(lc), true);
 }
@@ -188,7 +189,7 @@ protect_create_bound(const DcCounterRow *row)
 
 	if (OidIsValid(get_extension_oid("citus", true)))
 		return;
-	foreach(lc, find_all_inheritors(row->shards, NoLock, NULL))
+	foreach(lc, relation_members(row->shards, NoLock))
 		create_truncate(lfirst_oid(lc), true);
 }
 
@@ -334,7 +335,9 @@ is_truncated_too(Oid relid)
 
 	if (!ConditionalLockRelationOid(relid, AccessShareLock))
 		return false;
-	rel = table_open(relid, NoLock);
+	rel = try_table_open(relid, NoLock);
+	if (rel == NULL)
+		return false; /* dropped while event triggers were off */
 	locked = CheckRelationLockedByMe(rel, AccessExclusiveLock, false);
 	table_close(rel, NoLock);
 	return locked && relation_is_empty(relid);
@@ -375,8 +378,8 @@ relation_truncate(Oid relid)
 }
 
 /*
- * relation_is_empty tells whether a table and its partitions have no pages. What is on
- * other servers is not looked at.
+ * relation_is_empty tells whether a table and its partitions have no pages, or are not there
+ * any more. What is on other servers is not looked at.
  */
 bool
 relation_is_empty(Oid relid)
@@ -386,11 +389,13 @@ relation_is_empty(Oid relid)
 	bool empty = true;
 
 	LockRelationOid(relid, AccessShareLock);
-	members = find_all_inheritors(relid, AccessShareLock, NULL);
+	members = relation_members(relid, AccessShareLock);
 	foreach(lc, members)
 	{
-		Relation rel = table_open(lfirst_oid(lc), NoLock);
+		Relation rel = try_table_open(lfirst_oid(lc), NoLock);
 
+		if (rel == NULL)
+			continue; /* dropped while we waited */
 		if (rel->rd_rel->relkind == RELKIND_FOREIGN_TABLE)
 			empty = false;
 		else if (RELKIND_HAS_STORAGE(rel->rd_rel->relkind))

@@ -29,10 +29,10 @@
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "base/compat.h"
+#include "base/relopen.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_index.h"
-#include "catalog/pg_inherits.h"
 #include "table/catalog.h"
 #include "table/shape.h"
 #include "utils/builtins.h"
@@ -350,7 +350,7 @@ child_of(Relation rel)
 	char *name = NULL;
 
 	if (rel->rd_rel->relhassubclass && rel->rd_rel->relkind != RELKIND_PARTITIONED_TABLE)
-		children = find_inheritance_children(RelationGetRelid(rel), NoLock);
+		children = relation_children(RelationGetRelid(rel), NoLock);
 	if (children != NIL)
 	{
 		name = get_rel_name(linitial_oid(children));

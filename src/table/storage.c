@@ -19,9 +19,9 @@
 #include "postgres.h"
 
 #include "base/errors.h"
+#include "base/relopen.h"
 #include "base/runas.h"
 #include "catalog/namespace.h"
-#include "catalog/partition.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
 #include "commands/defrem.h"
@@ -300,11 +300,13 @@ twin_of(Oid relid, Oid root, Oid other)
 
 	if (relid == root)
 		return other;
-	parent = twin_of(get_partition_parent(relid, true), root, other);
+	if (!OidIsValid(relid))
+		return InvalidOid; /* detached meanwhile, as what is above is not locked */
+	parent = twin_of(relation_partition_parent(relid), root, other);
 	if (!OidIsValid(parent) || get_rel_relkind(parent) != RELKIND_PARTITIONED_TABLE)
 		return InvalidOid;
 	bounds = bounds_of(relid);
-	children = find_inheritance_children(parent, AccessShareLock);
+	children = relation_children(parent, AccessShareLock);
 	foreach(lc, children)
 	{
 		char *others = bounds_of(lfirst_oid(lc));

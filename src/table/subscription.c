@@ -32,6 +32,7 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "base/hooks.h"
+#include "base/relopen.h"
 #include "catalog/namespace.h"
 #include "catalog/partition.h"
 #include "catalog/pg_class.h"
@@ -208,7 +209,7 @@ add_relatives(List *tables)
 		if (get_rel_relispartition(relid))
 			all = list_concat_unique_oid(all, get_partition_ancestors(relid));
 		if (get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE)
-			all = list_concat_unique_oid(all, find_all_inheritors(relid, NoLock, NULL));
+			all = list_concat_unique_oid(all, relation_members(relid, NoLock));
 	}
 	return all;
 }

@@ -15,6 +15,7 @@
 #include "base/errors.h"
 #include "base/hooks.h"
 #include "base/interval.h"
+#include "base/relopen.h"
 #include "base/runas.h"
 #include "fmgr.h"
 #include "miscadmin.h"
@@ -304,7 +305,7 @@ lock_own_table(Oid relid, LOCKMODE mode)
 static void
 check_table(Oid relid, const DcShape *shape)
 {
-	Relation rel = table_open(relid, NoLock);
+	Relation rel = table_open_present(relid, NoLock);
 	DcShapeProblem problem;
 	DcTableLayout layout;
 

@@ -10,6 +10,7 @@
 
 #include "access/table.h"
 #include "base/guc.h"
+#include "base/relopen.h"
 #include "base/subxact.h"
 #include "fmgr.h"
 #include "funcapi.h"
@@ -128,8 +129,8 @@ look_for_way(void *arg)
 		return false;
 	if (found->row.totals == DC_TOTALS_DIRECT)
 	{
-		totals = table_open(counter->relid, NoLock);
-		shards = table_open(counter->row.shards, NoLock);
+		totals = table_open_present(counter->relid, NoLock);
+		shards = table_open_present(counter->row.shards, NoLock);
 		reason = totals_problem(counter, totals, shards);
 		table_close(totals, NoLock);
 		table_close(shards, NoLock);

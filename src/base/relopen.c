@@ -1,0 +1,104 @@
+/*
+ * relopen.c
+ *		Tables that may have gone.
+ *
+ * The number of a table is known from a row of a catalog, or from a cache. It may be of a table
+ * that another session drops while this one waits for the lock, or that code of its owner
+ * drops in this session. That is a normal state of a table, for which the server's
+ * functions have an internal error. So they are called for the server's own catalogs and from here
+ * alone (`make lint`): where a table that has gone can be passed over, try_table_open() opens it,
+ * else table_open_present() does.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/table.h"
+#include "base/errors.h"
+#include "base/relopen.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_inherits.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+
+/*
+ * table_open_present opens a table; 42P01 if it has gone.
+ */
+Relation
+table_open_present(Oid relid, LOCKMODE mode)
+{
+	Relation rel = try_table_open(relid, mode);
+
+	if (rel == NULL)
+		relation_missing_error(relid);
+	return rel;
+}
+
+/*
+ * relation_members lists a table, and its partitions or children of all levels, which it locks;
+ * NIL if it has gone. It does not lock the table itself. Without locks, any of them may be gone
+ * when this returns.
+ */
+List *
+relation_members(Oid relid, LOCKMODE mode)
+{
+	List *members;
+
+	if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
+		return NIL;
+	members = list_make1_oid(relid);
+	for (int i = 0; i < list_length(members); i++)
+	{
+		Oid member = list_nth_oid(members, i);
+		List *children = relation_children(member, mode);
+
+		/* a partition has one parent, a child may have several */
+		if (get_rel_relkind(member) == RELKIND_PARTITIONED_TABLE)
+			members = list_concat(members, children);
+		else
+			members = list_concat_unique_oid(members, children);
+		list_free(children);
+	}
+	return members;
+}
+
+/*
+ * relation_children lists the partitions or children of a table, which it locks in the order of
+ * all sessions; NIL if the table has gone. The server's function looks at this row of
+ * pg_class as well, and in the cache it is there then.
+ */
+List *
+relation_children(Oid relid, LOCKMODE mode)
+{
+	HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	bool may = HeapTupleIsValid(tuple) && ((Form_pg_class) GETSTRUCT(tuple))->relhassubclass;
+
+	if (HeapTupleIsValid(tuple))
+		ReleaseSysCache(tuple);
+	return may ? find_inheritance_children(relid, mode) : NIL;
+}
+
+/*
+ * relation_partition_parent returns the table that another one is a partition of, also if that is
+ * being detached concurrently; InvalidOid if it is none any more.
+ */
+Oid
+relation_partition_parent(Oid relid)
+{
+	Relation rel = table_open(InheritsRelationId, AccessShareLock);
+	Oid parent = InvalidOid;
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple tuple;
+
+	ScanKeyInit(&key, Anum_pg_inherits_inhrelid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(relid));
+	scan = systable_beginscan(rel, InheritsRelidSeqnoIndexId, true, NULL, 1, &key);
+	tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple))
+		parent = ((Form_pg_inherits) GETSTRUCT(tuple))->inhparent;
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	return parent;
+}

@@ -1,0 +1,17 @@
+/*
+ * relopen.h
+ *		Tables that may have gone (see relopen.c).
+ */
+#ifndef DC_RELOPEN_H
+#define DC_RELOPEN_H
+
+#include "nodes/pg_list.h"
+#include "storage/lockdefs.h"
+#include "utils/relcache.h"
+
+extern Relation table_open_present(Oid relid, LOCKMODE mode);
+extern List *relation_members(Oid relid, LOCKMODE mode);
+extern List *relation_children(Oid relid, LOCKMODE mode);
+extern Oid relation_partition_parent(Oid relid);
+
+#endif /* DC_RELOPEN_H */
