@@ -161,7 +161,10 @@ ledger_register(const DcLedgerRow *ledger)
 	for (int i = 0; i < 2; i++)
 	{
 		if (!catalog_read(i == 0 ? ledger->ledger : ledger->limits, &row))
-			elog(ERROR, "counter table of a ledger is not registered");
+			ereport(ERROR,
+					(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+					 errmsg("\"%s\" is not a counter table", get_rel_name(i == 0 ? ledger->ledger : ledger->limits)),
+					 errdetail("Its shard table was dropped just now.")));
 		row.ledger = ledger->ledger;
 		catalog_update(&row);
 		protect_create(&row);

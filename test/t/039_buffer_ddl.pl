@@ -57,6 +57,30 @@ sub truncate_waits
 	is(play($node, \%steps, 'x:two x:incr x:b x:swap y:b y:only& x:c y: y:lock y:c y:old y:get x:drop'), 'two 7 0', 'TRUNCATE waits, and truncates another table: what is locked later is not truncated');
 }
 
+# Tables that are dropped while a command waits for them
+sub dropped_meanwhile
+{
+	my %steps = (
+		b => 'BEGIN', c => 'COMMIT', alice => 'SET ROLE alice',
+		create => q{SELECT dc_create('alice.gone', partitions => 2, mode => 'buffered', flush_interval => '1 day')},
+		incr => q{SELECT dc_incr('alice.gone', i::text, 1) FROM generate_series(1, 8) AS i},
+		lock => 'LOCK TABLE alice.gone_p0 IN SHARE MODE',
+		part => 'DROP TABLE alice.gone_p0',
+		all => 'SET client_min_messages = warning; DROP TABLE alice.gone',
+		truncate => 'TRUNCATE alice.gone_p0',
+		index => 'CREATE INDEX CONCURRENTLY ON alice.gone_p1 (updated_at)',
+		reset => 'RESET ROLE');
+
+	play($node, \%steps, 'x:alice y:alice x:create y:incr x:b x:lock y:truncate&');
+	waits($node, 'y');
+	like(play($node, \%steps, 'x:part x:c y:'), qr/^ERROR 42P01\b/, 'TRUNCATE waits for a partition, which is dropped');
+	play($node, \%steps, 'x:b x:all y:index&');
+	waits($node, 'y');
+	like(play($node, \%steps, 'x:c y:'), qr/^ERROR 42P01\b/, 'CREATE INDEX waits for a table, which is dropped');
+	play($node, \%steps, 'x:reset y:reset');
+	return;
+}
+
 # changed(NAME, STATEMENTS, EXPECTED [, TABLE [, SQLSTATE]]): a new table "t" with 5 in memory
 # for key "a"; its value after statements, and once more after a flush
 sub changed
@@ -97,6 +121,7 @@ sub test_ddl
 	changed('dc_reset() by PREPARE TRANSACTION, rolled back', q{BEGIN; SELECT dc_reset('t', 'a'), dc_incr('t', 'a', 3); PREPARE TRANSACTION 'x'; ROLLBACK PREPARED 'x'}, 5);
 	changed('TRUNCATE in DO with COMMIT', q{DO $$ BEGIN PERFORM dc_incr('t', 'a', 7); COMMIT; TRUNCATE t, t_shard; COMMIT; PERFORM dc_incr('t', 'a', 2); COMMIT; TRUNCATE t, t_shard; ROLLBACK; END $$}, 2);
 	truncate_waits();
+	dropped_meanwhile();
 	changed('DROP and a new table', "DROP TABLE t; $new", 0);
 	changed('DROP and a new table in one transaction', "BEGIN; DROP TABLE t, t_shard; $new; SELECT dc_incr('t', 'a', 1); COMMIT", 1);
 	changed('dc_drop() and a new table', "SELECT dc_drop('t'); $new", 0);
