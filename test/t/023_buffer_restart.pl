@@ -43,6 +43,11 @@ sub one_round
 
 	$node->poll_query_until('postgres', "SELECT min(dc_get('lazy', 'client $round.' || i)) > $until AND min(dc_get('sync', 'client $round.' || i)) > 0 FROM generate_series(1, 6) AS i")
 	  or die 'no progress';
+	# A pgbench that is refused a connection says no numbers.
+	foreach my $counter (keys %load)
+	{
+		$node->poll_query_until('postgres', "SELECT dc_get('$counter', 'load') > " . ($most{"$counter load"} // 0)) or die "no load on $counter";
+	}
 	my $flush = start_job($node, 'postgres', file_of('flush.sql', q{SELECT dc_flush(c) FROM unnest('{a,lazy,parts,sync}'::regclass[]) AS c}));
 	if ($smart)
 	{
