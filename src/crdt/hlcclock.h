@@ -1,0 +1,18 @@
+/*
+ * hlcclock.h
+ *		This database's hybrid logical clock, and its name (see hlcclock.c).
+ */
+#ifndef DC_HLCCLOCK_H
+#define DC_HLCCLOCK_H
+
+#include "c.h"
+
+/* Settings. */
+extern char *dc_node_setting; /* dcounter.node; "" if there is none */
+extern int dc_clock_drift;	  /* ms that a stamp may be ahead */
+
+extern const char *node_name(void);
+extern int64 hlc_clock_next(int64 seen);
+extern void hlc_clock_observe(int64 time);
+
+#endif /* DC_HLCCLOCK_H */
