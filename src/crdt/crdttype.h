@@ -11,7 +11,7 @@
 
 extern const CrdtType *crdt_type_of(Oid type);
 extern CrdtBytes crdt_bytes_of(Datum value);
-extern Datum crdt_datum(const CrdtType *type, CrdtBuf *buf);
+extern Datum crdt_datum(CrdtBuf *buf);
 extern Datum crdt_merge_datums(const CrdtType *type, Datum a, Datum b);
 extern CrdtString crdt_text_arg(FunctionCallInfo fcinfo, int argno);
 extern CrdtString crdt_node_arg(FunctionCallInfo fcinfo, int argno);
