@@ -29,19 +29,30 @@ SELECT dc_merge(a, dc_delta(b, a)) = b AS delta FROM (SELECT a, dc_set_as(a, '2'
 -- Text forms
 SELECT '{"node": "n", "time": 1, "value": {"b":1,"a":2}}'::dc_lww, '{}'::dc_lww, '{"values": [{"value": "x", "dots": {"n": [1]}}], "seen": {"n": 1}}'::dc_mvreg;
 SELECT '{"value": 1, "time": 5, "node": "a"}'::dc_lww::jsonb -> 'value';
-SELECT '[]'::dc_lww;
-SELECT '{"value": 1}'::dc_lww;
-SELECT '{"value": 1, "time": 1}'::dc_lww;
-SELECT '{"value": 1, "time": -1, "node": "a"}'::dc_lww;
-SELECT '{"value": 1, "time": 253402300800000000, "node": "a"}'::dc_lww;
-SELECT '{"value": 1, "time": 1, "node": 5}'::dc_lww;
-SELECT '{"value": 1, "time": 1, "node": "a", "x": 1}'::dc_lww;
-SELECT '{"values": [{"value": 1}], "seen": {"n": 1}}'::dc_mvreg;
-SELECT '{"values": [1], "seen": {"n": 1}}'::dc_mvreg;
-SELECT '{"values": {}, "seen": {}}'::dc_mvreg;
-SELECT '{"values": [{"value": 1, "dots": {"n": [1]}}, {"value": 1, "dots": {"n": [2]}}], "seen": {"n": 2}}'::dc_mvreg;
-SELECT '{"time": 1}'::dc_hlc;
-SELECT '{"time": 1, "node": "a", "value": 1}'::dc_hlc;
+CREATE FUNCTION pg_temp.wrong(type text, value text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	detail text;
+BEGIN
+	EXECUTE format('SELECT %L::%s', value, type);
+	RETURN 'nothing';
+EXCEPTION WHEN invalid_text_representation THEN
+	GET STACKED DIAGNOSTICS detail = PG_EXCEPTION_DETAIL;
+	RETURN detail;
+END $$;
+SELECT value, pg_temp.wrong(type, value) FROM (VALUES
+	('dc_lww', '[]'),
+	('dc_lww', '{"value": 1}'),
+	('dc_lww', '{"value": 1, "time": 1}'),
+	('dc_lww', '{"value": 1, "time": -1, "node": "a"}'),
+	('dc_lww', '{"value": 1, "time": 253402300800000000, "node": "a"}'),
+	('dc_lww', '{"value": 1, "time": 1, "node": 5}'),
+	('dc_lww', '{"value": 1, "time": 1, "node": "a", "x": 1}'),
+	('dc_mvreg', '{"values": [{"value": 1}], "seen": {"n": 1}}'),
+	('dc_mvreg', '{"values": [1], "seen": {"n": 1}}'),
+	('dc_mvreg', '{"values": {}, "seen": {}}'),
+	('dc_mvreg', '{"values": [{"value": 1, "dots": {"n": [1]}}, {"value": 1, "dots": {"n": [2]}}], "seen": {"n": 2}}'),
+	('dc_hlc', '{"time": 1}'),
+	('dc_hlc', '{"time": 1, "node": "a", "value": 1}')) AS v (type, value);
 
 -- Stamps are in one order.
 SELECT h FROM unnest(ARRAY['{"time": 2, "node": "a"}', '{"time": 1, "node": "b"}', '{"time": 1, "node": "a"}', '{"time": 1, "node": "b"}']::dc_hlc[]) AS h ORDER BY h;

@@ -44,28 +44,39 @@ SELECT s, count(*) FROM unnest(ARRAY['["b", "a"]', '["a", "b", "a"]', '[]']::dc_
 SELECT '{"seen": {"b": [[2, 3], [9, 9]], "a": 7}, "elements": {"y": {"b": [9, 2]}, "x": {"a": [5], "b": [3]}}}'::dc_orset;
 SELECT '{"elements": {}, "seen": {"a": [[1, 7]]}}'::dc_orset;
 SELECT dc_add(dc_orset(), 'a', 'n')::jsonb -> 'elements', dc_add(dc_gset(), 'a')::jsonb;
-SELECT '["a", 1]'::dc_gset;
-SELECT '{}'::dc_gset;
-SELECT '"a"'::dc_gset;
-SELECT '{}'::dc_orset;
-SELECT '{"elements": {}, "seen": {}, "more": 1}'::dc_orset;
-SELECT '{"elements": [], "seen": {}}'::dc_orset;
-SELECT '{"elements": {"a": {}}, "seen": {}}'::dc_orset;
-SELECT '{"elements": {"a": {"n": []}}, "seen": {"n": 1}}'::dc_orset;
-SELECT '{"elements": {"a": {"n": [1]}}, "seen": {}}'::dc_orset;
-SELECT '{"elements": {"a": {"n": [2]}}, "seen": {"n": 1}}'::dc_orset;
-SELECT '{"elements": {"a": {"n": [0]}}, "seen": {"n": 1}}'::dc_orset;
-SELECT '{"elements": {"a": {"n": [1, 1]}}, "seen": {"n": 1}}'::dc_orset;
-SELECT '{"elements": {"a": {"n": 1}}, "seen": {"n": 1}}'::dc_orset;
-SELECT '{"elements": {"a": [1]}, "seen": {"n": 1}}'::dc_orset;
-SELECT '{"elements": {}, "seen": {"n": 0}}'::dc_orset;
-SELECT '{"elements": {}, "seen": {"n": []}}'::dc_orset;
-SELECT '{"elements": {}, "seen": {"n": [[1, 2], [3, 4]]}}'::dc_orset;
-SELECT '{"elements": {}, "seen": {"n": [[3, 2]]}}'::dc_orset;
-SELECT '{"elements": {}, "seen": {"n": [[0, 2]]}}'::dc_orset;
-SELECT '{"elements": {}, "seen": {"n": [1, 2]}}'::dc_orset;
-SELECT '{"elements": {}, "seen": {"n": "1"}}'::dc_orset;
-SELECT '{"elements": {}, "seen": {"": 1}}'::dc_orset;
+CREATE FUNCTION pg_temp.wrong(type text, value text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	detail text;
+BEGIN
+	EXECUTE format('SELECT %L::%s', value, type);
+	RETURN 'nothing';
+EXCEPTION WHEN invalid_text_representation THEN
+	GET STACKED DIAGNOSTICS detail = PG_EXCEPTION_DETAIL;
+	RETURN detail;
+END $$;
+SELECT value, pg_temp.wrong(type, value) FROM (VALUES
+	('dc_gset', '["a", 1]'),
+	('dc_gset', '{}'),
+	('dc_gset', '"a"'),
+	('dc_orset', '{}'),
+	('dc_orset', '{"elements": {}, "seen": {}, "more": 1}'),
+	('dc_orset', '{"elements": [], "seen": {}}'),
+	('dc_orset', '{"elements": {"a": {}}, "seen": {}}'),
+	('dc_orset', '{"elements": {"a": {"n": []}}, "seen": {"n": 1}}'),
+	('dc_orset', '{"elements": {"a": {"n": [1]}}, "seen": {}}'),
+	('dc_orset', '{"elements": {"a": {"n": [2]}}, "seen": {"n": 1}}'),
+	('dc_orset', '{"elements": {"a": {"n": [0]}}, "seen": {"n": 1}}'),
+	('dc_orset', '{"elements": {"a": {"n": [1, 1]}}, "seen": {"n": 1}}'),
+	('dc_orset', '{"elements": {"a": {"n": 1}}, "seen": {"n": 1}}'),
+	('dc_orset', '{"elements": {"a": [1]}, "seen": {"n": 1}}'),
+	('dc_orset', '{"elements": {}, "seen": {"n": 0}}'),
+	('dc_orset', '{"elements": {}, "seen": {"n": []}}'),
+	('dc_orset', '{"elements": {}, "seen": {"n": [[1, 2], [3, 4]]}}'),
+	('dc_orset', '{"elements": {}, "seen": {"n": [[3, 2]]}}'),
+	('dc_orset', '{"elements": {}, "seen": {"n": [[0, 2]]}}'),
+	('dc_orset', '{"elements": {}, "seen": {"n": [1, 2]}}'),
+	('dc_orset', '{"elements": {}, "seen": {"n": "1"}}'),
+	('dc_orset', '{"elements": {}, "seen": {"": 1}}')) AS v (type, value);
 
 -- Limits
 SELECT dc_add('{"elements": {}, "seen": {"n": 9223372036854775807}}'::dc_orset, 'a', 'n');
