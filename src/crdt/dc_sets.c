@@ -50,7 +50,7 @@ dc_orset(PG_FUNCTION_ARGS)
 Datum
 dc_add_gset(PG_FUNCTION_ARGS)
 {
-	return set_datum_add(PG_GETARG_DATUM(0), crdt_element_arg(fcinfo, 1), (CrdtString){NULL, 0});
+	return set_add(fcinfo, crdt_element_arg(fcinfo, 1), (CrdtString){NULL, 0});
 }
 
 /*
@@ -60,7 +60,7 @@ dc_add_gset(PG_FUNCTION_ARGS)
 Datum
 dc_add_orset(PG_FUNCTION_ARGS)
 {
-	return set_datum_add(PG_GETARG_DATUM(0), crdt_element_arg(fcinfo, 1), crdt_node_arg(fcinfo, 2));
+	return set_add(fcinfo, crdt_element_arg(fcinfo, 1), crdt_node_arg(fcinfo, 2));
 }
 
 /*
@@ -69,7 +69,7 @@ dc_add_orset(PG_FUNCTION_ARGS)
 Datum
 dc_remove(PG_FUNCTION_ARGS)
 {
-	return set_datum_remove(PG_GETARG_DATUM(0), crdt_element_arg(fcinfo, 1));
+	return set_remove(fcinfo, crdt_element_arg(fcinfo, 1));
 }
 
 /*
@@ -78,19 +78,19 @@ dc_remove(PG_FUNCTION_ARGS)
 Datum
 dc_reset_orset(PG_FUNCTION_ARGS)
 {
-	return set_datum_reset(PG_GETARG_DATUM(0));
+	return set_reset(PG_GETARG_DATUM(0));
 }
 
 Datum
 dc_contains_gset(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_BOOL(set_datum_contains(PG_GETARG_DATUM(0), crdt_element_arg(fcinfo, 1)));
+	PG_RETURN_BOOL(set_contains(PG_GETARG_DATUM(0), crdt_element_arg(fcinfo, 1)));
 }
 
 Datum
 dc_contains_orset(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_BOOL(set_datum_contains(PG_GETARG_DATUM(0), crdt_element_arg(fcinfo, 1)));
+	PG_RETURN_BOOL(set_contains(PG_GETARG_DATUM(0), crdt_element_arg(fcinfo, 1)));
 }
 
 /* Elements one after the other, of either kind of set. */
@@ -142,13 +142,13 @@ elements_array(CrdtBytes state, bool dotted)
 Datum
 dc_value_gset(PG_FUNCTION_ARGS)
 {
-	return elements_array(set_datum_bytes(PG_GETARG_DATUM(0)), false);
+	return elements_array(set_bytes(PG_GETARG_DATUM(0)), false);
 }
 
 Datum
 dc_value_orset(PG_FUNCTION_ARGS)
 {
-	return elements_array(set_datum_bytes(PG_GETARG_DATUM(0)), true);
+	return elements_array(set_bytes(PG_GETARG_DATUM(0)), true);
 }
 
 /*
@@ -162,7 +162,7 @@ elements_rows(FunctionCallInfo fcinfo, bool dotted)
 	CrdtString element;
 
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
-	open_elements(&elements, set_datum_bytes(PG_GETARG_DATUM(0)), dotted);
+	open_elements(&elements, set_bytes(PG_GETARG_DATUM(0)), dotted);
 	while (next_element(&elements, &element))
 	{
 		Datum value = crdt_string_datum(element);

@@ -29,6 +29,7 @@
 
 #include "crdt/setexpanded.h"
 
+#include "common/hashfn.h"
 #include "crdt/gset.h"
 #include "crdt/setstate.h"
 #include "miscadmin.h"
@@ -38,8 +39,11 @@
 /* With this many changes logged, the next object gets a core of its own. */
 #define MAX_LOG 64
 
-/* A value of fewer bytes stays flat: that is as fast, and takes less memory. */
-#define LEAST_BYTES 1024
+/*
+ * A value of fewer bytes stays flat. Objects cost a microsecond if there is only one
+ * change, which is little of what a larger set costs.
+ */
+#define LEAST_BYTES 256
 
 typedef struct Core
 {
@@ -318,42 +322,66 @@ flat_step(CrdtBuf *out, CrdtBytes state, const Step *step)
 }
 
 /*
- * change_flat makes a change to a flat value. One that does not change can nevertheless become
- * an object: a loop may go on with it, and should not search it each time.
+ * came_last tells whether the last value that a call did not change was this one. It may
+ * say so of another that has the same hash.
  */
-static Datum
-change_flat(Datum value, const Step *step)
+static bool
+came_last(FmgrInfo *flinfo, Datum value)
 {
-	CrdtBytes state = crdt_bytes_of(value);
-	Object *object;
-	MemoryContext before;
+	Pointer bytes = DatumGetPointer(value);
+	uint64 hash = DatumGetUInt32(hash_any((unsigned char *) bytes, (int) VARSIZE_ANY(bytes))) + UINT64CONST(1);
+	uint64 *last = flinfo->fn_extra;
+	bool same;
 
-	if (state.len < LEAST_BYTES)
-	{
-		CrdtBuf buf = {NULL, 0, 0};
-
-		return flat_step(&buf, state, step) ? crdt_datum(&buf) : value;
-	}
-	object = new_object();
-	before = MemoryContextSwitchTo(object->header.eoh_context);
-	if (!flat_step(&object->flat, state, step))
-		crdt_put_bytes(&object->flat, state.data, state.len);
-	MemoryContextSwitchTo(before);
-	check_size(&object->flat);
-	return EOHPGetRWDatum(&object->header);
+	if (last == NULL)
+		flinfo->fn_extra = last = MemoryContextAllocZero(flinfo->fn_mcxt, sizeof(uint64));
+	same = *last == hash;
+	*last = hash;
+	return same;
 }
 
 /*
- * change makes a change to any value. The value that came in stays as it is, unless it was
+ * change_flat makes a change to a flat value. One that does not change becomes an object,
+ * too, as a loop may go on with it and should not search it each time. But one that is
+ * compressed or stored elsewhere is returned itself at first, for an UPDATE stores it as
+ * it is; an object, if it comes once more.
+ */
+static Datum
+change_flat(FmgrInfo *flinfo, Datum value, const Step *step)
+{
+	CrdtBytes state = crdt_bytes_of(value);
+	CrdtBuf buf = {NULL, 0, 0};
+	MemoryContext before;
+	Object *object;
+	bool changed;
+
+	if (state.len < LEAST_BYTES)
+		return flat_step(&buf, state, step) ? crdt_datum(&buf) : value;
+	object = new_object();
+	before = MemoryContextSwitchTo(object->header.eoh_context);
+	changed = flat_step(&object->flat, state, step);
+	if (!changed)
+		crdt_put_bytes(&object->flat, state.data, state.len);
+	MemoryContextSwitchTo(before);
+	check_size(&object->flat);
+	if (changed || !VARATT_IS_EXTENDED(DatumGetPointer(value)) || came_last(flinfo, value))
+		return EOHPGetRWDatum(&object->header);
+	MemoryContextDelete(object->header.eoh_context);
+	return value;
+}
+
+/*
+ * change makes a change to the first argument, any value. It stays as it is, unless it was
  * handed over for writing.
  */
 static Datum
-change(Datum value, const Step *step)
+change(FunctionCallInfo fcinfo, const Step *step)
 {
+	Datum value = PG_GETARG_DATUM(0);
 	Object *object;
 
 	if (!is_object(value))
-		return change_flat(value, step);
+		return change_flat(fcinfo->flinfo, value, step);
 	object = object_of(value);
 	(void) object_state(object);
 	/* Of the only object, the log has nothing to tell. */
@@ -373,32 +401,33 @@ change(Datum value, const Step *step)
 }
 
 /*
- * set_datum_add adds an element to a dc_gset, or on behalf of a node to a dc_orset.
+ * set_add adds an element to the first argument: to a dc_gset, or on behalf of a node to
+ * a dc_orset.
  */
 Datum
-set_datum_add(Datum value, CrdtString element, CrdtString node)
+set_add(FunctionCallInfo fcinfo, CrdtString element, CrdtString node)
 {
 	Step step = {element, node, false};
 
-	return change(value, &step);
+	return change(fcinfo, &step);
 }
 
 /*
- * set_datum_remove removes an element from a dc_orset.
+ * set_remove removes an element from the first argument, a dc_orset.
  */
 Datum
-set_datum_remove(Datum value, CrdtString element)
+set_remove(FunctionCallInfo fcinfo, CrdtString element)
 {
 	Step step = {element, {NULL, 0}, true};
 
-	return change(value, &step);
+	return change(fcinfo, &step);
 }
 
 /*
- * set_datum_reset removes all elements from a dc_orset. What is left is small, and flat.
+ * set_reset removes all elements from a dc_orset. What is left is small, and flat.
  */
 Datum
-set_datum_reset(Datum value)
+set_reset(Datum value)
 {
 	CrdtBuf buf = {NULL, 0, 0};
 	Object *object = is_object(value) ? object_of(value) : NULL;
@@ -406,15 +435,15 @@ set_datum_reset(Datum value)
 	if (object != NULL && object->core != NULL)
 		setstate_encode_reset(&buf, object_state(object));
 	else
-		dots_reset(&buf, set_datum_bytes(value));
+		dots_reset(&buf, set_bytes(value));
 	return crdt_datum(&buf);
 }
 
 /*
- * set_datum_contains tells whether a set has an element.
+ * set_contains tells whether a set has an element.
  */
 bool
-set_datum_contains(Datum value, CrdtString element)
+set_contains(Datum value, CrdtString element)
 {
 	CrdtBytes state;
 
@@ -425,10 +454,10 @@ set_datum_contains(Datum value, CrdtString element)
 }
 
 /*
- * set_datum_bytes is a value's bytes, only to be read, and only as long as it stays as it is.
+ * set_bytes is a value's bytes, only to be read, and only as long as it stays as it is.
  */
 CrdtBytes
-set_datum_bytes(Datum value)
+set_bytes(Datum value)
 {
 	return is_object(value) ? object_bytes(object_of(value)) : crdt_bytes_of(value);
 }

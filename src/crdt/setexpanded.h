@@ -8,10 +8,10 @@
 
 #include "crdt/crdttype.h"
 
-extern CrdtBytes set_datum_bytes(Datum value);
-extern bool set_datum_contains(Datum value, CrdtString element);
-extern Datum set_datum_add(Datum value, CrdtString element, CrdtString node);
-extern Datum set_datum_remove(Datum value, CrdtString element);
-extern Datum set_datum_reset(Datum value);
+extern CrdtBytes set_bytes(Datum value);
+extern bool set_contains(Datum value, CrdtString element);
+extern Datum set_add(FunctionCallInfo fcinfo, CrdtString element, CrdtString node);
+extern Datum set_remove(FunctionCallInfo fcinfo, CrdtString element);
+extern Datum set_reset(Datum value);
 
 #endif /* DC_SETEXPANDED_H */
