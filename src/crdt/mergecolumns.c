@@ -188,12 +188,7 @@ merge_datums(const MergeColumn *column, Datum old, Datum new, bool *is_old, bool
 	if (column->state == NULL)
 		merged = DirectFunctionCall2(dc_hll_union, old, new);
 	else
-	{
-		CrdtBuf buf = {NULL, 0, 0};
-
-		column->state->merge(&buf, crdt_bytes_of(old), crdt_bytes_of(new));
-		merged = crdt_datum(column->state, &buf);
-	}
+		merged = crdt_merge_datums(old, new);
 	*is_old = datum_image_eq(merged, old, false, -1);
 	*is_new = !*is_old && datum_image_eq(merged, new, false, -1);
 	return *is_old ? old : *is_new ? new

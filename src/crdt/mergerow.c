@@ -366,7 +366,8 @@ with_identities(const MergeTable *table, TriggerData *data, const Passing *pass)
 	}
 	if (identities.n == 0)
 		return data->tg_newslot;
-	slot = MakeSingleTupleTableSlot(RelationGetDescr(data->tg_relation), &TTSOpsHeapTuple);
+	/* which is of this call alone: no descriptor that would have to be released */
+	slot = MakeSingleTupleTableSlot(CreateTupleDescCopy(RelationGetDescr(data->tg_relation)), &TTSOpsHeapTuple);
 	ExecStoreHeapTuple(replaced(data->tg_newtuple, data->tg_relation, &identities), slot, false);
 	return slot;
 }
@@ -510,7 +511,7 @@ new_stamp(int64 seen)
 	CrdtBuf buf = {NULL, 0, 0};
 
 	hlc_encode(&buf, &stamp);
-	return crdt_datum(&crdt_hlc, &buf);
+	return crdt_datum(&buf);
 }
 
 /*
