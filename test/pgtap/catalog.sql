@@ -69,6 +69,13 @@ INSERT INTO expected VALUES
 	('dcounter.totals_way(counter regclass, OUT totals text, OUT compacted_because text)', 'record', 'volatile', 'unsafe', false, 1000, 0),
 	('dcounter.on_counter_truncate()', 'trigger', 'volatile', 'unsafe', false, 10, 0),
 	('dcounter.on_counter_delete()', 'trigger', 'volatile', 'unsafe', false, 10, 0);
+-- Stamps of the hybrid logical clock
+INSERT INTO expected VALUES
+	('public.dc_node()', 'text', 'stable', 'safe', false, 1, 0),
+	('public.dc_hlc_now()', 'dc_hlc', 'volatile', 'unsafe', false, 20, 0),
+	('public.dc_hlc_after(stamp dc_hlc)', 'dc_hlc', 'volatile', 'unsafe', true, 20, 0),
+	('public.dc_hlc_time(stamp dc_hlc)', 'timestamp with time zone', 'immutable', 'safe', true, 1, 0),
+	('public.dc_hlc_node(stamp dc_hlc)', 'text', 'immutable', 'safe', true, 1, 0);
 -- Increments that count once
 INSERT INTO expected VALUES
 	('public.dc_incr_once_many(counter regclass, keys anycompatiblearray, deltas bigint[], op_ids text[])', 'bigint', 'volatile', 'unsafe', false, 100, 0),
@@ -297,7 +304,7 @@ SELECT is((SELECT extversion FROM pg_extension WHERE extname = 'dcounter'), (SEL
 SELECT is((SELECT extrelocatable FROM pg_extension WHERE extname = 'dcounter'), false, 'not relocatable');
 SELECT isnt((SELECT comment FROM pg_available_extensions WHERE name = 'dcounter'), NULL, 'the extension has a comment');
 SELECT set_eq($$SELECT unnest(extconfig)::regclass::text AS t, unnest(extcondition) AS c FROM pg_extension WHERE extname = 'dcounter'$$,
-	$$VALUES ('dcounter.counter', ''), ('dcounter.op_slot', ''), ('dcounter.ledger', ''), ('dcounter.counter_events', ''), ('dcounter.changed_key', ''), ('dcounter.outbox_seq', ''),
+	$$VALUES ('dcounter.counter', ''), ('dcounter.op_slot', ''), ('dcounter.ledger', ''), ('dcounter.counter_events', ''), ('dcounter.changed_key', ''), ('dcounter.outbox_seq', ''), ('dcounter.hlc_clock', ''),
 		('dcounter.consumer', ''), ('dcounter.consumer_id', ''), ('dcounter.consumer_member', ''), ('dcounter.consumer_retry', ''), ('dcounter.source', ''), ('dcounter.source_state', ''),
 		('dcounter.mark', ''), ('dcounter.mark_value', '')
 	UNION ALL SELECT 'dcounter.outbox_' || i, '' FROM generate_series(0, 7) i$$, 'settings and state are dumped, and nothing else is');
@@ -306,7 +313,7 @@ SELECT set_eq(
 		AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'dcounter') AND classid <> 'pg_proc'::regclass
 		AND classid <> 'pg_type'::regclass$$,
 	(SELECT array_agg('table dcounter.outbox_' || i) FROM generate_series(0, 7) i) ||
-	ARRAY['schema dcounter', 'sequence dcounter.outbox_seq', 'table dcounter.outbox', 'table dcounter.outbox_ring', 'sequence dcounter.consumer_id', 'table dcounter.consumer', 'table dcounter.consumer_member', 'table dcounter.consumer_retry', 'view dc_dead_letters',
+	ARRAY['schema dcounter', 'sequence dcounter.outbox_seq', 'sequence dcounter.hlc_clock', 'table dcounter.outbox', 'table dcounter.outbox_ring', 'sequence dcounter.consumer_id', 'table dcounter.consumer', 'table dcounter.consumer_member', 'table dcounter.consumer_retry', 'view dc_dead_letters',
 		'table dcounter.counter', 'table dcounter.ledger', 'table dcounter.op_slot', 'table dcounter.buffer_restored', 'view dc_stat_buffer', 'table dcounter.counter_events', 'table dcounter.changed_key', 'view dc_stat_outbox', 'view dc_stat_consumers', 'view dc_stat_counters', 'view dc_stat_shards', 'view dc_stat_memory', 'view dc_stat_hot_keys', 'view dc_stat_worker', 'table dcounter.source', 'table dcounter.source_state', 'table dcounter.drift', 'sequence dcounter.drift_id_seq', 'table dcounter.mark', 'table dcounter.mark_value', 'view dc_marks', 'view dc_stat_drift', 'view dc_drifts', 'event trigger dcounter_drop', 'event trigger dcounter_ddl', 'event trigger dcounter_begin', 'view dc_tables',
 		'cast from bytea to dc_cms', 'cast from dc_cms to bytea', 'operator ||(dc_cms,dc_cms)',
 		'cast from bytea to dc_topk', 'cast from dc_topk to bytea', 'operator ||(dc_topk,dc_topk)',
