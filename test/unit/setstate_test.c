@@ -7,12 +7,28 @@
 
 #include "crdt/gset.h"
 
+#include <sanitizer/lsan_interface.h>
+#include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "unit.h"
 
 #define MAX_CHANGES 64
+
+#undef malloc
+
+/* The allocation that fails, counted from now; 0 is none. */
+static int failing_at = 0;
+static jmp_buf failed;
+
+void *
+failing_malloc(size_t size)
+{
+	if (failing_at > 0 && --failing_at == 0)
+		longjmp(failed, 1);
+	return malloc(size);
+}
 
 static uint64_t seed = 42;
 
@@ -467,6 +483,64 @@ test_hostile(void)
 	crdt_buf_free(&empty);
 }
 
+/*
+ * Without memory at the n-th allocation, a change leaves the state as it was. What it has
+ * taken so far is the memory context's, which is not here.
+ */
+static bool
+fail_once(SetState *state, const CrdtBuf *value, int n, CrdtString element, CrdtString node)
+{
+	volatile bool fails = false;
+
+	__lsan_disable();
+	if (setjmp(failed) == 0)
+	{
+		failing_at = n;
+		(void) setstate_add(state, element, node, NULL);
+	}
+	else
+		fails = true;
+	failing_at = 0;
+	__lsan_enable();
+	return fails && is_value(state, value);
+}
+
+static void
+test_memory(void)
+{
+	bool right = true;
+	int failures = 0;
+
+	for (int i = 0; i < 300; i++)
+	{
+		CrdtKind kind = i % 2 == 0 ? CRDT_GSET : CRDT_ORSET;
+		CrdtBuf value = random_value(kind, 100, 4);
+		SetState *state = setstate_load(crdt_bytes(&value));
+		CrdtString element = string_of("an element that is new");
+		CrdtString node = string_of(i % 3 == 0 ? "node 1" : "a node that is new");
+
+		/* there are gaps, or not */
+		for (int j = 0; kind == CRDT_ORSET && j < i / 2; j++)
+		{
+			char name[40];
+
+			random_element(name, 100);
+			(void) setstate_remove(state, string_of(name), NULL);
+			flat_remove(&value, string_of(name));
+		}
+		for (int n = 1; !setstate_contains(state, element); n++)
+		{
+			right &= fail_once(state, &value, n, element, node) || setstate_contains(state, element);
+			failures++;
+		}
+		flat_add(&value, element, node);
+		right &= is_value(state, &value);
+		setstate_free(state);
+		crdt_buf_free(&value);
+	}
+	ok(right && failures > 600, "a change for which there is no memory is not made");
+}
+
 int
 main(void)
 {
@@ -476,5 +550,6 @@ main(void)
 	test_long();
 	test_limits();
 	test_hostile();
+	test_memory();
 	return done_testing();
 }
