@@ -9,7 +9,7 @@
  * length and bytes; nodes and elements are in order of their bytes (crdt_compare()).
  *
  * Bytes from outside go through a type's check function, which reads nothing before it
- * has seen that it is there, and takes no memory. All other functions trust a value that
+ * has seen that it is there, and takes memory for no more than was there. All other functions trust a value that
  * has been checked once. They do not fail but for want of memory, and where they
  * say so.
  */

@@ -134,7 +134,8 @@ dots_reader_next(DotsReader *reader)
 	{
 		if (current->dots != NULL)
 			sketch_free(current->dots);
-		current->size = 2 * current->n;
+		/* no more than the element needs, whose bytes are in proportion */
+		current->size = current->n;
 		current->dots = sketch_alloc(current->size * sizeof(Dot));
 	}
 	for (size_t i = 0; i < current->n; i++)

@@ -89,7 +89,7 @@ extern int dots_order(const void *a, const void *b);
 extern bool dots_seen(const DotsContext *context, size_t node, int64_t counter);
 extern void dots_context_union(DotsContext *result, const DotsContext *a, const DotsContext *b);
 extern void dots_context_news(DotsContext *result, const DotsContext *after,
-							  const DotsContext *before, const Dot *more, size_t nmore);
+							  const DotsContext *before, Dot *more, size_t nmore);
 extern bool dots_context_draw(DotsContext *result, const DotsContext *context,
 							  CrdtString node, Dot *dot, size_t *numbers);
 extern void dots_context_map(size_t *numbers, const DotsContext *from, const DotsContext *to);

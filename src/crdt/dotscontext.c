@@ -12,8 +12,10 @@
  */
 #include "crdt/dots.h"
 
-#include <stdlib.h>
 #include <string.h>
+
+/* Of a node that is not there. */
+static const DotsNode no_ranges = {{NULL, 0}, NULL, 0};
 
 static void *
 array_of(size_t n, size_t size)
@@ -247,7 +249,6 @@ add_ranges(DotsContext *context, const DotsNode *a, const DotsNode *b)
 void
 dots_context_union(DotsContext *result, const DotsContext *a, const DotsContext *b)
 {
-	static const DotsNode none = {{NULL, 0}, NULL, 0};
 	size_t i = 0;
 	size_t j = 0;
 
@@ -258,38 +259,43 @@ dots_context_union(DotsContext *result, const DotsContext *a, const DotsContext 
 											  : crdt_compare(a->nodes[i].node, b->nodes[j].node);
 
 		add_node(result, order <= 0 ? a->nodes[i].node : b->nodes[j].node);
-		add_ranges(result, order <= 0 ? &a->nodes[i] : &none, order >= 0 ? &b->nodes[j] : &none);
+		add_ranges(result, order <= 0 ? &a->nodes[i] : &no_ranges, order >= 0 ? &b->nodes[j] : &no_ranges);
 		i += order <= 0;
 		j += order >= 0;
 	}
 }
 
 /*
- * add_news adds to the last node what is in a range and not in some others.
+ * add_news adds to the last node what is in a list of ranges and not in another.
  */
 static void
-add_news(DotsContext *context, DotsRange range, const DotsNode *before)
+add_news(DotsContext *context, const DotsNode *after, const DotsNode *before)
 {
-	for (size_t i = 0; before != NULL && i < before->n && range.first <= range.last; i++)
-	{
-		const DotsRange *old = &before->ranges[i];
+	size_t next = 0;
 
-		if (old->last < range.first)
-			continue;
-		if (old->first > range.last)
-			break;
-		if (old->first > range.first)
-			add_range(context, (DotsRange){range.first, old->first - 1});
-		if (old->last >= range.last)
-			return;
-		range.first = old->last + 1;
+	for (size_t i = 0; i < after->n; i++)
+	{
+		DotsRange range = after->ranges[i];
+
+		while (next < before->n && before->ranges[next].first <= range.last)
+		{
+			const DotsRange *old = &before->ranges[next];
+
+			if (old->first > range.first)
+				add_range(context, (DotsRange){range.first, old->first - 1});
+			if (old->last >= range.last)
+				break;
+			if (old->last >= range.first)
+				range.first = old->last + 1;
+			next++;
+		}
+		if (next == before->n || before->ranges[next].first > range.last)
+			add_range(context, range);
 	}
-	if (range.first <= range.last)
-		add_range(context, range);
 }
 
 /*
- * dots_order compares two dots of one numbering, for qsort().
+ * dots_order compares two dots of one numbering.
  */
 int
 dots_order(const void *a, const void *b)
@@ -303,36 +309,62 @@ dots_order(const void *a, const void *b)
 }
 
 /*
+ * sort_dots puts dots in order. It is a merge sort, since the server's qsort() takes
+ * quadratic time for what is made to that end.
+ */
+static void
+sort_dots(Dot *dots, size_t n)
+{
+	Dot *spare = array_of(n, sizeof(Dot));
+
+	for (size_t width = 1; width < n; width *= 2)
+	{
+		for (size_t begin = 0; begin + width < n; begin += 2 * width)
+		{
+			size_t end = n - begin < 2 * width ? n : begin + 2 * width;
+			size_t from = begin + width;
+			size_t left = 0;
+			size_t to = begin;
+
+			memcpy(spare, dots + begin, width * sizeof(Dot));
+			while (left < width)
+			{
+				if (from < end && dots_order(&dots[from], &spare[left]) < 0)
+					dots[to++] = dots[from++];
+				else
+					dots[to++] = spare[left++];
+			}
+		}
+	}
+	sketch_free(spare);
+}
+
+/*
  * dots_context_news is what a context has that another has not, and some more dots,
- * by their nodes' numbers in `after`. Nodes without any are left out.
+ * by their nodes' numbers in `after`, which it puts in order. Nodes without any are
+ * left out.
  */
 void
 dots_context_news(DotsContext *result, const DotsContext *after, const DotsContext *before,
-				  const Dot *more, size_t nmore)
+				  Dot *more, size_t nmore)
 {
 	size_t *numbers = array_of(after->n, sizeof(size_t));
-	Dot *sorted = array_of(nmore, sizeof(Dot));
 	size_t next = 0;
 	DotsContext news;
 	DotsContext dots;
 
-	if (nmore > 0)
-		memcpy(sorted, more, nmore * sizeof(Dot));
-	qsort(sorted, nmore, sizeof(Dot), dots_order);
+	sort_dots(more, nmore);
 	dots_context_map(numbers, after, before);
 	/* each old range splits one new one at most */
 	begin_context(&news, after->n, after->nranges + before->nranges);
 	begin_context(&dots, after->n, nmore);
 	for (size_t i = 0; i < after->n; i++)
 	{
-		const DotsNode *old = numbers[i] == DOTS_NO_NODE ? NULL : &before->nodes[numbers[i]];
-
 		add_node(&news, after->nodes[i].node);
-		for (size_t j = 0; j < after->nodes[i].n; j++)
-			add_news(&news, after->nodes[i].ranges[j], old);
+		add_news(&news, &after->nodes[i], numbers[i] == DOTS_NO_NODE ? &no_ranges : &before->nodes[numbers[i]]);
 		add_node(&dots, after->nodes[i].node);
-		for (; next < nmore && sorted[next].node == i; next++)
-			add_range(&dots, (DotsRange){sorted[next].counter, sorted[next].counter});
+		for (; next < nmore && more[next].node == i; next++)
+			add_range(&dots, (DotsRange){more[next].counter, more[next].counter});
 	}
 	begin_context(result, after->n, news.nranges + dots.nranges);
 	for (size_t i = 0; i < after->n; i++)
@@ -344,7 +376,6 @@ dots_context_news(DotsContext *result, const DotsContext *after, const DotsConte
 	}
 	dots_context_free(&news);
 	dots_context_free(&dots);
-	sketch_free(sorted);
 	sketch_free(numbers);
 }
 

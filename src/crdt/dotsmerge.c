@@ -6,12 +6,11 @@
  * the other has never seen it. One that the other has seen and has no more was removed
  * there. The context is that of both.
  *
- * A delta has the dots that are new, at their elements, and in its context besides
- * these the dots that were seen or removed since. To the merge it looks like any state.
+ * A delta has a context of the dots that were seen or removed since, and the elements
+ * that have any of these, with no others. To the merge it looks like any state.
  */
 #include "crdt/dots.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* One of two states that are gone through together. */
@@ -51,20 +50,6 @@ compare_sides(const Side *a, const Side *b)
 	return crdt_compare(a->reader.current.element, b->reader.current.element);
 }
 
-/*
- * has_dot tells whether the current element of `to` has a dot that side `from` has, or
- * would have, at its own.
- */
-static bool
-has_dot(const Side *from, Dot dot, const Side *to)
-{
-	const DotsElement *element = &to->reader.current;
-
-	dot.node = from->other[dot.node];
-	return dot.node != DOTS_NO_NODE &&
-		bsearch(&dot, element->dots, element->n, sizeof(Dot), dots_order) != NULL;
-}
-
 /* Dots that are being gathered, of one element or more. */
 typedef struct DotList
 {
@@ -74,59 +59,88 @@ typedef struct DotList
 } DotList;
 
 static void
-add_to_list(DotList *list, Dot dot)
+free_list(DotList *list)
 {
-	if (list->n == list->size)
-	{
-		size_t size = list->size == 0 ? 16 : 2 * list->size;
-		Dot *dots = sketch_alloc(size * sizeof(Dot));
-
-		if (list->n > 0)
-			memcpy(dots, list->dots, list->n * sizeof(Dot));
-		if (list->dots != NULL)
-			sketch_free(list->dots);
-		list->dots = dots;
-		list->size = size;
-	}
-	list->dots[list->n++] = dot;
+	if (list->dots != NULL)
+		sketch_free(list->dots);
 }
 
 /*
- * tidy puts the dots that both sides gathered in order, each once.
+ * reserve_dots makes room in a list for some dots more.
  */
 static void
-tidy(DotList *list)
+reserve_dots(DotList *list, size_t more)
 {
-	size_t kept = 0;
+	size_t size = list->n + more > 2 * list->size ? list->n + more : 2 * list->size;
+	Dot *dots;
 
-	if (list->n < 2)
+	if (list->size - list->n >= more)
 		return;
-	qsort(list->dots, list->n, sizeof(Dot), dots_order);
-	for (size_t i = 1; i < list->n; i++)
-	{
-		if (dots_order(&list->dots[kept], &list->dots[i]) != 0)
-			list->dots[++kept] = list->dots[i];
-	}
-	list->n = kept + 1;
+	dots = sketch_alloc(size * sizeof(Dot));
+	if (list->n > 0)
+		memcpy(dots, list->dots, list->n * sizeof(Dot));
+	free_list(list);
+	list->dots = dots;
+	list->size = size;
 }
 
 /*
- * gather adds those dots of a side's current element that survive, with their numbers in
- * the result. both: the other side has the element, too.
+ * gather adds a dot of a side's current element, by its number in the result, unless the
+ * other side, which does not have it there, has seen it.
  */
 static void
-gather(DotList *list, const Side *side, const Side *other, bool both)
+gather(DotList *list, const Side *side, const Side *other, Dot dot)
+{
+	if (!dots_seen(&other->reader.context, side->other[dot.node], dot.counter))
+		list->dots[list->n++] = (Dot){side->result[dot.node], dot.counter};
+}
+
+/*
+ * gather_one lists the dots that survive of an element that one side has.
+ */
+static void
+gather_one(DotList *list, const Side *side, const Side *other)
 {
 	const DotsElement *element = &side->reader.current;
 
+	list->n = 0;
+	reserve_dots(list, element->n);
 	for (size_t i = 0; i < element->n; i++)
-	{
-		Dot dot = element->dots[i];
-		bool seen = dots_seen(&other->reader.context, side->other[dot.node], dot.counter);
+		gather(list, side, other, element->dots[i]);
+}
 
-		if (!seen || (both && has_dot(side, dot, other)))
-			add_to_list(list, (Dot){side->result[dot.node], dot.counter});
+/*
+ * gather_both lists the dots that survive of an element that both sides have.
+ */
+static void
+gather_both(DotList *list, const Side *left, const Side *right)
+{
+	const DotsElement *a = &left->reader.current;
+	const DotsElement *b = &right->reader.current;
+	size_t i = 0;
+	size_t j = 0;
+
+	list->n = 0;
+	reserve_dots(list, a->n + b->n);
+	while (i < a->n && j < b->n)
+	{
+		Dot dot_a = {left->result[a->dots[i].node], a->dots[i].counter};
+		Dot dot_b = {right->result[b->dots[j].node], b->dots[j].counter};
+		int order = dots_order(&dot_a, &dot_b);
+
+		if (order == 0)
+			list->dots[list->n++] = dot_a;
+		else if (order < 0)
+			gather(list, left, right, a->dots[i]);
+		else
+			gather(list, right, left, b->dots[j]);
+		i += order <= 0;
+		j += order >= 0;
 	}
+	for (; i < a->n; i++)
+		gather(list, left, right, a->dots[i]);
+	for (; j < b->n; j++)
+		gather(list, right, left, b->dots[j]);
 }
 
 void
@@ -149,13 +163,12 @@ dots_merge(CrdtBuf *out, CrdtBytes a, CrdtBytes b)
 	{
 		int order = compare_sides(&left, &right);
 
-		list.n = 0;
-		if (order <= 0)
-			gather(&list, &left, &right, order == 0);
-		if (order >= 0)
-			gather(&list, &right, &left, order == 0);
 		if (order == 0)
-			tidy(&list);
+			gather_both(&list, &left, &right);
+		else if (order < 0)
+			gather_one(&list, &left, &right);
+		else
+			gather_one(&list, &right, &left);
 		dots_put(&writer, order <= 0 ? left.reader.current.element : right.reader.current.element,
 				 list.dots, list.n);
 		if (order <= 0)
@@ -164,35 +177,34 @@ dots_merge(CrdtBuf *out, CrdtBytes a, CrdtBytes b)
 			right.have = dots_reader_next(&right.reader);
 	}
 	dots_finish(&writer, out, a.data[0] >> 4, &context);
-	if (list.dots != NULL)
-		sketch_free(list.dots);
+	free_list(&list);
 	dots_context_free(&context);
 	close_side(&left);
 	close_side(&right);
 }
 
 /*
- * gather_removed adds the dots of old elements that are gone, though `after` has
- * seen them, by their numbers in `after`.
+ * gather_removed adds the dots of `before`'s current element that are gone, though `after`
+ * has seen them, by their numbers in `after`. there: `after` has the element, too.
  */
 static void
-gather_removed(DotList *removed, Side *after, Side *before)
+gather_removed(DotList *removed, const Side *after, const Side *before, bool there)
 {
-	for (; before->have; before->have = dots_reader_next(&before->reader))
+	const DotsElement *element = &before->reader.current;
+	const DotsElement *left = &after->reader.current;
+	size_t next = 0;
+
+	reserve_dots(removed, element->n);
+	for (size_t i = 0; i < element->n; i++)
 	{
-		const DotsElement *element = &before->reader.current;
+		Dot dot = {before->other[element->dots[i].node], element->dots[i].counter};
 
-		while (after->have && compare_sides(after, before) < 0)
-			after->have = dots_reader_next(&after->reader);
-		for (size_t i = 0; i < element->n; i++)
-		{
-			Dot dot = element->dots[i];
-			size_t node = before->other[dot.node];
-			bool there = after->have && compare_sides(after, before) == 0 && has_dot(before, dot, after);
-
-			if (!there && dots_seen(&after->reader.context, node, dot.counter))
-				add_to_list(removed, (Dot){node, dot.counter});
-		}
+		if (!dots_seen(&after->reader.context, dot.node, dot.counter))
+			continue;
+		while (there && next < left->n && dots_order(&left->dots[next], &dot) < 0)
+			next++;
+		if (!there || next == left->n || dots_order(&left->dots[next], &dot) != 0)
+			removed->dots[removed->n++] = dot;
 	}
 }
 
@@ -208,7 +220,17 @@ removed_since(DotList *removed, CrdtBytes after, CrdtBytes before)
 	open_side(&new_side, after);
 	open_side(&old_side, before);
 	dots_context_map(old_side.other, &old_side.reader.context, &new_side.reader.context);
-	gather_removed(removed, &new_side, &old_side);
+	for (; old_side.have; old_side.have = dots_reader_next(&old_side.reader))
+	{
+		int order = compare_sides(&new_side, &old_side);
+
+		while (new_side.have && order < 0)
+		{
+			new_side.have = dots_reader_next(&new_side.reader);
+			order = compare_sides(&new_side, &old_side);
+		}
+		gather_removed(removed, &new_side, &old_side, new_side.have && order == 0);
+	}
 	close_side(&new_side);
 	close_side(&old_side);
 }
@@ -226,7 +248,6 @@ dots_delta(CrdtBuf *out, CrdtBytes after, CrdtBytes before)
 	removed_since(&removed, after, before);
 	open_side(&side, after);
 	dots_reader_open(&old, before);
-	dots_context_map(side.other, &side.reader.context, &old.context);
 	dots_context_news(&context, &side.reader.context, &old.context, removed.dots, removed.n);
 	dots_context_map(side.result, &side.reader.context, &context);
 	for (; side.have; side.have = dots_reader_next(&side.reader))
@@ -234,20 +255,19 @@ dots_delta(CrdtBuf *out, CrdtBytes after, CrdtBytes before)
 		const DotsElement *element = &side.reader.current;
 
 		list.n = 0;
+		reserve_dots(&list, element->n);
 		for (size_t i = 0; i < element->n; i++)
 		{
-			Dot dot = element->dots[i];
+			Dot dot = {side.result[element->dots[i].node], element->dots[i].counter};
 
-			if (!dots_seen(&old.context, side.other[dot.node], dot.counter))
-				add_to_list(&list, (Dot){side.result[dot.node], dot.counter});
+			if (dots_seen(&context, dot.node, dot.counter))
+				list.dots[list.n++] = dot;
 		}
 		dots_put(&writer, element->element, list.dots, list.n);
 	}
 	dots_finish(&writer, out, after.data[0] >> 4, &context);
-	if (removed.dots != NULL)
-		sketch_free(removed.dots);
-	if (list.dots != NULL)
-		sketch_free(list.dots);
+	free_list(&removed);
+	free_list(&list);
 	dots_context_free(&context);
 	dots_reader_close(&old);
 	close_side(&side);
