@@ -130,7 +130,7 @@ goes_on(hlc(), 'a crash after a checkpoint', 1, $second + 2);
 foreach my $strategy ('wal_log', 'file_copy')
 {
 	$last = hlc();
-	sql($node, 'template1', "CREATE DATABASE copy_$strategy TEMPLATE postgres STRATEGY $strategy; ALTER DATABASE copy_$strategy SET dcounter.node = '$strategy'");
+	sql($node, 'template1', "SET synchronous_commit = on; CREATE DATABASE copy_$strategy TEMPLATE postgres STRATEGY $strategy; ALTER DATABASE copy_$strategy SET dcounter.node = '$strategy'");
 	goes_on(hlc("copy_$strategy"), "a copied database, $strategy");
 	crash();
 	goes_on(hlc("copy_$strategy"), "a crash of it, $strategy", 1, $second + 2);
