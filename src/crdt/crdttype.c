@@ -137,6 +137,18 @@ crdt_bytes_of(Datum value)
 }
 
 /*
+ * crdt_too_large reports that a value would have too many bytes.
+ */
+void
+crdt_too_large(const CrdtType *type, size_t len)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+			 errmsg("a value of type %s would be too large", type->name),
+			 errdetail("It would have %zu bytes, at most %d are possible.", len, CRDT_MAX_SIZE)));
+}
+
+/*
  * crdt_datum makes a value of a state that was written, and frees that.
  */
 Datum
@@ -145,10 +157,7 @@ crdt_datum(CrdtBuf *buf)
 	bytea *value;
 
 	if (buf->len > CRDT_MAX_SIZE)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("a value of type %s would be too large", crdt_type_of_value(crdt_bytes(buf))->name),
-				 errdetail("It would have %zu bytes, at most %d are possible.", buf->len, CRDT_MAX_SIZE)));
+		crdt_too_large(crdt_type_of_value(crdt_bytes(buf)), buf->len);
 	value = palloc(VARHDRSZ + buf->len);
 	SET_VARSIZE(value, VARHDRSZ + buf->len);
 	memcpy(VARDATA(value), buf->data, buf->len);

@@ -12,6 +12,7 @@
 extern const CrdtType *crdt_type_of(Oid type);
 extern const CrdtType *crdt_type_of_value(CrdtBytes state);
 extern CrdtBytes crdt_bytes_of(Datum value);
+pg_noreturn extern void crdt_too_large(const CrdtType *type, size_t len);
 extern Datum crdt_datum(CrdtBuf *buf);
 extern Datum crdt_merge_datums(Datum a, Datum b);
 extern CrdtString crdt_text_arg(FunctionCallInfo fcinfo, int argno);

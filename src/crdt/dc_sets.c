@@ -8,6 +8,7 @@
 #include "crdt/crdttype.h"
 #include "crdt/dots.h"
 #include "crdt/gset.h"
+#include "crdt/setexpanded.h"
 #include "funcapi.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -49,14 +50,7 @@ dc_orset(PG_FUNCTION_ARGS)
 Datum
 dc_add_gset(PG_FUNCTION_ARGS)
 {
-	CrdtBytes state = CRDT_ARG(0);
-	CrdtString element = crdt_element_arg(fcinfo, 1);
-	CrdtBuf buf = {NULL, 0, 0};
-
-	if (gset_contains(state, element))
-		return PG_GETARG_DATUM(0);
-	gset_add(&buf, state, element);
-	return crdt_datum(&buf);
+	return set_add(fcinfo, crdt_element_arg(fcinfo, 1), (CrdtString){NULL, 0});
 }
 
 /*
@@ -66,14 +60,7 @@ dc_add_gset(PG_FUNCTION_ARGS)
 Datum
 dc_add_orset(PG_FUNCTION_ARGS)
 {
-	CrdtString node = crdt_node_arg(fcinfo, 2);
-	CrdtBuf buf = {NULL, 0, 0};
-
-	if (!dots_add(&buf, CRDT_ARG(0), crdt_element_arg(fcinfo, 1), node))
-		ereport(ERROR,
-				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-				 errmsg("node \"%.*s\" has no dots left", (int) node.len, node.data)));
-	return crdt_datum(&buf);
+	return set_add(fcinfo, crdt_element_arg(fcinfo, 1), crdt_node_arg(fcinfo, 2));
 }
 
 /*
@@ -82,14 +69,7 @@ dc_add_orset(PG_FUNCTION_ARGS)
 Datum
 dc_remove(PG_FUNCTION_ARGS)
 {
-	CrdtBytes state = CRDT_ARG(0);
-	CrdtString element = crdt_element_arg(fcinfo, 1);
-	CrdtBuf buf = {NULL, 0, 0};
-
-	if (!dots_contains(state, element))
-		return PG_GETARG_DATUM(0);
-	dots_remove(&buf, state, element);
-	return crdt_datum(&buf);
+	return set_remove(fcinfo, crdt_element_arg(fcinfo, 1));
 }
 
 /*
@@ -98,22 +78,19 @@ dc_remove(PG_FUNCTION_ARGS)
 Datum
 dc_reset_orset(PG_FUNCTION_ARGS)
 {
-	CrdtBuf buf = {NULL, 0, 0};
-
-	dots_reset(&buf, CRDT_ARG(0));
-	return crdt_datum(&buf);
+	return set_reset(PG_GETARG_DATUM(0));
 }
 
 Datum
 dc_contains_gset(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_BOOL(gset_contains(CRDT_ARG(0), crdt_element_arg(fcinfo, 1)));
+	PG_RETURN_BOOL(set_contains(PG_GETARG_DATUM(0), crdt_element_arg(fcinfo, 1)));
 }
 
 Datum
 dc_contains_orset(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_BOOL(dots_contains(CRDT_ARG(0), crdt_element_arg(fcinfo, 1)));
+	PG_RETURN_BOOL(set_contains(PG_GETARG_DATUM(0), crdt_element_arg(fcinfo, 1)));
 }
 
 /* Elements one after the other, of either kind of set. */
@@ -165,13 +142,13 @@ elements_array(CrdtBytes state, bool dotted)
 Datum
 dc_value_gset(PG_FUNCTION_ARGS)
 {
-	return elements_array(CRDT_ARG(0), false);
+	return elements_array(set_bytes(PG_GETARG_DATUM(0)), false);
 }
 
 Datum
 dc_value_orset(PG_FUNCTION_ARGS)
 {
-	return elements_array(CRDT_ARG(0), true);
+	return elements_array(set_bytes(PG_GETARG_DATUM(0)), true);
 }
 
 /*
@@ -185,7 +162,7 @@ elements_rows(FunctionCallInfo fcinfo, bool dotted)
 	CrdtString element;
 
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
-	open_elements(&elements, CRDT_ARG(0), dotted);
+	open_elements(&elements, set_bytes(PG_GETARG_DATUM(0)), dotted);
 	while (next_element(&elements, &element))
 	{
 		Datum value = crdt_string_datum(element);
