@@ -40,19 +40,24 @@ sub run_block
 # settle(): waits until all has arrived that can; what was merged is sent on, so twice
 sub settle
 {
-	foreach my $name ((@names) x 2)
+	my %links; # by sender
+
+	foreach my $name (@names)
 	{
-		my $node = $nodes{$name};
-
-		foreach my $link (split /\n/, sql($node, 'shop', 'SELECT subname FROM pg_subscription WHERE subenabled'))
+		foreach my $link (split /\n/, sql($nodes{$name}, 'shop', 'SELECT subname FROM pg_subscription WHERE subenabled'))
 		{
-			my $from = $nodes{ $link =~ s/.*_from_//r };
-			my $lsn = sql($from, 'shop', 'SELECT pg_current_wal_lsn()');
-
-			wait_for($node, 'shop', "SELECT count(*) FROM pg_subscription_rel WHERE srsubstate <> 'r'", 0) eq '0' or die "$link: the copy does not end";
-			wait_for($from, 'shop', "SELECT active AND confirmed_flush_lsn >= '$lsn' FROM pg_replication_slots WHERE slot_name = '$link'", 't') eq 't' or
-			  die "$link: nothing comes";
+			push @{ $links{ $link =~ s/.*_from_//r } }, $link;
 		}
+		wait_for($nodes{$name}, 'shop', "SELECT count(*) FROM pg_subscription_rel WHERE srsubstate <> 'r'", 0) eq '0' or die "$name: a copy does not end";
+	}
+	foreach my $name ((sort keys %links) x 2)
+	{
+		my $lsn = sql($nodes{$name}, 'shop', 'SELECT pg_current_wal_lsn()');
+		my $in = join ', ', map { "'$_'" } @{ $links{$name} };
+		my $n = @{ $links{$name} };
+
+		wait_for($nodes{$name}, 'shop', "SELECT count(*) FROM pg_replication_slots WHERE slot_name IN ($in) AND active AND confirmed_flush_lsn >= '$lsn'", $n) eq $n or
+		  die "$name: not all is sent";
 	}
 	return;
 }
@@ -60,7 +65,9 @@ sub settle
 # contents(NODE): of the tables
 sub contents
 {
-	return sql($_[0], 'shop', join ' UNION ALL ', map { "SELECT '$_', md5(string_agg(t::text, ',' ORDER BY t::text)) FROM $_ AS t" } 'product', 'cart', 'profile');
+	my ($node) = @_;
+
+	return sql($node, 'shop', join ' UNION ALL ', map { "SELECT '$_', md5(string_agg(t::text, ',' ORDER BY t::text)) FROM $_ AS t" } 'product', 'cart', 'profile');
 }
 
 ##
@@ -71,7 +78,7 @@ foreach my $block (grep { $_->{where} } @blocks)
 {
 	my $where = $block->{where};
 
-	settle();
+	settle() if $block->{text} =~ /^(INSERT|UPDATE|SELECT)/m;
 	run_block($nodes{$_}, 'shop', $block) foreach $where eq 'all' ? @linked : $where;
 	next if $where ne 'sa' || $block->{text} !~ /SET dcounter.node/;
 	# "then the tables, publication and role"
