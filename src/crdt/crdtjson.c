@@ -16,6 +16,8 @@
 #include "utils/builtins.h"
 #include "utils/json.h"
 #include "utils/jsonb.h"
+#include "utils/memutils.h"
+#include "utils/numeric.h"
 
 static void
 put_text(StringInfo out, CrdtString string)
@@ -272,22 +274,145 @@ crdt_to_json(CrdtBytes state)
 	return out.data;
 }
 
+/* Of fewer bytes than this, jsonb prints some MB at most. */
+#define PRINTS_SHORT 1024
+
 /*
- * crdt_jsonb_of makes a jsonb of its text.
+ * begin_scratch makes a context for what the server leaves behind when it reads or prints a
+ * jsonb, a kB and more of the smallest one. A register may have very many.
+ */
+static MemoryContext
+begin_scratch(MemoryContext *before)
+{
+	MemoryContext scratch = AllocSetContextCreate(CurrentMemoryContext, "dcounter JSON", ALLOCSET_DEFAULT_SIZES);
+
+	*before = MemoryContextSwitchTo(scratch);
+	return scratch;
+}
+
+static void
+end_scratch(MemoryContext scratch, MemoryContext before)
+{
+	MemoryContextSwitchTo(before);
+	MemoryContextDelete(scratch);
+}
+
+/*
+ * crdt_jsonb_in makes a jsonb of its text. False after a soft error.
+ */
+bool
+crdt_jsonb_in(const char *text, fmNodePtr escontext, Datum *jsonb)
+{
+	MemoryContext before;
+	MemoryContext scratch = begin_scratch(&before);
+	char *copy;
+
+	if (!compat_jsonb_in(text, escontext, jsonb))
+	{
+		/* the scratch context has the error */
+		MemoryContextSwitchTo(before);
+		return false;
+	}
+	copy = MemoryContextAlloc(before, VARSIZE(DatumGetPointer(*jsonb)));
+	memcpy(copy, DatumGetPointer(*jsonb), VARSIZE(DatumGetPointer(*jsonb)));
+	*jsonb = PointerGetDatum(copy);
+	end_scratch(scratch, before);
+	return true;
+}
+
+/*
+ * crdt_jsonb_of makes a jsonb of a register's value.
  */
 Datum
 crdt_jsonb_of(CrdtString value)
 {
-	return DirectFunctionCall1(jsonb_in, CStringGetDatum(pnstrdup(value.data, value.len)));
+	char *text = pnstrdup(value.data, value.len);
+	Datum jsonb;
+
+	(void) crdt_jsonb_in(text, NULL, &jsonb);
+	pfree(text);
+	return jsonb;
 }
 
 /*
- * crdt_json_value is a jsonb as a register stores it: what jsonb prints.
+ * prints_long tells whether a jsonb is too long for a register when it is printed. A number
+ * of some bytes, as 1e131071, may have very many digits: they are not kept to be counted.
  */
-CrdtString
-crdt_json_value(Datum jsonb)
+static bool
+prints_long(Jsonb *jsonb)
 {
-	char *text = JsonbToCString(NULL, &DatumGetJsonbP(jsonb)->root, VARSIZE_ANY_EXHDR(DatumGetPointer(jsonb)));
+	JsonbIterator *iterator;
+	JsonbIteratorToken token;
+	JsonbValue value;
+	size_t len = 0;
 
-	return (CrdtString){text, strlen(text)};
+	if (VARSIZE(jsonb) < PRINTS_SHORT)
+		return false;
+	iterator = JsonbIteratorInit(&jsonb->root);
+	while ((token = JsonbIteratorNext(&iterator, &value, false)) != WJB_DONE)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (token != WJB_KEY && token != WJB_VALUE && token != WJB_ELEM)
+			continue;
+		if (value.type == jbvString)
+			len += value.val.string.len;
+		else if (value.type == jbvNumeric)
+		{
+			char *digits = DatumGetCString(DirectFunctionCall1(numeric_out, NumericGetDatum(value.val.numeric)));
+
+			len += strlen(digits);
+			pfree(digits);
+		}
+		if (len > CRDT_MAX_ELEMENT)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * print_value prints a jsonb, in the context `before`; the current one is a scratch context.
+ */
+static bool
+print_value(Jsonb *jsonb, CrdtString *value, MemoryContext before)
+{
+	char *text;
+	size_t len;
+
+	if (prints_long(jsonb))
+		return false;
+	text = JsonbToCString(NULL, &jsonb->root, VARSIZE(jsonb));
+	len = strlen(text);
+	if (len > CRDT_MAX_ELEMENT)
+		return false;
+	*value = (CrdtString){memcpy(MemoryContextAlloc(before, len), text, len), len};
+	return true;
+}
+
+/*
+ * crdt_json_value gets a jsonb as a register stores it: what jsonb prints. False if that
+ * is too long.
+ */
+bool
+crdt_json_value(Datum jsonb, CrdtString *value)
+{
+	MemoryContext before;
+	MemoryContext scratch = begin_scratch(&before);
+	bool fits = print_value(DatumGetJsonbP(jsonb), value, before);
+
+	end_scratch(scratch, before);
+	return fits;
+}
+
+/*
+ * crdt_json_value_of does so with a part of a jsonb.
+ */
+bool
+crdt_json_value_of(JsonbValue *json, CrdtString *value)
+{
+	MemoryContext before;
+	MemoryContext scratch = begin_scratch(&before);
+	bool fits = print_value(JsonbValueToJsonb(json), value, before);
+
+	end_scratch(scratch, before);
+	return fits;
 }

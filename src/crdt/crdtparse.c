@@ -26,6 +26,7 @@ typedef struct Parser
 {
 	const CrdtType *type;
 	fmNodePtr escontext;
+	size_t value_bytes; /* of the values of a register so far */
 } Parser;
 
 /* Goes through a container's members; an array's have no keys. */
@@ -100,18 +101,34 @@ key_is(CrdtString key, const char *name)
 static bool
 get_number(const JsonbValue *value, int64 *number)
 {
-	const char *digits;
+	char *digits;
+	const char *next;
+	bool fits = true;
 
 	if (value->type != jbvNumeric)
 		return false;
 	digits = DatumGetCString(DirectFunctionCall1(numeric_out, NumericGetDatum(value->val.numeric)));
 	*number = 0;
-	for (; *digits >= '0' && *digits <= '9'; digits++)
-	{
-		if (pg_mul_s64_overflow(*number, 10, number) || pg_add_s64_overflow(*number, *digits - '0', number))
-			return false;
-	}
-	return *digits == '\0';
+	for (next = digits; fits && *next >= '0' && *next <= '9'; next++)
+		fits = !pg_mul_s64_overflow(*number, 10, number) && !pg_add_s64_overflow(*number, *next - '0', number);
+	fits = fits && *next == '\0';
+	pfree(digits);
+	return fits;
+}
+
+/*
+ * read_json reads a register's value. What is printed may be longer by far than what was
+ * read, so values that do not fit into a state are refused at once.
+ */
+static bool
+read_json(Parser *parser, JsonbValue *value, CrdtString *text)
+{
+	if (!crdt_json_value_of(value, text))
+		return refuse(parser, "A register's value has at most 1 MB of text.");
+	parser->value_bytes += text->len;
+	if (parser->value_bytes > CRDT_MAX_SIZE)
+		return refuse(parser, "A value has at most 64 MB.");
+	return true;
 }
 
 /*
@@ -348,7 +365,7 @@ read_dots(const Parser *parser, const DotsContext *context, const JsonbValue *do
  * read_value reads a member of a multi-value register: {"value": ..., "dots": {...}}.
  */
 static bool
-read_value(const Parser *parser, const DotsContext *context, const JsonbValue *value, DotsElement *element)
+read_value(Parser *parser, const DotsContext *context, const JsonbValue *value, DotsElement *element)
 {
 	Members members;
 	bool have_value = false;
@@ -361,7 +378,8 @@ read_value(const Parser *parser, const DotsContext *context, const JsonbValue *v
 	{
 		if (key_is(members.key, "value"))
 		{
-			element->element = crdt_json_value(JsonbPGetDatum(JsonbValueToJsonb(&members.value)));
+			if (!read_json(parser, &members.value, &element->element))
+				return false;
 			have_value = true;
 		}
 		else if (key_is(members.key, "dots"))
@@ -389,7 +407,7 @@ by_element(const void *a, const void *b)
  * register, and writes the state.
  */
 static bool
-read_elements(CrdtBuf *out, const Parser *parser, const DotsContext *context, JsonbContainer *container)
+read_elements(CrdtBuf *out, Parser *parser, const DotsContext *context, JsonbContainer *container)
 {
 	Members members;
 	DotsWriter writer = {{NULL, 0, 0}, 0};
@@ -420,7 +438,7 @@ read_elements(CrdtBuf *out, const Parser *parser, const DotsContext *context, Js
 }
 
 static bool
-read_dotted(CrdtBuf *out, const Parser *parser, JsonbContainer *root)
+read_dotted(CrdtBuf *out, Parser *parser, JsonbContainer *root)
 {
 	bool is_register = parser->type->kind == CRDT_MVREG;
 	const char *name = is_register ? "values" : "elements";
@@ -450,7 +468,7 @@ read_dotted(CrdtBuf *out, const Parser *parser, JsonbContainer *root)
 /* Stamps and registers that go by them */
 
 static bool
-read_stamped(CrdtBuf *out, const Parser *parser, JsonbContainer *root)
+read_stamped(CrdtBuf *out, Parser *parser, JsonbContainer *root)
 {
 	bool is_register = parser->type->kind == CRDT_LWW;
 	bool have_time = false;
@@ -471,7 +489,10 @@ read_stamped(CrdtBuf *out, const Parser *parser, JsonbContainer *root)
 		else if (key_is(members.key, "node") && members.value.type == jbvString)
 			lww.stamp.node = (CrdtString){members.value.val.string.val, members.value.val.string.len};
 		else if (is_register && key_is(members.key, "value"))
-			lww.value = crdt_json_value(JsonbPGetDatum(JsonbValueToJsonb(&members.value)));
+		{
+			if (!read_json(parser, &members.value, &lww.value))
+				return false;
+		}
 		else
 			return refuse(parser, "There is a key that is not known, or a value of another type.");
 	}
@@ -491,7 +512,7 @@ read_stamped(CrdtBuf *out, const Parser *parser, JsonbContainer *root)
 }
 
 static bool
-read_state(CrdtBuf *out, const Parser *parser, JsonbContainer *root)
+read_state(CrdtBuf *out, Parser *parser, JsonbContainer *root)
 {
 	switch (parser->type->kind)
 	{
@@ -517,11 +538,11 @@ read_state(CrdtBuf *out, const Parser *parser, JsonbContainer *root)
 bool
 crdt_from_json(CrdtBuf *out, const CrdtType *type, const char *text, fmNodePtr escontext)
 {
-	Parser parser = {type, escontext};
+	Parser parser = {type, escontext, 0};
 	Datum jsonb;
 	const char *wrong;
 
-	if (!compat_jsonb_in(text, escontext, &jsonb))
+	if (!crdt_jsonb_in(text, escontext, &jsonb))
 		return false;
 	if (!read_state(out, &parser, &DatumGetJsonbP(jsonb)->root))
 		return false;

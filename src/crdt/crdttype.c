@@ -116,13 +116,19 @@ crdt_type_of(Oid type)
 const CrdtType *
 crdt_type_of_value(CrdtBytes state)
 {
-	int kind = state.data[0] >> 4;
+	int kind = state.len == 0 ? 0 : state.data[0] >> 4;
 
-	if (state.len == 0 || kind < CRDT_GCOUNTER || kind > CRDT_VCLOCK)
+	if (kind < CRDT_GCOUNTER || kind > CRDT_VCLOCK || state.data[0] != CRDT_HEADER(kind))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("stored value of a mergeable type is damaged")));
 	return types[kind - 1].type;
+}
+
+static inline CrdtBytes
+state_in(bytea *flat)
+{
+	return (CrdtBytes){(const uint8_t *) VARDATA_ANY(flat), VARSIZE_ANY_EXHDR(flat)};
 }
 
 /*
@@ -131,9 +137,7 @@ crdt_type_of_value(CrdtBytes state)
 CrdtBytes
 crdt_bytes_of(Datum value)
 {
-	bytea *flat = DatumGetByteaPP(value);
-
-	return (CrdtBytes){(const uint8_t *) VARDATA_ANY(flat), VARSIZE_ANY_EXHDR(flat)};
+	return state_in(DatumGetByteaPP(value));
 }
 
 /*
@@ -216,15 +220,23 @@ crdt_string_datum(CrdtString string)
 bool
 crdt_valid(CrdtString string, CrdtStringKind kind)
 {
+	Datum jsonb;
 	CrdtString again;
+	bool is_same = false;
 
 	CHECK_FOR_INTERRUPTS();
 	if (!pg_verifymbstr(string.data, (int) string.len, true))
 		return false;
 	if (kind != CRDT_STRING_JSON)
 		return true;
-	again = crdt_json_value(crdt_jsonb_of(string));
-	return crdt_compare(again, string) == 0;
+	jsonb = crdt_jsonb_of(string);
+	if (crdt_json_value(jsonb, &again))
+	{
+		is_same = crdt_compare(again, string) == 0;
+		pfree(unconstify(char *, again.data));
+	}
+	pfree(DatumGetPointer(jsonb));
+	return is_same;
 }
 
 /* Input and output. */
@@ -302,16 +314,32 @@ is_before(CrdtBytes a, CrdtBytes b, bool or_equal)
 	return crdt_same(merge_of(a, b), b);
 }
 
+/*
+ * What indexes call frees its copies of values that were compressed or stored elsewhere:
+ * nobody else would until the index is made.
+ */
+static bool
+are_same(FunctionCallInfo fcinfo)
+{
+	bytea *a = PG_GETARG_BYTEA_PP(0);
+	bytea *b = PG_GETARG_BYTEA_PP(1);
+	bool same = crdt_same(state_in(a), state_in(b));
+
+	PG_FREE_IF_COPY(a, 0);
+	PG_FREE_IF_COPY(b, 1);
+	return same;
+}
+
 Datum
 crdt_eq(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_BOOL(crdt_same(CRDT_ARG(0), CRDT_ARG(1)));
+	PG_RETURN_BOOL(are_same(fcinfo));
 }
 
 Datum
 crdt_ne(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_BOOL(!crdt_same(CRDT_ARG(0), CRDT_ARG(1)));
+	PG_RETURN_BOOL(!are_same(fcinfo));
 }
 
 Datum
@@ -354,17 +382,21 @@ crdt_concurrent(PG_FUNCTION_ARGS)
 Datum
 crdt_hash(PG_FUNCTION_ARGS)
 {
-	CrdtBytes state = CRDT_ARG(0);
+	bytea *flat = PG_GETARG_BYTEA_PP(0);
+	Datum hash = hash_any((unsigned char *) VARDATA_ANY(flat), (int) VARSIZE_ANY_EXHDR(flat));
 
-	return hash_any(state.data, (int) state.len);
+	PG_FREE_IF_COPY(flat, 0);
+	return hash;
 }
 
 Datum
 crdt_hash_extended(PG_FUNCTION_ARGS)
 {
-	CrdtBytes state = CRDT_ARG(0);
+	bytea *flat = PG_GETARG_BYTEA_PP(0);
+	Datum hash = hash_any_extended((unsigned char *) VARDATA_ANY(flat), (int) VARSIZE_ANY_EXHDR(flat), PG_GETARG_INT64(1));
 
-	return hash_any_extended(state.data, (int) state.len, PG_GETARG_INT64(1));
+	PG_FREE_IF_COPY(flat, 0);
+	return hash;
 }
 
 /* Merging. */
@@ -418,10 +450,15 @@ dc_delta(PG_FUNCTION_ARGS)
 static int
 compare_stamps(FunctionCallInfo fcinfo)
 {
-	Stamp a = hlc_decode(CRDT_ARG(0));
-	Stamp b = hlc_decode(CRDT_ARG(1));
+	bytea *flat_a = PG_GETARG_BYTEA_PP(0);
+	bytea *flat_b = PG_GETARG_BYTEA_PP(1);
+	Stamp a = hlc_decode(state_in(flat_a));
+	Stamp b = hlc_decode(state_in(flat_b));
+	int order = stamp_compare(&a, &b);
 
-	return stamp_compare(&a, &b);
+	PG_FREE_IF_COPY(flat_a, 0);
+	PG_FREE_IF_COPY(flat_b, 1);
+	return order;
 }
 
 Datum

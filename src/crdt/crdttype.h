@@ -8,6 +8,7 @@
 #include "base/compat.h"
 #include "crdt/crdt.h"
 #include "fmgr.h"
+#include "utils/jsonb.h"
 
 extern const CrdtType *crdt_type_of(Oid type);
 extern const CrdtType *crdt_type_of_value(CrdtBytes state);
@@ -27,7 +28,9 @@ extern bool crdt_valid(CrdtString string, CrdtStringKind kind);
 extern char *crdt_to_json(CrdtBytes state);
 extern bool crdt_from_json(CrdtBuf *out, const CrdtType *type, const char *text,
 						   fmNodePtr escontext);
-extern CrdtString crdt_json_value(Datum jsonb);
+extern bool crdt_json_value(Datum jsonb, CrdtString *value);
+extern bool crdt_json_value_of(JsonbValue *json, CrdtString *value);
+extern bool crdt_jsonb_in(const char *text, fmNodePtr escontext, Datum *jsonb);
 extern Datum crdt_jsonb_of(CrdtString value);
 
 #endif /* DC_CRDTTYPE_H */

@@ -50,13 +50,13 @@ dc_mvreg(PG_FUNCTION_ARGS)
 static CrdtString
 value_arg(FunctionCallInfo fcinfo, int argno)
 {
-	CrdtString value = crdt_json_value(PG_GETARG_DATUM(argno));
+	CrdtString value;
 
-	if (value.len > CRDT_MAX_ELEMENT)
+	if (!crdt_json_value(PG_GETARG_DATUM(argno), &value))
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("value is too long"),
-				 errdetail("It has %zu bytes, at most %d are possible.", value.len, CRDT_MAX_ELEMENT)));
+				 errdetail("Its text has more than %d bytes.", CRDT_MAX_ELEMENT)));
 	return value;
 }
 
@@ -198,6 +198,7 @@ dc_values_mvreg(PG_FUNCTION_ARGS)
 
 		CHECK_FOR_INTERRUPTS();
 		tuplestore_putvalues(result->setResult, result->setDesc, &value, &null);
+		pfree(DatumGetPointer(value));
 	}
 	dots_reader_close(&reader);
 	return (Datum) 0;
