@@ -226,6 +226,20 @@ function print_sketch_size(    c, items) {
 	}
 }
 
+# What a tenth of it takes, and how many times as long the whole does
+function print_crdt_sets(    i, name, whole) {
+	print "| case | seconds | a tenth of it | times as long | `count(DISTINCT)` of `dc_values` |"
+	print "|---|---:|---:|---:|---:|"
+	for (i = 1; i <= cases["crdt_sets"]; i++) {
+		name = cases["crdt_sets", i]
+		whole = median(key("crdt_sets", name, "whole", "seconds"))
+		printf "| %s | %s | %s | %s | %s |\n", title["crdt_sets", name], show("%.3f", whole),
+			show("%.4f", median(key("crdt_sets", name, "tenth", "seconds"))),
+			show("%.1f", ratio(whole, median(key("crdt_sets", name, "tenth", "seconds")))),
+			show("%.3f", median(key("crdt_sets", name, "distinct", "seconds")))
+	}
+}
+
 function print_outbox_read(    i, name, far, own) {
 	own = median(key("outbox_read", "20_dc_fetch", "far", "rate"))
 	print "| batches of 100 | events /s | ratio |"
@@ -352,6 +366,8 @@ END {
 		print_sketch_stored()
 	else if (table == "sketch_size")
 		print_sketch_size()
+	else if (table == "crdt_sets")
+		print_crdt_sets()
 	else if (table == "bars")
 		print_bars()
 	else
