@@ -19,7 +19,7 @@ table() {
 
 tables() {
     local name
-    for name in one_key zipf cold held five_keys once replay ledger bulk bound_insert bound_rows bound_build worker million stock sold_out hold sketch sketch_stored sketch_size outbox_write outbox_read buffer buffer_keys cached mix flush bars; do
+    for name in one_key zipf cold held five_keys once replay ledger bulk bound_insert bound_rows bound_build worker million stock sold_out hold sketch sketch_stored sketch_size crdt_counters crdt_sets outbox_write outbox_read buffer buffer_keys cached mix flush bars; do
         printf '\n%s\n\n' "$name"
         table "$name" "$1"
     done
@@ -59,7 +59,7 @@ fill() {
         [bound_build_rows]=$(grouped "$BOUND_BUILD_ROWS")
         [bound_keys]=$(grouped "$BOUND_KEYS")
         [worker_rounds]=$WORKER_ROUNDS [open_seconds]=$OPEN_SECONDS [last_rounds]=$LAST_ROUNDS
-        [sketch_rounds]=$SKETCH_ROUNDS
+        [sketch_rounds]=$SKETCH_ROUNDS [crdt_rounds]=$CRDT_ROUNDS [crdt_rows]=$(grouped "$CRDT_ROWS") [crdt_pairs]=$(grouped $((CRDT_ROWS / 5)))
         [worker_load]="$(sed -n 's/^int dc_worker_load = \([0-9]*\);/\1 %/p' src/base/guc.c)"
         [ledger_seconds]=$LEDGER_SECONDS
         [once_events]=$(grouped "$ONCE_EVENTS")

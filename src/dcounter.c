@@ -21,6 +21,7 @@
 #include "compact/compact.h"
 #include "consumer/consumer.h"
 #include "counter/counter.h"
+#include "crdt/hlcclock.h"
 #include "fmgr.h"
 #include "ledger/ledgerinit.h"
 #include "miscadmin.h"
@@ -46,6 +47,7 @@ _PG_init(void)
 {
 	bool preloading = process_shared_preload_libraries_in_progress;
 
+	hlc_clock_init(); /* settings, before the prefix is reserved */
 	guc_init();
 	roles_init();
 	runas_init();

@@ -226,6 +226,48 @@ function print_sketch_size(    c, items) {
 	}
 }
 
+# Processor time, and how many times as much it is
+function print_crdt_counters(    i, c, n, name, sides, side, label, own, us) {
+	label["dc_merge"] = "`dc_merge`"
+	label["concat"] = "`jsonb \\|\\| jsonb`"
+	label["group_by"] = "`jsonb_each_text` and `GROUP BY`"
+	label["plpgsql"] = "a function of jsonb in plpgsql"
+	label["sql"] = "a function of jsonb in SQL"
+	n = split("dc_merge concat group_by plpgsql sql", sides, " ")
+	print "| case | by | us | times as much |"
+	print "|---|---|---:|---:|"
+	for (i = 1; i <= cases["crdt_counters"]; i++) {
+		name = cases["crdt_counters", i]
+		own = ""
+		for (c = 1; c <= n; c++) {
+			side = sides[c]
+			us = median(key("crdt_counters", name, side, "call_us"))
+			if (us == "")
+				us = median(key("crdt_counters", name, side, "row_us"))
+			if (us == "")
+				continue
+			printf "| %s | %s | %.3f | %s |\n", own == "" ? title["crdt_counters", name] : "", label[side], us,
+				show("%.1f", ratio(us, own))
+			if (own == "")
+				own = us
+		}
+	}
+}
+
+# What a tenth of it takes, and how many times as long the whole does
+function print_crdt_sets(    i, name, whole) {
+	print "| case | seconds | a tenth of it | times as long | `count(DISTINCT)` of `dc_values` |"
+	print "|---|---:|---:|---:|---:|"
+	for (i = 1; i <= cases["crdt_sets"]; i++) {
+		name = cases["crdt_sets", i]
+		whole = median(key("crdt_sets", name, "whole", "seconds"))
+		printf "| %s | %s | %s | %s | %s |\n", title["crdt_sets", name], show("%.3f", whole),
+			show("%.4f", median(key("crdt_sets", name, "tenth", "seconds"))),
+			show("%.1f", ratio(whole, median(key("crdt_sets", name, "tenth", "seconds")))),
+			show("%.3f", median(key("crdt_sets", name, "distinct", "seconds")))
+	}
+}
+
 function print_outbox_read(    i, name, far, own) {
 	own = median(key("outbox_read", "20_dc_fetch", "far", "rate"))
 	print "| batches of 100 | events /s | ratio |"
@@ -352,6 +394,10 @@ END {
 		print_sketch_stored()
 	else if (table == "sketch_size")
 		print_sketch_size()
+	else if (table == "crdt_counters")
+		print_crdt_counters()
+	else if (table == "crdt_sets")
+		print_crdt_sets()
 	else if (table == "bars")
 		print_bars()
 	else

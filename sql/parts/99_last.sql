@@ -9,7 +9,7 @@ GRANT SELECT ON dcounter.source TO PUBLIC;
 
 -- These are dumped as well, with events of all roles. The database's owner dumps them;
 -- no other role may read them.
-GRANT SELECT ON SEQUENCE dcounter.outbox_seq, dcounter.consumer_id TO pg_database_owner;
+GRANT SELECT ON SEQUENCE dcounter.outbox_seq, dcounter.consumer_id, dcounter.hlc_clock TO pg_database_owner;
 GRANT SELECT ON dcounter.changed_key, dcounter.source_state, dcounter.consumer, dcounter.consumer_member, dcounter.consumer_retry TO pg_database_owner;
 GRANT SELECT ON dcounter.outbox_0, dcounter.outbox_1, dcounter.outbox_2, dcounter.outbox_3, dcounter.outbox_4,
 	dcounter.outbox_5, dcounter.outbox_6, dcounter.outbox_7 TO pg_database_owner;
@@ -45,6 +45,7 @@ SELECT pg_catalog.pg_extension_config_dump('dcounter.source', '');
 SELECT pg_catalog.pg_extension_config_dump('dcounter.source_state', '');
 SELECT pg_catalog.pg_extension_config_dump('dcounter.changed_key', '');
 SELECT pg_catalog.pg_extension_config_dump('dcounter.outbox_seq', '');
+SELECT pg_catalog.pg_extension_config_dump('dcounter.hlc_clock', '');
 SELECT pg_catalog.pg_extension_config_dump('dcounter.outbox_0', '');
 SELECT pg_catalog.pg_extension_config_dump('dcounter.outbox_1', '');
 SELECT pg_catalog.pg_extension_config_dump('dcounter.outbox_2', '');

@@ -28,6 +28,7 @@
 #include "storage/sinvaladt.h"
 #include "utils/acl.h"
 #include "utils/backend_status.h"
+#include "utils/fmgrprotos.h"
 #include "utils/rel.h"
 #include "utils/wait_event.h"
 
@@ -265,6 +266,19 @@ compat_backend_status(int i)
 #else
 #define compat_ereturn(context, dummy, ...) ereport(ERROR, __VA_ARGS__)
 #endif
+
+/* False after a soft error. */
+static inline bool
+compat_jsonb_in(const char *text, fmNodePtr escontext, Datum *jsonb)
+{
+#if PG_VERSION_NUM >= 160000
+	return DirectInputFunctionCallSafe(jsonb_in, unconstify(char *, text), InvalidOid, -1,
+									   escontext, jsonb);
+#else
+	*jsonb = DirectFunctionCall1(jsonb_in, CStringGetDatum(text));
+	return true;
+#endif
+}
 
 /* 16 added an argument for indexes that summarize. */
 static inline void

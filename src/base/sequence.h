@@ -1,11 +1,12 @@
 /*
  * sequence.h
- *		Blocks of numbers from a sequence (see sequence.c).
+ *		Numbers from a sequence (see sequence.c).
  */
 #ifndef DC_SEQUENCE_H
 #define DC_SEQUENCE_H
 
 extern int64 sequence_draw(Oid sequence, int64 n);
+extern int64 sequence_raise(Oid sequence, int64 least, int64 ahead);
 extern int64 sequence_last(Oid sequence);
 
 #endif /* DC_SEQUENCE_H */

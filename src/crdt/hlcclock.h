@@ -7,10 +7,7 @@
 
 #include "c.h"
 
-/* Settings. */
-extern char *dc_node_setting; /* dcounter.node; "" if there is none */
-extern int dc_clock_drift;	  /* ms that a stamp may be ahead */
-
+extern void hlc_clock_init(void);
 extern const char *node_name(void);
 extern int64 hlc_clock_next(int64 seen);
 extern void hlc_clock_observe(int64 time);

@@ -23,11 +23,14 @@ sketch_alloc(size_t size)
 	return block;
 }
 
+#define sketch_alloc_huge(size) sketch_alloc(size)
 #define sketch_free(block) free(block)
 #else
 #include "postgres.h"
 
 #define sketch_alloc(size) palloc(size)
+/* what may be larger than 1 GB */
+#define sketch_alloc_huge(size) MemoryContextAllocHuge(CurrentMemoryContext, size)
 #define sketch_free(block) pfree(block)
 #endif
 

@@ -72,6 +72,15 @@ table_is_fed(Oid counter)
 }
 
 /*
+ * relation_is_fed tells whether a subscription feeds any table.
+ */
+bool
+relation_is_fed(Oid relid)
+{
+	return any_table_is_fed() && subscriptions_of(add_relatives(list_make1_oid(relid)), true) != NIL;
+}
+
+/*
  * check_still_not_fed raises an error if a subscription feeds a counter table that this
  * transaction has changed, as it did not when the transaction looked before.
  */

@@ -11,6 +11,7 @@ extern bool any_table_is_fed(void);
 extern bool counter_is_fed(const DcCounterRow *row);
 extern List *counter_tables(const DcCounterRow *row);
 extern bool table_is_fed(Oid counter);
+extern bool relation_is_fed(Oid relid);
 extern char *counter_fed_by(const DcCounterRow *row);
 extern void check_still_not_fed(Oid counter);
 extern bool extension_is_fed(void);

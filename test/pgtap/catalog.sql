@@ -69,6 +69,199 @@ INSERT INTO expected VALUES
 	('dcounter.totals_way(counter regclass, OUT totals text, OUT compacted_because text)', 'record', 'volatile', 'unsafe', false, 1000, 0),
 	('dcounter.on_counter_truncate()', 'trigger', 'volatile', 'unsafe', false, 10, 0),
 	('dcounter.on_counter_delete()', 'trigger', 'volatile', 'unsafe', false, 10, 0);
+-- Stamps of the hybrid logical clock
+INSERT INTO expected VALUES
+	('public.dc_node()', 'text', 'stable', 'safe', false, 1, 0),
+	('public.dc_hlc_now()', 'dc_hlc', 'volatile', 'unsafe', false, 20, 0),
+	('public.dc_hlc_after(stamp dc_hlc)', 'dc_hlc', 'volatile', 'unsafe', true, 20, 0),
+	('public.dc_hlc_time(stamp dc_hlc)', 'timestamp with time zone', 'immutable', 'safe', true, 1, 0),
+	('public.dc_hlc_node(stamp dc_hlc)', 'text', 'immutable', 'safe', true, 1, 0);
+-- Mergeable types: input, output, comparison and merging
+INSERT INTO expected VALUES
+	('dcounter.gcounter_in(cstring)', 'dc_gcounter', 'immutable', 'safe', true, 10, 0),
+	('dcounter.crdt_out(dc_gcounter)', 'cstring', 'immutable', 'safe', true, 10, 0),
+	('dcounter.gcounter_recv(internal)', 'dc_gcounter', 'immutable', 'safe', true, 10, 0),
+	('dcounter.crdt_send(dc_gcounter)', 'bytea', 'immutable', 'safe', true, 1, 0),
+	('dcounter.crdt_to_jsonb(dc_gcounter)', 'jsonb', 'immutable', 'safe', true, 10, 0),
+	('dcounter.pncounter_in(cstring)', 'dc_pncounter', 'immutable', 'safe', true, 10, 0),
+	('dcounter.crdt_out(dc_pncounter)', 'cstring', 'immutable', 'safe', true, 10, 0),
+	('dcounter.pncounter_recv(internal)', 'dc_pncounter', 'immutable', 'safe', true, 10, 0),
+	('dcounter.crdt_send(dc_pncounter)', 'bytea', 'immutable', 'safe', true, 1, 0),
+	('dcounter.crdt_to_jsonb(dc_pncounter)', 'jsonb', 'immutable', 'safe', true, 10, 0),
+	('dcounter.gset_in(cstring)', 'dc_gset', 'immutable', 'safe', true, 10, 0),
+	('dcounter.crdt_out(dc_gset)', 'cstring', 'immutable', 'safe', true, 10, 0),
+	('dcounter.gset_recv(internal)', 'dc_gset', 'immutable', 'safe', true, 10, 0),
+	('dcounter.crdt_send(dc_gset)', 'bytea', 'immutable', 'safe', true, 1, 0),
+	('dcounter.crdt_to_jsonb(dc_gset)', 'jsonb', 'immutable', 'safe', true, 10, 0),
+	('dcounter.orset_in(cstring)', 'dc_orset', 'immutable', 'safe', true, 10, 0),
+	('dcounter.crdt_out(dc_orset)', 'cstring', 'immutable', 'safe', true, 10, 0),
+	('dcounter.orset_recv(internal)', 'dc_orset', 'immutable', 'safe', true, 10, 0),
+	('dcounter.crdt_send(dc_orset)', 'bytea', 'immutable', 'safe', true, 1, 0),
+	('dcounter.crdt_to_jsonb(dc_orset)', 'jsonb', 'immutable', 'safe', true, 10, 0),
+	('dcounter.lww_in(cstring)', 'dc_lww', 'immutable', 'safe', true, 10, 0),
+	('dcounter.crdt_out(dc_lww)', 'cstring', 'immutable', 'safe', true, 10, 0),
+	('dcounter.lww_recv(internal)', 'dc_lww', 'immutable', 'safe', true, 10, 0),
+	('dcounter.crdt_send(dc_lww)', 'bytea', 'immutable', 'safe', true, 1, 0),
+	('dcounter.crdt_to_jsonb(dc_lww)', 'jsonb', 'immutable', 'safe', true, 10, 0),
+	('dcounter.mvreg_in(cstring)', 'dc_mvreg', 'immutable', 'safe', true, 10, 0),
+	('dcounter.crdt_out(dc_mvreg)', 'cstring', 'immutable', 'safe', true, 10, 0),
+	('dcounter.mvreg_recv(internal)', 'dc_mvreg', 'immutable', 'safe', true, 10, 0),
+	('dcounter.crdt_send(dc_mvreg)', 'bytea', 'immutable', 'safe', true, 1, 0),
+	('dcounter.crdt_to_jsonb(dc_mvreg)', 'jsonb', 'immutable', 'safe', true, 10, 0),
+	('dcounter.hlc_in(cstring)', 'dc_hlc', 'immutable', 'safe', true, 10, 0),
+	('dcounter.crdt_out(dc_hlc)', 'cstring', 'immutable', 'safe', true, 10, 0),
+	('dcounter.hlc_recv(internal)', 'dc_hlc', 'immutable', 'safe', true, 10, 0),
+	('dcounter.crdt_send(dc_hlc)', 'bytea', 'immutable', 'safe', true, 1, 0),
+	('dcounter.crdt_to_jsonb(dc_hlc)', 'jsonb', 'immutable', 'safe', true, 10, 0),
+	('dcounter.vclock_in(cstring)', 'dc_vclock', 'immutable', 'safe', true, 10, 0),
+	('dcounter.crdt_out(dc_vclock)', 'cstring', 'immutable', 'safe', true, 10, 0),
+	('dcounter.vclock_recv(internal)', 'dc_vclock', 'immutable', 'safe', true, 10, 0),
+	('dcounter.crdt_send(dc_vclock)', 'bytea', 'immutable', 'safe', true, 1, 0),
+	('dcounter.crdt_to_jsonb(dc_vclock)', 'jsonb', 'immutable', 'safe', true, 10, 0),
+	('dcounter.crdt_eq(dc_gcounter, dc_gcounter)', 'boolean', 'immutable', 'safe', true, 1, 0),
+	('dcounter.crdt_ne(dc_gcounter, dc_gcounter)', 'boolean', 'immutable', 'safe', true, 1, 0),
+	('dcounter.crdt_le(dc_gcounter, dc_gcounter)', 'boolean', 'immutable', 'safe', true, 10, 0),
+	('dcounter.crdt_lt(dc_gcounter, dc_gcounter)', 'boolean', 'immutable', 'safe', true, 10, 0),
+	('dcounter.crdt_ge(dc_gcounter, dc_gcounter)', 'boolean', 'immutable', 'safe', true, 10, 0),
+	('dcounter.crdt_gt(dc_gcounter, dc_gcounter)', 'boolean', 'immutable', 'safe', true, 10, 0),
+	('dcounter.crdt_concurrent(dc_gcounter, dc_gcounter)', 'boolean', 'immutable', 'safe', true, 10, 0),
+	('dcounter.crdt_hash(dc_gcounter)', 'integer', 'immutable', 'safe', true, 1, 0),
+	('dcounter.crdt_hash_extended(dc_gcounter, bigint)', 'bigint', 'immutable', 'safe', true, 1, 0),
+	('public.dc_merge(a dc_gcounter, b dc_gcounter)', 'dc_gcounter', 'immutable', 'safe', true, 10, 0),
+	('public.dc_delta(after dc_gcounter, before dc_gcounter)', 'dc_gcounter', 'immutable', 'safe', true, 10, 0),
+	('dcounter.crdt_eq(dc_pncounter, dc_pncounter)', 'boolean', 'immutable', 'safe', true, 1, 0),
+	('dcounter.crdt_ne(dc_pncounter, dc_pncounter)', 'boolean', 'immutable', 'safe', true, 1, 0),
+	('dcounter.crdt_le(dc_pncounter, dc_pncounter)', 'boolean', 'immutable', 'safe', true, 10, 0),
+	('dcounter.crdt_lt(dc_pncounter, dc_pncounter)', 'boolean', 'immutable', 'safe', true, 10, 0),
+	('dcounter.crdt_ge(dc_pncounter, dc_pncounter)', 'boolean', 'immutable', 'safe', true, 10, 0),
+	('dcounter.crdt_gt(dc_pncounter, dc_pncounter)', 'boolean', 'immutable', 'safe', true, 10, 0),
+	('dcounter.crdt_concurrent(dc_pncounter, dc_pncounter)', 'boolean', 'immutable', 'safe', true, 10, 0),
+	('dcounter.crdt_hash(dc_pncounter)', 'integer', 'immutable', 'safe', true, 1, 0),
+	('dcounter.crdt_hash_extended(dc_pncounter, bigint)', 'bigint', 'immutable', 'safe', true, 1, 0),
+	('public.dc_merge(a dc_pncounter, b dc_pncounter)', 'dc_pncounter', 'immutable', 'safe', true, 10, 0),
+	('public.dc_delta(after dc_pncounter, before dc_pncounter)', 'dc_pncounter', 'immutable', 'safe', true, 10, 0),
+	('dcounter.crdt_eq(dc_gset, dc_gset)', 'boolean', 'immutable', 'safe', true, 1, 0),
+	('dcounter.crdt_ne(dc_gset, dc_gset)', 'boolean', 'immutable', 'safe', true, 1, 0),
+	('dcounter.crdt_le(dc_gset, dc_gset)', 'boolean', 'immutable', 'safe', true, 10, 0),
+	('dcounter.crdt_lt(dc_gset, dc_gset)', 'boolean', 'immutable', 'safe', true, 10, 0),
+	('dcounter.crdt_ge(dc_gset, dc_gset)', 'boolean', 'immutable', 'safe', true, 10, 0),
+	('dcounter.crdt_gt(dc_gset, dc_gset)', 'boolean', 'immutable', 'safe', true, 10, 0),
+	('dcounter.crdt_concurrent(dc_gset, dc_gset)', 'boolean', 'immutable', 'safe', true, 10, 0),
+	('dcounter.crdt_hash(dc_gset)', 'integer', 'immutable', 'safe', true, 1, 0),
+	('dcounter.crdt_hash_extended(dc_gset, bigint)', 'bigint', 'immutable', 'safe', true, 1, 0),
+	('public.dc_merge(a dc_gset, b dc_gset)', 'dc_gset', 'immutable', 'safe', true, 10, 0),
+	('public.dc_delta(after dc_gset, before dc_gset)', 'dc_gset', 'immutable', 'safe', true, 10, 0),
+	('dcounter.crdt_eq(dc_orset, dc_orset)', 'boolean', 'immutable', 'safe', true, 1, 0),
+	('dcounter.crdt_ne(dc_orset, dc_orset)', 'boolean', 'immutable', 'safe', true, 1, 0),
+	('dcounter.crdt_le(dc_orset, dc_orset)', 'boolean', 'immutable', 'safe', true, 10, 0),
+	('dcounter.crdt_lt(dc_orset, dc_orset)', 'boolean', 'immutable', 'safe', true, 10, 0),
+	('dcounter.crdt_ge(dc_orset, dc_orset)', 'boolean', 'immutable', 'safe', true, 10, 0),
+	('dcounter.crdt_gt(dc_orset, dc_orset)', 'boolean', 'immutable', 'safe', true, 10, 0),
+	('dcounter.crdt_concurrent(dc_orset, dc_orset)', 'boolean', 'immutable', 'safe', true, 10, 0),
+	('dcounter.crdt_hash(dc_orset)', 'integer', 'immutable', 'safe', true, 1, 0),
+	('dcounter.crdt_hash_extended(dc_orset, bigint)', 'bigint', 'immutable', 'safe', true, 1, 0),
+	('public.dc_merge(a dc_orset, b dc_orset)', 'dc_orset', 'immutable', 'safe', true, 10, 0),
+	('public.dc_delta(after dc_orset, before dc_orset)', 'dc_orset', 'immutable', 'safe', true, 10, 0),
+	('dcounter.crdt_eq(dc_lww, dc_lww)', 'boolean', 'immutable', 'safe', true, 1, 0),
+	('dcounter.crdt_ne(dc_lww, dc_lww)', 'boolean', 'immutable', 'safe', true, 1, 0),
+	('dcounter.crdt_le(dc_lww, dc_lww)', 'boolean', 'immutable', 'safe', true, 10, 0),
+	('dcounter.crdt_lt(dc_lww, dc_lww)', 'boolean', 'immutable', 'safe', true, 10, 0),
+	('dcounter.crdt_ge(dc_lww, dc_lww)', 'boolean', 'immutable', 'safe', true, 10, 0),
+	('dcounter.crdt_gt(dc_lww, dc_lww)', 'boolean', 'immutable', 'safe', true, 10, 0),
+	('dcounter.crdt_concurrent(dc_lww, dc_lww)', 'boolean', 'immutable', 'safe', true, 10, 0),
+	('dcounter.crdt_hash(dc_lww)', 'integer', 'immutable', 'safe', true, 1, 0),
+	('dcounter.crdt_hash_extended(dc_lww, bigint)', 'bigint', 'immutable', 'safe', true, 1, 0),
+	('public.dc_merge(a dc_lww, b dc_lww)', 'dc_lww', 'immutable', 'safe', true, 10, 0),
+	('public.dc_delta(after dc_lww, before dc_lww)', 'dc_lww', 'immutable', 'safe', true, 10, 0),
+	('dcounter.crdt_eq(dc_mvreg, dc_mvreg)', 'boolean', 'immutable', 'safe', true, 1, 0),
+	('dcounter.crdt_ne(dc_mvreg, dc_mvreg)', 'boolean', 'immutable', 'safe', true, 1, 0),
+	('dcounter.crdt_le(dc_mvreg, dc_mvreg)', 'boolean', 'immutable', 'safe', true, 10, 0),
+	('dcounter.crdt_lt(dc_mvreg, dc_mvreg)', 'boolean', 'immutable', 'safe', true, 10, 0),
+	('dcounter.crdt_ge(dc_mvreg, dc_mvreg)', 'boolean', 'immutable', 'safe', true, 10, 0),
+	('dcounter.crdt_gt(dc_mvreg, dc_mvreg)', 'boolean', 'immutable', 'safe', true, 10, 0),
+	('dcounter.crdt_concurrent(dc_mvreg, dc_mvreg)', 'boolean', 'immutable', 'safe', true, 10, 0),
+	('dcounter.crdt_hash(dc_mvreg)', 'integer', 'immutable', 'safe', true, 1, 0),
+	('dcounter.crdt_hash_extended(dc_mvreg, bigint)', 'bigint', 'immutable', 'safe', true, 1, 0),
+	('public.dc_merge(a dc_mvreg, b dc_mvreg)', 'dc_mvreg', 'immutable', 'safe', true, 10, 0),
+	('public.dc_delta(after dc_mvreg, before dc_mvreg)', 'dc_mvreg', 'immutable', 'safe', true, 10, 0),
+	('dcounter.crdt_eq(dc_hlc, dc_hlc)', 'boolean', 'immutable', 'safe', true, 1, 0),
+	('dcounter.crdt_ne(dc_hlc, dc_hlc)', 'boolean', 'immutable', 'safe', true, 1, 0),
+	('dcounter.hlc_le(dc_hlc, dc_hlc)', 'boolean', 'immutable', 'safe', true, 1, 0),
+	('dcounter.hlc_lt(dc_hlc, dc_hlc)', 'boolean', 'immutable', 'safe', true, 1, 0),
+	('dcounter.hlc_ge(dc_hlc, dc_hlc)', 'boolean', 'immutable', 'safe', true, 1, 0),
+	('dcounter.hlc_gt(dc_hlc, dc_hlc)', 'boolean', 'immutable', 'safe', true, 1, 0),
+	('dcounter.crdt_hash(dc_hlc)', 'integer', 'immutable', 'safe', true, 1, 0),
+	('dcounter.crdt_hash_extended(dc_hlc, bigint)', 'bigint', 'immutable', 'safe', true, 1, 0),
+	('dcounter.hlc_cmp(dc_hlc, dc_hlc)', 'integer', 'immutable', 'safe', true, 1, 0),
+	('public.dc_merge(a dc_hlc, b dc_hlc)', 'dc_hlc', 'immutable', 'safe', true, 10, 0),
+	('dcounter.crdt_eq(dc_vclock, dc_vclock)', 'boolean', 'immutable', 'safe', true, 1, 0),
+	('dcounter.crdt_ne(dc_vclock, dc_vclock)', 'boolean', 'immutable', 'safe', true, 1, 0),
+	('dcounter.crdt_le(dc_vclock, dc_vclock)', 'boolean', 'immutable', 'safe', true, 10, 0),
+	('dcounter.crdt_lt(dc_vclock, dc_vclock)', 'boolean', 'immutable', 'safe', true, 10, 0),
+	('dcounter.crdt_ge(dc_vclock, dc_vclock)', 'boolean', 'immutable', 'safe', true, 10, 0),
+	('dcounter.crdt_gt(dc_vclock, dc_vclock)', 'boolean', 'immutable', 'safe', true, 10, 0),
+	('dcounter.crdt_concurrent(dc_vclock, dc_vclock)', 'boolean', 'immutable', 'safe', true, 10, 0),
+	('dcounter.crdt_hash(dc_vclock)', 'integer', 'immutable', 'safe', true, 1, 0),
+	('dcounter.crdt_hash_extended(dc_vclock, bigint)', 'bigint', 'immutable', 'safe', true, 1, 0),
+	('public.dc_merge(a dc_vclock, b dc_vclock)', 'dc_vclock', 'immutable', 'safe', true, 10, 0),
+	('public.dc_delta(after dc_vclock, before dc_vclock)', 'dc_vclock', 'immutable', 'safe', true, 10, 0);
+-- Mergeable types: what each has of its own
+INSERT INTO expected VALUES
+	('public.dc_gcounter()', 'dc_gcounter', 'immutable', 'safe', true, 1, 0),
+	('public.dc_pncounter()', 'dc_pncounter', 'immutable', 'safe', true, 1, 0),
+	('public.dc_vclock()', 'dc_vclock', 'immutable', 'safe', true, 1, 0),
+	('public.dc_add(counter dc_gcounter, amount bigint DEFAULT 1, node text DEFAULT dc_node())', 'dc_gcounter', 'immutable', 'safe', true, 10, 0),
+	('public.dc_add(counter dc_pncounter, amount bigint DEFAULT 1, node text DEFAULT dc_node())', 'dc_pncounter', 'immutable', 'safe', true, 10, 0),
+	('public.dc_add(clock dc_vclock, amount bigint DEFAULT 1, node text DEFAULT dc_node())', 'dc_vclock', 'immutable', 'safe', true, 10, 0),
+	('public.dc_reset(counter dc_pncounter)', 'dc_pncounter', 'immutable', 'safe', true, 10, 0),
+	('public.dc_value(counter dc_gcounter)', 'bigint', 'immutable', 'safe', true, 10, 0),
+	('public.dc_value(counter dc_pncounter)', 'bigint', 'immutable', 'safe', true, 10, 0),
+	('public.dc_values(counter dc_gcounter)', 'TABLE(node text, amount bigint)', 'immutable', 'safe', true, 10, 10),
+	('public.dc_values(counter dc_pncounter)', 'TABLE(node text, inc bigint, "dec" bigint, inc_reset bigint, dec_reset bigint)', 'immutable', 'safe', true, 10, 10),
+	('public.dc_values(clock dc_vclock)', 'TABLE(node text, amount bigint)', 'immutable', 'safe', true, 10, 10),
+	('public.dc_gset()', 'dc_gset', 'immutable', 'safe', true, 1, 0),
+	('public.dc_orset()', 'dc_orset', 'immutable', 'safe', true, 1, 0),
+	('public.dc_add(set dc_gset, element text)', 'dc_gset', 'immutable', 'safe', true, 10, 0),
+	('public.dc_add(set dc_orset, element text, node text DEFAULT dc_node())', 'dc_orset', 'immutable', 'safe', true, 10, 0),
+	('public.dc_remove(set dc_orset, element text)', 'dc_orset', 'immutable', 'safe', true, 10, 0),
+	('public.dc_reset(set dc_orset)', 'dc_orset', 'immutable', 'safe', true, 10, 0),
+	('public.dc_contains(set dc_gset, element text)', 'boolean', 'immutable', 'safe', true, 10, 0),
+	('public.dc_value(set dc_gset)', 'text[]', 'immutable', 'safe', true, 10, 0),
+	('public.dc_values(set dc_gset)', 'SETOF text', 'immutable', 'safe', true, 10, 100),
+	('public.dc_contains(set dc_orset, element text)', 'boolean', 'immutable', 'safe', true, 10, 0),
+	('public.dc_value(set dc_orset)', 'text[]', 'immutable', 'safe', true, 10, 0),
+	('public.dc_values(set dc_orset)', 'SETOF text', 'immutable', 'safe', true, 10, 100),
+	('public.dc_lww()', 'dc_lww', 'immutable', 'safe', true, 1, 0),
+	('public.dc_mvreg()', 'dc_mvreg', 'immutable', 'safe', true, 1, 0),
+	('public.dc_set(register dc_lww, value jsonb)', 'dc_lww', 'volatile', 'unsafe', true, 10, 0),
+	('public.dc_set_as(register dc_lww, value jsonb, node text)', 'dc_lww', 'volatile', 'unsafe', true, 10, 0),
+	('public.dc_set(register dc_mvreg, value jsonb)', 'dc_mvreg', 'stable', 'safe', true, 10, 0),
+	('public.dc_set_as(register dc_mvreg, value jsonb, node text)', 'dc_mvreg', 'immutable', 'safe', true, 10, 0),
+	('public.dc_reset(register dc_mvreg)', 'dc_mvreg', 'immutable', 'safe', true, 10, 0),
+	('public.dc_value(register dc_lww)', 'jsonb', 'immutable', 'safe', true, 10, 0),
+	('public.dc_value(register dc_mvreg)', 'jsonb[]', 'immutable', 'safe', true, 10, 0),
+	('public.dc_values(register dc_mvreg)', 'SETOF jsonb', 'immutable', 'safe', true, 10, 10),
+	('public.dc_stamp(register dc_lww)', 'dc_hlc', 'immutable', 'safe', true, 1, 0);
+-- Mergeable types: aggregates, and rows that merge
+INSERT INTO expected VALUES
+	('public.dc_merge_agg(dc_gcounter)', 'dc_gcounter', 'immutable', 'safe', false, 1, 0),
+	('public.dc_merge_agg(dc_pncounter)', 'dc_pncounter', 'immutable', 'safe', false, 1, 0),
+	('public.dc_merge_agg(dc_lww)', 'dc_lww', 'immutable', 'safe', false, 1, 0),
+	('public.dc_merge_agg(dc_hlc)', 'dc_hlc', 'immutable', 'safe', false, 1, 0),
+	('public.dc_merge_agg(dc_vclock)', 'dc_vclock', 'immutable', 'safe', false, 1, 0),
+	('dcounter.crdt_agg_combine(internal, internal)', 'internal', 'immutable', 'safe', false, 20, 0),
+	('dcounter.crdt_agg_serialize(internal)', 'bytea', 'immutable', 'safe', true, 20, 0),
+	('dcounter.crdt_agg_deserialize(bytea, internal)', 'internal', 'immutable', 'safe', true, 20, 0),
+	('dcounter.crdt_agg_add(internal, dc_gset)', 'internal', 'immutable', 'safe', false, 10, 0),
+	('dcounter.crdt_agg_final(internal, dc_gset)', 'dc_gset', 'immutable', 'safe', false, 20, 0),
+	('dcounter.crdt_agg_add(internal, dc_orset)', 'internal', 'immutable', 'safe', false, 10, 0),
+	('dcounter.crdt_agg_final(internal, dc_orset)', 'dc_orset', 'immutable', 'safe', false, 20, 0),
+	('dcounter.crdt_agg_add(internal, dc_mvreg)', 'internal', 'immutable', 'safe', false, 10, 0),
+	('dcounter.crdt_agg_final(internal, dc_mvreg)', 'dc_mvreg', 'immutable', 'safe', false, 20, 0),
+	('public.dc_merge_agg(dc_gset)', 'dc_gset', 'immutable', 'safe', false, 1, 0),
+	('public.dc_merge_agg(dc_orset)', 'dc_orset', 'immutable', 'safe', false, 1, 0),
+	('public.dc_merge_agg(dc_mvreg)', 'dc_mvreg', 'immutable', 'safe', false, 1, 0),
+	('dcounter.merge_row()', 'trigger', 'volatile', 'unsafe', false, 10, 0);
 -- Increments that count once
 INSERT INTO expected VALUES
 	('public.dc_incr_once_many(counter regclass, keys anycompatiblearray, deltas bigint[], op_ids text[])', 'bigint', 'volatile', 'unsafe', false, 100, 0),
@@ -272,8 +465,8 @@ SELECT is((SELECT count(*) FROM members), (SELECT count(*) FROM expected), 'no s
 SELECT is_empty('SELECT oid::regprocedure FROM members WHERE prosecdef', 'no function is SECURITY DEFINER');
 SELECT is_empty('SELECT oid::regprocedure FROM members WHERE proconfig IS NOT NULL OR proleakproof', 'no function has settings or is leakproof');
 SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE prokind <> 'a' AND (prolang <> (SELECT oid FROM pg_language WHERE lanname = 'c') OR probin !~ 'dcounter$' OR prokind <> CASE proname WHEN 'dc_maintain' THEN 'p' WHEN 'dc_build' THEN 'p' ELSE 'f' END)$$, 'all are C functions of this module, or aggregates');
-SELECT set_eq($$SELECT DISTINCT proname::text FROM members WHERE prokind = 'a'$$, ARRAY['dc_hll_agg', 'dc_hll_union_agg', 'dc_count_distinct', 'dc_cms_agg', 'dc_cms_union_agg', 'dc_topk_agg', 'dc_topk_union_agg'], 'the aggregates');
-SELECT is_empty($$SELECT a.aggfnoid FROM pg_aggregate a JOIN members m ON m.oid = a.aggfnoid WHERE aggcombinefn = 0 OR aggserialfn = 0 OR aggdeserialfn = 0 OR aggfinalmodify <> 'r' OR aggmfinalmodify <> 'r'$$,
+SELECT set_eq($$SELECT DISTINCT proname::text FROM members WHERE prokind = 'a'$$, ARRAY['dc_hll_agg', 'dc_hll_union_agg', 'dc_count_distinct', 'dc_cms_agg', 'dc_cms_union_agg', 'dc_topk_agg', 'dc_topk_union_agg', 'dc_merge_agg'], 'the aggregates');
+SELECT is_empty($$SELECT a.aggfnoid FROM pg_aggregate a JOIN members m ON m.oid = a.aggfnoid WHERE aggcombinefn = 0 OR aggtranstype = 'internal'::regtype AND (aggserialfn = 0 OR aggdeserialfn = 0) OR aggfinalmodify <> 'r' OR aggmfinalmodify <> 'r'$$,
 	'aggregates can be parallel, and their final functions change nothing');
 SELECT set_eq($$SELECT DISTINCT m.proname::text FROM pg_aggregate a JOIN members m ON m.oid = a.aggfnoid WHERE aggminvtransfn <> 0$$, ARRAY['dc_cms_agg'], 'aggregates of moving windows');
 SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE coalesce(length(obj_description(oid, 'pg_proc')), 0) < 10$$, 'each function has a comment');
@@ -286,10 +479,10 @@ CREATE TEMP VIEW plumbing AS
 		SELECT unnest(ARRAY[typinput, typoutput, typreceive, typsend, typmodin, typmodout]::oid[]) FROM pg_type
 		UNION SELECT castfunc FROM pg_cast UNION SELECT amproc FROM pg_amproc
 		UNION SELECT oprcode FROM pg_operator JOIN pg_amop ON amopopr = pg_operator.oid
-		UNION SELECT oprcode FROM pg_operator WHERE oprnegate <> 0);
-SELECT is((SELECT count(*) FROM plumbing), 30::bigint, 'functions that types, casts and comparisons are made of');
+		UNION SELECT oprcode FROM pg_operator WHERE oprresult = 'boolean'::regtype);
+SELECT is((SELECT count(*) FROM plumbing), 142::bigint, 'functions that types, casts and comparisons are made of');
 SELECT is_empty($$SELECT oid::regprocedure FROM plumbing WHERE schema <> 'dcounter' OR NOT has_function_privilege('public', oid, 'EXECUTE')$$, 'they are in schema dcounter, and PUBLIC may execute them');
-SELECT set_eq($$SELECT proname::text FROM members WHERE schema = 'dcounter' AND oid NOT IN (SELECT oid FROM plumbing) AND has_function_privilege('public', oid, 'EXECUTE')$$, ARRAY['stat_counters', 'stat_shards', 'stat_memory', 'maintainer', 'totals_way', 'stat_buffer', 'stat_hot_keys', 'stat_worker', 'stat_outbox', 'stat_consumers', 'last_fetch', 'outbox_capture', 'on_ledger_change', 'on_counter_truncate', 'on_counter_delete', 'source_row', 'source_truncate', 'source_differs'],
+SELECT set_eq($$SELECT proname::text FROM members WHERE schema = 'dcounter' AND oid NOT IN (SELECT oid FROM plumbing) AND has_function_privilege('public', oid, 'EXECUTE')$$, ARRAY['stat_counters', 'stat_shards', 'stat_memory', 'maintainer', 'totals_way', 'stat_buffer', 'stat_hot_keys', 'stat_worker', 'stat_outbox', 'stat_consumers', 'last_fetch', 'outbox_capture', 'on_ledger_change', 'on_counter_truncate', 'on_counter_delete', 'source_row', 'source_truncate', 'source_differs', 'merge_row'],
 	'PUBLIC may not execute, or make triggers of, the internal functions, but for those of the types, of the views, of attached tables and of dc_relay');
 
 -- The extension
@@ -297,7 +490,7 @@ SELECT is((SELECT extversion FROM pg_extension WHERE extname = 'dcounter'), (SEL
 SELECT is((SELECT extrelocatable FROM pg_extension WHERE extname = 'dcounter'), false, 'not relocatable');
 SELECT isnt((SELECT comment FROM pg_available_extensions WHERE name = 'dcounter'), NULL, 'the extension has a comment');
 SELECT set_eq($$SELECT unnest(extconfig)::regclass::text AS t, unnest(extcondition) AS c FROM pg_extension WHERE extname = 'dcounter'$$,
-	$$VALUES ('dcounter.counter', ''), ('dcounter.op_slot', ''), ('dcounter.ledger', ''), ('dcounter.counter_events', ''), ('dcounter.changed_key', ''), ('dcounter.outbox_seq', ''),
+	$$VALUES ('dcounter.counter', ''), ('dcounter.op_slot', ''), ('dcounter.ledger', ''), ('dcounter.counter_events', ''), ('dcounter.changed_key', ''), ('dcounter.outbox_seq', ''), ('dcounter.hlc_clock', ''),
 		('dcounter.consumer', ''), ('dcounter.consumer_id', ''), ('dcounter.consumer_member', ''), ('dcounter.consumer_retry', ''), ('dcounter.source', ''), ('dcounter.source_state', ''),
 		('dcounter.mark', ''), ('dcounter.mark_value', '')
 	UNION ALL SELECT 'dcounter.outbox_' || i, '' FROM generate_series(0, 7) i$$, 'settings and state are dumped, and nothing else is');
@@ -306,13 +499,21 @@ SELECT set_eq(
 		AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'dcounter') AND classid <> 'pg_proc'::regclass
 		AND classid <> 'pg_type'::regclass$$,
 	(SELECT array_agg('table dcounter.outbox_' || i) FROM generate_series(0, 7) i) ||
-	ARRAY['schema dcounter', 'sequence dcounter.outbox_seq', 'table dcounter.outbox', 'table dcounter.outbox_ring', 'sequence dcounter.consumer_id', 'table dcounter.consumer', 'table dcounter.consumer_member', 'table dcounter.consumer_retry', 'view dc_dead_letters',
+	ARRAY['schema dcounter', 'sequence dcounter.outbox_seq', 'sequence dcounter.hlc_clock', 'table dcounter.outbox', 'table dcounter.outbox_ring', 'sequence dcounter.consumer_id', 'table dcounter.consumer', 'table dcounter.consumer_member', 'table dcounter.consumer_retry', 'view dc_dead_letters',
 		'table dcounter.counter', 'table dcounter.ledger', 'table dcounter.op_slot', 'table dcounter.buffer_restored', 'view dc_stat_buffer', 'table dcounter.counter_events', 'table dcounter.changed_key', 'view dc_stat_outbox', 'view dc_stat_consumers', 'view dc_stat_counters', 'view dc_stat_shards', 'view dc_stat_memory', 'view dc_stat_hot_keys', 'view dc_stat_worker', 'table dcounter.source', 'table dcounter.source_state', 'table dcounter.drift', 'sequence dcounter.drift_id_seq', 'table dcounter.mark', 'table dcounter.mark_value', 'view dc_marks', 'view dc_stat_drift', 'view dc_drifts', 'event trigger dcounter_drop', 'event trigger dcounter_ddl', 'event trigger dcounter_begin', 'view dc_tables',
 		'cast from bytea to dc_cms', 'cast from dc_cms to bytea', 'operator ||(dc_cms,dc_cms)',
 		'cast from bytea to dc_topk', 'cast from dc_topk to bytea', 'operator ||(dc_topk,dc_topk)',
 		'cast from dc_hll to dc_hll', 'cast from bytea to dc_hll', 'cast from dc_hll to bytea', 'operator ||(dc_hll,dc_hll)', 'operator #(NONE,dc_hll)',
 		'operator =(dc_hll,dc_hll)', 'operator <>(dc_hll,dc_hll)', 'operator <(dc_hll,dc_hll)', 'operator <=(dc_hll,dc_hll)', 'operator >(dc_hll,dc_hll)', 'operator >=(dc_hll,dc_hll)',
-		'operator family dc_hll_ops for access method btree', 'operator class dc_hll_ops for access method btree', 'operator family dc_hll_ops for access method hash', 'operator class dc_hll_ops for access method hash'], 'members besides functions and types');
+		'operator family dc_hll_ops for access method btree', 'operator class dc_hll_ops for access method btree', 'operator family dc_hll_ops for access method hash', 'operator class dc_hll_ops for access method hash',
+		'cast from dc_gcounter to jsonb', 'operator =(dc_gcounter,dc_gcounter)', 'operator <>(dc_gcounter,dc_gcounter)', 'operator <(dc_gcounter,dc_gcounter)', 'operator <=(dc_gcounter,dc_gcounter)', 'operator >(dc_gcounter,dc_gcounter)', 'operator >=(dc_gcounter,dc_gcounter)', 'operator ||(dc_gcounter,dc_gcounter)', 'operator &&(dc_gcounter,dc_gcounter)', 'operator family dc_gcounter_hash_ops for access method hash', 'operator class dc_gcounter_hash_ops for access method hash',
+		'cast from dc_pncounter to jsonb', 'operator =(dc_pncounter,dc_pncounter)', 'operator <>(dc_pncounter,dc_pncounter)', 'operator <(dc_pncounter,dc_pncounter)', 'operator <=(dc_pncounter,dc_pncounter)', 'operator >(dc_pncounter,dc_pncounter)', 'operator >=(dc_pncounter,dc_pncounter)', 'operator ||(dc_pncounter,dc_pncounter)', 'operator &&(dc_pncounter,dc_pncounter)', 'operator family dc_pncounter_hash_ops for access method hash', 'operator class dc_pncounter_hash_ops for access method hash',
+		'cast from dc_gset to jsonb', 'operator =(dc_gset,dc_gset)', 'operator <>(dc_gset,dc_gset)', 'operator <(dc_gset,dc_gset)', 'operator <=(dc_gset,dc_gset)', 'operator >(dc_gset,dc_gset)', 'operator >=(dc_gset,dc_gset)', 'operator ||(dc_gset,dc_gset)', 'operator &&(dc_gset,dc_gset)', 'operator family dc_gset_hash_ops for access method hash', 'operator class dc_gset_hash_ops for access method hash',
+		'cast from dc_orset to jsonb', 'operator =(dc_orset,dc_orset)', 'operator <>(dc_orset,dc_orset)', 'operator <(dc_orset,dc_orset)', 'operator <=(dc_orset,dc_orset)', 'operator >(dc_orset,dc_orset)', 'operator >=(dc_orset,dc_orset)', 'operator ||(dc_orset,dc_orset)', 'operator &&(dc_orset,dc_orset)', 'operator family dc_orset_hash_ops for access method hash', 'operator class dc_orset_hash_ops for access method hash',
+		'cast from dc_lww to jsonb', 'operator =(dc_lww,dc_lww)', 'operator <>(dc_lww,dc_lww)', 'operator <(dc_lww,dc_lww)', 'operator <=(dc_lww,dc_lww)', 'operator >(dc_lww,dc_lww)', 'operator >=(dc_lww,dc_lww)', 'operator ||(dc_lww,dc_lww)', 'operator &&(dc_lww,dc_lww)', 'operator family dc_lww_hash_ops for access method hash', 'operator class dc_lww_hash_ops for access method hash',
+		'cast from dc_mvreg to jsonb', 'operator =(dc_mvreg,dc_mvreg)', 'operator <>(dc_mvreg,dc_mvreg)', 'operator <(dc_mvreg,dc_mvreg)', 'operator <=(dc_mvreg,dc_mvreg)', 'operator >(dc_mvreg,dc_mvreg)', 'operator >=(dc_mvreg,dc_mvreg)', 'operator ||(dc_mvreg,dc_mvreg)', 'operator &&(dc_mvreg,dc_mvreg)', 'operator family dc_mvreg_hash_ops for access method hash', 'operator class dc_mvreg_hash_ops for access method hash',
+		'cast from dc_hlc to jsonb', 'operator =(dc_hlc,dc_hlc)', 'operator <>(dc_hlc,dc_hlc)', 'operator <(dc_hlc,dc_hlc)', 'operator <=(dc_hlc,dc_hlc)', 'operator >(dc_hlc,dc_hlc)', 'operator >=(dc_hlc,dc_hlc)', 'operator ||(dc_hlc,dc_hlc)', 'operator family dc_hlc_hash_ops for access method hash', 'operator class dc_hlc_hash_ops for access method hash', 'operator family dc_hlc_ops for access method btree', 'operator class dc_hlc_ops for access method btree',
+		'cast from dc_vclock to jsonb', 'operator =(dc_vclock,dc_vclock)', 'operator <>(dc_vclock,dc_vclock)', 'operator <(dc_vclock,dc_vclock)', 'operator <=(dc_vclock,dc_vclock)', 'operator >(dc_vclock,dc_vclock)', 'operator >=(dc_vclock,dc_vclock)', 'operator ||(dc_vclock,dc_vclock)', 'operator &&(dc_vclock,dc_vclock)', 'operator family dc_vclock_hash_ops for access method hash', 'operator class dc_vclock_hash_ops for access method hash'], 'members besides functions and types');
 SELECT is_empty(
 	$$SELECT pg_describe_object(classid, objid, objsubid) FROM pg_depend WHERE refclassid = 'pg_extension'::regclass AND deptype = 'e'
 		AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'dcounter') AND classid <> 'pg_type'::regclass
@@ -464,7 +665,7 @@ SELECT set_eq($$SELECT relname::text, relkind::text FROM pg_class WHERE relname 
 	$$VALUES ('purses', 'r'), ('purses_shard', 'r'), ('purses_limit', 'r'), ('purses_limit_shard', 'r'), ('purses_limit_hold', 'r'), ('purses_account', 'r'),
 	('purses_entry', 'r'), ('purses_entry_id', 'S'), ('purses_pending', 'r'), ('purses_op', 'p'), ('purses_op_0', 'r')$$, 'its tables');
 SELECT is_empty($$SELECT relname FROM pg_class WHERE relname ~ '^(tickets|purses)' AND relkind IN ('r', 'p') AND obj_description(oid, 'pg_class') ~ '^dcounter: .* see dc_[a-z_]+\(\)$' IS NOT TRUE$$, 'each table says what it is');
-SELECT is_empty($$SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'dcounter'::regnamespace AND relkind NOT IN ('r', 'i', 't', 'S') OR c.relnamespace = 'dcounter'::regnamespace AND relname !~ '^(counter|op_slot|ledger|buffer_restored|changed_key|outbox|consumer|source|drift|mark)'$$,
+SELECT is_empty($$SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'dcounter'::regnamespace AND relkind NOT IN ('r', 'i', 't', 'S') OR c.relnamespace = 'dcounter'::regnamespace AND relname !~ '^(counter|op_slot|ledger|hlc_clock|buffer_restored|changed_key|outbox|consumer|source|drift|mark)'$$,
 	'nothing else is in schema dcounter');
 
 -- The outbox: the columns that Debezium's outbox event router expects, and ours

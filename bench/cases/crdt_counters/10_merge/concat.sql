@@ -1,0 +1,1 @@
+SELECT count(a || b) FROM pairs_jsonb;

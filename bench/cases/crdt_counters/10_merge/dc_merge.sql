@@ -1,0 +1,1 @@
+SELECT count(dc_merge(a, b)) FROM pairs_dc;

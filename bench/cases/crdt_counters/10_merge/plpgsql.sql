@@ -1,0 +1,1 @@
+SELECT count(merge_plpgsql(a, b)) FROM pairs_jsonb;

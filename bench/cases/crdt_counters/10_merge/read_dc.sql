@@ -1,0 +1,1 @@
+SELECT count(a) FROM pairs_dc;

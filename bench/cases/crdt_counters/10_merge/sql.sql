@@ -1,0 +1,1 @@
+SELECT count(merge_sql(a, b)) FROM pairs_jsonb;

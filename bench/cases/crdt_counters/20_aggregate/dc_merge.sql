@@ -1,0 +1,1 @@
+SELECT dc_merge_agg(c)::jsonb FROM counters_dc;

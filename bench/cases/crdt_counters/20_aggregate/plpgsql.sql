@@ -1,0 +1,1 @@
+SELECT merge_plpgsql_agg(c)::text FROM counters_jsonb;

@@ -1,0 +1,1 @@
+SELECT merge_sql_agg(c)::text FROM counters_jsonb;

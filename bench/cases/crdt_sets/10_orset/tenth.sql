@@ -1,0 +1,1 @@
+SELECT variable_orset(2000) = 2000;

@@ -1,0 +1,1 @@
+SELECT variable_orset(20000) = 20000;

@@ -1,0 +1,1 @@
+SELECT variable_gset(2000) = 2000;

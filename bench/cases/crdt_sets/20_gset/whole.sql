@@ -1,0 +1,1 @@
+SELECT variable_gset(20000) = 20000;

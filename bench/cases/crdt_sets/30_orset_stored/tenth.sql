@@ -1,0 +1,1 @@
+SELECT changed_orset(2000) = 2000;

@@ -1,0 +1,1 @@
+SELECT changed_orset(20000) = 20000;

@@ -1,0 +1,1 @@
+SELECT count(DISTINCT element) = 20000 FROM many, dc_values(g) AS element;

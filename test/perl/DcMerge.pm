@@ -1,0 +1,161 @@
+# What the tests of rows that merge share: servers that replicate some tables to each other by
+# built-in logical replication, writers on all of them, and what must be true when all is quiet.
+package DcMerge;
+
+use strict;
+use warnings;
+
+use DcTest;
+use Exporter 'import';
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+our @EXPORT = qw(merge_node merge_link merge_switch merge_write merge_written merge_is_sound);
+
+# Several sessions count on few rows, so that they meet. Each transaction changes the rows of the
+# tables in one order, as those that are applied do: they never wait in a circle. "counted" is not
+# replicated: it tells what has been committed here.
+my $writer = q{
+\set id random(1, 40)
+\set amount random(-3, 7)
+\set kind random(1, 6)
+BEGIN;
+INSERT INTO likes (id, n) VALUES (:id, dc_add(dc_pncounter(), :amount)) ON CONFLICT (id) DO UPDATE SET n = dc_add(likes.n, :amount);
+INSERT INTO counted VALUES (:id, :amount);
+INSERT INTO carts (id, items, name, doc) VALUES (:id, dc_add(dc_orset(), 'first'), dc_node(), repeat('x', 3000)) ON CONFLICT (id) DO UPDATE SET
+	items = CASE :kind WHEN 1 THEN dc_add(carts.items, 'item ' || :amount) WHEN 2 THEN dc_remove(carts.items, 'item ' || :amount) ELSE carts.items END,
+	name = CASE :kind WHEN 3 THEN dc_node() || ' ' || :amount ELSE carts.name END,
+	size = CASE :kind WHEN 4 THEN :amount ELSE carts.size END,
+	doc = CASE :kind WHEN 5 THEN repeat(dc_node() || :amount, 1500) ELSE carts.doc END,
+	profile = CASE :kind WHEN 6 THEN dc_set(carts.profile, to_jsonb(:amount)) ELSE carts.profile END;
+COMMIT;
+};
+
+# What is said of connections that are lost, and links that are cut
+my $lost = qr/could not (connect to the publisher|receive data from WAL stream|send data to WAL stream|send end-of-streaming message)|terminating (connection|background worker)|canceling statement|replication slot "\w+" is active for PID/;
+
+# merge_node(NAME): a server with the tables and their publication. Nothing but writing writes WAL.
+sub merge_node
+{
+	my ($name) = @_;
+	my $node = dc_node($name, init => { allows_streaming => 'logical' }, conf => [
+			"dcounter.node = '$name'", 'fsync = off', 'autovacuum = off', 'checkpoint_timeout = 1h',
+			'max_worker_processes = 30', 'max_logical_replication_workers = 20', 'max_replication_slots = 30', 'max_wal_senders = 30',
+			"wal_retrieve_retry_interval = '100ms'", 'restart_after_crash = on' ]);
+
+	sql($node, 'postgres', q{
+		CREATE TABLE likes (id int PRIMARY KEY, n dc_pncounter) WITH (fillfactor = 50);
+		CREATE TRIGGER merge BEFORE INSERT OR UPDATE ON likes FOR EACH ROW EXECUTE FUNCTION dcounter.merge_row();
+		CREATE TABLE carts (id int PRIMARY KEY, items dc_orset, profile dc_lww DEFAULT dc_lww(), name text, size int, doc text, stamp dc_hlc) WITH (fillfactor = 50);
+		ALTER TABLE carts ALTER doc SET STORAGE EXTERNAL;
+		CREATE TRIGGER merge BEFORE INSERT OR UPDATE ON carts FOR EACH ROW EXECUTE FUNCTION dcounter.merge_row('stamp=stamp');
+		ALTER TABLE likes ENABLE ALWAYS TRIGGER merge;
+		ALTER TABLE carts ENABLE ALWAYS TRIGGER merge;
+		CREATE TABLE counted (id int, amount bigint);
+		CREATE PUBLICATION p FOR TABLE likes, carts WITH (publish = 'insert, update')});
+	return $node;
+}
+
+# merge_link(FROM, TO [, copy]): what is written on one server comes to another
+sub merge_link
+{
+	my ($from, $to, $copy) = @_;
+	my $link = 'from_' . $from->name . '_to_' . $to->name;
+	my $connection = $from->connstr('postgres');
+
+	sql($to, 'postgres', "CREATE SUBSCRIPTION $link CONNECTION \$c\$$connection\$c\$ PUBLICATION p WITH (copy_data = " . ($copy ? 'true' : 'false') . ')');
+	return $link;
+}
+
+# merge_switch(NODE, DISABLE or ENABLE): cuts or heals what comes to a server
+sub merge_switch
+{
+	my ($node, $what) = @_;
+
+	foreach my $link (split /\n/, sql($node, 'postgres', 'SELECT subname FROM pg_subscription'))
+	{
+		sql($node, 'postgres', "ALTER SUBSCRIPTION $link $what");
+	}
+	return;
+}
+
+# merge_write(NODE, SECONDS): starts to write
+sub merge_write
+{
+	my ($node, $seconds) = @_;
+
+	return start_command('pgbench', '-n', '-j', 1, '-c', 3, '-T', $seconds, '-f', file_of('write ' . $node->name . '.sql', $writer), $node->connstr('postgres'));
+}
+
+# merge_written(JOB): waits for the end; how many transactions have been committed
+sub merge_written
+{
+	my ($job) = @_;
+
+	finish_job($job);
+	return $job->{out} =~ /transactions actually processed: (\d+)/ ? $1 : 0;
+}
+
+# contents(NODE): all that is in the tables
+sub contents
+{
+	my ($node) = @_;
+
+	return answer($node, 'postgres', q{
+		SET timezone = 'UTC';
+		SELECT 'likes', l::text FROM likes AS l UNION ALL SELECT 'carts', c::text FROM carts AS c ORDER BY 1, 2});
+}
+
+# merge_is_sound(NAME, NODES): in the end the tables are equal, and say what users have counted;
+# no row was refused; and when nobody writes, WAL stops
+sub merge_is_sound
+{
+	my ($name, @nodes) = @_;
+	my $end = time + $PostgreSQL::Test::Utils::timeout_default;
+	my (@contents, %counted, %value);
+
+	do
+	{
+		sleep(0.2);
+		@contents = map { contents($_) } @nodes;
+	} until (!grep { $_ ne $contents[0] } @contents) || time > $end;
+	is($contents[$_], $contents[0], "$name: " . $nodes[$_]->name . ' has the rows that ' . $nodes[0]->name . ' has') foreach 1 .. $#nodes;
+	isnt($contents[0], '', "$name: there are some");
+
+	foreach my $node (@nodes)
+	{
+		$counted{ (split /\|/)[0] } += (split /\|/)[1] foreach split /\n/, sql($node, 'postgres', 'SELECT id, sum(amount) FROM counted GROUP BY id');
+	}
+	%value = map { split /\|/ } split /\n/, sql($nodes[0], 'postgres', 'SELECT id, dc_value(n) FROM likes');
+	is_deeply(\%value, \%counted, "$name: the sums are what users have counted");
+
+	foreach my $node (@nodes)
+	{
+		my @errors = grep { /ERROR: / && !/$lost/ } split /\n/, slurp_file($node->logfile);
+
+		is(join("\n", @errors), '', "$name: no errors on " . $node->name);
+	}
+	is(idle($_), 1, "$name: no WAL on " . $_->name . ' any more') foreach @nodes;
+	return;
+}
+
+# idle(NODE): whether it writes no WAL for three seconds, but for a note of running transactions
+sub idle
+{
+	my ($node) = @_;
+	my $sql = q{SELECT pg_current_wal_insert_lsn() - '0/0'};
+	my $end = time + $PostgreSQL::Test::Utils::timeout_default;
+	my ($before, $after);
+
+	do
+	{
+		$before = sql($node, 'postgres', $sql);
+		sleep(3);
+		$after = sql($node, 'postgres', $sql);
+	} until $after - $before <= 300 || time > $end;
+	note('WAL in 3 s: ' . ($after - $before));
+	return $after - $before <= 300 ? 1 : 0;
+}
+
+1;
