@@ -39,7 +39,7 @@ extern Datum dc_hll_union(PG_FUNCTION_ARGS);
 
 static void merged_begin(const MergeTable *table, MergedRow *merged);
 static void merge_state(const MergeTable *table, AttrNumber att, TupleTableSlot *old,
-						TupleTableSlot *new, bool observe, MergedRow *merged);
+						TupleTableSlot *new, MergedRow *merged);
 static Datum merge_datums(const MergeColumn *column, Datum old, Datum new, bool *is_old, bool *is_new);
 static void observe_value(const MergeColumn *column, Datum value);
 static int compare_stamps(const MergeTable *table, TupleTableSlot *a, TupleTableSlot *b);
@@ -49,12 +49,11 @@ static int compare_bytes(const MergeColumn *column, Datum a, Datum b);
 static bytea *value_bytes(const MergeColumn *column, Datum value);
 
 /*
- * merge_rows merges a row that has come into the one that is there. With `observe`, the clock
- * learns of the stamps that come in by it (22023 if one is too far ahead).
+ * merge_rows merges a row that has come into the one that is there. The clock learns of the
+ * stamps that come in by it (22023 if one is too far ahead).
  */
 void
-merge_rows(const MergeTable *table, TupleTableSlot *old, TupleTableSlot *new, bool observe,
-		   MergedRow *merged)
+merge_rows(const MergeTable *table, TupleTableSlot *old, TupleTableSlot *new, MergedRow *merged)
 {
 	int order = compare_stamps(table, old, new);
 
@@ -62,7 +61,7 @@ merge_rows(const MergeTable *table, TupleTableSlot *old, TupleTableSlot *new, bo
 	for (int i = 0; i < table->natts; i++)
 	{
 		if (table->columns[i].role == MERGE_STATE)
-			merge_state(table, i + 1, old, new, observe, merged);
+			merge_state(table, i + 1, old, new, merged);
 	}
 	if (order == 0)
 		order = compare_groups(table, old, new);
@@ -71,8 +70,7 @@ merge_rows(const MergeTable *table, TupleTableSlot *old, TupleTableSlot *new, bo
 		bool isnull;
 
 		merged->changes = true;
-		if (table->stamp == 0 || !observe)
-			return;
+		if (table->stamp != 0)
 		{
 			Datum stamp = merge_value(table, new, table->stamp, &isnull);
 
@@ -108,7 +106,7 @@ merge_states(const MergeTable *table, TupleTableSlot *old, TupleTableSlot *new, 
 	for (int i = 0; i < table->natts; i++)
 	{
 		if (table->columns[i].role == MERGE_STATE)
-			merge_state(table, i + 1, old, new, false, merged);
+			merge_state(table, i + 1, old, new, merged);
 	}
 }
 
@@ -145,7 +143,7 @@ merge_value(const MergeTable *table, TupleTableSlot *row, AttrNumber att, bool *
 
 static void
 merge_state(const MergeTable *table, AttrNumber att, TupleTableSlot *old, TupleTableSlot *new,
-			bool observe, MergedRow *merged)
+			MergedRow *merged)
 {
 	const MergeColumn *column = &table->columns[att - 1];
 	bool old_null;
@@ -167,8 +165,7 @@ merge_state(const MergeTable *table, AttrNumber att, TupleTableSlot *old, TupleT
 	if (!is_old)
 	{
 		merged->changes = true;
-		if (observe)
-			observe_value(column, new_value);
+		observe_value(column, new_value);
 	}
 	if (is_new)
 		return;

@@ -37,7 +37,8 @@
  *
  * Rows that users write:
  *
- *	- INSERT: a row without a stamp gets one.
+ *	- INSERT: a row without a stamp gets one. Here as in an update, stamps that the user gives,
+ *	  also within registers, may not be too far ahead: the other databases would not take them.
  *	- UPDATE: states merge with those that are there, so one that was read before cannot undo
  *	  what has come since. If a column of the group changes, the row gets a new stamp, later
  *	  than the one it has, unless the user has given it such a one. The values of the group that
@@ -208,7 +209,7 @@ adds_nothing(const MergeTable *table, Relation rel, TupleTableSlot *row)
 	PushActiveSnapshot(GetLatestSnapshot()); /* values may be stored apart */
 	if (find_row(table, rel, row, index, there))
 	{
-		merge_rows(table, there, row, true, &merged);
+		merge_rows(table, there, row, &merged);
 		nothing = !merged.changes;
 	}
 	else
@@ -328,7 +329,7 @@ apply_update(TriggerData *data, const MergeTable *table, const Passing *pass)
 	MergedRow merged;
 	bool same_key = true;
 
-	merge_rows(table, old, new, true, &merged);
+	merge_rows(table, old, new, &merged);
 	for (int i = 0; i < table->nkeys; i++)
 		same_key &= !column_differs(table, table->keys[i], old, new);
 	if (!merged.changes && same_key)
@@ -383,14 +384,12 @@ user_insert(TriggerData *data, const MergeTable *table)
 	int column = table->stamp;
 	MergedRow merged = {.n = 1, .columns = &column, .values = &stamp, .nulls = &isnull};
 
+	merge_observe(table, data->tg_trigslot);
 	if (table->stamp == 0)
 		return data->tg_trigtuple;
 	stamp = merge_value(table, data->tg_trigslot, table->stamp, &isnull);
 	if (!isnull)
-	{
-		hlc_clock_observe(hlc_decode(crdt_bytes_of(stamp)).time);
 		return data->tg_trigtuple;
-	}
 	stamp = new_stamp(0);
 	isnull = false;
 	return replaced(data->tg_trigtuple, data->tg_relation, &merged);

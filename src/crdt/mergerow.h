@@ -70,7 +70,7 @@ extern SPIPlanPtr merge_table_plan(TriggerData *data, const MergeTable **table);
 
 /* mergecolumns.c */
 extern void merge_rows(const MergeTable *table, TupleTableSlot *old, TupleTableSlot *new,
-					   bool observe, MergedRow *merged);
+					   MergedRow *merged);
 extern void merge_states(const MergeTable *table, TupleTableSlot *old, TupleTableSlot *new,
 						 MergedRow *merged);
 extern void merge_observe(const MergeTable *table, TupleTableSlot *row);

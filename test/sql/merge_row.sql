@@ -434,6 +434,19 @@ SET session_replication_role = replica;
 INSERT INTO uniq VALUES (1, NULL, 'a'), (2, NULL, 'a');
 RESET session_replication_role;
 
+-- Stamps that users give within values must not be too far ahead either: others would not take them
+CREATE TABLE ahead (id int PRIMARY KEY, w dc_lww, at dc_hlc);
+CREATE TRIGGER m BEFORE INSERT OR UPDATE ON ahead FOR EACH ROW EXECUTE FUNCTION dcounter.merge_row();
+ALTER TABLE ahead ENABLE ALWAYS TRIGGER m;
+INSERT INTO ahead VALUES (1, '{"value": 1, "time": 5, "node": "us"}', '{"time": 5, "node": "us"}');
+\set VERBOSITY sqlstate
+INSERT INTO ahead VALUES (2, '{"value": 1, "time": 253402300799999999, "node": "us"}', NULL);
+INSERT INTO ahead VALUES (2, NULL, '{"time": 253402300799999999, "node": "us"}');
+UPDATE ahead SET w = '{"value": 1, "time": 253402300799999999, "node": "us"}';
+UPDATE ahead SET at = '{"time": 253402300799999999, "node": "us"}';
+\set VERBOSITY terse
+SELECT * FROM ahead;
+
 -- A trigger that does not fire for what a subscription brings: a warning, once a session
 CREATE TABLE fed (id int PRIMARY KEY, n dc_gcounter);
 CREATE TRIGGER m BEFORE INSERT OR UPDATE ON fed FOR EACH ROW EXECUTE FUNCTION dcounter.merge_row();
