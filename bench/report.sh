@@ -59,7 +59,7 @@ fill() {
         [bound_build_rows]=$(grouped "$BOUND_BUILD_ROWS")
         [bound_keys]=$(grouped "$BOUND_KEYS")
         [worker_rounds]=$WORKER_ROUNDS [open_seconds]=$OPEN_SECONDS [last_rounds]=$LAST_ROUNDS
-        [sketch_rounds]=$SKETCH_ROUNDS [crdt_rounds]=$CRDT_ROUNDS [crdt_rows]=$(grouped "$CRDT_ROWS") [crdt_pairs]=$(grouped $((CRDT_ROWS / 5)))
+        [sketch_rounds]=$SKETCH_ROUNDS [crdt_rounds]=$CRDT_ROUNDS [crdt_rows]=$(grouped "$CRDT_ROWS") [crdt_pairs]=$(grouped $((CRDT_ROWS / 10)))
         [worker_load]="$(sed -n 's/^int dc_worker_load = \([0-9]*\);/\1 %/p' src/base/guc.c)"
         [ledger_seconds]=$LEDGER_SECONDS
         [once_events]=$(grouped "$ONCE_EVENTS")

@@ -142,6 +142,17 @@ array_for(size_t n, size_t size)
 	return MemoryContextAllocHuge(CurrentMemoryContext, Max(n, 1) * size);
 }
 
+/*
+ * compare is crdt_compare() for sorting: there are orders of many strings for which that
+ * takes very long.
+ */
+static int
+compare(CrdtString a, CrdtString b)
+{
+	CHECK_FOR_INTERRUPTS();
+	return crdt_compare(a, b);
+}
+
 /* Counters and vector clocks */
 
 static bool
@@ -170,7 +181,7 @@ read_pncounter_entry(const Parser *parser, const JsonbValue *value, AmountsEntry
 static int
 by_node(const void *a, const void *b)
 {
-	return crdt_compare(((const AmountsEntry *) a)->node, ((const AmountsEntry *) b)->node);
+	return compare(((const AmountsEntry *) a)->node, ((const AmountsEntry *) b)->node);
 }
 
 static bool
@@ -208,7 +219,7 @@ read_amounts(CrdtBuf *out, const Parser *parser, JsonbContainer *root)
 static int
 by_bytes(const void *a, const void *b)
 {
-	return crdt_compare(*(const CrdtString *) a, *(const CrdtString *) b);
+	return compare(*(const CrdtString *) a, *(const CrdtString *) b);
 }
 
 static bool
@@ -293,7 +304,7 @@ read_ranges(const Parser *parser, const JsonbValue *value, DotsNode *node)
 static int
 by_name(const void *a, const void *b)
 {
-	return crdt_compare(((const DotsNode *) a)->node, ((const DotsNode *) b)->node);
+	return compare(((const DotsNode *) a)->node, ((const DotsNode *) b)->node);
 }
 
 static bool
@@ -339,6 +350,13 @@ add_counters(const Parser *parser, DotsElement *element, size_t node, const Json
 	return true;
 }
 
+static int
+by_dot(const void *a, const void *b)
+{
+	CHECK_FOR_INTERRUPTS();
+	return dots_order(a, b);
+}
+
 static bool
 read_dots(const Parser *parser, const DotsContext *context, const JsonbValue *dots, DotsElement *element)
 {
@@ -358,7 +376,7 @@ read_dots(const Parser *parser, const DotsContext *context, const JsonbValue *do
 			return false;
 	}
 	if (element->n > 1)
-		qsort(element->dots, element->n, sizeof(Dot), dots_order);
+		qsort(element->dots, element->n, sizeof(Dot), by_dot);
 	return true;
 }
 
@@ -400,7 +418,7 @@ read_value(Parser *parser, const DotsContext *context, const JsonbValue *value, 
 static int
 by_element(const void *a, const void *b)
 {
-	return crdt_compare(((const DotsElement *) a)->element, ((const DotsElement *) b)->element);
+	return compare(((const DotsElement *) a)->element, ((const DotsElement *) b)->element);
 }
 
 /*
