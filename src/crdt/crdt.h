@@ -34,10 +34,14 @@ typedef enum CrdtKind
 #define CRDT_VERSION 1
 #define CRDT_HEADER(kind) ((uint8_t) ((kind) << 4 | CRDT_VERSION))
 
-/* Bytes of a node's name, of an element or a register's value, and of a state. */
+/*
+ * Bytes of a node's name, of an element or a register's value, and of a state. The last is such
+ * that jsonb can hold any state's text form, which may be 24 times as large there: what was
+ * dumped must be read again.
+ */
 #define CRDT_MAX_NODE 64
 #define CRDT_MAX_ELEMENT (1024 * 1024)
-#define CRDT_MAX_SIZE (64 * 1024 * 1024)
+#define CRDT_MAX_SIZE 10000000
 
 /* A string: a view on somebody else's bytes. */
 typedef struct CrdtString

@@ -65,7 +65,7 @@ crdt_check(const CrdtType *type, CrdtBytes state, CrdtValid valid)
 	if (state.len == 0)
 		return "A value is not empty.";
 	if (state.len > CRDT_MAX_SIZE)
-		return "A value has at most 64 MB.";
+		return "A value has at most 10 MB.";
 	if (state.data[0] >> 4 != type->kind)
 		return "The first byte tells of another type.";
 	if (state.data[0] != CRDT_HEADER(type->kind))

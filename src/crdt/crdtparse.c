@@ -128,7 +128,7 @@ read_json(Parser *parser, JsonbValue *value, CrdtString *text)
 		return refuse(parser, "A register's value has at most 1 MB of text.");
 	parser->value_bytes += text->len;
 	if (parser->value_bytes > CRDT_MAX_SIZE)
-		return refuse(parser, "A value has at most 64 MB.");
+		return refuse(parser, "A value has at most 10 MB.");
 	return true;
 }
 

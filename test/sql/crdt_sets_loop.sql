@@ -286,7 +286,7 @@ RESET parallel_tuple_cost;
 RESET min_parallel_table_scan_size;
 RESET max_parallel_workers_per_gather;
 
--- A value is limited to 64 MB, in memory, too
+-- A value is limited to 10 MB, in memory, too
 DO $$
 DECLARE
 	s dc_gset := dc_gset();

@@ -519,9 +519,9 @@ test_strings(void)
 	memset(out.data, 0, CRDT_MAX_SIZE + 1);
 	out.data[0] = CRDT_HEADER(CRDT_GSET);
 	too_large = crdt_check(&crdt_gset, (CrdtBytes){out.data, CRDT_MAX_SIZE + 1}, NULL);
-	ok(too_large != NULL && strcmp(too_large, "A value has at most 64 MB.") == 0, "a state of 64 MB and a byte");
+	ok(too_large != NULL && strcmp(too_large, "A value has at most 10 MB.") == 0, "a state of 10 MB and a byte");
 	too_large = crdt_check(&crdt_gset, (CrdtBytes){out.data, CRDT_MAX_SIZE}, NULL);
-	ok(too_large != NULL && strcmp(too_large, "There are bytes after the end.") == 0, "64 MB are looked at");
+	ok(too_large != NULL && strcmp(too_large, "There are bytes after the end.") == 0, "10 MB are looked at");
 	crdt_buf_free(&out);
 	crdt_buf_free(&state);
 }

@@ -375,8 +375,8 @@ test_limits(void)
 	}
 	crdt_buf_free(&value);
 	setstate_encode(&value, state);
-	ok(added == 63 && value.len < CRDT_MAX_SIZE && value.len > CRDT_MAX_SIZE - 2 * CRDT_MAX_ELEMENT &&
-		   dots_count(crdt_bytes(&value)) == 63,
+	ok(added == 9 && value.len < CRDT_MAX_SIZE && value.len > CRDT_MAX_SIZE - 2 * CRDT_MAX_ELEMENT &&
+		   dots_count(crdt_bytes(&value)) == 9,
 	   "a set does not grow beyond its largest value");
 	free(element);
 	crdt_buf_free(&value);
