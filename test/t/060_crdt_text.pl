@@ -336,6 +336,19 @@ sub check_memory
 	return;
 }
 
+# A state as large as can be, of what takes most as jsonb: its text is read again, as after a dump.
+sub check_largest
+{
+	my $first = varint(9 * 10**18);
+	my $ranges = int((10_000_000 - 10 - length $first) / 2);
+
+	load('utf8', [ 'dc_orset', 0, "\x41\x01\x01a" . varint($ranges + 1) . $first . "\x00" . "\x01\x00" x $ranges . "\x00" ]);
+	is(sql($node, 'utf8', 'SELECT take(i) FROM input i'), 'taken', 'a state of 10 MB');
+	is(sql($node, 'utf8', 'SELECT octet_length(dcounter.crdt_send(v)) > 9999990, v::text::dc_orset = v FROM dc_orset_taken ORDER BY octet_length(dcounter.crdt_send(v)) DESC LIMIT 1'),
+		't|t', 'its text is read again');
+	return;
+}
+
 foreach my $encoding (sort { $encodings{$b} <=> $encodings{$a} } keys %encodings)
 {
 	my $n = int($each * $encodings{$encoding});
@@ -386,5 +399,6 @@ foreach my $encoding (sort { $encodings{$b} <=> $encodings{$a} } keys %encodings
 }
 
 check_memory();
+check_largest();
 
 done_testing();
