@@ -44,6 +44,7 @@
 #include "utils/plancache.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
+#include "utils/typcache.h"
 
 #define STAMP_ARGUMENT "stamp="
 
@@ -90,6 +91,7 @@ static bool is_hll(Oid type);
 static void add_rest(MergeTable *table, Relation rel, bool states);
 static void add_group(MergeTable *table, Relation rel);
 static void set_bytes(MergeTable *table, MergeColumn *column);
+static bool has_send(Oid type);
 static SPIPlanPtr plan_make(const MergeTable *table, Relation rel);
 static void append_key(StringInfo sql, const MergeTable *table, Relation rel);
 static void check_plan(SPIPlanPtr plan, Relation rel);
@@ -466,17 +468,47 @@ add_group(MergeTable *table, Relation rel)
 static void
 set_bytes(MergeTable *table, MergeColumn *column)
 {
-	HeapTuple tuple = SearchSysCache1(TYPEOID, ObjectIdGetDatum(getBaseType(column->type)));
-	Form_pg_type type;
 	Oid function;
+	bool varlena;
+
+	column->bytes_are_text = !has_send(column->type);
+	if (column->bytes_are_text)
+		getTypeOutputInfo(column->type, &function, &varlena);
+	else
+		getTypeBinaryOutputInfo(column->type, &function, &varlena);
+	fmgr_info_cxt(function, &column->bytes, table->cxt);
+}
+
+/*
+ * has_send tells whether a type has a send function, and so have all that it is made of: else
+ * that of an array, a range or a row fails.
+ */
+static bool
+has_send(Oid type)
+{
+	Oid base = getBaseType(type);
+	HeapTuple tuple = SearchSysCache1(TYPEOID, ObjectIdGetDatum(base));
+	bool has;
 
 	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for type %u", column->type);
-	type = (Form_pg_type) GETSTRUCT(tuple);
-	column->bytes_are_text = !OidIsValid(type->typsend);
-	function = column->bytes_are_text ? type->typoutput : type->typsend;
+		elog(ERROR, "cache lookup failed for type %u", base);
+	has = OidIsValid(((Form_pg_type) GETSTRUCT(tuple))->typsend);
 	ReleaseSysCache(tuple);
-	fmgr_info_cxt(function, &column->bytes, table->cxt);
+	if (has && OidIsValid(get_element_type(base)))
+		has = has_send(get_element_type(base));
+	if (has && OidIsValid(get_range_subtype(base)))
+		has = has_send(get_range_subtype(base));
+	if (has && OidIsValid(get_multirange_range(base)))
+		has = has_send(get_multirange_range(base));
+	if (has && type_is_rowtype(base) && base != RECORDOID)
+	{
+		TupleDesc desc = lookup_rowtype_tupdesc(base, -1);
+
+		for (int i = 0; i < desc->natts && has; i++)
+			has = TupleDescAttr(desc, i)->attisdropped || has_send(TupleDescAttr(desc, i)->atttypid);
+		ReleaseTupleDesc(desc);
+	}
+	return has;
 }
 
 /*
@@ -501,7 +533,8 @@ merge_table_plan(TriggerData *data, const MergeTable **table)
 }
 
 /*
- * plan_make prepares the statement. All columns that a row can be given are its parameters.
+ * plan_make prepares the statement. All columns that a row can be given are its parameters. The
+ * table has an alias, as its own name may be "excluded".
  */
 static SPIPlanPtr
 plan_make(const MergeTable *table, Relation rel)
@@ -531,7 +564,7 @@ plan_make(const MergeTable *table, Relation rel)
 		if (column->role != MERGE_KEY && !column->identity_always)
 			appendStringInfo(&updates, "%s%s = EXCLUDED.%s", updates.len > 0 ? ", " : "", name, name);
 	}
-	appendStringInfo(&sql, "INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE VALUES (%s) ON CONFLICT (",
+	appendStringInfo(&sql, "INSERT INTO %s AS merged (%s) OVERRIDING SYSTEM VALUE VALUES (%s) ON CONFLICT (",
 					 quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),
 												RelationGetRelationName(rel)),
 					 columns.data, values.data);

@@ -434,6 +434,20 @@ SET session_replication_role = replica;
 INSERT INTO uniq VALUES (1, NULL, 'a'), (2, NULL, 'a');
 RESET session_replication_role;
 
+-- A table may have any name, and columns of types that are made of some without a send function
+CREATE TYPE few AS (a aclitem, n int);
+CREATE TABLE excluded (id int PRIMARY KEY, n dc_gcounter, list aclitem[], pair few, stamp dc_hlc);
+CREATE TRIGGER m BEFORE INSERT OR UPDATE ON excluded FOR EACH ROW EXECUTE FUNCTION dcounter.merge_row('stamp=stamp');
+ALTER TABLE excluded ENABLE ALWAYS TRIGGER m;
+SET session_replication_role = replica;
+INSERT INTO excluded VALUES (1, '{"us": 1}', '{=r/regress_merge_row}', NULL, '{"time": 5, "node": "us"}');
+INSERT INTO excluded VALUES (1, '{"eu": 1}', '{=w/regress_merge_row}', NULL, '{"time": 5, "node": "us"}');
+INSERT INTO excluded VALUES (1, '{"eu": 1}', '{=w/regress_merge_row}', ('=r/regress_merge_row', 1), '{"time": 5, "node": "us"}');
+INSERT INTO excluded VALUES (1, '{"eu": 1}', '{=w/regress_merge_row}', ('=r/regress_merge_row', 2), '{"time": 5, "node": "us"}');
+RESET session_replication_role;
+SELECT * FROM excluded;
+DROP TABLE excluded;
+
 -- Stamps that users give within values must not be too far ahead either: others would not take them
 CREATE TABLE ahead (id int PRIMARY KEY, w dc_lww, at dc_hlc);
 CREATE TRIGGER m BEFORE INSERT OR UPDATE ON ahead FOR EACH ROW EXECUTE FUNCTION dcounter.merge_row();
