@@ -15,6 +15,8 @@
  *	  a plain counter may be truncated; that forgets amounts that are not yet compacted.
  *	- TRUNCATE of any table of a counter that is bound to a source is refused: its values
  *	  are those of the source.
+ *	- TRUNCATE of any table of a counter that is replicated between regions is refused: what the
+ *	  regions have counted comes from all of them.
  *	- DELETE by hand is refused for a stock and for a ledger, on the same ground. Rows of
  *	  a plain counter may be deleted: that forgets the amounts in these rows.
  *
@@ -122,6 +124,8 @@ member_of(Oid relid, DcCounterRow *row)
 		return DC_MEMBER_SHARDS;
 	if (catalog_read_by_holds(relid, row))
 		return DC_MEMBER_HOLDS;
+	if (catalog_read_by_regions(relid, row) || catalog_read_by_sets(relid, row))
+		return DC_MEMBER_REGIONS;
 	return DC_MEMBER_NONE;
 }
 
@@ -191,6 +195,18 @@ protect_create_bound(const DcCounterRow *row)
 		return;
 	foreach(lc, relation_members(row->shards, NoLock))
 		create_truncate(lfirst_oid(lc), true);
+}
+
+/*
+ * protect_create_replicated does so for a counter that is being replicated between regions, and for
+ * its further tables.
+ */
+void
+protect_create_replicated(const DcCounterRow *row)
+{
+	protect_create_bound(row);
+	create_truncate(row->regions, true);
+	create_truncate(row->sets, true);
 }
 
 static void
@@ -295,9 +311,16 @@ on_counter_truncate(PG_FUNCTION_ARGS)
 				 errmsg("cannot truncate \"%s\": counter table \"%s\" is bound to a source",
 						get_rel_name(relid), get_rel_name(row.counter)),
 				 errhint("TRUNCATE the source, or call dc_unbind() first.")));
+	if (member != DC_MEMBER_NONE && OidIsValid(row.regions))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot truncate \"%s\": counter table \"%s\" is replicated between regions",
+						get_rel_name(relid), get_rel_name(row.counter)),
+				 errdetail("The other regions would keep their amounts, and send them again.")));
 	switch (member)
 	{
 		case DC_MEMBER_NONE:
+		case DC_MEMBER_REGIONS:
 			break;
 		case DC_MEMBER_TOTALS:
 			if (relid != root)

@@ -10,7 +10,7 @@
 #include "utils/rel.h"
 
 #define SHAPE_MAX_COLUMNS 11
-#define SHAPE_MAX_KEYS 2
+#define SHAPE_MAX_KEYS 3
 
 /* Flags of a column. */
 #define SHAPE_NULLABLE 0x01	 /* may be NULL */

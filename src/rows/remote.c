@@ -1,0 +1,78 @@
+/*
+ * remote.c
+ *		Adding amounts of other regions to shard rows, without SQL.
+ *
+ * A transaction inserts a row of its own for a key, of a number that no other transaction has
+ * (shardnumber.c), and adds to that one if the key comes again. It need not remember
+ * which keys it has had, of which there may be millions: the index says so when a row of the same number
+ * is inserted. That row is taken back then. So it waits for nobody, and what a savepoint has
+ * undone is not in the way.
+ *
+ * A row of the number that others have, left over since before the transaction ids began anew,
+ * is left to them: any other number will do.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/heapam.h"
+#include "access/skey.h"
+#include "access/xact.h"
+#include "base/compat.h"
+#include "catalog/pg_collation.h"
+#include "rows/direct.h"
+#include "rows/remote.h"
+#include "rows/shardnumber.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+
+static bool add_to_number(DcDirectRel *rel, const DcDelta *delta, int32 number);
+
+/*
+ * remote_add adds a delta to the row of a number of remote_shard(), or inserts it.
+ */
+void
+remote_add(DcDirectRel *rel, const DcDelta *delta, int32 number)
+{
+	ItemPointerData root;
+
+	while (!direct_try_insert(rel, delta, number, &root))
+	{
+		CommandCounterIncrement(); /* a command does not see rows that it has inserted */
+		simple_heap_delete(rel->heap, &root);
+		CommandCounterIncrement();
+		if (add_to_number(rel, delta, number))
+			return;
+		number = remote_shard(random_shard());
+	}
+}
+
+/*
+ * add_to_number adds to the row of a number, unless another transaction has it.
+ */
+static bool
+add_to_number(DcDirectRel *rel, const DcDelta *delta, int32 number)
+{
+	Datum key = delta_key_text(&delta->key);
+	IndexScanDesc scan = compat_index_beginscan(rel->heap, directrel_index(rel), SnapshotAny, 2);
+	ScanKeyData keys[2];
+	ItemPointer tid;
+	bool added = false;
+
+	ScanKeyEntryInitialize(&keys[0], 0, 1, BTEqualStrategyNumber, InvalidOid, C_COLLATION_OID,
+						   F_TEXTEQ, key);
+	ScanKeyEntryInitialize(&keys[1], 0, 2, BTEqualStrategyNumber, InvalidOid, InvalidOid,
+						   F_INT4EQ, Int32GetDatum(number));
+	index_rescan(scan, keys, lengthof(keys), NULL, 0);
+	while (!added && (tid = index_getnext_tid(scan, BackwardScanDirection)) != NULL)
+	{
+		DcHint hint = {.shard = number};
+		DcProbe probe;
+
+		hint_set(&hint, tid, InvalidOffsetNumber, InvalidBuffer);
+		if (probe_row(rel, &delta->key, &hint, &probe) == DC_PROBE_FREE)
+			added = direct_update(rel, delta, &hint, &probe.version, ROW_LOCK);
+	}
+	index_endscan(scan);
+	pfree(DatumGetPointer(key));
+	return added;
+}
