@@ -10,7 +10,6 @@ CREATE TABLE dcounter.self (
 	CONSTRAINT self_pkey PRIMARY KEY (region),
 	CHECK (state OPERATOR(pg_catalog.=) ANY ('{active,renew,recopy}'::pg_catalog.text[]))
 );
-CREATE UNIQUE INDEX self_one ON dcounter.self ((true));
 COMMENT ON TABLE dcounter.self IS 'the region that this database belongs to';
 COMMENT ON COLUMN dcounter.self.region IS 'its name';
 COMMENT ON COLUMN dcounter.self.epoch IS 'what this database counts is known by this number, which no other database ever has';
