@@ -62,3 +62,15 @@ COMMENT ON FUNCTION dc_replicate(regclass, boolean) IS 'lets other regions count
 CREATE FUNCTION dc_unreplicate(counter regclass) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
 COMMENT ON FUNCTION dc_unreplicate(regclass) IS 'makes a counter table one of this database alone; its values stay';
+
+CREATE FUNCTION dc_get_regions(counter regclass, key anycompatible, OUT region text, OUT inc bigint, OUT "dec" bigint, OUT value bigint, OUT updated_at timestamptz, OUT complete_to timestamptz) RETURNS SETOF record
+	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 100 ROWS 3;
+COMMENT ON FUNCTION dc_get_regions(regclass, anycompatible) IS 'what each region has counted for a key';
+
+CREATE FUNCTION dc_region_check(counter regclass, OUT region text, OUT epoch bigint, OUT keys bigint, OUT inc numeric, OUT "dec" numeric, OUT digest bigint) RETURNS SETOF record
+	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 10000 ROWS 5;
+COMMENT ON FUNCTION dc_region_check(regclass) IS 'what there is of each region, and how many keys do not have the values that the regions have counted';
+
+CREATE FUNCTION dc_region_repair(counter regclass) RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10000;
+COMMENT ON FUNCTION dc_region_repair(regclass) IS 'makes the totals what the regions have counted; returns how many keys were not';
