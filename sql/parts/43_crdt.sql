@@ -252,6 +252,8 @@ CREATE FUNCTION dcounter.crdt_hash_extended(dc_gcounter, bigint) RETURNS bigint
 COMMENT ON FUNCTION dcounter.crdt_hash_extended(dc_gcounter, bigint) IS 'hash of a dc_gcounter with a seed';
 CREATE OPERATOR CLASS dc_gcounter_hash_ops DEFAULT FOR TYPE dc_gcounter USING hash AS
 	OPERATOR 1 =, FUNCTION 1 dcounter.crdt_hash(dc_gcounter), FUNCTION 2 dcounter.crdt_hash_extended(dc_gcounter, bigint);
+COMMENT ON OPERATOR CLASS dc_gcounter_hash_ops USING hash IS 'equal states of dc_gcounter';
+COMMENT ON OPERATOR FAMILY dc_gcounter_hash_ops USING hash IS 'equal states of dc_gcounter';
 
 CREATE FUNCTION dc_merge(a dc_gcounter, b dc_gcounter) RETURNS dc_gcounter
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
@@ -308,6 +310,8 @@ CREATE FUNCTION dcounter.crdt_hash_extended(dc_pncounter, bigint) RETURNS bigint
 COMMENT ON FUNCTION dcounter.crdt_hash_extended(dc_pncounter, bigint) IS 'hash of a dc_pncounter with a seed';
 CREATE OPERATOR CLASS dc_pncounter_hash_ops DEFAULT FOR TYPE dc_pncounter USING hash AS
 	OPERATOR 1 =, FUNCTION 1 dcounter.crdt_hash(dc_pncounter), FUNCTION 2 dcounter.crdt_hash_extended(dc_pncounter, bigint);
+COMMENT ON OPERATOR CLASS dc_pncounter_hash_ops USING hash IS 'equal states of dc_pncounter';
+COMMENT ON OPERATOR FAMILY dc_pncounter_hash_ops USING hash IS 'equal states of dc_pncounter';
 
 CREATE FUNCTION dc_merge(a dc_pncounter, b dc_pncounter) RETURNS dc_pncounter
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
@@ -364,6 +368,8 @@ CREATE FUNCTION dcounter.crdt_hash_extended(dc_gset, bigint) RETURNS bigint
 COMMENT ON FUNCTION dcounter.crdt_hash_extended(dc_gset, bigint) IS 'hash of a dc_gset with a seed';
 CREATE OPERATOR CLASS dc_gset_hash_ops DEFAULT FOR TYPE dc_gset USING hash AS
 	OPERATOR 1 =, FUNCTION 1 dcounter.crdt_hash(dc_gset), FUNCTION 2 dcounter.crdt_hash_extended(dc_gset, bigint);
+COMMENT ON OPERATOR CLASS dc_gset_hash_ops USING hash IS 'equal states of dc_gset';
+COMMENT ON OPERATOR FAMILY dc_gset_hash_ops USING hash IS 'equal states of dc_gset';
 
 CREATE FUNCTION dc_merge(a dc_gset, b dc_gset) RETURNS dc_gset
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
@@ -418,6 +424,8 @@ CREATE FUNCTION dcounter.crdt_hash_extended(dc_orset, bigint) RETURNS bigint
 COMMENT ON FUNCTION dcounter.crdt_hash_extended(dc_orset, bigint) IS 'hash of a dc_orset with a seed';
 CREATE OPERATOR CLASS dc_orset_hash_ops DEFAULT FOR TYPE dc_orset USING hash AS
 	OPERATOR 1 =, FUNCTION 1 dcounter.crdt_hash(dc_orset), FUNCTION 2 dcounter.crdt_hash_extended(dc_orset, bigint);
+COMMENT ON OPERATOR CLASS dc_orset_hash_ops USING hash IS 'equal states of dc_orset';
+COMMENT ON OPERATOR FAMILY dc_orset_hash_ops USING hash IS 'equal states of dc_orset';
 
 CREATE FUNCTION dc_merge(a dc_orset, b dc_orset) RETURNS dc_orset
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
@@ -472,6 +480,8 @@ CREATE FUNCTION dcounter.crdt_hash_extended(dc_lww, bigint) RETURNS bigint
 COMMENT ON FUNCTION dcounter.crdt_hash_extended(dc_lww, bigint) IS 'hash of a dc_lww with a seed';
 CREATE OPERATOR CLASS dc_lww_hash_ops DEFAULT FOR TYPE dc_lww USING hash AS
 	OPERATOR 1 =, FUNCTION 1 dcounter.crdt_hash(dc_lww), FUNCTION 2 dcounter.crdt_hash_extended(dc_lww, bigint);
+COMMENT ON OPERATOR CLASS dc_lww_hash_ops USING hash IS 'equal states of dc_lww';
+COMMENT ON OPERATOR FAMILY dc_lww_hash_ops USING hash IS 'equal states of dc_lww';
 
 CREATE FUNCTION dc_merge(a dc_lww, b dc_lww) RETURNS dc_lww
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
@@ -528,6 +538,8 @@ CREATE FUNCTION dcounter.crdt_hash_extended(dc_mvreg, bigint) RETURNS bigint
 COMMENT ON FUNCTION dcounter.crdt_hash_extended(dc_mvreg, bigint) IS 'hash of a dc_mvreg with a seed';
 CREATE OPERATOR CLASS dc_mvreg_hash_ops DEFAULT FOR TYPE dc_mvreg USING hash AS
 	OPERATOR 1 =, FUNCTION 1 dcounter.crdt_hash(dc_mvreg), FUNCTION 2 dcounter.crdt_hash_extended(dc_mvreg, bigint);
+COMMENT ON OPERATOR CLASS dc_mvreg_hash_ops USING hash IS 'equal states of dc_mvreg';
+COMMENT ON OPERATOR FAMILY dc_mvreg_hash_ops USING hash IS 'equal states of dc_mvreg';
 
 CREATE FUNCTION dc_merge(a dc_mvreg, b dc_mvreg) RETURNS dc_mvreg
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
@@ -577,11 +589,15 @@ CREATE FUNCTION dcounter.crdt_hash_extended(dc_hlc, bigint) RETURNS bigint
 COMMENT ON FUNCTION dcounter.crdt_hash_extended(dc_hlc, bigint) IS 'hash of a dc_hlc with a seed';
 CREATE OPERATOR CLASS dc_hlc_hash_ops DEFAULT FOR TYPE dc_hlc USING hash AS
 	OPERATOR 1 =, FUNCTION 1 dcounter.crdt_hash(dc_hlc), FUNCTION 2 dcounter.crdt_hash_extended(dc_hlc, bigint);
+COMMENT ON OPERATOR CLASS dc_hlc_hash_ops USING hash IS 'equal states of dc_hlc';
+COMMENT ON OPERATOR FAMILY dc_hlc_hash_ops USING hash IS 'equal states of dc_hlc';
 CREATE FUNCTION dcounter.hlc_cmp(dc_hlc, dc_hlc) RETURNS int
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1;
 COMMENT ON FUNCTION dcounter.hlc_cmp(dc_hlc, dc_hlc) IS 'comparison for B-trees';
 CREATE OPERATOR CLASS dc_hlc_ops DEFAULT FOR TYPE dc_hlc USING btree AS
 	OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >, FUNCTION 1 dcounter.hlc_cmp(dc_hlc, dc_hlc);
+COMMENT ON OPERATOR CLASS dc_hlc_ops USING btree IS 'order of stamps: by time, then by node';
+COMMENT ON OPERATOR FAMILY dc_hlc_ops USING btree IS 'order of stamps: by time, then by node';
 
 CREATE FUNCTION dc_merge(a dc_hlc, b dc_hlc) RETURNS dc_hlc
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
@@ -635,6 +651,8 @@ CREATE FUNCTION dcounter.crdt_hash_extended(dc_vclock, bigint) RETURNS bigint
 COMMENT ON FUNCTION dcounter.crdt_hash_extended(dc_vclock, bigint) IS 'hash of a dc_vclock with a seed';
 CREATE OPERATOR CLASS dc_vclock_hash_ops DEFAULT FOR TYPE dc_vclock USING hash AS
 	OPERATOR 1 =, FUNCTION 1 dcounter.crdt_hash(dc_vclock), FUNCTION 2 dcounter.crdt_hash_extended(dc_vclock, bigint);
+COMMENT ON OPERATOR CLASS dc_vclock_hash_ops USING hash IS 'equal states of dc_vclock';
+COMMENT ON OPERATOR FAMILY dc_vclock_hash_ops USING hash IS 'equal states of dc_vclock';
 
 CREATE FUNCTION dc_merge(a dc_vclock, b dc_vclock) RETURNS dc_vclock
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;

@@ -14,6 +14,11 @@
  * what covers them, whoever logged it. Those of sequence_raise() may go to a client that
  * writes nothing. So there the record is flushed before anybody else sees the page.
  *
+ * A page may be the image of another one: CREATE DATABASE copies the pages of a template,
+ * SET TABLESPACE those of the sequence. Its log_cnt tells of a record of that other one
+ * then, which is not replayed here after a crash. So a session logs the first number that
+ * it draws from a file.
+ *
  * Dump, restore, setval(), pg_upgrade and replication treat it as any sequence.
  */
 #include "postgres.h"
@@ -34,11 +39,19 @@
 /* How many numbers are logged ahead. */
 #define LOG_AHEAD 64
 
+/*
+ * The files that this session has logged a number of, the last of them. It does no harm to
+ * forget one.
+ */
+static Oid known_files[16];
+static int next_known = 0;
+
 static Relation open_sequence(Oid sequence, LOCKMODE mode);
 static Form_pg_sequence_data lock_sequence(Relation rel, int mode,
 										   Buffer *buffer, HeapTuple tuple);
-static bool move_sequence(Relation rel, Buffer buffer, HeapTuple tuple, int64 last, int64 ahead,
-						  bool log);
+static bool move_sequence(Relation rel, Buffer buffer, HeapTuple tuple, int64 last, int64 ahead);
+static bool file_is_known(Oid file);
+static void know_file(Oid file);
 static void log_sequence(Relation rel, Buffer buffer, HeapTuple tuple);
 pg_noreturn static void used_up(Relation rel);
 
@@ -60,7 +73,7 @@ sequence_draw(Oid sequence, int64 n)
 	first = seq->is_called ? seq->last_value + 1 : seq->last_value;
 	if (pg_add_s64_overflow(first, n - 1, &last))
 		used_up(rel);
-	(void) move_sequence(rel, buffer, &tuple, last, LOG_AHEAD, false);
+	(void) move_sequence(rel, buffer, &tuple, last, LOG_AHEAD);
 	UnlockReleaseBuffer(buffer);
 	relation_close(rel, NoLock);
 	return first;
@@ -70,18 +83,11 @@ sequence_draw(Oid sequence, int64 n)
  * sequence_raise gives out one number: the next, or `least` if that is greater. `ahead` is
  * how much is logged ahead. A crash after it has returned does not give it out again,
  * whether its transaction commits or not.
- *
- * A page may be the image of another one: CREATE DATABASE copies the pages of a template,
- * SET TABLESPACE those of the sequence. Its log_cnt tells of a record of that other one,
- * then, and would be believed after a crash. So a session logs the first number that it
- * draws from a file. (Callers have one sequence: it remembers one file.)
  */
 int64
 sequence_raise(Oid sequence, int64 least, int64 ahead)
 {
-	static Oid known_file = InvalidOid;
 	Relation rel = open_sequence(sequence, RowExclusiveLock);
-	Oid file = rel->rd_rel->relfilenode;
 	Form_pg_sequence_data seq;
 	HeapTupleData tuple;
 	Buffer buffer;
@@ -92,11 +98,8 @@ sequence_raise(Oid sequence, int64 least, int64 ahead)
 	if (seq->is_called && pg_add_s64_overflow(value, 1, &value))
 		used_up(rel);
 	value = Max(value, least);
-	if (move_sequence(rel, buffer, &tuple, value, ahead, file != known_file))
-	{
+	if (move_sequence(rel, buffer, &tuple, value, ahead))
 		XLogFlush(PageGetLSN(BufferGetPage(buffer)));
-		known_file = file;
-	}
 	UnlockReleaseBuffer(buffer);
 	relation_close(rel, NoLock);
 	return value;
@@ -104,8 +107,8 @@ sequence_raise(Oid sequence, int64 least, int64 ahead)
 
 /*
  * move_sequence sets the last number given out, and returns whether it has logged that:
- * because the caller wants it, what was logged is not enough, or a crash would replay from
- * after that.
+ * because this session never has, what was logged is not enough, or a crash would replay
+ * from after that.
  *
  * The page is marked before it is compared with the redo pointer. So a checkpoint that
  * sets the pointer after that finds it dirty, waits for its lock, and writes this number.
@@ -114,17 +117,18 @@ sequence_raise(Oid sequence, int64 least, int64 ahead)
  * may log the page instead. Then nothing is ahead of it.
  */
 static bool
-move_sequence(Relation rel, Buffer buffer, HeapTuple tuple, int64 last, int64 ahead, bool log)
+move_sequence(Relation rel, Buffer buffer, HeapTuple tuple, int64 last, int64 ahead)
 {
 	Form_pg_sequence_data seq = (Form_pg_sequence_data) GETSTRUCT(tuple);
 	bool needs_wal = RelationNeedsWAL(rel);
 	int64 left = seq->log_cnt - (last - seq->last_value);
 	int64 logged;
+	bool log;
 
 	if (pg_add_s64_overflow(last, ahead, &logged))
 		used_up(rel);
 	MarkBufferDirty(buffer);
-	log = needs_wal && (log || !seq->is_called || left < 0 || PageGetLSN(BufferGetPage(buffer)) <= GetRedoRecPtr());
+	log = needs_wal && (!seq->is_called || left < 0 || PageGetLSN(BufferGetPage(buffer)) <= GetRedoRecPtr() || !file_is_known(rel->rd_rel->relfilenode));
 	if (log)
 		(void) GetTopTransactionId(); /* so that commit waits for synchronous standbys */
 
@@ -141,7 +145,29 @@ move_sequence(Relation rel, Buffer buffer, HeapTuple tuple, int64 last, int64 ah
 	seq->last_value = last;
 	seq->log_cnt = needs_wal ? left : 0;
 	END_CRIT_SECTION();
+	if (log)
+		know_file(rel->rd_rel->relfilenode);
 	return log;
+}
+
+static bool
+file_is_known(Oid file)
+{
+	for (int i = 0; i < lengthof(known_files); i++)
+	{
+		if (known_files[i] == file)
+			return true;
+	}
+	return false;
+}
+
+static void
+know_file(Oid file)
+{
+	if (file_is_known(file))
+		return;
+	known_files[next_known] = file;
+	next_known = (next_known + 1) % lengthof(known_files);
 }
 
 /*

@@ -187,6 +187,9 @@ crdt_agg_deserialize(PG_FUNCTION_ARGS)
 	PG_RETURN_POINTER(stack);
 }
 
+/*
+ * The second argument, which is NULL, tells the type of the result.
+ */
 Datum
 crdt_agg_final(PG_FUNCTION_ARGS)
 {

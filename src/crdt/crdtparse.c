@@ -12,6 +12,7 @@
 
 #include "crdt/crdttype.h"
 
+#include "common/int.h"
 #include "crdt/amounts.h"
 #include "crdt/dots.h"
 #include "crdt/gset.h"

@@ -7,10 +7,13 @@ use warnings;
 use Exporter 'import';
 use PostgreSQL::Test::Utils;
 
-our @EXPORT = qw(blocks);
+our @EXPORT = qw(blocks compared results);
+
+my $mark = '@@';
 
 # blocks(FILE): { line, mark ("sql", "sql preload error" ...), text, section } of each block of
-# SQL. A section is the text of the last heading before it.
+# SQL. A section is the text of the last heading before it. A block for one of several servers, marked
+# "sql on eu" or "sql on all", has where => 'eu' and the mark "sql".
 sub blocks
 {
 	my ($file) = @_;
@@ -33,6 +36,7 @@ sub blocks
 		{
 			$fence = $1;
 			push @blocks, { line => $line, mark => $2, text => '', section => $section };
+			$blocks[-1]{where} = $1 if $blocks[-1]{mark} =~ s/^sql\K on (\w+)$//;
 		}
 		elsif (/^#+\s+(.*?)\s*$/)
 		{
@@ -41,6 +45,40 @@ sub blocks
 	}
 	die "$file: a block without end" if defined $fence;
 	return grep { $_->{mark} =~ /sql/i } @blocks;
+}
+
+# compared(SQL): the same, with the result that is expected before each statement that says so in a
+# comment after it. Of those that return nothing worth saying the comment is a remark.
+sub compared
+{
+	my ($sql) = @_;
+
+	$sql =~ s{^(SELECT (?!dc_(?:create|bind|incr|alter)\b).*;)[ \t]+-- (.*)$}{
+		my ($statement, $result) = ($1, $2);
+
+		$result =~ s/(['\\])/\\$1/g;
+		"\\echo '$mark $result'\n$statement\n\\echo $mark"
+	}mge;
+	return $sql;
+}
+
+# results(OUTPUT): [expected, got] of each. What follows a colon in the comment explains
+sub results
+{
+	my ($out) = @_;
+	my @results;
+
+	while ($out =~ /^$mark (.*)\n((?s:.*?))^$mark$/mg)
+	{
+		my ($expected, $got) = ($1, $2);
+
+		$expected =~ s/:.*//;
+		$expected = '' if $expected eq 'no rows';
+		chomp $got;
+		$got =~ s/\bt\b/true/g if $expected eq 'true';
+		push @results, [ $expected, join("\n", map { s/\|/, /gr } split /\n/, $got) ];
+	}
+	return @results;
 }
 
 1;

@@ -181,6 +181,16 @@ CREATE TRIGGER m BEFORE INSERT OR UPDATE ON pattern FOR EACH ROW EXECUTE FUNCTIO
 ALTER TABLE pattern ENABLE REPLICA TRIGGER m;
 INSERT INTO pattern VALUES ('a', '{"us": 1}'), ('a', '{"eu": 1}');
 SELECT * FROM pattern;
+-- another index on the same column, by which more is equal, is not the key
+CREATE TYPE pair AS (a numeric, b int);
+CREATE TABLE images (id pair NOT NULL, n dc_gcounter);
+CREATE UNIQUE INDEX images_key ON images (id record_image_ops);
+ALTER TABLE images REPLICA IDENTITY USING INDEX images_key, ADD UNIQUE (id);
+CREATE TRIGGER m BEFORE INSERT OR UPDATE ON images FOR EACH ROW EXECUTE FUNCTION dcounter.merge_row();
+ALTER TABLE images ENABLE REPLICA TRIGGER m;
+INSERT INTO images VALUES ('(1.0,1)', '{"us": 1}'), ('(1.0,1)', '{"eu": 1}');
+INSERT INTO images VALUES ('(1.00,1)', '{"asia": 1}');
+SELECT * FROM images;
 -- nothing but a key
 CREATE TABLE keys (id int PRIMARY KEY);
 CREATE TRIGGER m BEFORE INSERT OR UPDATE ON keys FOR EACH ROW EXECUTE FUNCTION dcounter.merge_row();

@@ -16,7 +16,6 @@ use Test::More;
 
 my $node = dc_node('recipes', extension => 0, conf => [ 'autovacuum = off' ]);
 my @blocks = grep { $_->{mark} eq 'sql' } blocks("$ENV{TESTDIR}/doc/bound.md");
-my $mark = '@@';
 
 # What is written meanwhile: the table, what its keys need first, and a script of pgbench. Rows that another
 # client has locked are passed over: clients do not deadlock with each other
@@ -53,35 +52,6 @@ sub patient
 	$sql =~ s/(lock_timeout = )'1 s'/$1'60 s'/g;
 	$sql =~ s/(SELECT dc_bind\([^;]*)\);/$1, lock_timeout => '60 s');/g;
 	return $sql;
-}
-
-# compared(SQL): the same, with the result that is expected before each statement that says so. Of
-# those that return nothing worth saying the comment is a remark.
-sub compared
-{
-	my ($sql) = @_;
-
-	$sql =~ s/^(SELECT (?!dc_(?:create|bind|incr|alter)\b).*;)[ \t]+-- (.*)$/\\echo $mark $2\n$1\n\\echo $mark/mg;
-	return $sql;
-}
-
-# results(OUTPUT): [expected, got] of each
-sub results
-{
-	my ($out) = @_;
-	my @results;
-
-	while ($out =~ /^$mark (.*)\n((?s:.*?))^$mark$/mg)
-	{
-		my ($expected, $got) = ($1, $2);
-
-		$expected =~ s/:.*//;
-		$expected = '' if $expected eq 'no rows';
-		chomp $got;
-		$got =~ s/\bt\b/true/g if $expected eq 'true';
-		push @results, [ $expected, join("\n", map { s/\|/, /gr } split /\n/, $got) ];
-	}
-	return @results;
 }
 
 # differing(DATABASE): keys of bound counters whose value is not what plain SQL finds in the source

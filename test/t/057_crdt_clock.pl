@@ -126,14 +126,22 @@ goes_on(hlc(), 'a crash after a checkpoint', 1, $second + 2);
 	goes_on(hlc(), 'and a crash', 1, $second + 2);
 }
 
-# A database that is made of another one has a copy of the page, but no record of its own
+# A database that is made of another one has a copy of the page, but no record of its own.
+# The same goes for sequences of which whole blocks are drawn.
 foreach my $strategy ('wal_log', 'file_copy')
 {
+	my $copy = "copy_$strategy";
+	my $publish = q{SELECT count(dc_publish('t', 'k', 'x', '{}'))};
+
 	$last = hlc();
-	sql($node, 'template1', "CREATE DATABASE copy_$strategy TEMPLATE postgres STRATEGY $strategy; ALTER DATABASE copy_$strategy SET dcounter.node = '$strategy'");
-	goes_on(hlc("copy_$strategy"), "a copied database, $strategy");
+	sql($node, 'postgres', $publish);
+	sql($node, 'template1', "SET synchronous_commit = on; CREATE DATABASE $copy TEMPLATE postgres STRATEGY $strategy; ALTER DATABASE $copy SET dcounter.node = '$strategy'");
+	goes_on(hlc($copy), "a copied database, $strategy");
+	sql($node, $copy, "SET synchronous_commit = on; $publish");
 	crash();
-	goes_on(hlc("copy_$strategy"), "a crash of it, $strategy", 1, $second + 2);
+	goes_on(hlc($copy), "a crash of it, $strategy", 1, $second + 2);
+	sql($node, $copy, $publish);
+	is(sql($node, $copy, 'SELECT count(*) - count(DISTINCT seq), count(*) >= 3 FROM dcounter.outbox'), '0|t', "and of its outbox, $strategy");
 }
 
 ##

@@ -477,6 +477,9 @@ test_dots(void)
 	ok(add_dot(&state, unit_elements[1], unit_string("us")), "another has");
 	unit_replace(&state, from_hex("41 01 026575 01 feffffffffffffff7f 00 00"));
 	ok(unit_valid(&crdt_orset, &state) && !add_dot(&state, unit_elements[1], unit_string("eu")), "nor if there is a gap before it");
+	unit_replace(&state, from_hex("41 01 026575 02 0000 0100 00"));
+	unit_replace(&out, from_hex("41 01 026575 02 0000 0101 01 0161 01 0004"));
+	ok(add_dot(&state, unit_elements[1], unit_string("eu")) && unit_same(&state, &out), "a node's next dot is after all gaps");
 	unit_replace(&state, from_hex("41 01 026575 01 00 fdffffffffffffff7f 00"));
 	ok(add_dot(&state, unit_elements[1], unit_string("eu")), "the last dot");
 	unit_replace(&out, from_hex("41 01 026575 01 00 feffffffffffffff7f 01 0161 01 00 ffffffffffffffff7f"));

@@ -232,7 +232,7 @@ test_few_operations(bool whole)
 			begin_numbers(&all, crdt_types[i]);
 			number_of(&all, unit_empty(crdt_types[i]));
 			for (int operations = 0; operations < 4; operations++)
-				grow(&all, nodes, 2, whole ? 150 : 60);
+				grow(&all, nodes, 2, whole ? 100 : 60);
 			right = check_all(&all);
 			snprintf(name, sizeof(name), "%s: the laws hold for all threes of %d states that few operations of %d nodes make",
 					 crdt_types[i]->name, all.base, nodes);
@@ -544,6 +544,6 @@ main(int argc, char **argv)
 		test_all_dots(1, 4, 2);
 		test_all_dots(1, 3, 3);
 	}
-	test_random(whole ? 500000 : 12500);
+	test_random(whole ? 200000 : 12500);
 	return done_testing();
 }

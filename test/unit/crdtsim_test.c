@@ -692,7 +692,7 @@ int
 main(int argc, char **argv)
 {
 	bool whole = argc > 1 && strcmp(argv[1], "long") == 0;
-	int runs = whole ? 1500 : 60;
+	int runs = whole ? 800 : 60;
 	char name[120];
 
 	for (int i = 0; i < CRDT_TYPES; i++)
