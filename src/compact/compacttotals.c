@@ -223,8 +223,8 @@ batch_key_add(DcCounter *counter, DcBatchKey *key, int64 inc, int64 dec)
 }
 
 /*
- * batch_key_add_shard adds the amounts of a shard row. Those that were counted in this database
- * are added up by themselves, too.
+ * batch_key_add_shard adds the amounts of a shard row. Of a replicated table those that were
+ * counted in this database are added up by themselves, too.
  */
 void
 batch_key_add_shard(DcCounter *counter, DcBatchKey *key, int32 shard,
@@ -232,7 +232,7 @@ batch_key_add_shard(DcCounter *counter, DcBatchKey *key, int32 shard,
 {
 	key->at = Max(key->at, at);
 	batch_key_add(counter, key, inc, dec);
-	if (shard_is_remote(shard) || key->skip)
+	if (!counter_is_replicated(counter) || shard_is_remote(shard) || key->skip)
 		return;
 	key->own_at = Max(key->own_at, at);
 	if (pg_add_s64_overflow(key->own_inc, inc, &key->own_inc) ||

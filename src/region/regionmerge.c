@@ -44,7 +44,7 @@
 PG_FUNCTION_INFO_V1(merge_region);
 
 static DcCounter *counter_of(Relation regions);
-static void row_of(Relation rel, HeapTuple tuple, DcRegionRow *row);
+static void row_of(DcCounter *counter, Relation rel, HeapTuple tuple, DcRegionRow *row);
 static Datum merge_insert(DcCounter *counter, Relation regions, HeapTuple tuple);
 static bool raise_found(DcRegionRel *rel, DcRegionRow *row, const DcRegionRow *wanted,
 						int64 *inc, int64 *dec);
@@ -104,15 +104,17 @@ counter_of(Relation regions)
 }
 
 static void
-row_of(Relation rel, HeapTuple tuple, DcRegionRow *row)
+row_of(DcCounter *counter, Relation rel, HeapTuple tuple, DcRegionRow *row)
 {
+	const AttrNumber *atts = counter->regions.atts;
+
 	*row = (DcRegionRow){
-		.key = tuple_datum(rel, tuple, REGION_KEY + 1, TEXTOID),
-		.region = tuple_datum(rel, tuple, REGION_REGION + 1, TEXTOID),
-		.epoch = DatumGetInt64(tuple_datum(rel, tuple, REGION_EPOCH + 1, INT8OID)),
-		.inc = DatumGetInt64(tuple_datum(rel, tuple, REGION_INC + 1, INT8OID)),
-		.dec = DatumGetInt64(tuple_datum(rel, tuple, REGION_DEC + 1, INT8OID)),
-		.at = DatumGetTimestampTz(tuple_datum(rel, tuple, REGION_UPDATED_AT + 1, TIMESTAMPTZOID)),
+		.key = tuple_datum(rel, tuple, atts[REGION_KEY], TEXTOID),
+		.region = tuple_datum(rel, tuple, atts[REGION_REGION], TEXTOID),
+		.epoch = DatumGetInt64(tuple_datum(rel, tuple, atts[REGION_EPOCH], INT8OID)),
+		.inc = DatumGetInt64(tuple_datum(rel, tuple, atts[REGION_INC], INT8OID)),
+		.dec = DatumGetInt64(tuple_datum(rel, tuple, atts[REGION_DEC], INT8OID)),
+		.at = DatumGetTimestampTz(tuple_datum(rel, tuple, atts[REGION_UPDATED_AT], TIMESTAMPTZOID)),
 	};
 }
 
@@ -129,7 +131,7 @@ merge_insert(DcCounter *counter, Relation regions, HeapTuple tuple)
 	int64 dec = 0;
 	bool done = false;
 
-	row_of(regions, tuple, &wanted);
+	row_of(counter, regions, tuple, &wanted);
 	wanted.inc = Max(wanted.inc, 0); /* what no region of ours would send */
 	wanted.dec = Max(wanted.dec, 0);
 	regionrel_open(&rel, counter, NoLock);
@@ -190,8 +192,8 @@ merge_update(DcCounter *counter, TriggerData *data)
 	int64 inc;
 	int64 dec;
 
-	row_of(regions, data->tg_trigtuple, &old);
-	row_of(regions, tuple, &new);
+	row_of(counter, regions, data->tg_trigtuple, &old);
+	row_of(counter, regions, tuple, &new);
 	if (!batch_key_equal(old.key, new.key) || !batch_key_equal(old.region, new.region) ||
 		old.epoch != new.epoch)
 		ereport(ERROR,
@@ -204,7 +206,8 @@ merge_update(DcCounter *counter, TriggerData *data)
 		return PointerGetDatum(NULL);
 	if (new.inc < old.inc || new.dec < old.dec || new.at < old.at)
 	{
-		int columns[] = {REGION_INC + 1, REGION_DEC + 1, REGION_UPDATED_AT + 1};
+		const AttrNumber *atts = counter->regions.atts;
+		int columns[] = {atts[REGION_INC], atts[REGION_DEC], atts[REGION_UPDATED_AT]};
 		Datum values[] = {Int64GetDatum(old.inc + inc), Int64GetDatum(old.dec + dec),
 						  TimestampTzGetDatum(Max(old.at, new.at))};
 		bool nulls[] = {false, false, false};

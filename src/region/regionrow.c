@@ -31,7 +31,7 @@
 #include "utils/snapmgr.h"
 
 static void scan_keys(const DcRegionRow *row, ScanKeyData *keys);
-static void read_row(TupleTableSlot *slot, DcRegionRow *row);
+static void read_row(DcRegionRel *rel, DcRegionRow *row);
 static void store_row(DcRegionRel *rel, const DcRegionRow *row);
 static void insert_entries(DcRegionRel *rel);
 
@@ -96,7 +96,7 @@ region_row_find(DcRegionRel *rel, const DcRegionRow *wanted, DcRegionRow *row)
 	if (found)
 	{
 		*row = *wanted;
-		read_row(rel->found, row);
+		read_row(rel, row);
 	}
 	ExecClearTuple(rel->found);
 	index_endscan(scan);
@@ -105,12 +105,14 @@ region_row_find(DcRegionRel *rel, const DcRegionRow *wanted, DcRegionRow *row)
 }
 
 static void
-read_row(TupleTableSlot *slot, DcRegionRow *row)
+read_row(DcRegionRel *rel, DcRegionRow *row)
 {
-	row->inc = DatumGetInt64(slot_datum(slot, REGION_INC + 1, INT8OID));
-	row->dec = DatumGetInt64(slot_datum(slot, REGION_DEC + 1, INT8OID));
-	row->at = DatumGetTimestampTz(slot_datum(slot, REGION_UPDATED_AT + 1, TIMESTAMPTZOID));
-	row->tid = slot->tts_tid;
+	const AttrNumber *atts = rel->counter->regions.atts;
+
+	row->inc = DatumGetInt64(slot_datum(rel->found, atts[REGION_INC], INT8OID));
+	row->dec = DatumGetInt64(slot_datum(rel->found, atts[REGION_DEC], INT8OID));
+	row->at = DatumGetTimestampTz(slot_datum(rel->found, atts[REGION_UPDATED_AT], TIMESTAMPTZOID));
+	row->tid = rel->found->tts_tid;
 }
 
 /*
@@ -127,7 +129,7 @@ region_row_lock(DcRegionRel *rel, DcRegionRow *row)
 								   TUPLE_LOCK_FLAG_FIND_LAST_VERSION, &failure) == TM_Ok;
 
 	if (locked)
-		read_row(rel->found, row);
+		read_row(rel, row);
 	ExecClearTuple(rel->found);
 	UnregisterSnapshot(snapshot);
 	return locked;
@@ -165,22 +167,32 @@ region_row_replace(DcRegionRel *rel, const DcRegionRow *row, bool locked)
 	return replaced;
 }
 
+/*
+ * store_row makes rel->slot a row. Columns that are not ours are dropped ones.
+ */
 static void
 store_row(DcRegionRel *rel, const DcRegionRow *row)
 {
-	Datum values[REGION_NUM_COLUMNS] = {
-		[REGION_KEY] = row->key,
-		[REGION_REGION] = row->region,
-		[REGION_EPOCH] = Int64GetDatum(row->epoch),
-		[REGION_INC] = Int64GetDatum(row->inc),
-		[REGION_DEC] = Int64GetDatum(row->dec),
-		[REGION_UPDATED_AT] = TimestampTzGetDatum(row->at),
-	};
-	bool nulls[REGION_NUM_COLUMNS] = {false};
-	HeapTuple tuple = heap_form_tuple(RelationGetDescr(rel->heap), values, nulls);
+	const AttrNumber *atts = rel->counter->regions.atts;
+	TupleDesc desc = RelationGetDescr(rel->heap);
+	Datum *values = palloc0(desc->natts * sizeof(Datum));
+	bool *nulls = palloc(desc->natts * sizeof(bool));
+	HeapTuple tuple;
 
+	memset(nulls, true, desc->natts * sizeof(bool));
+	for (int i = 0; i < REGION_NUM_COLUMNS; i++)
+		nulls[atts[i] - 1] = false;
+	values[atts[REGION_KEY] - 1] = row->key;
+	values[atts[REGION_REGION] - 1] = row->region;
+	values[atts[REGION_EPOCH] - 1] = Int64GetDatum(row->epoch);
+	values[atts[REGION_INC] - 1] = Int64GetDatum(row->inc);
+	values[atts[REGION_DEC] - 1] = Int64GetDatum(row->dec);
+	values[atts[REGION_UPDATED_AT] - 1] = TimestampTzGetDatum(row->at);
+	tuple = heap_form_tuple(desc, values, nulls);
 	tuple->t_tableOid = RelationGetRelid(rel->heap);
 	ExecStoreHeapTuple(tuple, rel->slot, true);
+	pfree(values);
+	pfree(nulls);
 }
 
 /*

@@ -4,7 +4,7 @@
  *
  * They belong to the owner of the counter, as the shard table does. Both are plain tables, also
  * if the counter is partitioned. NAME_region is written without SQL (regionrow.c), so it must
- * be exactly as it was made. It has one index, so that updates stay on their page: besides being
+ * be as it was made. It has one index, so that updates stay on their page: besides being
  * cheaper, what an apply worker of the server looks for while it is being moved to another page
  * it may not find, and then the worker goes on as if the row had never been there.
  *
@@ -174,8 +174,8 @@ counter_regions_layout(DcCounter *counter, Relation rel)
 static const char *
 problem_of(Relation rel, const DcTableLayout *layout)
 {
-	if (!layout->heap || !layout->exact || !OidIsValid(layout->index))
-		return _("It must be a plain table without further columns.");
+	if (!layout->heap || !layout->alone || !OidIsValid(layout->index))
+		return _("It must be a plain table, without further columns.");
 	if (rel->rd_rules != NULL)
 		return _("It has a rule.");
 	if (rel->rd_rel->relrowsecurity)

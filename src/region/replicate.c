@@ -7,8 +7,8 @@
  * commits later finds that out when it opens them.
  *
  * Amounts that are there already can only become this region's own, if no other region has
- * them: that has to be said (seed). They are those of the totals; shard rows are published when
- * they are compacted.
+ * them: that has to be said (seed). They are those of the totals, and those in remote shard rows
+ * of a counter that was replicated before; other shard rows are published when they are compacted.
  *
  * As long as a subscription brings rows of a table of regions, that cannot be dropped: the
  * subscription would stop for good. The table must be taken out of the other regions'
@@ -49,8 +49,10 @@ static const DcStatement sql_amounts = {
 /* region, epoch */
 static const DcStatement sql_seed = {
 	.text = "INSERT INTO @regions AS r (key, region, epoch, inc, dec, updated_at)"
-			" SELECT t.key, $1, $2, t.inc, t.dec, t.updated_at FROM @totals AS t"
-			" WHERE t.inc <> 0 OR t.dec <> 0 ORDER BY t.key",
+			" SELECT u.key, $1, $2, sum(u.inc)::int8, sum(u.dec)::int8, max(u.updated_at)"
+			" FROM (SELECT t.key, t.inc, t.dec, t.updated_at FROM @totals AS t"
+			" UNION ALL SELECT s.key, s.inc, s.dec, s.updated_at FROM @shards AS s WHERE s.shard < 0) AS u"
+			" GROUP BY u.key HAVING sum(u.inc) <> 0 OR sum(u.dec) <> 0 ORDER BY u.key",
 	.argtypes = {TEXTOID, INT8OID},
 	.reads_all = true,
 	.of = DC_OF_MORE};
