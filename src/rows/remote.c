@@ -8,6 +8,10 @@
  * is inserted. That row is taken back then. So it waits for nobody, and what a savepoint has
  * undone is not in the way.
  *
+ * While an old snapshot is held, each row that is inserted and deleted would leave an index entry that
+ * all who look for rows of the key have to visit (scan.c). So compaction keeps such rows, at zero
+ * (compact/compactdirect.c), and one that is free is added to.
+ *
  * A row of the number that others have, left over since before the transaction ids began anew,
  * is left to them: any other number will do.
  */
@@ -16,15 +20,19 @@
 #include "access/genam.h"
 #include "access/heapam.h"
 #include "access/skey.h"
+#include "access/tableam.h"
 #include "access/xact.h"
 #include "base/compat.h"
 #include "catalog/pg_collation.h"
 #include "rows/direct.h"
+#include "rows/oldsnapshot.h"
 #include "rows/remote.h"
+#include "rows/scan.h"
 #include "rows/shardnumber.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 
+static bool add_to_kept(DcDirectRel *rel, const DcDelta *delta);
 static bool add_to_number(DcDirectRel *rel, const DcDelta *delta, int32 number);
 
 /*
@@ -35,6 +43,8 @@ remote_add(DcDirectRel *rel, const DcDelta *delta, int32 number)
 {
 	ItemPointerData root;
 
+	if (old_snapshot_held(rel->heap) && add_to_kept(rel, delta))
+		return;
 	while (!direct_try_insert(rel, delta, number, &root))
 	{
 		CommandCounterIncrement(); /* a command does not see rows that it has inserted */
@@ -44,6 +54,39 @@ remote_add(DcDirectRel *rel, const DcDelta *delta, int32 number)
 			return;
 		number = remote_shard(random_shard());
 	}
+}
+
+/*
+ * add_to_kept adds to a row with amounts of other regions that no other transaction has.
+ */
+static bool
+add_to_kept(DcDirectRel *rel, const DcDelta *delta)
+{
+	TupleTableSlot *slot = table_slot_create(rel->heap, NULL);
+	Datum key = delta_key_text(&delta->key);
+	DcKnownShards known = {NULL, 0};
+	SnapshotData dirty;
+	DcShardScan scan;
+	ItemPointerData root;
+	int32 number;
+	bool added = false;
+
+	InitDirtySnapshot(dirty);
+	shard_scan_begin(&scan, rel->heap, directrel_index(rel), key, &dirty, known);
+	shard_scan_below(&scan, 0);
+	while (!added && shard_scan_next(&scan, slot, &root, &number))
+	{
+		DcHint hint = {.shard = number};
+		DcProbe probe;
+
+		hint_set(&hint, &root, InvalidOffsetNumber, InvalidBuffer);
+		if (probe_row(rel, &delta->key, &hint, &probe) == DC_PROBE_FREE)
+			added = direct_update(rel, delta, &hint, &probe.version, ROW_LOCK);
+	}
+	shard_scan_end(&scan);
+	ExecDropSingleTupleTableSlot(slot);
+	pfree(DatumGetPointer(key));
+	return added;
 }
 
 /*
