@@ -32,6 +32,7 @@
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 
+static bool rows_are_kept(DcDirectRel *rel);
 static bool add_to_kept(DcDirectRel *rel, const DcDelta *delta);
 static bool add_to_number(DcDirectRel *rel, const DcDelta *delta, int32 number);
 
@@ -43,7 +44,7 @@ remote_add(DcDirectRel *rel, const DcDelta *delta, int32 number)
 {
 	ItemPointerData root;
 
-	if (old_snapshot_held(rel->heap) && add_to_kept(rel, delta))
+	if (rows_are_kept(rel) && add_to_kept(rel, delta))
 		return;
 	while (!direct_try_insert(rel, delta, number, &root))
 	{
@@ -54,6 +55,26 @@ remote_add(DcDirectRel *rel, const DcDelta *delta, int32 number)
 			return;
 		number = remote_shard(random_shard());
 	}
+}
+
+/*
+ * rows_are_kept tells, once in a transaction and table, whether compaction keeps rows at zero. A transaction that has
+ * gone on for long would take its own snapshot for an old one.
+ */
+static bool
+rows_are_kept(DcDirectRel *rel)
+{
+	static LocalTransactionId asked_in = InvalidLocalTransactionId;
+	static Oid asked_for = InvalidOid;
+	static bool kept;
+
+	if (asked_in != compat_local_xid() || asked_for != RelationGetRelid(rel->heap))
+	{
+		kept = old_snapshot_held(rel->heap);
+		asked_in = compat_local_xid();
+		asked_for = RelationGetRelid(rel->heap);
+	}
+	return kept;
 }
 
 /*
