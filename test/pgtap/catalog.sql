@@ -2,7 +2,7 @@
 -- planner rely on. A new function is added to the list below.
 \set ON_ERROR_STOP on
 BEGIN;
-SELECT plan(99);
+SELECT plan(102);
 
 -- Functions: signature, result, and what the planner is told: volatility, parallel, strict, cost, rows
 CREATE TEMP VIEW members AS
