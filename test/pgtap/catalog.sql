@@ -678,7 +678,7 @@ SELECT set_eq($$SELECT relname::text, relkind::text FROM pg_class WHERE relname 
 	$$VALUES ('purses', 'r'), ('purses_shard', 'r'), ('purses_limit', 'r'), ('purses_limit_shard', 'r'), ('purses_limit_hold', 'r'), ('purses_account', 'r'),
 	('purses_entry', 'r'), ('purses_entry_id', 'S'), ('purses_pending', 'r'), ('purses_op', 'p'), ('purses_op_0', 'r')$$, 'its tables');
 SELECT is_empty($$SELECT relname FROM pg_class WHERE relname ~ '^(tickets|purses)' AND relkind IN ('r', 'p') AND obj_description(oid, 'pg_class') ~ '^dcounter: .* see dc_[a-z_]+\(\)$' IS NOT TRUE$$, 'each table says what it is');
-SELECT is_empty($$SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'dcounter'::regnamespace AND relkind NOT IN ('r', 'i', 't', 'S') OR c.relnamespace = 'dcounter'::regnamespace AND relname !~ '^(counter|op_slot|ledger|hlc_clock|buffer_restored|changed_key|outbox|consumer|source|drift|mark)'$$,
+SELECT is_empty($$SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'dcounter'::regnamespace AND relkind NOT IN ('r', 'i', 't', 'S') OR c.relnamespace = 'dcounter'::regnamespace AND relname !~ '^(counter|op_slot|ledger|hlc_clock|buffer_restored|changed_key|outbox|consumer|source|drift|mark|self|region)'$$,
 	'nothing else is in schema dcounter');
 
 -- The outbox: the columns that Debezium's outbox event router expects, and ours
