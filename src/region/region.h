@@ -21,6 +21,7 @@
 
 #include "access/genam.h"
 #include "compact/compactbatch.h"
+#include "rows/insert.h"
 #include "table/catalog.h"
 
 /* Columns of a table of regions, by number. */
@@ -60,6 +61,8 @@ typedef struct DcRegionRel
 	DcCounter *counter;
 	Relation heap;
 	Relation index;
+	DcIndexes indexes; /* that are inserted into: opened when they are needed (opened) */
+	bool opened;
 	TupleTableSlot *slot; /* for what is written */
 	TupleTableSlot *found;
 } DcRegionRel;

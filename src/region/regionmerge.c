@@ -107,14 +107,26 @@ static void
 row_of(DcCounter *counter, Relation rel, HeapTuple tuple, DcRegionRow *row)
 {
 	const AttrNumber *atts = counter->regions.atts;
+	TupleDesc desc = RelationGetDescr(rel);
+	Datum values[MaxTupleAttributeNumber];
+	bool nulls[MaxTupleAttributeNumber];
 
+	heap_deform_tuple(tuple, desc, values, nulls);
+	for (int i = 0; i < REGION_NUM_COLUMNS; i++)
+	{
+		if (nulls[atts[i] - 1])
+			ereport(ERROR,
+					(errcode(ERRCODE_NOT_NULL_VIOLATION),
+					 errmsg("null value in column \"%s\" of \"%s\"",
+							NameStr(TupleDescAttr(desc, atts[i] - 1)->attname), RelationGetRelationName(rel))));
+	}
 	*row = (DcRegionRow){
-		.key = tuple_datum(rel, tuple, atts[REGION_KEY], TEXTOID),
-		.region = tuple_datum(rel, tuple, atts[REGION_REGION], TEXTOID),
-		.epoch = DatumGetInt64(tuple_datum(rel, tuple, atts[REGION_EPOCH], INT8OID)),
-		.inc = DatumGetInt64(tuple_datum(rel, tuple, atts[REGION_INC], INT8OID)),
-		.dec = DatumGetInt64(tuple_datum(rel, tuple, atts[REGION_DEC], INT8OID)),
-		.at = DatumGetTimestampTz(tuple_datum(rel, tuple, atts[REGION_UPDATED_AT], TIMESTAMPTZOID)),
+		.key = values[atts[REGION_KEY] - 1],
+		.region = values[atts[REGION_REGION] - 1],
+		.epoch = DatumGetInt64(values[atts[REGION_EPOCH] - 1]),
+		.inc = DatumGetInt64(values[atts[REGION_INC] - 1]),
+		.dec = DatumGetInt64(values[atts[REGION_DEC] - 1]),
+		.at = DatumGetTimestampTz(values[atts[REGION_UPDATED_AT] - 1]),
 	};
 }
 

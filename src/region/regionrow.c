@@ -24,7 +24,6 @@
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "region/region.h"
-#include "rows/insert.h"
 #include "storage/lmgr.h"
 #include "utils/fmgroids.h"
 #include "utils/rel.h"
@@ -33,7 +32,7 @@
 static void scan_keys(const DcRegionRow *row, ScanKeyData *keys);
 static void read_row(DcRegionRel *rel, DcRegionRow *row);
 static void store_row(DcRegionRel *rel, const DcRegionRow *row);
-static void insert_entries(DcRegionRel *rel);
+static void open_indexes(DcRegionRel *rel);
 
 /*
  * regionrel_open opens the table of regions of a counter, whose tables are locked, to write. With
@@ -43,6 +42,7 @@ void
 regionrel_open(DcRegionRel *rel, DcCounter *counter, LOCKMODE mode)
 {
 	rel->counter = counter;
+	rel->opened = false;
 	rel->heap = table_open_present(counter->row.regions, mode);
 	counter_regions_layout(counter, rel->heap);
 	CheckCmdReplicaIdentity(rel->heap, CMD_UPDATE);
@@ -54,6 +54,8 @@ regionrel_open(DcRegionRel *rel, DcCounter *counter, LOCKMODE mode)
 void
 regionrel_close(DcRegionRel *rel)
 {
+	if (rel->opened)
+		indexes_close(&rel->indexes);
 	ExecDropSingleTupleTableSlot(rel->found);
 	ExecDropSingleTupleTableSlot(rel->slot);
 	index_close(rel->index, NoLock);
@@ -161,8 +163,11 @@ region_row_replace(DcRegionRel *rel, const DcRegionRow *row, bool locked)
 	store_row(rel, row);
 	replaced = compat_tuple_update(rel->heap, &tid, rel->slot, GetCurrentCommandId(true), locked,
 								   &failure, &new_entry) == TM_Ok;
-	if (replaced && new_entry)
-		insert_entries(rel);
+	if (replaced && new_entry) /* it is not on the page of the old version */
+	{
+		open_indexes(rel);
+		indexes_insert(&rel->indexes, rel->heap, InvalidOid, &rel->slot, 1);
+	}
 	ExecClearTuple(rel->slot);
 	return replaced;
 }
@@ -196,17 +201,14 @@ store_row(DcRegionRel *rel, const DcRegionRow *row)
 }
 
 /*
- * insert_entries inserts the index entries of a new version that is not on the page of the
- * old one. There may be a second index while the one is being built anew.
+ * open_indexes opens all indexes. There may be a second one while the one is being built anew.
  */
 static void
-insert_entries(DcRegionRel *rel)
+open_indexes(DcRegionRel *rel)
 {
-	DcIndexes indexes;
-
-	indexes_open(&indexes, rel->heap);
-	indexes_insert(&indexes, rel->heap, InvalidOid, &rel->slot, 1);
-	indexes_close(&indexes);
+	if (!rel->opened)
+		indexes_open(&rel->indexes, rel->heap);
+	rel->opened = true;
 }
 
 /*
@@ -217,18 +219,16 @@ bool
 region_row_insert(DcRegionRel *rel, DcRegionRow *row)
 {
 	TransactionId xid = GetCurrentTransactionId();
-	DcIndexes indexes;
 	uint32 token;
 	bool taken;
 
 	store_row(rel, row);
-	indexes_open(&indexes, rel->heap);
+	open_indexes(rel);
 	token = SpeculativeInsertionLockAcquire(xid);
 	table_tuple_insert_speculative(rel->heap, rel->slot, GetCurrentCommandId(true), 0, NULL, token);
-	indexes_try_insert(&indexes, rel->heap, &rel->slot, 1, &taken);
+	indexes_try_insert(&rel->indexes, rel->heap, &rel->slot, 1, &taken);
 	table_tuple_complete_speculative(rel->heap, rel->slot, token, !taken);
 	SpeculativeInsertionLockRelease(xid);
-	indexes_close(&indexes);
 	row->tid = rel->slot->tts_tid;
 	ExecClearTuple(rel->slot);
 	return !taken;
