@@ -8,6 +8,8 @@ source test/lib.sh
 source bench/pgbench.sh
 # shellcheck source=bench/redis.sh
 source bench/redis.sh
+# shellcheck source=bench/region.sh
+source bench/region.sh
 
 # record PART CASE PARAMETER METRIC ROUND VALUE
 record() {
@@ -196,7 +198,12 @@ run_cases() {
 # and the processor time of all server processes, with what after.sql of the case does
 run_costs() {
     local folder=bench/cases/$1/$2 lsn cpu
-    fresh_database "$folder"
+    if [[ -e $folder/link ]]; then
+        regions_fresh "$folder"
+        regions_link ""
+    else
+        fresh_database "$folder"
+    fi
     [[ ! -e $folder/warm.sql ]] || sql bench "$(cat "$folder/warm.sql")" >/dev/null
     lsn=$(sql bench 'SELECT pg_current_wal_insert_lsn();')
     cpu=$(server_cpu)
@@ -207,6 +214,7 @@ run_costs() {
     record "$1" "$2" "$3" wal "$4" "$(sql bench "SELECT (pg_current_wal_insert_lsn() - '$lsn') / $transactions.0;")"
     check_count "$folder" "$transactions"
     record_rate "$1" "$2" "$3" "$4"
+    [[ ! -e $folder/link ]] || regions_unlink
 }
 
 # run_costs_cases PART CLIENTS...: the cases in turn, each round beginning with another

@@ -19,7 +19,7 @@ table() {
 
 tables() {
     local name
-    for name in one_key zipf cold held five_keys once replay ledger bulk bound_insert bound_rows bound_build worker million stock sold_out hold sketch sketch_stored sketch_size crdt_counters crdt_sets outbox_write outbox_read buffer buffer_keys cached mix flush bars; do
+    for name in one_key zipf cold held five_keys once replay ledger bulk bound_insert bound_rows bound_build worker million stock sold_out hold sketch sketch_stored sketch_size crdt_counters crdt_sets region_local region_apply region_sent region_decode outbox_write outbox_read buffer buffer_keys cached mix flush bars; do
         printf '\n%s\n\n' "$name"
         table "$name" "$1"
     done
@@ -63,6 +63,8 @@ fill() {
         [worker_load]="$(sed -n 's/^int dc_worker_load = \([0-9]*\);/\1 %/p' src/base/guc.c)"
         [ledger_seconds]=$LEDGER_SECONDS
         [once_events]=$(grouped "$ONCE_EVENTS")
+        [region_rows]=$(grouped "$REGION_ROWS")
+        [region_cut]=$REGION_CUT
         [outbox_events]=$(grouped "$OUTBOX_EVENTS")
         [redis]="$(redis-benchmark --version | sed 's/^redis-benchmark/Redis/; s/ (.*//')"
         [redis_requests]=$(grouped "$REDIS_REQUESTS")

@@ -27,6 +27,7 @@
 #include "miscadmin.h"
 #include "once/op.h"
 #include "outbox/outbox.h"
+#include "region/region.h"
 #include "rows/oldsnapshot.h"
 #include "rows/sharedhints.h"
 #include "stats/stats.h"
@@ -81,6 +82,7 @@ _PG_init(void)
 	outbox_init(preloading);
 	once_init();
 	bound_init(preloading);
+	region_init();
 	if (preloading)
 		slots_init();
 	if (preloading && !IsBinaryUpgrade)

@@ -268,6 +268,69 @@ function print_crdt_sets(    i, name, whole) {
 	}
 }
 
+# What counting costs, of one key and of many, against a counter of one database
+function print_region_local(    p, parts, label, i, part, name) {
+	label["region_local"] = "one key"
+	label["region_many"] = "100,000 keys"
+	split("region_local region_many", parts, " ")
+	print "| `dc_incr` | of | rate /s | ratio | WAL bytes | ratio | processor us | ratio |"
+	print "|---|---|---:|---:|---:|---:|---:|---:|"
+	for (p = 1; p <= 2; p++) {
+		part = parts[p]
+		for (i = 1; i <= cases[part]; i++) {
+			name = cases[part, i]
+			print "| " (i == 1 ? label[part] : "") " | " title[part, name] " | " cost("%.0f", part, name, "20_compacted", 16, "rate") " | " \
+				cost("%.0f", part, name, "20_compacted", 16, "wal") " | " cost("%.1f", part, name, "20_compacted", 16, "cpu_us") " |"
+		}
+	}
+}
+
+function print_region_apply(    w, what, name, label, names, n, i) {
+	label["new"] = "keys that are new"
+	label["known"] = "keys with a row"
+	label["trigger"] = "merged"
+	label["none"] = "without the trigger"
+	n = split("new known", what, " ")
+	split("trigger none", names, " ")
+	print "| rows | applied | rows /s | processor us a row | the walsender\047s, us |"
+	print "|---|---|---:|---:|---:|"
+	for (w = 1; w <= n; w++)
+		for (i = 1; i <= 2; i++) {
+			name = names[i]
+			printf "| %s | %s | %s | %s | %s |\n", i == 1 ? label[what[w]] : "", label[name],
+				show("%.0f", median(key("region_apply", what[w], name, "rate"))),
+				show("%.2f", median(key("region_apply", what[w], name, "cpu_us"))),
+				show("%.2f", median(key("region_apply", what[w], name, "sender_us")))
+		}
+}
+
+function print_region_sent(    i, n, name, names, label) {
+	label["increments"] = "an increment"
+	label["new"] = "a key that is compacted for the first time"
+	label["known"] = "and again"
+	n = split("increments new known", names, " ")
+	print "| bytes for | messages | with their headers | as text (`binary = false`) |"
+	print "|---|---:|---:|---:|"
+	for (i = 1; i <= n; i++) {
+		name = names[i]
+		print "| " label[name] " | " show("%.1f", median(key("region_sent", name, "binary", "message_bytes"))) " | " \
+			show("%.1f", median(key("region_sent", name, "binary", "bytes"))) " | " \
+			show("%.1f", median(key("region_sent", name, "text", "bytes"))) " |"
+	}
+}
+
+function print_region_decode(    i, n, name, names, label) {
+	label["one_key"] = "an increment of one key"
+	label["many_keys"] = "of 100,000 keys"
+	label["many_keys_100"] = "of these, 100 in a transaction"
+	label["compacted"] = "a key that is compacted, and sent"
+	n = split("one_key many_keys many_keys_100 compacted", names, " ")
+	print "| what is decoded | a second of processor time |"
+	print "|---|---:|"
+	for (i = 1; i <= n; i++)
+		print "| " label[names[i]] " | " show("%.0f", median(key("region_decode", names[i], "any", "rate"))) " |"
+}
+
 function print_outbox_read(    i, name, far, own) {
 	own = median(key("outbox_read", "20_dc_fetch", "far", "rate"))
 	print "| batches of 100 | events /s | ratio |"
@@ -398,6 +461,14 @@ END {
 		print_crdt_counters()
 	else if (table == "crdt_sets")
 		print_crdt_sets()
+	else if (table == "region_local")
+		print_region_local()
+	else if (table == "region_apply")
+		print_region_apply()
+	else if (table == "region_sent")
+		print_region_sent()
+	else if (table == "region_decode")
+		print_region_decode()
 	else if (table == "bars")
 		print_bars()
 	else

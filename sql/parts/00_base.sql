@@ -28,9 +28,18 @@ CREATE TABLE dcounter.counter (
 	op_retention pg_catalog.interval DEFAULT '7 days',
 	ledger     pg_catalog.regclass,
 	totals     pg_catalog.text     NOT NULL DEFAULT 'direct',
+	regions    pg_catalog.regclass,
+	sets       pg_catalog.regclass,
+	grants     pg_catalog.regclass,
+	wants      pg_catalog.regclass,
+	rights_epoch pg_catalog.int8    NOT NULL DEFAULT 0,
 	CONSTRAINT counter_pkey PRIMARY KEY (counter),
 	CONSTRAINT counter_shards_key UNIQUE (shards),
-	CONSTRAINT counter_holds_key UNIQUE (holds)
+	CONSTRAINT counter_holds_key UNIQUE (holds),
+	CONSTRAINT counter_regions_key UNIQUE (regions),
+	CONSTRAINT counter_sets_key UNIQUE (sets),
+	CONSTRAINT counter_grants_key UNIQUE (grants),
+	CONSTRAINT counter_wants_key UNIQUE (wants)
 );
 COMMENT ON TABLE dcounter.counter IS 'settings of each counter table';
 COMMENT ON COLUMN dcounter.counter.counter IS 'the table of totals, by which the counter table is known';
@@ -42,6 +51,11 @@ COMMENT ON COLUMN dcounter.counter.durability IS 'of a buffered table: whether a
 COMMENT ON COLUMN dcounter.counter.op_retention IS 'how long the ops of dc_incr_once() or of a ledger are kept, NULL for good';
 COMMENT ON COLUMN dcounter.counter.ledger IS 'the ledger that it belongs to, by its table of balances';
 COMMENT ON COLUMN dcounter.counter.totals IS 'whether a commit may write rows of totals (direct), or compaction alone (compacted)';
+COMMENT ON COLUMN dcounter.counter.regions IS 'the table of the amounts of each region, if it is replicated';
+COMMENT ON COLUMN dcounter.counter.sets IS 'the table of what its keys were set to, if it is replicated';
+COMMENT ON COLUMN dcounter.counter.grants IS 'the table of units that regions have given to each other, if it is a stock that is replicated';
+COMMENT ON COLUMN dcounter.counter.wants IS 'the table of units that regions ask for, if it is a stock that is replicated';
+COMMENT ON COLUMN dcounter.counter.rights_epoch IS 'the number under which this database has its units of a stock that is replicated';
 COMMENT ON COLUMN dcounter.counter.max_shards IS 'most shard rows of one key that contention can create';
 COMMENT ON COLUMN dcounter.counter.holds IS 'the table of holds, if it is a stock';
 

@@ -6,6 +6,7 @@ GRANT SELECT ON dcounter.counter_events TO PUBLIC;
 GRANT SELECT ON dcounter.ledger TO PUBLIC;
 GRANT SELECT ON dcounter.op_slot TO PUBLIC;
 GRANT SELECT ON dcounter.source TO PUBLIC;
+GRANT SELECT ON dcounter.self, dcounter.region TO PUBLIC;
 
 -- These are dumped as well, with events of all roles. The database's owner dumps them;
 -- no other role may read them.
@@ -29,11 +30,20 @@ REVOKE EXECUTE ON FUNCTION dcounter.on_op_slot_change() FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION dcounter.on_ledger_row_change() FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION dcounter.on_source_change() FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION dcounter.on_source_state_change() FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION dcounter.on_self_change() FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION dcounter.on_drop() FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION dcounter.on_ddl() FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION dcounter.on_ddl_begin() FROM PUBLIC;
 
 REVOKE EXECUTE ON FUNCTION dcounter.on_outbox_insert() FROM PUBLIC;
+
+-- Who restores a dump creates triggers with these.
+REVOKE EXECUTE ON FUNCTION dcounter.merge_region() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION dcounter.merge_region() TO pg_database_owner;
+REVOKE EXECUTE ON FUNCTION dcounter.merge_grant() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION dcounter.merge_grant() TO pg_database_owner;
+REVOKE EXECUTE ON FUNCTION dcounter.merge_want() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION dcounter.merge_want() TO pg_database_owner;
 
 SELECT pg_catalog.pg_extension_config_dump('dcounter.counter', '');
 SELECT pg_catalog.pg_extension_config_dump('dcounter.counter_events', '');
@@ -43,6 +53,8 @@ SELECT pg_catalog.pg_extension_config_dump('dcounter.mark', '');
 SELECT pg_catalog.pg_extension_config_dump('dcounter.mark_value', '');
 SELECT pg_catalog.pg_extension_config_dump('dcounter.source', '');
 SELECT pg_catalog.pg_extension_config_dump('dcounter.source_state', '');
+SELECT pg_catalog.pg_extension_config_dump('dcounter.self', '');
+SELECT pg_catalog.pg_extension_config_dump('dcounter.region', '');
 SELECT pg_catalog.pg_extension_config_dump('dcounter.changed_key', '');
 SELECT pg_catalog.pg_extension_config_dump('dcounter.outbox_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('dcounter.hlc_clock', '');

@@ -237,6 +237,18 @@ compat_has_locked(Oid relid, LOCKMODE mode)
 #endif
 }
 
+/*
+ * In 16 what a subscription brings is written as the owner of the table, if that is asked for, and
+ * it tells whether rows that came from elsewhere are wanted as well.
+ */
+#if PG_VERSION_NUM >= 160000
+#define COMPAT_LINK_OPTIONS ", origin = any, run_as_owner = false"
+#define COMPAT_APPLY_IS_SUBSCRIBER false
+#else
+#define COMPAT_LINK_OPTIONS ""
+#define COMPAT_APPLY_IS_SUBSCRIBER true
+#endif
+
 /* 17 lets an extension name what its processes wait for. */
 static inline uint32
 compat_wait_event(const char *name)

@@ -24,6 +24,8 @@ int dc_cache_size = 8 * 1024;
 int dc_log_min_duration = -1;
 int dc_expire_interval = 1000;
 int dc_hold_retention = 24 * 60 * 60;
+int dc_rights_interval = 1000;
+int dc_rights_low = 0;
 int dc_events_interval = 1000;
 int dc_op_interval = 60 * 1000;
 int dc_outbox_interval = 5000;
@@ -101,6 +103,14 @@ static const IntSetting ints[] = {
 	 "Sets how long holds that have ended are kept.",
 	 "As long as that, a call that is made again is told how the hold has ended. -1 keeps them for good.",
 	 &dc_hold_retention, -1, INT_MAX, PGC_SIGHUP, GUC_UNIT_S},
+	{"dcounter.rights_interval",
+	 "Sets how often the worker looks for units that other regions ask for.",
+	 "It gives them what they need, if it is here.",
+	 &dc_rights_interval, 10, MS_PER_DAY, PGC_SIGHUP, GUC_UNIT_MS},
+	{"dcounter.rights_low",
+	 "Sets below how many units of a key a region asks others for more.",
+	 "That is for keys which it has asked for before. Others give what they can spare. Zero turns it off.",
+	 &dc_rights_low, 0, INT_MAX, PGC_SIGHUP, 0},
 	{"dcounter.op_interval",
 	 "Sets how often the worker looks for ops whose time is up.",
 	 "These are the ops of dc_incr_once() and of ledgers. How long they are kept is op_retention of their "

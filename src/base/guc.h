@@ -18,6 +18,8 @@ extern int dc_log_min_duration; /* ms of a job's run to log; -1: never */
 extern int dc_expire_interval;
 extern int dc_events_interval;	  /* ms from one look for changed keys to the next */
 extern int dc_hold_retention;	  /* s */
+extern int dc_rights_interval;	  /* ms from one look at what regions ask for to the next */
+extern int dc_rights_low;		  /* units below which a region asks for more; 0: never */
 extern int dc_op_interval;		  /* ms from one look at the age of ops to the next */
 extern int dc_outbox_interval;	  /* ms */
 extern int dc_outbox_rotate_age;  /* s */

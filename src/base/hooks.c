@@ -16,3 +16,4 @@ const DcLedgerHooks *ledger_hooks = NULL;
 const DcOutboxHooks *outbox_hooks = NULL;
 const DcConsumerHooks *consumer_hooks = NULL;
 const DcBoundHooks *bound_hooks = NULL;
+const DcRegionHooks *region_hooks = NULL;

@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "nodes/pg_list.h"
 
+struct DcBatch;
 struct DcCounter;
 struct DcCounterRow;
 struct DcDelta;
@@ -228,6 +229,31 @@ typedef struct DcBoundHooks
 	void (*pending)(Oid counter, const struct DcKey *key, int64 *inc, int64 *dec);
 } DcBoundHooks;
 
+/* Set by region_init(). */
+typedef struct DcRegionHooks
+{
+	/*
+	 * May amounts of a replicated counter table go to its totals now? It takes the locks
+	 * that publish() needs, without waiting.
+	 */
+	bool (*ready)(struct DcCounter *counter);
+
+	/*
+	 * Add what the keys of a batch have counted here, and are not skipped, to the amounts
+	 * of this region. A key whose row others are writing is to be skipped.
+	 */
+	void (*publish)(struct DcCounter *counter, struct DcBatch *batch);
+
+	/* the name of this database among its replicas, or NULL if it is in no region */
+	const char *(*node)(void);
+
+	/* raise an error if the units of a stock may be those of another database by now */
+	void (*check_rights)(struct DcCounter *counter);
+
+	/* a counter table is being adopted, perhaps with tables of regions */
+	void (*adopt)(struct DcCounterRow *row);
+} DcRegionHooks;
+
 extern const DcCounterHooks *counter_hooks;
 extern const DcStatsHooks *stats_hooks;
 extern const DcBufferHooks *buffer_hooks;
@@ -238,6 +264,7 @@ extern const DcLedgerHooks *ledger_hooks;
 extern const DcOutboxHooks *outbox_hooks;
 extern const DcConsumerHooks *consumer_hooks;
 extern const DcBoundHooks *bound_hooks;
+extern const DcRegionHooks *region_hooks;
 
 /*
  * stats_clock returns the moment, or DC_LONG_AGO if there are no statistics.

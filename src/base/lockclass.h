@@ -32,6 +32,8 @@
  *	binding		(counter, 0): sourcerow.c, by what adds differences to a bound counter table or
  *				notes its state; the worker's jobs do not wait. Before the counter's own locks
  *				(counter, 1), before all locks on tables: build.c, by a build, until it ends
+ *	rights		(counter, 0): rights.c, by calls that give units to other regions, which do not
+ *				wait
  *	writer		(the first number, in two halves): registry.c, shared, by transactions that
  *				have drawn numbers of events. None waits for it: readers look which hold it
  */
@@ -54,6 +56,7 @@
 #define CODE_LOCK_CLASS 87
 #define BOUND_LOCK_CLASS 88
 #define MARK_LOCK_CLASS 89
+#define RIGHTS_LOCK_CLASS 90
 
 /*
  * advisory_lock takes a lock until the transaction ends. False if it would have to wait,

@@ -362,6 +362,7 @@ check_counter(const DcCounter *counter)
 				 errmsg("\"%s\" is unlogged", name),
 				 errdetail("A crash would empty it, and leave the source.")));
 	prevent_fed(counter, "dc_bind()");
+	prevent_replicated(counter, "dc_bind()");
 	if (source_is_bound(counter->relid))
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT),

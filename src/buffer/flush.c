@@ -20,6 +20,7 @@
 
 #include "access/xact.h"
 #include "base/guc.h"
+#include "base/hooks.h"
 #include "base/lockclass.h"
 #include "buffer/buffer.h"
 #include "buffer/bufferinit.h"
@@ -216,7 +217,8 @@ write_rows(DcCounter *counter, DcFlushKey *keys, int count, bool exactly)
 	MemoryContext old = MemoryContextSwitchTo(cxt);
 
 	/* under one snapshot, rows that have changed since would be failures */
-	exactly |= IsolationUsesXactSnapshot() || !lock_compaction(counter);
+	exactly |= IsolationUsesXactSnapshot() || !lock_compaction(counter) ||
+		(counter_is_replicated(counter) && !region_hooks->ready(counter));
 	for (int start = 0; start < count; start += dc_compact_batch)
 	{
 		int n = Min(count - start, dc_compact_batch);
@@ -260,12 +262,14 @@ write_totals(DcCounter *counter, DcFlushKey *keys, int count, DcDelta **left)
 			.inc = delta->inc,
 			.dec = delta->dec,
 			.at = keys[i].at,
+			.own_inc = delta->inc,
+			.own_dec = delta->dec,
+			.own_at = keys[i].at,
 			.used = true,
 		};
 	}
 	sql_begin(&session, counter);
-	batch_lock_totals(&session, &batch);
-	batch_write_totals(&session, &batch);
+	batch_to_totals(&session, &batch);
 	sql_end(&session);
 	for (int i = 0; i < count; i++)
 	{

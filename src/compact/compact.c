@@ -233,6 +233,11 @@ sweep_next(DcSweep *sweep, DcCounter *counter, int64 max_keys)
 		sweep->done = true;
 		return 0;
 	}
+	if (counter_is_replicated(counter) && !region_hooks->ready(counter))
+	{
+		sweep->done = true;
+		return 0;
+	}
 	if (counter->foreign)
 	{
 		foreign_ready(counter);
@@ -250,8 +255,7 @@ sweep_next(DcSweep *sweep, DcCounter *counter, int64 max_keys)
 	{
 		counter_check_deferred(counter, false);
 		counter_check_deferred(counter, true);
-		batch_lock_totals(&session, &batch);
-		batch_write_totals(&session, &batch);
+		batch_to_totals(&session, &batch);
 		if (counter_is_stock(counter))
 			batch_clear_units(&session, &batch);
 		else if (batch.direct != NULL)
@@ -387,8 +391,7 @@ batch_add_row(DcCounter *counter, DcBatch *batch, const DcRows *rows, uint64 i)
 	key->nrows++;
 	batch->nrows++;
 	key->used |= !row->empty;
-	key->at = Max(key->at, at);
-	batch_key_add(counter, key, inc, dec);
+	batch_key_add_shard(counter, key, DatumGetInt32(row->shard), inc, dec, at);
 }
 
 /*

@@ -29,8 +29,12 @@ typedef struct DcBatchKey
 	int64 inc;
 	int64 dec;
 	TimestampTz at; /* latest change */
-	bool used;		/* a row holds an amount */
-	bool skip;		/* locked by others, or the sum overflows */
+	int64 own_inc;	/* of these, what was counted in this database, */
+	int64 own_dec;
+	TimestampTz own_at; /* with the latest change */
+	bool published;		/* and that this transaction has added to what the region has */
+	bool used;			/* a row holds an amount */
+	bool skip;			/* locked by others, or the sum overflows */
 	bool overflow;
 	bool has_total;
 	ItemPointerData place; /* of its row of totals, if that has one to find it by */
@@ -52,8 +56,9 @@ typedef struct DcBatch
 extern void batch_key_add(DcCounter *counter, DcBatchKey *key,
 						  int64 inc, int64 dec);
 extern bool batch_key_equal(Datum a, Datum b);
-extern void batch_lock_totals(DcSqlSession *session, DcBatch *batch);
-extern void batch_write_totals(DcSqlSession *session, DcBatch *batch);
+extern void batch_key_add_shard(DcCounter *counter, DcBatchKey *key, int32 shard,
+								int64 inc, int64 dec, TimestampTz at);
+extern void batch_to_totals(DcSqlSession *session, DcBatch *batch);
 
 /* compactunits.c */
 extern void batch_clear_units(DcSqlSession *session, DcBatch *batch);

@@ -552,8 +552,7 @@ batch_add_live(DcBatch *batch, DcBatchKey *key, const DcLiveRow *live)
 	};
 	key->nrows++;
 	key->used |= !is_empty(live);
-	key->at = Max(key->at, live->at);
-	batch_key_add(batch->direct->counter, key, live->inc, live->dec);
+	batch_key_add_shard(batch->direct->counter, key, live->shard, live->inc, live->dec, live->at);
 }
 
 static bool

@@ -14,10 +14,12 @@
 #include "access/xact.h"
 #include "base/args.h"
 #include "base/errors.h"
+#include "base/hooks.h"
 #include "base/key.h"
 #include "catalog/pg_type.h"
 #include "common/int.h"
 #include "compact/compactbatch.h"
+#include "rows/shardnumber.h"
 #include "rows/totalrow.h"
 #include "utils/builtins.h"
 
@@ -78,16 +80,37 @@ static DcBatchKey *batch_find(DcBatch *batch, const DcRows *rows, uint64 i);
 static int batch_key_compare(const void *a, const void *b);
 static int key_texts_compare(Datum a, Datum b);
 static void set_off(int64 *inc, int64 *dec);
+static void batch_lock_totals(DcSqlSession *session, DcBatch *batch);
+static void batch_write_totals(DcSqlSession *session, DcBatch *batch);
 static int batch_columns(DcBatch *batch, bool have_total, DcTotalColumns *columns);
 static bool is_to_write(const DcBatchKey *key, bool has_total);
 static void insert_by_sql(DcSqlSession *session, DcBatch *batch, DcTotalColumns *columns);
 static void insert_direct(DcCounter *counter, DcBatch *batch);
 
 /*
+ * batch_to_totals adds the amounts of the keys to their rows of totals, and what was counted
+ * here to what this region has, if the table is replicated. Others may be inserting a key's row of totals
+ * when that is done: nobody but the owner, by hand.
+ */
+void
+batch_to_totals(DcSqlSession *session, DcBatch *batch)
+{
+	batch_lock_totals(session, batch);
+	if (counter_is_replicated(session->counter))
+		region_hooks->publish(session->counter, batch);
+	batch_write_totals(session, batch);
+	for (int i = 0; i < batch->nkeys; i++)
+	{
+		if (batch->keys[i].published && batch->keys[i].skip)
+			serialization_error();
+	}
+}
+
+/*
  * batch_lock_totals locks the rows of totals and adds their amounts. It marks keys
  * whose row another transaction has locked, to be skipped.
  */
-void
+static void
 batch_lock_totals(DcSqlSession *session, DcBatch *batch)
 {
 	Datum *keys = palloc(batch->nkeys * sizeof(Datum));
@@ -199,6 +222,24 @@ batch_key_add(DcCounter *counter, DcBatchKey *key, int64 inc, int64 dec)
 	}
 }
 
+/*
+ * batch_key_add_shard adds the amounts of a shard row. Of a replicated table those that were
+ * counted in this database are added up by themselves, too.
+ */
+void
+batch_key_add_shard(DcCounter *counter, DcBatchKey *key, int32 shard,
+					int64 inc, int64 dec, TimestampTz at)
+{
+	key->at = Max(key->at, at);
+	batch_key_add(counter, key, inc, dec);
+	if (!counter_is_replicated(counter) || shard_is_remote(shard) || key->skip)
+		return;
+	key->own_at = Max(key->own_at, at);
+	if (pg_add_s64_overflow(key->own_inc, inc, &key->own_inc) ||
+		pg_add_s64_overflow(key->own_dec, dec, &key->own_dec))
+		key->skip = key->overflow = true;
+}
+
 static void
 set_off(int64 *inc, int64 *dec)
 {
@@ -216,7 +257,7 @@ set_off(int64 *inc, int64 *dec)
  * already, then the others. A key whose row another transaction has inserted meanwhile is
  * to be skipped.
  */
-void
+static void
 batch_write_totals(DcSqlSession *session, DcBatch *batch)
 {
 	DcTotalColumns columns;

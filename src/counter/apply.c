@@ -69,6 +69,7 @@
 #include "counter/units.h"
 #include "rows/again.h"
 #include "rows/direct.h"
+#include "rows/remote.h"
 #include "rows/shardnumber.h"
 #include "rows/totalrow.h"
 #include "table/access.h"
@@ -133,6 +134,34 @@ void
 apply_amounts(DcCounter *counter, DcDelta **deltas, int count)
 {
 	apply_group(counter, deltas, count, APPLY_EARLY);
+}
+
+/*
+ * apply_remote adds what was counted in another region at once to this transaction's own row for such
+ * amounts. It never waits, and does not count as increments of this database.
+ */
+void
+apply_remote(DcCounter *counter, const DcKey *key, int64 inc, int64 dec)
+{
+	DcDelta delta = {.key = delta_key(counter->relid, key), .inc = inc, .dec = dec};
+	int32 number = remote_shard(own_shard(false));
+	DcDelta *deltas = &delta;
+	DcSqlSession session;
+	DcDirectRel rel;
+
+	counter_layout(counter);
+	if (counter->direct_write)
+	{
+		directrel_open(&rel, counter, DC_TABLE_SHARDS, true);
+		remote_add(&rel, &delta, number);
+		directrel_close(&rel);
+		CommandCounterIncrement();
+		return;
+	}
+	activity_note(counter->relid);
+	sql_begin(&session, counter);
+	sql_add_blind(&session, &deltas, 1, number, true);
+	sql_end(&session);
 }
 
 /*

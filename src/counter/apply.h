@@ -16,6 +16,7 @@ extern void apply_if_late(void);
 extern bool apply_is_writing(void);
 extern void apply_blind(DcCounter *counter, const DcKey *key,
 						int64 inc, int64 dec);
+extern void apply_remote(DcCounter *counter, const DcKey *key, int64 inc, int64 dec);
 extern void apply_amounts(DcCounter *counter, struct DcDelta **deltas, int count);
 extern void xact_callback_move(void);
 

@@ -30,7 +30,8 @@
  *	- Two loads in any order of keys neither wait for each other nor deadlock.
  *
  * A SERIALIZABLE transaction must insert a shard row of each key that it changes (serial.c).
- * So all is pending deltas there, as it is for tables on other servers. Where
+ * So all is pending deltas there, as it is for tables on other servers, and for replicated ones,
+ * whose totals are what is published (region/regionpublish.c). Where
  * an insertion into the totals entails more than index entries (directtotals.c), it is made
  * by SQL, as the owner of the table, with ON CONFLICT DO NOTHING. That waits for others that
  * are inserting the same key; keys are in order within one call, so loads of one call each
@@ -231,7 +232,7 @@ load_compare(const void *a, const void *b)
 static void
 load_rows(DcCounter *counter, DcLoad *load)
 {
-	bool insert = !counter->foreign && !IsolationIsSerializable();
+	bool insert = !counter->foreign && !IsolationIsSerializable() && !counter_is_replicated(counter);
 
 	if (counter->foreign)
 		foreign_ready(counter);

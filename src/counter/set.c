@@ -180,6 +180,7 @@ dc_delete(PG_FUNCTION_ARGS)
 	uint64 rows;
 	int64 last;
 
+	prevent_replicated(counter, "dc_delete()");
 	key_take(counter, key);
 	sums_init(&sums);
 	values[0] = key_text_datum(key);
@@ -199,7 +200,7 @@ dc_delete(PG_FUNCTION_ARGS)
 static DcCounter *
 set_open(FunctionCallInfo fcinfo, const char *function)
 {
-	counter_open_to_write(fcinfo, function);
+	prevent_replicated(counter_open_to_write(fcinfo, function), function);
 	return counter_open_to_read(fcinfo, function);
 }
 

@@ -9,7 +9,7 @@
 #include "base/runas.h"
 #include "table/catalog.h"
 
-#define SQL_MAX_ARGS 10
+#define SQL_MAX_ARGS 15
 
 /* The tables that are kept open during a session; those of another room follow. */
 typedef enum DcSqlTable

@@ -32,7 +32,7 @@
 	" updated_at = excluded.updated_at"
 
 #define CHOSEN_SHARD \
-	"(SELECT f.shard FROM @shards AS f WHERE f.key = $1" \
+	"(SELECT f.shard FROM @shards AS f WHERE f.key = $1 AND f.shard >= 0" \
 	" ORDER BY hashint4extended(f.shard, $5) LIMIT 1 FOR NO KEY UPDATE"
 
 /* key, inc, dec, at, seed: adds to a row that is not locked */
@@ -51,7 +51,7 @@ static const DcStatement sql_update_wait = {
 static const DcStatement sql_insert_if_room = {
 	.text = "INSERT INTO @shards AS s (key, shard, inc, dec, updated_at)"
 			" SELECT $1, $5, $2, $3, $4 WHERE $6 >"
-			" (SELECT count(*) FROM @shards AS c WHERE c.key = $1)" SHARD_UPSERT,
+			" (SELECT count(*) FROM @shards AS c WHERE c.key = $1 AND c.shard >= 0)" SHARD_UPSERT,
 	.argtypes = {TEXTOID, INT8OID, INT8OID, TIMESTAMPTZOID, INT4OID, INT4OID}};
 
 /* keys, incs, decs, at, own shard: the own row of each key */

@@ -39,6 +39,7 @@
 #include "postgres.h"
 
 #include "base/catrow.h"
+#include "base/hooks.h"
 #include "base/sequence.h"
 #include "crdt/hlcclock.h"
 #include "crdt/stamp.h"
@@ -93,19 +94,21 @@ check_node(char **value, void **extra, GucSource source)
 }
 
 /*
- * node_name returns this database's name (55000 if it has none). A setting in
+ * node_name returns this database's name, which is that of its region and epoch if none is set (55000 if it has none). A setting in
  * postgresql.conf may be in another encoding than the database.
  */
 const char *
 node_name(void)
 {
-	if (node == NULL || *node == '\0')
+	const char *name = node != NULL && *node != '\0' ? node : region_hooks->node();
+
+	if (name == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("this database has no node name"),
 				 errhint("Set \"dcounter.node\" to a name that no other database uses, with ALTER DATABASE.")));
-	(void) pg_verifymbstr(node, (int) strlen(node), false);
-	return node;
+	(void) pg_verifymbstr(name, (int) strlen(name), false);
+	return name;
 }
 
 /*

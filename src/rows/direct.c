@@ -68,7 +68,7 @@ static bool try_known_rows(DcDirectRel *rel, const DcDelta *delta,
 static bool wait_for_row(DcDirectRel *rel, const DcDelta *delta,
 						 DcHintList *list, int first);
 static void tell_all(DcDirectRel *rel, const DcHint *hint);
-static void insert_version(DcDirectRel *rel, const DcDelta *delta, int32 shard,
+static bool insert_version(DcDirectRel *rel, const DcDelta *delta, int32 shard,
 						   IndexUniqueCheck check, ItemPointer root);
 static void fill_row(DcDirectRel *rel, const DcDeltaKey *key, int32 shard);
 static void set_amounts(DcDirectRel *rel, const DcDelta *delta);
@@ -370,7 +370,7 @@ void
 direct_insert_number(DcDirectRel *rel, const DcDelta *delta, int32 shard,
 					 ItemPointer root)
 {
-	insert_version(rel, delta, shard, UNIQUE_CHECK_YES, root);
+	(void) insert_version(rel, delta, shard, UNIQUE_CHECK_YES, root);
 }
 
 /*
@@ -381,21 +381,34 @@ void
 direct_insert_again(DcDirectRel *rel, const DcDelta *delta, int32 shard,
 					ItemPointer root)
 {
-	insert_version(rel, delta, shard, UNIQUE_CHECK_NO, root);
+	(void) insert_version(rel, delta, shard, UNIQUE_CHECK_NO, root);
 }
 
-static void
+/*
+ * direct_try_insert inserts a row; false if there may be another one of its number. Then the caller
+ * takes the row back.
+ */
+bool
+direct_try_insert(DcDirectRel *rel, const DcDelta *delta, int32 shard, ItemPointer root)
+{
+	return insert_version(rel, delta, shard, UNIQUE_CHECK_PARTIAL, root);
+}
+
+static bool
 insert_version(DcDirectRel *rel, const DcDelta *delta, int32 shard,
 			   IndexUniqueCheck check, ItemPointer root)
 {
+	bool unique;
+
 	fill_row(rel, &delta->key, shard);
 	set_amounts(rel, delta);
 	ExecStoreHeapTuple(heap_form_tuple(RelationGetDescr(rel->heap), rel->values, rel->nulls),
 					   rel->slot, true);
 	table_tuple_insert(rel->heap, rel->slot, GetCurrentCommandId(true), 0, NULL);
 	*root = rel->slot->tts_tid;
-	(void) direct_index_entries(rel, root, check);
+	unique = direct_index_entries(rel, root, check);
 	ExecClearTuple(rel->slot);
+	return unique;
 }
 
 /*

@@ -40,6 +40,8 @@ extern void direct_insert_number(DcDirectRel *rel, const DcDelta *delta,
 								 int32 shard, ItemPointer root);
 extern bool direct_set_zero(DcDirectRel *rel, const DcDeltaKey *key, int32 shard,
 							TimestampTz at, ItemPointer tid);
+extern bool direct_try_insert(DcDirectRel *rel, const DcDelta *delta, int32 shard,
+							  ItemPointer root);
 extern void direct_insert_again(DcDirectRel *rel, const DcDelta *delta,
 								int32 shard, ItemPointer root);
 

@@ -55,7 +55,7 @@
 static void shard_scan_range(DcShardScan *scan, int64 low, int64 high);
 static bool visits_all(const DcShardScan *scan, int32 number);
 static bool fetch_old(DcShardScan *scan, TupleTableSlot *slot, int32 number);
-static int64 known_below(const DcKnownShards *known, int64 number);
+static int64 known_below(const DcShardScan *scan, int64 number);
 static bool known_has(const DcKnownShards *known, int32 number);
 static int number_compare(const void *a, const void *b);
 static void scan_total(DcCounter *counter, Datum key, DcKeyState *state);
@@ -85,6 +85,7 @@ shard_scan_begin(DcShardScan *scan, Relation heap, Relation index, Datum key,
 	scan->visits_own = false;
 	scan->absent = NULL;
 	scan->known = known;
+	scan->floor = ALL_LOW;
 	qsort(known.numbers, known.count, sizeof(int32), number_compare);
 	shard_scan_range(scan, ALL_LOW, ALL_HIGH);
 }
@@ -95,7 +96,18 @@ shard_scan_begin(DcShardScan *scan, Relation heap, Relation index, Datum key,
 void
 shard_scan_below(DcShardScan *scan, int32 number)
 {
-	shard_scan_range(scan, ALL_LOW, number);
+	shard_scan_range(scan, scan->floor, number);
+}
+
+/*
+ * shard_scan_local limits a scan that has just begun to rows that sessions of this database
+ * add to.
+ */
+void
+shard_scan_local(DcShardScan *scan)
+{
+	scan->floor = -1;
+	shard_scan_range(scan, scan->floor, ALL_HIGH);
 }
 
 /*
@@ -106,10 +118,10 @@ static void
 shard_scan_range(DcShardScan *scan, int64 low, int64 high)
 {
 	/* there is nothing between numbers that follow each other */
-	while (low > ALL_LOW && high - low == 1)
+	while (low > scan->floor && high - low == 1)
 	{
 		high = low;
-		low = known_below(&scan->known, low);
+		low = known_below(scan, low);
 	}
 	scan->low = low;
 	scan->started = false;
@@ -195,9 +207,9 @@ shard_scan_next_entry(DcShardScan *scan, ItemPointer root, int32 *shard)
 		CHECK_FOR_INTERRUPTS();
 		if (tid == NULL)
 		{
-			if (scan->low == ALL_LOW)
+			if (scan->low == scan->floor)
 				return false;
-			shard_scan_range(scan, known_below(&scan->known, scan->low), scan->low);
+			shard_scan_range(scan, known_below(scan, scan->low), scan->low);
 			continue;
 		}
 		number = DatumGetInt32(index_getattr(is->xs_itup, 2, is->xs_itupdesc,
@@ -213,7 +225,7 @@ shard_scan_next_entry(DcShardScan *scan, ItemPointer root, int32 *shard)
 		if (scan->done && !visits_all(scan, number))
 		{
 			if (++scan->stepped_over > MAX_STEP_OVER)
-				shard_scan_range(scan, known_below(&scan->known, number), number);
+				shard_scan_range(scan, known_below(scan, number), number);
 			continue;
 		}
 		*root = *tid;
@@ -232,7 +244,7 @@ shard_scan_end(DcShardScan *scan)
 }
 
 /*
- * scan_hints asks the index for the live rows of a key that are not in the list.
+ * scan_hints asks the index for the live rows of a key that are not in the list, and may be.
  * A row whose inserter is still in progress belongs to that transaction alone. It must
  * not be waited for, as the transaction may be a prepared one.
  */
@@ -253,6 +265,7 @@ scan_hints(DcDirectRel *rel, DcHintList *list)
 		known.numbers[i] = list->hints[i].shard;
 	InitDirtySnapshot(dirty);
 	shard_scan_begin(&scan, rel->heap, directrel_index(rel), key, &dirty, known);
+	shard_scan_local(&scan);
 	while (list->nhints < DC_MAX_SHARDS_LIMIT &&
 		   shard_scan_next(&scan, slot, &root, &shard))
 	{
@@ -363,7 +376,7 @@ scan_shards(DcCounter *counter, const DcKey *key, Datum key_datum,
 	{
 		add_slot(state, slot, &counter->shards, true);
 		/* remember the rows of hot keys only */
-		if (use_hints && state->shards > 1 &&
+		if (use_hints && state->shards > 1 && !shard_is_remote(shard) &&
 			state->shards <= DC_MAX_SHARDS_LIMIT)
 			hints_add(hints_get(&shard_key), &root, shard);
 	}
@@ -483,24 +496,25 @@ known_has(const DcKnownShards *known, int32 number)
 }
 
 /*
- * known_below returns the highest of the known numbers below a number, or ALL_LOW.
+ * known_below returns the highest of the known numbers below a number, or the floor.
  */
 static int64
-known_below(const DcKnownShards *known, int64 number)
+known_below(const DcShardScan *scan, int64 number)
 {
+	const int32 *numbers = scan->known.numbers;
 	int from = 0;
-	int to = known->count;
+	int to = scan->known.count;
 
 	while (from < to)
 	{
 		int middle = (from + to) / 2;
 
-		if (known->numbers[middle] < number)
+		if (numbers[middle] < number)
 			from = middle + 1;
 		else
 			to = middle;
 	}
-	return from > 0 ? known->numbers[from - 1] : ALL_LOW;
+	return from > 0 && numbers[from - 1] > scan->floor ? numbers[from - 1] : scan->floor;
 }
 
 static int

@@ -25,7 +25,8 @@ typedef struct DcShardScan
 {
 	IndexScanDesc index_scan;
 	ScanKeyData keys[3]; /* key, bounds of the shard numbers */
-	int64 low;			 /* the lower bound, excluded */
+	int64 low;			 /* the lower bound, excluded, */
+	int64 floor;		 /* and that of the whole scan */
 	DcKnownShards known;
 	bool started; /* an entry of number `last` has been seen, */
 	int32 last;
@@ -40,6 +41,7 @@ extern void shard_scan_begin(DcShardScan *scan, Relation heap, Relation index,
 							 Datum key, Snapshot snapshot,
 							 DcKnownShards known);
 extern void shard_scan_below(DcShardScan *scan, int32 number);
+extern void shard_scan_local(DcShardScan *scan);
 extern bool shard_scan_next(DcShardScan *scan, TupleTableSlot *slot,
 							ItemPointer root, int32 *shard);
 extern bool shard_scan_next_entry(DcShardScan *scan, ItemPointer root,

@@ -3,7 +3,9 @@
  *		The numbers of the rows that a transaction inserts.
  *
  * A number is derived from the transaction's id. Rows that one transaction alone adds
- * to (blind rows, apply.c) and rows that are for all have different ranges.
+ * to (blind rows, apply.c) and rows that are for all have different ranges. Rows with the
+ * amounts of other regions have negative numbers: no transaction that counts here ever
+ * chooses one, reads add them, and compaction tells by them what this region need not publish.
  *
  * Two live transactions of one cluster cannot derive the same shard number (it
  * repeats after 2^30 transaction ids), and clusters that write to the same
@@ -52,4 +54,16 @@ int32
 random_shard(void)
 {
 	return shard_number(pg_prng_uint32(&pg_global_prng_state), true);
+}
+
+/*
+ * remote_shard returns the number for amounts of other regions that goes with a number of
+ * own_shard(false), or any. It is not the least number, after which a compaction begins.
+ */
+int32
+remote_shard(int32 shard)
+{
+	int32 number = (shard & (SHARED_SHARD - 1)) | PG_INT32_MIN;
+
+	return number == PG_INT32_MIN ? PG_INT32_MIN | SHARED_SHARD : number;
 }

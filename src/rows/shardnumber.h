@@ -11,10 +11,20 @@
 static inline bool
 shard_is_shared(int32 shard)
 {
-	return (shard & SHARED_SHARD) != 0;
+	return shard >= SHARED_SHARD;
+}
+
+/*
+ * shard_is_remote tells whether a row has amounts that came from other regions.
+ */
+static inline bool
+shard_is_remote(int32 shard)
+{
+	return shard < 0;
 }
 
 extern int32 own_shard(bool shared);
 extern int32 random_shard(void);
+extern int32 remote_shard(int32 shard);
 
 #endif /* DC_SHARDNUMBER_H */

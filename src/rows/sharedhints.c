@@ -34,6 +34,7 @@
 #include "common/pg_prng.h"
 #include "miscadmin.h"
 #include "rows/hinttable.h"
+#include "rows/shardnumber.h"
 #include "rows/sharedhints.h"
 #include "storage/bufpage.h"
 
@@ -67,14 +68,15 @@ entry_of(const DcDeltaKey *key, int32 shard)
 }
 
 /*
- * shared_hint_put tells all sessions where a row is now.
+ * shared_hint_put tells all sessions where a row is now, but for one that is not theirs to
+ * write: with amounts of other regions.
  */
 void
 shared_hint_put(const DcDeltaKey *key, int32 shard, ItemPointer root)
 {
 	DcHintEntry entry = entry_of(key, shard);
 
-	if (table == NULL)
+	if (table == NULL || shard_is_remote(shard))
 		return;
 	entry.block = ItemPointerGetBlockNumberNoCheck(root);
 	entry.offset = ItemPointerGetOffsetNumberNoCheck(root);

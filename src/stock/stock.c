@@ -116,6 +116,8 @@ dc_restock(PG_FUNCTION_ARGS)
 	const DcKey *key = key_arg(fcinfo, 1, &buf);
 	DcCounter *counter = stock_open_to_write(fcinfo, "dc_restock()");
 
+	if (counter_has_rights(counter))
+		region_hooks->check_rights(counter);
 	stock_give(counter, key, quantity_arg(fcinfo, 2));
 	PG_RETURN_VOID();
 }

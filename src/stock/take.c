@@ -43,6 +43,7 @@
 #include "access/xact.h"
 #include "base/compat.h"
 #include "base/errors.h"
+#include "base/hooks.h"
 #include "base/subxact.h"
 #include "common/hashfn.h"
 #include "counter/apply.h"
@@ -76,12 +77,13 @@ typedef struct DcAttempt
 	DcDirectRel *rel;
 	const DcDeltaKey *key;
 	int64 wanted;
-	int64 qty;	  /* less than wanted, once that is known to be all */
-	bool partly;  /* as many as there are will do */
-	bool below;	  /* a snapshot had too few */
-	int64 holds;  /* expired ones to end next time; 0: none */
-	int rounds;	  /* of that */
-	int failures; /* of takes from several rows */
+	int64 qty;		/* less than wanted, once that is known to be all */
+	bool partly;	/* as many as there are will do */
+	bool below;		/* a snapshot had too few */
+	int64 holds;	/* expired ones to end next time; 0: none */
+	int rounds;		/* of that */
+	bool free_only; /* as many as are free will do */
+	int failures;	/* of takes from several rows */
 	int64 taken;
 } DcAttempt;
 
@@ -192,6 +194,8 @@ stock_take(DcCounter *counter, const DcKey *key, int64 qty, int flags)
 	int64 taken;
 	bool pending;
 
+	if (counter_has_rights(counter))
+		region_hooks->check_rights(counter);
 	pending = has_pending(counter->relid, key);
 	if (is_refused(&shard_key, pending))
 		return 0;
@@ -282,6 +286,11 @@ take_after_survey(DcDirectRel *rel, const DcDeltaKey *key, int64 qty, int flags,
 	int races = 0;
 
 	(void) directrel_index(rel); /* not in a subtransaction, which would own it */
+	if (flags & TAKE_FREE)
+	{
+		attempt.free_only = true;
+		return try_until_decided(&attempt) ? attempt.taken : 0;
+	}
 	for (;;)
 	{
 		attempt.partly = false;
@@ -388,6 +397,11 @@ survey_and_take(DcAttempt *attempt)
 		DcParts parts = {rel, attempt->key, qty, survey};
 
 		return subxact_run(take_parts, &parts) ? qty : pause_after_failure(attempt);
+	}
+	if (attempt->free_only)
+	{
+		attempt->qty = survey->free - survey->unseen;
+		return attempt->qty > 0 ? AGAIN : 0;
 	}
 	attempt->below = committed_below(rel->counter, attempt->key, qty);
 	if (!attempt->below)

@@ -276,6 +276,21 @@ prevent_bound(const DcCounter *counter, const char *function)
 }
 
 /*
+ * prevent_replicated raises 0A000 for a table that other regions count in as well, for a
+ * function that does not know of them.
+ */
+void
+prevent_replicated(const DcCounter *counter, const char *function)
+{
+	if (counter_is_replicated(counter) || counter_has_rights(counter))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot execute %s on \"%s\": it is replicated between regions",
+						function, get_rel_name(counter->relid)),
+				 counter_has_rights(counter) ? errhint("Use dc_restock() or dc_take().") : 0));
+}
+
+/*
  * counter_open_as_owner opens the counter table in argument 0 for its owner.
  */
 DcCounter *

@@ -22,6 +22,10 @@ PG_FUNCTION_INFO_V1(on_catalog_change);
 /* Columns of dcounter.counter that it is read by, but for the first */
 #define COL_SHARDS 2
 #define COL_HOLDS 5
+#define COL_REGIONS 12
+#define COL_SETS 13
+#define COL_GRANTS 14
+#define COL_WANTS 15
 
 static const char *const shard_by_names[] = {"random", "backend", "hash"};
 static const char *const mode_names[] = {"exact", "buffered"};
@@ -57,6 +61,11 @@ columns(DcCatRow *io, void *data)
 	cat_duration(io, &row->op_retention, true);
 	cat_oid(io, &row->ledger);
 	row->totals = cat_choice(io, row->totals, totals_names, lengthof(totals_names));
+	cat_oid(io, &row->regions);
+	cat_oid(io, &row->sets);
+	cat_oid(io, &row->grants);
+	cat_oid(io, &row->wants);
+	cat_int8(io, &row->rights_epoch);
 	if (io->reading)
 		row->changed_by = io->xmin;
 }
@@ -88,6 +97,39 @@ catalog_read_by_holds(Oid holds, DcCounterRow *row)
 {
 	return cat_read_by(&counters, row, "counter_holds_key", COL_HOLDS,
 					   ObjectIdGetDatum(holds));
+}
+
+/*
+ * catalog_read_by_regions fetches the row whose amounts of regions are in a table, and
+ * catalog_read_by_sets the one whose settings are.
+ */
+bool
+catalog_read_by_regions(Oid regions, DcCounterRow *row)
+{
+	return cat_read_by(&counters, row, "counter_regions_key", COL_REGIONS,
+					   ObjectIdGetDatum(regions));
+}
+
+bool
+catalog_read_by_sets(Oid sets, DcCounterRow *row)
+{
+	return cat_read_by(&counters, row, "counter_sets_key", COL_SETS, ObjectIdGetDatum(sets));
+}
+
+/*
+ * catalog_read_by_grants fetches the row of the stock whose grants are in a table, and
+ * catalog_read_by_wants the one whose wants are.
+ */
+bool
+catalog_read_by_grants(Oid grants, DcCounterRow *row)
+{
+	return cat_read_by(&counters, row, "counter_grants_key", COL_GRANTS, ObjectIdGetDatum(grants));
+}
+
+bool
+catalog_read_by_wants(Oid wants, DcCounterRow *row)
+{
+	return cat_read_by(&counters, row, "counter_wants_key", COL_WANTS, ObjectIdGetDatum(wants));
 }
 
 /*

@@ -13,6 +13,10 @@
 
 #define DC_SHARD_SUFFIX "_shard"
 #define DC_HOLD_SUFFIX "_hold"
+#define DC_REGION_SUFFIX "_region"
+#define DC_SET_SUFFIX "_set"
+#define DC_GRANT_SUFFIX "_grant"
+#define DC_WANT_SUFFIX "_want"
 
 /* Which of a key's shard rows a transaction tries first. */
 typedef enum DcShardBy
@@ -63,6 +67,11 @@ typedef struct DcCounterRow
 	int64 op_retention;		  /* us; of dc_incr_once() and ledgers; 0: for good */
 	Oid ledger;				  /* the ledger that it belongs to, or InvalidOid */
 	DcTotals totals;		  /* how increments get there */
+	Oid regions;			  /* the amounts of each region if it is replicated, or InvalidOid; */
+	Oid sets;				  /* and what it was set to */
+	Oid grants;				  /* units that regions have given to each other, if it is a stock that is replicated, or InvalidOid; */
+	Oid wants;				  /* what they ask for; */
+	int64 rights_epoch;		  /* and under which number this database has its units */
 	TransactionId changed_by; /* the transaction that has written this row */
 } DcCounterRow;
 
@@ -110,6 +119,11 @@ typedef struct DcCounter
 	DcTableLayout shards;
 	uint32 holds_generation; /* of what follows, the same for a stock */
 	DcTableLayout holds;
+	uint32 regions_generation; /* the same for the amounts of regions */
+	DcTableLayout regions;
+	uint32 rights_generation; /* the same for grants and wants */
+	DcTableLayout grants;
+	DcTableLayout wants;
 	int stats_entry;		  /* where its statistics are; */
 	uint32 stats_generation;  /* see stats.c */
 	int buffer_table;		  /* where its increments are kept in memory; */
@@ -145,6 +159,24 @@ counter_is_limit(const DcCounter *counter)
 }
 
 /*
+ * counter_is_replicated tells whether other regions count as well.
+ */
+static inline bool
+counter_is_replicated(const DcCounter *counter)
+{
+	return OidIsValid(counter->row.regions);
+}
+
+/*
+ * counter_has_rights tells whether it is a stock whose units several regions have.
+ */
+static inline bool
+counter_has_rights(const DcCounter *counter)
+{
+	return OidIsValid(counter->row.grants);
+}
+
+/*
  * counter_is_buffered tells whether increments are kept in memory for a while.
  */
 static inline bool
@@ -156,6 +188,10 @@ counter_is_buffered(const DcCounter *counter)
 extern bool catalog_read(Oid counter, DcCounterRow *row);
 extern bool catalog_read_by_shards(Oid shards, DcCounterRow *row);
 extern bool catalog_read_by_holds(Oid holds, DcCounterRow *row);
+extern bool catalog_read_by_regions(Oid regions, DcCounterRow *row);
+extern bool catalog_read_by_sets(Oid sets, DcCounterRow *row);
+extern bool catalog_read_by_grants(Oid grants, DcCounterRow *row);
+extern bool catalog_read_by_wants(Oid wants, DcCounterRow *row);
 extern bool catalog_lock_at_once(void);
 extern List *catalog_read_all(void);
 extern bool catalog_has_rows(void);

@@ -303,7 +303,8 @@ entry_changed(void *entry, Oid relid)
 	DcCounter *counter = entry;
 
 	if (relid == InvalidOid || relid == counter->relid || relid == counter->row.shards ||
-		relid == counter->row.holds)
+		relid == counter->row.holds || relid == counter->row.regions || relid == counter->row.sets ||
+		relid == counter->row.grants || relid == counter->row.wants)
 		counter->valid = false;
 	for (int i = 0; counter->valid && i < counter->nmembers; i++)
 		counter->valid = relid != counter->members[i];

@@ -15,6 +15,8 @@
  *	  a plain counter may be truncated; that forgets amounts that are not yet compacted.
  *	- TRUNCATE of any table of a counter that is bound to a source is refused: its values
  *	  are those of the source.
+ *	- TRUNCATE of any table of a counter that is replicated between regions is refused: what the
+ *	  regions have counted comes from all of them.
  *	- DELETE by hand is refused for a stock and for a ledger, on the same ground. Rows of
  *	  a plain counter may be deleted: that forgets the amounts in these rows.
  *
@@ -122,6 +124,9 @@ member_of(Oid relid, DcCounterRow *row)
 		return DC_MEMBER_SHARDS;
 	if (catalog_read_by_holds(relid, row))
 		return DC_MEMBER_HOLDS;
+	if (catalog_read_by_regions(relid, row) || catalog_read_by_sets(relid, row) ||
+		catalog_read_by_grants(relid, row) || catalog_read_by_wants(relid, row))
+		return DC_MEMBER_REGIONS;
 	return DC_MEMBER_NONE;
 }
 
@@ -191,6 +196,23 @@ protect_create_bound(const DcCounterRow *row)
 		return;
 	foreach(lc, relation_members(row->shards, NoLock))
 		create_truncate(lfirst_oid(lc), true);
+}
+
+/*
+ * protect_create_replicated does so for a counter that is being replicated between regions, and for
+ * its further tables.
+ */
+void
+protect_create_replicated(const DcCounterRow *row)
+{
+	const Oid more[] = {row->regions, row->sets, row->grants, row->wants};
+
+	protect_create_bound(row);
+	for (int i = 0; i < lengthof(more); i++)
+	{
+		if (OidIsValid(more[i]))
+			create_truncate(more[i], true);
+	}
 }
 
 static void
@@ -295,9 +317,18 @@ on_counter_truncate(PG_FUNCTION_ARGS)
 				 errmsg("cannot truncate \"%s\": counter table \"%s\" is bound to a source",
 						get_rel_name(relid), get_rel_name(row.counter)),
 				 errhint("TRUNCATE the source, or call dc_unbind() first.")));
+	if (member != DC_MEMBER_NONE && (OidIsValid(row.regions) || OidIsValid(row.grants)))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot truncate \"%s\": counter table \"%s\" is replicated between regions",
+						get_rel_name(relid), get_rel_name(row.counter)),
+				 OidIsValid(row.grants)
+					 ? errdetail("The other regions would keep what was given to them, and send it again.")
+					 : errdetail("The other regions would keep their amounts, and send them again.")));
 	switch (member)
 	{
 		case DC_MEMBER_NONE:
+		case DC_MEMBER_REGIONS:
 			break;
 		case DC_MEMBER_TOTALS:
 			if (relid != root)

@@ -13,7 +13,8 @@ typedef enum DcMember
 	DC_MEMBER_NONE,
 	DC_MEMBER_TOTALS,
 	DC_MEMBER_SHARDS,
-	DC_MEMBER_HOLDS
+	DC_MEMBER_HOLDS,
+	DC_MEMBER_REGIONS
 } DcMember;
 
 extern DcMember member_find(Oid relid, DcCounterRow *row, Oid *root);
@@ -21,6 +22,7 @@ extern DcMember member_find(Oid relid, DcCounterRow *row, Oid *root);
 extern void protect_create(const DcCounterRow *row);
 extern void protect_create_partition(Oid relid);
 extern void protect_create_bound(const DcCounterRow *row);
+extern void protect_create_replicated(const DcCounterRow *row);
 extern bool protect_lets_insert(Relation rel);
 extern void trigger_create(Oid relid, const char *name, const char *definition);
 

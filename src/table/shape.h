@@ -9,8 +9,8 @@
 #include "base/compat.h"
 #include "utils/rel.h"
 
-#define SHAPE_MAX_COLUMNS 11
-#define SHAPE_MAX_KEYS 2
+#define SHAPE_MAX_COLUMNS 15
+#define SHAPE_MAX_KEYS 5
 
 /* Flags of a column. */
 #define SHAPE_NULLABLE 0x01	 /* may be NULL */

@@ -61,7 +61,7 @@ storage_altered(AlterTableStmt *stmt, Oid relid)
 		return;
 	refuse_parents(stmt, relid);
 	member = member_find(relid, &row, &root);
-	if (member == DC_MEMBER_NONE)
+	if (member == DC_MEMBER_NONE || member == DC_MEMBER_REGIONS)
 		return;
 	if (has_command(stmt, AT_SetLogged) || has_command(stmt, AT_SetUnLogged))
 		persistence_altered(&row, member, relid, root);

@@ -45,6 +45,7 @@
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
 
+static char *names_of(List *tables);
 static List *add_relatives(List *tables);
 static List *subscriptions_of(List *tables, bool one);
 
@@ -101,13 +102,25 @@ check_still_not_fed(Oid counter)
 char *
 counter_fed_by(const DcCounterRow *row)
 {
+	return any_table_is_fed() ? names_of(counter_tables(row)) : NULL;
+}
+
+/*
+ * table_fed_by does the same for any table.
+ */
+char *
+table_fed_by(Oid relid)
+{
+	return any_table_is_fed() ? names_of(list_make1_oid(relid)) : NULL;
+}
+
+static char *
+names_of(List *tables)
+{
 	StringInfoData names;
-	List *subscriptions;
+	List *subscriptions = subscriptions_of(add_relatives(tables), false);
 	ListCell *lc;
 
-	if (!any_table_is_fed())
-		return NULL;
-	subscriptions = subscriptions_of(add_relatives(counter_tables(row)), false);
 	list_sort(subscriptions, list_oid_cmp);
 	initStringInfo(&names);
 	foreach(lc, subscriptions)
@@ -122,7 +135,7 @@ counter_fed_by(const DcCounterRow *row)
 
 /*
  * extension_is_fed tells whether a subscription feeds one of the extension's own
- * tables, as one to a publication FOR ALL TABLES does.
+ * tables, as one to a publication FOR ALL TABLES does. What regions tell each other does not count.
  */
 bool
 extension_is_fed(void)
@@ -138,7 +151,11 @@ extension_is_fed(void)
 	rel = table_open(SubscriptionRelRelationId, AccessShareLock);
 	scan = systable_beginscan(rel, InvalidOid, false, NULL, 0, NULL);
 	while (!found && HeapTupleIsValid(tuple = systable_getnext(scan)))
-		found = get_rel_namespace(((Form_pg_subscription_rel) GETSTRUCT(tuple))->srrelid) == schema;
+	{
+		Oid relid = ((Form_pg_subscription_rel) GETSTRUCT(tuple))->srrelid;
+
+		found = get_rel_namespace(relid) == schema && relid != get_relname_relid("region", schema);
+	}
 	systable_endscan(scan);
 	table_close(rel, AccessShareLock);
 	return found;

@@ -13,6 +13,7 @@ extern List *counter_tables(const DcCounterRow *row);
 extern bool table_is_fed(Oid counter);
 extern bool relation_is_fed(Oid relid);
 extern char *counter_fed_by(const DcCounterRow *row);
+extern char *table_fed_by(Oid relid);
 extern void check_still_not_fed(Oid counter);
 extern bool extension_is_fed(void);
 extern void prevent_fed(const DcCounter *counter, const char *function);

@@ -75,6 +75,12 @@ dc_alter(PG_FUNCTION_ARGS)
 	op_retention_arg(fcinfo, 8, &row);
 	if (!PG_ARGISNULL(9))
 		row.totals = totals_from_text(text_to_cstring(PG_GETARG_TEXT_PP(9)));
+	if (row.totals == DC_TOTALS_DIRECT && counter_is_replicated(counter))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("totals of \"%s\" cannot be direct: it is replicated between regions",
+						get_rel_name(counter->relid)),
+				 errdetail("What is in the totals has been published.")));
 	if (row.mode == DC_MODE_BUFFERED && !counter_is_buffered(counter))
 	{
 		check_bufferable(counter);
@@ -172,12 +178,20 @@ dc_drop(PG_FUNCTION_ARGS)
 	Oid relid = counter->relid;
 	Oid shards = counter->row.shards;
 	Oid holds = counter->row.holds;
+	Oid regions = counter->row.regions;
+	Oid sets = counter->row.sets;
+	Oid grants = counter->row.grants;
+	Oid wants = counter->row.wants;
 
 	counter_hooks->apply_early(); /* while it is a counter table (ddl.c) */
 	counter_forget(relid);		  /* so that the event trigger has nothing to do */
 	drop_table(relid);
 	drop_table(shards);
 	drop_table(holds);
+	drop_table(regions);
+	drop_table(sets);
+	drop_table(grants);
+	drop_table(wants);
 	PG_RETURN_VOID();
 }
 
@@ -248,6 +262,7 @@ table_adopt(DcCounterRow *row)
 	problem = storage_problem(row);
 	if (problem != NULL)
 		adopt_error(get_rel_name(row->counter), problem);
+	region_hooks->adopt(row);
 	catalog_insert(row);
 	protect_create(row);
 	once_hooks->adopted(counter_lookup(row->counter));

@@ -2,7 +2,7 @@
 -- planner rely on. A new function is added to the list below.
 \set ON_ERROR_STOP on
 BEGIN;
-SELECT plan(99);
+SELECT plan(102);
 
 -- Functions: signature, result, and what the planner is told: volatility, parallel, strict, cost, rows
 CREATE TEMP VIEW members AS
@@ -454,6 +454,23 @@ INSERT INTO expected VALUES
 	('dcounter.source_row()', 'trigger', 'volatile', 'unsafe', false, 10, 0),
 	('dcounter.source_truncate()', 'trigger', 'volatile', 'unsafe', false, 10, 0),
 	('dcounter.on_source_change()', 'trigger', 'volatile', 'unsafe', false, 10, 0),
+	('dcounter.on_self_change()', 'trigger', 'volatile', 'unsafe', false, 10, 0),
+	('dcounter.merge_region()', 'trigger', 'volatile', 'unsafe', false, 50, 0),
+	('dcounter.merge_grant()', 'trigger', 'volatile', 'unsafe', false, 50, 0),
+	('dcounter.merge_want()', 'trigger', 'volatile', 'unsafe', false, 50, 0),
+	('public.dc_take_wait(IN stock regclass, IN key anycompatible, IN qty bigint, IN timeout interval, INOUT ok boolean DEFAULT NULL::boolean)', NULL, 'volatile', 'unsafe', false, 1, 0),
+	('public.dc_want(stock regclass, key anycompatible, qty bigint)', 'void', 'volatile', 'unsafe', false, 100, 0),
+	('public.dc_stock_regions(stock regclass, key anycompatible, OUT region text, OUT units bigint, OUT units_at timestamp with time zone, OUT granted_in bigint, OUT granted_out bigint, OUT wanted bigint, OUT wanted_since timestamp with time zone)', 'SETOF record', 'stable', 'restricted', false, 100, 3),
+	('public.dc_rights_reclaim(stock regclass, region text, key anycompatible DEFAULT NULL::text)', 'bigint', 'volatile', 'unsafe', false, 10000, 0),
+	('public.dc_region_init(region text)', 'bigint', 'volatile', 'unsafe', false, 1000, 0),
+	('public.dc_replicate(counter regclass, seed boolean DEFAULT false)', 'void', 'volatile', 'unsafe', false, 10000, 0),
+	('public.dc_unreplicate(counter regclass)', 'void', 'volatile', 'unsafe', false, 1000, 0),
+	('public.dc_get_regions(counter regclass, key anycompatible, OUT region text, OUT inc bigint, OUT "dec" bigint, OUT value bigint, OUT updated_at timestamp with time zone, OUT complete_to timestamp with time zone)', 'SETOF record', 'stable', 'restricted', false, 100, 3),
+	('public.dc_region_check(counter regclass, OUT region text, OUT epoch bigint, OUT keys bigint, OUT inc numeric, OUT "dec" numeric, OUT digest bigint)', 'SETOF record', 'stable', 'restricted', false, 10000, 5),
+	('public.dc_region_repair(counter regclass)', 'bigint', 'volatile', 'unsafe', false, 10000, 0),
+	('public.dc_region_join(peer text, conninfo text, topology text DEFAULT ''mesh''::text)', 'SETOF text', 'stable', 'restricted', false, 1000, 3),
+	('public.dc_region_refresh(peer text, conninfo text DEFAULT NULL::text)', 'SETOF text', 'stable', 'restricted', false, 1000, 4),
+	('public.dc_region_wait_copied(IN subscription text DEFAULT NULL::text)', NULL, 'volatile', 'unsafe', false, 1, 0),
 	('dcounter.on_source_state_change()', 'trigger', 'volatile', 'unsafe', false, 10, 0);
 SELECT set_eq(
 	$$SELECT format('%s.%s(%s)', schema, proname, pg_get_function_arguments(oid)) AS signature, pg_get_function_result(oid) AS result,
@@ -464,7 +481,7 @@ SELECT is((SELECT count(*) FROM members), (SELECT count(*) FROM expected), 'no s
 -- What pg_get_function_arguments() and the labels leave open
 SELECT is_empty('SELECT oid::regprocedure FROM members WHERE prosecdef', 'no function is SECURITY DEFINER');
 SELECT is_empty('SELECT oid::regprocedure FROM members WHERE proconfig IS NOT NULL OR proleakproof', 'no function has settings or is leakproof');
-SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE prokind <> 'a' AND (prolang <> (SELECT oid FROM pg_language WHERE lanname = 'c') OR probin !~ 'dcounter$' OR prokind <> CASE proname WHEN 'dc_maintain' THEN 'p' WHEN 'dc_build' THEN 'p' ELSE 'f' END)$$, 'all are C functions of this module, or aggregates');
+SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE prokind <> 'a' AND (prolang <> (SELECT oid FROM pg_language WHERE lanname = 'c') OR probin !~ 'dcounter$' OR prokind <> CASE proname WHEN 'dc_maintain' THEN 'p' WHEN 'dc_build' THEN 'p' WHEN 'dc_region_wait_copied' THEN 'p' WHEN 'dc_take_wait' THEN 'p' ELSE 'f' END)$$, 'all are C functions of this module, or aggregates');
 SELECT set_eq($$SELECT DISTINCT proname::text FROM members WHERE prokind = 'a'$$, ARRAY['dc_hll_agg', 'dc_hll_union_agg', 'dc_count_distinct', 'dc_cms_agg', 'dc_cms_union_agg', 'dc_topk_agg', 'dc_topk_union_agg', 'dc_merge_agg'], 'the aggregates');
 SELECT is_empty($$SELECT a.aggfnoid FROM pg_aggregate a JOIN members m ON m.oid = a.aggfnoid WHERE aggcombinefn = 0 OR aggtranstype = 'internal'::regtype AND (aggserialfn = 0 OR aggdeserialfn = 0) OR aggfinalmodify <> 'r' OR aggmfinalmodify <> 'r'$$,
 	'aggregates can be parallel, and their final functions change nothing');
@@ -492,7 +509,7 @@ SELECT isnt((SELECT comment FROM pg_available_extensions WHERE name = 'dcounter'
 SELECT set_eq($$SELECT unnest(extconfig)::regclass::text AS t, unnest(extcondition) AS c FROM pg_extension WHERE extname = 'dcounter'$$,
 	$$VALUES ('dcounter.counter', ''), ('dcounter.op_slot', ''), ('dcounter.ledger', ''), ('dcounter.counter_events', ''), ('dcounter.changed_key', ''), ('dcounter.outbox_seq', ''), ('dcounter.hlc_clock', ''),
 		('dcounter.consumer', ''), ('dcounter.consumer_id', ''), ('dcounter.consumer_member', ''), ('dcounter.consumer_retry', ''), ('dcounter.source', ''), ('dcounter.source_state', ''),
-		('dcounter.mark', ''), ('dcounter.mark_value', '')
+		('dcounter.mark', ''), ('dcounter.mark_value', ''), ('dcounter.self', ''), ('dcounter.region', '')
 	UNION ALL SELECT 'dcounter.outbox_' || i, '' FROM generate_series(0, 7) i$$, 'settings and state are dumped, and nothing else is');
 SELECT set_eq(
 	$$SELECT pg_describe_object(classid, objid, objsubid) FROM pg_depend WHERE refclassid = 'pg_extension'::regclass AND deptype = 'e'
@@ -500,7 +517,7 @@ SELECT set_eq(
 		AND classid <> 'pg_type'::regclass$$,
 	(SELECT array_agg('table dcounter.outbox_' || i) FROM generate_series(0, 7) i) ||
 	ARRAY['schema dcounter', 'sequence dcounter.outbox_seq', 'sequence dcounter.hlc_clock', 'table dcounter.outbox', 'table dcounter.outbox_ring', 'sequence dcounter.consumer_id', 'table dcounter.consumer', 'table dcounter.consumer_member', 'table dcounter.consumer_retry', 'view dc_dead_letters',
-		'table dcounter.counter', 'table dcounter.ledger', 'table dcounter.op_slot', 'table dcounter.buffer_restored', 'view dc_stat_buffer', 'table dcounter.counter_events', 'table dcounter.changed_key', 'view dc_stat_outbox', 'view dc_stat_consumers', 'view dc_stat_counters', 'view dc_stat_shards', 'view dc_stat_memory', 'view dc_stat_hot_keys', 'view dc_stat_worker', 'table dcounter.source', 'table dcounter.source_state', 'table dcounter.drift', 'sequence dcounter.drift_id_seq', 'table dcounter.mark', 'table dcounter.mark_value', 'view dc_marks', 'view dc_stat_drift', 'view dc_drifts', 'event trigger dcounter_drop', 'event trigger dcounter_ddl', 'event trigger dcounter_begin', 'view dc_tables',
+		'table dcounter.counter', 'table dcounter.ledger', 'table dcounter.op_slot', 'table dcounter.buffer_restored', 'view dc_stat_buffer', 'table dcounter.counter_events', 'table dcounter.changed_key', 'view dc_stat_outbox', 'view dc_stat_consumers', 'view dc_stat_counters', 'view dc_stat_shards', 'view dc_stat_memory', 'view dc_stat_hot_keys', 'view dc_stat_worker', 'table dcounter.source', 'table dcounter.source_state', 'table dcounter.drift', 'sequence dcounter.drift_id_seq', 'table dcounter.mark', 'table dcounter.mark_value', 'table dcounter.self', 'table dcounter.region', 'view dc_marks', 'view dc_stat_drift', 'view dc_drifts', 'event trigger dcounter_drop', 'event trigger dcounter_ddl', 'event trigger dcounter_begin', 'view dc_tables',
 		'cast from bytea to dc_cms', 'cast from dc_cms to bytea', 'operator ||(dc_cms,dc_cms)',
 		'cast from bytea to dc_topk', 'cast from dc_topk to bytea', 'operator ||(dc_topk,dc_topk)',
 		'cast from dc_hll to dc_hll', 'cast from bytea to dc_hll', 'cast from dc_hll to bytea', 'operator ||(dc_hll,dc_hll)', 'operator #(NONE,dc_hll)',
@@ -520,7 +537,7 @@ SELECT is_empty(
 		AND coalesce(obj_description(objid, classid::regclass::name), '') = ''$$, 'each member has a comment');
 SELECT is_empty($$SELECT attname FROM pg_attribute WHERE attrelid IN ('dcounter.counter'::regclass, 'dcounter.ledger'::regclass, 'dcounter.op_slot'::regclass, 'dc_stat_counters'::regclass, 'dc_stat_shards'::regclass, 'dc_stat_memory'::regclass, 'dc_stat_hot_keys'::regclass,
 		'dcounter.counter_events'::regclass, 'dcounter.changed_key'::regclass, 'dc_stat_outbox'::regclass, 'dc_stat_consumers'::regclass,
-		'dcounter.source'::regclass, 'dcounter.source_state'::regclass, 'dcounter.drift'::regclass, 'dcounter.mark'::regclass, 'dcounter.mark_value'::regclass, 'dc_marks'::regclass, 'dc_stat_drift'::regclass, 'dc_drifts'::regclass)
+		'dcounter.source'::regclass, 'dcounter.source_state'::regclass, 'dcounter.drift'::regclass, 'dcounter.mark'::regclass, 'dcounter.mark_value'::regclass, 'dcounter.self'::regclass, 'dcounter.region'::regclass, 'dc_marks'::regclass, 'dc_stat_drift'::regclass, 'dc_drifts'::regclass)
 	AND attnum > 0 AND col_description(attrelid, attnum) IS NULL$$, 'each column of the settings and of the views has a comment');
 
 -- The views
@@ -543,13 +560,13 @@ SELECT is((SELECT nspacl::text FROM pg_namespace WHERE nspname = 'dcounter'), fo
 SELECT is((SELECT relacl::text FROM pg_class WHERE oid = 'dcounter.counter'::regclass), (SELECT format('{%1$s=%2$s/%1$s,=r/%1$s}', current_user,
 	(SELECT string_agg(CASE a WHEN 'INSERT' THEN 'a' WHEN 'SELECT' THEN 'r' WHEN 'UPDATE' THEN 'w' WHEN 'DELETE' THEN 'd' WHEN 'TRUNCATE' THEN 'D' WHEN 'REFERENCES' THEN 'x' WHEN 'TRIGGER' THEN 't' ELSE 'm' END, '')
 		FROM (SELECT privilege_type AS a FROM aclexplode(acldefault('r', 10))) d))), 'table dcounter.counter: PUBLIC has SELECT alone');
-SELECT columns_are('dcounter', 'counter', ARRAY['counter', 'shards', 'shard_by', 'max_shards', 'holds', 'mode', 'flush_interval', 'durability', 'op_retention', 'ledger', 'totals']);
+SELECT columns_are('dcounter', 'counter', ARRAY['counter', 'shards', 'shard_by', 'max_shards', 'holds', 'mode', 'flush_interval', 'durability', 'op_retention', 'ledger', 'totals', 'regions', 'sets', 'grants', 'wants', 'rights_epoch']);
 SELECT col_is_pk('dcounter', 'counter', 'counter', 'a counter is known by its table of totals');
 SELECT col_is_unique('dcounter', 'counter', 'shards', 'a shard table serves one counter');
 SELECT col_is_unique('dcounter', 'counter', 'holds', 'a table of holds serves one stock');
 SELECT set_eq($$SELECT attnum::int, attname::text, format_type(atttypid, atttypmod), attnotnull FROM pg_attribute WHERE attrelid = 'dcounter.counter'::regclass AND attnum > 0$$,
 	$$VALUES (1, 'counter', 'regclass', true), (2, 'shards', 'regclass', true), (3, 'shard_by', 'text', true), (4, 'max_shards', 'integer', true), (5, 'holds', 'regclass', false),
-	(6, 'mode', 'text', true), (7, 'flush_interval', 'interval', true), (8, 'durability', 'text', true), (9, 'op_retention', 'interval', false), (10, 'ledger', 'regclass', false), (11, 'totals', 'text', true)$$, 'columns of the settings');
+	(6, 'mode', 'text', true), (7, 'flush_interval', 'interval', true), (8, 'durability', 'text', true), (9, 'op_retention', 'interval', false), (10, 'ledger', 'regclass', false), (11, 'totals', 'text', true), (12, 'regions', 'regclass', false), (13, 'sets', 'regclass', false), (14, 'grants', 'regclass', false), (15, 'wants', 'regclass', false), (16, 'rights_epoch', 'bigint', true)$$, 'columns of the settings');
 SELECT set_eq($$SELECT evtname::text, evtevent::text, evtfoid::regproc::text, evtenabled::text, evttags::text[] FROM pg_event_trigger WHERE evtname ~ 'dcounter'$$,
 	$$VALUES ('dcounter_drop', 'sql_drop', 'dcounter.on_drop', 'O', NULL),
 		('dcounter_ddl', 'ddl_command_end', 'dcounter.on_ddl', 'O', ARRAY['ALTER TABLE', 'ALTER FOREIGN TABLE', 'ALTER TYPE', 'ALTER VIEW', 'ALTER MATERIALIZED VIEW', 'ALTER SCHEMA', 'ALTER DOMAIN', 'ALTER COLLATION', 'ALTER EXTENSION', 'ALTER TRIGGER', 'CREATE TABLE', 'CREATE FOREIGN TABLE', 'CREATE SCHEMA', 'CREATE TRIGGER', 'CREATE RULE', 'CREATE INDEX', 'CREATE STATISTICS']::text[]),
@@ -567,6 +584,11 @@ SELECT set_eq($$SELECT tgname::text, tgfoid::regproc::text, tgenabled::text FROM
 	$$VALUES ('on_ledger_row_change', 'dcounter.on_ledger_row_change', 'O')$$, 'the trigger on the ledgers');
 SELECT set_eq($$SELECT tgname::text, tgfoid::regproc::text, tgenabled::text FROM pg_trigger WHERE tgrelid IN ('dcounter.source'::regclass, 'dcounter.source_state'::regclass)$$,
 	$$VALUES ('on_source_change', 'dcounter.on_source_change', 'O'), ('on_source_state_change', 'dcounter.on_source_state_change', 'O')$$, 'the triggers on the bindings');
+SELECT set_eq($$SELECT tgname::text, tgfoid::regproc::text, tgenabled::text FROM pg_trigger WHERE tgrelid IN ('dcounter.self'::regclass, 'dcounter.region'::regclass)$$,
+	$$VALUES ('on_self_change', 'dcounter.on_self_change', 'O')$$, 'the trigger on what this database is');
+SELECT ok(has_table_privilege('public', 'dcounter.self', 'SELECT') AND NOT has_table_privilege('public', 'dcounter.self', 'INSERT, UPDATE, DELETE, TRUNCATE, TRIGGER')
+	AND has_table_privilege('public', 'dcounter.region', 'SELECT') AND NOT has_table_privilege('public', 'dcounter.region', 'INSERT, UPDATE, DELETE, TRUNCATE, TRIGGER'), 'PUBLIC may read which region this is, and the beats, and do nothing else');
+SELECT ok(has_function_privilege('pg_database_owner', 'dcounter.merge_region()', 'EXECUTE'), 'the owner of the database may restore the triggers of replicated counters');
 SELECT col_is_pk('dcounter', 'source', 'counter', 'a binding is known by its counter table');
 SELECT ok(has_table_privilege('public', 'dcounter.source', 'SELECT') AND NOT has_table_privilege('public', 'dcounter.source', 'INSERT, UPDATE, DELETE, TRUNCATE, TRIGGER'), 'PUBLIC may read the bindings, and do nothing else');
 SELECT col_is_pk('dcounter', 'ledger', 'ledger', 'a ledger is known by its table of balances');
@@ -665,7 +687,7 @@ SELECT set_eq($$SELECT relname::text, relkind::text FROM pg_class WHERE relname 
 	$$VALUES ('purses', 'r'), ('purses_shard', 'r'), ('purses_limit', 'r'), ('purses_limit_shard', 'r'), ('purses_limit_hold', 'r'), ('purses_account', 'r'),
 	('purses_entry', 'r'), ('purses_entry_id', 'S'), ('purses_pending', 'r'), ('purses_op', 'p'), ('purses_op_0', 'r')$$, 'its tables');
 SELECT is_empty($$SELECT relname FROM pg_class WHERE relname ~ '^(tickets|purses)' AND relkind IN ('r', 'p') AND obj_description(oid, 'pg_class') ~ '^dcounter: .* see dc_[a-z_]+\(\)$' IS NOT TRUE$$, 'each table says what it is');
-SELECT is_empty($$SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'dcounter'::regnamespace AND relkind NOT IN ('r', 'i', 't', 'S') OR c.relnamespace = 'dcounter'::regnamespace AND relname !~ '^(counter|op_slot|ledger|hlc_clock|buffer_restored|changed_key|outbox|consumer|source|drift|mark)'$$,
+SELECT is_empty($$SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'dcounter'::regnamespace AND relkind NOT IN ('r', 'i', 't', 'S') OR c.relnamespace = 'dcounter'::regnamespace AND relname !~ '^(counter|op_slot|ledger|hlc_clock|buffer_restored|changed_key|outbox|consumer|source|drift|mark|self|region)'$$,
 	'nothing else is in schema dcounter');
 
 -- The outbox: the columns that Debezium's outbox event router expects, and ours

@@ -1,0 +1,76 @@
+-- This database, if it is one of a region: one row at most.
+CREATE TABLE dcounter.self (
+	region    pg_catalog.text        COLLATE pg_catalog."C" NOT NULL,
+	epoch     pg_catalog.int8        NOT NULL,
+	system_id pg_catalog.int8        NOT NULL,
+	timeline  pg_catalog.int4        NOT NULL,
+	dboid     pg_catalog.oid         NOT NULL,
+	postmaster_start pg_catalog.timestamptz NOT NULL,
+	state     pg_catalog.text        NOT NULL,
+	CONSTRAINT self_pkey PRIMARY KEY (region),
+	CHECK (state OPERATOR(pg_catalog.=) ANY ('{active,renew,recopy}'::pg_catalog.text[]))
+);
+COMMENT ON TABLE dcounter.self IS 'the region that this database belongs to';
+COMMENT ON COLUMN dcounter.self.region IS 'its name';
+COMMENT ON COLUMN dcounter.self.epoch IS 'what this database counts is known by this number, which no other database ever has';
+COMMENT ON COLUMN dcounter.self.system_id IS 'the identifier of the database system for which that is true,';
+COMMENT ON COLUMN dcounter.self.timeline IS 'its timeline,';
+COMMENT ON COLUMN dcounter.self.dboid IS 'the OID of the database there,';
+COMMENT ON COLUMN dcounter.self.postmaster_start IS 'and when the server was started';
+COMMENT ON COLUMN dcounter.self.state IS 'active, renew (it needs a new epoch before it publishes) or recopy (it does not have all of the others yet)';
+
+-- What regions know of each other.
+CREATE TABLE dcounter.region (
+	region     pg_catalog.text        COLLATE pg_catalog."C" NOT NULL,
+	epoch      pg_catalog.int8        NOT NULL,
+	boot       pg_catalog.uuid,
+	seq        pg_catalog.int8        NOT NULL DEFAULT 0,
+	beat_at    pg_catalog.timestamptz,
+	seen       pg_catalog.jsonb,
+	retired_at pg_catalog.timestamptz,
+	CONSTRAINT region_pkey PRIMARY KEY (region, epoch)
+) WITH (fillfactor=50);
+COMMENT ON TABLE dcounter.region IS 'the last beat of each region and epoch';
+COMMENT ON COLUMN dcounter.region.region IS 'name of the region';
+COMMENT ON COLUMN dcounter.region.epoch IS 'the number by which what it counts is known';
+COMMENT ON COLUMN dcounter.region.boot IS 'another one after each start of its server';
+COMMENT ON COLUMN dcounter.region.seq IS 'how many beats there were';
+COMMENT ON COLUMN dcounter.region.beat_at IS 'what it had committed before then came before the beat';
+COMMENT ON COLUMN dcounter.region.seen IS 'the last beats that it had got, by region: epoch, seq and boot';
+COMMENT ON COLUMN dcounter.region.retired_at IS 'when it was given up';
+
+CREATE FUNCTION dcounter.on_self_change() RETURNS pg_catalog.trigger
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
+COMMENT ON FUNCTION dcounter.on_self_change() IS 'internal: lets a database that was restored from a dump take a new epoch';
+
+CREATE TRIGGER on_self_change
+	BEFORE INSERT ON dcounter.self
+	FOR EACH ROW EXECUTE FUNCTION dcounter.on_self_change();
+
+CREATE FUNCTION dcounter.merge_region() RETURNS pg_catalog.trigger
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 50;
+COMMENT ON FUNCTION dcounter.merge_region() IS 'internal: merges what another region has counted';
+
+CREATE FUNCTION dc_region_init(region text) RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
+COMMENT ON FUNCTION dc_region_init(text) IS 'makes this database one of a region, and returns its epoch';
+
+CREATE FUNCTION dc_replicate(counter regclass, seed boolean DEFAULT false) RETURNS void
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10000;
+COMMENT ON FUNCTION dc_replicate(regclass, boolean) IS 'lets other regions count in a counter table as well; with seed, what it has becomes this region''s own';
+
+CREATE FUNCTION dc_unreplicate(counter regclass) RETURNS void
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
+COMMENT ON FUNCTION dc_unreplicate(regclass) IS 'makes a counter table one of this database alone; its values stay';
+
+CREATE FUNCTION dc_get_regions(counter regclass, key anycompatible, OUT region text, OUT inc bigint, OUT "dec" bigint, OUT value bigint, OUT updated_at timestamptz, OUT complete_to timestamptz) RETURNS SETOF record
+	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 100 ROWS 3;
+COMMENT ON FUNCTION dc_get_regions(regclass, anycompatible) IS 'what each region has counted for a key';
+
+CREATE FUNCTION dc_region_check(counter regclass, OUT region text, OUT epoch bigint, OUT keys bigint, OUT inc numeric, OUT "dec" numeric, OUT digest bigint) RETURNS SETOF record
+	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 10000 ROWS 5;
+COMMENT ON FUNCTION dc_region_check(regclass) IS 'what there is of each region, and how many keys do not have the values that the regions have counted';
+
+CREATE FUNCTION dc_region_repair(counter regclass) RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10000;
+COMMENT ON FUNCTION dc_region_repair(regclass) IS 'makes the totals what the regions have counted; returns how many keys were not';

@@ -1,0 +1,157 @@
+/*
+ * escrow.c
+ *		Who gives how many units to whom.
+ *
+ * A region that is short of units of a key says how many it needs, and how many it had been
+ * given when it said so. Whoever serves it subtracts what has been given since, as far as is
+ * known here. Two who know nothing of each other may both give: then it has more than it
+ * needs, which it can sell, or give on.
+ *
+ * Requests are served in the order of their stamps, and of the regions' names where these are
+ * equal: all regions agree about that order. The one that serves has its place in it. It keeps
+ * what its own request needs only from those that are younger. So of two regions that want
+ * the same unit the older one gets it, from wherever it is, and the younger one does not ask it
+ * back. A region that wants nothing keeps nothing, so the last unit goes to who wants it.
+ *
+ * A region may also be short of a reserve. That is served from what is left beyond the
+ * reserve, and the request, of the one that serves. So it has no cause to ask for that again.
+ *
+ * Numbers that leave bigint end at its greatest one: no stock has as many units.
+ */
+#include "region/escrow.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MIN(a, b) ((a) < (b) ? (a) : (b))
+#define MAX(a, b) ((a) > (b) ? (a) : (b))
+
+static int64_t sum_of(int64_t a, int64_t b);
+static int64_t less(int64_t a, int64_t b);
+static int request_compare(const void *a, const void *b);
+
+/*
+ * escrow_want changes what a region asks for, to what it is short of now.
+ */
+void
+escrow_want(DcWant *want, const DcWantFacts *facts, const DcWantChange *change)
+{
+	if (change->restarts)
+		*want = (DcWant){.granted = facts->granted};
+	want->asked = less(want->asked, less(facts->granted, want->granted));
+	if (change->asks < 0)
+		want->asked = 0;
+	else if (change->asks > 0)
+	{
+		if (want->asked == 0)
+			want->asked_at = facts->now;
+		want->asked = sum_of(want->asked, change->asks);
+	}
+	if (want->asked == 0)
+		want->asked_at = 0;
+
+	if (change->forgets)
+		want->kept = 0;
+	want->kept = change->keeps < 0 ? less(want->kept, -change->keeps) : sum_of(want->kept, change->keeps);
+	if (want->kept == 0)
+		want->waits = 0;
+	else if (change->keeps < 0)
+	{
+		/* the oldest one goes: those that remain will say so */
+		if (want->waits >= change->since)
+			want->waits = facts->now;
+	}
+	else if (change->since != 0 && (want->waits == 0 || change->since < want->waits))
+		want->waits = change->since;
+
+	want->granted = facts->granted;
+	want->wanted = sum_of(want->asked, less(want->kept, facts->units));
+	want->low = less(facts->low, sum_of(facts->units, want->wanted));
+	if (want->asked > 0 && want->kept > 0)
+		want->since = MIN(want->asked_at, want->waits);
+	else if (want->asked > 0 || want->kept > 0)
+		want->since = want->asked > 0 ? want->asked_at : want->waits;
+	else
+		want->since = want->low > 0 ? facts->now : 0;
+}
+
+/*
+ * escrow_need tells what a request still needs, when it has been given `granted` units in all,
+ * and what must stay for it in its own region.
+ */
+void
+escrow_need(const DcWant *want, int64_t granted, int64_t *need, int64_t *low, int64_t *keep)
+{
+	int64_t since = less(granted, want->granted);
+
+	*need = less(want->wanted, since);
+	*low = less(want->low, less(since, want->wanted));
+	*keep = want->kept;
+	if (want->asked > since)
+		*keep = sum_of(*keep, want->asked);
+}
+
+/*
+ * escrow_share decides how many of `units` go to each of the requests for them, and returns their
+ * sum. It sorts them by age. `reserve` is kept from those that are short of a reserve only.
+ */
+int64_t
+escrow_share(DcRequest *requests, int count, int64_t units, int64_t reserve)
+{
+	int64_t left = MAX(units, 0);
+	int64_t given = 0;
+	int64_t keep = 0;
+
+	qsort(requests, count, sizeof(DcRequest), request_compare);
+	for (int i = 0; i < count; i++)
+	{
+		DcRequest *request = &requests[i];
+
+		request->given = 0;
+		if (request->own)
+		{
+			keep = MAX(request->keep, 0);
+			continue;
+		}
+		request->given = MIN(MAX(request->need, 0), less(left, keep));
+		left -= request->given;
+		given += request->given;
+	}
+	left = less(less(left, keep), reserve);
+	for (int i = 0; i < count; i++)
+	{
+		DcRequest *request = &requests[i];
+		int64_t more = request->own ? 0 : MIN(MAX(request->low, 0), left);
+
+		request->given += more;
+		left -= more;
+		given += more;
+	}
+	return given;
+}
+
+static int64_t
+sum_of(int64_t a, int64_t b)
+{
+	return a > INT64_MAX - b ? INT64_MAX : a + b;
+}
+
+/*
+ * less returns what is left of an amount, not less than nothing.
+ */
+static int64_t
+less(int64_t a, int64_t b)
+{
+	return a > b ? a - b : 0;
+}
+
+static int
+request_compare(const void *a, const void *b)
+{
+	const DcRequest *left = a;
+	const DcRequest *right = b;
+
+	if (left->since != right->since)
+		return left->since < right->since ? -1 : 1;
+	return strcmp(left->region, right->region);
+}

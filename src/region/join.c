@@ -1,0 +1,309 @@
+/*
+ * join.c
+ *		dc_region_join(), dc_region_refresh(): the links between regions.
+ *
+ * A link is a subscription of this database to a publication of another one (publication.c).
+ * CREATE SUBSCRIPTION makes a slot there, and so cannot run in a transaction, nor in a function. So
+ * these return statements, for psql's \gexec. They write nothing, and what they return is text:
+ * whoever runs it needs the rights for it.
+ *
+ *		dc_from_PEER		what comes from a region, all the time
+ *		dc_refresh_PEER		all that it knows, to be dropped when that has been copied
+ *
+ * A slot has its name in the whole server of the peer, which may hold other databases, and
+ * subscribers that were restored from a backup since. So the name ends with a hash of the peer
+ * and of the epoch of this database, which nobody else has.
+ *
+ * Rows that are copied go through the trigger that merges. So a link can be made at any time, also
+ * between databases that have counted already, and again when it was lost.
+ *
+ * The rows of one region should come by one link. More are right, too, but two apply workers that
+ * write the same rows may deadlock, and do the work twice. What can be seen of that in the
+ * catalogs is said in a warning.
+ */
+#include "postgres.h"
+
+#include "base/args.h"
+#include "base/compat.h"
+#include "catalog/pg_subscription.h"
+#include "common/hashfn.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "region/link.h"
+#include "region/region.h"
+#include "table/catalog.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/tuplestore.h"
+
+PG_FUNCTION_INFO_V1(dc_region_join);
+PG_FUNCTION_INFO_V1(dc_region_refresh);
+
+/* How much of the name of a region is in that of a slot, so that two and a hash fit. */
+#define SLOT_REGION_BYTES 17
+
+/* What this database is in the topology, and what it needs of the peer for that. */
+typedef struct DcTopology
+{
+	const char *name;
+	const char *publication;
+	bool single; /* there is no other link */
+} DcTopology;
+
+static const DcTopology topologies[] = {
+	{"mesh", PUBLICATION_OWN, false}, /* each region has a link from each other one */
+	{"hub", PUBLICATION_OWN, false},  /* this is the hub of a star, the peer is a leaf; */
+	{"leaf", PUBLICATION_ALL, true},  /* the other way round */
+	{"ring", PUBLICATION_ALL, true},  /* the peer is the one before this */
+	{"tree", PUBLICATION_ALL, false}, /* the peer is next to this */
+};
+
+static const DcTopology *topology_arg(FunctionCallInfo fcinfo, int argno);
+static char *peer_arg(FunctionCallInfo fcinfo, const DcIdentity *identity);
+static char *slot_name(const DcIdentity *identity, const char *peer, const char *how);
+static char *create_link(const char *link, const char *conninfo, const char *publication, const char *slot);
+static void put(FunctionCallInfo fcinfo, char *statement);
+static char *known_conninfo(const char *peer);
+static void warn_of_paths(const char *peer, const DcTopology *topology);
+static void known_columns(DcCatRow *io, void *data);
+static bool is_known(const char *peer);
+static void warn_of_owners(void);
+
+/*
+ * dc_region_join(peer text, conninfo text, topology text) -> setof text: what makes a link
+ * from another region, or brings one that exists up to date: its connection, its tables. One that brings
+ * something else is dropped and made anew.
+ *
+ * Errors: 22004, 22023 for a peer or a topology that is none, 55000 if this database is in no region,
+ * or needs a new epoch.
+ */
+Datum
+dc_region_join(PG_FUNCTION_ARGS)
+{
+	const DcTopology *topology;
+	DcIdentity identity;
+	Subscription *found;
+	char *peer;
+	char *conninfo;
+	char *link;
+
+	arg_not_null(fcinfo, 1, "conninfo");
+	topology = topology_arg(fcinfo, 2);
+	region_identity_needed(&identity);
+	peer = peer_arg(fcinfo, &identity);
+	conninfo = text_to_cstring(PG_GETARG_TEXT_PP(1));
+	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
+	warn_of_owners();
+	warn_of_paths(peer, topology);
+	link = psprintf(LINK_PREFIX "%s", peer);
+	found = link_find(link);
+	if (found != NULL && (found->slotname == NULL || !link_brings(found, topology->publication)))
+	{
+		put(fcinfo, psprintf("DROP SUBSCRIPTION %s", link));
+		found = NULL;
+	}
+	if (found == NULL)
+		put(fcinfo, create_link(link, conninfo, topology->publication, slot_name(&identity, peer, "from")));
+	else
+	{
+		put(fcinfo, psprintf("ALTER SUBSCRIPTION %s CONNECTION %s", link, quote_literal_cstr(conninfo)));
+		if (!found->enabled)
+			put(fcinfo, psprintf("ALTER SUBSCRIPTION %s ENABLE", link));
+		put(fcinfo, psprintf("ALTER SUBSCRIPTION %s REFRESH PUBLICATION", link));
+	}
+	PG_RETURN_NULL();
+}
+
+/*
+ * dc_region_refresh(peer text, conninfo text) -> setof text: what brings all that a peer knows, also of other
+ * regions and of this one. Without conninfo, that of the link from it.
+ *
+ * Errors: 22004, 22023 for a peer that is none, 42501 if the caller may not read the link's conninfo, 42704 if
+ * there is no link, 55000 if this database is in no region, or needs a new epoch.
+ */
+Datum
+dc_region_refresh(PG_FUNCTION_ARGS)
+{
+	char *schema = get_namespace_name(get_func_namespace(fcinfo->flinfo->fn_oid));
+	DcIdentity identity;
+	char *peer;
+	char *conninfo;
+	char *link;
+
+	region_identity_needed(&identity);
+	peer = peer_arg(fcinfo, &identity);
+	conninfo = PG_ARGISNULL(1) ? known_conninfo(peer) : text_to_cstring(PG_GETARG_TEXT_PP(1));
+	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
+	warn_of_owners();
+	link = psprintf(REFRESH_PREFIX "%s", peer);
+	if (link_find(link) != NULL) /* one that was interrupted */
+		put(fcinfo, psprintf("DROP SUBSCRIPTION %s", link));
+	put(fcinfo, create_link(link, conninfo, PUBLICATION_ALL, slot_name(&identity, peer, "refresh")));
+	put(fcinfo, psprintf("CALL %s(%s)", quote_qualified_identifier(schema, "dc_region_wait_copied"), quote_literal_cstr(link)));
+	put(fcinfo, psprintf("DROP SUBSCRIPTION %s", link));
+	PG_RETURN_NULL();
+}
+
+static const DcTopology *
+topology_arg(FunctionCallInfo fcinfo, int argno)
+{
+	char *name;
+
+	arg_not_null(fcinfo, argno, "topology");
+	name = text_to_cstring(PG_GETARG_TEXT_PP(argno));
+	for (int i = 0; i < lengthof(topologies); i++)
+	{
+		if (strcmp(topologies[i].name, name) == 0)
+			return &topologies[i];
+	}
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("invalid topology: \"%s\"", name),
+			 errdetail("It says what this database is to the peer: \"mesh\", \"hub\" or \"leaf\" of a star, \"ring\" or \"tree\".")));
+}
+
+static char *
+peer_arg(FunctionCallInfo fcinfo, const DcIdentity *identity)
+{
+	char *peer;
+
+	arg_not_null(fcinfo, 0, "peer");
+	peer = text_to_cstring(PG_GETARG_TEXT_PP(0));
+	region_check_name(peer);
+	if (strcmp(peer, identity->region) == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("this database is of region \"%s\" itself", peer)));
+	return peer;
+}
+
+/*
+ * slot_name returns the name of the slot at the peer: dc_eu_from_us_ and 16 digits.
+ */
+static char *
+slot_name(const DcIdentity *identity, const char *peer, const char *how)
+{
+	uint64 hash = hash_bytes_extended((const unsigned char *) peer, strlen(peer), identity->epoch);
+
+	return psprintf("dc_%.*s_%s_%.*s_%016" INT64_MODIFIER "x",
+					SLOT_REGION_BYTES, identity->region, how, SLOT_REGION_BYTES, peer, hash);
+}
+
+static char *
+create_link(const char *link, const char *conninfo, const char *publication, const char *slot)
+{
+	return psprintf("CREATE SUBSCRIPTION %s CONNECTION %s PUBLICATION %s"
+					" WITH (copy_data = true, streaming = off, two_phase = off, slot_name = %s" COMPAT_LINK_OPTIONS ")",
+					link, quote_literal_cstr(conninfo), publication, slot);
+}
+
+static void
+put(FunctionCallInfo fcinfo, char *statement)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	Datum value = CStringGetTextDatum(statement);
+	bool isnull = false;
+
+	tuplestore_putvalues(result->setResult, result->setDesc, &value, &isnull);
+}
+
+/*
+ * known_conninfo returns that of the link from a peer, to those who may read it: there may be a
+ * password in it.
+ */
+static char *
+known_conninfo(const char *peer)
+{
+	Subscription *found = link_find(psprintf(LINK_PREFIX "%s", peer));
+
+	if (pg_attribute_aclcheck(SubscriptionRelationId, Anum_pg_subscription_subconninfo, GetUserId(), ACL_SELECT) != ACLCHECK_OK &&
+		pg_class_aclcheck(SubscriptionRelationId, GetUserId(), ACL_SELECT) != ACLCHECK_OK)
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("permission denied to read how a subscription connects"),
+				 errhint("Name the conninfo.")));
+	if (found == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("there is no link from region \"%s\"", peer),
+				 errhint("Name the conninfo.")));
+	return found->conninfo;
+}
+
+/*
+ * warn_of_paths tells if rows of the same regions come by another link as well: if a node that
+ * should have one link has two, or a region that is known already can only be known by another
+ * one.
+ */
+static void
+warn_of_paths(const char *peer, const DcTopology *topology)
+{
+	char *link = psprintf(LINK_PREFIX "%s", peer);
+	ListCell *lc;
+
+	foreach(lc, links_all())
+	{
+		Subscription *other = lfirst(lc);
+		bool all = link_brings(other, PUBLICATION_ALL);
+
+		if (strcmp(other->name, link) == 0 ||
+			strncmp(other->name, REFRESH_PREFIX, strlen(REFRESH_PREFIX)) == 0 ||
+			!(topology->single || (all && is_known(peer))))
+			continue;
+		ereport(WARNING,
+				(errmsg("rows of the same regions may come from \"%s\" and by subscription \"%s\"", peer, other->name),
+				 errdetail("They are merged once. But apply workers that write the same rows may deadlock, which is logged and tried again.")));
+		break;
+	}
+}
+
+static void
+known_columns(DcCatRow *io, void *data)
+{
+	cat_string(io, (char **) data);
+}
+
+/*
+ * is_known tells whether this database has heard of a region.
+ */
+static bool
+is_known(const char *peer)
+{
+	static const DcCatalog beats = {
+		.table = "region", .pkey = "region_pkey", .nkeys = 1, .size = sizeof(char *), .columns = known_columns};
+	char *region;
+
+	return cat_read(&beats, &region, CStringGetTextDatum(peer));
+}
+
+/*
+ * warn_of_owners tells whose triggers would be run by the owner of the subscription, a superuser, if
+ * they put any on the tables that rows come into.
+ */
+static void
+warn_of_owners(void)
+{
+	StringInfoData names;
+	List *owners = NIL;
+	ListCell *lc;
+
+	if (!COMPAT_APPLY_IS_SUBSCRIBER)
+		return;
+	foreach(lc, catalog_read_all())
+	{
+		Oid owner = relation_owner(((DcCounterRow *) lfirst(lc))->regions);
+
+		if (OidIsValid(owner) && !superuser_arg(owner))
+			owners = list_append_unique_oid(owners, owner);
+	}
+	if (owners == NIL)
+		return;
+	list_sort(owners, list_oid_cmp);
+	initStringInfo(&names);
+	foreach(lc, owners)
+		appendStringInfo(&names, "%s\"%s\"", names.len > 0 ? ", " : "", GetUserNameFromId(lfirst_oid(lc), false));
+	ereport(WARNING,
+			(errmsg("owners of replicated counters are no superusers: %s", names.data),
+			 errdetail("Before PostgreSQL 16 rows are applied as the owner of the subscription, who is one. A trigger that they add to their tables would run as a superuser.")));
+}

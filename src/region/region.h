@@ -1,0 +1,114 @@
+/*
+ * region.h
+ *		Counters that several databases count in: what the files of this room share.
+ *
+ * What a key has counted in a region, under an epoch, is a row of the counter's table of
+ * regions. It is written in that database alone, by compaction, and only grows. Others get it
+ * by logical replication, and keep the greater one of what they have and what comes
+ * (regionmerge.c). Where it grows, they put the difference into a shard row with a negative
+ * number. So in each database, for each key, at any time,
+ *
+ *		totals + shard rows with negative numbers = sum over the rows of regions,
+ *
+ * since each transaction changes both sides by the same amount. Shard rows with other numbers
+ * are what was counted here and is not published yet.
+ *
+ * Locks are taken in this order: table of regions, tables of the counter, rows. Who has those of
+ * the counter already takes the lock on the table of regions without waiting.
+ */
+#ifndef DC_REGION_H
+#define DC_REGION_H
+
+#include "access/genam.h"
+#include "compact/compactbatch.h"
+#include "rows/insert.h"
+#include "table/catalog.h"
+
+/* Columns of a table of regions, by number. */
+enum
+{
+	REGION_KEY,
+	REGION_REGION,
+	REGION_EPOCH,
+	REGION_INC,
+	REGION_DEC,
+	REGION_UPDATED_AT,
+	REGION_NUM_COLUMNS
+};
+
+/* Which database of a region this is. */
+typedef struct DcIdentity
+{
+	char *region;
+	int64 epoch;
+} DcIdentity;
+
+/* A row of a table of regions. */
+typedef struct DcRegionRow
+{
+	Datum key;	  /* text */
+	Datum region; /* text */
+	int64 epoch;
+	int64 inc;
+	int64 dec;
+	TimestampTz at;
+	ItemPointerData tid; /* where it was found */
+} DcRegionRow;
+
+/* A table of regions that is open. */
+typedef struct DcRegionRel
+{
+	DcCounter *counter;
+	Relation heap;
+	Relation index;
+	DcIndexes indexes; /* that are inserted into: opened when they are needed (opened) */
+	bool opened;
+	TupleTableSlot *slot; /* for what is written */
+	TupleTableSlot *found;
+} DcRegionRel;
+
+/* identity.c */
+extern bool region_identity(DcIdentity *identity);
+extern void region_identity_needed(DcIdentity *identity);
+extern const char *region_node(void);
+extern int64 region_epoch_new(void);
+extern void region_check_name(const char *region);
+
+/* regiontable.c */
+extern const struct DcShape region_shape;
+extern const char *const region_columns;
+extern const char *const set_columns;
+extern Oid region_table_create(DcCounter *counter, const char *suffix, const char *columns, const char *what);
+extern void merge_trigger_create(Oid relid, const char *function);
+extern const char *region_table_problem(Relation rel, const DcTableLayout *layout);
+extern void region_tables_create(DcCounter *counter, DcCounterRow *row, Oid types);
+extern void region_tables_adopt(DcCounterRow *row);
+extern void counter_regions_layout(DcCounter *counter, Relation rel);
+
+/* publication.c */
+extern void publications_create(void);
+extern void publications_add(Oid relid, const char *columns, const char *column, const char *region);
+
+/* regionrow.c */
+extern void regionrel_open(DcRegionRel *rel, DcCounter *counter, LOCKMODE mode);
+extern void regionrel_close(DcRegionRel *rel);
+extern bool region_row_find(DcRegionRel *rel, const DcRegionRow *wanted, DcRegionRow *row);
+extern bool region_row_insert(DcRegionRel *rel, DcRegionRow *row);
+extern bool region_row_lock(DcRegionRel *rel, DcRegionRow *row);
+extern bool region_row_replace(DcRegionRel *rel, const DcRegionRow *row, bool locked);
+extern void region_row_wait(DcRegionRel *rel, const DcRegionRow *wanted);
+
+/* regionpublish.c */
+extern bool region_ready(DcCounter *counter);
+extern void region_publish(DcCounter *counter, DcBatch *batch);
+
+/* regionddl.c */
+extern void region_ddl_init(void);
+
+/* rightsrenew.c */
+extern void rights_renew(const char *region, bool lossless);
+
+/* replicate.c */
+extern void region_init(void);
+
+#endif /* DC_REGION_H */

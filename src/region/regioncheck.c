@@ -1,0 +1,249 @@
+/*
+ * regioncheck.c
+ *		What regions have counted, whether the values agree with that, and making them agree.
+ *
+ * All is read in one snapshot, in which totals and remote shard rows of each key are the sum over
+ * its rows of regions (region.h), while others count, compact and merge. Only what goes around
+ * dcounter's functions breaks that: rows that are changed by hand, say.
+ *
+ * What is counted for a region and epoch, shown by dc_region_check(), is the same in all
+ * regions that have heard of the same rows: the digest is over all of these, in any order.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "base/args.h"
+#include "base/hooks.h"
+#include "base/key.h"
+#include "catalog/pg_type.h"
+#include "counter/sqlpath.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "region/region.h"
+#include "storage/lmgr.h"
+#include "table/access.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+
+PG_FUNCTION_INFO_V1(dc_get_regions);
+PG_FUNCTION_INFO_V1(dc_region_check);
+PG_FUNCTION_INFO_V1(dc_region_repair);
+
+/* Keys whose values differ, and by how much. */
+#define DIFFERENCES \
+	"SELECT u.key, sum(u.inc) AS inc, sum(u.dec) AS dec FROM (" \
+	"SELECT t.key, t.inc::numeric, t.dec::numeric FROM @totals AS t" \
+	" UNION ALL SELECT s.key, s.inc, s.dec FROM @shards AS s WHERE s.shard < 0" \
+	" UNION ALL SELECT r.key, -r.inc::numeric, -r.dec::numeric FROM @regions AS r" \
+	") AS u(key, inc, dec) GROUP BY u.key HAVING sum(u.inc) <> 0 OR sum(u.dec) <> 0"
+
+/* key, this region or '' */
+static const DcStatement sql_get = {
+	.text = "SELECT u.region, sum(u.inc)::int8, sum(u.dec)::int8, (sum(u.inc) - sum(u.dec))::int8,"
+			" max(u.updated_at),"
+			" CASE WHEN u.region = $2 THEN statement_timestamp()"
+			" ELSE (SELECT max(b.beat_at) FROM dcounter.region AS b WHERE b.region = u.region) END"
+			" FROM (SELECT r.region, r.inc, r.dec, r.updated_at FROM @regions AS r WHERE r.key = $1"
+			" UNION ALL SELECT $2, s.inc, s.dec, s.updated_at FROM @shards AS s"
+			" WHERE s.key = $1 AND s.shard >= 0 AND (s.inc <> 0 OR s.dec <> 0) AND $2 <> '') AS u"
+			" GROUP BY u.region ORDER BY u.region COLLATE \"C\"",
+	.argtypes = {TEXTOID, TEXTOID},
+	.columns = {DC_TEXT("region"), DC_BIGINT("inc"), DC_BIGINT("dec"), DC_BIGINT("value"), DC_TIME("updated_at"), DC_NULLABLE("complete_to", TIMESTAMPTZOID)},
+	.of = DC_OF_MORE};
+
+static const DcStatement sql_check = {
+	.text = "SELECT * FROM (SELECT r.region, r.epoch, count(*), sum(r.inc), sum(r.dec),"
+			" bit_xor(hashtextextended(concat_ws(' ', r.inc, r.dec, r.key), r.epoch))"
+			" FROM @regions AS r GROUP BY r.region, r.epoch"
+			" UNION ALL SELECT NULL, NULL, count(*), coalesce(sum(d.inc), 0), coalesce(sum(d.dec), 0), NULL"
+			" FROM (" DIFFERENCES ") AS d) AS c(region, epoch) ORDER BY c.region COLLATE \"C\", c.epoch",
+	.reads_all = true,
+	.columns = {DC_NULLABLE("region", TEXTOID), DC_NULLABLE("epoch", INT8OID), DC_BIGINT("keys"), DC_COLUMN("inc", NUMERICOID), DC_COLUMN("dec", NUMERICOID), DC_NULLABLE("digest", INT8OID)},
+	.of = DC_OF_MORE};
+
+static const DcStatement sql_differing = {
+	.text = "SELECT d.key FROM (" DIFFERENCES ") AS d ORDER BY d.key",
+	.reads_all = true,
+	.columns = {DC_TEXT("key")},
+	.of = DC_OF_MORE};
+
+/* keys */
+static const DcStatement sql_drop_remote = {
+	.text = "DELETE FROM @shards AS s WHERE s.key = ANY ($1) AND s.shard < 0",
+	.argtypes = {TEXTARRAYOID},
+	.of = DC_OF_SHARDS};
+
+/* keys: totals are what their regions have counted */
+static const DcStatement sql_update_totals = {
+	.text = "UPDATE @totals AS t SET inc = w.inc, dec = w.dec, updated_at = greatest(t.updated_at, w.at)"
+			" FROM (SELECT k.key, coalesce(sum(r.inc), 0)::int8 AS inc, coalesce(sum(r.dec), 0)::int8 AS dec, max(r.updated_at) AS at"
+			" FROM unnest($1) AS k(key) LEFT JOIN @regions AS r ON r.key = k.key GROUP BY k.key) AS w"
+			" WHERE t.key = w.key",
+	.argtypes = {TEXTARRAYOID}};
+
+static const DcStatement sql_insert_totals = {
+	.text = "INSERT INTO @totals AS t (key, inc, dec, updated_at)"
+			" SELECT r.key, sum(r.inc)::int8, sum(r.dec)::int8, max(r.updated_at) FROM @regions AS r"
+			" WHERE r.key = ANY ($1) AND NOT EXISTS (SELECT FROM @totals AS o WHERE o.key = r.key)"
+			" GROUP BY r.key ORDER BY r.key",
+	.argtypes = {TEXTARRAYOID}};
+
+static DcCounter *open_to_read(FunctionCallInfo fcinfo, const char *function);
+static void check_replicated(const DcCounter *counter);
+static void begin(DcSqlSession *session, DcCounter *counter);
+static const char *word(DcCounter *counter, const char *word);
+static DcCounter *open_to_repair(FunctionCallInfo fcinfo);
+static int repair(DcCounter *counter);
+
+/*
+ * dc_get_regions(counter regclass, key text|bigint|uuid) -> setof (region, inc, dec, value,
+ * updated_at, complete_to): what each region has counted, all of its epochs together. Those of this
+ * region include what it has not published yet, but for what is in memory. Needs SELECT.
+ */
+Datum
+dc_get_regions(PG_FUNCTION_ARGS)
+{
+	DcKey buf;
+	const DcKey *key = key_arg(fcinfo, 1, &buf);
+	DcCounter *counter = open_to_read(fcinfo, "dc_get_regions()");
+	DcIdentity identity = {.region = ""};
+	DcSqlSession session;
+	Datum values[2];
+
+	InitMaterializedSRF(fcinfo, 0);
+	(void) region_identity(&identity);
+	values[0] = key_text_datum(key);
+	values[1] = CStringGetTextDatum(identity.region);
+	begin(&session, counter);
+	sql_read(&session, &sql_get, values);
+	rows_return(fcinfo, &session.rows);
+	sql_end(&session);
+	return (Datum) 0;
+}
+
+/*
+ * dc_region_check(counter regclass) -> setof (region, epoch, keys, inc, dec, digest): what there is of
+ * each region and epoch; and a last row without a region, for the keys whose values are not what
+ * the regions have counted: how many, and by how much. Needs SELECT.
+ */
+Datum
+dc_region_check(PG_FUNCTION_ARGS)
+{
+	DcCounter *counter = open_to_read(fcinfo, "dc_region_check()");
+	DcSqlSession session;
+
+	InitMaterializedSRF(fcinfo, 0);
+	begin(&session, counter);
+	sql_read(&session, &sql_check, NULL);
+	rows_return(fcinfo, &session.rows);
+	sql_end(&session);
+	return (Datum) 0;
+}
+
+static DcCounter *
+open_to_read(FunctionCallInfo fcinfo, const char *function)
+{
+	DcCounter *counter = counter_open_to_read(fcinfo, function);
+
+	check_replicated(counter);
+	LockRelationOid(counter->row.regions, AccessShareLock);
+	return counter;
+}
+
+/*
+ * check_replicated raises 55000 for a counter table that is not replicated.
+ */
+static void
+check_replicated(const DcCounter *counter)
+{
+	if (!counter_is_replicated(counter))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("\"%s\" is not replicated between regions", get_rel_name(counter->relid)),
+				 errhint("Call dc_replicate() first.")));
+}
+
+/*
+ * begin begins a session of statements that name the table of regions, too.
+ */
+static void
+begin(DcSqlSession *session, DcCounter *counter)
+{
+	sql_begin(session, counter);
+	session->word = word;
+	sql_keep_open(session, DC_OF_MORE, counter->row.regions);
+}
+
+static const char *
+word(DcCounter *counter, const char *word)
+{
+	if (strcmp(word, "regions") != 0)
+		elog(ERROR, "unrecognized word: %s", word);
+	return relation_sql_name(counter->row.regions);
+}
+
+/*
+ * dc_region_repair(counter regclass) -> bigint: makes the totals of keys what the regions have counted, and
+ * returns how many were not. Increments and merges wait meanwhile. For the owner.
+ */
+Datum
+dc_region_repair(PG_FUNCTION_ARGS)
+{
+	DcCounter *counter = open_to_repair(fcinfo);
+
+	PG_RETURN_INT64(repair(counter));
+}
+
+/*
+ * open_to_repair opens a counter table for its owner, and keeps all from writing to its
+ * tables: that of regions first, as the workers of subscriptions do.
+ */
+static DcCounter *
+open_to_repair(FunctionCallInfo fcinfo)
+{
+	Oid relid = counter_arg(fcinfo);
+	DcCounter *counter = counter_lookup(relid);
+	Oid regions = counter->row.regions;
+
+	prevent_write("dc_region_repair()");
+	prevent_not_owner(relid);
+	check_replicated(counter);
+	if (IsolationUsesXactSnapshot())
+		ereport(ERROR,
+				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
+				 errmsg("cannot execute %s in a transaction with one snapshot", "dc_region_repair()"),
+				 errhint("Use READ COMMITTED.")));
+	LockRelationOid(regions, ShareRowExclusiveLock);
+	counter = counter_open_as_owner(fcinfo, "dc_region_repair()", ShareRowExclusiveLock);
+	if (counter->row.regions != regions)
+		check_replicated(&(DcCounter){.relid = relid});
+	return counter;
+}
+
+static int
+repair(DcCounter *counter)
+{
+	DcSqlSession session;
+	Datum *keys;
+	Datum array;
+	uint64 n;
+
+	begin(&session, counter);
+	n = sql_run(&session, &sql_differing, NULL);
+	keys = palloc(Max(n, 1) * sizeof(Datum));
+	for (uint64 i = 0; i < n; i++)
+		keys[i] = rows_datum(&session.rows, i, 1);
+	if (n > 0)
+	{
+		array = array_datum(keys, (int) n, TEXTOID);
+		sql_run(&session, &sql_drop_remote, &array);
+		sql_run(&session, &sql_update_totals, &array);
+		sql_run(&session, &sql_insert_totals, &array);
+		counter_changed(counter, keys, (int) n);
+	}
+	sql_end(&session);
+	if (n > 0 && cache_hooks != NULL)
+		cache_hooks->forget(MyDatabaseId, counter->relid);
+	return (int) n;
+}

@@ -1,0 +1,203 @@
+/*
+ * regiontable.c
+ *		The tables of a replicated counter: making them, and what they must look like.
+ *
+ * They belong to the owner of the counter, as the shard table does. Both are plain tables, also
+ * if the counter is partitioned. NAME_region is written without SQL (regionrow.c), so it must
+ * be as it was made. It has one index, so that updates stay on their page: besides being
+ * cheaper, what an apply worker of the server looks for while it is being moved to another page
+ * it may not find, and then the worker goes on as if the row had never been there.
+ *
+ * The trigger for what comes from other regions fires in apply workers alone (ENABLE REPLICA).
+ * Its function may be executed by nobody who might create such a trigger but the owner of the
+ * database, who restores dumps. So it is made as the superuser that every cluster has, in a
+ * security-restricted operation.
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "base/compat.h"
+#include "base/relopen.h"
+#include "base/runas.h"
+#include "catalog/pg_authid.h"
+#include "catalog/pg_collation.h"
+#include "catalog/pg_trigger.h"
+#include "catalog/pg_type.h"
+#include "commands/trigger.h"
+#include "region/rights.h"
+#include "table/layout.h"
+#include "table/protect.h"
+#include "table/table.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/reltrigger.h"
+
+#define REGION_OPTIONS "fillfactor=50"
+#define REGION_COLUMNS \
+	"key pg_catalog.text COLLATE pg_catalog.\"C\" NOT NULL," \
+	" region pg_catalog.text COLLATE pg_catalog.\"C\" NOT NULL," \
+	" epoch pg_catalog.int8 NOT NULL," \
+	" inc pg_catalog.int8 NOT NULL," \
+	" dec pg_catalog.int8 NOT NULL," \
+	" updated_at pg_catalog.timestamptz NOT NULL," \
+	" PRIMARY KEY (key, region, epoch)"
+#define SET_COLUMNS \
+	"key pg_catalog.text COLLATE pg_catalog.\"C\" NOT NULL," \
+	" region pg_catalog.text COLLATE pg_catalog.\"C\" NOT NULL," \
+	" hlc pg_catalog.int8 NOT NULL," \
+	" value pg_catalog.int8 NOT NULL," \
+	" deleted pg_catalog.bool NOT NULL," \
+	" upto %s NOT NULL," \
+	" PRIMARY KEY (key, region)"
+
+const char *const region_columns = "key, region, epoch, inc, dec, updated_at";
+const char *const set_columns = "key, region, hlc, value, deleted, upto";
+
+#define MERGE_TRIGGER "dcounter_merge"
+
+const DcShape region_shape = {
+	.relkinds = "r",
+	.logged = true,
+	.nkeys = 3,
+	.keys = {REGION_KEY, REGION_REGION, REGION_EPOCH},
+	.ncolumns = REGION_NUM_COLUMNS,
+	.columns = {[REGION_KEY] = {"key", TEXTOID, C_COLLATION_OID},
+				[REGION_REGION] = {"region", TEXTOID, C_COLLATION_OID},
+				[REGION_EPOCH] = {"epoch", INT8OID},
+				[REGION_INC] = {"inc", INT8OID},
+				[REGION_DEC] = {"dec", INT8OID},
+				[REGION_UPDATED_AT] = {"updated_at", TIMESTAMPTZOID}}};
+
+
+/*
+ * region_tables_create makes the tables of a counter table, as its owner, and sets them in its
+ * row. The types of this extension are in schema `types`.
+ */
+void
+region_tables_create(DcCounter *counter, DcCounterRow *row, Oid types)
+{
+	char *upto = quote_qualified_identifier(get_namespace_name(types), "dc_pncounter");
+	DcRunAs state;
+
+	runas_begin(&state, counter->owner);
+	row->regions = region_table_create(counter, DC_REGION_SUFFIX, REGION_COLUMNS,
+									   "what each region has counted; see dc_replicate()");
+	row->sets = region_table_create(counter, DC_SET_SUFFIX, psprintf(SET_COLUMNS, upto),
+									"what each region has set keys to; see dc_replicate()");
+	runas_end(&state);
+	runas_begin(&state, BOOTSTRAP_SUPERUSERID);
+	merge_trigger_create(row->regions, "merge_region");
+	runas_end(&state);
+}
+
+/*
+ * region_table_create makes one of them, as the current user.
+ */
+Oid
+region_table_create(DcCounter *counter, const char *suffix, const char *columns, const char *what)
+{
+	Oid schema = get_rel_namespace(counter->relid);
+	char *name = sibling_name(get_rel_name(counter->relid), suffix);
+
+	create_table(get_namespace_name(schema), name, columns, REGION_OPTIONS, what);
+	return get_relname_relid(name, schema);
+}
+
+/*
+ * merge_trigger_create puts the trigger for what comes from other regions on a table, as the current
+ * user.
+ */
+void
+merge_trigger_create(Oid relid, const char *function)
+{
+	char *table = relation_sql_name(relid);
+
+	trigger_create(relid, MERGE_TRIGGER,
+				   psprintf("BEFORE INSERT OR UPDATE ON %s FOR EACH ROW EXECUTE FUNCTION " DC_SCHEMA ".%s()",
+							table, function));
+	run_ddl(psprintf("ALTER TABLE %s ENABLE REPLICA TRIGGER " MERGE_TRIGGER, table));
+}
+
+/*
+ * region_tables_adopt finds the tables of a counter table that is being adopted, if it was
+ * replicated. Its totals are then what is published.
+ */
+void
+region_tables_adopt(DcCounterRow *row)
+{
+	char *name = get_rel_name(row->counter);
+	Oid schema = get_rel_namespace(row->counter);
+	DcTableLayout layout;
+	Relation rel;
+
+	if (OidIsValid(row->holds))
+	{
+		rights_tables_adopt(row);
+		return;
+	}
+	row->regions = get_relname_relid(psprintf("%s%s", name, DC_REGION_SUFFIX), schema);
+	row->sets = get_relname_relid(psprintf("%s%s", name, DC_SET_SUFFIX), schema);
+	if (!OidIsValid(row->regions) || !OidIsValid(row->sets) ||
+		relation_owner(row->regions) != relation_owner(row->counter) ||
+		relation_owner(row->sets) != relation_owner(row->counter))
+	{
+		row->regions = row->sets = InvalidOid;
+		return;
+	}
+	lock_own_table(row->regions, ShareUpdateExclusiveLock);
+	lock_own_table(row->sets, ShareUpdateExclusiveLock);
+	rel = table_open_present(row->regions, NoLock);
+	shape_check(rel, &region_shape, &layout);
+	table_close(rel, NoLock);
+	row->totals = DC_TOTALS_COMPACTED;
+}
+
+/*
+ * counter_regions_layout checks the table of regions of a counter, which is open, as
+ * counter_layout() does the others. Raises 42809 as well if it cannot be written without SQL,
+ * since there is no other way.
+ */
+void
+counter_regions_layout(DcCounter *counter, Relation rel)
+{
+	DcShapeProblem problem = {0};
+	uint32 generation;
+
+	if (counter->valid && counter->regions_generation == counter->generation)
+		return;
+	if (!counter->valid)
+		(void) counter_lookup(counter->relid); /* the same entry */
+	generation = counter->generation;
+	shape_check(rel, &region_shape, &counter->regions);
+	problem.detail = region_table_problem(rel, &counter->regions);
+	if (problem.detail != NULL)
+		shape_error(RelationGetRelationName(rel), &problem);
+	counter->regions_generation = generation;
+}
+
+/*
+ * region_table_problem returns what would have to happen beyond the writing of a row, as a sentence, or
+ * NULL. Triggers that fire in apply workers are called by the server.
+ */
+const char *
+region_table_problem(Relation rel, const DcTableLayout *layout)
+{
+	if (!layout->heap || !layout->alone || !OidIsValid(layout->index))
+		return _("It must be a plain table, without further columns.");
+	if (rel->rd_rules != NULL)
+		return _("It has a rule.");
+	if (rel->rd_rel->relrowsecurity)
+		return _("It has row-level security.");
+	if (RelationGetDescr(rel)->constr != NULL && RelationGetDescr(rel)->constr->num_check > 0)
+		return _("It has a check constraint.");
+	for (int i = 0; rel->trigdesc != NULL && i < rel->trigdesc->numtriggers; i++)
+	{
+		const Trigger *trigger = &rel->trigdesc->triggers[i];
+
+		if (trigger->tgenabled != TRIGGER_DISABLED && trigger->tgenabled != TRIGGER_FIRES_ON_REPLICA &&
+			!TRIGGER_FOR_TRUNCATE(trigger->tgtype))
+			return _("It has a trigger.");
+	}
+	return NULL;
+}

@@ -1,0 +1,293 @@
+/*
+ * replicate.c
+ *		dc_replicate(), dc_unreplicate(): a counter that several databases count in.
+ *
+ * From then on its rows of totals are written by compaction alone, since these amounts are
+ * published with them. dc_replicate() locks the tables against writers for a moment. Whoever
+ * commits later finds that out when it opens them.
+ *
+ * Amounts that are there already can only become this region's own, if no other region has
+ * them: that has to be said (seed). They are those of the totals, and those in remote shard rows
+ * of a counter that was replicated before; other shard rows are published when they are compacted.
+ *
+ * As long as a subscription brings rows of a table of regions, that cannot be dropped: the
+ * subscription would stop for good. The table must be taken out of the other regions'
+ * publications before, and their subscribers must have been refreshed.
+ */
+#include "postgres.h"
+
+#include "base/args.h"
+#include "base/guc.h"
+#include "base/hooks.h"
+#include "base/runas.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_type.h"
+#include "commands/extension.h"
+#include "counter/apply.h"
+#include "counter/sqlpath.h"
+#include "counter/units.h"
+#include "fmgr.h"
+#include "region/rights.h"
+#include "storage/lmgr.h"
+#include "table/access.h"
+#include "table/protect.h"
+#include "table/subscription.h"
+#include "table/table.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+
+PG_FUNCTION_INFO_V1(dc_replicate);
+PG_FUNCTION_INFO_V1(dc_unreplicate);
+
+/* What there is of amounts: 0 nothing, 1 something, 2 less than nothing. */
+static const DcStatement sql_amounts = {
+	.text = "SELECT CASE WHEN EXISTS (SELECT FROM @totals AS t WHERE t.inc < 0 OR t.dec < 0) THEN 2::int8"
+			" WHEN EXISTS (SELECT FROM @totals AS t WHERE t.inc <> 0 OR t.dec <> 0)"
+			" OR EXISTS (SELECT FROM @shards AS s WHERE s.inc <> 0 OR s.dec <> 0) THEN 1::int8 ELSE 0::int8 END",
+	.reads_all = true,
+	.columns = {DC_BIGINT("amounts")}};
+
+/* region, epoch */
+static const DcStatement sql_seed = {
+	.text = "INSERT INTO @regions AS r (key, region, epoch, inc, dec, updated_at)"
+			" SELECT u.key, $1, $2, sum(u.inc)::int8, sum(u.dec)::int8, max(u.updated_at)"
+			" FROM (SELECT t.key, t.inc, t.dec, t.updated_at FROM @totals AS t"
+			" UNION ALL SELECT s.key, s.inc, s.dec, s.updated_at FROM @shards AS s WHERE s.shard < 0) AS u"
+			" GROUP BY u.key HAVING sum(u.inc) <> 0 OR sum(u.dec) <> 0 ORDER BY u.key",
+	.argtypes = {TEXTOID, INT8OID},
+	.reads_all = true,
+	.of = DC_OF_MORE};
+
+static const DcStatement sql_units = {
+	.text = "SELECT count(*) FROM (SELECT FROM @shards AS s WHERE s.units > 0 LIMIT 1) AS u",
+	.reads_all = true,
+	.columns = {DC_BIGINT("count")},
+	.of = DC_OF_SHARDS};
+
+static void check_counter(const DcCounter *counter);
+static void take_amounts(DcCounter *counter, const DcIdentity *identity, bool seed);
+static void replicate_stock(DcCounter *counter, const DcIdentity *identity, bool seed);
+pg_noreturn static void has_amounts_error(const DcCounter *counter);
+static const char *word(DcCounter *counter, const char *word);
+static void check_not_fed(Oid relid);
+static void drop_table(Oid relid);
+
+static const DcRegionHooks hooks = {
+	.ready = region_ready,
+	.publish = region_publish,
+	.node = region_node,
+	.check_rights = rights_identity_check,
+	.adopt = region_tables_adopt,
+};
+
+/*
+ * region_init is called when the library is loaded.
+ */
+void
+region_init(void)
+{
+	region_hooks = &hooks;
+	region_ddl_init();
+	job_register((DcJob){.name = "rights", .interval = &dc_rights_interval, .run = rights_job});
+}
+
+/*
+ * dc_replicate(counter regclass, seed boolean) -> void
+ *
+ * Errors: 42501 if the caller does not own it, 42710 if it is replicated, 0A000 for a counter table that
+ * cannot be, 55000 if it has amounts without seed, or the database is in no region, 42P07 if a
+ * table has the name of one to be made, 42622 if the name leaves no room for theirs.
+ */
+Datum
+dc_replicate(PG_FUNCTION_ARGS)
+{
+	bool seed = bool_arg(fcinfo, 1, "seed");
+	DcCounter *counter = counter_open_as_owner(fcinfo, "dc_replicate()", ShareRowExclusiveLock);
+	DcIdentity identity;
+	DcCounterRow row;
+
+	check_counter(counter);
+	region_identity_needed(&identity);
+	apply_early();
+	if (counter_is_buffered(counter) && buffer_hooks != NULL)
+		buffer_hooks->write_down(counter);
+	counter = counter_lookup(counter->relid);
+	if (counter_is_stock(counter))
+	{
+		replicate_stock(counter, &identity, seed);
+		PG_RETURN_VOID();
+	}
+	row = counter->row;
+	region_tables_create(counter, &row, get_func_namespace(fcinfo->flinfo->fn_oid));
+	row.totals = DC_TOTALS_COMPACTED;
+	catalog_update(&row);
+	counter = counter_lookup(row.counter);
+	take_amounts(counter, &identity, seed);
+	protect_create_replicated(&row);
+	publications_add(row.regions, region_columns, "region", identity.region);
+	publications_add(row.sets, set_columns, "region", identity.region);
+	PG_RETURN_VOID();
+}
+
+/*
+ * replicate_stock does so for a stock. Its units are this region's from now on.
+ */
+static void
+replicate_stock(DcCounter *counter, const DcIdentity *identity, bool seed)
+{
+	DcCounterRow row = counter->row;
+	DcSqlSession session;
+
+	units_check(counter);
+	sql_begin(&session, counter);
+	(void) sql_run(&session, &sql_units, NULL);
+	if (rows_bigint(&session.rows, 0, 1) > 0 && !seed)
+		has_amounts_error(counter);
+	sql_end(&session);
+	rights_tables_create(counter, &row);
+	catalog_update(&row);
+	protect_create_replicated(&row);
+	publications_add(row.grants, grant_columns, "from_region", identity->region);
+	publications_add(row.wants, want_columns, "region", identity->region);
+}
+
+/*
+ * check_counter raises 0A000 for a counter table that cannot be replicated.
+ */
+static void
+check_counter(const DcCounter *counter)
+{
+	const char *detail = NULL;
+
+	if (counter_is_replicated(counter) || counter_has_rights(counter))
+		ereport(ERROR,
+				(errcode(ERRCODE_DUPLICATE_OBJECT),
+				 errmsg("\"%s\" is replicated already", get_rel_name(counter->relid))));
+	prevent_fed(counter, "dc_replicate()");
+	if (OidIsValid(counter->row.ledger))
+		detail = _("It belongs to a ledger, whose transfers must be decided in one place.");
+	else if (counter->bound)
+		detail = _("It is bound to a source.");
+	else if (counter->foreign)
+		detail = _("It is a foreign table or has foreign partitions.");
+	else if (OidIsValid(get_extension_oid("citus", true)))
+		detail = _("Citus is installed, which may distribute it.");
+	else if (get_rel_persistence(counter->relid) != RELPERSISTENCE_PERMANENT ||
+			 get_rel_persistence(counter->row.shards) != RELPERSISTENCE_PERMANENT)
+		detail = _("It is unlogged. A crash would empty it, and not the other regions.");
+	if (detail != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("\"%s\" cannot be replicated between regions", get_rel_name(counter->relid)),
+				 errdetail_internal("%s", detail)));
+}
+
+/*
+ * take_amounts makes the amounts in the totals those of this region, or raises 55000 if that was not
+ * asked for.
+ */
+static void
+take_amounts(DcCounter *counter, const DcIdentity *identity, bool seed)
+{
+	DcSqlSession session;
+	Datum values[2];
+	int64 amounts;
+
+	sql_begin(&session, counter);
+	session.word = word;
+	sql_keep_open(&session, DC_OF_MORE, counter->row.regions);
+	(void) sql_run(&session, &sql_amounts, NULL);
+	amounts = rows_bigint(&session.rows, 0, 1);
+	if (amounts > 0 && !seed)
+		has_amounts_error(counter);
+	if (amounts == 2)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("\"%s\" has negative amounts", get_rel_name(counter->relid)),
+				 errdetail("Both inc and dec of a key can only grow from nothing.")));
+	values[0] = CStringGetTextDatum(identity->region);
+	values[1] = Int64GetDatum(identity->epoch);
+	if (amounts > 0)
+		(void) sql_run(&session, &sql_seed, values);
+	sql_end(&session);
+}
+
+static void
+has_amounts_error(const DcCounter *counter)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("\"%s\" has amounts already", get_rel_name(counter->relid)),
+			 errhint("If no other region has them, use seed => true: they become this region's.")));
+}
+
+/*
+ * word puts the further tables into statements.
+ */
+static const char *
+word(DcCounter *counter, const char *word)
+{
+	if (strcmp(word, "regions") != 0)
+		elog(ERROR, "unrecognized word: %s", word);
+	return relation_sql_name(counter->row.regions);
+}
+
+/*
+ * dc_unreplicate(counter regclass) -> void: makes a counter table one of this database alone. Its values stay.
+ *
+ * Errors: 42501, 55000 if it is not replicated, or a subscription still feeds its tables.
+ */
+Datum
+dc_unreplicate(PG_FUNCTION_ARGS)
+{
+	DcCounter *counter = counter_open_as_owner(fcinfo, "dc_unreplicate()", ShareRowExclusiveLock);
+	DcCounterRow row = counter->row;
+	const Oid tables[] = {row.regions, row.sets, row.grants, row.wants};
+
+	if (!counter_is_replicated(counter) && !counter_has_rights(counter))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("\"%s\" is not replicated", get_rel_name(counter->relid))));
+	for (int i = 0; i < lengthof(tables); i++)
+	{
+		if (OidIsValid(tables[i]))
+			check_not_fed(tables[i]);
+	}
+	row.regions = row.sets = row.grants = row.wants = InvalidOid;
+	catalog_update(&row);
+	for (int i = 0; i < lengthof(tables); i++)
+	{
+		if (OidIsValid(tables[i]))
+			drop_table(tables[i]);
+	}
+	PG_RETURN_VOID();
+}
+
+/*
+ * check_not_fed raises 55000 if a subscription brings rows to a table.
+ */
+static void
+check_not_fed(Oid relid)
+{
+	char *names = table_fed_by(relid);
+
+	if (names != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("table \"%s\" is fed by a subscription", get_rel_name(relid)),
+				 errdetail("Without the table, the subscription \"%s\" would stop for good.", names),
+				 errhint("In the other regions, take it out of the publications dcounter_own and dcounter_all. Then use ALTER SUBSCRIPTION ... REFRESH PUBLICATION here.")));
+}
+
+static void
+drop_table(Oid relid)
+{
+	char *name;
+
+	if (get_rel_name(relid) == NULL)
+		return;
+	name = relation_sql_name(relid);
+	run_ddl(psprintf("DROP TABLE %s", name));
+	run_ddl_done(get_rel_name(relid) == NULL, name);
+}

@@ -1,0 +1,286 @@
+/*
+ * rights.c
+ *		The job "rights": giving units to the regions that ask for them.
+ *
+ * A step goes over the keys of which another region wants units and this one has some, a batch of keys in
+ * the order of the keys. For each it reads what all regions want, decides who gets how much
+ * (escrow_share()), takes as much from the shard rows as nobody else has in hand, and raises the rows of
+ * grants, all in one transaction. What it could not get hold of is for the next step. A step also writes
+ * this region's own wants anew whose time is up, or that ask for what has come, and asks for keys that run low
+ * (dcounter.rights_low).
+ *
+ * The commit need not wait for the disk: nothing leaves the server that is not on it.
+ */
+#include "postgres.h"
+
+#include "base/guc.h"
+#include "base/lockclass.h"
+#include "catalog/pg_type.h"
+#include "compact/compact.h"
+#include "counter/units.h"
+#include "region/rights.h"
+#include "stock/take.h"
+#include "table/tablejob.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+#define KEYS_PER_STEP 100
+
+/* us: how old what others are told of the units here may be */
+#define UNITS_AGE (INT64CONST(10) * 1000 * 1000)
+
+/* What a region that is retired wants, nobody gives. */
+#define LIVE_REGION \
+	" NOT coalesce((SELECT r.retired_at IS NOT NULL FROM dcounter.region AS r" \
+	" WHERE r.region = w.region ORDER BY r.epoch DESC LIMIT 1), false)"
+
+/* this region, keys after it, from it */
+static const DcStatement sql_rights_keys = {
+	.text = "SELECT DISTINCT w.key FROM @wants AS w WHERE w.region <> $1 AND (w.wanted > 0 OR w.low > 0)"
+			" AND (w.key > $2 OR $3 AND w.key = $2)"
+			" AND EXISTS (SELECT FROM @shards AS s WHERE s.key = w.key AND s.units > 0)"
+			" ORDER BY w.key LIMIT 100",
+	.argtypes = {TEXTOID, TEXTOID, BOOLOID},
+	.columns = {DC_TEXT("key")},
+	.of = DC_OF_MORE + 1};
+
+#define GRANTED_SINCE \
+	" CROSS JOIN LATERAL (SELECT least(greatest(coalesce(sum(g.units), 0) - w.granted, 0), 9223372036854775807)::int8" \
+	" FROM @grants AS g WHERE g.key = w.key AND g.to_region = w.region AND g.to_epoch = w.epoch) AS d(since)"
+
+/* key */
+static const DcStatement sql_rights_requests = {
+	.text = "SELECT w.region, w.epoch, w.since, w.wanted, w.low, d.since,"
+			" CASE WHEN w.until > statement_timestamp() THEN w.kept ELSE 0 END, w.asked"
+			" FROM @wants AS w" GRANTED_SINCE
+			" WHERE w.key = $1 AND (w.wanted > 0 OR w.low > 0 OR w.kept > 0) AND" LIVE_REGION,
+	.argtypes = {TEXTOID},
+	.columns = {DC_TEXT("region"), DC_BIGINT("epoch"), DC_BIGINT("since"), DC_BIGINT("wanted"), DC_BIGINT("low"), DC_BIGINT("granted"), DC_BIGINT("kept"), DC_BIGINT("asked")},
+	.of = DC_OF_MORE + 1};
+
+/* key */
+static const DcStatement sql_rights_units = {
+	.text = "SELECT least(coalesce(sum(s.units), 0), 9223372036854775807)::int8 FROM @shards AS s WHERE s.key = $1",
+	.argtypes = {TEXTOID},
+	.columns = {DC_BIGINT("units")},
+	.of = DC_OF_SHARDS};
+
+/* this region, how many there should be at least, a stamp: own wants to be written anew, the last ones
+ * since the units have changed after it */
+static const DcStatement sql_rights_own = {
+	.text = "SELECT w.key FROM @wants AS w" GRANTED_SINCE
+			" CROSS JOIN LATERAL (SELECT coalesce(sum(s.units), 0) FROM @shards AS s WHERE s.key = w.key) AS u(units)"
+			" WHERE w.region = $1 AND ((w.kept > 0 AND w.until <= statement_timestamp())"
+			" OR (w.asked > 0 AND w.asked <= d.since) OR ($2 = 0 AND w.low > 0)"
+			" OR $2 > u.units + greatest(w.wanted::numeric + w.low - d.since, 0)"
+			" OR (w.units <> u.units AND w.hlc < $3)) ORDER BY w.key LIMIT 100",
+	.argtypes = {TEXTOID, INT8OID, INT8OID},
+	.columns = {DC_TEXT("key")},
+	.of = DC_OF_MORE + 1};
+
+static const DcStatement sql_rights_open = {
+	.text = "SELECT w.key FROM @wants AS w WHERE w.wanted > 0 OR w.low > 0 OR w.kept > 0 LIMIT 1",
+	.columns = {DC_TEXT("key")},
+	.of = DC_OF_MORE + 1};
+
+/* Where the sweep over a stock is: a key, in the job's memory; NULL: at its beginning. */
+static char *after = NULL;
+static MemoryContext after_cxt = NULL;
+
+static bool wants(const DcCounterRow *row);
+static void start(MemoryContext cxt);
+static DcTableStep step(Oid table, bool all_owners);
+static int list_keys(DcCounter *counter, const DcStatement *statement, Datum *values, DcKey *keys);
+static int next_keys(DcCounter *counter, const DcIdentity *identity, DcKey *keys);
+static bool any_open(DcCounter *counter);
+static void give(DcCounter *counter, const DcIdentity *identity, const DcKey *key);
+static int read_requests(DcCounter *counter, const DcIdentity *identity, const DcKey *key,
+						 DcRequest **requests, int64 *units);
+static void grant(DcCounter *counter, const DcIdentity *from, const DcKey *key, DcRequest *requests, int count,
+				  int64 units);
+
+static DcTableJob job = {.wants = wants, .start = start, .step = step};
+
+static bool
+wants(const DcCounterRow *row)
+{
+	return OidIsValid(row->grants);
+}
+
+static void
+start(MemoryContext cxt)
+{
+	after_cxt = cxt;
+	after = NULL;
+}
+
+/*
+ * rights_job goes over the stocks that are replicated; true if it has yielded.
+ */
+bool
+rights_job(DcJobRun *run)
+{
+	return table_job_run(&job, run);
+}
+
+/*
+ * step serves a batch of keys of a stock.
+ */
+static DcTableStep
+step(Oid table, bool all_owners)
+{
+	DcCounter *counter = compact_open(table, all_owners);
+	DcKey *keys;
+	DcIdentity identity;
+	Datum values[3];
+	int n;
+
+	if (counter == NULL || !counter_has_rights(counter) || !region_identity(&identity) ||
+		!rights_lock(counter, RowExclusiveLock, false) ||
+		!advisory_lock(RIGHTS_LOCK_CLASS, table, 0, ExclusiveLock, false))
+		return TABLE_DONE;
+	units_check(counter);
+	identity.epoch = counter->row.rights_epoch;
+	keys = palloc(KEYS_PER_STEP * sizeof(DcKey));
+	if (after == NULL)
+	{
+		values[0] = CStringGetTextDatum(identity.region);
+		values[1] = Int64GetDatum(dc_rights_low);
+		values[2] = Int64GetDatum(want_stamp_at(GetCurrentTimestamp() - UNITS_AGE));
+		n = list_keys(counter, &sql_rights_own, values, keys);
+		for (int i = 0; i < n; i++)
+			(void) want_change(counter, &keys[i], (DcWantChange){0}, DT_NOBEGIN, false);
+	}
+	n = next_keys(counter, &identity, keys);
+	for (int i = 0; i < n; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		give(counter, &identity, &keys[i]);
+	}
+	if (n == KEYS_PER_STEP)
+	{
+		after = MemoryContextStrdup(after_cxt, TextDatumGetCString(key_text_datum(&keys[n - 1])));
+		return TABLE_GOES_ON;
+	}
+	return dc_rights_low > 0 || any_open(counter) ? TABLE_DONE : TABLE_IDLE;
+}
+
+/*
+ * next_keys lists the next keys of which others want units that are here.
+ */
+static int
+next_keys(DcCounter *counter, const DcIdentity *identity, DcKey *keys)
+{
+	Datum values[3];
+
+	values[0] = CStringGetTextDatum(identity->region);
+	values[1] = CStringGetTextDatum(after != NULL ? after : "");
+	values[2] = BoolGetDatum(after == NULL);
+	return list_keys(counter, &sql_rights_keys, values, keys);
+}
+
+static int
+list_keys(DcCounter *counter, const DcStatement *statement, Datum *values, DcKey *keys)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	DcSqlSession session;
+	int n;
+
+	rights_begin(&session, counter);
+	n = (int) sql_run(&session, statement, values);
+	for (int i = 0; i < n; i++)
+		rights_key(rows_datum(&session.rows, i, 1), cxt, &keys[i]);
+	sql_end(&session);
+	return n;
+}
+
+static bool
+any_open(DcCounter *counter)
+{
+	DcSqlSession session;
+	bool any;
+
+	rights_begin(&session, counter);
+	any = sql_run(&session, &sql_rights_open, NULL) > 0;
+	sql_end(&session);
+	return any;
+}
+
+/*
+ * give gives units of a key to those who want them.
+ */
+static void
+give(DcCounter *counter, const DcIdentity *identity, const DcKey *key)
+{
+	DcRequest *requests;
+	int64 units;
+	int64 wanted;
+	int64 taken = 0;
+	int n = read_requests(counter, identity, key, &requests, &units);
+
+	wanted = escrow_share(requests, n, units, dc_rights_low);
+	if (wanted > 0)
+		taken = stock_take(counter, key, wanted, TAKE_FREE);
+	if (taken > 0)
+		grant(counter, identity, key, requests, n, taken);
+}
+
+/*
+ * read_requests reads what regions want of a key, and the units that are here.
+ */
+static int
+read_requests(DcCounter *counter, const DcIdentity *identity, const DcKey *key, DcRequest **requests,
+			  int64 *units)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	Datum name = key_text_datum(key);
+	DcSqlSession session;
+	const DcRows *rows = &session.rows;
+	int n;
+
+	rights_begin(&session, counter);
+	n = (int) sql_run(&session, &sql_rights_requests, &name);
+	*requests = MemoryContextAllocZero(cxt, Max(n, 1) * sizeof(DcRequest));
+	for (int i = 0; i < n; i++)
+	{
+		DcRequest *request = &(*requests)[i];
+		char *region = TextDatumGetCString(rows_datum(rows, i, 1));
+		DcWant want = {.wanted = rows_bigint(rows, i, 4), .low = rows_bigint(rows, i, 5), .kept = rows_bigint(rows, i, 7), .asked = rows_bigint(rows, i, 8)};
+
+		request->region = MemoryContextStrdup(cxt, region);
+		request->own = strcmp(region, identity->region) == 0;
+		request->epoch = rows_bigint(rows, i, 2);
+		request->since = rows_bigint(rows, i, 3);
+		escrow_need(&want, rows_bigint(rows, i, 6), &request->need, &request->low, &request->keep);
+	}
+	(void) sql_run(&session, &sql_rights_units, &name);
+	*units = rows_bigint(rows, 0, 1);
+	sql_end(&session);
+	return n;
+}
+
+/*
+ * grant raises the rows of those who get units that have been taken: the oldest first, should there be fewer than
+ * there seemed to be.
+ */
+static void
+grant(DcCounter *counter, const DcIdentity *from, const DcKey *key, DcRequest *requests, int count, int64 units)
+{
+	DcSqlSession session;
+	Datum name = key_text_datum(key);
+
+	rights_begin(&session, counter);
+	for (int i = 0; i < count && units > 0; i++)
+	{
+		DcIdentity to = {(char *) requests[i].region, requests[i].epoch};
+		int64 part = Min(requests[i].given, units);
+
+		if (part == 0)
+			continue;
+		grant_raise(&session, name, from, &to, part);
+		units -= part;
+	}
+	sql_end(&session);
+	(void) want_change(counter, key, (DcWantChange){0}, DT_NOBEGIN, false); /* tells how many are left */
+}

@@ -1,0 +1,306 @@
+/*
+ * rightstable.c
+ *		The tables of grants and wants of a stock: making them, opening them, and what they must look like.
+ *
+ * They are as those of a counter (regiontable.c), and have triggers made in the same way.
+ * SQL statements write them, as the owner of the stock; but the worker does so as well, so there must be no
+ * code of the owner on them.
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "base/compat.h"
+#include "base/relopen.h"
+#include "base/runas.h"
+#include "catalog/pg_authid.h"
+#include "catalog/pg_collation.h"
+#include "catalog/pg_type.h"
+#include "region/rights.h"
+#include "storage/lmgr.h"
+#include "table/layout.h"
+#include "table/protect.h"
+#include "table/table.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
+#define GRANT_COLUMNS \
+	"key pg_catalog.text COLLATE pg_catalog.\"C\" NOT NULL," \
+	" from_region pg_catalog.text COLLATE pg_catalog.\"C\" NOT NULL," \
+	" from_epoch pg_catalog.int8 NOT NULL," \
+	" to_region pg_catalog.text COLLATE pg_catalog.\"C\" NOT NULL," \
+	" to_epoch pg_catalog.int8 NOT NULL," \
+	" units pg_catalog.int8 NOT NULL," \
+	" PRIMARY KEY (key, from_region, from_epoch, to_region, to_epoch)"
+#define WANT_COLUMNS \
+	"key pg_catalog.text COLLATE pg_catalog.\"C\" NOT NULL," \
+	" region pg_catalog.text COLLATE pg_catalog.\"C\" NOT NULL," \
+	" epoch pg_catalog.int8 NOT NULL," \
+	" hlc pg_catalog.int8 NOT NULL," \
+	" since pg_catalog.int8 NOT NULL," \
+	" wanted pg_catalog.int8 NOT NULL," \
+	" low pg_catalog.int8 NOT NULL," \
+	" granted pg_catalog.int8 NOT NULL," \
+	" kept pg_catalog.int8 NOT NULL," \
+	" waits pg_catalog.int8 NOT NULL," \
+	" asked pg_catalog.int8 NOT NULL," \
+	" asked_at pg_catalog.int8 NOT NULL," \
+	" until pg_catalog.timestamptz NOT NULL," \
+	" units pg_catalog.int8 NOT NULL," \
+	" given pg_catalog.int8 NOT NULL," \
+	" PRIMARY KEY (key, region)"
+
+const char *const grant_columns = "key, from_region, from_epoch, to_region, to_epoch, units";
+const char *const want_columns = "key, region, epoch, hlc, since, wanted, low, granted, kept, waits, asked, asked_at, until, units, given";
+
+static const DcShape grant_shape = {
+	.relkinds = "r",
+	.logged = true,
+	.nkeys = 5,
+	.keys = {GRANT_KEY, GRANT_FROM_REGION, GRANT_FROM_EPOCH, GRANT_TO_REGION, GRANT_TO_EPOCH},
+	.ncolumns = GRANT_NUM_COLUMNS,
+	.columns = {[GRANT_KEY] = {"key", TEXTOID, C_COLLATION_OID},
+				[GRANT_FROM_REGION] = {"from_region", TEXTOID, C_COLLATION_OID},
+				[GRANT_FROM_EPOCH] = {"from_epoch", INT8OID},
+				[GRANT_TO_REGION] = {"to_region", TEXTOID, C_COLLATION_OID},
+				[GRANT_TO_EPOCH] = {"to_epoch", INT8OID},
+				[GRANT_UNITS] = {"units", INT8OID}}};
+
+static const DcShape want_shape = {
+	.relkinds = "r",
+	.logged = true,
+	.nkeys = 2,
+	.keys = {WANT_KEY, WANT_REGION},
+	.ncolumns = WANT_NUM_COLUMNS,
+	.columns = {[WANT_KEY] = {"key", TEXTOID, C_COLLATION_OID},
+				[WANT_REGION] = {"region", TEXTOID, C_COLLATION_OID},
+				[WANT_EPOCH] = {"epoch", INT8OID},
+				[WANT_HLC] = {"hlc", INT8OID},
+				[WANT_SINCE] = {"since", INT8OID},
+				[WANT_WANTED] = {"wanted", INT8OID},
+				[WANT_LOW] = {"low", INT8OID},
+				[WANT_GRANTED] = {"granted", INT8OID},
+				[WANT_KEPT] = {"kept", INT8OID},
+				[WANT_WAITS] = {"waits", INT8OID},
+				[WANT_ASKED] = {"asked", INT8OID},
+				[WANT_ASKED_AT] = {"asked_at", INT8OID},
+				[WANT_UNTIL] = {"until", TIMESTAMPTZOID},
+				[WANT_UNITS] = {"units", INT8OID},
+				[WANT_GIVEN] = {"given", INT8OID}}};
+
+static void create_triggers(const DcCounterRow *row);
+static void check_table(Relation rel, const DcShape *shape, DcTableLayout *layout);
+static const char *word(DcCounter *counter, const char *word);
+
+/*
+ * rights_tables_create makes the tables of a stock, as its owner, and sets them in its row.
+ */
+void
+rights_tables_create(DcCounter *counter, DcCounterRow *row)
+{
+	DcRunAs state;
+
+	runas_begin(&state, counter->owner);
+	row->grants = region_table_create(counter, DC_GRANT_SUFFIX, GRANT_COLUMNS,
+									  "units that regions have given to each other; see dc_replicate()");
+	row->wants = region_table_create(counter, DC_WANT_SUFFIX, WANT_COLUMNS,
+									 "units that regions ask for; see dc_replicate()");
+	runas_end(&state);
+	row->rights_epoch = region_epoch_new();
+	create_triggers(row);
+}
+
+static void
+create_triggers(const DcCounterRow *row)
+{
+	DcRunAs state;
+
+	runas_begin(&state, BOOTSTRAP_SUPERUSERID);
+	merge_trigger_create(row->grants, "merge_grant");
+	merge_trigger_create(row->wants, "merge_want");
+	runas_end(&state);
+}
+
+/*
+ * rights_tables_adopt finds the tables of a stock that is being adopted, if it was replicated. What was on the
+ * way to it is lost: its epoch is not known any more.
+ */
+void
+rights_tables_adopt(DcCounterRow *row)
+{
+	char *name = get_rel_name(row->counter);
+	Oid schema = get_rel_namespace(row->counter);
+	Oid *tables[] = {&row->grants, &row->wants};
+	const DcShape *const shapes[] = {&grant_shape, &want_shape};
+
+	row->grants = get_relname_relid(psprintf("%s%s", name, DC_GRANT_SUFFIX), schema);
+	row->wants = get_relname_relid(psprintf("%s%s", name, DC_WANT_SUFFIX), schema);
+	for (int i = 0; i < lengthof(tables); i++)
+	{
+		DcTableLayout layout;
+		Relation rel;
+
+		if (!OidIsValid(row->grants) || !OidIsValid(row->wants) ||
+			relation_owner(*tables[i]) != relation_owner(row->counter))
+		{
+			row->grants = row->wants = InvalidOid;
+			return;
+		}
+		lock_own_table(*tables[i], ShareRowExclusiveLock);
+		rel = table_open_present(*tables[i], NoLock);
+		shape_check(rel, shapes[i], &layout);
+		table_close(rel, NoLock);
+	}
+	row->rights_epoch = region_epoch_new();
+	create_triggers(row);
+}
+
+/*
+ * rights_lock locks the tables of a stock; false if it may not wait and has to.
+ */
+bool
+rights_lock(const DcCounter *counter, LOCKMODE mode, bool wait)
+{
+	Oid tables[] = {counter->row.grants, counter->row.wants};
+
+	for (int i = 0; i < lengthof(tables); i++)
+	{
+		if (wait)
+			LockRelationOid(tables[i], mode);
+		else if (!ConditionalLockRelationOid(tables[i], mode))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * rights_layout checks one of the tables, which is open, as counter_regions_layout() does. Both are
+ * looked at when the entry of the stock has changed.
+ */
+void
+rights_layout(DcCounter *counter, Relation rel)
+{
+	if (counter->valid && counter->rights_generation == counter->generation)
+		return;
+	if (RelationGetRelid(rel) == counter->row.grants)
+		check_table(rel, &grant_shape, &counter->grants);
+	else
+		check_table(rel, &want_shape, &counter->wants);
+}
+
+/*
+ * rights_check_tables checks those of them that are locked.
+ */
+void
+rights_check_tables(DcCounter *counter)
+{
+	Oid tables[] = {counter->row.grants, counter->row.wants};
+	uint32 generation;
+	int checked = 0;
+
+	if (counter->valid && counter->rights_generation == counter->generation)
+		return;
+	if (!counter->valid)
+		(void) counter_lookup(counter->relid); /* the same entry */
+	generation = counter->generation;
+	for (int i = 0; i < lengthof(tables); i++)
+	{
+		Relation rel;
+
+		if (!compat_has_locked(tables[i], AccessShareLock))
+			continue;
+		rel = table_open_present(tables[i], NoLock);
+		rights_layout(counter, rel);
+		table_close(rel, NoLock);
+		checked++;
+	}
+	if (checked == lengthof(tables))
+		counter->rights_generation = generation;
+}
+
+static void
+check_table(Relation rel, const DcShape *shape, DcTableLayout *layout)
+{
+	DcShapeProblem problem = {0};
+
+	shape_check(rel, shape, layout);
+	problem.detail = region_table_problem(rel, layout);
+	if (problem.detail != NULL)
+		shape_error(RelationGetRelationName(rel), &problem);
+}
+
+/*
+ * rights_begin begins a session of statements that name the two tables; those that they use are locked.
+ */
+void
+rights_begin(DcSqlSession *session, DcCounter *counter)
+{
+	rights_check_tables(counter);
+	sql_begin(session, counter);
+	session->word = word;
+	sql_keep_open(session, DC_OF_MORE, counter->row.grants);
+	sql_keep_open(session, DC_OF_MORE + 1, counter->row.wants);
+}
+
+/*
+ * word puts the two tables into statements.
+ */
+static const char *
+word(DcCounter *counter, const char *word)
+{
+	if (strcmp(word, "grants") == 0)
+		return relation_sql_name(counter->row.grants);
+	if (strcmp(word, "wants") == 0)
+		return relation_sql_name(counter->row.wants);
+	elog(ERROR, "unrecognized word: %s", word);
+}
+
+/*
+ * rights_key sets a key to that of a result, which it outlives.
+ */
+void
+rights_key(Datum value, MemoryContext cxt, DcKey *key)
+{
+	MemoryContext old = MemoryContextSwitchTo(cxt);
+
+	key_from_text(PointerGetDatum(PG_DETOAST_DATUM_COPY(value)), key);
+	MemoryContextSwitchTo(old);
+}
+
+/*
+ * rights_needed raises 55000 for a stock that is not replicated.
+ */
+void
+rights_needed(const DcCounter *counter)
+{
+	if (!counter_has_rights(counter))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("\"%s\" is not replicated between regions", get_rel_name(counter->relid)),
+				 errhint("Call dc_replicate() first.")));
+}
+
+/*
+ * rights_counter_of returns the stock that a table of grants or wants belongs to. The last one is
+ * remembered in *last, as rows come one after the other.
+ */
+DcCounter *
+rights_counter_of(Relation rel, DcCounter **last)
+{
+	Oid relid = RelationGetRelid(rel);
+
+	if (*last == NULL || !(*last)->valid ||
+		((*last)->row.grants != relid && (*last)->row.wants != relid))
+	{
+		DcCounterRow row;
+
+		*last = NULL;
+		if (!catalog_read_by_grants(relid, &row) && !catalog_read_by_wants(relid, &row))
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("\"%s\" does not belong to a replicated stock", RelationGetRelationName(rel)),
+					 errhint("Call dc_adopt() for the stock, or drop the table.")));
+		*last = counter_lookup(row.counter);
+	}
+	rights_layout(*last, rel);
+	return *last;
+}

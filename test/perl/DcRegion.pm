@@ -1,0 +1,184 @@
+# What the tests of regions share: servers that are one region each and count in the same counter,
+# links between them, users who count, and what must be true when all is quiet.
+package DcRegion;
+
+use strict;
+use warnings;
+
+use DcTest;
+use Exporter 'import';
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+our @EXPORT = qw(region_node region_link region_unlink region_switch region_copied region_count region_counted
+  region_is_sound region_values region_truth region_errors region_idle);
+
+# Several sessions count on few keys, so that they meet. "counted" is not replicated: it tells what
+# has been committed here.
+my $writer = q{
+\set id random(1, 40)
+\set other random(1, 40)
+\set amount random(-3, 7)
+BEGIN;
+SELECT dc_incr('likes', 'key ' || :id, :amount), dc_decr('likes', 'key ' || :other);
+INSERT INTO counted VALUES ('key ' || :id, :amount), ('key ' || :other, -1);
+COMMIT;
+};
+
+# region_node(NAME [, CONF...]): a server, which is the region of its name, and counts "likes".
+# Nothing but counting writes WAL.
+sub region_node
+{
+	my ($name, @conf) = @_;
+	my $node = dc_node($name, init => { allows_streaming => 'logical' }, conf => [
+			"shared_preload_libraries = 'dcounter'", 'fsync = off', 'autovacuum = off', 'checkpoint_timeout = 1h',
+			'max_worker_processes = 30', 'max_logical_replication_workers = 20', 'max_replication_slots = 30', 'max_wal_senders = 30',
+			"wal_retrieve_retry_interval = '100ms'", "dcounter.compact_interval = '200ms'", 'restart_after_crash = on', @conf ]);
+
+	sql($node, 'postgres', qq{
+		SELECT dc_region_init('$name');
+		SELECT dc_create('likes');
+		SELECT dc_replicate('likes');
+		CREATE TABLE counted (key text, amount bigint)});
+	return $node;
+}
+
+# region_link(FROM, TO, own or all [, copy]): what a region has, or all that it knows, comes to another
+sub region_link
+{
+	my ($from, $to, $what, $copy) = @_;
+	my $link = 'from_' . $from->name . '_to_' . $to->name;
+	my $connection = $from->connstr('postgres');
+
+	sql($to, 'postgres', "CREATE SUBSCRIPTION $link CONNECTION \$c\$$connection\$c\$ PUBLICATION dcounter_$what WITH (copy_data = " . ($copy ? 'true' : 'false') . ')');
+	return $link;
+}
+
+# region_unlink(FROM, TO): takes the link away
+sub region_unlink
+{
+	my ($from, $to) = @_;
+	my $link = 'from_' . $from->name . '_to_' . $to->name;
+
+	sql($to, 'postgres', "DROP SUBSCRIPTION $link");
+	return;
+}
+
+# region_switch(NODE, DISABLE or ENABLE): cuts or heals what comes to a server
+sub region_switch
+{
+	my ($node, $what) = @_;
+
+	foreach my $link (split /\n/, sql($node, 'postgres', 'SELECT subname FROM pg_subscription'))
+	{
+		sql($node, 'postgres', "ALTER SUBSCRIPTION $link $what");
+	}
+	return;
+}
+
+# region_copied(NODES): all tables have been copied
+sub region_copied
+{
+	foreach my $node (@_)
+	{
+		is(wait_for($node, 'postgres', q{SELECT count(*) FROM pg_subscription_rel WHERE srsubstate <> 'r'}, '0'), '0', 'tables of ' . $node->name . ' are copied');
+	}
+	return;
+}
+
+# region_count(NODE, SECONDS): starts to count
+sub region_count
+{
+	my ($node, $seconds) = @_;
+
+	return start_command('pgbench', '-n', '-j', 1, '-c', 3, '-T', $seconds, '-f', file_of('count ' . $node->name . '.sql', $writer), $node->connstr('postgres'));
+}
+
+# region_counted(JOB): waits for the end; how many transactions have been committed
+sub region_counted
+{
+	my ($job) = @_;
+
+	finish_job($job);
+	return $job->{out} =~ /transactions actually processed: (\d+)/ ? $1 : 0;
+}
+
+# region_values(NODE): the amounts of each key, without what is not compacted
+sub region_values
+{
+	my ($node) = @_;
+
+	return answer($node, 'postgres', q{
+		SELECT key, sum(inc), sum(dec) FROM (SELECT key, inc, dec FROM likes UNION ALL SELECT key, inc, dec FROM likes_shard) AS u GROUP BY key HAVING sum(inc) > 0 OR sum(dec) > 0 ORDER BY key});
+}
+
+# region_truth(NODES): what users have counted there, the same way
+sub region_truth
+{
+	my (%inc, %dec);
+
+	foreach my $node (@_)
+	{
+		foreach (split /\n/, sql($node, 'postgres', 'SELECT key, coalesce(sum(amount) FILTER (WHERE amount > 0), 0), coalesce(-sum(amount) FILTER (WHERE amount < 0), 0) FROM counted GROUP BY key'))
+		{
+			my ($key, $more, $less) = split /\|/;
+
+			$inc{$key} += $more;
+			$dec{$key} += $less;
+		}
+	}
+	return join("\n", map { "$_|$inc{$_}|$dec{$_}" } sort keys %inc);
+}
+
+# region_errors(NODE): what its log has of errors but for lost connections
+sub region_errors
+{
+	my ($node) = @_;
+
+	return join("\n", grep { /ERROR: / && !/could not|terminating connection|canceling|connection to server|recovery|no longer|server closed|already active/ } split /\n/, slurp_file($node->logfile));
+}
+
+# region_idle(NODE): whether it writes no WAL for three seconds, but for a note of running transactions
+sub region_idle
+{
+	my ($node) = @_;
+	my $sql = q{SELECT pg_current_wal_insert_lsn() - '0/0'};
+	my $end = time + $PostgreSQL::Test::Utils::timeout_default;
+	my ($before, $after);
+
+	do
+	{
+		$before = sql($node, 'postgres', $sql);
+		sleep(3);
+		$after = sql($node, 'postgres', $sql);
+	} until $after - $before <= 300 || time > $end;
+	note('WAL in 3 s: ' . ($after - $before));
+	return $after - $before <= 300 ? 1 : 0;
+}
+
+# region_is_sound(NAME, NODES): in the end each of these regions has what users have counted in all of
+# them, each in the amounts of its region; no row was refused; and when nobody counts, WAL stops
+sub region_is_sound
+{
+	my ($name, @nodes) = @_;
+	my $end = time + $PostgreSQL::Test::Utils::timeout_default;
+	my $truth = region_truth(@nodes);
+	my (@values, @checks);
+
+	do
+	{
+		sleep(0.2);
+		@values = map { region_values($_) } @nodes;
+		@checks = map { answer($_, 'postgres', q{SELECT * FROM dc_region_check('likes')}) } @nodes;
+	} until (!grep({ $_ ne $truth } @values) && !grep({ $_ ne $checks[0] } @checks)) || time > $end;
+	is($values[$_], $truth, "$name: " . $nodes[$_]->name . ' has what was counted') foreach 0 .. $#nodes;
+	is($checks[$_], $checks[0], "$name: " . $nodes[$_]->name . ' has the amounts of regions that ' . $nodes[0]->name . ' has') foreach 1 .. $#nodes;
+	like($checks[0], qr/^\|\|0\|0\|0\|$/m, "$name: values are what regions have counted");
+	isnt($truth, '', "$name: there are some");
+	is(region_errors($_), '', "$name: no errors on " . $_->name) foreach @nodes;
+	is(region_idle($_), 1, "$name: no WAL on " . $_->name . ' any more') foreach @nodes;
+	return;
+}
+
+1;

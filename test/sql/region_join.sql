@@ -1,0 +1,88 @@
+-- Links between regions: the statements that make them.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS dcounter;
+RESET client_min_messages;
+-- In no region
+SELECT dc_region_join('us', 'host=us');
+SELECT dc_region_refresh('us', 'host=us');
+CALL dc_region_wait_copied();
+SELECT dc_region_init('eu') > 0;
+-- The hash at the end of a slot's name depends on the epoch
+CREATE FUNCTION plain(text) RETURNS text LANGUAGE sql AS $$SELECT regexp_replace(regexp_replace($1, '_[0-9a-f]{16}', '_HASH'), ', origin = any, run_as_owner = false', '')$$;
+SELECT plain(dc_region_join('us', 'host=us dbname=shop'));
+SELECT plain(dc_region_join('us', 'host=us', topology)) FROM unnest('{mesh,hub,leaf,ring,tree}'::text[]) AS topology;
+SELECT plain(dc_region_refresh('us', 'host=us'));
+-- What is passed is one literal
+SELECT plain(dc_region_join('us', $$password='it\'s' host=us'; DROP TABLE x; --$$));
+SELECT plain(dc_region_refresh('us', $$password='it\'s'$$)) LIMIT 1;
+-- A slot's name fits, and is another one for each peer, also of long names
+SELECT count(DISTINCT slot), max(length(slot)) FROM unnest(ARRAY[repeat('x', 40), repeat('x', 39), repeat('x', 38) || 'y']) AS peer, dc_region_join(peer, '') AS statement, substring(statement FROM 'slot_name = (\w+)') AS slot;
+SELECT substring(dc_region_join('us', '') FROM 'slot_name = (\w+)') <> substring(dc_region_refresh('us', '') FROM 'slot_name = (\w+)');
+-- Arguments
+SELECT dc_region_join('eu', 'host=us');
+SELECT dc_region_join('US', 'host=us');
+SELECT dc_region_join('', 'host=us');
+SELECT dc_region_join('a"b', 'host=us');
+SELECT dc_region_join(repeat('x', 41), 'host=us');
+SELECT dc_region_join('us', 'host=us', 'star');
+SELECT dc_region_join(NULL, 'host=us');
+SELECT dc_region_join('us', NULL);
+SELECT dc_region_join('us', 'host=us', NULL);
+SELECT dc_region_refresh('eu', 'host=us');
+SELECT dc_region_refresh(NULL, 'host=us');
+SELECT dc_region_refresh('us');
+CALL dc_region_wait_copied('dc_from_us');
+-- A link that exists (it connects to nowhere)
+SET client_min_messages = error;
+CREATE SUBSCRIPTION dc_from_us CONNECTION 'host=old' PUBLICATION dcounter_own WITH (connect = false, slot_name = 'x');
+RESET client_min_messages;
+SELECT plain(dc_region_join('us', 'host=new'));
+SELECT plain(dc_region_join('us', 'host=new', 'leaf'));
+SELECT plain(dc_region_refresh('us'));
+SELECT plain(dc_region_refresh('us', 'host=new'));
+SELECT plain(dc_region_join('asia', 'host=asia', 'mesh'));
+SELECT plain(dc_region_join('asia', 'host=asia', 'ring'));
+SELECT plain(dc_region_join('asia', 'host=asia', 'tree'));
+ALTER SUBSCRIPTION dc_from_us SET (slot_name = NONE);
+SELECT plain(dc_region_join('us', 'host=new'));
+-- Nothing is left to be copied
+CALL dc_region_wait_copied('dc_from_us');
+CALL dc_region_wait_copied();
+BEGIN;
+CALL dc_region_wait_copied();
+COMMIT;
+-- Who may not read passwords
+CREATE ROLE region_user;
+SET ROLE region_user;
+SELECT dc_region_refresh('us');
+SELECT plain(dc_region_refresh('us', 'host=new'));
+RESET ROLE;
+DROP SUBSCRIPTION dc_from_us;
+-- A region that is known comes by another link
+SET client_min_messages = error;
+CREATE SUBSCRIPTION other CONNECTION 'host=old' PUBLICATION dcounter_all WITH (connect = false, slot_name = NONE);
+RESET client_min_messages;
+SELECT plain(dc_region_join('us', 'host=us', 'tree'));
+SET session_replication_role = replica;
+INSERT INTO dcounter.region (region, epoch, seq) VALUES ('us', 1, 1);
+RESET session_replication_role;
+SELECT plain(dc_region_join('us', 'host=us', 'tree'));
+SELECT plain(dc_region_join('us', 'host=us', 'mesh'));
+SELECT plain(dc_region_join('asia', 'host=asia', 'tree'));
+DROP SUBSCRIPTION other;
+SELECT plain(dc_region_join('us', 'host=us', 'tree'));
+-- Owners whose triggers the server would run as a superuser, before PostgreSQL 16
+SELECT dc_create('mine');
+SELECT dc_replicate('mine');
+SELECT plain(dc_region_join('us', 'host=us'));
+ALTER TABLE mine OWNER TO region_user;
+SELECT plain(dc_region_join('us', 'host=us'));
+SELECT dc_drop('mine');
+-- A copy
+UPDATE dcounter.self SET state = 'renew';
+SELECT dc_region_join('us', 'host=us');
+DELETE FROM dcounter.self;
+DELETE FROM dcounter.region;
+DROP PUBLICATION dcounter_own, dcounter_all;
+DROP FUNCTION plain;
+DROP ROLE region_user;

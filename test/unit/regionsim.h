@@ -1,0 +1,252 @@
+/*
+ * regionsim.h
+ *		A simulation of counters that several regions count in: databases that do what
+ *		src/region does, the links between them, what happens to both, and the truth.
+ *
+ * A database is a line of transactions, each done at once. What is simulated is what it may
+ * know of the others, and when: rows come late, again, in another order, or not at all;
+ * databases crash, come back from a backup, run twice, or are given up. Whether transactions
+ * of one database get along is not simulated; isolation and TAP tests see to that.
+ *
+ * The truth is the events: increments, and which of them a set has observed. Each amount
+ * goes with the events that it is the sum of. What is compared are the numbers that the
+ * databases have computed without looking at these (regionsim_oracle.c).
+ */
+#ifndef REGIONSIM_H
+#define REGIONSIM_H
+
+#include <string.h>
+
+#include "unit.h"
+
+#define KEYS 2
+#define MAX_REGIONS 5
+#define MAX_DATABASES 8
+#define MAX_EPOCHS 20
+#define EVENT_WORDS 2
+#define MAX_EVENTS (64 * EVENT_WORDS)
+#define MAX_ROWS 24
+#define QUEUE 48
+
+/* What may be wrong in the protocol; each must be found out. */
+typedef enum Fault
+{
+	NO_FAULT,
+	NO_FOLD_AT_SET,	   /* a set observes what is not yet in the own slot */
+	NO_FOLD_AT_RENEW,  /* what a restored database has not published is dropped */
+	ROWS_TO_NEW_EPOCH, /* or published under the new epoch */
+	IDENTITY_KEPT,	   /* a restored database goes on as before */
+	EPOCH_TWICE,	   /* a database that is restored again takes the same epoch again */
+	LAST_WINS,		   /* a row that comes replaces the one that is there */
+	ADDED_WHOLE,	   /* the value grows by the row that comes, not by the difference */
+	ADDED_TWICE,
+	OWN_EPOCH_MERGED,	 /* what others know of the own epoch raises the own slot */
+	NO_SEAL,			 /* what was there at the start is not told from what came after */
+	BEAT_AFTER_ROWS,	 /* the number of the beat grows after what was published */
+	NO_HANDSHAKE,		 /* a database publishes as soon as it is started */
+	BOOT_CLIMBS,		 /* a new boot outgrows the beats of the one before */
+	GAPS_IGNORED,		 /* beats that are missing do not lead to a copy */
+	SET_WITHOUT_LIFT,	 /* what a set has observed is not merged before it */
+	BASE_OF_LAST_SET,	 /* only the last set takes away what it has observed */
+	LAST_SET_COMES_LAST, /* the set that comes last wins, not the one with the latest time */
+	WALL_CLOCK,			 /* sets go by the wall clock alone */
+	SETS_TIE,			 /* of two sets at one time the one that comes first wins */
+	ROWS_KEPT,			 /* what was published is published again */
+	RETIRED_AT_ONCE,	 /* a region leaves without waiting for what it has sent */
+	NO_REFRESH,			 /* survivors do not tell each other what a lost region has told them */
+	FAULTS
+} Fault;
+
+typedef struct Events
+{
+	uint64_t bits[EVENT_WORDS];
+} Events;
+
+typedef struct Amounts
+{
+	int64_t inc;
+	int64_t dec;
+} Amounts;
+
+/*
+ * What a key has counted in a region, under an epoch. The events are those that someone has
+ * thought to be in it, and those that certainly are: a database that does not know that
+ * it was restored may publish what others will not tell from what they have.
+ */
+typedef struct Slot
+{
+	Amounts amounts;
+	Events all;
+	Events firm;
+} Slot;
+
+typedef struct SetRow
+{
+	bool there;
+	int64_t hlc;
+	int64_t value;
+	Slot upto[MAX_EPOCHS];
+} SetRow;
+
+typedef struct Heard
+{
+	int64_t seq;
+	int boot;
+} Heard;
+
+/* A row of dcounter.region. */
+typedef struct Beat
+{
+	Heard heard;
+	int64_t first; /* number of the first beat of the boot */
+	Heard seen[MAX_EPOCHS];
+} Beat;
+
+/* A shard row. */
+typedef struct Row
+{
+	int key;
+	Slot slot;
+} Row;
+
+typedef struct Database
+{
+	bool alive;
+	int region;
+	int epoch;
+	int boot;
+	int64_t first;	/* number of this boot's first beat */
+	bool renew;		/* it knows that it needs a new epoch */
+	bool starting;	/* it does not know yet whether its epoch is good */
+	bool recopy;	/* it may miss what others have sent it */
+	int64_t skew;	/* of its clock */
+	int next_epoch; /* for a fault */
+	Row rows[MAX_ROWS];
+	int nrows;
+	Slot sealed[KEYS];	  /* in the totals, but in no slot yet */
+	Amounts totals[KEYS]; /* with the remote shard rows */
+	Slot slots[KEYS][MAX_EPOCHS];
+	SetRow sets[KEYS][MAX_REGIONS];
+	Beat beats[MAX_EPOCHS];
+} Database;
+
+typedef enum MessageKind
+{
+	SLOT,
+	SET,
+	BEAT
+} MessageKind;
+
+/* A row that is on its way. */
+typedef struct Message
+{
+	MessageKind kind;
+	int key;
+	int of; /* epoch, or region of a set */
+	union
+	{
+		Slot slot;
+		SetRow set;
+		Beat beat;
+	} row;
+} Message;
+
+/* A subscription. */
+typedef struct Link
+{
+	bool there;
+	bool all;	 /* rows of all regions, not only those of the sender's */
+	bool cut;	 /* for now */
+	bool broken; /* it is too far behind: it has to be made again, with a copy */
+	bool lossy;	 /* it has lost a row */
+	int skip;	 /* so many rows are passed over, as they come from before where the receiver is */
+	int first;
+	int n;
+	Message queue[QUEUE];
+} Link;
+
+typedef struct Event
+{
+	int key;
+	int64_t amount;
+} Event;
+
+typedef struct Sim
+{
+	uint64_t seed;
+	Fault fault;
+	bool wild; /* rows are lost, repeated and out of order */
+	int64_t now;
+	int regions;
+	int databases;
+	int epochs;
+	int boots;
+	int region_of[MAX_EPOCHS];
+	Database at[MAX_DATABASES];
+	Database backup[MAX_DATABASES];
+	Database snapshot[MAX_DATABASES];
+	Link links[MAX_DATABASES][MAX_DATABASES];
+	Event events[MAX_EVENTS];
+	int nevents;
+	Events lost;   /* those that may be */
+	bool forked;   /* a database was, or is, there twice */
+	bool survived; /* by some, not by all */
+	long delivered;
+	const char *wrong;
+	struct
+	{
+		long sets, renewals, restores, snapshots, clones, retired, losses;
+	} had;
+} Sim;
+
+/* regionsim_test.c */
+extern int below(Sim *sim, int n);
+extern bool chance(Sim *sim, int n);
+
+/* regionsim_database.c */
+extern bool amounts_covered(Amounts amounts, Amounts by);
+extern int64_t formula(const Sim *sim, const Database *db, int key);
+extern void count(Sim *sim, Database *db);
+extern void compact(Sim *sim, Database *db, bool whole);
+extern void set(Sim *sim, Database *db, int key, int64_t value);
+extern void beat(Sim *sim, Database *db);
+extern void merge(Sim *sim, Database *db, const Message *message, bool copied);
+
+/* regionsim_identity.c */
+extern void begin(Sim *sim, Database *db);
+extern void seal(Database *db);
+extern void try_start(Sim *sim, Database *db);
+extern void prepare_epoch(Sim *sim, Database *db);
+extern void renew(Sim *sim, Database *db);
+extern bool look_at_beat(Sim *sim, Database *db, int epoch, const Beat *beat);
+
+/* regionsim_net.c */
+extern void connect_all(Sim *sim, int topology);
+extern void join(Sim *sim, int database);
+extern void publish(Sim *sim, const Database *db, MessageKind kind, int key, int of);
+extern void deliver(Sim *sim, int from, int to);
+extern void drain(Sim *sim);
+extern void copy(Sim *sim, int from, int to, bool all);
+extern void copy_again(Sim *sim, int from, int to);
+extern void refresh(Sim *sim, int to);
+extern void cut_off(Sim *sim, int database, bool again);
+
+/* regionsim_disaster.c */
+extern void crash(Sim *sim, Database *db);
+extern void restore(Sim *sim, int which, bool snapshot);
+extern void clone(Sim *sim, int which);
+extern void lose(Sim *sim, int which);
+extern void retire(Sim *sim, int which);
+
+/* regionsim_oracle.c */
+extern bool has(const Events *events, int event);
+extern void put(Events *events, int event);
+extern void unite(Events *events, const Events *more);
+extern bool within(const Events *events, const Events *all);
+extern Events known_at(const Database *db, int key);
+extern Events firm_elsewhere(const Sim *sim, int but);
+extern void fail(Sim *sim, const char *what);
+extern void check_database(Sim *sim, const Database *db);
+extern void check_end(Sim *sim);
+
+#endif /* REGIONSIM_H */

@@ -1,0 +1,178 @@
+/*
+ * regionsim_disaster.c
+ *		Databases that crash, come back from a backup, are there twice, or go.
+ *
+ * Each says which events may be lost by it: those that no other database is certain to keep.
+ */
+#include "regionsim.h"
+
+static void may_lose(Sim *sim, int which, const Database *backup);
+static bool outgrows(const Sim *sim, int which, const Database *backup, int key);
+static void leave(Sim *sim, int which);
+
+/* A crash takes nothing that was committed. */
+void
+crash(Sim *sim, Database *db)
+{
+	begin(sim, db);
+}
+
+/*
+ * may_lose notes what a database takes with it: what only that one has, and what is in its
+ * backup, not published, if others know of later states of that slot.
+ */
+static void
+may_lose(Sim *sim, int which, const Database *backup)
+{
+	Events firm = firm_elsewhere(sim, which);
+
+	for (int key = 0; key < KEYS; key++)
+	{
+		Events gone = known_at(&sim->at[which], key);
+		Events kept = firm;
+
+		for (int epoch = 0; epoch < MAX_EPOCHS && backup != NULL; epoch++)
+			unite(&kept, &backup->slots[key][epoch].firm);
+		if (backup != NULL)
+		{
+			Events unpublished = known_at(backup, key);
+
+			if (!outgrows(sim, which, backup, key))
+				unite(&kept, &unpublished);
+			unite(&gone, &unpublished);
+		}
+		for (int i = 0; i < EVENT_WORDS; i++)
+			gone.bits[i] &= ~kept.bits[i];
+		unite(&sim->lost, &gone);
+	}
+}
+
+/* Whether others know of a slot what the backup does not. */
+static bool
+outgrows(const Sim *sim, int which, const Database *backup, int key)
+{
+	Events all = known_at(backup, key);
+
+	for (int i = 0; i < sim->databases; i++)
+	{
+		if (sim->at[i].alive && i != which && !within(&sim->at[i].slots[key][backup->epoch].all, &all))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * A database comes back as it was once: from a backup, so that it knows, and its links
+ * are made again; or from a snapshot of its disk.
+ */
+void
+restore(Sim *sim, int which, bool snapshot)
+{
+	const Database *backup = snapshot ? &sim->snapshot[which] : &sim->backup[which];
+	Database *db = &sim->at[which];
+
+	if (!backup->alive || !db->alive)
+		return;
+	may_lose(sim, which, backup);
+	sim->forked = true;
+	cut_off(sim, which, !snapshot);
+	*db = *backup;
+	if (!snapshot)
+	{
+		db->renew = true;
+		db->recopy = true;
+		sim->had.restores++;
+	}
+	else
+		sim->had.snapshots++;
+	begin(sim, db);
+	db->starting = db->starting || db->renew;
+}
+
+/* Another database that begins as a copy. */
+void
+clone(Sim *sim, int which)
+{
+	Database *db = &sim->at[sim->databases];
+
+	if (sim->databases == MAX_DATABASES || !sim->at[which].alive)
+		return;
+	*db = sim->at[which];
+	memset(&sim->backup[sim->databases], 0, sizeof(Database));
+	memset(&sim->snapshot[sim->databases], 0, sizeof(Database));
+	for (int i = 0; i < MAX_DATABASES; i++)
+	{
+		sim->links[i][sim->databases].there = false;
+		sim->links[sim->databases][i].there = false;
+	}
+	sim->databases++;
+	db->renew = true;
+	begin(sim, db);
+	db->starting = true;
+	db->recopy = true;
+	join(sim, sim->databases - 1);
+	sim->forked = true;
+	sim->had.clones++;
+}
+
+static void
+leave(Sim *sim, int which)
+{
+	sim->at[which].alive = false;
+	sim->backup[which].alive = false;
+	sim->snapshot[which].alive = false;
+	for (int i = 0; i < sim->databases; i++)
+	{
+		sim->links[i][which].there = false;
+		sim->links[which][i].there = false;
+	}
+	sim->survived = true;
+}
+
+/* A database is lost for good; of the others each knows what it had got. */
+void
+lose(Sim *sim, int which)
+{
+	if (!sim->at[which].alive)
+		return;
+	may_lose(sim, which, NULL);
+	leave(sim, which);
+	sim->had.losses++;
+}
+
+/* A database leaves when all others have what it has. */
+void
+retire(Sim *sim, int which)
+{
+	Database *db = &sim->at[which];
+	Events firm;
+
+	if (!db->alive)
+		return;
+	compact(sim, db, true);
+	if (db->starting || db->renew || db->nrows > 0)
+		return;
+	if (sim->fault != RETIRED_AT_ONCE)
+	{
+		drain(sim);
+		for (int i = 0; i < sim->databases; i++)
+		{
+			Link *link = &sim->links[which][i];
+
+			if (link->there && (link->cut || link->broken || link->lossy))
+				return;
+		}
+	}
+	firm = firm_elsewhere(sim, which);
+	for (int key = 0; key < KEYS && sim->fault != RETIRED_AT_ONCE; key++)
+	{
+		Events known = known_at(db, key);
+
+		for (int i = 0; i < EVENT_WORDS; i++)
+			known.bits[i] &= ~(firm.bits[i] | sim->lost.bits[i]);
+		if (!within(&known, &firm))
+			return;
+	}
+	leave(sim, which);
+	sim->had.retired++;
+}

@@ -1,0 +1,206 @@
+/*
+ * regionsim_identity.c
+ *		Under which epoch a database publishes, and when it takes a new one.
+ *
+ * A database that was restored, promoted or copied finds that out itself, but for one that
+ * comes from a snapshot of the disk. So after each start a database publishes nothing until
+ * each other one has told that it has heard of this boot, and of no later beat of another.
+ *
+ *	- Each transaction that publishes has a beat of its own, so that who knows more of an epoch
+ *	  than a snapshot of it also knows a beat that the snapshot does not.
+ *	- A beat says which was the first of its boot. Who knows a later one of another boot
+ *	  does not take it, and so tells that other boot to all.
+ *	- What had been counted and not published is sealed at the start: it may be published
+ *	  already, so it can only go to the old epoch. What is counted afterwards is not, and
+ *	  the old epoch may have outgrown it elsewhere, so it can only go to the new one.
+ *	  A second start before the handshake is over seals nothing more.
+ *	- Beats come without gaps. Where there is one, rows that went with it are missing as well.
+ */
+#include "regionsim.h"
+
+static void fold(Sim *sim, Database *db, bool rows);
+static bool is_only_heir(const Sim *sim, const Database *db, int key, const Events *folded);
+
+static void
+add_slot(Slot *to, const Slot *more)
+{
+	to->amounts.inc += more->amounts.inc;
+	to->amounts.dec += more->amounts.dec;
+	unite(&to->all, &more->all);
+	unite(&to->firm, &more->firm);
+}
+
+/* What was counted goes to the totals, as it would by compaction, but to no slot yet. */
+void
+seal(Database *db)
+{
+	for (int i = 0; i < db->nrows; i++)
+	{
+		db->totals[db->rows[i].key].inc += db->rows[i].slot.amounts.inc;
+		db->totals[db->rows[i].key].dec += db->rows[i].slot.amounts.dec;
+		add_slot(&db->sealed[db->rows[i].key], &db->rows[i].slot);
+	}
+	db->nrows = 0;
+}
+
+/* A server starts. */
+void
+begin(Sim *sim, Database *db)
+{
+	db->boot = ++sim->boots;
+	db->first = db->beats[db->epoch].heard.seq + 1;
+	if (sim->fault == NO_HANDSHAKE && !db->renew)
+		return;
+	if (!db->starting && sim->fault != NO_SEAL)
+		seal(db);
+	db->starting = true;
+	if (!db->renew)
+		beat(sim, db);
+}
+
+/*
+ * look_at_beat looks at what a beat says of the own epoch; false if the beat is none to be taken.
+ */
+bool
+look_at_beat(Sim *sim, Database *db, int epoch, const Beat *beat)
+{
+	const Beat *have = &db->beats[epoch];
+	Heard own = epoch == db->epoch ? beat->heard : beat->seen[db->epoch];
+
+	if (own.seq >= db->first && own.boot != db->boot && sim->fault != IDENTITY_KEPT)
+	{
+		db->renew = true;
+		db->recopy = true;
+	}
+	if (epoch == db->epoch)
+		return false;
+	return have->heard.seq == 0 || have->heard.boot == beat->heard.boot || have->heard.seq < beat->first ||
+		sim->fault == BOOT_CLIMBS;
+}
+
+/* The handshake is over when all others have heard of this boot. */
+void
+try_start(Sim *sim, Database *db)
+{
+	if (!db->starting || db->renew)
+		return;
+	for (int i = 0; i < sim->databases; i++)
+	{
+		const Database *other = &sim->at[i];
+
+		if (other->alive && other != db && db->beats[other->epoch].seen[db->epoch].boot != db->boot)
+			return;
+	}
+	db->starting = false;
+	fold(sim, db, false);
+}
+
+/* What is sealed, and rows if it is those, goes to the slots of the epoch that the database has. */
+static void
+fold(Sim *sim, Database *db, bool rows)
+{
+	if (rows)
+		seal(db);
+	for (int key = 0; key < KEYS; key++)
+	{
+		Slot *own = &db->slots[key][db->epoch];
+		Slot folded = db->sealed[key];
+
+		memset(&db->sealed[key], 0, sizeof(Slot));
+		if (folded.amounts.inc == 0 && folded.amounts.dec == 0)
+			continue;
+		if (sim->fault == NO_FOLD_AT_RENEW && db->renew)
+		{
+			db->totals[key].inc -= folded.amounts.inc;
+			db->totals[key].dec -= folded.amounts.dec;
+			continue;
+		}
+		if (is_only_heir(sim, db, key, &folded.all))
+			unite(&folded.firm, &folded.all);
+		add_slot(own, &folded);
+		if (sim->fault != BEAT_AFTER_ROWS)
+			beat(sim, db);
+		publish(sim, db, SLOT, key, db->epoch);
+	}
+}
+
+/* Whether nobody knows, or will ever count, in this epoch what this database does not have. */
+static bool
+is_only_heir(const Sim *sim, const Database *db, int key, const Events *folded)
+{
+	Events all = db->slots[key][db->epoch].all;
+
+	unite(&all, folded);
+	for (int i = 0; i < sim->databases; i++)
+	{
+		const Database *other = &sim->at[i];
+
+		if (other->alive && other != db &&
+			(other->epoch == db->epoch || !within(&other->slots[key][db->epoch].all, &all)))
+			return false;
+	}
+	return true;
+}
+
+static int
+take_epoch(Sim *sim, const Database *db)
+{
+	sim->region_of[sim->epochs] = db->region;
+	return sim->epochs++;
+}
+
+/* For the fault that the next epoch is known beforehand, and is in the backups. */
+void
+prepare_epoch(Sim *sim, Database *db)
+{
+	if (sim->epochs < MAX_EPOCHS)
+		db->next_epoch = take_epoch(sim, db);
+}
+
+static void
+first_beat(Sim *sim, Database *db, int epoch)
+{
+	int old = db->epoch;
+	int64_t first = db->first;
+
+	db->epoch = epoch;
+	db->first = 1;
+	beat(sim, db);
+	db->epoch = old;
+	db->first = first;
+}
+
+void
+renew(Sim *sim, Database *db)
+{
+	int epoch = sim->epochs;
+
+	if (sim->fault == IDENTITY_KEPT)
+	{
+		db->starting = false;
+		db->renew = false;
+		fold(sim, db, false);
+		return;
+	}
+	if (sim->epochs == MAX_EPOCHS)
+		return;
+	db->renew = true;
+	if (sim->fault == EPOCH_TWICE)
+		epoch = db->next_epoch;
+	else
+		take_epoch(sim, db);
+	if (sim->fault == ROWS_TO_NEW_EPOCH)
+		db->epoch = epoch;
+	/* of one transaction with the fold: who misses that finds a gap */
+	first_beat(sim, db, epoch);
+	fold(sim, db, !db->starting || sim->fault == NO_SEAL);
+	db->epoch = epoch;
+	db->first = 1;
+	if (sim->fault == EPOCH_TWICE)
+		prepare_epoch(sim, db);
+	db->renew = false;
+	db->starting = false;
+	db->recopy = true;
+	beat(sim, db);
+	sim->had.renewals++;
+}

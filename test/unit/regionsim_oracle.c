@@ -1,0 +1,266 @@
+/*
+ * regionsim_oracle.c
+ *		What the values must be, from the events alone.
+ *
+ * A database knows the events in its slots and in what it has not published. Of these a set
+ * takes away those that it had observed, or that other sets had which it does not even know of.
+ * So at any time
+ *
+ *		value = W + sum of the events known, but for those that are observed
+ *
+ * as long as each database is there once. Where one was restored, what only that one
+ * knew may be lost ("lost"): it was not replicated. If it is in the backup, it may be
+ * counted, and then in the place of as much that the others know of that slot, but not on
+ * top of it. So in the end values lie between the sum with and without these events, which is
+ * exact in most runs: a database rarely has such events.
+ */
+#include "regionsim.h"
+
+static Amounts sum(const Sim *sim, const Events *events, int key);
+static void check_key(Sim *sim, const Database *db, int key);
+static void check_end_of_key(Sim *sim, const Database *db, int key);
+static bool knows_the_same(const Sim *sim, const Database *a, const Database *b, int key);
+
+bool
+has(const Events *events, int event)
+{
+	return events->bits[event / 64] >> (event % 64) & 1;
+}
+
+void
+put(Events *events, int event)
+{
+	events->bits[event / 64] |= UINT64_C(1) << (event % 64);
+}
+
+void
+unite(Events *events, const Events *more)
+{
+	for (int i = 0; i < EVENT_WORDS; i++)
+		events->bits[i] |= more->bits[i];
+}
+
+bool
+within(const Events *events, const Events *all)
+{
+	for (int i = 0; i < EVENT_WORDS; i++)
+	{
+		if ((events->bits[i] & ~all->bits[i]) != 0)
+			return false;
+	}
+	return true;
+}
+
+static Events
+without(Events events, const Events *less)
+{
+	for (int i = 0; i < EVENT_WORDS; i++)
+		events.bits[i] &= ~less->bits[i];
+	return events;
+}
+
+void
+fail(Sim *sim, const char *what)
+{
+	if (sim->wrong == NULL)
+		sim->wrong = what;
+}
+
+static Amounts
+sum(const Sim *sim, const Events *events, int key)
+{
+	Amounts amounts = {0, 0};
+
+	for (int i = 0; i < sim->nevents; i++)
+	{
+		if (sim->events[i].key != key || !has(events, i))
+			continue;
+		if (sim->events[i].amount > 0)
+			amounts.inc += sim->events[i].amount;
+		else
+			amounts.dec -= sim->events[i].amount;
+	}
+	return amounts;
+}
+
+Events
+known_at(const Database *db, int key)
+{
+	Events known = db->sealed[key].all;
+
+	for (int epoch = 0; epoch < MAX_EPOCHS; epoch++)
+		unite(&known, &db->slots[key][epoch].all);
+	for (int i = 0; i < db->nrows; i++)
+	{
+		if (db->rows[i].key == key)
+			unite(&known, &db->rows[i].slot.all);
+	}
+	return known;
+}
+
+static Events
+observed_at(const Database *db, int key)
+{
+	Events observed = {{0}};
+
+	for (int region = 0; region < MAX_REGIONS; region++)
+	{
+		for (int epoch = 0; epoch < MAX_EPOCHS; epoch++)
+			unite(&observed, &db->sets[key][region].upto[epoch].all);
+	}
+	return observed;
+}
+
+/* The value of the last set. */
+static int64_t
+set_to(const Database *db, int key, bool *there)
+{
+	const SetRow *last = NULL;
+
+	for (int region = 0; region < MAX_REGIONS; region++)
+	{
+		const SetRow *row = &db->sets[key][region];
+
+		if (row->there && (last == NULL || row->hlc >= last->hlc))
+			last = row;
+	}
+	*there = last != NULL;
+	return last == NULL ? 0 : last->value;
+}
+
+/* What is certain to outlive a database. */
+Events
+firm_elsewhere(const Sim *sim, int but)
+{
+	Events firm = {{0}};
+
+	for (int i = 0; i < sim->databases; i++)
+	{
+		const Database *db = &sim->at[i];
+
+		if (!db->alive || i == but)
+			continue;
+		for (int key = 0; key < KEYS; key++)
+		{
+			unite(&firm, &db->sealed[key].all);
+			for (int epoch = 0; epoch < MAX_EPOCHS; epoch++)
+				unite(&firm, &db->slots[key][epoch].firm);
+		}
+		for (int row = 0; row < db->nrows; row++)
+			unite(&firm, &db->rows[row].slot.all);
+	}
+	return firm;
+}
+
+/* What must be true at any time. */
+void
+check_database(Sim *sim, const Database *db)
+{
+	for (int key = 0; key < KEYS && db->alive; key++)
+		check_key(sim, db, key);
+}
+
+static void
+check_key(Sim *sim, const Database *db, int key)
+{
+	Amounts totals = db->totals[key];
+	Amounts sealed = db->sealed[key].amounts;
+	Events known = known_at(db, key);
+	Events observed = observed_at(db, key);
+	bool there;
+	int64_t value = totals.inc - totals.dec;
+	int64_t expected = set_to(db, key, &there);
+	Events counted = without(known, &observed);
+	Amounts truth = sum(sim, &counted, key);
+
+	if (value != formula(sim, db, key) + sealed.inc - sealed.dec)
+		fail(sim, "a value is not what the rows of regions and sets say");
+	for (int i = 0; i < db->nrows; i++)
+	{
+		if (db->rows[i].key == key)
+			value += db->rows[i].slot.amounts.inc - db->rows[i].slot.amounts.dec;
+	}
+	if (!sim->forked && value != expected + truth.inc - truth.dec)
+		fail(sim, "a value is not what was counted");
+}
+
+/* What must be true when all is quiet. */
+void
+check_end(Sim *sim)
+{
+	const Database *first = NULL;
+
+	for (int i = 0; i < sim->databases && sim->wrong == NULL; i++)
+	{
+		const Database *db = &sim->at[i];
+
+		if (!db->alive)
+			continue;
+		if (first == NULL)
+			first = db;
+		check_database(sim, db);
+		if (db->renew || db->starting || db->nrows > 0)
+			fail(sim, "a database does not come to rest");
+		for (int key = 0; key < KEYS; key++)
+		{
+			check_end_of_key(sim, db, key);
+			if (!knows_the_same(sim, first, db, key))
+				fail(sim, "databases differ");
+		}
+	}
+}
+
+static void
+check_end_of_key(Sim *sim, const Database *db, int key)
+{
+	Events known = known_at(db, key);
+	Events observed = observed_at(db, key);
+	Events must = without(known, &sim->lost);
+	Events counted = without(must, &observed);
+	Amounts totals = {0, 0};
+	Amounts least = sum(sim, &must, key);
+	Amounts most = sum(sim, &known, key);
+	Amounts truth = sum(sim, &counted, key);
+	Amounts loose = {most.inc - least.inc, most.dec - least.dec};
+	bool there;
+	int64_t more = db->totals[key].inc - db->totals[key].dec - (set_to(db, key, &there) + truth.inc - truth.dec);
+
+	for (int i = 0; i < sim->nevents; i++)
+	{
+		if (sim->events[i].key == key && !has(&known, i) && !has(&sim->lost, i))
+			fail(sim, "what was counted is not known");
+	}
+	for (int epoch = 0; epoch < sim->epochs; epoch++)
+	{
+		totals.inc += db->slots[key][epoch].amounts.inc;
+		totals.dec += db->slots[key][epoch].amounts.dec;
+	}
+	if (!amounts_covered(least, totals))
+		fail(sim, "less was counted than is known");
+	if (!amounts_covered(totals, most))
+		fail(sim, "more was counted than is known");
+	if (more > loose.inc + (there ? loose.dec : 0) || -more > loose.dec + (there ? loose.inc : 0))
+		fail(sim, "a value is not what was counted, in the end");
+}
+
+static bool
+knows_the_same(const Sim *sim, const Database *a, const Database *b, int key)
+{
+	bool same = a->totals[key].inc - a->totals[key].dec == b->totals[key].inc - b->totals[key].dec;
+
+	for (int epoch = 0; epoch < sim->epochs; epoch++)
+	{
+		Amounts of_a = a->slots[key][epoch].amounts;
+		Amounts of_b = b->slots[key][epoch].amounts;
+
+		same = same && of_a.inc == of_b.inc && of_a.dec == of_b.dec;
+	}
+	for (int region = 0; region < sim->regions; region++)
+	{
+		const SetRow *of_a = &a->sets[key][region];
+		const SetRow *of_b = &b->sets[key][region];
+
+		same = same && of_a->there == of_b->there && of_a->hlc == of_b->hlc && of_a->value == of_b->value;
+	}
+	return same;
+}
