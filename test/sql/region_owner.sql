@@ -11,12 +11,12 @@ CREATE ROLE region_owner;
 CREATE SCHEMA region_mine AUTHORIZATION region_owner;
 SET ROLE region_owner;
 SET search_path = region_mine, public;
-CREATE TABLE ran (who name, what text);
+CREATE SEQUENCE ran; -- which a transaction that fails leaves as it is
 GRANT ALL ON SCHEMA region_mine TO PUBLIC;
 -- What he would like to be run as somebody else
-CREATE FUNCTION note() RETURNS void LANGUAGE sql AS $$INSERT INTO region_mine.ran VALUES (current_user, 'spy')$$;
+CREATE FUNCTION note() RETURNS void LANGUAGE plpgsql AS $$BEGIN IF current_user <> 'region_owner' THEN PERFORM nextval('region_mine.ran'); END IF; END$$;
 CREATE FUNCTION spy(anyelement) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$BEGIN PERFORM region_mine.note(); RETURN true; END$$;
-CREATE FUNCTION spy_trigger() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN INSERT INTO region_mine.ran VALUES (current_user, TG_OP); RETURN NEW; END$$;
+CREATE FUNCTION spy_trigger() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN PERFORM region_mine.note(); RETURN NEW; END$$;
 SELECT dc_create('plays'), dc_stock_create('seats');
 SELECT dc_replicate('plays'), dc_replicate('seats');
 SELECT dc_incr('plays', 'a', 5), dc_restock('seats', 'a', 5);
@@ -28,7 +28,7 @@ CREATE FUNCTION come(OUT inserted text, OUT updated text, OUT compacted text, OU
 DECLARE
 	n int := (SELECT count(*) FROM plays_region);
 BEGIN
-	DELETE FROM region_mine.ran;
+	PERFORM setval('region_mine.ran', 1, false);
 	PERFORM set_config('session_replication_role', 'replica', false);
 	BEGIN
 		INSERT INTO plays_region (key, region, epoch, inc, dec, updated_at) VALUES ('b', 'us', n, 3, 1, now());
@@ -50,7 +50,7 @@ BEGIN
 	EXCEPTION WHEN wrong_object_type OR object_not_in_prerequisite_state THEN
 		GET STACKED DIAGNOSTICS compacted = PG_EXCEPTION_DETAIL;
 	END;
-	SELECT count(*) INTO ran FROM region_mine.ran WHERE who <> 'region_owner';
+	SELECT CASE WHEN r.is_called THEN r.last_value ELSE 0 END INTO ran FROM region_mine.ran AS r;
 END$$;
 SET session_replication_role = replica;
 INSERT INTO plays_region VALUES ('c', 'asia', 1, 1, 0, now());
@@ -85,7 +85,7 @@ SELECT * FROM attack('CREATE TRIGGER z BEFORE INSERT OR UPDATE ON plays_region F
 SELECT * FROM attack('CREATE TRIGGER z BEFORE INSERT OR UPDATE ON plays_region FOR EACH ROW EXECUTE FUNCTION spy_trigger(); ALTER TABLE plays_region ENABLE REPLICA TRIGGER z', 'DROP TRIGGER z ON plays_region');
 SELECT * FROM attack('CREATE TRIGGER z AFTER INSERT OR UPDATE ON plays_region FOR EACH ROW EXECUTE FUNCTION spy_trigger(); ALTER TABLE plays_region ENABLE REPLICA TRIGGER z', 'DROP TRIGGER z ON plays_region');
 SELECT * FROM attack('CREATE TRIGGER z AFTER INSERT OR UPDATE ON plays_region EXECUTE FUNCTION spy_trigger(); ALTER TABLE plays_region ENABLE ALWAYS TRIGGER z', 'DROP TRIGGER z ON plays_region');
-SELECT * FROM attack('CREATE TRIGGER z BEFORE INSERT OR UPDATE OR TRUNCATE ON plays_region EXECUTE FUNCTION spy_trigger(); ALTER TABLE plays_region ENABLE ALWAYS TRIGGER z', 'DROP TRIGGER z ON plays_region');
+SELECT * FROM attack('CREATE TRIGGER z BEFORE INSERT OR UPDATE OR TRUNCATE ON plays_region EXECUTE FUNCTION spy_trigger()', 'DROP TRIGGER z ON plays_region');
 -- not sent by this database any more, so that a column's type can change
 ALTER PUBLICATION dcounter_own DROP TABLE plays_region;
 ALTER PUBLICATION dcounter_all DROP TABLE plays_region;
@@ -101,6 +101,7 @@ SELECT * FROM attack('ALTER TABLE plays_region ENABLE ALWAYS TRIGGER dcounter_me
 SELECT * FROM attack('ALTER TRIGGER dcounter_merge ON plays_region RENAME TO other', 'ALTER TRIGGER other ON plays_region RENAME TO dcounter_merge');
 REVOKE EXECUTE ON FUNCTION dcounter.merge_region() FROM region_owner;
 -- Tables of a stock: triggers that are told of TRUNCATE as well
+SELECT setval('ran', 1, false);
 SET session_replication_role = replica;
 INSERT INTO seats_grant SELECT 'a', 'us', 1, 'eu', rights_epoch, 7 FROM dcounter.counter WHERE counter = 'seats'::regclass;
 SET ROLE region_owner;
@@ -112,7 +113,7 @@ INSERT INTO seats_grant SELECT 'b', 'us', 1, 'eu', rights_epoch, 7 FROM dcounter
 UPDATE seats_grant SET units = 9;
 RESET session_replication_role;
 SELECT dc_want('seats', 'a', 3);
-SELECT count(*) FROM ran WHERE who <> 'region_owner';
+SELECT is_called FROM ran;
 DROP TRIGGER z ON seats_grant;
 SELECT dc_want('seats', 'a', 3);
 DROP TRIGGER z ON seats_want;
