@@ -100,7 +100,7 @@ sub clients
 			user => 'alice',
 			strict => 1,
 			next => sub {
-				return weighted([ 8, some_calls(@alices) ], [ 1, pick("CALL dc_maintain();\n", "SELECT dc_compact();\n", "SELECT dc_flush();\n", "SELECT * FROM dc_stat_counters;\n") ]) . sprintf("SELECT pg_sleep(%.3f);\n", rand(0.02));
+				return weighted([ 8, some_calls(@alices) ], [ 1, pick("CALL dc_maintain();\n", "SELECT dc_compact();\n", "SELECT dc_flush();\n", "SELECT * FROM dc_stat_counters;\n") ]) . sprintf("SELECT pg_sleep(%.3f);\n", rand(0.05));
 			} },
 		admin => { user => 'postgres', next => \&admin },
 		# another region, whose rows come to his tables; and who makes the link know of new ones
