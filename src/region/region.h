@@ -20,6 +20,7 @@
 #define DC_REGION_H
 
 #include "access/genam.h"
+#include "commands/trigger.h"
 #include "compact/compactbatch.h"
 #include "rows/insert.h"
 #include "table/catalog.h"
@@ -98,12 +99,19 @@ extern bool region_row_lock(DcRegionRel *rel, DcRegionRow *row);
 extern bool region_row_replace(DcRegionRel *rel, const DcRegionRow *row, bool locked);
 extern void region_row_wait(DcRegionRel *rel, const DcRegionRow *wanted);
 
+/* regionmerge.c */
+extern Datum region_row_as_it_came(const TriggerData *data);
+
 /* regionpublish.c */
 extern bool region_ready(DcCounter *counter);
 extern void region_publish(DcCounter *counter, DcBatch *batch);
 
 /* regionddl.c */
 extern void region_ddl_init(void);
+
+/* trust.c */
+extern void owners_check(bool trusted);
+extern void owner_warn(const DcCounter *counter);
 
 /* rightsrenew.c */
 extern void rights_renew(const char *region, bool lossless);
