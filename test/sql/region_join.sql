@@ -81,6 +81,7 @@ ALTER TABLE mine OWNER TO region_user;
 SELECT plain(dc_region_join('us', 'host=us'));
 SELECT dc_drop('mine');
 -- A copy
+SET dcounter.region_handshake = '100ms';
 UPDATE dcounter.self SET state = 'renew';
 SELECT dc_region_join('us', 'host=us');
 DELETE FROM dcounter.self;
