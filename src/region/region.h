@@ -121,6 +121,7 @@ extern void region_ddl_init(void);
 /* trust.c */
 extern void owners_check(bool trusted);
 extern void owner_warn(const DcCounter *counter);
+extern void owner_warn_fed(const DcCounterRow *row);
 
 /* rightsrenew.c */
 extern void rights_renew(const char *region, bool lossless, bool worker);
