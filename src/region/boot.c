@@ -122,6 +122,8 @@ job_step(void *arg)
 	if (RecoveryInProgress() || (!worker && !compat_owns_database(MyDatabaseId, GetUserId())) || !self_read(&self))
 		return;
 	*more = next_step(&self, worker);
+	if (self_is_begun(&self) && !self_needs_renew(&self))
+		seal_is_over();
 	if (*more || self.starting)
 		due = moment_in(SOON_MS);
 	else if (!self_is_begun(&self) || self_needs_renew(&self))
@@ -140,7 +142,7 @@ next_step(DcSelfRow *self, bool worker)
 
 	if (self_needs_renew(self))
 	{
-		if (restore_is_under_way())
+		if (self->state == SELF_RENEW && restore_is_under_way())
 			return false;
 		region_renew(self, false, worker);
 		return true;
@@ -182,7 +184,7 @@ begin(DcSelfRow *self, bool worker)
 		return true; /* somebody else has */
 	others = has_others(self);
 	if (others && !self->starting)
-		seal_all(counters, self);
+		seal_all(counters, self, worker);
 	if (!others && self->starting && fold_all(counters, self))
 		region_published();
 	self->boot = self_new_boot();

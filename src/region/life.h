@@ -151,7 +151,8 @@ extern DcMoment region_job_due(void);
 extern bool restore_is_under_way(void);
 extern bool worker_may(Oid counter);
 extern List *replicated_lock(bool worker);
-extern void seal_all(List *counters, const DcSelfRow *self);
+extern void seal_all(List *counters, const DcSelfRow *self, bool worker);
+extern void seal_is_over(void);
 extern bool fold_all(List *counters, const DcSelfRow *self);
 
 /* renew.c */

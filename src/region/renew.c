@@ -92,7 +92,7 @@ region_renew(DcSelfRow *self, bool lossless, bool worker)
 	if (!self_is_begun(self) || self->boot == (Datum) 0)
 		self->boot = self_new_boot();
 	if (!self->starting)
-		seal_all(counters, self);
+		seal_all(counters, self, worker);
 	folded = fold_all(counters, self);
 	rights_renew(self->region, lossless, worker);
 	old = *self;
