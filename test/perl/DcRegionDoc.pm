@@ -107,6 +107,7 @@ sub step
 {
 	my ($step) = @_;
 
+	note(sprintf '%.1f s', time - $^T);
 	if ($step->{mark} eq 'test')
 	{
 		note("line $step->{line}: $step->{text}");
