@@ -183,6 +183,8 @@ sub run_shell
 	local $ENV{PGPORT} = $node->port;
 	local $ENV{PGDATABASE} = 'shop';
 	local $ENV{SERVER_LOG} = $node->logfile;
+	local $ENV{OLD_BIN} = $node->config_data('--bindir');
+	local $ENV{NEW_BIN} = $ENV{OLD_BIN};
 	my $file = file_of("line $block->{line}.sh", q{
 set -e
 pg_ctl() {
