@@ -105,6 +105,10 @@ extern void region_publish(DcCounter *counter, DcBatch *batch);
 /* regionddl.c */
 extern void region_ddl_init(void);
 
+/* trust.c */
+extern void owners_check(bool trusted);
+extern void owner_warn(const DcCounter *counter);
+
 /* rightsrenew.c */
 extern void rights_renew(const char *region, bool lossless);
 

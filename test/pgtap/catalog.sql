@@ -468,8 +468,8 @@ INSERT INTO expected VALUES
 	('public.dc_get_regions(counter regclass, key anycompatible, OUT region text, OUT inc bigint, OUT "dec" bigint, OUT value bigint, OUT updated_at timestamp with time zone, OUT complete_to timestamp with time zone)', 'SETOF record', 'stable', 'restricted', false, 100, 3),
 	('public.dc_region_check(counter regclass, OUT region text, OUT epoch bigint, OUT keys bigint, OUT inc numeric, OUT "dec" numeric, OUT digest bigint)', 'SETOF record', 'stable', 'restricted', false, 10000, 5),
 	('public.dc_region_repair(counter regclass)', 'bigint', 'volatile', 'unsafe', false, 10000, 0),
-	('public.dc_region_join(peer text, conninfo text, topology text DEFAULT ''mesh''::text)', 'SETOF text', 'stable', 'restricted', false, 1000, 3),
-	('public.dc_region_refresh(peer text, conninfo text DEFAULT NULL::text)', 'SETOF text', 'stable', 'restricted', false, 1000, 4),
+	('public.dc_region_join(peer text, conninfo text, topology text DEFAULT ''mesh''::text, trust_owners boolean DEFAULT false)', 'SETOF text', 'stable', 'restricted', false, 1000, 3),
+	('public.dc_region_refresh(peer text, conninfo text DEFAULT NULL::text, trust_owners boolean DEFAULT false)', 'SETOF text', 'stable', 'restricted', false, 1000, 4),
 	('public.dc_region_wait_copied(IN subscription text DEFAULT NULL::text)', NULL, 'volatile', 'unsafe', false, 1, 0),
 	('dcounter.on_source_state_change()', 'trigger', 'volatile', 'unsafe', false, 10, 0);
 SELECT set_eq(
