@@ -20,6 +20,8 @@ extern int dc_events_interval;	  /* ms from one look for changed keys to the nex
 extern int dc_hold_retention;	  /* s */
 extern int dc_rights_interval;	  /* ms from one look at what regions ask for to the next */
 extern int dc_rights_low;		  /* units below which a region asks for more; 0: never */
+extern int dc_region_beat_interval; /* ms from one beat of a region to the next, if nothing is published */
+extern int dc_region_handshake;		/* ms after a start for the others to confirm it */
 extern int dc_op_interval;		  /* ms from one look at the age of ops to the next */
 extern int dc_outbox_interval;	  /* ms */
 extern int dc_outbox_rotate_age;  /* s */

@@ -254,7 +254,7 @@ is_for_us(DcCounter *counter, const DcGrant *grant)
 	Datum values[4];
 	bool carried;
 
-	region_identity_needed(&identity);
+	region_identity_received(&identity);
 	if (strcmp(to, identity.region) != 0 || strcmp(from, identity.region) == 0)
 		return false;
 	if (DatumGetInt64(grant->columns[GRANT_TO_EPOCH]) == counter->row.rights_epoch)

@@ -12,6 +12,8 @@
  *	  would be a unique violation for one of them. A row that is there is looked at before it is
  *	  locked, since the worker should wait for nobody if it has nothing to write.
  *	- An update: the caller has the row locked, and writes what this returns.
+ *	- A row of this database's own epoch that says more than it has itself is not merged
+ *	  (slot_is_foreign).
  *	- What was added goes to a shard row of this transaction's own with a negative number
  *	  (apply_remote()), in the same transaction. That waits for nobody.
  *
@@ -144,6 +146,8 @@ merge_insert(DcCounter *counter, Relation regions, HeapTuple tuple)
 	bool done = false;
 
 	row_of(counter, regions, tuple, &wanted);
+	if (wanted.epoch <= 0)
+		return PointerGetDatum(NULL); /* sealed, and not published */
 	wanted.inc = Max(wanted.inc, 0); /* what no region of ours would send */
 	wanted.dec = Max(wanted.dec, 0);
 	regionrel_open(&rel, counter, NoLock);
@@ -152,6 +156,8 @@ merge_insert(DcCounter *counter, Relation regions, HeapTuple tuple)
 		CHECK_FOR_INTERRUPTS();
 		if (region_row_find(&rel, &wanted, &row))
 			done = raise_found(&rel, &row, &wanted, &inc, &dec);
+		else if (slot_is_foreign(wanted.region, wanted.epoch, wanted.inc, wanted.dec, -1, -1))
+			done = true;
 		else if (region_row_insert(&rel, &wanted))
 		{
 			done = true;
@@ -175,6 +181,8 @@ static bool
 raise_found(DcRegionRel *rel, DcRegionRow *row, const DcRegionRow *wanted, int64 *inc, int64 *dec)
 {
 	if (wanted->inc <= row->inc && wanted->dec <= row->dec)
+		return true;
+	if (slot_is_foreign(wanted->region, wanted->epoch, wanted->inc, wanted->dec, row->inc, row->dec))
 		return true;
 	if (!region_row_lock(rel, row))
 		return false;
@@ -215,6 +223,8 @@ merge_update(DcCounter *counter, TriggerData *data)
 	inc = Max(new.inc - old.inc, 0);
 	dec = Max(new.dec - old.dec, 0);
 	if (inc == 0 && dec == 0)
+		return PointerGetDatum(NULL);
+	if (slot_is_foreign(new.region, new.epoch, new.inc, new.dec, old.inc, old.dec))
 		return PointerGetDatum(NULL);
 	if (new.inc < old.inc || new.dec < old.dec || new.at < old.at)
 	{
