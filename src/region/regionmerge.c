@@ -36,7 +36,7 @@
 #include "counter/apply.h"
 #include "fmgr.h"
 #include "miscadmin.h"
-#include "region/region.h"
+#include "region/sets.h"
 #include "storage/lmgr.h"
 #include "table/access.h"
 #include "utils/builtins.h"
@@ -48,6 +48,7 @@ PG_FUNCTION_INFO_V1(merge_region);
 static DcCounter *counter_of(Relation regions);
 static void row_of(DcCounter *counter, Relation rel, HeapTuple tuple, DcRegionRow *row);
 static Datum merge_insert(DcCounter *counter, Relation regions, HeapTuple tuple);
+static bool is_of_the_past(DcRegionRel *rel, const DcRegionRow *wanted);
 static bool raise_found(DcRegionRel *rel, DcRegionRow *row, const DcRegionRow *wanted,
 						int64 *inc, int64 *dec);
 static Datum merge_update(DcCounter *counter, TriggerData *data);
@@ -139,11 +140,9 @@ static Datum
 merge_insert(DcCounter *counter, Relation regions, HeapTuple tuple)
 {
 	DcRegionRow wanted;
-	DcRegionRow row;
 	DcRegionRel rel;
 	int64 inc = 0;
 	int64 dec = 0;
-	bool done = false;
 
 	row_of(counter, regions, tuple, &wanted);
 	if (wanted.epoch <= 0)
@@ -151,26 +150,57 @@ merge_insert(DcCounter *counter, Relation regions, HeapTuple tuple)
 	wanted.inc = Max(wanted.inc, 0); /* what no region of ours would send */
 	wanted.dec = Max(wanted.dec, 0);
 	regionrel_open(&rel, counter, NoLock);
-	while (!done)
-	{
-		CHECK_FOR_INTERRUPTS();
-		if (region_row_find(&rel, &wanted, &row))
-			done = raise_found(&rel, &row, &wanted, &inc, &dec);
-		else if (slot_is_foreign(wanted.region, wanted.epoch, wanted.inc, wanted.dec, -1, -1))
-			done = true;
-		else if (region_row_insert(&rel, &wanted))
-		{
-			done = true;
-			inc = wanted.inc;
-			dec = wanted.dec;
-			CommandCounterIncrement();
-		}
-		else
-			region_row_wait(&rel, &wanted);
-	}
+	if (!is_of_the_past(&rel, &wanted))
+		region_row_raise(&rel, &wanted, &inc, &dec);
 	regionrel_close(&rel);
 	add_remote(counter, wanted.key, inc, dec);
 	return PointerGetDatum(NULL);
+}
+
+/*
+ * is_of_the_past tells whether a row of this database's own is one that it has removed with a deleted key
+ * (regionvacuum.c), and that comes from a region that has not. The deletion brings it, which comes as
+ * well, and closes it (setmerge.c). By itself it might be counted on in.
+ */
+static bool
+is_of_the_past(DcRegionRel *rel, const DcRegionRow *wanted)
+{
+	DcIdentity identity;
+	DcRegionRow row;
+
+	return rel->counter->row.rights_epoch > 0 && region_identity(&identity) &&
+		slot_was_vacuumed(rel->counter, &identity, wanted) && !region_row_find(rel, wanted, &row);
+}
+
+/*
+ * region_row_raise makes a row have at least the amounts of another one, and tells how much they have grown. Waits
+ * for transactions that write it, if there is anything to write.
+ */
+void
+region_row_raise(DcRegionRel *rel, DcRegionRow *wanted, int64 *inc, int64 *dec)
+{
+	bool done = false;
+
+	*inc = *dec = 0;
+	while (!done)
+	{
+		DcRegionRow row;
+
+		CHECK_FOR_INTERRUPTS();
+		if (region_row_find(rel, wanted, &row))
+			done = raise_found(rel, &row, wanted, inc, dec);
+		else if (slot_is_foreign(wanted->region, wanted->epoch, wanted->inc, wanted->dec, -1, -1))
+			done = true;
+		else if (region_row_insert(rel, wanted))
+		{
+			done = true;
+			*inc = wanted->inc;
+			*dec = wanted->dec;
+			CommandCounterIncrement();
+		}
+		else
+			region_row_wait(rel, wanted);
+	}
 }
 
 /*
