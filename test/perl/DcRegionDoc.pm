@@ -36,6 +36,8 @@ COMMIT;
 };
 
 my (%nodes, %serves, @jobs, @counting, $retry, $compared, $conf, @steps);
+my $truth = ''; # what users have counted
+my $folder;     # of backups
 
 # region_doc(SECTIONS): runs these
 sub region_doc
@@ -172,12 +174,11 @@ sub run_shell
 	my ($block) = @_;
 	my $node = empty_node($block->{where});
 	my $script = $block->{text};
-	my ($out, $dir) = ('', PostgreSQL::Test::Utils::tempdir());
 
+	$folder //= PostgreSQL::Test::Utils::tempdir();
 	$script =~ s/-h (\w+)\.example\.com/'-h ' . server($1)->host . ' -p ' . server($1)->port/ge;
 	$script =~ s{/archive/(\w+)}{node($1)->archive_dir}ge;
-	$script =~ s{/backup\b}{$dir/backup}g;
-	mkdir "$dir/backup";
+	$script =~ s{/backup\b}{$folder}g;
 	local $ENV{PGDATA} = $node->data_dir;
 	local $ENV{PGHOST} = $node->host;
 	local $ENV{PGPORT} = $node->port;
@@ -245,6 +246,7 @@ sub do_test
 	{
 		$_->{run}->signal('INT') foreach @jobs;
 		finish_job($_) foreach @jobs;
+		$truth = truth();
 	}
 	# what a server keeps for those that are away is too much for it
 	elsif ($what =~ /^lose the slots of (\w+)$/)
@@ -294,11 +296,11 @@ sub equal
 			sleep(0.2);
 			@values = map { answer($_, 'shop', $values) } @of;
 			@checks = map { answer($_, 'shop', "SELECT * FROM dc_region_check('$counter')") } @of;
-		} until (!grep({ $_ ne $values[0] } @values) && !grep({ $_ ne $checks[0] } @checks) && truth() eq loaded($values[0], $counter)) || time > $end;
+		} until (!grep({ $_ ne $values[0] } @values) && !grep({ $_ ne $checks[0] } @checks) && loaded($values[0], $counter) eq $truth) || time > $end;
 		is($values[$_], $values[0], "$counter: " . $of[$_]->name . ' has what ' . $of[0]->name . ' has') foreach 1 .. $#of;
 		is($checks[$_], $checks[0], "$counter: and of each region") foreach 1 .. $#of;
 		like($checks[0], qr/^\|\|0\|0\|0\|$/m, "$counter: values are what regions have counted");
-		is(loaded($values[0], $counter), truth(), "$counter: that is what users have counted");
+		is(loaded($values[0], $counter), $truth, "$counter: that is what users have counted");
 	}
 	return;
 }
@@ -326,7 +328,7 @@ sub loaded
 {
 	my ($values, $counter) = @_;
 
-	return truth() if $counter ne 'likes';
+	return $truth if $counter ne 'likes';
 	return join("\n", grep { /^load / } split /\n/, $values);
 }
 
