@@ -37,9 +37,9 @@
 const char *const beat_columns = "region, epoch, boot, seq, first, published, beat_at, seen, retired_at";
 
 /* What this transaction is to do when it commits. */
-static bool raises = false; /* the own beat, */
-static bool has_published;	/* as something comes with it; */
-static bool tells;			/* and to tell what it knows, */
+static bool raises = false;	 /* the own beat, */
+static bool has_published;	 /* as something comes with it; */
+static bool tells;			 /* and to tell what it knows, */
 static TimestampTz tells_at; /* that before this time all was published */
 
 /* A transaction of this process has published since it last told. */

@@ -37,6 +37,7 @@
 
 PG_FUNCTION_INFO_V1(merge_beat);
 
+static bool is_own(const DcBeat *come);
 static HeapTuple merge_insert(Relation rel, HeapTuple tuple, DcBeat *come);
 static HeapTuple merge_update(Relation rel, HeapTuple tuple, const DcBeat *have, const DcBeat *come);
 static bool look_at_beat(const DcBeat *have, const DcBeat *come);
@@ -82,6 +83,18 @@ merge_beat(PG_FUNCTION_ARGS)
 	return PointerGetDatum(merge_update(rel, tuple, &have, &come));
 }
 
+/*
+ * is_own tells whether a beat is of the own epoch, whose row is written here alone, and may be locked for a
+ * renewal.
+ */
+static bool
+is_own(const DcBeat *come)
+{
+	DcSelfRow self;
+
+	return self_read(&self) && strcmp(come->region, self.region) == 0 && come->epoch == self.epoch;
+}
+
 static HeapTuple
 merge_insert(Relation rel, HeapTuple tuple, DcBeat *come)
 {
@@ -91,6 +104,11 @@ merge_insert(Relation rel, HeapTuple tuple, DcBeat *come)
 	DcBeat have;
 	DcBeat result;
 
+	if (is_own(come))
+	{
+		(void) look_at_beat(NULL, come);
+		return NULL;
+	}
 	(void) advisory_lock(REGION_LOCK_CLASS, hash, HEARD_LOCK, ExclusiveLock, true);
 	if (!beat_lock(come->region, come->epoch, &have, &tid))
 	{

@@ -43,8 +43,8 @@
 #define SELDOM_MS 60000
 
 /* What the job of this process knows. */
-static DcMoment due = {0};	   /* when to look again */
-static DcMoment told = {0};	   /* the last beat with all that is known */
+static DcMoment due = {0};			 /* when to look again */
+static DcMoment told = {0};			 /* the last beat with all that is known */
 static Oid beats_relid = InvalidOid; /* by this number beats of others are published (base/activity.c) */
 static uint32 beats_seen = 0;
 

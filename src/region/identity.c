@@ -17,6 +17,7 @@
 #include "postgres.h"
 
 #include "access/xlog.h"
+#include "base/activity.h"
 #include "base/args.h"
 #include "base/compat.h"
 #include "base/guc.h"
@@ -290,6 +291,7 @@ dc_region_init(PG_FUNCTION_ARGS)
 	row.state = SELF_ACTIVE;
 	row.boot = self_new_boot();
 	self_insert(&row);
+	activity_note(beats_relation());
 	region_forget_self();
 	publications_create();
 	publications_add(beats_relation(), beat_columns, "region", row.region);
@@ -339,5 +341,6 @@ on_self_change(PG_FUNCTION_ARGS)
 	if (!cat_deform(&selves, RelationGetDescr(data->tg_relation), data->tg_trigtuple, &row))
 		PG_RETURN_POINTER(data->tg_trigtuple);
 	row.state = SELF_RENEW;
+	activity_note(beats_relation());
 	PG_RETURN_POINTER(cat_form(&selves, RelationGetDescr(data->tg_relation), &row, &io));
 }

@@ -147,7 +147,7 @@ merge_insert(DcCounter *counter, Relation regions, HeapTuple tuple)
 	row_of(counter, regions, tuple, &wanted);
 	if (wanted.epoch <= 0)
 		return PointerGetDatum(NULL); /* sealed, and not published */
-	wanted.inc = Max(wanted.inc, 0); /* what no region of ours would send */
+	wanted.inc = Max(wanted.inc, 0);  /* what no region of ours would send */
 	wanted.dec = Max(wanted.dec, 0);
 	regionrel_open(&rel, counter, NoLock);
 	if (!is_of_the_past(&rel, &wanted))

@@ -82,6 +82,7 @@ void
 region_renew(DcSelfRow *self, bool lossless, bool worker)
 {
 	List *counters = replicated_lock(worker);
+	DcSelfMarks marks;
 	DcSelfRow old;
 	bool folded;
 	bool others;
@@ -95,11 +96,12 @@ region_renew(DcSelfRow *self, bool lossless, bool worker)
 	folded = fold_all(counters, self);
 	rights_renew(self->region, lossless, worker);
 	old = *self;
+	self_marks(self, &marks);
 	self_forget_marks(self->epoch, true);
 	self->epoch = next_epoch(self, &others);
 	self_here(self);
 	self->starting = false;
-	self->state = others ? SELF_RECOPY : SELF_ACTIVE;
+	self->state = others || marks.recopy ? SELF_RECOPY : SELF_ACTIVE;
 	self_update(self);
 	if (folded)
 		beat_raise(&old, true);

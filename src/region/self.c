@@ -6,8 +6,9 @@
  * workers, which find out that this database is not the only one of its epoch, or has missed
  * something, must not wait for them, nor lose what they have found: their transaction
  * commits, and what they have read does not come again. So they insert rows into
- * dcounter.self_mark, which are about an epoch and are void for any other. Nobody changes these; a
- * renewal removes them.
+ * dcounter.self_mark, which are about an epoch. Nobody changes these; a renewal removes them, but for those of
+ * transactions that have not committed yet. Of these it matters that something was missed, and nothing else: the
+ * epoch is another one by then.
  */
 #include "postgres.h"
 
@@ -166,7 +167,7 @@ self_new_boot(void)
 }
 
 /*
- * self_marks reads the marks of the own epoch.
+ * self_marks reads the marks.
  */
 void
 self_marks(const DcSelfRow *row, DcSelfMarks *marks)
@@ -178,15 +179,16 @@ self_marks(const DcSelfRow *row, DcSelfMarks *marks)
 	{
 		const DcSelfMark *mark = lfirst(lc);
 
-		if (mark->epoch != row->epoch)
-			continue;
-		marks->renew |= strcmp(mark->what, "renew") == 0;
-		marks->retired |= strcmp(mark->what, "retired") == 0;
-		if (strcmp(mark->what, "recopy") == 0)
+		/* what came while the epoch was taken was missed all the same */
+		if (mark->epoch <= row->epoch && strcmp(mark->what, "recopy") == 0)
 		{
 			marks->recopy = true;
 			marks->recopy_at = Max(marks->recopy_at, mark->at);
 		}
+		if (mark->epoch != row->epoch)
+			continue;
+		marks->renew |= strcmp(mark->what, "renew") == 0;
+		marks->retired |= strcmp(mark->what, "retired") == 0;
 	}
 }
 

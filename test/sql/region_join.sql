@@ -134,6 +134,7 @@ REVOKE CREATE ON SCHEMA public FROM region_user;
 SELECT dc_drop('mine'), dc_drop('seats'), dc_drop('later'), dc_drop('later_seats');
 DROP FUNCTION refused_for;
 -- A copy
+SET dcounter.region_handshake = '100ms';
 UPDATE dcounter.self SET state = 'renew';
 SELECT dc_region_join('us', 'host=us');
 DELETE FROM dcounter.self;
