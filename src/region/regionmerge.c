@@ -48,7 +48,7 @@ PG_FUNCTION_INFO_V1(merge_region);
 static DcCounter *counter_of(Relation regions);
 static void row_of(DcCounter *counter, Relation rel, HeapTuple tuple, DcRegionRow *row);
 static Datum merge_insert(DcCounter *counter, Relation regions, HeapTuple tuple);
-static bool is_of_the_past(DcRegionRel *rel, const DcRegionRow *wanted);
+static bool comes_back(DcRegionRel *rel, const DcRegionRow *wanted);
 static bool raise_found(DcRegionRel *rel, DcRegionRow *row, const DcRegionRow *wanted,
 						int64 *inc, int64 *dec);
 static Datum merge_update(DcCounter *counter, TriggerData *data);
@@ -150,26 +150,26 @@ merge_insert(DcCounter *counter, Relation regions, HeapTuple tuple)
 	wanted.inc = Max(wanted.inc, 0);  /* what no region of ours would send */
 	wanted.dec = Max(wanted.dec, 0);
 	regionrel_open(&rel, counter, NoLock);
-	if (!is_of_the_past(&rel, &wanted))
-		region_row_raise(&rel, &wanted, &inc, &dec);
+	if (comes_back(&rel, &wanted))
+		wanted.at = SLOT_IS_BACK;
+	region_row_raise(&rel, &wanted, &inc, &dec);
 	regionrel_close(&rel);
 	add_remote(counter, wanted.key, inc, dec);
 	return PointerGetDatum(NULL);
 }
 
 /*
- * is_of_the_past tells whether a row of this database's own is one that it has removed with a deleted key
- * (regionvacuum.c), and that comes from a region that has not. The deletion brings it, which comes as
- * well, and closes it (setmerge.c). By itself it might be counted on in.
+ * comes_back tells whether a row of this database's own comes from a region that has not removed it with a
+ * deleted key, as this one has (regionslot.c).
  */
 static bool
-is_of_the_past(DcRegionRel *rel, const DcRegionRow *wanted)
+comes_back(DcRegionRel *rel, const DcRegionRow *wanted)
 {
 	DcIdentity identity;
 	DcRegionRow row;
 
 	return rel->counter->row.rights_epoch > 0 && region_identity(&identity) &&
-		slot_was_vacuumed(rel->counter, &identity, wanted) && !region_row_find(rel, wanted, &row);
+		slot_comes_back(rel->counter, &identity, region_row_find(rel, wanted, &row) ? &row : NULL, wanted);
 }
 
 /*
@@ -256,12 +256,12 @@ merge_update(DcCounter *counter, TriggerData *data)
 		return PointerGetDatum(NULL);
 	if (slot_is_foreign(new.region, new.epoch, new.inc, new.dec, old.inc, old.dec))
 		return PointerGetDatum(NULL);
-	if (new.inc < old.inc || new.dec < old.dec || new.at < old.at)
+	if (new.inc < old.inc || new.dec < old.dec || new.at < old.at || old.at == SLOT_IS_BACK)
 	{
 		const AttrNumber *atts = counter->regions.atts;
 		int columns[] = {atts[REGION_INC], atts[REGION_DEC], atts[REGION_UPDATED_AT]};
 		Datum values[] = {Int64GetDatum(old.inc + inc), Int64GetDatum(old.dec + dec),
-						  TimestampTzGetDatum(Max(old.at, new.at))};
+						  TimestampTzGetDatum(old.at == SLOT_IS_BACK ? old.at : Max(old.at, new.at))};
 		bool nulls[] = {false, false, false};
 
 		tuple = heap_modify_tuple_by_cols(tuple, RelationGetDescr(regions), lengthof(columns), columns,

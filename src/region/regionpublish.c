@@ -98,7 +98,7 @@ add_own(DcPublishing *to, DcBatchKey *key)
 	DcRegionRow row;
 	bool locked = false;
 	bool found = find_own(to, key->key, &row);
-	bool again = found && to->sets != NULL;
+	bool again = found && (to->sets != NULL || row.at == SLOT_IS_BACK);
 
 	if (again)
 	{
@@ -146,10 +146,13 @@ find_own(DcPublishing *to, Datum key, DcRegionRow *row)
 static bool
 is_closed(DcSetRel *sets, const DcRegionRow *row)
 {
-	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
+	Snapshot snapshot;
 	DcSetRows rows;
 
+	if (sets == NULL)
+		return !slot_is_open(row, observed_slots(NIL));
+	snapshot = RegisterSnapshot(GetLatestSnapshot());
 	set_rows_read(sets, row->key, snapshot, &rows);
 	UnregisterSnapshot(snapshot);
-	return observed_is_closed(sets_observed(&rows), row);
+	return !slot_is_open(row, sets_observed(&rows));
 }

@@ -208,7 +208,7 @@ own_is_open(DcSetting *set)
 	snapshot = RegisterSnapshot(GetLatestSnapshot());
 	set_rows_read(&set->sets, set->key, snapshot, &rows);
 	UnregisterSnapshot(snapshot);
-	if (!observed_is_closed(sets_observed(&rows), &set->own))
+	if (slot_is_open(&set->own, sets_observed(&rows)))
 		return true;
 	set->own = (DcRegionRow){.epoch = slot_epoch_next(set->session->counter, &set->identity, &set->own)};
 	return false;

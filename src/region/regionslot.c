@@ -10,6 +10,10 @@
  * Rows of deleted keys may have been removed (regionvacuum.c). Such a key begins with an epoch that is
  * greater than all that were removed here, which dcounter.counter has. Otherwise what is
  * counted from nothing on would be taken, by those who still have the row, for what they have already.
+ *
+ * Who has not removed the rows may send them, with this database's own. Such a slot is not counted in
+ * either, whether it is known to be closed yet or not. It is known by its time, which is -infinity here. And that
+ * others know more of it than this database does not mean that there is a copy of this database.
  */
 #include "postgres.h"
 
@@ -40,11 +44,25 @@ slot_epoch_next(const DcCounter *counter, const DcIdentity *identity, const DcRe
 }
 
 /*
- * slot_was_vacuumed tells whether a row that comes, and is not here, may have been removed here.
+ * slot_comes_back tells whether a row that comes is one of this database's own that was removed here, as far as
+ * can be told, or one that came back before; have is the row that is here, or NULL. It is given SLOT_IS_BACK
+ * as its time.
  */
 bool
-slot_was_vacuumed(const DcCounter *counter, const DcIdentity *identity, const DcRegionRow *come)
+slot_comes_back(const DcCounter *counter, const DcIdentity *identity, const DcRegionRow *have, const DcRegionRow *come)
 {
-	return come->epoch >= identity->epoch && come->epoch < counter->row.rights_epoch &&
-		batch_key_equal(come->region, CStringGetTextDatum(identity->region));
+	if (come->epoch < identity->epoch || come->epoch >= counter->row.rights_epoch ||
+		!batch_key_equal(come->region, CStringGetTextDatum(identity->region)))
+		return false;
+	return have == NULL || have->at == SLOT_IS_BACK;
+}
+
+/*
+ * slot_is_open tells whether a slot of this database's own may be counted in; observed is what sets of its key have
+ * observed.
+ */
+bool
+slot_is_open(const DcRegionRow *row, Datum observed)
+{
+	return row->at != SLOT_IS_BACK && !observed_is_closed(observed, row);
 }

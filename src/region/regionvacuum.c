@@ -19,8 +19,7 @@
  *	- This database does not know any more which epochs its slots of the key had. If it began to count in one
  *	  of these again, those who still have that slot would have more in it already. So the epochs of
  *	  slots that are opened from now on, of any key, are greater than all that were removed
- *	  (regionslot.c). A slot of its own that comes back is not counted in (regionmerge.c): a row of sets comes
- *	  with it, and closes it.
+ *	  (regionslot.c). A slot of its own that comes back is not counted in.
  *
  * That a region has heard of a deletion is known by the beats of the region that has deleted the key: these say up to
  * when all that it had committed has come before them. The stamp of a deletion is the time when it was made; its transaction

@@ -17,8 +17,8 @@
  *	  has heard of the deletion is on its way to them before that knowledge.
  *
  * A slot of this database's own that has observed more than this database has counted is the work of a
- * copy of it: then nothing is merged (regionforeign.c). But if the slot is not there at all, and may have been
- * removed with a deleted key (regionvacuum.c), it comes back here.
+ * copy of it: then nothing is merged (regionforeign.c). But one that may have been removed with a deleted
+ * key comes back here (regionslot.c).
  *
  * Nothing is trusted. A row that no region would send is an error, which stops the subscription: it was written
  * by hand, elsewhere, and has to be removed there.
@@ -323,7 +323,7 @@ is_foreign(DcSetMerge *merge)
 		DcRegionRow have;
 		bool found = region_row_find(&merge->slots, &slot, &have);
 
-		if (!found && here && slot_was_vacuumed(merge->counter, &identity, &slot))
+		if (here && slot_comes_back(merge->counter, &identity, found ? &have : NULL, &slot))
 			continue;
 		if (region_row_is_foreign(found ? &have : NULL, &slot))
 			return true;
@@ -336,13 +336,18 @@ raise_slots(DcSetMerge *merge)
 {
 	AmountsIter iter = amounts_iter(crdt_bytes_of(merge->come.upto));
 	AmountsEntry entry;
+	DcIdentity identity;
+	bool here = region_identity(&identity);
 
 	while (amounts_next(&iter, &entry))
 	{
 		DcRegionRow slot = slot_of(merge, &entry);
+		DcRegionRow have;
 		int64 inc;
 		int64 dec;
 
+		if (here && slot_comes_back(merge->counter, &identity, region_row_find(&merge->slots, &slot, &have) ? &have : NULL, &slot))
+			slot.at = SLOT_IS_BACK;
 		region_row_raise(&merge->slots, &slot, &inc, &dec);
 		merge->tally.inc += inc;
 		merge->tally.dec += dec;

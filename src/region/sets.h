@@ -111,10 +111,16 @@ extern void set_row_update(DcSetRel *rel, const DcSetRow *row);
 extern void set_row_insert_again(DcSetRel *rel, const DcSetRow *row);
 extern void sets_first(DcSetRel *rel);
 
-/* regionslot.c */
+/*
+ * regionslot.c; the time of an own slot that was removed, and has come back
+ */
+#define SLOT_IS_BACK DT_NOBEGIN
+
 extern bool slot_find_own(DcRegionRel *rel, Datum key, const DcIdentity *identity, DcRegionRow *row);
 extern int64 slot_epoch_next(const DcCounter *counter, const DcIdentity *identity, const DcRegionRow *last);
-extern bool slot_was_vacuumed(const DcCounter *counter, const DcIdentity *identity, const DcRegionRow *come);
+extern bool slot_comes_back(const DcCounter *counter, const DcIdentity *identity, const DcRegionRow *have,
+							const DcRegionRow *come);
+extern bool slot_is_open(const DcRegionRow *row, Datum observed);
 
 /* regionset.c */
 extern void region_lock(DcCounter *counter);
