@@ -203,7 +203,7 @@ region_forget_self(void)
 bool
 region_epoch_is_own(const DcIdentity *identity, int64 epoch)
 {
-	return epoch >= identity->epoch && epoch - identity->epoch < (INT64CONST(1) << 20);
+	return epoch >= identity->epoch && epoch - identity->epoch < REGION_EPOCH_SLOTS;
 }
 
 /*

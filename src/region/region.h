@@ -45,6 +45,9 @@ enum
 	REGION_NUM_COLUMNS
 };
 
+/* So many epochs, from its own on, are a database's. Those of two are further apart: by time, 1024 in a microsecond. */
+#define REGION_EPOCH_SLOTS (INT64CONST(1) << 20)
+
 /* Which database of a region this is. */
 typedef struct DcIdentity
 {
@@ -111,7 +114,7 @@ extern void publications_add_filtered(Oid relid, const char *columns, const char
 extern void regionrel_open(DcRegionRel *rel, DcCounter *counter, LOCKMODE mode);
 extern void regionrel_close(DcRegionRel *rel);
 extern bool region_row_find(DcRegionRel *rel, const DcRegionRow *wanted, DcRegionRow *row);
-extern bool region_row_find_last(DcRegionRel *rel, const DcRegionRow *wanted, DcRegionRow *row);
+extern bool region_row_find_last(DcRegionRel *rel, const DcRegionRow *wanted, int64 before, DcRegionRow *row);
 extern List *region_rows_read(DcRegionRel *rel, Datum key, Snapshot snapshot);
 extern bool region_row_insert(DcRegionRel *rel, DcRegionRow *row);
 extern bool region_row_lock(DcRegionRel *rel, DcRegionRow *row);

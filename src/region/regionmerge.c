@@ -189,7 +189,8 @@ region_row_raise(DcRegionRel *rel, DcRegionRow *wanted, int64 *inc, int64 *dec)
 		CHECK_FOR_INTERRUPTS();
 		if (region_row_find(rel, wanted, &row))
 			done = raise_found(rel, &row, wanted, inc, dec);
-		else if (slot_is_foreign(wanted->region, wanted->epoch, wanted->inc, wanted->dec, -1, -1))
+		else if (wanted->at != SLOT_IS_BACK &&
+				 slot_is_foreign(wanted->region, wanted->epoch, wanted->inc, wanted->dec, -1, -1))
 			done = true;
 		else if (region_row_insert(rel, wanted))
 		{
@@ -212,7 +213,8 @@ raise_found(DcRegionRel *rel, DcRegionRow *row, const DcRegionRow *wanted, int64
 {
 	if (wanted->inc <= row->inc && wanted->dec <= row->dec)
 		return true;
-	if (slot_is_foreign(wanted->region, wanted->epoch, wanted->inc, wanted->dec, row->inc, row->dec))
+	if (row->at != SLOT_IS_BACK &&
+		slot_is_foreign(wanted->region, wanted->epoch, wanted->inc, wanted->dec, row->inc, row->dec))
 		return true;
 	if (!region_row_lock(rel, row))
 		return false;
@@ -254,7 +256,7 @@ merge_update(DcCounter *counter, TriggerData *data)
 	dec = Max(new.dec - old.dec, 0);
 	if (inc == 0 && dec == 0)
 		return PointerGetDatum(NULL);
-	if (slot_is_foreign(new.region, new.epoch, new.inc, new.dec, old.inc, old.dec))
+	if (old.at != SLOT_IS_BACK && slot_is_foreign(new.region, new.epoch, new.inc, new.dec, old.inc, old.dec))
 		return PointerGetDatum(NULL);
 	if (new.inc < old.inc || new.dec < old.dec || new.at < old.at || old.at == SLOT_IS_BACK)
 	{

@@ -111,22 +111,25 @@ region_row_find(DcRegionRel *rel, const DcRegionRow *wanted, DcRegionRow *row)
 }
 
 /*
- * region_row_find_last does so for the row of a key and region with the greatest epoch that is not less than
- * the one wanted.
+ * region_row_find_last does so for the row of a key and region with the greatest epoch from the one wanted on, and
+ * before another one.
  */
 bool
-region_row_find_last(DcRegionRel *rel, const DcRegionRow *wanted, DcRegionRow *row)
+region_row_find_last(DcRegionRel *rel, const DcRegionRow *wanted, int64 before, DcRegionRow *row)
 {
 	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
 	IndexScanDesc scan = scan_begin(rel, wanted, 2, snapshot);
-	AttrNumber epoch = rel->counter->regions.atts[REGION_EPOCH];
-	bool found = index_getnext_slot(scan, BackwardScanDirection, rel->found) &&
-		DatumGetInt64(slot_datum(rel->found, epoch, INT8OID)) >= wanted->epoch;
+	AttrNumber att = rel->counter->regions.atts[REGION_EPOCH];
+	int64 epoch = before;
+	bool found;
 
+	while (epoch >= before && index_getnext_slot(scan, BackwardScanDirection, rel->found))
+		epoch = DatumGetInt64(slot_datum(rel->found, att, INT8OID));
+	found = epoch < before && epoch >= wanted->epoch;
 	if (found)
 	{
 		*row = *wanted;
-		row->epoch = DatumGetInt64(slot_datum(rel->found, epoch, INT8OID));
+		row->epoch = epoch;
 		read_row(rel, row);
 	}
 	ExecClearTuple(rel->found);

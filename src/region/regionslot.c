@@ -2,7 +2,8 @@
  * regionslot.c
  *		Which slot of a key this database counts in.
  *
- * It is the row of the key and this region with the greatest epoch, from the epoch of this database on.
+ * It is the row of the key and this region with the greatest epoch, of those that are this database's: from its own
+ * epoch on, REGION_EPOCH_SLOTS. Another database of the region, a copy that has renewed, say, has others.
  * Mostly that has the epoch of the database. But a slot that a deletion has closed is not counted in
  * any more (sets.h): the next one has the next epoch. Epochs of databases are so far apart, by time, that
  * none gets to that of another: there are 1024 in a microsecond.
@@ -29,7 +30,7 @@ slot_find_own(DcRegionRel *rel, Datum key, const DcIdentity *identity, DcRegionR
 {
 	DcRegionRow wanted = {.key = key, .region = CStringGetTextDatum(identity->region), .epoch = identity->epoch};
 
-	return region_row_find_last(rel, &wanted, row);
+	return region_row_find_last(rel, &wanted, identity->epoch + REGION_EPOCH_SLOTS, row);
 }
 
 /*
@@ -51,7 +52,7 @@ slot_epoch_next(const DcCounter *counter, const DcIdentity *identity, const DcRe
 bool
 slot_comes_back(const DcCounter *counter, const DcIdentity *identity, const DcRegionRow *have, const DcRegionRow *come)
 {
-	if (come->epoch < identity->epoch || come->epoch >= counter->row.rights_epoch ||
+	if (!region_epoch_is_own(identity, come->epoch) || come->epoch >= counter->row.rights_epoch ||
 		!batch_key_equal(come->region, CStringGetTextDatum(identity->region)))
 		return false;
 	return have == NULL || have->at == SLOT_IS_BACK;

@@ -291,7 +291,7 @@ note_epochs(DcVacuum *vacuum, const List *slots)
 		const DcRegionRow *slot = lfirst(lc);
 
 		if (strcmp(TextDatumGetCString(slot->region), vacuum->identity.region) == 0 &&
-			slot->epoch >= vacuum->identity.epoch)
+			region_epoch_is_own(&vacuum->identity, slot->epoch))
 			vacuum->epoch = Max(vacuum->epoch, slot->epoch + 1);
 	}
 }
