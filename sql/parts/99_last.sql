@@ -42,6 +42,8 @@ REVOKE EXECUTE ON FUNCTION dcounter.merge_beat() FROM PUBLIC;
 -- Who restores a dump creates triggers with these.
 REVOKE EXECUTE ON FUNCTION dcounter.merge_region() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION dcounter.merge_region() TO pg_database_owner;
+REVOKE EXECUTE ON FUNCTION dcounter.merge_set() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION dcounter.merge_set() TO pg_database_owner;
 REVOKE EXECUTE ON FUNCTION dcounter.merge_grant() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION dcounter.merge_grant() TO pg_database_owner;
 REVOKE EXECUTE ON FUNCTION dcounter.merge_want() FROM PUBLIC;

@@ -24,6 +24,7 @@ struct DcDelta;
 struct DcDeltaKey;
 struct DcKey;
 struct DcShape;
+struct DcSqlSession;
 struct DcSums;
 struct RangeVar;
 
@@ -229,6 +230,22 @@ typedef struct DcBoundHooks
 	void (*pending)(Oid counter, const struct DcKey *key, int64 *inc, int64 *dec);
 } DcBoundHooks;
 
+/* A key of a replicated counter table that is being set, and what comes of it. */
+typedef struct DcRegionSetting
+{
+	int64 value; /* the new one */
+	bool deleted;
+	bool found;			/* the key has rows */
+	struct DcSums *own; /* of shard rows that were counted here, and are deleted */
+	bool changed;		/* false if the key is deleted already, or has never been there */
+	bool known;			/* the old value fits into a bigint, */
+	int64 old;			/* and is this */
+	int64 total_inc;	/* what the row of totals must have, */
+	int64 total_dec;
+	int64 inc; /* and how much more that is than what it has */
+	int64 dec;
+} DcRegionSetting;
+
 /* Set by region_init(). */
 typedef struct DcRegionHooks
 {
@@ -243,6 +260,18 @@ typedef struct DcRegionHooks
 	 * of this region. A key whose row others are writing is to be skipped.
 	 */
 	void (*publish)(struct DcCounter *counter, struct DcBatch *batch);
+
+	/* the totals of a batch are written: remove those that deleted keys do not need */
+	void (*written)(struct DcSqlSession *session, struct DcBatch *batch);
+
+	/* dc_set() and its relatives: lock its further tables, before those of a counter table, ... */
+	void (*lock)(struct DcCounter *counter);
+
+	/* ... get ready to set keys, before a key is locked, ... */
+	void (*set_begin)(struct DcCounter *counter);
+
+	/* ... and set one; see regionset.c */
+	void (*set)(struct DcSqlSession *session, const struct DcKey *key, DcRegionSetting *setting);
 
 	/* the name of this database among its replicas, or NULL if it is in no region */
 	const char *(*node)(void);

@@ -99,6 +99,8 @@ batch_to_totals(DcSqlSession *session, DcBatch *batch)
 	if (counter_is_replicated(session->counter))
 		region_hooks->publish(session->counter, batch);
 	batch_write_totals(session, batch);
+	if (counter_is_replicated(session->counter))
+		region_hooks->written(session, batch);
 	for (int i = 0; i < batch->nkeys; i++)
 	{
 		if (batch->keys[i].published && batch->keys[i].skip)

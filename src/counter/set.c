@@ -59,6 +59,8 @@
  * decrements so far are forgotten, as by dc_delete(). An old value that leaves bigint is
  * returned as NULL.
  *
+ * A counter that several regions count in goes another way after step 4 (setregion.c).
+ *
  * Other functions do not wait for these locks: compaction skips rows that are locked,
  * and increments use other rows, or a new one.
  */
@@ -74,6 +76,7 @@
 #include "counter/foreign.h"
 #include "counter/read.h"
 #include "counter/serial.h"
+#include "counter/set.h"
 #include "counter/sqlpath.h"
 #include "counter/units.h"
 #include "rows/locks.h"
@@ -89,20 +92,20 @@ PG_FUNCTION_INFO_V1(dc_reset);
 PG_FUNCTION_INFO_V1(dc_delete);
 
 /* key */
-static const DcStatement sql_lock_total = {
+const DcStatement sql_lock_total = {
 	.text = "SELECT t.inc, t.dec FROM @totals AS t WHERE t.key = $1"
 			" FOR NO KEY UPDATE",
 	.argtypes = {TEXTOID},
 	.columns = {DC_BIGINT("inc"), DC_BIGINT("dec")}};
 
 /* key, inc, dec, at */
-static const DcStatement sql_update_total = {
+const DcStatement sql_update_total = {
 	.text = "UPDATE @totals AS t SET inc = $2, dec = $3, updated_at = $4"
 			" WHERE t.key = $1",
 	.argtypes = {TEXTOID, INT8OID, INT8OID, TIMESTAMPTZOID}};
 
 /* key */
-static const DcStatement sql_delete_total = {
+const DcStatement sql_delete_total = {
 	.text = "DELETE FROM @totals AS t WHERE t.key = $1 RETURNING t.inc, t.dec", .argtypes = {TEXTOID}, .columns = {DC_BIGINT("inc"), DC_BIGINT("dec")}};
 
 /* key */
@@ -118,13 +121,14 @@ static const DcStatement sql_delete_own = {
 	.of = DC_OF_SHARDS};
 
 static DcCounter *set_open(FunctionCallInfo fcinfo, const char *function);
+static DcCounter *delete_open(FunctionCallInfo fcinfo);
+static void prevent_rights(const DcCounter *counter, const char *function);
 static Datum set_key(FunctionCallInfo fcinfo, DcCounter *counter,
 					 const DcKey *key, int64 value);
 static bool set_value(DcCounter *counter, const DcKey *key, int64 value,
 					  int64 *old);
 static void check_value(DcCounter *counter, int64 value);
 static bool amounts_for(const DcSums *sums, int64 value, int64 *inc, int64 *dec);
-static void key_take(DcCounter *counter, const DcKey *key);
 static uint64 take_shards(DcSqlSession *session, Datum *values, DcSums *sums);
 static uint64 take_rows(DcSqlSession *session, const DcStatement *statement,
 						Datum *values, DcSums *sums);
@@ -173,14 +177,19 @@ dc_delete(PG_FUNCTION_ARGS)
 {
 	DcKey buf;
 	const DcKey *key = key_arg(fcinfo, 1, &buf);
-	DcCounter *counter = counter_open_to_delete(fcinfo, "dc_delete()");
+	DcCounter *counter = delete_open(fcinfo);
 	DcSqlSession session;
 	DcSums sums;
 	Datum values[1];
 	uint64 rows;
 	int64 last;
 
-	prevent_replicated(counter, "dc_delete()");
+	if (counter_is_replicated(counter))
+	{
+		if (!set_replicated(counter, key, 0, true, &last))
+			PG_RETURN_NULL();
+		PG_RETURN_INT64(last);
+	}
 	key_take(counter, key);
 	sums_init(&sums);
 	values[0] = key_text_datum(key);
@@ -200,8 +209,30 @@ dc_delete(PG_FUNCTION_ARGS)
 static DcCounter *
 set_open(FunctionCallInfo fcinfo, const char *function)
 {
-	prevent_replicated(counter_open_to_write(fcinfo, function), function);
+	set_lock_first(fcinfo);
+	prevent_rights(counter_open_to_write(fcinfo, function), function);
 	return counter_open_to_read(fcinfo, function);
+}
+
+static DcCounter *
+delete_open(FunctionCallInfo fcinfo)
+{
+	DcCounter *counter;
+
+	set_lock_first(fcinfo);
+	counter = counter_open_to_delete(fcinfo, "dc_delete()");
+	prevent_rights(counter, "dc_delete()");
+	return counter;
+}
+
+/*
+ * prevent_rights raises 0A000 for a stock whose units several regions have.
+ */
+static void
+prevent_rights(const DcCounter *counter, const char *function)
+{
+	if (counter_has_rights(counter))
+		prevent_replicated(counter, function);
 }
 
 /*
@@ -221,6 +252,8 @@ set_value(DcCounter *counter, const DcKey *key, int64 value, int64 *old)
 
 	check_value(counter, value);
 	counter_check_deferred(counter, true);
+	if (counter_is_replicated(counter))
+		return set_replicated(counter, key, value, false, old);
 	key_take(counter, key);
 	sums_init(&sums);
 	values[0] = key_text_datum(key);
@@ -304,7 +337,7 @@ amounts_for(const DcSums *sums, int64 value, int64 *inc, int64 *dec)
 /*
  * key_take does steps 1 and 2.
  */
-static void
+void
 key_take(DcCounter *counter, const DcKey *key)
 {
 	if (counter->foreign)

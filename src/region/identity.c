@@ -205,7 +205,7 @@ region_forget_self(void)
 bool
 region_epoch_is_own(const DcIdentity *identity, int64 epoch)
 {
-	return epoch >= identity->epoch && EPOCH_TAG(epoch) == EPOCH_TAG(identity->epoch);
+	return epoch >= identity->epoch && epoch - identity->epoch < REGION_EPOCH_SLOTS;
 }
 
 /*

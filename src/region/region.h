@@ -11,10 +11,19 @@
  *		totals + shard rows with negative numbers = sum over the rows of regions,
  *
  * since each transaction changes both sides by the same amount. Shard rows with other numbers
- * are what was counted here and is not published yet.
+ * are what was counted here and is not published yet. If the key was set, the right side has what
+ * it was set to, less what was observed then (sets.h).
  *
- * Locks are taken in this order: table of regions, tables of the counter, rows. Who has those of
- * the counter already takes the lock on the table of regions without waiting.
+ * Locks are taken in this order: table of regions, table of sets, tables of the counter, that on
+ * compaction if it is the first set (setrow.c), that on the key, rows. Compaction, which has those of the
+ * counter already, takes the lock on the table of regions without waiting. An apply worker comes from either
+ * table. So who keeps others from writing locks the table of regions alone, which all who write to
+ * one of the two have locked by then.
+ *
+ * Of the rows of a key, dc_set() writes that of sets before the slot, since what applies its
+ * transaction elsewhere needs the lock on the key for the former: two of these that come by different
+ * links might otherwise wait for each other. A transaction that sets several keys, and one that sets them in
+ * another order, still may; the server finds that out, and the worker of a subscription tries again.
  */
 #ifndef DC_REGION_H
 #define DC_REGION_H
@@ -36,6 +45,9 @@ enum
 	REGION_UPDATED_AT,
 	REGION_NUM_COLUMNS
 };
+
+/* So many epochs, from its own on, are a database's. Those of two are further apart: by time, 1024 in a microsecond. */
+#define REGION_EPOCH_SLOTS (INT64CONST(1) << 20)
 
 /* Which database of a region this is. */
 typedef struct DcIdentity
@@ -103,8 +115,11 @@ extern void publications_add_filtered(Oid relid, const char *columns, const char
 extern void regionrel_open(DcRegionRel *rel, DcCounter *counter, LOCKMODE mode);
 extern void regionrel_close(DcRegionRel *rel);
 extern bool region_row_find(DcRegionRel *rel, const DcRegionRow *wanted, DcRegionRow *row);
+extern bool region_row_find_last(DcRegionRel *rel, const DcRegionRow *wanted, int64 before, DcRegionRow *row);
+extern List *region_rows_read(DcRegionRel *rel, Datum key, Snapshot snapshot);
 extern bool region_row_insert(DcRegionRel *rel, DcRegionRow *row);
 extern bool region_row_lock(DcRegionRel *rel, DcRegionRow *row);
+extern bool region_row_try_lock(DcRegionRel *rel, const DcRegionRow *row);
 extern bool region_row_replace(DcRegionRel *rel, const DcRegionRow *row, bool locked);
 extern void region_row_wait(DcRegionRel *rel, const DcRegionRow *wanted);
 
@@ -114,6 +129,15 @@ extern Datum region_row_as_it_came(const TriggerData *data);
 /* regionpublish.c */
 extern bool region_ready(DcCounter *counter);
 extern void region_publish(DcCounter *counter, DcBatch *batch);
+
+/* regionmerge.c */
+extern void region_row_raise(DcRegionRel *rel, DcRegionRow *wanted, int64 *inc, int64 *dec);
+
+/* regioncheck.c */
+extern void region_check_replicated(const DcCounter *counter);
+
+/* regionforeign.c */
+extern bool region_row_is_foreign(const DcRegionRow *have, const DcRegionRow *come);
 
 /* regionddl.c */
 extern void region_ddl_init(void);

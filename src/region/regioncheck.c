@@ -3,11 +3,11 @@
  *		What regions have counted, whether the values agree with that, and making them agree.
  *
  * All is read in one snapshot, in which totals and remote shard rows of each key are the sum over
- * its rows of regions (region.h), while others count, compact and merge. Only what goes around
+ * its rows of regions, with what it was set to (region.h, sets.h), while others count, compact and merge. Only what goes around
  * dcounter's functions breaks that: rows that are changed by hand, say.
  *
- * What is counted for a region and epoch, shown by dc_region_check(), is the same in all
- * regions that have heard of the same rows: the digest is over all of these, in any order.
+ * What is counted for a region and epoch, and what a region has set keys to, shown by dc_region_check(), is
+ * the same in all regions that have heard of the same rows: the digest is over all of these, in any order.
  */
 #include "postgres.h"
 
@@ -30,32 +30,58 @@ PG_FUNCTION_INFO_V1(dc_get_regions);
 PG_FUNCTION_INFO_V1(dc_region_check);
 PG_FUNCTION_INFO_V1(dc_region_repair);
 
+/* What sets have observed, by key and node. */
+#define OBSERVED \
+	"SELECT s.key, e.key AS node, max(coalesce((e.value ->> 'inc')::numeric, 0)) AS inc," \
+	" max(coalesce((e.value ->> 'dec')::numeric, 0)) AS dec" \
+	" FROM @sets AS s, jsonb_each(s.upto::text::jsonb) AS e"
+
+/* What keys were set to last. */
+#define LAST \
+	"SELECT DISTINCT ON (s.key) s.key, s.region, s.value::numeric AS value, s.deleted," \
+	" timestamptz 'epoch' + s.hlc * interval '1 microsecond' AS at FROM @sets AS s"
+#define LAST_ORDER " ORDER BY s.key, s.hlc DESC, s.region DESC"
+
+/* The parts of which the value of each key is the sum (sets.h). */
+#define PARTS \
+	"SELECT r.key, r.inc::numeric, r.dec::numeric, r.updated_at FROM @regions AS r" \
+	" UNION ALL SELECT w.key, greatest(w.value, 0), greatest(-w.value, 0), w.at FROM (" LAST LAST_ORDER ") AS w" \
+	" UNION ALL SELECT o.key, -o.inc, -o.dec, NULL FROM (" OBSERVED " GROUP BY s.key, e.key) AS o"
+
 /* Keys whose values differ, and by how much. */
 #define DIFFERENCES \
 	"SELECT u.key, sum(u.inc) AS inc, sum(u.dec) AS dec FROM (" \
 	"SELECT t.key, t.inc::numeric, t.dec::numeric FROM @totals AS t" \
 	" UNION ALL SELECT s.key, s.inc, s.dec FROM @shards AS s WHERE s.shard < 0" \
-	" UNION ALL SELECT r.key, -r.inc::numeric, -r.dec::numeric FROM @regions AS r" \
+	" UNION ALL SELECT p.key, -p.inc, -p.dec FROM (" PARTS ") AS p(key, inc, dec, at)" \
 	") AS u(key, inc, dec) GROUP BY u.key HAVING sum(u.inc) <> 0 OR sum(u.dec) <> 0"
 
 /* key, this region or '' */
 static const DcStatement sql_get = {
-	.text = "SELECT u.region, sum(u.inc)::int8, sum(u.dec)::int8, (sum(u.inc) - sum(u.dec))::int8,"
+	.text = "SELECT g.* FROM (SELECT u.region, sum(u.inc)::int8, sum(u.dec)::int8, (sum(u.inc) - sum(u.dec))::int8,"
 			" max(u.updated_at),"
 			" CASE WHEN u.region = $2 THEN statement_timestamp()"
 			" ELSE (SELECT max(b.beat_at) FROM dcounter.region AS b WHERE b.region = u.region) END"
-			" FROM (SELECT r.region, r.inc, r.dec, r.updated_at FROM @regions AS r WHERE r.key = $1"
+			" FROM (SELECT r.region, r.inc - coalesce(o.inc, 0), r.dec - coalesce(o.dec, 0), r.updated_at"
+			" FROM @regions AS r LEFT JOIN (" OBSERVED " WHERE s.key = $1 GROUP BY s.key, e.key) AS o"
+			" ON o.node = r.region || ':' || r.epoch WHERE r.key = $1"
 			" UNION ALL SELECT $2, s.inc, s.dec, s.updated_at FROM @shards AS s"
-			" WHERE s.key = $1 AND s.shard >= 0 AND (s.inc <> 0 OR s.dec <> 0) AND $2 <> '') AS u"
-			" GROUP BY u.region ORDER BY u.region COLLATE \"C\"",
+			" WHERE s.key = $1 AND s.shard >= 0 AND (s.inc <> 0 OR s.dec <> 0) AND $2 <> '') AS u(region, inc, dec, updated_at)"
+			" GROUP BY u.region"
+			" UNION ALL SELECT NULL, greatest(w.value, 0)::int8, greatest(-w.value, 0)::int8, w.value::int8, w.at, NULL"
+			" FROM (" LAST " WHERE s.key = $1" LAST_ORDER ") AS w WHERE NOT w.deleted) AS g(region)"
+			" ORDER BY g.region COLLATE \"C\"",
 	.argtypes = {TEXTOID, TEXTOID},
-	.columns = {DC_TEXT("region"), DC_BIGINT("inc"), DC_BIGINT("dec"), DC_BIGINT("value"), DC_TIME("updated_at"), DC_NULLABLE("complete_to", TIMESTAMPTZOID)},
+	.columns = {DC_NULLABLE("region", TEXTOID), DC_BIGINT("inc"), DC_BIGINT("dec"), DC_BIGINT("value"), DC_TIME("updated_at"), DC_NULLABLE("complete_to", TIMESTAMPTZOID)},
 	.of = DC_OF_MORE};
 
 static const DcStatement sql_check = {
 	.text = "SELECT * FROM (SELECT r.region, r.epoch, count(*), sum(r.inc), sum(r.dec),"
 			" bit_xor(hashtextextended(concat_ws(' ', r.inc, r.dec, r.key), r.epoch))"
 			" FROM @regions AS r GROUP BY r.region, r.epoch"
+			" UNION ALL SELECT s.region, NULL, count(*), sum(greatest(s.value, 0)), -sum(least(s.value, 0)),"
+			" bit_xor(hashtextextended(concat_ws(' ', s.hlc, s.value, s.deleted, s.upto::text, s.key), 0))"
+			" FROM @sets AS s GROUP BY s.region"
 			" UNION ALL SELECT NULL, NULL, count(*), coalesce(sum(d.inc), 0), coalesce(sum(d.dec), 0), NULL"
 			" FROM (" DIFFERENCES ") AS d) AS c(region, epoch) ORDER BY c.region COLLATE \"C\", c.epoch",
 	.reads_all = true,
@@ -74,23 +100,24 @@ static const DcStatement sql_drop_remote = {
 	.argtypes = {TEXTARRAYOID},
 	.of = DC_OF_SHARDS};
 
-/* keys: totals are what their regions have counted */
+/* keys: totals are what their regions have counted and set */
 static const DcStatement sql_update_totals = {
 	.text = "UPDATE @totals AS t SET inc = w.inc, dec = w.dec, updated_at = greatest(t.updated_at, w.at)"
-			" FROM (SELECT k.key, coalesce(sum(r.inc), 0)::int8 AS inc, coalesce(sum(r.dec), 0)::int8 AS dec, max(r.updated_at) AS at"
-			" FROM unnest($1) AS k(key) LEFT JOIN @regions AS r ON r.key = k.key GROUP BY k.key) AS w"
+			" FROM (SELECT k.key, coalesce(sum(p.inc), 0)::int8 AS inc, coalesce(sum(p.dec), 0)::int8 AS dec, max(p.at) AS at"
+			" FROM unnest($1) AS k(key) LEFT JOIN (" PARTS ") AS p(key, inc, dec, at) ON p.key = k.key GROUP BY k.key) AS w"
 			" WHERE t.key = w.key",
-	.argtypes = {TEXTARRAYOID}};
+	.argtypes = {TEXTARRAYOID},
+	.reads_all = true};
 
 static const DcStatement sql_insert_totals = {
 	.text = "INSERT INTO @totals AS t (key, inc, dec, updated_at)"
-			" SELECT r.key, sum(r.inc)::int8, sum(r.dec)::int8, max(r.updated_at) FROM @regions AS r"
-			" WHERE r.key = ANY ($1) AND NOT EXISTS (SELECT FROM @totals AS o WHERE o.key = r.key)"
-			" GROUP BY r.key ORDER BY r.key",
-	.argtypes = {TEXTARRAYOID}};
+			" SELECT p.key, sum(p.inc)::int8, sum(p.dec)::int8, max(p.at) FROM (" PARTS ") AS p(key, inc, dec, at)"
+			" WHERE p.key = ANY ($1) AND NOT EXISTS (SELECT FROM @totals AS o WHERE o.key = p.key)"
+			" GROUP BY p.key HAVING sum(p.inc) <> 0 OR sum(p.dec) <> 0 ORDER BY p.key",
+	.argtypes = {TEXTARRAYOID},
+	.reads_all = true};
 
 static DcCounter *open_to_read(FunctionCallInfo fcinfo, const char *function);
-static void check_replicated(const DcCounter *counter);
 static void begin(DcSqlSession *session, DcCounter *counter);
 static const char *word(DcCounter *counter, const char *word);
 static DcCounter *open_to_repair(FunctionCallInfo fcinfo);
@@ -98,8 +125,9 @@ static int repair(DcCounter *counter);
 
 /*
  * dc_get_regions(counter regclass, key text|bigint|uuid) -> setof (region, inc, dec, value,
- * updated_at, complete_to): what each region has counted, all of its epochs together. Those of this
- * region include what it has not published yet, but for what is in memory. Needs SELECT.
+ * updated_at, complete_to): what each region has counted since the key was set, all of its epochs together. Those of this
+ * region include what it has not published yet, but for what is in memory. A last row, without a region, is for
+ * what the key was set to, if it was. Needs SELECT.
  */
 Datum
 dc_get_regions(PG_FUNCTION_ARGS)
@@ -124,7 +152,7 @@ dc_get_regions(PG_FUNCTION_ARGS)
 
 /*
  * dc_region_check(counter regclass) -> setof (region, epoch, keys, inc, dec, digest): what there is of
- * each region and epoch; and a last row without a region, for the keys whose values are not what
+ * each region and epoch; without an epoch, how many keys each region has set, and to what, in all; and a last row without a region, for the keys whose values are not what
  * the regions have counted: how many, and by how much. Needs SELECT.
  */
 Datum
@@ -146,16 +174,17 @@ open_to_read(FunctionCallInfo fcinfo, const char *function)
 {
 	DcCounter *counter = counter_open_to_read(fcinfo, function);
 
-	check_replicated(counter);
+	region_check_replicated(counter);
 	LockRelationOid(counter->row.regions, AccessShareLock);
+	LockRelationOid(counter->row.sets, AccessShareLock);
 	return counter;
 }
 
 /*
- * check_replicated raises 55000 for a counter table that is not replicated.
+ * region_check_replicated raises 55000 for a counter table that is not replicated.
  */
-static void
-check_replicated(const DcCounter *counter)
+void
+region_check_replicated(const DcCounter *counter)
 {
 	if (!counter_is_replicated(counter))
 		ereport(ERROR,
@@ -165,7 +194,7 @@ check_replicated(const DcCounter *counter)
 }
 
 /*
- * begin begins a session of statements that name the table of regions, too.
+ * begin begins a session of statements that name the tables of regions and of sets, too.
  */
 static void
 begin(DcSqlSession *session, DcCounter *counter)
@@ -173,11 +202,14 @@ begin(DcSqlSession *session, DcCounter *counter)
 	sql_begin(session, counter);
 	session->word = word;
 	sql_keep_open(session, DC_OF_MORE, counter->row.regions);
+	sql_keep_open(session, DC_OF_MORE + 1, counter->row.sets);
 }
 
 static const char *
 word(DcCounter *counter, const char *word)
 {
+	if (strcmp(word, "sets") == 0)
+		return relation_sql_name(counter->row.sets);
 	if (strcmp(word, "regions") != 0)
 		elog(ERROR, "unrecognized word: %s", word);
 	return relation_sql_name(counter->row.regions);
@@ -205,19 +237,21 @@ open_to_repair(FunctionCallInfo fcinfo)
 	Oid relid = counter_arg(fcinfo);
 	DcCounter *counter = counter_lookup(relid);
 	Oid regions = counter->row.regions;
+	Oid sets = counter->row.sets;
 
 	prevent_write("dc_region_repair()");
 	prevent_not_owner(relid);
-	check_replicated(counter);
+	region_check_replicated(counter);
 	if (IsolationUsesXactSnapshot())
 		ereport(ERROR,
 				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
 				 errmsg("cannot execute %s in a transaction with one snapshot", "dc_region_repair()"),
 				 errhint("Use READ COMMITTED.")));
 	LockRelationOid(regions, ShareRowExclusiveLock);
+	LockRelationOid(sets, AccessShareLock);
 	counter = counter_open_as_owner(fcinfo, "dc_region_repair()", ShareRowExclusiveLock);
-	if (counter->row.regions != regions)
-		check_replicated(&(DcCounter){.relid = relid});
+	if (counter->row.regions != regions || counter->row.sets != sets)
+		region_check_replicated(&(DcCounter){.relid = relid});
 	return counter;
 }
 

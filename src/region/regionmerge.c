@@ -40,7 +40,7 @@
 #include "counter/apply.h"
 #include "fmgr.h"
 #include "miscadmin.h"
-#include "region/region.h"
+#include "region/sets.h"
 #include "storage/lmgr.h"
 #include "table/access.h"
 #include "utils/builtins.h"
@@ -52,6 +52,7 @@ PG_FUNCTION_INFO_V1(merge_region);
 static DcCounter *counter_of(Relation regions);
 static void row_of(DcCounter *counter, Relation rel, HeapTuple tuple, DcRegionRow *row);
 static Datum merge_insert(DcCounter *counter, Relation regions, HeapTuple tuple);
+static bool comes_back(DcRegionRel *rel, const DcRegionRow *wanted);
 static bool raise_found(DcRegionRel *rel, DcRegionRow *row, const DcRegionRow *wanted,
 						int64 *inc, int64 *dec);
 static Datum merge_update(DcCounter *counter, TriggerData *data);
@@ -154,11 +155,9 @@ static Datum
 merge_insert(DcCounter *counter, Relation regions, HeapTuple tuple)
 {
 	DcRegionRow wanted;
-	DcRegionRow row;
 	DcRegionRel rel;
 	int64 inc = 0;
 	int64 dec = 0;
-	bool done = false;
 
 	row_of(counter, regions, tuple, &wanted);
 	if (wanted.epoch <= 0)
@@ -166,26 +165,58 @@ merge_insert(DcCounter *counter, Relation regions, HeapTuple tuple)
 	wanted.inc = Max(wanted.inc, 0);  /* what no region of ours would send */
 	wanted.dec = Max(wanted.dec, 0);
 	regionrel_open(&rel, counter, NoLock);
-	while (!done)
-	{
-		CHECK_FOR_INTERRUPTS();
-		if (region_row_find(&rel, &wanted, &row))
-			done = raise_found(&rel, &row, &wanted, &inc, &dec);
-		else if (slot_is_foreign(wanted.region, wanted.epoch, wanted.inc, wanted.dec, -1, -1))
-			done = true;
-		else if (region_row_insert(&rel, &wanted))
-		{
-			done = true;
-			inc = wanted.inc;
-			dec = wanted.dec;
-			CommandCounterIncrement();
-		}
-		else
-			region_row_wait(&rel, &wanted);
-	}
+	if (comes_back(&rel, &wanted))
+		wanted.at = SLOT_IS_BACK;
+	region_row_raise(&rel, &wanted, &inc, &dec);
 	regionrel_close(&rel);
 	add_remote(counter, wanted.key, inc, dec);
 	return PointerGetDatum(NULL);
+}
+
+/*
+ * comes_back tells whether a row of this database's own comes from a region that has not removed it with a
+ * deleted key, as this one has (regionslot.c).
+ */
+static bool
+comes_back(DcRegionRel *rel, const DcRegionRow *wanted)
+{
+	DcIdentity identity;
+	DcRegionRow row;
+
+	return rel->counter->row.rights_epoch > 0 && region_identity(&identity) &&
+		slot_comes_back(rel->counter, &identity, region_row_find(rel, wanted, &row) ? &row : NULL, wanted);
+}
+
+/*
+ * region_row_raise makes a row have at least the amounts of another one, and tells how much they have grown. Waits
+ * for transactions that write it, if there is anything to write.
+ */
+void
+region_row_raise(DcRegionRel *rel, DcRegionRow *wanted, int64 *inc, int64 *dec)
+{
+	bool done = false;
+
+	*inc = *dec = 0;
+	while (!done)
+	{
+		DcRegionRow row;
+
+		CHECK_FOR_INTERRUPTS();
+		if (region_row_find(rel, wanted, &row))
+			done = raise_found(rel, &row, wanted, inc, dec);
+		else if (wanted->at != SLOT_IS_BACK &&
+				 slot_is_foreign(wanted->region, wanted->epoch, wanted->inc, wanted->dec, -1, -1))
+			done = true;
+		else if (region_row_insert(rel, wanted))
+		{
+			done = true;
+			*inc = wanted->inc;
+			*dec = wanted->dec;
+			CommandCounterIncrement();
+		}
+		else
+			region_row_wait(rel, wanted);
+	}
 }
 
 /*
@@ -197,7 +228,8 @@ raise_found(DcRegionRel *rel, DcRegionRow *row, const DcRegionRow *wanted, int64
 {
 	if (wanted->inc <= row->inc && wanted->dec <= row->dec)
 		return true;
-	if (slot_is_foreign(wanted->region, wanted->epoch, wanted->inc, wanted->dec, row->inc, row->dec))
+	if (row->at != SLOT_IS_BACK &&
+		slot_is_foreign(wanted->region, wanted->epoch, wanted->inc, wanted->dec, row->inc, row->dec))
 		return true;
 	if (!region_row_lock(rel, row))
 		return false;
@@ -239,14 +271,14 @@ merge_update(DcCounter *counter, TriggerData *data)
 	dec = Max(new.dec - old.dec, 0);
 	if (inc == 0 && dec == 0)
 		return PointerGetDatum(NULL);
-	if (slot_is_foreign(new.region, new.epoch, new.inc, new.dec, old.inc, old.dec))
+	if (old.at != SLOT_IS_BACK && slot_is_foreign(new.region, new.epoch, new.inc, new.dec, old.inc, old.dec))
 		return PointerGetDatum(NULL);
-	if (new.inc < old.inc || new.dec < old.dec || new.at < old.at)
+	if (new.inc < old.inc || new.dec < old.dec || new.at < old.at || old.at == SLOT_IS_BACK)
 	{
 		const AttrNumber *atts = counter->regions.atts;
 		int columns[] = {atts[REGION_INC], atts[REGION_DEC], atts[REGION_UPDATED_AT]};
 		Datum values[] = {Int64GetDatum(old.inc + inc), Int64GetDatum(old.dec + dec),
-						  TimestampTzGetDatum(Max(old.at, new.at))};
+						  TimestampTzGetDatum(old.at == SLOT_IS_BACK ? old.at : Max(old.at, new.at))};
 		bool nulls[] = {false, false, false};
 
 		tuple = heap_modify_tuple_by_cols(tuple, RelationGetDescr(regions), lengthof(columns), columns,

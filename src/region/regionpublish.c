@@ -17,14 +17,28 @@
 #include "common/int.h"
 #include "miscadmin.h"
 #include "region/life.h"
+#include "region/sets.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
+#include "utils/snapmgr.h"
 
-static bool add_own(DcRegionRel *rel, DcRegionRow *wanted, DcBatchKey *key);
+/* What a batch is published to. */
+typedef struct DcPublishing
+{
+	DcCounter *counter;
+	DcIdentity identity;
+	Datum region; /* its name */
+	DcRegionRel *rel;
+	DcSetRel *sets; /* NULL: nothing was ever set */
+} DcPublishing;
+
+static bool add_own(DcPublishing *to, DcBatchKey *key);
+static bool find_own(DcPublishing *to, Datum key, DcRegionRow *row);
+static bool is_closed(DcSetRel *sets, const DcRegionRow *row);
 
 /*
  * region_ready tells whether amounts may go to the totals of a replicated counter table now, and locks its
- * table of regions. The tables of the counter are locked.
+ * tables of regions and of sets. The tables of the counter are locked.
  */
 bool
 region_ready(DcCounter *counter)
@@ -32,24 +46,28 @@ region_ready(DcCounter *counter)
 	DcIdentity identity;
 
 	return !IsolationUsesXactSnapshot() && region_identity_at_once(&identity) &&
-		ConditionalLockRelationOid(counter->row.regions, RowExclusiveLock);
+		ConditionalLockRelationOid(counter->row.regions, RowExclusiveLock) &&
+		ConditionalLockRelationOid(counter->row.sets, RowExclusiveLock);
 }
 
 /*
- * region_publish adds the own amounts of the keys of a batch.
+ * region_publish adds the own amounts of the keys of a batch. The table of sets is looked at if there is anything
+ * in it (setrow.c says why nothing comes to an empty one meanwhile).
  */
 void
 region_publish(DcCounter *counter, DcBatch *batch)
 {
-	DcIdentity identity;
-	DcRegionRow wanted = {0};
+	DcPublishing to = {.counter = counter};
 	DcRegionRel rel;
+	DcSetRel sets;
 	bool any = false;
 
-	region_identity_needed(&identity);
-	wanted.region = CStringGetTextDatum(identity.region);
-	wanted.epoch = identity.epoch;
+	region_identity_needed(&to.identity);
 	regionrel_open(&rel, counter, RowExclusiveLock);
+	setrel_open(&sets, counter, RowExclusiveLock);
+	to.rel = &rel;
+	to.sets = setrel_is_empty(&sets) ? NULL : &sets;
+	to.region = CStringGetTextDatum(to.identity.region);
 	for (int i = 0; i < batch->nkeys; i++)
 	{
 		DcBatchKey *key = &batch->keys[i];
@@ -57,11 +75,11 @@ region_publish(DcCounter *counter, DcBatch *batch)
 		CHECK_FOR_INTERRUPTS();
 		if (key->skip || (key->own_inc == 0 && key->own_dec == 0))
 			continue;
-		wanted.key = key->key;
-		key->published = add_own(&rel, &wanted, key);
+		key->published = add_own(&to, key);
 		key->skip = !key->published;
 		any |= key->published;
 	}
+	setrel_close(&sets);
 	regionrel_close(&rel);
 	CommandCounterIncrement();
 	if (!any)
@@ -75,17 +93,32 @@ region_publish(DcCounter *counter, DcBatch *batch)
  * as one of the totals is.
  */
 static bool
-add_own(DcRegionRel *rel, DcRegionRow *wanted, DcBatchKey *key)
+add_own(DcPublishing *to, DcBatchKey *key)
 {
 	DcRegionRow row;
+	bool locked = false;
+	bool found = find_own(to, key->key, &row);
+	bool again = found && (to->sets != NULL || row.at == SLOT_IS_BACK);
 
-	if (!region_row_find(rel, wanted, &row))
+	if (again)
 	{
-		row = *wanted;
-		row.inc = key->own_inc;
-		row.dec = key->own_dec;
-		row.at = key->own_at;
-		return region_row_insert(rel, &row);
+		/* it is locked first: who closes it locks it, too (regionset.c, setmerge.c) */
+		if (!region_row_try_lock(to->rel, &row))
+			return false;
+		locked = true;
+		again = is_closed(to->sets, &row);
+	}
+	if (!found || again)
+	{
+		row = (DcRegionRow){
+			.key = key->key,
+			.region = to->region,
+			.epoch = slot_epoch_next(to->counter, &to->identity, found ? &row : NULL),
+			.inc = key->own_inc,
+			.dec = key->own_dec,
+			.at = key->own_at,
+		};
+		return region_row_insert(to->rel, &row);
 	}
 	if (pg_add_s64_overflow(row.inc, key->own_inc, &row.inc) ||
 		pg_add_s64_overflow(row.dec, key->own_dec, &row.dec))
@@ -94,5 +127,32 @@ add_own(DcRegionRel *rel, DcRegionRow *wanted, DcBatchKey *key)
 		return false;
 	}
 	row.at = Max(row.at, key->own_at);
-	return region_row_replace(rel, &row, false);
+	return region_row_replace(to->rel, &row, locked);
+}
+
+/*
+ * find_own finds the slot that this database counts in. If nothing was ever set, it can have one epoch only.
+ */
+static bool
+find_own(DcPublishing *to, Datum key, DcRegionRow *row)
+{
+	DcRegionRow wanted = {.key = key, .region = to->region, .epoch = to->identity.epoch};
+
+	if (to->sets == NULL && to->counter->row.rights_epoch <= to->identity.epoch)
+		return region_row_find(to->rel, &wanted, row);
+	return region_row_find_last(to->rel, &wanted, to->identity.epoch + REGION_EPOCH_SLOTS, row);
+}
+
+static bool
+is_closed(DcSetRel *sets, const DcRegionRow *row)
+{
+	Snapshot snapshot;
+	DcSetRows rows;
+
+	if (sets == NULL)
+		return !slot_is_open(row, observed_slots(NIL));
+	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	set_rows_read(sets, row->key, snapshot, &rows);
+	UnregisterSnapshot(snapshot);
+	return !slot_is_open(row, sets_observed(&rows));
 }

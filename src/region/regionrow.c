@@ -25,6 +25,7 @@
 #include "miscadmin.h"
 #include "region/region.h"
 #include "storage/lmgr.h"
+#include "utils/datum.h"
 #include "utils/fmgroids.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
@@ -73,14 +74,17 @@ scan_keys(const DcRegionRow *row, ScanKeyData *keys)
 						   F_INT8EQ, Int64GetDatum(row->epoch));
 }
 
+/*
+ * scan_begin scans for the row of a key, region and epoch, or by the first columns of these.
+ */
 static IndexScanDesc
-scan_begin(DcRegionRel *rel, const DcRegionRow *wanted, Snapshot snapshot)
+scan_begin(DcRegionRel *rel, const DcRegionRow *wanted, int columns, Snapshot snapshot)
 {
-	IndexScanDesc scan = compat_index_beginscan(rel->heap, rel->index, snapshot, 3);
+	IndexScanDesc scan = compat_index_beginscan(rel->heap, rel->index, snapshot, columns);
 	ScanKeyData keys[3];
 
 	scan_keys(wanted, keys);
-	index_rescan(scan, keys, lengthof(keys), NULL, 0);
+	index_rescan(scan, keys, columns, NULL, 0);
 	return scan;
 }
 
@@ -92,7 +96,7 @@ bool
 region_row_find(DcRegionRel *rel, const DcRegionRow *wanted, DcRegionRow *row)
 {
 	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
-	IndexScanDesc scan = scan_begin(rel, wanted, snapshot);
+	IndexScanDesc scan = scan_begin(rel, wanted, 3, snapshot);
 	bool found = index_getnext_slot(scan, ForwardScanDirection, rel->found);
 
 	if (found)
@@ -104,6 +108,60 @@ region_row_find(DcRegionRel *rel, const DcRegionRow *wanted, DcRegionRow *row)
 	index_endscan(scan);
 	UnregisterSnapshot(snapshot);
 	return found;
+}
+
+/*
+ * region_row_find_last does so for the row of a key and region with the greatest epoch from the one wanted on, and
+ * before another one.
+ */
+bool
+region_row_find_last(DcRegionRel *rel, const DcRegionRow *wanted, int64 before, DcRegionRow *row)
+{
+	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
+	IndexScanDesc scan = scan_begin(rel, wanted, 2, snapshot);
+	AttrNumber att = rel->counter->regions.atts[REGION_EPOCH];
+	int64 epoch = before;
+	bool found;
+
+	while (epoch >= before && index_getnext_slot(scan, BackwardScanDirection, rel->found))
+		epoch = DatumGetInt64(slot_datum(rel->found, att, INT8OID));
+	found = epoch < before && epoch >= wanted->epoch;
+	if (found)
+	{
+		*row = *wanted;
+		row->epoch = epoch;
+		read_row(rel, row);
+	}
+	ExecClearTuple(rel->found);
+	index_endscan(scan);
+	UnregisterSnapshot(snapshot);
+	return found;
+}
+
+/*
+ * region_rows_read returns the rows of a key that a snapshot sees (DcRegionRow).
+ */
+List *
+region_rows_read(DcRegionRel *rel, Datum key, Snapshot snapshot)
+{
+	const AttrNumber *atts = rel->counter->regions.atts;
+	DcRegionRow wanted = {.key = key};
+	IndexScanDesc scan = scan_begin(rel, &wanted, 1, snapshot);
+	List *rows = NIL;
+
+	while (index_getnext_slot(scan, ForwardScanDirection, rel->found))
+	{
+		DcRegionRow *row = palloc(sizeof(DcRegionRow));
+
+		row->key = key;
+		row->region = datumCopy(slot_datum(rel->found, atts[REGION_REGION], TEXTOID), false, -1);
+		row->epoch = DatumGetInt64(slot_datum(rel->found, atts[REGION_EPOCH], INT8OID));
+		read_row(rel, row);
+		rows = lappend(rows, row);
+	}
+	ExecClearTuple(rel->found);
+	index_endscan(scan);
+	return rows;
 }
 
 static void
@@ -138,6 +196,23 @@ region_row_lock(DcRegionRel *rel, DcRegionRow *row)
 }
 
 /*
+ * region_row_try_lock locks a version that was found; false if another transaction has the row, or had it
+ * since.
+ */
+bool
+region_row_try_lock(DcRegionRel *rel, const DcRegionRow *row)
+{
+	HeapTupleData tuple = {.t_self = row->tid};
+	TM_FailureData failure;
+	Buffer buffer;
+	bool locked = heap_lock_tuple(rel->heap, &tuple, GetCurrentCommandId(true), LockTupleNoKeyExclusive,
+								  LockWaitSkip, false, &buffer, &failure) == TM_Ok;
+
+	ReleaseBuffer(buffer);
+	return locked;
+}
+
+/*
  * region_row_replace writes a row that was found in place of the version at row->tid. If that is
  * not locked, false if another transaction has the row, or had it since.
  */
@@ -151,12 +226,7 @@ region_row_replace(DcRegionRel *rel, const DcRegionRow *row, bool locked)
 
 	if (!locked && !COMPAT_UPDATE_NEED_NOT_WAIT)
 	{
-		HeapTupleData tuple = {.t_self = tid};
-		Buffer buffer;
-
-		locked = heap_lock_tuple(rel->heap, &tuple, GetCurrentCommandId(true), LockTupleNoKeyExclusive,
-								 LockWaitSkip, false, &buffer, &failure) == TM_Ok;
-		ReleaseBuffer(buffer);
+		locked = region_row_try_lock(rel, row);
 		if (!locked)
 			return false;
 	}
@@ -246,7 +316,7 @@ region_row_wait(DcRegionRel *rel, const DcRegionRow *wanted)
 	TransactionId xid = InvalidTransactionId;
 
 	InitDirtySnapshot(dirty);
-	scan = scan_begin(rel, wanted, &dirty);
+	scan = scan_begin(rel, wanted, 3, &dirty);
 	if (index_getnext_slot(scan, ForwardScanDirection, rel->found))
 		xid = TransactionIdIsValid(dirty.xmin) ? dirty.xmin : dirty.xmax;
 	ExecClearTuple(rel->found);

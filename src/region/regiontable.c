@@ -28,6 +28,7 @@
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"
 #include "region/rights.h"
+#include "region/sets.h"
 #include "table/layout.h"
 #include "table/protect.h"
 #include "table/table.h"
@@ -94,6 +95,7 @@ region_tables_create(DcCounter *counter, DcCounterRow *row, Oid types)
 	runas_end(&state);
 	runas_begin(&state, BOOTSTRAP_SUPERUSERID);
 	merge_trigger_create(row->regions, "merge_region");
+	merge_trigger_create(row->sets, "merge_set");
 	runas_end(&state);
 }
 
@@ -127,7 +129,7 @@ merge_trigger_create(Oid relid, const char *function)
 
 /*
  * region_tables_adopt finds the tables of a counter table that is being adopted, if it was
- * replicated. Its totals are then what is published.
+ * replicated. Its totals are then what is published. The triggers are there, as they are dumped.
  */
 void
 region_tables_adopt(DcCounterRow *row)
@@ -156,6 +158,10 @@ region_tables_adopt(DcCounterRow *row)
 	rel = table_open_present(row->regions, NoLock);
 	shape_check(rel, &region_shape, &layout);
 	table_close(rel, NoLock);
+	rel = table_open_present(row->sets, NoLock);
+	set_table_check(rel, &layout);
+	table_close(rel, NoLock);
+	row->rights_epoch = region_epoch_new(); /* what was removed with deleted keys is not known */
 	row->totals = DC_TOTALS_COMPACTED;
 }
 

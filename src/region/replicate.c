@@ -30,6 +30,7 @@
 #include "fmgr.h"
 #include "region/life.h"
 #include "region/rights.h"
+#include "region/sets.h"
 #include "storage/lmgr.h"
 #include "table/access.h"
 #include "table/protect.h"
@@ -43,7 +44,9 @@ PG_FUNCTION_INFO_V1(dc_unreplicate);
 
 /* What there is of amounts: 0 nothing, 1 something, 2 less than nothing. */
 static const DcStatement sql_amounts = {
-	.text = "SELECT CASE WHEN EXISTS (SELECT FROM @totals AS t WHERE t.inc < 0 OR t.dec < 0) THEN 2::int8"
+	.text = "SELECT CASE WHEN EXISTS (SELECT FROM (SELECT t.key, t.inc, t.dec FROM @totals AS t"
+			" UNION ALL SELECT s.key, s.inc, s.dec FROM @shards AS s WHERE s.shard < 0) AS u"
+			" GROUP BY u.key HAVING sum(u.inc) < 0 OR sum(u.dec) < 0) THEN 2::int8"
 			" WHEN EXISTS (SELECT FROM @totals AS t WHERE t.inc <> 0 OR t.dec <> 0)"
 			" OR EXISTS (SELECT FROM @shards AS s WHERE s.inc <> 0 OR s.dec <> 0) THEN 1::int8 ELSE 0::int8 END",
 	.reads_all = true,
@@ -80,6 +83,10 @@ static void drop_table(Oid relid);
 static const DcRegionHooks hooks = {
 	.ready = region_ready,
 	.publish = region_publish,
+	.written = region_written,
+	.lock = region_lock,
+	.set_begin = region_set_begin,
+	.set = region_set,
 	.node = region_node,
 	.check_rights = rights_identity_check,
 	.adopt = region_tables_adopt,

@@ -71,7 +71,8 @@ typedef struct DcCounterRow
 	Oid sets;				  /* and what it was set to */
 	Oid grants;				  /* units that regions have given to each other, if it is a stock that is replicated, or InvalidOid; */
 	Oid wants;				  /* what they ask for; */
-	int64 rights_epoch;		  /* and under which number this database has its units */
+	int64 rights_epoch;		  /* and under which number this database has its units; if it is a counter
+							   * that is replicated, the least epoch for what a key begins to count here */
 	TransactionId changed_by; /* the transaction that has written this row */
 } DcCounterRow;
 
@@ -122,6 +123,8 @@ typedef struct DcCounter
 	DcTableLayout holds;
 	uint32 regions_generation; /* the same for the amounts of regions */
 	DcTableLayout regions;
+	uint32 sets_generation; /* and for what keys were set to */
+	DcTableLayout sets;
 	uint32 rights_generation; /* the same for grants and wants */
 	DcTableLayout grants;
 	DcTableLayout wants;

@@ -456,6 +456,7 @@ INSERT INTO expected VALUES
 	('dcounter.on_source_change()', 'trigger', 'volatile', 'unsafe', false, 10, 0),
 	('dcounter.on_self_change()', 'trigger', 'volatile', 'unsafe', false, 10, 0),
 	('dcounter.merge_region()', 'trigger', 'volatile', 'unsafe', false, 50, 0),
+	('dcounter.merge_set()', 'trigger', 'volatile', 'unsafe', false, 100, 0),
 	('dcounter.merge_grant()', 'trigger', 'volatile', 'unsafe', false, 50, 0),
 	('dcounter.merge_want()', 'trigger', 'volatile', 'unsafe', false, 50, 0),
 	('public.dc_take_wait(IN stock regclass, IN key anycompatible, IN qty bigint, IN timeout interval, INOUT ok boolean DEFAULT NULL::boolean)', NULL, 'volatile', 'unsafe', false, 1, 0),
@@ -467,6 +468,7 @@ INSERT INTO expected VALUES
 	('public.dc_unreplicate(counter regclass)', 'void', 'volatile', 'unsafe', false, 1000, 0),
 	('public.dc_get_regions(counter regclass, key anycompatible, OUT region text, OUT inc bigint, OUT "dec" bigint, OUT value bigint, OUT updated_at timestamp with time zone, OUT complete_to timestamp with time zone)', 'SETOF record', 'stable', 'restricted', false, 100, 3),
 	('public.dc_region_check(counter regclass, OUT region text, OUT epoch bigint, OUT keys bigint, OUT inc numeric, OUT "dec" numeric, OUT digest bigint)', 'SETOF record', 'stable', 'restricted', false, 10000, 5),
+	('public.dc_region_vacuum(counter regclass, older_than interval DEFAULT ''30 days''::interval)', 'bigint', 'volatile', 'unsafe', false, 10000, 0),
 	('public.dc_region_repair(counter regclass)', 'bigint', 'volatile', 'unsafe', false, 10000, 0),
 	('public.dc_region_join(peer text, conninfo text, topology text DEFAULT ''mesh''::text, trust_owners boolean DEFAULT false)', 'SETOF text', 'stable', 'restricted', false, 1000, 3),
 	('public.dc_region_refresh(peer text, conninfo text DEFAULT NULL::text, trust_owners boolean DEFAULT false)', 'SETOF text', 'stable', 'restricted', false, 1000, 4),
@@ -594,7 +596,7 @@ SELECT ok(has_table_privilege('public', 'dcounter.self', 'SELECT') AND NOT has_t
 	AND has_table_privilege('public', 'dcounter.region', 'SELECT') AND NOT has_table_privilege('public', 'dcounter.region', 'INSERT, UPDATE, DELETE, TRUNCATE, TRIGGER'), 'PUBLIC may read which region this is, and the beats, and do nothing else');
 SELECT ok(has_table_privilege('public', 'dcounter.self_mark', 'SELECT') AND NOT has_table_privilege('public', 'dcounter.self_mark', 'INSERT, UPDATE, DELETE, TRUNCATE, TRIGGER') AND NOT has_function_privilege('public', 'dcounter.merge_beat()', 'EXECUTE'), 'nor what it has found out about it, nor merge beats');
 SELECT set_eq($$SELECT name, boot_val, context FROM pg_settings WHERE name ~ '^dcounter.region_'$$, $$VALUES ('dcounter.region_beat_interval', '10000', 'sighup'), ('dcounter.region_handshake', '30000', 'superuser')$$, 'settings of regions');
-SELECT ok(has_function_privilege('pg_database_owner', 'dcounter.merge_region()', 'EXECUTE'), 'the owner of the database may restore the triggers of replicated counters');
+SELECT ok(has_function_privilege('pg_database_owner', 'dcounter.merge_region()', 'EXECUTE') AND has_function_privilege('pg_database_owner', 'dcounter.merge_set()', 'EXECUTE'), 'the owner of the database may restore the triggers of replicated counters');
 SELECT col_is_pk('dcounter', 'source', 'counter', 'a binding is known by its counter table');
 SELECT ok(has_table_privilege('public', 'dcounter.source', 'SELECT') AND NOT has_table_privilege('public', 'dcounter.source', 'INSERT, UPDATE, DELETE, TRUNCATE, TRIGGER'), 'PUBLIC may read the bindings, and do nothing else');
 SELECT col_is_pk('dcounter', 'ledger', 'ledger', 'a ledger is known by its table of balances');

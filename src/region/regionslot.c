@@ -1,0 +1,69 @@
+/*
+ * regionslot.c
+ *		Which slot of a key this database counts in.
+ *
+ * It is the row of the key and this region with the greatest epoch, of those that are this database's: from its own
+ * epoch on, REGION_EPOCH_SLOTS. Another database of the region, a copy that has renewed, say, has others.
+ * Mostly that has the epoch of the database. But a slot that a deletion has closed is not counted in
+ * any more (sets.h): the next one has the next epoch. Epochs of databases are so far apart, by time, that
+ * none gets to that of another: there are 1024 in a microsecond.
+ *
+ * Rows of deleted keys may have been removed (regionvacuum.c). Such a key begins with an epoch that is
+ * greater than all that were removed here, which dcounter.counter has. Otherwise what is
+ * counted from nothing on would be taken, by those who still have the row, for what they have already.
+ *
+ * Who has not removed the rows may send them, with this database's own. Such a slot is not counted in
+ * either, whether it is known to be closed yet or not. It is known by its time, which is -infinity here. And that
+ * others know more of it than this database does not mean that there is a copy of this database.
+ */
+#include "postgres.h"
+
+#include "compact/compactbatch.h"
+#include "region/sets.h"
+#include "utils/builtins.h"
+
+/*
+ * slot_find_own finds the row of a key that this database has counted in last, without a lock.
+ */
+bool
+slot_find_own(DcRegionRel *rel, Datum key, const DcIdentity *identity, DcRegionRow *row)
+{
+	DcRegionRow wanted = {.key = key, .region = CStringGetTextDatum(identity->region), .epoch = identity->epoch};
+
+	return region_row_find_last(rel, &wanted, identity->epoch + REGION_EPOCH_SLOTS, row);
+}
+
+/*
+ * slot_epoch_next returns the epoch of a new slot; last is the row of slot_find_own(), or NULL.
+ */
+int64
+slot_epoch_next(const DcCounter *counter, const DcIdentity *identity, const DcRegionRow *last)
+{
+	int64 next = last != NULL ? last->epoch + 1 : identity->epoch;
+
+	return Max(next, counter->row.rights_epoch);
+}
+
+/*
+ * slot_comes_back tells whether a row that comes is one of this database's own that was removed here, as far as
+ * can be told, or one that came back before; have is the row that is here, or NULL. It is given SLOT_IS_BACK
+ * as its time.
+ */
+bool
+slot_comes_back(const DcCounter *counter, const DcIdentity *identity, const DcRegionRow *have, const DcRegionRow *come)
+{
+	if (!region_epoch_is_own(identity, come->epoch) || come->epoch >= counter->row.rights_epoch ||
+		!batch_key_equal(come->region, CStringGetTextDatum(identity->region)))
+		return false;
+	return have == NULL || have->at == SLOT_IS_BACK;
+}
+
+/*
+ * slot_is_open tells whether a slot of this database's own may be counted in; observed is what sets of its key have
+ * observed.
+ */
+bool
+slot_is_open(const DcRegionRow *row, Datum observed)
+{
+	return row->at != SLOT_IS_BACK && !observed_is_closed(observed, row);
+}

@@ -1,0 +1,319 @@
+/*
+ * regionvacuum.c
+ *		dc_region_vacuum(): removing what is left of deleted keys.
+ *
+ * Of a deleted key there are its rows of sets and of regions, and perhaps a row of totals without
+ * amounts. All of them are removed at once, in this database alone: deletions are not published. Other
+ * regions do so whenever they like, or not at all, and all may go on to count in the key meanwhile. That is safe
+ * since whoever hears of the key again after that gets whole rows:
+ *
+ *	- The server passes over an UPDATE of a row that is not there, silently. So what others write
+ *	  for the key from now on must be rows that they insert. The last set of the key is a deletion, and it has
+ *	  closed each slot that there is of the key, with just the amounts that these have (sets.h). Each active
+ *	  region has heard of that deletion, and what it had published before it heard is here: none
+ *	  of it is on its way. Who has heard of it inserts a new slot (regionpublish.c), and inserts its
+ *	  row of sets again (setrow.c).
+ *	- What another region brings back of the key, by a copy, say, or with a later set that has
+ *	  observed the old slots, is right by itself: it brings the slots with what is taken away from them.
+ *	  While a copy is under way they may come before that.
+ *	- This database does not know any more which epochs its slots of the key had. If it began to count in one
+ *	  of these again, those who still have that slot would have more in it already. So the epochs of
+ *	  slots that are opened from now on, of any key, are greater than all that were removed
+ *	  (regionslot.c). A slot of its own that comes back is not counted in.
+ *
+ * That a region has heard of a deletion is known by the beats of the region that has deleted the key: these say up to
+ * when all that it had committed has come before them. The stamp of a deletion is the time when it was made; its transaction
+ * commits later. Therefore beats must be later than the stamp by older_than: no transaction that deletes
+ * keys may be open for longer. Neither may a backup that is restored be older, as what it knows of the
+ * key has not heard of the deletion.
+ *
+ * Nothing is removed of a key that has amounts in shard rows. Increments that are committed meanwhile are on
+ * top: they need nothing of what is removed.
+ *
+ * The lock on the table of regions keeps all away who write to one of the two (region.h): compaction passes
+ * over the table, setters and what comes from other regions wait. Those who count do not.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "base/args.h"
+#include "base/interval.h"
+#include "catalog/pg_type.h"
+#include "counter/sqlpath.h"
+#include "crdt/crdttype.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "region/sets.h"
+#include "storage/lmgr.h"
+#include "table/access.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+PG_FUNCTION_INFO_V1(dc_region_vacuum);
+
+/* Microseconds from 1970, where stamps begin, to 2000. */
+#define EPOCH_DIFF ((int64) (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY)
+
+/* Keys that are removed by one statement. */
+#define MAX_KEYS 1000
+
+/* stamp: keys that were deleted by then, and have no amounts elsewhere */
+static const DcStatement sql_deleted = {
+	.text = "SELECT l.key FROM (SELECT DISTINCT ON (s.key) s.key, s.hlc, s.deleted FROM @sets AS s"
+			" ORDER BY s.key, s.hlc DESC, s.region DESC) AS l WHERE l.deleted AND l.hlc <= $1"
+			" AND NOT EXISTS (SELECT FROM @shards AS h WHERE h.key = l.key AND (h.inc <> 0 OR h.dec <> 0))"
+			" AND NOT EXISTS (SELECT FROM @totals AS t WHERE t.key = l.key AND (t.inc <> 0 OR t.dec <> 0))",
+	.argtypes = {INT8OID},
+	.reads_all = true,
+	.columns = {DC_TEXT("key")},
+	.of = DC_OF_MORE + 1};
+
+/* keys */
+static const DcStatement sql_remove[] = {
+	{.text = "DELETE FROM @sets AS s WHERE s.key = ANY ($1)", .argtypes = {TEXTARRAYOID}, .of = DC_OF_MORE + 1},
+	{.text = "DELETE FROM @regions AS r WHERE r.key = ANY ($1)", .argtypes = {TEXTARRAYOID}, .of = DC_OF_MORE},
+	{.text = "DELETE FROM @totals AS t WHERE t.key = ANY ($1) AND t.inc = 0 AND t.dec = 0", .argtypes = {TEXTARRAYOID}}};
+
+/* A region, and what all have heard of it. */
+typedef struct DcHeardOf
+{
+	char *region;
+	TimestampTz at;
+} DcHeardOf;
+
+typedef struct DcVacuum
+{
+	DcCounter *counter;
+	DcIdentity identity;
+	int64 older_than; /* us */
+	MemoryContext cxt;
+	List *heard; /* DcHeardOf, in cxt */
+	DcRegionRel slots;
+	DcSetRel sets;
+	int64 removed;
+	int64 unheard; /* keys whose deletion may not be known everywhere */
+	int64 open;	   /* keys with a slot that the deletion has not closed */
+	int64 epoch;   /* greater than those of the own slots that are removed */
+} DcVacuum;
+
+static DcCounter *open_to_vacuum(FunctionCallInfo fcinfo);
+static void vacuum(DcVacuum *vacuum);
+static bool is_to_go(DcVacuum *vacuum, Datum key);
+static bool all_have_heard(DcVacuum *vacuum, const DcSetRow *deletion);
+static void note_epochs(DcVacuum *vacuum, const List *slots);
+static void remove_keys(DcSqlSession *session, Datum *keys, int n);
+static const char *word(DcCounter *counter, const char *word);
+
+/*
+ * dc_region_vacuum(counter regclass, older_than interval) -> bigint: removes what is left of keys that were
+ * deleted longer ago than that, and returns how many. For the owner.
+ *
+ * Errors: 22023 for a negative interval, 55000 if the counter is not replicated, or this database needs a new
+ * epoch.
+ */
+Datum
+dc_region_vacuum(PG_FUNCTION_ARGS)
+{
+	DcVacuum work = {0};
+	DcCounterRow row;
+
+	arg_not_null(fcinfo, 1, "older_than");
+	work.older_than = interval_to_us(PG_GETARG_INTERVAL_P(1));
+	if (work.older_than < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("older_than must not be negative")));
+	work.counter = open_to_vacuum(fcinfo);
+	region_identity_needed(&work.identity);
+	vacuum(&work);
+	row = work.counter->row;
+	if (work.epoch > row.rights_epoch)
+	{
+		row.rights_epoch = work.epoch;
+		catalog_update(&row);
+	}
+	if (work.unheard + work.open > 0)
+		ereport(NOTICE,
+				(errmsg("deleted keys of \"%s\" that are kept: " INT64_FORMAT,
+						get_rel_name(work.counter->relid), work.unheard + work.open),
+				 errdetail("Of " INT64_FORMAT " not all regions are known to have heard that they were deleted. "
+						   INT64_FORMAT " were counted at the same time, and can be deleted again.",
+						   work.unheard, work.open)));
+	PG_RETURN_INT64(work.removed);
+}
+
+/*
+ * open_to_vacuum opens a counter table for its owner, and keeps all from writing to its tables of regions
+ * and of sets.
+ */
+static DcCounter *
+open_to_vacuum(FunctionCallInfo fcinfo)
+{
+	Oid relid = counter_arg(fcinfo);
+	DcCounter *counter = counter_lookup(relid);
+	Oid regions = counter->row.regions;
+	Oid sets = counter->row.sets;
+
+	prevent_write("dc_region_vacuum()");
+	prevent_not_owner(relid);
+	region_check_replicated(counter);
+	if (IsolationUsesXactSnapshot())
+		ereport(ERROR,
+				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
+				 errmsg("cannot execute %s in a transaction with one snapshot", "dc_region_vacuum()"),
+				 errhint("Use READ COMMITTED.")));
+	LockRelationOid(regions, ShareRowExclusiveLock);
+	LockRelationOid(sets, RowExclusiveLock);
+	counter = counter_open_as_owner(fcinfo, "dc_region_vacuum()", RowExclusiveLock);
+	if (counter->row.regions != regions || counter->row.sets != sets)
+		region_check_replicated(&(DcCounter){.relid = relid});
+	return counter;
+}
+
+static void
+vacuum(DcVacuum *vacuum)
+{
+	DcCounter *counter = vacuum->counter;
+	Datum stamp = Int64GetDatum(Max(GetCurrentTimestamp() + EPOCH_DIFF - vacuum->older_than, 0));
+	DcSqlSession session;
+	Datum *keys;
+	MemoryContext cxt;
+	MemoryContext old;
+	uint64 found;
+	int n = 0;
+
+	vacuum->cxt = CurrentMemoryContext;
+	regionrel_open(&vacuum->slots, counter, NoLock);
+	setrel_open(&vacuum->sets, counter, NoLock);
+	sql_begin(&session, counter);
+	session.word = word;
+	sql_keep_open(&session, DC_OF_MORE, counter->row.regions);
+	sql_keep_open(&session, DC_OF_MORE + 1, counter->row.sets);
+	found = sql_run(&session, &sql_deleted, &stamp);
+	keys = MemoryContextAllocHuge(CurrentMemoryContext, Max(found, 1) * sizeof(Datum));
+	cxt = AllocSetContextCreate(CurrentMemoryContext, "dcounter vacuum", ALLOCSET_DEFAULT_SIZES);
+	old = MemoryContextSwitchTo(cxt);
+	for (uint64 i = 0; i < found; i++)
+	{
+		Datum key = rows_datum(&session.rows, i, 1);
+
+		CHECK_FOR_INTERRUPTS();
+		if (is_to_go(vacuum, key))
+			keys[n++] = key;
+		MemoryContextReset(cxt);
+	}
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(cxt);
+	for (int i = 0; i < n; i += MAX_KEYS)
+		remove_keys(&session, keys + i, Min(n - i, MAX_KEYS));
+	vacuum->removed = n;
+	sql_end(&session);
+	setrel_close(&vacuum->sets);
+	regionrel_close(&vacuum->slots);
+}
+
+/*
+ * is_to_go tells whether the rows of a deleted key can be removed.
+ */
+static bool
+is_to_go(DcVacuum *vacuum, Datum key)
+{
+	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
+	const DcSetRow *last;
+	DcSetRows sets;
+	List *slots;
+	ListCell *lc;
+
+	set_rows_read(&vacuum->sets, key, snapshot, &sets);
+	slots = region_rows_read(&vacuum->slots, key, snapshot);
+	UnregisterSnapshot(snapshot);
+	last = sets_last(&sets);
+	if (!all_have_heard(vacuum, last))
+	{
+		vacuum->unheard++;
+		return false;
+	}
+	foreach(lc, slots)
+	{
+		const DcRegionRow *slot = lfirst(lc);
+		AmountsEntry entry;
+
+		if (!observed_find(last->upto, slot, &entry) ||
+			entry.amounts[AMOUNT_INC] != slot->inc || entry.amounts[AMOUNT_DEC] != slot->dec ||
+			entry.amounts[AMOUNT_INC_RESET] != slot->inc || entry.amounts[AMOUNT_DEC_RESET] != slot->dec)
+		{
+			vacuum->open++;
+			return false;
+		}
+	}
+	note_epochs(vacuum, slots);
+	return true;
+}
+
+static bool
+all_have_heard(DcVacuum *vacuum, const DcSetRow *deletion)
+{
+	char *region = TextDatumGetCString(deletion->region);
+	DcHeardOf *heard = NULL;
+	ListCell *lc;
+
+	foreach(lc, vacuum->heard)
+	{
+		if (strcmp(((DcHeardOf *) lfirst(lc))->region, region) == 0)
+			heard = lfirst(lc);
+	}
+	if (heard == NULL)
+	{
+		MemoryContext old = MemoryContextSwitchTo(vacuum->cxt);
+
+		heard = palloc(sizeof(DcHeardOf));
+		*heard = (DcHeardOf){pstrdup(region), region_seen_by_all(region)};
+		vacuum->heard = lappend(vacuum->heard, heard);
+		MemoryContextSwitchTo(old);
+	}
+	if (TIMESTAMP_NOT_FINITE(heard->at))
+		return TIMESTAMP_IS_NOEND(heard->at);
+	return deletion->hlc + (__int128) vacuum->older_than < heard->at + EPOCH_DIFF;
+}
+
+/*
+ * note_epochs notes the epochs of own slots that are going to be removed.
+ */
+static void
+note_epochs(DcVacuum *vacuum, const List *slots)
+{
+	ListCell *lc;
+
+	foreach(lc, slots)
+	{
+		const DcRegionRow *slot = lfirst(lc);
+
+		if (strcmp(TextDatumGetCString(slot->region), vacuum->identity.region) == 0 &&
+			region_epoch_is_own(&vacuum->identity, slot->epoch))
+			vacuum->epoch = Max(vacuum->epoch, slot->epoch + 1);
+	}
+}
+
+static void
+remove_keys(DcSqlSession *session, Datum *keys, int n)
+{
+	Datum array = array_datum(keys, n, TEXTOID);
+
+	for (int i = 0; i < lengthof(sql_remove); i++)
+		sql_run(session, &sql_remove[i], &array);
+}
+
+/*
+ * word puts the tables of regions and of sets into statements.
+ */
+static const char *
+word(DcCounter *counter, const char *word)
+{
+	if (strcmp(word, "sets") == 0)
+		return relation_sql_name(counter->row.sets);
+	if (strcmp(word, "regions") != 0)
+		elog(ERROR, "unrecognized word: %s", word);
+	return relation_sql_name(counter->row.regions);
+}

@@ -1,0 +1,385 @@
+/*
+ * setmerge.c
+ *		The trigger for rows of sets that come from another region.
+ *
+ * It fires as merge_region() does (regionmerge.c), and keeps of a region's rows the one with the later stamp, and of what
+ * was observed the greatest. What a set has observed is merged into the slots first, as if their rows had come:
+ * they may be on their way still, in the same transaction or on another link.
+ *
+ *	- A row that has nothing new writes nothing, and waits for nobody: it ends its way around a ring.
+ *	- Otherwise the key is locked, as dc_set() does. So a dc_set() that is held open delays what comes for
+ *	  its key, and with it what comes by the same link.
+ *	- The rows of sets of the key are the same before and after, then, but for this one. What that changes
+ *	  of the value (sets.h), with what the slots have grown, goes to a shard row with a negative number.
+ *	- What is inserted at the sender is inserted here, also if the row was there: see setrow.c.
+ *	- A set that closes a slot that this database counts in locks it, which waits for a compaction that
+ *	  adds to it. Later ones find it closed. So what this region has published before others may know that it
+ *	  has heard of the deletion is on its way to them before that knowledge.
+ *
+ * A slot of this database's own that has observed more than this database has counted is the work of a
+ * copy of it: then nothing is merged (regionforeign.c). But one that may have been removed with a deleted
+ * key comes back here (regionslot.c).
+ *
+ * Nothing is trusted. A row that no region would send is an error, which stops the subscription: it was written
+ * by hand, elsewhere, and has to be removed there.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/xact.h"
+#include "base/args.h"
+#include "base/key.h"
+#include "commands/trigger.h"
+#include "compact/compactbatch.h"
+#include "counter/apply.h"
+#include "crdt/crdttype.h"
+#include "crdt/stamp.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "region/sets.h"
+#include "rows/locks.h"
+#include "storage/lmgr.h"
+#include "table/access.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+PG_FUNCTION_INFO_V1(merge_set);
+
+/* A row that is being merged. */
+typedef struct DcSetMerge
+{
+	DcCounter *counter;
+	DcSetRow come;
+	DcSetRow *have; /* the row of its region, or NULL */
+	DcSetRow merged;
+	DcSetRows rows; /* of the key */
+	DcRegionRel slots;
+	DcSetRel sets;
+	DcTally tally; /* how much the value grows */
+} DcSetMerge;
+
+static DcCounter *counter_of(Relation sets);
+static void check_row(DcSetMerge *merge, Relation rel);
+static bool has_news(const DcSetRow *come, const DcSetRow *have);
+static bool merge_row(DcSetMerge *merge);
+static void lock_all(DcSetMerge *merge);
+static void lock_key_of(DcSetMerge *merge);
+static void read_rows(DcSetMerge *merge);
+static bool is_foreign(DcSetMerge *merge);
+static void raise_slots(DcSetMerge *merge);
+static void close_own(DcSetMerge *merge);
+static DcRegionRow slot_of(const DcSetMerge *merge, const AmountsEntry *entry);
+static void merge_end(DcSetMerge *merge);
+static Datum merge_insert(DcSetMerge *merge);
+static Datum merge_update(DcSetMerge *merge, TriggerData *data);
+
+/*
+ * merge_set() -> trigger, BEFORE INSERT OR UPDATE FOR EACH ROW
+ *
+ * Errors: as of merge_region(), and 22023 for a row that is not one of a region.
+ */
+Datum
+merge_set(PG_FUNCTION_ARGS)
+{
+	TriggerData *data = (TriggerData *) fcinfo->context;
+	bool update;
+	DcSetMerge merge = {0};
+
+	trigger_check(fcinfo, "merge_set()");
+	if (!TRIGGER_FIRED_BEFORE(data->tg_event) || !TRIGGER_FIRED_FOR_ROW(data->tg_event) ||
+		TRIGGER_FIRED_BY_DELETE(data->tg_event))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("%s can only be called as a trigger, %s", "merge_set()", "BEFORE INSERT OR UPDATE FOR EACH ROW")));
+	update = TRIGGER_FIRED_BY_UPDATE(data->tg_event);
+	merge.counter = counter_of(data->tg_relation);
+	set_row_of(merge.counter, data->tg_relation, update ? data->tg_newtuple : data->tg_trigtuple, &merge.come);
+	check_row(&merge, data->tg_relation);
+	return update ? merge_update(&merge, data) : merge_insert(&merge);
+}
+
+/*
+ * counter_of returns the counter that a table of sets belongs to. The last one is remembered.
+ */
+static DcCounter *
+counter_of(Relation sets)
+{
+	static DcCounter *last = NULL; /* entries stay where they are */
+	Oid relid = RelationGetRelid(sets);
+
+	if (last == NULL || !last->valid || last->row.sets != relid)
+	{
+		DcCounterRow row;
+
+		last = NULL;
+		if (!catalog_read_by_sets(relid, &row))
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("\"%s\" does not belong to a replicated counter table",
+							RelationGetRelationName(sets)),
+					 errhint("Call dc_adopt() for the counter table, or drop the table.")));
+		last = counter_lookup(row.counter);
+	}
+	counter_sets_layout(last, sets);
+	return last;
+}
+
+/*
+ * check_row raises 22023 for a row that no region would send.
+ */
+static void
+check_row(DcSetMerge *merge, Relation rel)
+{
+	const DcSetRow *come = &merge->come;
+	const char *wrong = observed_wrong(come->upto);
+
+	if (wrong == NULL && (come->hlc <= 0 || come->hlc > STAMP_MAX_TIME))
+		wrong = _("The stamp is out of range.");
+	if (wrong == NULL && come->value == PG_INT64_MIN)
+		wrong = _("The value is out of range.");
+	if (wrong == NULL && come->deleted && come->value != 0)
+		wrong = _("A deleted key has no value.");
+	if (wrong != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("a row for \"%s\" is not one of a region", RelationGetRelationName(rel)),
+				 errdetail_internal("%s", wrong)));
+}
+
+/*
+ * has_news tells whether a row that comes says more than the one that is there.
+ */
+static bool
+has_news(const DcSetRow *come, const DcSetRow *have)
+{
+	return have == NULL || set_wins(come, have) || !observed_covers(come->upto, have->upto);
+}
+
+/*
+ * merge_insert merges a row that is to be inserted.
+ */
+static Datum
+merge_insert(DcSetMerge *merge)
+{
+	lock_all(merge);
+	read_rows(merge);
+	merge->have = set_rows_find(&merge->rows, merge->come.region);
+	if (has_news(&merge->come, merge->have))
+	{
+		lock_key_of(merge);
+		read_rows(merge);
+		merge->have = set_rows_find(&merge->rows, merge->come.region);
+		if (has_news(&merge->come, merge->have) && merge_row(merge))
+		{
+			if (merge->have == NULL)
+				set_row_insert(&merge->sets, &merge->merged);
+			else
+				set_row_insert_again(&merge->sets, &merge->merged);
+			merge_end(merge);
+		}
+	}
+	setrel_close(&merge->sets);
+	regionrel_close(&merge->slots);
+	return PointerGetDatum(NULL);
+}
+
+/*
+ * merge_update merges a row that is to be updated, and that the caller has locked.
+ */
+static Datum
+merge_update(DcSetMerge *merge, TriggerData *data)
+{
+	DcCounter *counter = merge->counter;
+	HeapTuple tuple = NULL;
+	DcSetRow old;
+
+	set_row_of(counter, data->tg_relation, data->tg_trigtuple, &old);
+	if (!batch_key_equal(old.key, merge->come.key) || !batch_key_equal(old.region, merge->come.region))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("a row of \"%s\" cannot become that of another key or region",
+						RelationGetRelationName(data->tg_relation))));
+	if (!has_news(&merge->come, &old))
+		return PointerGetDatum(NULL);
+	lock_all(merge);
+	lock_key_of(merge);
+	read_rows(merge);
+	merge->have = set_rows_find(&merge->rows, merge->come.region);
+	if (merge->have == NULL)
+		elog(ERROR, "locked row of a set is not there");
+	if (merge_row(merge))
+	{
+		const AttrNumber *atts = counter->sets.atts;
+		const DcSetRow *merged = &merge->merged;
+		int columns[] = {atts[SET_HLC], atts[SET_VALUE], atts[SET_DELETED], atts[SET_UPTO]};
+		Datum values[] = {Int64GetDatum(merged->hlc), Int64GetDatum(merged->value), BoolGetDatum(merged->deleted), merged->upto};
+		bool nulls[] = {false, false, false, false};
+
+		tuple = heap_modify_tuple_by_cols(data->tg_newtuple, RelationGetDescr(data->tg_relation), lengthof(columns),
+										  columns, values, nulls);
+		merge_end(merge);
+	}
+	setrel_close(&merge->sets);
+	regionrel_close(&merge->slots);
+	return PointerGetDatum(tuple);
+}
+
+/*
+ * lock_all locks the tables that are written to, and opens those of regions and of sets.
+ */
+static void
+lock_all(DcSetMerge *merge)
+{
+	DcCounter *counter = merge->counter;
+	Oid relid = counter->relid;
+
+	region_lock(counter);
+	if (!counter_lock(relid, RowExclusiveLock))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("counter table \"%s\" was dropped", get_rel_name(relid))));
+	(void) counter_lookup(relid); /* the same entry */
+	regionrel_open(&merge->slots, counter, NoLock);
+	setrel_open(&merge->sets, counter, NoLock);
+}
+
+static void
+lock_key_of(DcSetMerge *merge)
+{
+	DcKey key;
+
+	sets_first(&merge->sets);
+	key_from_text(merge->come.key, &key);
+	lock_key(merge->counter, key.data, key.len);
+}
+
+static void
+read_rows(DcSetMerge *merge)
+{
+	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
+
+	set_rows_read(&merge->sets, merge->come.key, snapshot, &merge->rows);
+	UnregisterSnapshot(snapshot);
+}
+
+/*
+ * merge_row raises the slots, and makes the row that is to be written; false if it must not be merged.
+ */
+static bool
+merge_row(DcSetMerge *merge)
+{
+	const DcSetRow *come = &merge->come;
+	DcSetRows rows = merge->rows;
+	DcTally before = sets_tally(&rows);
+	DcTally after;
+
+	if (is_foreign(merge))
+		return false;
+	raise_slots(merge);
+	close_own(merge);
+	merge->merged = *come;
+	if (merge->have != NULL)
+	{
+		if (!set_wins(come, merge->have))
+			merge->merged = *merge->have;
+		merge->merged.upto = crdt_merge_datums(come->upto, merge->have->upto);
+		merge->merged.tid = merge->have->tid;
+	}
+	set_rows_put(&rows, &merge->merged);
+	after = sets_tally(&rows);
+	merge->tally.inc += after.inc - before.inc;
+	merge->tally.dec += after.dec - before.dec;
+	return true;
+}
+
+/*
+ * slot_of makes a row of what was observed of a slot.
+ */
+static DcRegionRow
+slot_of(const DcSetMerge *merge, const AmountsEntry *entry)
+{
+	DcRegionRow slot = {.key = merge->come.key,
+						.inc = entry->amounts[AMOUNT_INC],
+						.dec = entry->amounts[AMOUNT_DEC],
+						.at = GetCurrentTransactionStartTimestamp()};
+
+	(void) observed_node(entry->node, &slot);
+	return slot;
+}
+
+static bool
+is_foreign(DcSetMerge *merge)
+{
+	AmountsIter iter = amounts_iter(crdt_bytes_of(merge->come.upto));
+	AmountsEntry entry;
+	DcIdentity identity;
+	bool here = region_identity(&identity);
+
+	while (amounts_next(&iter, &entry))
+	{
+		DcRegionRow slot = slot_of(merge, &entry);
+		DcRegionRow have;
+		bool found = region_row_find(&merge->slots, &slot, &have);
+
+		if (here && slot_comes_back(merge->counter, &identity, found ? &have : NULL, &slot))
+			continue;
+		if (region_row_is_foreign(found ? &have : NULL, &slot))
+			return true;
+	}
+	return false;
+}
+
+static void
+raise_slots(DcSetMerge *merge)
+{
+	AmountsIter iter = amounts_iter(crdt_bytes_of(merge->come.upto));
+	AmountsEntry entry;
+	DcIdentity identity;
+	bool here = region_identity(&identity);
+
+	while (amounts_next(&iter, &entry))
+	{
+		DcRegionRow slot = slot_of(merge, &entry);
+		DcRegionRow have;
+		int64 inc;
+		int64 dec;
+
+		if (here && slot_comes_back(merge->counter, &identity, region_row_find(&merge->slots, &slot, &have) ? &have : NULL, &slot))
+			slot.at = SLOT_IS_BACK;
+		region_row_raise(&merge->slots, &slot, &inc, &dec);
+		merge->tally.inc += inc;
+		merge->tally.dec += dec;
+	}
+}
+
+/*
+ * close_own locks the slot that this database counts in, if it is being closed.
+ */
+static void
+close_own(DcSetMerge *merge)
+{
+	DcIdentity identity;
+	DcRegionRow own;
+
+	if (region_identity(&identity) && slot_find_own(&merge->slots, merge->come.key, &identity, &own) &&
+		observed_is_closed(merge->come.upto, &own) && !observed_is_closed(sets_observed(&merge->rows), &own))
+		(void) region_row_lock(&merge->slots, &own);
+}
+
+/*
+ * merge_end adds to the value of the key.
+ */
+static void
+merge_end(DcSetMerge *merge)
+{
+	int64 inc = tally_to_bigint(merge->tally.inc);
+	int64 dec = tally_to_bigint(merge->tally.dec);
+	DcKey key;
+
+	if (inc == 0 && dec == 0)
+		return;
+	key_from_text(merge->come.key, &key);
+	apply_remote(merge->counter, &key, inc, dec);
+}

@@ -1,0 +1,329 @@
+/*
+ * setrow.c
+ *		Finding and writing rows of sets, without SQL, and what their table must look like.
+ *
+ * The caller has locked the key, and so is the only one who writes rows of it. An apply worker may
+ * have one locked for a moment, when it has come back along a ring: that is waited for.
+ *
+ * A row is written in three ways. One that is not there is inserted; one that is there is updated, or,
+ * if the key is deleted, deleted and inserted again: then a row is sent to others as one that is new. A
+ * region that has removed the rows of the deleted key would pass over an update of it.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/tableam.h"
+#include "access/xact.h"
+#include "base/compat.h"
+#include "base/errors.h"
+#include "base/relopen.h"
+#include "base/rowread.h"
+#include "catalog/pg_collation.h"
+#include "catalog/pg_type.h"
+#include "compact/compactbatch.h"
+#include "crdt/crdttype.h"
+#include "executor/executor.h"
+#include "region/sets.h"
+#include "rows/locks.h"
+#include "storage/bufmgr.h"
+#include "utils/builtins.h"
+#include "utils/datum.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+static const DcShape set_shape = {
+	.relkinds = "r",
+	.logged = true,
+	.nkeys = 2,
+	.keys = {SET_KEY, SET_REGION},
+	.ncolumns = SET_NUM_COLUMNS,
+	.columns = {[SET_KEY] = {"key", TEXTOID, C_COLLATION_OID},
+				[SET_REGION] = {"region", TEXTOID, C_COLLATION_OID},
+				[SET_HLC] = {"hlc", INT8OID},
+				[SET_VALUE] = {"value", INT8OID},
+				[SET_DELETED] = {"deleted", BOOLOID},
+				[SET_UPTO] = {"upto", InvalidOid}}};
+
+static Oid upto_type(Relation rel);
+static void store_row(DcSetRel *rel, const DcSetRow *row);
+static void insert_entries(DcSetRel *rel);
+static void delete_row(DcSetRel *rel, const DcSetRow *row);
+
+/*
+ * set_table_check raises 42809 if a table of sets, which is open and locked, is not as it was made.
+ */
+void
+set_table_check(Relation rel, DcTableLayout *layout)
+{
+	DcShape shape = set_shape;
+	DcShapeProblem problem = {0};
+
+	shape.columns[SET_UPTO].type = upto_type(rel);
+	if (!OidIsValid(shape.columns[SET_UPTO].type))
+		problem.detail = _("It needs a column \"upto\" of type dc_pncounter that is not null.");
+	else
+	{
+		shape_check(rel, &shape, layout);
+		problem.detail = region_table_problem(rel, layout);
+	}
+	if (problem.detail != NULL)
+		shape_error(RelationGetRelationName(rel), &problem);
+}
+
+/*
+ * upto_type returns the type of the column "upto", if it is one of this extension, which is in any schema.
+ */
+static Oid
+upto_type(Relation rel)
+{
+	TupleDesc desc = RelationGetDescr(rel);
+
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+
+		if (!att->attisdropped && strcmp(NameStr(att->attname), set_shape.columns[SET_UPTO].name) == 0 &&
+			getBaseType(att->atttypid) == att->atttypid && crdt_type_of(att->atttypid) == &crdt_pncounter)
+			return att->atttypid;
+	}
+	return InvalidOid;
+}
+
+/*
+ * counter_sets_layout does for the table of sets what counter_regions_layout() does.
+ */
+void
+counter_sets_layout(DcCounter *counter, Relation rel)
+{
+	uint32 generation;
+
+	if (counter->valid && counter->sets_generation == counter->generation)
+		return;
+	if (!counter->valid)
+		(void) counter_lookup(counter->relid); /* the same entry */
+	generation = counter->generation;
+	set_table_check(rel, &counter->sets);
+	counter->sets_generation = generation;
+}
+
+/*
+ * setrel_open opens the table of sets of a counter, whose tables are locked, to write.
+ */
+void
+setrel_open(DcSetRel *rel, DcCounter *counter, LOCKMODE mode)
+{
+	rel->counter = counter;
+	rel->opened = false;
+	rel->heap = table_open_present(counter->row.sets, mode);
+	counter_sets_layout(counter, rel->heap);
+	CheckCmdReplicaIdentity(rel->heap, CMD_UPDATE);
+	rel->index = index_open(counter->sets.index, RowExclusiveLock);
+	rel->slot = MakeSingleTupleTableSlot(RelationGetDescr(rel->heap), &TTSOpsHeapTuple);
+	rel->found = table_slot_create(rel->heap, NULL);
+}
+
+void
+setrel_close(DcSetRel *rel)
+{
+	if (rel->opened)
+		indexes_close(&rel->indexes);
+	ExecDropSingleTupleTableSlot(rel->found);
+	ExecDropSingleTupleTableSlot(rel->slot);
+	index_close(rel->index, NoLock);
+	table_close(rel->heap, NoLock);
+}
+
+/*
+ * setrel_is_empty tells whether no key was ever set. VACUUM may make it so again.
+ */
+bool
+setrel_is_empty(DcSetRel *rel)
+{
+	return RelationGetNumberOfBlocks(rel->heap) == 0;
+}
+
+/*
+ * sets_first keeps compaction away if no key was ever set, until the transaction ends: a batch that is under
+ * way does not look for sets. Called before a key is locked.
+ */
+void
+sets_first(DcSetRel *rel)
+{
+	if (setrel_is_empty(rel))
+		lock_out_compaction(rel->counter);
+}
+
+/*
+ * set_rows_read reads the rows of a key that a snapshot sees, in the order of regions.
+ */
+void
+set_rows_read(DcSetRel *rel, Datum key, Snapshot snapshot, DcSetRows *rows)
+{
+	const AttrNumber *atts = rel->counter->sets.atts;
+	Oid type = TupleDescAttr(RelationGetDescr(rel->heap), atts[SET_UPTO] - 1)->atttypid;
+	IndexScanDesc scan = compat_index_beginscan(rel->heap, rel->index, snapshot, 1);
+	ScanKeyData keys[1];
+	int size = 4;
+
+	*rows = (DcSetRows){0, palloc(size * sizeof(DcSetRow))};
+	ScanKeyEntryInitialize(&keys[0], 0, 1, BTEqualStrategyNumber, InvalidOid, C_COLLATION_OID, F_TEXTEQ, key);
+	index_rescan(scan, keys, lengthof(keys), NULL, 0);
+	while (index_getnext_slot(scan, ForwardScanDirection, rel->found))
+	{
+		if (rows->n == size)
+			rows->rows = repalloc(rows->rows, (size *= 2) * sizeof(DcSetRow));
+		rows->rows[rows->n++] = (DcSetRow){
+			.key = key,
+			.region = datumCopy(slot_datum(rel->found, atts[SET_REGION], TEXTOID), false, -1),
+			.hlc = DatumGetInt64(slot_datum(rel->found, atts[SET_HLC], INT8OID)),
+			.value = DatumGetInt64(slot_datum(rel->found, atts[SET_VALUE], INT8OID)),
+			.deleted = DatumGetBool(slot_datum(rel->found, atts[SET_DELETED], BOOLOID)),
+			.upto = PointerGetDatum(PG_DETOAST_DATUM_COPY(slot_datum(rel->found, atts[SET_UPTO], type))),
+			.tid = rel->found->tts_tid,
+		};
+	}
+	ExecClearTuple(rel->found);
+	index_endscan(scan);
+}
+
+/*
+ * set_rows_find returns the row of a region, or NULL.
+ */
+DcSetRow *
+set_rows_find(const DcSetRows *rows, Datum region)
+{
+	for (int i = 0; i < rows->n; i++)
+	{
+		if (batch_key_equal(rows->rows[i].region, region))
+			return &rows->rows[i];
+	}
+	return NULL;
+}
+
+/*
+ * set_row_of reads a row of a tuple.
+ */
+void
+set_row_of(DcCounter *counter, Relation rel, HeapTuple tuple, DcSetRow *row)
+{
+	const AttrNumber *atts = counter->sets.atts;
+	TupleDesc desc = RelationGetDescr(rel);
+	Datum values[MaxTupleAttributeNumber];
+	bool nulls[MaxTupleAttributeNumber];
+
+	heap_deform_tuple(tuple, desc, values, nulls);
+	for (int i = 0; i < SET_NUM_COLUMNS; i++)
+	{
+		if (nulls[atts[i] - 1])
+			ereport(ERROR,
+					(errcode(ERRCODE_NOT_NULL_VIOLATION),
+					 errmsg("null value in column \"%s\" of \"%s\"",
+							NameStr(TupleDescAttr(desc, atts[i] - 1)->attname), RelationGetRelationName(rel))));
+	}
+	*row = (DcSetRow){
+		.key = values[atts[SET_KEY] - 1],
+		.region = values[atts[SET_REGION] - 1],
+		.hlc = DatumGetInt64(values[atts[SET_HLC] - 1]),
+		.value = DatumGetInt64(values[atts[SET_VALUE] - 1]),
+		.deleted = DatumGetBool(values[atts[SET_DELETED] - 1]),
+		.upto = PointerGetDatum(PG_DETOAST_DATUM(values[atts[SET_UPTO] - 1])),
+	};
+}
+
+/*
+ * store_row makes rel->slot a row. Columns that are not ours are dropped ones.
+ */
+static void
+store_row(DcSetRel *rel, const DcSetRow *row)
+{
+	const AttrNumber *atts = rel->counter->sets.atts;
+	TupleDesc desc = RelationGetDescr(rel->heap);
+	Datum *values = palloc0(desc->natts * sizeof(Datum));
+	bool *nulls = palloc(desc->natts * sizeof(bool));
+	HeapTuple tuple;
+
+	memset(nulls, true, desc->natts * sizeof(bool));
+	for (int i = 0; i < SET_NUM_COLUMNS; i++)
+		nulls[atts[i] - 1] = false;
+	values[atts[SET_KEY] - 1] = row->key;
+	values[atts[SET_REGION] - 1] = row->region;
+	values[atts[SET_HLC] - 1] = Int64GetDatum(row->hlc);
+	values[atts[SET_VALUE] - 1] = Int64GetDatum(row->value);
+	values[atts[SET_DELETED] - 1] = BoolGetDatum(row->deleted);
+	values[atts[SET_UPTO] - 1] = row->upto;
+	tuple = heap_form_tuple(desc, values, nulls);
+	tuple->t_tableOid = RelationGetRelid(rel->heap);
+	ExecStoreHeapTuple(tuple, rel->slot, true);
+	pfree(values);
+	pfree(nulls);
+}
+
+/*
+ * set_row_insert inserts a row that is not there.
+ */
+void
+set_row_insert(DcSetRel *rel, const DcSetRow *row)
+{
+	store_row(rel, row);
+	table_tuple_insert(rel->heap, rel->slot, GetCurrentCommandId(true), 0, NULL);
+	insert_entries(rel);
+	ExecClearTuple(rel->slot);
+	CommandCounterIncrement();
+}
+
+/*
+ * insert_entries inserts those of rel->slot. There may be a second index while the one is being built
+ * anew.
+ */
+static void
+insert_entries(DcSetRel *rel)
+{
+	if (!rel->opened)
+		indexes_open(&rel->indexes, rel->heap);
+	rel->opened = true;
+	indexes_insert(&rel->indexes, rel->heap, InvalidOid, &rel->slot, 1);
+}
+
+/*
+ * set_row_update writes a row in place of the version at row->tid.
+ */
+void
+set_row_update(DcSetRel *rel, const DcSetRow *row)
+{
+	ItemPointerData tid = row->tid;
+	TM_FailureData failure;
+	bool new_entry;
+
+	store_row(rel, row);
+	if (compat_tuple_update(rel->heap, &tid, rel->slot, GetCurrentCommandId(true), true, &failure, &new_entry) != TM_Ok)
+		serialization_error(); /* changed by hand */
+	if (new_entry) /* it is not on the page of the old version */
+		insert_entries(rel);
+	ExecClearTuple(rel->slot);
+	CommandCounterIncrement();
+}
+
+/*
+ * set_row_insert_again deletes the version at row->tid, and inserts the row.
+ */
+void
+set_row_insert_again(DcSetRel *rel, const DcSetRow *row)
+{
+	delete_row(rel, row);
+	set_row_insert(rel, row);
+}
+
+static void
+delete_row(DcSetRel *rel, const DcSetRow *row)
+{
+	ItemPointerData tid = row->tid;
+	TM_FailureData failure;
+
+	if (table_tuple_delete(rel->heap, &tid, GetCurrentCommandId(true), InvalidSnapshot, InvalidSnapshot,
+						   true, &failure, false) != TM_Ok)
+		serialization_error();
+	CommandCounterIncrement();
+}

@@ -1,0 +1,131 @@
+/*
+ * sets.h
+ *		What keys of a replicated counter were set to: dc_set(), dc_reset(), dc_delete().
+ *
+ * Each region has one row a key in the table of sets: the value that it was set to last, a stamp,
+ * and what of the rows of regions (the slots) was observed then. In each database
+ *
+ *		value of a key = W + sum over the slots of (slot - base)
+ *
+ * where W is the value of the row with the greatest (stamp, region), and the base of a slot is
+ * the greatest amount of it that any of the rows has observed. So what a set has not observed is
+ * on top of it, two sets do not take the same away twice, and of two values the later one stays.
+ * Increments and decrements are added up by themselves: a W below zero is one of decrements.
+ *
+ * Rows merge as slots do: of one region's, the one with the later stamp; of what was observed, the
+ * greatest. A set is merged after the slots have been raised to what it has observed. So the base
+ * of a slot is never greater than the slot, in any order in which rows come.
+ *
+ * To delete a key is to set it to 0 and to close all slots that are observed then: their
+ * amounts of resets in `upto`, which are not used otherwise, are those that were observed. The
+ * region that a closed slot belongs to counts on in another one, with a greater epoch. So nobody
+ * misses anything who has removed the rows of a key that was deleted long ago (regionvacuum.c).
+ *
+ * Whoever writes a row of sets has locked the key (rows/locks.c). The rows of a key do not change
+ * then. Slots do, as compaction and merges of slots do not take that lock: but the change of
+ * a value by a set does not depend on them, but on the rows of sets alone.
+ */
+#ifndef DC_SETS_H
+#define DC_SETS_H
+
+#include "crdt/amounts.h"
+#include "region/region.h"
+
+/* Columns of a table of sets, by number. */
+enum
+{
+	SET_KEY,
+	SET_REGION,
+	SET_HLC,
+	SET_VALUE,
+	SET_DELETED,
+	SET_UPTO,
+	SET_NUM_COLUMNS
+};
+
+/* A row of a table of sets. */
+typedef struct DcSetRow
+{
+	Datum key;	  /* text */
+	Datum region; /* text */
+	int64 hlc;
+	int64 value;
+	bool deleted;
+	Datum upto;			 /* dc_pncounter; its nodes are region:epoch */
+	ItemPointerData tid; /* where it was found */
+} DcSetRow;
+
+/* Those of a key. */
+typedef struct DcSetRows
+{
+	int n;
+	DcSetRow *rows;
+} DcSetRows;
+
+/* A table of sets that is open. */
+typedef struct DcSetRel
+{
+	DcCounter *counter;
+	Relation heap;
+	Relation index;
+	DcIndexes indexes; /* that are inserted into: opened when they are needed (opened) */
+	bool opened;
+	TupleTableSlot *slot; /* for what is written */
+	TupleTableSlot *found;
+} DcSetRel;
+
+/* Amounts whose sums leave bigint. */
+typedef struct DcTally
+{
+	__int128 inc;
+	__int128 dec;
+} DcTally;
+
+/* observed.c */
+extern const char *observed_wrong(Datum upto);
+extern bool observed_node(CrdtString node, DcRegionRow *row);
+extern Datum observed_slots(const List *slots);
+extern bool observed_covers(Datum state, Datum by);
+extern Datum observed_close(Datum state);
+extern bool observed_find(Datum state, const DcRegionRow *row, AmountsEntry *entry);
+extern bool observed_is_closed(Datum state, const DcRegionRow *row);
+extern Datum sets_observed(const DcSetRows *rows);
+extern const DcSetRow *sets_last(const DcSetRows *rows);
+extern void set_rows_put(DcSetRows *rows, const DcSetRow *row);
+extern bool set_wins(const DcSetRow *come, const DcSetRow *have);
+extern DcTally sets_tally(const DcSetRows *rows);
+extern DcTally slots_tally(const List *slots);
+extern int64 tally_to_bigint(__int128 sum);
+
+/* setrow.c */
+extern void set_table_check(Relation rel, DcTableLayout *layout);
+extern void counter_sets_layout(DcCounter *counter, Relation rel);
+extern void setrel_open(DcSetRel *rel, DcCounter *counter, LOCKMODE mode);
+extern void setrel_close(DcSetRel *rel);
+extern bool setrel_is_empty(DcSetRel *rel);
+extern void set_rows_read(DcSetRel *rel, Datum key, Snapshot snapshot, DcSetRows *rows);
+extern DcSetRow *set_rows_find(const DcSetRows *rows, Datum region);
+extern void set_row_of(DcCounter *counter, Relation rel, HeapTuple tuple, DcSetRow *row);
+extern void set_row_insert(DcSetRel *rel, const DcSetRow *row);
+extern void set_row_update(DcSetRel *rel, const DcSetRow *row);
+extern void set_row_insert_again(DcSetRel *rel, const DcSetRow *row);
+extern void sets_first(DcSetRel *rel);
+
+/*
+ * regionslot.c; the time of an own slot that was removed, and has come back
+ */
+#define SLOT_IS_BACK DT_NOBEGIN
+
+extern bool slot_find_own(DcRegionRel *rel, Datum key, const DcIdentity *identity, DcRegionRow *row);
+extern int64 slot_epoch_next(const DcCounter *counter, const DcIdentity *identity, const DcRegionRow *last);
+extern bool slot_comes_back(const DcCounter *counter, const DcIdentity *identity, const DcRegionRow *have,
+							const DcRegionRow *come);
+extern bool slot_is_open(const DcRegionRow *row, Datum observed);
+
+/* regionset.c */
+extern void region_lock(DcCounter *counter);
+extern void region_set_begin(DcCounter *counter);
+extern void region_set(DcSqlSession *session, const DcKey *key, DcRegionSetting *setting);
+extern void region_written(DcSqlSession *session, DcBatch *batch);
+
+#endif /* DC_SETS_H */
