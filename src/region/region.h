@@ -148,7 +148,14 @@ extern void owner_warn(const DcCounter *counter);
 extern void owner_warn_fed(const DcCounterRow *row);
 
 /* rightsrenew.c */
-extern void rights_renew(const char *region, bool lossless, bool worker);
+typedef enum DcRights
+{
+	RIGHTS_GIVEN_UP,
+	RIGHTS_KEPT,
+	RIGHTS_SHUT /* kept, and not to be sold before the operator says so */
+} DcRights;
+
+extern void rights_renew(const char *region, DcRights rights, bool worker);
 
 /* beat.c */
 extern const char *const beat_columns;
