@@ -6,7 +6,7 @@
  *
  *	1. The slot that this database counts in is locked, so that compaction, which passes over keys
  *	   whose slot is locked, does not add to it. What the deleted shard rows have that was counted here
- *	   will be added to it (folded), or to a new one: then compaction of the table is kept away. So what
+ *	   will be added to it (folded), or to a new one: then compaction is kept away until that is there. So what
  *	   a set has observed is a state that the slot has had. Otherwise two sets that have observed
  *	   different parts of it would not add up.
  *	2. Rows of sets, slots, totals and shard rows with amounts of other regions are read in one
@@ -78,6 +78,7 @@ typedef struct DcSetting
 	DcSetRel sets;
 	DcKeyRows rows;
 	bool has_own; /* there is an open slot, which is locked */
+	bool opens;	  /* one is to be opened: compaction is kept away */
 	DcRegionRow own;
 	int64 own_inc; /* what is folded into it */
 	int64 own_dec;
@@ -168,6 +169,8 @@ region_set(DcSqlSession *session, const DcKey *key, DcRegionSetting *setting)
 		write_own(&set);
 		region_published();
 	}
+	if (set.opens)
+		let_in_compaction(session->counter);
 	setrel_close(&set.sets);
 	regionrel_close(&set.slots);
 }
@@ -185,6 +188,7 @@ lock_own(DcSetting *set)
 	if (!set->has_own && folds)
 	{
 		lock_out_compaction(set->session->counter);
+		set->opens = true;
 		set->has_own = own_is_open(set);
 	}
 	while (set->has_own && !region_row_lock(&set->slots, &set->own))
