@@ -35,6 +35,9 @@
  *				(counter, 1), before all locks on tables: build.c, by a build, until it ends
  *	rights		(counter, 0): rights.c, by calls that give units to other regions, which do not
  *				wait
+ *	region		(0, 0), the identity: shared by all that publishes, exclusively by what changes it
+ *				(0, 1), the own beat: beat.c, by what has published, at the end of its commit
+ *				(hash of region and epoch, 2): beatmerge.c, by an apply worker that inserts a beat
  *	writer		(the first number, in two halves): registry.c, shared, by transactions that
  *				have drawn numbers of events. None waits for it: readers look which hold it
  */
@@ -58,6 +61,7 @@
 #define BOUND_LOCK_CLASS 88
 #define MARK_LOCK_CLASS 89
 #define RIGHTS_LOCK_CLASS 90
+#define REGION_LOCK_CLASS 91
 
 /*
  * advisory_lock takes a lock until the transaction ends. False if it would have to wait,

@@ -29,6 +29,7 @@
 #define DC_REGION_H
 
 #include "access/genam.h"
+#include "commands/trigger.h"
 #include "compact/compactbatch.h"
 #include "rows/insert.h"
 #include "table/catalog.h"
@@ -78,7 +79,14 @@ typedef struct DcRegionRel
 
 /* identity.c */
 extern bool region_identity(DcIdentity *identity);
+extern bool region_identity_at_once(DcIdentity *identity);
 extern void region_identity_needed(DcIdentity *identity);
+extern void region_identity_received(DcIdentity *identity);
+extern bool region_self(DcIdentity *identity);
+extern void region_forget_self(void);
+extern bool region_epoch_is_own(const DcIdentity *identity, int64 epoch);
+extern int64 region_epoch_from(const DcIdentity *identity, int64 least);
+extern int64 region_epoch_later(int64 epoch);
 extern const char *region_node(void);
 extern int64 region_epoch_new(void);
 extern void region_check_name(const char *region);
@@ -97,6 +105,8 @@ extern void counter_regions_layout(DcCounter *counter, Relation rel);
 /* publication.c */
 extern void publications_create(void);
 extern void publications_add(Oid relid, const char *columns, const char *column, const char *region);
+extern void publications_add_filtered(Oid relid, const char *columns, const char *column, const char *region,
+									  const char *filter);
 
 /* regionrow.c */
 extern void regionrel_open(DcRegionRel *rel, DcCounter *counter, LOCKMODE mode);
@@ -110,29 +120,41 @@ extern bool region_row_try_lock(DcRegionRel *rel, const DcRegionRow *row);
 extern bool region_row_replace(DcRegionRel *rel, const DcRegionRow *row, bool locked);
 extern void region_row_wait(DcRegionRel *rel, const DcRegionRow *wanted);
 
+/* regionmerge.c */
+extern Datum region_row_as_it_came(const TriggerData *data);
+extern void region_row_raise(DcRegionRel *rel, DcRegionRow *wanted, int64 *inc, int64 *dec);
+
 /* regionpublish.c */
 extern bool region_ready(DcCounter *counter);
 extern void region_publish(DcCounter *counter, DcBatch *batch);
 
-extern void region_published(void);
-
-/* regionmerge.c */
-extern void region_row_raise(DcRegionRel *rel, DcRegionRow *wanted, int64 *inc, int64 *dec);
-
 /* regioncheck.c */
 extern void region_check_replicated(const DcCounter *counter);
-
-/* regionforeign.c */
-extern bool region_row_is_foreign(const DcRegionRow *have, const DcRegionRow *come);
-
-/* regionseen.c */
-extern TimestampTz region_seen_by_all(const char *region);
 
 /* regionddl.c */
 extern void region_ddl_init(void);
 
+/* trust.c */
+extern void owners_check(bool trusted);
+extern void owner_warn(const DcCounter *counter);
+
 /* rightsrenew.c */
-extern void rights_renew(const char *region, bool lossless);
+extern void rights_renew(const char *region, bool lossless, bool worker);
+
+/* beat.c */
+extern const char *const beat_columns;
+extern void region_xact_init(void);
+extern void region_published(void);
+
+/* beatmerge.c */
+extern bool slot_is_foreign(Datum region, int64 epoch, int64 inc, int64 dec, int64 have_inc, int64 have_dec);
+
+/* boot.c */
+extern void boot_sleep(long ms);
+extern void region_await(struct DcCounter *counter);
+
+/* seen.c */
+extern TimestampTz region_seen_by_all(const char *region);
 
 /* replicate.c */
 extern void region_init(void);

@@ -8,18 +8,18 @@
  * apply worker may have one locked for a moment, when it has come back along a ring. Then the
  * key is left for the next time: compaction waits for nobody.
  *
- * The batch has the lock on the table's compaction, so the identity that is read here cannot change
- * before it has committed: who changes it has that lock of all replicated tables.
+ * The identity that is read here cannot change before the transaction has committed (life.h).
+ * It raises this region's beat then (region_published).
  */
 #include "postgres.h"
 
 #include "access/xact.h"
 #include "common/int.h"
 #include "miscadmin.h"
+#include "region/life.h"
 #include "region/sets.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
-#include "utils/snapmgr.h"
 
 /* What a batch is published to. */
 typedef struct DcPublishing
@@ -44,7 +44,7 @@ region_ready(DcCounter *counter)
 {
 	DcIdentity identity;
 
-	return !IsolationUsesXactSnapshot() && region_identity(&identity) &&
+	return !IsolationUsesXactSnapshot() && region_identity_at_once(&identity) &&
 		ConditionalLockRelationOid(counter->row.regions, RowExclusiveLock) &&
 		ConditionalLockRelationOid(counter->row.sets, RowExclusiveLock);
 }
@@ -59,7 +59,7 @@ region_publish(DcCounter *counter, DcBatch *batch)
 	DcPublishing to = {.counter = counter};
 	DcRegionRel rel;
 	DcSetRel sets;
-	bool published = false;
+	bool any = false;
 
 	region_identity_needed(&to.identity);
 	regionrel_open(&rel, counter, RowExclusiveLock);
@@ -76,13 +76,15 @@ region_publish(DcCounter *counter, DcBatch *batch)
 			continue;
 		key->published = add_own(&to, key);
 		key->skip = !key->published;
-		published |= key->published;
+		any |= key->published;
 	}
 	setrel_close(&sets);
 	regionrel_close(&rel);
 	CommandCounterIncrement();
-	if (published)
-		region_published();
+	if (!any)
+		return;
+	region_published();
+	unpublished_forget(counter, batch);
 }
 
 /*
@@ -143,22 +145,5 @@ find_own(DcPublishing *to, Datum key, DcRegionRow *row)
 static bool
 is_closed(DcSetRel *sets, const DcRegionRow *row)
 {
-	Snapshot snapshot;
-	DcSetRows rows;
-
-	if (sets == NULL)
-		return !slot_is_open(row, observed_slots(NIL));
-	snapshot = RegisterSnapshot(GetLatestSnapshot());
-	set_rows_read(sets, row->key, snapshot, &rows);
-	UnregisterSnapshot(snapshot);
-	return !slot_is_open(row, sets_observed(&rows));
-}
-
-/*
- * region_published notes that this transaction has published something: when it commits, it raises the beat of
- * this database.
- */
-void
-region_published(void)
-{
+	return !slot_is_open(row, sets == NULL ? observed_slots(NIL) : set_observed_now(sets, row->key));
 }

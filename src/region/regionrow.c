@@ -111,8 +111,8 @@ region_row_find(DcRegionRel *rel, const DcRegionRow *wanted, DcRegionRow *row)
 }
 
 /*
- * region_row_find_last does so for the row of a key and region with the greatest epoch that is not less than
- * the one wanted.
+ * region_row_find_last does so for the row of a key and region with the greatest epoch of the database whose epoch
+ * is wanted.
  */
 bool
 region_row_find_last(DcRegionRel *rel, const DcRegionRow *wanted, DcRegionRow *row)
@@ -120,14 +120,18 @@ region_row_find_last(DcRegionRel *rel, const DcRegionRow *wanted, DcRegionRow *r
 	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
 	IndexScanDesc scan = scan_begin(rel, wanted, 2, snapshot);
 	AttrNumber epoch = rel->counter->regions.atts[REGION_EPOCH];
-	bool found = index_getnext_slot(scan, BackwardScanDirection, rel->found) &&
-		DatumGetInt64(slot_datum(rel->found, epoch, INT8OID)) >= wanted->epoch;
+	DcIdentity identity = {.epoch = wanted->epoch};
+	bool found = false;
 
-	if (found)
+	while (!found && index_getnext_slot(scan, BackwardScanDirection, rel->found))
 	{
 		*row = *wanted;
 		row->epoch = DatumGetInt64(slot_datum(rel->found, epoch, INT8OID));
-		read_row(rel, row);
+		if (row->epoch < wanted->epoch)
+			break;
+		found = region_epoch_is_own(&identity, row->epoch);
+		if (found)
+			read_row(rel, row);
 	}
 	ExecClearTuple(rel->found);
 	index_endscan(scan);

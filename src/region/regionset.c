@@ -116,8 +116,8 @@ region_set_begin(DcCounter *counter)
 	DcIdentity identity;
 	DcSetRel sets;
 
-	region_identity_needed(&identity);
 	region_lock(counter); /* it may not have been replicated a moment ago */
+	region_identity_needed(&identity);
 	setrel_open(&sets, counter, NoLock);
 	sets_first(&sets);
 	setrel_close(&sets);
@@ -201,18 +201,12 @@ lock_own(DcSetting *set)
 static bool
 own_is_open(DcSetting *set)
 {
-	Snapshot snapshot;
-	DcSetRows rows;
-
 	if (!slot_find_own(&set->slots, set->key, &set->identity, &set->own))
 	{
 		set->own = (DcRegionRow){.epoch = slot_epoch_next(set->session->counter, &set->identity, NULL)};
 		return false;
 	}
-	snapshot = RegisterSnapshot(GetLatestSnapshot());
-	set_rows_read(&set->sets, set->key, snapshot, &rows);
-	UnregisterSnapshot(snapshot);
-	if (slot_is_open(&set->own, sets_observed(&rows)))
+	if (slot_is_open(&set->own, set_observed_now(&set->sets, set->key)))
 		return true;
 	set->own = (DcRegionRow){.epoch = slot_epoch_next(set->session->counter, &set->identity, &set->own)};
 	return false;

@@ -2,10 +2,11 @@
  * regionslot.c
  *		Which slot of a key this database counts in.
  *
- * It is the row of the key and this region with the greatest epoch, from the epoch of this database on.
- * Mostly that has the epoch of the database. But a slot that a deletion has closed is not counted in
- * any more (sets.h): the next one has the next epoch. Epochs of databases are so far apart, by time, that
- * none gets to that of another: there are 1024 in a microsecond.
+ * It is the row of the key and this region with the greatest epoch of this database (region_epoch_is_own).
+ * Mostly that is the epoch of the database itself. But a slot that a deletion has closed is not counted in
+ * any more (sets.h): the next one has the next epoch of this database. These are a microsecond apart, so they do
+ * not get to the epoch that the database takes when it is renewed. A copy of this database that goes the same way comes to
+ * the same epochs, and what both have counted is counted once.
  *
  * Rows of deleted keys may have been removed (regionvacuum.c). Such a key begins with an epoch that is
  * greater than all that were removed here, which dcounter.counter has. Otherwise what is
@@ -38,9 +39,9 @@ slot_find_own(DcRegionRel *rel, Datum key, const DcIdentity *identity, DcRegionR
 int64
 slot_epoch_next(const DcCounter *counter, const DcIdentity *identity, const DcRegionRow *last)
 {
-	int64 next = last != NULL ? last->epoch + 1 : identity->epoch;
+	int64 next = last != NULL ? last->epoch + 1 : 0;
 
-	return Max(next, counter->row.rights_epoch);
+	return region_epoch_from(identity, Max(next, counter->row.rights_epoch));
 }
 
 /*
@@ -51,7 +52,7 @@ slot_epoch_next(const DcCounter *counter, const DcIdentity *identity, const DcRe
 bool
 slot_comes_back(const DcCounter *counter, const DcIdentity *identity, const DcRegionRow *have, const DcRegionRow *come)
 {
-	if (come->epoch < identity->epoch || come->epoch >= counter->row.rights_epoch ||
+	if (!region_epoch_is_own(identity, come->epoch) || come->epoch >= counter->row.rights_epoch ||
 		!batch_key_equal(come->region, CStringGetTextDatum(identity->region)))
 		return false;
 	return have == NULL || have->at == SLOT_IS_BACK;
