@@ -55,7 +55,7 @@ COMMENT ON COLUMN dcounter.counter.regions IS 'the table of the amounts of each 
 COMMENT ON COLUMN dcounter.counter.sets IS 'the table of what its keys were set to, if it is replicated';
 COMMENT ON COLUMN dcounter.counter.grants IS 'the table of units that regions have given to each other, if it is a stock that is replicated';
 COMMENT ON COLUMN dcounter.counter.wants IS 'the table of units that regions ask for, if it is a stock that is replicated';
-COMMENT ON COLUMN dcounter.counter.rights_epoch IS 'the number under which this database has its units of a stock that is replicated';
+COMMENT ON COLUMN dcounter.counter.rights_epoch IS 'the number under which this database has its units of a stock that is replicated; of a counter, the least epoch under which it begins to count a key';
 COMMENT ON COLUMN dcounter.counter.max_shards IS 'most shard rows of one key that contention can create';
 COMMENT ON COLUMN dcounter.counter.holds IS 'the table of holds, if it is a stock';
 

@@ -21,7 +21,8 @@
  *	flush		(counter, 0): flush.c, by a flush; the worker's does not wait. Shared
  *				by reads of many keys, while they read (bufferread.c)
  *	compaction	(counter, 0): locks.c, by compactions and by flushes to totals, which do not
- *				wait; shared by dc_set() and its relatives on a stock
+ *				wait; shared by dc_set() and its relatives on a stock, and on a counter of several
+ *				regions: there before the key's by the first set, after it to open a slot
  *	events		(counter, 0): changed.c, by rounds of the job, which do not wait, and by
  *				changes of the settings
  *	consumer	(0, 0), positions: consumeraccess.c, exclusively by the retention job, which

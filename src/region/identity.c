@@ -200,7 +200,7 @@ region_forget_self(void)
 
 /*
  * region_epoch_is_own tells whether an epoch is one that this database writes rows under: its own, or one that
- * it has taken since, for slots that begin anew (region_epoch_after).
+ * it has taken since, for slots that begin anew (regionslot.c).
  */
 bool
 region_epoch_is_own(const DcIdentity *identity, int64 epoch)
@@ -219,18 +219,6 @@ region_node(void)
 	if (!OidIsValid(catalog_relation_if_any("self")) || !region_identity(&identity))
 		return NULL;
 	return psprintf("%s:" INT64_FORMAT, identity.region, identity.epoch);
-}
-
-/*
- * region_epoch_after returns a number that no database has had, later than a time (us since 1970), and one that
- * region_epoch_is_own() knows.
- */
-int64
-region_epoch_after(const DcIdentity *identity, int64 us)
-{
-	int64 time = Max(Max(GetCurrentTimestamp() + EPOCH_DIFF, us + 1), (identity->epoch >> EPOCH_RANDOM_BITS) + 1);
-
-	return (time << EPOCH_RANDOM_BITS) | EPOCH_TAG(identity->epoch);
 }
 
 /*

@@ -88,7 +88,6 @@ extern void region_identity_received(DcIdentity *identity);
 extern bool region_self(DcIdentity *identity);
 extern void region_forget_self(void);
 extern bool region_epoch_is_own(const DcIdentity *identity, int64 epoch);
-extern int64 region_epoch_after(const DcIdentity *identity, int64 us);
 extern int64 region_epoch_later(int64 epoch);
 extern const char *region_node(void);
 extern int64 region_epoch_new(void);
@@ -125,19 +124,14 @@ extern void region_row_wait(DcRegionRel *rel, const DcRegionRow *wanted);
 
 /* regionmerge.c */
 extern Datum region_row_as_it_came(const TriggerData *data);
+extern void region_row_raise(DcRegionRel *rel, DcRegionRow *wanted, int64 *inc, int64 *dec);
 
 /* regionpublish.c */
 extern bool region_ready(DcCounter *counter);
 extern void region_publish(DcCounter *counter, DcBatch *batch);
 
-/* regionmerge.c */
-extern void region_row_raise(DcRegionRel *rel, DcRegionRow *wanted, int64 *inc, int64 *dec);
-
 /* regioncheck.c */
 extern void region_check_replicated(const DcCounter *counter);
-
-/* regionforeign.c */
-extern bool region_row_is_foreign(const DcRegionRow *have, const DcRegionRow *come);
 
 /* regionddl.c */
 extern void region_ddl_init(void);

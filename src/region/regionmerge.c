@@ -183,7 +183,7 @@ comes_back(DcRegionRel *rel, const DcRegionRow *wanted)
 	DcIdentity identity;
 	DcRegionRow row;
 
-	return rel->counter->row.rights_epoch > 0 && region_identity(&identity) &&
+	return rel->counter->row.rights_epoch > 0 && region_self(&identity) &&
 		slot_comes_back(rel->counter, &identity, region_row_find(rel, wanted, &row) ? &row : NULL, wanted);
 }
 
@@ -228,7 +228,7 @@ raise_found(DcRegionRel *rel, DcRegionRow *row, const DcRegionRow *wanted, int64
 {
 	if (wanted->inc <= row->inc && wanted->dec <= row->dec)
 		return true;
-	if (row->at != SLOT_IS_BACK &&
+	if (wanted->at != SLOT_IS_BACK &&
 		slot_is_foreign(wanted->region, wanted->epoch, wanted->inc, wanted->dec, row->inc, row->dec))
 		return true;
 	if (!region_row_lock(rel, row))

@@ -20,7 +20,6 @@
 #include "region/sets.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
-#include "utils/snapmgr.h"
 
 /* What a batch is published to. */
 typedef struct DcPublishing
@@ -146,13 +145,5 @@ find_own(DcPublishing *to, Datum key, DcRegionRow *row)
 static bool
 is_closed(DcSetRel *sets, const DcRegionRow *row)
 {
-	Snapshot snapshot;
-	DcSetRows rows;
-
-	if (sets == NULL)
-		return !slot_is_open(row, observed_slots(NIL));
-	snapshot = RegisterSnapshot(GetLatestSnapshot());
-	set_rows_read(sets, row->key, snapshot, &rows);
-	UnregisterSnapshot(snapshot);
-	return !slot_is_open(row, sets_observed(&rows));
+	return !slot_is_open(row, sets == NULL ? observed_slots(NIL) : set_observed_now(sets, row->key));
 }

@@ -6,7 +6,7 @@
  *
  *	1. The slot that this database counts in is locked, so that compaction, which passes over keys
  *	   whose slot is locked, does not add to it. What the deleted shard rows have that was counted here
- *	   will be added to it (folded), or to a new one: then compaction of the table is kept away. So what
+ *	   will be added to it (folded), or to a new one: then compaction is kept away until that is there. So what
  *	   a set has observed is a state that the slot has had. Otherwise two sets that have observed
  *	   different parts of it would not add up.
  *	2. Rows of sets, slots, totals and shard rows with amounts of other regions are read in one
@@ -78,6 +78,7 @@ typedef struct DcSetting
 	DcSetRel sets;
 	DcKeyRows rows;
 	bool has_own; /* there is an open slot, which is locked */
+	bool opens;	  /* one is to be opened: compaction is kept away */
 	DcRegionRow own;
 	int64 own_inc; /* what is folded into it */
 	int64 own_dec;
@@ -115,8 +116,8 @@ region_set_begin(DcCounter *counter)
 	DcIdentity identity;
 	DcSetRel sets;
 
-	region_identity_needed(&identity);
 	region_lock(counter); /* it may not have been replicated a moment ago */
+	region_identity_needed(&identity);
 	setrel_open(&sets, counter, NoLock);
 	sets_first(&sets);
 	setrel_close(&sets);
@@ -168,6 +169,8 @@ region_set(DcSqlSession *session, const DcKey *key, DcRegionSetting *setting)
 		write_own(&set);
 		region_published();
 	}
+	if (set.opens)
+		let_in_compaction(session->counter);
 	setrel_close(&set.sets);
 	regionrel_close(&set.slots);
 }
@@ -185,6 +188,7 @@ lock_own(DcSetting *set)
 	if (!set->has_own && folds)
 	{
 		lock_out_compaction(set->session->counter);
+		set->opens = true;
 		set->has_own = own_is_open(set);
 	}
 	while (set->has_own && !region_row_lock(&set->slots, &set->own))
@@ -197,18 +201,12 @@ lock_own(DcSetting *set)
 static bool
 own_is_open(DcSetting *set)
 {
-	Snapshot snapshot;
-	DcSetRows rows;
-
 	if (!slot_find_own(&set->slots, set->key, &set->identity, &set->own))
 	{
 		set->own = (DcRegionRow){.epoch = slot_epoch_next(set->session->counter, &set->identity, NULL)};
 		return false;
 	}
-	snapshot = RegisterSnapshot(GetLatestSnapshot());
-	set_rows_read(&set->sets, set->key, snapshot, &rows);
-	UnregisterSnapshot(snapshot);
-	if (slot_is_open(&set->own, sets_observed(&rows)))
+	if (slot_is_open(&set->own, set_observed_now(&set->sets, set->key)))
 		return true;
 	set->own = (DcRegionRow){.epoch = slot_epoch_next(set->session->counter, &set->identity, &set->own)};
 	return false;

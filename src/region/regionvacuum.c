@@ -43,6 +43,7 @@
 #include "crdt/crdttype.h"
 #include "fmgr.h"
 #include "miscadmin.h"
+#include "region/life.h"
 #include "region/sets.h"
 #include "storage/lmgr.h"
 #include "table/access.h"
@@ -89,6 +90,7 @@ typedef struct DcVacuum
 	DcIdentity identity;
 	int64 older_than; /* us */
 	MemoryContext cxt;
+	bool alone;	 /* there is no other region */
 	List *heard; /* DcHeardOf, in cxt */
 	DcRegionRel slots;
 	DcSetRel sets;
@@ -101,6 +103,7 @@ typedef struct DcVacuum
 static DcCounter *open_to_vacuum(FunctionCallInfo fcinfo);
 static void vacuum(DcVacuum *vacuum);
 static bool is_to_go(DcVacuum *vacuum, Datum key);
+static bool is_alone(const DcIdentity *identity);
 static bool all_have_heard(DcVacuum *vacuum, const DcSetRow *deletion);
 static void note_epochs(DcVacuum *vacuum, const List *slots);
 static void remove_keys(DcSqlSession *session, Datum *keys, int n);
@@ -138,8 +141,7 @@ dc_region_vacuum(PG_FUNCTION_ARGS)
 		ereport(NOTICE,
 				(errmsg("deleted keys of \"%s\" that are kept: " INT64_FORMAT,
 						get_rel_name(work.counter->relid), work.unheard + work.open),
-				 errdetail("Of " INT64_FORMAT " not all regions are known to have heard that they were deleted. "
-						   INT64_FORMAT " were counted at the same time, and can be deleted again.",
+				 errdetail("Of " INT64_FORMAT " not all regions are known to have heard that they were deleted. " INT64_FORMAT " were counted at the same time, and can be deleted again.",
 						   work.unheard, work.open)));
 	PG_RETURN_INT64(work.removed);
 }
@@ -185,6 +187,7 @@ vacuum(DcVacuum *vacuum)
 	int n = 0;
 
 	vacuum->cxt = CurrentMemoryContext;
+	vacuum->alone = is_alone(&vacuum->identity);
 	regionrel_open(&vacuum->slots, counter, NoLock);
 	setrel_open(&vacuum->sets, counter, NoLock);
 	sql_begin(&session, counter);
@@ -252,6 +255,24 @@ is_to_go(DcVacuum *vacuum, Datum key)
 	return true;
 }
 
+/*
+ * is_alone tells whether no other region is known that is not retired.
+ */
+static bool
+is_alone(const DcIdentity *identity)
+{
+	ListCell *lc;
+
+	foreach(lc, beats_current(beats_all()))
+	{
+		const DcBeat *beat = lfirst(lc);
+
+		if (beat_is_active(beat) && strcmp(beat->region, identity->region) != 0)
+			return false;
+	}
+	return true;
+}
+
 static bool
 all_have_heard(DcVacuum *vacuum, const DcSetRow *deletion)
 {
@@ -264,6 +285,8 @@ all_have_heard(DcVacuum *vacuum, const DcSetRow *deletion)
 		if (strcmp(((DcHeardOf *) lfirst(lc))->region, region) == 0)
 			heard = lfirst(lc);
 	}
+	if (heard == NULL && vacuum->alone)
+		return true;
 	if (heard == NULL)
 	{
 		MemoryContext old = MemoryContextSwitchTo(vacuum->cxt);

@@ -11,7 +11,8 @@
  * have the same amounts. Totals and remote shard rows are the sum over the rows of regions as ever
  * (region.h), and the row filters of the publications let no such row through.
  *
- * Later they are folded: added to the rows of the epoch itself, and removed. That is when the others have
+ * Later they are folded: added to the rows of the epoch itself, or the slots that are counted in since a deletion
+ * (regionslot.c), and removed. That is when the others have
  * confirmed that this database is the only one of the epoch, or in the transaction in which
  * it takes another one. No row of the epoch is merged before that (slot_is_foreign). So
  * whoever else publishes the same amounts comes to the same sums as this database, and they are counted once.
@@ -33,14 +34,19 @@
 
 #include "access/htup_details.h"
 #include "access/xact.h"
+#include "base/args.h"
+#include "base/errors.h"
 #include "base/guc.h"
 #include "base/hooks.h"
 #include "base/relopen.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
+#include "common/int.h"
 #include "counter/apply.h"
 #include "counter/sqlpath.h"
+#include "miscadmin.h"
 #include "region/life.h"
+#include "region/sets.h"
 #include "rows/shardnumber.h"
 #include "storage/lmgr.h"
 #include "table/access.h"
@@ -105,9 +111,25 @@ static const DcStatement sql_fold = {
 /* Since when the worker has been trying; DC_LONG_AGO: it is not. */
 static DcMoment trying_since = {0};
 
+/* region, epoch */
+static const DcStatement sql_sealed = {
+	.text = "SELECT s.key, s.inc, s.dec, s.updated_at FROM @regions AS s WHERE s.region = $1 AND s.epoch = -$2 ORDER BY s.key",
+	.argtypes = {TEXTOID, INT8OID},
+	.reads_all = true,
+	.columns = {DC_TEXT("key"), DC_BIGINT("inc"), DC_BIGINT("dec"), DC_TIME("updated_at")},
+	.of = DC_OF_MORE};
+
+/* region, epoch, keys */
+static const DcStatement sql_unseal = {
+	.text = "DELETE FROM @regions AS s WHERE s.region = $1 AND s.epoch = -$2 AND s.key = ANY ($3)",
+	.argtypes = {TEXTOID, INT8OID, TEXTARRAYOID},
+	.of = DC_OF_MORE};
+
 static bool is_patient(void);
 static DcCounter *lock_one(const DcCounterRow *row, bool worker);
 static bool is_in_order(DcCounter *counter, bool worker);
+static int64 fold_slots(DcSqlSession *session, DcRegionRel *slots, DcSetRel *sets, const DcSelfRow *self);
+static bool fold_slot(DcRegionRel *slots, DcSetRel *sets, const DcIdentity *identity, const DcRegionRow *sealed);
 static void begin(DcSqlSession *session, DcCounter *counter);
 static const char *word(DcCounter *counter, const char *word);
 
@@ -123,7 +145,7 @@ restore_is_under_way(void)
 	foreach(lc, catalog_read_all())
 	{
 		const DcCounterRow *row = lfirst(lc);
-		Oid tables[] = {row->counter, row->shards, row->regions};
+		Oid tables[] = {row->counter, row->shards, row->regions, row->sets};
 
 		for (int i = 0; OidIsValid(row->regions) && i < lengthof(tables); i++)
 		{
@@ -196,12 +218,13 @@ lock_one(const DcCounterRow *row, bool worker)
 	if (worker && !worker_may(row->counter))
 		return NULL;
 	LockRelationOid(row->regions, RowExclusiveLock);
+	LockRelationOid(row->sets, RowExclusiveLock);
 	if (!counter_lock(row->counter, RowExclusiveLock))
 		return NULL; /* dropped meanwhile */
 	counter = worker ? counter_find(row->counter) : counter_lookup(row->counter);
 	if (counter == NULL || !counter_is_replicated(counter))
 		return NULL;
-	if (counter->row.regions != row->regions)
+	if (counter->row.regions != row->regions || counter->row.sets != row->sets)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("counter table \"%s\" was replicated anew meanwhile", get_rel_name(row->counter))));
@@ -235,6 +258,7 @@ is_in_order(DcCounter *counter, bool worker)
 {
 	DcTableLayout layout;
 	DcShapeProblem problem;
+	DcShapeProblem set_problem = {0};
 	Relation rel;
 	bool fits;
 
@@ -252,6 +276,13 @@ is_in_order(DcCounter *counter, bool worker)
 		fits = true;
 	if (fits)
 		counter_regions_layout(counter, rel);
+	table_close(rel, NoLock);
+	if (!fits)
+		return false;
+	rel = table_open_present(counter->row.sets, NoLock);
+	fits = !worker || set_table_fits(rel, &layout, &set_problem);
+	if (fits)
+		counter_sets_layout(counter, rel);
 	table_close(rel, NoLock);
 	return fits;
 }
@@ -306,12 +337,89 @@ fold_all(List *counters, const DcSelfRow *self)
 		DcSqlSession session;
 		Datum values[] = {CStringGetTextDatum(self->region), Int64GetDatum(self->epoch)};
 
+		DcRegionRel slots;
+		DcSetRel sets;
+
 		begin(&session, counter);
-		(void) sql_run(&session, &sql_fold, values);
-		keys += rows_bigint(&session.rows, 0, 1);
+		regionrel_open(&slots, counter, RowExclusiveLock);
+		setrel_open(&sets, counter, RowExclusiveLock);
+		if (setrel_is_empty(&sets) && counter->row.rights_epoch <= self->epoch)
+		{
+			(void) sql_run(&session, &sql_fold, values);
+			keys += rows_bigint(&session.rows, 0, 1);
+		}
+		else
+			keys += fold_slots(&session, &slots, &sets, self);
+		setrel_close(&sets);
+		regionrel_close(&slots);
 		sql_end(&session);
 	}
 	return keys > 0;
+}
+
+/*
+ * fold_slots does so where keys were set or deleted: they are not all counted in the rows of that epoch itself
+ * (regionslot.c). Returns of how many keys.
+ */
+static int64
+fold_slots(DcSqlSession *session, DcRegionRel *slots, DcSetRel *sets, const DcSelfRow *self)
+{
+	DcIdentity identity = {self->region, self->epoch};
+	Datum values[3] = {CStringGetTextDatum(self->region), Int64GetDatum(self->epoch)};
+	uint64 n = sql_run(session, &sql_sealed, values);
+	Datum *keys = MemoryContextAllocHuge(CurrentMemoryContext, Max(n, 1) * sizeof(Datum));
+	int folded = 0;
+
+	for (uint64 i = 0; i < n; i++)
+	{
+		DcRegionRow sealed = {.key = rows_datum(&session->rows, i, 1),
+							  .region = values[0],
+							  .inc = rows_bigint(&session->rows, i, 2),
+							  .dec = rows_bigint(&session->rows, i, 3),
+							  .at = DatumGetTimestampTz(rows_datum(&session->rows, i, 4))};
+
+		CHECK_FOR_INTERRUPTS();
+		if (fold_slot(slots, sets, &identity, &sealed))
+			keys[folded++] = sealed.key;
+	}
+	if (folded > 0)
+	{
+		values[2] = array_datum(keys, folded, TEXTOID);
+		(void) sql_run(session, &sql_unseal, values);
+	}
+	return folded;
+}
+
+/*
+ * fold_slot adds what is sealed of a key to the slot that is counted in; false if its sum would leave bigint. The
+ * caller keeps compaction away by the lock on the identity.
+ */
+static bool
+fold_slot(DcRegionRel *slots, DcSetRel *sets, const DcIdentity *identity, const DcRegionRow *sealed)
+{
+	DcRegionRow row;
+	bool found;
+
+	while ((found = slot_find_own(slots, sealed->key, identity, &row)) && !region_row_lock(slots, &row))
+		CHECK_FOR_INTERRUPTS(); /* removed by hand */
+	if (!found || !slot_is_open(&row, set_observed_now(sets, sealed->key)))
+	{
+		int64 epoch = slot_epoch_next(slots->counter, identity, found ? &row : NULL);
+
+		row = *sealed;
+		row.epoch = epoch;
+		if (!region_row_insert(slots, &row))
+			serialization_error();
+		CommandCounterIncrement();
+		return true;
+	}
+	if (pg_add_s64_overflow(row.inc, sealed->inc, &row.inc) || pg_add_s64_overflow(row.dec, sealed->dec, &row.dec))
+		return false;
+	row.at = Max(row.at, sealed->at);
+	if (!region_row_replace(slots, &row, true))
+		elog(ERROR, "locked row of a region could not be updated");
+	CommandCounterIncrement();
+	return true;
 }
 
 /*

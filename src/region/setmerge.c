@@ -17,7 +17,7 @@
  *	  has heard of the deletion is on its way to them before that knowledge.
  *
  * A slot of this database's own that has observed more than this database has counted is the work of a
- * copy of it: then nothing is merged (regionforeign.c). But one that may have been removed with a deleted
+ * copy of it: then nothing is merged (beatmerge.c). But one that may have been removed with a deleted
  * key comes back here (regionslot.c).
  *
  * Nothing is trusted. A row that no region would send is an error, which stops the subscription: it was written
@@ -95,6 +95,8 @@ merge_set(PG_FUNCTION_ARGS)
 				 errmsg("%s can only be called as a trigger, %s", "merge_set()", "BEFORE INSERT OR UPDATE FOR EACH ROW")));
 	update = TRIGGER_FIRED_BY_UPDATE(data->tg_event);
 	merge.counter = counter_of(data->tg_relation);
+	if (merge.counter->fed)
+		return region_row_as_it_came(data);
 	set_row_of(merge.counter, data->tg_relation, update ? data->tg_newtuple : data->tg_trigtuple, &merge.come);
 	check_row(&merge, data->tg_relation);
 	return update ? merge_update(&merge, data) : merge_insert(&merge);
@@ -315,7 +317,7 @@ is_foreign(DcSetMerge *merge)
 	AmountsIter iter = amounts_iter(crdt_bytes_of(merge->come.upto));
 	AmountsEntry entry;
 	DcIdentity identity;
-	bool here = region_identity(&identity);
+	bool here = region_self(&identity);
 
 	while (amounts_next(&iter, &entry))
 	{
@@ -325,7 +327,7 @@ is_foreign(DcSetMerge *merge)
 
 		if (here && slot_comes_back(merge->counter, &identity, found ? &have : NULL, &slot))
 			continue;
-		if (region_row_is_foreign(found ? &have : NULL, &slot))
+		if (slot_is_foreign(slot.region, slot.epoch, slot.inc, slot.dec, found ? have.inc : -1, found ? have.dec : -1))
 			return true;
 	}
 	return false;
@@ -337,7 +339,7 @@ raise_slots(DcSetMerge *merge)
 	AmountsIter iter = amounts_iter(crdt_bytes_of(merge->come.upto));
 	AmountsEntry entry;
 	DcIdentity identity;
-	bool here = region_identity(&identity);
+	bool here = region_self(&identity);
 
 	while (amounts_next(&iter, &entry))
 	{
@@ -363,7 +365,7 @@ close_own(DcSetMerge *merge)
 	DcIdentity identity;
 	DcRegionRow own;
 
-	if (region_identity(&identity) && slot_find_own(&merge->slots, merge->come.key, &identity, &own) &&
+	if (region_self(&identity) && slot_find_own(&merge->slots, merge->come.key, &identity, &own) &&
 		observed_is_closed(merge->come.upto, &own) && !observed_is_closed(sets_observed(&merge->rows), &own))
 		(void) region_row_lock(&merge->slots, &own);
 }

@@ -58,19 +58,26 @@ static void delete_row(DcSetRel *rel, const DcSetRow *row);
 void
 set_table_check(Relation rel, DcTableLayout *layout)
 {
-	DcShape shape = set_shape;
 	DcShapeProblem problem = {0};
+
+	if (!set_table_fits(rel, layout, &problem))
+		shape_error(RelationGetRelationName(rel), &problem);
+}
+
+/*
+ * set_table_fits tells whether it is.
+ */
+bool
+set_table_fits(Relation rel, DcTableLayout *layout, DcShapeProblem *problem)
+{
+	DcShape shape = set_shape;
 
 	shape.columns[SET_UPTO].type = upto_type(rel);
 	if (!OidIsValid(shape.columns[SET_UPTO].type))
-		problem.detail = _("It needs a column \"upto\" of type dc_pncounter that is not null.");
-	else
-	{
-		shape_check(rel, &shape, layout);
-		problem.detail = region_table_problem(rel, layout);
-	}
-	if (problem.detail != NULL)
-		shape_error(RelationGetRelationName(rel), &problem);
+		problem->detail = _("It needs a column \"upto\" of type dc_pncounter that is not null.");
+	else if (shape_fits(rel, &shape, layout, problem))
+		problem->detail = region_table_problem(rel, layout);
+	return problem->detail == NULL;
 }
 
 /*
@@ -190,6 +197,20 @@ set_rows_read(DcSetRel *rel, Datum key, Snapshot snapshot, DcSetRows *rows)
 }
 
 /*
+ * set_observed_now returns what sets of a key have observed, as of now.
+ */
+Datum
+set_observed_now(DcSetRel *rel, Datum key)
+{
+	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
+	DcSetRows rows;
+
+	set_rows_read(rel, key, snapshot, &rows);
+	UnregisterSnapshot(snapshot);
+	return sets_observed(&rows);
+}
+
+/*
  * set_rows_find returns the row of a region, or NULL.
  */
 DcSetRow *
@@ -300,7 +321,7 @@ set_row_update(DcSetRel *rel, const DcSetRow *row)
 	store_row(rel, row);
 	if (compat_tuple_update(rel->heap, &tid, rel->slot, GetCurrentCommandId(true), true, &failure, &new_entry) != TM_Ok)
 		serialization_error(); /* changed by hand */
-	if (new_entry) /* it is not on the page of the old version */
+	if (new_entry)			   /* it is not on the page of the old version */
 		insert_entries(rel);
 	ExecClearTuple(rel->slot);
 	CommandCounterIncrement();

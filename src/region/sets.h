@@ -99,6 +99,8 @@ extern int64 tally_to_bigint(__int128 sum);
 
 /* setrow.c */
 extern void set_table_check(Relation rel, DcTableLayout *layout);
+extern bool set_table_fits(Relation rel, DcTableLayout *layout, DcShapeProblem *problem);
+extern Datum set_observed_now(DcSetRel *rel, Datum key);
 extern void counter_sets_layout(DcCounter *counter, Relation rel);
 extern void setrel_open(DcSetRel *rel, DcCounter *counter, LOCKMODE mode);
 extern void setrel_close(DcSetRel *rel);

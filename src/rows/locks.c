@@ -8,7 +8,8 @@
  *	- The lock on a key serializes dc_set() and dc_delete(). Two keys of one hash
  *	  share it, which costs a wait.
  *	- The lock on a table makes one compaction at a time work on it. Transactions
- *	  that set or delete keys of a stock share it, which keeps compaction away.
+ *	  that set or delete keys of a stock share it, which keeps compaction away. So do those that
+ *	  set the first key of a replicated counter, and for a moment those that open a slot.
  *
  * Their holders may be transactions of users, which last as long as they like.
  * Shard rows are otherwise locked for the time of a commit only. So a writer that
@@ -53,6 +54,15 @@ void
 lock_out_compaction(DcCounter *counter)
 {
 	(void) advisory_lock(COMPACT_LOCK_CLASS, counter->relid, 0, ShareLock, true);
+}
+
+/*
+ * let_in_compaction undoes that before the transaction ends.
+ */
+void
+let_in_compaction(DcCounter *counter)
+{
+	advisory_unlock(COMPACT_LOCK_CLASS, counter->relid, 0, ShareLock);
 }
 
 /*

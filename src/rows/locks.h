@@ -11,6 +11,7 @@
 extern void lock_key(DcCounter *counter, const char *data, uint32 len);
 extern bool lock_compaction(DcCounter *counter);
 extern void lock_out_compaction(DcCounter *counter);
+extern void let_in_compaction(DcCounter *counter);
 extern TransactionId compaction_xid(DcCounter *counter);
 extern bool locked_for_long(DcCounter *counter, const char *data, uint32 len);
 extern bool locked_by_setter(DcCounter *counter, const char *data, uint32 len);

@@ -16,7 +16,7 @@ my $seed = $ENV{DC_SEED} // int(rand(1e9));
 srand($seed);
 note("seed $seed (set DC_SEED to repeat)");
 
-my @nodes = map { region_node($_) } 'eu', 'us', 'asia';
+my @nodes = map { region_node($_, "dcounter.region_beat_interval = '300ms'") } 'eu', 'us', 'asia';
 my ($eu, $us, $asia) = @nodes;
 my $refreshed = 0;
 
@@ -183,10 +183,8 @@ is(region_idle($_), 1, 'no WAL on ' . $_->name . ' any more') foreach @nodes;
 sql($us, 'postgres', q{SELECT dc_delete('likes', key) FROM (SELECT DISTINCT key FROM likes_region UNION SELECT key FROM likes_set) AS k});
 all_agree('deleted');
 is(sql($eu, 'postgres', 'SELECT count(*) FROM likes'), 0, 'nothing is left to be seen');
-my $deleted = sql($eu, 'postgres', 'SELECT count(DISTINCT key) FROM likes_set');
 sql($_, 'postgres', 'TRUNCATE counted') foreach @nodes;
-is(wait_for($eu, 'postgres', q{SELECT dc_region_vacuum('likes', '0')}, $deleted), $deleted, 'eu removes all');
-is(sql($eu, 'postgres', 'SELECT (SELECT count(*) FROM likes_set) + (SELECT count(*) FROM likes_region)'), 0, 'so they are gone');
+removes_all($eu, 'removed');
 @jobs = map { region_count($_, $seconds) } @nodes;
 sleep($seconds / 4);
 foreach my $node ($asia, $eu, $us)
@@ -196,6 +194,16 @@ foreach my $node ($asia, $eu, $us)
 }
 region_counted($_) foreach @jobs;
 ends_with_counted('vacuum while users count');
+
+# removes_all(NODE, NAME): when all have heard of the deletions, nothing is left of the keys
+sub removes_all
+{
+	my ($node, $name) = @_;
+
+	is(wait_for($node, 'postgres', q{SELECT dc_region_vacuum('likes', '0') * 0 + count(*) FROM (SELECT key FROM likes_set UNION ALL SELECT key FROM likes_region) AS k}, '0'), '0', "$name, on " . $node->name);
+	is(sql($node, 'postgres', 'SELECT (SELECT count(*) FROM likes_set) + (SELECT count(*) FROM likes_region)'), '0', "$name: nothing is left on " . $node->name);
+	return;
+}
 
 # ends_with_counted(NAME): values are what users have counted since all keys were deleted
 sub ends_with_counted
@@ -244,7 +252,7 @@ region_counted($_) foreach @jobs;
 ends_with_counted('counted after that');
 sql($asia, 'postgres', q{SELECT dc_delete('likes', key) FROM (SELECT DISTINCT key FROM likes_region UNION SELECT key FROM likes_set) AS k});
 is(wait_for($_, 'postgres', 'SELECT count(*) FROM likes', 0), 0, 'deleted again, on ' . $_->name) foreach @nodes;
-is(wait_for($_, 'postgres', q{SELECT dc_region_vacuum('likes', '0') * 0 + (SELECT count(*) FROM likes_set) + (SELECT count(*) FROM likes_region)}, 0), 0, 'and removed, on ' . $_->name) foreach @nodes;
+removes_all($_, 'removed again') foreach @nodes;
 all_agree('nothing left');
 
 $_->stop foreach @nodes;
