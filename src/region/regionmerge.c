@@ -164,7 +164,7 @@ merge_insert(DcCounter *counter, Relation regions, HeapTuple tuple)
 		return PointerGetDatum(NULL); /* sealed, and not published */
 	if (!region_name_is_valid(TextDatumGetCString(wanted.region)))
 		region_row_error(regions, _("The region has no name that is valid.")); /* sets could not tell of it */
-	wanted.inc = Max(wanted.inc, 0);  /* what no region of ours would send */
+	wanted.inc = Max(wanted.inc, 0);										   /* what no region of ours would send */
 	wanted.dec = Max(wanted.dec, 0);
 	regionrel_open(&rel, counter, NoLock);
 	if (comes_back(&rel, &wanted))

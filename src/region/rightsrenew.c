@@ -98,7 +98,7 @@ rights_identity_check(DcCounter *counter)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("the units of stock \"%s\" may have been sold already", get_rel_name(counter->relid)),
-				 errdetail("This database took a new epoch, and no other region has confirmed that nothing was sold since; or code of the stock's owner could run in the worker."),
+				 errdetail("This database took a new epoch, and no other region has confirmed that nothing was sold since; or the worker could not open the stock, which was locked, or on which code of its owner could run."),
 				 errhint("Call dc_region_renew(lossless => true) if the server was only stopped, and dc_region_renew(), which gives the units up, if it was restored.")));
 	checked = counter;
 	generation = counter->generation;

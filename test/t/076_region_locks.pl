@@ -1,0 +1,70 @@
+# What a user has locked, or has prepared, keeps a region neither from beginning again after a start nor from a new epoch; and rows
+# that no region sends do not come to where sets would tell of them.
+use strict;
+use warnings;
+
+use DcRegion;
+use DcTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = region_node('eu', 'max_prepared_transactions = 10', "dcounter.region_handshake = '3s'");
+my $epoch = 'SELECT epoch FROM dcounter.self';
+my $shut = q{SELECT rights_epoch < 0 FROM dcounter.counter WHERE counter = 'rooms'::regclass};
+
+sql($node, 'postgres', q{
+	SELECT dc_stock_create('rooms'), dc_create('buffered', mode => 'buffered', flush_interval => '1 hour');
+	SELECT dc_replicate('rooms'), dc_replicate('buffered');
+	SELECT dc_restock('rooms', 'may', 10)});
+
+# A transaction that has asked for the identity is not prepared, also if it has changed nothing in the end
+foreach my $what (q{dc_delete('likes', 'nothing')}, q{dc_want('rooms', 'may', 1)})
+{
+	my ($ret, $out, $err) = $node->psql('postgres', "BEGIN; SELECT $what; PREPARE TRANSACTION 'kept'");
+
+	like($err, qr/cannot PREPARE a transaction that has published/, "$what is not prepared");
+}
+
+# One that has taken units is, by a session that has just come, and one that has counted: a server that is started begins all the same
+sql($node, 'postgres', q{BEGIN; SELECT dc_take('rooms', 'may', 1), dc_incr('likes', 'a', 2); PREPARE TRANSACTION 'taken'});
+is(sql($node, 'postgres', q{SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 91 AND classid = 0 AND objid = 0 AND mode = 'ShareLock'}), '0', 'the identity is free');
+$node->restart;
+is(sql($node, 'postgres', q{SELECT dc_incr('likes', 'a', 1)}), '', 'it is counted after a start');
+is(sql($node, 'postgres', q{SELECT dc_take('rooms', 'may', 2)}), 't', 'units are sold after a start');
+
+# The new epoch is taken without the stock, which is shut. The units that were taken are not there twice
+my $old = sql($node, 'postgres', $epoch);
+sql($node, 'postgres', qq{INSERT INTO dcounter.self_mark VALUES ($old, 'renew', NULL, now())});
+$node->restart; # the worker looks
+is(wait_for($node, 'postgres', "SELECT epoch > $old FROM dcounter.self", 't'), 't', 'there is a new epoch');
+is(sql($node, 'postgres', $shut), 't', 'the stock that is locked is shut');
+my ($ret, $out, $err) = $node->psql('postgres', q{SELECT dc_take('rooms', 'may', 1)});
+like($err, qr/units of stock "rooms" may have been sold already/, 'it sells nothing');
+sql($node, 'postgres', q{COMMIT PREPARED 'taken'});
+sql($node, 'postgres', 'SELECT dc_region_renew(lossless => true)');
+is(sql($node, 'postgres', q{SELECT dc_get('rooms', 'may'), dc_get('likes', 'a')}), '7|3', 'the numbers are right');
+is(sql($node, 'postgres', q{SELECT dc_take('rooms', 'may', 7), dc_take('rooms', 'may', 1)}), 't|f', 'it sells what there is');
+
+# What is in memory keeps a region from being retired, until it is published
+sql($node, 'postgres', q{SELECT dc_incr('buffered', 'm', 3)});
+($ret, $out, $err) = $node->psql('postgres', q{SELECT dc_region_retire('eu')});
+like($err, qr/has counted what is not published yet/, 'it is not retired with amounts in memory');
+is(sql($node, 'postgres', q{SELECT dc_get('buffered', 'm')}), '3', 'which are still there');
+
+# Rows of what cannot be a region
+foreach my $row (q{likes_region VALUES ('k', 'Bad name', 5, 1, 1, now())}, q{likes_region VALUES ('k', repeat('x', 100), 5, 1, 1, now())},
+	q{likes_set VALUES ('k', 'u s', 2, 5, false, '{}')}, q{dcounter.region (region, epoch, seq) VALUES ('', 1, 1)},
+	q{dcounter.region (region, epoch, seq) VALUES ('us', -1, 1)}, q{dcounter.region (region, epoch, seq, beat_at) VALUES ('us', 1, 1, 'infinity')})
+{
+	($ret, $out, $err) = $node->psql('postgres', "SET session_replication_role = replica; INSERT INTO $row");
+	like($err, qr/a row for "\w+" is not one of a region/, "refused: $row");
+}
+sql($node, 'postgres', q{SELECT dc_set('likes', 'k', 7)});
+is(sql($node, 'postgres', q{SELECT dc_get('likes', 'k'), upto FROM likes_set WHERE key = 'k'}), '7|{}', 'a set observes none of these');
+sql($node, 'postgres', q{SELECT dc_flush('buffered')});
+is(sql($node, 'postgres', q{SELECT sum(inc) FROM buffered_region}), '3', 'what was in memory is published');
+is(wait_for($node, 'postgres', q{SELECT count(*) FROM likes_shard WHERE shard >= 0 AND (inc > 0 OR dec > 0)}, '0'), '0', 'all is published');
+is(sql($node, 'postgres', q{SELECT dc_region_retire('eu')}), '', 'it is retired');
+
+done_testing();
