@@ -103,6 +103,7 @@ void
 region_identity_needed(DcIdentity *identity)
 {
 	DcMoment until = moment_in(dc_region_handshake + dc_compact_interval);
+	DcSelfMarks marks;
 	DcSelfRow row;
 
 	for (;;)
@@ -116,7 +117,8 @@ region_identity_needed(DcIdentity *identity)
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 					 errmsg("this database is in no region"),
 					 errhint("Call dc_region_init() first.")));
-		if (!boot_can_wait() || moment_is_reached(until))
+		self_marks(&row, &marks);
+		if (marks.retired || !boot_can_wait() || moment_is_reached(until))
 			no_identity_error(&row);
 		advisory_unlock(REGION_LOCK_CLASS, 0, IDENTITY_LOCK, ShareLock);
 		boot_sleep(LOOK_AGAIN_MS);

@@ -25,6 +25,8 @@
  */
 #include "postgres.h"
 
+#include <inttypes.h>
+
 #include "base/args.h"
 #include "base/compat.h"
 #include "catalog/pg_subscription.h"
@@ -190,7 +192,7 @@ slot_name(const DcIdentity *identity, const char *peer, const char *how)
 {
 	uint64 hash = hash_bytes_extended((const unsigned char *) peer, strlen(peer), identity->epoch);
 
-	return psprintf("dc_%.*s_%s_%.*s_%016" INT64_MODIFIER "x",
+	return psprintf("dc_%.*s_%s_%.*s_%016" PRIx64,
 					SLOT_REGION_BYTES, identity->region, how, SLOT_REGION_BYTES, peer, hash);
 }
 

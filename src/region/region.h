@@ -29,6 +29,7 @@
 #define DC_REGION_H
 
 #include "access/genam.h"
+#include "commands/trigger.h"
 #include "compact/compactbatch.h"
 #include "rows/insert.h"
 #include "table/catalog.h"
@@ -122,6 +123,9 @@ extern bool region_row_try_lock(DcRegionRel *rel, const DcRegionRow *row);
 extern bool region_row_replace(DcRegionRel *rel, const DcRegionRow *row, bool locked);
 extern void region_row_wait(DcRegionRel *rel, const DcRegionRow *wanted);
 
+/* regionmerge.c */
+extern Datum region_row_as_it_came(const TriggerData *data);
+
 /* regionpublish.c */
 extern bool region_ready(DcCounter *counter);
 extern void region_publish(DcCounter *counter, DcBatch *batch);
@@ -141,9 +145,17 @@ extern void region_ddl_init(void);
 /* trust.c */
 extern void owners_check(bool trusted);
 extern void owner_warn(const DcCounter *counter);
+extern void owner_warn_fed(const DcCounterRow *row);
 
 /* rightsrenew.c */
-extern void rights_renew(const char *region, bool lossless, bool worker);
+typedef enum DcRights
+{
+	RIGHTS_GIVEN_UP,
+	RIGHTS_KEPT,
+	RIGHTS_SHUT /* kept, and not to be sold before the operator says so */
+} DcRights;
+
+extern void rights_renew(const char *region, DcRights rights, bool worker);
 
 /* beat.c */
 extern const char *const beat_columns;

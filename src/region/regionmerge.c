@@ -20,6 +20,10 @@
  * So an apply worker waits for other transactions only if these write the same row of the
  * same region and epoch, which is where several links bring it.
  *
+ * Where a subscription brings the totals and the shard rows of the counter as well, this database is not
+ * a region but has a copy of one (table/subscription.c). What the rows add is in these already, and shard
+ * rows of its own would be in the way of those that come. So rows are taken as they are.
+ *
  * The role is that of the subscription's owner, in PostgreSQL 15 a superuser. No code of the
  * counter's owner runs: what is written directly calls none, and what goes by SQL, to shard tables
  * that have triggers, say, runs as their owner (base/runas.c). Any role that may execute this
@@ -74,9 +78,20 @@ merge_region(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("%s can only be called as a trigger, %s", "merge_region()", "BEFORE INSERT OR UPDATE FOR EACH ROW")));
 	counter = counter_of(data->tg_relation);
+	if (counter->fed)
+		return region_row_as_it_came(data);
 	if (TRIGGER_FIRED_BY_UPDATE(data->tg_event))
 		return merge_update(counter, data);
 	return merge_insert(counter, data->tg_relation, data->tg_trigtuple);
+}
+
+/*
+ * region_row_as_it_came returns the row that a trigger was called for.
+ */
+Datum
+region_row_as_it_came(const TriggerData *data)
+{
+	return PointerGetDatum(TRIGGER_FIRED_BY_UPDATE(data->tg_event) ? data->tg_newtuple : data->tg_trigtuple);
 }
 
 /*

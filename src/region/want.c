@@ -245,6 +245,7 @@ begin(DcSqlSession *session, DcWantRow *row, DcCounter *counter, const DcKey *ke
 	row->counter = counter;
 	row->key = key_text_datum(key);
 	region_identity_needed(&row->identity);
+	rights_identity_check(counter);
 	row->identity.epoch = counter->row.rights_epoch;
 	row->region = CStringGetTextDatum(row->identity.region);
 	rights_begin(session, counter);
@@ -337,6 +338,8 @@ merge_want(PG_FUNCTION_ARGS)
 	if (merging == RelationGetRelid(data->tg_relation))
 		return PointerGetDatum(TRIGGER_FIRED_BY_UPDATE(data->tg_event) ? data->tg_newtuple : data->tg_trigtuple);
 	counter = rights_counter_of(data->tg_relation, &last);
+	if (counter->fed)
+		return region_row_as_it_came(data);
 	activity_note(counter->relid); /* the job may have something to do */
 	if (!TRIGGER_FIRED_BY_UPDATE(data->tg_event))
 	{

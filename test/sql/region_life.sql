@@ -65,6 +65,11 @@ SELECT dc_compact('likes');
 SET TRANSACTION READ ONLY;
 COMMIT;
 SELECT * FROM own;
+BEGIN;
+SELECT dc_incr('likes', 'a', 1);
+SELECT dc_compact('likes');
+PREPARE TRANSACTION 'published';
+SELECT dc_get('likes', 'a');
 -- The job tells since when all is published
 CALL dc_maintain();
 SELECT current, boot, published, beat_at FROM own;
@@ -206,6 +211,12 @@ SELECT dc_region_renew() > 0;
 SELECT key, count(*) FROM likes_shard WHERE shard >= 0 AND inc <> 0 GROUP BY key ORDER BY key;
 DELETE FROM likes_shard WHERE key IN ('huge', 'neg');
 SELECT is_sound('likes');
+
+-- A table that is not as it was made
+ALTER TABLE likes_region ADD note text;
+SELECT dc_region_renew();
+ALTER TABLE likes_region DROP note;
+SELECT dc_region_renew() > 0;
 
 -- Retired: others tell it, with the epoch that they mean
 SELECT dc_region_retire('nobody');

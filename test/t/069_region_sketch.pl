@@ -30,9 +30,9 @@ COMMIT;
 
 # What all rows of a key say together
 my $together = q{
-	SELECT key, dc_hll_count(dc_hll_union_agg(users)), (SELECT string_agg(dc_cms_estimate(f, 'item ' || i)::text, ' ' ORDER BY i) FROM generate_series(1, 30) AS i),
+	SELECT key, dc_hll_count(users), (SELECT string_agg(dc_cms_estimate(f, 'item ' || i)::text, ' ' ORDER BY i) FROM generate_series(1, 30) AS i),
 		(dc_cms_info(f)).total_weight, (SELECT string_agg(item || '=' || estimate, ' ' ORDER BY rank) FROM dc_topk_list(t))
-	FROM (SELECT key, dc_hll_union_agg(users) AS users, dc_cms_union_agg(freq) AS f, dc_topk_union_agg(top) AS t FROM SOURCE GROUP BY key) AS u GROUP BY key, f, t ORDER BY key};
+	FROM (SELECT key, dc_hll_union_agg(users) AS users, dc_cms_union_agg(freq) AS f, dc_topk_union_agg(top) AS t FROM SOURCE GROUP BY key) AS u ORDER BY key};
 
 # is_sound(NAME, NODES)
 sub is_sound
