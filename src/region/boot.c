@@ -8,7 +8,9 @@
  *	   new epoch, it takes that instead.
  *	2. Then it publishes nothing (region_identity) until each active region that it has heard of has told that
  *	   this boot is what it has heard last. When dcounter.region_handshake is over it takes a new epoch, as it does
- *	   when one of them has heard something else (beatmerge.c). A region that is lost and not
+ *	   when one of them has heard something else (beatmerge.c). In the latter case the units of stocks are given up, as
+ *	   others may have them; in the former they stay if one region at least has confirmed the start, and
+ *	   if none has, they are not sold before the operator says so (rightsrenew.c). A region that is lost and not
  *	   retired lets that happen at each start; it delays what others see, and costs a row a key.
  *	3. From then on it tells with a beat what it has heard, and since when all that it had committed is published: after
  *	   it has published something, when it has heard of a new boot or epoch of another region, and
@@ -52,6 +54,7 @@ static void job_step(void *arg);
 static bool next_step(DcSelfRow *self, bool worker);
 static bool begin(DcSelfRow *self, bool worker);
 static bool is_confirmed(const DcSelfRow *self);
+static int confirmations(const DcSelfRow *self, int *missing);
 static bool has_others(const DcSelfRow *self);
 static bool is_late(const DcSelfRow *self);
 static void note_marks(DcSelfRow *self);
@@ -122,6 +125,8 @@ job_step(void *arg)
 	if (RecoveryInProgress() || (!worker && !compat_owns_database(MyDatabaseId, GetUserId())) || !self_read(&self))
 		return;
 	*more = next_step(&self, worker);
+	if (self_is_begun(&self) && !self_needs_renew(&self))
+		seal_is_over();
 	if (*more || self.starting)
 		due = moment_in(SOON_MS);
 	else if (!self_is_begun(&self) || self_needs_renew(&self))
@@ -140,9 +145,9 @@ next_step(DcSelfRow *self, bool worker)
 
 	if (self_needs_renew(self))
 	{
-		if (restore_is_under_way())
+		if (self->state == SELF_RENEW && restore_is_under_way())
 			return false;
-		region_renew(self, false, worker);
+		region_renew(self, RIGHTS_GIVEN_UP, worker);
 		return true;
 	}
 	if (!self_is_begun(self))
@@ -154,10 +159,14 @@ next_step(DcSelfRow *self, bool worker)
 	}
 	if (self->starting && is_late(self))
 	{
+		int missing;
+		int confirmed = confirmations(self, &missing);
+
 		ereport(LOG,
-				(errmsg("other regions have not confirmed that they have heard of this start of region \"%s\"", self->region),
-				 errdetail("It takes a new epoch.")));
-		region_renew(self, false, worker);
+				(errmsg("%d other regions have not confirmed that they have heard of this start of region \"%s\"", missing, self->region),
+				 errdetail("It takes a new epoch."),
+				 confirmed == 0 ? errhint("Stocks that are replicated are shut until dc_region_renew() is called.") : 0));
+		region_renew(self, confirmed > 0 ? RIGHTS_KEPT : RIGHTS_SHUT, worker);
 		return true;
 	}
 	self_marks(self, &marks);
@@ -182,7 +191,7 @@ begin(DcSelfRow *self, bool worker)
 		return true; /* somebody else has */
 	others = has_others(self);
 	if (others && !self->starting)
-		seal_all(counters, self);
+		seal_all(counters, self, worker);
 	if (!others && self->starting && fold_all(counters, self))
 		region_published();
 	self->boot = self_new_boot();
@@ -215,13 +224,27 @@ has_others(const DcSelfRow *self)
 static bool
 is_confirmed(const DcSelfRow *self)
 {
+	int missing;
+
+	(void) confirmations(self, &missing);
+	return missing == 0;
+}
+
+/*
+ * confirmations counts the active regions that have, and sets *missing to how many have not.
+ */
+static int
+confirmations(const DcSelfRow *self, int *missing)
+{
 	char *boot = boot_text(self->boot);
+	int confirmed = 0;
 	ItemPointerData tid;
 	DcBeat own;
 	ListCell *lc;
 
+	*missing = 0;
 	if (!beat_find(self->region, self->epoch, &own, &tid))
-		return false;
+		own.seq = 0; /* nobody can have heard of it */
 	foreach(lc, beats_current(beats_all()))
 	{
 		const DcBeat *beat = lfirst(lc);
@@ -229,11 +252,13 @@ is_confirmed(const DcSelfRow *self)
 
 		if (strcmp(beat->region, self->region) == 0 || !beat_is_active(beat))
 			continue;
-		if (!seen_get(beat, self->region, &seen) || seen.epoch != self->epoch || seen.seq > own.seq ||
-			strcmp(seen.boot, boot) != 0)
-			return false;
+		if (seen_get(beat, self->region, &seen) && seen.epoch == self->epoch && seen.seq <= own.seq &&
+			strcmp(seen.boot, boot) == 0)
+			confirmed++;
+		else
+			(*missing)++;
 	}
-	return true;
+	return confirmed;
 }
 
 static bool

@@ -103,6 +103,7 @@ void
 region_identity_needed(DcIdentity *identity)
 {
 	DcMoment until = moment_in(dc_region_handshake + dc_compact_interval);
+	DcSelfMarks marks;
 	DcSelfRow row;
 
 	for (;;)
@@ -116,7 +117,8 @@ region_identity_needed(DcIdentity *identity)
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 					 errmsg("this database is in no region"),
 					 errhint("Call dc_region_init() first.")));
-		if (!boot_can_wait() || moment_is_reached(until))
+		self_marks(&row, &marks);
+		if (marks.retired || !boot_can_wait() || moment_is_reached(until))
 			no_identity_error(&row);
 		advisory_unlock(REGION_LOCK_CLASS, 0, IDENTITY_LOCK, ShareLock);
 		boot_sleep(LOOK_AGAIN_MS);
@@ -203,7 +205,7 @@ region_forget_self(void)
 bool
 region_epoch_is_own(const DcIdentity *identity, int64 epoch)
 {
-	return epoch >= identity->epoch && EPOCH_TAG(epoch) == EPOCH_TAG(identity->epoch);
+	return epoch >= identity->epoch && epoch - identity->epoch < REGION_EPOCH_SLOTS;
 }
 
 /*
@@ -217,20 +219,6 @@ region_node(void)
 	if (!OidIsValid(catalog_relation_if_any("self")) || !region_identity(&identity))
 		return NULL;
 	return psprintf("%s:" INT64_FORMAT, identity.region, identity.epoch);
-}
-
-/*
- * region_epoch_from returns the first epoch that region_epoch_is_own() knows and that is not less than another
- * one.
- */
-int64
-region_epoch_from(const DcIdentity *identity, int64 least)
-{
-	int64 epoch = ((least >> EPOCH_RANDOM_BITS) << EPOCH_RANDOM_BITS) | EPOCH_TAG(identity->epoch);
-
-	if (epoch < least)
-		epoch += 1 << EPOCH_RANDOM_BITS;
-	return Max(epoch, identity->epoch);
 }
 
 /*
@@ -299,6 +287,19 @@ dc_region_init(PG_FUNCTION_ARGS)
 	publications_add(beats_relation(), beat_columns, "region", row.region);
 	region_published();
 	PG_RETURN_INT64(row.epoch);
+}
+
+/*
+ * region_check_role raises 55000 in a session whose writes would be taken for rows that come from another region, as
+ * the triggers that merge fire.
+ */
+void
+region_check_role(void)
+{
+	if (SessionReplicationRole == SESSION_REPLICATION_ROLE_REPLICA)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cannot change what this region has counted while \"session_replication_role\" is \"replica\"")));
 }
 
 /*

@@ -17,6 +17,8 @@
  * Rows that are copied go through the trigger that merges. So a link can be made at any time, also
  * between databases that have counted already, and again when it was lost.
  *
+ * A link can be made while a start is under way, as what that waits for may have to come by it.
+ *
  * The rows of one region should come by one link. More are right, too, but two apply workers that
  * write the same rows may deadlock, and do the work twice. What can be seen of that in the
  * catalogs is said in a warning.
@@ -93,7 +95,7 @@ dc_region_join(PG_FUNCTION_ARGS)
 	arg_not_null(fcinfo, 1, "conninfo");
 	topology = topology_arg(fcinfo, 2);
 	trust_owners = bool_arg(fcinfo, 3, "trust_owners");
-	region_identity_needed(&identity);
+	region_identity_received(&identity);
 	peer = peer_arg(fcinfo, &identity);
 	conninfo = text_to_cstring(PG_GETARG_TEXT_PP(1));
 	owners_check(trust_owners);
@@ -135,7 +137,7 @@ dc_region_refresh(PG_FUNCTION_ARGS)
 	char *link;
 	bool trust_owners = bool_arg(fcinfo, 2, "trust_owners");
 
-	region_identity_needed(&identity);
+	region_identity_received(&identity);
 	peer = peer_arg(fcinfo, &identity);
 	conninfo = PG_ARGISNULL(1) ? known_conninfo(peer) : text_to_cstring(PG_GETARG_TEXT_PP(1));
 	owners_check(trust_owners);

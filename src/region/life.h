@@ -151,11 +151,12 @@ extern DcMoment region_job_due(void);
 extern bool restore_is_under_way(void);
 extern bool worker_may(Oid counter);
 extern List *replicated_lock(bool worker);
-extern void seal_all(List *counters, const DcSelfRow *self);
+extern void seal_all(List *counters, const DcSelfRow *self, bool worker);
+extern void seal_is_over(void);
 extern bool fold_all(List *counters, const DcSelfRow *self);
 
 /* renew.c */
-extern void region_renew(DcSelfRow *self, bool lossless, bool worker);
+extern void region_renew(DcSelfRow *self, DcRights rights, bool worker);
 extern void fold_sealed(DcSelfRow *self, bool worker);
 extern void region_check_owner(void);
 extern void region_copied(const char *peer, TimestampTz since);

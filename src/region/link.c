@@ -22,6 +22,7 @@
 #include "nodes/parsenodes.h"
 #include "region/life.h"
 #include "region/link.h"
+#include "replication/logicallauncher.h"
 #include "storage/latch.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
@@ -164,6 +165,11 @@ look(const char *name, char **waiting)
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 					 errmsg("subscription \"%s\" is disabled", link->name)));
+		if (max_logical_replication_workers == 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("no tables can be copied: max_logical_replication_workers is 0"),
+					 errhint("Start the server without that setting.")));
 		tables += more;
 		*waiting = link->name;
 	}

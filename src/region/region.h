@@ -46,6 +46,9 @@ enum
 	REGION_NUM_COLUMNS
 };
 
+/* So many epochs, from its own on, are a database's. Those of two are further apart: by time, 1024 in a microsecond. */
+#define REGION_EPOCH_SLOTS (INT64CONST(1) << 20)
+
 /* Which database of a region this is. */
 typedef struct DcIdentity
 {
@@ -85,11 +88,11 @@ extern void region_identity_received(DcIdentity *identity);
 extern bool region_self(DcIdentity *identity);
 extern void region_forget_self(void);
 extern bool region_epoch_is_own(const DcIdentity *identity, int64 epoch);
-extern int64 region_epoch_from(const DcIdentity *identity, int64 least);
 extern int64 region_epoch_later(int64 epoch);
 extern const char *region_node(void);
 extern int64 region_epoch_new(void);
 extern void region_check_name(const char *region);
+extern void region_check_role(void);
 
 /* regiontable.c */
 extern const struct DcShape region_shape;
@@ -112,7 +115,7 @@ extern void publications_add_filtered(Oid relid, const char *columns, const char
 extern void regionrel_open(DcRegionRel *rel, DcCounter *counter, LOCKMODE mode);
 extern void regionrel_close(DcRegionRel *rel);
 extern bool region_row_find(DcRegionRel *rel, const DcRegionRow *wanted, DcRegionRow *row);
-extern bool region_row_find_last(DcRegionRel *rel, const DcRegionRow *wanted, DcRegionRow *row);
+extern bool region_row_find_last(DcRegionRel *rel, const DcRegionRow *wanted, int64 before, DcRegionRow *row);
 extern List *region_rows_read(DcRegionRel *rel, Datum key, Snapshot snapshot);
 extern bool region_row_insert(DcRegionRel *rel, DcRegionRow *row);
 extern bool region_row_lock(DcRegionRel *rel, DcRegionRow *row);
@@ -137,9 +140,17 @@ extern void region_ddl_init(void);
 /* trust.c */
 extern void owners_check(bool trusted);
 extern void owner_warn(const DcCounter *counter);
+extern void owner_warn_fed(const DcCounterRow *row);
 
 /* rightsrenew.c */
-extern void rights_renew(const char *region, bool lossless, bool worker);
+typedef enum DcRights
+{
+	RIGHTS_GIVEN_UP,
+	RIGHTS_KEPT,
+	RIGHTS_SHUT /* kept, and not to be sold before the operator says so */
+} DcRights;
+
+extern void rights_renew(const char *region, DcRights rights, bool worker);
 
 /* beat.c */
 extern const char *const beat_columns;

@@ -139,7 +139,7 @@ find_own(DcPublishing *to, Datum key, DcRegionRow *row)
 
 	if (to->sets == NULL && to->counter->row.rights_epoch <= to->identity.epoch)
 		return region_row_find(to->rel, &wanted, row);
-	return region_row_find_last(to->rel, &wanted, row);
+	return region_row_find_last(to->rel, &wanted, to->identity.epoch + REGION_EPOCH_SLOTS, row);
 }
 
 static bool

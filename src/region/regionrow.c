@@ -111,27 +111,26 @@ region_row_find(DcRegionRel *rel, const DcRegionRow *wanted, DcRegionRow *row)
 }
 
 /*
- * region_row_find_last does so for the row of a key and region with the greatest epoch of the database whose epoch
- * is wanted.
+ * region_row_find_last does so for the row of a key and region with the greatest epoch from the one wanted on, and
+ * before another one.
  */
 bool
-region_row_find_last(DcRegionRel *rel, const DcRegionRow *wanted, DcRegionRow *row)
+region_row_find_last(DcRegionRel *rel, const DcRegionRow *wanted, int64 before, DcRegionRow *row)
 {
 	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
 	IndexScanDesc scan = scan_begin(rel, wanted, 2, snapshot);
-	AttrNumber epoch = rel->counter->regions.atts[REGION_EPOCH];
-	DcIdentity identity = {.epoch = wanted->epoch};
-	bool found = false;
+	AttrNumber att = rel->counter->regions.atts[REGION_EPOCH];
+	int64 epoch = before;
+	bool found;
 
-	while (!found && index_getnext_slot(scan, BackwardScanDirection, rel->found))
+	while (epoch >= before && index_getnext_slot(scan, BackwardScanDirection, rel->found))
+		epoch = DatumGetInt64(slot_datum(rel->found, att, INT8OID));
+	found = epoch < before && epoch >= wanted->epoch;
+	if (found)
 	{
 		*row = *wanted;
-		row->epoch = DatumGetInt64(slot_datum(rel->found, epoch, INT8OID));
-		if (row->epoch < wanted->epoch)
-			break;
-		found = region_epoch_is_own(&identity, row->epoch);
-		if (found)
-			read_row(rel, row);
+		row->epoch = epoch;
+		read_row(rel, row);
 	}
 	ExecClearTuple(rel->found);
 	index_endscan(scan);

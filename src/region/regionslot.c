@@ -2,11 +2,11 @@
  * regionslot.c
  *		Which slot of a key this database counts in.
  *
- * It is the row of the key and this region with the greatest epoch of this database (region_epoch_is_own).
- * Mostly that is the epoch of the database itself. But a slot that a deletion has closed is not counted in
- * any more (sets.h): the next one has the next epoch of this database. These are a microsecond apart, so they do
- * not get to the epoch that the database takes when it is renewed. A copy of this database that goes the same way comes to
- * the same epochs, and what both have counted is counted once.
+ * It is the row of the key and this region with the greatest epoch, of those that are this database's: from its own
+ * epoch on, REGION_EPOCH_SLOTS. Another database of the region, a copy that has renewed, say, has others.
+ * Mostly that has the epoch of the database. But a slot that a deletion has closed is not counted in
+ * any more (sets.h): the next one has the next epoch. Epochs of databases are so far apart, by time, that
+ * none gets to that of another: there are 1024 in a microsecond.
  *
  * Rows of deleted keys may have been removed (regionvacuum.c). Such a key begins with an epoch that is
  * greater than all that were removed here, which dcounter.counter has. Otherwise what is
@@ -30,7 +30,7 @@ slot_find_own(DcRegionRel *rel, Datum key, const DcIdentity *identity, DcRegionR
 {
 	DcRegionRow wanted = {.key = key, .region = CStringGetTextDatum(identity->region), .epoch = identity->epoch};
 
-	return region_row_find_last(rel, &wanted, row);
+	return region_row_find_last(rel, &wanted, identity->epoch + REGION_EPOCH_SLOTS, row);
 }
 
 /*
@@ -39,9 +39,9 @@ slot_find_own(DcRegionRel *rel, Datum key, const DcIdentity *identity, DcRegionR
 int64
 slot_epoch_next(const DcCounter *counter, const DcIdentity *identity, const DcRegionRow *last)
 {
-	int64 next = last != NULL ? last->epoch + 1 : 0;
+	int64 next = last != NULL ? last->epoch + 1 : identity->epoch;
 
-	return region_epoch_from(identity, Max(next, counter->row.rights_epoch));
+	return Max(next, counter->row.rights_epoch);
 }
 
 /*

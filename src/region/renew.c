@@ -59,7 +59,7 @@ dc_region_renew(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("this database is in no region"),
 				 errhint("Call dc_region_init() first.")));
-	region_renew(&self, lossless, false);
+	region_renew(&self, lossless ? RIGHTS_KEPT : RIGHTS_GIVEN_UP, false);
 	PG_RETURN_INT64(self.epoch);
 }
 
@@ -79,7 +79,7 @@ region_check_owner(void)
  * region_renew takes a new epoch, and sets the row to what it is then.
  */
 void
-region_renew(DcSelfRow *self, bool lossless, bool worker)
+region_renew(DcSelfRow *self, DcRights rights, bool worker)
 {
 	List *counters = replicated_lock(worker);
 	DcSelfMarks marks;
@@ -92,9 +92,9 @@ region_renew(DcSelfRow *self, bool lossless, bool worker)
 	if (!self_is_begun(self) || self->boot == (Datum) 0)
 		self->boot = self_new_boot();
 	if (!self->starting)
-		seal_all(counters, self);
+		seal_all(counters, self, worker);
 	folded = fold_all(counters, self);
-	rights_renew(self->region, lossless, worker);
+	rights_renew(self->region, rights, worker);
 	old = *self;
 	self_marks(self, &marks);
 	self_forget_marks(self->epoch, true);

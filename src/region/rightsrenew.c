@@ -9,6 +9,9 @@
  * stay. Then a row of grants for each key, from the old epoch to the new one, says that what is on its
  * way to the old one is still for this region (grant.c).
  *
+ * A database whose start nobody has confirmed in time does not know whether it was restored. So its stocks are
+ * shut until the operator says. If at least one other region has confirmed it, the units stay.
+ *
  * All of a stock's tables are locked against writers meanwhile. Until then takes, restocks and apply workers
  * stop at the identity (rights_identity_check(), region_identity_needed()).
  */
@@ -90,23 +93,24 @@ rights_identity_check(DcCounter *counter)
 	if (checked == counter && generation == counter->generation)
 		return;
 	region_identity_needed(&identity);
-	if (counter->row.rights_epoch == 0)
+	if (counter->row.rights_epoch <= 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("the units of stock \"%s\" may be those of another database", get_rel_name(counter->relid)),
-				 errdetail("This database took a new epoch, and the worker has left the stock alone, as code of its owner can run."),
-				 errhint("Call dc_region_renew().")));
+				 errmsg("the units of stock \"%s\" may have been sold already", get_rel_name(counter->relid)),
+				 errdetail("This database took a new epoch, and no other region has confirmed that nothing was sold since; or code of the stock's owner could run in the worker."),
+				 errhint("Call dc_region_renew(lossless => true) if the server was only stopped, and dc_region_renew(), which gives the units up, if it was restored.")));
 	checked = counter;
 	generation = counter->generation;
 }
 
 /*
- * rights_renew gives this database a new epoch for each stock. dc_region_renew() calls it, in the
- * transaction in which the database gets one. The worker leaves stocks alone on which code of their owners
- * can run: they have no epoch then.
+ * rights_renew gives this database a new epoch for each stock, in the transaction in which the database
+ * gets one. A stock may be shut instead: it keeps its units and its epoch, as a negative number, and sells,
+ * gives and asks for nothing until dc_region_renew() is called. The worker shuts those on which code of their
+ * owners can run.
  */
 void
-rights_renew(const char *region, bool lossless, bool worker)
+rights_renew(const char *region, DcRights rights, bool worker)
 {
 	List *rows = catalog_read_all();
 	ListCell *lc;
@@ -118,11 +122,11 @@ rights_renew(const char *region, bool lossless, bool worker)
 
 		if (!OidIsValid(row->grants))
 			continue;
-		if (!worker || worker_may(row->counter))
-			renew(row, region, lossless);
-		else
+		if (rights != RIGHTS_SHUT && (!worker || worker_may(row->counter)))
+			renew(row, region, rights == RIGHTS_KEPT);
+		else if (row->rights_epoch > 0)
 		{
-			row->rights_epoch = 0; /* nothing is sold or given until the user renews it */
+			row->rights_epoch = -row->rights_epoch;
 			catalog_update(row);
 		}
 	}
@@ -148,7 +152,7 @@ renew(DcCounterRow *row, const char *region, bool lossless)
 				 errmsg("stock \"%s\" was replicated anew meanwhile", get_rel_name(row->counter))));
 	LockRelationOid(counter->row.holds, ShareRowExclusiveLock);
 	values[0] = CStringGetTextDatum(region);
-	values[1] = Int64GetDatum(counter->row.rights_epoch);
+	values[1] = Int64GetDatum(Abs(counter->row.rights_epoch));
 	values[2] = Int64GetDatum(epoch);
 	rights_begin(&session, counter);
 	if (lossless)

@@ -26,6 +26,9 @@
  * owner alone. dc_region_renew() seals all of them, as their owners.
  *
  * A key whose sum would leave bigint stays where it is.
+ *
+ * The worker waits for locks for a moment, and tries again. What is locked for as long as dcounter.region_handshake it
+ * leaves alone, tables and rows: others must not wait for ever for an owner who has locked his table.
  */
 #include "postgres.h"
 
@@ -33,6 +36,7 @@
 #include "access/xact.h"
 #include "base/args.h"
 #include "base/errors.h"
+#include "base/guc.h"
 #include "base/hooks.h"
 #include "base/relopen.h"
 #include "catalog/pg_class.h"
@@ -55,21 +59,37 @@
 
 #define MAX_BIGINT "9223372036854775807"
 
+#define SEAL(how) \
+	"WITH l AS MATERIALIZED (SELECT s.key, s.shard FROM @shards AS s WHERE s.shard >= 0 AND s.key NOT IN" \
+	" (SELECT x.key FROM @shards AS x WHERE x.shard >= 0 GROUP BY x.key" \
+	" HAVING sum(x.inc) NOT BETWEEN 0 AND " MAX_BIGINT " OR sum(x.dec) NOT BETWEEN 0 AND " MAX_BIGINT ")" \
+	" FOR UPDATE" how ")," \
+	" d AS (DELETE FROM @shards AS s USING l WHERE s.key = l.key AND s.shard = l.shard" \
+	" RETURNING s.key, s.inc, s.dec, s.updated_at)," \
+	" g AS (SELECT d.key, sum(d.inc)::int8 AS inc, sum(d.dec)::int8 AS dec, max(d.updated_at) AS at" \
+	" FROM d GROUP BY d.key HAVING sum(d.inc) <> 0 OR sum(d.dec) <> 0)," \
+	" r AS (INSERT INTO @regions AS r (key, region, epoch, inc, dec, updated_at)" \
+	" SELECT g.key, $1, $2, g.inc, g.dec, g.at FROM g ORDER BY g.key ON CONFLICT (key, region, epoch) DO UPDATE" \
+	" SET inc = r.inc + excluded.inc, dec = r.dec + excluded.dec, updated_at = greatest(r.updated_at, excluded.updated_at))" \
+	" INSERT INTO @shards AS s (key, shard, inc, dec, updated_at)" \
+	" SELECT g.key, $3, g.inc, g.dec, g.at FROM g ORDER BY g.key ON CONFLICT (key, shard) DO UPDATE" \
+	" SET inc = s.inc + excluded.inc, dec = s.dec + excluded.dec, updated_at = greatest(s.updated_at, excluded.updated_at)"
+#define SEAL_ARGS \
+	{ \
+		TEXTOID, INT8OID, INT4OID \
+	}
+
 /* region, minus the epoch, a number for remote rows */
 static const DcStatement sql_seal = {
-	.text = "WITH d AS (DELETE FROM @shards AS s WHERE s.shard >= 0 AND s.key NOT IN"
-			" (SELECT x.key FROM @shards AS x WHERE x.shard >= 0 GROUP BY x.key"
-			" HAVING sum(x.inc) NOT BETWEEN 0 AND " MAX_BIGINT " OR sum(x.dec) NOT BETWEEN 0 AND " MAX_BIGINT ")"
-			" RETURNING s.key, s.inc, s.dec, s.updated_at),"
-			" g AS (SELECT d.key, sum(d.inc)::int8 AS inc, sum(d.dec)::int8 AS dec, max(d.updated_at) AS at"
-			" FROM d GROUP BY d.key HAVING sum(d.inc) <> 0 OR sum(d.dec) <> 0),"
-			" r AS (INSERT INTO @regions AS r (key, region, epoch, inc, dec, updated_at)"
-			" SELECT g.key, $1, $2, g.inc, g.dec, g.at FROM g ORDER BY g.key ON CONFLICT (key, region, epoch) DO UPDATE"
-			" SET inc = r.inc + excluded.inc, dec = r.dec + excluded.dec, updated_at = greatest(r.updated_at, excluded.updated_at))"
-			" INSERT INTO @shards AS s (key, shard, inc, dec, updated_at)"
-			" SELECT g.key, $3, g.inc, g.dec, g.at FROM g ORDER BY g.key ON CONFLICT (key, shard) DO UPDATE"
-			" SET inc = s.inc + excluded.inc, dec = s.dec + excluded.dec, updated_at = greatest(s.updated_at, excluded.updated_at)",
-	.argtypes = {TEXTOID, INT8OID, INT4OID},
+	.text = SEAL(""),
+	.argtypes = SEAL_ARGS,
+	.reads_all = true,
+	.of = DC_OF_SHARDS};
+
+/* the same, of rows that nobody has locked */
+static const DcStatement sql_seal_free = {
+	.text = SEAL(" SKIP LOCKED"),
+	.argtypes = SEAL_ARGS,
 	.reads_all = true,
 	.of = DC_OF_SHARDS};
 
@@ -88,6 +108,9 @@ static const DcStatement sql_fold = {
 	.columns = {DC_BIGINT("count")},
 	.of = DC_OF_MORE};
 
+/* Since when the worker has been trying; DC_LONG_AGO: it is not. */
+static DcMoment trying_since = {0};
+
 /* region, epoch */
 static const DcStatement sql_sealed = {
 	.text = "SELECT s.key, s.inc, s.dec, s.updated_at FROM @regions AS s WHERE s.region = $1 AND s.epoch = -$2 ORDER BY s.key",
@@ -102,6 +125,7 @@ static const DcStatement sql_unseal = {
 	.argtypes = {TEXTOID, INT8OID, TEXTARRAYOID},
 	.of = DC_OF_MORE};
 
+static bool is_patient(void);
 static DcCounter *lock_one(const DcCounterRow *row, bool worker);
 static bool is_in_order(DcCounter *counter, bool worker);
 static int64 fold_slots(DcSqlSession *session, DcRegionRel *slots, DcSetRel *sets, const DcSelfRow *self);
@@ -150,6 +174,7 @@ replicated_lock(bool worker)
 	List *known = NIL;
 	ListCell *lc;
 
+	region_check_role();
 	foreach(lc, catalog_read_all())
 	{
 		const DcCounterRow *row = lfirst(lc);
@@ -173,6 +198,17 @@ replicated_lock(bool worker)
 					 errmsg("counter table \"%s\" was replicated meanwhile", get_rel_name(row->counter))));
 	}
 	return counters;
+}
+
+/*
+ * is_patient tells whether the worker is to wait for what is locked.
+ */
+static bool
+is_patient(void)
+{
+	if (trying_since.us == DC_LONG_AGO.us)
+		trying_since = moment_now();
+	return moment_age(trying_since) < dc_region_handshake * INT64CONST(1000);
 }
 
 static DcCounter *
@@ -206,7 +242,7 @@ worker_may(Oid counter)
 	const char *reason;
 	DcOwnerCode code = ownercode_begin(counter, &reason);
 
-	if (code == DC_CODE_LOCKED)
+	if (code == DC_CODE_LOCKED && is_patient())
 		ereport(ERROR,
 				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
 				 errmsg("counter table \"%s\" is locked", get_rel_name(counter))));
@@ -256,7 +292,7 @@ is_in_order(DcCounter *counter, bool worker)
  * seal_all seals what was counted and is not published. The tables and the identity are locked.
  */
 void
-seal_all(List *counters, const DcSelfRow *self)
+seal_all(List *counters, const DcSelfRow *self, bool worker)
 {
 	ListCell *lc;
 
@@ -272,9 +308,18 @@ seal_all(List *counters, const DcSelfRow *self)
 			buffer_hooks->write_down(counter);
 		counter = counter_lookup(counter->relid);
 		begin(&session, counter);
-		(void) sql_run(&session, &sql_seal, values);
+		(void) sql_run(&session, !worker || is_patient() ? &sql_seal : &sql_seal_free, values);
 		sql_end(&session);
 	}
+}
+
+/*
+ * seal_is_over is called when what the worker tried is done, or is not to be done any more.
+ */
+void
+seal_is_over(void)
+{
+	trying_since = DC_LONG_AGO;
 }
 
 /*

@@ -28,6 +28,7 @@
 #include "miscadmin.h"
 #include "region/link.h"
 #include "region/rights.h"
+#include "table/subscription.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
@@ -74,6 +75,28 @@ owner_warn(const DcCounter *counter)
 			(errmsg("owner \"%s\" of \"%s\" is no superuser", GetUserNameFromId(counter->owner, false), get_rel_name(counter->relid)),
 			 errdetail("Before PostgreSQL 16, no rows of other regions come to it before dc_region_join() was told to trust its owner as a superuser."),
 			 errhint("Use ALTER TABLE ... OWNER TO a superuser, or PostgreSQL 16, or dc_region_join() with trust_owners => true.")));
+}
+
+/*
+ * owner_warn_fed says the same when a counter that links bring rows to is given to another owner.
+ */
+void
+owner_warn_fed(const DcCounterRow *row)
+{
+	const Oid tables[] = {row->regions, row->sets, row->grants, row->wants};
+
+	for (int i = 0; i < lengthof(tables) && COMPAT_APPLY_IS_SUBSCRIBER; i++)
+	{
+		Oid owner = relation_owner(tables[i]);
+		char *links;
+
+		if (!OidIsValid(owner) || superuser_arg(owner) || (links = table_fed_by(tables[i])) == NULL)
+			continue;
+		ereport(WARNING,
+				(errmsg("owner \"%s\" of \"%s\" is no superuser", GetUserNameFromId(owner, false), get_rel_name(row->counter)),
+				 errdetail("The subscription \"%s\" brings rows to its tables. Before PostgreSQL 16 what the owner puts on them, as triggers, runs as a superuser.", links)));
+		return;
+	}
 }
 
 /*

@@ -245,6 +245,7 @@ begin(DcSqlSession *session, DcWantRow *row, DcCounter *counter, const DcKey *ke
 	row->counter = counter;
 	row->key = key_text_datum(key);
 	region_identity_needed(&row->identity);
+	rights_identity_check(counter);
 	row->identity.epoch = counter->row.rights_epoch;
 	row->region = CStringGetTextDatum(row->identity.region);
 	rights_begin(session, counter);

@@ -71,7 +71,7 @@ typedef struct DcCounterRow
 	Oid sets;				  /* and what it was set to */
 	Oid grants;				  /* units that regions have given to each other, if it is a stock that is replicated, or InvalidOid; */
 	Oid wants;				  /* what they ask for; */
-	int64 rights_epoch;		  /* and under which number this database has its units; if it is a counter
+	int64 rights_epoch;		  /* and under which number this database has its units (below zero: they are shut); if it is a counter
 							   * that is replicated, the least epoch for what a key begins to count here */
 	TransactionId changed_by; /* the transaction that has written this row */
 } DcCounterRow;

@@ -7,7 +7,7 @@ use warnings;
 use Exporter 'import';
 use PostgreSQL::Test::Utils;
 
-our @EXPORT = qw(blocks compared results);
+our @EXPORT = qw(blocks compared results steps);
 
 my $mark = '@@';
 
@@ -15,6 +15,23 @@ my $mark = '@@';
 # SQL. A section is the text of the last heading before it. A block for one of several servers, marked
 # "sql on eu" or "sql on all", has where => 'eu' and the mark "sql".
 sub blocks
+{
+	my ($file) = @_;
+
+	return grep { $_->{mark} =~ /sql/i } parts($file);
+}
+
+# steps(FILE): in the order of the page, the blocks for one of several servers, of SQL and of the shell ("sh on
+# eu"); and what only the test does there, which a reader does not see: mark "test", from a comment
+# <!-- test: ... -->
+sub steps
+{
+	my ($file) = @_;
+
+	return grep { $_->{where} || $_->{mark} eq 'test' } parts($file);
+}
+
+sub parts
 {
 	my ($file) = @_;
 	my ($line, $section, @blocks, $fence) = (0, '');
@@ -36,7 +53,11 @@ sub blocks
 		{
 			$fence = $1;
 			push @blocks, { line => $line, mark => $2, text => '', section => $section };
-			$blocks[-1]{where} = $1 if $blocks[-1]{mark} =~ s/^sql\K on (\w+)$//;
+			$blocks[-1]{where} = $1 if $blocks[-1]{mark} =~ s/^(?:sql|sh)\K on (\w+)$//;
+		}
+		elsif (/^<!-- test: (.*) -->$/)
+		{
+			push @blocks, { line => $line, mark => 'test', text => $1, section => $section };
 		}
 		elsif (/^#+\s+(.*?)\s*$/)
 		{
@@ -44,7 +65,7 @@ sub blocks
 		}
 	}
 	die "$file: a block without end" if defined $fence;
-	return grep { $_->{mark} =~ /sql/i } @blocks;
+	return @blocks;
 }
 
 # compared(SQL): the same, with the result that is expected before each statement that says so in a

@@ -129,6 +129,16 @@ BEGIN;
 SELECT dc_replicate('later');
 SELECT dc_replicate('later_seats');
 ROLLBACK;
+-- one that is fed, and is given away
+INSERT INTO pg_subscription_rel SELECT oid, 'mine_set'::regclass, 'r', NULL FROM pg_subscription WHERE subname = 'dc_from_us';
+INSERT INTO pg_subscription_rel SELECT oid, 'seats_want'::regclass, 'r', NULL FROM pg_subscription WHERE subname = 'dc_from_us';
+ALTER TABLE later OWNER TO CURRENT_USER;
+ALTER TABLE later OWNER TO region_user;
+ALTER TABLE mine OWNER TO region_user;
+ALTER TABLE mine SET (fillfactor = 50);
+ALTER TABLE seats OWNER TO region_user;
+ALTER TABLE seats OWNER TO CURRENT_USER;
+ALTER TABLE mine OWNER TO CURRENT_USER;
 DROP SUBSCRIPTION dc_from_us;
 REVOKE CREATE ON SCHEMA public FROM region_user;
 SELECT dc_drop('mine'), dc_drop('seats'), dc_drop('later'), dc_drop('later_seats');

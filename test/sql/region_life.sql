@@ -65,6 +65,11 @@ SELECT dc_compact('likes');
 SET TRANSACTION READ ONLY;
 COMMIT;
 SELECT * FROM own;
+BEGIN;
+SELECT dc_incr('likes', 'a', 1);
+SELECT dc_compact('likes');
+PREPARE TRANSACTION 'published';
+SELECT dc_get('likes', 'a');
 -- The job tells since when all is published
 CALL dc_maintain();
 SELECT current, boot, published, beat_at FROM own;
@@ -132,6 +137,10 @@ SELECT is_sound('likes'), dc_get('likes', 'a'), dc_node() = 'eu:' || epoch FROM 
 BEGIN ISOLATION LEVEL REPEATABLE READ;
 SELECT dc_region_renew();
 ROLLBACK;
+-- what this database writes itself would be merged as if it came from another region
+SET session_replication_role = replica;
+SELECT dc_region_renew();
+RESET session_replication_role;
 
 -- A row that says more of the own epoch is not merged, but marks it; one of an older epoch is
 SET session_replication_role = replica;
@@ -206,6 +215,12 @@ SELECT dc_region_renew() > 0;
 SELECT key, count(*) FROM likes_shard WHERE shard >= 0 AND inc <> 0 GROUP BY key ORDER BY key;
 DELETE FROM likes_shard WHERE key IN ('huge', 'neg');
 SELECT is_sound('likes');
+
+-- A table that is not as it was made
+ALTER TABLE likes_region ADD note text;
+SELECT dc_region_renew();
+ALTER TABLE likes_region DROP note;
+SELECT dc_region_renew() > 0;
 
 -- Retired: others tell it, with the epoch that they mean
 SELECT dc_region_retire('nobody');

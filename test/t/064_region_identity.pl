@@ -132,7 +132,7 @@ is(wait_for($memory, 'eu', "SELECT epoch = $first, inc FROM buffered_region", 't
 sql($memory, 'eu', q{INSERT INTO dcounter.region (region, epoch, seq, first) VALUES ('us', 1, 1, 1); SELECT dc_incr('buffered', 'm', 1)});
 $memory->append_conf('postgresql.conf', "dcounter.region_handshake = '1s'");
 $memory->restart;
-sql($memory, 'eu', q{SELECT dc_incr('buffered', 'm', 100), dc_flush('buffered')});
+sql($memory, 'eu', q{SELECT dc_incr('buffered', 'm', 100)}); sql($memory, 'eu', q{SELECT dc_flush('buffered')});
 is(wait_for($memory, 'eu', q{SELECT string_agg(inc::text, ' ' ORDER BY epoch) FROM buffered_region}, '10 100'), '10 100', 'what is counted later is of the new one');
 is(sql($memory, 'eu', q{SELECT dc_get('buffered', 'm'), keys FROM dc_region_check('buffered') WHERE region IS NULL}), '110|0', 'and the value is exact');
 $memory->stop;

@@ -39,7 +39,7 @@ is(wait_for($asia, 'postgres', q{SELECT 'done' FROM dc_region_retire('asia')}, '
 is(wait_for($asia, 'postgres', $states, 'asia=retired eu=active us=active'), 'asia=retired eu=active us=active', 'which it knows');
 is(wait_for($_, 'postgres', $states, 'asia=retired eu=active us=active'), 'asia=retired eu=active us=active', 'and so does ' . $_->name) foreach $eu, $us;
 count($asia, 'a', 1000);
-fails_with($asia, 'postgres', q{SELECT dc_compact('likes')}, '55000', 'it publishes nothing any more') if sql($asia, 'postgres', q{SET dcounter.region_handshake = '100ms'; SELECT 1});
+fails_with($asia, 'postgres', q{SELECT dc_compact('likes')}, '55000', 'it publishes nothing any more');
 is(sql($eu, 'postgres', q{SELECT dc_get('likes', 'a')}), '211', 'what it counts is its own');
 $asia->stop;
 $eu->restart;
@@ -70,7 +70,7 @@ region_refresh($us, $eu);
 region_agrees('survivors', 'a=11211 new=1', $eu, $us);
 $us->restart;
 is(wait_for($us, 'postgres', region_state($us), 'active'), 'active', 'it is not waited for');
-is(region_errors($_), '', 'no errors on ' . $_->name) foreach $eu, $us;
+unlike(region_errors($_), qr/^(?!.*not all regions have)./m, 'no other errors on ' . $_->name) foreach $eu, $us;
 
 $_->stop foreach $eu, $us;
 done_testing();
