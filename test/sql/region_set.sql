@@ -368,6 +368,17 @@ DELETE FROM dcounter.counter WHERE counter = 'likes'::regclass;
 SELECT dc_adopt('likes');
 SELECT regions, sets, rights_epoch > :e FROM dcounter.counter WHERE counter = 'likes'::regclass;
 SELECT dc_get('likes', 'b'), dc_set('likes', 'b', 3), dc_get('likes', 'b');
+SELECT dc_incr('likes', 'adopted', 1), dc_compact('likes') > 0;
+SELECT dc_incr('likes', 'adopted', 1), dc_compact('likes') > 0;
+SELECT * FROM slots WHERE key = 'adopted';
+TABLE is_sound;
+UPDATE dcounter.counter SET rights_epoch = rights_epoch + 1024 * 1024 WHERE counter = 'likes'::regclass;
+SELECT dc_incr('likes', 'beyond', 1);
+SELECT dc_compact('likes');
+SELECT dc_set('likes', 'beyond', 1);
+SELECT dc_get('likes', 'beyond');
+UPDATE dcounter.counter SET rights_epoch = 0 WHERE counter = 'likes'::regclass;
+SELECT dc_set('likes', 'beyond', 1);
 TABLE is_sound;
 -- Partitioned, and with shards that are written by SQL
 SELECT dc_create('parts', partitions => 2);
