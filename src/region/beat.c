@@ -13,8 +13,9 @@
  * the order of the commits, without gaps. It is taken last: by then the transaction has written its pending deltas
  * and events, and what amounts it hands over to memory waits for nobody. So no deadlock.
  *
- * A prepared transaction would keep the lock, and so all others from publishing. So PREPARE
- * TRANSACTION of one that has published is refused.
+ * A prepared transaction would keep the lock, and so all others from publishing; and it would keep the
+ * lock on the identity, over a start of the server, which then would not come to its end. So PREPARE
+ * TRANSACTION of one that has published, or has asked to do so, is refused.
  *
  * Now and then the worker tells more: a beat that is raised for that alone (beat_tell) has the
  * time before which all was published (beat_at), and what was heard of the others (seen).
@@ -39,6 +40,7 @@ const char *const beat_columns = "region, epoch, boot, seq, first, published, be
 /* What this transaction is to do when it commits. */
 static bool raises = false;	 /* the own beat, */
 static bool has_published;	 /* as something comes with it; */
+static bool keeps_identity;	 /* it has the identity locked; */
 static bool tells;			 /* and to tell what it knows, */
 static TimestampTz tells_at; /* that before this time all was published */
 
@@ -94,6 +96,24 @@ region_published(void)
 }
 
 /*
+ * beat_prevent_prepare tells that this transaction has the lock on the identity.
+ */
+void
+beat_prevent_prepare(void)
+{
+	keeps_identity = true;
+}
+
+/*
+ * beat_publishes tells whether this transaction has published something.
+ */
+bool
+beat_publishes(void)
+{
+	return has_published;
+}
+
+/*
  * beat_tell lets this transaction raise the beat, and tell what is known. `at`: before that all was
  * published, or DT_NOBEGIN.
  */
@@ -129,7 +149,7 @@ xact_callback(XactEvent event, void *arg)
 				raise_at_commit();
 			break;
 		case XACT_EVENT_PRE_PREPARE:
-			if (raises)
+			if (raises || keeps_identity)
 				ereport(ERROR,
 						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 						 errmsg("cannot PREPARE a transaction that has published amounts of a region"),
@@ -140,7 +160,7 @@ xact_callback(XactEvent event, void *arg)
 			/* FALLTHROUGH */
 		case XACT_EVENT_ABORT:
 		case XACT_EVENT_PREPARE:
-			raises = has_published = tells = false;
+			raises = has_published = keeps_identity = tells = false;
 			region_forget_self();
 			break;
 		default:

@@ -37,6 +37,7 @@
 
 PG_FUNCTION_INFO_V1(merge_beat);
 
+static void check_beat(Relation rel, const DcBeat *come);
 static bool is_own(const DcBeat *come);
 static HeapTuple merge_insert(Relation rel, HeapTuple tuple, DcBeat *come);
 static HeapTuple merge_update(Relation rel, HeapTuple tuple, const DcBeat *have, const DcBeat *come);
@@ -48,7 +49,7 @@ static void look_at_retired(const DcSelfRow *self, const DcBeat *come);
 /*
  * merge_beat() -> trigger, BEFORE INSERT OR UPDATE FOR EACH ROW
  *
- * Errors: 55000 if a row is to be that of another region or epoch.
+ * Errors: 55000 if a row is to be that of another region or epoch, 22023 for what no region would send.
  */
 Datum
 merge_beat(PG_FUNCTION_ARGS)
@@ -71,6 +72,7 @@ merge_beat(PG_FUNCTION_ARGS)
 	{
 		if (!beat_read_tuple(rel, data->tg_trigtuple, &come))
 			return PointerGetDatum(data->tg_trigtuple); /* the NOT NULL constraint will tell */
+		check_beat(rel, &come);
 		return PointerGetDatum(merge_insert(rel, data->tg_trigtuple, &come));
 	}
 	tuple = data->tg_newtuple;
@@ -80,7 +82,22 @@ merge_beat(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("a beat cannot become that of another region or epoch")));
+	check_beat(rel, &come);
 	return PointerGetDatum(merge_update(rel, tuple, &have, &come));
+}
+
+/*
+ * check_beat raises 22023 for a beat that would be in the way of others, or say that there is nothing to wait for.
+ */
+static void
+check_beat(Relation rel, const DcBeat *come)
+{
+	if (!region_name_is_valid(come->region))
+		region_row_error(rel, _("The region has no name that is valid."));
+	if (come->epoch <= 0)
+		region_row_error(rel, _("The epoch is out of range."));
+	if (TIMESTAMP_NOT_FINITE(come->beat_at) || TIMESTAMP_NOT_FINITE(come->retired_at))
+		region_row_error(rel, _("A time is out of range."));
 }
 
 /*

@@ -71,12 +71,14 @@ region_job(DcJobRun *run)
 	bool worker = run->all_owners;
 
 	beats_seen = OidIsValid(beats_relid) ? activity_collect(MyDatabaseId, beats_relid) : 0;
-	due = moment_in(LATER_MS); /* if the step fails */
 	for (int i = 0; more && i < 4; i++)
 	{
 		more = worker;
 		if (!run->step(run, job_step, &more, InvalidOid))
+		{
+			due = moment_in(LATER_MS); /* it has failed, on a lock, say; sessions may be waiting */
 			break;
+		}
 	}
 	if (!worker)
 		unpublished_end();

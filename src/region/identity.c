@@ -52,6 +52,7 @@ static DcIdentity known;
 static char known_region[MAX_REGION_BYTES + 1];
 
 static bool is_ready(const DcSelfRow *row);
+static void await_identity(DcIdentity *identity);
 pg_noreturn static void no_identity_error(const DcSelfRow *row);
 
 /*
@@ -91,8 +92,10 @@ region_identity(DcIdentity *identity)
 bool
 region_identity_at_once(DcIdentity *identity)
 {
-	return advisory_lock(REGION_LOCK_CLASS, 0, IDENTITY_LOCK, ShareLock, false) &&
-		region_identity(identity);
+	if (!advisory_lock(REGION_LOCK_CLASS, 0, IDENTITY_LOCK, ShareLock, false))
+		return false;
+	beat_prevent_prepare();
+	return region_identity(identity);
 }
 
 /*
@@ -101,6 +104,25 @@ region_identity_at_once(DcIdentity *identity)
  */
 void
 region_identity_needed(DcIdentity *identity)
+{
+	beat_prevent_prepare();
+	await_identity(identity);
+}
+
+/*
+ * region_identity_awaited is the same for one who is kept from a change of the identity by other locks, on the tables that
+ * a renewal locks as well. So this one does not stay.
+ */
+void
+region_identity_awaited(DcIdentity *identity)
+{
+	await_identity(identity);
+	if (!RecoveryInProgress())
+		advisory_unlock(REGION_LOCK_CLASS, 0, IDENTITY_LOCK, ShareLock);
+}
+
+static void
+await_identity(DcIdentity *identity)
 {
 	DcMoment until = moment_in(dc_region_handshake + dc_compact_interval);
 	DcSelfMarks marks;
@@ -309,14 +331,34 @@ region_check_role(void)
 void
 region_check_name(const char *region)
 {
-	size_t len = strlen(region);
-
-	if (len == 0 || len > MAX_REGION_BYTES ||
-		strspn(region, "abcdefghijklmnopqrstuvwxyz0123456789_") != len)
+	if (!region_name_is_valid(region))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("invalid name of a region: \"%s\"", region),
 				 errdetail("It must be up to %d lower-case letters, digits and underscores.", MAX_REGION_BYTES)));
+}
+
+/*
+ * region_name_is_valid tells whether a name is one that a region can have.
+ */
+bool
+region_name_is_valid(const char *region)
+{
+	size_t len = strlen(region);
+
+	return len > 0 && len <= MAX_REGION_BYTES && strspn(region, "abcdefghijklmnopqrstuvwxyz0123456789_") == len;
+}
+
+/*
+ * region_row_error raises 22023 for a row that no region would send.
+ */
+void
+region_row_error(Relation rel, const char *detail)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("a row for \"%s\" is not one of a region", RelationGetRelationName(rel)),
+			 errdetail_internal("%s", detail)));
 }
 
 /*

@@ -124,6 +124,8 @@ extern HeapTuple beat_form_tuple(Relation rel, const DcBeat *beat);
 extern Oid beats_relation(void);
 extern void beat_raise(const DcSelfRow *self, bool published);
 extern void beat_tell(TimestampTz at);
+extern void beat_prevent_prepare(void);
+extern bool beat_publishes(void);
 extern bool beat_has_news(void);
 extern void beat_forget_news(void);
 extern char *boot_text(Datum boot);
@@ -150,6 +152,7 @@ extern DcMoment region_job_due(void);
 /* seal.c */
 extern bool restore_is_under_way(void);
 extern bool worker_may(Oid counter);
+extern void worker_is_patient(Oid counter);
 extern List *replicated_lock(bool worker);
 extern void seal_all(List *counters, const DcSelfRow *self, bool worker);
 extern void seal_is_over(void);

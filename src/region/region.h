@@ -84,6 +84,9 @@ typedef struct DcRegionRel
 extern bool region_identity(DcIdentity *identity);
 extern bool region_identity_at_once(DcIdentity *identity);
 extern void region_identity_needed(DcIdentity *identity);
+extern void region_identity_awaited(DcIdentity *identity);
+extern bool region_name_is_valid(const char *region);
+pg_noreturn extern void region_row_error(Relation rel, const char *detail);
 extern void region_identity_received(DcIdentity *identity);
 extern bool region_self(DcIdentity *identity);
 extern void region_forget_self(void);

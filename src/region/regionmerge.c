@@ -62,7 +62,7 @@ static void add_remote(DcCounter *counter, Datum key, int64 inc, int64 dec);
  * merge_region() -> trigger, BEFORE INSERT OR UPDATE FOR EACH ROW
  *
  * Errors: 55000 if the table does not belong to a replicated counter, or a row is to be another
- * one; those of a counter table that cannot be written to. All of these stop the
+ * one; 22023 for a row of what cannot be a region; those of a counter table that cannot be written to. All of these stop the
  * subscription, and nothing is lost when the reason is gone.
  */
 Datum
@@ -162,6 +162,8 @@ merge_insert(DcCounter *counter, Relation regions, HeapTuple tuple)
 	row_of(counter, regions, tuple, &wanted);
 	if (wanted.epoch <= 0)
 		return PointerGetDatum(NULL); /* sealed, and not published */
+	if (!region_name_is_valid(TextDatumGetCString(wanted.region)))
+		region_row_error(regions, _("The region has no name that is valid.")); /* sets could not tell of it */
 	wanted.inc = Max(wanted.inc, 0);  /* what no region of ours would send */
 	wanted.dec = Max(wanted.dec, 0);
 	regionrel_open(&rel, counter, NoLock);

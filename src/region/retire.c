@@ -18,6 +18,7 @@
 #include "access/xact.h"
 #include "base/activity.h"
 #include "base/args.h"
+#include "base/hooks.h"
 #include "fmgr.h"
 #include "region/life.h"
 #include "table/access.h"
@@ -27,6 +28,7 @@
 PG_FUNCTION_INFO_V1(dc_region_retire);
 
 static void check_published(const char *region);
+static void write_down_all(void);
 static void check_seen(const List *current, const DcBeat *what, const char *own);
 static void set_retired(const List *beats, const DcSelfRow *self, const char *region);
 
@@ -84,18 +86,40 @@ dc_region_retire(PG_FUNCTION_ARGS)
 }
 
 /*
- * check_published raises 55000 if something of this region is not published.
+ * check_published raises 55000 if something of this region is not published, or in this transaction alone, so that nobody
+ * can have heard of it. What is in memory is flushed first, to be seen; the error takes that back.
  */
 static void
 check_published(const char *region)
 {
+	write_down_all();
 	unpublished_end();
-	if (unpublished_look(GetCurrentTimestamp()) == DT_NOBEGIN)
+	if (beat_publishes() || unpublished_look(GetCurrentTimestamp()) == DT_NOBEGIN)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("region \"%s\" has counted what is not published yet", region),
 				 errhint("Stop what counts here, and call dc_flush() and dc_compact().")));
 	unpublished_end();
+}
+
+static void
+write_down_all(void)
+{
+	ListCell *lc;
+
+	foreach(lc, catalog_read_all())
+	{
+		const DcCounterRow *row = lfirst(lc);
+		DcCounter *counter;
+
+		if (!OidIsValid(row->regions) || row->mode != DC_MODE_BUFFERED || buffer_hooks == NULL ||
+			!counter_lock(row->counter, RowExclusiveLock))
+			continue;
+		counter = counter_lookup(row->counter);
+		if (counter_is_buffered(counter))
+			buffer_hooks->write_down(counter);
+	}
+	CommandCounterIncrement();
 }
 
 /*

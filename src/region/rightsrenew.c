@@ -76,6 +76,7 @@ static const DcStatement sql_renew_wants = {
 	.reads_all = true,
 	.of = DC_OF_MORE + 1};
 
+static bool is_free(const DcCounterRow *row);
 static void renew(DcCounterRow *row, const char *region, bool lossless);
 
 /*
@@ -92,7 +93,7 @@ rights_identity_check(DcCounter *counter)
 
 	if (checked == counter && generation == counter->generation)
 		return;
-	region_identity_needed(&identity);
+	region_identity_awaited(&identity); /* the tables are locked */
 	if (counter->row.rights_epoch <= 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -107,7 +108,8 @@ rights_identity_check(DcCounter *counter)
  * rights_renew gives this database a new epoch for each stock, in the transaction in which the database
  * gets one. A stock may be shut instead: it keeps its units and its epoch, as a negative number, and sells,
  * gives and asks for nothing until dc_region_renew() is called. The worker shuts those on which code of their
- * owners can run.
+ * owners can run, and those that stay locked: a transaction that has taken units and goes on must not keep it
+ * from giving the database an epoch.
  */
 void
 rights_renew(const char *region, DcRights rights, bool worker)
@@ -122,7 +124,7 @@ rights_renew(const char *region, DcRights rights, bool worker)
 
 		if (!OidIsValid(row->grants))
 			continue;
-		if (rights != RIGHTS_SHUT && (!worker || worker_may(row->counter)))
+		if (rights != RIGHTS_SHUT && (!worker || (worker_may(row->counter) && is_free(row))))
 			renew(row, region, rights == RIGHTS_KEPT);
 		else if (row->rights_epoch > 0)
 		{
@@ -130,6 +132,24 @@ rights_renew(const char *region, DcRights rights, bool worker)
 			catalog_update(row);
 		}
 	}
+}
+
+/*
+ * is_free locks the tables of a stock for the worker; false if it has tried for long enough.
+ */
+static bool
+is_free(const DcCounterRow *row)
+{
+	const Oid tables[] = {row->grants, row->wants, row->counter, row->shards, row->holds};
+
+	for (int i = 0; i < lengthof(tables); i++)
+	{
+		if (ConditionalLockRelationOid(tables[i], ShareRowExclusiveLock))
+			continue;
+		worker_is_patient(row->counter);
+		return false;
+	}
+	return true;
 }
 
 static void

@@ -242,13 +242,23 @@ worker_may(Oid counter)
 	const char *reason;
 	DcOwnerCode code = ownercode_begin(counter, &reason);
 
-	if (code == DC_CODE_LOCKED && is_patient())
-		ereport(ERROR,
-				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
-				 errmsg("counter table \"%s\" is locked", get_rel_name(counter))));
+	if (code == DC_CODE_LOCKED)
+		worker_is_patient(counter);
 	if (code == DC_CODE_FOUND)
 		ownercode_log(counter, reason);
 	return code == DC_CODE_NONE;
+}
+
+/*
+ * worker_is_patient raises 55P03 if the worker is to wait for a counter table that is locked.
+ */
+void
+worker_is_patient(Oid counter)
+{
+	if (is_patient())
+		ereport(ERROR,
+				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+				 errmsg("counter table \"%s\" is locked", get_rel_name(counter))));
 }
 
 /*

@@ -139,15 +139,14 @@ check_row(DcSetMerge *merge, Relation rel)
 
 	if (wrong == NULL && (come->hlc <= 0 || come->hlc > STAMP_MAX_TIME))
 		wrong = _("The stamp is out of range.");
+	if (wrong == NULL && !region_name_is_valid(TextDatumGetCString(come->region)))
+		wrong = _("The region has no name that is valid.");
 	if (wrong == NULL && come->value == PG_INT64_MIN)
 		wrong = _("The value is out of range.");
 	if (wrong == NULL && come->deleted && come->value != 0)
 		wrong = _("A deleted key has no value.");
 	if (wrong != NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("a row for \"%s\" is not one of a region", RelationGetRelationName(rel)),
-				 errdetail_internal("%s", wrong)));
+		region_row_error(rel, wrong);
 }
 
 /*
