@@ -312,6 +312,19 @@ dc_region_init(PG_FUNCTION_ARGS)
 }
 
 /*
+ * region_check_role raises 55000 in a session whose writes would be taken for rows that come from another region, as
+ * the triggers that merge fire.
+ */
+void
+region_check_role(void)
+{
+	if (SessionReplicationRole == SESSION_REPLICATION_ROLE_REPLICA)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cannot change what this region has counted while \"session_replication_role\" is \"replica\"")));
+}
+
+/*
  * region_check_name raises 22023 for a name that would have to be quoted in a name of another
  * kind: of a subscription, a slot, a node.
  */

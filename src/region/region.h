@@ -95,6 +95,7 @@ extern int64 region_epoch_later(int64 epoch);
 extern const char *region_node(void);
 extern int64 region_epoch_new(void);
 extern void region_check_name(const char *region);
+extern void region_check_role(void);
 
 /* regiontable.c */
 extern const struct DcShape region_shape;

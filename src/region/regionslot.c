@@ -21,6 +21,7 @@
 #include "compact/compactbatch.h"
 #include "region/sets.h"
 #include "utils/builtins.h"
+#include "utils/lsyscache.h"
 
 /*
  * slot_find_own finds the row of a key that this database has counted in last, without a lock.
@@ -41,7 +42,13 @@ slot_epoch_next(const DcCounter *counter, const DcIdentity *identity, const DcRe
 {
 	int64 next = last != NULL ? last->epoch + 1 : identity->epoch;
 
-	return Max(next, counter->row.rights_epoch);
+	next = Max(next, counter->row.rights_epoch);
+	if (!region_epoch_is_own(identity, next))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("a key of counter table \"%s\" was deleted too often under one epoch", get_rel_name(counter->relid)),
+				 errhint("Call dc_region_renew().")));
+	return next;
 }
 
 /*

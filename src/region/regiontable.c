@@ -134,6 +134,7 @@ merge_trigger_create(Oid relid, const char *function)
 void
 region_tables_adopt(DcCounterRow *row)
 {
+	DcIdentity identity;
 	char *name = get_rel_name(row->counter);
 	Oid schema = get_rel_namespace(row->counter);
 	DcTableLayout layout;
@@ -161,7 +162,8 @@ region_tables_adopt(DcCounterRow *row)
 	rel = table_open_present(row->sets, NoLock);
 	set_table_check(rel, &layout);
 	table_close(rel, NoLock);
-	row->rights_epoch = region_epoch_new(); /* what was removed with deleted keys is not known */
+	/* what was removed with deleted keys is not known: more than half of the slots of a key were not */
+	row->rights_epoch = region_self(&identity) ? identity.epoch + REGION_EPOCH_SLOTS / 2 : 0;
 	row->totals = DC_TOTALS_COMPACTED;
 }
 

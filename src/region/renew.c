@@ -15,7 +15,8 @@
  *
  * So a crash leaves all of it, or nothing.
  *
- * The state recopy ends when all that each active region knows has been copied since (region_copied).
+ * The state recopy ends when all that each active region knows from which there is a link has been copied since
+ * (region_copied).
  */
 #include "postgres.h"
 
@@ -25,6 +26,7 @@
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "region/life.h"
+#include "region/link.h"
 #include "storage/lmgr.h"
 #include "table/access.h"
 #include "utils/timestamp.h"
@@ -164,7 +166,8 @@ region_copied(const char *peer, TimestampTz since)
 }
 
 /*
- * clear_recopy ends the state recopy, if all active regions were copied since it began.
+ * clear_recopy ends the state recopy, if all active regions that have a link to this one were copied since it began. What
+ * the others have counted comes by these links, as in a star or a ring.
  */
 static void
 clear_recopy(DcSelfRow *self)
@@ -187,6 +190,7 @@ clear_recopy(DcSelfRow *self)
 		const DcBeat *beat = lfirst(lc);
 
 		if (strcmp(beat->region, self->region) != 0 && beat_is_active(beat) &&
+			link_find(psprintf(LINK_PREFIX "%s", beat->region)) != NULL &&
 			self_copied_at(self->epoch, beat->region) <= began)
 			return;
 	}

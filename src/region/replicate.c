@@ -123,6 +123,7 @@ dc_replicate(PG_FUNCTION_ARGS)
 	DcCounterRow row;
 
 	check_counter(counter);
+	region_check_role();
 	region_identity_needed(&identity);
 	apply_early();
 	if (counter_is_buffered(counter) && buffer_hooks != NULL)

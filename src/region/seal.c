@@ -174,6 +174,7 @@ replicated_lock(bool worker)
 	List *known = NIL;
 	ListCell *lc;
 
+	region_check_role();
 	foreach(lc, catalog_read_all())
 	{
 		const DcCounterRow *row = lfirst(lc);

@@ -148,6 +148,7 @@ dc_rights_reclaim(PG_FUNCTION_ARGS)
 	rights_needed(counter);
 	prevent_fed(counter, "dc_rights_reclaim()");
 	region_identity_needed(&identity);
+	region_check_role();
 	rights_identity_check(counter);
 	identity.epoch = counter->row.rights_epoch;
 	/* one at a time: what the first has taken over the second sees */

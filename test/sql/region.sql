@@ -87,7 +87,7 @@ SELECT regions, sets, totals FROM dcounter.counter WHERE counter = 'likes'::regc
 SELECT attname, atttypid::regtype, attcollation::regcollation, attnotnull FROM pg_attribute WHERE attrelid = 'likes_region'::regclass AND attnum > 0 ORDER BY attnum;
 SELECT attname, atttypid::regtype, attcollation::regcollation, attnotnull FROM pg_attribute WHERE attrelid = 'likes_set'::regclass AND attnum > 0 ORDER BY attnum;
 SELECT pg_get_indexdef(indexrelid) FROM pg_index WHERE indrelid IN ('likes_region'::regclass, 'likes_set'::regclass) ORDER BY 1;
-SELECT tgname, tgenabled, tgfoid::regproc FROM pg_trigger WHERE tgrelid IN ('likes_region'::regclass, 'likes_set'::regclass) ORDER BY tgrelid;
+SELECT tgname, tgenabled, tgfoid::regproc FROM pg_trigger WHERE tgrelid IN ('likes_region'::regclass, 'likes_set'::regclass) ORDER BY tgrelid, tgname;
 SELECT pubname, tablename, attnames, rowfilter FROM pg_publication_tables WHERE tablename LIKE 'likes%' ORDER BY 1, 2;
 SELECT relname, reloptions, pg_get_userbyid(relowner) = current_user FROM pg_class WHERE relname IN ('likes_region', 'likes_set') ORDER BY 1;
 

@@ -137,6 +137,10 @@ SELECT is_sound('likes'), dc_get('likes', 'a'), dc_node() = 'eu:' || epoch FROM 
 BEGIN ISOLATION LEVEL REPEATABLE READ;
 SELECT dc_region_renew();
 ROLLBACK;
+-- what this database writes itself would be merged as if it came from another region
+SET session_replication_role = replica;
+SELECT dc_region_renew();
+RESET session_replication_role;
 
 -- A row that says more of the own epoch is not merged, but marks it; one of an older epoch is
 SET session_replication_role = replica;

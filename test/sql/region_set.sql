@@ -17,15 +17,15 @@ CREATE VIEW keys AS
 	GROUP BY k, t.inc, t.dec ORDER BY k COLLATE "C";
 -- epochs of this database are shown as 0, 1, ...
 CREATE VIEW slots AS
-	SELECT r.key, r.region, CASE WHEN r.region = 'eu' AND r.epoch >= s.epoch THEN (r.epoch - s.epoch) / 1024.0 ELSE r.epoch END::float AS epoch, r.inc, r.dec FROM likes_region AS r, dcounter.self AS s ORDER BY 1, 2, r.epoch;
+	SELECT r.key, r.region, CASE WHEN r.region = 'eu' AND r.epoch >= s.epoch THEN r.epoch - s.epoch ELSE r.epoch END AS epoch, r.inc, r.dec FROM likes_region AS r, dcounter.self AS s ORDER BY 1, 2, r.epoch;
 CREATE VIEW sets AS
-	SELECT t.key, t.region, t.value, t.deleted, (SELECT string_agg(CASE WHEN v.node ~ '^eu:\d{5,}' THEN 'eu+' || ((split_part(v.node, ':', 2)::bigint - s.epoch) / 1024.0)::float ELSE v.node END
+	SELECT t.key, t.region, t.value, t.deleted, (SELECT string_agg(CASE WHEN v.node ~ '^eu:\d{5,}' THEN 'eu+' || split_part(v.node, ':', 2)::bigint - s.epoch ELSE v.node END
 		|| '=' || v.inc || '-' || v.dec || CASE WHEN v.inc_reset = v.inc AND v.dec_reset = v.dec THEN ' closed' WHEN v.inc_reset > 0 OR v.dec_reset > 0 THEN ' closed at ' || v.inc_reset || '-' || v.dec_reset ELSE '' END, ', ' ORDER BY v.node) FROM dc_values(t.upto) AS v) AS upto
 	FROM likes_set AS t, dcounter.self AS s ORDER BY 1, 2;
 CREATE VIEW is_sound AS SELECT keys = 0 AND inc = 0 AND dec = 0 AS is_sound FROM dc_region_check('likes') WHERE region IS NULL;
 -- a state: nodes as region, epoch, inc, dec, and whether it is closed
 CREATE FUNCTION upto(text) RETURNS dc_pncounter LANGUAGE sql AS $$
-	SELECT ('{' || string_agg(format('"%s:%s": {"inc": %s, "dec": %s, "inc_reset": %s, "dec_reset": %s}', n[1], CASE WHEN n[1] = 'eu' AND length(n[2]) < 5 THEN (1024 * n[2]::bigint + s.epoch)::text ELSE n[2] END, n[3], n[4],
+	SELECT ('{' || string_agg(format('"%s:%s": {"inc": %s, "dec": %s, "inc_reset": %s, "dec_reset": %s}', n[1], CASE WHEN n[1] = 'eu' AND length(n[2]) < 5 THEN (n[2]::bigint + s.epoch)::text ELSE n[2] END, n[3], n[4],
 		CASE WHEN n[5] = 'closed' THEN n[3] ELSE '0' END, CASE WHEN n[5] = 'closed' THEN n[4] ELSE '0' END), ', ' ORDER BY n[1], n[2]) || '}')::dc_pncounter
 	FROM (SELECT string_to_array(u, ' ') FROM unnest(string_to_array($1, ', ')) AS u) AS m(n), dcounter.self AS s $$;
 
@@ -276,7 +276,7 @@ SELECT dc_region_vacuum('likes', '0');
 \set VERBOSITY terse
 SET client_min_messages = error;
 SELECT key FROM (SELECT key FROM likes UNION ALL SELECT key FROM likes_region UNION ALL SELECT key FROM likes_set) AS u WHERE key IN ('a', 'd', 'd2', 'rr', 'by', 'open');
-SELECT (rights_epoch - :e + 1023) / 1024 FROM dcounter.counter WHERE counter = 'likes'::regclass;
+SELECT rights_epoch - :e FROM dcounter.counter WHERE counter = 'likes'::regclass;
 TABLE is_sound;
 -- what is counted after that is in a slot that has never been; so is what is counted first of other keys
 SELECT dc_incr('likes', 'a', 3), dc_incr('likes', 'fresh', 1), dc_incr('likes', 'b', 1), dc_compact('likes') > 0;
@@ -368,6 +368,17 @@ DELETE FROM dcounter.counter WHERE counter = 'likes'::regclass;
 SELECT dc_adopt('likes');
 SELECT regions, sets, rights_epoch > :e FROM dcounter.counter WHERE counter = 'likes'::regclass;
 SELECT dc_get('likes', 'b'), dc_set('likes', 'b', 3), dc_get('likes', 'b');
+SELECT dc_incr('likes', 'adopted', 1), dc_compact('likes') > 0;
+SELECT dc_incr('likes', 'adopted', 1), dc_compact('likes') > 0;
+SELECT * FROM slots WHERE key = 'adopted';
+TABLE is_sound;
+UPDATE dcounter.counter SET rights_epoch = rights_epoch + 1024 * 1024 WHERE counter = 'likes'::regclass;
+SELECT dc_incr('likes', 'beyond', 1);
+SELECT dc_compact('likes');
+SELECT dc_set('likes', 'beyond', 1);
+SELECT dc_get('likes', 'beyond');
+UPDATE dcounter.counter SET rights_epoch = 0 WHERE counter = 'likes'::regclass;
+SELECT dc_set('likes', 'beyond', 1);
 TABLE is_sound;
 -- Partitioned, and with shards that are written by SQL
 SELECT dc_create('parts', partitions => 2);

@@ -101,11 +101,13 @@ is(wait_for($_, 'postgres', q{SELECT dc_get('views', 'page')}, '5'), '5', $_->na
 
 # A leaf has lost rows, which the hub gives back
 sql($leaves[2], 'postgres', q{ALTER TABLE likes_region DISABLE TRIGGER ALL; DELETE FROM likes_region; ALTER TABLE likes_region ENABLE TRIGGER ALL;
-	ALTER TABLE likes_region ENABLE REPLICA TRIGGER dcounter_merge; SELECT dc_region_repair('likes')});
+	ALTER TABLE likes_region ENABLE REPLICA TRIGGER dcounter_merge; SELECT dc_region_repair('likes');
+	SELECT dc_region_renew()}); # what it has counted itself comes back as well
 is($leaves[2]->psql('postgres', q{SELECT dc_region_refresh('hub') \gexec}), 0, 'it is refreshed');
 is(sql($leaves[2], 'postgres', q{SELECT count(*) FROM pg_subscription}), '1', 'by a link that is gone');
 is(sql($hub, 'postgres', q{SELECT count(*) FROM pg_replication_slots WHERE slot_name ~ 'refresh'}), '0', 'with its slot');
 region_is_sound('refreshed', @star);
+is(wait_for($leaves[2], 'postgres', q{SELECT state FROM dc_regions() WHERE region = 'leaf3'}, 'active'), 'active', 'the hub alone gives it all');
 
 # From a leaf to a link of its own
 like(join_link($leaves[0], $leaves[1], 'mesh'), qr/WARNING:  rows of the same regions may come/, 'a second path is told of')

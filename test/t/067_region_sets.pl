@@ -16,7 +16,7 @@ my $seed = $ENV{DC_SEED} // int(rand(1e9));
 srand($seed);
 note("seed $seed (set DC_SEED to repeat)");
 
-my @nodes = map { region_node($_, "dcounter.region_beat_interval = '300ms'") } 'eu', 'us', 'asia';
+my @nodes = map { region_node($_) } 'eu', 'us', 'asia';
 my ($eu, $us, $asia) = @nodes;
 my $refreshed = 0;
 
@@ -178,6 +178,13 @@ restart_after_kill9($us);
 finish_job($_) foreach @jobs;
 all_agree('a crash');
 is(region_idle($_), 1, 'no WAL on ' . $_->name . ' any more') foreach @nodes;
+
+# From now on regions often tell each other what they have heard
+foreach my $node (@nodes)
+{
+	sql($node, 'postgres', q{ALTER SYSTEM SET dcounter.region_beat_interval = '300ms'});
+	$node->reload;
+}
 
 # All keys are deleted. Then all regions count in them, and remove what is left of them, each at its own time
 sql($us, 'postgres', q{SELECT dc_delete('likes', key) FROM (SELECT DISTINCT key FROM likes_region UNION SELECT key FROM likes_set) AS k});
