@@ -41,3 +41,10 @@ RESET session_replication_role;
 SELECT dc_get('likes', 'a');
 SELECT state FROM dc_regions();
 TABLE is_sound;
+
+DROP VIEW slots, is_sound;
+SELECT dc_drop('likes');
+DELETE FROM dcounter.self;
+DELETE FROM dcounter.self_mark;
+DELETE FROM dcounter.region;
+DROP PUBLICATION dcounter_own, dcounter_all;
