@@ -403,7 +403,7 @@ region_await(DcCounter *counter)
 
 	if (region_identity(&identity))
 		return;
-	if (boot_can_wait())
+	if (self_read(&self) && boot_can_wait())
 	{
 		region_identity_needed(&identity);
 		return;
