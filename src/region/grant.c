@@ -259,12 +259,12 @@ is_for_us(DcCounter *counter, const DcGrant *grant)
 	region_identity_received(&identity);
 	if (strcmp(to, identity.region) != 0 || strcmp(from, identity.region) == 0)
 		return false;
-	if (DatumGetInt64(grant->columns[GRANT_TO_EPOCH]) == Abs(counter->row.rights_epoch))
+	if (DatumGetInt64(grant->columns[GRANT_TO_EPOCH]) == rights_epoch_of(counter))
 		return true;
 	values[0] = grant->columns[GRANT_KEY];
 	values[1] = grant->columns[GRANT_TO_REGION];
 	values[2] = grant->columns[GRANT_TO_EPOCH];
-	values[3] = Int64GetDatum(Abs(counter->row.rights_epoch));
+	values[3] = Int64GetDatum(rights_epoch_of(counter));
 	rights_begin(&session, counter);
 	carried = sql_run(&session, &sql_grant_carried, values) > 0;
 	sql_end(&session);

@@ -115,6 +115,15 @@ extern int64 want_stamp_at(TimestampTz time);
 /* rights.c */
 extern bool rights_job(DcJobRun *run);
 
+/*
+ * rights_epoch_of returns the epoch under which this database has its units of a stock, also while they are shut.
+ */
+static inline int64
+rights_epoch_of(const DcCounter *counter)
+{
+	return counter->row.rights_epoch < 0 ? -counter->row.rights_epoch : counter->row.rights_epoch;
+}
+
 /* rightsrenew.c */
 extern void rights_identity_check(DcCounter *counter);
 

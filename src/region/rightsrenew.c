@@ -172,7 +172,7 @@ renew(DcCounterRow *row, const char *region, bool lossless)
 				 errmsg("stock \"%s\" was replicated anew meanwhile", get_rel_name(row->counter))));
 	LockRelationOid(counter->row.holds, ShareRowExclusiveLock);
 	values[0] = CStringGetTextDatum(region);
-	values[1] = Int64GetDatum(Abs(counter->row.rights_epoch));
+	values[1] = Int64GetDatum(rights_epoch_of(counter));
 	values[2] = Int64GetDatum(epoch);
 	rights_begin(&session, counter);
 	if (lossless)
