@@ -21,7 +21,7 @@ my @steps = ([ -3600, 'back' ], [ 0, 'forth' ], [ 3600, 'forth again' ], [ 0, 'a
 my $n = 0;    # how many there were
 
 my @quick = map { "dcounter.${_}_interval = '100ms'" } 'compact', 'expire', 'events', 'op', 'outbox';
-my $node = clock_node('main', @quick, "dcounter.outbox_keep = '1s'", "dcounter.outbox_rotate_age = '1s'", 'max_worker_processes = 20');
+my $node = clock_node('main', @quick, "wal_level = logical", "dcounter.region_beat_interval = '100ms'", "dcounter.outbox_keep = '1s'", "dcounter.outbox_rotate_age = '1s'", 'max_worker_processes = 20');
 my $other = clock_node('other', "dcounter.outbox_interval = '1d'");
 my $hanging = clock_node('hanging', map { "dcounter.${_}_interval = '1d'" } 'compact', 'expire', 'events', 'op', 'outbox');
 
@@ -54,6 +54,9 @@ sub do_sql
 {
 	return sql($node, 'postgres', $_[0]);
 }
+
+# so that there are beats
+do_sql(q{SELECT dc_region_init('eu')});
 
 # becomes(QUERY, RESULT, NAME): a test of what it becomes
 sub becomes
