@@ -24,6 +24,7 @@
 #include "crdt/hlcclock.h"
 #include "fmgr.h"
 #include "ledger/ledgerinit.h"
+#include "limit/limitinit.h"
 #include "miscadmin.h"
 #include "once/op.h"
 #include "outbox/outbox.h"
@@ -83,6 +84,7 @@ _PG_init(void)
 	once_init();
 	bound_init(preloading);
 	region_init();
+	limiter_init(preloading);
 	if (preloading)
 		slots_init();
 	if (preloading && !IsBinaryUpgrade)

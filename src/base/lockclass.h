@@ -34,6 +34,8 @@
  *				(counter, 1), before all locks on tables: build.c, by a build, until it ends
  *	rights		(counter, 0): rights.c, by calls that give units to other regions, which do not
  *				wait
+ *	limit		(0, hash of the name): limitddl.c, by calls that create a limit
+ *				(its id, 0): by calls that change it
  *	writer		(the first number, in two halves): registry.c, shared, by transactions that
  *				have drawn numbers of events. None waits for it: readers look which hold it
  */
@@ -57,6 +59,7 @@
 #define BOUND_LOCK_CLASS 88
 #define MARK_LOCK_CLASS 89
 #define RIGHTS_LOCK_CLASS 90
+#define LIMIT_LOCK_CLASS 91
 
 /*
  * advisory_lock takes a lock until the transaction ends. False if it would have to wait,

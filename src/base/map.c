@@ -307,12 +307,18 @@ map_lock(DcMap *map, const DcMapEntry *entry)
 }
 
 /*
- * map_key_lock returns the lock of a key's partition.
+ * map_key_lock and map_partition_lock return the lock of a key's partition, and of any.
  */
 LWLock *
 map_key_lock(DcMap *map, const DcMapKey *key)
 {
 	return partition_lock(map, key->hash);
+}
+
+LWLock *
+map_partition_lock(DcMap *map, uint32 partition)
+{
+	return partition_lock(map, partition);
 }
 
 /*

@@ -81,6 +81,7 @@ extern uint32 map_evict(DcMap *map, uint32 turn, DcMapMayGo may_go, void *arg);
 extern void map_sweep(DcMap *map, DcMapMayGo may_go, void *arg);
 extern LWLock *map_lock(DcMap *map, const DcMapEntry *entry);
 extern LWLock *map_key_lock(DcMap *map, const DcMapKey *key);
+extern LWLock *map_partition_lock(DcMap *map, uint32 partition);
 extern DcMapEntry *map_entry(DcMap *map, uint32 number);
 extern uint32 map_capacity(const DcMap *map);
 extern uint32 map_used(DcMap *map);

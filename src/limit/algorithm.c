@@ -129,7 +129,7 @@ limit_turn(const DcLimitNumbers *numbers, DcLimitState *state, int64_t now, cons
 
 	if (limit_has_list(numbers))
 	{
-		list_turn(numbers, state, now, store);
+		limitlist_turn(numbers, state, now, store);
 		return;
 	}
 	if (numbers->kind == LIMIT_GCRA)
@@ -228,7 +228,7 @@ limit_test(const DcLimitNumbers *numbers, const DcLimitState *state, int64_t now
 			break;
 		case LIMIT_LOG:
 		case LIMIT_CONCURRENT:
-			list_test(numbers, state, now, cost, store, answer);
+			limitlist_test(numbers, state, now, cost, store, answer);
 			break;
 	}
 }
@@ -254,7 +254,7 @@ limit_add(const DcLimitNumbers *numbers, DcLimitState *state, int64_t now, int64
 			break;
 		case LIMIT_LOG:
 		case LIMIT_CONCURRENT:
-			list_add(numbers, state, now, cost, lease, fresh, store);
+			limitlist_add(numbers, state, now, cost, lease, fresh, store);
 			break;
 	}
 }
@@ -284,7 +284,7 @@ limit_refund(const DcLimitNumbers *numbers, DcLimitState *state, int64_t now, in
 			break;
 		case LIMIT_LOG:
 		case LIMIT_CONCURRENT:
-			list_drop(numbers, state, units, store);
+			limitlist_drop(numbers, state, units, store);
 			break;
 	}
 }
@@ -317,7 +317,7 @@ limit_convert(const DcLimitNumbers *old, const DcLimitNumbers *numbers, DcLimitS
 			break;
 		case LIMIT_LOG:
 		case LIMIT_CONCURRENT:
-			list_convert(old, numbers, state, now, store);
+			limitlist_convert(old, numbers, state, now, store);
 			break;
 	}
 }

@@ -96,22 +96,22 @@ limit_has_list(const DcLimitNumbers *numbers)
 }
 
 /* listalgorithm.c; of rules that have lists */
-extern uint32_t list_chunks_wanted(const DcLimitNumbers *numbers, const DcLimitState *state, int64_t cost,
-								   const DcLimitStore *store);
-extern bool list_release(DcLimitState *state, int64_t lease, const DcLimitStore *store);
-extern bool list_renew(const DcLimitNumbers *numbers, DcLimitState *state, int64_t now, int64_t lease,
-					   const DcLimitStore *store);
-extern void list_free(DcLimitState *state, const DcLimitStore *store);
-extern void list_turn(const DcLimitNumbers *numbers, DcLimitState *state, int64_t now, const DcLimitStore *store);
-extern void list_test(const DcLimitNumbers *numbers, const DcLimitState *state, int64_t now, int64_t cost,
-					  const DcLimitStore *store, DcLimitAnswer *answer);
-extern void list_add(const DcLimitNumbers *numbers, DcLimitState *state, int64_t now, int64_t cost, int64_t lease,
-					 uint32_t fresh, const DcLimitStore *store);
-extern void list_drop(const DcLimitNumbers *numbers, DcLimitState *state, int64_t units, const DcLimitStore *store);
-extern void list_convert(const DcLimitNumbers *old, const DcLimitNumbers *numbers, DcLimitState *state, int64_t now,
-						 const DcLimitStore *store);
+extern uint32_t limitlist_chunks_wanted(const DcLimitNumbers *numbers, const DcLimitState *state, int64_t cost,
+										const DcLimitStore *store);
+extern bool limitlist_release(DcLimitState *state, int64_t lease, const DcLimitStore *store);
+extern bool limitlist_renew(const DcLimitNumbers *numbers, DcLimitState *state, int64_t now, int64_t lease,
+							const DcLimitStore *store);
+extern void limitlist_free(DcLimitState *state, const DcLimitStore *store);
+extern void limitlist_turn(const DcLimitNumbers *numbers, DcLimitState *state, int64_t now, const DcLimitStore *store);
+extern void limitlist_test(const DcLimitNumbers *numbers, const DcLimitState *state, int64_t now, int64_t cost,
+						   const DcLimitStore *store, DcLimitAnswer *answer);
+extern void limitlist_add(const DcLimitNumbers *numbers, DcLimitState *state, int64_t now, int64_t cost, int64_t lease,
+						  uint32_t fresh, const DcLimitStore *store);
+extern void limitlist_drop(const DcLimitNumbers *numbers, DcLimitState *state, int64_t units, const DcLimitStore *store);
+extern void limitlist_convert(const DcLimitNumbers *old, const DcLimitNumbers *numbers, DcLimitState *state, int64_t now,
+							  const DcLimitStore *store);
 typedef void (*DcLimitVisit)(int64_t *item, void *arg);
-extern void list_walk(const DcLimitNumbers *numbers, const DcLimitState *state, const DcLimitStore *store,
-					  DcLimitVisit visit, void *arg);
+extern void limitlist_walk(const DcLimitNumbers *numbers, const DcLimitState *state, const DcLimitStore *store,
+						   DcLimitVisit visit, void *arg);
 
 #endif /* DC_LIMIT_ALGORITHM_H */

@@ -4,7 +4,7 @@
  *
  * A list has an item for each unit, with the time at which it ends to count. They are in the order of
  * these times: `now` does not go back, and all items of a list last equally long. (When that is
- * changed, list_convert keeps the order.) So what is over is at the front, where it is dropped, and a
+ * changed, limitlist_convert keeps the order.) So what is over is at the front, where it is dropped, and a
  * call that has to wait for n units waits for the n-th item.
  *
  * log: a unit counts for `per`. At most `rate` units in any window (t - per, t].
@@ -89,13 +89,15 @@ item_drop(DcLimitState *state, uint32_t width, const DcLimitStore *store)
 	state->skipped++;
 	if (state->used == 0 || state->skipped == capacity(width, store))
 		chunk_drop(state, store);
+	if (state->used == 0)
+		state->idle_at = state->at;
 }
 
 /*
- * list_free gives back all chunks.
+ * limitlist_free gives back all chunks.
  */
 void
-list_free(DcLimitState *state, const DcLimitStore *store)
+limitlist_free(DcLimitState *state, const DcLimitStore *store)
 {
 	while (state->first != LIMIT_NO_CHUNK)
 		chunk_drop(state, store);
@@ -104,10 +106,10 @@ list_free(DcLimitState *state, const DcLimitStore *store)
 }
 
 /*
- * list_turn drops the items that are over.
+ * limitlist_turn drops the items that are over.
  */
 void
-list_turn(const DcLimitNumbers *numbers, DcLimitState *state, int64_t now, const DcLimitStore *store)
+limitlist_turn(const DcLimitNumbers *numbers, DcLimitState *state, int64_t now, const DcLimitStore *store)
 {
 	uint32_t width = item_width(numbers);
 
@@ -133,8 +135,8 @@ nth_end(const DcLimitNumbers *numbers, const DcLimitState *state, int64_t n, con
 }
 
 void
-list_test(const DcLimitNumbers *numbers, const DcLimitState *state, int64_t now, int64_t cost,
-		  const DcLimitStore *store, DcLimitAnswer *answer)
+limitlist_test(const DcLimitNumbers *numbers, const DcLimitState *state, int64_t now, int64_t cost,
+			   const DcLimitStore *store, DcLimitAnswer *answer)
 {
 	int64_t left = MAX(numbers->rate - state->used, 0);
 	int64_t missing = state->used + cost - numbers->rate;
@@ -151,10 +153,10 @@ list_test(const DcLimitNumbers *numbers, const DcLimitState *state, int64_t now,
 }
 
 /*
- * list_chunks_wanted returns how many new chunks so many units take.
+ * limitlist_chunks_wanted returns how many new chunks so many units take.
  */
 uint32_t
-list_chunks_wanted(const DcLimitNumbers *numbers, const DcLimitState *state, int64_t cost, const DcLimitStore *store)
+limitlist_chunks_wanted(const DcLimitNumbers *numbers, const DcLimitState *state, int64_t cost, const DcLimitStore *store)
 {
 	uint32_t each = capacity(item_width(numbers), store);
 	int64_t room = state->last == LIMIT_NO_CHUNK ? 0 : each - state->occupied;
@@ -163,8 +165,8 @@ list_chunks_wanted(const DcLimitNumbers *numbers, const DcLimitState *state, int
 }
 
 void
-list_add(const DcLimitNumbers *numbers, DcLimitState *state, int64_t now, int64_t cost, int64_t lease, uint32_t fresh,
-		 const DcLimitStore *store)
+limitlist_add(const DcLimitNumbers *numbers, DcLimitState *state, int64_t now, int64_t cost, int64_t lease, uint32_t fresh,
+			  const DcLimitStore *store)
 {
 	uint32_t width = item_width(numbers);
 	DcLimitChunk *chunk = state->last != LIMIT_NO_CHUNK ? store->chunk(store->arg, state->last) : NULL;
@@ -198,10 +200,10 @@ list_add(const DcLimitNumbers *numbers, DcLimitState *state, int64_t now, int64_
 }
 
 /*
- * list_drop drops items from the front.
+ * limitlist_drop drops items from the front.
  */
 void
-list_drop(const DcLimitNumbers *numbers, DcLimitState *state, int64_t units, const DcLimitStore *store)
+limitlist_drop(const DcLimitNumbers *numbers, DcLimitState *state, int64_t units, const DcLimitStore *store)
 {
 	for (; units > 0 && state->used > 0; units--)
 		item_drop(state, item_width(numbers), store);
@@ -226,11 +228,11 @@ lease_find(const DcLimitState *state, int64_t lease, const DcLimitStore *store)
 }
 
 /*
- * list_release drops the items of a lease; false if there are none. The items before move up by one
+ * limitlist_release drops the items of a lease; false if there are none. The items before move up by one
  * each time, as it is only at the front that an item can go.
  */
 bool
-list_release(DcLimitState *state, int64_t lease, const DcLimitStore *store)
+limitlist_release(DcLimitState *state, int64_t lease, const DcLimitStore *store)
 {
 	bool found = false;
 	int64_t match;
@@ -262,7 +264,7 @@ list_release(DcLimitState *state, int64_t lease, const DcLimitStore *store)
 	return found;
 }
 
-/* what list_walk() looks for to count the items of a lease */
+/* what limitlist_walk() looks for to count the items of a lease */
 typedef struct Count
 {
 	int64_t lease;
@@ -278,15 +280,15 @@ count_item(int64_t *item, void *arg)
 }
 
 /*
- * list_renew lets a lease begin anew; false if it is not there any more. Its items go to the
+ * limitlist_renew lets a lease begin anew; false if it is not there any more. Its items go to the
  * end, one after the other, and the others move up.
  */
 bool
-list_renew(const DcLimitNumbers *numbers, DcLimitState *state, int64_t now, int64_t lease, const DcLimitStore *store)
+limitlist_renew(const DcLimitNumbers *numbers, DcLimitState *state, int64_t now, int64_t lease, const DcLimitStore *store)
 {
 	Count count = {lease, 0};
 
-	list_walk(numbers, state, store, count_item, &count);
+	limitlist_walk(numbers, state, store, count_item, &count);
 	if (count.units == 0)
 		return false;
 	for (; count.units > 0; count.units--)
@@ -312,11 +314,11 @@ list_renew(const DcLimitNumbers *numbers, DcLimitState *state, int64_t now, int6
 }
 
 /*
- * list_walk visits all items, in their order.
+ * limitlist_walk visits all items, in their order.
  */
 void
-list_walk(const DcLimitNumbers *numbers, const DcLimitState *state, const DcLimitStore *store, DcLimitVisit visit,
-		  void *arg)
+limitlist_walk(const DcLimitNumbers *numbers, const DcLimitState *state, const DcLimitStore *store, DcLimitVisit visit,
+			   void *arg)
 {
 	Place place;
 
@@ -346,19 +348,19 @@ change_item(int64_t *item, void *arg)
 }
 
 /*
- * list_convert changes how long items count. A unit of a log counts for the new period from when
+ * limitlist_convert changes how long items count. A unit of a log counts for the new period from when
  * it came. A lease ends as it was told, but no later than one that begins now: so the order stays.
  */
 void
-list_convert(const DcLimitNumbers *old, const DcLimitNumbers *numbers, DcLimitState *state, int64_t now,
-			 const DcLimitStore *store)
+limitlist_convert(const DcLimitNumbers *old, const DcLimitNumbers *numbers, DcLimitState *state, int64_t now,
+				  const DcLimitStore *store)
 {
 	Change change = {0, now + numbers->per};
 
 	if (numbers->kind == LIMIT_LOG)
 		change.longer = numbers->per - old->per;
-	list_walk(numbers, state, store, change_item, &change);
-	list_turn(numbers, state, now, store);
+	limitlist_walk(numbers, state, store, change_item, &change);
+	limitlist_turn(numbers, state, now, store);
 	state->at = MIN(state->at, now + numbers->per);
 	state->idle_at = state->at;
 	if (state->used > 0)

@@ -77,11 +77,11 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 				break;
 			case 1:
 				if (kind == LIMIT_CONCURRENT)
-					must(!list_release(&state, cost, &store.api) || cost <= leases);
+					must(!limitlist_release(&state, cost, &store.api) || cost <= leases);
 				break;
 			case 2:
 				if (kind == LIMIT_CONCURRENT)
-					must(!list_renew(&numbers, &state, now, cost, &store.api) || cost <= leases);
+					must(!limitlist_renew(&numbers, &state, now, cost, &store.api) || cost <= leases);
 				break;
 			case 3:
 				others = take_numbers(&input, kind);
@@ -116,7 +116,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		must(store.taken <= LIMIT_MAX_LISTED + 1);
 	}
 	if (limit_has_list(&numbers))
-		list_free(&state, &store.api);
+		limitlist_free(&state, &store.api);
 	must(store.taken == 0);
 	return 0;
 }

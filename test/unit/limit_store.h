@@ -82,7 +82,7 @@ store_call(Store *store, const DcLimitNumbers *numbers, DcLimitState *state, int
 	if (!answer->allowed)
 		return false;
 	if (limit_has_list(numbers))
-		fresh = store_take(store, list_chunks_wanted(numbers, state, cost, &store->api));
+		fresh = store_take(store, limitlist_chunks_wanted(numbers, state, cost, &store->api));
 	limit_add(numbers, state, now, cost, lease, fresh, &store->api);
 	return true;
 }

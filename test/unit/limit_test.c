@@ -255,12 +255,12 @@ one_run(void)
 			limit_turn(&model.numbers, &state, now, &store.api);
 			if (random_to(2))
 			{
-				wrong_answers += list_release(&state, some->lease, &store.api) != is_live;
+				wrong_answers += limitlist_release(&state, some->lease, &store.api) != is_live;
 				some->units = 0;
 			}
 			else
 			{
-				wrong_answers += list_renew(&model.numbers, &state, now, some->lease, &store.api) != is_live;
+				wrong_answers += limitlist_renew(&model.numbers, &state, now, some->lease, &store.api) != is_live;
 				if (is_live)
 					some->ends = now + model.numbers.per;
 			}
@@ -290,7 +290,7 @@ one_run(void)
 		wrong_idle += state.idle_at > now + 2 * model.numbers.per && model.numbers.kind != LIMIT_GCRA;
 	}
 	check_bound(&model);
-	list_free(&state, &store.api);
+	limitlist_free(&state, &store.api);
 	leaks += store.taken != 0;
 }
 
@@ -362,7 +362,7 @@ conversions(void)
 		now = state.idle_at;
 		limit_turn(&new, &state, now, &store.api);
 		kept -= remaining(&store, &new, &state, now) != most;
-		list_free(&state, &store.api);
+		limitlist_free(&state, &store.api);
 	}
 	ok(kept == 20000, "a rule that is altered keeps what was used");
 
@@ -375,7 +375,7 @@ conversions(void)
 	ok(remaining(&store, &new, &state, START + 19) == 0 && remaining(&store, &new, &state, START + 20) == 1 &&
 		   remaining(&store, &new, &state, START + 23) == 1 && remaining(&store, &new, &state, START + 24) == 3,
 	   "a unit of a log counts for the new period, from when it came");
-	list_free(&state, &store.api);
+	limitlist_free(&state, &store.api);
 }
 
 static void
@@ -399,7 +399,7 @@ refunds(void)
 		limit_refund(&numbers, &state, START, refunded, &store.api);
 		good += remaining(&store, &numbers, &state, START) == most - (used > refunded ? used - refunded : 0) &&
 			(used > refunded || state.idle_at == START || limit_has_list(&numbers));
-		list_free(&state, &store.api);
+		limitlist_free(&state, &store.api);
 	}
 	ok(good == 5000, "what is refunded can be had again, and no more");
 }
