@@ -29,6 +29,22 @@ COMMENT ON COLUMN dcounter.limit_rule.on_full IS 'the answer for a key that ther
 COMMENT ON COLUMN dcounter.limit_rule.after_crash IS 'whether keys begin with their whole budget when it is not known what was used, or with none';
 COMMENT ON COLUMN dcounter.limit_rule.version IS 'grows with each change';
 
+CREATE TYPE dcounter.limit_answer AS (
+	allowed     pg_catalog.bool,
+	remaining   pg_catalog.int8,
+	retry_after pg_catalog.interval,
+	reset_at    pg_catalog.timestamptz,
+	rule        pg_catalog.text,
+	lease       pg_catalog.int8
+);
+COMMENT ON TYPE dcounter.limit_answer IS 'what a limit says to a call';
+COMMENT ON COLUMN dcounter.limit_answer.allowed IS 'whether it may go on';
+COMMENT ON COLUMN dcounter.limit_answer.remaining IS 'units that the key has left';
+COMMENT ON COLUMN dcounter.limit_answer.retry_after IS 'when such a call will be allowed if nobody else comes; NULL: never';
+COMMENT ON COLUMN dcounter.limit_answer.reset_at IS 'when the key will have its whole budget';
+COMMENT ON COLUMN dcounter.limit_answer.rule IS 'name of the limit';
+COMMENT ON COLUMN dcounter.limit_answer.lease IS 'to be given back with dc_limit_release, if the limit is one of leases';
+
 CREATE FUNCTION dc_limit_create(name text, algorithm text, rate bigint, per interval, burst bigint DEFAULT NULL, on_full text DEFAULT 'deny', after_crash text DEFAULT 'open', max_keys bigint DEFAULT NULL, if_not_exists boolean DEFAULT false) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
 COMMENT ON FUNCTION dc_limit_create(text, text, bigint, interval, bigint, text, text, bigint, boolean) IS 'creates a limit: how often, or how many at a time';
@@ -49,7 +65,7 @@ CREATE FUNCTION dc_limit_revoke(name text, role regrole) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
 COMMENT ON FUNCTION dc_limit_revoke(text, regrole) IS 'takes back what dc_limit_grant has given';
 
-CREATE FUNCTION dc_limit(name text, key text, cost bigint DEFAULT 1, OUT allowed boolean, OUT remaining bigint, OUT retry_after interval, OUT reset_at timestamptz, OUT rule text, OUT lease bigint) RETURNS record
+CREATE FUNCTION dc_limit(name text, key text, cost bigint DEFAULT 1) RETURNS dcounter.limit_answer
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
 COMMENT ON FUNCTION dc_limit(text, text, bigint) IS 'whether a key may do something now; if so, it is counted, and stays counted if the transaction rolls back';
 
@@ -57,7 +73,7 @@ CREATE FUNCTION dc_limit_all(names text[], keys text[], costs bigint[] DEFAULT N
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 20;
 COMMENT ON FUNCTION dc_limit_all(text[], text[], bigint[]) IS 'asks several limits: all count, or none; rule is the one that refuses';
 
-CREATE FUNCTION dc_limit_peek(name text, key text, cost bigint DEFAULT 1, OUT allowed boolean, OUT remaining bigint, OUT retry_after interval, OUT reset_at timestamptz, OUT rule text) RETURNS record
+CREATE FUNCTION dc_limit_peek(name text, key text, cost bigint DEFAULT 1) RETURNS dcounter.limit_answer
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
 COMMENT ON FUNCTION dc_limit_peek(text, text, bigint) IS 'what dc_limit would say; nothing is counted';
 
@@ -77,7 +93,7 @@ CREATE FUNCTION dc_limit_reset(name text, key text) RETURNS boolean
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
 COMMENT ON FUNCTION dc_limit_reset(text, text) IS 'gives a key its whole budget; false if it had it';
 
-CREATE FUNCTION dc_throttle(key text, burst bigint, rate bigint, per interval, cost bigint DEFAULT 1, OUT allowed boolean, OUT remaining bigint, OUT retry_after interval, OUT reset_at timestamptz) RETURNS record
+CREATE FUNCTION dc_throttle(key text, burst bigint, rate bigint, per interval, cost bigint DEFAULT 1) RETURNS dcounter.limit_answer
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
 COMMENT ON FUNCTION dc_throttle(text, bigint, bigint, interval, bigint) IS 'a token bucket of the calling role, without a rule';
 

@@ -18,6 +18,7 @@
 #include "miscadmin.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/memutils.h"
 #include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(dc_limit);
@@ -84,8 +85,7 @@ dc_limit(PG_FUNCTION_ARGS)
 }
 
 /*
- * dc_limit_peek(name text, key text, cost bigint) -> (allowed, remaining, retry_after, reset_at, rule): what
- * dc_limit() would say.
+ * dc_limit_peek(name text, key text, cost bigint) -> what dc_limit() would say, without a lease.
  */
 Datum
 dc_limit_peek(PG_FUNCTION_ARGS)
@@ -154,12 +154,29 @@ call_begin(FunctionCallInfo fcinfo, DcLimitCall *call, char *name, bool refund)
 	key_begin(call, known, PG_GETARG_DATUM(1));
 }
 
+/*
+ * text_to_key points to the bytes of a key (54000 if it is too long).
+ */
+static void
+text_to_key(Datum value, DcKey *key)
+{
+	text *t = DatumGetTextPP(value);
+
+	key->data = VARDATA_ANY(t);
+	key->len = VARSIZE_ANY_EXHDR(t);
+	if (key->len > DC_MAX_KEY_BYTES)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("key of a limit is too long"),
+				 errdetail("The key has %u bytes; at most %d are allowed.", key->len, DC_MAX_KEY_BYTES)));
+}
+
 static void
 key_begin(DcLimitCall *call, DcLimitKnown *known, Datum key_value)
 {
 	DcKey key;
 
-	key_from_text(key_value, &key);
+	text_to_key(key_value, &key);
 	*call = (DcLimitCall){.use = &known->use, .name = known->name};
 	map_key_init(&call->key, MyDatabaseId, (Oid) known->use.slot->id, key.data, key.len);
 }
@@ -180,23 +197,33 @@ units_arg(FunctionCallInfo fcinfo, int argno, const char *what)
 }
 
 /*
- * result_desc returns the description of the result, which is kept from one call to the next.
+ * result_desc returns the description of a function's result. It is remembered for the session:
+ * finding it takes longer than asking a limit. It is in TopMemoryContext, for good.
  */
 static TupleDesc
 result_desc(FunctionCallInfo fcinfo)
 {
-	TupleDesc desc = fcinfo->flinfo->fn_extra;
-
-	if (desc == NULL)
+	static struct
 	{
-		MemoryContext old = MemoryContextSwitchTo(fcinfo->flinfo->fn_mcxt);
+		Oid function;
+		TupleDesc desc;
+	} known[4];
+	Oid function = fcinfo->flinfo->fn_oid;
+	MemoryContext old;
+	TupleDesc desc;
+	int i = 0;
 
-		if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
-			elog(ERROR, "return type must be a row type");
-		desc = BlessTupleDesc(CreateTupleDescCopy(desc));
-		fcinfo->flinfo->fn_extra = desc;
-		MemoryContextSwitchTo(old);
-	}
+	while (i < lengthof(known) - 1 && OidIsValid(known[i].function) && known[i].function != function)
+		i++;
+	if (known[i].function == function)
+		return known[i].desc;
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE || desc->natts != NUM_COLS)
+		elog(ERROR, "return type must be a row type with %d columns", NUM_COLS);
+	old = MemoryContextSwitchTo(TopMemoryContext);
+	desc = CreateTupleDescCopy(desc);
+	MemoryContextSwitchTo(old);
+	known[i].desc = BlessTupleDesc(desc);
+	known[i].function = function;
 	return desc;
 }
 
@@ -395,8 +422,8 @@ dc_limit_reset(PG_FUNCTION_ARGS)
 }
 
 /*
- * dc_throttle(key text, burst bigint, rate bigint, per interval, cost bigint) -> (allowed, remaining,
- * retry_after, reset_at): a token bucket without a rule. It is the caller's own: those of other
+ * dc_throttle(key text, burst bigint, rate bigint, per interval, cost bigint) -> as dc_limit(): a token
+ * bucket without a rule. It is the caller's own: those of other
  * roles, and with other numbers, are others.
  */
 Datum
@@ -412,7 +439,7 @@ dc_throttle(PG_FUNCTION_ARGS)
 	check_context("dc_throttle()");
 	arg_not_null(fcinfo, 0, "key");
 	arg_not_null(fcinfo, 3, "per");
-	key_from_text(PG_GETARG_DATUM(0), &key);
+	text_to_key(PG_GETARG_DATUM(0), &key);
 	bytes.burst = amount_arg(fcinfo, 1, "burst");
 	bytes.rate = amount_arg(fcinfo, 2, "rate");
 	bytes.per = interval_to_us(PG_GETARG_INTERVAL_P(3));
