@@ -71,6 +71,7 @@ area_init(void *new_area)
 	pg_atomic_init_u32(&area->is_standby, 0);
 	pg_atomic_init_u32(&area->losses, 0);
 	pg_atomic_init_u64(&area->lost_at, 0);
+	pg_atomic_init_u32(&area->changes, 0);
 	pg_atomic_init_u64(&area->next_lease, 1);
 	pg_atomic_init_u32(&area->hand, 0);
 	pg_atomic_init_u64(&area->earliest, (uint64) LIMIT_NEVER);

@@ -6,7 +6,7 @@
  * its id, and one that creates a rule that on its name, until it ends. The keys of a rule that is dropped
  * are removed from memory when that is committed. (Not if it was prepared: then they stay until they are
  * idle.) What is to be dropped is private to the backend, in TopTransactionContext; the callback
- * forgets it at each end.
+ * forgets it at each end, as it does that rules were changed.
  */
 #include "postgres.h"
 
@@ -41,6 +41,9 @@ typedef struct Dropped
 } Dropped;
 
 static Dropped *dropped = NULL;
+
+/* This transaction has changed rules. Savepoints are not honoured: to tell in vain does no harm. */
+static bool rules_changed = false;
 
 static char *name_arg(FunctionCallInfo fcinfo);
 static void take_numbers(FunctionCallInfo fcinfo, DcLimitRow *row, int rate, int per, int burst);
@@ -94,6 +97,7 @@ dc_limit_create(PG_FUNCTION_ARGS)
 	row.owner = GetUserId();
 	row.created_at = GetCurrentTimestamp(); /* wall time, to be shown */
 	limit_row_insert(&row);
+	rules_changed = true;
 	PG_RETURN_VOID();
 }
 
@@ -252,6 +256,7 @@ open_to_change(FunctionCallInfo fcinfo, const char *function)
 	if (row != NULL && has_privs_of_role(GetUserId(), row->owner))
 	{
 		(void) advisory_lock(LIMIT_LOCK_CLASS, row->id, 0, ExclusiveLock, true);
+		rules_changed = true;
 		row = limit_row_read(name); /* as it is now */
 	}
 	if (row == NULL)
@@ -269,6 +274,9 @@ xact_callback(XactEvent event, void *arg)
 	switch (event)
 	{
 		case XACT_EVENT_COMMIT:
+			if (rules_changed && limit_area != NULL)
+				limit_rules_committed();
+			rules_changed = false;
 			for (; dropped != NULL && limit_area != NULL; dropped = dropped->next)
 				limit_forget_rule(MyDatabaseId, dropped->id);
 			dropped = NULL;
@@ -276,6 +284,7 @@ xact_callback(XactEvent event, void *arg)
 		case XACT_EVENT_ABORT:
 		case XACT_EVENT_PREPARE:
 			dropped = NULL;
+			rules_changed = false;
 			break;
 		default:
 			break;

@@ -99,6 +99,7 @@ typedef struct DcLimitArea
 	pg_atomic_uint32 is_standby; /* a promotion is still to come, or to be noticed */
 	pg_atomic_uint32 losses;
 	pg_atomic_uint64 lost_at; /* DcMoment of the last one; 0: none */
+	pg_atomic_uint32 changes; /* of rules, that have been committed */
 	pg_atomic_uint64 next_lease;
 	pg_atomic_uint32 hand;
 	pg_atomic_uint64 earliest; /* no key of any rule is idle before */
@@ -121,7 +122,8 @@ typedef struct DcLimitKnown
 {
 	char name[LIMIT_NAME_MAX + 1]; /* hash key */
 	bool valid;
-	Oid catalog; /* whose invalidations matter */
+	Oid catalog;	/* whose invalidations matter */
+	uint32 changes; /* area->changes when it was read */
 	DcLimitUse use;
 	Oid owner;
 	Oid *users;
@@ -208,6 +210,7 @@ extern List *limit_row_read_all(void);
 extern void limit_row_insert(DcLimitRow *row);
 extern void limit_row_update(DcLimitRow *row);
 extern void limit_row_delete(DcLimitRow *row);
+extern void limit_rules_committed(void);
 extern bool limit_may_use(const DcLimitRow *row);
 extern DcLimitRule limit_rule_of(const DcLimitRow *row);
 pg_noreturn extern void limit_missing_error(const char *name);

@@ -6,8 +6,10 @@
  * (refund it), which opens the limit. A user with the privileges of one of these roles may do what the
  * role may. Superusers may do everything.
  *
- * A session remembers a rule by its name. Each change of the catalog invalidates what all sessions remember, at commit
- * (catrow.c has how rows are read). What a rule counts by is also in its slot, in shared memory, with the version of
+ * A session remembers a rule by its name, until the catalog changes (catrow.c has how rows are read). It learns of that
+ * by a number in shared memory, which is raised when the change is visible: so a statement that begins then
+ * goes by it, also in a transaction that goes on. On a standby, and when the change was prepared, it is the relcache
+ * invalidation alone, which a transaction sees when it begins. What a rule counts by is also in its slot, in shared memory, with the version of
  * the row: a session that has not heard of a change yet finds the newer one there (limitarea.c). So that no
  * version comes there that is rolled back, a rule cannot be used by the transaction that has created or
  * altered it.
@@ -132,10 +134,20 @@ limit_row_read_all(void)
 	return cat_read_all(&rules, GetActiveSnapshot());
 }
 
+/*
+ * changed tells sessions that learn of it by a message, at commit. limit_rules_committed tells the others,
+ * when that is done.
+ */
 static void
 changed(void)
 {
 	relation_invalidate(catalog_relation(rules.table));
+}
+
+void
+limit_rules_committed(void)
+{
+	pg_atomic_fetch_add_u32(&limit_area->changes, 1);
 }
 
 void
@@ -265,7 +277,7 @@ limit_known(const char *name, bool refund)
 	Oid role = GetUserId();
 
 	limit_check_memory();
-	if (known == NULL || !known->valid)
+	if (known == NULL || !known->valid || known->changes != pg_atomic_read_u32(&limit_area->changes))
 	{
 		if (known == NULL)
 		{
@@ -302,6 +314,8 @@ fill(DcLimitKnown *known, const char *name)
 	known->catalog = catalog_relation(rules.table);
 	known->role = InvalidOid;
 	known->valid = true;
+	known->changes = pg_atomic_read_u32(&limit_area->changes);
+	pg_read_barrier(); /* then the row: a change that comes later raises the number later */
 	row = limit_row_read(name);
 	if (row == NULL || TransactionIdIsCurrentTransactionId(row->xmin))
 	{

@@ -9,7 +9,7 @@ use Exporter 'import';
 use DcTest;
 use PostgreSQL::Test::Utils;
 
-our @EXPORT = qw(limit_node log_table trace over_bound under_bound held_over start_load finish_load);
+our @EXPORT = qw(limit_node log_table trace over_bound unjustified held_over start_load finish_load);
 
 # limit_node(NAME, LINE...): a started server with limits
 sub limit_node
@@ -105,24 +105,60 @@ sub over_bound
 	return $over;
 }
 
-# under_bound(TRACE, LEAST): how many keys have been allowed less than LEAST(us) in the time between
-# the end of their first call and the beginning of the last that was denied
-sub under_bound
+# unjustified(TRACE, RATE, BURST): how many calls were denied though a bucket of so many units, filled with RATE
+# units a us, must have had enough for them. If it had not, there is a moment from which on too much was allowed: it
+# is looked for with the times at which calls may have been decided that speak for it. A window of N units in a period
+# is a bucket that is not filled: RATE 0, and only what can have been in the PERIOD before counts.
+sub unjustified
 {
-	my ($trace, $least) = @_;
-	my $under = 0;
+	my ($trace, $rate, $burst, $period) = @_;
+	my $wrong = 0;
 
 	foreach my $calls (values %$trace)
 	{
-		my ($first) = sort { $a <=> $b } map { $_->[1] } @$calls;
-		my ($last) = sort { $b <=> $a } map { $_->[0] } grep { !$_->[3] } @$calls;
-		my $units = 0;
+		my @allowed = grep { $_->[3] } @$calls;
+		my (@begins, @ends, @starts);
 
-		next if !defined $last;
-		$units += $_->[2] foreach grep { $_->[3] } @$calls;
-		$under++ if $units < $least->($last - $first);
+		foreach my $column (0, 1)
+		{
+			my ($sum, @sums) = (0);
+
+			push @sums, [ $_->[$column], $sum += $_->[2] ] foreach sort { $a->[$column] <=> $b->[$column] } @allowed;
+			push @{ $column == 0 ? \@begins : \@ends }, @sums;
+		}
+		foreach my $denied (grep { !$_->[3] } @$calls)
+		{
+			my ($began, $ended, $cost) = @$denied;
+			my $upto = sum_to(\@begins, $ended);
+			my $need = $burst - $cost;
+			my $from = $period ? $began - $period : undef;
+
+			if ($period)
+			{
+				$wrong++ if $upto - sum_to(\@ends, $from - 1) <= $need;
+				next;
+			}
+			next if grep { $_->[0] <= $ended && $upto - sum_to(\@ends, $_->[0] - 1) > $need + $rate * ($began > $_->[1] ? $began - $_->[1] : 0) } @allowed;
+			$wrong++;
+		}
 	}
-	return $under;
+	return $wrong;
+}
+
+# sum_to([[time, sum] ...], TIME): the last sum up to a time
+sub sum_to
+{
+	my ($sums, $time) = @_;
+	my ($low, $high) = (0, scalar(@$sums));
+
+	while ($low < $high)
+	{
+		my $middle = int(($low + $high) / 2);
+
+		if ($sums->[$middle][0] <= $time) { $low = $middle + 1 }
+		else { $high = $middle }
+	}
+	return $low == 0 ? 0 : $sums->[ $low - 1 ][1];
 }
 
 # held_over(NODE, RULE, MOST): how often more than so many leases of a key were certainly held at a time
