@@ -1,5 +1,5 @@
 /*
- * limitcalls.c
+ * limitsql.c
  *		The SQL functions that ask limits, and give back what was used.
  *
  * They are not transactional, run on a standby, and in transactions that only read. They do not run within
