@@ -67,6 +67,7 @@ _PG_init(void)
 	}
 	consumer_init();	 /* looks at the writes of all others */
 	counter_last_init(); /* when all is written but amounts that go to memory */
+	region_xact_init();	 /* waits for other commits that publish */
 	outbox_xact_init();	 /* writes of others may fire triggers that make events */
 	counter_xact_init();
 	counter_ddl_init();

@@ -7,6 +7,9 @@ CREATE TABLE dcounter.self (
 	dboid     pg_catalog.oid         NOT NULL,
 	postmaster_start pg_catalog.timestamptz NOT NULL,
 	state     pg_catalog.text        NOT NULL,
+	boot      pg_catalog.uuid,
+	starting  pg_catalog.bool        NOT NULL DEFAULT false,
+	begun_at  pg_catalog.timestamptz,
 	CONSTRAINT self_pkey PRIMARY KEY (region),
 	CHECK (state OPERATOR(pg_catalog.=) ANY ('{active,renew,recopy}'::pg_catalog.text[]))
 );
@@ -19,12 +22,32 @@ COMMENT ON COLUMN dcounter.self.dboid IS 'the OID of the database there,';
 COMMENT ON COLUMN dcounter.self.postmaster_start IS 'and when the server was started';
 COMMENT ON COLUMN dcounter.self.state IS 'active, renew (it needs a new epoch before it publishes) or recopy (it does not have all of the others yet)';
 
+COMMENT ON COLUMN dcounter.self.boot IS 'another one after each start of the server';
+COMMENT ON COLUMN dcounter.self.starting IS 'it publishes nothing until the other regions have heard of the boot';
+COMMENT ON COLUMN dcounter.self.begun_at IS 'since when, or since when it is in its state';
+
+-- What apply workers find out about that; rows are added, and removed when it takes a new epoch.
+CREATE TABLE dcounter.self_mark (
+	epoch pg_catalog.int8        NOT NULL,
+	what  pg_catalog.text        NOT NULL,
+	peer  pg_catalog.text        COLLATE pg_catalog."C",
+	at    pg_catalog.timestamptz NOT NULL,
+	CHECK (what OPERATOR(pg_catalog.=) ANY ('{renew,recopy,retired,copied}'::pg_catalog.text[]))
+);
+COMMENT ON TABLE dcounter.self_mark IS 'what this database has found out about its epoch';
+COMMENT ON COLUMN dcounter.self_mark.epoch IS 'the epoch that it is about';
+COMMENT ON COLUMN dcounter.self_mark.what IS 'renew (another database has it, too), recopy (something was missed), retired, or copied (from a peer)';
+COMMENT ON COLUMN dcounter.self_mark.peer IS 'the region that was copied from';
+COMMENT ON COLUMN dcounter.self_mark.at IS 'when it was found out, or since when the copy has all';
+
 -- What regions know of each other.
 CREATE TABLE dcounter.region (
 	region     pg_catalog.text        COLLATE pg_catalog."C" NOT NULL,
 	epoch      pg_catalog.int8        NOT NULL,
 	boot       pg_catalog.uuid,
 	seq        pg_catalog.int8        NOT NULL DEFAULT 0,
+	first      pg_catalog.int8        NOT NULL DEFAULT 0,
+	published  pg_catalog.int8        NOT NULL DEFAULT 0,
 	beat_at    pg_catalog.timestamptz,
 	seen       pg_catalog.jsonb,
 	retired_at pg_catalog.timestamptz,
@@ -35,8 +58,10 @@ COMMENT ON COLUMN dcounter.region.region IS 'name of the region';
 COMMENT ON COLUMN dcounter.region.epoch IS 'the number by which what it counts is known';
 COMMENT ON COLUMN dcounter.region.boot IS 'another one after each start of its server';
 COMMENT ON COLUMN dcounter.region.seq IS 'how many beats there were';
+COMMENT ON COLUMN dcounter.region.first IS 'number of the first beat of this boot';
+COMMENT ON COLUMN dcounter.region.published IS 'number of the last beat that came with something';
 COMMENT ON COLUMN dcounter.region.beat_at IS 'what it had committed before then came before the beat';
-COMMENT ON COLUMN dcounter.region.seen IS 'the last beats that it had got, by region: epoch, seq and boot';
+COMMENT ON COLUMN dcounter.region.seen IS 'the last beats that it had got, by region: epoch, seq, boot, beat_at and retired_at (us since 1970)';
 COMMENT ON COLUMN dcounter.region.retired_at IS 'when it was given up';
 
 CREATE FUNCTION dcounter.on_self_change() RETURNS pg_catalog.trigger

@@ -6,7 +6,7 @@ GRANT SELECT ON dcounter.counter_events TO PUBLIC;
 GRANT SELECT ON dcounter.ledger TO PUBLIC;
 GRANT SELECT ON dcounter.op_slot TO PUBLIC;
 GRANT SELECT ON dcounter.source TO PUBLIC;
-GRANT SELECT ON dcounter.self, dcounter.region TO PUBLIC;
+GRANT SELECT ON dcounter.self, dcounter.self_mark, dcounter.region TO PUBLIC;
 GRANT SELECT ON dcounter.limit_rule TO PUBLIC;
 
 -- These are dumped as well, with events of all roles. The database's owner dumps them;
@@ -19,7 +19,7 @@ GRANT SELECT ON dcounter.mark, dcounter.mark_value TO pg_database_owner;
 GRANT SELECT ON dc_marks, dc_stat_drift, dc_drifts TO PUBLIC; -- which show what the caller may read
 
 -- The functions behind them decide which rows the caller is shown.
-GRANT SELECT ON dc_tables, dc_stat_counters, dc_stat_shards, dc_stat_hot_keys, dc_stat_memory, dc_stat_buffer, dc_stat_worker, dc_stat_outbox, dc_stat_consumers, dc_stat_limits TO PUBLIC;
+GRANT SELECT ON dc_tables, dc_stat_counters, dc_stat_shards, dc_stat_hot_keys, dc_stat_memory, dc_stat_buffer, dc_stat_worker, dc_stat_outbox, dc_stat_consumers, dc_stat_regions, dc_stat_limits TO PUBLIC;
 
 REVOKE EXECUTE ON FUNCTION dc_worker_start() FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION dc_worker_stop() FROM PUBLIC;
@@ -37,6 +37,8 @@ REVOKE EXECUTE ON FUNCTION dcounter.on_ddl() FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION dcounter.on_ddl_begin() FROM PUBLIC;
 
 REVOKE EXECUTE ON FUNCTION dcounter.on_outbox_insert() FROM PUBLIC;
+
+REVOKE EXECUTE ON FUNCTION dcounter.merge_beat() FROM PUBLIC;
 
 -- Who restores a dump creates triggers with these.
 REVOKE EXECUTE ON FUNCTION dcounter.merge_region() FROM PUBLIC;

@@ -24,6 +24,8 @@ int dc_cache_size = 8 * 1024;
 int dc_log_min_duration = -1;
 int dc_expire_interval = 1000;
 int dc_hold_retention = 24 * 60 * 60;
+int dc_region_beat_interval = 10000;
+int dc_region_handshake = 30000;
 int dc_rights_interval = 1000;
 int dc_rights_low = 0;
 int dc_events_interval = 1000;
@@ -113,6 +115,14 @@ static const IntSetting ints[] = {
 	 "Sets below how many units of a key a region asks others for more.",
 	 "That is for keys which it has asked for before. Others give what they can spare. Zero turns it off.",
 	 &dc_rights_low, 0, INT_MAX, PGC_SIGHUP, 0},
+	{"dcounter.region_beat_interval",
+	 "Sets how often a region tells the others what it has heard of them, when it publishes nothing.",
+	 "In between an idle region writes nothing.",
+	 &dc_region_beat_interval, 100, MS_PER_DAY, PGC_SIGHUP, GUC_UNIT_MS},
+	{"dcounter.region_handshake",
+	 "Sets how long a region waits after a start for the others to confirm that they have heard of it.",
+	 "Until then it publishes nothing. Then it takes a new epoch.",
+	 &dc_region_handshake, 100, MS_PER_DAY, PGC_SUSET, GUC_UNIT_MS},
 	{"dcounter.op_interval",
 	 "Sets how often the worker looks for ops whose time is up.",
 	 "These are the ops of dc_incr_once() and of ledgers. How long they are kept is op_retention of their "

@@ -16,22 +16,24 @@ extern int dc_cache_size;		/* kB of values that reads may be answered from */
 extern int dc_worker_load;		/* percent of the time that a long run works */
 extern int dc_log_min_duration; /* ms of a job's run to log; -1: never */
 extern int dc_expire_interval;
-extern int dc_events_interval;	  /* ms from one look for changed keys to the next */
-extern int dc_hold_retention;	  /* s */
-extern int dc_rights_interval;	  /* ms from one look at what regions ask for to the next */
-extern int dc_rights_low;		  /* units below which a region asks for more; 0: never */
-extern int dc_op_interval;		  /* ms from one look at the age of ops to the next */
-extern int dc_outbox_interval;	  /* ms */
-extern int dc_outbox_rotate_age;  /* s */
-extern int dc_outbox_rotate_size; /* MB */
-extern int dc_outbox_keep;		  /* s */
-extern int dc_verify_rate;		  /* rows a second; 0: not at all */
-extern int dc_verify_max_rows;	  /* of a key */
-extern bool dc_async_ack;		  /* acknowledgements do not wait for the disk */
-extern int dc_buffer_size;		  /* kB; set at start only, */
-extern int dc_stats_size;		  /* as is this, */
-extern int dc_limit_size;		  /* and this */
-extern int dc_throttle_max_keys;  /* of a role's ad hoc limits */
+extern int dc_events_interval;		/* ms from one look for changed keys to the next */
+extern int dc_hold_retention;		/* s */
+extern int dc_rights_interval;		/* ms from one look at what regions ask for to the next */
+extern int dc_rights_low;			/* units below which a region asks for more; 0: never */
+extern int dc_region_beat_interval; /* ms from one beat of a region to the next, if nothing is published */
+extern int dc_region_handshake;		/* ms after a start for the others to confirm it */
+extern int dc_op_interval;			/* ms from one look at the age of ops to the next */
+extern int dc_outbox_interval;		/* ms */
+extern int dc_outbox_rotate_age;	/* s */
+extern int dc_outbox_rotate_size;	/* MB */
+extern int dc_outbox_keep;			/* s */
+extern int dc_verify_rate;			/* rows a second; 0: not at all */
+extern int dc_verify_max_rows;		/* of a key */
+extern bool dc_async_ack;			/* acknowledgements do not wait for the disk */
+extern int dc_buffer_size;			/* kB; set at start only, */
+extern int dc_stats_size;			/* as is this, */
+extern int dc_limit_size;			/* and this */
+extern int dc_throttle_max_keys;	/* of a role's ad hoc limits */
 
 extern void guc_init(void);
 

@@ -252,6 +252,16 @@ typedef struct DcRegionHooks
 
 	/* a counter table is being adopted, perhaps with tables of regions */
 	void (*adopt)(struct DcCounterRow *row);
+
+	/*
+	 * Must writers to a replicated counter wait after a start, or a promotion, of the server?
+	 * DcCounter.held remembers it. Then this waits, and raises an error if it takes too long.
+	 */
+	bool (*is_held)(void);
+	void (*await_begun)(void);
+
+	/* dc_compact() by hand: wait until amounts may go to the totals, if they will soon */
+	void (*await)(struct DcCounter *counter);
 } DcRegionHooks;
 
 extern const DcCounterHooks *counter_hooks;

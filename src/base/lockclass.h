@@ -34,6 +34,9 @@
  *				(counter, 1), before all locks on tables: build.c, by a build, until it ends
  *	rights		(counter, 0): rights.c, by calls that give units to other regions, which do not
  *				wait
+ *	region		(0, 0), the identity: shared by all that publishes, exclusively by what changes it
+ *				(0, 1), the own beat: beat.c, by what has published, at the end of its commit
+ *				(hash of region and epoch, 2): beatmerge.c, by an apply worker that inserts a beat
  *	limit		(0, hash of the name): limitddl.c, by calls that create a limit
  *				(its id, 0): by calls that change it
  *	writer		(the first number, in two halves): registry.c, shared, by transactions that
@@ -59,7 +62,8 @@
 #define BOUND_LOCK_CLASS 88
 #define MARK_LOCK_CLASS 89
 #define RIGHTS_LOCK_CLASS 90
-#define LIMIT_LOCK_CLASS 91
+#define REGION_LOCK_CLASS 91
+#define LIMIT_LOCK_CLASS 92
 
 /*
  * advisory_lock takes a lock until the transaction ends. False if it would have to wait,

@@ -127,6 +127,8 @@ dc_compact(PG_FUNCTION_ARGS)
 
 		prevent_fed(counter, "dc_compact()");
 		apply_early();
+		if (counter_is_replicated(counter))
+			region_hooks->await(counter);
 		counter_lock_partitions(counter);
 		PG_RETURN_INT64(compact_table(counter, max_keys));
 	}

@@ -2,7 +2,8 @@
  * mergecolumns.c
  *		dcounter.merge_row(): what two versions of a row become, column by column.
  *
- *	- States (the mergeable types, and dc_hll) merge. NULL is before every state.
+ *	- States (the mergeable types, and dc_hll) merge. Of dc_cms and dc_topk the later state is
+ *	  kept (mergetypes.c). NULL is before every state.
  *	- The stamp and all other columns but the key are one group. The group with the later
  *	  stamp wins as a whole, so what a user has written together stays together. No stamp
  *	  (NULL) is before every stamp.
@@ -182,6 +183,12 @@ merge_datums(const MergeColumn *column, Datum old, Datum new, bool *is_old, bool
 {
 	Datum merged;
 
+	if (column->total != NULL)
+	{
+		*is_new = merge_sketch_is_later(column, new, old);
+		*is_old = !*is_new;
+		return *is_new ? new : old;
+	}
 	if (column->state == NULL)
 		merged = DirectFunctionCall2(dc_hll_union, old, new);
 	else

@@ -31,7 +31,8 @@ typedef struct MergeColumn
 	bool by_value;
 	bool is_domain;		   /* whose constraints a merged state has to obey */
 	bool identity_always;  /* of no UPDATE's list */
-	const CrdtType *state; /* of MERGE_STATE and MERGE_STAMP; NULL: dc_hll */
+	const CrdtType *state; /* of MERGE_STATE and MERGE_STAMP; NULL: a sketch */
+	int64 (*total)(Datum); /* of a sketch that adds up; NULL: dc_hll */
 	FmgrInfo bytes;		   /* of MERGE_ORDINARY: its send function, or that for output */
 	bool bytes_are_text;
 } MergeColumn;
@@ -67,6 +68,11 @@ typedef struct MergedRow
 /* mergerowcache.c */
 extern const MergeTable *merge_table_find(TriggerData *data);
 extern SPIPlanPtr merge_table_plan(TriggerData *data, const MergeTable **table);
+
+/* mergetypes.c */
+extern bool merge_set_type(MergeColumn *column);
+extern bool merge_sketch_is_later(const MergeColumn *column, Datum a, Datum b);
+extern bool merge_has_send(Oid type);
 
 /* mergecolumns.c */
 extern void merge_rows(const MergeTable *table, TupleTableSlot *old, TupleTableSlot *new,

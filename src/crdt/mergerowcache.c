@@ -48,8 +48,6 @@
 
 #define STAMP_ARGUMENT "stamp="
 
-extern Datum dc_hll_in(PG_FUNCTION_ARGS);
-
 /* An entry; without a table it was never finished. */
 typedef struct Entry
 {
@@ -86,12 +84,9 @@ static void find_key(MergeTable *table, Relation rel);
 static Oid key_index(Relation rel);
 static void add_columns(MergeTable *table, Relation rel, const Trigger *trigger);
 static void add_argument(MergeTable *table, Relation rel, const char *name, MergeRole role);
-static bool set_type(MergeColumn *column, Form_pg_attribute att);
-static bool is_hll(Oid type);
 static void add_rest(MergeTable *table, Relation rel, bool states);
 static void add_group(MergeTable *table, Relation rel);
 static void set_bytes(MergeTable *table, MergeColumn *column);
-static bool has_send(Oid type);
 static SPIPlanPtr plan_make(const MergeTable *table, Relation rel);
 static void append_key(StringInfo sql, const MergeTable *table, Relation rel);
 static void check_plan(SPIPlanPtr plan, Relation rel);
@@ -373,7 +368,7 @@ add_argument(MergeTable *table, Relation rel, const char *name, MergeRole role)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_COLUMN_REFERENCE),
 				 errmsg("column \"%s\" of table \"%s\" cannot be merged, as it is generated", name, table_name)));
-	if (!set_type(column, TupleDescAttr(RelationGetDescr(rel), attnum - 1)) ||
+	if (!merge_set_type(column) ||
 		(role == MERGE_STAMP && column->state != &crdt_hlc))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
@@ -383,31 +378,6 @@ add_argument(MergeTable *table, Relation rel, const char *name, MergeRole role)
 	column->role = role;
 	if (role == MERGE_STAMP)
 		table->stamp = attnum;
-}
-
-/*
- * set_type tells whether a column is of a mergeable type, and notes that.
- */
-static bool
-set_type(MergeColumn *column, Form_pg_attribute att)
-{
-	column->state = crdt_type_of(att->atttypid);
-	return column->state != NULL || is_hll(att->atttypid);
-}
-
-/*
- * is_hll tells whether a type is dc_hll, as crdt_type_of() tells others: by its input function.
- */
-static bool
-is_hll(Oid type)
-{
-	Oid input;
-	Oid param;
-	FmgrInfo function;
-
-	getTypeInputInfo(getBaseType(type), &input, &param);
-	fmgr_info(input, &function);
-	return function.fn_addr == dc_hll_in;
 }
 
 /*
@@ -423,7 +393,7 @@ add_rest(MergeTable *table, Relation rel, bool states)
 
 		if (column->role != MERGE_IGNORED || att->attisdropped || att->attgenerated != '\0')
 			continue;
-		column->role = states && set_type(column, att) ? MERGE_STATE : MERGE_ORDINARY;
+		column->role = states && merge_set_type(column) ? MERGE_STATE : MERGE_ORDINARY;
 		if (column->role == MERGE_ORDINARY)
 			table->ngroup++;
 	}
@@ -471,44 +441,12 @@ set_bytes(MergeTable *table, MergeColumn *column)
 	Oid function;
 	bool varlena;
 
-	column->bytes_are_text = !has_send(column->type);
+	column->bytes_are_text = !merge_has_send(column->type);
 	if (column->bytes_are_text)
 		getTypeOutputInfo(column->type, &function, &varlena);
 	else
 		getTypeBinaryOutputInfo(column->type, &function, &varlena);
 	fmgr_info_cxt(function, &column->bytes, table->cxt);
-}
-
-/*
- * has_send tells whether a type has a send function, and so have all that it is made of: else
- * that of an array, a range or a row fails.
- */
-static bool
-has_send(Oid type)
-{
-	Oid base = getBaseType(type);
-	HeapTuple tuple = SearchSysCache1(TYPEOID, ObjectIdGetDatum(base));
-	bool has;
-
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for type %u", base);
-	has = OidIsValid(((Form_pg_type) GETSTRUCT(tuple))->typsend);
-	ReleaseSysCache(tuple);
-	if (has && OidIsValid(get_element_type(base)))
-		has = has_send(get_element_type(base));
-	if (has && OidIsValid(get_range_subtype(base)))
-		has = has_send(get_range_subtype(base));
-	if (has && OidIsValid(get_multirange_range(base)))
-		has = has_send(get_multirange_range(base));
-	if (has && type_is_rowtype(base) && base != RECORDOID)
-	{
-		TupleDesc desc = lookup_rowtype_tupdesc(base, -1);
-
-		for (int i = 0; i < desc->natts && has; i++)
-			has = TupleDescAttr(desc, i)->attisdropped || has_send(TupleDescAttr(desc, i)->atttypid);
-		ReleaseTupleDesc(desc);
-	}
-	return has;
 }
 
 /*

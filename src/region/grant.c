@@ -121,6 +121,8 @@ merge_grant(PG_FUNCTION_ARGS)
 	if (merging == RelationGetRelid(data->tg_relation))
 		return PointerGetDatum(TRIGGER_FIRED_BY_UPDATE(data->tg_event) ? data->tg_newtuple : data->tg_trigtuple);
 	counter = rights_counter_of(data->tg_relation, &last);
+	if (counter->fed)
+		return region_row_as_it_came(data);
 	grant_of(counter, data->tg_relation, data->tg_trigtuple, &old);
 	if (!TRIGGER_FIRED_BY_UPDATE(data->tg_event))
 	{
@@ -254,7 +256,7 @@ is_for_us(DcCounter *counter, const DcGrant *grant)
 	Datum values[4];
 	bool carried;
 
-	region_identity_needed(&identity);
+	region_identity_received(&identity);
 	if (strcmp(to, identity.region) != 0 || strcmp(from, identity.region) == 0)
 		return false;
 	if (DatumGetInt64(grant->columns[GRANT_TO_EPOCH]) == counter->row.rights_epoch)

@@ -7,26 +7,28 @@
  * copied or restored may go on under the same name if it takes a new epoch; under the old one
  * others would take what it counts for what they have already.
  *
- * dcounter.self has one row, or none. It also says in which system, on which timeline and in
- * which database that was true. All that publishes asks region_identity(), in its own
- * transaction, with the lock on the compaction of its table. A row that was not written by
- * dc_region_init(), but came with a dump, is not good to publish under. Neither is one of another system,
- * timeline or database: what is counted then stays in shard rows.
+ * dcounter.self has one row, or none (self.c). It also says in which system, on which timeline and in
+ * which database that was true, and under which start of the server. All that publishes asks region_identity() in
+ * its own transaction, after it has taken the lock on the identity (life.h). A row that was not
+ * written by dc_region_init() or by a renewal, but came with a dump, is not good to publish under. Neither is one
+ * of another system, timeline or database, nor one whose start is not over (boot.c): what is counted
+ * then stays in shard rows.
  */
 #include "postgres.h"
 
 #include "access/xlog.h"
+#include "base/activity.h"
 #include "base/args.h"
 #include "base/compat.h"
+#include "base/guc.h"
 #include "commands/trigger.h"
 #include "fmgr.h"
 #include "miscadmin.h"
-#include "region/region.h"
+#include "region/life.h"
 #include "storage/lmgr.h"
 #include "table/access.h"
 #include "utils/builtins.h"
 #include "utils/rel.h"
-#include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(dc_region_init);
@@ -38,75 +40,34 @@ PG_FUNCTION_INFO_V1(on_self_change);
 /* Microseconds from 1970 to 2000, where TimestampTz begins. */
 #define EPOCH_DIFF ((int64) (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY)
 
-/* Whether this database may publish. */
-typedef enum DcSelfState
-{
-	SELF_ACTIVE,
-	SELF_RENEW, /* it needs a new epoch first */
-	SELF_RECOPY /* it has one, and does not have all of the others yet */
-} DcSelfState;
+/* The lowest bits of an epoch are the same in all that a database takes until it is renewed. */
+#define EPOCH_TAG(epoch) ((epoch) & ((1 << EPOCH_RANDOM_BITS) - 1))
 
-static const char *const state_names[] = {"active", "renew", "recopy"};
+/* How often to look whether a start is over. */
+#define LOOK_AGAIN_MS 50
 
-/* A row of dcounter.self. */
-typedef struct DcSelfRow
-{
-	char *region;
-	int64 epoch;
-	int64 system_id;
-	int32 timeline;
-	Oid dboid;
-	TimestampTz postmaster_start;
-	DcSelfState state;
-} DcSelfRow;
+/* Of the transaction that has asked last, for rows that come by the thousand. */
+static LocalTransactionId known_in = InvalidLocalTransactionId;
+static DcIdentity known;
+static char known_region[MAX_REGION_BYTES + 1];
 
-static void columns(DcCatRow *io, void *data);
-static bool self_read(DcSelfRow *row);
-static bool is_here(const DcSelfRow *row);
-
-static const DcCatalog selves = {
-	.table = "self",
-	.pkey = "self_pkey",
-	.nkeys = 1,
-	.size = sizeof(DcSelfRow),
-	.columns = columns,
-};
-
-static void
-columns(DcCatRow *io, void *data)
-{
-	DcSelfRow *row = data;
-
-	cat_string(io, &row->region);
-	cat_int8(io, &row->epoch);
-	cat_int8(io, &row->system_id);
-	cat_int4(io, &row->timeline);
-	cat_oid(io, &row->dboid);
-	cat_time(io, &row->postmaster_start);
-	row->state = cat_choice(io, row->state, state_names, lengthof(state_names));
-}
-
-static bool
-self_read(DcSelfRow *row)
-{
-	List *rows = cat_read_all(&selves, SnapshotSelf);
-
-	if (rows == NIL)
-		return false;
-	*row = *(DcSelfRow *) linitial(rows);
-	return true;
-}
+static bool is_ready(const DcSelfRow *row);
+pg_noreturn static void no_identity_error(const DcSelfRow *row);
 
 /*
- * is_here tells whether a row was written in this database, and not in one that it is a copy of, or
- * was restored from, or was a standby of. All of these may have published more under its epoch
- * than this database knows. A standby publishes nothing, and is here as its primary is.
+ * is_ready tells whether a row is good to publish under.
  */
 static bool
-is_here(const DcSelfRow *row)
+is_ready(const DcSelfRow *row)
 {
-	return row->system_id == (int64) GetSystemIdentifier() && row->dboid == MyDatabaseId &&
-		(RecoveryInProgress() || row->timeline == (int32) GetWALInsertionTimeLine());
+	DcSelfMarks marks;
+
+	if (row->state == SELF_RENEW || !self_is_here(row))
+		return false;
+	if (!RecoveryInProgress() && (row->starting || !self_is_begun(row)))
+		return false;
+	self_marks(row, &marks);
+	return !marks.renew && !marks.retired;
 }
 
 /*
@@ -118,31 +79,133 @@ region_identity(DcIdentity *identity)
 {
 	DcSelfRow row;
 
-	if (!self_read(&row) || row.state == SELF_RENEW || !is_here(&row))
+	if (!self_read(&row) || !is_ready(&row))
 		return false;
 	*identity = (DcIdentity){row.region, row.epoch};
 	return true;
 }
 
 /*
- * region_identity_needed is the same, and raises 55000 if there is none.
+ * region_identity_at_once is the same for one who is about to publish, and may not wait.
+ */
+bool
+region_identity_at_once(DcIdentity *identity)
+{
+	return advisory_lock(REGION_LOCK_CLASS, 0, IDENTITY_LOCK, ShareLock, false) &&
+		region_identity(identity);
+}
+
+/*
+ * region_identity_needed is the same for one who may: while a start is under way, it waits until that is over. Raises
+ * 55000 if there is no identity then. It stays until the transaction ends.
  */
 void
 region_identity_needed(DcIdentity *identity)
 {
+	DcMoment until = moment_in(dc_region_handshake + dc_compact_interval);
+	DcSelfMarks marks;
 	DcSelfRow row;
 
-	if (region_identity(identity))
-		return;
-	if (self_read(&row))
+	for (;;)
+	{
+		if (!RecoveryInProgress())
+			(void) advisory_lock(REGION_LOCK_CLASS, 0, IDENTITY_LOCK, ShareLock, true);
+		if (region_identity(identity))
+			return;
+		if (!self_read(&row))
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("this database is in no region"),
+					 errhint("Call dc_region_init() first.")));
+		self_marks(&row, &marks);
+		if (marks.retired || !boot_can_wait() || moment_is_reached(until))
+			no_identity_error(&row);
+		advisory_unlock(REGION_LOCK_CLASS, 0, IDENTITY_LOCK, ShareLock);
+		boot_sleep(LOOK_AGAIN_MS);
+	}
+}
+
+static void
+no_identity_error(const DcSelfRow *row)
+{
+	DcSelfMarks marks;
+
+	self_marks(row, &marks);
+	if (marks.retired)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("this database needs a new epoch in region \"%s\"", row.region),
-				 errdetail("It was restored, copied or promoted.")));
+				 errmsg("region \"%s\" is retired", row->region),
+				 errhint("dc_region_renew() brings it back.")));
+	if (!self_needs_renew(row))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("this database has not told the other regions of its start yet"),
+				 errdetail("It publishes nothing until all of them have heard of it, or dcounter.region_handshake is over."),
+				 errhint("Without the worker, call dc_region_renew().")));
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("this database is in no region"),
-			 errhint("Call dc_region_init() first.")));
+			 errmsg("this database needs a new epoch in region \"%s\"", row->region),
+			 errdetail("It was restored, copied or promoted."),
+			 errhint("Without the worker, call dc_region_renew().")));
+}
+
+/*
+ * region_self tells the region and the epoch of this database, whether it may publish or not; false if it has
+ * none. What it answers in a transaction stays the same.
+ */
+bool
+region_self(DcIdentity *identity)
+{
+	LocalTransactionId xid = compat_local_xid();
+	DcSelfRow row;
+
+	if (known_in != xid || xid == InvalidLocalTransactionId)
+	{
+		known_in = InvalidLocalTransactionId;
+		known_region[0] = '\0';
+		if (self_read(&row))
+		{
+			strlcpy(known_region, row.region, sizeof(known_region));
+			known = (DcIdentity){known_region, row.epoch};
+		}
+		known_in = xid;
+	}
+	*identity = known;
+	return known_region[0] != '\0';
+}
+
+/*
+ * region_identity_received is that under which this database may receive something: as region_self(), but it raises
+ * 55000 if it needs a new epoch first.
+ */
+void
+region_identity_received(DcIdentity *identity)
+{
+	DcSelfRow row;
+
+	if (!self_read(&row) || self_needs_renew(&row))
+		region_identity_needed(identity);
+	else
+		*identity = (DcIdentity){row.region, row.epoch};
+}
+
+/*
+ * region_forget_self forgets what was read: it has changed.
+ */
+void
+region_forget_self(void)
+{
+	known_in = InvalidLocalTransactionId;
+}
+
+/*
+ * region_epoch_is_own tells whether an epoch is one that this database writes rows under: its own, or one that
+ * it has taken since, for slots that begin anew (region_epoch_after).
+ */
+bool
+region_epoch_is_own(const DcIdentity *identity, int64 epoch)
+{
+	return epoch >= identity->epoch && EPOCH_TAG(epoch) == EPOCH_TAG(identity->epoch);
 }
 
 /*
@@ -153,9 +216,35 @@ region_node(void)
 {
 	DcIdentity identity;
 
-	if (!OidIsValid(catalog_relation_if_any(selves.table)) || !region_identity(&identity))
+	if (!OidIsValid(catalog_relation_if_any("self")) || !region_identity(&identity))
 		return NULL;
 	return psprintf("%s:" INT64_FORMAT, identity.region, identity.epoch);
+}
+
+/*
+ * region_epoch_after returns a number that no database has had, later than a time (us since 1970), and one that
+ * region_epoch_is_own() knows.
+ */
+int64
+region_epoch_after(const DcIdentity *identity, int64 us)
+{
+	int64 time = Max(Max(GetCurrentTimestamp() + EPOCH_DIFF, us + 1), (identity->epoch >> EPOCH_RANDOM_BITS) + 1);
+
+	return (time << EPOCH_RANDOM_BITS) | EPOCH_TAG(identity->epoch);
+}
+
+/*
+ * region_epoch_later returns a number that no database has had, later than an epoch, and not one that
+ * region_epoch_is_own() knows.
+ */
+int64
+region_epoch_later(int64 epoch)
+{
+	int64 now = region_epoch_new();
+
+	if (now >> EPOCH_RANDOM_BITS > epoch >> EPOCH_RANDOM_BITS)
+		return now;
+	return (((epoch >> EPOCH_RANDOM_BITS) + 1) << EPOCH_RANDOM_BITS) | EPOCH_TAG(now);
 }
 
 /*
@@ -184,6 +273,7 @@ Datum
 dc_region_init(PG_FUNCTION_ARGS)
 {
 	DcSelfRow row = {0};
+	DcSelfRow old;
 
 	arg_not_null(fcinfo, 0, "region");
 	row.region = text_to_cstring(PG_GETARG_TEXT_PP(0));
@@ -193,19 +283,21 @@ dc_region_init(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("must be owner of the database to make it one of a region")));
-	LockRelationOid(catalog_relation(selves.table), ShareRowExclusiveLock);
-	if (cat_read_all(&selves, SnapshotSelf) != NIL)
+	LockRelationOid(self_relation(), ShareRowExclusiveLock);
+	if (self_read(&old))
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
 				 errmsg("this database is in a region already")));
 	row.epoch = region_epoch_new();
-	row.system_id = (int64) GetSystemIdentifier();
-	row.timeline = (int32) GetWALInsertionTimeLine();
-	row.dboid = MyDatabaseId;
-	row.postmaster_start = PgStartTime;
+	self_here(&row);
 	row.state = SELF_ACTIVE;
-	cat_insert(&selves, &row);
+	row.boot = self_new_boot();
+	self_insert(&row);
+	activity_note(beats_relation());
+	region_forget_self();
 	publications_create();
+	publications_add(beats_relation(), beat_columns, "region", row.region);
+	region_published();
 	PG_RETURN_INT64(row.epoch);
 }
 
@@ -236,19 +328,21 @@ on_self_change(PG_FUNCTION_ARGS)
 {
 	TriggerData *data = (TriggerData *) fcinfo->context;
 	DcSelfRow row = {0};
+	DcSelfRow old;
 	DcCatRow io;
 
 	trigger_check(fcinfo, "on_self_change()");
-	if (RelationGetRelid(data->tg_relation) != catalog_relation(selves.table) ||
+	if (RelationGetRelid(data->tg_relation) != self_relation() ||
 		!TRIGGER_FIRED_BEFORE(data->tg_event) || !TRIGGER_FIRED_FOR_ROW(data->tg_event) ||
 		!TRIGGER_FIRED_BY_INSERT(data->tg_event))
 		ereport(ERROR,
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("%s can only be a trigger of the extension's own table", "on_self_change()")));
-	if (cat_read_all(&selves, SnapshotSelf) != NIL)
+	if (self_read(&old))
 		PG_RETURN_POINTER(NULL);
 	if (!cat_deform(&selves, RelationGetDescr(data->tg_relation), data->tg_trigtuple, &row))
 		PG_RETURN_POINTER(data->tg_trigtuple);
 	row.state = SELF_RENEW;
+	activity_note(beats_relation());
 	PG_RETURN_POINTER(cat_form(&selves, RelationGetDescr(data->tg_relation), &row, &io));
 }

@@ -23,6 +23,8 @@
  */
 #include "postgres.h"
 
+#include <inttypes.h>
+
 #include "base/args.h"
 #include "base/compat.h"
 #include "catalog/pg_subscription.h"
@@ -68,15 +70,14 @@ static char *known_conninfo(const char *peer);
 static void warn_of_paths(const char *peer, const DcTopology *topology);
 static void known_columns(DcCatRow *io, void *data);
 static bool is_known(const char *peer);
-static void warn_of_owners(void);
 
 /*
- * dc_region_join(peer text, conninfo text, topology text) -> setof text: what makes a link
+ * dc_region_join(peer text, conninfo text, topology text, trust_owners boolean) -> setof text: what makes a link
  * from another region, or brings one that exists up to date: its connection, its tables. One that brings
  * something else is dropped and made anew.
  *
  * Errors: 22004, 22023 for a peer or a topology that is none, 55000 if this database is in no region,
- * or needs a new epoch.
+ * or needs a new epoch, or rows would come to tables of owners who are not trusted (trust.c).
  */
 Datum
 dc_region_join(PG_FUNCTION_ARGS)
@@ -87,14 +88,16 @@ dc_region_join(PG_FUNCTION_ARGS)
 	char *peer;
 	char *conninfo;
 	char *link;
+	bool trust_owners;
 
 	arg_not_null(fcinfo, 1, "conninfo");
 	topology = topology_arg(fcinfo, 2);
+	trust_owners = bool_arg(fcinfo, 3, "trust_owners");
 	region_identity_needed(&identity);
 	peer = peer_arg(fcinfo, &identity);
 	conninfo = text_to_cstring(PG_GETARG_TEXT_PP(1));
+	owners_check(trust_owners);
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
-	warn_of_owners();
 	warn_of_paths(peer, topology);
 	link = psprintf(LINK_PREFIX "%s", peer);
 	found = link_find(link);
@@ -116,11 +119,11 @@ dc_region_join(PG_FUNCTION_ARGS)
 }
 
 /*
- * dc_region_refresh(peer text, conninfo text) -> setof text: what brings all that a peer knows, also of other
+ * dc_region_refresh(peer text, conninfo text, trust_owners boolean) -> setof text: what brings all that a peer knows, also of other
  * regions and of this one. Without conninfo, that of the link from it.
  *
  * Errors: 22004, 22023 for a peer that is none, 42501 if the caller may not read the link's conninfo, 42704 if
- * there is no link, 55000 if this database is in no region, or needs a new epoch.
+ * there is no link, 55000 as for dc_region_join().
  */
 Datum
 dc_region_refresh(PG_FUNCTION_ARGS)
@@ -130,12 +133,13 @@ dc_region_refresh(PG_FUNCTION_ARGS)
 	char *peer;
 	char *conninfo;
 	char *link;
+	bool trust_owners = bool_arg(fcinfo, 2, "trust_owners");
 
 	region_identity_needed(&identity);
 	peer = peer_arg(fcinfo, &identity);
 	conninfo = PG_ARGISNULL(1) ? known_conninfo(peer) : text_to_cstring(PG_GETARG_TEXT_PP(1));
+	owners_check(trust_owners);
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
-	warn_of_owners();
 	link = psprintf(REFRESH_PREFIX "%s", peer);
 	if (link_find(link) != NULL) /* one that was interrupted */
 		put(fcinfo, psprintf("DROP SUBSCRIPTION %s", link));
@@ -186,7 +190,7 @@ slot_name(const DcIdentity *identity, const char *peer, const char *how)
 {
 	uint64 hash = hash_bytes_extended((const unsigned char *) peer, strlen(peer), identity->epoch);
 
-	return psprintf("dc_%.*s_%s_%.*s_%016" INT64_MODIFIER "x",
+	return psprintf("dc_%.*s_%s_%.*s_%016" PRIx64,
 					SLOT_REGION_BYTES, identity->region, how, SLOT_REGION_BYTES, peer, hash);
 }
 
@@ -275,35 +279,4 @@ is_known(const char *peer)
 	char *region;
 
 	return cat_read(&beats, &region, CStringGetTextDatum(peer));
-}
-
-/*
- * warn_of_owners tells whose triggers would be run by the owner of the subscription, a superuser, if
- * they put any on the tables that rows come into.
- */
-static void
-warn_of_owners(void)
-{
-	StringInfoData names;
-	List *owners = NIL;
-	ListCell *lc;
-
-	if (!COMPAT_APPLY_IS_SUBSCRIBER)
-		return;
-	foreach(lc, catalog_read_all())
-	{
-		Oid owner = relation_owner(((DcCounterRow *) lfirst(lc))->regions);
-
-		if (OidIsValid(owner) && !superuser_arg(owner))
-			owners = list_append_unique_oid(owners, owner);
-	}
-	if (owners == NIL)
-		return;
-	list_sort(owners, list_oid_cmp);
-	initStringInfo(&names);
-	foreach(lc, owners)
-		appendStringInfo(&names, "%s\"%s\"", names.len > 0 ? ", " : "", GetUserNameFromId(lfirst_oid(lc), false));
-	ereport(WARNING,
-			(errmsg("owners of replicated counters are no superusers: %s", names.data),
-			 errdetail("Before PostgreSQL 16 rows are applied as the owner of the subscription, who is one. A trigger that they add to their tables would run as a superuser.")));
 }

@@ -1,7 +1,8 @@
 /*
  * link.c
  *		Subscriptions to other regions, as the catalogs of the server have them; and waiting until
- *		they have copied their tables.
+ *		they have copied their tables. When one that was made to refresh this database from a peer has
+ *		done so, that is noted (region_copied).
  *
  * Any subscription to one of the publications of a region counts, whatever its name.
  */
@@ -10,6 +11,7 @@
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
+#include "access/xact.h"
 #include "base/args.h"
 #include "base/clock.h"
 #include "base/compat.h"
@@ -18,12 +20,15 @@
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
+#include "region/life.h"
 #include "region/link.h"
 #include "storage/latch.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
+#include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(dc_region_wait_copied);
 
@@ -32,7 +37,6 @@ PG_FUNCTION_INFO_V1(dc_region_wait_copied);
 
 static int look(const char *name, char **waiting);
 static List *links_named(const char *name);
-static int not_copied(const Subscription *link);
 
 /*
  * link_find returns a subscription of this database; NULL if there is none of that name.
@@ -104,6 +108,7 @@ dc_region_wait_copied(PG_FUNCTION_ARGS)
 	char *name = PG_ARGISNULL(0) ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(0));
 	MemoryContext cxt = AllocSetContextCreate(PortalContext, "dcounter links", ALLOCSET_SMALL_SIZES);
 	DcMoment tell = moment_in(TELL_AGAIN_MS);
+	TimestampTz began = GetCurrentTimestamp();
 	char *waiting = NULL;
 	int tables;
 
@@ -131,6 +136,8 @@ dc_region_wait_copied(PG_FUNCTION_ARGS)
 		ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
 	}
+	if (name != NULL && strncmp(name, REFRESH_PREFIX, strlen(REFRESH_PREFIX)) == 0 && !XactReadOnly)
+		region_copied(name + strlen(REFRESH_PREFIX), began);
 	SPI_finish();
 	MemoryContextDelete(cxt);
 	PG_RETURN_VOID();
@@ -149,7 +156,7 @@ look(const char *name, char **waiting)
 	foreach(lc, links_named(name))
 	{
 		Subscription *link = lfirst(lc);
-		int more = not_copied(link);
+		int more = link_not_copied(link);
 
 		if (more == 0)
 			continue;
@@ -183,8 +190,11 @@ links_named(const char *name)
 	return list_make1(link);
 }
 
-static int
-not_copied(const Subscription *link)
+/*
+ * link_not_copied returns how many tables of a link are not copied yet.
+ */
+int
+link_not_copied(const Subscription *link)
 {
 	Relation rel = table_open(SubscriptionRelRelationId, AccessShareLock);
 	ScanKeyData key;

@@ -93,14 +93,32 @@ check_publication(const char *name)
 void
 publications_add(Oid relid, const char *columns, const char *column, const char *region)
 {
+	publications_add_filtered(relid, columns, column, region, NULL);
+}
+
+/*
+ * publications_add_filtered is the same, of the rows of both those that a filter lets through.
+ */
+void
+publications_add_filtered(Oid relid, const char *columns, const char *column, const char *region,
+						  const char *filter)
+{
+	char *own = psprintf("%s OPERATOR(pg_catalog.=) %s", column, quote_literal_cstr(region));
 	DcRunAs state;
 
 	for (int i = 0; i < lengthof(names); i++)
 		check_publication(names[i]);
 	runas_begin(&state, BOOTSTRAP_SUPERUSERID);
-	add(names[0], relid, columns,
-		psprintf(" WHERE (%s OPERATOR(pg_catalog.=) %s)", column, quote_literal_cstr(region)));
-	add(names[1], relid, columns, "");
+	if (filter == NULL)
+	{
+		add(names[0], relid, columns, psprintf(" WHERE (%s)", own));
+		add(names[1], relid, columns, "");
+	}
+	else
+	{
+		add(names[0], relid, columns, psprintf(" WHERE (%s AND %s)", own, filter));
+		add(names[1], relid, columns, psprintf(" WHERE (%s)", filter));
+	}
 	runas_end(&state);
 }
 

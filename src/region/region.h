@@ -20,6 +20,7 @@
 #define DC_REGION_H
 
 #include "access/genam.h"
+#include "commands/trigger.h"
 #include "compact/compactbatch.h"
 #include "rows/insert.h"
 #include "table/catalog.h"
@@ -69,7 +70,14 @@ typedef struct DcRegionRel
 
 /* identity.c */
 extern bool region_identity(DcIdentity *identity);
+extern bool region_identity_at_once(DcIdentity *identity);
 extern void region_identity_needed(DcIdentity *identity);
+extern void region_identity_received(DcIdentity *identity);
+extern bool region_self(DcIdentity *identity);
+extern void region_forget_self(void);
+extern bool region_epoch_is_own(const DcIdentity *identity, int64 epoch);
+extern int64 region_epoch_after(const DcIdentity *identity, int64 us);
+extern int64 region_epoch_later(int64 epoch);
 extern const char *region_node(void);
 extern int64 region_epoch_new(void);
 extern void region_check_name(const char *region);
@@ -88,6 +96,8 @@ extern void counter_regions_layout(DcCounter *counter, Relation rel);
 /* publication.c */
 extern void publications_create(void);
 extern void publications_add(Oid relid, const char *columns, const char *column, const char *region);
+extern void publications_add_filtered(Oid relid, const char *columns, const char *column, const char *region,
+									  const char *filter);
 
 /* regionrow.c */
 extern void regionrel_open(DcRegionRel *rel, DcCounter *counter, LOCKMODE mode);
@@ -98,6 +108,9 @@ extern bool region_row_lock(DcRegionRel *rel, DcRegionRow *row);
 extern bool region_row_replace(DcRegionRel *rel, const DcRegionRow *row, bool locked);
 extern void region_row_wait(DcRegionRel *rel, const DcRegionRow *wanted);
 
+/* regionmerge.c */
+extern Datum region_row_as_it_came(const TriggerData *data);
+
 /* regionpublish.c */
 extern bool region_ready(DcCounter *counter);
 extern void region_publish(DcCounter *counter, DcBatch *batch);
@@ -105,8 +118,28 @@ extern void region_publish(DcCounter *counter, DcBatch *batch);
 /* regionddl.c */
 extern void region_ddl_init(void);
 
+/* trust.c */
+extern void owners_check(bool trusted);
+extern void owner_warn(const DcCounter *counter);
+extern void owner_warn_fed(const DcCounterRow *row);
+
 /* rightsrenew.c */
-extern void rights_renew(const char *region, bool lossless);
+extern void rights_renew(const char *region, bool lossless, bool worker);
+
+/* beat.c */
+extern const char *const beat_columns;
+extern void region_xact_init(void);
+extern void region_published(void);
+
+/* beatmerge.c */
+extern bool slot_is_foreign(Datum region, int64 epoch, int64 inc, int64 dec, int64 have_inc, int64 have_dec);
+
+/* boot.c */
+extern void boot_sleep(long ms);
+extern void region_await(struct DcCounter *counter);
+
+/* seen.c */
+extern TimestampTz region_seen_by_all(const char *region);
 
 /* replicate.c */
 extern void region_init(void);

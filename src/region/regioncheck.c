@@ -112,7 +112,7 @@ dc_get_regions(PG_FUNCTION_ARGS)
 	Datum values[2];
 
 	InitMaterializedSRF(fcinfo, 0);
-	(void) region_identity(&identity);
+	(void) region_self(&identity);
 	values[0] = key_text_datum(key);
 	values[1] = CStringGetTextDatum(identity.region);
 	begin(&session, counter);

@@ -12,11 +12,17 @@
  *	  would be a unique violation for one of them. A row that is there is looked at before it is
  *	  locked, since the worker should wait for nobody if it has nothing to write.
  *	- An update: the caller has the row locked, and writes what this returns.
+ *	- A row of this database's own epoch that says more than it has itself is not merged
+ *	  (slot_is_foreign).
  *	- What was added goes to a shard row of this transaction's own with a negative number
  *	  (apply_remote()), in the same transaction. That waits for nobody.
  *
  * So an apply worker waits for other transactions only if these write the same row of the
  * same region and epoch, which is where several links bring it.
+ *
+ * Where a subscription brings the totals and the shard rows of the counter as well, this database is not
+ * a region but has a copy of one (table/subscription.c). What the rows add is in these already, and shard
+ * rows of its own would be in the way of those that come. So rows are taken as they are.
  *
  * The role is that of the subscription's owner, in PostgreSQL 15 a superuser. No code of the
  * counter's owner runs: what is written directly calls none, and what goes by SQL, to shard tables
@@ -71,9 +77,20 @@ merge_region(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("%s can only be called as a trigger, %s", "merge_region()", "BEFORE INSERT OR UPDATE FOR EACH ROW")));
 	counter = counter_of(data->tg_relation);
+	if (counter->fed)
+		return region_row_as_it_came(data);
 	if (TRIGGER_FIRED_BY_UPDATE(data->tg_event))
 		return merge_update(counter, data);
 	return merge_insert(counter, data->tg_relation, data->tg_trigtuple);
+}
+
+/*
+ * region_row_as_it_came returns the row that a trigger was called for.
+ */
+Datum
+region_row_as_it_came(const TriggerData *data)
+{
+	return PointerGetDatum(TRIGGER_FIRED_BY_UPDATE(data->tg_event) ? data->tg_newtuple : data->tg_trigtuple);
 }
 
 /*
@@ -144,7 +161,9 @@ merge_insert(DcCounter *counter, Relation regions, HeapTuple tuple)
 	bool done = false;
 
 	row_of(counter, regions, tuple, &wanted);
-	wanted.inc = Max(wanted.inc, 0); /* what no region of ours would send */
+	if (wanted.epoch <= 0)
+		return PointerGetDatum(NULL); /* sealed, and not published */
+	wanted.inc = Max(wanted.inc, 0);  /* what no region of ours would send */
 	wanted.dec = Max(wanted.dec, 0);
 	regionrel_open(&rel, counter, NoLock);
 	while (!done)
@@ -152,6 +171,8 @@ merge_insert(DcCounter *counter, Relation regions, HeapTuple tuple)
 		CHECK_FOR_INTERRUPTS();
 		if (region_row_find(&rel, &wanted, &row))
 			done = raise_found(&rel, &row, &wanted, &inc, &dec);
+		else if (slot_is_foreign(wanted.region, wanted.epoch, wanted.inc, wanted.dec, -1, -1))
+			done = true;
 		else if (region_row_insert(&rel, &wanted))
 		{
 			done = true;
@@ -175,6 +196,8 @@ static bool
 raise_found(DcRegionRel *rel, DcRegionRow *row, const DcRegionRow *wanted, int64 *inc, int64 *dec)
 {
 	if (wanted->inc <= row->inc && wanted->dec <= row->dec)
+		return true;
+	if (slot_is_foreign(wanted->region, wanted->epoch, wanted->inc, wanted->dec, row->inc, row->dec))
 		return true;
 	if (!region_row_lock(rel, row))
 		return false;
@@ -215,6 +238,8 @@ merge_update(DcCounter *counter, TriggerData *data)
 	inc = Max(new.inc - old.inc, 0);
 	dec = Max(new.dec - old.dec, 0);
 	if (inc == 0 && dec == 0)
+		return PointerGetDatum(NULL);
+	if (slot_is_foreign(new.region, new.epoch, new.inc, new.dec, old.inc, old.dec))
 		return PointerGetDatum(NULL);
 	if (new.inc < old.inc || new.dec < old.dec || new.at < old.at)
 	{

@@ -8,15 +8,15 @@
  * apply worker may have one locked for a moment, when it has come back along a ring. Then the
  * key is left for the next time: compaction waits for nobody.
  *
- * The batch has the lock on the table's compaction, so the identity that is read here cannot change
- * before it has committed: who changes it has that lock of all replicated tables.
+ * The identity that is read here cannot change before the transaction has committed (life.h).
+ * It raises this region's beat then (region_published).
  */
 #include "postgres.h"
 
 #include "access/xact.h"
 #include "common/int.h"
 #include "miscadmin.h"
-#include "region/region.h"
+#include "region/life.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 
@@ -31,7 +31,7 @@ region_ready(DcCounter *counter)
 {
 	DcIdentity identity;
 
-	return !IsolationUsesXactSnapshot() && region_identity(&identity) &&
+	return !IsolationUsesXactSnapshot() && region_identity_at_once(&identity) &&
 		ConditionalLockRelationOid(counter->row.regions, RowExclusiveLock);
 }
 
@@ -44,6 +44,7 @@ region_publish(DcCounter *counter, DcBatch *batch)
 	DcIdentity identity;
 	DcRegionRow wanted = {0};
 	DcRegionRel rel;
+	bool any = false;
 
 	region_identity_needed(&identity);
 	wanted.region = CStringGetTextDatum(identity.region);
@@ -59,9 +60,14 @@ region_publish(DcCounter *counter, DcBatch *batch)
 		wanted.key = key->key;
 		key->published = add_own(&rel, &wanted, key);
 		key->skip = !key->published;
+		any |= key->published;
 	}
 	regionrel_close(&rel);
 	CommandCounterIncrement();
+	if (!any)
+		return;
+	region_published();
+	unpublished_forget(counter, batch);
 }
 
 /*

@@ -15,12 +15,15 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "access/table.h"
 #include "base/compat.h"
 #include "base/relopen.h"
 #include "base/runas.h"
+#include "catalog/namespace.h"
 #include "catalog/pg_authid.h"
 #include "catalog/pg_collation.h"
+#include "catalog/pg_index.h"
 #include "catalog/pg_trigger.h"
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"
@@ -32,6 +35,7 @@
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/reltrigger.h"
+#include "utils/syscache.h"
 
 #define REGION_OPTIONS "fillfactor=50"
 #define REGION_COLUMNS \
@@ -69,6 +73,8 @@ const DcShape region_shape = {
 				[REGION_DEC] = {"dec", INT8OID},
 				[REGION_UPDATED_AT] = {"updated_at", TIMESTAMPTZOID}}};
 
+static bool is_merge_trigger(const Trigger *trigger);
+static bool has_index_code(Relation rel);
 
 /*
  * region_tables_create makes the tables of a counter table, as its owner, and sets them in its
@@ -178,7 +184,8 @@ counter_regions_layout(DcCounter *counter, Relation rel)
 
 /*
  * region_table_problem returns what would have to happen beyond the writing of a row, as a sentence, or
- * NULL. Triggers that fire in apply workers are called by the server.
+ * NULL. Triggers that fire in apply workers are called by the server, some of them before this can be
+ * looked at; but the row is not written then.
  */
 const char *
 region_table_problem(Relation rel, const DcTableLayout *layout)
@@ -195,9 +202,48 @@ region_table_problem(Relation rel, const DcTableLayout *layout)
 	{
 		const Trigger *trigger = &rel->trigdesc->triggers[i];
 
-		if (trigger->tgenabled != TRIGGER_DISABLED && trigger->tgenabled != TRIGGER_FIRES_ON_REPLICA &&
-			!TRIGGER_FOR_TRUNCATE(trigger->tgtype))
+		if (trigger->tgenabled != TRIGGER_DISABLED && !is_merge_trigger(trigger) &&
+			(TRIGGER_FOR_INSERT(trigger->tgtype) || TRIGGER_FOR_UPDATE(trigger->tgtype) || TRIGGER_FOR_DELETE(trigger->tgtype)))
 			return _("It has a trigger.");
 	}
+	if (has_index_code(rel))
+		return _("It has an index on an expression, or with a condition.");
 	return NULL;
+}
+
+/*
+ * is_merge_trigger tells whether a trigger is that for what comes from other regions. There is one of that name; a
+ * second one, under another, would add the amounts once more. Nobody but the owner of the extension makes
+ * functions in its schema.
+ */
+static bool
+is_merge_trigger(const Trigger *trigger)
+{
+	return strcmp(trigger->tgname, MERGE_TRIGGER) == 0 && trigger->tgenabled == TRIGGER_FIRES_ON_REPLICA &&
+		get_func_namespace(trigger->tgfoid) == get_namespace_oid(DC_SCHEMA, true);
+}
+
+/*
+ * has_index_code tells whether a table has an index for which the server would call functions when a row
+ * is updated.
+ */
+static bool
+has_index_code(Relation rel)
+{
+	List *indexes = RelationGetIndexList(rel);
+	bool found = false;
+	ListCell *lc;
+
+	foreach(lc, indexes)
+	{
+		HeapTuple tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(lfirst_oid(lc)));
+
+		if (!HeapTupleIsValid(tuple))
+			continue;
+		found |= !heap_attisnull(tuple, Anum_pg_index_indexprs, NULL) ||
+			!heap_attisnull(tuple, Anum_pg_index_indpred, NULL);
+		ReleaseSysCache(tuple);
+	}
+	list_free(indexes);
+	return found;
 }

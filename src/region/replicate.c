@@ -28,6 +28,7 @@
 #include "counter/sqlpath.h"
 #include "counter/units.h"
 #include "fmgr.h"
+#include "region/life.h"
 #include "region/rights.h"
 #include "storage/lmgr.h"
 #include "table/access.h"
@@ -65,6 +66,9 @@ static const DcStatement sql_units = {
 	.columns = {DC_BIGINT("count")},
 	.of = DC_OF_SHARDS};
 
+/* what is sealed has an epoch below zero (seal.c) */
+#define REGION_FILTER "epoch OPERATOR(pg_catalog.>) 0"
+
 static void check_counter(const DcCounter *counter);
 static void take_amounts(DcCounter *counter, const DcIdentity *identity, bool seed);
 static void replicate_stock(DcCounter *counter, const DcIdentity *identity, bool seed);
@@ -79,6 +83,9 @@ static const DcRegionHooks hooks = {
 	.node = region_node,
 	.check_rights = rights_identity_check,
 	.adopt = region_tables_adopt,
+	.is_held = boot_is_held,
+	.await_begun = boot_await,
+	.await = region_await,
 };
 
 /*
@@ -89,6 +96,7 @@ region_init(void)
 {
 	region_hooks = &hooks;
 	region_ddl_init();
+	job_register((DcJob){.name = "regions", .run = region_job, .due = region_job_due, .is_needed = region_job_is_needed});
 	job_register((DcJob){.name = "rights", .interval = &dc_rights_interval, .run = rights_job});
 }
 
@@ -113,6 +121,7 @@ dc_replicate(PG_FUNCTION_ARGS)
 	if (counter_is_buffered(counter) && buffer_hooks != NULL)
 		buffer_hooks->write_down(counter);
 	counter = counter_lookup(counter->relid);
+	owner_warn(counter);
 	if (counter_is_stock(counter))
 	{
 		replicate_stock(counter, &identity, seed);
@@ -125,7 +134,7 @@ dc_replicate(PG_FUNCTION_ARGS)
 	counter = counter_lookup(row.counter);
 	take_amounts(counter, &identity, seed);
 	protect_create_replicated(&row);
-	publications_add(row.regions, region_columns, "region", identity.region);
+	publications_add_filtered(row.regions, region_columns, "region", identity.region, REGION_FILTER);
 	publications_add(row.sets, set_columns, "region", identity.region);
 	PG_RETURN_VOID();
 }

@@ -136,7 +136,7 @@ step(Oid table, bool all_owners)
 	Datum values[3];
 	int n;
 
-	if (counter == NULL || !counter_has_rights(counter) || !region_identity(&identity) ||
+	if (counter == NULL || !counter_has_rights(counter) || counter->row.rights_epoch == 0 || !region_identity(&identity) ||
 		!rights_lock(counter, RowExclusiveLock, false) ||
 		!advisory_lock(RIGHTS_LOCK_CLASS, table, 0, ExclusiveLock, false))
 		return TABLE_DONE;

@@ -18,6 +18,7 @@
 #include "catalog/pg_type.h"
 #include "counter/apply.h"
 #include "miscadmin.h"
+#include "region/life.h"
 #include "region/rights.h"
 #include "storage/lmgr.h"
 #include "table/access.h"
@@ -89,16 +90,23 @@ rights_identity_check(DcCounter *counter)
 	if (checked == counter && generation == counter->generation)
 		return;
 	region_identity_needed(&identity);
+	if (counter->row.rights_epoch == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the units of stock \"%s\" may be those of another database", get_rel_name(counter->relid)),
+				 errdetail("This database took a new epoch, and the worker has left the stock alone, as code of its owner can run."),
+				 errhint("Call dc_region_renew().")));
 	checked = counter;
 	generation = counter->generation;
 }
 
 /*
  * rights_renew gives this database a new epoch for each stock. dc_region_renew() calls it, in the
- * transaction in which the database gets one.
+ * transaction in which the database gets one. The worker leaves stocks alone on which code of their owners
+ * can run: they have no epoch then.
  */
 void
-rights_renew(const char *region, bool lossless)
+rights_renew(const char *region, bool lossless, bool worker)
 {
 	List *rows = catalog_read_all();
 	ListCell *lc;
@@ -108,8 +116,15 @@ rights_renew(const char *region, bool lossless)
 	{
 		DcCounterRow *row = lfirst(lc);
 
-		if (OidIsValid(row->grants))
+		if (!OidIsValid(row->grants))
+			continue;
+		if (!worker || worker_may(row->counter))
 			renew(row, region, lossless);
+		else
+		{
+			row->rights_epoch = 0; /* nothing is sold or given until the user renews it */
+			catalog_update(row);
+		}
 	}
 }
 

@@ -337,6 +337,8 @@ merge_want(PG_FUNCTION_ARGS)
 	if (merging == RelationGetRelid(data->tg_relation))
 		return PointerGetDatum(TRIGGER_FIRED_BY_UPDATE(data->tg_event) ? data->tg_newtuple : data->tg_trigtuple);
 	counter = rights_counter_of(data->tg_relation, &last);
+	if (counter->fed)
+		return region_row_as_it_came(data);
 	activity_note(counter->relid); /* the job may have something to do */
 	if (!TRIGGER_FIRED_BY_UPDATE(data->tg_event))
 	{

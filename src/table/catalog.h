@@ -104,6 +104,7 @@ typedef struct DcCounter
 	bool events;			  /* changes of keys are listened to (hooks.h) */
 	bool bound;				  /* to a source, which it counts (hooks.h) */
 	bool fed;				  /* by a subscription (subscription.c) */
+	bool held;				  /* it is, or writers have to wait (hooks.h) */
 	int nforeign;			  /* one foreign table per server in use, */
 	Oid *foreign_leaves;	  /* in TopMemoryContext */
 	int nmembers;			  /* all partitions of both tables, */

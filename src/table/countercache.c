@@ -240,6 +240,7 @@ counter_fill(DcCounter *counter)
 	counter->events = outbox_hooks != NULL && outbox_hooks->wants(counter->relid);
 	counter->bound = bound_hooks->is_bound(counter->relid);
 	counter->fed = counter_is_fed(&counter->row);
+	counter->held = counter->fed || (counter_is_replicated(counter) && region_hooks->is_held());
 	counter->generation++;
 }
 

@@ -162,15 +162,22 @@ extension_is_fed(void)
 }
 
 /*
- * prevent_fed raises an error if a subscription feeds a counter table.
+ * prevent_fed raises an error if a subscription feeds a counter table. One that is replicated between regions waits here
+ * after a start of the server: the two share a flag, so that it costs others nothing.
  */
 void
 prevent_fed(const DcCounter *counter, const char *function)
 {
 	char *name;
 
-	if (!counter->fed)
+	if (!counter->held)
 		return;
+	if (!counter->fed)
+	{
+		region_hooks->await_begun();
+		unconstify(DcCounter *, counter)->held = false;
+		return;
+	}
 	name = counter_fed_by(&counter->row);
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),

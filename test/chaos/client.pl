@@ -46,6 +46,10 @@ sub answered
 	return;
 }
 
+# of a name that is there twice, the last one counts
+my $database = $mixes ? undef : $roles{ $client->{role} }{database};
+my $connstr = $client->{connstr} . (defined $database ? " dbname=$database" : '');
+
 $client->saw('committed', 0);
-$client->run($client->{connstr}, "SET lock_timeout = '2s';\nSET client_min_messages = warning;\n",
+$client->run($connstr, "SET lock_timeout = '2s';\nSET client_min_messages = warning;\n",
 	next => \&next_sql, answered => \&answered, is_bad => sub { $_[0] !~ /$allowed/ });

@@ -27,7 +27,8 @@ sub look
 }
 
 $client->saw('statements', 0);
-$client->run("$client->{connstr} user=$me->{user} application_name=$client->{role}",
+my $database = $me->{database} // 'postgres';
+$client->run("$client->{connstr} dbname=$database user=$me->{user} application_name=$client->{role}",
 	"SET lock_timeout = '1s';\nSET statement_timeout = '8s';\nSET client_min_messages = error;\n\\set ON_ERROR_ROLLBACK " . (chance(0.7) ? 'on' : 'off') . "\n",
 	label => "$client->{role} ", limit => $me->{limit} // 45, watch => $client->{connstr},
 	next => $me->{next}, answered => sub { $client->saw('statements') }, is_bad => sub { $me->{strict} }, judged => \&look);

@@ -29,8 +29,8 @@ sub new
 
 	$self->{clock} = clock_prepare();
 	$ENV{PGCONNECT_TIMEOUT} = 10;
-	$self->{node} = dc_node('chaos', conf => [
-			"shared_preload_libraries = 'dcounter'", 'max_prepared_transactions = 50', 'restart_after_crash = on', 'deadlock_timeout = 100ms',
+	$self->{node} = dc_node('chaos', init => { allows_streaming => 'logical' }, conf => [
+			"shared_preload_libraries = 'dcounter'", 'max_worker_processes = 20', "wal_retrieve_retry_interval = '100ms'", 'max_prepared_transactions = 50', 'restart_after_crash = on', 'deadlock_timeout = 100ms',
 			'autovacuum_naptime = 1s', 'max_pred_locks_per_transaction = 256', 'max_locks_per_transaction = 256',
 			"log_line_prefix = '%m [%p] %b: '", 'log_error_verbosity = verbose', 'log_checkpoints = off',
 			"dcounter.compact_interval = '50ms'", "dcounter.expire_interval = '100ms'", "dcounter.events_interval = '50ms'", "dcounter.op_interval = '1s'",
@@ -246,7 +246,10 @@ sub compare
 	$good &= $self->fine("$title: clients and server", @bad);
 	foreach my $room (@{ $self->{rooms} })
 	{
-		$good &= $self->fine("$title: $room->{name} agrees with its log", defined $room->{wrong} ? $self->ask($room->{wrong}) : ());
+		my @differences = defined $room->{ready} ? $room->{ready}->($self) : ();
+
+		push @differences, $self->ask($room->{wrong}) if defined $room->{wrong};
+		$good &= $self->fine("$title: $room->{name} agrees with its log", @differences);
 	}
 	if (@{ $self->{crashes} } && $good)
 	{

@@ -8,6 +8,7 @@
 #   - none of his code has run as anybody else, or could do what he may not
 #   - what users did with alice's tables is there, exactly
 #   - her tables are compacted, flushed and expired in time
+#   - her counter that another region counts in as well is the same in both
 #   - statistics answer in time
 #   - the server stops in time, and after that start what was in memory is there
 #
@@ -42,8 +43,8 @@ sub new
 	$ENV{PGCONNECT_TIMEOUT} = 10;
 	# what does not answer: connections are accepted by the kernel, and that is all
 	$self->{silent} = IO::Socket::INET->new(Listen => 50, LocalAddr => '127.0.0.1') or die "listen: $!";
-	$self->{node} = dc_node('owners', conf => [
-			"shared_preload_libraries = 'dcounter'", 'restart_after_crash = on', 'deadlock_timeout = 100ms', 'autovacuum_naptime = 1s', 'max_locks_per_transaction = 256', 'allow_in_place_tablespaces = on',
+	$self->{node} = dc_node('owners', init => { allows_streaming => 'logical' }, conf => [
+			"shared_preload_libraries = 'dcounter'", 'max_worker_processes = 20', "wal_retrieve_retry_interval = '100ms'", 'restart_after_crash = on', 'deadlock_timeout = 100ms', 'autovacuum_naptime = 1s', 'max_locks_per_transaction = 256', 'allow_in_place_tablespaces = on',
 			"log_line_prefix = '%m [%p] %b %u: '", 'log_error_verbosity = verbose', 'log_checkpoints = off', 'log_parameter_max_length_on_error = 0',
 			"dcounter.compact_interval = '50ms'", "dcounter.expire_interval = '50ms'", "dcounter.events_interval = '50ms'", "dcounter.op_interval = '1s'", 'dcounter.worker_load = 80',
 			"dcounter.outbox_interval = '200ms'", "dcounter.cache_size = '256kB'", "dcounter.buffer_size = '512kB'" ]);
@@ -77,12 +78,74 @@ sub schema
 		CREATE SERVER silent FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '127.0.0.1', port '$port');
 		CREATE USER MAPPING FOR PUBLIC SERVER silent OPTIONS (user 'x', password 'x');
 		GRANT USAGE ON FOREIGN SERVER silent TO mallory;
+		SELECT NULL FROM (SELECT dc_region_init('here')) AS i;
 	};
 	$node->safe_psql('postgres', alices_code(), extra_params => [ '-U', 'alice' ]);
 	$node->safe_psql('postgres', hostile_code(odd_calls('m', 60)) . resets(), extra_params => [ '-U', 'mallory' ]);
 	sql($node, 'postgres', $_) foreach users_code();
 	$node->safe_psql('postgres', "SELECT m.reset('$_')", extra_params => [ '-U', 'mallory' ]) foreach room_names();
+	$self->other_region;
 	return;
+}
+
+# other_region: a database whose rows come to tables of mallory; and to those of alice, and hers to it, by
+# links of their own, which his tables cannot stop. To make the slot of a link to a database of the same
+# server is a step of its own.
+sub other_region
+{
+	my ($self) = @_;
+	my $node = $self->{node};
+	my $link = sub {
+		my ($to, $from, $name, $publication) = @_;
+		my $connection = $node->connstr($from);
+
+		sql($node, $from, "SELECT pg_create_logical_replication_slot('$name', 'pgoutput')");
+		sql($node, $to, "CREATE SUBSCRIPTION $name CONNECTION \$c\$$connection\$c\$ PUBLICATION $publication WITH (copy_data = false, create_slot = false, slot_name = $name)");
+	};
+
+	sql($node, 'postgres', 'CREATE DATABASE there');
+	sql($node, 'there', q{
+		CREATE EXTENSION dcounter;
+		SELECT dc_region_init('there');
+		CREATE SCHEMA m AUTHORIZATION mallory;
+		CREATE SCHEMA a AUTHORIZATION alice;
+		CREATE TABLE a.log (key text, n numeric);
+		CREATE FUNCTION a.count(k text, n bigint) RETURNS void LANGUAGE plpgsql AS $$
+		BEGIN
+			PERFORM dc_incr('a.rep', k, n);
+			INSERT INTO a.log VALUES (k, n);
+		END $$});
+	$node->safe_psql('there', q{SELECT dc_create('m.rep'), dc_stock_create('m.rst'); SELECT dc_replicate('m.rep'), dc_replicate('m.rst')}, extra_params => [ '-U', 'mallory' ]);
+	$node->safe_psql('there', q{SELECT dc_create('a.rep'); SELECT dc_replicate('a.rep')}, extra_params => [ '-U', 'alice' ]);
+	sql($node, 'there', q{
+		CREATE PUBLICATION mallorys FOR TABLE m.rep_region WHERE (region = 'there'), m.rep_set WHERE (region = 'there'), m.rst_grant WHERE (from_region = 'there'), m.rst_want WHERE (region = 'there') WITH (publish = 'insert, update');
+		CREATE PUBLICATION alices FOR TABLE a.rep_region WHERE (region = 'there'), a.rep_set WHERE (region = 'there') WITH (publish = 'insert, update')});
+	sql($node, 'postgres', q{CREATE PUBLICATION alices FOR TABLE a.rep_region WHERE (region = 'here'), a.rep_set WHERE (region = 'here') WITH (publish = 'insert, update')});
+	$link->('postgres', 'there', 'mallorys', 'mallorys');
+	$link->('postgres', 'there', 'alices', 'alices');
+	$link->('there', 'postgres', 'hers', 'alices');
+	return;
+}
+
+# regions_differ: what of alice's counter has not come to the other region, or is not what was counted there
+sub regions_differ
+{
+	my ($self) = @_;
+	my $end = time + $idle_limit;
+	my $rows = q{SELECT region, key, sum(inc), sum(dec) FROM a.rep_region GROUP BY 1, 2 HAVING sum(inc) > 0 OR sum(dec) > 0 ORDER BY 1, 2};
+	my $wrong = q{SELECT 'there: ' || l.key || ' is ' || coalesce(r.n, 0) || ', log ' || l.n FROM (SELECT key, sum(n) AS n FROM a.log GROUP BY key) AS l
+		LEFT JOIN (SELECT key, sum(inc - dec) AS n FROM a.rep_region WHERE region = 'there' GROUP BY key) AS r USING (key) WHERE coalesce(r.n, 0) <> l.n};
+	my (@here, @there, @wrong);
+
+	do
+	{
+		@here = $self->ask($rows);
+		@there = $self->ask("\\c there\n$rows");
+		@wrong = $self->ask("\\c there\n$wrong");
+		return () if "@here" eq "@there" && !@wrong;
+		sleep(0.1);
+	} while (time < $end);
+	return (@wrong, 'here:', @here, 'there:', @there);
 }
 
 # users_code: m.call and m.calls() again, for carol, who would trust nothing that is his
@@ -141,7 +204,7 @@ sub round
 	local $ENV{OWNERS_FOCUS} = $ENV{OWNERS_FOCUS} // shift @{ $self->{order} };
 	$self->ask("TRUNCATE m.focus; INSERT INTO m.focus SELECT unnest(string_to_array('$ENV{OWNERS_FOCUS}', ' '))");
 	$self->silence if $name =~ /silent/;
-	$self->start_client($_) foreach 'owner', 'owner', 'user', 'user', 'alice', 'admin', 'monitor';
+	$self->start_client($_) foreach 'owner', 'owner', 'user', 'user', 'alice', 'admin', 'monitor', 'remote', 'remote', 'linker';
 	sleep(5 + rand(3));
 	push @bad, $self->restart if $name =~ /under load/;
 	sleep(2) if @bad == 0 && $name =~ /under load/;
@@ -171,6 +234,7 @@ sub look
 
 	$good &= $self->fine("${title}alice's tables are what her users have made of them", $self->ask('SELECT a.wrong()'));
 	$good &= $self->fine("${title}her tables are compacted, flushed and expired", @left, @left ? $self->waiters : ());
+	$good &= $self->fine("${title}her regions have what both have counted", $self->regions_differ);
 	foreach my $view ('dc_stat_counters', 'dc_stat_shards', 'dc_stat_worker')
 	{
 		my $began = time;

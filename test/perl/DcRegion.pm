@@ -12,7 +12,8 @@ use Test::More;
 use Time::HiRes qw(sleep time);
 
 our @EXPORT = qw(region_node region_link region_unlink region_switch region_copied region_count region_counted
-  region_is_sound region_values region_truth region_errors region_idle);
+  region_is_sound region_values region_truth region_errors region_idle
+  region_mesh region_agrees region_refresh region_state);
 
 # Several sessions count on few keys, so that they meet. "counted" is not replicated: it tells what
 # has been committed here.
@@ -34,7 +35,7 @@ sub region_node
 	my $node = dc_node($name, init => { allows_streaming => 'logical' }, conf => [
 			"shared_preload_libraries = 'dcounter'", 'fsync = off', 'autovacuum = off', 'checkpoint_timeout = 1h',
 			'max_worker_processes = 30', 'max_logical_replication_workers = 20', 'max_replication_slots = 30', 'max_wal_senders = 30',
-			"wal_retrieve_retry_interval = '100ms'", "dcounter.compact_interval = '200ms'", 'restart_after_crash = on', @conf ]);
+			"wal_retrieve_retry_interval = '100ms'", "dcounter.compact_interval = '200ms'", 'restart_after_crash = on', "dcounter.region_beat_interval = '1min'", @conf ]);
 
 	sql($node, 'postgres', qq{
 		SELECT dc_region_init('$name');
@@ -155,6 +156,71 @@ sub region_idle
 	} until $after - $before <= 300 || time > $end;
 	note('WAL in 3 s: ' . ($after - $before));
 	return $after - $before <= 300 ? 1 : 0;
+}
+
+# region_mesh(NODES): links from each to each other, as dc_region_join() makes them; also anew, where a server was lost
+sub region_mesh
+{
+	my (@nodes) = @_;
+
+	foreach my $to (@nodes)
+	{
+		foreach my $from (grep { $_ != $to } @nodes)
+		{
+			foreach my $statement (split /\n/, sql($to, 'postgres', 'SELECT dc_region_join($$' . $from->name . '$$, $$' . $from->connstr('postgres') . '$$)'))
+			{
+				sql($to, 'postgres', $statement);
+			}
+		}
+	}
+	region_copied(@nodes);
+	return;
+}
+
+# region_refresh(TO, FROM...): copies all that others know
+sub region_refresh
+{
+	my ($to, @froms) = @_;
+
+	foreach my $from (@froms)
+	{
+		foreach my $statement (split /\n/, sql($to, 'postgres', 'SELECT dc_region_refresh($$' . $from->name . '$$, $$' . $from->connstr('postgres') . '$$)'))
+		{
+			sql($to, 'postgres', $statement);
+		}
+	}
+	return;
+}
+
+# region_state(NODE): its state, as dc_regions() shows it
+sub region_state
+{
+	my ($node) = @_;
+
+	return 'SELECT state FROM dc_regions() WHERE region = $$' . $node->name . '$$';
+}
+
+# region_agrees(NAME, VALUES, NODES): in the end each has these values ("a=1 b=2"), and the amounts of regions agree
+sub region_agrees
+{
+	my ($name, $values, @nodes) = @_;
+	my $check = q{SELECT string_agg(concat_ws(',', region, epoch, keys, inc, "dec", digest), ' ' ORDER BY region, epoch) FROM dc_region_check('likes')};
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	my @checks;
+
+	foreach my $node (@nodes)
+	{
+		is(wait_for($node, 'postgres', q{SELECT string_agg(key || '=' || dc_get('likes', key), ' ' ORDER BY key) FROM (SELECT key FROM likes UNION SELECT key FROM likes_shard) AS u}, $values),
+			$values, "$name: values of " . $node->name);
+	}
+	foreach my $node (@nodes)
+	{
+		is(wait_for($node, 'postgres', q{SELECT count(*) FROM likes_shard WHERE inc <> 0 OR dec <> 0}, '0'), '0', "$name: all is published and compacted on " . $node->name);
+	}
+	@checks = map { wait_for($_, 'postgres', $check, answer($nodes[0], 'postgres', $check)) } @nodes;
+	is($checks[$_], $checks[0], "$name: " . $nodes[$_]->name . ' has the amounts of regions that ' . $nodes[0]->name . ' has') foreach 1 .. $#nodes;
+	like($checks[0], qr/(^| )0,0,0$/, "$name: values are what regions have counted");
+	return;
 }
 
 # region_is_sound(NAME, NODES): in the end each of these regions has what users have counted in all of

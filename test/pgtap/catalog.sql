@@ -2,7 +2,7 @@
 -- planner rely on. A new function is added to the list below.
 \set ON_ERROR_STOP on
 BEGIN;
-SELECT plan(102);
+SELECT plan(104);
 
 -- Functions: signature, result, and what the planner is told: volatility, parallel, strict, cost, rows
 CREATE TEMP VIEW members AS
@@ -484,9 +484,13 @@ INSERT INTO expected VALUES
 	('public.dc_get_regions(counter regclass, key anycompatible, OUT region text, OUT inc bigint, OUT "dec" bigint, OUT value bigint, OUT updated_at timestamp with time zone, OUT complete_to timestamp with time zone)', 'SETOF record', 'stable', 'restricted', false, 100, 3),
 	('public.dc_region_check(counter regclass, OUT region text, OUT epoch bigint, OUT keys bigint, OUT inc numeric, OUT "dec" numeric, OUT digest bigint)', 'SETOF record', 'stable', 'restricted', false, 10000, 5),
 	('public.dc_region_repair(counter regclass)', 'bigint', 'volatile', 'unsafe', false, 10000, 0),
-	('public.dc_region_join(peer text, conninfo text, topology text DEFAULT ''mesh''::text)', 'SETOF text', 'stable', 'restricted', false, 1000, 3),
-	('public.dc_region_refresh(peer text, conninfo text DEFAULT NULL::text)', 'SETOF text', 'stable', 'restricted', false, 1000, 4),
+	('public.dc_region_join(peer text, conninfo text, topology text DEFAULT ''mesh''::text, trust_owners boolean DEFAULT false)', 'SETOF text', 'stable', 'restricted', false, 1000, 3),
+	('public.dc_region_refresh(peer text, conninfo text DEFAULT NULL::text, trust_owners boolean DEFAULT false)', 'SETOF text', 'stable', 'restricted', false, 1000, 4),
 	('public.dc_region_wait_copied(IN subscription text DEFAULT NULL::text)', NULL, 'volatile', 'unsafe', false, 1, 0),
+	('dcounter.merge_beat()', 'trigger', 'volatile', 'unsafe', false, 50, 0),
+	('public.dc_region_renew(lossless boolean DEFAULT false)', 'bigint', 'volatile', 'unsafe', false, 10000, 0),
+	('public.dc_region_retire(region text, force boolean DEFAULT false)', 'void', 'volatile', 'unsafe', false, 1000, 0),
+	('public.dc_regions(OUT region text, OUT epochs integer, OUT state text, OUT beat_at timestamp with time zone, OUT lag interval, OUT seen_by_all_to timestamp with time zone, OUT link_state text, OUT apply_errors bigint)', 'SETOF record', 'stable', 'restricted', false, 1000, 5),
 	('dcounter.on_source_state_change()', 'trigger', 'volatile', 'unsafe', false, 10, 0);
 SELECT set_eq(
 	$$SELECT format('%s.%s(%s)', schema, proname, pg_get_function_arguments(oid)) AS signature, pg_get_function_result(oid) AS result,
@@ -533,7 +537,7 @@ SELECT set_eq(
 		AND classid <> 'pg_type'::regclass$$,
 	(SELECT array_agg('table dcounter.outbox_' || i) FROM generate_series(0, 7) i) ||
 	ARRAY['schema dcounter', 'sequence dcounter.outbox_seq', 'sequence dcounter.hlc_clock', 'table dcounter.outbox', 'table dcounter.outbox_ring', 'sequence dcounter.consumer_id', 'table dcounter.consumer', 'table dcounter.consumer_member', 'table dcounter.consumer_retry', 'view dc_dead_letters',
-		'table dcounter.counter', 'table dcounter.ledger', 'table dcounter.op_slot', 'table dcounter.buffer_restored', 'view dc_stat_buffer', 'table dcounter.counter_events', 'table dcounter.changed_key', 'view dc_stat_outbox', 'view dc_stat_consumers', 'view dc_stat_counters', 'view dc_stat_shards', 'view dc_stat_memory', 'view dc_stat_hot_keys', 'view dc_stat_worker', 'table dcounter.source', 'table dcounter.source_state', 'table dcounter.drift', 'sequence dcounter.drift_id_seq', 'table dcounter.mark', 'table dcounter.mark_value', 'table dcounter.self', 'table dcounter.region', 'sequence dcounter.limit_id', 'table dcounter.limit_rule', 'view dc_stat_limits', 'view dc_marks', 'view dc_stat_drift', 'view dc_drifts', 'event trigger dcounter_drop', 'event trigger dcounter_ddl', 'event trigger dcounter_begin', 'view dc_tables',
+		'table dcounter.counter', 'table dcounter.ledger', 'table dcounter.op_slot', 'table dcounter.buffer_restored', 'view dc_stat_buffer', 'table dcounter.counter_events', 'table dcounter.changed_key', 'view dc_stat_outbox', 'view dc_stat_consumers', 'view dc_stat_counters', 'view dc_stat_shards', 'view dc_stat_memory', 'view dc_stat_hot_keys', 'view dc_stat_worker', 'table dcounter.source', 'table dcounter.source_state', 'table dcounter.drift', 'sequence dcounter.drift_id_seq', 'table dcounter.mark', 'table dcounter.mark_value', 'table dcounter.self', 'table dcounter.self_mark', 'table dcounter.region', 'view dc_stat_regions', 'sequence dcounter.limit_id', 'table dcounter.limit_rule', 'view dc_stat_limits', 'view dc_marks', 'view dc_stat_drift', 'view dc_drifts', 'event trigger dcounter_drop', 'event trigger dcounter_ddl', 'event trigger dcounter_begin', 'view dc_tables',
 		'cast from bytea to dc_cms', 'cast from dc_cms to bytea', 'operator ||(dc_cms,dc_cms)',
 		'cast from bytea to dc_topk', 'cast from dc_topk to bytea', 'operator ||(dc_topk,dc_topk)',
 		'cast from dc_hll to dc_hll', 'cast from bytea to dc_hll', 'cast from dc_hll to bytea', 'operator ||(dc_hll,dc_hll)', 'operator #(NONE,dc_hll)',
@@ -553,11 +557,11 @@ SELECT is_empty(
 		AND coalesce(obj_description(objid, classid::regclass::name), '') = ''$$, 'each member has a comment');
 SELECT is_empty($$SELECT attname FROM pg_attribute WHERE attrelid IN ('dcounter.counter'::regclass, 'dcounter.ledger'::regclass, 'dcounter.op_slot'::regclass, 'dc_stat_counters'::regclass, 'dc_stat_shards'::regclass, 'dc_stat_memory'::regclass, 'dc_stat_hot_keys'::regclass,
 		'dcounter.counter_events'::regclass, 'dcounter.changed_key'::regclass, 'dc_stat_outbox'::regclass, 'dc_stat_consumers'::regclass,
-		'dcounter.source'::regclass, 'dcounter.source_state'::regclass, 'dcounter.drift'::regclass, 'dcounter.mark'::regclass, 'dcounter.mark_value'::regclass, 'dcounter.self'::regclass, 'dcounter.region'::regclass, 'dc_marks'::regclass, 'dc_stat_drift'::regclass, 'dc_drifts'::regclass)
+		'dcounter.source'::regclass, 'dcounter.source_state'::regclass, 'dcounter.drift'::regclass, 'dcounter.mark'::regclass, 'dcounter.mark_value'::regclass, 'dcounter.self'::regclass, 'dcounter.self_mark'::regclass, 'dcounter.region'::regclass, 'dc_stat_regions'::regclass, 'dc_marks'::regclass, 'dc_stat_drift'::regclass, 'dc_drifts'::regclass)
 	AND attnum > 0 AND col_description(attrelid, attnum) IS NULL$$, 'each column of the settings and of the views has a comment');
 
 -- The views
-SELECT is_empty($$SELECT relname FROM pg_class WHERE oid IN ('dc_stat_counters'::regclass, 'dc_stat_shards'::regclass, 'dc_stat_memory'::regclass, 'dc_stat_hot_keys'::regclass, 'dc_stat_outbox'::regclass, 'dc_stat_consumers'::regclass, 'dc_marks'::regclass, 'dc_stat_drift'::regclass, 'dc_drifts'::regclass) AND (reloptions IS NOT NULL
+SELECT is_empty($$SELECT relname FROM pg_class WHERE oid IN ('dc_stat_counters'::regclass, 'dc_stat_shards'::regclass, 'dc_stat_memory'::regclass, 'dc_stat_hot_keys'::regclass, 'dc_stat_outbox'::regclass, 'dc_stat_consumers'::regclass, 'dc_stat_regions'::regclass, 'dc_marks'::regclass, 'dc_stat_drift'::regclass, 'dc_drifts'::regclass) AND (reloptions IS NOT NULL
 	OR EXISTS (SELECT FROM aclexplode(relacl) WHERE grantee <> relowner AND (grantee, privilege_type, is_grantable) <> (0, 'SELECT', false))
 	OR NOT EXISTS (SELECT FROM aclexplode(relacl) WHERE grantee = 0))$$, 'PUBLIC may SELECT from the views, and do nothing else');
 SELECT is((SELECT string_agg(format('%s %s', attname, format_type(atttypid, atttypmod)), ', ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = 'dc_stat_counters'::regclass AND attnum > 0),
@@ -601,9 +605,11 @@ SELECT set_eq($$SELECT tgname::text, tgfoid::regproc::text, tgenabled::text FROM
 SELECT set_eq($$SELECT tgname::text, tgfoid::regproc::text, tgenabled::text FROM pg_trigger WHERE tgrelid IN ('dcounter.source'::regclass, 'dcounter.source_state'::regclass)$$,
 	$$VALUES ('on_source_change', 'dcounter.on_source_change', 'O'), ('on_source_state_change', 'dcounter.on_source_state_change', 'O')$$, 'the triggers on the bindings');
 SELECT set_eq($$SELECT tgname::text, tgfoid::regproc::text, tgenabled::text FROM pg_trigger WHERE tgrelid IN ('dcounter.self'::regclass, 'dcounter.region'::regclass)$$,
-	$$VALUES ('on_self_change', 'dcounter.on_self_change', 'O')$$, 'the trigger on what this database is');
+	$$VALUES ('on_self_change', 'dcounter.on_self_change', 'O'), ('merge_beat', 'dcounter.merge_beat', 'R')$$, 'the triggers on what this database is, and on the beats');
 SELECT ok(has_table_privilege('public', 'dcounter.self', 'SELECT') AND NOT has_table_privilege('public', 'dcounter.self', 'INSERT, UPDATE, DELETE, TRUNCATE, TRIGGER')
 	AND has_table_privilege('public', 'dcounter.region', 'SELECT') AND NOT has_table_privilege('public', 'dcounter.region', 'INSERT, UPDATE, DELETE, TRUNCATE, TRIGGER'), 'PUBLIC may read which region this is, and the beats, and do nothing else');
+SELECT ok(has_table_privilege('public', 'dcounter.self_mark', 'SELECT') AND NOT has_table_privilege('public', 'dcounter.self_mark', 'INSERT, UPDATE, DELETE, TRUNCATE, TRIGGER') AND NOT has_function_privilege('public', 'dcounter.merge_beat()', 'EXECUTE'), 'nor what it has found out about it, nor merge beats');
+SELECT set_eq($$SELECT name, boot_val, context FROM pg_settings WHERE name ~ '^dcounter.region_'$$, $$VALUES ('dcounter.region_beat_interval', '10000', 'sighup'), ('dcounter.region_handshake', '30000', 'superuser')$$, 'settings of regions');
 SELECT ok(has_function_privilege('pg_database_owner', 'dcounter.merge_region()', 'EXECUTE'), 'the owner of the database may restore the triggers of replicated counters');
 SELECT col_is_pk('dcounter', 'source', 'counter', 'a binding is known by its counter table');
 SELECT ok(has_table_privilege('public', 'dcounter.source', 'SELECT') AND NOT has_table_privilege('public', 'dcounter.source', 'INSERT, UPDATE, DELETE, TRUNCATE, TRIGGER'), 'PUBLIC may read the bindings, and do nothing else');

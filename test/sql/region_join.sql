@@ -74,13 +74,77 @@ SELECT plain(dc_region_join('asia', 'host=asia', 'tree'));
 DROP SUBSCRIPTION other;
 SELECT plain(dc_region_join('us', 'host=us', 'tree'));
 -- Owners whose triggers the server would run as a superuser, before PostgreSQL 16
-SELECT dc_create('mine');
-SELECT dc_replicate('mine');
+SELECT dc_create('mine'), dc_stock_create('seats');
+SELECT dc_replicate('mine'), dc_replicate('seats');
 SELECT plain(dc_region_join('us', 'host=us'));
 ALTER TABLE mine OWNER TO region_user;
 SELECT plain(dc_region_join('us', 'host=us'));
-SELECT dc_drop('mine');
+SELECT plain(dc_region_refresh('us', 'host=us'));
+SELECT plain(dc_region_join('us', 'host=us', trust_owners => true));
+SELECT plain(dc_region_refresh('us', 'host=us', true)) LIMIT 1;
+SELECT dc_region_join('us', 'host=us', 'mesh', NULL);
+SELECT dc_region_refresh('us', 'host=us', NULL);
+ALTER TABLE mine OWNER TO CURRENT_USER;
+SELECT plain(dc_region_join('us', 'host=us'));
+-- one of the tables alone, of any kind
+CREATE FUNCTION refused_for(tab text) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+	EXECUTE format('ALTER TABLE %s OWNER TO region_user', tab);
+	PERFORM dc_region_join('us', 'host=us');
+	EXECUTE format('ALTER TABLE %s OWNER TO CURRENT_USER', tab);
+	RETURN false;
+EXCEPTION WHEN object_not_in_prerequisite_state THEN
+	RETURN SQLERRM LIKE '%: "' || split_part(tab, '.', -1) || '" of "region_user"';
+END$$;
+SELECT tab, refused_for(tab) FROM unnest('{mine_region,mine_set,seats_grant,seats_want,dcounter.region,mine_shard,seats_hold}'::text[]) AS tab;
+-- tables that may be what the peer sends rows to, though no counter of this database has them
+CREATE TABLE a_region (LIKE mine_region);
+CREATE TABLE b_set (LIKE mine_set, more int) PARTITION BY HASH (key);
+CREATE TABLE c_grant (LIKE seats_grant);
+CREATE TABLE d_want (LIKE seats_want);
+CREATE TABLE e_region (key text, region text, epoch int, inc text, updated_at date);
+SELECT tab, refused_for(tab) FROM unnest('{a_region,b_set,c_grant,d_want,e_region}'::text[]) AS tab;
+DROP TABLE a_region, b_set, c_grant, d_want, e_region;
+-- many
+CREATE SCHEMA region_many AUTHORIZATION region_user;
+SET ROLE region_user;
+DO $$BEGIN FOR i IN 1 .. 12 LOOP EXECUTE format('CREATE TABLE region_many.t%s (key text, region text, epoch int, inc int, dec int, updated_at date)', i); END LOOP; END$$;
+RESET ROLE;
+SELECT plain(dc_region_join('us', 'host=us'));
+SET client_min_messages = warning;
+DROP SCHEMA region_many CASCADE;
+RESET client_min_messages;
+-- a counter that is replicated while there are links
+SELECT dc_create('later'), dc_stock_create('later_seats');
+GRANT CREATE ON SCHEMA public TO region_user;
+ALTER TABLE later OWNER TO region_user;
+ALTER TABLE later_seats OWNER TO region_user;
+BEGIN;
+SELECT dc_replicate('later');
+ROLLBACK;
+SET client_min_messages = error;
+CREATE SUBSCRIPTION dc_from_us CONNECTION 'host=old' PUBLICATION dcounter_own WITH (connect = false, slot_name = NONE);
+RESET client_min_messages;
+BEGIN;
+SELECT dc_replicate('later');
+SELECT dc_replicate('later_seats');
+ROLLBACK;
+-- one that is fed, and is given away
+INSERT INTO pg_subscription_rel SELECT oid, 'mine_set'::regclass, 'r', NULL FROM pg_subscription WHERE subname = 'dc_from_us';
+INSERT INTO pg_subscription_rel SELECT oid, 'seats_want'::regclass, 'r', NULL FROM pg_subscription WHERE subname = 'dc_from_us';
+ALTER TABLE later OWNER TO CURRENT_USER;
+ALTER TABLE later OWNER TO region_user;
+ALTER TABLE mine OWNER TO region_user;
+ALTER TABLE mine SET (fillfactor = 50);
+ALTER TABLE seats OWNER TO region_user;
+ALTER TABLE seats OWNER TO CURRENT_USER;
+ALTER TABLE mine OWNER TO CURRENT_USER;
+DROP SUBSCRIPTION dc_from_us;
+REVOKE CREATE ON SCHEMA public FROM region_user;
+SELECT dc_drop('mine'), dc_drop('seats'), dc_drop('later'), dc_drop('later_seats');
+DROP FUNCTION refused_for;
 -- A copy
+SET dcounter.region_handshake = '100ms';
 UPDATE dcounter.self SET state = 'renew';
 SELECT dc_region_join('us', 'host=us');
 DELETE FROM dcounter.self;

@@ -126,6 +126,7 @@ SELECT dc_adopt('shop');
 SELECT grants, wants, rights_epoch > 0 FROM dcounter.counter WHERE counter = 'shop'::regclass;
 SELECT count(*) FROM granted() WHERE own_epochs LIKE '%true%';
 -- A database that was restored sells nothing, gives nothing and gets nothing
+SET dcounter.region_handshake = '100ms';
 UPDATE dcounter.self SET state = 'renew';
 \c -
 \set VERBOSITY terse

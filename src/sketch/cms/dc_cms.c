@@ -135,6 +135,22 @@ dc_cms_view(const struct varlena *value, CmsView *view)
 }
 
 /*
+ * dc_cms_total returns the total weight of a stored value, of which it reads the header only.
+ */
+int64
+dc_cms_total(Datum value)
+{
+	bytea *header = DatumGetByteaPSlice(value, 0, CMS_HEADER_BYTES);
+	const uint8 *data = (const uint8 *) VARDATA_ANY(header);
+	CmsView view;
+
+	if (VARSIZE_ANY_EXHDR(header) < CMS_HEADER_BYTES || data[0] != CMS_VERSION)
+		sketch_damaged(&io, NULL);
+	cms_view(data, CMS_HEADER_BYTES, &view);
+	return view.total;
+}
+
+/*
  * dc_cms_value makes a value of a block that has room for its size in front.
  */
 struct varlena *

@@ -197,6 +197,21 @@ topk_value_decode(bytea *value, TopkList *list)
 }
 
 /*
+ * dc_topk_total returns the total weight of a stored value, of which it reads the header only.
+ */
+int64
+dc_topk_total(Datum value)
+{
+	bytea *header = DatumGetByteaPSlice(value, 0, TOPK_MAX_HEADER_BYTES);
+	TopkReader reader;
+	TopkList list;
+
+	if (!topk_read(&reader, (const uint8 *) VARDATA_ANY(header), VARSIZE_ANY_EXHDR(header), &list))
+		sketch_damaged(&io, NULL);
+	return list.total;
+}
+
+/*
  * dc_topk(k int, counters int) -> dc_topk
  */
 Datum

@@ -16,6 +16,7 @@ extern void topk_state_merge(TopkState *state, const TopkList *other);
 extern bytea *topk_state_value(const TopkState *state);
 extern void topk_item_text(ItemType *type, Datum value, ItemBytes *item);
 extern void topk_value_decode(bytea *value, TopkList *list);
+extern int64 dc_topk_total(Datum value);
 extern void topk_weight_check(int64 weight);
 
 #endif /* DC_SKETCH_DC_TOPK_H */

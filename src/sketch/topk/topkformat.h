@@ -12,6 +12,7 @@
 
 #define TOPK_VERSION 1
 #define TOPK_MAX_COUNTERS 1000000
+#define TOPK_MAX_HEADER_BYTES 64 /* at most; all that is before the items */
 
 /* An item that is listed: count - error <= true weight <= count. */
 typedef struct TopkItem

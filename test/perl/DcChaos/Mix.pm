@@ -9,15 +9,17 @@
 #            What a step does it also writes into the room's log, so both commit or
 #            roll back together; that is why comparing with the log is exact.
 #   alone    [weight, sub]: SQL with transactions of its own
-#   roles    name => { clients => N, next => sub }: clients that do nothing but what
-#            "next" returns; it gets the client's number
+#   roles    name => { clients => N, next => sub, database => NAME }: clients that do nothing
+#            but what "next" returns; it gets the client's number. Without a database in "postgres"
 #   tables   what may be rewritten and reindexed meanwhile
 #   alters   sub: SQL that alters what may be altered
 #   allowed  a pattern of "SQLSTATE: message" that its statements may end with
 #   wrong    SQL that returns a line for each difference between the tables and the log,
 #            when nobody writes. The table chaos_crash has a row for each crash of the round.
 #   snapshot true: "wrong" also holds in any snapshot while others write
-#   settled  SQL that runs after that, when there was none
+#   ready    sub(RUN): before that; waits, for a limited time, until what takes some has been done,
+#            and returns a list of differences
+#   settled  SQL that runs after "wrong", when there was no difference
 #   idle     SQL that returns a line for what background jobs should have done and have
 #            not; asked again until there is none, for some seconds
 #   finish   sub(RUN): a list of differences, after the last round

@@ -1,5 +1,6 @@
 # Who is at work in a round of make owners. Each is a hash:
 #   user    the role that it connects as
+#   database   if that is another one than "postgres"
 #   next    sub: SQL
 #   strict  whether an error that is not a matter of concurrency is a finding
 #   limit   seconds that an answer may take
@@ -46,7 +47,7 @@ sub owner
 {
 	my @calls = calls_of('m');
 	my $room = pick(focus());
-	my @parts = ('', '', '_shard', '_shard', $room eq 'stk' ? ('_hold', '_hold') : $room eq 'bnd' ? ('_src', '_src', '_src', '_prt', '_prt_1', '_uniq', '_uniq_ref', '_uniq_ref', '_prts') : $room =~ /led|mon/ ? ('_pending', '_account', '_entry', '_limit', '_limit_shard', '_event') : '_event');
+	my @parts = ('', '', '_shard', '_shard', $room eq 'stk' ? ('_hold', '_hold') : $room eq 'rep' ? ('_region', '_region', '_region', '_set') : $room eq 'rst' ? ('_grant', '_grant', '_want', '_want') : $room eq 'bnd' ? ('_src', '_src', '_src', '_prt', '_prt_1', '_uniq', '_uniq_ref', '_uniq_ref', '_prts') : $room =~ /led|mon/ ? ('_pending', '_account', '_entry', '_limit', '_limit_shard', '_event') : '_event');
 	my $near = sub { "to_regclass('m.$room" . pick(@parts) . "')" };
 	my $do = sub { my ($which) = @_; "SELECT m.some_$which \\gexec\n" };
 	my $pause = sprintf("SELECT pg_sleep(%.3f);\n", rand(0.1));
@@ -64,6 +65,16 @@ sub admin
 	return weighted(
 		[ 2, "CALL dc_maintain();\n" ], [ 2, "SELECT dc_compact();\n" ], [ 1, "SELECT dc_flush();\n" ], [ 1, "SELECT * FROM dc_stat_counters;\n" ], [ 1, "SELECT * FROM dc_stat_shards;\n" ], [ 1, "SELECT * FROM dc_stat_hot_keys;\n" ],
 		[ 1, "SELECT * FROM dc_stat_outbox;\n" ], [ 6, some_calls(@calls) ]) . sprintf("SELECT pg_sleep(%.3f);\n", rand(0.3));
+}
+
+# remote: what users do in the other region. New keys are rows that are inserted.
+sub remote
+{
+	my $any = sub { chance(0.3) ? "'n" . num(1, 1_000_000) . "'" : "'k" . num(1, 6) . "'" };
+
+	return weighted(
+		[ 4, sprintf("SELECT dc_incr('m.rep', %s, %d);\n", $any->(), num(-5, 20)) ], [ 2, sprintf("SELECT dc_restock('m.rst', %s, %d);\n", $any->(), num(1, 50)) ], [ 1, sprintf("SELECT dc_want('m.rst', %s, %d);\n", $any->(), num(1, 50)) ],
+		[ 4, sprintf("SELECT a.count(%s, %d);\n", $any->(), num(-5, 20)) ]) . sprintf("SELECT pg_sleep(%.3f);\n", rand(0.02));
 }
 
 # clients: name => hash
@@ -92,6 +103,9 @@ sub clients
 				return weighted([ 8, some_calls(@alices) ], [ 1, pick("CALL dc_maintain();\n", "SELECT dc_compact();\n", "SELECT dc_flush();\n", "SELECT * FROM dc_stat_counters;\n") ]) . sprintf("SELECT pg_sleep(%.3f);\n", rand(0.05));
 			} },
 		admin => { user => 'postgres', next => \&admin },
+		# another region, whose rows come to his tables; and who makes the link know of new ones
+		remote => { user => 'postgres', database => 'there', next => \&remote },
+		linker => { user => 'postgres', next => sub { "ALTER SUBSCRIPTION mallorys REFRESH PUBLICATION WITH (copy_data = false);\nSELECT pg_sleep(0.05);\n" } },
 		# his view of the server must not depend on what is on anybody's tables
 		monitor => {
 			user => 'mona',

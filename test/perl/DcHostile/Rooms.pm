@@ -33,6 +33,8 @@ my %create = (
 	par => q{PERFORM dc_create('S.par', partitions => 2)},
 	hsh => q{PERFORM dc_create('S.hsh', shard_by => 'random', max_shards => 4); PERFORM dc_alter('S.hsh', events => '100 ms')},
 	onc => q{PERFORM dc_create('S.onc'); PERFORM dc_incr_once('S.onc', 'k1', 1, 'e0')},
+	rep => q{PERFORM dc_create('S.rep'); PERFORM dc_replicate('S.rep')},
+	rst => q{PERFORM dc_stock_create('S.rst'); PERFORM dc_replicate('S.rst')},
 	stk => q{PERFORM dc_stock_create('S.stk', 8)},
 	led => q{PERFORM dc_ledger_create('S.led')} . $accounts =~ s/LEDGER/led/gr,
 	mon => q{PERFORM dc_ledger_create('S.mon', partition_by => 'month')} . $accounts =~ s/LEDGER/mon/gr);
@@ -42,6 +44,7 @@ my %fill = (
 	bnd => q{INSERT INTO S.bnd_src (key, item, n) SELECT 'k' || i % 6, 'i' || i % 9, i FROM generate_series(1, 40) AS i;
 		INSERT INTO S.bnd_prt SELECT 1 + i % 2, 'k' || i % 6, 'i' || i % 9 FROM generate_series(1, 40) AS i},
 	onc => q{PERFORM dc_incr_once('S.onc', 'k' || i % 5, 1, 'e' || i) FROM generate_series(1, 10) AS i},
+	rst => q{PERFORM dc_restock('S.rst', 'k' || i, 1000), dc_want('S.rst', 'k' || i, 2000) FROM generate_series(1, 6) AS i},
 	stk => q{PERFORM dc_restock('S.stk', 'k' || i, 1000) FROM generate_series(1, 6) AS i; PERFORM dc_apply();
 		PERFORM dc_hold('S.stk', 'k' || i, 1, CASE WHEN i % 2 = 0 THEN interval '1 hour' ELSE '200 ms' END) FROM generate_series(1, 6) AS i},
 	map { $_ => qq{PERFORM dc_transfer('S.$_', 'bank', 'k' || i, 100, 'e' || i), dc_transfer_pending('S.$_', 'bank', 'k' || i, 1, 'p' || i, NULL, CASE WHEN i % 2 = 0 THEN interval '1 hour' ELSE '200 ms' END) FROM generate_series(1, 4) AS i} } 'led', 'mon');
@@ -160,6 +163,9 @@ sub alices_code
 		CREATE FUNCTION a.wrong() RETURNS SETOF text LANGUAGE sql AS $$
 			WITH log AS (SELECT room, key, sum(n) AS n FROM a.log GROUP BY room, key)
 			SELECT format('%s %s: value %s, log %s', room, key, value, n) FROM log, LATERAL (SELECT dc_get(('a.' || room)::regclass, key) AS value) AS v WHERE room IN ('cnt', 'buf', 'par', 'hsh', 'onc') AND value <> n
+			UNION ALL SELECT format('rep %s: value %s, log %s, others %s', key, value, n, others) FROM log, LATERAL (SELECT dc_get('a.rep', key) AS value, (SELECT coalesce(sum(inc - dec), 0) FROM a.rep_region AS r WHERE r.key = log.key AND region <> 'here') AS others) AS v
+				WHERE room = 'rep' AND value <> n + others
+			UNION ALL SELECT format('rep: %s keys are not what regions have counted', keys) FROM dc_region_check('a.rep') WHERE region IS NULL AND keys > 0
 			UNION ALL SELECT format('stock %s: available %s, held %s, log %s', key, available, held, n) FROM log, LATERAL (SELECT dc_get('a.stk', key) AS available,
 				(SELECT coalesce(sum(qty), 0) FROM a.stk_hold AS h WHERE h.key = log.key AND state = 'open') AS held) AS v WHERE room = 'stk' AND available + held <> n
 			UNION ALL SELECT format('%s %s: balance %s, log %s', room, key, balance, n) FROM log, LATERAL dc_balance(('a.' || room)::regclass, key) WHERE room IN ('led', 'mon') AND balance <> n
@@ -172,7 +178,7 @@ sub alices_code
 		-- what jobs have not done
 		CREATE FUNCTION a.undone() RETURNS SETOF text LANGUAGE sql AS $$
 			SELECT format('compaction of %s: %s rows', r, count(*)) FROM (SELECT 'cnt', inc, dec FROM a.cnt_shard UNION ALL SELECT 'buf', inc, dec FROM a.buf_shard UNION ALL SELECT 'par', inc, dec FROM a.par_shard
-				UNION ALL SELECT 'hsh', inc, dec FROM a.hsh_shard UNION ALL SELECT 'onc', inc, dec FROM a.onc_shard UNION ALL SELECT 'led', inc, dec FROM a.led_shard UNION ALL SELECT 'mon', inc, dec FROM a.mon_shard
+				UNION ALL SELECT 'hsh', inc, dec FROM a.hsh_shard UNION ALL SELECT 'onc', inc, dec FROM a.onc_shard UNION ALL SELECT 'rep', inc, dec FROM a.rep_shard UNION ALL SELECT 'led', inc, dec FROM a.led_shard UNION ALL SELECT 'mon', inc, dec FROM a.mon_shard
 				UNION ALL SELECT 'bnd', inc, dec FROM a.bnd_shard UNION ALL SELECT 'bnd_uniq', inc, dec FROM a.bnd_uniq_shard UNION ALL SELECT 'bnd_prts', inc, dec FROM a.bnd_prts_shard) AS u(r, inc, dec)
 			WHERE inc <> 0 OR dec <> 0 GROUP BY r
 			UNION ALL SELECT format('flush: %s keys of %s for %s', keys, counter, oldest) FROM dc_stat_buffer WHERE increments > 0 AND counter = 'a.buf'::regclass
@@ -182,7 +188,7 @@ sub alices_code
 		$$;
 		GRANT USAGE ON SCHEMA a TO carol, mallory;
 		-- what one needs who counts, sells and posts
-		GRANT SELECT, INSERT, UPDATE, DELETE ON a.cnt, a.buf, a.par, a.hsh, a.onc, a.stk, a.led, a.mon, a.log, a.event, a.bnd_src, a.bnd_prt TO carol;
+		GRANT SELECT, INSERT, UPDATE, DELETE ON a.cnt, a.buf, a.par, a.hsh, a.onc, a.rep, a.stk, a.led, a.mon, a.log, a.event, a.bnd_src, a.bnd_prt TO carol;
 		GRANT SELECT ON a.stk_hold TO carol;
 	};
 }
@@ -190,7 +196,7 @@ sub alices_code
 # logged_calls: [weight, sub] with SQL for the tables of alice
 sub logged_calls
 {
-	my $counter = sub { pick('cnt', 'cnt', 'buf', 'buf', 'par', 'hsh') };
+	my $counter = sub { pick('cnt', 'cnt', 'buf', 'buf', 'par', 'hsh', 'rep', 'rep') };
 
 	return (
 		[ 8, sub { sprintf "SELECT a.incr('%s', '%s', %d);\n", $counter->(), key('k', 20), num(-5, 20) } ],
@@ -265,6 +271,9 @@ sub calls_of
 		[ 6, $on->($any, [ 'dc_get', $word ], [ 'dc_get', $word, "interval '1 s'" ], [ 'dc_get_many', sub { "'{k1,k2,k3,bank}'" } ], [ 'dc_get_many', sub { "'{k1,k2,k3}'" }, "interval '1 s'" ], [ 'dc_info', $word ], [ 'dc_total', $word ], ['dc_top'], [ 'dc_top', 3 ], ['dc_sum'] ) ],
 		[ 3, $on->($one_of->('cnt', 'buf', 'par', 'hsh', 'onc', 'stk'), [ 'dc_set', $word, $amount ], [ 'dc_reset', $word ], [ 'dc_delete', $word ]) ],
 		[ $weight->(6, 'onc'), $on->($one_of->('onc', 'onc', 'cnt', 'par'), [ 'dc_incr_once', $word, $amount, $event ], [ 'dc_op_status', $event ], [ 'dc_incr_once_many', sub { "'{k1,k2}', '{1,2}', ARRAY[" . $event->() . ', ' . $event->() . ']' } ]) ],
+		[ $weight->(14, 'rep'), $on->($one_of->('rep'), [ 'dc_incr', $word, $amount ], [ 'dc_incr', $word ], [ 'dc_decr', $word, $amount ], [ 'dc_get', $word ], [ 'dc_get_regions', $word ], ['dc_region_check'], ['dc_region_repair'], ['dc_compact'], ['dc_unreplicate'], [ 'dc_replicate', 'true' ], ['dc_adopt'] ) ],
+		[ $weight->(14, 'rst'), $on->($one_of->('rst'), [ 'dc_restock', $word, $amount ], [ 'dc_take', $word ], [ 'dc_take', $word, $amount ], [ 'dc_want', $word, $amount ], [ 'dc_want', $word, 0 ], [ 'dc_stock_regions', $word ], [ 'dc_rights_reclaim', "'there'" ], ['dc_unreplicate'], [ 'dc_replicate', 'true' ] ) ],
+		[ $weight->(2, 'rst'), sub { sprintf "CALL dc_take_wait('$schema.rst', %s, %s, '100 ms');\n", $word->(), pick(1, 5, 5000) } ],
 		[ $weight->(12, 'stk'), $on->($one_of->('stk'), [ 'dc_restock', $word, $amount ], [ 'dc_take', $word ], [ 'dc_take', $word, $amount, 'true' ], [ 'dc_take_up_to', $word, $amount ], [ 'dc_take_all', sub { "'{k1,k2}', '{1,2}'" } ],
 				[ 'dc_hold', $word, $number, sub { pick("'20 ms'", "'1 s'", "'1 hour'") }, $uuid ], [ 'dc_hold', $word, 1, "'20 ms'" ], [ 'dc_hold_confirm', $uuid ], [ 'dc_hold_confirm', $uuid, 1 ], [ 'dc_hold_release', $uuid ], ['dc_holds'], [ 'dc_holds', $word ]) ],
 		[ $weight->(14, 'led', 'mon'), $on->($ledger, [ 'dc_account_open', $word, $amount ], [ 'dc_transfer', $word, $word, $amount, $event ], [ 'dc_transfer', "'bank'", $word, $amount, $event, q{'{"a": 1}'} ],

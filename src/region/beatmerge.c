@@ -1,0 +1,246 @@
+/*
+ * beatmerge.c
+ *		The trigger for beats that come from other regions; and finding out, from beats and rows, that
+ *		this database is not the only one of its epoch.
+ *
+ * Of two beats of an epoch the one with the greater number is kept. One of another boot is taken only if
+ * what is known of the boot before is older than that one's first beat: if two databases
+ * count under one epoch, each keeps to the one that it has heard, and tells the others which one that is.
+ *
+ * A beat of the own epoch is not taken. If it, or what its sender has seen, has a number of this
+ * boot's or a later one under another boot, there is another database, or there was: this one must renew.
+ *
+ * Beats come without gaps. Where there is one, rows that went with it are missing as well (recopy). That is so for
+ * updates alone: a row that is inserted is the first one, or one that is copied.
+ *
+ * Locks. The row that an update is about is locked by the caller. A row that is inserted may come by another
+ * link at the same moment, so it is looked for under an advisory lock of its region and epoch; one that
+ * is there is locked afterwards. Who updates takes no such lock, so no deadlock.
+ *
+ * That a region is retired is kept from either side, and cannot be undone, but by a later epoch.
+ *
+ * A trigger function of any table: it raises an error if that is not dcounter.region.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "base/activity.h"
+#include "base/args.h"
+#include "base/key.h"
+#include "commands/trigger.h"
+#include "common/hashfn.h"
+#include "fmgr.h"
+#include "region/life.h"
+#include "utils/builtins.h"
+#include "utils/rel.h"
+#include "utils/timestamp.h"
+
+PG_FUNCTION_INFO_V1(merge_beat);
+
+static bool is_own(const DcBeat *come);
+static HeapTuple merge_insert(Relation rel, HeapTuple tuple, DcBeat *come);
+static HeapTuple merge_update(Relation rel, HeapTuple tuple, const DcBeat *have, const DcBeat *come);
+static bool look_at_beat(const DcBeat *have, const DcBeat *come);
+static void look_at_own(const DcSelfRow *self, int64 epoch, int64 seq, const char *boot, TimestampTz retired_at);
+static bool better(const DcBeat *have, const DcBeat *come, bool copied, DcBeat *better);
+static void look_at_retired(const DcSelfRow *self, const DcBeat *come);
+
+/*
+ * merge_beat() -> trigger, BEFORE INSERT OR UPDATE FOR EACH ROW
+ *
+ * Errors: 55000 if a row is to be that of another region or epoch.
+ */
+Datum
+merge_beat(PG_FUNCTION_ARGS)
+{
+	TriggerData *data = (TriggerData *) fcinfo->context;
+	Relation rel;
+	HeapTuple tuple;
+	DcBeat have;
+	DcBeat come;
+
+	trigger_check(fcinfo, "merge_beat()");
+	rel = data->tg_relation;
+	if (RelationGetRelid(rel) != beats_relation() ||
+		!TRIGGER_FIRED_BEFORE(data->tg_event) || !TRIGGER_FIRED_FOR_ROW(data->tg_event) ||
+		TRIGGER_FIRED_BY_DELETE(data->tg_event))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("%s can only be a trigger of the extension's own table", "merge_beat()")));
+	if (!TRIGGER_FIRED_BY_UPDATE(data->tg_event))
+	{
+		if (!beat_read_tuple(rel, data->tg_trigtuple, &come))
+			return PointerGetDatum(data->tg_trigtuple); /* the NOT NULL constraint will tell */
+		return PointerGetDatum(merge_insert(rel, data->tg_trigtuple, &come));
+	}
+	tuple = data->tg_newtuple;
+	if (!beat_read_tuple(rel, tuple, &come) || !beat_read_tuple(rel, data->tg_trigtuple, &have))
+		return PointerGetDatum(tuple);
+	if (strcmp(have.region, come.region) != 0 || have.epoch != come.epoch)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("a beat cannot become that of another region or epoch")));
+	return PointerGetDatum(merge_update(rel, tuple, &have, &come));
+}
+
+/*
+ * is_own tells whether a beat is of the own epoch, whose row is written here alone, and may be locked for a
+ * renewal.
+ */
+static bool
+is_own(const DcBeat *come)
+{
+	DcSelfRow self;
+
+	return self_read(&self) && strcmp(come->region, self.region) == 0 && come->epoch == self.epoch;
+}
+
+static HeapTuple
+merge_insert(Relation rel, HeapTuple tuple, DcBeat *come)
+{
+	uint32 hash = hash_bytes_uint32((uint32) (come->epoch >> 10)) ^
+		hash_bytes((const unsigned char *) come->region, (int) strlen(come->region));
+	ItemPointerData tid;
+	DcBeat have;
+	DcBeat result;
+
+	if (is_own(come))
+	{
+		(void) look_at_beat(NULL, come);
+		return NULL;
+	}
+	(void) advisory_lock(REGION_LOCK_CLASS, hash, HEARD_LOCK, ExclusiveLock, true);
+	if (!beat_lock(come->region, come->epoch, &have, &tid))
+	{
+		activity_note(beats_relation());
+		return look_at_beat(NULL, come) ? tuple : NULL;
+	}
+	if (look_at_beat(&have, come) && better(&have, come, true, &result))
+		beat_store(&tid, &result);
+	return NULL;
+}
+
+static HeapTuple
+merge_update(Relation rel, HeapTuple tuple, const DcBeat *have, const DcBeat *come)
+{
+	DcBeat result;
+
+	if (!look_at_beat(have, come) || !better(have, come, false, &result))
+		return NULL;
+	return beat_form_tuple(rel, &result);
+}
+
+/*
+ * look_at_beat looks at what a beat says of the own epoch; false if the beat is none to be taken.
+ */
+static bool
+look_at_beat(const DcBeat *have, const DcBeat *come)
+{
+	DcSelfRow self;
+	DcSeen seen;
+
+	if (!self_read(&self))
+		return true; /* in no region: an onlooker */
+	look_at_retired(&self, come);
+	if (strcmp(come->region, self.region) == 0 && come->epoch == self.epoch)
+	{
+		look_at_own(&self, come->epoch, come->seq, boot_text(come->boot), come->retired_at);
+		return false;
+	}
+	if (seen_get(come, self.region, &seen))
+		look_at_own(&self, seen.epoch, seen.seq, seen.boot, seen.retired_at);
+	if (strcmp(come->region, self.region) == 0 && have == NULL && come->epoch > self.epoch)
+		ereport(LOG,
+				(errmsg("another database counts in region \"%s\", too", self.region)));
+	return true;
+}
+
+static void
+look_at_own(const DcSelfRow *self, int64 epoch, int64 seq, const char *boot, TimestampTz retired_at)
+{
+	ItemPointerData tid;
+	DcBeat own;
+
+	if (epoch != self->epoch || !beat_find(self->region, epoch, &own, &tid))
+		return;
+	if (seq >= own.first && strcmp(boot, boot_text(own.boot)) != 0)
+	{
+		self_mark(epoch, "renew", NULL, GetCurrentTimestamp());
+		self_mark(epoch, "recopy", NULL, GetCurrentTimestamp());
+		activity_note(beats_relation());
+	}
+	if (retired_at != 0)
+		self_mark(epoch, "retired", NULL, retired_at);
+}
+
+/*
+ * better makes of two beats of an epoch the one to keep; false if that is the one that is there. Says if one
+ * was missed between them.
+ */
+static bool
+better(const DcBeat *have, const DcBeat *come, bool copied, DcBeat *result)
+{
+	TimestampTz retired_at = Max(have->retired_at, come->retired_at);
+	bool later = come->seq > have->seq;
+	DcSelfRow self;
+	bool new_boot = strcmp(boot_text(have->boot), boot_text(come->boot)) != 0;
+
+	/* of another boot, which does not follow the one that is known */
+	if (have->boot != (Datum) 0 && new_boot && have->seq >= come->first)
+		later = false;
+	*result = later ? *come : *have;
+	result->retired_at = retired_at;
+	if (later && !copied && come->seq > have->seq + 1 && self_read(&self))
+		self_mark(self.epoch, "recopy", NULL, GetCurrentTimestamp());
+	if (later && new_boot)
+		activity_note(beats_relation()); /* which is told soon */
+	return later || retired_at != have->retired_at;
+}
+
+/*
+ * look_at_retired keeps what a region tells of others that are retired.
+ */
+static void
+look_at_retired(const DcSelfRow *self, const DcBeat *come)
+{
+	ListCell *lc;
+
+	foreach(lc, beats_all())
+	{
+		DcBeat *beat = lfirst(lc);
+		ItemPointerData tid;
+		DcSeen seen;
+
+		if (beat->retired_at != 0 || strcmp(beat->region, come->region) == 0 ||
+			strcmp(beat->region, self->region) == 0 || !seen_get(come, beat->region, &seen) ||
+			seen.retired_at == 0 || beat->epoch > seen.epoch)
+			continue;
+		if (beat_lock(beat->region, beat->epoch, beat, &tid) && beat->retired_at == 0)
+		{
+			beat->retired_at = seen.retired_at;
+			beat_store(&tid, beat);
+		}
+	}
+}
+
+/*
+ * slot_is_foreign tells whether a row of a region says more of an epoch that is this database's own than it has
+ * itself. Then this database is a copy of another one, or a copy of it has published what it
+ * had not. The row must not be merged before what was counted here is folded into that slot: so
+ * this marks the database as one that must renew, and, as the row will not come again, have all copied then.
+ */
+bool
+slot_is_foreign(Datum region, int64 epoch, int64 inc, int64 dec, int64 have_inc, int64 have_dec)
+{
+	DcIdentity self;
+	TimestampTz now;
+
+	if ((inc <= have_inc && dec <= have_dec) || !region_self(&self) || !region_epoch_is_own(&self, epoch) ||
+		!batch_key_equal(region, CStringGetTextDatum(self.region)))
+		return false;
+	now = GetCurrentTimestamp();
+	self_mark(self.epoch, "renew", NULL, now);
+	self_mark(self.epoch, "recopy", NULL, now);
+	activity_note(beats_relation());
+	return true;
+}

@@ -1,0 +1,392 @@
+/*
+ * boot.c
+ *		What a database of a region does after each start of its server, and now and then: the job
+ *		"regions".
+ *
+ *	1. Begin, once after a start: what was counted and is not published is sealed (seal.c), and a new
+ *	   boot is told to the others with a beat. If there is no other region, it is ready at once. If the database needs a
+ *	   new epoch, it takes that instead.
+ *	2. Then it publishes nothing (region_identity) until each active region that it has heard of has told that
+ *	   this boot is what it has heard last. When dcounter.region_handshake is over it takes a new epoch, as it does
+ *	   when one of them has heard something else (beatmerge.c). A region that is lost and not
+ *	   retired lets that happen at each start; it delays what others see, and costs a row a key.
+ *	3. From then on it tells with a beat what it has heard, and since when all that it had committed is published: after
+ *	   it has published something, when it has heard of a new boot or epoch of another region, and
+ *	   every dcounter.region_beat_interval. It does not answer beats: so in between nothing is written.
+ *
+ * Each step is a transaction that reads dcounter.self anew, under the lock on the identity where it
+ * changes it; so several processes may do them, and a crash leaves one done, or not.
+ *
+ * Sessions. What they count between the start and the first step would be sealed as well, and may be lost with it. So
+ * a session that is to write to a replicated counter waits for the first step, when the entry of its cache is made
+ * (table/countercache.c). An entry that was made on a standby waits as well, since that is promoted without a start.
+ * Without preload, or with dcounter.worker off, there is nobody to wait for: then the owner of the database should call
+ * dc_region_renew(), or dc_compact(), before anything is counted.
+ *
+ * The times are those of the wall clock: a clock that is set lets a database take a new epoch early, or late. Both are
+ * right.
+ */
+#include "postgres.h"
+
+#include "access/xlog.h"
+#include "base/activity.h"
+#include "base/compat.h"
+#include "base/guc.h"
+#include "miscadmin.h"
+#include "region/life.h"
+#include "storage/latch.h"
+#include "utils/lsyscache.h"
+#include "utils/timestamp.h"
+
+#define SOON_MS 100
+#define LATER_MS 1000
+#define SELDOM_MS 60000
+
+/* What the job of this process knows. */
+static DcMoment due = {0};			 /* when to look again */
+static DcMoment told = {0};			 /* the last beat with all that is known */
+static Oid beats_relid = InvalidOid; /* by this number beats of others are published (base/activity.c) */
+static uint32 beats_seen = 0;
+
+static void job_step(void *arg);
+static bool next_step(DcSelfRow *self, bool worker);
+static bool begin(DcSelfRow *self, bool worker);
+static bool is_confirmed(const DcSelfRow *self);
+static bool has_others(const DcSelfRow *self);
+static bool is_late(const DcSelfRow *self);
+static void note_marks(DcSelfRow *self);
+static void tell(const DcSelfRow *self);
+static bool is_to_answer(const DcBeat *own, const char *region);
+
+/*
+ * region_job does the steps that are due; never yields.
+ */
+bool
+region_job(DcJobRun *run)
+{
+	bool more = true;
+	bool worker = run->all_owners;
+
+	beats_seen = OidIsValid(beats_relid) ? activity_collect(MyDatabaseId, beats_relid) : 0;
+	due = moment_in(LATER_MS); /* if the step fails */
+	for (int i = 0; more && i < 4; i++)
+	{
+		more = worker;
+		if (!run->step(run, job_step, &more, InvalidOid))
+			break;
+	}
+	if (!worker)
+		unpublished_end();
+	return false;
+}
+
+/*
+ * region_job_due returns when the worker has something to do.
+ */
+DcMoment
+region_job_due(void)
+{
+	if (OidIsValid(beats_relid) && activity_differs(MyDatabaseId, beats_relid, beats_seen))
+		return DC_LONG_AGO;
+	if (beat_has_news())
+		return moment_min(due, moment_after(told, dc_compact_interval * INT64CONST(1000)));
+	return due;
+}
+
+/*
+ * region_job_is_needed tells whether this database is in a region.
+ */
+bool
+region_job_is_needed(void)
+{
+	DcSelfRow self;
+
+	return self_read(&self);
+}
+
+/*
+ * job_step does what comes next; *arg: in, whether it is the worker's, out, whether something follows.
+ */
+static void
+job_step(void *arg)
+{
+	bool *more = arg;
+	bool worker = *more;
+	DcSelfRow self;
+
+	*more = false;
+	due = moment_in(SELDOM_MS);
+	if (!OidIsValid(beats_relid))
+		beats_seen = activity_collect(MyDatabaseId, beats_relation());
+	beats_relid = beats_relation();
+	if (RecoveryInProgress() || (!worker && !compat_owns_database(MyDatabaseId, GetUserId())) || !self_read(&self))
+		return;
+	*more = next_step(&self, worker);
+	if (self_is_begun(&self) && !self_needs_renew(&self))
+		seal_is_over();
+	if (*more || self.starting)
+		due = moment_in(SOON_MS);
+	else if (!self_is_begun(&self) || self_needs_renew(&self))
+		due = moment_in(LATER_MS);
+	else
+		due = moment_min(due, moment_after(told, dc_region_beat_interval * INT64CONST(1000)));
+}
+
+/*
+ * next_step does one step; true if it has changed something that others follow from.
+ */
+static bool
+next_step(DcSelfRow *self, bool worker)
+{
+	DcSelfMarks marks;
+
+	if (self_needs_renew(self))
+	{
+		if (self->state == SELF_RENEW && restore_is_under_way())
+			return false;
+		region_renew(self, false, worker);
+		return true;
+	}
+	if (!self_is_begun(self))
+		return begin(self, worker);
+	if (self->starting && is_confirmed(self))
+	{
+		fold_sealed(self, worker);
+		return !self->starting;
+	}
+	if (self->starting && is_late(self))
+	{
+		ereport(LOG,
+				(errmsg("other regions have not confirmed that they have heard of this start of region \"%s\"", self->region),
+				 errdetail("It takes a new epoch.")));
+		region_renew(self, false, worker);
+		return true;
+	}
+	self_marks(self, &marks);
+	if (self->starting || marks.retired)
+		return false;
+	if (marks.recopy && self->state == SELF_ACTIVE)
+		note_marks(self);
+	tell(self);
+	return false;
+}
+
+/*
+ * begin is the first step after a start.
+ */
+static bool
+begin(DcSelfRow *self, bool worker)
+{
+	List *counters = replicated_lock(worker);
+	bool others;
+
+	if (!self_read(self) || self_is_begun(self) || self_needs_renew(self))
+		return true; /* somebody else has */
+	others = has_others(self);
+	if (others && !self->starting)
+		seal_all(counters, self, worker);
+	if (!others && self->starting && fold_all(counters, self))
+		region_published();
+	self->boot = self_new_boot();
+	self_here(self);
+	self->starting = others;
+	self_update(self);
+	beat_tell(DT_NOBEGIN);
+	told = moment_now();
+	return true;
+}
+
+static bool
+has_others(const DcSelfRow *self)
+{
+	ListCell *lc;
+
+	foreach(lc, beats_current(beats_all()))
+	{
+		const DcBeat *beat = lfirst(lc);
+
+		if (strcmp(beat->region, self->region) != 0 && beat_is_active(beat))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * is_confirmed tells whether each active region has heard of this boot, and of nothing later.
+ */
+static bool
+is_confirmed(const DcSelfRow *self)
+{
+	char *boot = boot_text(self->boot);
+	ItemPointerData tid;
+	DcBeat own;
+	ListCell *lc;
+
+	if (!beat_find(self->region, self->epoch, &own, &tid))
+		return false;
+	foreach(lc, beats_current(beats_all()))
+	{
+		const DcBeat *beat = lfirst(lc);
+		DcSeen seen;
+
+		if (strcmp(beat->region, self->region) == 0 || !beat_is_active(beat))
+			continue;
+		if (!seen_get(beat, self->region, &seen) || seen.epoch != self->epoch || seen.seq > own.seq ||
+			strcmp(seen.boot, boot) != 0)
+			return false;
+	}
+	return true;
+}
+
+static bool
+is_late(const DcSelfRow *self)
+{
+	TimestampTz now = GetCurrentTimestamp();
+
+	return now < self->begun_at || now >= self->begun_at + dc_region_handshake * INT64CONST(1000);
+}
+
+/*
+ * note_marks shows in the row what apply workers have found.
+ */
+static void
+note_marks(DcSelfRow *self)
+{
+	(void) advisory_lock(REGION_LOCK_CLASS, 0, IDENTITY_LOCK, ExclusiveLock, true);
+	if (!self_read(self) || self->state != SELF_ACTIVE)
+		return;
+	self->state = SELF_RECOPY;
+	self->begun_at = GetCurrentTimestamp();
+	self_update(self);
+}
+
+/*
+ * tell tells what is known, if it is time, or there is something to tell.
+ */
+static void
+tell(const DcSelfRow *self)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	bool is_time = moment_age(told) >= dc_region_beat_interval * INT64CONST(1000);
+	ItemPointerData tid;
+	TimestampTz all_before;
+	DcBeat own;
+
+	if (!beat_find(self->region, self->epoch, &own, &tid))
+		return;
+	if (!is_time && !is_to_answer(&own, self->region) && !beat_has_news())
+		return;
+	all_before = unpublished_look(now);
+	if (!is_time && !is_to_answer(&own, self->region) && all_before <= own.beat_at)
+	{
+		told = moment_now(); /* look again soon */
+		return;
+	}
+	if (all_before != DT_NOBEGIN)
+		beat_forget_news();
+	beat_tell(all_before);
+	told = moment_now();
+}
+
+/*
+ * is_to_answer tells whether another region has a boot or an epoch that it has not been told to be known, or
+ * one is retired. Ordinary beats are not answered.
+ */
+static bool
+is_to_answer(const DcBeat *own, const char *region)
+{
+	ListCell *lc;
+
+	foreach(lc, beats_current(beats_all()))
+	{
+		const DcBeat *beat = lfirst(lc);
+		DcSeen seen;
+
+		if (strcmp(beat->region, region) == 0)
+			continue;
+		if (!seen_get(own, beat->region, &seen) || seen.epoch != beat->epoch ||
+			strcmp(seen.boot, boot_text(beat->boot)) != 0 || (seen.retired_at == 0) != (beat->retired_at == 0))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * boot_can_wait tells whether a worker will do the next step, and this process may wait for it. One of an
+ * apply worker's may not: what is waited for may have to come by its link.
+ */
+bool
+boot_can_wait(void)
+{
+	return activity_is_known() && dc_worker && !compat_is_background_worker();
+}
+
+/*
+ * boot_is_held tells, when the entry of a replicated counter is made, whether what is counted in it has to wait.
+ */
+bool
+boot_is_held(void)
+{
+	DcSelfRow self;
+
+	if (!activity_is_known())
+		return false;
+	return RecoveryInProgress() || (self_read(&self) && !self_is_begun(&self));
+}
+
+/*
+ * boot_await waits for the first step. Raises 55000 if it does not come.
+ */
+void
+boot_await(void)
+{
+	DcMoment until = moment_in(dc_region_handshake);
+	DcSelfRow self;
+
+	while (boot_can_wait() && self_read(&self) && !self_is_begun(&self))
+	{
+		if (moment_is_reached(until))
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("this database has not begun to be one of region \"%s\" again, after its server was started or promoted", self.region),
+					 errdetail("The worker of the database has not come to it."),
+					 errhint("See dc_stat_worker for what keeps it, or call dc_region_renew().")));
+		boot_sleep(20);
+	}
+}
+
+/*
+ * boot_sleep sleeps, and can be interrupted.
+ */
+void
+boot_sleep(long ms)
+{
+	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, ms, compat_wait_event("DcounterRegionStart"));
+	ResetLatch(MyLatch);
+	CHECK_FOR_INTERRUPTS();
+}
+
+/*
+ * region_await is for dc_compact(), by hand: it waits until a start is over; or, if there is no worker, does the next step.
+ * What the others have to confirm can only come when this transaction has committed.
+ */
+void
+region_await(DcCounter *counter)
+{
+	DcIdentity identity;
+	DcSelfRow self;
+
+	if (region_identity(&identity))
+		return;
+	if (boot_can_wait())
+	{
+		region_identity_needed(&identity);
+		return;
+	}
+	if (self_read(&self) && compat_owns_database(MyDatabaseId, GetUserId()))
+		(void) next_step(&self, false);
+	if (!region_identity(&identity))
+		ereport(NOTICE,
+				(errmsg("nothing of \"%s\" is published now", get_rel_name(counter->relid)),
+				 errdetail("This database needs a new epoch, or the other regions have not confirmed its start yet.")));
+}

@@ -1,0 +1,164 @@
+/*
+ * life.h
+ *		Which database of a region this is, and whether it may publish: what the files about
+ *		that share.
+ *
+ * What may go wrong: a database counts under an epoch, and a copy of it does so, too: it was
+ * restored, copied, promoted, or comes from a snapshot of the disk. Others keep the greater
+ * of the two, and counts are lost. So
+ *
+ *	- a copy that can see that it is one (self_is_here) takes a new epoch (renew.c);
+ *	- each transaction that publishes raises the number of this region's beat (beat.c), so
+ *	  whoever knows more of an epoch than a copy also knows a beat that the copy does not;
+ *	- after each start of the server a database takes a new boot, tells it with a beat, and
+ *	  publishes nothing until each other region has said that this is what it has heard
+ *	  last (boot.c). A snapshot of the disk is found out by that;
+ *	- what was counted here before the start is sealed then (seal.c): it may be published
+ *	  already, so it can only go to the old epoch. What is counted later can only go to the
+ *	  epoch that the database has when it publishes again. So until it is sealed no session
+ *	  counts (boot_await);
+ *	- a row that says more of the own epoch than this database has is not merged, but marks
+ *	  the database as one that must renew (slot_is_foreign).
+ *
+ * test/unit/regionsim_identity.c is the model of it, which shows that each of these is needed.
+ *
+ * Locks. All that publishes has the lock on the identity, shared, from when it reads it until it ends;
+ * whoever changes dcounter.self has it exclusively. It is taken after locks on tables. The lock
+ * on the own beat is taken by each publishing transaction at the very end of its commit, when it needs
+ * nothing more; a beat of others is inserted under a lock of its own (beatmerge.c).
+ */
+#ifndef DC_LIFE_H
+#define DC_LIFE_H
+
+#include "base/catrow.h"
+#include "base/job.h"
+#include "base/lockclass.h"
+#include "region/region.h"
+
+typedef enum DcSelfState
+{
+	SELF_ACTIVE,
+	SELF_RENEW, /* it needs a new epoch first */
+	SELF_RECOPY /* it may not have all that others have sent */
+} DcSelfState;
+
+/* The row of dcounter.self. */
+typedef struct DcSelfRow
+{
+	char *region;
+	int64 epoch;
+	int64 system_id;
+	int32 timeline;
+	Oid dboid;
+	TimestampTz postmaster_start; /* of the server that has begun */
+	DcSelfState state;
+	Datum boot;			  /* uuid */
+	bool starting;		  /* it publishes nothing until others have heard of the boot; what was there is sealed */
+	TimestampTz begun_at; /* since when */
+} DcSelfRow;
+
+/* What is known of the own epoch besides, from transactions that may wait for nobody. */
+typedef struct DcSelfMarks
+{
+	bool renew;
+	bool recopy;
+	bool retired;
+	TimestampTz recopy_at; /* the last one */
+} DcSelfMarks;
+
+/* A row of dcounter.region. */
+typedef struct DcBeat
+{
+	char *region;
+	int64 epoch;
+	Datum boot; /* uuid, or 0 */
+	int64 seq;
+	int64 first;	 /* number of the first beat of the boot */
+	int64 published; /* number of the last one that came with something */
+	TimestampTz beat_at;
+	Datum seen; /* jsonb, or 0 */
+	TimestampTz retired_at;
+} DcBeat;
+
+/* Of a uuid as text. */
+#define BOOT_TEXT_LEN 36
+
+/* What a region has heard of another one. */
+typedef struct DcSeen
+{
+	int64 epoch;
+	int64 seq;
+	char boot[BOOT_TEXT_LEN + 1];
+	TimestampTz beat_at;
+	TimestampTz retired_at;
+} DcSeen;
+
+/* The second half of the locks of their class. */
+#define IDENTITY_LOCK 0
+#define BEAT_LOCK 1
+#define HEARD_LOCK 2
+
+/* self.c */
+extern const DcCatalog selves;
+extern bool self_read(DcSelfRow *row);
+extern void self_insert(DcSelfRow *row);
+extern void self_update(const DcSelfRow *row);
+extern bool self_is_here(const DcSelfRow *row);
+extern bool self_is_begun(const DcSelfRow *row);
+extern void self_here(DcSelfRow *row);
+extern Datum self_new_boot(void);
+extern void self_marks(const DcSelfRow *row, DcSelfMarks *marks);
+extern void self_mark(int64 epoch, const char *what, const char *peer, TimestampTz at);
+extern TimestampTz self_copied_at(int64 epoch, const char *peer);
+extern void self_forget_marks(int64 epoch, bool all);
+extern bool self_needs_renew(const DcSelfRow *row);
+extern Oid self_relation(void);
+
+/* beat.c */
+extern List *beats_all(void);
+extern bool beat_find(const char *region, int64 epoch, DcBeat *beat, ItemPointer tid);
+extern bool beat_lock(const char *region, int64 epoch, DcBeat *beat, ItemPointer tid);
+extern void beat_store(ItemPointer tid, const DcBeat *beat);
+extern bool beat_read_tuple(Relation rel, HeapTuple tuple, DcBeat *beat);
+extern HeapTuple beat_form_tuple(Relation rel, const DcBeat *beat);
+extern Oid beats_relation(void);
+extern void beat_raise(const DcSelfRow *self, bool published);
+extern void beat_tell(TimestampTz at);
+extern bool beat_has_news(void);
+extern void beat_forget_news(void);
+extern char *boot_text(Datum boot);
+
+/* seen.c */
+extern Datum seen_now(const char *own, bool complete);
+extern bool seen_get(const DcBeat *beat, const char *region, DcSeen *seen);
+extern List *beats_current(List *beats);
+extern bool beat_is_active(const DcBeat *beat);
+
+/* unpublished.c */
+extern TimestampTz unpublished_look(TimestampTz now);
+extern void unpublished_forget(DcCounter *counter, const DcBatch *batch);
+extern void unpublished_end(void);
+
+/* boot.c */
+extern bool boot_is_held(void);
+extern void boot_await(void);
+extern bool boot_can_wait(void);
+extern bool region_job(DcJobRun *run);
+extern bool region_job_is_needed(void);
+extern DcMoment region_job_due(void);
+
+/* seal.c */
+extern bool restore_is_under_way(void);
+extern bool worker_may(Oid counter);
+extern List *replicated_lock(bool worker);
+extern void seal_all(List *counters, const DcSelfRow *self, bool worker);
+extern void seal_is_over(void);
+extern bool fold_all(List *counters, const DcSelfRow *self);
+
+/* renew.c */
+extern void region_renew(DcSelfRow *self, bool lossless, bool worker);
+extern void fold_sealed(DcSelfRow *self, bool worker);
+extern void region_check_owner(void);
+extern void region_copied(const char *peer, TimestampTz since);
+
+#endif /* DC_LIFE_H */

@@ -1,0 +1,199 @@
+/*
+ * renew.c
+ *		dc_region_renew(): a new epoch for this database.
+ *
+ * One transaction, with all replicated tables and the identity locked (seal.c):
+ *
+ *	1. What was counted and is not published is sealed, unless that was done when the server began; for
+ *	   then, what came later is not the old epoch's.
+ *	2. What is sealed is folded into the rows of the old epoch, whose beat is raised for the last time.
+ *	3. Stocks get new epochs as well: their units are given up, unless nothing was lost (rightsrenew.c).
+ *	4. The database has a new epoch, later than all that are known of its region. It is in the state recopy
+ *	   if there are others: it may lack what they have sent, or they what was sent to the old one.
+ *	5. At the end of the commit the first beat of the new epoch is written. Who misses this transaction finds a
+ *	   gap in the beats, or does not know the epoch.
+ *
+ * So a crash leaves all of it, or nothing.
+ *
+ * The state recopy ends when all that each active region knows has been copied since (region_copied).
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "base/args.h"
+#include "base/compat.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "region/life.h"
+#include "storage/lmgr.h"
+#include "table/access.h"
+#include "utils/timestamp.h"
+
+PG_FUNCTION_INFO_V1(dc_region_renew);
+
+static int64 next_epoch(const DcSelfRow *self, bool *others);
+static void clear_recopy(DcSelfRow *self);
+
+/*
+ * dc_region_renew(lossless boolean) -> bigint, the new epoch. The caller owns the database. `lossless`: this
+ * database has all that was ever sold from its stocks, so they keep their units.
+ *
+ * Errors: 42501, 25001 in a transaction with one snapshot, 55000 if this database is in no region; those of
+ * counter tables that cannot be written to.
+ */
+Datum
+dc_region_renew(PG_FUNCTION_ARGS)
+{
+	bool lossless = bool_arg(fcinfo, 0, "lossless");
+	DcSelfRow self;
+
+	prevent_write("dc_region_renew()");
+	region_check_owner();
+	if (IsolationUsesXactSnapshot())
+		ereport(ERROR,
+				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
+				 errmsg("cannot execute %s in a transaction with one snapshot", "dc_region_renew()"),
+				 errhint("Use READ COMMITTED.")));
+	if (!self_read(&self))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("this database is in no region"),
+				 errhint("Call dc_region_init() first.")));
+	region_renew(&self, lossless, false);
+	PG_RETURN_INT64(self.epoch);
+}
+
+/*
+ * region_check_owner raises 42501 for all but the owner of the database.
+ */
+void
+region_check_owner(void)
+{
+	if (!compat_owns_database(MyDatabaseId, GetUserId()))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("must be owner of the database to change its region")));
+}
+
+/*
+ * region_renew takes a new epoch, and sets the row to what it is then.
+ */
+void
+region_renew(DcSelfRow *self, bool lossless, bool worker)
+{
+	List *counters = replicated_lock(worker);
+	DcSelfMarks marks;
+	DcSelfRow old;
+	bool folded;
+	bool others;
+
+	if (!self_read(self))
+		elog(ERROR, "this database is in no region any more");
+	if (!self_is_begun(self) || self->boot == (Datum) 0)
+		self->boot = self_new_boot();
+	if (!self->starting)
+		seal_all(counters, self, worker);
+	folded = fold_all(counters, self);
+	rights_renew(self->region, lossless, worker);
+	old = *self;
+	self_marks(self, &marks);
+	self_forget_marks(self->epoch, true);
+	self->epoch = next_epoch(self, &others);
+	self_here(self);
+	self->starting = false;
+	self->state = others || marks.recopy ? SELF_RECOPY : SELF_ACTIVE;
+	self_update(self);
+	if (folded)
+		beat_raise(&old, true);
+	region_published();
+	beat_tell(DT_NOBEGIN);
+	ereport(LOG,
+			(errmsg("this database has a new epoch in region \"%s\": " INT64_FORMAT, self->region, self->epoch)));
+}
+
+/*
+ * next_epoch returns one that is later than all that are known of the region, and whether there are other regions.
+ */
+static int64
+next_epoch(const DcSelfRow *self, bool *others)
+{
+	int64 last = self->epoch;
+	ListCell *lc;
+
+	*others = false;
+	foreach(lc, beats_all())
+	{
+		const DcBeat *beat = lfirst(lc);
+
+		if (strcmp(beat->region, self->region) != 0)
+			*others = true;
+		else
+			last = Max(last, beat->epoch);
+	}
+	return region_epoch_later(last); /* the clock may have been set back */
+}
+
+/*
+ * fold_sealed ends a start: the others have confirmed that the epoch is this database's.
+ */
+void
+fold_sealed(DcSelfRow *self, bool worker)
+{
+	List *counters = replicated_lock(worker);
+
+	if (!self_read(self) || !self->starting || self_needs_renew(self))
+		return;
+	if (fold_all(counters, self))
+		region_published();
+	self->starting = false;
+	self_update(self);
+}
+
+/*
+ * region_copied notes that all that a peer knows was copied, by a link made for that since a time.
+ */
+void
+region_copied(const char *peer, TimestampTz since)
+{
+	DcSelfRow self;
+
+	if (!self_read(&self))
+		return;
+	self_mark(self.epoch, "copied", peer, since);
+	clear_recopy(&self);
+}
+
+/*
+ * clear_recopy ends the state recopy, if all active regions were copied since it began.
+ */
+static void
+clear_recopy(DcSelfRow *self)
+{
+	DcSelfMarks marks;
+	TimestampTz began;
+	ListCell *lc;
+
+	(void) advisory_lock(REGION_LOCK_CLASS, 0, IDENTITY_LOCK, ExclusiveLock, true);
+	if (!self_read(self))
+		return;
+	self_marks(self, &marks);
+	if (self->state != SELF_RECOPY && !marks.recopy)
+		return;
+	began = marks.recopy_at; /* long ago, if there is none */
+	if (self->state == SELF_RECOPY)
+		began = Max(began, self->begun_at);
+	foreach(lc, beats_current(beats_all()))
+	{
+		const DcBeat *beat = lfirst(lc);
+
+		if (strcmp(beat->region, self->region) != 0 && beat_is_active(beat) &&
+			self_copied_at(self->epoch, beat->region) <= began)
+			return;
+	}
+	self_forget_marks(self->epoch, false);
+	if (self->state == SELF_RECOPY)
+	{
+		self->state = SELF_ACTIVE;
+		self_update(self);
+	}
+}

@@ -1,0 +1,157 @@
+/*
+ * retire.c
+ *		dc_region_retire(): a region that is given up.
+ *
+ * What it has counted stays. It is not waited for any more: after a start (boot.c), before something is
+ * removed for good (seen.c). It does not publish any more, if it is there, until dc_region_renew() brings it
+ * back with a new epoch. A new database of its name does, too: a region is retired if its latest epoch is.
+ *
+ * The flag is in the rows of dcounter.region, of all epochs of the region, and all others tell it to each other with their
+ * beats (seen.c), as the rows of a region that is lost come from nobody any more. It is never unset.
+ *
+ * A region that is alive must have published all, and all others must have heard of its last beat with
+ * something (column published): then they have all. Of a region that is dead the survivors may know different
+ * states. They have to be refreshed from each other (dc_region_refresh), before or after.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "base/activity.h"
+#include "base/args.h"
+#include "fmgr.h"
+#include "region/life.h"
+#include "table/access.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+
+PG_FUNCTION_INFO_V1(dc_region_retire);
+
+static void check_published(const char *region);
+static void check_seen(const List *current, const DcBeat *what, const char *own);
+static void set_retired(const List *beats, const DcSelfRow *self, const char *region);
+
+/*
+ * dc_region_retire(region text, force boolean) -> void. The caller owns the database.
+ *
+ * Errors: 22004, 42501, 42704 if nothing was heard of the region, 55000 if this database is in no region, or
+ * the region is alive, as far as it is known, and others do not have all of it.
+ */
+Datum
+dc_region_retire(PG_FUNCTION_ARGS)
+{
+	bool force = bool_arg(fcinfo, 1, "force");
+	List *beats;
+	List *current;
+	DcBeat *what = NULL;
+	DcIdentity identity;
+	DcSelfRow self;
+	char *region;
+	ListCell *lc;
+
+	arg_not_null(fcinfo, 0, "region");
+	region = text_to_cstring(PG_GETARG_TEXT_PP(0));
+	prevent_write("dc_region_retire()");
+	region_check_owner();
+	if (!self_read(&self) || self_needs_renew(&self))
+		region_identity_needed(&identity); /* raises an error */
+	beats = beats_all();
+	current = beats_current(beats);
+	foreach(lc, current)
+	{
+		if (strcmp(((DcBeat *) lfirst(lc))->region, region) == 0)
+			what = lfirst(lc);
+	}
+	if (what == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("nothing was heard of a region \"%s\"", region)));
+	if (!beat_is_active(what))
+	{
+		ereport(NOTICE, (errmsg("region \"%s\" is retired already", region)));
+		PG_RETURN_VOID();
+	}
+	if (!force)
+	{
+		if (strcmp(region, self.region) == 0)
+		{
+			region_identity_needed(&identity);
+			check_published(region);
+		}
+		check_seen(current, what, self.region);
+	}
+	set_retired(beats, &self, region);
+	PG_RETURN_VOID();
+}
+
+/*
+ * check_published raises 55000 if something of this region is not published.
+ */
+static void
+check_published(const char *region)
+{
+	unpublished_end();
+	if (unpublished_look(GetCurrentTimestamp()) == DT_NOBEGIN)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("region \"%s\" has counted what is not published yet", region),
+				 errhint("Stop what counts here, and call dc_flush() and dc_compact().")));
+	unpublished_end();
+}
+
+/*
+ * check_seen raises 55000 if an active region has not heard of the last that a region has published.
+ */
+static void
+check_seen(const List *current, const DcBeat *what, const char *own)
+{
+	StringInfoData missing;
+	ListCell *lc;
+
+	initStringInfo(&missing);
+	foreach(lc, current)
+	{
+		const DcBeat *of = lfirst(lc);
+		DcSeen seen;
+
+		if (strcmp(of->region, what->region) == 0 || strcmp(of->region, own) == 0 || !beat_is_active(of))
+			continue;
+		if (!seen_get(of, what->region, &seen) || seen.epoch != what->epoch || seen.seq < what->published)
+			appendStringInfo(&missing, "%s\"%s\"", missing.len > 0 ? ", " : "", of->region);
+	}
+	if (missing.len > 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("not all regions have what region \"%s\" has counted", what->region),
+				 errdetail("As far as it is known here, these have not: %s.", missing.data),
+				 errhint("Wait until they have. If the region is lost, use force => true, and refresh the others from each other.")));
+}
+
+static void
+set_retired(const List *beats, const DcSelfRow *self, const char *region)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	bool own = strcmp(region, self->region) == 0;
+	ListCell *lc;
+
+	if (own)
+	{
+		(void) advisory_lock(REGION_LOCK_CLASS, 0, IDENTITY_LOCK, ExclusiveLock, true);
+		(void) advisory_lock(REGION_LOCK_CLASS, 0, BEAT_LOCK, ExclusiveLock, true);
+	}
+	foreach(lc, beats)
+	{
+		DcBeat *beat = lfirst(lc);
+		ItemPointerData tid;
+
+		if (strcmp(beat->region, region) != 0 || !beat_lock(beat->region, beat->epoch, beat, &tid) ||
+			beat->retired_at != 0)
+			continue;
+		beat->retired_at = now;
+		beat_store(&tid, beat);
+	}
+	if (own)
+		self_mark(self->epoch, "retired", NULL, now);
+	else
+		beat_tell(DT_NOBEGIN);
+	activity_note(beats_relation());
+}

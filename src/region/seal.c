@@ -1,0 +1,334 @@
+/*
+ * seal.c
+ *		What was counted under an identity, and is not published: setting it apart, and publishing it.
+ *
+ * When a server has started, what is in local shard rows may have been published already, by the server that
+ * this one was a snapshot of. What is counted from then on has not. So the local rows of each replicated
+ * counter are sealed: in one transaction they become remote ones, and rows of
+ *
+ *		NAME_region (key, region, minus the epoch, ...)
+ *
+ * have the same amounts. Totals and remote shard rows are the sum over the rows of regions as ever
+ * (region.h), and the row filters of the publications let no such row through.
+ *
+ * Later they are folded: added to the rows of the epoch itself, and removed. That is when the others have
+ * confirmed that this database is the only one of the epoch, or in the transaction in which
+ * it takes another one. No row of the epoch is merged before that (slot_is_foreign). So
+ * whoever else publishes the same amounts comes to the same sums as this database, and they are counted once.
+ *
+ * All tables are locked as by writers, one after the other, then the identity, exclusively. A local
+ * row that another transaction is changing is waited for, which is the end of a commit, as a rule.
+ * What a prepared transaction has locked cannot be sealed before it has ended.
+ *
+ * The worker runs no code of owners, so it leaves tables alone that have some. What was counted there goes to
+ * the epoch in which it is published. That, and a table that is not as it was made, hurts its
+ * owner alone. dc_region_renew() seals all of them, as their owners.
+ *
+ * A key whose sum would leave bigint stays where it is.
+ *
+ * The worker waits for locks for a moment, and tries again. What is locked for as long as dcounter.region_handshake it
+ * leaves alone, tables and rows: others must not wait for ever for an owner who has locked his table.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/xact.h"
+#include "base/guc.h"
+#include "base/hooks.h"
+#include "base/relopen.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_type.h"
+#include "counter/apply.h"
+#include "counter/sqlpath.h"
+#include "region/life.h"
+#include "rows/shardnumber.h"
+#include "storage/lmgr.h"
+#include "table/access.h"
+#include "table/layout.h"
+#include "table/ownercode.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+
+#define MAX_BIGINT "9223372036854775807"
+
+#define SEAL(how) \
+	"WITH l AS MATERIALIZED (SELECT s.key, s.shard FROM @shards AS s WHERE s.shard >= 0 AND s.key NOT IN" \
+	" (SELECT x.key FROM @shards AS x WHERE x.shard >= 0 GROUP BY x.key" \
+	" HAVING sum(x.inc) NOT BETWEEN 0 AND " MAX_BIGINT " OR sum(x.dec) NOT BETWEEN 0 AND " MAX_BIGINT ")" \
+	" FOR UPDATE" how ")," \
+	" d AS (DELETE FROM @shards AS s USING l WHERE s.key = l.key AND s.shard = l.shard" \
+	" RETURNING s.key, s.inc, s.dec, s.updated_at)," \
+	" g AS (SELECT d.key, sum(d.inc)::int8 AS inc, sum(d.dec)::int8 AS dec, max(d.updated_at) AS at" \
+	" FROM d GROUP BY d.key HAVING sum(d.inc) <> 0 OR sum(d.dec) <> 0)," \
+	" r AS (INSERT INTO @regions AS r (key, region, epoch, inc, dec, updated_at)" \
+	" SELECT g.key, $1, $2, g.inc, g.dec, g.at FROM g ORDER BY g.key ON CONFLICT (key, region, epoch) DO UPDATE" \
+	" SET inc = r.inc + excluded.inc, dec = r.dec + excluded.dec, updated_at = greatest(r.updated_at, excluded.updated_at))" \
+	" INSERT INTO @shards AS s (key, shard, inc, dec, updated_at)" \
+	" SELECT g.key, $3, g.inc, g.dec, g.at FROM g ORDER BY g.key ON CONFLICT (key, shard) DO UPDATE" \
+	" SET inc = s.inc + excluded.inc, dec = s.dec + excluded.dec, updated_at = greatest(s.updated_at, excluded.updated_at)"
+#define SEAL_ARGS \
+	{ \
+		TEXTOID, INT8OID, INT4OID \
+	}
+
+/* region, minus the epoch, a number for remote rows */
+static const DcStatement sql_seal = {
+	.text = SEAL(""),
+	.argtypes = SEAL_ARGS,
+	.reads_all = true,
+	.of = DC_OF_SHARDS};
+
+/* the same, of rows that nobody has locked */
+static const DcStatement sql_seal_free = {
+	.text = SEAL(" SKIP LOCKED"),
+	.argtypes = SEAL_ARGS,
+	.reads_all = true,
+	.of = DC_OF_SHARDS};
+
+/* region, epoch: how many keys */
+static const DcStatement sql_fold = {
+	.text = "WITH d AS (DELETE FROM @regions AS s WHERE s.region = $1 AND s.epoch = -$2 AND NOT EXISTS"
+			" (SELECT FROM @regions AS o WHERE o.key = s.key AND o.region = $1 AND o.epoch = $2"
+			" AND (o.inc::numeric + s.inc > " MAX_BIGINT " OR o.dec::numeric + s.dec > " MAX_BIGINT "))"
+			" RETURNING s.key, s.inc, s.dec, s.updated_at),"
+			" i AS (INSERT INTO @regions AS r (key, region, epoch, inc, dec, updated_at)"
+			" SELECT d.key, $1, $2, d.inc, d.dec, d.updated_at FROM d ORDER BY d.key ON CONFLICT (key, region, epoch) DO UPDATE"
+			" SET inc = r.inc + excluded.inc, dec = r.dec + excluded.dec, updated_at = greatest(r.updated_at, excluded.updated_at))"
+			" SELECT count(*) FROM d",
+	.argtypes = {TEXTOID, INT8OID},
+	.reads_all = true,
+	.columns = {DC_BIGINT("count")},
+	.of = DC_OF_MORE};
+
+/* Since when the worker has been trying; DC_LONG_AGO: it is not. */
+static DcMoment trying_since = {0};
+
+static bool is_patient(void);
+static DcCounter *lock_one(const DcCounterRow *row, bool worker);
+static bool is_in_order(DcCounter *counter, bool worker);
+static void begin(DcSqlSession *session, DcCounter *counter);
+static const char *word(DcCounter *counter, const char *word);
+
+/*
+ * restore_is_under_way tells whether a dump is being restored, as far as can be seen: a replicated counter has a
+ * table without any index. These come when all data has come.
+ */
+bool
+restore_is_under_way(void)
+{
+	ListCell *lc;
+
+	foreach(lc, catalog_read_all())
+	{
+		const DcCounterRow *row = lfirst(lc);
+		Oid tables[] = {row->counter, row->shards, row->regions};
+
+		for (int i = 0; OidIsValid(row->regions) && i < lengthof(tables); i++)
+		{
+			HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(tables[i]));
+			bool indexed;
+
+			if (!HeapTupleIsValid(tuple))
+				continue;
+			indexed = ((Form_pg_class) GETSTRUCT(tuple))->relhasindex;
+			ReleaseSysCache(tuple);
+			if (!indexed)
+				return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * replicated_lock locks all replicated counters, and then the identity. Returns those that can be sealed and folded;
+ * for the user they are all that there are, or it raises an error.
+ */
+List *
+replicated_lock(bool worker)
+{
+	List *counters = NIL;
+	List *known = NIL;
+	ListCell *lc;
+
+	foreach(lc, catalog_read_all())
+	{
+		const DcCounterRow *row = lfirst(lc);
+		DcCounter *counter;
+
+		if (!OidIsValid(row->regions))
+			continue;
+		known = lappend_oid(known, row->counter);
+		counter = lock_one(row, worker);
+		if (counter != NULL)
+			counters = lappend(counters, counter);
+	}
+	(void) advisory_lock(REGION_LOCK_CLASS, 0, IDENTITY_LOCK, ExclusiveLock, true);
+	foreach(lc, catalog_read_all())
+	{
+		const DcCounterRow *row = lfirst(lc);
+
+		if (OidIsValid(row->regions) && !list_member_oid(known, row->counter))
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_IN_USE),
+					 errmsg("counter table \"%s\" was replicated meanwhile", get_rel_name(row->counter))));
+	}
+	return counters;
+}
+
+/*
+ * is_patient tells whether the worker is to wait for what is locked.
+ */
+static bool
+is_patient(void)
+{
+	if (trying_since.us == DC_LONG_AGO.us)
+		trying_since = moment_now();
+	return moment_age(trying_since) < dc_region_handshake * INT64CONST(1000);
+}
+
+static DcCounter *
+lock_one(const DcCounterRow *row, bool worker)
+{
+	DcCounter *counter;
+
+	if (worker && !worker_may(row->counter))
+		return NULL;
+	LockRelationOid(row->regions, RowExclusiveLock);
+	if (!counter_lock(row->counter, RowExclusiveLock))
+		return NULL; /* dropped meanwhile */
+	counter = worker ? counter_find(row->counter) : counter_lookup(row->counter);
+	if (counter == NULL || !counter_is_replicated(counter))
+		return NULL;
+	if (counter->row.regions != row->regions)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("counter table \"%s\" was replicated anew meanwhile", get_rel_name(row->counter))));
+	return is_in_order(counter, worker) ? counter : NULL;
+}
+
+/*
+ * worker_may tells whether no code of the owner can run in what the worker does to a table. Raises 55P03 if it cannot be
+ * told now.
+ */
+bool
+worker_may(Oid counter)
+{
+	const char *reason;
+	DcOwnerCode code = ownercode_begin(counter, &reason);
+
+	if (code == DC_CODE_LOCKED && is_patient())
+		ereport(ERROR,
+				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+				 errmsg("counter table \"%s\" is locked", get_rel_name(counter))));
+	if (code == DC_CODE_FOUND)
+		ownercode_log(counter, reason);
+	return code == DC_CODE_NONE;
+}
+
+/*
+ * is_in_order tells whether the tables are as they were made; for the user it raises an error if not.
+ */
+static bool
+is_in_order(DcCounter *counter, bool worker)
+{
+	DcTableLayout layout;
+	DcShapeProblem problem;
+	Relation rel;
+	bool fits;
+
+	if (!worker)
+	{
+		counter_layout(counter);
+		counter_lock_partitions(counter);
+	}
+	else if (counter->rls || !OidIsValid(counter->owner) || !counter_has_layout(counter))
+		return false;
+	rel = table_open_present(counter->row.regions, NoLock);
+	if (worker)
+		fits = shape_fits(rel, &region_shape, &layout, &problem) && region_table_problem(rel, &layout) == NULL;
+	else
+		fits = true;
+	if (fits)
+		counter_regions_layout(counter, rel);
+	table_close(rel, NoLock);
+	return fits;
+}
+
+/*
+ * seal_all seals what was counted and is not published. The tables and the identity are locked.
+ */
+void
+seal_all(List *counters, const DcSelfRow *self, bool worker)
+{
+	ListCell *lc;
+
+	apply_early();
+	foreach(lc, counters)
+	{
+		DcCounter *counter = lfirst(lc);
+		DcSqlSession session;
+		Datum values[] = {CStringGetTextDatum(self->region), Int64GetDatum(-self->epoch),
+						  Int32GetDatum(remote_shard(own_shard(false)))};
+
+		if (counter_is_buffered(counter) && buffer_hooks != NULL)
+			buffer_hooks->write_down(counter);
+		counter = counter_lookup(counter->relid);
+		begin(&session, counter);
+		(void) sql_run(&session, !worker || is_patient() ? &sql_seal : &sql_seal_free, values);
+		sql_end(&session);
+	}
+}
+
+/*
+ * seal_is_over is called when what the worker tried is done, or is not to be done any more.
+ */
+void
+seal_is_over(void)
+{
+	trying_since = DC_LONG_AGO;
+}
+
+/*
+ * fold_all adds what is sealed to the rows of the epoch, for the others to get it. Returns whether there was
+ * any.
+ */
+bool
+fold_all(List *counters, const DcSelfRow *self)
+{
+	int64 keys = 0;
+	ListCell *lc;
+
+	foreach(lc, counters)
+	{
+		DcCounter *counter = lfirst(lc);
+		DcSqlSession session;
+		Datum values[] = {CStringGetTextDatum(self->region), Int64GetDatum(self->epoch)};
+
+		begin(&session, counter);
+		(void) sql_run(&session, &sql_fold, values);
+		keys += rows_bigint(&session.rows, 0, 1);
+		sql_end(&session);
+	}
+	return keys > 0;
+}
+
+/*
+ * begin begins a session of statements that name the table of regions, too.
+ */
+static void
+begin(DcSqlSession *session, DcCounter *counter)
+{
+	sql_begin(session, counter);
+	session->word = word;
+	sql_keep_open(session, DC_OF_MORE, counter->row.regions);
+}
+
+static const char *
+word(DcCounter *counter, const char *word)
+{
+	if (strcmp(word, "regions") != 0)
+		elog(ERROR, "unrecognized word: %s", word);
+	return relation_sql_name(counter->row.regions);
+}

@@ -1,0 +1,221 @@
+/*
+ * seen.c
+ *		What regions have heard of each other: column seen of their beats.
+ *
+ *		{"us": [epoch, seq, boot, beat_at, retired_at], ...}
+ *
+ * for each region that this one has heard of, of its latest epoch. Times are us since 1970, or null. A
+ * region that may have missed rows (state recopy) tells no beat_at: it would say that it has all that came
+ * before.
+ *
+ * That a region is retired is told by all others as well, as its own rows come from nobody any more
+ * (retire.c).
+ *
+ * A region is active if its latest epoch is not retired. Others are waited for: at a start
+ * (boot.c), before something is removed for good (region_seen_by_all), when a region is
+ * retired that is alive.
+ */
+#include "postgres.h"
+
+#include "base/compat.h"
+#include "lib/stringinfo.h"
+#include "region/life.h"
+#include "utils/builtins.h"
+#include "utils/json.h"
+#include "utils/jsonb.h"
+#include "utils/timestamp.h"
+
+/* Microseconds from 1970 to 2000, where TimestampTz begins. */
+#define EPOCH_DIFF ((int64) (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY)
+
+static void append_time(StringInfo buf, TimestampTz at);
+static bool get_int8(JsonbContainer *array, uint32 i, int64 *value);
+static TimestampTz get_time(JsonbContainer *array, uint32 i);
+static bool has_seen(const DcBeat *of, const DcBeat *what, TimestampTz *at);
+
+/*
+ * beats_current returns of each region the row of its latest epoch.
+ */
+List *
+beats_current(List *beats)
+{
+	List *current = NIL;
+	ListCell *lc;
+
+	foreach(lc, beats)
+	{
+		DcBeat *beat = lfirst(lc);
+		ListCell *lc2;
+		bool known = false;
+
+		foreach(lc2, current)
+		{
+			DcBeat *other = lfirst(lc2);
+
+			if (strcmp(other->region, beat->region) != 0)
+				continue;
+			known = true;
+			/* of a row that was being replaced, both versions may have been read */
+			if (beat->epoch > other->epoch || (beat->epoch == other->epoch && beat->seq > other->seq))
+				lfirst(lc2) = beat;
+		}
+		if (!known)
+			current = lappend(current, beat);
+	}
+	return current;
+}
+
+bool
+beat_is_active(const DcBeat *beat)
+{
+	return beat->retired_at == 0;
+}
+
+/*
+ * seen_now returns what this database has heard of the others. `complete`: it has missed nothing.
+ */
+Datum
+seen_now(const char *own, bool complete)
+{
+	StringInfoData buf;
+	ListCell *lc;
+	Datum jsonb;
+
+	initStringInfo(&buf);
+	appendStringInfoChar(&buf, '{');
+	foreach(lc, beats_current(beats_all()))
+	{
+		const DcBeat *beat = lfirst(lc);
+
+		if (strcmp(beat->region, own) == 0)
+			continue;
+		if (buf.len > 1)
+			appendStringInfoChar(&buf, ',');
+		escape_json(&buf, beat->region);
+		appendStringInfo(&buf, ":[" INT64_FORMAT "," INT64_FORMAT ",\"%s\",", beat->epoch, beat->seq, boot_text(beat->boot));
+		append_time(&buf, complete ? beat->beat_at : 0);
+		appendStringInfoChar(&buf, ',');
+		append_time(&buf, beat->retired_at);
+		appendStringInfoChar(&buf, ']');
+	}
+	appendStringInfoChar(&buf, '}');
+	(void) compat_jsonb_in(buf.data, NULL, &jsonb);
+	return jsonb;
+}
+
+static void
+append_time(StringInfo buf, TimestampTz at)
+{
+	if (at == 0)
+		appendStringInfoString(buf, "null");
+	else
+		appendStringInfo(buf, INT64_FORMAT, at + EPOCH_DIFF);
+}
+
+/*
+ * seen_get tells what the sender of a beat has heard of a region; false if nothing, or nothing that can
+ * be understood.
+ */
+bool
+seen_get(const DcBeat *beat, const char *region, DcSeen *seen)
+{
+	JsonbContainer *array;
+	JsonbValue *value;
+	Jsonb *jsonb;
+
+	if (beat->seen == (Datum) 0)
+		return false;
+	jsonb = DatumGetJsonbP(beat->seen);
+	if (!JB_ROOT_IS_OBJECT(jsonb))
+		return false;
+	value = getKeyJsonValueFromContainer(&jsonb->root, region, (int) strlen(region), NULL);
+	if (value == NULL || value->type != jbvBinary || !JsonContainerIsArray(value->val.binary.data))
+		return false;
+	array = value->val.binary.data;
+	*seen = (DcSeen){0};
+	if (!get_int8(array, 0, &seen->epoch) || !get_int8(array, 1, &seen->seq))
+		return false;
+	value = getIthJsonbValueFromContainer(array, 2);
+	if (value == NULL || value->type != jbvString || value->val.string.len > BOOT_TEXT_LEN)
+		return false;
+	memcpy(seen->boot, value->val.string.val, value->val.string.len);
+	seen->beat_at = get_time(array, 3);
+	seen->retired_at = get_time(array, 4);
+	return true;
+}
+
+static bool
+get_int8(JsonbContainer *array, uint32 i, int64 *value)
+{
+	JsonbValue *item = getIthJsonbValueFromContainer(array, i);
+	char *text;
+	char *end;
+
+	if (item == NULL || item->type != jbvNumeric)
+		return false;
+	text = DatumGetCString(DirectFunctionCall1(numeric_out, NumericGetDatum(item->val.numeric)));
+	errno = 0;
+	*value = strtoi64(text, &end, 10);
+	return errno == 0 && *end == '\0';
+}
+
+static TimestampTz
+get_time(JsonbContainer *array, uint32 i)
+{
+	int64 us;
+
+	if (!get_int8(array, i, &us) || !IS_VALID_TIMESTAMP(us - EPOCH_DIFF))
+		return 0;
+	return us - EPOCH_DIFF;
+}
+
+/*
+ * region_seen_by_all returns a time: what a region had committed before it, each active region has, as far
+ * as this database knows; DT_NOBEGIN if of some region it does not know that.
+ */
+TimestampTz
+region_seen_by_all(const char *region)
+{
+	List *current = beats_current(beats_all());
+	TimestampTz least = DT_NOEND;
+	const DcBeat *what = NULL;
+	DcIdentity self;
+	DcSelfRow row;
+	DcSelfMarks marks;
+	ListCell *lc;
+
+	if (!region_self(&self) || !self_read(&row))
+		return DT_NOBEGIN;
+	self_marks(&row, &marks);
+	foreach(lc, current)
+	{
+		if (strcmp(((DcBeat *) lfirst(lc))->region, region) == 0)
+			what = lfirst(lc);
+	}
+	if (what == NULL || what->beat_at == 0 || row.state != SELF_ACTIVE || marks.recopy)
+		return DT_NOBEGIN;
+	foreach(lc, current)
+	{
+		const DcBeat *of = lfirst(lc);
+		TimestampTz at = what->beat_at;
+
+		if (!beat_is_active(of))
+			continue;
+		if (strcmp(of->region, region) != 0 && strcmp(of->region, self.region) != 0 &&
+			!has_seen(of, what, &at))
+			return DT_NOBEGIN;
+		least = Min(least, at);
+	}
+	return Min(least, what->beat_at);
+}
+
+static bool
+has_seen(const DcBeat *of, const DcBeat *what, TimestampTz *at)
+{
+	DcSeen seen;
+
+	if (!seen_get(of, what->region, &seen) || seen.beat_at == 0)
+		return false;
+	*at = seen.beat_at;
+	return true;
+}

@@ -1,0 +1,280 @@
+/*
+ * self.c
+ *		The row of dcounter.self, and marks on it.
+ *
+ * The row is changed by those who have the lock on the identity exclusively (life.h). Apply
+ * workers, which find out that this database is not the only one of its epoch, or has missed
+ * something, must not wait for them, nor lose what they have found: their transaction
+ * commits, and what they have read does not come again. So they insert rows into
+ * dcounter.self_mark, which are about an epoch. Nobody changes these; a renewal removes them, but for those of
+ * transactions that have not committed yet. Of these it matters that something was missed, and nothing else: the
+ * epoch is another one by then.
+ */
+#include "postgres.h"
+
+#include "access/xlog.h"
+#include "catalog/pg_type.h"
+#include "miscadmin.h"
+#include "region/life.h"
+#include "utils/builtins.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+#include "utils/uuid.h"
+
+static const char *const state_names[] = {"active", "renew", "recopy"};
+
+/* A row of dcounter.self_mark. */
+typedef struct DcSelfMark
+{
+	int64 epoch;
+	char *what;
+	Datum peer; /* text, or 0 */
+	TimestampTz at;
+} DcSelfMark;
+
+static void self_columns(DcCatRow *io, void *data);
+static void mark_columns(DcCatRow *io, void *data);
+
+const DcCatalog selves = {
+	.table = "self",
+	.pkey = "self_pkey",
+	.nkeys = 1,
+	.size = sizeof(DcSelfRow),
+	.columns = self_columns,
+};
+
+static const DcCatalog marks_catalog = {
+	.table = "self_mark",
+	.size = sizeof(DcSelfMark),
+	.columns = mark_columns,
+};
+
+static void
+self_columns(DcCatRow *io, void *data)
+{
+	DcSelfRow *row = data;
+
+	cat_string(io, &row->region);
+	cat_int8(io, &row->epoch);
+	cat_int8(io, &row->system_id);
+	cat_int4(io, &row->timeline);
+	cat_oid(io, &row->dboid);
+	cat_time(io, &row->postmaster_start);
+	row->state = cat_choice(io, row->state, state_names, lengthof(state_names));
+	cat_datum(io, UUIDOID, &row->boot);
+	cat_bool(io, &row->starting);
+	cat_time(io, &row->begun_at);
+}
+
+static void
+mark_columns(DcCatRow *io, void *data)
+{
+	DcSelfMark *mark = data;
+
+	cat_int8(io, &mark->epoch);
+	cat_string(io, &mark->what);
+	cat_datum(io, TEXTOID, &mark->peer);
+	cat_time(io, &mark->at);
+}
+
+/*
+ * self_read reads the row; false if this database is in no region. A row that is being replaced may
+ * be missed by one look (base/catrow.c).
+ */
+bool
+self_read(DcSelfRow *row)
+{
+	List *rows = NIL;
+
+	for (int i = 0; i < 2 && rows == NIL; i++)
+		rows = cat_read_all(&selves, SnapshotSelf);
+	if (rows == NIL)
+		return false;
+	*row = *(DcSelfRow *) linitial(rows);
+	return true;
+}
+
+Oid
+self_relation(void)
+{
+	return catalog_relation(selves.table);
+}
+
+void
+self_insert(DcSelfRow *row)
+{
+	cat_insert(&selves, row);
+}
+
+void
+self_update(const DcSelfRow *row)
+{
+	if (!cat_update(&selves, row))
+		elog(ERROR, "this database is in no region any more");
+	region_forget_self();
+}
+
+/*
+ * self_is_here tells whether a row was written in this database, and not in one that it is a copy of, or
+ * was restored from, or was a standby of. All of these may have published more under its epoch
+ * than this database knows. A standby publishes nothing, and is here as its primary is.
+ */
+bool
+self_is_here(const DcSelfRow *row)
+{
+	return row->system_id == (int64) GetSystemIdentifier() && row->dboid == MyDatabaseId &&
+		(RecoveryInProgress() || row->timeline == (int32) GetWALInsertionTimeLine());
+}
+
+/*
+ * self_is_begun tells whether this database has sealed what was there when this server was
+ * started. A crash from which the server recovers by itself is no start: it has the same data.
+ */
+bool
+self_is_begun(const DcSelfRow *row)
+{
+	return self_is_here(row) && row->postmaster_start == PgStartTime;
+}
+
+/*
+ * self_here sets what says where this is.
+ */
+void
+self_here(DcSelfRow *row)
+{
+	row->system_id = (int64) GetSystemIdentifier();
+	row->timeline = (int32) GetWALInsertionTimeLine();
+	row->dboid = MyDatabaseId;
+	row->postmaster_start = PgStartTime;
+	row->begun_at = GetCurrentTimestamp();
+}
+
+/*
+ * self_new_boot returns a random uuid, of version 4.
+ */
+Datum
+self_new_boot(void)
+{
+	pg_uuid_t *uuid = palloc(sizeof(pg_uuid_t));
+
+	if (!pg_strong_random(uuid->data, UUID_LEN))
+		ereport(ERROR,
+				(errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not generate random values")));
+	uuid->data[6] = (uuid->data[6] & 0x0f) | 0x40;
+	uuid->data[8] = (uuid->data[8] & 0x3f) | 0x80;
+	return UUIDPGetDatum(uuid);
+}
+
+/*
+ * self_marks reads the marks.
+ */
+void
+self_marks(const DcSelfRow *row, DcSelfMarks *marks)
+{
+	ListCell *lc;
+
+	*marks = (DcSelfMarks){.recopy_at = DT_NOBEGIN};
+	foreach(lc, cat_read_all(&marks_catalog, SnapshotSelf))
+	{
+		const DcSelfMark *mark = lfirst(lc);
+
+		/* what came while the epoch was taken was missed all the same */
+		if (mark->epoch <= row->epoch && strcmp(mark->what, "recopy") == 0)
+		{
+			marks->recopy = true;
+			marks->recopy_at = Max(marks->recopy_at, mark->at);
+		}
+		if (mark->epoch != row->epoch)
+			continue;
+		marks->renew |= strcmp(mark->what, "renew") == 0;
+		marks->retired |= strcmp(mark->what, "retired") == 0;
+	}
+}
+
+/*
+ * self_mark adds a mark, unless there is one that says as much.
+ */
+void
+self_mark(int64 epoch, const char *what, const char *peer, TimestampTz at)
+{
+	DcSelfMark new = {epoch, unconstify(char *, what), peer == NULL ? (Datum) 0 : CStringGetTextDatum(peer), at};
+	TimestampTz copied_at = DT_NOBEGIN;
+	bool found = false;
+	TimestampTz found_at = DT_NOBEGIN;
+	ListCell *lc;
+
+	foreach(lc, cat_read_all(&marks_catalog, SnapshotSelf))
+	{
+		const DcSelfMark *mark = lfirst(lc);
+
+		if (mark->epoch != epoch)
+			continue;
+		if (mark->peer != (Datum) 0)
+			copied_at = Max(copied_at, mark->at);
+		else if (strcmp(mark->what, what) == 0)
+		{
+			found = true;
+			found_at = Max(found_at, mark->at);
+		}
+	}
+	/* one that is older than a copy says nothing of what was missed since */
+	if (peer == NULL && found && found_at >= copied_at)
+		return;
+	cat_insert(&marks_catalog, &new);
+}
+
+/*
+ * self_copied_at returns since when this database has all that a peer had; DT_NOBEGIN: it was
+ * not copied.
+ */
+TimestampTz
+self_copied_at(int64 epoch, const char *peer)
+{
+	TimestampTz at = DT_NOBEGIN;
+	ListCell *lc;
+
+	foreach(lc, cat_read_all(&marks_catalog, SnapshotSelf))
+	{
+		const DcSelfMark *mark = lfirst(lc);
+
+		if (mark->epoch == epoch && mark->peer != (Datum) 0 &&
+			strcmp(TextDatumGetCString(mark->peer), peer) == 0)
+			at = Max(at, mark->at);
+	}
+	return at;
+}
+
+/*
+ * self_forget_marks removes what was noted of copies, those that others have made meanwhile excepted;
+ * or all marks of an epoch, and of those before. The caller has the lock on the identity.
+ */
+void
+self_forget_marks(int64 epoch, bool all)
+{
+	DcCatScan scan;
+	DcSelfMark mark;
+
+	cat_scan_begin(&scan, &marks_catalog, NULL, RowExclusiveLock, NULL, 0);
+	while (cat_scan_next(&scan, ForwardScanDirection, &mark))
+	{
+		if (mark.epoch <= epoch && (all || mark.peer != (Datum) 0 || strcmp(mark.what, "recopy") == 0))
+			cat_scan_delete(&scan);
+	}
+	cat_scan_end(&scan);
+	CommandCounterIncrement();
+}
+
+/*
+ * self_needs_renew tells whether this database must not publish under its epoch any more.
+ */
+bool
+self_needs_renew(const DcSelfRow *row)
+{
+	DcSelfMarks marks;
+
+	if (row->state == SELF_RENEW || !self_is_here(row))
+		return true;
+	self_marks(row, &marks);
+	return marks.renew;
+}

@@ -1,0 +1,125 @@
+# What a region does when its server is started: it publishes nothing until the others have confirmed that they have heard of
+# it, and takes a new epoch if they do not, or if what it has is a snapshot of the disk.
+use strict;
+use warnings;
+
+use DcRegion;
+use DcTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $epoch = 'SELECT epoch FROM dcounter.self';
+my ($eu, $us, $asia) = my @nodes = map { region_node($_) } qw(eu us asia);
+
+sub count
+{
+	my ($node, $key, $amount) = @_;
+
+	sql($node, 'postgres', "SELECT dc_incr('likes', '$key', $amount)");
+	return;
+}
+
+region_mesh(@nodes);
+count($eu, 'a', 1);
+count($us, 'a', 10);
+count($asia, 'b', 100);
+region_agrees('a mesh', 'a=11 b=100', @nodes);
+my $first = sql($eu, 'postgres', $epoch);
+
+# A restart, and one without a shutdown: no new epoch; what was counted before and after is there once
+foreach my $how (qw(fast immediate))
+{
+	my $seq = sql($eu, 'postgres', 'SELECT seq FROM dcounter.region WHERE epoch = (SELECT epoch FROM dcounter.self)');
+
+	count($eu, 'a', 1);
+	$eu->stop($how);
+	count($us, 'a', 1);
+	$eu->start;
+	count($eu, 'b', 1);
+	is(wait_for($eu, 'postgres', region_state($eu), 'active'), 'active', "$how restart: it is active again");
+	is(sql($eu, 'postgres', $epoch), $first, "$how restart: no new epoch");
+	is(sql($us, 'postgres', 'SELECT r.boot = s.boot, r.first > ' . $seq . " FROM dcounter.region AS r, (SELECT '" . sql($eu, 'postgres', 'SELECT boot FROM dcounter.self') . "'::uuid AS boot) AS s WHERE r.region = 'eu'"), 't|t', "$how restart: others have heard of the boot");
+}
+region_agrees('restarts', 'a=15 b=102', @nodes);
+
+# Without one of the others nothing is published. A crash meanwhile seals nothing more
+$us->stop;
+$eu->append_conf('postgresql.conf', "dcounter.region_handshake = '1h'");
+sql($eu, 'postgres', 'ALTER SUBSCRIPTION dc_from_asia DISABLE; ALTER SUBSCRIPTION dc_from_us DISABLE');
+count($eu, 'a', 1);
+$eu->stop('immediate');
+$eu->start;
+count($eu, 'a', 1);
+is(sql($eu, 'postgres', region_state($eu)), 'starting', 'it waits');
+my $sealed = q{SELECT coalesce(sum(inc), 0) FROM likes_region WHERE epoch < 0};
+my $was = sql($eu, 'postgres', $sealed);
+$eu->stop('immediate');
+$eu->start;
+count($eu, 'b', 1);
+is(sql($eu, 'postgres', $sealed), $was, 'what was counted since the first start is not sealed by the second');
+is(sql($eu, 'postgres', q{SELECT keys, inc, "dec" FROM dc_region_check('likes') WHERE region IS NULL}), '0|0|0', 'values are what regions have counted, with what is sealed');
+is(sql($eu, 'postgres', q{SELECT dc_get('likes', 'a'), dc_get('likes', 'b')}), '17|103', 'values are exact');
+is(sql($asia, 'postgres', q{SELECT dc_get('likes', 'b')}), '102', 'nothing is published');
+sql($eu, 'postgres', 'ALTER SUBSCRIPTION dc_from_asia ENABLE; ALTER SUBSCRIPTION dc_from_us ENABLE');
+$us->start;
+is(wait_for($eu, 'postgres', region_state($eu), 'active'), 'active', 'all have confirmed it');
+is(sql($eu, 'postgres', $epoch), $first, 'no new epoch after crashes');
+region_agrees('crashes while it waits', 'a=17 b=103', @nodes);
+
+# Nobody answers: a new epoch; the links go on, so nothing is missing
+$us->stop;
+$eu->append_conf('postgresql.conf', "dcounter.region_handshake = '1s'");
+count($eu, 'a', 1);
+$eu->restart;
+count($eu, 'a', 1);
+is(wait_for($eu, 'postgres', region_state($eu), 'recopy'), 'recopy', 'it does not wait for ever');
+isnt(sql($eu, 'postgres', $epoch), $first, 'and takes a new epoch');
+$us->start;
+region_agrees('no answer', 'a=19 b=103', @nodes);
+region_refresh($eu, $us, $asia);
+is(sql($eu, 'postgres', region_state($eu)), 'active', 'it has all when it was refreshed from each');
+
+# A snapshot of the disk, while the original goes on
+my $second = sql($eu, 'postgres', $epoch);
+$eu->append_conf('postgresql.conf', "dcounter.region_handshake = '1h'");
+$eu->append_conf('postgresql.conf', "dcounter.compact_interval = '1h'");
+$eu->reload;
+sql($eu, 'postgres', 'SELECT pg_sleep(0.5)');
+count($eu, 'a', 1); # in the snapshot, and published by the original
+$eu->stop;
+my $snapshot = PostgreSQL::Test::Utils::tempdir() . '/snapshot';
+PostgreSQL::Test::Utils::system_or_bail('cp', '-a', $eu->data_dir, $snapshot);
+$eu->append_conf('postgresql.conf', "dcounter.compact_interval = '200ms'");
+$eu->start;
+count($eu, 'a', 1);
+count($eu, 'c', 1000);
+region_agrees('the original goes on', 'a=21 b=103 c=1000', @nodes);
+is(sql($eu, 'postgres', $epoch), $second, 'it is the same');
+$eu->stop;
+PostgreSQL::Test::Utils::system_or_bail('mv', $eu->data_dir, $eu->data_dir . '.original');
+PostgreSQL::Test::Utils::system_or_bail('mv', $snapshot, $eu->data_dir);
+$eu->append_conf('postgresql.conf', "dcounter.compact_interval = '200ms'");
+$eu->start;
+count($eu, 'a', 2);
+is(wait_for($eu, 'postgres', "SELECT epoch <> $second FROM dcounter.self", 't'), 't', 'the snapshot takes a new epoch, as others know more of the old one');
+is(sql($eu, 'postgres', region_state($eu)), 'recopy', 'it does not have all');
+foreach my $to (@nodes)
+{
+	foreach my $from (grep { $_ != $to } @nodes)
+	{
+		next if $from != $eu && $to != $eu;
+		my $link = 'dc_from_' . $from->name;
+		sql($to, 'postgres', "ALTER SUBSCRIPTION $link DISABLE; ALTER SUBSCRIPTION $link SET (slot_name = NONE); DROP SUBSCRIPTION $link");
+	}
+}
+sql($_, 'postgres', q{SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE NOT active AND slot_name ~ '^dc_'}) foreach @nodes;
+region_mesh(@nodes);
+region_refresh($eu, $us, $asia);
+region_agrees('a snapshot', 'a=23 b=103 c=1000', @nodes);
+is(sql($eu, 'postgres', region_state($eu)), 'active', 'the snapshot has all');
+is(region_idle($_), 1, 'no WAL on ' . $_->name . ' any more') foreach @nodes;
+is(region_errors($_), '', 'no errors on ' . $_->name) foreach @nodes;
+
+$_->stop foreach @nodes;
+done_testing();
