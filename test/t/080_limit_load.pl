@@ -93,6 +93,13 @@ foreach my $algorithm (sort keys %mass)
 	sql($node, 'postgres', "SELECT dc_limit_drop('mass_$algorithm')");
 }
 
+# Each call that was allowed is counted, once.
+sql($node, 'postgres', q{SELECT dc_limit_create('exact_fixed', 'fixed', 1000000000000, '3650 days'), dc_limit_create('exact_sliding', 'sliding', 1000000000000, '3650 days'), dc_limit_create('exact_log', 'log', 1024, '3650 days')});
+($status, $said) = finish_load(start_load($node, 16, 0, '-t' => torture(50, 1000), exact => q{SELECT count(*) FROM generate_series(1, 1000) AS i, dc_limit('exact_fixed', 'key ' || i * 0) AS l, dc_limit('exact_sliding', 'key ' || i * 0) AS m, dc_limit('exact_log', 'key ' || i * 0) AS n;}));
+is($status, 0, 'counting exactly') or diag($said);
+is(sql($node, 'postgres', q{SELECT string_agg(1000000000000 - remaining || '', ' ') FROM unnest('{exact_fixed,exact_sliding}'::text[]) AS r, dc_limit_peek(r, 'key 0')}), join(' ', (16_000 * torture(50, 1000)) x 2), 'each call is counted once');
+is(sql($node, 'postgres', q{SELECT allowed, remaining FROM dc_stat_limits AS s, (SELECT remaining FROM dc_limit_peek('exact_log', 'key 0')) AS p WHERE rule = 'exact_log'}), '1024|0', 'and none too many is allowed');
+
 ##
 ## A flood: a memory of some thousand keys. What counts stays; what is new is refused.
 my $kept = sql($node, 'postgres', q{SELECT count(*) FROM generate_series(1, 500) AS i, dc_limit('kept', 'key ' || i) AS l WHERE l.allowed});
