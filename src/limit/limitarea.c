@@ -35,7 +35,8 @@ static void area_init(void *new_area);
 static void limit_map_init(void *new_map);
 static DcLimitChunk *store_chunk(void *arg, uint32 number);
 static void store_give_back(void *arg, uint32 number);
-static DcLimitSlot *slot_find(Oid database, int32 id, Oid role);
+static DcLimitSlot *slot_make(Oid database, const DcLimitOwner *owner);
+static DcLimitSlot *slot_find(Oid database, const DcLimitOwner *owner);
 
 /*
  * limiter_init sets up the room, and asks for the shared memory
@@ -149,20 +150,20 @@ limit_note_promotion(void)
 }
 
 /*
- * limit_use_slot finds the slot of a rule, or of a role's ad hoc limits, and copies what is in it. If
+ * limit_use_slot finds the slot of use->owner and copies what is in it. If
  * use->rule is newer, it becomes the slot's. Errors: 53200 if there is no slot.
  */
 void
-limit_use_slot(DcLimitUse *use, int32 id, Oid role)
+limit_use_slot(DcLimitUse *use)
 {
 	DcLimitSlot *slot;
 	bool changed = false;
 
 	LWLockAcquire(&limit_area->lock, LW_EXCLUSIVE);
-	slot = limit_slot_make(MyDatabaseId, id, role);
+	slot = slot_make(MyDatabaseId, &use->owner);
 	if (slot != NULL)
 	{
-		if (id != 0 && use->rule.version > slot->rule.version)
+		if (use->owner.id != 0 && use->rule.version > slot->rule.version)
 		{
 			changed = slot->rule.version != 0;
 			slot->previous = slot->rule;
@@ -171,7 +172,7 @@ limit_use_slot(DcLimitUse *use, int32 id, Oid role)
 		}
 		use->slot = slot;
 		use->generation = pg_atomic_read_u32(&slot->generation);
-		if (id != 0)
+		if (use->owner.id != 0)
 		{
 			use->rule = slot->rule;
 			use->previous = slot->previous;
@@ -179,35 +180,41 @@ limit_use_slot(DcLimitUse *use, int32 id, Oid role)
 	}
 	LWLockRelease(&limit_area->lock);
 	if (slot == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_OUT_OF_MEMORY),
-				 errmsg("too many limits are in use"),
-				 errdetail("There can be %d rules with keys in memory, of all databases.", LIMIT_SLOTS)));
+		limit_slots_error();
 	if (changed)
 		limit_convert_keys(use);
 }
 
+void
+limit_slots_error(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OUT_OF_MEMORY),
+			 errmsg("too many limits are in use"),
+			 errdetail("There can be %d rules with keys in memory, of all databases.", LIMIT_SLOTS)));
+}
+
 static DcLimitSlot *
-slot_find(Oid database, int32 id, Oid role)
+slot_find(Oid database, const DcLimitOwner *owner)
 {
 	for (int i = 0; i < limit_area->nslots; i++)
 	{
 		DcLimitSlot *slot = &limit_area->slots[i];
 
-		if (slot->database == database && slot->id == id && slot->role == role)
+		if (slot->database == database && limit_owner_is(&slot->owner, owner))
 			return slot;
 	}
 	return NULL;
 }
 
 /*
- * limit_slot_make returns a slot, a new one if there is none, or that of another rule which has no
+ * slot_make returns a slot, a new one if there is none, or that of another rule which has no
  * key in memory; NULL if all are in use. Under area->lock.
  */
-DcLimitSlot *
-limit_slot_make(Oid database, int32 id, Oid role)
+static DcLimitSlot *
+slot_make(Oid database, const DcLimitOwner *owner)
 {
-	DcLimitSlot *slot = slot_find(database, id, role);
+	DcLimitSlot *slot = slot_find(database, owner);
 
 	if (slot != NULL)
 		return slot;
@@ -226,8 +233,7 @@ limit_slot_make(Oid database, int32 id, Oid role)
 	if (slot == NULL)
 		return NULL;
 	slot->database = database;
-	slot->id = id;
-	slot->role = role;
+	slot->owner = *owner;
 	slot->rule = slot->previous = (DcLimitRule){0};
 	pg_atomic_write_u64(&slot->full_allowed, 0);
 	pg_atomic_write_u64(&slot->full_denied, 0);

@@ -24,8 +24,11 @@
 /* Buckets that the clock hand visits for a new key. */
 #define HAND_STEPS 2
 
-/* How often room is made for one call, and rules are copied: each time others may have been faster. */
+/* How often room is made for one call: others may have been faster. */
 #define MAX_TRIES 3
+
+/* How often rules are copied. If there are not as many slots as a call needs, its limits take them from each other. */
+#define MAX_COPIES 100
 
 typedef struct Partitions
 {
@@ -117,6 +120,7 @@ limit_take(DcLimitCall *calls, int n, bool count)
 	bool allowed;
 	int added = 0;
 	int tries = 0;
+	int copies = 0;
 
 	limit_note_promotion();
 	for (;;)
@@ -130,8 +134,10 @@ limit_take(DcLimitCall *calls, int n, bool count)
 		if (!all_are_current(calls, n))
 		{
 			partitions_unlock(&partitions);
+			if (++copies > MAX_COPIES)
+				limit_slots_error();
 			for (int i = 0; i < n; i++)
-				limit_use_slot(calls[i].use, calls[i].use->slot->id, calls[i].use->slot->role);
+				limit_use_slot(calls[i].use);
 			continue;
 		}
 		allowed = true;
@@ -229,6 +235,13 @@ find(DcLimitCall *call, int64 now)
 	DcMapEntry *entry = map_look(limit_map, &call->key);
 
 	call->now = now;
+	if (entry != NULL && &limit_area->slots[((DcLimitKey *) map_payload(entry))->slot] != call->use->slot)
+	{
+		/* of a rule that had the same id, before the extension was made anew */
+		limit_entry_free(entry);
+		map_take_out(limit_map, entry);
+		entry = NULL;
+	}
 	if (entry != NULL)
 	{
 		call->entry = map_payload(entry);
@@ -292,7 +305,7 @@ entry_init(DcMapEntry *entry, void *arg)
 static uint64
 most_keys(const DcLimitUse *use)
 {
-	if (use->slot->id == 0)
+	if (use->owner.id == 0)
 		return dc_throttle_max_keys;
 	return use->rule.max_keys != 0 ? (uint64) use->rule.max_keys : PG_UINT64_MAX;
 }
@@ -413,7 +426,7 @@ note_result(DcLimitCall *calls, int n, bool allowed)
 static void
 answer_full(DcLimitCall *call, int64 retry_after)
 {
-	bool allowed = call->use->slot->id != 0 && call->use->rule.allow_if_full;
+	bool allowed = call->use->owner.id != 0 && call->use->rule.allow_if_full;
 
 	call->answer = (DcLimitAnswer){.allowed = allowed, .retry_after = allowed ? 0 : retry_after};
 	call->idle_at = call->now;
@@ -434,7 +447,7 @@ key_lock(DcLimitCall *call, int64 *now)
 		if (is_current(call->use))
 			break;
 		LWLockRelease(lock);
-		limit_use_slot(call->use, call->use->slot->id, call->use->slot->role);
+		limit_use_slot(call->use);
 	}
 	*now = moment_now().us;
 	return lock;

@@ -36,7 +36,7 @@ PG_FUNCTION_INFO_V1(dc_limit_revoke);
 typedef struct Dropped
 {
 	struct Dropped *next;
-	int32 id;
+	DcLimitOwner rule;
 	int nest;
 } Dropped;
 
@@ -188,7 +188,7 @@ dc_limit_drop(PG_FUNCTION_ARGS)
 	Dropped *drop = MemoryContextAlloc(TopTransactionContext, sizeof(Dropped));
 
 	limit_row_delete(row);
-	*drop = (Dropped){dropped, row->id, GetCurrentTransactionNestLevel()};
+	*drop = (Dropped){dropped, limit_row_owner(row->id), GetCurrentTransactionNestLevel()};
 	dropped = drop;
 	PG_RETURN_VOID();
 }
@@ -278,7 +278,7 @@ xact_callback(XactEvent event, void *arg)
 				limit_rules_committed();
 			rules_changed = false;
 			for (; dropped != NULL && limit_area != NULL; dropped = dropped->next)
-				limit_forget_rule(MyDatabaseId, dropped->id);
+				limit_forget_rule(MyDatabaseId, &dropped->rule);
 			dropped = NULL;
 			break;
 		case XACT_EVENT_ABORT:

@@ -56,6 +56,14 @@ typedef struct DcLimitRule
 	bool full_if_lost;	/* after a loss, budgets have been used up */
 } DcLimitRule;
 
+/* Whose a slot is, in its database. */
+typedef struct DcLimitOwner
+{
+	Oid catalog; /* dcounter.limit_rule: another one if the extension was made anew, with the same ids */
+	int32 id;	 /* of the rule; 0: ad hoc limits, */
+	Oid role;	 /* of this role */
+} DcLimitOwner;
+
 typedef struct DcLimitStripe
 {
 	pg_atomic_uint64 allowed;
@@ -67,8 +75,7 @@ typedef struct DcLimitSlot
 {
 	/* under area->lock, but for the generation */
 	Oid database; /* invalid: free */
-	int32 id;	  /* of the rule; 0: ad hoc limits */
-	Oid role;	  /* who has these */
+	DcLimitOwner owner;
 	pg_atomic_uint32 generation;
 	DcLimitRule rule;
 	DcLimitRule previous; /* version 0: none */
@@ -111,6 +118,7 @@ typedef struct DcLimitArea
 /* A slot as a session knows it. */
 typedef struct DcLimitUse
 {
+	DcLimitOwner owner;
 	DcLimitSlot *slot; /* NULL: not looked for yet */
 	uint32 generation;
 	DcLimitRule rule;
@@ -122,7 +130,6 @@ typedef struct DcLimitKnown
 {
 	char name[LIMIT_NAME_MAX + 1]; /* hash key */
 	bool valid;
-	Oid catalog;	/* whose invalidations matter */
 	uint32 changes; /* area->changes when it was read */
 	DcLimitUse use;
 	Oid owner;
@@ -183,17 +190,17 @@ extern DcMap *limit_map;
 /* limitarea.c */
 extern void limit_init(void);
 extern void limit_check_memory(void);
-extern void limit_use_slot(DcLimitUse *use, int32 id, Oid role);
+pg_noreturn extern void limit_slots_error(void);
+extern void limit_use_slot(DcLimitUse *use);
 extern void limit_note_promotion(void);
 extern DcLimitStore limit_store(DcLimitSlot *slot);
 extern void limit_entry_free(DcMapEntry *entry);
-extern DcLimitSlot *limit_slot_make(Oid database, int32 id, Oid role);
 
 /* limitroom.c */
 extern bool limit_make_room(DcLimitUse *use, bool memory, int64 *retry_after);
 extern void limit_note_idle(DcLimitSlot *slot, int64 idle_at);
 extern void limit_hand(int steps);
-extern void limit_forget_rule(Oid database, int32 id);
+extern void limit_forget_rule(Oid database, const DcLimitOwner *rule);
 extern void limit_convert_keys(DcLimitUse *use);
 
 /* limitcall.c */
@@ -209,6 +216,7 @@ extern DcLimitRow *limit_row_read(const char *name);
 extern List *limit_row_read_all(void);
 extern void limit_row_insert(DcLimitRow *row);
 extern void limit_row_update(DcLimitRow *row);
+extern DcLimitOwner limit_row_owner(int32 id);
 extern void limit_row_delete(DcLimitRow *row);
 extern void limit_rules_committed(void);
 extern bool limit_may_use(const DcLimitRow *row);
@@ -227,5 +235,11 @@ extern void limit_ddl_init(void);
 extern Size limitfile_size(void);
 extern void limitfile_load(uint64 lsn);
 extern void limitfile_save(int code, Datum arg);
+
+static inline bool
+limit_owner_is(const DcLimitOwner *a, const DcLimitOwner *b)
+{
+	return a->id == b->id && a->catalog == b->catalog && a->role == b->role;
+}
 
 #endif /* DC_LIMITER_H */

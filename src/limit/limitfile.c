@@ -49,9 +49,7 @@ typedef struct FileHeader
 typedef struct FileSlot
 {
 	Oid database;
-	int32 id;
-	Oid role;
-	uint32 unused;
+	DcLimitOwner owner;
 	DcLimitRule rule;
 } FileSlot;
 
@@ -128,8 +126,7 @@ limitfile_save(int code, Datum arg)
 
 		memset(&saved, 0, sizeof(saved));
 		saved.database = slot->database;
-		saved.id = slot->id;
-		saved.role = slot->role;
+		saved.owner = slot->owner;
 		saved.rule = slot->rule;
 		crcfile_put(&work.file, &saved, sizeof(saved));
 	}
@@ -149,9 +146,9 @@ save_entry(DcMapEntry *entry, void *arg)
 	DcLimitStore store = limit_store(slot);
 	FileEntry saved;
 	char data[DC_MAP_KEY_BYTES];
-	bool has_list = slot->id != 0 && limit_has_list(&slot->rule.numbers);
+	bool has_list = slot->owner.id != 0 && limit_has_list(&slot->rule.numbers);
 
-	if (!work->writes && slot->id != 0)
+	if (!work->writes && slot->owner.id != 0)
 	{
 		DcLimitUse use = {.slot = slot, .rule = slot->rule, .previous = slot->previous};
 
@@ -268,8 +265,7 @@ load(Work *work, const FileHeader *header)
 		if (!crcfile_get(&work->file, &saved, sizeof(saved)))
 			return false;
 		slot->database = saved.database;
-		slot->id = saved.id;
-		slot->role = saved.role;
+		slot->owner = saved.owner;
 		slot->rule = saved.rule;
 		limit_area->nslots = i + 1;
 	}
@@ -309,7 +305,7 @@ load_entry(Work *work)
 	units = state->used;
 	state->first = state->last = LIMIT_NO_CHUNK;
 	state->skipped = state->occupied = 0;
-	if (slot->id != 0 && limit_has_list(&slot->rule.numbers))
+	if (slot->owner.id != 0 && limit_has_list(&slot->rule.numbers))
 		state->used = 0;
 	map_key_init(&map_key, saved.database, saved.counter, data, saved.len);
 	entry = map_add(limit_map, &map_key, entry_init, &saved.key);
@@ -318,7 +314,7 @@ load_entry(Work *work)
 	pg_atomic_fetch_add_u64(&slot->keys, 1);
 	pg_atomic_fetch_add_u64(&slot->cells, map_entry_size(limit_map, entry) / map_cell_size(limit_map));
 	limit_note_idle(slot, saved.key.idle_at);
-	if (slot->id == 0 || !limit_has_list(&slot->rule.numbers))
+	if (slot->owner.id == 0 || !limit_has_list(&slot->rule.numbers))
 		return true;
 	return load_list(work, slot, map_payload(entry), units);
 }

@@ -32,9 +32,9 @@
 typedef struct Sweep
 {
 	int64 now;
-	/* a rule that is gone, if the database is valid */
+	/* a rule that is gone */
 	Oid database;
-	int32 id;
+	const DcLimitOwner *gone;
 	/* a rule that has changed, or NULL */
 	DcLimitUse *use;
 } Sweep;
@@ -151,9 +151,9 @@ limit_hand(int steps)
  * limit_forget_rule removes the keys of a rule that is gone. Must not throw.
  */
 void
-limit_forget_rule(Oid database, int32 id)
+limit_forget_rule(Oid database, const DcLimitOwner *rule)
 {
-	Sweep sweep = {.database = database, .id = id};
+	Sweep sweep = {.database = database, .gone = rule};
 
 	map_sweep(limit_map, is_forgotten, &sweep);
 }
@@ -163,7 +163,9 @@ is_forgotten(DcMapEntry *entry, void *arg)
 {
 	const Sweep *sweep = arg;
 
-	if (entry->database != sweep->database || entry->counter != (Oid) sweep->id)
+	const DcLimitKey *key = map_payload(entry);
+
+	if (entry->database != sweep->database || !limit_owner_is(&limit_area->slots[key->slot].owner, sweep->gone))
 		return false;
 	limit_entry_free(entry);
 	return true;

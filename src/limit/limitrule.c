@@ -57,6 +57,7 @@ static DcRelCached known_rules = {
 	.size = sizeof(DcLimitKnown),
 	.changed = known_changed,
 };
+static uint64 invalidations = 0; /* of these */
 
 static Datum
 role_array(const List *roles)
@@ -229,13 +230,24 @@ limit_missing_error(const char *name)
 			 errmsg("limit \"%s\" does not exist", name)));
 }
 
+/*
+ * limit_row_owner returns what the slot of a rule is known by.
+ */
+DcLimitOwner
+limit_row_owner(int32 id)
+{
+	return (DcLimitOwner){.catalog = catalog_relation(rules.table), .id = id};
+}
+
 static void
 known_changed(void *entry, Oid relid)
 {
 	DcLimitKnown *known = entry;
 
-	if (!OidIsValid(relid) || known->catalog == relid)
-		known->valid = false;
+	if (OidIsValid(relid) && known->use.owner.catalog != relid)
+		return;
+	known->valid = false;
+	invalidations++;
 }
 
 /* InvalidOid stands for everybody */
@@ -304,22 +316,22 @@ limit_known(const char *name, bool refund)
 }
 
 /*
- * fill reads a rule. It is marked as valid first: an invalidation that comes meanwhile resets that.
+ * fill reads a rule. It is valid when all is there, if no invalidation has come meanwhile.
  */
 static void
 fill(DcLimitKnown *known, const char *name)
 {
+	uint64 seen = invalidations;
 	DcLimitRow *row;
 
-	known->catalog = catalog_relation(rules.table);
+	known->valid = false;
 	known->role = InvalidOid;
-	known->valid = true;
+	known->use = (DcLimitUse){.owner = limit_row_owner(0)};
 	known->changes = pg_atomic_read_u32(&limit_area->changes);
 	pg_read_barrier(); /* then the row: a change that comes later raises the number later */
 	row = limit_row_read(name);
 	if (row == NULL || TransactionIdIsCurrentTransactionId(row->xmin))
 	{
-		known->valid = false;
 		if (row == NULL)
 			limit_missing_error(name);
 		ereport(ERROR,
@@ -332,5 +344,7 @@ fill(DcLimitKnown *known, const char *name)
 	relcached_set_oids(&known->users, &known->nusers, row->users);
 	relcached_set_oids(&known->refunders, &known->nrefunders, row->refunders);
 	known->use.rule = limit_rule_of(row);
-	limit_use_slot(&known->use, row->id, InvalidOid);
+	known->use.owner.id = row->id;
+	limit_use_slot(&known->use);
+	known->valid = seen == invalidations;
 }

@@ -31,7 +31,7 @@ enum
 	NUM_COLS
 };
 
-static const DcLimitSlot *slot_of(int32 id);
+static const DcLimitSlot *slot_of(const DcLimitOwner *owner);
 static void put_row(ReturnSetInfo *result, const char *name, Oid owner, const DcLimitSlot *slot);
 
 /*
@@ -51,29 +51,30 @@ stat_limits(PG_FUNCTION_ARGS)
 	foreach(lc, rows)
 	{
 		const DcLimitRow *row = lfirst(lc);
+		DcLimitOwner owner = limit_row_owner(row->id);
 
 		if (sees_all || limit_may_use(row))
-			put_row(result, row->name, row->owner, slot_of(row->id));
+			put_row(result, row->name, row->owner, slot_of(&owner));
 	}
 	for (int i = 0; limit_area != NULL && i < limit_area->nslots; i++)
 	{
 		const DcLimitSlot *slot = &limit_area->slots[i];
 
-		if (slot->database == MyDatabaseId && slot->id == 0 &&
-			(sees_all || has_privs_of_role(GetUserId(), slot->role)))
-			put_row(result, NULL, slot->role, slot);
+		if (slot->database == MyDatabaseId && slot->owner.id == 0 &&
+			(sees_all || has_privs_of_role(GetUserId(), slot->owner.role)))
+			put_row(result, NULL, slot->owner.role, slot);
 	}
 	return (Datum) 0;
 }
 
 static const DcLimitSlot *
-slot_of(int32 id)
+slot_of(const DcLimitOwner *owner)
 {
 	for (int i = 0; limit_area != NULL && i < limit_area->nslots; i++)
 	{
 		const DcLimitSlot *slot = &limit_area->slots[i];
 
-		if (slot->database == MyDatabaseId && slot->id == id)
+		if (slot->database == MyDatabaseId && limit_owner_is(&slot->owner, owner))
 			return slot;
 	}
 	return NULL;

@@ -16,7 +16,7 @@ sub limit_node
 {
 	my ($name, @conf) = @_;
 
-	return dc_node($name, conf => [ q{shared_preload_libraries = 'dcounter'}, 'dcounter.worker = off', 'max_connections = 100', @conf ]);
+	return dc_node($name, conf => [ q{shared_preload_libraries = 'dcounter'}, 'dcounter.worker = off', 'max_connections = 100', 'restart_after_crash = on', @conf ]);
 }
 
 # log_table(NODE): where calls are written down. What is known of the moment at which a call was

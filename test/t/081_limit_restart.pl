@@ -171,6 +171,8 @@ my $all = 'SELECT string_agg(r::text, E\'\n\' ORDER BY id) FROM dcounter.limit_r
 is(sql($node, 'copy', $all), sql($node, 'postgres', $all), 'the same rules');
 is(sql($node, 'copy', q{SELECT remaining FROM dc_limit('gcra', 'c')}), '4', 'with keys of their own');
 is(sql($node, 'copy', q{SELECT dc_limit_create('next', 'gcra', 1, '1 s'); SELECT count(DISTINCT id) = count(*) FROM dcounter.limit_rule}), "\nt", 'and ids of their own');
+sql($node, 'copy', q{DROP EXTENSION dcounter; CREATE EXTENSION dcounter; SELECT dc_limit_create('gcra', 'gcra', 7, '100 days')});
+is(sql($node, 'copy', q{SELECT remaining FROM dc_limit('gcra', 'c')}), '6', 'a rule of an extension that was made anew is not the one that had its id');
 sql($node, 'postgres', 'DROP DATABASE copy');
 $node->restart;
 is(sql($node, 'postgres', q{SELECT remaining FROM dc_limit_peek('gcra', 'c')}), '0', 'a database that was dropped is in nobody\'s way');

@@ -1,5 +1,5 @@
 /*
- * limitcalls.c
+ * limitsql.c
  *		The SQL functions that ask limits, and give back what was used.
  *
  * They are not transactional, run on a standby, and in transactions that only read. They do not run within
@@ -53,7 +53,6 @@ typedef struct AdHocKey
 
 /* The slot of this role's ad hoc limits. */
 static DcLimitUse ad_hoc;
-static Oid ad_hoc_role = InvalidOid;
 
 static void check_context(const char *function);
 static void name_arg(FunctionCallInfo fcinfo, char *name);
@@ -178,7 +177,7 @@ key_begin(DcLimitCall *call, DcLimitKnown *known, Datum key_value)
 
 	text_to_key(key_value, &key);
 	*call = (DcLimitCall){.use = &known->use, .name = known->name};
-	map_key_init(&call->key, MyDatabaseId, (Oid) known->use.slot->id, key.data, key.len);
+	map_key_init(&call->key, MyDatabaseId, (Oid) known->use.owner.id, key.data, key.len);
 }
 
 /*
@@ -446,10 +445,10 @@ dc_throttle(PG_FUNCTION_ARGS)
 	bytes.role = GetUserId();
 	memcpy(bytes.key, key.data, key.len);
 	call.cost = units_arg(fcinfo, 4, "cost");
-	if (ad_hoc.slot == NULL || ad_hoc_role != bytes.role)
+	if (ad_hoc.slot == NULL || ad_hoc.owner.role != bytes.role)
 	{
-		limit_use_slot(&ad_hoc, 0, bytes.role);
-		ad_hoc_role = bytes.role;
+		ad_hoc = (DcLimitUse){.owner = {.role = bytes.role}};
+		limit_use_slot(&ad_hoc);
 	}
 	*numbers = (DcLimitNumbers){LIMIT_GCRA, bytes.rate, bytes.per, bytes.burst};
 	wrong = limit_numbers_wrong(numbers);
