@@ -28,6 +28,7 @@
 #include "miscadmin.h"
 #include "once/op.h"
 #include "outbox/outbox.h"
+#include "presence/presenceinit.h"
 #include "region/region.h"
 #include "rows/oldsnapshot.h"
 #include "rows/sharedhints.h"
@@ -85,6 +86,7 @@ _PG_init(void)
 	bound_init(preloading);
 	region_init();
 	limiter_init(preloading);
+	presence_init(preloading);
 	if (preloading)
 		slots_init();
 	if (preloading && !IsBinaryUpgrade)

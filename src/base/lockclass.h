@@ -36,6 +36,8 @@
  *				wait
  *	limit		(0, hash of the name): limitddl.c, by calls that create a limit
  *				(its id, 0): by calls that change it
+ *	presence	(0, hash of the name): presenceddl.c, by calls that create a presence
+ *				(its id, 0): by calls that change it
  *	writer		(the first number, in two halves): registry.c, shared, by transactions that
  *				have drawn numbers of events. None waits for it: readers look which hold it
  */
@@ -60,6 +62,7 @@
 #define MARK_LOCK_CLASS 89
 #define RIGHTS_LOCK_CLASS 90
 #define LIMIT_LOCK_CLASS 91
+#define PRESENCE_LOCK_CLASS 92
 
 /*
  * advisory_lock takes a lock until the transaction ends. False if it would have to wait,
