@@ -80,15 +80,15 @@ typedef struct DcPresenceItem
 	uint8 kind;
 	bool taken;	   /* by the turner; under wheel_lock */
 	bool is_here;  /* member: counted in its room; under its partition's lock */
-	bool is_dirty; /* room: has something to tell; under its lock, */
-	bool is_told;  /* and is not in the list, as it is being told; under events_lock, too */
+	bool is_dirty; /* room: has something to tell; under its lock */
 	DcWheelNode wheel;
 } DcPresenceItem;
 
 typedef struct DcPresenceRoom
 {
 	DcPresenceItem item;
-	uint32 slot;
+	uint16 slot;
+	bool is_told; /* is_dirty, and not in the list, as it is being told; under its lock and events_lock */
 	pg_atomic_uint32 members;
 	uint32 root;
 	uint32 joined; /* since the last event */

@@ -120,7 +120,7 @@ presence_clean(DcMapEntry *entry)
 	DcPresenceRoom *room = map_payload(entry);
 
 	room->joined = room->left = 0;
-	if (!room->item.is_dirty || room->item.is_told)
+	if (!room->item.is_dirty || room->is_told)
 		return;
 	LWLockAcquire(&presence_area->events_lock, LW_EXCLUSIVE);
 	unlink_dirty(entry);
@@ -252,7 +252,7 @@ take_rooms(Step *step, DcPresenceSlot *slot, int64 every)
 
 			map_pin(entry); /* it does not go while it is in the list */
 			unlink_dirty(entry);
-			((DcPresenceItem *) map_payload(entry))->is_told = true;
+			((DcPresenceRoom *) map_payload(entry))->is_told = true;
 			step->told[step->ntold++] = (Told){.room = entry};
 			number = slot->dirty_first;
 		}
@@ -362,7 +362,7 @@ settle_told(Step *step, bool committed)
 		joined = room->joined - (committed ? Min(told->joined, room->joined) : 0);
 		left = room->left - (committed ? Min(told->left, room->left) : 0);
 		room->joined = room->left = 0;
-		room->item.is_dirty = room->item.is_told = false;
+		room->item.is_dirty = room->is_told = false;
 		if (!committed || pg_atomic_read_u64(&room->version) != told->version)
 			presence_note_change(told->room, joined, left);
 		LWLockRelease(lock);
