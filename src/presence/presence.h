@@ -243,6 +243,7 @@ extern const DcWheelItems presence_items;
 extern const DcSortedItems presence_sorted;
 
 /* presencearea.c */
+extern void presence_start_empty(void);
 extern void presence_check_memory(void);
 extern void presence_note_promotion(void);
 extern void presence_use_slot(DcPresenceUse *use);

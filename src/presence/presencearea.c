@@ -32,6 +32,7 @@ static Size map_bytes = 0;
 static Size presence_map_size(void);
 static void area_init(void *new_area);
 static void presence_map_init(void *new_map);
+static void note_standby(void);
 static DcPresenceSlot *slot_make(Oid database, const DcPresenceOwner *owner);
 static DcPresenceSlot *slot_find(Oid database, const DcPresenceOwner *owner);
 
@@ -51,12 +52,13 @@ presence_init(bool preloading)
 }
 
 /*
- * presence_map_size is called once, when the server starts. What the file has must fit.
+ * presence_map_size is called once, when the server starts. What the file has must fit: a connection takes a cell, and
+ * 17 bytes there.
  */
 static Size
 presence_map_size(void)
 {
-	map_bytes = map_size((Size) dc_presence_size * 1024 + 4 * presencefile_size());
+	map_bytes = map_size((Size) dc_presence_size * 1024 + 12 * presencefile_size());
 	return map_bytes;
 }
 
@@ -108,13 +110,32 @@ presence_map_init(void *new_map)
 	uint64 lsn;
 
 	map_init(new_map, map_bytes, PRESENCE_PAYLOAD);
-	if (access("standby.signal", F_OK) == 0 || access("recovery.signal", F_OK) == 0)
-		pg_atomic_write_u32(&presence_area->is_standby, 1);
+	note_standby();
 	presence_new_epoch();
 	if (!server_was_shut_down(&lsn))
 		lsn = 0;
 	presencefile_load(lsn);
 	on_shmem_exit(presencefile_save, (Datum) 0);
+}
+
+static void
+note_standby(void)
+{
+	if (access("standby.signal", F_OK) == 0 || access("recovery.signal", F_OK) == 0)
+		pg_atomic_write_u32(&presence_area->is_standby, 1);
+}
+
+/*
+ * presence_start_empty begins with nothing, if the file could be loaded in part only. There are no other processes yet.
+ */
+void
+presence_start_empty(void)
+{
+	memset(presence_area, 0, sizeof(DcPresenceArea));
+	area_init(presence_area);
+	map_init(presence_map, map_bytes, PRESENCE_PAYLOAD);
+	note_standby();
+	presence_new_epoch();
 }
 
 /*

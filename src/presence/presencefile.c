@@ -279,7 +279,10 @@ presencefile_load(uint64 lsn)
 		work.shift = moment_now().us - Min(Max(down, 0), PRESENCE_MAX_TTL_US) - header.moment;
 		work.rooms = malloc(Max(header.nrooms, 1) * sizeof(uint32));
 		if (work.rooms == NULL || !load(&work, &header))
-			elog(FATAL, "could not load file \"%s\"", PRESENCE_FILE);
+		{
+			presence_start_empty();
+			why = "there is no memory for it";
+		}
 	}
 	free(work.rooms);
 	free(work.file.data);
