@@ -20,7 +20,7 @@ sql($node, 'postgres', q{
 		here text[] := '{}'; -- connections that must be there
 		name text := CASE WHEN brief THEN 'brief' ELSE 'chat' END; room text; member text; conn text; what int; knew boolean; mine text; found text[]; expected text[];
 	BEGIN
-		FOR i IN 1 .. steps LOOP
+		FOR n IN 1 .. steps LOOP
 			room := 'room ' || (random() * 3)::int;
 			member := 'client ' || client || ' ' || (random() * 3)::int;
 			conn := (ARRAY['', 'phone', 'tablet'])[1 + (random() * 2)::int];
@@ -42,7 +42,7 @@ sql($node, 'postgres', q{
 				PERFORM dc_exit(name, room, member, conn);
 				here := array_remove(here, mine);
 			END IF;
-			IF NOT brief AND i % 20 = 0 THEN
+			IF NOT brief AND n % 20 = 0 THEN
 				found := ARRAY(SELECT r || '/' || l.member FROM generate_series(0, 3) AS i, format('room %s', i) AS r, dc_presence_list(name, r, 'client ' || client || ' ', 100) AS l WHERE l.member LIKE 'client ' || client || ' _' ORDER BY 1);
 				expected := ARRAY(SELECT DISTINCT substring(h FROM '^[^/]*/[^/]*') FROM unnest(here) AS h ORDER BY 1);
 				IF found <> expected THEN
