@@ -25,6 +25,9 @@
  * Without preload, or with dcounter.worker off, there is nobody to wait for: then the owner of the database should call
  * dc_region_renew(), or dc_compact(), before anything is counted.
  *
+ * A copy of a region that an ordinary subscription keeps, with the tables of the extension, is none itself: it does
+ * nothing of that as long as the subscription is there.
+ *
  * The times are those of the wall clock: a clock that is set lets a database take a new epoch early, or late. Both are
  * right.
  */
@@ -37,6 +40,7 @@
 #include "miscadmin.h"
 #include "region/life.h"
 #include "storage/latch.h"
+#include "table/subscription.h"
 #include "utils/lsyscache.h"
 #include "utils/timestamp.h"
 
@@ -106,7 +110,7 @@ region_job_is_needed(void)
 {
 	DcSelfRow self;
 
-	return self_read(&self);
+	return self_read(&self) && !extension_is_fed();
 }
 
 /*
@@ -124,7 +128,7 @@ job_step(void *arg)
 	if (!OidIsValid(beats_relid))
 		beats_seen = activity_collect(MyDatabaseId, beats_relation());
 	beats_relid = beats_relation();
-	if (RecoveryInProgress() || (!worker && !compat_owns_database(MyDatabaseId, GetUserId())) || !self_read(&self))
+	if (RecoveryInProgress() || extension_is_fed() || (!worker && !compat_owns_database(MyDatabaseId, GetUserId())) || !self_read(&self))
 		return;
 	*more = next_step(&self, worker);
 	if (self_is_begun(&self) && !self_needs_renew(&self))

@@ -52,6 +52,7 @@
 #include "table/access.h"
 #include "table/layout.h"
 #include "table/ownercode.h"
+#include "table/subscription.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
@@ -225,6 +226,10 @@ lock_one(const DcCounterRow *row, bool worker)
 	counter = worker ? counter_find(row->counter) : counter_lookup(row->counter);
 	if (counter == NULL || !counter_is_replicated(counter))
 		return NULL;
+	if (counter->fed && worker)
+		return NULL; /* a copy, whose rows are those of another database */
+	if (counter->fed)
+		prevent_fed(counter, "dc_region_renew()");
 	if (counter->row.regions != row->regions || counter->row.sets != row->sets)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
