@@ -161,10 +161,10 @@ foreach my $counter ('n', 'd')
 		my @jobs = load(60);
 		# each commit takes 0.1 s
 		my $builder = start_command('psql', '-Xq', '-d', $node->connstr('postgres'), '-c', 'SET commit_siblings = 0', '-c', 'SET commit_delay = 100000',
-			'-c', 'SET synchronous_commit = on', '-c', 'SET application_name = builder', '-c', "CALL dc_build('$counter', " . ($counter eq 'd' ? 90 : 3) . ')');
-		my $pid = wait_pid();
+			'-c', 'SET synchronous_commit = on', '-c', 'SET application_name = builder', '-c', "CALL dc_build('$counter', " . ($counter eq 'd' ? 40 : 3) . ')');
+		my $pid = wait_chunk($counter, $position);
 
-		sleep(0.3 + rand(0.4));
+		sleep(rand(0.05));
 		kill('KILL', $pid eq '' ? sql($node, 'postgres', "SELECT pid FROM pg_stat_activity WHERE application_name = 'pgbench' LIMIT 1") : $pid);
 		finish_job($_) foreach $builder, @jobs;
 		is(wait_for($node, 'postgres', 'SELECT 1', '1'), '1', "$counter: the server is back");
@@ -190,6 +190,20 @@ foreach my $counter ('n', 'd')
 }
 
 # wait_pid(): of the session that builds, '' if it is over already
+# wait_chunk(COUNTER, POSITION): the process of a builder that has done a chunk more, or '' if it has done all
+sub wait_chunk
+{
+	my ($counter, $position) = @_;
+	my $pid = wait_pid();
+
+	for (my $i = 0; $i < 1000; $i++)
+	{
+		last if (answer($node, 'postgres', "SELECT built_to FROM dcounter.source_state WHERE counter = '$counter'::regclass") // '') gt $position;
+		last if answer($node, 'postgres', "SELECT count(*) FROM pg_stat_activity WHERE pid = $pid") ne '1';
+	}
+	return $pid;
+}
+
 sub wait_pid
 {
 	my $pid = '';
