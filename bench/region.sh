@@ -28,10 +28,12 @@ regions_fresh() {
 }
 
 # regions_link OPTION: what is published here from now on comes there, or is kept until link_switch
-# with the option "enabled = false"
+# with the option "enabled = false". Else it waits until that works: the launcher of 15 starts one worker in
+# wal_retrieve_retry_interval.
 regions_link() {
     there sql bench "CREATE SUBSCRIPTION link CONNECTION 'host=$PGHOST port=$PGPORT user=$PGUSER dbname=bench'
         PUBLICATION dcounter_own WITH (copy_data = false, binary = true${1:+, $1});" 2>/dev/null
+    [[ -n $1 ]] || until [[ -n $(link_sender) ]]; do sleep 0.1; done
 }
 
 # link_switch ENABLE|DISABLE: the latter waits until it has stopped
@@ -50,13 +52,20 @@ link_sender() {
     sql bench "SELECT pid FROM pg_stat_replication WHERE application_name = 'link';"
 }
 
+# link_replayed LSN: waits until all that was written here before that is there. In one session: on a
+# machine with few processors, asking again and again would take one.
+link_replayed() {
+    sql bench "DO \$\$BEGIN
+            WHILE NOT EXISTS (SELECT FROM pg_stat_replication WHERE application_name = 'link' AND replay_lsn >= '$1') LOOP
+                COMMIT;
+                PERFORM pg_sleep(0.02);
+            END LOOP;
+        END\$\$;"
+}
+
 # link_caught_up: waits until all that is committed here is there
 link_caught_up() {
-    local lsn
-    lsn=$(sql bench 'SELECT pg_current_wal_lsn();')
-    until [[ $(sql bench "SELECT count(*) FROM pg_stat_replication WHERE application_name = 'link' AND replay_lsn >= '$lsn';") == 1 ]]; do
-        sleep 0.02
-    done
+    link_replayed "$(sql bench 'SELECT pg_current_wal_lsn();')"
 }
 
 # regions_unlink: takes the link away, if there is one
@@ -65,10 +74,11 @@ regions_unlink() {
         there sql bench 'DROP SUBSCRIPTION link;' 2>/dev/null
 }
 
-# count_all KEYS: counts each of the keys 1 .. KEYS of "likes" once, in transactions that fit into pending_memory
+# count_all KEYS [AFTER]: counts each of the keys 1 .. KEYS of "likes" once, but for the first AFTER, in
+# transactions that fit into pending_memory
 count_all() {
     local start
-    for ((start = 0; start < $1; start += 5000)); do
+    for ((start = ${2:-0}; start < $1; start += 5000)); do
         echo "SELECT count(dc_incr('likes', 'post:' || k)) FROM generate_series($start + 1, least($start + 5000, $1)) AS k;"
     done | "$BINDIR/psql" -X -q -v ON_ERROR_STOP=1 -d bench >/dev/null
 }
