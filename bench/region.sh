@@ -74,11 +74,10 @@ regions_unlink() {
         there sql bench 'DROP SUBSCRIPTION link;' 2>/dev/null
 }
 
-# count_all KEYS [AFTER]: counts each of the keys 1 .. KEYS of "likes" once, but for the first AFTER, in
-# transactions that fit into pending_memory
+# count_all KEYS: counts each of the keys 1 .. KEYS of "likes" once, in transactions that fit into pending_memory
 count_all() {
     local start
-    for ((start = ${2:-0}; start < $1; start += 5000)); do
+    for ((start = 0; start < $1; start += 5000)); do
         echo "SELECT count(dc_incr('likes', 'post:' || k)) FROM generate_series($start + 1, least($start + 5000, $1)) AS k;"
     done | "$BINDIR/psql" -X -q -v ON_ERROR_STOP=1 -d bench >/dev/null
 }
