@@ -445,6 +445,8 @@ END {
 		print_rates("buffer_keys", "10_unnest")
 	else if (table == "cached")
 		print_rates("cached", "30_cached")
+	else if (table == "limit")
+		print_rates("limit", "20_one_key")
 	else if (table == "mix")
 		print_rates("mix", "20_exact")
 	else if (table == "flush")
