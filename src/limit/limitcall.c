@@ -95,6 +95,7 @@ limit_bring_up(DcLimitKey *key, const DcLimitUse *use, int64 now)
 		}
 		key->version = rule->version;
 		set_idle(key, rule, now);
+		limit_note_idle(use->slot, key->idle_at);
 	}
 	if (key->loss != losses)
 	{
@@ -104,6 +105,7 @@ limit_bring_up(DcLimitKey *key, const DcLimitUse *use, int64 now)
 			limitlist_free(&key->state, &store);
 			limit_begin(&rule->numbers, &key->state, now, lost_at(rule));
 			set_idle(key, rule, now);
+			limit_note_idle(use->slot, key->idle_at);
 		}
 	}
 	limit_turn(&rule->numbers, &key->state, now, &store);

@@ -188,7 +188,6 @@ extern DcLimitArea *limit_area;
 extern DcMap *limit_map;
 
 /* limitarea.c */
-extern void limit_init(void);
 extern void limit_check_memory(void);
 pg_noreturn extern void limit_slots_error(void);
 extern void limit_use_slot(DcLimitUse *use);

@@ -42,7 +42,7 @@ typedef struct FileHeader
 	uint32 losses;
 	uint32 is_standby;
 	uint32 nslots;
-	uint32 unused;
+	uint32 layout; /* FILE_LAYOUT of what has written it */
 	uint64 nentries;
 } FileHeader;
 
@@ -61,6 +61,8 @@ typedef struct FileEntry
 	DcLimitKey key;
 	uint32 len;
 } FileEntry;
+
+#define FILE_LAYOUT (sizeof(FileSlot) << 16 | sizeof(FileEntry))
 
 /* What is being written, or read. */
 typedef struct Work
@@ -98,7 +100,7 @@ void
 limitfile_save(int code, Datum arg)
 {
 	Work work = {0};
-	FileHeader header = {.magic = LIMIT_MAGIC, .format = LIMIT_FORMAT};
+	FileHeader header = {.magic = LIMIT_MAGIC, .format = LIMIT_FORMAT, .layout = FILE_LAYOUT};
 
 	if (code != 0 || IsUnderPostmaster || limit_area == NULL || !server_was_shut_down(&header.lsn))
 		return;
@@ -205,7 +207,7 @@ limitfile_load(uint64 lsn)
 		return;
 	}
 	if (!crcfile_is_valid(&work.file) || !crcfile_get(&work.file, &header, sizeof(header)) ||
-		header.magic != LIMIT_MAGIC || header.format != LIMIT_FORMAT || header.nslots > LIMIT_SLOTS)
+		header.magic != LIMIT_MAGIC || header.format != LIMIT_FORMAT || header.layout != FILE_LAYOUT || header.nslots > LIMIT_SLOTS)
 		why = "its contents are invalid";
 	else if (header.lsn != lsn)
 		why = "it is not of the last shutdown";

@@ -174,13 +174,16 @@ sub held_over
 		WHERE n > $most});
 }
 
-# start_load(NODE, CLIENTS, SECONDS, NAME => SQL ...): pgbench with these scripts
+# start_load(NODE, CLIENTS, SECONDS, NAME => SQL ...): pgbench with these scripts. With '-t' => N it is so many
+# transactions a client, instead of seconds.
 sub start_load
 {
 	my ($node, $clients, $seconds, %scripts) = @_;
+	my $transactions = delete $scripts{-t};
+	my @length = $transactions ? ('-t', $transactions) : ('-T', $seconds);
 	my @files = map { ('-f', file_of("$_.sql", "$scripts{$_}\n")) } sort keys %scripts;
 
-	return start_command('pgbench', '-n', '-c', $clients, '-j', 2, '-T', $seconds, '-M', 'prepared', @files, '-h', $node->host, '-p', $node->port, 'postgres');
+	return start_command('pgbench', '-n', '-c', $clients, '-j', 2, @length, '-M', 'prepared', @files, '-h', $node->host, '-p', $node->port, 'postgres');
 }
 
 # finish_load(JOB): its exit status, and what it has said

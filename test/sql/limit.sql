@@ -55,6 +55,8 @@ SELECT try($$SELECT dc_limit_create('', 'gcra', 1, '1 s')$$), try($$SELECT dc_li
 	try($$SELECT dc_limit_create('x', 'gcra', 1, '1 s', on_full => 'x')$$), try($$SELECT dc_limit_create('x', 'gcra', 1, '1 s', after_crash => 'deny')$$);
 SELECT try($$SELECT dc_limit_alter('nothing', 1)$$), try($$SELECT dc_limit_drop('nothing')$$), try($$SELECT dc_limit_alter('login', 0)$$),
 	try($$SELECT dc_limit_alter('fixed', burst => 1)$$), try($$SELECT dc_limit_alter('login', max_keys => -1)$$);
+-- A server that has crashed would answer for that
+SELECT dc_limit_alter('burst', after_crash => 'open');
 BEGIN READ ONLY;
 SELECT dc_limit_create('x', 'gcra', 1, '1 s');
 ROLLBACK;

@@ -1,1 +1,1 @@
-SELECT allowed FROM dc_limit('api', 'key');
+SELECT (dc_limit('api', 'key')).allowed;

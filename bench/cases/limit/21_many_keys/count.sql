@@ -1,1 +1,1 @@
-SELECT allowed FROM dc_stat_limits;
+SELECT allowed - 100000 FROM dc_stat_limits;

@@ -1,2 +1,2 @@
 \set key random(1, 100000)
-SELECT allowed FROM dc_limit('api', :key::text);
+SELECT (dc_limit('api', :key::text)).allowed;
