@@ -10,6 +10,7 @@ CREATE TABLE dcounter.presence_rule (
 	events      pg_catalog.interval  CHECK (events OPERATOR(pg_catalog.>) '0'::pg_catalog.interval),
 	channel     pg_catalog.text,
 	max_members pg_catalog.int8      CHECK (max_members OPERATOR(pg_catalog.>) 0),
+	approx      pg_catalog.bool      NOT NULL,
 	version     pg_catalog.int4      NOT NULL CHECK (version OPERATOR(pg_catalog.>) 0),
 	created_at  pg_catalog.timestamptz NOT NULL
 );
@@ -19,11 +20,12 @@ COMMENT ON COLUMN dcounter.presence_rule.ttl IS 'how long a connection is there 
 COMMENT ON COLUMN dcounter.presence_rule.events IS 'how often a room is told of at most, NULL for never';
 COMMENT ON COLUMN dcounter.presence_rule.channel IS 'of NOTIFY, for the same';
 COMMENT ON COLUMN dcounter.presence_rule.max_members IS 'how many members, and rooms, may be in memory, NULL for half of it';
+COMMENT ON COLUMN dcounter.presence_rule.approx IS 'whether rooms only know about how many members they have';
 COMMENT ON COLUMN dcounter.presence_rule.version IS 'grows with each change';
 
-CREATE FUNCTION dc_presence_create(name text, ttl interval DEFAULT '30 s', events interval DEFAULT NULL, notify text DEFAULT NULL, max_members bigint DEFAULT NULL, if_not_exists boolean DEFAULT false) RETURNS void
+CREATE FUNCTION dc_presence_create(name text, ttl interval DEFAULT '30 s', events interval DEFAULT NULL, notify text DEFAULT NULL, max_members bigint DEFAULT NULL, approx boolean DEFAULT false, if_not_exists boolean DEFAULT false) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
-COMMENT ON FUNCTION dc_presence_create(text, interval, interval, text, bigint, boolean) IS 'creates a presence: members of rooms, as long as they are heard of';
+COMMENT ON FUNCTION dc_presence_create(text, interval, interval, text, bigint, boolean, boolean) IS 'creates a presence: members of rooms, as long as they are heard of';
 
 CREATE FUNCTION dc_presence_alter(name text, ttl interval DEFAULT NULL, events interval DEFAULT NULL, notify text DEFAULT NULL, max_members bigint DEFAULT NULL) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
@@ -65,19 +67,20 @@ CREATE FUNCTION dc_presence_list(name text, room text, after text DEFAULT NULL, 
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100 ROWS 100;
 COMMENT ON FUNCTION dc_presence_list(text, text, text, integer) IS 'n members of a room, in order, from the first one or after one that need not be there any more';
 
-CREATE FUNCTION dcounter.stat_presence(OUT name text, OUT owner regrole, OUT rooms bigint, OUT members bigint, OUT connections bigint, OUT memory bigint, OUT joined bigint, OUT "left" bigint, OUT expired bigint, OUT refused bigint, OUT untold bigint, OUT epoch bigint)
+CREATE FUNCTION dcounter.stat_presence(OUT name text, OUT owner regrole, OUT approx boolean, OUT rooms bigint, OUT members bigint, OUT connections bigint, OUT memory bigint, OUT joined bigint, OUT "left" bigint, OUT expired bigint, OUT refused bigint, OUT untold bigint, OUT epoch bigint)
 	RETURNS SETOF record
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000 ROWS 20;
 COMMENT ON FUNCTION dcounter.stat_presence() IS 'internal: the rows of dc_stat_presence';
 
 CREATE VIEW dc_stat_presence AS
-	SELECT s.name, s.owner, s.rooms, s.members, s.connections, s.memory, s.joined, s."left", s.expired, s.refused, s.untold, s.epoch
+	SELECT s.name, s.owner, s.approx, s.rooms, s.members, s.connections, s.memory, s.joined, s."left", s.expired, s.refused, s.untold, s.epoch
 	FROM dcounter.stat_presence() AS s;
 COMMENT ON VIEW dc_stat_presence IS 'presences that the caller may use, since the server started';
 COMMENT ON COLUMN dc_stat_presence.name IS 'of the presence';
 COMMENT ON COLUMN dc_stat_presence.owner IS 'its owner';
+COMMENT ON COLUMN dc_stat_presence.approx IS 'whether its rooms only know about how many members they have';
 COMMENT ON COLUMN dc_stat_presence.rooms IS 'rooms in memory; one that is empty stays for some seconds';
-COMMENT ON COLUMN dc_stat_presence.members IS 'members of all rooms';
+COMMENT ON COLUMN dc_stat_presence.members IS 'members of all rooms; of an approximate presence, the sum of the estimates';
 COMMENT ON COLUMN dc_stat_presence.connections IS 'connections with names';
 COMMENT ON COLUMN dc_stat_presence.memory IS 'bytes of dcounter.presence_size that all this takes';
 COMMENT ON COLUMN dc_stat_presence.joined IS 'how often a member has come into a room';

@@ -76,6 +76,12 @@ partition_lock(DcMap *map, uint32 hash)
 	return &map->locks[hash % DC_MAP_PARTITIONS].lock;
 }
 
+static Size
+cell_size_for(Size payload)
+{
+	return MAXALIGN(sizeof(DcMapEntry)) + MAXALIGN(payload) + KEY_BYTES_INLINE;
+}
+
 /*
  * map_size returns the size of the shared memory for a map of so many bytes.
  */
@@ -83,6 +89,18 @@ Size
 map_size(Size bytes)
 {
 	return MAXALIGN(bytes);
+}
+
+/*
+ * map_size_of returns the bytes for a map that has so many cells at least.
+ */
+Size
+map_size_of(uint32 cells, Size payload)
+{
+	Size header = offsetof(DcMap, buckets) + DC_MAP_PARTITIONS * sizeof(uint32) + 2 * PG_CACHE_LINE_SIZE;
+
+	/* there are as many buckets as cells, up to the next power of two */
+	return map_size(header + cells * (cell_size_for(payload) + 4 * sizeof(uint32)));
 }
 
 /*
@@ -96,7 +114,7 @@ map_init(DcMap *map, Size bytes, Size payload)
 	Size ncells;
 
 	map->payload = MAXALIGN(payload);
-	map->cell_size = MAXALIGN(sizeof(DcMapEntry)) + map->payload + KEY_BYTES_INLINE;
+	map->cell_size = cell_size_for(payload);
 	while (nbuckets < MAX_BUCKETS && nbuckets < (bytes - header) / map->cell_size)
 		nbuckets *= 2;
 	map->bucket_mask = nbuckets - 1;

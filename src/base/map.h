@@ -66,6 +66,7 @@ map_partition(const DcMapKey *key)
 }
 
 extern Size map_size(Size bytes);
+extern Size map_size_of(uint32 cells, Size payload);
 extern void map_init(DcMap *map, Size bytes, Size payload);
 extern void map_key_init(DcMapKey *key, Oid database, Oid counter, const char *data,
 						 uint32 len);

@@ -23,6 +23,7 @@
  *	- area->events_lock protects the lists of rooms that have something to tell (presenceevents.c).
  *	- area->turn_lock is held by who turns the wheel (presenceturn.c). An item that was due has been taken out of the
  *	  wheel, and is not freed by anybody else (TAKEN): so the turner can lock its partition afterwards.
+ *	- Rooms of approximate presences have no members here, and other rules: presenceapprox.c.
  *	- area->lock protects who has which slot, and the rule in it.
  *	- All other fields are atomic variables.
  *
@@ -41,6 +42,7 @@
 
 #include "base/clock.h"
 #include "base/compat.h"
+#include "base/crcfile.h"
 #include "base/map.h"
 #include "fmgr.h"
 #include "nodes/pg_list.h"
@@ -63,6 +65,7 @@
 /* What an entry is. The first byte of the key and of the payload. */
 #define PRESENCE_ROOM 'R'
 #define PRESENCE_MEMBER 'M'
+#define PRESENCE_APPROX 'A' /* a room of an approximate presence */
 
 /* What sessions go by. */
 typedef struct DcPresenceRule
@@ -72,6 +75,7 @@ typedef struct DcPresenceRule
 	int64 ttl;
 	int64 events;	   /* us from one event of a room to the next; -1: none */
 	int64 max_members; /* 0: half of the memory */
+	bool approx;	   /* never changes */
 } DcPresenceRule;
 
 /* Of a room's or a member's entry, as far as it concerns the wheel. */
@@ -89,8 +93,8 @@ typedef struct DcPresenceRoom
 	DcPresenceItem item;
 	uint16 slot;
 	bool is_told; /* is_dirty, and not in the list, as it is being told; under its lock and events_lock */
-	pg_atomic_uint32 members;
-	uint32 root;
+	pg_atomic_uint32 members; /* or the estimate */
+	uint32 root;			  /* of the tree, or the ring */
 	uint32 joined; /* since the last event */
 	uint32 left;
 	uint32 dirty_next;
@@ -147,7 +151,7 @@ typedef struct DcPresenceSlot
 
 	pg_atomic_uint64 events; /* as in the rule, as int64 */
 	pg_atomic_uint64 rooms;
-	pg_atomic_uint64 members; /* entries of members */
+	pg_atomic_uint64 members; /* entries of members; or the sum of the rooms' estimates */
 	pg_atomic_uint64 conns;	  /* with names */
 	pg_atomic_uint64 cells;
 	pg_atomic_uint64 joined;
@@ -177,6 +181,7 @@ typedef struct DcPresenceArea
 	pg_atomic_uint64 version;	 /* the last one of any room */
 	pg_atomic_uint64 turned;	 /* DcMoment up to which the wheel was turned */
 	uint32 seed;				 /* of priorities in trees */
+	uint64 salt;				 /* of members' hashes in sketches */
 	DcWheel wheel;
 	DcPresenceSlot slots[PRESENCE_SLOTS];
 } DcPresenceArea;
@@ -219,6 +224,7 @@ typedef struct DcPresenceRow
 	int64 events;	   /* -1: none */
 	char *channel;	   /* or NULL */
 	int64 max_members; /* 0: none is set */
+	bool approx;
 	int32 version;
 	TimestampTz created_at;
 } DcPresenceRow;
@@ -253,6 +259,7 @@ extern void presence_new_epoch(void);
 
 /* presenceroom.c */
 extern LWLock *presence_room_lock(uint32 room);
+extern void presence_room_key(DcMapKey *key, const DcPresenceUse *use, Oid database, const DcKey *name, char *bytes);
 extern DcMapEntry *presence_room_find(const DcPresenceUse *use, const DcKey *name);
 extern DcMapEntry *presence_room_get(DcPresenceUse *use, const DcKey *name, const char **full);
 extern DcMapEntry *presence_room_load(DcPresenceUse *use, Oid database, const DcKey *name, const char **full);
@@ -272,6 +279,14 @@ extern DcMapEntry *presence_member_load(DcMapEntry *room, const char *name, uint
 extern bool presence_beat(DcPresenceCall *call);
 extern int64 presence_exit(DcPresenceCall *call);
 pg_noreturn extern void presence_full_error(const char *full);
+
+/* presenceapprox.c */
+extern bool presence_approx_beat(DcPresenceCall *call, int64 *members);
+extern int64 presence_approx_members(const DcPresenceUse *use, const DcKey *name);
+extern int64 presence_approx_turn(DcMapEntry *entry, int64 now);
+extern void presence_approx_clear(DcMapEntry *entry);
+extern void presence_approx_save(DcCrcFile *file, DcMapEntry *entry);
+extern bool presence_approx_load(DcCrcFile *file, DcMapEntry *entry, int64 shift);
 
 /* presenceturn.c */
 extern bool presence_turn(uint32 steps, bool wait);
@@ -301,7 +316,7 @@ pg_noreturn extern void presence_missing_error(const char *name);
 extern void presence_ddl_init(void);
 
 /* presencefile.c */
-extern Size presencefile_size(void);
+extern Size presencefile_memory(void);
 extern void presencefile_load(uint64 lsn);
 extern void presencefile_save(int code, Datum arg);
 

@@ -52,13 +52,12 @@ presence_init(bool preloading)
 }
 
 /*
- * presence_map_size is called once, when the server starts. What the file has must fit: a connection takes a cell, and
- * 17 bytes there.
+ * presence_map_size is called once, when the server starts. What the file has must fit.
  */
 static Size
 presence_map_size(void)
 {
-	map_bytes = map_size((Size) dc_presence_size * 1024 + 12 * presencefile_size());
+	map_bytes = map_size(Max((Size) dc_presence_size * 1024, presencefile_memory()));
 	return map_bytes;
 }
 
@@ -80,6 +79,8 @@ area_init(void *new_area)
 	pg_atomic_init_u64(&area->version, 0);
 	pg_atomic_init_u64(&area->turned, (uint64) moment_now().us);
 	area->seed = pg_prng_uint32(&pg_global_prng_state);
+	if (!pg_strong_random(&area->salt, sizeof(area->salt)))
+		area->salt = pg_prng_uint64(&pg_global_prng_state);
 	wheel_init(&area->wheel, presence_tick(moment_now().us));
 	for (int i = 0; i < PRESENCE_SLOTS; i++)
 	{

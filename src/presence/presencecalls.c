@@ -33,6 +33,7 @@ static DcPresenceUse *use_arg(FunctionCallInfo fcinfo);
 static void text_to_bytes(Datum value, DcKey *key, const char *what, uint32 max);
 static void call_begin(FunctionCallInfo fcinfo, DcPresenceCall *call);
 static void conn_arg(DcPresenceCall *call, Datum value);
+pg_noreturn static void approx_error(const char *what);
 static int list_some(DcMapEntry *room, DcKey *after, char *buffer, int most);
 static void put_rows(ReturnSetInfo *result, const char *buffer, int n);
 
@@ -40,7 +41,7 @@ static void put_rows(ReturnSetInfo *result, const char *buffer, int n);
  * dc_enter(name text, room text, member text, conn text, meta jsonb) -> how many members are there.
  *
  * Errors: 42704 if there is no such presence, 42501, 22004, 53200, 54000 something that is too long, or too many
- * connections, 55000 without preload, 55006.
+ * connections, 55000 without preload, 55006, 0A000 a meta where the presence is approximate.
  */
 Datum
 dc_enter(PG_FUNCTION_ARGS)
@@ -55,6 +56,8 @@ dc_enter(PG_FUNCTION_ARGS)
 	{
 		Jsonb *meta = PG_GETARG_JSONB_P(4);
 
+		if (call.use->rule.approx)
+			approx_error("has no meta of members");
 		call.has_meta = true;
 		call.meta = VARDATA(meta);
 		call.meta_len = VARSIZE(meta) - VARHDRSZ;
@@ -204,6 +207,15 @@ text_to_bytes(Datum value, DcKey *key, const char *what, uint32 max)
 }
 
 static void
+approx_error(const char *what)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("an approximate presence %s", what),
+			 errdetail("It does not know who is there, only about how many.")));
+}
+
+static void
 conn_arg(DcPresenceCall *call, Datum value)
 {
 	DcKey conn;
@@ -235,7 +247,7 @@ typedef struct Listed
 
 /*
  * dc_presence_list(name text, room text, after text, n int) -> (member, meta), in the order of their bytes. Who is there
- * while all pages are read is in one of them.
+ * while all pages are read is in one of them. Error 0A000: it is approximate.
  */
 Datum
 dc_presence_list(PG_FUNCTION_ARGS)
@@ -265,6 +277,8 @@ dc_presence_list(PG_FUNCTION_ARGS)
 		memcpy(last, after.data, after.len);
 		after.data = last;
 	}
+	if (use->rule.approx)
+		approx_error("cannot list members");
 	presence_turn_if_late();
 	InitMaterializedSRF(fcinfo, 0);
 	buffer = palloc(LIST_BYTES);

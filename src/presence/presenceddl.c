@@ -63,7 +63,8 @@ presence_ddl_init(void)
 }
 
 /*
- * dc_presence_create(name text, ttl interval, events interval, notify text, max_members bigint, if_not_exists boolean).
+ * dc_presence_create(name text, ttl interval, events interval, notify text, max_members bigint, approx boolean, if_not_exists
+ * boolean).
  *
  * Errors: 42710 if there is one of that name, 22004, 22023.
  */
@@ -71,8 +72,8 @@ Datum
 dc_presence_create(PG_FUNCTION_ARGS)
 {
 	char *name = name_arg(fcinfo);
-	bool may_exist = bool_arg(fcinfo, 5, "if_not_exists");
-	DcPresenceRow row = {.name = name, .version = 1, .events = -1};
+	bool may_exist = bool_arg(fcinfo, 6, "if_not_exists");
+	DcPresenceRow row = {.name = name, .version = 1, .events = -1, .approx = bool_arg(fcinfo, 5, "approx")};
 
 	prevent_write("dc_presence_create()");
 	arg_not_null(fcinfo, 1, "ttl");

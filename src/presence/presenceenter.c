@@ -65,6 +65,11 @@ presence_enter(DcPresenceCall *call)
 	DcMapEntry *room;
 	int64 members = 0;
 
+	if (call->use->rule.approx)
+	{
+		(void) presence_approx_beat(call, &members);
+		return members;
+	}
 	presence_turn_if_late();
 	presence_note_promotion();
 	room = presence_room_get(call->use, &call->room, &full);
@@ -341,13 +346,17 @@ beat_locked(const DcPresenceCall *call, DcPresenceMember *member, int64 deadline
 bool
 presence_beat(DcPresenceCall *call)
 {
-	DcMapEntry *room = presence_room_find(call->use, &call->room);
+	DcMapEntry *room;
 	DcMapKey key;
 	char bytes[DC_MAP_KEY_BYTES];
 	LWLock *lock;
 	DcMapEntry *entry;
 	bool known;
+	int64 members;
 
+	if (call->use->rule.approx)
+		return presence_approx_beat(call, &members);
+	room = presence_room_find(call->use, &call->room);
 	if (room != NULL)
 	{
 		presence_member_key(&key, room, call->member.data, call->member.len, bytes);
@@ -366,7 +375,8 @@ presence_beat(DcPresenceCall *call)
 }
 
 /*
- * presence_exit lets a connection of a member go, or all, and returns how many members are there then.
+ * presence_exit lets a connection of a member go, or all, and returns how many members are there then. Nobody can be taken
+ * out of a sketch: in an approximate presence the member goes when its time is up.
  */
 int64
 presence_exit(DcPresenceCall *call)
@@ -380,6 +390,8 @@ presence_exit(DcPresenceCall *call)
 
 	presence_turn_if_late();
 	presence_note_promotion();
+	if (call->use->rule.approx)
+		return presence_approx_members(call->use, &call->room);
 	room = presence_room_find(call->use, &call->room);
 	if (room == NULL)
 		return 0;

@@ -273,9 +273,11 @@ add_number(DcJsonWriter *writer, int64 value)
 static void
 tell_room(const DcPresenceRow *row, Told *told)
 {
-	/* in the order of jsonb */
+	/* in the order of jsonb; an approximate one does not know who has joined and left */
 	static const char *const members[] = {"left", "room", "count", "epoch", "joined", "version", "presence"};
+	static const char *const approx_members[] = {"room", "count", "epoch", "version", "presence"};
 	static DcJsonKeys keys = {0};
+	static DcJsonKeys approx_keys = {0};
 	DcPresenceRoom *room = map_payload(told->room);
 	char name[DC_MAP_KEY_BYTES];
 	uint32 len;
@@ -291,13 +293,16 @@ tell_room(const DcPresenceRow *row, Told *told)
 	count = pg_atomic_read_u32(&room->members);
 	LWLockRelease(presence_room_lock(told->room->number));
 	json_keys_keep(&keys, members, lengthof(members));
+	json_keys_keep(&approx_keys, approx_members, lengthof(approx_members));
 	json_begin(&buf);
-	json_begin_object(&writer, &buf, &keys);
-	add_number(&writer, told->left);
+	json_begin_object(&writer, &buf, row->approx ? &approx_keys : &keys);
+	if (!row->approx)
+		add_number(&writer, told->left);
 	json_add_string(&writer, name, len);
 	add_number(&writer, count);
 	add_number(&writer, (int64) pg_atomic_read_u64(&presence_area->epoch));
-	add_number(&writer, told->joined);
+	if (!row->approx)
+		add_number(&writer, told->joined);
 	add_number(&writer, (int64) told->version);
 	json_add_string(&writer, row->name, strlen(row->name));
 	tell(row, "presence.changed", cstring_to_text_with_len(name, len), json_end(&buf));

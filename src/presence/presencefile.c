@@ -28,7 +28,7 @@
 #define PRESENCE_FILE PGSTAT_STAT_PERMANENT_DIRECTORY "/dcounter.presence"
 
 #define PRESENCE_MAGIC 0x65727064 /* "dpre" */
-#define PRESENCE_FORMAT 1
+#define PRESENCE_FORMAT 2
 
 typedef struct FileHeader
 {
@@ -40,8 +40,11 @@ typedef struct FileHeader
 	uint64 epoch;
 	uint64 began_at;
 	uint64 version;
+	uint64 salt;
+	uint32 cells; /* of the map, that were in use */
 	uint32 is_standby;
 	uint32 nslots;
+	uint32 unused;
 	uint64 nrooms;
 	uint64 nmembers;
 } FileHeader;
@@ -55,7 +58,7 @@ typedef struct FileSlot
 	uint64 told;
 } FileSlot;
 
-/* Followed by the name. */
+/* Followed by the name, and by the ring of an approximate one. */
 typedef struct FileRoom
 {
 	Oid database;
@@ -66,7 +69,7 @@ typedef struct FileRoom
 	uint32 is_dirty;
 	uint64 version;
 	uint32 len;
-	uint32 unused;
+	uint32 is_approx;
 } FileRoom;
 
 /* Followed by the name, the meta, and the connections. */
@@ -92,7 +95,7 @@ typedef struct FileConn
 typedef struct Work
 {
 	DcCrcFile file;
-	uint8 kind; /* of the entries that it is about */
+	uint8 kind; /* of the entries that it is about: members, or rooms of either kind */
 	bool writes;
 	uint64 count;
 	uint32 *rooms; /* entries of those that were read, from malloc() */
@@ -111,14 +114,23 @@ static bool load_meta(Work *work, DcMapEntry *entry, DcPresenceSlot *slot, uint3
 static bool load_conn(Work *work, DcPresenceMember *member, DcPresenceSlot *slot);
 
 /*
- * presencefile_size returns the size of the file, 0 if there is none.
+ * presencefile_memory returns the size of a map for what is in the file, 0 if there is none. The header is not checked yet: but no cell
+ * has less than a twelfth of its size in the file.
  */
 Size
-presencefile_size(void)
+presencefile_memory(void)
 {
+	FILE *file = fopen(PRESENCE_FILE, PG_BINARY_R);
+	FileHeader header;
 	struct stat st;
+	Size size = 0;
 
-	return stat(PRESENCE_FILE, &st) == 0 ? (Size) st.st_size : 0;
+	if (file == NULL)
+		return 0;
+	if (fread(&header, sizeof(header), 1, file) == 1 && fstat(fileno(file), &st) == 0)
+		size = Min(map_size_of(header.cells, PRESENCE_PAYLOAD), 12 * (Size) st.st_size);
+	fclose(file);
+	return size;
 }
 
 /*
@@ -143,6 +155,8 @@ presencefile_save(int code, Datum arg)
 	header.epoch = pg_atomic_read_u64(&presence_area->epoch);
 	header.began_at = pg_atomic_read_u64(&presence_area->began_at);
 	header.version = pg_atomic_read_u64(&presence_area->version);
+	header.salt = presence_area->salt;
+	header.cells = map_used(presence_map);
 	header.is_standby = pg_atomic_read_u32(&presence_area->is_standby);
 	header.nslots = presence_area->nslots;
 	header.nrooms = walk(&work, PRESENCE_ROOM, false);
@@ -186,9 +200,9 @@ save_entry(DcMapEntry *entry, void *arg)
 	Work *work = arg;
 	DcPresenceItem *item = map_payload(entry);
 
-	if (item->kind != work->kind || (item->kind == PRESENCE_MEMBER && !item->is_here))
+	if ((item->kind == PRESENCE_MEMBER) != (work->kind == PRESENCE_MEMBER) || (item->kind == PRESENCE_MEMBER && !item->is_here))
 		return false;
-	if (work->writes && item->kind == PRESENCE_ROOM)
+	if (work->writes && item->kind != PRESENCE_MEMBER)
 		save_room(work, entry, (uint32) work->count);
 	else if (work->writes)
 		save_member(work, entry);
@@ -212,9 +226,12 @@ save_room(Work *work, DcMapEntry *entry, uint32 index)
 	saved.left = room->left;
 	saved.is_dirty = room->item.is_dirty;
 	saved.version = pg_atomic_read_u64(&room->version);
+	saved.is_approx = room->item.kind == PRESENCE_APPROX;
 	presence_room_name(entry, name, &saved.len);
 	crcfile_put(&work->file, &saved, sizeof(saved));
 	crcfile_put(&work->file, name, saved.len);
+	if (saved.is_approx)
+		presence_approx_save(&work->file, entry);
 }
 
 static void
@@ -276,7 +293,7 @@ presencefile_load(uint64 lsn)
 	{
 		int64 down = GetCurrentTimestamp() - header.saved_at; /* wall time; see above */
 
-		work.shift = moment_now().us - Min(Max(down, 0), PRESENCE_MAX_TTL_US) - header.moment;
+		work.shift = moment_now().us - Min(Max(down, 0), 2 * PRESENCE_MAX_TTL_US) - header.moment;
 		work.rooms = malloc(Max(header.nrooms, 1) * sizeof(uint32));
 		if (work.rooms == NULL || !load(&work, &header))
 		{
@@ -302,6 +319,7 @@ load(Work *work, const FileHeader *header)
 	pg_atomic_write_u64(&presence_area->epoch, header->epoch);
 	pg_atomic_write_u64(&presence_area->began_at, header->began_at);
 	pg_atomic_write_u64(&presence_area->version, header->version);
+	presence_area->salt = header->salt;
 	if (header->is_standby)
 		pg_atomic_write_u32(&presence_area->is_standby, 1);
 	for (uint32 i = 0; i < header->nslots; i++)
@@ -358,12 +376,15 @@ load_room(Work *work, uint64 number)
 	use.slot = &presence_area->slots[saved.slot];
 	use.owner = use.slot->owner;
 	use.rule.max_members = PG_INT64_MAX;
+	use.rule.approx = saved.is_approx != 0;
 	use.generation = pg_atomic_read_u32(&use.slot->generation);
 	entry = presence_room_load(&use, saved.database, &name, &full);
 	if (entry == NULL)
 		return false;
 	room = map_payload(entry);
 	pg_atomic_write_u64(&room->version, saved.version);
+	if (saved.is_approx && !presence_approx_load(&work->file, entry, work->shift))
+		return false;
 	if (saved.is_dirty)
 		presence_note_change(entry, saved.joined, saved.left);
 	map_unpin(entry);

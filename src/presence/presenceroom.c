@@ -16,7 +16,6 @@ static uint64 wheel_deadline(void *arg, uint32 item);
 static DcSortedNode *sorted_node(void *arg, uint32 item);
 static uint32 sorted_priority(void *arg, uint32 item);
 static int sorted_compare(void *arg, const void *key, uint32 item);
-static void room_key(DcMapKey *key, const DcPresenceUse *use, Oid database, const DcKey *name, char *bytes);
 static DcMapEntry *room_get(DcPresenceUse *use, Oid database, const DcKey *name, const char **full);
 static void room_init(DcMapEntry *entry, void *arg);
 
@@ -44,9 +43,9 @@ wheel_deadline(void *arg, uint32 item)
 {
 	DcPresenceItem *payload = map_payload(map_entry(presence_map, item));
 
-	if (payload->kind == PRESENCE_ROOM)
-		return ((DcPresenceRoom *) payload)->due;
-	return presence_tick((int64) pg_atomic_read_u64(&((DcPresenceMember *) payload)->expires_at));
+	if (payload->kind == PRESENCE_MEMBER)
+		return presence_tick((int64) pg_atomic_read_u64(&((DcPresenceMember *) payload)->expires_at));
+	return ((DcPresenceRoom *) payload)->due;
 }
 
 static DcSortedNode *
@@ -82,10 +81,19 @@ presence_room_lock(uint32 room)
 	return &presence_area->room_locks[room % PRESENCE_ROOM_LOCKS].lock;
 }
 
-static void
-room_key(DcMapKey *key, const DcPresenceUse *use, Oid database, const DcKey *name, char *bytes)
+static uint8
+room_kind(const DcPresenceUse *use)
 {
-	bytes[0] = PRESENCE_ROOM;
+	return use->rule.approx ? PRESENCE_APPROX : PRESENCE_ROOM;
+}
+
+/*
+ * presence_room_key makes the key of a room, in the given bytes.
+ */
+void
+presence_room_key(DcMapKey *key, const DcPresenceUse *use, Oid database, const DcKey *name, char *bytes)
+{
+	bytes[0] = (char) room_kind(use);
 	memcpy(bytes + 1, &use->owner.catalog, sizeof(Oid));
 	memcpy(bytes + KEY_HEADER, name->data, name->len);
 	map_key_init(key, database, (Oid) use->owner.id, bytes, KEY_HEADER + name->len);
@@ -125,7 +133,7 @@ presence_room_find(const DcPresenceUse *use, const DcKey *name)
 	DcMapKey key;
 	char bytes[DC_MAP_KEY_BYTES];
 
-	room_key(&key, use, MyDatabaseId, name, bytes);
+	presence_room_key(&key, use, MyDatabaseId, name, bytes);
 	return map_find(presence_map, &key);
 }
 
@@ -141,7 +149,9 @@ presence_members(const DcPresenceUse *use, const DcKey *name)
 	DcMapEntry *entry;
 	int64 count = 0;
 
-	room_key(&key, use, MyDatabaseId, name, bytes);
+	if (use->rule.approx)
+		return presence_approx_members(use, name);
+	presence_room_key(&key, use, MyDatabaseId, name, bytes);
 	lock = map_key_lock(presence_map, &key);
 	LWLockAcquire(lock, LW_SHARED);
 	entry = map_look(presence_map, &key);
@@ -158,7 +168,7 @@ room_init(DcMapEntry *entry, void *arg)
 	NewRoom *new = arg;
 
 	memset(room, 0, sizeof(*room));
-	room->item.kind = PRESENCE_ROOM;
+	room->item.kind = room_kind(new->use);
 	wheel_node_init(&room->item.wheel);
 	room->slot = new->use->slot - presence_area->slots;
 	room->root = SORTED_NONE;
@@ -207,7 +217,7 @@ room_get(DcPresenceUse *use, Oid database, const DcKey *name, const char **full)
 	LWLock *lock;
 	uint64 most = use->rule.max_members != 0 ? (uint64) use->rule.max_members : PG_UINT64_MAX;
 
-	room_key(&key, use, database, name, bytes);
+	presence_room_key(&key, use, database, name, bytes);
 	lock = map_key_lock(presence_map, &key);
 	while (entry == NULL)
 	{

@@ -94,6 +94,7 @@ columns(DcCatRow *io, void *data)
 	cat_duration(io, &events, false);
 	cat_datum(io, TEXTOID, &channel);
 	cat_int8(io, &row->max_members);
+	cat_bool(io, &row->approx);
 	cat_int4(io, &row->version);
 	cat_time(io, &row->created_at);
 	if (!io->reading)
@@ -203,6 +204,7 @@ presence_rule_of(const DcPresenceRow *row)
 		.ttl = row->ttl,
 		.events = row->events,
 		.max_members = row->max_members,
+		.approx = row->approx,
 	};
 }
 

@@ -22,6 +22,7 @@ enum
 {
 	COL_NAME,
 	COL_OWNER,
+	COL_APPROX,
 	COL_ROOMS,
 	COL_MEMBERS,
 	COL_CONNECTIONS,
@@ -92,6 +93,9 @@ put_row(ReturnSetInfo *result, const DcPresenceRow *row, DcPresenceSlot *slot)
 		values[i] = Int64GetDatum(numbers[i]);
 	values[COL_NAME] = CStringGetTextDatum(row->name);
 	values[COL_OWNER] = ObjectIdGetDatum(row->owner);
+	values[COL_APPROX] = BoolGetDatum(row->approx);
+	/* a sketch does not know who comes and goes, nor by which connection */
+	nulls[COL_CONNECTIONS] = nulls[COL_JOINED] = nulls[COL_LEFT] = nulls[COL_EXPIRED] = row->approx;
 	nulls[COL_EPOCH] = presence_area == NULL;
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 }

@@ -114,7 +114,7 @@ settle_member(DcMapEntry *entry, int64 now)
 }
 
 /*
- * settle_room frees a room that is empty and of no use to anybody. Pins are taken under its partition's lock, or
+ * settle_room frees a room that is empty and of no use to anybody, and turns the ring of an approximate one. Pins are taken under its partition's lock, or
  * by who has one.
  */
 static void
@@ -123,11 +123,13 @@ settle_room(DcMapEntry *entry, int64 now)
 	DcPresenceRoom *room = map_payload(entry);
 	DcPresenceSlot *slot = &presence_area->slots[room->slot];
 	LWLock *lock = presence_room_lock(entry->number);
+	bool is_approx = room->item.kind == PRESENCE_APPROX;
+	int64 next = is_approx ? presence_approx_turn(entry, now) : now + PRESENCE_EMPTY_ROOM_US;
 	bool empty;
 	bool gone;
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
-	empty = pg_atomic_read_u32(&room->members) == 0;
+	empty = is_approx ? room->root == DC_MAP_NONE : pg_atomic_read_u32(&room->members) == 0;
 	if (empty && room->item.is_dirty && ++room->rounds > MAX_ROUNDS)
 	{
 		presence_clean(entry);
@@ -136,9 +138,9 @@ settle_room(DcMapEntry *entry, int64 now)
 	gone = empty && !room->item.is_dirty && pg_atomic_read_u32(&entry->pins) == 0;
 	LWLockAcquire(&presence_area->wheel_lock, LW_EXCLUSIVE);
 	room->item.taken = false;
-	if (empty && !gone)
+	if ((empty || is_approx) && !gone)
 	{
-		room->due = presence_tick(now + PRESENCE_EMPTY_ROOM_US);
+		room->due = presence_tick(next);
 		wheel_add(&presence_area->wheel, &presence_items, entry->number);
 	}
 	LWLockRelease(&presence_area->wheel_lock);
@@ -168,10 +170,12 @@ forget(DcMapEntry *entry, void *arg)
 
 	if (entry->database != rule->database || entry->counter != (Oid) rule->rule.id)
 		return false;
-	room = item->kind == PRESENCE_ROOM ? entry : map_entry(presence_map, ((DcPresenceMember *) item)->room);
+	room = item->kind != PRESENCE_MEMBER ? entry : map_entry(presence_map, ((DcPresenceMember *) item)->room);
 	if (((DcPresenceRoom *) map_payload(room))->slot != rule->slot - presence_area->slots)
 		return false;
-	if (item->kind == PRESENCE_ROOM)
+	if (item->kind == PRESENCE_APPROX)
+		presence_approx_clear(entry);
+	if (item->kind != PRESENCE_MEMBER)
 	{
 		LWLockAcquire(presence_room_lock(room->number), LW_EXCLUSIVE);
 		presence_clean(room);

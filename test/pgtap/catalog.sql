@@ -84,7 +84,7 @@ INSERT INTO expected VALUES
 	('public.dc_limit_renew(name text, key text, lease bigint)', 'boolean', 'volatile', 'unsafe', false, 10, 0),
 	('public.dc_limit_reset(name text, key text)', 'boolean', 'volatile', 'unsafe', false, 10, 0),
 	('public.dc_throttle(key text, burst bigint, rate bigint, per interval, cost bigint DEFAULT 1)', 'dcounter.limit_answer', 'volatile', 'unsafe', false, 10, 0),
-	('public.dc_presence_create(name text, ttl interval DEFAULT ''00:00:30''::interval, events interval DEFAULT NULL::interval, notify text DEFAULT NULL::text, max_members bigint DEFAULT NULL::bigint, if_not_exists boolean DEFAULT false)', 'void', 'volatile', 'unsafe', false, 1000, 0),
+	('public.dc_presence_create(name text, ttl interval DEFAULT ''00:00:30''::interval, events interval DEFAULT NULL::interval, notify text DEFAULT NULL::text, max_members bigint DEFAULT NULL::bigint, approx boolean DEFAULT false, if_not_exists boolean DEFAULT false)', 'void', 'volatile', 'unsafe', false, 1000, 0),
 	('public.dc_presence_alter(name text, ttl interval DEFAULT NULL::interval, events interval DEFAULT NULL::interval, notify text DEFAULT NULL::text, max_members bigint DEFAULT NULL::bigint)', 'void', 'volatile', 'unsafe', false, 1000, 0),
 	('public.dc_presence_drop(name text)', 'void', 'volatile', 'unsafe', false, 1000, 0),
 	('public.dc_presence_grant(name text, role regrole)', 'void', 'volatile', 'unsafe', false, 1000, 0),
@@ -95,7 +95,7 @@ INSERT INTO expected VALUES
 	('public.dc_exit(name text, room text, member text, conn text DEFAULT ''''::text)', 'bigint', 'volatile', 'unsafe', false, 10, 0),
 	('public.dc_present(name text, room text)', 'bigint', 'volatile', 'unsafe', false, 10, 0),
 	('public.dc_presence_list(name text, room text, after text DEFAULT NULL::text, n integer DEFAULT 100, OUT member text, OUT meta jsonb)', 'SETOF record', 'volatile', 'unsafe', false, 100, 100),
-	('dcounter.stat_presence(OUT name text, OUT owner regrole, OUT rooms bigint, OUT members bigint, OUT connections bigint, OUT memory bigint, OUT joined bigint, OUT "left" bigint, OUT expired bigint, OUT refused bigint, OUT untold bigint, OUT epoch bigint)', 'SETOF record', 'volatile', 'unsafe', false, 1000, 20),
+	('dcounter.stat_presence(OUT name text, OUT owner regrole, OUT approx boolean, OUT rooms bigint, OUT members bigint, OUT connections bigint, OUT memory bigint, OUT joined bigint, OUT "left" bigint, OUT expired bigint, OUT refused bigint, OUT untold bigint, OUT epoch bigint)', 'SETOF record', 'volatile', 'unsafe', false, 1000, 20),
 	('dcounter.stat_limits(OUT rule text, OUT owner regrole, OUT keys bigint, OUT memory bigint, OUT allowed bigint, OUT denied bigint, OUT full_allowed bigint, OUT full_denied bigint)', 'SETOF record', 'volatile', 'unsafe', false, 1000, 20);
 -- Stamps of the hybrid logical clock
 INSERT INTO expected VALUES
