@@ -447,6 +447,8 @@ END {
 		print_rates("cached", "30_cached")
 	else if (table == "limit")
 		print_rates("limit", "20_one_key")
+	else if (table == "presence")
+		print_rates("presence", "20_beat")
 	else if (table == "mix")
 		print_rates("mix", "20_exact")
 	else if (table == "flush")

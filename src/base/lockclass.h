@@ -42,6 +42,7 @@
  *				(its id, 0): by calls that change it
  *	presence	(0, hash of the name): presenceddl.c, by calls that create a presence
  *				(its id, 0): by calls that change it
+ *				(its id, 1): presenceevents.c, by transactions that make its events, which do not wait
  *	writer		(the first number, in two halves): registry.c, shared, by transactions that
  *				have drawn numbers of events. None waits for it: readers look which hold it
  */

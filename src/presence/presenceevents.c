@@ -8,9 +8,9 @@
  * again, as it is counted over all rooms.
  *
  * A room that is being told of is not in the list, and pinned (is_told). What was told is taken off when the transaction with the
- * events has committed; one that fails puts it back. So each join and each leave is told of once, or, if the
- * server ends in a crash, in no event; then there is another epoch, of which listeners are told: all they know
- * is void.
+ * events has committed; if that, or the savepoint that they are in, is rolled back, it is put back. So each join
+ * and each leave is told of once, or, if the server ends in a crash, in no event; then there is another epoch, of which listeners are told: all they know
+ * is void. A presence is told of by one transaction at a time, which has a lock on it; others leave it out.
  *
  * A standby has no events of its own.
  */
@@ -19,6 +19,7 @@
 #include "access/xact.h"
 #include "base/guc.h"
 #include "base/job.h"
+#include "base/lockclass.h"
 #include "catalog/pg_type.h"
 #include "commands/async.h"
 #include "miscadmin.h"
@@ -46,18 +47,28 @@ typedef struct Told
 	uint32 joined;
 	uint32 left;
 	uint64 version;
+	int nest; /* level of the transaction */
 } Told;
 
-/* A step. */
+/* A presence whose listeners were told of the epoch. */
+typedef struct ToldEpoch
+{
+	DcPresenceSlot *slot;
+	uint32 generation;
+	uint64 epoch;
+	int nest;
+} ToldEpoch;
+
+/* A step, and what was told in this transaction, which may be of several. */
 typedef struct Step
 {
 	bool all_owners;
 	bool more;
+	uint64 epoch;
 	int ntold;
 	Told told[STEP_ROOMS];
-	int nslots;
-	DcPresenceSlot *slots[PRESENCE_SLOTS]; /* whose listeners were told of the epoch, */
-	uint64 epoch;
+	int nepochs;
+	ToldEpoch epochs[PRESENCE_SLOTS];
 } Step;
 
 /* The one of this process; for good. */
@@ -67,19 +78,25 @@ static void exit_callback(int code, Datum arg);
 static bool presence_job(DcJobRun *run);
 static void events_step(void *arg);
 static void tell_rule(Step *step, const DcPresenceRow *row);
+static bool epoch_is_told(const Step *step, const DcPresenceUse *use);
 static void take_rooms(Step *step, DcPresenceSlot *slot, int64 every);
 static void tell_room(const DcPresenceRow *row, Told *told);
 static void tell_epoch(const DcPresenceRow *row, uint64 epoch);
 static void tell(const DcPresenceRow *row, const char *type, text *key, Jsonb *payload);
-static void settle_told(Step *step, bool committed);
+static void settle_told(int nest, bool committed);
+static void settle_told_room(const Told *told, bool committed);
+static void xact_callback(XactEvent event, void *arg);
+static void subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionId parent, void *arg);
 static void unlink_dirty(DcMapEntry *entry);
 
 /*
- * presence_events_init registers the job; called once.
+ * presence_events_init registers the job and the callbacks; called once.
  */
 void
 presence_events_init(void)
 {
+	RegisterXactCallback(xact_callback, NULL);
+	RegisterSubXactCallback(subxact_callback, NULL);
 	job_register((DcJob){.name = "presence", .interval = &dc_presence_interval, .run = presence_job, .is_needed = presence_any_rule});
 }
 
@@ -120,11 +137,14 @@ presence_clean(DcMapEntry *entry)
 	DcPresenceRoom *room = map_payload(entry);
 
 	room->joined = room->left = 0;
-	if (!room->item.is_dirty || room->is_told)
+	if (!room->item.is_dirty)
 		return;
 	LWLockAcquire(&presence_area->events_lock, LW_EXCLUSIVE);
-	unlink_dirty(entry);
-	room->item.is_dirty = false;
+	if (!room->is_told)
+	{
+		unlink_dirty(entry);
+		room->item.is_dirty = false;
+	}
 	LWLockRelease(&presence_area->events_lock);
 }
 
@@ -173,20 +193,10 @@ presence_job(DcJobRun *run)
 		step_now = MemoryContextAllocZero(TopMemoryContext, sizeof(Step));
 	do
 	{
-		volatile bool done = false;
-
 		step_now->all_owners = run->all_owners;
 		step_now->more = false;
-		PG_TRY();
-		{
-			done = run->step(run, events_step, step_now, InvalidOid);
-		}
-		PG_FINALLY();
-		{
-			settle_told(step_now, done);
-		}
-		PG_END_TRY();
-		more = done && step_now->more;
+		/* what is left is told of in another transaction, if this one goes on */
+		more = run->step(run, events_step, step_now, InvalidOid) && step_now->more && step_now->ntold == 0;
 	} while (more && !job_is_late(run));
 	return more;
 }
@@ -216,20 +226,31 @@ tell_rule(Step *step, const DcPresenceRow *row)
 {
 	DcPresenceUse use = {.owner = presence_row_owner(row->id), .rule = presence_rule_of(row)};
 	int first = step->ntold;
-	uint64 told;
 
+	if (!advisory_lock(PRESENCE_LOCK_CLASS, row->id, 1, ExclusiveLock, false))
+		return;
 	presence_use_slot(&use);
-	told = pg_atomic_read_u64(&use.slot->told);
-	if (told != step->epoch && step->nslots < PRESENCE_SLOTS)
+	if (!epoch_is_told(step, &use) && step->nepochs < PRESENCE_SLOTS)
 	{
-		step->slots[step->nslots++] = use.slot;
+		step->epochs[step->nepochs++] = (ToldEpoch){use.slot, use.generation, step->epoch, GetCurrentTransactionNestLevel()};
 		/* a rule that is newer than the epoch has told nobody anything */
-		if (told != 0 || row->created_at < (TimestampTz) pg_atomic_read_u64(&presence_area->began_at))
+		if (pg_atomic_read_u64(&use.slot->told) != 0 || row->created_at < (TimestampTz) pg_atomic_read_u64(&presence_area->began_at))
 			tell_epoch(row, step->epoch);
 	}
 	take_rooms(step, use.slot, row->events);
 	for (int i = first; i < step->ntold; i++)
 		tell_room(row, &step->told[i]);
+}
+
+static bool
+epoch_is_told(const Step *step, const DcPresenceUse *use)
+{
+	for (int i = 0; i < step->nepochs; i++)
+	{
+		if (step->epochs[i].slot == use->slot && step->epochs[i].epoch == step->epoch)
+			return true;
+	}
+	return pg_atomic_read_u64(&use->slot->told) == step->epoch;
 }
 
 /*
@@ -253,7 +274,7 @@ take_rooms(Step *step, DcPresenceSlot *slot, int64 every)
 			map_pin(entry); /* it does not go while it is in the list */
 			unlink_dirty(entry);
 			((DcPresenceRoom *) map_payload(entry))->is_told = true;
-			step->told[step->ntold++] = (Told){.room = entry};
+			step->told[step->ntold++] = (Told){.room = entry, .nest = GetCurrentTransactionNestLevel()};
 			number = slot->dirty_first;
 		}
 		if (number != DC_MAP_NONE)
@@ -348,34 +369,89 @@ tell(const DcPresenceRow *row, const char *type, text *key, Jsonb *payload)
 }
 
 /*
- * settle_told takes off what was told of, if that has committed, and gives the pins back. A room that has changed since
- * has something to tell again.
+ * settle_told takes off what was told of in a transaction of that level, or puts it back, and gives the pins back.
  */
 static void
-settle_told(Step *step, bool committed)
+settle_told(int nest, bool committed)
 {
-	for (int i = 0; i < step->ntold; i++)
-	{
-		const Told *told = &step->told[i];
-		DcPresenceRoom *room = map_payload(told->room);
-		LWLock *lock = presence_room_lock(told->room->number);
-		uint32 joined;
-		uint32 left;
+	Step *step = step_now;
 
-		LWLockAcquire(lock, LW_EXCLUSIVE);
-		/* less than what was told, if the rule was dropped */
-		joined = room->joined - (committed ? Min(told->joined, room->joined) : 0);
-		left = room->left - (committed ? Min(told->left, room->left) : 0);
-		room->joined = room->left = 0;
-		room->item.is_dirty = room->is_told = false;
-		if (!committed || pg_atomic_read_u64(&room->version) != told->version)
-			presence_note_change(told->room, joined, left);
-		LWLockRelease(lock);
-		map_unpin(told->room);
+	if (step == NULL)
+		return;
+	while (step->ntold > 0 && step->told[step->ntold - 1].nest >= nest)
+		settle_told_room(&step->told[--step->ntold], committed);
+	while (step->nepochs > 0 && step->epochs[step->nepochs - 1].nest >= nest)
+	{
+		const ToldEpoch *told = &step->epochs[--step->nepochs];
+
+		LWLockAcquire(&presence_area->lock, LW_SHARED);
+		if (committed && pg_atomic_read_u32(&told->slot->generation) == told->generation)
+			pg_atomic_write_u64(&told->slot->told, told->epoch);
+		LWLockRelease(&presence_area->lock);
 	}
-	for (int i = 0; committed && i < step->nslots; i++)
-		pg_atomic_write_u64(&step->slots[i]->told, step->epoch);
-	step->ntold = step->nslots = 0;
+}
+
+/*
+ * settle_told_room does it for a room. One that has changed since has something to tell again.
+ */
+static void
+settle_told_room(const Told *told, bool committed)
+{
+	DcPresenceRoom *room = map_payload(told->room);
+	LWLock *lock = presence_room_lock(told->room->number);
+	uint32 joined;
+	uint32 left;
+
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	/* less than what was told, if the rule was dropped */
+	joined = room->joined - (committed ? Min(told->joined, room->joined) : 0);
+	left = room->left - (committed ? Min(told->left, room->left) : 0);
+	room->joined = room->left = 0;
+	room->item.is_dirty = room->is_told = false;
+	if (!committed || pg_atomic_read_u64(&room->version) != told->version)
+		presence_note_change(told->room, joined, left);
+	LWLockRelease(lock);
+	map_unpin(told->room);
+}
+
+static void
+xact_callback(XactEvent event, void *arg)
+{
+	switch (event)
+	{
+		case XACT_EVENT_PRE_PREPARE:
+			if (step_now != NULL && step_now->ntold + step_now->nepochs > 0)
+				ereport(ERROR,
+						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+						 errmsg("cannot PREPARE a transaction that has made events of a presence")));
+			break;
+		case XACT_EVENT_COMMIT:
+			settle_told(0, true);
+			break;
+		case XACT_EVENT_ABORT:
+			settle_told(0, false);
+			break;
+		default:
+			break;
+	}
+}
+
+static void
+subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionId parent, void *arg)
+{
+	int nest = GetCurrentTransactionNestLevel();
+
+	if (step_now == NULL)
+		return;
+	if (event == SUBXACT_EVENT_ABORT_SUB)
+		settle_told(nest, false);
+	else if (event == SUBXACT_EVENT_COMMIT_SUB)
+	{
+		for (int i = step_now->ntold - 1; i >= 0 && step_now->told[i].nest >= nest; i--)
+			step_now->told[i].nest = nest - 1;
+		for (int i = step_now->nepochs - 1; i >= 0 && step_now->epochs[i].nest >= nest; i--)
+			step_now->epochs[i].nest = nest - 1;
+	}
 }
 
 /*
@@ -384,6 +460,5 @@ settle_told(Step *step, bool committed)
 static void
 exit_callback(int code, Datum arg)
 {
-	if (step_now != NULL)
-		settle_told(step_now, false);
+	settle_told(0, false);
 }
