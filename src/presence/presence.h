@@ -92,10 +92,10 @@ typedef struct DcPresenceRoom
 {
 	DcPresenceItem item;
 	uint16 slot;
-	bool is_told; /* is_dirty, and not in the list, as it is being told; under its lock and events_lock */
+	bool is_told;			  /* is_dirty, and not in the list, as it is being told; under its lock and events_lock */
 	pg_atomic_uint32 members; /* or the estimate */
 	uint32 root;			  /* of the tree, or the ring */
-	uint32 joined; /* since the last event */
+	uint32 joined;			  /* since the last event */
 	uint32 left;
 	uint32 dirty_next;
 	uint32 dirty_prev;
