@@ -189,7 +189,8 @@ convert(DcMapEntry *entry, void *arg)
 	const Sweep *sweep = arg;
 	DcLimitKey *key = map_payload(entry);
 
-	if (&limit_area->slots[key->slot] == sweep->use->slot)
+	/* a call may know a later rule by now */
+	if (&limit_area->slots[key->slot] == sweep->use->slot && key->version < sweep->use->rule.version)
 		limit_bring_up(key, sweep->use, moment_now().us);
 	return false;
 }

@@ -227,9 +227,11 @@ tell_rule(Step *step, const DcPresenceRow *row)
 	DcPresenceUse use = {.owner = presence_row_owner(row->id), .rule = presence_rule_of(row)};
 	int first = step->ntold;
 
+	presence_use_slot(&use);
+	if (use.slot->ndirty == 0 && epoch_is_told(step, &use)) /* what comes now is told of the next time */
+		return;
 	if (!advisory_lock(PRESENCE_LOCK_CLASS, row->id, 1, ExclusiveLock, false))
 		return;
-	presence_use_slot(&use);
 	if (!epoch_is_told(step, &use) && step->nepochs < PRESENCE_SLOTS)
 	{
 		step->epochs[step->nepochs++] = (ToldEpoch){use.slot, use.generation, step->epoch, GetCurrentTransactionNestLevel()};

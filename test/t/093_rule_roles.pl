@@ -43,7 +43,7 @@ my @use = (q{SELECT dc_limit('api', 'k')}, q{SELECT dc_limit_peek('api', 'k')}, 
 my @refund = (q{SELECT dc_limit_refund('api', 'k')}, q{SELECT dc_limit_reset('api', 'k')});
 my @own = (q{SELECT dc_limit_alter('api', 100)}, q{SELECT dc_limit_grant('api', 'mallory')}, q{SELECT dc_limit_revoke('api', 'alice')}, q{SELECT dc_limit_drop('api')}, q{SELECT dc_presence_alter('chat', '1 s')}, q{SELECT dc_presence_grant('chat', 'mallory')}, q{SELECT dc_presence_revoke('chat', 'alice')}, q{SELECT dc_presence_drop('chat')});
 my @rows = (q{INSERT INTO dcounter.limit_rule SELECT * FROM dcounter.limit_rule}, q{UPDATE dcounter.limit_rule SET owner = 'mallory'}, q{DELETE FROM dcounter.limit_rule}, q{TRUNCATE dcounter.limit_rule}, q{UPDATE dcounter.presence_rule SET users = '{mallory}'}, q{DELETE FROM dcounter.presence_rule},
-	q{SELECT * FROM dcounter.limit_rule FOR UPDATE}, q{LOCK dcounter.presence_rule}, q{SELECT nextval('dcounter.limit_id')}, q{SELECT setval('dcounter.presence_id', 1)}, q{ALTER TABLE dcounter.limit_rule ADD x int}, q{CREATE TRIGGER t BEFORE INSERT ON dcounter.presence_rule FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()});
+	q{SELECT * FROM dcounter.limit_rule FOR UPDATE}, q{BEGIN; LOCK dcounter.presence_rule}, q{SELECT nextval('dcounter.limit_id')}, q{SELECT setval('dcounter.presence_id', 1)}, q{ALTER TABLE dcounter.limit_rule ADD x int}, q{CREATE TRIGGER t BEFORE INSERT ON dcounter.presence_rule FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()});
 
 refused('mallory', $_, '42501') foreach @use, @refund, @own, @rows;
 refused('bob', $_, '42501') foreach q{SELECT dc_limit_create('x', 'gcra', 1, '1 s')}, q{SELECT dc_presence_create('x')};
@@ -136,13 +136,19 @@ is(as('mallory', q{SELECT count(*) FILTER (WHERE (l).allowed) FROM (SELECT dc_li
 refused('mallory', q{SELECT dc_enter('chat', 'room ' || i, 'x') FROM generate_series(1, 1000) AS i}, '53200');
 refused('mallory', q{SELECT dc_enter('hall', 'room ' || i, 'x') FROM generate_series(1, 20000) AS i}, '53200');
 refused('mallory', q{SELECT dc_enter('hall', 'room', 'x' || i, 'c') FROM generate_series(1, 20000) AS i}, '53200');
-as('mallory', q{SELECT count(dc_limit('his', i::text)) FROM generate_series(1, 20000) AS i; SELECT count(dc_throttle(i::text, i, 5, '100 days')) FROM generate_series(1, 5000) AS i});
+as('mallory', q{SELECT count(dc_limit('his', i::text)) FROM generate_series(1, 20000) AS i; SELECT count(dc_throttle(i::text, 5, 5, '100 days')) FROM generate_series(1, 5000) AS i});
 is(as('mallory', q{SELECT keys FROM dc_stat_limits WHERE rule IS NULL}), '1000', 'and as many ad hoc limits as a role may have');
 is(as('alice', q{SELECT allowed FROM dc_limit('jobs', 'new')}), 't', 'others have room for theirs');
 is(as('bob', q{SELECT allowed FROM dc_throttle('bob', 1, 1, '1 day')}), 't', 'so for ad hoc limits');
 is(as('carol', q{SELECT dc_presence_create('quiet', '1 day'); SELECT dc_enter('quiet', 'room', 'x')}), "\n1", 'and for members');
 as('mallory', q{SELECT dc_limit_drop('his'), dc_presence_drop('hall')});
 is(as('alice', q{SELECT dc_limit_drop('api'), dc_presence_alter('chat', max_members => 1000)}), '|', 'what he has filled is hers');
+foreach my $round (1 .. 4)
+{
+	is(as('mallory', q{SELECT dc_presence_create('hall', '1 day', max_members => 2000), dc_limit_create('his', 'fixed', 5, '1 day', max_keys => 2000);
+		SELECT count(dc_enter('hall', 'room', 'x' || i)), count(*) FILTER (WHERE (dc_limit('his', i::text)).allowed) FROM generate_series(1, 2000) AS i;
+		SELECT dc_presence_drop('hall'), dc_limit_drop('his')}), "|\n2000|2000\n|", "$round: what is dropped gives back its memory");
+}
 # his transaction holds up nobody's events but his own
 as('mallory', q{SELECT dc_presence_create('hall', '1 day', events => '1 us'); SELECT dc_enter('hall', 'r', 'x')});
 as('alice', q{SELECT dc_enter('chat', 'events', 'ann')});
@@ -150,7 +156,7 @@ $session = dc_session($node, 'postgres');
 $session->run('SET SESSION AUTHORIZATION mallory');
 $session->run('BEGIN');
 $session->run('CALL dc_maintain()');
-my $told = q{SELECT string_agg(aggregatetype || ' ' || aggregateid || ' ' || (payload ->> 'count'), ', ' ORDER BY seq) FROM dcounter.outbox WHERE aggregateid IN ('events', 'r')};
+my $told = q{SELECT string_agg(aggregatetype || ' ' || aggregateid || ' ' || (payload ->> 'count'), ', ' ORDER BY seq) FROM dcounter.outbox WHERE aggregatetype IN ('chat', 'hall') AND aggregateid IN ('events', 'r')};
 sql($node, 'postgres', 'CALL dc_maintain()');
 is(sql($node, 'postgres', $told), 'chat events 1', 'the events of others are made while he holds his');
 $session->run('ROLLBACK');
