@@ -139,6 +139,9 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 				time.until = now + time.length;
 				ring_restart(root, &cells, &time);
 				break;
+			case 7: /* who is heard of turns the ring */
+				now += (int64_t) take(&data, &size, 1);
+				/* FALLTHROUGH */
 			default:
 				if (!ring_beat(root, &cells, m->hash, now))
 				{
