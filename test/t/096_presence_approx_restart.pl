@@ -197,6 +197,19 @@ SKIP:
 	clock_step(13 * 86400);
 	$node->start;
 	is(present($node, 'clock'), '0', 'who was not heard of while the server was down has left');
+	# some leave, and others stay
+	sql($node, 'postgres', q{SELECT count(dc_beat('live', 'some', 'm' || i)) FROM generate_series(1, 100) AS i});
+	$node->stop;
+	clock_step(16 * 86400);
+	$node->start;
+	sql($node, 'postgres', q{SELECT dc_beat('live', 'some', 'late'); CALL dc_maintain()});
+	cmp_ok(present($node, 'some'), '>', 80, 'who was heard of three days ago is there');
+	$seen = sql($node, 'postgres', 'SELECT coalesce(max(seq), 0) FROM dcounter.outbox');
+	$node->stop;
+	clock_step(21 * 86400);
+	$node->start;
+	is(present($node, 'some'), '1', 'eight days, and is not, as another is');
+	is(told($node), 'changed some 1', 'of which listeners are told');
 }
 
 ##
