@@ -58,6 +58,7 @@ static DcRelCached known_rules = {
 	.changed = known_changed,
 };
 static uint64 invalidations = 0; /* of these */
+static DcLimitKnown *last_known = NULL; /* the one that was asked for last; entries stay where they are */
 
 static Datum
 role_array(const List *roles)
@@ -285,10 +286,12 @@ limit_may_use(const DcLimitRow *row)
 DcLimitKnown *
 limit_known(const char *name, bool refund)
 {
-	DcLimitKnown *known = relcached_find(&known_rules, name);
+	DcLimitKnown *known = last_known;
 	Oid role = GetUserId();
 
 	limit_check_memory();
+	if (known == NULL || strcmp(known->name, name) != 0)
+		known = relcached_find(&known_rules, name);
 	if (known == NULL || !known->valid || known->changes != pg_atomic_read_u32(&limit_area->changes))
 	{
 		if (known == NULL)
@@ -299,6 +302,7 @@ limit_known(const char *name, bool refund)
 		}
 		fill(known, name);
 	}
+	last_known = known;
 	if (known->role != role || known->role_changes != role_changes)
 	{
 		known->may_refund = has_privs_of_role(role, known->owner) ||

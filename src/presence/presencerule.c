@@ -51,6 +51,7 @@ static DcRelCached known_rules = {
 	.changed = known_changed,
 };
 static uint64 invalidations = 0; /* of these */
+static DcPresenceKnown *last_known = NULL; /* the one that was asked for last; entries stay where they are */
 
 static Datum
 role_array(const List *roles)
@@ -271,10 +272,12 @@ presence_may_use(const DcPresenceRow *row)
 DcPresenceKnown *
 presence_known(const char *name)
 {
-	DcPresenceKnown *known = relcached_find(&known_rules, name);
+	DcPresenceKnown *known = last_known;
 	Oid role = GetUserId();
 
 	presence_check_memory();
+	if (known == NULL || strcmp(known->name, name) != 0)
+		known = relcached_find(&known_rules, name);
 	if (known == NULL || !known->valid || known->changes != pg_atomic_read_u32(&presence_area->changes))
 	{
 		if (known == NULL)
@@ -285,6 +288,7 @@ presence_known(const char *name)
 		}
 		fill(known, name);
 	}
+	last_known = known;
 	if (known->role != role || known->role_changes != role_changes)
 	{
 		known->may_use = has_privs_of_role(role, known->rule_owner) ||

@@ -108,10 +108,10 @@ sql($node, 'postgres', q{SELECT dc_presence_drop('flood')});
 ## A process is killed, which may have locked anything
 foreach my $round (1 .. torture(1, 10))
 {
-	my $epoch = sql($node, 'postgres', q{SELECT epoch FROM dc_stat_presence WHERE name = 'chat'});
+	my ($epoch, $joined) = split /\|/, sql($node, 'postgres', q{SELECT epoch, joined FROM dc_stat_presence WHERE name = 'chat'});
 
 	$storm = start_storm(16, 100000, 'false');
-	wait_for($node, 'postgres', q{SELECT joined > 1000 FROM dc_stat_presence WHERE name = 'chat'}, 't');
+	wait_for($node, 'postgres', qq{SELECT joined > $joined + 1000 FROM dc_stat_presence WHERE name = 'chat'}, 't');
 	kill 'KILL', sql($node, 'postgres', q{SELECT pid FROM pg_stat_activity WHERE query ~ 'storm' AND pid <> pg_backend_pid() ORDER BY random() LIMIT 1});
 	finish_job($storm);
 	wait_for($node, 'postgres', q{SELECT 'up' WHERE NOT pg_is_in_recovery()}, 'up');
