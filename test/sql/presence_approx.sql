@@ -21,7 +21,7 @@ EXCEPTION WHEN OTHERS THEN
 END $$;
 
 -- Rules
-SELECT dc_presence_create('live', '7 days', approx => true), dc_presence_create('exact', '7 days'), dc_presence_create('told', '7 days', events => '1 us', approx => true),
+SELECT dc_presence_create('live', '7 days', approx => true), dc_presence_create('exact', '7 days'), dc_presence_create('told_live', '7 days', events => '1 us', approx => true),
 	dc_presence_create('few', '7 days', max_members => 2, approx => true);
 SELECT name, approx, ttl, max_members FROM dcounter.presence_rule ORDER BY id;
 SELECT try($$SELECT dc_presence_create('x', approx => NULL)$$);
@@ -77,15 +77,15 @@ SELECT try($$SELECT dc_beat('few', 'c', '1')$$), try($$SELECT dc_enter('few', 'c
 SELECT rooms, refused FROM dc_stat_presence WHERE name = 'few';
 
 -- Events: the number, if it is another
-SELECT dc_beat('told', 'a', 'ann'), dc_beat('told', 'a', 'ann');
+SELECT dc_beat('told_live', 'a', 'ann'), dc_beat('told_live', 'a', 'ann');
 CALL dc_maintain();
 CALL dc_maintain();
-SELECT dc_beat('told', 'a', 'ann');
+SELECT dc_beat('told_live', 'a', 'ann');
 CALL dc_maintain();
-SELECT aggregateid, type, payload - 'version' - 'epoch', payload ?& '{version,epoch}' FROM dcounter.outbox WHERE aggregatetype = 'told' ORDER BY seq;
-SELECT count(dc_beat('told', 'a', 'm' || i)) FROM generate_series(1, 100) AS i;
+SELECT aggregateid, type, payload - 'version' - 'epoch', payload ?& '{version,epoch}' FROM dcounter.outbox WHERE aggregatetype = 'told_live' ORDER BY seq;
+SELECT count(dc_beat('told_live', 'a', 'm' || i)) FROM generate_series(1, 100) AS i;
 CALL dc_maintain();
-SELECT count(*), max((payload ->> 'count')::int) BETWEEN 90 AND 105, max((payload ->> 'count')::int) = dc_present('told', 'a') FROM dcounter.outbox WHERE aggregatetype = 'told';
+SELECT count(*), max((payload ->> 'count')::int) BETWEEN 90 AND 105, max((payload ->> 'count')::int) = dc_present('told_live', 'a') FROM dcounter.outbox WHERE aggregatetype = 'told_live';
 
 -- Rights are those of any presence
 CREATE ROLE regress_dcounter_a;
@@ -104,7 +104,7 @@ SELECT try($$SELECT dc_present('live', 'big')$$), try($$SELECT dc_enter('live', 
 SELECT dc_presence_drop('live');
 SELECT dc_presence_create('live', '7 days', approx => true);
 SELECT try($$SELECT dc_present('live', 'big')$$), try($$SELECT dc_beat('live', 'big', 'zoe')$$);
-SELECT dc_presence_drop(name) FROM unnest('{live,exact,told,few}'::text[]) AS name;
+SELECT dc_presence_drop(name) FROM unnest('{live,exact,told_live,few}'::text[]) AS name;
 SELECT count(*) FROM dc_stat_presence;
 DROP FUNCTION try;
 DROP ROLE regress_dcounter_a;
