@@ -38,7 +38,6 @@ typedef struct FileHeader
 	TimestampTz saved_at; /* wall time, and */
 	int64 moment;		  /* the same by the other clock */
 	uint64 epoch;
-	uint64 began_at;
 	uint64 version;
 	uint32 is_standby;
 	uint32 nslots;
@@ -141,7 +140,6 @@ presencefile_save(int code, Datum arg)
 	header.saved_at = GetCurrentTimestamp();
 	header.moment = moment_now().us;
 	header.epoch = pg_atomic_read_u64(&presence_area->epoch);
-	header.began_at = pg_atomic_read_u64(&presence_area->began_at);
 	header.version = pg_atomic_read_u64(&presence_area->version);
 	header.is_standby = pg_atomic_read_u32(&presence_area->is_standby);
 	header.nslots = presence_area->nslots;
@@ -300,7 +298,6 @@ static bool
 load(Work *work, const FileHeader *header)
 {
 	pg_atomic_write_u64(&presence_area->epoch, header->epoch);
-	pg_atomic_write_u64(&presence_area->began_at, header->began_at);
 	pg_atomic_write_u64(&presence_area->version, header->version);
 	if (header->is_standby)
 		pg_atomic_write_u32(&presence_area->is_standby, 1);

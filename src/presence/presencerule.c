@@ -97,6 +97,7 @@ columns(DcCatRow *io, void *data)
 	cat_int8(io, &row->max_members);
 	cat_int4(io, &row->version);
 	cat_time(io, &row->created_at);
+	cat_int8(io, &row->epoch);
 	if (!io->reading)
 		return;
 	row->tid = io->tid;
