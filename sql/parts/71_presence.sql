@@ -12,7 +12,8 @@ CREATE TABLE dcounter.presence_rule (
 	max_members pg_catalog.int8      CHECK (max_members OPERATOR(pg_catalog.>) 0),
 	approx      pg_catalog.bool      NOT NULL,
 	version     pg_catalog.int4      NOT NULL CHECK (version OPERATOR(pg_catalog.>) 0),
-	created_at  pg_catalog.timestamptz NOT NULL
+	created_at  pg_catalog.timestamptz NOT NULL,
+	epoch       pg_catalog.int8
 );
 COMMENT ON TABLE dcounter.presence_rule IS 'presences: who is where';
 COMMENT ON COLUMN dcounter.presence_rule.users IS 'roles that may let members enter and go, and see them, as the owner may; - is everybody';
@@ -22,6 +23,7 @@ COMMENT ON COLUMN dcounter.presence_rule.channel IS 'of NOTIFY, for the same';
 COMMENT ON COLUMN dcounter.presence_rule.max_members IS 'how many members, and rooms, may be in memory, NULL for half of it';
 COMMENT ON COLUMN dcounter.presence_rule.approx IS 'whether rooms only know about how many members they have';
 COMMENT ON COLUMN dcounter.presence_rule.version IS 'grows with each change';
+COMMENT ON COLUMN dcounter.presence_rule.epoch IS 'in which it was created; NULL without shared memory';
 
 CREATE FUNCTION dc_presence_create(name text, ttl interval DEFAULT '30 s', events interval DEFAULT NULL, notify text DEFAULT NULL, max_members bigint DEFAULT NULL, approx boolean DEFAULT false, if_not_exists boolean DEFAULT false) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
@@ -88,4 +90,4 @@ COMMENT ON COLUMN dc_stat_presence."left" IS 'how often one has left';
 COMMENT ON COLUMN dc_stat_presence.expired IS 'of these, because it was not heard of';
 COMMENT ON COLUMN dc_stat_presence.refused IS 'how often there was no room for one';
 COMMENT ON COLUMN dc_stat_presence.untold IS 'rooms that wait for their event';
-COMMENT ON COLUMN dc_stat_presence.epoch IS 'grows when all that was known was lost';
+COMMENT ON COLUMN dc_stat_presence.epoch IS 'another one: all that was known before was lost';

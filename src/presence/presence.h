@@ -176,7 +176,6 @@ typedef struct DcPresenceArea
 	int nslots;					 /* those beyond were never used */
 	pg_atomic_uint32 is_standby; /* a promotion is still to come, or to be noticed */
 	pg_atomic_uint64 epoch;		 /* another one: what was known before is not known any more */
-	pg_atomic_uint64 began_at;	 /* TimestampTz of that; wall time, compared with that of rules */
 	pg_atomic_uint32 changes;	 /* of rules, that have been committed */
 	pg_atomic_uint64 version;	 /* the last one of any room */
 	pg_atomic_uint64 turned;	 /* DcMoment up to which the wheel was turned */
@@ -227,6 +226,7 @@ typedef struct DcPresenceRow
 	bool approx;
 	int32 version;
 	TimestampTz created_at;
+	int64 epoch; /* in which it was created; 0: without shared memory */
 } DcPresenceRow;
 
 /* Whom a call is about. The bytes are the caller's. */

@@ -74,7 +74,6 @@ area_init(void *new_area)
 		shmem_init_lock(&area->room_locks[i].lock);
 	pg_atomic_init_u32(&area->is_standby, 0);
 	pg_atomic_init_u64(&area->epoch, 0);
-	pg_atomic_init_u64(&area->began_at, 0);
 	pg_atomic_init_u32(&area->changes, 0);
 	pg_atomic_init_u64(&area->version, 0);
 	pg_atomic_init_u64(&area->turned, (uint64) moment_now().us);
@@ -148,7 +147,6 @@ presence_new_epoch(void)
 	uint64 now = (uint64) GetCurrentTimestamp();
 	uint64 last = pg_atomic_read_u64(&presence_area->epoch);
 
-	pg_atomic_write_u64(&presence_area->began_at, now);
 	pg_atomic_write_u64(&presence_area->epoch, Max(now, last + 1));
 }
 

@@ -88,7 +88,9 @@ dc_presence_create(PG_FUNCTION_ARGS)
 	take_settings(fcinfo, &row, 1);
 	row.id = (int32) nextval_internal(catalog_relation("presence_id"), false);
 	row.owner = GetUserId();
-	row.created_at = GetCurrentTimestamp(); /* wall time; compared with the beginning of epochs */
+	row.created_at = GetCurrentTimestamp(); /* wall time, to be shown */
+	if (presence_area != NULL)
+		row.epoch = (int64) pg_atomic_read_u64(&presence_area->epoch);
 	presence_row_insert(&row);
 	rules_changed = true;
 	PG_RETURN_VOID();

@@ -235,8 +235,8 @@ tell_rule(Step *step, const DcPresenceRow *row)
 	if (!epoch_is_told(step, &use) && step->nepochs < PRESENCE_SLOTS)
 	{
 		step->epochs[step->nepochs++] = (ToldEpoch){use.slot, use.generation, step->epoch, GetCurrentTransactionNestLevel()};
-		/* a rule that is newer than the epoch has told nobody anything */
-		if (pg_atomic_read_u64(&use.slot->told) != 0 || row->created_at < (TimestampTz) pg_atomic_read_u64(&presence_area->began_at))
+		/* a rule that was made in it has told nobody of another */
+		if (pg_atomic_read_u64(&use.slot->told) != 0 || (uint64) row->epoch != step->epoch)
 			tell_epoch(row, step->epoch);
 	}
 	take_rooms(step, use.slot, row->events);

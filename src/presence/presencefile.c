@@ -38,7 +38,6 @@ typedef struct FileHeader
 	TimestampTz saved_at; /* wall time, and */
 	int64 moment;		  /* the same by the other clock */
 	uint64 epoch;
-	uint64 began_at;
 	uint64 version;
 	uint64 salt;
 	uint32 cells; /* of the map, that were in use */
@@ -153,7 +152,6 @@ presencefile_save(int code, Datum arg)
 	header.saved_at = GetCurrentTimestamp();
 	header.moment = moment_now().us;
 	header.epoch = pg_atomic_read_u64(&presence_area->epoch);
-	header.began_at = pg_atomic_read_u64(&presence_area->began_at);
 	header.version = pg_atomic_read_u64(&presence_area->version);
 	header.salt = presence_area->salt;
 	header.cells = map_used(presence_map);
@@ -317,7 +315,6 @@ static bool
 load(Work *work, const FileHeader *header)
 {
 	pg_atomic_write_u64(&presence_area->epoch, header->epoch);
-	pg_atomic_write_u64(&presence_area->began_at, header->began_at);
 	pg_atomic_write_u64(&presence_area->version, header->version);
 	presence_area->salt = header->salt;
 	if (header->is_standby)

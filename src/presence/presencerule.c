@@ -98,6 +98,7 @@ columns(DcCatRow *io, void *data)
 	cat_bool(io, &row->approx);
 	cat_int4(io, &row->version);
 	cat_time(io, &row->created_at);
+	cat_int8(io, &row->epoch);
 	if (!io->reading)
 		return;
 	row->tid = io->tid;

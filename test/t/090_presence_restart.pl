@@ -159,6 +159,22 @@ SKIP:
 }
 
 ##
+## A crash, with a clock that was set back before the rule was made: the epoch is another one all the same
+SKIP:
+{
+	skip 'no clock that can be set', 1 if !$clock;
+	my $epoch = epoch($node);
+
+	sql($node, 'postgres', q{SELECT dc_enter('chat', 'back', 'ann'); CALL dc_maintain()});
+	$seen = sql($node, 'postgres', 'SELECT coalesce(max(seq), 0) FROM dcounter.outbox');
+	$node->stop('immediate');
+	clock_step(-500 * 86400);
+	$node->start;
+	isnt(epoch($node), $epoch, 'a crash, and a clock that was set back: another epoch');
+	is(told($node), 'reset', 'of which listeners are told');
+}
+
+##
 ## A rule of an extension that was made anew is not the one that had its id
 sql($node, 'postgres', q{SELECT dc_enter('chat', 'a', 'ann')});
 sql($node, 'postgres', q{DROP EXTENSION dcounter; CREATE EXTENSION dcounter; SELECT dc_presence_create('chat', '7 days')});
