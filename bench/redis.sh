@@ -36,9 +36,9 @@ stop_redis() {
     rm -rf "$DC_WORK/redis"
 }
 
-# run_redis FOLDER CLIENTS: INCR of one key, by the files of the case: redis.conf,
+# run_redis FOLDER CLIENTS: INCR of one key, or script.lua with one, by the files of the case: redis.conf,
 # and options of redis-benchmark (PORT and SOCKET stand for those of the server).
-# Sets rate, in increments a second.
+# Sets rate, in increments or calls a second.
 run_redis() {
     local options requests=$REDIS_REQUESTS lines try
     mapfile -t lines <"$1/redis.conf"
@@ -50,7 +50,11 @@ run_redis() {
         options=$(cat "$1/options")
         options=${options//PORT/-p $redis_port}
         options=${options//SOCKET/-s $DC_WORK/redis/socket}
-        call_redis "$options" "$2" "$requests"
+        if [[ -e $1/script.lua ]]; then
+            call_lua "$options" "$2" "$requests" "$1/script.lua"
+        else
+            call_redis "$options" "$2" "$requests"
+        fi
         stop_redis
         [[ -z $rate ]] || return 0
         say '%s: try %d failed' "$1" "$try"
@@ -68,4 +72,15 @@ call_redis() {
     counted=$(redis-cli -s "$DC_WORK/redis/socket" get counter:__rand_int__)
     # each connection may be ahead by what it has in its pipeline
     [[ $counted -ge $3 && $counted -lt $(($3 + $2 * 16)) ]] || die "Redis: $3 increments, $counted counted"
+}
+
+# call_lua OPTIONS CLIENTS REQUESTS SCRIPT: sets rate, "" if it failed
+# shellcheck disable=SC2034 # it is for the caller
+call_lua() {
+    local sha
+    sha=$(redis-cli -s "$DC_WORK/redis/socket" SCRIPT LOAD "$(cat "$4")")
+    # shellcheck disable=SC2086 # a list
+    rate=$(redis-benchmark $1 -c "$2" -n "$3" --csv EVALSHA "$sha" 1 key | awk -F '"' '$2 ~ /^[Ee][Vv][Aa][Ll]/ { print $4 }') || rate=
+    [[ -n $rate ]] || return 0
+    [[ $(redis-cli -s "$DC_WORK/redis/socket" EVALSHA "$sha" 1 key | head -n 1) == [01] ]] || die 'the script failed'
 }

@@ -24,9 +24,11 @@
 #include "crdt/hlcclock.h"
 #include "fmgr.h"
 #include "ledger/ledgerinit.h"
+#include "limit/limitinit.h"
 #include "miscadmin.h"
 #include "once/op.h"
 #include "outbox/outbox.h"
+#include "presence/presenceinit.h"
 #include "region/region.h"
 #include "rows/oldsnapshot.h"
 #include "rows/sharedhints.h"
@@ -84,6 +86,8 @@ _PG_init(void)
 	once_init();
 	bound_init(preloading);
 	region_init();
+	limiter_init(preloading);
+	presence_init(preloading);
 	if (preloading)
 		slots_init();
 	if (preloading && !IsBinaryUpgrade)

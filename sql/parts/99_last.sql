@@ -7,10 +7,11 @@ GRANT SELECT ON dcounter.ledger TO PUBLIC;
 GRANT SELECT ON dcounter.op_slot TO PUBLIC;
 GRANT SELECT ON dcounter.source TO PUBLIC;
 GRANT SELECT ON dcounter.self, dcounter.self_mark, dcounter.region TO PUBLIC;
+GRANT SELECT ON dcounter.limit_rule, dcounter.presence_rule TO PUBLIC;
 
 -- These are dumped as well, with events of all roles. The database's owner dumps them;
 -- no other role may read them.
-GRANT SELECT ON SEQUENCE dcounter.outbox_seq, dcounter.consumer_id, dcounter.hlc_clock TO pg_database_owner;
+GRANT SELECT ON SEQUENCE dcounter.outbox_seq, dcounter.consumer_id, dcounter.limit_id, dcounter.presence_id, dcounter.hlc_clock TO pg_database_owner;
 GRANT SELECT ON dcounter.changed_key, dcounter.source_state, dcounter.consumer, dcounter.consumer_member, dcounter.consumer_retry TO pg_database_owner;
 GRANT SELECT ON dcounter.outbox_0, dcounter.outbox_1, dcounter.outbox_2, dcounter.outbox_3, dcounter.outbox_4,
 	dcounter.outbox_5, dcounter.outbox_6, dcounter.outbox_7 TO pg_database_owner;
@@ -18,7 +19,7 @@ GRANT SELECT ON dcounter.mark, dcounter.mark_value TO pg_database_owner;
 GRANT SELECT ON dc_marks, dc_stat_drift, dc_drifts TO PUBLIC; -- which show what the caller may read
 
 -- The functions behind them decide which rows the caller is shown.
-GRANT SELECT ON dc_tables, dc_stat_counters, dc_stat_shards, dc_stat_hot_keys, dc_stat_memory, dc_stat_buffer, dc_stat_worker, dc_stat_outbox, dc_stat_consumers, dc_stat_regions TO PUBLIC;
+GRANT SELECT ON dc_tables, dc_stat_counters, dc_stat_shards, dc_stat_hot_keys, dc_stat_memory, dc_stat_buffer, dc_stat_worker, dc_stat_outbox, dc_stat_consumers, dc_stat_regions, dc_stat_limits, dc_stat_presence TO PUBLIC;
 
 REVOKE EXECUTE ON FUNCTION dc_worker_start() FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION dc_worker_stop() FROM PUBLIC;
@@ -59,6 +60,10 @@ SELECT pg_catalog.pg_extension_config_dump('dcounter.source', '');
 SELECT pg_catalog.pg_extension_config_dump('dcounter.source_state', '');
 SELECT pg_catalog.pg_extension_config_dump('dcounter.self', '');
 SELECT pg_catalog.pg_extension_config_dump('dcounter.region', '');
+SELECT pg_catalog.pg_extension_config_dump('dcounter.limit_id', '');
+SELECT pg_catalog.pg_extension_config_dump('dcounter.limit_rule', '');
+SELECT pg_catalog.pg_extension_config_dump('dcounter.presence_id', '');
+SELECT pg_catalog.pg_extension_config_dump('dcounter.presence_rule', '');
 SELECT pg_catalog.pg_extension_config_dump('dcounter.changed_key', '');
 SELECT pg_catalog.pg_extension_config_dump('dcounter.outbox_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('dcounter.hlc_clock', '');
@@ -70,6 +75,10 @@ SELECT pg_catalog.pg_extension_config_dump('dcounter.outbox_4', '');
 SELECT pg_catalog.pg_extension_config_dump('dcounter.outbox_5', '');
 SELECT pg_catalog.pg_extension_config_dump('dcounter.outbox_6', '');
 SELECT pg_catalog.pg_extension_config_dump('dcounter.outbox_7', '');
+-- A limit takes shared memory, and so does a presence.
+REVOKE EXECUTE ON FUNCTION dc_limit_create(text, text, bigint, interval, bigint, text, text, bigint, boolean) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION dc_presence_create(text, interval, interval, text, bigint, boolean, boolean) FROM PUBLIC;
+
 -- Creating a consumer holds back the removal of events, and reads all topics.
 REVOKE EXECUTE ON FUNCTION dc_consumer_create(text, text[], text, boolean) FROM PUBLIC;
 

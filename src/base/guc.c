@@ -39,6 +39,10 @@ int dc_verify_rate = 20000;
 int dc_verify_max_rows = 1000000;
 int dc_buffer_size = 32 * 1024;
 int dc_stats_size = 12 * 1024;
+int dc_limit_size = 16 * 1024;
+int dc_presence_size = 16 * 1024;
+int dc_presence_interval = 1000;
+int dc_throttle_max_keys = 10000;
 
 /*
  * A numeric setting. Its default is the variable's initial value. Sizes of shared memory
@@ -158,6 +162,22 @@ static const IntSetting ints[] = {
 	 "Sets the shared memory for values that reads with max_staleness are answered from.",
 	 NULL,
 	 &dc_cache_size, 64, MAX_KILOBYTES, PGC_POSTMASTER, GUC_UNIT_KB},
+	{"dcounter.limit_size",
+	 "Sets the shared memory for keys of limits.",
+	 "A key takes 160 bytes. When it is used up, new keys are answered by on_full of their limit.",
+	 &dc_limit_size, 128, MAX_KILOBYTES, PGC_POSTMASTER, GUC_UNIT_KB},
+	{"dcounter.presence_size",
+	 "Sets the shared memory for members of rooms.",
+	 "A member takes 160 bytes, as much as a named connection. When it is used up, nobody can enter.",
+	 &dc_presence_size, 128, MAX_KILOBYTES, PGC_POSTMASTER, GUC_UNIT_KB},
+	{"dcounter.presence_interval",
+	 "Sets how often the worker looks for members that have not been heard of, and for rooms to tell of.",
+	 NULL,
+	 &dc_presence_interval, 10, MS_PER_DAY, PGC_SIGHUP, GUC_UNIT_MS},
+	{"dcounter.throttle_max_keys",
+	 "Sets for how many keys of dc_throttle() a role may take memory.",
+	 "Calls for more keys are refused, until others are as if they were new.",
+	 &dc_throttle_max_keys, 0, INT_MAX, PGC_SUSET, 0},
 	{"dcounter.stats_size",
 	 "Sets the shared memory for statistics of counter tables.",
 	 "A table takes about 5 kB. When it is used up, tables that have not been used for a while lose their "

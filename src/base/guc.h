@@ -31,7 +31,11 @@ extern int dc_verify_rate;			/* rows a second; 0: not at all */
 extern int dc_verify_max_rows;		/* of a key */
 extern bool dc_async_ack;			/* acknowledgements do not wait for the disk */
 extern int dc_buffer_size;			/* kB; set at start only, */
-extern int dc_stats_size;			/* as is this */
+extern int dc_stats_size;			/* as is this, */
+extern int dc_limit_size;			/* and this, */
+extern int dc_presence_size;		/* and this */
+extern int dc_presence_interval;	/* ms from one turn of the wheel to the next */
+extern int dc_throttle_max_keys;	/* of a role's ad hoc limits */
 
 extern void guc_init(void);
 

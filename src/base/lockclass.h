@@ -38,6 +38,11 @@
  *	region		(0, 0), the identity: shared by all that publishes, exclusively by what changes it
  *				(0, 1), the own beat: beat.c, by what has published, at the end of its commit
  *				(hash of region and epoch, 2): beatmerge.c, by an apply worker that inserts a beat
+ *	limit		(0, hash of the name): limitddl.c, by calls that create a limit
+ *				(its id, 0): by calls that change it
+ *	presence	(0, hash of the name): presenceddl.c, by calls that create a presence
+ *				(its id, 0): by calls that change it
+ *				(its id, 1): presenceevents.c, by transactions that make its events, which do not wait
  *	writer		(the first number, in two halves): registry.c, shared, by transactions that
  *				have drawn numbers of events. None waits for it: readers look which hold it
  */
@@ -62,6 +67,8 @@
 #define MARK_LOCK_CLASS 89
 #define RIGHTS_LOCK_CLASS 90
 #define REGION_LOCK_CLASS 91
+#define LIMIT_LOCK_CLASS 92
+#define PRESENCE_LOCK_CLASS 93
 
 /*
  * advisory_lock takes a lock until the transaction ends. False if it would have to wait,

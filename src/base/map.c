@@ -1,12 +1,12 @@
 /*
  * map.c
- *		A hash table in shared memory, for keys of counter tables.
+ *		A hash table in shared memory, for keys of counters and limits.
  *
  * It has a fixed size and is full when that is used up, which callers must expect.
  * Its memory is divided into cells of one size. An entry is a cell: a header, the
  * user's payload, and the first bytes of the key. A longer key goes on in further cells.
  * So no key is too long, nothing is fragmented, and a short key, as most are, costs one
- * cell.
+ * cell. A payload may also refer to cells of its own, which the user takes and gives back.
  *
  * The protocol:
  *
@@ -23,7 +23,6 @@
  */
 #include "postgres.h"
 
-#include "base/key.h"
 #include "base/map.h"
 #include "base/shmem.h"
 #include "common/hashfn.h"
@@ -57,6 +56,8 @@ typedef struct DcMapCell
 } DcMapCell;
 
 static void *cell_at(const DcMap *map, uint32 number);
+static uint32 cells_take(DcMap *map, uint32 count);
+static void cells_give_back(DcMap *map, uint32 first, uint32 last, uint32 count);
 static uint32 bucket_sweep(DcMap *map, uint32 bucket, DcMapMayGo may_go, void *arg);
 static void entry_free(DcMap *map, DcMapEntry *entry);
 static uint32 cells_wanted(const DcMap *map, uint32 len);
@@ -75,6 +76,12 @@ partition_lock(DcMap *map, uint32 hash)
 	return &map->locks[hash % DC_MAP_PARTITIONS].lock;
 }
 
+static Size
+cell_size_for(Size payload)
+{
+	return MAXALIGN(sizeof(DcMapEntry)) + MAXALIGN(payload) + KEY_BYTES_INLINE;
+}
+
 /*
  * map_size returns the size of the shared memory for a map of so many bytes.
  */
@@ -82,6 +89,18 @@ Size
 map_size(Size bytes)
 {
 	return MAXALIGN(bytes);
+}
+
+/*
+ * map_size_of returns the bytes for a map that has so many cells at least.
+ */
+Size
+map_size_of(uint32 cells, Size payload)
+{
+	Size header = offsetof(DcMap, buckets) + DC_MAP_PARTITIONS * sizeof(uint32) + 2 * PG_CACHE_LINE_SIZE;
+
+	/* there are as many buckets as cells, up to the next power of two */
+	return map_size(header + cells * (cell_size_for(payload) + 4 * sizeof(uint32)));
 }
 
 /*
@@ -95,7 +114,7 @@ map_init(DcMap *map, Size bytes, Size payload)
 	Size ncells;
 
 	map->payload = MAXALIGN(payload);
-	map->cell_size = MAXALIGN(sizeof(DcMapEntry)) + map->payload + KEY_BYTES_INLINE;
+	map->cell_size = cell_size_for(payload);
 	while (nbuckets < MAX_BUCKETS && nbuckets < (bytes - header) / map->cell_size)
 		nbuckets *= 2;
 	map->bucket_mask = nbuckets - 1;
@@ -178,21 +197,44 @@ map_get(DcMap *map, const DcMapKey *key, DcMapInit init, void *arg)
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	entry = map_look(map, key);
 	if (entry == NULL)
-	{
-		entry = entry_create(map, key);
-		if (entry != NULL)
-		{
-			uint32 *bucket = &map->buckets[key->hash & map->bucket_mask];
-
-			init(entry, arg);
-			entry->next = *bucket;
-			*bucket = entry->number;
-		}
-	}
+		entry = map_add(map, key, init, arg);
 	if (entry != NULL)
 		map_pin(entry);
 	LWLockRelease(lock);
 	return entry;
+}
+
+/*
+ * map_add makes the entry of a key that has none, without a pin, and has its payload
+ * prepared; NULL if the map is full. The caller has locked the key's partition exclusively.
+ */
+DcMapEntry *
+map_add(DcMap *map, const DcMapKey *key, DcMapInit init, void *arg)
+{
+	uint32 *bucket = &map->buckets[key->hash & map->bucket_mask];
+	DcMapEntry *entry = entry_create(map, key);
+
+	if (entry == NULL)
+		return NULL;
+	init(entry, arg);
+	entry->next = *bucket;
+	*bucket = entry->number;
+	return entry;
+}
+
+/*
+ * map_take_out removes an entry that nobody has pinned. The caller has locked its partition
+ * exclusively.
+ */
+void
+map_take_out(DcMap *map, DcMapEntry *entry)
+{
+	uint32 *link = &map->buckets[entry->hash & map->bucket_mask];
+
+	while (*link != entry->number)
+		link = &((DcMapEntry *) cell_at(map, *link))->next;
+	*link = entry->next;
+	entry_free(map, entry);
 }
 
 /*
@@ -218,7 +260,6 @@ bool
 map_remove(DcMap *map, DcMapEntry *entry, DcMapMayGo may_go, void *arg)
 {
 	LWLock *lock = map_lock(map, entry);
-	uint32 *link;
 	bool may;
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
@@ -230,12 +271,8 @@ map_remove(DcMap *map, DcMapEntry *entry, DcMapMayGo may_go, void *arg)
 		LWLockRelease(lock);
 		return false;
 	}
-	link = &map->buckets[entry->hash & map->bucket_mask];
-	while (*link != entry->number)
-		link = &((DcMapEntry *) cell_at(map, *link))->next;
-	*link = entry->next;
+	map_take_out(map, entry);
 	LWLockRelease(lock);
-	entry_free(map, entry);
 	return true;
 }
 
@@ -288,12 +325,18 @@ map_lock(DcMap *map, const DcMapEntry *entry)
 }
 
 /*
- * map_key_lock returns the lock of a key's partition.
+ * map_key_lock and map_partition_lock return the lock of a key's partition, and of any.
  */
 LWLock *
 map_key_lock(DcMap *map, const DcMapKey *key)
 {
 	return partition_lock(map, key->hash);
+}
+
+LWLock *
+map_partition_lock(DcMap *map, uint32 partition)
+{
+	return partition_lock(map, partition);
 }
 
 /*
@@ -349,6 +392,34 @@ map_key(DcMap *map, const DcMapEntry *entry, char *data)
 		len += part;
 		rest = cell->next;
 	}
+}
+
+/*
+ * map_cells_take takes cells for the payload of an entry, and returns the first one;
+ * DC_MAP_NONE if there are not so many. What is in them is not defined, but for the links.
+ */
+uint32
+map_cells_take(DcMap *map, uint32 count)
+{
+	return cells_take(map, count);
+}
+
+void
+map_cell_give_back(DcMap *map, uint32 number)
+{
+	cells_give_back(map, number, number, 1);
+}
+
+void *
+map_cell(DcMap *map, uint32 number)
+{
+	return cell_at(map, number);
+}
+
+Size
+map_cell_size(const DcMap *map)
+{
+	return map->cell_size;
 }
 
 static void *
@@ -466,7 +537,7 @@ cells_wanted(const DcMap *map, uint32 len)
 static bool
 entry_is(DcMap *map, const DcMapEntry *entry, const DcMapKey *key)
 {
-	char data[DC_MAX_KEY_BYTES];
+	char data[DC_MAP_KEY_BYTES];
 
 	if (entry->hash != key->hash || entry->len != key->len ||
 		entry->counter != key->counter || entry->database != key->database)

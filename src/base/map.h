@@ -1,15 +1,19 @@
 /*
  * map.h
- *		A hash table in shared memory, for keys of counter tables (see map.c).
+ *		A hash table in shared memory, for keys of counters and limits (see map.c).
  */
 #ifndef DC_MAP_H
 #define DC_MAP_H
 
+#include "base/key.h"
 #include "port/atomics.h"
 #include "storage/lwlock.h"
 
 #define DC_MAP_NONE PG_UINT32_MAX
 #define DC_MAP_PARTITIONS 128 /* a power of two; see map_partition() */
+
+/* The longest key: that of a counter, and something before it. */
+#define DC_MAP_KEY_BYTES (DC_MAX_KEY_BYTES + 64)
 
 /* What an entry is about. */
 typedef struct DcMapKey
@@ -62,12 +66,15 @@ map_partition(const DcMapKey *key)
 }
 
 extern Size map_size(Size bytes);
+extern Size map_size_of(uint32 cells, Size payload);
 extern void map_init(DcMap *map, Size bytes, Size payload);
 extern void map_key_init(DcMapKey *key, Oid database, Oid counter, const char *data,
 						 uint32 len);
 extern DcMapEntry *map_find(DcMap *map, const DcMapKey *key);
 extern DcMapEntry *map_look(DcMap *map, const DcMapKey *key);
 extern DcMapEntry *map_get(DcMap *map, const DcMapKey *key, DcMapInit init, void *arg);
+extern DcMapEntry *map_add(DcMap *map, const DcMapKey *key, DcMapInit init, void *arg);
+extern void map_take_out(DcMap *map, DcMapEntry *entry);
 extern void map_pin(DcMapEntry *entry);
 extern void map_unpin(DcMapEntry *entry);
 extern bool map_remove(DcMap *map, DcMapEntry *entry, DcMapMayGo may_go, void *arg);
@@ -75,10 +82,17 @@ extern uint32 map_evict(DcMap *map, uint32 turn, DcMapMayGo may_go, void *arg);
 extern void map_sweep(DcMap *map, DcMapMayGo may_go, void *arg);
 extern LWLock *map_lock(DcMap *map, const DcMapEntry *entry);
 extern LWLock *map_key_lock(DcMap *map, const DcMapKey *key);
+extern LWLock *map_partition_lock(DcMap *map, uint32 partition);
 extern DcMapEntry *map_entry(DcMap *map, uint32 number);
 extern uint32 map_capacity(const DcMap *map);
 extern uint32 map_used(DcMap *map);
 extern Size map_entry_size(const DcMap *map, const DcMapEntry *entry);
 extern void map_key(DcMap *map, const DcMapEntry *entry, char *data);
+
+/* Cells that an entry's payload refers to; they are linked by their first four bytes. */
+extern uint32 map_cells_take(DcMap *map, uint32 count);
+extern void map_cell_give_back(DcMap *map, uint32 number);
+extern void *map_cell(DcMap *map, uint32 number);
+extern Size map_cell_size(const DcMap *map);
 
 #endif /* DC_MAP_H */

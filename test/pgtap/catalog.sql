@@ -69,6 +69,34 @@ INSERT INTO expected VALUES
 	('dcounter.totals_way(counter regclass, OUT totals text, OUT compacted_because text)', 'record', 'volatile', 'unsafe', false, 1000, 0),
 	('dcounter.on_counter_truncate()', 'trigger', 'volatile', 'unsafe', false, 10, 0),
 	('dcounter.on_counter_delete()', 'trigger', 'volatile', 'unsafe', false, 10, 0);
+-- Limits
+INSERT INTO expected VALUES
+	('public.dc_limit_create(name text, algorithm text, rate bigint, per interval, burst bigint DEFAULT NULL::bigint, on_full text DEFAULT ''deny''::text, after_crash text DEFAULT ''open''::text, max_keys bigint DEFAULT NULL::bigint, if_not_exists boolean DEFAULT false)', 'void', 'volatile', 'unsafe', false, 1000, 0),
+	('public.dc_limit_alter(name text, rate bigint DEFAULT NULL::bigint, per interval DEFAULT NULL::interval, burst bigint DEFAULT NULL::bigint, on_full text DEFAULT NULL::text, after_crash text DEFAULT NULL::text, max_keys bigint DEFAULT NULL::bigint)', 'void', 'volatile', 'unsafe', false, 1000, 0),
+	('public.dc_limit_drop(name text)', 'void', 'volatile', 'unsafe', false, 1000, 0),
+	('public.dc_limit_grant(name text, role regrole, refund boolean DEFAULT false)', 'void', 'volatile', 'unsafe', false, 1000, 0),
+	('public.dc_limit_revoke(name text, role regrole)', 'void', 'volatile', 'unsafe', false, 1000, 0),
+	('public.dc_limit(name text, key text, cost bigint DEFAULT 1)', 'dcounter.limit_answer', 'volatile', 'unsafe', false, 10, 0),
+	('public.dc_limit_all(names text[], keys text[], costs bigint[] DEFAULT NULL::bigint[], OUT allowed boolean, OUT remaining bigint, OUT retry_after interval, OUT reset_at timestamp with time zone, OUT rule text, OUT leases bigint[])', 'record', 'volatile', 'unsafe', false, 20, 0),
+	('public.dc_limit_peek(name text, key text, cost bigint DEFAULT 1)', 'dcounter.limit_answer', 'volatile', 'unsafe', false, 10, 0),
+	('public.dc_limit_refund(name text, key text, units bigint DEFAULT 1)', 'bigint', 'volatile', 'unsafe', false, 10, 0),
+	('public.dc_limit_release(name text, key text, lease bigint)', 'boolean', 'volatile', 'unsafe', false, 10, 0),
+	('public.dc_limit_renew(name text, key text, lease bigint)', 'boolean', 'volatile', 'unsafe', false, 10, 0),
+	('public.dc_limit_reset(name text, key text)', 'boolean', 'volatile', 'unsafe', false, 10, 0),
+	('public.dc_throttle(key text, burst bigint, rate bigint, per interval, cost bigint DEFAULT 1)', 'dcounter.limit_answer', 'volatile', 'unsafe', false, 10, 0),
+	('public.dc_presence_create(name text, ttl interval DEFAULT ''00:00:30''::interval, events interval DEFAULT NULL::interval, notify text DEFAULT NULL::text, max_members bigint DEFAULT NULL::bigint, approx boolean DEFAULT false, if_not_exists boolean DEFAULT false)', 'void', 'volatile', 'unsafe', false, 1000, 0),
+	('public.dc_presence_alter(name text, ttl interval DEFAULT NULL::interval, events interval DEFAULT NULL::interval, notify text DEFAULT NULL::text, max_members bigint DEFAULT NULL::bigint)', 'void', 'volatile', 'unsafe', false, 1000, 0),
+	('public.dc_presence_drop(name text)', 'void', 'volatile', 'unsafe', false, 1000, 0),
+	('public.dc_presence_grant(name text, role regrole)', 'void', 'volatile', 'unsafe', false, 1000, 0),
+	('public.dc_presence_revoke(name text, role regrole)', 'void', 'volatile', 'unsafe', false, 1000, 0),
+	('public.dc_enter(name text, room text, member text, conn text DEFAULT ''''::text, meta jsonb DEFAULT NULL::jsonb)', 'bigint', 'volatile', 'unsafe', false, 10, 0),
+	('public.dc_beat(name text, room text, member text, conn text DEFAULT ''''::text)', 'boolean', 'volatile', 'unsafe', false, 10, 0),
+	('public.dc_beat_many(name text, rooms text[], members text[], conns text[] DEFAULT NULL::text[])', 'bigint', 'volatile', 'unsafe', false, 100, 0),
+	('public.dc_exit(name text, room text, member text, conn text DEFAULT ''''::text)', 'bigint', 'volatile', 'unsafe', false, 10, 0),
+	('public.dc_present(name text, room text)', 'bigint', 'volatile', 'unsafe', false, 10, 0),
+	('public.dc_presence_list(name text, room text, after text DEFAULT NULL::text, n integer DEFAULT 100, OUT member text, OUT meta jsonb)', 'SETOF record', 'volatile', 'unsafe', false, 100, 100),
+	('dcounter.stat_presence(OUT name text, OUT owner regrole, OUT approx boolean, OUT rooms bigint, OUT members bigint, OUT connections bigint, OUT memory bigint, OUT joined bigint, OUT "left" bigint, OUT expired bigint, OUT refused bigint, OUT untold bigint, OUT epoch bigint)', 'SETOF record', 'volatile', 'unsafe', false, 1000, 20),
+	('dcounter.stat_limits(OUT rule text, OUT owner regrole, OUT keys bigint, OUT memory bigint, OUT allowed bigint, OUT denied bigint, OUT full_allowed bigint, OUT full_denied bigint)', 'SETOF record', 'volatile', 'unsafe', false, 1000, 20);
 -- Stamps of the hybrid logical clock
 INSERT INTO expected VALUES
 	('public.dc_node()', 'text', 'stable', 'safe', false, 1, 0),
@@ -494,8 +522,8 @@ SELECT is_empty($$SELECT a.aggfnoid FROM pg_aggregate a JOIN members m ON m.oid 
 SELECT set_eq($$SELECT DISTINCT m.proname::text FROM pg_aggregate a JOIN members m ON m.oid = a.aggfnoid WHERE aggminvtransfn <> 0$$, ARRAY['dc_cms_agg'], 'aggregates of moving windows');
 SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE coalesce(length(obj_description(oid, 'pg_proc')), 0) < 10$$, 'each function has a comment');
 SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE obj_description(oid, 'pg_proc') ~ '^[A-Z].*|\.$'$$, 'comments are phrases, like the server''s own');
-SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE schema = 'public' AND proname !~ '^dc_worker_|^dc_consumer_create$' AND NOT has_function_privilege('public', oid, 'EXECUTE')$$, 'PUBLIC may execute the API: the tables'' privileges decide');
-SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE proname ~ '^dc_worker_|^dc_consumer_create$' AND has_function_privilege('public', oid, 'EXECUTE')$$, 'but not start or stop workers, nor create consumers');
+SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE schema = 'public' AND proname !~ '^dc_worker_|^dc_(consumer|limit|presence)_create$' AND NOT has_function_privilege('public', oid, 'EXECUTE')$$, 'PUBLIC may execute the API: the tables'' privileges decide');
+SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE proname ~ '^dc_worker_|^dc_(consumer|limit|presence)_create$' AND has_function_privilege('public', oid, 'EXECUTE')$$, 'but not start or stop workers, nor create consumers, limits or presences');
 -- What types, operators, casts and operator classes are made of: whoever uses these needs EXECUTE on it
 CREATE TEMP VIEW plumbing AS
 	SELECT m.oid, m.schema, m.proname FROM members m WHERE m.oid IN (
@@ -505,7 +533,7 @@ CREATE TEMP VIEW plumbing AS
 		UNION SELECT oprcode FROM pg_operator WHERE oprresult = 'boolean'::regtype);
 SELECT is((SELECT count(*) FROM plumbing), 142::bigint, 'functions that types, casts and comparisons are made of');
 SELECT is_empty($$SELECT oid::regprocedure FROM plumbing WHERE schema <> 'dcounter' OR NOT has_function_privilege('public', oid, 'EXECUTE')$$, 'they are in schema dcounter, and PUBLIC may execute them');
-SELECT set_eq($$SELECT proname::text FROM members WHERE schema = 'dcounter' AND oid NOT IN (SELECT oid FROM plumbing) AND has_function_privilege('public', oid, 'EXECUTE')$$, ARRAY['stat_counters', 'stat_shards', 'stat_memory', 'maintainer', 'totals_way', 'stat_buffer', 'stat_hot_keys', 'stat_worker', 'stat_outbox', 'stat_consumers', 'last_fetch', 'outbox_capture', 'on_ledger_change', 'on_counter_truncate', 'on_counter_delete', 'source_row', 'source_truncate', 'source_differs', 'merge_row'],
+SELECT set_eq($$SELECT proname::text FROM members WHERE schema = 'dcounter' AND oid NOT IN (SELECT oid FROM plumbing) AND has_function_privilege('public', oid, 'EXECUTE')$$, ARRAY['stat_counters', 'stat_shards', 'stat_memory', 'maintainer', 'totals_way', 'stat_buffer', 'stat_hot_keys', 'stat_worker', 'stat_outbox', 'stat_consumers', 'stat_limits', 'stat_presence', 'last_fetch', 'outbox_capture', 'on_ledger_change', 'on_counter_truncate', 'on_counter_delete', 'source_row', 'source_truncate', 'source_differs', 'merge_row'],
 	'PUBLIC may not execute, or make triggers of, the internal functions, but for those of the types, of the views, of attached tables and of dc_relay');
 
 -- The extension
@@ -515,7 +543,7 @@ SELECT isnt((SELECT comment FROM pg_available_extensions WHERE name = 'dcounter'
 SELECT set_eq($$SELECT unnest(extconfig)::regclass::text AS t, unnest(extcondition) AS c FROM pg_extension WHERE extname = 'dcounter'$$,
 	$$VALUES ('dcounter.counter', ''), ('dcounter.op_slot', ''), ('dcounter.ledger', ''), ('dcounter.counter_events', ''), ('dcounter.changed_key', ''), ('dcounter.outbox_seq', ''), ('dcounter.hlc_clock', ''),
 		('dcounter.consumer', ''), ('dcounter.consumer_id', ''), ('dcounter.consumer_member', ''), ('dcounter.consumer_retry', ''), ('dcounter.source', ''), ('dcounter.source_state', ''),
-		('dcounter.mark', ''), ('dcounter.mark_value', ''), ('dcounter.self', ''), ('dcounter.region', '')
+		('dcounter.mark', ''), ('dcounter.mark_value', ''), ('dcounter.self', ''), ('dcounter.region', ''), ('dcounter.limit_id', ''), ('dcounter.limit_rule', ''), ('dcounter.presence_id', ''), ('dcounter.presence_rule', '')
 	UNION ALL SELECT 'dcounter.outbox_' || i, '' FROM generate_series(0, 7) i$$, 'settings and state are dumped, and nothing else is');
 SELECT set_eq(
 	$$SELECT pg_describe_object(classid, objid, objsubid) FROM pg_depend WHERE refclassid = 'pg_extension'::regclass AND deptype = 'e'
@@ -523,7 +551,7 @@ SELECT set_eq(
 		AND classid <> 'pg_type'::regclass$$,
 	(SELECT array_agg('table dcounter.outbox_' || i) FROM generate_series(0, 7) i) ||
 	ARRAY['schema dcounter', 'sequence dcounter.outbox_seq', 'sequence dcounter.hlc_clock', 'table dcounter.outbox', 'table dcounter.outbox_ring', 'sequence dcounter.consumer_id', 'table dcounter.consumer', 'table dcounter.consumer_member', 'table dcounter.consumer_retry', 'view dc_dead_letters',
-		'table dcounter.counter', 'table dcounter.ledger', 'table dcounter.op_slot', 'table dcounter.buffer_restored', 'view dc_stat_buffer', 'table dcounter.counter_events', 'table dcounter.changed_key', 'view dc_stat_outbox', 'view dc_stat_consumers', 'view dc_stat_counters', 'view dc_stat_shards', 'view dc_stat_memory', 'view dc_stat_hot_keys', 'view dc_stat_worker', 'table dcounter.source', 'table dcounter.source_state', 'table dcounter.drift', 'sequence dcounter.drift_id_seq', 'table dcounter.mark', 'table dcounter.mark_value', 'table dcounter.self', 'table dcounter.self_mark', 'table dcounter.region', 'view dc_stat_regions', 'view dc_marks', 'view dc_stat_drift', 'view dc_drifts', 'event trigger dcounter_drop', 'event trigger dcounter_ddl', 'event trigger dcounter_begin', 'view dc_tables',
+		'table dcounter.counter', 'table dcounter.ledger', 'table dcounter.op_slot', 'table dcounter.buffer_restored', 'view dc_stat_buffer', 'table dcounter.counter_events', 'table dcounter.changed_key', 'view dc_stat_outbox', 'view dc_stat_consumers', 'view dc_stat_counters', 'view dc_stat_shards', 'view dc_stat_memory', 'view dc_stat_hot_keys', 'view dc_stat_worker', 'table dcounter.source', 'table dcounter.source_state', 'table dcounter.drift', 'sequence dcounter.drift_id_seq', 'table dcounter.mark', 'table dcounter.mark_value', 'table dcounter.self', 'table dcounter.self_mark', 'table dcounter.region', 'view dc_stat_regions', 'sequence dcounter.limit_id', 'table dcounter.limit_rule', 'view dc_stat_limits', 'sequence dcounter.presence_id', 'table dcounter.presence_rule', 'view dc_stat_presence', 'view dc_marks', 'view dc_stat_drift', 'view dc_drifts', 'event trigger dcounter_drop', 'event trigger dcounter_ddl', 'event trigger dcounter_begin', 'view dc_tables',
 		'cast from bytea to dc_cms', 'cast from dc_cms to bytea', 'operator ||(dc_cms,dc_cms)',
 		'cast from bytea to dc_topk', 'cast from dc_topk to bytea', 'operator ||(dc_topk,dc_topk)',
 		'cast from dc_hll to dc_hll', 'cast from bytea to dc_hll', 'cast from dc_hll to bytea', 'operator ||(dc_hll,dc_hll)', 'operator #(NONE,dc_hll)',
@@ -695,7 +723,7 @@ SELECT set_eq($$SELECT relname::text, relkind::text FROM pg_class WHERE relname 
 	$$VALUES ('purses', 'r'), ('purses_shard', 'r'), ('purses_limit', 'r'), ('purses_limit_shard', 'r'), ('purses_limit_hold', 'r'), ('purses_account', 'r'),
 	('purses_entry', 'r'), ('purses_entry_id', 'S'), ('purses_pending', 'r'), ('purses_op', 'p'), ('purses_op_0', 'r')$$, 'its tables');
 SELECT is_empty($$SELECT relname FROM pg_class WHERE relname ~ '^(tickets|purses)' AND relkind IN ('r', 'p') AND obj_description(oid, 'pg_class') ~ '^dcounter: .* see dc_[a-z_]+\(\)$' IS NOT TRUE$$, 'each table says what it is');
-SELECT is_empty($$SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'dcounter'::regnamespace AND relkind NOT IN ('r', 'i', 't', 'S') OR c.relnamespace = 'dcounter'::regnamespace AND relname !~ '^(counter|op_slot|ledger|hlc_clock|buffer_restored|changed_key|outbox|consumer|source|drift|mark|self|region)'$$,
+SELECT is_empty($$SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'dcounter'::regnamespace AND relkind NOT IN ('r', 'i', 't', 'S') AND c.relname <> 'limit_answer' OR c.relnamespace = 'dcounter'::regnamespace AND relname !~ '^(counter|op_slot|ledger|hlc_clock|buffer_restored|changed_key|outbox|consumer|source|drift|mark|self|region|limit_|presence_)'$$,
 	'nothing else is in schema dcounter');
 
 -- The outbox: the columns that Debezium's outbox event router expects, and ours

@@ -20,7 +20,7 @@ plan skip_all => 'a clock that can be set needs Linux, a compiler, and a server 
 my @steps = ([ -3600, 'back' ], [ 0, 'forth' ], [ 3600, 'forth again' ], [ 0, 'and back' ]);
 my $n = 0;    # how many there were
 
-my @quick = map { "dcounter.${_}_interval = '100ms'" } 'compact', 'expire', 'events', 'op', 'outbox';
+my @quick = map { "dcounter.${_}_interval = '100ms'" } 'compact', 'expire', 'events', 'op', 'outbox', 'presence';
 my $node = clock_node('main', @quick, "wal_level = logical", "dcounter.region_beat_interval = '100ms'", "dcounter.outbox_keep = '1s'", "dcounter.outbox_rotate_age = '1s'", 'max_worker_processes = 20');
 my $other = clock_node('other', "dcounter.outbox_interval = '1d'");
 my $hanging = clock_node('hanging', map { "dcounter.${_}_interval = '1d'" } 'compact', 'expire', 'events', 'op', 'outbox');

@@ -79,6 +79,14 @@ hll_rank(uint64_t bits, int nbits)
 	return (uint32_t) __builtin_ctzll(bits | UINT64_C(1) << nbits) + 1;
 }
 
+/* The register of a hash, and the rank that it has there. */
+static inline uint32_t
+hll_register(int precision, uint64_t hash, uint32_t *rank)
+{
+	*rank = hll_rank(hash >> precision, 64 - precision);
+	return (uint32_t) hash & (hll_nregisters(precision) - 1);
+}
+
 /* Whether a token of that place in the universe has a rank. */
 static inline bool
 hll_has_rank(uint32_t place, int precision)
@@ -130,8 +138,7 @@ hll_probe(const HllState *state, uint64_t hash, uint32_t *cell, uint32_t *value)
 {
 	if (!state->dense)
 		return hll_probe_token(state, hll_token(state->precision, hash), cell, value);
-	*cell = (uint32_t) hash & (hll_nregisters(state->precision) - 1);
-	*value = hll_rank(hash >> state->precision, 64 - state->precision);
+	*cell = hll_register(state->precision, hash, value);
 	return hll_registers(state)[*cell] < *value ? HLL_CHANGE : HLL_SAME;
 }
 
@@ -170,6 +177,7 @@ hll_unput(HllState *state, uint32_t cell, uint32_t before)
 
 /* hllestimate.c */
 extern double hll_estimate(const HllState *state);
+extern double hll_estimate_counts(const uint32_t *counts, int precision);
 extern double hll_error(int precision);
 extern double hll_token_estimate(uint32_t count);
 extern double hll_token_deviation(double estimate);

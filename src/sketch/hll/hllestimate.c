@@ -41,11 +41,21 @@ static double
 estimate_registers(const uint8_t *registers, int precision)
 {
 	uint32_t counts[RANK_VALUES];
+
+	rankcode_count(registers, hll_nregisters(precision), counts);
+	return hll_estimate_counts(counts, precision);
+}
+
+/*
+ * hll_estimate_counts is the same for registers of which is known how many have each rank, up to 64 - precision + 1.
+ */
+double
+hll_estimate_counts(const uint32_t *counts, int precision)
+{
 	double m = hll_nregisters(precision);
 	int q = 64 - precision;
 	double z;
 
-	rankcode_count(registers, hll_nregisters(precision), counts);
 	z = m * tau((m - counts[q + 1]) / m);
 	for (int k = q; k >= 1; k--)
 		z = 0.5 * (z + counts[k]);

@@ -97,8 +97,8 @@ sub restart
 sub memory
 {
 	my ($run, $size) = @_;
-	my %setting = ('dcounter.buffer_size' => $size // pick('128kB', '128kB', '512kB', '32MB'), 'dcounter.cache_size' => pick('64kB', '8MB'),
-		'dcounter.pending_memory' => pick('64kB', '16MB'));
+	my %setting = ('dcounter.buffer_size' => $size // pick('128kB', '128kB', '512kB', '32MB'), 'dcounter.cache_size' => pick('64kB', '8MB'), 'dcounter.limit_size' => pick('128kB', '16MB'),
+		'dcounter.presence_size' => pick('128kB', '16MB'), 'dcounter.pending_memory' => pick('64kB', '16MB'));
 
 	$run->{node}->append_conf('postgresql.conf', join('', map { "$_ = '$setting{$_}'\n" } sort keys %setting));
 	$run->note_fault("then buffer_size $setting{'dcounter.buffer_size'}, pending_memory $setting{'dcounter.pending_memory'}");

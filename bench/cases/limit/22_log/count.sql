@@ -1,0 +1,1 @@
+SELECT allowed + denied FROM dc_stat_limits;

@@ -1,0 +1,1 @@
+SELECT allowed FROM dc_limit_all('{api,day}', '{key,key}');

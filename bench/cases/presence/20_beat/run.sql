@@ -1,0 +1,3 @@
+\set member random(1, 100000)
+\set room :member % 100
+SELECT dc_beat('chat', :room::text, :member::text);

@@ -1,0 +1,1 @@
+SELECT dc_beat('chat', '1', '1');

@@ -1,0 +1,116 @@
+CREATE SEQUENCE dcounter.limit_id AS pg_catalog.int4 NO CYCLE;
+COMMENT ON SEQUENCE dcounter.limit_id IS 'ids of limits';
+
+CREATE TABLE dcounter.limit_rule (
+	id          pg_catalog.int4      NOT NULL CONSTRAINT limit_rule_pkey PRIMARY KEY,
+	name        pg_catalog.text      COLLATE pg_catalog."C" NOT NULL CONSTRAINT limit_rule_name_key UNIQUE,
+	owner       pg_catalog.regrole   NOT NULL,
+	users       pg_catalog.regrole[] NOT NULL,
+	refunders   pg_catalog.regrole[] NOT NULL,
+	algorithm   pg_catalog.text      NOT NULL CHECK (algorithm OPERATOR(pg_catalog.=) ANY ('{gcra,fixed,log,sliding,concurrent}'::pg_catalog.text[])),
+	rate        pg_catalog.int8      NOT NULL CHECK (rate OPERATOR(pg_catalog.>) 0),
+	per         pg_catalog.interval  NOT NULL CHECK (per OPERATOR(pg_catalog.>) '0'::pg_catalog.interval),
+	burst       pg_catalog.int8      CHECK (burst OPERATOR(pg_catalog.>) 0),
+	max_keys    pg_catalog.int8      CHECK (max_keys OPERATOR(pg_catalog.>) 0),
+	on_full     pg_catalog.text      NOT NULL CHECK (on_full OPERATOR(pg_catalog.=) ANY ('{deny,allow}'::pg_catalog.text[])),
+	after_crash pg_catalog.text      NOT NULL CHECK (after_crash OPERATOR(pg_catalog.=) ANY ('{open,full}'::pg_catalog.text[])),
+	version     pg_catalog.int4      NOT NULL CHECK (version OPERATOR(pg_catalog.>) 0),
+	created_at  pg_catalog.timestamptz NOT NULL
+);
+COMMENT ON TABLE dcounter.limit_rule IS 'limits: how often a key may do something';
+COMMENT ON COLUMN dcounter.limit_rule.users IS 'roles that may ask, as the owner may; - is everybody';
+COMMENT ON COLUMN dcounter.limit_rule.refunders IS 'of these, who may also refund and reset';
+COMMENT ON COLUMN dcounter.limit_rule.algorithm IS 'gcra (a token bucket), fixed, log (exact) or sliding windows, or concurrent';
+COMMENT ON COLUMN dcounter.limit_rule.rate IS 'units in a period, or at a time';
+COMMENT ON COLUMN dcounter.limit_rule.per IS 'the period, or how long a lease is';
+COMMENT ON COLUMN dcounter.limit_rule.burst IS 'of a token bucket: units at once';
+COMMENT ON COLUMN dcounter.limit_rule.max_keys IS 'how many keys may be in memory, NULL for half of it';
+COMMENT ON COLUMN dcounter.limit_rule.on_full IS 'the answer for a key that there is no memory for';
+COMMENT ON COLUMN dcounter.limit_rule.after_crash IS 'whether keys begin with their whole budget when it is not known what was used, or with none';
+COMMENT ON COLUMN dcounter.limit_rule.version IS 'grows with each change';
+
+CREATE TYPE dcounter.limit_answer AS (
+	allowed     pg_catalog.bool,
+	remaining   pg_catalog.int8,
+	retry_after pg_catalog.interval,
+	reset_at    pg_catalog.timestamptz,
+	rule        pg_catalog.text,
+	lease       pg_catalog.int8
+);
+COMMENT ON TYPE dcounter.limit_answer IS 'what a limit says to a call';
+COMMENT ON COLUMN dcounter.limit_answer.allowed IS 'whether it may go on';
+COMMENT ON COLUMN dcounter.limit_answer.remaining IS 'units that the key has left';
+COMMENT ON COLUMN dcounter.limit_answer.retry_after IS 'when such a call will be allowed if nobody else comes; NULL: never';
+COMMENT ON COLUMN dcounter.limit_answer.reset_at IS 'when the key will have its whole budget';
+COMMENT ON COLUMN dcounter.limit_answer.rule IS 'name of the limit';
+COMMENT ON COLUMN dcounter.limit_answer.lease IS 'to be given back with dc_limit_release, if the limit is one of leases';
+
+CREATE FUNCTION dc_limit_create(name text, algorithm text, rate bigint, per interval, burst bigint DEFAULT NULL, on_full text DEFAULT 'deny', after_crash text DEFAULT 'open', max_keys bigint DEFAULT NULL, if_not_exists boolean DEFAULT false) RETURNS void
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
+COMMENT ON FUNCTION dc_limit_create(text, text, bigint, interval, bigint, text, text, bigint, boolean) IS 'creates a limit: how often, or how many at a time';
+
+CREATE FUNCTION dc_limit_alter(name text, rate bigint DEFAULT NULL, per interval DEFAULT NULL, burst bigint DEFAULT NULL, on_full text DEFAULT NULL, after_crash text DEFAULT NULL, max_keys bigint DEFAULT NULL) RETURNS void
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
+COMMENT ON FUNCTION dc_limit_alter(text, bigint, interval, bigint, text, text, bigint) IS 'changes a limit; NULL keeps a setting, max_keys 0 removes it. What keys have used stays used';
+
+CREATE FUNCTION dc_limit_drop(name text) RETURNS void
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
+COMMENT ON FUNCTION dc_limit_drop(text) IS 'drops a limit';
+
+CREATE FUNCTION dc_limit_grant(name text, role regrole, refund boolean DEFAULT false) RETURNS void
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
+COMMENT ON FUNCTION dc_limit_grant(text, regrole, boolean) IS 'lets a role, or everybody (-), ask a limit; with refund, also refund and reset';
+
+CREATE FUNCTION dc_limit_revoke(name text, role regrole) RETURNS void
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
+COMMENT ON FUNCTION dc_limit_revoke(text, regrole) IS 'takes back what dc_limit_grant has given';
+
+CREATE FUNCTION dc_limit(name text, key text, cost bigint DEFAULT 1) RETURNS dcounter.limit_answer
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
+COMMENT ON FUNCTION dc_limit(text, text, bigint) IS 'whether a key may do something now; if so, it is counted, and stays counted if the transaction rolls back';
+
+CREATE FUNCTION dc_limit_all(names text[], keys text[], costs bigint[] DEFAULT NULL, OUT allowed boolean, OUT remaining bigint, OUT retry_after interval, OUT reset_at timestamptz, OUT rule text, OUT leases bigint[]) RETURNS record
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 20;
+COMMENT ON FUNCTION dc_limit_all(text[], text[], bigint[]) IS 'asks several limits: all count, or none; rule is the one that refuses';
+
+CREATE FUNCTION dc_limit_peek(name text, key text, cost bigint DEFAULT 1) RETURNS dcounter.limit_answer
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
+COMMENT ON FUNCTION dc_limit_peek(text, text, bigint) IS 'what dc_limit would say; nothing is counted';
+
+CREATE FUNCTION dc_limit_refund(name text, key text, units bigint DEFAULT 1) RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
+COMMENT ON FUNCTION dc_limit_refund(text, text, bigint) IS 'gives back units that were counted; returns how many there are now';
+
+CREATE FUNCTION dc_limit_release(name text, key text, lease bigint) RETURNS boolean
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
+COMMENT ON FUNCTION dc_limit_release(text, text, bigint) IS 'ends a lease; false if it had ended';
+
+CREATE FUNCTION dc_limit_renew(name text, key text, lease bigint) RETURNS boolean
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
+COMMENT ON FUNCTION dc_limit_renew(text, text, bigint) IS 'lets a lease begin anew; false if it had ended';
+
+CREATE FUNCTION dc_limit_reset(name text, key text) RETURNS boolean
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
+COMMENT ON FUNCTION dc_limit_reset(text, text) IS 'gives a key its whole budget; false if it had it';
+
+CREATE FUNCTION dc_throttle(key text, burst bigint, rate bigint, per interval, cost bigint DEFAULT 1) RETURNS dcounter.limit_answer
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
+COMMENT ON FUNCTION dc_throttle(text, bigint, bigint, interval, bigint) IS 'a token bucket of the calling role, without a rule';
+
+CREATE FUNCTION dcounter.stat_limits(OUT rule text, OUT owner regrole, OUT keys bigint, OUT memory bigint, OUT allowed bigint, OUT denied bigint, OUT full_allowed bigint, OUT full_denied bigint)
+	RETURNS SETOF record
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000 ROWS 20;
+COMMENT ON FUNCTION dcounter.stat_limits() IS 'internal: the rows of dc_stat_limits';
+
+CREATE VIEW dc_stat_limits AS
+	SELECT s.rule, s.owner, s.keys, s.memory, s.allowed, s.denied, s.full_allowed, s.full_denied
+	FROM dcounter.stat_limits() AS s;
+COMMENT ON VIEW dc_stat_limits IS 'limits that the caller may use, since the server started';
+COMMENT ON COLUMN dc_stat_limits.rule IS 'name of the limit; NULL: what a role asks with dc_throttle';
+COMMENT ON COLUMN dc_stat_limits.owner IS 'its owner, or that role';
+COMMENT ON COLUMN dc_stat_limits.keys IS 'keys in memory';
+COMMENT ON COLUMN dc_stat_limits.memory IS 'bytes of dcounter.limit_size that they take';
+COMMENT ON COLUMN dc_stat_limits.allowed IS 'calls that were allowed';
+COMMENT ON COLUMN dc_stat_limits.denied IS 'calls that were denied, by this limit';
+COMMENT ON COLUMN dc_stat_limits.full_allowed IS 'calls that were allowed, but not counted, for want of memory';
+COMMENT ON COLUMN dc_stat_limits.full_denied IS 'calls that were denied for want of memory';

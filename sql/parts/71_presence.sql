@@ -1,0 +1,93 @@
+CREATE SEQUENCE dcounter.presence_id AS pg_catalog.int4 NO CYCLE;
+COMMENT ON SEQUENCE dcounter.presence_id IS 'ids of presences';
+
+CREATE TABLE dcounter.presence_rule (
+	id          pg_catalog.int4      NOT NULL CONSTRAINT presence_rule_pkey PRIMARY KEY,
+	name        pg_catalog.text      COLLATE pg_catalog."C" NOT NULL CONSTRAINT presence_rule_name_key UNIQUE,
+	owner       pg_catalog.regrole   NOT NULL,
+	users       pg_catalog.regrole[] NOT NULL,
+	ttl         pg_catalog.interval  NOT NULL CHECK (ttl OPERATOR(pg_catalog.>) '0'::pg_catalog.interval),
+	events      pg_catalog.interval  CHECK (events OPERATOR(pg_catalog.>) '0'::pg_catalog.interval),
+	channel     pg_catalog.text,
+	max_members pg_catalog.int8      CHECK (max_members OPERATOR(pg_catalog.>) 0),
+	approx      pg_catalog.bool      NOT NULL,
+	version     pg_catalog.int4      NOT NULL CHECK (version OPERATOR(pg_catalog.>) 0),
+	created_at  pg_catalog.timestamptz NOT NULL,
+	epoch       pg_catalog.int8
+);
+COMMENT ON TABLE dcounter.presence_rule IS 'presences: who is where';
+COMMENT ON COLUMN dcounter.presence_rule.users IS 'roles that may let members enter and go, and see them, as the owner may; - is everybody';
+COMMENT ON COLUMN dcounter.presence_rule.ttl IS 'how long a connection is there without a heartbeat';
+COMMENT ON COLUMN dcounter.presence_rule.events IS 'how often a room is told of at most, NULL for never';
+COMMENT ON COLUMN dcounter.presence_rule.channel IS 'of NOTIFY, for the same';
+COMMENT ON COLUMN dcounter.presence_rule.max_members IS 'how many members, and rooms, may be in memory, NULL for half of it';
+COMMENT ON COLUMN dcounter.presence_rule.approx IS 'whether rooms only know about how many members they have';
+COMMENT ON COLUMN dcounter.presence_rule.version IS 'grows with each change';
+COMMENT ON COLUMN dcounter.presence_rule.epoch IS 'in which it was created; NULL without shared memory';
+
+CREATE FUNCTION dc_presence_create(name text, ttl interval DEFAULT '30 s', events interval DEFAULT NULL, notify text DEFAULT NULL, max_members bigint DEFAULT NULL, approx boolean DEFAULT false, if_not_exists boolean DEFAULT false) RETURNS void
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
+COMMENT ON FUNCTION dc_presence_create(text, interval, interval, text, bigint, boolean, boolean) IS 'creates a presence: members of rooms, as long as they are heard of';
+
+CREATE FUNCTION dc_presence_alter(name text, ttl interval DEFAULT NULL, events interval DEFAULT NULL, notify text DEFAULT NULL, max_members bigint DEFAULT NULL) RETURNS void
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
+COMMENT ON FUNCTION dc_presence_alter(text, interval, interval, text, bigint) IS 'changes a presence; NULL keeps a setting, 0 and an empty text remove it';
+
+CREATE FUNCTION dc_presence_drop(name text) RETURNS void
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
+COMMENT ON FUNCTION dc_presence_drop(text) IS 'drops a presence';
+
+CREATE FUNCTION dc_presence_grant(name text, role regrole) RETURNS void
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
+COMMENT ON FUNCTION dc_presence_grant(text, regrole) IS 'lets a role, or everybody (-), use a presence';
+
+CREATE FUNCTION dc_presence_revoke(name text, role regrole) RETURNS void
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
+COMMENT ON FUNCTION dc_presence_revoke(text, regrole) IS 'takes back what dc_presence_grant has given';
+
+CREATE FUNCTION dc_enter(name text, room text, member text, conn text DEFAULT '', meta jsonb DEFAULT NULL) RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
+COMMENT ON FUNCTION dc_enter(text, text, text, text, jsonb) IS 'a member enters a room, by one of its connections; returns how many members are there';
+
+CREATE FUNCTION dc_beat(name text, room text, member text, conn text DEFAULT '') RETURNS boolean
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
+COMMENT ON FUNCTION dc_beat(text, text, text, text) IS 'a connection is alive; false if it was not known, and has entered';
+
+CREATE FUNCTION dc_beat_many(name text, rooms text[], members text[], conns text[] DEFAULT NULL) RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100;
+COMMENT ON FUNCTION dc_beat_many(text, text[], text[], text[]) IS 'the same for many; returns how many were not known';
+
+CREATE FUNCTION dc_exit(name text, room text, member text, conn text DEFAULT '') RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
+COMMENT ON FUNCTION dc_exit(text, text, text, text) IS 'a connection of a member goes, with NULL all of them; returns how many members are there';
+
+CREATE FUNCTION dc_present(name text, room text) RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
+COMMENT ON FUNCTION dc_present(text, text) IS 'how many members a room has';
+
+CREATE FUNCTION dc_presence_list(name text, room text, after text DEFAULT NULL, n integer DEFAULT 100, OUT member text, OUT meta jsonb) RETURNS SETOF record
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100 ROWS 100;
+COMMENT ON FUNCTION dc_presence_list(text, text, text, integer) IS 'n members of a room, in order, from the first one or after one that need not be there any more';
+
+CREATE FUNCTION dcounter.stat_presence(OUT name text, OUT owner regrole, OUT approx boolean, OUT rooms bigint, OUT members bigint, OUT connections bigint, OUT memory bigint, OUT joined bigint, OUT "left" bigint, OUT expired bigint, OUT refused bigint, OUT untold bigint, OUT epoch bigint)
+	RETURNS SETOF record
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000 ROWS 20;
+COMMENT ON FUNCTION dcounter.stat_presence() IS 'internal: the rows of dc_stat_presence';
+
+CREATE VIEW dc_stat_presence AS
+	SELECT s.name, s.owner, s.approx, s.rooms, s.members, s.connections, s.memory, s.joined, s."left", s.expired, s.refused, s.untold, s.epoch
+	FROM dcounter.stat_presence() AS s;
+COMMENT ON VIEW dc_stat_presence IS 'presences that the caller may use, since the server started';
+COMMENT ON COLUMN dc_stat_presence.name IS 'of the presence';
+COMMENT ON COLUMN dc_stat_presence.owner IS 'its owner';
+COMMENT ON COLUMN dc_stat_presence.approx IS 'whether its rooms only know about how many members they have';
+COMMENT ON COLUMN dc_stat_presence.rooms IS 'rooms in memory; one that is empty stays for some seconds';
+COMMENT ON COLUMN dc_stat_presence.members IS 'members of all rooms; of an approximate presence, the sum of the estimates';
+COMMENT ON COLUMN dc_stat_presence.connections IS 'connections with names';
+COMMENT ON COLUMN dc_stat_presence.memory IS 'bytes of dcounter.presence_size that all this takes';
+COMMENT ON COLUMN dc_stat_presence.joined IS 'how often a member has come into a room';
+COMMENT ON COLUMN dc_stat_presence."left" IS 'how often one has left';
+COMMENT ON COLUMN dc_stat_presence.expired IS 'of these, because it was not heard of';
+COMMENT ON COLUMN dc_stat_presence.refused IS 'how often there was no room for one';
+COMMENT ON COLUMN dc_stat_presence.untold IS 'rooms that wait for their event';
+COMMENT ON COLUMN dc_stat_presence.epoch IS 'another one: all that was known before was lost';

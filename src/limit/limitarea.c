@@ -1,0 +1,290 @@
+/*
+ * limitarea.c
+ *		The shared memory of limits: slots of rules, entries of keys, losses.
+ *
+ * limiter.h says which lock protects what.
+ *
+ * A loss is a moment at which it became unknown what had been used before: the server came up after a
+ * crash, or from a copy, or the file of the last shutdown cannot be used (limitfile.c); or a standby was
+ * promoted, which has counted its own calls only. By the rule's choice keys are new then, or begin with
+ * a budget that was used up at that moment. Entries from before a loss, as a promoted standby has them, count as
+ * such keys, too.
+ *
+ * A server that starts for the first time with limits has lost nothing.
+ */
+#include "postgres.h"
+
+#include <unistd.h>
+
+#include "access/xlog.h"
+#include "base/crcfile.h"
+#include "base/guc.h"
+#include "base/shmem.h"
+#include "limit/limiter.h"
+#include "limit/limitinit.h"
+#include "miscadmin.h"
+#include "storage/ipc.h"
+
+DcLimitArea *limit_area = NULL;
+DcMap *limit_map = NULL;
+
+static Size map_bytes = 0;
+
+static Size limit_map_size(void);
+static void area_init(void *new_area);
+static void limit_map_init(void *new_map);
+static DcLimitChunk *store_chunk(void *arg, uint32 number);
+static void store_give_back(void *arg, uint32 number);
+static DcLimitSlot *slot_make(Oid database, const DcLimitOwner *owner);
+static DcLimitSlot *slot_find(Oid database, const DcLimitOwner *owner);
+
+/*
+ * limiter_init sets up the room, and asks for the shared memory
+ * if the library is being preloaded; called once.
+ */
+void
+limiter_init(bool preloading)
+{
+	limit_ddl_init();
+	if (!preloading)
+		return;
+	shmem_add("dcounter limits", sizeof(DcLimitArea), (void **) &limit_area, area_init);
+	shmem_add_raw("dcounter limits map", limit_map_size, (void **) &limit_map, limit_map_init);
+}
+
+/*
+ * limit_map_size is called once, when the server starts. What the file has must fit.
+ */
+static Size
+limit_map_size(void)
+{
+	map_bytes = map_size((Size) dc_limit_size * 1024 + 4 * limitfile_size());
+	return map_bytes;
+}
+
+static void
+area_init(void *new_area)
+{
+	DcLimitArea *area = new_area;
+
+	shmem_init_lock(&area->lock);
+	shmem_init_lock(&area->sweep);
+	pg_atomic_init_u32(&area->is_standby, 0);
+	pg_atomic_init_u32(&area->losses, 0);
+	pg_atomic_init_u64(&area->lost_at, 0);
+	pg_atomic_init_u32(&area->changes, 0);
+	pg_atomic_init_u64(&area->next_lease, 1);
+	pg_atomic_init_u32(&area->hand, 0);
+	pg_atomic_init_u64(&area->earliest, (uint64) LIMIT_NEVER);
+	pg_atomic_init_u64(&area->sweeps, 0);
+	pg_atomic_init_u64(&area->next_sweep, 0);
+	for (int i = 0; i < LIMIT_SLOTS; i++)
+	{
+		DcLimitSlot *slot = &area->slots[i];
+
+		pg_atomic_init_u32(&slot->generation, 1);
+		pg_atomic_init_u64(&slot->keys, 0);
+		pg_atomic_init_u64(&slot->cells, 0);
+		pg_atomic_init_u64(&slot->earliest, (uint64) LIMIT_NEVER);
+		pg_atomic_init_u64(&slot->full_allowed, 0);
+		pg_atomic_init_u64(&slot->full_denied, 0);
+		for (int j = 0; j < LIMIT_STRIPES; j++)
+		{
+			pg_atomic_init_u64(&slot->stripes[j].allowed, 0);
+			pg_atomic_init_u64(&slot->stripes[j].denied, 0);
+		}
+	}
+}
+
+/*
+ * limit_map_init comes after area_init, and fills both from the file. It is called when the server
+ * starts over after a crash, too: then there is no file.
+ */
+static void
+limit_map_init(void *new_map)
+{
+	uint64 lsn;
+
+	map_init(new_map, map_bytes, sizeof(DcLimitKey));
+	if (access("standby.signal", F_OK) == 0 || access("recovery.signal", F_OK) == 0)
+		pg_atomic_write_u32(&limit_area->is_standby, 1);
+	if (!server_was_shut_down(&lsn))
+	{
+		pg_atomic_write_u64(&limit_area->lost_at, (uint64) moment_now().us);
+		lsn = 0;
+	}
+	limitfile_load(lsn);
+	on_shmem_exit(limitfile_save, (Datum) 0);
+}
+
+/*
+ * limit_check_memory raises 55000 without preload.
+ */
+void
+limit_check_memory(void)
+{
+	if (limit_area == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("limits need shared memory"),
+				 errhint("Add dcounter to shared_preload_libraries and restart the server.")));
+}
+
+/*
+ * limit_note_promotion notices that a standby has become a primary. What the old primary had
+ * counted is not known here.
+ */
+void
+limit_note_promotion(void)
+{
+	if (likely(pg_atomic_read_u32(&limit_area->is_standby) == 0) || RecoveryInProgress())
+		return;
+	LWLockAcquire(&limit_area->lock, LW_EXCLUSIVE);
+	if (pg_atomic_read_u32(&limit_area->is_standby) != 0)
+	{
+		pg_atomic_write_u64(&limit_area->lost_at, (uint64) moment_now().us);
+		pg_atomic_fetch_add_u32(&limit_area->losses, 1);
+		pg_atomic_write_u32(&limit_area->is_standby, 0);
+	}
+	LWLockRelease(&limit_area->lock);
+}
+
+/*
+ * limit_use_slot finds the slot of use->owner and copies what is in it. If
+ * use->rule is newer, it becomes the slot's. Errors: 53200 if there is no slot.
+ */
+void
+limit_use_slot(DcLimitUse *use)
+{
+	DcLimitSlot *slot;
+	bool changed = false;
+
+	LWLockAcquire(&limit_area->lock, LW_EXCLUSIVE);
+	slot = slot_make(MyDatabaseId, &use->owner);
+	if (slot != NULL)
+	{
+		if (use->owner.id != 0 && use->rule.version > slot->rule.version)
+		{
+			changed = slot->rule.version != 0;
+			slot->previous = slot->rule;
+			slot->rule = use->rule;
+			pg_atomic_fetch_add_u32(&slot->generation, 1);
+		}
+		use->slot = slot;
+		use->generation = pg_atomic_read_u32(&slot->generation);
+		if (use->owner.id != 0)
+		{
+			use->rule = slot->rule;
+			use->previous = slot->previous;
+		}
+	}
+	LWLockRelease(&limit_area->lock);
+	if (slot == NULL)
+		limit_slots_error();
+	if (changed)
+		limit_convert_keys(use);
+}
+
+void
+limit_slots_error(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OUT_OF_MEMORY),
+			 errmsg("too many limits are in use"),
+			 errdetail("There can be %d rules with keys in memory, of all databases.", LIMIT_SLOTS)));
+}
+
+static DcLimitSlot *
+slot_find(Oid database, const DcLimitOwner *owner)
+{
+	for (int i = 0; i < limit_area->nslots; i++)
+	{
+		DcLimitSlot *slot = &limit_area->slots[i];
+
+		if (slot->database == database && limit_owner_is(&slot->owner, owner))
+			return slot;
+	}
+	return NULL;
+}
+
+/*
+ * slot_make returns a slot, a new one if there is none, or that of another rule which has no
+ * key in memory; NULL if all are in use. Under area->lock.
+ */
+static DcLimitSlot *
+slot_make(Oid database, const DcLimitOwner *owner)
+{
+	DcLimitSlot *slot = slot_find(database, owner);
+
+	if (slot != NULL)
+		return slot;
+	if (limit_area->nslots < LIMIT_SLOTS)
+		slot = &limit_area->slots[limit_area->nslots++];
+	for (int i = 0; slot == NULL && i < LIMIT_SLOTS; i++)
+	{
+		DcLimitSlot *other = &limit_area->slots[i];
+
+		if (pg_atomic_read_u64(&other->keys) != 0)
+			continue;
+		pg_atomic_fetch_add_u32(&other->generation, 1); /* then look again: see limiter.h */
+		if (pg_atomic_read_u64(&other->keys) == 0)
+			slot = other;
+	}
+	if (slot == NULL)
+		return NULL;
+	slot->database = database;
+	slot->owner = *owner;
+	slot->rule = slot->previous = (DcLimitRule){0};
+	pg_atomic_write_u64(&slot->full_allowed, 0);
+	pg_atomic_write_u64(&slot->full_denied, 0);
+	for (int j = 0; j < LIMIT_STRIPES; j++)
+	{
+		pg_atomic_write_u64(&slot->stripes[j].allowed, 0);
+		pg_atomic_write_u64(&slot->stripes[j].denied, 0);
+	}
+	return slot;
+}
+
+/*
+ * limit_store returns where lists of a slot's keys are: in cells of the map.
+ */
+DcLimitStore
+limit_store(DcLimitSlot *slot)
+{
+	return (DcLimitStore){
+		.arg = slot,
+		.words = (map_cell_size(limit_map) - offsetof(DcLimitChunk, words)) / sizeof(int64),
+		.chunk = store_chunk,
+		.give_back = store_give_back,
+	};
+}
+
+static DcLimitChunk *
+store_chunk(void *arg, uint32 number)
+{
+	return map_cell(limit_map, number);
+}
+
+static void
+store_give_back(void *arg, uint32 number)
+{
+	DcLimitSlot *slot = arg;
+
+	map_cell_give_back(limit_map, number);
+	pg_atomic_fetch_sub_u64(&slot->cells, 1);
+}
+
+/*
+ * limit_entry_free gives back what an entry refers to, before it goes itself.
+ */
+void
+limit_entry_free(DcMapEntry *entry)
+{
+	DcLimitKey *key = map_payload(entry);
+	DcLimitSlot *slot = &limit_area->slots[key->slot];
+	DcLimitStore store = limit_store(slot);
+
+	limitlist_free(&key->state, &store);
+	pg_atomic_fetch_sub_u64(&slot->cells, map_entry_size(limit_map, entry) / map_cell_size(limit_map));
+	pg_atomic_fetch_sub_u64(&slot->keys, 1);
+}

@@ -1,0 +1,10 @@
+/*
+ * limitinit.h
+ *		The room's entry point.
+ */
+#ifndef DC_LIMITINIT_H
+#define DC_LIMITINIT_H
+
+extern void limiter_init(bool preloading);
+
+#endif /* DC_LIMITINIT_H */

@@ -1,0 +1,196 @@
+/*
+ * limitroom.c
+ *		Room for keys of limits: which entries go, and when.
+ *
+ * An entry goes when it is idle: a key that has none would be given the same answers, from then on.
+ * That moment is in the entry, and is moved by each call that counts. So no limit is opened by
+ * making room, and what a flood of keys can use up is memory: then new keys are answered by
+ * the rule's own choice, on_full.
+ *
+ * Idle entries go in two ways, both under the lock of their partition:
+ *
+ *	- With each new key a clock hand goes over some of the buckets, so that they do not pile up.
+ *	- When there is no room, for any key or for more keys of one rule, one session goes over all
+ *	  entries. It is done only if it may find something: a lower bound of the moment at
+ *	  which a key becomes idle is kept for all of them, and for each rule. So while a flood lasts, calls
+ *	  that find no room cost no more than others. And it takes a tenth of the time at most: after
+ *	  a sweep, there is none for ten times as long as it has taken.
+ *
+ * The bound: calls that count lower it, if need be, after they have written (limit_note_idle). A sweep
+ * sets it to never, and then lowers it to what it has found. So an entry that is written before
+ * the sweep comes by is seen by it, and one that is written after lowers the bound itself.
+ */
+#include "postgres.h"
+
+#include "limit/limiter.h"
+#include "miscadmin.h"
+
+/* A sweep's share of the time is one in so many. */
+#define SWEEP_PAUSE 10
+
+/* Of a sweep over all entries */
+typedef struct Sweep
+{
+	int64 now;
+	/* a rule that is gone */
+	Oid database;
+	const DcLimitOwner *gone;
+	/* a rule that has changed, or NULL */
+	DcLimitUse *use;
+} Sweep;
+
+static bool may_go(DcMapEntry *entry, void *arg);
+static bool is_forgotten(DcMapEntry *entry, void *arg);
+static bool convert(DcMapEntry *entry, void *arg);
+static void lower_bound(pg_atomic_uint64 *bound, int64 us);
+static bool sweep_all(uint64 seen, int64 *retry_at);
+
+/*
+ * limit_make_room tries to make room for a key: in memory, or among the keys of its rule. True if it is
+ * worth trying again. Otherwise *retry_after is when it may be.
+ */
+bool
+limit_make_room(DcLimitUse *use, bool memory, int64 *retry_after)
+{
+	pg_atomic_uint64 *bound = memory ? &limit_area->earliest : &use->slot->earliest;
+	uint64 seen = pg_atomic_read_u64(&limit_area->sweeps);
+	int64 earliest = (int64) pg_atomic_read_u64(bound);
+	int64 now = moment_now().us;
+	int64 retry_at = earliest;
+
+	if (earliest <= now && sweep_all(seen, &retry_at))
+		return true;
+	*retry_after = retry_at == LIMIT_NEVER ? LIMIT_NEVER : Max(retry_at - now, 1);
+	return false;
+}
+
+/*
+ * sweep_all removes what is idle, unless somebody has done that since the caller has seen so many
+ * sweeps. False, and when it can be done next, if it is too early.
+ */
+static bool
+sweep_all(uint64 seen, int64 *retry_at)
+{
+	Sweep sweep = {0};
+	int64 next;
+	int64 took;
+
+	LWLockAcquire(&limit_area->sweep, LW_EXCLUSIVE);
+	if (pg_atomic_read_u64(&limit_area->sweeps) != seen)
+	{
+		LWLockRelease(&limit_area->sweep);
+		return true;
+	}
+	next = (int64) pg_atomic_read_u64(&limit_area->next_sweep);
+	sweep.now = moment_now().us;
+	if (sweep.now < next)
+	{
+		LWLockRelease(&limit_area->sweep);
+		*retry_at = next;
+		return false;
+	}
+	pg_atomic_write_u64(&limit_area->earliest, (uint64) LIMIT_NEVER);
+	for (int i = 0; i < LIMIT_SLOTS; i++)
+		pg_atomic_write_u64(&limit_area->slots[i].earliest, (uint64) LIMIT_NEVER);
+	pg_memory_barrier();
+	map_sweep(limit_map, may_go, &sweep);
+	took = moment_now().us - sweep.now;
+	pg_atomic_write_u64(&limit_area->next_sweep, (uint64) (sweep.now + (1 + SWEEP_PAUSE) * took));
+	pg_atomic_fetch_add_u64(&limit_area->sweeps, 1);
+	LWLockRelease(&limit_area->sweep);
+	return true;
+}
+
+static bool
+may_go(DcMapEntry *entry, void *arg)
+{
+	const Sweep *sweep = arg;
+	const DcLimitKey *key = map_payload(entry);
+
+	if (key->idle_at > sweep->now)
+	{
+		limit_note_idle(&limit_area->slots[key->slot], key->idle_at);
+		return false;
+	}
+	limit_entry_free(entry);
+	return true;
+}
+
+/*
+ * limit_note_idle tells when an entry of a slot will be idle.
+ */
+void
+limit_note_idle(DcLimitSlot *slot, int64 idle_at)
+{
+	lower_bound(&slot->earliest, idle_at);
+	lower_bound(&limit_area->earliest, idle_at);
+}
+
+static void
+lower_bound(pg_atomic_uint64 *bound, int64 us)
+{
+	uint64 old = pg_atomic_read_u64(bound);
+
+	while ((uint64) us < old && !pg_atomic_compare_exchange_u64(bound, &old, (uint64) us))
+		;
+}
+
+/*
+ * limit_hand moves the clock hand over some buckets. The caller has no lock of a partition.
+ */
+void
+limit_hand(int steps)
+{
+	Sweep sweep = {.now = moment_now().us};
+
+	while (steps-- > 0)
+		(void) map_evict(limit_map, pg_atomic_fetch_add_u32(&limit_area->hand, 1), may_go, &sweep);
+}
+
+/*
+ * limit_forget_rule removes the keys of a rule that is gone. Must not throw.
+ */
+void
+limit_forget_rule(Oid database, const DcLimitOwner *rule)
+{
+	Sweep sweep = {.database = database, .gone = rule};
+
+	map_sweep(limit_map, is_forgotten, &sweep);
+}
+
+static bool
+is_forgotten(DcMapEntry *entry, void *arg)
+{
+	const Sweep *sweep = arg;
+
+	const DcLimitKey *key = map_payload(entry);
+
+	if (entry->database != sweep->database || !limit_owner_is(&limit_area->slots[key->slot].owner, sweep->gone))
+		return false;
+	limit_entry_free(entry);
+	return true;
+}
+
+/*
+ * limit_convert_keys changes the keys of a rule to its new numbers. A call that comes before
+ * does that itself, for its key; but it knows the numbers before the last change only.
+ */
+void
+limit_convert_keys(DcLimitUse *use)
+{
+	Sweep sweep = {.use = use};
+
+	map_sweep(limit_map, convert, &sweep);
+}
+
+static bool
+convert(DcMapEntry *entry, void *arg)
+{
+	const Sweep *sweep = arg;
+	DcLimitKey *key = map_payload(entry);
+
+	/* a call may know a later rule by now */
+	if (&limit_area->slots[key->slot] == sweep->use->slot && key->version < sweep->use->rule.version)
+		limit_bring_up(key, sweep->use, moment_now().us);
+	return false;
+}

@@ -1,0 +1,117 @@
+/*
+ * limitstat.c
+ *		The view dc_stat_limits: rules, their keys in memory, and how often they have allowed and denied.
+ *
+ * Numbers are since the start of the server, or since the rule was used first after that. They are read
+ * without locks: each is right, but not all are of one moment.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_authid.h"
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "limit/limiter.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+
+PG_FUNCTION_INFO_V1(stat_limits);
+
+enum
+{
+	COL_RULE,
+	COL_OWNER,
+	COL_KEYS,
+	COL_MEMORY,
+	COL_ALLOWED,
+	COL_DENIED,
+	COL_FULL_ALLOWED,
+	COL_FULL_DENIED,
+	NUM_COLS
+};
+
+static const DcLimitSlot *slot_of(const DcLimitOwner *owner);
+static void put_row(ReturnSetInfo *result, const char *name, Oid owner, const DcLimitSlot *slot);
+
+/*
+ * dcounter.stat_limits() -> a row for each rule that the caller may use, and, with no name, for the ad hoc limits
+ * of each role whose privileges he has.
+ */
+Datum
+stat_limits(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	bool sees_all = has_privs_of_role(GetUserId(), ROLE_PG_MONITOR);
+	List *rows;
+	ListCell *lc;
+
+	InitMaterializedSRF(fcinfo, 0);
+	rows = limit_row_read_all();
+	foreach(lc, rows)
+	{
+		const DcLimitRow *row = lfirst(lc);
+		DcLimitOwner owner = limit_row_owner(row->id);
+
+		if (sees_all || limit_may_use(row))
+			put_row(result, row->name, row->owner, slot_of(&owner));
+	}
+	for (int i = 0; limit_area != NULL && i < limit_area->nslots; i++)
+	{
+		const DcLimitSlot *slot = &limit_area->slots[i];
+
+		if (slot->database == MyDatabaseId && slot->owner.id == 0 &&
+			(sees_all || has_privs_of_role(GetUserId(), slot->owner.role)))
+			put_row(result, NULL, slot->owner.role, slot);
+	}
+	return (Datum) 0;
+}
+
+static const DcLimitSlot *
+slot_of(const DcLimitOwner *owner)
+{
+	for (int i = 0; limit_area != NULL && i < limit_area->nslots; i++)
+	{
+		const DcLimitSlot *slot = &limit_area->slots[i];
+
+		if (slot->database == MyDatabaseId && limit_owner_is(&slot->owner, owner))
+			return slot;
+	}
+	return NULL;
+}
+
+static Datum
+number(const pg_atomic_uint64 *value)
+{
+	return Int64GetDatum((int64) pg_atomic_read_u64(unconstify(pg_atomic_uint64 *, value)));
+}
+
+static void
+put_row(ReturnSetInfo *result, const char *name, Oid owner, const DcLimitSlot *slot)
+{
+	Datum values[NUM_COLS];
+	bool nulls[NUM_COLS] = {false};
+	int64 allowed = 0;
+	int64 denied = 0;
+
+	values[COL_RULE] = name != NULL ? CStringGetTextDatum(name) : (Datum) 0;
+	nulls[COL_RULE] = name == NULL;
+	values[COL_OWNER] = ObjectIdGetDatum(owner);
+	for (int i = 0; slot != NULL && i < LIMIT_STRIPES; i++)
+	{
+		allowed += DatumGetInt64(number(&slot->stripes[i].allowed));
+		denied += DatumGetInt64(number(&slot->stripes[i].denied));
+	}
+	values[COL_ALLOWED] = Int64GetDatum(allowed);
+	values[COL_DENIED] = Int64GetDatum(denied);
+	for (int i = COL_KEYS; slot == NULL && i < NUM_COLS; i++)
+		values[i] = Int64GetDatum(0);
+	if (slot != NULL)
+	{
+		values[COL_KEYS] = number(&slot->keys);
+		values[COL_MEMORY] = Int64GetDatum(DatumGetInt64(number(&slot->cells)) * map_cell_size(limit_map));
+		values[COL_FULL_ALLOWED] = number(&slot->full_allowed);
+		values[COL_FULL_DENIED] = number(&slot->full_denied);
+	}
+	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+}

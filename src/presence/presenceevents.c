@@ -1,0 +1,466 @@
+/*
+ * presenceevents.c
+ *		Events: rooms that have changed are told of, in the outbox and by NOTIFY. And the job that turns the wheel.
+ *
+ * They are conflated: a room that has changed is put into its rule's list, once; the job makes one event of all that
+ * has happened to it since the last. It has the number of members, how many have joined and left, and the
+ * version of all that: the number of members of a lower version is older. A version is never used
+ * again, as it is counted over all rooms.
+ *
+ * A room that is being told of is not in the list, and pinned (is_told). What was told is taken off when the transaction with the
+ * events has committed; if that, or the savepoint that they are in, is rolled back, it is put back. So each join
+ * and each leave is told of once, or, if the server ends in a crash, in no event; then there is another epoch, of which listeners are told: all they know
+ * is void. A presence is told of by one transaction at a time, which has a lock on it; others leave it out.
+ *
+ * A standby has no events of its own.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "base/guc.h"
+#include "base/job.h"
+#include "base/lockclass.h"
+#include "catalog/pg_type.h"
+#include "commands/async.h"
+#include "miscadmin.h"
+#include "outbox/outbox.h"
+#include "outbox/payload.h"
+#include "presence/presence.h"
+#include "storage/ipc.h"
+#include "table/subscription.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+#include "utils/numeric.h"
+
+/* Rooms that are told of in one transaction, and steps of the wheel at a time. */
+#define STEP_ROOMS 500
+#define TURN_STEPS 4096
+
+/* Payloads as long as that cannot be sent (async.c). */
+#define NOTIFY_LIMIT (BLCKSZ - NAMEDATALEN - 128)
+
+/* A room that was told of in a transaction that is not over. */
+typedef struct Told
+{
+	DcMapEntry *room;
+	uint32 joined;
+	uint32 left;
+	uint64 version;
+	int nest; /* level of the transaction */
+} Told;
+
+/* A presence whose listeners were told of the epoch. */
+typedef struct ToldEpoch
+{
+	DcPresenceSlot *slot;
+	uint32 generation;
+	uint64 epoch;
+	int nest;
+} ToldEpoch;
+
+/* A step, and what was told in this transaction, which may be of several. */
+typedef struct Step
+{
+	bool all_owners;
+	bool more;
+	uint64 epoch;
+	int ntold;
+	Told told[STEP_ROOMS];
+	int nepochs;
+	ToldEpoch epochs[PRESENCE_SLOTS];
+} Step;
+
+/* The one of this process; for good. */
+static Step *step_now = NULL;
+
+static void exit_callback(int code, Datum arg);
+static bool presence_job(DcJobRun *run);
+static void events_step(void *arg);
+static void tell_rule(Step *step, const DcPresenceRow *row);
+static bool epoch_is_told(const Step *step, const DcPresenceUse *use);
+static void take_rooms(Step *step, DcPresenceSlot *slot, int64 every);
+static void tell_room(const DcPresenceRow *row, Told *told);
+static void tell_epoch(const DcPresenceRow *row, uint64 epoch);
+static void tell(const DcPresenceRow *row, const char *type, text *key, Jsonb *payload);
+static void settle_told(int nest, bool committed);
+static void settle_told_room(const Told *told, bool committed);
+static void xact_callback(XactEvent event, void *arg);
+static void subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionId parent, void *arg);
+static void unlink_dirty(DcMapEntry *entry);
+
+/*
+ * presence_events_init registers the job and the callbacks; called once.
+ */
+void
+presence_events_init(void)
+{
+	RegisterXactCallback(xact_callback, NULL);
+	RegisterSubXactCallback(subxact_callback, NULL);
+	job_register((DcJob){.name = "presence", .interval = &dc_presence_interval, .run = presence_job, .is_needed = presence_any_rule});
+}
+
+/*
+ * presence_note_change puts a room into the list of those that have something to tell. The room is locked.
+ */
+void
+presence_note_change(DcMapEntry *entry, uint32 joined, uint32 left)
+{
+	DcPresenceRoom *room = map_payload(entry);
+	DcPresenceSlot *slot = &presence_area->slots[room->slot];
+
+	if ((int64) pg_atomic_read_u64(&slot->events) < 0 || pg_atomic_read_u32(&presence_area->is_standby) != 0)
+		return;
+	room->joined += joined;
+	room->left += left;
+	if (room->item.is_dirty)
+		return;
+	LWLockAcquire(&presence_area->events_lock, LW_EXCLUSIVE);
+	room->item.is_dirty = true;
+	room->dirty_next = DC_MAP_NONE;
+	room->dirty_prev = slot->dirty_last;
+	if (slot->dirty_last != DC_MAP_NONE)
+		((DcPresenceRoom *) map_payload(map_entry(presence_map, slot->dirty_last)))->dirty_next = entry->number;
+	else
+		slot->dirty_first = entry->number;
+	slot->dirty_last = entry->number;
+	slot->ndirty++;
+	LWLockRelease(&presence_area->events_lock);
+}
+
+/*
+ * presence_clean takes a room out of that list, if it is there. The room is locked.
+ */
+void
+presence_clean(DcMapEntry *entry)
+{
+	DcPresenceRoom *room = map_payload(entry);
+
+	room->joined = room->left = 0;
+	if (!room->item.is_dirty)
+		return;
+	LWLockAcquire(&presence_area->events_lock, LW_EXCLUSIVE);
+	if (!room->is_told)
+	{
+		unlink_dirty(entry);
+		room->item.is_dirty = false;
+	}
+	LWLockRelease(&presence_area->events_lock);
+}
+
+static void
+unlink_dirty(DcMapEntry *entry)
+{
+	DcPresenceRoom *room = map_payload(entry);
+	DcPresenceSlot *slot = &presence_area->slots[room->slot];
+
+	if (room->dirty_prev != DC_MAP_NONE)
+		((DcPresenceRoom *) map_payload(map_entry(presence_map, room->dirty_prev)))->dirty_next = room->dirty_next;
+	else
+		slot->dirty_first = room->dirty_next;
+	if (room->dirty_next != DC_MAP_NONE)
+		((DcPresenceRoom *) map_payload(map_entry(presence_map, room->dirty_next)))->dirty_prev = room->dirty_prev;
+	else
+		slot->dirty_last = room->dirty_prev;
+	room->dirty_next = room->dirty_prev = DC_MAP_NONE;
+	slot->ndirty--;
+}
+
+/*
+ * presence_job turns the wheel, and tells of rooms that have changed; true if it has yielded.
+ */
+static bool
+presence_job(DcJobRun *run)
+{
+	static bool registered = false;
+	bool more = false;
+
+	if (presence_area == NULL)
+		return false;
+	presence_note_promotion();
+	while (presence_turn(TURN_STEPS, true))
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (job_is_late(run))
+			return true;
+	}
+	if (pg_atomic_read_u32(&presence_area->is_standby) != 0)
+		return false;
+	if (!registered)
+		before_shmem_exit(exit_callback, (Datum) 0);
+	registered = true;
+	if (step_now == NULL)
+		step_now = MemoryContextAllocZero(TopMemoryContext, sizeof(Step));
+	do
+	{
+		step_now->all_owners = run->all_owners;
+		step_now->more = false;
+		/* what is left is told of in another transaction, if this one goes on */
+		more = run->step(run, events_step, step_now, InvalidOid) && step_now->more && step_now->ntold == 0;
+	} while (more && !job_is_late(run));
+	return more;
+}
+
+static void
+events_step(void *arg)
+{
+	Step *step = arg;
+	List *rows;
+	ListCell *lc;
+
+	if (extension_is_fed())
+		return;
+	step->epoch = pg_atomic_read_u64(&presence_area->epoch);
+	rows = presence_row_read_all();
+	foreach(lc, rows)
+	{
+		const DcPresenceRow *row = lfirst(lc);
+
+		if (row->events >= 0 && (step->all_owners || has_privs_of_role(GetUserId(), row->owner)))
+			tell_rule(step, row);
+	}
+}
+
+static void
+tell_rule(Step *step, const DcPresenceRow *row)
+{
+	DcPresenceUse use = {.owner = presence_row_owner(row->id), .rule = presence_rule_of(row)};
+	int first = step->ntold;
+
+	presence_use_slot(&use);
+	if (use.slot->ndirty == 0 && epoch_is_told(step, &use)) /* what comes now is told of the next time */
+		return;
+	if (!advisory_lock(PRESENCE_LOCK_CLASS, row->id, 1, ExclusiveLock, false))
+		return;
+	if (!epoch_is_told(step, &use) && step->nepochs < PRESENCE_SLOTS)
+	{
+		step->epochs[step->nepochs++] = (ToldEpoch){use.slot, use.generation, step->epoch, GetCurrentTransactionNestLevel()};
+		/* a rule that was made in it has told nobody of another */
+		if (pg_atomic_read_u64(&use.slot->told) != 0 || (uint64) row->epoch != step->epoch)
+			tell_epoch(row, step->epoch);
+	}
+	take_rooms(step, use.slot, row->events);
+	for (int i = first; i < step->ntold; i++)
+		tell_room(row, &step->told[i]);
+}
+
+static bool
+epoch_is_told(const Step *step, const DcPresenceUse *use)
+{
+	for (int i = 0; i < step->nepochs; i++)
+	{
+		if (step->epochs[i].slot == use->slot && step->epochs[i].epoch == step->epoch)
+			return true;
+	}
+	return pg_atomic_read_u64(&use->slot->told) == step->epoch;
+}
+
+/*
+ * take_rooms takes, and pins, the rooms of a rule that are told of next, if it is time. Rooms that
+ * change now come again at the end of the list.
+ */
+static void
+take_rooms(Step *step, DcPresenceSlot *slot, int64 every)
+{
+	int64 now = moment_now().us;
+	uint32 number;
+
+	LWLockAcquire(&presence_area->events_lock, LW_EXCLUSIVE);
+	if (now >= slot->events_at)
+	{
+		number = slot->dirty_first;
+		while (number != DC_MAP_NONE && step->ntold < STEP_ROOMS)
+		{
+			DcMapEntry *entry = map_entry(presence_map, number);
+
+			map_pin(entry); /* it does not go while it is in the list */
+			unlink_dirty(entry);
+			((DcPresenceRoom *) map_payload(entry))->is_told = true;
+			step->told[step->ntold++] = (Told){.room = entry, .nest = GetCurrentTransactionNestLevel()};
+			number = slot->dirty_first;
+		}
+		if (number != DC_MAP_NONE)
+			step->more = true;
+		else
+			slot->events_at = now + every;
+	}
+	LWLockRelease(&presence_area->events_lock);
+}
+
+static void
+add_number(DcJsonWriter *writer, int64 value)
+{
+	json_add_numeric(writer, int64_to_numeric(value));
+}
+
+static void
+tell_room(const DcPresenceRow *row, Told *told)
+{
+	/* in the order of jsonb; an approximate one does not know who has joined and left */
+	static const char *const members[] = {"left", "room", "count", "epoch", "joined", "version", "presence"};
+	static const char *const approx_members[] = {"room", "count", "epoch", "version", "presence"};
+	static DcJsonKeys keys = {0};
+	static DcJsonKeys approx_keys = {0};
+	DcPresenceRoom *room = map_payload(told->room);
+	char name[DC_MAP_KEY_BYTES];
+	uint32 len;
+	int64 count;
+	StringInfoData buf;
+	DcJsonWriter writer;
+
+	presence_room_name(told->room, name, &len);
+	LWLockAcquire(presence_room_lock(told->room->number), LW_SHARED);
+	told->joined = room->joined;
+	told->left = room->left;
+	told->version = pg_atomic_read_u64(&room->version);
+	count = pg_atomic_read_u32(&room->members);
+	LWLockRelease(presence_room_lock(told->room->number));
+	json_keys_keep(&keys, members, lengthof(members));
+	json_keys_keep(&approx_keys, approx_members, lengthof(approx_members));
+	json_begin(&buf);
+	json_begin_object(&writer, &buf, row->approx ? &approx_keys : &keys);
+	if (!row->approx)
+		add_number(&writer, told->left);
+	json_add_string(&writer, name, len);
+	add_number(&writer, count);
+	add_number(&writer, (int64) pg_atomic_read_u64(&presence_area->epoch));
+	if (!row->approx)
+		add_number(&writer, told->joined);
+	add_number(&writer, (int64) told->version);
+	json_add_string(&writer, row->name, strlen(row->name));
+	tell(row, "presence.changed", cstring_to_text_with_len(name, len), json_end(&buf));
+}
+
+static void
+tell_epoch(const DcPresenceRow *row, uint64 epoch)
+{
+	static const char *const members[] = {"epoch", "presence"};
+	static DcJsonKeys keys = {0};
+	StringInfoData buf;
+	DcJsonWriter writer;
+
+	json_keys_keep(&keys, members, lengthof(members));
+	json_begin(&buf);
+	json_begin_object(&writer, &buf, &keys);
+	add_number(&writer, (int64) epoch);
+	json_add_string(&writer, row->name, strlen(row->name));
+	tell(row, "presence.reset", NULL, json_end(&buf));
+}
+
+/*
+ * tell queues an event of a presence, and the notification.
+ */
+static void
+tell(const DcPresenceRow *row, const char *type, text *key, Jsonb *payload)
+{
+	DcEvent event = {0};
+
+	event_id(&event.id);
+	event.topic = cstring_to_text(row->name);
+	event.key = key;
+	event.type = cstring_to_text(type);
+	event.payload = (struct varlena *) payload;
+	outbox_append(&event, "dc_maintain()");
+	if (row->channel != NULL)
+	{
+		char *message = JsonbToCString(NULL, &payload->root, VARSIZE(payload));
+
+		if (strlen(message) < NOTIFY_LIMIT)
+			Async_Notify(row->channel, message);
+	}
+}
+
+/*
+ * settle_told takes off what was told of in a transaction of that level, or puts it back, and gives the pins back.
+ */
+static void
+settle_told(int nest, bool committed)
+{
+	Step *step = step_now;
+
+	if (step == NULL)
+		return;
+	while (step->ntold > 0 && step->told[step->ntold - 1].nest >= nest)
+		settle_told_room(&step->told[--step->ntold], committed);
+	while (step->nepochs > 0 && step->epochs[step->nepochs - 1].nest >= nest)
+	{
+		const ToldEpoch *told = &step->epochs[--step->nepochs];
+
+		LWLockAcquire(&presence_area->lock, LW_SHARED);
+		if (committed && pg_atomic_read_u32(&told->slot->generation) == told->generation)
+			pg_atomic_write_u64(&told->slot->told, told->epoch);
+		LWLockRelease(&presence_area->lock);
+	}
+}
+
+/*
+ * settle_told_room does it for a room. One that has changed since has something to tell again.
+ */
+static void
+settle_told_room(const Told *told, bool committed)
+{
+	DcPresenceRoom *room = map_payload(told->room);
+	LWLock *lock = presence_room_lock(told->room->number);
+	uint32 joined;
+	uint32 left;
+
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	/* less than what was told, if the rule was dropped */
+	joined = room->joined - (committed ? Min(told->joined, room->joined) : 0);
+	left = room->left - (committed ? Min(told->left, room->left) : 0);
+	room->joined = room->left = 0;
+	room->item.is_dirty = room->is_told = false;
+	if (!committed || pg_atomic_read_u64(&room->version) != told->version)
+		presence_note_change(told->room, joined, left);
+	LWLockRelease(lock);
+	map_unpin(told->room);
+}
+
+static void
+xact_callback(XactEvent event, void *arg)
+{
+	switch (event)
+	{
+		case XACT_EVENT_PRE_PREPARE:
+			if (step_now != NULL && step_now->ntold + step_now->nepochs > 0)
+				ereport(ERROR,
+						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+						 errmsg("cannot PREPARE a transaction that has made events of a presence")));
+			break;
+		case XACT_EVENT_COMMIT:
+			settle_told(0, true);
+			break;
+		case XACT_EVENT_ABORT:
+			settle_told(0, false);
+			break;
+		default:
+			break;
+	}
+}
+
+static void
+subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionId parent, void *arg)
+{
+	int nest = GetCurrentTransactionNestLevel();
+
+	if (step_now == NULL)
+		return;
+	if (event == SUBXACT_EVENT_ABORT_SUB)
+		settle_told(nest, false);
+	else if (event == SUBXACT_EVENT_COMMIT_SUB)
+	{
+		for (int i = step_now->ntold - 1; i >= 0 && step_now->told[i].nest >= nest; i--)
+			step_now->told[i].nest = nest - 1;
+		for (int i = step_now->nepochs - 1; i >= 0 && step_now->epochs[i].nest >= nest; i--)
+			step_now->epochs[i].nest = nest - 1;
+	}
+}
+
+/*
+ * exit_callback is for a process that ends within a step.
+ */
+static void
+exit_callback(int code, Datum arg)
+{
+	settle_told(0, false);
+}

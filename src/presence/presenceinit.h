@@ -1,0 +1,10 @@
+/*
+ * presenceinit.h
+ *		The room's entry point.
+ */
+#ifndef DC_PRESENCEINIT_H
+#define DC_PRESENCEINIT_H
+
+extern void presence_init(bool preloading);
+
+#endif /* DC_PRESENCEINIT_H */

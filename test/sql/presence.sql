@@ -1,0 +1,150 @@
+-- Presences. Where dcounter is not preloaded they can be made, but not used (presence.out). Where it is
+-- (presence_1.out) members come and go. Times to live are so long that no time which the test takes matters.
+\pset tuples_only on
+\pset format unaligned
+\set SHOW_CONTEXT never
+SET client_min_messages = warning;
+SET intervalstyle = postgres;
+SELECT current_setting('shared_preload_libraries') ~ '\mdcounter\M' AS preloaded;
+CREATE FUNCTION try(sql text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	state text; message text; detail text; hint text; result text;
+BEGIN
+	EXECUTE sql INTO result;
+	RETURN coalesce(result, 'NULL');
+EXCEPTION WHEN OTHERS THEN
+	GET STACKED DIAGNOSTICS state = RETURNED_SQLSTATE, message = MESSAGE_TEXT,
+		detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
+	RETURN state || ' ' || message || coalesce(E'\n\t' || nullif(detail, ''), '')
+		|| coalesce(E'\n\t' || nullif(hint, ''), '');
+END $$;
+CREATE VIEW stat AS SELECT name, members, connections, joined, "left", expired, refused FROM dc_stat_presence;
+
+-- Rules
+SELECT dc_presence_create('chat', '7 days'), dc_presence_create('defaults'), dc_presence_create('few', '7 days', max_members => 3),
+	dc_presence_create('told', '7 days', events => '1 us', notify => 'told');
+SELECT name, owner = current_user::regrole, users, ttl, events, channel, max_members, version FROM dcounter.presence_rule ORDER BY id;
+SELECT try($$SELECT dc_presence_create('chat')$$);
+SET client_min_messages = notice;
+SELECT dc_presence_create('chat', if_not_exists => true);
+SET client_min_messages = warning;
+SELECT try($$SELECT dc_presence_create(NULL)$$), try($$SELECT dc_presence_create('x', NULL)$$), try($$SELECT dc_presence_create('')$$),
+	try($$SELECT dc_presence_create(repeat('x', 64))$$), try($$SELECT dc_presence_create('x', '0.9 s')$$), try($$SELECT dc_presence_create('x', '8 days')$$),
+	try($$SELECT dc_presence_create('x', events => '0')$$), try($$SELECT dc_presence_create('x', events => '-1 s')$$), try($$SELECT dc_presence_create('x', events => '8 days')$$),
+	try($$SELECT dc_presence_create('x', notify => 'x')$$), try($$SELECT dc_presence_create('x', events => '1 s', notify => '')$$),
+	try($$SELECT dc_presence_create('x', events => '1 s', notify => repeat('x', 64))$$), try($$SELECT dc_presence_create('x', max_members => 0)$$);
+SELECT try($$SELECT dc_presence_alter('nothing')$$), try($$SELECT dc_presence_drop('nothing')$$), try($$SELECT dc_presence_alter('chat', max_members => -1)$$),
+	try($$SELECT dc_presence_alter('told', events => '0')$$), try($$SELECT dc_presence_alter(NULL)$$);
+BEGIN READ ONLY;
+SELECT dc_presence_create('x');
+ROLLBACK;
+SELECT dc_presence_alter('defaults', '1 day', '2 s', 'channel', 7);
+SELECT ttl, events, channel, max_members, version FROM dcounter.presence_rule WHERE name = 'defaults';
+SELECT dc_presence_alter('defaults', events => '0', notify => '', max_members => 0);
+SELECT ttl, events, channel, max_members, version FROM dcounter.presence_rule WHERE name = 'defaults';
+
+-- Members come and go
+SELECT dc_enter('chat', 'lobby', 'ann'), dc_enter('chat', 'lobby', 'bob'), dc_enter('chat', 'lobby', 'ann'), dc_present('chat', 'lobby');
+SELECT dc_present('chat', 'nowhere'), dc_exit('chat', 'nowhere', 'ann'), dc_exit('chat', 'lobby', 'nobody');
+SELECT dc_beat('chat', 'lobby', 'ann'), dc_beat('chat', 'lobby', 'cy'), dc_beat('chat', 'hall', 'ann'), dc_present('chat', 'lobby'), dc_present('chat', 'hall');
+SELECT dc_exit('chat', 'lobby', 'ann'), dc_exit('chat', 'lobby', 'ann'), dc_beat('chat', 'lobby', 'ann');
+SELECT * FROM stat ORDER BY name;
+-- Several connections
+SELECT dc_enter('chat', 'lobby', 'ann', 'phone'), dc_beat('chat', 'lobby', 'ann', 'tablet'), dc_beat('chat', 'lobby', 'ann', 'phone'),
+	dc_exit('chat', 'lobby', 'ann'), dc_exit('chat', 'lobby', 'ann', 'unknown'), dc_exit('chat', 'lobby', 'ann', 'phone'), dc_exit('chat', 'lobby', 'ann', 'tablet');
+SELECT dc_enter('chat', 'lobby', 'ann', 'a'), dc_enter('chat', 'lobby', 'ann', 'b'), dc_exit('chat', 'lobby', 'ann', NULL);
+SELECT sum(dc_enter('chat', 'lobby', 'ann', 'c' || i)) FROM generate_series(1, 64) AS i;
+SELECT try($$SELECT dc_enter('chat', 'lobby', 'ann', 'one more')$$), try($$SELECT dc_beat('chat', 'lobby', 'ann', 'one more')$$), try($$SELECT dc_beat('chat', 'lobby', 'ann', 'c64')$$), try($$SELECT dc_enter('chat', 'lobby', 'ann')$$);
+SELECT * FROM stat WHERE name = 'chat';
+SELECT dc_exit('chat', 'lobby', 'ann', NULL);
+-- Many at once
+SELECT dc_beat_many('chat', '{lobby,lobby,hall}', '{bob,dan,dan}'), dc_beat_many('chat', '{lobby,lobby}', '{dan,dan}', '{"",x}'), dc_beat_many('chat', '{}', '{}');
+SELECT try($$SELECT dc_beat_many('chat', '{a}', '{b,c}')$$), try($$SELECT dc_beat_many('chat', '{a}', '{b}', '{c,d}')$$), try($$SELECT dc_beat_many('chat', '{NULL}', '{b}')$$),
+	try($$SELECT dc_beat_many('chat', NULL, '{b}')$$);
+-- It is not transactional
+BEGIN;
+SELECT dc_enter('chat', 'undone', 'ann');
+ROLLBACK;
+SELECT dc_present('chat', 'undone');
+BEGIN READ ONLY;
+SELECT dc_exit('chat', 'undone', 'ann');
+COMMIT;
+-- Names
+SELECT dc_enter('chat', '', ''), dc_enter('chat', '', 'x'), dc_enter('chat', repeat('r', 1024), repeat('m', 1024), repeat('c', 128)), dc_present('chat', '');
+SELECT length(member), meta FROM dc_presence_list('chat', repeat('r', 1024));
+SELECT try($$SELECT dc_enter('chat', repeat('r', 1025), 'm')$$), try($$SELECT dc_enter('chat', 'r', repeat('m', 1025))$$), try($$SELECT dc_enter('chat', 'r', 'm', repeat('c', 129))$$),
+	try($$SELECT dc_enter('chat', 'r', 'm', 'c', to_jsonb(repeat('x', 1100)))$$), try($$SELECT dc_enter(NULL, 'r', 'm')$$), try($$SELECT dc_enter('chat', NULL, 'm')$$),
+	try($$SELECT dc_enter('chat', 'r', NULL)$$), try($$SELECT dc_enter('chat', 'r', 'm', NULL)$$), try($$SELECT dc_beat('chat', 'r', 'm', NULL)$$), try($$SELECT dc_enter('nothing', 'r', 'm')$$),
+	try($$SELECT dc_present('chat', NULL)$$), try($$SELECT dc_present(repeat('x', 100), 'r')$$), try($$SELECT dc_exit('nothing', 'r', 'm')$$), try($$SELECT dc_beat('nothing', 'r', 'm')$$);
+-- Pages, in the order of bytes
+SELECT count(dc_enter('chat', 'big', 'm' || i, meta => CASE WHEN i % 100 = 0 THEN jsonb_build_object('i', i, 'x', repeat('x', i)) END)) FROM generate_series(1, 500) AS i;
+SELECT member, meta ->> 'i', length(meta ->> 'x') FROM dc_presence_list('chat', 'big', n => 3);
+SELECT member FROM dc_presence_list('chat', 'big', 'm102', 2);
+SELECT dc_exit('chat', 'big', 'm102');
+SELECT member FROM dc_presence_list('chat', 'big', 'm102', 2);
+SELECT member FROM dc_presence_list('chat', 'big', 'm98');
+SELECT count(*), count(DISTINCT member), count(meta), bool_and(length(meta ->> 'x') = (meta ->> 'i')::int AND 'm' || (meta ->> 'i') = member) FROM dc_presence_list('chat', 'big', n => 10000);
+SELECT count(*) FROM dc_presence_list('chat', 'nowhere');
+SELECT dc_enter('chat', 'big', 'm100', meta => '"new"'), dc_enter('chat', 'big', 'm100');
+SELECT * FROM dc_presence_list('chat', 'big', 'm10', 1);
+SELECT try($$SELECT dc_presence_list('chat', 'big', n => 0)$$), try($$SELECT dc_presence_list('chat', 'big', n => 10001)$$), try($$SELECT dc_presence_list('chat', 'big', n => NULL)$$), try($$SELECT dc_presence_list('chat', NULL)$$);
+-- A bound
+SELECT dc_enter('few', 'a', '1'), dc_enter('few', 'a', '2'), dc_enter('few', 'b', '3');
+SELECT try($$SELECT dc_enter('few', 'a', '4')$$), try($$SELECT dc_beat('few', 'b', '4')$$), try($$SELECT dc_beat('few', 'a', '1')$$);
+SELECT dc_exit('few', 'a', '1'), dc_enter('few', 'a', '4'), dc_exit('few', 'a', '2');
+SELECT dc_enter('few', 'c', '1');
+SELECT try($$SELECT dc_enter('few', 'd', '1')$$);
+SELECT dc_presence_alter('few', max_members => 4);
+SELECT dc_enter('few', 'd', '1');
+SELECT * FROM stat WHERE name = 'few';
+-- Events are conflated, and are in the transaction of the job
+SELECT dc_enter('told', 'a', '1'), dc_enter('told', 'a', '2'), dc_exit('told', 'a', '1'), dc_enter('told', 'b', '1');
+CALL dc_maintain();
+SELECT dc_exit('told', 'a', '2'), dc_enter('told', 'b', '1', meta => '1');
+CALL dc_maintain();
+CALL dc_maintain();
+SELECT aggregateid, type, payload - 'version' - 'epoch' FROM dcounter.outbox WHERE aggregatetype = 'told' ORDER BY seq;
+SELECT untold FROM dc_stat_presence WHERE name = 'told';
+-- Rights
+CREATE ROLE regress_dcounter_a;
+CREATE ROLE regress_dcounter_b;
+GRANT SELECT ON stat TO PUBLIC;
+SET ROLE regress_dcounter_a;
+SELECT try($$SELECT dc_presence_create('mine')$$), try($$SELECT dc_enter('chat', 'r', 'm')$$), try($$SELECT dc_beat('chat', 'r', 'm')$$), try($$SELECT dc_beat_many('chat', '{r}', '{m}')$$),
+	try($$SELECT dc_exit('chat', 'r', 'm')$$), try($$SELECT dc_present('chat', 'r')$$), try($$SELECT count(*) FROM dc_presence_list('chat', 'r')$$),
+	try($$SELECT dc_presence_alter('chat')$$), try($$SELECT dc_presence_drop('chat')$$), try($$SELECT dc_presence_grant('chat', 'regress_dcounter_a')$$);
+SELECT count(*) FROM dc_stat_presence;
+RESET ROLE;
+SELECT dc_presence_grant('chat', 'regress_dcounter_a'), dc_presence_grant('told', '-');
+SELECT try($$SELECT dc_presence_grant('chat', 1::regrole)$$), try($$SELECT dc_presence_grant('chat', NULL)$$);
+SET ROLE regress_dcounter_a;
+SELECT try($$SELECT dc_enter('chat', 'r', 'm')$$), try($$SELECT dc_present('told', 'b')$$), try($$SELECT dc_enter('few', 'r', 'm')$$);
+SELECT name FROM dc_stat_presence ORDER BY 1;
+RESET ROLE;
+SELECT dc_presence_revoke('chat', 'regress_dcounter_a'), dc_presence_revoke('told', '-');
+SET ROLE regress_dcounter_a;
+SELECT try($$SELECT dc_enter('chat', 'r', 'm')$$), try($$SELECT dc_present('told', 'b')$$);
+RESET ROLE;
+-- not by the code of a table's owner
+CREATE FUNCTION sneaky() RETURNS int LANGUAGE plpgsql AS $$ BEGIN RETURN dc_enter('chat', 'sneaky', 'me'); END $$;
+CREATE MATERIALIZED VIEW sneaky_view AS SELECT 1 AS a WITH NO DATA;
+SELECT try('CREATE MATERIALIZED VIEW sneaky_view_2 AS SELECT sneaky()');
+DROP MATERIALIZED VIEW sneaky_view;
+-- Rules are transactional
+BEGIN;
+SELECT dc_presence_create('new');
+SELECT try($$SELECT dc_enter('new', 'r', 'm')$$);
+ROLLBACK;
+SELECT try($$SELECT dc_enter('new', 'r', 'm')$$);
+BEGIN;
+SELECT dc_presence_drop('few');
+ROLLBACK;
+SELECT try($$SELECT dc_present('few', 'c')$$);
+SELECT dc_presence_drop('chat');
+SELECT dc_presence_create('chat', '7 days');
+SELECT try($$SELECT dc_present('chat', 'lobby')$$), try($$SELECT dc_enter('chat', 'lobby', 'zoe')$$);
+SELECT dc_presence_drop(name) FROM unnest('{chat,defaults,few,told}'::text[]) AS name;
+SELECT count(*) FROM dc_stat_presence;
+DROP VIEW stat;
+DROP FUNCTION try, sneaky;
+DROP ROLE regress_dcounter_a, regress_dcounter_b;
