@@ -36,6 +36,7 @@
 #include "table/ddl.h"
 #include "table/ownercode.h"
 #include "table/ownstatement.h"
+#include "unread/unread.h"
 #include "worker/slots.h"
 #include "worker/worker.h"
 
@@ -84,6 +85,7 @@ _PG_init(void)
 	once_init();
 	bound_init(preloading);
 	region_init();
+	unread_init();
 	if (preloading)
 		slots_init();
 	if (preloading && !IsBinaryUpgrade)
