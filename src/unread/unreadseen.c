@@ -10,7 +10,8 @@
  * is no reason to fail with 40001. To find the row to write, the unique index is looked at with a dirty
  * snapshot, which shows rows of any transaction, and one that is in progress is waited for. Then
  *
- *	- there is a row, and nothing to change: nothing is written, and no lock is left;
+ *	- there is a row, and nothing to change: nothing is written, and no lock is left. (Under REPEATABLE READ the same row is
+ *		written again if the snapshot does not show it, so that the transaction sees what it has marked);
  *	- there is a row, and it is updated. If somebody else was faster, all begins again;
  *	- there is none, and one is inserted speculatively, as INSERT ... ON CONFLICT does it (once/opdirect.c): of
  *		two that insert the same row one finds that of the other, or both try again.
@@ -45,6 +46,8 @@ static bool index_is_usable(Relation index);
 static bool find_by_heap(DcSeenRel *rel, ScanKeyData *keys, TupleTableSlot *slot);
 static bool find_to_write(DcSeenRel *rel, Datum member, Datum key, TupleTableSlot *slot);
 static bool find_once(DcSeenRel *rel, ScanKeyData *keys, TupleTableSlot *slot, SnapshotData *dirty);
+static bool is_shown(DcSeenRel *rel, TupleTableSlot *slot);
+static bool is_own(TupleTableSlot *slot);
 static int64 changed_to(DcSeenRel *rel, TupleTableSlot *found, const DcSeenChange *change, int64 old);
 static TupleTableSlot *make_row(DcSeenRel *rel, Datum member, Datum key, int64 seen);
 static bool update_row(DcSeenRel *rel, ItemPointer tid, TupleTableSlot *slot);
@@ -175,7 +178,8 @@ seen_write(DcSeenRel *rel, Datum member, Datum key, const DcSeenChange *change)
 		if (exists)
 			old = DatumGetInt64(slot_datum(found, rel->unread->layout.atts[SEEN_SEEN], INT8OID));
 		new = changed_to(rel, exists ? found : NULL, change, old);
-		if (new == old)
+		/* what others have marked is written again for a snapshot that does not show it */
+		if (new == old && (!exists || !IsolationUsesXactSnapshot() || is_shown(rel, found)))
 			break;
 		slot = make_row(rel, member, key, new);
 		done = exists ? update_row(rel, &found->tts_tid, slot) : insert_row(rel, slot);
@@ -187,9 +191,30 @@ seen_write(DcSeenRel *rel, Datum member, Datum key, const DcSeenChange *change)
 }
 
 /*
- * changed_to returns what a number becomes. Whoever has read more than there is was there before increments were
- * lost (unread.c): then he has read what there is. That can be said only of a row that is in the same snapshot; in a newer one
- * there may be more.
+ * is_shown tells whether the active snapshot shows a version.
+ */
+static bool
+is_shown(DcSeenRel *rel, TupleTableSlot *slot)
+{
+	return table_tuple_satisfies_snapshot(rel->heap, slot, GetActiveSnapshot());
+}
+
+/*
+ * is_own tells whether this transaction has made a version.
+ */
+static bool
+is_own(TupleTableSlot *slot)
+{
+	bool isnull;
+	Datum xmin = slot_getsysattr(slot, MinTransactionIdAttributeNumber, &isnull);
+
+	return TransactionIdIsCurrentTransactionId(DatumGetTransactionId(xmin));
+}
+
+/*
+ * changed_to returns what a number becomes. Whoever has read more than there is has done so before increments were
+ * lost (unread.c): then he has read what there is. That can be said only of a row that others have committed before the
+ * snapshot; this transaction may have written again what somebody has marked after it, when there was more.
  */
 static int64
 changed_to(DcSeenRel *rel, TupleTableSlot *found, const DcSeenChange *change, int64 old)
@@ -198,8 +223,7 @@ changed_to(DcSeenRel *rel, TupleTableSlot *found, const DcSeenChange *change, in
 
 	if (change->add != 0)
 		return pg_add_s64_overflow(Max(old, 0), change->add, &sum) ? PG_INT64_MAX : sum;
-	if (found != NULL && old > change->all &&
-		table_tuple_satisfies_snapshot(rel->heap, found, GetActiveSnapshot()))
+	if (found != NULL && old > change->all && !is_own(found) && is_shown(rel, found))
 		return change->all;
 	return Max(old, change->upto);
 }
