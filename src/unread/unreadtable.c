@@ -2,8 +2,8 @@
  * unreadtable.c
  *		Creating, adopting and dropping tables of what was read.
  *
- * Such a table is an ordinary one, made with plain DDL in the caller's name, and a row of dcounter.unread that ties it
- * to a counter table of the same owner. Both calls that make the row lock the counter table against
+ * Such a table is an ordinary one, made with plain DDL in the name of the counter table's owner, and a row of dcounter.unread
+ * that ties it to that. Both calls that make the row lock the counter table against
  * writers until it is committed: whoever deletes a key later sees it (unreadlost.c), and whoever
  * has deleted one before has committed that, so nobody has read what he has taken away.
  */
@@ -15,7 +15,6 @@
 #include "base/relopen.h"
 #include "base/runas.h"
 #include "catalog/namespace.h"
-#include "miscadmin.h"
 #include "table/access.h"
 #include "table/table.h"
 #include "unread/unread.h"
@@ -50,6 +49,7 @@ dc_unread_create(PG_FUNCTION_ARGS)
 {
 	DcUnreadRow row;
 	DcCounter *counter;
+	DcRunAs state;
 	RangeVar *name;
 	Oid schema;
 
@@ -67,15 +67,13 @@ dc_unread_create(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("tables of what was read cannot be temporary")));
+	runas_begin(&state, counter->owner);
 	create_table(get_namespace_name(schema), name->relname, UNREAD_COLUMNS, UNREAD_OPTIONS,
 				 "what members have read; see dc_unread_create()");
+	runas_end(&state);
 	row.unread = get_relname_relid(name->relname, schema);
 	row.counter = counter->relid;
-	if (!OidIsValid(row.unread) || relation_owner(row.unread) != counter->owner)
-		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("\"%s\" would not be of the owner of counter table \"%s\"", name->relname, get_rel_name(row.counter)),
-				 errhint("Use SET ROLE \"%s\".", GetUserNameFromId(counter->owner, true))));
+	run_ddl_done(relation_owner(row.unread) == counter->owner, name->relname);
 	unread_insert(&row);
 	PG_RETURN_OID(row.unread);
 }

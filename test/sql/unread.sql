@@ -127,6 +127,8 @@ SELECT dc_set('messages', 'huge2', 4611686018427387910);
 SELECT unread_of('huge2');
 SELECT dc_delete('messages', 'huge2'), unread_of('huge2');
 
+DELETE FROM seen WHERE key LIKE 'huge%';
+
 -- Messages of this transaction count, and go with it
 BEGIN;
 SELECT dc_incr('messages', 'tx'), dc_incr('messages', 'tx', 2);
@@ -311,7 +313,7 @@ ALTER TABLE looked_at SET SCHEMA other;
 ALTER TABLE messages RENAME TO posts;
 SELECT * FROM dc_unread_tables;
 SELECT unread FROM dc_unread('other.looked_at', 'own', '{own}');
-GRANT CREATE ON SCHEMA public, other TO regress_unread_a, regress_unread_b;
+GRANT CREATE, USAGE ON SCHEMA public, other TO regress_unread_a, regress_unread_b;
 ALTER TABLE posts OWNER TO regress_unread_a;
 SELECT relname, relowner::regrole FROM pg_class WHERE oid IN ('posts'::regclass, 'posts_shard'::regclass, 'other.looked_at'::regclass) ORDER BY relname;
 SELECT unread FROM dc_unread('other.looked_at', 'own', '{own}');
@@ -342,10 +344,10 @@ SELECT dc_incr('posts', 'own', 3);
 SELECT dc_mark_read('other.looked_at', 'own', 'own', 1), unread FROM dc_unread('other.looked_at', 'own', '{own}');
 TRUNCATE posts, other.looked_at;
 SELECT count(*) FROM other.looked_at;
-SELECT dc_create('parts', partitions => 3), dc_unread_create('seen_parts', 'parts');
+SELECT dc_create('parts', partitions => 3);
+SELECT dc_unread_create('seen_parts', 'parts');
 SELECT dc_incr('parts', 'k' || i) FROM generate_series(1, 20) AS i;
 SELECT dc_mark_read('seen_parts', 'ann', 'k' || i) FROM generate_series(1, 20) AS i;
-SELECT dc_delete('parts', 'k20') FROM parts_p0 LIMIT 0;
 SELECT sum(unread), sum(seen) FROM dc_unread('seen_parts', 'ann', ARRAY(SELECT 'k' || i FROM generate_series(1, 20) AS i));
 SELECT dc_compact('parts') > 0;
 TRUNCATE parts_p0;
@@ -387,9 +389,9 @@ ALTER TABLE not_one ALTER seen TYPE bigint, ADD COLUMN more int;
 SELECT dc_unread_adopt('not_one', 'parts');
 ALTER TABLE not_one DROP COLUMN more;
 SELECT dc_unread_adopt('not_one', 'parts');
-SELECT dc_incr('parts', 'x', 3), dc_mark_read('not_one', 'ann', 'x', 2);
+SELECT dc_incr('parts', 'x', 3);
+SELECT dc_mark_read('not_one', 'ann', 'x', 2);
 SELECT unread FROM dc_unread('not_one', 'ann', '{x}');
-CREATE SCHEMA internal_use;
 SELECT dcounter.on_unread_row_change();
 CREATE TABLE t (n regclass NOT NULL, m regclass NOT NULL);
 CREATE TRIGGER t BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION dcounter.on_unread_row_change();
@@ -406,7 +408,7 @@ DROP TABLE posts;
 SELECT * FROM dc_unread_tables;
 SELECT count(*) FROM dcounter.unread;
 
--- Ledgers, stocks and regions; bound counters are like any
+-- A bound counter is like any
 CREATE TABLE source (channel text, body text);
 SELECT dc_create('bound');
 SELECT dc_bind('bound', 'source', 'channel');
@@ -428,7 +430,6 @@ DROP TABLE seen_parts, not_one, seen_own, seen_bound, source;
 SELECT dc_drop('stock'), dc_drop('ledger');
 DROP FUNCTION unread_of(text), read_some(text), noisy();
 DROP SCHEMA other CASCADE;
-DROP SCHEMA internal_use;
 REVOKE ALL ON SCHEMA public FROM regress_unread_a, regress_unread_b;
 DROP ROLE regress_unread_a;
 DROP ROLE regress_unread_b;
