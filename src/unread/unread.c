@@ -70,6 +70,7 @@ unread_init(void)
 
 	unread_hooks = &hooks;
 	unread_ddl_init();
+	later_init();
 }
 
 /*
@@ -139,15 +140,12 @@ dc_unread(PG_FUNCTION_ARGS)
 	for (int i = 0; i < nkeys; i++)
 	{
 		int64 number = number_of(&rel, keys[i], &sums[i], may_be_lost);
-		int64 seen = 0;
-		int64 unread;
+		int64 seen = seen_read(&rel, member, keys[i]);
+		int64 unread = number - Min(seen, number);
 		Datum values[4];
 		bool nulls[4] = {false};
 
 		CHECK_FOR_INTERRUPTS();
-		if (seen_read(&rel, member, keys[i], &seen))
-			seen = Max(seen, 0); /* set by hand */
-		unread = number - Min(seen, number);
 		values[0] = members[i];
 		values[1] = Int64GetDatum(Min(unread, at_most_bigint(sums[i].net)));
 		values[2] = Int64GetDatum(seen);
@@ -193,11 +191,8 @@ static int64
 number_of(DcSeenRel *rel, Datum key, const DcSums *sums, bool may_be_lost)
 {
 	int64 number = at_most_bigint(sums->inc);
-	int64 lost;
+	int64 lost = may_be_lost ? seen_read(rel, seen_channel(), key) : 0;
 
-	if (!may_be_lost || !seen_read(rel, seen_channel(), key, &lost))
-		return number;
-	lost = Max(lost, 0);
 	return number > PG_INT64_MAX - lost ? PG_INT64_MAX : number + lost;
 }
 

@@ -64,6 +64,7 @@ extern void unread_init(void);
 extern DcUnread *unread_find(Oid relid);
 extern DcUnread *unread_lookup(Oid relid);
 extern DcCounter *seenrel_open(FunctionCallInfo fcinfo, const char *function, bool write, DcSeenRel *rel);
+extern bool seenrel_open_again(Oid relid, DcSeenRel *rel);
 extern bool seenrel_open_at(Oid relid, const DcCounter *counter, DcSeenRel *rel);
 extern void seenrel_check(DcSeenRel *rel);
 extern void seenrel_close(DcSeenRel *rel);
@@ -78,9 +79,17 @@ extern bool unread_delete(Oid relid);
 
 /* unreadseen.c */
 extern Datum seen_channel(void);
-extern bool seen_read(DcSeenRel *rel, Datum member, Datum key, int64 *seen);
+extern int64 seen_read(DcSeenRel *rel, Datum member, Datum key);
 extern bool seen_any(DcSeenRel *rel, Datum member);
 extern void seen_write(DcSeenRel *rel, Datum member, Datum key, const DcSeenChange *change);
+extern void seen_write_now(DcSeenRel *rel, Datum member, Datum key, const DcSeenChange *change);
+extern int64 seen_changed(const DcSeenChange *change, int64 old);
+
+/* unreadlater.c */
+extern void later_init(void);
+extern void later_add(Oid relid, Datum member, Datum key, const DcSeenChange *change);
+extern int64 later_apply(Oid relid, Datum member, Datum key, int64 seen);
+extern bool later_any(Oid relid);
 
 /* unreadlost.c */
 extern bool unread_is_watched(Oid counter);

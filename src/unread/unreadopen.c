@@ -176,7 +176,19 @@ seenrel_open_at(Oid relid, const DcCounter *counter, DcSeenRel *rel)
 
 	LockRelationOid(relid, RowExclusiveLock);
 	unread = unread_find(relid);
-	if (unread == NULL || unread->row.counter != counter->relid || unread->owner != counter->owner)
+	return unread != NULL && unread->row.counter == counter->relid && unread->owner == counter->owner &&
+		seenrel_open_again(relid, rel);
+}
+
+/*
+ * seenrel_open_again opens a table that this transaction has locked to write. False if it is none any more.
+ */
+bool
+seenrel_open_again(Oid relid, DcSeenRel *rel)
+{
+	DcUnread *unread = unread_find(relid);
+
+	if (unread == NULL)
 		return false;
 	*rel = (DcSeenRel){.unread = unread, .mode = RowExclusiveLock};
 	rel->heap = table_open_present(relid, NoLock);

@@ -10,8 +10,8 @@
  * is no reason to fail with 40001. To find the row to write, the unique index is looked at with a dirty
  * snapshot, which shows rows of any transaction, and one that is in progress is waited for. Then
  *
- *	- there is a row, and nothing to change: nothing is written, and no lock is left. (Under REPEATABLE READ the same row is
- *		written again if the snapshot does not show it, so that the transaction sees what it has marked);
+ *	- there is a row that the transaction's snapshot does not show: the change waits for the end (unreadlater.c);
+ *	- there is a row, and nothing to change: nothing is written, and no lock is left;
  *	- there is a row, and it is updated. If somebody else was faster, all begins again;
  *	- there is none, and one is inserted speculatively, as INSERT ... ON CONFLICT does it (once/opdirect.c): of
  *		two that insert the same row one finds that of the other, or both try again.
@@ -46,9 +46,10 @@ static bool index_is_usable(Relation index);
 static bool find_by_heap(DcSeenRel *rel, ScanKeyData *keys, TupleTableSlot *slot);
 static bool find_to_write(DcSeenRel *rel, Datum member, Datum key, TupleTableSlot *slot);
 static bool find_once(DcSeenRel *rel, ScanKeyData *keys, TupleTableSlot *slot, SnapshotData *dirty);
+static int64 number_in(DcSeenRel *rel, TupleTableSlot *slot);
+static void write_row(DcSeenRel *rel, Datum member, Datum key, const DcSeenChange *change, bool in_snapshot);
 static bool is_shown(DcSeenRel *rel, TupleTableSlot *slot);
 static bool is_own(TupleTableSlot *slot);
-static int64 changed_to(DcSeenRel *rel, TupleTableSlot *found, const DcSeenChange *change, int64 old);
 static TupleTableSlot *make_row(DcSeenRel *rel, Datum member, Datum key, int64 seen);
 static bool update_row(DcSeenRel *rel, ItemPointer tid, TupleTableSlot *slot);
 static bool insert_row(DcSeenRel *rel, TupleTableSlot *slot);
@@ -71,15 +72,15 @@ make_keys(Datum member, Datum key, ScanKeyData *keys)
 }
 
 /*
- * seen_read reads the row of a member and a key in the active snapshot; false if there is none.
+ * seen_read returns the number of a member and a key in the active snapshot, with the changes of this transaction; 0 if there
+ * is none. One that was set by hand may be below zero: that is as none.
  */
-bool
-seen_read(DcSeenRel *rel, Datum member, Datum key, int64 *seen)
+int64
+seen_read(DcSeenRel *rel, Datum member, Datum key)
 {
-	const AttrNumber *atts = rel->unread->layout.atts;
 	TupleTableSlot *slot = table_slot_create(rel->heap, NULL);
 	ScanKeyData keys[2];
-	bool found;
+	int64 seen = 0;
 
 	make_keys(member, key, keys);
 	if (index_is_usable(rel->index))
@@ -87,19 +88,20 @@ seen_read(DcSeenRel *rel, Datum member, Datum key, int64 *seen)
 		IndexScanDesc scan = compat_index_beginscan(rel->heap, rel->index, GetActiveSnapshot(), 2);
 
 		index_rescan(scan, keys, 2, NULL, 0);
-		found = index_getnext_slot(scan, ForwardScanDirection, slot);
-		if (found)
-			*seen = DatumGetInt64(slot_datum(slot, atts[SEEN_SEEN], INT8OID));
+		if (index_getnext_slot(scan, ForwardScanDirection, slot))
+			seen = number_in(rel, slot);
 		index_endscan(scan);
 	}
-	else
-	{
-		found = find_by_heap(rel, keys, slot);
-		if (found)
-			*seen = DatumGetInt64(slot_datum(slot, atts[SEEN_SEEN], INT8OID));
-	}
+	else if (find_by_heap(rel, keys, slot))
+		seen = number_in(rel, slot);
 	ExecDropSingleTupleTableSlot(slot);
-	return found;
+	return later_apply(RelationGetRelid(rel->heap), member, key, Max(seen, 0));
+}
+
+static int64
+number_in(DcSeenRel *rel, TupleTableSlot *slot)
+{
+	return DatumGetInt64(slot_datum(slot, rel->unread->layout.atts[SEEN_SEEN], INT8OID));
 }
 
 /*
@@ -113,7 +115,7 @@ seen_any(DcSeenRel *rel, Datum member)
 	ScanKeyData keys[2];
 	bool found;
 
-	if (!index_is_usable(rel->index))
+	if (!index_is_usable(rel->index) || later_any(RelationGetRelid(rel->heap)))
 		return true;
 	slot = table_slot_create(rel->heap, NULL);
 	make_keys(member, member, keys);
@@ -156,10 +158,26 @@ find_by_heap(DcSeenRel *rel, ScanKeyData *keys, TupleTableSlot *slot)
 }
 
 /*
- * seen_write changes the row of a member and a key, or makes one.
+ * seen_write changes the row of a member and a key, or makes one; or leaves that to the end of the transaction, if the
+ * snapshot does not show the row as it is.
  */
 void
 seen_write(DcSeenRel *rel, Datum member, Datum key, const DcSeenChange *change)
+{
+	write_row(rel, member, key, change, true);
+}
+
+/*
+ * seen_write_now is for the end of the transaction, where there is no snapshot.
+ */
+void
+seen_write_now(DcSeenRel *rel, Datum member, Datum key, const DcSeenChange *change)
+{
+	write_row(rel, member, key, change, false);
+}
+
+static void
+write_row(DcSeenRel *rel, Datum member, Datum key, const DcSeenChange *change, bool in_snapshot)
 {
 	TupleTableSlot *found = table_slot_create(rel->heap, NULL);
 	bool done = false;
@@ -176,10 +194,17 @@ seen_write(DcSeenRel *rel, Datum member, Datum key, const DcSeenChange *change)
 		seenrel_check(rel);
 		exists = find_to_write(rel, member, key, found);
 		if (exists)
-			old = DatumGetInt64(slot_datum(found, rel->unread->layout.atts[SEEN_SEEN], INT8OID));
-		new = changed_to(rel, exists ? found : NULL, change, old);
-		/* what others have marked is written again for a snapshot that does not show it */
-		if (new == old && (!exists || !IsolationUsesXactSnapshot() || is_shown(rel, found)))
+			old = number_in(rel, found);
+		if (exists && in_snapshot && IsolationUsesXactSnapshot() && !is_shown(rel, found))
+		{
+			later_add(RelationGetRelid(rel->heap), member, key, change);
+			break;
+		}
+		new = seen_changed(change, old);
+		/* there are not so many any more (unread.c) */
+		if (exists && in_snapshot && change->add == 0 && old > change->all && !is_own(found) && is_shown(rel, found))
+			new = change->all;
+		if (new == old)
 			break;
 		slot = make_row(rel, member, key, new);
 		done = exists ? update_row(rel, &found->tts_tid, slot) : insert_row(rel, slot);
@@ -188,6 +213,19 @@ seen_write(DcSeenRel *rel, Datum member, Datum key, const DcSeenChange *change)
 	}
 	ExecDropSingleTupleTableSlot(found);
 	CommandCounterIncrement();
+}
+
+/*
+ * seen_changed returns what a number becomes.
+ */
+int64
+seen_changed(const DcSeenChange *change, int64 old)
+{
+	int64 sum;
+
+	if (change->add != 0)
+		return pg_add_s64_overflow(Max(old, 0), change->add, &sum) ? PG_INT64_MAX : sum;
+	return Max(old, change->upto);
 }
 
 /*
@@ -209,23 +247,6 @@ is_own(TupleTableSlot *slot)
 	Datum xmin = slot_getsysattr(slot, MinTransactionIdAttributeNumber, &isnull);
 
 	return TransactionIdIsCurrentTransactionId(DatumGetTransactionId(xmin));
-}
-
-/*
- * changed_to returns what a number becomes. Whoever has read more than there is has done so before increments were
- * lost (unread.c): then he has read what there is. That can be said only of a row that others have committed before the
- * snapshot; this transaction may have written again what somebody has marked after it, when there was more.
- */
-static int64
-changed_to(DcSeenRel *rel, TupleTableSlot *found, const DcSeenChange *change, int64 old)
-{
-	int64 sum;
-
-	if (change->add != 0)
-		return pg_add_s64_overflow(Max(old, 0), change->add, &sum) ? PG_INT64_MAX : sum;
-	if (found != NULL && old > change->all && !is_own(found) && is_shown(rel, found))
-		return change->all;
-	return Max(old, change->upto);
 }
 
 /*
