@@ -2,7 +2,7 @@
 -- planner rely on. A new function is added to the list below.
 \set ON_ERROR_STOP on
 BEGIN;
-SELECT plan(110);
+SELECT plan(111);
 
 -- Functions: signature, result, and what the planner is told: volatility, parallel, strict, cost, rows
 CREATE TEMP VIEW members AS
@@ -740,8 +740,9 @@ SELECT set_eq($$SELECT tgname::text, tgfoid::regproc::text, tgenabled::text FROM
 SELECT ok(has_table_privilege('public', 'dcounter.unread', 'SELECT') AND NOT has_table_privilege('public', 'dcounter.unread', 'INSERT, UPDATE, DELETE, TRUNCATE, TRIGGER')
 	AND has_table_privilege('public', 'dc_unread_tables', 'SELECT') AND NOT has_table_privilege('public', 'dc_unread_tables', 'INSERT, UPDATE, DELETE'), 'PUBLIC may read which there are, and do nothing else');
 SELECT columns_are('public', 'dc_unread_tables', ARRAY['unread', 'name', 'counter', 'owner']);
+SELECT is(dc_unread_create('seen', dc_create('posts'))::text, 'seen', 'dc_unread_create() returns the table');
 SELECT set_eq($$SELECT attname::text, format_type(atttypid, atttypmod), attnotnull, (SELECT collname::text FROM pg_collation c WHERE c.oid = attcollation)
-		FROM pg_attribute WHERE attrelid = dc_unread_create('seen', dc_create('posts')) AND attnum > 0$$,
+		FROM pg_attribute WHERE attrelid = 'seen'::regclass AND attnum > 0$$,
 	$$VALUES ('member', 'text', true, 'C'), ('key', 'text', true, 'C'), ('seen', 'bigint', true, NULL)$$, 'columns of such a table');
 
 SELECT * FROM finish();
