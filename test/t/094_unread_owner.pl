@@ -18,8 +18,8 @@ sql($node, 'postgres', q{
 	CREATE TABLE ran (what text, who text, session text);
 	GRANT INSERT ON ran TO PUBLIC;
 	SET ROLE mallory;
-	SELECT dc_create('m.c'), dc_unread_create('m.seen', 'm.c');
-	SELECT dc_create('m.p', partitions => 2), dc_unread_create('m.seen_p', 'm.p');
+	SELECT dc_create('m.c'); SELECT dc_unread_create('m.seen', 'm.c');
+	SELECT dc_create('m.p', partitions => 2); SELECT dc_unread_create('m.seen_p', 'm.p');
 	GRANT SELECT, INSERT, UPDATE, DELETE ON m.c, m.p, m.seen, m.seen_p TO alice;
 	CREATE FUNCTION m.note() RETURNS trigger LANGUAGE plpgsql AS $$
 	BEGIN
@@ -103,7 +103,7 @@ foreach my $ddl ('ALTER TABLE m.seen ALTER seen TYPE numeric', 'DROP TABLE m.see
 		CREATE FUNCTION m.worst() RETURNS trigger LANGUAGE plpgsql AS \$\$ BEGIN $ddl; RETURN OLD; END \$\$;
 		CREATE TRIGGER worst BEFORE DELETE ON m.c FOR EACH ROW EXECUTE FUNCTION m.worst();
 		CREATE TRIGGER worst BEFORE DELETE ON m.c_shard FOR EACH ROW EXECUTE FUNCTION m.worst();}), '', "$ddl: set up");
-	like(as('alice', q{BEGIN; SELECT dc_delete('m.c', 'x'); ROLLBACK}), $ddl =~ /DROP TABLE|DROP COLUMN/ ? qr/^5|ERROR 42809/ : qr/ERROR 42809/, "$ddl, in the midst of dc_delete()");
+	like(as('alice', q{BEGIN; SELECT dc_delete('m.c', 'x'); ROLLBACK}), $ddl =~ /DROP TABLE|DROP COLUMN/ ? qr/^\d+$|^ERROR 42809$/ : qr/ERROR 42809/, "$ddl, in the midst of dc_delete()");
 	as('mallory', 'DROP FUNCTION m.worst() CASCADE');
 	is(as('alice', q{SELECT unread FROM dc_unread('m.seen', 'alice', '{a}')}), '3', 'rolled back, all is as before');
 }
