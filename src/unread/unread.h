@@ -90,6 +90,7 @@ extern void later_init(void);
 extern void later_add(Oid relid, Datum member, Datum key, const DcSeenChange *change);
 extern int64 later_apply(Oid relid, Datum member, Datum key, int64 seen);
 extern bool later_any(Oid relid);
+extern void later_write(void);
 
 /* unreadlost.c */
 extern bool unread_is_watched(Oid counter);

@@ -7,7 +7,8 @@
  * version that replaces one that the snapshot does not show would be shown beside the one that it does
  * show, and tell what others have marked meanwhile. So such changes wait until the transaction commits, or is
  * prepared, when it reads no more. Until then its own reads are what the snapshot shows, and its own changes
- * on top (later_apply), as if the others came afterwards.
+ * on top (later_apply), as if the others came afterwards. TRUNCATE of the counter does not leave them for later: they are of
+ * what it takes away (unreadlost.c).
  *
  * All is private to the backend. Changes are in TopTransactionContext, the newest first, each with the nesting level
  * of its subtransaction: rolling that back removes it. The lock on the table is held as long as the
@@ -36,7 +37,6 @@ static DcLater *later = NULL;
 
 static void xact_callback(XactEvent event, void *arg);
 static void subxact_callback(SubXactEvent event, SubTransactionId mine, SubTransactionId parent, void *arg);
-static void write_all(void);
 static bool same_text(Datum a, Datum b);
 
 /*
@@ -112,7 +112,7 @@ xact_callback(XactEvent event, void *arg)
 	{
 		case XACT_EVENT_PRE_COMMIT:
 		case XACT_EVENT_PRE_PREPARE:
-			write_all();
+			later_write();
 			break;
 		case XACT_EVENT_COMMIT:
 		case XACT_EVENT_ABORT:
@@ -142,11 +142,11 @@ subxact_callback(SubXactEvent event, SubTransactionId mine, SubTransactionId par
 }
 
 /*
- * write_all makes the changes, in the order in which they came. Tables that this transaction has dropped since
+ * later_write makes the changes, in the order in which they came. Tables that this transaction has dropped since
  * are passed over.
  */
-static void
-write_all(void)
+void
+later_write(void)
 {
 	DcLater *first = NULL;
 

@@ -31,7 +31,8 @@ unread_is_watched(Oid counter)
 }
 
 /*
- * unread_tables lists those of the counter's owner, for which the caller acts.
+ * unread_tables lists those of the counter's owner, for which the caller acts; they are about to be emptied, or rows
+ * in them deleted.
  */
 List *
 unread_tables(Oid counter)
@@ -40,6 +41,7 @@ unread_tables(Oid counter)
 	List *own = NIL;
 	ListCell *lc;
 
+	later_write();
 	foreach(lc, all)
 	{
 		if (relation_owner(lfirst_oid(lc)) == relation_owner(counter))

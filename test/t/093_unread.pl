@@ -47,6 +47,28 @@ sql($node, 'postgres', "ROLLBACK PREPARED 'undone'");
 is(unread($node, 'postgres', 'seen', 'ann'), '0/10/10', 'a prepared transaction has its messages and its mark');
 is(unread($node, 'postgres', 'seen', 'ben'), '10/0/10', 'one that is rolled back has not');
 
+# A change that waits for the end, as the row has changed since the snapshot
+my $later = dc_session($node, 'postgres');
+foreach my $end ('COMMIT PREPARED', 'ROLLBACK PREPARED')
+{
+	$later->run(q{BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1});
+	sql($node, 'postgres', q{SELECT dc_mark_read('seen', 'dan', 'a', 2), dc_mark_read('seen', 'eve', 'a', 2); UPDATE seen SET seen = 1 WHERE member IN ('dan', 'eve')});
+	$later->run(q{SELECT dc_mark_read('seen', 'dan', 'a', 6); SAVEPOINT s; SELECT dc_mark_read('seen', 'eve', 'a', 6); ROLLBACK TO s; PREPARE TRANSACTION 'later'});
+	is(sql($node, 'postgres', q{SELECT member, seen FROM seen WHERE member IN ('dan', 'eve') ORDER BY 1}), "dan|1\neve|1", 'prepared');
+	sql($node, 'postgres', "$end 'later'");
+	is(sql($node, 'postgres', q{SELECT member, seen FROM seen WHERE member IN ('dan', 'eve') ORDER BY 1}), ($end =~ /COMMIT/ ? 'dan|6' : 'dan|1') . "\neve|1", "$end: what had to wait");
+}
+$later->run(q{BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1});
+sql($node, 'postgres', q{SELECT dc_mark_read('seen', 'dan', 'a', 3)});
+$later->run(q{SELECT dc_mark_read('seen', 'dan', 'a', 6); DROP TABLE seen});
+is($later->run('COMMIT'), '', 'a table that is dropped since');
+sql($node, 'postgres', q{SELECT dc_create('t'); SELECT dc_unread_create('seen_t', 't'); SELECT dc_incr('t', 'a', 9), dc_mark_read('seen_t', 'dan', 'a', 1)});
+$later->run(q{BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1});
+sql($node, 'postgres', q{SELECT dc_mark_read('seen_t', 'dan', 'a', 3)});
+is($later->run(q{SELECT dc_mark_read('seen_t', 'dan', 'a', 6); TRUNCATE t; COMMIT; SELECT count(*) FROM seen_t}), "\n0", 'TRUNCATE takes along what has to wait');
+$later->quit;
+sql($node, 'postgres', q{SELECT dc_drop('t'); DROP TABLE seen_t; SELECT dc_unread_create('seen', 'messages'); SELECT dc_mark_read('seen', 'ann', 'a')});
+
 # ------------------------------------------------------------
 # Buffered: memory is a part of the number. A crash takes it, and the next mark takes the watermark back
 # ------------------------------------------------------------
