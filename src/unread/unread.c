@@ -103,9 +103,9 @@ dc_mark_read(PG_FUNCTION_ARGS)
 	if (!PG_ARGISNULL(3))
 		change.upto = Min(change.upto, PG_GETARG_INT64(3));
 	seen_write(&rel, member, key, &change);
+	seenrel_close(&rel);
 	while (snapshots-- > 0)
 		PopActiveSnapshot();
-	seenrel_close(&rel);
 	PG_RETURN_VOID();
 }
 
@@ -152,9 +152,9 @@ dc_unread(PG_FUNCTION_ARGS)
 		values[3] = Int64GetDatum(number);
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	}
+	seenrel_close(&rel);
 	while (snapshots-- > 0)
 		PopActiveSnapshot();
-	seenrel_close(&rel);
 	PG_RETURN_NULL();
 }
 

@@ -47,6 +47,8 @@ typedef struct DcSeenRel
 	LOCKMODE mode;
 	Relation heap;
 	Relation index;
+	struct TupleTableSlot *slot;	/* of reads, or NULL; */
+	struct IndexScanDescData *scan; /* likewise, in the snapshot that was active at the first one */
 } DcSeenRel;
 
 /* How a row is to change. */

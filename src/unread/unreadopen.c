@@ -225,6 +225,10 @@ seenrel_check(DcSeenRel *rel)
 void
 seenrel_close(DcSeenRel *rel)
 {
+	if (rel->scan != NULL)
+		index_endscan(rel->scan);
+	if (rel->slot != NULL)
+		ExecDropSingleTupleTableSlot(rel->slot);
 	index_close(rel->index, NoLock);
 	table_close(rel->heap, NoLock);
 }

@@ -72,29 +72,32 @@ make_keys(Datum member, Datum key, ScanKeyData *keys)
 }
 
 /*
- * seen_read returns the number of a member and a key in the active snapshot, with the changes of this transaction; 0 if there
- * is none. One that was set by hand may be below zero: that is as none.
+ * seen_read returns the number of a member and a key in the active snapshot, which is the same for all reads until the table
+ * is closed, with the changes of this transaction; 0 if there is none. One that was set by hand may be below zero: that is
+ * as none.
  */
 int64
 seen_read(DcSeenRel *rel, Datum member, Datum key)
 {
-	TupleTableSlot *slot = table_slot_create(rel->heap, NULL);
 	ScanKeyData keys[2];
+	bool found;
 	int64 seen = 0;
 
 	make_keys(member, key, keys);
+	if (rel->slot == NULL)
+		rel->slot = table_slot_create(rel->heap, NULL);
 	if (index_is_usable(rel->index))
 	{
-		IndexScanDesc scan = compat_index_beginscan(rel->heap, rel->index, GetActiveSnapshot(), 2);
-
-		index_rescan(scan, keys, 2, NULL, 0);
-		if (index_getnext_slot(scan, ForwardScanDirection, slot))
-			seen = number_in(rel, slot);
-		index_endscan(scan);
+		if (rel->scan == NULL)
+			rel->scan = compat_index_beginscan(rel->heap, rel->index, GetActiveSnapshot(), 2);
+		index_rescan(rel->scan, keys, 2, NULL, 0);
+		found = index_getnext_slot(rel->scan, ForwardScanDirection, rel->slot);
 	}
-	else if (find_by_heap(rel, keys, slot))
-		seen = number_in(rel, slot);
-	ExecDropSingleTupleTableSlot(slot);
+	else
+		found = find_by_heap(rel, keys, rel->slot);
+	if (found)
+		seen = number_in(rel, rel->slot);
+	ExecClearTuple(rel->slot);
 	return later_apply(RelationGetRelid(rel->heap), member, key, Max(seen, 0));
 }
 
