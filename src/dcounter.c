@@ -38,6 +38,7 @@
 #include "table/ddl.h"
 #include "table/ownercode.h"
 #include "table/ownstatement.h"
+#include "unread/unread.h"
 #include "worker/slots.h"
 #include "worker/worker.h"
 
@@ -88,6 +89,7 @@ _PG_init(void)
 	region_init();
 	limiter_init(preloading);
 	presence_init(preloading);
+	unread_init();
 	if (preloading)
 		slots_init();
 	if (preloading && !IsBinaryUpgrade)

@@ -17,3 +17,4 @@ const DcOutboxHooks *outbox_hooks = NULL;
 const DcConsumerHooks *consumer_hooks = NULL;
 const DcBoundHooks *bound_hooks = NULL;
 const DcRegionHooks *region_hooks = NULL;
+const DcUnreadHooks *unread_hooks = NULL;

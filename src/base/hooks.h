@@ -293,6 +293,19 @@ typedef struct DcRegionHooks
 	void (*await)(struct DcCounter *counter);
 } DcRegionHooks;
 
+/* Set by unread_init(). */
+typedef struct DcUnreadHooks
+{
+	/* has a counter table tables of what was read of its keys? */
+	bool (*is_watched)(Oid counter);
+
+	/* those that are its owner's (OIDs), for TRUNCATE */
+	List *(*tables)(Oid counter);
+
+	/* the increments of a key (a text datum) that went to these sums are not in its rows any more */
+	void (*lost)(struct DcCounter *counter, Datum key, const struct DcSums *sums);
+} DcUnreadHooks;
+
 extern const DcCounterHooks *counter_hooks;
 extern const DcStatsHooks *stats_hooks;
 extern const DcBufferHooks *buffer_hooks;
@@ -304,6 +317,7 @@ extern const DcOutboxHooks *outbox_hooks;
 extern const DcConsumerHooks *consumer_hooks;
 extern const DcBoundHooks *bound_hooks;
 extern const DcRegionHooks *region_hooks;
+extern const DcUnreadHooks *unread_hooks;
 
 /*
  * stats_clock returns the moment, or DC_LONG_AGO if there are no statistics.

@@ -76,9 +76,12 @@ static void own_amounts(DcCounter *counter, const DcKey *key, bool distinct, int
 static bool may_be_buffered(DcCounter *counter);
 static bool buffered_read(DcCounter *counter, DcBuffered *keys, int count);
 static void read_key(DcCounter *counter, const DcKey *key, DcKeyState *state);
+static int key_read(DcCounter *counter, const DcKey *key, DcKeyState *state);
+static void snapshots_pop(int n);
 static void read_key_by_sql(DcCounter *counter, const DcKey *key,
 							DcKeyState *state);
-static void read_keys(DcCounter *counter, Datum keys,
+static int keys_read(DcCounter *counter, Datum *keys, int nkeys, DcKeySum *sorted, int nsorted);
+static bool read_keys(DcCounter *counter, Datum keys,
 					  DcKeySum *sorted, int nsorted);
 static DcKeySum *key_sums_create(Datum *keys, int nkeys, int *nsorted);
 static DcKeySum *key_sums_find(DcKeySum *sorted, int nsorted, Datum key);
@@ -106,19 +109,8 @@ counter_values(DcCounter *counter, Datum *keys, int nkeys, int64 *values)
 {
 	int nsorted;
 	DcKeySum *sorted = key_sums_create(keys, nkeys, &nsorted);
-	bool distinct = own_begin(counter);
 
-	read_keys(counter, array_datum(keys, nkeys, TEXTOID), sorted, nsorted);
-	for (int i = 0; i < nsorted; i++)
-	{
-		int64 inc;
-		int64 dec;
-
-		own_amounts(counter, &sorted[i].key, distinct, &inc, &dec);
-		sums_add(&sorted[i].sums, inc, dec);
-	}
-	if (distinct)
-		PopActiveSnapshot();
+	snapshots_pop(keys_read(counter, keys, nkeys, sorted, nsorted));
 	for (int i = 0; i < nkeys; i++)
 	{
 		DcKeySum *found = key_sums_find(sorted, nsorted, keys[i]);
@@ -126,6 +118,45 @@ counter_values(DcCounter *counter, Datum *keys, int nkeys, int64 *values)
 		CHECK_FOR_INTERRUPTS();
 		values[i] = sums_to_bigint(found->sums.net, "value");
 	}
+}
+
+/*
+ * counter_sums is the same with the sums of increments and decrements. It leaves the snapshot active
+ * in which the rows were read, if that is not the one that was active: returns how many the caller has
+ * to pop, when it has read what must be of the same moment.
+ */
+int
+counter_sums(DcCounter *counter, Datum *keys, int nkeys, DcSums *sums)
+{
+	DcKeyState state;
+	DcKeySum *sorted;
+	DcKey key;
+	int snapshots;
+	int nsorted;
+
+	if (nkeys == 1)
+	{
+		key_from_text(keys[0], &key);
+		snapshots = key_read(counter, &key, &state);
+		sums[0] = state.sums;
+		return snapshots;
+	}
+	sorted = key_sums_create(keys, nkeys, &nsorted);
+	snapshots = keys_read(counter, keys, nkeys, sorted, nsorted);
+	for (int i = 0; i < nkeys; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		sums[i] = key_sums_find(sorted, nsorted, keys[i])->sums;
+	}
+	pfree(sorted);
+	return snapshots;
+}
+
+static void
+snapshots_pop(int n)
+{
+	while (n-- > 0)
+		PopActiveSnapshot();
 }
 
 /*
@@ -304,6 +335,15 @@ buffered_read(DcCounter *counter, DcBuffered *keys, int count)
 static void
 read_key(DcCounter *counter, const DcKey *key, DcKeyState *state)
 {
+	snapshots_pop(key_read(counter, key, state));
+}
+
+/*
+ * key_read does so, and returns how many snapshots it has left active.
+ */
+static int
+key_read(DcCounter *counter, const DcKey *key, DcKeyState *state)
+{
 	int64 inc;
 	int64 dec;
 	DcBuffered buffered = {.key = key};
@@ -320,20 +360,18 @@ read_key(DcCounter *counter, const DcKey *key, DcKeyState *state)
 		read_key_by_sql(counter, key, state);
 	if (in_memory)
 	{
-		PopActiveSnapshot();
 		sums_add(&state->sums, buffered.inc, buffered.dec);
 		state->updated_at = Max(state->updated_at, buffered.at);
 	}
 
 	own_amounts(counter, key, distinct, &inc, &dec);
-	if (distinct)
-		PopActiveSnapshot();
 	if (inc != 0 || dec != 0)
 	{
 		sums_add(&state->sums, inc, dec);
 		state->updated_at = Max(state->updated_at,
 								GetCurrentTransactionStartTimestamp());
 	}
+	return distinct + in_memory;
 }
 
 /*
@@ -391,9 +429,30 @@ read_key_by_sql(DcCounter *counter, const DcKey *key, DcKeyState *state)
 }
 
 /*
- * read_keys sums the rows of many keys into an array from key_sums_create().
+ * keys_read sums the rows of many keys, and this transaction's pending deltas, into an array from
+ * key_sums_create(), and returns how many snapshots it has left active.
  */
-static void
+static int
+keys_read(DcCounter *counter, Datum *keys, int nkeys, DcKeySum *sorted, int nsorted)
+{
+	bool distinct = own_begin(counter);
+	bool in_memory = read_keys(counter, array_datum(keys, nkeys, TEXTOID), sorted, nsorted);
+
+	for (int i = 0; i < nsorted; i++)
+	{
+		int64 inc;
+		int64 dec;
+
+		own_amounts(counter, &sorted[i].key, distinct, &inc, &dec);
+		sums_add(&sorted[i].sums, inc, dec);
+	}
+	return distinct + in_memory;
+}
+
+/*
+ * read_keys sums the rows of many keys. True if it has left a snapshot active.
+ */
+static bool
 read_keys(DcCounter *counter, Datum keys, DcKeySum *sorted, int nsorted)
 {
 	DcBuffered *buffered = palloc_extended(Max(nsorted, 1) * sizeof(DcBuffered),
@@ -416,9 +475,8 @@ read_keys(DcCounter *counter, Datum keys, DcKeySum *sorted, int nsorted)
 				 rows_bigint(&session.rows, i, 3));
 	}
 	sql_end(&session);
-	if (in_memory)
-		PopActiveSnapshot();
 	pfree(buffered);
+	return in_memory;
 }
 
 /*

@@ -57,7 +57,8 @@
  * so, or if it would be close to that with the difference to the new value, it starts
  * anew: the new value alone replaces all that it held, and its sums of increments and
  * decrements so far are forgotten, as by dc_delete(). An old value that leaves bigint is
- * returned as NULL.
+ * returned as NULL. Whoever has noted how many increments he has read is told of those that
+ * are forgotten (unread/unreadlost.c).
  *
  * A counter that several regions count in goes another way after step 4 (setregion.c).
  *
@@ -200,7 +201,10 @@ dc_delete(PG_FUNCTION_ARGS)
 		serial_mark_key(&session, key);
 	sql_end(&session);
 	if (rows > 0)
+	{
+		unread_hooks->lost(counter, values[0], &sums);
 		counter_changed(counter, values, 1);
+	}
 	if (!sums_fit(sums.net, &last))
 		PG_RETURN_NULL();
 	PG_RETURN_INT64(last);
@@ -247,6 +251,7 @@ set_value(DcCounter *counter, const DcKey *key, int64 value, int64 *old)
 	Datum values[4];
 	bool has_total;
 	bool known;
+	bool anew;
 	int64 inc;
 	int64 dec;
 
@@ -265,11 +270,12 @@ set_value(DcCounter *counter, const DcKey *key, int64 value, int64 *old)
 		sql_check_newer(&session, &sql_read_key, values);
 
 	known = sums_fit(sums.net, old);
-	if (!amounts_for(&sums, value, &inc, &dec))
+	anew = !amounts_for(&sums, value, &inc, &dec);
+	if (anew)
 	{
-		/* anew */
 		inc = Max(value, 0);
 		dec = -Min(value, 0);
+		int128_add_int64(&sums.inc, -inc); /* what is lost */
 	}
 	if (has_total)
 	{
@@ -289,6 +295,8 @@ set_value(DcCounter *counter, const DcKey *key, int64 value, int64 *old)
 		apply_blind(counter, key, inc, dec);
 	else if (counter_is_stock(counter) && value > 0)
 		apply_blind(counter, key, value, 0);
+	if (anew)
+		unread_hooks->lost(counter, key_text_datum(key), &sums);
 	counter_changed(counter, values, 1);
 	return known;
 }

@@ -186,6 +186,8 @@ check_counter(const DcCounter *counter)
 		detail = _("It belongs to a ledger, whose transfers must be decided in one place.");
 	else if (counter->bound)
 		detail = _("It is bound to a source.");
+	else if (unread_hooks->is_watched(counter->relid))
+		detail = _("It has a table of what was read of its keys, which is of one database.");
 	else if (counter->foreign)
 		detail = _("It is a foreign table or has foreign partitions.");
 	else if (OidIsValid(get_extension_oid("citus", true)))

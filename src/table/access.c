@@ -63,7 +63,6 @@ static bool rights_are_known(const DcCounter *counter, AclMode rights);
 static DcCounter *open_to_change(Oid relid, const char *function, AclMode rights);
 static void note_checked(DcChecked *checked, DcCounter *counter);
 static bool still_holds(const DcChecked *checked);
-static void check_rights(Oid relid, AclMode rights);
 static void check_right(Oid relid, AclMode right);
 
 /*
@@ -183,7 +182,7 @@ counter_check_write(Oid relid, const char *function)
 {
 	prevent_write(function);
 	AcceptInvalidationMessages();
-	check_rights(relid, ACL_INSERT | ACL_UPDATE);
+	table_check_rights(relid, ACL_INSERT | ACL_UPDATE);
 }
 
 /*
@@ -194,9 +193,18 @@ counter_check_write(Oid relid, const char *function)
 DcCounter *
 counter_open_to_read(FunctionCallInfo fcinfo, const char *function)
 {
+	return counter_open_read(counter_arg(fcinfo), function);
+}
+
+/*
+ * counter_open_read does so for one that is not an argument.
+ */
+DcCounter *
+counter_open_read(Oid relid, const char *function)
+{
 	if (IsParallelWorker())
 		parallel_error(function);
-	return counter_open(counter_arg(fcinfo), AccessShareLock, ACL_SELECT);
+	return counter_open(relid, AccessShareLock, ACL_SELECT);
 }
 
 static void
@@ -297,7 +305,16 @@ DcCounter *
 counter_open_as_owner(FunctionCallInfo fcinfo, const char *function, LOCKMODE mode)
 {
 	prevent_write(function);
-	return counter_open(counter_arg(fcinfo), mode, ACL_NO_RIGHTS);
+	return counter_open_own(counter_arg(fcinfo), mode);
+}
+
+/*
+ * counter_open_own does so for one that is not the first argument.
+ */
+DcCounter *
+counter_open_own(Oid relid, LOCKMODE mode)
+{
+	return counter_open(relid, mode, ACL_NO_RIGHTS);
 }
 
 /*
@@ -443,12 +460,12 @@ counter_open(Oid relid, LOCKMODE mode, AclMode rights)
 		counter = counter_lookup(relid); /* "is not a counter table" comes first */
 		invalidations = SharedInvalidMessageCounter;
 		if (!rights_are_known(counter, rights))
-			check_rights(relid, rights);
+			table_check_rights(relid, rights);
 		/* the table may have been replaced while we waited */
 	} while (!counter_lock(relid, mode));
 	counter = counter_lookup(relid);
 	if (SharedInvalidMessageCounter != invalidations)
-		check_rights(relid, rights); /* and so may have been the rights */
+		table_check_rights(relid, rights); /* and so may have been the rights */
 	else
 	{
 		note_checked(&last_rights, counter);
@@ -474,10 +491,10 @@ rights_are_known(const DcCounter *counter, AclMode rights)
 }
 
 /*
- * check_rights checks all of `rights`, or ownership if there are none.
+ * table_check_rights checks all of `rights` on a table, or ownership if there are none.
  */
-static void
-check_rights(Oid relid, AclMode rights)
+void
+table_check_rights(Oid relid, AclMode rights)
 {
 	if (rights == ACL_NO_RIGHTS)
 	{

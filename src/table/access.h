@@ -13,13 +13,16 @@
 
 extern DcCounter *counter_open_to_write(FunctionCallInfo fcinfo, const char *function);
 extern DcCounter *counter_open_to_read(FunctionCallInfo fcinfo, const char *function);
+extern DcCounter *counter_open_read(Oid relid, const char *function);
 extern DcCounter *counter_open_to_delete(FunctionCallInfo fcinfo, const char *function);
 extern DcCounter *counter_open_as_owner(FunctionCallInfo fcinfo,
 										const char *function, LOCKMODE mode);
+extern DcCounter *counter_open_own(Oid relid, LOCKMODE mode);
 extern DcCounter *counter_open_bound(Oid relid);
 extern DcCounter *counter_open_ledger(FunctionCallInfo fcinfo,
 									  const char *function, LOCKMODE mode,
 									  AclMode rights);
+extern void table_check_rights(Oid relid, AclMode rights);
 extern void counter_check_write(Oid relid, const char *function);
 extern void counter_forget_open(void);
 extern Oid counter_arg(FunctionCallInfo fcinfo);

@@ -132,19 +132,37 @@ Oid
 table_existing(FunctionCallInfo fcinfo, int argno, RangeVar *name, const char *kind)
 {
 	DcCounterRow row;
-	Oid schema;
 	Oid relid;
 
 	if (!bool_arg(fcinfo, argno, "if_not_exists"))
 		return InvalidOid;
-	schema = RangeVarGetCreationNamespace(name);
+	relid = table_of_name(name);
+	if (OidIsValid(relid))
+		table_skip(name, catalog_read(relid, &row) && strcmp(table_kind(&row), kind) == 0, kind);
+	return relid;
+}
+
+/*
+ * table_of_name returns the relation that is in the way of a new table, or InvalidOid.
+ */
+Oid
+table_of_name(RangeVar *name)
+{
+	Oid schema = RangeVarGetCreationNamespace(name);
+
 	if (!DatumGetBool(DirectFunctionCall2(has_schema_privilege_id, ObjectIdGetDatum(schema),
 										  CStringGetTextDatum("CREATE"))))
 		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_SCHEMA, get_namespace_name(schema));
-	relid = get_relname_relid(name->relname, schema);
-	if (!OidIsValid(relid))
-		return InvalidOid;
-	if (!catalog_read(relid, &row) || strcmp(table_kind(&row), kind) != 0)
+	return get_relname_relid(name->relname, schema);
+}
+
+/*
+ * table_skip tells that it will do, or raises 42809 if it is not of the kind.
+ */
+void
+table_skip(const RangeVar *name, bool is_kind, const char *kind)
+{
+	if (!is_kind)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("relation \"%s\" already exists, and is not a %s",
@@ -152,7 +170,6 @@ table_existing(FunctionCallInfo fcinfo, int argno, RangeVar *name, const char *k
 	ereport(NOTICE,
 			(errcode(ERRCODE_DUPLICATE_TABLE),
 			 errmsg("relation \"%s\" already exists, skipping", name->relname)));
-	return relid;
 }
 
 /*

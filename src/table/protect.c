@@ -7,9 +7,9 @@
  * (layout.c), which neither deletes nor truncates, is not concerned.
  *
  *	- TRUNCATE of the table of totals truncates the shard table, the table of holds, and,
- *	  by way of the room below, all tables of a ledger. TRUNCATE of a partition
- *	  deletes the shard rows of its keys. The trigger fires always, in the worker
- *	  of a subscription, too.
+ *	  by way of the rooms below, all tables of a ledger, and what was read of the keys. TRUNCATE
+ *	  of a partition deletes the shard rows of its keys, and what was read of these. The trigger
+ *	  fires always, in the worker of a subscription, too.
  *	- TRUNCATE of a shard table or of holds by themselves is refused for a stock and for a
  *	  ledger: units, or rows that balances must agree with, would be lost. The shard table of
  *	  a plain counter may be truncated; that forgets amounts that are not yet compacted.
@@ -83,6 +83,7 @@ static void create_delete(Oid relid, const char *when);
 static bool is_truncated_too(Oid relid);
 static void truncated_totals(const DcCounterRow *row);
 static void truncated_partition(const DcCounterRow *row, Oid relid);
+static void delete_unread(const DcCounterRow *row, char *condition);
 static char *keys_of(Oid relid);
 static void write_down(const DcCounterRow *row);
 static void delete_rows(Oid relid, char *condition);
@@ -380,6 +381,8 @@ is_truncated_too(Oid relid)
 static void
 truncated_totals(const DcCounterRow *row)
 {
+	List *unread = unread_hooks->tables(row->counter);
+	ListCell *lc;
 	DcRunAs state;
 
 	if (row->ledger == row->counter && !compat_owns_relation(row->counter, GetUserId()))
@@ -395,6 +398,8 @@ truncated_totals(const DcCounterRow *row)
 		relation_truncate(row->holds);
 	if (ledger_hooks != NULL)
 		ledger_hooks->emptied(row);
+	foreach(lc, unread)
+		relation_truncate(lfirst_oid(lc));
 	runas_end(&state);
 }
 
@@ -457,7 +462,26 @@ truncated_partition(const DcCounterRow *row, Oid relid)
 		delete_rows(relid, "true"); /* amounts from memory are there now, perhaps */
 	if (!relation_is_empty(row->shards))
 		delete_rows(row->shards, keys_of(relid));
+	delete_unread(row, keys_of(relid));
 	runas_end(&state);
+}
+
+/*
+ * delete_unread deletes what was read of the keys.
+ */
+static void
+delete_unread(const DcCounterRow *row, char *condition)
+{
+	List *tables = unread_hooks->tables(row->counter);
+	ListCell *lc;
+
+	foreach(lc, tables)
+	{
+		if (relation_is_empty(lfirst_oid(lc)))
+			continue;
+		LockRelationOid(lfirst_oid(lc), RowExclusiveLock);
+		delete_rows(lfirst_oid(lc), condition);
+	}
 }
 
 /*

@@ -97,6 +97,7 @@ sub results
 		$expected = '' if $expected eq 'no rows';
 		chomp $got;
 		$got =~ s/\bt\b/true/g if $expected eq 'true';
+		$got =~ s/\bf\b/false/g if $expected eq 'false';
 		push @results, [ $expected, join("\n", map { s/\|/, /gr } split /\n/, $got) ];
 	}
 	return @results;

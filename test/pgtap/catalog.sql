@@ -2,7 +2,7 @@
 -- planner rely on. A new function is added to the list below.
 \set ON_ERROR_STOP on
 BEGIN;
-SELECT plan(104);
+SELECT plan(111);
 
 -- Functions: signature, result, and what the planner is told: volatility, parallel, strict, cost, rows
 CREATE TEMP VIEW members AS
@@ -468,6 +468,18 @@ INSERT INTO expected VALUES
 	('public.dc_ledger_adopt(ledger regclass, auto_open boolean DEFAULT false)', 'void', 'volatile', 'unsafe', false, 1000, 0),
 	('dcounter.on_ledger_row_change()', 'trigger', 'volatile', 'unsafe', false, 10, 0),
 	('dcounter.on_ledger_change()', 'trigger', 'volatile', 'unsafe', false, 10, 0);
+-- What was read
+INSERT INTO expected VALUES
+	('public.dc_unread_create(unread text, counter regclass, if_not_exists boolean DEFAULT false)', 'regclass', 'volatile', 'unsafe', false, 1000, 0),
+	('public.dc_unread_adopt(unread regclass, counter regclass)', 'void', 'volatile', 'unsafe', false, 1000, 0),
+	('public.dc_unread_drop(unread regclass)', 'void', 'volatile', 'unsafe', false, 1000, 0),
+	('public.dc_mark_read(unread regclass, member text, key anycompatible, upto bigint DEFAULT NULL::bigint)', 'void', 'volatile', 'unsafe', false, 50, 0),
+	('public.dc_mark_read(unread regclass, member bigint, key anycompatible, upto bigint DEFAULT NULL::bigint)', 'void', 'volatile', 'unsafe', false, 50, 0),
+	('public.dc_mark_read(unread regclass, member uuid, key anycompatible, upto bigint DEFAULT NULL::bigint)', 'void', 'volatile', 'unsafe', false, 50, 0),
+	('public.dc_unread(unread regclass, member text, keys anycompatiblearray, OUT key anycompatible, OUT unread bigint, OUT seen bigint, OUT upto bigint)', 'SETOF record', 'stable', 'restricted', false, 100, 100),
+	('public.dc_unread(unread regclass, member bigint, keys anycompatiblearray, OUT key anycompatible, OUT unread bigint, OUT seen bigint, OUT upto bigint)', 'SETOF record', 'stable', 'restricted', false, 100, 100),
+	('public.dc_unread(unread regclass, member uuid, keys anycompatiblearray, OUT key anycompatible, OUT unread bigint, OUT seen bigint, OUT upto bigint)', 'SETOF record', 'stable', 'restricted', false, 100, 100),
+	('dcounter.on_unread_row_change()', 'trigger', 'volatile', 'unsafe', false, 10, 0);
 -- Bound counters
 INSERT INTO expected VALUES
 	('public.dc_bind(counter regclass, source regclass, key text, value text DEFAULT ''1''::text, filter text DEFAULT NULL::text, distinct_of text DEFAULT NULL::text, build text DEFAULT ''worker''::text, lock_timeout interval DEFAULT ''00:00:00.2''::interval, replicated boolean DEFAULT false, on_detach text DEFAULT ''subtract''::text)', 'void', 'volatile', 'unsafe', false, 1000, 0),
@@ -544,12 +556,14 @@ SELECT set_eq($$SELECT unnest(extconfig)::regclass::text AS t, unnest(extconditi
 	$$VALUES ('dcounter.counter', ''), ('dcounter.op_slot', ''), ('dcounter.ledger', ''), ('dcounter.counter_events', ''), ('dcounter.changed_key', ''), ('dcounter.outbox_seq', ''), ('dcounter.hlc_clock', ''),
 		('dcounter.consumer', ''), ('dcounter.consumer_id', ''), ('dcounter.consumer_member', ''), ('dcounter.consumer_retry', ''), ('dcounter.source', ''), ('dcounter.source_state', ''),
 		('dcounter.mark', ''), ('dcounter.mark_value', ''), ('dcounter.self', ''), ('dcounter.region', ''), ('dcounter.limit_id', ''), ('dcounter.limit_rule', ''), ('dcounter.presence_id', ''), ('dcounter.presence_rule', '')
+	UNION ALL SELECT 'dcounter.unread', ''
 	UNION ALL SELECT 'dcounter.outbox_' || i, '' FROM generate_series(0, 7) i$$, 'settings and state are dumped, and nothing else is');
 SELECT set_eq(
 	$$SELECT pg_describe_object(classid, objid, objsubid) FROM pg_depend WHERE refclassid = 'pg_extension'::regclass AND deptype = 'e'
 		AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'dcounter') AND classid <> 'pg_proc'::regclass
 		AND classid <> 'pg_type'::regclass$$,
 	(SELECT array_agg('table dcounter.outbox_' || i) FROM generate_series(0, 7) i) ||
+	ARRAY['table dcounter.unread', 'view dc_unread_tables'] ||
 	ARRAY['schema dcounter', 'sequence dcounter.outbox_seq', 'sequence dcounter.hlc_clock', 'table dcounter.outbox', 'table dcounter.outbox_ring', 'sequence dcounter.consumer_id', 'table dcounter.consumer', 'table dcounter.consumer_member', 'table dcounter.consumer_retry', 'view dc_dead_letters',
 		'table dcounter.counter', 'table dcounter.ledger', 'table dcounter.op_slot', 'table dcounter.buffer_restored', 'view dc_stat_buffer', 'table dcounter.counter_events', 'table dcounter.changed_key', 'view dc_stat_outbox', 'view dc_stat_consumers', 'view dc_stat_counters', 'view dc_stat_shards', 'view dc_stat_memory', 'view dc_stat_hot_keys', 'view dc_stat_worker', 'table dcounter.source', 'table dcounter.source_state', 'table dcounter.drift', 'sequence dcounter.drift_id_seq', 'table dcounter.mark', 'table dcounter.mark_value', 'table dcounter.self', 'table dcounter.self_mark', 'table dcounter.region', 'view dc_stat_regions', 'sequence dcounter.limit_id', 'table dcounter.limit_rule', 'view dc_stat_limits', 'sequence dcounter.presence_id', 'table dcounter.presence_rule', 'view dc_stat_presence', 'view dc_marks', 'view dc_stat_drift', 'view dc_drifts', 'event trigger dcounter_drop', 'event trigger dcounter_ddl', 'event trigger dcounter_begin', 'view dc_tables',
 		'cast from bytea to dc_cms', 'cast from dc_cms to bytea', 'operator ||(dc_cms,dc_cms)',
@@ -569,7 +583,9 @@ SELECT is_empty(
 	$$SELECT pg_describe_object(classid, objid, objsubid) FROM pg_depend WHERE refclassid = 'pg_extension'::regclass AND deptype = 'e'
 		AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'dcounter') AND classid <> 'pg_type'::regclass
 		AND coalesce(obj_description(objid, classid::regclass::name), '') = ''$$, 'each member has a comment');
-SELECT is_empty($$SELECT attname FROM pg_attribute WHERE attrelid IN ('dcounter.counter'::regclass, 'dcounter.ledger'::regclass, 'dcounter.op_slot'::regclass, 'dc_stat_counters'::regclass, 'dc_stat_shards'::regclass, 'dc_stat_memory'::regclass, 'dc_stat_hot_keys'::regclass,
+SELECT is_empty($$SELECT attname FROM pg_attribute WHERE attrelid IN (
+		'dcounter.unread'::regclass, 'dc_unread_tables'::regclass,
+		'dcounter.counter'::regclass, 'dcounter.ledger'::regclass, 'dcounter.op_slot'::regclass, 'dc_stat_counters'::regclass, 'dc_stat_shards'::regclass, 'dc_stat_memory'::regclass, 'dc_stat_hot_keys'::regclass,
 		'dcounter.counter_events'::regclass, 'dcounter.changed_key'::regclass, 'dc_stat_outbox'::regclass, 'dc_stat_consumers'::regclass,
 		'dcounter.source'::regclass, 'dcounter.source_state'::regclass, 'dcounter.drift'::regclass, 'dcounter.mark'::regclass, 'dcounter.mark_value'::regclass, 'dcounter.self'::regclass, 'dcounter.self_mark'::regclass, 'dcounter.region'::regclass, 'dc_stat_regions'::regclass, 'dc_marks'::regclass, 'dc_stat_drift'::regclass, 'dc_drifts'::regclass)
 	AND attnum > 0 AND col_description(attrelid, attnum) IS NULL$$, 'each column of the settings and of the views has a comment');
@@ -723,7 +739,7 @@ SELECT set_eq($$SELECT relname::text, relkind::text FROM pg_class WHERE relname 
 	$$VALUES ('purses', 'r'), ('purses_shard', 'r'), ('purses_limit', 'r'), ('purses_limit_shard', 'r'), ('purses_limit_hold', 'r'), ('purses_account', 'r'),
 	('purses_entry', 'r'), ('purses_entry_id', 'S'), ('purses_pending', 'r'), ('purses_op', 'p'), ('purses_op_0', 'r')$$, 'its tables');
 SELECT is_empty($$SELECT relname FROM pg_class WHERE relname ~ '^(tickets|purses)' AND relkind IN ('r', 'p') AND obj_description(oid, 'pg_class') ~ '^dcounter: .* see dc_[a-z_]+\(\)$' IS NOT TRUE$$, 'each table says what it is');
-SELECT is_empty($$SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'dcounter'::regnamespace AND relkind NOT IN ('r', 'i', 't', 'S') AND c.relname <> 'limit_answer' OR c.relnamespace = 'dcounter'::regnamespace AND relname !~ '^(counter|op_slot|ledger|hlc_clock|buffer_restored|changed_key|outbox|consumer|source|drift|mark|self|region|limit_|presence_)'$$,
+SELECT is_empty($$SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'dcounter'::regnamespace AND relkind NOT IN ('r', 'i', 't', 'S') AND c.relname <> 'limit_answer' OR c.relnamespace = 'dcounter'::regnamespace AND relname !~ '^(counter|op_slot|ledger|hlc_clock|buffer_restored|changed_key|outbox|consumer|source|drift|mark|self|region|limit_|presence_|unread)'$$,
 	'nothing else is in schema dcounter');
 
 -- The outbox: the columns that Debezium's outbox event router expects, and ours
@@ -741,6 +757,20 @@ SELECT results_eq(
 SELECT results_eq(
 	$$SELECT boot_val, min_val, max_val, context FROM pg_settings WHERE name = 'dcounter.max_workers'$$,
 	$$VALUES ('3', '1', '128', 'sighup')$$, 'dcounter.max_workers');
+
+-- What was read
+SELECT col_is_pk('dcounter', 'unread', 'unread', 'a table of what was read has one counter table');
+SELECT set_eq($$SELECT attnum::int, attname::text, format_type(atttypid, atttypmod), attnotnull FROM pg_attribute WHERE attrelid = 'dcounter.unread'::regclass AND attnum > 0$$,
+	$$VALUES (1, 'unread', 'regclass', true), (2, 'counter', 'regclass', true)$$, 'columns of the tables of what was read');
+SELECT set_eq($$SELECT tgname::text, tgfoid::regproc::text, tgenabled::text FROM pg_trigger WHERE tgrelid = 'dcounter.unread'::regclass$$,
+	$$VALUES ('on_unread_row_change', 'dcounter.on_unread_row_change', 'O')$$, 'the trigger on them');
+SELECT ok(has_table_privilege('public', 'dcounter.unread', 'SELECT') AND NOT has_table_privilege('public', 'dcounter.unread', 'INSERT, UPDATE, DELETE, TRUNCATE, TRIGGER')
+	AND has_table_privilege('public', 'dc_unread_tables', 'SELECT') AND NOT has_table_privilege('public', 'dc_unread_tables', 'INSERT, UPDATE, DELETE'), 'PUBLIC may read which there are, and do nothing else');
+SELECT columns_are('public', 'dc_unread_tables', ARRAY['unread', 'name', 'counter', 'owner']);
+SELECT is(dc_unread_create('seen', dc_create('posts'))::text, 'seen', 'dc_unread_create() returns the table');
+SELECT set_eq($$SELECT attname::text, format_type(atttypid, atttypmod), attnotnull, (SELECT collname::text FROM pg_collation c WHERE c.oid = attcollation)
+		FROM pg_attribute WHERE attrelid = 'seen'::regclass AND attnum > 0$$,
+	$$VALUES ('member', 'text', true, 'C'), ('key', 'text', true, 'C'), ('seen', 'bigint', true, NULL)$$, 'columns of such a table');
 
 SELECT * FROM finish();
 ROLLBACK;

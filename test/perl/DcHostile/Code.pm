@@ -44,7 +44,7 @@ my $tables = q{
 	CREATE FUNCTION m.targets() RETURNS TABLE (rel oid, room text) LANGUAGE sql VOLATILE AS $$
 		SELECT c.oid, substring(relname FROM '^[a-z]{3}') FROM pg_catalog.pg_class AS c
 		WHERE relowner IN ('mallory'::regrole, 'moll'::regrole) AND relnamespace IN ('m'::regnamespace, 'm2'::regnamespace) AND relkind IN ('r', 'p')
-			AND relname ~ '^(cnt|buf|par|hsh|onc|rep|rst|stk|led|mon|bnd)(_|$)'
+			AND relname ~ '^(cnt|buf|par|hsh|onc|rep|rst|stk|led|mon|bnd|unr)(_|$)'
 	$$;
 	CREATE FUNCTION m.target(near oid) RETURNS oid LANGUAGE plpgsql VOLATILE AS $$
 	DECLARE
@@ -351,6 +351,8 @@ my @forbidden = (
 	'SELECT count(*) FROM a.log', q{UPDATE a.cnt SET inc = inc + 1}, q{DELETE FROM a.stk_hold}, q{SELECT public.dc_incr('a.cnt', 'k1')}, q{SELECT public.dc_get('a.cnt', 'k1')},
 	q{SELECT public.dc_set('a.buf', 'k1', 0)}, q{SELECT public.dc_compact('a.cnt')}, q{SELECT public.dc_flush('a.buf')}, q{SELECT public.dc_drop('a.cnt')},
 	q{SELECT public.dc_alter('a.cnt', max_shards => 1)}, q{SELECT public.dc_transfer('a.led', 'a1', 'a2', 1, 'x')}, q{SELECT public.dc_hold_release('a.stk', hold_id) FROM a.stk_hold},
+	q{SELECT public.dc_mark_read('a.unr_seen', 'x', 'k1')}, q{SELECT public.dc_unread('a.unr_seen', 'x', '{k1}')}, q{SELECT public.dc_unread_drop('a.unr_seen')}, q{SELECT public.dc_unread_create('m.forged', 'a.unr')},
+	q{SELECT public.dc_unread_adopt('a.unr_seen', 'm.unr')}, q{SELECT public.dc_unread_adopt('m.unr_seen', 'a.unr')}, q{DELETE FROM dcounter.unread},
 	q{SELECT public.dc_bind('m.bnd', 'a.bnd_src', 'key')}, q{SELECT public.dc_bind('a.cnt', 'm.bnd_src', 'key')}, q{SELECT public.dc_unbind('a.bnd')}, q{SELECT public.dc_source_check('a.bnd')}, q{SELECT public.dc_source_fix('a.bnd', '{k1}')},
 	q{SELECT public.dc_alter('a.bnd', on_drift => 'repair')}, q{SELECT public.dc_mark('a.cnt', 'm')}, q{SELECT public.dc_reconcile('a.cnt', '{k1}', '{0}', 'm')}, q{SELECT count(*) FROM dcounter.drift},
 	q{CALL public.dc_build('a.bnd')}, 'INSERT INTO a.bnd_src (key) VALUES (1)', 'SELECT count(*) FROM a.bnd_uniq_ref', 'TRUNCATE a.bnd_prt_1', 'CREATE TABLE m.forged PARTITION OF a.bnd_prt FOR VALUES IN (9)', 'UPDATE dcounter.source SET on_drift = \'repair\'',

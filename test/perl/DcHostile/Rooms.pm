@@ -36,6 +36,7 @@ my %create = (
 	rep => q{PERFORM dc_create('S.rep'); PERFORM dc_replicate('S.rep')},
 	rst => q{PERFORM dc_stock_create('S.rst'); PERFORM dc_replicate('S.rst')},
 	stk => q{PERFORM dc_stock_create('S.stk', 8)},
+	unr => q{PERFORM dc_create('S.unr'); PERFORM dc_unread_create('S.unr_seen', 'S.unr')},
 	led => q{PERFORM dc_ledger_create('S.led')} . $accounts =~ s/LEDGER/led/gr,
 	mon => q{PERFORM dc_ledger_create('S.mon', partition_by => 'month')} . $accounts =~ s/LEDGER/mon/gr);
 
@@ -45,6 +46,7 @@ my %fill = (
 		INSERT INTO S.bnd_prt SELECT 1 + i % 2, 'k' || i % 6, 'i' || i % 9 FROM generate_series(1, 40) AS i},
 	onc => q{PERFORM dc_incr_once('S.onc', 'k' || i % 5, 1, 'e' || i) FROM generate_series(1, 10) AS i},
 	rst => q{PERFORM dc_restock('S.rst', 'k' || i, 1000), dc_want('S.rst', 'k' || i, 2000) FROM generate_series(1, 6) AS i},
+	unr => q{PERFORM dc_incr('S.unr', 'k' || i, 1000) FROM generate_series(1, 6) AS i; PERFORM dc_mark_read('S.unr_seen', i, 'k' || i, 10 * i) FROM generate_series(1, 6) AS i},
 	stk => q{PERFORM dc_restock('S.stk', 'k' || i, 1000) FROM generate_series(1, 6) AS i; PERFORM dc_apply();
 		PERFORM dc_hold('S.stk', 'k' || i, 1, CASE WHEN i % 2 = 0 THEN interval '1 hour' ELSE '200 ms' END) FROM generate_series(1, 6) AS i},
 	map { $_ => qq{PERFORM dc_transfer('S.$_', 'bank', 'k' || i, 100, 'e' || i), dc_transfer_pending('S.$_', 'bank', 'k' || i, 1, 'p' || i, NULL, CASE WHEN i % 2 = 0 THEN interval '1 hour' ELSE '200 ms' END) FROM generate_series(1, 4) AS i} } 'led', 'mon');
@@ -147,6 +149,7 @@ sub alices_code
 			NULL;
 		END $$;
 
+		CREATE FUNCTION a.read(m int, k text, n bigint) RETURNS void LANGUAGE sql AS $$ SELECT dc_mark_read('a.unr_seen', m, k, n) $$;
 		CREATE FUNCTION a.like(k text, i text, amount bigint) RETURNS void LANGUAGE plpgsql AS $$
 		BEGIN
 			INSERT INTO a.bnd_src (key, item, n) VALUES (k, i, amount);
@@ -162,7 +165,9 @@ sub alices_code
 		-- what he cannot have changed
 		CREATE FUNCTION a.wrong() RETURNS SETOF text LANGUAGE sql AS $$
 			WITH log AS (SELECT room, key, sum(n) AS n FROM a.log GROUP BY room, key)
-			SELECT format('%s %s: value %s, log %s', room, key, value, n) FROM log, LATERAL (SELECT dc_get(('a.' || room)::regclass, key) AS value) AS v WHERE room IN ('cnt', 'buf', 'par', 'hsh', 'onc') AND value <> n
+			SELECT format('%s %s: value %s, log %s', room, key, value, n) FROM log, LATERAL (SELECT dc_get(('a.' || room)::regclass, key) AS value) AS v WHERE room IN ('cnt', 'buf', 'par', 'hsh', 'onc', 'unr') AND value <> n
+			UNION ALL SELECT format('unread of %s: %s, log %s', log.key, u, n) FROM log, LATERAL dc_unread('a.unr_seen', 'nobody', ARRAY[log.key]) AS u WHERE room = 'unr' AND (u.unread <> n OR u.upto <> n)
+			UNION ALL SELECT format('%s has read %s', s, u) FROM a.unr_seen AS s, LATERAL dc_unread('a.unr_seen', member, ARRAY[s.key]) AS u WHERE u.seen > u.upto OR u.unread <> u.upto - u.seen OR u.seen <> s.seen
 			UNION ALL SELECT format('rep %s: value %s, log %s, others %s', key, value, n, others) FROM log, LATERAL (SELECT dc_get('a.rep', key) AS value, (SELECT coalesce(sum(inc - dec), 0) FROM a.rep_region AS r WHERE r.key = log.key AND region <> 'here') AS others) AS v
 				WHERE room = 'rep' AND value <> n + others
 			UNION ALL SELECT format('rep: %s keys are not what regions have counted', keys) FROM dc_region_check('a.rep') WHERE region IS NULL AND keys > 0
@@ -178,7 +183,7 @@ sub alices_code
 		-- what jobs have not done
 		CREATE FUNCTION a.undone() RETURNS SETOF text LANGUAGE sql AS $$
 			SELECT format('compaction of %s: %s rows', r, count(*)) FROM (SELECT 'cnt', inc, dec FROM a.cnt_shard UNION ALL SELECT 'buf', inc, dec FROM a.buf_shard UNION ALL SELECT 'par', inc, dec FROM a.par_shard
-				UNION ALL SELECT 'hsh', inc, dec FROM a.hsh_shard UNION ALL SELECT 'onc', inc, dec FROM a.onc_shard UNION ALL SELECT 'rep', inc, dec FROM a.rep_shard UNION ALL SELECT 'led', inc, dec FROM a.led_shard UNION ALL SELECT 'mon', inc, dec FROM a.mon_shard
+				UNION ALL SELECT 'hsh', inc, dec FROM a.hsh_shard UNION ALL SELECT 'onc', inc, dec FROM a.onc_shard UNION ALL SELECT 'unr', inc, dec FROM a.unr_shard UNION ALL SELECT 'rep', inc, dec FROM a.rep_shard UNION ALL SELECT 'led', inc, dec FROM a.led_shard UNION ALL SELECT 'mon', inc, dec FROM a.mon_shard
 				UNION ALL SELECT 'bnd', inc, dec FROM a.bnd_shard UNION ALL SELECT 'bnd_uniq', inc, dec FROM a.bnd_uniq_shard UNION ALL SELECT 'bnd_prts', inc, dec FROM a.bnd_prts_shard) AS u(r, inc, dec)
 			WHERE inc <> 0 OR dec <> 0 GROUP BY r
 			UNION ALL SELECT format('flush: %s keys of %s for %s', keys, counter, oldest) FROM dc_stat_buffer WHERE increments > 0 AND counter = 'a.buf'::regclass
@@ -188,7 +193,7 @@ sub alices_code
 		$$;
 		GRANT USAGE ON SCHEMA a TO carol, mallory;
 		-- what one needs who counts, sells and posts
-		GRANT SELECT, INSERT, UPDATE, DELETE ON a.cnt, a.buf, a.par, a.hsh, a.onc, a.rep, a.stk, a.led, a.mon, a.log, a.event, a.bnd_src, a.bnd_prt TO carol;
+		GRANT SELECT, INSERT, UPDATE, DELETE ON a.cnt, a.buf, a.par, a.hsh, a.onc, a.rep, a.stk, a.led, a.mon, a.log, a.event, a.bnd_src, a.bnd_prt, a.unr, a.unr_seen TO carol;
 		GRANT SELECT ON a.stk_hold TO carol;
 	};
 }
@@ -206,6 +211,8 @@ sub logged_calls
 		[ 1, sub { "SELECT dc_apply();\n" } ],
 		[ 3, sub { sprintf "SELECT a.like('%s', 'i%d', %d);\n", key('k', 20), num(1, 8), num(-5, 20) } ],
 		[ 2, sub { sprintf "SELECT a.unlike('%s', %d);\n", key('k', 20), num(1, 3) } ],
+		[ 2, sub { sprintf "SELECT a.incr('unr', '%s', %d);\n", key('k', 10), num(1, 20) } ],
+		[ 2, sub { sprintf "SELECT a.read(%d, '%s', %d);\n", num(1, 5), key('k', 10), num(1, 2000) } ],
 		[ 2, sub { sprintf "SELECT a.restock('%s', %d);\n", key('k', 10), num(1, 20) } ],
 		[ 2, sub { sprintf "SELECT a.take('%s', %d);\n", key('k', 10), num(1, 6) } ],
 		[ 2, sub { sprintf "SELECT a.hold('%s', %d, '%d ms');\n", key('k', 10), num(1, 4), num(10, 1000) } ],
@@ -258,6 +265,7 @@ sub calls_of
 			"DELETE FROM $schema.bnd_src WHERE key = " . $word->(), "DELETE FROM $schema.bnd_prt WHERE key = " . $word->(), "TRUNCATE $schema." . pick('bnd_src', 'bnd_prt', 'bnd_prt_1')) . "\$w\$);\n";
 	};
 	my $bound = $one_of->('bnd');
+	my $seen = $on->($one_of->('unr'), [ 'dc_mark_read', $word, $word ], [ 'dc_mark_read', $number, $word, $amount ], [ 'dc_mark_read', $word, $word, 'NULL' ], [ 'dc_unread', $word, "'{k1,k2,k3,nobody}'" ], [ 'dc_unread', $number, "'{k1}'" ], [ 'dc_unread_adopt', "'$schema.unr'" ]);
 	# any of its counters
 	my $on_bound = sub { my $call = $on->($bound, @_); return sub { $call->() =~ s/\.bnd'/"." . pick('bnd', 'bnd', 'bnd_uniq', 'bnd_prts') . "'"/er } };
 
@@ -280,6 +288,8 @@ sub calls_of
 				[ 'dc_transfer_many', sub { "'{bank,bank,k1}', '{k1,k2,k3}', '{10,20,5}'" }, $event ],
 				[ 'dc_transfer_pending', "'bank'", $word, $amount, $event, 'NULL', sub { pick("'20 ms'", "'1 hour'", 'NULL') } ], [ 'dc_transfer_post', $number ], [ 'dc_transfer_post', $number, $amount ], [ 'dc_transfer_void', $number ],
 				[ 'dc_balance', $word ], [ 'dc_balance_at', $word, 'now()' ], [ 'dc_account_statement', $word, "'-infinity'", "'infinity'" ], ['dc_ledger_check'], [ 'dc_sum' ]) ],
+		[ $weight->(14, 'unr'), sub { $seen->() =~ s/\.unr'/.unr_seen'/r } ],
+		[ $weight->(6, 'unr'), $on->($one_of->('unr'), [ 'dc_incr', $word, $amount ], [ 'dc_set', $word, $amount ], [ 'dc_delete', $word ], [ 'dc_get', $word ]) ],
 		[ 1, $on->($any, ['dc_compact'], [ 'dc_compact', 3 ], ['dc_flush'], ['dc_stat_reset']) ]);
 }
 

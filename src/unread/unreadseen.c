@@ -1,0 +1,378 @@
+/*
+ * unreadseen.c
+ *		Rows of what was read, without SQL.
+ *
+ * A row says how many increments of a key a member has read. Rows of the member '' say how many increments
+ * of a key are not in its counter's rows any more (unreadlost.c).
+ *
+ * Rows are read in the active snapshot, with the locks of SERIALIZABLE. They are written as
+ * of now at every isolation level: the greater number stays, whoever comes first, so what a snapshot does not show
+ * is no reason to fail with 40001. To find the row to write, the unique index is looked at with a dirty
+ * snapshot, which shows rows of any transaction, and one that is in progress is waited for. Then
+ *
+ *	- there is a row that the transaction's snapshot does not show: the change waits for the end (unreadlater.c);
+ *	- there is a row, and nothing to change: nothing is written, and no lock is left;
+ *	- there is a row, and it is updated. If somebody else was faster, all begins again;
+ *	- there is none, and one is inserted speculatively, as INSERT ... ON CONFLICT does it (once/opdirect.c): of
+ *		two that insert the same row one finds that of the other, or both try again.
+ *
+ * A row that is updated stays locked until the transaction ends, like any row. Transactions that write several rows in
+ * different orders can deadlock, which the server finds out.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/heapam.h"
+#include "access/htup_details.h"
+#include "access/tableam.h"
+#include "access/xact.h"
+#include "base/compat.h"
+#include "base/rowread.h"
+#include "catalog/index.h"
+#include "catalog/pg_collation.h"
+#include "catalog/pg_type.h"
+#include "common/int.h"
+#include "executor/tuptable.h"
+#include "miscadmin.h"
+#include "rows/insert.h"
+#include "storage/lmgr.h"
+#include "unread/unread.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+static bool index_is_usable(Relation index);
+static bool find_by_heap(DcSeenRel *rel, ScanKeyData *keys, TupleTableSlot *slot);
+static bool find_to_write(DcSeenRel *rel, Datum member, Datum key, TupleTableSlot *slot);
+static bool find_once(DcSeenRel *rel, ScanKeyData *keys, TupleTableSlot *slot, SnapshotData *dirty);
+static int64 number_in(DcSeenRel *rel, TupleTableSlot *slot);
+static void write_row(DcSeenRel *rel, Datum member, Datum key, const DcSeenChange *change, bool in_snapshot);
+static bool is_shown(DcSeenRel *rel, TupleTableSlot *slot);
+static bool is_own(TupleTableSlot *slot);
+static TupleTableSlot *make_row(DcSeenRel *rel, Datum member, Datum key, int64 seen);
+static bool update_row(DcSeenRel *rel, ItemPointer tid, TupleTableSlot *slot);
+static bool insert_row(DcSeenRel *rel, TupleTableSlot *slot);
+static void insert_entries(DcSeenRel *rel, Oid but, TupleTableSlot *slot);
+
+/*
+ * seen_channel returns the member whose rows are about the counter.
+ */
+Datum
+seen_channel(void)
+{
+	return PointerGetDatum(cstring_to_text(""));
+}
+
+static void
+make_keys(Datum member, Datum key, ScanKeyData *keys)
+{
+	ScanKeyEntryInitialize(&keys[0], 0, 1, BTEqualStrategyNumber, InvalidOid, C_COLLATION_OID, F_TEXTEQ, member);
+	ScanKeyEntryInitialize(&keys[1], 0, 2, BTEqualStrategyNumber, InvalidOid, C_COLLATION_OID, F_TEXTEQ, key);
+}
+
+/*
+ * seen_read returns the number of a member and a key in the active snapshot, which is the same for all reads until the table
+ * is closed, with the changes of this transaction; 0 if there is none. One that was set by hand may be below zero: that is
+ * as none.
+ */
+int64
+seen_read(DcSeenRel *rel, Datum member, Datum key)
+{
+	ScanKeyData keys[2];
+	bool found;
+	int64 seen = 0;
+
+	make_keys(member, key, keys);
+	if (rel->slot == NULL)
+		rel->slot = table_slot_create(rel->heap, NULL);
+	if (index_is_usable(rel->index))
+	{
+		if (rel->scan == NULL)
+			rel->scan = compat_index_beginscan(rel->heap, rel->index, GetActiveSnapshot(), 2);
+		index_rescan(rel->scan, keys, 2, NULL, 0);
+		found = index_getnext_slot(rel->scan, ForwardScanDirection, rel->slot);
+	}
+	else
+		found = find_by_heap(rel, keys, rel->slot);
+	if (found)
+		seen = number_in(rel, rel->slot);
+	ExecClearTuple(rel->slot);
+	return later_apply(RelationGetRelid(rel->heap), member, key, Max(seen, 0));
+}
+
+static int64
+number_in(DcSeenRel *rel, TupleTableSlot *slot)
+{
+	return DatumGetInt64(slot_datum(slot, rel->unread->layout.atts[SEEN_SEEN], INT8OID));
+}
+
+/*
+ * seen_any tells whether a member has any row in the active snapshot.
+ */
+bool
+seen_any(DcSeenRel *rel, Datum member)
+{
+	TupleTableSlot *slot;
+	IndexScanDesc scan;
+	ScanKeyData keys[2];
+	bool found;
+
+	if (!index_is_usable(rel->index) || later_any(RelationGetRelid(rel->heap)))
+		return true;
+	slot = table_slot_create(rel->heap, NULL);
+	make_keys(member, member, keys);
+	scan = compat_index_beginscan(rel->heap, rel->index, GetActiveSnapshot(), 1);
+	index_rescan(scan, keys, 1, NULL, 0);
+	found = index_getnext_slot(scan, ForwardScanDirection, slot);
+	index_endscan(scan);
+	ExecDropSingleTupleTableSlot(slot);
+	return found;
+}
+
+/*
+ * index_is_usable tells whether all snapshots of this session may use an index, as the planner
+ * asks (plancat.c): one that was built while old snapshots were held may lack what these see.
+ */
+static bool
+index_is_usable(Relation index)
+{
+	return !index->rd_index->indcheckxmin ||
+		TransactionIdPrecedes(HeapTupleHeaderGetXmin(index->rd_indextuple->t_data), TransactionXmin);
+}
+
+/*
+ * find_by_heap finds a row without the index.
+ */
+static bool
+find_by_heap(DcSeenRel *rel, ScanKeyData *keys, TupleTableSlot *slot)
+{
+	TableScanDesc scan;
+	bool found;
+
+	keys[0].sk_attno = rel->unread->layout.atts[SEEN_MEMBER];
+	keys[1].sk_attno = rel->unread->layout.atts[SEEN_KEY];
+	scan = table_beginscan(rel->heap, GetActiveSnapshot(), 2, keys);
+	found = table_scan_getnextslot(scan, ForwardScanDirection, slot);
+	if (found)
+		ExecMaterializeSlot(slot);
+	table_endscan(scan);
+	return found;
+}
+
+/*
+ * seen_write changes the row of a member and a key, or makes one; or leaves that to the end of the transaction, if the
+ * snapshot does not show the row as it is.
+ */
+void
+seen_write(DcSeenRel *rel, Datum member, Datum key, const DcSeenChange *change)
+{
+	write_row(rel, member, key, change, true);
+}
+
+/*
+ * seen_write_now is for the end of the transaction, where there is no snapshot.
+ */
+void
+seen_write_now(DcSeenRel *rel, Datum member, Datum key, const DcSeenChange *change)
+{
+	write_row(rel, member, key, change, false);
+}
+
+static void
+write_row(DcSeenRel *rel, Datum member, Datum key, const DcSeenChange *change, bool in_snapshot)
+{
+	TupleTableSlot *found = table_slot_create(rel->heap, NULL);
+	bool done = false;
+
+	while (!done)
+	{
+		TupleTableSlot *slot;
+		int64 old = 0;
+		int64 new;
+		bool exists;
+
+		CHECK_FOR_INTERRUPTS();
+		CommandCounterIncrement(); /* a row that the running statement has written can be updated */
+		seenrel_check(rel);
+		exists = find_to_write(rel, member, key, found);
+		if (exists)
+			old = number_in(rel, found);
+		if (exists && in_snapshot && IsolationUsesXactSnapshot() && !is_shown(rel, found))
+		{
+			later_add(RelationGetRelid(rel->heap), member, key, change);
+			break;
+		}
+		new = seen_changed(change, old);
+		/* there are not so many any more (unread.c) */
+		if (exists && in_snapshot && change->add == 0 && old > change->all && !is_own(found) && is_shown(rel, found))
+			new = change->all;
+		if (new == old)
+			break;
+		slot = make_row(rel, member, key, new);
+		done = exists ? update_row(rel, &found->tts_tid, slot) : insert_row(rel, slot);
+		ExecDropSingleTupleTableSlot(slot);
+		ExecClearTuple(found);
+	}
+	ExecDropSingleTupleTableSlot(found);
+	CommandCounterIncrement();
+}
+
+/*
+ * seen_changed returns what a number becomes.
+ */
+int64
+seen_changed(const DcSeenChange *change, int64 old)
+{
+	int64 sum;
+
+	if (change->add != 0)
+		return pg_add_s64_overflow(Max(old, 0), change->add, &sum) ? PG_INT64_MAX : sum;
+	return Max(old, change->upto);
+}
+
+/*
+ * is_shown tells whether the active snapshot shows a version.
+ */
+static bool
+is_shown(DcSeenRel *rel, TupleTableSlot *slot)
+{
+	return table_tuple_satisfies_snapshot(rel->heap, slot, GetActiveSnapshot());
+}
+
+/*
+ * is_own tells whether this transaction has made a version.
+ */
+static bool
+is_own(TupleTableSlot *slot)
+{
+	bool isnull;
+	Datum xmin = slot_getsysattr(slot, MinTransactionIdAttributeNumber, &isnull);
+
+	return TransactionIdIsCurrentTransactionId(DatumGetTransactionId(xmin));
+}
+
+/*
+ * find_to_write finds the row as it is now, and waits for a transaction in progress that has written
+ * it, or is deleting it.
+ */
+static bool
+find_to_write(DcSeenRel *rel, Datum member, Datum key, TupleTableSlot *slot)
+{
+	ScanKeyData keys[2];
+
+	make_keys(member, key, keys);
+	for (;;)
+	{
+		SnapshotData dirty;
+		TransactionId xid;
+
+		CHECK_FOR_INTERRUPTS();
+		InitDirtySnapshot(dirty);
+		if (!find_once(rel, keys, slot, &dirty))
+			return false;
+		xid = TransactionIdIsValid(dirty.xmin) ? dirty.xmin : dirty.xmax;
+		if (!TransactionIdIsValid(xid))
+			return true;
+		ExecClearTuple(slot);
+		if (dirty.speculativeToken != 0 && xid == dirty.xmin)
+			SpeculativeInsertionWait(dirty.xmin, dirty.speculativeToken);
+		else
+			XactLockTableWait(xid, NULL, NULL, XLTW_None);
+	}
+}
+
+static bool
+find_once(DcSeenRel *rel, ScanKeyData *keys, TupleTableSlot *slot, SnapshotData *dirty)
+{
+	IndexScanDesc scan = compat_index_beginscan(rel->heap, rel->index, dirty, 2);
+	bool found = false;
+
+	index_rescan(scan, keys, 2, NULL, 0);
+	while (!found && index_getnext_tid(scan, ForwardScanDirection) != NULL)
+		found = index_fetch_heap(scan, slot);
+	index_endscan(scan);
+	return found;
+}
+
+/*
+ * make_row makes a row. Columns that are not ours are dropped ones.
+ */
+static TupleTableSlot *
+make_row(DcSeenRel *rel, Datum member, Datum key, int64 seen)
+{
+	const AttrNumber *atts = rel->unread->layout.atts;
+	TupleDesc desc = RelationGetDescr(rel->heap);
+	TupleTableSlot *slot = MakeSingleTupleTableSlot(desc, &TTSOpsHeapTuple);
+	Datum *values = palloc0(desc->natts * sizeof(Datum));
+	bool *nulls = palloc(desc->natts * sizeof(bool));
+	HeapTuple tuple;
+
+	memset(nulls, true, desc->natts * sizeof(bool));
+	for (int i = 0; i < SEEN_NUM_COLUMNS; i++)
+		nulls[atts[i] - 1] = false;
+	values[atts[SEEN_MEMBER] - 1] = member;
+	values[atts[SEEN_KEY] - 1] = key;
+	values[atts[SEEN_SEEN] - 1] = Int64GetDatum(seen);
+	tuple = heap_form_tuple(desc, values, nulls);
+	tuple->t_tableOid = RelationGetRelid(rel->heap);
+	ExecStoreHeapTuple(tuple, slot, true);
+	pfree(values);
+	pfree(nulls);
+	return slot;
+}
+
+/*
+ * update_row puts a row in place of a version; false if that has been replaced or deleted.
+ */
+static bool
+update_row(DcSeenRel *rel, ItemPointer tid, TupleTableSlot *slot)
+{
+	TM_FailureData failure;
+	bool new_entries;
+	TM_Result result = compat_tuple_update(rel->heap, tid, slot, GetCurrentCommandId(true), true,
+										   &failure, &new_entries);
+
+	if (result != TM_Ok)
+		return false;
+	if (new_entries)
+		insert_entries(rel, InvalidOid, slot);
+	return true;
+}
+
+/*
+ * insert_row inserts a row; false, with nothing done, if there may be one of that member and key.
+ */
+static bool
+insert_row(DcSeenRel *rel, TupleTableSlot *slot)
+{
+	uint32 token = SpeculativeInsertionLockAcquire(GetCurrentTransactionId());
+	Datum values[2];
+	bool nulls[2] = {false};
+	bool unique;
+
+	table_tuple_insert_speculative(rel->heap, slot, GetCurrentCommandId(true), 0, NULL, token);
+	values[0] = slot_datum(slot, rel->unread->layout.atts[SEEN_MEMBER], TEXTOID);
+	values[1] = slot_datum(slot, rel->unread->layout.atts[SEEN_KEY], TEXTOID);
+	unique = index_insert(rel->index, values, nulls, &slot->tts_tid, rel->heap, UNIQUE_CHECK_PARTIAL,
+						  false, BuildIndexInfo(rel->index));
+	table_tuple_complete_speculative(rel->heap, slot, token, unique);
+	SpeculativeInsertionLockRelease(GetCurrentTransactionId());
+	if (unique && !rel->unread->layout.only_index)
+		insert_entries(rel, RelationGetRelid(rel->index), slot);
+	return unique;
+}
+
+/*
+ * insert_entries inserts those of a row into all indexes but one. There may be a second one while the key's is being
+ * built anew.
+ */
+static void
+insert_entries(DcSeenRel *rel, Oid but, TupleTableSlot *slot)
+{
+	DcIndexes indexes;
+
+	indexes_open(&indexes, rel->heap);
+	indexes_insert(&indexes, rel->heap, but, &slot, 1);
+	indexes_close(&indexes);
+}
