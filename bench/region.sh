@@ -28,10 +28,12 @@ regions_fresh() {
 }
 
 # regions_link OPTION: what is published here from now on comes there, or is kept until link_switch
-# with the option "enabled = false"
+# with the option "enabled = false". Else it waits until that works: the launcher of 15 starts one worker in
+# wal_retrieve_retry_interval.
 regions_link() {
     there sql bench "CREATE SUBSCRIPTION link CONNECTION 'host=$PGHOST port=$PGPORT user=$PGUSER dbname=bench'
         PUBLICATION dcounter_own WITH (copy_data = false, binary = true${1:+, $1});" 2>/dev/null
+    [[ -n $1 ]] || until [[ -n $(link_sender) ]]; do sleep 0.1; done
 }
 
 # link_switch ENABLE|DISABLE: the latter waits until it has stopped
@@ -50,13 +52,20 @@ link_sender() {
     sql bench "SELECT pid FROM pg_stat_replication WHERE application_name = 'link';"
 }
 
+# link_replayed LSN: waits until all that was written here before that is there. In one session: on a
+# machine with few processors, asking again and again would take one.
+link_replayed() {
+    sql bench "DO \$\$BEGIN
+            WHILE NOT EXISTS (SELECT FROM pg_stat_replication WHERE application_name = 'link' AND replay_lsn >= '$1') LOOP
+                COMMIT;
+                PERFORM pg_sleep(0.02);
+            END LOOP;
+        END\$\$;"
+}
+
 # link_caught_up: waits until all that is committed here is there
 link_caught_up() {
-    local lsn
-    lsn=$(sql bench 'SELECT pg_current_wal_lsn();')
-    until [[ $(sql bench "SELECT count(*) FROM pg_stat_replication WHERE application_name = 'link' AND replay_lsn >= '$lsn';") == 1 ]]; do
-        sleep 0.02
-    done
+    link_replayed "$(sql bench 'SELECT pg_current_wal_lsn();')"
 }
 
 # regions_unlink: takes the link away, if there is one

@@ -21,10 +21,12 @@ for ((round = 1; round <= ROUNDS; round++)); do
     sleep "$REGION_CUT"
     published=$(region_rows %)
     start=$(microseconds)
+    lsn=$(sql bench 'SELECT pg_current_wal_lsn();')
     there sql bench 'ALTER SUBSCRIPTION link ENABLE;'
-    until [[ $(there region_rows % | cut -d '|' -f 2) -ge ${published#*|} ]]; do sleep 0.02; done
+    link_replayed "$lsn"
     record region_cut dc_incr any seconds "$round" "$(awk -v a="$start" -v b="$(microseconds)" 'BEGIN { print (b - a) / 1000000 }')"
     say 'region_cut, round %d: %d increments, caught up in %.2f s' "$round" $((${published#*|} - ${before#*|})) "$(recorded)"
+    [[ $(there region_rows % | cut -d '|' -f 2) -ge ${published#*|} ]] || die 'what was committed before is not there'
     wait "$load" || die 'the load failed'
     compacted
     link_caught_up

@@ -215,6 +215,23 @@ sweep_start(DcSweep *sweep, MemoryContext cxt)
 }
 
 /*
+ * sweep_start_of_key begins to go over the shard rows of one key. Without SQL only.
+ */
+void
+sweep_start_of_key(DcSweep *sweep, MemoryContext cxt, Datum key)
+{
+	MemoryContext old = MemoryContextSwitchTo(cxt);
+
+	*sweep = (DcSweep){
+		.key = datumCopy(key, false, -1),
+		.shard = Int32GetDatum(PG_INT32_MIN),
+		.only = true,
+		.cxt = cxt,
+	};
+	MemoryContextSwitchTo(old);
+}
+
+/*
  * sweep_next compacts the next batch, and returns the number of its keys. It
  * sets done when no rows follow, or when another transaction compacts the
  * table.

@@ -65,8 +65,7 @@ extern void batch_clear_units(DcSqlSession *session, DcBatch *batch);
 
 /* compactdirect.c */
 extern bool compacts_directly(const DcCounter *counter);
-extern void batch_fetch_direct(DcCounter *counter, DcBatch *batch, const DcSweep *sweep,
-							   int64 max_keys);
+extern void batch_fetch_direct(DcCounter *counter, DcBatch *batch, DcSweep *sweep, int64 max_keys);
 extern void batch_clear_direct(DcBatch *batch);
 extern void batch_end_direct(DcBatch *batch);
 

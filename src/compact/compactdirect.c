@@ -14,7 +14,8 @@
  *	- A key with more entries is looked up the way that reads do (scan.c): the rows that all
  *	  sessions are told of (sharedhints.c), and then the others, newest entry first. The
  *	  scan goes on with the next key. What was found at the first entries is not used.
- *	- A row that another transaction inserts, changes or has locked is left for the next time.
+ *	- A row that another transaction inserts, changes or has locked is left for the next time,
+ *	  or for another try (compactbusy.c).
  *	  To lock never waits (rows/clear.c). It fails if the row has changed since it was read, so
  *	  the amounts of a locked row are those that were read. Any other transaction finds the lock
  *	  as it would find that of FOR UPDATE.
@@ -57,6 +58,7 @@
 #include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
 #include "compact/compactbatch.h"
+#include "compact/compactbusy.h"
 #include "compact/compactstuck.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
@@ -82,7 +84,7 @@
 typedef struct DcFetch
 {
 	DcBatch *batch;
-	const DcSweep *sweep;
+	DcSweep *sweep;
 	DcDirectRel *rel;
 	IndexScanDesc scan; /* over all keys, */
 	Datum start;		/* from here on, */
@@ -100,7 +102,7 @@ typedef struct DcFetch
 	bool cut; /* there are more */
 } DcFetch;
 
-static void fetch_begin(DcFetch *fetch, DcBatch *batch, const DcSweep *sweep);
+static void fetch_begin(DcFetch *fetch, DcBatch *batch, DcSweep *sweep);
 static void fetch_end(DcFetch *fetch);
 static void scan_start(DcFetch *fetch, Datum key, bool after);
 static void scan_advance(DcFetch *fetch);
@@ -134,7 +136,7 @@ compacts_directly(const DcCounter *counter)
  * batch_fetch_direct locks and reads the next shard rows.
  */
 void
-batch_fetch_direct(DcCounter *counter, DcBatch *batch, const DcSweep *sweep, int64 max_keys)
+batch_fetch_direct(DcCounter *counter, DcBatch *batch, DcSweep *sweep, int64 max_keys)
 {
 	DcFetch fetch;
 	bool fits = true;
@@ -147,7 +149,9 @@ batch_fetch_direct(DcCounter *counter, DcBatch *batch, const DcSweep *sweep, int
 	while (fits && !fetch.at_end && batch->nkeys < max_keys && batch->nrows < batch->max_rows)
 	{
 		take_key(&fetch);
-		if (sweep->remembers && stuck_is_left_out(counter->relid, fetch.key))
+		if (sweep->only && !batch_key_equal(fetch.key, sweep->key))
+			fetch.at_end = true;
+		else if (sweep->remembers && stuck_is_left_out(counter->relid, fetch.key))
 			scan_start(&fetch, fetch.key, true);
 		else
 		{
@@ -164,7 +168,7 @@ batch_fetch_direct(DcCounter *counter, DcBatch *batch, const DcSweep *sweep, int
  * fetch_begin starts with the first entry of the key that the sweep is at.
  */
 static void
-fetch_begin(DcFetch *fetch, DcBatch *batch, const DcSweep *sweep)
+fetch_begin(DcFetch *fetch, DcBatch *batch, DcSweep *sweep)
 {
 	DcDirectRel *rel = batch->direct;
 
@@ -350,6 +354,7 @@ read_hints(DcFetch *fetch, DcKnownShards *known)
 			case DC_PROBE_GONE:
 				continue;
 			case DC_PROBE_BUSY:
+				busy_note(fetch->sweep, fetch->key);
 				break;
 			case DC_PROBE_FREE:
 				row = add_row(fetch, &probe.version.tuple.t_self, hints[i].shard);
@@ -429,7 +434,10 @@ add_slot(DcFetch *fetch, TupleTableSlot *slot, int32 shard)
 	if (TransactionIdIsValid(fetch->dirty.xmin))
 		return false;
 	if (TransactionIdIsValid(fetch->dirty.xmax))
+	{
+		busy_note(fetch->sweep, fetch->key);
 		return true;
+	}
 	row = add_row(fetch, &slot->tts_tid, shard);
 	row->inc = DatumGetInt64(slot_datum(slot, atts[DC_COL_INC], INT8OID));
 	row->dec = DatumGetInt64(slot_datum(slot, atts[DC_COL_DEC], INT8OID));
@@ -527,7 +535,10 @@ lock_rows(DcFetch *fetch)
 	{
 		CHECK_FOR_INTERRUPTS();
 		if (!row_lock(fetch->rel, &fetch->rows[i]))
+		{
+			busy_note(fetch->sweep, fetch->key);
 			continue;
+		}
 		if (key == NULL)
 		{
 			key = &batch->keys[batch->nkeys++];

@@ -17,7 +17,8 @@
  * later increment of a row that the batch has set to zero cannot be on disk
  * before the batch is.
  *
- * After the sweep there is a step to give back space, if that seems to be of use (shrink.c).
+ * Then keys with rows that others were just writing are swept again, if other regions wait for
+ * them (compactbusy.c). After the sweep there is a step to give back space, if that seems to be of use (shrink.c).
  */
 #include "postgres.h"
 
@@ -26,6 +27,7 @@
 #include "base/guc.h"
 #include "base/hooks.h"
 #include "compact/compact.h"
+#include "compact/compactbusy.h"
 #include "compact/compactrest.h"
 #include "compact/compactstuck.h"
 #include "compact/shrink.h"
@@ -55,11 +57,14 @@ static DcTableStep
 step(Oid table, bool all_owners)
 {
 	DcMoment began = moment_now();
+	bool again = sweep.complete && !swept; /* only keys that were busy */
 	DcCounter *counter;
 
 	/* only the worker comes back by itself */
 	if (all_owners && spent == 0 && compact_rests(table))
 		return TABLE_DONE;
+	if (again)
+		busy_wait(&sweep);
 	counter = compact_open(table, all_owners);
 	if (counter == NULL)
 		return TABLE_DONE;
@@ -68,11 +73,12 @@ step(Oid table, bool all_owners)
 		shrink_shards(counter);
 		return TABLE_DONE;
 	}
-	moved += sweep_next(&sweep, counter, PG_INT64_MAX);
+	sweep.notes_busy = all_owners && counter_is_replicated(counter);
+	moved += again ? busy_sweep(&sweep, counter) : sweep_next(&sweep, counter, PG_INT64_MAX);
 	spent += Max(moment_age(began), 1);
 	if (all_owners)
 		activity_forget();
-	if (sweep.complete)
+	if (sweep.complete && !again)
 	{
 		int64 stuck = stuck_swept(table, started);
 
@@ -81,7 +87,7 @@ step(Oid table, bool all_owners)
 		if (stats_hooks != NULL)
 			stats_hooks->swept(counter, started, stuck);
 	}
-	if (!sweep.done)
+	if (!sweep.done || sweep.busy != NIL)
 		return TABLE_GOES_ON;
 	swept = all_owners && shrink_is_due(counter);
 	if (swept)

@@ -1,0 +1,106 @@
+/*
+ * compactbusy.c
+ *		Keys with rows that others were just writing: the worker looks at them again.
+ *
+ * A sweep leaves a row that another transaction is writing for the next sweep. A key that is
+ * written most of the time, as one row is where commits wait for the disk, may be left so several
+ * times in a row. Its value is the same, as all rows count in it. But other regions hear of an
+ * amount only when it is compacted. So of a replicated table the sweep notes such keys, up to
+ * MAX_KEYS, and when it is over each of them is swept once more, by itself, up to TRIES times: after 2 ms,
+ * 4 ms, 8 ms and so on. No row is locked meanwhile. All tables wait for that, but for no more than
+ * MAX_WAIT in a second.
+ *
+ * A row is still never waited for: that is what dc_set() and others rely on (compact.c). Tables
+ * that are compacted with SQL are left out: SKIP LOCKED does not tell what it has skipped.
+ */
+#include "postgres.h"
+
+#include "base/clock.h"
+#include "compact/compactbatch.h"
+#include "compact/compactbusy.h"
+#include "miscadmin.h"
+#include "utils/datum.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+
+#define MAX_KEYS 100
+#define TRIES 5
+#define MAX_WAIT 150000 /* us */
+#define SECOND 1000000	/* us */
+
+/*
+ * busy_note notes the key of a row that could not be locked.
+ */
+void
+busy_note(DcSweep *sweep, Datum key)
+{
+	MemoryContext old;
+
+	if (!sweep->notes_busy || list_length(sweep->busy) >= MAX_KEYS ||
+		(sweep->busy != NIL && batch_key_equal(PointerGetDatum(llast(sweep->busy)), key)))
+		return;
+	old = MemoryContextSwitchTo(sweep->cxt);
+	sweep->busy = lappend(sweep->busy, DatumGetPointer(datumCopy(key, false, -1)));
+	MemoryContextSwitchTo(old);
+}
+
+/*
+ * busy_wait waits before the next try. If there is no time for that, the keys are forgotten.
+ */
+void
+busy_wait(DcSweep *sweep)
+{
+	static DcMoment second;
+	static int64 waited; /* since then */
+	int64 pause = 2000 << sweep->tries;
+
+	if (moment_age(second) >= SECOND)
+	{
+		second = moment_now();
+		waited = 0;
+	}
+	if (sweep->tries >= TRIES || waited + pause > MAX_WAIT)
+	{
+		sweep->busy = NIL;
+		return;
+	}
+	sweep->tries++;
+	waited += pause;
+	pg_usleep(pause);
+	CHECK_FOR_INTERRUPTS();
+}
+
+/*
+ * busy_sweep sweeps the keys that were noted, and notes those that still have rows which others
+ * are writing. Returns how many were compacted.
+ */
+int64
+busy_sweep(DcSweep *sweep, DcCounter *counter)
+{
+	List *keys = sweep->busy;
+	int64 count = 0;
+	ListCell *lc;
+
+	sweep->busy = NIL;
+	foreach(lc, keys)
+	{
+		DcSweep one;
+
+		if (!compacts_directly(counter))
+			break;
+		sweep_start_of_key(&one, sweep->cxt, PointerGetDatum(lfirst(lc)));
+		one.remembers = sweep->remembers;
+		one.notes_busy = true;
+		while (!one.done)
+			count += sweep_next(&one, counter, PG_INT64_MAX);
+		if (one.busy != NIL)
+			busy_note(sweep, PointerGetDatum(linitial(one.busy)));
+		sweep_end(&one);
+	}
+	if (keys != NIL)
+		ereport(DEBUG1,
+				(errmsg_internal("counter table \"%s\": of %d keys that others were writing %lld were compacted at another try",
+								 get_rel_name(counter->relid), list_length(keys), (long long) count)));
+	list_free_deep(keys);
+	return count;
+}

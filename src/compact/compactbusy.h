@@ -1,0 +1,14 @@
+/*
+ * compactbusy.h
+ *		Keys with rows that others were just writing (see compactbusy.c).
+ */
+#ifndef DC_COMPACTBUSY_H
+#define DC_COMPACTBUSY_H
+
+#include "compact/compact.h"
+
+extern void busy_note(DcSweep *sweep, Datum key);
+extern void busy_wait(DcSweep *sweep);
+extern int64 busy_sweep(DcSweep *sweep, DcCounter *counter);
+
+#endif /* DC_COMPACTBUSY_H */
