@@ -29,7 +29,7 @@ for ((round = 1; round <= ROUNDS; round++)); do
     for ((i = 0; i < PRESENCE_SECONDS; i++)); do
         enter $((i * PRESENCE_LEAVE + 1)) "$PRESENCE_LEAVE" | "$BINDIR/psql" -X -q -v ON_ERROR_STOP=1 -d bench >/dev/null
         # the next ones a second later
-        sleep "$(awk -v b="$begin" -v i="$i" -v now="$(date +%s.%N)" 'BEGIN { left = b + i + 1 - now; print left > 0 ? left : 0 }')"
+        sleep "$(awk -v b="$begin" -v i="$i" -v now="$(date +%s.%N)" 'BEGIN { left = b + i + 1 - now; print (left > 0 ? left : 0) }')"
     done
     [[ $(sql bench 'SELECT members FROM dc_stat_presence;') == $((PRESENCE_SECONDS * PRESENCE_LEAVE)) && $(expired) == 0 ]] ||
         die 'they have left too early'

@@ -57,6 +57,10 @@ ttl('1 s');
 sql($node, 'postgres', q{SELECT dc_enter('chat', 'a', 'short', 'brief')});
 ttl('7 days');
 sql($node, 'postgres', q{SELECT dc_enter('chat', 'a', 'short', 'long'); SELECT dc_exit('chat', 'a', 'short', 'long')});
+# the same, when the one that goes has come first: the wheel knows a later time
+sql($node, 'postgres', q{SELECT dc_enter('chat', 'a', 'shorter', 'long')});
+ttl('1 s');
+sql($node, 'postgres', q{SELECT dc_enter('chat', 'a', 'shorter', 'brief'); SELECT dc_exit('chat', 'a', 'shorter', 'long')});
 is(second_passes('CALL dc_maintain();'), '0', 'another second passes');
 is(here('a'), 'beaten entered many', 'without its other connection it has the time of the first one');
 ttl('1 s');
