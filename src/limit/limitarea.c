@@ -78,6 +78,7 @@ area_init(void *new_area)
 	pg_atomic_init_u64(&area->earliest, (uint64) LIMIT_NEVER);
 	pg_atomic_init_u64(&area->sweeps, 0);
 	pg_atomic_init_u64(&area->next_sweep, 0);
+	pg_atomic_init_u64(&area->looked, 0);
 	for (int i = 0; i < LIMIT_SLOTS; i++)
 	{
 		DcLimitSlot *slot = &area->slots[i];

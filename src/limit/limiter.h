@@ -112,6 +112,7 @@ typedef struct DcLimitArea
 	pg_atomic_uint64 earliest; /* no key of any rule is idle before */
 	pg_atomic_uint64 sweeps;
 	pg_atomic_uint64 next_sweep; /* DcMoment: not before */
+	pg_atomic_uint64 looked;	 /* DcMoment: for databases that are gone */
 	DcLimitSlot slots[LIMIT_SLOTS];
 } DcLimitArea;
 

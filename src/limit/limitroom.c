@@ -7,6 +7,8 @@
  * making room, and what a flood of keys can use up is memory: then new keys are answered by
  * the rule's own choice, on_full.
  *
+ * Keys of databases that were dropped go when memory is used up.
+ *
  * Idle entries go in two ways, both under the lock of their partition:
  *
  *	- With each new key a clock hand goes over some of the buckets, so that they do not pile up.
@@ -24,9 +26,13 @@
 
 #include "limit/limiter.h"
 #include "miscadmin.h"
+#include "utils/syscache.h"
 
 /* A sweep's share of the time is one in so many. */
 #define SWEEP_PAUSE 10
+
+/* How often databases are looked for that are gone. */
+#define LOOK_US (1 * USECS_PER_SEC)
 
 /* Of a sweep over all entries */
 typedef struct Sweep
@@ -44,6 +50,7 @@ static bool is_forgotten(DcMapEntry *entry, void *arg);
 static bool convert(DcMapEntry *entry, void *arg);
 static void lower_bound(pg_atomic_uint64 *bound, int64 us);
 static bool sweep_all(uint64 seen, int64 *retry_at);
+static bool forget_databases(void);
 
 /*
  * limit_make_room tries to make room for a key: in memory, or among the keys of its rule. True if it is
@@ -58,7 +65,7 @@ limit_make_room(DcLimitUse *use, bool memory, int64 *retry_after)
 	int64 now = moment_now().us;
 	int64 retry_at = earliest;
 
-	if (earliest <= now && sweep_all(seen, &retry_at))
+	if ((earliest <= now && sweep_all(seen, &retry_at)) || (memory && forget_databases()))
 		return true;
 	*retry_after = retry_at == LIMIT_NEVER ? LIMIT_NEVER : Max(retry_at - now, 1);
 	return false;
@@ -99,6 +106,37 @@ sweep_all(uint64 seen, int64 *retry_at)
 	pg_atomic_fetch_add_u64(&limit_area->sweeps, 1);
 	LWLockRelease(&limit_area->sweep);
 	return true;
+}
+
+/*
+ * forget_databases removes the keys of databases that were dropped. Not more often than each second; true if there
+ * were any.
+ */
+static bool
+forget_databases(void)
+{
+	uint64 last = pg_atomic_read_u64(&limit_area->looked);
+	bool found = false;
+
+	if (moment_age((DcMoment){(int64) last}) < LOOK_US ||
+		!pg_atomic_compare_exchange_u64(&limit_area->looked, &last, (uint64) moment_now().us))
+		return false;
+	for (int i = 0; i < LIMIT_SLOTS; i++)
+	{
+		DcLimitSlot *slot = &limit_area->slots[i];
+		Oid database;
+		DcLimitOwner owner;
+
+		LWLockAcquire(&limit_area->lock, LW_SHARED);
+		database = slot->database;
+		owner = slot->owner;
+		LWLockRelease(&limit_area->lock);
+		if (pg_atomic_read_u64(&slot->keys) == 0 || SearchSysCacheExists1(DATABASEOID, ObjectIdGetDatum(database)))
+			continue;
+		limit_forget_rule(database, &owner);
+		found = true;
+	}
+	return found;
 }
 
 static bool

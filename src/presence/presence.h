@@ -177,6 +177,7 @@ typedef struct DcPresenceArea
 	pg_atomic_uint32 is_standby; /* a promotion is still to come, or to be noticed */
 	pg_atomic_uint64 epoch;		 /* another one: what was known before is not known any more */
 	pg_atomic_uint32 changes;	 /* of rules, that have been committed */
+	pg_atomic_uint64 looked;	 /* DcMoment: for databases that are gone */
 	pg_atomic_uint64 version;	 /* the last one of any room */
 	pg_atomic_uint64 turned;	 /* DcMoment up to which the wheel was turned */
 	uint32 seed;				 /* of priorities in trees */
@@ -254,6 +255,7 @@ extern void presence_check_memory(void);
 extern void presence_note_promotion(void);
 extern void presence_use_slot(DcPresenceUse *use);
 extern DcPresenceSlot *presence_slot_of(const DcPresenceOwner *owner);
+extern DcPresenceSlot *presence_slot_in(Oid database, const DcPresenceOwner *owner);
 extern uint64 presence_tick(int64 us);
 extern void presence_new_epoch(void);
 
@@ -292,6 +294,7 @@ extern bool presence_approx_load(DcCrcFile *file, DcMapEntry *entry, int64 shift
 extern bool presence_turn(uint32 steps, bool wait);
 extern void presence_turn_if_late(void);
 extern void presence_forget_rule(Oid database, const DcPresenceOwner *rule);
+extern bool presence_forget_databases(void);
 
 /* presenceevents.c */
 extern void presence_events_init(void);

@@ -75,6 +75,7 @@ area_init(void *new_area)
 	pg_atomic_init_u32(&area->is_standby, 0);
 	pg_atomic_init_u64(&area->epoch, 0);
 	pg_atomic_init_u32(&area->changes, 0);
+	pg_atomic_init_u64(&area->looked, 0);
 	pg_atomic_init_u64(&area->version, 0);
 	pg_atomic_init_u64(&area->turned, (uint64) moment_now().us);
 	area->seed = pg_prng_uint32(&pg_global_prng_state);
@@ -225,12 +226,19 @@ presence_use_slot(DcPresenceUse *use)
 DcPresenceSlot *
 presence_slot_of(const DcPresenceOwner *owner)
 {
+	return presence_area != NULL ? presence_slot_in(MyDatabaseId, owner) : NULL;
+}
+
+/*
+ * presence_slot_in is the same for any database.
+ */
+DcPresenceSlot *
+presence_slot_in(Oid database, const DcPresenceOwner *owner)
+{
 	DcPresenceSlot *slot;
 
-	if (presence_area == NULL)
-		return NULL;
 	LWLockAcquire(&presence_area->lock, LW_SHARED);
-	slot = slot_find(MyDatabaseId, owner);
+	slot = slot_find(database, owner);
 	LWLockRelease(&presence_area->lock);
 	return slot;
 }

@@ -16,6 +16,7 @@
 #include "miscadmin.h"
 #include "presence/presence.h"
 
+static const char *enter_once(DcPresenceCall *call, int64 *members);
 static const char *enter_locked(DcPresenceCall *call, DcMapEntry *room, LWLock *lock, const DcMapKey *key, int64 *joined);
 static const char *make_entry(DcPresenceCall *call, DcMapEntry *room, const DcMapKey *key, DcMapEntry **entry);
 static const char *connect_member(DcPresenceCall *call, DcMapEntry *room, DcMapEntry *entry, int64 now);
@@ -59,11 +60,8 @@ presence_full_error(const char *full)
 int64
 presence_enter(DcPresenceCall *call)
 {
-	DcMapKey key;
-	char bytes[DC_MAP_KEY_BYTES];
-	const char *full = NULL;
-	DcMapEntry *room;
 	int64 members = 0;
+	const char *full;
 
 	if (call->use->rule.approx)
 	{
@@ -72,20 +70,31 @@ presence_enter(DcPresenceCall *call)
 	}
 	presence_turn_if_late();
 	presence_note_promotion();
-	room = presence_room_get(call->use, &call->room, &full);
-	if (room != NULL)
-	{
-		presence_member_key(&key, room, call->member.data, call->member.len, bytes);
-		full = enter_locked(call, room, map_key_lock(presence_map, &key), &key, &members);
-		if (full != NULL)
-			pg_atomic_fetch_add_u64(&slot_of_room(room)->refused, 1);
-		map_unpin(room);
-	}
-	else
-		pg_atomic_fetch_add_u64(&call->use->slot->refused, 1);
+	full = enter_once(call, &members);
+	if (full != NULL && strcmp(full, "memory") == 0 && presence_forget_databases())
+		full = enter_once(call, &members);
 	if (full != NULL)
+	{
+		pg_atomic_fetch_add_u64(&call->use->slot->refused, 1);
 		presence_full_error(full);
+	}
 	return members;
+}
+
+static const char *
+enter_once(DcPresenceCall *call, int64 *members)
+{
+	DcMapKey key;
+	char bytes[DC_MAP_KEY_BYTES];
+	const char *full = NULL;
+	DcMapEntry *room = presence_room_get(call->use, &call->room, &full);
+
+	if (room == NULL)
+		return full;
+	presence_member_key(&key, room, call->member.data, call->member.len, bytes);
+	full = enter_locked(call, room, map_key_lock(presence_map, &key), &key, members);
+	map_unpin(room);
+	return full;
 }
 
 /*

@@ -210,6 +210,8 @@ events_step(void *arg)
 
 	if (extension_is_fed())
 		return;
+	if (step->all_owners)
+		(void) presence_forget_databases();
 	step->epoch = pg_atomic_read_u64(&presence_area->epoch);
 	rows = presence_row_read_all();
 	foreach(lc, rows)

@@ -13,12 +13,16 @@
 
 #include "miscadmin.h"
 #include "presence/presence.h"
+#include "utils/syscache.h"
 
 /* Items that are taken at a time. */
 #define BATCH 64
 
 /* How late the wheel may be before calls turn it. */
 #define LATE_US (2 * USECS_PER_SEC)
+
+/* How often databases are looked for that are gone. */
+#define LOOK_US (1 * USECS_PER_SEC)
 
 /* An empty room that has something to tell stays for so many times PRESENCE_EMPTY_ROOM_US: then there is no worker. */
 #define MAX_ROUNDS 60
@@ -204,10 +208,41 @@ forget(DcMapEntry *entry, void *arg)
 void
 presence_forget_rule(Oid database, const DcPresenceOwner *rule)
 {
-	Forgotten forgotten = {database, *rule, presence_slot_of(rule)};
+	Forgotten forgotten = {database, *rule, presence_slot_in(database, rule)};
 
 	if (forgotten.slot == NULL)
 		return;
 	pg_atomic_write_u64(&forgotten.slot->events, (uint64) -1);
 	map_sweep(presence_map, forget, &forgotten);
+}
+
+/*
+ * presence_forget_databases removes the members of databases that were dropped, which would wait for their time. Not
+ * more often than each second; true if there were any. In a transaction, with no lock held.
+ */
+bool
+presence_forget_databases(void)
+{
+	uint64 last = pg_atomic_read_u64(&presence_area->looked);
+	bool found = false;
+
+	if (moment_age((DcMoment){(int64) last}) < LOOK_US ||
+		!pg_atomic_compare_exchange_u64(&presence_area->looked, &last, (uint64) moment_now().us))
+		return false;
+	for (int i = 0; i < PRESENCE_SLOTS; i++)
+	{
+		DcPresenceSlot *slot = &presence_area->slots[i];
+		Oid database;
+		DcPresenceOwner owner;
+
+		LWLockAcquire(&presence_area->lock, LW_SHARED);
+		database = slot->database;
+		owner = slot->owner;
+		LWLockRelease(&presence_area->lock);
+		if (pg_atomic_read_u64(&slot->members) == 0 || SearchSysCacheExists1(DATABASEOID, ObjectIdGetDatum(database)))
+			continue;
+		presence_forget_rule(database, &owner);
+		found = true;
+	}
+	return found;
 }

@@ -1,6 +1,6 @@
 # Rules of limits and presences in databases that are copied, dumped, dropped and made anew, or whose extension is;
 # rules that are dropped in a transaction that is prepared; on a standby that is promoted. No two share what is in memory, though
-# their ids are the same, and what nobody can reach any more gives its memory back.
+# their ids are the same, and what was in a database that is gone gives its memory back.
 use strict;
 use warnings;
 
@@ -112,14 +112,19 @@ is(sql($standby, 'one', q{CALL dc_maintain(); SELECT dc_present('chat', 'lobby')
 $standby->stop;
 
 ##
-## Memory of what is gone. The one who was in the database that was dropped leaves when his time is up; here it is.
+## Memory of what is gone: of a database that was dropped, at once
+$node->append_conf('postgresql.conf', "dcounter.limit_size = '1MB'\ndcounter.presence_size = '1MB'\ndcounter.throttle_max_keys = 100000");
 $node->start;
-sql($node, 'one', q{SELECT dc_presence_create('short', '1 s', events => '1 us', max_members => 100000), dc_limit_create('short', 'fixed', 1, '1 s', max_keys => 100000)});
-sql($node, 'postgres', 'CREATE DATABASE three TEMPLATE one');
-sql($node, 'three', q{SELECT count(dc_enter('short', 'room ' || i % 100, 'm' || i)), count(dc_limit('short', 'k' || i)) FROM generate_series(1, 60000) AS i});
-sql($node, 'postgres', 'DROP DATABASE three');
-my $fits = q{SELECT count(dc_enter('short', 'room ' || i % 100, 'm' || i)) FROM generate_series(1, 60000) AS i};
-is(wait_for($node, 'one', $fits, '60000'), '60000', 'members of a database that was dropped leave their memory');
-is(sql($node, 'one', q{SELECT count(*) FROM (SELECT dc_limit('short', 'k' || i) AS l FROM generate_series(1, 60000) AS i) AS s WHERE (l).allowed}), '60000', 'as do keys of limits');
+sql($node, 'one', q{SELECT dc_presence_create('all', '7 days', events => '1 us', max_members => 100000), dc_limit_create('all', 'fixed', 1, '100 days', max_keys => 100000)});
+foreach my $round (1 .. 3)
+{
+	sql($node, 'postgres', "CREATE DATABASE three TEMPLATE one");
+	is(sql($node, 'three', q{SELECT count(dc_enter('all', 'room ' || i % 10, 'm' || i)), count(*) FILTER (WHERE (dc_limit('all', 'k' || i)).allowed) FROM generate_series(1, 4000) AS i}), '4000|4000', "$round: members, and keys of limits");
+	is(sql($node, 'three', q{SELECT count(*) FILTER (WHERE (dc_throttle('k' || i, 1, 1, '100 days')).allowed) > 100 FROM generate_series(1, 4000) AS i}), 't', 'and ad hoc ones');
+	sql($node, 'postgres', 'DROP DATABASE three');
+	# they are looked for each second
+	sql($node, 'postgres', 'SELECT pg_sleep(1.1)');
+}
+is(shows('one'), '4 0 nobody', 'others are as before');
 $node->stop;
 done_testing();
