@@ -37,7 +37,7 @@ is(wait_for($node, 'postgres', "SELECT ($published) = dc_get('likes', 'hot')", '
 my $writer = start_command('pgbench', '-n', '-c', 1, '-T', 600, '-f',
 	file_of('hot.sql', "SELECT dc_incr('likes', 'hot', 1), dc_incr('plain', 'hot', 1);\n\\sleep 3 ms\n"), $node->connstr('postgres'));
 ok($node->wait_for_log(qr/counter table "likes": $tried 1 were compacted/, $offset), 'a try finds it between two commits');
-$writer->{run}->signal('INT');
+$writer->{run}->signal('TERM');
 finish_job($writer);
 is(wait_for($node, 'postgres', "SELECT ($published) = dc_get('likes', 'hot') AND dc_get('likes', 'hot') = dc_get('plain', 'hot')", 't'), 't', 'all is published');
 
