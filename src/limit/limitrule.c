@@ -57,7 +57,7 @@ static DcRelCached known_rules = {
 	.size = sizeof(DcLimitKnown),
 	.changed = known_changed,
 };
-static uint64 invalidations = 0; /* of these */
+static uint64 invalidations = 0;		/* of these */
 static DcLimitKnown *last_known = NULL; /* the one that was asked for last; entries stay where they are */
 
 static Datum

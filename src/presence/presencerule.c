@@ -50,7 +50,7 @@ static DcRelCached known_rules = {
 	.size = sizeof(DcPresenceKnown),
 	.changed = known_changed,
 };
-static uint64 invalidations = 0; /* of these */
+static uint64 invalidations = 0;		   /* of these */
 static DcPresenceKnown *last_known = NULL; /* the one that was asked for last; entries stay where they are */
 
 static Datum
