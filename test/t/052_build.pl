@@ -189,8 +189,8 @@ foreach my $counter ('n', 'd')
 	sql($node, 'postgres', "CALL dc_build('$_')") foreach @bound;
 }
 
-# wait_pid(): of the session that builds, '' if it is over already
-# wait_chunk(COUNTER, POSITION): the process of a builder that has done a chunk more, or '' if it has done all
+# wait_chunk(COUNTER, POSITION): the process of a builder that has done a chunk more, or '' if it
+# was over before it was looked for
 sub wait_chunk
 {
 	my ($counter, $position) = @_;
@@ -204,6 +204,7 @@ sub wait_chunk
 	return $pid;
 }
 
+# wait_pid(): of the session that builds, '' if it is over already
 sub wait_pid
 {
 	my $pid = '';

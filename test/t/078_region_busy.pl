@@ -15,7 +15,7 @@ my $tried = 'of 1 keys that others were writing';
 
 sql($node, 'postgres', q{SELECT dc_create('plain', totals => 'compacted')});
 
-# A row that is held is tried, and left. So are other keys not: they are published.
+# A row that is held is tried again, and left. Other keys are published meanwhile.
 my $session = dc_session($node, 'postgres');
 my $offset = -s $node->logfile;
 my $rows = 0;
