@@ -1,3 +1,2 @@
 \set member random(1, 100000)
-\set room :member % 100
-SELECT dc_beat('chat', :room::text, :member::text);
+SELECT dc_beat('chat', '1', :member::text);

@@ -1,3 +1,2 @@
 \set member random(1, 100000)
-\set room :member % 100
-INSERT INTO here VALUES (:room::text, :member::text, now()) ON CONFLICT (room, member) DO UPDATE SET seen = now();
+INSERT INTO here VALUES ('1', :member::text, now()) ON CONFLICT (room, member) DO UPDATE SET seen = now();

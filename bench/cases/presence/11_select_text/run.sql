@@ -1,0 +1,2 @@
+\set member random(1, 100000)
+SELECT :member::text;
