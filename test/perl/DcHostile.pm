@@ -7,7 +7,7 @@
 #   - no internal error (XX000) but in a session of mallory's own
 #   - none of his code has run as anybody else, or could do what he may not
 #   - what users did with alice's tables is there, exactly
-#   - her tables are compacted, flushed and expired in time
+#   - her tables are compacted, flushed and expired, and listeners of her presences told, in time
 #   - her counter that another region counts in as well is the same in both
 #   - statistics answer in time
 #   - the server stops in time, and after that start what was in memory is there
@@ -78,6 +78,7 @@ sub schema
 		CREATE SERVER silent FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '127.0.0.1', port '$port');
 		CREATE USER MAPPING FOR PUBLIC SERVER silent OPTIONS (user 'x', password 'x');
 		GRANT USAGE ON FOREIGN SERVER silent TO mallory;
+		GRANT EXECUTE ON FUNCTION dc_limit_create, dc_presence_create TO alice;
 		SELECT NULL FROM (SELECT dc_region_init('here')) AS i;
 	};
 	$node->safe_psql('postgres', alices_code(), extra_params => [ '-U', 'alice' ]);
@@ -235,7 +236,7 @@ sub look
 	$good &= $self->fine("${title}alice's tables are what her users have made of them", $self->ask('SELECT a.wrong()'));
 	$good &= $self->fine("${title}her tables are compacted, flushed and expired", @left, @left ? $self->waiters : ());
 	$good &= $self->fine("${title}her regions have what both have counted", $self->regions_differ);
-	foreach my $view ('dc_stat_counters', 'dc_stat_shards', 'dc_stat_worker')
+	foreach my $view ('dc_stat_counters', 'dc_stat_shards', 'dc_stat_worker', 'dc_stat_limits', 'dc_stat_presence')
 	{
 		my $began = time;
 		my @bad = $self->ask("SET ROLE mona; SET statement_timeout = '20s'; SET application_name = 'monitor'; SELECT NULL FROM (SELECT count(*) FROM $view) AS s");

@@ -111,7 +111,7 @@ sub clients
 			user => 'mona',
 			strict => 1,
 			limit => 10 * $slow,
-			next => sub { sprintf "SELECT %s FROM %s;\nSELECT pg_sleep(0.2);\n", 'count(*)', pick('dc_stat_counters', 'dc_stat_shards', 'dc_stat_worker', 'dc_stat_buffer', 'dc_stat_hot_keys', 'dc_stat_outbox') } });
+			next => sub { sprintf "SELECT %s FROM %s;\nSELECT pg_sleep(0.2);\n", 'count(*)', pick('dc_stat_counters', 'dc_stat_shards', 'dc_stat_worker', 'dc_stat_buffer', 'dc_stat_hot_keys', 'dc_stat_outbox', 'dc_stat_limits', 'dc_stat_presence') } });
 }
 
 1;

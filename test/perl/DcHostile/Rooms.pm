@@ -1,7 +1,8 @@
 # Tables of all rooms, the same ones in mallory's schema m and in alice's schema a, and what
 # users do with them. In m they are called as they are, with values that are as odd as
 # possible. In a each change is logged in the same transaction, so the books
-# of alice must balance whatever mallory does, and what her jobs have to do must be done in time.
+# of alice must balance whatever mallory does, and what her jobs have to do must be done in time. Limits and
+# presences have no table that could be his: there are hers only, which his code tries to use.
 package DcHostile::Rooms;
 
 use strict;
@@ -84,6 +85,8 @@ sub alices_code
 	my $create = join('', map { create_room($_, 'a') . ";\n" } room_names());
 
 	return "DO \$\$ BEGIN\n$create END \$\$;\n" . q{
+		SELECT dc_limit_create('a.lim', 'fixed', 1000000, '1000 days'), dc_presence_create('a.prs', '7 days', events => '50 ms'), dc_presence_create('a.brief', '1 s', events => '50 ms');
+		SELECT dc_limit_grant('a.lim', 'carol'), dc_presence_grant('a.prs', 'carol'), dc_presence_grant('a.brief', 'carol');
 		CREATE TABLE a.log (room text, key text, n numeric);
 		INSERT INTO a.log VALUES ('onc', 'k1', 1);
 		CREATE TABLE a.event (room text, event text, PRIMARY KEY (room, event));
@@ -150,6 +153,12 @@ sub alices_code
 		END $$;
 
 		CREATE FUNCTION a.read(m int, k text, n bigint) RETURNS void LANGUAGE sql AS $$ SELECT dc_mark_read('a.unr_seen', m, k, n) $$;
+		CREATE FUNCTION a.ask(k text, n bigint) RETURNS void LANGUAGE sql AS $$ INSERT INTO a.log SELECT 'lim', k, n FROM dc_limit('a.lim', k, n) WHERE allowed $$;
+		CREATE FUNCTION a.come(m text) RETURNS void LANGUAGE plpgsql AS $$
+		BEGIN
+			PERFORM dc_enter('a.prs', 'room', m), dc_enter('a.brief', 'room', m);
+			INSERT INTO a.log VALUES ('prs', m, 1);
+		END $$;
 		CREATE FUNCTION a.like(k text, i text, amount bigint) RETURNS void LANGUAGE plpgsql AS $$
 		BEGIN
 			INSERT INTO a.bnd_src (key, item, n) VALUES (k, i, amount);
@@ -168,6 +177,9 @@ sub alices_code
 			SELECT format('%s %s: value %s, log %s', room, key, value, n) FROM log, LATERAL (SELECT dc_get(('a.' || room)::regclass, key) AS value) AS v WHERE room IN ('cnt', 'buf', 'par', 'hsh', 'onc', 'unr') AND value <> n
 			UNION ALL SELECT format('unread of %s: %s, log %s', log.key, u, n) FROM log, LATERAL dc_unread('a.unr_seen', 'nobody', ARRAY[log.key]) AS u WHERE room = 'unr' AND (u.unread <> n OR u.upto <> n)
 			UNION ALL SELECT format('%s has read %s', s, u) FROM a.unr_seen AS s, LATERAL dc_unread('a.unr_seen', member, ARRAY[s.key]) AS u WHERE u.seen > u.upto OR u.unread <> u.upto - u.seen OR u.seen <> s.seen
+			-- what was asked or entered stays so if the transaction rolls back
+			UNION ALL SELECT format('limit %s: remaining %s, log %s', key, remaining, n) FROM log, LATERAL dc_limit_peek('a.lim', key) WHERE room = 'lim' AND 1000000 - remaining < n
+			UNION ALL SELECT format('%s is not present', key) FROM log WHERE room = 'prs' AND key NOT IN (SELECT member FROM dc_presence_list('a.prs', 'room', n => 10000))
 			UNION ALL SELECT format('rep %s: value %s, log %s, others %s', key, value, n, others) FROM log, LATERAL (SELECT dc_get('a.rep', key) AS value, (SELECT coalesce(sum(inc - dec), 0) FROM a.rep_region AS r WHERE r.key = log.key AND region <> 'here') AS others) AS v
 				WHERE room = 'rep' AND value <> n + others
 			UNION ALL SELECT format('rep: %s keys are not what regions have counted', keys) FROM dc_region_check('a.rep') WHERE region IS NULL AND keys > 0
@@ -188,6 +200,8 @@ sub alices_code
 			WHERE inc <> 0 OR dec <> 0 GROUP BY r
 			UNION ALL SELECT format('flush: %s keys of %s for %s', keys, counter, oldest) FROM dc_stat_buffer WHERE increments > 0 AND counter = 'a.buf'::regclass
 			UNION ALL SELECT format('build of %s: %s', counter, state) FROM dcounter.source_state WHERE counter IN ('a.bnd'::regclass, 'a.bnd_uniq', 'a.bnd_prts') AND state <> 'exact'
+			UNION ALL SELECT format('presence %s: %s rooms to be told of', name, untold) FROM dc_stat_presence WHERE name LIKE 'a.%' AND untold > 0
+			UNION ALL SELECT format('expiry: %s members', members) FROM dc_stat_presence WHERE name = 'a.brief' AND members > 0
 			UNION ALL SELECT format('expiry: %s holds', count(*)) FROM a.stk_hold WHERE state = 'open' AND expires_at < clock_timestamp() HAVING count(*) > 0
 			UNION ALL SELECT format('expiry: %s pending transfers', count(*)) FROM a.led_pending WHERE state = 'open' AND expires_at < clock_timestamp() HAVING count(*) > 0
 		$$;
@@ -213,6 +227,8 @@ sub logged_calls
 		[ 2, sub { sprintf "SELECT a.unlike('%s', %d);\n", key('k', 20), num(1, 3) } ],
 		[ 2, sub { sprintf "SELECT a.incr('unr', '%s', %d);\n", key('k', 10), num(1, 20) } ],
 		[ 2, sub { sprintf "SELECT a.read(%d, '%s', %d);\n", num(1, 5), key('k', 10), num(1, 2000) } ],
+		[ 1, sub { sprintf "SELECT a.ask('%s', %d);\n", key('k', 10), num(1, 20) } ],
+		[ 1, sub { sprintf "SELECT a.come('%s');\n", key('m', 500) } ],
 		[ 2, sub { sprintf "SELECT a.restock('%s', %d);\n", key('k', 10), num(1, 20) } ],
 		[ 2, sub { sprintf "SELECT a.take('%s', %d);\n", key('k', 10), num(1, 6) } ],
 		[ 2, sub { sprintf "SELECT a.hold('%s', %d, '%d ms');\n", key('k', 10), num(1, 4), num(10, 1000) } ],
