@@ -87,7 +87,7 @@ sub room
 			[ 3, sub { sprintf "SELECT u_read('%s', '%s');\n", pick(@counters), member() } ],
 			[ 0.5, sub { sprintf "SELECT dc_delete('%s', '%s');\n", pick(@counters), key('d', 3) } ],
 		],
-		tables => [ 'seen', 'seen_rooms', 'seen_whispers', map { ($_, "${_}_shard") } 'messages', 'rooms', 'whispers' ],
+		tables => [ 'seen', 'seen_rooms', 'seen_whispers', map({ ($_, "${_}_shard") } 'messages', 'whispers'), map { ("rooms_p$_", "rooms_shard_p$_") } 0, 1 ], # of one with partitions, these
 		snapshot => 1,
 		wrong => 'SELECT u_wrong()',
 		settled => 'SELECT u_settled()',
