@@ -230,9 +230,9 @@ mark_some(DcSeenRel *rel, DcCounter *counter, Datum member, const DcMark *marks,
 		done++;
 	}
 	MemoryContextDelete(one);
+	seenrel_end_reads(rel);
 	while (snapshots-- >= 0)
 		PopActiveSnapshot();
-	seenrel_end_reads(rel);
 	pfree(keys);
 	pfree(sums);
 	return done;

@@ -223,7 +223,7 @@ seenrel_check(DcSeenRel *rel)
 }
 
 /*
- * seenrel_end_reads is called when the snapshot of the reads is not active any more, and others are to come.
+ * seenrel_end_reads is called before the snapshot of the reads is popped; later reads are in another one.
  */
 void
 seenrel_end_reads(DcSeenRel *rel)
