@@ -41,6 +41,18 @@ CREATE FUNCTION dc_mark_read(unread regclass, member uuid, key anycompatible, up
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 50;
 COMMENT ON FUNCTION dc_mark_read(regclass, uuid, anycompatible, bigint) IS 'notes that a member has read a key, or the first of its messages';
 
+CREATE FUNCTION dc_mark_read_many(unread regclass, member text, keys anycompatiblearray, upto bigint[] DEFAULT NULL) RETURNS void
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 500;
+COMMENT ON FUNCTION dc_mark_read_many(regclass, text, anycompatiblearray, bigint[]) IS 'the same for many keys, in their order, from one snapshot';
+
+CREATE FUNCTION dc_mark_read_many(unread regclass, member bigint, keys anycompatiblearray, upto bigint[] DEFAULT NULL) RETURNS void
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 500;
+COMMENT ON FUNCTION dc_mark_read_many(regclass, bigint, anycompatiblearray, bigint[]) IS 'the same for many keys, in their order, from one snapshot';
+
+CREATE FUNCTION dc_mark_read_many(unread regclass, member uuid, keys anycompatiblearray, upto bigint[] DEFAULT NULL) RETURNS void
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 500;
+COMMENT ON FUNCTION dc_mark_read_many(regclass, uuid, anycompatiblearray, bigint[]) IS 'the same for many keys, in their order, from one snapshot';
+
 CREATE FUNCTION dc_unread(unread regclass, member text, keys anycompatiblearray, OUT key anycompatible, OUT unread bigint, OUT seen bigint, OUT upto bigint) RETURNS SETOF record
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 100 ROWS 100;
 COMMENT ON FUNCTION dc_unread(regclass, text, anycompatiblearray) IS 'how much of each of several keys a member has not read';

@@ -1,6 +1,6 @@
 /*
  * unread.c
- *		dc_mark_read(), dc_unread(): how much of a key a member has not read.
+ *		dc_mark_read(), dc_mark_read_many(), dc_unread(): how much of a key a member has not read.
  *
  * A counter counts the messages of a channel, once: each is an increment of the channel's key. What a member has read of
  * them is one number, his watermark: a row (member, key, seen) of an ordinary table, made when he marks
@@ -50,9 +50,22 @@
 #include "utils/snapmgr.h"
 
 PG_FUNCTION_INFO_V1(dc_mark_read);
+PG_FUNCTION_INFO_V1(dc_mark_read_many);
 PG_FUNCTION_INFO_V1(dc_unread);
 
+/* A key that is to be marked. */
+typedef struct DcMark
+{
+	DcKey key;
+	Datum text;
+	int64 upto; /* PG_INT64_MAX: all */
+} DcMark;
+
 static Datum member_arg(FunctionCallInfo fcinfo, int argno);
+static void check_upto(int64 upto);
+static DcMark *marks_arg(FunctionCallInfo fcinfo, int *count);
+static int mark_compare(const void *a, const void *b);
+static int mark_some(DcSeenRel *rel, DcCounter *counter, Datum member, const DcMark *marks, int count, DcSeenChange *change);
 static int64 number_of(DcSeenRel *rel, Datum key, const DcSums *sums, bool may_be_lost);
 static int64 at_most_bigint(INT128 sum);
 
@@ -84,29 +97,145 @@ Datum
 dc_mark_read(PG_FUNCTION_ARGS)
 {
 	Datum member = member_arg(fcinfo, 1);
-	DcKey buf;
-	Datum key = key_text_datum(key_arg(fcinfo, 2, &buf));
 	DcSeenChange change = {0};
+	DcMark mark;
 	DcCounter *counter;
 	DcSeenRel rel;
-	DcSums sums;
-	int snapshots;
 
-	if (!PG_ARGISNULL(3) && PG_GETARG_INT64(3) < 0)
+	mark.text = key_text_datum(key_arg(fcinfo, 2, &mark.key));
+	mark.upto = PG_ARGISNULL(3) ? PG_INT64_MAX : PG_GETARG_INT64(3);
+	check_upto(mark.upto);
+	counter = seenrel_open(fcinfo, "dc_mark_read()", true, &rel);
+	while (mark_some(&rel, counter, member, &mark, 1, &change) == 0)
+		;
+	seenrel_close(&rel);
+	PG_RETURN_VOID();
+}
+
+/*
+ * dc_mark_read_many(unread regclass, member text|bigint|uuid, keys text[]|bigint[]|uuid[], upto bigint[]) -> void
+ *
+ * The same for many keys, which may repeat: the numbers of all are read in one snapshot, and the rows locked in the order of
+ * the keys, so that two such calls do not wait for each other. NULL for upto means all of each key. Errors: 2202E when the
+ * lengths differ.
+ */
+Datum
+dc_mark_read_many(PG_FUNCTION_ARGS)
+{
+	Datum member = member_arg(fcinfo, 1);
+	int count;
+	DcMark *marks = marks_arg(fcinfo, &count);
+	DcSeenChange change = {0};
+	DcSeenRel rel;
+	DcCounter *counter = seenrel_open(fcinfo, "dc_mark_read_many()", true, &rel);
+
+	/* those that are left are read again */
+	for (int done = 0; done < count;)
+		done += mark_some(&rel, counter, member, marks + done, count - done, &change);
+	seenrel_close(&rel);
+	PG_RETURN_VOID();
+}
+
+static void
+check_upto(int64 upto)
+{
+	if (upto < 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("upto must not be below zero")));
-	counter = seenrel_open(fcinfo, "dc_mark_read()", true, &rel);
+}
+
+/*
+ * marks_arg returns what dc_mark_read_many() is to mark, each key once, in their order.
+ */
+static DcMark *
+marks_arg(FunctionCallInfo fcinfo, int *count)
+{
+	int nkeys;
+	int nupto;
+	Datum *keys = key_array_arg(fcinfo, 2, &nkeys, NULL);
+	Datum *upto = PG_ARGISNULL(3) ? NULL : array_arg(fcinfo, 3, "upto", "upto", &nupto);
+	DcMark *marks = palloc_extended(Max(nkeys, 1) * sizeof(DcMark), MCXT_ALLOC_HUGE);
+	int n = 0;
+
+	if (upto != NULL && nupto != nkeys)
+		ereport(ERROR,
+				(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
+				 errmsg("keys and upto must have the same length"),
+				 errdetail("There are %d keys and %d members of upto.", nkeys, nupto)));
+	for (int i = 0; i < nkeys; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		key_from_text(keys[i], &marks[i].key);
+		marks[i].text = keys[i];
+		marks[i].upto = upto == NULL ? PG_INT64_MAX : DatumGetInt64(upto[i]);
+		check_upto(marks[i].upto);
+	}
+	qsort(marks, nkeys, sizeof(DcMark), mark_compare);
+	for (int i = 0; i < nkeys; i++)
+	{
+		if (n > 0 && key_compare(&marks[n - 1].key, &marks[i].key) == 0)
+			marks[n - 1].upto = Max(marks[n - 1].upto, marks[i].upto);
+		else
+			marks[n++] = marks[i];
+	}
+	*count = n;
+	return marks;
+}
+
+static int
+mark_compare(const void *a, const void *b)
+{
+	return key_compare(&((const DcMark *) a)->key, &((const DcMark *) b)->key);
+}
+
+/*
+ * mark_some reads the numbers of keys, and marks one after the other until the number of one is to be read again. Returns how
+ * many it has marked.
+ */
+static int
+mark_some(DcSeenRel *rel, DcCounter *counter, Datum member, const DcMark *marks, int count, DcSeenChange *change)
+{
+	Datum *keys = palloc_extended(count * sizeof(Datum), MCXT_ALLOC_HUGE);
+	DcSums *sums = palloc_extended(count * sizeof(DcSums), MCXT_ALLOC_HUGE);
+	MemoryContext caller = CurrentMemoryContext;
+	MemoryContext one = AllocSetContextCreate(caller, "dcounter mark", ALLOCSET_SMALL_SIZES);
+	bool may_be_lost;
+	int snapshots;
+	int done = 0;
+
+	for (int i = 0; i < count; i++)
+		keys[i] = marks[i].text;
 	read_snapshot_push();
-	snapshots = 1 + counter_sums(counter, &key, 1, &sums);
-	change.all = change.upto = number_of(&rel, key, &sums, true);
-	if (!PG_ARGISNULL(3))
-		change.upto = Min(change.upto, PG_GETARG_INT64(3));
-	seen_write(&rel, member, key, &change);
-	seenrel_close(&rel);
-	while (snapshots-- > 0)
+	snapshots = counter_sums(counter, keys, count, sums);
+	if (counter->foreign)
+		change->back = SEEN_NOT_BACK;
+	else
+		change->back = snapshots > 0 ? SEEN_BACK_AGAIN : SEEN_BACK;
+	/* rows of channels are not written here, so one look at them will do */
+	may_be_lost = count == 1 || seen_any(rel, seen_channel());
+	while (done < count)
+	{
+		bool again;
+
+		change->all = number_of(rel, keys[done], &sums[done], may_be_lost);
+		change->upto = Min(change->all, marks[done].upto);
+		MemoryContextSwitchTo(one);
+		again = seen_write(rel, member, keys[done], change);
+		MemoryContextSwitchTo(caller);
+		MemoryContextReset(one);
+		if (again)
+			break;
+		change->writer = InvalidTransactionId;
+		done++;
+	}
+	MemoryContextDelete(one);
+	seenrel_end_reads(rel);
+	while (snapshots-- >= 0)
 		PopActiveSnapshot();
-	PG_RETURN_VOID();
+	pfree(keys);
+	pfree(sums);
+	return done;
 }
 
 /*

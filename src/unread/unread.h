@@ -51,12 +51,23 @@ typedef struct DcSeenRel
 	struct IndexScanDescData *scan; /* likewise, in the snapshot that was active at the first one */
 } DcSeenRel;
 
+/* Whether a row that says more than there is may be taken back (unreadseen.c). */
+typedef enum DcSeenBack
+{
+	SEEN_BACK,		 /* yes: number and row are of one snapshot */
+	SEEN_BACK_AGAIN, /* once the number was read again, after the row's writer had ended */
+	SEEN_NOT_BACK	 /* no: nobody knows of when the number is */
+} DcSeenBack;
+
 /* How a row is to change. */
 typedef struct DcSeenChange
 {
 	int64 upto; /* to this at least, */
-	int64 all;	/* of so many as the active snapshot shows: not more than that; */
+	int64 all;	/* of so many as were read: not more than that; */
 	int64 add;	/* or, if it is not 0, by this */
+	DcSeenBack back;
+	TransactionId writer; /* of the row, who has ended before the number was read, or invalid */
+	bool late;			  /* at the end of the transaction, if there is anything to change */
 } DcSeenChange;
 
 /* unread.c */
@@ -69,6 +80,7 @@ extern DcCounter *seenrel_open(FunctionCallInfo fcinfo, const char *function, bo
 extern bool seenrel_open_again(Oid relid, DcSeenRel *rel);
 extern bool seenrel_open_at(Oid relid, const DcCounter *counter, DcSeenRel *rel);
 extern void seenrel_check(DcSeenRel *rel);
+extern void seenrel_end_reads(DcSeenRel *rel);
 extern void seenrel_close(DcSeenRel *rel);
 extern void unread_check_shape(Relation heap);
 extern void unread_check_counter(const DcCounter *counter, const char *function);
@@ -83,7 +95,7 @@ extern bool unread_delete(Oid relid);
 extern Datum seen_channel(void);
 extern int64 seen_read(DcSeenRel *rel, Datum member, Datum key);
 extern bool seen_any(DcSeenRel *rel, Datum member);
-extern void seen_write(DcSeenRel *rel, Datum member, Datum key, const DcSeenChange *change);
+extern bool seen_write(DcSeenRel *rel, Datum member, Datum key, DcSeenChange *change);
 extern void seen_write_now(DcSeenRel *rel, Datum member, Datum key, const DcSeenChange *change);
 extern int64 seen_changed(const DcSeenChange *change, int64 old);
 
@@ -92,6 +104,7 @@ extern void later_init(void);
 extern void later_add(Oid relid, Datum member, Datum key, const DcSeenChange *change);
 extern int64 later_apply(Oid relid, Datum member, Datum key, int64 seen);
 extern bool later_any(Oid relid);
+extern bool later_was_written(void);
 extern void later_write(void);
 
 /* unreadlost.c */

@@ -8,24 +8,30 @@
  * show, and tell what others have marked meanwhile. So such changes wait until the transaction commits, or is
  * prepared, when it reads no more. Until then its own reads are what the snapshot shows, and its own changes
  * on top (later_apply), as if the others came afterwards. TRUNCATE of the counter does not leave them for later: they are of
- * what it takes away (unreadlost.c).
+ * what it takes away (unreadlost.c). It may be rolled back to a savepoint, and then they wait again.
  *
  * All is private to the backend. Changes are in TopTransactionContext, the newest first, each with the nesting level
  * of its subtransaction: rolling that back removes it. The lock on the table is held as long as the
- * change waits, as both belong to that subtransaction.
+ * change waits, as both belong to that subtransaction. Those of a row are found by its hash.
  */
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "common/hashfn.h"
 #include "unread/unread.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
 #include "utils/memutils.h"
 
+#define LATER_CHAINS 256
+
 typedef struct DcLater
 {
 	struct DcLater *next;
-	int level;
+	struct DcLater *next_in_chain;
+	uint32 chain;
+	int level;	 /* of the subtransaction that wants it, */
+	int written; /* and of the one that has made it, or 0 */
 	Oid relid;
 	Datum member;
 	Datum key;
@@ -34,9 +40,12 @@ typedef struct DcLater
 
 /* In TopTransactionContext; xact_callback forgets it at each end. */
 static DcLater *later = NULL;
+static DcLater *chains[LATER_CHAINS]; /* newest first, too */
+static bool was_written = false;	  /* some of them may be */
 
 static void xact_callback(XactEvent event, void *arg);
 static void subxact_callback(SubXactEvent event, SubTransactionId mine, SubTransactionId parent, void *arg);
+static uint32 chain_of(Datum member, Datum key);
 static bool same_text(Datum a, Datum b);
 
 /*
@@ -60,12 +69,15 @@ later_add(Oid relid, Datum member, Datum key, const DcSeenChange *change)
 
 	*entry = (DcLater){
 		.next = later,
+		.chain = chain_of(member, key),
 		.level = GetCurrentTransactionNestLevel(),
 		.relid = relid,
 		.member = datumCopy(member, false, -1),
 		.key = datumCopy(key, false, -1),
 		.change = *change,
 	};
+	entry->next_in_chain = chains[entry->chain];
+	chains[entry->chain] = entry;
 	later = entry;
 	MemoryContextSwitchTo(old);
 }
@@ -76,9 +88,12 @@ later_add(Oid relid, Datum member, Datum key, const DcSeenChange *change)
 int64
 later_apply(Oid relid, Datum member, Datum key, int64 seen)
 {
-	for (DcLater *entry = later; entry != NULL; entry = entry->next)
+	if (later == NULL)
+		return seen;
+	for (DcLater *entry = chains[chain_of(member, key)]; entry != NULL; entry = entry->next_in_chain)
 	{
-		if (entry->relid == relid && same_text(entry->member, member) && same_text(entry->key, key))
+		if (entry->relid == relid && entry->written == 0 &&
+			same_text(entry->member, member) && same_text(entry->key, key))
 			seen = seen_changed(&entry->change, seen);
 	}
 	return seen;
@@ -96,6 +111,24 @@ later_any(Oid relid)
 			return true;
 	}
 	return false;
+}
+
+/*
+ * later_was_written tells whether changes were made before the end of the transaction. Then its snapshot may show two
+ * versions of a row.
+ */
+bool
+later_was_written(void)
+{
+	return was_written;
+}
+
+static uint32
+chain_of(Datum member, Datum key)
+{
+	uint32 hash = hash_bytes((unsigned char *) VARDATA_ANY(member), VARSIZE_ANY_EXHDR(member));
+
+	return hash_combine(hash, hash_bytes((unsigned char *) VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key))) % LATER_CHAINS;
 }
 
 static bool
@@ -117,7 +150,10 @@ xact_callback(XactEvent event, void *arg)
 		case XACT_EVENT_COMMIT:
 		case XACT_EVENT_ABORT:
 		case XACT_EVENT_PREPARE:
+			if (later != NULL)
+				memset(chains, 0, sizeof(chains));
 			later = NULL;
+			was_written = false;
 			break;
 		default:
 			break;
@@ -131,13 +167,20 @@ subxact_callback(SubXactEvent event, SubTransactionId mine, SubTransactionId par
 
 	if (event == SUBXACT_EVENT_ABORT_SUB)
 	{
-		while (later != NULL && later->level >= level)
-			later = later->next;
+		for (; later != NULL && later->level >= level; later = later->next)
+			chains[later->chain] = later->next_in_chain;
+		for (DcLater *entry = later; was_written && entry != NULL; entry = entry->next)
+		{
+			if (entry->written >= level)
+				entry->written = 0;
+		}
 	}
 	else if (event == SUBXACT_EVENT_COMMIT_SUB)
 	{
 		for (DcLater *entry = later; entry != NULL && entry->level >= level; entry = entry->next)
 			entry->level = level - 1;
+		for (DcLater *entry = later; was_written && entry != NULL; entry = entry->next)
+			entry->written = Min(entry->written, level - 1);
 	}
 }
 
@@ -148,23 +191,31 @@ subxact_callback(SubXactEvent event, SubTransactionId mine, SubTransactionId par
 void
 later_write(void)
 {
-	DcLater *first = NULL;
+	DcLater **waiting;
+	int n = 0;
+	int i;
 
-	while (later != NULL)
+	for (DcLater *entry = later; entry != NULL; entry = entry->next)
+		n += entry->written == 0;
+	if (n == 0)
+		return;
+	was_written = true;
+	waiting = palloc_extended(n * sizeof(DcLater *), MCXT_ALLOC_HUGE);
+	i = n;
+	for (DcLater *entry = later; entry != NULL; entry = entry->next)
 	{
-		DcLater *next = later->next;
-
-		later->next = first;
-		first = later;
-		later = next;
+		if (entry->written == 0)
+			waiting[--i] = entry;
 	}
-	for (; first != NULL; first = first->next)
+	for (; i < n; i++)
 	{
 		DcSeenRel rel;
 
-		if (!seenrel_open_again(first->relid, &rel))
+		waiting[i]->written = GetCurrentTransactionNestLevel();
+		if (!seenrel_open_again(waiting[i]->relid, &rel))
 			continue;
-		seen_write_now(&rel, first->member, first->key, &first->change);
+		seen_write_now(&rel, waiting[i]->member, waiting[i]->key, &waiting[i]->change);
 		seenrel_close(&rel);
 	}
+	pfree(waiting);
 }

@@ -70,7 +70,8 @@ unread_lost(DcCounter *counter, Datum key, const DcSums *sums)
 
 		if (!seenrel_open_at(lfirst_oid(lc), counter, &rel))
 			continue;
-		seen_write(&rel, seen_channel(), key, &change);
+		change.late = false;
+		(void) seen_write(&rel, seen_channel(), key, &change);
 		seenrel_close(&rel);
 	}
 }

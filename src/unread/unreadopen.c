@@ -222,13 +222,24 @@ seenrel_check(DcSeenRel *rel)
 	rel->index = index_open(unread->layout.index, rel->mode);
 }
 
+/*
+ * seenrel_end_reads is called before the snapshot of the reads is popped; later reads are in another one.
+ */
 void
-seenrel_close(DcSeenRel *rel)
+seenrel_end_reads(DcSeenRel *rel)
 {
 	if (rel->scan != NULL)
 		index_endscan(rel->scan);
+	rel->scan = NULL;
 	if (rel->slot != NULL)
 		ExecDropSingleTupleTableSlot(rel->slot);
+	rel->slot = NULL;
+}
+
+void
+seenrel_close(DcSeenRel *rel)
+{
+	seenrel_end_reads(rel);
 	index_close(rel->index, NoLock);
 	table_close(rel->heap, NoLock);
 }
@@ -267,6 +278,8 @@ check_shape(DcUnread *unread, Relation heap)
 static const char *
 write_problem(Relation heap, const DcTableLayout *layout)
 {
+	if (heap->rd_rel->relispartition)
+		return _("It is a partition, which takes certain rows alone.");
 	if (!layout->alone)
 		return _("It has further columns, or constraints NOT NULL.");
 	if (!indexes_are_btrees(heap))

@@ -10,11 +10,19 @@
  * is no reason to fail with 40001. To find the row to write, the unique index is looked at with a dirty
  * snapshot, which shows rows of any transaction, and one that is in progress is waited for. Then
  *
- *	- there is a row that the transaction's snapshot does not show: the change waits for the end (unreadlater.c);
+ *	- the transaction's one snapshot shows another version of the row, or the row where there is none any more, or none
+ *		where there is one: the change waits for the end (unreadlater.c);
  *	- there is a row, and nothing to change: nothing is written, and no lock is left;
  *	- there is a row, and it is updated. If somebody else was faster, all begins again;
  *	- there is none, and one is inserted speculatively, as INSERT ... ON CONFLICT does it (once/opdirect.c): of
  *		two that insert the same row one finds that of the other, or both try again.
+ *
+ * A row may say more than there is, if increments were lost. Whoever marks it takes it back to what there is. That must
+ * not happen just because somebody has marked more than this call has read. If number and row are read in one snapshot, a
+ * row that the snapshot shows is not such a one. Amounts in memory belong to no snapshot, and are added after
+ * those who have committed them are visible. So there the number is read again, when the row's
+ * writer has ended altogether, and if it is still less, it is what there is. Of a counter on another server nobody
+ * knows of when the number is.
  *
  * A row that is updated stays locked until the transaction ends, like any row. Transactions that write several rows in
  * different orders can deadlock, which the server finds out.
@@ -44,12 +52,16 @@
 
 static bool index_is_usable(Relation index);
 static bool find_by_heap(DcSeenRel *rel, ScanKeyData *keys, TupleTableSlot *slot);
+static bool is_hidden(DcSeenRel *rel, Datum member, Datum key, bool exists, TupleTableSlot *found);
+static bool any_shown(DcSeenRel *rel, ScanKeyData *keys, Snapshot snapshot, int64 *seen);
+static bool may_take_back(DcSeenRel *rel, TupleTableSlot *found, DcSeenChange *change, bool *again);
+static TransactionId writer_of(TupleTableSlot *slot);
+static bool find_row(DcSeenRel *rel, Datum member, Datum key, TupleTableSlot *found);
+static bool put_row(DcSeenRel *rel, Datum member, Datum key, int64 seen, bool exists, TupleTableSlot *found);
 static bool find_to_write(DcSeenRel *rel, Datum member, Datum key, TupleTableSlot *slot);
 static bool find_once(DcSeenRel *rel, ScanKeyData *keys, TupleTableSlot *slot, SnapshotData *dirty);
 static int64 number_in(DcSeenRel *rel, TupleTableSlot *slot);
-static void write_row(DcSeenRel *rel, Datum member, Datum key, const DcSeenChange *change, bool in_snapshot);
-static bool is_shown(DcSeenRel *rel, TupleTableSlot *slot);
-static bool is_own(TupleTableSlot *slot);
+static bool is_shown(DcSeenRel *rel, TupleTableSlot *slot, Snapshot snapshot);
 static TupleTableSlot *make_row(DcSeenRel *rel, Datum member, Datum key, int64 seen);
 static bool update_row(DcSeenRel *rel, ItemPointer tid, TupleTableSlot *slot);
 static bool insert_row(DcSeenRel *rel, TupleTableSlot *slot);
@@ -98,6 +110,8 @@ seen_read(DcSeenRel *rel, Datum member, Datum key)
 	if (found)
 		seen = number_in(rel, rel->slot);
 	ExecClearTuple(rel->slot);
+	if (later_was_written())
+		(void) any_shown(rel, keys, GetActiveSnapshot(), &seen);
 	return later_apply(RelationGetRelid(rel->heap), member, key, Max(seen, 0));
 }
 
@@ -161,13 +175,37 @@ find_by_heap(DcSeenRel *rel, ScanKeyData *keys, TupleTableSlot *slot)
 }
 
 /*
- * seen_write changes the row of a member and a key, or makes one; or leaves that to the end of the transaction, if the
- * snapshot does not show the row as it is.
+ * seen_write changes the row of a member and a key, or makes one; or leaves that to the end of the transaction, if its
+ * snapshot does not show the row as it is. Then later ones of the same call wait, too: so it locks rows in the order of its
+ * keys, wherever it does so. True if the caller is to read the number again, and then to call this again.
  */
-void
-seen_write(DcSeenRel *rel, Datum member, Datum key, const DcSeenChange *change)
+bool
+seen_write(DcSeenRel *rel, Datum member, Datum key, DcSeenChange *change)
 {
-	write_row(rel, member, key, change, true);
+	TupleTableSlot *found = table_slot_create(rel->heap, NULL);
+	bool again = false;
+	bool done = false;
+
+	while (!done)
+	{
+		bool exists = find_row(rel, member, key, found);
+		int64 old = exists ? number_in(rel, found) : 0;
+		int64 new = seen_changed(change, old);
+
+		if (is_hidden(rel, member, key, exists, found) || (change->late && new != old))
+		{
+			later_add(RelationGetRelid(rel->heap), member, key, change);
+			change->late = true;
+			break;
+		}
+		if (exists && change->add == 0 && !change->late && old > change->all && may_take_back(rel, found, change, &again))
+			new = change->all;
+		done = again || new == old || put_row(rel, member, key, new, exists, found);
+		ExecClearTuple(found);
+	}
+	ExecDropSingleTupleTableSlot(found);
+	CommandCounterIncrement();
+	return again;
 }
 
 /*
@@ -176,46 +214,109 @@ seen_write(DcSeenRel *rel, Datum member, Datum key, const DcSeenChange *change)
 void
 seen_write_now(DcSeenRel *rel, Datum member, Datum key, const DcSeenChange *change)
 {
-	write_row(rel, member, key, change, false);
-}
-
-static void
-write_row(DcSeenRel *rel, Datum member, Datum key, const DcSeenChange *change, bool in_snapshot)
-{
 	TupleTableSlot *found = table_slot_create(rel->heap, NULL);
 	bool done = false;
 
 	while (!done)
 	{
-		TupleTableSlot *slot;
-		int64 old = 0;
-		int64 new;
-		bool exists;
+		bool exists = find_row(rel, member, key, found);
+		int64 old = exists ? number_in(rel, found) : 0;
+		int64 new = seen_changed(change, old);
 
-		CHECK_FOR_INTERRUPTS();
-		CommandCounterIncrement(); /* a row that the running statement has written can be updated */
-		seenrel_check(rel);
-		exists = find_to_write(rel, member, key, found);
-		if (exists)
-			old = number_in(rel, found);
-		if (exists && in_snapshot && IsolationUsesXactSnapshot() && !is_shown(rel, found))
-		{
-			later_add(RelationGetRelid(rel->heap), member, key, change);
-			break;
-		}
-		new = seen_changed(change, old);
-		/* there are not so many any more (unread.c) */
-		if (exists && in_snapshot && change->add == 0 && old > change->all && !is_own(found) && is_shown(rel, found))
-			new = change->all;
-		if (new == old)
-			break;
-		slot = make_row(rel, member, key, new);
-		done = exists ? update_row(rel, &found->tts_tid, slot) : insert_row(rel, slot);
-		ExecDropSingleTupleTableSlot(slot);
+		done = new == old || put_row(rel, member, key, new, exists, found);
 		ExecClearTuple(found);
 	}
 	ExecDropSingleTupleTableSlot(found);
 	CommandCounterIncrement();
+}
+
+/*
+ * find_row finds the row as it is now, with the table and its index as they are now.
+ */
+static bool
+find_row(DcSeenRel *rel, Datum member, Datum key, TupleTableSlot *found)
+{
+	CHECK_FOR_INTERRUPTS();
+	CommandCounterIncrement(); /* a row that the running statement has written can be updated */
+	seenrel_check(rel);
+	return find_to_write(rel, member, key, found);
+}
+
+/*
+ * put_row writes a number; false if somebody else was faster.
+ */
+static bool
+put_row(DcSeenRel *rel, Datum member, Datum key, int64 seen, bool exists, TupleTableSlot *found)
+{
+	TupleTableSlot *slot = make_row(rel, member, key, seen);
+	bool done = exists ? update_row(rel, &found->tts_tid, slot) : insert_row(rel, slot);
+
+	ExecDropSingleTupleTableSlot(slot);
+	return done;
+}
+
+/*
+ * is_hidden tells whether this transaction has one snapshot, and that does not show the row as it is. To look for a version
+ * that it shows is not to read it: SERIALIZABLE need not know.
+ */
+static bool
+is_hidden(DcSeenRel *rel, Datum member, Datum key, bool exists, TupleTableSlot *found)
+{
+	ScanKeyData keys[2];
+	int64 seen = 0;
+
+	if (!IsolationUsesXactSnapshot())
+		return false;
+	if (exists)
+		return !is_shown(rel, found, GetTransactionSnapshot());
+	make_keys(member, key, keys);
+	return any_shown(rel, keys, GetTransactionSnapshot(), &seen);
+}
+
+/*
+ * any_shown tells whether a snapshot shows any version of a row, and raises *seen to what they say. It shows more
+ * than one when this transaction has replaced one that it does not show.
+ */
+static bool
+any_shown(DcSeenRel *rel, ScanKeyData *keys, Snapshot snapshot, int64 *seen)
+{
+	TupleTableSlot *slot = table_slot_create(rel->heap, NULL);
+	IndexScanDesc scan = compat_index_beginscan(rel->heap, rel->index, SnapshotAny, 2);
+	bool any = false;
+
+	index_rescan(scan, keys, 2, NULL, 0);
+	while (index_getnext_slot(scan, ForwardScanDirection, slot))
+	{
+		if (!is_shown(rel, slot, snapshot))
+			continue;
+		any = true;
+		*seen = Max(*seen, number_in(rel, slot));
+	}
+	index_endscan(scan);
+	ExecDropSingleTupleTableSlot(slot);
+	return any;
+}
+
+/*
+ * may_take_back tells whether a row that says more than there is may be taken back, or sets *again, and waits for its
+ * writer.
+ */
+static bool
+may_take_back(DcSeenRel *rel, TupleTableSlot *found, DcSeenChange *change, bool *again)
+{
+	TransactionId writer = writer_of(found);
+
+	if (change->back == SEEN_NOT_BACK || TransactionIdIsCurrentTransactionId(writer) ||
+		!is_shown(rel, found, GetActiveSnapshot()))
+		return false;
+	if (change->back == SEEN_BACK || change->writer == writer)
+		return true;
+	ExecClearTuple(found);
+	if (TransactionIdIsNormal(writer))
+		XactLockTableWait(writer, NULL, NULL, XLTW_None);
+	change->writer = writer;
+	*again = true;
+	return false;
 }
 
 /*
@@ -232,24 +333,21 @@ seen_changed(const DcSeenChange *change, int64 old)
 }
 
 /*
- * is_shown tells whether the active snapshot shows a version.
+ * is_shown tells whether a snapshot shows a version.
  */
 static bool
-is_shown(DcSeenRel *rel, TupleTableSlot *slot)
+is_shown(DcSeenRel *rel, TupleTableSlot *slot, Snapshot snapshot)
 {
-	return table_tuple_satisfies_snapshot(rel->heap, slot, GetActiveSnapshot());
+	return table_tuple_satisfies_snapshot(rel->heap, slot, snapshot);
 }
 
 /*
- * is_own tells whether this transaction has made a version.
+ * writer_of returns who has made a version.
  */
-static bool
-is_own(TupleTableSlot *slot)
+static TransactionId
+writer_of(TupleTableSlot *slot)
 {
-	bool isnull;
-	Datum xmin = slot_getsysattr(slot, MinTransactionIdAttributeNumber, &isnull);
-
-	return TransactionIdIsCurrentTransactionId(DatumGetTransactionId(xmin));
+	return HeapTupleHeaderGetXmin(ExecFetchSlotHeapTuple(slot, false, NULL)->t_data);
 }
 
 /*

@@ -155,7 +155,39 @@ UPDATE seen SET seen = 0 WHERE key = 'tx';
 UPDATE seen AS s SET seen = 1 FROM generate_series(1, 2) WHERE key = 'tx' AND dc_mark_read('seen', 'all', 'tx', 3) IS NOT NULL;
 SELECT member, seen FROM seen WHERE key = 'tx' ORDER BY member;
 
+-- Many keys at once, each once, in any order, of any type; with upto only so much
+SELECT dc_incr('messages', k, 10) FROM unnest(ARRAY['m1', 'm2', '33']) AS k;
+SELECT dc_mark_read_many('seen', 'mia', ARRAY['m2', 'm1', 'nothing', 'm2'], ARRAY[3, 1, 5, 2]);
+SELECT * FROM dc_unread('seen', 'mia', ARRAY['m1', 'm2', 'nothing', '33']);
+SELECT dc_mark_read_many('seen', 'mia', ARRAY[33, 34]), dc_mark_read_many('seen', 'mia', ARRAY[ARRAY['m1'], ARRAY['m2']], ARRAY[ARRAY[4], ARRAY[0]]), dc_mark_read_many('seen', 'mia', '{}'::text[]);
+SELECT * FROM dc_unread('seen', 'mia', ARRAY['m1', 'm2', 'nothing', '33']);
+SELECT dc_mark_read_many('seen', 'mia', array_agg(key), array_agg(upto)) FROM dc_unread('seen', 'mia', ARRAY['m1', 'm2', 'nothing', '33']);
+SELECT * FROM seen WHERE member = 'mia' ORDER BY key;
+SELECT dc_mark_read_many('seen', 7, ARRAY['m1', 'm2']), dc_mark_read_many('seen', '00000000-0000-0000-0000-00000000002a'::uuid, ARRAY['m1']), dc_mark_read_many(unread => 'seen', member => 'kim', keys => ARRAY[33::bigint], upto => ARRAY[9223372036854775807]);
+SELECT member, key, seen FROM seen WHERE key IN ('m1', 'm2', '33') AND member <> 'mia' ORDER BY 1, 2;
+-- one that was deleted, and one that lost its rows: its watermark is taken back
+DELETE FROM messages WHERE key = 'm2';
+DELETE FROM messages_shard WHERE key = 'm2';
+SELECT dc_delete('messages', 'm1'), dc_incr('messages', k, 2) FROM unnest(ARRAY['m1', 'm2']) AS k;
+SELECT * FROM dc_unread('seen', 'mia', ARRAY['m1', 'm2']);
+SELECT dc_mark_read_many('seen', 'mia', ARRAY['m1', 'm2']);
+SELECT * FROM dc_unread('seen', 'mia', ARRAY['m1', 'm2']);
+SELECT dc_mark_read_many('seen', 'lots', array_agg('l' || i)), dc_incr_many('messages', array_agg('l' || i)) FROM generate_series(1, 3000) AS i;
+SELECT dc_mark_read_many('seen', 'lots', array_agg('l' || i)) FROM generate_series(3000, 1, -1) AS i;
+SELECT sum(unread), sum(seen), count(*) FROM dc_unread('seen', 'lots', ARRAY(SELECT 'l' || i FROM generate_series(1, 3001) AS i));
+DELETE FROM seen WHERE member IN ('mia', '7', 'kim', 'lots') OR key IN ('m1', 'm2', '33');
+
 -- Bad input
+SELECT dc_mark_read_many(NULL, 'ann', '{general}');
+SELECT dc_mark_read_many('seen', NULL::text, '{general}');
+SELECT dc_mark_read_many('seen', 'ann', NULL::text[]);
+SELECT dc_mark_read_many('seen', 'ann', ARRAY['general', NULL]);
+SELECT dc_mark_read_many('seen', '', '{general}');
+SELECT dc_mark_read_many('seen', 'ann', '{general,random}', '{1}');
+SELECT dc_mark_read_many('seen', 'ann', '{general,random}', '{1,NULL}');
+SELECT dc_mark_read_many('seen', 'ann', '{general,random}', '{1,-1}');
+SELECT dc_mark_read_many('seen', 'ann', ARRAY['general', repeat('x', 1025)]);
+SELECT dc_mark_read_many('messages', 'ann', '{general}');
 SELECT dc_mark_read(NULL, 'ann', 'general');
 SELECT dc_mark_read('seen', NULL::text, 'general');
 SELECT dc_mark_read('seen', 'ann', NULL);
@@ -183,6 +215,9 @@ BEGIN READ ONLY;
 SELECT unread FROM dc_unread('seen', 'ben', ARRAY['general']);
 SELECT dc_mark_read('seen', 'ann', 'general');
 ROLLBACK;
+BEGIN READ ONLY;
+SELECT dc_mark_read_many('seen', 'ann', '{general}');
+ROLLBACK;
 
 -- Rights: of the counter SELECT, of the table SELECT to read, INSERT and UPDATE to mark; deleting a key needs none of it
 CREATE ROLE regress_unread_a;
@@ -206,6 +241,7 @@ SELECT dc_mark_read('seen', 'ben', 'general');
 RESET ROLE;
 GRANT UPDATE ON seen TO regress_unread_a;
 SET ROLE regress_unread_a;
+SELECT dc_mark_read_many('seen', 'ben', '{general}', '{1}');
 SELECT dc_mark_read('seen', 'ben', 'general', 1);
 SELECT dc_unread_drop('seen');
 SELECT dc_unread_adopt('seen', 'messages');
@@ -291,6 +327,14 @@ BEGIN;
 ALTER TABLE seen DROP CONSTRAINT seen_pkey, ALTER seen DROP NOT NULL;
 ALTER TABLE seen ADD PRIMARY KEY (member, key);
 SELECT dc_mark_read('seen', 'own', 'own');
+ROLLBACK;
+-- a partition takes certain rows alone
+BEGIN;
+CREATE TABLE members (member text COLLATE "C" NOT NULL, key text COLLATE "C" NOT NULL, seen bigint NOT NULL) PARTITION BY LIST (member);
+ALTER TABLE members ATTACH PARTITION seen DEFAULT;
+CREATE TABLE of_ben PARTITION OF members FOR VALUES IN ('newcomer');
+SELECT unread FROM dc_unread('seen', 'own', '{own}');
+SELECT dc_mark_read('seen', 'newcomer', 'own');
 ROLLBACK;
 -- columns in another order
 BEGIN;
