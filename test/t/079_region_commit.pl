@@ -14,7 +14,7 @@ my $us = region_node('us');
 my $local = q{SET synchronous_commit = 'local'};
 my $marks = q{SELECT count(*) FROM dcounter.self_mark WHERE what IN ('renew', 'recopy')};
 my $epoch = 'SELECT epoch FROM dcounter.self';
-my $waits = q{EXISTS (SELECT FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE NOT granted AND backend_type = 'logical replication worker')};
+my $waits = q{EXISTS (SELECT FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE NOT granted AND backend_type LIKE 'logical replication%')};
 
 # What is committed is on disk, and nobody here sees it; or it goes on
 sub standby_is
