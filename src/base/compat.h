@@ -216,8 +216,25 @@ compat_prepared_xid(const LockInstanceData *lock)
 }
 
 /*
- * Whether this session has locked a relation in a mode, or in a stronger one. 17
- * can ask for the latter by itself.
+ * Whether this session has a lock in a mode, or in a stronger one. 17 can ask for the latter by itself.
+ */
+static inline bool
+compat_has_lock(const LOCKTAG *tag, LOCKMODE mode)
+{
+#if PG_VERSION_NUM >= 170000
+	return LockHeldByMe(tag, mode, true);
+#else
+	for (; mode <= AccessExclusiveLock; mode++)
+	{
+		if (LockHeldByMe(tag, mode))
+			return true;
+	}
+	return false;
+#endif
+}
+
+/*
+ * The same for a relation.
  */
 static inline bool
 compat_has_locked(Oid relid, LOCKMODE mode)
@@ -225,16 +242,7 @@ compat_has_locked(Oid relid, LOCKMODE mode)
 	LOCKTAG tag;
 
 	SET_LOCKTAG_RELATION(tag, MyDatabaseId, relid);
-#if PG_VERSION_NUM >= 170000
-	return LockHeldByMe(&tag, mode, true);
-#else
-	for (; mode <= AccessExclusiveLock; mode++)
-	{
-		if (LockHeldByMe(&tag, mode))
-			return true;
-	}
-	return false;
-#endif
+	return compat_has_lock(&tag, mode);
 }
 
 /*

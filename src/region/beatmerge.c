@@ -43,6 +43,7 @@ static HeapTuple merge_insert(Relation rel, HeapTuple tuple, DcBeat *come);
 static HeapTuple merge_update(Relation rel, HeapTuple tuple, const DcBeat *have, const DcBeat *come);
 static bool look_at_beat(const DcBeat *have, const DcBeat *come);
 static void look_at_own(const DcSelfRow *self, int64 epoch, int64 seq, const char *boot, TimestampTz retired_at);
+static void await_own_beat(void);
 static bool better(const DcBeat *have, const DcBeat *come, bool copied, DcBeat *better);
 static void look_at_retired(const DcSelfRow *self, const DcBeat *come);
 
@@ -181,6 +182,8 @@ look_at_own(const DcSelfRow *self, int64 epoch, int64 seq, const char *boot, Tim
 	if (epoch != self->epoch || !beat_find(self->region, epoch, &own, &tid))
 		return;
 	if (seq >= own.first && strcmp(boot, boot_text(own.boot)) != 0)
+		await_own_beat();
+	if (beat_find(self->region, epoch, &own, &tid) && seq >= own.first && strcmp(boot, boot_text(own.boot)) != 0)
 	{
 		self_mark(epoch, "renew", NULL, GetCurrentTimestamp());
 		self_mark(epoch, "recopy", NULL, GetCurrentTimestamp());
@@ -188,6 +191,17 @@ look_at_own(const DcSelfRow *self, int64 epoch, int64 seq, const char *boot, Tim
 	}
 	if (retired_at != 0)
 		self_mark(epoch, "retired", NULL, retired_at);
+}
+
+/*
+ * await_own_beat waits for a transaction that has raised the own beat. Others may have heard of its commit before it
+ * is seen here: it is sent when it is on disk here, and seen when a synchronous standby has confirmed it as well.
+ */
+static void
+await_own_beat(void)
+{
+	(void) advisory_lock(REGION_LOCK_CLASS, 0, BEAT_LOCK, ShareLock, true);
+	advisory_unlock(REGION_LOCK_CLASS, 0, BEAT_LOCK, ShareLock);
 }
 
 /*
@@ -242,22 +256,32 @@ look_at_retired(const DcSelfRow *self, const DcBeat *come)
 
 /*
  * slot_is_foreign tells whether a row of a region says more of an epoch that is this database's own than it has
- * itself. Then this database is a copy of another one, or a copy of it has published what it
+ * itself, as the caller has seen it after all that were writing it (region_row_is_foreign). Then this database is a
+ * copy of another one, or a copy of it has published what it
  * had not. The row must not be merged before what was counted here is folded into that slot: so
  * this marks the database as one that must renew, and, as the row will not come again, have all copied then.
  */
 bool
-slot_is_foreign(Datum region, int64 epoch, int64 inc, int64 dec, int64 have_inc, int64 have_dec)
+slot_is_foreign(const DcRegionRow *come, int64 have_inc, int64 have_dec)
 {
 	DcIdentity self;
 	TimestampTz now;
 
-	if ((inc <= have_inc && dec <= have_dec) || !region_self(&self) || !region_epoch_is_own(&self, epoch) ||
-		!batch_key_equal(region, CStringGetTextDatum(self.region)))
+	if ((come->inc <= have_inc && come->dec <= have_dec) || !slot_is_own(come, &self))
 		return false;
 	now = GetCurrentTimestamp();
 	self_mark(self.epoch, "renew", NULL, now);
 	self_mark(self.epoch, "recopy", NULL, now);
 	activity_note(beats_relation());
 	return true;
+}
+
+/*
+ * slot_is_own tells whether a row is one of this database's own, and sets what that is.
+ */
+bool
+slot_is_own(const DcRegionRow *row, DcIdentity *self)
+{
+	return region_self(self) && region_epoch_is_own(self, row->epoch) &&
+		batch_key_equal(row->region, CStringGetTextDatum(self->region));
 }

@@ -52,6 +52,7 @@ static DcIdentity known;
 static char known_region[MAX_REGION_BYTES + 1];
 
 static bool is_ready(const DcSelfRow *row);
+static bool is_kept(void);
 static void await_identity(DcIdentity *identity);
 pg_noreturn static void no_identity_error(const DcSelfRow *row);
 
@@ -87,20 +88,27 @@ region_identity(DcIdentity *identity)
 }
 
 /*
- * region_identity_at_once is the same for one who is about to publish, and may not wait.
+ * region_identity_at_once is the same for one who is about to publish, and may not wait. If it is true, it stays until
+ * the transaction ends.
  */
 bool
 region_identity_at_once(DcIdentity *identity)
 {
 	if (!advisory_lock(REGION_LOCK_CLASS, 0, IDENTITY_LOCK, ShareLock, false))
 		return false;
+	if (!region_identity(identity))
+	{
+		advisory_unlock(REGION_LOCK_CLASS, 0, IDENTITY_LOCK, ShareLock);
+		return false;
+	}
 	beat_prevent_prepare();
-	return region_identity(identity);
+	return true;
 }
 
 /*
  * region_identity_needed is the same for one who may: while a start is under way, it waits until that is over. Raises
- * 55000 if there is no identity then. It stays until the transaction ends.
+ * 55000 if there is no identity then, and 40001 if the transaction has published under one that must be given up. It
+ * stays until the transaction ends.
  */
 void
 region_identity_needed(DcIdentity *identity)
@@ -121,10 +129,29 @@ region_identity_awaited(DcIdentity *identity)
 		advisory_unlock(REGION_LOCK_CLASS, 0, IDENTITY_LOCK, ShareLock);
 }
 
+/*
+ * is_kept tells whether this transaction has asked for the identity before, and has it still: whoever asks in
+ * vain, or rolls back to before that, does not keep the lock.
+ */
+static bool
+is_kept(void)
+{
+	LOCKTAG tag;
+
+	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, 0, IDENTITY_LOCK, REGION_LOCK_CLASS);
+	return compat_has_lock(&tag, ShareLock);
+}
+
+/*
+ * await_identity waits until there is one, for as long as a renewal may take. A transaction that has published under
+ * an epoch which this database must not go on with, as a link has found since, keeps the renewal waiting: it has to
+ * begin anew.
+ */
 static void
 await_identity(DcIdentity *identity)
 {
 	DcMoment until = moment_in(dc_region_handshake + dc_compact_interval);
+	bool kept = is_kept();
 	DcSelfMarks marks;
 	DcSelfRow row;
 
@@ -140,6 +167,12 @@ await_identity(DcIdentity *identity)
 					 errmsg("this database is in no region"),
 					 errhint("Call dc_region_init() first.")));
 		self_marks(&row, &marks);
+		if (kept && !marks.retired && self_needs_renew(&row))
+			ereport(ERROR,
+					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+					 errmsg("this database needs a new epoch in region \"%s\"", row.region),
+					 errdetail("This transaction has published under the old one, and no new one is taken before it ends."),
+					 errhint("The transaction might succeed if retried.")));
 		if (marks.retired || !boot_can_wait() || moment_is_reached(until))
 			no_identity_error(&row);
 		advisory_unlock(REGION_LOCK_CLASS, 0, IDENTITY_LOCK, ShareLock);

@@ -124,10 +124,11 @@ extern bool region_row_insert(DcRegionRel *rel, DcRegionRow *row);
 extern bool region_row_lock(DcRegionRel *rel, DcRegionRow *row);
 extern bool region_row_try_lock(DcRegionRel *rel, const DcRegionRow *row);
 extern bool region_row_replace(DcRegionRel *rel, const DcRegionRow *row, bool locked);
-extern void region_row_wait(DcRegionRel *rel, const DcRegionRow *wanted);
+extern bool region_row_wait(DcRegionRel *rel, const DcRegionRow *wanted);
 
 /* regionmerge.c */
 extern Datum region_row_as_it_came(const TriggerData *data);
+extern bool region_row_is_foreign(DcRegionRel *rel, const DcRegionRow *wanted);
 extern void region_row_raise(DcRegionRel *rel, DcRegionRow *wanted, int64 *inc, int64 *dec);
 
 /* regionpublish.c */
@@ -161,7 +162,8 @@ extern void region_xact_init(void);
 extern void region_published(void);
 
 /* beatmerge.c */
-extern bool slot_is_foreign(Datum region, int64 epoch, int64 inc, int64 dec, int64 have_inc, int64 have_dec);
+extern bool slot_is_foreign(const DcRegionRow *come, int64 have_inc, int64 have_dec);
+extern bool slot_is_own(const DcRegionRow *row, DcIdentity *self);
 
 /* boot.c */
 extern void boot_sleep(long ms);

@@ -13,7 +13,7 @@
  *	  locked, since the worker should wait for nobody if it has nothing to write.
  *	- An update: the caller has the row locked, and writes what this returns.
  *	- A row of this database's own epoch that says more than it has itself is not merged
- *	  (slot_is_foreign).
+ *	  (slot_is_foreign), and it is waited for who is writing that row here, to be sure.
  *	- What was added goes to a shard row of this transaction's own with a negative number
  *	  (apply_remote()), in the same transaction. That waits for nobody.
  *
@@ -207,7 +207,7 @@ region_row_raise(DcRegionRel *rel, DcRegionRow *wanted, int64 *inc, int64 *dec)
 		if (region_row_find(rel, wanted, &row))
 			done = raise_found(rel, &row, wanted, inc, dec);
 		else if (wanted->at != SLOT_IS_BACK &&
-				 slot_is_foreign(wanted->region, wanted->epoch, wanted->inc, wanted->dec, -1, -1))
+				 region_row_is_foreign(rel, wanted))
 			done = true;
 		else if (region_row_insert(rel, wanted))
 		{
@@ -217,8 +217,35 @@ region_row_raise(DcRegionRel *rel, DcRegionRow *wanted, int64 *inc, int64 *dec)
 			CommandCounterIncrement();
 		}
 		else
-			region_row_wait(rel, wanted);
+			(void) region_row_wait(rel, wanted);
 	}
+}
+
+/*
+ * region_row_is_foreign is slot_is_foreign(), after all transactions that write the row have ended. What they have published
+ * others may have, and have sent back, before it is seen here: a commit is sent when it is on disk, and seen when a
+ * synchronous standby has confirmed it as well. Who began to write the row since then has not sent anything that can
+ * have come back.
+ */
+bool
+region_row_is_foreign(DcRegionRel *rel, const DcRegionRow *wanted)
+{
+	DcIdentity identity;
+	DcRegionRow row;
+	bool found;
+	bool waited;
+
+	if (!slot_is_own(wanted, &identity))
+		return false;
+	do
+	{
+		CHECK_FOR_INTERRUPTS();
+		waited = region_row_wait(rel, wanted);
+		found = region_row_find(rel, wanted, &row);
+		if (found && wanted->inc <= row.inc && wanted->dec <= row.dec)
+			return false;
+	} while (waited);
+	return slot_is_foreign(wanted, found ? row.inc : -1, found ? row.dec : -1);
 }
 
 /*
@@ -230,8 +257,7 @@ raise_found(DcRegionRel *rel, DcRegionRow *row, const DcRegionRow *wanted, int64
 {
 	if (wanted->inc <= row->inc && wanted->dec <= row->dec)
 		return true;
-	if (wanted->at != SLOT_IS_BACK &&
-		slot_is_foreign(wanted->region, wanted->epoch, wanted->inc, wanted->dec, row->inc, row->dec))
+	if (wanted->at != SLOT_IS_BACK && region_row_is_foreign(rel, wanted))
 		return true;
 	if (!region_row_lock(rel, row))
 		return false;
@@ -273,7 +299,7 @@ merge_update(DcCounter *counter, TriggerData *data)
 	dec = Max(new.dec - old.dec, 0);
 	if (inc == 0 && dec == 0)
 		return PointerGetDatum(NULL);
-	if (old.at != SLOT_IS_BACK && slot_is_foreign(new.region, new.epoch, new.inc, new.dec, old.inc, old.dec))
+	if (old.at != SLOT_IS_BACK && slot_is_foreign(&new, old.inc, old.dec))
 		return PointerGetDatum(NULL);
 	if (new.inc < old.inc || new.dec < old.dec || new.at < old.at || old.at == SLOT_IS_BACK)
 	{

@@ -306,9 +306,9 @@ region_row_insert(DcRegionRel *rel, DcRegionRow *row)
 
 /*
  * region_row_wait waits for a transaction that inserts or changes a row, or for the moment in which
- * it is clear that the row will not stay.
+ * it is clear that the row will not stay. False if there is none.
  */
-void
+bool
 region_row_wait(DcRegionRel *rel, const DcRegionRow *wanted)
 {
 	SnapshotData dirty;
@@ -322,9 +322,10 @@ region_row_wait(DcRegionRel *rel, const DcRegionRow *wanted)
 	ExecClearTuple(rel->found);
 	index_endscan(scan);
 	if (!TransactionIdIsValid(xid))
-		return;
+		return false;
 	if (dirty.speculativeToken != 0 && xid == dirty.xmin)
 		SpeculativeInsertionWait(dirty.xmin, dirty.speculativeToken);
 	else
 		XactLockTableWait(xid, NULL, NULL, XLTW_None);
+	return true;
 }

@@ -326,7 +326,7 @@ is_foreign(DcSetMerge *merge)
 
 		if (here && slot_comes_back(merge->counter, &identity, found ? &have : NULL, &slot))
 			continue;
-		if (slot_is_foreign(slot.region, slot.epoch, slot.inc, slot.dec, found ? have.inc : -1, found ? have.dec : -1))
+		if (!(found && slot.inc <= have.inc && slot.dec <= have.dec) && region_row_is_foreign(&merge->slots, &slot))
 			return true;
 	}
 	return false;

@@ -38,11 +38,12 @@ static void list_places(DcPlaces *places, Relation heap, Relation index, ScanKey
 
 /*
  * old_version_fetch fetches the version that an MVCC snapshot sees, of the row whose index
- * entries have these keys. False if there is none.
+ * entries have these keys, and sets *root to the place that its entry leads to. False if there
+ * is none.
  */
 bool
 old_version_fetch(Relation heap, Relation index, ScanKey keys, int nkeys, Snapshot snapshot,
-				  TupleTableSlot *slot)
+				  TupleTableSlot *slot, ItemPointer root)
 {
 	IndexFetchTableData *fetch;
 	DcPlaces places;
@@ -58,6 +59,7 @@ old_version_fetch(Relation heap, Relation index, ScanKey keys, int nkeys, Snapsh
 		bool call_again = false;
 
 		CHECK_FOR_INTERRUPTS();
+		*root = tid; /* which moves on to the version */
 		found = table_index_fetch_tuple(fetch, &tid, snapshot, slot, &call_again, NULL);
 	}
 	table_index_fetch_end(fetch);

@@ -14,6 +14,6 @@
 #define DC_NEWEST_ENTRIES 8
 
 extern bool old_version_fetch(Relation heap, Relation index, ScanKey keys, int nkeys,
-							  Snapshot snapshot, TupleTableSlot *slot);
+							  Snapshot snapshot, TupleTableSlot *slot, ItemPointer root);
 
 #endif /* DC_OLDVERSION_H */

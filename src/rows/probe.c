@@ -19,7 +19,9 @@
  * one that is live, or ends, which costs an index look-up.
  *
  * A row that has moved to many pages since is first looked for where shared memory says
- * that it is (sharedhints.c), as the way there by the links may be long.
+ * that it is (sharedhints.c), as the way there by the links may be long. So is one whose links
+ * have ended: a row that was deleted may have been inserted again (again.c), and no link leads
+ * there.
  *
  * A free row's page is pinned from the check until the update. If another transaction
  * replaces the version in the meantime, the update says so.
@@ -112,16 +114,18 @@ find_visible(DcDirectRel *rel, const DcDeltaKey *key, DcHint *hint, Snapshot sna
 {
 	DcWanted wanted = {.snapshot = snapshot, .max_pages = NEAR_PAGES};
 	OffsetNumber root = ItemPointerGetOffsetNumberNoCheck(&hint->root);
+	bool at_end;
 
 	if (hint->newest != InvalidOffsetNumber &&
 		find_from(rel, key, hint, hint->newest, &wanted, version))
 		return true;
 	if (find_from(rel, key, hint, root, &wanted, version))
 		return true;
-	if (wanted.pages <= wanted.max_pages)
-		return false; /* the links have been followed to their end */
+	at_end = wanted.pages <= wanted.max_pages;
 	if (find_elsewhere(rel, key, hint, snapshot, version))
 		return true;
+	if (at_end)
+		return false; /* the links have been followed to their end */
 	wanted.max_pages = PG_INT32_MAX;
 	return find_from(rel, key, hint, root, &wanted, version);
 }
@@ -137,7 +141,8 @@ find_elsewhere(DcDirectRel *rel, const DcDeltaKey *key, DcHint *hint, Snapshot s
 	DcHint other = *hint;
 	ItemPointerData root;
 
-	if (rel->table != DC_TABLE_SHARDS || !shared_hint_find(key, hint->shard, &root))
+	if (rel->table != DC_TABLE_SHARDS || !shared_hint_find(key, hint->shard, &root) ||
+		ItemPointerEquals(&root, &hint->root))
 		return false;
 	hint_set(&other, &root, InvalidOffsetNumber, InvalidBuffer);
 	if (!find_from(rel, key, &other, ItemPointerGetOffsetNumberNoCheck(&root), &wanted,

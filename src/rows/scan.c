@@ -54,7 +54,7 @@
 
 static void shard_scan_range(DcShardScan *scan, int64 low, int64 high);
 static bool visits_all(const DcShardScan *scan, int32 number);
-static bool fetch_old(DcShardScan *scan, TupleTableSlot *slot, int32 number);
+static bool fetch_old(DcShardScan *scan, TupleTableSlot *slot, ItemPointer root, int32 number);
 static int64 known_below(const DcShardScan *scan, int64 number);
 static bool known_has(const DcKnownShards *known, int32 number);
 static int number_compare(const void *a, const void *b);
@@ -148,7 +148,7 @@ shard_scan_next(DcShardScan *scan, TupleTableSlot *slot,
 		if (!found && ++scan->missed == DC_NEWEST_ENTRIES && scan->absent != NULL &&
 			!visits_all(scan, *shard))
 		{
-			found = fetch_old(scan, slot, *shard);
+			found = fetch_old(scan, slot, root, *shard);
 			scan->done = true; /* if it is not found, it is not there */
 		}
 		if (found)
@@ -175,7 +175,7 @@ visits_all(const DcShardScan *scan, int32 number)
  * the snapshot sees.
  */
 static bool
-fetch_old(DcShardScan *scan, TupleTableSlot *slot, int32 number)
+fetch_old(DcShardScan *scan, TupleTableSlot *slot, ItemPointer root, int32 number)
 {
 	IndexScanDesc is = scan->index_scan;
 	ScanKeyData keys[2] = {scan->keys[0]};
@@ -183,7 +183,7 @@ fetch_old(DcShardScan *scan, TupleTableSlot *slot, int32 number)
 
 	ScanKeyInit(&keys[1], 2, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(number));
 	found = old_version_fetch(is->heapRelation, is->indexRelation, keys, lengthof(keys),
-							  is->xs_snapshot, slot);
+							  is->xs_snapshot, slot, root);
 	if (!found)
 		*scan->absent = lappend_int(*scan->absent, number);
 	return found;
@@ -316,6 +316,7 @@ scan_total(DcCounter *counter, Datum key, DcKeyState *state)
 	Relation index = index_open(counter->totals.index, AccessShareLock);
 	TupleTableSlot *slot = table_slot_create(heap, NULL);
 	IndexScanDesc scan;
+	ItemPointerData root;
 	ScanKeyData keys[1];
 	bool found = false;
 
@@ -329,7 +330,7 @@ scan_total(DcCounter *counter, Datum key, DcKeyState *state)
 		found = index_fetch_heap(scan, slot);
 		if (!found && ++missed == DC_NEWEST_ENTRIES)
 		{
-			found = old_version_fetch(heap, index, keys, 1, GetActiveSnapshot(), slot);
+			found = old_version_fetch(heap, index, keys, 1, GetActiveSnapshot(), slot, &root);
 			break;
 		}
 	}

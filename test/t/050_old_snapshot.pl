@@ -227,6 +227,64 @@ is(wait_for($node, 'postgres', 'SELECT count(*) FROM (SELECT FROM compacted_shar
 	0, 'without a snapshot all shard rows go');
 is(sql($node, 'postgres', 'SELECT wrong()'), '', 'and the totals have all of it');
 
+# A row that SERIALIZABLE transactions replace: no link leads from one to the next, and among hundreds of
+# index entries that of the row which counts may be anywhere. Here it is amid them, in a page that vacuum has emptied.
+sql($node, 'postgres', q{ALTER SYSTEM SET dcounter.worker = off; ALTER SYSTEM SET autovacuum = off});
+$node->restart;
+
+# replace(HOW OFTEN): in a session that is new
+sub replace
+{
+	my ($times) = @_;
+
+	sql($node, 'postgres', "BEGIN ISOLATION LEVEL SERIALIZABLE;\nSELECT dc_incr('replaced', 'k') \\g /dev/null\nCOMMIT;\n" x $times);
+	return;
+}
+
+# replaced(SESSION, AMOUNT, WHEN): what a read visits
+sub replaced
+{
+	my ($session, $amount, $when) = @_;
+	my $fetches = "SELECT sum(pg_stat_get_xact_blocks_fetched(oid)) FROM pg_class WHERE relname ~ '^replaced'";
+	my $before = $session->run($fetches);
+
+	is($session->run("SELECT dc_get('replaced', 'k')"), $amount, "rows that were replaced: exact, $when");
+	return $session->run($fetches) - $before;
+}
+
+# two rows: sessions remember where those of a key with several are
+sql($node, 'postgres', "SELECT dc_create('replaced', totals => 'compacted');
+	BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT dc_incr('replaced', 'k'), dc_apply(); PREPARE TRANSACTION 'two'");
+replace(1);
+sql($node, 'postgres', "COMMIT PREPARED 'two'");
+$holder = dc_session($node, 'postgres');
+$holder->run('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1');
+$late = dc_session($node, 'postgres');
+$late->run("SELECT dc_get('replaced', 'k')");
+# before the snapshot is taken for old, each transaction leaves a row of its own
+my $count = 2;
+for (my ($rows, $before) = (2, 0); $rows != $before && $count < 600; $count++)
+{
+	$before = $rows;
+	sql($node, 'postgres', 'SELECT pg_sleep(0.3)');
+	replace(1);
+	$rows = sql($node, 'postgres', 'SELECT count(*) FROM replaced_shard');
+}
+replace(300);
+$middle = dc_session($node, 'postgres');
+$middle->run('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1');
+sql($node, 'postgres', "BEGIN; INSERT INTO replaced_shard (key, shard) SELECT 'gone', i FROM generate_series(1, 3000) AS i; ROLLBACK");
+replace(300);
+sql($node, 'postgres', 'VACUUM replaced_shard');
+replace(2);
+$late->run('BEGIN');
+cmp_ok(replaced($late, $count + 602, 'late'), '<=', 60, 'a session that knew the rows before');
+cmp_ok(replaced($late, $count + 602, 'again'), '<=', 40, 'and knows them now');
+my $looked = replaced($middle, $count + 300, 'in a snapshot');
+cmp_ok($looked, '>', 100, 'a version amid those of others takes a search');
+cmp_ok(replaced($middle, $count + 300, 'in a snapshot, again'), '<=', 40, 'and has not to be searched again');
+$_->quit foreach ($late, $middle, $holder);
+
 $standby->stop;
 $node->stop;
 done_testing();

@@ -52,6 +52,38 @@ sql($node, 'postgres', q{SELECT dc_incr('buffered', 'm', 3)});
 like($err, qr/has counted what is not published yet/, 'it is not retired with amounts in memory');
 is(sql($node, 'postgres', q{SELECT dc_get('buffered', 'm')}), '3', 'which are still there');
 
+# foreign: a row tells of the work of a copy, so a new epoch is wanted; returns the one that there is
+sub foreign
+{
+	my $before = sql($node, 'postgres', $epoch);
+
+	sql($node, 'postgres', qq{SET session_replication_role = replica; INSERT INTO likes_region VALUES ('copied', 'eu', $before, 1000, 0, now())});
+	return $before;
+}
+
+# A transaction that has published keeps the new epoch waiting, and does not wait for it: it fails at once. Until then
+# nobody else publishes under the old one
+my $session = dc_session($node, 'postgres');
+$session->run(q{BEGIN; SELECT dc_set('likes', 'one', 1)});
+$old = foreign();
+is(sql($node, 'postgres', $epoch), $old, 'while it is open there is no new epoch');
+is($session->run(q{SELECT dc_delete('likes', 'two')}), 'ERROR 40001', 'one that has published does not go on');
+$session->run('ROLLBACK');
+is(wait_for($node, 'postgres', "SELECT epoch > $old FROM dcounter.self", 't'), 't', 'then there is');
+is($session->run(q{SELECT dc_set('likes', 'one', 2), dc_delete('likes', 'two')}), '0|0', 'it can begin anew');
+
+# What was rolled back to before it had asked may wait, and so may one that has only counted
+foreach my $begin (q{BEGIN; SAVEPOINT s; SELECT dc_set('likes', 'one', 3); ROLLBACK TO s}, q{BEGIN; SELECT dc_incr('likes', 'one', 3)})
+{
+	$session->run($begin);
+	$old = foreign();
+	like($session->run(q{SELECT dc_set('likes', 'one', 4)}), qr/^\d+$/, "waits: $begin");
+	$session->run('COMMIT');
+	is(sql($node, 'postgres', qq{SELECT s.epoch > $old FROM dcounter.self AS s}), 't', "there is a new epoch: $begin");
+	is(sql($node, 'postgres', q{SELECT dc_get('likes', 'one')}), 4, "it was set: $begin");
+}
+$session->quit;
+
 # Rows of what cannot be a region
 foreach my $row (q{likes_region VALUES ('k', 'Bad name', 5, 1, 1, now())}, q{likes_region VALUES ('k', repeat('x', 100), 5, 1, 1, now())},
 	q{likes_set VALUES ('k', 'u s', 2, 5, false, '{}')}, q{dcounter.region (region, epoch, seq) VALUES ('', 1, 1)},
