@@ -36,6 +36,8 @@ CALL dc_maintain();
 TABLE slots;
 TABLE counted;
 SELECT is_sound();
+-- nobody may observe what is sealed
+SELECT dc_set('likes', 'set', 1000);
 -- what is counted meanwhile waits
 SELECT dc_incr('likes', 'closed', 200), dc_incr('likes', 'again', 300);
 CALL dc_maintain();
@@ -63,7 +65,12 @@ SELECT confirm('us');
 RESET session_replication_role;
 CALL dc_maintain();
 SELECT * FROM slots WHERE key IN ('much', 'set');
+-- a set does not observe it
+SELECT dc_set('likes', 'much', 5), dc_get('likes', 'much');
+SELECT v.node ~ '^eu:[1-9]', v.inc FROM likes_set, dc_values(upto) AS v WHERE key = 'much';
+SELECT is_sound();
 DELETE FROM likes_region WHERE key = 'much';
+DELETE FROM likes_set WHERE key = 'much';
 DELETE FROM likes_shard WHERE key = 'much';
 DELETE FROM likes WHERE key = 'much';
 

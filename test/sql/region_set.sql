@@ -101,6 +101,13 @@ SELECT dc_get('likes', 'tie');
 UPDATE likes_set SET value = 6 WHERE key = 'tie';
 UPDATE likes_set SET value = 5 WHERE key = 'tie';
 INSERT INTO likes_set VALUES ('tie', 'asia', 1000, 9, false, upto('us 7 1 0'));
+INSERT INTO likes_set VALUES ('tie 2', 'us', 1000, 0, false, upto('us 7 1 0'));
+INSERT INTO likes_set VALUES ('tie 2', 'us', 1000, 0, true, upto('us 7 1 0'));
+INSERT INTO likes_set VALUES ('tie 2', 'us', 1000, 0, false, upto('us 7 1 0'));
+SELECT deleted FROM likes_set WHERE key = 'tie 2';
+DELETE FROM likes_set WHERE key = 'tie 2';
+DELETE FROM likes_region WHERE key = 'tie 2';
+DELETE FROM likes_shard WHERE key = 'tie 2';
 SELECT dc_get('likes', 'tie');
 RESET session_replication_role;
 -- the next of this region is later than all that it knows, also than what comes of the future
@@ -176,6 +183,11 @@ SELECT dc_incr('likes', 'a', 9), dc_set('likes', 'a', 12), dc_get('likes', 'a');
 SELECT * FROM slots WHERE key = 'a';
 SELECT * FROM sets WHERE key = 'a';
 TABLE is_sound;
+-- one that was only decremented is closed, too
+SELECT dc_decr('likes', 'down', 4), dc_compact('likes') > 0, dc_delete('likes', 'down');
+SELECT dc_decr('likes', 'down', 1), dc_compact('likes') > 0;
+SELECT * FROM slots WHERE key = 'down';
+SELECT dc_delete('likes', 'down');
 -- Deleted elsewhere: the row of totals goes with the next compaction, the own slot is closed
 SELECT dc_incr('likes', 'd', 6), dc_compact('likes') > 0;
 SET session_replication_role = replica;
@@ -194,6 +206,24 @@ SELECT * FROM slots WHERE key = 'd2';
 SELECT * FROM keys WHERE key IN ('d', 'd2');
 RESET session_replication_role;
 TABLE is_sound;
+
+-- A row of a deleted key is inserted again, for those who have removed it; another one is updated
+CREATE VIEW written AS SELECT pg_stat_get_xact_tuples_inserted(r) AS inserted, pg_stat_get_xact_tuples_updated(r) AS updated, pg_stat_get_xact_tuples_deleted(r) AS deleted FROM CAST('likes_set' AS regclass) AS r;
+SELECT dc_set('likes', 'w', 1);
+BEGIN;
+SELECT inserted AS i, updated AS u, deleted AS d FROM written \gset
+SELECT dc_set('likes', 'w', 2), dc_delete('likes', 'w');
+SELECT inserted - :i, updated - :u, deleted - :d FROM written;
+SELECT dc_set('likes', 'w', 3);
+SELECT inserted - :i, updated - :u, deleted - :d FROM written;
+ROLLBACK;
+DROP VIEW written;
+-- that may be on another page, which the index has
+BEGIN;
+DO $$BEGIN FOR i IN 1 .. 300 LOOP PERFORM dc_set('likes', 'w', i); END LOOP; END$$;
+COMMIT;
+SELECT count(*), min(value), max(value), bool_and(ctid > '(0,1)') FROM likes_set WHERE key = 'w';
+SELECT dc_delete('likes', 'w');
 
 -- Other isolation levels
 BEGIN ISOLATION LEVEL REPEATABLE READ;
@@ -311,6 +341,10 @@ SELECT keys, inc, dec FROM dc_region_check('likes') WHERE region IS NULL;
 SELECT dc_region_repair('likes'), dc_region_repair('likes');
 TABLE is_sound;
 SELECT * FROM keys WHERE key IN ('b', 'new', 's', 'order');
+-- a row of totals by hand goes with a deletion
+INSERT INTO likes (key, inc) VALUES ('hand', 5);
+SELECT dc_delete('likes', 'hand');
+SELECT count(*) FROM likes WHERE key = 'hand';
 -- a set puts its key right
 UPDATE likes SET inc = inc + 5 WHERE key = 'b';
 SELECT dc_set('likes', 'b', 33);
