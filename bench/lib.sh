@@ -10,6 +10,8 @@ source bench/pgbench.sh
 source bench/redis.sh
 # shellcheck source=bench/region.sh
 source bench/region.sh
+# shellcheck source=bench/turns.sh
+source bench/turns.sh
 
 # record PART CASE PARAMETER METRIC ROUND VALUE
 record() {

@@ -5,7 +5,7 @@ set -euo pipefail
 # shellcheck source=bench/lib.sh
 source bench/lib.sh
 
-run_cases presence 64
+run_turns presence 64
 
 folder=bench/cases/presence_expiry
 
