@@ -99,8 +99,8 @@ busy_sweep(DcSweep *sweep, DcCounter *counter)
 	}
 	if (keys != NIL)
 		ereport(DEBUG1,
-				(errmsg_internal("counter table \"%s\": of %d keys that others were writing %lld were compacted at another try",
-								 get_rel_name(counter->relid), list_length(keys), (long long) count)));
+				(errmsg_internal("counter table \"%s\": of %d keys that others were writing %lld were compacted at try %d",
+								 get_rel_name(counter->relid), list_length(keys), (long long) count, sweep->tries)));
 	list_free_deep(keys);
 	return count;
 }

@@ -27,7 +27,8 @@ for (my $i = 0; $i < 1000 && $rows ne '1 1'; $i++)
 	$rows = join ' ', map { $session->run("SELECT count(*) FROM (SELECT 1 FROM ${_}_shard WHERE key = 'hot' FOR UPDATE) AS s") } 'likes', 'plain';
 }
 is($rows, '1 1', 'a row is held');
-ok($node->wait_for_log(qr/counter table "likes": $tried 0 were compacted/, $offset), 'it is tried again');
+ok($node->wait_for_log(qr/counter table "likes": $tried 0 were compacted at try 1\b/, $offset), 'it is tried again');
+ok($node->wait_for_log(qr/counter table "likes": $tried 0 were compacted at try 5\b/, $offset), 'and again');
 sql($node, 'postgres', q{SELECT dc_incr('likes', 'cold', 1)});
 is(wait_for($node, 'postgres', q{SELECT inc FROM likes_region WHERE key = 'cold'}, '1'), '1', 'other keys are published');
 $session->run('ROLLBACK');
