@@ -389,7 +389,9 @@ settle_told(int nest, bool committed)
 		const ToldEpoch *told = &step->epochs[--step->nepochs];
 
 		LWLockAcquire(&presence_area->lock, LW_SHARED);
-		if (committed && pg_atomic_read_u32(&told->slot->generation) == told->generation)
+		/* the last one comes first */
+		if (committed && pg_atomic_read_u32(&told->slot->generation) == told->generation &&
+			pg_atomic_read_u64(&told->slot->told) < told->epoch)
 			pg_atomic_write_u64(&told->slot->told, told->epoch);
 		LWLockRelease(&presence_area->lock);
 	}
