@@ -4,39 +4,26 @@
  */
 #include "presence_server.h"
 
-#include <setjmp.h>
-
 #include "access/xact.h"
 #include "base/guc.h"
-#include "base/shmem.h"
 #include "commands/async.h"
-#include "common/hashfn.h"
-#include "common/pg_prng.h"
 #include "outbox/outbox.h"
 #include "outbox/payload.h"
 #include "presence/presenceinit.h"
 #include "storage/ipc.h"
-#include "storage/s_lock.h"
 #include "table/subscription.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/numeric.h"
-#include "utils/syscache.h"
 
-#define EXCLUSIVE 0x10000
 #define EVENTS 10000
 #define RULES 3000
 
-int64 server_now = 1000000;
-void (*server_other)(void) = NULL;
-int server_other_in = 0;
 void (*server_other_tells)(void) = NULL;
 bool server_tells_free = true;
-sigjmp_buf *server_on_error = NULL;
 ServerEvent server_events[EVENTS];
 int server_nevents = 0;
 
-static int held = 0;
 static int nest = 1;
 static DcJob job;
 static XactCallback xact_callback;
@@ -45,121 +32,24 @@ static int64 numbers[8];
 static int nnumbers;
 static ListCell cells[RULES];
 static List rules = {.type = T_List, .elements = cells};
-static void *areas[2];
 
-Oid MyDatabaseId = SERVER_DATABASE;
-bool IsUnderPostmaster = false;
 volatile sig_atomic_t InterruptPending = 0;
 MemoryContext TopMemoryContext = NULL;
-pg_prng_state pg_global_prng_state;
 int dc_presence_size = 0;
 int dc_presence_interval = 1000;
 
 /*
- * server_start starts a server with so much memory.
+ * presence_server_start starts a server with so much memory.
  */
 void
-server_start(int kilobytes)
+presence_server_start(int kilobytes)
 {
-	for (int i = 0; i < 2; i++)
-		free(areas[i]);
+	server_start();
 	dc_presence_size = kilobytes;
-	server_nevents = held = 0;
+	server_nevents = 0;
 	nest = 1;
 	presence_init(true);
-}
-
-void
-shmem_add(const char *name, Size size, void **area, DcShmemInit init)
-{
-	*area = areas[0] = calloc(1, size);
-	init(*area);
-}
-
-void
-shmem_add_raw(const char *name, Size (*size)(void), void **area, DcShmemInit init)
-{
-	Size bytes = size();
-
-	*area = areas[1] = malloc(bytes);
-	memset(*area, 0xAA, bytes);
-	init(*area);
-}
-
-/*
- * Locks
- */
-void
-shmem_init_lock(LWLock *lock)
-{
-	pg_atomic_init_u32(&lock->state, 0);
-}
-
-static bool
-is_free(LWLock *lock, LWLockMode mode)
-{
-	uint32 state = pg_atomic_read_u32(&lock->state);
-
-	return mode == LW_EXCLUSIVE ? state == 0 : state < EXCLUSIVE;
-}
-
-static void
-lock_take(LWLock *lock, LWLockMode mode)
-{
-	if (lock != &presence_area->turn_lock)
-		held++;
-	pg_atomic_fetch_add_u32(&lock->state, mode == LW_EXCLUSIVE ? EXCLUSIVE : 1);
-}
-
-bool
-LWLockAcquire(LWLock *lock, LWLockMode mode)
-{
-	if (held == 0 && server_other != NULL && server_other_in-- == 0)
-	{
-		void (*other)(void) = server_other;
-
-		server_other = NULL;
-		other();
-		if (held != 0)
-			abort();
-	}
-	if (!is_free(lock, mode))
-		abort(); /* it would wait for itself */
-	lock_take(lock, mode);
-	return true;
-}
-
-bool
-LWLockConditionalAcquire(LWLock *lock, LWLockMode mode)
-{
-	if (!is_free(lock, mode))
-		return false;
-	lock_take(lock, mode);
-	return true;
-}
-
-void
-LWLockRelease(LWLock *lock)
-{
-	uint32 state = pg_atomic_read_u32(&lock->state);
-
-	if (state == 0)
-		abort();
-	if (lock != &presence_area->turn_lock)
-		held--;
-	pg_atomic_write_u32(&lock->state, state >= EXCLUSIVE ? state - EXCLUSIVE : state - 1);
-}
-
-int
-server_locks_held(void)
-{
-	return held;
-}
-
-int
-s_lock(volatile slock_t *lock, const char *file, int line, const char *func)
-{
-	abort();
+	server_outer = &presence_area->turn_lock;
 }
 
 LockAcquireResult
@@ -174,89 +64,6 @@ LockAcquire(const LOCKTAG *tag, LOCKMODE mode, bool session, bool dont_wait)
 	}
 	return server_tells_free ? LOCKACQUIRE_OK : LOCKACQUIRE_NOT_AVAIL;
 }
-
-/*
- * Clocks
- */
-int
-server_clock(clockid_t clock, struct timespec *time)
-{
-	*time = (struct timespec){.tv_sec = server_now / 1000000, .tv_nsec = server_now % 1000000 * 1000};
-	return 0;
-}
-
-TimestampTz
-GetCurrentTimestamp(void)
-{
-	return 1000;
-}
-
-/*
- * Errors
- */
-static bool
-is_error(int elevel)
-{
-	if (elevel < ERROR)
-		return false;
-	if (held != 0 || server_on_error == NULL)
-		abort();
-	siglongjmp(*server_on_error, 1);
-}
-
-bool
-errstart(int elevel, const char *domain)
-{
-	return is_error(elevel);
-}
-
-bool
-errstart_cold(int elevel, const char *domain)
-{
-	return is_error(elevel);
-}
-
-void
-errfinish(const char *file, int line, const char *function)
-{
-}
-
-int
-errcode(int sqlstate)
-{
-	return 0;
-}
-
-int
-errmsg(const char *format, ...)
-{
-	return 0;
-}
-
-int
-errdetail(const char *format, ...)
-{
-	return 0;
-}
-
-int
-errhint(const char *format, ...)
-{
-	return 0;
-}
-
-#ifdef USE_ASSERT_CHECKING
-#if PG_VERSION_NUM >= 160000
-void
-ExceptionalCondition(const char *condition, const char *file, int line)
-#else
-void
-ExceptionalCondition(const char *condition, const char *type, const char *file, int line)
-#endif
-{
-	abort();
-}
-#endif
 
 void
 ProcessInterrupts(void)
@@ -430,59 +237,10 @@ outbox_append(const DcEvent *event, const char *function)
 /*
  * What is of no matter here
  */
-bool
-SearchSysCacheExists(int cache, Datum key1, Datum key2, Datum key3, Datum key4)
-{
-	return key1 != ObjectIdGetDatum(SERVER_DROPPED);
-}
-
-uint32
-hash_bytes(const unsigned char *bytes, int len)
-{
-	uint32 hash = 2166136261u;
-
-	for (int i = 0; i < len; i++)
-		hash = (hash ^ bytes[i]) * 16777619;
-	return murmurhash32(hash);
-}
-
-int
-bytes_compare(const char *a, uint32 a_len, const char *b, uint32 b_len)
-{
-	int order = memcmp(a, b, Min(a_len, b_len));
-
-	return order != 0 ? order : (a_len > b_len) - (a_len < b_len);
-}
-
 void *
 MemoryContextAllocZero(MemoryContext context, Size size)
 {
 	return calloc(1, size);
-}
-
-bool
-pg_strong_random(void *bytes, size_t len)
-{
-	memset(bytes, 7, len);
-	return true;
-}
-
-uint32
-pg_prng_uint32(pg_prng_state *state)
-{
-	return 7;
-}
-
-uint64
-pg_prng_uint64(pg_prng_state *state)
-{
-	return 7;
-}
-
-bool
-server_was_shut_down(uint64 *lsn)
-{
-	return false;
 }
 
 Size
@@ -513,19 +271,8 @@ crcfile_get(DcCrcFile *file, void *data, Size size)
 }
 
 void
-on_shmem_exit(pg_on_exit_callback function, Datum arg)
-{
-}
-
-void
 before_shmem_exit(pg_on_exit_callback function, Datum arg)
 {
-}
-
-bool
-RecoveryInProgress(void)
-{
-	return false;
 }
 
 bool

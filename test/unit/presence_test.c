@@ -39,7 +39,7 @@ set_rule(int64 ttl, bool approx)
 static void
 begin(int kilobytes, bool approx)
 {
-	server_start(kilobytes);
+	presence_server_start(kilobytes);
 	rule.version = 0;
 	use = (DcPresenceUse){0};
 	set_rule(TTL, approx);
@@ -525,11 +525,12 @@ gives_back(bool approx, bool then_approx, bool worker)
 	bool right;
 
 	begin(256, approx);
-	MyDatabaseId = SERVER_DROPPED;
+	MyDatabaseId = SERVER_ANOTHER;
 	use.rule.max_members = 1000000;
 	presence_use_slot(&use);
 	fill_all(approx);
 	right = map_used(presence_map) + 4 > map_capacity(presence_map);
+	server_dropped = MyDatabaseId;
 	MyDatabaseId = SERVER_DATABASE;
 	server_now += 2 * SECOND;
 	set_rule(TTL, then_approx);
@@ -717,6 +718,6 @@ main(void)
 		ok(gives_back(i & 1, i & 2, i & 4), name);
 	}
 	epochs();
-	server_start(128);
+	server_start();
 	return done_testing();
 }
