@@ -403,7 +403,7 @@ presence_approx_load(DcCrcFile *file, DcMapEntry *entry, int64 shift)
 		return false;
 	if (saved.leaves == 0)
 		return true;
-	if (saved.time.length <= 0 || saved.time.slot >= RING_SLOTS)
+	if (saved.time.length <= 0 || saved.time.slot >= RING_SLOTS || room->root != RING_NONE)
 		return false;
 	saved.time.until += shift;
 	taker_init(&taker, room, NULL);
