@@ -109,6 +109,21 @@ cmp_ok(map_bytes(), '<=', 128 * 1024, 'which is as small as it was set');
 is(sql($node, 'postgres', q{SELECT dc_enter('chat', 'a', 'ann'), dc_enter('live', 'b', 'ann')}), '1|1', 'and can be used');
 
 ##
+## More presences than can have rooms at a time: each is told of a new epoch once
+sql($node, 'postgres', q{SELECT count(dc_presence_create('tenant ' || i, '7 days', events => '1 us', notify => 'tenants')) FROM generate_series(1, 1100) AS i});
+$node->stop('immediate');
+$node->start;
+sql($node, 'postgres', 'CALL dc_maintain()') foreach 1 .. 4;
+my $resets = q{SELECT count(*), count(DISTINCT aggregatetype) FROM dcounter.outbox WHERE type = 'presence.reset' AND aggregatetype LIKE 'tenant %'};
+is(sql($node, 'postgres', $resets), '1100|1100', 'a crash: 1100 presences are told of it once each');
+is(sql($node, 'postgres', q{SELECT dc_enter('tenant 1100', 'a', 'ann'), dc_enter('tenant 1', 'a', 'ann')}), '1|1', 'all can be used');
+sql($node, 'postgres', q{SELECT dc_presence_alter('tenant 7', '1 day'); CALL dc_maintain(); CALL dc_maintain()});
+$node->restart;
+sql($node, 'postgres', 'CALL dc_maintain()') foreach 1 .. 2;
+is(sql($node, 'postgres', $resets), '1100|1100', 'and not again after a clean restart');
+sql($node, 'postgres', q{SELECT count(dc_presence_drop('tenant ' || i)) FROM generate_series(1, 1100) AS i});
+
+##
 ## Databases that are dropped
 $node->append_conf('postgresql.conf', q{dcounter.presence_size = '256kB'});
 $node->restart;
@@ -125,6 +140,7 @@ sql($node, 'postgres', q{SELECT dc_presence_drop('all')});
 
 $node->append_conf('postgresql.conf', "dcounter.worker = on\ndcounter.presence_interval = '100ms'");
 $node->restart;
+sql($node, 'postgres', q{SELECT dc_enter('chat', 'a', 'ann')});
 sql($node, 'postgres', 'CREATE DATABASE other');
 sql($node, 'other', q{CREATE EXTENSION dcounter; SELECT dc_presence_create('chat', '7 days'), dc_presence_create('live', '7 days', approx => true)});
 sql($node, 'other', q{SELECT count(dc_enter('chat', 'a', 'm' || i)), count(dc_beat('live', 'b' || i % 10, 'm' || i)) FROM generate_series(1, 300) AS i});
@@ -134,6 +150,6 @@ sql($node, 'postgres', 'DROP DATABASE other WITH (FORCE)');
 my $runs = sql($node, 'postgres', q{SELECT runs FROM dc_stat_worker WHERE datname = 'postgres' AND job = 'presence'});
 is(wait_for($node, 'postgres', "SELECT runs > $runs + 20 FROM dc_stat_worker WHERE datname = 'postgres' AND job = 'presence'", 't'), 't', 'with a worker, it looks for them');
 $node->stop;
-is(header(slurp_file($file), 'nmembers'), 1, 'their members are gone');
+is(header(slurp_file($file), 'nmembers'), 1, 'the members of the other database are gone');
 cmp_ok(header(slurp_file($file), 'cells'), '<', 40, 'and their rings');
 done_testing();

@@ -23,6 +23,7 @@ void (*server_other_tells)(void) = NULL;
 bool server_tells_free = true;
 ServerEvent server_events[EVENTS];
 int server_nevents = 0;
+int server_updates = 0;
 
 static int nest = 1;
 static DcJob job;
@@ -31,6 +32,7 @@ static SubXactCallback subxact_callback;
 static int64 numbers[8];
 static int nnumbers;
 static ListCell cells[RULES];
+static DcPresenceRow committed[RULES];
 static List rules = {.type = T_List, .elements = cells};
 
 volatile sig_atomic_t InterruptPending = 0;
@@ -133,6 +135,12 @@ server_end(bool commits)
 		forget_events();
 	for (int i = 0; i < server_nevents; i++)
 		server_events[i].nest = 0;
+	for (int i = 0; i < rules.length; i++)
+	{
+		DcPresenceRow *row = lfirst(&cells[i]);
+
+		*(commits ? &committed[i] : row) = *(commits ? row : &committed[i]);
+	}
 }
 
 void
@@ -163,7 +171,10 @@ void
 server_rules(DcPresenceRow *rows, int n)
 {
 	for (int i = 0; i < n; i++)
+	{
 		lfirst(&cells[i]) = &rows[i];
+		committed[i] = rows[i];
+	}
 	rules.length = rules.max_length = n;
 }
 
@@ -171,6 +182,40 @@ List *
 presence_row_read_all(void)
 {
 	return rules.length > 0 ? &rules : NIL;
+}
+
+/* a copy of the row */
+DcPresenceRow *
+presence_row_read(const char *name)
+{
+	static DcPresenceRow row;
+
+	for (int i = 0; i < rules.length; i++)
+	{
+		row = *(DcPresenceRow *) lfirst(&cells[i]);
+		if (strcmp(row.name, name) == 0)
+			return &row;
+	}
+	return NULL;
+}
+
+void
+presence_row_update(DcPresenceRow *row)
+{
+	server_updates++;
+	for (int i = 0; i < rules.length; i++)
+	{
+		DcPresenceRow *old = lfirst(&cells[i]);
+
+		if (old->id == row->id)
+			*old = *row;
+	}
+}
+
+bool
+ItemPointerEquals(ItemPointer a, ItemPointer b)
+{
+	return memcmp(a, b, sizeof(ItemPointerData)) == 0;
 }
 
 DcPresenceOwner

@@ -29,6 +29,7 @@ typedef struct ServerEvent
 
 extern ServerEvent server_events[];
 extern int server_nevents;
+extern int server_updates; /* of rules */
 
 extern void presence_server_start(int kilobytes);
 extern bool server_run_job(void);

@@ -697,6 +697,76 @@ epochs(void)
 	ok(resets() == 0 && server_nevents == 1, "one in which the rule was made is not");
 }
 
+/* more presences than there are slots: those without rooms take them from each other */
+static void
+many_epochs(int n)
+{
+	static DcPresenceRow rows[2 * PRESENCE_SLOTS];
+	static char names[2 * PRESENCE_SLOTS][20];
+	char name[100];
+	int before;
+
+	begin(1024, false);
+	for (int i = 0; i < n; i++)
+	{
+		snprintf(names[i], sizeof(names[i]), "%d", i);
+		rows[i] = (DcPresenceRow){.id = i + 1, .name = names[i], .version = 1, .ttl = TTL, .events = 1, .epoch = 5};
+	}
+	server_rules(rows, n);
+	server_updates = 0;
+	for (int i = 0; i < 5; i++)
+		job_and_end(true);
+	snprintf(name, sizeof(name), "each of %d presences is told of an epoch once", n);
+	ok(resets() == n && server_nevents == n, name);
+	ok(server_updates == (n > PRESENCE_SLOTS / 2 ? n : 0), "which is kept in the rules, if slots are scarce");
+	another_epoch();
+	job();
+	job();
+	server_end(false);
+	for (int i = 0; i < 5; i++)
+		job_and_end(true);
+	ok(resets() == 2 * n && server_nevents == 2 * n, "and of another one");
+	before = server_nevents;
+	(void) enter("r", "ann", "");
+	for (int i = 0; i < 3; i++)
+		job_and_end(true);
+	ok(server_nevents == before + 1 && !server_events[before].is_reset, "who enters is told of");
+	server_rules(NULL, 0);
+}
+
+/* slots become scarce when all have been told */
+static void
+scarce_later(void)
+{
+	static DcPresenceRow rows[PRESENCE_SLOTS];
+	static char names[PRESENCE_SLOTS][20];
+
+	begin(1024, false);
+	for (int i = 0; i < PRESENCE_SLOTS; i++)
+	{
+		snprintf(names[i], sizeof(names[i]), "%d", i);
+		rows[i] = (DcPresenceRow){.id = i + 1, .name = names[i], .version = 1, .ttl = TTL, .events = 1, .epoch = 5};
+	}
+	server_rules(rows, 100);
+	server_updates = 0;
+	job_and_end(true);
+	ok(resets() == 100 && server_updates == 0, "a hundred presences");
+	server_rules(rows, 600);
+	job_and_end(true);
+	ok(resets() == 600 && server_updates == 600, "and five hundred more");
+	for (int i = 0; i < 2 * PRESENCE_SLOTS; i++)
+	{
+		/* of another database */
+		DcPresenceUse other = {.owner = {2, i + 1}, .rule = rule};
+
+		presence_use_slot(&other);
+	}
+	for (int i = 0; i < 3; i++)
+		job_and_end(true);
+	ok(resets() == 600 && server_updates == 600, "are told of once, though others have had their slots");
+	server_rules(NULL, 0);
+}
+
 int
 main(void)
 {
@@ -718,6 +788,9 @@ main(void)
 		ok(gives_back(i & 1, i & 2, i & 4), name);
 	}
 	epochs();
+	many_epochs(100);
+	many_epochs(PRESENCE_SLOTS + 76);
+	scarce_later();
 	server_start();
 	return done_testing();
 }
