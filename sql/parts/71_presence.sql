@@ -23,7 +23,7 @@ COMMENT ON COLUMN dcounter.presence_rule.channel IS 'of NOTIFY, for the same';
 COMMENT ON COLUMN dcounter.presence_rule.max_members IS 'how many members, and rooms, may be in memory, NULL for half of it';
 COMMENT ON COLUMN dcounter.presence_rule.approx IS 'whether rooms only know about how many members they have';
 COMMENT ON COLUMN dcounter.presence_rule.version IS 'grows with each change';
-COMMENT ON COLUMN dcounter.presence_rule.epoch IS 'in which it was created; NULL without shared memory';
+COMMENT ON COLUMN dcounter.presence_rule.epoch IS 'in which it was created, or a later one that was told of; NULL without shared memory';
 
 CREATE FUNCTION dc_presence_create(name text, ttl interval DEFAULT '30 s', events interval DEFAULT NULL, notify text DEFAULT NULL, max_members bigint DEFAULT NULL, approx boolean DEFAULT false, if_not_exists boolean DEFAULT false) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;

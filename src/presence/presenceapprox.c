@@ -47,6 +47,7 @@ static void *cell(void *arg, uint32 number);
 static uint32 take(void *arg);
 static void give_back(void *arg, uint32 number);
 static bool is_known(const DcPresenceCall *call, DcMapEntry *entry, uint64 hash);
+static const char *beat_once(DcPresenceCall *call, const DcMapKey *key, uint64 hash, DcRingAdded *added, int64 *members);
 static DcRingAdded add_locked(const DcPresenceCall *call, DcMapEntry *entry, uint64 hash);
 static void note(DcMapEntry *entry);
 
@@ -113,8 +114,8 @@ presence_approx_beat(DcPresenceCall *call, int64 *members)
 	char bytes[DC_MAP_KEY_BYTES];
 	LWLock *lock;
 	DcMapEntry *entry;
-	const char *full = NULL;
-	DcRingAdded added;
+	const char *full;
+	DcRingAdded added = RING_FULL;
 	bool known;
 
 	presence_room_key(&key, call->use, MyDatabaseId, &call->room, bytes);
@@ -130,22 +131,35 @@ presence_approx_beat(DcPresenceCall *call, int64 *members)
 
 	presence_turn_if_late();
 	presence_note_promotion();
-	entry = presence_room_get(call->use, &call->room, &full);
-	if (entry == NULL)
+	full = beat_once(call, &key, hash, &added, members);
+	if (full != NULL && strcmp(full, "memory") == 0 && presence_forget_databases())
+		full = beat_once(call, &key, hash, &added, members);
+	if (full != NULL)
 	{
 		pg_atomic_fetch_add_u64(&call->use->slot->refused, 1);
 		presence_full_error(full);
 	}
+	return added == RING_SEEN;
+}
+
+/*
+ * beat_once does it under an exclusive lock, in a room that is made if need be. What is full is returned, else NULL.
+ */
+static const char *
+beat_once(DcPresenceCall *call, const DcMapKey *key, uint64 hash, DcRingAdded *added, int64 *members)
+{
+	LWLock *lock = map_key_lock(presence_map, key);
+	const char *full = NULL;
+	DcMapEntry *entry = presence_room_get(call->use, &call->room, &full);
+
+	if (entry == NULL)
+		return full;
 	LWLockAcquire(lock, LW_EXCLUSIVE);
-	added = add_locked(call, entry, hash);
+	*added = add_locked(call, entry, hash);
 	*members = members_of(entry);
-	if (added == RING_FULL)
-		pg_atomic_fetch_add_u64(&presence_area->slots[((DcPresenceRoom *) map_payload(entry))->slot].refused, 1);
 	LWLockRelease(lock);
 	map_unpin(entry);
-	if (added == RING_FULL)
-		presence_full_error("memory");
-	return added == RING_SEEN;
+	return *added == RING_FULL ? "memory" : NULL;
 }
 
 /*
@@ -203,6 +217,7 @@ add_locked(const DcPresenceCall *call, DcMapEntry *entry, uint64 hash)
 		if (room->root == RING_NONE)
 			return RING_FULL;
 		room->rounds = 0;
+		make_due(entry, Max(new_time.until, now + LOOK_US)); /* an empty one is looked at seldom */
 	}
 	changed = ring_turn(room->root, &taker.cells, now);
 	old_time = ring_time(room->root, &taker.cells);
@@ -388,7 +403,7 @@ presence_approx_load(DcCrcFile *file, DcMapEntry *entry, int64 shift)
 		return false;
 	if (saved.leaves == 0)
 		return true;
-	if (saved.time.length <= 0 || saved.time.slot >= RING_SLOTS)
+	if (saved.time.length <= 0 || saved.time.slot >= RING_SLOTS || room->root != RING_NONE)
 		return false;
 	saved.time.until += shift;
 	taker_init(&taker, room, NULL);

@@ -168,7 +168,7 @@ make_entry(DcPresenceCall *call, DcMapEntry *room, const DcMapKey *key, DcMapEnt
 }
 
 /*
- * presence_member_load makes a member that is there, when the file is loaded. NULL if there is no memory.
+ * presence_member_load makes a member that is there, when the file is loaded. NULL if there is no memory, or there is one already.
  */
 DcMapEntry *
 presence_member_load(DcMapEntry *room, const char *name, uint32 len, int64 expires_at)
@@ -180,7 +180,7 @@ presence_member_load(DcMapEntry *room, const char *name, uint32 len, int64 expir
 	DcMapEntry *entry = NULL;
 
 	presence_member_key(&key, room, name, len, bytes);
-	if (make_entry(&call, room, &key, &entry) != NULL)
+	if (map_look(presence_map, &key) != NULL || make_entry(&call, room, &key, &entry) != NULL)
 		return NULL;
 	pg_atomic_write_u64(&((DcPresenceMember *) map_payload(entry))->expires_at, (uint64) expires_at);
 	presence_count(room, entry);

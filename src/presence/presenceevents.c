@@ -12,6 +12,9 @@
  * and each leave is told of once, or, if the server ends in a crash, in no event; then there is another epoch, of which listeners are told: all they know
  * is void. A presence is told of by one transaction at a time, which has a lock on it; others leave it out.
  *
+ * Which epoch has been told of is in the slot. As that may be given away when the presence has no rooms, it is written into
+ * the rule, too, if slots are getting scarce.
+ *
  * A standby has no events of its own.
  */
 #include "postgres.h"
@@ -36,6 +39,9 @@
 /* Rooms that are told of in one transaction, and steps of the wheel at a time. */
 #define STEP_ROOMS 500
 #define TURN_STEPS 4096
+
+/* Slots that are in use, or wanted, from which on they are scarce. */
+#define SCARCE_SLOTS (PRESENCE_SLOTS / 2)
 
 /* Payloads as long as that cannot be sent (async.c). */
 #define NOTIFY_LIMIT (BLCKSZ - NAMEDATALEN - 128)
@@ -64,6 +70,7 @@ typedef struct Step
 {
 	bool all_owners;
 	bool more;
+	bool is_scarce; /* there are few slots left */
 	uint64 epoch;
 	int ntold;
 	Told told[STEP_ROOMS];
@@ -78,6 +85,7 @@ static void exit_callback(int code, Datum arg);
 static bool presence_job(DcJobRun *run);
 static void events_step(void *arg);
 static void tell_rule(Step *step, const DcPresenceRow *row);
+static bool keep_epoch(const DcPresenceRow *row, uint64 epoch);
 static bool epoch_is_told(const Step *step, const DcPresenceUse *use);
 static void take_rooms(Step *step, DcPresenceSlot *slot, int64 every);
 static void tell_room(const DcPresenceRow *row, Told *told);
@@ -196,7 +204,7 @@ presence_job(DcJobRun *run)
 		step_now->all_owners = run->all_owners;
 		step_now->more = false;
 		/* what is left is told of in another transaction, if this one goes on */
-		more = run->step(run, events_step, step_now, InvalidOid) && step_now->more && step_now->ntold == 0;
+		more = run->step(run, events_step, step_now, InvalidOid) && step_now->more && step_now->ntold + step_now->nepochs == 0;
 	} while (more && !job_is_late(run));
 	return more;
 }
@@ -214,6 +222,7 @@ events_step(void *arg)
 		(void) presence_forget_databases();
 	step->epoch = pg_atomic_read_u64(&presence_area->epoch);
 	rows = presence_row_read_all();
+	step->is_scarce = Max(list_length(rows), presence_area->nslots) > SCARCE_SLOTS;
 	foreach(lc, rows)
 	{
 		const DcPresenceRow *row = lfirst(lc);
@@ -228,22 +237,52 @@ tell_rule(Step *step, const DcPresenceRow *row)
 {
 	DcPresenceUse use = {.owner = presence_row_owner(row->id), .rule = presence_rule_of(row)};
 	int first = step->ntold;
+	bool is_of_epoch = (uint64) row->epoch == step->epoch;
+	bool keeps = step->is_scarce && !is_of_epoch;
 
 	presence_use_slot(&use);
-	if (use.slot->ndirty == 0 && epoch_is_told(step, &use)) /* what comes now is told of the next time */
+	if (use.slot->ndirty == 0 && epoch_is_told(step, &use) && !keeps) /* what comes now is told of the next time */
 		return;
 	if (!advisory_lock(PRESENCE_LOCK_CLASS, row->id, 1, ExclusiveLock, false))
 		return;
-	if (!epoch_is_told(step, &use) && step->nepochs < PRESENCE_SLOTS)
+	if (!epoch_is_told(step, &use))
 	{
+		if (step->nepochs == PRESENCE_SLOTS)
+		{
+			step->more = true;
+			return;
+		}
+		if (keeps && !keep_epoch(row, step->epoch))
+			return;
 		step->epochs[step->nepochs++] = (ToldEpoch){use.slot, use.generation, step->epoch, GetCurrentTransactionNestLevel()};
 		/* a rule that was made in it has told nobody of another */
-		if (pg_atomic_read_u64(&use.slot->told) != 0 || (uint64) row->epoch != step->epoch)
+		if (pg_atomic_read_u64(&use.slot->told) != 0 || !is_of_epoch)
 			tell_epoch(row, step->epoch);
 	}
+	else if (keeps)
+		(void) keep_epoch(row, step->epoch); /* else the next time */
 	take_rooms(step, use.slot, row->events);
 	for (int i = first; i < step->ntold; i++)
 		tell_room(row, &step->told[i]);
+}
+
+/*
+ * keep_epoch writes into the rule that its listeners know of an epoch. False if somebody is changing the rule, or has, since
+ * it was read.
+ */
+static bool
+keep_epoch(const DcPresenceRow *row, uint64 epoch)
+{
+	DcPresenceRow *now;
+
+	if (!advisory_lock(PRESENCE_LOCK_CLASS, row->id, 0, ExclusiveLock, false))
+		return false;
+	now = presence_row_read(row->name);
+	if (now == NULL || !ItemPointerEquals(&now->tid, (ItemPointer) &row->tid))
+		return false;
+	now->epoch = (int64) epoch;
+	presence_row_update(now);
+	return true;
 }
 
 static bool
@@ -251,7 +290,7 @@ epoch_is_told(const Step *step, const DcPresenceUse *use)
 {
 	for (int i = 0; i < step->nepochs; i++)
 	{
-		if (step->epochs[i].slot == use->slot && step->epochs[i].epoch == step->epoch)
+		if (step->epochs[i].slot == use->slot && step->epochs[i].generation == use->generation && step->epochs[i].epoch == step->epoch)
 			return true;
 	}
 	return pg_atomic_read_u64(&use->slot->told) == step->epoch;
@@ -389,7 +428,9 @@ settle_told(int nest, bool committed)
 		const ToldEpoch *told = &step->epochs[--step->nepochs];
 
 		LWLockAcquire(&presence_area->lock, LW_SHARED);
-		if (committed && pg_atomic_read_u32(&told->slot->generation) == told->generation)
+		/* the last one comes first */
+		if (committed && pg_atomic_read_u32(&told->slot->generation) == told->generation &&
+			pg_atomic_read_u64(&told->slot->told) < told->epoch)
 			pg_atomic_write_u64(&told->slot->told, told->epoch);
 		LWLockRelease(&presence_area->lock);
 	}

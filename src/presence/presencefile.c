@@ -283,7 +283,8 @@ presencefile_load(uint64 lsn)
 	if (!crcfile_read(&work.file, PRESENCE_FILE, LOG))
 		return;
 	if (!crcfile_is_valid(&work.file) || !crcfile_get(&work.file, &header, sizeof(header)) ||
-		header.magic != PRESENCE_MAGIC || header.format != PRESENCE_FORMAT || header.nslots > PRESENCE_SLOTS)
+		header.magic != PRESENCE_MAGIC || header.format != PRESENCE_FORMAT || header.nslots > PRESENCE_SLOTS ||
+		header.nrooms > work.file.left / sizeof(FileRoom))
 		why = "its contents are invalid";
 	else if (header.lsn != lsn)
 		why = "it is not of the last shutdown";
@@ -403,6 +404,8 @@ load_member(Work *work, uint64 nrooms)
 		saved.meta_len > PRESENCE_MAX_META_BYTES || !crcfile_get(&work->file, name, saved.len))
 		return false;
 	room = map_entry(presence_map, work->rooms[saved.room]);
+	if (((DcPresenceItem *) map_payload(room))->kind != PRESENCE_ROOM)
+		return false;
 	slot = &presence_area->slots[((DcPresenceRoom *) map_payload(room))->slot];
 	entry = presence_member_load(room, name, saved.len, saved.expires_at + work->shift);
 	if (entry == NULL)
