@@ -98,7 +98,7 @@ sub over_bound
 			{
 				next if $call->[0] < $from->[0];
 				$units += $call->[2];
-				$over++ if $units > $bound->($call->[1] - $from->[0]);
+				$over++ if $units > $bound->($call->[1] - $from->[0], $from->[0], $call->[1]);
 			}
 		}
 	}
