@@ -9,7 +9,8 @@
 # Text that goes with anyelement is not said. Arguments without a name are their types.
 #
 # blocks: each block is of a kind that a test runs, is text, or says in a comment just before it why it is not run:
-# <!-- not run: it needs a broker -->. Blocks of plain text that look like SQL or shell need that as well.
+# <!-- not run: it needs a broker -->, or which test does run it: <!-- run by test/t/082_limit_example.pl -->. Blocks of
+# plain text that look like SQL or shell need that as well.
 #
 # links: what links point to is there, files and #headings.
 use strict;
@@ -408,6 +409,11 @@ sub unrun
 	my $reason = $before =~ /^<!-- not run: \S.* -->$/;
 
 	return "a block that is run needs no reason why not" if $reason && $mark =~ /^sql(?! on)\b/;
+	while ($before =~ m{(test/t/\w+\.pl)}g)
+	{
+		return "there is no $1" if !-e $1;
+	}
+	return $tests =~ /\Q$name\E/ ? undef : "no test names $name" if $before =~ m{^<!-- run by test/t/\w+\.pl -->$};
 	return if $reason;
 	return if $mark =~ /^sql( preload)?( error)?$/;
 	if ($mark =~ /^(sql|sh) on \w+$/)

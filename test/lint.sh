@@ -247,6 +247,19 @@ check_internals() {
     done
 }
 
+# What the user's pages say of the sources and of each other.
+check_reference() {
+    perl test/doclint.pl reference
+}
+
+check_blocks() {
+    perl test/doclint.pl blocks
+}
+
+check_links() {
+    perl test/doclint.pl links
+}
+
 check_length() {
     local file lines most
     for file in src/**/*.[ch] test/t/*.pl; do
@@ -288,6 +301,9 @@ check length 'no source file is longer than 800 lines, no TAP test longer than 6
 check rooms 'rooms include only rooms above them'
 check filenames 'no two source files have one name'
 check internals 'doc/internals.md names each source file'
+check reference 'doc/reference.md has all that there is, and nothing else'
+check blocks 'each block of the documentation is run by a test, or says why not'
+check links 'links of the documentation lead somewhere'
 check whitespace 'no trailing white space'
 check leftovers 'nothing is marked as left over'
 exit "$status"

@@ -83,7 +83,7 @@ sub compared
 	return $sql;
 }
 
-# results(OUTPUT): [expected, got] of each. What follows a colon in the comment explains
+# results(OUTPUT): [expected, got] of each. What follows a colon and a space in the comment explains
 sub results
 {
 	my ($out) = @_;
@@ -93,7 +93,7 @@ sub results
 	{
 		my ($expected, $got) = ($1, $2);
 
-		$expected =~ s/:.*//;
+		$expected =~ s/: .*//;
 		$expected = '' if $expected eq 'no rows';
 		chomp $got;
 		$got =~ s/\bt\b/true/g if $expected eq 'true';

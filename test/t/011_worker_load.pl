@@ -31,7 +31,7 @@ sql($node, 'postgres', q{
 	CREATE INDEX ON audit (t, key);
 	CREATE TABLE taken (key text, value bigint);
 
-	-- The exact values of a counter table, as the README has it
+	-- The exact values of a counter table, as doc/counters.md has it
 	CREATE FUNCTION by_sql(tab text) RETURNS TABLE (key text, value numeric) LANGUAGE plpgsql STABLE AS $$
 	BEGIN
 		RETURN QUERY EXECUTE format('SELECT u.key, sum(inc) - sum(dec) AS value

@@ -1,0 +1,61 @@
+# README.md and the pages that one reads first do what they say: their blocks of SQL run, in order, in a fresh database of a
+# server that has dcounter preloaded, and where a statement has its result in a comment after it, that is the result.
+use strict;
+use warnings;
+
+use DcDoc;
+use DcTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+# how many results a page compares, at least
+my %pages = (
+	'README.md' => 2,
+	'doc/counters.md' => 8,
+	'doc/tour.md' => 10,
+	'doc/cookbook.md' => 30,
+	'doc/migrate.md' => 8,
+	'doc/faq.md' => 5);
+my $node = dc_node('pages', extension => 0,
+	conf => [ q{shared_preload_libraries = 'dcounter'}, 'max_prepared_transactions = 10' ]);
+my $n = 0;
+
+foreach my $page (sort keys %pages)
+{
+	my $database = 'page' . ++$n;
+	my $roles = sql($node, 'postgres', q{SELECT string_agg(quote_ident(rolname), ', ') FROM pg_roles});
+	my $compared = 0;
+	my @blocks = grep { !$_->{where} } blocks("$ENV{TESTDIR}/$page");
+
+	sql($node, 'postgres', "CREATE DATABASE $database TEMPLATE template0");
+	sql($node, $database, 'CREATE EXTENSION dcounter') if !grep { $_->{text} =~ /CREATE EXTENSION dcounter/ } @blocks;
+	foreach my $block (@blocks)
+	{
+		my $name = "$page:$block->{line}";
+		my ($status, $out, $err) = $node->psql($database, "\\pset null NULL\n" . compared($block->{text}));
+
+		is($status, $block->{mark} =~ /error/ ? 3 : 0, "$name ends as it says") or diag($err);
+		unlike($err, qr/syntax error|XX000/, "$name fails on purpose") if $block->{mark} =~ /error/;
+		foreach my $result (results($out))
+		{
+			my ($expected, $got) = @$result;
+
+			# booleans within rows; the rows of a result in one line
+			$got =~ s/(^|, )t(?=,|$)/$1true/gm;
+			$got =~ s/(^|, )f(?=,|$)/$1false/gm;
+			$got =~ s/\n/, /g;
+			is($got, $expected, "$name: as it says");
+			$compared++;
+		}
+	}
+	cmp_ok($compared, '>=', $pages{$page}, "$page: results were compared");
+	sql($node, 'postgres', "DROP DATABASE $database WITH (FORCE)");
+	foreach my $role (split /\n/, sql($node, 'postgres', "SELECT quote_ident(rolname) FROM pg_roles WHERE quote_ident(rolname) <> ALL (string_to_array('$roles', ', '))"))
+	{
+		sql($node, 'postgres', "DROP ROLE $role");
+	}
+}
+
+$node->stop;
+done_testing();
