@@ -22,13 +22,13 @@ CREATE FUNCTION dc_hold(stock regclass, key anycompatible, qty bigint DEFAULT 1,
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 50;
 COMMENT ON FUNCTION dc_hold(regclass, anycompatible, bigint, interval, uuid) IS 'sets units aside for a while, or returns NULL if there are not enough';
 
-CREATE FUNCTION dc_hold_confirm(stock regclass, hold_id uuid, qty bigint DEFAULT NULL) RETURNS text
+CREATE FUNCTION dc_hold_confirm(stock regclass, hold_id uuid, qty bigint DEFAULT NULL, strict boolean DEFAULT true) RETURNS text
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 50;
-COMMENT ON FUNCTION dc_hold_confirm(regclass, uuid, bigint) IS 'ends a hold with its units sold';
+COMMENT ON FUNCTION dc_hold_confirm(regclass, uuid, bigint, boolean) IS 'ends a hold with its units sold';
 
-CREATE FUNCTION dc_hold_release(stock regclass, hold_id uuid) RETURNS text
+CREATE FUNCTION dc_hold_release(stock regclass, hold_id uuid, strict boolean DEFAULT true) RETURNS text
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 50;
-COMMENT ON FUNCTION dc_hold_release(regclass, uuid) IS 'ends a hold and gives its units back';
+COMMENT ON FUNCTION dc_hold_release(regclass, uuid, boolean) IS 'ends a hold and gives its units back';
 
 CREATE FUNCTION dc_holds(stock regclass, key anycompatible DEFAULT NULL::text, OUT key text, OUT hold_id uuid, OUT qty bigint, OUT expires_at timestamptz, OUT age interval) RETURNS SETOF record
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 100 ROWS 100;

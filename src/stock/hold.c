@@ -16,7 +16,9 @@
  * take that would otherwise fail (take.c), a call that tries to confirm or release it.
  *
  * Holds that have ended stay for dcounter.hold_retention, so that a call that is
- * made again, since its answer was lost, gets an answer.
+ * made again, since its answer was lost, gets an answer. A call that does not get what it
+ * wants fails, unless it is told to answer instead: a caller that does not look at the answer must not
+ * go on as if the units were sold.
  *
  * All statements run as the owner of the stock.
  */
@@ -134,6 +136,8 @@ static TransactionId find_maker(Relation heap, Oid index_oid, Datum id);
 static bool insert_hold(DcCounter *counter, Datum id, const DcKey *key,
 						int64 qty, Datum ttl);
 static DcCounter *open_for_hold(FunctionCallInfo fcinfo, const char *function);
+static bool strict_arg(FunctionCallInfo fcinfo, int n);
+static void hold_is_over(const DcHold *hold) pg_attribute_noreturn();
 static bool lock_hold(DcCounter *counter, Datum id, DcHold *hold);
 static void end_hold(DcCounter *counter, const DcHold *hold, const char *state,
 					 int64 confirmed);
@@ -306,20 +310,27 @@ insert_hold(DcCounter *counter, Datum id, const DcKey *key, int64 qty,
 }
 
 /*
- * dc_hold_confirm(stock regclass, hold_id uuid, qty bigint) -> text: ends a hold with its
- * units sold, or with as many as qty says; the others are given back. The answer
- * is "confirmed" if this call did it, or why not: "expired", "released",
- * "confirmed already", "unknown".
+ * dc_hold_confirm(stock regclass, hold_id uuid, qty bigint, strict boolean) -> text: ends a
+ * hold with its units sold, or with as many as qty says; the others are given back. The
+ * answer is "confirmed" if this call did it, "confirmed already" if another one did, or, unless
+ * strict, why it is not: "expired", "released", "unknown".
+ *
+ * Errors, if strict: 42704 for a hold that is unknown, 55000 for one that has ended otherwise.
  */
 Datum
 dc_hold_confirm(PG_FUNCTION_ARGS)
 {
 	DcCounter *counter = open_for_hold(fcinfo, "dc_hold_confirm()");
 	int64 qty = PG_ARGISNULL(2) ? 0 : quantity_arg(fcinfo, 2);
+	bool strict = strict_arg(fcinfo, 3);
 	DcHold hold;
 
 	if (!lock_hold(counter, PG_GETARG_DATUM(1), &hold))
+	{
+		if (strict && strcmp(hold.state, "confirmed") != 0)
+			hold_is_over(&hold);
 		PG_RETURN_TEXT_P(ended_answer(hold.state, "confirmed"));
+	}
 	if (qty > hold.qty)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -330,20 +341,52 @@ dc_hold_confirm(PG_FUNCTION_ARGS)
 }
 
 /*
- * dc_hold_release(stock regclass, hold_id uuid) -> text: ends a hold and gives its
- * units back. The answer is "released" if this call did it, or why not: "expired",
- * "confirmed", "released already", "unknown".
+ * dc_hold_release(stock regclass, hold_id uuid, strict boolean) -> text: ends a hold and
+ * gives its units back. The answer is "released" if this call did it, "released already" or
+ * "expired" if they were given back before, or, unless strict, why they are not: "confirmed",
+ * "unknown".
+ *
+ * Errors, if strict: 42704 for a hold that is unknown, 55000 for one that is confirmed.
  */
 Datum
 dc_hold_release(PG_FUNCTION_ARGS)
 {
 	DcCounter *counter = open_for_hold(fcinfo, "dc_hold_release()");
+	bool strict = strict_arg(fcinfo, 2);
 	DcHold hold;
 
 	if (!lock_hold(counter, PG_GETARG_DATUM(1), &hold))
+	{
+		if (strict && strcmp(hold.state, "released") != 0 && strcmp(hold.state, "expired") != 0)
+			hold_is_over(&hold);
 		PG_RETURN_TEXT_P(ended_answer(hold.state, "released"));
+	}
 	end_hold(counter, &hold, "released", 0);
 	PG_RETURN_TEXT_P(cstring_to_text("released"));
+}
+
+static bool
+strict_arg(FunctionCallInfo fcinfo, int n)
+{
+	arg_not_null(fcinfo, n, "strict");
+	return PG_GETARG_BOOL(n);
+}
+
+/*
+ * hold_is_over fails, since a hold is not open any more, or never was.
+ */
+static void
+hold_is_over(const DcHold *hold)
+{
+	bool unknown = strcmp(hold->state, "unknown") == 0;
+
+	ereport(ERROR,
+			(errcode(unknown ? ERRCODE_UNDEFINED_OBJECT : ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 unknown
+				 ? errmsg("hold %s does not exist", DatumGetCString(DirectFunctionCall1(uuid_out, hold->id)))
+				 : errmsg("hold %s has ended: it is %s", DatumGetCString(DirectFunctionCall1(uuid_out, hold->id)), hold->state),
+			 unknown ? errdetail("There were not enough units for it, or it has been removed since it ended.") : 0,
+			 errhint("With strict => false the answer says so, without an error.")));
 }
 
 /*

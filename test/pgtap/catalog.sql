@@ -32,8 +32,8 @@ INSERT INTO expected VALUES
 INSERT INTO expected VALUES
 	('public.dc_stock_create(stock text, max_shards integer DEFAULT 64, if_not_exists boolean DEFAULT false)', 'regclass', 'volatile', 'unsafe', false, 1000, 0),
 	('public.dc_take_all(stock regclass, keys anycompatiblearray, qtys bigint[])', 'boolean', 'volatile', 'unsafe', false, 100, 0),
-	('public.dc_hold_confirm(stock regclass, hold_id uuid, qty bigint DEFAULT NULL::bigint)', 'text', 'volatile', 'unsafe', false, 50, 0),
-	('public.dc_hold_release(stock regclass, hold_id uuid)', 'text', 'volatile', 'unsafe', false, 50, 0),
+	('public.dc_hold_confirm(stock regclass, hold_id uuid, qty bigint DEFAULT NULL::bigint, strict boolean DEFAULT true)', 'text', 'volatile', 'unsafe', false, 50, 0),
+	('public.dc_hold_release(stock regclass, hold_id uuid, strict boolean DEFAULT true)', 'text', 'volatile', 'unsafe', false, 50, 0),
 	('public.dc_holds(stock regclass, key anycompatible DEFAULT NULL::text, OUT key text, OUT hold_id uuid, OUT qty bigint, OUT expires_at timestamp with time zone, OUT age interval)', 'SETOF record', 'stable', 'restricted', false, 100, 100),
 	('public.dc_create(counter text, shard_by text DEFAULT ''backend''::text, max_shards integer DEFAULT 64, partitions integer DEFAULT NULL::integer, mode text DEFAULT ''exact''::text, flush_interval interval DEFAULT ''00:00:01''::interval, durability text DEFAULT ''async''::text, op_retention interval DEFAULT ''7 days''::interval, totals text DEFAULT ''direct''::text, if_not_exists boolean DEFAULT false)', 'regclass', 'volatile', 'unsafe', false, 1000, 0),
 	('public.dc_alter(counter regclass, shard_by text DEFAULT NULL::text, max_shards integer DEFAULT NULL::integer, events interval DEFAULT NULL::interval, notify text DEFAULT NULL::text, mode text DEFAULT NULL::text, flush_interval interval DEFAULT NULL::interval, durability text DEFAULT NULL::text, op_retention interval DEFAULT NULL::interval, totals text DEFAULT NULL::text, on_drift text DEFAULT NULL::text)', 'void', 'volatile', 'unsafe', false, 1000, 0),

@@ -58,10 +58,10 @@ INSERT INTO relies SELECT t, ARRAY['SELECT dc_incr(''w'', ''a'')', 'SELECT dc_in
 	'SELECT dc_info(''w'', ''a'')', 'SELECT dc_sum(''w'')', 'SELECT dc_top(''w'')', 'SELECT dc_total(''w'', ''a'')', 'SELECT dc_set(''w'', ''a'', 1)', 'SELECT dc_reset(''w'', ''a'')',
 	'SELECT dc_delete(''w'', ''a'')', 'SELECT dc_compact(''w'')', 'SELECT dc_incr_once(''w'', ''a'', 1, ''f'')', 'SELECT dc_op_status(''w'', ''e'')'] FROM unnest('{w,w_shard}'::text[]) AS t;
 INSERT INTO relies SELECT t, ARRAY['SELECT dc_take(''s'', ''a'')', 'SELECT dc_take_up_to(''s'', ''a'', 2)', 'SELECT dc_take_all(''s'', ''{a}'', ''{1}'')', 'SELECT dc_restock(''s'', ''a'', 1)',
-	'SELECT dc_hold(''s'', ''a'', 1)', 'SELECT dc_hold_confirm(''s'', ''00000000-0000-0000-0000-000000000001'')', 'SELECT dc_hold_release(''s'', ''00000000-0000-0000-0000-000000000001'')', 'SELECT dc_holds(''s'')',
+	'SELECT dc_hold(''s'', ''a'', 1)', 'SELECT dc_hold_confirm(''s'', ''00000000-0000-0000-0000-000000000001'')', 'SELECT dc_hold_release(''s'', ''00000000-0000-0000-0000-000000000001'', strict => false)', 'SELECT dc_holds(''s'')',
 	'SELECT dc_get(''s'', ''a'')', 'SELECT dc_set(''s'', ''a'', 50)', 'SELECT dc_delete(''s'', ''a'')', 'SELECT dc_compact(''s'')'] FROM unnest('{s,s_shard}'::text[]) AS t;
 INSERT INTO relies VALUES ('s_hold', ARRAY['SELECT dc_hold(''s'', ''a'', 1)', 'SELECT dc_hold(''s'', ''a'', 1000)', 'SELECT dc_hold_confirm(''s'', ''00000000-0000-0000-0000-000000000001'')',
-	'SELECT dc_hold_release(''s'', ''00000000-0000-0000-0000-000000000001'')', 'SELECT dc_holds(''s'')', 'SELECT dc_holds(''s'', ''a'')', 'SELECT dc_take(''s'', ''a'', 1000)']);
+	'SELECT dc_hold_release(''s'', ''00000000-0000-0000-0000-000000000001'', strict => false)', 'SELECT dc_holds(''s'')', 'SELECT dc_holds(''s'', ''a'')', 'SELECT dc_take(''s'', ''a'', 1000)']);
 INSERT INTO relies SELECT t, ARRAY['SELECT dc_transfer(''l'', ''bank'', ''a'', 1, ''e'')', 'SELECT dc_transfer_many(''l'', ''{bank}'', ''{a}'', ''{1}'', ''e'')', 'SELECT dc_transfer_pending(''l'', ''bank'', ''a'', 1, ''p'')',
 	'SELECT dc_transfer_post(''l'', ' || :'p1' || ')', 'SELECT dc_transfer_void(''l'', ' || :'p2' || ')', 'SELECT dc_balance(''l'', ''a'')', 'SELECT dc_balance_at(''l'', ''a'', now())',
 	'SELECT dc_account_statement(''l'', ''a'', ''-infinity'', ''infinity'')', 'SELECT dc_account_open(''l'', ''new'')', 'SELECT dc_ledger_check(''l'')']
@@ -125,13 +125,13 @@ SELECT after('ALTER TABLE s_hold DROP CONSTRAINT s_hold_pkey, ADD PRIMARY KEY (k
 ALTER TABLE s_hold DROP CONSTRAINT s_hold_pkey;
 INSERT INTO s_hold SELECT * FROM s_hold;
 CREATE UNIQUE INDEX CONCURRENTLY s_hold_again ON s_hold (hold_id);
-SELECT try('SELECT dc_hold_release(''s'', ''00000000-0000-0000-0000-000000000001'')');
+SELECT try('SELECT dc_hold_release(''s'', ''00000000-0000-0000-0000-000000000001'', strict => false)');
 UPDATE s_hold SET hold_id = '00000000-0000-0000-0000-000000000009' WHERE ctid = (SELECT max(ctid) FROM s_hold);
-SELECT try('SELECT dc_hold_release(''s'', ''00000000-0000-0000-0000-000000000001'')');
+SELECT try('SELECT dc_hold_release(''s'', ''00000000-0000-0000-0000-000000000001'', strict => false)');
 REINDEX INDEX s_hold_again;
 SELECT * FROM all_well;
 ALTER TABLE s_hold ADD PRIMARY KEY USING INDEX s_hold_again;
-SELECT dc_hold_release('s', '00000000-0000-0000-0000-000000000009');
+SELECT dc_hold_release('s', '00000000-0000-0000-0000-000000000009', strict => false);
 SELECT * FROM all_well;
 
 -- Tables that inherit
@@ -181,9 +181,9 @@ END $$;
 SELECT after('CREATE TRIGGER alters AFTER UPDATE ON l_pending FOR EACH ROW EXECUTE FUNCTION alters(''ALTER TABLE shapes.l_account ALTER min_balance TYPE text'')',
 	ARRAY['SELECT dc_transfer_void(''l'', ' || :p2 || ')', 'SELECT dc_transfer_post(''l'', ' || :p2 || ', 1)', 'SELECT dc_balance(''l'', ''bank'')']);
 SELECT after('CREATE TRIGGER alters AFTER UPDATE ON s_hold FOR EACH ROW EXECUTE FUNCTION alters(''CREATE INDEX ON shapes.s_shard (updated_at, inc, dec, units)'')',
-	ARRAY['SELECT dc_hold_release(''s'', ''00000000-0000-0000-0000-000000000001'')', 'SELECT dc_hold(''s'', ''a'', 1)', 'SELECT dc_get(''s'', ''a'')']);
+	ARRAY['SELECT dc_hold_release(''s'', ''00000000-0000-0000-0000-000000000001'', strict => false)', 'SELECT dc_hold(''s'', ''a'', 1)', 'SELECT dc_get(''s'', ''a'')']);
 SELECT after('CREATE TRIGGER alters AFTER UPDATE ON s_hold FOR EACH ROW EXECUTE FUNCTION alters(''ALTER TABLE shapes.s_shard ALTER units TYPE numeric'')',
-	ARRAY['SELECT dc_hold_release(''s'', ''00000000-0000-0000-0000-000000000001'')', 'SELECT dc_hold(''s'', ''a'', 1)', 'SELECT dc_get(''s'', ''a'')']);
+	ARRAY['SELECT dc_hold_release(''s'', ''00000000-0000-0000-0000-000000000001'', strict => false)', 'SELECT dc_hold(''s'', ''a'', 1)', 'SELECT dc_get(''s'', ''a'')']);
 SELECT tab, col, type, after(format('CREATE TRIGGER alters AFTER INSERT ON l_entry FOR EACH ROW EXECUTE FUNCTION alters(''ALTER TABLE shapes.%s ALTER %s TYPE %s'')', tab, col, type),
 	ARRAY['SELECT dc_transfer(''l'', ''bank'', ''a'', 1, ''x'')', 'SELECT dc_transfer_pending(''l'', ''bank'', ''a'', 1, ''x'')'])
 	FROM (VALUES ('l_account', 'min_balance', 'text'), ('l_account', 'key', 'name'), ('l_entry', 'amount', 'text'), ('l_pending', 'posted', 'numeric'), ('l_limit_shard', 'units', 'text'), ('l_shard', 'inc', 'text'), ('l_limit', 'updated_at', 'text')) AS v(tab, col, type);

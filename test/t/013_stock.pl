@@ -38,7 +38,7 @@ sql($_, 'postgres', q{
 			IF x < 0.15 THEN
 				h := hold(k, 1, '1 hour');
 				COMMIT;
-				IF dc_hold_release('s', h) = 'released' THEN
+				IF dc_hold_release('s', h, strict => false) = 'released' THEN
 					refused := 0;
 				END IF;
 			ELSIF buy(k, 1) > 0 THEN
@@ -116,7 +116,7 @@ sql($_, 'postgres', q{
 				PERFORM pg_sleep(0.003);
 			END IF;
 			IF kind = 'release' THEN
-				PERFORM dc_hold_release('s', h);
+				PERFORM dc_hold_release('s', h, strict => false);
 			ELSIF kind = 'part' THEN
 				PERFORM confirm(h, 1);
 			ELSIF kind = 'incr' THEN

@@ -13,10 +13,9 @@ use Test::More;
 my %pages = (
 	'README.md' => 2,
 	'doc/counters.md' => 8,
-	'doc/tour.md' => 10,
 	'doc/cookbook.md' => 30,
 	'doc/migrate.md' => 8,
-	'doc/faq.md' => 5);
+	'doc/faq.md' => 3);
 my $node = dc_node('pages', extension => 0,
 	conf => [ q{shared_preload_libraries = 'dcounter'}, 'max_prepared_transactions = 10' ]);
 my $n = 0;

@@ -58,7 +58,7 @@ my $schema = q{
 		IF h IS NULL THEN
 			RETURN;
 		END IF;
-		answer := CASE WHEN part IS NULL THEN dc_hold_release('seats', h.hold_id) ELSE dc_hold_confirm('seats', h.hold_id, ceil(part * h.qty)::bigint) END;
+		answer := CASE WHEN part IS NULL THEN dc_hold_release('seats', h.hold_id, strict => false) ELSE dc_hold_confirm('seats', h.hold_id, ceil(part * h.qty)::bigint, strict => false) END;
 		IF answer = (CASE WHEN part IS NULL THEN 'released' ELSE 'confirmed' END) THEN
 			INSERT INTO log_end VALUES (h.hold_id, answer, CASE WHEN part IS NULL THEN 0 ELSE ceil(part * h.qty) END);
 		ELSIF answer NOT IN ('expired', 'released', 'confirmed', 'released already', 'confirmed already') THEN
@@ -96,7 +96,7 @@ sub finish
 	my ($run) = @_;
 
 	return $run->ask(q{
-		SELECT format('release of %s: %s', hold_id, answer) FROM (SELECT hold_id, dc_hold_release('seats', hold_id) AS answer FROM seats_hold WHERE state = 'open') AS r
+		SELECT format('release of %s: %s', hold_id, answer) FROM (SELECT hold_id, dc_hold_release('seats', hold_id, strict => false) AS answer FROM seats_hold WHERE state = 'open') AS r
 		WHERE answer NOT IN ('released', 'expired');
 		SELECT format('%s: %s of %s sold', key, got, available) FROM (SELECT key, available, dc_take_up_to('seats', key, 1000000000) AS got FROM s_books()) AS s WHERE got <> available;
 		SELECT format('%s: sold more', key) FROM seats WHERE dc_take('seats', key);
