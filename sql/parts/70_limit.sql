@@ -69,6 +69,10 @@ CREATE FUNCTION dc_limit(name text, key text, cost bigint DEFAULT 1) RETURNS dco
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
 COMMENT ON FUNCTION dc_limit(text, text, bigint) IS 'whether a key may do something now; if so, it is counted, and stays counted if the transaction rolls back';
 
+CREATE FUNCTION dc_allow(name text, key text, cost bigint DEFAULT 1) RETURNS boolean
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
+COMMENT ON FUNCTION dc_allow(text, text, bigint) IS 'the column allowed of dc_limit, without the rest: the quickest form';
+
 CREATE FUNCTION dc_limit_all(names text[], keys text[], costs bigint[] DEFAULT NULL, OUT allowed boolean, OUT remaining bigint, OUT retry_after interval, OUT reset_at timestamptz, OUT rule text, OUT leases bigint[]) RETURNS record
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 20;
 COMMENT ON FUNCTION dc_limit_all(text[], text[], bigint[]) IS 'asks several limits: all count, or none; rule is the one that refuses';

@@ -61,21 +61,35 @@ limit_numbers_wrong(const DcLimitNumbers *numbers)
 }
 
 /*
- * gcra_time returns when the bucket will be full, in 1/rate us. gcra_set_time is the reverse.
+ * divide divides what is not negative. Nearly all dividends fit into 64 bits, where the processor does it.
+ */
+static int64_t
+divide(Wide dividend, int64_t divisor, int64_t *rest)
+{
+	if (dividend <= INT64_MAX)
+	{
+		*rest = (int64_t) dividend % divisor;
+		return (int64_t) dividend / divisor;
+	}
+	*rest = (int64_t) (dividend % divisor);
+	return (int64_t) (dividend / divisor);
+}
+
+/*
+ * gcra_behind returns in how long after now the bucket will be full, in 1/rate us. gcra_set_behind is the reverse.
  */
 static Wide
-gcra_time(const DcLimitNumbers *numbers, const DcLimitState *state, int64_t now)
+gcra_behind(const DcLimitNumbers *numbers, const DcLimitState *state, int64_t now)
 {
-	Wide time = (Wide) state->at * numbers->rate + state->used;
+	Wide behind = (Wide) (state->at - now) * numbers->rate + state->used;
 
-	return MAX(time, (Wide) now * numbers->rate);
+	return MAX(behind, 0);
 }
 
 static void
-gcra_set_time(const DcLimitNumbers *numbers, DcLimitState *state, Wide time)
+gcra_set_behind(const DcLimitNumbers *numbers, DcLimitState *state, int64_t now, Wide behind)
 {
-	state->at = (int64_t) (time / numbers->rate);
-	state->used = (int64_t) (time % numbers->rate);
+	state->at = now + divide(behind, numbers->rate, &state->used);
 	state->idle_at = state->at + (state->used != 0);
 }
 
@@ -92,7 +106,7 @@ limit_begin(const DcLimitNumbers *numbers, DcLimitState *state, int64_t now, int
 	switch (numbers->kind)
 	{
 		case LIMIT_GCRA:
-			gcra_set_time(numbers, state, (Wide) lost_at * numbers->rate + (Wide) numbers->burst * numbers->per);
+			gcra_set_behind(numbers, state, lost_at, (Wide) numbers->burst * numbers->per);
 			break;
 		case LIMIT_FIXED:
 		case LIMIT_SLIDING:
@@ -146,16 +160,17 @@ limit_turn(const DcLimitNumbers *numbers, DcLimitState *state, int64_t now, cons
 static void
 gcra_test(const DcLimitNumbers *numbers, const DcLimitState *state, int64_t now, int64_t cost, DcLimitAnswer *answer)
 {
-	Wide time = gcra_time(numbers, state, now);
-	Wide most = (Wide) now * numbers->rate + (Wide) numbers->burst * numbers->per;
-	Wide after = time + (Wide) cost * numbers->per;
+	Wide behind = gcra_behind(numbers, state, now);
+	Wide most = (Wide) numbers->burst * numbers->per;
+	Wide after = behind + (Wide) cost * numbers->per;
+	int64_t rest;
 
 	answer->allowed = after <= most;
 	if (!answer->allowed)
-		answer->retry_after = (int64_t) ((after - most + numbers->rate - 1) / numbers->rate);
+		answer->retry_after = divide(after - most + numbers->rate - 1, numbers->rate, &rest);
 	else
-		time = after;
-	answer->remaining = time < most ? (int64_t) ((most - time) / numbers->per) : 0;
+		behind = after;
+	answer->remaining = behind < most ? divide(most - behind, numbers->per, &rest) : 0;
 }
 
 static void
@@ -243,7 +258,7 @@ limit_add(const DcLimitNumbers *numbers, DcLimitState *state, int64_t now, int64
 	switch (numbers->kind)
 	{
 		case LIMIT_GCRA:
-			gcra_set_time(numbers, state, gcra_time(numbers, state, now) + (Wide) cost * numbers->per);
+			gcra_set_behind(numbers, state, now, gcra_behind(numbers, state, now) + (Wide) cost * numbers->per);
 			break;
 		case LIMIT_FIXED:
 		case LIMIT_SLIDING:
@@ -266,14 +281,14 @@ limit_add(const DcLimitNumbers *numbers, DcLimitState *state, int64_t now, int64
 void
 limit_refund(const DcLimitNumbers *numbers, DcLimitState *state, int64_t now, int64_t units, const DcLimitStore *store)
 {
-	Wide time;
+	Wide behind;
 	int64_t taken;
 
 	switch (numbers->kind)
 	{
 		case LIMIT_GCRA:
-			time = gcra_time(numbers, state, now) - (Wide) units * numbers->per;
-			gcra_set_time(numbers, state, MAX(time, (Wide) now * numbers->rate));
+			behind = gcra_behind(numbers, state, now) - (Wide) units * numbers->per;
+			gcra_set_behind(numbers, state, now, MAX(behind, 0));
 			break;
 		case LIMIT_FIXED:
 		case LIMIT_SLIDING:
@@ -304,10 +319,10 @@ limit_convert(const DcLimitNumbers *old, const DcLimitNumbers *numbers, DcLimitS
 	switch (numbers->kind)
 	{
 		case LIMIT_GCRA:
-			behind = gcra_time(old, state, now) - (Wide) now * old->rate;
+			behind = gcra_behind(old, state, now);
 			most = (Wide) numbers->burst * numbers->per;
 			behind = behind / old->per * numbers->per + (behind % old->per * numbers->per + old->per - 1) / old->per;
-			gcra_set_time(numbers, state, (Wide) now * numbers->rate + MIN(behind, most));
+			gcra_set_behind(numbers, state, now, MIN(behind, most));
 			break;
 		case LIMIT_FIXED:
 		case LIMIT_SLIDING:

@@ -33,8 +33,6 @@ static Size map_bytes = 0;
 static Size limit_map_size(void);
 static void area_init(void *new_area);
 static void limit_map_init(void *new_map);
-static DcLimitChunk *store_chunk(void *arg, uint32 number);
-static void store_give_back(void *arg, uint32 number);
 static DcLimitSlot *slot_make(Oid database, const DcLimitOwner *owner);
 static DcLimitSlot *slot_find(Oid database, const DcLimitOwner *owner);
 
@@ -107,6 +105,7 @@ limit_map_init(void *new_map)
 	uint64 lsn;
 
 	map_init(new_map, map_bytes, sizeof(DcLimitKey));
+	limit_area->chunk_words = (map_cell_size(new_map) - offsetof(DcLimitChunk, words)) / sizeof(int64);
 	if (access("standby.signal", F_OK) == 0 || access("recovery.signal", F_OK) == 0)
 		pg_atomic_write_u32(&limit_area->is_standby, 1);
 	if (!server_was_shut_down(&lsn))
@@ -247,27 +246,16 @@ slot_make(Oid database, const DcLimitOwner *owner)
 }
 
 /*
- * limit_store returns where lists of a slot's keys are: in cells of the map.
+ * limit_chunk_at and limit_chunk_free are where lists of a slot's keys are (limit_store): in cells of the map.
  */
-DcLimitStore
-limit_store(DcLimitSlot *slot)
-{
-	return (DcLimitStore){
-		.arg = slot,
-		.words = (map_cell_size(limit_map) - offsetof(DcLimitChunk, words)) / sizeof(int64),
-		.chunk = store_chunk,
-		.give_back = store_give_back,
-	};
-}
-
-static DcLimitChunk *
-store_chunk(void *arg, uint32 number)
+DcLimitChunk *
+limit_chunk_at(void *arg, uint32 number)
 {
 	return map_cell(limit_map, number);
 }
 
-static void
-store_give_back(void *arg, uint32 number)
+void
+limit_chunk_free(void *arg, uint32 number)
 {
 	DcLimitSlot *slot = arg;
 

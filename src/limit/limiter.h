@@ -103,6 +103,7 @@ typedef struct DcLimitArea
 	LWLock lock;
 	LWLock sweep;
 	int nslots;					 /* those beyond were never used */
+	uint32 chunk_words;			 /* fixed */
 	pg_atomic_uint32 is_standby; /* a promotion is still to come, or to be noticed */
 	pg_atomic_uint32 losses;
 	pg_atomic_uint64 lost_at; /* DcMoment of the last one; 0: none */
@@ -193,7 +194,8 @@ extern void limit_check_memory(void);
 pg_noreturn extern void limit_slots_error(void);
 extern void limit_use_slot(DcLimitUse *use);
 extern void limit_note_promotion(void);
-extern DcLimitStore limit_store(DcLimitSlot *slot);
+extern DcLimitChunk *limit_chunk_at(void *arg, uint32 number);
+extern void limit_chunk_free(void *arg, uint32 number);
 extern void limit_entry_free(DcMapEntry *entry);
 
 /* limitroom.c */
@@ -240,6 +242,15 @@ static inline bool
 limit_owner_is(const DcLimitOwner *a, const DcLimitOwner *b)
 {
 	return a->id == b->id && a->catalog == b->catalog && a->role == b->role;
+}
+
+/*
+ * limit_store returns where lists of a slot's keys are. It is in the path of each call.
+ */
+static inline DcLimitStore
+limit_store(DcLimitSlot *slot)
+{
+	return (DcLimitStore){slot, limit_area->chunk_words, limit_chunk_at, limit_chunk_free};
 }
 
 #endif /* DC_LIMITER_H */

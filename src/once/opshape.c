@@ -7,18 +7,28 @@
  * partition has nothing on it but the guard of a ledger and indexes of the owner's, and no
  * further columns; one that has is refused, with all calls that need it. No code of
  * an owner runs. Tables that Citus distributes have a trigger, and so are refused as well.
+ * What is written is not compared with the bounds of partitions. So it must be the partition that it was made as, and the
+ * table of ops none of a further table.
  */
 #include "postgres.h"
 
+#include "base/relopen.h"
+#include "catalog/pg_class.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
+#include "nodes/parsenodes.h"
+#include "nodes/primnodes.h"
 #include "once/opslot.h"
 #include "rows/insert.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/syscache.h"
 
 /* After a crash that emptied it, ops could be applied again. */
 static const DcShape op_shape = {
 	.relkinds = "r",
+	.part = true, /* of the counter's table of ops, and nothing else (part_problem) */
 	.logged = true,
 	.nkeys = 1,
 	.keys = {OP_ID},
@@ -30,6 +40,49 @@ static const DcShape op_shape = {
 				[OP_TRANSFER_ID] = {"transfer_id", INT8OID, InvalidOid, SHAPE_NULLABLE},
 				[OP_DIGEST] = {"digest", INT8OID, InvalidOid, SHAPE_NULLABLE},
 				[OP_AT] = {"at", TIMESTAMPTZOID}}};
+
+/*
+ * takes_slot tells whether a partition takes rows of a slot, by its bound.
+ */
+static bool
+takes_slot(Oid relid, int number)
+{
+	HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	PartitionBoundSpec *bound = NULL;
+	bool isnull = true;
+	Datum value = (Datum) 0;
+	ListCell *lc;
+
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	value = SysCacheGetAttr(RELOID, tuple, Anum_pg_class_relpartbound, &isnull);
+	if (!isnull)
+		bound = stringToNode(TextDatumGetCString(value));
+	ReleaseSysCache(tuple);
+	if (bound == NULL || bound->strategy != PARTITION_STRATEGY_LIST)
+		return false;
+	foreach(lc, bound->listdatums)
+	{
+		const Const *datum = lfirst_node(Const, lc);
+
+		if (datum->consttype == INT2OID && !datum->constisnull && DatumGetInt16(datum->constvalue) == number)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * part_problem returns why rows of a slot may not belong into a partition, as a sentence, or NULL.
+ */
+static const char *
+part_problem(const DcOpSlot *slot, Oid relid)
+{
+	if (relation_partition_parent(relid) != slot->ops || !takes_slot(relid, slot->number))
+		return _("It is not the partition of its slot.");
+	if (get_rel_relispartition(slot->ops))
+		return _("What it is a partition of is one of another table.");
+	return NULL;
+}
 
 /*
  * opslot_check raises 42809 if a partition, which is locked and open, does not have its
@@ -55,6 +108,8 @@ opslot_check(DcOpSlot *slot, Relation heap)
 		problem.detail = _("Its index on (op_id) has another order, or further columns.");
 	else
 		problem.detail = insert_problem(heap);
+	if (problem.detail == NULL)
+		problem.detail = part_problem(slot, RelationGetRelid(heap));
 	if (problem.detail != NULL)
 	{
 		problem.hint = _("Nothing but plain indexes may be added to a table of ops.");

@@ -49,6 +49,7 @@
 
 static const DcShape totals_shape = {
 	.relkinds = COUNTER_KINDS,
+	.part = true, /* SQL writes to it then */
 	.nkeys = 1,
 	.keys = {DC_COL_KEY},
 	.ncolumns = DC_NUM_COLUMNS,
@@ -57,6 +58,7 @@ static const DcShape totals_shape = {
 
 static const DcShape shards_shape = {
 	.relkinds = COUNTER_KINDS,
+	.part = true, /* SQL writes to it then */
 	.nkeys = 2,
 	.keys = {DC_COL_KEY, DC_COL_SHARD},
 	.ncolumns = DC_NUM_COLUMNS,
@@ -65,6 +67,7 @@ static const DcShape shards_shape = {
 
 static const DcShape stock_shards_shape = {
 	.relkinds = COUNTER_KINDS,
+	.part = true, /* SQL writes to it then */
 	.nkeys = 2,
 	.keys = {DC_COL_KEY, DC_COL_SHARD},
 	.ncolumns = DC_NUM_COLUMNS,

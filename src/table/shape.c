@@ -22,7 +22,9 @@
  * these. Code that writes without SQL asks whether there are any (alone).
  *
  * Children by inheritance are not: their rows would be read as well, and they need
- * not have the constraints. To partitions the server gives all of these.
+ * not have the constraints. To partitions the server gives all of these. Nor may the table
+ * be made a partition of another one, which would limit what rows it takes, add its parent's triggers
+ * and write others' rows into it: but for rooms that have seen to that (part).
  */
 #include "postgres.h"
 
@@ -88,6 +90,12 @@ shape_fits(Relation rel, const DcShape *shape, DcTableLayout *layout,
 	{
 		problem->detail = _("It is not logged: a crash would empty it.");
 		problem->hint = _("Use ALTER TABLE ... SET LOGGED.");
+		return false;
+	}
+	if (rel->rd_rel->relispartition && !shape->part)
+	{
+		problem->detail = _("It is a partition of another table.");
+		problem->hint = _("Use ALTER TABLE ... DETACH PARTITION.");
 		return false;
 	}
 	child = child_of(rel);

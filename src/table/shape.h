@@ -31,6 +31,7 @@ typedef struct DcShape
 {
 	const char *relkinds; /* that it may be of */
 	bool logged;		  /* must not be lost in a crash */
+	bool part;			  /* may be a partition: who writes to it asks what rows that lets in */
 	int ncolumns;
 	int nkeys; /* columns of the unique index that it needs; 0: it needs none */
 	int keys[SHAPE_MAX_KEYS];

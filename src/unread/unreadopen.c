@@ -47,6 +47,7 @@ pg_noreturn static void write_error(Relation heap, const char *detail);
 
 static const DcShape unread_shape = {
 	.relkinds = "r",
+	.part = true, /* can be read then (write_problem) */
 	.logged = true,
 	.nkeys = 2,
 	.keys = {SEEN_MEMBER, SEEN_KEY},

@@ -77,6 +77,7 @@ INSERT INTO expected VALUES
 	('public.dc_limit_grant(name text, role regrole, refund boolean DEFAULT false)', 'void', 'volatile', 'unsafe', false, 1000, 0),
 	('public.dc_limit_revoke(name text, role regrole)', 'void', 'volatile', 'unsafe', false, 1000, 0),
 	('public.dc_limit(name text, key text, cost bigint DEFAULT 1)', 'dcounter.limit_answer', 'volatile', 'unsafe', false, 10, 0),
+	('public.dc_allow(name text, key text, cost bigint DEFAULT 1)', 'boolean', 'volatile', 'unsafe', false, 10, 0),
 	('public.dc_limit_all(names text[], keys text[], costs bigint[] DEFAULT NULL::bigint[], OUT allowed boolean, OUT remaining bigint, OUT retry_after interval, OUT reset_at timestamp with time zone, OUT rule text, OUT leases bigint[])', 'record', 'volatile', 'unsafe', false, 20, 0),
 	('public.dc_limit_peek(name text, key text, cost bigint DEFAULT 1)', 'dcounter.limit_answer', 'volatile', 'unsafe', false, 10, 0),
 	('public.dc_limit_refund(name text, key text, units bigint DEFAULT 1)', 'bigint', 'volatile', 'unsafe', false, 10, 0),

@@ -64,6 +64,12 @@ ROLLBACK;
 -- Token bucket
 SELECT ask('login', 'a', calls => 6);
 SELECT ask('login', 'b', 3), peek('login', 'b'), peek('login', 'b', 2), peek('login', 'b', 3), peek('login', 'b', 6), ask('login', 'b', 3), ask('login', 'b', 2);
+-- The column alone
+SELECT dc_allow('login', 'allow', 3), dc_allow('login', 'allow', 3), peek('login', 'allow'), dc_allow('login', 'allow'), dc_allow('login', 'allow', cost => 1), dc_allow('login', 'allow');
+SELECT dc_allow('fixed', 'allow', 4), dc_allow('fixed', 'allow', 3), dc_allow('log', 'allow', 3), dc_allow('log', 'allow'), dc_allow('sliding', 'allow', 3), dc_allow('sliding', 'allow');
+SELECT try($$SELECT dc_allow('jobs', 'allow')$$), try($$SELECT dc_allow('nothing', 'a')$$), try($$SELECT dc_allow(NULL, 'a')$$), try($$SELECT dc_allow('login', NULL)$$),
+	try($$SELECT dc_allow('login', 'a', NULL)$$), try($$SELECT dc_allow('login', 'a', 0)$$), try($$SELECT dc_allow('login', repeat('x', 1025))$$);
+SELECT peek('jobs', 'allow', 2);
 SELECT ask('login', 'c', 6), ask('login', 'c', 9223372036854775807), peek('login', 'c');
 SELECT ask('burst', 'a', 2), ask('burst', 'a');
 -- What rolls back stays counted
@@ -185,6 +191,7 @@ SET ROLE regress_dcounter_limit_member;
 SELECT try($$SELECT dc_limit_create('x', 'gcra', 1, '1 s')$$), try($$SELECT dc_limit('login', 'a')$$), try($$SELECT dc_limit_peek('login', 'a')$$), try($$SELECT dc_limit_all('{login}', '{a}')$$),
 	try($$SELECT dc_limit_refund('login', 'a')$$), try($$SELECT dc_limit_reset('login', 'a')$$), try($$SELECT dc_limit_alter('login', 1)$$), try($$SELECT dc_limit_drop('login')$$),
 	try($$SELECT dc_limit_grant('login', 'regress_dcounter_limit')$$), try($$SELECT dc_limit_revoke('login', 'regress_dcounter_limit')$$);
+SELECT try($$SELECT dc_allow('login', 'a')$$);
 SELECT count(*) FROM dc_stat_limits;
 RESET ROLE;
 SELECT dc_limit_grant('login', 'regress_dcounter_limit'), dc_limit_grant('log', 'regress_dcounter_limit', refund => true), dc_limit_grant('fixed', '-');

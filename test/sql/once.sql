@@ -240,6 +240,11 @@ SELECT refused(format('ALTER TABLE %s ADD UNIQUE (at, op_id) DEFERRABLE', :'ops'
 SELECT refused('ALTER TABLE likes_op ADD COLUMN note text');
 SELECT refused('UPDATE likes_op SET digest = 0; ALTER TABLE likes_op ALTER digest SET NOT NULL');
 SELECT refused(format('ALTER TABLE %1$s DROP CONSTRAINT %2$I; CREATE UNIQUE INDEX ON %1$s (op_id DESC)', :'ops', conname)) FROM pg_constraint WHERE contype = 'p' AND conrelid = :'ops'::regclass;
+-- nor may it, or its parent, become a partition of another table, or of other slots
+SELECT refused('CREATE TABLE whole (LIKE likes_op) PARTITION BY LIST (key); ALTER TABLE whole ATTACH PARTITION likes_op DEFAULT');
+SELECT refused(format('CREATE TABLE whole (LIKE likes_op) PARTITION BY LIST (key); ALTER TABLE likes_op DETACH PARTITION %1$s; ALTER TABLE whole ATTACH PARTITION %1$s DEFAULT', :'ops'));
+SELECT refused(format('TRUNCATE %1$s; ALTER TABLE likes_op DETACH PARTITION %1$s; ALTER TABLE likes_op ATTACH PARTITION %1$s FOR VALUES IN (17)', :'ops'));
+SELECT refused(format('ALTER TABLE likes_op DETACH PARTITION %1$s; ALTER TABLE likes_op ATTACH PARTITION %1$s DEFAULT', :'ops'));
 SELECT refused('SELECT');
 CREATE TRIGGER see BEFORE INSERT ON likes_op FOR EACH ROW EXECUTE FUNCTION see();
 SELECT applied FROM dc_op_status('likes', 'q1');

@@ -99,6 +99,7 @@ GRANT EXECUTE ON FUNCTION dcounter.merge_region() TO region_owner;
 SELECT * FROM attack('CREATE TRIGGER z BEFORE INSERT OR UPDATE ON plays_region FOR EACH ROW EXECUTE FUNCTION dcounter.merge_region(); ALTER TABLE plays_region ENABLE REPLICA TRIGGER z', 'DROP TRIGGER z ON plays_region');
 SELECT * FROM attack('ALTER TABLE plays_region ENABLE ALWAYS TRIGGER dcounter_merge', 'ALTER TABLE plays_region ENABLE REPLICA TRIGGER dcounter_merge');
 SELECT * FROM attack('ALTER TRIGGER dcounter_merge ON plays_region RENAME TO other', 'ALTER TRIGGER other ON plays_region RENAME TO dcounter_merge');
+SELECT * FROM attack('CREATE TABLE whole (LIKE plays_region INCLUDING DEFAULTS) PARTITION BY LIST (key); ALTER TABLE whole ATTACH PARTITION plays_region DEFAULT', 'ALTER TABLE whole DETACH PARTITION plays_region; DROP TABLE whole');
 REVOKE EXECUTE ON FUNCTION dcounter.merge_region() FROM region_owner;
 -- Tables of a stock: triggers that are told of TRUNCATE as well
 SELECT setval('ran', 1, false);
