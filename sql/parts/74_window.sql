@@ -89,7 +89,7 @@ CREATE FUNCTION dc_incr_at(counter regclass, key anycompatible, delta bigint DEF
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
 COMMENT ON FUNCTION dc_incr_at(regclass, anycompatible, bigint, timestamptz) IS 'adds to a key of a windowed counter at a time; false if it was dropped as too late';
 
-CREATE FUNCTION dc_window(counter regclass, key anycompatible, span interval, until timestamptz DEFAULT clock_timestamp(), OUT value bigint, OUT lower bigint, OUT upper bigint, OUT estimate float8)
+CREATE FUNCTION dc_window(counter regclass, key anycompatible, span interval, until timestamptz DEFAULT NULL, OUT value bigint, OUT lower bigint, OUT upper bigint, OUT estimate float8)
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 100;
 COMMENT ON FUNCTION dc_window(regclass, anycompatible, interval, timestamptz) IS 'what was counted for a key in a span of time, with bounds';
 

@@ -144,6 +144,8 @@ lacks_rows(const DcWindowReading *reading, const DcWindowRow *now)
 
 	for (int l = 0; l < seen->n; l++)
 	{
+		if (l > 0 && reading->from >= seen->floors[l - 1])
+			break; /* that level has nothing of the time, in this snapshot */
 		if (now->levels.gone[l] > seen->gone[l] && reading->from < now->levels.gone[l] &&
 			reading->to > seen->floors[seen->n - 1])
 			return true;

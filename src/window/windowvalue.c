@@ -57,7 +57,7 @@ static void return_buckets(FunctionCallInfo fcinfo, const DcWindowReading *readi
  * dc_window(counter regclass, key text|bigint|uuid, span interval, until timestamptz)
  * -> (value bigint, lower bigint, upper bigint, estimate float8)
  *
- * What was counted for times from until - span up to, and without, until. Buckets that lie in it in part make the
+ * What was counted for times from until - span up to, and without, until, which is now if it is NULL. Buckets that lie in it in part make the
  * difference between the bounds, which always hold. Errors: 22004 for NULL, 22023 for a span that is not
  * positive, 22003 when a sum leaves bigint.
  */
@@ -75,9 +75,8 @@ dc_window(PG_FUNCTION_ARGS)
 	int64 us;
 
 	arg_not_null(fcinfo, 2, "span");
-	arg_not_null(fcinfo, 3, "until");
 	us = interval_to_us(PG_GETARG_INTERVAL_P(2));
-	span.to = PG_GETARG_TIMESTAMPTZ(3);
+	span.to = PG_ARGISNULL(3) ? span.now : PG_GETARG_TIMESTAMPTZ(3);
 	if (us <= 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
