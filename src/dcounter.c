@@ -39,6 +39,7 @@
 #include "table/ownercode.h"
 #include "table/ownstatement.h"
 #include "unread/unread.h"
+#include "window/window.h"
 #include "worker/slots.h"
 #include "worker/worker.h"
 
@@ -90,6 +91,7 @@ _PG_init(void)
 	limiter_init(preloading);
 	presence_init(preloading);
 	unread_init();
+	window_init();
 	if (preloading)
 		slots_init();
 	if (preloading && !IsBinaryUpgrade)

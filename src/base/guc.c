@@ -31,6 +31,7 @@ int dc_rights_low = 0;
 int dc_events_interval = 1000;
 int dc_op_interval = 60 * 1000;
 int dc_outbox_interval = 5000;
+int dc_window_interval = 10 * 1000;
 int dc_outbox_rotate_age = 600;
 int dc_outbox_rotate_size = 256;
 int dc_outbox_keep = 3600;
@@ -146,6 +147,10 @@ static const IntSetting ints[] = {
 	 "Sets how long events are kept that no consumer needs.",
 	 "So long a consumer that is created, or goes back, can still get them.",
 	 &dc_outbox_keep, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_S},
+	{"dcounter.window_interval",
+	 "Sets how often the worker looks for buckets of windowed counters whose time is up.",
+	 NULL,
+	 &dc_window_interval, 10, MS_PER_DAY, PGC_SIGHUP, GUC_UNIT_MS},
 	{"dcounter.verify_rate",
 	 "Sets how many rows a second a worker reads to verify bound counter tables.",
 	 "It compares them with their sources, over and over. Zero turns that off.",

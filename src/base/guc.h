@@ -24,6 +24,7 @@ extern int dc_region_beat_interval; /* ms from one beat of a region to the next,
 extern int dc_region_handshake;		/* ms after a start for the others to confirm it */
 extern int dc_op_interval;			/* ms from one look at the age of ops to the next */
 extern int dc_outbox_interval;		/* ms */
+extern int dc_window_interval;		/* ms from one look at the age of buckets to the next */
 extern int dc_outbox_rotate_age;	/* s */
 extern int dc_outbox_rotate_size;	/* MB */
 extern int dc_outbox_keep;			/* s */

@@ -43,6 +43,8 @@
  *	presence	(0, hash of the name): presenceddl.c, by calls that create a presence
  *				(its id, 0): by calls that change it
  *				(its id, 1): presenceevents.c, by transactions that make its events, which do not wait
+ *	window		(windowed counter, 0): windowopen.c, by what changes its row or moves its amounts; the
+ *				worker's job does not wait. Before locks on its tables
  *	writer		(the first number, in two halves): registry.c, shared, by transactions that
  *				have drawn numbers of events. None waits for it: readers look which hold it
  */
@@ -69,6 +71,7 @@
 #define REGION_LOCK_CLASS 91
 #define LIMIT_LOCK_CLASS 92
 #define PRESENCE_LOCK_CLASS 93
+#define WINDOW_LOCK_CLASS 96
 
 /*
  * advisory_lock takes a lock until the transaction ends. False if it would have to wait,

@@ -251,6 +251,23 @@ pending_total(Oid counter)
 }
 
 /*
+ * pending_each calls a function for each unwritten delta of a counter table, in no order; a key may have
+ * several.
+ */
+void
+pending_each(Oid counter, void (*visit)(void *arg, const DcDelta *delta), void *arg)
+{
+	DcPendingScan scan = {.level = top_level};
+	DcDelta *delta;
+
+	while ((delta = next_pending(&scan)) != NULL)
+	{
+		if (delta->key.counter == counter)
+			visit(arg, delta);
+	}
+}
+
+/*
  * pending_sorted returns all unwritten deltas in the order of counter and key,
  * each key once. The array and its members live until the end of the
  * (sub)transaction or pending_mark_applied(), whichever comes first.

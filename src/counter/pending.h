@@ -18,6 +18,7 @@ extern bool pending_memory_is_full(const DcKey *key);
 extern void pending_lookup(Oid counter, const DcKey *key,
 						   int64 *inc, int64 *dec);
 extern Numeric pending_total(Oid counter);
+extern void pending_each(Oid counter, void (*visit)(void *arg, const DcDelta *delta), void *arg);
 extern DcDelta **pending_sorted(int *count);
 extern void pending_mark_applied(void);
 extern void pending_keep(const List *counters);

@@ -175,6 +175,11 @@ counter_lookup(Oid relid)
 
 		if (name == NULL)
 			relation_missing_error(relid);
+		if (kind == RELKIND_VIEW && window_hooks->is_window(relid))
+			ereport(ERROR,
+					(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+					 errmsg("\"%s\" is a windowed counter", name),
+					 errhint("Use dc_incr_at() to count, dc_window() or dc_buckets() to read.")));
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" is not a counter table", name),

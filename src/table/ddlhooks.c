@@ -86,7 +86,7 @@ static void add_partitions(DcDdl *ddl, TupleTableSlot *slot);
 static Oid partition_by_name(const RangeVar *name, const DcDdlPartition *partition);
 static char **names_of(TupleTableSlot *slot, int *n);
 
-#define MAX_HOOKS 8
+#define MAX_HOOKS 12
 
 static const DcDdlHook *hooks[MAX_HOOKS];
 static int nhooks = 0;
@@ -242,7 +242,7 @@ ddl_read(DcDdl *ddl, Oid function)
 }
 
 /*
- * is_table tells whether an object that was dropped may have been a table of ours, or a sequence.
+ * is_table tells whether an object that was dropped may have been a table of ours, a sequence or a view.
  * Ours are not temporary.
  */
 static bool
@@ -254,7 +254,7 @@ is_table(TupleTableSlot *slot)
 		return false;
 	type = TextDatumGetCString(slot_datum(slot, COL_TYPE, TEXTOID));
 	return strcmp(type, "table") == 0 || strcmp(type, "foreign table") == 0 ||
-		strcmp(type, "sequence") == 0;
+		strcmp(type, "sequence") == 0 || strcmp(type, "view") == 0;
 }
 
 /*

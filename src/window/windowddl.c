@@ -1,0 +1,105 @@
+/*
+ * windowddl.c
+ *		What DDL on a window entails.
+ *
+ *	- Dropping the view drops the counter tables, unless one of them goes in the same command: then the view has
+ *	  gone with that by CASCADE, and the others stay, as ordinary counter tables; a notice says so.
+ *	- ALTER VIEW ... OWNER TO is repeated on the tables. They have names and schemas of their own, which
+ *	  do not follow.
+ */
+#include "postgres.h"
+
+#include "base/runas.h"
+#include "table/ddlhooks.h"
+#include "table/storage.h"
+#include "utils/lsyscache.h"
+#include "window/window.h"
+
+static void window_gone(Oid relid, const DcDdl *ddl);
+
+static void
+dropped(const DcDdl *ddl)
+{
+	ListCell *lc;
+
+	foreach(lc, ddl->relations)
+	{
+		DcWindowRow row;
+
+		if (window_row_read(lfirst_oid(lc), &row))
+			window_gone(lfirst_oid(lc), ddl);
+	}
+	foreach(lc, ddl->relations)
+	{
+		DcWindowSlot slot;
+
+		if (window_slot_read(lfirst_oid(lc), &slot))
+			(void) window_slot_delete(slot.slot);
+	}
+}
+
+/*
+ * window_gone forgets a window whose view was dropped.
+ */
+static void
+window_gone(Oid relid, const DcDdl *ddl)
+{
+	List *slots;
+	ListCell *lc;
+	bool alone = true;
+
+	window_lock(relid);
+	slots = window_slots_read(relid);
+	window_claims_delete_all(relid);
+	(void) window_row_delete(relid);
+	foreach(lc, slots)
+	{
+		const DcWindowSlot *slot = lfirst(lc);
+
+		(void) window_slot_delete(slot->slot);
+		alone &= !list_member_oid(ddl->relations, slot->slot);
+	}
+	foreach(lc, slots)
+	{
+		const DcWindowSlot *slot = lfirst(lc);
+
+		if (alone)
+			sibling_drop(slot->slot, ddl);
+		else if (!list_member_oid(ddl->relations, slot->slot) && get_rel_name(slot->slot) != NULL)
+			ereport(NOTICE,
+					(errmsg("table \"%s\" is no longer a table of a windowed counter", get_rel_name(slot->slot))));
+	}
+}
+
+static void
+altered(const DcDdl *ddl)
+{
+	ListCell *lc;
+
+	if (!has_command(ddl->parsetree, AT_ChangeOwner))
+		return;
+	foreach(lc, ddl->relations)
+	{
+		Oid relid = lfirst_oid(lc);
+		DcWindowRow row;
+		List *slots;
+		ListCell *lc2;
+
+		if (!window_row_read(relid, &row))
+			continue;
+		slots = window_slots_read(relid);
+		foreach(lc2, slots)
+			sibling_follow(ddl, relid, ((DcWindowSlot *) lfirst(lc2))->slot, NULL);
+	}
+}
+
+/*
+ * window_ddl_init is called when the library is loaded.
+ */
+void
+window_ddl_init(void)
+{
+	static const DcDdlHook hook = {dropped, altered, NULL};
+
+	ddl_hook_add(&hook);
+}

@@ -1,0 +1,254 @@
+/*
+ * windowjob.c
+ *		The job of windowed counters, and dc_window_rotate(), which does its work at once.
+ *
+ * The job goes over the windows; the one step after the other raises floors, moves a batch of rows, or empties a slot
+ * (windowmove.c). The first counter table of a window stands for it. What a step has to know of those before is memory of this
+ * process; each reads the catalog anew, under the window's lock. A window that another transaction works on, or that
+ * is not whole, is passed over.
+ */
+#include "postgres.h"
+
+#include "base/args.h"
+#include "base/compat.h"
+#include "base/guc.h"
+#include "base/hooks.h"
+#include "base/job.h"
+#include "miscadmin.h"
+#include "table/access.h"
+#include "table/subscription.h"
+#include "table/tablejob.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+#include "window/window.h"
+
+PG_FUNCTION_INFO_V1(dc_window_rotate);
+
+/* Going over the turns of a window. */
+typedef struct DcWindowRound
+{
+	MemoryContext cxt;
+	DcWindowMove moving; /* the turn that is being emptied, */
+	bool is_moving;
+	List *tried; /* DcWindowClaim: and those that were, or cannot be now */
+} DcWindowRound;
+
+/* That of the job, in its memory. */
+static DcWindowRound job_round;
+
+static bool next_turn(DcWindowRound *round, const DcWindow *window, const List *claims);
+static bool was_tried(const DcWindowRound *round, int level, int64 turn);
+static void note_tried(DcWindowRound *round);
+static void begin_move(DcWindowRound *round, int level, int64 turn, const List *claims);
+static void set_emptied(DcWindowMove *move, const List *claims);
+static bool work(DcWindow *window, bool in_worker);
+
+static void
+start(MemoryContext cxt)
+{
+	job_round = (DcWindowRound){.cxt = cxt};
+}
+
+static List *
+list(void)
+{
+	return extension_is_fed() ? NIL : windows_first_slots();
+}
+
+/*
+ * step does one thing for a window.
+ */
+static DcTableStep
+step(Oid first, bool all_owners)
+{
+	DcWindowSlot slot;
+	DcWindowRow row;
+	DcWindow *window;
+	List *claims;
+
+	if (!window_slot_read(first, &slot) ||
+		(!all_owners && !compat_owns_relation(first, GetUserId())) ||
+		!window_lock_at_once(slot.windowed))
+		return TABLE_DONE;
+	window = window_find(slot.windowed);
+	if (window == NULL || !window_is_whole(window) || !window_row_read(slot.windowed, &row))
+		return TABLE_DONE;
+	claims = window_claims_read(slot.windowed);
+	if (!job_round.is_moving && window_advance(&row, claims, GetCurrentTimestamp(), false))
+	{
+		(void) window_row_update(&row);
+		return TABLE_GOES_ON;
+	}
+	if (job_round.is_moving)
+		set_emptied(&job_round.moving, claims);
+	else if (!next_turn(&job_round, window, claims))
+		return TABLE_DONE;
+	job_round.is_moving = work(window, all_owners);
+	if (!job_round.is_moving)
+		note_tried(&job_round);
+	return TABLE_GOES_ON;
+}
+
+/*
+ * work does one thing about the turn that is being emptied; false if that was all for now.
+ */
+static bool
+work(DcWindow *window, bool in_worker)
+{
+	DcWindowMove *moving = &job_round.moving;
+	bool last = moving->level == window->row.levels.n - 1;
+
+	if (!last && !moving->emptied && !moving->done)
+	{
+		(void) window_move(window, moving, in_worker);
+		return true;
+	}
+	return window_finish(window, moving, in_worker) && !last && !moving->emptied;
+}
+
+/*
+ * next_turn finds a turn whose time is up, that has not been tried in this round.
+ */
+static bool
+next_turn(DcWindowRound *round, const DcWindow *window, const List *claims)
+{
+	const DcLevels *levels = &window->row.levels;
+	ListCell *lc;
+
+	foreach(lc, claims)
+	{
+		const DcWindowClaim *claim = lfirst(lc);
+
+		if (claim->level < 0 || claim->level >= levels->n || was_tried(round, claim->level, claim->turn) ||
+			window_turn_end(levels, claim->level, claim->turn) > levels->floors[claim->level])
+			continue;
+		begin_move(round, claim->level, claim->turn, claims);
+		return true;
+	}
+	return false;
+}
+
+static bool
+was_tried(const DcWindowRound *round, int level, int64 turn)
+{
+	ListCell *lc;
+
+	foreach(lc, round->tried)
+	{
+		const DcWindowClaim *claim = lfirst(lc);
+
+		if (claim->level == level && claim->turn == turn)
+			return true;
+	}
+	return false;
+}
+
+static void
+note_tried(DcWindowRound *round)
+{
+	MemoryContext old = MemoryContextSwitchTo(round->cxt);
+	DcWindowClaim *claim = palloc0(sizeof(DcWindowClaim));
+
+	claim->level = round->moving.level;
+	claim->turn = round->moving.turn;
+	round->tried = lappend(round->tried, claim);
+	MemoryContextSwitchTo(old);
+}
+
+static void
+begin_move(DcWindowRound *round, int level, int64 turn, const List *claims)
+{
+	MemoryContext old = MemoryContextSwitchTo(round->cxt);
+
+	round->moving = (DcWindowMove){.level = level, .turn = turn, .after = makeStringInfo()};
+	MemoryContextSwitchTo(old);
+	set_emptied(&round->moving, claims);
+}
+
+/*
+ * set_emptied learns from the claims whether the rows of the turn have all been moved.
+ */
+static void
+set_emptied(DcWindowMove *move, const List *claims)
+{
+	ListCell *lc;
+
+	move->emptied = false;
+	foreach(lc, claims)
+	{
+		const DcWindowClaim *claim = lfirst(lc);
+
+		if (claim->emptied && claim->level == move->level && claim->turn == move->turn)
+		{
+			move->emptied = true;
+			move->noted_by = claim->made_by;
+		}
+	}
+}
+
+/*
+ * window_job is run by the worker, and by dc_maintain(); true if it has yielded.
+ */
+static bool
+window_job(DcJobRun *run)
+{
+	static DcTableJob job = {.list = list, .start = start, .step = step};
+
+	return table_job_run(&job, run);
+}
+
+/*
+ * dc_window_rotate(counter regclass, at timestamptz) -> bigint, the number of rows that were moved
+ *
+ * Does at once what the job would have done by that time, but for truncating slots whose rows were just moved. For
+ * the owner.
+ */
+Datum
+dc_window_rotate(PG_FUNCTION_ARGS)
+{
+	Oid relid = window_arg(fcinfo);
+	int64 moved = 0;
+	DcWindowRound round = {0};
+	DcWindowMove *move = &round.moving;
+	DcWindowRow row;
+	DcWindow *window;
+	List *claims;
+
+	arg_not_null(fcinfo, 1, "at");
+	if (TIMESTAMP_NOT_FINITE(PG_GETARG_TIMESTAMPTZ(1)))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
+				 errmsg("timestamp out of range")));
+	prevent_write("dc_window_rotate()");
+	(void) window_open_own(relid);
+	counter_hooks->apply_early();
+	claims = window_claims_read(relid);
+	if (window_row_read(relid, &row) && window_advance(&row, claims, PG_GETARG_TIMESTAMPTZ(1), true))
+		(void) window_row_update(&row);
+	window = window_lookup(relid);
+	if (!window_is_whole(window))
+		window_slot_gone(window);
+	round.cxt = CurrentMemoryContext;
+	while (next_turn(&round, window, claims))
+	{
+		while (move->level < window->row.levels.n - 1 && !move->emptied && !move->done)
+		{
+			CHECK_FOR_INTERRUPTS();
+			moved += window_move(window, move, false);
+		}
+		(void) window_finish(window, move, false);
+		note_tried(&round);
+		list_free_deep(claims);
+		claims = window_claims_read(relid); /* rows may have come to a turn that is below a floor, too */
+	}
+	PG_RETURN_INT64(moved);
+}
+
+/*
+ * window_job_init registers the job.
+ */
+void
+window_job_init(void)
+{
+	job_register((DcJob){.name = "windows", .interval = &dc_window_interval, .run = window_job, .is_needed = windows_exist});
+}

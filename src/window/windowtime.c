@@ -1,0 +1,166 @@
+/*
+ * windowtime.c
+ *		Buckets, levels and the ring: arithmetic, and the keys of rows.
+ *
+ * A bucket is known by its number, counted from WINDOW_ORIGIN in widths of its level. So many
+ * buckets in a row, the span, are a turn; turn t of level l lies in slot t mod WINDOW_SLOTS of
+ * that level's ring. That never changes, so nobody has to be told where a bucket is: writers
+ * with old knowledge and readers with old snapshots find the same slot.
+ *
+ * A key in a slot is the user's, a byte 0x01, and 8 digits of the bucket's number. All rows of
+ * a key are side by side in the primary key, in the order of time. The suffix has a fixed
+ * length, so two keys of a user's are never the same key of a slot; but a range of one may
+ * contain longer ones, which slot_key_split() tells apart.
+ */
+#include "postgres.h"
+
+#include "window/windowtime.h"
+
+static const char digits[] = "0123456789abcdef";
+
+static int64 floor_div(int64 a, int64 b);
+
+static int64
+floor_div(int64 a, int64 b)
+{
+	int64 q = a / b;
+
+	return a % b < 0 ? q - 1 : q;
+}
+
+/*
+ * bucket_of returns the number of the bucket that has a time, for times within the range of
+ * timestamps; it may be below zero.
+ */
+int64
+bucket_of(TimestampTz at, int64 width)
+{
+	return floor_div(at - WINDOW_ORIGIN, width);
+}
+
+TimestampTz
+bucket_start(int64 bucket, int64 width)
+{
+	return WINDOW_ORIGIN + bucket * width;
+}
+
+int64
+bucket_turn(const DcLevels *levels, int level, int64 bucket)
+{
+	return floor_div(bucket, levels->spans[level]);
+}
+
+int64
+time_turn(const DcLevels *levels, int level, TimestampTz at)
+{
+	return bucket_turn(levels, level, bucket_of(at, levels->widths[level]));
+}
+
+/*
+ * window_turn_slot returns the number of the slot of a turn.
+ */
+int
+window_turn_slot(int level, int64 turn)
+{
+	int64 place = turn % WINDOW_SLOTS;
+
+	return level * WINDOW_SLOTS + (int) (place < 0 ? place + WINDOW_SLOTS : place);
+}
+
+/*
+ * window_turn_end returns the end of a turn, which is the start of the next.
+ */
+TimestampTz
+window_turn_end(const DcLevels *levels, int level, int64 turn)
+{
+	return bucket_start((turn + 1) * levels->spans[level], levels->widths[level]);
+}
+
+/*
+ * level_of returns the level to which increments of a time go, or -1 if it is too old for all.
+ */
+int
+level_of(const DcLevels *levels, TimestampTz at)
+{
+	for (int l = 0; l < levels->n; l++)
+	{
+		if (at >= levels->floors[l])
+			return l;
+	}
+	return -1;
+}
+
+/*
+ * levels_place computes the spans, and sets the floors of a new window. A turn is long enough
+ * that those that are kept, the one that is being written and the next one fit into the ring, and
+ * ends where a bucket of the next level does.
+ */
+void
+levels_place(DcLevels *levels, TimestampTz now)
+{
+	for (int l = 0; l < levels->n; l++)
+	{
+		int64 width = levels->widths[l];
+		int64 ratio = l + 1 < levels->n ? levels->widths[l + 1] / width : 1;
+		int64 buckets = (levels->keeps[l] + width - 1) / width;
+		int64 span = (buckets + WINDOW_SLOTS - 3) / (WINDOW_SLOTS - 2);
+
+		levels->spans[l] = (span + ratio - 1) / ratio * ratio;
+		levels->floors[l] = window_turn_end(levels, l, time_turn(levels, l, now - levels->keeps[l]) - 1);
+		levels->floors[l] = Max(levels->floors[l], WINDOW_ORIGIN);
+		levels->gone[l] = levels->floors[l];
+		levels->advanced[l] = 0;
+	}
+}
+
+/*
+ * slot_key_make makes the key of a bucket.
+ */
+void
+slot_key_make(const DcKey *key, int64 bucket, DcSlotKey *result)
+{
+	char *p = result->bytes + key->len;
+
+	memcpy(result->bytes, key->data, key->len);
+	*p++ = WINDOW_MARK;
+	for (int shift = 4 * (WINDOW_DIGITS - 1); shift >= 0; shift -= 4)
+		*p++ = digits[(bucket >> shift) & 0x0F];
+	result->key.data = result->bytes;
+	result->key.len = key->len + WINDOW_SUFFIX;
+}
+
+/*
+ * slot_key_bound makes a bound of a range of buckets: the key of one, or a key that comes after
+ * all of them.
+ */
+void
+slot_key_bound(const DcKey *key, int64 bucket, DcSlotKey *result)
+{
+	slot_key_make(key, Min(Max(bucket, 0), WINDOW_MAX_BUCKET), result);
+	if (bucket > WINDOW_MAX_BUCKET)
+		result->bytes[key->len + 1] = 'g';
+}
+
+/*
+ * slot_key_split takes a key of a slot apart; false if somebody else has made it.
+ */
+bool
+slot_key_split(const DcKey *whole, DcKey *key, int64 *bucket)
+{
+	const char *p = whole->data + whole->len - WINDOW_SUFFIX;
+
+	if (whole->len < WINDOW_SUFFIX || *p++ != WINDOW_MARK)
+		return false;
+	*bucket = 0;
+	for (int i = 0; i < WINDOW_DIGITS; i++, p++)
+	{
+		const char *digit = *p != '\0' ? strchr(digits, *p) : NULL;
+
+		if (digit == NULL)
+			return false;
+		*bucket = *bucket << 4 | (digit - digits);
+	}
+	key->data = whole->data;
+	key->len = whole->len - WINDOW_SUFFIX;
+	return true;
+}

@@ -1,0 +1,61 @@
+/*
+ * windowtime.h
+ *		Buckets, levels and the ring (see windowtime.c).
+ */
+#ifndef DC_WINDOWTIME_H
+#define DC_WINDOWTIME_H
+
+#include "base/key.h"
+#include "datatype/timestamp.h"
+
+/* Slots of a level's ring, and levels. */
+#define WINDOW_SLOTS 8
+#define WINDOW_MAX_LEVELS 4
+
+/* A key in a slot: that of the user, this, and the bucket. */
+#define WINDOW_MARK 0x01
+#define WINDOW_DIGITS 8
+#define WINDOW_SUFFIX (1 + WINDOW_DIGITS)
+#define WINDOW_MAX_KEY_BYTES (DC_MAX_KEY_BYTES - WINDOW_SUFFIX)
+
+/* Monday: so weeks begin on Mondays, and days at midnight, UTC. */
+#define WINDOW_ORIGIN (2 * USECS_PER_DAY)
+
+#define WINDOW_MAX_BUCKET ((INT64CONST(1) << 32) - 1)
+
+/*
+ * The levels of a window, the fine one first. Numbers of buckets count from the origin; all
+ * times are in microseconds.
+ */
+typedef struct DcLevels
+{
+	int n;
+	int64 widths[WINDOW_MAX_LEVELS]; /* of a bucket; each is a multiple of the one before */
+	int64 keeps[WINDOW_MAX_LEVELS];
+	int64 spans[WINDOW_MAX_LEVELS];	   /* buckets of a turn */
+	int64 floors[WINDOW_MAX_LEVELS];   /* the time before which increments go to the next level */
+	int64 gone[WINDOW_MAX_LEVELS];	   /* before which rows may have been truncated */
+	int64 advanced[WINDOW_MAX_LEVELS]; /* when the floor was last raised past a turn with rows */
+} DcLevels;
+
+/* A key of a slot, with the bytes. */
+typedef struct DcSlotKey
+{
+	DcKey key;
+	char bytes[DC_MAX_KEY_BYTES];
+} DcSlotKey;
+
+extern int64 bucket_of(TimestampTz at, int64 width);
+extern TimestampTz bucket_start(int64 bucket, int64 width);
+extern int64 bucket_turn(const DcLevels *levels, int level, int64 bucket);
+extern int window_turn_slot(int level, int64 turn);
+extern TimestampTz window_turn_end(const DcLevels *levels, int level, int64 turn);
+extern int64 time_turn(const DcLevels *levels, int level, TimestampTz at);
+extern int level_of(const DcLevels *levels, TimestampTz at);
+extern void levels_place(DcLevels *levels, TimestampTz now);
+
+extern void slot_key_make(const DcKey *key, int64 bucket, DcSlotKey *result);
+extern bool slot_key_split(const DcKey *whole, DcKey *key, int64 *bucket);
+extern void slot_key_bound(const DcKey *key, int64 bucket, DcSlotKey *result);
+
+#endif /* DC_WINDOWTIME_H */

@@ -1,0 +1,135 @@
+-- Windowed counters: settings, rights, DDL, tables that their owner has altered.
+SET timezone = 'UTC';
+\set VERBOSITY terse
+SELECT dc_window_create('wd_a', '1 minute', '10 minutes');
+SELECT dc_window_create('wd_a', '1 minute', '10 minutes');
+SELECT dc_window_create('wd_b', '7 minutes', '1 hour', '{"1 hour": "1 day"}');
+SELECT dc_window_create('wd_b', '1 minute', '1 hour', '{"1 hour": "1 hour"}');
+SELECT dc_window_create('wd_b', '1 minute', '30 s');
+SELECT dc_window_create('wd_b', '1 ms', '1 s');
+SELECT dc_window_create('wd_b', '1 month', '1 year');
+SELECT dc_window_create('wd_b', '1 minute', '1 hour', '{"1 month": "1 year"}');
+SELECT dc_window_create('wd_b', '1 minute', '1 hour', '[1]');
+SELECT dc_window_create('wd_b', '1 minute', '1 hour', '{"1 hour": null}');
+SELECT dc_window_create('wd_b', '1 minute', '1 hour', '{"x": "1 day"}');
+SELECT dc_window_create('wd_b', '1 minute', '1 hour', '{"2 minutes": "2 hours", "4 minutes": "3 hours", "8 minutes": "4 hours", "16 minutes": "5 hours"}');
+SELECT dc_window_create('wd_b', '1 s', '36525 days');
+SELECT dc_window_create('wd_b', '1 minute', '1 hour', NULL, 'maybe');
+SELECT dc_window_create(repeat('n', 60), '1 minute', '1 hour');
+SELECT dc_window_create('pg_temp.wd_b', '1 minute', '1 hour');
+SELECT dc_window_create(NULL, '1 minute', '1 hour');
+SELECT dc_window_create('wd_b', '1 minute', '1 hour', '{"4 minutes": "1 day", "2 minutes": "2 hours", "1 hour": "10 days"}');
+SELECT bucket, keep, levels, rollup FROM dc_windows WHERE windowed = 'wd_b'::regclass;
+SELECT dc_window_alter('wd_b', keep => '61 minutes');
+SELECT dc_window_alter('wd_b', keep => '3 hours');
+SELECT dc_window_alter('wd_a', keep => '1 day');
+SELECT dc_window_alter('wd_a_w0', keep => '1 day');
+SELECT dc_window_drop('wd_b');
+SELECT dc_window_drop('pg_class');
+
+-- rights are those on the view
+CREATE ROLE regress_wd_owner;
+CREATE ROLE regress_wd_user;
+GRANT CREATE, USAGE ON SCHEMA public TO regress_wd_owner;
+SET ROLE regress_wd_user;
+SELECT dc_incr_at('wd_a', 'a');
+SELECT * FROM dc_window('wd_a', 'a', '1 min');
+SELECT * FROM dc_buckets('wd_a', 'a', now());
+SELECT * FROM dc_top_window('wd_a', '1 min');
+SELECT dropped FROM dc_windows;
+SELECT dc_window_alter('wd_a', late => 'drop');
+SELECT dc_window_rotate('wd_a');
+SELECT dc_window_reconcile('wd_a', now(), '{a}'::text[], '{1}');
+CALL dc_seal('wd_a', now());
+SELECT dc_window_drop('wd_a');
+RESET ROLE;
+GRANT INSERT, UPDATE ON wd_a TO regress_wd_user;
+SET ROLE regress_wd_user;
+SELECT dc_incr_at('wd_a', 'a');
+SELECT * FROM dc_window('wd_a', 'a', '1 min');
+RESET ROLE;
+GRANT SELECT ON wd_a TO regress_wd_user;
+SET ROLE regress_wd_user;
+SELECT upper FROM dc_window('wd_a', 'a', '5 min');
+SELECT key, value FROM dc_top_window('wd_a', '5 min');
+SELECT key, value FROM wd_a;
+SELECT dropped FROM dc_windows;
+RESET ROLE;
+REVOKE INSERT ON wd_a FROM regress_wd_user;
+SET ROLE regress_wd_user;
+SELECT dc_incr_at('wd_a', 'a');
+RESET ROLE;
+
+-- a reader that may not write
+BEGIN READ ONLY;
+SELECT upper FROM dc_window('wd_a', 'a', '5 min');
+SELECT dc_incr_at('wd_a', 'a');
+ROLLBACK;
+
+-- its owner gives it away: the tables go with it
+ALTER VIEW wd_a OWNER TO regress_wd_owner;
+SELECT count(*), min(relowner::regrole::text) FROM pg_class WHERE relname LIKE 'wd\_a%' AND relkind = 'r';
+SET ROLE regress_wd_owner;
+SELECT dc_incr_at('wd_a', 'a');
+-- other names and schemas
+ALTER VIEW wd_a RENAME TO wd_c;
+SELECT value FROM dc_window('wd_c', 'a', '5 min');
+ALTER TABLE wd_a_w3 RENAME TO wd_other;
+SELECT value FROM dc_window('wd_c', 'a', '5 min');
+SELECT key, value FROM dc_top_window('wd_c', '5 min');
+CALL dc_maintain();
+-- what a slot must not be
+SELECT dc_create('wd_w');
+DO $$BEGIN FOR i IN 0..7 LOOP EXECUTE format('ALTER TABLE %s ALTER inc TYPE numeric', (SELECT slot FROM dcounter.window_slot WHERE windowed = 'wd_c'::regclass AND number = i)); EXIT; END LOOP; END$$;
+DO $$DECLARE s regclass; BEGIN FOR s IN SELECT slot FROM dcounter.window_slot WHERE windowed = 'wd_c'::regclass AND number >= 0 LOOP EXECUTE format('ALTER TABLE %s RENAME updated_at TO u', s); END LOOP; END$$;
+\set VERBOSITY sqlstate
+SELECT dc_incr_at('wd_c', 'a');
+SELECT value FROM dc_window('wd_c', 'a', '5 min');
+SELECT value FROM dc_top_window('wd_c', '5 min');
+\set VERBOSITY terse
+CALL dc_maintain();
+DO $$DECLARE s regclass; BEGIN FOR s IN SELECT slot FROM dcounter.window_slot WHERE windowed = 'wd_c'::regclass AND number >= 0 LOOP EXECUTE format('ALTER TABLE %s RENAME u TO updated_at', s); END LOOP; END$$;
+SELECT value FROM dc_window('wd_c', 'a', '5 min');
+-- one goes, with the view that reads it
+DROP TABLE wd_a_w1;
+SET client_min_messages = warning;
+DROP TABLE wd_a_w1 CASCADE;
+RESET client_min_messages;
+SELECT count(*) FROM dcounter.window_slot s WHERE NOT EXISTS (SELECT FROM dc_windows w WHERE w.windowed = s.windowed);
+SELECT dc_incr('wd_a_w2', 'still a counter');
+SELECT count(*) FROM pg_class WHERE relname LIKE 'wd\_a\_%' AND relkind = 'r';
+DO $$DECLARE s text; BEGIN FOR s IN SELECT relname FROM pg_class WHERE (relname ~ '^wd_a_(w.|dropped)$' OR relname = 'wd_other') AND relkind = 'r' LOOP EXECUTE format('DROP TABLE %I', s); END LOOP; END$$;
+SELECT dc_drop('wd_w');
+RESET ROLE;
+
+-- dropping the view drops all
+SELECT dc_window_create('wd_d', '1 minute', '10 minutes');
+DROP VIEW wd_d;
+SELECT count(*) FROM pg_class WHERE relname LIKE 'wd\_%';
+-- a slot that is no counter table any more
+SELECT dc_window_create('wd_e', '1 minute', '10 minutes', late => 'drop');
+DELETE FROM dcounter.counter WHERE counter = ANY (SELECT slot FROM dcounter.window_slot);
+\set VERBOSITY sqlstate
+SELECT dc_incr_at('wd_e', 'a');
+\set VERBOSITY terse
+SELECT dc_window_drop('wd_e');
+-- one that is bound: refused
+SELECT dc_window_create('wd_f', '1 minute', '10 minutes');
+CREATE TABLE wd_src (k text);
+SELECT count(dc_bind(slot, 'wd_src', 'k')) FROM dcounter.window_slot WHERE number >= 0;
+\set VERBOSITY sqlstate
+SELECT dc_incr_at('wd_f', 'a');
+\set VERBOSITY terse
+DROP TABLE wd_src CASCADE;
+SELECT dc_window_drop('wd_f');
+-- rolled back
+BEGIN;
+SELECT dc_window_create('wd_g', '1 minute', '10 minutes');
+SELECT dc_incr_at('wd_g', 'a', 3);
+SELECT value FROM dc_window('wd_g', 'a', '5 min');
+ROLLBACK;
+SELECT dc_incr_at('wd_g', 'a', 3);
+DROP OWNED BY regress_wd_owner, regress_wd_user;
+DROP ROLE regress_wd_owner, regress_wd_user;
+SELECT count(*) FROM dcounter.window_slot;
+SELECT count(*) FROM dcounter.window_claim;

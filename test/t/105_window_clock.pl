@@ -1,0 +1,58 @@
+# A clock that is far ahead for a while takes no more from a windowed counter than one turn of each level, and one that is set
+# back takes nothing.
+use strict;
+use warnings;
+
+use DcClock;
+use DcTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+plan skip_all => 'a clock that can be set needs Linux, a compiler, and a server without AddressSanitizer' if !clock_prepare();
+
+my $node = dc_node('window', conf => [ 'autovacuum = off' ]);
+
+sub do_sql
+{
+	return sql($node, 'postgres', $_[0]);
+}
+
+# 60 minutes of 1 each: turns of 10 minutes
+do_sql(q{SELECT dc_window_create('plain', '1 minute', '1 hour'), dc_window_create('rolled', '1 minute', '1 hour', '{"10 minutes": "10 hours"}');
+	SELECT dc_incr_at(w, 'a', 1, now() - i * interval '1 min') FROM generate_series(0, 59) AS i, unnest(ARRAY['plain', 'rolled']::regclass[]) AS w});
+
+my $sums = q{SELECT string_agg(upper::text, ' ') FROM unnest(ARRAY['plain', 'rolled']::regclass[]) AS w, dc_window(w, 'a', '1 hour 5 minutes')};
+
+is(do_sql($sums), '60 60', 'counted');
+do_sql('CALL dc_maintain()');
+is(do_sql($sums), '60 60', 'nothing is old yet');
+
+foreach my $ahead (2 * 3600, 30 * 86400)
+{
+	clock_step($ahead);
+	do_sql('CALL dc_maintain()') for 1 .. 5;
+	is(do_sql(q{SELECT dc_incr_at('plain', 'wrong time')}), 't', 'increments of the wrong time count');
+	my ($code, $out, $err) = $node->psql('postgres', q{SELECT dc_incr_at('plain', 'a', 1, now() - interval '2 days')});
+	like($err, qr/older than the windowed counter keeps/, 'those that are old by it do not');
+	clock_step(0);
+	my ($plain, $rolled) = split(' ', do_sql($sums));
+	cmp_ok($plain, '>=', 60 - 20, "ahead by $ahead s: at most a turn each is gone");
+	is($rolled, 60, 'and with a rollup, none');
+	do_sql('CALL dc_maintain()') for 1 .. 3;
+	is(do_sql($sums), "$plain $rolled", 'nor later');
+}
+is(do_sql(q{SELECT dc_incr_at('plain', 'b'), dc_incr_at('rolled', 'b')}), 't|t', 'it counts on');
+is(do_sql(q{SELECT upper FROM dc_window('plain', 'b', '10 minutes')}), '1', 'and shows it');
+
+my $before = do_sql(q{SELECT upper FROM dc_window('plain', 'a', '1 hour 5 minutes', clock_timestamp())});
+clock_step(-3600);
+do_sql('CALL dc_maintain()');
+is(do_sql(q{SELECT upper FROM dc_window('plain', 'a', '2 hours 5 minutes', clock_timestamp() + interval '1 hour')}), $before, 'set back: all is there');
+is(do_sql(q{SELECT dc_incr_at('rolled', 'c')}), 't', 'and what comes counts');
+is(do_sql(q{SELECT upper FROM dc_window('rolled', 'c', '10 minutes')}), '1', 'then');
+clock_step(0);
+is(do_sql(q{SELECT upper FROM dc_window('plain', 'a', '1 hour 5 minutes')}), $before, 'forth again: likewise');
+
+$node->stop;
+done_testing();
