@@ -22,6 +22,7 @@
 #include "consumer/consumer.h"
 #include "counter/counter.h"
 #include "crdt/hlcclock.h"
+#include "distinct/distinct.h"
 #include "fmgr.h"
 #include "ledger/ledgerinit.h"
 #include "limit/limitinit.h"
@@ -90,6 +91,7 @@ _PG_init(void)
 	limiter_init(preloading);
 	presence_init(preloading);
 	unread_init();
+	distinct_init();
 	if (preloading)
 		slots_init();
 	if (preloading && !IsBinaryUpgrade)

@@ -306,6 +306,13 @@ typedef struct DcUnreadHooks
 	void (*lost)(struct DcCounter *counter, Datum key, const struct DcSums *sums);
 } DcUnreadHooks;
 
+/* Set by distinct_init(). */
+typedef struct DcDistinctHooks
+{
+	/* write the items that this transaction has not written yet, in the current subtransaction */
+	void (*write_early)(void);
+} DcDistinctHooks;
+
 extern const DcCounterHooks *counter_hooks;
 extern const DcStatsHooks *stats_hooks;
 extern const DcBufferHooks *buffer_hooks;
@@ -318,6 +325,7 @@ extern const DcConsumerHooks *consumer_hooks;
 extern const DcBoundHooks *bound_hooks;
 extern const DcRegionHooks *region_hooks;
 extern const DcUnreadHooks *unread_hooks;
+extern const DcDistinctHooks *distinct_hooks;
 
 /*
  * stats_clock returns the moment, or DC_LONG_AGO if there are no statistics.
