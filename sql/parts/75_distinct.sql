@@ -45,6 +45,31 @@ CREATE FUNCTION dc_distinct_reset(distinct_table regclass, key anycompatible) RE
 COMMENT ON FUNCTION dc_distinct_reset(regclass, anycompatible) IS 'lets a key start anew, in all buckets';
 
 -- One for each type of a key, and for text, which a literal is, and any other type of an item, as of dc_hll_add().
+-- The table is a text as well, so that literals do not mean the function of this name of mergeable sets.
+CREATE FUNCTION dc_add(distinct_table text, key text, item text, at timestamptz DEFAULT NULL) RETURNS void
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 20;
+COMMENT ON FUNCTION dc_add(text, text, text, timestamptz) IS 'adds an item to those of a key';
+
+CREATE FUNCTION dc_add(distinct_table text, key text, item anyelement, at timestamptz DEFAULT NULL) RETURNS void
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 20;
+COMMENT ON FUNCTION dc_add(text, text, anyelement, timestamptz) IS 'adds an item to those of a key';
+
+CREATE FUNCTION dc_add(distinct_table text, key bigint, item text, at timestamptz DEFAULT NULL) RETURNS void
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 20;
+COMMENT ON FUNCTION dc_add(text, bigint, text, timestamptz) IS 'adds an item to those of a key';
+
+CREATE FUNCTION dc_add(distinct_table text, key bigint, item anyelement, at timestamptz DEFAULT NULL) RETURNS void
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 20;
+COMMENT ON FUNCTION dc_add(text, bigint, anyelement, timestamptz) IS 'adds an item to those of a key';
+
+CREATE FUNCTION dc_add(distinct_table text, key uuid, item text, at timestamptz DEFAULT NULL) RETURNS void
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 20;
+COMMENT ON FUNCTION dc_add(text, uuid, text, timestamptz) IS 'adds an item to those of a key';
+
+CREATE FUNCTION dc_add(distinct_table text, key uuid, item anyelement, at timestamptz DEFAULT NULL) RETURNS void
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 20;
+COMMENT ON FUNCTION dc_add(text, uuid, anyelement, timestamptz) IS 'adds an item to those of a key';
+
 CREATE FUNCTION dc_add(distinct_table regclass, key text, item text, at timestamptz DEFAULT NULL) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 20;
 COMMENT ON FUNCTION dc_add(regclass, text, text, timestamptz) IS 'adds an item to those of a key';

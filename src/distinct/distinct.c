@@ -34,6 +34,7 @@ distinct_init(void)
 	static const DcDistinctHooks hooks = {.write_early = distinct_write_early};
 
 	distinct_hooks = &hooks;
+	distinct_name_init();
 	distinct_pending_init();
 	distinct_fold_init();
 	distinct_ddl_init();

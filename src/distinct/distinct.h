@@ -95,6 +95,10 @@ typedef struct DcKnown DcKnown;
 /* distinct.c */
 extern void distinct_init(void);
 
+/* distinctname.c */
+extern void distinct_name_init(void);
+extern Oid distinct_by_name(text *name);
+
 /* distinctrow.c */
 extern bool distinct_row_read(Oid relid, DcDistinctRow *row);
 extern bool distinct_row_read_delta(Oid delta, DcDistinctRow *row);

@@ -36,6 +36,7 @@ PG_FUNCTION_INFO_V1(dc_add_many);
 /* What a call site remembers. */
 typedef struct DcAddSite
 {
+	bool by_name; /* the table comes as text */
 	Oid key_type;
 	ItemType item;
 } DcAddSite;
@@ -44,10 +45,10 @@ static DcAddSite *site_of(FunctionCallInfo fcinfo);
 static void init_item(ItemType *item, Oid type, Oid collation, MemoryContext mcxt);
 static int64 bucket_arg(FunctionCallInfo fcinfo, const DcDistinct *distinct, int argno);
 static bool is_known(DcDistinct *distinct, const DcRowKey *key, uint64 hash);
-static void add_to(FunctionCallInfo fcinfo, const DcKey *key, uint64 hash);
+static void add_to(FunctionCallInfo fcinfo, Oid relid, const DcKey *key, uint64 hash);
 
 /*
- * dc_add(distinct_table regclass, key text|bigint|uuid, item any, at timestamptz) -> void
+ * dc_add(distinct_table text|regclass, key text|bigint|uuid, item any, at timestamptz) -> void
  *
  * Needs INSERT and UPDATE. Errors: 22004 for NULL, 42809 for another table, 42804 for a type that keys cannot have,
  * 54000 for a key that is too long, 22023 for a time without buckets, or in the future; 22008 for one that is
@@ -66,11 +67,11 @@ dc_add(PG_FUNCTION_ARGS)
 	arg_not_null(fcinfo, 1, "key");
 	arg_not_null(fcinfo, 2, "item");
 	prevent_write("dc_add()");
-	relid = PG_GETARG_OID(0);
 	key_from_value(PG_GETARG_DATUM(1), site->key_type, &key);
 	hash = item_hash(&site->item, PG_GETARG_DATUM(2), SKETCH_HASH_REDIS);
 
 	AcceptInvalidationMessages();
+	relid = site->by_name ? distinct_by_name(PG_GETARG_TEXT_PP(0)) : PG_GETARG_OID(0);
 	distinct = distinct_lookup(relid);
 	if (distinct_rights_known(distinct, ADD_RIGHTS) && !distinct->rls)
 	{
@@ -81,7 +82,7 @@ dc_add(PG_FUNCTION_ARGS)
 		if (is_known(distinct, &row_key, hash))
 			PG_RETURN_VOID();
 	}
-	add_to(fcinfo, &key, hash);
+	add_to(fcinfo, relid, &key, hash);
 	PG_RETURN_VOID();
 }
 
@@ -154,6 +155,7 @@ site_of(FunctionCallInfo fcinfo)
 				(errcode(ERRCODE_INDETERMINATE_DATATYPE),
 				 errmsg("could not determine the type of the key")));
 	site = MemoryContextAlloc(fcinfo->flinfo->fn_mcxt, sizeof(DcAddSite));
+	site->by_name = get_fn_expr_argtype(fcinfo->flinfo, 0) == TEXTOID;
 	site->key_type = key_type(key);
 	init_item(&site->item, get_fn_expr_argtype(fcinfo->flinfo, 2), PG_GET_COLLATION(), fcinfo->flinfo->fn_mcxt);
 	fcinfo->flinfo->fn_extra = site;
@@ -259,11 +261,11 @@ is_known(DcDistinct *distinct, const DcRowKey *key, uint64 hash)
  * add_to adds an item that is not known: it locks the tables, and looks at them, so that the commit need not fail.
  */
 static pg_noinline void
-add_to(FunctionCallInfo fcinfo, const DcKey *key, uint64 hash)
+add_to(FunctionCallInfo fcinfo, Oid relid, const DcKey *key, uint64 hash)
 {
-	DcDistinct *distinct = distinct_lock(PG_GETARG_OID(0), RowExclusiveLock, ADD_RIGHTS);
+	DcDistinct *distinct = distinct_lock(relid, RowExclusiveLock, ADD_RIGHTS);
 	char buf[DC_MAX_KEY_BYTES];
-	DcRowKey row_key = {.relid = PG_GETARG_OID(0), .data = buf};
+	DcRowKey row_key = {.relid = relid, .data = buf};
 
 	if (!distinct->checked || distinct->problem != NULL)
 	{
