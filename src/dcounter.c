@@ -22,6 +22,7 @@
 #include "consumer/consumer.h"
 #include "counter/counter.h"
 #include "crdt/hlcclock.h"
+#include "distinct/distinct.h"
 #include "fmgr.h"
 #include "ledger/ledgerinit.h"
 #include "limit/limitinit.h"
@@ -92,6 +93,7 @@ _PG_init(void)
 	presence_init(preloading);
 	unread_init();
 	window_init();
+	distinct_init();
 	if (preloading)
 		slots_init();
 	if (preloading && !IsBinaryUpgrade)

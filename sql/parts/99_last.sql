@@ -8,6 +8,7 @@ GRANT SELECT ON dcounter.op_slot TO PUBLIC;
 GRANT SELECT ON dcounter.source TO PUBLIC;
 GRANT SELECT ON dcounter.unread TO PUBLIC;
 GRANT SELECT ON dcounter.time_window, dcounter.window_slot, dcounter.window_claim TO PUBLIC;
+GRANT SELECT ON dcounter.distinct_table TO PUBLIC;
 GRANT SELECT ON dcounter.self, dcounter.self_mark, dcounter.region TO PUBLIC;
 GRANT SELECT ON dcounter.limit_rule, dcounter.presence_rule TO PUBLIC;
 
@@ -21,8 +22,8 @@ GRANT SELECT ON dcounter.mark, dcounter.mark_value TO pg_database_owner;
 GRANT SELECT ON dc_marks, dc_stat_drift, dc_drifts TO PUBLIC; -- which show what the caller may read
 
 -- The catalogs behind it may be read by all.
-GRANT SELECT ON dc_unread_tables TO PUBLIC;
 GRANT SELECT ON dc_windows TO PUBLIC;
+GRANT SELECT ON dc_unread_tables, dc_distinct_tables TO PUBLIC;
 
 -- The functions behind them decide which rows the caller is shown.
 GRANT SELECT ON dc_tables, dc_stat_counters, dc_stat_shards, dc_stat_hot_keys, dc_stat_memory, dc_stat_buffer, dc_stat_worker, dc_stat_outbox, dc_stat_consumers, dc_stat_regions, dc_stat_limits, dc_stat_presence TO PUBLIC;
@@ -39,6 +40,7 @@ REVOKE EXECUTE ON FUNCTION dcounter.on_source_change() FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION dcounter.on_unread_row_change() FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION dcounter.on_window_row_change() FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION dcounter.on_window_slot_change() FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION dcounter.on_distinct_table_change() FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION dcounter.on_source_state_change() FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION dcounter.on_self_change() FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION dcounter.on_drop() FROM PUBLIC;
@@ -70,6 +72,7 @@ SELECT pg_catalog.pg_extension_config_dump('dcounter.unread', '');
 SELECT pg_catalog.pg_extension_config_dump('dcounter.time_window', '');
 SELECT pg_catalog.pg_extension_config_dump('dcounter.window_slot', '');
 SELECT pg_catalog.pg_extension_config_dump('dcounter.window_claim', '');
+SELECT pg_catalog.pg_extension_config_dump('dcounter.distinct_table', '');
 SELECT pg_catalog.pg_extension_config_dump('dcounter.source_state', '');
 SELECT pg_catalog.pg_extension_config_dump('dcounter.self', '');
 SELECT pg_catalog.pg_extension_config_dump('dcounter.region', '');

@@ -44,6 +44,8 @@ int dc_limit_size = 16 * 1024;
 int dc_presence_size = 16 * 1024;
 int dc_presence_interval = 1000;
 int dc_throttle_max_keys = 10000;
+int dc_distinct_interval = 1000;
+int dc_distinct_cache = 16 * 1024;
 
 /*
  * A numeric setting. Its default is the variable's initial value. Sizes of shared memory
@@ -183,6 +185,14 @@ static const IntSetting ints[] = {
 	 "Sets for how many keys of dc_throttle() a role may take memory.",
 	 "Calls for more keys are refused, until others are as if they were new.",
 	 &dc_throttle_max_keys, 0, INT_MAX, PGC_SUSET, 0},
+	{"dcounter.distinct_interval",
+	 "Sets the time from one folding of distinct tables to the next.",
+	 "Until then reads put together what was added since.",
+	 &dc_distinct_interval, 10, MS_PER_DAY, PGC_SIGHUP, GUC_UNIT_MS},
+	{"dcounter.distinct_cache",
+	 "Sets the memory in which a session remembers sketches of distinct tables.",
+	 "An item that a remembered sketch has is not written again. A sketch takes up to 16 kB at precision 14.",
+	 &dc_distinct_cache, 64, MAX_KILOBYTES, PGC_USERSET, GUC_UNIT_KB},
 	{"dcounter.stats_size",
 	 "Sets the shared memory for statistics of counter tables.",
 	 "A table takes about 5 kB. When it is used up, tables that have not been used for a while lose their "

@@ -19,3 +19,4 @@ const DcBoundHooks *bound_hooks = NULL;
 const DcRegionHooks *region_hooks = NULL;
 const DcUnreadHooks *unread_hooks = NULL;
 const DcWindowHooks *window_hooks = NULL;
+const DcDistinctHooks *distinct_hooks = NULL;

@@ -312,6 +312,12 @@ typedef struct DcWindowHooks
 	/* is a view a windowed counter? */
 	bool (*is_window)(Oid relid);
 } DcWindowHooks;
+/* Set by distinct_init(). */
+typedef struct DcDistinctHooks
+{
+	/* write the items that this transaction has not written yet, in the current subtransaction */
+	void (*write_early)(void);
+} DcDistinctHooks;
 
 extern const DcCounterHooks *counter_hooks;
 extern const DcStatsHooks *stats_hooks;
@@ -326,6 +332,7 @@ extern const DcBoundHooks *bound_hooks;
 extern const DcRegionHooks *region_hooks;
 extern const DcUnreadHooks *unread_hooks;
 extern const DcWindowHooks *window_hooks;
+extern const DcDistinctHooks *distinct_hooks;
 
 /*
  * stats_clock returns the moment, or DC_LONG_AGO if there are no statistics.

@@ -21,7 +21,6 @@
 #include "utils/lsyscache.h"
 
 static Oid arg_type(FunctionCallInfo fcinfo, int argno);
-static Oid key_type(Oid type);
 static void key_check_length(const DcKey *key);
 
 /*
@@ -60,7 +59,7 @@ arg_type(FunctionCallInfo fcinfo, int argno)
  * key_type returns as which type, of those that key_from_value() knows, the values of a
  * type are read.
  */
-static Oid
+Oid
 key_type(Oid type)
 {
 	Oid base;

@@ -23,6 +23,7 @@ typedef struct DcKey
 } DcKey;
 
 extern const DcKey *key_arg(FunctionCallInfo fcinfo, int argno, DcKey *key);
+extern Oid key_type(Oid type);
 extern Datum *key_array_arg(FunctionCallInfo fcinfo, int argno, int *count,
 							Datum **members);
 extern void key_from_value(Datum value, Oid type, DcKey *key);

@@ -45,6 +45,8 @@
  *				(its id, 1): presenceevents.c, by transactions that make its events, which do not wait
  *	window		(windowed counter, 0): windowopen.c, by what changes its row or moves its amounts; the
  *				worker's job does not wait. Before locks on its tables
+ *	distinct	(table, 0): distinctfold.c, by what takes rows of a distinct table away or puts them
+ *				together; the worker does not wait. After the locks on the tables
  *	writer		(the first number, in two halves): registry.c, shared, by transactions that
  *				have drawn numbers of events. None waits for it: readers look which hold it
  */
@@ -72,6 +74,7 @@
 #define LIMIT_LOCK_CLASS 92
 #define PRESENCE_LOCK_CLASS 93
 #define WINDOW_LOCK_CLASS 96
+#define DISTINCT_LOCK_CLASS 95
 
 /*
  * advisory_lock takes a lock until the transaction ends. False if it would have to wait,

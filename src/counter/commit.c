@@ -94,6 +94,8 @@ xact_callback_move(void)
 void
 apply_early(void)
 {
+	if (distinct_hooks != NULL)
+		distinct_hooks->write_early();
 	write_distinct(false);
 	apply_pending(APPLY_EARLY);
 }

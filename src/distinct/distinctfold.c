@@ -1,0 +1,496 @@
+/*
+ * distinctfold.c
+ *		What takes rows of distinct tables away or puts them together: folding, the end of buckets, dc_distinct_reset().
+ *
+ * Folding reads deltas in the order of keys, adds what they have to the row of the key, and deletes them, in one
+ * transaction: a snapshot has the items in the deltas, in the row, or in both, which is the same. It reads a batch of deltas in a
+ * snapshot; those that come meanwhile are left for the next time. Writers insert deltas, which meets no lock of it.
+ *
+ * A bucket goes when it is over by the clock and by the newest bucket that was folded (bucket.c), which the catalog
+ * keeps: rows and deltas are deleted, in batches, with one pass over the rows for each bucket that goes. A row is
+ * small, and there is one for each key and bucket. Sessions that know what such rows had have to forget it, so the
+ * relation is invalidated.
+ *
+ * Who does any of this holds the table's lock `distinct` to the end of its transaction; the worker passes a table over that
+ * it cannot lock at once. So a row of the table is changed by one of them at a time. It may still be changed by its owner
+ * by hand: then its deltas stay, and the next time tries again. Deleting a delta that somebody has deleted does
+ * nothing.
+ *
+ * Nothing of it runs code of an owner: tables that have any on them cannot be written (distinctopen.c). A table that a
+ * subscription feeds is left alone: the publisher folds it. The commits of the worker do not wait for the disk: one
+ * that is lost leaves the deltas where they were.
+ */
+#include "postgres.h"
+
+#include "access/heapam.h"
+#include "access/tableam.h"
+#include "access/xact.h"
+#include "base/args.h"
+#include "base/catrow.h"
+#include "base/compat.h"
+#include "base/errors.h"
+#include "base/guc.h"
+#include "base/job.h"
+#include "base/lockclass.h"
+#include "distinct/bucket.h"
+#include "distinct/distinct.h"
+#include "executor/executor.h"
+#include "executor/tuptable.h"
+#include "miscadmin.h"
+#include "rows/insert.h"
+#include "sketch/hash.h"
+#include "sketch/hll/dc_hll.h"
+#include "storage/lmgr.h"
+#include "table/access.h"
+#include "table/subscription.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+PG_FUNCTION_INFO_V1(dc_distinct_reset);
+
+/* A table that has failed is left alone for a while, which doubles each time. */
+#define PAUSE_MIN (INT64CONST(1000) * 1000)
+#define PAUSE_MAX (INT64CONST(60) * 1000 * 1000)
+
+/* Rows of a step. */
+#define FOLD_BATCH 2000
+#define EXPIRE_BATCH 5000
+
+/* What this process has to do, and remembers of a table. */
+typedef struct DcFoldTable
+{
+	Oid relid;
+	DcMoment until; /* it has failed, and is left alone so long */
+	int64 pause;	/* us; 0: it has not failed */
+	int64 horizon;	/* what is before has been looked for */
+	int64 goal;		/* what is before is being looked for; 0: nothing is */
+	uint32 len;		/* up to this key, which is a limit for the next step */
+	char key[DC_MAX_KEY_BYTES];
+} DcFoldTable;
+
+/* A step of the job on a table. */
+typedef struct DcFoldStep
+{
+	Oid relid;
+	bool all_owners;
+	bool more;
+} DcFoldStep;
+
+/* Of this process; for good. */
+static List *tables = NIL; /* DcFoldTable * */
+static List *todo = NIL;   /* OIDs that are left of a round */
+
+static bool is_needed(void);
+static bool job_run(DcJobRun *run);
+static void list_step(void *arg);
+static void table_step(void *arg);
+static void note_failure(DcFoldTable *table, int64 pause);
+static DcFoldTable *fold_table(Oid relid);
+static bool fold_batch(DcDistinctRel *rel);
+static void fold_key(DcDistinctRel *rel, const DcKey *key, HllState *items);
+static bool put_sketch(DcDistinctRel *rel, DcDistinctScan *row, const DcKey *key, HllState *state);
+static bool expire_batch(DcDistinctRel *rel, DcFoldTable *table);
+static int64 horizon_of(const DcDistinctRow *row);
+static void note_newest(DcDistinct *distinct, int64 bucket);
+static bool delete_rows(DcDistinctRel *rel, int which, const char *from, const char *to, uint32 len);
+static bool delete_row(Relation heap, ItemPointer tid, bool wait);
+
+/*
+ * distinct_fold_init registers the job; called once.
+ */
+void
+distinct_fold_init(void)
+{
+	job_register((DcJob){.name = "distinct", .interval = &dc_distinct_interval, .run = job_run, .is_needed = is_needed});
+}
+
+/*
+ * is_needed tells whether there are distinct tables, or could be.
+ */
+static bool
+is_needed(void)
+{
+	Oid catalog = catalog_relation_if_any("distinct_table");
+
+	if (!OidIsValid(catalog))
+		return false;
+	return !ConditionalLockRelationOid(catalog, AccessShareLock) || distinct_rows() != NIL;
+}
+
+/*
+ * distinct_take_turn waits for the lock of a table.
+ */
+void
+distinct_take_turn(Oid relid)
+{
+	(void) advisory_lock(DISTINCT_LOCK_CLASS, relid, 0, ExclusiveLock, true);
+}
+
+/*
+ * job_run goes over the distinct tables; true if it has yielded.
+ */
+static bool
+job_run(DcJobRun *run)
+{
+	if (run->afresh || todo == NIL)
+	{
+		list_free(todo);
+		todo = NIL;
+		if (!run->step(run, list_step, NULL, InvalidOid))
+			return false;
+	}
+	while (todo != NIL)
+	{
+		DcFoldStep step = {.relid = linitial_oid(todo), .all_owners = run->all_owners};
+		DcFoldTable *table = fold_table(step.relid);
+		bool left = run->all_owners && table->pause > 0 && !moment_is_reached(table->until);
+
+		if (step.relid == run->suspect && !left)
+		{
+			note_failure(table, PAUSE_MAX);
+			left = true;
+		}
+		if (!left && !run->step(run, table_step, &step, step.relid))
+			note_failure(table, PAUSE_MIN);
+		else if (!left)
+			table->pause = 0;
+		if (left || table->pause > 0 || !step.more)
+			todo = list_delete_first(todo);
+		if (job_is_late(run) && todo != NIL)
+			return true;
+	}
+	return false;
+}
+
+static void
+list_step(void *arg)
+{
+	Oid catalog = catalog_relation_if_any("distinct_table");
+	MemoryContext old;
+	List *rows;
+	ListCell *lc;
+
+	if (!OidIsValid(catalog) || !ConditionalLockRelationOid(catalog, AccessShareLock) || extension_is_fed())
+		return;
+	rows = distinct_rows();
+	old = MemoryContextSwitchTo(TopMemoryContext);
+	foreach(lc, rows)
+		todo = lappend_oid(todo, ((DcDistinctRow *) lfirst(lc))->relid);
+	foreach(lc, tables)
+	{
+		if (list_member_oid(todo, ((DcFoldTable *) lfirst(lc))->relid))
+			continue;
+		pfree(lfirst(lc));
+		tables = foreach_delete_current(tables, lc);
+	}
+	MemoryContextSwitchTo(old);
+}
+
+/*
+ * table_step does one transaction's work on a table, if it can have it at once.
+ */
+static void
+table_step(void *arg)
+{
+	DcFoldStep *step = arg;
+	DcDistinctRel rel;
+
+	if (get_rel_name(step->relid) == NULL ||
+		(!step->all_owners && !compat_owns_relation(step->relid, GetUserId())) ||
+		!distinctrel_open_again(&rel, step->relid, false))
+		return;
+	if (!relation_is_fed(step->relid) && !relation_is_fed(rel.distinct->row.delta) &&
+		advisory_lock(DISTINCT_LOCK_CLASS, step->relid, 0, ExclusiveLock, false))
+	{
+		DcFoldTable *table = fold_table(step->relid);
+
+		for (int i = 0; i < 2; i++)
+			CheckCmdReplicaIdentity(rel.heaps[i], CMD_DELETE);
+		CheckCmdReplicaIdentity(rel.heaps[DISTINCT_TABLE], CMD_UPDATE);
+		PushActiveSnapshot(GetLatestSnapshot());
+		step->more = fold_batch(&rel) || expire_batch(&rel, table);
+		PopActiveSnapshot();
+	}
+	distinctrel_close(&rel);
+}
+
+static void
+note_failure(DcFoldTable *table, int64 pause)
+{
+	table->pause = Min(Max(table->pause * 2, pause), PAUSE_MAX);
+	table->until = moment_after(moment_now(), table->pause);
+}
+
+static DcFoldTable *
+fold_table(Oid relid)
+{
+	DcFoldTable *table;
+	MemoryContext old;
+	ListCell *lc;
+
+	foreach(lc, tables)
+	{
+		if (((DcFoldTable *) lfirst(lc))->relid == relid)
+			return lfirst(lc);
+	}
+	old = MemoryContextSwitchTo(TopMemoryContext);
+	table = palloc0(sizeof(DcFoldTable));
+	table->relid = relid;
+	tables = lappend(tables, table);
+	MemoryContextSwitchTo(old);
+	return table;
+}
+
+/*
+ * fold_batch folds the first deltas; true if there may be more.
+ */
+static bool
+fold_batch(DcDistinctRel *rel)
+{
+	MemoryContext old = CurrentMemoryContext;
+	MemoryContext one = AllocSetContextCreate(old, "dcounter fold", ALLOCSET_DEFAULT_SIZES);
+	ItemPointer places = palloc(FOLD_BATCH * sizeof(ItemPointerData));
+	int64 horizon = horizon_of(&rel->distinct->row);
+	int64 newest = -1;
+	DcDistinctScan scan;
+	bool any;
+	int n = 0;
+
+	distinctscan_begin(&scan, rel, DISTINCT_DELTA, GetActiveSnapshot(), "", 0, NULL, 0);
+	any = distinctscan_next(&scan);
+	while (any && n < FOLD_BATCH)
+	{
+		HllState *items;
+		DcKey key;
+		int64 bucket = 0;
+		int first = n;
+
+		MemoryContextSwitchTo(one);
+		items = hll_new(rel->distinct->row.precision, SKETCH_HASH_REDIS);
+		key.len = scan.key.len;
+		key.data = pnstrdup(scan.key.data, scan.key.len);
+		while (any && n < FOLD_BATCH && key_compare(&scan.key, &key) == 0)
+		{
+			items = hll_merge_datum(items, scan.sketch);
+			places[n++] = scan.slot->tts_tid;
+			any = distinctscan_next(&scan);
+		}
+		if (rel->distinct->row.bucket == 0)
+			fold_key(rel, &key, items);
+		else if (bucket_get(key.data, key.len, &bucket))
+		{
+			newest = Max(newest, bucket);
+			if (bucket >= horizon)
+				fold_key(rel, &key, items);
+		}
+		for (int i = first; i < n; i++)
+			(void) delete_row(rel->heaps[DISTINCT_DELTA], &places[i], false);
+		MemoryContextSwitchTo(old);
+		MemoryContextReset(one);
+	}
+	distinctscan_end(&scan);
+	MemoryContextDelete(one);
+	pfree(places);
+	if (newest >= 0)
+		note_newest(rel->distinct, newest);
+	CommandCounterIncrement();
+	return n == FOLD_BATCH;
+}
+
+/*
+ * fold_key adds items to the row of a key, or makes one.
+ */
+static void
+fold_key(DcDistinctRel *rel, const DcKey *key, HllState *items)
+{
+	DcDistinctScan row;
+
+	distinctscan_begin(&row, rel, DISTINCT_TABLE, GetActiveSnapshot(), key->data, key->len, key->data, key->len);
+	while (distinctscan_next(&row) && key_compare(&row.key, key) != 0)
+		;
+	if (!row.any)
+		distinct_insert_row(rel, DISTINCT_TABLE, key->data, key->len, hll_value(items));
+	else if (!put_sketch(rel, &row, key, items))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("a row of \"%s\" was changed by hand while it was being folded",
+						RelationGetRelationName(rel->heaps[DISTINCT_TABLE]))));
+	distinctscan_end(&row);
+}
+
+/*
+ * put_sketch adds items to a row; false if somebody else has changed it.
+ */
+static bool
+put_sketch(DcDistinctRel *rel, DcDistinctScan *row, const DcKey *key, HllState *items)
+{
+	Relation heap = rel->heaps[DISTINCT_TABLE];
+	Datum before = PointerGetDatum(PG_DETOAST_DATUM_PACKED(row->sketch));
+	Datum after = hll_value(hll_merge_datum(items, before));
+	TM_FailureData failure;
+	TupleTableSlot *slot;
+	bool new_entries;
+	bool done;
+
+	if (VARSIZE_ANY_EXHDR(DatumGetPointer(before)) == VARSIZE_ANY_EXHDR(DatumGetPointer(after)) &&
+		memcmp(VARDATA_ANY(DatumGetPointer(before)), VARDATA_ANY(DatumGetPointer(after)),
+			   VARSIZE_ANY_EXHDR(DatumGetPointer(after))) == 0)
+		return true;
+	slot = distinct_make_row(rel, DISTINCT_TABLE, key->data, key->len, after);
+	done = compat_tuple_update(heap, &row->slot->tts_tid, slot, GetCurrentCommandId(true), true, &failure,
+							   &new_entries) == TM_Ok;
+	if (done && new_entries)
+	{
+		DcIndexes indexes;
+
+		indexes_open(&indexes, heap);
+		indexes_insert(&indexes, heap, InvalidOid, &slot, 1);
+		indexes_close(&indexes);
+	}
+	ExecDropSingleTupleTableSlot(slot);
+	return done;
+}
+
+/*
+ * expire_batch deletes rows of buckets that go; true if there may be more of them.
+ */
+static bool
+expire_batch(DcDistinctRel *rel, DcFoldTable *table)
+{
+	int64 horizon = rel->distinct->row.bucket != 0 ? horizon_of(&rel->distinct->row) : 0;
+	DcDistinctScan scan;
+	bool deleted = false;
+	int n = 0;
+
+	if (table->goal == 0)
+	{
+		if (horizon <= table->horizon)
+			return false;
+		table->goal = horizon;
+		table->len = 0;
+	}
+	distinctscan_begin(&scan, rel, DISTINCT_TABLE, GetActiveSnapshot(), table->key, table->len, NULL, 0);
+	while (n < EXPIRE_BATCH && distinctscan_next(&scan))
+	{
+		int64 bucket;
+
+		n++;
+		table->len = Min(scan.key.len, DC_MAX_KEY_BYTES);
+		memcpy(table->key, scan.key.data, table->len);
+		if (bucket_get(scan.key.data, scan.key.len, &bucket) && bucket < Min(table->goal, horizon))
+			deleted |= delete_row(rel->heaps[DISTINCT_TABLE], &scan.slot->tts_tid, false);
+	}
+	distinctscan_end(&scan);
+	if (deleted)
+		relation_invalidate(table->relid);
+	CommandCounterIncrement();
+	if (n == EXPIRE_BATCH)
+		return true;
+	table->horizon = table->goal;
+	table->goal = 0;
+	return false;
+}
+
+static int64
+horizon_of(const DcDistinctRow *row)
+{
+	if (row->bucket == 0 || row->newest == 0)
+		return 0;
+	return bucket_horizon(GetCurrentTimestamp(), bucket_of(row->newest, row->bucket), row->bucket, row->keep);
+}
+
+/*
+ * note_newest writes the newest bucket to the catalog, if it is newer. Only the bucket of a key is known to be
+ * one if the functions have written it; a row that was made by hand may say anything.
+ */
+static void
+note_newest(DcDistinct *distinct, int64 bucket)
+{
+	int64 limit = bucket_of(GetCurrentTimestamp(), distinct->row.bucket) + 1;
+	DcDistinctRow row;
+
+	if (!distinct_row_read(distinct->relid, &row) || row.bucket == 0)
+		return;
+	bucket = Min(bucket, limit);
+	if (row.newest != 0 && bucket_start(bucket, row.bucket) <= row.newest)
+		return;
+	row.newest = bucket_start(bucket, row.bucket);
+	(void) distinct_row_update(&row);
+}
+
+/*
+ * dc_distinct_reset(distinct_table regclass, key text|bigint|uuid) -> void: the key starts anew, in all buckets. Needs DELETE.
+ * Items that others are adding at the same time may be there afterwards.
+ */
+Datum
+dc_distinct_reset(PG_FUNCTION_ARGS)
+{
+	DcDistinct *distinct;
+	DcDistinctRel rel;
+	char from[DC_MAX_KEY_BYTES];
+	char to[DC_MAX_KEY_BYTES];
+	uint32 len;
+	DcKey key;
+
+	arg_not_null(fcinfo, 0, "distinct table");
+	distinct_key_arg(fcinfo, 1, &key);
+	prevent_write("dc_distinct_reset()");
+	distinct = distinct_lock(PG_GETARG_OID(0), RowExclusiveLock, ACL_DELETE);
+	distinct_write_early();
+	distinct_take_turn(distinct->relid);
+	distinctrel_open(&rel, distinct_lookup(distinct->relid), RowExclusiveLock);
+	len = distinct_row_key(rel.distinct, &key, 0, from);
+	(void) distinct_row_key(rel.distinct, &key, BUCKET_MAX, to);
+	for (int i = 0; i < 2; i++)
+		CheckCmdReplicaIdentity(rel.heaps[i], CMD_DELETE);
+	PushActiveSnapshot(IsolationUsesXactSnapshot() ? GetTransactionSnapshot() : GetLatestSnapshot());
+	UpdateActiveSnapshotCommandId();
+	for (int i = 0; i < 2; i++)
+	{
+		if (!delete_rows(&rel, i, from, to, len))
+			serialization_error();
+	}
+	PopActiveSnapshot();
+	distinctrel_close(&rel);
+	relation_invalidate(distinct->relid);
+	CommandCounterIncrement();
+	PG_RETURN_VOID();
+}
+
+/*
+ * delete_rows deletes the rows of a key; false if one of them has changed.
+ */
+static bool
+delete_rows(DcDistinctRel *rel, int which, const char *from, const char *to, uint32 len)
+{
+	DcDistinctScan scan;
+	bool done = true;
+
+	distinctscan_begin(&scan, rel, which, GetActiveSnapshot(), from, len, to, len);
+	while (done && distinctscan_next(&scan))
+	{
+		if (scan.key.len == len)
+			done = delete_row(rel->heaps[which], &scan.slot->tts_tid, true);
+	}
+	distinctscan_end(&scan);
+	return done;
+}
+
+/*
+ * delete_row deletes a row; false if somebody has changed or, for one who does not wait, locked it.
+ */
+static bool
+delete_row(Relation heap, ItemPointer tid, bool wait)
+{
+	TM_FailureData failure;
+	TM_Result result = table_tuple_delete(heap, tid, GetCurrentCommandId(true), InvalidSnapshot, InvalidSnapshot,
+										  wait, &failure, false);
+
+	if (result == TM_Deleted) /* by a fold, its items may be in a row that this snapshot does not show */
+		return !IsolationUsesXactSnapshot();
+	return result == TM_Ok || result == TM_SelfModified;
+}
