@@ -38,6 +38,7 @@
 #include "table/ddl.h"
 #include "table/ownercode.h"
 #include "table/ownstatement.h"
+#include "trend/trend.h"
 #include "unread/unread.h"
 #include "worker/slots.h"
 #include "worker/worker.h"
@@ -90,6 +91,7 @@ _PG_init(void)
 	limiter_init(preloading);
 	presence_init(preloading);
 	unread_init();
+	trend_init();
 	if (preloading)
 		slots_init();
 	if (preloading && !IsBinaryUpgrade)

@@ -195,7 +195,7 @@ check_run() {
 # those before it; what it needs of a later one goes through src/base/hooks.h. The relay is
 # a program of its own.
 rooms=(base table rows counter compact stats buffer cache stock once ledger
-    sketch sketch/hll sketch/cms sketch/topk crdt outbox consumer bound region limit presence unread worker relay)
+    sketch sketch/hll sketch/cms sketch/topk crdt outbox consumer bound region limit presence unread trend worker relay)
 
 check_rooms() {
     local file room above=' ' folder

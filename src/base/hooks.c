@@ -18,3 +18,4 @@ const DcConsumerHooks *consumer_hooks = NULL;
 const DcBoundHooks *bound_hooks = NULL;
 const DcRegionHooks *region_hooks = NULL;
 const DcUnreadHooks *unread_hooks = NULL;
+const DcTrendHooks *trend_hooks = NULL;

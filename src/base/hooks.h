@@ -26,6 +26,7 @@ struct DcKey;
 struct DcShape;
 struct DcSqlSession;
 struct DcSums;
+struct FunctionCallInfoBaseData;
 struct RangeVar;
 
 /* Set by counter_xact_init(). */
@@ -306,6 +307,40 @@ typedef struct DcUnreadHooks
 	void (*lost)(struct DcCounter *counter, Datum key, const struct DcSums *sums);
 } DcUnreadHooks;
 
+/* Set by trend_init(). */
+typedef struct DcTrendHooks
+{
+	/* the half-life in an argument, in us; 0: none (an interval of zero, or NULL) */
+	int64 (*half_life_arg)(struct FunctionCallInfoBaseData *fcinfo, int argno);
+
+	/* make the table of a counter that is being created, with the half-life in its row */
+	void (*create)(struct DcCounterRow *row);
+
+	/* dc_alter() with another half-life; the counter table is locked against writers */
+	void (*alter)(struct DcCounter *counter, struct DcCounterRow *row, int64 half_life);
+
+	/* May amounts go to the totals now? It locks the table that write() needs, without waiting. */
+	bool (*ready)(struct DcCounter *counter);
+
+	/* lock the weights of the keys of a batch. A key whose row is locked by others is to be skipped */
+	void (*lock)(struct DcSqlSession *session, struct DcBatch *batch);
+
+	/* the totals of a batch are written: add to the weights of the keys that are not skipped */
+	void (*write)(struct DcSqlSession *session, struct DcBatch *batch);
+
+	/* a sweep has come to the end of the table */
+	void (*swept)(struct DcCounter *counter);
+
+	/* dc_set() and its relatives: lock the table, before a key is locked, ... */
+	void (*set_begin)(struct DcCounter *counter);
+
+	/* ... count the increments of shard rows that setting a key has deleted, ... */
+	void (*set)(struct DcSqlSession *session, Datum key, const struct DcSums *shards);
+
+	/* ... or forget a key that is deleted */
+	void (*deleted)(struct DcSqlSession *session, Datum key);
+} DcTrendHooks;
+
 extern const DcCounterHooks *counter_hooks;
 extern const DcStatsHooks *stats_hooks;
 extern const DcBufferHooks *buffer_hooks;
@@ -318,6 +353,7 @@ extern const DcConsumerHooks *consumer_hooks;
 extern const DcBoundHooks *bound_hooks;
 extern const DcRegionHooks *region_hooks;
 extern const DcUnreadHooks *unread_hooks;
+extern const DcTrendHooks *trend_hooks;
 
 /*
  * stats_clock returns the moment, or DC_LONG_AGO if there are no statistics.
