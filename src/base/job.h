@@ -28,7 +28,7 @@ typedef struct DcJobRun
 	int64 left;		   /* tables that are left to their owners (ownercode.c) */
 } DcJobRun;
 
-#define DC_MAX_JOBS 12
+#define DC_MAX_JOBS 16
 
 typedef struct DcJob
 {

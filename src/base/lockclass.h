@@ -43,6 +43,7 @@
  *	presence	(0, hash of the name): presenceddl.c, by calls that create a presence
  *				(its id, 0): by calls that change it
  *				(its id, 1): presenceevents.c, by transactions that make its events, which do not wait
+ *	hot			(counter, 0): hotalarm.c, by a transaction that tells of hot keys, which does not wait
  *	writer		(the first number, in two halves): registry.c, shared, by transactions that
  *				have drawn numbers of events. None waits for it: readers look which hold it
  */
@@ -69,6 +70,7 @@
 #define REGION_LOCK_CLASS 91
 #define LIMIT_LOCK_CLASS 92
 #define PRESENCE_LOCK_CLASS 93
+#define HOT_LOCK_CLASS 97
 
 /*
  * advisory_lock takes a lock until the transaction ends. False if it would have to wait,

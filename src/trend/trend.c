@@ -55,4 +55,5 @@ trend_init(void)
 
 	trend_hooks = &hooks;
 	trend_ddl_init();
+	hot_alarm_init();
 }

@@ -57,6 +57,9 @@ extern void trend_deleted(DcSqlSession *session, Datum key);
 extern void trend_swept(DcCounter *counter);
 extern void trend_rescale(DcCounter *counter, int64 half_life);
 
+/* hotalarm.c */
+extern void hot_alarm_init(void);
+
 /* trendddl.c */
 extern void trend_ddl_init(void);
 
