@@ -13,9 +13,9 @@
 
 typedef struct DcHotKey
 {
-	uint64_t hash;	/* of the whole key, which it stands for */
-	uint64_t count; /* of its writes, never too low */
-	uint64_t error; /* by which count may be too high */
+	uint64_t hash;	 /* of the whole key, which it stands for */
+	uint64_t count;	 /* of its writes, never too low */
+	uint64_t error;	 /* by which count may be too high */
 	uint64_t window; /* of its writes, those of the window that is open, */
 	uint64_t last;	 /* and of the one before; neither is ever too high */
 	bool is_hot;	 /* the alarm has told so */

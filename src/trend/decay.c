@@ -30,6 +30,7 @@
 #include <math.h>
 
 static int64_t floor_div(int64_t a, int64_t b);
+static int64_t floor_rest(int64_t a, int64_t b);
 static int64_t sane(int64_t epoch);
 static double scale(double x, int64_t exponent);
 
@@ -49,7 +50,7 @@ double
 decay_weight(double delta, int64_t at, int64_t half_life, int64_t epoch)
 {
 	int64_t halves = floor_div(at, half_life);
-	int64_t rest = at - halves * half_life;
+	int64_t rest = floor_rest(at, half_life);
 
 	return scale(delta * exp2((double) rest / (double) half_life), halves - sane(epoch) * DECAY_EPOCH);
 }
@@ -79,7 +80,7 @@ double
 decay_score(double weight, int64_t epoch, int64_t half_life, int64_t now)
 {
 	int64_t halves = floor_div(now, half_life);
-	int64_t rest = now - halves * half_life;
+	int64_t rest = floor_rest(now, half_life);
 
 	return scale(weight * exp2(-(double) rest / (double) half_life), sane(epoch) * DECAY_EPOCH - halves);
 }
@@ -90,6 +91,14 @@ floor_div(int64_t a, int64_t b)
 	int64_t quotient = a / b;
 
 	return quotient - (a % b < 0 ? 1 : 0);
+}
+
+static int64_t
+floor_rest(int64_t a, int64_t b)
+{
+	int64_t rest = a % b;
+
+	return rest < 0 ? rest + b : rest;
 }
 
 /*
