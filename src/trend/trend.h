@@ -37,6 +37,7 @@ extern void trend_init(void);
 extern int64 trend_half_life_arg(FunctionCallInfo fcinfo, int argno);
 extern void trend_create(DcCounterRow *row);
 extern void trend_alter(DcCounter *counter, DcCounterRow *row, int64 half_life);
+extern const char *trend_problem(const DcCounter *counter);
 extern bool trend_fits(DcCounter *counter);
 
 /* trendbatch.c */

@@ -102,6 +102,7 @@ static DcCounter *
 open_trend(FunctionCallInfo fcinfo)
 {
 	DcCounter *counter = counter_open_to_read(fcinfo, "dc_trending()");
+	const char *problem;
 
 	while (counter_has_trend(counter) && !compat_has_locked(counter->row.trends, AccessShareLock))
 	{
@@ -113,11 +114,12 @@ open_trend(FunctionCallInfo fcinfo)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("counter table \"%s\" has no trend", get_rel_name(counter->relid)),
 				 errhint("Its owner can begin one with dc_alter(..., trend => '1 hour').")));
-	if (!trend_fits(counter))
+	problem = counter->trend_fits && counter->trend_generation == counter->generation ? NULL : trend_problem(counter);
+	if (problem != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("the trend of counter table \"%s\" cannot be read", get_rel_name(counter->relid)),
-				 errdetail("Its table \"%s\" was altered.", get_rel_name(counter->row.trends)),
+				 errdetail_internal("%s", problem),
 				 errhint("Put it in order, or end the trend with dc_alter(..., trend => '0').")));
 	return counter;
 }

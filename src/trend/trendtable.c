@@ -143,7 +143,6 @@ check_counter(const DcCounter *counter)
 bool
 trend_fits(DcCounter *counter)
 {
-	Relation rel;
 	const char *problem;
 	uint32 generation;
 
@@ -154,14 +153,7 @@ trend_fits(DcCounter *counter)
 	if (!counter_has_trend(counter))
 		return false;
 	generation = counter->generation;
-	rel = try_table_open(counter->row.trends, NoLock);
-	if (rel == NULL)
-		problem = _("It does not exist any more.");
-	else
-	{
-		problem = problem_of(counter, rel);
-		table_close(rel, NoLock);
-	}
+	problem = trend_problem(counter);
 	counter->trend_fits = problem == NULL;
 	counter->trend_generation = generation;
 	if (problem != NULL)
@@ -171,6 +163,22 @@ trend_fits(DcCounter *counter)
 				 errdetail_internal("%s", problem),
 				 errhint("Put its table in order, or end the trend with dc_alter(..., trend => '0').")));
 	return counter->trend_fits;
+}
+
+/*
+ * trend_problem returns why the table cannot be used, as a sentence, or NULL. It is locked.
+ */
+const char *
+trend_problem(const DcCounter *counter)
+{
+	Relation rel = try_table_open(counter->row.trends, NoLock);
+	const char *problem;
+
+	if (rel == NULL)
+		return _("Its table does not exist any more.");
+	problem = problem_of(counter, rel);
+	table_close(rel, NoLock);
+	return problem;
 }
 
 /*
@@ -191,6 +199,6 @@ problem_of(const DcCounter *counter, Relation rel)
 	if (!shape_fits(rel, &trend_shape, &layout, &problem))
 		return problem.detail;
 	if (!layout.alone)
-		return psprintf(_("\"%s\" has further columns that it needs."), RelationGetRelationName(rel));
+		return psprintf(_("\"%s\" has further columns."), RelationGetRelationName(rel));
 	return NULL;
 }

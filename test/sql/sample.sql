@@ -9,7 +9,7 @@ SELECT dc_create('views', sample => 64);
 SELECT sample, sample_max FROM dcounter.counter WHERE counter = 'views'::regclass;
 SELECT settings -> 'sample' FROM dc_tables WHERE counter = 'views'::regclass;
 
--- Amounts are multiples of the sample, and near the truth: 7 standard errors are 0.6 million of these
+-- Amounts are multiples of the sample, and near the truth: within 7 standard errors, but for one case in 10^11
 SELECT count(dc_incr('views', 'k' || i % 10, 1 + i % 3)) FROM generate_series(1, 300000) AS i;
 SELECT dc_compact('views') <= 10;
 SELECT bool_and(inc % 64 = 0 AND dec = 0 AND value = inc), abs(sum(value) - 600000) < 7 * sqrt(600000 * 63.0) FROM views;
@@ -97,7 +97,6 @@ SELECT dc_alter('plain', sample => 0);
 SELECT dc_alter('plain', sample => 65537);
 SELECT dc_create('wrong', sample => NULL);
 SELECT dc_create('wrong', sample => -1);
-SELECT dc_create('wrong', sample => 64, mode => 'buffered', durability => 'async');
 SELECT dc_incr_once('plain', 'a', 1, 'op 1');
 SELECT dc_unread_create('seen', 'plain');
 CREATE TABLE source (k text);
