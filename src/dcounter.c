@@ -39,6 +39,7 @@
 #include "table/ddl.h"
 #include "table/ownercode.h"
 #include "table/ownstatement.h"
+#include "trend/trend.h"
 #include "unread/unread.h"
 #include "window/window.h"
 #include "worker/slots.h"
@@ -94,6 +95,7 @@ _PG_init(void)
 	unread_init();
 	window_init();
 	distinct_init();
+	trend_init();
 	if (preloading)
 		slots_init();
 	if (preloading && !IsBinaryUpgrade)

@@ -33,13 +33,18 @@ CREATE TABLE dcounter.counter (
 	grants     pg_catalog.regclass,
 	wants      pg_catalog.regclass,
 	rights_epoch pg_catalog.int8    NOT NULL DEFAULT 0,
+	sample     pg_catalog.int4     NOT NULL DEFAULT 1,
+	sample_max pg_catalog.int4     NOT NULL DEFAULT 1,
+	trends     pg_catalog.regclass,
+	half_life  pg_catalog.interval,
 	CONSTRAINT counter_pkey PRIMARY KEY (counter),
 	CONSTRAINT counter_shards_key UNIQUE (shards),
 	CONSTRAINT counter_holds_key UNIQUE (holds),
 	CONSTRAINT counter_regions_key UNIQUE (regions),
 	CONSTRAINT counter_sets_key UNIQUE (sets),
 	CONSTRAINT counter_grants_key UNIQUE (grants),
-	CONSTRAINT counter_wants_key UNIQUE (wants)
+	CONSTRAINT counter_wants_key UNIQUE (wants),
+	CONSTRAINT counter_trends_key UNIQUE (trends)
 );
 COMMENT ON TABLE dcounter.counter IS 'settings of each counter table';
 COMMENT ON COLUMN dcounter.counter.counter IS 'the table of totals, by which the counter table is known';
@@ -56,6 +61,10 @@ COMMENT ON COLUMN dcounter.counter.sets IS 'the table of what its keys were set 
 COMMENT ON COLUMN dcounter.counter.grants IS 'the table of units that regions have given to each other, if it is a stock that is replicated';
 COMMENT ON COLUMN dcounter.counter.wants IS 'the table of units that regions ask for, if it is a stock that is replicated';
 COMMENT ON COLUMN dcounter.counter.rights_epoch IS 'the number under which this database has its units of a stock that is replicated; of a counter, the least epoch under which it begins to count a key';
+COMMENT ON COLUMN dcounter.counter.sample IS 'increments become multiples of it by random rounding; 1: they are exact';
+COMMENT ON COLUMN dcounter.counter.sample_max IS 'the largest that it ever was, by which dc_info() tells the error';
+COMMENT ON COLUMN dcounter.counter.trends IS 'the table of decayed weights, which dc_trending() reads';
+COMMENT ON COLUMN dcounter.counter.half_life IS 'in which time these halve';
 COMMENT ON COLUMN dcounter.counter.max_shards IS 'most shard rows of one key that contention can create';
 COMMENT ON COLUMN dcounter.counter.holds IS 'the table of holds, if it is a stock';
 

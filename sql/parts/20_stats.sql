@@ -60,13 +60,14 @@ COMMENT ON COLUMN dc_stat_shards.shard_imbalance IS 'the amount in the fullest s
 COMMENT ON COLUMN dc_stat_shards.compaction_lag IS 'age of the oldest change that is not compacted';
 COMMENT ON COLUMN dc_stat_shards.pending_amount IS 'sum of the amounts that are not compacted';
 
-CREATE FUNCTION dcounter.stat_hot_keys(OUT counter regclass, OUT key text, OUT writes_per_second float8, OUT max_error float8)
+CREATE FUNCTION dcounter.stat_hot_keys(OUT counter regclass, OUT key text, OUT writes_per_second float8, OUT max_error float8,
+	OUT writes_last_window float8)
 	RETURNS SETOF record
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000 ROWS 100;
 COMMENT ON FUNCTION dcounter.stat_hot_keys() IS 'internal: the rows of dc_stat_hot_keys';
 
 CREATE VIEW dc_stat_hot_keys AS
-	SELECT s.counter, s.key, s.writes_per_second, s.max_error
+	SELECT s.counter, s.key, s.writes_per_second, s.max_error, s.writes_last_window
 	FROM dcounter.stat_hot_keys() AS s
 	ORDER BY s.writes_per_second DESC;
 COMMENT ON VIEW dc_stat_hot_keys IS 'keys with the most writes lately, of the counter tables that the caller may read';
@@ -74,6 +75,7 @@ COMMENT ON COLUMN dc_stat_hot_keys.counter IS 'the counter table';
 COMMENT ON COLUMN dc_stat_hot_keys.key IS 'the key, or the first 255 bytes of it';
 COMMENT ON COLUMN dc_stat_hot_keys.writes_per_second IS 'increments a second lately, estimated from a sample';
 COMMENT ON COLUMN dc_stat_hot_keys.max_error IS 'how much of that may belong to keys that are listed no more';
+COMMENT ON COLUMN dc_stat_hot_keys.writes_last_window IS 'increments a second in the last 10 seconds from one multiple of 10 to the next: a rate, which does not fade';
 
 CREATE FUNCTION dcounter.stat_memory(OUT tables bigint, OUT max_tables bigint, OUT without_statistics bigint, OUT evicted bigint)
 	RETURNS SETOF record

@@ -16,7 +16,7 @@
 
 #define DC_SCHEMA "dcounter"
 
-#define CAT_MAX_COLUMNS 16
+#define CAT_MAX_COLUMNS 20
 #define CAT_MAX_KEYS 4
 
 /* A row on its way from a tuple to a struct, or back (catcolumn.c). */

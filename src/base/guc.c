@@ -43,6 +43,7 @@ int dc_stats_size = 12 * 1024;
 int dc_limit_size = 16 * 1024;
 int dc_presence_size = 16 * 1024;
 int dc_presence_interval = 1000;
+int dc_hot_key_alarm = 0;
 int dc_throttle_max_keys = 10000;
 int dc_distinct_interval = 1000;
 int dc_distinct_cache = 16 * 1024;
@@ -181,6 +182,10 @@ static const IntSetting ints[] = {
 	 "Sets how often the worker looks for members that have not been heard of, and for rooms to tell of.",
 	 NULL,
 	 &dc_presence_interval, 10, MS_PER_DAY, PGC_SIGHUP, GUC_UNIT_MS},
+	{"dcounter.hot_key_alarm",
+	 "Sets how many writes a second, over 10 seconds, make a key hot, which the worker tells of. Zero turns this off.",
+	 "It is told in the server's log and in an event of type counter.hot. A key is hot until it has half as many.",
+	 &dc_hot_key_alarm, 0, INT_MAX, PGC_SIGHUP, 0},
 	{"dcounter.throttle_max_keys",
 	 "Sets for how many keys of dc_throttle() a role may take memory.",
 	 "Calls for more keys are refused, until others are as if they were new.",

@@ -36,6 +36,7 @@ extern int dc_stats_size;			/* as is this, */
 extern int dc_limit_size;			/* and this, */
 extern int dc_presence_size;		/* and this */
 extern int dc_presence_interval;	/* ms from one turn of the wheel to the next */
+extern int dc_hot_key_alarm;		/* writes a second of a key; 0: none */
 extern int dc_throttle_max_keys;	/* of a role's ad hoc limits */
 extern int dc_distinct_interval;	/* ms from one folding of distinct tables to the next */
 extern int dc_distinct_cache;		/* kB of sketches that a session remembers */

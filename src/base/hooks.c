@@ -20,3 +20,4 @@ const DcRegionHooks *region_hooks = NULL;
 const DcUnreadHooks *unread_hooks = NULL;
 const DcWindowHooks *window_hooks = NULL;
 const DcDistinctHooks *distinct_hooks = NULL;
+const DcTrendHooks *trend_hooks = NULL;

@@ -26,6 +26,7 @@ struct DcKey;
 struct DcShape;
 struct DcSqlSession;
 struct DcSums;
+struct FunctionCallInfoBaseData;
 struct RangeVar;
 
 /* Set by counter_xact_init(). */
@@ -318,6 +319,39 @@ typedef struct DcDistinctHooks
 	/* write the items that this transaction has not written yet, in the current subtransaction */
 	void (*write_early)(void);
 } DcDistinctHooks;
+/* Set by trend_init(). */
+typedef struct DcTrendHooks
+{
+	/* the half-life in an argument, in us; 0: none (an interval of zero, or NULL) */
+	int64 (*half_life_arg)(struct FunctionCallInfoBaseData *fcinfo, int argno);
+
+	/* make the table of a counter that is being created, with the half-life in its row */
+	void (*create)(struct DcCounterRow *row);
+
+	/* dc_alter() with another half-life; the counter table is locked against writers */
+	void (*alter)(struct DcCounter *counter, struct DcCounterRow *row, int64 half_life);
+
+	/* May amounts go to the totals now? It locks the table that write() needs, without waiting. */
+	bool (*ready)(struct DcCounter *counter);
+
+	/* lock the weights of the keys of a batch. A key whose row is locked by others is to be skipped */
+	void (*lock)(struct DcSqlSession *session, struct DcBatch *batch);
+
+	/* the totals of a batch are written: add to the weights of the keys that are not skipped */
+	void (*write)(struct DcSqlSession *session, struct DcBatch *batch);
+
+	/* a sweep has come to the end of the table */
+	void (*swept)(struct DcCounter *counter);
+
+	/* dc_set() and its relatives: lock the table, before a key is locked, ... */
+	void (*set_begin)(struct DcCounter *counter);
+
+	/* ... count the increments of shard rows that setting a key has deleted, ... */
+	void (*set)(struct DcSqlSession *session, Datum key, const struct DcSums *shards);
+
+	/* ... or forget a key that is deleted */
+	void (*deleted)(struct DcSqlSession *session, Datum key);
+} DcTrendHooks;
 
 extern const DcCounterHooks *counter_hooks;
 extern const DcStatsHooks *stats_hooks;
@@ -333,6 +367,7 @@ extern const DcRegionHooks *region_hooks;
 extern const DcUnreadHooks *unread_hooks;
 extern const DcWindowHooks *window_hooks;
 extern const DcDistinctHooks *distinct_hooks;
+extern const DcTrendHooks *trend_hooks;
 
 /*
  * stats_clock returns the moment, or DC_LONG_AGO if there are no statistics.

@@ -361,6 +361,7 @@ check_counter(const DcCounter *counter)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("\"%s\" is unlogged", name),
 				 errdetail("A crash would empty it, and leave the source.")));
+	prevent_sampled(counter, "dc_bind()");
 	prevent_fed(counter, "dc_bind()");
 	prevent_replicated(counter, "dc_bind()");
 	if (source_is_bound(counter->relid))

@@ -8,8 +8,8 @@
  * its own, as a transaction does that writes early:
  *
  *	- the amount of a key whose row of totals is locked, or whose sum would leave bigint;
- *	- all amounts, while another transaction compacts the table, or after a flush
- *	  has failed (because of a trigger on the totals, say).
+ *	- all amounts, while another transaction compacts the table, or has locked the table of its
+ *	  trend, or after a flush has failed (because of a trigger on the totals, say).
  *
  * So a flush never waits for another transaction, and leaves nothing behind. One flush at
  * a time works on a table: it holds the table's flush lock until it ends. It commits
@@ -218,7 +218,8 @@ write_rows(DcCounter *counter, DcFlushKey *keys, int count, bool exactly)
 
 	/* under one snapshot, rows that have changed since would be failures */
 	exactly |= IsolationUsesXactSnapshot() || !lock_compaction(counter) ||
-		(counter_is_replicated(counter) && !region_hooks->ready(counter));
+		(counter_is_replicated(counter) && !region_hooks->ready(counter)) ||
+		(counter_has_trend(counter) && !trend_hooks->ready(counter));
 	for (int start = 0; start < count; start += dc_compact_batch)
 	{
 		int n = Min(count - start, dc_compact_batch);

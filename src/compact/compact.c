@@ -31,6 +31,9 @@
  * stock they hold units besides, which stay in the shard rows (compactunits.c).
  * Without SQL rows are kept as long as an old snapshot is held.
  *
+ * A table may have a trend: weights of its keys, to which the same transaction adds what it moves
+ * (trend/trendbatch.c). A key whose weight is locked is left alone, too.
+ *
  * A key whose sum leaves bigint stays in its shard rows, until it is set or deleted
  * (set.c). Compaction by hand warns of it each time, the worker once (compactstuck.c).
  *
@@ -257,6 +260,11 @@ sweep_next(DcSweep *sweep, DcCounter *counter, int64 max_keys)
 		sweep->done = true;
 		return 0;
 	}
+	if (counter_has_trend(counter) && !trend_hooks->ready(counter))
+	{
+		sweep->done = true;
+		return 0;
+	}
 	if (counter->foreign)
 	{
 		foreign_ready(counter);
@@ -291,6 +299,8 @@ sweep_next(DcSweep *sweep, DcCounter *counter, int64 max_keys)
 	sweep->done = sweep->complete;
 	tell_stuck(sweep, counter, &batch);
 	sql_end(&session);
+	if (sweep->complete && counter_has_trend(counter))
+		trend_hooks->swept(counter);
 	if (stats_hooks != NULL)
 		stats_hooks->compacted(counter, count);
 	return count;

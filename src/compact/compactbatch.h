@@ -29,9 +29,12 @@ typedef struct DcBatchKey
 	int64 inc;
 	int64 dec;
 	TimestampTz at; /* latest change */
-	int64 own_inc;	/* of these, what was counted in this database, */
+	int64 own_inc;	/* of a replicated counter, or one with a trend: what of these was counted in this database, */
 	int64 own_dec;
 	TimestampTz own_at; /* with the latest change */
+	double weight;		/* of a counter with a trend: the weight that the key has there, */
+	int64 epoch;		/* of this epoch, */
+	bool has_weight;	/* if it has one */
 	bool published;		/* and that this transaction has added to what the region has */
 	bool used;			/* a row holds an amount */
 	bool skip;			/* locked by others, or the sum overflows */
@@ -56,6 +59,7 @@ typedef struct DcBatch
 extern void batch_key_add(DcCounter *counter, DcBatchKey *key,
 						  int64 inc, int64 dec);
 extern bool batch_key_equal(Datum a, Datum b);
+extern DcBatchKey *batch_find(DcBatch *batch, const DcRows *rows, uint64 i);
 extern void batch_key_add_shard(DcCounter *counter, DcBatchKey *key, int32 shard,
 								int64 inc, int64 dec, TimestampTz at);
 extern void batch_to_totals(DcSqlSession *session, DcBatch *batch);

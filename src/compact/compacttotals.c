@@ -76,7 +76,6 @@ typedef struct DcTotalColumns
 	Datum arrays[5]; /* keys, incs, decs, times, places */
 } DcTotalColumns;
 
-static DcBatchKey *batch_find(DcBatch *batch, const DcRows *rows, uint64 i);
 static int batch_key_compare(const void *a, const void *b);
 static int key_texts_compare(Datum a, Datum b);
 static void set_off(int64 *inc, int64 *dec);
@@ -89,18 +88,22 @@ static void insert_direct(DcCounter *counter, DcBatch *batch);
 
 /*
  * batch_to_totals adds the amounts of the keys to their rows of totals, and what was counted
- * here to what this region has, if the table is replicated. Others may be inserting a key's row of totals
+ * here to what this region has, if the table is replicated, and to their weights, if it has a trend. Others may be inserting a key's row of totals
  * when that is done: nobody but the owner, by hand.
  */
 void
 batch_to_totals(DcSqlSession *session, DcBatch *batch)
 {
 	batch_lock_totals(session, batch);
+	if (counter_has_trend(session->counter))
+		trend_hooks->lock(session, batch);
 	if (counter_is_replicated(session->counter))
 		region_hooks->publish(session->counter, batch);
 	batch_write_totals(session, batch);
 	if (counter_is_replicated(session->counter))
 		region_hooks->written(session, batch);
+	if (counter_has_trend(session->counter))
+		trend_hooks->write(session, batch);
 	for (int i = 0; i < batch->nkeys; i++)
 	{
 		if (batch->keys[i].published && batch->keys[i].skip)
@@ -155,7 +158,7 @@ batch_lock_totals(DcSqlSession *session, DcBatch *batch)
  * of the owner's has changed it while it was written: this refuses to go on then, since the
  * amounts would stay where they are, and be written again.
  */
-static DcBatchKey *
+DcBatchKey *
 batch_find(DcBatch *batch, const DcRows *rows, uint64 i)
 {
 	DcBatchKey probe;
@@ -225,8 +228,8 @@ batch_key_add(DcCounter *counter, DcBatchKey *key, int64 inc, int64 dec)
 }
 
 /*
- * batch_key_add_shard adds the amounts of a shard row. Of a replicated table those that were
- * counted in this database are added up by themselves, too.
+ * batch_key_add_shard adds the amounts of a shard row. Of a replicated table, and of one with a trend, those that
+ * were counted in this database are added up by themselves, too.
  */
 void
 batch_key_add_shard(DcCounter *counter, DcBatchKey *key, int32 shard,
@@ -234,7 +237,7 @@ batch_key_add_shard(DcCounter *counter, DcBatchKey *key, int32 shard,
 {
 	key->at = Max(key->at, at);
 	batch_key_add(counter, key, inc, dec);
-	if (!counter_is_replicated(counter) || shard_is_remote(shard) || key->skip)
+	if (!(counter_is_replicated(counter) || counter_has_trend(counter)) || shard_is_remote(shard) || key->skip)
 		return;
 	key->own_at = Max(key->own_at, at);
 	if (pg_add_s64_overflow(key->own_inc, inc, &key->own_inc) ||

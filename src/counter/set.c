@@ -60,6 +60,10 @@
  * returned as NULL. Whoever has noted how many increments he has read is told of those that
  * are forgotten (unread/unreadlost.c).
  *
+ * Of a counter with a trend, what a key is set to is no increment, but the increments that were in its shard
+ * rows are: step 3 counts them for the trend. In step 5 a row of totals is inserted if there is none, as
+ * compaction takes what is in shard rows for increments. Commits insert none into such a table.
+ *
  * A counter that several regions count in goes another way after step 4 (setregion.c).
  *
  * Other functions do not wait for these locks: compaction skips rows that are locked,
@@ -109,6 +113,12 @@ const DcStatement sql_update_total = {
 const DcStatement sql_delete_total = {
 	.text = "DELETE FROM @totals AS t WHERE t.key = $1 RETURNING t.inc, t.dec", .argtypes = {TEXTOID}, .columns = {DC_BIGINT("inc"), DC_BIGINT("dec")}};
 
+/* key, at */
+static const DcStatement sql_insert_total = {
+	.text = "INSERT INTO @totals AS t (key, inc, dec, updated_at) VALUES ($1, 0, 0, $2)"
+			" ON CONFLICT DO NOTHING",
+	.argtypes = {TEXTOID, TIMESTAMPTZOID}};
+
 /* key */
 static const DcStatement sql_delete_shards = {
 	.text = "DELETE FROM @shards AS s WHERE s.key = $1 RETURNING s.inc, s.dec", .argtypes = {TEXTOID}, .columns = {DC_BIGINT("inc"), DC_BIGINT("dec")}, .of = DC_OF_SHARDS};
@@ -131,6 +141,7 @@ static bool set_value(DcCounter *counter, const DcKey *key, int64 value,
 static void check_value(DcCounter *counter, int64 value);
 static bool amounts_for(const DcSums *sums, int64 value, int64 *inc, int64 *dec);
 static uint64 take_shards(DcSqlSession *session, Datum *values, DcSums *sums);
+static void insert_total(DcSqlSession *session, Datum *values);
 static uint64 take_rows(DcSqlSession *session, const DcStatement *statement,
 						Datum *values, DcSums *sums);
 
@@ -197,6 +208,8 @@ dc_delete(PG_FUNCTION_ARGS)
 	sql_begin(&session, counter);
 	rows = take_shards(&session, values, &sums);
 	rows += take_rows(&session, &sql_delete_total, values, &sums);
+	if (counter_has_trend(counter))
+		trend_hooks->deleted(&session, values[0]);
 	if (rows > 0)
 		serial_mark_key(&session, key);
 	sql_end(&session);
@@ -264,10 +277,17 @@ set_value(DcCounter *counter, const DcKey *key, int64 value, int64 *old)
 	values[0] = key_text_datum(key);
 	sql_begin(&session, counter);
 	take_shards(&session, values, &sums);
+	if (counter_has_trend(counter))
+		trend_hooks->set(&session, values[0], &sums);
 	has_total = take_rows(&session, &sql_lock_total, values, &sums) > 0;
 	/* another setter may have made the key, and left nothing for us to lock */
 	if (!has_total)
 		sql_check_newer(&session, &sql_read_key, values);
+	if (!has_total && counter_has_trend(counter))
+	{
+		insert_total(&session, values);
+		has_total = take_rows(&session, &sql_lock_total, values, &sums) > 0;
+	}
 
 	known = sums_fit(sums.net, old);
 	anew = !amounts_for(&sums, value, &inc, &dec);
@@ -377,6 +397,17 @@ take_shards(DcSqlSession *session, Datum *values, DcSums *sums)
 	if (session->counter->direct_write && !IsolationUsesXactSnapshot())
 		rows += take_rows(session, &sql_delete_own, values, sums);
 	return rows;
+}
+
+/*
+ * insert_total makes a row of totals for a key that has none. Compaction counts for the trend what it finds in
+ * shard rows, and what a key is set to is no increment. If a compaction is inserting one, this waits for it.
+ */
+static void
+insert_total(DcSqlSession *session, Datum *values)
+{
+	values[1] = TimestampTzGetDatum(GetCurrentTimestamp());
+	sql_run(session, &sql_insert_total, values);
 }
 
 /*

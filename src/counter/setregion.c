@@ -43,7 +43,8 @@ static uint64 take_rows(DcSqlSession *session, const DcStatement *statement, Dat
 static void write_total(DcSqlSession *session, Datum *values, const DcRegionSetting *setting);
 
 /*
- * set_lock_first locks the further tables of a replicated counter, if the caller may see that it is one.
+ * set_lock_first locks the further tables of a counter that is replicated, or has a trend, if the caller may see
+ * that it is one.
  */
 void
 set_lock_first(FunctionCallInfo fcinfo)
@@ -51,9 +52,13 @@ set_lock_first(FunctionCallInfo fcinfo)
 	Oid relid = counter_arg(fcinfo);
 	DcCounter *counter = XactReadOnly ? NULL : counter_find(relid);
 
-	if (counter != NULL && counter_is_replicated(counter) &&
-		pg_class_aclcheck(relid, GetUserId(), ACL_SELECT) == ACLCHECK_OK)
+	if (counter == NULL || !(counter_is_replicated(counter) || counter_has_trend(counter)) ||
+		pg_class_aclcheck(relid, GetUserId(), ACL_SELECT) != ACLCHECK_OK)
+		return;
+	if (counter_is_replicated(counter))
 		region_hooks->lock(counter);
+	if (counter_has_trend(counter))
+		trend_hooks->set_begin(counter);
 }
 
 /*
@@ -76,6 +81,13 @@ set_replicated(DcCounter *counter, const DcKey *key, int64 value, bool deleted, 
 	sql_begin(&session, counter);
 	setting.own = &own;
 	setting.found = take_shards(&session, values, &own) > 0;
+	if (counter_has_trend(counter))
+	{
+		if (deleted)
+			trend_hooks->deleted(&session, values[0]);
+		else
+			trend_hooks->set(&session, values[0], &own);
+	}
 	has_total = sql_run(&session, &sql_lock_total, values) > 0;
 	/* another setter may have made the key, and left nothing for us to lock */
 	if (!has_total)

@@ -4,6 +4,9 @@
  *
  * None of them touches a row: they add to the transaction's pending deltas
  * (pending.c), which are written when it commits (apply.c).
+ *
+ * To a sampled table they add what random rounding leaves of a delta (sample.h): most often nothing. Such
+ * a call costs what its arguments do, and takes no lock if an earlier one in the session has.
  */
 #include "postgres.h"
 
@@ -11,10 +14,12 @@
 #include "base/key.h"
 #include "common/hashfn.h"
 #include "common/int.h"
+#include "common/pg_prng.h"
 #include "counter/apply.h"
 #include "counter/foreign.h"
 #include "counter/pending.h"
 #include "counter/read.h"
+#include "counter/sample.h"
 #include "counter/units.h"
 #include "counter/write.h"
 #include "fmgr.h"
@@ -91,16 +96,55 @@ counter_add_amounts(DcCounter *counter, const DcKey *key, uint64 hint,
 }
 
 /*
- * add_arg adds the argument "delta" to the key in argument 1.
+ * sampled returns what is counted of a delta: all of it, unless the table is sampled.
+ */
+static inline int64
+sampled(const DcCounter *counter, int64 delta)
+{
+	return counter_is_sampled(counter)
+		? sample_round(delta, counter->row.sample, pg_prng_uint64(&pg_global_prng_state))
+		: delta;
+}
+
+/*
+ * add_arg adds the argument "delta" to the key in argument 1. Of a sampled table nothing may be left of it: then
+ * the call need not lock the table, if it is known that the user may write to it.
  */
 static inline void
 add_arg(FunctionCallInfo fcinfo, const char *function, bool subtract)
 {
 	DcKey buf;
 	const DcKey *key = key_arg(fcinfo, 1, &buf);
-	DcCounter *counter = counter_open_to_write(fcinfo, function);
+	DcCounter *counter = counter_known_writer(counter_arg(fcinfo));
+	int64 delta = amount_arg(fcinfo, 2, "delta");
 
-	counter_add(counter, key, DC_NO_HINT, amount_arg(fcinfo, 2, "delta"), subtract);
+	if (counter != NULL)
+	{
+		delta = sampled(counter, delta);
+		if (delta == 0)
+			return;
+		counter = counter_open_to_write(fcinfo, function);
+	}
+	else
+	{
+		counter = counter_open_to_write(fcinfo, function);
+		delta = sampled(counter, delta);
+		if (delta == 0 && counter_is_sampled(counter))
+			return;
+	}
+	counter_add(counter, key, DC_NO_HINT, delta, subtract);
+}
+
+/*
+ * add_sampled adds what is counted of a delta.
+ */
+static void
+add_sampled(DcCounter *counter, const DcKey *key, uint64 hint, int64 delta)
+{
+	int64 counted = sampled(counter, delta);
+
+	if (counted != 0 || delta == 0)
+		counter_add(counter, key, hint, counted, false);
 }
 
 /*
@@ -142,7 +186,7 @@ dc_incr_hashed(PG_FUNCTION_ARGS)
 							   VARSIZE_ANY_EXHDR(by), 0);
 	if (hint == DC_NO_HINT)
 		hint = 1;
-	counter_add(counter, key, hint, amount_arg(fcinfo, 3, "delta"), false);
+	add_sampled(counter, key, hint, amount_arg(fcinfo, 3, "delta"));
 	PG_FREE_IF_COPY(by, 2);
 	PG_RETURN_VOID();
 }
@@ -158,7 +202,7 @@ dc_incr_returning(PG_FUNCTION_ARGS)
 	const DcKey *key = key_arg(fcinfo, 1, &buf);
 	DcCounter *counter = counter_open_to_write(fcinfo, "dc_incr_returning()");
 
-	counter_add(counter, key, DC_NO_HINT, amount_arg(fcinfo, 2, "delta"), false);
+	add_sampled(counter, key, DC_NO_HINT, amount_arg(fcinfo, 2, "delta"));
 	counter = counter_open_to_read(fcinfo, "dc_incr_returning()");
 	PG_RETURN_INT64(counter_value(counter, key));
 }
@@ -197,8 +241,7 @@ dc_incr_many(PG_FUNCTION_ARGS)
 
 		CHECK_FOR_INTERRUPTS();
 		key_from_text(keys[i], &key);
-		counter_add(counter, &key, DC_NO_HINT,
-					deltas ? DatumGetInt64(deltas[i]) : 1, false);
+		add_sampled(counter, &key, DC_NO_HINT, deltas ? DatumGetInt64(deltas[i]) : 1);
 	}
 	PG_RETURN_VOID();
 }

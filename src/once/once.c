@@ -59,6 +59,7 @@ dc_incr_once(PG_FUNCTION_ARGS)
 	op_id_arg(fcinfo, 3, &op);
 	op.key = key_text_datum(key);
 	check_local(counter);
+	prevent_sampled(counter, "dc_incr_once()");
 	log = ops_open(counter);
 	applied = apply_once(counter, log, key, &op);
 	ops_close(log);

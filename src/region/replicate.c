@@ -188,6 +188,8 @@ check_counter(const DcCounter *counter)
 		detail = _("It is bound to a source.");
 	else if (unread_hooks->is_watched(counter->relid))
 		detail = _("It has a table of what was read of its keys, which is of one database.");
+	else if (counter->row.sample_max > 1)
+		detail = _("It is sampled, or was, and other regions would not know of the error.");
 	else if (counter->foreign)
 		detail = _("It is a foreign table or has foreign partitions.");
 	else if (OidIsValid(get_extension_oid("citus", true)))

@@ -14,6 +14,10 @@
  * To forget the past, all counts are halved from time to time. That keeps the
  * bounds, for weights halved likewise, but for rounding.
  *
+ * A decayed count is no rate: what it stands for fades over several half-lives. So each key that is listed has its
+ * writes of a window of time as well, and, frozen when that is over, those of the window before. A key that got
+ * its place in the middle of a window has what came since.
+ *
  * A key is identified by a hash of 64 bits, so that long keys need not be kept
  * whole. Two keys of one hash would be shown as one.
  *
@@ -23,6 +27,7 @@
 
 #include <string.h>
 
+static uint64_t add(uint64_t a, uint64_t b);
 static int lowest(const DcHotKeys *hot);
 
 /*
@@ -49,15 +54,38 @@ hotkeys_add(DcHotKeys *hot, uint64_t hash, const char *data, uint32_t len,
 		else
 			key = &hot->keys[lowest(hot)];
 		key->error = key->count;
+		key->window = key->last = 0;
+		key->is_hot = false;
 		key->hash = hash;
 		key->len = (uint8_t) (len < DC_HOT_KEY_BYTES ? len : DC_HOT_KEY_BYTES);
 		memcpy(key->data, data, key->len);
 	}
-	key->count = weight > UINT64_MAX - key->count ? UINT64_MAX : key->count + weight;
+	key->count = add(key->count, weight);
+	key->window = add(key->window, weight);
+}
+
+static uint64_t
+add(uint64_t a, uint64_t b)
+{
+	return b > UINT64_MAX - a ? UINT64_MAX : a + b;
 }
 
 /*
- * hotkeys_decay halves all counts so many times, and drops keys with nothing left.
+ * hotkeys_roll begins a new window, so many after the one that is open.
+ */
+void
+hotkeys_roll(DcHotKeys *hot, uint64_t windows)
+{
+	for (int i = 0; i < hot->nkeys && windows > 0; i++)
+	{
+		hot->keys[i].last = windows == 1 ? hot->keys[i].window : 0;
+		hot->keys[i].window = 0;
+	}
+}
+
+/*
+ * hotkeys_decay halves all counts so many times, and drops keys with nothing left, but those that the alarm has yet
+ * to see cool.
  */
 void
 hotkeys_decay(DcHotKeys *hot, uint64_t halvings)
@@ -70,7 +98,7 @@ hotkeys_decay(DcHotKeys *hot, uint64_t halvings)
 
 		key->count = halvings < 64 ? key->count >> halvings : 0;
 		key->error = halvings < 64 ? key->error >> halvings : 0;
-		if (key->count == 0)
+		if (key->count == 0 && !key->is_hot)
 			continue;
 		if (kept != i)
 			hot->keys[kept] = *key;

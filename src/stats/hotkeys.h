@@ -5,6 +5,7 @@
 #ifndef DC_HOTKEYS_H
 #define DC_HOTKEYS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define DC_HOT_KEYS 16
@@ -12,9 +13,12 @@
 
 typedef struct DcHotKey
 {
-	uint64_t hash;	/* of the whole key, which it stands for */
-	uint64_t count; /* of its writes, never too low */
-	uint64_t error; /* by which count may be too high */
+	uint64_t hash;	 /* of the whole key, which it stands for */
+	uint64_t count;	 /* of its writes, never too low */
+	uint64_t error;	 /* by which count may be too high */
+	uint64_t window; /* of its writes, those of the window that is open, */
+	uint64_t last;	 /* and of the one before; neither is ever too high */
+	bool is_hot;	 /* the alarm has told so */
 	uint8_t len;
 	char data[DC_HOT_KEY_BYTES]; /* the key's first bytes */
 } DcHotKey;
@@ -28,5 +32,6 @@ typedef struct DcHotKeys
 extern void hotkeys_add(DcHotKeys *hot, uint64_t hash, const char *data,
 						uint32_t len, uint64_t weight);
 extern void hotkeys_decay(DcHotKeys *hot, uint64_t halvings);
+extern void hotkeys_roll(DcHotKeys *hot, uint64_t windows);
 
 #endif /* DC_HOTKEYS_H */

@@ -81,6 +81,9 @@ typedef struct DcHotStats
 	double seconds; /* that the counts stand for */
 } DcHotStats;
 
+/* The length of the windows in which hot keys are counted. */
+#define DC_HOT_WINDOW (10 * USECS_PER_SEC)
+
 /* stats.c */
 extern void stats_init(void);
 extern bool stats_enabled(void);
@@ -101,6 +104,7 @@ extern void stats_hot_key(DcCounter *counter, const char *data, uint32 len,
 extern void stats_read(DcCounter *counter, DcMoment started);
 extern bool stats_get(Oid counter, DcTableStats *stats, DcStatsNow *now);
 extern bool stats_get_hot_keys(Oid counter, DcHotStats *hot);
+extern void stats_set_hot(Oid counter, uint64 hash, bool is_hot);
 extern void stats_reset(Oid counter);
 
 /* statsxact.c: counts of a transaction, until it commits */

@@ -38,6 +38,7 @@ typedef struct DcStatsEntry
 	bool has_hot;				 /* false: the summary is empty, and not prepared */
 	DcSweepTimes sweep;			 /* the last one */
 	DcMoment hot_since;			 /* start of the hot keys */
+	int64 hot_window;			 /* the number of the window that is open */
 	DcMoment decayed_at;		 /* hot_since plus some half-lives */
 } DcStatsEntry;
 

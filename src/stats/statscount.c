@@ -20,7 +20,8 @@
  *
  * The hot keys (hotkeys.c) are those of a sample of the writes: 1 in SAMPLE, which
  * then counts SAMPLE times. Their counts are halved every HALF_LIFE, by the backend that
- * looks at them next.
+ * looks at them next. In the same way their windows (DC_HOT_WINDOW) begin and end: the number of a window follows
+ * from the clock.
  */
 #include "postgres.h"
 
@@ -57,6 +58,7 @@ static void entry_unlock(DcStatsEntry *entry);
 static void bucket_add(DcStatsEntry *entry, uint64 writes, DcMoment at);
 static double writes_lately(DcStatsEntry *entry, DcMoment now);
 static void hot_decay(DcStatsEntry *entry, DcMoment now);
+static void hot_roll(DcStatsEntry *entry, DcMoment now);
 static double hot_seconds(const DcStatsEntry *entry, DcMoment now);
 
 /*
@@ -228,6 +230,7 @@ stats_hot_key(DcCounter *counter, const char *data, uint32 len,
 	if (LWLockConditionalAcquire(&entry->lock, LW_EXCLUSIVE))
 	{
 		hot_decay(entry, now);
+		hot_roll(entry, now);
 		hotkeys_add(hot_of(entry), hash, data, shown, increments * SAMPLE);
 		LWLockRelease(&entry->lock);
 	}
@@ -305,11 +308,32 @@ stats_get_hot_keys(Oid counter, DcHotStats *hot)
 	if (entry->has_hot)
 	{
 		hot_decay(entry, now);
+		hot_roll(entry, now);
 		hot->keys = *hot_of(entry);
 	}
 	hot->seconds = hot_seconds(entry, now);
 	entry_unlock(entry);
 	return true;
+}
+
+/*
+ * stats_set_hot notes whether a key is hot, as the alarm has told. Takes a lock, and does not throw.
+ */
+void
+stats_set_hot(Oid counter, uint64 hash, bool is_hot)
+{
+	DcStatsEntry *entry = entry_lock(counter);
+
+	if (entry == NULL)
+		return;
+	for (int i = 0; entry->has_hot && i < hot_of(entry)->nkeys; i++)
+	{
+		DcHotKey *key = &hot_of(entry)->keys[i];
+
+		if (key->hash == hash)
+			key->is_hot = is_hot;
+	}
+	entry_unlock(entry);
 }
 
 /*
@@ -446,6 +470,21 @@ hot_decay(DcStatsEntry *entry, DcMoment now)
 	if (entry->has_hot)
 		hotkeys_decay(hot_of(entry), halvings);
 	entry->decayed_at = moment_after(entry->decayed_at, halvings * HALF_LIFE);
+}
+
+/*
+ * hot_roll begins the window of a moment, if it is not open yet; under entry->lock.
+ */
+static void
+hot_roll(DcStatsEntry *entry, DcMoment now)
+{
+	int64 window = now.us / DC_HOT_WINDOW;
+
+	if (window <= entry->hot_window)
+		return;
+	if (entry->has_hot)
+		hotkeys_roll(hot_of(entry), window - entry->hot_window);
+	entry->hot_window = window;
 }
 
 /*

@@ -359,12 +359,13 @@ put_hot_keys(ReturnSetInfo *result, Oid counter)
 	for (int i = 0; i < hot.keys.nkeys; i++)
 	{
 		const DcHotKey *key = &hot.keys.keys[i];
-		bool nulls[4] = {false};
+		bool nulls[5] = {false};
 		Datum values[] = {
 			ObjectIdGetDatum(counter),
 			PointerGetDatum(cstring_to_text_with_len(key->data, key->len)),
 			Float8GetDatum((double) key->count / hot.seconds),
 			Float8GetDatum((double) key->error / hot.seconds),
+			Float8GetDatum((double) key->last * USECS_PER_SEC / DC_HOT_WINDOW),
 		};
 
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);

@@ -114,6 +114,12 @@ counter_open_to_write(FunctionCallInfo fcinfo, const char *function)
 	last_write.counter = NULL;
 	counter = open_to_change(relid, function, ACL_INSERT | ACL_UPDATE);
 	note_checked(&last_write, counter);
+	if (counter_is_sampled(counter))
+	{
+		counter->writer_generation = last_write.generation;
+		counter->writer_roles = last_write.roles;
+		counter->writer = last_write.userid;
+	}
 	last_write_subid = GetCurrentSubTransactionId();
 	last_write_statement = GetCurrentStatementStartTimestamp();
 	return counter;
@@ -296,6 +302,47 @@ prevent_replicated(const DcCounter *counter, const char *function)
 				 errmsg("cannot execute %s on \"%s\": it is replicated between regions",
 						function, get_rel_name(counter->relid)),
 				 counter_has_rights(counter) ? errhint("Use dc_restock() or dc_take().") : 0));
+}
+
+/*
+ * prevent_sampled raises 42809 for a table whose counts have an error, for what needs exact ones.
+ */
+void
+prevent_sampled(const DcCounter *counter, const char *function)
+{
+	if (counter_is_sampled(counter))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("cannot execute %s on \"%s\": it is sampled",
+						function, get_rel_name(counter->relid)),
+				 errdetail("Its counts have an error, which dc_info() tells.")));
+}
+
+/*
+ * counter_known_writer returns a sampled counter table if the current user may write to it now, as
+ * counter_open_to_write() has found with the entry as it is; else NULL. It takes no lock: for a call of which
+ * nothing is left to be written. Invalidations are received, so that a REVOKE, say, is in force.
+ */
+DcCounter *
+counter_known_writer(Oid relid)
+{
+	static DcCounter *last = NULL; /* entries are never moved or freed */
+	DcCounter *counter = last;
+
+	if (unlikely(counter == NULL || counter->relid != relid))
+	{
+		counter = counter_find(relid);
+		if (counter == NULL || !counter_is_sampled(counter))
+			return NULL;
+		last = counter;
+	}
+	AcceptInvalidationMessages();
+	if (!counter->valid || counter->writer_generation != counter->generation ||
+		counter->writer_roles != role_changes || counter->writer != GetUserId() ||
+		!counter_is_sampled(counter) || counter->held || XactReadOnly || IsInParallelMode() ||
+		InSecurityRestrictedOperation())
+		return NULL;
+	return counter;
 }
 
 /*

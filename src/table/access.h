@@ -33,6 +33,8 @@ extern void counter_lock_partitions(const DcCounter *counter);
 extern void read_snapshot_push(void);
 extern void prevent_write(const char *function);
 extern void prevent_not_owner(Oid relid);
+extern void prevent_sampled(const DcCounter *counter, const char *function);
+extern DcCounter *counter_known_writer(Oid relid);
 extern void prevent_replicated(const DcCounter *counter, const char *function);
 
 #endif /* DC_ACCESS_H */

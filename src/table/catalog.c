@@ -26,6 +26,7 @@ PG_FUNCTION_INFO_V1(on_catalog_change);
 #define COL_SETS 13
 #define COL_GRANTS 14
 #define COL_WANTS 15
+#define COL_TRENDS 19
 
 static const char *const shard_by_names[] = {"random", "backend", "hash"};
 static const char *const mode_names[] = {"exact", "buffered"};
@@ -66,6 +67,10 @@ columns(DcCatRow *io, void *data)
 	cat_oid(io, &row->grants);
 	cat_oid(io, &row->wants);
 	cat_int8(io, &row->rights_epoch);
+	cat_int4(io, &row->sample);
+	cat_int4(io, &row->sample_max);
+	cat_oid(io, &row->trends);
+	cat_duration(io, &row->half_life, true);
 	if (io->reading)
 		row->changed_by = io->xmin;
 }
@@ -130,6 +135,15 @@ bool
 catalog_read_by_wants(Oid wants, DcCounterRow *row)
 {
 	return cat_read_by(&counters, row, "counter_wants_key", COL_WANTS, ObjectIdGetDatum(wants));
+}
+
+/*
+ * catalog_read_by_trends fetches the row whose decayed weights are in a table.
+ */
+bool
+catalog_read_by_trends(Oid trends, DcCounterRow *row)
+{
+	return cat_read_by(&counters, row, "counter_trends_key", COL_TRENDS, ObjectIdGetDatum(trends));
 }
 
 /*
@@ -315,4 +329,6 @@ catalog_row_defaults(DcCounterRow *row)
 	row->durability = DC_DURABILITY_ASYNC;
 	row->op_retention = DC_OP_RETENTION_DEFAULT;
 	row->totals = DC_TOTALS_DIRECT;
+	row->sample = 1;
+	row->sample_max = 1;
 }

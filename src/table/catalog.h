@@ -17,6 +17,7 @@
 #define DC_SET_SUFFIX "_set"
 #define DC_GRANT_SUFFIX "_grant"
 #define DC_WANT_SUFFIX "_want"
+#define DC_TREND_SUFFIX "_trend"
 
 /* Which of a key's shard rows a transaction tries first. */
 typedef enum DcShardBy
@@ -53,6 +54,8 @@ typedef enum DcTotals
 #define DC_MAX_SHARDS_DEFAULT 64
 #define DC_MAX_SHARDS_LIMIT 4096
 
+#define DC_MAX_SAMPLE 65536
+
 /* A row of dcounter.counter. */
 typedef struct DcCounterRow
 {
@@ -73,6 +76,10 @@ typedef struct DcCounterRow
 	Oid wants;				  /* what they ask for; */
 	int64 rights_epoch;		  /* and under which number this database has its units (below zero: they are shut); if it is a counter
 							   * that is replicated, the least epoch for what a key begins to count here */
+	int sample;				  /* increments become multiples of it by random rounding; 1: they do not */
+	int sample_max;			  /* the largest that it ever was, which errors depend on */
+	Oid trends;				  /* the table of decayed weights (room trend), or InvalidOid; */
+	int64 half_life;		  /* and in how many us these halve; 0 if there is none */
 	TransactionId changed_by; /* the transaction that has written this row */
 } DcCounterRow;
 
@@ -128,6 +135,12 @@ typedef struct DcCounter
 	uint32 rights_generation; /* the same for grants and wants */
 	DcTableLayout grants;
 	DcTableLayout wants;
+	uint32 trend_generation; /* the same for decayed weights, */
+	bool trend_fits;		 /* and whether their table can be written to */
+	/* whose writes were let through in full (access.c): with what generation, roles, and user */
+	uint32 writer_generation;
+	uint32 writer_roles;
+	Oid writer;
 	int stats_entry;		  /* where its statistics are; */
 	uint32 stats_generation;  /* see stats.c */
 	int buffer_table;		  /* where its increments are kept in memory; */
@@ -181,6 +194,24 @@ counter_has_rights(const DcCounter *counter)
 }
 
 /*
+ * counter_is_sampled tells whether increments are rounded at random (counter/sample.h).
+ */
+static inline bool
+counter_is_sampled(const DcCounter *counter)
+{
+	return counter->row.sample > 1;
+}
+
+/*
+ * counter_has_trend tells whether compaction keeps decayed weights of its keys (room trend).
+ */
+static inline bool
+counter_has_trend(const DcCounter *counter)
+{
+	return OidIsValid(counter->row.trends);
+}
+
+/*
  * counter_is_buffered tells whether increments are kept in memory for a while.
  */
 static inline bool
@@ -196,6 +227,7 @@ extern bool catalog_read_by_regions(Oid regions, DcCounterRow *row);
 extern bool catalog_read_by_sets(Oid sets, DcCounterRow *row);
 extern bool catalog_read_by_grants(Oid grants, DcCounterRow *row);
 extern bool catalog_read_by_wants(Oid wants, DcCounterRow *row);
+extern bool catalog_read_by_trends(Oid trends, DcCounterRow *row);
 extern bool catalog_lock_at_once(void);
 extern List *catalog_read_all(void);
 extern bool catalog_has_rows(void);

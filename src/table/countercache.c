@@ -310,7 +310,7 @@ entry_changed(void *entry, Oid relid)
 
 	if (relid == InvalidOid || relid == counter->relid || relid == counter->row.shards ||
 		relid == counter->row.holds || relid == counter->row.regions || relid == counter->row.sets ||
-		relid == counter->row.grants || relid == counter->row.wants)
+		relid == counter->row.grants || relid == counter->row.wants || relid == counter->row.trends)
 		counter->valid = false;
 	for (int i = 0; counter->valid && i < counter->nmembers; i++)
 		counter->valid = relid != counter->members[i];

@@ -65,8 +65,8 @@ static void create_partitioned(const char *schema, const char *name,
 
 /*
  * dc_create(counter text, shard_by text, max_shards int, partitions int, mode text,
- * flush_interval interval, durability text, op_retention interval, totals text,
- * if_not_exists boolean) -> regclass, the table of totals
+ * flush_interval interval, durability text, op_retention interval, totals text, sample int,
+ * trend interval, if_not_exists boolean) -> regclass, the table of totals
  *
  * Errors: 42P07 when a table of that name exists; with if_not_exists 42809, if it is not a
  * counter table of this kind; 42602 for an invalid name, 42622 when the name leaves no
@@ -87,19 +87,22 @@ dc_create(PG_FUNCTION_ARGS)
 		arg_not_null(fcinfo, i, "mode, flush_interval and durability");
 	arg_not_null(fcinfo, 7, "op_retention");
 	arg_not_null(fcinfo, 8, "totals");
+	arg_not_null(fcinfo, 9, "sample");
 	catalog_row_defaults(&row);
 	row.shard_by = shard_by_from_text(text_to_cstring(PG_GETARG_TEXT_PP(1)));
 	row.max_shards = max_shards_arg(fcinfo, 2);
 	buffer_args(fcinfo, 4, &row);
 	op_retention_arg(fcinfo, 7, &row);
 	row.totals = totals_from_text(text_to_cstring(PG_GETARG_TEXT_PP(8)));
+	sample_arg(fcinfo, 9, &row);
+	row.half_life = trend_hooks->half_life_arg(fcinfo, 10);
 	if (!PG_ARGISNULL(3) && (partitions < 1 || partitions > MAX_PARTITIONS))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("partitions must be between 1 and %d", MAX_PARTITIONS)));
 	prevent_write("dc_create()");
 	name = table_name_arg(fcinfo, 0);
-	relid = table_existing(fcinfo, 9, name, "counter");
+	relid = table_existing(fcinfo, 11, name, "counter");
 	if (!OidIsValid(relid))
 		relid = table_create(name, row, false, partitions, "dc_create()");
 	PG_RETURN_OID(relid);
@@ -216,6 +219,8 @@ table_create(RangeVar *name, DcCounterRow row, bool stock, int partitions,
 	row.shards = get_relname_relid(shards, schema);
 	if (stock)
 		row.holds = stock_hooks->create_holds(name, maker);
+	if (row.half_life != 0)
+		trend_hooks->create(&row);
 	catalog_insert(&row);
 	protect_create(&row);
 	if (row.mode == DC_MODE_BUFFERED)

@@ -86,7 +86,7 @@ static void add_partitions(DcDdl *ddl, TupleTableSlot *slot);
 static Oid partition_by_name(const RangeVar *name, const DcDdlPartition *partition);
 static char **names_of(TupleTableSlot *slot, int *n);
 
-#define MAX_HOOKS 12
+#define MAX_HOOKS 16
 
 static const DcDdlHook *hooks[MAX_HOOKS];
 static int nhooks = 0;

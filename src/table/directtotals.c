@@ -34,7 +34,7 @@
  *				question. Both tables are logged or none: what is written to one that is not is
  *				gone after a crash, and the other may not be.
  *
- * What lives on compaction, or has its own way of writing, is left to that: events, stocks,
+ * What lives on compaction, or has its own way of writing, is left to that: events, trends, stocks,
  * ledgers, buffered tables. A table that a subscription feeds is not written to. And the shard
  * table must be one that can be written directly (layout.c), as a commit turns to it
  * when the row of totals is busy.
@@ -42,7 +42,7 @@
  * When the answer changes. A session asks when it opens the table, and again when it
  * commits (apply.c), after it has received what invalidations there are. From dc_incr() on it
  * holds ROW EXCLUSIVE. Most of the above needs a stronger lock (triggers, foreign keys and
- * dc_alter(events, mode): SHARE ROW EXCLUSIVE; rules, constraints, columns, expressions,
+ * dc_alter(events, mode, trend): SHARE ROW EXCLUSIVE; rules, constraints, columns, expressions,
  * storage: ACCESS EXCLUSIVE), so it comes before the session opens the table, or after it has
  * committed. What does not, and may come in between or even just after the question is asked:
  *
@@ -151,6 +151,8 @@ counter_problem(const DcCounter *counter)
 		return _("a subscription feeds it");
 	if (counter->events)
 		return _("its changes are events");
+	if (counter_has_trend(counter))
+		return _("it has a trend");
 	return NULL;
 }
 

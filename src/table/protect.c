@@ -8,7 +8,8 @@
  *
  *	- TRUNCATE of the table of totals truncates the shard table, the table of holds, and,
  *	  by way of the rooms below, all tables of a ledger, and what was read of the keys. TRUNCATE
- *	  of a partition deletes the shard rows of its keys, and what was read of these. The trigger
+ *	  of a partition deletes the shard rows of its keys, what was read of these, and
+ *	  their weights in a trend. The trigger
  *	  fires always, in the worker of a subscription, too.
  *	- TRUNCATE of a shard table or of holds by themselves is refused for a stock and for a
  *	  ledger: units, or rows that balances must agree with, would be lost. The shard table of
@@ -84,6 +85,7 @@ static bool is_truncated_too(Oid relid);
 static void truncated_totals(const DcCounterRow *row);
 static void truncated_partition(const DcCounterRow *row, Oid relid);
 static void delete_unread(const DcCounterRow *row, char *condition);
+static void delete_trend(const DcCounterRow *row, char *condition);
 static char *keys_of(Oid relid);
 static void write_down(const DcCounterRow *row);
 static void delete_rows(Oid relid, char *condition);
@@ -400,6 +402,8 @@ truncated_totals(const DcCounterRow *row)
 		ledger_hooks->emptied(row);
 	foreach(lc, unread)
 		relation_truncate(lfirst_oid(lc));
+	if (OidIsValid(row->trends))
+		relation_truncate(row->trends);
 	runas_end(&state);
 }
 
@@ -463,6 +467,7 @@ truncated_partition(const DcCounterRow *row, Oid relid)
 	if (!relation_is_empty(row->shards))
 		delete_rows(row->shards, keys_of(relid));
 	delete_unread(row, keys_of(relid));
+	delete_trend(row, keys_of(relid));
 	runas_end(&state);
 }
 
@@ -482,6 +487,19 @@ delete_unread(const DcCounterRow *row, char *condition)
 		LockRelationOid(lfirst_oid(lc), RowExclusiveLock);
 		delete_rows(lfirst_oid(lc), condition);
 	}
+}
+
+/*
+ * delete_trend deletes the weights of the keys, if there is a trend.
+ */
+static void
+delete_trend(const DcCounterRow *row, char *condition)
+{
+	if (!OidIsValid(row->trends))
+		return;
+	LockRelationOid(row->trends, RowExclusiveLock);
+	if (get_rel_name(row->trends) != NULL && !relation_is_empty(row->trends))
+		delete_rows(row->trends, condition);
 }
 
 /*

@@ -216,6 +216,8 @@ counter_tables(const DcCounterRow *row)
 
 	if (OidIsValid(row->holds))
 		tables = lappend_oid(tables, row->holds);
+	if (OidIsValid(row->trends) && get_rel_name(row->trends) != NULL)
+		tables = lappend_oid(tables, row->trends);
 	if (once_hooks != NULL)
 		tables = once_hooks->tables(row->counter, tables);
 	if (ledger_hooks != NULL)

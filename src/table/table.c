@@ -43,26 +43,28 @@ PG_FUNCTION_INFO_V1(dc_adopt);
 #define MIN_OP_RETENTION USECS_PER_MINUTE
 #define MAX_OP_RETENTION (36525 * USECS_PER_DAY)
 
-static void drop_table(Oid relid);
 static void check_bufferable(const DcCounter *counter);
+static void check_samplable(const DcCounter *counter);
+static void prevent_sampled_buffer(const DcCounterRow *row);
 static void check_table(Oid relid, const DcShape *shape);
 
 /*
  * dc_alter(counter regclass, shard_by text, max_shards int, events interval,
  * notify text, mode text, flush_interval interval, durability text,
- * op_retention interval, totals text, on_drift text) -> void. NULL keeps a setting. Other sessions see
+ * op_retention interval, totals text, on_drift text, sample int, trend interval) -> void. NULL keeps a setting. Other sessions see
  * the change in their next transaction.
  *
  * To change the mode it waits for transactions that write to the table, and keeps
  * others from it until the end of this one: so all increments of one transaction
  * go the same way, and none is in memory when the mode is exact again. It does so before
- * events begin, too: a commit that writes totals itself, as there were none, tells of no key.
+ * events begin, too: a commit that writes totals itself, as there were none, tells of no key. So it is
+ * with a trend, which compaction feeds.
  */
 Datum
 dc_alter(PG_FUNCTION_ARGS)
 {
 	bool events = !PG_ARGISNULL(3) && interval_to_us(PG_GETARG_INTERVAL_P(3)) != 0;
-	bool wait = events || !PG_ARGISNULL(5);
+	bool wait = events || !PG_ARGISNULL(5) || !PG_ARGISNULL(12);
 	DcCounter *counter = counter_open_as_owner(fcinfo, "dc_alter()",
 											   wait ? ShareRowExclusiveLock : ShareUpdateExclusiveLock);
 	DcCounterRow row = counter->row;
@@ -81,6 +83,14 @@ dc_alter(PG_FUNCTION_ARGS)
 				 errmsg("totals of \"%s\" cannot be direct: it is replicated between regions",
 						get_rel_name(counter->relid)),
 				 errdetail("What is in the totals has been published.")));
+	if (!PG_ARGISNULL(11))
+	{
+		sample_arg(fcinfo, 11, &row);
+		if (row.sample > 1)
+			check_samplable(counter);
+	}
+	if (row.sample > 1)
+		prevent_sampled_buffer(&row);
 	if (row.mode == DC_MODE_BUFFERED && !counter_is_buffered(counter))
 	{
 		check_bufferable(counter);
@@ -92,6 +102,8 @@ dc_alter(PG_FUNCTION_ARGS)
 							PG_ARGISNULL(4) ? NULL : PG_GETARG_TEXT_PP(4));
 	if (!PG_ARGISNULL(10))
 		bound_hooks->alter(row.counter, text_to_cstring(PG_GETARG_TEXT_PP(10)));
+	if (!PG_ARGISNULL(12))
+		trend_hooks->alter(counter, &row, trend_hooks->half_life_arg(fcinfo, 12));
 	if (row.mode != counter->row.mode)
 	{
 		counter_hooks->apply_early(); /* increments of this transaction go the way they began */
@@ -148,6 +160,66 @@ op_retention_arg(FunctionCallInfo fcinfo, int argno, DcCounterRow *row)
 }
 
 /*
+ * sample_arg reads that setting; NULL keeps it.
+ */
+void
+sample_arg(FunctionCallInfo fcinfo, int argno, DcCounterRow *row)
+{
+	if (PG_ARGISNULL(argno))
+		return;
+	row->sample = PG_GETARG_INT32(argno);
+	if (row->sample < 1 || row->sample > DC_MAX_SAMPLE)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("sample must be between 1 and %d", DC_MAX_SAMPLE)));
+	row->sample_max = Max(row->sample_max, row->sample);
+	if (row->sample > 1)
+		prevent_sampled_buffer(row);
+}
+
+/*
+ * prevent_sampled_buffer raises an error for a table that would be both sampled and buffered: in
+ * memory an increment costs next to nothing, so rounding would only make it inexact.
+ */
+static void
+prevent_sampled_buffer(const DcCounterRow *row)
+{
+	if (row->mode == DC_MODE_BUFFERED)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("a buffered counter table cannot be sampled"),
+				 errdetail("Increments in memory touch no row as it is.")));
+}
+
+/*
+ * check_samplable raises an error if the increments of a table must be exact. Other regions would
+ * not know of an error.
+ */
+static void
+check_samplable(const DcCounter *counter)
+{
+	const char *why = NULL;
+
+	if (counter_is_stock(counter))
+		why = _("It is a stock.");
+	else if (OidIsValid(counter->row.ledger))
+		why = _("It is a ledger.");
+	else if (counter->bound)
+		why = _("It is bound to a source.");
+	else if (counter_is_replicated(counter))
+		why = _("It is replicated between regions.");
+	else if (once_hooks->tables(counter->relid, NIL) != NIL)
+		why = _("It has ops of dc_incr_once().");
+	else if (unread_hooks->is_watched(counter->relid))
+		why = _("It has tables of what was read.");
+	if (why != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" cannot be sampled", get_rel_name(counter->relid)),
+				 errdetail_internal("%s", why)));
+}
+
+/*
  * check_bufferable raises an error if a table cannot be buffered: a stock needs a
  * decision now, a ledger is exact, and rows on other servers cannot be undone together
  * with amounts in memory.
@@ -182,24 +254,26 @@ dc_drop(PG_FUNCTION_ARGS)
 	Oid sets = counter->row.sets;
 	Oid grants = counter->row.grants;
 	Oid wants = counter->row.wants;
+	Oid trends = counter->row.trends;
 
 	counter_hooks->apply_early(); /* while it is a counter table (ddl.c) */
 	counter_forget(relid);		  /* so that the event trigger has nothing to do */
-	drop_table(relid);
-	drop_table(shards);
-	drop_table(holds);
-	drop_table(regions);
-	drop_table(sets);
-	drop_table(grants);
-	drop_table(wants);
+	table_drop(relid);
+	table_drop(shards);
+	table_drop(holds);
+	table_drop(regions);
+	table_drop(sets);
+	table_drop(grants);
+	table_drop(wants);
+	table_drop(trends);
 	PG_RETURN_VOID();
 }
 
 /*
- * drop_table drops a table, if it is there.
+ * table_drop drops a table, if it is there.
  */
-static void
-drop_table(Oid relid)
+void
+table_drop(Oid relid)
 {
 	char *name;
 

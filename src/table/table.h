@@ -29,6 +29,8 @@ extern void table_adopt(DcCounterRow *row);
 extern void adopt_error(const char *name, const char *detail);
 extern void lock_own_table(Oid relid, LOCKMODE mode);
 extern void op_retention_arg(FunctionCallInfo fcinfo, int argno, DcCounterRow *row);
+extern void table_drop(Oid relid);
+extern void sample_arg(FunctionCallInfo fcinfo, int argno, DcCounterRow *row);
 extern int max_shards_arg(FunctionCallInfo fcinfo, int argno);
 extern void buffer_args(FunctionCallInfo fcinfo, int argno, DcCounterRow *row);
 

@@ -20,7 +20,7 @@ INSERT INTO expected VALUES
 	('public.dc_incr_once(counter regclass, key anycompatible, delta bigint, op_id text)', 'boolean', 'volatile', 'unsafe', false, 50, 0),
 	('public.dc_get(counter regclass, key anycompatible)', 'bigint', 'stable', 'restricted', false, 20, 0),
 	('public.dc_get(counter regclass, key anycompatible, max_staleness interval)', 'bigint', 'volatile', 'restricted', false, 20, 0),
-	('public.dc_info(counter regclass, key anycompatible, OUT value bigint, OUT inc bigint, OUT "dec" bigint, OUT updated_at timestamp with time zone, OUT shards integer, OUT cache_age interval)', 'record', 'stable', 'restricted', false, 20, 0),
+	('public.dc_info(counter regclass, key anycompatible, OUT value bigint, OUT inc bigint, OUT "dec" bigint, OUT updated_at timestamp with time zone, OUT shards integer, OUT cache_age interval, OUT error double precision)', 'record', 'stable', 'restricted', false, 20, 0),
 	('public.dc_total(counter regclass, key anycompatible, OUT value bigint, OUT updated_at timestamp with time zone)', 'record', 'stable', 'restricted', false, 10, 0),
 	('public.dc_set(counter regclass, key anycompatible, value bigint)', 'bigint', 'volatile', 'unsafe', false, 50, 0),
 	('public.dc_reset(counter regclass, key anycompatible)', 'bigint', 'volatile', 'unsafe', false, 50, 0),
@@ -35,8 +35,8 @@ INSERT INTO expected VALUES
 	('public.dc_hold_confirm(stock regclass, hold_id uuid, qty bigint DEFAULT NULL::bigint, strict boolean DEFAULT true)', 'text', 'volatile', 'unsafe', false, 50, 0),
 	('public.dc_hold_release(stock regclass, hold_id uuid, strict boolean DEFAULT true)', 'text', 'volatile', 'unsafe', false, 50, 0),
 	('public.dc_holds(stock regclass, key anycompatible DEFAULT NULL::text, OUT key text, OUT hold_id uuid, OUT qty bigint, OUT expires_at timestamp with time zone, OUT age interval)', 'SETOF record', 'stable', 'restricted', false, 100, 100),
-	('public.dc_create(counter text, shard_by text DEFAULT ''backend''::text, max_shards integer DEFAULT 64, partitions integer DEFAULT NULL::integer, mode text DEFAULT ''exact''::text, flush_interval interval DEFAULT ''00:00:01''::interval, durability text DEFAULT ''async''::text, op_retention interval DEFAULT ''7 days''::interval, totals text DEFAULT ''direct''::text, if_not_exists boolean DEFAULT false)', 'regclass', 'volatile', 'unsafe', false, 1000, 0),
-	('public.dc_alter(counter regclass, shard_by text DEFAULT NULL::text, max_shards integer DEFAULT NULL::integer, events interval DEFAULT NULL::interval, notify text DEFAULT NULL::text, mode text DEFAULT NULL::text, flush_interval interval DEFAULT NULL::interval, durability text DEFAULT NULL::text, op_retention interval DEFAULT NULL::interval, totals text DEFAULT NULL::text, on_drift text DEFAULT NULL::text)', 'void', 'volatile', 'unsafe', false, 1000, 0),
+	('public.dc_create(counter text, shard_by text DEFAULT ''backend''::text, max_shards integer DEFAULT 64, partitions integer DEFAULT NULL::integer, mode text DEFAULT ''exact''::text, flush_interval interval DEFAULT ''00:00:01''::interval, durability text DEFAULT ''async''::text, op_retention interval DEFAULT ''7 days''::interval, totals text DEFAULT ''direct''::text, sample integer DEFAULT 1, trend interval DEFAULT NULL::interval, if_not_exists boolean DEFAULT false)', 'regclass', 'volatile', 'unsafe', false, 1000, 0),
+	('public.dc_alter(counter regclass, shard_by text DEFAULT NULL::text, max_shards integer DEFAULT NULL::integer, events interval DEFAULT NULL::interval, notify text DEFAULT NULL::text, mode text DEFAULT NULL::text, flush_interval interval DEFAULT NULL::interval, durability text DEFAULT NULL::text, op_retention interval DEFAULT NULL::interval, totals text DEFAULT NULL::text, on_drift text DEFAULT NULL::text, sample integer DEFAULT NULL::integer, trend interval DEFAULT NULL::interval)', 'void', 'volatile', 'unsafe', false, 1000, 0),
 	('public.dc_drop(counter regclass)', 'void', 'volatile', 'unsafe', false, 1000, 0),
 	('public.dc_adopt(counter regclass)', 'void', 'volatile', 'unsafe', false, 1000, 0),
 	('public.dc_load(counter regclass, keys anycompatiblearray, amounts bigint[])', 'bigint', 'volatile', 'unsafe', false, 10000, 0),
@@ -44,6 +44,7 @@ INSERT INTO expected VALUES
 	('public.dc_get_many(counter regclass, keys anycompatiblearray, max_staleness interval, OUT key anycompatible, OUT value bigint)', 'SETOF record', 'volatile', 'restricted', false, 100, 100),
 	('public.dc_get_many(counter regclass, keys anycompatiblearray, OUT key anycompatible, OUT value bigint)', 'SETOF record', 'stable', 'restricted', false, 100, 100),
 	('public.dc_top(counter regclass, n integer DEFAULT 10, OUT key text, OUT value bigint, OUT rank bigint)', 'SETOF record', 'stable', 'restricted', false, 100, 10),
+	('public.dc_trending(counter regclass, n integer DEFAULT 10, OUT key text, OUT score double precision, OUT rank bigint)', 'SETOF record', 'stable', 'restricted', false, 100, 10),
 	('public.dc_worker_start()', 'boolean', 'volatile', 'unsafe', false, 1000, 0),
 	('public.dc_worker_stop()', 'boolean', 'volatile', 'unsafe', false, 1000, 0),
 	('public.dc_maintain()', NULL, 'volatile', 'unsafe', false, 1, 0),
@@ -55,7 +56,7 @@ INSERT INTO expected VALUES
 	('dcounter.stat_counters(OUT counter regclass, OUT fed_by text, OUT increments bigint, OUT keys_written bigint, OUT totals_written bigint, OUT writes_per_second double precision, OUT busy_skipped bigint, OUT splits bigint, OUT waits bigint, OUT early_writes bigint, OUT estimated_shard_rows bigint, OUT compaction_lag interval, OUT keys_compacted bigint, OUT last_compaction timestamp with time zone, OUT last_compaction_duration interval, OUT overflowed_keys bigint, OUT reads bigint, OUT mean_read_time_ms double precision, OUT buffered bigint, OUT buffer_full bigint, OUT flushes bigint, OUT keys_flushed bigint, OUT mean_flush_time_ms double precision, OUT cache_hits bigint, OUT cache_misses bigint, OUT cache_evictions bigint, OUT stats_reset timestamp with time zone)', 'SETOF record', 'volatile', 'unsafe', false, 10000, 20),
 	('dcounter.stat_shards(counter regclass, OUT shard_rows bigint, OUT active_keys bigint, OUT shard_imbalance double precision, OUT compaction_lag interval, OUT pending_amount numeric)', 'SETOF record', 'volatile', 'unsafe', false, 10000, 1),
 	('dcounter.stat_memory(OUT tables bigint, OUT max_tables bigint, OUT without_statistics bigint, OUT evicted bigint)', 'SETOF record', 'volatile', 'unsafe', false, 1000, 1),
-	('dcounter.stat_hot_keys(OUT counter regclass, OUT key text, OUT writes_per_second double precision, OUT max_error double precision)', 'SETOF record', 'volatile', 'unsafe', false, 1000, 100),
+	('dcounter.stat_hot_keys(OUT counter regclass, OUT key text, OUT writes_per_second double precision, OUT max_error double precision, OUT writes_last_window double precision)', 'SETOF record', 'volatile', 'unsafe', false, 1000, 100),
 	('dcounter.on_catalog_change()', 'trigger', 'volatile', 'unsafe', false, 10, 0),
 	('dcounter.on_events_change()', 'trigger', 'volatile', 'unsafe', false, 10, 0),
 	('dcounter.stat_outbox(OUT last_seq bigint, OUT horizon bigint, OUT held_back bigint, OUT held_back_by_pid integer, OUT held_back_by_xid xid, OUT events bigint, OUT bytes bigint, OUT partitions integer, OUT current_partition integer, OUT current_since timestamp with time zone, OUT oldest_seq bigint, OUT oldest_created_at timestamp with time zone, OUT oldest_needed_seq bigint, OUT oldest_needed_by text)', 'record', 'volatile', 'unsafe', false, 1000, 0),
@@ -607,20 +608,20 @@ SELECT is((SELECT string_agg(format('%s %s', attname, format_type(atttypid, attt
 SELECT is((SELECT string_agg(format('%s %s', attname, format_type(atttypid, atttypmod)), ', ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = 'dc_stat_memory'::regclass AND attnum > 0),
 	'tables bigint, max_tables bigint, without_statistics bigint, evicted bigint', 'columns of dc_stat_memory');
 SELECT is((SELECT string_agg(format('%s %s', attname, format_type(atttypid, atttypmod)), ', ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = 'dc_stat_hot_keys'::regclass AND attnum > 0),
-	'counter regclass, key text, writes_per_second double precision, max_error double precision', 'columns of dc_stat_hot_keys');
+	'counter regclass, key text, writes_per_second double precision, max_error double precision, writes_last_window double precision', 'columns of dc_stat_hot_keys');
 
 -- The schema and the settings
 SELECT is((SELECT nspacl::text FROM pg_namespace WHERE nspname = 'dcounter'), format('{%1$s=UC/%1$s,=U/%1$s}', current_user), 'schema dcounter: PUBLIC has USAGE alone');
 SELECT is((SELECT relacl::text FROM pg_class WHERE oid = 'dcounter.counter'::regclass), (SELECT format('{%1$s=%2$s/%1$s,=r/%1$s}', current_user,
 	(SELECT string_agg(CASE a WHEN 'INSERT' THEN 'a' WHEN 'SELECT' THEN 'r' WHEN 'UPDATE' THEN 'w' WHEN 'DELETE' THEN 'd' WHEN 'TRUNCATE' THEN 'D' WHEN 'REFERENCES' THEN 'x' WHEN 'TRIGGER' THEN 't' ELSE 'm' END, '')
 		FROM (SELECT privilege_type AS a FROM aclexplode(acldefault('r', 10))) d))), 'table dcounter.counter: PUBLIC has SELECT alone');
-SELECT columns_are('dcounter', 'counter', ARRAY['counter', 'shards', 'shard_by', 'max_shards', 'holds', 'mode', 'flush_interval', 'durability', 'op_retention', 'ledger', 'totals', 'regions', 'sets', 'grants', 'wants', 'rights_epoch']);
+SELECT columns_are('dcounter', 'counter', ARRAY['counter', 'shards', 'shard_by', 'max_shards', 'holds', 'mode', 'flush_interval', 'durability', 'op_retention', 'ledger', 'totals', 'regions', 'sets', 'grants', 'wants', 'rights_epoch', 'sample', 'sample_max', 'trends', 'half_life']);
 SELECT col_is_pk('dcounter', 'counter', 'counter', 'a counter is known by its table of totals');
 SELECT col_is_unique('dcounter', 'counter', 'shards', 'a shard table serves one counter');
 SELECT col_is_unique('dcounter', 'counter', 'holds', 'a table of holds serves one stock');
 SELECT set_eq($$SELECT attnum::int, attname::text, format_type(atttypid, atttypmod), attnotnull FROM pg_attribute WHERE attrelid = 'dcounter.counter'::regclass AND attnum > 0$$,
 	$$VALUES (1, 'counter', 'regclass', true), (2, 'shards', 'regclass', true), (3, 'shard_by', 'text', true), (4, 'max_shards', 'integer', true), (5, 'holds', 'regclass', false),
-	(6, 'mode', 'text', true), (7, 'flush_interval', 'interval', true), (8, 'durability', 'text', true), (9, 'op_retention', 'interval', false), (10, 'ledger', 'regclass', false), (11, 'totals', 'text', true), (12, 'regions', 'regclass', false), (13, 'sets', 'regclass', false), (14, 'grants', 'regclass', false), (15, 'wants', 'regclass', false), (16, 'rights_epoch', 'bigint', true)$$, 'columns of the settings');
+	(6, 'mode', 'text', true), (7, 'flush_interval', 'interval', true), (8, 'durability', 'text', true), (9, 'op_retention', 'interval', false), (10, 'ledger', 'regclass', false), (11, 'totals', 'text', true), (12, 'regions', 'regclass', false), (13, 'sets', 'regclass', false), (14, 'grants', 'regclass', false), (15, 'wants', 'regclass', false), (16, 'rights_epoch', 'bigint', true), (17, 'sample', 'integer', true), (18, 'sample_max', 'integer', true), (19, 'trends', 'regclass', false), (20, 'half_life', 'interval', false)$$, 'columns of the settings');
 SELECT set_eq($$SELECT evtname::text, evtevent::text, evtfoid::regproc::text, evtenabled::text, evttags::text[] FROM pg_event_trigger WHERE evtname ~ 'dcounter'$$,
 	$$VALUES ('dcounter_drop', 'sql_drop', 'dcounter.on_drop', 'O', NULL),
 		('dcounter_ddl', 'ddl_command_end', 'dcounter.on_ddl', 'O', ARRAY['ALTER TABLE', 'ALTER FOREIGN TABLE', 'ALTER TYPE', 'ALTER VIEW', 'ALTER MATERIALIZED VIEW', 'ALTER SCHEMA', 'ALTER DOMAIN', 'ALTER COLLATION', 'ALTER EXTENSION', 'ALTER TRIGGER', 'CREATE TABLE', 'CREATE FOREIGN TABLE', 'CREATE SCHEMA', 'CREATE TRIGGER', 'CREATE RULE', 'CREATE INDEX', 'CREATE STATISTICS']::text[]),

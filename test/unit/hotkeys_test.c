@@ -147,10 +147,45 @@ test_extremes(void)
 	free(data);
 }
 
+static void
+test_windows(void)
+{
+	start();
+	add(1, 100);
+	add(2, 7);
+	ok(find(1)->last == 0 && find(1)->window == 100, "a window that is open counts");
+	hotkeys_roll(&hot, 1);
+	add(1, 3);
+	ok(find(1)->last == 100 && find(1)->window == 3 && find(2)->last == 7, "the one that is over is frozen");
+	hotkeys_decay(&hot, 1);
+	hotkeys_roll(&hot, 0);
+	ok(find(1)->last == 100 && find(1)->window == 3, "it does not decay");
+	hotkeys_roll(&hot, 1);
+	ok(find(1)->last == 3 && find(2)->last == 0, "the next window follows");
+	add(1, 9);
+	hotkeys_roll(&hot, 2);
+	ok(find(1)->last == 0 && find(1)->window == 0, "a window in which nothing was seen had no writes");
+
+	start();
+	for (uint64_t key = 1; key <= DC_HOT_KEYS; key++)
+		add(key, 10 + key);
+	hot.keys[0].is_hot = true;
+	hotkeys_roll(&hot, 1);
+	add(77, 1);
+	ok(find(77)->last == 0 && find(77)->window == 1 && !find(77)->is_hot, "a key that takes a place has nothing of the one before");
+	start();
+	add(5, 1);
+	add(6, 1);
+	hot.keys[0].is_hot = true;
+	hotkeys_decay(&hot, 10);
+	ok(find(5) != NULL && find(6) == NULL, "a hot key stays until it is told to be cool");
+}
+
 int
 main(void)
 {
 	test_few_keys();
+	test_windows();
 	for (uint64_t seed = 1; seed <= 20; seed++)
 		test_stream(seed);
 	test_decay();

@@ -1,0 +1,51 @@
+/*
+ * sample.h
+ *		Counting a sample: random rounding of deltas.
+ *
+ * A delta d becomes one of its two neighbours among the multiples of p, at random, so that its
+ * expected value is d. With r = |d| mod p it is rounded away from zero with probability r / p. The
+ * variance of one rounding is r (p - r), which is at most |d| (p - 1). So the standard error of a sum
+ * of deltas is at most the root of (inc + dec) (p - 1), where inc and dec are the sums of the
+ * amounts, which their sampled ones estimate.
+ *
+ * The remainder of a random number of 64 bits by p is above a threshold with an error below p / 2^64.
+ * This knows nothing of the server.
+ */
+#ifndef DC_SAMPLE_H
+#define DC_SAMPLE_H
+
+#include <math.h>
+#include <stdint.h>
+
+/* The bound of an error that holds in 95 of 100 cases, in standard errors. */
+#define SAMPLE_95 1.96
+
+/*
+ * sample_round rounds a delta to a multiple of p >= 1. One whose neighbour does not fit into a bigint
+ * stays as it is, which is right in any case.
+ */
+static inline int64_t
+sample_round(int64_t delta, int32_t p, uint64_t random)
+{
+	int64_t rest = delta % p; /* has the sign of the delta */
+	int64_t amount = rest < 0 ? -rest : rest;
+	int64_t down = delta - rest;
+	int64_t up;
+
+	if ((int64_t) (random % (uint64_t) p) >= amount)
+		return down;
+	if (__builtin_add_overflow(down, rest < 0 ? -(int64_t) p : (int64_t) p, &up))
+		return delta;
+	return up;
+}
+
+/*
+ * sample_error returns the 95 % error of a sum whose amounts are inc and dec.
+ */
+static inline double
+sample_error(double inc, double dec, int32_t p)
+{
+	return SAMPLE_95 * sqrt((inc + dec) * (p - 1));
+}
+
+#endif /* DC_SAMPLE_H */

@@ -1,0 +1,251 @@
+/*
+ * hotalarm.c
+ *		Telling of keys that are hot, as a job.
+ *
+ * A key is hot if its writes of the last window (stats/hotkeys.c) are dcounter.hot_key_alarm a second or more, and cool
+ * again when they are below half of that. Each is told of once: in the server's log, and in an event, counter.hot or
+ * counter.cool, whose topic is the name of the table.
+ *
+ * What has been told is in shared memory, with the key. It is noted there when the transaction with the event has
+ * committed. If that is rolled back, or the savepoint that the event is in, nothing is noted, and the key
+ * is told of the next time. A transaction that is prepared counts as committed. One transaction at a time tells of the keys of
+ * a table: it has a lock (lockclass.h) until it has ended, which is after this is noted. So the worker, and whoever calls
+ * dc_maintain(), do not both tell. A key that has left the list, or whose table has lost its statistics, is forgotten,
+ * and told of again if it comes back.
+ *
+ * A standby has no events of its own, nor statistics of writes.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "base/compat.h"
+#include "base/guc.h"
+#include "base/job.h"
+#include "base/lockclass.h"
+#include "outbox/outbox.h"
+#include "outbox/payload.h"
+#include "stats/stats.h"
+#include "table/subscription.h"
+#include "trend/trend.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+
+/* A key is cool again below this part of the alarm. */
+#define COOL 0.5
+
+/* A key that was told of in this transaction. */
+typedef struct DcToldHot
+{
+	Oid counter;
+	uint64 hash;
+	bool is_hot;
+	int64 rate;
+	int nest; /* level of the transaction */
+	char *table;
+	char *key; /* and its name; all in TopTransactionContext */
+} DcToldHot;
+
+/* In TopTransactionContext, in the order of their levels; xact_callback() forgets them. */
+static List *told = NIL;
+
+static const int interval = 1000; /* ms */
+
+static bool is_needed(void);
+static bool hot_job(DcJobRun *run);
+static void hot_step(void *arg);
+static void tell_table(Oid counter);
+static void tell_key(Oid counter, const DcHotKey *key, bool is_hot, double rate);
+static Jsonb *payload_of(int64 rate);
+static void settle(const DcToldHot *hot);
+static void xact_callback(XactEvent event, void *arg);
+static void subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionId parent, void *arg);
+
+/*
+ * hot_alarm_init registers the job and the callbacks; called once.
+ */
+void
+hot_alarm_init(void)
+{
+	RegisterXactCallback(xact_callback, NULL);
+	RegisterSubXactCallback(subxact_callback, NULL);
+	job_register((DcJob){.name = "hot_keys", .interval = &interval, .run = hot_job, .is_needed = is_needed});
+}
+
+static bool
+is_needed(void)
+{
+	return dc_hot_key_alarm > 0 && catalog_has_rows();
+}
+
+/*
+ * hot_job looks at the hot keys of each table.
+ */
+static bool
+hot_job(DcJobRun *run)
+{
+	if (dc_hot_key_alarm > 0 && stats_enabled())
+		(void) run->step(run, hot_step, run, InvalidOid);
+	return false;
+}
+
+static void
+hot_step(void *arg)
+{
+	DcJobRun *run = arg;
+	ListCell *lc;
+
+	if (!catalog_lock_at_once() || extension_is_fed())
+		return;
+	foreach(lc, catalog_read_all())
+	{
+		Oid counter = ((DcCounterRow *) lfirst(lc))->counter;
+
+		CHECK_FOR_INTERRUPTS();
+		if (get_rel_name(counter) != NULL &&
+			(run->all_owners || compat_owns_relation(counter, GetUserId())))
+			tell_table(counter);
+	}
+}
+
+/*
+ * tell_table tells of the keys of a table that have become hot, or cool.
+ */
+static void
+tell_table(Oid counter)
+{
+	DcHotStats hot;
+	bool locked = false;
+
+	if (!stats_get_hot_keys(counter, &hot))
+		return;
+	for (int i = 0; i < hot.keys.nkeys; i++)
+	{
+		const DcHotKey *key = &hot.keys.keys[i];
+		double rate = (double) key->last * USECS_PER_SEC / DC_HOT_WINDOW;
+		bool is_hot = rate >= dc_hot_key_alarm * (key->is_hot ? COOL : 1.0);
+
+		if (is_hot == key->is_hot)
+			continue;
+		if (!locked)
+		{
+			if (!advisory_lock(HOT_LOCK_CLASS, counter, 0, ExclusiveLock, false))
+				return;
+			/* whoever had the lock may have told of these */
+			if (!stats_get_hot_keys(counter, &hot))
+				return;
+			locked = true;
+			i = -1;
+			continue;
+		}
+		tell_key(counter, key, is_hot, rate);
+	}
+}
+
+/*
+ * tell_key tells of a key, unless this transaction has done so already.
+ */
+static void
+tell_key(Oid counter, const DcHotKey *key, bool is_hot, double rate)
+{
+	MemoryContext old;
+	DcToldHot *hot;
+	DcEvent event = {0};
+	ListCell *lc;
+
+	foreach(lc, told)
+	{
+		hot = lfirst(lc);
+		if (hot->counter == counter && hot->hash == key->hash)
+			return;
+	}
+	event_id(&event.id);
+	event.topic = cstring_to_text(get_rel_name(counter));
+	event.key = cstring_to_text_with_len(key->data, key->len);
+	event.type = cstring_to_text(is_hot ? "counter.hot" : "counter.cool");
+	event.payload = (struct varlena *) payload_of((int64) rate);
+	outbox_append(&event, "the job hot_keys");
+
+	old = MemoryContextSwitchTo(TopTransactionContext);
+	hot = palloc(sizeof(DcToldHot));
+	*hot = (DcToldHot){
+		.counter = counter,
+		.hash = key->hash,
+		.is_hot = is_hot,
+		.rate = (int64) rate,
+		.nest = GetCurrentTransactionNestLevel(),
+		.table = get_rel_name(counter),
+		.key = pnstrdup(key->data, key->len),
+	};
+	told = lappend(told, hot);
+	MemoryContextSwitchTo(old);
+}
+
+static Jsonb *
+payload_of(int64 rate)
+{
+	/* in the order of jsonb */
+	static const char *const members[] = {"alarm", "writes_per_second"};
+	static DcJsonKeys keys = {0};
+	StringInfoData buf;
+	DcJsonWriter writer;
+
+	json_keys_keep(&keys, members, lengthof(members));
+	json_begin(&buf);
+	json_begin_object(&writer, &buf, &keys);
+	json_add_numeric(&writer, int64_to_numeric(dc_hot_key_alarm));
+	json_add_numeric(&writer, int64_to_numeric(rate));
+	return json_end(&buf);
+}
+
+/*
+ * settle notes that the event is there for good, and logs it.
+ */
+static void
+settle(const DcToldHot *hot)
+{
+	stats_set_hot(hot->counter, hot->hash, hot->is_hot);
+	ereport(LOG,
+			(hot->is_hot
+				 ? errmsg("key \"%s\" of counter table \"%s\" is hot: %lld writes a second",
+						  hot->key, hot->table, (long long) hot->rate)
+				 : errmsg("key \"%s\" of counter table \"%s\" is not hot any more: %lld writes a second",
+						  hot->key, hot->table, (long long) hot->rate),
+			 errhidestmt(true)));
+}
+
+static void
+xact_callback(XactEvent event, void *arg)
+{
+	ListCell *lc;
+
+	if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_PREPARE)
+	{
+		foreach(lc, told)
+			settle(lfirst(lc));
+	}
+	if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_PREPARE || event == XACT_EVENT_ABORT)
+		told = NIL;
+}
+
+static void
+subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionId parent, void *arg)
+{
+	int nest = GetCurrentTransactionNestLevel();
+	ListCell *lc;
+
+	if (event != SUBXACT_EVENT_COMMIT_SUB && event != SUBXACT_EVENT_ABORT_SUB)
+		return;
+	foreach(lc, told)
+	{
+		DcToldHot *hot = lfirst(lc);
+
+		if (hot->nest < nest)
+			continue;
+		if (event == SUBXACT_EVENT_COMMIT_SUB)
+			hot->nest = nest - 1;
+		else
+			told = foreach_delete_current(told, lc);
+	}
+}

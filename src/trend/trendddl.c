@@ -1,0 +1,63 @@
+/*
+ * trendddl.c
+ *		What DDL on a counter table, and on the table of its trend, entails.
+ *
+ * The table of a trend follows the counter table: it is dropped with it, and gets its name, schema and owner. If it is
+ * dropped by itself, the trend ends, and a notice says so.
+ */
+#include "postgres.h"
+
+#include "table/ddlhooks.h"
+#include "trend/trend.h"
+#include "utils/lsyscache.h"
+
+static void
+dropped(const DcDdl *ddl)
+{
+	ListCell *lc;
+
+	foreach(lc, ddl->relations)
+	{
+		Oid relid = lfirst_oid(lc);
+		DcCounterRow row;
+
+		if (catalog_read(relid, &row))
+			sibling_drop(row.trends, ddl);
+		else if (catalog_read_by_trends(relid, &row))
+		{
+			row.trends = InvalidOid;
+			row.half_life = 0;
+			if (catalog_update(&row) && !list_member_oid(ddl->relations, row.counter) &&
+				get_rel_name(row.counter) != NULL)
+				ereport(NOTICE,
+						(errmsg("counter table \"%s\" has no trend any more", get_rel_name(row.counter))));
+		}
+	}
+}
+
+static void
+altered(const DcDdl *ddl)
+{
+	ListCell *lc;
+
+	if (!ddl_alters(ddl))
+		return;
+	foreach(lc, ddl->relations)
+	{
+		DcCounterRow row;
+
+		if (catalog_read(lfirst_oid(lc), &row))
+			sibling_follow(ddl, row.counter, row.trends, DC_TREND_SUFFIX);
+	}
+}
+
+/*
+ * trend_ddl_init is called when the library is loaded.
+ */
+void
+trend_ddl_init(void)
+{
+	static const DcDdlHook hook = {dropped, altered, NULL};
+
+	ddl_hook_add(&hook);
+}
