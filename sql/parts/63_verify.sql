@@ -2,8 +2,8 @@ CREATE VIEW dc_stat_drift AS
 	SELECT s.counter, b.source, s.state, s.built_to, s.last_pass, s.passes, s.keys_checked, s.rows_checked, s.drifted_keys, s.drift_sum,
 		s.repaired, s.last_drift_at
 	FROM dcounter.source_state AS s JOIN dcounter.source AS b ON b.counter OPERATOR(pg_catalog.=) s.counter
-	WHERE pg_catalog.has_table_privilege(s.counter, 'SELECT');
-COMMENT ON VIEW dc_stat_drift IS 'how far bound counter tables agree with their sources, of those that the caller may read';
+	WHERE pg_catalog.has_table_privilege(s.counter, 'SELECT') OR pg_catalog.pg_has_role('pg_monitor', 'USAGE');
+COMMENT ON VIEW dc_stat_drift IS 'how far bound counter tables agree with their sources, of those that the caller may read, for members of pg_monitor of all';
 COMMENT ON COLUMN dc_stat_drift.counter IS 'the counter table';
 COMMENT ON COLUMN dc_stat_drift.source IS 'the table that it counts';
 COMMENT ON COLUMN dc_stat_drift.state IS 'building, exact, suspect (something was done that is not counted) or drifted (a difference was found, and not repaired)';

@@ -159,7 +159,7 @@ extern void member_take_attempts(DcMember *to, const DcMember *from);
 /* member.c */
 extern bool member_share(DcConsumer *consumer, DcMember *me, DcMoment *look_again);
 extern bool member_cut_lease(int32 consumer, const char *name, int64 lease);
-extern bool member_take_all(DcConsumer *consumer, DcMember *self);
+extern const DcMember *member_take_all(DcConsumer *consumer, DcMember *self);
 extern List *members_lock_all(int32 consumer);
 extern int event_lane(const DcStoredEvent *event);
 extern text *event_key(const DcStoredEvent *event);

@@ -220,14 +220,21 @@ fetch_try(Fetch *fetch)
 static void
 open_self(Fetch *fetch)
 {
+	const DcMember *holder;
+
 	if (!member_read(fetch->consumer->id, "", &fetch->me))
 		consumer_is_missing(fetch->name);
 	if (fetch->me.lanes == ALL_LANES)
 		return;
-	if (!member_take_all(fetch->consumer, &fetch->me))
+	holder = member_take_all(fetch->consumer, &fetch->me);
+	if (fetch->me.lanes != ALL_LANES)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("members of consumer \"%s\" are at work", fetch->name),
+				 holder != NULL
+					 ? errdetail("Member \"%s\" has a lease until %s.", holder->name,
+								 timestamptz_to_str(holder->lease_until))
+					 : 0,
 				 errhint("Fetch as a member, too, or when their leases have expired.")));
 	fetch->moved = true;
 }

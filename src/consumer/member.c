@@ -257,9 +257,9 @@ some_lanes(uint64 lanes, int count)
 
 /*
  * member_take_all gives all lanes to the consumer itself, whose row is locked and
- * then to be stored; false if live members have some of them.
+ * then to be stored; or returns a live member that has some of them.
  */
-bool
+const DcMember *
 member_take_all(DcConsumer *consumer, DcMember *self)
 {
 	TimestampTz now = GetCurrentTimestamp();
@@ -276,11 +276,11 @@ member_take_all(DcConsumer *consumer, DcMember *self)
 			if (other->name[0] == '\0' || other->lanes == 0)
 				continue;
 			if (other->lease_until > now || !take_over(other, self, now))
-				return false;
+				return other;
 		}
 		list_free_deep(all);
 	}
-	return self->lanes == ALL_LANES;
+	return NULL;
 }
 
 /*

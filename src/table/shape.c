@@ -46,6 +46,7 @@ static bool column_fits(TupleDesc desc, const DcShapeColumn *column, bool foreig
 static AttrNumber find_column(TupleDesc desc, const char *name);
 static bool column_is_generated_right(Form_pg_attribute att, const DcShapeColumn *column,
 									  bool foreign);
+static char *column_cure(Form_pg_attribute att, const DcShapeColumn *column);
 static char *column_problem(const DcShapeColumn *column);
 static void compare_columns(TupleDesc desc, const DcShape *shape, DcTableLayout *layout);
 static bool find_key(Relation rel, const DcShape *shape, DcTableLayout *layout,
@@ -145,8 +146,11 @@ column_fits(TupleDesc desc, const DcShapeColumn *column, bool foreign,
 	*attnum = find_column(desc, column->name);
 	if (*attnum == InvalidAttrNumber)
 	{
+		if (column->flags & SHAPE_OPTIONAL)
+			return true;
 		problem->detail = column_problem(column);
-		return (column->flags & SHAPE_OPTIONAL) != 0;
+		problem->hint = _("Use ALTER TABLE ... RENAME COLUMN, if it has another name now.");
+		return false;
 	}
 	att = TupleDescAttr(desc, *attnum - 1);
 	if (att->atttypid == column->type && att->attcollation == column->collation &&
@@ -155,6 +159,7 @@ column_fits(TupleDesc desc, const DcShapeColumn *column, bool foreign,
 		(foreign || (column->flags & SHAPE_NULLABLE) || compat_is_not_null(desc, *attnum)))
 		return true;
 	problem->detail = column_problem(column);
+	problem->hint = column_cure(att, column);
 	return false;
 }
 
@@ -202,6 +207,21 @@ column_problem(const DcShapeColumn *column)
 }
 
 /*
+ * column_cure says how a column gets as it must be; NULL where one statement does not do it.
+ */
+static char *
+column_cure(Form_pg_attribute att, const DcShapeColumn *column)
+{
+	if (att->attidentity != '\0' || att->attgenerated != '\0' || (column->flags & SHAPE_GENERATED))
+		return NULL;
+	if (att->atttypid != column->type || att->attcollation != column->collation)
+		return psprintf(_("Use ALTER TABLE ... ALTER COLUMN %s TYPE %s%s."),
+						quote_identifier(column->name), format_type_be(column->type),
+						column->collation == C_COLLATION_OID ? " COLLATE \"C\"" : "");
+	return psprintf(_("Use ALTER TABLE ... ALTER COLUMN %s SET NOT NULL."), quote_identifier(column->name));
+}
+
+/*
  * compare_columns finds out in which ways a table may differ from its shape.
  */
 static void
@@ -246,6 +266,7 @@ find_key(Relation rel, const DcShape *shape, DcTableLayout *layout,
 	indexes = RelationGetIndexList(rel);
 	layout->only_index = list_length(indexes) == 1;
 	problem->detail = psprintf(_("It needs a primary key on (%s)."), key_names(shape));
+	problem->hint = psprintf(_("Use ALTER TABLE ... ADD PRIMARY KEY (%s)."), key_names(shape));
 	foreach(lc, indexes)
 	{
 		Relation index = index_open(lfirst_oid(lc), AccessShareLock);

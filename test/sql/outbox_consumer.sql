@@ -429,6 +429,16 @@ SELECT count(dc_publish('oc', 'k' || k, i::text, NULL)) FROM generate_series(1, 
 SELECT got('m', 1000, 'two') IS NULL;
 SELECT lanes('m');
 SELECT got('m') IS NULL;
+-- ... and says who
+DO $$
+DECLARE
+	told text;
+BEGIN
+	PERFORM dc_fetch('m');
+EXCEPTION WHEN object_in_use THEN
+	GET STACKED DIAGNOSTICS told = PG_EXCEPTION_DETAIL;
+	RAISE NOTICE '%', regexp_replace(told, 'until .*', 'until ...');
+END $$;
 SELECT work('one'), work('two');
 SELECT lanes('m');
 SELECT count(*), count(DISTINCT seq) FROM log;

@@ -105,6 +105,10 @@ SELECT change, tab, string_agg(col, ' ' ORDER BY attnum) FROM (SELECT change, ta
 SELECT change, tab, col, result, count(*) FROM told WHERE NOT told GROUP BY change, tab, col, attnum, result ORDER BY change, tab, attnum, result;
 SELECT * FROM all_well;
 
+-- What cures it is said with it
+SELECT * FROM unnest(after('ALTER TABLE w ALTER key TYPE text COLLATE "POSIX"', ARRAY['SELECT dc_get(''w'', ''a'')'])
+	|| after('ALTER TABLE w_shard ALTER inc DROP NOT NULL', ARRAY['SELECT dc_get(''w'', ''a'')'])
+	|| after('ALTER TABLE w_shard RENAME inc TO ink', ARRAY['SELECT dc_get(''w'', ''a'')']));
 -- Other keys
 CREATE VIEW keys AS SELECT r.tab, k.conrelid::regclass::text AS rel, k.conname::text, r.calls, (SELECT string_agg(a.attname, ', ' ORDER BY o) FROM unnest(k.conkey) WITH ORDINALITY AS u(n, o), pg_attribute AS a WHERE a.attrelid = k.conrelid AND a.attnum = n) AS cols,
 	(SELECT a.attname::text FROM pg_attribute AS a WHERE a.attrelid = k.conrelid AND a.attnum = k.conkey[1]) AS first

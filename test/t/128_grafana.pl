@@ -1,0 +1,107 @@
+# The queries for postgres_exporter in doc/operations.md work as it runs them, as a member of pg_monitor, and give every
+# metric that the dashboard (doc/grafana.json) and the alarms name.
+use strict;
+use warnings;
+
+use DcTest;
+use IO::Socket::INET;
+use IPC::Run;
+use JSON::PP;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(sleep);
+
+my ($exporter) = grep { -x } map { "$_/prometheus-postgres-exporter" } split /:/, $ENV{PATH};
+plan skip_all => 'no prometheus-postgres-exporter here' if !$exporter;
+
+my $page = slurp_file("$ENV{TESTDIR}/doc/operations.md");
+my ($queries) = $page =~ /^```yaml\n(dcounter:\n.*?)^```$/ms;
+my ($alarms) = $page =~ /^```yaml\n(groups:\n.*?)^```$/ms;
+my $dashboard = decode_json(slurp_file("$ENV{TESTDIR}/doc/grafana.json"));
+
+# the metrics that somebody looks at
+my %named;
+$named{$_} = 1 foreach $alarms =~ /\b(dcounter_\w+)/g;
+my @panels = @{ $dashboard->{panels} };
+while (my $panel = shift @panels)
+{
+	push @panels, @{ $panel->{panels} // [] };
+	foreach my $target (@{ $panel->{targets} // [] })
+	{
+		$named{$_} = 1 foreach $target->{expr} =~ /\b(dcounter_\w+)/g;
+	}
+}
+cmp_ok(scalar(keys %named), '>=', 15, 'metrics are named');
+
+my $node = dc_node('grafana', init => { allows_streaming => 'logical' },
+	conf => [ q{shared_preload_libraries = 'dcounter'}, q{listen_addresses = '127.0.0.1'}, 'dcounter.buffer_size = 1MB' ]);
+
+# something of everything
+sql($node, 'postgres', q{
+	CREATE ROLE monitor LOGIN IN ROLE pg_monitor;
+	SELECT dc_create('likes');
+	SELECT dc_create('views', mode => 'buffered', flush_interval => '1 hour');
+	CREATE TABLE post (id int PRIMARY KEY, author text NOT NULL);
+	SELECT dc_create('posts');
+	SELECT dc_bind('posts', 'post', key => 'author', build => 'none');
+	CALL dc_build('posts');
+	INSERT INTO post VALUES (1, 'ann');
+	SELECT dc_limit_create('api', 'gcra', rate => 10, per => '1 min');
+	SELECT dc_limit_grant('api', 'monitor');
+	SELECT dc_limit('api', 'a');
+	SELECT dc_presence_create('chat');
+	SELECT dc_presence_grant('chat', 'monitor');
+	SELECT dc_enter('chat', 'lobby', 'ann');
+	SELECT dc_region_init('eu');
+	SELECT dc_incr('likes', 'a') FROM generate_series(1, 100);
+	SELECT dc_incr('views', 'a');
+});
+is(sql($node, 'postgres', q{SET ROLE monitor; SELECT counter, state FROM dc_stat_drift}), 'posts|exact',
+	'a member of pg_monitor sees bound counters that it may not read');
+is(sql($node, 'postgres', q{CREATE ROLE nobody; SET ROLE nobody; SELECT count(*) FROM dc_stat_drift}), '0', 'others do not');
+sql($node, 'postgres', q{SELECT dc_incr('likes', 'a')});
+
+my $port = PostgreSQL::Test::Cluster::get_free_port();
+my ($out, $err) = ('', '');
+local $ENV{DATA_SOURCE_NAME} = 'host=127.0.0.1 port=' . $node->port . ' user=monitor dbname=postgres sslmode=disable';
+# TCP is only for what this test starts
+$node->append_conf('pg_hba.conf', "host all monitor 127.0.0.1/32 trust\n");
+$node->reload;
+my $run = IPC::Run::start([ $exporter, "--web.listen-address=127.0.0.1:$port", '--extend.query-path=' . file_of('queries.yaml', $queries),
+		'--disable-default-metrics', '--disable-settings-metrics' ], '<', \undef, '>', \$out, '2>', \$err);
+
+# scrape(): what the exporter says, "" if it does not listen yet
+sub scrape
+{
+	my $socket = IO::Socket::INET->new(PeerAddr => "127.0.0.1:$port", Timeout => 10) or return '';
+
+	print $socket "GET /metrics HTTP/1.0\r\n\r\n";
+	local $/;
+	return scalar(<$socket>) // '';
+}
+
+my $metrics = '';
+for (my $i = 0; $i < 600 && $metrics !~ /^dcounter_/m; $i++)
+{
+	$metrics = scrape();
+	sleep 0.1 if $metrics !~ /^dcounter_/m;
+}
+$run->pump_nb;
+like($metrics, qr/^dcounter_increments\{[^}]*counter="likes"[^}]*\} 101$/m, 'a metric has its value');
+foreach my $name (sort keys %named)
+{
+	like($metrics, qr/^\Q$name\E\{/m, "there is $name");
+}
+# each column of each query that is a metric
+my $prefix;
+foreach (split /\n/, $queries)
+{
+	$prefix = $1 if /^(\w+):$/;
+	next if !/^    - (\w+): \{usage: "(?:COUNTER|GAUGE)"/;
+	like($metrics, qr/^# TYPE ${prefix}_$1 /m, "there is ${prefix}_$1");
+}
+like($metrics, qr/^pg_exporter_last_scrape_error\{?[^}]*\}? 0$/m, 'no query fails') or diag($err);
+$run->kill_kill;
+$node->stop;
+done_testing();
