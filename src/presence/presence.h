@@ -288,7 +288,7 @@ extern int64 presence_approx_members(const DcPresenceUse *use, const DcKey *name
 extern int64 presence_approx_turn(DcMapEntry *entry, int64 now);
 extern void presence_approx_clear(DcMapEntry *entry);
 extern void presence_approx_save(DcCrcFile *file, DcMapEntry *entry);
-extern bool presence_approx_load(DcCrcFile *file, DcMapEntry *entry, int64 shift);
+extern bool presence_approx_load(DcCrcFile *file, DcMapEntry *entry, int64 shift, bool *full);
 
 /* presenceturn.c */
 extern bool presence_turn(uint32 steps, bool wait);

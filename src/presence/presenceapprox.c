@@ -33,6 +33,7 @@ typedef struct Taker
 	DcPresenceSlot *slot;
 	const DcPresenceRule *rule; /* whose bound holds; NULL: none */
 	DcRingCells cells;
+	bool full; /* there was none */
 } Taker;
 
 /* Before the leaves of a ring in the file. */
@@ -63,7 +64,7 @@ cell(void *arg, uint32 number)
 static uint32
 take(void *arg)
 {
-	const Taker *taker = arg;
+	Taker *taker = arg;
 	uint32 number;
 
 	if (taker->rule != NULL && !presence_cells_fit(taker->rule, taker->slot, 1))
@@ -71,6 +72,8 @@ take(void *arg)
 	number = map_cells_take(presence_map, 1);
 	if (number != DC_MAP_NONE)
 		pg_atomic_fetch_add_u64(&taker->slot->cells, 1);
+	else
+		taker->full = true;
 	return number;
 }
 
@@ -390,10 +393,10 @@ presence_approx_save(DcCrcFile *file, DcMapEntry *entry)
 
 /*
  * presence_approx_load reads it, into a room that is empty. `shift` is from the times in the file to those of now. False if that is
- * not possible.
+ * not possible, and *full if it is for want of memory.
  */
 bool
-presence_approx_load(DcCrcFile *file, DcMapEntry *entry, int64 shift)
+presence_approx_load(DcCrcFile *file, DcMapEntry *entry, int64 shift, bool *full)
 {
 	DcPresenceRoom *room = map_payload(entry);
 	FileRing saved;
@@ -408,6 +411,7 @@ presence_approx_load(DcCrcFile *file, DcMapEntry *entry, int64 shift)
 	saved.time.until += shift;
 	taker_init(&taker, room, NULL);
 	room->root = ring_new(&taker.cells, &saved.time);
+	*full |= taker.full;
 	if (room->root == RING_NONE)
 		return false;
 	for (uint32 i = 0; i < saved.leaves; i++)
@@ -417,7 +421,10 @@ presence_approx_load(DcCrcFile *file, DcMapEntry *entry, int64 shift)
 
 		if (!crcfile_get(file, &leaf, sizeof(leaf)) || !crcfile_get(file, words, sizeof(words)) ||
 			!ring_put_leaf(room->root, &taker.cells, leaf, words))
+		{
+			*full |= taker.full;
 			return false;
+		}
 	}
 	(void) recount(entry);
 	return true;

@@ -99,6 +99,7 @@ typedef struct Work
 	uint64 count;
 	uint32 *rooms; /* entries of those that were read, from malloc() */
 	int64 shift;   /* from the times in the file to those of now */
+	bool full;	   /* it could not be read for want of memory */
 } Work;
 
 static bool save_entry(DcMapEntry *entry, void *arg);
@@ -282,10 +283,12 @@ presencefile_load(uint64 lsn)
 
 	if (!crcfile_read(&work.file, PRESENCE_FILE, LOG))
 		return;
-	if (!crcfile_is_valid(&work.file) || !crcfile_get(&work.file, &header, sizeof(header)) ||
-		header.magic != PRESENCE_MAGIC || header.format != PRESENCE_FORMAT || header.nslots > PRESENCE_SLOTS ||
-		header.nrooms > work.file.left / sizeof(FileRoom))
+	if (!crcfile_is_valid(&work.file))
 		why = "its contents are invalid";
+	else if (!crcfile_get(&work.file, &header, sizeof(header)) ||
+			 header.magic != PRESENCE_MAGIC || header.format != PRESENCE_FORMAT || header.nslots > PRESENCE_SLOTS ||
+			 header.nrooms > work.file.left / sizeof(FileRoom))
+		why = "it is malformed";
 	else if (header.lsn != lsn)
 		why = "it is not of the last shutdown";
 	else
@@ -294,10 +297,11 @@ presencefile_load(uint64 lsn)
 
 		work.shift = moment_now().us - Min(Max(down, 0), 2 * PRESENCE_MAX_TTL_US) - header.moment;
 		work.rooms = malloc(Max(header.nrooms, 1) * sizeof(uint32));
-		if (work.rooms == NULL || !load(&work, &header))
+		work.full = work.rooms == NULL;
+		if (work.full || !load(&work, &header))
 		{
 			presence_start_empty();
-			why = "there is no memory for it";
+			why = work.full ? "there is no memory for it" : "it is malformed";
 		}
 	}
 	free(work.rooms);
@@ -377,11 +381,12 @@ load_room(Work *work, uint64 number)
 	use.rule.approx = saved.is_approx != 0;
 	use.generation = pg_atomic_read_u32(&use.slot->generation);
 	entry = presence_room_load(&use, saved.database, &name, &full);
+	work->full |= entry == NULL;
 	if (entry == NULL)
 		return false;
 	room = map_payload(entry);
 	pg_atomic_write_u64(&room->version, saved.version);
-	if (saved.is_approx && !presence_approx_load(&work->file, entry, work->shift))
+	if (saved.is_approx && !presence_approx_load(&work->file, entry, work->shift, &work->full))
 		return false;
 	if (saved.is_dirty)
 		presence_note_change(entry, saved.joined, saved.left);
@@ -408,6 +413,7 @@ load_member(Work *work, uint64 nrooms)
 		return false;
 	slot = &presence_area->slots[((DcPresenceRoom *) map_payload(room))->slot];
 	entry = presence_member_load(room, name, saved.len, saved.expires_at + work->shift);
+	work->full |= entry == NULL;
 	if (entry == NULL)
 		return false;
 	member = map_payload(entry);
@@ -434,6 +440,7 @@ load_meta(Work *work, DcMapEntry *entry, DcPresenceSlot *slot, uint32 len)
 	if (count == 0)
 		return true;
 	first = map_cells_take(presence_map, count);
+	work->full |= first == DC_MAP_NONE;
 	if (first == DC_MAP_NONE)
 		return false;
 	pg_atomic_fetch_add_u64(&slot->cells, count);
@@ -457,6 +464,7 @@ load_conn(Work *work, DcPresenceMember *member, DcPresenceSlot *slot)
 	uint32 cell = map_cells_take(presence_map, 1);
 	DcPresenceConn *conn;
 
+	work->full |= cell == DC_MAP_NONE;
 	if (cell == DC_MAP_NONE || !crcfile_get(&work->file, &saved, sizeof(saved)) || saved.len > PRESENCE_MAX_CONN_BYTES)
 		return false;
 	conn = map_cell(presence_map, cell);

@@ -355,13 +355,19 @@ foreach my $preload (0, 1)
 		$preload ? ("shared_preload_libraries = 'dcounter'", 'dcounter.outbox_interval = 300ms') : () ]);
 
 	sql($node, 'postgres', $schema);
-	foreach my $round (1 .. ($preload ? $rounds : int($rounds / 3) || 1))
+	# Without a worker partitions are emptied by dc_maintain() alone, and how often that is called in a round depends
+	# on the machine; by the second call after all consumers have come to the end it has happened. So there may be further rounds.
+	my ($least, $most) = $preload ? ($rounds, $rounds + 3) : (int($rounds / 3) || 1, $rounds + 3);
+	my $turned = 0;
+	foreach my $round (1 .. $most)
 	{
 		one_round($node, "$name round $round");
 		compare($node, "$name round $round");
+		$turned ||= sql($node, 'postgres', 'SELECT (SELECT count(*) FROM published) > (SELECT events FROM dc_stat_outbox)') eq 't';
+		last if $turned && $round >= $least;
 	}
 	cmp_ok(sql($node, 'postgres', q{SELECT count(*) FILTER (WHERE answer = 'dead') FROM answer WHERE who <> 'mixed'}), '>', 20, "$name: there were dead letters");
-	cmp_ok(sql($node, 'postgres', q{SELECT count(*) FROM published}), '>', sql($node, 'postgres', 'SELECT events FROM dc_stat_outbox'), "$name: the ring has turned");
+	is($turned, 1, "$name: the ring has turned");
 	$node->stop;
 }
 done_testing();

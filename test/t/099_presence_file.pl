@@ -78,7 +78,7 @@ foreach (@refused)
 	change(@{ $at{$name} }, $number);
 	$node->start;
 	is(there(), '0|f|t', "$name $number: nobody is there");
-	like(substr(slurp_file($node->logfile), $log), qr/who was present is lost\n.*DETAIL:  File "pg_stat\/dcounter.presence" is ignored/, 'the log says so');
+	like(substr(slurp_file($node->logfile), $log), qr/who was present is lost\n.*DETAIL:  File "pg_stat\/dcounter.presence" is ignored: it is malformed\./, 'the log says so');
 	is(sql($node, 'postgres', "CALL dc_maintain(); SELECT string_agg(type, ' ') FROM dcounter.outbox WHERE seq > $seen AND type = 'presence.reset'"), 'presence.reset', 'and so are listeners told');
 	is(map_bytes(), $bytes, 'with as much memory as before');
 	is(sql($node, 'postgres', q{SELECT sum(members), sum(memory) FROM dc_stat_presence}), '0|0', 'none of which is in use');
@@ -152,4 +152,21 @@ is(wait_for($node, 'postgres', "SELECT runs > $runs + 20 FROM dc_stat_worker WHE
 $node->stop;
 is(header(slurp_file($file), 'nmembers'), 1, 'the members of the other database are gone');
 cmp_ok(header(slurp_file($file), 'cells'), '<', 40, 'and their rings');
+
+##
+## More presences than can have rooms at a time, most of which have rooms again before they are told of a crash: more than one transaction tells
+$node->append_conf('postgresql.conf', "dcounter.worker = off\ndcounter.presence_size = '2MB'");
+$node->start;
+sql($node, 'postgres', q{DELETE FROM dcounter.outbox; SELECT count(dc_presence_create('tenant ' || i, '7 days', events => '1 us', notify => 'tenants')) FROM generate_series(1, 1100) AS i});
+$node->stop('immediate');
+$node->start;
+foreach my $part (0 .. 2)
+{
+	sql($node, 'postgres', "SELECT count(dc_enter('tenant ' || i, 'a', 'ann')) FROM generate_series(1 + 300 * $part, 300 + 300 * $part) AS i");
+	sql($node, 'postgres', 'CALL dc_maintain()');
+}
+sql($node, 'postgres', q{SELECT count(dc_exit('tenant ' || i, 'a', 'ann')) FROM generate_series(1, 900) AS i});
+sql($node, 'postgres', 'CALL dc_maintain()') foreach 1 .. 4;
+is(sql($node, 'postgres', $resets), '1100|1100', 'each is told of once');
+$node->stop;
 done_testing();

@@ -1,0 +1,1 @@
+SELECT allowed FROM dc_stat_limits;

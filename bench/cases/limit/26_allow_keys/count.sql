@@ -1,0 +1,1 @@
+SELECT allowed - 100000 FROM dc_stat_limits;
