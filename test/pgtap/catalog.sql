@@ -485,6 +485,24 @@ INSERT INTO expected VALUES
 	('public.dc_unread(unread regclass, member bigint, keys anycompatiblearray, OUT key anycompatible, OUT unread bigint, OUT seen bigint, OUT upto bigint)', 'SETOF record', 'stable', 'restricted', false, 100, 100),
 	('public.dc_unread(unread regclass, member uuid, keys anycompatiblearray, OUT key anycompatible, OUT unread bigint, OUT seen bigint, OUT upto bigint)', 'SETOF record', 'stable', 'restricted', false, 100, 100),
 	('dcounter.on_unread_row_change()', 'trigger', 'volatile', 'unsafe', false, 10, 0);
+-- Windowed counters
+INSERT INTO expected VALUES
+	('public.dc_window_create(counter text, bucket interval, keep interval, rollup jsonb DEFAULT NULL::jsonb, late text DEFAULT ''error''::text)', 'regclass', 'volatile', 'unsafe', false, 1000, 0),
+	('public.dc_window_alter(counter regclass, keep interval DEFAULT NULL::interval, late text DEFAULT NULL::text)', 'void', 'volatile', 'unsafe', false, 1000, 0),
+	('public.dc_window_drop(counter regclass)', 'void', 'volatile', 'unsafe', false, 1000, 0),
+	('public.dc_window_rotate(counter regclass, at timestamp with time zone DEFAULT clock_timestamp())', 'bigint', 'volatile', 'unsafe', false, 1000, 0),
+	('public.dc_window_reconcile(counter regclass, bucket timestamp with time zone, keys anycompatiblearray, totals bigint[])', 'bigint', 'volatile', 'unsafe', false, 1000, 0),
+	('public.dc_incr_at(counter regclass, key anycompatible, delta bigint DEFAULT 1, at timestamp with time zone DEFAULT clock_timestamp())', 'boolean', 'volatile', 'unsafe', false, 10, 0),
+	('public.dc_window(counter regclass, key anycompatible, span interval, until timestamp with time zone DEFAULT NULL::timestamp with time zone, OUT value bigint, OUT lower bigint, OUT upper bigint, OUT estimate double precision)', 'record', 'stable', 'restricted', false, 100, 0),
+	('public.dc_buckets(counter regclass, key anycompatible, "from" timestamp with time zone, "to" timestamp with time zone DEFAULT clock_timestamp(), OUT bucket timestamp with time zone, OUT value bigint)', 'SETOF record', 'stable', 'restricted', false, 100, 100),
+	('public.dc_top_window(counter regclass, span interval, n integer DEFAULT 10, OUT key text, OUT value bigint, OUT rank bigint)', 'SETOF record', 'stable', 'restricted', false, 10000, 10),
+	('public.dc_seal(IN counter regclass, IN before timestamp with time zone)', NULL, 'volatile', 'unsafe', false, 1, 0),
+	('dcounter.on_window_row_change()', 'trigger', 'volatile', 'unsafe', false, 10, 0),
+	('dcounter.on_window_slot_change()', 'trigger', 'volatile', 'unsafe', false, 10, 0),
+	('dcounter.window_key(key text)', 'text', 'immutable', 'safe', true, 1, 0),
+	('dcounter.window_bucket(key text, width bigint)', 'timestamp with time zone', 'immutable', 'safe', true, 1, 0),
+	('dcounter.window_start(slot regclass)', 'timestamp with time zone', 'stable', 'restricted', true, 100, 0),
+	('dcounter.window_dropped(counter regclass)', 'bigint', 'stable', 'restricted', true, 100, 0);
 -- Bound counters
 INSERT INTO expected VALUES
 	('public.dc_bind(counter regclass, source regclass, key text, value text DEFAULT ''1''::text, filter text DEFAULT NULL::text, distinct_of text DEFAULT NULL::text, build text DEFAULT ''worker''::text, lock_timeout interval DEFAULT ''00:00:00.2''::interval, replicated boolean DEFAULT false, on_detach text DEFAULT ''subtract''::text)', 'void', 'volatile', 'unsafe', false, 1000, 0),
@@ -532,7 +550,7 @@ SELECT is((SELECT count(*) FROM members), (SELECT count(*) FROM expected), 'no s
 -- What pg_get_function_arguments() and the labels leave open
 SELECT is_empty('SELECT oid::regprocedure FROM members WHERE prosecdef', 'no function is SECURITY DEFINER');
 SELECT is_empty('SELECT oid::regprocedure FROM members WHERE proconfig IS NOT NULL OR proleakproof', 'no function has settings or is leakproof');
-SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE prokind <> 'a' AND (prolang <> (SELECT oid FROM pg_language WHERE lanname = 'c') OR probin !~ 'dcounter$' OR prokind <> CASE proname WHEN 'dc_maintain' THEN 'p' WHEN 'dc_build' THEN 'p' WHEN 'dc_region_wait_copied' THEN 'p' WHEN 'dc_take_wait' THEN 'p' ELSE 'f' END)$$, 'all are C functions of this module, or aggregates');
+SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE prokind <> 'a' AND (prolang <> (SELECT oid FROM pg_language WHERE lanname = 'c') OR probin !~ 'dcounter$' OR prokind <> CASE proname WHEN 'dc_maintain' THEN 'p' WHEN 'dc_build' THEN 'p' WHEN 'dc_region_wait_copied' THEN 'p' WHEN 'dc_take_wait' THEN 'p' WHEN 'dc_seal' THEN 'p' ELSE 'f' END)$$, 'all are C functions of this module, or aggregates');
 SELECT set_eq($$SELECT DISTINCT proname::text FROM members WHERE prokind = 'a'$$, ARRAY['dc_hll_agg', 'dc_hll_union_agg', 'dc_count_distinct', 'dc_cms_agg', 'dc_cms_union_agg', 'dc_topk_agg', 'dc_topk_union_agg', 'dc_merge_agg'], 'the aggregates');
 SELECT is_empty($$SELECT a.aggfnoid FROM pg_aggregate a JOIN members m ON m.oid = a.aggfnoid WHERE aggcombinefn = 0 OR aggtranstype = 'internal'::regtype AND (aggserialfn = 0 OR aggdeserialfn = 0) OR aggfinalmodify <> 'r' OR aggmfinalmodify <> 'r'$$,
 	'aggregates can be parallel, and their final functions change nothing');
@@ -550,7 +568,7 @@ CREATE TEMP VIEW plumbing AS
 		UNION SELECT oprcode FROM pg_operator WHERE oprresult = 'boolean'::regtype);
 SELECT is((SELECT count(*) FROM plumbing), 142::bigint, 'functions that types, casts and comparisons are made of');
 SELECT is_empty($$SELECT oid::regprocedure FROM plumbing WHERE schema <> 'dcounter' OR NOT has_function_privilege('public', oid, 'EXECUTE')$$, 'they are in schema dcounter, and PUBLIC may execute them');
-SELECT set_eq($$SELECT proname::text FROM members WHERE schema = 'dcounter' AND oid NOT IN (SELECT oid FROM plumbing) AND has_function_privilege('public', oid, 'EXECUTE')$$, ARRAY['stat_counters', 'stat_shards', 'stat_memory', 'maintainer', 'totals_way', 'stat_buffer', 'stat_hot_keys', 'stat_worker', 'stat_outbox', 'stat_consumers', 'stat_limits', 'stat_presence', 'last_fetch', 'outbox_capture', 'on_ledger_change', 'on_counter_truncate', 'on_counter_delete', 'source_row', 'source_truncate', 'source_differs', 'merge_row'],
+SELECT set_eq($$SELECT proname::text FROM members WHERE schema = 'dcounter' AND oid NOT IN (SELECT oid FROM plumbing) AND has_function_privilege('public', oid, 'EXECUTE')$$, ARRAY['stat_counters', 'stat_shards', 'stat_memory', 'maintainer', 'totals_way', 'stat_buffer', 'stat_hot_keys', 'stat_worker', 'stat_outbox', 'stat_consumers', 'stat_limits', 'stat_presence', 'last_fetch', 'outbox_capture', 'on_ledger_change', 'on_counter_truncate', 'on_counter_delete', 'source_row', 'source_truncate', 'source_differs', 'merge_row', 'window_key', 'window_bucket', 'window_start', 'window_dropped'],
 	'PUBLIC may not execute, or make triggers of, the internal functions, but for those of the types, of the views, of attached tables and of dc_relay');
 
 -- The extension
@@ -562,6 +580,7 @@ SELECT set_eq($$SELECT unnest(extconfig)::regclass::text AS t, unnest(extconditi
 		('dcounter.consumer', ''), ('dcounter.consumer_id', ''), ('dcounter.consumer_member', ''), ('dcounter.consumer_retry', ''), ('dcounter.source', ''), ('dcounter.source_state', ''),
 		('dcounter.mark', ''), ('dcounter.mark_value', ''), ('dcounter.self', ''), ('dcounter.region', ''), ('dcounter.limit_id', ''), ('dcounter.limit_rule', ''), ('dcounter.presence_id', ''), ('dcounter.presence_rule', '')
 	UNION ALL SELECT 'dcounter.unread', ''
+	UNION ALL VALUES ('dcounter.time_window', ''), ('dcounter.window_slot', ''), ('dcounter.window_claim', '')
 	UNION ALL SELECT 'dcounter.outbox_' || i, '' FROM generate_series(0, 7) i$$, 'settings and state are dumped, and nothing else is');
 SELECT set_eq(
 	$$SELECT pg_describe_object(classid, objid, objsubid) FROM pg_depend WHERE refclassid = 'pg_extension'::regclass AND deptype = 'e'
@@ -569,6 +588,7 @@ SELECT set_eq(
 		AND classid <> 'pg_type'::regclass$$,
 	(SELECT array_agg('table dcounter.outbox_' || i) FROM generate_series(0, 7) i) ||
 	ARRAY['table dcounter.unread', 'view dc_unread_tables'] ||
+	ARRAY['table dcounter.time_window', 'table dcounter.window_slot', 'table dcounter.window_claim', 'view dc_windows'] ||
 	ARRAY['schema dcounter', 'sequence dcounter.outbox_seq', 'sequence dcounter.hlc_clock', 'table dcounter.outbox', 'table dcounter.outbox_ring', 'sequence dcounter.consumer_id', 'table dcounter.consumer', 'table dcounter.consumer_member', 'table dcounter.consumer_retry', 'view dc_dead_letters',
 		'table dcounter.counter', 'table dcounter.ledger', 'table dcounter.op_slot', 'table dcounter.buffer_restored', 'view dc_stat_buffer', 'table dcounter.counter_events', 'table dcounter.changed_key', 'view dc_stat_outbox', 'view dc_stat_consumers', 'view dc_stat_counters', 'view dc_stat_shards', 'view dc_stat_memory', 'view dc_stat_hot_keys', 'view dc_stat_worker', 'table dcounter.source', 'table dcounter.source_state', 'table dcounter.drift', 'sequence dcounter.drift_id_seq', 'table dcounter.mark', 'table dcounter.mark_value', 'table dcounter.self', 'table dcounter.self_mark', 'table dcounter.region', 'view dc_stat_regions', 'sequence dcounter.limit_id', 'table dcounter.limit_rule', 'view dc_stat_limits', 'sequence dcounter.presence_id', 'table dcounter.presence_rule', 'view dc_stat_presence', 'view dc_marks', 'view dc_stat_drift', 'view dc_drifts', 'event trigger dcounter_drop', 'event trigger dcounter_ddl', 'event trigger dcounter_begin', 'view dc_tables',
 		'cast from bytea to dc_cms', 'cast from dc_cms to bytea', 'operator ||(dc_cms,dc_cms)',
@@ -590,6 +610,7 @@ SELECT is_empty(
 		AND coalesce(obj_description(objid, classid::regclass::name), '') = ''$$, 'each member has a comment');
 SELECT is_empty($$SELECT attname FROM pg_attribute WHERE attrelid IN (
 		'dcounter.unread'::regclass, 'dc_unread_tables'::regclass,
+		'dcounter.time_window'::regclass, 'dcounter.window_slot'::regclass, 'dcounter.window_claim'::regclass, 'dc_windows'::regclass,
 		'dcounter.counter'::regclass, 'dcounter.ledger'::regclass, 'dcounter.op_slot'::regclass, 'dc_stat_counters'::regclass, 'dc_stat_shards'::regclass, 'dc_stat_memory'::regclass, 'dc_stat_hot_keys'::regclass,
 		'dcounter.counter_events'::regclass, 'dcounter.changed_key'::regclass, 'dc_stat_outbox'::regclass, 'dc_stat_consumers'::regclass,
 		'dcounter.source'::regclass, 'dcounter.source_state'::regclass, 'dcounter.drift'::regclass, 'dcounter.mark'::regclass, 'dcounter.mark_value'::regclass, 'dcounter.self'::regclass, 'dcounter.self_mark'::regclass, 'dcounter.region'::regclass, 'dc_stat_regions'::regclass, 'dc_marks'::regclass, 'dc_stat_drift'::regclass, 'dc_drifts'::regclass)
@@ -744,7 +765,7 @@ SELECT set_eq($$SELECT relname::text, relkind::text FROM pg_class WHERE relname 
 	$$VALUES ('purses', 'r'), ('purses_shard', 'r'), ('purses_limit', 'r'), ('purses_limit_shard', 'r'), ('purses_limit_hold', 'r'), ('purses_account', 'r'),
 	('purses_entry', 'r'), ('purses_entry_id', 'S'), ('purses_pending', 'r'), ('purses_op', 'p'), ('purses_op_0', 'r')$$, 'its tables');
 SELECT is_empty($$SELECT relname FROM pg_class WHERE relname ~ '^(tickets|purses)' AND relkind IN ('r', 'p') AND obj_description(oid, 'pg_class') ~ '^dcounter: .* see dc_[a-z_]+\(\)$' IS NOT TRUE$$, 'each table says what it is');
-SELECT is_empty($$SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'dcounter'::regnamespace AND relkind NOT IN ('r', 'i', 't', 'S') AND c.relname <> 'limit_answer' OR c.relnamespace = 'dcounter'::regnamespace AND relname !~ '^(counter|op_slot|ledger|hlc_clock|buffer_restored|changed_key|outbox|consumer|source|drift|mark|self|region|limit_|presence_|unread)'$$,
+SELECT is_empty($$SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'dcounter'::regnamespace AND relkind NOT IN ('r', 'i', 't', 'S') AND c.relname <> 'limit_answer' OR c.relnamespace = 'dcounter'::regnamespace AND relname !~ '^(counter|op_slot|ledger|hlc_clock|buffer_restored|changed_key|outbox|consumer|source|drift|mark|self|region|limit_|presence_|unread|time_window|window_)'$$,
 	'nothing else is in schema dcounter');
 
 -- The outbox: the columns that Debezium's outbox event router expects, and ours
