@@ -33,7 +33,9 @@ SELECT dc_add('daily', 'p', 'x', '2026-03-02'), dc_add('daily', 'p', 'y', '2026-
 SELECT bucket, round(estimate) AS n FROM dc_distinct_buckets('daily', 'p');
 COMMIT;
 SELECT bucket, round(estimate) AS n FROM dc_distinct_buckets('daily', 'p');
+\set VERBOSITY terse
 SELECT dc_add('daily', 'p', 'x', now() + interval '3 days');
+\set VERBOSITY default
 SELECT dc_add('daily', 'p', 'x', '1999-01-01');
 SELECT dc_add('daily', 'p', 'x', '-infinity');
 SELECT dc_distinct('daily', 'p', '0 s');
