@@ -444,11 +444,12 @@ xact_callback(XactEvent event, void *arg)
 				level->applied_by = 1;
 			break;
 		case XACT_EVENT_COMMIT:
-			while (committed != NULL)
-				level_pop(&committed);
-			committed = top_level;
-			committed_lsn = XactLastCommitEnd;
-			top_level = NULL;
+			if (top_level != NULL) /* then what was set aside before was taken up when this was written */
+			{
+				committed = top_level;
+				committed_lsn = XactLastCommitEnd;
+				top_level = NULL;
+			}
 			known_forget_uncommitted();
 			break;
 		case XACT_EVENT_ABORT:
