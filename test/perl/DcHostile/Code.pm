@@ -44,7 +44,7 @@ my $tables = q{
 	CREATE FUNCTION m.targets() RETURNS TABLE (rel oid, room text) LANGUAGE sql VOLATILE AS $$
 		SELECT c.oid, substring(relname FROM '^[a-z]{3}') FROM pg_catalog.pg_class AS c
 		WHERE relowner IN ('mallory'::regrole, 'moll'::regrole) AND relnamespace IN ('m'::regnamespace, 'm2'::regnamespace) AND relkind IN ('r', 'p')
-			AND relname ~ '^(cnt|buf|par|hsh|onc|rep|rst|stk|led|mon|bnd|unr)(_|$)'
+			AND relname ~ '^(cnt|buf|par|hsh|onc|rep|rst|stk|led|mon|bnd|unr|trd)(_|$)'
 	$$;
 	CREATE FUNCTION m.target(near oid) RETURNS oid LANGUAGE plpgsql VOLATILE AS $$
 	DECLARE
@@ -358,6 +358,7 @@ my @forbidden = (
 	q{SELECT public.dc_alter('a.cnt', max_shards => 1)}, q{SELECT public.dc_transfer('a.led', 'a1', 'a2', 1, 'x')}, q{SELECT public.dc_hold_release('a.stk', hold_id) FROM a.stk_hold},
 	q{SELECT public.dc_mark_read('a.unr_seen', 'x', 'k1')}, q{SELECT public.dc_unread('a.unr_seen', 'x', '{k1}')}, q{SELECT public.dc_unread_drop('a.unr_seen')}, q{SELECT public.dc_unread_create('m.forged', 'a.unr')},
 	q{SELECT public.dc_unread_adopt('a.unr_seen', 'm.unr')}, q{SELECT public.dc_unread_adopt('m.unr_seen', 'a.unr')}, q{DELETE FROM dcounter.unread},
+	q{SELECT public.dc_trending('a.trd')}, q{SELECT public.dc_alter('a.trd', trend => '0')}, q{UPDATE a.trd_trend SET weight = 0}, q{SELECT public.dc_alter('a.cnt', sample => 64)},
 	q{SELECT public.dc_limit('a.lim', 'k1', 1000000)}, q{SELECT public.dc_limit_reset('a.lim', 'k1')}, q{SELECT public.dc_limit_alter('a.lim', max_keys => 1)}, q{SELECT public.dc_limit_create('m.lim', 'gcra', 1, '1 s')}, q{DELETE FROM dcounter.limit_rule},
 	q{SELECT public.dc_exit('a.prs', 'room', 'm1', NULL)}, q{SELECT public.dc_enter('a.prs', 'room', 'x')}, q{SELECT public.dc_presence_list('a.prs', 'room')}, q{SELECT public.dc_presence_alter('a.prs', '1 s')}, q{UPDATE dcounter.presence_rule SET owner = 'mallory'},
 	q{CREATE TRIGGER t BEFORE INSERT ON dcounter.presence_rule FOR EACH ROW EXECUTE FUNCTION m.h_trigger()}, q{CREATE TRIGGER t BEFORE INSERT ON dcounter.outbox FOR EACH ROW EXECUTE FUNCTION m.h_trigger()},

@@ -37,6 +37,7 @@ my %create = (
 	rep => q{PERFORM dc_create('S.rep'); PERFORM dc_replicate('S.rep')},
 	rst => q{PERFORM dc_stock_create('S.rst'); PERFORM dc_replicate('S.rst')},
 	stk => q{PERFORM dc_stock_create('S.stk', 8)},
+	trd => q{PERFORM dc_create('S.trd', trend => '3650 days')},
 	unr => q{PERFORM dc_create('S.unr'); PERFORM dc_unread_create('S.unr_seen', 'S.unr')},
 	led => q{PERFORM dc_ledger_create('S.led')} . $accounts =~ s/LEDGER/led/gr,
 	mon => q{PERFORM dc_ledger_create('S.mon', partition_by => 'month')} . $accounts =~ s/LEDGER/mon/gr);
@@ -174,7 +175,8 @@ sub alices_code
 		-- what he cannot have changed
 		CREATE FUNCTION a.wrong() RETURNS SETOF text LANGUAGE sql AS $$
 			WITH log AS (SELECT room, key, sum(n) AS n FROM a.log GROUP BY room, key)
-			SELECT format('%s %s: value %s, log %s', room, key, value, n) FROM log, LATERAL (SELECT dc_get(('a.' || room)::regclass, key) AS value) AS v WHERE room IN ('cnt', 'buf', 'par', 'hsh', 'onc', 'unr') AND value <> n
+			SELECT format('%s %s: value %s, log %s', room, key, value, n) FROM log, LATERAL (SELECT dc_get(('a.' || room)::regclass, key) AS value) AS v WHERE room IN ('cnt', 'buf', 'par', 'hsh', 'onc', 'unr', 'trd') AND value <> n
+			UNION ALL SELECT format('trend of %s: %s, total %s', key, score, value) FROM a.trd FULL JOIN dc_trending('a.trd', 1000) AS t USING (key) WHERE abs(coalesce(score, 0) - greatest(coalesce(value, 0), 0)) > 0.3 + abs(coalesce(value, 0)) * 0.001
 			UNION ALL SELECT format('unread of %s: %s, log %s', log.key, u, n) FROM log, LATERAL dc_unread('a.unr_seen', 'nobody', ARRAY[log.key]) AS u WHERE room = 'unr' AND (u.unread <> n OR u.upto <> n)
 			UNION ALL SELECT format('%s has read %s', s, u) FROM a.unr_seen AS s, LATERAL dc_unread('a.unr_seen', member, ARRAY[s.key]) AS u WHERE u.seen > u.upto OR u.unread <> u.upto - u.seen OR u.seen <> s.seen
 			-- what was asked or entered stays so if the transaction rolls back
@@ -195,7 +197,7 @@ sub alices_code
 		-- what jobs have not done
 		CREATE FUNCTION a.undone() RETURNS SETOF text LANGUAGE sql AS $$
 			SELECT format('compaction of %s: %s rows', r, count(*)) FROM (SELECT 'cnt', inc, dec FROM a.cnt_shard UNION ALL SELECT 'buf', inc, dec FROM a.buf_shard UNION ALL SELECT 'par', inc, dec FROM a.par_shard
-				UNION ALL SELECT 'hsh', inc, dec FROM a.hsh_shard UNION ALL SELECT 'onc', inc, dec FROM a.onc_shard UNION ALL SELECT 'unr', inc, dec FROM a.unr_shard UNION ALL SELECT 'rep', inc, dec FROM a.rep_shard UNION ALL SELECT 'led', inc, dec FROM a.led_shard UNION ALL SELECT 'mon', inc, dec FROM a.mon_shard
+				UNION ALL SELECT 'hsh', inc, dec FROM a.hsh_shard UNION ALL SELECT 'onc', inc, dec FROM a.onc_shard UNION ALL SELECT 'unr', inc, dec FROM a.unr_shard UNION ALL SELECT 'trd', inc, dec FROM a.trd_shard UNION ALL SELECT 'rep', inc, dec FROM a.rep_shard UNION ALL SELECT 'led', inc, dec FROM a.led_shard UNION ALL SELECT 'mon', inc, dec FROM a.mon_shard
 				UNION ALL SELECT 'bnd', inc, dec FROM a.bnd_shard UNION ALL SELECT 'bnd_uniq', inc, dec FROM a.bnd_uniq_shard UNION ALL SELECT 'bnd_prts', inc, dec FROM a.bnd_prts_shard) AS u(r, inc, dec)
 			WHERE inc <> 0 OR dec <> 0 GROUP BY r
 			UNION ALL SELECT format('flush: %s keys of %s for %s', keys, counter, oldest) FROM dc_stat_buffer WHERE increments > 0 AND counter = 'a.buf'::regclass
@@ -207,7 +209,7 @@ sub alices_code
 		$$;
 		GRANT USAGE ON SCHEMA a TO carol, mallory;
 		-- what one needs who counts, sells and posts
-		GRANT SELECT, INSERT, UPDATE, DELETE ON a.cnt, a.buf, a.par, a.hsh, a.onc, a.rep, a.stk, a.led, a.mon, a.log, a.event, a.bnd_src, a.bnd_prt, a.unr, a.unr_seen TO carol;
+		GRANT SELECT, INSERT, UPDATE, DELETE ON a.cnt, a.buf, a.par, a.hsh, a.onc, a.rep, a.stk, a.led, a.mon, a.log, a.event, a.bnd_src, a.bnd_prt, a.unr, a.unr_seen, a.trd TO carol;
 		GRANT SELECT ON a.stk_hold TO carol;
 	};
 }
@@ -215,7 +217,7 @@ sub alices_code
 # logged_calls: [weight, sub] with SQL for the tables of alice
 sub logged_calls
 {
-	my $counter = sub { pick('cnt', 'cnt', 'buf', 'buf', 'par', 'hsh', 'rep', 'rep') };
+	my $counter = sub { pick('cnt', 'cnt', 'buf', 'buf', 'par', 'hsh', 'rep', 'rep', 'trd') };
 
 	return (
 		[ 8, sub { sprintf "SELECT a.incr('%s', '%s', %d);\n", $counter->(), key('k', 20), num(-5, 20) } ],
@@ -267,7 +269,7 @@ sub calls_of
 	my $one_of = sub { my @which = @_; return sub { my @good = grep { $now{$_} } @which; pick(@good ? @good : @which) } };
 	my $weight = sub { my ($much, @which) = @_; return (grep { $now{$_} } @which) ? $much : $much / 20 };
 	my $any = $one_of->(room_names());
-	my $counter = $one_of->('cnt', 'cnt', 'buf', 'par', 'hsh', 'onc');
+	my $counter = $one_of->('cnt', 'cnt', 'buf', 'par', 'hsh', 'onc', 'trd');
 	my $ledger = $one_of->('led', 'mon');
 	my $event = sub { "'e" . num(1, 300) . "'" };
 	my $number = sub { num(1, 60) };
@@ -289,11 +291,12 @@ sub calls_of
 		[ $weight->(16, 'bnd'), $source ],
 		[ $weight->(8, 'bnd'), $on_bound->([ 'dc_get', $word ], ['dc_sum'], [ 'dc_info', $word ], ['dc_source_check'], ['dc_source_check'], [ 'dc_source_check', "'{k1,k2,nobody}'" ], [ 'dc_source_check', 'NULL', "'k2'" ], [ 'dc_source_fix', "'{k1,k2}'" ], ['dc_compact'], [ 'dc_incr', $word ], ['dc_unbind']) ],
 		[ $weight->(2, 'bnd'), sub { sprintf "CALL dc_build('$schema.%s', %d);\n", pick('bnd', 'bnd_uniq', 'bnd_prts'), num(1, 9) } ],
-		[ $weight->(10, 'cnt', 'buf', 'par', 'hsh', 'onc'), $on->($counter, [ 'dc_incr', $word, $amount ], [ 'dc_incr', $word ], [ 'dc_decr', $word, $amount ], [ 'dc_incr_hashed', $word, $word ], [ 'dc_incr_returning', $word, $amount ], [ 'dc_incr', $number ], [ 'dc_incr', sub { 'uuid ' . $uuid->() } ],
+		[ $weight->(10, 'cnt', 'buf', 'par', 'hsh', 'onc', 'trd'), $on->($counter, [ 'dc_incr', $word, $amount ], [ 'dc_incr', $word ], [ 'dc_decr', $word, $amount ], [ 'dc_incr_hashed', $word, $word ], [ 'dc_incr_returning', $word, $amount ], [ 'dc_incr', $number ], [ 'dc_incr', sub { 'uuid ' . $uuid->() } ],
 				[ 'dc_incr_many', sub { 'ARRAY[' . join(', ', map { $word->() } 1 .. num(1, 5)) . ']' } ]) ],
 		[ 3, sub { "SELECT dc_apply();\n" } ],
 		[ 6, $on->($any, [ 'dc_get', $word ], [ 'dc_get', $word, "interval '1 s'" ], [ 'dc_get_many', sub { "'{k1,k2,k3,bank}'" } ], [ 'dc_get_many', sub { "'{k1,k2,k3}'" }, "interval '1 s'" ], [ 'dc_info', $word ], [ 'dc_total', $word ], ['dc_top'], [ 'dc_top', 3 ], ['dc_sum'] ) ],
-		[ 3, $on->($one_of->('cnt', 'buf', 'par', 'hsh', 'onc', 'stk'), [ 'dc_set', $word, $amount ], [ 'dc_reset', $word ], [ 'dc_delete', $word ]) ],
+		[ 3, $on->($one_of->('cnt', 'buf', 'par', 'hsh', 'onc', 'stk', 'trd'), [ 'dc_set', $word, $amount ], [ 'dc_reset', $word ], [ 'dc_delete', $word ]) ],
+		[ $weight->(6, 'trd'), $on->($one_of->('trd'), ['dc_trending'], [ 'dc_trending', 3 ], [ 'dc_alter', sub { pick(q{trend => '1 hour'}, q{trend => '1 day'}, q{trend => '0'}, 'sample => 4', 'sample => 1') } ], ['dc_compact']) ],
 		[ $weight->(6, 'onc'), $on->($one_of->('onc', 'onc', 'cnt', 'par'), [ 'dc_incr_once', $word, $amount, $event ], [ 'dc_op_status', $event ], [ 'dc_incr_once_many', sub { "'{k1,k2}', '{1,2}', ARRAY[" . $event->() . ', ' . $event->() . ']' } ]) ],
 		[ $weight->(14, 'rep'), $on->($one_of->('rep'), [ 'dc_incr', $word, $amount ], [ 'dc_incr', $word ], [ 'dc_decr', $word, $amount ], [ 'dc_get', $word ], [ 'dc_get_regions', $word ], ['dc_region_check'], ['dc_region_repair'], ['dc_compact'], ['dc_unreplicate'], [ 'dc_replicate', 'true' ], ['dc_adopt'] ) ],
 		[ $weight->(14, 'rst'), $on->($one_of->('rst'), [ 'dc_restock', $word, $amount ], [ 'dc_take', $word ], [ 'dc_take', $word, $amount ], [ 'dc_want', $word, $amount ], [ 'dc_want', $word, 0 ], [ 'dc_stock_regions', $word ], [ 'dc_rights_reclaim', "'there'" ], ['dc_unreplicate'], [ 'dc_replicate', 'true' ] ) ],

@@ -1,0 +1,1 @@
+SELECT dc_get('likes', 'post:42');

@@ -1,0 +1,1 @@
+SELECT * FROM dc_top('likes', 10);

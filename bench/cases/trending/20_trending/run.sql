@@ -1,0 +1,1 @@
+SELECT * FROM dc_trending('likes', 10);

@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# Counting with a trend against without, of one key and of many; and reading it against dc_top.
+set -euo pipefail
+# shellcheck source=bench/lib.sh
+source bench/lib.sh
+
+run_cases trend 64
+run_cases trend_zipf 64
+run_cases trending 1

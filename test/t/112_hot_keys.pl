@@ -1,0 +1,93 @@
+# Hot keys: the rate of a window that is over, and the alarm, which tells of each key once: not in a transaction, nor in a
+# savepoint, that is rolled back, by whoever of the worker and dc_maintain() comes first.
+use strict;
+use warnings;
+
+use DcTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+my $node = dc_node('hot', extension => 0, conf => [ q{shared_preload_libraries = 'dcounter'}, 'autovacuum = off', 'dcounter.hot_key_alarm = 100' ]);
+
+# events(DATABASE): what was told
+sub events
+{
+	return sql($node, $_[0], q{SELECT string_agg(aggregatetype || ' ' || aggregateid || ' ' || type, ', ' ORDER BY seq) FROM dcounter.outbox});
+}
+
+# window_begins(): waits for the beginning of a window, which is one of the clock that counts up from the start of the machine
+sub window_begins
+{
+	my $now = Time::HiRes::clock_gettime(Time::HiRes::CLOCK_MONOTONIC());
+
+	sleep(10 - $now + 10 * int($now / 10) + 0.1);
+	return;
+}
+
+# busy(DATABASE, WRITES): writes of "hot" in the window that is open, and a few of others. One in 16 is counted as 16: of 8,000
+# that is 8,000, to some 350 (a standard error).
+my $write = q{DO $$ BEGIN FOR i IN 1 .. %d LOOP PERFORM dc_incr('likes', 'hot'); IF i %% 40 = 0 THEN PERFORM dc_incr('likes', 'cold' || i %% 10); END IF; COMMIT; END LOOP; END $$};
+
+# The worker of this database is away, so that dc_maintain() tells
+sql($node, 'postgres', q{CREATE EXTENSION dcounter; SELECT dc_worker_stop(); SELECT dc_create('likes')});
+# and of that one not
+sql($node, 'postgres', 'CREATE DATABASE watched');
+sql($node, 'watched', q{CREATE EXTENSION dcounter; SELECT dc_create('likes')});
+wait_for($node, 'postgres', q{SELECT count(*) FROM pg_stat_activity WHERE backend_type LIKE 'dcounter%' AND datname = 'postgres'}, '0');
+
+window_begins();
+my $started = time;
+sql($node, $_, sprintf $write, 8000) foreach 'postgres', 'watched';
+my $took = time - $started;
+window_begins() if $took < 9.5;
+my $rate = sql($node, 'postgres', q{SELECT writes_last_window FROM dc_stat_hot_keys WHERE key = 'hot'});
+
+SKIP:
+{
+	skip 'the machine is too slow to write within a window', 11 if $took >= 9.5;
+	# eight standard errors
+	cmp_ok(abs($rate - 800), '<', 280, 'the writes of the window that is over');
+	cmp_ok(sql($node, 'postgres', q{SELECT coalesce(max(writes_last_window), 0) FROM dc_stat_hot_keys WHERE key <> 'hot'}), '<', 60, 'and those of others');
+
+	is(wait_for($node, 'watched', q{SELECT count(*) FROM dcounter.outbox}, '1'), '1', 'the worker tells');
+	is(events('watched'), 'likes hot counter.hot', 'of the key');
+	is(sql($node, 'watched', q{SELECT (payload ->> 'alarm')::int = 100 AND (payload ->> 'writes_per_second')::int BETWEEN 500 AND 1100 FROM dcounter.outbox}), 't', 'with its rate');
+
+	# in a transaction block that rolls back, and in a savepoint that does
+	is(events('postgres'), '', 'nothing yet where nobody looks');
+	sql($node, 'postgres', 'BEGIN; CALL dc_maintain(); ROLLBACK');
+	is(events('postgres'), '', 'rolled back');
+	sql($node, 'postgres', 'BEGIN; SAVEPOINT s; CALL dc_maintain(); ROLLBACK TO s; COMMIT');
+	is(events('postgres'), '', 'with a savepoint');
+	my $open = dc_session($node, 'postgres');
+	$open->run('BEGIN; SAVEPOINT s; CALL dc_maintain(); RELEASE s; CALL dc_maintain()');
+	sql($node, 'postgres', 'CALL dc_maintain()');
+	is(events('postgres'), '', 'nobody tells while another one does');
+	$open->run('COMMIT');
+	is(events('postgres'), 'likes hot counter.hot', 'told');
+	sql($node, 'postgres', 'CALL dc_maintain()') foreach 1 .. 3;
+	$open->run('BEGIN; CALL dc_maintain(); COMMIT');
+	is(events('postgres'), 'likes hot counter.hot', 'and once only');
+	$open->quit;
+}
+
+# Nobody writes for a window: it is cool
+window_begins();
+is(sql($node, 'postgres', q{SELECT coalesce(max(writes_last_window), 0) FROM dc_stat_hot_keys}), '0', 'a window without writes');
+cmp_ok(sql($node, 'postgres', q{SELECT writes_per_second FROM dc_stat_hot_keys WHERE key = 'hot'}), '>', 0, 'the decayed count is not over yet');
+SKIP:
+{
+	skip 'the machine is too slow to write within a window', 3 if $took >= 9.5;
+	is(wait_for($node, 'watched', q{SELECT count(*) FROM dcounter.outbox}, '2'), '2', 'the worker tells again');
+	is(events('watched'), 'likes hot counter.hot, likes hot counter.cool', 'that it is cool');
+	my $log = slurp_file($node->logfile);
+	is(scalar(() = $log =~ /LOG:  key "hot" of counter table "likes" is hot: \d+ writes a second/g), 2, 'the log has it once for each database');
+}
+$node->append_conf('postgresql.conf', 'dcounter.hot_key_alarm = 0');
+$node->reload;
+sql($node, 'postgres', 'CALL dc_maintain()');
+is(events('postgres') =~ /cool/ ? 1 : 0, 0, 'nothing is told when it is turned off');
+$node->stop;
+done_testing();
