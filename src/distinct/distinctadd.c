@@ -16,7 +16,7 @@
 #include "access/xact.h"
 #include "base/args.h"
 #include "catalog/pg_type.h"
-#include "distinct/bucket.h"
+#include "base/bucket.h"
 #include "distinct/distinct.h"
 #include "miscadmin.h"
 #include "sketch/hash.h"

@@ -32,7 +32,7 @@
 #include "base/guc.h"
 #include "base/job.h"
 #include "base/lockclass.h"
-#include "distinct/bucket.h"
+#include "base/bucket.h"
 #include "distinct/distinct.h"
 #include "executor/executor.h"
 #include "executor/tuptable.h"

@@ -14,7 +14,7 @@
 
 #include "base/args.h"
 #include "base/interval.h"
-#include "distinct/bucket.h"
+#include "base/bucket.h"
 #include "distinct/distinct.h"
 #include "funcapi.h"
 #include "miscadmin.h"

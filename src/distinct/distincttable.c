@@ -14,7 +14,7 @@
 #include "base/interval.h"
 #include "base/runas.h"
 #include "catalog/namespace.h"
-#include "distinct/bucket.h"
+#include "base/bucket.h"
 #include "distinct/distinct.h"
 #include "miscadmin.h"
 #include "sketch/hll/dc_hll.h"

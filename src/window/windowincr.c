@@ -104,7 +104,7 @@ place(const DcWindow *window, TimestampTz at, TimestampTz now, const char **late
 	const DcLevels *levels = &window->row.levels;
 
 	if (TIMESTAMP_NOT_FINITE(at) || at > now + levels->widths[0] ||
-		bucket_of(at, levels->widths[0]) > WINDOW_MAX_BUCKET)
+		bucket_of(at, levels->widths[0]) > BUCKET_MAX)
 		future_error(window, at);
 	*late = NULL;
 	if (at < window->row.refuses)

@@ -206,7 +206,7 @@ floor_digits(const DcWindow *window, int level)
 	const DcLevels *levels = &window->row.levels;
 	int64 bucket = bucket_of(levels->floors[level], levels->widths[level]);
 
-	return CStringGetTextDatum(psprintf("%08x", (uint32) Min(Max(bucket, 0), WINDOW_MAX_BUCKET)));
+	return CStringGetTextDatum(psprintf("%08x", (uint32) Min(Max(bucket, 0), BUCKET_MAX)));
 }
 
 /*

@@ -225,7 +225,7 @@ read_slot(DcWindowReading *reading, int number, const DcKey *key, DcWindowVisit 
 	Datum values[2];
 
 	what.first = Max(bucket_of(Max(reading->from, levels->floors[levels->n - 1]), width), 0);
-	what.end = Min(bucket_of(reading->to - 1, width), WINDOW_MAX_BUCKET) + 1;
+	what.end = Min(bucket_of(reading->to - 1, width), BUCKET_MAX) + 1;
 	if (what.first >= what.end)
 		return;
 	slot_key_bound(key, what.first, &first);

@@ -190,7 +190,7 @@ check_levels(const DcLevels *levels)
 	{
 		if (levels->keeps[l] < levels->widths[l])
 			detail = _("A bucket is longer than it is kept for.");
-		else if (levels->keeps[l] / levels->widths[l] > WINDOW_MAX_BUCKET / 4)
+		else if (levels->keeps[l] / levels->widths[l] > BUCKET_MAX / 4)
 			detail = _("There are too many buckets.");
 		else if (l > 0 && (levels->widths[l] <= levels->widths[l - 1] || levels->widths[l] % levels->widths[l - 1] != 0))
 			detail = _("The buckets of each level must be a multiple of those of the level before.");

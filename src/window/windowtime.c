@@ -2,7 +2,7 @@
  * windowtime.c
  *		Buckets, levels and the ring: arithmetic, and the keys of rows.
  *
- * A bucket is known by its number, counted from WINDOW_ORIGIN in widths of its level. So many
+ * A bucket is known by its number, counted from BUCKET_ORIGIN in widths of its level. So many
  * buckets in a row, the span, are a turn; turn t of level l lies in slot t mod WINDOW_SLOTS of
  * that level's ring. That never changes, so nobody has to be told where a bucket is: writers
  * with old knowledge and readers with old snapshots find the same slot.
@@ -16,8 +16,6 @@
 
 #include "window/windowtime.h"
 
-static const char digits[] = "0123456789abcdef";
-
 static int64 floor_div(int64 a, int64 b);
 
 static int64
@@ -26,22 +24,6 @@ floor_div(int64 a, int64 b)
 	int64 q = a / b;
 
 	return a % b < 0 ? q - 1 : q;
-}
-
-/*
- * bucket_of returns the number of the bucket that has a time, for times within the range of
- * timestamps; it may be below zero.
- */
-int64
-bucket_of(TimestampTz at, int64 width)
-{
-	return floor_div(at - WINDOW_ORIGIN, width);
-}
-
-TimestampTz
-bucket_start(int64 bucket, int64 width)
-{
-	return WINDOW_ORIGIN + bucket * width;
 }
 
 int64
@@ -107,7 +89,7 @@ levels_place(DcLevels *levels, TimestampTz now)
 
 		levels->spans[l] = (span + ratio - 1) / ratio * ratio;
 		levels->floors[l] = window_turn_end(levels, l, time_turn(levels, l, now - levels->keeps[l]) - 1);
-		levels->floors[l] = Max(levels->floors[l], WINDOW_ORIGIN);
+		levels->floors[l] = Max(levels->floors[l], BUCKET_ORIGIN);
 		levels->gone[l] = levels->floors[l];
 		levels->advanced[l] = 0;
 	}
@@ -119,14 +101,10 @@ levels_place(DcLevels *levels, TimestampTz now)
 void
 slot_key_make(const DcKey *key, int64 bucket, DcSlotKey *result)
 {
-	char *p = result->bytes + key->len;
-
 	memcpy(result->bytes, key->data, key->len);
-	*p++ = WINDOW_MARK;
-	for (int shift = 4 * (WINDOW_DIGITS - 1); shift >= 0; shift -= 4)
-		*p++ = digits[(bucket >> shift) & 0x0F];
+	bucket_put(result->bytes + key->len, bucket);
 	result->key.data = result->bytes;
-	result->key.len = key->len + WINDOW_SUFFIX;
+	result->key.len = key->len + BUCKET_SUFFIX_BYTES;
 }
 
 /*
@@ -136,8 +114,8 @@ slot_key_make(const DcKey *key, int64 bucket, DcSlotKey *result)
 void
 slot_key_bound(const DcKey *key, int64 bucket, DcSlotKey *result)
 {
-	slot_key_make(key, Min(Max(bucket, 0), WINDOW_MAX_BUCKET), result);
-	if (bucket > WINDOW_MAX_BUCKET)
+	slot_key_make(key, Min(Max(bucket, 0), BUCKET_MAX), result);
+	if (bucket > BUCKET_MAX)
 		result->bytes[key->len + 1] = 'g';
 }
 
@@ -147,20 +125,9 @@ slot_key_bound(const DcKey *key, int64 bucket, DcSlotKey *result)
 bool
 slot_key_split(const DcKey *whole, DcKey *key, int64 *bucket)
 {
-	const char *p = whole->data + whole->len - WINDOW_SUFFIX;
-
-	if (whole->len < WINDOW_SUFFIX || *p++ != WINDOW_MARK)
+	if (!bucket_get(whole->data, whole->len, bucket))
 		return false;
-	*bucket = 0;
-	for (int i = 0; i < WINDOW_DIGITS; i++, p++)
-	{
-		const char *digit = *p != '\0' ? strchr(digits, *p) : NULL;
-
-		if (digit == NULL)
-			return false;
-		*bucket = *bucket << 4 | (digit - digits);
-	}
 	key->data = whole->data;
-	key->len = whole->len - WINDOW_SUFFIX;
+	key->len = whole->len - BUCKET_SUFFIX_BYTES;
 	return true;
 }

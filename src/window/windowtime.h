@@ -5,6 +5,7 @@
 #ifndef DC_WINDOWTIME_H
 #define DC_WINDOWTIME_H
 
+#include "base/bucket.h"
 #include "base/key.h"
 #include "datatype/timestamp.h"
 
@@ -12,16 +13,8 @@
 #define WINDOW_SLOTS 8
 #define WINDOW_MAX_LEVELS 4
 
-/* A key in a slot: that of the user, this, and the bucket. */
-#define WINDOW_MARK 0x01
-#define WINDOW_DIGITS 8
-#define WINDOW_SUFFIX (1 + WINDOW_DIGITS)
-#define WINDOW_MAX_KEY_BYTES (DC_MAX_KEY_BYTES - WINDOW_SUFFIX)
-
-/* Monday: so weeks begin on Mondays, and days at midnight, UTC. */
-#define WINDOW_ORIGIN (2 * USECS_PER_DAY)
-
-#define WINDOW_MAX_BUCKET ((INT64CONST(1) << 32) - 1)
+/* A key in a slot: that of the user, and the bucket. */
+#define WINDOW_MAX_KEY_BYTES (DC_MAX_KEY_BYTES - BUCKET_SUFFIX_BYTES)
 
 /*
  * The levels of a window, the fine one first. Numbers of buckets count from the origin; all
@@ -45,8 +38,6 @@ typedef struct DcSlotKey
 	char bytes[DC_MAX_KEY_BYTES];
 } DcSlotKey;
 
-extern int64 bucket_of(TimestampTz at, int64 width);
-extern TimestampTz bucket_start(int64 bucket, int64 width);
 extern int64 bucket_turn(const DcLevels *levels, int level, int64 bucket);
 extern int window_turn_slot(int level, int64 turn);
 extern TimestampTz window_turn_end(const DcLevels *levels, int level, int64 turn);

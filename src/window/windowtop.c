@@ -146,8 +146,8 @@ append_slot(StringInfo sql, const DcWindowReading *reading, int number, List **t
 						 "%sSELECT left(t.key, -%d) AS key, t.inc, t.dec FROM %s AS t"
 						 " WHERE right(t.key, %d) COLLATE \"C\" BETWEEN '%08x' AND '%08x'"
 						 " AND ascii(right(t.key, %d)) = %d",
-						 i == 0 ? "" : " UNION ALL ", WINDOW_SUFFIX, relation_sql_name(relids[i]), WINDOW_DIGITS,
-						 (uint32) Max(first, 0), (uint32) Min(last, WINDOW_MAX_BUCKET), WINDOW_SUFFIX, WINDOW_MARK);
+						 i == 0 ? "" : " UNION ALL ", BUCKET_SUFFIX_BYTES, relation_sql_name(relids[i]), BUCKET_SUFFIX_BYTES - 1,
+						 (uint32) Max(first, 0), (uint32) Min(last, BUCKET_MAX), BUCKET_SUFFIX_BYTES, BUCKET_SEPARATOR);
 		*tables = lappend_oid(*tables, relids[i]);
 	}
 }

@@ -180,7 +180,7 @@ dc_buckets(PG_FUNCTION_ARGS)
 		int64 end_width = shown_width(buckets.levels, to - 1);
 
 		reading.from = bucket_start(bucket_of(reading.from, width), width);
-		if (to - 1 < bucket_start(WINDOW_MAX_BUCKET, buckets.levels->widths[0]))
+		if (to - 1 < bucket_start(BUCKET_MAX, buckets.levels->widths[0]))
 			reading.to = bucket_start(bucket_of(to - 1, end_width) + 1, end_width);
 		ctl.hcxt = CurrentMemoryContext;
 		buckets.sums = hash_create("dcounter buckets", 64, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);

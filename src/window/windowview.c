@@ -48,8 +48,8 @@ window_bucket(PG_FUNCTION_ARGS)
 	int64 bucket;
 
 	key_from_text(PG_GETARG_DATUM(0), &whole);
-	if (width <= 0 || width > PG_INT64_MAX / 4 / (WINDOW_MAX_BUCKET + 1) * USECS_PER_SEC ||
-		!slot_key_split(&whole, &key, &bucket) || bucket > (END_TIMESTAMP - WINDOW_ORIGIN - 1) / width)
+	if (width <= 0 || width > PG_INT64_MAX / 4 / (BUCKET_MAX + 1) * USECS_PER_SEC ||
+		!slot_key_split(&whole, &key, &bucket) || bucket > (END_TIMESTAMP - BUCKET_ORIGIN - 1) / width)
 		PG_RETURN_NULL();
 	PG_RETURN_TIMESTAMPTZ(bucket_start(bucket, width));
 }

@@ -1,9 +1,10 @@
 /*
  * bucket.c
- *		Buckets of time of a distinct table, and the keys of their rows.
+ *		Buckets of time, and the keys of their rows: of windowed counters and of distinct tables.
  *
  * Times are microseconds since PostgreSQL's epoch, midnight of 2000-01-01 UTC. Buckets of a width are counted
- * from Monday, 2000-01-03, so that days begin at midnight and weeks on Mondays, UTC; there are none before.
+ * from Monday, 2000-01-03, so that days begin at midnight and weeks on Mondays, UTC. Those before have numbers
+ * below 0, and no rows.
  *
  * The row of a key and a bucket has the key, a byte 1, and the bucket's number in 8 hexadecimal digits. In the "C"
  * collation the buckets of a key follow each other, in their order. Rows of another key may be among
@@ -11,17 +12,17 @@
  *
  * Nothing here knows of the server: the unit tests build it as it is.
  */
-#include "distinct/bucket.h"
+#include "base/bucket.h"
 
 /*
- * bucket_of returns the bucket that a time is in; below 0 if there is none.
+ * bucket_of returns the bucket that a time is in.
  */
 int64_t
 bucket_of(int64_t at, int64_t width)
 {
-	if (at < BUCKET_ORIGIN)
-		return -1;
-	return (at - BUCKET_ORIGIN) / width;
+	int64_t since = at - BUCKET_ORIGIN;
+
+	return since / width - (since % width < 0);
 }
 
 /*

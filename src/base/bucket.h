@@ -1,6 +1,6 @@
 /*
  * bucket.h
- *		Buckets of time of a distinct table, and the keys of their rows (see bucket.c).
+ *		Buckets of time, and the keys of their rows (see bucket.c).
  */
 #ifndef DC_BUCKET_H
 #define DC_BUCKET_H
