@@ -105,6 +105,8 @@ if [[ $sets == *' test '* ]]; then
     need clang-format command -v clang-format
     need redis-tools find_redis
     command -v kcat >/dev/null || optional+=(kcat)
+    [[ -x /usr/sbin/pgbouncer ]] || command -v pgbouncer >/dev/null || optional+=(pgbouncer)
+    command -v prometheus-postgres-exporter >/dev/null || optional+=(prometheus-postgres-exporter)
 fi
 if [[ $sets == *' fuzz '* ]]; then
     need gcc command -v gcc
