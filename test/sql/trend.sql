@@ -59,10 +59,15 @@ SELECT top('likes');
 SELECT epoch AS now FROM likes_trend WHERE key = 'a' \gset
 UPDATE likes_trend SET weight = weight * 2.0 ^ 512, epoch = epoch - 1 WHERE key IN ('a', 'c');
 SELECT top('likes');
-SELECT top('likes', 1);
 SELECT dc_incr('likes', 'c', 3), dc_compact('likes');
 SELECT top('likes');
 SELECT key, epoch - :now FROM likes_trend ORDER BY key;
+-- Soon after an epoch has begun, 20 half-lives here, one of before can be the first
+SELECT dc_create('begun', trend => make_interval(secs => extract(epoch FROM now() - '2000-01-01 00:00:00+00') / (512 * 1000 + 20)));
+INSERT INTO begun_trend VALUES ('new', 2.0 ^ 20, 1000), ('before', 3 * 2.0 ^ 532, 999), ('less', 2.0 ^ 531, 999);
+SELECT key, rank FROM dc_trending('begun', 1);
+SELECT key, rank FROM dc_trending('begun', 2);
+SELECT dc_drop('begun');
 -- One that is worth nothing any more; one of an epoch that no clock has reached; numbers that are none
 INSERT INTO likes_trend VALUES ('past', 1e300, :now - 2), ('small', 1e100, :now - 1), ('beyond', 1e300, :now + 2), ('beyond', 1, 9223372036854775807) ON CONFLICT DO NOTHING;
 INSERT INTO likes_trend VALUES ('inf', 'Infinity', :now), ('nan', 'NaN', :now), ('-inf', '-Infinity', :now), ('first', 1, -9223372036854775808);
