@@ -15,8 +15,8 @@
 
 #include "access/xact.h"
 #include "base/args.h"
-#include "catalog/pg_type.h"
 #include "base/bucket.h"
+#include "catalog/pg_type.h"
 #include "distinct/distinct.h"
 #include "miscadmin.h"
 #include "sketch/hash.h"

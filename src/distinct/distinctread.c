@@ -13,8 +13,8 @@
 #include "postgres.h"
 
 #include "base/args.h"
-#include "base/interval.h"
 #include "base/bucket.h"
+#include "base/interval.h"
 #include "distinct/distinct.h"
 #include "funcapi.h"
 #include "miscadmin.h"
