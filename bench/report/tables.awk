@@ -92,6 +92,17 @@ function print_bulk(    group_by, dc_incr) {
 		show("%.2f", ratio(dc_incr, group_by)) " |"
 }
 
+function print_retention(    i, name, own) {
+	print "| rows let go by | seconds | ratio |"
+	print "|---|---:|---:|"
+	for (i = 1; i <= cases["retention"]; i++) {
+		name = cases["retention", i]
+		own = median(key("retention", name, "any", "seconds"))
+		printf "| %s | %s | %s |\n", title["retention", name], show("%.3f", own),
+			show("%.1f", ratio(own, median(key("retention", "30_rotate", "any", "seconds"))))
+	}
+}
+
 function print_bound_insert(    i, name) {
 	print "| an insert, and | rate /s | ratio | WAL bytes | ratio | processor us | ratio |"
 	print "|---|---:|---:|---:|---:|---:|---:|"
@@ -453,6 +464,22 @@ END {
 		print_rates("unread", "20_unread")
 	else if (table == "unread_mark")
 		print_rates("unread_mark", "20_mark")
+	else if (table == "sample")
+		print_rates("sample", "30_sampled")
+	else if (table == "trend" || table == "trend_zipf")
+		print_rates(table, "30_with")
+	else if (table == "trending")
+		print_rates("trending", "20_trending")
+	else if (table == "window" || table == "window_keys")
+		print_rates(table, "20_incr_at")
+	else if (table == "window_read")
+		print_rates("window_read", "30_buckets")
+	else if (table == "retention")
+		print_retention()
+	else if (table == "distinct")
+		print_rates("distinct", "20_repeat")
+	else if (table == "distinct_new" || table == "distinct_hot")
+		print_rates(table, "20_add")
 	else if (table == "mix")
 		print_rates("mix", "20_exact")
 	else if (table == "flush")

@@ -1,0 +1,1 @@
+SELECT dc_add('visitors', 'page 7', nextval('items'));

@@ -1,0 +1,1 @@
+INSERT INTO visitors VALUES ('page 7', nextval('items'));

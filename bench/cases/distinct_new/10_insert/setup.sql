@@ -1,0 +1,2 @@
+CREATE TABLE visitors (key text, item bigint);
+CREATE SEQUENCE items;

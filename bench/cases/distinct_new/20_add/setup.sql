@@ -1,0 +1,2 @@
+SELECT dc_distinct_create('visitors');
+CREATE SEQUENCE items;

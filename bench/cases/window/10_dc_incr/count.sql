@@ -1,0 +1,1 @@
+SELECT dc_get('clicks', 'page 7');

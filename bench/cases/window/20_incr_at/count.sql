@@ -1,0 +1,1 @@
+SELECT value FROM dc_window('clicks', 'page 7', '1 hour');

@@ -1,0 +1,1 @@
+SELECT dc_incr_at('clicks', 'page 7');

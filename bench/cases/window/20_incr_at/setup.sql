@@ -1,0 +1,1 @@
+SELECT dc_window_create('clicks', '1 minute', '2 hours');

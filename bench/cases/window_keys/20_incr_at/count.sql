@@ -1,0 +1,1 @@
+SELECT sum(value) FROM clicks;

@@ -1,0 +1,2 @@
+\set k random(1, 100000)
+SELECT dc_incr_at('clicks', :k);
