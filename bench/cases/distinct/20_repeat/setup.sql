@@ -1,3 +1,3 @@
 SELECT dc_distinct_create('visitors');
 SELECT count(dc_add('visitors', 'page 7', i)) FROM generate_series(1, 1000) AS i;
-SELECT dc_maintain();
+CALL dc_maintain();

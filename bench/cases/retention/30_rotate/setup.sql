@@ -1,6 +1,6 @@
 SELECT dc_window_create('clicks', '1 hour', '6 hours');
 SELECT dc_incr_at('clicks', 'first');
-SELECT dc_maintain();
+CALL dc_maintain();
 -- the other rows of the bucket, as compaction leaves them
 CREATE PROCEDURE fill(n bigint) LANGUAGE plpgsql AS $$
 DECLARE
