@@ -470,6 +470,31 @@ INSERT INTO expected VALUES
 	('public.dc_ledger_adopt(ledger regclass, auto_open boolean DEFAULT false)', 'void', 'volatile', 'unsafe', false, 1000, 0),
 	('dcounter.on_ledger_row_change()', 'trigger', 'volatile', 'unsafe', false, 10, 0),
 	('dcounter.on_ledger_change()', 'trigger', 'volatile', 'unsafe', false, 10, 0);
+-- Distinct tables
+INSERT INTO expected VALUES
+	('public.dc_add(distinct_table text, key text, item text, at timestamp with time zone DEFAULT NULL::timestamp with time zone)', 'void', 'volatile', 'unsafe', false, 20, 0),
+	('public.dc_add(distinct_table text, key text, item anyelement, at timestamp with time zone DEFAULT NULL::timestamp with time zone)', 'void', 'volatile', 'unsafe', false, 20, 0),
+	('public.dc_add(distinct_table text, key bigint, item text, at timestamp with time zone DEFAULT NULL::timestamp with time zone)', 'void', 'volatile', 'unsafe', false, 20, 0),
+	('public.dc_add(distinct_table text, key bigint, item anyelement, at timestamp with time zone DEFAULT NULL::timestamp with time zone)', 'void', 'volatile', 'unsafe', false, 20, 0),
+	('public.dc_add(distinct_table text, key uuid, item text, at timestamp with time zone DEFAULT NULL::timestamp with time zone)', 'void', 'volatile', 'unsafe', false, 20, 0),
+	('public.dc_add(distinct_table text, key uuid, item anyelement, at timestamp with time zone DEFAULT NULL::timestamp with time zone)', 'void', 'volatile', 'unsafe', false, 20, 0),
+	('public.dc_add(distinct_table regclass, key text, item text, at timestamp with time zone DEFAULT NULL::timestamp with time zone)', 'void', 'volatile', 'unsafe', false, 20, 0),
+	('public.dc_add(distinct_table regclass, key text, item anyelement, at timestamp with time zone DEFAULT NULL::timestamp with time zone)', 'void', 'volatile', 'unsafe', false, 20, 0),
+	('public.dc_add(distinct_table regclass, key bigint, item text, at timestamp with time zone DEFAULT NULL::timestamp with time zone)', 'void', 'volatile', 'unsafe', false, 20, 0),
+	('public.dc_add(distinct_table regclass, key bigint, item anyelement, at timestamp with time zone DEFAULT NULL::timestamp with time zone)', 'void', 'volatile', 'unsafe', false, 20, 0),
+	('public.dc_add(distinct_table regclass, key uuid, item text, at timestamp with time zone DEFAULT NULL::timestamp with time zone)', 'void', 'volatile', 'unsafe', false, 20, 0),
+	('public.dc_add(distinct_table regclass, key uuid, item anyelement, at timestamp with time zone DEFAULT NULL::timestamp with time zone)', 'void', 'volatile', 'unsafe', false, 20, 0),
+	('public.dc_add_many(distinct_table regclass, keys anycompatiblearray, items anyarray, at timestamp with time zone DEFAULT NULL::timestamp with time zone)', 'void', 'volatile', 'unsafe', false, 200, 0),
+	('public.dc_distinct_create(distinct_table text, "precision" integer DEFAULT 14, bucket interval DEFAULT NULL::interval, keep interval DEFAULT NULL::interval, if_not_exists boolean DEFAULT false)', 'regclass', 'volatile', 'unsafe', false, 1000, 0),
+	('public.dc_distinct_adopt(distinct_table regclass, bucket interval DEFAULT NULL::interval, keep interval DEFAULT NULL::interval)', 'void', 'volatile', 'unsafe', false, 1000, 0),
+	('public.dc_distinct_alter(distinct_table regclass, keep interval)', 'void', 'volatile', 'unsafe', false, 1000, 0),
+	('public.dc_distinct_drop(distinct_table regclass)', 'void', 'volatile', 'unsafe', false, 1000, 0),
+	('public.dc_distinct_reset(distinct_table regclass, key anycompatible)', 'void', 'volatile', 'unsafe', false, 100, 0),
+	('public.dc_distinct(distinct_table regclass, key anycompatible, span interval DEFAULT NULL::interval, until timestamp with time zone DEFAULT NULL::timestamp with time zone, OUT estimate double precision, OUT lower double precision, OUT upper double precision)', 'record', 'stable', 'restricted', false, 100, 0),
+	('public.dc_distinct_union(distinct_table regclass, keys anycompatiblearray, span interval DEFAULT NULL::interval, until timestamp with time zone DEFAULT NULL::timestamp with time zone, OUT estimate double precision, OUT lower double precision, OUT upper double precision)', 'record', 'stable', 'restricted', false, 500, 0),
+	('public.dc_distinct_sketch(distinct_table regclass, key anycompatible, span interval DEFAULT NULL::interval, until timestamp with time zone DEFAULT NULL::timestamp with time zone)', 'dc_hll', 'stable', 'restricted', false, 100, 0),
+	('public.dc_distinct_buckets(distinct_table regclass, key anycompatible, since timestamp with time zone DEFAULT NULL::timestamp with time zone, until timestamp with time zone DEFAULT NULL::timestamp with time zone, OUT bucket timestamp with time zone, OUT estimate double precision, OUT lower double precision, OUT upper double precision)', 'SETOF record', 'stable', 'restricted', false, 500, 100),
+	('dcounter.on_distinct_table_change()', 'trigger', 'volatile', 'unsafe', false, 10, 0);
 -- What was read
 INSERT INTO expected VALUES
 	('public.dc_unread_create(unread text, counter regclass, if_not_exists boolean DEFAULT false)', 'regclass', 'volatile', 'unsafe', false, 1000, 0),
@@ -581,6 +606,7 @@ SELECT set_eq($$SELECT unnest(extconfig)::regclass::text AS t, unnest(extconditi
 		('dcounter.mark', ''), ('dcounter.mark_value', ''), ('dcounter.self', ''), ('dcounter.region', ''), ('dcounter.limit_id', ''), ('dcounter.limit_rule', ''), ('dcounter.presence_id', ''), ('dcounter.presence_rule', '')
 	UNION ALL SELECT 'dcounter.unread', ''
 	UNION ALL VALUES ('dcounter.time_window', ''), ('dcounter.window_slot', ''), ('dcounter.window_claim', '')
+	UNION ALL SELECT 'dcounter.distinct_table', ''
 	UNION ALL SELECT 'dcounter.outbox_' || i, '' FROM generate_series(0, 7) i$$, 'settings and state are dumped, and nothing else is');
 SELECT set_eq(
 	$$SELECT pg_describe_object(classid, objid, objsubid) FROM pg_depend WHERE refclassid = 'pg_extension'::regclass AND deptype = 'e'
@@ -589,6 +615,7 @@ SELECT set_eq(
 	(SELECT array_agg('table dcounter.outbox_' || i) FROM generate_series(0, 7) i) ||
 	ARRAY['table dcounter.unread', 'view dc_unread_tables'] ||
 	ARRAY['table dcounter.time_window', 'table dcounter.window_slot', 'table dcounter.window_claim', 'view dc_windows'] ||
+	ARRAY['table dcounter.distinct_table', 'view dc_distinct_tables'] ||
 	ARRAY['schema dcounter', 'sequence dcounter.outbox_seq', 'sequence dcounter.hlc_clock', 'table dcounter.outbox', 'table dcounter.outbox_ring', 'sequence dcounter.consumer_id', 'table dcounter.consumer', 'table dcounter.consumer_member', 'table dcounter.consumer_retry', 'view dc_dead_letters',
 		'table dcounter.counter', 'table dcounter.ledger', 'table dcounter.op_slot', 'table dcounter.buffer_restored', 'view dc_stat_buffer', 'table dcounter.counter_events', 'table dcounter.changed_key', 'view dc_stat_outbox', 'view dc_stat_consumers', 'view dc_stat_counters', 'view dc_stat_shards', 'view dc_stat_memory', 'view dc_stat_hot_keys', 'view dc_stat_worker', 'table dcounter.source', 'table dcounter.source_state', 'table dcounter.drift', 'sequence dcounter.drift_id_seq', 'table dcounter.mark', 'table dcounter.mark_value', 'table dcounter.self', 'table dcounter.self_mark', 'table dcounter.region', 'view dc_stat_regions', 'sequence dcounter.limit_id', 'table dcounter.limit_rule', 'view dc_stat_limits', 'sequence dcounter.presence_id', 'table dcounter.presence_rule', 'view dc_stat_presence', 'view dc_marks', 'view dc_stat_drift', 'view dc_drifts', 'event trigger dcounter_drop', 'event trigger dcounter_ddl', 'event trigger dcounter_begin', 'view dc_tables',
 		'cast from bytea to dc_cms', 'cast from dc_cms to bytea', 'operator ||(dc_cms,dc_cms)',
@@ -611,6 +638,7 @@ SELECT is_empty(
 SELECT is_empty($$SELECT attname FROM pg_attribute WHERE attrelid IN (
 		'dcounter.unread'::regclass, 'dc_unread_tables'::regclass,
 		'dcounter.time_window'::regclass, 'dcounter.window_slot'::regclass, 'dcounter.window_claim'::regclass, 'dc_windows'::regclass,
+		'dcounter.distinct_table'::regclass, 'dc_distinct_tables'::regclass,
 		'dcounter.counter'::regclass, 'dcounter.ledger'::regclass, 'dcounter.op_slot'::regclass, 'dc_stat_counters'::regclass, 'dc_stat_shards'::regclass, 'dc_stat_memory'::regclass, 'dc_stat_hot_keys'::regclass,
 		'dcounter.counter_events'::regclass, 'dcounter.changed_key'::regclass, 'dc_stat_outbox'::regclass, 'dc_stat_consumers'::regclass,
 		'dcounter.source'::regclass, 'dcounter.source_state'::regclass, 'dcounter.drift'::regclass, 'dcounter.mark'::regclass, 'dcounter.mark_value'::regclass, 'dcounter.self'::regclass, 'dcounter.self_mark'::regclass, 'dcounter.region'::regclass, 'dc_stat_regions'::regclass, 'dc_marks'::regclass, 'dc_stat_drift'::regclass, 'dc_drifts'::regclass)
@@ -765,7 +793,7 @@ SELECT set_eq($$SELECT relname::text, relkind::text FROM pg_class WHERE relname 
 	$$VALUES ('purses', 'r'), ('purses_shard', 'r'), ('purses_limit', 'r'), ('purses_limit_shard', 'r'), ('purses_limit_hold', 'r'), ('purses_account', 'r'),
 	('purses_entry', 'r'), ('purses_entry_id', 'S'), ('purses_pending', 'r'), ('purses_op', 'p'), ('purses_op_0', 'r')$$, 'its tables');
 SELECT is_empty($$SELECT relname FROM pg_class WHERE relname ~ '^(tickets|purses)' AND relkind IN ('r', 'p') AND obj_description(oid, 'pg_class') ~ '^dcounter: .* see dc_[a-z_]+\(\)$' IS NOT TRUE$$, 'each table says what it is');
-SELECT is_empty($$SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'dcounter'::regnamespace AND relkind NOT IN ('r', 'i', 't', 'S') AND c.relname <> 'limit_answer' OR c.relnamespace = 'dcounter'::regnamespace AND relname !~ '^(counter|op_slot|ledger|hlc_clock|buffer_restored|changed_key|outbox|consumer|source|drift|mark|self|region|limit_|presence_|unread|time_window|window_)'$$,
+SELECT is_empty($$SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'dcounter'::regnamespace AND relkind NOT IN ('r', 'i', 't', 'S') AND c.relname <> 'limit_answer' OR c.relnamespace = 'dcounter'::regnamespace AND relname !~ '^(counter|op_slot|ledger|hlc_clock|buffer_restored|changed_key|outbox|consumer|source|drift|mark|self|region|limit_|presence_|unread|distinct_|time_window|window_)'$$,
 	'nothing else is in schema dcounter');
 
 -- The outbox: the columns that Debezium's outbox event router expects, and ours
