@@ -53,7 +53,8 @@ as_root() {
 }
 
 apt() {
-    as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o Dpkg::Options::=--force-confold "$@"
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o Dpkg::Options::=--force-confold \
+        -o DPkg::Lock::Timeout=300 "$@" # others may use it just now, as on a machine that has just been started
 }
 
 if [[ -n ${PGVERSION:-} && -z ${PG_CONFIG:-} ]]; then

@@ -18,7 +18,7 @@ export CHECK_ONLY=${CHECK_ONLY:-regress iso pgtap tap}
 if [[ ${DC_STAGE:-} != user ]]; then
     unset PG_CONFIG # deps.sh: of the packaged server
     PGVERSION=15 bash test/deps.sh build test memory
-    bash test/memory/build.sh "$folder"
+    env -u COPT bash test/memory/build.sh "$folder" # COPT is for dcounter only
     make_work
     in_work_folder test/memory.sh || true
     keep_results memory "$DC_WORK/out"
