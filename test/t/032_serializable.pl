@@ -149,8 +149,8 @@ sub write_stock
 		[ "dc_take_all('$t', ARRAY[$key, $key2], ARRAY[1, $n])", $take->($k, 1, $k2, $n) ],
 		[ "dc_hold('$t', $key, $n, '1 day') IS NOT NULL", $take->($k, $n) ],
 		[ "dc_restock('$t', $key, $n)", sub { $_[0]{v}{$k} += $n; '' } ],
-		[ "dc_hold_release('$t', (SELECT hold FROM ids WHERE round = $r))", $end->('released', 2) ],
-		[ "dc_hold_confirm('$t', (SELECT hold FROM ids WHERE round = $r), 1)", $end->('confirmed', 1) ]);
+		[ "dc_hold_release('$t', (SELECT hold FROM ids WHERE round = $r), false)", $end->('released', 2) ],
+		[ "dc_hold_confirm('$t', (SELECT hold FROM ids WHERE round = $r), 1, false)", $end->('confirmed', 1) ]);
 }
 
 my $event = 0;

@@ -71,7 +71,7 @@ is(sql($node, 'postgres', q{SELECT string_agg(DISTINCT (s.allowed = c.allowed AN
 
 ##
 ## Millions of calls (torture: ten), too many to write down: no key is allowed more in all than the time is good for
-my $calls = torture(300_000, 10_000_000);
+my $calls = torture(100_000, 10_000_000);
 my %mass = (gcra => [ 20_000, 100 ], fixed => [ 1000, 1000 ], log => [ 1000, 1000 ], sliding => [ 1000, 1000 ]);
 
 foreach my $algorithm (sort keys %mass)
@@ -95,9 +95,9 @@ foreach my $algorithm (sort keys %mass)
 
 # Each call that was allowed is counted, once.
 sql($node, 'postgres', q{SELECT dc_limit_create('exact_fixed', 'fixed', 1000000000000, '3650 days'), dc_limit_create('exact_sliding', 'sliding', 1000000000000, '3650 days'), dc_limit_create('exact_log', 'log', 1024, '3650 days')});
-($status, $said) = finish_load(start_load($node, 16, 0, '-t' => torture(50, 1000), exact => q{SELECT count(*) FROM generate_series(1, 1000) AS i, dc_limit('exact_fixed', 'key ' || i * 0) AS l, dc_limit('exact_sliding', 'key ' || i * 0) AS m, dc_limit('exact_log', 'key ' || i * 0) AS n;}));
+($status, $said) = finish_load(start_load($node, 16, 0, '-t' => torture(10, 1000), exact => q{SELECT count(*) FROM generate_series(1, 1000) AS i, dc_limit('exact_fixed', 'key ' || i * 0) AS l, dc_limit('exact_sliding', 'key ' || i * 0) AS m, dc_limit('exact_log', 'key ' || i * 0) AS n;}));
 is($status, 0, 'counting exactly') or diag($said);
-is(sql($node, 'postgres', q{SELECT string_agg(1000000000000 - remaining || '', ' ') FROM unnest('{exact_fixed,exact_sliding}'::text[]) AS r, dc_limit_peek(r, 'key 0')}), join(' ', (16_000 * torture(50, 1000)) x 2), 'each call is counted once');
+is(sql($node, 'postgres', q{SELECT string_agg(1000000000000 - remaining || '', ' ') FROM unnest('{exact_fixed,exact_sliding}'::text[]) AS r, dc_limit_peek(r, 'key 0')}), join(' ', (16_000 * torture(10, 1000)) x 2), 'each call is counted once');
 is(sql($node, 'postgres', q{SELECT allowed, remaining FROM dc_stat_limits AS s, (SELECT remaining FROM dc_limit_peek('exact_log', 'key 0')) AS p WHERE rule = 'exact_log'}), '1024|0', 'and none too many is allowed');
 
 ##
@@ -126,7 +126,7 @@ is(sql($node, 'postgres', q{SELECT count(*) FROM generate_series(1, 500) AS i, d
 ## Rules that change while they are used: what was used stays used, to the unit. Periods are so long that nothing comes back
 # meanwhile. A bucket is never emptier than empty: one that shrinks, and grows again, has more. So it grows only; the others shrink first, each time.
 my @changing = ('gcra', 'fixed', 'log', 'sliding', 'concurrent');
-my $steps = torture(10, 80);
+my $steps = torture(5, 80);
 
 sql($node, 'postgres', 'TRUNCATE calls');
 sql($node, 'postgres', "SELECT dc_limit_create('new_$_', '$_', 20, '3000 days'" . ($_ eq 'gcra' ? ', burst => 20' : '') . ')') foreach @changing;
@@ -157,7 +157,7 @@ foreach my $rule (map { "new_$_" } @changing)
 
 ##
 ## A process is killed, which may have locked anything
-foreach my $round (1 .. torture(2, 10))
+foreach my $round (1 .. torture(1, 10))
 {
 	sql($node, 'postgres', 'TRUNCATE calls');
 	$load = start_load($node, 32, 600, %scripts);
