@@ -15,7 +15,9 @@ my %pages = (
 	'doc/counters.md' => 8,
 	'doc/cookbook.md' => 30,
 	'doc/migrate.md' => 8,
-	'doc/faq.md' => 3);
+	'doc/faq.md' => 3,
+	'doc/distinct.md' => 4,
+	'doc/time.md' => 8);
 my $node = dc_node('pages', extension => 0,
 	conf => [ q{shared_preload_libraries = 'dcounter'}, 'max_prepared_transactions = 10' ]);
 my $n = 0;
