@@ -87,7 +87,7 @@ static void
 taker_init(Taker *taker, const DcPresenceRoom *room, const DcPresenceRule *rule)
 {
 	Assert(map_cell_size(presence_map) >= RING_CELL);
-	*taker = (Taker){(Taker){&presence_area->slots[room->slot], rule, {taker, cell, take, give_back}};presence_area->slots[room->slot], rule, {taker, cell, take, give_back}, false};
+	*taker = (Taker){&presence_area->slots[room->slot], rule, {taker, cell, take, give_back}, false};
 }
 
 static uint64
