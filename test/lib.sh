@@ -235,6 +235,8 @@ tap_environment() {
     export TESTDIR=$PWD TESTDATADIR=$PWD/tmp_check TESTLOGDIR=$PWD/tmp_check/log
     export PATH=$BINDIR:$PWD:$PATH PGPORT=65432 PG_REGRESS=$pgxs/test/regress/pg_regress
     export PERL5LIB=$pgxs/test/perl:$PWD/test/perl${PERL5LIB:+:$PERL5LIB}
+    # a session that a test holds open ends after this, which must not depend on how fast the machine is
+    export PG_TEST_TIMEOUT_DEFAULT=${PG_TEST_TIMEOUT_DEFAULT:-600}
 }
 
 # run_tap FILE LOG: adds to passed and failed. A test that ended early is a failure.

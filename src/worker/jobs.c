@@ -385,7 +385,7 @@ step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 	if (error == NULL)
 		return true;
 	/* neither being told to end nor DROP EXTENSION is a failure */
-	if ((!ShutdownRequestPending || job_leaving) && !job_hurries && extension_is_here())
+	if ((!ShutdownRequestPending || job_leaving) && !job_hurries && !extension_is_leaving())
 	{
 		report_failure(run, LOG, error);
 		jobnote_error(run->job, error->message);

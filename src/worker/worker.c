@@ -27,6 +27,7 @@
 #include "base/guc.h"
 #include "base/lockclass.h"
 #include "buffer/bufferinit.h"
+#include "catalog/pg_extension.h"
 #include "commands/extension.h"
 #include "miscadmin.h"
 #include "pgstat.h"
@@ -34,6 +35,7 @@
 #include "postmaster/interrupt.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
+#include "storage/lmgr.h"
 #include "storage/lock.h"
 #include "table/tabledue.h"
 #include "utils/acl.h"
@@ -332,6 +334,26 @@ extension_is_here(void)
 	CommitTransactionCommand();
 	RESUME_CANCEL_INTERRUPTS();
 	return here;
+}
+
+/*
+ * extension_is_leaving tells whether the extension is gone, or somebody is about to drop it: he
+ * has locked it and its tables, so what does not get these meanwhile has not failed.
+ */
+bool
+extension_is_leaving(void)
+{
+	Oid extension;
+	bool leaving;
+
+	HOLD_CANCEL_INTERRUPTS();
+	StartTransactionCommand();
+	extension = get_extension_oid("dcounter", true);
+	leaving = !OidIsValid(extension) ||
+		!ConditionalLockDatabaseObject(ExtensionRelationId, extension, 0, AccessShareLock);
+	CommitTransactionCommand();
+	RESUME_CANCEL_INTERRUPTS();
+	return leaving;
 }
 
 /*

@@ -11,17 +11,17 @@ use warnings;
 use DcChaos::Mix;
 
 my $schema = q{
-	SELECT dc_window_create('hits', '1 s', '4 s', '{"2 s": "20 s", "1 hour": "36000 days"}', 'drop');
+	SELECT dc_window_create('ticks', '1 s', '4 s', '{"2 s": "20 s", "1 hour": "36000 days"}', 'drop');
 	CREATE TABLE log_hit (key text, at timestamptz, n bigint);
 	CREATE FUNCTION w_hit(k text, n bigint, ago float8) RETURNS void LANGUAGE plpgsql AS $$
 	DECLARE
 		t timestamptz := clock_timestamp() - ago * interval '1 s';
 	BEGIN
-		IF dc_incr_at('hits', k, n, t) THEN
+		IF dc_incr_at('ticks', k, n, t) THEN
 			INSERT INTO log_hit VALUES (k, t, n);
 		END IF;
 	END $$;
-	CREATE FUNCTION w_sum(k text) RETURNS bigint LANGUAGE sql STABLE AS $$ SELECT value FROM dc_window('hits', k, '40000 days', clock_timestamp() + interval '100 days') $$;
+	CREATE FUNCTION w_sum(k text) RETURNS bigint LANGUAGE sql STABLE AS $$ SELECT value FROM dc_window('ticks', k, '40000 days', clock_timestamp() + interval '100 days') $$;
 	CREATE FUNCTION w_wrong() RETURNS SETOF text LANGUAGE sql AS $$
 		SELECT format('%s: window %s, log %s', key, w_sum(key), n) FROM (SELECT key, sum(n) AS n FROM log_hit GROUP BY key) AS l WHERE w_sum(key) <> n
 	$$;
@@ -35,10 +35,10 @@ sub room
 		steps => [
 			[ 6, sub { sprintf "SELECT w_hit('%s', %d, %s);\n", key('w', 6), num(1, 5), pick(0, 0, 0, 1, 5, 30) } ],
 			[ 2, sub { sprintf "SELECT w_sum('%s');\n", key('w', 6) } ],
-			[ 1, sub { sprintf "SELECT count(*) FROM dc_buckets('hits', '%s', now() - interval '1 minute');\n", key('w', 6) } ],
-			[ 0.3, sub { "SELECT * FROM dc_top_window('hits', '1 minute', 3);\n" } ],
+			[ 1, sub { sprintf "SELECT count(*) FROM dc_buckets('ticks', '%s', now() - interval '1 minute');\n", key('w', 6) } ],
+			[ 0.3, sub { "SELECT * FROM dc_top_window('ticks', '1 minute', 3);\n" } ],
 		],
-		tables => [ map { ("hits_w$_", "hits_w${_}_shard") } 0, 3, 8, 16 ],
+		tables => [ map { ("ticks_w$_", "ticks_w${_}_shard") } 0, 3, 8, 16 ],
 		snapshot => 1,
 		wrong => 'SELECT w_wrong()',
 	};
