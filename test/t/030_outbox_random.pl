@@ -274,7 +274,7 @@ sub ended
 	my ($job) = @_;
 
 	finish_job($job);
-	return join('', map { "$_\n" } grep { /ERROR|FATAL|PANIC/ && !/ERROR:  55000:|FATAL:  57P0[123]:|psql: error:|FATAL:  the database system/ } split(/\n/, $job->{err}));
+	return join('', map { "$_\n" } grep { /ERROR|FATAL|PANIC/ && !/ERROR:  55000:|FATAL:  57P0[123]:|psql: error:|FATAL:  the database system|FATAL:  terminating connection due to unexpected postmaster exit/ } split(/\n/, $job->{err}));
 }
 
 # decide(NODE, WHERE): ends prepared transactions that nobody else will
@@ -290,16 +290,18 @@ sub decide
 sub one_round
 {
 	my ($node, $name) = @_;
-	my $end = time + $seconds;
 	my @everybody = (@places, ('write') x 3, 'operate');
 	my @jobs = map { start_place($node, $_, $seconds) } @everybody;
 	my $prepare = start_job($node, 'postgres', $prepares);
 	my ($bad, $faults) = ('', 0);
 
+	# The time begins when they are at work: on a slow machine it may take as long to start them.
+	wait_for($node, 'postgres', q{SELECT count(*) > 5 FROM pg_stat_activity WHERE application_name = 'random'}, 't', 30);
+	my $end = time + $seconds;
 	while (time < $end)
 	{
 		sleep(0.1);
-		if (rand() < 0.3)
+		if (!$faults || rand() < 0.3)
 		{
 			$faults += answer($node, 'postgres', q{SELECT count(pg_terminate_backend(pid)) FROM (SELECT pid FROM pg_stat_activity
 				WHERE application_name = 'random' ORDER BY random() LIMIT 1) AS u}) || 0;
