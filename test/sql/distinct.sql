@@ -93,6 +93,10 @@ SELECT dc_add_many('visitors', array_agg('m' || i % 500), array_agg(i)) FROM gen
 SELECT min(round(estimate)), max(round(estimate)) FROM generate_series(0, 499) AS i, dc_distinct('visitors', 'm' || i);
 RESET dcounter.pending_memory;
 
+-- many deltas and many that are gone, which scans step over
+SELECT format('SELECT dc_add_many(%L, array_agg(%L || i %% 700), array_agg(%s * 10000 + i)) FROM generate_series(1, 5000) AS i', 'visitors', 'gone', r) AS add,
+	'CALL dc_maintain()' AS fold FROM generate_series(1, 8) AS r \gexec
+SELECT rows_of('visitors_delta'), min(round(estimate)) > 50, max(round(estimate)) < 65 FROM generate_series(0, 699) AS i, dc_distinct('visitors', 'gone' || i);
 -- taking away: what the session knew is forgotten
 SELECT dc_distinct_reset('visitors', 'sp');
 SELECT round(estimate) FROM dc_distinct('visitors', 'sp');
