@@ -76,8 +76,10 @@ typedef struct DcDistinctScan
 	int which;
 	struct IndexScanDescData *scan;
 	struct TupleTableSlot *slot;
-	bool any;  /* there is a row, of */
-	DcKey key; /* this key, */
+	MemoryContext cxt; /* of the scan */
+	char *key_copy;	   /* of a key that had to be fetched, or NULL */
+	bool any;		   /* there is a row, of */
+	DcKey key;		   /* this key, */
 	Datum sketch;
 } DcDistinctScan;
 

@@ -5,6 +5,9 @@
  * Rows are read by the index on the key, in the order of keys, and in any snapshot; under SERIALIZABLE that takes
  * the locks by which the server finds conflicts. A version whose key is not in the range that was asked for, as an owner
  * could make one by hand without an index, is passed over.
+ *
+ * A caller may read in a memory context that it resets from one row to the next. What the server's scan allocates on its
+ * way, such as its list of dead entries, must outlive that: it is in the context in which the scan was begun.
  */
 #include "postgres.h"
 
@@ -45,6 +48,8 @@ distinctscan_begin(DcDistinctScan *scan, DcDistinctRel *rel, int which, Snapshot
 	scan->rel = rel;
 	scan->which = which;
 	scan->any = false;
+	scan->cxt = CurrentMemoryContext;
+	scan->key_copy = NULL;
 	scan->slot = table_slot_create(rel->heaps[which], NULL);
 	scan->scan = compat_index_beginscan(rel->heaps[which], rel->indexes[which], snapshot, nkeys);
 	index_rescan(scan->scan, keys, nkeys, NULL, 0);
@@ -58,17 +63,26 @@ distinctscan_next(DcDistinctScan *scan)
 {
 	const DcDistinct *distinct = scan->rel->distinct;
 	const AttrNumber *atts = distinct->layouts[scan->which].atts;
+	MemoryContext old;
 
 	CHECK_FOR_INTERRUPTS();
+	old = MemoryContextSwitchTo(scan->cxt);
+	if (scan->key_copy != NULL)
+		pfree(scan->key_copy);
+	scan->key_copy = NULL;
 	scan->any = index_getnext_slot(scan->scan, ForwardScanDirection, scan->slot);
 	if (scan->any)
 	{
-		text *key = DatumGetTextPP(slot_datum(scan->slot, atts[DISTINCT_KEY], TEXTOID));
+		Datum stored = slot_datum(scan->slot, atts[DISTINCT_KEY], TEXTOID);
+		text *key = DatumGetTextPP(stored);
 
+		if ((Pointer) key != DatumGetPointer(stored))
+			scan->key_copy = (char *) key;
 		scan->key.data = VARDATA_ANY(key);
 		scan->key.len = VARSIZE_ANY_EXHDR(key);
 		scan->sketch = slot_datum(scan->slot, atts[DISTINCT_SKETCH], distinct->type);
 	}
+	MemoryContextSwitchTo(old);
 	return scan->any;
 }
 

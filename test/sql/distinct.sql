@@ -3,6 +3,7 @@ SET client_min_messages = warning;
 CREATE FUNCTION rows_of(text) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE n bigint; BEGIN EXECUTE format('SELECT count(*) FROM %I', $1) INTO n; RETURN n; END $$;
 SELECT dc_distinct_create('visitors');
+CREATE TABLE rows_dummy ();
 SELECT count(*) FROM (SELECT dc_add('visitors', 'home', 'user' || i) FROM generate_series(1, 3000) AS i) AS s;
 SELECT count(*) FROM (SELECT dc_add('visitors', 'home', 'user' || i) FROM generate_series(2000, 4000) AS i) AS s;
 SELECT dc_add_many('visitors', ARRAY['home', 'home', 'about'], ARRAY['user1', 'user4001', 'user1']);
@@ -71,6 +72,18 @@ COMMIT;
 SELECT round(estimate) FROM dc_distinct('visitors', 'sp');
 SELECT dc_add('visitors', 'sp', 'd'); -- was rolled back, so it is not known
 SELECT round(estimate) FROM dc_distinct('visitors', 'sp');
+-- rows that the session has read of its own, and that are rolled back, are not known
+BEGIN;
+SET LOCAL synchronous_commit = off; -- else what is known has to be on disk
+SAVEPOINT a;
+SELECT dc_add_many('visitors', array_agg('own' || i), array_agg('x'::text)) FROM generate_series(1, 1001) AS i; -- too many to read before
+ALTER TABLE rows_dummy SET (fillfactor = 75);
+SELECT dc_add('visitors', 'own1', 'y');
+ALTER TABLE rows_dummy SET (fillfactor = 75);
+ROLLBACK TO a;
+SELECT dc_add('visitors', 'own1', 'x');
+COMMIT;
+SELECT round(estimate) FROM dc_distinct('visitors', 'own1');
 SET dcounter.pending_memory = 64;
 BEGIN;
 SELECT dc_add_many('visitors', array_agg('m' || i % 500), array_agg(i)) FROM generate_series(1, 5000) AS i;
@@ -80,6 +93,10 @@ SELECT dc_add_many('visitors', array_agg('m' || i % 500), array_agg(i)) FROM gen
 SELECT min(round(estimate)), max(round(estimate)) FROM generate_series(0, 499) AS i, dc_distinct('visitors', 'm' || i);
 RESET dcounter.pending_memory;
 
+-- many deltas and many that are gone, which scans step over
+SELECT format('SELECT dc_add_many(%L, array_agg(%L || i %% 700), array_agg(%s * 10000 + i)) FROM generate_series(1, 5000) AS i', 'visitors', 'gone', r) AS add,
+	'CALL dc_maintain()' AS fold FROM generate_series(1, 8) AS r \gexec
+SELECT rows_of('visitors_delta'), min(round(estimate)) > 50, max(round(estimate)) < 65 FROM generate_series(0, 699) AS i, dc_distinct('visitors', 'gone' || i);
 -- taking away: what the session knew is forgotten
 SELECT dc_distinct_reset('visitors', 'sp');
 SELECT round(estimate) FROM dc_distinct('visitors', 'sp');
@@ -136,4 +153,5 @@ SELECT dc_distinct_drop('visitors');
 SELECT count(*) FROM dc_distinct_tables;
 SELECT to_regclass('visitors'), to_regclass('visitors_delta');
 DROP FUNCTION rows_of;
+DROP TABLE rows_dummy;
 DROP DOMAIN word;

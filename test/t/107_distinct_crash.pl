@@ -29,7 +29,7 @@ sub items
 my $async = $node->background_psql('postgres');
 my $sync = $node->background_psql('postgres');
 $async->query_safe('SET synchronous_commit = off');
-$sync->query_safe("SELECT dc_add('d', 'k', 'first')");
+$sync->query_safe("SELECT 1");
 $async->query_safe("SELECT dc_add('d', 'k', 'x')");
 $sync->query_safe("SELECT dc_add('d', 'k', 'x')");
 $node->stop('immediate');
