@@ -26,6 +26,7 @@ setting SECONDS_PER_RUN 4 1
 # of what runs in turns (turns.sh)
 setting TURNS 8 2
 setting TURN_SECONDS 0.5 0.2
+setting WARM_SECONDS 12 1.5
 setting CLIENTS '1 16 64' '1 16 64'
 setting HELD_ROUNDS 1 1
 setting HELD_SECONDS 60 3

@@ -4,17 +4,19 @@
 # doc/benchmarks.md. bench.sh calls it.
 set -euo pipefail
 
-titles() {
-    local folder
+# "part, case, title" of all cases, read once
+titles=$(
     for folder in bench/cases/*/*/; do
-        printf '%s\t%s\t%s\n' "$(basename "$(dirname "$folder")")" "$(basename "$folder")" "$(cat "$folder/title")"
+        part=${folder%/*/}
+        name=${folder%/}
+        printf '%s\t%s\t%s\n' "${part##*/}" "${name##*/}" "$(<"$folder/title")"
     done
-}
+)
 
 # table NAME RESULTS
 table() {
     awk -F '\t' -v table="$1" -f bench/report/results.awk -f bench/report/tables.awk \
-        <(titles) "$2" bench/bars.txt
+        <(echo "$titles") "$2" bench/bars.txt
 }
 
 tables() {

@@ -4,6 +4,9 @@
 # seen. Here each case has a database of its own on one server, and a pgbench, which is stopped
 # (SIGSTOP) while others have their turn. So a slow second is shared by all. A case with redis.conf has
 # a Redis server, and a redis-benchmark, and what it has done is what the server says.
+#
+# First each case has WARM_SECONDS that do not count: a new session takes a fault for each page of shared memory that it sees
+# for the first time, which takes as long as a call here, and sessions are pooled where calls are as quick as these.
 
 # turns_begin PART: the server with the settings of cases/PART/turns.conf, and the databases bench_NAME
 turns_begin() {
@@ -42,7 +45,9 @@ turns_start() {
         turns_start_redis "$1" "$3"
         return
     fi
-    "$BINDIR/pgbench" -n -M prepared --failures-detailed --max-tries=1 -f "$1/run.sql" -c "$3" -j 2 -T "$4" "$2" >"$5" 2>&1 &
+    rm -f "$5".[0-9]*
+    "$BINDIR/pgbench" -n -M prepared --failures-detailed --max-tries=1 --log --aggregate-interval=1 --log-prefix="$5" \
+        -f "$1/run.sql" -c "$3" -j 2 -T "$4" "$2" >"$5" 2>&1 &
     turns_pid=$!
     while [[ $(sql postgres "SELECT count(*) FROM pg_stat_activity WHERE datname = '$2' AND application_name = 'pgbench';") != "$3" ]]; do
         kill -0 "$turns_pid" 2>/dev/null || die "$(cat "$5")"
@@ -70,7 +75,17 @@ redis_calls() {
     redis-cli -s "$DC_WORK/redis/socket" INFO commandstats | sed -n 's/^cmdstat_evalsha:calls=\([0-9]*\),.*/\1/p'
 }
 
-# turns_result FOLDER DATABASE LOG: the end of what turns_start has started; sets transactions, and counts them in turns_counted
+# turns_warm FOLDER: the process turns_pid does what does not count; sets turns_warmed, the second in which that ended. What
+# counts begins in a later one.
+turns_warm() {
+    kill -CONT "$turns_pid"
+    sleep "$WARM_SECONDS"
+    kill -STOP "$turns_pid"
+    turns_warmed=$(date +%s)
+    [[ ! -e $1/redis.conf ]] || turns_redis=$(redis_calls)
+}
+
+# turns_result FOLDER DATABASE LOG WARMED: the end of what turns_start has started; sets transactions, and counts them in turns_counted
 # shellcheck disable=SC2154 # read_pgbench sets them
 turns_result() {
     local name
@@ -90,22 +105,30 @@ turns_result() {
     turns_counted[$name]=$((${turns_counted[$name]:-0} + transactions))
     [[ ! -e $1/count.sql || $(sql "$2" "$(cat "$1/count.sql")") == "${turns_counted[$name]}" ]] ||
         die "$name: ${turns_counted[$name]} transactions committed, not as many counted"
+    transactions=$((transactions - $(cat "$3".[0-9]* | awk -v warmed="$4" '$1 <= warmed { n += $2 } END { print n + 0 }')))
 }
 
 # run_turns PART CLIENTS: each case, ROUNDS times; a round is TURNS turns of each
 run_turns() {
-    local part=$1 clients=$2 names pids round turn i name total
+    local part=$1 clients=$2 names pids warmed round turn i name total
     declare -A turns_counted=()
     mapfile -t names < <(cases_of "$part")
     turns_begin "$part"
     # until then no pgbench ends by itself
-    total=$(awk -v n="${#names[@]}" -v t="$TURNS" -v s="$TURN_SECONDS" 'BEGIN { printf "%d", n * (t * s * 1.1 + 3) + 5 }')
+    total=$(awk -v n="${#names[@]}" -v t="$TURNS" -v s="$TURN_SECONDS" -v w="$WARM_SECONDS" 'BEGIN { printf "%d", n * (t * s * 1.1 + w + 15) + 30 }')
     for ((round = 1; round <= ROUNDS; round++)); do
         pids=()
+        warmed=()
         for name in "${names[@]}"; do
             turns_start "bench/cases/$part/$name" "bench_$name" "$clients" "$total" "$DC_WORK/turns_$name.log"
             pids+=("$turns_pid")
         done
+        for ((i = 0; i < ${#names[@]}; i++)); do
+            turns_pid=${pids[i]}
+            turns_warm "bench/cases/$part/${names[i]}"
+            warmed+=("$turns_warmed")
+        done
+        sleep 1
         for ((turn = 1; turn <= TURNS; turn++)); do
             for ((i = 0; i < ${#names[@]}; i++)); do
                 kill -CONT "${pids[(i + turn) % ${#names[@]}]}"
@@ -115,7 +138,7 @@ run_turns() {
         done
         for ((i = 0; i < ${#names[@]}; i++)); do
             turns_pid=${pids[i]}
-            turns_result "bench/cases/$part/${names[i]}" "bench_${names[i]}" "$DC_WORK/turns_${names[i]}.log"
+            turns_result "bench/cases/$part/${names[i]}" "bench_${names[i]}" "$DC_WORK/turns_${names[i]}.log" "${warmed[i]}"
             # shellcheck disable=SC2034 # record_rate takes it
             rate=$(awk -v n="$transactions" -v t="$TURNS" -v s="$TURN_SECONDS" 'BEGIN { print n / (t * s) }')
             record_rate "$part" "${names[i]}" "$clients" "$round"

@@ -55,7 +55,7 @@ tally() {
     [[ $bad -eq 0 ]] || recap "$stage" "$@"
     passed=$((passed + ok))
     failed=$((failed + bad))
-    echo "== $stage: $ok ok, $bad not ok"
+    echo "== $stage: $ok ok, $bad not ok, ended after $SECONDS s"
 }
 
 stage_lint() {
@@ -105,13 +105,29 @@ stage_iso() {
 }
 
 # As packagers run it on a server that is set up for use: with the library preloaded, so
-# that a worker is there, and without prepared transactions.
+# that a worker is there, and without prepared transactions. Most of the time it waits, as
+# the stages without preload do: it runs beside them, in a tree of its own.
 stage_installcheck() {
     local files=(test/sql/*.sql test/specs/*.spec)
+    passed=0
+    failed=0
+    cp -R . "$DC_WORK/preloaded"
+    cd "$DC_WORK/preloaded"
     start_cluster installcheck 'fsync = off' "shared_preload_libraries = 'dcounter'" 'max_prepared_transactions = 0'
     installcheck installcheck "${#files[@]}" installcheck
     stop_cluster "$DC_DATA"
     cp "$DC_LOG" "$out/installcheck_server.log"
+    echo "$passed $failed" >"$out/installcheck_totals"
+}
+
+# end_installcheck PID: waits for it, shows what it said, and adds what it counted
+end_installcheck() {
+    local ok=0 bad=1
+    wait "$1" || true
+    cat "$out/installcheck_stage.log"
+    read -r ok bad <"$out/installcheck_totals" || true
+    passed=$((passed + ok))
+    failed=$((failed + bad))
 }
 
 stage_pgtap() {
@@ -158,7 +174,7 @@ stage_tap() {
         printf '%s\0' "${files[@]}" | xargs -0 -n 1 -P $(($(nproc) + 1)) bash -c '
             name=$(basename "$1" .pl)
             if prove -v "$1" >"$OUT/tap_$name.log" 2>&1; then
-                echo "   $name"
+                echo "   $name: $SECONDS s"
             else
                 echo "   $name: failed"
                 cat "$OUT/tap_$name.log"
@@ -188,6 +204,15 @@ for stage in lint unit fuzz; do
     if wanted "$stage"; then "stage_$stage"; fi
 done
 
+preloaded=
+if wanted installcheck; then
+    # a group of its own, which ends with this script
+    set -m
+    stage_installcheck >"$out/installcheck_stage.log" 2>&1 &
+    preloaded=$!
+    set +m
+    DC_GROUPS+=("$preloaded")
+fi
 # No preload here: installcheck and TAP start servers of their own.
 if wanted regress || wanted iso || wanted pgtap; then
     start_cluster check 'fsync = off' 'max_prepared_transactions = 20'
@@ -197,7 +222,7 @@ if wanted regress || wanted iso || wanted pgtap; then
     stop_cluster "$DC_DATA"
     cp "$DC_LOG" "$out/server.log"
 fi
-if wanted installcheck; then stage_installcheck; fi
+if [[ -n $preloaded ]]; then end_installcheck "$preloaded"; fi
 if wanted tap; then stage_tap; fi
 
 echo "$passed $failed" >"$out/totals"

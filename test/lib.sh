@@ -13,6 +13,7 @@ unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
 
 DC_WORK=${DC_WORK:-}
 DC_CLUSTERS=()
+DC_GROUPS=()
 
 die() {
     echo "$(basename "$0"): $*" >&2
@@ -70,11 +71,14 @@ build_and_install() {
     "${sudo[@]}" make install PG_CONFIG="$PG_CONFIG" >/dev/null
 }
 
-# Runs at exit: stops the servers of this shell, then removes the work folder
+# Runs at exit: ends the groups of processes that this shell has started, stops its servers, then removes
 # if this shell made it. KEEP=1 keeps the folder.
 cleanup() {
-    local status=$? data
+    local status=$? data group
     trap - EXIT INT TERM
+    for group in "${DC_GROUPS[@]}"; do
+        kill -- "-$group" 2>/dev/null && wait "$group" || true
+    done
     for data in "${DC_CLUSTERS[@]}"; do
         stop_cluster "$data" immediate || true
     done

@@ -5,6 +5,6 @@ set -euo pipefail
 # shellcheck source=bench/lib.sh
 source bench/lib.sh
 
-run_cases distinct 64
+run_turns distinct 64
 run_cases distinct_new 16
 run_cases distinct_hot 16

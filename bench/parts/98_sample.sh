@@ -4,4 +4,4 @@ set -euo pipefail
 # shellcheck source=bench/lib.sh
 source bench/lib.sh
 
-run_cases sample 64
+run_turns sample 64

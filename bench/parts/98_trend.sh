@@ -4,6 +4,6 @@ set -euo pipefail
 # shellcheck source=bench/lib.sh
 source bench/lib.sh
 
-run_cases trend 64
-run_cases trend_zipf 64
+run_turns trend 64
+run_turns trend_zipf 64
 run_cases trending 1

@@ -5,8 +5,8 @@ set -euo pipefail
 # shellcheck source=bench/lib.sh
 source bench/lib.sh
 
-run_cases window 64
-run_cases window_keys 64
+run_turns window 64
+run_turns window_keys 64
 run_cases window_read 1
 
 # seconds_of STATEMENT, in a session of its own

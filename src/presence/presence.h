@@ -30,7 +30,7 @@
  * Order: turn_lock, a partition, a room's lock, then one of wheel_lock, events_lock, area->lock, the
  * map's mutex. Nobody has two partitions.
  *
- * A room's entry is pinned by each of its members' entries, and by calls about it. Only the turner frees rooms: those that
+ * A room's entry is pinned by each of its members' entries, and by calls about it. Only who has turn_lock frees rooms: those that
  * are empty, not pinned, and have nothing to tell.
  *
  * A session copies a slot's generation, which changes when the slot is given to another rule. To make a room, it is

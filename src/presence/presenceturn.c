@@ -162,20 +162,31 @@ typedef struct Forgotten
 	Oid database;
 	DcPresenceOwner rule;
 	DcPresenceSlot *slot;
+	uint64 rooms; /* that were freed */
 } Forgotten;
+
+/* An entry of that rule: its own room, or that of a member; NULL if it is not. Its partition is locked. */
+static DcMapEntry *
+room_of(const Forgotten *rule, DcMapEntry *entry)
+{
+	DcPresenceItem *item = map_payload(entry);
+	DcMapEntry *room;
+
+	if (entry->database != rule->database || entry->counter != (Oid) rule->rule.id)
+		return NULL;
+	room = item->kind != PRESENCE_MEMBER ? entry : map_entry(presence_map, ((DcPresenceMember *) item)->room);
+	return ((DcPresenceRoom *) map_payload(room))->slot == rule->slot - presence_area->slots ? room : NULL;
+}
 
 static bool
 forget(DcMapEntry *entry, void *arg)
 {
 	const Forgotten *rule = arg;
 	DcPresenceItem *item = map_payload(entry);
-	DcMapEntry *room;
+	DcMapEntry *room = room_of(rule, entry);
 	bool taken;
 
-	if (entry->database != rule->database || entry->counter != (Oid) rule->rule.id)
-		return false;
-	room = item->kind != PRESENCE_MEMBER ? entry : map_entry(presence_map, ((DcPresenceMember *) item)->room);
-	if (((DcPresenceRoom *) map_payload(room))->slot != rule->slot - presence_area->slots)
+	if (room == NULL)
 		return false;
 	if (item->kind == PRESENCE_APPROX)
 		presence_approx_clear(entry);
@@ -184,7 +195,7 @@ forget(DcMapEntry *entry, void *arg)
 		LWLockAcquire(presence_room_lock(room->number), LW_EXCLUSIVE);
 		presence_clean(room);
 		LWLockRelease(presence_room_lock(room->number));
-		return false; /* it goes when it is due */
+		return false; /* it may have members still */
 	}
 	if (item->is_here)
 		presence_leave(room, entry, false);
@@ -202,8 +213,32 @@ forget(DcMapEntry *entry, void *arg)
 }
 
 /*
- * presence_forget_rule removes the members of a rule that is gone; its rooms are empty then, and go soon. Whoever enters all
- * the same, because he has not heard of it yet, leaves when his time is up. Must not throw.
+ * forget_room frees a room in which nobody is. The turn_lock is held: so nobody has taken it out of the wheel, or frees it.
+ */
+static bool
+forget_room(DcMapEntry *entry, void *arg)
+{
+	Forgotten *rule = arg;
+	DcPresenceRoom *room = map_payload(entry);
+	bool empty;
+
+	if (room->item.kind == PRESENCE_MEMBER || room_of(rule, entry) == NULL)
+		return false;
+	empty = room->item.kind == PRESENCE_APPROX ? room->root == DC_MAP_NONE : pg_atomic_read_u32(&room->members) == 0;
+	if (!empty || room->item.is_dirty || pg_atomic_read_u32(&entry->pins) != 0)
+		return false; /* it goes when it is due */
+	LWLockAcquire(&presence_area->wheel_lock, LW_EXCLUSIVE);
+	if (wheel_has(&room->item.wheel))
+		wheel_remove(&presence_area->wheel, &presence_items, entry->number);
+	LWLockRelease(&presence_area->wheel_lock);
+	pg_atomic_fetch_sub_u64(&rule->slot->cells, map_entry_size(presence_map, entry) / map_cell_size(presence_map));
+	rule->rooms++;
+	return true;
+}
+
+/*
+ * presence_forget_rule removes the members of a rule that is gone, then its rooms, whose memory others may need at once: no view
+ * shows what has it. Whoever enters all the same, because he has not heard of it yet, leaves when his time is up. Must not throw.
  */
 void
 presence_forget_rule(Oid database, const DcPresenceOwner *rule)
@@ -214,6 +249,10 @@ presence_forget_rule(Oid database, const DcPresenceOwner *rule)
 		return;
 	pg_atomic_write_u64(&forgotten.slot->events, (uint64) -1);
 	map_sweep(presence_map, forget, &forgotten);
+	LWLockAcquire(&presence_area->turn_lock, LW_EXCLUSIVE);
+	map_sweep(presence_map, forget_room, &forgotten);
+	LWLockRelease(&presence_area->turn_lock);
+	pg_atomic_fetch_sub_u64(&forgotten.slot->rooms, forgotten.rooms); /* last: then the slot may be given away */
 }
 
 /*

@@ -10,17 +10,18 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $clients = 32;
-my $seconds = torture(2, 60) * (sanitized() ? 5 : 1);
+# transactions of a client; in all, about as many different ops are sent again and again
+my $calls = torture(12, 1000);
 my %nodes = (preload => ledger_node('preload', 1), plain => ledger_node('plain', 0));
 my $round = 0;
 
-# pgbench(NODE, LEVEL, OPTIONS...)
+# pgbench(NODE, LEVEL, CALLS, OPTIONS...): how many transactions each client does, so that a slow machine only takes longer
 sub pgbench
 {
-	my ($node, $level, @options) = @_;
+	my ($node, $level, $calls, @options) = @_;
 	local $ENV{PGOPTIONS} = '-c default_transaction_isolation=' . $level =~ s/ /\\ /r;
 
-	return start_command('pgbench', '-n', '-j', 1, '--max-tries', 10000, '-T', $seconds, @options, $node->connstr('postgres'));
+	return start_command('pgbench', '-n', '-j', 1, '--max-tries', 10000, '-t', $calls, @options, $node->connstr('postgres'));
 }
 
 sub test_bank
@@ -36,9 +37,9 @@ sub test_bank
 	my $check = file_of("check $round.sql", "SELECT 1 / (count(*) = 0)::int FROM dc_ledger_check('wallet');\n");
 
 	my @jobs = (
-		pgbench($node, $level, '-c', $clients, bank_scripts("$name $level", $seconds * 60)),
-		pgbench($node, $level, '-c', 1, '-f', "$reader\@2", '-f', "$statement\@2", '-f', $check));
-	push @jobs, pgbench($node, $level, '-c', 2, @prepared) if $level eq 'read committed';
+		pgbench($node, $level, $calls, '-c', $clients, bank_scripts("$name $level", $calls * 10)),
+		pgbench($node, $level, $calls * 5, '-c', 1, '-f', "$reader\@2", '-f', "$statement\@2", '-f', $check));
+	push @jobs, pgbench($node, $level, $calls * 10, '-c', 2, @prepared) if $level eq 'read committed';
 	foreach my $i (0 .. $#jobs)
 	{
 		is(finish_job($jobs[$i]) . " $jobs[$i]->{err}", '0 ', "$what: " . ('transfers', 'readers', 'prepared transactions')[$i]);
@@ -77,7 +78,7 @@ sub test_narrow
 		push @options, '-f', file_of("$ledger $from $to.sql", "${head}SELECT dc_transfer_many('$ledger', '$from', '$to', '$amounts', ':e');\n");
 	}
 	push @options, '-f', file_of("$ledger pending.sql", "${head}SELECT dc_transfer_post('$ledger', transfer_id, 1) FROM dc_transfer_pending('$ledger', 'd', 'b', :q, ':e');\n");
-	my $job = pgbench($node, $level, '-c', 10, @options);
+	my $job = pgbench($node, $level, $calls * 20, '-c', 10, @options);
 
 	is(finish_job($job) . " $job->{err}", '0 ', "$what: transfers");
 	note("$what: $1") if $job->{out} =~ /(actually processed: \d+)/;
