@@ -104,30 +104,11 @@ stage_iso() {
     installcheck iso "${#files[@]}" . REGRESS=
 }
 
-# As packagers run it on a server that is set up for use: with the library preloaded, so
-# that a worker is there, and without prepared transactions. Most of the time it waits, as
-# the stages without preload do: it runs beside them, in a tree of its own.
+# As packagers run it, on a server that is set up for use: with the library preloaded, so
+# that a worker is there, and without prepared transactions.
 stage_installcheck() {
     local files=(test/sql/*.sql test/specs/*.spec)
-    passed=0
-    failed=0
-    cp -R . "$DC_WORK/preloaded"
-    cd "$DC_WORK/preloaded"
-    start_cluster installcheck 'fsync = off' "shared_preload_libraries = 'dcounter'" 'max_prepared_transactions = 0'
     installcheck installcheck "${#files[@]}" installcheck
-    stop_cluster "$DC_DATA"
-    cp "$DC_LOG" "$out/installcheck_server.log"
-    echo "$passed $failed" >"$out/installcheck_totals"
-}
-
-# end_installcheck PID: waits for it, shows what it said, and adds what it counted
-end_installcheck() {
-    local ok=0 bad=1
-    wait "$1" || true
-    cat "$out/installcheck_stage.log"
-    read -r ok bad <"$out/installcheck_totals" || true
-    passed=$((passed + ok))
-    failed=$((failed + bad))
 }
 
 stage_pgtap() {
@@ -199,30 +180,76 @@ stage_fuzz() {
     tally fuzz "${#files[@]}" "$status" "$out/fuzz.log"
 }
 
+groups=()
+stages=()
+
+# beside LINE... -- STAGE...: stages one after the other, on a server of their own with these settings, in a tree of their
+# own, beside what follows: most of the time they wait, isolation tests above all.
+beside() {
+    local settings=() stage some=()
+    while [[ $1 != -- ]]; do
+        settings+=("$1")
+        shift
+    done
+    shift
+    for stage in "$@"; do
+        if wanted "$stage"; then some+=("$stage"); fi
+    done
+    [[ ${#some[@]} -gt 0 ]] || return 0
+    # a group of its own, which ends with this script
+    set -m
+    run_beside "${some[@]}" >"$out/${some[0]}_stage.log" 2>&1 &
+    set +m
+    DC_GROUPS+=("$!")
+    groups+=("$!")
+    stages+=("${some[0]}")
+}
+
+# run_beside STAGE...: in a process of its own, with the settings of beside
+run_beside() {
+    local stage first=$1
+    DC_GROUPS=() # those are not of this process
+    passed=0
+    failed=0
+    cp -R . "$DC_WORK/tree_$first"
+    cd "$DC_WORK/tree_$first"
+    start_cluster "check_$first" 'fsync = off' "${settings[@]}"
+    for stage in "$@"; do
+        "stage_$stage"
+    done
+    stop_cluster "$DC_DATA"
+    cp "$DC_LOG" "$out/server_$first.log"
+    echo "$passed $failed" >"$out/totals_$first"
+}
+
+# end_beside: waits for them all, shows what they said, and adds up what they counted. One that has not come to its end is a failure.
+end_beside() {
+    local i ok bad
+    for i in "${!groups[@]}"; do
+        ok=0
+        bad=1
+        wait "${groups[i]}" || true
+        cat "$out/${stages[i]}_stage.log"
+        if [[ -e $out/totals_${stages[i]} ]]; then
+            read -r ok bad <"$out/totals_${stages[i]}"
+        else
+            echo "   ${stages[i]}: ended early" | tee -a "$out/failures"
+        fi
+        passed=$((passed + ok))
+        failed=$((failed + bad))
+    done
+}
+
 use_postgres
 for stage in lint unit fuzz; do
     if wanted "$stage"; then "stage_$stage"; fi
 done
 
-preloaded=
-if wanted installcheck; then
-    # a group of its own, which ends with this script
-    set -m
-    stage_installcheck >"$out/installcheck_stage.log" 2>&1 &
-    preloaded=$!
-    set +m
-    DC_GROUPS+=("$preloaded")
-fi
-# No preload here: installcheck and TAP start servers of their own.
-if wanted regress || wanted iso || wanted pgtap; then
-    start_cluster check 'fsync = off' 'max_prepared_transactions = 20'
-    for stage in regress iso pgtap; do
-        if wanted "$stage"; then "stage_$stage"; fi
-    done
-    stop_cluster "$DC_DATA"
-    cp "$DC_LOG" "$out/server.log"
-fi
-if [[ -n $preloaded ]]; then end_installcheck "$preloaded"; fi
+# No preload but for installcheck; TAP starts servers of its own.
+beside 'max_prepared_transactions = 20' -- iso pgtap
+beside 'max_prepared_transactions = 20' -- regress
+beside "shared_preload_libraries = 'dcounter'" 'max_prepared_transactions = 0' -- installcheck
+end_beside
 if wanted tap; then stage_tap; fi
 
 echo "$passed $failed" >"$out/totals"

@@ -77,7 +77,7 @@ cleanup() {
     local status=$? data group
     trap - EXIT INT TERM
     for group in "${DC_GROUPS[@]}"; do
-        kill -- "-$group" 2>/dev/null && wait "$group" || true
+        if kill -- "-$group" 2>/dev/null; then wait "$group" || true; fi
     done
     for data in "${DC_CLUSTERS[@]}"; do
         stop_cluster "$data" immediate || true

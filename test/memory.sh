@@ -92,7 +92,7 @@ passed=$((passed + stages_passed))
 failed=$((failed + stages_failed))
 
 cp -R "$DC_WORK/reports" "$DC_WORK/out/reports"
-reports=$(reports_in "$DC_WORK/reports" "$DC_WORK/check" tmp_check/log "$DC_WORK/out" || true)
+reports=$(reports_in "$DC_WORK/reports" "$DC_WORK"/check_* tmp_check/log "$DC_WORK/out" || true)
 if [[ -n $reports ]]; then
     echo "$reports"
     echo 'not ok - reports of the sanitizers (in results/memory)'

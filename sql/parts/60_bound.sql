@@ -13,7 +13,7 @@ CREATE TABLE dcounter.source (
 	on_drift    pg_catalog.text     NOT NULL DEFAULT 'alarm',
 	CONSTRAINT source_pkey PRIMARY KEY (counter)
 );
-CREATE INDEX source_source ON dcounter.source (source);
+CREATE INDEX source_source ON dcounter.source (source, counter);
 COMMENT ON TABLE dcounter.source IS 'counter tables that are bound to a source table, which they count';
 COMMENT ON COLUMN dcounter.source.counter IS 'the counter table';
 COMMENT ON COLUMN dcounter.source.source IS 'the source table';

@@ -24,7 +24,7 @@ PG_FUNCTION_INFO_V1(on_source_change);
 PG_FUNCTION_INFO_V1(on_source_state_change);
 
 #define SOURCE_COLUMN 2				 /* of dcounter.source, */
-#define SOURCE_INDEX "source_source" /* which has an index */
+#define SOURCE_INDEX "source_source" /* which has an index, with the counter */
 
 static const char *const build_names[] = {"worker", "none", "now"};
 static const char *const detach_names[] = {"subtract", "keep"};

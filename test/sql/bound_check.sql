@@ -159,7 +159,7 @@ CALL dc_build('many_n', 7000);
 SELECT drift('many_n'), state('many_n');
 SELECT sum(dc_get('many_n', k)) = (SELECT sum(v) FROM many) AS same FROM (SELECT DISTINCT k FROM many) AS k;
 -- with sums that leave bigint on the way
-CREATE TABLE much (k text, v bigint);
+CREATE TABLE much (k text, v bigint) WITH (autovacuum_enabled = off);
 INSERT INTO much SELECT 'a', 9000000000000000000 FROM generate_series(1, 3);
 INSERT INTO much SELECT repeat(md5(i::text), 4), 1 FROM generate_series(1, 15000) AS i;
 INSERT INTO much SELECT 'a', -9000000000000000000 FROM generate_series(1, 2);
