@@ -87,6 +87,7 @@ SELECT dc_incr_at('we', 'a', 1, :'t'::timestamptz - interval '3 min');
 \set VERBOSITY sqlstate
 SELECT dc_incr_at('we', 'a', 1, :'t'::timestamptz - interval '3 min 1 us');
 SELECT dc_window_reconcile('we', :'t'::timestamptz - interval '3 min', ARRAY['a'], ARRAY[1]);
+CALL dc_seal('we', '-infinity');
 SELECT dc_window_reconcile('we', '-infinity', ARRAY['a'], ARRAY[1]);
 SELECT dc_window_reconcile('we', :'t'::timestamptz - interval '4 min', ARRAY[repeat('k', 1016)], ARRAY[1]);
 SELECT dc_window_reconcile('we', :'t'::timestamptz - interval '4 min', ARRAY['o', 'o'], ARRAY[-9223372036854775808, 9223372036854775807]);
@@ -150,10 +151,29 @@ ALTER TABLE :wide OWNER TO regress_we_user;
 SELECT value FROM dc_window('we', 'a', '8 min', :'t');
 SELECT dc_window_rotate('we', :'t'::timestamptz + interval '20 min');
 \set VERBOSITY default
+-- jobs are done (the floor is as it was once) for windows that are whole, and those of the caller
+UPDATE dcounter.time_window SET floors[1] = floors[2];
 CALL dc_maintain();
+SELECT fine > wide AS raised FROM we_state;
 ALTER TABLE :wide OWNER TO CURRENT_USER;
-SELECT value FROM dc_window('we', 'a', '8 min', :'t');
+SET ROLE regress_we_user;
+CALL dc_maintain();
+RESET ROLE;
+SELECT fine > wide AS raised FROM we_state;
+BEGIN;
+CALL dc_maintain();
+SELECT fine > wide AS raised FROM we_state;
+ROLLBACK;
+SELECT fine > wide AS raised FROM we_state;
+CALL dc_maintain();
+SELECT fine > wide AS raised FROM we_state;
 DROP OWNED BY regress_we_user, regress_we_group;
 DROP ROLE regress_we_user, regress_we_group;
+-- a window is known by a view
+CREATE TABLE we_table ();
+INSERT INTO dcounter.time_window SELECT (jsonb_populate_record(w, jsonb_build_object('windowed', 'we_table'))).* FROM dcounter.time_window AS w;
+SELECT dc_incr_at('we_table', 'a');
+DELETE FROM dcounter.time_window WHERE windowed = 'we_table'::regclass;
+DROP TABLE we_table;
 SELECT dc_window_drop('we');
 DROP VIEW we_state;
