@@ -169,6 +169,9 @@ CALL dc_maintain();
 SELECT fine > wide AS raised FROM we_state;
 -- no level's floor is raised past that of the level before, which rows come from: that has a turn with rows, and one has just gone
 UPDATE dcounter.time_window SET floors = ARRAY[floors[2] - 4 * 3600000000, floors[2] - 4 * 3600000000], advanced = ARRAY[(extract(epoch FROM now() - '2000-01-01 UTC') * 1000000)::bigint, 0];
+\set VERBOSITY sqlstate
+SELECT dc_incr_at('we', 'a', 1, clock_timestamp() - interval '49 min');
+\set VERBOSITY default
 INSERT INTO dcounter.window_claim SELECT windowed, 0, (floors[1] - 2 * 86400000000) / (widths[1] * spans[1]), false FROM dcounter.time_window;
 CALL dc_maintain();
 SELECT fine = wide AS raised_as_far FROM we_state;
