@@ -60,6 +60,9 @@ extern void batch_key_add(DcCounter *counter, DcBatchKey *key,
 						  int64 inc, int64 dec);
 extern bool batch_key_equal(Datum a, Datum b);
 extern DcBatchKey *batch_find(DcBatch *batch, const DcRows *rows, uint64 i);
+
+/* compactinserting.c */
+extern void batch_skip_inserting(DcBatch *batch, Oid relid, bool (*asks)(const DcBatchKey *key));
 extern void batch_key_add_shard(DcCounter *counter, DcBatchKey *key, int32 shard,
 								int64 inc, int64 dec, TimestampTz at);
 extern void batch_to_totals(DcSqlSession *session, DcBatch *batch);

@@ -4,7 +4,7 @@
  *
  * Compaction brings them from shard rows, and a flush from memory. Both hold the
  * lock on the table's compaction (locks.c). Rows that others have locked are passed over, and
- * so are keys whose rows others insert at the same time: commits (rows/totalrow.c), and users.
+ * so are keys whose rows others insert at the same time: commits (rows/totalrow.c), and users (compactinserting.c).
  *
  * In an ordinary local table a row that is locked is updated by its place (ctid), not
  * by its key: that saves searching the index a second time.
@@ -80,6 +80,7 @@ static int batch_key_compare(const void *a, const void *b);
 static int key_texts_compare(Datum a, Datum b);
 static void set_off(int64 *inc, int64 *dec);
 static void batch_lock_totals(DcSqlSession *session, DcBatch *batch);
+static bool has_no_total(const DcBatchKey *key);
 static void batch_write_totals(DcSqlSession *session, DcBatch *batch);
 static int batch_columns(DcBatch *batch, bool have_total, DcTotalColumns *columns);
 static bool is_to_write(const DcBatchKey *key, bool has_total);
@@ -151,6 +152,14 @@ batch_lock_totals(DcSqlSession *session, DcBatch *batch)
 		if (!key->has_total)
 			key->skip = true;
 	}
+	if (places && !session->counter->direct_totals) /* which insert_direct() finds out itself */
+		batch_skip_inserting(batch, session->counter->relid, has_no_total);
+}
+
+static bool
+has_no_total(const DcBatchKey *key)
+{
+	return !key->has_total;
 }
 
 /*

@@ -127,6 +127,7 @@ extern bool distinctscan_next(DcDistinctScan *scan);
 extern void distinctscan_end(DcDistinctScan *scan);
 extern struct TupleTableSlot *distinct_make_row(DcDistinctRel *rel, int which, const char *key, uint32 len, Datum sketch);
 extern void distinct_insert_row(DcDistinctRel *rel, int which, const char *key, uint32 len, Datum sketch);
+extern bool distinct_insert_row_at_once(DcDistinctRel *rel, int which, const char *key, uint32 len, Datum sketch);
 
 /* distinctknown.c */
 extern DcKnown *known_find(const DcRowKey *key, const DcDistinct *distinct);

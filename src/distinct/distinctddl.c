@@ -40,20 +40,18 @@ dropped(const DcDdl *ddl)
 	}
 }
 
+static Oid
+deltas_of(Oid relid)
+{
+	DcDistinctRow row;
+
+	return distinct_row_read(relid, &row) ? row.delta : InvalidOid;
+}
+
 static void
 altered(const DcDdl *ddl)
 {
-	ListCell *lc;
-
-	if (!ddl_alters(ddl))
-		return;
-	foreach(lc, ddl->relations)
-	{
-		DcDistinctRow row;
-
-		if (distinct_row_read(lfirst_oid(lc), &row))
-			sibling_follow(ddl, row.relid, row.delta, DISTINCT_DELTA_SUFFIX);
-	}
+	siblings_follow(ddl, deltas_of, DISTINCT_DELTA_SUFFIX);
 }
 
 /*

@@ -70,6 +70,8 @@ typedef struct DcFoldTable
 	int64 goal;		/* what is before is being looked for; 0: nothing is */
 	uint32 len;		/* up to this key, which is a limit for the next step */
 	char key[DC_MAX_KEY_BYTES];
+	StringInfo folded;			/* the key of the last delta that this round has looked at, */
+	ItemPointerData folded_tid; /* and its place; invalid: at the beginning */
 } DcFoldTable;
 
 /* A step of the job on a table. */
@@ -88,10 +90,13 @@ static bool is_needed(void);
 static bool job_run(DcJobRun *run);
 static void list_step(void *arg);
 static void table_step(void *arg);
+static void destroy_fold_table(DcFoldTable *table);
 static void note_failure(DcFoldTable *table, int64 pause);
 static DcFoldTable *fold_table(Oid relid);
-static bool fold_batch(DcDistinctRel *rel);
-static void fold_key(DcDistinctRel *rel, const DcKey *key, HllState *items);
+static bool fold_batch(DcDistinctRel *rel, DcFoldTable *table);
+static bool next_delta(DcDistinctScan *scan, DcFoldTable *table);
+static void note_delta(DcFoldTable *table, const DcDistinctScan *scan);
+static bool fold_key(DcDistinctRel *rel, const DcKey *key, HllState *items);
 static bool put_sketch(DcDistinctRel *rel, DcDistinctScan *row, const DcKey *key, HllState *state);
 static bool expire_batch(DcDistinctRel *rel, DcFoldTable *table);
 static int64 horizon_of(const DcDistinctRow *row);
@@ -182,12 +187,23 @@ list_step(void *arg)
 		todo = lappend_oid(todo, ((DcDistinctRow *) lfirst(lc))->relid);
 	foreach(lc, tables)
 	{
-		if (list_member_oid(todo, ((DcFoldTable *) lfirst(lc))->relid))
+		DcFoldTable *table = lfirst(lc);
+
+		ItemPointerSetInvalid(&table->folded_tid); /* a new round, also after one that has failed */
+		if (list_member_oid(todo, table->relid))
 			continue;
-		pfree(lfirst(lc));
+		destroy_fold_table(table);
 		tables = foreach_delete_current(tables, lc);
 	}
 	MemoryContextSwitchTo(old);
+}
+
+static void
+destroy_fold_table(DcFoldTable *table)
+{
+	pfree(table->folded->data);
+	pfree(table->folded);
+	pfree(table);
 }
 
 /*
@@ -212,7 +228,7 @@ table_step(void *arg)
 			CheckCmdReplicaIdentity(rel.heaps[i], CMD_DELETE);
 		CheckCmdReplicaIdentity(rel.heaps[DISTINCT_TABLE], CMD_UPDATE);
 		PushActiveSnapshot(GetLatestSnapshot());
-		step->more = fold_batch(&rel) || expire_batch(&rel, table);
+		step->more = fold_batch(&rel, table) || expire_batch(&rel, table);
 		PopActiveSnapshot();
 	}
 	distinctrel_close(&rel);
@@ -240,16 +256,18 @@ fold_table(Oid relid)
 	old = MemoryContextSwitchTo(TopMemoryContext);
 	table = palloc0(sizeof(DcFoldTable));
 	table->relid = relid;
+	table->folded = makeStringInfo();
+	ItemPointerSetInvalid(&table->folded_tid);
 	tables = lappend(tables, table);
 	MemoryContextSwitchTo(old);
 	return table;
 }
 
 /*
- * fold_batch folds the first deltas; true if there may be more.
+ * fold_batch folds the next deltas of the round; true if there may be more.
  */
 static bool
-fold_batch(DcDistinctRel *rel)
+fold_batch(DcDistinctRel *rel, DcFoldTable *table)
 {
 	MemoryContext old = CurrentMemoryContext;
 	MemoryContext one = AllocSetContextCreate(old, "dcounter fold", ALLOCSET_DEFAULT_SIZES);
@@ -260,13 +278,16 @@ fold_batch(DcDistinctRel *rel)
 	bool any;
 	int n = 0;
 
-	distinctscan_begin(&scan, rel, DISTINCT_DELTA, GetActiveSnapshot(), "", 0, NULL, 0);
-	any = distinctscan_next(&scan);
+	if (!ItemPointerIsValid(&table->folded_tid))
+		resetStringInfo(table->folded);
+	distinctscan_begin(&scan, rel, DISTINCT_DELTA, GetActiveSnapshot(), table->folded->data, table->folded->len, NULL, 0);
+	any = next_delta(&scan, table);
 	while (any && n < FOLD_BATCH)
 	{
+		bool buckets = rel->distinct->row.bucket != 0;
 		HllState *items;
 		DcKey key;
-		int64 bucket = 0;
+		int64 bucket = -1;
 		int first = n;
 
 		MemoryContextSwitchTo(one);
@@ -277,18 +298,18 @@ fold_batch(DcDistinctRel *rel)
 		{
 			items = hll_merge_datum(items, scan.sketch);
 			places[n++] = scan.slot->tts_tid;
+			note_delta(table, &scan);
 			any = distinctscan_next(&scan);
 		}
-		if (rel->distinct->row.bucket == 0)
-			fold_key(rel, &key, items);
-		else if (bucket_get(key.data, key.len, &bucket))
+		if (buckets && !bucket_get(key.data, key.len, &bucket))
+			bucket = -1;
+		/* what belongs to no bucket, or to one that is over, goes */
+		if ((buckets && bucket < horizon) || fold_key(rel, &key, items))
 		{
 			newest = Max(newest, bucket);
-			if (bucket >= horizon)
-				fold_key(rel, &key, items);
+			for (int i = first; i < n; i++)
+				(void) delete_row(rel->heaps[DISTINCT_DELTA], &places[i], false);
 		}
-		for (int i = first; i < n; i++)
-			(void) delete_row(rel->heaps[DISTINCT_DELTA], &places[i], false);
 		MemoryContextSwitchTo(old);
 		MemoryContextReset(one);
 	}
@@ -298,32 +319,60 @@ fold_batch(DcDistinctRel *rel)
 	if (newest >= 0)
 		note_newest(rel->distinct, newest);
 	CommandCounterIncrement();
-	return n == FOLD_BATCH;
+	if (n == FOLD_BATCH)
+		return true;
+	ItemPointerSetInvalid(&table->folded_tid);
+	return false;
 }
 
 /*
- * fold_key adds items to the row of a key, or makes one.
+ * next_delta goes to the first delta after the one that the round has come to. Those of one key come in the order of
+ * their places. Not so if the owner has updated one by hand: the next round has what this one leaves out then.
  */
+static bool
+next_delta(DcDistinctScan *scan, DcFoldTable *table)
+{
+	DcKey folded = {.data = table->folded->data, .len = table->folded->len};
+
+	while (distinctscan_next(scan))
+	{
+		if (!ItemPointerIsValid(&table->folded_tid) || key_compare(&scan->key, &folded) != 0 ||
+			ItemPointerCompare(&scan->slot->tts_tid, &table->folded_tid) > 0)
+			return true;
+	}
+	return false;
+}
+
 static void
+note_delta(DcFoldTable *table, const DcDistinctScan *scan)
+{
+	resetStringInfo(table->folded);
+	appendBinaryStringInfo(table->folded, scan->key.data, scan->key.len);
+	table->folded_tid = scan->slot->tts_tid;
+}
+
+/*
+ * fold_key adds items to the row of a key, or makes one; false, with nothing done, if somebody else has the row.
+ */
+static bool
 fold_key(DcDistinctRel *rel, const DcKey *key, HllState *items)
 {
 	DcDistinctScan row;
+	bool done;
 
 	distinctscan_begin(&row, rel, DISTINCT_TABLE, GetActiveSnapshot(), key->data, key->len, key->data, key->len);
 	while (distinctscan_next(&row) && key_compare(&row.key, key) != 0)
 		;
-	if (!row.any)
-		distinct_insert_row(rel, DISTINCT_TABLE, key->data, key->len, hll_value(items));
-	else if (!put_sketch(rel, &row, key, items))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_IN_USE),
-				 errmsg("a row of \"%s\" was changed by hand while it was being folded",
-						RelationGetRelationName(rel->heaps[DISTINCT_TABLE]))));
+	if (row.any)
+		done = put_sketch(rel, &row, key, items);
+	else
+		done = distinct_insert_row_at_once(rel, DISTINCT_TABLE, key->data, key->len, hll_value(items));
 	distinctscan_end(&row);
+	return done;
 }
 
 /*
- * put_sketch adds items to a row; false if somebody else has changed it.
+ * put_sketch adds items to a row; false if somebody else has it locked, or has changed it.
  */
 static bool
 put_sketch(DcDistinctRel *rel, DcDistinctScan *row, const DcKey *key, HllState *items)
@@ -341,7 +390,7 @@ put_sketch(DcDistinctRel *rel, DcDistinctScan *row, const DcKey *key, HllState *
 			   VARSIZE_ANY_EXHDR(DatumGetPointer(after))) == 0)
 		return true;
 	slot = distinct_make_row(rel, DISTINCT_TABLE, key->data, key->len, after);
-	done = compat_tuple_update(heap, &row->slot->tts_tid, slot, GetCurrentCommandId(true), true, &failure,
+	done = compat_tuple_update(heap, &row->slot->tts_tid, slot, GetCurrentCommandId(true), false, &failure,
 							   &new_entries) == TM_Ok;
 	if (done && new_entries)
 	{

@@ -52,8 +52,6 @@ static void check_shape(DcDistinct *distinct, int which, Relation heap);
 static Oid sketch_type(Relation heap, int precision, DcShapeProblem *problem);
 static Oid key_index(Relation heap, AttrNumber att);
 static bool is_key_index(Relation index, AttrNumber att);
-static const char *write_problem(Relation heap, const DcTableLayout *layout);
-static bool indexes_are_btrees(Relation heap);
 static void check_owner(const DcDistinct *distinct);
 
 static DcRelCached entries = {
@@ -304,7 +302,7 @@ check_shapes(DcDistinctRel *rel)
 		const char *problem;
 
 		check_shape(distinct, i, rel->heaps[i]);
-		problem = write_problem(rel->heaps[i], &distinct->layouts[i]);
+		problem = write_problem(rel->heaps[i], distinct->layouts[i].alone);
 		if (problem == NULL || distinct->problem != NULL)
 			continue;
 		strlcpy(distinct->problem_text, problem, sizeof(distinct->problem_text));
@@ -422,43 +420,6 @@ is_key_index(Relation index, AttrNumber att)
 		heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, NULL) &&
 		index->rd_indoption[0] == 0 && index->rd_indcollation[0] == C_COLLATION_OID &&
 		index->rd_opfamily[0] == lookup_type_cache(TEXTOID, TYPECACHE_BTREE_OPFAMILY)->btree_opf;
-}
-
-/*
- * write_problem returns the reason why rows of a table cannot be written without SQL, or NULL.
- */
-static const char *
-write_problem(Relation heap, const DcTableLayout *layout)
-{
-	if (heap->rd_rel->relispartition)
-		return _("It is a partition, which takes certain rows alone.");
-	if (!layout->alone)
-		return _("It has further columns, or constraints NOT NULL.");
-	if (!indexes_are_btrees(heap))
-		return _("It has an index that is not a btree.");
-	return insert_problem(heap);
-}
-
-/*
- * indexes_are_btrees tells whether all indexes are, and on the key: one on the sketches would be written with each of
- * them, and one that summarizes pages needs to be told of updates that leave the others alone.
- */
-static bool
-indexes_are_btrees(Relation heap)
-{
-	List *indexes = RelationGetIndexList(heap);
-	ListCell *lc;
-	bool btrees = true;
-
-	foreach(lc, indexes)
-	{
-		Relation index = index_open(lfirst_oid(lc), AccessShareLock);
-
-		btrees &= index->rd_rel->relam == BTREE_AM_OID;
-		index_close(index, AccessShareLock);
-	}
-	list_free(indexes);
-	return btrees;
 }
 
 static void

@@ -23,6 +23,7 @@
 #include "executor/tuptable.h"
 #include "miscadmin.h"
 #include "rows/insert.h"
+#include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/rel.h"
@@ -130,4 +131,29 @@ distinct_insert_row(DcDistinctRel *rel, int which, const char *key, uint32 len, 
 	indexes_insert(&indexes, rel->heaps[which], InvalidOid, &slot, 1);
 	indexes_close(&indexes);
 	ExecDropSingleTupleTableSlot(slot);
+}
+
+/*
+ * distinct_insert_row_at_once does so without waiting; false, with nothing done, if there may be a row of that key, of a
+ * transaction in progress, say.
+ */
+bool
+distinct_insert_row_at_once(DcDistinctRel *rel, int which, const char *key, uint32 len, Datum sketch)
+{
+	TupleTableSlot *slot = distinct_make_row(rel, which, key, len, sketch);
+	Relation heap = rel->heaps[which];
+	TransactionId xid = GetCurrentTransactionId();
+	DcIndexes indexes;
+	uint32 token;
+	bool taken;
+
+	indexes_open(&indexes, heap);
+	token = SpeculativeInsertionLockAcquire(xid);
+	table_tuple_insert_speculative(heap, slot, GetCurrentCommandId(true), 0, NULL, token);
+	indexes_try_insert(&indexes, heap, &slot, 1, &taken);
+	table_tuple_complete_speculative(heap, slot, token, !taken);
+	SpeculativeInsertionLockRelease(xid);
+	indexes_close(&indexes);
+	ExecDropSingleTupleTableSlot(slot);
+	return !taken;
 }

@@ -16,12 +16,14 @@
 #include "access/htup_details.h"
 #include "base/compat.h"
 #include "catalog/index.h"
+#include "catalog/pg_am.h"
 #include "executor/executor.h"
 #include "rows/insert.h"
 #include "table/guard.h"
 #include "table/layout.h"
 #include "utils/rel.h"
 
+static bool indexes_are_btrees(Relation rel);
 static bool is_plain(Relation index);
 static bool insert_entry(const DcIndexes *indexes, int i, Relation rel,
 						 TupleTableSlot *slot, IndexUniqueCheck check);
@@ -44,6 +46,40 @@ insert_problem(Relation rel)
 	if (!indexes_are_plain(rel))
 		return _("It has an index with an expression or a condition, or one whose check is deferrable or excludes more than equal values.");
 	return NULL;
+}
+
+/*
+ * write_problem is the same for a table whose rows are updated as well. `alone` is whether its columns are ours, without further
+ * constraints (table/shape.c). An index that summarizes pages needs to be told of updates that leave the others alone.
+ */
+const char *
+write_problem(Relation rel, bool alone)
+{
+	if (rel->rd_rel->relispartition)
+		return _("It is a partition, which takes certain rows alone.");
+	if (!alone)
+		return _("It has further columns, or constraints NOT NULL.");
+	if (!indexes_are_btrees(rel))
+		return _("It has an index that is not a btree.");
+	return insert_problem(rel);
+}
+
+static bool
+indexes_are_btrees(Relation rel)
+{
+	List *indexes = RelationGetIndexList(rel);
+	bool btrees = true;
+	ListCell *lc;
+
+	foreach(lc, indexes)
+	{
+		Relation index = index_open(lfirst_oid(lc), AccessShareLock);
+
+		btrees &= index->rd_rel->relam == BTREE_AM_OID;
+		index_close(index, NoLock);
+	}
+	list_free(indexes);
+	return btrees;
 }
 
 /*

@@ -24,6 +24,7 @@
 #include "base/hooks.h"
 #include "base/relopen.h"
 #include "base/roles.h"
+#include "catalog/objectaddress.h"
 #include "storage/lmgr.h"
 #include "storage/sinval.h"
 #include "table/access.h"
@@ -569,15 +570,15 @@ check_right(Oid relid, AclMode right)
 		return;
 	result = pg_class_aclcheck(relid, GetUserId(), right);
 	if (result != ACLCHECK_OK)
-		aclcheck_error(result, OBJECT_TABLE, get_rel_name(relid));
+		aclcheck_error(result, get_relkind_objtype(get_rel_relkind(relid)), get_rel_name(relid));
 }
 
 /*
- * prevent_not_owner raises 42501 if the current user does not own a table.
+ * prevent_not_owner raises 42501 if the current user does not own a table, or the view of a window.
  */
 void
 prevent_not_owner(Oid relid)
 {
 	if (!compat_owns_relation(relid, GetUserId()))
-		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(relid));
+		aclcheck_error(ACLCHECK_NOT_OWNER, get_relkind_objtype(get_rel_relkind(relid)), get_rel_name(relid));
 }

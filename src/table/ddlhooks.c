@@ -494,6 +494,20 @@ sibling_follow(const DcDdl *ddl, Oid relid, Oid sibling, const char *suffix)
 }
 
 /*
+ * siblings_follow does so for all tables of a command, each of which may have one other table.
+ */
+void
+siblings_follow(const DcDdl *ddl, Oid (*sibling_of)(Oid relid), const char *suffix)
+{
+	ListCell *lc;
+
+	if (!ddl_alters(ddl))
+		return;
+	foreach(lc, ddl->relations)
+		sibling_follow(ddl, lfirst_oid(lc), sibling_of(lfirst_oid(lc)), suffix);
+}
+
+/*
  * ddl_cascades tells whether a command drops with CASCADE.
  */
 bool

@@ -62,5 +62,6 @@ extern bool ddl_cascades(const DcDdl *ddl);
 extern void sibling_drop(Oid relid, const DcDdl *ddl);
 extern void sibling_follow(const DcDdl *ddl, Oid relid, Oid sibling,
 						   const char *suffix);
+extern void siblings_follow(const DcDdl *ddl, Oid (*sibling_of)(Oid relid), const char *suffix);
 
 #endif /* DC_DDLHOOKS_H */

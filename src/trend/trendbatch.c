@@ -7,8 +7,9 @@
  * another transaction, is left alone altogether. When the totals are written, the new weights are, too
  * (trend_write), of those keys alone that were moved. All is of one transaction, so what was moved is in the weight,
  * or it was not moved. One compaction at a time works on a table, so nobody else inserts weights but dc_set(), which has
- * the shard rows of its key, and the owner by hand. If he inserts one at the same time, the batch waits for him, and what
- * it has for this key is lost to the trend.
+ * the shard rows of its key, and the owner by hand. A key whose weight he has inserted in a transaction that is open
+ * is left alone, too (compact/compactinserting.c). If he inserts one after that was looked up, the batch waits for him,
+ * and what it has for this key is lost to the trend.
  */
 #include "postgres.h"
 
@@ -57,6 +58,7 @@ static const DcStatement sql_insert_weights = {
 
 static const char *trend_word(DcCounter *counter, const char *word);
 static bool counts(const DcBatchKey *key);
+static bool has_no_weight(const DcBatchKey *key);
 static void add_to_weight(const DcCounter *counter, DcBatchKey *key);
 static void write_weights(DcSqlSession *session, DcBatch *batch, bool have_weight,
 						  const DcStatement *statement);
@@ -142,8 +144,15 @@ trend_lock(DcSqlSession *session, DcBatch *batch)
 
 			key->skip |= !key->has_weight;
 		}
+		batch_skip_inserting(batch, session->counter->row.trends, has_no_weight);
 	}
 	trend_session_end(&trend);
+}
+
+static bool
+has_no_weight(const DcBatchKey *key)
+{
+	return counts(key) && !key->has_weight;
 }
 
 /*

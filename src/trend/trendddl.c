@@ -35,20 +35,18 @@ dropped(const DcDdl *ddl)
 	}
 }
 
+static Oid
+trend_of(Oid relid)
+{
+	DcCounterRow row;
+
+	return catalog_read(relid, &row) ? row.trends : InvalidOid;
+}
+
 static void
 altered(const DcDdl *ddl)
 {
-	ListCell *lc;
-
-	if (!ddl_alters(ddl))
-		return;
-	foreach(lc, ddl->relations)
-	{
-		DcCounterRow row;
-
-		if (catalog_read(lfirst_oid(lc), &row))
-			sibling_follow(ddl, row.counter, row.trends, DC_TREND_SUFFIX);
-	}
+	siblings_follow(ddl, trend_of, DC_TREND_SUFFIX);
 }
 
 /*

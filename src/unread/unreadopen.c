@@ -24,7 +24,6 @@
 #include "base/errors.h"
 #include "base/relcached.h"
 #include "base/relopen.h"
-#include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
@@ -40,8 +39,6 @@
 
 static void entry_changed(void *data, Oid relid);
 static void check_owner(const DcUnread *unread, const DcCounter *counter);
-static const char *write_problem(Relation heap, const DcTableLayout *layout);
-static bool indexes_are_btrees(Relation heap);
 static void check_shape(DcUnread *unread, Relation heap);
 pg_noreturn static void write_error(Relation heap, const char *detail);
 
@@ -213,7 +210,7 @@ seenrel_check(DcSeenRel *rel)
 		unread->checked = true;
 	}
 	if (rel->mode == RowExclusiveLock && !unread->writable)
-		write_error(rel->heap, write_problem(rel->heap, &unread->layout));
+		write_error(rel->heap, write_problem(rel->heap, unread->layout.alone));
 	if (rel->index != NULL && RelationGetRelid(rel->index) == unread->layout.index)
 		return;
 	if (rel->index != NULL)
@@ -255,7 +252,7 @@ unread_check_shape(Relation heap)
 
 	check_shape(&unread, heap);
 	if (!unread.writable)
-		write_error(heap, write_problem(heap, &unread.layout));
+		write_error(heap, write_problem(heap, unread.layout.alone));
 }
 
 static void
@@ -270,44 +267,7 @@ check_shape(DcUnread *unread, Relation heap)
 		problem.detail = _("Its index on (member, key) has another order, or further columns.");
 	if (problem.detail != NULL)
 		shape_error(RelationGetRelationName(heap), &problem);
-	unread->writable = write_problem(heap, &unread->layout) == NULL;
-}
-
-/*
- * write_problem returns the reason why rows of a table cannot be written without SQL, or NULL.
- */
-static const char *
-write_problem(Relation heap, const DcTableLayout *layout)
-{
-	if (heap->rd_rel->relispartition)
-		return _("It is a partition, which takes certain rows alone.");
-	if (!layout->alone)
-		return _("It has further columns, or constraints NOT NULL.");
-	if (!indexes_are_btrees(heap))
-		return _("It has an index that is not a btree.");
-	return insert_problem(heap);
-}
-
-/*
- * indexes_are_btrees tells whether all indexes are. One that summarizes pages needs to be told of updates that leave
- * the others alone.
- */
-static bool
-indexes_are_btrees(Relation heap)
-{
-	List *indexes = RelationGetIndexList(heap);
-	ListCell *lc;
-	bool btrees = true;
-
-	foreach(lc, indexes)
-	{
-		Relation index = index_open(lfirst_oid(lc), AccessShareLock);
-
-		btrees &= index->rd_rel->relam == BTREE_AM_OID;
-		index_close(index, NoLock);
-	}
-	list_free(indexes);
-	return btrees;
+	unread->writable = write_problem(heap, unread->layout.alone) == NULL;
 }
 
 static void

@@ -81,6 +81,8 @@ static Datum floor_digits(const DcWindow *window, int level);
 static bool find_target(DcWindow *window, const DcWindowMove *move, DcMovedRow *row, bool in_worker);
 static DcCounter *open_slot(DcWindow *window, int number, bool in_worker);
 static void drop_misfits(DcMovedRow *rows, int n);
+static int target_compare(const void *a, const void *b);
+static void check_target(DcMovedRow **rows, int n);
 static int64 write_rows(DcSqlSession *session, DcWindow *window, DcMovedRow *rows, int n);
 static bool has_rows(DcWindow *window, DcCounter *counter, int level);
 static bool is_shared(const DcWindow *window, const DcWindowMove *move);
@@ -267,37 +269,69 @@ open_slot(DcWindow *window, int number, bool in_worker)
 }
 
 /*
- * drop_misfits lets rows stay that would make the sum of their key in the next level leave bigint. Rows of one key of
- * that follow each other.
+ * drop_misfits lets rows stay that would make the sum of their key in the next level leave bigint. Rows that go to one
+ * row there need not follow each other: between two buckets of a key may be those of longer keys (bucket.c).
  */
 static void
 drop_misfits(DcMovedRow *rows, int n)
 {
-	DcSums sums;
+	DcMovedRow **moved = palloc(Max(n, 1) * sizeof(DcMovedRow *));
+	int nmoved = 0;
 
 	for (int i = 0; i < n; i++)
 	{
-		DcMovedRow *row = &rows[i];
-		DcMovedRow *last = i > 0 ? &rows[i - 1] : NULL;
-		DcSums with;
+		if (rows[i].counter != NULL)
+			moved[nmoved++] = &rows[i];
+	}
+	qsort(moved, nmoved, sizeof(DcMovedRow *), target_compare);
+	for (int first = 0, end; first < nmoved; first = end)
+	{
+		end = first + 1;
+		while (end < nmoved && moved[end]->counter == moved[first]->counter &&
+			   key_compare(&moved[end]->target->key, &moved[first]->target->key) == 0)
+			end++;
+		check_target(moved + first, end - first);
+	}
+	pfree(moved);
+}
+
+/*
+ * target_compare is for the rows of one target beside each other, in the order in which they were read.
+ */
+static int
+target_compare(const void *a, const void *b)
+{
+	const DcMovedRow *left = *(DcMovedRow *const *) a;
+	const DcMovedRow *right = *(DcMovedRow *const *) b;
+	int result;
+
+	if (left->counter->relid != right->counter->relid)
+		return left->counter->relid < right->counter->relid ? -1 : 1;
+	result = key_compare(&left->target->key, &right->target->key);
+	return result != 0 ? result : (left > right) - (left < right);
+}
+
+/*
+ * check_target lets those stay, of the rows that go to one row, that do not fit in there.
+ */
+static void
+check_target(DcMovedRow **rows, int n)
+{
+	Datum key = key_text_datum(&rows[0]->target->key);
+	DcSums sums;
+
+	for (int snapshots = counter_sums(rows[0]->counter, &key, 1, &sums); snapshots > 0; snapshots--)
+		PopActiveSnapshot();
+	for (int i = 0; i < n; i++)
+	{
+		DcSums with = sums;
 		int64 ignored;
 
-		if (row->counter == NULL)
-			continue;
-		if (last == NULL || last->counter != row->counter || last->target == NULL ||
-			key_compare(&last->target->key, &row->target->key) != 0)
-		{
-			Datum key = key_text_datum(&row->target->key);
-
-			for (int snapshots = counter_sums(row->counter, &key, 1, &sums); snapshots > 0; snapshots--)
-				PopActiveSnapshot();
-		}
-		with = sums;
-		sums_add(&with, row->inc, row->dec);
+		sums_add(&with, rows[i]->inc, rows[i]->dec);
 		if (sums_fit(with.inc, &ignored) && sums_fit(with.dec, &ignored))
 			sums = with;
 		else
-			row->counter = NULL;
+			rows[i]->counter = NULL;
 	}
 }
 

@@ -87,10 +87,11 @@ seal_refuse(Oid relid, TimestampTz before)
 	DcWindowRow row;
 	TimestampTz border;
 
-	if (TIMESTAMP_NOT_FINITE(before) || before > GetCurrentTimestamp() + width)
+	/* the bucket that is being filled stays open: to refuse increments as of now is never meant */
+	if (TIMESTAMP_NOT_FINITE(before) || before > GetCurrentTimestamp())
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("cannot seal buckets that have not come")));
+				 errmsg("cannot seal buckets that are not over")));
 	border = bucket_start(bucket_of(before, width), width);
 	if (window_row_read(relid, &row) && row.refuses < border)
 	{

@@ -1,6 +1,10 @@
 /*
  * windowtop.c
  *		dc_top_window(): the keys with the most in the last while.
+ *
+ * One query adds up the rows of all slots that matter, and what this transaction has pending, which comes as parameters: so
+ * nothing is written. It adds up in numeric. The sum of a key may leave bigint, by a mistake or by malice of whoever counts it;
+ * the others are not to be lost with it. So it has its place in the order, and the bound of bigint stands for it.
  */
 #include "postgres.h"
 
@@ -9,13 +13,11 @@
 #include "base/rowread.h"
 #include "base/runas.h"
 #include "catalog/pg_type.h"
-#include "counter/apply.h"
 #include "counter/pending.h"
 #include "executor/spi.h"
 #include "funcapi.h"
 #include "table/access.h"
 #include "utils/builtins.h"
-#include "utils/fmgrprotos.h"
 #include "utils/lsyscache.h"
 #include "utils/plancache.h"
 #include "utils/timestamp.h"
@@ -23,8 +25,21 @@
 
 PG_FUNCTION_INFO_V1(dc_top_window);
 
+/* The pending deltas of the buckets that count, as columns. */
+typedef struct DcTopPending
+{
+	int n;
+	int capacity;
+	Datum *columns[3]; /* keys, incs, decs */
+	int64 first;	   /* buckets of the slot that is looked at */
+	int64 last;
+} DcTopPending;
+
 static char *top_query(const DcWindowReading *reading, List **tables);
 static void append_slot(StringInfo sql, const DcWindowReading *reading, int number, List **tables);
+static void slot_range(const DcWindowReading *reading, int number, int64 *first, int64 *last);
+static void collect_pending(const DcWindowReading *reading, Datum *arrays);
+static void add_pending(void *arg, const DcDelta *delta);
 static void run_top(const DcWindowReading *reading, int64 n, DcRows *rows);
 static void check_tables(SPIPlanPtr plan, const List *tables);
 
@@ -32,8 +47,8 @@ static void check_tables(SPIPlanPtr plan, const List *tables);
  * dc_top_window(counter regclass, span interval, n int) -> setof (key text, value bigint, rank bigint)
  *
  * The n keys with the most in the buckets that have begun in the last `span`, the one that is being filled included, as
- * dc_top() returns them. It reads all keys of these slots. Errors: 22004 for NULL, 22023 for a span or n that is
- * negative, 22003 when a sum leaves bigint.
+ * dc_top() returns them. It reads all keys of these slots. A sum that leaves bigint is shown as the greatest or the least one.
+ * Errors: 22004 for NULL, 22023 for a span that is not positive or an n that is negative.
  */
 Datum
 dc_top_window(PG_FUNCTION_ARGS)
@@ -61,8 +76,6 @@ dc_top_window(PG_FUNCTION_ARGS)
 		from = DT_NOBEGIN;
 	window = window_open(relid, ACL_SELECT);
 	InitMaterializedSRF(fcinfo, 0);
-	if (!pending_is_empty())
-		apply_early(); /* it reads rows alone */
 	window_read_begin(window, from, now + window->row.levels.widths[0], &reading);
 	SPI_connect();
 	runas_begin(&state, window->owner);
@@ -70,7 +83,7 @@ dc_top_window(PG_FUNCTION_ARGS)
 		run_top(&reading, PG_GETARG_INT32(2), &rows);
 	for (uint64 i = 0; reading.nslots > 0 && i < rows.count; i++)
 	{
-		int64 value = DatumGetInt64(DirectFunctionCall1(numeric_int8, rows_datum(&rows, i, 2)));
+		int64 value = rows_bigint(&rows, i, 2);
 		bool nulls[3] = {false};
 		Datum values[3];
 
@@ -94,17 +107,18 @@ dc_top_window(PG_FUNCTION_ARGS)
 static void
 run_top(const DcWindowReading *reading, int64 n, DcRows *rows)
 {
-	static const DcResultColumn columns[ROWS_MAX_COLUMNS] = {DC_TEXT("key"), DC_COLUMN("value", NUMERICOID)};
+	static const DcResultColumn columns[ROWS_MAX_COLUMNS] = {DC_TEXT("key"), DC_BIGINT("value")};
 	List *tables = NIL;
 	char *query = top_query(reading, &tables);
-	Oid type = INT8OID;
-	Datum limit = Int64GetDatum(n);
-	SPIPlanPtr plan = SPI_prepare(query, 1, &type);
+	Oid types[4] = {INT8OID, TEXTARRAYOID, INT8ARRAYOID, INT8ARRAYOID};
+	Datum values[4] = {Int64GetDatum(n)};
+	SPIPlanPtr plan = SPI_prepare(query, lengthof(types), types);
 
 	if (plan == NULL)
 		elog(ERROR, "SPI_prepare failed: %s", SPI_result_code_string(SPI_result));
 	check_tables(plan, tables);
-	if (SPI_execute_plan(plan, &limit, NULL, true, 0) != SPI_OK_SELECT)
+	collect_pending(reading, &values[1]);
+	if (SPI_execute_plan(plan, values, NULL, true, 0) != SPI_OK_SELECT)
 		elog(ERROR, "could not read the tables of a windowed counter");
 	rows_take(rows, columns, reading->window->slots[reading->slots[0]]);
 }
@@ -116,14 +130,13 @@ top_query(const DcWindowReading *reading, List **tables)
 
 	initStringInfo(&sql);
 	appendStringInfoString(&sql,
-						   "SELECT u.key, pg_catalog.sum(u.inc) - pg_catalog.sum(u.dec) FROM (");
+						   "SELECT u.key, LEAST(GREATEST(pg_catalog.sum(u.inc) - pg_catalog.sum(u.dec), -9223372036854775808),"
+						   " 9223372036854775807)::pg_catalog.int8"
+						   " FROM (SELECT p.key COLLATE \"C\", p.inc, p.dec FROM unnest($2, $3, $4) AS p(key, inc, dec)");
 	for (int i = 0; i < reading->nslots; i++)
-	{
-		if (i > 0)
-			appendStringInfoString(&sql, " UNION ALL ");
 		append_slot(&sql, reading, reading->slots[i], tables);
-	}
-	appendStringInfoString(&sql, ") AS u GROUP BY u.key ORDER BY 2 DESC, u.key COLLATE \"C\" LIMIT $1");
+	appendStringInfoString(&sql, ") AS u GROUP BY u.key"
+								 " ORDER BY pg_catalog.sum(u.inc) - pg_catalog.sum(u.dec) DESC, u.key COLLATE \"C\" LIMIT $1");
 	return sql.data;
 }
 
@@ -133,23 +146,77 @@ top_query(const DcWindowReading *reading, List **tables)
 static void
 append_slot(StringInfo sql, const DcWindowReading *reading, int number, List **tables)
 {
-	const DcLevels *levels = &reading->row.levels;
-	int64 width = levels->widths[number / WINDOW_SLOTS];
 	Oid slot = reading->window->slots[number];
 	Oid relids[2] = {slot, counter_lookup(slot)->row.shards};
-	int64 first = bucket_of(Max(reading->from, levels->floors[levels->n - 1]) - 1, width) + 1;
-	int64 last = bucket_of(reading->to, width);
+	int64 first;
+	int64 last;
 
+	slot_range(reading, number, &first, &last);
 	for (int i = 0; i < 2; i++)
 	{
 		appendStringInfo(sql,
-						 "%sSELECT left(t.key, -%d) AS key, t.inc, t.dec FROM %s AS t"
+						 " UNION ALL SELECT left(t.key, -%d) AS key, t.inc, t.dec FROM %s AS t"
 						 " WHERE right(t.key, %d) COLLATE \"C\" BETWEEN '%08x' AND '%08x'"
 						 " AND ascii(right(t.key, %d)) = %d",
-						 i == 0 ? "" : " UNION ALL ", BUCKET_SUFFIX_BYTES, relation_sql_name(relids[i]), BUCKET_SUFFIX_BYTES - 1,
-						 (uint32) Max(first, 0), (uint32) Min(last, BUCKET_MAX), BUCKET_SUFFIX_BYTES, BUCKET_SEPARATOR);
+						 BUCKET_SUFFIX_BYTES, relation_sql_name(relids[i]), BUCKET_SUFFIX_BYTES - 1,
+						 (uint32) first, (uint32) last, BUCKET_SUFFIX_BYTES, BUCKET_SEPARATOR);
 		*tables = lappend_oid(*tables, relids[i]);
 	}
+}
+
+/*
+ * slot_range returns the first and the last bucket of a slot that count: those that begin in the time.
+ */
+static void
+slot_range(const DcWindowReading *reading, int number, int64 *first, int64 *last)
+{
+	const DcLevels *levels = &reading->row.levels;
+	int64 width = levels->widths[number / WINDOW_SLOTS];
+
+	*first = Max(bucket_of(Max(reading->from, levels->floors[levels->n - 1]) - 1, width) + 1, 0);
+	*last = Min(bucket_of(reading->to, width), BUCKET_MAX);
+}
+
+/*
+ * collect_pending makes arrays of this transaction's deltas that are not written yet.
+ */
+static void
+collect_pending(const DcWindowReading *reading, Datum *arrays)
+{
+	static const Oid types[] = {TEXTOID, INT8OID, INT8OID};
+	DcTopPending pending = {.capacity = 16};
+
+	for (int c = 0; c < lengthof(types); c++)
+		pending.columns[c] = palloc(pending.capacity * sizeof(Datum));
+	for (int i = 0; i < reading->nslots && !pending_is_empty(); i++)
+	{
+		slot_range(reading, reading->slots[i], &pending.first, &pending.last);
+		pending_each(reading->window->slots[reading->slots[i]], add_pending, &pending);
+	}
+	for (int c = 0; c < lengthof(types); c++)
+		arrays[c] = array_datum(pending.columns[c], pending.n, types[c]);
+}
+
+static void
+add_pending(void *arg, const DcDelta *delta)
+{
+	DcTopPending *pending = arg;
+	DcKey whole = {.data = delta->key.data, .len = delta->key.len};
+	int64 bucket;
+	DcKey key;
+
+	if (!slot_key_split(&whole, &key, &bucket) || bucket < pending->first || bucket > pending->last)
+		return;
+	if (pending->n == pending->capacity)
+	{
+		pending->capacity *= 2;
+		for (int c = 0; c < lengthof(pending->columns); c++)
+			pending->columns[c] = repalloc_huge(pending->columns[c], pending->capacity * sizeof(Datum));
+	}
+	pending->columns[0][pending->n] = key_text_datum(&key);
+	pending->columns[1][pending->n] = Int64GetDatum(delta->inc);
+	pending->columns[2][pending->n] = Int64GetDatum(delta->dec);
+	pending->n++;
 }
 
 /*

@@ -33,7 +33,7 @@ sub new
 			"shared_preload_libraries = 'dcounter'", 'max_worker_processes = 20', "wal_retrieve_retry_interval = '100ms'", 'max_prepared_transactions = 50', 'restart_after_crash = on', 'deadlock_timeout = 100ms',
 			'autovacuum_naptime = 1s', 'max_pred_locks_per_transaction = 256', 'max_locks_per_transaction = 256',
 			"log_line_prefix = '%m [%p] %b: '", 'log_error_verbosity = verbose', 'log_checkpoints = off',
-			"dcounter.compact_interval = '50ms'", "dcounter.expire_interval = '100ms'", "dcounter.events_interval = '50ms'", "dcounter.op_interval = '1s'",
+			"dcounter.compact_interval = '50ms'", "dcounter.expire_interval = '100ms'", "dcounter.events_interval = '50ms'", "dcounter.op_interval = '1s'", "dcounter.window_interval = '100ms'", "dcounter.distinct_interval = '100ms'",
 			'dcounter.hold_retention = -1', "dcounter.outbox_interval = '200ms'", "dcounter.outbox_rotate_age = '2s'", "dcounter.outbox_rotate_size = '1MB'",
 			"dcounter.outbox_keep = '1s'", "dcounter.cache_size = '64kB'", "dcounter.buffer_size = '128kB'" ]);
 	$self->schema;

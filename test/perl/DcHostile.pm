@@ -46,7 +46,7 @@ sub new
 	$self->{node} = dc_node('owners', init => { allows_streaming => 'logical' }, conf => [
 			"shared_preload_libraries = 'dcounter'", 'max_worker_processes = 20', "wal_retrieve_retry_interval = '100ms'", 'restart_after_crash = on', 'deadlock_timeout = 100ms', 'autovacuum_naptime = 1s', 'max_locks_per_transaction = 256', 'allow_in_place_tablespaces = on',
 			"log_line_prefix = '%m [%p] %b %u: '", 'log_error_verbosity = verbose', 'log_checkpoints = off', 'log_parameter_max_length_on_error = 0',
-			"dcounter.compact_interval = '50ms'", "dcounter.expire_interval = '50ms'", "dcounter.events_interval = '50ms'", "dcounter.op_interval = '1s'", 'dcounter.worker_load = 80',
+			"dcounter.compact_interval = '50ms'", "dcounter.expire_interval = '50ms'", "dcounter.events_interval = '50ms'", "dcounter.op_interval = '1s'", "dcounter.window_interval = '50ms'", "dcounter.distinct_interval = '50ms'", 'dcounter.worker_load = 80',
 			"dcounter.outbox_interval = '200ms'", "dcounter.cache_size = '256kB'", "dcounter.buffer_size = '512kB'" ]);
 	$self->schema;
 	return $self;

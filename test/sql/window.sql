@@ -88,6 +88,13 @@ SELECT * FROM dc_top_window('win_hits', '100000 years', 0);
 BEGIN;
 SELECT dc_incr_at('win_hits', 'top', 1000000);
 SELECT * FROM dc_top_window('win_hits', '5 min', 1);
+SAVEPOINT s;
+SELECT dc_incr_at('win_hits', 'top', -2000000), dc_incr_at('win_hits', 'other', 7), dc_incr_at('win_hits', 'other', 5, clock_timestamp() - interval '2 hours');
+SELECT key, value FROM dc_top_window('win_hits', '5 min', 9) WHERE key <> 'now';
+SELECT pg_current_xact_id_if_assigned() IS NULL AS nothing_was_written;
+ROLLBACK TO s;
+SELECT dc_apply();
+SELECT * FROM dc_top_window('win_hits', '5 min', 1);
 ROLLBACK;
 
 -- sealed: refused, or dropped; then a batch system's totals count
@@ -106,6 +113,8 @@ SELECT dc_window_reconcile('win_hits', :'t'::timestamptz + interval '1 s', ARRAY
 SELECT dc_window_reconcile('win_hits', :'t', ARRAY['a'], ARRAY[1, 2]);
 SELECT dc_window_reconcile('win_hits', '1999-01-01', ARRAY['a'], ARRAY[1]);
 CALL dc_seal('win_hits', clock_timestamp() + interval '1 hour');
+CALL dc_seal('win_hits', clock_timestamp() + interval '1 second');
+CALL dc_seal('win_hits', 'infinity');
 CALL dc_seal('win_hits', NULL);
 BEGIN;
 CALL dc_seal('win_hits', :'t');
@@ -145,9 +154,27 @@ SELECT count(*) FROM pg_class WHERE relname LIKE 'win\_hits%';
 SELECT dc_window_create('win_big', '1 minute', '7 days', '{"1 hour": "90 days"}');
 SELECT dc_incr_at('win_big', 'big', 9000000000000000000, :'t'), dc_incr_at('win_big', 'big', 9000000000000000000, :'t'::timestamptz + interval '1 min'),
 	dc_incr_at('win_big', 'big', -9000000000000000000, :'t'::timestamptz + interval '2 min'), dc_incr_at('win_big', 'small', 1, :'t'), dc_incr_at('win_big', 'zoo', 2, :'t');
+-- a sum that leaves bigint is in its place, and does not keep the others from being seen
+BEGIN;
+SELECT count(dc_incr_at('win_big', k, s * 9000000000000000000, :'t'::timestamptz + i * interval '1 min')) FROM generate_series(5, 6) AS i, (VALUES ('high', 1), ('low', -1)) AS v(k, s);
+SELECT * FROM dc_top_window('win_big', '5 days');
+\set VERBOSITY sqlstate
+SELECT value FROM dc_window('win_big', 'high', '5 days');
+\set VERBOSITY default
+ROLLBACK;
 SELECT dc_window_rotate('win_big', :'t'::timestamptz + interval '15 days');
 SELECT k, value FROM unnest(ARRAY['big', 'small', 'zoo']) AS k, dc_window('win_big', k, '1 hour', :'t'::timestamptz + interval '1 hour');
 SELECT key, value FROM win_big ORDER BY bucket, key, value;
 SELECT dc_window_rotate('win_big', :'t'::timestamptz + interval '300 days') > 0 AS deleted;
 SELECT count(*) FROM win_big;
 SELECT dc_window_drop('win_big');
+
+-- likewise if rows of a longer key are between those of one hour
+SELECT dc_window_create('win_mid', '1 minute', '7 days', '{"1 hour": "90 days"}');
+SELECT E'big\x01' || lpad(to_hex(floor(extract(epoch FROM :'t'::timestamptz - '2000-01-03 UTC') / 60)::bigint), 8, '0') AS longer \gset
+SELECT dc_incr_at('win_mid', 'big', 9000000000000000000, :'t'), dc_incr_at('win_mid', :'longer', 3, :'t'),
+	dc_incr_at('win_mid', 'big', 9000000000000000000, :'t'::timestamptz + interval '1 min'), dc_incr_at('win_mid', 'big', 1, :'t'::timestamptz + interval '2 min');
+SELECT dc_compact() >= 0 AS compacted;
+SELECT dc_window_rotate('win_mid', :'t'::timestamptz + interval '15 days');
+SELECT key = :'longer' AS longer, bucket - :'t' AS at, value FROM win_mid ORDER BY key, bucket, value;
+SELECT dc_window_drop('win_mid');

@@ -1,4 +1,4 @@
-# Windowed counters over kill -9 of the server and of the worker in the middle of a rollup, in a dump, and on a standby.
+# Windowed counters over kill -9 of the server, of the worker and of a session in the middle of a rollup, in a dump, and on a standby.
 use strict;
 use warnings;
 
@@ -34,18 +34,28 @@ for my $round (1 .. $rounds)
 	# rows are moved, some at a time
 	isnt(wait_for($node, 'postgres', qq{SELECT max(floors[1]) > $moved FROM dcounter.time_window}, 't'), '', 'it rolls up');
 	sleep(rand(0.5));
-	if ($round % 2 == 0)
+	if ($round % 3 == 1)
 	{
-		my $pid = sql($node, 'postgres', q{SELECT pid FROM dc_stat_worker WHERE datname = 'postgres' AND job = 'windows'});
-		kill('KILL', $pid) if $pid;
+		$node->stop('immediate');
+		eval { finish_job($job) };
+		$node->start;
 	}
 	else
 	{
-		$node->stop('immediate');
+		my $rotating = dc_session($node, 'postgres');
+		my $pid = sql($node, 'postgres', q{SELECT pid FROM dc_stat_worker WHERE datname = 'postgres' AND job = 'windows'});
+
+		# one who rotates by hand, in a transaction that has moved rows
+		if ($round % 3 == 0)
+		{
+			$rotating->run(q{BEGIN; SELECT dc_window_rotate('w', now() + interval '2 s')});
+			$pid = $rotating->run('SELECT pg_backend_pid()');
+		}
+		kill('KILL', $pid) if $pid;
+		$job->{run}->kill_kill;
+		eval { finish_job($job) };
+		eval { $rotating->quit };
 	}
-	$job->{run}->kill_kill if $round % 2 == 0;
-	eval { finish_job($job) };
-	$node->start if $round % 2 == 1;
 	is(wait_for($node, 'postgres', 'SELECT 1', '1'), '1', 'the server is there');
 	is(sql($node, 'postgres', 'TABLE state'), '0|t', "round $round: each increment is there once") or diag(sql($node, 'postgres', 'TABLE wrong LIMIT 5'));
 }

@@ -39,6 +39,8 @@ my %create = (
 	stk => q{PERFORM dc_stock_create('S.stk', 8)},
 	trd => q{PERFORM dc_create('S.trd', trend => '3650 days')},
 	unr => q{PERFORM dc_create('S.unr'); PERFORM dc_unread_create('S.unr_seen', 'S.unr')},
+	win => q{PERFORM dc_window_create('S.win', '1 s', '6 s', '{"3 s": "36000 days"}', 'drop')},
+	dis => q{PERFORM dc_distinct_create('S.dis', 10); PERFORM dc_distinct_create('S.dis_day', 10, bucket => '1 day')},
 	led => q{PERFORM dc_ledger_create('S.led')} . $accounts =~ s/LEDGER/led/gr,
 	mon => q{PERFORM dc_ledger_create('S.mon', partition_by => 'month')} . $accounts =~ s/LEDGER/mon/gr);
 
@@ -49,6 +51,8 @@ my %fill = (
 	onc => q{PERFORM dc_incr_once('S.onc', 'k' || i % 5, 1, 'e' || i) FROM generate_series(1, 10) AS i},
 	rst => q{PERFORM dc_restock('S.rst', 'k' || i, 1000), dc_want('S.rst', 'k' || i, 2000) FROM generate_series(1, 6) AS i},
 	unr => q{PERFORM dc_incr('S.unr', 'k' || i, 1000) FROM generate_series(1, 6) AS i; PERFORM dc_mark_read('S.unr_seen', i, 'k' || i, 10 * i) FROM generate_series(1, 6) AS i},
+	win => q{PERFORM dc_incr_at('S.win', 'k' || i % 6, i, clock_timestamp() - i * interval '1 s'), dc_apply() FROM generate_series(0, 20) AS i},
+	dis => q{PERFORM dc_add('S.dis', 'k' || i % 6, i), dc_add('S.dis_day', 'k' || i % 6, i, clock_timestamp() - i * interval '1 hour') FROM generate_series(1, 40) AS i},
 	stk => q{PERFORM dc_restock('S.stk', 'k' || i, 1000) FROM generate_series(1, 6) AS i; PERFORM dc_apply();
 		PERFORM dc_hold('S.stk', 'k' || i, 1, CASE WHEN i % 2 = 0 THEN interval '1 hour' ELSE '200 ms' END) FROM generate_series(1, 6) AS i},
 	map { $_ => qq{PERFORM dc_transfer('S.$_', 'bank', 'k' || i, 100, 'e' || i), dc_transfer_pending('S.$_', 'bank', 'k' || i, 1, 'p' || i, NULL, CASE WHEN i % 2 = 0 THEN interval '1 hour' ELSE '200 ms' END) FROM generate_series(1, 4) AS i} } 'led', 'mon');
@@ -153,6 +157,18 @@ sub alices_code
 			NULL;
 		END $$;
 
+		CREATE FUNCTION a.hit(k text, n bigint, ago float8) RETURNS void LANGUAGE plpgsql AS $$
+		BEGIN
+			IF dc_incr_at('a.win', k, n, clock_timestamp() - ago * interval '1 s') THEN
+				INSERT INTO a.log VALUES ('win', k, n);
+			END IF;
+		END $$;
+		CREATE TABLE a.visit (key text, item bigint);
+		CREATE FUNCTION a.visit(k text, i bigint) RETURNS void LANGUAGE plpgsql AS $$
+		BEGIN
+			PERFORM dc_add('a.dis', k, i), dc_add('a.dis_day', k, i, '2020-01-06');
+			INSERT INTO a.visit VALUES (k, i);
+		END $$;
 		CREATE FUNCTION a.read(m int, k text, n bigint) RETURNS void LANGUAGE sql AS $$ SELECT dc_mark_read('a.unr_seen', m, k, n) $$;
 		CREATE FUNCTION a.ask(k text, n bigint) RETURNS void LANGUAGE sql AS $$ INSERT INTO a.log SELECT 'lim', k, n FROM dc_limit('a.lim', k, n) WHERE allowed $$;
 		CREATE FUNCTION a.come(m text) RETURNS void LANGUAGE plpgsql AS $$
@@ -179,6 +195,9 @@ sub alices_code
 			UNION ALL SELECT format('trend of %s: %s, total %s', key, score, value) FROM a.trd FULL JOIN dc_trending('a.trd', 1000) AS t USING (key) WHERE abs(coalesce(score, 0) - greatest(coalesce(value, 0), 0)) > 0.3 + abs(coalesce(value, 0)) * 0.001
 			UNION ALL SELECT format('unread of %s: %s, log %s', log.key, u, n) FROM log, LATERAL dc_unread('a.unr_seen', 'nobody', ARRAY[log.key]) AS u WHERE room = 'unr' AND (u.unread <> n OR u.upto <> n)
 			UNION ALL SELECT format('%s has read %s', s, u) FROM a.unr_seen AS s, LATERAL dc_unread('a.unr_seen', member, ARRAY[s.key]) AS u WHERE u.seen > u.upto OR u.unread <> u.upto - u.seen OR u.seen <> s.seen
+			UNION ALL SELECT format('window of %s: %s, log %s', key, w, n) FROM log, LATERAL dc_window('a.win', key, '40000 days', clock_timestamp() + interval '1 day') AS w WHERE room = 'win' AND (w.value <> n OR w.lower <> n OR w.upper <> n)
+			UNION ALL SELECT format('%s of %s: %s, log %s', t, key, round(dc_hll_count(s)), round(dc_hll_count(h))) FROM (SELECT key, dc_hll_agg(item, 10) AS h FROM a.visit GROUP BY key) AS l, unnest(ARRAY['a.dis', 'a.dis_day']::regclass[]) AS t,
+				LATERAL (SELECT dc_distinct_sketch(t, key) AS s) AS d WHERE s IS DISTINCT FROM h
 			-- what was asked or entered stays so if the transaction rolls back
 			UNION ALL SELECT format('limit %s: remaining %s, log %s', key, remaining, n) FROM log, LATERAL dc_limit_peek('a.lim', key) WHERE room = 'lim' AND 1000000 - remaining < n
 			UNION ALL SELECT format('%s is not present', key) FROM log WHERE room = 'prs' AND key NOT IN (SELECT member FROM dc_presence_list('a.prs', 'room', n => 10000))
@@ -200,6 +219,8 @@ sub alices_code
 				UNION ALL SELECT 'hsh', inc, dec FROM a.hsh_shard UNION ALL SELECT 'onc', inc, dec FROM a.onc_shard UNION ALL SELECT 'unr', inc, dec FROM a.unr_shard UNION ALL SELECT 'trd', inc, dec FROM a.trd_shard UNION ALL SELECT 'rep', inc, dec FROM a.rep_shard UNION ALL SELECT 'led', inc, dec FROM a.led_shard UNION ALL SELECT 'mon', inc, dec FROM a.mon_shard
 				UNION ALL SELECT 'bnd', inc, dec FROM a.bnd_shard UNION ALL SELECT 'bnd_uniq', inc, dec FROM a.bnd_uniq_shard UNION ALL SELECT 'bnd_prts', inc, dec FROM a.bnd_prts_shard) AS u(r, inc, dec)
 			WHERE inc <> 0 OR dec <> 0 GROUP BY r
+			UNION ALL SELECT format('rollup: %s buckets', count(*)) FROM a.win WHERE bucket < clock_timestamp() - interval '12 s' AND extract(epoch FROM bucket - '2000-01-03 UTC')::bigint % 3 <> 0 HAVING count(*) > 0
+			UNION ALL SELECT format('folding: %s deltas', count(*)) FROM (SELECT FROM a.dis_delta UNION ALL SELECT FROM a.dis_day_delta) AS d HAVING count(*) > 0
 			UNION ALL SELECT format('flush: %s keys of %s for %s', keys, counter, oldest) FROM dc_stat_buffer WHERE increments > 0 AND counter = 'a.buf'::regclass
 			UNION ALL SELECT format('build of %s: %s', counter, state) FROM dcounter.source_state WHERE counter IN ('a.bnd'::regclass, 'a.bnd_uniq', 'a.bnd_prts') AND state <> 'exact'
 			UNION ALL SELECT format('presence %s: %s rooms to be told of', name, untold) FROM dc_stat_presence WHERE name LIKE 'a.%' AND untold > 0
@@ -209,7 +230,7 @@ sub alices_code
 		$$;
 		GRANT USAGE ON SCHEMA a TO carol, mallory;
 		-- what one needs who counts, sells and posts
-		GRANT SELECT, INSERT, UPDATE, DELETE ON a.cnt, a.buf, a.par, a.hsh, a.onc, a.rep, a.stk, a.led, a.mon, a.log, a.event, a.bnd_src, a.bnd_prt, a.unr, a.unr_seen, a.trd TO carol;
+		GRANT SELECT, INSERT, UPDATE, DELETE ON a.cnt, a.buf, a.par, a.hsh, a.onc, a.rep, a.stk, a.led, a.mon, a.log, a.event, a.bnd_src, a.bnd_prt, a.unr, a.unr_seen, a.trd, a.win, a.dis, a.dis_day, a.visit TO carol;
 		GRANT SELECT ON a.stk_hold TO carol;
 	};
 }
@@ -229,6 +250,8 @@ sub logged_calls
 		[ 2, sub { sprintf "SELECT a.unlike('%s', %d);\n", key('k', 20), num(1, 3) } ],
 		[ 2, sub { sprintf "SELECT a.incr('unr', '%s', %d);\n", key('k', 10), num(1, 20) } ],
 		[ 2, sub { sprintf "SELECT a.read(%d, '%s', %d);\n", num(1, 5), key('k', 10), num(1, 2000) } ],
+		[ 2, sub { sprintf "SELECT a.hit('%s', %d, %s);\n", key('k', 10), num(-2, 9), pick(0, 0, 1, 4, 8, 1000) } ],
+		[ 2, sub { sprintf "SELECT a.visit('%s', %d);\n", key('k', 10), pick(num(1, 20), num(1, 100000)) } ],
 		[ 1, sub { sprintf "SELECT a.ask('%s', %d);\n", key('k', 10), num(1, 20) } ],
 		[ 1, sub { sprintf "SELECT a.come('%s');\n", key('m', 500) } ],
 		[ 2, sub { sprintf "SELECT a.restock('%s', %d);\n", key('k', 10), num(1, 20) } ],
@@ -284,6 +307,14 @@ sub calls_of
 	};
 	my $bound = $one_of->('bnd');
 	my $seen = $on->($one_of->('unr'), [ 'dc_mark_read', $word, $word ], [ 'dc_mark_read', $number, $word, $amount ], [ 'dc_mark_read', $word, $word, 'NULL' ], [ 'dc_unread', $word, "'{k1,k2,k3,nobody}'" ], [ 'dc_unread', $number, "'{k1}'" ], [ 'dc_unread_adopt', "'$schema.unr'" ]);
+	my $at = sub { pick('clock_timestamp()', "clock_timestamp() - interval '" . num(1, 20) . " s'", "'-infinity'", "'2001-01-01'", "clock_timestamp() + interval '900 ms'") };
+	my $window = $on->($one_of->('win'), [ 'dc_incr_at', $word ], [ 'dc_incr_at', $word, $amount ], [ 'dc_incr_at', $word, $amount, $at ], [ 'dc_incr_at', $word, 1, $at ], [ 'dc_window', $word, sub { pick("'1 s'", "'10 s'", "'100 days'") } ], [ 'dc_window', $number, "'4 s'", $at ],
+		[ 'dc_buckets', $word, "clock_timestamp() - interval '1 minute'" ], [ 'dc_top_window', "'1 minute'", 5 ], [ 'dc_window_rotate', sub { pick('clock_timestamp()', "clock_timestamp() + interval '10 s'") } ], [ 'dc_window_reconcile', "'2026-01-01'", "'{k1}'::text[]", "'{5}'" ],
+		[ 'dc_window_alter', sub { pick("'5 s'", "'6 s'") }, sub { pick("'error'", "'drop'") } ]);
+	# counting by item, by text as dc_add() has the name
+	my $distinct = sub { my $which = pick('dis', 'dis', 'dis_day'); return "SELECT * FROM " . pick("dc_add('$schema.$which', " . $word->() . ', ' . $amount->() . ')', "dc_add('$schema.$which', " . $word->() . ", 'x" . num(1, 500) . "')", "dc_add('$schema.dis_day', " . $word->() . ', 1, ' . $at->() . ')',
+			"dc_add_many('$schema.$which', '{k1,k2,k3}'::text[], ARRAY[" . join(', ', map { num(1, 1000) } 1 .. 3) . '])', "dc_distinct('$schema.$which', " . $word->() . ')', "dc_distinct('$schema.dis_day', " . $word->() . ", '2 days')", "dc_distinct_union('$schema.$which', '{k1,k2,k3}'::text[])",
+			"dc_distinct_sketch('$schema.$which', " . $word->() . ')', "dc_distinct_buckets('$schema.dis_day', " . $word->() . ')', "dc_distinct_reset('$schema.$which', " . $word->() . ')', "dc_distinct_alter('$schema.dis_day', '2 days')", "dc_distinct_adopt('$schema.$which')") . ";\n" };
 	# any of its counters
 	my $on_bound = sub { my $call = $on->($bound, @_); return sub { $call->() =~ s/\.bnd'/"." . pick('bnd', 'bnd', 'bnd_uniq', 'bnd_prts') . "'"/er } };
 
@@ -307,6 +338,10 @@ sub calls_of
 				[ 'dc_transfer_many', sub { "'{bank,bank,k1}', '{k1,k2,k3}', '{10,20,5}'" }, $event ],
 				[ 'dc_transfer_pending', "'bank'", $word, $amount, $event, 'NULL', sub { pick("'20 ms'", "'1 hour'", 'NULL') } ], [ 'dc_transfer_post', $number ], [ 'dc_transfer_post', $number, $amount ], [ 'dc_transfer_void', $number ],
 				[ 'dc_balance', $word ], [ 'dc_balance_at', $word, 'now()' ], [ 'dc_account_statement', $word, "'-infinity'", "'infinity'" ], ['dc_ledger_check'], [ 'dc_sum' ]) ],
+		[ $weight->(14, 'win'), $window ],
+		[ $weight->(1, 'win'), sub { "CALL dc_seal('$schema.win', clock_timestamp() - interval '" . num(1, 20) . " s');\n" } ],
+		[ $weight->(2, 'win'), sub { sprintf "SELECT * FROM %s('$schema.win_w%d'%s);\n", pick('dc_incr', 'dc_get', 'dc_info', 'dc_delete'), num(0, 15), ", 'k1'" } ],
+		[ $weight->(16, 'dis'), $distinct ],
 		[ $weight->(14, 'unr'), sub { $seen->() =~ s/\.unr'/.unr_seen'/r } ],
 		[ $weight->(6, 'unr'), $on->($one_of->('unr'), [ 'dc_incr', $word, $amount ], [ 'dc_set', $word, $amount ], [ 'dc_delete', $word ], [ 'dc_get', $word ]) ],
 		[ 1, $on->($any, ['dc_compact'], [ 'dc_compact', 3 ], ['dc_flush'], ['dc_stat_reset']) ]);
