@@ -18,7 +18,7 @@ use strict;
 use warnings;
 
 my %checks = (reference => \&reference, blocks => \&blocks, links => \&links);
-my @pages = grep { -e } 'README.md', sort glob('doc/*.md');
+my @pages = grep { -e } 'README.md', sort glob('doc/*.md examples/*.md');
 my $page = 'doc/reference.md';
 
 ($checks{ $ARGV[0] // '' } || die "usage: doclint.pl reference|blocks|links\n")->();

@@ -91,7 +91,7 @@ async function tour(pool) {
   await buy(pool, first, "ann");
   await buy(pool, first, "ann");
   await release(pool, second);
-  await buy(pool, second, "ben").catch((error) => console.log("released:", error.code, error.message));
+  await buy(pool, second, "ben").catch((error) => console.log("released:", error.code));
   console.log("sold:", await call(pool, "SELECT count(*) FROM ticket"), "left:", await left(pool, "opening night"));
 
   await Promise.all([1, 2, 3].map(() => view(pool, "home")));

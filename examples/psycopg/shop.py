@@ -96,7 +96,7 @@ def tour(conn):
     try:
         buy(conn, second, "ben")
     except psycopg.errors.ObjectNotInPrerequisiteState as error:
-        print("released:", error.diag.message_primary)
+        print("released:", error.sqlstate)
     print("sold:", conn.execute("SELECT count(*) FROM ticket").fetchone()[0], "left:", left(conn, "opening night"))
 
     for _ in range(3):

@@ -27,7 +27,7 @@ push @shops, {
 likes: True False True {42: 2, 43: 0}
 taken back: {42: 1, 43: 0}
 third buyer: None
-released: hold has ended
+released: 55000
 sold: 1 left: 1
 views: 3
 unread: {'general': (2, 2), 'random': (0, 0)}

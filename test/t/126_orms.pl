@@ -29,7 +29,7 @@ push @shops, {
 likes: True False True [2, 0]
 taken back: [1, 0]
 third buyer: None
-released: hold has ended
+released: 55000
 sold: 1 left: 1 holds: confirmed released
 views: 3
 unread: {'general': (2, 2), 'random': (0, 0)}

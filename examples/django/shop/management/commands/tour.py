@@ -25,7 +25,7 @@ class Command(BaseCommand):
         try:
             buy(second, "ben")
         except DatabaseError as error:
-            print("released:", str(error).split("\n")[0])
+            print("released:", error.__cause__.pgcode)
         print("sold:", Ticket.objects.count(), "left:", left("opening night"), "holds:", *Hold.objects.order_by("state").values_list("state", flat=True))
 
         for _ in range(3):
