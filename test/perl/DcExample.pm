@@ -63,7 +63,7 @@ sub run_example
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	local %ENV = (%ENV, environment($node, $database));
 	my $job = start_command(@command);
-	my $name = join ' ', map { s{.*/(?!/)}{}r =~ s/\?.*//sr } @command;
+	my $name = join ' ', map { s/\?.*//sr =~ s{.*/(?=.)}{}r } @command;
 
 	is(finish_job($job), 0, "$name ends well") or diag($job->{out} . $job->{err});
 	return $job->{out};
