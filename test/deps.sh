@@ -43,6 +43,15 @@ has_libfuzzer() {
     clang -fsanitize=fuzzer -x c -o /dev/null - <<<'int LLVMFuzzerTestOneInput(void) { return 0; }'
 }
 
+# The interpreters of the packages, which look for their modules in the packages' folders
+python_has() {
+    /usr/bin/python3 -c "import $1" 2>/dev/null
+}
+
+ruby_has() {
+    /usr/bin/ruby -e "require '$1'" 2>/dev/null
+}
+
 newest_in_apt() {
     apt-cache --names-only search '^postgresql-server-dev-[0-9]+$' 2>/dev/null |
         sed -n 's/^postgresql-server-dev-\([0-9]*\) .*/\1/p' | sort -n | tail -n 1
@@ -108,6 +117,14 @@ if [[ $sets == *' test '* ]]; then
     command -v kcat >/dev/null || optional+=(kcat)
     [[ -x /usr/sbin/pgbouncer ]] || command -v pgbouncer >/dev/null || optional+=(pgbouncer)
     command -v prometheus-postgres-exporter >/dev/null || optional+=(prometheus-postgres-exporter)
+    python_has psycopg || optional+=(python3-psycopg)
+    python_has psycopg2 || optional+=(python3-psycopg2)
+    python_has django || optional+=(python3-django)
+    python_has alembic || optional+=(python3-alembic)
+    ruby_has active_record || optional+=(ruby ruby-activerecord)
+    ruby_has pg || optional+=(ruby-pg)
+    command -v node >/dev/null || optional+=(nodejs)
+    command -v npm >/dev/null || optional+=(npm)
 fi
 if [[ $sets == *' fuzz '* ]]; then
     need gcc command -v gcc
@@ -153,8 +170,20 @@ install_optional() {
     done
 }
 
+# What the lock files of examples/ name, in the versions that they name.
+npm_packages() {
+    local lock folder
+    for lock in examples/*/package-lock.json; do
+        folder=$(dirname "$lock")
+        [[ -e $lock && ! $folder/node_modules/.package-lock.json -nt $lock ]] || continue
+        (cd "$folder" && npm ci --ignore-scripts --no-audit --no-fund) >/dev/null 2>&1 ||
+            echo "deps: could not install the npm packages of $folder: the tests that use them are skipped"
+    done
+}
+
 if [[ ${#missing[@]} -eq 0 ]]; then
     install_optional
+    [[ $sets != *' test '* ]] || npm_packages
     exit 0
 fi
 
@@ -178,3 +207,4 @@ fi
 apt install --no-install-recommends "${missing[@]}"
 updated=1
 install_optional
+[[ $sets != *' test '* ]] || npm_packages

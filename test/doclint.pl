@@ -10,14 +10,15 @@
 #
 # blocks: each block is of a kind that a test runs, is text, or says in a comment just before it why it is not run:
 # <!-- not run: it needs a broker -->, or which test does run it: <!-- run by test/t/082_limit_example.pl -->. Blocks of
-# plain text that look like SQL or shell need that as well.
+# plain text that look like SQL or shell need that as well. A block after <!-- from examples/node/shop.js --> stands in that file, which a
+# test runs: each part of it between empty lines as it is.
 #
 # links: what links point to is there, files and #headings.
 use strict;
 use warnings;
 
 my %checks = (reference => \&reference, blocks => \&blocks, links => \&links);
-my @pages = grep { -e } 'README.md', sort glob('doc/*.md');
+my @pages = grep { -e } 'README.md', sort glob('doc/*.md examples/*.md');
 my $page = 'doc/reference.md';
 
 ($checks{ $ARGV[0] // '' } || die "usage: doclint.pl reference|blocks|links\n")->();
@@ -414,6 +415,7 @@ sub unrun
 		return "there is no $1" if !-e $1;
 	}
 	return $tests =~ /\Q$name\E/ ? undef : "no test names $name" if $before =~ m{^<!-- run by test/t/\w+\.pl -->$};
+	return copied($1, $text, $tests) if $before =~ m{^<!-- from (examples/\S+) -->$};
 	return if $reason;
 	return if $mark =~ /^sql( preload)?( error)?$/;
 	if ($mark =~ /^(sql|sh) on \w+$/)
@@ -424,6 +426,27 @@ sub unrun
 	return 'a block of text that looks like SQL or shell: let a test run it, or say why not, in <!-- not run: ... -->'
 	  if $text =~ /^\s*(SELECT|INSERT INTO|UPDATE|DELETE FROM|CREATE|ALTER|DROP|CALL|GRANT|REVOKE|BEGIN;|TRUNCATE|SET [a-z]|DO \$|make|psql|pg_\w+ -|dc_relay|sudo|apt|\$ |CHECK_ONLY|BENCH)\b/m;
 	return;
+}
+
+# copied(FILE, TEXT, TESTS): what is wrong with a block that is taken from a file of examples/, or nothing. Its parts stand there in this
+# order, at any depth.
+sub copied
+{
+	my ($file, $text, $tests) = @_;
+
+	return "there is no $file" if !-e $file;
+	my ($folder) = $file =~ m{^examples/(\w+)};
+	return "no test names $folder" if $tests !~ m{example\('\Q$folder\E\b};
+	my $there = join "\n", '', map { s/^\s+//r } split(/\n/, slurp($file)), '';
+	my $from = 0;
+	foreach my $part (split /\n\s*\n/, $text)
+	{
+		my $at = index $there, join("\n", '', map({ s/^\s+//r } split /\n/, $part), ''), $from;
+
+		return "$file does not have, there:\n$part" if $at < 0;
+		$from = $at + 1;
+	}
+	return undef;
 }
 
 # anchors(TEXT): the names that headings get on the page
