@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs with apt-get what is missing for: build, test, fuzz, memory, bench (the
+# Installs with apt-get, and npm, what is missing for: build, test, fuzz, memory, bench, live (the
 # arguments).
 # Does nothing, and asks nothing of the machine, when all is there.
 # PGVERSION=N picks the PostgreSQL major, else that of the pg_config found,
@@ -108,6 +108,13 @@ if [[ $sets == *' test '* ]]; then
     command -v kcat >/dev/null || optional+=(kcat)
     [[ -x /usr/sbin/pgbouncer ]] || command -v pgbouncer >/dev/null || optional+=(pgbouncer)
     command -v prometheus-postgres-exporter >/dev/null || optional+=(prometheus-postgres-exporter)
+    command -v node >/dev/null || optional+=(nodejs)
+    command -v npm >/dev/null || optional+=(npm)
+    command -v chromium >/dev/null || optional+=(chromium)
+fi
+if [[ $sets == *' live '* ]]; then
+    need nodejs command -v node
+    need npm command -v npm
 fi
 if [[ $sets == *' fuzz '* ]]; then
     need gcc command -v gcc
@@ -153,8 +160,26 @@ install_optional() {
     done
 }
 
+# npm_packages FOLDER: those of its package-lock.json, into FOLDER/node_modules, unless they are there
+npm_packages() {
+    local installed=$1/node_modules/.package-lock.json
+    [[ ! -e $installed || $1/package-lock.json -nt $installed ]] || return 0
+    command -v npm >/dev/null && npm ci --prefix "$1" --ignore-scripts --no-audit --no-fund >/dev/null 2>&1 && touch "$installed"
+}
+
+# Fails for nothing but "live": without them, some tests are skipped.
+install_npm() {
+    if [[ $sets == *' live '* ]]; then
+        npm_packages examples/live || die 'could not install the npm packages of examples/live'
+    elif [[ $sets == *' test '* ]]; then
+        npm_packages examples/live ||
+            echo 'deps: could not install the npm packages of examples/live: the tests that use them are skipped'
+    fi
+}
+
 if [[ ${#missing[@]} -eq 0 ]]; then
     install_optional
+    install_npm
     exit 0
 fi
 
@@ -178,3 +203,4 @@ fi
 apt install --no-install-recommends "${missing[@]}"
 updated=1
 install_optional
+install_npm
