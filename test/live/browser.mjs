@@ -20,6 +20,7 @@ const chromium = spawn(program, ['--headless=new', '--no-sandbox', '--disable-gp
     '--disable-renderer-backgrounding', '--disable-backgrounding-occluded-windows', '--hide-scrollbars', '--lang=en-GB',
     '--remote-debugging-port=0', `--user-data-dir=${folder}`, 'about:blank'], { stdio: ['ignore', 'ignore', 'inherit'] });
 process.on('exit', () => chromium.kill('SIGKILL'));
+process.on('SIGTERM', () => process.exit(0));
 chromium.on('exit', () => process.exit(1));
 chromium.on('error', () => process.exit(1));
 
