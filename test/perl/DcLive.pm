@@ -141,11 +141,12 @@ sub answer
 	my ($self) = @_;
 
 	$self->{timer}->start($PostgreSQL::Test::Utils::timeout_default);
-	until ($self->{out} =~ s/^(.*)\n//)
+	until ($self->{out} =~ /\n/)
 	{
 		die "the browser has ended: $self->{err}" if !$self->{run}->pumpable;
 		$self->{run}->pump;
 	}
+	$self->{out} =~ s/^(.*)\n//;
 	my $answer = decode_json($1);
 	die "the browser: $answer->{error}" if defined $answer->{error};
 	return $answer->{value};
