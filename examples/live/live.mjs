@@ -7,13 +7,13 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { WebSocketServer } from 'ws';
-import { Away, CONNECTION, TIME, isPage, query } from './db.mjs';
+import { CONNECTION, TIME, isPage, query } from './db.mjs';
 
 const BEAT_MS = 1000 * (process.env.BEAT ?? 10); // a third of the presence's ttl
 const MOST_PAGES = 50; // of one socket
 
-const sockets = new Map(); // socket -> { id, viewer, pages, outlet, alive }
-const topics = new Map(); // page that somebody looks at -> { sockets, count, updated_at, viewers, text }
+const sockets = new Map(); // socket -> { viewer, pages, outlet, alive }
+const topics = new Map(); // page that somebody looks at -> { sockets, here (viewer -> how many of them), count, updated_at, viewers, text }
 let listener = null; // the connection that LISTENs, while it does
 let trending = null, trendingIsOld = true;
 
@@ -109,7 +109,7 @@ async function listen() {
             await readAll(client);
             trendingIsOld = true;
             each(tellState);
-            enter(everybody());
+            everybodyChanges();
             while (!await Promise.race([ended, sleep(BEAT_MS)])) await client.query('SELECT 1');
         } catch { /* it is not there, or not any more */ }
         listener = null;
@@ -118,23 +118,37 @@ async function listen() {
     }
 }
 
-// Who is there. Statements come one after the other, so that nobody leaves before he enters. One that fails needs no care: the
-// next beat enters who is there, and who has left is not heard of.
-let presence = Promise.resolve();
-const columns = (rows) => [0, 1, 2].map((i) => rows.map((row) => row[i]));
-const placesOf = ({ id, viewer, pages }) => [...pages].map((page) => [page, viewer, id]);
-const everybody = () => [...sockets.values()].flatMap(placesOf);
-const inTurn = (places, work) => { if (places.length > 0) presence = presence.then(() => work(places)).catch(() => {}); };
-const enter = (places) => inTurn(places, async () => {
-    try {
-        await query(`SELECT dc_beat_many('viewers', $1, $2, $3)`, ...columns(places));
-    } catch (error) {
-        if (error instanceof Away && !error.code?.startsWith('53')) throw error;
-        for (const place of places) await query(`SELECT dc_beat('viewers', $1, $2, $3)`, ...place).catch(() => {}); // one is refused, not all
+// Who is there. This server is one connection of each viewer that has a socket here, so that nobody can have too many of them.
+// What has changed is compared with how it is when its turn comes. A statement that fails needs no care: the next beat enters
+// who is there, and who has left is not heard of.
+const SERVER = randomUUID();
+const changed = new Map();
+let telling = null;
+
+function changes(page, viewer) {
+    changed.set(`${viewer} ${page}`, [page, viewer, SERVER]);
+    telling ??= tellChanges();
+}
+
+async function tellChanges() {
+    const isHere = ([page, viewer]) => topics.get(page)?.here.has(viewer) ?? false;
+    const columns = (places) => [0, 1, 2].map((i) => places.map((place) => place[i]));
+    await sleep(10); // for those that come together
+    while (changed.size > 0) {
+        const places = [...changed.values()], here = places.filter(isHere), gone = places.filter((place) => !isHere(place));
+        changed.clear();
+        if (here.length > 0) await query(`SELECT dc_beat_many('viewers', $1, $2, $3)`, ...columns(here)).catch(() => {});
+        if (gone.length > 0) {
+            await query(`SELECT dc_exit('viewers', r, m, c) FROM unnest($1::text[], $2::text[], $3::text[]) AS t(r, m, c)`, ...columns(gone))
+                .catch(() => {});
+        }
     }
-});
-const leave = (places) => inTurn(places, () =>
-    query(`SELECT dc_exit('viewers', r, m, c) FROM unnest($1::text[], $2::text[], $3::text[]) AS t(r, m, c)`, ...columns(places)));
+    telling = null;
+}
+
+function everybodyChanges() {
+    for (const [page, { here }] of topics) for (const viewer of here.keys()) changes(page, viewer);
+}
 
 function beat() {
     for (const [socket, one] of sockets) {
@@ -145,7 +159,7 @@ function beat() {
         one.alive = false;
         socket.ping();
     }
-    enter(everybody());
+    everybodyChanges();
     each(tellState);
 }
 
@@ -173,25 +187,29 @@ function onMessage(socket, data) {
         return socket.close(1008, 'subscribe to pages, as a viewer');
     one.viewer ??= message.viewer;
     for (const page of pages) {
-        one.pages.add(page);
-        if (!topics.has(page)) topics.set(page, { sockets: new Set() });
+        if (!topics.has(page)) topics.set(page, { sockets: new Set(), here: new Map() });
         const topic = topics.get(page);
-        topic.sockets.add(socket); // from here on it gets events
         if (topic.text) one.outlet.post(`page ${page}`, topic.text);
         else if (listener) read(page); // else the next connection does
+        if (topic.sockets.has(socket)) continue;
+        one.pages.add(page);
+        topic.sockets.add(socket); // from here on it gets events
+        topic.here.set(one.viewer, (topic.here.get(one.viewer) ?? 0) + 1);
+        changes(page, one.viewer);
     }
-    enter(placesOf(one));
 }
 
 function onClose(socket) {
-    const one = sockets.get(socket);
+    const { viewer, pages } = sockets.get(socket);
     sockets.delete(socket);
-    for (const page of one.pages) {
-        const topic = topics.get(page);
-        topic.sockets.delete(socket);
-        if (topic.sockets.size === 0) topics.delete(page);
+    for (const page of pages) {
+        const { sockets: others, here } = topics.get(page);
+        others.delete(socket);
+        here.set(viewer, here.get(viewer) - 1);
+        if (here.get(viewer) === 0) here.delete(viewer);
+        if (others.size === 0) topics.delete(page);
+        changes(page, viewer);
     }
-    leave(placesOf(one));
 }
 
 // live(SERVER): what it serves at /ws
@@ -199,7 +217,7 @@ export function live(server) {
     const isOurs = ({ origin, req }) => origin === undefined || [`http://${req.headers.host}`, `https://${req.headers.host}`].includes(origin);
     new WebSocketServer({ server, path: '/ws', maxPayload: 16384, verifyClient: isOurs }).on('connection', (socket) => {
         const outlet = new Outlet((text, sent) => socket.send(text, sent));
-        const one = { id: randomUUID(), viewer: null, pages: new Set(), outlet, alive: true };
+        const one = { viewer: null, pages: new Set(), outlet, alive: true };
         sockets.set(socket, one);
         socket.on('error', () => {}); // "close" comes as well
         socket.on('pong', () => { one.alive = true; });
@@ -215,7 +233,11 @@ export function live(server) {
 
 // endLive(): closes all sockets, and everybody leaves
 export async function endLive() {
-    for (const socket of sockets.keys()) socket.close(1001);
-    for (const one of sockets.values()) leave(placesOf(one));
-    await presence;
+    everybodyChanges();
+    for (const socket of sockets.keys()) {
+        socket.close(1001);
+        onClose(socket);
+        socket.removeAllListeners('close');
+    }
+    await telling;
 }

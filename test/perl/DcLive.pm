@@ -90,6 +90,15 @@ sub browser
 	return DcLive::Browser->new;
 }
 
+# whatever a test that dies leaves behind
+my @running;
+
+END
+{
+	local $?;
+	$_->kill_kill foreach grep { $_->pumpable } @running;
+}
+
 package DcLive::Server;
 
 sub start
@@ -100,6 +109,7 @@ sub start
 	local %ENV = (%ENV, PGHOST => $self->{node}->host, PGPORT => $self->{node}->port, PGUSER => 'web', PGDATABASE => 'postgres',
 		HOST => '127.0.0.1', PORT => $self->{port}, BEAT => 1, %{ $self->{environment} });
 	$self->{run} = IPC::Run::start([ 'node', "$folder/server.mjs" ], '<', File::Spec->devnull, '>', "$file.out", '2>', "$file.err");
+	push @running, $self->{run};
 	DcLive::until_true(sub {
 		$self->{run}->pump_nb;
 		return -s "$file.out" || !$self->{run}->pumpable;
@@ -132,6 +142,7 @@ sub new
 	local %ENV = (%ENV, HOME => $home, XDG_RUNTIME_DIR => $home, TZ => 'UTC');
 	$self->{run} = IPC::Run::start([ 'node', "$ENV{TESTDIR}/test/live/browser.mjs", DcLive::program('chromium'), PostgreSQL::Test::Utils::tempdir() ],
 		'<', \$self->{in}, '>', \$self->{out}, '2>', \$self->{err}, $self->{timer});
+	push @running, $self->{run};
 	$self->answer;
 	return $self;
 }
