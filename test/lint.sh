@@ -8,7 +8,7 @@ export LC_ALL=C
 
 sources=(src/**/*.[ch] test/unit/**/*.[ch] test/fuzz/*.[ch] test/clock/*.c)
 parts=(sql/parts/*.sql)
-scripts=(test/**/*.sh bench/**/*.sh .ci/run)
+scripts=(test/**/*.sh bench/**/*.sh examples/*/*.sh .ci/run)
 status=0
 
 # check NAME TITLE: runs check_NAME, which prints what is wrong and nothing else;
@@ -270,17 +270,17 @@ check_length() {
     done
 }
 
-written=(src sql/parts test bench .ci Makefile dcounter.control ./*.md doc)
+written=(src sql/parts test bench examples .ci Makefile dcounter.control ./*.md doc)
 
 # Binary files, build products, inputs of the fuzzers and patches are not
 # looked at.
 check_whitespace() {
-    grep -rnIE --exclude='*.o' --exclude-dir=seeds --exclude='*.patch' '[[:space:]]+$' "${written[@]}" 2>/dev/null
+    grep -rnIE --exclude='*.o' --exclude-dir=seeds --exclude-dir=node_modules --exclude='*.patch' '[[:space:]]+$' "${written[@]}" 2>/dev/null
 }
 
 check_leftovers() {
-    grep -rnIwE --exclude-dir=seeds 'TO[D]O|FIX[M]E|X[X]X' "${written[@]}" 2>/dev/null
-    find . -name .git -prune -o \( -name '*.part' -o -name '*.orig' -o -name '*.rej' -o -name '*.bak' -o -name '*~' \) -print
+    grep -rnIwE --exclude-dir=seeds --exclude-dir=node_modules 'TO[D]O|FIX[M]E|X[X]X' "${written[@]}" 2>/dev/null
+    find . \( -name .git -o -name node_modules \) -prune -o \( -name '*.part' -o -name '*.orig' -o -name '*.rej' -o -name '*.bak' -o -name '*~' \) -print
 }
 
 only=("$@")

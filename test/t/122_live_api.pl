@@ -149,6 +149,9 @@ is(wait_for($node, 'postgres', q{SELECT dc_present('viewers', 'arena')}, '0'), '
 IPC::Run::run([ 'node', "$ENV{TESTDIR}/test/live/outlet.mjs" ], '>', \$out, '2>', \$err);
 is($out, "[0]\n[0] [1000,-1000] [7]\n", 'a slow socket is told the newest values, in one message');
 
+my ($block) = slurp_file("$ENV{TESTDIR}/doc/live.md") =~ /^```sql preload\n(.*?)^```$/ms;
+like(slurp_file("$ENV{TESTDIR}/examples/live/schema.sql"), qr/\Q$block\E/, 'doc/live.md has the schema');
+
 # without a table, without a database
 sql($node, 'postgres', q{ALTER TABLE likes RENAME TO hearts});
 answer_is('no such counter', 404, $http->get($counter));
