@@ -2,7 +2,7 @@
 # developer targets below (make help lists them).
 
 # Targets that call a script. They work before PostgreSQL is installed.
-OWN = help deps check check-memory lint checkver demo bench torture chaos owners fuzz clean-all
+OWN = help deps check check-memory lint checkver demo live bench torture chaos owners fuzz clean-all
 
 ifneq (,$(filter $(OWN),$(MAKECMDGOALS)))
 
@@ -21,6 +21,7 @@ help:
 	@echo 'make checkver   do control file, META.json and CHANGELOG.md agree?'
 	@echo 'make check-memory   the tests on a server that finds errors of memory'
 	@echo 'make demo       one hot key: UPDATE against dc_incr'
+	@echo 'make live       a page with live numbers, until Ctrl-C'
 	@echo 'make bench      the benchmarks, written to doc/benchmarks.md'
 	@echo 'make torture    the long crash and concurrency tests'
 	@echo 'make chaos      random transactions and faults over all rooms (CHAOS_TIME=120 s)'
@@ -40,6 +41,8 @@ checkver:
 	@bash test/lint.sh versions
 demo:
 	@bash bench/demo.sh
+live:
+	@bash examples/live/live.sh
 bench:
 	@bash bench/bench.sh
 torture:

@@ -8,7 +8,7 @@ export LC_ALL=C
 
 sources=(src/**/*.[ch] test/unit/**/*.[ch] test/fuzz/*.[ch] test/clock/*.c)
 parts=(sql/parts/*.sql)
-scripts=(test/**/*.sh bench/**/*.sh .ci/run)
+scripts=(test/**/*.sh bench/**/*.sh examples/*/*.sh .ci/run)
 status=0
 
 # check NAME TITLE: runs check_NAME, which prints what is wrong and nothing else;
