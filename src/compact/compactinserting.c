@@ -19,6 +19,7 @@
 #include "access/table.h"
 #include "access/tableam.h"
 #include "base/compat.h"
+#include "base/relopen.h"
 #include "catalog/pg_collation.h"
 #include "compact/compactbatch.h"
 #include "executor/tuptable.h"
@@ -51,7 +52,7 @@ batch_skip_inserting(DcBatch *batch, Oid relid, bool (*asks)(const DcBatchKey *k
 		CHECK_FOR_INTERRUPTS();
 		if (heap == NULL)
 		{
-			heap = table_open(relid, NoLock);
+			heap = table_open_present(relid, NoLock);
 			index = open_key_index(heap);
 			if (index == NULL)
 				break;

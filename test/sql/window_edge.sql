@@ -59,7 +59,14 @@ SELECT dc_window_drop('we');
 
 -- a table of the first level that has rows of a later turn already: the earlier ones are moved, and the others stay
 SELECT dc_window_create('we', '1 minute', '20 minutes', '{"4 minutes": "48 minutes"}');
+-- a claim that is rolled back is none
+BEGIN;
 SELECT dc_incr_at('we', 'b', 1, :'t'::timestamptz - interval '8 min');
+SELECT dc_incr_at('we', 'b', 1, :'t'::timestamptz - interval '8 min');
+SELECT claims FROM we_state;
+ROLLBACK;
+SELECT dc_incr_at('we', 'b', 1, :'t'::timestamptz - interval '8 min');
+SELECT claims FROM we_state;
 INSERT INTO dcounter.window_claim VALUES ('we', 0, :turn + 6, false);
 SELECT dc_incr(:'slot', 'b' || chr(1) || lpad(to_hex((:turn + 6) * 4), 8, '0'), 20);
 SELECT dc_compact() >= 0 AS compacted;
@@ -143,6 +150,10 @@ SET ROLE regress_we_user;
 SELECT value FROM dc_window('we', 'a', '8 min', :'t');
 RESET ROLE;
 REVOKE regress_we_group FROM regress_we_user;
+SET ROLE regress_we_user;
+SELECT value FROM dc_window('we', 'a', '8 min', :'t');
+RESET ROLE;
+SELECT value FROM dc_window('we', 'a', '8 min', :'t');
 SET ROLE regress_we_user;
 SELECT value FROM dc_window('we', 'a', '8 min', :'t');
 RESET ROLE;
