@@ -137,6 +137,11 @@ is(sql($node, 'postgres', q{SELECT dc_consumer_create('late', topics => ARRAY['l
 	"0\n0\n0", 'a new member is there when its time is up');
 is(sql($node, 'postgres', take('late', 'a', '300 ms') . '; ' . take('late', 'b', '300 ms') . q{; SELECT lanes('late', 'a'), lanes('late', 'b')}), "0\n0\n32|32", 'and then gets its lanes');
 
+# The lane of the only event is among those that are kept, whichever it is
+my $one = join '', map { "SELECT dc_consumer_create('f$_', topics => ARRAY['f$_']) \\g /dev/null\n" . take("f$_", 'a') . " \\g /dev/null\n" . take("f$_", 'b') . " \\g /dev/null\n"
+	. "SELECT dc_publish('f$_', 'key $_', 'e', NULL) \\g /dev/null\n" . take("f$_", 'a') . ";\n" } 1 .. 8;
+is(sql($node, 'postgres', $one), join("\n", (1) x 8), 'who gives lanes has the event that is there');
+
 # one that is cancelled while it waits leaves nothing
 my $cancelled = $session{plain};
 $cancelled->run(q{SET statement_timeout = '300 ms'});
