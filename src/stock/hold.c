@@ -137,7 +137,7 @@ static bool insert_hold(DcCounter *counter, Datum id, const DcKey *key,
 						int64 qty, Datum ttl);
 static DcCounter *open_for_hold(FunctionCallInfo fcinfo, const char *function);
 static bool strict_arg(FunctionCallInfo fcinfo, int n);
-static void hold_is_over(const DcHold *hold) pg_attribute_noreturn();
+pg_noreturn static void hold_is_over(const DcHold *hold);
 static bool lock_hold(DcCounter *counter, Datum id, DcHold *hold);
 static void end_hold(DcCounter *counter, const DcHold *hold, const char *state,
 					 int64 confirmed);
