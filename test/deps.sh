@@ -117,7 +117,6 @@ if [[ $sets == *' test '* ]]; then
     command -v kcat >/dev/null || optional+=(kcat)
     [[ -x /usr/sbin/pgbouncer ]] || command -v pgbouncer >/dev/null || optional+=(pgbouncer)
     command -v prometheus-postgres-exporter >/dev/null || optional+=(prometheus-postgres-exporter)
-<<<<<<< HEAD
     python_has psycopg || optional+=(python3-psycopg)
     python_has psycopg2 || optional+=(python3-psycopg2)
     python_has django || optional+=(python3-django)
@@ -126,15 +125,11 @@ if [[ $sets == *' test '* ]]; then
     ruby_has pg || optional+=(ruby-pg)
     command -v node >/dev/null || optional+=(nodejs)
     command -v npm >/dev/null || optional+=(npm)
-=======
-    command -v node >/dev/null || optional+=(nodejs)
-    command -v npm >/dev/null || optional+=(npm)
     command -v chromium >/dev/null || optional+=(chromium)
 fi
 if [[ $sets == *' live '* ]]; then
     need nodejs command -v node
     need npm command -v npm
->>>>>>> live
 fi
 if [[ $sets == *' fuzz '* ]]; then
     need gcc command -v gcc
@@ -180,17 +175,6 @@ install_optional() {
     done
 }
 
-<<<<<<< HEAD
-# What the lock files of examples/ name, in the versions that they name.
-npm_packages() {
-    local lock folder
-    for lock in examples/*/package-lock.json; do
-        folder=$(dirname "$lock")
-        [[ -e $lock && ! $folder/node_modules/.package-lock.json -nt $lock ]] || continue
-        (cd "$folder" && npm ci --ignore-scripts --no-audit --no-fund) >/dev/null 2>&1 ||
-            echo "deps: could not install the npm packages of $folder: the tests that use them are skipped"
-    done
-=======
 # npm_packages FOLDER: those of its package-lock.json, into FOLDER/node_modules, unless they are there
 npm_packages() {
     local installed=$1/node_modules/.package-lock.json
@@ -200,22 +184,21 @@ npm_packages() {
 
 # Fails for nothing but "live": without them, some tests are skipped.
 install_npm() {
+    local lock folder
     if [[ $sets == *' live '* ]]; then
         npm_packages examples/live || die 'could not install the npm packages of examples/live'
-    elif [[ $sets == *' test '* ]]; then
-        npm_packages examples/live ||
-            echo 'deps: could not install the npm packages of examples/live: the tests that use them are skipped'
     fi
->>>>>>> live
+    [[ $sets == *' test '* ]] || return 0
+    for lock in examples/*/package-lock.json; do
+        folder=$(dirname "$lock")
+        npm_packages "$folder" ||
+            echo "deps: could not install the npm packages of $folder: the tests that use them are skipped"
+    done
 }
 
 if [[ ${#missing[@]} -eq 0 ]]; then
     install_optional
-<<<<<<< HEAD
-    [[ $sets != *' test '* ]] || npm_packages
-=======
     install_npm
->>>>>>> live
     exit 0
 fi
 
@@ -239,8 +222,4 @@ fi
 apt install --no-install-recommends "${missing[@]}"
 updated=1
 install_optional
-<<<<<<< HEAD
-[[ $sets != *' test '* ]] || npm_packages
-=======
 install_npm
->>>>>>> live

@@ -243,7 +243,7 @@ forget_room(DcMapEntry *entry, void *arg)
 void
 presence_forget_rule(Oid database, const DcPresenceOwner *rule)
 {
-	Forgotten forgotten = {database, *rule, presence_slot_in(database, rule)};
+	Forgotten forgotten = {database, *rule, presence_slot_in(database, rule), 0};
 
 	if (forgotten.slot == NULL)
 		return;
