@@ -238,7 +238,8 @@ forget_room(DcMapEntry *entry, void *arg)
 
 /*
  * presence_forget_rule removes the members of a rule that is gone, then its rooms, whose memory others may need at once: no view
- * shows what has it. Whoever enters all the same, because he has not heard of it yet, leaves when his time is up. Must not throw.
+ * shows what has it. If the wheel is being turned just now, the rooms go when they are due. Whoever enters all the same, because he
+ * has not heard of it yet, leaves when his time is up. Must not throw.
  */
 void
 presence_forget_rule(Oid database, const DcPresenceOwner *rule)
@@ -249,7 +250,8 @@ presence_forget_rule(Oid database, const DcPresenceOwner *rule)
 		return;
 	pg_atomic_write_u64(&forgotten.slot->events, (uint64) -1);
 	map_sweep(presence_map, forget, &forgotten);
-	LWLockAcquire(&presence_area->turn_lock, LW_EXCLUSIVE);
+	if (!LWLockConditionalAcquire(&presence_area->turn_lock, LW_EXCLUSIVE))
+		return;
 	map_sweep(presence_map, forget_room, &forgotten);
 	LWLockRelease(&presence_area->turn_lock);
 	pg_atomic_fetch_sub_u64(&forgotten.slot->rooms, forgotten.rooms); /* last: then the slot may be given away */

@@ -482,10 +482,8 @@ bound_of_approx(void)
 	ok(number(&use.slot->cells) == most, "nor at another time");
 
 	presence_forget_rule(MyDatabaseId, &use.owner);
-	ok(map_used(presence_map) == 1 && counted("r") == 0 && number(&use.slot->members) == 0,
-	   "when the rule is dropped, the room is empty at once");
-	pass(PRESENCE_EMPTY_ROOM_US + 2 * SECOND);
-	ok(map_used(presence_map) == 0 && number(&use.slot->rooms) == 0, "and goes");
+	ok(counted("r") == 0 && number(&use.slot->members) == 0, "when the rule is dropped, the room is empty at once");
+	ok(map_used(presence_map) == 0 && number(&use.slot->rooms) == 0, "and gone");
 }
 
 static bool
