@@ -255,7 +255,7 @@ sub one_round
 
 	$epoch++;
 	my @consumers = map { start_consumer($node, $_) } 0 .. $#places;
-	until (sql($node, 'postgres', "SELECT count(*) >= $until FROM done WHERE client LIKE '$round.%'") eq 't')
+	until ($kills > 0 && sql($node, 'postgres', "SELECT count(*) >= $until FROM done WHERE client LIKE '$round.%'") eq 't')
 	{
 		my $how = $kills ? rand() : 0;
 		my $place = int(rand(@places));
