@@ -380,6 +380,7 @@ put_sketch(DcDistinctRel *rel, DcDistinctScan *row, const DcKey *key, HllState *
 	Relation heap = rel->heaps[DISTINCT_TABLE];
 	Datum before = PointerGetDatum(PG_DETOAST_DATUM_PACKED(row->sketch));
 	Datum after = hll_value(hll_merge_datum(items, before));
+	ItemPointerData tid = row->slot->tts_tid;
 	TM_FailureData failure;
 	TupleTableSlot *slot;
 	bool new_entries;
@@ -389,9 +390,15 @@ put_sketch(DcDistinctRel *rel, DcDistinctScan *row, const DcKey *key, HllState *
 		memcmp(VARDATA_ANY(DatumGetPointer(before)), VARDATA_ANY(DatumGetPointer(after)),
 			   VARSIZE_ANY_EXHDR(DatumGetPointer(after))) == 0)
 		return true;
+	/* the server cannot update without waiting, but lock so; then the update need not wait */
+	slot = table_slot_create(heap, NULL);
+	done = table_tuple_lock(heap, &tid, GetActiveSnapshot(), slot, GetCurrentCommandId(true), LockTupleNoKeyExclusive,
+							LockWaitSkip, 0, &failure) == TM_Ok;
+	ExecDropSingleTupleTableSlot(slot);
+	if (!done)
+		return false;
 	slot = distinct_make_row(rel, DISTINCT_TABLE, key->data, key->len, after);
-	done = compat_tuple_update(heap, &row->slot->tts_tid, slot, GetCurrentCommandId(true), false, &failure,
-							   &new_entries) == TM_Ok;
+	done = compat_tuple_update(heap, &tid, slot, GetCurrentCommandId(true), true, &failure, &new_entries) == TM_Ok;
 	if (done && new_entries)
 	{
 		DcIndexes indexes;
