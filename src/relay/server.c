@@ -37,10 +37,13 @@ enum
 	COLUMN_ATTEMPT
 };
 
-/* The relay's sessions have no timeouts, whatever is set for the role. */
+/*
+ * The relay's sessions have no timeouts, whatever is set for the role. The first statement is the one that could run into
+ * it, at each try: so it is one for which the server looks nothing up.
+ */
+static const char end_timeout[] = "SET statement_timeout = 0";
 static const char prepare_session[] =
 	"SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', false),"
-	" pg_catalog.set_config('statement_timeout', '0', false),"
 	" pg_catalog.set_config('idle_session_timeout', '0', false),"
 	/* not every version has this one */
 	" CASE WHEN pg_catalog.current_setting('transaction_timeout', true) IS NOT NULL"
@@ -136,6 +139,10 @@ look_around(void)
 	PGresult *result;
 	Outcome outcome;
 
+	outcome = ask(end_timeout, 0, NULL, NULL, 0, &result);
+	PQclear(result);
+	if (outcome != OUTCOME_OK)
+		return outcome;
 	outcome = query(prepare_session, 0, NULL, NULL, 0, &result);
 	if (outcome != OUTCOME_OK)
 		return outcome;

@@ -192,7 +192,7 @@ $node->safe_psql('other', q{
 		RETURNS TABLE (seq int8, id uuid, topic text, key text, type text, payload jsonb, headers jsonb, created_at timestamptz, attempt int)
 		LANGUAGE plpgsql AS $$ BEGIN RAISE 'not ours'; END $$;
 	ALTER DATABASE other SET search_path = public;
-	ALTER DATABASE other SET statement_timeout = '1ms';
+	ALTER DATABASE other SET statement_timeout = '50ms';
 	ALTER DATABASE other SET datestyle = 'German';
 	ALTER DATABASE other SET intervalstyle = 'sql_standard';
 	ALTER DATABASE other SET client_encoding = 'LATIN1'});
