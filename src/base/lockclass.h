@@ -28,6 +28,8 @@
  *	consumer	(0, 0), positions: consumeraccess.c, exclusively by the retention job, which
  *				does not wait, and shared by calls that need events again
  *				(consumer, 0), its settings: by calls that change them
+ *				(consumer, 2), shared by fetches that wait as new members: memberrow.c;
+ *				others count them, and nobody waits for it
  *				(consumer, hash of the member): memberrow.c, by fetches, which do not wait,
  *				and acks, of a member
  *	binding		(counter, 0): sourcerow.c, by what adds differences to a bound counter table or

@@ -17,7 +17,8 @@
 
 /* Numbers in the tags of locks, for members' names; these are no member's. */
 #define CONSUMER_LOCK_SETTINGS 0
-#define CONSUMER_LOCK_SELF 1 /* of the consumer itself, which has no name */
+#define CONSUMER_LOCK_SELF 1	/* of the consumer itself, which has no name */
+#define CONSUMER_LOCK_JOINING 2 /* shared by those who wait to become members */
 
 #define LANES 64
 #define ALL_LANES PG_UINT64_MAX
@@ -84,6 +85,19 @@ typedef struct DcMember
 } DcMember;
 
 /*
+ * Lanes that a fetch moves between its own row and those of others. The rows stay
+ * locked, and change in memory only, until the fetch knows whether it has events to
+ * return (member.c).
+ */
+typedef struct DcTrade
+{
+	List *others;	/* DcMember *: the rows that change besides its own */
+	DcMember *self; /* of these, that of the consumer itself; NULL: it does not change */
+	uint64 keep;	/* lanes that the fetch has in the end, if it has them now */
+	bool chosen;	/* it has come to an event */
+} DcTrade;
+
+/*
  * lanes_have tells whether a lane is in a set of lanes.
  */
 static inline bool
@@ -140,6 +154,8 @@ extern bool stat_may_see(const DcConsumer *consumer);
 /* memberrow.c */
 extern bool member_lock(int32 consumer, const char *name, bool wait, bool *held_before);
 extern void member_unlock(int32 consumer, const char *name);
+extern void member_lock_joining(int32 consumer);
+extern int member_count_joining(int32 consumer);
 extern bool member_read(int32 consumer, const char *name, DcMember *member);
 extern bool member_try_open(int32 consumer, const char *name, DcMember *member);
 extern List *member_read_all(int32 consumer, Snapshot snapshot);
@@ -157,9 +173,13 @@ extern void member_hand_out(DcMember *me, int64 last);
 extern void member_take_attempts(DcMember *to, const DcMember *from);
 
 /* member.c */
-extern bool member_share(DcConsumer *consumer, DcMember *me, DcMoment *look_again);
+extern void trade_begin(DcTrade *trade);
+extern bool trade_keeps(DcTrade *trade, int lane);
+extern void trade_store(DcTrade *trade, DcMember *me);
+extern void trade_forget(DcTrade *trade);
+extern void member_share(DcConsumer *consumer, DcMember *me, DcTrade *trade, DcMoment *look_again);
 extern bool member_cut_lease(int32 consumer, const char *name, int64 lease);
-extern const DcMember *member_take_all(DcConsumer *consumer, DcMember *self);
+extern const DcMember *member_take_all(DcConsumer *consumer, DcMember *self, DcTrade *trade);
 extern List *members_lock_all(int32 consumer);
 extern int event_lane(const DcStoredEvent *event);
 extern text *event_key(const DcStoredEvent *event);

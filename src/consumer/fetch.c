@@ -11,10 +11,12 @@
  *
  * The member's row is locked to the end of the transaction. A second session that
  * fetches for the same member meanwhile gets nothing, and waits as if there were
- * no events. A fetch that finds nothing writes nothing. It keeps no lock on the consumer
- * itself; a lock on a member it keeps, as that protects the member's lanes while it
- * waits. A fetch that has written, and has nothing to return, keeps the lock, and waits
- * only for a moment, so that other sessions are not kept from working.
+ * no events. A fetch that finds nothing writes nothing before its time is up, though it be
+ * a new member, or have lanes to give or to take (member.c). It keeps no lock on the
+ * consumer itself; a lock on a member it keeps, as that protects the member's lanes while
+ * it waits. A fetch that had to write, and has nothing to return, keeps the lock, and
+ * waits only for a moment, so that other sessions are not kept from working: when it has
+ * passed many events.
  *
  * Events that are of no interest (other topics, other members' lanes) are passed when
  * an event after them is handed out, or after SKIP_AT_LEAST of them.
@@ -62,11 +64,15 @@ typedef struct Fetch
 	DcMoment look_again; /* when to look, even if nothing wakes this session */
 	DcConsumer *consumer;
 	DcMember me;
-	bool busy;	 /* another session works as the member */
-	bool moved;	 /* lanes have moved: me must be stored */
-	bool wrote;	 /* something was stored */
-	bool renew;	 /* the lease is to be renewed */
-	int64 lease; /* its length */
+	DcTrade trade;	 /* lanes that move between the member's row and others */
+	bool final;		 /* the time is up: what has changed is to be stored */
+	bool busy;		 /* another session works as the member */
+	bool joins;		 /* the member is new: the consumer itself is locked, and me to be stored */
+	bool hidden;	 /* others do not see a live member */
+	int32 announced; /* the consumer whose members know of it by a lock */
+	bool wrote;		 /* something was stored */
+	bool renew;		 /* the lease is to be renewed */
+	int64 lease;	 /* its length */
 	DcRetries *retries;
 	int nrows;		   /* returned */
 	int64 first;	   /* new event returned, 0: none */
@@ -85,6 +91,7 @@ static bool join(Fetch *fetch);
 static void read_events(Fetch *fetch);
 static int64 read_new(Fetch *fetch, int64 after, int64 upto);
 static void note(Fetch *fetch, int64 scanned);
+static void forget(Fetch *fetch);
 static bool lease_is_old(const Fetch *fetch);
 
 /*
@@ -119,6 +126,7 @@ dc_fetch(PG_FUNCTION_ARGS)
 	for (;;)
 	{
 		fetch.look_again = DC_NEVER;
+		fetch.final = moment_is_reached(fetch.until);
 		fetch_try(&fetch);
 		MemoryContextReset(cxt);
 		if (fetch.nrows > 0 || fetch.stopped)
@@ -129,7 +137,7 @@ dc_fetch(PG_FUNCTION_ARGS)
 			repeated = true;
 			continue;
 		}
-		if (moment_is_reached(fetch.until))
+		if (fetch.final)
 			break;
 		(void) outbox_wait(moment_min(fetch.until, fetch.look_again));
 	}
@@ -200,7 +208,8 @@ fetch_try(Fetch *fetch)
 		return;
 	}
 	fetch->consumer = consumer_read_again(fetch->consumer);
-	fetch->moved = fetch->wrote = fetch->renew = false;
+	fetch->joins = fetch->hidden = fetch->wrote = fetch->renew = false;
+	trade_begin(&fetch->trade);
 	fetch->lease = fetch->consumer->lease;
 	if (fetch->member[0] == '\0')
 		open_self(fetch);
@@ -226,7 +235,7 @@ open_self(Fetch *fetch)
 		consumer_is_missing(fetch->name);
 	if (fetch->me.lanes == ALL_LANES)
 		return;
-	holder = member_take_all(fetch->consumer, &fetch->me);
+	holder = member_take_all(fetch->consumer, &fetch->me, &fetch->trade);
 	if (fetch->me.lanes != ALL_LANES)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
@@ -236,7 +245,6 @@ open_self(Fetch *fetch)
 								 timestamptz_to_str(holder->lease_until))
 					 : 0,
 				 errhint("Fetch as a member, too, or when their leases have expired.")));
-	fetch->moved = true;
 }
 
 /*
@@ -250,8 +258,8 @@ open_member(Fetch *fetch)
 
 	if (!exists && !join(fetch))
 		return false;
-	if (member_share(fetch->consumer, &fetch->me, &fetch->look_again))
-		fetch->moved = true;
+	fetch->hidden = !exists || (fetch->me.lanes == 0 && fetch->me.lease_until <= GetCurrentTimestamp());
+	member_share(fetch->consumer, &fetch->me, &fetch->trade, &fetch->look_again);
 	return true;
 }
 
@@ -274,7 +282,7 @@ join(Fetch *fetch)
 	if (!member_read(fetch->consumer->id, "", &self))
 		consumer_is_missing(fetch->name);
 	member_new(&fetch->me, fetch->consumer->id, fetch->member);
-	fetch->moved = true;
+	fetch->joins = true;
 	return true;
 }
 
@@ -297,7 +305,7 @@ read_events(Fetch *fetch)
 	fetch->me.nretries = 0;
 	if (fetch->me.lanes != 0)
 	{
-		fetch->retries = retries_open(fetch->consumer, &fetch->me);
+		fetch->retries = retries_open(fetch->consumer, &fetch->me, &fetch->trade);
 		fetch->nrows = retries_fetch(fetch->retries, fetch->max, fetch->result,
 									 &fetch->look_again);
 		if (fetch->nrows < fetch->max && horizon > after)
@@ -321,7 +329,8 @@ read_new(Fetch *fetch, int64 after, int64 upto)
 	while (fetch->nrows < fetch->max && !fetch->stopped && reader_next(reader, &event))
 	{
 		CHECK_FOR_INTERRUPTS();
-		if (!event_is_of(fetch->consumer, &fetch->me, &event))
+		if (!event_is_of(fetch->consumer, &fetch->me, &event) ||
+			!trade_keeps(&fetch->trade, event_lane(&event)))
 			fetch->nskipped++;
 		else if (retries_keep_back(fetch->retries, &event))
 			fetch->nparked++;
@@ -374,13 +383,16 @@ note(Fetch *fetch, int64 scanned)
 {
 	DcMember *me = &fetch->me;
 	int64 done = fetch->first > 0 ? fetch->first - 1 : scanned;
+	bool changed = fetch->joins || fetch->trade.others != NIL || retries_noted(fetch->retries);
 
-	if (fetch->nrows == 0 && !fetch->moved && fetch->nskipped < SKIP_AT_LEAST &&
+	if (fetch->nrows == 0 && !(changed && fetch->final) && fetch->nskipped < SKIP_AT_LEAST &&
 		fetch->nparked == 0 && !retries_wrote(fetch->retries))
 	{
-		fetch->renew = lease_is_old(fetch);
+		forget(fetch);
 		return;
 	}
+	/* lanes that go take along how far they were before */
+	trade_store(&fetch->trade, me);
 	/* what comes before the first event is of no interest, or waits elsewhere */
 	member_advance(me, done);
 	if (fetch->first > 0)
@@ -391,6 +403,24 @@ note(Fetch *fetch, int64 scanned)
 	me->lease_until = GetCurrentTimestamp() + fetch->lease;
 	member_write(me);
 	fetch->wrote = true;
+}
+
+/*
+ * forget leaves all rows as they are. If the fetch goes on to wait, other members have to
+ * know that there is one more.
+ */
+static void
+forget(Fetch *fetch)
+{
+	trade_forget(&fetch->trade);
+	if (fetch->joins)
+		member_unlock(fetch->consumer->id, "");
+	if (fetch->hidden && !fetch->final && fetch->announced != fetch->consumer->id)
+	{
+		member_lock_joining(fetch->consumer->id);
+		fetch->announced = fetch->consumer->id;
+	}
+	fetch->renew = fetch->final && lease_is_old(fetch);
 }
 
 /*

@@ -34,6 +34,20 @@
  * lost when members come and go or transactions roll back, as rows change only
  * together.
  *
+ * A fetch that waits cannot commit, and others see nothing of what it has changed. So lanes
+ * that it gave away before it waits would be nobody's for so long. Therefore it changes
+ * rows in memory (DcTrade), and stores them when it returns: with events, or
+ * since its time is up. If it has none yet, it forgets the trade, unlocks the others'
+ * rows, waits, and begins anew. That is right for these reasons:
+ *
+ *	- Nobody lacks what is not given. A member with too many lanes that has no events needs no
+ *	  help, and one that has some returns them, and gives lanes with the same commit.
+ *	- It returns an event if any of its lanes has some: the lane of the first one that it
+ *	  comes to is among those that it keeps (trade_keeps). In the same way who lacks lanes
+ *	  looks at all that nobody has, and takes one with events, if there is one.
+ *	- A new member that waits has no row that others see. It says that it is there by a lock
+ *	  (CONSUMER_LOCK_JOINING), which the others count as live members.
+ *
  * A call without member works on the consumer's row, and so on all lanes. While live
  * members have some of them it is refused.
  *
@@ -54,12 +68,16 @@
 /* How soon a member that lacks lanes looks for some again. */
 #define LACKING_US (1 * USECS_PER_SEC)
 
+/* How soon it does if they were there, and another fetch was about to choose some. */
+#define LOCKED_US (100 * INT64CONST(1000))
+
 /* How often to look for rows that are just being replaced. */
 #define MAX_TRIES 100
 
 static void move_retries(const DcMember *from, DcMember *to);
-static bool take_over(DcMember *from, DcMember *to, TimestampTz now);
-static bool trade(DcMember *me, int lacking);
+static void cut_lease(DcMember *other, DcTrade *trade, TimestampTz now, int64 lease);
+static bool take_over(DcMember *from, DcMember *to, DcTrade *trade, TimestampTz now);
+static bool open_spare(DcTrade *trade, DcMember *me, int share);
 static uint64 some_lanes(uint64 lanes, int count);
 
 /*
@@ -113,18 +131,73 @@ move_retries(const DcMember *from, DcMember *to)
 }
 
 /*
- * member_share gives a member, whose lock is held, its share of the lanes. True if
- * lanes have moved; the caller then stores the member. *look_again is made earlier
- * if there may be more lanes by then.
+ * trade_begin makes a trade in which nothing has changed.
+ */
+void
+trade_begin(DcTrade *trade)
+{
+	memset(trade, 0, sizeof(DcTrade));
+	trade->keep = ALL_LANES;
+}
+
+/*
+ * trade_keeps tells whether a fetch may return an event of a lane that it has now. The
+ * first event that it comes to it may: it keeps that lane instead of another one.
  */
 bool
-member_share(DcConsumer *consumer, DcMember *me, DcMoment *look_again)
+trade_keeps(DcTrade *trade, int lane)
+{
+	if (!trade->chosen && !lanes_have(trade->keep, lane))
+		trade->keep = (trade->keep & (trade->keep - 1)) | UINT64CONST(1) << lane;
+	trade->chosen = true;
+	return lanes_have(trade->keep, lane);
+}
+
+/*
+ * trade_store gives away the lanes that are too many, and stores all rows that have
+ * changed but the member's own, which is stored by the caller.
+ */
+void
+trade_store(DcTrade *trade, DcMember *me)
+{
+	ListCell *lc;
+
+	if (trade->self != NULL && (me->lanes & ~trade->keep) != 0)
+		move_lanes(me, trade->self, me->lanes & ~trade->keep);
+	foreach(lc, trade->others)
+		member_write(lfirst(lc));
+}
+
+/*
+ * trade_forget leaves all rows as they are, and unlocks them. What the caller has in
+ * memory is not true any more.
+ */
+void
+trade_forget(DcTrade *trade)
+{
+	ListCell *lc;
+
+	foreach(lc, trade->others)
+	{
+		DcMember *other = lfirst(lc);
+
+		member_unlock(other->consumer, other->name);
+	}
+	trade_begin(trade);
+}
+
+/*
+ * member_share gives a member, whose lock is held, the lanes from which it may choose its
+ * share: its own, those of expired members and, if it has not enough, those that
+ * nobody has. *look_again is made earlier if there may be more lanes by then.
+ */
+void
+member_share(DcConsumer *consumer, DcMember *me, DcTrade *trade, DcMoment *look_again)
 {
 	TimestampTz now = GetCurrentTimestamp();
 	List *all = member_read_all(consumer->id, SnapshotSelf);
-	bool moved = false;
+	int live = 1 + member_count_joining(consumer->id);
 	uint64 spare = 0;
-	int live = 1;
 	int share;
 	int mine;
 	ListCell *lc;
@@ -140,38 +213,47 @@ member_share(DcConsumer *consumer, DcMember *me, DcMoment *look_again)
 		else if (other->lease_until > now)
 		{
 			live++;
-			if (other->lease_until - now > consumer->lease &&
-				member_cut_lease(consumer->id, other->name, consumer->lease))
-				moved = true;
+			cut_lease(other, trade, now, consumer->lease);
 			*look_again = moment_min(*look_again, moment_at_wall(other->lease_until));
 		}
-		else if (other->lanes != 0)
+		else if (other->lanes != 0 && !take_over(other, me, trade, now))
 		{
-			if (take_over(other, me, now))
-				moved = true;
-			else
-			{
-				/* its transaction is open: as good as a lease */
-				live++;
-				*look_again = moment_min(*look_again, moment_after(moment_now(), LACKING_US));
-			}
+			/* its transaction is open: as good as a lease */
+			live++;
+			*look_again = moment_min(*look_again, moment_after(moment_now(), LACKING_US));
 		}
 	}
-	list_free_deep(all);
 
 	share = (LANES + live - 1) / live;
 	mine = pg_popcount64(me->lanes);
-	if ((mine > share || (mine < share && spare != 0)) && trade(me, share - mine))
-		moved = true;
+	if ((mine > share || (mine < share && spare != 0)) && !open_spare(trade, me, share))
+		*look_again = moment_min(*look_again, moment_after(moment_now(), LOCKED_US));
 	if (pg_popcount64(me->lanes) < LANES / live)
 		*look_again = moment_min(*look_again, moment_after(moment_now(), LACKING_US));
-	return moved;
 }
 
 /*
- * member_cut_lease makes the lease of a member end when one ends that is given now;
- * false if it does not end later than that, or its row is locked: then the member
- * is at work, and will renew it.
+ * cut_lease makes the lease of a member end when one ends that is given now, if it
+ * would end later, and its row is not locked: else the member is at work, and will renew
+ * it.
+ */
+static void
+cut_lease(DcMember *other, DcTrade *trade, TimestampTz now, int64 lease)
+{
+	DcMember *member;
+
+	if (other->lease_until - now <= lease)
+		return;
+	member = palloc(sizeof(DcMember));
+	if (!member_try_open(other->consumer, other->name, member))
+		return;
+	member->lease_until = Min(member->lease_until, now + lease);
+	trade->others = lappend(trade->others, member);
+}
+
+/*
+ * member_cut_lease does the same at once, for who is no member; false if there was nothing
+ * to cut.
  */
 bool
 member_cut_lease(int32 consumer, const char *name, int64 lease)
@@ -196,7 +278,7 @@ member_cut_lease(int32 consumer, const char *name, int64 lease)
  * if its row is locked.
  */
 static bool
-take_over(DcMember *from, DcMember *to, TimestampTz now)
+take_over(DcMember *from, DcMember *to, DcTrade *trade, TimestampTz now)
 {
 	char name[CONSUMER_NAME_MAX + 1];
 
@@ -209,31 +291,35 @@ take_over(DcMember *from, DcMember *to, TimestampTz now)
 		return false;
 	}
 	move_lanes(from, to, from->lanes);
-	member_write(from);
+	trade->others = lappend(trade->others, from);
 	return true;
 }
 
 /*
- * trade takes lanes that a member lacks from the consumer itself, or gives it those
- * that are too many (lacking < 0); false if its row is locked, or has none to take.
+ * open_spare locks the row of the consumer itself, and takes all of its lanes, of which
+ * those that are too many go back in the end; false if it is locked.
  */
 static bool
-trade(DcMember *me, int lacking)
+open_spare(DcTrade *trade, DcMember *me, int share)
 {
-	DcMember self;
+	DcMember *self = palloc(sizeof(DcMember));
+	int lacking = share - pg_popcount64(me->lanes);
 
-	if (!member_try_open(me->consumer, "", &self))
+	if (!member_try_open(me->consumer, "", self))
 		return false;
-	if (lacking > 0 && self.lanes == 0)
+	if (lacking >= 0 && self->lanes == 0)
 	{
 		member_unlock(me->consumer, "");
-		return false;
+		return true;
 	}
-	if (lacking > 0)
-		move_lanes(&self, me, some_lanes(self.lanes, lacking));
+	trade->others = lappend(trade->others, self);
+	trade->self = self;
+	if (lacking < 0)
+		trade->keep = me->lanes & ~some_lanes(me->lanes, -lacking);
 	else
-		move_lanes(me, &self, some_lanes(me->lanes, -lacking));
-	member_write(&self);
+		trade->keep = me->lanes | some_lanes(self->lanes, lacking);
+	if (self->lanes != 0)
+		move_lanes(self, me, self->lanes);
 	return true;
 }
 
@@ -256,11 +342,11 @@ some_lanes(uint64 lanes, int count)
 }
 
 /*
- * member_take_all gives all lanes to the consumer itself, whose row is locked and
- * then to be stored; or returns a live member that has some of them.
+ * member_take_all gives all lanes to the consumer itself, whose row is locked; or returns
+ * a live member that has some of them.
  */
 const DcMember *
-member_take_all(DcConsumer *consumer, DcMember *self)
+member_take_all(DcConsumer *consumer, DcMember *self, DcTrade *trade)
 {
 	TimestampTz now = GetCurrentTimestamp();
 
@@ -273,12 +359,12 @@ member_take_all(DcConsumer *consumer, DcMember *self)
 		{
 			DcMember *other = lfirst(lc);
 
-			if (other->name[0] == '\0' || other->lanes == 0)
+			/* it has none, or was taken over the first time */
+			if (other->name[0] == '\0' || (other->lanes & ~self->lanes) == 0)
 				continue;
-			if (other->lease_until > now || !take_over(other, self, now))
+			if (other->lease_until > now || !take_over(other, self, trade, now))
 				return other;
 		}
-		list_free_deep(all);
 	}
 	return NULL;
 }

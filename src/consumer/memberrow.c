@@ -34,6 +34,7 @@
 #define COL_MEMBER 2
 
 static void member_tag(LOCKTAG *tag, int32 consumer, const char *name);
+static void joining_tag(LOCKTAG *tag, int32 consumer);
 static bool read_last(const ScanKeyData *keys, int nkeys, Snapshot snapshot, DcMember *member);
 static void columns(DcCatRow *io, void *data);
 static bool is_level(const DcMember *member, int64 acked);
@@ -89,9 +90,43 @@ member_tag(LOCKTAG *tag, int32 consumer, const char *name)
 	if (name[0] != '\0')
 	{
 		number = hash_bytes((const unsigned char *) name, strlen(name));
-		number = Max(number, CONSUMER_LOCK_SELF + 1);
+		number = Max(number, CONSUMER_LOCK_JOINING + 1);
 	}
 	SET_LOCKTAG_ADVISORY(*tag, MyDatabaseId, (uint32) consumer, number, CONSUMER_LOCK_CLASS);
+}
+
+static void
+joining_tag(LOCKTAG *tag, int32 consumer)
+{
+	SET_LOCKTAG_ADVISORY(*tag, MyDatabaseId, (uint32) consumer, CONSUMER_LOCK_JOINING,
+						 CONSUMER_LOCK_CLASS);
+}
+
+/*
+ * member_lock_joining tells the members of a consumer, to the end of the transaction,
+ * that there is one more whose row they do not see as that of a live member.
+ */
+void
+member_lock_joining(int32 consumer)
+{
+	LOCKTAG tag;
+
+	joining_tag(&tag, consumer);
+	(void) LockAcquire(&tag, AccessShareLock, false, false);
+}
+
+/*
+ * member_count_joining returns how many others do so. Nobody waits for that lock.
+ */
+int
+member_count_joining(int32 consumer)
+{
+	LOCKTAG tag;
+	int count;
+
+	joining_tag(&tag, consumer);
+	(void) GetLockConflicts(&tag, AccessExclusiveLock, &count);
+	return count;
 }
 
 /*

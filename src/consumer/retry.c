@@ -58,7 +58,9 @@ struct DcRetries
 {
 	DcConsumer *consumer;
 	DcMember *me;
+	DcTrade *trade;			  /* which lanes the fetch keeps */
 	bool wrote;				  /* rows were changed */
+	bool noted;				  /* the member's row was, in memory, so that the next fetch has less to read */
 	int ngiven;				  /* handed out by this fetch, */
 	int64 given[RETRIES_MAX]; /* sorted */
 };
@@ -73,18 +75,19 @@ static int compare_seq(const ListCell *a, const ListCell *b);
  * not change the member's row (retrydead.c).
  */
 DcRetries *
-retries_open(DcConsumer *consumer, DcMember *me)
+retries_open(DcConsumer *consumer, DcMember *me, DcTrade *trade)
 {
 	DcRetries *retries = palloc0(sizeof(DcRetries));
 
 	retries->consumer = consumer;
 	retries->me = me;
+	retries->trade = trade;
 	if (me->revived != consumer->revived)
 	{
 		me->revived = consumer->revived;
 		me->retry_due = DT_NOBEGIN;
 		me->retry_first = 0;
-		retries->wrote = true;
+		retries->noted = true;
 	}
 	return retries;
 }
@@ -134,7 +137,7 @@ collect(DcRetries *retries, int max, List **given, DcMoment *look_again)
 	if (first != me->retry_due)
 	{
 		me->retry_due = first;
-		retries->wrote = true;
+		retries->noted = true;
 	}
 	if (next_due != 0)
 		*look_again = moment_min(*look_again, moment_at_wall(next_due));
@@ -148,6 +151,8 @@ collect(DcRetries *retries, int max, List **given, DcMoment *look_again)
 			break;
 		if (is_among(*given, retry->seq))
 			continue; /* it follows one that was due before */
+		if (!trade_keeps(retries->trade, retry->lane))
+			continue;
 		if (retry->hash != 0 && !is_first_of_key(me, retry))
 		{
 			/* a dead letter that was revived, say: the first is due instead */
@@ -257,6 +262,15 @@ bool
 retries_wrote(DcRetries *retries)
 {
 	return retries != NULL && retries->wrote;
+}
+
+/*
+ * retries_noted tells whether the member's row is to be stored when that costs nothing.
+ */
+bool
+retries_noted(DcRetries *retries)
+{
+	return retries != NULL && retries->noted;
 }
 
 /*

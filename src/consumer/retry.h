@@ -48,11 +48,12 @@ extern bool retry_is_discarded(const DcRetry *retry);
 extern void retries_forget_discarded(int32 consumer);
 
 /* retry.c */
-extern DcRetries *retries_open(DcConsumer *consumer, DcMember *me);
+extern DcRetries *retries_open(DcConsumer *consumer, DcMember *me, DcTrade *trade);
 extern int retries_fetch(DcRetries *retries, int max, ReturnSetInfo *result, DcMoment *look_again);
 extern bool retries_keep_back(DcRetries *retries, const DcStoredEvent *event);
 extern int retries_given(DcRetries *retries, int64 *seqs);
 extern bool retries_wrote(DcRetries *retries);
+extern bool retries_noted(DcRetries *retries);
 extern void retries_ack(DcMember *me, int64 seq);
 extern void retry_promote(DcMember *me, const DcRetry *gone);
 extern void retry_park(DcConsumer *consumer, DcMember *me, const DcStoredEvent *event, int64 hash);
