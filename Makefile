@@ -104,11 +104,9 @@ ifeq ($(wildcard $(PGXS)),)
 $(error PGXS not found: set PG_CONFIG, or install the server development package, for instance with "make deps")
 endif
 
-# A PostgreSQL built with LLVM wants bitcode too, which takes clang and llvm-lto.
-# Nothing needs the bitcode, so leave it out where these are missing.
-PGXS_GLOBAL := $(dir $(PGXS))../Makefile.global
-LLVM_TOOLS := $(shell sed -n -e 's/^CLANG *= *//p' -e 's,^LLVM_BINPATH *= *\(.*\),\1/llvm-lto,p' $(PGXS_GLOBAL))
-ifneq ($(words $(foreach tool,$(LLVM_TOOLS),$(shell command -v $(tool)))),2)
+# A PostgreSQL built with LLVM wants bitcode too, of which it takes functions into compiled queries. Ours are not small enough
+# for that, and it takes as long to build as all the rest: only "make with_llvm=yes" makes it.
+ifneq ($(with_llvm),yes)
 override with_llvm = no
 endif
 
