@@ -163,7 +163,7 @@ SELECT ask('mine', 'a');
 SELECT dc_limit_drop('mine');
 -- Nor in what runs as the owner of something
 CREATE TABLE t (a int);
-CREATE FUNCTION sneaky(int) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$ SELECT allowed FROM dc_limit('login', 'sneaky') $$;
+CREATE FUNCTION sneaky(int) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$ SELECT allowed FROM public.dc_limit('login', 'sneaky') $$;
 INSERT INTO t VALUES (1);
 CREATE INDEX ON t (sneaky(a));
 DROP TABLE t;

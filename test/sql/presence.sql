@@ -126,7 +126,7 @@ SET ROLE regress_dcounter_a;
 SELECT try($$SELECT dc_enter('chat', 'r', 'm')$$), try($$SELECT dc_present('told', 'b')$$);
 RESET ROLE;
 -- not by the code of a table's owner
-CREATE FUNCTION sneaky() RETURNS int LANGUAGE plpgsql AS $$ BEGIN RETURN dc_enter('chat', 'sneaky', 'me'); END $$;
+CREATE FUNCTION sneaky() RETURNS int LANGUAGE plpgsql AS $$ BEGIN RETURN public.dc_enter('chat', 'sneaky', 'me'); END $$;
 CREATE MATERIALIZED VIEW sneaky_view AS SELECT 1 AS a WITH NO DATA;
 SELECT try('CREATE MATERIALIZED VIEW sneaky_view_2 AS SELECT sneaky()');
 DROP MATERIALIZED VIEW sneaky_view;
