@@ -2,7 +2,7 @@
 # developer targets below (make help lists them).
 
 # Targets that call a script. They work before PostgreSQL is installed.
-OWN = help deps check check-memory lint checkver demo live bench torture chaos owners fuzz clean-all
+OWN = help deps check check-memory check-versions lint checkver demo live bench torture chaos owners fuzz clean-all
 
 ifneq (,$(filter $(OWN),$(MAKECMDGOALS)))
 
@@ -20,6 +20,7 @@ help:
 	@echo 'make lint       the style and consistency checks alone'
 	@echo 'make checkver   do control file, META.json and CHANGELOG.md agree?'
 	@echo 'make check-memory   the tests on a server that finds errors of memory'
+	@echo 'make check-versions the tests on PostgreSQL 17 and 18, in folders that debootstrap makes'
 	@echo 'make demo       one hot key: UPDATE against dc_incr'
 	@echo 'make live       a page with live numbers, until Ctrl-C'
 	@echo 'make bench      the benchmarks, written to doc/benchmarks.md'
@@ -35,6 +36,8 @@ check:
 	@bash test/check.sh
 check-memory:
 	@bash test/memory.sh
+check-versions:
+	@bash test/versions.sh
 lint:
 	@bash test/lint.sh
 checkver:

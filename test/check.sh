@@ -10,8 +10,13 @@ cd "$(dirname "$0")/.."
 # shellcheck source=test/lib.sh
 source test/lib.sh
 
+# What only tests of SQL need is less.
 prepare() {
-    bash test/deps.sh build test || return 1
+    local stage tests=sql
+    for stage in ${CHECK_ONLY:-all}; do
+        [[ $stage =~ ^(regress|iso|pgtap|installcheck)$ ]] || tests='test'
+    done
+    bash test/deps.sh build "$tests" || return 1
     # Not from an "if": errexit would be off in the function.
     bash -euo pipefail -c 'source test/lib.sh; build_and_install' || return 1
 }

@@ -12,8 +12,9 @@ failed=0
 out=$DC_WORK/out
 shopt -s nullglob
 
+# wanted STAGE: "installcheck" is all that begin with it
 wanted() {
-    [[ -z ${CHECK_ONLY:-} || " $CHECK_ONLY " == *" $1 "* ]]
+    [[ -z ${CHECK_ONLY:-} || " $CHECK_ONLY " == *" ${1%%_*} "* ]]
 }
 
 # count LOG: prints "passed failed" for TAP and for both output formats of
@@ -105,30 +106,46 @@ stage_iso() {
 }
 
 # As packagers run it, on a server that is set up for use: with the library preloaded, so
-# that a worker is there, and without prepared transactions.
-stage_installcheck() {
-    local files=(test/sql/*.sql test/specs/*.spec)
-    installcheck installcheck "${#files[@]}" installcheck
+# that a worker is there, and without prepared transactions. The two halves are on servers of their own.
+stage_installcheck_regress() {
+    local files=(test/sql/*.sql)
+    installcheck installcheck_regress "${#files[@]}" installcheck ISOLATION=
+}
+
+stage_installcheck_iso() {
+    local files=(test/specs/*.spec)
+    installcheck installcheck_iso "${#files[@]}" installcheck REGRESS=
+}
+
+stage_installcheck_pgtap() {
+    pgtap installcheck_pgtap
 }
 
 stage_pgtap() {
-    local file name status=0 logs=()
+    pgtap pgtap
+}
+
+# pgtap STAGE: each file in a database of its own
+pgtap() {
+    local stage=$1 file name log status=0 logs=()
     for file in test/pgtap/*.sql; do
         name=$(basename "$file" .sql)
-        logs+=("$out/pgtap_$name.log")
+        log=$out/${stage}_$name.log
+        logs+=("$log")
         echo "   $name"
         sql postgres "CREATE DATABASE pgtap_$name TEMPLATE template0;"
         if ! {
             sql "pgtap_$name" 'CREATE EXTENSION pgtap; CREATE EXTENSION dcounter;' &&
                 PATH=$BINDIR:$PATH pg_prove -v -d "pgtap_$name" "$file"
-        } >"$out/pgtap_$name.log" 2>&1; then
+        } >"$log" 2>&1; then
             status=1
-            cat "$out/pgtap_$name.log"
+            cat "$log"
         fi
-        sql postgres "DROP DATABASE pgtap_$name;"
+        # a worker may be in it
+        sql postgres "DROP DATABASE pgtap_$name WITH (FORCE);"
     done
     [[ ${#logs[@]} -gt 0 ]] || return 0
-    tally pgtap "${#logs[@]}" "$status" "${logs[@]}"
+    tally "$stage" "${#logs[@]}" "$status" "${logs[@]}"
 }
 
 # longest_first FILE...: those first that are known to wait for minutes, then the others by their size, about as which their times
@@ -183,8 +200,8 @@ stage_fuzz() {
 groups=()
 stages=()
 
-# beside LINE... -- STAGE...: stages one after the other, on a server of their own with these settings, in a tree of their
-# own, beside what follows: most of the time they wait, isolation tests above all.
+# beside LINE... -- STAGE...: stages one after the other, in a tree of their own, on a server of their own with these settings (none: no
+# server), beside what follows: most of the time they wait, isolation tests above all.
 beside() {
     local settings=() stage some=()
     while [[ $1 != -- ]]; do
@@ -196,6 +213,8 @@ beside() {
         if wanted "$stage"; then some+=("$stage"); fi
     done
     [[ ${#some[@]} -gt 0 ]] || return 0
+    # here and not beside, as what follows writes into this tree
+    cp -R . "$DC_WORK/tree_${some[0]}"
     # a group of its own, which ends with this script
     set -m
     run_beside "${some[@]}" >"$out/${some[0]}_stage.log" 2>&1 &
@@ -211,14 +230,15 @@ run_beside() {
     DC_GROUPS=() # those are not of this process
     passed=0
     failed=0
-    cp -R . "$DC_WORK/tree_$first"
     cd "$DC_WORK/tree_$first"
-    start_cluster "check_$first" 'fsync = off' "${settings[@]}"
+    if [[ ${#settings[@]} -gt 0 ]]; then start_cluster "check_$first" 'fsync = off' "${settings[@]}"; fi
     for stage in "$@"; do
         "stage_$stage"
     done
-    stop_cluster "$DC_DATA"
-    cp "$DC_LOG" "$out/server_$first.log"
+    if [[ ${#settings[@]} -gt 0 ]]; then
+        stop_cluster "$DC_DATA"
+        cp "$DC_LOG" "$out/server_$first.log"
+    fi
     echo "$passed $failed" >"$out/totals_$first"
 }
 
@@ -241,15 +261,13 @@ end_beside() {
 }
 
 use_postgres
-for stage in lint unit fuzz; do
-    if wanted "$stage"; then "stage_$stage"; fi
-done
-
+beside -- lint unit fuzz
 # No preload but for installcheck; TAP starts servers of its own.
 beside 'max_prepared_transactions = 20' -- iso pgtap
 beside 'max_prepared_transactions = 20' -- regress
-beside "shared_preload_libraries = 'dcounter'" 'max_prepared_transactions = 0' -- installcheck
-end_beside
+beside "shared_preload_libraries = 'dcounter'" 'max_prepared_transactions = 0' -- installcheck_iso
+beside "shared_preload_libraries = 'dcounter'" 'max_prepared_transactions = 0' -- installcheck_regress installcheck_pgtap
 if wanted tap; then stage_tap; fi
+end_beside
 
 echo "$passed $failed" >"$out/totals"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs with apt-get, and npm, what is missing for: build, test, fuzz, memory, bench, live (the
-# arguments).
+# Installs with apt-get, and npm, what is missing for: build, sql (what tests of SQL need), test (all tests), fuzz, memory,
+# versions, bench, live (the arguments).
 # Does nothing, and asks nothing of the machine, when all is there.
 # PGVERSION=N picks the PostgreSQL major, else that of the pg_config found,
 # else the newest one apt knows.
@@ -106,11 +106,13 @@ if [[ $sets == *' build '* ]]; then
     need_pg libpq-dev "${headers:+$headers/libpq-fe.h}"
     need_pg postgresql-contrib "${share:+$share/pg_stat_statements.control}"
 fi
-if [[ $sets == *' test '* ]]; then
+if [[ $sets == *' test '* || $sets == *' sql '* ]]; then
     need perl command -v prove
-    need libipc-run-perl perl -MIPC::Run -e 1
     need libtap-parser-sourcehandler-pgtap-perl command -v pg_prove
     need_pg "postgresql-$major-pgtap" "${share:+$share/pgtap.control}"
+fi
+if [[ $sets == *' test '* ]]; then
+    need libipc-run-perl perl -MIPC::Run -e 1
     want_pg "postgresql-$major-wal2json" "${libdir:+$libdir/wal2json.so}"
     need clang-format command -v clang-format
     need redis-tools find_redis
@@ -147,6 +149,10 @@ if [[ $sets == *' memory '* ]]; then
     need libxml2-dev test -e /usr/include/libxml2/libxml/parser.h
     need pkg-config command -v pkg-config
     need zlib1g-dev test -e /usr/include/zlib.h
+    need debian-archive-keyring test -e /usr/share/keyrings/debian-archive-keyring.gpg
+fi
+if [[ $sets == *' versions '* ]]; then
+    need debootstrap command -v debootstrap
     need debian-archive-keyring test -e /usr/share/keyrings/debian-archive-keyring.gpg
 fi
 if [[ $sets == *' bench '* ]]; then

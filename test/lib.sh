@@ -61,6 +61,13 @@ use_postgres() {
     export PG_CONFIG BINDIR
 }
 
+# strict_flags: for COPT. PostgreSQL's headers are system headers to gcc with -isystem, which silences them.
+# -Wno-unused-parameter: callbacks and PG_FUNCTION_ARGS have fixed signatures. -Wno-sign-compare: core's own macros
+# compare signed with unsigned.
+strict_flags() {
+    echo "-isystem $("$PG_CONFIG" --includedir-server) -Wall -Wextra -Werror -Wno-unused-parameter -Wno-sign-compare"
+}
+
 # Builds the tree and installs it, with sudo where the folder asks for it.
 build_and_install() {
     local sudo=()
