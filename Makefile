@@ -48,9 +48,12 @@ check-memory:
 	@cd $(TREE) && bash test/memory.sh
 lint:
 	@cd $(TREE) && bash test/lint.sh
-# What PGXN takes: the files of the last commit
+# What PGXN takes: the files of the last commit, and the install script, which META.json names
+dist: SQL_SCRIPT = sql/dcounter--$(EXTVERSION).sql
 dist:
-	cd $(TREE) && git archive --format=zip --prefix=dcounter-$(EXTVERSION)/ -o $(CURDIR)/dcounter-$(EXTVERSION).zip HEAD
+	cd $(TREE) && git archive HEAD sql/parts | tar -xOf - >$(SQL_SCRIPT)
+	cd $(TREE) && git archive --format=zip --prefix=dcounter-$(EXTVERSION)/sql/ --add-file=$(SQL_SCRIPT) \
+		--prefix=dcounter-$(EXTVERSION)/ -o $(CURDIR)/dcounter-$(EXTVERSION).zip HEAD
 checkver:
 	@cd $(TREE) && bash test/lint.sh versions
 demo:
