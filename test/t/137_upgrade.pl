@@ -204,6 +204,20 @@ foreach ([ 'dc_hll', "dense::bytea", '\x2' ], [ 'dc_cms', 'cms::bytea', '\x02' ]
 
 	like($err, qr/ERROR:  .*version/is, "$type: an unknown version is refused");
 }
+sql($node, 'old', 'CREATE TABLE rooms.merged_copy (LIKE rooms.merged)');
+foreach my $column ('g', 'pn', 'gs', 'os', 'lww', 'mv', 'clock')
+{
+	my $path = PostgreSQL::Test::Utils::tempdir() . "/$column";
+
+	sql($node, 'old', "COPY rooms.merged ($column) TO '$path' (FORMAT binary); COPY rooms.merged_copy ($column) FROM '$path' (FORMAT binary)");
+	# behind a header of 19 bytes, the number of fields, and the field's length
+	my $bytes = PostgreSQL::Test::Utils::slurp_file($path);
+	substr($bytes, 25, 1) = chr(ord(substr($bytes, 25, 1)) & 0xF0 | 2);
+	write_file("$path.changed", $bytes);
+	my ($status, $out, $err) = $node->psql('old', "COPY rooms.merged_copy ($column) FROM '$path.changed' (FORMAT binary)");
+
+	like($err, qr/ERROR:  .*The version is not known/s, "$column: an unknown version is refused");
+}
 unlike(PostgreSQL::Test::Utils::slurp_file($node->logfile), qr/PANIC|TRAP|terminated by signal/, 'no crash');
 $node->stop;
 done_testing();

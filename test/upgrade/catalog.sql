@@ -45,5 +45,5 @@ CREATE TEMP VIEW facts AS
 	UNION ALL SELECT 'extension', 'extension', format('%s %s %s', e.extversion, e.extrelocatable, e.extnamespace::regnamespace) FROM pg_extension AS e WHERE e.extname = 'dcounter'
 	UNION ALL SELECT 'extension', 'is dumped', format('%s %s', c.relid::regclass, c.condition) FROM pg_extension AS e, unnest(e.extconfig, e.extcondition) AS c (relid, condition) WHERE e.extname = 'dcounter';
 -- Those of the schemas that it is in; the database has nothing else there.
-SELECT format('%s %s', type, identity) FROM member ORDER BY 1 COLLATE "C";
+SELECT f.t FROM (SELECT format('%s %s', type, identity) AS t FROM member) AS f ORDER BY f.t COLLATE "C";
 SELECT object, what, fact FROM facts WHERE fact IS NOT NULL AND (object ~ '(dcounter|dc_)' OR object IN ('extension', 'schema dcounter')) ORDER BY object COLLATE "C", what COLLATE "C", fact COLLATE "C";
