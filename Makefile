@@ -136,6 +136,7 @@ include $(PGXS)
 # built as well, for another server. Sources are.
 ifneq ($(TREE),.)
 override VPATH :=
+override srcdir := $(TREE)
 vpath %.c $(TREE)
 vpath %.control $(TREE)
 BUILD_FOLDERS := $(shell mkdir -p sql $(sort $(dir $(OBJS) $(RELAY_OBJS))))

@@ -19,11 +19,12 @@
 #include "postgres.h"
 
 #include "access/genam.h"
-#include "access/htup_details.h"
 #include "access/stratnum.h"
 #include "access/table.h"
+#include "base/rowread.h"
 #include "base/version.h"
 #include "catalog/pg_extension.h"
+#include "catalog/pg_type.h"
 #include "commands/extension.h"
 #include "fmgr.h"
 #include "utils/builtins.h"
@@ -81,7 +82,7 @@ script_version(void)
 	if (HeapTupleIsValid(tuple))
 	{
 		bool isnull;
-		Datum value = heap_getattr(tuple, Anum_pg_extension_extversion, RelationGetDescr(rel), &isnull);
+		Datum value = tuple_nullable(rel, tuple, Anum_pg_extension_extversion, TEXTOID, &isnull);
 
 		version = isnull ? NULL : TextDatumGetCString(value);
 	}
