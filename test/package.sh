@@ -5,6 +5,7 @@
 # that the container would start, runs the tests that autopkgtest would run, and removes them. Then the archive for PGXN
 # is installed there, by PGXN's client where it can be installed.
 #   CHECK_PACKAGE=short   neither the whole of installcheck nor a build with clang, which take minutes
+#   REUSE=1               the packages that the last run has built, for work on the steps after that
 # Prints "ok - ..." or "not ok - ..." for each step, and "N passed, N failed" at the end.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -58,7 +59,8 @@ for place in proc dev; do
     mount --bind "/$place" "$folder/$place"
     mounted=("$folder/$place" "${mounted[@]}")
 done
-rm -rf "$folder/build" "$logs"
+rm -rf "$logs"
+[[ -n ${REUSE:-} ]] || rm -rf "$folder/build"
 mkdir -p "$folder/build/tree" "$logs"
 # nothing that is installed starts a service
 printf '#!/bin/sh\nexit 101\n' >"$folder/usr/sbin/policy-rc.d"
@@ -74,10 +76,12 @@ chroot "$folder" chown -R builder: /build
 
 step 'what building needs is installed' \
     'apt-get update && apt-get install -y --no-install-recommends build-essential debhelper postgresql-server-dev-all libpq-dev postgresql lintian unzip man-db clang'
-step 'the control files are what pg_buildext makes of those with PGVERSION' builder \
-    'cp debian/control /tmp/control.given; cp debian/tests/control /tmp/tests.given; pg_buildext updatecontrol
-    [ "$(pg_buildext supported-versions)" != 15 ] || { cmp debian/control /tmp/control.given && cmp debian/tests/control /tmp/tests.given; }'
-step 'dpkg-buildpackage' builder "DEB_BUILD_OPTIONS=parallel=2 dpkg-buildpackage -us -uc"
+if [[ -z ${REUSE:-} ]]; then
+    step 'the control files are what pg_buildext makes of those with PGVERSION' builder \
+        'cp debian/control /tmp/control.given; cp debian/tests/control /tmp/tests.given; pg_buildext updatecontrol
+        [ "$(pg_buildext supported-versions)" != 15 ] || { cmp debian/control /tmp/control.given && cmp debian/tests/control /tmp/tests.given; }'
+    step 'dpkg-buildpackage' builder "DEB_BUILD_OPTIONS=parallel=2 dpkg-buildpackage -us -uc"
+fi
 step 'lintian finds nothing' builder 'lintian --fail-on error,warning --display-info ../dcounter_*.changes && ! lintian ../dcounter_*.changes | grep .'
 step 'nothing but what belongs there is packaged' \
     'for deb in ../*-dcounter_*.deb ../dcounter-relay_*.deb; do dpkg -c "$deb"; done >/tmp/list; grep -q "lib/dcounter.so$" /tmp/list; grep -q "/usr/bin/dc_relay$" /tmp/list; ! grep -E "bitcode|\.bc$|\.o$|lib/postgresql/.*/bin/|\.c$" /tmp/list'
