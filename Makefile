@@ -2,9 +2,16 @@
 # developer targets below (make help lists them).
 
 # Targets that call a script. They work before PostgreSQL is installed.
-OWN = help deps check check-memory check-versions lint checkver demo live bench torture chaos owners fuzz clean-all
+OWN = help deps check check-memory check-versions check-package lint checkver dist demo live bench torture chaos owners fuzz clean-all
+
+# The tree, from the folder that make runs in: "." or, where that is another one
+# (make -f ../Makefile, or pg_buildext of Debian), a path to it. PGXS knows it as
+# srcdir, but only from its own file on.
+TREE := $(patsubst %/,%,$(dir $(firstword $(MAKEFILE_LIST))))
 
 ifneq (,$(filter $(OWN),$(MAKECMDGOALS)))
+
+EXTVERSION := $(shell sed -n "s/^default_version *= *'\(.*\)'.*/\1/p" $(TREE)/dcounter.control)
 
 # PGXS is not included here: it may not be installed yet, and it defines a
 # "check" of its own. Other goals of the same call get a make of their own.
@@ -21,6 +28,8 @@ help:
 	@echo 'make checkver   do control file, META.json and CHANGELOG.md agree?'
 	@echo 'make check-memory   the tests on a server that finds errors of memory'
 	@echo 'make check-versions the tests on PostgreSQL 17 and 18, in folders that debootstrap makes'
+	@echo 'make dist       dcounter-$(EXTVERSION).zip, as PGXN takes it'
+	@echo 'make check-package FOLDER=...   the Debian packages, in a folder that debootstrap has made'
 	@echo 'make demo       one hot key: UPDATE against dc_incr'
 	@echo 'make live       a page with live numbers, until Ctrl-C'
 	@echo 'make bench      the benchmarks, written to doc/benchmarks.md'
@@ -31,74 +40,85 @@ help:
 	@echo 'make clean-all  remove everything built, without PGXS'
 
 deps:
-	@bash test/deps.sh build test bench
+	@cd $(TREE) && bash test/deps.sh build test bench
 check:
-	@bash test/check.sh
+	@cd $(TREE) && bash test/check.sh
+check-package:
+	@cd $(TREE) && bash test/package.sh $(FOLDER)
 check-memory:
-	@bash test/memory.sh
+	@cd $(TREE) && bash test/memory.sh
 check-versions:
-	@bash test/versions.sh
+	@cd $(TREE) && bash test/versions.sh
 lint:
-	@bash test/lint.sh
+	@cd $(TREE) && bash test/lint.sh
+# What PGXN takes: the files of the last commit, and the install script, which META.json names
+dist: SQL_SCRIPT = sql/dcounter--$(EXTVERSION).sql
+dist:
+	cd $(TREE) && git archive HEAD sql/parts | tar -xOf - >$(SQL_SCRIPT)
+	cd $(TREE) && git archive --format=zip --prefix=dcounter-$(EXTVERSION)/sql/ --add-file=$(SQL_SCRIPT) \
+		--prefix=dcounter-$(EXTVERSION)/ -o $(CURDIR)/dcounter-$(EXTVERSION).zip HEAD
 checkver:
-	@bash test/lint.sh versions
+	@cd $(TREE) && bash test/lint.sh versions
 demo:
-	@bash bench/demo.sh
+	@cd $(TREE) && bash bench/demo.sh
 live:
-	@bash examples/live/live.sh
+	@cd $(TREE) && bash examples/live/live.sh
 bench:
-	@bash bench/bench.sh
+	@cd $(TREE) && bash bench/bench.sh
 torture:
-	@bash test/torture.sh
+	@cd $(TREE) && bash test/torture.sh
 chaos:
-	@bash test/chaos.sh
+	@cd $(TREE) && bash test/chaos.sh
 owners:
-	@bash test/chaos.sh owners
+	@cd $(TREE) && bash test/chaos.sh owners
 fuzz:
-	@bash test/fuzz.sh
+	@cd $(TREE) && bash test/fuzz.sh
 clean-all:
 	find src test/unit -name '*.o' -delete -o -name '*.bc' -delete 2>/dev/null || true
 	rm -rf test/fuzz/build
 	rm -rf dcounter.so src/relay/dc_relay results output_iso tmp_check tmp_check_iso log
-	rm -f regression.diffs regression.out
-	find sql -maxdepth 1 -name 'dcounter--*.sql' ! -name 'dcounter--*--*.sql' -delete
+	rm -f regression.diffs regression.out sql/dcounter--$(EXTVERSION).sql dcounter-$(EXTVERSION).zip
 
 $(OTHERS):
-	@$(MAKE) --no-print-directory $@
+	@$(MAKE) --no-print-directory -f $(firstword $(MAKEFILE_LIST)) $@
 
 else
 
 EXTENSION = dcounter
-EXTVERSION := $(shell sed -n "s/^default_version *= *'\(.*\)'.*/\1/p" dcounter.control)
+EXTVERSION := $(shell sed -n "s/^default_version *= *'\(.*\)'.*/\1/p" $(TREE)/dcounter.control)
+
+# sources WILDCARD...: files of the tree, by their names in it
+sources = $(sort $(patsubst $(TREE)/%,%,$(wildcard $(addprefix $(TREE)/,$(1)))))
 
 MODULE_big = dcounter
 RELAY = src/relay/dc_relay
-RELAY_OBJS = $(patsubst %.c,%.o,$(sort $(wildcard src/relay/*.c)))
-OBJS = $(filter-out $(RELAY_OBJS),$(patsubst %.c,%.o,$(sort $(wildcard src/*.c src/*/*.c src/*/*/*.c))))
-PG_CPPFLAGS = -I$(srcdir)/src -DDCOUNTER_VERSION='"$(EXTVERSION)"'
+RELAY_OBJS = $(patsubst %.c,%.o,$(call sources,src/relay/*.c))
+OBJS = $(filter-out $(RELAY_OBJS),$(patsubst %.c,%.o,$(call sources,src/*.c src/*/*.c src/*/*/*.c)))
+PG_CPPFLAGS = -I$(TREE)/src -DDCOUNTER_VERSION='"$(EXTVERSION)"'
 
-# The install script is its parts in order; upgrade steps are frozen files.
-SQL_PARTS = $(sort $(wildcard sql/parts/*.sql))
+# The install script is its parts in order; upgrade steps, and what releases before
+# this one have installed, are frozen files.
+SQL_PARTS = $(addprefix $(TREE)/,$(call sources,sql/parts/*.sql))
 SQL_SCRIPT = sql/dcounter--$(EXTVERSION).sql
 DATA_built = $(SQL_SCRIPT)
-DATA = $(wildcard sql/dcounter--*--*.sql)
+DATA = $(filter-out $(SQL_SCRIPT),$(call sources,sql/dcounter--*.sql))
 
 # Inputs are in test/sql and test/specs, outputs in ./expected: pg_regress 15
 # looks there because it is below the output folder ("."), 16 and later because
 # it is the default of --expecteddir. Isolation specs are named iso_* since both
 # kinds share ./expected and ./results. The first of either kind, "install", makes the
 # extension and sends the worker of a preloaded server away.
-REGRESS = $(shell grep -E '^[a-z0-9_]+$$' test/regress.list)
-REGRESS_OPTS = --inputdir=test
-ISOLATION = iso_install $(filter-out iso_install,$(patsubst test/specs/%.spec,%,$(sort $(wildcard test/specs/iso_*.spec))))
-ISOLATION_OPTS = --inputdir=test --outputdir=.
+REGRESS = $(shell grep -E '^[a-z0-9_]+$$' $(TREE)/test/regress.list)
+REGRESS_OPTS = --inputdir=$(TREE)/test
+ISOLATION = iso_install $(filter-out iso_install,$(patsubst test/specs/%.spec,%,$(call sources,test/specs/iso_*.spec)))
+ISOLATION_OPTS = --inputdir=$(TREE)/test --outputdir=.
 
 # With TAP_TESTS set, installcheck would run the TAP tests too. They start
 # servers of their own and need the test Perl modules, so they run on request
 # (make installcheck TAP=1) and from make check.
 ifdef TAP
 TAP_TESTS = 1
-PROVE_TESTS = test/t/*.pl
+PROVE_TESTS = $(TREE)/test/t/*.pl
 endif
 
 PG_CONFIG ?= pg_config
@@ -115,11 +135,24 @@ endif
 
 include $(PGXS)
 
+# In a folder of its own: objects are never taken from the tree, which may have been
+# built as well, for another server. Sources are.
+ifneq ($(TREE),.)
+override VPATH :=
+override srcdir := $(TREE)
+vpath %.c $(TREE)
+vpath %.control $(TREE)
+BUILD_FOLDERS := $(shell mkdir -p sql $(sort $(dir $(OBJS) $(RELAY_OBJS))))
+installcheck: expected
+expected:
+	ln -s $(TREE)/expected $@
+endif
+
 # One rule for all headers: a stale object costs more than a full build.
-$(OBJS) $(OBJS:.o=.bc) $(RELAY_OBJS): $(wildcard src/*.h src/*/*.h src/*/*/*.h) dcounter.control
+$(OBJS) $(OBJS:.o=.bc) $(RELAY_OBJS): $(addprefix $(TREE)/,$(call sources,src/*.h src/*/*.h src/*/*/*.h) dcounter.control)
 
 # Loops over registers and cells are for the vector unit.
-src/sketch/%.o: CFLAGS += $(CFLAGS_VECTORIZE)
+src/sketch/%.o: override CFLAGS += $(CFLAGS_VECTORIZE)
 
 # dc_relay is a program of its own, with libpq. PGXS makes either a module or a
 # program, so these rules are beside its own.
@@ -136,13 +169,15 @@ clean: clean-relay
 install-relay: $(RELAY)
 	$(MKDIR_P) '$(DESTDIR)$(bindir)'
 	$(INSTALL_PROGRAM) $(RELAY) '$(DESTDIR)$(bindir)/dc_relay'
+	$(MKDIR_P) '$(DESTDIR)$(mandir)/man1'
+	$(INSTALL_DATA) $(TREE)/doc/dc_relay.1 '$(DESTDIR)$(mandir)/man1'
 uninstall-relay:
-	rm -f '$(DESTDIR)$(bindir)/dc_relay'
+	rm -f '$(DESTDIR)$(bindir)/dc_relay' '$(DESTDIR)$(mandir)/man1/dc_relay.1'
 clean-relay:
 	rm -f $(RELAY) $(RELAY_OBJS)
 
 # The folder is a prerequisite so that a removed part is noticed.
-$(SQL_SCRIPT): $(SQL_PARTS) sql/parts dcounter.control
+$(SQL_SCRIPT): $(SQL_PARTS) $(TREE)/sql/parts $(TREE)/dcounter.control
 	cat $(SQL_PARTS) > $@
 
 endif

@@ -141,11 +141,23 @@ make_work() {
     mkdir -p "$DC_WORK/tree" "$DC_WORK/home" "$DC_WORK/out"
 }
 
+# release_files: those of the releases before this one, below DC_WORK, for the tests of upgrades. Without the history there are none.
+release_files() {
+    local version commit
+    while read -r version commit _; do
+        [[ $version != '#' ]] || continue
+        git cat-file -e "$commit" 2>/dev/null || continue
+        mkdir -p "$DC_WORK/releases/$version"
+        git archive "$commit" src sql Makefile dcounter.control test/regress.list | tar -xf - -C "$DC_WORK/releases/$version"
+    done <sql/releases
+}
+
 # in_work_folder SCRIPT ARGS...: runs SCRIPT in a copy of the tree below
 # DC_WORK as the server user. What it leaves in DC_WORK/out is for the caller.
 in_work_folder() {
     tar -cf - --exclude=./.git --exclude=./results --exclude=./tmp_check \
         --exclude='*.o' --exclude='*.bc' --exclude='*.so' . | tar -xf - -C "$DC_WORK/tree"
+    release_files
     chmod 755 "$DC_WORK"
     if [[ $(id -u) -eq 0 ]]; then
         chown -R "$(server_user):" "$DC_WORK"
@@ -158,7 +170,7 @@ in_work_folder() {
         for variable in "${!PG@}"; do
             [[ $variable == PG_CONFIG ]] || unset "$variable"
         done
-        export HOME=$DC_WORK/home DC_STAGE=user DC_WORK
+        export HOME=$DC_WORK/home DC_STAGE=user DC_WORK DC_RELEASES=$DC_WORK/releases
         as_server_user bash "$@"
     )
 }

@@ -8,7 +8,7 @@ export LC_ALL=C
 
 sources=(src/**/*.[ch] test/unit/**/*.[ch] test/fuzz/*.[ch] test/clock/*.c)
 parts=(sql/parts/*.sql)
-scripts=(test/**/*.sh bench/**/*.sh examples/*/*.sh .ci/run)
+scripts=(container/*.sh test/**/*.sh bench/**/*.sh examples/*/*.sh .ci/run)
 status=0
 
 # check NAME TITLE: runs check_NAME, which prints what is wrong and nothing else;
@@ -85,8 +85,31 @@ check_versions() {
     done < <(sed -n '/"meta-spec"/,$d; s/.*"version": *"\([^"]*\)".*/\1/p' META.json)
     grep -q "\"file\": \"sql/dcounter--$control.sql\"" META.json ||
         echo "META.json does not name sql/dcounter--$control.sql"
-    entry=$(sed -n 's/^## \([^ ]*\).*/\1/p' CHANGELOG.md | head -n 1)
+    entry=$(sed -n 's/^## \[\([^ ]*\)\].*/\1/p' CHANGELOG.md | head -n 1)
     [[ $entry == "$control" ]] || echo "CHANGELOG.md begins with $entry, dcounter.control says $control"
+    entry=$(sed -n '1s/.*(\(.*\)).*/\1/p' debian/changelog)
+    [[ $entry == "$control" ]] || echo "debian/changelog begins with $entry, dcounter.control says $control"
+}
+
+# What a release has installed does not change any more, and can be updated from.
+check_frozen() {
+    local version commit sum before=''
+    while read -r version commit sum; do
+        [[ $version != '#' ]] || continue
+        echo "$sum  sql/dcounter--$version.sql" | sha256sum -c --quiet - 2>&1 || true
+        [[ -z $before || -e sql/dcounter--$before--$version.sql ]] || echo "no sql/dcounter--$before--$version.sql"
+        before=$version
+    done <sql/releases
+    version=$(sed -n "s/^default_version *= *'\(.*\)'.*/\1/p" dcounter.control)
+    [[ $version == "$before" || -e sql/dcounter--$before--$version.sql ]] || echo "no sql/dcounter--$before--$version.sql"
+}
+
+# The manual page has each option that --help tells of.
+check_manual() {
+    local option
+    while read -r option; do
+        sed 's/\\-/-/g' doc/dc_relay.1 | grep -qwF -e "$option" || echo "doc/dc_relay.1: no $option"
+    done < <(sed -n 's/^ *"  \(-.*\)/\1/p' src/relay/*.c | grep -oE -e '^(-[a-zA-Z?], )?--[a-z]+' | grep -oE -e '--[a-z]+')
 }
 
 # Overloads are told apart by their number only; pgTAP looks at the real ones.
@@ -270,7 +293,7 @@ check_length() {
     done
 }
 
-written=(src sql/parts test bench examples .ci Makefile dcounter.control ./*.md doc)
+written=(src sql/parts debian container Containerfile test bench examples .ci Makefile dcounter.control ./*.md doc)
 
 # Binary files, build products, inputs of the fuzzers and patches are not
 # looked at.
@@ -292,6 +315,8 @@ check rows 'only src/base/rowread.c takes values out of rows'
 check opens 'only tables of the server are opened as if they were there for good'
 check signals 'only src/worker/slots.c signals workers'
 check versions 'control file, META.json and CHANGELOG.md agree'
+check frozen 'what releases have installed is as it was, and can be updated'
+check manual 'the manual page has each option of dc_relay'
 check comments 'each SQL function has its comment'
 check cost 'each SQL function states volatility, PARALLEL, COST and ROWS'
 check names 'names are by the rule, C symbols are named like them'

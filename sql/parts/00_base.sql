@@ -16,6 +16,11 @@
 CREATE SCHEMA dcounter;
 COMMENT ON SCHEMA dcounter IS 'internals of the dcounter extension';
 
+-- Before anything else: a library that is older than this script has no such function.
+CREATE FUNCTION dcounter.library_0_2() RETURNS pg_catalog.text
+	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL SAFE COST 1;
+COMMENT ON FUNCTION dcounter.library_0_2() IS 'internal: version of the library, which is 0.2 or later';
+
 CREATE TABLE dcounter.counter (
 	counter    pg_catalog.regclass NOT NULL,
 	shards     pg_catalog.regclass NOT NULL,

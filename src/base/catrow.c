@@ -42,6 +42,7 @@
 #include "base/relcached.h"
 #include "base/relopen.h"
 #include "base/rowread.h"
+#include "base/version.h"
 #include "catalog/indexing.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_type.h"
@@ -86,6 +87,8 @@ catalog_relation(const char *name)
 {
 	Oid relid = catalog_relation_if_any(name);
 
+	if (!version_checked)
+		version_check();
 	if (!OidIsValid(relid))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),

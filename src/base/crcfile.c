@@ -104,6 +104,33 @@ crcfile_read(DcCrcFile *file, const char *path, int elevel)
 }
 
 /*
+ * crcfile_keep_other renames a file that was read and that another version of the library has written, so that nothing of
+ * it is lost to who goes back to that version; `lost` says what is not there meanwhile. It answers
+ * whether that was so. A file of any format begins with two words: which file it is, and the format.
+ */
+bool
+crcfile_keep_other(const DcCrcFile *file, uint32 magic, uint32 format, const char *lost)
+{
+	uint32 words[2];
+	char *kept;
+
+	if (file->left < sizeof(words))
+		return false;
+	memcpy(words, file->data, sizeof(words));
+	if (words[0] != magic || words[1] == format)
+		return false;
+	kept = psprintf("%s.format-%u", file->path, words[1]);
+	ereport(LOG,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("file \"%s\" has format %u, and dcounter %s reads format %u", file->path, words[1], DCOUNTER_VERSION, format),
+			 errdetail("%s The file is kept as \"%s\".", lost, kept),
+			 errhint("To use it, start the server with the version of dcounter that wrote it, and the file under its old name.")));
+	(void) durable_rename(file->path, kept, LOG);
+	pfree(kept);
+	return true;
+}
+
+/*
  * crcfile_is_valid tells whether the bytes that were read have their checksum.
  */
 bool

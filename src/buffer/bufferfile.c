@@ -184,6 +184,11 @@ bufferfile_load(void)
 
 	if (!crcfile_read(&file, BUFFER_FILE, FATAL))
 		return;
+	if (crcfile_keep_other(&file, BUFFER_MAGIC, BUFFER_FORMAT, "Its increments of buffered counters are not counted."))
+	{
+		free(file.data);
+		return;
+	}
 	if (!crcfile_is_valid(&file) || !crcfile_get(&file, &header, sizeof(header)) ||
 		header.magic != BUFFER_MAGIC || header.format != BUFFER_FORMAT)
 	{

@@ -206,8 +206,10 @@ limitfile_load(uint64 lsn)
 			lost("it could not be read");
 		return;
 	}
-	if (!crcfile_is_valid(&work.file) || !crcfile_get(&work.file, &header, sizeof(header)) ||
-		header.magic != LIMIT_MAGIC || header.format != LIMIT_FORMAT || header.layout != FILE_LAYOUT || header.nslots > LIMIT_SLOTS)
+	if (crcfile_keep_other(&work.file, LIMIT_MAGIC, LIMIT_FORMAT, "Keys of limits begin anew."))
+		why = "it has another format";
+	else if (!crcfile_is_valid(&work.file) || !crcfile_get(&work.file, &header, sizeof(header)) ||
+			 header.magic != LIMIT_MAGIC || header.format != LIMIT_FORMAT || header.layout != FILE_LAYOUT || header.nslots > LIMIT_SLOTS)
 		why = "its contents are invalid";
 	else if (header.lsn != lsn)
 		why = "it is not of the last shutdown";

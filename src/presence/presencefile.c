@@ -283,7 +283,9 @@ presencefile_load(uint64 lsn)
 
 	if (!crcfile_read(&work.file, PRESENCE_FILE, LOG))
 		return;
-	if (!crcfile_is_valid(&work.file))
+	if (crcfile_keep_other(&work.file, PRESENCE_MAGIC, PRESENCE_FORMAT, "All rooms are empty."))
+		why = "it has another format";
+	else if (!crcfile_is_valid(&work.file))
 		why = "its contents are invalid";
 	else if (!crcfile_get(&work.file, &header, sizeof(header)) ||
 			 header.magic != PRESENCE_MAGIC || header.format != PRESENCE_FORMAT || header.nslots > PRESENCE_SLOTS ||

@@ -63,6 +63,11 @@ statsfile_load(DcTableStats **stats)
 	*stats = NULL;
 	if (!crcfile_read(&file, STATS_FILE, LOG))
 		return 0;
+	if (crcfile_keep_other(&file, STATS_MAGIC, STATS_FORMAT, "Statistics of counter tables begin anew."))
+	{
+		free(file.data);
+		return 0;
+	}
 	count = get_all(&file, stats);
 	free(file.data);
 	unlink(STATS_FILE);

@@ -45,6 +45,7 @@ INSERT INTO expected VALUES
 	('public.dc_get_many(counter regclass, keys anycompatiblearray, OUT key anycompatible, OUT value bigint)', 'SETOF record', 'stable', 'restricted', false, 100, 100),
 	('public.dc_top(counter regclass, n integer DEFAULT 10, OUT key text, OUT value bigint, OUT rank bigint)', 'SETOF record', 'stable', 'restricted', false, 100, 10),
 	('public.dc_trending(counter regclass, n integer DEFAULT 10, OUT key text, OUT score double precision, OUT rank bigint)', 'SETOF record', 'stable', 'restricted', false, 100, 10),
+	('dcounter.library_0_2()', 'text', 'stable', 'safe', false, 1, 0),
 	('public.dc_worker_start()', 'boolean', 'volatile', 'unsafe', false, 1000, 0),
 	('public.dc_worker_stop()', 'boolean', 'volatile', 'unsafe', false, 1000, 0),
 	('public.dc_maintain()', NULL, 'volatile', 'unsafe', false, 1, 0),

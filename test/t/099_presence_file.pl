@@ -64,7 +64,7 @@ is(unpack('L', substr(slurp_file($file), $leaves, 4)), 863, 'and the head of a r
 $node->start;
 is(there(), '2|t|f', 'all are there, as after any restart');
 
-my @refused = ([ 'format', 3 ], [ 'nslots', 1 ], [ 'nslots', 1025 ], [ 'nslots', 0xFFFFFFFF ], [ 'nrooms', 1 ], [ 'nrooms', 3 ], [ 'nrooms', 2**62 ], [ 'nrooms', ~0 ], [ 'nmembers', 3 ], [ 'nmembers', ~0 ],
+my @refused = ([ 'nslots', 1 ], [ 'nslots', 1025 ], [ 'nslots', 0xFFFFFFFF ], [ 'nrooms', 1 ], [ 'nrooms', 3 ], [ 'nrooms', 2**62 ], [ 'nrooms', ~0 ], [ 'nmembers', 3 ], [ 'nmembers', ~0 ],
 	[ 'leaves', 862 ], [ 'leaves', 864 ], [ 'leaves', 0xFFFFFFFF ]);
 $at{leaves} = [ $leaves, 'L' ];
 foreach (@refused)

@@ -1,0 +1,6 @@
+\echo Use "ALTER EXTENSION dcounter UPDATE" to load this file. \quit
+
+-- Before anything is changed: a library that is older than this script has no such function.
+CREATE FUNCTION dcounter.library_0_2() RETURNS pg_catalog.text
+	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL SAFE COST 1;
+COMMENT ON FUNCTION dcounter.library_0_2() IS 'internal: version of the library, which is 0.2 or later';

@@ -1,0 +1,124 @@
+/*
+ * version.c
+ *		Whether the library and the SQL that the extension is made of are of one version.
+ *
+ * They change at different times: the library when its package is installed and the server (or a
+ * session, if it is not preloaded) is started anew, the SQL by ALTER EXTENSION in each database. In
+ * between, a newer library works with an older script: no C function that a released script
+ * names is ever taken out of it, and it reads the catalogs of that script. The first use of a catalog in a
+ * session says in a warning what to run; the worker is such a session, so it is in the server's
+ * log. An older library cannot know the catalogs of a newer script, and says so in an error
+ * instead.
+ *
+ * A script says which library it needs by a function library_MAJOR_MINOR(), which it creates first: an
+ * older library has no function of that name, so neither CREATE EXTENSION nor an update has an effect with it,
+ * and the error has the name.
+ *
+ * This is looked at once in a session, and again after an error. Nothing here is shared.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/stratnum.h"
+#include "access/table.h"
+#include "base/rowread.h"
+#include "base/version.h"
+#include "catalog/pg_extension.h"
+#include "catalog/pg_type.h"
+#include "commands/extension.h"
+#include "fmgr.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/rel.h"
+
+bool version_checked = false;
+
+static char *script_version(void);
+static int compare(const char *a, const char *b);
+
+/*
+ * version_check compares them, and warns or raises an error. While a script is running there is nothing
+ * to compare yet.
+ */
+void
+version_check(void)
+{
+	char *script;
+	int order;
+
+	if (creating_extension)
+		return;
+	script = script_version();
+	if (script == NULL)
+		return;
+	order = compare(DCOUNTER_VERSION, script);
+	if (order < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the library of dcounter is of version %s, older than version %s of the extension in this database", DCOUNTER_VERSION, script),
+				 errhint("Install the library of version %s, and connect again; if dcounter is preloaded, restart the server.", script)));
+	version_checked = true;
+	if (order > 0)
+		ereport(WARNING,
+				(errmsg("the extension dcounter in this database is of version %s, and the library of version %s", script, DCOUNTER_VERSION),
+				 errhint("Run \"ALTER EXTENSION dcounter UPDATE\" in this database.")));
+}
+
+/*
+ * script_version is the version that the database's extension has; NULL if there is none.
+ */
+static char *
+script_version(void)
+{
+	Relation rel = table_open(ExtensionRelationId, AccessShareLock);
+	char *version = NULL;
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple tuple;
+
+	ScanKeyInit(&key, Anum_pg_extension_extname, BTEqualStrategyNumber, F_NAMEEQ, CStringGetDatum("dcounter"));
+	scan = systable_beginscan(rel, ExtensionNameIndexId, true, NULL, 1, &key);
+	tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple))
+	{
+		bool isnull;
+		Datum value = tuple_nullable(rel, tuple, Anum_pg_extension_extversion, TEXTOID, &isnull);
+
+		version = isnull ? NULL : TextDatumGetCString(value);
+	}
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	return version;
+}
+
+/*
+ * compare orders versions, number by number: 0.9.0 is before 0.10.0. What is no number counts as 0.
+ */
+static int
+compare(const char *a, const char *b)
+{
+	for (;;)
+	{
+		long x = strtol(a, NULL, 10);
+		long y = strtol(b, NULL, 10);
+
+		if (x != y)
+			return x < y ? -1 : 1;
+		a = strchr(a, '.');
+		b = strchr(b, '.');
+		if (a == NULL && b == NULL)
+			return 0;
+		a = a != NULL ? a + 1 : "";
+		b = b != NULL ? b + 1 : "";
+	}
+}
+
+PG_FUNCTION_INFO_V1(library_0_2);
+/*
+ * dcounter.library_0_2() returns the version of the library.
+ */
+Datum
+library_0_2(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_TEXT_P(cstring_to_text(DCOUNTER_VERSION));
+}

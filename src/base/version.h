@@ -1,0 +1,12 @@
+/*
+ * version.h
+ *		Whether library and script are of one version (see version.c).
+ */
+#ifndef DC_VERSION_H
+#define DC_VERSION_H
+
+extern bool version_checked;
+
+extern void version_check(void);
+
+#endif /* DC_VERSION_H */

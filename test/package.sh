@@ -1,0 +1,117 @@
+#!/usr/bin/env bash
+# make check-package FOLDER=...: the Debian packages, in a system that debootstrap has made in a folder, as root:
+#   debootstrap --variant=minbase bookworm FOLDER
+# Builds them of the last commit, looks at them with lintian, installs them by the steps of the Containerfile, starts the server
+# that the container would start, runs the tests that autopkgtest would run, and removes them. Then the archive for PGXN
+# is installed there, by PGXN's client where it can be installed.
+#   CHECK_PACKAGE=short   neither the whole of installcheck nor a build with clang, which take minutes
+#   REUSE=1               the packages that the last run has built, for work on the steps after that
+# Prints "ok - ..." or "not ok - ..." for each step, and "N passed, N failed" at the end.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+export LC_ALL=C
+folder=${1:?which folder? see the head of $0}
+[[ $(id -u) -eq 0 ]] || { echo "$0: only root can change to another root folder" >&2; exit 1; }
+[[ -x $folder/usr/bin/apt-get ]] || { echo "$0: no Debian in $folder" >&2; exit 1; }
+passed=0
+failed=0
+version=$(sed -n "s/^default_version *= *'\(.*\)'.*/\1/p" dcounter.control)
+logs=$folder/var/log/dcounter
+mounted=()
+
+unmount() {
+    local place
+    for place in "${mounted[@]}"; do
+        umount "$place" || umount -l "$place"
+    done
+}
+trap unmount EXIT
+
+# inside [USER] COMMAND: a line of shell in the folder, in /build/tree
+inside() {
+    local user=root
+    if [[ $# -gt 1 ]]; then
+        user=$1
+        shift
+    fi
+    # shellcheck disable=SC2016 # expanded inside
+    chroot "$folder" setpriv --reuid="$user" --regid="$(chroot "$folder" id -g "$user")" --init-groups -- \
+        env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/build USER="$user" LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
+        sh -euc 'cd /build/tree; eval "$1"' sh "$1"
+}
+
+# step NAME [USER] COMMAND
+step() {
+    local name=$1 log=$logs/$((passed + failed + 1)).log
+    shift
+    if inside "$@" >"$log" 2>&1 </dev/null; then
+        echo "ok - package: $name"
+        passed=$((passed + 1))
+    else
+        tail -n 40 "$log" | sed 's/^/    /'
+        echo "not ok - package: $name"
+        failed=$((failed + 1))
+    fi
+}
+
+for place in proc dev; do
+    mountpoint -q "$folder/$place" && continue
+    mount --bind "/$place" "$folder/$place"
+    mounted=("$folder/$place" "${mounted[@]}")
+done
+rm -rf "$logs"
+[[ -n ${REUSE:-} ]] || rm -rf "$folder/build"
+mkdir -p "$folder/build/tree" "$logs"
+# nothing that is installed starts a service
+printf '#!/bin/sh\nexit 101\n' >"$folder/usr/sbin/policy-rc.d"
+chmod 755 "$folder/usr/sbin/policy-rc.d"
+mkdir -p "$folder/etc/postgresql-common"
+echo 'create_main_cluster = false' >"$folder/etc/postgresql-common/createcluster.conf"
+git archive HEAD | tar -xf - -C "$folder/build/tree"
+make -s dist
+cp "dcounter-$version.zip" "$folder/build/"
+rm "dcounter-$version.zip"
+chroot "$folder" id builder >/dev/null 2>&1 || chroot "$folder" useradd builder
+chroot "$folder" chown -R builder: /build
+
+step 'what building needs is installed' \
+    'apt-get update && apt-get install -y --no-install-recommends build-essential debhelper postgresql-server-dev-all libpq-dev postgresql lintian unzip man-db clang'
+if [[ -z ${REUSE:-} ]]; then
+    step 'the control files are what pg_buildext makes of those with PGVERSION' builder \
+        'cp debian/control /tmp/control.given; cp debian/tests/control /tmp/tests.given; pg_buildext updatecontrol
+        [ "$(pg_buildext supported-versions)" != 15 ] || { cmp debian/control /tmp/control.given && cmp debian/tests/control /tmp/tests.given; }'
+    step 'dpkg-buildpackage' builder "DEB_BUILD_OPTIONS=parallel=2 dpkg-buildpackage -us -uc"
+fi
+step 'lintian finds nothing' builder 'lintian --fail-on error,warning ../dcounter_*.changes && ! lintian ../dcounter_*.changes | grep .'
+step 'nothing but what belongs there is packaged' \
+    'for deb in ../*-dcounter_*.deb ../dcounter-relay_*.deb; do dpkg -c "$deb"; done >/tmp/list; grep -q "lib/dcounter.so$" /tmp/list; grep -q "/usr/bin/dc_relay$" /tmp/list; ! grep -E "bitcode|\.bc$|\.o$|lib/postgresql/.*/bin/|\.c$" /tmp/list'
+step 'the steps of the Containerfile install them' 'mkdir -p /build/packages && cp ../*.deb /build/packages/ && sh container/setup.sh /build/packages'
+# shellcheck disable=SC2016 # expanded inside
+step 'its server runs, preloaded, and the extension is in each database' '
+    rm -rf /build/data; export PGDATA=/build/data DCOUNTER_PASSWORD=secret
+    dcounter-server -p 5499 >/tmp/server.log 2>&1 & server=$!
+    for i in $(seq 300); do su postgres -c "psql -Xqh /run/postgresql -p 5499 -c \"\"" 2>/dev/null && break; sleep 0.2; done
+    su postgres -c "createdb -h /run/postgresql -p 5499 app && psql -Xqv ON_ERROR_STOP=1 -h /run/postgresql -p 5499 -f debian/tests/buffered.sql app" || result=$?
+    PGPASSWORD=secret psql -XAtqh 127.0.0.1 -p 5499 -U postgres app -c "SELECT dc_get('\''views'\'', '\''page:1'\'')" >/tmp/out || result=$?
+    kill -INT $server; wait $server; [ -z "${result:-}" ] && grep -qx 42 /tmp/out'
+step 'man dc_relay' 'man --warnings -E UTF-8 -l /usr/share/man/man1/dc_relay.1.gz >/tmp/man 2>&1; grep -q acknowledge /tmp/man; ! grep -i warning /tmp/man'
+step 'autopkgtest: preloaded' 'sh debian/tests/preloaded'
+if [[ ${CHECK_PACKAGE:-} != short ]]; then
+    # PostgreSQL's headers are written for gcc: for clang they are system headers
+    # shellcheck disable=SC2016 # expanded inside
+    step 'clang builds in another folder, without a warning' builder '
+        command -v clang >/dev/null || { echo "no clang here"; exit 1; }
+        config=$(ls -d /usr/lib/postgresql/*/bin/pg_config | tail -n 1)
+        rm -rf /build/clang; mkdir /build/clang; cd /build/clang
+        make -s -j2 -f ../tree/Makefile PG_CONFIG="$config" CC=clang CFLAGS="-O1 -fPIC -fno-strict-aliasing -fwrapv -isystem $($config --includedir-server) -Wall -Wextra -Werror -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers"
+        make -s -f ../tree/Makefile PG_CONFIG="$config" install DESTDIR=/build/clang/inst; find inst -name dcounter.so | grep .'
+    step 'autopkgtest: installcheck' builder 'sh debian/tests/installcheck'
+fi
+step 'the packages are removed' 'apt-get purge -y "postgresql-*-dcounter" dcounter-relay && ! ls /usr/lib/postgresql/*/lib/dcounter.so /usr/bin/dc_relay /usr/share/postgresql/*/extension/dcounter* 2>/dev/null'
+
+step 'the archive for PGXN installs' 'apt-get update; apt-get install -y --no-install-recommends pgxnclient || true
+    if command -v pgxn >/dev/null; then pgxn install --pg_config "$(ls -d /usr/lib/postgresql/*/bin/pg_config | tail -n 1)" /build/dcounter-*.zip
+    else cd /build && unzip -qo dcounter-*.zip && cd dcounter-*/ && make -j2 && make install; fi
+    pg_virtualenv psql -Xqv ON_ERROR_STOP=1 -f /build/tree/debian/tests/smoke.sql'
+echo "$passed passed, $failed failed"
+[[ $failed -eq 0 ]]
