@@ -21,7 +21,7 @@ const works = {
             await Promise.all(clients.slice(i, i + 50).map((client) => new Promise((resolve, reject) => {
                 client.socket = open(url, reject, { perMessageDeflate: false });
                 client.socket.on('open', () => client.socket.send(JSON.stringify({ subscribe: [page], viewer: client.viewer })));
-                client.socket.on('close', reject);
+                client.socket.on('close', () => { throw new Error('a socket was closed'); });
                 client.socket.on('message', (data) => {
                     for (const message of JSON.parse(data)) {
                         if (message.page !== page) continue;
