@@ -37,18 +37,28 @@ const tellState = ({ tell }) => tell('state', `{"live":${listener !== null},"bea
 const tellTrending = ({ tell }) => trending && tell('trending', trending);
 
 function show(page, change) {
-    const topic = Object.assign(topics.get(page) ?? {}, change);
-    if (!topic.clients || topic.count === undefined) return; // nobody is there, or it was not read yet
+    const topic = topics.get(page);
+    if (!topic) return; // nobody is there any more
+    Object.assign(topic, change);
+    if (topic.count === undefined || topic.viewers === undefined) return; // not read yet
     const text = `{"page":${JSON.stringify(page)},"count":${topic.count},"updated_at":${JSON.stringify(topic.updated_at)},` +
         `"viewers":${topic.viewers}}`;
     if (text !== topic.text) topic.clients.forEach(({ tell }) => tell(`page ${page}`, text));
     topic.text = text;
 }
 
-// By the connection that LISTENs: an event that comes before the values was sent before they were read.
+// By the connection that LISTENs, so that there is an event of what changes after it. Events that come meanwhile are handed over
+// before the values, and may be newer: then the page is read again.
 async function read(pages, client = listener) {
+    for (const page of pages) show(page, { wasHeard: false });
     try {
-        for (const { page, ...values } of (await client.query('SELECT * FROM live_pages($1)', [pages])).rows) show(page, values);
+        const { rows } = await client.query('SELECT * FROM live_pages($1)', [pages]);
+        const overtaken = [];
+        for (const { page, ...values } of rows) {
+            if (topics.get(page)?.wasHeard) overtaken.push(page);
+            else show(page, values);
+        }
+        if (overtaken.length > 0) read(overtaken);
     } catch {
         client?.end().catch(() => {}); // the next connection reads all of them
     }
@@ -60,9 +70,9 @@ const timeOf = (text, [, digits] = text.match(/\.(\d+)/) ?? [, '']) =>
 
 function onEvent({ channel, payload }) {
     const { room, key, value, updated_at, count } = JSON.parse(payload);
-    if (channel === 'viewers') return show(room, { viewers: count });
+    if (channel === 'viewers') return show(room, { viewers: count, wasHeard: true });
     trendingIsOld = true;
-    const change = { count: value ?? 0, updated_at: updated_at && timeOf(updated_at) };
+    const change = { count: value ?? 0, updated_at: updated_at && timeOf(updated_at), wasHeard: true };
     // Older than what we have: it is from before that was read, or the clock was set back. The value itself says.
     if (change.updated_at && change.updated_at < topics.get(key)?.updated_at) read([key]);
     else show(key, change);
