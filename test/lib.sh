@@ -61,14 +61,15 @@ use_postgres() {
     export PG_CONFIG BINDIR
 }
 
-# Builds the tree and installs it, with sudo where the folder asks for it.
+# build_and_install [VARIABLE=VALUE...]: builds the tree and installs it, with sudo where the folder asks for it. The
+# variables are those of make.
 build_and_install() {
     local sudo=()
     use_postgres
-    make -j"$(nproc)" PG_CONFIG="$PG_CONFIG"
+    make -j"$(nproc)" PG_CONFIG="$PG_CONFIG" "$@"
     [[ -w $("$PG_CONFIG" --pkglibdir) && -w $("$PG_CONFIG" --sharedir)/extension && -w $("$PG_CONFIG" --bindir) ]] ||
         sudo=(sudo)
-    "${sudo[@]}" make install PG_CONFIG="$PG_CONFIG" >/dev/null
+    "${sudo[@]}" make install PG_CONFIG="$PG_CONFIG" "$@" >/dev/null
 }
 
 # Runs at exit: ends the groups of processes that this shell has started, stops its servers, then removes
@@ -138,7 +139,7 @@ make_work() {
 # DC_WORK as the server user. What it leaves in DC_WORK/out is for the caller.
 in_work_folder() {
     tar -cf - --exclude=./.git --exclude=./results --exclude=./tmp_check \
-        --exclude='*.o' --exclude='*.bc' --exclude='*.so' . | tar -xf - -C "$DC_WORK/tree"
+        --exclude='*.o' --exclude='*.bc' --exclude='*.so' --exclude='*.gch' . | tar -xf - -C "$DC_WORK/tree"
     chmod 755 "$DC_WORK"
     if [[ $(id -u) -eq 0 ]]; then
         chown -R "$(server_user):" "$DC_WORK"

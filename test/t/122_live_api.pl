@@ -172,6 +172,9 @@ sql($node, 'postgres', q{SELECT dc_incr('likes', 'order')});
 ok(until_true(sub { return $session->run('SELECT 1') =~ /"key": "order", "value": 3,/ }), 'while that takes a while, a change is told');
 $session->run('SELECT pg_advisory_unlock(27)');
 ok($sees->(3), 'it is seen') or diag($counts);
+# an event that was made before, and comes late
+sql($node, 'postgres', q{SELECT pg_notify('likes', '{"key": "order", "value": 1, "updated_at": "2001-02-03T04:05:06.7+00:00"}'); SELECT dc_incr('likes', 'order')});
+ok($sees->(4), 'and the next one');
 is($counts, join('', sort split /^/, $counts), 'after what was read');
 $watch->kill_kill;
 $session->quit;

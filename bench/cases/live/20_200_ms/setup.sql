@@ -1,0 +1,3 @@
+DROP ROLE IF EXISTS web;
+\i examples/live/schema.sql
+SELECT dc_limit_alter('clicks', rate => 100000, burst => 100000);
