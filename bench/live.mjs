@@ -1,7 +1,7 @@
 // Clients of the live page's server, for parts/99_live.sh.
 //   live.mjs delays URL PAGES SECONDS    clicks in PAGES pages, and after how many ms another client sees each
 //   live.mjs restarts URL                when (seconds since 1970) the database is away, and when it is live again: "away 1.5",
-//                                        "live 2.5", until the end of its input
+//                                        "live 2.5", until it is killed
 // A page is two clients: one clicks, by PUT, and waits until the other one, a socket, is told of the new count; then it clicks
 // again after a random time, so that clicks come at any moment of the worker's intervals.
 import { request, Agent } from 'node:http';
@@ -64,7 +64,7 @@ const works = {
             console.log(`${wasLive ? 'live' : 'away'} ${Date.now() / 1000}`);
         });
         socket.on('open', () => socket.send(JSON.stringify({ subscribe: ['page'], viewer: 'viewer' })));
-        for await (const _ of process.stdin) { /* it only ends */ }
+        await new Promise(() => {});
     },
 };
 

@@ -10,8 +10,8 @@ if ! command -v node >/dev/null || [[ ! -e examples/live/node_modules/ws ]]; the
     say 'live: no node, or no npm packages in examples/live: left out'
     exit
 fi
-server=''
-trap '[[ -z $server ]] || kill "$server"' EXIT
+server='' watcher=''
+trap '[[ -z $server ]] || kill "$server"; [[ -z $watcher ]] || kill "$watcher"' EXIT
 
 # start_live: the server of the page; sets url and server
 start_live() {
@@ -32,15 +32,18 @@ stop_live() {
     server=''
 }
 
-# restarted_after MODE: sets seconds, from the beginning of a restart in this mode until a socket is told that the page is live
+# restarted_after MODE: sets seconds, from the beginning of a restart in this mode until a socket is told that the page is live; and
+# after, how many of them since the database accepts connections
 restarted_after() {
-    local begin=$EPOCHREALTIME live=''
+    local begin=$EPOCHREALTIME accepts live=''
     "$BINDIR/pg_ctl" -D "$DC_DATA" -l "$DC_LOG" -w -t 120 -m "$1" restart >/dev/null
+    accepts=$EPOCHREALTIME
     until [[ -n $live ]]; do
         sleep 0.1
         live=$(awk -v b="$begin" '$1 == "away" && $2 >= b { away = 1 } away && $1 == "live" { print $2; exit }' "$DC_WORK/restarts")
     done
     seconds=$(awk -v a="$begin" -v b="$live" 'BEGIN { print b - a }')
+    after=$(awk -v a="$accepts" -v b="$live" 'BEGIN { print (b > a ? b - a : 0) }')
 }
 
 for ((round = 1; round <= LIVE_ROUNDS; round++)); do
@@ -57,18 +60,17 @@ for ((round = 1; round <= LIVE_ROUNDS; round++)); do
     done
 
     start_live
-    mkfifo "$DC_WORK/end"
-    node bench/live.mjs restarts "$url" <"$DC_WORK/end" >"$DC_WORK/restarts" &
+    node bench/live.mjs restarts "$url" >"$DC_WORK/restarts" &
     watcher=$!
-    exec 9>"$DC_WORK/end"
     sleep 2 # it is connected then
     for mode in fast immediate fast immediate; do
         restarted_after "$mode"
         record live restart "$mode" seconds "$round" "$seconds"
-        say 'live, round %d, %-10s live again after %.2f s' "$round" "$mode" "$seconds"
+        record live restart "$mode" after "$round" "$after"
+        say 'live, round %d, %-10s live again after %.2f s, %.2f s after connections are accepted' "$round" "$mode" "$seconds" "$after"
     done
-    exec 9>&-
-    wait "$watcher"
-    rm "$DC_WORK/end"
+    kill "$watcher"
+    wait "$watcher" || true
+    watcher=''
     stop_live
 done

@@ -1,3 +1,4 @@
+SET client_min_messages = warning;
 -- the role is one of the server, and of the case before, too
 DROP ROLE IF EXISTS web;
 \i examples/live/schema.sql
