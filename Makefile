@@ -57,7 +57,7 @@ clean-all:
 	find src test/unit -name '*.o' -delete -o -name '*.bc' -delete 2>/dev/null || true
 	rm -rf test/fuzz/build
 	rm -rf dcounter.so src/relay/dc_relay results output_iso tmp_check tmp_check_iso log
-	rm -f regression.diffs regression.out src/precompiled.h src/precompiled.h.gch
+	rm -f regression.diffs regression.out
 	find sql -maxdepth 1 -name 'dcounter--*.sql' ! -name 'dcounter--*--*.sql' -delete
 
 $(OTHERS):
@@ -110,27 +110,7 @@ ifneq ($(with_llvm),yes)
 override with_llvm = no
 endif
 
-# "make QUICK=1" makes the same code in two thirds of the time: without what a debugger reads, and the headers of the server that many
-# files include are compiled once. For who wants to see it run, as make demo does.
-ifdef QUICK
-COPT += -g0
-PRECOMPILED = src/precompiled.h
-EXTRA_CLEAN += $(PRECOMPILED) $(PRECOMPILED).gch
-endif
-
 include $(PGXS)
-
-ifdef QUICK
-$(PRECOMPILED):
-	for header in postgres access/genam access/htup_details access/table access/xact catalog/pg_type commands/trigger fmgr funcapi \
-		miscadmin storage/lmgr utils/builtins utils/fmgroids utils/lsyscache utils/memutils utils/rel utils/snapmgr utils/syscache \
-		utils/timestamp; do echo "#include \"$$header.h\""; done >$@
-$(PRECOMPILED).gch: $(PRECOMPILED)
-	$(CC) $(CFLAGS) $(CFLAGS_SL) $(CPPFLAGS) -x c-header -c -o $@ $<
-SERVER_OBJS := $(patsubst %.c,%.o,$(shell grep -l '^#include "postgres.h"' $(OBJS:.o=.c)))
-$(SERVER_OBJS): $(PRECOMPILED).gch
-$(SERVER_OBJS): private CFLAGS += -include $(PRECOMPILED)
-endif
 
 # One rule for all headers: a stale object costs more than a full build.
 $(OBJS) $(OBJS:.o=.bc) $(RELAY_OBJS): $(wildcard src/*.h src/*/*.h src/*/*/*.h) dcounter.control

@@ -139,7 +139,7 @@ make_work() {
 # DC_WORK as the server user. What it leaves in DC_WORK/out is for the caller.
 in_work_folder() {
     tar -cf - --exclude=./.git --exclude=./results --exclude=./tmp_check \
-        --exclude='*.o' --exclude='*.bc' --exclude='*.so' --exclude='*.gch' . | tar -xf - -C "$DC_WORK/tree"
+        --exclude='*.o' --exclude='*.bc' --exclude='*.so' . | tar -xf - -C "$DC_WORK/tree"
     chmod 755 "$DC_WORK"
     if [[ $(id -u) -eq 0 ]]; then
         chown -R "$(server_user):" "$DC_WORK"
