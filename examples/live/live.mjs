@@ -109,7 +109,7 @@ const everybodyChanges = () => topics.forEach(({ here }, page) => here.forEach((
 
 async function tellChanges() {
     if (!listener || changed.size === 0) return;
-    const places = [...changed].map((place) => JSON.parse(place)).map(([page, viewer]) => [page, viewer, topics.get(page)?.here.has(viewer)]);
+    const places = [...changed].map((place) => JSON.parse(place)).map(([page, who]) => [page, who, topics.get(page)?.here.has(who)]);
     changed.clear();
     await listener.query('SELECT live_viewers($1, $2)', [SERVER, JSON.stringify(places)]).catch(() => {});
 }
