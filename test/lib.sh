@@ -63,6 +63,7 @@ use_postgres() {
 
 # build_and_install [VARIABLE=VALUE...]: builds the tree and installs it, with sudo where the folder asks for it. The
 # variables are those of make.
+# shellcheck disable=SC2120 # make demo and make live do
 build_and_install() {
     local sudo=()
     use_postgres
@@ -223,6 +224,7 @@ tap_first_half() {
     local name=$1
     shift
     bash test/deps.sh build test
+    # shellcheck disable=SC2119 # as it is built by default
     build_and_install
     make_work
     in_work_folder "$@" || true
