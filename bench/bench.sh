@@ -63,6 +63,8 @@ setting REDIS_REQUESTS 400000 50000
 setting FLUSH_KEYS 100000 100000
 setting PRESENCE_LEAVE 100000 20000
 setting PRESENCE_SECONDS 10 4
+setting LIVE_ROUNDS 3 1
+setting LIVE_SECONDS 30 5
 setting STATS_TABLES 2000 2000
 setting SCALE_TABLES 2000 200
 setting SCALE_SETTLE 150 5
@@ -74,7 +76,7 @@ export HELD_WINDOW
 
 # shellcheck disable=SC2031 # in_work_folder sets it for the second half only
 if [[ ${DC_STAGE:-} != user ]]; then
-    bash test/deps.sh build bench
+    bash test/deps.sh build bench live
     [[ -n ${NO_INSTALL:-} ]] || build_and_install
     make_work disk
     in_work_folder bench/bench.sh "$@"

@@ -165,20 +165,25 @@ fi
 if [[ ${#unpackaged[@]} -gt 0 ]]; then
     die "not in the PostgreSQL of $config, install by hand: ${unpackaged[*]}"
 fi
-# Fails for nothing: without them, some tests are skipped.
+# Fails for nothing: without them, some tests are skipped. All in one call; one by one only if that fails,
+# as one of them is not to be had here, or not together with another.
 install_optional() {
     local package
-    for package in "${optional[@]}"; do
-        if [[ $(id -u) -eq 0 ]] || sudo -n true 2>/dev/null; then
-            # are there any lists?
-            if [[ -z $updated ]] && ! apt-cache show "postgresql-$major" >/dev/null 2>&1; then
-                apt update >/dev/null 2>&1 || true
-                updated=1
-            fi
-            apt install --no-install-recommends "$package" >/dev/null 2>&1 && continue
+    [[ ${#optional[@]} -gt 0 ]] || return 0
+    if [[ $(id -u) -eq 0 ]] || sudo -n true 2>/dev/null; then
+        # are there any lists?
+        if [[ -z $updated ]] && ! apt-cache show "postgresql-$major" >/dev/null 2>&1; then
+            apt update >/dev/null 2>&1 || true
+            updated=1
         fi
-        echo "deps: could not install $package: the tests that use it are skipped"
-    done
+        apt install --no-install-recommends "${optional[@]}" >/dev/null 2>&1 && return
+        for package in "${optional[@]}"; do
+            apt install --no-install-recommends "$package" >/dev/null 2>&1 ||
+                echo "deps: could not install $package: the tests that use it are skipped"
+        done
+        return
+    fi
+    echo "deps: could not install ${optional[*]}: the tests that use them are skipped"
 }
 
 # npm_packages FOLDER: those of its package-lock.json, into FOLDER/node_modules, unless they are there

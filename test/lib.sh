@@ -68,14 +68,16 @@ strict_flags() {
     echo "-isystem $("$PG_CONFIG" --includedir-server) -Wall -Wextra -Werror -Wno-unused-parameter -Wno-sign-compare"
 }
 
-# Builds the tree and installs it, with sudo where the folder asks for it.
+# build_and_install [VARIABLE=VALUE...]: builds the tree and installs it, with sudo where the folder asks for it. The
+# variables are those of make.
+# shellcheck disable=SC2120 # make demo and make live do
 build_and_install() {
     local sudo=()
     use_postgres
-    make -j"$(nproc)" PG_CONFIG="$PG_CONFIG"
+    make -j"$(nproc)" PG_CONFIG="$PG_CONFIG" "$@"
     [[ -w $("$PG_CONFIG" --pkglibdir) && -w $("$PG_CONFIG" --sharedir)/extension && -w $("$PG_CONFIG" --bindir) ]] ||
         sudo=(sudo)
-    "${sudo[@]}" make install PG_CONFIG="$PG_CONFIG" >/dev/null
+    "${sudo[@]}" make install PG_CONFIG="$PG_CONFIG" "$@" >/dev/null
 }
 
 # Runs at exit: ends the groups of processes that this shell has started, stops its servers, then removes
@@ -241,6 +243,7 @@ tap_first_half() {
     local name=$1
     shift
     bash test/deps.sh build test
+    # shellcheck disable=SC2119 # as it is built by default
     build_and_install
     make_work
     in_work_folder "$@" || true

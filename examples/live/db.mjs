@@ -1,25 +1,26 @@
-// The database: PGHOST, PGPORT, PGUSER and PGDATABASE say where it is.
+// The database: PGHOST, PGPORT, PGUSER and PGDATABASE say where it is. What it does for us is in schema.sql.
 import pg from 'pg';
 
 export const CONNECTION = { connectionTimeoutMillis: 3000, query_timeout: 10000, application_name: 'live' };
 const pool = new pg.Pool({ max: 8, ...CONNECTION });
 pool.on('error', () => {}); // an idle connection was lost; the next query opens another one
 
-// It cannot be asked, or not now: try again.
-export class Away extends Error {}
+// refusal(STATUS, MESSAGE, HEADERS): an error that becomes an answer
+export const refusal = (status, message, headers) => Object.assign(new Error(message), { status, headers });
 
-// query(TEXT, VALUE...): its rows. A bigint is a text in them.
-export async function query(text, ...values) {
+// ask(NAME, VALUE...): what this function of the database answers
+export async function ask(name, ...values) {
     try {
-        return (await pool.query(text, values)).rows;
+        return (await pool.query(`SELECT ${name}(${values.map((_, i) => `$${i + 1}`)}) AS answer`, values)).rows[0].answer;
     } catch (error) {
-        if (error instanceof pg.DatabaseError && !/^(08|25006|40|53|57)/.test(error.code)) throw error;
-        throw Object.assign(new Away(error.message), { code: error.code });
+        const { code, message } = error;
+        if (!(error instanceof pg.DatabaseError) || /^(08|25006|40|53|57)/.test(code))
+            throw refusal(503, 'the database is away', { 'Retry-After': 1 });
+        if (code === '42P01') throw refusal(404, 'there is no such counter');
+        if (code === '23505' || code === 'LG004') throw refusal(422, message); // a key of something else, or too old
+        throw code.startsWith('22') ? refusal(400, message) : error;
     }
 }
-
-// to the microsecond, and of one length, so that the order of texts is that of times
-export const TIME = `to_char(updated_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS updated_at`;
 
 // isPage(NAME): may it be the name of a page, that is a key? Not if it has half of a surrogate pair or a zero, which no text has.
 export const isPage = (name) => typeof name === 'string' && name !== '' && !name.includes('\0') && Buffer.byteLength(name) <= 200 &&

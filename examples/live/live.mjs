@@ -7,92 +7,75 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { WebSocketServer } from 'ws';
-import { CONNECTION, TIME, isPage, query } from './db.mjs';
+import { CONNECTION, ask, isPage } from './db.mjs';
 
 const BEAT_MS = 1000 * (process.env.BEAT ?? 10); // a third of the presence's ttl
-const MOST_PAGES = 50; // of one socket
-
-const sockets = new Map(); // socket -> { viewer, pages, outlet, alive }
-const topics = new Map(); // page that somebody looks at -> { sockets, here (viewer -> how many of them), count, updated_at, viewers, text }
+const MOST_PAGES = 50; // of one client
+const clients = new Set(); // { socket, tell, viewer, pages, alive }
+const topics = new Map(); // page that somebody looks at -> { clients, here: viewer -> how many of them, and what show() knows }
 let listener = null; // the connection that LISTENs, while it does
 let trending = null, trendingIsOld = true;
 
-// What a socket is to be told: of each key (a page, the list, the state) only the newest, while one message is on its way. So
-// a slow reader costs no memory, and misses what has been overtaken.
-export class Outlet {
-    #send; #waiting = new Map(); #busy = false;
-
-    constructor(send) {
-        this.#send = send;
-    }
-
-    post(key, text) {
-        this.#waiting.set(key, text);
-        if (!this.#busy) this.#flush();
-    }
-
-    #flush() {
-        this.#busy = this.#waiting.size > 0;
-        if (!this.#busy) return;
-        const batch = `[${[...this.#waiting.values()].join()}]`;
-        this.#waiting.clear();
-        this.#send(batch, () => this.#flush());
-    }
+// outlet(SEND): a function that tells a client something: of each key (a page, the list, the state) only the newest, while one
+// message is on its way. So a slow reader costs no memory, and misses what has been overtaken.
+export function outlet(send) {
+    const waiting = new Map();
+    let busy = false;
+    const flush = () => {
+        const batch = `[${[...waiting.values()].join()}]`;
+        busy = waiting.size > 0;
+        waiting.clear();
+        if (busy) send(batch, flush);
+    };
+    return (key, text) => {
+        waiting.set(key, text);
+        if (!busy) flush();
+    };
 }
+
+const tellState = ({ tell }) => tell('state', `{"live":${listener !== null},"beat":${BEAT_MS}}`);
+const tellTrending = ({ tell }) => trending && tell('trending', trending);
 
 function show(page, change) {
     const topic = topics.get(page);
-    if (!topic) return;
+    if (!topic) return; // nobody is there any more
     Object.assign(topic, change);
-    if (topic.count === undefined) return; // not read yet
-    const text = `{"page":${JSON.stringify(page)},"count":${topic.count},"updated_at":${JSON.stringify(topic.updated_at)},"viewers":${topic.viewers}}`;
-    if (text === topic.text) return;
+    if (topic.count === undefined || topic.viewers === undefined) return; // not read yet
+    const text = `{"page":${JSON.stringify(page)},"count":${topic.count},"updated_at":${JSON.stringify(topic.updated_at)},` +
+        `"viewers":${topic.viewers}}`;
+    if (text !== topic.text) topic.clients.forEach(({ tell }) => tell(`page ${page}`, text));
     topic.text = text;
-    for (const socket of topic.sockets) sockets.get(socket).outlet.post(`page ${page}`, text);
 }
 
-const tellState = ({ outlet }) => outlet.post('state', `{"live":${listener !== null},"beat":${BEAT_MS}}`);
-const tellTrending = ({ outlet }) => trending && outlet.post('trending', trending);
-const each = (tell) => [...sockets.values()].forEach(tell);
-
-// Pages are read by the connection that LISTENs: an event that comes before the values was sent before they were read.
-const unread = new Set();
-
-function read(page) {
-    if (unread.size === 0) setImmediate(() => readAll(listener));
-    unread.add(page);
-}
-
-async function readAll(client) {
-    const pages = [...unread];
-    unread.clear();
+// By the connection that LISTENs, so that there is an event of what changes after it. Events that come meanwhile are handed over
+// before the values, and may be newer: then the page is read again.
+async function read(pages, client = listener) {
+    for (const page of pages) show(page, { wasHeard: false });
     try {
-        const { rows } = await client.query(`SELECT page, value AS count, ${TIME}, dc_present('viewers', page) AS viewers
-            FROM unnest($1::text[]) AS page, dc_info('likes', page)`, [pages]);
-        for (const { page, ...values } of rows) show(page, values);
+        const { rows } = await client.query('SELECT * FROM live_pages($1)', [pages]);
+        const overtaken = [];
+        for (const { page, ...values } of rows) {
+            if (topics.get(page)?.wasHeard) overtaken.push(page);
+            else show(page, values);
+        }
+        if (overtaken.length > 0) read(overtaken);
     } catch {
         client?.end().catch(() => {}); // the next connection reads all of them
     }
 }
 
-// timeOf("2026-11-28T09:00:00.12+01:00"): the same as TIME makes it
-function timeOf(text) {
-    const [, digits = ''] = text.match(/\.(\d+)/) ?? [];
-    return `${new Date(text.replace(/\.\d+/, '')).toISOString().slice(0, 19)}.${digits.padEnd(6, '0')}Z`;
-}
+// timeOf("2026-11-28T09:00:00.12+01:00"): the same as live_time() makes it
+const timeOf = (text, [, digits] = text.match(/\.(\d+)/) ?? [, '']) =>
+    `${new Date(text.replace(/\.\d+/, '')).toISOString().slice(0, 19)}.${digits.padEnd(6, '0')}Z`;
 
 function onEvent({ channel, payload }) {
-    const event = JSON.parse(payload);
-    if (channel === 'viewers') {
-        if (event.room !== undefined) show(event.room, { viewers: event.count });
-        return;
-    }
+    const { room, key, value, updated_at, count } = JSON.parse(payload);
+    if (channel === 'viewers') return show(room, { viewers: count, wasHeard: true });
     trendingIsOld = true;
-    const updated_at = event.updated_at && timeOf(event.updated_at);
-    const known = topics.get(event.key)?.updated_at;
+    const change = { count: value ?? 0, updated_at: updated_at && timeOf(updated_at), wasHeard: true };
     // Older than what we have: it is from before that was read, or the clock was set back. The value itself says.
-    if (known && updated_at && updated_at < known) read(event.key);
-    else show(event.key, { count: event.value ?? 0, updated_at });
+    if (change.updated_at && change.updated_at < topics.get(key)?.updated_at) read([key]);
+    else show(key, change);
 }
 
 async function listen() {
@@ -105,139 +88,109 @@ async function listen() {
             await client.connect();
             await client.query('LISTEN likes; LISTEN viewers');
             listener = client;
-            for (const page of topics.keys()) unread.add(page);
-            await readAll(client);
+            await read([...topics.keys()]);
             trendingIsOld = true;
-            each(tellState);
+            clients.forEach(tellState);
             everybodyChanges();
             while (!await Promise.race([ended, sleep(BEAT_MS)])) await client.query('SELECT 1');
         } catch { /* it is not there, or not any more */ }
         listener = null;
-        each(tellState);
+        clients.forEach(tellState);
         client.end().catch(() => {});
     }
 }
 
-// Who is there. This server is one connection of each viewer that has a socket here, so that nobody can have too many of them.
-// What has changed is compared with how it is when its turn comes. A statement that fails needs no care: the next beat enters
-// who is there, and who has left is not heard of.
+// Who is there. What has changed is compared with how it is when its turn comes, and one connection keeps the order. A call that
+// fails needs no care: the next beat enters who is there, and who has left is not heard of.
 const SERVER = randomUUID();
-const changed = new Map();
-let telling = null;
-
-function changes(page, viewer) {
-    changed.set(`${viewer} ${page}`, [page, viewer, SERVER]);
-    telling ??= tellChanges();
-}
+const changed = new Set(); // [page, viewer] as JSON
+const changes = (page, viewer) => changed.add(JSON.stringify([page, viewer]));
+const everybodyChanges = () => topics.forEach(({ here }, page) => here.forEach((_, viewer) => changes(page, viewer)));
 
 async function tellChanges() {
-    const isHere = ([page, viewer]) => topics.get(page)?.here.has(viewer) ?? false;
-    const columns = (places) => [0, 1, 2].map((i) => places.map((place) => place[i]));
-    await sleep(10); // for those that come together
-    while (changed.size > 0) {
-        const places = [...changed.values()], here = places.filter(isHere), gone = places.filter((place) => !isHere(place));
-        changed.clear();
-        if (here.length > 0) await query(`SELECT dc_beat_many('viewers', $1, $2, $3)`, ...columns(here)).catch(() => {});
-        if (gone.length > 0) {
-            await query(`SELECT dc_exit('viewers', r, m, c) FROM unnest($1::text[], $2::text[], $3::text[]) AS t(r, m, c)`, ...columns(gone))
-                .catch(() => {});
-        }
-    }
-    telling = null;
-}
-
-function everybodyChanges() {
-    for (const [page, { here }] of topics) for (const viewer of here.keys()) changes(page, viewer);
+    if (!listener || changed.size === 0) return;
+    const places = [...changed].map((place) => JSON.parse(place)).map(([page, who]) => [page, who, topics.get(page)?.here.has(who)]);
+    changed.clear();
+    await listener.query('SELECT live_viewers($1, $2)', [SERVER, JSON.stringify(places)]).catch(() => {});
 }
 
 function beat() {
-    for (const [socket, one] of sockets) {
-        if (!one.alive) {
-            socket.terminate(); // it has not answered since the last beat
-            continue;
-        }
-        one.alive = false;
-        socket.ping();
+    for (const client of clients) {
+        if (client.alive) client.socket.ping();
+        else client.socket.terminate(); // it has not answered since the last beat
+        client.alive = false;
     }
     everybodyChanges();
-    each(tellState);
+    clients.forEach(tellState);
 }
 
 async function readTrending() {
-    if (!trendingIsOld || !listener || sockets.size === 0) return;
+    if (!trendingIsOld || !listener || clients.size === 0) return;
     trendingIsOld = false;
-    try {
-        const rows = await query(`SELECT key AS page, score FROM dc_trending('likes', 10)`);
-        trending = JSON.stringify({ trending: rows });
-        each(tellTrending);
-    } catch {
-        trendingIsOld = true;
-    }
+    trending = await ask('live_trending').catch(() => { trendingIsOld = true; });
+    clients.forEach(tellTrending);
 }
 
-function onMessage(socket, data) {
-    const one = sockets.get(socket);
-    let message;
+function onMessage(client, data) {
+    let pages, viewer;
     try {
-        message = JSON.parse(data);
-    } catch { /* not JSON */ }
-    const pages = message?.subscribe;
-    const isViewer = typeof message?.viewer === 'string' && /^[\w-]{1,64}$/.test(message.viewer);
-    if (!isViewer || !Array.isArray(pages) || !pages.every(isPage) || new Set([...one.pages, ...pages]).size > MOST_PAGES)
-        return socket.close(1008, 'subscribe to pages, as a viewer');
-    one.viewer ??= message.viewer;
+        ({ subscribe: pages, viewer } = JSON.parse(data));
+    } catch { /* not an object in JSON */ }
+    const isViewer = typeof viewer === 'string' && /^[\w-]{1,64}$/.test(viewer);
+    if (!isViewer || !Array.isArray(pages) || !pages.every(isPage) || new Set([...client.pages, ...pages]).size > MOST_PAGES)
+        return client.socket.close(1008, 'subscribe to pages, as a viewer');
+    client.viewer ??= viewer;
+    const unread = [];
     for (const page of pages) {
-        if (!topics.has(page)) topics.set(page, { sockets: new Set(), here: new Map() });
+        if (!topics.has(page)) unread.push(page) && topics.set(page, { clients: new Set(), here: new Map() });
         const topic = topics.get(page);
-        if (topic.text) one.outlet.post(`page ${page}`, topic.text);
-        else if (listener) read(page); // else the next connection does
-        if (topic.sockets.has(socket)) continue;
-        one.pages.add(page);
-        topic.sockets.add(socket); // from here on it gets events
-        topic.here.set(one.viewer, (topic.here.get(one.viewer) ?? 0) + 1);
-        changes(page, one.viewer);
+        if (topic.text) client.tell(`page ${page}`, topic.text);
+        if (topic.clients.has(client)) continue;
+        client.pages.add(page);
+        topic.clients.add(client); // from here on it gets what is read, and events
+        topic.here.set(client.viewer, (topic.here.get(client.viewer) ?? 0) + 1);
+        changes(page, client.viewer);
     }
+    if (listener && unread.length > 0) read(unread); // else the next connection does
 }
 
-function onClose(socket) {
-    const { viewer, pages } = sockets.get(socket);
-    sockets.delete(socket);
-    for (const page of pages) {
-        const { sockets: others, here } = topics.get(page);
-        others.delete(socket);
-        here.set(viewer, here.get(viewer) - 1);
-        if (here.get(viewer) === 0) here.delete(viewer);
+function leave(client) {
+    if (!clients.delete(client)) return;
+    for (const page of client.pages) {
+        const { clients: others, here } = topics.get(page), left = here.get(client.viewer) - 1;
+        others.delete(client);
+        if (left > 0) here.set(client.viewer, left);
+        else here.delete(client.viewer);
         if (others.size === 0) topics.delete(page);
-        changes(page, viewer);
+        changes(page, client.viewer);
     }
 }
 
 // live(SERVER): what it serves at /ws
 export function live(server) {
-    const isOurs = ({ origin, req }) => origin === undefined || [`http://${req.headers.host}`, `https://${req.headers.host}`].includes(origin);
+    const isOurs = ({ origin, req: { headers: { host } } }) => !origin || [`http://${host}`, `https://${host}`].includes(origin);
     new WebSocketServer({ server, path: '/ws', maxPayload: 16384, verifyClient: isOurs }).on('connection', (socket) => {
-        const outlet = new Outlet((text, sent) => socket.send(text, sent));
-        const one = { viewer: null, pages: new Set(), outlet, alive: true };
-        sockets.set(socket, one);
+        const tell = outlet((text, sent) => socket.send(text, sent));
+        const client = { socket, tell, viewer: null, pages: new Set(), alive: true };
+        clients.add(client);
         socket.on('error', () => {}); // "close" comes as well
-        socket.on('pong', () => { one.alive = true; });
-        socket.on('message', (data) => onMessage(socket, data));
-        socket.on('close', () => onClose(socket));
-        tellState(one);
-        tellTrending(one);
+        socket.on('pong', () => { client.alive = true; });
+        socket.on('message', (data) => onMessage(client, data));
+        socket.on('close', () => leave(client));
+        tellState(client);
+        tellTrending(client);
     });
     listen();
     setInterval(beat, BEAT_MS);
     setInterval(readTrending, 1000);
+    setInterval(tellChanges, 50); // together with those that come meanwhile
 }
 
-// endLive(): closes all sockets, and everybody leaves
+// endLive(): closes all sockets, and everybody leaves, unless the database lets us wait
 export async function endLive() {
-    everybodyChanges();
-    for (const socket of sockets.keys()) {
-        socket.close(1001);
-        onClose(socket);
-        socket.removeAllListeners('close');
+    for (const client of clients) {
+        client.socket.close(1001);
+        leave(client);
     }
-    await telling;
+    await Promise.race([tellChanges(), sleep(2000)]);
 }

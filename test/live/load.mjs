@@ -3,6 +3,7 @@
 //       until the end. It says "ready" when all have a value, then reads the last count from its input, and waits until each
 //       socket has that; then it says how many messages there were. At the end of its input it ends.
 //   load.mjs gets N PATH URL...    N GETs at once: how many there were of each answer, and in how many ms
+//   load.mjs watch URL PAGE    each count of a page that a socket is told, until it is killed
 //   load.mjs refused URL MESSAGE...    with which code a socket is closed that sends it
 import { createRequire } from 'node:module';
 import { Agent, get } from 'node:http';
@@ -21,7 +22,7 @@ const works = {
             await Promise.all(clients.slice(i, i + 50).map((client) => new Promise((resolve, reject) => {
                 client.socket = open(url, reject, { perMessageDeflate: false });
                 client.socket.on('open', () => client.socket.send(JSON.stringify({ subscribe: [page], viewer: client.viewer })));
-                client.socket.on('close', reject);
+                client.socket.on('close', () => { throw new Error('a socket was closed'); });
                 client.socket.on('message', (data) => {
                     for (const message of JSON.parse(data)) {
                         if (message.page !== page) continue;
@@ -62,6 +63,13 @@ const works = {
         })));
         say({ answers, ms: performance.now() - since });
     },
+
+    watch: (url, page) => new Promise((resolve, reject) => {
+        const socket = open(url, reject);
+        socket.on('open', () => socket.send(JSON.stringify({ subscribe: [page], viewer: 'watch' })));
+        socket.on('message', (data) => JSON.parse(data).filter((one) => one.page === page).forEach(({ count }) => say(count)));
+        socket.on('close', resolve);
+    }),
 
     async refused(url, ...messages) {
         for (const message of messages) {

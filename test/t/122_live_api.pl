@@ -15,7 +15,9 @@ my $missing = live_missing();
 plan skip_all => $missing if $missing;
 
 my $node = live_node('api');
-my $server = live_server($node);
+# a socket that does not read for a while is not taken for dead, however slow the machine is
+sql($node, 'postgres', q{SELECT dc_presence_alter('viewers', ttl => '1 h')});
+my $server = live_server($node, BEAT => 1000);
 my $http = HTTP::Tiny->new;
 my $counter = "$server->{url}post/counter";
 
@@ -54,7 +56,8 @@ foreach my $known ($tag, "W/$tag", qq{"other", $tag}, '*')
 answer_is('known as another', 200, $http->get($counter, { headers => { 'If-None-Match' => '"other"' } }));
 $answer = answer_is('HEAD', 200, $http->head($counter));
 is($answer->{content} . $answer->{headers}{etag}, $tag, 'has no content');
-answer_is('a like is taken back', 200, put_click($counter, undef, 'decrement'));
+$answer = answer_is('a like is taken back', 200, put_click($counter, undef, 'decrement'));
+isnt($answer->{headers}{etag}, $tag, 'another value, another ETag');
 is(sql($node, 'postgres', q{SELECT dc_get('likes', 'post')}), '0', 'counted');
 my $minutes = decode_json(answer_is('the last hour', 200, $http->get("$server->{url}post/minutes"))->{content});
 cmp_ok(scalar(@{ $minutes->{counts} }), '>=', 60, 'by the minute');
@@ -145,6 +148,36 @@ note($ready);
 $in = '';
 $sockets->kill_kill;
 is(wait_for($node, 'postgres', q{SELECT dc_present('viewers', 'arena')}, '0'), '0', 'and all are gone');
+
+# Listen, then read, then events: the connection that listens is lost, and there are changes before the next one is made, and while that
+# reads. What it has read is kept back until the latter was told.
+sql($node, 'postgres', q{
+	SELECT dc_incr('likes', 'order');
+	ALTER FUNCTION live_pages RENAME TO live_pages_at_once;
+	CREATE FUNCTION live_pages(pages text[]) RETURNS TABLE (page text, count bigint, updated_at text, viewers bigint) LANGUAGE plpgsql AS $$
+	BEGIN
+		RETURN QUERY SELECT * FROM live_pages_at_once(pages);
+		PERFORM pg_advisory_lock(27), pg_advisory_unlock(27);
+	END $$});
+my $counts = '';
+my $watch = IPC::Run::start([ 'node', "$ENV{TESTDIR}/test/live/load.mjs", 'watch', $server->{url}, 'order' ], '<', \undef, '>', \$counts, '2>', \$err);
+my $sees = sub { my ($n) = @_; return until_true(sub { $watch->pump_nb; return $counts =~ /^$n$/m || !$watch->pumpable }) };
+my $session = dc_session($node, 'postgres');
+ok($sees->(1), 'a page is looked at');
+$session->run('SELECT pg_advisory_lock(27)');
+$session->run('LISTEN likes');
+sql($node, 'postgres', q{SELECT count(pg_terminate_backend(pid, 10000)) FROM pg_stat_activity WHERE usename = 'web'; SELECT dc_incr('likes', 'order')});
+is(wait_for($node, 'postgres', q{SELECT count(*) FROM pg_stat_activity WHERE usename = 'web' AND wait_event = 'advisory'}, '1'), '1', 'it is read again');
+sql($node, 'postgres', q{SELECT dc_incr('likes', 'order')});
+ok(until_true(sub { return $session->run('SELECT 1') =~ /"key": "order", "value": 3,/ }), 'while that takes a while, a change is told');
+$session->run('SELECT pg_advisory_unlock(27)');
+ok($sees->(3), 'it is seen') or diag($counts);
+# an event that was made before, and comes late
+sql($node, 'postgres', q{SELECT pg_notify('likes', '{"key": "order", "value": 1, "updated_at": "2001-02-03T04:05:06.7+00:00"}'); SELECT dc_incr('likes', 'order')});
+ok($sees->(4), 'and the next one');
+is($counts, join('', sort split /^/, $counts), 'after what was read');
+$watch->kill_kill;
+$session->quit;
 
 IPC::Run::run([ 'node', "$ENV{TESTDIR}/test/live/outlet.mjs" ], '>', \$out, '2>', \$err);
 is($out, "[0]\n[0] [1000,-1000] [7]\n", 'a slow socket is told the newest values, in one message');

@@ -17,7 +17,7 @@ my %pages = (
 	'doc/migrate.md' => 8,
 	'doc/faq.md' => 3,
 	'doc/distinct.md' => 4,
-	'doc/live.md' => 6,
+	'doc/live.md' => 8,
 	'doc/time.md' => 8);
 my $node = dc_node('pages', extension => 0,
 	conf => [ q{shared_preload_libraries = 'dcounter'}, 'max_prepared_transactions = 10' ]);

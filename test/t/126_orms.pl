@@ -1,8 +1,9 @@
 # examples/django, examples/activerecord and examples/alembic do what they say, and what they say of ORMs is so: which of their habits
-# fail at the tables of dcounter, or would drop them, and that the examples' way does not.
+# fail at the tables of dcounter, or would drop them, and that the examples' way does not. So does the code in the recipes of doc/bound.md.
 use strict;
 use warnings;
 
+use DcDoc;
 use DcExample;
 use DcTest;
 use PostgreSQL::Test::Cluster;
@@ -122,6 +123,43 @@ first: Hello
 EOS
 	like($out, qr/^without: chat_messages likes messages messages_shard post_likes post_likes_shard posts seats seats_hold seats_shard seen tickets views views_shard$/m,
 		'ActiveRecord: it has them all otherwise');
+}
+
+# recipe(TITLE, LANGUAGE): the database after what a recipe of doc/bound.md does until its block in this language, and a file with
+# that block
+sub recipe
+{
+	my ($title, $language) = @_;
+	my $database = "recipe_$language";
+
+	sql($node, 'postgres', "CREATE DATABASE $database");
+	sql($node, $database, 'CREATE EXTENSION dcounter');
+	foreach my $block (grep { $_->{section} eq $title } DcDoc::parts("$ENV{TESTDIR}/doc/bound.md"))
+	{
+		return ($database, file_of("recipe.$language", $block->{text})) if $block->{mark} eq $language;
+		sql($node, $database, $block->{text}) if $block->{mark} eq 'sql';
+	}
+	die "doc/bound.md has no $language in \"$title\"";
+}
+
+SKIP:
+{
+	skip 'ruby-activerecord and ruby-pg are not installed', 1 if !$ruby;
+	my ($database, $file) = recipe('From Rails: counter_cache, counter_culture', 'ruby');
+
+	is(run_example($node, $database, $ruby, "$here/bound.rb", $file, url_of($node, $database)), <<'EOS', 'doc/bound.md: the models for Rails');
+columns: id title
+with_counts: [[1, 2], [2, 1]]
+one: 2
+EOS
+}
+
+SKIP:
+{
+	skip 'python3-django and python3-psycopg2 are not installed', 1 if !$django;
+	my ($database, $file) = recipe('From Django: F() updates, signals', 'python');
+
+	is(run_example($node, $database, $django, "$here/bound.py", $file), "[(1, 1), (2, -1)]\nWorld\n", 'doc/bound.md: the manager for Django');
 }
 
 SKIP:
