@@ -93,8 +93,8 @@ check_versions() {
 
 # What a release has installed does not change any more, and can be updated from.
 check_frozen() {
-    local version commit sum before=''
-    while read -r version commit sum; do
+    local version sum before=''
+    while read -r version _ sum; do
         [[ $version != '#' ]] || continue
         echo "$sum  sql/dcounter--$version.sql" | sha256sum -c --quiet - 2>&1 || true
         [[ -z $before || -e sql/dcounter--$before--$version.sql ]] || echo "no sql/dcounter--$before--$version.sql"

@@ -14,13 +14,13 @@ use Test::More;
 use Time::HiRes qw(time);
 
 my $seed = $ENV{DC_SEED} // int(rand(1e9));
-my $end = time + ($ENV{CHAOS_TIME} || 120);
 
 srand($seed);
 note("seed $seed (set DC_SEED to repeat)");
 
 plan skip_all => 'there is no /proc/uptime, a clock that nobody sets' if !-r '/proc/uptime';
 my $run = DcChaos->new($seed);
+my $end = time + ($ENV{CHAOS_TIME} || 120);    # from when all is there
 my %faults = faults();
 my @wanted = defined $ENV{DC_CHAOS_FAULTS} ? split(/;/, $ENV{DC_CHAOS_FAULTS}) : sort keys %faults;
 my @gremlins = ('signals', 'rewrites', 'alters', 'snapshot', 'maintenance');
@@ -28,7 +28,7 @@ my @deck;
 my $good = 1;
 
 # The end takes some time as well
-while ($good && time < $end - 12)
+do
 {
 	@deck = shuffle(grep { $run->{clock} || !/clock/ } @wanted) if !@deck;
 	my $name = shift @deck;
@@ -36,7 +36,7 @@ while ($good && time < $end - 12)
 
 	push @with, pick(@gremlins) if chance(0.6) && !defined $ENV{DC_CHAOS_FAULTS};
 	$good = $run->round($name, $fault, @with);
-}
+} while ($good && time < $end - 12);
 $run->finish if $good;
 note(join(', ', map { "$_: $run->{seen}{$_}" } sort keys %{ $run->{seen} }));
 $run->{node}->stop('immediate');

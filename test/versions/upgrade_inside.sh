@@ -13,7 +13,7 @@ make_cluster() {
     local checksums=()
     [[ $1 -lt 18 ]] || checksums=(--no-data-checksums)
     "$(bin "$1")/initdb" -D "data$1" -U postgres -A trust -E UTF8 --locale=C --no-sync "${checksums[@]}" >initdb.log
-    printf '%s\n' "listen_addresses = ''" "unix_socket_directories = '/upgrade'" 'port = 54321' 'fsync = off' 'wal_level = logical' \
+    printf '%s\n' "listen_addresses = ''" "unix_socket_directories = '/upgrade'" 'port = 54321' 'fsync = off' 'wal_level = logical' 'jit = off' \
         "shared_preload_libraries = 'dcounter'" 'max_prepared_transactions = 20' >>"data$1/postgresql.conf"
 }
 
@@ -24,6 +24,15 @@ start() {
 stop() {
     "$(bin "$1")/pg_ctl" -D "data$1" -m fast -w stop >/dev/null
 }
+
+# A step that fails must not leave a server.
+stop_all() {
+    local data
+    for data in data*; do
+        if [[ -e $data/postmaster.pid ]]; then "$(bin "${data#data}")/pg_ctl" -D "$data" -m immediate -w stop >/dev/null || true; fi
+    done
+}
+trap stop_all EXIT
 
 run() {
     local major=$1
