@@ -20,6 +20,7 @@ COMMENT ON SCHEMA dcounter IS 'internals of the dcounter extension';
 CREATE FUNCTION dcounter.library_0_2() RETURNS pg_catalog.text
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL SAFE COST 1;
 COMMENT ON FUNCTION dcounter.library_0_2() IS 'internal: version of the library, which is 0.2 or later';
+REVOKE EXECUTE ON FUNCTION dcounter.library_0_2() FROM PUBLIC;
 
 CREATE TABLE dcounter.counter (
 	counter    pg_catalog.regclass NOT NULL,

@@ -19,6 +19,7 @@
 #include "storage/fd.h"
 
 static char *temporary(const DcCrcFile *file);
+static char *name_to_keep(const char *path, uint32 format);
 
 /*
  * crcfile_create begins to write a file.
@@ -106,10 +107,10 @@ crcfile_read(DcCrcFile *file, const char *path, int elevel)
 /*
  * crcfile_keep_other renames a file that was read and that another version of the library has written, so that nothing of
  * it is lost to who goes back to that version; `lost` says what is not there meanwhile. It answers
- * whether that was so. A file of any format begins with two words: which file it is, and the format.
+ * whether that was so. If it cannot be renamed that is an error of `elevel`. A file of any format begins with two words: which file it is, and the format.
  */
 bool
-crcfile_keep_other(const DcCrcFile *file, uint32 magic, uint32 format, const char *lost)
+crcfile_keep_other(const DcCrcFile *file, uint32 magic, uint32 format, const char *lost, int elevel)
 {
 	uint32 words[2];
 	char *kept;
@@ -119,15 +120,32 @@ crcfile_keep_other(const DcCrcFile *file, uint32 magic, uint32 format, const cha
 	memcpy(words, file->data, sizeof(words));
 	if (words[0] != magic || words[1] == format)
 		return false;
-	kept = psprintf("%s.format-%u", file->path, words[1]);
+	kept = name_to_keep(file->path, words[1]);
+	if (durable_rename(file->path, kept, elevel) != 0)
+		return true;
 	ereport(LOG,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 			 errmsg("file \"%s\" has format %u, and dcounter %s reads format %u", file->path, words[1], DCOUNTER_VERSION, format),
 			 errdetail("%s The file is kept as \"%s\".", lost, kept),
 			 errhint("To use it, start the server with the version of dcounter that wrote it, and the file under its old name.")));
-	(void) durable_rename(file->path, kept, LOG);
 	pfree(kept);
 	return true;
+}
+
+/*
+ * name_to_keep is a name that no file has yet: who went back and forth between versions has kept one before.
+ */
+static char *
+name_to_keep(const char *path, uint32 format)
+{
+	char *name = psprintf("%s.format-%u", path, format);
+
+	for (int n = 2; access(name, F_OK) == 0; n++)
+	{
+		pfree(name);
+		name = psprintf("%s.format-%u.%d", path, format, n);
+	}
+	return name;
 }
 
 /*

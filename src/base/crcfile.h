@@ -26,7 +26,7 @@ extern void crcfile_put(DcCrcFile *file, const void *data, Size size);
 extern void crcfile_close(DcCrcFile *file, const char *lost);
 
 extern bool crcfile_read(DcCrcFile *file, const char *path, int elevel);
-extern bool crcfile_keep_other(const DcCrcFile *file, uint32 magic, uint32 format, const char *lost);
+extern bool crcfile_keep_other(const DcCrcFile *file, uint32 magic, uint32 format, const char *lost, int elevel);
 extern bool crcfile_is_valid(const DcCrcFile *file);
 extern bool crcfile_get(DcCrcFile *file, void *data, Size size);
 

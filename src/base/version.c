@@ -19,6 +19,7 @@
 #include "postgres.h"
 
 #include "access/genam.h"
+#include "access/parallel.h"
 #include "access/stratnum.h"
 #include "access/table.h"
 #include "base/rowread.h"
@@ -58,7 +59,7 @@ version_check(void)
 				 errmsg("the library of dcounter is of version %s, older than version %s of the extension in this database", DCOUNTER_VERSION, script),
 				 errhint("Install the library of version %s, and connect again; if dcounter is preloaded, restart the server.", script)));
 	version_checked = true;
-	if (order > 0)
+	if (order > 0 && !IsParallelWorker())
 		ereport(WARNING,
 				(errmsg("the extension dcounter in this database is of version %s, and the library of version %s", script, DCOUNTER_VERSION),
 				 errhint("Run \"ALTER EXTENSION dcounter UPDATE\" in this database.")));

@@ -184,7 +184,7 @@ bufferfile_load(void)
 
 	if (!crcfile_read(&file, BUFFER_FILE, FATAL))
 		return;
-	if (crcfile_keep_other(&file, BUFFER_MAGIC, BUFFER_FORMAT, "Its increments of buffered counters are not counted."))
+	if (crcfile_keep_other(&file, BUFFER_MAGIC, BUFFER_FORMAT, "Its increments of buffered counters are not counted.", FATAL))
 	{
 		free(file.data);
 		return;

@@ -206,7 +206,7 @@ limitfile_load(uint64 lsn)
 			lost("it could not be read");
 		return;
 	}
-	if (crcfile_keep_other(&work.file, LIMIT_MAGIC, LIMIT_FORMAT, "Keys of limits begin anew."))
+	if (crcfile_keep_other(&work.file, LIMIT_MAGIC, LIMIT_FORMAT, "Keys of limits begin anew.", LOG))
 		why = "it has another format";
 	else if (!crcfile_is_valid(&work.file) || !crcfile_get(&work.file, &header, sizeof(header)) ||
 			 header.magic != LIMIT_MAGIC || header.format != LIMIT_FORMAT || header.layout != FILE_LAYOUT || header.nslots > LIMIT_SLOTS)

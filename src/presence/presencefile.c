@@ -283,7 +283,7 @@ presencefile_load(uint64 lsn)
 
 	if (!crcfile_read(&work.file, PRESENCE_FILE, LOG))
 		return;
-	if (crcfile_keep_other(&work.file, PRESENCE_MAGIC, PRESENCE_FORMAT, "All rooms are empty."))
+	if (crcfile_keep_other(&work.file, PRESENCE_MAGIC, PRESENCE_FORMAT, "All rooms are empty.", LOG))
 		why = "it has another format";
 	else if (!crcfile_is_valid(&work.file))
 		why = "its contents are invalid";

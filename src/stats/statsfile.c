@@ -63,7 +63,7 @@ statsfile_load(DcTableStats **stats)
 	*stats = NULL;
 	if (!crcfile_read(&file, STATS_FILE, LOG))
 		return 0;
-	if (crcfile_keep_other(&file, STATS_MAGIC, STATS_FORMAT, "Statistics of counter tables begin anew."))
+	if (crcfile_keep_other(&file, STATS_MAGIC, STATS_FORMAT, "Statistics of counter tables begin anew.", LOG))
 	{
 		free(file.data);
 		return 0;
