@@ -25,6 +25,10 @@ do_sql(q{SELECT dc_window_create('plain', '1 minute', '1 hour'), dc_window_creat
 my $sums = q{SELECT string_agg(upper::text, ' ') FROM unnest(ARRAY['plain', 'rolled']::regclass[]) AS w, dc_window(w, 'a', '1 hour 5 minutes')};
 
 is(do_sql($sums), '60 60', 'counted');
+
+# How many of them are in a turn of wide buckets that is over: those are what a clock may take that is ahead by more than these are kept
+my $earlier = do_sql(q{SELECT sum(value) FROM dcounter.time_window, dc_buckets('rolled', 'a', now() - interval '2 hours', now() + interval '1 minute')
+	WHERE windowed = 'rolled'::regclass AND bucket < date_bin(spans[2] * widths[2] * interval '1 us', now(), '2000-01-03 UTC')}) || 0;
 do_sql('CALL dc_maintain()');
 is(do_sql($sums), '60 60', 'nothing is old yet');
 
@@ -38,21 +42,25 @@ foreach my $ahead (2 * 3600, 30 * 86400)
 	clock_step(0);
 	my ($plain, $rolled) = split(' ', do_sql($sums));
 	cmp_ok($plain, '>=', 60 - 20, "ahead by $ahead s: at most a turn each is gone");
-	is($rolled, 60, 'and with a rollup, none');
+	my $most = $ahead < 10 * 3600 ? 0 : $earlier;
+	ok($rolled == 60 || $rolled == 60 - $most, 'and with a rollup, none of the last turn');
 	do_sql('CALL dc_maintain()') for 1 .. 3;
 	is(do_sql($sums), "$plain $rolled", 'nor later');
 }
 is(do_sql(q{SELECT dc_incr_at('plain', 'b'), dc_incr_at('rolled', 'b')}), 't|t', 'it counts on');
 is(do_sql(q{SELECT upper FROM dc_window('plain', 'b', '10 minutes')}), '1', 'and shows it');
 
-my $before = do_sql(q{SELECT upper FROM dc_window('plain', 'a', '1 hour 5 minutes', clock_timestamp())});
+# windows whose clock was never ahead
+do_sql(q{SELECT dc_window_create('plain2', '1 minute', '1 hour'), dc_window_create('rolled2', '1 minute', '1 hour', '{"10 minutes": "10 hours"}');
+	SELECT dc_incr_at('plain2', 'a', 1, now() - i * interval '1 min') FROM generate_series(0, 59) AS i});
+my $before = do_sql(q{SELECT upper FROM dc_window('plain2', 'a', '1 hour 5 minutes', clock_timestamp())});
 clock_step(-3600);
 do_sql('CALL dc_maintain()');
-is(do_sql(q{SELECT upper FROM dc_window('plain', 'a', '2 hours 5 minutes', clock_timestamp() + interval '1 hour')}), $before, 'set back: all is there');
-is(do_sql(q{SELECT dc_incr_at('rolled', 'c')}), 't', 'and what comes counts');
-is(do_sql(q{SELECT upper FROM dc_window('rolled', 'c', '10 minutes')}), '1', 'then');
+is(do_sql(q{SELECT upper FROM dc_window('plain2', 'a', '2 hours 5 minutes', clock_timestamp() + interval '1 hour')}), $before, 'set back: all is there');
+is(do_sql(q{SELECT dc_incr_at('rolled2', 'c')}), 't', 'and what comes counts');
+is(do_sql(q{SELECT upper FROM dc_window('rolled2', 'c', '10 minutes')}), '1', 'then');
 clock_step(0);
-is(do_sql(q{SELECT upper FROM dc_window('plain', 'a', '1 hour 5 minutes')}), $before, 'forth again: likewise');
+is(do_sql(q{SELECT upper FROM dc_window('plain2', 'a', '1 hour 5 minutes')}), $before, 'forth again: likewise');
 
 $node->stop;
 done_testing();

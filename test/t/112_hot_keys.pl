@@ -17,10 +17,11 @@ sub events
 	return sql($node, $_[0], q{SELECT string_agg(aggregatetype || ' ' || aggregateid || ' ' || type, ', ' ORDER BY seq) FROM dcounter.outbox});
 }
 
-# window_begins(): waits for the beginning of a window, which is one of the clock that counts up from the start of the machine
+# window_begins(): waits for the beginning of a window: a multiple of 10 s of the clock that counts up from the start of the machine,
+# which to the server has begun with DC_FIRST_MOMENT
 sub window_begins
 {
-	my $now = Time::HiRes::clock_gettime(Time::HiRes::CLOCK_MONOTONIC());
+	my $now = Time::HiRes::clock_gettime(Time::HiRes::CLOCK_MONOTONIC()) + (1 << 61) % 10_000_000 / 1_000_000;
 
 	sleep(10 - $now + 10 * int($now / 10) + 0.1);
 	return;
