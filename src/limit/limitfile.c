@@ -199,6 +199,7 @@ limitfile_load(uint64 lsn)
 	Work work = {0};
 	FileHeader header;
 	const char *why = NULL;
+	bool other; /* of another format: it is renamed, and not removed even if that fails */
 
 	if (!crcfile_read(&work.file, LIMIT_FILE, LOG))
 	{
@@ -206,7 +207,8 @@ limitfile_load(uint64 lsn)
 			lost("it could not be read");
 		return;
 	}
-	if (crcfile_keep_other(&work.file, LIMIT_MAGIC, LIMIT_FORMAT, "Keys of limits begin anew.", LOG))
+	other = crcfile_keep_other(&work.file, LIMIT_MAGIC, LIMIT_FORMAT, "Keys of limits begin anew.", LOG);
+	if (other)
 		why = "it has another format";
 	else if (!crcfile_is_valid(&work.file) || !crcfile_get(&work.file, &header, sizeof(header)) ||
 			 header.magic != LIMIT_MAGIC || header.format != LIMIT_FORMAT || header.layout != FILE_LAYOUT || header.nslots > LIMIT_SLOTS)
@@ -223,7 +225,8 @@ limitfile_load(uint64 lsn)
 			why = "there is no memory for it";
 	}
 	free(work.file.data);
-	unlink(LIMIT_FILE);
+	if (!other)
+		unlink(LIMIT_FILE);
 	if (why != NULL)
 		lost(why);
 }

@@ -280,10 +280,12 @@ presencefile_load(uint64 lsn)
 	Work work = {0};
 	FileHeader header;
 	const char *why = NULL;
+	bool other; /* of another format: it is renamed, and not removed even if that fails */
 
 	if (!crcfile_read(&work.file, PRESENCE_FILE, LOG))
 		return;
-	if (crcfile_keep_other(&work.file, PRESENCE_MAGIC, PRESENCE_FORMAT, "All rooms are empty.", LOG))
+	other = crcfile_keep_other(&work.file, PRESENCE_MAGIC, PRESENCE_FORMAT, "All rooms are empty.", LOG);
+	if (other)
 		why = "it has another format";
 	else if (!crcfile_is_valid(&work.file))
 		why = "its contents are invalid";
@@ -308,7 +310,8 @@ presencefile_load(uint64 lsn)
 	}
 	free(work.rooms);
 	free(work.file.data);
-	unlink(PRESENCE_FILE);
+	if (!other)
+		unlink(PRESENCE_FILE);
 	if (why != NULL)
 		ereport(LOG,
 				(errmsg("who was present is lost"),
