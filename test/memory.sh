@@ -83,8 +83,8 @@ control() {
 passed=0
 failed=0
 control
-quiet make -j"$(nproc)" with_llvm=no PG_CONFIG="$PG_CONFIG" COPT="$undefined"
-quiet make install with_llvm=no PG_CONFIG="$PG_CONFIG" COPT="$undefined"
+quiet make -j"$(nproc)" unity=yes PG_CONFIG="$PG_CONFIG" COPT="$undefined"
+quiet make install unity=yes PG_CONFIG="$PG_CONFIG" COPT="$undefined"
 bash test/check_stages.sh || true
 read -r stages_passed stages_failed < <(cat "$DC_WORK/out/totals" 2>/dev/null || echo 0 1)
 rm -f "$DC_WORK/out/totals"

@@ -38,7 +38,7 @@ test_version() {
         tar -xf - --no-same-owner -C "$folder/dcounter"
     # shellcheck disable=SC2016 # for the inner shell
     bash test/versions/inside.sh "$folder" env -i PATH="$PATH" HOME=/root PG_CONFIG="$config" CHECK_ONLY="$only" \
-        DC_TORTURE="${DC_TORTURE:-}" bash -c 'cd /dcounter && source test/lib.sh && COPT=$(strict_flags) && export COPT &&
+        DC_TORTURE="${DC_TORTURE:-}" unity=yes bash -c 'cd /dcounter && source test/lib.sh && COPT=$(strict_flags) && export COPT &&
             bash test/check.sh' || status=$?
     [[ ! -d $folder/dcounter/results ]] || keep_results "version_$major" "$folder/dcounter/results"
     rm -rf "$folder/dcounter"

@@ -67,7 +67,7 @@ typedef struct DcPortalLevel
 static DcPortalLevel *levels = NULL;
 static int nlevels = 0;
 static int max_levels = 0;
-static DcKnownPortal *known = NULL;
+static DcKnownPortal *known_portals = NULL;
 static int nknown = 0;
 static int max_known = 0;
 
@@ -84,7 +84,7 @@ static void drop(Portal portal);
 static Portal find_new(const DcPortalLevel *level);
 static bool is_known(const DcPortalLevel *level, Portal portal);
 static void open_again(DcKnownPortal *entry);
-static void xact_callback(XactEvent event, void *arg);
+static void portals_xact_callback(XactEvent event, void *arg);
 static void subxact_callback(SubXactEvent event, SubTransactionId subid,
 							 SubTransactionId parent, void *arg);
 
@@ -112,8 +112,8 @@ portals_enter(void)
 
 		if (portal == NULL)
 			continue;
-		known[nknown].portal = portal;
-		shut(&known[nknown++]);
+		known_portals[nknown].portal = portal;
+		shut(&known_portals[nknown++]);
 	}
 }
 
@@ -130,7 +130,7 @@ portals_leave(void)
 	level = &levels[nlevels - 1];
 	drop_new(level);
 	for (int i = level->first; i < nknown; i++)
-		open_again(&known[i]);
+		open_again(&known_portals[i]);
 	nknown = level->first;
 	nlevels--;
 }
@@ -154,14 +154,14 @@ init(void)
 	bool made = !PortalIsValid(portal);
 
 	max_levels = max_known = 16;
-	known = MemoryContextAlloc(TopMemoryContext, max_known * sizeof(DcKnownPortal));
+	known_portals = MemoryContextAlloc(TopMemoryContext, max_known * sizeof(DcKnownPortal));
 	levels = MemoryContextAlloc(TopMemoryContext, max_levels * sizeof(DcPortalLevel));
 	if (made)
 		portal = CreatePortal(PROBE, false, false);
 	all_portals = MemoryContextGetParent(portal->portalContext);
 	if (made)
 		drop(portal);
-	RegisterXactCallback(xact_callback, NULL);
+	RegisterXactCallback(portals_xact_callback, NULL);
 	RegisterSubXactCallback(subxact_callback, NULL);
 }
 
@@ -178,7 +178,7 @@ make_room(int portals)
 	}
 	if (nknown + portals > max_known)
 	{
-		known = repalloc(known, 2 * (nknown + portals) * sizeof(DcKnownPortal));
+		known_portals = repalloc(known_portals, 2 * (nknown + portals) * sizeof(DcKnownPortal));
 		max_known = 2 * (nknown + portals);
 	}
 }
@@ -238,10 +238,10 @@ refuse_drop(Portal portal)
 				 errmsg("cannot drop portal \"%s\", which is not of this code", portal->name)));
 	for (int i = 0; i < nknown; i++)
 	{
-		if (known[i].portal != portal)
+		if (known_portals[i].portal != portal)
 			continue;
 		/* the outermost level has the original */
-		portal->cleanup = known[i].cleanup;
+		portal->cleanup = known_portals[i].cleanup;
 		if (portal->cleanup != NULL)
 			portal->cleanup(portal);
 		return;
@@ -293,7 +293,7 @@ find_new(const DcPortalLevel *level)
 
 		if (portal == NULL)
 			continue;
-		if (next < nknown && known[next].portal == portal)
+		if (next < nknown && known_portals[next].portal == portal)
 			next++;
 		else if (!is_known(level, portal))
 			return portal;
@@ -306,7 +306,7 @@ is_known(const DcPortalLevel *level, Portal portal)
 {
 	for (int i = level->first; i < nknown; i++)
 	{
-		if (known[i].portal == portal)
+		if (known_portals[i].portal == portal)
 			return true;
 	}
 	return false;
@@ -341,7 +341,7 @@ end_levels(int nest_level, SubTransactionId aborted, SubTransactionId parent)
 	{
 		for (int i = levels[--nlevels].first; i < nknown; i++)
 		{
-			DcKnownPortal *entry = &known[i];
+			DcKnownPortal *entry = &known_portals[i];
 			Portal portal = entry->portal;
 			bool stays = aborted != InvalidSubTransactionId
 				? portal->createSubid != aborted
@@ -357,7 +357,7 @@ end_levels(int nest_level, SubTransactionId aborted, SubTransactionId parent)
 }
 
 static void
-xact_callback(XactEvent event, void *arg)
+portals_xact_callback(XactEvent event, void *arg)
 {
 	if (event == XACT_EVENT_ABORT)
 		end_levels(0, InvalidSubTransactionId, InvalidSubTransactionId);

@@ -70,7 +70,7 @@ typedef struct DcTooLarge
 
 static List *too_large = NIL;
 
-static void start(MemoryContext cxt);
+static void start_build(MemoryContext cxt);
 static void build_is_gone(void *arg);
 static List *list_tables(void);
 static bool is_to_build(Oid counter, DcSourceRow *row);
@@ -78,14 +78,14 @@ static DcTableStep step(Oid table, bool all_owners);
 static DcTableStep scan_step(Oid table, bool all_owners);
 static DcTableStep chunk_step(Oid table, bool all_owners);
 static DcTableStep stop(DcTableStep result);
-static DcCounter *open_counter(Oid table, bool all_owners);
+static DcCounter *counter_to_build(Oid table, bool all_owners);
 static bool may_evaluate(const DcSourceRow *row);
 static void leave(Oid table, const char *reason);
 static bool is_too_large(Oid table);
 static void note_too_large(Oid table);
 static bool is_due(void);
 
-static DcTableJob job = {.start = start, .list = list_tables, .step = step};
+static DcTableJob job = {.start = start_build, .list = list_tables, .step = step};
 
 /*
  * build_job builds what there is to build; true if it has yielded. In the worker, a round with
@@ -168,7 +168,7 @@ is_to_build(Oid counter, DcSourceRow *row)
  * failed, is not used.
  */
 static void
-start(MemoryContext cxt)
+start_build(MemoryContext cxt)
 {
 	MemoryContextCallback *callback;
 
@@ -234,7 +234,7 @@ scan_step(Oid table, bool all_owners)
 	}
 	if (!source_read_lock(&read, table, "the job \"build\"", wait))
 		return stop(TABLE_LATER);
-	counter = open_counter(table, all_owners);
+	counter = counter_to_build(table, all_owners);
 	if (counter == NULL)
 		return stop(TABLE_LATER);
 	if (!all_owners)
@@ -262,7 +262,7 @@ scan_step(Oid table, bool all_owners)
 static DcTableStep
 chunk_step(Oid table, bool all_owners)
 {
-	DcCounter *counter = open_counter(table, all_owners);
+	DcCounter *counter = counter_to_build(table, all_owners);
 	DcSourceRow row;
 
 	if (counter == NULL || !bound_lock(table, !all_owners))
@@ -275,10 +275,10 @@ chunk_step(Oid table, bool all_owners)
 }
 
 /*
- * open_counter locks and opens the counter table; NULL if that cannot be done now.
+ * counter_to_build locks and opens the counter table; NULL if that cannot be done now.
  */
 static DcCounter *
-open_counter(Oid table, bool all_owners)
+counter_to_build(Oid table, bool all_owners)
 {
 	if (all_owners)
 		return counter_open_at_once(table, RowExclusiveLock);

@@ -37,9 +37,9 @@
 #define MAX_NOTED 1000
 
 /* Columns of dcounter.drift */
-#define COL_ID 1
-#define COL_COUNTER 2
-#define COL_KEY 4
+#define DRIFT_ID 1
+#define DRIFT_COUNTER 2
+#define DRIFT_KEY 4
 
 /* A row of dcounter.drift. */
 typedef struct DcDriftRow
@@ -127,7 +127,7 @@ drift_epoch(Oid counter)
 	DcDriftRow row;
 	int64 epoch = 0;
 
-	ScanKeyInit(&key, COL_COUNTER, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(counter));
+	ScanKeyInit(&key, DRIFT_COUNTER, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(counter));
 	cat_scan_begin(&scan, &drift_rows, "drift_key", AccessShareLock, &key, 1);
 	while (cat_scan_next(&scan, ForwardScanDirection, &row))
 		epoch = Max(epoch, row.epoch);
@@ -146,7 +146,7 @@ drift_count(Oid counter, int64 epoch)
 	DcDriftRow row;
 	int64 n = 0;
 
-	ScanKeyInit(&key, COL_COUNTER, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(counter));
+	ScanKeyInit(&key, DRIFT_COUNTER, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(counter));
 	cat_scan_begin(&scan, &drift_rows, "drift_key", AccessShareLock, &key, 1);
 	while (cat_scan_next(&scan, ForwardScanDirection, &row))
 		n += row.epoch == epoch && !row.repaired;
@@ -162,8 +162,8 @@ is_noted(Oid counter, int64 epoch, const DcSourceDiff *diff)
 	DcDriftRow row;
 	bool found = false;
 
-	ScanKeyInit(&keys[0], COL_COUNTER, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(counter));
-	ScanKeyInit(&keys[1], COL_KEY, BTEqualStrategyNumber, F_TEXTEQ, key_text_datum(&diff->key));
+	ScanKeyInit(&keys[0], DRIFT_COUNTER, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(counter));
+	ScanKeyInit(&keys[1], DRIFT_KEY, BTEqualStrategyNumber, F_TEXTEQ, key_text_datum(&diff->key));
 	cat_scan_begin(&scan, &drift_rows, "drift_key", AccessShareLock, keys, lengthof(keys));
 	while (!found && cat_scan_next(&scan, ForwardScanDirection, &row))
 		found = row.epoch == epoch && row.drift == diff->drift;
@@ -217,7 +217,7 @@ trim(int64 newest)
 
 	if (newest <= MAX_DRIFTS || !bound_lock(InvalidOid, false))
 		return;
-	ScanKeyInit(&key, COL_ID, BTLessEqualStrategyNumber, F_INT8LE, Int64GetDatum(newest - MAX_DRIFTS));
+	ScanKeyInit(&key, DRIFT_ID, BTLessEqualStrategyNumber, F_INT8LE, Int64GetDatum(newest - MAX_DRIFTS));
 	cat_scan_begin(&scan, &drift_rows, drift_rows.pkey, RowExclusiveLock, &key, 1);
 	while (cat_scan_next(&scan, ForwardScanDirection, NULL))
 	{

@@ -28,9 +28,9 @@
 #include "utils/rel.h"
 
 /* Columns of both tables, and of the second one alone. */
-#define COL_COUNTER 1
-#define COL_MARK 2
-#define COL_KEY 3
+#define MARK_COUNTER 1
+#define MARK_MARK 2
+#define MARK_KEY 3
 
 /* Values that are inserted together. */
 #define BATCH 1000
@@ -117,8 +117,8 @@ mark_lock(Oid counter, const char *mark)
 static int
 keys_of(ScanKey keys, Oid counter, const char *mark)
 {
-	ScanKeyInit(&keys[0], COL_COUNTER, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(counter));
-	ScanKeyInit(&keys[1], COL_MARK, BTEqualStrategyNumber, F_TEXTEQ, CStringGetTextDatum(mark));
+	ScanKeyInit(&keys[0], MARK_COUNTER, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(counter));
+	ScanKeyInit(&keys[1], MARK_MARK, BTEqualStrategyNumber, F_TEXTEQ, CStringGetTextDatum(mark));
 	return 2;
 }
 
@@ -216,7 +216,7 @@ mark_value_find(Oid counter, const char *mark, Datum key, DcMarkValue *value)
 	int nkeys = keys_of(keys, counter, mark);
 	bool found;
 
-	ScanKeyInit(&keys[nkeys++], COL_KEY, BTEqualStrategyNumber, F_TEXTEQ, key);
+	ScanKeyInit(&keys[nkeys++], MARK_KEY, BTEqualStrategyNumber, F_TEXTEQ, key);
 	cat_scan_begin(&scan, &mark_values, mark_values.pkey, AccessShareLock, keys, nkeys);
 	found = cat_scan_next(&scan, ForwardScanDirection, value);
 	cat_scan_end(&scan);

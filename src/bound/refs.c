@@ -80,7 +80,7 @@ static char *log_data; /* the records, one after the other */
 static Size log_size;
 static Size log_len;
 static Size written; /* records up to here are written, by an inner level */
-static DcRefMark *marks;
+static DcRefMark *ref_marks;
 
 /* The table of counts that was last locked, in which subtransaction; reset when one ends. */
 static Oid locked_refs = InvalidOid;
@@ -97,7 +97,7 @@ static bool past_commit = false;
 
 #define RECORD_SIZE(key_len, item_len) MAXALIGN(offsetof(DcRef, data) + (key_len) + (item_len))
 
-static void start(void);
+static void start_refs(void);
 static void lock_refs(Oid refs);
 static Size own_start(void);
 static void mark_level(void);
@@ -105,7 +105,7 @@ static void make_room(Size needed);
 static Size limit(void);
 static void coalesce(void);
 static DcRef **sort_records(char *records, Size len, int *count);
-static int compare(const void *a, const void *b);
+static int compare_refs(const void *a, const void *b);
 static bool same_item(const DcRef *a, const DcRef *b);
 static void write_log(void);
 static void read_log(Oid counter, const DcKey *key, DcRefScanned scanned, DcRefEffect effect,
@@ -140,7 +140,7 @@ refs_add(const DcSourceRow *row, const DcKey *key, const DcKey *item, int64 delt
 
 	lock_refs(row->refs);
 	if (cxt == NULL)
-		start();
+		start_refs();
 	mark_level();
 	make_room(needed);
 	ref = (DcRef *) (log_data + log_len);
@@ -175,7 +175,7 @@ lock_refs(Oid refs)
  * pointers, so the context comes last.
  */
 static void
-start(void)
+start_refs(void)
 {
 	MemoryContext fresh = AllocSetContextCreate(TopTransactionContext, "dcounter distinct values",
 												ALLOCSET_DEFAULT_SIZES);
@@ -184,7 +184,7 @@ start(void)
 	log_data = MemoryContextAlloc(fresh, log_size);
 	log_len = 0;
 	written = 0;
-	marks = NULL;
+	ref_marks = NULL;
 	cxt = fresh;
 }
 
@@ -197,14 +197,14 @@ mark_level(void)
 	int level = GetCurrentTransactionNestLevel();
 	DcRefMark *mark;
 
-	if (level == 1 || (marks != NULL && marks->level == level))
+	if (level == 1 || (ref_marks != NULL && ref_marks->level == level))
 		return;
 	mark = MemoryContextAlloc(cxt, sizeof(DcRefMark));
 	mark->level = level;
 	mark->length = log_len;
 	mark->written = written;
-	mark->outer = marks;
-	marks = mark;
+	mark->outer = ref_marks;
+	ref_marks = mark;
 }
 
 /*
@@ -213,7 +213,7 @@ mark_level(void)
 static Size
 own_start(void)
 {
-	return GetCurrentTransactionNestLevel() == 1 ? 0 : marks->length;
+	return GetCurrentTransactionNestLevel() == 1 ? 0 : ref_marks->length;
 }
 
 /*
@@ -298,7 +298,7 @@ sort_records(char *records, Size len, int *count)
 		refs[n] = (DcRef *) (records + at);
 		at += RECORD_SIZE(refs[n]->key_len, refs[n]->item_len);
 	}
-	qsort(refs, n, sizeof(DcRef *), compare);
+	qsort(refs, n, sizeof(DcRef *), compare_refs);
 	for (int i = 0, end; i < n; i = end)
 	{
 		DcRef *sum = refs[i];
@@ -321,7 +321,7 @@ sort_records(char *records, Size len, int *count)
  * compare orders records by counter, key and item; all transactions write in this order.
  */
 static int
-compare(const void *a, const void *b)
+compare_refs(const void *a, const void *b)
 {
 	const DcRef *left = *(DcRef *const *) a;
 	const DcRef *right = *(DcRef *const *) b;
@@ -339,7 +339,7 @@ compare(const void *a, const void *b)
 static bool
 same_item(const DcRef *a, const DcRef *b)
 {
-	return compare(&a, &b) == 0;
+	return compare_refs(&a, &b) == 0;
 }
 
 /*
@@ -508,9 +508,9 @@ read_log(Oid counter, const DcKey *key, DcRefScanned scanned, DcRefEffect effect
 static void
 cut(int level, bool commit)
 {
-	while (cxt != NULL && marks != NULL && marks->level >= level)
+	while (cxt != NULL && ref_marks != NULL && ref_marks->level >= level)
 	{
-		DcRefMark *mark = marks;
+		DcRefMark *mark = ref_marks;
 
 		if (!commit)
 		{
@@ -522,7 +522,7 @@ cut(int level, bool commit)
 			mark->level = level - 1;
 			return;
 		}
-		marks = mark->outer;
+		ref_marks = mark->outer;
 		pfree(mark);
 	}
 }

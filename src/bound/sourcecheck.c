@@ -39,15 +39,15 @@ PG_FUNCTION_INFO_V1(dc_source_fix);
 /* The arguments of dc_source_check(). */
 enum
 {
-	ARG_COUNTER,
-	ARG_KEYS,
-	ARG_FROM_KEY,
-	ARG_TO_KEY,
-	ARG_SAMPLE
+	CHECK_ARG_COUNTER,
+	CHECK_ARG_KEYS,
+	CHECK_ARG_FROM_KEY,
+	CHECK_ARG_TO_KEY,
+	CHECK_ARG_SAMPLE
 };
 
 static void check_may_read(Oid relid);
-static void sample_arg(FunctionCallInfo fcinfo, DcSourceScanOptions *options);
+static void sample_options(FunctionCallInfo fcinfo, DcSourceScanOptions *options);
 static void check_keys(FunctionCallInfo fcinfo, DcSourceRead *read, const DcSourceScanOptions *options);
 static void put_diff(ReturnSetInfo *result, const DcSourceDiff *diff);
 
@@ -77,11 +77,11 @@ dc_source_check(PG_FUNCTION_ARGS)
 		not_bound_error(relid);
 	check_may_read(relid);
 	check_may_read(row.source);
-	if (!PG_ARGISNULL(ARG_FROM_KEY))
-		options.from = text_to_cstring(PG_GETARG_TEXT_PP(ARG_FROM_KEY));
-	if (!PG_ARGISNULL(ARG_TO_KEY))
-		options.to = text_to_cstring(PG_GETARG_TEXT_PP(ARG_TO_KEY));
-	sample_arg(fcinfo, &options);
+	if (!PG_ARGISNULL(CHECK_ARG_FROM_KEY))
+		options.from = text_to_cstring(PG_GETARG_TEXT_PP(CHECK_ARG_FROM_KEY));
+	if (!PG_ARGISNULL(CHECK_ARG_TO_KEY))
+		options.to = text_to_cstring(PG_GETARG_TEXT_PP(CHECK_ARG_TO_KEY));
+	sample_options(fcinfo, &options);
 	InitMaterializedSRF(fcinfo, 0);
 	if (!source_read_lock(&read, relid, "dc_source_check()", DC_SOURCE_WAIT))
 		not_bound_error(relid);
@@ -90,7 +90,7 @@ dc_source_check(PG_FUNCTION_ARGS)
 	check_may_read(read.row.source);
 	if (!source_read_begin(&read, counter, false))
 		not_bound_error(relid);
-	if (!PG_ARGISNULL(ARG_KEYS))
+	if (!PG_ARGISNULL(CHECK_ARG_KEYS))
 		check_keys(fcinfo, &read, &options);
 	else
 	{
@@ -120,11 +120,11 @@ check_may_read(Oid relid)
 }
 
 static void
-sample_arg(FunctionCallInfo fcinfo, DcSourceScanOptions *options)
+sample_options(FunctionCallInfo fcinfo, DcSourceScanOptions *options)
 {
-	if (PG_ARGISNULL(ARG_SAMPLE))
+	if (PG_ARGISNULL(CHECK_ARG_SAMPLE))
 		return;
-	options->sample = PG_GETARG_FLOAT8(ARG_SAMPLE);
+	options->sample = PG_GETARG_FLOAT8(CHECK_ARG_SAMPLE);
 	if (!(options->sample > 0 && options->sample <= 1))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -140,7 +140,7 @@ static void
 check_keys(FunctionCallInfo fcinfo, DcSourceRead *read, const DcSourceScanOptions *options)
 {
 	int nkeys;
-	Datum *keys = array_arg(fcinfo, ARG_KEYS, "keys", "counter key", &nkeys);
+	Datum *keys = array_arg(fcinfo, CHECK_ARG_KEYS, "keys", "counter key", &nkeys);
 	DcSourceFilter filter;
 	DcSourceDiff *diffs;
 	int64 rows;
@@ -167,7 +167,7 @@ put_diff(ReturnSetInfo *result, const DcSourceDiff *diff)
 	bool nulls[4] = {false};
 
 	CHECK_FOR_INTERRUPTS();
-	if (!source_differs(diff))
+	if (!diff_to_repair(diff))
 		return;
 	values[0] = key_text_datum(&diff->key);
 	values[1] = Int64GetDatum(diff->source);
@@ -227,7 +227,7 @@ dc_source_fix(PG_FUNCTION_ARGS)
 		Datum values[2];
 		bool nulls[2] = {false};
 
-		if (!source_differs(&diffs[i]))
+		if (!diff_to_repair(&diffs[i]))
 			continue;
 		values[0] = key_text_datum(&diffs[i].key);
 		values[1] = Int64GetDatum(diffs[i].drift);

@@ -50,7 +50,7 @@ typedef struct DcDropped
 } DcDropped;
 
 /* DcDropped *, in TopTransactionContext of the transaction with this number. */
-static List *dropped = NIL;
+static List *dropped_parts = NIL;
 static LocalTransactionId dropped_in = InvalidLocalTransactionId;
 
 static object_access_hook_type previous_hook = NULL;
@@ -95,7 +95,7 @@ note_dropped(Oid relid)
 	if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE)
 		return;
 	if (dropped_in != compat_local_xid())
-		dropped = NIL;
+		dropped_parts = NIL;
 	dropped_in = compat_local_xid();
 	foreach(lc, source_lineage(relid))
 	{
@@ -109,7 +109,7 @@ note_dropped(Oid relid)
 		note->relid = relid;
 		note->source = lfirst_oid(lc);
 		note->name = get_rel_name(relid);
-		dropped = lappend(dropped, note);
+		dropped_parts = lappend(dropped_parts, note);
 		MemoryContextSwitchTo(old);
 	}
 }
@@ -124,7 +124,7 @@ source_parts_dropped(const DcDdl *ddl)
 
 	if (dropped_in != compat_local_xid())
 		return;
-	foreach(lc, dropped)
+	foreach(lc, dropped_parts)
 	{
 		DcDropped *note = lfirst(lc);
 

@@ -56,7 +56,7 @@ static List *list_members(DcSourceRead *read, Snapshot snapshot);
 static List *list_children(DcSourceRead *read, Oid parent, Snapshot snapshot);
 static void push_snapshot(bool newest);
 static void check_snapshot(DcSourceRead *read);
-static void check_table(DcSourceRead *read, Oid relid);
+static void check_read_table(DcSourceRead *read, Oid relid);
 static bool same_text(const char *a, const char *b);
 pg_noreturn static void too_old_error(const DcSourceRead *read, const char *detail);
 static void check_no_events(DcSourceRead *read);
@@ -272,8 +272,8 @@ check_snapshot(DcSourceRead *read)
 		!same_text(row.distinct_of, read->row.distinct_of) || row.refs != read->row.refs || row.carried != read->row.carried)
 		too_old_error(read, "The binding was changed since it was taken.");
 	foreach(lc, read->members)
-		check_table(read, lfirst_oid(lc));
-	check_table(read, read->counter_id);
+		check_read_table(read, lfirst_oid(lc));
+	check_read_table(read, read->counter_id);
 }
 
 static bool
@@ -283,10 +283,10 @@ same_text(const char *a, const char *b)
 }
 
 /*
- * check_table does so if it does not see what the last DDL has made of a table.
+ * check_read_table does so if it does not see what the last DDL has made of a table.
  */
 static void
-check_table(DcSourceRead *read, Oid relid)
+check_read_table(DcSourceRead *read, Oid relid)
 {
 	HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
 	TransactionId xmin;

@@ -57,7 +57,7 @@ static Relation open_source(const DcSourceRow *row, bool wait);
 static bool is_column(const Node *statement);
 static void deparse_binding(const DcParsed *binding);
 static bool same_texts(const DcSourceRow *a, const DcSourceRow *b);
-static bool same_text(const char *a, const char *b);
+static bool same_sql(const char *a, const char *b);
 static void check_unparsed(const DcDdl *ddl);
 
 /*
@@ -269,12 +269,12 @@ deparse_binding(const DcParsed *binding)
 static bool
 same_texts(const DcSourceRow *a, const DcSourceRow *b)
 {
-	return same_text(a->key, b->key) && same_text(a->value, b->value) &&
-		same_text(a->filter, b->filter) && same_text(a->distinct_of, b->distinct_of);
+	return same_sql(a->key, b->key) && same_sql(a->value, b->value) &&
+		same_sql(a->filter, b->filter) && same_sql(a->distinct_of, b->distinct_of);
 }
 
 static bool
-same_text(const char *a, const char *b)
+same_sql(const char *a, const char *b)
 {
 	return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
 }

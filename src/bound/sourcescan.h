@@ -63,10 +63,10 @@ typedef struct DcSourceDiff
 } DcSourceDiff;
 
 /*
- * source_differs tells whether there is something to repair.
+ * diff_to_repair tells whether there is something to repair.
  */
 static inline bool
-source_differs(const DcSourceDiff *diff)
+diff_to_repair(const DcSourceDiff *diff)
 {
 	return diff->drift != 0 || diff->items;
 }

@@ -39,7 +39,7 @@ static bool is_own_trigger(const TriggerData *data);
 static void warn_unbound(Relation rel);
 static bool counts(const DcBound *bound);
 static bool evaluate(DcBound *bound, TupleTableSlot *slot, DcRowCount *row);
-static void keep_bytes(DcKey *key, char *bytes);
+static void keep_key(DcKey *key, char *bytes);
 static void count_update(DcBound *bound, TupleTableSlot *old, TupleTableSlot *new);
 
 /*
@@ -141,16 +141,16 @@ evaluate(DcBound *bound, TupleTableSlot *slot, DcRowCount *row)
 
 	if (result)
 	{
-		keep_bytes(&row->counted.key, row->key_bytes);
+		keep_key(&row->counted.key, row->key_bytes);
 		if (bound->row.distinct_of != NULL)
-			keep_bytes(&row->counted.item, row->item_bytes);
+			keep_key(&row->counted.item, row->item_bytes);
 	}
 	source_eval_reset(bound->eval);
 	return result;
 }
 
 static void
-keep_bytes(DcKey *key, char *bytes)
+keep_key(DcKey *key, char *bytes)
 {
 	if (key->data != key->buf)
 		key->data = memcpy(bytes, key->data, key->len);

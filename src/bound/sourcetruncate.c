@@ -74,11 +74,11 @@ static DcTruncating *truncating = NULL;
 
 static void around_truncate(DcUtility *utility);
 static void note_emptied(Oid relid);
-static bool is_own_trigger(const TriggerData *data);
+static bool is_truncate_trigger(const TriggerData *data);
 static List *counted_rows(Oid source);
 static bool truncated_whole(Oid source, const List *rows, bool has_rows);
 static bool is_being_detached(Oid relid);
-static void make_trigger(Oid relid, bool always);
+static void make_truncate_trigger(Oid relid, bool always);
 
 void
 source_truncate_init(void)
@@ -183,7 +183,7 @@ source_truncate(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("source_truncate() must be a BEFORE TRUNCATE trigger"),
 				 errhint("Use dc_bind().")));
-	if (!is_own_trigger(data))
+	if (!is_truncate_trigger(data))
 		PG_RETURN_POINTER(NULL);
 	relid = RelationGetRelid(data->tg_relation);
 	has_rows = data->tg_relation->rd_rel->relkind != RELKIND_PARTITIONED_TABLE;
@@ -208,10 +208,10 @@ source_truncate(PG_FUNCTION_ARGS)
 }
 
 /*
- * is_own_trigger tells whether the trigger is ours: there is one by its name.
+ * is_truncate_trigger tells whether the trigger is ours: there is one by its name.
  */
 static bool
-is_own_trigger(const TriggerData *data)
+is_truncate_trigger(const TriggerData *data)
 {
 	return strcmp(data->tg_trigger->tgname, SOURCE_TRIGGER_TRUNCATE) == 0;
 }
@@ -289,15 +289,15 @@ source_truncate_triggers(Oid relid, bool always)
 {
 	ListCell *lc;
 
-	make_trigger(relid, always);
+	make_truncate_trigger(relid, always);
 	if (get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE)
 		return;
 	foreach(lc, source_leaves(relid, ShareRowExclusiveLock))
-		make_trigger(lfirst_oid(lc), always);
+		make_truncate_trigger(lfirst_oid(lc), always);
 }
 
 static void
-make_trigger(Oid relid, bool always)
+make_truncate_trigger(Oid relid, bool always)
 {
 	source_trigger_make(relid, SOURCE_TRIGGER_TRUNCATE,
 						psprintf("BEFORE TRUNCATE ON %s FOR EACH STATEMENT EXECUTE FUNCTION " DC_SCHEMA "." SOURCE_TRUNCATE_FUNCTION "()",

@@ -68,7 +68,7 @@
 #define PASS_PAUSE_MS 60000
 
 /* When to look again, if no table is due, or one could not be verified, ms. */
-#define LOOK_MS 1000
+#define PASS_LOOK_MS 1000
 
 /* Events of one pass. */
 #define MAX_EVENTS 1000
@@ -106,20 +106,20 @@ static DcRelCached verifying_cache = {
 static DcMoment budget = {0};	/* when the worker may make its next step, */
 static DcMoment next_run = {0}; /* and when it looks again */
 static Oid last_table = InvalidOid;
-static bool any_bound = true; /* at the last look, */
-static DcMoment looked = {0}; /* which was then, */
-static uint32 seen;			  /* and what was published by then */
+static bool any_bound = true;	   /* at the last look, */
+static DcMoment pass_looked = {0}; /* which was then, */
+static uint32 seen;				   /* and what was published by then */
 static int64 tables_left = 0;
 static int64 spent = 0; /* rows, by a call of dc_maintain(), of one table */
 
 static bool nothing_new(void);
 static List *list(void);
-static void start(MemoryContext cxt);
-static DcTableStep step(Oid table, bool all_owners);
-static bool may_evaluate(DcSourceRead *read, bool all_owners);
+static void start_pass(MemoryContext cxt);
+static DcTableStep pass_step(Oid table, bool all_owners);
+static bool pass_may_evaluate(DcSourceRead *read, bool all_owners);
 static DcTableStep verify(DcSourceRead *read, DcCounter *counter, bool all_owners);
 static DcTableStep later(Oid table, int64 ms);
-static bool compare(DcSourceRead *read, DcVerifyHow how, DcPass *pass, DcVerified *done);
+static bool compare_source(DcSourceRead *read, DcVerifyHow how, DcPass *pass, DcVerified *done);
 static bool may_make_exact(const DcPass *pass, const DcSourceStateRow *state);
 static bool note(DcSourceRead *read, DcPass *pass, const DcVerified *done, DcSourceStateRow *state,
 				 bool repaired);
@@ -138,10 +138,10 @@ static char *pass_text(const DcPass *pass);
 static bool
 verify_job(DcJobRun *run)
 {
-	static DcTableJob job = {.list = list, .start = start, .step = step};
+	static DcTableJob job = {.list = list, .start = start_pass, .step = pass_step};
 	bool yielded;
 
-	next_run = moment_in(LOOK_MS);
+	next_run = moment_in(PASS_LOOK_MS);
 	tables_left = 0;
 	if (dc_verify_rate == 0 || (run->all_owners && nothing_new()))
 		return false;
@@ -157,11 +157,11 @@ verify_job(DcJobRun *run)
 static bool
 nothing_new(void)
 {
-	if (!any_bound && activity_is_known() && moment_age(looked) < PASS_PAUSE_MS * INT64CONST(1000) &&
+	if (!any_bound && activity_is_known() && moment_age(pass_looked) < PASS_PAUSE_MS * INT64CONST(1000) &&
 		!activity_differs(MyDatabaseId, DC_ACTIVITY_THINGS, seen))
 		return true;
 	any_bound = true;
-	looked = moment_now();
+	pass_looked = moment_now();
 	seen = activity_collect(MyDatabaseId, DC_ACTIVITY_THINGS);
 	return false;
 }
@@ -231,7 +231,7 @@ list(void)
 	if (!moment_is_reached(budget) || !OidIsValid(first))
 		return NIL;
 	last_table = OidIsValid(after) ? after : first;
-	(void) later(last_table, LOOK_MS); /* should the step fail, or not be made */
+	(void) later(last_table, PASS_LOOK_MS); /* should the step fail, or not be made */
 	return list_make1_oid(last_table);
 }
 
@@ -239,7 +239,7 @@ list(void)
  * start is called before the first step on a table.
  */
 static void
-start(MemoryContext cxt)
+start_pass(MemoryContext cxt)
 {
 	spent = 0;
 }
@@ -260,7 +260,7 @@ verifying_changed(void *entry, Oid relid)
  * step makes one step of a pass.
  */
 static DcTableStep
-step(Oid table, bool all_owners)
+pass_step(Oid table, bool all_owners)
 {
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "dcounter verify", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(cxt);
@@ -269,8 +269,8 @@ step(Oid table, bool all_owners)
 	DcCounter *counter;
 
 	if (!source_read_lock(&read, table, "dc_maintain()", DC_SOURCE_AT_ONCE))
-		result = later(table, LOOK_MS);
-	else if (!may_evaluate(&read, all_owners))
+		result = later(table, PASS_LOOK_MS);
+	else if (!pass_may_evaluate(&read, all_owners))
 		result = later(table, PASS_PAUSE_MS);
 	else if ((counter = compact_open(table, all_owners)) != NULL && bound_lock(table, false))
 		result = verify(&read, counter, all_owners);
@@ -292,11 +292,11 @@ later(Oid table, int64 ms)
 }
 
 /*
- * may_evaluate tells whether the expressions of a binding may be evaluated: by their owner, or,
+ * pass_may_evaluate tells whether the expressions of a binding may be evaluated: by their owner, or,
  * by a worker, if they are harmless.
  */
 static bool
-may_evaluate(DcSourceRead *read, bool all_owners)
+pass_may_evaluate(DcSourceRead *read, bool all_owners)
 {
 	DcVerifying *entry = relcached_enter(&verifying_cache, &read->row.counter);
 	Relation source;
@@ -330,13 +330,13 @@ verify(DcSourceRead *read, DcCounter *counter, bool all_owners)
 	bool ended;
 
 	if (!source_read_begin(read, counter, true))
-		return later(read->counter_id, LOOK_MS);
+		return later(read->counter_id, PASS_LOOK_MS);
 	how = read->state.state != DC_SOURCE_BUILDING ? verify_how(read) : VERIFY_NOT;
 	pass_read(&read->state, &pass);
-	if (how == VERIFY_NOT || !compare(read, how, &pass, &done))
+	if (how == VERIFY_NOT || !compare_source(read, how, &pass, &done))
 	{
 		source_read_end(read);
-		return later(read->counter_id, read->state.state == DC_SOURCE_BUILDING ? LOOK_MS : PASS_PAUSE_MS);
+		return later(read->counter_id, read->state.state == DC_SOURCE_BUILDING ? PASS_LOOK_MS : PASS_PAUSE_MS);
 	}
 	done.counted = done.end && source_triggers_fire(read->members, read->row.replicated, read->snapshot);
 	repair = read->row.on_drift == DC_DRIFT_REPAIR && done.drifts.n > 0;
@@ -363,7 +363,7 @@ verify(DcSourceRead *read, DcCounter *counter, bool all_owners)
  * compare compares the next keys; false if that takes too long.
  */
 static bool
-compare(DcSourceRead *read, DcVerifyHow how, DcPass *pass, DcVerified *done)
+compare_source(DcSourceRead *read, DcVerifyHow how, DcPass *pass, DcVerified *done)
 {
 	if (how == VERIFY_BY_SCAN)
 	{

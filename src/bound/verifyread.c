@@ -50,7 +50,7 @@ static const DcStatement sql_next_keys = {
 
 static double estimated_rows(const DcSourceRead *read);
 static Datum *next_keys(DcSourceRead *read, const char *after, int *nkeys);
-static void compare(DcSourceRead *read, Datum *keys, int nkeys, bool only_zero, int64 max_rows, DcVerified *done);
+static void compare_key(DcSourceRead *read, Datum *keys, int nkeys, bool only_zero, int64 max_rows, DcVerified *done);
 static bool is_count(const DcSourceRow *row);
 static void add_diff(DcDrifts *drifts, const DcSourceDiff *diff);
 
@@ -98,7 +98,7 @@ verify_counter_keys(DcSourceRead *read, const char *after, int64 max_rows, DcVer
 	int nkeys;
 	Datum *keys = next_keys(read, after, &nkeys);
 
-	compare(read, keys, nkeys, false, max_rows, done);
+	compare_key(read, keys, nkeys, false, max_rows, done);
 }
 
 static Datum *
@@ -132,7 +132,7 @@ verify_source_keys(DcSourceRead *read, const char *after, bool all, int64 max_ro
 	int nkeys;
 	Datum *keys = source_walk(read, after, STEP_KEYS, &nkeys, &visits);
 
-	compare(read, keys, nkeys, !all, max_rows, done);
+	compare_key(read, keys, nkeys, !all, max_rows, done);
 	done->rows += visits;
 }
 
@@ -140,7 +140,7 @@ verify_source_keys(DcSourceRead *read, const char *after, bool all, int64 max_ro
  * compare reads both sides of keys, one after the other, up to about max_rows rows of the source.
  */
 static void
-compare(DcSourceRead *read, Datum *keys, int nkeys, bool only_zero, int64 max_rows, DcVerified *done)
+compare_key(DcSourceRead *read, Datum *keys, int nkeys, bool only_zero, int64 max_rows, DcVerified *done)
 {
 	DcProbeLimits limits = {.key_rows = dc_verify_max_rows, .rows = max_rows, .late = moment_in(PROBE_MS)};
 	bool count = is_count(&read->row);
@@ -217,7 +217,7 @@ add_diff(DcDrifts *drifts, const DcSourceDiff *diff)
 {
 	DcSourceDiff *kept;
 
-	if (!source_differs(diff))
+	if (!diff_to_repair(diff))
 		return;
 	drifts->total++;
 	drifts->sum = drift_add(drifts->sum != NULL ? drifts->sum : int64_to_numeric(0), diff->drift);

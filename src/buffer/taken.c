@@ -44,7 +44,7 @@ static DcTake *takes = NULL;
 static int ntakes = 0;
 static int max_takes = 0;
 
-static void make_room(void);
+static void make_taken_room(void);
 static void take_end(const DcTake *take, bool drop);
 
 /*
@@ -61,7 +61,7 @@ buffer_take(DcMapEntry *entry, DcDelta *amount, TimestampTz *at)
 
 	if (!buffer_has_pending(buffer))
 		return false;
-	make_room();
+	make_taken_room();
 	pg_atomic_fetch_add_u64(&table->moves_begun, 1);
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	amount->inc = (int64) pg_atomic_exchange_u64(&buffer->inc, 0);
@@ -81,7 +81,7 @@ buffer_take(DcMapEntry *entry, DcDelta *amount, TimestampTz *at)
 }
 
 static void
-make_room(void)
+make_taken_room(void)
 {
 	if (ntakes < max_takes)
 		return;

@@ -36,14 +36,14 @@
 static void member_tag(LOCKTAG *tag, int32 consumer, const char *name);
 static void joining_tag(LOCKTAG *tag, int32 consumer);
 static bool read_last(const ScanKeyData *keys, int nkeys, Snapshot snapshot, DcMember *member);
-static void columns(DcCatRow *io, void *data);
+static void member_columns(DcCatRow *io, void *data);
 static bool is_level(const DcMember *member, int64 acked);
 
 static const DcCatalog members = {
 	.table = "consumer_member",
 	.pkey = "consumer_member_pkey",
 	.size = sizeof(DcMember),
-	.columns = columns,
+	.columns = member_columns,
 	.keeps_lock = true,
 };
 
@@ -203,7 +203,7 @@ read_last(const ScanKeyData *keys, int nkeys, Snapshot snapshot, DcMember *membe
 }
 
 static void
-columns(DcCatRow *io, void *data)
+member_columns(DcCatRow *io, void *data)
 {
 	DcMember *member = data;
 	char *name = member->name;

@@ -39,7 +39,7 @@
 static const Oid event_types[OUTBOX_NUM_COLUMNS] = {
 	INT8OID, TIMESTAMPTZOID, UUIDOID, TEXTOID, TEXTOID, TEXTOID, JSONBOID, JSONBOID};
 
-static void columns(DcCatRow *io, void *data);
+static void retry_columns(DcCatRow *io, void *data);
 static void event_columns(DcCatRow *io, DcStoredEvent *event);
 static DcRetry *read_once(int32 consumer, int64 seq);
 
@@ -47,12 +47,12 @@ static const DcCatalog retries = {
 	.table = "consumer_retry",
 	.pkey = "consumer_retry_pkey",
 	.size = sizeof(DcRetry),
-	.columns = columns,
+	.columns = retry_columns,
 	.keeps_lock = true,
 };
 
 static void
-columns(DcCatRow *io, void *data)
+retry_columns(DcCatRow *io, void *data)
 {
 	DcRetry *retry = data;
 	int64 hash = retry->died_at == 0 ? retry->hash : 0;

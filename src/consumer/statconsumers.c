@@ -33,24 +33,24 @@ PG_FUNCTION_INFO_V1(stat_consumers);
 /* Columns of dcounter.stat_consumers() */
 enum
 {
-	COL_NAME,
-	COL_OWNER,
-	COL_TOPICS,
-	COL_POSITION,
-	COL_LAG_EVENTS,
-	COL_LAG_SECONDS,
-	COL_LAG_BYTES,
-	COL_OUTSTANDING,
-	COL_RETRIES,
-	COL_DEAD,
-	COL_ATTEMPTS,
-	COL_MEMBERS,
-	COL_LEASE_UNTIL,
-	COL_EXPIRED,
-	COL_CUT_OFF,
-	COL_HELD_PID,
-	COL_HELD_XID,
-	NUM_COLS
+	STAT_NAME,
+	STAT_OWNER,
+	STAT_TOPICS,
+	STAT_POSITION,
+	STAT_LAG_EVENTS,
+	STAT_LAG_SECONDS,
+	STAT_LAG_BYTES,
+	STAT_OUTSTANDING,
+	STAT_RETRIES,
+	STAT_DEAD,
+	STAT_ATTEMPTS,
+	STAT_MEMBERS,
+	STAT_LEASE_UNTIL,
+	STAT_EXPIRED,
+	STAT_CUT_OFF,
+	STAT_HELD_PID,
+	STAT_HELD_XID,
+	STAT_COLS
 };
 
 /* Facts that are the same for all consumers. */
@@ -81,8 +81,8 @@ typedef struct Backlog
 
 static void read_members(const Outbox *outbox, DcConsumer *consumer,
 						 Backlog *backlog);
-static void read_events(const Outbox *outbox, DcConsumer *consumer,
-						Backlog *backlog);
+static void read_backlog(const Outbox *outbox, DcConsumer *consumer,
+						 Backlog *backlog);
 static DcMember *find_member(const Backlog *backlog, DcConsumer *consumer,
 							 const DcStoredEvent *event);
 static void show(ReturnSetInfo *result, const Outbox *outbox,
@@ -115,7 +115,7 @@ stat_consumers(PG_FUNCTION_ARGS)
 			continue;
 		CHECK_FOR_INTERRUPTS();
 		read_members(&outbox, consumer, &backlog);
-		read_events(&outbox, consumer, &backlog);
+		read_backlog(&outbox, consumer, &backlog);
 		retry_count(consumer->id, &backlog.retries, &backlog.attempts, &backlog.dead);
 		show(result, &outbox, consumer, &backlog);
 	}
@@ -168,11 +168,11 @@ read_members(const Outbox *outbox, DcConsumer *consumer, Backlog *backlog)
 }
 
 /*
- * read_events looks at the events from the position on, up to LOOK_MAX. All events after
+ * read_backlog looks at the events from the position on, up to LOOK_MAX. All events after
  * that count as if they were for this consumer.
  */
 static void
-read_events(const Outbox *outbox, DcConsumer *consumer, Backlog *backlog)
+read_backlog(const Outbox *outbox, DcConsumer *consumer, Backlog *backlog)
 {
 	int64 seq = backlog->position;
 	TimestampTz at = 0;
@@ -250,31 +250,31 @@ static void
 show(ReturnSetInfo *result, const Outbox *outbox, DcConsumer *consumer,
 	 const Backlog *backlog)
 {
-	Datum values[NUM_COLS];
-	bool nulls[NUM_COLS] = {false};
+	Datum values[STAT_COLS];
+	bool nulls[STAT_COLS] = {false};
 	double age = 0;
 
 	if (backlog->oldest != 0)
 		age = Max(outbox->now - backlog->oldest, 0) / (double) USECS_PER_SEC;
-	values[COL_NAME] = CStringGetTextDatum(consumer->name);
-	values[COL_OWNER] = ObjectIdGetDatum(consumer->owner);
-	values[COL_TOPICS] = PointerGetDatum(consumer->topics);
-	nulls[COL_TOPICS] = consumer->topics == NULL;
-	values[COL_POSITION] = Int64GetDatum(backlog->position);
-	values[COL_LAG_EVENTS] = Int64GetDatum(backlog->events);
-	values[COL_LAG_SECONDS] = Float8GetDatum(age);
-	values[COL_LAG_BYTES] = Int64GetDatum(bytes_after(outbox, backlog->position));
-	values[COL_OUTSTANDING] = Int64GetDatum(backlog->outstanding);
-	values[COL_RETRIES] = Int64GetDatum(backlog->retries);
-	values[COL_DEAD] = Int64GetDatum(backlog->dead);
-	values[COL_ATTEMPTS] = Int32GetDatum(backlog->attempts);
-	values[COL_MEMBERS] = Int32GetDatum(backlog->live);
-	values[COL_LEASE_UNTIL] = TimestampTzGetDatum(backlog->lease_until);
-	nulls[COL_LEASE_UNTIL] = backlog->lease_until == 0;
-	values[COL_EXPIRED] = Int32GetDatum(backlog->expired);
-	values[COL_CUT_OFF] = Int64GetDatum(consumer->cut_off);
-	nulls[COL_CUT_OFF] = consumer->cut_off == 0;
-	stat_holder(&outbox->holder, &values[COL_HELD_PID], &nulls[COL_HELD_PID],
-				&values[COL_HELD_XID], &nulls[COL_HELD_XID]);
+	values[STAT_NAME] = CStringGetTextDatum(consumer->name);
+	values[STAT_OWNER] = ObjectIdGetDatum(consumer->owner);
+	values[STAT_TOPICS] = PointerGetDatum(consumer->topics);
+	nulls[STAT_TOPICS] = consumer->topics == NULL;
+	values[STAT_POSITION] = Int64GetDatum(backlog->position);
+	values[STAT_LAG_EVENTS] = Int64GetDatum(backlog->events);
+	values[STAT_LAG_SECONDS] = Float8GetDatum(age);
+	values[STAT_LAG_BYTES] = Int64GetDatum(bytes_after(outbox, backlog->position));
+	values[STAT_OUTSTANDING] = Int64GetDatum(backlog->outstanding);
+	values[STAT_RETRIES] = Int64GetDatum(backlog->retries);
+	values[STAT_DEAD] = Int64GetDatum(backlog->dead);
+	values[STAT_ATTEMPTS] = Int32GetDatum(backlog->attempts);
+	values[STAT_MEMBERS] = Int32GetDatum(backlog->live);
+	values[STAT_LEASE_UNTIL] = TimestampTzGetDatum(backlog->lease_until);
+	nulls[STAT_LEASE_UNTIL] = backlog->lease_until == 0;
+	values[STAT_EXPIRED] = Int32GetDatum(backlog->expired);
+	values[STAT_CUT_OFF] = Int64GetDatum(consumer->cut_off);
+	nulls[STAT_CUT_OFF] = consumer->cut_off == 0;
+	stat_holder(&outbox->holder, &values[STAT_HELD_PID], &nulls[STAT_HELD_PID],
+				&values[STAT_HELD_XID], &nulls[STAT_HELD_XID]);
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 }

@@ -120,11 +120,11 @@ static const DcStatement sql_insert_total = {
 	.argtypes = {TEXTOID, TIMESTAMPTZOID}};
 
 /* key */
-static const DcStatement sql_delete_shards = {
+static const DcStatement sql_take_shards = {
 	.text = "DELETE FROM @shards AS s WHERE s.key = $1 RETURNING s.inc, s.dec", .argtypes = {TEXTOID}, .columns = {DC_BIGINT("inc"), DC_BIGINT("dec")}, .of = DC_OF_SHARDS};
 
 /* key: of these, the rows that belong to one transaction alone (rows/shardnumber.h) */
-static const DcStatement sql_delete_own = {
+static const DcStatement sql_take_own = {
 	.text = "DELETE FROM @shards AS s WHERE s.key = $1 AND s.shard < 1 << 30"
 			" RETURNING s.inc, s.dec",
 	.argtypes = {TEXTOID},
@@ -392,10 +392,10 @@ key_take(DcCounter *counter, const DcKey *key)
 static uint64
 take_shards(DcSqlSession *session, Datum *values, DcSums *sums)
 {
-	uint64 rows = take_rows(session, &sql_delete_shards, values, sums);
+	uint64 rows = take_rows(session, &sql_take_shards, values, sums);
 
 	if (session->counter->direct_write && !IsolationUsesXactSnapshot())
-		rows += take_rows(session, &sql_delete_own, values, sums);
+		rows += take_rows(session, &sql_take_own, values, sums);
 	return rows;
 }
 

@@ -24,22 +24,22 @@
 #include "utils/timestamp.h"
 
 /* key */
-static const DcStatement sql_delete_shards = {
+static const DcStatement sql_take_region_shards = {
 	.text = "DELETE FROM @shards AS s WHERE s.key = $1 RETURNING s.inc, s.dec, s.shard",
 	.argtypes = {TEXTOID},
 	.columns = {DC_BIGINT("inc"), DC_BIGINT("dec"), DC_COLUMN("shard", INT4OID)},
 	.of = DC_OF_SHARDS};
 
 /* key: of these, the rows that belong to one transaction alone (set.c) */
-static const DcStatement sql_delete_own = {
+static const DcStatement sql_take_region_own = {
 	.text = "DELETE FROM @shards AS s WHERE s.key = $1 AND s.shard < 1 << 30"
 			" RETURNING s.inc, s.dec, s.shard",
 	.argtypes = {TEXTOID},
 	.columns = {DC_BIGINT("inc"), DC_BIGINT("dec"), DC_COLUMN("shard", INT4OID)},
 	.of = DC_OF_SHARDS};
 
-static uint64 take_shards(DcSqlSession *session, Datum *values, DcSums *own);
-static uint64 take_rows(DcSqlSession *session, const DcStatement *statement, Datum *values, DcSums *own);
+static uint64 take_region_shards(DcSqlSession *session, Datum *values, DcSums *own);
+static uint64 take_region_rows(DcSqlSession *session, const DcStatement *statement, Datum *values, DcSums *own);
 static void write_total(DcSqlSession *session, Datum *values, const DcRegionSetting *setting);
 
 /*
@@ -80,7 +80,7 @@ set_replicated(DcCounter *counter, const DcKey *key, int64 value, bool deleted, 
 	values[0] = key_text_datum(key);
 	sql_begin(&session, counter);
 	setting.own = &own;
-	setting.found = take_shards(&session, values, &own) > 0;
+	setting.found = take_region_shards(&session, values, &own) > 0;
 	if (counter_has_trend(counter))
 	{
 		if (deleted)
@@ -108,20 +108,20 @@ set_replicated(DcCounter *counter, const DcKey *key, int64 value, bool deleted, 
 }
 
 /*
- * take_shards deletes the shard rows of a key, and adds up those that were counted here.
+ * take_region_shards deletes the shard rows of a key, and adds up those that were counted here.
  */
 static uint64
-take_shards(DcSqlSession *session, Datum *values, DcSums *own)
+take_region_shards(DcSqlSession *session, Datum *values, DcSums *own)
 {
-	uint64 rows = take_rows(session, &sql_delete_shards, values, own);
+	uint64 rows = take_region_rows(session, &sql_take_region_shards, values, own);
 
 	if (session->counter->direct_write && !IsolationUsesXactSnapshot())
-		rows += take_rows(session, &sql_delete_own, values, own);
+		rows += take_region_rows(session, &sql_take_region_own, values, own);
 	return rows;
 }
 
 static uint64
-take_rows(DcSqlSession *session, const DcStatement *statement, Datum *values, DcSums *own)
+take_region_rows(DcSqlSession *session, const DcStatement *statement, Datum *values, DcSums *own)
 {
 	uint64 rows = sql_run(session, statement, values);
 

@@ -206,7 +206,7 @@ put_mvreg(StringInfo out, CrdtBytes state)
 }
 
 static void
-put_stamp(StringInfo out, const Stamp *stamp)
+put_json_stamp(StringInfo out, const Stamp *stamp)
 {
 	appendStringInfo(out, "\"time\": " INT64_FORMAT ", \"node\": ", stamp->time);
 	put_text(out, stamp->node);
@@ -227,7 +227,7 @@ put_lww(StringInfo out, CrdtBytes state)
 	appendStringInfoString(out, "\"value\": ");
 	appendBinaryStringInfo(out, lww.value.data, (int) lww.value.len);
 	appendStringInfoString(out, ", ");
-	put_stamp(out, &lww.stamp);
+	put_json_stamp(out, &lww.stamp);
 }
 
 static void
@@ -236,7 +236,7 @@ put_hlc(StringInfo out, CrdtBytes state)
 	Stamp stamp = hlc_decode(state);
 
 	appendStringInfoChar(out, '{');
-	put_stamp(out, &stamp);
+	put_json_stamp(out, &stamp);
 }
 
 /*

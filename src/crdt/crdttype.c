@@ -295,10 +295,10 @@ crdt_to_jsonb(PG_FUNCTION_ARGS)
 /* Comparison. */
 
 /*
- * merge_of gives the merge of two states of one type, in the current context.
+ * merged_bytes gives the merge of two states of one type, in the current context.
  */
 static CrdtBytes
-merge_of(CrdtBytes a, CrdtBytes b)
+merged_bytes(CrdtBytes a, CrdtBytes b)
 {
 	CrdtBuf buf = {NULL, 0, 0};
 
@@ -311,7 +311,7 @@ is_before(CrdtBytes a, CrdtBytes b, bool or_equal)
 {
 	if (crdt_same(a, b))
 		return or_equal;
-	return crdt_same(merge_of(a, b), b);
+	return crdt_same(merged_bytes(a, b), b);
 }
 
 /*
@@ -374,7 +374,7 @@ crdt_concurrent(PG_FUNCTION_ARGS)
 {
 	CrdtBytes a = CRDT_ARG(0);
 	CrdtBytes b = CRDT_ARG(1);
-	CrdtBytes merged = merge_of(a, b);
+	CrdtBytes merged = merged_bytes(a, b);
 
 	PG_RETURN_BOOL(!crdt_same(merged, a) && !crdt_same(merged, b));
 }

@@ -43,7 +43,7 @@ static void merge_state(const MergeTable *table, AttrNumber att, TupleTableSlot 
 						TupleTableSlot *new, MergedRow *merged);
 static Datum merge_datums(const MergeColumn *column, Datum old, Datum new, bool *is_old, bool *is_new);
 static void observe_value(const MergeColumn *column, Datum value);
-static int compare_stamps(const MergeTable *table, TupleTableSlot *a, TupleTableSlot *b);
+static int compare_row_stamps(const MergeTable *table, TupleTableSlot *a, TupleTableSlot *b);
 static bool group_is_same(const MergeTable *table, TupleTableSlot *a, TupleTableSlot *b);
 static int compare_groups(const MergeTable *table, TupleTableSlot *a, TupleTableSlot *b);
 static int compare_bytes(const MergeColumn *column, Datum a, Datum b);
@@ -56,7 +56,7 @@ static bytea *value_bytes(const MergeColumn *column, Datum value);
 void
 merge_rows(const MergeTable *table, TupleTableSlot *old, TupleTableSlot *new, MergedRow *merged)
 {
-	int order = compare_stamps(table, old, new);
+	int order = compare_row_stamps(table, old, new);
 
 	merged_begin(table, merged);
 	for (int i = 0; i < table->natts; i++)
@@ -234,10 +234,10 @@ observe_value(const MergeColumn *column, Datum value)
 }
 
 /*
- * compare_stamps tells which row's group is later: less than 0 if it is that of b.
+ * compare_row_stamps tells which row's group is later: less than 0 if it is that of b.
  */
 static int
-compare_stamps(const MergeTable *table, TupleTableSlot *a, TupleTableSlot *b)
+compare_row_stamps(const MergeTable *table, TupleTableSlot *a, TupleTableSlot *b)
 {
 	bool a_null;
 	bool b_null;

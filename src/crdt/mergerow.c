@@ -101,7 +101,7 @@ static bool group_differs(const MergeTable *table, TriggerData *data);
 static bool column_differs(const MergeTable *table, AttrNumber att, TupleTableSlot *a, TupleTableSlot *b);
 static void renew_stamp(const MergeTable *table, TriggerData *data, MergedRow *merged);
 static void fetch_group(const MergeTable *table, TriggerData *data, MergedRow *merged);
-static Datum new_stamp(int64 seen);
+static Datum new_row_stamp(int64 seen);
 static HeapTuple replaced(HeapTuple tuple, Relation rel, const MergedRow *merged);
 
 /*
@@ -390,7 +390,7 @@ user_insert(TriggerData *data, const MergeTable *table)
 	stamp = merge_value(table, data->tg_trigslot, table->stamp, &isnull);
 	if (!isnull)
 		return data->tg_trigtuple;
-	stamp = new_stamp(0);
+	stamp = new_row_stamp(0);
 	isnull = false;
 	return replaced(data->tg_trigtuple, data->tg_relation, &merged);
 }
@@ -476,7 +476,7 @@ renew_stamp(const MergeTable *table, TriggerData *data, MergedRow *merged)
 			return;
 		}
 	}
-	merge_replace(merged, table->stamp, new_stamp(old_stamp.time), false);
+	merge_replace(merged, table->stamp, new_row_stamp(old_stamp.time), false);
 }
 
 /*
@@ -500,10 +500,10 @@ fetch_group(const MergeTable *table, TriggerData *data, MergedRow *merged)
 }
 
 /*
- * new_stamp makes a stamp of this database, later than another one's time.
+ * new_row_stamp makes a stamp of this database, later than another one's time.
  */
 static Datum
-new_stamp(int64 seen)
+new_row_stamp(int64 seen)
 {
 	const char *node = node_name();
 	Stamp stamp = {.time = hlc_clock_next(seen), .node = {node, strlen(node)}};

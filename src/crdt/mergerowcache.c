@@ -86,7 +86,7 @@ static void add_columns(MergeTable *table, Relation rel, const Trigger *trigger)
 static void add_argument(MergeTable *table, Relation rel, const char *name, MergeRole role);
 static void add_rest(MergeTable *table, Relation rel, bool states);
 static void add_group(MergeTable *table, Relation rel);
-static void set_bytes(MergeTable *table, MergeColumn *column);
+static void set_column_bytes(MergeTable *table, MergeColumn *column);
 static SPIPlanPtr plan_make(const MergeTable *table, Relation rel);
 static void append_key(StringInfo sql, const MergeTable *table, Relation rel);
 static void check_plan(SPIPlanPtr plan, Relation rel);
@@ -420,7 +420,7 @@ add_group(MergeTable *table, Relation rel)
 
 		if (table->columns[i].role != MERGE_ORDINARY)
 			continue;
-		set_bytes(table, &table->columns[i]);
+		set_column_bytes(table, &table->columns[i]);
 		for (at = n++; at > 0; at--)
 		{
 			if (strcmp(NameStr(TupleDescAttr(desc, table->group[at - 1] - 1)->attname),
@@ -433,10 +433,10 @@ add_group(MergeTable *table, Relation rel)
 }
 
 /*
- * set_bytes prepares the function whose bytes tell which of two values is greater.
+ * set_column_bytes prepares the function whose bytes tell which of two values is greater.
  */
 static void
-set_bytes(MergeTable *table, MergeColumn *column)
+set_column_bytes(MergeTable *table, MergeColumn *column)
 {
 	Oid function;
 	bool varlena;

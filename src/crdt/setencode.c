@@ -20,7 +20,7 @@ typedef struct SortEntry
 } SortEntry;
 
 static inline CrdtString
-entry_string(const SetEntry *entry)
+encoded_string(const SetEntry *entry)
 {
 	return (CrdtString){entry->data, entry->len};
 }
@@ -43,7 +43,7 @@ compare_entries(const void *a, const void *b)
 
 	if (entry_a->prefix != entry_b->prefix)
 		return entry_a->prefix < entry_b->prefix ? -1 : 1;
-	return crdt_compare(entry_string(entry_a->entry), entry_string(entry_b->entry));
+	return crdt_compare(encoded_string(entry_a->entry), encoded_string(entry_b->entry));
 }
 
 /* Goes through the entries in order. */
@@ -57,7 +57,7 @@ typedef struct EntryIter
 } EntryIter;
 
 static EntryIter
-begin_entries(const SetState *state)
+begin_set_entries(const SetState *state)
 {
 	EntryIter iter = {state, 0, NULL, 0, 0};
 
@@ -88,7 +88,7 @@ next_entry(EntryIter *iter)
 	{
 		const SetEntry *added = iter->added[iter->next_added].entry;
 
-		if (entry == NULL || crdt_compare(entry_string(added), entry_string(entry)) < 0)
+		if (entry == NULL || crdt_compare(encoded_string(added), encoded_string(entry)) < 0)
 		{
 			iter->next_added++;
 			return added;
@@ -99,7 +99,7 @@ next_entry(EntryIter *iter)
 }
 
 static void
-end_entries(EntryIter *iter)
+end_set_entries(EntryIter *iter)
 {
 	if (iter->added != NULL)
 		sketch_free(iter->added);
@@ -108,14 +108,14 @@ end_entries(EntryIter *iter)
 static void
 encode_gset(CrdtBuf *out, const SetState *state)
 {
-	EntryIter iter = begin_entries(state);
+	EntryIter iter = begin_set_entries(state);
 
 	crdt_buf_reserve(out, state->bytes + state->live + 16);
 	crdt_put_byte(out, CRDT_HEADER(CRDT_GSET));
 	crdt_put_number(out, (int64_t) state->live);
 	for (size_t i = 0; i < state->live; i++)
-		crdt_put_string(out, entry_string(next_entry(&iter)));
-	end_entries(&iter);
+		crdt_put_string(out, encoded_string(next_entry(&iter)));
+	end_set_entries(&iter);
 }
 
 /* A node and its number in a state. */
@@ -154,11 +154,11 @@ order_nodes(const SetState *state, DotsContext *context, size_t *numbers)
 }
 
 /*
- * put_entry puts an element with its dots by the nodes' numbers in the context. More
+ * put_set_entry puts an element with its dots by the nodes' numbers in the context. More
  * than one dot were loaded, and stay in order: so did their nodes.
  */
 static void
-put_entry(DotsWriter *writer, const SetEntry *entry, const size_t *numbers)
+put_set_entry(DotsWriter *writer, const SetEntry *entry, const size_t *numbers)
 {
 	Dot *many = entry->dots.of.many;
 	size_t n = entry->dots.n;
@@ -167,10 +167,10 @@ put_entry(DotsWriter *writer, const SetEntry *entry, const size_t *numbers)
 	if (n == 1)
 	{
 		one = (Dot){numbers[entry->dots.node], entry->dots.of.counter};
-		dots_put(writer, entry_string(entry), &one, 1);
+		dots_put(writer, encoded_string(entry), &one, 1);
 		return;
 	}
-	crdt_put_string(&writer->elements, entry_string(entry));
+	crdt_put_string(&writer->elements, encoded_string(entry));
 	crdt_put_number(&writer->elements, (int64_t) n);
 	for (size_t i = 0; i < n; i++)
 	{
@@ -190,12 +190,12 @@ encode_orset(CrdtBuf *out, const SetState *state, bool elements)
 	order_nodes(state, &context, numbers);
 	if (elements)
 	{
-		EntryIter iter = begin_entries(state);
+		EntryIter iter = begin_set_entries(state);
 
 		crdt_buf_reserve(&writer.elements, state->bytes + 3 * state->live);
 		for (size_t i = 0; i < state->live; i++)
-			put_entry(&writer, next_entry(&iter), numbers);
-		end_entries(&iter);
+			put_set_entry(&writer, next_entry(&iter), numbers);
+		end_set_entries(&iter);
 	}
 	dots_finish(&writer, out, CRDT_ORSET, &context);
 	sketch_free(context.nodes);

@@ -81,7 +81,7 @@ static const ExpandedObjectMethods methods = {
 	object_flatten};
 
 static inline bool
-is_object(Datum value)
+is_expanded(Datum value)
 {
 	return VARATT_IS_EXTERNAL_EXPANDED(DatumGetPointer(value));
 }
@@ -380,7 +380,7 @@ change(FunctionCallInfo fcinfo, const Step *step)
 	Datum value = PG_GETARG_DATUM(0);
 	Object *object;
 
-	if (!is_object(value))
+	if (!is_expanded(value))
 		return change_flat(fcinfo->flinfo, value, step);
 	object = object_of(value);
 	(void) object_state(object);
@@ -430,7 +430,7 @@ Datum
 set_reset(Datum value)
 {
 	CrdtBuf buf = {NULL, 0, 0};
-	Object *object = is_object(value) ? object_of(value) : NULL;
+	Object *object = is_expanded(value) ? object_of(value) : NULL;
 
 	if (object != NULL && object->core != NULL)
 		setstate_encode_reset(&buf, object_state(object));
@@ -447,7 +447,7 @@ set_contains(Datum value, CrdtString element)
 {
 	CrdtBytes state;
 
-	if (is_object(value))
+	if (is_expanded(value))
 		return setstate_contains(object_state(object_of(value)), element);
 	state = crdt_bytes_of(value);
 	return state.data[0] == CRDT_HEADER(CRDT_GSET) ? gset_contains(state, element) : dots_contains(state, element);
@@ -459,7 +459,7 @@ set_contains(Datum value, CrdtString element)
 CrdtBytes
 set_bytes(Datum value)
 {
-	return is_object(value) ? object_bytes(object_of(value)) : crdt_bytes_of(value);
+	return is_expanded(value) ? object_bytes(object_of(value)) : crdt_bytes_of(value);
 }
 
 /* The methods of an expanded object. */

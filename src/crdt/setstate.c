@@ -30,7 +30,7 @@ entry_string(const SetEntry *entry)
 }
 
 static void *
-array_of(size_t n, size_t size)
+entries_of(size_t n, size_t size)
 {
 	return sketch_alloc_huge((n == 0 ? 1 : n) * size);
 }
@@ -68,9 +68,9 @@ load_entry(SetState *state, CrdtString element, SetDots dots)
 }
 
 static void
-begin_entries(SetState *state, size_t n)
+alloc_entries(SetState *state, size_t n)
 {
-	state->entries = array_of(n, sizeof(SetEntry));
+	state->entries = entries_of(n, sizeof(SetEntry));
 	state->size = n;
 	hashindex_reserve(&state->index, n);
 }
@@ -81,7 +81,7 @@ load_gset(SetState *state, CrdtBytes bytes)
 	GsetIter iter = gset_iter(bytes);
 	CrdtString element;
 
-	begin_entries(state, (size_t) iter.left);
+	alloc_entries(state, (size_t) iter.left);
 	while (gset_next(&iter, &element))
 		load_entry(state, element, (SetDots){0});
 }
@@ -98,7 +98,7 @@ copy_dots(const Dot *dots, size_t n)
 	}
 	else if (n > 1)
 	{
-		copy.of.many = array_of(n, sizeof(Dot));
+		copy.of.many = entries_of(n, sizeof(Dot));
 		memcpy(copy.of.many, dots, n * sizeof(Dot));
 	}
 	return copy;
@@ -134,7 +134,7 @@ load_orset(SetState *state, CrdtBytes bytes)
 
 	dots_reader_open(&reader, bytes);
 	load_nodes(state, &reader.context);
-	begin_entries(state, (size_t) reader.left);
+	alloc_entries(state, (size_t) reader.left);
 	while (dots_reader_next(&reader))
 		load_entry(state, reader.current.element, copy_dots(reader.current.dots, reader.current.n));
 	/* its context is the state's now */
@@ -180,7 +180,7 @@ move_string(uint8_t **next, const char *data, size_t len)
 static void
 copy_entries(SetState *copy, const SetState *state, uint8_t **next)
 {
-	copy->entries = array_of(state->nentries, sizeof(SetEntry));
+	copy->entries = entries_of(state->nentries, sizeof(SetEntry));
 	copy->size = state->nentries;
 	if (state->nentries > 0)
 		memcpy(copy->entries, state->entries, state->nentries * sizeof(SetEntry));
@@ -205,9 +205,9 @@ copy_nodes(SetState *copy, const SetState *state, uint8_t **next)
 
 	for (size_t i = 0; i < state->nnodes; i++)
 		nranges += state->nodes[i].n;
-	copy->nodes = array_of(state->nnodes, sizeof(DotsNode));
+	copy->nodes = entries_of(state->nnodes, sizeof(DotsNode));
 	copy->nodes_size = copy->nloaded = state->nnodes;
-	copy->ranges = range = array_of(nranges, sizeof(DotsRange));
+	copy->ranges = range = entries_of(nranges, sizeof(DotsRange));
 	for (size_t i = 0; i < state->nnodes; i++)
 	{
 		const DotsNode *node = &state->nodes[i];
@@ -233,7 +233,7 @@ setstate_copy(const SetState *state)
 	*copy = *state;
 	for (size_t i = 0; i < state->nnodes; i++)
 		len += state->nodes[i].node.len;
-	copy->block = next = array_of(len, 1);
+	copy->block = next = entries_of(len, 1);
 	copy_entries(copy, state, &next);
 	copy_nodes(copy, state, &next);
 	hashindex_copy(&copy->index, &state->index);
@@ -332,7 +332,7 @@ reserve_entry(SetState *state)
 		close_gaps(state);
 		return;
 	}
-	entries = array_of(size, sizeof(SetEntry));
+	entries = entries_of(size, sizeof(SetEntry));
 	if (state->nentries > 0)
 		memcpy(entries, state->entries, state->nentries * sizeof(SetEntry));
 	sketch_free(state->entries);
@@ -343,7 +343,7 @@ reserve_entry(SetState *state)
 static const char *
 own_string(CrdtString string)
 {
-	char *data = array_of(string.len, 1);
+	char *data = entries_of(string.len, 1);
 
 	if (string.len > 0)
 		memcpy(data, string.data, string.len);
@@ -413,7 +413,7 @@ new_node(SetState *state, CrdtString node)
 	if (state->nnodes == state->nodes_size)
 	{
 		size_t size = state->nodes_size < 2 ? 4 : state->nodes_size * 2;
-		DotsNode *nodes = array_of(size, sizeof(DotsNode));
+		DotsNode *nodes = entries_of(size, sizeof(DotsNode));
 
 		if (state->nnodes > 0)
 			memcpy(nodes, state->nodes, state->nnodes * sizeof(DotsNode));

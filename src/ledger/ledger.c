@@ -52,7 +52,7 @@ static DcRelCached ledgers = {
 
 static DcLedger *ledger_find(DcCounter *counter);
 static void ledger_fill(DcLedger *ledger);
-static bool lock_tables(DcLedger *ledger, LOCKMODE mode);
+static bool lock_ledger_tables(DcLedger *ledger, LOCKMODE mode);
 static void check_table(DcLedger *ledger, Oid relid, const DcShape *shape,
 						DcTableLayout *layout);
 static void check_owner(const DcLedger *ledger, Oid relid);
@@ -75,7 +75,7 @@ ledger_open(FunctionCallInfo fcinfo, const char *function, LOCKMODE mode,
 	{
 		ledger = ledger_find(counter);
 		/* with debug_discard_caches it never stays valid; it is fresh enough */
-	} while (!lock_tables(ledger, mode) && ++tries < MAX_TRIES);
+	} while (!lock_ledger_tables(ledger, mode) && ++tries < MAX_TRIES);
 	/* the locks may have brought news of the counter tables */
 	ledger->counter = counter_lookup(counter->relid);
 	ledger->limits = counter_lookup(ledger->row.limits);
@@ -111,7 +111,7 @@ ledger_open_at_once(Oid relid, bool all_owners)
 		!ConditionalLockRelationOid(row.pendings, RowExclusiveLock))
 		return NULL;
 	ledger = ledger_find(counter);
-	(void) lock_tables(ledger, RowExclusiveLock); /* they are locked */
+	(void) lock_ledger_tables(ledger, RowExclusiveLock); /* they are locked */
 	guard_check(ledger->unguarded);
 	ledger->counter = counter_lookup(relid);
 	ledger->limits = counter_lookup(row.limits);
@@ -159,11 +159,11 @@ ledger_lock_rest(DcLedger *ledger)
 }
 
 /*
- * lock_tables locks the tables that every call needs besides that of balances; false if the
+ * lock_ledger_tables locks the tables that every call needs besides that of balances; false if the
  * ledger has to be looked up again.
  */
 static bool
-lock_tables(DcLedger *ledger, LOCKMODE mode)
+lock_ledger_tables(DcLedger *ledger, LOCKMODE mode)
 {
 	LOCKMODE others = mode > AccessShareLock ? RowExclusiveLock : AccessShareLock;
 

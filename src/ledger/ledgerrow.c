@@ -12,7 +12,7 @@ PG_FUNCTION_INFO_V1(on_ledger_row_change);
 
 static void columns(DcCatRow *io, void *data);
 
-static const DcCatalog ledgers = {
+static const DcCatalog ledger_catalog = {
 	.table = "ledger",
 	.pkey = "ledger_pkey",
 	.nkeys = 1,
@@ -42,7 +42,7 @@ columns(DcCatRow *io, void *data)
 bool
 ledger_read(Oid relid, DcLedgerRow *row)
 {
-	return cat_read(&ledgers, row, ObjectIdGetDatum(relid));
+	return cat_read(&ledger_catalog, row, ObjectIdGetDatum(relid));
 }
 
 /*
@@ -51,7 +51,7 @@ ledger_read(Oid relid, DcLedgerRow *row)
 List *
 ledger_read_all(void)
 {
-	return cat_read_all(&ledgers, SnapshotSelf);
+	return cat_read_all(&ledger_catalog, SnapshotSelf);
 }
 
 /*
@@ -60,7 +60,7 @@ ledger_read_all(void)
 void
 ledger_insert(const DcLedgerRow *row)
 {
-	cat_insert(&ledgers, row);
+	cat_insert(&ledger_catalog, row);
 }
 
 /*
@@ -74,7 +74,7 @@ ledger_set_openings(Oid relid, Oid openings)
 	if (!ledger_read(relid, &row))
 		return;
 	row.openings = openings;
-	(void) cat_update(&ledgers, &row);
+	(void) cat_update(&ledger_catalog, &row);
 }
 
 /*
@@ -83,7 +83,7 @@ ledger_set_openings(Oid relid, Oid openings)
 bool
 ledger_delete(Oid relid)
 {
-	return cat_delete(&ledgers, ObjectIdGetDatum(relid)) > 0;
+	return cat_delete(&ledger_catalog, ObjectIdGetDatum(relid)) > 0;
 }
 
 /*
@@ -92,5 +92,5 @@ ledger_delete(Oid relid)
 Datum
 on_ledger_row_change(PG_FUNCTION_ARGS)
 {
-	return cat_on_change(fcinfo, &ledgers, "on_ledger_row_change()");
+	return cat_on_change(fcinfo, &ledger_catalog, "on_ledger_row_change()");
 }

@@ -285,7 +285,7 @@ load(Work *work, const FileHeader *header)
 }
 
 static void
-entry_init(DcMapEntry *entry, void *arg)
+file_entry_init(DcMapEntry *entry, void *arg)
 {
 	*(DcLimitKey *) map_payload(entry) = *(const DcLimitKey *) arg;
 }
@@ -315,7 +315,7 @@ load_entry(Work *work)
 	if (slot->owner.id != 0 && limit_has_list(&slot->rule.numbers))
 		state->used = 0;
 	map_key_init(&map_key, saved.database, saved.counter, data, saved.len);
-	entry = map_add(limit_map, &map_key, entry_init, &saved.key);
+	entry = map_add(limit_map, &map_key, file_entry_init, &saved.key);
 	if (entry == NULL)
 		return false;
 	pg_atomic_fetch_add_u64(&slot->keys, 1);

@@ -56,7 +56,7 @@ typedef struct AdHocKey
 static DcLimitUse ad_hoc;
 
 static void check_context(const char *function);
-static void name_arg(FunctionCallInfo fcinfo, char *name);
+static void copy_name_arg(FunctionCallInfo fcinfo, char *name);
 static void call_begin(FunctionCallInfo fcinfo, DcLimitCall *call, char *name, bool refund);
 static void key_begin(DcLimitCall *call, DcLimitKnown *known, Datum key);
 static int64 units_arg(FunctionCallInfo fcinfo, int argno, const char *what);
@@ -156,7 +156,7 @@ text_to_name(Datum value, char *name)
 }
 
 static void
-name_arg(FunctionCallInfo fcinfo, char *name)
+copy_name_arg(FunctionCallInfo fcinfo, char *name)
 {
 	arg_not_null(fcinfo, 0, "limit name");
 	text_to_name(PG_GETARG_DATUM(0), name);
@@ -170,7 +170,7 @@ call_begin(FunctionCallInfo fcinfo, DcLimitCall *call, char *name, bool refund)
 {
 	DcLimitKnown *known;
 
-	name_arg(fcinfo, name);
+	copy_name_arg(fcinfo, name);
 	arg_not_null(fcinfo, 1, "key");
 	known = limit_known(name, refund);
 	call->name = known->name;

@@ -20,15 +20,15 @@ PG_FUNCTION_INFO_V1(stat_limits);
 
 enum
 {
-	COL_RULE,
-	COL_OWNER,
-	COL_KEYS,
-	COL_MEMORY,
-	COL_ALLOWED,
-	COL_DENIED,
-	COL_FULL_ALLOWED,
-	COL_FULL_DENIED,
-	NUM_COLS
+	STAT_RULE,
+	STAT_OWNER,
+	STAT_KEYS,
+	STAT_MEMORY,
+	STAT_ALLOWED,
+	STAT_DENIED,
+	STAT_FULL_ALLOWED,
+	STAT_FULL_DENIED,
+	STAT_COLS
 };
 
 static const DcLimitSlot *slot_of(const DcLimitOwner *owner);
@@ -89,29 +89,29 @@ number(const pg_atomic_uint64 *value)
 static void
 put_row(ReturnSetInfo *result, const char *name, Oid owner, const DcLimitSlot *slot)
 {
-	Datum values[NUM_COLS];
-	bool nulls[NUM_COLS] = {false};
+	Datum values[STAT_COLS];
+	bool nulls[STAT_COLS] = {false};
 	int64 allowed = 0;
 	int64 denied = 0;
 
-	values[COL_RULE] = name != NULL ? CStringGetTextDatum(name) : (Datum) 0;
-	nulls[COL_RULE] = name == NULL;
-	values[COL_OWNER] = ObjectIdGetDatum(owner);
+	values[STAT_RULE] = name != NULL ? CStringGetTextDatum(name) : (Datum) 0;
+	nulls[STAT_RULE] = name == NULL;
+	values[STAT_OWNER] = ObjectIdGetDatum(owner);
 	for (int i = 0; slot != NULL && i < LIMIT_STRIPES; i++)
 	{
 		allowed += DatumGetInt64(number(&slot->stripes[i].allowed));
 		denied += DatumGetInt64(number(&slot->stripes[i].denied));
 	}
-	values[COL_ALLOWED] = Int64GetDatum(allowed);
-	values[COL_DENIED] = Int64GetDatum(denied);
-	for (int i = COL_KEYS; slot == NULL && i < NUM_COLS; i++)
+	values[STAT_ALLOWED] = Int64GetDatum(allowed);
+	values[STAT_DENIED] = Int64GetDatum(denied);
+	for (int i = STAT_KEYS; slot == NULL && i < STAT_COLS; i++)
 		values[i] = Int64GetDatum(0);
 	if (slot != NULL)
 	{
-		values[COL_KEYS] = number(&slot->keys);
-		values[COL_MEMORY] = Int64GetDatum(DatumGetInt64(number(&slot->cells)) * map_cell_size(limit_map));
-		values[COL_FULL_ALLOWED] = number(&slot->full_allowed);
-		values[COL_FULL_DENIED] = number(&slot->full_denied);
+		values[STAT_KEYS] = number(&slot->keys);
+		values[STAT_MEMORY] = Int64GetDatum(DatumGetInt64(number(&slot->cells)) * map_cell_size(limit_map));
+		values[STAT_FULL_ALLOWED] = number(&slot->full_allowed);
+		values[STAT_FULL_DENIED] = number(&slot->full_denied);
 	}
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 }

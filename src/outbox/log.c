@@ -51,7 +51,7 @@ static Size tail_size;
 static File file; /* the part before, or -1 */
 static int64 file_len;
 static int64 count; /* records */
-static LogMark *marks;
+static LogMark *log_marks;
 
 /* reading */
 static bool reading_file;
@@ -61,7 +61,7 @@ static Size window_size;
 static Size window_len;
 static int64 window_at;
 
-static void start(void);
+static void start_log(void);
 static void mark_level(void);
 static void make_room(Size needed);
 static void spill(void);
@@ -80,7 +80,7 @@ log_add(const char *data, uint32 len)
 	char *at;
 
 	if (cxt == NULL)
-		start();
+		start_log();
 	mark_level();
 	make_room(needed);
 	at = tail + tail_len;
@@ -106,7 +106,7 @@ log_count(void)
  * pointers, so the context comes last.
  */
 static void
-start(void)
+start_log(void)
 {
 	MemoryContext fresh = AllocSetContextCreate(TopTransactionContext, "dcounter events",
 												ALLOCSET_DEFAULT_SIZES);
@@ -117,7 +117,7 @@ start(void)
 	file = -1;
 	file_len = 0;
 	count = 0;
-	marks = NULL;
+	log_marks = NULL;
 	cxt = fresh;
 }
 
@@ -130,14 +130,14 @@ mark_level(void)
 	int level = GetCurrentTransactionNestLevel();
 	LogMark *mark;
 
-	if (level == 1 || (marks != NULL && marks->level == level))
+	if (level == 1 || (log_marks != NULL && log_marks->level == level))
 		return;
 	mark = MemoryContextAlloc(cxt, sizeof(LogMark));
 	mark->level = level;
 	mark->length = file_len + tail_len;
 	mark->count = count;
-	mark->outer = marks;
-	marks = mark;
+	mark->outer = log_marks;
+	log_marks = mark;
 }
 
 /*
@@ -199,9 +199,9 @@ spill(void)
 void
 log_end_subxact(int level, bool commit)
 {
-	while (cxt != NULL && marks != NULL && marks->level >= level)
+	while (cxt != NULL && log_marks != NULL && log_marks->level >= level)
 	{
-		LogMark *mark = marks;
+		LogMark *mark = log_marks;
 
 		if (!commit)
 			cut(mark);
@@ -210,7 +210,7 @@ log_end_subxact(int level, bool commit)
 			mark->level = level - 1;
 			return;
 		}
-		marks = mark->outer;
+		log_marks = mark->outer;
 		pfree(mark);
 	}
 }

@@ -41,12 +41,12 @@ typedef struct DcRing
 	ItemPointerData tid;
 } DcRing;
 
-static void columns(DcCatRow *io, void *data);
+static void ring_columns(DcCatRow *io, void *data);
 
 static const DcCatalog catalog = {
 	.table = OUTBOX_RING,
 	.size = sizeof(DcRing),
-	.columns = columns,
+	.columns = ring_columns,
 	.keeps_lock = true,
 };
 
@@ -61,7 +61,7 @@ static void invalidate(Datum arg, Oid relid);
 static bool read_ring(DcRing *ring);
 
 static void
-columns(DcCatRow *io, void *data)
+ring_columns(DcCatRow *io, void *data)
 {
 	DcRing *ring = data;
 

@@ -49,8 +49,8 @@ static char *name_arg(FunctionCallInfo fcinfo);
 static void take_settings(FunctionCallInfo fcinfo, DcPresenceRow *row, int first);
 static DcPresenceRow *open_to_change(FunctionCallInfo fcinfo, const char *function);
 static Oid role_arg(FunctionCallInfo fcinfo, int argno, bool must_exist);
-static void xact_callback(XactEvent event, void *arg);
-static void subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionId parent, void *arg);
+static void ddl_xact_callback(XactEvent event, void *arg);
+static void ddl_subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionId parent, void *arg);
 
 /*
  * presence_ddl_init registers the callbacks; called once.
@@ -58,8 +58,8 @@ static void subxact_callback(SubXactEvent event, SubTransactionId subid, SubTran
 void
 presence_ddl_init(void)
 {
-	RegisterXactCallback(xact_callback, NULL);
-	RegisterSubXactCallback(subxact_callback, NULL);
+	RegisterXactCallback(ddl_xact_callback, NULL);
+	RegisterSubXactCallback(ddl_subxact_callback, NULL);
 }
 
 /*
@@ -258,7 +258,7 @@ open_to_change(FunctionCallInfo fcinfo, const char *function)
 }
 
 static void
-xact_callback(XactEvent event, void *arg)
+ddl_xact_callback(XactEvent event, void *arg)
 {
 	switch (event)
 	{
@@ -281,7 +281,7 @@ xact_callback(XactEvent event, void *arg)
 }
 
 static void
-subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionId parent, void *arg)
+ddl_subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionId parent, void *arg)
 {
 	int nest = GetCurrentTransactionNestLevel();
 

@@ -20,20 +20,20 @@ PG_FUNCTION_INFO_V1(stat_presence);
 
 enum
 {
-	COL_NAME,
-	COL_OWNER,
-	COL_APPROX,
-	COL_ROOMS,
-	COL_MEMBERS,
-	COL_CONNECTIONS,
-	COL_MEMORY,
-	COL_JOINED,
-	COL_LEFT,
-	COL_EXPIRED,
-	COL_REFUSED,
-	COL_UNTOLD,
-	COL_EPOCH,
-	NUM_COLS
+	STAT_NAME,
+	STAT_OWNER,
+	STAT_APPROX,
+	STAT_ROOMS,
+	STAT_MEMBERS,
+	STAT_CONNECTIONS,
+	STAT_MEMORY,
+	STAT_JOINED,
+	STAT_LEFT,
+	STAT_EXPIRED,
+	STAT_REFUSED,
+	STAT_UNTOLD,
+	STAT_EPOCH,
+	STAT_COLS
 };
 
 static void put_row(ReturnSetInfo *result, const DcPresenceRow *row, DcPresenceSlot *slot);
@@ -71,31 +71,31 @@ number(pg_atomic_uint64 *value)
 static void
 put_row(ReturnSetInfo *result, const DcPresenceRow *row, DcPresenceSlot *slot)
 {
-	int64 numbers[NUM_COLS] = {0};
-	Datum values[NUM_COLS];
-	bool nulls[NUM_COLS] = {false};
+	int64 numbers[STAT_COLS] = {0};
+	Datum values[STAT_COLS];
+	bool nulls[STAT_COLS] = {false};
 
 	if (slot != NULL)
 	{
-		numbers[COL_ROOMS] = number(&slot->rooms);
-		numbers[COL_MEMBERS] = number(&slot->members);
-		numbers[COL_CONNECTIONS] = number(&slot->conns);
-		numbers[COL_MEMORY] = number(&slot->cells) * map_cell_size(presence_map);
-		numbers[COL_JOINED] = number(&slot->joined);
-		numbers[COL_LEFT] = number(&slot->left);
-		numbers[COL_EXPIRED] = number(&slot->expired);
-		numbers[COL_REFUSED] = number(&slot->refused);
-		numbers[COL_UNTOLD] = (int64) slot->ndirty;
+		numbers[STAT_ROOMS] = number(&slot->rooms);
+		numbers[STAT_MEMBERS] = number(&slot->members);
+		numbers[STAT_CONNECTIONS] = number(&slot->conns);
+		numbers[STAT_MEMORY] = number(&slot->cells) * map_cell_size(presence_map);
+		numbers[STAT_JOINED] = number(&slot->joined);
+		numbers[STAT_LEFT] = number(&slot->left);
+		numbers[STAT_EXPIRED] = number(&slot->expired);
+		numbers[STAT_REFUSED] = number(&slot->refused);
+		numbers[STAT_UNTOLD] = (int64) slot->ndirty;
 	}
 	if (presence_area != NULL)
-		numbers[COL_EPOCH] = number(&presence_area->epoch);
-	for (int i = 0; i < NUM_COLS; i++)
+		numbers[STAT_EPOCH] = number(&presence_area->epoch);
+	for (int i = 0; i < STAT_COLS; i++)
 		values[i] = Int64GetDatum(numbers[i]);
-	values[COL_NAME] = CStringGetTextDatum(row->name);
-	values[COL_OWNER] = ObjectIdGetDatum(row->owner);
-	values[COL_APPROX] = BoolGetDatum(row->approx);
+	values[STAT_NAME] = CStringGetTextDatum(row->name);
+	values[STAT_OWNER] = ObjectIdGetDatum(row->owner);
+	values[STAT_APPROX] = BoolGetDatum(row->approx);
 	/* a sketch does not know who comes and goes, nor by which connection */
-	nulls[COL_CONNECTIONS] = nulls[COL_JOINED] = nulls[COL_LEFT] = nulls[COL_EXPIRED] = row->approx;
-	nulls[COL_EPOCH] = presence_area == NULL;
+	nulls[STAT_CONNECTIONS] = nulls[STAT_JOINED] = nulls[STAT_LEFT] = nulls[STAT_EXPIRED] = row->approx;
+	nulls[STAT_EPOCH] = presence_area == NULL;
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 }

@@ -22,7 +22,7 @@
 #define LATE_US (2 * USECS_PER_SEC)
 
 /* How often databases are looked for that are gone. */
-#define LOOK_US (1 * USECS_PER_SEC)
+#define TURN_LOOK_US (1 * USECS_PER_SEC)
 
 /* An empty room that has something to tell stays for so many times PRESENCE_EMPTY_ROOM_US: then there is no worker. */
 #define MAX_ROUNDS 60
@@ -267,7 +267,7 @@ presence_forget_databases(void)
 	uint64 last = pg_atomic_read_u64(&presence_area->looked);
 	bool found = false;
 
-	if (moment_age((DcMoment){(int64) last}) < LOOK_US ||
+	if (moment_age((DcMoment){(int64) last}) < TURN_LOOK_US ||
 		!pg_atomic_compare_exchange_u64(&presence_area->looked, &last, (uint64) moment_now().us))
 		return false;
 	for (int i = 0; i < PRESENCE_SLOTS; i++)

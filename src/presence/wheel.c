@@ -32,7 +32,7 @@ level_slot(uint64_t tick, int level)
 }
 
 static uint64_t
-bit(uint64_t slot)
+slot_bit(uint64_t slot)
 {
 	return UINT64_C(1) << (slot % WHEEL_SLOTS);
 }
@@ -118,7 +118,7 @@ present_item(const DcWheel *wheel)
 	{
 		uint64_t slot = level_slot(wheel->tick, level);
 
-		if (wheel->occupied[level] & bit(slot))
+		if (wheel->occupied[level] & slot_bit(slot))
 			return wheel->heads[(uint64_t) level * WHEEL_SLOTS + slot % WHEEL_SLOTS];
 	}
 	return WHEEL_NONE;
@@ -161,7 +161,7 @@ link_item(DcWheel *wheel, const DcWheelItems *items, uint32_t item, uint32_t slo
 	if (node->next != WHEEL_NONE)
 		items->node(items->arg, node->next)->prev = item;
 	wheel->heads[slot] = item;
-	wheel->occupied[slot / WHEEL_SLOTS] |= bit(slot);
+	wheel->occupied[slot / WHEEL_SLOTS] |= slot_bit(slot);
 }
 
 static void
@@ -177,7 +177,7 @@ unlink_item(DcWheel *wheel, const DcWheelItems *items, uint32_t item)
 	{
 		wheel->heads[node->slot] = node->next;
 		if (node->next == WHEEL_NONE)
-			wheel->occupied[node->slot / WHEEL_SLOTS] &= ~bit(node->slot);
+			wheel->occupied[node->slot / WHEEL_SLOTS] &= ~slot_bit(node->slot);
 	}
 	wheel_node_init(node);
 }

@@ -39,8 +39,8 @@ PG_FUNCTION_INFO_V1(merge_beat);
 
 static void check_beat(Relation rel, const DcBeat *come);
 static bool is_own(const DcBeat *come);
-static HeapTuple merge_insert(Relation rel, HeapTuple tuple, DcBeat *come);
-static HeapTuple merge_update(Relation rel, HeapTuple tuple, const DcBeat *have, const DcBeat *come);
+static HeapTuple merge_new_beat(Relation rel, HeapTuple tuple, DcBeat *come);
+static HeapTuple merge_changed_beat(Relation rel, HeapTuple tuple, const DcBeat *have, const DcBeat *come);
 static bool look_at_beat(const DcBeat *have, const DcBeat *come);
 static void look_at_own(const DcSelfRow *self, int64 epoch, int64 seq, const char *boot, TimestampTz retired_at);
 static void await_own_beat(void);
@@ -74,7 +74,7 @@ merge_beat(PG_FUNCTION_ARGS)
 		if (!beat_read_tuple(rel, data->tg_trigtuple, &come))
 			return PointerGetDatum(data->tg_trigtuple); /* the NOT NULL constraint will tell */
 		check_beat(rel, &come);
-		return PointerGetDatum(merge_insert(rel, data->tg_trigtuple, &come));
+		return PointerGetDatum(merge_new_beat(rel, data->tg_trigtuple, &come));
 	}
 	tuple = data->tg_newtuple;
 	if (!beat_read_tuple(rel, tuple, &come) || !beat_read_tuple(rel, data->tg_trigtuple, &have))
@@ -84,7 +84,7 @@ merge_beat(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("a beat cannot become that of another region or epoch")));
 	check_beat(rel, &come);
-	return PointerGetDatum(merge_update(rel, tuple, &have, &come));
+	return PointerGetDatum(merge_changed_beat(rel, tuple, &have, &come));
 }
 
 /*
@@ -114,7 +114,7 @@ is_own(const DcBeat *come)
 }
 
 static HeapTuple
-merge_insert(Relation rel, HeapTuple tuple, DcBeat *come)
+merge_new_beat(Relation rel, HeapTuple tuple, DcBeat *come)
 {
 	uint32 hash = hash_bytes_uint32((uint32) (come->epoch >> 10)) ^
 		hash_bytes((const unsigned char *) come->region, (int) strlen(come->region));
@@ -139,7 +139,7 @@ merge_insert(Relation rel, HeapTuple tuple, DcBeat *come)
 }
 
 static HeapTuple
-merge_update(Relation rel, HeapTuple tuple, const DcBeat *have, const DcBeat *come)
+merge_changed_beat(Relation rel, HeapTuple tuple, const DcBeat *have, const DcBeat *come)
 {
 	DcBeat result;
 

@@ -90,7 +90,7 @@ static const DcStatement sql_grant_carried = {
 static Oid merging = InvalidOid;
 
 static void grant_of(DcCounter *counter, Relation rel, HeapTuple tuple, DcGrant *grant);
-static void merge_insert(DcCounter *counter, const DcGrant *grant);
+static void merge_new_grant(DcCounter *counter, const DcGrant *grant);
 static int64 raise_to(DcCounter *counter, const DcGrant *grant);
 static int64 raise_row(DcSqlSession *session, Datum *values);
 static void receive(DcCounter *counter, const DcGrant *grant, int64 units);
@@ -126,7 +126,7 @@ merge_grant(PG_FUNCTION_ARGS)
 	grant_of(counter, data->tg_relation, data->tg_trigtuple, &old);
 	if (!TRIGGER_FIRED_BY_UPDATE(data->tg_event))
 	{
-		merge_insert(counter, &old);
+		merge_new_grant(counter, &old);
 		return PointerGetDatum(NULL);
 	}
 	grant_of(counter, data->tg_relation, data->tg_newtuple, &new);
@@ -157,10 +157,10 @@ grant_of(DcCounter *counter, Relation rel, HeapTuple tuple, DcGrant *grant)
 }
 
 /*
- * merge_insert merges a row that is to be inserted.
+ * merge_new_grant merges a row that is to be inserted.
  */
 static void
-merge_insert(DcCounter *counter, const DcGrant *grant)
+merge_new_grant(DcCounter *counter, const DcGrant *grant)
 {
 	volatile int64 more = 0;
 

@@ -33,7 +33,7 @@
 
 PG_FUNCTION_INFO_V1(dc_region_wait_copied);
 
-#define LOOK_AGAIN_MS 100
+#define LINK_LOOK_AGAIN_MS 100
 #define TELL_AGAIN_MS 30000
 
 static int look(const char *name, char **waiting);
@@ -132,7 +132,7 @@ dc_region_wait_copied(PG_FUNCTION_ARGS)
 		MemoryContextReset(cxt);
 		if (!atomic)
 			SPI_commit();
-		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, LOOK_AGAIN_MS,
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, LINK_LOOK_AGAIN_MS,
 						 compat_wait_event("DcounterRegionCopy"));
 		ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();

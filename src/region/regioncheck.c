@@ -118,8 +118,8 @@ static const DcStatement sql_insert_totals = {
 	.reads_all = true};
 
 static DcCounter *open_to_read(FunctionCallInfo fcinfo, const char *function);
-static void begin(DcSqlSession *session, DcCounter *counter);
-static const char *word(DcCounter *counter, const char *word);
+static void begin_check(DcSqlSession *session, DcCounter *counter);
+static const char *check_word(DcCounter *counter, const char *check_word);
 static DcCounter *open_to_repair(FunctionCallInfo fcinfo);
 static int repair(DcCounter *counter);
 
@@ -143,7 +143,7 @@ dc_get_regions(PG_FUNCTION_ARGS)
 	(void) region_self(&identity);
 	values[0] = key_text_datum(key);
 	values[1] = CStringGetTextDatum(identity.region);
-	begin(&session, counter);
+	begin_check(&session, counter);
 	sql_read(&session, &sql_get, values);
 	rows_return(fcinfo, &session.rows);
 	sql_end(&session);
@@ -162,7 +162,7 @@ dc_region_check(PG_FUNCTION_ARGS)
 	DcSqlSession session;
 
 	InitMaterializedSRF(fcinfo, 0);
-	begin(&session, counter);
+	begin_check(&session, counter);
 	sql_read(&session, &sql_check, NULL);
 	rows_return(fcinfo, &session.rows);
 	sql_end(&session);
@@ -197,21 +197,21 @@ region_check_replicated(const DcCounter *counter)
  * begin begins a session of statements that name the tables of regions and of sets, too.
  */
 static void
-begin(DcSqlSession *session, DcCounter *counter)
+begin_check(DcSqlSession *session, DcCounter *counter)
 {
 	sql_begin(session, counter);
-	session->word = word;
+	session->word = check_word;
 	sql_keep_open(session, DC_OF_MORE, counter->row.regions);
 	sql_keep_open(session, DC_OF_MORE + 1, counter->row.sets);
 }
 
 static const char *
-word(DcCounter *counter, const char *word)
+check_word(DcCounter *counter, const char *check_word)
 {
-	if (strcmp(word, "sets") == 0)
+	if (strcmp(check_word, "sets") == 0)
 		return relation_sql_name(counter->row.sets);
-	if (strcmp(word, "regions") != 0)
-		elog(ERROR, "unrecognized word: %s", word);
+	if (strcmp(check_word, "regions") != 0)
+		elog(ERROR, "unrecognized word: %s", check_word);
 	return relation_sql_name(counter->row.regions);
 }
 
@@ -263,7 +263,7 @@ repair(DcCounter *counter)
 	Datum array;
 	uint64 n;
 
-	begin(&session, counter);
+	begin_check(&session, counter);
 	n = sql_run(&session, &sql_differing, NULL);
 	keys = palloc(Max(n, 1) * sizeof(Datum));
 	for (uint64 i = 0; i < n; i++)

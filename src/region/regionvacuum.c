@@ -107,7 +107,7 @@ static bool is_alone(const DcIdentity *identity);
 static bool all_have_heard(DcVacuum *vacuum, const DcSetRow *deletion);
 static void note_epochs(DcVacuum *vacuum, const List *slots);
 static void remove_keys(DcSqlSession *session, Datum *keys, int n);
-static const char *word(DcCounter *counter, const char *word);
+static const char *vacuum_word(DcCounter *counter, const char *vacuum_word);
 
 /*
  * dc_region_vacuum(counter regclass, older_than interval) -> bigint: removes what is left of keys that were
@@ -191,7 +191,7 @@ vacuum(DcVacuum *vacuum)
 	regionrel_open(&vacuum->slots, counter, NoLock);
 	setrel_open(&vacuum->sets, counter, NoLock);
 	sql_begin(&session, counter);
-	session.word = word;
+	session.word = vacuum_word;
 	sql_keep_open(&session, DC_OF_MORE, counter->row.regions);
 	sql_keep_open(&session, DC_OF_MORE + 1, counter->row.sets);
 	found = sql_run(&session, &sql_deleted, &stamp);
@@ -332,11 +332,11 @@ remove_keys(DcSqlSession *session, Datum *keys, int n)
  * word puts the tables of regions and of sets into statements.
  */
 static const char *
-word(DcCounter *counter, const char *word)
+vacuum_word(DcCounter *counter, const char *vacuum_word)
 {
-	if (strcmp(word, "sets") == 0)
+	if (strcmp(vacuum_word, "sets") == 0)
 		return relation_sql_name(counter->row.sets);
-	if (strcmp(word, "regions") != 0)
-		elog(ERROR, "unrecognized word: %s", word);
+	if (strcmp(vacuum_word, "regions") != 0)
+		elog(ERROR, "unrecognized word: %s", vacuum_word);
 	return relation_sql_name(counter->row.regions);
 }

@@ -43,7 +43,7 @@ PG_FUNCTION_INFO_V1(dc_replicate);
 PG_FUNCTION_INFO_V1(dc_unreplicate);
 
 /* What there is of amounts: 0 nothing, 1 something, 2 less than nothing. */
-static const DcStatement sql_amounts = {
+static const DcStatement sql_replicated_amounts = {
 	.text = "SELECT CASE WHEN EXISTS (SELECT FROM (SELECT t.key, t.inc, t.dec FROM @totals AS t"
 			" UNION ALL SELECT s.key, s.inc, s.dec FROM @shards AS s WHERE s.shard < 0) AS u"
 			" GROUP BY u.key HAVING sum(u.inc) < 0 OR sum(u.dec) < 0) THEN 2::int8"
@@ -76,7 +76,7 @@ static void check_counter(const DcCounter *counter);
 static void take_amounts(DcCounter *counter, const DcIdentity *identity, bool seed);
 static void replicate_stock(DcCounter *counter, const DcIdentity *identity, bool seed);
 pg_noreturn static void has_amounts_error(const DcCounter *counter);
-static const char *word(DcCounter *counter, const char *word);
+static const char *replicate_word(DcCounter *counter, const char *replicate_word);
 static void check_not_fed(Oid relid);
 static void drop_table(Oid relid);
 
@@ -216,9 +216,9 @@ take_amounts(DcCounter *counter, const DcIdentity *identity, bool seed)
 	int64 amounts;
 
 	sql_begin(&session, counter);
-	session.word = word;
+	session.word = replicate_word;
 	sql_keep_open(&session, DC_OF_MORE, counter->row.regions);
-	(void) sql_run(&session, &sql_amounts, NULL);
+	(void) sql_run(&session, &sql_replicated_amounts, NULL);
 	amounts = rows_bigint(&session.rows, 0, 1);
 	if (amounts > 0 && !seed)
 		has_amounts_error(counter);
@@ -247,10 +247,10 @@ has_amounts_error(const DcCounter *counter)
  * word puts the further tables into statements.
  */
 static const char *
-word(DcCounter *counter, const char *word)
+replicate_word(DcCounter *counter, const char *replicate_word)
 {
-	if (strcmp(word, "regions") != 0)
-		elog(ERROR, "unrecognized word: %s", word);
+	if (strcmp(replicate_word, "regions") != 0)
+		elog(ERROR, "unrecognized word: %s", replicate_word);
 	return relation_sql_name(counter->row.regions);
 }
 

@@ -131,8 +131,8 @@ static DcCounter *lock_one(const DcCounterRow *row, bool worker);
 static bool is_in_order(DcCounter *counter, bool worker);
 static int64 fold_slots(DcSqlSession *session, DcRegionRel *slots, DcSetRel *sets, const DcSelfRow *self);
 static bool fold_slot(DcRegionRel *slots, DcSetRel *sets, const DcIdentity *identity, const DcRegionRow *sealed);
-static void begin(DcSqlSession *session, DcCounter *counter);
-static const char *word(DcCounter *counter, const char *word);
+static void begin_seal(DcSqlSession *session, DcCounter *counter);
+static const char *seal_word(DcCounter *counter, const char *seal_word);
 
 /*
  * restore_is_under_way tells whether a dump is being restored, as far as can be seen: a replicated counter has a
@@ -322,7 +322,7 @@ seal_all(List *counters, const DcSelfRow *self, bool worker)
 		if (counter_is_buffered(counter) && buffer_hooks != NULL)
 			buffer_hooks->write_down(counter);
 		counter = counter_lookup(counter->relid);
-		begin(&session, counter);
+		begin_seal(&session, counter);
 		(void) sql_run(&session, !worker || is_patient() ? &sql_seal : &sql_seal_free, values);
 		sql_end(&session);
 	}
@@ -356,7 +356,7 @@ fold_all(List *counters, const DcSelfRow *self)
 		DcRegionRel slots;
 		DcSetRel sets;
 
-		begin(&session, counter);
+		begin_seal(&session, counter);
 		regionrel_open(&slots, counter, RowExclusiveLock);
 		setrel_open(&sets, counter, RowExclusiveLock);
 		if (setrel_is_empty(&sets) && counter->row.rights_epoch <= self->epoch)
@@ -442,17 +442,17 @@ fold_slot(DcRegionRel *slots, DcSetRel *sets, const DcIdentity *identity, const 
  * begin begins a session of statements that name the table of regions, too.
  */
 static void
-begin(DcSqlSession *session, DcCounter *counter)
+begin_seal(DcSqlSession *session, DcCounter *counter)
 {
 	sql_begin(session, counter);
-	session->word = word;
+	session->word = seal_word;
 	sql_keep_open(session, DC_OF_MORE, counter->row.regions);
 }
 
 static const char *
-word(DcCounter *counter, const char *word)
+seal_word(DcCounter *counter, const char *seal_word)
 {
-	if (strcmp(word, "regions") != 0)
-		elog(ERROR, "unrecognized word: %s", word);
+	if (strcmp(seal_word, "regions") != 0)
+		elog(ERROR, "unrecognized word: %s", seal_word);
 	return relation_sql_name(counter->row.regions);
 }

@@ -60,20 +60,20 @@ typedef struct DcSetMerge
 	DcTally tally; /* how much the value grows */
 } DcSetMerge;
 
-static DcCounter *counter_of(Relation sets);
+static DcCounter *set_counter_of(Relation sets);
 static void check_row(DcSetMerge *merge, Relation rel);
-static bool has_news(const DcSetRow *come, const DcSetRow *have);
+static bool set_has_news(const DcSetRow *come, const DcSetRow *have);
 static bool merge_row(DcSetMerge *merge);
 static void lock_all(DcSetMerge *merge);
 static void lock_key_of(DcSetMerge *merge);
-static void read_rows(DcSetMerge *merge);
+static void read_set_rows(DcSetMerge *merge);
 static bool is_foreign(DcSetMerge *merge);
 static void raise_slots(DcSetMerge *merge);
 static void close_own(DcSetMerge *merge);
 static DcRegionRow slot_of(const DcSetMerge *merge, const AmountsEntry *entry);
 static void merge_end(DcSetMerge *merge);
-static Datum merge_insert(DcSetMerge *merge);
-static Datum merge_update(DcSetMerge *merge, TriggerData *data);
+static Datum merge_new_set(DcSetMerge *merge);
+static Datum merge_changed_set(DcSetMerge *merge, TriggerData *data);
 
 /*
  * merge_set() -> trigger, BEFORE INSERT OR UPDATE FOR EACH ROW
@@ -94,19 +94,19 @@ merge_set(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("%s can only be called as a trigger, %s", "merge_set()", "BEFORE INSERT OR UPDATE FOR EACH ROW")));
 	update = TRIGGER_FIRED_BY_UPDATE(data->tg_event);
-	merge.counter = counter_of(data->tg_relation);
+	merge.counter = set_counter_of(data->tg_relation);
 	if (merge.counter->fed)
 		return region_row_as_it_came(data);
 	set_row_of(merge.counter, data->tg_relation, update ? data->tg_newtuple : data->tg_trigtuple, &merge.come);
 	check_row(&merge, data->tg_relation);
-	return update ? merge_update(&merge, data) : merge_insert(&merge);
+	return update ? merge_changed_set(&merge, data) : merge_new_set(&merge);
 }
 
 /*
- * counter_of returns the counter that a table of sets belongs to. The last one is remembered.
+ * set_counter_of returns the counter that a table of sets belongs to. The last one is remembered.
  */
 static DcCounter *
-counter_of(Relation sets)
+set_counter_of(Relation sets)
 {
 	static DcCounter *last = NULL; /* entries stay where they are */
 	Oid relid = RelationGetRelid(sets);
@@ -150,29 +150,29 @@ check_row(DcSetMerge *merge, Relation rel)
 }
 
 /*
- * has_news tells whether a row that comes says more than the one that is there.
+ * set_has_news tells whether a row that comes says more than the one that is there.
  */
 static bool
-has_news(const DcSetRow *come, const DcSetRow *have)
+set_has_news(const DcSetRow *come, const DcSetRow *have)
 {
 	return have == NULL || set_wins(come, have) || !observed_covers(come->upto, have->upto);
 }
 
 /*
- * merge_insert merges a row that is to be inserted.
+ * merge_new_set merges a row that is to be inserted.
  */
 static Datum
-merge_insert(DcSetMerge *merge)
+merge_new_set(DcSetMerge *merge)
 {
 	lock_all(merge);
-	read_rows(merge);
+	read_set_rows(merge);
 	merge->have = set_rows_find(&merge->rows, merge->come.region);
-	if (has_news(&merge->come, merge->have))
+	if (set_has_news(&merge->come, merge->have))
 	{
 		lock_key_of(merge);
-		read_rows(merge);
+		read_set_rows(merge);
 		merge->have = set_rows_find(&merge->rows, merge->come.region);
-		if (has_news(&merge->come, merge->have) && merge_row(merge))
+		if (set_has_news(&merge->come, merge->have) && merge_row(merge))
 		{
 			if (merge->have == NULL)
 				set_row_insert(&merge->sets, &merge->merged);
@@ -187,10 +187,10 @@ merge_insert(DcSetMerge *merge)
 }
 
 /*
- * merge_update merges a row that is to be updated, and that the caller has locked.
+ * merge_changed_set merges a row that is to be updated, and that the caller has locked.
  */
 static Datum
-merge_update(DcSetMerge *merge, TriggerData *data)
+merge_changed_set(DcSetMerge *merge, TriggerData *data)
 {
 	DcCounter *counter = merge->counter;
 	HeapTuple tuple = NULL;
@@ -202,11 +202,11 @@ merge_update(DcSetMerge *merge, TriggerData *data)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("a row of \"%s\" cannot become that of another key or region",
 						RelationGetRelationName(data->tg_relation))));
-	if (!has_news(&merge->come, &old))
+	if (!set_has_news(&merge->come, &old))
 		return PointerGetDatum(NULL);
 	lock_all(merge);
 	lock_key_of(merge);
-	read_rows(merge);
+	read_set_rows(merge);
 	merge->have = set_rows_find(&merge->rows, merge->come.region);
 	if (merge->have == NULL)
 		elog(ERROR, "locked row of a set is not there");
@@ -257,7 +257,7 @@ lock_key_of(DcSetMerge *merge)
 }
 
 static void
-read_rows(DcSetMerge *merge)
+read_set_rows(DcSetMerge *merge)
 {
 	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
 

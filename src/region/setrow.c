@@ -48,7 +48,7 @@ static const DcShape set_shape = {
 				[SET_UPTO] = {"upto", InvalidOid}}};
 
 static Oid upto_type(Relation rel);
-static void store_row(DcSetRel *rel, const DcSetRow *row);
+static void store_set_row(DcSetRel *rel, const DcSetRow *row);
 static void insert_entries(DcSetRel *rel);
 static void delete_row(DcSetRel *rel, const DcSetRow *row);
 
@@ -255,10 +255,10 @@ set_row_of(DcCounter *counter, Relation rel, HeapTuple tuple, DcSetRow *row)
 }
 
 /*
- * store_row makes rel->slot a row. Columns that are not ours are dropped ones.
+ * store_set_row makes rel->slot a row. Columns that are not ours are dropped ones.
  */
 static void
-store_row(DcSetRel *rel, const DcSetRow *row)
+store_set_row(DcSetRel *rel, const DcSetRow *row)
 {
 	const AttrNumber *atts = rel->counter->sets.atts;
 	TupleDesc desc = RelationGetDescr(rel->heap);
@@ -288,7 +288,7 @@ store_row(DcSetRel *rel, const DcSetRow *row)
 void
 set_row_insert(DcSetRel *rel, const DcSetRow *row)
 {
-	store_row(rel, row);
+	store_set_row(rel, row);
 	table_tuple_insert(rel->heap, rel->slot, GetCurrentCommandId(true), 0, NULL);
 	insert_entries(rel);
 	ExecClearTuple(rel->slot);
@@ -318,7 +318,7 @@ set_row_update(DcSetRel *rel, const DcSetRow *row)
 	TM_FailureData failure;
 	bool new_entry;
 
-	store_row(rel, row);
+	store_set_row(rel, row);
 	if (compat_tuple_update(rel->heap, &tid, rel->slot, GetCurrentCommandId(true), true, &failure, &new_entry) != TM_Ok)
 		serialization_error(); /* changed by hand */
 	if (new_entry)			   /* it is not on the page of the old version */

@@ -58,7 +58,7 @@ static bool list_leaf(HTAB *rows, Oid counter, Oid relid);
 static AttrNumber column(Oid relid, const char *name, Oid type);
 static uint64 hash_key(Datum key);
 static void drop_list(void);
-static void xact_callback(XactEvent event, void *arg);
+static void unpublished_xact_callback(XactEvent event, void *arg);
 
 /*
  * unpublished_look returns a time before which all was published, DT_NOBEGIN if that is not known now. A later
@@ -246,7 +246,7 @@ unpublished_forget(DcCounter *counter, const DcBatch *batch)
 	if (list == NULL || batch->rows == NULL || hash_get_num_entries(list) == 0)
 		return;
 	if (!registered)
-		RegisterXactCallback(xact_callback, NULL);
+		RegisterXactCallback(unpublished_xact_callback, NULL);
 	registered = true;
 	for (int i = 0; i < batch->nkeys; i++)
 	{
@@ -269,7 +269,7 @@ unpublished_forget(DcCounter *counter, const DcBatch *batch)
 }
 
 static void
-xact_callback(XactEvent event, void *arg)
+unpublished_xact_callback(XactEvent event, void *arg)
 {
 	if (event != XACT_EVENT_COMMIT && event != XACT_EVENT_ABORT && event != XACT_EVENT_PREPARE)
 		return;

@@ -125,14 +125,14 @@ typedef struct DcWantRow
 } DcWantRow;
 
 /* The table that a statement of ours writes to, which fires the trigger once more; or InvalidOid. */
-static Oid merging = InvalidOid;
+static Oid merging_wants = InvalidOid;
 
-static void begin(DcSqlSession *session, DcWantRow *row, DcCounter *counter, const DcKey *key);
+static void begin_want(DcSqlSession *session, DcWantRow *row, DcCounter *counter, const DcKey *key);
 static bool lock_row(DcSqlSession *session, DcWantRow *row, bool wait);
-static bool read_row(DcSqlSession *session, DcWantRow *row, const DcStatement *statement);
+static bool read_want(DcSqlSession *session, DcWantRow *row, const DcStatement *statement);
 static void read_facts(DcSqlSession *session, DcWantRow *row, DcWantFacts *facts);
 static void write_row(DcSqlSession *session, const DcWantRow *row, int64 hlc);
-static void merge_insert(DcCounter *counter, Relation rel, HeapTuple tuple);
+static void merge_new_want(DcCounter *counter, Relation rel, HeapTuple tuple);
 static void tuple_values(DcCounter *counter, Relation rel, HeapTuple tuple, Datum *values);
 
 /*
@@ -190,7 +190,7 @@ want_change(DcCounter *counter, const DcKey *key, DcWantChange change, Timestamp
 	DcWantFacts facts;
 	bool locked;
 
-	begin(&session, &row, counter, key);
+	begin_want(&session, &row, counter, key);
 	locked = lock_row(&session, &row, wait);
 	if (locked)
 	{
@@ -219,8 +219,8 @@ want_is_stale(DcCounter *counter, const DcKey *key, int64 since, TimestampTz unt
 	DcWantFacts facts;
 	bool stale;
 
-	begin(&session, &row, counter, key);
-	if (!read_row(&session, &row, &sql_want_look) || row.epoch != row.identity.epoch)
+	begin_want(&session, &row, counter, key);
+	if (!read_want(&session, &row, &sql_want_look) || row.epoch != row.identity.epoch)
 		stale = true;
 	else
 	{
@@ -240,7 +240,7 @@ want_is_stale(DcCounter *counter, const DcKey *key, int64 since, TimestampTz unt
 }
 
 static void
-begin(DcSqlSession *session, DcWantRow *row, DcCounter *counter, const DcKey *key)
+begin_want(DcSqlSession *session, DcWantRow *row, DcCounter *counter, const DcKey *key)
 {
 	row->counter = counter;
 	row->key = key_text_datum(key);
@@ -260,16 +260,16 @@ lock_row(DcSqlSession *session, DcWantRow *row, bool wait)
 	const DcStatement *lock = wait ? &sql_want_lock : &sql_want_lock_free;
 	Datum values[] = {row->key, row->region};
 
-	if (read_row(session, row, lock))
+	if (read_want(session, row, lock))
 		return true;
 	if (!wait && sql_run(session, &sql_want_look, values) > 0)
 		return false;
 	(void) sql_run(session, &sql_want_make, values);
-	return read_row(session, row, lock);
+	return read_want(session, row, lock);
 }
 
 static bool
-read_row(DcSqlSession *session, DcWantRow *row, const DcStatement *statement)
+read_want(DcSqlSession *session, DcWantRow *row, const DcStatement *statement)
 {
 	Datum values[] = {row->key, row->region};
 	const DcRows *rows = &session->rows;
@@ -335,7 +335,7 @@ merge_want(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("%s can only be called as a trigger, %s", "merge_want()", "BEFORE INSERT OR UPDATE FOR EACH ROW")));
-	if (merging == RelationGetRelid(data->tg_relation))
+	if (merging_wants == RelationGetRelid(data->tg_relation))
 		return PointerGetDatum(TRIGGER_FIRED_BY_UPDATE(data->tg_event) ? data->tg_newtuple : data->tg_trigtuple);
 	counter = rights_counter_of(data->tg_relation, &last);
 	if (counter->fed)
@@ -343,7 +343,7 @@ merge_want(PG_FUNCTION_ARGS)
 	activity_note(counter->relid); /* the job may have something to do */
 	if (!TRIGGER_FIRED_BY_UPDATE(data->tg_event))
 	{
-		merge_insert(counter, data->tg_relation, data->tg_trigtuple);
+		merge_new_want(counter, data->tg_relation, data->tg_trigtuple);
 		return PointerGetDatum(NULL);
 	}
 	tuple_values(counter, data->tg_relation, data->tg_trigtuple, old);
@@ -359,7 +359,7 @@ merge_want(PG_FUNCTION_ARGS)
 }
 
 static void
-merge_insert(DcCounter *counter, Relation rel, HeapTuple tuple)
+merge_new_want(DcCounter *counter, Relation rel, HeapTuple tuple)
 {
 	DcSqlSession session;
 	Datum values[WANT_NUM_COLUMNS];
@@ -373,7 +373,7 @@ merge_insert(DcCounter *counter, Relation rel, HeapTuple tuple)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("stock \"%s\" was dropped", get_rel_name(counter->relid))));
-	merging = counter->row.wants;
+	merging_wants = counter->row.wants;
 	PG_TRY();
 	{
 		rights_begin(&session, counter);
@@ -383,7 +383,7 @@ merge_insert(DcCounter *counter, Relation rel, HeapTuple tuple)
 	}
 	PG_FINALLY();
 	{
-		merging = InvalidOid;
+		merging_wants = InvalidOid;
 	}
 	PG_END_TRY();
 }

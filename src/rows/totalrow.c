@@ -125,7 +125,7 @@ typedef enum DcTotalState
 /* In TopMemoryContext, made when first needed. Static: of this session, for good. */
 static DcPlace *places = NULL;
 
-static DcPlace *place_of(const DcDeltaKey *key);
+static DcPlace *delta_place(const DcDeltaKey *key);
 static bool must_leave(DcDirectTables *tables, const DcDelta *delta, DcPlace *place);
 static DcTotalState find_total(DcDirectRel *rel, const DcDeltaKey *key, DcHint *hint,
 							   DcProbe *probe);
@@ -149,7 +149,7 @@ bool
 total_add(DcDirectTables *tables, const DcDelta *delta)
 {
 	DcDirectRel *rel = direct_tables_open(tables, DC_TABLE_TOTALS);
-	DcPlace *place = place_of(&delta->key);
+	DcPlace *place = delta_place(&delta->key);
 	DcProbe probe;
 	ItemPointerData root;
 	bool done = false;
@@ -182,11 +182,11 @@ total_add(DcDirectTables *tables, const DcDelta *delta)
 }
 
 /*
- * place_of returns what is remembered of a key. If that is of another one, it is empty
+ * delta_place returns what is remembered of a key. If that is of another one, it is empty
  * now, but for the number of uses.
  */
 static DcPlace *
-place_of(const DcDeltaKey *key)
+delta_place(const DcDeltaKey *key)
 {
 	uint32 hash = delta_key_hash(key);
 	DcPlace *place;

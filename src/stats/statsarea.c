@@ -80,7 +80,7 @@ static void entry_unlink(DcStatsEntry *entry);
 static int see_all(DcStatsSeen **seen);
 static int reclaim_gone(DcStatsSeen *seen, int count);
 static void evict_idle(DcStatsSeen *seen, int count);
-static int by_use(const void *a, const void *b);
+static int areas_by_use(const void *a, const void *b);
 static bool entry_evict(const DcStatsSeen *seen);
 static bool anybody_has_locked(Oid database, Oid counter);
 static bool table_is_gone(Oid database, Oid counter);
@@ -405,7 +405,7 @@ evict_idle(DcStatsSeen *seen, int count)
 	DcMoment limit = moment_in(-IDLE_MS);
 	int wanted = Max(stats_area->nentries / EVICT_PART, 1);
 
-	qsort(seen, count, sizeof(DcStatsSeen), by_use);
+	qsort(seen, count, sizeof(DcStatsSeen), areas_by_use);
 	for (int i = 0; i < count && wanted > 0; i++)
 	{
 		if (!moment_is_before(seen[i].used_at, limit))
@@ -417,7 +417,7 @@ evict_idle(DcStatsSeen *seen, int count)
 }
 
 static int
-by_use(const void *a, const void *b)
+areas_by_use(const void *a, const void *b)
 {
 	DcMoment used_a = ((const DcStatsSeen *) a)->used_at;
 	DcMoment used_b = ((const DcStatsSeen *) b)->used_at;

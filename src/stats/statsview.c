@@ -36,41 +36,41 @@ PG_FUNCTION_INFO_V1(dc_stat_reset);
 /* Columns of stat_counters() */
 enum
 {
-	COL_COUNTER,
-	COL_FED_BY,
-	COL_INCREMENTS,
-	COL_KEYS_WRITTEN,
-	COL_TOTALS_WRITTEN,
-	COL_WRITES_PER_SECOND,
-	COL_BUSY_SKIPPED,
-	COL_SPLITS,
-	COL_WAITS,
-	COL_EARLY_WRITES,
-	COL_ESTIMATED_SHARD_ROWS,
-	COL_COMPACTION_LAG,
-	COL_KEYS_COMPACTED,
-	COL_LAST_COMPACTION,
-	COL_LAST_COMPACTION_DURATION,
-	COL_OVERFLOWED_KEYS,
-	COL_READS,
-	COL_MEAN_READ_TIME,
-	COL_BUFFERED,
-	COL_BUFFER_FULL,
-	COL_FLUSHES,
-	COL_KEYS_FLUSHED,
-	COL_MEAN_FLUSH_TIME,
-	COL_CACHE_HITS,
-	COL_CACHE_MISSES,
-	COL_CACHE_EVICTIONS,
-	COL_STATS_RESET,
-	NUM_COLS
+	VIEW_COUNTER,
+	VIEW_FED_BY,
+	VIEW_INCREMENTS,
+	VIEW_KEYS_WRITTEN,
+	VIEW_TOTALS_WRITTEN,
+	VIEW_WRITES_PER_SECOND,
+	VIEW_BUSY_SKIPPED,
+	VIEW_SPLITS,
+	VIEW_WAITS,
+	VIEW_EARLY_WRITES,
+	VIEW_ESTIMATED_SHARD_ROWS,
+	VIEW_COMPACTION_LAG,
+	VIEW_KEYS_COMPACTED,
+	VIEW_LAST_COMPACTION,
+	VIEW_LAST_COMPACTION_DURATION,
+	VIEW_OVERFLOWED_KEYS,
+	VIEW_READS,
+	VIEW_MEAN_READ_TIME,
+	VIEW_BUFFERED,
+	VIEW_BUFFER_FULL,
+	VIEW_FLUSHES,
+	VIEW_KEYS_FLUSHED,
+	VIEW_MEAN_FLUSH_TIME,
+	VIEW_CACHE_HITS,
+	VIEW_CACHE_MISSES,
+	VIEW_CACHE_EVICTIONS,
+	VIEW_STATS_RESET,
+	VIEW_COLS
 };
 
 /* A row of stat_counters(), whose columns are null until they are set. */
 typedef struct DcStatRow
 {
-	Datum values[NUM_COLS];
-	bool nulls[NUM_COLS];
+	Datum values[VIEW_COLS];
+	bool nulls[VIEW_COLS];
 } DcStatRow;
 
 static void set(DcStatRow *row, int column, Datum value);
@@ -102,10 +102,10 @@ stat_counters(PG_FUNCTION_ARGS)
 		if (!stats_may_see(counter->counter))
 			continue;
 		memset(row.nulls, true, sizeof(row.nulls));
-		set(&row, COL_COUNTER, ObjectIdGetDatum(counter->counter));
+		set(&row, VIEW_COUNTER, ObjectIdGetDatum(counter->counter));
 		fed_by = any_fed ? counter_fed_by(counter) : NULL;
 		if (fed_by != NULL)
-			set(&row, COL_FED_BY, CStringGetTextDatum(fed_by));
+			set(&row, VIEW_FED_BY, CStringGetTextDatum(fed_by));
 		stats_attach_shown(counter->counter);
 		set_cumulative(&row, counter->counter, fed_by != NULL);
 		set_estimated_rows(&row, counter->shards);
@@ -239,22 +239,22 @@ set_cumulative(DcStatRow *row, Oid counter, bool fed)
 		int column;
 		DcStatsCount count;
 	} columns[] = {
-		{COL_INCREMENTS, DC_STATS_INCREMENTS},
-		{COL_KEYS_WRITTEN, DC_STATS_KEYS},
-		{COL_TOTALS_WRITTEN, DC_STATS_TOTALS},
-		{COL_BUSY_SKIPPED, DC_STATS_BUSY_SKIPS},
-		{COL_SPLITS, DC_STATS_SPLITS},
-		{COL_WAITS, DC_STATS_WAITS},
-		{COL_EARLY_WRITES, DC_STATS_EARLY},
-		{COL_KEYS_COMPACTED, DC_STATS_COMPACTED},
-		{COL_READS, DC_STATS_READS},
-		{COL_BUFFERED, DC_STATS_BUFFERED},
-		{COL_BUFFER_FULL, DC_STATS_BUFFER_FULL},
-		{COL_FLUSHES, DC_STATS_FLUSHES},
-		{COL_KEYS_FLUSHED, DC_STATS_FLUSHED},
-		{COL_CACHE_HITS, DC_STATS_CACHE_HITS},
-		{COL_CACHE_MISSES, DC_STATS_CACHE_MISSES},
-		{COL_CACHE_EVICTIONS, DC_STATS_CACHE_EVICTIONS},
+		{VIEW_INCREMENTS, DC_STATS_INCREMENTS},
+		{VIEW_KEYS_WRITTEN, DC_STATS_KEYS},
+		{VIEW_TOTALS_WRITTEN, DC_STATS_TOTALS},
+		{VIEW_BUSY_SKIPPED, DC_STATS_BUSY_SKIPS},
+		{VIEW_SPLITS, DC_STATS_SPLITS},
+		{VIEW_WAITS, DC_STATS_WAITS},
+		{VIEW_EARLY_WRITES, DC_STATS_EARLY},
+		{VIEW_KEYS_COMPACTED, DC_STATS_COMPACTED},
+		{VIEW_READS, DC_STATS_READS},
+		{VIEW_BUFFERED, DC_STATS_BUFFERED},
+		{VIEW_BUFFER_FULL, DC_STATS_BUFFER_FULL},
+		{VIEW_FLUSHES, DC_STATS_FLUSHES},
+		{VIEW_KEYS_FLUSHED, DC_STATS_FLUSHED},
+		{VIEW_CACHE_HITS, DC_STATS_CACHE_HITS},
+		{VIEW_CACHE_MISSES, DC_STATS_CACHE_MISSES},
+		{VIEW_CACHE_EVICTIONS, DC_STATS_CACHE_EVICTIONS},
 	};
 	DcTableStats stats;
 	DcStatsNow now;
@@ -263,17 +263,17 @@ set_cumulative(DcStatRow *row, Oid counter, bool fed)
 		return;
 	for (int i = 0; i < lengthof(columns); i++)
 		set(row, columns[i].column, Int64GetDatum(stats.counts[columns[i].count]));
-	set(row, COL_WRITES_PER_SECOND, Float8GetDatum(now.writes));
-	set(row, COL_STATS_RESET, TimestampTzGetDatum(stats.reset_at));
-	set_mean(row, &stats, COL_MEAN_READ_TIME, DC_STATS_READ_TIME, DC_STATS_READS);
-	set_mean(row, &stats, COL_MEAN_FLUSH_TIME, DC_STATS_FLUSH_TIME, DC_STATS_FLUSHES);
+	set(row, VIEW_WRITES_PER_SECOND, Float8GetDatum(now.writes));
+	set(row, VIEW_STATS_RESET, TimestampTzGetDatum(stats.reset_at));
+	set_mean(row, &stats, VIEW_MEAN_READ_TIME, DC_STATS_READ_TIME, DC_STATS_READS);
+	set_mean(row, &stats, VIEW_MEAN_FLUSH_TIME, DC_STATS_FLUSH_TIME, DC_STATS_FLUSHES);
 	if (now.has_lag && !fed)
-		set(row, COL_COMPACTION_LAG, stats_interval(now.lag));
+		set(row, VIEW_COMPACTION_LAG, stats_interval(now.lag));
 	if (stats.sweep.ended_at != 0)
 	{
-		set(row, COL_LAST_COMPACTION, TimestampTzGetDatum(stats.sweep.ended_at));
-		set(row, COL_LAST_COMPACTION_DURATION, stats_interval(stats.sweep.us));
-		set(row, COL_OVERFLOWED_KEYS, Int64GetDatum(stats.sweep.overflowed));
+		set(row, VIEW_LAST_COMPACTION, TimestampTzGetDatum(stats.sweep.ended_at));
+		set(row, VIEW_LAST_COMPACTION_DURATION, stats_interval(stats.sweep.us));
+		set(row, VIEW_OVERFLOWED_KEYS, Int64GetDatum(stats.sweep.overflowed));
 	}
 }
 
@@ -309,7 +309,7 @@ set_estimated_rows(DcStatRow *row, Oid shards)
 			return;
 		rows += more;
 	}
-	set(row, COL_ESTIMATED_SHARD_ROWS, Int64GetDatum(rows));
+	set(row, VIEW_ESTIMATED_SHARD_ROWS, Int64GetDatum(rows));
 }
 
 /*

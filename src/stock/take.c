@@ -115,7 +115,7 @@ static bool committed_below(DcCounter *counter, const DcDeltaKey *key,
 							int64 qty);
 static int64 pause_after_failure(DcAttempt *attempt);
 static bool take_parts(void *arg);
-static int row_compare(const void *a, const void *b);
+static int compare_taken(const void *a, const void *b);
 static int64 wait_for(DcAttempt *attempt, TransactionId xid);
 static void shut_gate(DcDirectRel *rel, const DcDeltaKey *key, uint64 epoch);
 static void check_snapshot(DcDirectRel *rel, const DcKey *key, int64 qty,
@@ -489,7 +489,7 @@ take_parts(void *arg)
 	int64 missing = parts->qty;
 
 	memcpy(rows, survey->rows, survey->nrows * sizeof(DcSurveyRow));
-	qsort(rows, survey->nrows, sizeof(DcSurveyRow), row_compare);
+	qsort(rows, survey->nrows, sizeof(DcSurveyRow), compare_taken);
 	for (int i = 0; i < survey->nrows && missing > 0; i++)
 	{
 		DcTakeResult result;
@@ -519,7 +519,7 @@ take_parts(void *arg)
 }
 
 static int
-row_compare(const void *a, const void *b)
+compare_taken(const void *a, const void *b)
 {
 	int64 left = ((const DcSurveyRow *) a)->units;
 	int64 right = ((const DcSurveyRow *) b)->units;

@@ -32,7 +32,7 @@
 static void entry_changed(void *entry, Oid relid);
 
 /* Entries (DcCounter) are never removed. */
-static DcRelCached counters = {
+static DcRelCached cached_counters = {
 	.name = "dcounter tables",
 	.keysize = sizeof(Oid),
 	.size = sizeof(DcCounter),
@@ -122,7 +122,7 @@ counter_find(Oid relid)
 	if (last_found != NULL && last_found->relid == relid && last_found->valid)
 		return last_found;
 
-	counter = relcached_enter(&counters, &relid);
+	counter = relcached_enter(&cached_counters, &relid);
 	if (counter->valid)
 		return last_found = counter;
 	do
@@ -323,5 +323,5 @@ entry_changed(void *entry, Oid relid)
 static void
 subscription_callback(Datum arg, int cacheid, uint32 hashvalue)
 {
-	relcached_changed(&counters, InvalidOid);
+	relcached_changed(&cached_counters, InvalidOid);
 }

@@ -47,12 +47,12 @@ typedef struct DcOwnStatement
 } DcOwnStatement;
 
 /* The innermost one, or NULL; own_statement_run() sets it back on every way out. */
-static DcOwnStatement *running = NULL;
+static DcOwnStatement *running_statement = NULL;
 
 /* The table that own_truncate() is truncating, or InvalidOid; likewise. */
 static Oid truncating = InvalidOid;
 
-static ExecutorStart_hook_type previous_hook = NULL;
+static ExecutorStart_hook_type previous_start_hook = NULL;
 
 static void start_hook(QueryDesc *desc, int eflags);
 static bool is_original(const DcOwnStatement *statement, const QueryDesc *desc);
@@ -64,7 +64,7 @@ static bool is_called_by(List *result_rels, const FmgrInfo *function);
 void
 own_statement_init(void)
 {
-	previous_hook = ExecutorStart_hook;
+	previous_start_hook = ExecutorStart_hook;
 	ExecutorStart_hook = start_hook;
 }
 
@@ -80,16 +80,16 @@ own_statement_run(SPIPlanPtr plan, Datum *values, const char *nulls)
 
 	if (list_length(sources) != 1)
 		elog(ERROR, "a plan of one statement was expected");
-	statement.outer = running;
+	statement.outer = running_statement;
 	statement.source = linitial(sources);
-	running = &statement;
+	running_statement = &statement;
 	PG_TRY();
 	{
 		result = SPI_execute_plan(plan, values, nulls, false, 0);
 	}
 	PG_FINALLY();
 	{
-		running = statement.outer;
+		running_statement = statement.outer;
 	}
 	PG_END_TRY();
 	return result;
@@ -102,13 +102,13 @@ own_statement_run(SPIPlanPtr plan, Datum *values, const char *nulls)
 static void
 start_hook(QueryDesc *desc, int eflags)
 {
-	DcOwnStatement *statement = running;
+	DcOwnStatement *statement = running_statement;
 	bool ours = statement != NULL && desc->sourceText == statement->source->query_string;
 
 	if (ours)
 		statement->estate = NULL;
-	if (previous_hook != NULL)
-		previous_hook(desc, eflags);
+	if (previous_start_hook != NULL)
+		previous_start_hook(desc, eflags);
 	else
 		standard_ExecutorStart(desc, eflags);
 	if (ours && !statement->started && is_original(statement, desc))
@@ -142,7 +142,7 @@ is_original(const DcOwnStatement *statement, const QueryDesc *desc)
 bool
 own_statement_fires(FunctionCallInfo fcinfo)
 {
-	EState *estate = running != NULL ? running->estate : NULL;
+	EState *estate = running_statement != NULL ? running_statement->estate : NULL;
 
 	return estate != NULL &&
 		(is_called_by(estate->es_opened_result_relations, fcinfo->flinfo) ||

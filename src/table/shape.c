@@ -47,7 +47,7 @@ static AttrNumber find_column(TupleDesc desc, const char *name);
 static bool column_is_generated_right(Form_pg_attribute att, const DcShapeColumn *column,
 									  bool foreign);
 static char *column_cure(Form_pg_attribute att, const DcShapeColumn *column);
-static char *column_problem(const DcShapeColumn *column);
+static char *shape_column_problem(const DcShapeColumn *column);
 static void compare_columns(TupleDesc desc, const DcShape *shape, DcTableLayout *layout);
 static bool find_key(Relation rel, const DcShape *shape, DcTableLayout *layout,
 					 DcShapeProblem *problem);
@@ -148,7 +148,7 @@ column_fits(TupleDesc desc, const DcShapeColumn *column, bool foreign,
 	{
 		if (column->flags & SHAPE_OPTIONAL)
 			return true;
-		problem->detail = column_problem(column);
+		problem->detail = shape_column_problem(column);
 		problem->hint = _("Use ALTER TABLE ... RENAME COLUMN, if it has another name now.");
 		return false;
 	}
@@ -158,7 +158,7 @@ column_fits(TupleDesc desc, const DcShapeColumn *column, bool foreign,
 		column_is_generated_right(att, column, foreign) &&
 		(foreign || (column->flags & SHAPE_NULLABLE) || compat_is_not_null(desc, *attnum)))
 		return true;
-	problem->detail = column_problem(column);
+	problem->detail = shape_column_problem(column);
 	problem->hint = column_cure(att, column);
 	return false;
 }
@@ -192,10 +192,10 @@ column_is_generated_right(Form_pg_attribute att, const DcShapeColumn *column,
 }
 
 /*
- * column_problem says how a column must be.
+ * shape_column_problem says how a column must be.
  */
 static char *
-column_problem(const DcShapeColumn *column)
+shape_column_problem(const DcShapeColumn *column)
 {
 	if (column->flags & SHAPE_GENERATED)
 		return psprintf(_("Its column \"%s\", if it has one, must be of type %s, generated and stored."),

@@ -45,7 +45,7 @@
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
 
-static char *names_of(List *tables);
+static char *names_in(List *tables);
 static List *add_relatives(List *tables);
 static List *subscriptions_of(List *tables, bool one);
 
@@ -102,7 +102,7 @@ check_still_not_fed(Oid counter)
 char *
 counter_fed_by(const DcCounterRow *row)
 {
-	return any_table_is_fed() ? names_of(counter_tables(row)) : NULL;
+	return any_table_is_fed() ? names_in(counter_tables(row)) : NULL;
 }
 
 /*
@@ -111,11 +111,11 @@ counter_fed_by(const DcCounterRow *row)
 char *
 table_fed_by(Oid relid)
 {
-	return any_table_is_fed() ? names_of(list_make1_oid(relid)) : NULL;
+	return any_table_is_fed() ? names_in(list_make1_oid(relid)) : NULL;
 }
 
 static char *
-names_of(List *tables)
+names_in(List *tables)
 {
 	StringInfoData names;
 	List *subscriptions = subscriptions_of(add_relatives(tables), false);

@@ -40,7 +40,7 @@
 #include "utils/syscache.h"
 
 /* us */
-#define PAUSE_MIN (INT64CONST(1) * 1000 * 1000)
+#define DUE_PAUSE_MIN (INT64CONST(1) * 1000 * 1000)
 #define PAUSE_MAX (INT64CONST(60) * 1000 * 1000)
 #define LIST_MAX (INT64CONST(60) * 1000 * 1000)
 
@@ -70,9 +70,9 @@ static bool clock_was_set(void);
 static void add_member(Oid relid, Oid counter);
 static void forget_unlisted(DcDue *due);
 static bool is_due(DcDue *due, DcTableDue *entry, DcMoment now);
-static DcTableDue *find(DcDue *due, Oid table);
+static DcTableDue *find_due(DcDue *due, Oid table);
 static void relcache_callback(Datum arg, Oid relid);
-static void subscription_callback(Datum arg, int cacheid, uint32 hashvalue);
+static void due_subscription_callback(Datum arg, int cacheid, uint32 hashvalue);
 static void all_changed(DcDue *due);
 
 /*
@@ -101,7 +101,7 @@ due_list_read(void)
 		list_cxt = AllocSetContextCreate(TopMemoryContext, "dcounter known tables",
 										 ALLOCSET_DEFAULT_SIZES);
 		CacheRegisterRelcacheCallback(relcache_callback, (Datum) 0);
-		CacheRegisterSyscacheCallback(SUBSCRIPTIONRELMAP, subscription_callback, (Datum) 0);
+		CacheRegisterSyscacheCallback(SUBSCRIPTIONRELMAP, due_subscription_callback, (Datum) 0);
 	}
 	catalog_relid = catalog_relation("counter");
 	list_whole = false;
@@ -161,7 +161,7 @@ due_tables(DcDue *due, bool (*wants)(const DcCounterRow *row))
 
 		if (wants != NULL && !wants(&rows[i]))
 			continue;
-		entry = find(due, rows[i].counter);
+		entry = find_due(due, rows[i].counter);
 		entry->listed = reading;
 		if (is_due(due, entry, now))
 			tables = lappend_oid(tables, entry->table);
@@ -232,7 +232,7 @@ is_due(DcDue *due, DcTableDue *entry, DcMoment now)
 void
 due_begin(DcDue *due, Oid table)
 {
-	DcTableDue *entry = find(due, table);
+	DcTableDue *entry = find_due(due, table);
 
 	/* the net has caught it, and not a change: its pause goes on to grow */
 	if (entry->changed || activity_differs(MyDatabaseId, table, entry->seen))
@@ -247,7 +247,7 @@ due_begin(DcDue *due, Oid table)
 void
 due_again(DcDue *due, Oid table, DcMoment at)
 {
-	DcTableDue *entry = find(due, table);
+	DcTableDue *entry = find_due(due, table);
 
 	entry->at = entry->work = at;
 	entry->pause = 0;
@@ -261,10 +261,10 @@ due_again(DcDue *due, Oid table, DcMoment at)
 void
 due_idle(DcDue *due, Oid table, DcMoment until, bool left)
 {
-	DcTableDue *entry = find(due, table);
+	DcTableDue *entry = find_due(due, table);
 	int64 pause;
 
-	entry->pause = Min(Max(2 * entry->pause, PAUSE_MIN), PAUSE_MAX);
+	entry->pause = Min(Max(2 * entry->pause, DUE_PAUSE_MIN), PAUSE_MAX);
 	pause = entry->pause / 1024 * (896 + murmurhash32(table) % 256);
 	entry->work = until;
 	entry->at = moment_min(moment_after(moment_now(), pause), until);
@@ -317,7 +317,7 @@ all_changed(DcDue *due)
 }
 
 static DcTableDue *
-find(DcDue *due, Oid table)
+find_due(DcDue *due, Oid table)
 {
 	bool found;
 	DcTableDue *entry = hash_search(due->tables, &table, HASH_ENTER, &found);
@@ -351,7 +351,7 @@ relcache_callback(Datum arg, Oid relid)
 }
 
 static void
-subscription_callback(Datum arg, int cacheid, uint32 hashvalue)
+due_subscription_callback(Datum arg, int cacheid, uint32 hashvalue)
 {
 	due_all();
 }

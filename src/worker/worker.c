@@ -64,7 +64,7 @@ static bool gives_way = false;
 static volatile sig_atomic_t cancelled = false;
 static volatile DcMoment cancelled_at = {0};
 static volatile sig_atomic_t leaving = false;
-static volatile DcMoment leave_until = {0};
+static volatile DcMoment worker_leave_until = {0};
 
 static void on_sigterm(SIGNAL_ARGS);
 static bool take_slot(const DcWorkerArgs *args);
@@ -165,7 +165,7 @@ dc_worker_main(Datum arg)
 		turn_leave();
 	if (extension_is_here())
 	{
-		leave_until = moment_in(LEAVE_MS);
+		worker_leave_until = moment_in(LEAVE_MS);
 		leaving = true;
 		cancelled = false;
 		job_leave();
@@ -187,7 +187,7 @@ on_sigterm(SIGNAL_ARGS)
 {
 	int save_errno = errno;
 
-	if (leaving && moment_is_reached(leave_until))
+	if (leaving && moment_is_reached(worker_leave_until))
 		job_hurries = true;
 	if (job_in_step && (!leaving || job_hurries))
 	{

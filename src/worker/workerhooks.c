@@ -31,7 +31,7 @@
 #define PAUSE_MS (60 * 1000)
 
 /* How long to wait for it to leave. */
-#define LEAVE_MS (10 * 1000)
+#define HOOK_LEAVE_MS (10 * 1000)
 
 /* When to tell it once more (worker.c). */
 #define AGAIN_MS (2 * 1000)
@@ -152,7 +152,7 @@ pause_worker(const char *name)
 static void
 wait_until_left(Oid database)
 {
-	DcMoment end = moment_in(LEAVE_MS);
+	DcMoment end = moment_in(HOOK_LEAVE_MS);
 	DcMoment again = moment_in(AGAIN_MS);
 
 	for (;;)

@@ -56,7 +56,7 @@ home(const CmsFrame *frame, uint64_t hash)
 
 /* The place of a hash, or the empty one for it. */
 static CmsPlace *
-find_place(const CmsFrame *frame, uint64_t hash)
+frame_place(const CmsFrame *frame, uint64_t hash)
 {
 	uint32_t mask = (UINT32_C(1) << frame->place_bits) - 1;
 	uint32_t at = home(frame, hash);
@@ -67,7 +67,7 @@ find_place(const CmsFrame *frame, uint64_t hash)
 }
 
 static void
-grow(CmsFrame *frame)
+grow_frame(CmsFrame *frame)
 {
 	CmsPlace *old = frame->places;
 	size_t places = old == NULL ? 0 : (size_t) 1 << frame->place_bits;
@@ -80,7 +80,7 @@ grow(CmsFrame *frame)
 	for (size_t i = 0; i < places; i++)
 	{
 		if (old[i].hash != 0)
-			*find_place(frame, old[i].hash) = old[i];
+			*frame_place(frame, old[i].hash) = old[i];
 	}
 	if (old != NULL)
 		sketch_free(old);
@@ -122,8 +122,8 @@ cms_frame_add(CmsFrame *frame, uint64_t hash, int64_t weight)
 		return CMS_OVERFLOW;
 	hash = cms_item(hash);
 	if (frame->places == NULL || frame->used >= (UINT32_C(3) << frame->place_bits) / 4)
-		grow(frame);
-	place = find_place(frame, hash);
+		grow_frame(frame);
+	place = frame_place(frame, hash);
 	if (place->hash == 0)
 	{
 		place->hash = hash;
@@ -169,7 +169,7 @@ cms_frame_remove(CmsFrame *frame, uint64_t hash, int64_t weight)
 	if (weight == 0)
 		return CMS_OK;
 	hash = cms_item(hash);
-	place = frame->places == NULL ? NULL : find_place(frame, hash);
+	place = frame->places == NULL ? NULL : frame_place(frame, hash);
 	if (place == NULL || place->hash == 0)
 		return CMS_UNKNOWN;
 	if (__builtin_sub_overflow(frame->sums.total, weight, &frame->sums.total) ||

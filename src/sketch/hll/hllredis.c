@@ -29,9 +29,9 @@
 #include "sketch/hash.h"
 #include "sketch/memory.h"
 
-#define HEADER_BYTES 16
+#define REDIS_HEADER_BYTES 16
 #define REGISTERS 16384
-#define DENSE_BYTES (HEADER_BYTES + REGISTERS / 8 * 6)
+#define DENSE_BYTES (REDIS_HEADER_BYTES + REGISTERS / 8 * 6)
 #define DENSE 0
 #define SPARSE 1
 #define MAX_RANK 51
@@ -42,8 +42,8 @@
 #define MAX_SHORT_ZEROS 64
 
 static bool get_dense(const uint8_t *data, size_t len, uint8_t *registers);
-static bool get_sparse(const uint8_t *data, size_t len, uint8_t *registers);
-static uint8_t *put_header(uint8_t *out, int encoding, double estimate);
+static bool get_redis_sparse(const uint8_t *data, size_t len, uint8_t *registers);
+static uint8_t *put_redis_header(uint8_t *out, int encoding, double estimate);
 static uint8_t *put_dense(uint8_t *out, const uint8_t *registers);
 static uint8_t *put_sparse(uint8_t *out, const uint8_t *end, const uint8_t *registers);
 
@@ -56,7 +56,7 @@ hll_from_redis(const uint8_t *data, size_t len, const char **wrong)
 	HllState *state;
 	bool good;
 
-	if (len < HEADER_BYTES || memcmp(data, "HYLL", 4) != 0)
+	if (len < REDIS_HEADER_BYTES || memcmp(data, "HYLL", 4) != 0)
 	{
 		*wrong = "It does not begin like a HyperLogLog of Redis.";
 		return NULL;
@@ -68,9 +68,9 @@ hll_from_redis(const uint8_t *data, size_t len, const char **wrong)
 	}
 	state = hll_new_dense(HLL_REDIS_PRECISION, SKETCH_HASH_REDIS);
 	if (data[4] == DENSE)
-		good = get_dense(data + HEADER_BYTES, len - HEADER_BYTES, hll_registers(state));
+		good = get_dense(data + REDIS_HEADER_BYTES, len - REDIS_HEADER_BYTES, hll_registers(state));
 	else
-		good = get_sparse(data + HEADER_BYTES, len - HEADER_BYTES, hll_registers(state));
+		good = get_redis_sparse(data + REDIS_HEADER_BYTES, len - REDIS_HEADER_BYTES, hll_registers(state));
 	if (good)
 		return state;
 	*wrong = "Its registers are not well-formed.";
@@ -83,7 +83,7 @@ get_dense(const uint8_t *data, size_t len, uint8_t *registers)
 {
 	uint8_t highest = 0;
 
-	if (len != DENSE_BYTES - HEADER_BYTES)
+	if (len != DENSE_BYTES - REDIS_HEADER_BYTES)
 		return false;
 	for (int i = 0; i < REGISTERS; i += 4, data += 3)
 	{
@@ -101,7 +101,7 @@ get_dense(const uint8_t *data, size_t len, uint8_t *registers)
 
 /* Runs are counted against the registers that are left, so that no sum can overflow. */
 static bool
-get_sparse(const uint8_t *data, size_t len, uint8_t *registers)
+get_redis_sparse(const uint8_t *data, size_t len, uint8_t *registers)
 {
 	const uint8_t *end = data + len;
 	size_t left = REGISTERS;
@@ -143,18 +143,18 @@ hll_to_redis(const HllState *state, size_t *len)
 	double estimate = hll_estimate(state);
 	HllState *dense = hll_densified(hll_copy(state));
 	uint8_t *out = sketch_alloc(DENSE_BYTES);
-	uint8_t *end = put_header(out, SPARSE, estimate);
+	uint8_t *end = put_redis_header(out, SPARSE, estimate);
 
 	end = put_sparse(end, out + MAX_SPARSE_BYTES, hll_registers(dense));
 	if (end == NULL)
-		end = put_dense(put_header(out, DENSE, estimate), hll_registers(dense));
+		end = put_dense(put_redis_header(out, DENSE, estimate), hll_registers(dense));
 	sketch_free(dense);
 	*len = (size_t) (end - out);
 	return out;
 }
 
 static uint8_t *
-put_header(uint8_t *out, int encoding, double estimate)
+put_redis_header(uint8_t *out, int encoding, double estimate)
 {
 	bool known = estimate < 9e18;
 	uint64_t count = known ? (uint64_t) llround(estimate) : UINT64_C(1) << 63;
@@ -164,7 +164,7 @@ put_header(uint8_t *out, int encoding, double estimate)
 	out[4] = (uint8_t) encoding;
 	for (int i = 0; i < 8; i++)
 		out[8 + i] = (uint8_t) (count >> (8 * i));
-	return out + HEADER_BYTES;
+	return out + REDIS_HEADER_BYTES;
 }
 
 static uint8_t *
