@@ -34,6 +34,16 @@ SELECT c, state(c) FROM unnest(ARRAY['c', 'c8']::regclass[]) c;
 SELECT count(*), max(n) FROM (SELECT count(*) AS n FROM c_shard GROUP BY key) k;
 SELECT dc_compact(c) FROM unnest(ARRAY['c', 'c8']::regclass[]) c;
 SELECT dc_compact(c), state(c) FROM unnest(ARRAY['c', 'c8']::regclass[]) c;
+-- Rows are kept as long as another session has an old snapshot, as autovacuum may when it looks at as many
+DO $$BEGIN
+	FOR i IN 1..600 LOOP
+		PERFORM dc_compact('c');
+		COMMIT;
+		EXIT WHEN NOT EXISTS (SELECT FROM c_shard);
+		PERFORM pg_sleep(0.1);
+		COMMIT;
+	END LOOP;
+END$$;
 SELECT count(*) FROM c_shard;
 -- In savepoints, rolled back and released
 BEGIN;
