@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# make check-package FOLDER=...: the Debian packages, in a system that debootstrap has made in a folder, as root:
+# make check-package FOLDER=...: the Debian packages, in a system that debootstrap has made in a folder, as root. It needs nothing
+# else in it; make check-versions makes one and calls this, by hand it is
 #   debootstrap --variant=minbase bookworm FOLDER
 # Builds them of the last commit, looks at them with lintian, installs them by the steps of the Containerfile, starts the server
 # that the container would start, runs the tests that autopkgtest would run, and removes them. Then the archive for PGXN
@@ -17,15 +18,13 @@ passed=0
 failed=0
 version=$(sed -n "s/^default_version *= *'\(.*\)'.*/\1/p" dcounter.control)
 logs=$folder/var/log/dcounter
-mounted=()
 
-unmount() {
-    local place
-    for place in "${mounted[@]}"; do
-        umount "$place" || umount -l "$place"
-    done
-}
-trap unmount EXIT
+# What it mounts is seen by it only, and what it starts ends with it, servers too. Processes that have lost their parent are its own.
+if [[ ${DC_STAGE:-} != package ]]; then
+    DC_STAGE=package exec unshare --mount --propagation private --pid --fork --kill-child --mount-proc bash "$0" "$@"
+fi
+trap 'exit 130' INT
+trap 'exit 143' TERM
 
 # inside [USER] COMMAND: a line of shell in the folder, in /build/tree
 inside() {
@@ -54,11 +53,8 @@ step() {
     fi
 }
 
-for place in proc dev; do
-    mountpoint -q "$folder/$place" && continue
-    mount --bind "/$place" "$folder/$place"
-    mounted=("$folder/$place" "${mounted[@]}")
-done
+mount -t proc proc "$folder/proc"
+mount --rbind /dev "$folder/dev"
 rm -rf "$logs"
 [[ -n ${REUSE:-} ]] || rm -rf "$folder/build"
 mkdir -p "$folder/build/tree" "$logs"
