@@ -21,7 +21,7 @@ logs=$folder/var/log/dcounter
 
 # What it mounts is seen by it only, and what it starts ends with it, servers too. Processes that have lost their parent are its own.
 if [[ ${DC_STAGE:-} != package ]]; then
-    DC_STAGE=package exec unshare --mount --propagation private --pid --fork --kill-child --mount-proc bash "$0" "$@"
+    DC_STAGE=package exec unshare --mount --propagation private --pid --fork --kill-child --mount-proc bash test/package.sh "$@"
 fi
 trap 'exit 130' INT
 trap 'exit 143' TERM

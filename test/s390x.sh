@@ -54,7 +54,7 @@ build() {
     cd "$tree"
     make -s clean-all
     # what libpq needs in turn is not there
-    make -s -j"$(nproc)" CC=s390x-linux-gnu-gcc PG_CONFIG="$root/pg_config" unity=yes LDFLAGS="-L$root/usr/lib/s390x-linux-gnu -Wl,--allow-shlib-undefined" \
+    make -s -k -j"$(nproc)" CC=s390x-linux-gnu-gcc PG_CONFIG="$root/pg_config" unity=yes LDFLAGS="-L$root/usr/lib/s390x-linux-gnu -Wl,--allow-shlib-undefined" \
         COPT="-isystem $headers -Wall -Wextra -Werror -Wno-unused-parameter -Wno-sign-compare"
     s390x-linux-gnu-readelf -h dcounter.so | grep 'IBM S/390'
     s390x-linux-gnu-readelf -h src/relay/dc_relay | grep 'IBM S/390'
@@ -63,7 +63,7 @@ build() {
 # unit_tests LOG
 unit_tests() {
     make -s -C "$tree/test/unit" clean
-    make -s -j"$(nproc)" -C "$tree/test/unit" check CC=s390x-linux-gnu-gcc SANITIZE=undefined RUN="$qemu" \
+    make -s -k -j"$(nproc)" -C "$tree/test/unit" check CC=s390x-linux-gnu-gcc SANITIZE=undefined RUN="$qemu" \
         SERVER_HEADERS="$("$root/pg_config" --includedir-server)" >"$1" 2>&1
 }
 
