@@ -54,12 +54,11 @@ check-versions:
 	@cd $(TREE) && bash test/versions.sh
 lint:
 	@cd $(TREE) && bash test/lint.sh
-# What PGXN takes: the files of the last commit, and the install script, which META.json names
-dist: SQL_SCRIPT = sql/dcounter--$(EXTVERSION).sql
+# What PGXN takes: the files of the last commit, and its install script, which META.json names. Not that of the tree, which may have changed.
 dist:
-	cd $(TREE) && git archive HEAD sql/parts | tar -xOf - >$(SQL_SCRIPT)
-	cd $(TREE) && git archive --format=zip --prefix=dcounter-$(EXTVERSION)/sql/ --add-file=$(SQL_SCRIPT) \
-		--prefix=dcounter-$(EXTVERSION)/ -o $(CURDIR)/dcounter-$(EXTVERSION).zip HEAD
+	folder=$$(mktemp -d) && cd $(TREE) && git archive HEAD sql/parts | tar -xOf - >$$folder/dcounter--$(EXTVERSION).sql && \
+		git archive --format=zip --prefix=dcounter-$(EXTVERSION)/sql/ --add-file=$$folder/dcounter--$(EXTVERSION).sql \
+		--prefix=dcounter-$(EXTVERSION)/ -o $(CURDIR)/dcounter-$(EXTVERSION).zip HEAD && rm -r $$folder
 checkver:
 	@cd $(TREE) && bash test/lint.sh versions
 demo:
