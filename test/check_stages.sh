@@ -105,15 +105,24 @@ stage_iso() {
     installcheck iso "${#files[@]}" . REGRESS=
 }
 
+# neighbour: another database, with something in every room. A worker is busy in it, too.
+neighbour() {
+    sql postgres 'CREATE DATABASE neighbour'
+    sql neighbour 'CREATE EXTENSION dcounter'
+    sql neighbour '' -f test/upgrade/fill.sql >/dev/null
+}
+
 # As packagers run it, on a server that is set up for use: with the library preloaded, so
-# that a worker is there, and without prepared transactions. The two halves are on servers of their own.
+# that a worker is there, and without prepared transactions, beside a database of others. The two halves are on servers of their own.
 stage_installcheck_regress() {
     local files=(test/sql/*.sql)
+    neighbour
     installcheck installcheck_regress "${#files[@]}" installcheck ISOLATION=
 }
 
 stage_installcheck_iso() {
     local files=(test/specs/*.spec)
+    neighbour
     installcheck installcheck_iso "${#files[@]}" installcheck REGRESS=
 }
 

@@ -244,7 +244,7 @@ sub do_test
 	}
 	elsif ($what eq 'counted')
 	{
-		$_->{run}->signal('INT') foreach @jobs;
+		$_->{run}->signal('TERM') foreach @jobs; # INT may be ignored, as by what a shell runs in the background
 		finish_job($_) foreach @jobs;
 		$truth = truth();
 	}
