@@ -115,10 +115,11 @@ fi
 step 'the archive for PGXN: make uninstall' \
     'cd /build/pgxn/dcounter-*; make -s uninstall; ! ls /usr/lib/postgresql/*/lib/dcounter.so /usr/lib/postgresql/*/bin/dc_relay /usr/share/postgresql/*/extension/dcounter* 2>/dev/null'
 # shellcheck disable=SC2016 # expanded inside
-step "the archive for PGXN: its client installs it, and loads it into a database" '
+step "the archive for PGXN: its client installs it, loads it into a database, and uninstalls it" '
     apt-get update; apt-get install -y --no-install-recommends pgxnclient
     config=$(ls -d /usr/lib/postgresql/*/bin/pg_config | tail -n 1)
     unity=yes pgxn install --yes --pg_config "$config" /build/dcounter-*.zip
-    pg_virtualenv sh -euc "pgxn load --yes --pg_config $config -d postgres /build/dcounter-*.zip; psql -XAtqc \"SELECT dc_create('\''likes'\'')\" postgres"'
+    pg_virtualenv sh -euc "pgxn load --yes --pg_config $config -d postgres /build/dcounter-*.zip; psql -XAtqc \"SELECT dc_create('\''likes'\'')\" postgres"
+    pgxn uninstall --yes --pg_config "$config" /build/dcounter-*.zip; ! ls /usr/lib/postgresql/*/lib/dcounter.so 2>/dev/null'
 echo "$passed passed, $failed failed"
 [[ $failed -eq 0 ]]
