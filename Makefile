@@ -2,7 +2,7 @@
 # developer targets below (make help lists them).
 
 # Targets that call a script. They work before PostgreSQL is installed.
-OWN = help deps check check-memory check-versions check-package lint checkver dist demo live bench torture chaos owners fuzz clean-all
+OWN = help deps check check-memory check-versions check-package check-s390x lint checkver dist demo live bench torture chaos owners fuzz clean-all
 
 # The tree, from the folder that make runs in: "." or, where that is another one
 # (make -f ../Makefile, or pg_buildext of Debian), a path to it. PGXS knows it as
@@ -27,9 +27,10 @@ help:
 	@echo 'make lint       the style and consistency checks alone'
 	@echo 'make checkver   do control file, META.json and CHANGELOG.md agree?'
 	@echo 'make check-memory   the tests on a server that finds errors of memory'
-	@echo 'make check-versions the tests on PostgreSQL 17 and 18, in folders that debootstrap makes'
+	@echo 'make check-versions the tests on PostgreSQL 17 and 18, the packages and s390x, in folders that debootstrap makes'
 	@echo 'make dist       dcounter-$(EXTVERSION).zip, as PGXN takes it'
 	@echo 'make check-package FOLDER=...   the Debian packages, in a folder that debootstrap has made'
+	@echo 'make check-s390x    the unit tests with bytes the other way around, by qemu, in a folder that debootstrap makes'
 	@echo 'make demo       one hot key: UPDATE against dc_incr'
 	@echo 'make live       a page with live numbers, until Ctrl-C'
 	@echo 'make bench      the benchmarks, written to doc/benchmarks.md'
@@ -45,18 +46,19 @@ check:
 	@cd $(TREE) && bash test/check.sh
 check-package:
 	@cd $(TREE) && bash test/package.sh $(FOLDER)
+check-s390x:
+	@cd $(TREE) && CHECK_ONLY=s390x bash test/versions.sh
 check-memory:
 	@cd $(TREE) && bash test/memory.sh
 check-versions:
 	@cd $(TREE) && bash test/versions.sh
 lint:
 	@cd $(TREE) && bash test/lint.sh
-# What PGXN takes: the files of the last commit, and the install script, which META.json names
-dist: SQL_SCRIPT = sql/dcounter--$(EXTVERSION).sql
+# What PGXN takes: the files of the last commit, and its install script, which META.json names. Not that of the tree, which may have changed.
 dist:
-	cd $(TREE) && git archive HEAD sql/parts | tar -xOf - >$(SQL_SCRIPT)
-	cd $(TREE) && git archive --format=zip --prefix=dcounter-$(EXTVERSION)/sql/ --add-file=$(SQL_SCRIPT) \
-		--prefix=dcounter-$(EXTVERSION)/ -o $(CURDIR)/dcounter-$(EXTVERSION).zip HEAD
+	folder=$$(mktemp -d) && cd $(TREE) && git archive HEAD sql/parts | tar -xOf - >$$folder/dcounter--$(EXTVERSION).sql && \
+		git archive --format=zip --prefix=dcounter-$(EXTVERSION)/sql/ --add-file=$$folder/dcounter--$(EXTVERSION).sql \
+		--prefix=dcounter-$(EXTVERSION)/ -o $(CURDIR)/dcounter-$(EXTVERSION).zip HEAD && rm -r $$folder
 checkver:
 	@cd $(TREE) && bash test/lint.sh versions
 demo:

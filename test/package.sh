@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# make check-package FOLDER=...: the Debian packages, in a system that debootstrap has made in a folder, as root:
+# make check-package FOLDER=...: the Debian packages, in a system that debootstrap has made in a folder, as root. It needs nothing
+# else in it; make check-versions makes one and calls this, by hand it is
 #   debootstrap --variant=minbase bookworm FOLDER
 # Builds them of the last commit, looks at them with lintian, installs them by the steps of the Containerfile, starts the server
 # that the container would start, runs the tests that autopkgtest would run, and removes them. Then the archive for PGXN
-# is installed there, by PGXN's client where it can be installed.
+# is installed there, by hand and by PGXN's client.
 #   CHECK_PACKAGE=short   neither the whole of installcheck nor a build with clang, which take minutes
 #   REUSE=1               the packages that the last run has built, for work on the steps after that
 # Prints "ok - ..." or "not ok - ..." for each step, and "N passed, N failed" at the end.
@@ -15,17 +16,14 @@ folder=${1:?which folder? see the head of $0}
 [[ -x $folder/usr/bin/apt-get ]] || { echo "$0: no Debian in $folder" >&2; exit 1; }
 passed=0
 failed=0
-version=$(sed -n "s/^default_version *= *'\(.*\)'.*/\1/p" dcounter.control)
 logs=$folder/var/log/dcounter
-mounted=()
 
-unmount() {
-    local place
-    for place in "${mounted[@]}"; do
-        umount "$place" || umount -l "$place"
-    done
-}
-trap unmount EXIT
+# What it mounts is seen by it only, and what it starts ends with it, servers too. Processes that have lost their parent are its own.
+if [[ ${DC_STAGE:-} != package ]]; then
+    DC_STAGE=package exec unshare --mount --propagation private --pid --fork --kill-child --mount-proc bash test/package.sh "$@"
+fi
+trap 'exit 130' INT
+trap 'exit 143' TERM
 
 # inside [USER] COMMAND: a line of shell in the folder, in /build/tree
 inside() {
@@ -54,11 +52,8 @@ step() {
     fi
 }
 
-for place in proc dev; do
-    mountpoint -q "$folder/$place" && continue
-    mount --bind "/$place" "$folder/$place"
-    mounted=("$folder/$place" "${mounted[@]}")
-done
+mount -t proc proc "$folder/proc"
+mount --rbind /dev "$folder/dev"
 rm -rf "$logs"
 [[ -n ${REUSE:-} ]] || rm -rf "$folder/build"
 mkdir -p "$folder/build/tree" "$logs"
@@ -68,9 +63,7 @@ chmod 755 "$folder/usr/sbin/policy-rc.d"
 mkdir -p "$folder/etc/postgresql-common"
 echo 'create_main_cluster = false' >"$folder/etc/postgresql-common/createcluster.conf"
 git archive HEAD | tar -xf - -C "$folder/build/tree"
-make -s dist
-cp "dcounter-$version.zip" "$folder/build/"
-rm "dcounter-$version.zip"
+make -s -C "$folder/build" -f "$PWD/Makefile" dist
 chroot "$folder" id builder >/dev/null 2>&1 || chroot "$folder" useradd builder
 chroot "$folder" chown -R builder: /build
 
@@ -109,9 +102,24 @@ if [[ ${CHECK_PACKAGE:-} != short ]]; then
 fi
 step 'the packages are removed' 'apt-get purge -y "postgresql-*-dcounter" dcounter-relay && ! ls /usr/lib/postgresql/*/lib/dcounter.so /usr/bin/dc_relay /usr/share/postgresql/*/extension/dcounter* 2>/dev/null'
 
-step 'the archive for PGXN installs' 'apt-get update; apt-get install -y --no-install-recommends pgxnclient || true
-    if command -v pgxn >/dev/null; then pgxn install --pg_config "$(ls -d /usr/lib/postgresql/*/bin/pg_config | tail -n 1)" /build/dcounter-*.zip
-    else cd /build && unzip -qo dcounter-*.zip && cd dcounter-*/ && make -j2 && make install; fi
-    pg_virtualenv psql -Xqv ON_ERROR_STOP=1 -f /build/tree/debian/tests/smoke.sql'
+# shellcheck disable=SC2016 # expanded inside
+# As who has unpacked the archive, and as PGXN's client does, which makes much the same
+step 'the archive for PGXN: it is unpacked, and make' builder '
+    rm -rf /build/pgxn; mkdir /build/pgxn; cd /build/pgxn; unzip -q ../dcounter-*.zip; cd dcounter-*
+    cat sql/parts/*.sql | cmp - "$(sed -n "s/.*\"file\": \"\(.*\)\",/\1/p" META.json)"
+    make -s -j2'
+step 'the archive for PGXN: make install' 'cd /build/pgxn/dcounter-*; make -s install; pg_virtualenv psql -Xqv ON_ERROR_STOP=1 -f /build/tree/debian/tests/smoke.sql'
+if [[ ${CHECK_PACKAGE:-} != short ]]; then
+    step 'the archive for PGXN: make installcheck' builder 'cd /build/pgxn/dcounter-*; pg_virtualenv make -s installcheck || { tail -n 200 regression.diffs; exit 1; }'
+fi
+step 'the archive for PGXN: make uninstall' \
+    'cd /build/pgxn/dcounter-*; make -s uninstall; ! ls /usr/lib/postgresql/*/lib/dcounter.so /usr/lib/postgresql/*/bin/dc_relay /usr/share/postgresql/*/extension/dcounter* 2>/dev/null'
+# shellcheck disable=SC2016 # expanded inside
+step "the archive for PGXN: its client installs it, loads it into a database, and uninstalls it" '
+    apt-get update; apt-get install -y --no-install-recommends pgxnclient
+    config=$(ls -d /usr/lib/postgresql/*/bin/pg_config | tail -n 1)
+    unity=yes pgxn install --yes --pg_config "$config" /build/dcounter-*.zip
+    pg_virtualenv sh -euc "pgxn load --yes --pg_config $config -d postgres /build/dcounter-*.zip; psql -XAtqc \"SELECT dc_create('\''likes'\'')\" postgres"
+    pgxn uninstall --yes --pg_config "$config" /build/dcounter-*.zip; ! ls /usr/lib/postgresql/*/lib/dcounter.so 2>/dev/null'
 echo "$passed passed, $failed failed"
 [[ $failed -eq 0 ]]

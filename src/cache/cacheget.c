@@ -96,6 +96,7 @@ static bool key_may_share(DcCounter *counter, const DcKey *key);
 static int find_all(DcAsked *asked);
 static void get_missing(FunctionCallInfo fcinfo, const char *function,
 						DcAsked *asked, int missing);
+static void get_all_or_give_up(DcAsked *asked);
 static void get_all(DcAsked *asked);
 static int claim_missing(DcAsked *asked);
 static void compute(DcAsked *asked, int count);
@@ -319,14 +320,24 @@ get_missing(FunctionCallInfo fcinfo, const char *function, DcAsked *asked,
 	}
 	if (asked->shared)
 		stats_count(asked->counter, DC_STATS_CACHE_MISSES, missing);
+	get_all_or_give_up(asked);
+	stats_read(asked->counter, started);
+	if (asked->evicted > 0)
+		stats_count(asked->counter, DC_STATS_CACHE_EVICTIONS, asked->evicted);
+}
+
+/*
+ * get_all_or_give_up is get_all, and gives up this session's claims when that ends with an error. A function of its own, since
+ * gcc does not know that variables of its caller outlive the jump back.
+ */
+static void
+get_all_or_give_up(DcAsked *asked)
+{
 	PG_ENSURE_ERROR_CLEANUP(give_up, PointerGetDatum(asked));
 	{
 		get_all(asked);
 	}
 	PG_END_ENSURE_ERROR_CLEANUP(give_up, PointerGetDatum(asked));
-	stats_read(asked->counter, started);
-	if (asked->evicted > 0)
-		stats_count(asked->counter, DC_STATS_CACHE_EVICTIONS, asked->evicted);
 }
 
 /*

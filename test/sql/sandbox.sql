@@ -95,7 +95,7 @@ DROP TRIGGER nest ON c_shard;
 -- Names planted in front of the system's own, in the path of the caller
 CREATE SCHEMA regress_dc_evil;
 SET search_path = regress_dc_evil, pg_catalog, regress_dc, public;
-CREATE FUNCTION evil() RETURNS void LANGUAGE plpgsql VOLATILE AS $$ BEGIN RAISE 'evil ran as %', current_user; END $$;
+CREATE FUNCTION evil() RETURNS void LANGUAGE plpgsql VOLATILE AS $$ BEGIN RAISE 'evil ran as %', CASE current_user WHEN session_user THEN 'the superuser' ELSE current_user END; END $$;
 CREATE FUNCTION add(bigint, bigint) RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN PERFORM regress_dc_evil.evil(); RETURN 666; END $$;
 CREATE FUNCTION cmp_text(text, text) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN PERFORM regress_dc_evil.evil(); RETURN true; END $$;
 CREATE FUNCTION cmp_int(int, int) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN PERFORM regress_dc_evil.evil(); RETURN true; END $$;

@@ -8,7 +8,7 @@
 SELECT dc_create('messages');
 SELECT dc_unread_create('seen', 'messages');
 \d seen
-SELECT * FROM dc_unread_tables;
+SELECT unread, name, counter, owner = current_user::regrole FROM dc_unread_tables;
 SELECT obj_description('seen'::regclass);
 
 -- Nothing is written for those who are to read; unknown keys and members are nothing special
@@ -355,7 +355,7 @@ CREATE SCHEMA other;
 ALTER TABLE seen RENAME TO looked_at;
 ALTER TABLE looked_at SET SCHEMA other;
 ALTER TABLE messages RENAME TO posts;
-SELECT * FROM dc_unread_tables;
+SELECT unread, name, counter, owner = current_user::regrole FROM dc_unread_tables;
 SELECT unread FROM dc_unread('other.looked_at', 'own', '{own}');
 GRANT CREATE, USAGE ON SCHEMA public, other TO regress_unread_a, regress_unread_b;
 ALTER TABLE posts OWNER TO regress_unread_a;

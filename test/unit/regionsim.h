@@ -175,7 +175,8 @@ typedef struct Sim
 {
 	uint64_t seed;
 	Fault fault;
-	bool wild; /* rows are lost, repeated and out of order */
+	bool wild;	/* rows are lost, repeated and out of order */
+	bool whole; /* the rows of a transaction come together */
 	int64_t now;
 	int regions;
 	int databases;

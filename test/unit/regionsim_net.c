@@ -5,6 +5,9 @@
  * A link keeps the order of rows and loses none, as a subscription does, until it is too long
  * behind: then it must be made again. In a wild run rows come in any order, some again and
  * some never; a link that has lost one is made again at the end.
+ *
+ * The rows of a transaction may come apart, which is harder than what a subscription does. Not where there are
+ * snapshots of the disk: none has half of a transaction of others, and whoever has the beat has the rows.
  */
 #include "regionsim.h"
 
@@ -123,8 +126,8 @@ publish(Sim *sim, const Database *db, MessageKind kind, int key, int of)
 }
 
 /* One row comes: the next one, or any. */
-void
-deliver(Sim *sim, int from, int to)
+static void
+deliver_row(Sim *sim, int from, int to)
 {
 	Link *link = &sim->links[from][to];
 	static Message message;
@@ -147,6 +150,17 @@ deliver(Sim *sim, int from, int to)
 	}
 	sim->delivered++;
 	merge(sim, &sim->at[to], &message, false);
+}
+
+/* One row, and where transactions are whole the others of it: each begins with a beat. */
+void
+deliver(Sim *sim, int from, int to)
+{
+	const Link *link = &sim->links[from][to];
+
+	do
+		deliver_row(sim, from, to);
+	while (sim->whole && link->there && !link->cut && link->n > 0 && link->queue[link->first].kind != BEAT);
 }
 
 /* All that is on its way comes, and what follows from that. It ends, however links go round. */

@@ -115,7 +115,12 @@ step(Sim *sim, int kinds)
 	else if (what < 89)
 		refresh(sim, which);
 	else if (what < 94 && (kinds & WITH_SETS))
-		set(sim, db, below(sim, KEYS), chance(sim, 2) ? 0 : below(sim, 50));
+	{
+		/* not as arguments, whose order is another on other processors: a seed is the same run on all */
+		int key = below(sim, KEYS);
+
+		set(sim, db, key, chance(sim, 2) ? 0 : below(sim, 50));
+	}
 	else if (what >= 94)
 		disaster(sim, kinds);
 	check_database(sim, db);
@@ -193,6 +198,7 @@ start(Sim *sim, uint64_t seed, Fault fault)
 	sim->seed = seed;
 	sim->fault = fault;
 	sim->wild = seed % KINDS & WILD;
+	sim->whole = seed % KINDS & WITH_SNAPSHOTS && !sim->wild;
 	sim->now = 100;
 	sim->regions = 2 + below(sim, MAX_REGIONS - 1);
 	sim->databases = sim->regions;
