@@ -5,7 +5,8 @@
  * The statements stand where they are used. They serve every kind of table that SQL can
  * write: partitioned, foreign, distributed. They run as the owner of the tables
  * (runas.c). The plans are generic, and made with scans of whole tables disabled: a plan
- * made while a shard table is empty must still be right when it is not.
+ * made while a shard table is empty must still be right when it is not. Those for tables that Citus distributes
+ * are made for each execution, as it needs the parameters (table/distribution.c); its workers make their own.
  *
  * Plans are kept for each counter table. They are replaced when its cache entry was
  * refilled (new names, new owner, new columns), and when the server has invalidated them:
@@ -21,6 +22,7 @@
 #include "base/errors.h"
 #include "counter/sqlpath.h"
 #include "table/access.h"
+#include "table/distribution.h"
 #include "table/layout.h"
 #include "table/ownstatement.h"
 #include "utils/guc.h"
@@ -187,7 +189,12 @@ sql_execute(DcSqlSession *session, const DcStatement *statement, Datum *values,
 		plans_kept++;
 	}
 	plan = kept->plan;
-	if ((!kept->planned || !SPI_plan_is_valid(plan)) && !statement->reads_all)
+	if (session->counter->distributed)
+	{
+		if (!read_only)
+			distribution_write();
+	}
+	else if ((!kept->planned || !SPI_plan_is_valid(plan)) && !statement->reads_all)
 		plan_settings();
 	result = read_only ? SPI_execute_plan(plan, values, nulls, true, 0)
 					   : own_statement_run(plan, values, nulls);
@@ -316,13 +323,15 @@ plan_retire(DcPlan *kept)
 static SPIPlanPtr
 plan_prepare(DcSqlSession *session, const DcStatement *statement)
 {
+	bool distributed = session->counter->distributed;
+	const char *text = distributed && statement->distributed != NULL ? statement->distributed : statement->text;
 	StringInfoData sql;
 	List *tables = NIL;
 	SPIPlanPtr plan;
 	int nargs = 0;
 
 	initStringInfo(&sql);
-	for (const char *p = statement->text; *p != '\0'; p++)
+	for (const char *p = text; *p != '\0'; p++)
 	{
 		char word[16];
 		int len = 0;
@@ -341,7 +350,7 @@ plan_prepare(DcSqlSession *session, const DcStatement *statement)
 		nargs++;
 
 	plan = SPI_prepare_cursor(sql.data, nargs, (Oid *) statement->argtypes,
-							  CURSOR_OPT_GENERIC_PLAN);
+							  distributed ? CURSOR_OPT_CUSTOM_PLAN : CURSOR_OPT_GENERIC_PLAN);
 	if (plan == NULL)
 		elog(ERROR, "SPI_prepare failed for \"%s\": %s",
 			 sql.data, SPI_result_code_string(SPI_result));
