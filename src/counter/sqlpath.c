@@ -65,6 +65,7 @@ static void plans_retire(const DcCounter *counter);
 static void plan_retire(DcPlan *plan);
 static void free_retired(void);
 static void plan_settings(void);
+static void distributed_settings(bool read_only);
 static uint64 sql_execute(DcSqlSession *session, const DcStatement *statement,
 						  Datum *values, const char *nulls, bool read_only);
 static void append_word(StringInfo sql, DcSqlSession *session, const char *word, List **tables);
@@ -190,10 +191,7 @@ sql_execute(DcSqlSession *session, const DcStatement *statement, Datum *values,
 	}
 	plan = kept->plan;
 	if (session->counter->distributed)
-	{
-		if (!read_only)
-			distribution_write();
-	}
+		distributed_settings(read_only);
 	else if ((!kept->planned || !SPI_plan_is_valid(plan)) && !statement->reads_all)
 		plan_settings();
 	result = read_only ? SPI_execute_plan(plan, values, nulls, true, 0)
@@ -222,6 +220,20 @@ plan_settings(void)
 
 	for (int i = 0; i < lengthof(off); i++)
 		set_config_option(off[i], "off", PGC_USERSET, PGC_S_SESSION,
+						  GUC_ACTION_SAVE, true, 0, false);
+}
+
+/*
+ * distributed_settings prepares for a statement on a table that Citus distributes. The user's setting would have
+ * its plan made without the parameters, whatever the plan says of itself.
+ */
+static void
+distributed_settings(bool read_only)
+{
+	if (!read_only)
+		distribution_write();
+	if (plan_cache_mode == PLAN_CACHE_MODE_FORCE_GENERIC_PLAN)
+		set_config_option("plan_cache_mode", "auto", PGC_USERSET, PGC_S_SESSION,
 						  GUC_ACTION_SAVE, true, 0, false);
 }
 

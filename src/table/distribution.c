@@ -73,6 +73,7 @@ typedef struct DcDistribution
 static void (*use_coordinated)(void) = NULL;
 static void (*use_two_phases)(void) = NULL;
 static bool (*is_coordinated)(void) = NULL;
+static bool (*has_been_loaded)(void) = NULL;
 
 /* Citus' own variable: it makes a table anew. NULL until it is needed. */
 static bool *is_converting = NULL;
@@ -299,7 +300,7 @@ kind_problem(const DcCounter *counter, char **hint)
 	}
 	if (counter_has_trend(counter))
 	{
-		*hint = _("Call dc_alter(..., half_life => '0') first.");
+		*hint = _("Call dc_alter(..., trend => '0') first.");
 		return _("It has a trend, whose weights are in this database.");
 	}
 	if (counter->nforeign > 0)
@@ -375,6 +376,7 @@ find_functions(void)
 		return;
 	use_coordinated = citus_function("UseCoordinatedTransaction");
 	use_two_phases = citus_function("Use2PCForCoordinatedTransaction");
+	has_been_loaded = citus_function("CitusHasBeenLoaded");
 	is_coordinated = citus_function("InCoordinatedTransaction");
 }
 
@@ -406,6 +408,8 @@ distribution_write(void)
 	if (writes_alone)
 		return;
 	has_written = true;
+	/* makes Citus ready in this process, which it else is for clients, and for whoever plans a statement */
+	(void) has_been_loaded();
 	use_coordinated();
 	agree_with_workers();
 	/* Citus may take two phases by itself, and its record of them is in the local commit */
