@@ -183,7 +183,7 @@ apply_at_commit(void)
 		if (is_alone(deltas, count))
 			left = lappend_oid(left, relid);
 		else if (goes_to_rows(relid) || counter_is_sync(counter_lookup(relid)) ||
-			any_amount(deltas + start, end - start, DC_MAX_BUFFERED))
+				 any_amount(deltas + start, end - start, DC_MAX_BUFFERED))
 			apply_rows(&applying, deltas + start, end - start);
 		else
 			left = lappend_oid(left, relid);

@@ -44,8 +44,8 @@
 
 #include "access/genam.h"
 #include "access/htup_details.h"
-#include "access/table.h"
 #include "access/xact.h"
+#include "base/relopen.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_namespace.h"
@@ -106,7 +106,7 @@ citus_catalog(const char *name)
 	if (!OidIsValid(get_extension_oid("citus", true)))
 		return NULL;
 	relid = get_relname_relid(name, PG_CATALOG_NAMESPACE);
-	return OidIsValid(relid) ? table_open(relid, AccessShareLock) : NULL;
+	return OidIsValid(relid) ? table_open_present(relid, AccessShareLock) : NULL;
 }
 
 /*
@@ -115,19 +115,19 @@ citus_catalog(const char *name)
 static Datum
 attribute_of(Relation catalog, HeapTuple tuple, const char *name, Oid type)
 {
+	TupleDesc desc = RelationGetDescr(catalog);
+	Datum *values = palloc(desc->natts * sizeof(Datum));
+	bool *nulls = palloc(desc->natts * sizeof(bool));
 	AttrNumber att = get_attnum(RelationGetRelid(catalog), name);
-	bool isnull = true;
-	Datum value = (Datum) 0;
 
-	if (att > 0 && TupleDescAttr(RelationGetDescr(catalog), att - 1)->atttypid == type)
-		value = heap_getattr(tuple, att, RelationGetDescr(catalog), &isnull);
-	if (isnull)
+	heap_deform_tuple(tuple, desc, values, nulls);
+	if (att <= 0 || TupleDescAttr(desc, att - 1)->atttypid != type || nulls[att - 1])
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("this version of Citus is not supported"),
 				 errdetail("\"%s\" has no column \"%s\" of the type that was expected.",
 						   RelationGetRelationName(catalog), name)));
-	return value;
+	return values[att - 1];
 }
 
 /*
@@ -168,21 +168,16 @@ distribution_find(Oid relid, DcDistribution *found)
 	scan = systable_beginscan(catalog, InvalidOid, false, NULL, 0, NULL);
 	while (!exists && HeapTupleIsValid(tuple = systable_getnext(scan)))
 	{
-		AttrNumber key = get_attnum(RelationGetRelid(catalog), "partkey");
-		bool isnull = true;
-		Datum column = (Datum) 0;
-
 		if (DatumGetObjectId(attribute_of(catalog, tuple, "logicalrelid", REGCLASSOID)) != relid)
 			continue;
 		exists = true;
-		if (key > 0)
-			column = heap_getattr(tuple, key, RelationGetDescr(catalog), &isnull);
 		*found = (DcDistribution){
 			.method = DatumGetChar(attribute_of(catalog, tuple, "partmethod", CHAROID)),
 			.copies = DatumGetChar(attribute_of(catalog, tuple, "repmodel", CHAROID)),
 			.colocation = DatumGetInt32(attribute_of(catalog, tuple, "colocationid", INT4OID)),
-			.column = isnull ? InvalidAttrNumber : column_of(TextDatumGetCString(column)),
 		};
+		if (found->method == 'h') /* others may have none */
+			found->column = column_of(TextDatumGetCString(attribute_of(catalog, tuple, "partkey", TEXTOID)));
 	}
 	systable_endscan(scan);
 	table_close(catalog, AccessShareLock);
