@@ -31,7 +31,6 @@ sub citus_nodes
 	my (%option) = @_;
 	my @conf = (
 		"shared_preload_libraries = 'citus, dcounter'",
-		'wal_level = logical',
 		# the nodes' certificates are nobody's business here
 		"citus.node_conninfo = 'sslmode=disable'",
 		'citus.enable_statistics_collection = off',
@@ -43,9 +42,12 @@ sub citus_nodes
 
 	foreach my $name ('coordinator', 'worker1', 'worker2')
 	{
-		my $node = dc_node($name, extension => 0, conf => [ @conf, 'max_connections = 120' ]);
+		my $node = dc_node($name, extension => 0, init => { allows_streaming => 'logical' }, conf => [ @conf, 'max_connections = 120' ]);
 
 		sql($node, 'postgres', 'CREATE EXTENSION citus');
+		# how a node connects to itself
+		sql($node, 'postgres', sprintf(q{ALTER SYSTEM SET citus.local_hostname = '%s'}, $node->host));
+		$node->reload;
 		push @nodes, $node;
 	}
 	my ($coordinator, @workers) = @nodes;
