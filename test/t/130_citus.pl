@@ -10,7 +10,7 @@ use Test::More;
 
 citus_or_skip();
 
-my ($coordinator, @workers) = citus_nodes(conf => ['dcounter.compact_interval = 0']);
+my ($coordinator, @workers) = citus_nodes(conf => ["dcounter.compact_interval = '1d'"]);
 
 # q(SQL): on the coordinator
 sub q_

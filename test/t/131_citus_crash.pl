@@ -12,7 +12,7 @@ use Time::HiRes qw(sleep);
 
 citus_or_skip();
 
-my ($coordinator, @workers) = citus_nodes(conf => [ 'dcounter.compact_interval = 0', 'dcounter.compact_batch = 40' ]);
+my ($coordinator, @workers) = citus_nodes(conf => [ "dcounter.compact_interval = '1d'", 'dcounter.compact_batch = 40' ]);
 
 sub q_
 {

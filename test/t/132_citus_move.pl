@@ -106,7 +106,7 @@ is(wait_for($coordinator, 'postgres', 'SELECT count(*) FROM likes_shard', '0'), 
 is(differences(), '0|', 'they still agree');
 
 # A table that Citus makes anew: amounts stay, also those that are not compacted, and settings go
-q_("SET citus.multi_shard_modify_mode = sequential; ALTER SYSTEM SET dcounter.compact_interval = 0; SELECT pg_reload_conf()");
+q_("SET citus.multi_shard_modify_mode = sequential; ALTER SYSTEM SET dcounter.compact_interval = '1d'; SELECT pg_reload_conf()");
 q_("SELECT dc_incr('likes', 'k' || i, 7) FROM generate_series(1, 20) AS i");
 my $sum = q_("SELECT dc_sum('likes')");
 fails_with($coordinator, 'postgres', "BEGIN; SELECT dc_incr('likes', 'k1'); SELECT undistribute_table('likes'); COMMIT",
