@@ -11,6 +11,14 @@
  * finds the lock on compaction (rows/locks.c) adds to a row that compaction has not seen. A key that is gone by the time that its
  * rows are locked has none. A shard that was split meanwhile is an error, and the batch is for the next time.
  *
+ * Citus moves a shard when no transaction that has written to it, or to one that is colocated, is open. To lock rows
+ * is not to write: a shard could move between the statement that locks its rows, and reads them, and those that write, and
+ * an increment that comes in between, on the other worker, would be deleted unseen. So the first statement
+ * for a shard is a DELETE, of a row that there never is (hold_shard).
+ *
+ * A batch uses one connection to each worker, so that what it does for a key is one transaction there, which others see or do not
+ * see as a whole.
+ *
  * A batch commits on several workers. That is in two phases (Citus does so by itself), so a worker that is lost, or the
  * coordinator, leaves the amounts where they were, or where they go: a prepared transaction of a worker has both.
  */
@@ -25,6 +33,7 @@
 #include "table/layout.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
+#include "utils/guc.h"
 
 /* after key, limit, keys to leave out */
 static const DcStatement sql_next_keys = {
@@ -41,6 +50,11 @@ static const DcStatement sql_sort_keys = {
 	.argtypes = {TEXTARRAYOID, REGCLASSOID},
 	.columns = {DC_TEXT("key"), DC_BIGINT("shard")},
 	.of = DC_OF_SHARDS};
+
+/* keys of one shard */
+static const DcStatement sql_hold_shard = {
+	.text = "DELETE FROM @shards AS s WHERE s.key = ANY ($1) AND s.shard = (-2147483648)::int4",
+	.argtypes = {TEXTARRAYOID}};
 
 /* keys of one shard, after key, after shard row, limit: rows that are not locked */
 static const DcStatement sql_lock_rows = {
@@ -68,9 +82,13 @@ sweep_distributed(DcSqlSession *session, DcSweep *sweep, int64 max_keys)
 	Datum last = sweep->key;
 	Datum *keys;
 	int64 *shards;
-	int nkeys = next_keys(session, sweep, limit, &keys);
+	int nkeys;
 	int64 count = 0;
 
+	/* until the session ends */
+	set_config_option("citus.max_adaptive_executor_pool_size", "1", PGC_USERSET, PGC_S_SESSION,
+					  GUC_ACTION_SAVE, true, 0, false);
+	nkeys = next_keys(session, sweep, limit, &keys);
 	sweep->complete = nkeys < limit;
 	if (nkeys == 0)
 		return 0;
@@ -150,6 +168,7 @@ compact_shard(DcSqlSession *session, DcSweep *sweep, Datum *keys, int nkeys)
 	values[3] = Int32GetDatum(batch.max_rows);
 	batch.rows = palloc(batch.max_rows * sizeof(DcShardRow));
 	batch.keys = palloc(batch.max_rows * sizeof(DcBatchKey));
+	(void) sql_run(session, &sql_hold_shard, values);
 	while (!batch.last)
 	{
 		CHECK_FOR_INTERRUPTS();

@@ -22,6 +22,7 @@
 #include "rows/locks.h"
 #include "rows/shardnumber.h"
 #include "utils/builtins.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
@@ -241,7 +242,11 @@ sql_add_distributed(DcSqlSession *session, const DcDelta *delta, DcShardChoice c
 		shard = SHARED_SHARD + (int32) (choice.seed % max_shards);
 	delta_values(delta, values);
 	values[4] = Int32GetDatum(shard);
-	sql_run(session, &sql_upsert, values);
+	if (sql_run(session, &sql_upsert, values) != 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_TRIGGERED_DATA_CHANGE_VIOLATION),
+				 errmsg("an increment of \"%s\" was not written", get_rel_name(session->counter->relid)),
+				 errdetail("A trigger or a rule has kept it away.")));
 }
 
 /*

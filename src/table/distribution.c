@@ -90,6 +90,7 @@ static bool distribution_find(Oid relid, DcDistribution *found);
 static AttrNumber column_of(const char *partkey);
 static char *problem_of(const DcCounter *counter, char **hint);
 static char *kind_problem(const DcCounter *counter, char **hint);
+static bool is_slot(Oid relid);
 static char *layout_problem(const DcCounter *counter, char **hint);
 static void *citus_function(const char *name);
 static void find_functions(void);
@@ -298,12 +299,32 @@ kind_problem(const DcCounter *counter, char **hint)
 		*hint = _("Call dc_alter(..., trend => '0') first.");
 		return _("It has a trend, whose weights are in this database.");
 	}
+	if (is_slot(counter->relid))
+		return _("It is a part of a windowed counter, which empties it.");
 	if (counter->nforeign > 0)
 		return _("It has foreign partitions.");
 	if (get_rel_relkind(counter->relid) != RELKIND_RELATION || get_rel_relkind(counter->row.shards) != RELKIND_RELATION)
 		return _("It is partitioned. Citus makes shards of a plain table.");
 	*hint = NULL;
 	return NULL;
+}
+
+/*
+ * is_slot tells whether a counter table is one of those of a windowed counter.
+ */
+static bool
+is_slot(Oid relid)
+{
+	Relation catalog = table_open_present(catalog_relation("window_slot"), AccessShareLock);
+	SysScanDesc scan = systable_beginscan(catalog, InvalidOid, false, NULL, 0, NULL);
+	HeapTuple tuple;
+	bool found = false;
+
+	while (!found && HeapTupleIsValid(tuple = systable_getnext(scan)))
+		found = DatumGetObjectId(attribute_of(catalog, tuple, "slot", REGCLASSOID)) == relid;
+	systable_endscan(scan);
+	table_close(catalog, AccessShareLock);
+	return found;
 }
 
 /*
