@@ -50,21 +50,22 @@ sub bench
 	return map { start_command('pgbench', '-n', '-f', $_->[0], '-c', $_->[1], '-j', 1, '-T', $seconds, $coordinator->connstr('postgres')) } @scripts;
 }
 
-my @jobs = bench(torture(15, 60), [ $count, 3 ], [ $lone, 2 ]);
+my $compact = file_of('compact.sql', "SELECT dc_compact('likes');\n");
+my @jobs = bench(torture(20, 60), [ $count, 3 ], [ $lone, 3 ], [ $compact, 1 ]);
 my $moved = 0;
-foreach my $mode ('force_logical', 'block_writes')
+foreach my $mode ('force_logical', ('block_writes') x 6)
 {
 	my ($shard, $from, $from_port, $to, $to_port) = split /\|/, q_(q{
 		SELECT s.shardid, s.nodename, s.nodeport, n.nodename, n.nodeport FROM citus_shards AS s, pg_dist_node AS n
 		WHERE s.table_name = 'likes'::regclass AND (n.nodename, n.nodeport) <> (s.nodename, s.nodeport) AND n.groupid > 0
-		ORDER BY s.shardid LIMIT 1 OFFSET } . $moved);
+		ORDER BY s.shardid LIMIT 1 OFFSET } . $moved % 4);
 
 	q_("SELECT citus_move_shard_placement($shard, '$from', $from_port, '$to', $to_port, shard_transfer_mode => '$mode')");
 	$moved++;
 }
-is($moved, 2, 'two shards have moved under load');
+is($moved, 7, 'shards have moved under load');
 my @status = map { finish_job($_) } @jobs;
-is("@status", '0 0', 'no increment has failed meanwhile');
+is("@status", '0 0 0', 'no increment has failed meanwhile');
 diag($_->{err}) foreach grep { $_->{err} =~ /ERROR/ } @jobs;
 is(differences(), '0|', 'log and counter agree');
 my ($done) = $jobs[1]->{out} =~ /actually processed: (\d+)/;
