@@ -51,6 +51,12 @@ static const DcStatement sql_sort_keys = {
 	.columns = {DC_TEXT("key"), DC_BIGINT("shard")},
 	.of = DC_OF_SHARDS};
 
+/*
+ * How many times as many keys a batch has as there are rows in one of a local table. Most of its time goes to the messages, which are
+ * some for each shard.
+ */
+#define MORE_KEYS 8
+
 /* keys of one shard */
 static const DcStatement sql_hold_shard = {
 	.text = "DELETE FROM @shards AS s WHERE s.key = ANY ($1) AND s.shard = (-2147483648)::int4",
@@ -77,7 +83,7 @@ static void fetch_rows(DcSqlSession *session, DcBatch *batch, Datum *values);
 int64
 sweep_distributed(DcSqlSession *session, DcSweep *sweep, int64 max_keys)
 {
-	int limit = (int) Min(max_keys, dc_compact_batch);
+	int limit = (int) Min(max_keys, MORE_KEYS * (int64) dc_compact_batch);
 	MemoryContext old;
 	Datum last = sweep->key;
 	Datum *keys;
