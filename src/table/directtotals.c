@@ -97,7 +97,7 @@ static bool is_published(Relation totals);
 char *
 totals_problem(const DcCounter *counter, Relation totals, Relation shards)
 {
-	char *problem = counter_problem(counter);
+	char *problem = counter->distributed ? _("it is distributed by Citus") : counter_problem(counter);
 
 	if (problem == NULL)
 		problem = tables_problem(counter, totals, shards);

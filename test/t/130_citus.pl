@@ -35,7 +35,7 @@ sub rows_at
 }
 
 citus_counter($coordinator, 'likes');
-is(q_('SELECT totals FROM dc_tables WHERE counter = \'likes\'::regclass') ne 'direct', 1, 'rows of totals are not written without SQL');
+is(q_("SELECT totals, compacted_because FROM dc_tables WHERE counter = 'likes'::regclass"), 'compacted|it is distributed by Citus', 'rows of totals are not written without SQL');
 
 # Writing and reading
 is(q_("SELECT dc_incr('likes', 'a')"), '', 'a lone increment');
@@ -147,6 +147,15 @@ q_("CREATE TABLE source (id int PRIMARY KEY, k text)");
 refused("SELECT dc_bind('likes', 'source', 'k')", '42809', 'sources');
 refused("SELECT dc_replicate('likes')", '\w{5}', 'regions');
 q_("SELECT dc_create('follows'); SELECT dc_bind('follows', 'source', 'k'); INSERT INTO source VALUES (1, 'a')");
+
+# Tables of other rooms
+q_("SELECT dc_distinct_create('visitors'); SELECT create_distributed_table('visitors', 'key')");
+refused("SELECT dc_add('visitors', 'a', 'x')", '\w{5}', 'a distinct table');
+refused("SELECT dc_distinct('visitors', 'a')", '\w{5}', 'nor is it read');
+q_("SELECT dc_window_create('per_hour', '1 hour', '1 day')");
+my $slot = q_("SELECT slot FROM dcounter.window_slot WHERE number = 0 ORDER BY slot LIMIT 1");
+q_("SELECT create_distributed_table('$slot', 'key'), create_distributed_table('${slot}_shard', 'key', colocate_with => '$slot')");
+refused("SELECT dc_incr('$slot', 'a')", '0A000', 'a part of a windowed counter');
 
 # DDL
 q_("ALTER TABLE half RENAME TO halves");
