@@ -207,7 +207,31 @@ install_npm() {
     done
 }
 
+# Citus for PostgreSQL 15 of Debian 12, from beside the tree: Debian has no package. Fails for nothing: without it, some
+# tests are skipped, and say so.
+install_citus() {
+    local archive config
+    [[ $sets == *' test '* || $sets == *' bench '* ]] || return 0
+    config=$(find_pg_config) || return 0
+    [[ ! -e $("$config" --sharedir)/extension/citus.control ]] || return 0
+    for archive in ../shared/citus/citus-*-pg15-debian12-amd64.tar.xz; do
+        [[ -e $archive ]] || return 0
+        if [[ $("$config" --pkglibdir) != /usr/lib/postgresql/15/lib || $(dpkg --print-architecture) != amd64 || $(cut -d. -f1 /etc/debian_version) != 12 ]]; then
+            echo 'deps: Citus is for PostgreSQL 15 of Debian 12 on amd64: the tests that use it are skipped'
+        elif [[ $(id -u) -ne 0 ]] && ! sudo -n true 2>/dev/null; then
+            echo 'deps: could not install Citus: the tests that use it are skipped'
+        elif ! { command -v xz >/dev/null || apt install --no-install-recommends xz-utils >/dev/null 2>&1; } ||
+            ! as_root tar -xJf "$archive" --no-same-owner --no-overwrite-dir -C /; then
+            echo 'deps: could not install Citus: the tests that use it are skipped'
+        elif ldd "$("$config" --pkglibdir)/citus.so" | grep 'not found'; then
+            echo 'deps: libraries that Citus needs are missing: the tests that use it fail'
+        fi
+        return 0
+    done
+}
+
 if [[ ${#missing[@]} -eq 0 ]]; then
+    install_citus
     install_optional
     install_npm
     exit 0
@@ -232,5 +256,6 @@ fi
 [[ -n $updated ]] || apt update >/dev/null
 apt install --no-install-recommends "${missing[@]}"
 updated=1
+install_citus
 install_optional
 install_npm

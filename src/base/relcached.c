@@ -9,7 +9,8 @@
  *
  * A relcache invalidation may come at any moment, also while an entry is being filled. So
  * the flag is set first, and is found reset if the values that were read may be old.
- * All kinds share one callback, as a backend has but a few slots for these.
+ * All kinds share one callback, with all else here that wants to know of changes (relcached_on_change): a backend has ten slots for
+ * these, of which the server takes some, and Citus five.
  */
 #include "postgres.h"
 
@@ -19,7 +20,13 @@
 
 static DcRelCached *caches = NULL; /* those with a function for changes */
 
+/* Functions that want to know as well. */
+#define MAX_LISTENERS 8
+static void (*listeners[MAX_LISTENERS])(Oid relid);
+static int nlisteners = 0;
+
 static void make(DcRelCached *cache);
+static void register_once(void);
 static void relcache_callback(Datum arg, Oid relid);
 
 /*
@@ -60,10 +67,31 @@ make(DcRelCached *cache)
 	cache->hash = hash_create(cache->name, 32, &ctl, HASH_ELEM | HASH_CONTEXT | kind);
 	if (cache->changed == NULL)
 		return;
-	if (caches == NULL)
-		CacheRegisterRelcacheCallback(relcache_callback, (Datum) 0);
+	register_once();
 	cache->next = caches;
 	caches = cache;
+}
+
+/*
+ * relcached_on_change has a function called for each change of a relation, or of any (InvalidOid). It must not throw.
+ */
+void
+relcached_on_change(void (*listener)(Oid relid))
+{
+	if (nlisteners == MAX_LISTENERS)
+		elog(ERROR, "too many functions for changes of relations");
+	register_once();
+	listeners[nlisteners++] = listener;
+}
+
+static void
+register_once(void)
+{
+	static bool registered = false;
+
+	if (!registered)
+		CacheRegisterRelcacheCallback(relcache_callback, (Datum) 0);
+	registered = true;
 }
 
 static void
@@ -71,6 +99,8 @@ relcache_callback(Datum arg, Oid relid)
 {
 	for (DcRelCached *cache = caches; cache != NULL; cache = cache->next)
 		relcached_changed(cache, relid);
+	for (int i = 0; i < nlisteners; i++)
+		listeners[i](relid);
 }
 
 /*

@@ -35,6 +35,7 @@
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "table/access.h"
+#include "table/distribution.h"
 #include "table/protect.h"
 #include "table/subscription.h"
 #include "utils/builtins.h"
@@ -347,7 +348,7 @@ check_counter(const DcCounter *counter)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" cannot be bound to a source", name),
-				 counter->foreign				 ? errdetail("It is a foreign table or has foreign partitions.")
+				 counter->foreign				 ? errdetail_internal("%s", elsewhere_detail(counter))
 					 : counter_is_stock(counter) ? errdetail("It is a stock.")
 												 : errdetail("It belongs to a ledger.")));
 	if (counter_is_buffered(counter))

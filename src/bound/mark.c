@@ -52,6 +52,7 @@
 #include "miscadmin.h"
 #include "rows/sums.h"
 #include "table/access.h"
+#include "table/distribution.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
 #include "utils/lsyscache.h"
@@ -265,7 +266,7 @@ open_to_mark(FunctionCallInfo fcinfo, const char *function)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("cannot execute %s on \"%s\"", function, get_rel_name(counter->relid)),
-				 errdetail("It is a foreign table or has foreign partitions.")));
+				 errdetail_internal("%s", elsewhere_detail(counter))));
 	return counter;
 }
 

@@ -8,6 +8,7 @@
  * its own, as a transaction does that writes early:
  *
  *	- the amount of a key whose row of totals is locked, or whose sum would leave bigint;
+ *	- all amounts of a table that is distributed since, which buffers no more (table/distribution.c);
  *	- all amounts, while another transaction compacts the table, or has locked the table of its
  *	  trend, or after a flush has failed (because of a trigger on the totals, say).
  *
@@ -217,7 +218,7 @@ write_rows(DcCounter *counter, DcFlushKey *keys, int count, bool exactly)
 	MemoryContext old = MemoryContextSwitchTo(cxt);
 
 	/* under one snapshot, rows that have changed since would be failures */
-	exactly |= IsolationUsesXactSnapshot() || !lock_compaction(counter) ||
+	exactly |= IsolationUsesXactSnapshot() || counter->distributed || !lock_compaction(counter) ||
 		(counter_is_replicated(counter) && !region_hooks->ready(counter)) ||
 		(counter_has_trend(counter) && !trend_hooks->ready(counter));
 	for (int start = 0; start < count; start += dc_compact_batch)

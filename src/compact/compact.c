@@ -3,7 +3,7 @@
  *		dc_compact(): moving amounts from shard rows to totals.
  *
  * Protocol, for a batch of shard rows in the order of the keys, with SQL or, where that is
- * possible, without it (compactdirect.c):
+ * possible, without it (compactdirect.c); of a table that Citus distributes, shard by shard (compactdistributed.c):
  *
  *	1. One compaction at a time works on a counter table: it has an advisory lock
  *	   (locks.c), taken without waiting. If another transaction has that, there is
@@ -60,6 +60,7 @@
 #include "rows/locks.h"
 #include "rows/shardnumber.h"
 #include "table/access.h"
+#include "table/distribution.h"
 #include "table/layout.h"
 #include "table/subscription.h"
 #include "utils/array.h"
@@ -85,6 +86,8 @@ static const DcStatement sql_compact_shards = {
 const DcStatement sql_compact_delete = {
 	.text = "DELETE FROM @shards AS s USING unnest($1, $2) AS d(key, shard)"
 			" WHERE s.key = d.key AND s.shard = d.shard",
+	.distributed = "DELETE FROM @shards AS s USING unnest($1, $2) AS d(key, shard)"
+				   " WHERE s.key = ANY ($1) AND s.key = d.key AND s.shard = d.shard",
 	.argtypes = {TEXTARRAYOID, INT4ARRAYOID}};
 
 /* keys, shards */
@@ -95,15 +98,10 @@ static const DcStatement sql_compact_zero = {
 	.argtypes = {TEXTARRAYOID, INT4ARRAYOID}};
 
 static int64 compact_table(DcCounter *counter, int64 max_keys);
-static void tell_stuck(DcSweep *sweep, DcCounter *counter,
-					   const DcBatch *batch);
 static void sweep_move(DcSweep *sweep, const DcShardRow *row);
 static void batch_fetch(DcSqlSession *session, DcBatch *batch, DcSweep *sweep,
 						int64 max_keys);
-static void batch_add_row(DcCounter *counter, DcBatch *batch, const DcRows *rows,
-						  uint64 i);
-static void batch_clear_shards(DcSqlSession *session, DcBatch *batch);
-static int64 batch_count(DcBatch *batch, Datum previous);
+static int64 batch_compact(DcSqlSession *session, DcSweep *sweep, int64 max_keys);
 
 /*
  * dc_compact(counter regclass, max_keys int) -> bigint, the number of keys
@@ -243,10 +241,10 @@ int64
 sweep_next(DcSweep *sweep, DcCounter *counter, int64 max_keys)
 {
 	DcSqlSession session;
-	DcBatch batch = {.max_rows = dc_compact_batch};
-	int64 count = 0;
+	int64 count;
 
 	CHECK_FOR_INTERRUPTS();
+	distribution_check(counter);
 	if (!lock_compaction(counter))
 	{
 		ereport(DEBUG1,
@@ -272,32 +270,9 @@ sweep_next(DcSweep *sweep, DcCounter *counter, int64 max_keys)
 	}
 
 	sql_begin(&session, counter);
-	batch.rows = palloc(batch.max_rows * sizeof(DcShardRow)); /* in SPI's context */
-	batch.keys = palloc(batch.max_rows * sizeof(DcBatchKey));
-	if (compacts_directly(counter))
-		batch_fetch_direct(counter, &batch, sweep, max_keys);
-	else
-		batch_fetch(&session, &batch, sweep, max_keys);
-	if (batch.nkeys > 0)
-	{
-		counter_check_deferred(counter, false);
-		counter_check_deferred(counter, true);
-		batch_to_totals(&session, &batch);
-		if (counter_is_stock(counter))
-			batch_clear_units(&session, &batch);
-		else if (batch.direct != NULL)
-			batch_clear_direct(&batch);
-		else
-			batch_clear_shards(&session, &batch);
-		count = batch_count(&batch, sweep->counted ? sweep->key : (Datum) 0);
-		sweep_move(sweep, &batch.rows[batch.nrows - 1]);
-	}
-	if (batch.direct != NULL)
-		batch_end_direct(&batch);
-	sweep->keeps |= batch.keep;
-	sweep->complete = (batch.nkeys == 0 || batch.last);
+	count = counter->distributed ? sweep_distributed(&session, sweep, max_keys)
+								 : batch_compact(&session, sweep, max_keys);
 	sweep->done = sweep->complete;
-	tell_stuck(sweep, counter, &batch);
 	sql_end(&session);
 	if (sweep->complete && counter_has_trend(counter))
 		trend_hooks->swept(counter);
@@ -307,11 +282,49 @@ sweep_next(DcSweep *sweep, DcCounter *counter, int64 max_keys)
 }
 
 /*
- * tell_stuck warns of keys whose sum leaves bigint: their amounts stay where they are.
+ * batch_compact compacts one batch, and returns the number of its keys. It sets complete when no rows follow.
+ */
+static int64
+batch_compact(DcSqlSession *session, DcSweep *sweep, int64 max_keys)
+{
+	DcCounter *counter = session->counter;
+	DcBatch batch = {.max_rows = dc_compact_batch};
+	int64 count = 0;
+
+	batch.rows = palloc(batch.max_rows * sizeof(DcShardRow)); /* in SPI's context */
+	batch.keys = palloc(batch.max_rows * sizeof(DcBatchKey));
+	if (compacts_directly(counter))
+		batch_fetch_direct(counter, &batch, sweep, max_keys);
+	else
+		batch_fetch(session, &batch, sweep, max_keys);
+	if (batch.nkeys > 0)
+	{
+		counter_check_deferred(counter, false);
+		counter_check_deferred(counter, true);
+		batch_to_totals(session, &batch);
+		if (counter_is_stock(counter))
+			batch_clear_units(session, &batch);
+		else if (batch.direct != NULL)
+			batch_clear_direct(&batch);
+		else
+			batch_clear_shards(session, &batch);
+		count = batch_count(&batch, sweep->counted ? sweep->key : (Datum) 0);
+		sweep_move(sweep, &batch.rows[batch.nrows - 1]);
+	}
+	if (batch.direct != NULL)
+		batch_end_direct(&batch);
+	sweep->keeps |= batch.keep;
+	sweep->complete = (batch.nkeys == 0 || batch.last);
+	batch_tell_stuck(sweep, counter, &batch);
+	return count;
+}
+
+/*
+ * batch_tell_stuck warns of keys whose sum leaves bigint: their amounts stay where they are.
  * A sweep that remembers such keys warns of those that are new.
  */
-static void
-tell_stuck(DcSweep *sweep, DcCounter *counter, const DcBatch *batch)
+void
+batch_tell_stuck(DcSweep *sweep, DcCounter *counter, const DcBatch *batch)
 {
 	for (int i = 0; i < batch->nkeys; i++)
 	{
@@ -395,7 +408,7 @@ batch_fetch(DcSqlSession *session, DcBatch *batch, DcSweep *sweep,
  * batch_add_row adds a row to the batch, to its last key if it is of that key.
  * Rows that would exceed bigint make the key one to skip.
  */
-static void
+void
 batch_add_row(DcCounter *counter, DcBatch *batch, const DcRows *rows, uint64 i)
 {
 	DcShardRow *row = &batch->rows[batch->nrows];
@@ -427,7 +440,7 @@ batch_add_row(DcCounter *counter, DcBatch *batch, const DcRows *rows, uint64 i)
  * batch_clear_shards deletes or zeroes the shard rows whose amounts are in the
  * totals now.
  */
-static void
+void
 batch_clear_shards(DcSqlSession *session, DcBatch *batch)
 {
 	Datum *keys = palloc(batch->nrows * sizeof(Datum));
@@ -469,7 +482,7 @@ batch_clear_shards(DcSqlSession *session, DcBatch *batch)
  * batch_count counts the keys whose amounts were moved; one that the batch
  * before has counted, because it has so many rows, is not counted again.
  */
-static int64
+int64
 batch_count(DcBatch *batch, Datum previous)
 {
 	int64 count = 0;

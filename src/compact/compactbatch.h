@@ -76,7 +76,14 @@ extern void batch_fetch_direct(DcCounter *counter, DcBatch *batch, DcSweep *swee
 extern void batch_clear_direct(DcBatch *batch);
 extern void batch_end_direct(DcBatch *batch);
 
+/* compactdistributed.c */
+extern int64 sweep_distributed(DcSqlSession *session, DcSweep *sweep, int64 max_keys);
+
 /* compact.c; keys, shards */
 extern const DcStatement sql_compact_delete;
+extern void batch_add_row(DcCounter *counter, DcBatch *batch, const DcRows *rows, uint64 i);
+extern void batch_clear_shards(DcSqlSession *session, DcBatch *batch);
+extern int64 batch_count(DcBatch *batch, Datum previous);
+extern void batch_tell_stuck(DcSweep *sweep, DcCounter *counter, const DcBatch *batch);
 
 #endif /* DC_COMPACTBATCH_H */

@@ -49,6 +49,10 @@ static const DcStatement sql_compact_update = {
 			" updated_at = greatest(t.updated_at, d.at)"
 			" FROM unnest($1, $2, $3, $4) AS d(key, inc, dec, at)"
 			" WHERE t.key = d.key",
+	.distributed = "UPDATE @totals AS t SET inc = d.inc, dec = d.dec,"
+				   " updated_at = greatest(t.updated_at, d.at)"
+				   " FROM unnest($1, $2, $3, $4) AS d(key, inc, dec, at)"
+				   " WHERE t.key = ANY ($1) AND t.key = d.key",
 	.argtypes = {TEXTARRAYOID, INT8ARRAYOID, INT8ARRAYOID, TIMESTAMPTZARRAYOID}};
 
 /* keys, incs, decs, times, places: of rows that this transaction has locked */
@@ -68,6 +72,16 @@ static const DcStatement sql_compact_insert = {
 	.argtypes = {TEXTARRAYOID, INT8ARRAYOID, INT8ARRAYOID, TIMESTAMPTZARRAYOID},
 	.columns = {DC_TEXT("key")}};
 
+/* keys, shards: the same from shard rows, which Citus has on the same server */
+static const DcStatement sql_compact_insert_sums = {
+	.text = "INSERT INTO @totals AS t (key, inc, dec, updated_at)"
+			" SELECT s.key, sum(s.inc)::int8, sum(s.dec)::int8, max(s.updated_at)"
+			" FROM @shards AS s, unnest($1, $2) AS d(key, shard)"
+			" WHERE s.key = ANY ($1) AND s.key = d.key AND s.shard = d.shard GROUP BY s.key"
+			" ON CONFLICT DO NOTHING RETURNING t.key",
+	.argtypes = {TEXTARRAYOID, INT4ARRAYOID},
+	.columns = {DC_TEXT("key")}};
+
 /* What is written, as parameters of the statements. */
 typedef struct DcTotalColumns
 {
@@ -85,6 +99,7 @@ static void batch_write_totals(DcSqlSession *session, DcBatch *batch);
 static int batch_columns(DcBatch *batch, bool have_total, DcTotalColumns *columns);
 static bool is_to_write(const DcBatchKey *key, bool has_total);
 static void insert_by_sql(DcSqlSession *session, DcBatch *batch, DcTotalColumns *columns);
+static uint64 insert_sums(DcSqlSession *session, DcBatch *batch);
 static void insert_direct(DcCounter *counter, DcBatch *batch);
 
 /*
@@ -339,7 +354,9 @@ is_to_write(const DcBatchKey *key, bool has_total)
 static void
 insert_by_sql(DcSqlSession *session, DcBatch *batch, DcTotalColumns *columns)
 {
-	uint64 nrows = sql_run(session, &sql_compact_insert, columns->arrays);
+	uint64 nrows = session->counter->distributed
+		? insert_sums(session, batch)
+		: sql_run(session, &sql_compact_insert, columns->arrays);
 	Datum *keys = palloc(Max(nrows, 1) * sizeof(Datum));
 
 	for (int i = 0; i < batch->nkeys; i++)
@@ -353,6 +370,34 @@ insert_by_sql(DcSqlSession *session, DcBatch *batch, DcTotalColumns *columns)
 	}
 	if (nrows > 0)
 		counter_changed(session->counter, keys, (int) nrows);
+}
+
+/*
+ * insert_sums inserts the rows of totals of a table that Citus distributes: their amounts are those of the shard
+ * rows, which are locked. It returns the number of rows of the result.
+ */
+static uint64
+insert_sums(DcSqlSession *session, DcBatch *batch)
+{
+	Datum *keys = palloc(batch->nrows * sizeof(Datum));
+	Datum *shards = palloc(batch->nrows * sizeof(Datum));
+	Datum values[2];
+	int n = 0;
+
+	for (int i = 0; i < batch->nkeys; i++)
+	{
+		DcBatchKey *key = &batch->keys[i];
+
+		for (int r = key->first; r < key->first + key->nrows && is_to_write(key, false); r++)
+		{
+			keys[n] = key->key;
+			shards[n] = batch->rows[r].shard;
+			n++;
+		}
+	}
+	values[0] = array_datum(keys, n, TEXTOID);
+	values[1] = array_datum(shards, n, INT4OID);
+	return sql_run(session, &sql_compact_insert_sums, values);
 }
 
 /*

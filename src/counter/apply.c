@@ -32,6 +32,8 @@
  *	- by SQL under REPEATABLE READ and SERIALIZABLE, where an UPDATE of a row
  *	  that has changed since the snapshot would fail;
  *	- for foreign tables, where SKIP LOCKED is not available.
+ * Tables that Citus distributes have a way of their own, which is one statement for a key
+ * (sqlwrite.c): each session has a row of the key, or the transaction has.
  * max_shards does not bound blind rows; compaction removes them.
  *
  * Why committing transactions cannot deadlock. They wait for one thing, a shard row
@@ -73,6 +75,7 @@
 #include "rows/shardnumber.h"
 #include "rows/totalrow.h"
 #include "table/access.h"
+#include "table/distribution.h"
 #include "table/layout.h"
 #include "utils/builtins.h"
 #include "utils/inval.h"
@@ -382,7 +385,14 @@ apply_by_sql(DcCounter *counter, DcDelta **deltas, int count, bool shared,
 
 	activity_note(counter->relid);
 	sql_begin(&session, counter);
-	if (!shared || counter->foreign || IsolationUsesXactSnapshot())
+	if (counter->distributed)
+	{
+		/* a single delta waits for nobody who may wait for it */
+		shared = (shared || distribution_is_alone()) && !IsolationUsesXactSnapshot();
+		for (int i = 0; i < count; i++)
+			sql_add_distributed(&session, deltas[i], shard_choice(counter, deltas[i]), shared);
+	}
+	else if (!shared || counter->foreign || IsolationUsesXactSnapshot())
 	{
 		sql_add_blind(&session, deltas, count, own_shard(false), wrote_blind);
 		wrote_blind = true;

@@ -22,6 +22,9 @@
  * All that was handed over before is taken back first, so nothing is written while
  * something is reserved. Then it is handed over again, in which the new id counts.
  *
+ * An increment of a table that Citus distributes is written as late, if it is all that the transaction has: then one
+ * statement commits it on the worker (table/distribution.c).
+ *
  * The rest of the commit is not ours: callbacks of libraries loaded before this one, ON
  * COMMIT actions, the lock of NOTIFY, the check of SERIALIZABLE, the disk and
  * synchronous standbys. reserve.c says why that does no harm.
@@ -37,6 +40,7 @@
 #include "counter/counter.h"
 #include "counter/foreign.h"
 #include "table/access.h"
+#include "table/distribution.h"
 
 /* The callback that writes this transaction's pending deltas has run. */
 static bool past_pre_commit = false;
@@ -47,6 +51,7 @@ static void apply_at_commit(void);
 static void apply_buffered(void);
 static bool reserve_all(DcApplying *applying, DcDelta **deltas, int count);
 static bool goes_to_rows(Oid relid);
+static bool is_alone(DcDelta **deltas, int count);
 static bool any_amount(DcDelta **deltas, int count, int64 above);
 static int group_end(DcDelta **deltas, int count, int start);
 static void xact_callback(XactEvent event, void *arg);
@@ -175,8 +180,10 @@ apply_at_commit(void)
 		Oid relid = deltas[start]->key.counter;
 
 		end = group_end(deltas, count, start);
-		if (goes_to_rows(relid) || counter_is_sync(counter_lookup(relid)) ||
-			any_amount(deltas + start, end - start, DC_MAX_BUFFERED))
+		if (is_alone(deltas, count))
+			left = lappend_oid(left, relid);
+		else if (goes_to_rows(relid) || counter_is_sync(counter_lookup(relid)) ||
+				 any_amount(deltas + start, end - start, DC_MAX_BUFFERED))
 			apply_rows(&applying, deltas + start, end - start);
 		else
 			left = lappend_oid(left, relid);
@@ -228,7 +235,9 @@ reserve_all(DcApplying *applying, DcDelta **deltas, int count)
 			continue;
 		if (buffer_hooks != NULL)
 			buffer_hooks->give_back();
+		distribution_write_alone(is_alone(deltas, count));
 		apply_rows(applying, deltas + start, end - start);
+		distribution_write_alone(false);
 		for (int i = start; i < end; i++)
 			deltas[i]->inc = deltas[i]->dec = 0;
 		return false;
@@ -252,6 +261,17 @@ goes_to_rows(Oid relid)
 		!buffer_hooks->flushes() ||
 		(counter_is_sync(counter) &&
 		 TransactionIdIsValid(GetTopTransactionIdIfAny()));
+}
+
+/*
+ * is_alone tells whether some deltas are one, of a table that Citus distributes, and all that is to be committed. An
+ * isolation level with one snapshot has been waited for by others, perhaps.
+ */
+static bool
+is_alone(DcDelta **deltas, int count)
+{
+	return count == 1 && !IsolationUsesXactSnapshot() && counter_exists(deltas[0]->key.counter) &&
+		counter_lookup(deltas[0]->key.counter)->distributed && distribution_may_write_alone();
 }
 
 /*
@@ -308,6 +328,7 @@ xact_callback(XactEvent event, void *arg)
 			counter_forget_open();
 			apply_forget();
 			foreign_end_xact();
+			distribution_end_xact();
 			past_pre_commit = false;
 			break;
 		default:
@@ -321,8 +342,10 @@ xact_callback(XactEvent event, void *arg)
 static void
 last_callback(XactEvent event, void *arg)
 {
-	if (event == XACT_EVENT_PRE_COMMIT)
-		apply_buffered();
+	if (event != XACT_EVENT_PRE_COMMIT)
+		return;
+	apply_buffered();
+	distribution_before_commit();
 }
 
 static void

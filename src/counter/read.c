@@ -61,6 +61,11 @@ static const DcStatement sql_read_keys = {
 			" WHERE t.key = ANY ($1) UNION ALL"
 			" SELECT s.key, s.inc, s.dec FROM @shards AS s"
 			" WHERE s.key = ANY ($1)",
+	/* both tables of a shard by one query */
+	.distributed = "SELECT u.key, u.inc, u.dec FROM (SELECT t.key, t.inc, t.dec FROM @totals AS t"
+				   " WHERE t.key = ANY ($1) UNION ALL"
+				   " SELECT s.key, s.inc, s.dec FROM @shards AS s"
+				   " WHERE s.key = ANY ($1)) AS u",
 	.argtypes = {TEXTARRAYOID},
 	.columns = {DC_TEXT("key"), DC_BIGINT("inc"), DC_BIGINT("dec")}};
 
@@ -68,6 +73,10 @@ static const DcStatement sql_read_all = {
 	.text = "SELECT coalesce(sum(u.inc), 0) - coalesce(sum(u.dec), 0)"
 			" FROM (SELECT t.inc, t.dec FROM @totals AS t UNION ALL"
 			" SELECT s.inc, s.dec FROM @shards AS s) AS u",
+	/* the same, with the column that says to which shard a row belongs */
+	.distributed = "SELECT coalesce(sum(u.inc), 0) - coalesce(sum(u.dec), 0)"
+				   " FROM (SELECT t.key, t.inc, t.dec FROM @totals AS t UNION ALL"
+				   " SELECT s.key, s.inc, s.dec FROM @shards AS s) AS u",
 	.argtypes = {0},
 	.reads_all = true,
 	.columns = {DC_COLUMN("inc", NUMERICOID)}};

@@ -23,6 +23,9 @@
  *	   if there is none, to this transaction's own shard row: another transaction
  *	   may be inserting a row of totals, and must not be waited for.
  *
+ * Of a table that Citus distributes, step 3 writes, so its shard, and the colocated one of the totals, does not move until
+ * the transaction ends (compact/compactdistributed.c).
+ *
  * From a stock compaction is kept away (locks.c) before step 3: it moves units
  * between shard rows, and to new ones, which the statement of that step would not
  * see if it had begun before.

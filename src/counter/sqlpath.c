@@ -5,7 +5,8 @@
  * The statements stand where they are used. They serve every kind of table that SQL can
  * write: partitioned, foreign, distributed. They run as the owner of the tables
  * (runas.c). The plans are generic, and made with scans of whole tables disabled: a plan
- * made while a shard table is empty must still be right when it is not.
+ * made while a shard table is empty must still be right when it is not. Those for tables that Citus distributes
+ * are made for each execution, as it needs the parameters (table/distribution.c); its workers make their own.
  *
  * Plans are kept for each counter table. They are replaced when its cache entry was
  * refilled (new names, new owner, new columns), and when the server has invalidated them:
@@ -21,6 +22,7 @@
 #include "base/errors.h"
 #include "counter/sqlpath.h"
 #include "table/access.h"
+#include "table/distribution.h"
 #include "table/layout.h"
 #include "table/ownstatement.h"
 #include "utils/guc.h"
@@ -63,6 +65,7 @@ static void plans_retire(const DcCounter *counter);
 static void plan_retire(DcPlan *plan);
 static void free_retired(void);
 static void plan_settings(void);
+static void distributed_settings(bool read_only);
 static uint64 sql_execute(DcSqlSession *session, const DcStatement *statement,
 						  Datum *values, const char *nulls, bool read_only);
 static void append_word(StringInfo sql, DcSqlSession *session, const char *word, List **tables);
@@ -187,7 +190,9 @@ sql_execute(DcSqlSession *session, const DcStatement *statement, Datum *values,
 		plans_kept++;
 	}
 	plan = kept->plan;
-	if ((!kept->planned || !SPI_plan_is_valid(plan)) && !statement->reads_all)
+	if (session->counter->distributed)
+		distributed_settings(read_only);
+	else if ((!kept->planned || !SPI_plan_is_valid(plan)) && !statement->reads_all)
 		plan_settings();
 	result = read_only ? SPI_execute_plan(plan, values, nulls, true, 0)
 					   : own_statement_run(plan, values, nulls);
@@ -215,6 +220,20 @@ plan_settings(void)
 
 	for (int i = 0; i < lengthof(off); i++)
 		set_config_option(off[i], "off", PGC_USERSET, PGC_S_SESSION,
+						  GUC_ACTION_SAVE, true, 0, false);
+}
+
+/*
+ * distributed_settings prepares for a statement on a table that Citus distributes. The user's setting would have
+ * its plan made without the parameters, whatever the plan says of itself.
+ */
+static void
+distributed_settings(bool read_only)
+{
+	if (!read_only)
+		distribution_write();
+	if (plan_cache_mode == PLAN_CACHE_MODE_FORCE_GENERIC_PLAN)
+		set_config_option("plan_cache_mode", "auto", PGC_USERSET, PGC_S_SESSION,
 						  GUC_ACTION_SAVE, true, 0, false);
 }
 
@@ -316,13 +335,15 @@ plan_retire(DcPlan *kept)
 static SPIPlanPtr
 plan_prepare(DcSqlSession *session, const DcStatement *statement)
 {
+	bool distributed = session->counter->distributed;
+	const char *text = distributed && statement->distributed != NULL ? statement->distributed : statement->text;
 	StringInfoData sql;
 	List *tables = NIL;
 	SPIPlanPtr plan;
 	int nargs = 0;
 
 	initStringInfo(&sql);
-	for (const char *p = statement->text; *p != '\0'; p++)
+	for (const char *p = text; *p != '\0'; p++)
 	{
 		char word[16];
 		int len = 0;
@@ -341,7 +362,7 @@ plan_prepare(DcSqlSession *session, const DcStatement *statement)
 		nargs++;
 
 	plan = SPI_prepare_cursor(sql.data, nargs, (Oid *) statement->argtypes,
-							  CURSOR_OPT_GENERIC_PLAN);
+							  distributed ? CURSOR_OPT_CUSTOM_PLAN : CURSOR_OPT_GENERIC_PLAN);
 	if (plan == NULL)
 		elog(ERROR, "SPI_prepare failed for \"%s\": %s",
 			 sql.data, SPI_result_code_string(SPI_result));

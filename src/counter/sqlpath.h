@@ -30,6 +30,7 @@ typedef struct DcStatement
 	/* with @totals, @shards and @holds for the tables, @units for a column, and words
 	 * that the session knows (DcSqlSession.word) */
 	const char *text;
+	const char *distributed;				  /* the same for tables that Citus distributes, if it must be another; or NULL */
 	Oid argtypes[SQL_MAX_ARGS];				  /* up to the first 0 */
 	bool reads_all;							  /* scans of whole tables are right for it */
 	DcResultColumn columns[ROWS_MAX_COLUMNS]; /* of its result */

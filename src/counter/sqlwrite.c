@@ -15,11 +15,14 @@
 #include "postgres.h"
 
 #include "base/args.h"
+#include "base/compat.h"
 #include "catalog/pg_type.h"
 #include "counter/sqlwrite.h"
 #include "miscadmin.h"
 #include "rows/locks.h"
+#include "rows/shardnumber.h"
 #include "utils/builtins.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
@@ -76,6 +79,12 @@ const DcStatement sql_insert_own = {
 /* key, own shard */
 const DcStatement sql_delete_own = {
 	.text = "DELETE FROM @shards AS s WHERE s.key = $1 AND s.shard = $2", .argtypes = {TEXTOID, INT4OID}};
+
+/* key, inc, dec, at, shard: adds to a row, or inserts it */
+static const DcStatement sql_upsert = {
+	.text = "INSERT INTO @shards AS s (key, shard, inc, dec, updated_at)"
+			" VALUES ($1, $5, $2, $3, $4)" SHARD_UPSERT,
+	.argtypes = {TEXTOID, INT8OID, INT8OID, TIMESTAMPTZOID, INT4OID}};
 
 static void blind_batch(DcSqlSession *session, DcDelta **deltas, int count,
 						int32 own_shard);
@@ -206,6 +215,38 @@ blind_foreign(DcSqlSession *session, const DcDelta *delta,
 	if (written && sql_run(session, &sql_update_own, values) > 0)
 		return;
 	sql_run(session, &sql_insert_own, values);
+}
+
+/*
+ * sql_add_distributed adds a delta to a table that Citus distributes, by one statement for one of its
+ * shards. A session has a row of each key, or shares it with others if there are more sessions than max_shards: they wait
+ * for each other's commits. If the transaction must not wait (it is not at its end, or somebody has locked
+ * the key, or the table for compaction, for who knows how long), it adds to a row with a random number. That
+ * waits only for another transaction that has drawn the same one of 2^30 for the same key.
+ */
+void
+sql_add_distributed(DcSqlSession *session, const DcDelta *delta, DcShardChoice choice, bool shared)
+{
+	int32 max_shards = session->counter->row.max_shards;
+	Datum values[5];
+	int32 shard;
+
+	if (delta->inc == 0 && delta->dec == 0)
+		return;
+	CHECK_FOR_INTERRUPTS();
+	if (!shared || locked_for_long(session->counter, delta->key.data, delta->key.len))
+		shard = blind_shard();
+	else if (choice.by == DC_SHARD_BY_BACKEND)
+		shard = SHARED_SHARD + compat_backend_number() % max_shards;
+	else
+		shard = SHARED_SHARD + (int32) (choice.seed % max_shards);
+	delta_values(delta, values);
+	values[4] = Int32GetDatum(shard);
+	if (sql_run(session, &sql_upsert, values) != 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_TRIGGERED_DATA_CHANGE_VIOLATION),
+				 errmsg("an increment of \"%s\" was not written", get_rel_name(session->counter->relid)),
+				 errdetail("A trigger or a rule has kept it away.")));
 }
 
 /*

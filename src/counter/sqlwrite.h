@@ -7,6 +7,7 @@
 
 #include "counter/pending.h"
 #include "counter/sqlpath.h"
+#include "rows/direct.h"
 
 /* key, inc, dec, at, own shard */
 extern const DcStatement sql_insert_own;
@@ -15,6 +16,8 @@ extern const DcStatement sql_delete_own;
 
 extern int sql_add_shared(DcSqlSession *session, const DcDelta *delta,
 						  uint64 seed, int32 own_shard);
+extern void sql_add_distributed(DcSqlSession *session, const DcDelta *delta, DcShardChoice choice,
+								bool shared);
 extern void sql_add_blind(DcSqlSession *session, DcDelta **deltas, int count,
 						  int32 own_shard, bool written);
 

@@ -10,6 +10,7 @@
  */
 #include "postgres.h"
 
+#include "base/relcached.h"
 #include "base/roles.h"
 #include "catalog/namespace.h"
 #include "common/hashfn.h"
@@ -40,7 +41,7 @@ static uint64 changes = 1; /* of any relation or schema */
 static Oid look_up(text *name);
 
 static void
-relation_changed(Datum arg, Oid relid)
+relation_changed(Oid relid)
 {
 	changes++;
 }
@@ -57,7 +58,7 @@ schema_changed(Datum arg, int cacheid, uint32 hash)
 void
 distinct_name_init(void)
 {
-	CacheRegisterRelcacheCallback(relation_changed, (Datum) 0);
+	relcached_on_change(relation_changed);
 	CacheRegisterSyscacheCallback(NAMESPACEOID, schema_changed, (Datum) 0);
 }
 

@@ -18,6 +18,7 @@
 #include "miscadmin.h"
 #include "once/op.h"
 #include "table/access.h"
+#include "table/distribution.h"
 #include "utils/lsyscache.h"
 
 PG_FUNCTION_INFO_V1(dc_incr_once);
@@ -77,7 +78,7 @@ check_local(const DcCounter *counter)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("\"%s\" cannot count ops once", get_rel_name(counter->relid)),
-				 errdetail("It is a foreign table or has foreign partitions.")));
+				 errdetail_internal("%s", elsewhere_detail(counter))));
 }
 
 /*

@@ -20,6 +20,7 @@
 #include "access/genam.h"
 #include "access/table.h"
 #include "base/catrow.h"
+#include "base/relcached.h"
 #include "base/relopen.h"
 #include "base/rowread.h"
 #include "catalog/pg_am.h"
@@ -57,7 +58,7 @@ static struct
 	DcRing ring;
 } known;
 
-static void invalidate(Datum arg, Oid relid);
+static void invalidate(Oid relid);
 static bool read_ring(DcRing *ring);
 
 static void
@@ -77,11 +78,11 @@ ring_columns(DcCatRow *io, void *data)
 void
 ring_init(void)
 {
-	CacheRegisterRelcacheCallback(invalidate, (Datum) 0);
+	relcached_on_change(invalidate);
 }
 
 static void
-invalidate(Datum arg, Oid relid)
+invalidate(Oid relid)
 {
 	if (!OidIsValid(relid) || relid == known.table)
 		known.table = InvalidOid;

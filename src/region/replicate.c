@@ -33,6 +33,7 @@
 #include "region/sets.h"
 #include "storage/lmgr.h"
 #include "table/access.h"
+#include "table/distribution.h"
 #include "table/protect.h"
 #include "table/subscription.h"
 #include "table/table.h"
@@ -191,7 +192,7 @@ check_counter(const DcCounter *counter)
 	else if (counter->row.sample_max > 1)
 		detail = _("It is sampled, or was, and other regions would not know of the error.");
 	else if (counter->foreign)
-		detail = _("It is a foreign table or has foreign partitions.");
+		detail = elsewhere_detail(counter);
 	else if (OidIsValid(get_extension_oid("citus", true)))
 		detail = _("Citus is installed, which may distribute it.");
 	else if (get_rel_persistence(counter->relid) != RELPERSISTENCE_PERMANENT ||

@@ -57,6 +57,15 @@ random_shard(void)
 }
 
 /*
+ * blind_shard returns a random number of a blind row, for a transaction that has no id.
+ */
+int32
+blind_shard(void)
+{
+	return shard_number(pg_prng_uint32(&pg_global_prng_state), false);
+}
+
+/*
  * remote_shard returns the number for amounts of other regions that goes with a number of
  * own_shard(false), or any. It is not the least number, after which a compaction begins.
  */

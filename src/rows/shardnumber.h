@@ -25,6 +25,7 @@ shard_is_remote(int32 shard)
 
 extern int32 own_shard(bool shared);
 extern int32 random_shard(void);
+extern int32 blind_shard(void);
 extern int32 remote_shard(int32 shard);
 
 #endif /* DC_SHARDNUMBER_H */

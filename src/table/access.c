@@ -28,6 +28,7 @@
 #include "storage/lmgr.h"
 #include "storage/sinval.h"
 #include "table/access.h"
+#include "table/distribution.h"
 #include "table/layout.h"
 #include "table/subscription.h"
 #include "utils/inval.h"
@@ -172,6 +173,7 @@ counter_open_bound(Oid relid)
 	while (!counter_lock(relid, RowExclusiveLock))
 		(void) counter_lookup(relid); /* raises an error if it is none */
 	counter = counter_lookup(relid);
+	distribution_check(counter);
 	counter_layout(counter);
 	counter_check_deferred(counter, false);
 	prevent_fed(counter, "an increment");
@@ -519,6 +521,8 @@ counter_open(Oid relid, LOCKMODE mode, AclMode rights)
 		note_checked(&last_rights, counter);
 		last_rights_found = rights;
 	}
+	if (rights != ACL_NO_RIGHTS) /* the owner may put it right */
+		distribution_check(counter);
 	counter_layout(counter);
 	if (mode == RowExclusiveLock)
 		counter_check_deferred(counter, false);

@@ -108,7 +108,9 @@ typedef struct DcCounter
 	DcCounterRow row;
 	Oid owner;				  /* owns both tables */
 	bool rls;				  /* row-level security is on for either table */
-	bool foreign;			  /* some rows live behind a foreign table */
+	bool foreign;			  /* some rows live behind a foreign table, or */
+	bool distributed;		  /* are distributed by Citus (distribution.c), */
+	bool misplaced;			  /* in a way in which it cannot be used */
 	bool events;			  /* changes of keys are listened to (hooks.h) */
 	bool bound;				  /* to a source, which it counts (hooks.h) */
 	bool fed;				  /* by a subscription (subscription.c) */

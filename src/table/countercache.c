@@ -22,6 +22,7 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_foreign_table.h"
 #include "table/catalog.h"
+#include "table/distribution.h"
 #include "table/subscription.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
@@ -186,7 +187,9 @@ counter_lookup(Oid relid)
 				 kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE && kind != RELKIND_FOREIGN_TABLE
 					 ? errdetail_relkind_not_supported(kind)
 					 : 0,
-				 errhint("Create a counter table with dc_create(), or register a restored one with dc_adopt().")));
+				 relation_is_on_coordinator(relid)
+					 ? errhint("It is distributed by Citus: call the functions on the coordinator.")
+					 : errhint("Create a counter table with dc_create(), or register a restored one with dc_adopt().")));
 	}
 	if (counter->rls)
 		ereport(ERROR,
@@ -245,6 +248,7 @@ counter_fill(DcCounter *counter)
 	counter->events = outbox_hooks != NULL && outbox_hooks->wants(counter->relid);
 	counter->bound = bound_hooks->is_bound(counter->relid);
 	counter->fed = counter_is_fed(&counter->row);
+	distribution_fill(counter);
 	counter->held = counter->fed || (counter_is_replicated(counter) && region_hooks->is_held());
 	counter->generation++;
 }

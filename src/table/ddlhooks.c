@@ -6,7 +6,7 @@
  * plain DDL is all that a user needs:
  *
  *	- dcounter_drop, of sql_drop: dropping either table removes the settings, and dropping
- *	  the table of totals drops the shard table.
+ *	  the table of totals drops the shard table; not if Citus drops it to put a copy in its place.
  *	- dcounter_ddl, of ddl_command_end: ALTER TABLE (or FOREIGN TABLE) ... RENAME TO, SET
  *	  SCHEMA and OWNER TO on the table of totals are repeated on the shard table; storage.c
  *	  does the same for how the tables are kept, and refuses some commands.
@@ -46,6 +46,7 @@
 #include "table/catalog.h"
 #include "table/codeddl.h"
 #include "table/ddlhooks.h"
+#include "table/distribution.h"
 #include "table/storage.h"
 #include "table/table.h"
 #include "tcop/deparse_utility.h"
@@ -398,9 +399,18 @@ tables_dropped(const DcDdl *ddl)
 
 		if (catalog_read(relid, &row))
 		{
+			bool converting = distribution_is_converting();
+
 			counter_forget(relid);
-			sibling_drop(row.shards, ddl);
-			sibling_drop(row.holds, ddl);
+			if (converting)
+				ereport(NOTICE,
+						(errmsg("a table that Citus makes anew is no counter table yet"),
+						 errhint("Call dc_adopt() when both of its tables are as you want them.")));
+			else
+			{
+				sibling_drop(row.shards, ddl);
+				sibling_drop(row.holds, ddl);
+			}
 		}
 		else if (catalog_read_by_shards(relid, &row) ||
 				 catalog_read_by_holds(relid, &row))

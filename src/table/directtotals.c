@@ -62,7 +62,7 @@
  *	- A subscription: as of now other sessions may not write here at all. Who had opened the table
  *	  before may, as with plain SQL (subscription.c).
  *	- dc_alter(totals): either way is right at any time.
- *	- Installing Citus. To distribute a table needs EXCLUSIVE.
+ *	- To distribute the table by Citus needs EXCLUSIVE.
  *
  * All of these send a relcache invalidation of the table or of its catalog row, or for all
  * tables, but the subscription, which countercache.c has a callback for.
@@ -97,7 +97,7 @@ static bool is_published(Relation totals);
 char *
 totals_problem(const DcCounter *counter, Relation totals, Relation shards)
 {
-	char *problem = counter_problem(counter);
+	char *problem = counter->distributed ? _("it is distributed by Citus") : counter_problem(counter);
 
 	if (problem == NULL)
 		problem = tables_problem(counter, totals, shards);

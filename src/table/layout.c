@@ -18,8 +18,7 @@
  *
  * Rows of totals may be written in the same way if more is true: directtotals.c.
  *
- * Where Citus is installed, a table that looks local may be distributed: then
- * all goes through SQL.
+ * A table that looks local may be distributed by Citus: then all goes through SQL.
  */
 #include "postgres.h"
 
@@ -29,7 +28,6 @@
 #include "catalog/pg_collation.h"
 #include "catalog/pg_trigger.h"
 #include "catalog/pg_type.h"
-#include "commands/extension.h"
 #include "commands/trigger.h"
 #include "table/layout.h"
 #include "table/protect.h"
@@ -155,7 +153,7 @@ layout_fill(DcCounter *counter, DcShapeProblem *problem)
 	{
 		bool direct = OidIsValid(counter->totals.index) &&
 			OidIsValid(counter->shards.index) &&
-			!OidIsValid(get_extension_oid("citus", true));
+			!counter->distributed;
 
 		/* an index that is not for old snapshots is left to the planner */
 		counter->direct_read = direct && !counter->totals.index_is_young &&

@@ -36,6 +36,7 @@
 #include "catalog/pg_collation.h"
 #include "catalog/pg_index.h"
 #include "table/catalog.h"
+#include "table/distribution.h"
 #include "table/shape.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -75,6 +76,12 @@ shape_fits(Relation rel, const DcShape *shape, DcTableLayout *layout,
 	if (strchr(shape->relkinds, kind) == NULL)
 	{
 		problem->detail = _("It is not a table of a kind that can be used.");
+		return false;
+	}
+	if (strchr(shape->relkinds, RELKIND_FOREIGN_TABLE) == NULL && relation_is_distributed(RelationGetRelid(rel)))
+	{
+		problem->detail = _("It is distributed by Citus.");
+		problem->hint = _("Use undistribute_table().");
 		return false;
 	}
 	foreign = kind != RELKIND_RELATION && relation_has_foreign_part(RelationGetRelid(rel));

@@ -22,6 +22,7 @@
 #include "storage/lmgr.h"
 #include "table/access.h"
 #include "table/catalog.h"
+#include "table/distribution.h"
 #include "table/layout.h"
 #include "table/ownercode.h"
 #include "table/protect.h"
@@ -232,7 +233,7 @@ check_bufferable(const DcCounter *counter)
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" cannot be buffered", get_rel_name(counter->relid)),
 				 counter->foreign
-					 ? errdetail("It is a foreign table or has foreign partitions.")
+					 ? errdetail_internal("%s", elsewhere_detail(counter))
 					 : counter->bound			 ? errdetail("It is bound to a source.")
 					 : counter_is_stock(counter) ? errdetail("It is a stock.")
 												 : errdetail("It is a ledger.")));

@@ -31,6 +31,7 @@
 #include "postgres.h"
 
 #include "base/activity.h"
+#include "base/relcached.h"
 #include "common/hashfn.h"
 #include "miscadmin.h"
 #include "table/ownercode.h"
@@ -71,7 +72,7 @@ static void add_member(Oid relid, Oid counter);
 static void forget_unlisted(DcDue *due);
 static bool is_due(DcDue *due, DcTableDue *entry, DcMoment now);
 static DcTableDue *find_due(DcDue *due, Oid table);
-static void relcache_callback(Datum arg, Oid relid);
+static void relcache_callback(Oid relid);
 static void due_subscription_callback(Datum arg, int cacheid, uint32 hashvalue);
 static void all_changed(DcDue *due);
 
@@ -100,7 +101,7 @@ due_list_read(void)
 	{
 		list_cxt = AllocSetContextCreate(TopMemoryContext, "dcounter known tables",
 										 ALLOCSET_DEFAULT_SIZES);
-		CacheRegisterRelcacheCallback(relcache_callback, (Datum) 0);
+		relcached_on_change(relcache_callback);
 		CacheRegisterSyscacheCallback(SUBSCRIPTIONRELMAP, due_subscription_callback, (Datum) 0);
 	}
 	catalog_relid = catalog_relation("counter");
@@ -331,7 +332,7 @@ find_due(DcDue *due, Oid table)
  * relcache_callback must not throw.
  */
 static void
-relcache_callback(Datum arg, Oid relid)
+relcache_callback(Oid relid)
 {
 	Member *member = NULL;
 

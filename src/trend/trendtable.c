@@ -17,6 +17,7 @@
 #include "catalog/pg_type.h"
 #include "storage/lmgr.h"
 #include "table/access.h"
+#include "table/distribution.h"
 #include "table/table.h"
 #include "trend/trend.h"
 #include "utils/builtins.h"
@@ -133,7 +134,7 @@ check_counter(const DcCounter *counter)
 		ereport(ERROR,
 				(errcode(detail != NULL ? ERRCODE_WRONG_OBJECT_TYPE : ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("\"%s\" cannot have a trend", get_rel_name(counter->relid)),
-				 errdetail_internal("%s", detail != NULL ? detail : _("It is a foreign table or has foreign partitions."))));
+				 errdetail_internal("%s", detail != NULL ? detail : elsewhere_detail(counter))));
 }
 
 /*

@@ -1,0 +1,1 @@
+SELECT coalesce(sum(likes), 0) FROM posts;

@@ -1,0 +1,1 @@
+SELECT dc_sum('likes');

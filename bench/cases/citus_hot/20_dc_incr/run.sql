@@ -1,0 +1,1 @@
+SELECT dc_incr('likes', 'hot');

@@ -1,0 +1,490 @@
+/*
+ * distribution.c
+ *		Counter tables that Citus distributes over several servers.
+ *
+ * Citus keeps the rows of such a table in shards on its workers, by a hash of a column, and the table itself is
+ * an empty shell on the coordinator. So none of its rows may be touched without SQL, and
+ * SQL on it has rules of its own:
+ *
+ *	- A plan must be made with the values of its parameters: only then is it known which shard has the key.
+ *	- Rows can be locked (FOR UPDATE) if the condition leaves one shard, as "key = $1" does, and
+ *	  "key = ANY ($1)" with keys of one shard.
+ *	- Two tables are read in one snapshot if one query goes to each pair of their shards. That needs
+ *	  both to be colocated, with the rows of a key on one server.
+ *
+ * What follows for counters. Both tables must be distributed by their key, with shards that are colocated, and
+ * in one copy (the server's own replication makes others). Then the rows of a key are on one server, and
+ * all that is said of them holds there: compaction moves an amount within one transaction, a read sees it once.
+ * Functions work on the coordinator only, as the advisory locks of setters and of compaction (rows/locks.c) are
+ * its own. Of the kinds of counters only the plain one is supported; distribution_check() refuses the others.
+ *
+ * Commits. At PRE_COMMIT Citus, which is loaded before this library and whose callback so comes after ours,
+ * commits the transactions on the workers: in two phases if there are several workers, else at once, before
+ * the local commit. A local transaction with an id has written something here that must be there if, and only if,
+ * the increment is. So it asks for two phases, and for a synchronous commit: the local commit
+ * record decides about the workers' part.
+ *
+ * Outside of a transaction block Citus lets a statement for one shard commit at once, by itself. If something
+ * failed after that, the increment would count although the transaction does not. So each write starts
+ * a coordinated transaction first. There is one exception, as it saves two of three messages: an increment that
+ * is all that the transaction does, and is written in the last of our callbacks
+ * (counter/commit.c). That is the moment at which Citus would commit it anyway.
+ *
+ * undistribute_table() and alter_distributed_table() make a table anew, copy its rows, drop the old one and rename the new one. To the
+ * event trigger for drops that is a DROP TABLE, after which the shard table would be dropped as well. So it asks
+ * (distribution_is_converting), and only the settings go. Increments that would be written to the old table after
+ * its rows were copied are an error.
+ *
+ * What is known of a table is read from Citus' catalog, and kept in the counter's cache entry: Citus
+ * sends a relcache invalidation of a table when it changes how that is distributed, and holds a lock that
+ * keeps writers away. No function of Citus is called for that, so it matters not
+ * whether its library is there; where a table is distributed, it must be.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/xact.h"
+#include "base/relopen.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_namespace.h"
+#include "catalog/pg_type.h"
+#include "commands/extension.h"
+#include "fmgr.h"
+#include "nodes/primnodes.h"
+#include "table/distribution.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+/* What Citus knows of a table: a row of its catalog pg_dist_partition. */
+typedef struct DcDistribution
+{
+	char method; /* 'h': by hash */
+	char copies; /* 's': one copy of each shard */
+	int32 colocation;
+	AttrNumber column;
+} DcDistribution;
+
+/* Functions of Citus that are not in SQL. NULL until they are needed. */
+static void (*use_coordinated)(void) = NULL;
+static void (*use_two_phases)(void) = NULL;
+static bool (*is_coordinated)(void) = NULL;
+static bool (*has_been_loaded)(void) = NULL;
+
+/* Citus' own variable: it makes a table anew. NULL until it is needed. */
+static bool *is_converting = NULL;
+
+/* This transaction has written to a distributed table; distribution_end_xact() resets both. */
+static bool has_written = false;
+
+/* What is being written may commit by itself. */
+static bool writes_alone = false;
+
+static Relation citus_catalog(const char *name);
+static int32 local_group(void);
+static bool distribution_find(Oid relid, DcDistribution *found);
+static AttrNumber column_of(const char *partkey);
+static char *problem_of(const DcCounter *counter, char **hint);
+static char *kind_problem(const DcCounter *counter, char **hint);
+static bool is_slot(Oid relid);
+static char *layout_problem(const DcCounter *counter, char **hint);
+static void *citus_function(const char *name);
+static void find_functions(void);
+static void agree_with_workers(void);
+
+/*
+ * citus_catalog opens a catalog of Citus. NULL if this database has no Citus.
+ */
+static Relation
+citus_catalog(const char *name)
+{
+	Oid relid;
+
+	if (!OidIsValid(get_extension_oid("citus", true)))
+		return NULL;
+	relid = get_relname_relid(name, PG_CATALOG_NAMESPACE);
+	return OidIsValid(relid) ? table_open_present(relid, AccessShareLock) : NULL;
+}
+
+/*
+ * attribute_of returns a value of a row of such a catalog. Other versions may have the columns in another order.
+ */
+static Datum
+attribute_of(Relation catalog, HeapTuple tuple, const char *name, Oid type)
+{
+	TupleDesc desc = RelationGetDescr(catalog);
+	Datum *values = palloc(desc->natts * sizeof(Datum));
+	bool *nulls = palloc(desc->natts * sizeof(bool));
+	AttrNumber att = get_attnum(RelationGetRelid(catalog), name);
+
+	heap_deform_tuple(tuple, desc, values, nulls);
+	if (att <= 0 || TupleDescAttr(desc, att - 1)->atttypid != type || nulls[att - 1])
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("this version of Citus is not supported"),
+				 errdetail("\"%s\" has no column \"%s\" of the type that was expected.",
+						   RelationGetRelationName(catalog), name)));
+	return values[att - 1];
+}
+
+/*
+ * local_group returns the number of this server among those of Citus. The coordinator has 0.
+ */
+static int32
+local_group(void)
+{
+	Relation catalog = citus_catalog("pg_dist_local_group");
+	SysScanDesc scan;
+	HeapTuple tuple;
+	int32 group = 0;
+
+	if (catalog == NULL)
+		return 0;
+	scan = systable_beginscan(catalog, InvalidOid, false, NULL, 0, NULL);
+	tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple))
+		group = DatumGetInt32(attribute_of(catalog, tuple, "groupid", INT4OID));
+	systable_endscan(scan);
+	table_close(catalog, AccessShareLock);
+	return group;
+}
+
+/*
+ * distribution_find reads how Citus distributes a table. False if it does not.
+ */
+static bool
+distribution_find(Oid relid, DcDistribution *found)
+{
+	Relation catalog = citus_catalog("pg_dist_partition");
+	SysScanDesc scan;
+	HeapTuple tuple;
+	bool exists = false;
+
+	if (catalog == NULL)
+		return false;
+	scan = systable_beginscan(catalog, InvalidOid, false, NULL, 0, NULL);
+	while (!exists && HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		if (DatumGetObjectId(attribute_of(catalog, tuple, "logicalrelid", REGCLASSOID)) != relid)
+			continue;
+		exists = true;
+		*found = (DcDistribution){
+			.method = DatumGetChar(attribute_of(catalog, tuple, "partmethod", CHAROID)),
+			.copies = DatumGetChar(attribute_of(catalog, tuple, "repmodel", CHAROID)),
+			.colocation = DatumGetInt32(attribute_of(catalog, tuple, "colocationid", INT4OID)),
+		};
+		if (found->method == 'h') /* others may have none */
+			found->column = column_of(TextDatumGetCString(attribute_of(catalog, tuple, "partkey", TEXTOID)));
+	}
+	systable_endscan(scan);
+	table_close(catalog, AccessShareLock);
+	return exists;
+}
+
+/*
+ * column_of returns the column in a stored partition key, which is a Var.
+ */
+static AttrNumber
+column_of(const char *partkey)
+{
+	Node *node = stringToNode(partkey);
+
+	return node != NULL && IsA(node, Var) ? ((Var *) node)->varattno : InvalidAttrNumber;
+}
+
+/*
+ * relation_is_distributed tells whether Citus has a table's rows elsewhere.
+ */
+bool
+relation_is_distributed(Oid relid)
+{
+	DcDistribution found;
+
+	return OidIsValid(relid) && distribution_find(relid, &found);
+}
+
+/*
+ * relation_is_on_coordinator tells whether it does, and this is a worker: another server's functions know the table.
+ */
+bool
+relation_is_on_coordinator(Oid relid)
+{
+	return relation_is_distributed(relid) && local_group() != 0;
+}
+
+/*
+ * distribution_fill sets the fields of a cache entry that are about this. It comes after the others.
+ */
+void
+distribution_fill(DcCounter *counter)
+{
+	char *hint;
+
+	counter->distributed = relation_is_distributed(counter->relid) ||
+		relation_is_distributed(counter->row.shards) || relation_is_distributed(counter->row.holds);
+	counter->misplaced = false;
+	if (!counter->distributed)
+		return;
+	find_functions();
+	counter->misplaced = problem_of(counter, &hint) != NULL;
+	counter->foreign = true;
+}
+
+/*
+ * distribution_check raises 0A000 if a counter table is distributed in a way in which it cannot be used.
+ */
+void
+distribution_check(const DcCounter *counter)
+{
+	char *hint = NULL;
+	char *problem;
+
+	if (likely(!counter->misplaced))
+		return;
+	problem = problem_of(counter, &hint);
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("counter table \"%s\" cannot be used as Citus distributes it", get_rel_name(counter->relid)),
+			 problem != NULL ? errdetail_internal("%s", problem) : 0,
+			 hint != NULL ? errhint("%s", hint) : 0));
+}
+
+/*
+ * problem_of says why a counter table that is distributed cannot be used, and what can be done; NULL if it can.
+ */
+static char *
+problem_of(const DcCounter *counter, char **hint)
+{
+	char *problem;
+
+	*hint = NULL;
+	if (local_group() != 0)
+	{
+		*hint = _("Call it on the coordinator.");
+		return _("This is a worker of Citus.");
+	}
+	problem = kind_problem(counter, hint);
+	return problem != NULL ? problem : layout_problem(counter, hint);
+}
+
+/*
+ * kind_problem looks at what kind of counter it is.
+ */
+static char *
+kind_problem(const DcCounter *counter, char **hint)
+{
+	*hint = _("undistribute_table() makes it local again; dc_adopt() then registers it.");
+	if (counter_is_stock(counter))
+		return _("It is a stock, whose units are taken without SQL.");
+	if (OidIsValid(counter->row.ledger))
+		return _("It belongs to a ledger.");
+	if (counter_is_replicated(counter))
+		return _("It is replicated between regions.");
+	if (counter_is_buffered(counter))
+	{
+		*hint = _("Call dc_alter(..., mode => 'exact'), which writes what is in memory.");
+		return _("It is buffered: amounts in memory cannot be committed together with rows on other servers.");
+	}
+	if (counter->bound)
+	{
+		*hint = _("Call dc_unbind() first.");
+		return _("It is bound to a source, which cannot be read in one snapshot with rows on other servers.");
+	}
+	if (counter_has_trend(counter))
+	{
+		*hint = _("Call dc_alter(..., trend => '0') first.");
+		return _("It has a trend, whose weights are in this database.");
+	}
+	if (is_slot(counter->relid))
+		return _("It is a part of a windowed counter, which empties it.");
+	if (counter->nforeign > 0)
+		return _("It has foreign partitions.");
+	if (get_rel_relkind(counter->relid) != RELKIND_RELATION || get_rel_relkind(counter->row.shards) != RELKIND_RELATION)
+		return _("It is partitioned. Citus makes shards of a plain table.");
+	*hint = NULL;
+	return NULL;
+}
+
+/*
+ * is_slot tells whether a counter table is one of those of a windowed counter.
+ */
+static bool
+is_slot(Oid relid)
+{
+	Relation catalog = table_open_present(catalog_relation("window_slot"), AccessShareLock);
+	SysScanDesc scan = systable_beginscan(catalog, InvalidOid, false, NULL, 0, NULL);
+	HeapTuple tuple;
+	bool found = false;
+
+	while (!found && HeapTupleIsValid(tuple = systable_getnext(scan)))
+		found = DatumGetObjectId(attribute_of(catalog, tuple, "slot", REGCLASSOID)) == relid;
+	systable_endscan(scan);
+	table_close(catalog, AccessShareLock);
+	return found;
+}
+
+/*
+ * layout_problem looks at how both tables are distributed.
+ */
+static char *
+layout_problem(const DcCounter *counter, char **hint)
+{
+	Oid relids[] = {counter->relid, counter->row.shards};
+	DcDistribution found[2];
+
+	*hint = psprintf(_("Use create_distributed_table('%s', 'key') and create_distributed_table('%s', 'key', colocate_with => '%s')."),
+					 relation_sql_name(counter->relid), relation_sql_name(counter->row.shards),
+					 relation_sql_name(counter->relid));
+	for (int i = 0; i < 2; i++)
+	{
+		char *name = get_rel_name(relids[i]);
+
+		if (name == NULL || !distribution_find(relids[i], &found[i]))
+			return psprintf(_("\"%s\" is not distributed, and the other one of its two tables is."), name != NULL ? name : "");
+		if (found[i].method != 'h' || found[i].column == InvalidAttrNumber ||
+			found[i].column != get_attnum(relids[i], "key"))
+			return psprintf(_("\"%s\" is not distributed by a hash of its key."), name);
+		if (found[i].copies != 's')
+			return psprintf(_("The shards of \"%s\" have several copies, which Citus writes by itself."), name);
+	}
+	if (found[0].colocation == 0 || found[0].colocation != found[1].colocation)
+		return _("Its two tables are not colocated, so the rows of a key are on several servers.");
+	*hint = NULL;
+	return NULL;
+}
+
+/*
+ * elsewhere_detail says, of a counter table with rows on other servers, how they got there.
+ */
+const char *
+elsewhere_detail(const DcCounter *counter)
+{
+	return counter->distributed ? _("It is distributed by Citus.") : _("It is a foreign table or has foreign partitions.");
+}
+
+/*
+ * distribution_is_converting tells whether the command that is running is one of Citus', which makes a table anew.
+ */
+bool
+distribution_is_converting(void)
+{
+	if (is_converting == NULL)
+	{
+		/* a server that has the extension without its library cannot do so */
+		if (!OidIsValid(get_extension_oid("citus", true)) || GetConfigOption("citus.shard_count", true, false) == NULL)
+			return false;
+		is_converting = (bool *) citus_function("InTableTypeConversionFunctionCall");
+	}
+	return *is_converting;
+}
+
+/*
+ * find_functions finds Citus' functions. If its library is not loaded, it says itself what to do.
+ */
+static void
+find_functions(void)
+{
+	if (is_coordinated != NULL)
+		return;
+	use_coordinated = citus_function("UseCoordinatedTransaction");
+	use_two_phases = citus_function("Use2PCForCoordinatedTransaction");
+	has_been_loaded = citus_function("CitusHasBeenLoaded");
+	is_coordinated = citus_function("InCoordinatedTransaction");
+}
+
+static void *
+citus_function(const char *name)
+{
+	void *function = load_external_function("$libdir/citus", name, false, NULL);
+
+	if (function == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("this version of Citus is not supported"),
+				 errdetail("Its library has no function %s().", name)));
+	return function;
+}
+
+/*
+ * distribution_write is called before a statement that may write to a distributed table.
+ */
+void
+distribution_write(void)
+{
+	find_functions();
+	if (distribution_is_converting())
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("a table cannot be made anew while this transaction has increments of it"),
+				 errhint("Call dc_apply() before, or commit.")));
+	if (writes_alone)
+		return;
+	has_written = true;
+	/* makes Citus ready in this process, which it else is for clients, and for whoever plans a statement */
+	(void) has_been_loaded();
+	use_coordinated();
+	agree_with_workers();
+	/* Citus may take two phases by itself, and its record of them is in the local commit */
+	ForceSyncCommit();
+}
+
+/*
+ * agree_with_workers makes the local commit decide about that of the workers, if something was written here.
+ */
+static void
+agree_with_workers(void)
+{
+	if (!TransactionIdIsValid(GetTopTransactionIdIfAny()))
+		return;
+	use_two_phases();
+	ForceSyncCommit();
+}
+
+/*
+ * distribution_may_write_alone tells whether this transaction has done nothing that is to be committed, so that
+ * a single statement may commit by itself.
+ */
+bool
+distribution_may_write_alone(void)
+{
+	return is_coordinated != NULL && !TransactionIdIsValid(GetTopTransactionIdIfAny()) && !is_coordinated();
+}
+
+/*
+ * distribution_write_alone says that the next statement may do so, or no longer.
+ */
+void
+distribution_write_alone(bool alone)
+{
+	writes_alone = alone;
+}
+
+bool
+distribution_is_alone(void)
+{
+	return writes_alone;
+}
+
+/*
+ * distribution_before_commit is called when this library has written all that it has to.
+ */
+void
+distribution_before_commit(void)
+{
+	if (has_written)
+		agree_with_workers();
+}
+
+/*
+ * distribution_end_xact forgets the state of a transaction that has ended.
+ */
+void
+distribution_end_xact(void)
+{
+	has_written = false;
+	writes_alone = false;
+}

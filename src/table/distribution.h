@@ -1,0 +1,25 @@
+/*
+ * distribution.h
+ *		Counter tables that Citus distributes over several servers (see distribution.c).
+ */
+#ifndef DC_DISTRIBUTION_H
+#define DC_DISTRIBUTION_H
+
+#include "table/catalog.h"
+
+extern bool relation_is_distributed(Oid relid);
+extern bool relation_is_on_coordinator(Oid relid);
+extern void distribution_fill(DcCounter *counter);
+extern void distribution_check(const DcCounter *counter);
+extern bool distribution_is_converting(void);
+extern const char *elsewhere_detail(const DcCounter *counter);
+
+/* how this transaction commits what it writes to other servers */
+extern void distribution_write(void);
+extern void distribution_write_alone(bool alone);
+extern bool distribution_is_alone(void);
+extern bool distribution_may_write_alone(void);
+extern void distribution_before_commit(void);
+extern void distribution_end_xact(void);
+
+#endif /* DC_DISTRIBUTION_H */
