@@ -74,7 +74,7 @@ static const DcStatement sql_lock_rows = {
 static int next_keys(DcSqlSession *session, DcSweep *sweep, int limit, Datum **keys);
 static int64 *sort_keys(DcSqlSession *session, Datum *keys, int nkeys);
 static int64 compact_shard(DcSqlSession *session, DcSweep *sweep, Datum *keys, int nkeys);
-static void fetch_rows(DcSqlSession *session, DcBatch *batch, Datum *values);
+static void fetch_from_shard(DcSqlSession *session, DcBatch *batch, Datum *values);
 
 /*
  * sweep_distributed compacts the next keys, and returns how many had an amount. It sets complete
@@ -178,7 +178,7 @@ compact_shard(DcSqlSession *session, DcSweep *sweep, Datum *keys, int nkeys)
 	while (!batch.last)
 	{
 		CHECK_FOR_INTERRUPTS();
-		fetch_rows(session, &batch, values);
+		fetch_from_shard(session, &batch, values);
 		if (batch.nkeys == 0)
 			break;
 		counter_check_deferred(counter, false);
@@ -194,10 +194,10 @@ compact_shard(DcSqlSession *session, DcSweep *sweep, Datum *keys, int nkeys)
 }
 
 /*
- * fetch_rows locks and reads the next rows of some keys. The rows keep their memory until the session ends.
+ * fetch_from_shard locks and reads the next rows of some keys. The rows keep their memory until the session ends.
  */
 static void
-fetch_rows(DcSqlSession *session, DcBatch *batch, Datum *values)
+fetch_from_shard(DcSqlSession *session, DcBatch *batch, Datum *values)
 {
 	uint64 nrows = sql_run(session, &sql_lock_rows, values);
 
