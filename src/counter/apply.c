@@ -33,7 +33,7 @@
  *	  that has changed since the snapshot would fail;
  *	- for foreign tables, where SKIP LOCKED is not available.
  * Tables that Citus distributes have a way of their own, which is one statement for a key
- * (sqlwrite.c): each session has a row of the key, or the transaction has.
+ * (sqlwrite.c): each session has a row of the key, or the transaction has. What follows is not true for them.
  * max_shards does not bound blind rows; compaction removes them.
  *
  * Why committing transactions cannot deadlock. They wait for one thing, a shard row

@@ -89,6 +89,7 @@
 #include "counter/units.h"
 #include "rows/locks.h"
 #include "table/access.h"
+#include "table/distribution.h"
 #include "table/layout.h"
 #include "utils/timestamp.h"
 
@@ -137,6 +138,7 @@ static const DcStatement sql_take_own = {
 static DcCounter *set_open(FunctionCallInfo fcinfo, const char *function);
 static DcCounter *delete_open(FunctionCallInfo fcinfo);
 static void prevent_rights(const DcCounter *counter, const char *function);
+static void prevent_snapshot(const DcCounter *counter, const char *function);
 static Datum set_key(FunctionCallInfo fcinfo, DcCounter *counter,
 					 const DcKey *key, int64 value);
 static bool set_value(DcCounter *counter, const DcKey *key, int64 value,
@@ -229,8 +231,12 @@ dc_delete(PG_FUNCTION_ARGS)
 static DcCounter *
 set_open(FunctionCallInfo fcinfo, const char *function)
 {
+	DcCounter *counter;
+
 	set_lock_first(fcinfo);
-	prevent_rights(counter_open_to_write(fcinfo, function), function);
+	counter = counter_open_to_write(fcinfo, function);
+	prevent_rights(counter, function);
+	prevent_snapshot(counter, function);
 	return counter_open_to_read(fcinfo, function);
 }
 
@@ -242,6 +248,7 @@ delete_open(FunctionCallInfo fcinfo)
 	set_lock_first(fcinfo);
 	counter = counter_open_to_delete(fcinfo, "dc_delete()");
 	prevent_rights(counter, "dc_delete()");
+	prevent_snapshot(counter, "dc_delete()");
 	return counter;
 }
 
@@ -253,6 +260,21 @@ prevent_rights(const DcCounter *counter, const char *function)
 {
 	if (counter_has_rights(counter))
 		prevent_replicated(counter, function);
+}
+
+/*
+ * prevent_snapshot raises 0A000 for a table that Citus distributes if the transaction keeps one snapshot: a worker does not tell
+ * whether there are rows that are too new for it (sql_check_newer).
+ */
+static void
+prevent_snapshot(const DcCounter *counter, const char *function)
+{
+	if (counter->distributed && IsolationUsesXactSnapshot())
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot execute %s on \"%s\" at this isolation level", function, get_rel_name(counter->relid)),
+				 errdetail_internal("%s", elsewhere_detail(counter)),
+				 errhint("Call it in a transaction that is READ COMMITTED.")));
 }
 
 /*

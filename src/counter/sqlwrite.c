@@ -223,6 +223,10 @@ blind_foreign(DcSqlSession *session, const DcDelta *delta,
  * for each other's commits. If the transaction must not wait (it is not at its end, or somebody has locked
  * the key, or the table for compaction, for who knows how long), it adds to a row with a random number. That
  * waits only for another transaction that has drawn the same one of 2^30 for the same key.
+ *
+ * Who takes such a lock after we have looked, and has the row before our statement is there, is waited for. To look at the row
+ * first would be a second message for each increment. A setter that stays open and goes on to a key of ours can close a circle
+ * by that, which Citus finds: one of the two fails with 40P01.
  */
 void
 sql_add_distributed(DcSqlSession *session, const DcDelta *delta, DcShardChoice choice, bool shared)

@@ -28,7 +28,13 @@
  * failed after that, the increment would count although the transaction does not. So each write starts
  * a coordinated transaction first. There is one exception, as it saves two of three messages: an increment that
  * is all that the transaction does, and is written in the last of our callbacks
- * (counter/commit.c). That is the moment at which Citus would commit it anyway.
+ * (counter/commit.c). That is the moment at which Citus would commit it anyway. From then on the statement cannot be
+ * canceled, as the increment would count although the client is told that it has failed. What comes later and may fail all the
+ * same is the server's: NOTIFY with a full queue, as with any commit of Citus on one worker.
+ *
+ * Citus runs parts of a query on connections to its nodes, and to itself if the coordinator has shards. An increment in
+ * such a part would be written when that connection commits, and if it cannot be, Citus says so in a warning only. So
+ * calls there are refused (distribution_check).
  *
  * undistribute_table() and alter_distributed_table() make a table anew, copy its rows, drop the old one and rename the new one. To the
  * event trigger for drops that is a DROP TABLE, after which the shard table would be dropped as well. So it asks
@@ -52,6 +58,7 @@
 #include "catalog/pg_type.h"
 #include "commands/extension.h"
 #include "fmgr.h"
+#include "miscadmin.h"
 #include "nodes/primnodes.h"
 #include "table/distribution.h"
 #include "utils/builtins.h"
@@ -73,6 +80,7 @@ typedef struct DcDistribution
 static void (*use_coordinated)(void) = NULL;
 static void (*use_two_phases)(void) = NULL;
 static bool (*is_coordinated)(void) = NULL;
+static bool (*is_internal)(void) = NULL;
 static bool (*has_been_loaded)(void) = NULL;
 
 /* Citus' own variable: it makes a table anew. NULL until it is needed. */
@@ -81,8 +89,11 @@ static bool *is_converting = NULL;
 /* This transaction has written to a distributed table; distribution_end_xact() resets both. */
 static bool has_written = false;
 
-/* What is being written may commit by itself. */
+/* What is being written may commit by itself, */
 static bool writes_alone = false;
+
+/* or has done so. */
+static bool holds_cancel = false;
 
 static Relation citus_catalog(const char *name);
 static int32 local_group(void);
@@ -94,6 +105,7 @@ static bool is_slot(Oid relid);
 static char *layout_problem(const DcCounter *counter, char **hint);
 static void *citus_function(const char *name);
 static void find_functions(void);
+static void prevent_part(const DcCounter *counter);
 static void agree_with_workers(void);
 
 /*
@@ -244,13 +256,32 @@ distribution_check(const DcCounter *counter)
 	char *problem;
 
 	if (likely(!counter->misplaced))
+	{
+		if (counter->distributed)
+			prevent_part(counter);
 		return;
+	}
 	problem = problem_of(counter, &hint);
 	ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 			 errmsg("counter table \"%s\" cannot be used as Citus distributes it", get_rel_name(counter->relid)),
 			 problem != NULL ? errdetail_internal("%s", problem) : 0,
 			 hint != NULL ? errhint("%s", hint) : 0));
+}
+
+/*
+ * prevent_part raises 0A000 if this process works on a part of another one's query.
+ */
+static void
+prevent_part(const DcCounter *counter)
+{
+	find_functions();
+	if (is_internal())
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("counter table \"%s\" cannot be used in a part of a query that Citus runs where the rows are",
+						get_rel_name(counter->relid)),
+				 errhint("Let the function be called with the result of the query: WITH r AS MATERIALIZED (...) SELECT dc_incr(..., r.key) FROM r.")));
 }
 
 /*
@@ -393,6 +424,7 @@ find_functions(void)
 	use_coordinated = citus_function("UseCoordinatedTransaction");
 	use_two_phases = citus_function("Use2PCForCoordinatedTransaction");
 	has_been_loaded = citus_function("CitusHasBeenLoaded");
+	is_internal = citus_function("IsCitusInternalBackend");
 	is_coordinated = citus_function("InCoordinatedTransaction");
 }
 
@@ -455,12 +487,18 @@ distribution_may_write_alone(void)
 }
 
 /*
- * distribution_write_alone says that the next statement may do so, or no longer.
+ * distribution_write_alone says that the next statement may do so, or no longer. A request to cancel waits until the
+ * transaction has ended: an error resets the server's count of who wants that.
  */
 void
 distribution_write_alone(bool alone)
 {
 	writes_alone = alone;
+	if (alone && !holds_cancel)
+	{
+		HOLD_CANCEL_INTERRUPTS();
+		holds_cancel = true;
+	}
 }
 
 bool
@@ -487,4 +525,7 @@ distribution_end_xact(void)
 {
 	has_written = false;
 	writes_alone = false;
+	if (holds_cancel && QueryCancelHoldoffCount > 0)
+		RESUME_CANCEL_INTERRUPTS();
+	holds_cancel = false;
 }
