@@ -29,7 +29,7 @@ sub differences
 		FROM (SELECT key, sum(n) AS n FROM log GROUP BY key) AS l WHERE n <> dc_get('likes', key)}) .
 	  # and the counter has nothing else
 	  q_(q{SELECT nullif(value, (SELECT coalesce(sum(n), 0) FROM log))
-		FROM (SELECT sum(dc_get('likes', key)) AS value FROM (SELECT key FROM likes UNION SELECT key FROM likes_shard) AS k WHERE key !~ '^lone') AS v});
+		FROM (SELECT sum(inc - dec) AS value FROM (SELECT key, inc, dec FROM likes UNION ALL SELECT key, inc, dec FROM likes_shard) AS u WHERE key !~ '^lone') AS v});
 }
 
 # Many keys, and many rows of one
