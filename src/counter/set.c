@@ -91,6 +91,7 @@
 #include "table/access.h"
 #include "table/distribution.h"
 #include "table/layout.h"
+#include "utils/lsyscache.h"
 #include "utils/timestamp.h"
 
 /* Amounts above this are forgotten when a key is set. */
