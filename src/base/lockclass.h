@@ -49,6 +49,8 @@
  *				worker's job does not wait. Before locks on its tables
  *	distinct	(table, 0): distinctfold.c, by what takes rows of a distinct table away or puts them
  *				together; the worker does not wait. After the locks on the tables
+ *	total		(counter, hash of the key): locks.c, by commits that write a row of totals of a table that Citus
+ *				distributes, which do not wait
  *	hot			(counter, 0): hotalarm.c, by a transaction that tells of hot keys, which does not wait
  *	writer		(the first number, in two halves): registry.c, shared, by transactions that
  *				have drawn numbers of events. None waits for it: readers look which hold it
@@ -79,6 +81,7 @@
 #define WINDOW_LOCK_CLASS 96
 #define DISTINCT_LOCK_CLASS 95
 #define HOT_LOCK_CLASS 97
+#define TOTAL_LOCK_CLASS 98
 
 /*
  * advisory_lock takes a lock until the transaction ends. False if it would have to wait,

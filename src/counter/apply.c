@@ -84,6 +84,9 @@
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
+/* Of a table that Citus distributes, how many rows of totals a commit may lock (sqlwrite.c): memory for locks is shared. */
+#define MAX_TOTAL_LOCKS 16
+
 /* Which shard rows a transaction adds to. */
 typedef enum DcWhichRows
 {
@@ -388,9 +391,11 @@ apply_by_sql(DcCounter *counter, DcDelta **deltas, int count, bool shared,
 	if (counter->distributed)
 	{
 		/* a single delta waits for nobody who may wait for it */
+		bool totals = counter->sql_totals && count <= MAX_TOTAL_LOCKS;
+
 		shared = (shared || distribution_is_alone()) && !IsolationUsesXactSnapshot();
 		for (int i = 0; i < count; i++)
-			sql_add_distributed(&session, deltas[i], shard_choice(counter, deltas[i]), shared);
+			sql_add_distributed(&session, deltas[i], shard_choice(counter, deltas[i]), shared, totals);
 	}
 	else if (!shared || counter->foreign || IsolationUsesXactSnapshot())
 	{

@@ -80,6 +80,15 @@ const DcStatement sql_insert_own = {
 const DcStatement sql_delete_own = {
 	.text = "DELETE FROM @shards AS s WHERE s.key = $1 AND s.shard = $2", .argtypes = {TEXTOID, INT4OID}};
 
+/* key, inc, dec, at: adds to the row of totals, or inserts it; no row if the sum would leave bigint */
+static const DcStatement sql_upsert_total = {
+	.text = "INSERT INTO @totals AS t (key, inc, dec, updated_at) VALUES ($1, $2, $3, $4)"
+			" ON CONFLICT (key) DO UPDATE SET inc = t.inc + excluded.inc, dec = t.dec + excluded.dec,"
+			" updated_at = greatest(t.updated_at, excluded.updated_at)"
+			" WHERE t.inc BETWEEN 0 AND 9223372036854775807 - excluded.inc"
+			" AND t.dec BETWEEN 0 AND 9223372036854775807 - excluded.dec",
+	.argtypes = {TEXTOID, INT8OID, INT8OID, TIMESTAMPTZOID}};
+
 /* key, inc, dec, at, shard: adds to a row, or inserts it */
 static const DcStatement sql_upsert = {
 	.text = "INSERT INTO @shards AS s (key, shard, inc, dec, updated_at)"
@@ -218,38 +227,48 @@ blind_foreign(DcSqlSession *session, const DcDelta *delta,
 }
 
 /*
- * sql_add_distributed adds a delta to a table that Citus distributes, by one statement for one of its
- * shards. A session has a row of each key, or shares it with others if there are more sessions than max_shards: they wait
- * for each other's commits. If the transaction must not wait (it is not at its end, or somebody has locked
- * the key, or the table for compaction, for who knows how long), it adds to a row with a random number. That
+ * sql_add_distributed adds a delta to a table that Citus distributes, by one statement for one of its shards.
+ *
+ * Totals first, as elsewhere (rows/totalrow.c). A statement cannot try whether the row of totals is free, it would
+ * wait. But all commits are made here, on the coordinator, so a lock tells (lock_total): who has it adds to the row of
+ * totals. Others, of a key that is contended, add to shard rows. A session has a row of
+ * each key, or shares it with others if there are more sessions than max_shards: they wait for each other's commits.
+ *
+ * If the transaction must not wait (it is not at its end, or somebody has locked
+ * the key, or the table for compaction, for who knows how long), it adds to a shard row with a random number. That
  * waits only for another transaction that has drawn the same one of 2^30 for the same key.
  *
- * Who takes such a lock after we have looked, and has the row before our statement is there, is waited for. To look at the row
- * first would be a second message for each increment. A setter that stays open and goes on to a key of ours can close a circle
- * by that, which Citus finds: one of the two fails with 40P01.
+ * Who takes such a lock after we have looked, and has the row before our statement is there, is waited for, and so is who has
+ * changed the row of totals by hand. To look at the row first would be a second message for each increment. Who stays
+ * open and goes on to a key of ours can close a circle by that, which Citus finds: one of the two fails with 40P01.
  */
 void
-sql_add_distributed(DcSqlSession *session, const DcDelta *delta, DcShardChoice choice, bool shared)
+sql_add_distributed(DcSqlSession *session, const DcDelta *delta, DcShardChoice choice, bool shared, bool totals)
 {
-	int32 max_shards = session->counter->row.max_shards;
+	DcCounter *counter = session->counter;
+	int32 max_shards = counter->row.max_shards;
 	Datum values[5];
 	int32 shard;
 
 	if (delta->inc == 0 && delta->dec == 0)
 		return;
 	CHECK_FOR_INTERRUPTS();
-	if (!shared || locked_for_long(session->counter, delta->key.data, delta->key.len))
+	delta_values(delta, values);
+	shared = shared && !locked_for_long(counter, delta->key.data, delta->key.len);
+	if (shared && totals && lock_total(counter, delta->key.data, delta->key.len) &&
+		sql_run(session, &sql_upsert_total, values) > 0)
+		return;
+	if (!shared)
 		shard = blind_shard();
 	else if (choice.by == DC_SHARD_BY_BACKEND)
 		shard = SHARED_SHARD + compat_backend_number() % max_shards;
 	else
 		shard = SHARED_SHARD + (int32) (choice.seed % max_shards);
-	delta_values(delta, values);
 	values[4] = Int32GetDatum(shard);
 	if (sql_run(session, &sql_upsert, values) != 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_TRIGGERED_DATA_CHANGE_VIOLATION),
-				 errmsg("an increment of \"%s\" was not written", get_rel_name(session->counter->relid)),
+				 errmsg("an increment of \"%s\" was not written", get_rel_name(counter->relid)),
 				 errdetail("A trigger or a rule has kept it away.")));
 }
 

@@ -17,7 +17,7 @@ extern const DcStatement sql_delete_own;
 extern int sql_add_shared(DcSqlSession *session, const DcDelta *delta,
 						  uint64 seed, int32 own_shard);
 extern void sql_add_distributed(DcSqlSession *session, const DcDelta *delta, DcShardChoice choice,
-								bool shared);
+								bool shared, bool totals);
 extern void sql_add_blind(DcSqlSession *session, DcDelta **deltas, int count,
 						  int32 own_shard, bool written);
 

@@ -7,6 +7,8 @@
  *
  *	- The lock on a key serializes dc_set() and dc_delete(). Two keys of one hash
  *	  share it, which costs a wait.
+ *	- The lock on a row of totals tells commits that another one adds to it: of tables that Citus distributes, whose
+ *	  rows cannot be tried without waiting (counter/sqlwrite.c).
  *	- The lock on a table makes one compaction at a time work on it. Transactions
  *	  that set or delete keys of a stock share it, which keeps compaction away. So do those that
  *	  set the first key of a replicated counter, and for a moment those that open a slot.
@@ -34,6 +36,16 @@ lock_key(DcCounter *counter, const char *data, uint32 len)
 {
 	(void) advisory_lock(KEY_LOCK_CLASS, counter->relid, key_hash(data, len),
 						 ExclusiveLock, true);
+}
+
+/*
+ * lock_total makes this transaction the only one that adds to the row of totals of a key, where only a wait would tell
+ * whether that is free; false if another one does. Keys of one hash share the lock: then one goes to shard rows.
+ */
+bool
+lock_total(DcCounter *counter, const char *data, uint32 len)
+{
+	return advisory_lock(TOTAL_LOCK_CLASS, counter->relid, key_hash(data, len), ExclusiveLock, false);
 }
 
 /*

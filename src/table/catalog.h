@@ -123,6 +123,7 @@ typedef struct DcCounter
 	bool direct_read;		  /* may be read without SQL */
 	bool direct_write;		  /* shard rows may be written without SQL, */
 	bool direct_totals;		  /* and so may rows of totals, at commit */
+	bool sql_totals;		  /* or may with SQL, of a table that is distributed */
 	bool plain_totals;		  /* an insertion there entails index entries alone */
 	bool totals_deferred;	  /* a trigger on it is deferred, */
 	bool shards_deferred;	  /* as on this */

@@ -90,17 +90,19 @@ static const Trigger *firing_trigger(Relation totals);
 static bool is_published(Relation totals);
 
 /*
- * totals_problem returns what speaks against writing rows of totals without SQL,
- * as a phrase, or NULL. The layouts and direct_write of the counter are known. What it
+ * totals_problem returns what speaks against writing rows of totals at commit, without SQL or, of a table that Citus
+ * distributes, with it, as a phrase, or NULL. The layouts and direct_write of the counter are known. What it
  * looks at are facts of the catalog: no code of the owner runs.
  */
 char *
 totals_problem(const DcCounter *counter, Relation totals, Relation shards)
 {
-	char *problem = counter->distributed ? _("it is distributed by Citus") : counter_problem(counter);
+	char *problem = counter_problem(counter);
 
-	if (problem == NULL)
+	if (problem == NULL && !counter->distributed)
 		problem = tables_problem(counter, totals, shards);
+	else if (problem == NULL && !counter->totals.only_index)
+		problem = further_index(totals, counter->totals.index);
 	if (problem == NULL)
 		problem = totals_row_problem(counter, totals);
 	if (problem == NULL && is_published(totals))

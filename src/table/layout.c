@@ -164,6 +164,8 @@ layout_fill(DcCounter *counter, DcShapeProblem *problem)
 		counter->plain_totals = direct && totals_row_problem(counter, totals) == NULL;
 		counter->direct_totals = counter->row.totals == DC_TOTALS_DIRECT &&
 			totals_problem(counter, totals, shards) == NULL;
+		counter->sql_totals = counter->direct_totals && counter->distributed;
+		counter->direct_totals &= !counter->distributed;
 		counter->totals_deferred = deferred_trigger(totals) != NULL;
 		counter->shards_deferred = deferred_trigger(shards) != NULL;
 		counter->layout_generation = generation;

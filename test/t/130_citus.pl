@@ -35,7 +35,7 @@ sub rows_at
 }
 
 citus_counter($coordinator, 'likes');
-is(q_("SELECT totals, compacted_because FROM dc_tables WHERE counter = 'likes'::regclass"), 'compacted|it is distributed by Citus', 'rows of totals are not written without SQL');
+is(q_("SELECT totals, compacted_because FROM dc_tables WHERE counter = 'likes'::regclass"), 'direct|', 'rows of totals are written at commit');
 
 # Writing and reading
 is(q_("SELECT dc_incr('likes', 'a')"), '', 'a lone increment');
@@ -48,7 +48,7 @@ is(q_("SELECT string_agg(key || '=' || value, ' ') FROM dc_get_many('likes', ARR
 is(q_("SELECT dc_sum('likes')"), 3 + 820, 'dc_sum');
 is(q_("SELECT inc, dec, shards FROM dc_info('likes', 'a')"), '5|2|' . q_("SELECT shards FROM dc_info('likes', 'a')"), 'dc_info');
 is(q_("SELECT count(*) FROM likes_shard"), rows_at('likes_shard'), 'the rows are on the workers');
-is(q_("SET citus.enable_local_execution = off; SELECT count(*) FROM ONLY likes_shard"), q_("SELECT count(*) FROM likes_shard"), 'and nowhere else');
+is(q_("SELECT pg_relation_size('likes') + pg_relation_size('likes_shard')"), 0, 'and nowhere else');
 foreach my $worker (@workers)
 {
 	cmp_ok(sql($worker, 'postgres', q{SELECT count(*) FROM citus_shards WHERE table_name = 'likes'::regclass AND nodeport = } . $worker->port),
@@ -62,6 +62,18 @@ is(q_("SELECT dc_get('likes', 42::bigint) + dc_get('likes', 'c0ffee00-0000-4000-
 refused("SELECT dc_incr('likes', NULL::text)", '22004', 'no key');
 refused("BEGIN; SELECT dc_incr('likes', 'big', 9223372036854775807), dc_incr('likes', 'big', 1); COMMIT", '22003', 'an amount that leaves bigint');
 is(q_("SELECT dc_get('likes', 'big')"), 0, 'changes nothing');
+
+# Totals first: nothing is left to compact. A sum that would leave bigint goes to a shard row
+q_("SELECT dc_incr('likes', 'first', 2), dc_incr('likes', 'second'); SELECT dc_incr('likes', 'first')");
+is(q_("SELECT string_agg(key || '=' || value, ' ' ORDER BY key) FROM likes WHERE key IN ('first', 'second')"), 'first=3 second=1', 'rows of totals');
+is(q_("SELECT count(*) FROM likes_shard WHERE key IN ('first', 'second')"), 0, 'and no shard rows');
+q_("SELECT dc_incr('likes', 'near', 9223372036854775807); SELECT dc_incr('likes', 'near', 5)");
+is(q_("SELECT inc FROM likes_shard WHERE key = 'near'"), 5, 'a sum that would leave bigint');
+q_("SELECT dc_delete('likes', 'near')");
+q_("SELECT dc_alter('likes', totals => 'compacted'); SELECT dc_incr('likes', 'second'); SELECT dc_alter('likes', totals => 'direct')");
+is(q_("SELECT value FROM likes WHERE key = 'second'"), 1, 'a table whose totals are compacted');
+is(q_("SELECT dc_get('likes', 'second')"), 2, 'which counts as well');
+q_("SELECT dc_delete('likes', 'first'), dc_delete('likes', 'second')");
 
 # Transactions
 q_("BEGIN; SELECT dc_incr('likes', 'a', 100); ROLLBACK");

@@ -19,7 +19,8 @@ sub q_
 	return sql($coordinator, 'postgres', $_[0]);
 }
 
-citus_counter($coordinator, 'likes');
+citus_counter($coordinator, 'likes', ", totals => 'compacted'");
+citus_counter($coordinator, 'direct');
 q_("CREATE TABLE log (key text, n int)");
 
 # differences(): keys that the log and the counter disagree about
@@ -94,7 +95,12 @@ COMMIT;
 my $lone = file_of('lone.sql', q{\set k random(1, 30)
 SELECT dc_incr('likes', 'lone' || :k);
 });
-my $compact = file_of('compact.sql', "SELECT dc_compact('likes');\n\\sleep 20 ms\n");
+my $direct = file_of('direct.sql', q{\set k random(1, 3)
+BEGIN;
+SELECT dc_incr('direct', 'lone' || :k), dc_incr('direct', 'all');
+COMMIT;
+});
+my $compact = file_of('compact.sql', "SELECT dc_compact('likes'), dc_compact('direct');\n\\sleep 20 ms\n");
 # what is moved is seen at each moment: without it a value would go down for that long
 my $read = file_of('read.sql', q{\set k random(1, 30)
 SELECT dc_get('likes', 'k' || :k) AS before \gset
@@ -109,14 +115,16 @@ sub bench
 	return map { start_command('pgbench', '-n', '-f', $_->[0], '-c', $_->[1], '-j', 1, '-T', $seconds, $coordinator->connstr('postgres')) } @scripts;
 }
 
-my @jobs = bench(torture(6, 60), [ $count, 5 ], [ $lone, 3 ], [ $compact, 2 ], [ $read, 1 ]);
+my @jobs = bench(torture(6, 60), [ $count, 5 ], [ $lone, 3 ], [ $compact, 2 ], [ $read, 1 ], [ $direct, 4 ]);
 my @status = map { finish_job($_) } @jobs;
 
-is("@status", '0 0 0 0', 'no error while all of them are at work');
+is("@status", '0 0 0 0 0', 'no error while all of them are at work');
 diag($_->{err}) foreach grep { $_->{err} =~ /ERROR/ } @jobs;
 is(differences(), '0|', 'log and counter agree');
 my ($done) = $jobs[1]->{out} =~ /actually processed: (\d+)/;
 is(q_("SELECT sum(value) FROM dc_get_many('likes', ARRAY(SELECT 'lone' || i FROM generate_series(1, 30) AS i))"), $done, 'lone increments have counted once each');
+($done) = $jobs[4]->{out} =~ /actually processed: (\d+)/;
+is(q_("SELECT dc_sum('direct') || ' ' || dc_get('direct', 'all')"), 2 * $done . " $done", 'and so have those of rows of totals');
 q_("SELECT dc_compact('likes')");
 is(differences(), '0|', 'and after a compaction');
 
@@ -152,7 +160,7 @@ foreach my $victim ($coordinator, @workers, $coordinator)
 my $one = file_of('one.sql', q{\set n random(1, 5)
 BEGIN;
 INSERT INTO log VALUES ('one', :n);
-SELECT dc_incr('likes', 'one', :n);
+SELECT dc_incr('likes', 'one', :n), dc_incr('direct', 'one', :n);
 COMMIT;
 });
 foreach my $try (1 .. torture(3, 30))
@@ -164,6 +172,7 @@ foreach my $try (1 .. torture(3, 30))
 	restart_after_kill9($coordinator);
 	is(settled(), '0', "kill $try: what was prepared is decided");
 	is(differences(), '0|', 'one key, and a local row');
+	is(q_("SELECT dc_get('direct', 'one') - dc_get('likes', 'one')"), 0, 'also in a row of totals');
 }
 
 $_->stop foreach $coordinator, @workers;
