@@ -144,7 +144,8 @@ apply_amounts(DcCounter *counter, DcDelta **deltas, int count)
 
 /*
  * apply_remote adds what was counted in another region at once to this transaction's own row for such
- * amounts. It never waits, and does not count as increments of this database.
+ * amounts. It never waits, and does not count as increments of this database. Amounts of 0 make a row, too: compaction
+ * looks at the key then.
  */
 void
 apply_remote(DcCounter *counter, const DcKey *key, int64 inc, int64 dec)
@@ -166,7 +167,10 @@ apply_remote(DcCounter *counter, const DcKey *key, int64 inc, int64 dec)
 	}
 	activity_note(counter->relid);
 	sql_begin(&session, counter);
-	sql_add_blind(&session, &deltas, 1, number, true);
+	if (inc == 0 && dec == 0)
+		sql_touch(&session, &delta, number);
+	else
+		sql_add_blind(&session, &deltas, 1, number, true);
 	sql_end(&session);
 }
 

@@ -273,6 +273,19 @@ sql_add_distributed(DcSqlSession *session, const DcDelta *delta, DcShardChoice c
 }
 
 /*
+ * sql_touch makes a row of a key if there is none of that number, so that compaction looks at the key.
+ */
+void
+sql_touch(DcSqlSession *session, const DcDelta *delta, int32 number)
+{
+	Datum values[5];
+
+	delta_values(delta, values);
+	values[4] = Int32GetDatum(number);
+	sql_run(session, &sql_upsert, values);
+}
+
+/*
  * delta_values sets the parameters key, inc, dec and at.
  */
 static void

@@ -397,7 +397,7 @@ write_own(DcSetting *set)
 }
 
 /*
- * region_written removes totals that a batch has made nothing, if their keys are deleted. The rows are
+ * region_written removes totals that are nothing after a batch, if their keys are deleted. The rows are
  * locked.
  */
 void
@@ -410,7 +410,7 @@ region_written(DcSqlSession *session, DcBatch *batch)
 	{
 		const DcBatchKey *key = &batch->keys[i];
 
-		if (!key->skip && key->used && key->inc == 0 && key->dec == 0)
+		if (!key->skip && (key->used || key->has_total) && key->inc == 0 && key->dec == 0)
 			keys[n++] = key->key;
 	}
 	n = keep_deleted(session->counter, keys, n);

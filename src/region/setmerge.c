@@ -58,6 +58,7 @@ typedef struct DcSetMerge
 	DcRegionRel slots;
 	DcSetRel sets;
 	DcTally tally; /* how much the value grows */
+	bool deletes;  /* the key is a deleted one then */
 } DcSetMerge;
 
 static DcCounter *set_counter_of(Relation sets);
@@ -289,6 +290,7 @@ merge_row(DcSetMerge *merge)
 		merge->merged.tid = merge->have->tid;
 	}
 	set_rows_put(&rows, &merge->merged);
+	merge->deletes = sets_last(&rows)->deleted;
 	after = sets_tally(&rows);
 	merge->tally.inc += after.inc - before.inc;
 	merge->tally.dec += after.dec - before.dec;
@@ -370,7 +372,8 @@ close_own(DcSetMerge *merge)
 }
 
 /*
- * merge_end adds to the value of the key.
+ * merge_end adds to the value of the key. A deleted key gets a row also if its value was 0: compaction, which finds it, removes
+ * the row of totals (regionset.c).
  */
 static void
 merge_end(DcSetMerge *merge)
@@ -379,7 +382,7 @@ merge_end(DcSetMerge *merge)
 	int64 dec = tally_to_bigint(merge->tally.dec);
 	DcKey key;
 
-	if (inc == 0 && dec == 0)
+	if (inc == 0 && dec == 0 && !merge->deletes)
 		return;
 	key_from_text(merge->come.key, &key);
 	apply_remote(merge->counter, &key, inc, dec);

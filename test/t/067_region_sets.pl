@@ -143,6 +143,11 @@ is(wait_for($_, 'postgres', q{SELECT count(*) FROM likes WHERE key = 'gone'}, 0)
 all_agree('cut off');
 likes($_, "incr 'gone', 2") foreach @nodes;
 likes($us, "incr 'deleted', 3");
+likes($eu, "incr 'nothing', 3");
+likes($eu, "reset 'nothing'");
+is(wait_for($_, 'postgres', q{SELECT inc - dec FROM likes WHERE key = 'nothing'}, 0), 0, 'a key of value 0 has a row on ' . $_->name) foreach @nodes;
+likes($us, "delete 'nothing'");
+is(wait_for($_, 'postgres', q{SELECT count(*) FROM likes WHERE key = 'nothing'}, 0), 0, 'and when it is deleted, none on ' . $_->name) foreach @nodes;
 value_everywhere('gone', 6, 'all count again in a deleted key');
 value_everywhere('deleted', 7, 'and in one that was counted meanwhile');
 all_agree('counted again');
@@ -189,7 +194,7 @@ foreach my $node (@nodes)
 # All keys are deleted. Then all regions count in them, and remove what is left of them, each at its own time
 sql($us, 'postgres', q{SELECT dc_delete('likes', key) FROM (SELECT DISTINCT key FROM likes_region UNION SELECT key FROM likes_set) AS k});
 all_agree('deleted');
-is(sql($eu, 'postgres', 'SELECT count(*) FROM likes'), 0, 'nothing is left to be seen');
+is(wait_for($_, 'postgres', 'SELECT count(*) FROM likes', 0), 0, 'nothing is left to be seen on ' . $_->name) foreach @nodes;
 sql($_, 'postgres', 'TRUNCATE counted') foreach @nodes;
 removes_all($eu, 'removed');
 @jobs = map { region_count($_, $seconds) } @nodes;
