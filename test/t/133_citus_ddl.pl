@@ -17,6 +17,12 @@ sub q_
 	return sql($coordinator, 'postgres', $_[0]);
 }
 
+# names_like(PATTERN): tables with such names, those that Citus hides too
+sub names_like
+{
+	return q_("SET citus.override_table_visibility = off; SELECT string_agg(relname, ' ' ORDER BY relname) FROM pg_class WHERE relkind = 'r' AND relname ~ '$_[0]'");
+}
+
 sub refused
 {
 	my ($sql, $state, $name) = @_;
@@ -33,7 +39,7 @@ sub error_of
 	return $stderr;
 }
 
-# is_table(NAME...): all of them are there
+# are_tables(NAME...): all of them are there
 sub are_tables
 {
 	return q_('SELECT ' . join(' AND ', map { "to_regclass('$_') IS NOT NULL" } @_)) eq 't';
@@ -48,12 +54,12 @@ foreach my $table ('likes', 'likes_shard')
 	like(error_of("SELECT create_distributed_table_concurrently('$table', 'key')"), qr/"$table" cannot become a shard/, "create_distributed_table_concurrently('$table')");
 }
 refused("SELECT citus_add_local_table_to_metadata('likes')", '0A000', 'refused with 0A000');
-is(q_("SELECT count(*) FROM pg_class WHERE relname ~ '^likes.*_\\d+\$'"), 0, 'nothing was renamed');
+is(names_like('^likes'), 'likes likes_shard', 'nothing was renamed');
 is(q_("SELECT count(*) FROM pg_dist_partition WHERE logicalrelid::text LIKE 'likes%'"), 0, 'nor is anything in the metadata of Citus');
 q_("SELECT dc_incr('likes', 'k1')");
 is(q_("SELECT dc_sum('likes')"), 156, 'and all amounts are there');
 q_("CREATE TABLE country (code text PRIMARY KEY); SELECT create_reference_table('country')");
-like(error_of("ALTER TABLE likes ADD FOREIGN KEY (key) REFERENCES country NOT VALID"), qr/cannot become a shard|NOT VALID|ERROR/, 'a foreign key to a reference table');
+like(error_of("ALTER TABLE likes ADD FOREIGN KEY (key) REFERENCES country NOT VALID"), qr/"likes" cannot become a shard/, 'a foreign key to a reference table');
 is(q_("SELECT dc_sum('likes')"), 156, 'changes nothing either');
 
 # of other rooms
@@ -65,9 +71,9 @@ foreach my $table ('visitors', 'visitors_delta', 'posts_trend', $slot)
 {
 	like(error_of("SELECT citus_add_local_table_to_metadata('$table')"), qr/cannot become a shard/, "a local table of Citus: $table");
 }
-is(q_("SELECT dc_distinct('visitors', 'a') BETWEEN 49 AND 51"), 't', 'distinct items are there');
-q_("SELECT citus_add_local_table_to_metadata('plain') FROM (SELECT 1) AS s") if q_("CREATE TABLE plain (i int); SELECT 1") eq '1';
-ok(q_("SELECT count(*) FROM pg_dist_partition WHERE logicalrelid = 'plain'::regclass") eq '1', 'a table that is not of dcounter');
+is(q_("SELECT round(estimate) FROM dc_distinct('visitors', 'a')"), 50, 'distinct items are there');
+q_("CREATE TABLE plain (i int); SELECT citus_add_local_table_to_metadata('plain')");
+is(q_("SELECT count(*) FROM pg_dist_partition WHERE logicalrelid = 'plain'::regclass"), 1, 'a table that is not of dcounter');
 
 # Names that end with a number
 q_("ALTER TABLE likes RENAME TO likes_2026; ALTER TABLE likes_2026 RENAME TO likes_102008; ALTER TABLE likes_102008 RENAME TO likes_999999999; ALTER TABLE likes_999999999 RENAME TO likes");
@@ -78,7 +84,7 @@ is(q_("SELECT dc_sum('likes')"), 156, 'a function too');
 # Event triggers were off
 q_("SELECT dc_create('blind'); SELECT dc_incr('blind', 'a', 5); SELECT dc_compact('blind'); SELECT dc_incr('blind', 'a', 2), dc_incr('blind', 'b')");
 q_("ALTER EVENT TRIGGER dcounter_ddl DISABLE; SELECT citus_add_local_table_to_metadata('blind'); ALTER EVENT TRIGGER dcounter_ddl ENABLE");
-my $shard = q_("SELECT relname FROM pg_class WHERE relname ~ '^blind_\\d+\$'");
+my $shard = names_like('^blind_[0-9]+$');
 like($shard, qr/^blind_\d+$/, 'a counter table has become a shard');
 refused("SELECT dc_incr('$shard', 'a')", '0A000', 'it is not counted in');
 refused("SELECT dc_compact('$shard')", '0A000', 'nor compacted');
@@ -95,11 +101,11 @@ q_("DROP TABLE blind_shard");
 # Adopted as what it must not be
 q_("CREATE SCHEMA tenant; SET citus.enable_schema_based_sharding = on; CREATE SCHEMA apart");
 q_("SET search_path = apart, public; SELECT dc_create('inside')");
-refused("SELECT dc_incr('apart.inside', 'a')", '0A000', 'a distributed schema');
-like(error_of("SELECT dc_incr('apart.inside', 'a')"), qr/in a distributed schema.*HINT:.*schema that is not distributed/s, 'with a hint');
+is(q_("SELECT dc_incr('apart.inside', 'a'); SELECT dc_get('apart.inside', 'a')"), "\n1", 'Citus leaves tables alone that a function makes in a distributed schema: they are local');
 q_("SELECT dc_create('tenant.likes'); SELECT dc_incr('tenant.likes', 'a', 4)");
 q_("SELECT citus_schema_distribute('tenant')");
 refused("SELECT dc_get('tenant.likes', 'a')", '0A000', 'a schema that is distributed later');
+like(error_of("SELECT dc_incr('tenant.likes', 'a')"), qr/in a distributed schema.*HINT:.*schema that is not distributed/s, 'with a hint');
 q_("SELECT citus_schema_undistribute('tenant'); SELECT dc_adopt('tenant.likes')");
 is(q_("SELECT dc_get('tenant.likes', 'a')"), 4, 'and no longer');
 q_("SELECT dc_create('copied'); SELECT dc_incr('copied', 'a', 3); SELECT create_reference_table('copied'); SELECT create_reference_table('copied_shard')");
@@ -115,7 +121,7 @@ q_("SELECT create_distributed_table('visitors', 'key')");
 like(error_of("SELECT undistribute_table('visitors')"), qr/visitors_delta stays/, 'a distinct table made anew: a notice');
 ok(are_tables('visitors', 'visitors_delta'), 'its deltas are there');
 q_("SELECT dc_distinct_adopt('visitors')");
-is(q_("SELECT dc_distinct('visitors', 'a') BETWEEN 49 AND 51 AND dc_distinct('visitors', 'b') = 1"), 't', 'adopted: no item is lost');
+is(q_("SELECT round(a.estimate) || ' ' || round(b.estimate) FROM dc_distinct('visitors', 'a') AS a, dc_distinct('visitors', 'b') AS b"), '50 1', 'adopted: no item is lost');
 q_("SELECT create_distributed_table('posts', 'key'), create_distributed_table('posts_shard', 'key', colocate_with => 'posts')");
 refused("SELECT dc_get('posts', 'p')", '0A000', 'a counter with a trend is not used');
 like(error_of("SELECT undistribute_table('posts')"), qr/posts_trend stays.*posts_shard stays/s, 'made anew: notices');
@@ -172,7 +178,6 @@ refused("SELECT dc_incr('far', 'a')", '0A000', 'without the library of Citus not
 like(error_of("SELECT dc_get('far', 'a')"), qr/library of Citus is not loaded.*shared_preload_libraries/s, 'with a hint');
 is(q_("SELECT count(*) FROM dc_tables WHERE counter IN ('far'::regclass, 'near'::regclass)"), 2, 'dc_tables lists all');
 is(q_("SELECT dc_incr('near', 'a'); SELECT dc_get('near', 'a')"), "\n3", 'local counters go on');
-q_("SELECT dc_drop('near')");
 $coordinator->append_conf('postgresql.conf', "shared_preload_libraries = 'citus, dcounter'\n");
 $coordinator->restart;
 is(q_("SELECT dc_get('far', 'a')"), 6, 'with the library, all is there');
