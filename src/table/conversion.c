@@ -46,7 +46,7 @@
 /* Citus' own variable: it makes a table anew. NULL if Citus' library is not there. */
 static bool *is_converting = NULL;
 
-/* The nesting level at which it had been set when a deeper one began; 0 if it had not been. */
+/* The nesting level at which it had been set when a deeper one began; 0 if it had not been. Citus resets it at the end. */
 static int converting_level = 0;
 
 static void conversion_subxact(SubXactEvent event, SubTransactionId subid, SubTransactionId parent, void *arg);

@@ -453,7 +453,7 @@ sibling_drop(Oid relid, const DcDdl *ddl)
 	if (distribution_is_converting() || ddl->has_shard)
 	{
 		ereport(NOTICE,
-				(errmsg("table %s stays: it was Citus that has dropped the one to which it belongs", name),
+				(errmsg("table %s stays, as Citus has dropped the one that it belongs to", name),
 				 errhint("Register both again when they are as you want them, or drop it.")));
 		return;
 	}

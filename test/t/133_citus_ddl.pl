@@ -62,6 +62,14 @@ q_("CREATE TABLE country (code text PRIMARY KEY); SELECT create_reference_table(
 like(error_of("ALTER TABLE likes ADD FOREIGN KEY (key) REFERENCES country NOT VALID"), qr/"likes" cannot become a shard/, 'a foreign key to a reference table');
 is(q_("SELECT dc_sum('likes')"), 156, 'changes nothing either');
 
+my $long = 'a_counter_whose_name_is_as_long_as_a_name_may_be_at_all';
+q_("SELECT dc_create('$long'); SELECT dc_incr('$long', 'a')");
+like(error_of("SELECT citus_add_local_table_to_metadata('$long')"), qr/cannot become a shard/, 'a name that Citus shortens');
+is(q_("SELECT dc_get('$long', 'a')"), 1, 'it is as it was');
+q_("CREATE ROLE plain; GRANT CREATE ON SCHEMA public TO plain; SET ROLE plain; SELECT dc_create('own'); SELECT dc_incr('own', 'a')");
+like(error_of("SET ROLE plain; SELECT citus_add_local_table_to_metadata('own')"), qr/cannot become a shard/, 'an owner with no other rights');
+is(q_("SET ROLE plain; SELECT dc_get('own', 'a'); ALTER TABLE own RENAME TO owned; DROP TABLE owned; SELECT to_regclass('owned_shard') IS NULL"), "1\nt", 'who may rename and drop it');
+
 # of other rooms
 q_("SELECT dc_distinct_create('visitors'); SELECT dc_add('visitors', 'a', 'x' || i) FROM generate_series(1, 50) AS i");
 q_("SELECT dc_create('posts', trend => '1 day'); SELECT dc_incr('posts', 'p', 5); SELECT dc_compact('posts'); SELECT dc_incr('posts', 'p', 2)");
@@ -96,7 +104,12 @@ is(q_("SELECT dc_get('blind', 'a') + dc_get('blind', 'b')"), 9, 'nothing is lost
 q_("ALTER EVENT TRIGGER dcounter_ddl DISABLE; SELECT citus_add_local_table_to_metadata('blind'); ALTER EVENT TRIGGER dcounter_ddl ENABLE");
 q_("DROP TABLE blind");
 ok(are_tables('blind_shard'), 'a shard that is dropped takes no sibling along');
-q_("DROP TABLE blind_shard");
+q_("DROP TABLE IF EXISTS blind_shard");
+q_("SELECT dc_create('half'); SELECT dc_incr('half', 'a', 5)");
+q_("ALTER EVENT TRIGGER dcounter_ddl DISABLE; SELECT citus_add_local_table_to_metadata('half_shard'); ALTER EVENT TRIGGER dcounter_ddl ENABLE");
+refused("SELECT dc_get('half', 'a')", '0A000', 'the shard table has become a shard');
+q_("SELECT undistribute_table('half_shard'); SELECT dc_adopt('half')");
+is(q_("SELECT dc_get('half', 'a')"), 5, 'made local again and adopted');
 
 # Adopted as what it must not be
 q_("CREATE SCHEMA tenant; SET citus.enable_schema_based_sharding = on; CREATE SCHEMA apart");
@@ -112,6 +125,9 @@ q_("SELECT dc_create('copied'); SELECT dc_incr('copied', 'a', 3); SELECT create_
 like(error_of("SELECT dc_incr('copied', 'a')"), qr/is a reference table.*HINT:.*undistribute_table/s, 'a reference table: a hint');
 q_("SELECT undistribute_table('copied'), undistribute_table('copied_shard'); SELECT dc_adopt('copied')");
 is(q_("SELECT dc_get('copied', 'a')"), 3, 'which helps');
+q_("CREATE TABLE place (LIKE copied INCLUDING ALL); CREATE TABLE place_shard (LIKE copied_shard INCLUDING ALL)");
+q_("SELECT citus_add_local_table_to_metadata(t) FROM unnest('{place, place_shard}'::regclass[]) AS t; SELECT dc_adopt('place')");
+like(error_of("SELECT dc_incr('place', 'a')"), qr/local table that was added to Citus' metadata.*HINT:.*undistribute_table/s, 'a local table of Citus, adopted: a hint');
 q_("SELECT dc_create('one'); SELECT create_distributed_table('one', NULL), create_distributed_table('one_shard', NULL)");
 like(error_of("SELECT dc_incr('one', 'a')"), qr/has a single shard.*HINT:.*undistribute_table/s, 'a single shard: a hint');
 
