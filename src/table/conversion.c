@@ -53,7 +53,7 @@ static void conversion_subxact(SubXactEvent event, SubTransactionId subid, SubTr
 static int64 shard_number(const char *name);
 static int64 last_shard(void);
 static Oid table_of_shard(int64 number);
-static bool is_renamed_by_client(void);
+static bool is_of_client(const RenameStmt *stmt);
 static bool is_in_catalogs(Oid relid);
 static bool catalog_has(Oid catalog, Oid relid);
 
@@ -214,7 +214,7 @@ conversion_prevent(const DcDdl *ddl)
 	ListCell *lc;
 
 	if (!IsA(stmt, RenameStmt) || (stmt->renameType != OBJECT_TABLE && stmt->renameType != OBJECT_FOREIGN_TABLE) ||
-		!name_is_of_shard(stmt->newname) || is_renamed_by_client())
+		!name_is_of_shard(stmt->newname) || is_of_client(stmt))
 		return;
 	foreach(lc, ddl->relations)
 	{
@@ -228,10 +228,10 @@ conversion_prevent(const DcDdl *ddl)
 }
 
 /*
- * is_renamed_by_client tells whether the statement that the client has sent is itself ALTER TABLE ... RENAME.
+ * is_of_client tells whether a renaming is itself what the client has sent.
  */
 static bool
-is_renamed_by_client(void)
+is_of_client(const RenameStmt *stmt)
 {
 	ListCell *lc;
 
@@ -239,7 +239,8 @@ is_renamed_by_client(void)
 	{
 		Node *utility = lfirst_node(PlannedStmt, lc)->utilityStmt;
 
-		if (utility != NULL && IsA(utility, RenameStmt))
+		if (utility != NULL && IsA(utility, RenameStmt) &&
+			strcmp(((RenameStmt *) utility)->newname, stmt->newname) == 0)
 			return true;
 	}
 	return false;

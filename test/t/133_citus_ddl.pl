@@ -154,6 +154,10 @@ my $hint = error_of("SELECT dc_incr('$slot', 'a')");
 like($hint, qr/part of a windowed counter.*HINT:.*belongs to no window/s, 'a part of a windowed counter: a hint');
 unlike($hint, qr/dc_adopt/, 'that does not name dc_adopt()');
 
+my $tables = names_like('^per_hour');
+q_("SELECT undistribute_table('$slot'), undistribute_table('${slot}_shard')");
+is(names_like('^per_hour'), $tables, 'made anew, it takes no other table of its window along');
+
 # 3. A conversion that fails, and is rolled back to a savepoint
 citus_counter($coordinator, 'votes');
 q_("SELECT dc_incr('votes', 'a', 3)");
