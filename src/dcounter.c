@@ -36,6 +36,7 @@
 #include "stats/stats.h"
 #include "stock/stock.h"
 #include "table/catalog.h"
+#include "table/conversion.h"
 #include "table/ddl.h"
 #include "table/ownercode.h"
 #include "table/ownstatement.h"
@@ -76,6 +77,7 @@ _PG_init(void)
 	outbox_xact_init();	 /* writes of others may fire triggers that make events */
 	counter_xact_init();
 	counter_ddl_init();
+	conversion_init();
 	if (preloading)
 	{
 		xact_clock_init();

@@ -35,6 +35,7 @@
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "table/access.h"
+#include "table/conversion.h"
 #include "table/distribution.h"
 #include "table/protect.h"
 #include "table/subscription.h"
@@ -422,6 +423,11 @@ bound_forget(const DcSourceRow *row, bool drop_triggers, bool cascade)
 {
 	Oid tables[] = {row->refs, row->carried};
 
+	if (distribution_is_converting()) /* the tables below have amounts that are nowhere else */
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("a counter table that is bound, or its source, cannot be made anew"),
+				 errhint("Call dc_unbind() first.")));
 	(void) bound_lock(row->counter, true);
 	(void) source_delete(row->counter);
 	if (drop_triggers && get_rel_name(row->source) != NULL)

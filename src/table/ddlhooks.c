@@ -6,7 +6,7 @@
  * plain DDL is all that a user needs:
  *
  *	- dcounter_drop, of sql_drop: dropping either table removes the settings, and dropping
- *	  the table of totals drops the shard table; not if Citus drops it to put a copy in its place.
+ *	  the table of totals drops the shard table; not if Citus has done so by itself (conversion.c).
  *	- dcounter_ddl, of ddl_command_end: ALTER TABLE (or FOREIGN TABLE) ... RENAME TO, SET
  *	  SCHEMA and OWNER TO on the table of totals are repeated on the shard table; storage.c
  *	  does the same for how the tables are kept, and refuses some commands.
@@ -45,8 +45,8 @@
 #include "nodes/parsenodes.h"
 #include "table/catalog.h"
 #include "table/codeddl.h"
+#include "table/conversion.h"
 #include "table/ddlhooks.h"
-#include "table/distribution.h"
 #include "table/storage.h"
 #include "table/table.h"
 #include "tcop/deparse_utility.h"
@@ -79,6 +79,7 @@ static DcDdl ddl_begin(FunctionCallInfo fcinfo, const char *function);
 static bool snapshot_push_if_none(void);
 static void ddl_read(DcDdl *ddl, Oid function);
 static bool is_table(TupleTableSlot *slot);
+static bool is_shard(TupleTableSlot *slot);
 static void add_object(DcDdl *ddl, Oid class, TupleTableSlot *slot);
 static void add_column(DcDdl *ddl, TupleTableSlot *slot, bool dropped);
 static void add_trigger(DcDdl *ddl, TupleTableSlot *slot);
@@ -132,6 +133,7 @@ on_ddl(PG_FUNCTION_ARGS)
 
 	if (ddl_alters(&ddl) || makes_relatives(ddl.parsetree))
 		ddl_read(&ddl, F_PG_EVENT_TRIGGER_DDL_COMMANDS);
+	conversion_prevent(&ddl);
 	for (int i = 0; i < nhooks; i++)
 	{
 		hooks[i]->altered(&ddl);
@@ -232,8 +234,11 @@ ddl_read(DcDdl *ddl, Oid function)
 		if (DatumGetInt32(slot_datum(slot, COL_COLUMN, INT4OID)) != 0)
 			add_column(ddl, slot, dropped);
 		else if (!dropped || is_table(slot))
+		{
 			ddl->relations = lappend_oid(ddl->relations,
 										 DatumGetObjectId(slot_datum(slot, COL_OBJECT, OIDOID)));
+			ddl->has_shard |= dropped && is_shard(slot);
+		}
 		if (!dropped)
 			add_partitions(ddl, slot);
 	}
@@ -256,6 +261,18 @@ is_table(TupleTableSlot *slot)
 	type = TextDatumGetCString(slot_datum(slot, COL_TYPE, TEXTOID));
 	return strcmp(type, "table") == 0 || strcmp(type, "foreign table") == 0 ||
 		strcmp(type, "sequence") == 0 || strcmp(type, "view") == 0;
+}
+
+/*
+ * is_shard tells whether a table that was dropped may have been a shard of Citus.
+ */
+static bool
+is_shard(TupleTableSlot *slot)
+{
+	int n;
+	char **names = names_of(slot, &n); /* schema, table */
+
+	return name_is_of_shard(names[n - 1]);
 }
 
 /*
@@ -399,18 +416,13 @@ tables_dropped(const DcDdl *ddl)
 
 		if (catalog_read(relid, &row))
 		{
-			bool converting = distribution_is_converting();
-
 			counter_forget(relid);
-			if (converting)
+			sibling_drop(row.shards, ddl);
+			sibling_drop(row.holds, ddl);
+			if (distribution_is_converting())
 				ereport(NOTICE,
 						(errmsg("a table that Citus makes anew is no counter table yet"),
 						 errhint("Call dc_adopt() when both of its tables are as you want them.")));
-			else
-			{
-				sibling_drop(row.shards, ddl);
-				sibling_drop(row.holds, ddl);
-			}
 		}
 		else if (catalog_read_by_shards(relid, &row) ||
 				 catalog_read_by_holds(relid, &row))
@@ -426,7 +438,8 @@ tables_dropped(const DcDdl *ddl)
 }
 
 /*
- * sibling_drop drops another table of a counter, unless that is being done.
+ * sibling_drop drops another table of a counter, unless that is being done. If Citus makes the table anew to which it
+ * belongs, or drops a shard of its own, it stays: what it has was not asked to go.
  */
 void
 sibling_drop(Oid relid, const DcDdl *ddl)
@@ -437,6 +450,13 @@ sibling_drop(Oid relid, const DcDdl *ddl)
 		get_rel_name(relid) == NULL)
 		return;
 	name = relation_sql_name(relid);
+	if (distribution_is_converting() || ddl->has_shard)
+	{
+		ereport(NOTICE,
+				(errmsg("table %s stays, as Citus has dropped the one that it belongs to", name),
+				 errhint("Register both again when they are as you want them, or drop it.")));
+		return;
+	}
 	run_ddl(psprintf("DROP %s %s%s", relation_sql_kind(relid), name,
 					 ddl_cascades(ddl) ? " CASCADE" : ""));
 	run_ddl_done(get_rel_name(relid) == NULL, name);

@@ -38,7 +38,7 @@
  *
  * undistribute_table() and alter_distributed_table() make a table anew, copy its rows, drop the old one and rename the new one. To the
  * event trigger for drops that is a DROP TABLE, after which the shard table would be dropped as well. So it asks
- * (distribution_is_converting), and only the settings go. Increments that would be written to the old table after
+ * (conversion.c), and only the settings go. Increments that would be written to the old table after
  * its rows were copied are an error.
  *
  * What is known of a table is read from Citus' catalog, and kept in the counter's cache entry: Citus
@@ -60,9 +60,9 @@
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "nodes/primnodes.h"
+#include "table/conversion.h"
 #include "table/distribution.h"
 #include "utils/builtins.h"
-#include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
@@ -83,9 +83,6 @@ static bool (*is_coordinated)(void) = NULL;
 static bool (*is_internal)(void) = NULL;
 static bool (*has_been_loaded)(void) = NULL;
 
-/* Citus' own variable: it makes a table anew. NULL until it is needed. */
-static bool *is_converting = NULL;
-
 /* This transaction has written to a distributed table; distribution_end_xact() resets both. */
 static bool has_written = false;
 
@@ -95,15 +92,16 @@ static bool writes_alone = false;
 /* or has done so. */
 static bool holds_cancel = false;
 
-static Relation citus_catalog(const char *name);
 static int32 local_group(void);
 static bool distribution_find(Oid relid, DcDistribution *found);
+static bool is_elsewhere(Oid relid);
 static AttrNumber column_of(const char *partkey);
 static char *problem_of(const DcCounter *counter, char **hint);
 static char *kind_problem(const DcCounter *counter, char **hint);
 static bool is_slot(Oid relid);
 static char *layout_problem(const DcCounter *counter, char **hint);
-static void *citus_function(const char *name);
+static char *method_problem(Oid counter, Oid relid, const DcDistribution *found, char **hint);
+static bool schema_is_distributed(Oid schema);
 static void find_functions(void);
 static void prevent_part(const DcCounter *counter);
 static void agree_with_workers(void);
@@ -111,7 +109,7 @@ static void agree_with_workers(void);
 /*
  * citus_catalog opens a catalog of Citus. NULL if this database has no Citus.
  */
-static Relation
+Relation
 citus_catalog(const char *name)
 {
 	Oid relid;
@@ -123,10 +121,10 @@ citus_catalog(const char *name)
 }
 
 /*
- * attribute_of returns a value of a row of such a catalog. Other versions may have the columns in another order.
+ * citus_attribute returns a value of a row of such a catalog. Other versions may have the columns in another order.
  */
-static Datum
-attribute_of(Relation catalog, HeapTuple tuple, const char *name, Oid type)
+Datum
+citus_attribute(Relation catalog, HeapTuple tuple, const char *name, Oid type)
 {
 	TupleDesc desc = RelationGetDescr(catalog);
 	Datum *values = palloc(desc->natts * sizeof(Datum));
@@ -159,7 +157,7 @@ local_group(void)
 	scan = systable_beginscan(catalog, InvalidOid, false, NULL, 0, NULL);
 	tuple = systable_getnext(scan);
 	if (HeapTupleIsValid(tuple))
-		group = DatumGetInt32(attribute_of(catalog, tuple, "groupid", INT4OID));
+		group = DatumGetInt32(citus_attribute(catalog, tuple, "groupid", INT4OID));
 	systable_endscan(scan);
 	table_close(catalog, AccessShareLock);
 	return group;
@@ -181,16 +179,16 @@ distribution_find(Oid relid, DcDistribution *found)
 	scan = systable_beginscan(catalog, InvalidOid, false, NULL, 0, NULL);
 	while (!exists && HeapTupleIsValid(tuple = systable_getnext(scan)))
 	{
-		if (DatumGetObjectId(attribute_of(catalog, tuple, "logicalrelid", REGCLASSOID)) != relid)
+		if (DatumGetObjectId(citus_attribute(catalog, tuple, "logicalrelid", REGCLASSOID)) != relid)
 			continue;
 		exists = true;
 		*found = (DcDistribution){
-			.method = DatumGetChar(attribute_of(catalog, tuple, "partmethod", CHAROID)),
-			.copies = DatumGetChar(attribute_of(catalog, tuple, "repmodel", CHAROID)),
-			.colocation = DatumGetInt32(attribute_of(catalog, tuple, "colocationid", INT4OID)),
+			.method = DatumGetChar(citus_attribute(catalog, tuple, "partmethod", CHAROID)),
+			.copies = DatumGetChar(citus_attribute(catalog, tuple, "repmodel", CHAROID)),
+			.colocation = DatumGetInt32(citus_attribute(catalog, tuple, "colocationid", INT4OID)),
 		};
 		if (found->method == 'h') /* others may have none */
-			found->column = column_of(TextDatumGetCString(attribute_of(catalog, tuple, "partkey", TEXTOID)));
+			found->column = column_of(TextDatumGetCString(citus_attribute(catalog, tuple, "partkey", TEXTOID)));
 	}
 	systable_endscan(scan);
 	table_close(catalog, AccessShareLock);
@@ -229,6 +227,15 @@ relation_is_on_coordinator(Oid relid)
 }
 
 /*
+ * is_elsewhere tells whether Citus has to do with a table.
+ */
+static bool
+is_elsewhere(Oid relid)
+{
+	return relation_is_distributed(relid) || relation_is_shard(relid);
+}
+
+/*
  * distribution_fill sets the fields of a cache entry that are about this. It comes after the others.
  */
 void
@@ -236,13 +243,13 @@ distribution_fill(DcCounter *counter)
 {
 	char *hint;
 
-	counter->distributed = relation_is_distributed(counter->relid) ||
-		relation_is_distributed(counter->row.shards) || relation_is_distributed(counter->row.holds);
+	counter->distributed = is_elsewhere(counter->relid) || is_elsewhere(counter->row.shards) || is_elsewhere(counter->row.holds);
 	counter->misplaced = false;
 	if (!counter->distributed)
 		return;
-	find_functions();
 	counter->misplaced = problem_of(counter, &hint) != NULL;
+	if (!counter->misplaced)
+		find_functions();
 	counter->foreign = true;
 }
 
@@ -298,6 +305,16 @@ problem_of(const DcCounter *counter, char **hint)
 		*hint = _("Call it on the coordinator.");
 		return _("This is a worker of Citus.");
 	}
+	if (!citus_is_loaded())
+	{
+		*hint = _("Put it into shared_preload_libraries again.");
+		return _("The library of Citus is not loaded.");
+	}
+	if (relation_is_shard(counter->relid) || relation_is_shard(counter->row.shards))
+	{
+		*hint = _("undistribute_table() makes the table local again that it is a shard of; dc_adopt() then registers that.");
+		return _("It has become a shard of Citus.");
+	}
 	problem = kind_problem(counter, hint);
 	return problem != NULL ? problem : layout_problem(counter, hint);
 }
@@ -331,7 +348,10 @@ kind_problem(const DcCounter *counter, char **hint)
 		return _("It has a trend, whose weights are in this database.");
 	}
 	if (is_slot(counter->relid))
+	{
+		*hint = _("undistribute_table() makes it local again, with its amounts, and as a table that belongs to no window: dc_load() brings them elsewhere.");
 		return _("It is a part of a windowed counter, which empties it.");
+	}
 	if (counter->nforeign > 0)
 		return _("It has foreign partitions.");
 	if (get_rel_relkind(counter->relid) != RELKIND_RELATION || get_rel_relkind(counter->row.shards) != RELKIND_RELATION)
@@ -352,7 +372,7 @@ is_slot(Oid relid)
 	bool found = false;
 
 	while (!found && HeapTupleIsValid(tuple = systable_getnext(scan)))
-		found = DatumGetObjectId(attribute_of(catalog, tuple, "slot", REGCLASSOID)) == relid;
+		found = DatumGetObjectId(citus_attribute(catalog, tuple, "slot", REGCLASSOID)) == relid;
 	systable_endscan(scan);
 	table_close(catalog, AccessShareLock);
 	return found;
@@ -367,6 +387,14 @@ layout_problem(const DcCounter *counter, char **hint)
 	Oid relids[] = {counter->relid, counter->row.shards};
 	DcDistribution found[2];
 
+	for (int i = 0; i < 2; i++)
+	{
+		DcDistribution one;
+		char *problem = distribution_find(relids[i], &one) ? method_problem(counter->relid, relids[i], &one, hint) : NULL;
+
+		if (problem != NULL)
+			return problem;
+	}
 	*hint = psprintf(_("Use create_distributed_table('%s', 'key') and create_distributed_table('%s', 'key', colocate_with => '%s')."),
 					 relation_sql_name(counter->relid), relation_sql_name(counter->row.shards),
 					 relation_sql_name(counter->relid));
@@ -389,28 +417,59 @@ layout_problem(const DcCounter *counter, char **hint)
 }
 
 /*
+ * method_problem looks at what Citus has made of one of them, if that is no table with shards.
+ */
+static char *
+method_problem(Oid counter, Oid relid, const DcDistribution *found, char **hint)
+{
+	char *name = get_rel_name(relid);
+
+	if (found->method == 'h' || name == NULL)
+		return NULL;
+	if (schema_is_distributed(get_rel_namespace(relid)))
+	{
+		*hint = _("Use a schema that is not distributed. citus_schema_undistribute() makes its tables local again; dc_adopt() then registers them.");
+		return psprintf(_("\"%s\" is in a distributed schema, with all rows in one shard."), name);
+	}
+	*hint = psprintf(_("Call undistribute_table() for those of its tables that are like that, then dc_adopt('%s'); create_distributed_table() distributes both by their key."),
+					 relation_sql_name(counter));
+	if (found->method == 'n' && found->copies == 't')
+		return psprintf(_("\"%s\" is a reference table, of which each server has a copy."), name);
+	if (found->method == 'n' && found->colocation == 0)
+		return psprintf(_("\"%s\" is a local table that was added to Citus' metadata."), name);
+	if (found->method == 'n')
+		return psprintf(_("\"%s\" has a single shard."), name);
+	return psprintf(_("\"%s\" is not distributed by a hash."), name);
+}
+
+/*
+ * schema_is_distributed tells whether Citus makes one shard of each table in a schema.
+ */
+static bool
+schema_is_distributed(Oid schema)
+{
+	Relation catalog = citus_catalog("pg_dist_schema"); /* since Citus 12 */
+	SysScanDesc scan;
+	HeapTuple tuple;
+	bool found = false;
+
+	if (catalog == NULL)
+		return false;
+	scan = systable_beginscan(catalog, InvalidOid, false, NULL, 0, NULL);
+	while (!found && HeapTupleIsValid(tuple = systable_getnext(scan)))
+		found = DatumGetObjectId(citus_attribute(catalog, tuple, "schemaid", OIDOID)) == schema;
+	systable_endscan(scan);
+	table_close(catalog, AccessShareLock);
+	return found;
+}
+
+/*
  * elsewhere_detail says, of a counter table with rows on other servers, how they got there.
  */
 const char *
 elsewhere_detail(const DcCounter *counter)
 {
 	return counter->distributed ? _("It is distributed by Citus.") : _("It is a foreign table or has foreign partitions.");
-}
-
-/*
- * distribution_is_converting tells whether the command that is running is one of Citus', which makes a table anew.
- */
-bool
-distribution_is_converting(void)
-{
-	if (is_converting == NULL)
-	{
-		/* a server that has the extension without its library cannot do so */
-		if (!OidIsValid(get_extension_oid("citus", true)) || GetConfigOption("citus.shard_count", true, false) == NULL)
-			return false;
-		is_converting = (bool *) citus_function("InTableTypeConversionFunctionCall");
-	}
-	return *is_converting;
 }
 
 /*
@@ -428,7 +487,7 @@ find_functions(void)
 	is_coordinated = citus_function("InCoordinatedTransaction");
 }
 
-static void *
+void *
 citus_function(const char *name)
 {
 	void *function = load_external_function("$libdir/citus", name, false, NULL);

@@ -5,14 +5,20 @@
 #ifndef DC_DISTRIBUTION_H
 #define DC_DISTRIBUTION_H
 
+#include "access/htup.h"
 #include "table/catalog.h"
+#include "utils/relcache.h"
 
 extern bool relation_is_distributed(Oid relid);
 extern bool relation_is_on_coordinator(Oid relid);
 extern void distribution_fill(DcCounter *counter);
 extern void distribution_check(const DcCounter *counter);
-extern bool distribution_is_converting(void);
 extern const char *elsewhere_detail(const DcCounter *counter);
+
+/* what Citus has: a catalog, a column of its rows, a function of its library */
+extern Relation citus_catalog(const char *name);
+extern Datum citus_attribute(Relation catalog, HeapTuple tuple, const char *name, Oid type);
+extern void *citus_function(const char *name);
 
 /* how this transaction commits what it writes to other servers */
 extern void distribution_write(void);

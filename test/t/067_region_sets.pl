@@ -144,6 +144,7 @@ all_agree('cut off');
 likes($_, "incr 'gone', 2") foreach @nodes;
 likes($us, "incr 'deleted', 3");
 likes($eu, "incr 'nothing', 3");
+is(wait_for($_, 'postgres', q{SELECT value FROM likes WHERE key = 'nothing'}, 3), 3, 'a key has a row on ' . $_->name) foreach @nodes;
 likes($eu, "reset 'nothing'");
 is(wait_for($_, 'postgres', q{SELECT inc - dec FROM likes WHERE key = 'nothing'}, 0), 0, 'a key of value 0 has a row on ' . $_->name) foreach @nodes;
 likes($us, "delete 'nothing'");
