@@ -57,7 +57,7 @@ my $waits = dc_session($coordinator, 'postgres');
 my $pid = $waits->run('SELECT pg_backend_pid()');
 
 q_("SELECT dc_alter('likes', max_shards => 1); SELECT dc_incr('likes', 'lone')");
-$open->run("BEGIN; UPDATE likes_shard SET updated_at = now() WHERE key = 'lone'");
+$open->run("BEGIN; UPDATE likes SET updated_at = now() WHERE key = 'lone'");
 $waits->send("SELECT dc_incr('likes', 'lone')");
 is(wait_for($coordinator, 'postgres', "SELECT state FROM pg_stat_activity WHERE pid = $pid", 'active'), 'active', 'an increment waits');
 q_("SELECT pg_cancel_backend($pid)");
