@@ -51,6 +51,7 @@
  *				together; the worker does not wait. After the locks on the tables
  *	total		(counter, hash of the key): locks.c, by commits that write a row of totals of a table that Citus
  *				distributes, which do not wait
+ *	contended	(counter, hash of the key): locks.c, shared, by commits that found that one held; nobody waits for it
  *	hot			(counter, 0): hotalarm.c, by a transaction that tells of hot keys, which does not wait
  *	writer		(the first number, in two halves): registry.c, shared, by transactions that
  *				have drawn numbers of events. None waits for it: readers look which hold it
@@ -82,6 +83,7 @@
 #define DISTINCT_LOCK_CLASS 95
 #define HOT_LOCK_CLASS 97
 #define TOTAL_LOCK_CLASS 98
+#define CONTENDED_LOCK_CLASS 99
 
 /*
  * advisory_lock takes a lock until the transaction ends. False if it would have to wait,

@@ -231,7 +231,7 @@ blind_foreign(DcSqlSession *session, const DcDelta *delta,
  *
  * Totals first, as elsewhere (rows/totalrow.c). A statement cannot try whether the row of totals is free, it would
  * wait. But all commits are made here, on the coordinator, so a lock tells (lock_total): who has it adds to the row of
- * totals. Others, of a key that is contended, add to shard rows. A session has a row of
+ * totals. Others, of a key that is contended, add to shard rows; and so does he then, the next time. A session has a row of
  * each key, or shares it with others if there are more sessions than max_shards: they wait for each other's commits.
  *
  * If the transaction must not wait (it is not at its end, or somebody has locked

@@ -27,6 +27,7 @@
 
 static uint32 key_hash(const char *data, uint32 len);
 static bool is_locked(DcCounter *counter, uint32 id, uint16 lockclass);
+static bool is_locked_against(DcCounter *counter, uint32 id, uint16 lockclass, LOCKMODE mode);
 
 /*
  * lock_key makes this transaction the only setter of a key; waits.
@@ -40,12 +41,21 @@ lock_key(DcCounter *counter, const char *data, uint32 len)
 
 /*
  * lock_total makes this transaction the only one that adds to the row of totals of a key, where only a wait would tell
- * whether that is free; false if another one does. Keys of one hash share the lock: then one goes to shard rows.
+ * whether that is free; false if another one does, or if the key is contended: a commit that is in progress was told so.
+ * Then all commits keep away from the row of totals, the one that has had it as well, until none is at the same time as
+ * another. Else that one would have the row locked nearly always, and compaction, which passes over it, would never come to
+ * the shard rows of the others. Keys of one hash share all that.
  */
 bool
 lock_total(DcCounter *counter, const char *data, uint32 len)
 {
-	return advisory_lock(TOTAL_LOCK_CLASS, counter->relid, key_hash(data, len), ExclusiveLock, false);
+	uint32 hash = key_hash(data, len);
+
+	if (!is_locked_against(counter, hash, CONTENDED_LOCK_CLASS, ExclusiveLock) &&
+		advisory_lock(TOTAL_LOCK_CLASS, counter->relid, hash, ExclusiveLock, false))
+		return true;
+	(void) advisory_lock(CONTENDED_LOCK_CLASS, counter->relid, hash, ShareLock, false);
+	return false;
 }
 
 /*
@@ -130,10 +140,19 @@ key_hash(const char *data, uint32 len)
 static bool
 is_locked(DcCounter *counter, uint32 id, uint16 lockclass)
 {
+	return is_locked_against(counter, id, lockclass, ShareLock);
+}
+
+/*
+ * is_locked_against tells the same of a lock in a mode that conflicts with this one.
+ */
+static bool
+is_locked_against(DcCounter *counter, uint32 id, uint16 lockclass, LOCKMODE mode)
+{
 	LOCKTAG tag;
 	int count;
 
 	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, counter->relid, id, lockclass);
-	pfree(GetLockConflicts(&tag, ShareLock, &count));
+	pfree(GetLockConflicts(&tag, mode, &count));
 	return count > 0;
 }
