@@ -89,7 +89,7 @@ BEGIN;
 SELECT dc_incr_at('win_hits', 'top', 1000000);
 SELECT * FROM dc_top_window('win_hits', '5 min', 1);
 SAVEPOINT s;
-SELECT dc_incr_at('win_hits', 'top', -2000000), dc_incr_at('win_hits', 'other', 7), dc_incr_at('win_hits', 'other', 5, clock_timestamp() - interval '2 hours');
+SELECT dc_incr_at('win_hits', 'top', -2000000), dc_incr_at('win_hits', 'other', 7), dc_incr_at('win_hits', 'other', 5, :'t');
 SELECT key, value FROM dc_top_window('win_hits', '5 min', 9) WHERE key <> 'now';
 SELECT pg_current_xact_id_if_assigned() IS NULL AS nothing_was_written;
 ROLLBACK TO s;
