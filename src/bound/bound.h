@@ -99,6 +99,7 @@ extern List *source_read_all(void);
 extern bool source_is_bound(Oid counter);
 extern void source_insert(const DcSourceRow *row);
 extern void source_update(const DcSourceRow *row);
+extern bool source_texts_equal(const DcSourceRow *a, const DcSourceRow *b);
 extern bool source_delete(Oid counter);
 extern void source_invalidate(Oid source);
 extern bool bound_lock(Oid counter, bool wait);

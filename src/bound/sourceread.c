@@ -57,7 +57,6 @@ static List *list_children(DcSourceRead *read, Oid parent, Snapshot snapshot);
 static void push_snapshot(bool newest);
 static void check_snapshot(DcSourceRead *read);
 static void check_read_table(DcSourceRead *read, Oid relid);
-static bool same_text(const char *a, const char *b);
 pg_noreturn static void too_old_error(const DcSourceRead *read, const char *detail);
 static void check_no_events(DcSourceRead *read);
 
@@ -268,18 +267,11 @@ check_snapshot(DcSourceRead *read)
 		!source_state_read_in(read->counter_id, read->snapshot, &read->state) ||
 		TransactionIdIsCurrentTransactionId(row.xmin))
 		too_old_error(read, "It is older than the binding.");
-	if (row.source != read->row.source || !same_text(row.key, read->row.key) || !same_text(row.value, read->row.value) || !same_text(row.filter, read->row.filter) ||
-		!same_text(row.distinct_of, read->row.distinct_of) || row.refs != read->row.refs || row.carried != read->row.carried)
+	if (row.source != read->row.source || !source_texts_equal(&row, &read->row) || row.refs != read->row.refs || row.carried != read->row.carried)
 		too_old_error(read, "The binding was changed since it was taken.");
 	foreach(lc, read->members)
 		check_read_table(read, lfirst_oid(lc));
 	check_read_table(read, read->counter_id);
-}
-
-static bool
-same_text(const char *a, const char *b)
-{
-	return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
 }
 
 /*

@@ -56,8 +56,6 @@ static void parse_binding(const DcSourceRow *row, Node *statement);
 static Relation open_source(const DcSourceRow *row, bool wait);
 static bool is_column(const Node *statement);
 static void deparse_binding(const DcParsed *binding);
-static bool same_texts(const DcSourceRow *a, const DcSourceRow *b);
-static bool same_sql(const char *a, const char *b);
 static void check_unparsed(const DcDdl *ddl);
 
 /*
@@ -250,33 +248,20 @@ deparse_binding(const DcParsed *binding)
 	(void) bound_lock(binding->row.counter, true);
 	if (source_read(binding->row.counter, &row) && row.source == binding->row.source)
 	{
-		if (!same_texts(&row, &binding->row))
+		if (!source_texts_equal(&row, &binding->row))
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 					 errmsg("how \"%s\" is counted in \"%s\" was changed meanwhile",
 							RelationGetRelationName(source), get_rel_name(row.counter)),
 					 errhint("Try again.")));
 		source_deparse(&row, binding->exprs, source);
-		if (!same_texts(&row, &binding->row))
+		if (!source_texts_equal(&row, &binding->row))
 		{
 			source_update(&row);
 			CommandCounterIncrement();
 		}
 	}
 	relation_close(source, NoLock);
-}
-
-static bool
-same_texts(const DcSourceRow *a, const DcSourceRow *b)
-{
-	return same_sql(a->key, b->key) && same_sql(a->value, b->value) &&
-		same_sql(a->filter, b->filter) && same_sql(a->distinct_of, b->distinct_of);
-}
-
-static bool
-same_sql(const char *a, const char *b)
-{
-	return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
 }
 
 /*

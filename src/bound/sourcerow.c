@@ -34,6 +34,7 @@ static const char *const state_names[] = {"building", "exact", "suspect", "drift
 static void source_columns_io(DcCatRow *io, void *data);
 static void state_columns_io(DcCatRow *io, void *data);
 static void nullable_string(DcCatRow *io, char **field);
+static bool same_text(const char *a, const char *b);
 
 static const DcCatalog sources = {
 	.table = "source",
@@ -321,6 +322,22 @@ DcOnDetach
 on_detach_from_text(const char *value)
 {
 	return choice_from_text("on_detach", value, detach_names, lengthof(detach_names));
+}
+
+/*
+ * source_texts_equal tells whether two rows say the same in SQL.
+ */
+bool
+source_texts_equal(const DcSourceRow *a, const DcSourceRow *b)
+{
+	return same_text(a->key, b->key) && same_text(a->value, b->value) &&
+		same_text(a->filter, b->filter) && same_text(a->distinct_of, b->distinct_of);
+}
+
+static bool
+same_text(const char *a, const char *b)
+{
+	return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
 }
 
 /*

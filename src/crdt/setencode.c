@@ -19,12 +19,6 @@ typedef struct SortEntry
 	const SetEntry *entry;
 } SortEntry;
 
-static inline CrdtString
-encoded_string(const SetEntry *entry)
-{
-	return (CrdtString){entry->data, entry->len};
-}
-
 static uint64_t
 prefix_of(const SetEntry *entry)
 {
@@ -43,7 +37,7 @@ compare_entries(const void *a, const void *b)
 
 	if (entry_a->prefix != entry_b->prefix)
 		return entry_a->prefix < entry_b->prefix ? -1 : 1;
-	return crdt_compare(encoded_string(entry_a->entry), encoded_string(entry_b->entry));
+	return crdt_compare(entry_string(entry_a->entry), entry_string(entry_b->entry));
 }
 
 /* Goes through the entries in order. */
@@ -88,7 +82,7 @@ next_entry(EntryIter *iter)
 	{
 		const SetEntry *added = iter->added[iter->next_added].entry;
 
-		if (entry == NULL || crdt_compare(encoded_string(added), encoded_string(entry)) < 0)
+		if (entry == NULL || crdt_compare(entry_string(added), entry_string(entry)) < 0)
 		{
 			iter->next_added++;
 			return added;
@@ -114,7 +108,7 @@ encode_gset(CrdtBuf *out, const SetState *state)
 	crdt_put_byte(out, CRDT_HEADER(CRDT_GSET));
 	crdt_put_number(out, (int64_t) state->live);
 	for (size_t i = 0; i < state->live; i++)
-		crdt_put_string(out, encoded_string(next_entry(&iter)));
+		crdt_put_string(out, entry_string(next_entry(&iter)));
 	end_set_entries(&iter);
 }
 
@@ -167,10 +161,10 @@ put_set_entry(DotsWriter *writer, const SetEntry *entry, const size_t *numbers)
 	if (n == 1)
 	{
 		one = (Dot){numbers[entry->dots.node], entry->dots.of.counter};
-		dots_put(writer, encoded_string(entry), &one, 1);
+		dots_put(writer, entry_string(entry), &one, 1);
 		return;
 	}
-	crdt_put_string(&writer->elements, encoded_string(entry));
+	crdt_put_string(&writer->elements, entry_string(entry));
 	crdt_put_number(&writer->elements, (int64_t) n);
 	for (size_t i = 0; i < n; i++)
 	{

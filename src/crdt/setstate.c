@@ -23,14 +23,8 @@
 
 #include <string.h>
 
-static inline CrdtString
-entry_string(const SetEntry *entry)
-{
-	return (CrdtString){entry->data, entry->len};
-}
-
 static void *
-entries_of(size_t n, size_t size)
+huge_array(size_t n, size_t size)
 {
 	return sketch_alloc_huge((n == 0 ? 1 : n) * size);
 }
@@ -70,7 +64,7 @@ load_entry(SetState *state, CrdtString element, SetDots dots)
 static void
 alloc_entries(SetState *state, size_t n)
 {
-	state->entries = entries_of(n, sizeof(SetEntry));
+	state->entries = huge_array(n, sizeof(SetEntry));
 	state->size = n;
 	hashindex_reserve(&state->index, n);
 }
@@ -98,7 +92,7 @@ copy_dots(const Dot *dots, size_t n)
 	}
 	else if (n > 1)
 	{
-		copy.of.many = entries_of(n, sizeof(Dot));
+		copy.of.many = huge_array(n, sizeof(Dot));
 		memcpy(copy.of.many, dots, n * sizeof(Dot));
 	}
 	return copy;
@@ -180,7 +174,7 @@ move_string(uint8_t **next, const char *data, size_t len)
 static void
 copy_entries(SetState *copy, const SetState *state, uint8_t **next)
 {
-	copy->entries = entries_of(state->nentries, sizeof(SetEntry));
+	copy->entries = huge_array(state->nentries, sizeof(SetEntry));
 	copy->size = state->nentries;
 	if (state->nentries > 0)
 		memcpy(copy->entries, state->entries, state->nentries * sizeof(SetEntry));
@@ -205,9 +199,9 @@ copy_nodes(SetState *copy, const SetState *state, uint8_t **next)
 
 	for (size_t i = 0; i < state->nnodes; i++)
 		nranges += state->nodes[i].n;
-	copy->nodes = entries_of(state->nnodes, sizeof(DotsNode));
+	copy->nodes = huge_array(state->nnodes, sizeof(DotsNode));
 	copy->nodes_size = copy->nloaded = state->nnodes;
-	copy->ranges = range = entries_of(nranges, sizeof(DotsRange));
+	copy->ranges = range = huge_array(nranges, sizeof(DotsRange));
 	for (size_t i = 0; i < state->nnodes; i++)
 	{
 		const DotsNode *node = &state->nodes[i];
@@ -233,7 +227,7 @@ setstate_copy(const SetState *state)
 	*copy = *state;
 	for (size_t i = 0; i < state->nnodes; i++)
 		len += state->nodes[i].node.len;
-	copy->block = next = entries_of(len, 1);
+	copy->block = next = huge_array(len, 1);
 	copy_entries(copy, state, &next);
 	copy_nodes(copy, state, &next);
 	hashindex_copy(&copy->index, &state->index);
@@ -332,7 +326,7 @@ reserve_entry(SetState *state)
 		close_gaps(state);
 		return;
 	}
-	entries = entries_of(size, sizeof(SetEntry));
+	entries = huge_array(size, sizeof(SetEntry));
 	if (state->nentries > 0)
 		memcpy(entries, state->entries, state->nentries * sizeof(SetEntry));
 	sketch_free(state->entries);
@@ -343,7 +337,7 @@ reserve_entry(SetState *state)
 static const char *
 own_string(CrdtString string)
 {
-	char *data = entries_of(string.len, 1);
+	char *data = huge_array(string.len, 1);
 
 	if (string.len > 0)
 		memcpy(data, string.data, string.len);
@@ -413,7 +407,7 @@ new_node(SetState *state, CrdtString node)
 	if (state->nnodes == state->nodes_size)
 	{
 		size_t size = state->nodes_size < 2 ? 4 : state->nodes_size * 2;
-		DotsNode *nodes = entries_of(size, sizeof(DotsNode));
+		DotsNode *nodes = huge_array(size, sizeof(DotsNode));
 
 		if (state->nnodes > 0)
 			memcpy(nodes, state->nodes, state->nnodes * sizeof(DotsNode));

@@ -30,6 +30,12 @@ typedef struct SetEntry
 	SetDots dots;
 } SetEntry;
 
+static inline CrdtString
+entry_string(const SetEntry *entry)
+{
+	return (CrdtString){entry->data, entry->len};
+}
+
 typedef struct SetState
 {
 	CrdtKind kind;

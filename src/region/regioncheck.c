@@ -119,7 +119,7 @@ static const DcStatement sql_insert_totals = {
 
 static DcCounter *open_to_read(FunctionCallInfo fcinfo, const char *function);
 static void begin_check(DcSqlSession *session, DcCounter *counter);
-static const char *check_word(DcCounter *counter, const char *check_word);
+static const char *check_word(DcCounter *counter, const char *word);
 static DcCounter *open_to_repair(FunctionCallInfo fcinfo);
 static int repair(DcCounter *counter);
 
@@ -206,12 +206,12 @@ begin_check(DcSqlSession *session, DcCounter *counter)
 }
 
 static const char *
-check_word(DcCounter *counter, const char *check_word)
+check_word(DcCounter *counter, const char *word)
 {
-	if (strcmp(check_word, "sets") == 0)
+	if (strcmp(word, "sets") == 0)
 		return relation_sql_name(counter->row.sets);
-	if (strcmp(check_word, "regions") != 0)
-		elog(ERROR, "unrecognized word: %s", check_word);
+	if (strcmp(word, "regions") != 0)
+		elog(ERROR, "unrecognized word: %s", word);
 	return relation_sql_name(counter->row.regions);
 }
 

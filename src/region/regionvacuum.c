@@ -107,7 +107,7 @@ static bool is_alone(const DcIdentity *identity);
 static bool all_have_heard(DcVacuum *vacuum, const DcSetRow *deletion);
 static void note_epochs(DcVacuum *vacuum, const List *slots);
 static void remove_keys(DcSqlSession *session, Datum *keys, int n);
-static const char *vacuum_word(DcCounter *counter, const char *vacuum_word);
+static const char *vacuum_word(DcCounter *counter, const char *word);
 
 /*
  * dc_region_vacuum(counter regclass, older_than interval) -> bigint: removes what is left of keys that were
@@ -332,11 +332,11 @@ remove_keys(DcSqlSession *session, Datum *keys, int n)
  * word puts the tables of regions and of sets into statements.
  */
 static const char *
-vacuum_word(DcCounter *counter, const char *vacuum_word)
+vacuum_word(DcCounter *counter, const char *word)
 {
-	if (strcmp(vacuum_word, "sets") == 0)
+	if (strcmp(word, "sets") == 0)
 		return relation_sql_name(counter->row.sets);
-	if (strcmp(vacuum_word, "regions") != 0)
-		elog(ERROR, "unrecognized word: %s", vacuum_word);
+	if (strcmp(word, "regions") != 0)
+		elog(ERROR, "unrecognized word: %s", word);
 	return relation_sql_name(counter->row.regions);
 }

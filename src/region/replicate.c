@@ -77,7 +77,7 @@ static void check_counter(const DcCounter *counter);
 static void take_amounts(DcCounter *counter, const DcIdentity *identity, bool seed);
 static void replicate_stock(DcCounter *counter, const DcIdentity *identity, bool seed);
 pg_noreturn static void has_amounts_error(const DcCounter *counter);
-static const char *replicate_word(DcCounter *counter, const char *replicate_word);
+static const char *replicate_word(DcCounter *counter, const char *word);
 static void check_not_fed(Oid relid);
 static void drop_table(Oid relid);
 
@@ -248,10 +248,10 @@ has_amounts_error(const DcCounter *counter)
  * word puts the further tables into statements.
  */
 static const char *
-replicate_word(DcCounter *counter, const char *replicate_word)
+replicate_word(DcCounter *counter, const char *word)
 {
-	if (strcmp(replicate_word, "regions") != 0)
-		elog(ERROR, "unrecognized word: %s", replicate_word);
+	if (strcmp(word, "regions") != 0)
+		elog(ERROR, "unrecognized word: %s", word);
 	return relation_sql_name(counter->row.regions);
 }
 

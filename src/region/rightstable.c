@@ -89,7 +89,7 @@ static const DcShape want_shape = {
 
 static void create_triggers(const DcCounterRow *row);
 static void check_table(Relation rel, const DcShape *shape, DcTableLayout *layout);
-static const char *rights_word(DcCounter *counter, const char *rights_word);
+static const char *rights_word(DcCounter *counter, const char *word);
 
 /*
  * rights_tables_create makes the tables of a stock, as its owner, and sets them in its row.
@@ -245,13 +245,13 @@ rights_begin(DcSqlSession *session, DcCounter *counter)
  * word puts the two tables into statements.
  */
 static const char *
-rights_word(DcCounter *counter, const char *rights_word)
+rights_word(DcCounter *counter, const char *word)
 {
-	if (strcmp(rights_word, "grants") == 0)
+	if (strcmp(word, "grants") == 0)
 		return relation_sql_name(counter->row.grants);
-	if (strcmp(rights_word, "wants") == 0)
+	if (strcmp(word, "wants") == 0)
 		return relation_sql_name(counter->row.wants);
-	elog(ERROR, "unrecognized word: %s", rights_word);
+	elog(ERROR, "unrecognized word: %s", word);
 }
 
 /*

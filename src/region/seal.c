@@ -132,7 +132,7 @@ static bool is_in_order(DcCounter *counter, bool worker);
 static int64 fold_slots(DcSqlSession *session, DcRegionRel *slots, DcSetRel *sets, const DcSelfRow *self);
 static bool fold_slot(DcRegionRel *slots, DcSetRel *sets, const DcIdentity *identity, const DcRegionRow *sealed);
 static void begin_seal(DcSqlSession *session, DcCounter *counter);
-static const char *seal_word(DcCounter *counter, const char *seal_word);
+static const char *seal_word(DcCounter *counter, const char *word);
 
 /*
  * restore_is_under_way tells whether a dump is being restored, as far as can be seen: a replicated counter has a
@@ -450,9 +450,9 @@ begin_seal(DcSqlSession *session, DcCounter *counter)
 }
 
 static const char *
-seal_word(DcCounter *counter, const char *seal_word)
+seal_word(DcCounter *counter, const char *word)
 {
-	if (strcmp(seal_word, "regions") != 0)
-		elog(ERROR, "unrecognized word: %s", seal_word);
+	if (strcmp(word, "regions") != 0)
+		elog(ERROR, "unrecognized word: %s", word);
 	return relation_sql_name(counter->row.regions);
 }

@@ -55,7 +55,6 @@ static int64 last_shard(void);
 static Oid table_of_shard(int64 number);
 static bool is_of_client(const RenameStmt *stmt);
 static bool is_in_catalogs(Oid relid);
-static bool catalog_has(Oid catalog, Oid relid);
 
 /*
  * conversion_init is called when the library is loaded. Citus must be loaded before others.
@@ -143,18 +142,13 @@ shard_number(const char *name)
 static int64
 last_shard(void)
 {
-	Relation sequence = citus_is_loaded() ? citus_catalog("pg_dist_shardid_seq") : NULL;
-	SysScanDesc scan;
-	HeapTuple tuple;
-	int64 last = 0;
+	Relation sequence;
+	HeapTuple tuple = citus_is_loaded() ? citus_row("pg_dist_shardid_seq", NULL, (Datum) 0, &sequence) : NULL;
+	int64 last;
 
-	if (sequence == NULL)
+	if (tuple == NULL)
 		return 0;
-	scan = systable_beginscan(sequence, InvalidOid, false, NULL, 0, NULL);
-	tuple = systable_getnext(scan);
-	if (HeapTupleIsValid(tuple))
-		last = DatumGetInt64(citus_attribute(sequence, tuple, "last_value", INT8OID));
-	systable_endscan(scan);
+	last = DatumGetInt64(citus_attribute(sequence, tuple, "last_value", INT8OID));
 	table_close(sequence, AccessShareLock);
 	return last;
 }
@@ -185,20 +179,13 @@ relation_is_shard(Oid relid)
 static Oid
 table_of_shard(int64 number)
 {
-	Relation catalog = citus_catalog("pg_dist_shard");
-	ScanKeyData key;
-	SysScanDesc scan;
-	HeapTuple tuple;
-	Oid table = InvalidOid;
+	Relation catalog;
+	HeapTuple tuple = citus_row("pg_dist_shard", "shardid", Int64GetDatum(number), &catalog);
+	Oid table;
 
-	if (catalog == NULL)
+	if (tuple == NULL)
 		return InvalidOid;
-	ScanKeyInit(&key, get_attnum(RelationGetRelid(catalog), "shardid"), BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(number));
-	scan = systable_beginscan(catalog, InvalidOid, false, NULL, 1, &key);
-	tuple = systable_getnext(scan);
-	if (HeapTupleIsValid(tuple))
-		table = DatumGetObjectId(citus_attribute(catalog, tuple, "logicalrelid", REGCLASSOID));
-	systable_endscan(scan);
+	table = DatumGetObjectId(citus_attribute(catalog, tuple, "logicalrelid", REGCLASSOID));
 	table_close(catalog, AccessShareLock);
 	return table;
 }
@@ -280,9 +267,9 @@ is_in_catalogs(Oid relid)
 }
 
 /*
- * catalog_has tells whether a row of a catalog names a table, in any of its columns of type regclass.
+ * catalog_has tells whether a row of a catalog of this extension names a table, in any of its columns of type regclass.
  */
-static bool
+bool
 catalog_has(Oid catalog, Oid relid)
 {
 	Relation rel = table_open_present(catalog, AccessShareLock);

@@ -63,6 +63,7 @@
 #include "table/conversion.h"
 #include "table/distribution.h"
 #include "utils/builtins.h"
+#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
@@ -83,7 +84,7 @@ static bool (*is_coordinated)(void) = NULL;
 static bool (*is_internal)(void) = NULL;
 static bool (*has_been_loaded)(void) = NULL;
 
-/* This transaction has written to a distributed table; distribution_end_xact() resets both. */
+/* This transaction has written to a distributed table; distribution_end_xact() resets this and what follows. */
 static bool has_written = false;
 
 /* What is being written may commit by itself, */
@@ -92,13 +93,13 @@ static bool writes_alone = false;
 /* or has done so. */
 static bool holds_cancel = false;
 
+static void unsupported_catalog(Relation catalog, const char *column);
 static int32 local_group(void);
 static bool distribution_find(Oid relid, DcDistribution *found);
 static bool is_elsewhere(Oid relid);
 static AttrNumber column_of(const char *partkey);
 static char *problem_of(const DcCounter *counter, char **hint);
 static char *kind_problem(const DcCounter *counter, char **hint);
-static bool is_slot(Oid relid);
 static char *layout_problem(const DcCounter *counter, char **hint);
 static char *method_problem(Oid counter, Oid relid, const DcDistribution *found, char **hint);
 static bool schema_is_distributed(Oid schema);
@@ -133,12 +134,50 @@ citus_attribute(Relation catalog, HeapTuple tuple, const char *name, Oid type)
 
 	heap_deform_tuple(tuple, desc, values, nulls);
 	if (att <= 0 || TupleDescAttr(desc, att - 1)->atttypid != type || nulls[att - 1])
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("this version of Citus is not supported"),
-				 errdetail("\"%s\" has no column \"%s\" of the type that was expected.",
-						   RelationGetRelationName(catalog), name)));
+		unsupported_catalog(catalog, name);
 	return values[att - 1];
+}
+
+/*
+ * citus_row finds a row of such a catalog, by a column of type bigint or regclass, or the first one if column is NULL. It
+ * returns a copy, and the catalog, which is open then; NULL if there is no such row, or no Citus.
+ */
+HeapTuple
+citus_row(const char *name, const char *column, Datum value, Relation *catalog)
+{
+	Relation rel = *catalog = citus_catalog(name);
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple tuple;
+
+	if (rel == NULL)
+		return NULL;
+	if (column != NULL)
+	{
+		AttrNumber att = get_attnum(RelationGetRelid(rel), column);
+
+		if (att <= 0)
+			unsupported_catalog(rel, column);
+		ScanKeyInit(&key, att, BTEqualStrategyNumber,
+					TupleDescAttr(RelationGetDescr(rel), att - 1)->atttypid == INT8OID ? F_INT8EQ : F_OIDEQ, value);
+	}
+	scan = systable_beginscan(rel, InvalidOid, false, NULL, column != NULL ? 1 : 0, &key);
+	tuple = systable_getnext(scan);
+	tuple = HeapTupleIsValid(tuple) ? heap_copytuple(tuple) : NULL;
+	systable_endscan(scan);
+	if (tuple == NULL)
+		table_close(rel, AccessShareLock);
+	return tuple;
+}
+
+static void
+unsupported_catalog(Relation catalog, const char *column)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("this version of Citus is not supported"),
+			 errdetail("\"%s\" has no column \"%s\" of the type that was expected.",
+					   RelationGetRelationName(catalog), column)));
 }
 
 /*
@@ -147,18 +186,13 @@ citus_attribute(Relation catalog, HeapTuple tuple, const char *name, Oid type)
 static int32
 local_group(void)
 {
-	Relation catalog = citus_catalog("pg_dist_local_group");
-	SysScanDesc scan;
-	HeapTuple tuple;
-	int32 group = 0;
+	Relation catalog;
+	HeapTuple tuple = citus_row("pg_dist_local_group", NULL, (Datum) 0, &catalog);
+	int32 group;
 
-	if (catalog == NULL)
+	if (tuple == NULL)
 		return 0;
-	scan = systable_beginscan(catalog, InvalidOid, false, NULL, 0, NULL);
-	tuple = systable_getnext(scan);
-	if (HeapTupleIsValid(tuple))
-		group = DatumGetInt32(citus_attribute(catalog, tuple, "groupid", INT4OID));
-	systable_endscan(scan);
+	group = DatumGetInt32(citus_attribute(catalog, tuple, "groupid", INT4OID));
 	table_close(catalog, AccessShareLock);
 	return group;
 }
@@ -169,30 +203,20 @@ local_group(void)
 static bool
 distribution_find(Oid relid, DcDistribution *found)
 {
-	Relation catalog = citus_catalog("pg_dist_partition");
-	SysScanDesc scan;
-	HeapTuple tuple;
-	bool exists = false;
+	Relation catalog;
+	HeapTuple tuple = citus_row("pg_dist_partition", "logicalrelid", ObjectIdGetDatum(relid), &catalog);
 
-	if (catalog == NULL)
+	if (tuple == NULL)
 		return false;
-	scan = systable_beginscan(catalog, InvalidOid, false, NULL, 0, NULL);
-	while (!exists && HeapTupleIsValid(tuple = systable_getnext(scan)))
-	{
-		if (DatumGetObjectId(citus_attribute(catalog, tuple, "logicalrelid", REGCLASSOID)) != relid)
-			continue;
-		exists = true;
-		*found = (DcDistribution){
-			.method = DatumGetChar(citus_attribute(catalog, tuple, "partmethod", CHAROID)),
-			.copies = DatumGetChar(citus_attribute(catalog, tuple, "repmodel", CHAROID)),
-			.colocation = DatumGetInt32(citus_attribute(catalog, tuple, "colocationid", INT4OID)),
-		};
-		if (found->method == 'h') /* others may have none */
-			found->column = column_of(TextDatumGetCString(citus_attribute(catalog, tuple, "partkey", TEXTOID)));
-	}
-	systable_endscan(scan);
+	*found = (DcDistribution){
+		.method = DatumGetChar(citus_attribute(catalog, tuple, "partmethod", CHAROID)),
+		.copies = DatumGetChar(citus_attribute(catalog, tuple, "repmodel", CHAROID)),
+		.colocation = DatumGetInt32(citus_attribute(catalog, tuple, "colocationid", INT4OID)),
+	};
+	if (found->method == 'h') /* others may have none */
+		found->column = column_of(TextDatumGetCString(citus_attribute(catalog, tuple, "partkey", TEXTOID)));
 	table_close(catalog, AccessShareLock);
-	return exists;
+	return true;
 }
 
 /*
@@ -243,7 +267,8 @@ distribution_fill(DcCounter *counter)
 {
 	char *hint;
 
-	counter->distributed = is_elsewhere(counter->relid) || is_elsewhere(counter->row.shards) || is_elsewhere(counter->row.holds);
+	counter->distributed = OidIsValid(get_extension_oid("citus", true)) &&
+		(is_elsewhere(counter->relid) || is_elsewhere(counter->row.shards) || is_elsewhere(counter->row.holds));
 	counter->misplaced = false;
 	if (!counter->distributed)
 		return;
@@ -347,7 +372,7 @@ kind_problem(const DcCounter *counter, char **hint)
 		*hint = _("Call dc_alter(..., trend => '0') first.");
 		return _("It has a trend, whose weights are in this database.");
 	}
-	if (is_slot(counter->relid))
+	if (catalog_has(catalog_relation("window_slot"), counter->relid))
 	{
 		*hint = _("undistribute_table() makes it local again, with its amounts, and as a table that belongs to no window: dc_load() brings them elsewhere.");
 		return _("It is a part of a windowed counter, which empties it.");
@@ -358,24 +383,6 @@ kind_problem(const DcCounter *counter, char **hint)
 		return _("It is partitioned. Citus makes shards of a plain table.");
 	*hint = NULL;
 	return NULL;
-}
-
-/*
- * is_slot tells whether a counter table is one of those of a windowed counter.
- */
-static bool
-is_slot(Oid relid)
-{
-	Relation catalog = table_open_present(catalog_relation("window_slot"), AccessShareLock);
-	SysScanDesc scan = systable_beginscan(catalog, InvalidOid, false, NULL, 0, NULL);
-	HeapTuple tuple;
-	bool found = false;
-
-	while (!found && HeapTupleIsValid(tuple = systable_getnext(scan)))
-		found = DatumGetObjectId(citus_attribute(catalog, tuple, "slot", REGCLASSOID)) == relid;
-	systable_endscan(scan);
-	table_close(catalog, AccessShareLock);
-	return found;
 }
 
 /*
@@ -448,19 +455,12 @@ method_problem(Oid counter, Oid relid, const DcDistribution *found, char **hint)
 static bool
 schema_is_distributed(Oid schema)
 {
-	Relation catalog = citus_catalog("pg_dist_schema"); /* since Citus 12 */
-	SysScanDesc scan;
-	HeapTuple tuple;
-	bool found = false;
+	Relation catalog;
+	HeapTuple tuple = citus_row("pg_dist_schema", "schemaid", ObjectIdGetDatum(schema), &catalog); /* since Citus 12 */
 
-	if (catalog == NULL)
-		return false;
-	scan = systable_beginscan(catalog, InvalidOid, false, NULL, 0, NULL);
-	while (!found && HeapTupleIsValid(tuple = systable_getnext(scan)))
-		found = DatumGetObjectId(citus_attribute(catalog, tuple, "schemaid", OIDOID)) == schema;
-	systable_endscan(scan);
-	table_close(catalog, AccessShareLock);
-	return found;
+	if (tuple != NULL)
+		table_close(catalog, AccessShareLock);
+	return tuple != NULL;
 }
 
 /*

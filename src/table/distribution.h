@@ -17,6 +17,7 @@ extern const char *elsewhere_detail(const DcCounter *counter);
 
 /* what Citus has: a catalog, a column of its rows, a function of its library */
 extern Relation citus_catalog(const char *name);
+extern HeapTuple citus_row(const char *name, const char *column, Datum value, Relation *catalog);
 extern Datum citus_attribute(Relation catalog, HeapTuple tuple, const char *name, Oid type);
 extern void *citus_function(const char *name);
 
