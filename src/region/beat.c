@@ -196,11 +196,9 @@ beat_raise(const DcSelfRow *self, bool published)
 	ItemPointerSetInvalid(&tid);
 	(void) beat_find(self->region, self->epoch, &beat, &tid);
 	beat.seq++;
-	if (beat.boot == (Datum) 0 || strcmp(boot_text(beat.boot), boot) != 0)
-	{
-		beat.boot = self->boot;
+	if (beat.boot == (Datum) 0 || !boots_are_of_series(boot_text(beat.boot), boot))
 		beat.first = beat.seq;
-	}
+	beat.boot = self->boot;
 	if (published)
 		beat.published = beat.seq;
 	if (tells)

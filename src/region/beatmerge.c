@@ -3,12 +3,12 @@
  *		The trigger for beats that come from other regions; and finding out, from beats and rows, that
  *		this database is not the only one of its epoch.
  *
- * Of two beats of an epoch the one with the greater number is kept. One of another boot is taken only if
- * what is known of the boot before is older than that one's first beat: if two databases
+ * Of two beats of an epoch the one with the greater number is kept. One of another series of boots (life.h) is taken only if
+ * what is known of the series before is older than that one's first beat: if two databases
  * count under one epoch, each keeps to the one that it has heard, and tells the others which one that is.
  *
  * A beat of the own epoch is not taken. If it, or what its sender has seen, has a number of this
- * boot's or a later one under another boot, there is another database, or there was: this one must renew.
+ * series or a later one under another series, there is another database, or there was: this one must renew.
  *
  * Beats come without gaps. Where there is one, rows that went with it are missing as well (recopy). That is so for
  * updates alone: a row that is inserted is the first one, or one that is copied.
@@ -181,9 +181,9 @@ look_at_own(const DcSelfRow *self, int64 epoch, int64 seq, const char *boot, Tim
 
 	if (epoch != self->epoch || !beat_find(self->region, epoch, &own, &tid))
 		return;
-	if (seq >= own.first && strcmp(boot, boot_text(own.boot)) != 0)
+	if (seq >= own.first && !boots_are_of_series(boot, boot_text(own.boot)))
 		await_own_beat();
-	if (beat_find(self->region, epoch, &own, &tid) && seq >= own.first && strcmp(boot, boot_text(own.boot)) != 0)
+	if (beat_find(self->region, epoch, &own, &tid) && seq >= own.first && !boots_are_of_series(boot, boot_text(own.boot)))
 	{
 		self_mark(epoch, "renew", NULL, GetCurrentTimestamp());
 		self_mark(epoch, "recopy", NULL, GetCurrentTimestamp());
@@ -216,8 +216,9 @@ better(const DcBeat *have, const DcBeat *come, bool copied, DcBeat *result)
 	DcSelfRow self;
 	bool new_boot = strcmp(boot_text(have->boot), boot_text(come->boot)) != 0;
 
-	/* of another boot, which does not follow the one that is known */
-	if (have->boot != (Datum) 0 && new_boot && have->seq >= come->first)
+	/* of another series, which does not follow the one that is known */
+	if (have->boot != (Datum) 0 && have->seq >= come->first &&
+		!boots_are_of_series(boot_text(have->boot), boot_text(come->boot)))
 		later = false;
 	*result = later ? *come : *have;
 	result->retired_at = retired_at;

@@ -200,7 +200,7 @@ begin(DcSelfRow *self, bool worker)
 		seal_all(counters, self, worker);
 	if (!others && self->starting && fold_all(counters, self))
 		region_published();
-	self->boot = self_new_boot();
+	self->boot = others && self->starting && self->boot != (Datum) 0 ? self_next_boot(self->boot) : self_new_boot();
 	self_here(self);
 	self->starting = others;
 	self_update(self);

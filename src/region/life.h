@@ -13,6 +13,11 @@
  *	- after each start of the server a database takes a new boot, tells it with a beat, and
  *	  publishes nothing until each other region has said that this is what it has heard
  *	  last (boot.c). A snapshot of the disk is found out by that;
+ *	- a start that begins before the one before was confirmed takes a boot of the same series. Others take a beat
+ *	  only if it is of the series that they know, or they know of no beat as late as the first one of its series.
+ *	  If each start began a series, some starts one after the other would bring a snapshot past all that others
+ *	  know of the original. A series ends when it is confirmed, or given up: what
+ *	  is published is of a boot of its own, which a snapshot from before that does not have;
  *	- what was counted here before the start is sealed then (seal.c): it may be published
  *	  already, so it can only go to the old epoch. What is counted later can only go to the
  *	  epoch that the database has when it publishes again. So until it is sealed no session
@@ -73,7 +78,7 @@ typedef struct DcBeat
 	int64 epoch;
 	Datum boot; /* uuid, or 0 */
 	int64 seq;
-	int64 first;	 /* number of the first beat of the boot */
+	int64 first;	 /* number of the first beat of the series of the boot */
 	int64 published; /* number of the last one that came with something */
 	TimestampTz beat_at;
 	Datum seen; /* jsonb, or 0 */
@@ -82,6 +87,9 @@ typedef struct DcBeat
 
 /* Of a uuid as text. */
 #define BOOT_TEXT_LEN 36
+
+/* So much of that is the same in a series. */
+#define BOOT_SERIES_LEN 18
 
 /* What a region has heard of another one. */
 typedef struct DcSeen
@@ -107,6 +115,8 @@ extern bool self_is_here(const DcSelfRow *row);
 extern bool self_is_begun(const DcSelfRow *row);
 extern void self_here(DcSelfRow *row);
 extern Datum self_new_boot(void);
+extern Datum self_next_boot(Datum boot);
+extern bool boots_are_of_series(const char *a, const char *b);
 extern void self_marks(const DcSelfRow *row, DcSelfMarks *marks);
 extern void self_mark(int64 epoch, const char *what, const char *peer, TimestampTz at);
 extern TimestampTz self_copied_at(int64 epoch, const char *peer);

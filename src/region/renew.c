@@ -91,7 +91,7 @@ region_renew(DcSelfRow *self, DcRights rights, bool worker)
 
 	if (!self_read(self))
 		elog(ERROR, "this database is in no region any more");
-	if (!self_is_begun(self) || self->boot == (Datum) 0)
+	if (!self_is_begun(self) || self->starting || self->boot == (Datum) 0)
 		self->boot = self_new_boot();
 	if (!self->starting)
 		seal_all(counters, self, worker);
@@ -136,7 +136,8 @@ next_epoch(const DcSelfRow *self, bool *others)
 }
 
 /*
- * fold_sealed ends a start: the others have confirmed that the epoch is this database's.
+ * fold_sealed ends a start: the others have confirmed that the epoch is this database's. What it publishes from now on is
+ * of a boot that no copy from before has (life.h).
  */
 void
 fold_sealed(DcSelfRow *self, bool worker)
@@ -148,6 +149,7 @@ fold_sealed(DcSelfRow *self, bool worker)
 	if (fold_all(counters, self))
 		region_published();
 	self->starting = false;
+	self->boot = self_new_boot();
 	self_update(self);
 }
 

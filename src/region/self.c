@@ -167,6 +167,28 @@ self_new_boot(void)
 }
 
 /*
+ * self_next_boot returns another boot of the series of one that was not confirmed (life.h): the first half is the
+ * same.
+ */
+Datum
+self_next_boot(Datum boot)
+{
+	Datum next = self_new_boot();
+
+	memcpy(DatumGetUUIDP(next)->data, DatumGetUUIDP(boot)->data, UUID_LEN / 2);
+	return next;
+}
+
+/*
+ * boots_are_of_series tells whether two boots, as text, are of one series.
+ */
+bool
+boots_are_of_series(const char *a, const char *b)
+{
+	return strncmp(a, b, BOOT_SERIES_LEN) == 0;
+}
+
+/*
  * self_marks reads the marks.
  */
 void

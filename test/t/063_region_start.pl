@@ -39,7 +39,7 @@ foreach my $how (qw(fast immediate))
 	count($eu, 'b', 1);
 	is(wait_for($eu, 'postgres', region_state($eu), 'active'), 'active', "$how restart: it is active again");
 	is(sql($eu, 'postgres', $epoch), $first, "$how restart: no new epoch");
-	is(sql($us, 'postgres', 'SELECT r.boot = s.boot, r.first > ' . $seq . " FROM dcounter.region AS r, (SELECT '" . sql($eu, 'postgres', 'SELECT boot FROM dcounter.self') . "'::uuid AS boot) AS s WHERE r.region = 'eu'"), 't|t', "$how restart: others have heard of the boot");
+	is(wait_for($us, 'postgres', "SELECT boot = '" . sql($eu, 'postgres', q{SELECT boot FROM dcounter.region WHERE epoch = (SELECT epoch FROM dcounter.self)}) . "' AND first > $seq FROM dcounter.region WHERE epoch = $first", 't'), 't', "$how restart: others have heard of the boot");
 }
 region_agrees('restarts', 'a=15 b=102', @nodes);
 
@@ -80,6 +80,22 @@ region_agrees('no answer', 'a=19 b=103', @nodes);
 region_refresh($eu, $us, $asia);
 is(sql($eu, 'postgres', region_state($eu)), 'active', 'it has all when it was refreshed from each');
 
+# drop_links(): those from and to eu, whose positions do not fit any more
+sub drop_links
+{
+	foreach my $to (@nodes)
+	{
+		foreach my $from (grep { $_ != $to } @nodes)
+		{
+			next if $from != $eu && $to != $eu;
+			my $link = 'dc_from_' . $from->name;
+			sql($to, 'postgres', "ALTER SUBSCRIPTION $link DISABLE; ALTER SUBSCRIPTION $link SET (slot_name = NONE); DROP SUBSCRIPTION $link");
+		}
+	}
+	sql($_, 'postgres', q{SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE NOT active AND slot_name ~ '^dc_'}) foreach @nodes;
+	return;
+}
+
 # A snapshot of the disk, while the original goes on. What the others have sent to the original does not come again, so the
 # snapshot hears from their next beat what they know
 sub beat
@@ -117,20 +133,52 @@ $eu->start;
 count($eu, 'a', 2);
 is(wait_for($eu, 'postgres', "SELECT epoch <> $second FROM dcounter.self", 't'), 't', 'the snapshot takes a new epoch, as others know more of the old one');
 is(sql($eu, 'postgres', region_state($eu)), 'recopy', 'it does not have all');
-foreach my $to (@nodes)
-{
-	foreach my $from (grep { $_ != $to } @nodes)
-	{
-		next if $from != $eu && $to != $eu;
-		my $link = 'dc_from_' . $from->name;
-		sql($to, 'postgres', "ALTER SUBSCRIPTION $link DISABLE; ALTER SUBSCRIPTION $link SET (slot_name = NONE); DROP SUBSCRIPTION $link");
-	}
-}
-sql($_, 'postgres', q{SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE NOT active AND slot_name ~ '^dc_'}) foreach @nodes;
+drop_links();
 region_mesh(@nodes);
 region_refresh($eu, $us, $asia);
 region_agrees('a snapshot', 'a=23 b=103 c=1000', @nodes);
 is(sql($eu, 'postgres', region_state($eu)), 'active', 'the snapshot has all');
+
+# A snapshot that is started twice, with nobody to hear of it in between: the second start must not climb over what the others
+# know of the original, which is one beat more than the snapshot
+my $third = sql($eu, 'postgres', $epoch);
+wait_for($eu, 'postgres', q{SELECT count(*) FROM likes_shard WHERE shard >= 0}, '0');
+$eu->append_conf('postgresql.conf', "dcounter.region_beat_interval = '1h'");
+$eu->stop;
+$snapshot = PostgreSQL::Test::Utils::tempdir() . '/snapshot';
+PostgreSQL::Test::Utils::system_or_bail('cp', '-a', $eu->data_dir, $snapshot);
+$eu->start;
+is(wait_for($eu, 'postgres', region_state($eu), 'active'), 'active', 'the original is confirmed');
+count($eu, 'd', 500);
+region_agrees('the original has counted more', 'a=23 b=103 c=1000 d=500', @nodes);
+my $seq = sql($us, 'postgres', "SELECT seq FROM dcounter.region WHERE epoch = $third");
+$eu->stop;
+PostgreSQL::Test::Utils::system_or_bail('mv', $eu->data_dir, $eu->data_dir . '.third');
+PostgreSQL::Test::Utils::system_or_bail('mv', $snapshot, $eu->data_dir);
+$eu->append_conf('postgresql.conf', 'max_logical_replication_workers = 0');
+my $own = "SELECT seq FROM dcounter.region WHERE epoch = $third";
+$eu->start;
+my $had = sql($eu, 'postgres', $own);
+foreach my $try (1 .. 40)
+{
+	is(wait_for($eu, 'postgres', "SELECT seq > $had FROM dcounter.region WHERE epoch = $third AND (SELECT starting FROM dcounter.self)", 't'), 't', 'it has begun') if $try > 1;
+	$had = sql($eu, 'postgres', $own);
+	last if $had > $seq + 1;
+	sql($eu, 'postgres', 'CHECKPOINT'); # nobody has waited for the step to be on disk
+	$eu->stop('immediate'); # the others' positions are later than its log: a sender would wait for them
+	$eu->start;
+}
+is(sql($eu, 'postgres', "SELECT first <= $seq FROM dcounter.region WHERE epoch = $third"), 't', 'its starts are one series, which begins before what the others know');
+is(sql($eu, 'postgres', $epoch), $third, 'nobody has told it yet');
+count($eu, 'd', 2);
+$eu->append_conf('postgresql.conf', 'max_logical_replication_workers = 20');
+$eu->stop('immediate');
+$eu->start;
+is(wait_for($eu, 'postgres', "SELECT epoch <> $third FROM dcounter.self", 't'), 't', 'the snapshot takes a new epoch after several starts, too');
+drop_links();
+region_mesh(@nodes);
+region_refresh($eu, $us, $asia);
+region_agrees('a snapshot that was started several times', 'a=23 b=103 c=1000 d=502', @nodes);
 beat('1min');
 is(region_idle($_), 1, 'no WAL on ' . $_->name . ' any more') foreach @nodes;
 is(region_errors($_), '', 'no errors on ' . $_->name) foreach @nodes;

@@ -45,6 +45,7 @@ typedef enum Fault
 	BEAT_AFTER_ROWS,	 /* the number of the beat grows after what was published */
 	NO_HANDSHAKE,		 /* a database publishes as soon as it is started */
 	BOOT_CLIMBS,		 /* a new boot outgrows the beats of the one before */
+	START_CLIMBS,		 /* a start that nobody has confirmed helps the next one to do so */
 	GAPS_IGNORED,		 /* beats that are missing do not lead to a copy */
 	SET_WITHOUT_LIFT,	 /* what a set has observed is not merged before it */
 	BASE_OF_LAST_SET,	 /* only the last set takes away what it has observed */
@@ -72,12 +73,16 @@ typedef struct Amounts
  * What a key has counted in a region, under an epoch. The events are those that someone has
  * thought to be in it, and those that certainly are: a database that does not know that
  * it was restored may publish what others will not tell from what they have.
+ *
+ * Of two states of a slot neither of which has all of the other, as of a clone that has published what the original had
+ * not yet, the greater amount stands. What that one is the sum of are the events counted; the others come on top later.
  */
 typedef struct Slot
 {
 	Amounts amounts;
 	Events all;
 	Events firm;
+	Events counted;
 } Slot;
 
 typedef struct SetRow
@@ -92,13 +97,14 @@ typedef struct Heard
 {
 	int64_t seq;
 	int boot;
+	int series;
 } Heard;
 
 /* A row of dcounter.region. */
 typedef struct Beat
 {
 	Heard heard;
-	int64_t first; /* number of the first beat of the boot */
+	int64_t first; /* number of the first beat of the series */
 	Heard seen[MAX_EPOCHS];
 } Beat;
 
@@ -115,10 +121,12 @@ typedef struct Database
 	int region;
 	int epoch;
 	int boot;
-	int64_t first;	/* number of this boot's first beat */
+	int series;		/* of boots that nobody has confirmed, up to this one */
+	int64_t first;	/* number of their first beat */
 	bool renew;		/* it knows that it needs a new epoch */
 	bool starting;	/* it does not know yet whether its epoch is good */
 	bool recopy;	/* it may miss what others have sent it */
+	bool set_back;	/* to a snapshot, so that it is to be refreshed: nothing may tell it what it had got since, of an epoch that has ended */
 	int64_t skew;	/* of its clock */
 	int next_epoch; /* for a fault */
 	Row rows[MAX_ROWS];
@@ -137,7 +145,7 @@ typedef enum MessageKind
 	BEAT
 } MessageKind;
 
-/* A row that is on its way. */
+/* A row that is on its way: one of a publisher's log that the receiver has not taken yet. */
 typedef struct Message
 {
 	MessageKind kind;
@@ -159,9 +167,13 @@ typedef struct Link
 	bool cut;	 /* for now */
 	bool broken; /* it is too far behind: it has to be made again, with a copy */
 	bool lossy;	 /* it has lost a row */
-	int skip;	 /* so many rows are passed over, as they come from before where the receiver is */
+	int made;	 /* another number each time it is made again */
+	int skip;	 /* so many transactions are passed over, as they come from before where the receiver is */
+	bool passes; /* the rest of one that is */
+	int written; /* rows that the publisher has ever written for it */
+	int taken;	 /* how many of them the receiver knows to have taken */
 	int first;
-	int n;
+	int n; /* the last of them that are on their way */
 	Message queue[QUEUE];
 } Link;
 
@@ -187,6 +199,8 @@ typedef struct Sim
 	Database backup[MAX_DATABASES];
 	Database snapshot[MAX_DATABASES];
 	Link links[MAX_DATABASES][MAX_DATABASES];
+	Link logs[MAX_DATABASES][2][MAX_DATABASES]; /* from and to a database when its snapshot was made */
+	int made;									/* links */
 	Event events[MAX_EVENTS];
 	int nevents;
 	Events lost;   /* those that may be */
@@ -206,6 +220,8 @@ extern bool chance(Sim *sim, int n);
 
 /* regionsim_database.c */
 extern bool amounts_covered(Amounts amounts, Amounts by);
+extern void slot_add(Slot *to, const Slot *more);
+extern void slot_raise(const Sim *sim, Slot *slot, const Slot *come);
 extern int64_t formula(const Sim *sim, const Database *db, int key);
 extern void count(Sim *sim, Database *db);
 extern void compact(Sim *sim, Database *db, bool whole);
@@ -215,6 +231,7 @@ extern void merge(Sim *sim, Database *db, const Message *message, bool copied);
 
 /* regionsim_identity.c */
 extern void begin(Sim *sim, Database *db);
+extern void new_series(Sim *sim, Database *db);
 extern void seal(Database *db);
 extern void try_start(Sim *sim, Database *db);
 extern void prepare_epoch(Sim *sim, Database *db);
@@ -230,10 +247,13 @@ extern void drain(Sim *sim);
 extern void copy(Sim *sim, int from, int to, bool all);
 extern void copy_again(Sim *sim, int from, int to);
 extern void refresh(Sim *sim, int to);
-extern void cut_off(Sim *sim, int database, bool again);
+extern void cut_off(Sim *sim, int database);
+extern void keep_logs(Sim *sim, int database);
+extern void set_back(Sim *sim, int database);
 
 /* regionsim_disaster.c */
 extern void crash(Sim *sim, Database *db);
+extern void take_snapshot(Sim *sim, int which);
 extern void restore(Sim *sim, int which, bool snapshot);
 extern void clone(Sim *sim, int which);
 extern void lose(Sim *sim, int which);

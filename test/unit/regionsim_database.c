@@ -42,9 +42,36 @@ greater(int64_t a, int64_t b)
 	return a > b ? a : b;
 }
 
-static void
-slot_raise(Slot *slot, const Slot *come)
+void
+slot_add(Slot *to, const Slot *more)
 {
+	add(&to->amounts, more->amounts);
+	unite(&to->all, &more->all);
+	unite(&to->firm, &more->firm);
+	unite(&to->counted, &more->counted);
+}
+
+/* Which events the greater amounts are the sum of. */
+static Events
+counted_in_greater(const Sim *sim, const Slot *slot, const Slot *come)
+{
+	Events events = {{0}};
+
+	for (int i = 0; i < sim->nevents; i++)
+	{
+		bool later = sim->events[i].amount > 0 ? come->amounts.inc > slot->amounts.inc
+											   : come->amounts.dec > slot->amounts.dec;
+
+		if (has(later ? &come->counted : &slot->counted, i))
+			put(&events, i);
+	}
+	return events;
+}
+
+void
+slot_raise(const Sim *sim, Slot *slot, const Slot *come)
+{
+	slot->counted = counted_in_greater(sim, slot, come);
 	slot->amounts.inc = greater(slot->amounts.inc, come->amounts.inc);
 	slot->amounts.dec = greater(slot->amounts.dec, come->amounts.dec);
 	unite(&slot->all, &come->all);
@@ -109,6 +136,7 @@ count(Sim *sim, Database *db)
 	if (row == db->nrows)
 		db->rows[db->nrows++] = (Row){.key = key};
 	sim->events[sim->nevents] = (Event){key, amount};
+	put(&db->rows[row].slot.counted, sim->nevents);
 	put(&db->rows[row].slot.all, sim->nevents++);
 	add(&db->rows[row].slot.amounts, amount > 0 ? (Amounts){amount, 0} : (Amounts){0, -amount});
 }
@@ -121,9 +149,8 @@ take_row(Sim *sim, Database *db, int row)
 	Slot *own = &db->slots[taken.key][db->epoch];
 
 	add(&db->totals[taken.key], taken.slot.amounts);
-	add(&own->amounts, taken.slot.amounts);
-	unite(&own->all, &taken.slot.all);
-	unite(&own->firm, &taken.slot.all);
+	taken.slot.firm = taken.slot.all;
+	slot_add(own, &taken.slot);
 	if (sim->fault != ROWS_KEPT || !chance(sim, 8))
 		db->rows[row] = db->rows[--db->nrows];
 }
@@ -161,14 +188,12 @@ compact(Sim *sim, Database *db, bool whole)
 static Slot
 unpublished(const Database *db, int key)
 {
-	Slot slot = {{0, 0}, {{0}}, {{0}}};
+	Slot slot = {.amounts = {0, 0}};
 
 	for (int i = 0; i < db->nrows; i++)
 	{
-		if (db->rows[i].key != key)
-			continue;
-		add(&slot.amounts, db->rows[i].slot.amounts);
-		unite(&slot.all, &db->rows[i].slot.all);
+		if (db->rows[i].key == key)
+			slot_add(&slot, &db->rows[i].slot);
 	}
 	return slot;
 }
@@ -202,11 +227,8 @@ set(Sim *sim, Database *db, int key, int64_t value)
 		Slot slot = db->slots[key][epoch];
 
 		if (epoch == db->epoch && sim->fault == NO_FOLD_AT_SET)
-		{
-			add(&slot.amounts, rest.amounts);
-			unite(&slot.all, &rest.all);
-		}
-		slot_raise(&row->upto[epoch], &slot);
+			slot_add(&slot, &rest);
+		slot_raise(sim, &row->upto[epoch], &slot);
 	}
 	db->totals[key].inc += formula(sim, db, key) - before;
 	sim->had.sets++;
@@ -224,7 +246,7 @@ beat(Sim *sim, Database *db)
 {
 	Beat *own = &db->beats[db->epoch];
 
-	own->heard = (Heard){own->heard.seq + 1, db->boot};
+	own->heard = (Heard){own->heard.seq + 1, db->boot, db->series};
 	own->first = db->first;
 	for (int epoch = 0; epoch < sim->epochs; epoch++)
 		own->seen[epoch] = db->beats[epoch].heard;
@@ -273,7 +295,7 @@ merge_slot(Sim *sim, Database *db, int key, int epoch, const Slot *come)
 
 	if (slot_is_foreign(sim, db, epoch, have, come))
 		return;
-	slot_raise(have, come);
+	slot_raise(sim, have, come);
 	if (sim->fault == LAST_WINS && epoch != db->epoch)
 		have->amounts = come->amounts;
 	grown = (Amounts){have->amounts.inc - before.amounts.inc, have->amounts.dec - before.amounts.dec};
@@ -327,7 +349,7 @@ merge_set(Sim *sim, Database *db, int key, int region, const SetRow *come)
 	for (int epoch = 0; epoch < sim->epochs; epoch++)
 	{
 		news |= !amounts_covered(come->upto[epoch].amounts, have->upto[epoch].amounts);
-		slot_raise(&have->upto[epoch], &come->upto[epoch]);
+		slot_raise(sim, &have->upto[epoch], &come->upto[epoch]);
 	}
 	db->totals[key].inc += formula(sim, db, key) - before;
 	if (news)

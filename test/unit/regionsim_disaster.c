@@ -61,6 +61,14 @@ outgrows(const Sim *sim, int which, const Database *backup, int key)
 	return false;
 }
 
+/* A snapshot of the disk has the log as well, and where the subscriptions were. */
+void
+take_snapshot(Sim *sim, int which)
+{
+	sim->snapshot[which] = sim->at[which];
+	keep_logs(sim, which);
+}
+
 /*
  * A database comes back as it was once: from a backup, so that it knows, and its links
  * are made again; or from a snapshot of its disk.
@@ -75,8 +83,11 @@ restore(Sim *sim, int which, bool snapshot)
 		return;
 	may_lose(sim, which, backup);
 	sim->forked = true;
-	cut_off(sim, which, !snapshot);
 	*db = *backup;
+	if (snapshot)
+		set_back(sim, which);
+	else
+		cut_off(sim, which);
 	if (!snapshot)
 	{
 		db->renew = true;
@@ -84,7 +95,10 @@ restore(Sim *sim, int which, bool snapshot)
 		sim->had.restores++;
 	}
 	else
+	{
+		db->set_back = true;
 		sim->had.snapshots++;
+	}
 	begin(sim, db);
 	db->starting = db->starting || db->renew;
 }

@@ -10,6 +10,9 @@
  *	  than a snapshot of it also knows a beat that the snapshot does not.
  *	- A beat says which was the first of its boot. Who knows a later one of another boot
  *	  does not take it, and so tells that other boot to all.
+ *	- A boot that comes before the one before was confirmed is of the same series, whose first beat stays what it
+ *	  was: else each start would bring a snapshot nearer to outgrowing what others know. When it is
+ *	  confirmed, or given up, the series ends, so what is published is none of it.
  *	- What had been counted and not published is sealed at the start: it may be published
  *	  already, so it can only go to the old epoch. What is counted afterwards is not, and
  *	  the old epoch may have outgrown it elsewhere, so it can only go to the new one.
@@ -21,15 +24,6 @@
 static void fold(Sim *sim, Database *db, bool rows);
 static bool is_only_heir(const Sim *sim, const Database *db, int key, const Events *folded);
 
-static void
-add_slot(Slot *to, const Slot *more)
-{
-	to->amounts.inc += more->amounts.inc;
-	to->amounts.dec += more->amounts.dec;
-	unite(&to->all, &more->all);
-	unite(&to->firm, &more->firm);
-}
-
 /* What was counted goes to the totals, as it would by compaction, but to no slot yet. */
 void
 seal(Database *db)
@@ -38,17 +32,27 @@ seal(Database *db)
 	{
 		db->totals[db->rows[i].key].inc += db->rows[i].slot.amounts.inc;
 		db->totals[db->rows[i].key].dec += db->rows[i].slot.amounts.dec;
-		add_slot(&db->sealed[db->rows[i].key], &db->rows[i].slot);
+		slot_add(&db->sealed[db->rows[i].key], &db->rows[i].slot);
 	}
 	db->nrows = 0;
+}
+
+void
+new_series(Sim *sim, Database *db)
+{
+	db->boot = ++sim->boots;
+	db->series = db->boot;
+	db->first = db->beats[db->epoch].heard.seq + 1;
 }
 
 /* A server starts. */
 void
 begin(Sim *sim, Database *db)
 {
-	db->boot = ++sim->boots;
-	db->first = db->beats[db->epoch].heard.seq + 1;
+	if (db->starting && sim->fault != START_CLIMBS)
+		db->boot = ++sim->boots;
+	else
+		new_series(sim, db);
 	if (sim->fault == NO_HANDSHAKE && !db->renew)
 		return;
 	if (!db->starting && sim->fault != NO_SEAL)
@@ -67,14 +71,14 @@ look_at_beat(Sim *sim, Database *db, int epoch, const Beat *beat)
 	const Beat *have = &db->beats[epoch];
 	Heard own = epoch == db->epoch ? beat->heard : beat->seen[db->epoch];
 
-	if (own.seq >= db->first && own.boot != db->boot && sim->fault != IDENTITY_KEPT)
+	if (own.seq >= db->first && own.series != db->series && sim->fault != IDENTITY_KEPT)
 	{
 		db->renew = true;
 		db->recopy = true;
 	}
 	if (epoch == db->epoch)
 		return false;
-	return have->heard.seq == 0 || have->heard.boot == beat->heard.boot || have->heard.seq < beat->first ||
+	return have->heard.seq == 0 || have->heard.series == beat->heard.series || have->heard.seq < beat->first ||
 		sim->fault == BOOT_CLIMBS;
 }
 
@@ -92,6 +96,7 @@ try_start(Sim *sim, Database *db)
 			return;
 	}
 	db->starting = false;
+	new_series(sim, db);
 	fold(sim, db, false);
 }
 
@@ -117,7 +122,7 @@ fold(Sim *sim, Database *db, bool rows)
 		}
 		if (is_only_heir(sim, db, key, &folded.all))
 			unite(&folded.firm, &folded.all);
-		add_slot(own, &folded);
+		slot_add(own, &folded);
 		if (sim->fault != BEAT_AFTER_ROWS)
 			beat(sim, db);
 		publish(sim, db, SLOT, key, db->epoch);
@@ -185,6 +190,8 @@ renew(Sim *sim, Database *db)
 	if (sim->epochs == MAX_EPOCHS)
 		return;
 	db->renew = true;
+	if (db->starting)
+		new_series(sim, db);
 	if (sim->fault == EPOCH_TWICE)
 		epoch = db->next_epoch;
 	else

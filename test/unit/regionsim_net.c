@@ -8,8 +8,27 @@
  *
  * The rows of a transaction may come apart, which is harder than what a subscription does. Not where there are
  * snapshots of the disk: none has half of a transaction of others, and whoever has the beat has the rows.
+ *
+ * A database that is set back to a snapshot has the log of then, and sends what the others have not taken of it. A row
+ * that is updated, and not there, is inserted here; a server passes over it, until its links are made again.
  */
 #include "regionsim.h"
+
+static void set_publisher_back(Link *link, const Link *then, int skip);
+
+/* Nothing is on its way: what was written before is copied, or known. */
+static void
+begin_link(Sim *sim, Link *link)
+{
+	link->made = ++sim->made;
+	link->broken = false;
+	link->lossy = false;
+	link->n = 0;
+	link->skip = 0;
+	link->passes = false;
+	link->written = 0;
+	link->taken = 0;
+}
 
 static void
 make_link(Sim *sim, int from, int to, bool all)
@@ -21,9 +40,7 @@ make_link(Sim *sim, int from, int to, bool all)
 	link->there = true;
 	link->all = link->all || all;
 	link->cut = false;
-	link->broken = false;
-	link->n = 0;
-	link->skip = 0;
+	begin_link(sim, link);
 }
 
 /* mesh, star, one-way ring, two-way ring, tree */
@@ -98,6 +115,20 @@ passes(const Sim *sim, const Database *db, bool all, MessageKind kind, int of)
 	return all || (kind == SET ? of : sim->region_of[of]) == db->region;
 }
 
+/*
+ * Whether a row comes from before where the receiver is. That goes by transactions, and these begin with a beat.
+ */
+static bool
+is_passed_over(Link *link, MessageKind kind)
+{
+	if (kind == BEAT)
+	{
+		link->passes = link->skip > 0;
+		link->skip -= link->passes;
+	}
+	return link->passes;
+}
+
 /* A row was written: it goes to the links that it is for. */
 void
 publish(Sim *sim, const Database *db, MessageKind kind, int key, int of)
@@ -110,11 +141,8 @@ publish(Sim *sim, const Database *db, MessageKind kind, int key, int of)
 
 		if (!link->there || link->broken || !passes(sim, db, link->all, kind, of))
 			continue;
-		if (link->skip > 0)
-		{
-			link->skip--;
+		if (is_passed_over(link, kind))
 			continue;
-		}
 		if (link->n == QUEUE)
 		{
 			link->broken = true;
@@ -122,6 +150,7 @@ publish(Sim *sim, const Database *db, MessageKind kind, int key, int of)
 			continue;
 		}
 		link->queue[(link->first + link->n++) % QUEUE] = row_of(db, kind, key, of);
+		link->written++;
 	}
 }
 
@@ -142,6 +171,7 @@ deliver_row(Sim *sim, int from, int to)
 		link->queue[which] = link->queue[link->first];
 		link->first = (link->first + 1) % QUEUE;
 		link->n--;
+		link->taken = link->written - link->n;
 	}
 	if (sim->wild && chance(sim, 10))
 	{
@@ -230,10 +260,7 @@ copy_again(Sim *sim, int from, int to)
 
 	if (!link->there || link->cut)
 		return;
-	link->n = 0;
-	link->skip = 0;
-	link->broken = false;
-	link->lossy = false;
+	begin_link(sim, link);
 	copy(sim, from, to, link->all);
 }
 
@@ -253,15 +280,12 @@ refresh(Sim *sim, int to)
 			copy(sim, from, to, true);
 	}
 	if (all && !sim->at[to].renew)
-		sim->at[to].recopy = false;
+		sim->at[to].recopy = sim->at[to].set_back = false;
 }
 
-/*
- * What was on its way from or to a database is not any more. Its links are to be made again, or go
- * on: then the receivers, which know a later position in the log, pass over some of what comes.
- */
+/* A database comes back from a backup: its links are to be made again. */
 void
-cut_off(Sim *sim, int database, bool again)
+cut_off(Sim *sim, int database)
 {
 	for (int i = 0; i < sim->databases; i++)
 	{
@@ -270,8 +294,70 @@ cut_off(Sim *sim, int database, bool again)
 
 		in->n = 0;
 		out->n = 0;
-		in->broken |= again;
-		out->broken |= again;
-		out->skip = again ? 0 : below(sim, 6);
+		in->broken = true;
+		out->broken = true;
 	}
+}
+
+/* The log of a database, and how far it has taken those of the others. */
+void
+keep_logs(Sim *sim, int database)
+{
+	for (int i = 0; i < MAX_DATABASES; i++)
+	{
+		sim->logs[database][0][i] = sim->links[database][i];
+		sim->logs[database][1][i] = sim->links[i][database];
+	}
+}
+
+/*
+ * A database is set back to a snapshot of its disk, and its links go on as they can. One that was made since then
+ * cannot: there is no slot, or no subscription, for the other end of it.
+ *
+ * What the others have sent since then, and this one has taken, does not come again: their logs begin where it had
+ * told them to be.
+ */
+void
+set_back(Sim *sim, int database)
+{
+	for (int i = 0; i < sim->databases; i++)
+	{
+		const Link *out_then = &sim->logs[database][0][i];
+		const Link *in_then = &sim->logs[database][1][i];
+		Link *in = &sim->links[i][database];
+		Link *out = &sim->links[database][i];
+
+		in->broken |= in->made != in_then->made;
+		in->taken = in_then->taken;
+		if (out->made == out_then->made)
+			set_publisher_back(out, out_then, below(sim, 6));
+		else
+			out->broken = true;
+		if (in->broken)
+			in->n = 0;
+		if (out->broken)
+			out->n = 0;
+	}
+}
+
+/*
+ * The publisher of a link has the log of then. The receiver asks for what comes after that which it has taken: the rest of that
+ * log, or, if it was farther, what is written later on. Positions are bytes of the log, so nobody can tell how many
+ * transactions it passes over until then.
+ */
+static void
+set_publisher_back(Link *link, const Link *then, int skip)
+{
+	int rest = then->written - link->taken;
+
+	link->broken = then->broken;
+	link->n = 0;
+	link->skip = rest < 0 ? skip : 0;
+	link->passes = false;
+	link->written = rest < 0 ? link->taken : then->written;
+	if (rest > 0)
+		link->n = rest < then->n ? rest : then->n;
+	link->first = (then->first + then->n - link->n) % QUEUE;
+	for (int i = 0; i < link->n; i++)
+		link->queue[(link->first + i) % QUEUE] = then->queue[(link->first + i) % QUEUE];
 }

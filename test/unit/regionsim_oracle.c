@@ -98,15 +98,19 @@ known_at(const Database *db, int key)
 	return known;
 }
 
+/* What any set has observed of it: of each slot the greatest state. */
 static Events
-observed_at(const Database *db, int key)
+observed_at(const Sim *sim, const Database *db, int key)
 {
 	Events observed = {{0}};
 
-	for (int region = 0; region < MAX_REGIONS; region++)
+	for (int epoch = 0; epoch < sim->epochs; epoch++)
 	{
-		for (int epoch = 0; epoch < MAX_EPOCHS; epoch++)
-			unite(&observed, &db->sets[key][region].upto[epoch].all);
+		Slot base = {.amounts = {0, 0}};
+
+		for (int region = 0; region < sim->regions; region++)
+			slot_raise(sim, &base, &db->sets[key][region].upto[epoch]);
+		unite(&observed, &base.counted);
 	}
 	return observed;
 }
@@ -128,7 +132,10 @@ set_to(const Database *db, int key, bool *there)
 	return last == NULL ? 0 : last->value;
 }
 
-/* What is certain to outlive a database. */
+/*
+ * What is certain to outlive a database. What a clone of it has not published is not: it goes to the epoch of both, which
+ * the original, set back and counting on, may have outgrown by then.
+ */
 Events
 firm_elsewhere(const Sim *sim, int but)
 {
@@ -142,11 +149,12 @@ firm_elsewhere(const Sim *sim, int but)
 			continue;
 		for (int key = 0; key < KEYS; key++)
 		{
-			unite(&firm, &db->sealed[key].all);
+			if (db->region != sim->at[but].region)
+				unite(&firm, &db->sealed[key].all);
 			for (int epoch = 0; epoch < MAX_EPOCHS; epoch++)
 				unite(&firm, &db->slots[key][epoch].firm);
 		}
-		for (int row = 0; row < db->nrows; row++)
+		for (int row = 0; row < db->nrows && db->region != sim->at[but].region; row++)
 			unite(&firm, &db->rows[row].slot.all);
 	}
 	return firm;
@@ -166,7 +174,7 @@ check_key(Sim *sim, const Database *db, int key)
 	Amounts totals = db->totals[key];
 	Amounts sealed = db->sealed[key].amounts;
 	Events known = known_at(db, key);
-	Events observed = observed_at(db, key);
+	Events observed = observed_at(sim, db, key);
 	bool there;
 	int64_t value = totals.inc - totals.dec;
 	int64_t expected = set_to(db, key, &there);
@@ -210,11 +218,30 @@ check_end(Sim *sim)
 	}
 }
 
+/*
+ * If two databases have counted as much in one slot, others keep the state that came first, and neither they nor we can
+ * tell which events it is the sum of. In the end all have the same amounts (knows_the_same).
+ */
+static Events
+known_anywhere(const Sim *sim, int key)
+{
+	Events known = {{0}};
+
+	for (int i = 0; i < sim->databases; i++)
+	{
+		Events more = known_at(&sim->at[i], key);
+
+		if (sim->at[i].alive)
+			unite(&known, &more);
+	}
+	return known;
+}
+
 static void
 check_end_of_key(Sim *sim, const Database *db, int key)
 {
-	Events known = known_at(db, key);
-	Events observed = observed_at(db, key);
+	Events known = sim->forked ? known_anywhere(sim, key) : known_at(db, key);
+	Events observed = observed_at(sim, db, key);
 	Events must = without(known, &sim->lost);
 	Events counted = without(must, &observed);
 	Amounts totals = {0, 0};
