@@ -58,7 +58,7 @@ COMMENT ON COLUMN dcounter.region.region IS 'name of the region';
 COMMENT ON COLUMN dcounter.region.epoch IS 'the number by which what it counts is known';
 COMMENT ON COLUMN dcounter.region.boot IS 'another one after each start of its server';
 COMMENT ON COLUMN dcounter.region.seq IS 'how many beats there were';
-COMMENT ON COLUMN dcounter.region.first IS 'number of the first beat of this boot';
+COMMENT ON COLUMN dcounter.region.first IS 'number of the first beat of this boot, and of those that begin like it';
 COMMENT ON COLUMN dcounter.region.published IS 'number of the last beat that came with something';
 COMMENT ON COLUMN dcounter.region.beat_at IS 'what it had committed before then came before the beat';
 COMMENT ON COLUMN dcounter.region.seen IS 'the last beats that it had got, by region: epoch, seq, boot, beat_at and retired_at (us since 1970)';
