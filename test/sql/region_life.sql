@@ -78,7 +78,7 @@ SELECT state, lag < interval '1 minute', seen_by_all_to = beat_at FROM dc_region
 -- Beats of others: the greater number is kept, of one boot
 SET session_replication_role = replica;
 \set boot '\'00000000-0000-4000-8000-000000000001\''
-\set boot2 '\'00000000-0000-4000-8000-000000000002\''
+\set boot2 '\'00000000-0000-4001-8000-000000000002\''
 CREATE VIEW others AS SELECT region, epoch, right(boot::text, 1) AS boot, seq, first, beat_at, retired_at IS NOT NULL AS retired FROM dcounter.region WHERE region <> 'eu' ORDER BY 1, 2;
 INSERT INTO dcounter.region VALUES ('us', 1024, :boot, 3, 1, 3, '2025-01-01', NULL, NULL);
 INSERT INTO dcounter.region VALUES ('us', 1024, :boot, 2, 1, 2, '2024-01-01', NULL, NULL);
