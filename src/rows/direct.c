@@ -63,7 +63,7 @@
 
 static int first_choice(DcHintList *list, DcShardChoice choice);
 static bool try_known_rows(DcDirectRel *rel, const DcDelta *delta,
-						   DcHintList *list, int first, bool lock,
+						   DcHintList *list, DcShardChoice choice, bool lock,
 						   bool *refused);
 static bool wait_for_row(DcDirectRel *rel, const DcDelta *delta,
 						 DcHintList *list, int first);
@@ -90,25 +90,26 @@ direct_add(DcDirectRel *rel, const DcDelta *delta, DcShardChoice choice,
 		bool refused = false;
 
 		CHECK_FOR_INTERRUPTS();
-		if (try_known_rows(rel, delta, list, first_choice(list, choice), false,
+		if (try_known_rows(rel, delta, list, choice, false,
 						   &refused))
 			return;
 		if (totals_first != NULL && list->nhints == 0 && total_add(totals_first, delta))
 			return;
 		list = hints_get(&delta->key);
-		if (list->nhints == 0)
+		/* a value has its row among all that there are, and others may know only some */
+		if (list->nhints == 0 && choice.by != DC_SHARD_BY_HASH)
 		{
 			list = shared_hints_learn(&delta->key);
-			if (try_known_rows(rel, delta, list, first_choice(list, choice), false,
+			if (try_known_rows(rel, delta, list, choice, false,
 							   &refused))
 				return;
 		}
 		scan_hints(rel, list);
-		if (try_known_rows(rel, delta, list, first_choice(list, choice), false,
+		if (try_known_rows(rel, delta, list, choice, false,
 						   &refused))
 			return;
 		if (refused &&
-			try_known_rows(rel, delta, list, first_choice(list, choice), true,
+			try_known_rows(rel, delta, list, choice, true,
 						   &refused))
 			return;
 		if (list->nhints < rel->counter->row.max_shards ||
@@ -169,17 +170,19 @@ first_choice(DcHintList *list, DcShardChoice choice)
 }
 
 /*
- * try_known_rows adds a delta to the first free row, from row `first` on. Forgets
+ * try_known_rows adds a delta to the first free row, from the one that is chosen on. Forgets
  * rows that are gone; the last of the list takes their place, so one row may be
- * tried twice and another not until the next time. *refused is set if a row
+ * tried twice and another not until the next time. The row of a value may be gone from where it was
+ * known and live on elsewhere, so then the index tells which rows there are. *refused is set if a row
  * could not be updated that no transaction is changing.
  */
 static bool
 try_known_rows(DcDirectRel *rel, const DcDelta *delta, DcHintList *list,
-			   int first, bool lock, bool *refused)
+			   DcShardChoice choice, bool lock, bool *refused)
 {
 	int n = list->nhints;
-	int i = first;
+	int i = first_choice(list, choice);
+	bool ask_index = choice.by == DC_SHARD_BY_HASH;
 
 	while (n-- > 0)
 	{
@@ -205,7 +208,16 @@ try_known_rows(DcDirectRel *rel, const DcDelta *delta, DcHintList *list,
 				i++;
 				break;
 			case DC_PROBE_GONE:
-				hints_remove(list, i);
+				if (!ask_index)
+				{
+					hints_remove(list, i);
+					break;
+				}
+				ask_index = false;
+				hints_clear(list);
+				scan_hints(rel, list);
+				n = list->nhints;
+				i = first_choice(list, choice);
 				break;
 		}
 	}

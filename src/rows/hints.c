@@ -170,6 +170,16 @@ hint_set(DcHint *hint, ItemPointer root, OffsetNumber newest, Buffer buffer)
 }
 
 /*
+ * hints_clear forgets all rows of a key.
+ */
+void
+hints_clear(DcHintList *list)
+{
+	list->nhints = 0;
+	list->last = -1;
+}
+
+/*
  * hints_remove forgets a row; the last of the list takes its index.
  */
 void

@@ -46,6 +46,7 @@ extern void hints_add(DcHintList *list, ItemPointer root, int32 shard);
 extern void hints_add_absent(DcHintList *list, int32 shard);
 extern void hint_set(DcHint *hint, ItemPointer root, OffsetNumber newest,
 					 Buffer buffer);
+extern void hints_clear(DcHintList *list);
 extern void hints_remove(DcHintList *list, int i);
 
 #endif /* DC_HINTS_H */
