@@ -48,6 +48,18 @@ check_shell() {
     shellcheck -x -S warning "${scripts[@]}"
 }
 
+# make unity=yes compiles a folder as one unit, in which two variables of a name without values are one.
+check_statics() {
+    local folder
+    for folder in src/*/ src/*/*/; do
+        awk '/^static [^(]*;/ {
+                sub(/ *=.*|;.*/, ""); gsub(/\[[^]]*\]/, ""); name = $0; sub(/.*[ *]/, "", name)
+                if (name in file && file[name] != FILENAME) print FILENAME ": " name " is in " file[name] ", too"
+                file[name] = FILENAME
+            }' "$folder"*.c /dev/null
+    done
+}
+
 check_compat() {
     grep -n PG_VERSION_NUM src/**/*.[ch] /dev/null | grep -v '^src/base/compat\.h:'
 }
@@ -309,6 +321,7 @@ check_leftovers() {
 only=("$@")
 check format 'C files are formatted'
 check shell 'shellcheck finds nothing'
+check statics 'static variables have names of their own in a folder'
 check compat 'only src/base/compat.h tests the PostgreSQL version'
 check buffers 'only src/rows/versions.c locks buffers of rows'
 check rows 'only src/base/rowread.c takes values out of rows'

@@ -108,7 +108,7 @@ static DcMoment next_run = {0}; /* and when it looks again */
 static Oid last_table = InvalidOid;
 static bool any_bound = true;	   /* at the last look, */
 static DcMoment pass_looked = {0}; /* which was then, */
-static uint32 seen;				   /* and what was published by then */
+static uint32 pass_seen;		   /* and what was published by then */
 static int64 tables_left = 0;
 static int64 spent = 0; /* rows, by a call of dc_maintain(), of one table */
 
@@ -158,11 +158,11 @@ static bool
 nothing_new(void)
 {
 	if (!any_bound && activity_is_known() && moment_age(pass_looked) < PASS_PAUSE_MS * INT64CONST(1000) &&
-		!activity_differs(MyDatabaseId, DC_ACTIVITY_THINGS, seen))
+		!activity_differs(MyDatabaseId, DC_ACTIVITY_THINGS, pass_seen))
 		return true;
 	any_bound = true;
 	pass_looked = moment_now();
-	seen = activity_collect(MyDatabaseId, DC_ACTIVITY_THINGS);
+	pass_seen = activity_collect(MyDatabaseId, DC_ACTIVITY_THINGS);
 	return false;
 }
 
