@@ -16,7 +16,7 @@
  *	- INSERT: another row of the key may be there, or may be written by another session at this
  *	  very moment. First the trigger looks for it, without a lock. If the row that comes adds
  *	  nothing, that is all: no lock is taken, so those who copy a table that is there already
- *	  and those who apply its changes, in another order, do not wait for each other. Else a
+ *	  and those who apply its changes, in another order, mostly do not wait for each other. Else a
  *	  nested statement, INSERT ... ON CONFLICT (key) DO UPDATE, inserts the row, or locks
  *	  the one that is there and updates it, by which this trigger fires and merges, with the newest
  *	  version of the row, whether the snapshot sees it or not. The server sees to it that one

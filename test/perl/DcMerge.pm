@@ -11,7 +11,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep time);
 
-our @EXPORT = qw(merge_node merge_link merge_switch merge_write merge_written merge_is_sound);
+our @EXPORT = qw(merge_node merge_link merge_switch merge_write merge_written merge_is_sound merge_copies_are_sound);
 
 # Several sessions count on few rows, so that they meet. Each transaction changes the rows of the
 # tables in one order, as those that are applied do: they never wait in a circle. "counted" is not
@@ -40,7 +40,7 @@ sub merge_node
 {
 	my ($name) = @_;
 	my $node = dc_node($name, init => { allows_streaming => 'logical' }, conf => [
-			"dcounter.node = '$name'", 'fsync = off', 'autovacuum = off', 'checkpoint_timeout = 1h',
+			"dcounter.node = '$name'", "log_line_prefix = '%m [%p] %b '", 'fsync = off', 'autovacuum = off', 'checkpoint_timeout = 1h',
 			'max_worker_processes = 30', 'max_logical_replication_workers = 20', 'max_replication_slots = 30', 'max_wal_senders = 30',
 			"wal_retrieve_retry_interval = '100ms'", 'restart_after_crash = on' ]);
 
@@ -108,10 +108,30 @@ sub contents
 }
 
 # merge_is_sound(NAME, NODES): in the end the tables are equal, and say what users have counted;
-# no row was refused; and when nobody writes, WAL stops
+# there was no error since the last time; and when nobody writes, WAL stops
 sub merge_is_sound
 {
 	my ($name, @nodes) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+	return is_sound($name, undef, @nodes);
+}
+
+# merge_copies_are_sound(NAME, NODES): the same, where tables were copied while others wrote. A copy is
+# one transaction of all rows, in no order of theirs, and is one again for those to whom it is passed on. So a copy and
+# what a link applies can wait for each other: the server ends one of them, and it begins again. No
+# user is ever in that.
+sub merge_copies_are_sound
+{
+	my ($name, @nodes) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+	return is_sound($name, qr/^\S+ \S+ UTC \[\d+\] logical replication worker ERROR:  deadlock detected/, @nodes);
+}
+
+sub is_sound
+{
+	my ($name, $allowed, @nodes) = @_;
 	my $end = time + $PostgreSQL::Test::Utils::timeout_default;
 	my (@contents, %counted, %value);
 
@@ -132,12 +152,24 @@ sub merge_is_sound
 
 	foreach my $node (@nodes)
 	{
-		my @errors = grep { /ERROR: / && !/$lost/ } split /\n/, slurp_file($node->logfile);
-
-		is(join("\n", @errors), '', "$name: no errors on " . $node->name);
+		is(errors_of($node, $allowed), '', "$name: no errors on " . $node->name);
 	}
 	is(idle($_), 1, "$name: no WAL on " . $_->name . ' any more') foreach @nodes;
 	return;
+}
+
+# errors_of(NODE, ALLOWED): what its log says of errors since the last time, with the details, but for those that are
+# allowed
+my %log_end;
+
+sub errors_of
+{
+	my ($node, $allowed) = @_;
+	my $log = slurp_file($node->logfile, $log_end{ $node->name } // 0);
+	my @errors = grep { /^[^\n]*ERROR: / && !/^[^\n]*$lost/ && !(defined $allowed && /$allowed/) } split /^(?=\S+ \S+ UTC \[\d+\] [^\n]*?(?:LOG|ERROR|FATAL|PANIC|WARNING): )/m, $log;
+
+	$log_end{ $node->name } += length $log;
+	return join('', @errors);
 }
 
 # idle(NODE): whether it writes no WAL for three seconds, but for a note of running transactions

@@ -43,7 +43,7 @@ isnt(sql($nodes[0], 'postgres', 'SELECT sum(dc_value(n)) FROM likes'), sql($node
 # One way: what one writes comes to the third by the second
 write_while(sub { merge_link($nodes[$_], $nodes[($_ + 1) % 3], 1) foreach 0 .. 2 });
 copied();
-merge_is_sound('one way', @nodes);
+merge_copies_are_sound('one way', @nodes);
 write_while(sub {
 		merge_switch($nodes[1], 'DISABLE');
 		sleep($seconds / 4);
@@ -54,7 +54,7 @@ merge_is_sound('one way, cut', @nodes);
 # Both ways: rows come by two paths. The copy meets those who apply.
 write_while(sub { merge_link($nodes[($_ + 1) % 3], $nodes[$_], 1) foreach 0 .. 2 });
 copied();
-merge_is_sound('both ways', @nodes);
+merge_copies_are_sound('both ways', @nodes);
 
 # Another one joins while they write
 my $fourth = merge_node('fourth');
@@ -65,7 +65,7 @@ write_while(sub {
 		merge_link($fourth, $nodes[2], 1);
 });
 copied();
-merge_is_sound('a fourth', @nodes);
+merge_copies_are_sound('a fourth', @nodes);
 
 $_->stop foreach @nodes;
 done_testing();
