@@ -20,6 +20,7 @@
 #include "cache/cache.h"
 #include "compact/compact.h"
 #include "consumer/consumer.h"
+#include "counter/combine.h"
 #include "counter/counter.h"
 #include "crdt/hlcclock.h"
 #include "distinct/distinct.h"
@@ -70,6 +71,7 @@ _PG_init(void)
 		stats_init();	 /* counts the work of all others */
 		shared_hints_init();
 		old_snapshot_init();
+		combine_init();
 	}
 	consumer_init();	 /* looks at the writes of all others */
 	counter_last_init(); /* when all is written but amounts that go to memory */

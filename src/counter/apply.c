@@ -64,6 +64,7 @@
 #include "common/pg_prng.h"
 #include "counter/apply.h"
 #include "counter/applying.h"
+#include "counter/combine.h"
 #include "counter/foreign.h"
 #include "counter/pending.h"
 #include "counter/sqlpath.h"
@@ -113,11 +114,12 @@ static void add_direct(DcDirectTables *tables, const DcDelta *delta, DcWhichRows
 static void add_to_shards(DcDirectTables *tables, const DcDelta *delta, DcWhichRows which,
 						  DcDirectTables *totals_first);
 static void apply_by_sql(DcCounter *counter, DcDelta **deltas, int count,
-						 bool shared, DcApplyStats *stats);
+						 DcApplyWhen when, DcApplyStats *stats);
 static void count_deltas(DcCounter *counter, DcDelta **deltas, int count,
 						 DcApplyStats *stats);
 static DcShardChoice shard_choice(const DcCounter *counter,
 								  const DcDelta *delta);
+static void add_alone(void *arg, const DcDelta *delta, bool many);
 static void apply_error_context(void *arg);
 
 /*
@@ -260,7 +262,6 @@ apply_group(DcCounter *counter, DcDelta **deltas, int count, DcApplyWhen when)
 	ErrorContextCallback context;
 	DcApplyStats stats = {0};
 	bool committing = when == APPLY_AT_COMMIT || when == APPLY_LAST;
-	bool shared = when == APPLY_AT_COMMIT;
 
 	context.callback = apply_error_context;
 	context.arg = get_rel_name(counter->relid);
@@ -275,7 +276,7 @@ apply_group(DcCounter *counter, DcDelta **deltas, int count, DcApplyWhen when)
 	if (counter_is_stock(counter) || (committing && counter->direct_write))
 		apply_direct(counter, deltas, count, which_rows(counter, when), &stats);
 	else
-		apply_by_sql(counter, deltas, count, shared, &stats);
+		apply_by_sql(counter, deltas, count, when, &stats);
 
 	if (stats_hooks != NULL)
 	{
@@ -385,19 +386,25 @@ add_to_shards(DcDirectTables *tables, const DcDelta *delta, DcWhichRows which,
  * apply_by_sql writes them with SQL, to shared rows or to blind ones.
  */
 static void
-apply_by_sql(DcCounter *counter, DcDelta **deltas, int count, bool shared,
+apply_by_sql(DcCounter *counter, DcDelta **deltas, int count, DcApplyWhen when,
 			 DcApplyStats *stats)
 {
+	bool shared = when == APPLY_AT_COMMIT;
 	DcSqlSession session;
 
 	activity_note(counter->relid);
+	/* not what code of the owner writes meanwhile */
+	if (when == APPLY_LAST && counter->distributed && distribution_is_alone())
+	{
+		combine_add(deltas[0], add_alone, counter);
+		return;
+	}
 	sql_begin(&session, counter);
 	if (counter->distributed)
 	{
-		/* a single delta waits for nobody who may wait for it */
 		bool totals = counter->sql_totals && count <= MAX_TOTAL_LOCKS;
 
-		shared = (shared || distribution_is_alone()) && !IsolationUsesXactSnapshot();
+		shared = shared && !IsolationUsesXactSnapshot();
 		for (int i = 0; i < count; i++)
 			sql_add_distributed(&session, deltas[i], shard_choice(counter, deltas[i]), shared, totals);
 	}
@@ -413,6 +420,25 @@ apply_by_sql(DcCounter *counter, DcDelta **deltas, int count, bool shared,
 										   shard_choice(counter, deltas[i]).seed,
 										   own_shard(true));
 	}
+	sql_end(&session);
+}
+
+/*
+ * add_alone writes a delta that is all of its transaction, or of those of many sessions (combine.c), to a table
+ * that Citus distributes. A single one waits for nobody who may wait for it.
+ */
+static void
+add_alone(void *arg, const DcDelta *delta, bool many)
+{
+	DcCounter *counter = arg;
+	DcShardChoice choice = shard_choice(counter, delta);
+	DcSqlSession session;
+
+	sql_begin(&session, counter);
+	if (many)
+		sql_add_for_many(&session, delta, choice.seed);
+	else
+		sql_add_distributed(&session, delta, choice, true, counter->sql_totals);
 	sql_end(&session);
 }
 

@@ -99,6 +99,7 @@ static void blind_batch(DcSqlSession *session, DcDelta **deltas, int count,
 						int32 own_shard);
 static void blind_foreign(DcSqlSession *session, const DcDelta *delta,
 						  int32 own_shard, bool written);
+static void add_to_shard(DcSqlSession *session, Datum *values);
 static void delta_values(const DcDelta *delta, Datum *values);
 
 /*
@@ -265,10 +266,37 @@ sql_add_distributed(DcSqlSession *session, const DcDelta *delta, DcShardChoice c
 	else
 		shard = SHARED_SHARD + (int32) (choice.seed % max_shards);
 	values[4] = Int32GetDatum(shard);
+	add_to_shard(session, values);
+}
+
+/*
+ * sql_add_for_many adds a delta of many sessions to such a table, and waits for no row: to a shard row that is free, or
+ * to a new one.
+ */
+void
+sql_add_for_many(DcSqlSession *session, const DcDelta *delta, uint64 seed)
+{
+	Datum values[5];
+
+	lock_contended(session->counter, delta->key.data, delta->key.len);
+	delta_values(delta, values);
+	values[4] = Int64GetDatum((int64) seed);
+	if (sql_run(session, &sql_update_free, values) > 0)
+		return;
+	values[4] = Int32GetDatum(blind_shard());
+	add_to_shard(session, values);
+}
+
+/*
+ * add_to_shard adds to a shard row, or inserts it.
+ */
+static void
+add_to_shard(DcSqlSession *session, Datum *values)
+{
 	if (sql_run(session, &sql_upsert, values) != 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_TRIGGERED_DATA_CHANGE_VIOLATION),
-				 errmsg("an increment of \"%s\" was not written", get_rel_name(counter->relid)),
+				 errmsg("an increment of \"%s\" was not written", get_rel_name(session->counter->relid)),
 				 errdetail("A trigger or a rule has kept it away.")));
 }
 

@@ -54,8 +54,17 @@ lock_total(DcCounter *counter, const char *data, uint32 len)
 	if (!is_locked_against(counter, hash, CONTENDED_LOCK_CLASS, ExclusiveLock) &&
 		advisory_lock(TOTAL_LOCK_CLASS, counter->relid, hash, ExclusiveLock, false))
 		return true;
-	(void) advisory_lock(CONTENDED_LOCK_CLASS, counter->relid, hash, ShareLock, false);
+	lock_contended(counter, data, len);
 	return false;
+}
+
+/*
+ * lock_contended tells others, until this transaction ends, that a key is contended.
+ */
+void
+lock_contended(DcCounter *counter, const char *data, uint32 len)
+{
+	(void) advisory_lock(CONTENDED_LOCK_CLASS, counter->relid, key_hash(data, len), ShareLock, false);
 }
 
 /*

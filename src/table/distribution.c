@@ -82,6 +82,7 @@ static void (*use_coordinated)(void) = NULL;
 static void (*use_two_phases)(void) = NULL;
 static bool (*is_coordinated)(void) = NULL;
 static bool (*is_internal)(void) = NULL;
+static bool (*is_multi_statement)(void) = NULL;
 static bool (*has_been_loaded)(void) = NULL;
 
 /* This transaction has written to a distributed table; distribution_end_xact() resets this and what follows. */
@@ -484,6 +485,7 @@ find_functions(void)
 	use_two_phases = citus_function("Use2PCForCoordinatedTransaction");
 	has_been_loaded = citus_function("CitusHasBeenLoaded");
 	is_internal = citus_function("IsCitusInternalBackend");
+	is_multi_statement = citus_function("IsMultiStatementTransaction");
 	is_coordinated = citus_function("InCoordinatedTransaction");
 }
 
@@ -558,6 +560,25 @@ distribution_write_alone(bool alone)
 		HOLD_CANCEL_INTERRUPTS();
 		holds_cancel = true;
 	}
+}
+
+/*
+ * distribution_has_committed tells whether such a statement has; if not, it is part of this transaction.
+ */
+bool
+distribution_has_committed(void)
+{
+	return !TransactionIdIsValid(GetTopTransactionIdIfAny()) && !is_coordinated();
+}
+
+/*
+ * distribution_in_block tells whether this transaction is more than one statement of a client. Of a DO block or a procedure
+ * Citus commits statements together.
+ */
+bool
+distribution_in_block(void)
+{
+	return IsTransactionBlock() || is_multi_statement();
 }
 
 bool

@@ -25,6 +25,8 @@ extern void *citus_function(const char *name);
 extern void distribution_write(void);
 extern void distribution_write_alone(bool alone);
 extern bool distribution_is_alone(void);
+extern bool distribution_has_committed(void);
+extern bool distribution_in_block(void);
 extern bool distribution_may_write_alone(void);
 extern void distribution_before_commit(void);
 extern void distribution_end_xact(void);
