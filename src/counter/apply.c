@@ -390,7 +390,8 @@ apply_by_sql(DcCounter *counter, DcDelta **deltas, int count, bool shared,
 {
 	DcSqlSession session;
 
-	activity_note(counter->relid);
+	if (!counter->distributed)
+		activity_note(counter->relid);
 	sql_begin(&session, counter);
 	if (counter->distributed)
 	{

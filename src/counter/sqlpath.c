@@ -362,7 +362,7 @@ plan_prepare(DcSqlSession *session, const DcStatement *statement)
 		nargs++;
 
 	plan = SPI_prepare_cursor(sql.data, nargs, (Oid *) statement->argtypes,
-							  distributed ? CURSOR_OPT_CUSTOM_PLAN : CURSOR_OPT_GENERIC_PLAN);
+							  distributed && !statement->inserts_row ? CURSOR_OPT_CUSTOM_PLAN : CURSOR_OPT_GENERIC_PLAN);
 	if (plan == NULL)
 		elog(ERROR, "SPI_prepare failed for \"%s\": %s",
 			 sql.data, SPI_result_code_string(SPI_result));
