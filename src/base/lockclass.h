@@ -17,12 +17,14 @@
  *	making		(counter, 0): optable.c, by a call that makes or adopts the tables of ops;
  *				others wait for it, and let go at once
  *	mark		(counter, hash of its name): markrow.c, by calls that make, use or remove a mark
- *	key			(counter, hash of the key): locks.c, by dc_set() and its relatives
+ *	key			(counter, hash of the key): locks.c, by dc_set() and its relatives, and by compactions of few keys of a
+ *				table that Citus distributes, which do not wait
  *	flush		(counter, 0): flush.c, by a flush; the worker's does not wait. Shared
  *				by reads of many keys, while they read (bufferread.c)
  *	compaction	(counter, 0): locks.c, by compactions and by flushes to totals, which do not
  *				wait; shared by dc_set() and its relatives on a stock, and on a counter of several
  *				regions: there before the key's by the first set, after it to open a slot
+ *				(counter, 1), of a table that Citus distributes: by a compaction of many keys; nobody waits for it
  *	events		(counter, 0): changed.c, by rounds of the job, which do not wait, and by
  *				changes of the settings
  *	consumer	(0, 0), positions: consumeraccess.c, exclusively by the retention job, which

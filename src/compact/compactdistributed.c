@@ -8,7 +8,9 @@
  * the keys of one shard as its parameter, and so goes to one worker, once.
  *
  * Rows are locked with SKIP LOCKED on the worker, as elsewhere: compaction waits for nobody, and a session that
- * finds the lock on compaction (rows/locks.c) adds to a row that compaction has not seen. A key that is gone by the time that its
+ * finds a lock on the key, or on all of them (rows/locks.c), adds to a row that compaction has not seen. Each of these rows is work
+ * for the next sweep, and to find keys takes a while. So the lock on all is left for dc_compact(), and for many keys, and commits of other
+ * keys go on as if there were no compaction. That is how there comes an end of it while a table is in use. A key that is gone by the time that its
  * rows are locked has none. A shard that was split meanwhile is an error, and the batch is for the next time.
  *
  * Citus moves a shard when no transaction that has written to it, or to one that is colocated, is open. To lock rows
@@ -25,11 +27,13 @@
 #include "postgres.h"
 
 #include "base/args.h"
+#include "base/compat.h"
 #include "base/guc.h"
 #include "catalog/pg_type.h"
 #include "compact/compactbatch.h"
 #include "compact/compactstuck.h"
 #include "miscadmin.h"
+#include "rows/locks.h"
 #include "table/layout.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
@@ -57,6 +61,17 @@ static const DcStatement sql_sort_keys = {
  */
 #define MORE_KEYS 8
 
+/*
+ * How many keys a transaction of the job locks one by one, which is a batch: memory for locks is shared. And how many such batches
+ * it makes of what it has found at once. More would take too long.
+ */
+#define MAX_KEY_LOCKS 256
+#define SMALL_BATCHES 8
+
+/* A transaction, and how many it has locked. */
+static LocalTransactionId locked_in = InvalidLocalTransactionId;
+static int nlocked = 0;
+
 /* keys of one shard */
 static const DcStatement sql_hold_shard = {
 	.text = "DELETE FROM @shards AS s WHERE s.key = ANY ($1) AND s.shard = (-2147483648)::int4",
@@ -72,6 +87,8 @@ static const DcStatement sql_lock_rows = {
 	.of = DC_OF_SHARDS};
 
 static int next_keys(DcSqlSession *session, DcSweep *sweep, int limit, Datum **keys);
+static int key_locks_left(void);
+static int lock_keys(DcCounter *counter, Datum *keys, int nkeys);
 static int64 *sort_keys(DcSqlSession *session, Datum *keys, int nkeys);
 static int64 compact_shard(DcSqlSession *session, DcSweep *sweep, Datum *keys, int nkeys);
 static void fetch_from_shard(DcSqlSession *session, DcBatch *batch, Datum *values);
@@ -88,14 +105,18 @@ sweep_distributed(DcSqlSession *session, DcSweep *sweep, int64 max_keys)
 	Datum last = sweep->key;
 	Datum *keys;
 	int64 *shards;
+	int found;
 	int nkeys;
+	bool few;
 	int64 count = 0;
 
 	/* until the session ends */
 	set_config_option("citus.max_adaptive_executor_pool_size", "1", PGC_USERSET, PGC_S_SESSION,
 					  GUC_ACTION_SAVE, true, 0, false);
-	nkeys = next_keys(session, sweep, limit, &keys);
-	sweep->complete = nkeys < limit;
+	found = next_keys(session, sweep, limit, &keys);
+	few = sweep->remembers && found <= SMALL_BATCHES * MAX_KEY_LOCKS && key_locks_left() > 0;
+	nkeys = few ? Min(found, key_locks_left()) : found;
+	sweep->complete = found < limit && nkeys == found;
 	if (nkeys == 0)
 		return 0;
 	old = MemoryContextSwitchTo(sweep->cxt);
@@ -103,6 +124,10 @@ sweep_distributed(DcSqlSession *session, DcSweep *sweep, int64 max_keys)
 	MemoryContextSwitchTo(old);
 	pfree(DatumGetPointer(last));
 
+	if (few)
+		nkeys = lock_keys(session->counter, keys, nkeys);
+	else
+		lock_compacted(session->counter);
 	shards = sort_keys(session, keys, nkeys);
 	for (int start = 0, end; start < nkeys; start = end)
 	{
@@ -132,6 +157,35 @@ next_keys(DcSqlSession *session, DcSweep *sweep, int limit, Datum **keys)
 	for (int i = 0; i < n; i++)
 		(*keys)[i] = datumCopy(rows_datum(&session->rows, i, 1), false, -1);
 	return n;
+}
+
+/*
+ * key_locks_left returns how many keys this transaction may lock. dc_maintain() may have several batches in it.
+ */
+static int
+key_locks_left(void)
+{
+	if (locked_in != compat_local_xid())
+		nlocked = 0;
+	locked_in = compat_local_xid();
+	return MAX_KEY_LOCKS - nlocked;
+}
+
+/*
+ * lock_keys locks some keys, and returns how many are left: not those that others are setting, who look for a compaction afterwards.
+ */
+static int
+lock_keys(DcCounter *counter, Datum *keys, int nkeys)
+{
+	int left = 0;
+
+	for (int i = 0; i < nkeys; i++)
+	{
+		if (lock_compacted_key(counter, VARDATA_ANY(keys[i]), VARSIZE_ANY_EXHDR(keys[i])))
+			keys[left++] = keys[i];
+	}
+	nlocked += left;
+	return left;
 }
 
 /*

@@ -392,9 +392,10 @@ apply_by_sql(DcCounter *counter, DcDelta **deltas, int count, DcApplyWhen when,
 	bool shared = when == APPLY_AT_COMMIT;
 	DcSqlSession session;
 
-	activity_note(counter->relid);
+	if (!counter->distributed)
+		activity_note(counter->relid);
 	/* not what code of the owner writes meanwhile */
-	if (when == APPLY_LAST && counter->distributed && distribution_is_alone())
+	else if (when == APPLY_LAST && distribution_is_alone())
 	{
 		combine_add(deltas[0], add_alone, counter);
 		return;

@@ -14,6 +14,7 @@
  */
 #include "postgres.h"
 
+#include "base/activity.h"
 #include "base/args.h"
 #include "base/compat.h"
 #include "catalog/pg_type.h"
@@ -87,19 +88,41 @@ static const DcStatement sql_upsert_total = {
 			" updated_at = greatest(t.updated_at, excluded.updated_at)"
 			" WHERE t.inc BETWEEN 0 AND 9223372036854775807 - excluded.inc"
 			" AND t.dec BETWEEN 0 AND 9223372036854775807 - excluded.dec",
-	.argtypes = {TEXTOID, INT8OID, INT8OID, TIMESTAMPTZOID}};
+	.argtypes = {TEXTOID, INT8OID, INT8OID, TIMESTAMPTZOID},
+	.inserts_row = true};
+
+/*
+ * key, amount, at, greatest sum to which that may be added: the same for one of the amounts, with less for Citus to write out, and
+ * for its worker to parse and plan, for each increment
+ */
+#define UPSERT_ONE(column, other) \
+	"INSERT INTO @totals AS t (key, " column ", " other ", updated_at) VALUES ($1, $2, 0, $3)" \
+	" ON CONFLICT (key) DO UPDATE SET " column " = t." column " + excluded." column "," \
+	" updated_at = greatest(t.updated_at, excluded.updated_at) WHERE t." column " <= $4"
+
+static const DcStatement sql_upsert_inc = {
+	.text = UPSERT_ONE("inc", "dec"),
+	.argtypes = {TEXTOID, INT8OID, TIMESTAMPTZOID, INT8OID},
+	.inserts_row = true};
+
+static const DcStatement sql_upsert_dec = {
+	.text = UPSERT_ONE("dec", "inc"),
+	.argtypes = {TEXTOID, INT8OID, TIMESTAMPTZOID, INT8OID},
+	.inserts_row = true};
 
 /* key, inc, dec, at, shard: adds to a row, or inserts it */
 static const DcStatement sql_upsert = {
 	.text = "INSERT INTO @shards AS s (key, shard, inc, dec, updated_at)"
 			" VALUES ($1, $5, $2, $3, $4)" SHARD_UPSERT,
-	.argtypes = {TEXTOID, INT8OID, INT8OID, TIMESTAMPTZOID, INT4OID}};
+	.argtypes = {TEXTOID, INT8OID, INT8OID, TIMESTAMPTZOID, INT4OID},
+	.inserts_row = true};
 
 static void blind_batch(DcSqlSession *session, DcDelta **deltas, int count,
 						int32 own_shard);
 static void blind_foreign(DcSqlSession *session, const DcDelta *delta,
 						  int32 own_shard, bool written);
 static void add_to_shard(DcSqlSession *session, Datum *values);
+static bool add_to_total(DcSqlSession *session, const DcDelta *delta, Datum *values);
 static void delta_values(const DcDelta *delta, Datum *values);
 
 /*
@@ -257,7 +280,7 @@ sql_add_distributed(DcSqlSession *session, const DcDelta *delta, DcShardChoice c
 	delta_values(delta, values);
 	shared = shared && !locked_for_long(counter, delta->key.data, delta->key.len);
 	if (shared && totals && lock_total(counter, delta->key.data, delta->key.len) &&
-		sql_run(session, &sql_upsert_total, values) > 0)
+		add_to_total(session, delta, values))
 		return;
 	if (!shared)
 		shard = blind_shard();
@@ -281,6 +304,7 @@ sql_add_for_many(DcSqlSession *session, const DcDelta *delta, uint64 seed)
 	lock_contended(session->counter, delta->key.data, delta->key.len);
 	delta_values(delta, values);
 	values[4] = Int64GetDatum((int64) seed);
+	activity_note(session->counter->relid);
 	if (sql_run(session, &sql_update_free, values) > 0)
 		return;
 	values[4] = Int32GetDatum(blind_shard());
@@ -293,11 +317,27 @@ sql_add_for_many(DcSqlSession *session, const DcDelta *delta, uint64 seed)
 static void
 add_to_shard(DcSqlSession *session, Datum *values)
 {
+	/* the table of totals alone leaves nothing to compact */
+	activity_note(session->counter->relid);
 	if (sql_run(session, &sql_upsert, values) != 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_TRIGGERED_DATA_CHANGE_VIOLATION),
 				 errmsg("an increment of \"%s\" was not written", get_rel_name(session->counter->relid)),
 				 errdetail("A trigger or a rule has kept it away.")));
+}
+
+/*
+ * add_to_total adds a delta, of which these are the values, to the row of totals. False if the sum would leave bigint.
+ */
+static bool
+add_to_total(DcSqlSession *session, const DcDelta *delta, Datum *values)
+{
+	int64 amount = Max(delta->inc, delta->dec);
+	Datum one[] = {values[0], Int64GetDatum(amount), values[3], Int64GetDatum(PG_INT64_MAX - amount)};
+
+	if (delta->inc != 0 && delta->dec != 0)
+		return sql_run(session, &sql_upsert_total, values) > 0;
+	return sql_run(session, delta->dec == 0 ? &sql_upsert_inc : &sql_upsert_dec, one) > 0;
 }
 
 /*

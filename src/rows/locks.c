@@ -9,6 +9,9 @@
  *	  share it, which costs a wait.
  *	- The lock on a row of totals tells commits that another one adds to it: of tables that Citus distributes, whose
  *	  rows cannot be tried without waiting (counter/sqlwrite.c).
+ *	- A table that Citus distributes has a second lock on it, and its compaction says by that, or by the locks on the keys,
+ *	  whose rows it locks (lock_compacted, lock_compacted_key). If the first one told, commits would add to shard rows
+ *	  whenever it looks for work, and so would make some: it would never end.
  *	- The lock on a table makes one compaction at a time work on it. Transactions
  *	  that set or delete keys of a stock share it, which keeps compaction away. So do those that
  *	  set the first key of a replicated counter, and for a moment those that open a slot.
@@ -24,6 +27,10 @@
 #include "common/hashfn.h"
 #include "miscadmin.h"
 #include "rows/locks.h"
+
+/* What the locks of compactions are on. */
+#define WHOLE_TABLE 0
+#define ALL_KEYS 1 /* of a table that Citus distributes */
 
 static uint32 key_hash(const char *data, uint32 len);
 static bool is_locked(DcCounter *counter, uint32 id, uint16 lockclass);
@@ -74,7 +81,24 @@ lock_contended(DcCounter *counter, const char *data, uint32 len)
 bool
 lock_compaction(DcCounter *counter)
 {
-	return advisory_lock(COMPACT_LOCK_CLASS, counter->relid, 0, ExclusiveLock, false);
+	return advisory_lock(COMPACT_LOCK_CLASS, counter->relid, WHOLE_TABLE, ExclusiveLock, false);
+}
+
+/*
+ * lock_compacted tells commits that the compaction of a distributed table locks rows of many keys, and lock_compacted_key that it
+ * locks those of one. The latter is false if another transaction sets the key. Whoever has locked_for_long() find one
+ * of these keeps away from the rows. Called before these are locked.
+ */
+void
+lock_compacted(DcCounter *counter)
+{
+	(void) advisory_lock(COMPACT_LOCK_CLASS, counter->relid, ALL_KEYS, ExclusiveLock, true); /* others have lock_compaction */
+}
+
+bool
+lock_compacted_key(DcCounter *counter, const char *data, uint32 len)
+{
+	return advisory_lock(KEY_LOCK_CLASS, counter->relid, key_hash(data, len), ExclusiveLock, false);
 }
 
 /*
@@ -84,7 +108,7 @@ lock_compaction(DcCounter *counter)
 void
 lock_out_compaction(DcCounter *counter)
 {
-	(void) advisory_lock(COMPACT_LOCK_CLASS, counter->relid, 0, ShareLock, true);
+	(void) advisory_lock(COMPACT_LOCK_CLASS, counter->relid, WHOLE_TABLE, ShareLock, true);
 }
 
 /*
@@ -93,7 +117,7 @@ lock_out_compaction(DcCounter *counter)
 void
 let_in_compaction(DcCounter *counter)
 {
-	advisory_unlock(COMPACT_LOCK_CLASS, counter->relid, 0, ShareLock);
+	advisory_unlock(COMPACT_LOCK_CLASS, counter->relid, WHOLE_TABLE, ShareLock);
 }
 
 /*
@@ -109,7 +133,7 @@ compaction_xid(DcCounter *counter)
 	TransactionId xid = InvalidTransactionId;
 	int count;
 
-	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, counter->relid, 0, COMPACT_LOCK_CLASS);
+	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, counter->relid, WHOLE_TABLE, COMPACT_LOCK_CLASS);
 	holders = GetLockConflicts(&tag, ShareLock, &count);
 	for (int i = 0; i < count && !TransactionIdIsValid(xid); i++)
 		xid = compat_xid_of(holders[i]);
@@ -118,17 +142,18 @@ compaction_xid(DcCounter *counter)
 }
 
 /*
- * locked_for_long tells whether another transaction compacts the table or sets
+ * locked_for_long tells whether another transaction compacts the table, or the key if Citus distributes it, or sets
  * the key, and so may have locked the key's rows for an unknown time.
  */
 bool
 locked_for_long(DcCounter *counter, const char *data, uint32 len)
 {
-	return is_locked(counter, 0, COMPACT_LOCK_CLASS) || locked_by_setter(counter, data, len);
+	return is_locked(counter, counter->distributed ? ALL_KEYS : WHOLE_TABLE, COMPACT_LOCK_CLASS) ||
+		locked_by_setter(counter, data, len);
 }
 
 /*
- * locked_by_setter tells whether another transaction sets the key.
+ * locked_by_setter tells whether another transaction sets the key. (Or compacts it, of a distributed table.)
  */
 bool
 locked_by_setter(DcCounter *counter, const char *data, uint32 len)

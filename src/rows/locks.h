@@ -12,6 +12,8 @@ extern void lock_key(DcCounter *counter, const char *data, uint32 len);
 extern bool lock_total(DcCounter *counter, const char *data, uint32 len);
 extern void lock_contended(DcCounter *counter, const char *data, uint32 len);
 extern bool lock_compaction(DcCounter *counter);
+extern void lock_compacted(DcCounter *counter);
+extern bool lock_compacted_key(DcCounter *counter, const char *data, uint32 len);
 extern void lock_out_compaction(DcCounter *counter);
 extern void let_in_compaction(DcCounter *counter);
 extern TransactionId compaction_xid(DcCounter *counter);

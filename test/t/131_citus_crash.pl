@@ -82,6 +82,46 @@ $open->run("BEGIN; SELECT dc_compact('likes'); SAVEPOINT s; SELECT dc_incr('like
 $open->run('COMMIT');
 is(q_("SELECT dc_get('likes', 'k5')"), 6, 'a compaction that is rolled back to a savepoint');
 
+# shard_rows(KEY): those of a key of the table whose rows of totals are written at commit
+sub shard_rows
+{
+	return q_("SELECT count(*) FROM direct_shard WHERE key = '$_[0]'");
+}
+
+# Commits keep away from the rows of totals of keys that are being compacted, and of no others, if these are few
+q_("BEGIN; SELECT dc_incr('direct', 'one'), dc_apply(); COMMIT");
+is(shard_rows('one'), 1, 'a key to compact');
+$open->run("BEGIN; CALL dc_maintain()");
+q_("$soon SELECT dc_incr('direct', 'one'); SELECT dc_incr('direct', 'other')");
+$open->run('COMMIT');
+is(shard_rows('one') . shard_rows('other'), '10', 'increments while the job compacts: its key, another one');
+$open->run("BEGIN; SELECT dc_set('direct', 'one', 5)");
+q_("$soon SELECT dc_incr('direct', 'one'), dc_incr('direct', 'other'), dc_apply(); CALL dc_maintain()");
+# its rows that are not yet deleted, and one of the increment
+is(shard_rows('one') . shard_rows('other'), '20', 'the job passes over a key that somebody sets');
+$open->run('COMMIT');
+q_('CALL dc_maintain()');
+is(shard_rows('one') . q_("SELECT dc_get('direct', 'one') || ' ' || dc_get('direct', 'other')"), '06 2', 'afterwards');
+$open->run("BEGIN; SELECT dc_compact('direct')");
+q_("$soon SELECT dc_incr('direct', 'one')");
+$open->run('COMMIT');
+is(shard_rows('one'), 0, 'a compaction that finds nothing makes no work for the next one');
+q_("BEGIN; SELECT dc_incr('direct', 'two'), dc_apply(); COMMIT");
+$open->run("BEGIN; SELECT dc_compact('direct')");
+q_("$soon SELECT dc_incr('direct', 'one')");
+$open->run('COMMIT');
+is(shard_rows('one'), 1, 'dc_compact() keeps commits away from all keys');
+q_("BEGIN; SELECT dc_incr('direct', 'm' || i) FROM generate_series(1, 300) AS i; COMMIT");
+is(q_("SELECT count(*) FROM direct_shard WHERE key ~ '^m'"), 300, 'more keys than are locked one by one');
+$open->run("BEGIN; CALL dc_maintain()");
+is(q_("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 77"), 256, 'a transaction locks so many');
+q_("$soon SELECT dc_incr('direct', 'other')");
+$open->run('COMMIT');
+is(q_("SELECT count(*) || ' ' || min(key) FROM direct_shard"), '1 other', 'and then says that it may have any');
+q_('CALL dc_maintain()');
+is(q_("SELECT (SELECT count(*) FROM direct_shard) || ' ' || dc_sum('direct')"), '0 ' . (7 + 1 + 3 + 1 + 300), 'all have counted');
+q_('TRUNCATE direct, direct_shard');
+
 # While sessions count, compact and set, the sums stay
 q_('TRUNCATE likes, likes_shard, log');
 my $count = file_of('count.sql', q{\set k random(1, 30)
@@ -101,6 +141,7 @@ SELECT dc_incr('direct', 'lone' || :k), dc_incr('direct', 'all');
 COMMIT;
 });
 my $compact = file_of('compact.sql', "SELECT dc_compact('likes'), dc_compact('direct');\n\\sleep 20 ms\n");
+my $maintain = file_of('maintain.sql', "CALL dc_maintain();\n\\sleep 20 ms\n");
 # what is moved is seen at each moment: without it a value would go down for that long
 my $read = file_of('read.sql', q{\set k random(1, 30)
 SELECT dc_get('likes', 'k' || :k) AS before \gset
@@ -115,10 +156,10 @@ sub bench
 	return map { start_command('pgbench', '-n', '-f', $_->[0], '-c', $_->[1], '-j', 1, '-T', $seconds, $coordinator->connstr('postgres')) } @scripts;
 }
 
-my @jobs = bench(torture(6, 60), [ $count, 5 ], [ $lone, 3 ], [ $compact, 2 ], [ $read, 1 ], [ $direct, 4 ]);
+my @jobs = bench(torture(6, 60), [ $count, 5 ], [ $lone, 3 ], [ $compact, 2 ], [ $read, 1 ], [ $direct, 4 ], [ $maintain, 1 ]);
 my @status = map { finish_job($_) } @jobs;
 
-is("@status", '0 0 0 0 0', 'no error while all of them are at work');
+is("@status", '0 0 0 0 0 0', 'no error while all of them are at work');
 diag($_->{err}) foreach grep { $_->{err} =~ /ERROR/ } @jobs;
 is(differences(), '0|', 'log and counter agree');
 my ($done) = $jobs[1]->{out} =~ /actually processed: (\d+)/;
@@ -142,7 +183,7 @@ foreach my $victim ($coordinator, @workers, $coordinator)
 
 	my $before = q_('SELECT count(*) FROM log');
 
-	@jobs = bench(20, [ $count, 4 ], [ $compact, 1 ]);
+	@jobs = bench(20, [ $count, 4 ], [ $compact, 1 ], [ $maintain, 1 ]);
 	sleep(1.5 + rand());
 	$name eq 'worker2' ? $victim->stop('immediate') : $victim->kill9;
 	sleep(0.5);

@@ -51,6 +51,15 @@ my $before = q_("SELECT dc_sum('likes')");
 q_("WITH r AS MATERIALIZED (SELECT key FROM events) SELECT dc_incr('likes', key) FROM r");
 is(q_("SELECT dc_sum('likes')") - $before, 200, 'with the result of a query');
 
+# One plan serves a session for all keys, amounts and places: shards that are here, too
+q_("SELECT dc_create('here'); SELECT create_distributed_table('here', 'key', shard_count => 8, colocate_with => 'none');
+	SELECT create_distributed_table('here_shard', 'key', colocate_with => 'here')");
+cmp_ok(q_("SELECT count(*) FROM citus_shards WHERE table_name = 'here'::regclass AND nodeport = " . $coordinator->port), '>', 1, 'a counter table with shards here');
+q_(join('', map { sprintf "SELECT dc_incr('here', 'h%d', %d); SELECT dc_decr('here', 'd%d', %d); ", $_ % 20, $_, $_ % 20, $_ } 1 .. 100));
+is(q_("SELECT count(*) FROM generate_series(0, 19) AS k WHERE dc_get('here', 'h' || k) <> (SELECT sum(i) FROM generate_series(1, 100) AS i WHERE i % 20 = k)
+	OR dc_get('here', 'd' || k) <> -dc_get('here', 'h' || k)"), 0, 'each increment counts for its key');
+is(q_('SELECT count(*) FROM here_shard'), 0, 'in rows of totals');
+
 # A lone increment that waits for another one cannot be canceled, as it may have been written by then; nothing is counted twice
 my $open = dc_session($coordinator, 'postgres');
 my $waits = dc_session($coordinator, 'postgres');
