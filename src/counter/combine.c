@@ -27,13 +27,14 @@
  *
  * Where the coordinator has the shard itself, Citus makes the statement a part of the leader's transaction. Then the group is told
  * when that has been committed, and is as durable as the leader makes it; so sessions with another synchronous_commit do not
- * join. Transactions of several statements do not come here: blocks, nor what Citus takes for one, as a DO block.
+ * join, and each waits for the standby itself. Transactions of several statements do not come here: blocks, nor what Citus takes for one, as a DO block.
  *
  * All of a group have the tables locked, and write as their owner, so it does not matter who is the leader.
  *
  * Waiting. No deadlock detector sees that a session waits here. So the leader of a group waits for no row: it adds to a shard
  * row that is free, or to one of its own, and not to the row of totals (sql_add_for_many). It waits for what any statement
- * of Citus waits for, as a shard that is being moved. Who has waited in the queue for PATIENCE_MS
+ * of Citus waits for, as a shard that is being moved. Code of the owner that runs here with the statement (a column's default) may read
+ * a table that one of the group has locked, too: if somebody wants to alter that table, all wait until he gives up. Who has waited in the queue for PATIENCE_MS
  * leaves it and writes by itself, as does who comes while a leader has been at it for so long.
  *
  * Without shared memory each writes by itself.
@@ -41,12 +42,14 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "access/xlog.h"
 #include "base/clock.h"
 #include "base/compat.h"
 #include "base/shmem.h"
 #include "counter/combine.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
+#include "replication/syncrep.h"
 #include "storage/latch.h"
 #include "storage/proc.h"
 #include "storage/procsignal.h"
@@ -81,8 +84,9 @@ typedef struct DcRequest
 	PGPROC *proc;
 	int64 inc;
 	int64 dec;
-	int next;	   /* in the queue, or in the group */
-	int errorcode; /* why it has failed */
+	int next;		/* in the queue, or in the group */
+	XLogRecPtr end; /* of the commit, if it is one of this server */
+	int errorcode;	/* why it has failed */
 	char error[160];
 } DcRequest;
 
@@ -130,6 +134,7 @@ static bool take_group(DcDelta *sum);
 static void end_lead(DcCombineState result, int errorcode, const char *error);
 static void hand_on(DcQueue *queue);
 static void tell(int session, DcCombineState state);
+static void wait_for_standby(XLogRecPtr end);
 static DcRequest *my_request(void);
 
 /*
@@ -177,6 +182,7 @@ combine_add(const DcDelta *delta, DcCombinedWrite write, void *arg)
 	switch (await())
 	{
 		case COMBINE_WRITTEN:
+			wait_for_standby(my_request()->end);
 			break;
 		case COMBINE_LEADS:
 			lead(delta, write, arg);
@@ -198,8 +204,11 @@ combine_add(const DcDelta *delta, DcCombinedWrite write, void *arg)
 void
 combine_commit(void)
 {
-	if (my_queue != NULL)
-		end_lead(COMBINE_WRITTEN, 0, "");
+	if (my_queue == NULL)
+		return;
+	for (int i = my_group; i != NOBODY; i = combining->requests[i].next)
+		combining->requests[i].end = XactLastCommitEnd;
+	end_lead(COMBINE_WRITTEN, 0, "");
 }
 
 /*
@@ -250,6 +259,7 @@ join(const DcDelta *delta)
 	request->inc = delta->inc;
 	request->dec = delta->dec;
 	request->next = NOBODY;
+	request->end = InvalidXLogRecPtr;
 	if (queue->leader == NOBODY)
 	{
 		queue->leader = me;
@@ -459,6 +469,19 @@ tell(int session, DcCombineState state)
 	pg_write_barrier();
 	pg_atomic_write_u32(&request->state, state);
 	SetLatch(&proc->procLatch);
+}
+
+/*
+ * wait_for_standby waits as a commit does, if there was one: the leader may have been told not to.
+ */
+static void
+wait_for_standby(XLogRecPtr end)
+{
+	if (XLogRecPtrIsInvalid(end))
+		return;
+	HOLD_INTERRUPTS();
+	SyncRepWaitForLSN(end, true);
+	RESUME_INTERRUPTS();
 }
 
 static DcRequest *

@@ -7,7 +7,7 @@
  * (runas.c). The plans are generic, and made with scans of whole tables disabled: a plan
  * made while a shard table is empty must still be right when it is not. Those for tables that Citus distributes
  * are made for each execution, as it needs the parameters (table/distribution.c), but for INSERTs of one row, in which it finds
- * the key when they run; its workers make their own.
+ * the key when they run, unless the coordinator has shards itself; its workers make their own.
  *
  * Plans are kept for each counter table. They are replaced when its cache entry was
  * refilled (new names, new owner, new columns), and when the server has invalidated them:
@@ -363,7 +363,7 @@ plan_prepare(DcSqlSession *session, const DcStatement *statement)
 		nargs++;
 
 	plan = SPI_prepare_cursor(sql.data, nargs, (Oid *) statement->argtypes,
-							  distributed && !statement->inserts_row ? CURSOR_OPT_CUSTOM_PLAN : CURSOR_OPT_GENERIC_PLAN);
+							  distributed && (!statement->inserts_row || session->counter->local_shards) ? CURSOR_OPT_CUSTOM_PLAN : CURSOR_OPT_GENERIC_PLAN);
 	if (plan == NULL)
 		elog(ERROR, "SPI_prepare failed for \"%s\": %s",
 			 sql.data, SPI_result_code_string(SPI_result));

@@ -45,7 +45,16 @@ static const DcStatement sql_update_free = {
 			" updated_at = $4 WHERE s.key = $1 AND s.shard = " CHOSEN_SHARD " SKIP LOCKED)",
 	.argtypes = {TEXTOID, INT8OID, INT8OID, TIMESTAMPTZOID, INT8OID}};
 
-/* the same, waiting for the first choice */
+/* the same, to a row to which that may be added */
+static const DcStatement sql_update_fitting = {
+	.text = "UPDATE @shards AS s SET inc = s.inc + $2, dec = s.dec + $3,"
+			" updated_at = $4 WHERE s.key = $1 AND s.shard ="
+			" (SELECT f.shard FROM @shards AS f WHERE f.key = $1 AND f.shard >= 0"
+			" AND f.inc <= 9223372036854775807 - $2 AND f.dec <= 9223372036854775807 - $3"
+			" ORDER BY hashint4extended(f.shard, $5) LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED)",
+	.argtypes = {TEXTOID, INT8OID, INT8OID, TIMESTAMPTZOID, INT8OID}};
+
+/* that of before, waiting for the first choice */
 static const DcStatement sql_update_wait = {
 	.text = "UPDATE @shards AS s SET inc = s.inc + $2, dec = s.dec + $3,"
 			" updated_at = $4 WHERE s.key = $1 AND s.shard = " CHOSEN_SHARD ")",
@@ -305,7 +314,7 @@ sql_add_for_many(DcSqlSession *session, const DcDelta *delta, uint64 seed)
 	delta_values(delta, values);
 	values[4] = Int64GetDatum((int64) seed);
 	activity_note(session->counter->relid);
-	if (sql_run(session, &sql_update_free, values) > 0)
+	if (sql_run(session, &sql_update_fitting, values) > 0)
 		return;
 	values[4] = Int32GetDatum(blind_shard());
 	add_to_shard(session, values);

@@ -111,6 +111,7 @@ typedef struct DcCounter
 	bool foreign;			  /* some rows live behind a foreign table, or */
 	bool distributed;		  /* are distributed by Citus (distribution.c), */
 	bool misplaced;			  /* in a way in which it cannot be used */
+	bool local_shards;		  /* by a coordinator that has shards itself */
 	bool events;			  /* changes of keys are listened to (hooks.h) */
 	bool bound;				  /* to a source, which it counts (hooks.h) */
 	bool fed;				  /* by a subscription (subscription.c) */

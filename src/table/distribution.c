@@ -7,7 +7,8 @@
  * SQL on it has rules of its own:
  *
  *	- A plan must be made with the values of its parameters: only then is it known which shard has the key. That of an
- *	  INSERT of one row need not: Citus looks for the shard each time that it runs.
+ *	  INSERT of one row need not: Citus looks for the shard each time that it runs. But of a shard that the coordinator has
+ *	  itself Citus then keeps a plan that it does not make anew if only the shard has changed (by REINDEX CONCURRENTLY).
  *	- Rows can be locked (FOR UPDATE) if the condition leaves one shard, as "key = $1" does, and
  *	  "key = ANY ($1)" with keys of one shard.
  *	- Two tables are read in one snapshot if one query goes to each pair of their shards. That needs
@@ -99,6 +100,7 @@ static void unsupported_catalog(Relation catalog, const char *column);
 static int32 local_group(void);
 static bool distribution_find(Oid relid, DcDistribution *found);
 static bool is_elsewhere(Oid relid);
+static bool has_local_shards(void);
 static AttrNumber column_of(const char *partkey);
 static char *problem_of(const DcCounter *counter, char **hint);
 static char *kind_problem(const DcCounter *counter, char **hint);
@@ -141,7 +143,7 @@ citus_attribute(Relation catalog, HeapTuple tuple, const char *name, Oid type)
 }
 
 /*
- * citus_row finds a row of such a catalog, by a column of type bigint or regclass, or the first one if column is NULL. It
+ * citus_row finds a row of such a catalog, by a column of type integer, bigint or regclass, or the first one if column is NULL. It
  * returns a copy, and the catalog, which is open then; NULL if there is no such row, or no Citus.
  */
 HeapTuple
@@ -157,11 +159,15 @@ citus_row(const char *name, const char *column, Datum value, Relation *catalog)
 	if (column != NULL)
 	{
 		AttrNumber att = get_attnum(RelationGetRelid(rel), column);
+		Oid type;
 
 		if (att <= 0)
 			unsupported_catalog(rel, column);
+		type = TupleDescAttr(RelationGetDescr(rel), att - 1)->atttypid;
 		ScanKeyInit(&key, att, BTEqualStrategyNumber,
-					TupleDescAttr(RelationGetDescr(rel), att - 1)->atttypid == INT8OID ? F_INT8EQ : F_OIDEQ, value);
+					type == INT8OID ? F_INT8EQ : type == INT4OID ? F_INT4EQ
+																 : F_OIDEQ,
+					value);
 	}
 	scan = systable_beginscan(rel, InvalidOid, false, NULL, column != NULL ? 1 : 0, &key);
 	tuple = systable_getnext(scan);
@@ -271,13 +277,28 @@ distribution_fill(DcCounter *counter)
 
 	counter->distributed = OidIsValid(get_extension_oid("citus", true)) &&
 		(is_elsewhere(counter->relid) || is_elsewhere(counter->row.shards) || is_elsewhere(counter->row.holds));
-	counter->misplaced = false;
+	counter->misplaced = counter->local_shards = false;
 	if (!counter->distributed)
 		return;
 	counter->misplaced = problem_of(counter, &hint) != NULL;
 	if (!counter->misplaced)
 		find_functions();
 	counter->foreign = true;
+	counter->local_shards = has_local_shards();
+}
+
+/*
+ * has_local_shards tells whether the coordinator has shards itself, of whichever table.
+ */
+static bool
+has_local_shards(void)
+{
+	Relation catalog;
+	HeapTuple tuple = citus_row("pg_dist_placement", "groupid", Int32GetDatum(local_group()), &catalog);
+
+	if (tuple != NULL)
+		table_close(catalog, AccessShareLock);
+	return tuple != NULL;
 }
 
 /*
