@@ -105,7 +105,7 @@ sub told
 	while ($now != $before)
 	{
 		$before = $now;
-		sleep(1.5);
+		sleep(2.5);
 		$now = 0;
 		$now += () = slurp_file("$_->{base}.out") =~ /counted/g foreach @jobs;
 	}
