@@ -25,17 +25,18 @@
  * A leader that ends in any other way (it is terminated) fails its group as it aborts. If it is killed, the server
  * starts anew, with all its sessions. Who waits in the queue and is terminated leaves it, or hands the lead on.
  *
- * Where the coordinator has the shard itself, Citus makes the statement a part of the leader's transaction. Then the group is told
- * when that has been committed, and is as durable as the leader makes it; so sessions with another synchronous_commit do not
- * join, and each waits for the standby itself. Transactions of several statements do not come here: blocks, nor what Citus takes for one, as a DO block.
+ * Where the coordinator has the shard itself, Citus makes the statement a part of the leader's transaction. Then the group is
+ * told when that has been committed, and is as durable as the leader makes it; so sessions with another synchronous_commit do
+ * not join, and each waits for the standby itself. Transactions of several statements do not come here: blocks, nor what Citus
+ * takes for one, as a DO block.
  *
  * All of a group have the tables locked, and write as their owner, so it does not matter who is the leader.
  *
  * Waiting. No deadlock detector sees that a session waits here. So the leader of a group waits for no row: it adds to a shard
- * row that is free, or to one of its own, and not to the row of totals (sql_add_for_many). It waits for what any statement
- * of Citus waits for, as a shard that is being moved. Code of the owner that runs here with the statement (a column's default) may read
- * a table that one of the group has locked, too: if somebody wants to alter that table, all wait until he gives up. Who has waited in the queue for PATIENCE_MS
- * leaves it and writes by itself, as does who comes while a leader has been at it for so long.
+ * row that is free, or to a new one, and not to the row of totals (sql_add_for_many). It waits for what any statement of
+ * Citus waits for, as a shard that is being moved. Code of the owner that runs here with the statement (a column's default) may
+ * read a table that one of the group has locked, too: if somebody wants to alter that table, all wait until he gives up. Who has
+ * waited in the queue for PATIENCE_MS leaves it and writes by itself, as does who comes while a leader has been at it for so long.
  *
  * Without shared memory each writes by itself.
  */
@@ -239,7 +240,8 @@ queue_of(const DcDeltaKey *key)
 static bool
 is_key_of(const DcQueue *queue, const DcDeltaKey *key)
 {
-	return queue->durability == synchronous_commit && queue->database == MyDatabaseId && queue->counter == key->counter && queue->len == key->len &&
+	return queue->durability == synchronous_commit && queue->database == MyDatabaseId &&
+		queue->counter == key->counter && queue->len == key->len &&
 		memcmp(queue->data, key->data, key->len) == 0;
 }
 

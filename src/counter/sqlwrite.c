@@ -35,29 +35,27 @@
 	" SET inc = s.inc + excluded.inc, dec = s.dec + excluded.dec," \
 	" updated_at = excluded.updated_at"
 
-#define CHOSEN_SHARD \
-	"(SELECT f.shard FROM @shards AS f WHERE f.key = $1 AND f.shard >= 0" \
+#define CHOSEN_SHARD(condition) \
+	"(SELECT f.shard FROM @shards AS f WHERE f.key = $1 AND f.shard >= 0" condition \
 	" ORDER BY hashint4extended(f.shard, $5) LIMIT 1 FOR NO KEY UPDATE"
+
+#define UPDATE_CHOSEN \
+	"UPDATE @shards AS s SET inc = s.inc + $2, dec = s.dec + $3," \
+	" updated_at = $4 WHERE s.key = $1 AND s.shard = "
 
 /* key, inc, dec, at, seed: adds to a row that is not locked */
 static const DcStatement sql_update_free = {
-	.text = "UPDATE @shards AS s SET inc = s.inc + $2, dec = s.dec + $3,"
-			" updated_at = $4 WHERE s.key = $1 AND s.shard = " CHOSEN_SHARD " SKIP LOCKED)",
+	.text = UPDATE_CHOSEN CHOSEN_SHARD("") " SKIP LOCKED)",
 	.argtypes = {TEXTOID, INT8OID, INT8OID, TIMESTAMPTZOID, INT8OID}};
 
-/* the same, to a row to which that may be added */
+/* the same, to a row whose sums stay within bigint */
 static const DcStatement sql_update_fitting = {
-	.text = "UPDATE @shards AS s SET inc = s.inc + $2, dec = s.dec + $3,"
-			" updated_at = $4 WHERE s.key = $1 AND s.shard ="
-			" (SELECT f.shard FROM @shards AS f WHERE f.key = $1 AND f.shard >= 0"
-			" AND f.inc <= 9223372036854775807 - $2 AND f.dec <= 9223372036854775807 - $3"
-			" ORDER BY hashint4extended(f.shard, $5) LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED)",
+	.text = UPDATE_CHOSEN CHOSEN_SHARD(" AND f.inc <= 9223372036854775807 - $2 AND f.dec <= 9223372036854775807 - $3") " SKIP LOCKED)",
 	.argtypes = {TEXTOID, INT8OID, INT8OID, TIMESTAMPTZOID, INT8OID}};
 
-/* that of before, waiting for the first choice */
+/* as the first one, waiting for the first choice */
 static const DcStatement sql_update_wait = {
-	.text = "UPDATE @shards AS s SET inc = s.inc + $2, dec = s.dec + $3,"
-			" updated_at = $4 WHERE s.key = $1 AND s.shard = " CHOSEN_SHARD ")",
+	.text = UPDATE_CHOSEN CHOSEN_SHARD("") ")",
 	.argtypes = {TEXTOID, INT8OID, INT8OID, TIMESTAMPTZOID, INT8OID}};
 
 /* key, inc, dec, at, own shard, max shards */
@@ -302,8 +300,8 @@ sql_add_distributed(DcSqlSession *session, const DcDelta *delta, DcShardChoice c
 }
 
 /*
- * sql_add_for_many adds a delta of many sessions to such a table, and waits for no row: to a shard row that is free, or
- * to a new one.
+ * sql_add_for_many adds a delta of many sessions to such a table, and waits for no row: to a shard row that is free,
+ * and to which that may be added, or to a new one.
  */
 void
 sql_add_for_many(DcSqlSession *session, const DcDelta *delta, uint64 seed)

@@ -83,8 +83,8 @@ typedef struct DcFoldStep
 } DcFoldStep;
 
 /* Of this process; for good. */
-static List *tables = NIL; /* DcFoldTable * */
-static List *todo = NIL;   /* OIDs that are left of a round */
+static List *tables = NIL;	  /* DcFoldTable * */
+static List *remaining = NIL; /* OIDs that are left of a round */
 
 static bool is_needed(void);
 static bool job_run(DcJobRun *run);
@@ -141,16 +141,16 @@ distinct_take_turn(Oid relid)
 static bool
 job_run(DcJobRun *run)
 {
-	if (run->afresh || todo == NIL)
+	if (run->afresh || remaining == NIL)
 	{
-		list_free(todo);
-		todo = NIL;
+		list_free(remaining);
+		remaining = NIL;
 		if (!run->step(run, list_step, NULL, InvalidOid))
 			return false;
 	}
-	while (todo != NIL)
+	while (remaining != NIL)
 	{
-		DcFoldStep step = {.relid = linitial_oid(todo), .all_owners = run->all_owners};
+		DcFoldStep step = {.relid = linitial_oid(remaining), .all_owners = run->all_owners};
 		DcFoldTable *table = fold_table(step.relid);
 		bool left = run->all_owners && table->pause > 0 && !moment_is_reached(table->until);
 
@@ -164,8 +164,8 @@ job_run(DcJobRun *run)
 		else if (!left)
 			table->pause = 0;
 		if (left || table->pause > 0 || !step.more)
-			todo = list_delete_first(todo);
-		if (job_is_late(run) && todo != NIL)
+			remaining = list_delete_first(remaining);
+		if (job_is_late(run) && remaining != NIL)
 			return true;
 	}
 	return false;
@@ -184,13 +184,13 @@ list_step(void *arg)
 	rows = distinct_rows();
 	old = MemoryContextSwitchTo(TopMemoryContext);
 	foreach(lc, rows)
-		todo = lappend_oid(todo, ((DcDistinctRow *) lfirst(lc))->relid);
+		remaining = lappend_oid(remaining, ((DcDistinctRow *) lfirst(lc))->relid);
 	foreach(lc, tables)
 	{
 		DcFoldTable *table = lfirst(lc);
 
 		ItemPointerSetInvalid(&table->folded_tid); /* a new round, also after one that has failed */
-		if (list_member_oid(todo, table->relid))
+		if (list_member_oid(remaining, table->relid))
 			continue;
 		destroy_fold_table(table);
 		tables = foreach_delete_current(tables, lc);

@@ -88,6 +88,13 @@ $user->run('COMMIT');
 $user->quit;
 is(finish_job($_), 0, 'a session has counted') foreach @jobs;
 
+# A row to which the sum of many cannot be added is left alone
+citus_counter($coordinator, 'near');
+q_("INSERT INTO near_shard (key, shard, inc) VALUES ('k', 5, 9223372036854775806)");
+is(finish_job(start_command('pgbench', '-n', '-f', file_of('near.sql', "SELECT dc_incr('near', 'k');\n"), '-c', 12, '-t', 100, $coordinator->connstr('postgres'))),
+	0, 'no session fails beside a row that is full');
+is(q_("SELECT sum(inc) - 9223372036854775806 FROM (SELECT inc FROM near WHERE key = 'k' UNION ALL SELECT inc FROM near_shard WHERE key = 'k') AS n"), 1200, 'all have counted');
+
 # Where the coordinator has the shard, the statement is part of a transaction, which waits for a standby
 q_(sprintf q{SELECT citus_set_node_property('%s', %d, 'shouldhaveshards', true)}, $coordinator->host, $coordinator->port);
 # beside the others it would have its shards where they have theirs
