@@ -104,6 +104,8 @@ ifeq ($(unity),yes)
 OBJS = $(addsuffix unity.o,$(sort $(dir $(SOURCES))))
 endif
 
+# Only what SQL calls is exported (src/base/compat.h); from 16 on PGXS says so itself.
+PG_CFLAGS = -fvisibility=hidden
 PG_CPPFLAGS = -I$(TREE)/src -DDCOUNTER_VERSION='"$(EXTVERSION)"'
 
 # The install script is its parts in order; upgrade steps, and what releases before
@@ -144,6 +146,11 @@ override with_llvm = no
 endif
 
 include $(PGXS)
+
+# What is exported all the same is not taken from another library that exports the same name. (On macOS it never is.)
+ifneq ($(PORTNAME),darwin)
+SHLIB_LINK += -Wl,-Bsymbolic
+endif
 
 # In a folder of its own: objects are never taken from the tree, which may have been
 # built as well, for another server. Sources are.

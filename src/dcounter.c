@@ -49,7 +49,7 @@
 
 DC_MODULE_MAGIC;
 
-void _PG_init(void);
+extern PGDLLEXPORT void _PG_init(void);
 
 void
 _PG_init(void)

@@ -18,6 +18,7 @@
 #include "catalog/pg_extension.h"
 #include "commands/cluster.h"
 #include "executor/executor.h"
+#include "fmgr.h"
 #include "miscadmin.h"
 #include "postmaster/bgworker.h"
 #include "replication/message.h"
@@ -34,6 +35,28 @@
 
 #if PG_VERSION_NUM < 150000
 #error "dcounter needs PostgreSQL 15 or later"
+#endif
+
+/*
+ * The library hides all names (-fvisibility=hidden) but those that the server looks up by name. The server loads
+ * libraries with RTLD_GLOBAL, so a name that is not hidden may be bound to another library's function of that name.
+ * From 16 on these two macros export what they declare. Each file with a function for SQL includes this header.
+ */
+#if PG_VERSION_NUM < 160000
+#undef PGDLLEXPORT
+#define PGDLLEXPORT __attribute__((visibility("default")))
+#undef PG_FUNCTION_INFO_V1
+#define PG_FUNCTION_INFO_V1(name) \
+	extern PGDLLEXPORT Datum name(PG_FUNCTION_ARGS); \
+	extern PGDLLEXPORT const Pg_finfo_record *pg_finfo_##name(void); \
+	const Pg_finfo_record * \
+		pg_finfo_##name(void) \
+	{ \
+		static const Pg_finfo_record info = {1}; \
+\
+		return &info; \
+	} \
+	extern int no_such_variable
 #endif
 
 /* Before the declaration of a function that raises an error in any case: since 18. */

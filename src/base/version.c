@@ -22,6 +22,7 @@
 #include "access/parallel.h"
 #include "access/stratnum.h"
 #include "access/table.h"
+#include "base/compat.h"
 #include "base/rowread.h"
 #include "base/version.h"
 #include "catalog/pg_extension.h"

@@ -39,6 +39,7 @@
 
 #include "access/xact.h"
 #include "base/args.h"
+#include "base/compat.h"
 #include "base/lockclass.h"
 #include "bound/build.h"
 #include "bound/refs.h"

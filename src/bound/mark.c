@@ -39,6 +39,7 @@
 #include "access/htup_details.h"
 #include "access/xact.h"
 #include "base/args.h"
+#include "base/compat.h"
 #include "base/errors.h"
 #include "base/hooks.h"
 #include "bound/mark.h"

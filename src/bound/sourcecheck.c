@@ -16,6 +16,7 @@
 
 #include "access/xact.h"
 #include "base/args.h"
+#include "base/compat.h"
 #include "bound/build.h"
 #include "bound/sourceprobe.h"
 #include "bound/sourceread.h"

@@ -8,6 +8,7 @@
  */
 #include "postgres.h"
 
+#include "base/compat.h"
 #include "base/lockclass.h"
 #include "base/relopen.h"
 #include "bound/bound.h"

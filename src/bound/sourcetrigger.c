@@ -16,6 +16,7 @@
 #include "postgres.h"
 
 #include "base/args.h"
+#include "base/compat.h"
 #include "bound/refs.h"
 #include "bound/sourcetrigger.h"
 #include "commands/trigger.h"

@@ -4,6 +4,7 @@
  */
 #include "postgres.h"
 
+#include "base/compat.h"
 #include "base/interval.h"
 #include "buffer/buffer.h"
 #include "catalog/pg_authid.h"

@@ -16,7 +16,9 @@
  * committed and has released its locks (so no other transaction waits for one that
  * waits), before the session goes on. As with synchronous replication it cannot fail any
  * more then: a cancel ends the wait with a warning, and a request to terminate
- * leaves the client without an answer.
+ * leaves the client without an answer. The warning comes when nothing else is left to do,
+ * has no context, and is dropped if it cannot be sent: an error would be one of a committed
+ * transaction.
  *
  * Such a transaction has found a flusher when it committed, or it would have written
  * rows. If there is none any more, for all of ALONE_MS, the session does not go on waiting
@@ -56,12 +58,24 @@ static int nwaits = 0;
 static int max_waits = 0;
 static int wanted = 0;
 
+/* How a wait has ended. */
+typedef enum DcWaitEnd
+{
+	WAIT_DONE,
+	WAIT_CANCELLED,
+	WAIT_TERMINATED,
+	WAIT_POSTMASTER_DEAD,
+	WAIT_NO_WORKER,
+	WAIT_LEFT_TO_OWNER,
+} DcWaitEnd;
+
 static void resource_callback(ResourceReleasePhase phase, bool commit, bool top,
 							  void *arg);
-static bool wait_committed(const DcWait *wait);
-static bool sleep_once(void);
-static bool is_interrupted(void);
-static bool is_alone(DcBufferTable *table, instr_time *since);
+static DcWaitEnd wait_committed(const DcWait *wait);
+static DcWaitEnd interruption(void);
+static DcWaitEnd loneliness(DcBufferTable *table, instr_time *since);
+static void warn_quietly(DcWaitEnd end);
+static void warn(DcWaitEnd end);
 
 /*
  * flush_wait_init asks for shared memory and registers the callback; called once.
@@ -97,6 +111,7 @@ flush_wait_prepare(void)
 void
 flush_wait_at_commit(DcBufferTable *table)
 {
+	Assert(nwaits < max_waits);
 	pg_memory_barrier();
 	waits[nwaits++] = (DcWait){table, pg_atomic_read_u64(&table->begun) + 1};
 	pg_memory_barrier();
@@ -104,122 +119,142 @@ flush_wait_at_commit(DcBufferTable *table)
 }
 
 /*
- * resource_callback is called in each phase of the release of a transaction's
- * resources.
+ * resource_callback waits in the last phase of the release of a transaction's resources. Must not throw.
  */
 static void
 resource_callback(ResourceReleasePhase phase, bool commit, bool top, void *arg)
 {
-	bool ended = false;
+	DcWaitEnd end = WAIT_DONE;
+	int count = nwaits;
 
 	if (phase != RESOURCE_RELEASE_AFTER_LOCKS || !top)
 		return;
 	waiter_end(); /* the session was terminated while it waited in dc_flush() */
-	if (wanted == 0)
-		return;
-	wanted = 0;
-	for (int i = 0; i < nwaits; i++)
+	wanted = nwaits = 0;
+	for (int i = 0; i < count; i++)
 	{
-		if (!ended)
-			ended = !wait_committed(&waits[i]);
+		if (end == WAIT_DONE)
+			end = wait_committed(&waits[i]);
 		pg_atomic_fetch_sub_u32(&waits[i].table->users, 1);
 	}
-	nwaits = 0;
+	if (end == WAIT_DONE)
+		return;
+	warn_quietly(end);
+	if (end == WAIT_TERMINATED || end == WAIT_POSTMASTER_DEAD)
+		whereToSendOutput = DestNone; /* no answer */
 }
 
 /*
- * wait_committed waits for a flush; false if the wait was interrupted. Interrupts
- * are held: it looks itself.
+ * wait_committed waits for a flush. Interrupts are held: it looks itself.
  */
-static bool
+static DcWaitEnd
 wait_committed(const DcWait *wait)
 {
 	DcBufferTable *table = wait->table;
-	bool interrupted;
+	DcWaitEnd end;
 	instr_time alone_since;
 
 	if (pg_atomic_read_u64(&table->done) >= wait->number)
-		return true;
+		return WAIT_DONE;
 	INSTR_TIME_SET_ZERO(alone_since);
 	waiter_begin(table, wait->number);
-	interrupted = is_interrupted();
-	if (!interrupted)
+	end = interruption();
+	if (end == WAIT_DONE)
 		waiter_sleep();
-	while (!interrupted && pg_atomic_read_u64(&table->done) < wait->number)
-		interrupted = is_interrupted() || is_alone(table, &alone_since) || !sleep_once();
-	waiter_end();
-	return !interrupted;
-}
-
-/*
- * sleep_once sleeps until it is woken, or for some time; false if the postmaster is
- * dead. To exit at once would make a transaction abort that is committed.
- */
-static bool
-sleep_once(void)
-{
-	if (waiter_sleep_on_latch(WL_POSTMASTER_DEATH) & WL_POSTMASTER_DEATH)
+	while (end == WAIT_DONE && pg_atomic_read_u64(&table->done) < wait->number)
 	{
-		ProcDiePending = true;
-		whereToSendOutput = DestNone;
-		return false;
+		end = interruption();
+		if (end == WAIT_DONE)
+			end = loneliness(table, &alone_since);
+		/* to exit at once would make a transaction abort that is committed */
+		if (end == WAIT_DONE && (waiter_sleep_on_latch(WL_POSTMASTER_DEATH) & WL_POSTMASTER_DEATH))
+			end = WAIT_POSTMASTER_DEAD;
 	}
-	return true;
+	waiter_end();
+	if (end == WAIT_POSTMASTER_DEAD)
+		ProcDiePending = true;
+	return end;
 }
 
 /*
- * is_interrupted tells whether to stop waiting, as syncrep.c does.
+ * interruption returns how to end the wait for an interrupt, as syncrep.c does, or WAIT_DONE if there is none.
  */
-static bool
-is_interrupted(void)
+static DcWaitEnd
+interruption(void)
 {
 	if (ProcDiePending)
-	{
-		ereport(WARNING,
-				(errcode(ERRCODE_ADMIN_SHUTDOWN),
-				 errmsg("canceling the wait for increments to become durable, and terminating connection"),
-				 errdetail("The transaction has already committed, but a crash may lose its increments of buffered counters.")));
-		whereToSendOutput = DestNone;
-		return true;
-	}
-	if (QueryCancelPending)
-	{
-		QueryCancelPending = false;
-		ereport(WARNING,
-				(errmsg("canceling the wait for increments to become durable due to user request"),
-				 errdetail("The transaction has already committed, but a crash may lose its increments of buffered counters.")));
-		return true;
-	}
-	return false;
+		return WAIT_TERMINATED;
+	if (!QueryCancelPending)
+		return WAIT_DONE;
+	QueryCancelPending = false;
+	return WAIT_CANCELLED;
 }
 
 /*
- * is_alone tells whether to stop waiting, since the table has had no flusher for long.
+ * loneliness returns how to end the wait because the table has had no flusher for long, or WAIT_DONE to go on.
  * *since is zero, or the time at which that was noticed.
  */
-static bool
-is_alone(DcBufferTable *table, instr_time *since)
+static DcWaitEnd
+loneliness(DcBufferTable *table, instr_time *since)
 {
 	instr_time now;
 
 	if (flusher_flushes(table))
 	{
 		INSTR_TIME_SET_ZERO(*since);
-		return false;
+		return WAIT_DONE;
 	}
 	INSTR_TIME_SET_CURRENT(now);
 	if (INSTR_TIME_IS_ZERO(*since))
 		*since = now;
 	INSTR_TIME_SUBTRACT(now, *since);
 	if (INSTR_TIME_GET_MILLISEC(now) < ALONE_MS)
-		return false;
+		return WAIT_DONE;
+	return flusher_runs() ? WAIT_LEFT_TO_OWNER : WAIT_NO_WORKER;
+}
+
+/*
+ * warn_quietly warns of a wait that has not been to its end, in a transaction that is committed. Code of users
+ * may be running, whose names the client's encoding may not have: so there is no context. Whatever else
+ * fails is caught. It has changed nothing but the state of error messages.
+ */
+static void
+warn_quietly(DcWaitEnd end)
+{
+	MemoryContext caller = CurrentMemoryContext;
+
+	PG_TRY();
+	{
+		error_context_stack = NULL; /* put back by what follows */
+		warn(end);
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(caller);
+		FlushErrorState();
+	}
+	PG_END_TRY();
+}
+
+static void
+warn(DcWaitEnd end)
+{
+	static const char *const reasons[] = {
+		[WAIT_CANCELLED] = "canceling the wait for increments to become durable due to user request",
+		[WAIT_TERMINATED] = "canceling the wait for increments to become durable, and terminating connection",
+		[WAIT_NO_WORKER] = "ending the wait for increments to become durable because there is no worker",
+		[WAIT_LEFT_TO_OWNER] = "ending the wait for increments to become durable because the worker leaves the table to its owner",
+	};
+
+	if (end == WAIT_POSTMASTER_DEAD)
+		return;
 	ereport(WARNING,
-			(errmsg(flusher_runs()
-						? "ending the wait for increments to become durable because the worker leaves the table to its owner"
-						: "ending the wait for increments to become durable because there is no worker"),
+			(errcode(end == WAIT_TERMINATED ? ERRCODE_ADMIN_SHUTDOWN : ERRCODE_WARNING),
+			 errmsg("%s", reasons[end]),
 			 errdetail("The transaction has already committed, but a crash may lose its increments of buffered counters."),
-			 errhint(flusher_runs() ? "The owner can call dc_flush()." : "Turn on dcounter.worker, or call dc_flush().")));
-	return true;
+			 end == WAIT_NO_WORKER			 ? errhint("Turn on dcounter.worker, or call dc_flush().")
+				 : end == WAIT_LEFT_TO_OWNER ? errhint("The owner can call dc_flush().")
+											 : 0));
 }
 
 /*

@@ -21,6 +21,7 @@
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "base/args.h"
+#include "base/compat.h"
 #include "base/guc.h"
 #include "consumer/consumer.h"
 #include "consumer/retry.h"

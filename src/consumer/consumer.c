@@ -6,6 +6,7 @@
 
 #include "base/args.h"
 #include "base/catrow.h"
+#include "base/compat.h"
 #include "commands/sequence.h"
 #include "consumer/consumer.h"
 #include "consumer/retry.h"

@@ -24,6 +24,7 @@
 #include "postgres.h"
 
 #include "base/args.h"
+#include "base/compat.h"
 #include "consumer/consumer.h"
 #include "consumer/retry.h"
 #include "fmgr.h"

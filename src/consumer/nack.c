@@ -18,6 +18,7 @@
 #include "postgres.h"
 
 #include "base/args.h"
+#include "base/compat.h"
 #include "consumer/consumer.h"
 #include "consumer/retry.h"
 #include "miscadmin.h"

@@ -16,6 +16,7 @@
  */
 #include "postgres.h"
 
+#include "base/compat.h"
 #include "consumer/consumer.h"
 #include "consumer/retry.h"
 #include "fmgr.h"

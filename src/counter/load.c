@@ -49,6 +49,7 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "base/args.h"
+#include "base/compat.h"
 #include "base/key.h"
 #include "base/relopen.h"
 #include "catalog/pg_collation.h"

@@ -13,6 +13,7 @@
 
 #include "access/transam.h"
 #include "access/xact.h"
+#include "base/compat.h"
 #include "base/hooks.h"
 #include "base/interval.h"
 #include "base/key.h"

@@ -76,6 +76,7 @@
 
 #include "access/xact.h"
 #include "base/activity.h"
+#include "base/compat.h"
 #include "base/hooks.h"
 #include "base/key.h"
 #include "catalog/pg_type.h"

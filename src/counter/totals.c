@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "base/args.h"
+#include "base/compat.h"
 #include "base/key.h"
 #include "catalog/pg_type.h"
 #include "counter/sqlpath.h"

@@ -11,6 +11,7 @@
 #include "postgres.h"
 
 #include "base/args.h"
+#include "base/compat.h"
 #include "base/key.h"
 #include "common/hashfn.h"
 #include "common/int.h"

@@ -12,6 +12,7 @@
  */
 #include "postgres.h"
 
+#include "base/compat.h"
 #include "crdt/crdttype.h"
 
 #include "common/hashfn.h"

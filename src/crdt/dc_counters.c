@@ -4,6 +4,7 @@
  */
 #include "postgres.h"
 
+#include "base/compat.h"
 #include "crdt/amounts.h"
 #include "crdt/crdttype.h"
 #include "funcapi.h"

@@ -4,6 +4,7 @@
  */
 #include "postgres.h"
 
+#include "base/compat.h"
 #include "crdt/crdttype.h"
 #include "crdt/hlcclock.h"
 #include "crdt/stamp.h"

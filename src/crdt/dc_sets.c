@@ -4,6 +4,7 @@
  */
 #include "postgres.h"
 
+#include "base/compat.h"
 #include "catalog/pg_type.h"
 #include "crdt/crdttype.h"
 #include "crdt/dots.h"

@@ -16,6 +16,7 @@
 #include "access/xact.h"
 #include "base/args.h"
 #include "base/bucket.h"
+#include "base/compat.h"
 #include "catalog/pg_type.h"
 #include "distinct/distinct.h"
 #include "miscadmin.h"

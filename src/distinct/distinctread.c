@@ -14,6 +14,7 @@
 
 #include "base/args.h"
 #include "base/bucket.h"
+#include "base/compat.h"
 #include "base/interval.h"
 #include "distinct/distinct.h"
 #include "funcapi.h"

@@ -7,6 +7,7 @@
 #include "postgres.h"
 
 #include "base/catrow.h"
+#include "base/compat.h"
 #include "distinct/distinct.h"
 #include "utils/fmgroids.h"
 

@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "base/args.h"
+#include "base/compat.h"
 #include "catalog/pg_type.h"
 #include "common/int.h"
 #include "counter/apply.h"

@@ -5,6 +5,7 @@
 #include "postgres.h"
 
 #include "base/catrow.h"
+#include "base/compat.h"
 #include "ledger/ledger.h"
 #include "utils/snapmgr.h"
 

@@ -19,6 +19,7 @@
 #include "postgres.h"
 
 #include "base/activity.h"
+#include "base/compat.h"
 #include "base/interval.h"
 #include "catalog/pg_type.h"
 #include "ledger/account.h"

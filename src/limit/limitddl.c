@@ -13,6 +13,7 @@
 #include "access/xact.h"
 #include "base/args.h"
 #include "base/catrow.h"
+#include "base/compat.h"
 #include "base/interval.h"
 #include "base/lockclass.h"
 #include "commands/sequence.h"

@@ -11,6 +11,7 @@
 #include "access/htup_details.h"
 #include "access/xact.h"
 #include "base/args.h"
+#include "base/compat.h"
 #include "base/interval.h"
 #include "catalog/pg_type.h"
 #include "funcapi.h"

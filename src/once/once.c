@@ -10,6 +10,7 @@
 #include "postgres.h"
 
 #include "base/args.h"
+#include "base/compat.h"
 #include "base/key.h"
 #include "counter/apply.h"
 #include "counter/write.h"

@@ -16,6 +16,7 @@
 #include "postgres.h"
 
 #include "base/catrow.h"
+#include "base/compat.h"
 #include "base/relcached.h"
 #include "miscadmin.h"
 #include "once/opslot.h"

@@ -21,6 +21,7 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "base/catrow.h"
+#include "base/compat.h"
 #include "base/hooks.h"
 #include "base/lockclass.h"
 #include "base/relopen.h"

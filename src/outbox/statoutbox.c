@@ -9,6 +9,7 @@
 
 #include "access/htup_details.h"
 #include "access/table.h"
+#include "base/compat.h"
 #include "base/hooks.h"
 #include "base/relopen.h"
 #include "fmgr.h"

@@ -26,6 +26,7 @@
 #include "access/htup_details.h"
 #include "base/activity.h"
 #include "base/args.h"
+#include "base/compat.h"
 #include "base/key.h"
 #include "commands/trigger.h"
 #include "common/hashfn.h"

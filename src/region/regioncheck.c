@@ -13,6 +13,7 @@
 
 #include "access/xact.h"
 #include "base/args.h"
+#include "base/compat.h"
 #include "base/hooks.h"
 #include "base/key.h"
 #include "catalog/pg_type.h"

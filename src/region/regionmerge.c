@@ -34,6 +34,7 @@
 #include "access/htup_details.h"
 #include "access/xact.h"
 #include "base/args.h"
+#include "base/compat.h"
 #include "base/rowread.h"
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"

@@ -37,6 +37,7 @@
 
 #include "access/xact.h"
 #include "base/args.h"
+#include "base/compat.h"
 #include "base/interval.h"
 #include "catalog/pg_type.h"
 #include "counter/sqlpath.h"

@@ -17,6 +17,7 @@
 #include "postgres.h"
 
 #include "base/args.h"
+#include "base/compat.h"
 #include "base/guc.h"
 #include "base/hooks.h"
 #include "base/runas.h"

@@ -18,6 +18,7 @@
 #include "access/xact.h"
 #include "base/activity.h"
 #include "base/args.h"
+#include "base/compat.h"
 #include "base/hooks.h"
 #include "fmgr.h"
 #include "region/life.h"

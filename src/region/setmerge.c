@@ -28,6 +28,7 @@
 #include "access/htup_details.h"
 #include "access/xact.h"
 #include "base/args.h"
+#include "base/compat.h"
 #include "base/key.h"
 #include "commands/trigger.h"
 #include "compact/compactbatch.h"

@@ -19,6 +19,7 @@
 #include "postgres.h"
 
 #include "base/args.h"
+#include "base/compat.h"
 #include "base/key.h"
 #include "catalog/pg_type.h"
 #include "common/int.h"

@@ -17,6 +17,7 @@
 #include "access/htup_details.h"
 #include "base/activity.h"
 #include "base/args.h"
+#include "base/compat.h"
 #include "base/guc.h"
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"

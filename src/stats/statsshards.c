@@ -18,6 +18,7 @@
 
 #include "access/xact.h"
 #include "base/activity.h"
+#include "base/compat.h"
 #include "catalog/pg_type.h"
 #include "common/int.h"
 #include "counter/sqlpath.h"

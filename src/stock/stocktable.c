@@ -9,6 +9,7 @@
 
 #include "access/table.h"
 #include "base/args.h"
+#include "base/compat.h"
 #include "base/relopen.h"
 #include "base/runas.h"
 #include "catalog/namespace.h"

@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "base/compat.h"
 #include "base/errors.h"
 #include "catalog/pg_class.h"
 #include "storage/lmgr.h"

@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "base/args.h"
+#include "base/compat.h"
 #include "base/hooks.h"
 #include "base/runas.h"
 #include "catalog/namespace.h"

@@ -20,6 +20,7 @@
 
 #include "access/table.h"
 #include "base/args.h"
+#include "base/compat.h"
 #include "base/runas.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_trigger.h"

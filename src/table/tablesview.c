@@ -9,6 +9,7 @@
 #include "postgres.h"
 
 #include "access/table.h"
+#include "base/compat.h"
 #include "base/guc.h"
 #include "base/relopen.h"
 #include "base/subxact.h"

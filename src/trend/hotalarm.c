@@ -8,10 +8,12 @@
  *
  * What has been told is in shared memory, with the key. It is noted there when the transaction with the event has
  * committed. If that is rolled back, or the savepoint that the event is in, nothing is noted, and the key
- * is told of the next time. A transaction that is prepared counts as committed. One transaction at a time tells of the keys of
- * a table: it has a lock (lockclass.h) until it has ended, which is after this is noted. So the worker, and whoever calls
- * dc_maintain(), do not both tell. A key that has left the list, or whose table has lost its statistics, is forgotten,
- * and told of again if it comes back.
+ * is told of the next time. A transaction that is prepared counts as committed. The server's log is written just before
+ * the commit, as writing to it may fail, so a commit that fails after that leaves a line too many.
+ *
+ * One transaction at a time tells of the keys of a table: it has a lock (lockclass.h) until it has ended, which is after
+ * this is noted. So the worker, and whoever calls dc_maintain(), do not both tell. A key that has left the list, or whose
+ * table has lost its statistics, is forgotten, and told of again if it comes back.
  *
  * A standby has no events of its own, nor statistics of writes.
  */
@@ -58,7 +60,7 @@ static void hot_step(void *arg);
 static void tell_table(Oid counter);
 static void tell_key(Oid counter, const DcHotKey *key, bool is_hot, double rate);
 static Jsonb *payload_of(int64 rate);
-static void settle(const DcToldHot *hot);
+static void log_told(const DcToldHot *hot);
 static void xact_callback(XactEvent event, void *arg);
 static void subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionId parent, void *arg);
 
@@ -200,13 +202,13 @@ payload_of(int64 rate)
 }
 
 /*
- * settle notes that the event is there for good, and logs it.
+ * log_told writes to the server's log what the transaction tells. It does so just before the commit: a message has the
+ * text of a user, and the context of whatever is running, so it may fail. The client does not see it.
  */
 static void
-settle(const DcToldHot *hot)
+log_told(const DcToldHot *hot)
 {
-	stats_set_hot(hot->counter, hot->hash, hot->is_hot);
-	ereport(LOG,
+	ereport(LOG_SERVER_ONLY,
 			(hot->is_hot
 				 ? errmsg("key \"%s\" of counter table \"%s\" is hot: %lld writes a second",
 						  hot->key, hot->table, (long long) hot->rate)
@@ -220,13 +222,28 @@ xact_callback(XactEvent event, void *arg)
 {
 	ListCell *lc;
 
-	if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_PREPARE)
+	switch (event)
 	{
-		foreach(lc, told)
-			settle(lfirst(lc));
+		case XACT_EVENT_PRE_COMMIT:
+		case XACT_EVENT_PRE_PREPARE:
+			foreach(lc, told)
+				log_told(lfirst(lc));
+			break;
+		case XACT_EVENT_COMMIT:
+		case XACT_EVENT_PREPARE:
+			foreach(lc, told)
+			{
+				const DcToldHot *hot = lfirst(lc);
+
+				stats_set_hot(hot->counter, hot->hash, hot->is_hot);
+			}
+			/* FALLTHROUGH */
+		case XACT_EVENT_ABORT:
+			told = NIL;
+			break;
+		default:
+			break;
 	}
-	if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_PREPARE || event == XACT_EVENT_ABORT)
-		told = NIL;
 }
 
 static void

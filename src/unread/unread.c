@@ -38,6 +38,7 @@
 
 #include "access/detoast.h"
 #include "base/args.h"
+#include "base/compat.h"
 #include "base/hooks.h"
 #include "base/key.h"
 #include "catalog/pg_type.h"

@@ -5,6 +5,7 @@
 #include "postgres.h"
 
 #include "base/catrow.h"
+#include "base/compat.h"
 #include "unread/unread.h"
 #include "utils/fmgroids.h"
 

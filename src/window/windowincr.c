@@ -21,6 +21,7 @@
 
 #include "access/xact.h"
 #include "base/args.h"
+#include "base/compat.h"
 #include "base/interval.h"
 #include "counter/write.h"
 #include "miscadmin.h"

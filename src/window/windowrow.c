@@ -10,6 +10,7 @@
 #include "postgres.h"
 
 #include "base/catrow.h"
+#include "base/compat.h"
 #include "catalog/pg_type.h"
 #include "utils/fmgroids.h"
 #include "window/window.h"

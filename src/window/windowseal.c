@@ -19,6 +19,7 @@
 
 #include "access/xact.h"
 #include "base/args.h"
+#include "base/compat.h"
 #include "base/errors.h"
 #include "common/int.h"
 #include "counter/write.h"

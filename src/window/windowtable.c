@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "base/args.h"
+#include "base/compat.h"
 #include "base/interval.h"
 #include "base/rowread.h"
 #include "base/runas.h"

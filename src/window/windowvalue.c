@@ -5,6 +5,7 @@
 #include "postgres.h"
 
 #include "base/args.h"
+#include "base/compat.h"
 #include "base/interval.h"
 #include "funcapi.h"
 #include "miscadmin.h"

@@ -5,6 +5,7 @@
 #include "postgres.h"
 
 #include "base/args.h"
+#include "base/compat.h"
 #include "base/errors.h"
 #include "counter/read.h"
 #include "miscadmin.h"

@@ -7,6 +7,7 @@
 
 #include <signal.h>
 
+#include "base/compat.h"
 #include "base/job.h"
 #include "postmaster/bgworker.h"
 

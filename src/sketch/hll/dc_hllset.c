@@ -4,6 +4,7 @@
  */
 #include "postgres.h"
 
+#include "base/compat.h"
 #include "fmgr.h"
 #include "sketch/hll/dc_hll.h"
 #include "sketch/hll/hlljoint.h"
