@@ -114,6 +114,8 @@ fi
 if [[ $sets == *' test '* ]]; then
     need libipc-run-perl perl -MIPC::Run -e 1
     want_pg "postgresql-$major-wal2json" "${libdir:+$libdir/wal2json.so}"
+    want_pg "postgresql-$major-hll" "${share:+$share/hll.control}"
+    want_pg "postgresql-$major-cron" "${share:+$share/pg_cron.control}"
     need clang-format command -v clang-format
     need redis-tools find_redis
     command -v kcat >/dev/null || optional+=(kcat)
