@@ -44,7 +44,7 @@
 #include "bound/build.h"
 #include "bound/refs.h"
 #include "bound/sourcetrigger.h"
-#include "commands/tablespace.h"
+#include "bound/spoolfile.h"
 #include "common/int.h"
 #include "counter/apply.h"
 #include "counter/write.h"
@@ -52,7 +52,6 @@
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
-#include "storage/buffile.h"
 #include "storage/lock.h"
 #include "table/access.h"
 #include "table/subscription.h"
@@ -87,7 +86,7 @@ struct DcBuild
 	int64 epoch;		   /* that the differences hold for, */
 	TransactionId binding; /* and the row of it; */
 	bool counted;		   /* triggers fire, in the same snapshot */
-	BufFile *spool;
+	DcSpoolFile *spool;
 	int64 left; /* differences that are not added yet, with the next one, */
 	int64 drift;
 	DcKey key; /* which is of this key, */
@@ -103,7 +102,6 @@ static bool spool_all(DcBuild *build, DcSourceRead *read, DcSourceScanOptions *o
 static bool spool_layers(DcBuild *build, DcSourceRead *read, DcSourceScanOptions *options);
 static void spool(DcBuild *build, const DcSourceDiff *diff);
 static void spool_next(DcBuild *build);
-static void spool_read(DcBuild *build, void *data, size_t len);
 static char *add_some(DcBuild *build, DcCounter *counter, const DcSourceRow *row);
 static void add_drift(DcCounter *counter, const DcSourceRow *row, const DcKey *key,
 					  const DcKey *item, int64 drift);
@@ -324,28 +322,31 @@ build_end(DcBuild *build)
 	MemoryContextDelete(build->cxt);
 }
 
+/*
+ * release is called when the memory of a build goes, perhaps after an error: must not throw. Code of the counter's owner may have
+ * released the lock (pg_advisory_unlock_all), of which LockRelease would warn.
+ */
 static void
 release(void *arg)
 {
 	DcBuild *build = arg;
+	LOCKTAG tag;
 
-	forget_spool(build);
-	if (build->locked)
-	{
-		LOCKTAG tag;
-
-		build_tag(build->counter, &tag);
+	build_tag(build->counter, &tag);
+	if (build->locked && compat_has_lock(&tag, ExclusiveLock))
 		(void) LockRelease(&tag, ExclusiveLock, true);
-	}
+	forget_spool(build);
 }
 
 static void
 forget_spool(DcBuild *build)
 {
-	if (build->spool != NULL)
-		BufFileClose(build->spool);
+	DcSpoolFile *spool = build->spool;
+
 	build->spool = NULL;
 	build->scanned = false;
+	if (spool != NULL)
+		spoolfile_close(spool);
 }
 
 /*
@@ -410,8 +411,7 @@ spool_all(DcBuild *build, DcSourceRead *read, DcSourceScanOptions *options)
 	MemoryContext old = MemoryContextSwitchTo(build->cxt);
 	bool done = true;
 
-	PrepareTempTablespaces();
-	build->spool = BufFileCreateTemp(true);
+	build->spool = spoolfile_create();
 	build->left = 0;
 	MemoryContextSwitchTo(reading);
 	if (read->row.distinct_of != NULL)
@@ -429,8 +429,8 @@ spool_all(DcBuild *build, DcSourceRead *read, DcSourceScanOptions *options)
 	}
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(reading);
-	if (done && BufFileSeek(build->spool, 0, 0, SEEK_SET) != 0)
-		ereport(ERROR, (errcode_for_file_access(), errmsg("could not rewind a temporary file")));
+	if (done)
+		spoolfile_rewind(build->spool);
 	if (done && build->left > 0)
 		spool_next(build);
 	return done;
@@ -479,10 +479,10 @@ spool(DcBuild *build, const DcSourceDiff *diff)
 		return;
 	if (diff->item.data != NULL)
 		spooled.item_len = diff->item.len;
-	BufFileWrite(build->spool, &spooled, sizeof(spooled));
-	BufFileWrite(build->spool, (void *) diff->key.data, diff->key.len);
+	spoolfile_write(build->spool, &spooled, sizeof(spooled));
+	spoolfile_write(build->spool, diff->key.data, diff->key.len);
 	if (diff->item.data != NULL)
-		BufFileWrite(build->spool, (void *) diff->item.data, diff->item.len);
+		spoolfile_write(build->spool, diff->item.data, diff->item.len);
 	build->left++;
 }
 
@@ -494,25 +494,18 @@ spool_next(DcBuild *build)
 {
 	DcSpooled spooled;
 
-	spool_read(build, &spooled, sizeof(spooled));
+	spoolfile_read(build->spool, &spooled, sizeof(spooled));
 	build->drift = spooled.drift;
-	spool_read(build, build->key_bytes, spooled.key_len);
+	spoolfile_read(build->spool, build->key_bytes, spooled.key_len);
 	build->key.data = build->key_bytes;
 	build->key.len = spooled.key_len;
 	build->item.data = NULL;
 	if (spooled.item_len != NO_ITEM)
 	{
-		spool_read(build, build->item_bytes, spooled.item_len);
+		spoolfile_read(build->spool, build->item_bytes, spooled.item_len);
 		build->item.data = build->item_bytes;
 		build->item.len = spooled.item_len;
 	}
-}
-
-static void
-spool_read(DcBuild *build, void *data, size_t len)
-{
-	if (BufFileRead(build->spool, data, len) != len)
-		ereport(ERROR, (errcode_for_file_access(), errmsg("could not read from a temporary file")));
 }
 
 /*

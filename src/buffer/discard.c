@@ -177,6 +177,12 @@ discard_later(Oid database, Oid counter, bool gone)
 
 	if (gone && OidIsValid(counter) && !has_slot(database, counter))
 		return;
+	/* noted already, by this level or an outer one: the commit looks at each table once */
+	for (discard = discards; discard != NULL; discard = discard->next)
+	{
+		if (discard->database == database && discard->counter == counter && (discard->gone || !gone))
+			return;
+	}
 	discard = MemoryContextAlloc(TopTransactionContext, sizeof(DcDiscard));
 	*discard = (DcDiscard){discards, GetCurrentTransactionNestLevel(), database, counter, gone};
 	discards = discard;

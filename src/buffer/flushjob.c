@@ -272,6 +272,7 @@ flush_enter(void)
 static void
 flusher_exit(int code, Datum arg)
 {
+	LWLockReleaseAll(); /* an error may have been raised under one */
 	flusher_leave();
 	waiters_wake_all();
 }

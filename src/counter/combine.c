@@ -479,11 +479,16 @@ tell(int session, DcCombineState state)
 static void
 wait_for_standby(XLogRecPtr end)
 {
+	ErrorContextCallback *context = error_context_stack;
+
 	if (XLogRecPtrIsInvalid(end))
 		return;
+	/* it may warn: not with names of users, which may fail although the increment is committed */
+	error_context_stack = NULL;
 	HOLD_INTERRUPTS();
 	SyncRepWaitForLSN(end, true);
 	RESUME_INTERRUPTS();
+	error_context_stack = context;
 }
 
 static DcRequest *

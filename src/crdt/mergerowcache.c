@@ -107,13 +107,15 @@ merge_table_find(TriggerData *data)
 static Entry *
 entry_find(TriggerData *data)
 {
+	static bool registered = false;
 	Oid oid = data->tg_trigger->tgoid;
 	Entry *entry = relcached_find(&entries, &oid);
 
 	if (likely(entry != NULL && entry->valid && entry->table != NULL))
 		return entry;
-	if (entries.hash == NULL)
+	if (!registered)
 		CacheRegisterSyscacheCallback(SUBSCRIPTIONRELMAP, on_subscription_change, (Datum) 0);
+	registered = true;
 	entry = relcached_enter(&entries, &oid);
 	retire(entry);
 	entry->relid = RelationGetRelid(data->tg_relation);
@@ -139,6 +141,8 @@ on_subscription_change(Datum arg, int cacheid, uint32 hashvalue)
 	HASH_SEQ_STATUS scan;
 	Entry *entry;
 
+	if (entries.hash == NULL)
+		return;
 	hash_seq_init(&scan, entries.hash);
 	while ((entry = hash_seq_search(&scan)) != NULL)
 		entry->subscribed = false;

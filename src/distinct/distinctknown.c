@@ -87,6 +87,7 @@ static DcKnown *known_new(const DcRowKey *key, int precision, uint64 generation)
 static void known_remove(DcKnown *known);
 static void known_resize(DcKnown *known);
 static bool read_rows(DcDistinctRel *rel, const DcRowKey *key, DcKnown *known);
+static HllState *take_state(DcKnown *known);
 static bool is_ours(TupleTableSlot *slot);
 static bool is_missing(const HllState *state, uint32 token);
 
@@ -117,7 +118,7 @@ known_find(const DcRowKey *key, const DcDistinct *distinct)
 	if (slot == NULL)
 		return NULL;
 	known = slot->known;
-	if (known->generation != distinct->generation)
+	if (known->state == NULL || known->generation != distinct->generation)
 	{
 		known_remove(known);
 		return NULL;
@@ -215,12 +216,25 @@ read_rows(DcDistinctRel *rel, const DcRowKey *key, DcKnown *known)
 				continue;
 			ours |= is_ours(scan.slot);
 			old = MemoryContextSwitchTo(known_cxt);
-			known->state = hll_merge_datum(known->state, scan.sketch);
+			known->state = hll_merge_datum(take_state(known), scan.sketch);
 			MemoryContextSwitchTo(old);
 		}
 		distinctscan_end(&scan);
 	}
 	return ours;
+}
+
+/*
+ * take_state takes the state out of a sketch while it is merged with another one: that may free it, and fail after that. A sketch
+ * without a state is found by nobody.
+ */
+static HllState *
+take_state(DcKnown *known)
+{
+	HllState *state = known->state;
+
+	known->state = NULL;
+	return state;
 }
 
 static bool
@@ -293,12 +307,12 @@ known_raise(const DcRowKey *key, uint64 generation, const HllState *items, XLogR
 	DcKnown *known = slot != NULL ? slot->known : NULL;
 	MemoryContext old;
 
-	if (known == NULL || known->generation != generation)
+	if (known == NULL || known->state == NULL || known->generation != generation)
 		return;
 	known->next = ReadNextTransactionId();
 	known->lsn = Max(known->lsn, lsn);
 	old = MemoryContextSwitchTo(known_cxt);
-	known->state = hll_merge(known->state, items);
+	known->state = hll_merge(take_state(known), items);
 	MemoryContextSwitchTo(old);
 	known_resize(known);
 }
@@ -360,7 +374,8 @@ known_remove(DcKnown *known)
 	total_size -= known->size;
 	dlist_delete(&known->node);
 	knowns_delete(knowns, known->key);
-	pfree(known->state);
+	if (known->state != NULL)
+		pfree(known->state);
 	pfree(known);
 }
 

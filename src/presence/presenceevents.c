@@ -505,5 +505,6 @@ subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionId pa
 static void
 exit_callback(int code, Datum arg)
 {
+	LWLockReleaseAll(); /* an error may have been raised under one */
 	settle_told(0, false);
 }

@@ -258,10 +258,12 @@ unpublished_forget(DcCounter *counter, const DcBatch *batch)
 
 			if (published == NULL || npublished == npublished_max)
 			{
-				npublished_max = published == NULL ? 64 : 2 * npublished_max;
+				int max = published == NULL ? 64 : 2 * npublished_max;
+
 				published = published == NULL
-					? MemoryContextAlloc(TopTransactionContext, npublished_max * sizeof(Unpublished))
-					: repalloc(published, npublished_max * sizeof(Unpublished));
+					? MemoryContextAlloc(TopTransactionContext, max * sizeof(Unpublished))
+					: repalloc(published, max * sizeof(Unpublished));
+				npublished_max = max;
 			}
 			published[npublished++] = row;
 		}

@@ -170,6 +170,7 @@ dc_launcher_main(Datum arg)
 static void
 detach(int code, Datum arg)
 {
+	LWLockReleaseAll(); /* an error may have been raised under one */
 	slots_lock(LW_EXCLUSIVE);
 	dc_workers->launcher_pid = 0;
 	dc_workers->launcher_latch = NULL;

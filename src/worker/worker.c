@@ -247,8 +247,10 @@ take_slot(const DcWorkerArgs *args)
 static void
 leave_slot(int code, Datum arg)
 {
-	DcWorkerSlot *slot = slot_lock(DatumGetObjectId(arg), LW_EXCLUSIVE);
+	DcWorkerSlot *slot;
 
+	LWLockReleaseAll(); /* an error may have been raised under one */
+	slot = slot_lock(DatumGetObjectId(arg), LW_EXCLUSIVE);
 	if (slot != NULL && slot->pid == MyProcPid)
 	{
 		jobnote_end(slot);

@@ -1,5 +1,6 @@
-# A wait for a flush that ends with a warning, in a transaction that is committed: the warning cannot fail, also if names of the code
-# that is running are of letters that the client's encoding lacks. Nothing of the wait is left behind.
+# What runs when a transaction is over cannot fail. A wait for a flush ends with a warning, in a transaction that is committed, also if
+# names of the code that is running are of letters that the client's encoding lacks; nothing of the wait is left behind. A build that has
+# no room for its temporary file gives back what it has, and is neither the end of the worker nor of others' builds.
 use strict;
 use warnings;
 
@@ -8,6 +9,7 @@ use DcTest;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Time::HiRes ();
 
 my $node = buffer_node('after_commit');
 # more than the first waits that a session makes room for
@@ -43,5 +45,33 @@ is(scalar(() = $log =~ /WARNING:  canceling the wait for increments to become du
 unlike($log, qr/PANIC|terminated by signal|was not released|AbortTransaction while/, 'the server is well');
 
 is(sql($node, 'postgres', 'SELECT coalesce(sum(waiting), 0) FROM dc_stat_buffer'), '0', 'and nobody waits any more');
+
+# ------------------------------------------------------------
+# No room for a temporary file
+# ------------------------------------------------------------
+$node->append_conf('postgresql.conf', "temp_file_limit = '200kB'");
+$node->reload;
+my $builder = dc_session($node, 'postgres');
+my $failed = sub { return scalar(() = slurp_file($node->logfile) =~ /temporary file size exceeds/g) };
+
+$builder->run(q{
+	CREATE TABLE source AS SELECT lpad(i::text, 40, '0') AS k FROM generate_series(1, 20000) AS i;
+	SELECT dc_create('counter');
+	SELECT dc_bind('counter', 'source', 'k')});
+foreach (1 .. 300)
+{
+	last if $failed->() > 0;
+	Time::HiRes::sleep(0.1);
+}
+cmp_ok($failed->(), '>', 0, 'the worker has no room');
+my $build = eval { $builder->run(q{CALL dc_build('counter')}) } // $@;
+like($build, qr/53400/, 'nor has a session');
+is($builder->run(q{SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()}), '0', 'it has given back its lock');
+is($builder->run(q{SELECT count(*) FROM pg_ls_tmpdir()}), '0', 'and its file');
+is(sql($node, 'postgres', q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'dcounter worker' AND datname = 'postgres'}), $worker, 'the worker goes on');
+$node->append_conf('postgresql.conf', 'temp_file_limit = -1');
+$node->reload;
+soon($node, q{SELECT dc_sum('counter')}, '20000', 'and builds when there is room');
+$builder->quit;
 $node->stop;
 done_testing();
