@@ -93,6 +93,7 @@ typedef struct DcWindowMove
 	bool emptied;			/* its rows have all been moved, at the latest; */
 	TransactionId noted_by; /* this transaction has noted that */
 	StringInfo after;		/* the key of the last row that was looked at */
+	StringInfo foreign;		/* that of one that no increment has written, or empty */
 	bool done;				/* none follows, */
 	bool kept;				/* but some had to stay */
 } DcWindowMove;
@@ -145,7 +146,12 @@ extern void window_read_end(DcWindowReading *reading);
 /* windowmove.c */
 extern bool window_advance(DcWindowRow *row, const List *claims, TimestampTz now, bool at_once);
 extern int64 window_move(DcWindow *window, DcWindowMove *move, bool in_worker);
-extern bool window_finish(DcWindow *window, const DcWindowMove *move, bool in_worker);
+extern bool window_finish(DcWindow *window, DcWindowMove *move, bool in_worker);
+extern DcCounter *window_open_slot(DcWindow *window, int number, bool in_worker);
+
+/* windowaside.c */
+extern bool window_is_aside(DcWindow *window, const DcWindowMove *move);
+extern void window_tell_foreign(DcWindow *window, const DcWindowMove *move, bool in_worker);
 
 /* windowjob.c */
 extern void window_job_init(void);

@@ -5,7 +5,7 @@
  * The job goes over the windows; the one step after the other raises floors, moves a batch of rows, or empties a slot
  * (windowmove.c). The first counter table of a window stands for it. What a step has to know of those before is memory of this
  * process; each reads the catalog anew, under the window's lock. A window that another transaction works on, or that
- * is not whole, is passed over.
+ * is not whole, is passed over; so is, by the worker, a slot that was put aside (windowaside.c).
  */
 #include "postgres.h"
 
@@ -31,6 +31,7 @@ typedef struct DcWindowRound
 	DcWindowMove moving; /* the turn that is being emptied, */
 	bool is_moving;
 	List *tried; /* DcWindowClaim: and those that were, or cannot be now */
+	bool left;	 /* a slot is put aside */
 } DcWindowRound;
 
 /* That of the job, in its memory. */
@@ -42,6 +43,11 @@ static void note_tried(DcWindowRound *round);
 static void begin_move(DcWindowRound *round, int level, int64 turn, const List *claims);
 static void set_emptied(DcWindowMove *move, const List *claims);
 static bool work(DcWindow *window, bool in_worker);
+static List *list(void);
+static void start(MemoryContext cxt);
+static DcTableStep step(Oid first, bool all_owners);
+
+static DcTableJob table_job = {.list = list, .start = start, .step = step};
 
 static void
 start(MemoryContext cxt)
@@ -82,8 +88,21 @@ step(Oid first, bool all_owners)
 	if (job_round.is_moving)
 		set_emptied(&job_round.moving, claims);
 	else if (!next_turn(&job_round, window, claims))
+	{
+		table_job.left = job_round.left;
 		return TABLE_DONE;
-	job_round.is_moving = work(window, all_owners);
+	}
+	if (all_owners && window_is_aside(window, &job_round.moving))
+	{
+		job_round.is_moving = false;
+		job_round.left = true;
+	}
+	else
+	{
+		job_round.is_moving = work(window, all_owners);
+		if (!job_round.is_moving)
+			window_tell_foreign(window, &job_round.moving, all_owners);
+	}
 	if (!job_round.is_moving)
 		note_tried(&job_round);
 	return TABLE_GOES_ON;
@@ -160,7 +179,7 @@ begin_move(DcWindowRound *round, int level, int64 turn, const List *claims)
 {
 	MemoryContext old = MemoryContextSwitchTo(round->cxt);
 
-	round->moving = (DcWindowMove){.level = level, .turn = turn, .after = makeStringInfo()};
+	round->moving = (DcWindowMove){.level = level, .turn = turn, .after = makeStringInfo(), .foreign = makeStringInfo()};
 	MemoryContextSwitchTo(old);
 	set_emptied(&round->moving, claims);
 }
@@ -192,9 +211,7 @@ set_emptied(DcWindowMove *move, const List *claims)
 static bool
 window_job(DcJobRun *run)
 {
-	static DcTableJob job = {.list = list, .start = start, .step = step};
-
-	return table_job_run(&job, run);
+	return table_job_run(&table_job, run);
 }
 
 /*
@@ -236,7 +253,9 @@ dc_window_rotate(PG_FUNCTION_ARGS)
 			CHECK_FOR_INTERRUPTS();
 			moved += window_move(window, move, false);
 		}
+		CHECK_FOR_INTERRUPTS();
 		(void) window_finish(window, move, false);
+		window_tell_foreign(window, move, false);
 		note_tried(&round);
 		list_free_deep(claims);
 		claims = window_claims_read(relid); /* rows may have come to a turn that is below a floor, too */

@@ -8,7 +8,8 @@
  *	2. window_move takes a batch of rows of a turn below the floor out of the slot's totals (rows that are locked are
  *	   passed over; what is in shard rows, compaction brings to the totals) and adds the amounts to the
  *	   next level as pending deltas, which the same transaction writes when it commits, without waiting for
- *	   a row. It is the owner who does so (counter/sqlpath.h), and no code of the owner's runs in the worker.
+ *	   a row. It is the owner who does so (counter/sqlpath.h), and no code of the owner's runs in the worker. A step
+ *	   reads no more than PAGE_ROWS, whether they are to be moved or not.
  *	3. When no row is left, window_finish notes that in a claim of its own. When all snapshots show that note, they
  *	   show all moves: then the slot is truncated, if it is empty still under an exclusive lock, and `gone` is raised
  *	   for those who find an older snapshot nevertheless. The lock is taken if it can be had at once.
@@ -16,6 +17,10 @@
  * Amounts that would make a row of the next level leave bigint stay where they are; readers add up in 128
  * bits, and the others go on. The slot is not truncated before its rows have gone the way of their age: once they are
  * older than the last level keeps, they are deleted one by one.
+ *
+ * An owner may have put rows into a slot that no increment writes. Those that are below the floor stay, and keep the
+ * slot from being truncated; others go with the slot, but in the worker only up to PAGE_ROWS, as it has to read
+ * them all. A slot with more of either is put aside (windowaside.c).
  */
 #include "postgres.h"
 
@@ -43,12 +48,22 @@
 #include "utils/timestamp.h"
 #include "window/window.h"
 
-/* after key, number of the bucket that stays, limit: rows that are not locked */
+/* How many rows a step reads at most. */
+#define PAGE_ROWS (INT64CONST(10) * dc_compact_batch)
+
+/* after key, limit: the last key of the next so many rows, and how many there are */
+static const DcStatement sql_move_page = {
+	.text = "SELECT max(p.key), count(*) FROM (SELECT t.key FROM @totals AS t"
+			" WHERE t.key > $1 ORDER BY t.key LIMIT $2) AS p",
+	.argtypes = {TEXTOID, INT8OID},
+	.columns = {DC_NULLABLE("key", TEXTOID), DC_BIGINT("rows")}};
+
+/* after key, number of the bucket that stays, limit, up to key: rows that are not locked */
 static const DcStatement sql_move_lock = {
 	.text = "SELECT t.key, t.inc, t.dec FROM @totals AS t"
-			" WHERE t.key > $1 AND right(t.key, 8) < $2 COLLATE \"C\" ORDER BY t.key"
+			" WHERE t.key > $1 AND t.key <= $4 AND right(t.key, 8) < $2 COLLATE \"C\" ORDER BY t.key"
 			" LIMIT $3 FOR UPDATE SKIP LOCKED",
-	.argtypes = {TEXTOID, TEXTOID, INT8OID},
+	.argtypes = {TEXTOID, TEXTOID, INT8OID, TEXTOID},
 	.columns = {DC_TEXT("key"), DC_BIGINT("inc"), DC_BIGINT("dec")}};
 
 /* keys */
@@ -56,13 +71,21 @@ static const DcStatement sql_move_delete = {
 	.text = "DELETE FROM @totals AS t WHERE t.key = ANY ($1)",
 	.argtypes = {TEXTARRAYOID}};
 
-/* number of the bucket that stays */
+/* number of the bucket that stays, limit: how many rows are there, up to that, whether any is to go, and one of the keys */
 static const DcStatement sql_move_left = {
-	.text = "SELECT (SELECT count(*) FROM (SELECT FROM @totals AS t WHERE right(t.key, 8) < $1 COLLATE \"C\" LIMIT 1) AS a)"
-			" + (SELECT count(*) FROM (SELECT FROM @shards AS s WHERE right(s.key, 8) < $1 COLLATE \"C\" LIMIT 1) AS b)",
-	.argtypes = {TEXTOID},
+	.text = "SELECT count(*), count(*) FILTER (WHERE right(r.key, 8) < $1 COLLATE \"C\"), min(r.key) FROM"
+			" ((SELECT t.key FROM @totals AS t LIMIT $2) UNION ALL (SELECT s.key FROM @shards AS s LIMIT $2)) AS r",
+	.argtypes = {TEXTOID, INT8OID},
 	.reads_all = true,
-	.columns = {DC_BIGINT("rows")}};
+	.columns = {DC_BIGINT("rows"), DC_BIGINT("rows"), DC_NULLABLE("key", TEXTOID)}};
+
+/* What a slot has left. */
+typedef enum DcLeft
+{
+	LEFT_NOTHING, /* that is below the floor */
+	LEFT_ROWS,	  /* that are */
+	LEFT_MANY	  /* so many that the worker does not read on */
+} DcLeft;
 
 /* A row that is to be moved. */
 typedef struct DcMovedRow
@@ -72,19 +95,22 @@ typedef struct DcMovedRow
 	int64 dec;
 	int level; /* it goes to, or -1: it is too old for all */
 	int64 turn;
-	DcCounter *counter; /* NULL: it stays */
+	DcCounter *counter; /* NULL: it stays, */
+	bool foreign;		/* since no increment writes such a row */
 	DcSlotKey *target;
 } DcMovedRow;
 
-static bool has_claim(const List *claims, int level, int64 turn);
+static int64 first_claimed(const List *claims, int level, int64 turn, int64 last);
+static bool next_page(DcSqlSession *session, const DcWindowMove *move, Datum *end);
 static Datum floor_digits(const DcWindow *window, int level);
 static bool find_target(DcWindow *window, const DcWindowMove *move, DcMovedRow *row, bool in_worker);
-static DcCounter *open_slot(DcWindow *window, int number, bool in_worker);
 static void drop_misfits(DcMovedRow *rows, int n);
 static int target_compare(const void *a, const void *b);
 static void check_target(DcMovedRow **rows, int n);
 static int64 write_rows(DcSqlSession *session, DcWindow *window, DcMovedRow *rows, int n);
-static bool has_rows(DcWindow *window, DcCounter *counter, int level);
+static void note_foreign(DcWindowMove *move, const DcMovedRow *rows, int n);
+static void set_key(StringInfo buf, Datum text);
+static DcLeft rows_left(DcWindow *window, DcCounter *counter, DcWindowMove *move, bool in_worker);
 static bool is_shared(const DcWindow *window, const DcWindowMove *move);
 static bool seen_by_all(DcCounter *counter, TransactionId xid);
 static bool truncate_slot(DcWindow *window, DcCounter *counter, int level);
@@ -92,7 +118,8 @@ static bool truncate_slot(DcWindow *window, DcCounter *counter, int level);
 /*
  * window_advance raises the floor of a level by a turn, or over turns that have no rows, if their time is up; false if
  * there is nothing to do. A turn that has rows goes only if none has gone in the last half of a turn's time, unless
- * `at_once`: when the clock is far ahead for a while, that is all that can be lost.
+ * `at_once`: when the clock is far ahead for a while, that is all that can be lost. It looks at claims, not at turns:
+ * between the floor and a time that somebody names there may be any number of these.
  */
 bool
 window_advance(DcWindowRow *row, const List *claims, TimestampTz now, bool at_once)
@@ -105,47 +132,44 @@ window_advance(DcWindowRow *row, const List *claims, TimestampTz now, bool at_on
 		int64 length = levels->spans[l] * levels->widths[l];
 		int64 turn = time_turn(levels, l, levels->floors[l]);
 		int64 last = time_turn(levels, l, now - levels->keeps[l]) - 1;
-		bool rows = false;
+		int64 stop;
 
 		/* not past the floor of the level before, from which rows come */
 		if (l > 0)
 			last = Min(last, time_turn(levels, l, levels->floors[l - 1]) - 1);
-		for (; turn <= last; turn++)
+		if (turn > last)
+			continue;
+		stop = first_claimed(claims, l, turn, last);
+		if (stop <= last && (at_once || levels->advanced[l] > now || now - levels->advanced[l] >= length / 2))
 		{
-			if (has_claim(claims, l, turn))
-			{
-				if (!at_once &&
-					(rows || (levels->advanced[l] <= now && now - levels->advanced[l] < length / 2)))
-					break;
-				rows = true;
-			}
-			else if (!has_claim(claims, l, -1) && turn < last - 2 * WINDOW_SLOTS)
-				turn = last - 2 * WINDOW_SLOTS; /* a long time without any */
-			levels->floors[l] = window_turn_end(levels, l, turn);
-			changed = true;
-		}
-		if (rows)
+			stop = at_once ? last + 1 : first_claimed(claims, l, stop + 1, last);
 			levels->advanced[l] = now;
+		}
+		if (stop == turn)
+			continue;
+		levels->floors[l] = window_turn_end(levels, l, stop - 1);
+		changed = true;
 	}
 	return changed;
 }
 
 /*
- * has_claim tells whether a turn may have rows; of a turn below zero, whether any has.
+ * first_claimed returns the first turn from `turn` to `last` that may have rows, or last + 1.
  */
-static bool
-has_claim(const List *claims, int level, int64 turn)
+static int64
+first_claimed(const List *claims, int level, int64 turn, int64 last)
 {
+	int64 first = last + 1;
 	ListCell *lc;
 
 	foreach(lc, claims)
 	{
 		const DcWindowClaim *claim = lfirst(lc);
 
-		if (claim->level == level && (claim->turn == turn || turn < 0))
-			return true;
+		if (claim->level == level && claim->turn >= turn)
+			first = Min(first, claim->turn);
 	}
-	return false;
+	return first;
 }
 
 /*
@@ -155,11 +179,12 @@ int64
 window_move(DcWindow *window, DcWindowMove *move, bool in_worker)
 {
 	int number = window_turn_slot(move->level, move->turn);
-	DcCounter *counter = open_slot(window, number, in_worker);
+	DcCounter *counter = window_open_slot(window, number, in_worker);
 	DcSqlSession session;
 	DcMovedRow *rows;
-	Datum values[3];
+	Datum values[4];
 	int64 moved = 0;
+	bool last;
 	int n;
 
 	if (counter == NULL)
@@ -167,10 +192,11 @@ window_move(DcWindow *window, DcWindowMove *move, bool in_worker)
 		move->done = move->kept = true;
 		return 0;
 	}
+	sql_begin(&session, counter);
+	last = !next_page(&session, move, &values[3]);
 	values[0] = PointerGetDatum(cstring_to_text_with_len(move->after->data, move->after->len));
 	values[1] = floor_digits(window, move->level);
 	values[2] = Int64GetDatum(dc_compact_batch);
-	sql_begin(&session, counter);
 	n = (int) sql_run(&session, &sql_move_lock, values);
 	rows = palloc0(Max(n, 1) * sizeof(DcMovedRow));
 	for (int i = 0; i < n; i++)
@@ -183,20 +209,55 @@ window_move(DcWindow *window, DcWindowMove *move, bool in_worker)
 		if (!find_target(window, move, row, in_worker))
 			row->counter = NULL;
 	}
-	if (n > 0)
-	{
-		DcKey last;
-
-		key_from_text(rows[n - 1].key, &last);
-		resetStringInfo(move->after);
-		appendBinaryStringInfo(move->after, last.data, last.len);
-	}
+	set_key(move->after, n == dc_compact_batch ? rows[n - 1].key : values[3]);
 	drop_misfits(rows, n);
 	moved = write_rows(&session, window, rows, n);
+	note_foreign(move, rows, n);
 	move->kept |= moved < n;
-	move->done = n < dc_compact_batch;
+	move->done = last && n < dc_compact_batch;
 	sql_end(&session);
 	return moved;
+}
+
+/*
+ * next_page finds the end of the rows that a step looks at. False if none follow.
+ */
+static bool
+next_page(DcSqlSession *session, const DcWindowMove *move, Datum *end)
+{
+	Datum values[2];
+	bool isnull;
+
+	values[0] = PointerGetDatum(cstring_to_text_with_len(move->after->data, move->after->len));
+	values[1] = Int64GetDatum(PAGE_ROWS);
+	(void) sql_run(session, &sql_move_page, values);
+	*end = rows_nullable(&session->rows, 0, 1, &isnull);
+	if (isnull)
+		*end = values[0];
+	return rows_bigint(&session->rows, 0, 2) == PAGE_ROWS;
+}
+
+/*
+ * note_foreign remembers the first row that no increment has written.
+ */
+static void
+note_foreign(DcWindowMove *move, const DcMovedRow *rows, int n)
+{
+	for (int i = 0; i < n && move->foreign->len == 0; i++)
+	{
+		if (rows[i].foreign)
+			set_key(move->foreign, rows[i].key);
+	}
+}
+
+static void
+set_key(StringInfo buf, Datum text)
+{
+	DcKey key;
+
+	key_from_text(text, &key);
+	resetStringInfo(buf);
+	appendBinaryStringInfo(buf, key.data, key.len);
 }
 
 /*
@@ -224,8 +285,9 @@ find_target(DcWindow *window, const DcWindowMove *move, DcMovedRow *row, bool in
 	int64 target;
 
 	key_from_text(row->key, &whole);
-	if (!slot_key_split(&whole, &key, &bucket))
-		return false; /* somebody else's */
+	row->foreign = !slot_key_split(&whole, &key, &bucket);
+	if (row->foreign)
+		return false;
 	row->level = level_of(levels, bucket_start(bucket, levels->widths[move->level]));
 	if (row->level < 0)
 		return true;
@@ -233,7 +295,7 @@ find_target(DcWindow *window, const DcWindowMove *move, DcMovedRow *row, bool in
 		return false;
 	target = bucket_of(bucket_start(bucket, levels->widths[move->level]), levels->widths[row->level]);
 	row->turn = bucket_turn(levels, row->level, target);
-	row->counter = open_slot(window, window_turn_slot(row->level, row->turn), in_worker);
+	row->counter = window_open_slot(window, window_turn_slot(row->level, row->turn), in_worker);
 	row->target = palloc(sizeof(DcSlotKey));
 	slot_key_make(&key, target, row->target);
 	if (row->inc < 0 || row->dec < 0) /* the owner has edited it */
@@ -249,10 +311,10 @@ find_target(DcWindow *window, const DcWindowMove *move, DcMovedRow *row, bool in
 }
 
 /*
- * open_slot opens a counter table without waiting; NULL if it is in use by DDL, or cannot be worked on.
+ * window_open_slot opens a counter table without waiting; NULL if it is in use by DDL, or cannot be worked on.
  */
-static DcCounter *
-open_slot(DcWindow *window, int number, bool in_worker)
+DcCounter *
+window_open_slot(DcWindow *window, int number, bool in_worker)
 {
 	Oid slot = window->slots[number];
 	const char *reason;
@@ -371,12 +433,12 @@ write_rows(DcSqlSession *session, DcWindow *window, DcMovedRow *rows, int n)
  * there is nothing that can be done now.
  */
 bool
-window_finish(DcWindow *window, const DcWindowMove *move, bool in_worker)
+window_finish(DcWindow *window, DcWindowMove *move, bool in_worker)
 {
 	int level = move->level;
 	bool last = level == window->row.levels.n - 1;
 	int number = window_turn_slot(level, move->turn);
-	DcCounter *counter = open_slot(window, number, in_worker);
+	DcCounter *counter = window_open_slot(window, number, in_worker);
 	bool shared = is_shared(window, move);
 	DcCounterRow row;
 
@@ -384,7 +446,10 @@ window_finish(DcWindow *window, const DcWindowMove *move, bool in_worker)
 		return false;
 	if (!last)
 	{
-		if (has_rows(window, counter, level))
+		DcLeft left = rows_left(window, counter, move, in_worker);
+
+		/* what is left of a slot with a later turn is moved with that, at the latest */
+		if (left == LEFT_ROWS || (left == LEFT_MANY && !shared))
 		{
 			if (move->emptied)
 				window_claims_delete(window->relid, level, move->turn, true);
@@ -401,7 +466,8 @@ window_finish(DcWindow *window, const DcWindowMove *move, bool in_worker)
 	if (!counter_lock_at_once(window->slots[number], AccessExclusiveLock, &row))
 		return false;
 	counter = counter_open_at_once(window->slots[number], AccessExclusiveLock);
-	if (counter == NULL || (!last && has_rows(window, counter, level)) || is_shared(window, move) != shared)
+	if (counter == NULL || is_shared(window, move) != shared ||
+		(!last && !shared && rows_left(window, counter, move, in_worker) != LEFT_NOTHING))
 		return false;
 	if (!shared)
 		(void) truncate_slot(window, counter, level);
@@ -410,22 +476,32 @@ window_finish(DcWindow *window, const DcWindowMove *move, bool in_worker)
 }
 
 /*
- * has_rows tells whether a slot has rows below the floor that are committed, in either table.
+ * rows_left returns whether a slot has rows below the floor that are committed, in either table. Of the rows of other
+ * turns the worker reads so many only. If there are more, and no claim says why, one of them is remembered.
  */
-static bool
-has_rows(DcWindow *window, DcCounter *counter, int level)
+static DcLeft
+rows_left(DcWindow *window, DcCounter *counter, DcWindowMove *move, bool in_worker)
 {
-	Datum value = floor_digits(window, level);
+	Datum values[2] = {floor_digits(window, move->level), Int64GetDatum(in_worker ? PAGE_ROWS : PG_INT64_MAX)};
+	DcLeft result = LEFT_NOTHING;
 	DcSqlSession session;
-	bool found;
 
 	PushActiveSnapshot(GetLatestSnapshot());
 	sql_begin(&session, counter);
-	(void) sql_read(&session, &sql_move_left, &value);
-	found = rows_bigint(&session.rows, 0, 1) > 0;
+	(void) sql_read(&session, &sql_move_left, values);
+	if (rows_bigint(&session.rows, 0, 2) > 0)
+		result = LEFT_ROWS;
+	else if (in_worker && rows_bigint(&session.rows, 0, 1) >= PAGE_ROWS)
+	{
+		bool isnull;
+
+		result = LEFT_MANY;
+		if (!is_shared(window, move))
+			set_key(move->foreign, rows_nullable(&session.rows, 0, 3, &isnull));
+	}
 	sql_end(&session);
 	PopActiveSnapshot();
-	return found;
+	return result;
 }
 
 /*
