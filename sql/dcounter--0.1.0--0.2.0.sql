@@ -7,3 +7,11 @@ COMMENT ON FUNCTION dcounter.library_0_2() IS 'internal: version of the library,
 REVOKE EXECUTE ON FUNCTION dcounter.library_0_2() FROM PUBLIC;
 
 COMMENT ON COLUMN dcounter.region.first IS 'number of the first beat of this boot, and of those that begin like it';
+
+-- Conditions of the caller must not see rows that these hide.
+ALTER VIEW dc_marks SET (security_barrier);
+ALTER VIEW dc_stat_drift SET (security_barrier);
+ALTER VIEW dc_drifts SET (security_barrier);
+
+-- It takes a snapshot of its own.
+ALTER FUNCTION dc_op_status(regclass, text) PARALLEL UNSAFE;

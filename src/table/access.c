@@ -450,6 +450,18 @@ read_snapshot_push(void)
 }
 
 /*
+ * latest_snapshot_push makes a new snapshot active, also in the leader of a parallel query, where
+ * GetLatestSnapshot() raises an error. Undone by PopActiveSnapshot().
+ */
+void
+latest_snapshot_push(void)
+{
+	static SnapshotData own = {SNAPSHOT_MVCC};
+
+	PushActiveSnapshot(IsInParallelMode() ? GetSnapshotData(&own) : GetLatestSnapshot());
+}
+
+/*
  * counter_lock locks a counter table and its shard table, and returns false if
  * it is no counter table once it is locked.
  */

@@ -2,7 +2,7 @@
 -- planner rely on. A new function is added to the list below.
 \set ON_ERROR_STOP on
 BEGIN;
-SELECT plan(111);
+SELECT plan(112);
 
 -- Functions: signature, result, and what the planner is told: volatility, parallel, strict, cost, rows
 CREATE TEMP VIEW members AS
@@ -296,7 +296,7 @@ INSERT INTO expected VALUES
 -- Increments that count once
 INSERT INTO expected VALUES
 	('public.dc_incr_once_many(counter regclass, keys anycompatiblearray, deltas bigint[], op_ids text[])', 'bigint', 'volatile', 'unsafe', false, 100, 0),
-	('public.dc_op_status(counter regclass, op_id text, OUT applied boolean, OUT key text, OUT delta bigint, OUT at timestamp with time zone)', 'SETOF record', 'volatile', 'restricted', false, 20, 1),
+	('public.dc_op_status(counter regclass, op_id text, OUT applied boolean, OUT key text, OUT delta bigint, OUT at timestamp with time zone)', 'SETOF record', 'volatile', 'unsafe', false, 20, 1),
 	('dcounter.on_op_slot_change()', 'trigger', 'volatile', 'unsafe', false, 10, 0);
 -- Writing events
 INSERT INTO expected VALUES
@@ -646,9 +646,15 @@ SELECT is_empty($$SELECT attname FROM pg_attribute WHERE attrelid IN (
 	AND attnum > 0 AND col_description(attrelid, attnum) IS NULL$$, 'each column of the settings and of the views has a comment');
 
 -- The views
-SELECT is_empty($$SELECT relname FROM pg_class WHERE oid IN ('dc_stat_counters'::regclass, 'dc_stat_shards'::regclass, 'dc_stat_memory'::regclass, 'dc_stat_hot_keys'::regclass, 'dc_stat_outbox'::regclass, 'dc_stat_consumers'::regclass, 'dc_stat_regions'::regclass, 'dc_marks'::regclass, 'dc_stat_drift'::regclass, 'dc_drifts'::regclass) AND (reloptions IS NOT NULL
-	OR EXISTS (SELECT FROM aclexplode(relacl) WHERE grantee <> relowner AND (grantee, privilege_type, is_grantable) <> (0, 'SELECT', false))
+SELECT is_empty($$SELECT relname FROM pg_class WHERE oid IN ('dc_stat_counters'::regclass, 'dc_stat_shards'::regclass, 'dc_stat_memory'::regclass, 'dc_stat_hot_keys'::regclass, 'dc_stat_outbox'::regclass, 'dc_stat_consumers'::regclass, 'dc_stat_regions'::regclass, 'dc_marks'::regclass, 'dc_stat_drift'::regclass, 'dc_drifts'::regclass) AND (EXISTS (SELECT FROM aclexplode(relacl) WHERE grantee <> relowner AND (grantee, privilege_type, is_grantable) <> (0, 'SELECT', false))
 	OR NOT EXISTS (SELECT FROM aclexplode(relacl) WHERE grantee = 0))$$, 'PUBLIC may SELECT from the views, and do nothing else');
+-- Otherwise the planner evaluates a caller's function, which may print its argument, before the view's own condition
+SELECT set_eq($$SELECT v.oid::regclass::text FROM pg_class v JOIN pg_depend m ON m.classid = 'pg_class'::regclass AND m.objid = v.oid AND m.refclassid = 'pg_extension'::regclass AND m.deptype = 'e'
+		WHERE v.relkind = 'v' AND m.refobjid = (SELECT oid FROM pg_extension WHERE extname = 'dcounter')
+		AND (pg_get_viewdef(v.oid) ~ 'has_[a-z_]+_privilege|pg_has_role' OR EXISTS (SELECT FROM pg_rewrite r JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid
+			WHERE r.ev_class = v.oid AND d.refclassid = 'pg_class'::regclass AND d.refobjid <> v.oid AND NOT has_table_privilege('public', d.refobjid, 'SELECT')))$$,
+	$$SELECT v.oid::regclass::text FROM pg_class v JOIN pg_depend m ON m.classid = 'pg_class'::regclass AND m.objid = v.oid AND m.refclassid = 'pg_extension'::regclass AND m.deptype = 'e'
+		WHERE v.reloptions = '{security_barrier=true}' AND m.refobjid = (SELECT oid FROM pg_extension WHERE extname = 'dcounter')$$, 'views that choose rows by privilege are security barriers');
 SELECT is((SELECT string_agg(format('%s %s', attname, format_type(atttypid, atttypmod)), ', ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = 'dc_stat_counters'::regclass AND attnum > 0),
 	'counter regclass, fed_by text, increments bigint, keys_written bigint, totals_written bigint, writes_per_second double precision, busy_skipped bigint, splits bigint, waits bigint, early_writes bigint, '
 	'estimated_shard_rows bigint, compaction_lag interval, keys_compacted bigint, '
