@@ -15,3 +15,11 @@ ALTER VIEW dc_drifts SET (security_barrier);
 
 -- It takes a snapshot of its own.
 ALTER FUNCTION dc_op_status(regclass, text) PARALLEL UNSAFE;
+
+CREATE FUNCTION dc_throttle_reset(key text DEFAULT NULL, role regrole DEFAULT NULL) RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
+COMMENT ON FUNCTION dc_throttle_reset(text, regrole) IS 'gives the ad hoc limits of a key, or all, of the calling role, or another one, their whole budget; returns how many there were';
+
+-- It takes shared memory, without a rule that says how much.
+REVOKE EXECUTE ON FUNCTION dc_throttle(text, bigint, bigint, interval, bigint) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION dc_throttle_reset(text, regrole) FROM PUBLIC;

@@ -39,6 +39,7 @@
 #include "common/int128.h"
 #include "miscadmin.h"
 #include "storage/procarray.h"
+#include "table/access.h"
 #include "utils/snapmgr.h"
 
 /* Failures until flushes are kept out. */

@@ -26,6 +26,7 @@
 #include "base/roles.h"
 #include "catalog/objectaddress.h"
 #include "storage/lmgr.h"
+#include "storage/procarray.h"
 #include "storage/sinval.h"
 #include "table/access.h"
 #include "table/distribution.h"
