@@ -87,6 +87,7 @@ INSERT INTO expected VALUES
 	('public.dc_limit_renew(name text, key text, lease bigint)', 'boolean', 'volatile', 'unsafe', false, 10, 0),
 	('public.dc_limit_reset(name text, key text)', 'boolean', 'volatile', 'unsafe', false, 10, 0),
 	('public.dc_throttle(key text, burst bigint, rate bigint, per interval, cost bigint DEFAULT 1)', 'dcounter.limit_answer', 'volatile', 'unsafe', false, 10, 0),
+	('public.dc_throttle_reset(key text DEFAULT NULL::text, role regrole DEFAULT NULL::regrole)', 'bigint', 'volatile', 'unsafe', false, 1000, 0),
 	('public.dc_presence_create(name text, ttl interval DEFAULT ''00:00:30''::interval, events interval DEFAULT NULL::interval, notify text DEFAULT NULL::text, max_members bigint DEFAULT NULL::bigint, approx boolean DEFAULT false, if_not_exists boolean DEFAULT false)', 'void', 'volatile', 'unsafe', false, 1000, 0),
 	('public.dc_presence_alter(name text, ttl interval DEFAULT NULL::interval, events interval DEFAULT NULL::interval, notify text DEFAULT NULL::text, max_members bigint DEFAULT NULL::bigint)', 'void', 'volatile', 'unsafe', false, 1000, 0),
 	('public.dc_presence_drop(name text)', 'void', 'volatile', 'unsafe', false, 1000, 0),
@@ -583,8 +584,8 @@ SELECT is_empty($$SELECT a.aggfnoid FROM pg_aggregate a JOIN members m ON m.oid 
 SELECT set_eq($$SELECT DISTINCT m.proname::text FROM pg_aggregate a JOIN members m ON m.oid = a.aggfnoid WHERE aggminvtransfn <> 0$$, ARRAY['dc_cms_agg'], 'aggregates of moving windows');
 SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE coalesce(length(obj_description(oid, 'pg_proc')), 0) < 10$$, 'each function has a comment');
 SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE obj_description(oid, 'pg_proc') ~ '^[A-Z].*|\.$'$$, 'comments are phrases, like the server''s own');
-SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE schema = 'public' AND proname !~ '^dc_worker_|^dc_(consumer|limit|presence)_create$' AND NOT has_function_privilege('public', oid, 'EXECUTE')$$, 'PUBLIC may execute the API: the tables'' privileges decide');
-SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE proname ~ '^dc_worker_|^dc_(consumer|limit|presence)_create$' AND has_function_privilege('public', oid, 'EXECUTE')$$, 'but not start or stop workers, nor create consumers, limits or presences');
+SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE schema = 'public' AND proname !~ '^dc_worker_|^dc_(consumer|limit|presence)_create$|^dc_throttle' AND NOT has_function_privilege('public', oid, 'EXECUTE')$$, 'PUBLIC may execute the API: the tables'' privileges decide');
+SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE proname ~ '^dc_worker_|^dc_(consumer|limit|presence)_create$|^dc_throttle' AND has_function_privilege('public', oid, 'EXECUTE')$$, 'but not start or stop workers, nor create consumers, limits or presences, nor use ad hoc limits');
 -- What types, operators, casts and operator classes are made of: whoever uses these needs EXECUTE on it
 CREATE TEMP VIEW plumbing AS
 	SELECT m.oid, m.schema, m.proname FROM members m WHERE m.oid IN (
