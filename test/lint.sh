@@ -162,6 +162,10 @@ nouns='distinct|window|limit|presence|unread|right|region|gcounter|pncounter|vcl
 # As SQL says it: count(DISTINCT item).
 phrases='count_distinct'
 
+check_parallel() {
+    perl test/parlint.pl
+}
+
 check_names() {
     local kind name rest symbol
     local -A in_src
@@ -332,6 +336,7 @@ check frozen 'what releases have installed is as it was, and can be updated'
 check manual 'the manual page has each option of dc_relay'
 check comments 'each SQL function has its comment'
 check cost 'each SQL function states volatility, PARALLEL, COST and ROWS'
+check parallel 'only PARALLEL UNSAFE functions take snapshots of their own'
 check names 'names are by the rule, C symbols are named like them'
 check capture 'the install script replaces nothing'
 check run 'each test file is run and has its output'
