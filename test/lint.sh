@@ -158,9 +158,13 @@ check_cost() {
 # dcounter, without dc_. HOW is how a verb is done.
 verbs='trending|incr_at|window|buckets|top_window|seal|throttle|allow|enter|beat|exit|present|unread|mark_read|replicate|unreplicate|add|remove|contains|merge|delta|bind|unbind|build|mark|unmark|reconcile|incr|decr|load|set|reset|delete|get|info|total|top|sum|take|want|restock|hold|transfer|publish|fetch|ack|nack|seek|create|alter|adopt|drop|apply|compact|flush|maintain'
 how='wait|regions|as|many|all|once|once_many|returning|hashed|up_to'
-nouns='distinct|window|limit|presence|unread|right|region|gcounter|pncounter|vclock|gset|orset|lww|mvreg|hlc|node|value|stamp|merge|source|table|stock|hold|ledger|account|balance|transfer|op|hll|cms|topk|outbox|consumer|dead_letter|worker|stat|mark|drift'
+nouns='throttle|distinct|window|limit|presence|unread|right|region|gcounter|pncounter|vclock|gset|orset|lww|mvreg|hlc|node|value|stamp|merge|source|table|stock|hold|ledger|account|balance|transfer|op|hll|cms|topk|outbox|consumer|dead_letter|worker|stat|mark|drift'
 # As SQL says it: count(DISTINCT item).
 phrases='count_distinct'
+
+check_parallel() {
+    perl test/parlint.pl
+}
 
 check_names() {
     local kind name rest symbol
@@ -332,6 +336,7 @@ check frozen 'what releases have installed is as it was, and can be updated'
 check manual 'the manual page has each option of dc_relay'
 check comments 'each SQL function has its comment'
 check cost 'each SQL function states volatility, PARALLEL, COST and ROWS'
+check parallel 'only PARALLEL UNSAFE functions take snapshots of their own'
 check names 'names are by the rule, C symbols are named like them'
 check capture 'the install script replaces nothing'
 check run 'each test file is run and has its output'

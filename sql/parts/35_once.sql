@@ -40,5 +40,5 @@ CREATE FUNCTION dc_incr_once_many(counter regclass, keys anycompatiblearray, del
 COMMENT ON FUNCTION dc_incr_once_many(regclass, anycompatiblearray, bigint[], text[]) IS 'adds to many counters, except for ops that have been applied before; returns how many were new';
 
 CREATE FUNCTION dc_op_status(counter regclass, op_id text, OUT applied boolean, OUT key text, OUT delta bigint, OUT at timestamptz) RETURNS SETOF record
-	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 20 ROWS 1;
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 20 ROWS 1;
 COMMENT ON FUNCTION dc_op_status(regclass, text) IS 'whether an op has been applied';

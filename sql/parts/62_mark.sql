@@ -39,7 +39,7 @@ CREATE FUNCTION dc_reconcile(counter regclass, keys anycompatiblearray, exact bi
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10000 ROWS 100;
 COMMENT ON FUNCTION dc_reconcile(regclass, anycompatiblearray, bigint[], text) IS 'makes values what they should have been at a mark, and keeps what was added since';
 
-CREATE VIEW dc_marks AS
+CREATE VIEW dc_marks WITH (security_barrier) AS
 	SELECT m.counter, m.mark, m.at, m.keys
 	FROM dcounter.mark AS m
 	WHERE pg_catalog.has_table_privilege(m.counter, 'SELECT');

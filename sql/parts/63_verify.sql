@@ -1,4 +1,4 @@
-CREATE VIEW dc_stat_drift AS
+CREATE VIEW dc_stat_drift WITH (security_barrier) AS
 	SELECT s.counter, b.source, s.state, s.built_to, s.last_pass, s.passes, s.keys_checked, s.rows_checked, s.drifted_keys, s.drift_sum,
 		s.repaired, s.last_drift_at
 	FROM dcounter.source_state AS s JOIN dcounter.source AS b ON b.counter OPERATOR(pg_catalog.=) s.counter
@@ -17,7 +17,7 @@ COMMENT ON COLUMN dc_stat_drift.drift_sum IS 'by how much, without signs';
 COMMENT ON COLUMN dc_stat_drift.repaired IS 'of these, keys that were repaired at once';
 COMMENT ON COLUMN dc_stat_drift.last_drift_at IS 'when the last of them was found';
 
-CREATE VIEW dc_drifts AS
+CREATE VIEW dc_drifts WITH (security_barrier) AS
 	SELECT d.id, d.counter, d.at, d.key, d.source, d.value, d.drift, d.repaired
 	FROM dcounter.drift AS d
 	WHERE pg_catalog.has_table_privilege(d.counter, 'SELECT');

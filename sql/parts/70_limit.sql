@@ -101,6 +101,10 @@ CREATE FUNCTION dc_throttle(key text, burst bigint, rate bigint, per interval, c
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
 COMMENT ON FUNCTION dc_throttle(text, bigint, bigint, interval, bigint) IS 'a token bucket of the calling role, without a rule';
 
+CREATE FUNCTION dc_throttle_reset(key text DEFAULT NULL, role regrole DEFAULT NULL) RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
+COMMENT ON FUNCTION dc_throttle_reset(text, regrole) IS 'gives the ad hoc limits of a key, or all, of the calling role, or another one, their whole budget; returns how many there were';
+
 CREATE FUNCTION dcounter.stat_limits(OUT rule text, OUT owner regrole, OUT keys bigint, OUT memory bigint, OUT allowed bigint, OUT denied bigint, OUT full_allowed bigint, OUT full_denied bigint)
 	RETURNS SETOF record
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000 ROWS 20;

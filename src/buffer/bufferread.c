@@ -39,6 +39,7 @@
 #include "common/int128.h"
 #include "miscadmin.h"
 #include "storage/procarray.h"
+#include "table/access.h"
 #include "utils/snapmgr.h"
 
 /* Failures until flushes are kept out. */
@@ -62,7 +63,6 @@ static bool flushes_are_out = false;
 static bool table_to_read(DcCounter *counter, DcBufferTable **table);
 static bool read_key(DcCounter *counter, DcBuffered *key);
 static void read_amounts(DcMapEntry *entry, DcAmounts *amounts);
-static void snapshot_push(void);
 static bool is_visible(TransactionId xid);
 static bool try_keys(DcCounter *counter, DcBufferTable *table, DcBuffered *keys,
 					 DcAmounts *amounts, int count);
@@ -94,7 +94,7 @@ buffer_read_keys(DcCounter *counter, DcBuffered *keys, int count)
 		return false;
 	if (table == NULL)
 	{
-		snapshot_push();
+		latest_snapshot_push();
 		return true;
 	}
 	if (count == 1)
@@ -128,7 +128,7 @@ buffer_read_all(DcCounter *counter, DcSums *sums)
 	if (table == NULL)
 	{
 		sums_init(sums);
-		snapshot_push();
+		latest_snapshot_push();
 		return true;
 	}
 	for (int i = 0; !try_all(table, sums); i++)
@@ -177,13 +177,13 @@ read_key(DcCounter *counter, DcBuffered *key)
 	entry = map_find(buffer_map, &map_key);
 	if (entry == NULL)
 	{
-		snapshot_push();
+		latest_snapshot_push();
 		return true;
 	}
 	read_amounts(entry, &amounts);
 	PG_TRY();
 	{
-		snapshot_push();
+		latest_snapshot_push();
 	}
 	PG_CATCH();
 	{
@@ -242,21 +242,6 @@ read_amounts(DcMapEntry *entry, DcAmounts *amounts)
 }
 
 /*
- * snapshot_push makes a new snapshot active.
- */
-static void
-snapshot_push(void)
-{
-	static SnapshotData own = {SNAPSHOT_MVCC};
-
-	if (!IsInParallelMode())
-		PushActiveSnapshot(GetLatestSnapshot());
-	else
-		/* the leader of a parallel query must not ask for one in the usual way */
-		PushActiveSnapshot(GetSnapshotData(&own));
-}
-
-/*
  * is_visible tells whether rows of a transaction are visible in the active snapshot,
  * which is newer than its first row.
  */
@@ -311,7 +296,7 @@ moves_rest(DcBufferTable *table, uint64 *moves)
 static bool
 snapshot_push_unmoved(DcBufferTable *table, uint64 moves)
 {
-	snapshot_push();
+	latest_snapshot_push();
 	pg_memory_barrier();
 	if (pg_atomic_read_u64(&table->moves_begun) == moves)
 		return true;

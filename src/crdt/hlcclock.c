@@ -170,13 +170,11 @@ wall_clock(void)
 static void
 check_ahead(Oid clock, int64 time, int64 now)
 {
-	int64 ahead = time - now;
-
-	if (ahead <= clock_drift * INT64CONST(1000) || time <= sequence_last(clock))
+	if (time <= now + clock_drift * INT64CONST(1000) || time <= sequence_last(clock))
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("stamp is " INT64_FORMAT " ms ahead of this server's clock", ahead / 1000),
+			 errmsg("stamp is " INT64_FORMAT " ms ahead of this server's clock", (time - now) / 1000),
 			 errdetail("Stamps may be %d ms ahead.", clock_drift),
 			 errhint("Check the clocks of the servers, and \"dcounter.clock_drift\".")));
 }

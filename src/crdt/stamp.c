@@ -34,14 +34,17 @@ stamp_compare(const Stamp *a, const Stamp *b)
 }
 
 /*
- * stamp_next is the time of a node's next stamp; it may be beyond STAMP_MAX_TIME.
+ * stamp_next returns the time of a node's next stamp. It may be beyond STAMP_MAX_TIME, as `last` and `seen` may
+ * be forged and have any value.
  */
 int64_t
 stamp_next(int64_t now, int64_t last, int64_t seen)
 {
-	int64_t after = (last > seen ? last : seen) + 1;
+	int64_t before = last > seen ? last : seen;
 
-	return now > after ? now : after;
+	if (before == INT64_MAX)
+		return before;
+	return now > before ? now : before + 1;
 }
 
 static const char *

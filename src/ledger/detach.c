@@ -284,5 +284,5 @@ openings_snapshot_push(DcLedger *ledger)
 				 errmsg("could not serialize access due to concurrent update"),
 				 errdetail("Entries were detached after the transaction's snapshot.")));
 	PopActiveSnapshot();
-	PushActiveSnapshot(GetLatestSnapshot());
+	latest_snapshot_push();
 }

@@ -77,6 +77,7 @@ area_init(void *new_area)
 	pg_atomic_init_u64(&area->sweeps, 0);
 	pg_atomic_init_u64(&area->next_sweep, 0);
 	pg_atomic_init_u64(&area->looked, 0);
+	pg_atomic_init_u64(&area->ad_hoc_cells, 0);
 	for (int i = 0; i < LIMIT_SLOTS; i++)
 	{
 		DcLimitSlot *slot = &area->slots[i];
@@ -263,6 +264,25 @@ limit_chunk_free(void *arg, uint32 number)
 	pg_atomic_fetch_sub_u64(&slot->cells, 1);
 }
 
+static uint32
+entry_cells(const DcMapEntry *entry)
+{
+	return map_entry_size(limit_map, entry) / map_cell_size(limit_map);
+}
+
+/*
+ * limit_entry_made counts the cells of a new entry. It is in slot->keys already.
+ */
+void
+limit_entry_made(DcMapEntry *entry)
+{
+	DcLimitKey *key = map_payload(entry);
+
+	pg_atomic_fetch_add_u64(&limit_area->slots[key->slot].cells, entry_cells(entry));
+	if (entry->counter == InvalidOid)
+		pg_atomic_fetch_add_u64(&limit_area->ad_hoc_cells, entry_cells(entry));
+}
+
 /*
  * limit_entry_free gives back what an entry refers to, before it goes itself.
  */
@@ -274,6 +294,8 @@ limit_entry_free(DcMapEntry *entry)
 	DcLimitStore store = limit_store(slot);
 
 	limitlist_free(&key->state, &store);
-	pg_atomic_fetch_sub_u64(&slot->cells, map_entry_size(limit_map, entry) / map_cell_size(limit_map));
+	pg_atomic_fetch_sub_u64(&slot->cells, entry_cells(entry));
+	if (entry->counter == InvalidOid)
+		pg_atomic_fetch_sub_u64(&limit_area->ad_hoc_cells, entry_cells(entry));
 	pg_atomic_fetch_sub_u64(&slot->keys, 1);
 }

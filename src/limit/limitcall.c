@@ -312,11 +312,16 @@ most_keys(const DcLimitUse *use)
 	return use->rule.max_keys != 0 ? (uint64) use->rule.max_keys : PG_UINT64_MAX;
 }
 
-/* may a slot have so many cells? One rule, or role, that has no other bound may have half of them. */
+/*
+ * cells_fit returns true if a slot may have so many cells more. A rule without another bound may have half of
+ * them. If the share of ad hoc limits is used up, *memory is set: any role's may make room.
+ */
 static bool
-cells_fit(const DcLimitUse *use, uint64 cells)
+cells_fit(const DcLimitUse *use, uint64 more, bool *memory)
 {
-	return use->rule.max_keys != 0 || cells <= map_capacity(limit_map) / 2;
+	*memory = use->owner.id == 0 &&
+		pg_atomic_read_u64(&limit_area->ad_hoc_cells) + more > map_capacity(limit_map) / LIMIT_AD_HOC_SHARE;
+	return !*memory && (use->rule.max_keys != 0 || pg_atomic_read_u64(&use->slot->cells) + more <= map_capacity(limit_map) / 2);
 }
 
 static bool
@@ -333,7 +338,7 @@ prepare_one(DcLimitCall *call, bool *memory, int *added)
 
 		*memory = false;
 		if (pg_atomic_fetch_add_u64(&slot->keys, 1) < most_keys(call->use) && is_current(call->use) &&
-			cells_fit(call->use, pg_atomic_read_u64(&slot->cells) + 1))
+			cells_fit(call->use, 1, memory))
 		{
 			entry = map_add(limit_map, &call->key, entry_init, &call->fresh);
 			*memory = entry == NULL;
@@ -343,7 +348,7 @@ prepare_one(DcLimitCall *call, bool *memory, int *added)
 			pg_atomic_fetch_sub_u64(&slot->keys, 1);
 			return false;
 		}
-		pg_atomic_fetch_add_u64(&slot->cells, map_entry_size(limit_map, entry) / map_cell_size(limit_map));
+		limit_entry_made(entry);
 		call->entry = map_payload(entry);
 		(*added)++;
 	}
@@ -351,8 +356,7 @@ prepare_one(DcLimitCall *call, bool *memory, int *added)
 		wanted = limitlist_chunks_wanted(numbers, &call->entry->state, call->cost, &store);
 	if (wanted == 0)
 		return true;
-	*memory = false;
-	if (!cells_fit(call->use, pg_atomic_read_u64(&slot->cells) + wanted))
+	if (!cells_fit(call->use, wanted, memory))
 		return false;
 	call->chunks = map_cells_take(limit_map, wanted);
 	*memory = call->chunks == DC_MAP_NONE;

@@ -21,13 +21,15 @@
  *	  the generation, and then looks at slot->keys. One of the two sees the other.
  *	- area->sweep protects sweeps over all entries (limitroom.c). It is taken before a partition's lock,
  *	  and with none held.
- *	- All other fields are atomic variables.
+ *	- All other fields are atomic variables. A slot with keys keeps its owner, so whoever has an entry locked
+ *	  may read that without area->lock.
  *
  * Order: area->sweep, partitions by number, area->lock (which is not held when a partition's lock is
  * taken), the map's mutex.
  *
  * An entry goes when it is idle, that is when it says the same as none (limitroom.c), or its rule is
- * dropped. So a limit is never opened by a lack of memory.
+ * dropped, or a role resets its ad hoc limits. So a limit is never opened by a lack of memory. One rule may have
+ * half of the cells, unless max_keys is set; the ad hoc limits of all roles together, LIMIT_AD_HOC_SHARE.
  */
 #ifndef DC_LIMITER_H
 #define DC_LIMITER_H
@@ -44,6 +46,9 @@
 #define LIMIT_SLOTS 1024
 #define LIMIT_STRIPES 8
 #define LIMIT_MAX_CALLS 64
+
+/* Ad hoc limits of all roles, in all databases, have one cell in so many. */
+#define LIMIT_AD_HOC_SHARE 4
 
 /* What counting goes by. */
 typedef struct DcLimitRule
@@ -114,8 +119,19 @@ typedef struct DcLimitArea
 	pg_atomic_uint64 sweeps;
 	pg_atomic_uint64 next_sweep; /* DcMoment: not before */
 	pg_atomic_uint64 looked;	 /* DcMoment: for databases that are gone */
+	pg_atomic_uint64 ad_hoc_cells;
 	DcLimitSlot slots[LIMIT_SLOTS];
 } DcLimitArea;
+
+/* The key of an ad hoc limit: whose it is, and its numbers, so that with others it is another limit. */
+typedef struct DcLimitAdHoc
+{
+	int64 burst;
+	int64 rate;
+	int64 per;
+	Oid role;
+	char key[DC_MAX_KEY_BYTES];
+} DcLimitAdHoc;
 
 /* A slot as a session knows it. */
 typedef struct DcLimitUse
@@ -196,6 +212,7 @@ extern void limit_use_slot(DcLimitUse *use);
 extern void limit_note_promotion(void);
 extern DcLimitChunk *limit_chunk_at(void *arg, uint32 number);
 extern void limit_chunk_free(void *arg, uint32 number);
+extern void limit_entry_made(DcMapEntry *entry);
 extern void limit_entry_free(DcMapEntry *entry);
 
 /* limitroom.c */
@@ -203,6 +220,7 @@ extern bool limit_make_room(DcLimitUse *use, bool memory, int64 *retry_after);
 extern void limit_note_idle(DcLimitSlot *slot, int64 idle_at);
 extern void limit_hand(int steps);
 extern void limit_forget_rule(Oid database, const DcLimitOwner *rule);
+extern int64 limit_forget_ad_hoc(Oid role, const DcKey *only);
 extern void limit_convert_keys(DcLimitUse *use);
 
 /* limitcall.c */

@@ -319,7 +319,7 @@ load_entry(Work *work)
 	if (entry == NULL)
 		return false;
 	pg_atomic_fetch_add_u64(&slot->keys, 1);
-	pg_atomic_fetch_add_u64(&slot->cells, map_entry_size(limit_map, entry) / map_cell_size(limit_map));
+	limit_entry_made(entry);
 	limit_note_idle(slot, saved.key.idle_at);
 	if (slot->owner.id == 0 || !limit_has_list(&slot->rule.numbers))
 		return true;

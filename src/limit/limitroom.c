@@ -43,10 +43,15 @@ typedef struct Sweep
 	const DcLimitOwner *gone;
 	/* a rule that has changed, or NULL */
 	DcLimitUse *use;
+	/* ad hoc limits: a role's, all or those of one key */
+	Oid role;
+	const DcKey *only;
+	int64 forgotten;
 } Sweep;
 
 static bool may_go(DcMapEntry *entry, void *arg);
 static bool is_forgotten(DcMapEntry *entry, void *arg);
+static bool is_role_s(DcMapEntry *entry, void *arg);
 static bool convert(DcMapEntry *entry, void *arg);
 static void lower_bound(pg_atomic_uint64 *bound, int64 us);
 static bool sweep_all(uint64 seen, int64 *retry_at);
@@ -206,6 +211,39 @@ is_forgotten(DcMapEntry *entry, void *arg)
 	if (entry->database != sweep->database || !limit_owner_is(&limit_area->slots[key->slot].owner, sweep->gone))
 		return false;
 	limit_entry_free(entry);
+	return true;
+}
+
+/*
+ * limit_forget_ad_hoc removes a role's ad hoc limits in this database, or those of one key. Returns how many there were.
+ */
+int64
+limit_forget_ad_hoc(Oid role, const DcKey *only)
+{
+	Sweep sweep = {.role = role, .only = only};
+
+	map_sweep(limit_map, is_role_s, &sweep);
+	return sweep.forgotten;
+}
+
+static bool
+is_role_s(DcMapEntry *entry, void *arg)
+{
+	Sweep *sweep = arg;
+	const DcLimitKey *key = map_payload(entry);
+
+	if (entry->database != MyDatabaseId || entry->counter != InvalidOid || limit_area->slots[key->slot].owner.role != sweep->role)
+		return false;
+	if (sweep->only != NULL)
+	{
+		DcLimitAdHoc bytes;
+
+		map_key(limit_map, entry, (char *) &bytes);
+		if (bytes_compare(bytes.key, entry->len - offsetof(DcLimitAdHoc, key), sweep->only->data, sweep->only->len) != 0)
+			return false;
+	}
+	limit_entry_free(entry);
+	sweep->forgotten++;
 	return true;
 }
 

@@ -17,6 +17,7 @@
 #include "funcapi.h"
 #include "limit/limiter.h"
 #include "miscadmin.h"
+#include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
@@ -31,6 +32,7 @@ PG_FUNCTION_INFO_V1(dc_limit_release);
 PG_FUNCTION_INFO_V1(dc_limit_renew);
 PG_FUNCTION_INFO_V1(dc_limit_reset);
 PG_FUNCTION_INFO_V1(dc_throttle);
+PG_FUNCTION_INFO_V1(dc_throttle_reset);
 
 enum
 {
@@ -42,16 +44,6 @@ enum
 	COL_LEASE,
 	NUM_COLS
 };
-
-/* The key of an ad hoc limit: whose it is, and its numbers, so that with others it is another limit. */
-typedef struct AdHocKey
-{
-	int64 burst;
-	int64 rate;
-	int64 per;
-	Oid role;
-	char key[DC_MAX_KEY_BYTES];
-} AdHocKey;
 
 /* The slot of this role's ad hoc limits. */
 static DcLimitUse ad_hoc;
@@ -453,7 +445,7 @@ dc_limit_reset(PG_FUNCTION_ARGS)
 Datum
 dc_throttle(PG_FUNCTION_ARGS)
 {
-	AdHocKey bytes;
+	DcLimitAdHoc bytes;
 	DcKey key;
 	DcLimitCall call = {.use = &ad_hoc};
 	DcLimitNumbers *numbers = &ad_hoc.rule.numbers;
@@ -481,7 +473,29 @@ dc_throttle(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg_internal("%s", wrong)));
-	map_key_init(&call.key, MyDatabaseId, InvalidOid, (const char *) &bytes, offsetof(AdHocKey, key) + key.len);
+	map_key_init(&call.key, MyDatabaseId, InvalidOid, (const char *) &bytes, offsetof(DcLimitAdHoc, key) + key.len);
 	allowed = limit_take(&call, 1, true);
 	return result(fcinfo, &call, allowed, (Datum) 0);
+}
+
+/*
+ * dc_throttle_reset(key text, role regrole) -> how many ad hoc limits of a role there were, which are as new now: those of
+ * a key, or all for NULL. NULL as role is the caller.
+ *
+ * Errors: 42501 if the caller has not the privileges of the role, 54000, 55000.
+ */
+Datum
+dc_throttle_reset(PG_FUNCTION_ARGS)
+{
+	Oid role = PG_ARGISNULL(1) ? GetUserId() : PG_GETARG_OID(1);
+	DcKey key;
+
+	check_context("dc_throttle_reset()");
+	if (!has_privs_of_role(GetUserId(), role))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("permission denied to reset ad hoc limits of another role")));
+	if (!PG_ARGISNULL(0))
+		text_to_key(PG_GETARG_DATUM(0), &key);
+	PG_RETURN_INT64(limit_forget_ad_hoc(role, PG_ARGISNULL(0) ? NULL : &key));
 }

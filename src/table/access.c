@@ -26,6 +26,7 @@
 #include "base/roles.h"
 #include "catalog/objectaddress.h"
 #include "storage/lmgr.h"
+#include "storage/procarray.h"
 #include "storage/sinval.h"
 #include "table/access.h"
 #include "table/distribution.h"
@@ -447,6 +448,18 @@ read_snapshot_push(void)
 	}
 	else
 		PushActiveSnapshot(GetLatestSnapshot());
+}
+
+/*
+ * latest_snapshot_push makes a new snapshot active, also in the leader of a parallel query, where
+ * GetLatestSnapshot() raises an error. Undone by PopActiveSnapshot().
+ */
+void
+latest_snapshot_push(void)
+{
+	static SnapshotData own = {SNAPSHOT_MVCC};
+
+	PushActiveSnapshot(IsInParallelMode() ? GetSnapshotData(&own) : GetLatestSnapshot());
 }
 
 /*

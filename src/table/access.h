@@ -31,6 +31,7 @@ extern DcCounter *counter_open_at_once(Oid relid, LOCKMODE mode);
 extern bool counter_lock_at_once(Oid relid, LOCKMODE mode, DcCounterRow *row);
 extern void counter_lock_partitions(const DcCounter *counter);
 extern void read_snapshot_push(void);
+extern void latest_snapshot_push(void);
 extern void prevent_write(const char *function);
 extern void prevent_not_owner(Oid relid);
 extern void prevent_sampled(const DcCounter *counter, const char *function);

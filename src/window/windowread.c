@@ -91,7 +91,7 @@ window_read_begin(DcWindow *window, TimestampTz from, TimestampTz to, DcWindowRe
 		if (tries == 0)
 			read_snapshot_push();
 		else
-			PushActiveSnapshot(GetLatestSnapshot());
+			latest_snapshot_push();
 		if (settle(reading))
 			return;
 		PopActiveSnapshot();

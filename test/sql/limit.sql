@@ -206,8 +206,18 @@ SELECT dc_limit_revoke('login', 'regress_dcounter_limit'), dc_limit_revoke('fixe
 SET ROLE regress_dcounter_limit_member;
 SELECT try($$SELECT dc_limit('login', 'member')$$), try($$SELECT dc_limit('fixed', 'member')$$);
 -- Ad hoc limits are each role's own
+SELECT try($$SELECT dc_throttle('a', 2, 24, '1 day')$$), try($$SELECT dc_throttle_reset()$$);
+RESET ROLE;
+GRANT EXECUTE ON FUNCTION dc_throttle, dc_throttle_reset TO regress_dcounter_limit_member;
+SET ROLE regress_dcounter_limit_member;
+SELECT show(allowed, remaining, retry_after, reset_at, NULL) FROM dc_throttle('a', 2, 24, '1 day');
+SELECT try($$SELECT dc_throttle_reset('a', 'regress_dcounter_limit')$$), try(format($$SELECT dc_throttle_reset(role => %L)$$, session_user)), try($$SELECT dc_throttle_reset(repeat('a', 1025))$$);
+SELECT (dc_throttle('a', 5, 1, '1 day')).allowed, (dc_throttle('b', 5, 1, '1 day')).allowed;
+SELECT dc_throttle_reset('a'), dc_throttle_reset('a'), dc_throttle_reset('b'), dc_throttle_reset(NULL, NULL);
 SELECT show(allowed, remaining, retry_after, reset_at, NULL) FROM dc_throttle('a', 2, 24, '1 day');
 RESET ROLE;
+SELECT dc_throttle_reset(role => 'regress_dcounter_limit_member'), dc_throttle_reset('nothing');
+REVOKE EXECUTE ON FUNCTION dc_throttle, dc_throttle_reset FROM regress_dcounter_limit_member;
 -- Others' keys go with a role that is dropped, and its rights with the next change
 DROP ROLE regress_dcounter_limit_member, regress_dcounter_limit;
 SELECT dc_limit_grant('log', '-');

@@ -28,6 +28,17 @@ SELECT to_regclass('likes_op');
 SELECT dc_incr_once('likes', 'a', 2, 'e1'), dc_incr_once('likes', 'a', 2, 'e1'), dc_incr_once('likes', 'a', 2, 'e1'), dc_get('likes', 'a');
 SELECT dc_incr_once('likes', 'a', 2, 'e1'), dc_get('likes', 'a');
 SELECT applied, key, delta, at BETWEEN now() - interval '1 hour' AND now() FROM dc_op_status('likes', 'e1');
+-- It takes a snapshot of its own, so there is no parallel plan
+CREATE TABLE many_rows WITH (parallel_workers = 2) AS SELECT i FROM generate_series(1, 1000) AS i;
+ANALYZE many_rows;
+SET parallel_setup_cost = 0;
+SET parallel_tuple_cost = 0;
+SET min_parallel_table_scan_size = 0;
+SELECT DISTINCT (SELECT applied FROM dc_op_status('likes', 'e1' || substr(i::text, 1, 0))) FROM many_rows WHERE i % 10 = 0;
+RESET parallel_setup_cost;
+RESET parallel_tuple_cost;
+RESET min_parallel_table_scan_size;
+DROP TABLE many_rows;
 SELECT * FROM dc_op_status('likes', 'e2');
 SELECT slot, op_id, key, delta, transfer_id, digest FROM likes_op;
 SELECT slot, ops, partition, state, closed_at, forgotten FROM dcounter.op_slot WHERE counter = 'likes'::regclass ORDER BY slot;

@@ -30,7 +30,8 @@ sub refused
 
 sql($node, 'postgres', q{
 	CREATE ROLE alice; CREATE ROLE bob; CREATE ROLE mallory; CREATE ROLE carol; CREATE ROLE team; CREATE ROLE watcher IN ROLE pg_monitor; CREATE SCHEMA m AUTHORIZATION mallory;
-	GRANT EXECUTE ON FUNCTION dc_limit_create, dc_presence_create TO alice, carol, mallory});
+	GRANT EXECUTE ON FUNCTION dc_limit_create, dc_presence_create TO alice, carol, mallory;
+	GRANT EXECUTE ON FUNCTION dc_throttle, dc_throttle_reset TO alice, bob, mallory});
 as('alice', q{
 	SELECT dc_limit_create('api', 'gcra', 10, '100 days'), dc_limit_create('jobs', 'concurrent', 2, '1 day'), dc_presence_create('chat', '7 days', events => '1 us')});
 my $lease = as('alice', q{SELECT lease FROM dc_limit('jobs', 'k')});
@@ -47,6 +48,8 @@ my @rows = (q{INSERT INTO dcounter.limit_rule SELECT * FROM dcounter.limit_rule}
 
 refused('mallory', $_, '42501') foreach @use, @refund, @own, @rows;
 refused('bob', $_, '42501') foreach q{SELECT dc_limit_create('x', 'gcra', 1, '1 s')}, q{SELECT dc_presence_create('x')};
+refused('carol', $_, '42501') foreach q{SELECT dc_throttle('k', 1, 1, '1 s')}, q{SELECT dc_throttle_reset()};
+refused('bob', $_, '42501') foreach q{SELECT dc_throttle_reset(role => 'mallory')}, q{SELECT dc_throttle_reset('k', 'alice')};
 as('alice', q{SELECT dc_limit_grant('api', 'bob'), dc_limit_grant('jobs', 'bob'), dc_presence_grant('chat', 'bob')});
 as('bob', $_) foreach @use;
 refused('bob', $_, '42501') foreach @refund, @own;
@@ -141,6 +144,17 @@ is(as('mallory', q{SELECT keys FROM dc_stat_limits WHERE rule IS NULL}), '1000',
 is(as('alice', q{SELECT allowed FROM dc_limit('jobs', 'new')}), 't', 'others have room for theirs');
 is(as('bob', q{SELECT allowed FROM dc_throttle('bob', 1, 1, '1 day')}), 't', 'so for ad hoc limits');
 is(as('carol', q{SELECT dc_presence_create('quiet', '1 day'); SELECT dc_enter('quiet', 'room', 'x')}), "\n1", 'and for members');
+# as many ad hoc limits as there may be, of roles together
+my $flood = q{SELECT count(*) FILTER (WHERE (dc_throttle(current_user || i, 5, 5, '3000 days')).allowed) FROM generate_series(1, 20000) AS i};
+foreach my $role ('mallory', 'bob')
+{
+	sql($node, 'postgres', "SET dcounter.throttle_max_keys = 1000000; SET SESSION AUTHORIZATION $role; $flood");
+}
+is(as('alice', q{SELECT allowed FROM dc_throttle('new', 1, 1, '1 day')}), 'f', 'two roles can use up the memory of ad hoc limits');
+cmp_ok(as('watcher', q{SELECT sum(memory) FROM dc_stat_limits WHERE rule IS NULL}), '<', 300000, 'which is a quarter of all');
+is(as('carol', q{SELECT dc_limit_create('late', 'fixed', 1, '1 day', max_keys => 4000); SELECT count(*) FILTER (WHERE (dc_limit('late', i::text)).allowed) FROM generate_series(1, 1000) AS i; SELECT dc_limit_drop('late')}), "\n1000\n", 'rules have theirs');
+as('bob', q{SELECT dc_throttle_reset()});
+is(as('alice', q{SELECT allowed FROM dc_throttle('new', 1, 1, '1 day')}), 't', 'a role gives its own back');
 as('mallory', q{SELECT dc_limit_drop('his'), dc_presence_drop('hall')});
 is(as('alice', q{SELECT dc_limit_drop('api'), dc_presence_alter('chat', max_members => 1000)}), '|', 'what he has filled is hers');
 foreach my $round (1 .. 4)

@@ -531,6 +531,8 @@ test_stamps(void)
 {
 	ok(stamp_next(10, 5, 7) == 10 && stamp_next(10, 10, 7) == 11 && stamp_next(3, 10, 70) == 71 && stamp_next(10, 9, 0) == 10,
 	   "the next stamp is after the last, after all seen, and not before the clock");
+	ok(stamp_next(10, 0, INT64_MAX) > STAMP_MAX_TIME && stamp_next(10, INT64_MAX - 1, 0) > STAMP_MAX_TIME && stamp_next(10, INT64_MIN, INT64_MIN) == 10,
+	   "after forged ones it is out of range, or as without them");
 	ok(stamp_compare(&(Stamp){1, {"b", 1}}, &(Stamp){2, {"a", 1}}) < 0 && stamp_compare(&(Stamp){1, {"b", 1}}, &(Stamp){1, {"a", 1}}) > 0 &&
 		   stamp_compare(&(Stamp){1, {"a", 1}}, &(Stamp){1, {"a", 1}}) == 0 && stamp_compare(&(Stamp){1, {"a", 1}}, &(Stamp){1, {"ab", 2}}) < 0,
 	   "stamps are in order of times, then of nodes");

@@ -199,7 +199,7 @@ made_anew(DcLimitKind kind, DcLimitKind then)
 
 /* keys of a database, as many as there is memory for */
 static int
-fill(DcLimitUse *use)
+fill_from(DcLimitUse *use, const char *prefix)
 {
 	int n = 0;
 
@@ -207,10 +207,16 @@ fill(DcLimitUse *use)
 	{
 		char key[20];
 
-		snprintf(key, sizeof(key), "%d", n);
+		snprintf(key, sizeof(key), "%s%d", prefix, n);
 		if (!ask(use, key))
 			return n;
 	}
+}
+
+static int
+fill(DcLimitUse *use)
+{
+	return fill_from(use, "");
 }
 
 static void
@@ -238,6 +244,38 @@ dropped(DcLimitKind kind)
 	ok(!ask(&session, "one more"), "those of one that is there do not");
 }
 
+/* ad hoc limits of all roles have a share, which is used again when those of one are reset, or idle */
+static void
+ad_hoc_share(void)
+{
+	DcLimitUse roles[] = {{.owner.role = 10}, {.owner.role = 11}, {.owner.role = 12}};
+	DcLimitNumbers numbers = {.kind = LIMIT_GCRA, .rate = 1, .per = LONG_PER, .burst = 1};
+	uint32 share;
+	uint32 used;
+
+	begin(64);
+	server_tick = 1;
+	share = map_capacity(limit_map) / LIMIT_AD_HOC_SHARE;
+	for (int i = 0; i < 3; i++)
+	{
+		roles[i].rule.numbers = numbers;
+		limit_use_slot(&roles[i]);
+	}
+	dc_throttle_max_keys = share - 5;
+	used = fill_from(&roles[0], "a");
+	ok(used == share - 5 && fill_from(&roles[1], "b") == 5 && map_used(limit_map) == share, "ad hoc limits of two roles have their share of the memory");
+	ok(!ask(&roles[2], "c"), "and those of a third one none");
+	set_rule(LIMIT_FIXED, 1, LONG_PER, 1000000);
+	ok(ask(&session, "k") && fill(&session) + share + 2 >= map_capacity(limit_map), "a rule has the rest");
+	limit_forget_rule(MyDatabaseId, &session.owner);
+	ok(limit_forget_ad_hoc(11, NULL) == 5 && limit_forget_ad_hoc(11, NULL) == 0 && map_used(limit_map) == used, "a role's are reset");
+	ok(fill_from(&roles[2], "c") == 5 && map_used(limit_map) == share, "and make room for another's");
+	server_now += LONG_PER + SECOND;
+	ok(ask(&roles[1], "b") && map_used(limit_map) == 1, "idle ones of any role do, too");
+	ok(pg_atomic_read_u64(&limit_area->ad_hoc_cells) == 1, "the memory adds up");
+	dc_throttle_max_keys = 1000;
+}
+
 int
 main(void)
 {
@@ -249,6 +287,7 @@ main(void)
 			made_anew(kind, then);
 		dropped(kind);
 	}
+	ad_hoc_share();
 	server_start();
 	return done_testing();
 }
