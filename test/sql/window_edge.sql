@@ -200,4 +200,46 @@ SELECT dc_incr_at('we_table', 'a');
 DELETE FROM dcounter.time_window WHERE windowed = 'we_table'::regclass;
 DROP TABLE we_table;
 SELECT dc_window_drop('we');
+
+-- rows that no increment has written: what can be moved is, page by page, and the owner is told what to do about the others
+SELECT dc_window_create('we', '1 minute', '20 minutes', '{"4 minutes": "48 minutes"}');
+:quiet;
+SET dcounter.compact_batch = 10;
+SELECT count(dc_incr_at('we', format('k%s', i), 1, :'t'::timestamptz - interval '8 min')) FROM generate_series(1, 150) AS i;
+SELECT dc_compact() >= 0 AS compacted;
+ALTER TABLE :slot RENAME TO we_slot;
+INSERT INTO we_slot (key, inc) SELECT format('%s%s', k, i), 1 FROM generate_series(1, 120) AS i, unnest(ARRAY['j', 'k0000000', 'k1zzzzzzzz']) AS k;
+SELECT dc_window_rotate('we', :'t'::timestamptz + interval '16 min');
+SELECT sum(value), count(*) FROM we WHERE key IS NOT NULL;
+SELECT count(*) AS noted FROM dcounter.window_claim WHERE emptied;
+DELETE FROM we_slot WHERE dcounter.window_key(key) IS NULL;
+SELECT dc_window_rotate('we', :'t'::timestamptz + interval '16 min');
+SELECT sum(value), count(*) FROM we;
+SELECT turn - :turn AS turn FROM dcounter.window_claim WHERE emptied;
+-- those that look like rows of a later turn are to go with the table
+SELECT dc_incr_at('we', 'a', 1, :'t'::timestamptz - interval '4 min');
+SELECT format('we_w%s', (:turn - 1) % 8) AS next \gset
+INSERT INTO :next (key, inc) SELECT format(E'f%s\x01ffffff00', i), 1 FROM generate_series(1, 120) AS i;
+SELECT dc_compact() >= 0 AS compacted, dc_window_rotate('we', :'t'::timestamptz + interval '20 min') AS moved;
+SELECT count(*) AS noted FROM dcounter.window_claim WHERE emptied AND turn = :turn - 1;
+RESET dcounter.compact_batch;
+SELECT dc_window_drop('we');
+
+-- a time that is far away: there are more turns up to that than anybody can count
+SELECT dc_window_create('we', '1 second', '1 second', '{"2 seconds": "1 minute"}');
+:quiet;
+SELECT dc_incr_at('we', 'a'), dc_compact() >= 0 AS compacted;
+SET statement_timeout = '30s';
+SELECT dc_window_rotate('we', '4713-01-01 BC');
+SELECT dc_window_rotate('we', '9999-01-01 UTC') AS moved;
+SELECT fine, wide FROM we_state;
+SELECT count(*) FROM we;
+SELECT dc_window_rotate('we', '294276-12-31 UTC') AS moved;
+SELECT dc_window_rotate('we') AS moved;
+RESET statement_timeout;
+\set VERBOSITY sqlstate
+SELECT dc_incr_at('we', 'a');
+SELECT dc_window_rotate('we', 'infinity');
+\set VERBOSITY default
+SELECT dc_window_drop('we');
 DROP VIEW we_state;
