@@ -327,6 +327,7 @@ compare_refs(const void *a, const void *b)
 	const DcRef *right = *(DcRef *const *) b;
 	int cmp;
 
+	CHECK_FOR_INTERRUPTS(); /* of a long qsort() */
 	if (left->counter != right->counter)
 		return left->counter < right->counter ? -1 : 1;
 	cmp = bytes_compare(left->data, left->key_len, right->data, right->key_len);

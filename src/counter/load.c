@@ -183,7 +183,6 @@ load_collect(DcLoad *load, Datum *keys, Datum *amounts, int count)
 		load->keys[i] = (DcLoadKey){.key = {key.data, key.len}};
 		add_amount(&load->keys[i], DatumGetInt64(amounts[i]));
 	}
-	CHECK_FOR_INTERRUPTS();
 	qsort(load->keys, count, sizeof(DcLoadKey), load_compare);
 	for (int i = 0; i < count; i++)
 	{
@@ -223,6 +222,7 @@ load_compare(const void *a, const void *b)
 	const DcLoadKey *left = a;
 	const DcLoadKey *right = b;
 
+	CHECK_FOR_INTERRUPTS(); /* of a long qsort() */
 	return bytes_compare(left->key.data, left->key.len, right->key.data, right->key.len);
 }
 

@@ -34,6 +34,7 @@
 #include "base/guc.h"
 #include "common/int.h"
 #include "counter/pending.h"
+#include "miscadmin.h"
 #include "utils/fmgrprotos.h"
 #include "utils/memutils.h"
 #include "utils/numeric.h"
@@ -242,6 +243,7 @@ pending_total(Oid counter)
 
 	while ((delta = next_pending(&scan)) != NULL)
 	{
+		CHECK_FOR_INTERRUPTS();
 		/* both are not negative, so the difference fits */
 		if (delta->key.counter == counter && delta->inc != delta->dec)
 			total = DirectFunctionCall2(numeric_add, total,
@@ -555,6 +557,7 @@ delta_compare(const void *a, const void *b)
 	const DcDeltaKey *left = &(*(DcDelta *const *) a)->key;
 	const DcDeltaKey *right = &(*(DcDelta *const *) b)->key;
 
+	CHECK_FOR_INTERRUPTS(); /* of a long qsort() */
 	if (left->counter != right->counter)
 		return left->counter < right->counter ? -1 : 1;
 	return bytes_compare(left->data, left->len, right->data, right->len);

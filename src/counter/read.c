@@ -456,6 +456,7 @@ keys_read(DcCounter *counter, Datum *keys, int nkeys, DcKeySum *sorted, int nsor
 		int64 inc;
 		int64 dec;
 
+		CHECK_FOR_INTERRUPTS();
 		own_amounts(counter, &sorted[i].key, distinct, &inc, &dec);
 		sums_add(&sorted[i].sums, inc, dec);
 	}
@@ -536,6 +537,7 @@ key_sums_find(DcKeySum *sorted, int nsorted, Datum key)
 static int
 key_sum_compare(const void *a, const void *b)
 {
+	CHECK_FOR_INTERRUPTS(); /* of a long qsort() */
 	return key_compare(&((const DcKeySum *) a)->key,
 					   &((const DcKeySum *) b)->key);
 }

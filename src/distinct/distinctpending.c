@@ -341,6 +341,7 @@ items_compare(const void *a, const void *b)
 	const DcRowKey *left = &(*(DcItems *const *) a)->key;
 	const DcRowKey *right = &(*(DcItems *const *) b)->key;
 
+	CHECK_FOR_INTERRUPTS(); /* of a long qsort() */
 	if (left->relid != right->relid)
 		return left->relid < right->relid ? -1 : 1;
 	return bytes_compare(left->data, left->len, right->data, right->len);

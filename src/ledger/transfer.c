@@ -29,6 +29,7 @@
 #include "counter/write.h"
 #include "funcapi.h"
 #include "ledger/transfer.h"
+#include "miscadmin.h"
 #include "table/access.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
@@ -277,7 +278,10 @@ transfer_legs(DcLedger *ledger, const DcLine *lines, int n, int *nlegs)
 			legs[kept++] = legs[i];
 	}
 	for (int i = 0; i < kept; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
 		account_rules(ledger, legs[i].key, &legs[i].rules);
+	}
 	*nlegs = kept;
 	return legs;
 }
@@ -285,6 +289,7 @@ transfer_legs(DcLedger *ledger, const DcLine *lines, int n, int *nlegs)
 static int
 leg_compare(const void *a, const void *b)
 {
+	CHECK_FOR_INTERRUPTS(); /* of a long qsort() */
 	return key_compare(((const DcLeg *) a)->key, ((const DcLeg *) b)->key);
 }
 

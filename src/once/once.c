@@ -198,6 +198,7 @@ compare_ids(const void *a, const void *b)
 	const DcOp *right = &((const DcOnce *) b)->op;
 	int cmp = memcmp(left->id, right->id, Min(left->id_len, right->id_len));
 
+	CHECK_FOR_INTERRUPTS(); /* of a long qsort() */
 	if (cmp == 0 && left->id_len != right->id_len)
 		cmp = left->id_len < right->id_len ? -1 : 1;
 	return cmp;

@@ -236,6 +236,7 @@ lines_merge(DcLine *lines, int count)
 static int
 line_compare(const void *a, const void *b)
 {
+	CHECK_FOR_INTERRUPTS(); /* of a long qsort() */
 	return key_compare(&((const DcLine *) a)->key, &((const DcLine *) b)->key);
 }
 

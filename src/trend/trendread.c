@@ -16,6 +16,7 @@
 #include "base/key.h"
 #include "catalog/pg_type.h"
 #include "funcapi.h"
+#include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "table/access.h"
 #include "trend/decay.h"
@@ -186,6 +187,7 @@ compare(const void *a, const void *b)
 	DcKey left_key;
 	DcKey right_key;
 
+	CHECK_FOR_INTERRUPTS(); /* of a long qsort() */
 	if (left->score != right->score)
 		return left->score > right->score ? -1 : 1;
 	key_from_text(left->key, &left_key);

@@ -186,6 +186,7 @@ marks_arg(FunctionCallInfo fcinfo, int *count)
 static int
 mark_compare(const void *a, const void *b)
 {
+	CHECK_FOR_INTERRUPTS(); /* of a long qsort() */
 	return key_compare(&((const DcMark *) a)->key, &((const DcMark *) b)->key);
 }
 

@@ -16,6 +16,7 @@
 #include "counter/pending.h"
 #include "executor/spi.h"
 #include "funcapi.h"
+#include "miscadmin.h"
 #include "table/access.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -87,6 +88,7 @@ dc_top_window(PG_FUNCTION_ARGS)
 		bool nulls[3] = {false};
 		Datum values[3];
 
+		CHECK_FOR_INTERRUPTS();
 		if (i == 0 || value != last)
 			rank = (int64) i + 1;
 		last = value;
