@@ -209,6 +209,22 @@ slot_find(Oid database, const DcLimitOwner *owner)
 }
 
 /*
+ * limit_has_keys returns true if a rule, or a role, has keys in memory. Must not throw.
+ */
+bool
+limit_has_keys(Oid database, const DcLimitOwner *owner)
+{
+	DcLimitSlot *slot;
+	bool has_keys;
+
+	LWLockAcquire(&limit_area->lock, LW_SHARED);
+	slot = slot_find(database, owner);
+	has_keys = slot != NULL && pg_atomic_read_u64(&slot->keys) > 0;
+	LWLockRelease(&limit_area->lock);
+	return has_keys;
+}
+
+/*
  * slot_make returns a slot, a new one if there is none, or that of another rule which has no
  * key in memory; NULL if all are in use. Under area->lock.
  */

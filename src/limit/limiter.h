@@ -209,6 +209,7 @@ extern DcMap *limit_map;
 extern void limit_check_memory(void);
 pg_noreturn extern void limit_slots_error(void);
 extern void limit_use_slot(DcLimitUse *use);
+extern bool limit_has_keys(Oid database, const DcLimitOwner *owner);
 extern void limit_note_promotion(void);
 extern DcLimitChunk *limit_chunk_at(void *arg, uint32 number);
 extern void limit_chunk_free(void *arg, uint32 number);

@@ -198,6 +198,8 @@ limit_forget_rule(Oid database, const DcLimitOwner *rule)
 {
 	Sweep sweep = {.database = database, .gone = rule};
 
+	if (!limit_has_keys(database, rule)) /* a transaction may drop many rules */
+		return;
 	map_sweep(limit_map, is_forgotten, &sweep);
 }
 
