@@ -33,7 +33,7 @@ typedef struct DcWindowRound
 	List *tried; /* DcWindowClaim: and those that were, or cannot be now */
 } DcWindowRound;
 
-/* That of the job, in its memory. */
+/* That of the job, about the window at hand. */
 static DcWindowRound job_round;
 
 static bool next_turn(DcWindowRound *round, const DcWindow *window, const List *claims);
@@ -192,7 +192,7 @@ set_emptied(DcWindowMove *move, const List *claims)
 static bool
 window_job(DcJobRun *run)
 {
-	static DcTableJob job = {.list = list, .start = start, .step = step};
+	static DcTableJob job = {.list = list, .start = start, .state = &job_round, .state_size = sizeof(job_round), .step = step};
 
 	return table_job_run(&job, run);
 }
