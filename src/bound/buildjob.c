@@ -43,7 +43,7 @@
 /* Keys that a step adds to. */
 #define CHUNK_KEYS 1000
 
-/* How long the worker's scan of a source may take, and when it tries again. */
+/* How long the worker's scan of a source may take, as all its other work waits for that, and when it tries again. */
 #define SCAN_MS 2000
 #define TRY_AGAIN_MS (60 * 60 * 1000)
 

@@ -83,7 +83,7 @@ Oid job_step_table = InvalidOid;
 /* The table that the worker before this has ended on; each job is told once. */
 Oid job_suspect = InvalidOid;
 
-/* us at work: of the job that is running, and of its last step. */
+/* us at work: of the job that is running, and of its last step, if that has not failed. */
 static int64 *busy;
 static int64 last_step = 0;
 
@@ -384,7 +384,7 @@ step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 	job_in_step = false;
 	job_step_table = InvalidOid;
 	jobnote_step(DC_LONG_AGO);
-	last_step = moment_age(began);
+	last_step = error == NULL ? moment_age(began) : 0; /* one that has failed was waiting, most likely */
 	*busy += last_step;
 	MemoryContextSwitchTo(caller);
 	if (error == NULL)
