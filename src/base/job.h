@@ -21,6 +21,7 @@ typedef struct DcJobRun
 	bool (*step)(struct DcJobRun *run, DcJobStep step, void *arg, Oid table);
 	const char *job;
 	bool afresh;	   /* do not go on where the last run yielded */
+	bool more;		   /* out: the run is over, but the next one has something to do at once */
 	bool all_owners;   /* not only the tables of the current user */
 	Oid suspect;	   /* a table that has ended a worker, or InvalidOid */
 	DcMoment deadline; /* when to yield */

@@ -43,8 +43,8 @@
 /* Keys that a step adds to. */
 #define CHUNK_KEYS 1000
 
-/* How long the worker's scan of a source may take, and when it tries again. */
-#define SCAN_MS 10000
+/* How long the worker's scan of a source may take, as all its other work waits for that, and when it tries again. */
+#define SCAN_MS 2000
 #define TRY_AGAIN_MS (60 * 60 * 1000)
 
 /* When the job looks in any case for something to build. */
@@ -52,9 +52,12 @@
 
 static int interval = 1000; /* ms */
 
-/* The build of the table that the job is at, or NULL; in memory of that. */
-static DcBuild *build = NULL;
-static MemoryContext job_cxt;
+/* The build of the table at hand, or NULL; in memory of that. */
+static struct
+{
+	DcBuild *build;
+	MemoryContext cxt;
+} at;
 
 /* What to look for: as of the last look, */
 static uint32 seen;
@@ -71,7 +74,6 @@ typedef struct DcTooLarge
 static List *too_large = NIL;
 
 static void start_build(MemoryContext cxt);
-static void build_is_gone(void *arg);
 static List *list_tables(void);
 static bool is_to_build(Oid counter, DcSourceRow *row);
 static DcTableStep step(Oid table, bool all_owners);
@@ -85,7 +87,7 @@ static bool is_too_large(Oid table);
 static void note_too_large(Oid table);
 static bool is_due(void);
 
-static DcTableJob job = {.start = start_build, .list = list_tables, .step = step};
+static DcTableJob job = {.start = start_build, .state = &at, .state_size = sizeof(at), .list = list_tables, .step = step};
 
 /*
  * build_job builds what there is to build; true if it has yielded. In the worker, a round with
@@ -163,29 +165,11 @@ is_to_build(Oid counter, DcSourceRow *row)
 		source_state_read(counter, &state) && state.state == DC_SOURCE_BUILDING;
 }
 
-/*
- * start is called before the first step on a table. Whatever the step before has left, as it
- * failed, is not used.
- */
 static void
 start_build(MemoryContext cxt)
 {
-	MemoryContextCallback *callback;
-
-	if (build != NULL)
-		build_end(build);
-	build = NULL;
-	job_cxt = cxt;
-	/* it is called after the memory of the build, a child, is gone */
-	callback = MemoryContextAllocZero(cxt, sizeof(MemoryContextCallback));
-	callback->func = build_is_gone;
-	MemoryContextRegisterResetCallback(cxt, callback);
-}
-
-static void
-build_is_gone(void *arg)
-{
-	build = NULL;
+	at.build = NULL;
+	at.cxt = cxt;
 }
 
 /*
@@ -199,9 +183,9 @@ step(Oid table, bool all_owners)
 		return stop(TABLE_DONE);
 	if (!advisory_lock(BOUND_LOCK_CLASS, table, 1, ExclusiveLock, false))
 		return stop(TABLE_LATER);
-	if (build == NULL)
-		build = build_begin(table, CHUNK_KEYS, job_cxt);
-	return build_needs_scan(build) ? scan_step(table, all_owners) : chunk_step(table, all_owners);
+	if (at.build == NULL)
+		at.build = build_begin(table, CHUNK_KEYS, at.cxt);
+	return build_needs_scan(at.build) ? scan_step(table, all_owners) : chunk_step(table, all_owners);
 }
 
 /*
@@ -210,9 +194,9 @@ step(Oid table, bool all_owners)
 static DcTableStep
 stop(DcTableStep result)
 {
-	if (build != NULL)
-		build_end(build);
-	build = NULL;
+	if (at.build != NULL)
+		build_end(at.build);
+	at.build = NULL;
 	return result;
 }
 
@@ -246,7 +230,7 @@ scan_step(Oid table, bool all_owners)
 	}
 	if (!source_read_begin(&read, counter, true))
 		return stop(TABLE_LATER);
-	result = build_scan(build, &read, all_owners ? moment_in(SCAN_MS) : DC_LONG_AGO);
+	result = build_scan(at.build, &read, all_owners ? moment_in(SCAN_MS) : DC_LONG_AGO);
 	source_read_end(&read);
 	if (result != BUILD_TOO_LONG)
 		return TABLE_GOES_ON;
@@ -271,7 +255,7 @@ chunk_step(Oid table, bool all_owners)
 		return stop(TABLE_DONE);
 	if (!all_owners)
 		prevent_not_owner(row.source);
-	return build_chunk(build, counter, &row) == BUILD_DONE ? stop(TABLE_DONE) : TABLE_GOES_ON;
+	return build_chunk(at.build, counter, &row) == BUILD_DONE ? stop(TABLE_DONE) : TABLE_GOES_ON;
 }
 
 /*

@@ -6,7 +6,7 @@
  * other work is (worker/jobs.c). Instead it sleeps while it runs, every few milliseconds, for so long
  * that it works dcounter.worker_load percent of the time. It stops doing so, and goes on at full speed,
  *
- *	- when it has slept for SLEEP_MAX_US in all: a step may not take too long, and vacuum
+ *	- when it has slept for SLEEP_MAX_US in all: all other work of the worker waits for the step, and vacuum
  *	  waits for the snapshot;
  *	- as soon as the urgent job is due, which has to wait for the end of the step;
  *	- as soon as a lock on the table that it reads, its source or the counter table is asked for that does not go
@@ -26,7 +26,7 @@
 /* How long it works before it sleeps, how long it sleeps before it looks again, and in all. */
 #define WORK_US 10000
 #define LOOK_US 20000
-#define SLEEP_MAX_US (8 * 1000 * 1000)
+#define SLEEP_MAX_US (1 * 1000 * 1000)
 
 static bool is_hurried(const DcScanPace *pace);
 static bool is_asked_for(Oid relid);

@@ -30,9 +30,9 @@
 /* Keys that a step goes over, and differences that it keeps of more. */
 #define STEP_KEYS 5000
 
-/* How long a step may read, but for the pauses of a scan: less than a step of the worker may take (worker/jobs.c). */
-#define SCAN_MS 10000
-#define PROBE_MS 5000
+/* How long a step may read, but for the pauses of a scan: all other work of the worker waits for it. */
+#define SCAN_MS 2000
+#define PROBE_MS 2000
 
 /* Rows of a page, in a table that was never analyzed. */
 #define ROWS_OF_PAGE 60

@@ -178,11 +178,13 @@ retry_of(int slot)
 }
 
 /*
- * flush_job flushes the tables that are due; true if it has yielded.
+ * flush_job flushes the tables that are due; true if it has yielded. It goes on with the table
+ * after the last one, so all have their turns, however soon some are due again.
  */
 bool
 flush_job(DcJobRun *run)
 {
+	static int next = 0;
 	bool any = true;
 
 	if (buffer_area == NULL)
@@ -196,16 +198,20 @@ flush_job(DcJobRun *run)
 		if (leaving && pass > 1 && !moment_is_reached(leave_until))
 			pg_usleep(LEAVE_PAUSE_MS * 1000L);
 		any = false;
-		for (int i = 0; i < buffer_area->ntables; i++)
+		for (int n = buffer_area->ntables; n > 0; n--)
 		{
-			if (!is_to_do(run, i))
+			int slot = next % buffer_area->ntables;
+
+			next = slot + 1;
+			if (next == buffer_area->ntables)
+				pg_atomic_write_u32(&buffer_area->pressed, 0);
+			if (!is_to_do(run, slot))
 				continue;
-			if (flush_slot(run, i))
+			if (flush_slot(run, slot))
 				any = run->all_owners && (!leaving || pass < LEAVE_PASSES);
 			if (!leaving && job_is_late(run))
 				return any;
 		}
-		pg_atomic_write_u32(&buffer_area->pressed, 0);
 	}
 	return false;
 }

@@ -98,7 +98,7 @@ static const DcStatement sql_compact_zero = {
 	.argtypes = {TEXTARRAYOID, INT4ARRAYOID}};
 
 static int64 compact_table(DcCounter *counter, int64 max_keys);
-static void sweep_move(DcSweep *sweep, const DcShardRow *row);
+static void sweep_move(DcSweep *sweep, Datum key, Datum shard);
 static void batch_fetch(DcSqlSession *session, DcBatch *batch, DcSweep *sweep,
 						int64 max_keys);
 static int64 batch_compact(DcSqlSession *session, DcSweep *sweep, int64 max_keys);
@@ -309,12 +309,14 @@ batch_compact(DcSqlSession *session, DcSweep *sweep, int64 max_keys)
 		else
 			batch_clear_shards(session, &batch);
 		count = batch_count(&batch, sweep->counted ? sweep->key : (Datum) 0);
-		sweep_move(sweep, &batch.rows[batch.nrows - 1]);
+		sweep_move(sweep, batch.rows[batch.nrows - 1].key, batch.rows[batch.nrows - 1].shard);
 	}
+	if (batch.reached != (Datum) 0)
+		sweep_move(sweep, batch.reached, Int32GetDatum(PG_INT32_MIN));
 	if (batch.direct != NULL)
 		batch_end_direct(&batch);
 	sweep->keeps |= batch.keep;
-	sweep->complete = (batch.nkeys == 0 || batch.last);
+	sweep->complete = batch.last || (batch.nkeys == 0 && batch.reached == (Datum) 0);
 	batch_tell_stuck(sweep, counter, &batch);
 	return count;
 }
@@ -357,15 +359,15 @@ sweep_end(DcSweep *sweep)
  * sweep_move notes the last row that was seen.
  */
 static void
-sweep_move(DcSweep *sweep, const DcShardRow *row)
+sweep_move(DcSweep *sweep, Datum key, Datum shard)
 {
 	Datum last = sweep->key;
 	MemoryContext old = MemoryContextSwitchTo(sweep->cxt);
 
-	sweep->key = datumCopy(row->key, false, -1);
+	sweep->key = datumCopy(key, false, -1);
 	MemoryContextSwitchTo(old);
 	pfree(DatumGetPointer(last));
-	sweep->shard = row->shard;
+	sweep->shard = shard;
 	sweep->counted = true;
 }
 

@@ -51,6 +51,7 @@ typedef struct DcBatch
 	int nrows;
 	int nkeys;
 	bool last;			 /* no rows follow */
+	Datum reached;		 /* 0, or: the batch has ended for the time being after all rows of this key */
 	DcDirectRel *direct; /* the shard table, without SQL; else NULL */
 	bool keep;			 /* zero rows instead of deleting them */
 } DcBatch;

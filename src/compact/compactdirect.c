@@ -54,6 +54,12 @@
 /* Rows that belonged to one transaction alone, of those that a key keeps. */
 #define KEEP_OWN 32
 
+/*
+ * Entries that a batch visits, for each row that it may have. Rows that are kept, or that others write, and dead ones add none:
+ * without a limit one batch would go over all of them.
+ */
+#define ENTRIES_PER_ROW 10
+
 static bool add_to_batch(DcFetch *fetch);
 static void drop_kept(DcFetch *fetch);
 static void lock_rows(DcFetch *fetch);
@@ -83,7 +89,7 @@ batch_fetch_direct(DcCounter *counter, DcBatch *batch, DcSweep *sweep, int64 max
 	batch->keep = old_snapshot_held(batch->direct->heap);
 	PushActiveSnapshot(GetTransactionSnapshot()); /* to look up transactions */
 	fetch_begin(&fetch, batch, sweep);
-	while (fits && !fetch.at_end && batch->nkeys < max_keys && batch->nrows < batch->max_rows)
+	while (fits && !fetch.at_end && batch->nkeys < max_keys && batch->nrows < batch->max_rows && batch->reached == (Datum) 0)
 	{
 		fetch_take_key(&fetch);
 		if (sweep->only && !batch_key_equal(fetch.key, sweep->key))
@@ -95,6 +101,8 @@ batch_fetch_direct(DcCounter *counter, DcBatch *batch, DcSweep *sweep, int64 max
 			fetch_rows(&fetch);
 			fits = add_to_batch(&fetch);
 		}
+		if (fits && fetch.visited >= ENTRIES_PER_ROW * batch->max_rows)
+			batch->reached = datumCopy(fetch.key, false, -1);
 	}
 	batch->last = fits && fetch.at_end;
 	fetch_end(&fetch);

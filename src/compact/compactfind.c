@@ -125,6 +125,7 @@ scan_advance(DcFetch *fetch)
 	while (isnull)
 	{
 		CHECK_FOR_INTERRUPTS();
+		fetch->visited++;
 		fetch->at_end = index_getnext_tid(fetch->scan, ForwardScanDirection) == NULL;
 		if (fetch->at_end)
 			return;

@@ -20,6 +20,7 @@ typedef struct DcFetch
 	Datum start;		/* from here on, */
 	SnapshotData dirty;
 	TupleTableSlot *slot;
+	int visited; /* entries */
 	bool at_end; /* or at an entry of this number: */
 	int32 shard;
 	MemoryContext key_cxt; /* for what belongs to one key: */

@@ -33,21 +33,23 @@
 #include "compact/shrink.h"
 #include "table/tablejob.h"
 
-static DcSweep sweep;
-static DcMoment started; /* sweep */
-static int64 moved;		 /* keys, by it */
-static bool swept;		 /* the space is next */
-static int64 spent;		 /* us in its steps so far */
+/* The table at hand. */
+static struct
+{
+	DcSweep sweep;
+	DcMoment started; /* it */
+	int64 moved;	  /* keys, by it */
+	bool swept;		  /* the space is next */
+	int64 spent;	  /* us in its steps so far */
+} work;
 
 static void
 start(MemoryContext cxt)
 {
-	sweep_start(&sweep, cxt);
-	sweep.remembers = true;
-	swept = false;
-	started = moment_now();
-	moved = 0;
-	spent = 0;
+	memset(&work, 0, sizeof(work));
+	sweep_start(&work.sweep, cxt);
+	work.sweep.remembers = true;
+	work.started = moment_now();
 }
 
 /*
@@ -57,42 +59,43 @@ static DcTableStep
 step(Oid table, bool all_owners)
 {
 	DcMoment began = moment_now();
-	bool again = sweep.complete && !swept; /* only keys that were busy */
+	DcSweep *sweep = &work.sweep;
+	bool again = sweep->complete && !work.swept; /* only keys that were busy */
 	DcCounter *counter;
 
 	/* only the worker comes back by itself */
-	if (all_owners && spent == 0 && compact_rests(table))
+	if (all_owners && work.spent == 0 && compact_rests(table))
 		return TABLE_DONE;
 	if (again)
-		busy_wait(&sweep);
+		busy_wait(sweep);
 	counter = compact_open(table, all_owners);
 	if (counter == NULL)
 		return TABLE_DONE;
-	if (swept)
+	if (work.swept)
 	{
 		shrink_shards(counter);
 		return TABLE_DONE;
 	}
-	sweep.notes_busy = all_owners && counter_is_replicated(counter);
-	moved += again ? busy_sweep(&sweep, counter) : sweep_next(&sweep, counter, PG_INT64_MAX);
-	spent += Max(moment_age(began), 1);
+	sweep->notes_busy = all_owners && counter_is_replicated(counter);
+	work.moved += again ? busy_sweep(sweep, counter) : sweep_next(sweep, counter, PG_INT64_MAX);
+	work.spent += Max(moment_age(began), 1);
 	if (all_owners)
 		activity_forget();
-	if (sweep.complete && !again)
+	if (sweep->complete && !again)
 	{
-		int64 stuck = stuck_swept(table, started);
+		int64 stuck = stuck_swept(table, work.started);
 
-		if (all_owners && sweep.keeps)
-			compact_rest(table, spent);
+		if (all_owners && sweep->keeps)
+			compact_rest(table, work.spent);
 		if (stats_hooks != NULL)
-			stats_hooks->swept(counter, started, stuck);
+			stats_hooks->swept(counter, work.started, stuck);
 	}
-	if (!sweep.done || sweep.busy != NIL)
+	if (!sweep->done || sweep->busy != NIL)
 		return TABLE_GOES_ON;
-	swept = all_owners && shrink_is_due(counter);
-	if (swept)
+	work.swept = all_owners && shrink_is_due(counter);
+	if (work.swept)
 		return TABLE_GOES_ON;
-	return sweep.complete && moved == 0 ? TABLE_IDLE : TABLE_DONE;
+	return sweep->complete && work.moved == 0 ? TABLE_IDLE : TABLE_DONE;
 }
 
 /*
@@ -113,7 +116,7 @@ step_fed(Oid table, bool all_owners)
 static bool
 compact_job(DcJobRun *run)
 {
-	static DcTableJob job = {.start = start, .step = step, .step_fed = step_fed};
+	static DcTableJob job = {.start = start, .state = &work, .state_size = sizeof(work), .step = step, .step_fed = step_fed};
 
 	return table_job_run(&job, run);
 }

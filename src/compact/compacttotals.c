@@ -167,7 +167,8 @@ batch_lock_totals(DcSqlSession *session, DcBatch *batch)
 		if (!key->has_total)
 			key->skip = true;
 	}
-	if (places && !session->counter->direct_totals) /* which insert_direct() finds out itself */
+	/* insert_direct() finds out itself; rows that are elsewhere cannot be looked at */
+	if (!session->counter->direct_totals && !session->counter->distributed && !session->counter->foreign)
 		batch_skip_inserting(batch, session->counter->relid, has_no_total);
 }
 

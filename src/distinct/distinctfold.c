@@ -66,6 +66,7 @@ typedef struct DcFoldTable
 	Oid relid;
 	DcMoment until; /* it has failed, and is left alone so long */
 	int64 pause;	/* us; 0: it has not failed */
+	bool more;		/* the last step has left something to do */
 	int64 horizon;	/* what is before has been looked for */
 	int64 goal;		/* what is before is being looked for; 0: nothing is */
 	uint32 len;		/* up to this key, which is a limit for the next step */
@@ -84,10 +85,13 @@ typedef struct DcFoldStep
 
 /* Of this process; for good. */
 static List *tables = NIL;	  /* DcFoldTable * */
-static List *remaining = NIL; /* OIDs that are left of a round */
+static List *remaining = NIL; /* OIDs that are left of a round, those of which more is to do last */
+static bool round_is_over = false;
 
 static bool is_needed(void);
 static bool job_run(DcJobRun *run);
+static void take_turn(DcJobRun *run, DcFoldTable *table);
+static List *append_table(List *list, Oid relid);
 static void list_step(void *arg);
 static void table_step(void *arg);
 static void destroy_fold_table(DcFoldTable *table);
@@ -136,66 +140,110 @@ distinct_take_turn(Oid relid)
 }
 
 /*
- * job_run goes over the distinct tables; true if it has yielded.
+ * job_run goes over the distinct tables; true if it has yielded. A step is a table's turn, as in tablejob.c: one
+ * of which more is to do comes again after all others. When the time is up and only such tables remain, the round is
+ * over, so that others come before them in the next one.
  */
 static bool
 job_run(DcJobRun *run)
 {
-	if (run->afresh || remaining == NIL)
+	bool again = false; /* a table that came again has had a step */
+
+	if (run->afresh)
 	{
 		list_free(remaining);
 		remaining = NIL;
-		if (!run->step(run, list_step, NULL, InvalidOid))
-			return false;
 	}
-	while (remaining != NIL)
+	if ((remaining == NIL || round_is_over) && !run->step(run, list_step, NULL, InvalidOid))
+		return false;
+	round_is_over = false;
+	while (remaining != NIL && !(job_is_late(run) && again))
 	{
-		DcFoldStep step = {.relid = linitial_oid(remaining), .all_owners = run->all_owners};
-		DcFoldTable *table = fold_table(step.relid);
-		bool left = run->all_owners && table->pause > 0 && !moment_is_reached(table->until);
+		DcFoldTable *table = fold_table(linitial_oid(remaining));
 
-		if (step.relid == run->suspect && !left)
-		{
-			note_failure(table, PAUSE_MAX);
-			left = true;
-		}
-		if (!left && !run->step(run, table_step, &step, step.relid))
-			note_failure(table, PAUSE_MIN);
-		else if (!left)
-			table->pause = 0;
-		if (left || table->pause > 0 || !step.more)
-			remaining = list_delete_first(remaining);
-		if (job_is_late(run) && remaining != NIL)
+		remaining = list_delete_first(remaining);
+		again = table->more;
+		take_turn(run, table);
+		if (table->more)
+			remaining = append_table(remaining, table->relid);
+		if (job_is_late(run) && !again && remaining != NIL)
 			return true;
 	}
+	round_is_over = run->more = remaining != NIL;
 	return false;
 }
 
+/*
+ * take_turn does a step about a table, unless it is left alone.
+ */
+static void
+take_turn(DcJobRun *run, DcFoldTable *table)
+{
+	DcFoldStep step = {.relid = table->relid, .all_owners = run->all_owners};
+	bool left = run->all_owners && table->pause > 0 && !moment_is_reached(table->until);
+
+	if (step.relid == run->suspect && !left)
+	{
+		note_failure(table, PAUSE_MAX);
+		left = true;
+	}
+	if (!left && !run->step(run, table_step, &step, step.relid))
+		note_failure(table, PAUSE_MIN);
+	else if (!left)
+		table->pause = 0;
+	table->more = !left && table->pause == 0 && step.more;
+}
+
+static List *
+append_table(List *list, Oid relid)
+{
+	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
+
+	list = lappend_oid(list, relid);
+	MemoryContextSwitchTo(old);
+	return list;
+}
+
+/*
+ * list_step lists the tables for a round: after all others, in their order, those of which the last round has left
+ * something.
+ */
 static void
 list_step(void *arg)
 {
 	Oid catalog = catalog_relation_if_any("distinct_table");
-	MemoryContext old;
-	List *rows;
+	List *again = remaining;
+	List *listed = NIL;
 	ListCell *lc;
 
-	if (!OidIsValid(catalog) || !ConditionalLockRelationOid(catalog, AccessShareLock) || extension_is_fed())
-		return;
-	rows = distinct_rows();
-	old = MemoryContextSwitchTo(TopMemoryContext);
-	foreach(lc, rows)
-		remaining = lappend_oid(remaining, ((DcDistinctRow *) lfirst(lc))->relid);
-	foreach(lc, tables)
+	remaining = NIL;
+	if (OidIsValid(catalog) && ConditionalLockRelationOid(catalog, AccessShareLock) && !extension_is_fed())
 	{
-		DcFoldTable *table = lfirst(lc);
+		foreach(lc, distinct_rows())
+			listed = lappend_oid(listed, ((DcDistinctRow *) lfirst(lc))->relid);
+		foreach(lc, listed)
+		{
+			if (!list_member_oid(again, lfirst_oid(lc)))
+				remaining = append_table(remaining, lfirst_oid(lc));
+		}
+		foreach(lc, again)
+		{
+			if (list_member_oid(listed, lfirst_oid(lc)))
+				remaining = append_table(remaining, lfirst_oid(lc));
+		}
+		foreach(lc, tables)
+		{
+			DcFoldTable *table = lfirst(lc);
 
-		ItemPointerSetInvalid(&table->folded_tid); /* a new round, also after one that has failed */
-		if (list_member_oid(remaining, table->relid))
-			continue;
-		destroy_fold_table(table);
-		tables = foreach_delete_current(tables, lc);
+			if (!list_member_oid(again, table->relid))
+				ItemPointerSetInvalid(&table->folded_tid); /* a new round, also after one that has failed */
+			if (list_member_oid(listed, table->relid))
+				continue;
+			destroy_fold_table(table);
+			tables = foreach_delete_current(tables, lc);
+		}
 	}
-	MemoryContextSwitchTo(old);
+	list_free(again);
 }
 
 static void

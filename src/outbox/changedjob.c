@@ -79,7 +79,7 @@
 /* How often marks are made fewer. */
 #define SQUASH_EVERY_MS (60 * 1000)
 
-/* The round that is in progress; private to this process. start() empties its context. */
+/* The round of the table at hand; private to this process. */
 static struct
 {
 	bool fresh; /* the next step is its first */
@@ -91,7 +91,6 @@ static struct
 	TimestampTz left;  /* first one that was left, or DT_NOEND */
 	/* all transactions before this had ended when it read its first values */
 	TransactionId xmin;
-	MemoryContext cxt;
 	HTAB *reported; /* the keys of steps before (changedsquash.c) */
 } round_now;
 
@@ -157,7 +156,7 @@ static Jsonb *make_payload(Datum key, Numeric value, TimestampTz at);
 bool
 changed_job(DcJobRun *run)
 {
-	static DcTableJob job = {.list = list, .start = start, .step = step, .step_fed = step};
+	static DcTableJob job = {.list = list, .start = start, .state = &round_now, .state_size = sizeof(round_now), .step = step, .step_fed = step};
 
 	return table_job_run(&job, run);
 }
@@ -275,12 +274,8 @@ any_marks(Oid counter, TimestampTz from)
 static void
 start(MemoryContext cxt)
 {
-	if (round_now.cxt == NULL)
-		round_now.cxt = AllocSetContextCreate(TopMemoryContext,
-											  "dcounter events",
-											  ALLOCSET_DEFAULT_SIZES);
-	MemoryContextReset(round_now.cxt);
-	round_now.reported = key_set_make(round_now.cxt);
+	memset(&round_now, 0, sizeof(round_now));
+	round_now.reported = key_set_make(cxt);
 	round_now.fresh = true;
 }
 

@@ -84,9 +84,12 @@ static const DcStatement sql_rights_open = {
 	.columns = {DC_TEXT("key")},
 	.of = DC_OF_MORE + 1};
 
-/* Where the sweep over a stock is: a key, in the job's memory; NULL: at its beginning. */
-static char *after = NULL;
-static MemoryContext after_cxt = NULL;
+/* Where the sweep over the stock at hand is. */
+static struct
+{
+	char *after; /* a key; NULL: at the beginning */
+	MemoryContext cxt;
+} at;
 
 static bool wants(const DcCounterRow *row);
 static void start(MemoryContext cxt);
@@ -100,7 +103,7 @@ static int read_requests(DcCounter *counter, const DcIdentity *identity, const D
 static void grant(DcCounter *counter, const DcIdentity *from, const DcKey *key, DcRequest *requests, int count,
 				  int64 units);
 
-static DcTableJob job = {.wants = wants, .start = start, .step = step};
+static DcTableJob job = {.wants = wants, .start = start, .state = &at, .state_size = sizeof(at), .step = step};
 
 static bool
 wants(const DcCounterRow *row)
@@ -111,8 +114,8 @@ wants(const DcCounterRow *row)
 static void
 start(MemoryContext cxt)
 {
-	after_cxt = cxt;
-	after = NULL;
+	at.cxt = cxt;
+	at.after = NULL;
 }
 
 /*
@@ -143,7 +146,7 @@ step(Oid table, bool all_owners)
 	units_check(counter);
 	identity.epoch = counter->row.rights_epoch;
 	keys = palloc(KEYS_PER_STEP * sizeof(DcKey));
-	if (after == NULL)
+	if (at.after == NULL)
 	{
 		values[0] = CStringGetTextDatum(identity.region);
 		values[1] = Int64GetDatum(dc_rights_low);
@@ -160,7 +163,7 @@ step(Oid table, bool all_owners)
 	}
 	if (n == KEYS_PER_STEP)
 	{
-		after = MemoryContextStrdup(after_cxt, TextDatumGetCString(key_text_datum(&keys[n - 1])));
+		at.after = MemoryContextStrdup(at.cxt, TextDatumGetCString(key_text_datum(&keys[n - 1])));
 		return TABLE_GOES_ON;
 	}
 	return dc_rights_low > 0 || any_open(counter) ? TABLE_DONE : TABLE_IDLE;
@@ -175,8 +178,8 @@ next_keys(DcCounter *counter, const DcIdentity *identity, DcKey *keys)
 	Datum values[3];
 
 	values[0] = CStringGetTextDatum(identity->region);
-	values[1] = CStringGetTextDatum(after != NULL ? after : "");
-	values[2] = BoolGetDatum(after == NULL);
+	values[1] = CStringGetTextDatum(at.after != NULL ? at.after : "");
+	values[2] = BoolGetDatum(at.after == NULL);
 	return list_keys(counter, &sql_rights_keys, values, keys);
 }
 

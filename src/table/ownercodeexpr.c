@@ -11,9 +11,9 @@
  *	- node types that are listed here, of the server's types;
  *	- immutable functions of the server that are given, and return, values of fixed length
  *	  only, or are listed here: these take time in proportion to their arguments, and
- *	  return no more than that. Besides there are a few others, as now();
- *	- functions that look for one string in another take the product of both. They
- *	  may be given one column, and constants;
+ *	  return no more than that. Besides there are a few others, as now(). Not listed is what
+ *	  looks for one string in another, which takes the product of both, or more than any power of
+ *	  it, if it is a regular expression; nor what fills a cache of the process, as timezone();
  *	- columns of fixed length, and those of the primary key, which an index limits. In
  *	  others an owner may have strings of a gigabyte. Of these no more is looked at than
  *	  whether they are null, how long they are, and whether they are equal to a constant, as
@@ -36,7 +36,7 @@
 #include "utils/syscache.h"
 
 /* Bytes of all expressions of a table, as they are stored. */
-#define MAX_STORED (32 * 1024)
+#define MAX_STORED (8 * 1024)
 
 /* Functions of the server, by their names: all of a name do the same. */
 static const char *const harmless[] = {
@@ -49,13 +49,7 @@ static const char *const harmless[] = {
 	"substr", "text", "text_ge", "text_gt", "text_larger", "text_le", "text_lt",
 	"text_pattern_ge", "text_pattern_gt", "text_pattern_le", "text_pattern_lt",
 	"text_smaller", "textcat", "texteq", "textin", "textlen", "textne", "textout",
-	"timezone", "to_tsvector", "upper", "varchar", "varcharout"};
-
-/* These take the product of the lengths of their arguments. */
-static const char *const searching[] = {
-	"btrim", "ltrim", "position", "rtrim", "split_part", "strpos", "substring",
-	"texticlike", "texticnlike", "texticregexeq", "texticregexne", "textlike",
-	"textnlike", "textregexeq", "textregexne", "translate"};
+	"upper", "varchar", "varcharout"};
 
 /* Bytes of the expressions that were looked at, of the table that is. */
 static Size stored_bytes;
@@ -65,9 +59,9 @@ static bool reads_little(Node *node);
 static bool is_equal_operator(Oid opno, List *args);
 static bool is_known_node(Node *node, bool *has_type);
 static bool is_limited(Relation rel, const Var *var);
-static bool is_code_function(Oid function, void *node);
-static bool is_harmless_function(Oid function, bool *searches);
-static bool is_listed(const char *name, const char *const *names, int n);
+static bool is_code_function(Oid function, void *context);
+static bool is_harmless_function(Oid function);
+static bool is_listed(const char *name);
 static bool has_fixed_lengths(Form_pg_proc form);
 static bool is_fixed_length(Oid type);
 static bool count_vars(Node *node, void *count);
@@ -113,7 +107,7 @@ code_walker(Node *node, void *rel)
 	if (!is_known_node(node, &has_type) ||
 		(has_type && !is_trusted_object(TypeRelationId, exprType(node))) ||
 		(IsA(node, Var) && !is_limited(rel, (Var *) node)) ||
-		check_functions_in_node(node, is_code_function, node))
+		check_functions_in_node(node, is_code_function, NULL))
 		return true;
 	return expression_tree_walker(node, code_walker, rel);
 }
@@ -226,11 +220,8 @@ ownercode_is_limited(Relation rel, AttrNumber att)
 }
 
 static bool
-is_code_function(Oid function, void *node)
+is_code_function(Oid function, void *context)
 {
-	int vars = 0;
-	bool searches;
-
 	switch (function)
 	{
 		case F_NOW:
@@ -245,46 +236,34 @@ is_code_function(Oid function, void *node)
 		default:
 			break;
 	}
-	if (function >= FirstUnpinnedObjectId || func_volatile(function) != PROVOLATILE_IMMUTABLE)
-		return true;
-	if (!is_harmless_function(function, &searches))
-		return true;
-	if (searches)
-		(void) expression_tree_walker(node, count_vars, &vars);
-	return vars > 1;
+	return function >= FirstUnpinnedObjectId || func_volatile(function) != PROVOLATILE_IMMUTABLE ||
+		!is_harmless_function(function);
 }
 
 /*
- * is_harmless_function tells whether a function of the server is, and whether it looks for
- * one string in another.
+ * is_harmless_function returns true if a function of the server is harmless.
  */
 static bool
-is_harmless_function(Oid function, bool *searches)
+is_harmless_function(Oid function)
 {
 	HeapTuple tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
 	Form_pg_proc form;
 	bool known;
 
-	*searches = false;
 	if (!HeapTupleIsValid(tuple))
 		return false;
 	form = (Form_pg_proc) GETSTRUCT(tuple);
-	known = has_fixed_lengths(form);
-	if (!known)
-	{
-		*searches = is_listed(NameStr(form->proname), searching, lengthof(searching));
-		known = *searches || is_listed(NameStr(form->proname), harmless, lengthof(harmless));
-	}
+	known = has_fixed_lengths(form) || is_listed(NameStr(form->proname));
 	ReleaseSysCache(tuple);
 	return known;
 }
 
 static bool
-is_listed(const char *name, const char *const *names, int n)
+is_listed(const char *name)
 {
-	for (int i = 0; i < n; i++)
+	for (int i = 0; i < lengthof(harmless); i++)
 	{
-		if (strcmp(name, names[i]) == 0)
+		if (strcmp(name, harmless[i]) == 0)
 			return true;
 	}
 	return false;

@@ -18,6 +18,17 @@ typedef enum DcTableStep
 	TABLE_LATER	   /* done, but of no use to come back soon */
 } DcTableStep;
 
+/* A table that the worker has put back: it is unfinished, or has failed. */
+typedef struct DcTableTurn
+{
+	Oid table;
+	MemoryContext cxt; /* of what the job remembers of it; NULL: it has not begun */
+	void *state;	   /* the job's, in cxt */
+	int64 pause;	   /* us; 0: it has not failed */
+	DcMoment until;	   /* and is left alone so long */
+	bool listed;	   /* in this round */
+} DcTableTurn;
+
 typedef struct DcTableJob
 {
 	/* which tables, NULL for all */
@@ -26,6 +37,9 @@ typedef struct DcTableJob
 	List *(*list)(void);
 	/* before the first step on a table, with memory for it; may be NULL */
 	void (*start)(MemoryContext cxt);
+	/* what the job remembers of the table from one step to the next; may be NULL */
+	void *state;
+	Size state_size;
 	/* one transaction's work */
 	DcTableStep (*step)(Oid table, bool all_owners);
 	/* instead, if a subscription feeds the table; NULL: nothing */
@@ -39,14 +53,15 @@ typedef struct DcTableJob
 	MemoryContext cxt; /* NULL: not under way */
 	Oid *tables;
 	int ntables;
-	int current;
+	int current;	   /* the next one */
+	DcTableTurn *turn; /* the table at hand, or NULL */
+	List *back;		   /* DcTableTurn: those that come after all others */
+	bool back_served;  /* one of them has had a step in this round */
 	bool all_owners;
-	bool started;	  /* with the current table */
 	bool left;		  /* the last step has left its table to the owner */
 	DcTableStep last; /* the result of the last step */
-	List *failing;
-	bool known;	   /* it is in the list of jobs, */
-	bool is_first; /* and has not listed tables yet */
+	bool known;		  /* it is in the list of jobs, */
+	bool is_first;	  /* and has not listed tables yet */
 	struct DcTableJob *next;
 } DcTableJob;
 

@@ -34,7 +34,7 @@ typedef struct DcWindowRound
 	bool left;	 /* a slot is put aside */
 } DcWindowRound;
 
-/* That of the job, in its memory. */
+/* That of the job, about the window at hand. */
 static DcWindowRound job_round;
 
 static bool next_turn(DcWindowRound *round, const DcWindow *window, const List *claims);
@@ -47,7 +47,7 @@ static List *list(void);
 static void start(MemoryContext cxt);
 static DcTableStep step(Oid first, bool all_owners);
 
-static DcTableJob table_job = {.list = list, .start = start, .step = step};
+static DcTableJob table_job = {.list = list, .start = start, .state = &job_round, .state_size = sizeof(job_round), .step = step};
 
 static void
 start(MemoryContext cxt)

@@ -4,12 +4,13 @@
  *
  * A worker runs each job at its interval, counted from start to start, by the
  * monotonic clock: no job waits, or comes early, because the wall clock is set. A run that
- * has used up its time yields; the other jobs that are due come first, and then it
- * goes on. A run that works for long is slowed down, and is followed by a pause
- * as long as itself, or as its interval.
+ * has used up its time yields, or ends and says that there is more; the other jobs that are
+ * due come first, and then it goes on. A run that works for long is slowed down, and is followed by
+ * a pause as long as itself, or as its interval, unless there is more.
  *
  * The first job, the flush, is an urgent one: it says itself when it is due, is not
- * slowed down, and comes between two steps of the others, too.
+ * slowed down, and comes between two steps of the others, too. There it has less time, so that
+ * tables that always need a flush do not keep the others from their steps.
  *
  * A step that fails is logged and counted, and the job goes on with the next.
  */
@@ -36,6 +37,7 @@
 
 /* How long a job may run before it yields. */
 #define JOB_BUDGET_MS 1000
+#define URGENT_BUDGET_MS 50
 
 /* Its place in the table: its room registers it first. */
 #define URGENT_JOB 0
@@ -81,7 +83,7 @@ Oid job_step_table = InvalidOid;
 /* The table that the worker before this has ended on; each job is told once. */
 Oid job_suspect = InvalidOid;
 
-/* us at work: of the job that is running, and of its last step. */
+/* us at work: of the job that is running, and of its last step, if that has not failed. */
 static int64 *busy;
 static int64 last_step = 0;
 
@@ -103,8 +105,9 @@ const char *job_step_name = NULL;
 static struct
 {
 	bool yielded;
+	bool more;		/* it is over, but the next one need not wait */
 	bool told;		/* of job_suspect */
-	int64 busy;		/* us at work, in all its parts */
+	int64 busy;		/* us at work, in all its parts, and in those of runs before it that had more to do */
 	int64 left;		/* tables left to their owners, in all its parts */
 	DcMoment began; /* of all its parts, if it has yielded */
 	DcMoment ended;
@@ -139,7 +142,7 @@ job_due(int job)
 	DcMoment began = last_run[job].began;
 	DcMoment ended = last_run[job].ended;
 
-	if (last_run[job].yielded)
+	if (last_run[job].yielded || last_run[job].more)
 		return ended;
 	if (dc_jobs[job].due != NULL)
 		return dc_jobs[job].due();
@@ -261,16 +264,18 @@ job_run_in_worker(int job)
 	if (!last_run[job].told)
 		run.suspect = job_suspect;
 	last_run[job].told = true;
-	run.deadline = moment_after(start, JOB_BUDGET_MS * INT64CONST(1000));
+	run.deadline = moment_after(start, (job == URGENT_JOB ? URGENT_BUDGET_MS : JOB_BUDGET_MS) * INT64CONST(1000));
 	if (!last_run[job].yielded)
 	{
 		last_run[job].began = start;
-		last_run[job].busy = 0;
 		last_run[job].left = 0;
+		if (!last_run[job].more)
+			last_run[job].busy = 0; /* else it is still slowed down */
 	}
 	busy = &last_run[job].busy;
 	before = *busy;
 	last_run[job].yielded = dc_jobs[job].run(&run);
+	last_run[job].more = run.more;
 	last_run[job].ended = moment_now();
 	last_run[job].left += run.left;
 	jobnote_run(job, at, moment_diff(start, last_run[job].ended), *busy - before,
@@ -379,7 +384,7 @@ step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 	job_in_step = false;
 	job_step_table = InvalidOid;
 	jobnote_step(DC_LONG_AGO);
-	last_step = moment_age(began);
+	last_step = error == NULL ? moment_age(began) : 0; /* one that has failed was waiting, most likely */
 	*busy += last_step;
 	MemoryContextSwitchTo(caller);
 	if (error == NULL)

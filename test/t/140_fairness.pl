@@ -1,0 +1,167 @@
+# Fairness of the worker: while one owner's tables keep it busy, have it wait or cannot be worked on, another owner's
+# amounts are compacted and flushed, holds expire, and distinct tables are folded. Idle, that takes a second or
+# two here, and under each of these loads it should take no more than 3 s longer. The limit leaves room for a slow machine; without
+# a bound for a table's turn each load delays something by more than a minute.
+use strict;
+use warnings;
+
+use DcTest;
+use DcWorker;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+# seconds
+my $late = 12;
+my $give_up = 30;
+
+my $node = dc_node('fair', conf => [
+		"shared_preload_libraries = 'dcounter'", 'autovacuum = off', 'max_locks_per_transaction = 256' ]);
+
+sql($node, 'postgres', q{
+	CREATE ROLE alice; CREATE SCHEMA a AUTHORIZATION alice;
+	CREATE ROLE mallory; CREATE SCHEMA m AUTHORIZATION mallory;
+	SET ROLE alice;
+	SELECT dc_create('a.compacted', totals => 'compacted'), dc_create('a.buffered', mode => 'buffered', durability => 'async'),
+		dc_stock_create('a.stock'), dc_distinct_create('a.visitors');
+	SELECT dc_restock('a.stock', 'seat', 1000);
+	CREATE TABLE a.took (load text, what text, seconds numeric);
+	CREATE FUNCTION a.done(what text, load text) RETURNS boolean LANGUAGE sql AS $$
+		SELECT CASE what WHEN 'compaction' THEN EXISTS (SELECT FROM a.compacted WHERE key = load)
+			WHEN 'flush' THEN EXISTS (SELECT FROM a.buffered WHERE key = load UNION ALL SELECT FROM a.buffered_shard WHERE key = load)
+			WHEN 'expiry' THEN NOT EXISTS (SELECT FROM a.stock_hold WHERE state = 'open')
+			WHEN 'folding' THEN NOT EXISTS (SELECT FROM a.visitors_delta) END $$;
+	CREATE PROCEDURE a.measure(load text, give_up int) LANGUAGE plpgsql AS $$
+		DECLARE
+			began timestamptz;
+			waiting text[] := '{compaction,flush,expiry,folding}';
+			one text;
+		BEGIN
+			PERFORM dc_incr('a.compacted', load), dc_incr('a.buffered', load), dc_hold('a.stock', 'seat', 1, '1 s'), dc_add('a.visitors', 'page', load);
+			COMMIT;
+			began := clock_timestamp();
+			WHILE waiting <> '{}' LOOP
+				FOREACH one IN ARRAY waiting LOOP
+					IF a.done(one, load) OR clock_timestamp() > began + give_up * interval '1 s' THEN
+						INSERT INTO a.took VALUES (load, one, extract(epoch FROM clock_timestamp() - began));
+						waiting := array_remove(waiting, one);
+					END IF;
+				END LOOP;
+				COMMIT;
+				PERFORM pg_sleep(0.02);
+			END LOOP;
+		END $$;
+	RESET ROLE; SET ROLE mallory;
+	CREATE TABLE m.stop ();});
+
+# others_are_served(LOAD): tests how long another owner's things take, twice: the load may only begin with the first
+sub others_are_served
+{
+	my ($load) = @_;
+
+	foreach my $n (1, 2)
+	{
+		sql($node, 'postgres', "SET ROLE alice; CALL a.measure('$load $n', $give_up)");
+	}
+	note sql($node, 'postgres', "SELECT string_agg(what || ' ' || round(seconds, 1), ', ' ORDER BY load, what) FROM a.took WHERE load LIKE '$load _'");
+	is(sql($node, 'postgres', "SELECT string_agg(what || ' ' || seconds, ', ') FROM a.took WHERE load LIKE '$load _' AND seconds > $late"),
+		'', "$load: the others are served");
+	return;
+}
+
+# busy(SQL): a session that runs a statement of mallory's over and over, until quiet()
+sub busy
+{
+	my ($sql, $pause) = @_;
+	my $session = dc_session($node, 'postgres');
+
+	$session->run('SET ROLE mallory; DELETE FROM m.stop');
+	$session->send("DO \$\$ BEGIN WHILE NOT EXISTS (SELECT FROM m.stop) LOOP $sql; COMMIT; PERFORM pg_sleep($pause); COMMIT; END LOOP; END \$\$");
+	return $session;
+}
+
+sub quiet
+{
+	my ($session) = @_;
+
+	sql($node, 'postgres', 'INSERT INTO m.stop DEFAULT VALUES');
+	is($session->wait, '', 'the load was there to the end');
+	$session->quit;
+	return;
+}
+
+others_are_served('idle');
+
+#
+# A backlog that is never worked off, as keys come behind the one that compaction is at
+#
+sql($node, 'postgres', q{SET ROLE mallory; CREATE SEQUENCE m.n; SELECT dc_create('m.ascending', totals => 'compacted')});
+my $load = busy(q{PERFORM count(dc_incr('m.ascending', lpad(nextval('m.n')::text, 12, '0'))) FROM generate_series(1, 3000)}, 0.25);
+sleep 2;
+others_are_served('ascending keys');
+quiet($load);
+sql($node, 'postgres', q{SET ROLE mallory; SELECT dc_drop('m.ascending')});
+
+#
+# A large one
+#
+sql($node, 'postgres', q{SET ROLE mallory; SELECT dc_create('m.large', totals => 'compacted');
+	SELECT count(dc_incr('m.large', i::text)) FROM generate_series(1, 300000) i});
+others_are_served('300,000 keys');
+isnt(sql($node, 'postgres', q{SELECT count(*) FROM (SELECT FROM m.large_shard LIMIT 1) AS s}), '0', 'which are not done yet');
+sql($node, 'postgres', q{SET ROLE mallory; SELECT dc_drop('m.large')});
+
+#
+# Rows that a transaction in progress has inserted, in partitions
+#
+my $waits = -s $node->logfile;
+sql($node, 'postgres', qq{SET ROLE mallory; SELECT dc_create('m.p' || i, partitions => 2, totals => 'compacted') FROM generate_series(1, 100) i});
+my $open = dc_session($node, 'postgres');
+is($open->run(q{BEGIN; DO $$ BEGIN FOR i IN 1 .. 100 LOOP EXECUTE format($q$INSERT INTO m.p%s (key, inc, dec, updated_at)
+	SELECT 'n' || j, 0, 0, now() FROM generate_series(1, 3) j$q$, i); END LOOP; END $$}), '', 'keys are being inserted');
+$load = busy(q{PERFORM count(dc_incr(format('m.p%s', i)::regclass, 'n' || j)) FROM generate_series(1, 100) i, generate_series(1, 3) j;
+	PERFORM dc_incr('m.p1', 'other')}, 1);
+others_are_served('rows that are being inserted');
+soon($node, 'postgres', q{SELECT count(*) FROM m.p1 WHERE key = 'other'}, '1', 'so are other keys of such a table');
+unlike(log_since($node, $waits), qr/dcounter job .* failed/, 'nothing was waited for in vain');
+quiet($load);
+$open->run('ROLLBACK');
+$open->quit;
+soon($node, 'postgres', q{SELECT count(*) FROM m.p100}, '3', 'and then these keys');
+
+#
+# A table that is locked, and others whose checks would take the worker for ever
+#
+$waits = -s $node->logfile;
+sql($node, 'postgres', q{SET ROLE mallory; SELECT dc_create('m.locked', totals => 'compacted');
+	SELECT dc_create('m.check' || i, totals => 'compacted') FROM generate_series(1, 4) i;
+	DO $$ BEGIN FOR i IN 1 .. 4 LOOP EXECUTE format('ALTER TABLE m.check%s ADD CHECK (key !~ %L)', i, '^(a+)(a+)(a+)(a+)(a+)(a+)\1\2\3\4\5\6$'); END LOOP; END $$;
+	SELECT dc_incr('m.locked', 'k'), dc_incr('m.check1', repeat('a', 401)), dc_incr('m.check2', repeat('a', 401)), dc_incr('m.check3', repeat('a', 401)), dc_incr('m.check4', repeat('a', 401))});
+my $lock = dc_session($node, 'postgres');
+is($lock->run('BEGIN; LOCK TABLE m.locked IN ACCESS EXCLUSIVE MODE'), '', 'a lock');
+others_are_served('a lock and hanging checks');
+is(sql($node, 'postgres', q{SELECT count(left_because) || ' ' || min(maintained_by) FROM dc_tables WHERE counter::text LIKE 'm.check_'}), '4 owner', 'they are left to their owner');
+$lock->run('ROLLBACK');
+$lock->quit;
+soon($node, 'postgres', q{SELECT count(*) FROM m.locked}, '1', 'the locked one is compacted then');
+
+#
+# A buffered table that always needs a flush
+#
+sql($node, 'postgres', q{SET ROLE mallory; SELECT dc_create('m.flushed', mode => 'buffered', durability => 'async', flush_interval => '1 ms')});
+$load = busy(q{PERFORM count(dc_incr('m.flushed', (random() * 20000)::int::text)) FROM generate_series(1, 3000)}, 0.02);
+others_are_served('a flush each millisecond');
+quiet($load);
+
+#
+# Deltas of a distinct table that come faster than they are folded
+#
+sql($node, 'postgres', q{SET ROLE mallory; SELECT dc_distinct_create('m.visitors')});
+$load = busy(q{PERFORM count(dc_add('m.visitors', 'page ' || (random() * 1000000)::int, i::text)) FROM generate_series(1, 5000) i}, 0.1);
+sleep 2;
+others_are_served('deltas');
+isnt(sql($node, 'postgres', q{SELECT count(*) FROM (SELECT FROM m.visitors_delta LIMIT 1) AS d}), '0', 'which are not done yet');
+quiet($load);
+
+$node->stop;
+done_testing();
