@@ -7,3 +7,19 @@ COMMENT ON FUNCTION dcounter.library_0_2() IS 'internal: version of the library,
 REVOKE EXECUTE ON FUNCTION dcounter.library_0_2() FROM PUBLIC;
 
 COMMENT ON COLUMN dcounter.region.first IS 'number of the first beat of this boot, and of those that begin like it';
+
+CREATE FUNCTION dcounter.stat_passed_over(counter regclass) RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE COST 100;
+COMMENT ON FUNCTION dcounter.stat_passed_over(regclass) IS 'internal: how many rows from other regions were passed over, for dc_stat_counters';
+
+CREATE OR REPLACE VIEW dc_stat_counters AS
+	SELECT s.counter, s.fed_by, s.increments, s.keys_written, s.totals_written, s.writes_per_second, s.busy_skipped, s.splits, s.waits,
+		s.early_writes, s.estimated_shard_rows, s.compaction_lag,
+		s.keys_compacted, s.last_compaction, s.last_compaction_duration, s.overflowed_keys, s.reads, s.mean_read_time_ms, s.buffered, s.buffer_full,
+		s.flushes, s.keys_flushed, s.mean_flush_time_ms, s.cache_hits, s.cache_misses, s.cache_evictions, s.stats_reset,
+		dcounter.stat_passed_over(s.counter) AS rows_passed_over
+	FROM dcounter.stat_counters() AS s;
+COMMENT ON COLUMN dc_stat_counters.rows_passed_over IS 'rows that came from other regions and are not such as a region writes; they were not merged';
+
+-- What is replicated comes by links that all counters share.
+REVOKE EXECUTE ON FUNCTION dc_replicate(regclass, boolean) FROM PUBLIC;

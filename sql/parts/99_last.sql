@@ -98,6 +98,9 @@ REVOKE EXECUTE ON FUNCTION dc_presence_create(text, interval, interval, text, bi
 -- Creating a consumer holds back the removal of events, and reads all topics.
 REVOKE EXECUTE ON FUNCTION dc_consumer_create(text, text[], text, boolean) FROM PUBLIC;
 
+-- What is replicated comes by links that all counters share.
+REVOKE EXECUTE ON FUNCTION dc_replicate(regclass, boolean) FROM PUBLIC;
+
 -- The view decides which rows the caller is shown.
 GRANT SELECT ON dc_dead_letters TO PUBLIC;
 
