@@ -105,6 +105,7 @@ extern void merge_trigger_create(Oid relid, const char *function);
 extern const char *region_table_problem(Relation rel, const DcTableLayout *layout);
 extern void region_tables_create(DcCounter *counter, DcCounterRow *row, Oid types);
 extern void region_tables_adopt(DcCounterRow *row);
+extern bool has_merge_trigger(Relation rel);
 extern void counter_regions_layout(DcCounter *counter, Relation rel);
 
 /* publication.c */
@@ -143,6 +144,9 @@ extern void region_publish(DcCounter *counter, DcBatch *batch);
 
 /* regioncheck.c */
 extern void region_check_replicated(const DcCounter *counter);
+
+/* regionshape.c */
+extern const char *regions_problem(const DcCounterRow *row);
 
 /* regionddl.c */
 extern void region_ddl_init(void);
