@@ -23,3 +23,9 @@ COMMENT ON COLUMN dc_stat_counters.rows_passed_over IS 'rows that came from othe
 
 -- What is replicated comes by links that all counters share.
 REVOKE EXECUTE ON FUNCTION dc_replicate(regclass, boolean) FROM PUBLIC;
+
+-- another argument
+DROP FUNCTION dc_region_join(text, text, text, boolean);
+CREATE FUNCTION dc_region_join(peer text, conninfo text, topology text DEFAULT 'mesh', trust_owners boolean DEFAULT false, anew boolean DEFAULT false) RETURNS SETOF text
+	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000 ROWS 3;
+COMMENT ON FUNCTION dc_region_join(text, text, text, boolean, boolean) IS 'the statements that bring what another region counts to this database';
