@@ -29,3 +29,22 @@ DROP FUNCTION dc_region_join(text, text, text, boolean);
 CREATE FUNCTION dc_region_join(peer text, conninfo text, topology text DEFAULT 'mesh', trust_owners boolean DEFAULT false, anew boolean DEFAULT false) RETURNS SETOF text
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000 ROWS 3;
 COMMENT ON FUNCTION dc_region_join(text, text, text, boolean, boolean) IS 'the statements that bring what another region counts to this database';
+
+-- Last, so that they do not fire for the statements above. They fire for more commands.
+DROP EVENT TRIGGER dcounter_begin;
+DROP EVENT TRIGGER dcounter_ddl;
+CREATE EVENT TRIGGER dcounter_ddl ON ddl_command_end
+	WHEN TAG IN ('ALTER TABLE', 'ALTER FOREIGN TABLE', 'ALTER TYPE', 'ALTER VIEW', 'ALTER MATERIALIZED VIEW',
+		'ALTER SCHEMA', 'ALTER DOMAIN', 'ALTER COLLATION', 'ALTER EXTENSION', 'ALTER TRIGGER',
+		'CREATE TABLE', 'CREATE FOREIGN TABLE', 'CREATE SCHEMA', 'CREATE TRIGGER', 'CREATE RULE', 'CREATE INDEX', 'CREATE STATISTICS',
+		'DROP TRIGGER', 'REVOKE')
+	EXECUTE FUNCTION dcounter.on_ddl();
+COMMENT ON EVENT TRIGGER dcounter_ddl IS 'keeps the tables of a counter together, and code of their owners from buffered ones';
+
+-- These drop partitions, change names that expressions contain, or cannot be refused when they have ended.
+CREATE EVENT TRIGGER dcounter_begin ON ddl_command_start
+	WHEN TAG IN ('ALTER TABLE', 'ALTER FOREIGN TABLE', 'ALTER TYPE', 'ALTER VIEW', 'ALTER MATERIALIZED VIEW',
+		'ALTER SCHEMA', 'ALTER DOMAIN', 'ALTER COLLATION', 'ALTER EXTENSION',
+		'DROP TABLE', 'DROP SCHEMA', 'DROP OWNED', 'DROP TYPE', 'DROP EXTENSION', 'DROP ACCESS METHOD', 'CREATE INDEX')
+	EXECUTE FUNCTION dcounter.on_ddl_begin();
+COMMENT ON EVENT TRIGGER dcounter_begin IS 'looks at what a command is about to drop or rename';
