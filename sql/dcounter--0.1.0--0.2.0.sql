@@ -23,3 +23,44 @@ COMMENT ON FUNCTION dc_throttle_reset(text, regrole) IS 'gives the ad hoc limits
 -- It takes shared memory, without a rule that says how much.
 REVOKE EXECUTE ON FUNCTION dc_throttle(text, bigint, bigint, interval, bigint) FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION dc_throttle_reset(text, regrole) FROM PUBLIC;
+
+CREATE FUNCTION dcounter.stat_passed_over(counter regclass) RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE COST 100;
+COMMENT ON FUNCTION dcounter.stat_passed_over(regclass) IS 'internal: how many rows from other regions were passed over, for dc_stat_counters';
+
+CREATE OR REPLACE VIEW dc_stat_counters AS
+	SELECT s.counter, s.fed_by, s.increments, s.keys_written, s.totals_written, s.writes_per_second, s.busy_skipped, s.splits, s.waits,
+		s.early_writes, s.estimated_shard_rows, s.compaction_lag,
+		s.keys_compacted, s.last_compaction, s.last_compaction_duration, s.overflowed_keys, s.reads, s.mean_read_time_ms, s.buffered, s.buffer_full,
+		s.flushes, s.keys_flushed, s.mean_flush_time_ms, s.cache_hits, s.cache_misses, s.cache_evictions, s.stats_reset,
+		dcounter.stat_passed_over(s.counter) AS rows_passed_over
+	FROM dcounter.stat_counters() AS s;
+COMMENT ON COLUMN dc_stat_counters.rows_passed_over IS 'rows that came from other regions and are not such as a region writes; they were not merged';
+
+-- What is replicated comes by links that all counters share.
+REVOKE EXECUTE ON FUNCTION dc_replicate(regclass, boolean) FROM PUBLIC;
+
+-- another argument
+DROP FUNCTION dc_region_join(text, text, text, boolean);
+CREATE FUNCTION dc_region_join(peer text, conninfo text, topology text DEFAULT 'mesh', trust_owners boolean DEFAULT false, anew boolean DEFAULT false) RETURNS SETOF text
+	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000 ROWS 3;
+COMMENT ON FUNCTION dc_region_join(text, text, text, boolean, boolean) IS 'the statements that bring what another region counts to this database';
+
+-- Last, so that they do not fire for the statements above. They fire for more commands.
+DROP EVENT TRIGGER dcounter_begin;
+DROP EVENT TRIGGER dcounter_ddl;
+CREATE EVENT TRIGGER dcounter_ddl ON ddl_command_end
+	WHEN TAG IN ('ALTER TABLE', 'ALTER FOREIGN TABLE', 'ALTER TYPE', 'ALTER VIEW', 'ALTER MATERIALIZED VIEW',
+		'ALTER SCHEMA', 'ALTER DOMAIN', 'ALTER COLLATION', 'ALTER EXTENSION', 'ALTER TRIGGER',
+		'CREATE TABLE', 'CREATE FOREIGN TABLE', 'CREATE SCHEMA', 'CREATE TRIGGER', 'CREATE RULE', 'CREATE INDEX', 'CREATE STATISTICS',
+		'DROP TRIGGER', 'REVOKE')
+	EXECUTE FUNCTION dcounter.on_ddl();
+COMMENT ON EVENT TRIGGER dcounter_ddl IS 'keeps the tables of a counter together, and code of their owners from buffered ones';
+
+-- These drop partitions, change names that expressions contain, or cannot be refused when they have ended.
+CREATE EVENT TRIGGER dcounter_begin ON ddl_command_start
+	WHEN TAG IN ('ALTER TABLE', 'ALTER FOREIGN TABLE', 'ALTER TYPE', 'ALTER VIEW', 'ALTER MATERIALIZED VIEW',
+		'ALTER SCHEMA', 'ALTER DOMAIN', 'ALTER COLLATION', 'ALTER EXTENSION',
+		'DROP TABLE', 'DROP SCHEMA', 'DROP OWNED', 'DROP TYPE', 'DROP EXTENSION', 'DROP ACCESS METHOD', 'CREATE INDEX')
+	EXECUTE FUNCTION dcounter.on_ddl_begin();
+COMMENT ON EVENT TRIGGER dcounter_begin IS 'looks at what a command is about to drop or rename';

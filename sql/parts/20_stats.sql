@@ -8,11 +8,16 @@ CREATE FUNCTION dcounter.stat_counters(OUT counter regclass, OUT fed_by text, OU
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10000 ROWS 20;
 COMMENT ON FUNCTION dcounter.stat_counters() IS 'internal: the rows of dc_stat_counters';
 
+CREATE FUNCTION dcounter.stat_passed_over(counter regclass) RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE COST 100;
+COMMENT ON FUNCTION dcounter.stat_passed_over(regclass) IS 'internal: how many rows from other regions were passed over, for dc_stat_counters';
+
 CREATE VIEW dc_stat_counters AS
 	SELECT s.counter, s.fed_by, s.increments, s.keys_written, s.totals_written, s.writes_per_second, s.busy_skipped, s.splits, s.waits,
 		s.early_writes, s.estimated_shard_rows, s.compaction_lag,
 		s.keys_compacted, s.last_compaction, s.last_compaction_duration, s.overflowed_keys, s.reads, s.mean_read_time_ms, s.buffered, s.buffer_full,
-		s.flushes, s.keys_flushed, s.mean_flush_time_ms, s.cache_hits, s.cache_misses, s.cache_evictions, s.stats_reset
+		s.flushes, s.keys_flushed, s.mean_flush_time_ms, s.cache_hits, s.cache_misses, s.cache_evictions, s.stats_reset,
+		dcounter.stat_passed_over(s.counter) AS rows_passed_over
 	FROM dcounter.stat_counters() AS s;
 COMMENT ON VIEW dc_stat_counters IS 'statistics of the counter tables that the caller may read';
 COMMENT ON COLUMN dc_stat_counters.counter IS 'the counter table';
@@ -42,6 +47,7 @@ COMMENT ON COLUMN dc_stat_counters.cache_hits IS 'keys that dc_get() and dc_get_
 COMMENT ON COLUMN dc_stat_counters.cache_misses IS 'keys that had to be computed, or whose computation was waited for';
 COMMENT ON COLUMN dc_stat_counters.cache_evictions IS 'keys, of this table or another one, that left the cache to make room for one of this table';
 COMMENT ON COLUMN dc_stat_counters.stats_reset IS 'since when the cumulative numbers count';
+COMMENT ON COLUMN dc_stat_counters.rows_passed_over IS 'rows that came from other regions and are not such as a region writes; they were not merged';
 
 CREATE FUNCTION dcounter.stat_shards(counter regclass, OUT shard_rows bigint, OUT active_keys bigint, OUT shard_imbalance float8,
 	OUT compaction_lag interval, OUT pending_amount numeric)

@@ -100,6 +100,9 @@ REVOKE EXECUTE ON FUNCTION dc_presence_create(text, interval, interval, text, bi
 -- Creating a consumer holds back the removal of events, and reads all topics.
 REVOKE EXECUTE ON FUNCTION dc_consumer_create(text, text[], text, boolean) FROM PUBLIC;
 
+-- What is replicated comes by links that all counters share.
+REVOKE EXECUTE ON FUNCTION dc_replicate(regclass, boolean) FROM PUBLIC;
+
 -- The view decides which rows the caller is shown.
 GRANT SELECT ON dc_dead_letters TO PUBLIC;
 
@@ -116,14 +119,15 @@ COMMENT ON EVENT TRIGGER dcounter_drop IS 'removes what belongs to tables that a
 CREATE EVENT TRIGGER dcounter_ddl ON ddl_command_end
 	WHEN TAG IN ('ALTER TABLE', 'ALTER FOREIGN TABLE', 'ALTER TYPE', 'ALTER VIEW', 'ALTER MATERIALIZED VIEW',
 		'ALTER SCHEMA', 'ALTER DOMAIN', 'ALTER COLLATION', 'ALTER EXTENSION', 'ALTER TRIGGER',
-		'CREATE TABLE', 'CREATE FOREIGN TABLE', 'CREATE SCHEMA', 'CREATE TRIGGER', 'CREATE RULE', 'CREATE INDEX', 'CREATE STATISTICS')
+		'CREATE TABLE', 'CREATE FOREIGN TABLE', 'CREATE SCHEMA', 'CREATE TRIGGER', 'CREATE RULE', 'CREATE INDEX', 'CREATE STATISTICS',
+		'DROP TRIGGER', 'REVOKE')
 	EXECUTE FUNCTION dcounter.on_ddl();
 COMMENT ON EVENT TRIGGER dcounter_ddl IS 'keeps the tables of a counter together, and code of their owners from buffered ones';
 
--- These drop partitions, or change names that expressions contain.
+-- These drop partitions, change names that expressions contain, or cannot be refused when they have ended.
 CREATE EVENT TRIGGER dcounter_begin ON ddl_command_start
 	WHEN TAG IN ('ALTER TABLE', 'ALTER FOREIGN TABLE', 'ALTER TYPE', 'ALTER VIEW', 'ALTER MATERIALIZED VIEW',
 		'ALTER SCHEMA', 'ALTER DOMAIN', 'ALTER COLLATION', 'ALTER EXTENSION',
-		'DROP TABLE', 'DROP SCHEMA', 'DROP OWNED', 'DROP TYPE', 'DROP EXTENSION', 'DROP ACCESS METHOD')
+		'DROP TABLE', 'DROP SCHEMA', 'DROP OWNED', 'DROP TYPE', 'DROP EXTENSION', 'DROP ACCESS METHOD', 'CREATE INDEX')
 	EXECUTE FUNCTION dcounter.on_ddl_begin();
 COMMENT ON EVENT TRIGGER dcounter_begin IS 'looks at what a command is about to drop or rename';

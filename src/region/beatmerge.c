@@ -31,6 +31,7 @@
 #include "commands/trigger.h"
 #include "common/hashfn.h"
 #include "fmgr.h"
+#include "miscadmin.h"
 #include "region/life.h"
 #include "utils/builtins.h"
 #include "utils/rel.h"
@@ -38,7 +39,7 @@
 
 PG_FUNCTION_INFO_V1(merge_beat);
 
-static void check_beat(Relation rel, const DcBeat *come);
+static const char *beat_problem(const DcBeat *come);
 static bool is_own(const DcBeat *come);
 static HeapTuple merge_new_beat(Relation rel, HeapTuple tuple, DcBeat *come);
 static HeapTuple merge_changed_beat(Relation rel, HeapTuple tuple, const DcBeat *have, const DcBeat *come);
@@ -51,12 +52,14 @@ static void look_at_retired(const DcSelfRow *self, const DcBeat *come);
 /*
  * merge_beat() -> trigger, BEFORE INSERT OR UPDATE FOR EACH ROW
  *
- * Errors: 55000 if a row is to be that of another region or epoch, 22023 for what no region would send.
+ * A row that no region would send is passed over (passedover.c).
  */
 Datum
 merge_beat(PG_FUNCTION_ARGS)
 {
 	TriggerData *data = (TriggerData *) fcinfo->context;
+	const char *problem;
+	bool update;
 	Relation rel;
 	HeapTuple tuple;
 	DcBeat have;
@@ -70,36 +73,31 @@ merge_beat(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("%s can only be a trigger of the extension's own table", "merge_beat()")));
-	if (!TRIGGER_FIRED_BY_UPDATE(data->tg_event))
-	{
-		if (!beat_read_tuple(rel, data->tg_trigtuple, &come))
-			return PointerGetDatum(data->tg_trigtuple); /* the NOT NULL constraint will tell */
-		check_beat(rel, &come);
-		return PointerGetDatum(merge_new_beat(rel, data->tg_trigtuple, &come));
-	}
-	tuple = data->tg_newtuple;
-	if (!beat_read_tuple(rel, tuple, &come) || !beat_read_tuple(rel, data->tg_trigtuple, &have))
-		return PointerGetDatum(tuple);
-	if (strcmp(have.region, come.region) != 0 || have.epoch != come.epoch)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("a beat cannot become that of another region or epoch")));
-	check_beat(rel, &come);
-	return PointerGetDatum(merge_changed_beat(rel, tuple, &have, &come));
+	update = TRIGGER_FIRED_BY_UPDATE(data->tg_event);
+	tuple = update ? data->tg_newtuple : data->tg_trigtuple;
+	problem = beat_read_tuple(rel, tuple, &come) ? beat_problem(&come) : _("A column is null.");
+	if (problem == NULL && update &&
+		(!beat_read_tuple(rel, data->tg_trigtuple, &have) || strcmp(have.region, come.region) != 0 || have.epoch != come.epoch))
+		problem = _("It is to become that of another region or epoch.");
+	if (problem != NULL)
+		return region_row_passed_over(rel, NULL, problem);
+	return PointerGetDatum(update ? merge_changed_beat(rel, tuple, &have, &come) : merge_new_beat(rel, tuple, &come));
 }
 
 /*
- * check_beat raises 22023 for a beat that would be in the way of others, or say that there is nothing to wait for.
+ * beat_problem returns what is wrong with a beat that would be in the way of others, or say that there is nothing to
+ * wait for, as a sentence, or NULL.
  */
-static void
-check_beat(Relation rel, const DcBeat *come)
+static const char *
+beat_problem(const DcBeat *come)
 {
 	if (!region_name_is_valid(come->region))
-		region_row_error(rel, _("The region has no name that is valid."));
+		return _("The region has no name that is valid.");
 	if (come->epoch <= 0)
-		region_row_error(rel, _("The epoch is out of range."));
+		return _("The epoch is out of range.");
 	if (TIMESTAMP_NOT_FINITE(come->beat_at) || TIMESTAMP_NOT_FINITE(come->retired_at))
-		region_row_error(rel, _("A time is out of range."));
+		return _("A time is out of range.");
+	return NULL;
 }
 
 /*
@@ -262,15 +260,24 @@ look_at_retired(const DcSelfRow *self, const DcBeat *come)
  * copy of another one, or a copy of it has published what it
  * had not. The row must not be merged before what was counted here is folded into that slot: so
  * this marks the database as one that must renew, and, as the row will not come again, have all copied then.
+ *
+ * The owner of a table can write such a row by hand, elsewhere, and to renew costs all stocks of the database their
+ * units. So it is marked for a row of a superuser's table only. A copy is found out by its beats as well, one of which
+ * comes in each transaction that publishes, after the rows; and then all is copied.
  */
 bool
-slot_is_foreign(const DcRegionRow *come, int64 have_inc, int64 have_dec)
+slot_is_foreign(DcCounter *counter, Relation rel, const DcRegionRow *come, int64 have_inc, int64 have_dec)
 {
 	DcIdentity self;
 	TimestampTz now;
 
 	if ((come->inc <= have_inc && come->dec <= have_dec) || !slot_is_own(come, &self))
 		return false;
+	if (!superuser_arg(counter->owner))
+	{
+		(void) region_row_passed_over(rel, counter, _("It has more of this region than the region has."));
+		return true;
+	}
 	now = GetCurrentTimestamp();
 	self_mark(self.epoch, "renew", NULL, now);
 	self_mark(self.epoch, "recopy", NULL, now);

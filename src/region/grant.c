@@ -87,28 +87,38 @@ static const DcStatement sql_grant_carried = {
 	.columns = {DC_BIGINT("units")},
 	.of = DC_OF_MORE};
 
+/* key, units */
+static const DcStatement sql_grant_room = {
+	.text = "SELECT 1::int8 FROM @shards AS s WHERE s.key = $1"
+			" HAVING coalesce(sum(s.inc), 0) + $2 <= 9223372036854775807",
+	.argtypes = {TEXTOID, INT8OID},
+	.columns = {DC_BIGINT("one")},
+	.of = DC_OF_SHARDS};
+
 /* The table that a statement of ours writes to, which fires the trigger once more; or InvalidOid. */
 static Oid merging = InvalidOid;
 
-static void grant_of(DcCounter *counter, Relation rel, HeapTuple tuple, DcGrant *grant);
-static void merge_new_grant(DcCounter *counter, const DcGrant *grant);
+static const char *grant_of(DcCounter *counter, Relation rel, HeapTuple tuple, DcGrant *grant);
+static void merge_new_grant(DcCounter *counter, Relation rel, const DcGrant *grant);
 static int64 raise_to(DcCounter *counter, const DcGrant *grant);
 static int64 raise_row(DcSqlSession *session, Datum *values);
-static void receive(DcCounter *counter, const DcGrant *grant, int64 units);
+static void receive(DcCounter *counter, Relation rel, const DcGrant *grant, int64 units);
+static bool has_room(DcCounter *counter, const DcGrant *grant, int64 units);
 static bool is_for_us(DcCounter *counter, const DcGrant *grant);
 
 /*
  * merge_grant() -> trigger, BEFORE INSERT OR UPDATE FOR EACH ROW
  *
- * Errors: 55000 if the table does not belong to a replicated stock, a row is to be another one, or
- * this database needs a new epoch first; those of a stock that cannot be written to. All of
- * these stop the subscription, and nothing is lost when the reason is gone.
+ * Errors: 55000 if the table does not belong to a replicated stock, or this database needs a new epoch
+ * first; those of a stock that cannot be written to. All of these stop the subscription, and nothing is
+ * lost when the reason is gone. What is in a row is no reason (passedover.c).
  */
 Datum
 merge_grant(PG_FUNCTION_ARGS)
 {
 	static DcCounter *last = NULL; /* entries stay where they are */
 	TriggerData *data = (TriggerData *) fcinfo->context;
+	const char *problem;
 	DcCounter *counter;
 	DcGrant old;
 	DcGrant new;
@@ -124,49 +134,57 @@ merge_grant(PG_FUNCTION_ARGS)
 	counter = rights_counter_of(data->tg_relation, &last);
 	if (counter->fed)
 		return region_row_as_it_came(data);
-	grant_of(counter, data->tg_relation, data->tg_trigtuple, &old);
+	problem = grant_of(counter, data->tg_relation, TRIGGER_FIRED_BY_UPDATE(data->tg_event) ? data->tg_newtuple : data->tg_trigtuple, &new);
+	if (problem != NULL)
+		return region_row_passed_over(data->tg_relation, counter, problem);
 	if (!TRIGGER_FIRED_BY_UPDATE(data->tg_event))
 	{
-		merge_new_grant(counter, &old);
+		merge_new_grant(counter, data->tg_relation, &new);
 		return PointerGetDatum(NULL);
 	}
-	grant_of(counter, data->tg_relation, data->tg_newtuple, &new);
+	(void) grant_of(counter, data->tg_relation, data->tg_trigtuple, &old);
 	if (!batch_key_equal(old.columns[GRANT_KEY], new.columns[GRANT_KEY]) ||
 		!batch_key_equal(old.columns[GRANT_FROM_REGION], new.columns[GRANT_FROM_REGION]) ||
 		!batch_key_equal(old.columns[GRANT_TO_REGION], new.columns[GRANT_TO_REGION]) ||
 		old.columns[GRANT_FROM_EPOCH] != new.columns[GRANT_FROM_EPOCH] ||
 		old.columns[GRANT_TO_EPOCH] != new.columns[GRANT_TO_EPOCH])
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("a row of \"%s\" cannot become that of another grant",
-						RelationGetRelationName(data->tg_relation))));
+		return region_row_passed_over(data->tg_relation, counter, _("It is to become that of another grant."));
 	if (new.units <= old.units)
 		return PointerGetDatum(NULL);
-	receive(counter, &new, new.units - Max(old.units, 0));
+	receive(counter, data->tg_relation, &new, new.units - Max(old.units, 0));
 	return PointerGetDatum(data->tg_newtuple);
 }
 
-static void
+/*
+ * grant_of reads a row, and returns what is wrong with it, as a sentence, or NULL.
+ */
+static const char *
 grant_of(DcCounter *counter, Relation rel, HeapTuple tuple, DcGrant *grant)
 {
 	const AttrNumber *atts = counter->grants.atts;
+	const char *problem = row_null_problem(rel, tuple, atts, GRANT_NUM_COLUMNS);
 
+	if (problem != NULL)
+		return problem;
 	for (int i = 0; i < GRANT_UNITS; i++)
 		grant->columns[i] = tuple_datum(rel, tuple, atts[i],
 										i == GRANT_FROM_EPOCH || i == GRANT_TO_EPOCH ? INT8OID : TEXTOID);
 	grant->units = DatumGetInt64(tuple_datum(rel, tuple, atts[GRANT_UNITS], INT8OID));
+	if ((problem = row_key_problem(grant->columns[GRANT_KEY])) == NULL &&
+		(problem = row_region_problem(grant->columns[GRANT_FROM_REGION])) == NULL &&
+		(problem = row_region_problem(grant->columns[GRANT_TO_REGION])) == NULL && grant->units < 0)
+		problem = _("The units are negative.");
+	return problem;
 }
 
 /*
  * merge_new_grant merges a row that is to be inserted.
  */
 static void
-merge_new_grant(DcCounter *counter, const DcGrant *grant)
+merge_new_grant(DcCounter *counter, Relation rel, const DcGrant *grant)
 {
 	volatile int64 more = 0;
 
-	if (grant->units < 0)
-		return; /* what no region of ours would send */
 	if (!counter_lock(counter->relid, RowExclusiveLock))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -182,7 +200,7 @@ merge_new_grant(DcCounter *counter, const DcGrant *grant)
 	}
 	PG_END_TRY();
 	if (more > 0)
-		receive(counter, grant, more);
+		receive(counter, rel, grant, more);
 }
 
 /*
@@ -224,10 +242,11 @@ raise_row(DcSqlSession *session, Datum *values)
 }
 
 /*
- * receive adds units of a grant to those here, if they are for this region.
+ * receive adds units of a grant to those here, if they are for this region. If there are more than a bigint has
+ * then, they are no units that somebody had to give.
  */
 static void
-receive(DcCounter *counter, const DcGrant *grant, int64 units)
+receive(DcCounter *counter, Relation rel, const DcGrant *grant, int64 units)
 {
 	Oid relid = counter->relid;
 	DcKey key;
@@ -242,9 +261,29 @@ receive(DcCounter *counter, const DcGrant *grant, int64 units)
 	activity_note(relid); /* the job may have something to do */
 	if (!is_for_us(counter, grant))
 		return;
+	if (!has_room(counter, grant, units))
+	{
+		(void) region_row_passed_over(rel, counter, _("There are too many units."));
+		return;
+	}
 	key_from_text(grant->columns[GRANT_KEY], &key);
 	delta.key = delta_key(relid, &key);
 	apply_amounts(counter, &deltas, 1);
+}
+
+static bool
+has_room(DcCounter *counter, const DcGrant *grant, int64 units)
+{
+	Datum values[] = {grant->columns[GRANT_KEY], Int64GetDatum(units)};
+	DcSqlSession session;
+	bool room;
+
+	if (units <= PG_INT32_MAX)
+		return true; /* as ever */
+	rights_begin(&session, counter);
+	room = sql_run(&session, &sql_grant_room, values) > 0;
+	sql_end(&session);
+	return room;
 }
 
 static bool

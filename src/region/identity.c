@@ -383,18 +383,6 @@ region_name_is_valid(const char *region)
 }
 
 /*
- * region_row_error raises 22023 for a row that no region would send.
- */
-void
-region_row_error(Relation rel, const char *detail)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("a row for \"%s\" is not one of a region", RelationGetRelationName(rel)),
-			 errdetail_internal("%s", detail)));
-}
-
-/*
  * on_self_change() -> trigger on dcounter.self, BEFORE INSERT: a row that comes with a dump. If
  * the database is in a region already, it stays there. If not, it needs a new epoch, since the
  * one of the dump may be in use, or have been used.

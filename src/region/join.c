@@ -74,9 +74,9 @@ static void known_columns(DcCatRow *io, void *data);
 static bool is_known(const char *peer);
 
 /*
- * dc_region_join(peer text, conninfo text, topology text, trust_owners boolean) -> setof text: what makes a link
- * from another region, or brings one that exists up to date: its connection, its tables. One that brings
- * something else is dropped and made anew.
+ * dc_region_join(peer text, conninfo text, topology text, trust_owners boolean, anew boolean) -> setof text: what makes
+ * a link from another region, or brings one that exists up to date: its connection, its tables. One that brings
+ * something else is dropped and made anew, as is any with `anew`.
  *
  * Errors: 22004, 22023 for a peer or a topology that is none, 55000 if this database is in no region,
  * or needs a new epoch, or rows would come to tables of owners who are not trusted (trust.c).
@@ -91,10 +91,12 @@ dc_region_join(PG_FUNCTION_ARGS)
 	char *conninfo;
 	char *link;
 	bool trust_owners;
+	bool anew;
 
 	arg_not_null(fcinfo, 1, "conninfo");
 	topology = topology_arg(fcinfo, 2);
 	trust_owners = bool_arg(fcinfo, 3, "trust_owners");
+	anew = bool_arg(fcinfo, 4, "anew");
 	region_identity_received(&identity);
 	peer = peer_arg(fcinfo, &identity);
 	conninfo = text_to_cstring(PG_GETARG_TEXT_PP(1));
@@ -103,7 +105,7 @@ dc_region_join(PG_FUNCTION_ARGS)
 	warn_of_paths(peer, topology);
 	link = psprintf(LINK_PREFIX "%s", peer);
 	found = link_find(link);
-	if (found != NULL && (found->slotname == NULL || !link_brings(found, topology->publication)))
+	if (found != NULL && (anew || found->slotname == NULL || !link_brings(found, topology->publication)))
 	{
 		put(fcinfo, psprintf("DROP SUBSCRIPTION %s", link));
 		found = NULL;

@@ -86,7 +86,6 @@ extern bool region_identity_at_once(DcIdentity *identity);
 extern void region_identity_needed(DcIdentity *identity);
 extern void region_identity_awaited(DcIdentity *identity);
 extern bool region_name_is_valid(const char *region);
-pg_noreturn extern void region_row_error(Relation rel, const char *detail);
 extern void region_identity_received(DcIdentity *identity);
 extern bool region_self(DcIdentity *identity);
 extern void region_forget_self(void);
@@ -106,6 +105,7 @@ extern void merge_trigger_create(Oid relid, const char *function);
 extern const char *region_table_problem(Relation rel, const DcTableLayout *layout);
 extern void region_tables_create(DcCounter *counter, DcCounterRow *row, Oid types);
 extern void region_tables_adopt(DcCounterRow *row);
+extern bool has_merge_trigger(Relation rel);
 extern void counter_regions_layout(DcCounter *counter, Relation rel);
 
 /* publication.c */
@@ -131,12 +131,22 @@ extern Datum region_row_as_it_came(const TriggerData *data);
 extern bool region_row_is_foreign(DcRegionRel *rel, const DcRegionRow *wanted);
 extern void region_row_raise(DcRegionRel *rel, DcRegionRow *wanted, int64 *inc, int64 *dec);
 
+/* passedover.c */
+extern Datum region_row_passed_over(Relation rel, DcCounter *counter, const char *problem);
+extern const char *row_null_problem(Relation rel, HeapTuple tuple, const AttrNumber *atts, int natts);
+extern const char *row_key_problem(Datum key);
+extern const char *row_region_problem(Datum region);
+extern const char *row_time_problem(TimestampTz at);
+
 /* regionpublish.c */
 extern bool region_ready(DcCounter *counter);
 extern void region_publish(DcCounter *counter, DcBatch *batch);
 
 /* regioncheck.c */
 extern void region_check_replicated(const DcCounter *counter);
+
+/* regionshape.c */
+extern const char *regions_problem(const DcCounterRow *row);
 
 /* regionddl.c */
 extern void region_ddl_init(void);
@@ -162,7 +172,7 @@ extern void region_xact_init(void);
 extern void region_published(void);
 
 /* beatmerge.c */
-extern bool slot_is_foreign(const DcRegionRow *come, int64 have_inc, int64 have_dec);
+extern bool slot_is_foreign(DcCounter *counter, Relation rel, const DcRegionRow *come, int64 have_inc, int64 have_dec);
 extern bool slot_is_own(const DcRegionRow *row, DcIdentity *self);
 
 /* boot.c */

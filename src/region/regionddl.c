@@ -1,21 +1,44 @@
 /*
  * regionddl.c
- *		What DDL on a replicated counter table entails.
+ *		DDL on a replicated counter table.
  *
  * Its further tables follow the table of totals: they are dropped with it, and get its name,
  * schema and owner. To drop one of them alone is refused: the counter's values are the sum of
  * what is in it. None of its tables may become unlogged.
+ *
+ * One link brings the rows of all counters, and finds tables by name. So an owner must not be able to stop it. While a
+ * counter is published, or a link brings rows to it, only a superuser may
+ *
+ *	- rename it or its schema, or move it to another one;
+ *	- leave its tables other than they were made: the tables that a transaction has locked as DDL does are looked at
+ *	  at the end of each command. An index is refused before: one that is made concurrently is there when it ends.
+ *
+ * A counter is not dropped while there are links to other regions, by anybody: dc_unreplicate() says when it may be.
  */
 #include "postgres.h"
 
+#include "base/compat.h"
 #include "base/relopen.h"
+#include "catalog/namespace.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_publication.h"
+#include "miscadmin.h"
 #include "nodes/parsenodes.h"
+#include "region/link.h"
 #include "region/region.h"
 #include "table/ddlhooks.h"
 #include "table/protect.h"
 #include "table/storage.h"
+#include "table/subscription.h"
 #include "utils/lsyscache.h"
+
+static void prevent_drop(const DcCounterRow *row);
+static bool is_replicated(const DcCounterRow *row);
+static bool is_shared(const DcCounterRow *row);
+pg_noreturn static void shared_error(const DcCounterRow *row, const char *detail);
+static void prevent_rename(const DcDdl *ddl);
+static void prevent_changed(const DcDdl *ddl);
+static bool is_being_altered(const DcCounterRow *row);
 
 /*
  * is_more tells whether a table is one of those that a counter table has because it is replicated.
@@ -39,6 +62,7 @@ dropped(const DcDdl *ddl)
 
 		if (catalog_read(relid, &row))
 		{
+			prevent_drop(&row);
 			sibling_drop(row.regions, ddl);
 			sibling_drop(row.sets, ddl);
 			sibling_drop(row.grants, ddl);
@@ -54,11 +78,148 @@ dropped(const DcDdl *ddl)
 	}
 }
 
+/*
+ * prevent_drop raises 55000 if a table that links may bring rows to is dropped. What is already known of it in a
+ * link cannot be asked any more.
+ */
+static void
+prevent_drop(const DcCounterRow *row)
+{
+	if (!is_replicated(row) || links_all() == NIL)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("cannot drop a counter table that is replicated between regions"),
+			 errdetail("Without its tables, a link that brings rows to them would stop for good."),
+			 errhint("Call dc_unreplicate() first.")));
+}
+
+static bool
+is_replicated(const DcCounterRow *row)
+{
+	return OidIsValid(row->regions) || OidIsValid(row->grants);
+}
+
+/*
+ * is_shared tells whether a further table of a counter is sent to others, or comes from them.
+ */
+static bool
+is_shared(const DcCounterRow *row)
+{
+	const Oid tables[] = {row->regions, row->sets, row->grants, row->wants};
+
+	if (!is_replicated(row))
+		return false;
+	for (int i = 0; i < lengthof(tables); i++)
+	{
+		if (OidIsValid(tables[i]) && (GetRelationPublications(tables[i]) != NIL || relation_is_fed(tables[i])))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * shared_error raises 55000 for DDL that would stop a link.
+ */
+static void
+shared_error(const DcCounterRow *row, const char *detail)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("cannot alter counter table \"%s\" in this way: it is replicated between regions", get_rel_name(row->counter)),
+			 errdetail_internal("%s", detail),
+			 errhint("Call dc_unreplicate() first, or ask a superuser, who has stopped the links.")));
+}
+
+/*
+ * prevent_rename raises 55000 if a command has given a shared table, or its schema, another name, or another schema.
+ */
+static void
+prevent_rename(const DcDdl *ddl)
+{
+	bool schema = IsA(ddl->parsetree, RenameStmt) && ((RenameStmt *) ddl->parsetree)->renameType == OBJECT_SCHEMA;
+	Oid renamed = schema ? get_namespace_oid(((RenameStmt *) ddl->parsetree)->newname, true) : InvalidOid;
+	ListCell *lc;
+
+	if (!IsA(ddl->parsetree, RenameStmt) && !IsA(ddl->parsetree, AlterObjectSchemaStmt))
+		return;
+	foreach(lc, catalog_read_all())
+	{
+		const DcCounterRow *row = lfirst(lc);
+		const Oid tables[] = {row->counter, row->regions, row->sets, row->grants, row->wants};
+		bool concerned = schema && get_rel_namespace(row->counter) == renamed;
+
+		for (int i = 0; i < lengthof(tables); i++)
+			concerned |= OidIsValid(tables[i]) && list_member_oid(ddl->relations, tables[i]);
+		if (concerned && is_shared(row))
+			shared_error(row, _("Other regions know its tables by name."));
+	}
+}
+
+/*
+ * prevent_changed raises 55000, or 42809, if a table that was altered is not as others need it.
+ */
+static void
+prevent_changed(const DcDdl *ddl)
+{
+	bool grants = IsA(ddl->parsetree, GrantStmt);
+	ListCell *lc;
+
+	foreach(lc, catalog_read_all())
+	{
+		const DcCounterRow *row = lfirst(lc);
+		const char *problem;
+
+		if (!is_replicated(row) || (!grants && !is_being_altered(row)) || !is_shared(row))
+			continue;
+		problem = regions_problem(row);
+		if (problem != NULL)
+			shared_error(row, problem);
+	}
+}
+
+/*
+ * is_being_altered tells whether this transaction has locked one of its tables as DDL does.
+ */
+static bool
+is_being_altered(const DcCounterRow *row)
+{
+	const Oid tables[] = {row->counter, row->shards, row->regions, row->sets, row->grants, row->wants};
+
+	for (int i = 0; i < lengthof(tables); i++)
+	{
+		if (OidIsValid(tables[i]) && get_rel_name(tables[i]) != NULL && compat_has_locked(tables[i], ShareUpdateExclusiveLock))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * begins refuses an index on a shared table.
+ */
+static void
+begins(const DcDdl *ddl)
+{
+	DcCounterRow row;
+	Oid relid;
+
+	if (!IsA(ddl->parsetree, IndexStmt) || superuser())
+		return;
+	relid = RangeVarGetRelid(((IndexStmt *) ddl->parsetree)->relation, NoLock, true);
+	if (OidIsValid(relid) && (is_more(relid, &row) || catalog_read_by_shards(relid, &row)) && is_shared(&row))
+		shared_error(&row, _("An index can refuse rows that come."));
+}
+
 static void
 altered(const DcDdl *ddl)
 {
 	ListCell *lc;
 
+	if (!superuser())
+	{
+		prevent_rename(ddl);
+		prevent_changed(ddl);
+	}
 	foreach(lc, ddl->relations)
 	{
 		Oid relid = lfirst_oid(lc);
@@ -89,7 +250,7 @@ altered(const DcDdl *ddl)
 void
 region_ddl_init(void)
 {
-	static const DcDdlHook hook = {dropped, altered, NULL};
+	static const DcDdlHook hook = {dropped, altered, begins};
 
 	ddl_hook_add(&hook);
 }

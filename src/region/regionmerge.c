@@ -52,6 +52,7 @@ PG_FUNCTION_INFO_V1(merge_region);
 
 static DcCounter *counter_of(Relation regions);
 static void row_of(DcCounter *counter, Relation rel, HeapTuple tuple, DcRegionRow *row);
+static const char *take_row(DcCounter *counter, Relation rel, HeapTuple tuple, DcRegionRow *row);
 static Datum merge_insert(DcCounter *counter, Relation regions, HeapTuple tuple);
 static bool comes_back(DcRegionRel *rel, const DcRegionRow *wanted);
 static bool raise_found(DcRegionRel *rel, DcRegionRow *row, const DcRegionRow *wanted,
@@ -62,9 +63,9 @@ static void add_remote(DcCounter *counter, Datum key, int64 inc, int64 dec);
 /*
  * merge_region() -> trigger, BEFORE INSERT OR UPDATE FOR EACH ROW
  *
- * Errors: 55000 if the table does not belong to a replicated counter, or a row is to be another
- * one; 22023 for a row of what cannot be a region; those of a counter table that cannot be written to. All of these stop the
- * subscription, and nothing is lost when the reason is gone.
+ * Errors: 55000 if the table does not belong to a replicated counter; those of a counter table that cannot be
+ * written to. All of these stop the subscription, and nothing is lost when the reason is gone. What is in a row
+ * is no reason (passedover.c).
  */
 Datum
 merge_region(PG_FUNCTION_ARGS)
@@ -122,6 +123,9 @@ counter_of(Relation regions)
 	return last;
 }
 
+/*
+ * row_of takes a tuple apart in which nothing is null.
+ */
 static void
 row_of(DcCounter *counter, Relation rel, HeapTuple tuple, DcRegionRow *row)
 {
@@ -131,14 +135,6 @@ row_of(DcCounter *counter, Relation rel, HeapTuple tuple, DcRegionRow *row)
 	bool nulls[MaxTupleAttributeNumber];
 
 	heap_deform_tuple(tuple, desc, values, nulls);
-	for (int i = 0; i < REGION_NUM_COLUMNS; i++)
-	{
-		if (nulls[atts[i] - 1])
-			ereport(ERROR,
-					(errcode(ERRCODE_NOT_NULL_VIOLATION),
-					 errmsg("null value in column \"%s\" of \"%s\"",
-							NameStr(TupleDescAttr(desc, atts[i] - 1)->attname), RelationGetRelationName(rel))));
-	}
 	*row = (DcRegionRow){
 		.key = values[atts[REGION_KEY] - 1],
 		.region = values[atts[REGION_REGION] - 1],
@@ -150,6 +146,23 @@ row_of(DcCounter *counter, Relation rel, HeapTuple tuple, DcRegionRow *row)
 }
 
 /*
+ * take_row does so for a tuple that comes from elsewhere, and returns what is wrong with it, as a sentence, or NULL.
+ */
+static const char *
+take_row(DcCounter *counter, Relation rel, HeapTuple tuple, DcRegionRow *row)
+{
+	const char *problem = row_null_problem(rel, tuple, counter->regions.atts, REGION_NUM_COLUMNS);
+
+	if (problem != NULL)
+		return problem;
+	row_of(counter, rel, tuple, row);
+	if ((problem = row_key_problem(row->key)) == NULL && (problem = row_region_problem(row->region)) == NULL &&
+		(problem = row_time_problem(row->at)) == NULL && (row->inc < 0 || row->dec < 0))
+		problem = _("An amount is negative.");
+	return problem;
+}
+
+/*
  * merge_insert merges a row that is to be inserted.
  */
 static Datum
@@ -157,16 +170,14 @@ merge_insert(DcCounter *counter, Relation regions, HeapTuple tuple)
 {
 	DcRegionRow wanted;
 	DcRegionRel rel;
+	const char *problem = take_row(counter, regions, tuple, &wanted);
 	int64 inc = 0;
 	int64 dec = 0;
 
-	row_of(counter, regions, tuple, &wanted);
+	if (problem != NULL)
+		return region_row_passed_over(regions, counter, problem);
 	if (wanted.epoch <= 0)
 		return PointerGetDatum(NULL); /* sealed, and not published */
-	if (!region_name_is_valid(TextDatumGetCString(wanted.region)))
-		region_row_error(regions, _("The region has no name that is valid.")); /* sets could not tell of it */
-	wanted.inc = Max(wanted.inc, 0);										   /* what no region of ours would send */
-	wanted.dec = Max(wanted.dec, 0);
 	regionrel_open(&rel, counter, NoLock);
 	if (comes_back(&rel, &wanted))
 		wanted.at = SLOT_IS_BACK;
@@ -246,7 +257,7 @@ region_row_is_foreign(DcRegionRel *rel, const DcRegionRow *wanted)
 		if (found && wanted->inc <= row.inc && wanted->dec <= row.dec)
 			return false;
 	} while (waited);
-	return slot_is_foreign(wanted, found ? row.inc : -1, found ? row.dec : -1);
+	return slot_is_foreign(rel->counter, rel->heap, wanted, found ? row.inc : -1, found ? row.dec : -1);
 }
 
 /*
@@ -283,24 +294,23 @@ merge_update(DcCounter *counter, TriggerData *data)
 {
 	Relation regions = data->tg_relation;
 	HeapTuple tuple = data->tg_newtuple;
+	const char *problem;
 	DcRegionRow old;
 	DcRegionRow new;
 	int64 inc;
 	int64 dec;
 
 	row_of(counter, regions, data->tg_trigtuple, &old);
-	row_of(counter, regions, tuple, &new);
-	if (!batch_key_equal(old.key, new.key) || !batch_key_equal(old.region, new.region) ||
-		old.epoch != new.epoch)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("a row of \"%s\" cannot become that of another key, region or epoch",
-						RelationGetRelationName(regions))));
+	problem = take_row(counter, regions, tuple, &new);
+	if (problem == NULL && (!batch_key_equal(old.key, new.key) || !batch_key_equal(old.region, new.region) || old.epoch != new.epoch))
+		problem = _("It is to become that of another key, region or epoch.");
+	if (problem != NULL)
+		return region_row_passed_over(regions, counter, problem);
 	inc = Max(new.inc - old.inc, 0);
 	dec = Max(new.dec - old.dec, 0);
 	if (inc == 0 && dec == 0)
 		return PointerGetDatum(NULL);
-	if (old.at != SLOT_IS_BACK && slot_is_foreign(&new, old.inc, old.dec))
+	if (old.at != SLOT_IS_BACK && slot_is_foreign(counter, regions, &new, old.inc, old.dec))
 		return PointerGetDatum(NULL);
 	if (new.inc < old.inc || new.dec < old.dec || new.at < old.at || old.at == SLOT_IS_BACK)
 	{

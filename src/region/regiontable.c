@@ -232,6 +232,20 @@ is_merge_trigger(const Trigger *trigger)
 }
 
 /*
+ * has_merge_trigger tells whether it is there.
+ */
+bool
+has_merge_trigger(Relation rel)
+{
+	for (int i = 0; rel->trigdesc != NULL && i < rel->trigdesc->numtriggers; i++)
+	{
+		if (is_merge_trigger(&rel->trigdesc->triggers[i]))
+			return true;
+	}
+	return false;
+}
+
+/*
  * has_index_code tells whether a table has an index for which the server would call functions when a row
  * is updated.
  */

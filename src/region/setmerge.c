@@ -20,8 +20,8 @@
  * copy of it: then nothing is merged (beatmerge.c). But one that may have been removed with a deleted
  * key comes back here (regionslot.c).
  *
- * Nothing is trusted. A row that no region would send is an error, which stops the subscription: it was written
- * by hand, elsewhere, and has to be removed there.
+ * Nothing is trusted. A row that no region would send, as it was written by hand, elsewhere, is passed
+ * over (passedover.c). Nor are sums: what a set changes of the value may leave bigint, and goes to several shard rows then.
  */
 #include "postgres.h"
 
@@ -46,6 +46,9 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
+/* So many shard rows take what a set changes, if it leaves bigint. */
+#define MAX_SHARD_ROWS 16
+
 PG_FUNCTION_INFO_V1(merge_set);
 
 /* A row that is being merged. */
@@ -63,13 +66,14 @@ typedef struct DcSetMerge
 } DcSetMerge;
 
 static DcCounter *set_counter_of(Relation sets);
-static void check_row(DcSetMerge *merge, Relation rel);
+static const char *take_set(DcSetMerge *merge, Relation rel, HeapTuple tuple);
 static bool set_has_news(const DcSetRow *come, const DcSetRow *have);
 static bool merge_row(DcSetMerge *merge);
 static void lock_all(DcSetMerge *merge);
 static void lock_key_of(DcSetMerge *merge);
 static void read_set_rows(DcSetMerge *merge);
-static bool is_foreign(DcSetMerge *merge);
+static bool fits(__int128 sum);
+static bool is_foreign(DcSetMerge *merge, DcTally *raised);
 static void raise_slots(DcSetMerge *merge);
 static void close_own(DcSetMerge *merge);
 static DcRegionRow slot_of(const DcSetMerge *merge, const AmountsEntry *entry);
@@ -80,12 +84,13 @@ static Datum merge_changed_set(DcSetMerge *merge, TriggerData *data);
 /*
  * merge_set() -> trigger, BEFORE INSERT OR UPDATE FOR EACH ROW
  *
- * Errors: as of merge_region(), and 22023 for a row that is not one of a region.
+ * Errors: as of merge_region().
  */
 Datum
 merge_set(PG_FUNCTION_ARGS)
 {
 	TriggerData *data = (TriggerData *) fcinfo->context;
+	const char *problem;
 	bool update;
 	DcSetMerge merge = {0};
 
@@ -99,8 +104,9 @@ merge_set(PG_FUNCTION_ARGS)
 	merge.counter = set_counter_of(data->tg_relation);
 	if (merge.counter->fed)
 		return region_row_as_it_came(data);
-	set_row_of(merge.counter, data->tg_relation, update ? data->tg_newtuple : data->tg_trigtuple, &merge.come);
-	check_row(&merge, data->tg_relation);
+	problem = take_set(&merge, data->tg_relation, update ? data->tg_newtuple : data->tg_trigtuple);
+	if (problem != NULL)
+		return region_row_passed_over(data->tg_relation, merge.counter, problem);
 	return update ? merge_changed_set(&merge, data) : merge_new_set(&merge);
 }
 
@@ -131,24 +137,25 @@ set_counter_of(Relation sets)
 }
 
 /*
- * check_row raises 22023 for a row that no region would send.
+ * take_set reads a row that comes from elsewhere, and returns what is wrong with it, as a sentence, or NULL.
  */
-static void
-check_row(DcSetMerge *merge, Relation rel)
+static const char *
+take_set(DcSetMerge *merge, Relation rel, HeapTuple tuple)
 {
-	const DcSetRow *come = &merge->come;
-	const char *wrong = observed_wrong(come->upto);
+	DcSetRow *come = &merge->come;
+	const char *problem = row_null_problem(rel, tuple, merge->counter->sets.atts, SET_NUM_COLUMNS);
 
-	if (wrong == NULL && (come->hlc <= 0 || come->hlc > STAMP_MAX_TIME))
-		wrong = _("The stamp is out of range.");
-	if (wrong == NULL && !region_name_is_valid(TextDatumGetCString(come->region)))
-		wrong = _("The region has no name that is valid.");
-	if (wrong == NULL && come->value == PG_INT64_MIN)
-		wrong = _("The value is out of range.");
-	if (wrong == NULL && come->deleted && come->value != 0)
-		wrong = _("A deleted key has no value.");
-	if (wrong != NULL)
-		region_row_error(rel, wrong);
+	if (problem != NULL)
+		return problem;
+	set_row_of(merge->counter, rel, tuple, come);
+	if ((problem = row_key_problem(come->key)) != NULL || (problem = row_region_problem(come->region)) != NULL ||
+		(problem = observed_wrong(come->upto)) != NULL)
+		return problem;
+	if (come->hlc <= 0 || come->hlc > STAMP_MAX_TIME)
+		return _("The stamp is out of range.");
+	if (come->value == PG_INT64_MIN)
+		return _("The value is out of range.");
+	return come->deleted && come->value != 0 ? _("A deleted key has no value.") : NULL;
 }
 
 /*
@@ -200,10 +207,7 @@ merge_changed_set(DcSetMerge *merge, TriggerData *data)
 
 	set_row_of(counter, data->tg_relation, data->tg_trigtuple, &old);
 	if (!batch_key_equal(old.key, merge->come.key) || !batch_key_equal(old.region, merge->come.region))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("a row of \"%s\" cannot become that of another key or region",
-						RelationGetRelationName(data->tg_relation))));
+		return region_row_passed_over(data->tg_relation, counter, _("It is to become that of another key or region."));
 	if (!set_has_news(&merge->come, &old))
 		return PointerGetDatum(NULL);
 	lock_all(merge);
@@ -276,12 +280,11 @@ merge_row(DcSetMerge *merge)
 	const DcSetRow *come = &merge->come;
 	DcSetRows rows = merge->rows;
 	DcTally before = sets_tally(&rows);
+	DcTally raised = {0, 0};
 	DcTally after;
 
-	if (is_foreign(merge))
+	if (is_foreign(merge, &raised))
 		return false;
-	raise_slots(merge);
-	close_own(merge);
 	merge->merged = *come;
 	if (merge->have != NULL)
 	{
@@ -293,9 +296,26 @@ merge_row(DcSetMerge *merge)
 	set_rows_put(&rows, &merge->merged);
 	merge->deletes = sets_last(&rows)->deleted;
 	after = sets_tally(&rows);
-	merge->tally.inc += after.inc - before.inc;
-	merge->tally.dec += after.dec - before.dec;
+	merge->tally.inc = after.inc - before.inc;
+	merge->tally.dec = after.dec - before.dec;
+	if (!fits(merge->tally.inc) || !fits(merge->tally.inc + raised.inc) ||
+		!fits(merge->tally.dec) || !fits(merge->tally.dec + raised.dec))
+	{
+		(void) region_row_passed_over(merge->sets.heap, merge->counter, _("What it changes is out of range."));
+		return false;
+	}
+	raise_slots(merge);
+	close_own(merge);
 	return true;
+}
+
+/*
+ * fits tells whether what changes of a value takes few enough shard rows.
+ */
+static bool
+fits(__int128 sum)
+{
+	return sum / MAX_SHARD_ROWS >= -PG_INT64_MAX && sum / MAX_SHARD_ROWS <= PG_INT64_MAX;
 }
 
 /*
@@ -313,8 +333,12 @@ slot_of(const DcSetMerge *merge, const AmountsEntry *entry)
 	return slot;
 }
 
+/*
+ * is_foreign tells whether one of the slots that were observed must not be raised (slot_is_foreign). Adds to
+ * *raised by how much they are to grow, at most.
+ */
 static bool
-is_foreign(DcSetMerge *merge)
+is_foreign(DcSetMerge *merge, DcTally *raised)
 {
 	AmountsIter iter = amounts_iter(crdt_bytes_of(merge->come.upto));
 	AmountsEntry entry;
@@ -327,6 +351,8 @@ is_foreign(DcSetMerge *merge)
 		DcRegionRow have;
 		bool found = region_row_find(&merge->slots, &slot, &have);
 
+		raised->inc += Max(slot.inc - (found ? have.inc : 0), 0);
+		raised->dec += Max(slot.dec - (found ? have.dec : 0), 0);
 		if (here && slot_comes_back(merge->counter, &identity, found ? &have : NULL, &slot))
 			continue;
 		if (!(found && slot.inc <= have.inc && slot.dec <= have.dec) && region_row_is_foreign(&merge->slots, &slot))
@@ -374,17 +400,24 @@ close_own(DcSetMerge *merge)
 
 /*
  * merge_end adds to the value of the key. A deleted key gets a row also if its value was 0: compaction, which finds it, removes
- * the row of totals (regionset.c).
+ * the row of totals (regionset.c). What leaves bigint is added in parts, which no row has together (rows/remote.c).
  */
 static void
 merge_end(DcSetMerge *merge)
 {
-	int64 inc = tally_to_bigint(merge->tally.inc);
-	int64 dec = tally_to_bigint(merge->tally.dec);
+	DcTally *rest = &merge->tally;
 	DcKey key;
 
-	if (inc == 0 && dec == 0 && !merge->deletes)
+	if (rest->inc == 0 && rest->dec == 0 && !merge->deletes)
 		return;
 	key_from_text(merge->come.key, &key);
-	apply_remote(merge->counter, &key, inc, dec);
+	do
+	{
+		int64 inc = (int64) Max(Min(rest->inc, PG_INT64_MAX), -PG_INT64_MAX);
+		int64 dec = (int64) Max(Min(rest->dec, PG_INT64_MAX), -PG_INT64_MAX);
+
+		apply_remote(merge->counter, &key, inc, dec);
+		rest->inc -= inc;
+		rest->dec -= dec;
+	} while (rest->inc != 0 || rest->dec != 0);
 }

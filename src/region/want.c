@@ -133,7 +133,8 @@ static bool lock_row(DcSqlSession *session, DcWantRow *row, bool wait);
 static bool read_want(DcSqlSession *session, DcWantRow *row, const DcStatement *statement);
 static void read_facts(DcSqlSession *session, DcWantRow *row, DcWantFacts *facts);
 static void write_row(DcSqlSession *session, const DcWantRow *row, int64 hlc);
-static void merge_new_want(DcCounter *counter, Relation rel, HeapTuple tuple);
+static const char *want_problem(DcCounter *counter, Relation rel, HeapTuple tuple, Datum *values);
+static void merge_new_want(DcCounter *counter, Datum *values);
 static void tuple_values(DcCounter *counter, Relation rel, HeapTuple tuple, Datum *values);
 
 /*
@@ -328,6 +329,7 @@ merge_want(PG_FUNCTION_ARGS)
 	TriggerData *data = (TriggerData *) fcinfo->context;
 	Datum old[WANT_NUM_COLUMNS];
 	Datum new[WANT_NUM_COLUMNS];
+	const char *problem;
 	DcCounter *counter;
 
 	trigger_check(fcinfo, "merge_want()");
@@ -342,34 +344,53 @@ merge_want(PG_FUNCTION_ARGS)
 	if (counter->fed)
 		return region_row_as_it_came(data);
 	activity_note(counter->relid); /* the job may have something to do */
+	problem = want_problem(counter, data->tg_relation, TRIGGER_FIRED_BY_UPDATE(data->tg_event) ? data->tg_newtuple : data->tg_trigtuple, new);
+	if (problem != NULL)
+		return region_row_passed_over(data->tg_relation, counter, problem);
 	if (!TRIGGER_FIRED_BY_UPDATE(data->tg_event))
 	{
-		merge_new_want(counter, data->tg_relation, data->tg_trigtuple);
+		merge_new_want(counter, new);
 		return PointerGetDatum(NULL);
 	}
 	tuple_values(counter, data->tg_relation, data->tg_trigtuple, old);
-	tuple_values(counter, data->tg_relation, data->tg_newtuple, new);
 	if (!batch_key_equal(old[WANT_KEY], new[WANT_KEY]) || !batch_key_equal(old[WANT_REGION], new[WANT_REGION]))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("a row of \"%s\" cannot become that of another key or region",
-						RelationGetRelationName(data->tg_relation))));
+		return region_row_passed_over(data->tg_relation, counter, _("It is to become that of another key or region."));
 	if (DatumGetInt64(new[WANT_HLC]) <= DatumGetInt64(old[WANT_HLC]))
 		return PointerGetDatum(NULL);
 	return PointerGetDatum(data->tg_newtuple);
 }
 
+/*
+ * want_problem reads a row that comes from elsewhere, and returns what is wrong with it, as a sentence, or NULL.
+ */
+static const char *
+want_problem(DcCounter *counter, Relation rel, HeapTuple tuple, Datum *values)
+{
+	static const int amounts[] = {WANT_HLC, WANT_SINCE, WANT_WANTED, WANT_LOW, WANT_GRANTED, WANT_KEPT, WANT_WAITS, WANT_ASKED, WANT_ASKED_AT, WANT_UNITS, WANT_GIVEN};
+	const char *problem = row_null_problem(rel, tuple, counter->wants.atts, WANT_NUM_COLUMNS);
+
+	if (problem != NULL)
+		return problem;
+	tuple_values(counter, rel, tuple, values);
+	if ((problem = row_key_problem(values[WANT_KEY])) != NULL || (problem = row_region_problem(values[WANT_REGION])) != NULL)
+		return problem;
+	for (int i = 0; i < lengthof(amounts); i++)
+	{
+		if (DatumGetInt64(values[amounts[i]]) < 0)
+			return _("A number is negative.");
+	}
+	return NULL;
+}
+
+/*
+ * merge_new_want merges a row that is to be inserted.
+ */
 static void
-merge_new_want(DcCounter *counter, Relation rel, HeapTuple tuple)
+merge_new_want(DcCounter *counter, Datum *values)
 {
 	DcSqlSession session;
-	Datum values[WANT_NUM_COLUMNS];
-	Datum known[3];
+	Datum known[] = {values[WANT_KEY], values[WANT_REGION], values[WANT_HLC]};
 
-	tuple_values(counter, rel, tuple, values);
-	known[0] = values[WANT_KEY];
-	known[1] = values[WANT_REGION];
-	known[2] = values[WANT_HLC];
 	if (!counter_lock(counter->relid, RowExclusiveLock))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),

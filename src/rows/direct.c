@@ -464,6 +464,19 @@ fill_row(DcDirectRel *rel, const DcDeltaKey *key, int32 shard)
 }
 
 /*
+ * direct_has_room tells whether a delta can be added to the amounts of the row that was probed.
+ */
+bool
+direct_has_room(DcDirectRel *rel, const DcDelta *delta)
+{
+	const AttrNumber *atts = rel->layout->atts;
+	int64 sum;
+
+	return !pg_add_s64_overflow(DatumGetInt64(rel->values[atts[DC_COL_INC] - 1]), delta->inc, &sum) &&
+		!pg_add_s64_overflow(DatumGetInt64(rel->values[atts[DC_COL_DEC] - 1]), delta->dec, &sum);
+}
+
+/*
  * set_amounts adds a delta to the amounts in rel->values. In a stock it also
  * changes the units that may be taken from the row.
  */

@@ -32,6 +32,7 @@ extern void direct_add(DcDirectRel *rel, const DcDelta *delta,
 					   DcDirectTables *totals_first);
 extern void direct_insert(DcDirectRel *rel, const DcDelta *delta,
 						  int32 new_shard);
+extern bool direct_has_room(DcDirectRel *rel, const DcDelta *delta);
 extern bool direct_update(DcDirectRel *rel, const DcDelta *delta, DcHint *hint,
 						  DcVersion *version, DcRowHow how);
 extern void direct_insert_row(DcDirectRel *rel, const DcDelta *delta,

@@ -13,7 +13,9 @@
  * (compact/compactdirect.c), and one that is free is added to.
  *
  * A row of the number that others have, left over since before the transaction ids began anew,
- * is left to them: any other number will do.
+ * is left to them: any other number will do. So it is where an amount would leave bigint: what another region
+ * has counted is no error here, or nothing would come from there any more. It is one for who reads the
+ * key, and compaction leaves the key alone.
  */
 #include "postgres.h"
 
@@ -35,6 +37,7 @@
 static bool rows_are_kept(DcDirectRel *rel);
 static bool add_to_kept(DcDirectRel *rel, const DcDelta *delta);
 static bool add_to_number(DcDirectRel *rel, const DcDelta *delta, int32 number);
+static bool add_to_row(DcDirectRel *rel, const DcDelta *delta, DcHint *hint, DcVersion *version);
 
 /*
  * remote_add adds a delta to the row of a number of remote_shard(), or inserts it.
@@ -102,7 +105,7 @@ add_to_kept(DcDirectRel *rel, const DcDelta *delta)
 
 		hint_set(&hint, &root, InvalidOffsetNumber, InvalidBuffer);
 		if (probe_row(rel, &delta->key, &hint, &probe) == DC_PROBE_FREE)
-			added = direct_update(rel, delta, &hint, &probe.version, ROW_LOCK);
+			added = add_to_row(rel, delta, &hint, &probe.version);
 	}
 	shard_scan_end(&scan);
 	ExecDropSingleTupleTableSlot(slot);
@@ -134,9 +137,21 @@ add_to_number(DcDirectRel *rel, const DcDelta *delta, int32 number)
 
 		hint_set(&hint, tid, InvalidOffsetNumber, InvalidBuffer);
 		if (probe_row(rel, &delta->key, &hint, &probe) == DC_PROBE_FREE)
-			added = direct_update(rel, delta, &hint, &probe.version, ROW_LOCK);
+			added = add_to_row(rel, delta, &hint, &probe.version);
 	}
 	index_endscan(scan);
 	pfree(DatumGetPointer(key));
 	return added;
+}
+
+/*
+ * add_to_row adds to a row that was probed, unless another transaction has it, or an amount would leave bigint.
+ */
+static bool
+add_to_row(DcDirectRel *rel, const DcDelta *delta, DcHint *hint, DcVersion *version)
+{
+	if (direct_has_room(rel, delta))
+		return direct_update(rel, delta, hint, version, ROW_LOCK);
+	version_release(version);
+	return false;
 }

@@ -35,6 +35,7 @@ typedef enum DcStatsCount
 	DC_STATS_CACHE_HITS,
 	DC_STATS_CACHE_MISSES,
 	DC_STATS_CACHE_EVICTIONS,
+	DC_STATS_PASSED_OVER, /* rows from other regions */
 	DC_NUM_STATS
 } DcStatsCount;
 

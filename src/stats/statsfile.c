@@ -21,7 +21,7 @@
 #define STATS_FILE PGSTAT_STAT_PERMANENT_DIRECTORY "/dcounter.stat"
 
 #define STATS_MAGIC 0x74636E64 /* "dcnt" */
-#define STATS_FORMAT 4		   /* changes with what the counts mean */
+#define STATS_FORMAT 5		   /* changes with what the counts mean */
 
 typedef struct DcStatsFileHeader
 {

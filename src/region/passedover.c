@@ -1,0 +1,110 @@
+/*
+ * passedover.c
+ *		Rows from other regions that no region would send: passing over them.
+ *
+ * One link brings the rows of all counters. If one row were an error, all of them would stop,
+ * and the row would come again each time. So what the owner of one table has written by
+ * hand, elsewhere, is not merged, and the next row is. It is counted in dc_stat_counters, and told to the
+ * log once in a transaction.
+ *
+ * What is looked at is all that the merge could fail at: nulls, names, keys that no index takes,
+ * and numbers that have no meaning. Amounts themselves may be any; sums that leave bigint are
+ * put aside by those who add them (rows/remote.c).
+ */
+#include "postgres.h"
+
+#include "access/detoast.h"
+#include "base/compat.h"
+#include "base/key.h"
+#include "fmgr.h"
+#include "region/region.h"
+#include "stats/stats.h"
+#include "storage/lmgr.h"
+#include "utils/builtins.h"
+#include "utils/rel.h"
+#include "utils/timestamp.h"
+
+PG_FUNCTION_INFO_V1(stat_passed_over);
+
+/*
+ * region_row_passed_over notes a row that is passed over. The counter is NULL for a beat. Returns
+ * what a trigger does to pass over it.
+ */
+Datum
+region_row_passed_over(Relation rel, DcCounter *counter, const char *problem)
+{
+	static LocalTransactionId told_in = InvalidLocalTransactionId;
+
+	if (counter != NULL)
+	{
+		if (ConditionalLockRelationOid(counter->relid, AccessShareLock))
+			stats_attach_free(counter);
+		stats_count(counter, DC_STATS_PASSED_OVER, 1);
+	}
+	if (told_in != compat_local_xid())
+		ereport(WARNING,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("a row for \"%s\" is not one of a region, and is passed over", RelationGetRelationName(rel)),
+				 errdetail_internal("%s", problem)));
+	told_in = compat_local_xid();
+	return PointerGetDatum(NULL);
+}
+
+/*
+ * row_null_problem returns what is wrong if one of the columns of a row is null, as a sentence, or NULL.
+ */
+const char *
+row_null_problem(Relation rel, HeapTuple tuple, const AttrNumber *atts, int natts)
+{
+	for (int i = 0; i < natts; i++)
+	{
+		if (heap_attisnull(tuple, atts[i], RelationGetDescr(rel)))
+			return _("A column is null.");
+	}
+	return NULL;
+}
+
+/*
+ * row_key_problem does so for a key that is too long.
+ */
+const char *
+row_key_problem(Datum key)
+{
+	return toast_raw_datum_size(key) - VARHDRSZ > DC_MAX_KEY_BYTES ? _("The key is too long.") : NULL;
+}
+
+/*
+ * row_region_problem does so for the name of a region.
+ */
+const char *
+row_region_problem(Datum region)
+{
+	if (toast_raw_datum_size(region) - VARHDRSZ < NAMEDATALEN && region_name_is_valid(TextDatumGetCString(region)))
+		return NULL;
+	return _("The region has no name that is valid.");
+}
+
+/*
+ * row_time_problem does so for a time.
+ */
+const char *
+row_time_problem(TimestampTz at)
+{
+	return TIMESTAMP_NOT_FINITE(at) ? _("A time is out of range.") : NULL;
+}
+
+/*
+ * dcounter.stat_passed_over(counter regclass) -> bigint: how many rows were passed over, for the view dc_stat_counters;
+ * NULL if there are no statistics, or the caller may not see them.
+ */
+Datum
+stat_passed_over(PG_FUNCTION_ARGS)
+{
+	Oid relid = PG_GETARG_OID(0);
+	DcTableStats stats;
+	DcStatsNow now;
+
+	if (!stats_enabled() || !stats_may_see(relid) || !stats_get(relid, &stats, &now))
+		PG_RETURN_NULL();
+	PG_RETURN_INT64((int64) stats.counts[DC_STATS_PASSED_OVER]);
+}

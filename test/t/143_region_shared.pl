@@ -1,0 +1,128 @@
+# One link brings the rows of all counters, also of owners who are nobody's friends. What one of them writes by hand
+# into his tables, in one region, or does to them in the other one, stops nothing: his rows are passed over, and counted,
+# and his DDL is refused. Who may replicate nothing stops nothing either.
+use strict;
+use warnings;
+
+use DcRegion;
+use DcTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my @nodes = map { region_node($_) } 'eu', 'us';
+my ($eu, $us) = @nodes;
+my $n = 0;
+
+# mallory(NODE, STATEMENTS): as him
+sub mallory
+{
+	my ($node, $sql) = @_;
+
+	return sql($node, 'postgres', "SET SESSION AUTHORIZATION mallory; SET search_path = m, public; $sql");
+}
+
+# still(NAME): what others count in us is in eu, and the link has had no error
+sub still
+{
+	my ($name) = @_;
+
+	sql($us, 'postgres', q{SELECT dc_incr('likes', 'a')});
+	$n++;
+	is(wait_for($eu, 'postgres', q{SELECT dc_get('likes', 'a')}, $n), $n, "$name: the link goes on");
+	is(sql($eu, 'postgres', q{SELECT sum(apply_errors) FROM dc_regions()}), '0', "$name: without errors");
+	return;
+}
+
+# passed(NAME, STATEMENT, HOW MANY): mallory writes by hand in us, and so many rows are passed over in eu
+my $passed = 0;
+
+sub passed
+{
+	my ($name, $sql, $rows) = @_;
+
+	mallory($us, $sql);
+	$passed += $rows;
+	is(wait_for($eu, 'postgres', q{SELECT sum(rows_passed_over) FROM dc_stat_counters WHERE counter::text LIKE 'm.%'}, $passed), $passed, "$name: passed over, and counted");
+	still($name);
+	return;
+}
+
+# refused(STATEMENT): mallory may not do it in eu, nor in us
+sub refused
+{
+	my ($sql) = @_;
+
+	foreach my $node (@nodes)
+	{
+		fails_with($node, 'postgres', "SET SESSION AUTHORIZATION mallory; SET search_path = m, public; $sql", qr/42809|55000|0A000|2BP01/, "$sql: refused in " . $node->name);
+	}
+	return;
+}
+
+foreach my $node (@nodes)
+{
+	sql($node, 'postgres', q{CREATE ROLE mallory; CREATE SCHEMA m AUTHORIZATION mallory; CREATE SCHEMA n AUTHORIZATION mallory; GRANT CREATE ON DATABASE postgres TO mallory});
+	mallory($node, q{SELECT dc_create('r'), dc_stock_create('s')});
+}
+fails_with($us, 'postgres', q{SET SESSION AUTHORIZATION mallory; SELECT dc_replicate('m.r')}, '42501', 'to replicate takes a grant');
+foreach my $node (@nodes)
+{
+	sql($node, 'postgres', 'GRANT EXECUTE ON FUNCTION dc_replicate(regclass, boolean) TO mallory');
+	mallory($node, q{SELECT dc_replicate('r'), dc_replicate('s')});
+}
+sql($eu, 'postgres', "SELECT dc_region_join('us', '" . ($us->connstr('postgres') =~ s/'/''/gr) . "', trust_owners => true) \\gexec");
+sql($us, 'postgres', "SELECT dc_region_join('eu', '" . ($eu->connstr('postgres') =~ s/'/''/gr) . "', trust_owners => true) \\gexec");
+region_copied(@nodes);
+still('a link');
+
+# Rows by hand
+passed('negative amounts', q{INSERT INTO r_region VALUES ('k', 'us', 5, -1, 2, now())}, 1);
+passed('a time', q{INSERT INTO r_region VALUES ('k', 'us', 6, 1, 2, '-infinity')}, 1);
+passed('another key', q{INSERT INTO r_region VALUES ('x', 'us', 5, 1, 0, now()); UPDATE r_region SET key = 'y' WHERE key = 'x'}, 1);
+passed('a long key', q{INSERT INTO r_region VALUES (repeat('k', 1100), 'us', 5, 1, 2, now())}, 1);
+passed('a stamp', q{INSERT INTO r_set VALUES ('k', 'us', -1, 1, false, dc_pncounter())}, 1);
+passed('a late stamp', q{INSERT INTO r_set VALUES ('late', 'us', 9223372036854775807, 1, false, dc_pncounter())}, 1);
+passed('a value', q{INSERT INTO r_set VALUES ('l', 'us', 5, -9223372036854775807 - 1, false, dc_pncounter())}, 1);
+passed('a deleted key', q{INSERT INTO r_set VALUES ('m', 'us', 5, 1, true, dc_pncounter())}, 1);
+passed('a grant', q{INSERT INTO s_grant VALUES ('k', 'us', 5, 'eu', 5, -7)}, 1);
+passed('a grant of no region', q{INSERT INTO s_grant VALUES ('k', 'us', 5, 'E U', 5, 7)}, 1);
+passed('a want', q{INSERT INTO s_want VALUES ('k', 'us', 5, 5, -5, 2, 0, 0, 2, 50, 0, 0, 'infinity', 0, 0)}, 1);
+my $epoch = sql($eu, 'postgres', q{SELECT rights_epoch FROM dcounter.counter WHERE counter = 'm.s'::regclass});
+mallory($us, "INSERT INTO s_grant VALUES ('q', 'us', 5, 'eu', $epoch, 9000000000000000000)");
+passed('more units than there can be', "INSERT INTO s_grant VALUES ('q', 'us', 6, 'eu', $epoch, 9000000000000000000)", 1);
+# Sums that leave bigint are an error of who reads them
+mallory($us, q{INSERT INTO r_region SELECT 'big', 'us', e, 9000000000000000000, 0, now() FROM generate_series(1, 5) AS e});
+still('sums that leave bigint');
+is(wait_for($eu, 'postgres', q{SELECT count(*) FROM m.r_region WHERE key = 'big'}, '5'), '5', 'they are there');
+fails_with($eu, 'postgres', q{SELECT dc_get('m.r', 'big')}, '22003', 'reading them is an error');
+mallory($us, q{UPDATE r_region SET inc = inc + 1 WHERE key = 'big'});
+mallory($eu, q{SELECT dc_reset('r', 'big')});
+is(wait_for($us, 'postgres', q{SELECT value FROM m.r_set WHERE key = 'big' AND region = 'eu'}, '0'), '0', 'a set of such a key arrives');
+still('a set of such a key');
+
+# DDL
+refused($_) foreach (
+	'ALTER TABLE r_region ADD CHECK (inc < 1) NOT VALID', 'ALTER TABLE r_region ENABLE ROW LEVEL SECURITY', 'ALTER TABLE r_region ADD note text NOT NULL DEFAULT 1',
+	'ALTER TABLE r_region RENAME TO other', 'ALTER TABLE r RENAME TO other', 'ALTER TABLE r_region RENAME inc TO other', 'ALTER SCHEMA m RENAME TO other', 'ALTER TABLE r_set SET SCHEMA n', 'ALTER TABLE r SET SCHEMA n',
+	'ALTER TABLE r_region REPLICA IDENTITY FULL', 'ALTER TABLE r_region ALTER inc DROP NOT NULL', 'ALTER TABLE r_region ALTER inc TYPE numeric', 'ALTER TABLE r_region DISABLE TRIGGER ALL', 'DROP TRIGGER dcounter_merge ON r_set',
+	'CREATE UNIQUE INDEX ON r_region (region)', 'CREATE INDEX CONCURRENTLY i ON r_set (hlc)', 'REVOKE INSERT ON s_grant FROM mallory', 'CREATE TABLE child () INHERITS (s_want)',
+	'ALTER TABLE r_shard ADD CHECK (inc < 1)', 'ALTER TABLE r_shard RENAME inc TO other', 'CREATE RULE r AS ON INSERT TO s_want DO NOTHING', 'DROP TABLE r', 'DROP TABLE r_region', 'DROP SCHEMA m CASCADE');
+mallory($eu, q{ALTER TABLE r_region SET (fillfactor = 60); GRANT SELECT ON r_region TO PUBLIC; ANALYZE r_region; ALTER TABLE r OWNER TO mallory; COMMENT ON TABLE r IS 'mine'});
+mallory($us, q{SELECT dc_incr('r', 'good', 3)});
+is(wait_for($eu, 'postgres', q{SELECT dc_get('m.r', 'good')}, '3'), '3', 'his own rows that are right come');
+still('DDL');
+
+# A table that is not here stops the link, and one statement makes it anew when it is
+sql($us, 'postgres', q{SELECT dc_create('later'); SELECT dc_replicate('later'); SELECT dc_incr('later', 'k', 5)});
+is(wait_for($eu, 'postgres', q{SELECT sum(apply_errors) > 0 FROM dc_regions()}, 't'), 't', 'a table that is missing');
+sql($eu, 'postgres', q{SELECT dc_create('later'); SELECT dc_replicate('later')});
+sql($eu, 'postgres', "SELECT dc_region_join('us', '" . ($us->connstr('postgres') =~ s/'/''/gr) . "', trust_owners => true, anew => true) \\gexec");
+region_copied($eu);
+is(wait_for($eu, 'postgres', q{SELECT dc_get('later', 'k')}, '5'), '5', 'the link is made anew');
+is(wait_for($eu, 'postgres', q{SELECT dc_get('likes', 'a')}, $n), $n, 'and nothing is counted twice');
+is(sql($_, 'postgres', q{SELECT state FROM dc_regions() WHERE link_state IS NULL}), 'active', $_->name . ' is what it was') foreach @nodes;
+unlike(slurp_file($_->logfile), qr/XX000|PANIC|signal 11/, 'no internal error') foreach @nodes;
+
+$_->stop foreach @nodes;
+done_testing();
