@@ -249,7 +249,7 @@ warn(DcWaitEnd end)
 	if (end == WAIT_POSTMASTER_DEAD)
 		return;
 	ereport(WARNING,
-			(errcode(end == WAIT_TERMINATED ? ERRCODE_ADMIN_SHUTDOWN : ERRCODE_WARNING),
+			(end == WAIT_TERMINATED ? errcode(ERRCODE_ADMIN_SHUTDOWN) : 0,
 			 errmsg("%s", reasons[end]),
 			 errdetail("The transaction has already committed, but a crash may lose its increments of buffered counters."),
 			 end == WAIT_NO_WORKER			 ? errhint("Turn on dcounter.worker, or call dc_flush().")

@@ -84,7 +84,6 @@ static const DcStatement sql_read_all = {
 
 static bool own_begin(DcCounter *counter);
 static void own_amounts(DcCounter *counter, const DcKey *key, bool distinct, int64 *inc, int64 *dec);
-static bool may_be_buffered(DcCounter *counter);
 static bool buffered_read(DcCounter *counter, DcBuffered *keys, int count);
 static void read_key(DcCounter *counter, const DcKey *key, DcKeyState *state);
 static int key_read(DcCounter *counter, const DcKey *key, DcKeyState *state);
@@ -291,7 +290,7 @@ dc_sum(PG_FUNCTION_ARGS)
 	MemoryContext old;
 
 	sums_init(&buffered);
-	in_memory = may_be_buffered(counter) && buffer_hooks->read_all(counter, &buffered);
+	in_memory = counter_may_be_buffered(counter) && buffer_hooks->read_all(counter, &buffered);
 	distinct = own_begin(counter);
 	if (distinct)
 		bound_hooks->pending(counter->relid, NULL, &inc, &dec);
@@ -317,13 +316,13 @@ dc_sum(PG_FUNCTION_ARGS)
 }
 
 /*
- * may_be_buffered tells whether something may be in memory for a table, or was there
+ * counter_may_be_buffered tells whether something may be in memory for a table, or was there
  * when the active snapshot was taken. dc_alter() flushes the memory when it makes a
  * table exact. An older snapshot does not show the rows of that flush, so such a table
  * is read as a buffered one.
  */
-static bool
-may_be_buffered(DcCounter *counter)
+bool
+counter_may_be_buffered(DcCounter *counter)
 {
 	if (buffer_hooks == NULL)
 		return false;
@@ -340,7 +339,7 @@ may_be_buffered(DcCounter *counter)
 static bool
 buffered_read(DcCounter *counter, DcBuffered *keys, int count)
 {
-	return may_be_buffered(counter) && buffer_hooks->read_keys(counter, keys, count);
+	return counter_may_be_buffered(counter) && buffer_hooks->read_keys(counter, keys, count);
 }
 
 /*

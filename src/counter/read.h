@@ -19,5 +19,6 @@ extern void counter_values(DcCounter *counter, Datum *keys, int nkeys,
 extern int counter_sums(DcCounter *counter, Datum *keys, int nkeys, DcSums *sums);
 extern bool counter_value_below(DcCounter *counter, const DcKey *key,
 								int64 limit);
+extern bool counter_may_be_buffered(DcCounter *counter);
 
 #endif /* DC_READ_H */

@@ -53,8 +53,11 @@
  * Under REPEATABLE READ and SERIALIZABLE a row that has changed since the snapshot is
  * a serialization failure (40001), as with any UPDATE; and as each increment may change
  * the row of totals, such a setter of a key in use fails nearly always. If it sees no row
- * of totals, it looks for newer rows (sql_check_newer). Under SERIALIZABLE transactions
- * that read the key find a row of ours, or a mark (serial.c).
+ * of totals, it looks for newer rows (sql_check_newer). So does each setter of a buffered
+ * table after step 4: a flush writes what was committed before the snapshot to rows that are
+ * newer than it, and if the row of totals is locked, or compaction kept away, to shard rows, which nothing
+ * else would notice. Under SERIALIZABLE transactions that read the key find a row of ours, or
+ * a mark (serial.c).
  *
  * A key may hold more than bigint can: rows that each fit, and a sum that does not. If
  * so, or if it would be close to that with the difference to the new value, it starts
@@ -129,6 +132,10 @@ static const DcStatement sql_insert_total = {
 static const DcStatement sql_take_shards = {
 	.text = "DELETE FROM @shards AS s WHERE s.key = $1 RETURNING s.inc, s.dec", .argtypes = {TEXTOID}, .columns = {DC_BIGINT("inc"), DC_BIGINT("dec")}, .of = DC_OF_SHARDS};
 
+/* key */
+static const DcStatement sql_read_shards = {
+	.text = "SELECT s.shard FROM @shards AS s WHERE s.key = $1", .argtypes = {TEXTOID}, .columns = {DC_COLUMN("shard", INT4OID)}, .of = DC_OF_SHARDS};
+
 /* key: of these, the rows that belong to one transaction alone (rows/shardnumber.h) */
 static const DcStatement sql_take_own = {
 	.text = "DELETE FROM @shards AS s WHERE s.key = $1 AND s.shard < 1 << 30"
@@ -148,6 +155,7 @@ static bool set_value(DcCounter *counter, const DcKey *key, int64 value,
 static void check_value(DcCounter *counter, int64 value);
 static bool amounts_for(const DcSums *sums, int64 value, int64 *inc, int64 *dec);
 static uint64 take_shards(DcSqlSession *session, Datum *values, DcSums *sums);
+static void set_check_buffered(DcSqlSession *session, const DcStatement *statement, Datum *values);
 static void insert_total(DcSqlSession *session, Datum *values);
 static uint64 take_rows(DcSqlSession *session, const DcStatement *statement,
 						Datum *values, DcSums *sums);
@@ -215,6 +223,7 @@ dc_delete(PG_FUNCTION_ARGS)
 	sql_begin(&session, counter);
 	rows = take_shards(&session, values, &sums);
 	rows += take_rows(&session, &sql_delete_total, values, &sums);
+	set_check_buffered(&session, &sql_read_key, values);
 	if (counter_has_trend(counter))
 		trend_hooks->deleted(&session, values[0]);
 	if (rows > 0)
@@ -307,9 +316,7 @@ set_value(DcCounter *counter, const DcKey *key, int64 value, int64 *old)
 	if (counter_has_trend(counter))
 		trend_hooks->set(&session, values[0], &sums);
 	has_total = take_rows(&session, &sql_lock_total, values, &sums) > 0;
-	/* another setter may have made the key, and left nothing for us to lock */
-	if (!has_total)
-		sql_check_newer(&session, &sql_read_key, values);
+	set_check_newer(&session, values, has_total);
 	if (!has_total && counter_has_trend(counter))
 	{
 		insert_total(&session, values);
@@ -424,6 +431,31 @@ take_shards(DcSqlSession *session, Datum *values, DcSums *sums)
 	if (session->counter->direct_write && !IsolationUsesXactSnapshot())
 		rows += take_rows(session, &sql_take_own, values, sums);
 	return rows;
+}
+
+/*
+ * set_check_newer raises 40001 if the transaction's snapshot is too old for what the key has when its shard rows are
+ * deleted and its row of totals, if there is one, is locked. Without one, another setter may have made the key, and
+ * left nothing for us to lock.
+ */
+void
+set_check_newer(DcSqlSession *session, Datum *values, bool has_total)
+{
+	if (!has_total)
+		sql_check_newer(session, &sql_read_key, values);
+	else
+		set_check_buffered(session, &sql_read_shards, values);
+}
+
+/*
+ * set_check_buffered raises 40001 if a query finds rows that are newer than the transaction's snapshot, in a table
+ * that may have been flushed since: their amounts may be older than it.
+ */
+static void
+set_check_buffered(DcSqlSession *session, const DcStatement *statement, Datum *values)
+{
+	if (counter_may_be_buffered(session->counter))
+		sql_check_newer(session, statement, values);
 }
 
 /*

@@ -15,6 +15,7 @@ extern const DcStatement sql_update_total;
 extern const DcStatement sql_delete_total;
 
 extern void key_take(DcCounter *counter, const DcKey *key);
+extern void set_check_newer(DcSqlSession *session, Datum *values, bool has_total);
 
 /* setregion.c */
 extern void set_lock_first(FunctionCallInfo fcinfo);

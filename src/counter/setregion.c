@@ -89,9 +89,7 @@ set_replicated(DcCounter *counter, const DcKey *key, int64 value, bool deleted, 
 			trend_hooks->set(&session, values[0], &own);
 	}
 	has_total = sql_run(&session, &sql_lock_total, values) > 0;
-	/* another setter may have made the key, and left nothing for us to lock */
-	if (!has_total)
-		sql_check_newer(&session, &sql_read_key, values);
+	set_check_newer(&session, values, has_total);
 	setting.found |= has_total;
 	region_hooks->set(&session, key, &setting);
 	if (setting.changed && has_total)
