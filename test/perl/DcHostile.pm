@@ -108,6 +108,7 @@ sub other_region
 	sql($node, 'there', q{
 		CREATE EXTENSION dcounter;
 		SELECT dc_region_init('there');
+		GRANT EXECUTE ON FUNCTION dc_replicate(regclass, boolean) TO mallory, alice;
 		CREATE SCHEMA m AUTHORIZATION mallory;
 		CREATE SCHEMA a AUTHORIZATION alice;
 		CREATE TABLE a.log (key text, n numeric);
