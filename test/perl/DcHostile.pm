@@ -79,6 +79,7 @@ sub schema
 		CREATE USER MAPPING FOR PUBLIC SERVER silent OPTIONS (user 'x', password 'x');
 		GRANT USAGE ON FOREIGN SERVER silent TO mallory;
 		GRANT EXECUTE ON FUNCTION dc_limit_create, dc_presence_create TO alice;
+		GRANT EXECUTE ON FUNCTION dc_replicate TO mallory, alice;
 		SELECT NULL FROM (SELECT dc_region_init('here')) AS i;
 	};
 	$node->safe_psql('postgres', alices_code(), extra_params => [ '-U', 'alice' ]);

@@ -84,7 +84,7 @@ sub obstacle
 	my ($name, $put, $remove, $error, $runs) = @_;
 	my ($from, $log);
 
-	fails_with($us, 'postgres', "SET SESSION AUTHORIZATION mallory; SET search_path = m, public; $put", qr/42809|55000/, "$name: refused to the owner");
+	fails_with($us, 'postgres', "SET SESSION AUTHORIZATION mallory; SET search_path = m, public; BEGIN; $put", qr/42809|55000/, "$name: refused to the owner");
 	by_superuser($us, $put);
 	$from = -s $us->logfile; # (statements that rewrite the table call it as well)
 	count_more($runs ? 'new' : 'old');
