@@ -79,6 +79,7 @@ sub schema
 		CREATE USER MAPPING FOR PUBLIC SERVER silent OPTIONS (user 'x', password 'x');
 		GRANT USAGE ON FOREIGN SERVER silent TO mallory;
 		GRANT EXECUTE ON FUNCTION dc_limit_create, dc_presence_create TO alice;
+		GRANT EXECUTE ON FUNCTION dc_replicate TO mallory, alice;
 		SELECT NULL FROM (SELECT dc_region_init('here')) AS i;
 	};
 	$node->safe_psql('postgres', alices_code(), extra_params => [ '-U', 'alice' ]);
@@ -108,6 +109,7 @@ sub other_region
 	sql($node, 'there', q{
 		CREATE EXTENSION dcounter;
 		SELECT dc_region_init('there');
+		GRANT EXECUTE ON FUNCTION dc_replicate(regclass, boolean) TO mallory, alice;
 		CREATE SCHEMA m AUTHORIZATION mallory;
 		CREATE SCHEMA a AUTHORIZATION alice;
 		CREATE TABLE a.log (key text, n numeric);

@@ -33,6 +33,7 @@ SELECT dc_region_init('e:u');
 SELECT dc_region_init(repeat('e', 41));
 CREATE ROLE region_user;
 GRANT ALL ON SCHEMA public TO region_user;
+GRANT EXECUTE ON FUNCTION dc_replicate(regclass, boolean) TO region_user;
 SET ROLE region_user;
 SELECT dc_region_init('eu');
 RESET ROLE;
@@ -130,6 +131,7 @@ INSERT INTO likes_region VALUES ('zero', 'us', 7, 0, 0, '2025-01-01'), ('less', 
 SELECT dc_get('likes', 'zero'), dc_get('likes', 'less'), is_sound('likes');
 -- The row of another key, region or epoch is not ours to make
 UPDATE likes_region SET key = 'd' WHERE key = 'c';
+SELECT count(*) FROM likes_region WHERE key IN ('d', 'less');
 UPDATE likes_region SET region = 'eu' WHERE key = 'c';
 UPDATE likes_region SET epoch = epoch + 1 WHERE key = 'c';
 -- Several changes of a key in one transaction are in one row, but for what a savepoint has undone
@@ -328,6 +330,14 @@ SELECT dc_unreplicate('loves');
 SELECT dc_replicate('loves', true);
 SELECT count(*) FROM pg_publication_tables WHERE schemaname = 'region_schema';
 SELECT pg_get_userbyid(relowner), relname FROM pg_class WHERE relname IN ('loves_region', 'loves_set') ORDER BY 2;
+-- Others need the tables as they are, as long as they are published
+ALTER TABLE loves_region ADD CHECK (inc >= 0);
+ALTER TABLE loves RENAME TO likes;
+CREATE INDEX ON loves_set (hlc);
+RESET ROLE;
+ALTER PUBLICATION dcounter_own DROP TABLE loves_region, loves_set;
+ALTER PUBLICATION dcounter_all DROP TABLE loves_region, loves_set;
+SET ROLE region_user;
 CREATE TRIGGER own BEFORE INSERT ON loves_region FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger();
 SELECT dc_incr('loves', 'a');
 SELECT dc_compact('loves');

@@ -145,6 +145,7 @@ SELECT dc_get('likes', 's'), dc_get('likes', 'a');
 TABLE is_sound;
 
 -- What no region would send
+SET client_min_messages = warning;
 SET session_replication_role = replica;
 INSERT INTO likes_set VALUES ('bad', 'us', 1, 1, false, upto('us x 1 0'));
 INSERT INTO likes_set VALUES ('bad', 'us', 1, 1, false, '{"us": {"inc": 1}}');
@@ -161,6 +162,7 @@ INSERT INTO likes_set VALUES ('bad', 'us', 1, 1, true, dc_pncounter());
 INSERT INTO likes_set VALUES ('bad', 'us', 1, NULL, false, dc_pncounter());
 UPDATE likes_set SET key = 'c' WHERE key = 'b';
 UPDATE likes_set SET region = 'moon' WHERE key = 'b' AND region = 'us';
+SET client_min_messages = error;
 RESET session_replication_role;
 SELECT * FROM sets WHERE key = 'bad';
 TABLE is_sound;

@@ -69,14 +69,23 @@ sub who
 	return join(' ', sort keys %who);
 }
 
-# obstacle(NAME, STATEMENT, STATEMENT, ERROR [, RUNS]): he does something, and removes it. With RUNS the server calls
-# his code before the trigger that merges.
+# by_superuser(NODE, STATEMENTS): as a superuser, who may do what is refused to him
+sub by_superuser
+{
+	my ($node, $sql) = @_;
+
+	return sql($node, 'postgres', "SET search_path = m, public; $sql");
+}
+
+# obstacle(NAME, STATEMENT, STATEMENT, ERROR [, RUNS]): he cannot do something; a superuser does it for him, and removes
+# it. With RUNS the server calls his code before the trigger that merges.
 sub obstacle
 {
 	my ($name, $put, $remove, $error, $runs) = @_;
 	my ($from, $log);
 
-	mallory($us, $put);
+	fails_with($us, 'postgres', "SET SESSION AUTHORIZATION mallory; SET search_path = m, public; BEGIN; $put", qr/42809|55000/, "$name: refused to the owner");
+	by_superuser($us, $put);
 	$from = -s $us->logfile; # (statements that rewrite the table call it as well)
 	count_more($runs ? 'new' : 'old');
 	foreach (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
@@ -88,7 +97,7 @@ sub obstacle
 	like($log, qr/ERROR:  "marks_region" is not what dcounter has made.*?DETAIL:  \Q$error\E/s, "$name: the log says what is wrong");
 	is(who($from), '', "$name: none of his code has run") if !$runs;
 	is(who($from), $old ? sql($us, 'postgres', 'SELECT current_user') : 'mallory', "$name: as whom it has run") if $runs;
-	mallory($us, $remove);
+	by_superuser($us, $remove);
 	count_more('new');
 	arrived($name);
 	return;
@@ -96,7 +105,7 @@ sub obstacle
 
 foreach my $node (@nodes)
 {
-	sql($node, 'postgres', q{CREATE ROLE mallory; CREATE SCHEMA m AUTHORIZATION mallory});
+	sql($node, 'postgres', q{CREATE ROLE mallory; CREATE SCHEMA m AUTHORIZATION mallory; GRANT EXECUTE ON FUNCTION dc_replicate(regclass, boolean) TO mallory});
 	mallory($node, q{
 		CREATE FUNCTION spy(anyelement) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$BEGIN RAISE LOG 'spying as %', current_user; RETURN true; END$$;
 		CREATE FUNCTION spy_trigger() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RAISE LOG 'spying as %', current_user; RETURN NEW; END$$;
