@@ -560,7 +560,8 @@ INSERT INTO expected VALUES
 	('public.dc_region_check(counter regclass, OUT region text, OUT epoch bigint, OUT keys bigint, OUT inc numeric, OUT "dec" numeric, OUT digest bigint)', 'SETOF record', 'stable', 'restricted', false, 10000, 5),
 	('public.dc_region_vacuum(counter regclass, older_than interval DEFAULT ''30 days''::interval)', 'bigint', 'volatile', 'unsafe', false, 10000, 0),
 	('public.dc_region_repair(counter regclass)', 'bigint', 'volatile', 'unsafe', false, 10000, 0),
-	('public.dc_region_join(peer text, conninfo text, topology text DEFAULT ''mesh''::text, trust_owners boolean DEFAULT false)', 'SETOF text', 'stable', 'restricted', false, 1000, 3),
+	('public.dc_region_join(peer text, conninfo text, topology text DEFAULT ''mesh''::text, trust_owners boolean DEFAULT false, anew boolean DEFAULT false)', 'SETOF text', 'stable', 'restricted', false, 1000, 3),
+	('dcounter.stat_passed_over(counter regclass)', 'bigint', 'volatile', 'unsafe', true, 100, 0),
 	('public.dc_region_refresh(peer text, conninfo text DEFAULT NULL::text, trust_owners boolean DEFAULT false)', 'SETOF text', 'stable', 'restricted', false, 1000, 4),
 	('public.dc_region_wait_copied(IN subscription text DEFAULT NULL::text)', NULL, 'volatile', 'unsafe', false, 1, 0),
 	('dcounter.merge_beat()', 'trigger', 'volatile', 'unsafe', false, 50, 0),
@@ -584,8 +585,8 @@ SELECT is_empty($$SELECT a.aggfnoid FROM pg_aggregate a JOIN members m ON m.oid 
 SELECT set_eq($$SELECT DISTINCT m.proname::text FROM pg_aggregate a JOIN members m ON m.oid = a.aggfnoid WHERE aggminvtransfn <> 0$$, ARRAY['dc_cms_agg'], 'aggregates of moving windows');
 SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE coalesce(length(obj_description(oid, 'pg_proc')), 0) < 10$$, 'each function has a comment');
 SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE obj_description(oid, 'pg_proc') ~ '^[A-Z].*|\.$'$$, 'comments are phrases, like the server''s own');
-SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE schema = 'public' AND proname !~ '^dc_worker_|^dc_(consumer|limit|presence)_create$|^dc_throttle' AND NOT has_function_privilege('public', oid, 'EXECUTE')$$, 'PUBLIC may execute the API: the tables'' privileges decide');
-SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE proname ~ '^dc_worker_|^dc_(consumer|limit|presence)_create$|^dc_throttle' AND has_function_privilege('public', oid, 'EXECUTE')$$, 'but not start or stop workers, nor create consumers, limits or presences, nor use ad hoc limits');
+SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE schema = 'public' AND proname !~ '^dc_worker_|^dc_(consumer|limit|presence)_create$|^dc_throttle|^dc_replicate$' AND NOT has_function_privilege('public', oid, 'EXECUTE')$$, 'PUBLIC may execute the API: the tables'' privileges decide');
+SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE proname ~ '^dc_worker_|^dc_(consumer|limit|presence)_create$|^dc_throttle|^dc_replicate$' AND has_function_privilege('public', oid, 'EXECUTE')$$, 'but not start or stop workers, nor create consumers, limits or presences, use ad hoc limits, or replicate');
 -- What types, operators, casts and operator classes are made of: whoever uses these needs EXECUTE on it
 CREATE TEMP VIEW plumbing AS
 	SELECT m.oid, m.schema, m.proname FROM members m WHERE m.oid IN (
@@ -595,7 +596,7 @@ CREATE TEMP VIEW plumbing AS
 		UNION SELECT oprcode FROM pg_operator WHERE oprresult = 'boolean'::regtype);
 SELECT is((SELECT count(*) FROM plumbing), 142::bigint, 'functions that types, casts and comparisons are made of');
 SELECT is_empty($$SELECT oid::regprocedure FROM plumbing WHERE schema <> 'dcounter' OR NOT has_function_privilege('public', oid, 'EXECUTE')$$, 'they are in schema dcounter, and PUBLIC may execute them');
-SELECT set_eq($$SELECT proname::text FROM members WHERE schema = 'dcounter' AND oid NOT IN (SELECT oid FROM plumbing) AND has_function_privilege('public', oid, 'EXECUTE')$$, ARRAY['stat_counters', 'stat_shards', 'stat_memory', 'maintainer', 'totals_way', 'stat_buffer', 'stat_hot_keys', 'stat_worker', 'stat_outbox', 'stat_consumers', 'stat_limits', 'stat_presence', 'last_fetch', 'outbox_capture', 'on_ledger_change', 'on_counter_truncate', 'on_counter_delete', 'source_row', 'source_truncate', 'source_differs', 'merge_row', 'window_key', 'window_bucket', 'window_start', 'window_dropped'],
+SELECT set_eq($$SELECT proname::text FROM members WHERE schema = 'dcounter' AND oid NOT IN (SELECT oid FROM plumbing) AND has_function_privilege('public', oid, 'EXECUTE')$$, ARRAY['stat_counters', 'stat_passed_over', 'stat_shards', 'stat_memory', 'maintainer', 'totals_way', 'stat_buffer', 'stat_hot_keys', 'stat_worker', 'stat_outbox', 'stat_consumers', 'stat_limits', 'stat_presence', 'last_fetch', 'outbox_capture', 'on_ledger_change', 'on_counter_truncate', 'on_counter_delete', 'source_row', 'source_truncate', 'source_differs', 'merge_row', 'window_key', 'window_bucket', 'window_start', 'window_dropped'],
 	'PUBLIC may not execute, or make triggers of, the internal functions, but for those of the types, of the views, of attached tables and of dc_relay');
 
 -- The extension
@@ -659,7 +660,7 @@ SELECT set_eq($$SELECT v.oid::regclass::text FROM pg_class v JOIN pg_depend m ON
 SELECT is((SELECT string_agg(format('%s %s', attname, format_type(atttypid, atttypmod)), ', ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = 'dc_stat_counters'::regclass AND attnum > 0),
 	'counter regclass, fed_by text, increments bigint, keys_written bigint, totals_written bigint, writes_per_second double precision, busy_skipped bigint, splits bigint, waits bigint, early_writes bigint, '
 	'estimated_shard_rows bigint, compaction_lag interval, keys_compacted bigint, '
-	'last_compaction timestamp with time zone, last_compaction_duration interval, overflowed_keys bigint, reads bigint, mean_read_time_ms double precision, buffered bigint, buffer_full bigint, flushes bigint, keys_flushed bigint, mean_flush_time_ms double precision, cache_hits bigint, cache_misses bigint, cache_evictions bigint, stats_reset timestamp with time zone', 'columns of dc_stat_counters');
+	'last_compaction timestamp with time zone, last_compaction_duration interval, overflowed_keys bigint, reads bigint, mean_read_time_ms double precision, buffered bigint, buffer_full bigint, flushes bigint, keys_flushed bigint, mean_flush_time_ms double precision, cache_hits bigint, cache_misses bigint, cache_evictions bigint, stats_reset timestamp with time zone, rows_passed_over bigint', 'columns of dc_stat_counters');
 SELECT is((SELECT string_agg(format('%s %s', attname, format_type(atttypid, atttypmod)), ', ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = 'dc_stat_shards'::regclass AND attnum > 0),
 	'counter regclass, shard_rows bigint, active_keys bigint, shard_imbalance double precision, compaction_lag interval, pending_amount numeric', 'columns of dc_stat_shards');
 SELECT is((SELECT string_agg(format('%s %s', attname, format_type(atttypid, atttypmod)), ', ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = 'dc_stat_memory'::regclass AND attnum > 0),
@@ -681,8 +682,8 @@ SELECT set_eq($$SELECT attnum::int, attname::text, format_type(atttypid, atttypm
 	(6, 'mode', 'text', true), (7, 'flush_interval', 'interval', true), (8, 'durability', 'text', true), (9, 'op_retention', 'interval', false), (10, 'ledger', 'regclass', false), (11, 'totals', 'text', true), (12, 'regions', 'regclass', false), (13, 'sets', 'regclass', false), (14, 'grants', 'regclass', false), (15, 'wants', 'regclass', false), (16, 'rights_epoch', 'bigint', true), (17, 'sample', 'integer', true), (18, 'sample_max', 'integer', true), (19, 'trends', 'regclass', false), (20, 'half_life', 'interval', false)$$, 'columns of the settings');
 SELECT set_eq($$SELECT evtname::text, evtevent::text, evtfoid::regproc::text, evtenabled::text, evttags::text[] FROM pg_event_trigger WHERE evtname ~ 'dcounter'$$,
 	$$VALUES ('dcounter_drop', 'sql_drop', 'dcounter.on_drop', 'O', NULL),
-		('dcounter_ddl', 'ddl_command_end', 'dcounter.on_ddl', 'O', ARRAY['ALTER TABLE', 'ALTER FOREIGN TABLE', 'ALTER TYPE', 'ALTER VIEW', 'ALTER MATERIALIZED VIEW', 'ALTER SCHEMA', 'ALTER DOMAIN', 'ALTER COLLATION', 'ALTER EXTENSION', 'ALTER TRIGGER', 'CREATE TABLE', 'CREATE FOREIGN TABLE', 'CREATE SCHEMA', 'CREATE TRIGGER', 'CREATE RULE', 'CREATE INDEX', 'CREATE STATISTICS']::text[]),
-		('dcounter_begin', 'ddl_command_start', 'dcounter.on_ddl_begin', 'O', ARRAY['ALTER TABLE', 'ALTER FOREIGN TABLE', 'ALTER TYPE', 'ALTER VIEW', 'ALTER MATERIALIZED VIEW', 'ALTER SCHEMA', 'ALTER DOMAIN', 'ALTER COLLATION', 'ALTER EXTENSION', 'DROP TABLE', 'DROP SCHEMA', 'DROP OWNED', 'DROP TYPE', 'DROP EXTENSION', 'DROP ACCESS METHOD']::text[])$$, 'the event triggers');
+		('dcounter_ddl', 'ddl_command_end', 'dcounter.on_ddl', 'O', ARRAY['ALTER TABLE', 'ALTER FOREIGN TABLE', 'ALTER TYPE', 'ALTER VIEW', 'ALTER MATERIALIZED VIEW', 'ALTER SCHEMA', 'ALTER DOMAIN', 'ALTER COLLATION', 'ALTER EXTENSION', 'ALTER TRIGGER', 'CREATE TABLE', 'CREATE FOREIGN TABLE', 'CREATE SCHEMA', 'CREATE TRIGGER', 'CREATE RULE', 'CREATE INDEX', 'CREATE STATISTICS', 'DROP TRIGGER', 'REVOKE']::text[]),
+		('dcounter_begin', 'ddl_command_start', 'dcounter.on_ddl_begin', 'O', ARRAY['ALTER TABLE', 'ALTER FOREIGN TABLE', 'ALTER TYPE', 'ALTER VIEW', 'ALTER MATERIALIZED VIEW', 'ALTER SCHEMA', 'ALTER DOMAIN', 'ALTER COLLATION', 'ALTER EXTENSION', 'DROP TABLE', 'DROP SCHEMA', 'DROP OWNED', 'DROP TYPE', 'DROP EXTENSION', 'DROP ACCESS METHOD', 'CREATE INDEX']::text[])$$, 'the event triggers');
 SELECT set_eq($$SELECT tgname::text, tgfoid::regproc::text, tgenabled::text FROM pg_trigger WHERE tgrelid = 'dcounter.counter'::regclass$$,
 	$$VALUES ('on_catalog_change', 'dcounter.on_catalog_change', 'O')$$, 'the trigger on the settings');
 
