@@ -37,6 +37,7 @@ static void refuse_parents(AlterTableStmt *stmt, Oid relid);
 static void refuse_relative(Oid relid);
 static void persistence_altered(const DcCounterRow *row, DcMember member,
 								Oid relid, Oid root);
+static void persistence_follow(Oid relid, Oid sibling);
 static void persistence_error(const DcCounterRow *row, Oid relid, const char *hint);
 static void tablespace_follow(Oid relid, Oid sibling);
 static void access_method_follow(Oid relid, Oid sibling);
@@ -209,10 +210,7 @@ persistence_altered(const DcCounterRow *row, DcMember member, Oid relid, Oid roo
 	}
 }
 
-/*
- * persistence_follow makes another table logged or not, as the first one is.
- */
-void
+static void
 persistence_follow(Oid relid, Oid sibling)
 {
 	char persistence = class_of(relid)->relpersistence;
