@@ -87,7 +87,7 @@ may_bring_code(const DcDdl *ddl)
 	ListCell *lc;
 
 	if (ddl->tag == CMDTAG_ALTER_TYPE || ddl->tag == CMDTAG_ALTER_VIEW ||
-		ddl->tag == CMDTAG_ALTER_MATERIALIZED_VIEW)
+		ddl->tag == CMDTAG_ALTER_MATERIALIZED_VIEW || ddl->tag == CMDTAG_DROP_TRIGGER || ddl->tag == CMDTAG_REVOKE)
 		return false;
 	if (!IsA(ddl->parsetree, CreateStmt) || makes_relatives(ddl->parsetree))
 		return true;
