@@ -160,7 +160,7 @@ job_all_have_run(void)
 {
 	for (int i = URGENT_JOB + 1; i < dc_njobs; i++)
 	{
-		if (last_run[i].yielded || last_run[i].ended.us == DC_LONG_AGO.us)
+		if (last_run[i].yielded || last_run[i].more || last_run[i].ended.us == DC_LONG_AGO.us)
 			return false;
 	}
 	return true;
