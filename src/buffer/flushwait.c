@@ -216,12 +216,14 @@ loneliness(DcBufferTable *table, instr_time *since)
 /*
  * warn_quietly warns of a wait that has not been to its end, in a transaction that is committed. Code of users
  * may be running, whose names the client's encoding may not have: so there is no context. Whatever else
- * fails is caught. It has changed nothing but the state of error messages.
+ * fails is caught. Nothing is left of it.
  */
 static void
 warn_quietly(DcWaitEnd end)
 {
 	MemoryContext caller = CurrentMemoryContext;
+	uint32 held = InterruptHoldoffCount;
+	uint32 cancel_held = QueryCancelHoldoffCount;
 
 	PG_TRY();
 	{
@@ -232,6 +234,9 @@ warn_quietly(DcWaitEnd end)
 	{
 		MemoryContextSwitchTo(caller);
 		FlushErrorState();
+		/* an error resets these, but the commit goes on */
+		InterruptHoldoffCount = held;
+		QueryCancelHoldoffCount = cancel_held;
 	}
 	PG_END_TRY();
 }
