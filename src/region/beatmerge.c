@@ -262,8 +262,9 @@ look_at_retired(const DcSelfRow *self, const DcBeat *come)
  * this marks the database as one that must renew, and, as the row will not come again, have all copied then.
  *
  * The owner of a table can write such a row by hand, elsewhere, and to renew costs all stocks of the database their
- * units. So it is marked for a row of a superuser's table only. A copy is found out by its beats as well, one of which
- * comes in each transaction that publishes, after the rows; and then all is copied.
+ * units. So that is marked for a row of a superuser's table only. A copy is found out by its beats as well, one of which
+ * comes in each transaction that publishes, after the rows. But that all must be copied is marked for each: a row that is passed
+ * over does not come again.
  */
 bool
 slot_is_foreign(DcCounter *counter, Relation rel, const DcRegionRow *come, int64 have_inc, int64 have_dec)
@@ -273,14 +274,12 @@ slot_is_foreign(DcCounter *counter, Relation rel, const DcRegionRow *come, int64
 
 	if ((come->inc <= have_inc && come->dec <= have_dec) || !slot_is_own(come, &self))
 		return false;
-	if (!superuser_arg(counter->owner))
-	{
-		(void) region_row_passed_over(rel, counter, _("It has more of this region than the region has."));
-		return true;
-	}
 	now = GetCurrentTimestamp();
-	self_mark(self.epoch, "renew", NULL, now);
 	self_mark(self.epoch, "recopy", NULL, now);
+	if (superuser_arg(counter->owner))
+		self_mark(self.epoch, "renew", NULL, now);
+	else
+		(void) region_row_passed_over(rel, counter, _("It has more of this region than the region has."));
 	activity_note(beats_relation());
 	return true;
 }

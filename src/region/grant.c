@@ -90,7 +90,8 @@ static const DcStatement sql_grant_carried = {
 /* key, units */
 static const DcStatement sql_grant_room = {
 	.text = "SELECT 1::int8 FROM @shards AS s WHERE s.key = $1"
-			" HAVING coalesce(sum(s.inc), 0) + $2 <= 9223372036854775807",
+			" HAVING coalesce(sum(s.units), 0) + $2 <= 9223372036854775807"
+			" AND coalesce(sum(s.inc), 0) + coalesce((SELECT t.inc FROM @totals AS t WHERE t.key = $1), 0) + $2 <= 9223372036854775807",
 	.argtypes = {TEXTOID, INT8OID},
 	.columns = {DC_BIGINT("one")},
 	.of = DC_OF_SHARDS};
@@ -278,8 +279,6 @@ has_room(DcCounter *counter, const DcGrant *grant, int64 units)
 	DcSqlSession session;
 	bool room;
 
-	if (units <= PG_INT32_MAX)
-		return true; /* as ever */
 	rights_begin(&session, counter);
 	room = sql_run(&session, &sql_grant_room, values) > 0;
 	sql_end(&session);

@@ -38,6 +38,7 @@ static bool is_shared(const DcCounterRow *row);
 pg_noreturn static void shared_error(const DcCounterRow *row, const char *detail);
 static void prevent_rename(const DcDdl *ddl);
 static void prevent_changed(const DcDdl *ddl);
+static bool is_granted_on(const GrantStmt *grant, const DcCounterRow *row);
 static bool is_being_altered(const DcCounterRow *row);
 
 /*
@@ -162,7 +163,7 @@ prevent_rename(const DcDdl *ddl)
 static void
 prevent_changed(const DcDdl *ddl)
 {
-	bool grants = IsA(ddl->parsetree, GrantStmt);
+	const GrantStmt *grant = IsA(ddl->parsetree, GrantStmt) ? (const GrantStmt *) ddl->parsetree : NULL;
 	ListCell *lc;
 
 	foreach(lc, catalog_read_all())
@@ -170,12 +171,39 @@ prevent_changed(const DcDdl *ddl)
 		const DcCounterRow *row = lfirst(lc);
 		const char *problem;
 
-		if (!is_replicated(row) || (!grants && !is_being_altered(row)) || !is_shared(row))
+		if (!is_replicated(row) || !(grant != NULL ? is_granted_on(grant, row) : is_being_altered(row)) || !is_shared(row))
 			continue;
 		problem = regions_problem(row);
 		if (problem != NULL)
 			shared_error(row, problem);
 	}
+}
+
+/*
+ * is_granted_on returns true if a command grants, or revokes, rights to one of its tables or their schema.
+ */
+static bool
+is_granted_on(const GrantStmt *grant, const DcCounterRow *row)
+{
+	const Oid tables[] = {row->counter, row->shards, row->regions, row->sets, row->grants, row->wants};
+	bool schemas = grant->objtype == OBJECT_SCHEMA || grant->targtype == ACL_TARGET_ALL_IN_SCHEMA;
+	ListCell *lc;
+
+	if (grant->targtype == ACL_TARGET_DEFAULTS || (!schemas && grant->objtype != OBJECT_TABLE))
+		return false;
+	foreach(lc, grant->objects)
+	{
+		Oid named = schemas ? get_namespace_oid(strVal(lfirst(lc)), true) : RangeVarGetRelid(lfirst(lc), NoLock, true);
+
+		if (schemas && named == get_rel_namespace(row->counter))
+			return true;
+		for (int i = 0; i < lengthof(tables) && !schemas; i++)
+		{
+			if (OidIsValid(named) && tables[i] == named)
+				return true;
+		}
+	}
+	return false;
 }
 
 /*

@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "access/table.h"
+#include "base/compat.h"
 #include "base/relopen.h"
 #include "catalog/pg_class.h"
 #include "miscadmin.h"
@@ -50,6 +51,9 @@ regions_problem(const DcCounterRow *row)
 		if (problem != NULL)
 			return problem;
 	}
+	if (!compat_may_use_schema(get_rel_namespace(row->counter), counter->owner) ||
+		pg_class_aclcheck(row->shards, counter->owner, ACL_SELECT) != ACLCHECK_OK)
+		return _("Its owner must have the rights to use its schema and to read its tables.");
 	if (!counter->direct_write && !superuser_arg(counter->owner))
 		return _("Code of its owner, or more than plain tables, would be in the way of rows that come.");
 	return NULL;

@@ -25,6 +25,7 @@
  */
 #include "postgres.h"
 
+#include "access/detoast.h"
 #include "access/htup_details.h"
 #include "access/xact.h"
 #include "base/args.h"
@@ -45,6 +46,9 @@
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
+
+/* What a row may have observed at most: thousands of slots, in bytes. All of a key must be a state (CRDT_MAX_SIZE). */
+#define MAX_OBSERVED (256 * 1024)
 
 /* So many shard rows take what a set changes, if it leaves bigint. */
 #define MAX_SHARD_ROWS 16
@@ -68,6 +72,7 @@ typedef struct DcSetMerge
 static DcCounter *set_counter_of(Relation sets);
 static const char *take_set(DcSetMerge *merge, Relation rel, HeapTuple tuple);
 static bool set_has_news(const DcSetRow *come, const DcSetRow *have);
+static bool set_row_has_news(DcSetMerge *merge);
 static bool merge_row(DcSetMerge *merge);
 static void lock_all(DcSetMerge *merge);
 static void lock_key_of(DcSetMerge *merge);
@@ -148,8 +153,11 @@ take_set(DcSetMerge *merge, Relation rel, HeapTuple tuple)
 	if (problem != NULL)
 		return problem;
 	set_row_of(merge->counter, rel, tuple, come);
-	if ((problem = row_key_problem(come->key)) != NULL || (problem = row_region_problem(come->region)) != NULL ||
-		(problem = observed_wrong(come->upto)) != NULL)
+	if ((problem = row_key_problem(come->key)) != NULL || (problem = row_region_problem(come->region)) != NULL)
+		return problem;
+	if (toast_raw_datum_size(come->upto) > MAX_OBSERVED)
+		return _("It has observed too much.");
+	if ((problem = observed_wrong(come->upto)) != NULL)
 		return problem;
 	if (come->hlc <= 0 || come->hlc > STAMP_MAX_TIME)
 		return _("The stamp is out of range.");
@@ -168,6 +176,23 @@ set_has_news(const DcSetRow *come, const DcSetRow *have)
 }
 
 /*
+ * set_row_has_news returns true if a row that comes says more than the rows of its key that are here, which have been read. Some may have been
+ * written by hand: all that they have observed must be one state.
+ */
+static bool
+set_row_has_news(DcSetMerge *merge)
+{
+	Size observed = toast_raw_datum_size(merge->come.upto);
+
+	for (int i = 0; i < merge->rows.n; i++)
+		observed += toast_raw_datum_size(merge->rows.rows[i].upto);
+	if (observed <= CRDT_MAX_SIZE)
+		return set_has_news(&merge->come, merge->have);
+	(void) region_row_passed_over(merge->sets.heap, merge->counter, _("What was observed of its key is too much."));
+	return false;
+}
+
+/*
  * merge_new_set merges a row that is to be inserted.
  */
 static Datum
@@ -176,12 +201,12 @@ merge_new_set(DcSetMerge *merge)
 	lock_all(merge);
 	read_set_rows(merge);
 	merge->have = set_rows_find(&merge->rows, merge->come.region);
-	if (set_has_news(&merge->come, merge->have))
+	if (set_row_has_news(merge))
 	{
 		lock_key_of(merge);
 		read_set_rows(merge);
 		merge->have = set_rows_find(&merge->rows, merge->come.region);
-		if (set_has_news(&merge->come, merge->have) && merge_row(merge))
+		if (set_row_has_news(merge) && merge_row(merge))
 		{
 			if (merge->have == NULL)
 				set_row_insert(&merge->sets, &merge->merged);
@@ -208,7 +233,7 @@ merge_changed_set(DcSetMerge *merge, TriggerData *data)
 	set_row_of(counter, data->tg_relation, data->tg_trigtuple, &old);
 	if (!batch_key_equal(old.key, merge->come.key) || !batch_key_equal(old.region, merge->come.region))
 		return region_row_passed_over(data->tg_relation, counter, _("It is to become that of another key or region."));
-	if (!set_has_news(&merge->come, &old))
+	if (toast_raw_datum_size(old.upto) <= MAX_OBSERVED && !set_has_news(&merge->come, &old))
 		return PointerGetDatum(NULL);
 	lock_all(merge);
 	lock_key_of(merge);
@@ -216,7 +241,7 @@ merge_changed_set(DcSetMerge *merge, TriggerData *data)
 	merge->have = set_rows_find(&merge->rows, merge->come.region);
 	if (merge->have == NULL)
 		elog(ERROR, "locked row of a set is not there");
-	if (merge_row(merge))
+	if (set_row_has_news(merge) && merge_row(merge))
 	{
 		const AttrNumber *atts = counter->sets.atts;
 		const DcSetRow *merged = &merge->merged;

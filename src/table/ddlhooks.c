@@ -485,6 +485,20 @@ tables_altered(const DcDdl *ddl)
 }
 
 /*
+ * renames_table returns true if a command gives a table another name. The server takes ALTER INDEX for tables, too.
+ */
+static bool
+renames_table(Node *parsetree)
+{
+	ObjectType type;
+
+	if (!IsA(parsetree, RenameStmt))
+		return false;
+	type = ((RenameStmt *) parsetree)->renameType;
+	return type == OBJECT_TABLE || type == OBJECT_FOREIGN_TABLE || type == OBJECT_INDEX;
+}
+
+/*
  * sibling_follow repeats a command on the table of totals for another table of the counter.
  */
 void
@@ -496,9 +510,7 @@ sibling_follow(const DcDdl *ddl, Oid relid, Oid sibling, const char *suffix)
 	if (!OidIsValid(sibling) || get_rel_name(sibling) == NULL)
 		return;
 	old = relation_sql_name(sibling);
-	if (IsA(parsetree, RenameStmt) &&
-		(((RenameStmt *) parsetree)->renameType == OBJECT_TABLE ||
-		 ((RenameStmt *) parsetree)->renameType == OBJECT_FOREIGN_TABLE))
+	if (renames_table(parsetree))
 	{
 		char *name = sibling_name(get_rel_name(relid), suffix);
 

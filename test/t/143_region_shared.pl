@@ -85,6 +85,12 @@ passed('a stamp', q{INSERT INTO r_set VALUES ('k', 'us', -1, 1, false, dc_pncoun
 passed('a late stamp', q{INSERT INTO r_set VALUES ('late', 'us', 9223372036854775807, 1, false, dc_pncounter())}, 1);
 passed('a value', q{INSERT INTO r_set VALUES ('l', 'us', 5, -9223372036854775807 - 1, false, dc_pncounter())}, 1);
 passed('a deleted key', q{INSERT INTO r_set VALUES ('m', 'us', 5, 1, true, dc_pncounter())}, 1);
+# what a row has observed, and what all of a key have: those of eu are not sent, as nobody has written them by a function
+my $state = q{(SELECT ('{' || string_agg(format('"%s%s:1": {"inc": 1}', $1, lpad(i::text, 36, '0')), ', ') || '}')::dc_pncounter FROM generate_series(1, $2) AS i)};
+my $observed = sub { my ($name, $count) = @_; return $state =~ s/\$1/'$name'/r =~ s/\$2/$count/r };
+passed('a row that has observed too much', "INSERT INTO r_set VALUES ('o', 'us', 5, 1, false, " . $observed->('a', 20000) . ')', 1);
+mallory($eu, "INSERT INTO r_set SELECT 'p', 'r' || i, 5, 1, false, " . $observed->('a', 180000) . ' FROM generate_series(1, 2) AS i');
+passed('more than a state can be', "INSERT INTO r_set VALUES ('p', 'us', 5, 1, false, " . $observed->('b', 2000) . ')', 1);
 passed('a grant', q{INSERT INTO s_grant VALUES ('k', 'us', 5, 'eu', 5, -7)}, 1);
 passed('a grant of no region', q{INSERT INTO s_grant VALUES ('k', 'us', 5, 'E U', 5, 7)}, 1);
 passed('a want', q{INSERT INTO s_want VALUES ('k', 'us', 5, 5, -5, 2, 0, 0, 2, 50, 0, 0, 'infinity', 0, 0)}, 1);
@@ -104,9 +110,9 @@ still('a set of such a key');
 # DDL
 refused($_) foreach (
 	'ALTER TABLE r_region ADD CHECK (inc < 1) NOT VALID', 'ALTER TABLE r_region ENABLE ROW LEVEL SECURITY', 'ALTER TABLE r_region ADD note text NOT NULL DEFAULT 1',
-	'ALTER TABLE r_region RENAME TO other', 'ALTER TABLE r RENAME TO other', 'ALTER TABLE r_region RENAME inc TO other', 'ALTER SCHEMA m RENAME TO other', 'ALTER TABLE r_set SET SCHEMA n', 'ALTER TABLE r SET SCHEMA n',
+	'ALTER TABLE r_region RENAME TO other', 'ALTER TABLE r RENAME TO other', 'ALTER INDEX r_region RENAME TO other', 'ALTER INDEX r RENAME TO other', 'ALTER TABLE r_region RENAME inc TO other', 'ALTER SCHEMA m RENAME TO other', 'ALTER TABLE r_set SET SCHEMA n', 'ALTER TABLE r SET SCHEMA n',
 	'ALTER TABLE r_region REPLICA IDENTITY FULL', 'ALTER TABLE r_region ALTER inc DROP NOT NULL', 'ALTER TABLE r_region ALTER inc TYPE numeric', 'ALTER TABLE r_region DISABLE TRIGGER ALL', 'DROP TRIGGER dcounter_merge ON r_set',
-	'CREATE UNIQUE INDEX ON r_region (region)', 'CREATE INDEX CONCURRENTLY i ON r_set (hlc)', 'REVOKE INSERT ON s_grant FROM mallory', 'CREATE TABLE child () INHERITS (s_want)',
+	'CREATE UNIQUE INDEX ON r_region (region)', 'CREATE INDEX CONCURRENTLY i ON r_set (hlc)', 'REVOKE INSERT ON s_grant FROM mallory', 'REVOKE SELECT ON s_shard FROM mallory', 'REVOKE USAGE ON SCHEMA m FROM mallory', 'REVOKE ALL ON ALL TABLES IN SCHEMA m FROM mallory', 'CREATE TABLE child () INHERITS (s_want)',
 	'ALTER TABLE r_shard ADD CHECK (inc < 1)', 'ALTER TABLE r_shard RENAME inc TO other', 'CREATE RULE r AS ON INSERT TO s_want DO NOTHING', 'DROP TABLE r', 'DROP TABLE r_region', 'DROP SCHEMA m CASCADE');
 mallory($eu, q{ALTER TABLE r_region SET (fillfactor = 60); GRANT SELECT ON r_region TO PUBLIC; ANALYZE r_region; ALTER TABLE r OWNER TO mallory; COMMENT ON TABLE r IS 'mine'});
 mallory($us, q{SELECT dc_incr('r', 'good', 3)});
@@ -122,6 +128,22 @@ region_copied($eu);
 is(wait_for($eu, 'postgres', q{SELECT dc_get('later', 'k')}, '5'), '5', 'the link is made anew');
 is(wait_for($eu, 'postgres', q{SELECT dc_get('likes', 'a')}, $n), $n, 'and nothing is counted twice');
 is(sql($_, 'postgres', q{SELECT state FROM dc_regions() WHERE link_state IS NULL}), 'active', $_->name . ' is what it was') foreach @nodes;
+
+# Others' rights are nobody's business, whatever is locked
+sql($eu, 'postgres', 'CREATE ROLE other; CREATE SCHEMA other AUTHORIZATION other');
+my $lock = dc_session($eu, 'postgres');
+$lock->run('BEGIN; LOCK TABLE m.r_region, m.s_want');
+sql($eu, 'postgres', q{SET statement_timeout = '60s'; SET SESSION AUTHORIZATION other; CREATE TABLE other.t (a int); GRANT SELECT ON other.t TO PUBLIC; REVOKE SELECT ON other.t FROM PUBLIC});
+$lock->run('ROLLBACK');
+$lock->quit;
+
+# A row that has more of eu than eu has: it may be a copy, so all is to be copied; but it takes no new epoch, which would cost the stocks their units
+my $self = q{SELECT epoch FROM dcounter.self};
+my $before = sql($eu, 'postgres', $self);
+$passed = sql($eu, 'postgres', q{SELECT sum(rows_passed_over) FROM dc_stat_counters WHERE counter::text LIKE 'm.%'}); # the copy has counted again
+passed('more than eu has', qq{INSERT INTO r_set VALUES ('own', 'us', 5, 1, false, '{"eu:$before": {"inc": 1000000}}')}, 1);
+is(wait_for($eu, 'postgres', q{SELECT state FROM dc_regions() WHERE link_state IS NULL}, 'recopy'), 'recopy', 'all is to be copied');
+is(sql($eu, 'postgres', $self), $before, 'under the same epoch');
 unlike(slurp_file($_->logfile), qr/XX000|PANIC|signal 11/, 'no internal error') foreach @nodes;
 
 $_->stop foreach @nodes;
