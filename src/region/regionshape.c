@@ -14,6 +14,7 @@
 #include "miscadmin.h"
 #include "region/rights.h"
 #include "region/sets.h"
+#include "storage/lmgr.h"
 #include "table/access.h"
 #include "table/layout.h"
 #include "utils/acl.h"
@@ -31,6 +32,8 @@ regions_problem(const DcCounterRow *row)
 	const Oid tables[] = {row->regions, row->sets, row->grants, row->wants};
 	DcCounter *counter = counter_lookup(row->counter);
 
+	LockRelationOid(row->counter, AccessShareLock);
+	LockRelationOid(row->shards, AccessShareLock);
 	counter_layout(counter);
 	for (int i = 0; i < lengthof(tables); i++)
 	{
