@@ -288,7 +288,7 @@ BEGIN ISOLATION LEVEL REPEATABLE READ;
 SELECT dc_region_vacuum('likes');
 ROLLBACK;
 SET client_min_messages = notice;
-\set VERBOSITY terse
+\set VERBOSITY default
 -- one whose deletion has not observed all that is observed
 SET session_replication_role = replica;
 INSERT INTO likes_set VALUES ('open', 'us', 5000, 0, true, upto('us 7 5 0 closed')), ('open', 'asia', 4000, 3, false, upto('asia 9 2 0'));
