@@ -171,7 +171,11 @@ longest_first() {
 # One prove a file keeps the logs apart while several run at once: one more than there are processors, as many wait
 # most of the time.
 stage_tap() {
-    local files=(test/t/"${CHECK_TAP:-}"*.pl) status=0
+    local number files=() status=0
+    [[ -n ${CHECK_TAP:-} ]] || files=(test/t/*.pl)
+    for number in ${CHECK_TAP:-}; do
+        files+=(test/t/"$number"*.pl)
+    done
     [[ ${#files[@]} -gt 0 ]] || return 0
     mapfile -t files < <(longest_first "${files[@]}")
     # shellcheck disable=SC2016 # expanded by the inner shell
