@@ -209,7 +209,7 @@ sliding_test(const DcLimitNumbers *numbers, const DcLimitState *state, int64_t n
 
 	answer->allowed = cost <= left;
 	answer->remaining = answer->allowed ? left - cost : left;
-	if (answer->allowed)
+	if (answer->allowed || cost > numbers->rate)
 		return;
 	if (room >= 0)
 		answer->retry_after = sliding_reaches(numbers, state->previous, room) - elapsed;
@@ -224,28 +224,28 @@ void
 limit_test(const DcLimitNumbers *numbers, const DcLimitState *state, int64_t now, int64_t cost,
 		   const DcLimitStore *store, DcLimitAnswer *answer)
 {
+	int64_t most = numbers->kind == LIMIT_GCRA ? numbers->burst : numbers->rate;
+	int64_t asked = MIN(cost, most + 1); /* what is left does not depend on how much more it is */
+
 	*answer = (DcLimitAnswer){0};
-	if (cost > (numbers->kind == LIMIT_GCRA ? numbers->burst : numbers->rate))
-	{
-		answer->retry_after = LIMIT_NEVER;
-		return;
-	}
 	switch (numbers->kind)
 	{
 		case LIMIT_GCRA:
-			gcra_test(numbers, state, now, cost, answer);
+			gcra_test(numbers, state, now, asked, answer);
 			break;
 		case LIMIT_FIXED:
-			fixed_test(numbers, state, now, cost, answer);
+			fixed_test(numbers, state, now, asked, answer);
 			break;
 		case LIMIT_SLIDING:
-			sliding_test(numbers, state, now, cost, answer);
+			sliding_test(numbers, state, now, asked, answer);
 			break;
 		case LIMIT_LOG:
 		case LIMIT_CONCURRENT:
-			limitlist_test(numbers, state, now, cost, store, answer);
+			limitlist_test(numbers, state, now, asked, store, answer);
 			break;
 	}
+	if (cost > most)
+		answer->retry_after = LIMIT_NEVER;
 }
 
 /*

@@ -8,7 +8,7 @@
  * crash, or from a copy, or the file of the last shutdown cannot be used (limitfile.c); or a standby was
  * promoted, which has counted its own calls only. By the rule's choice keys are new then, or begin with
  * a budget that was used up at that moment. Entries from before a loss, as a promoted standby has them, count as
- * such keys, too.
+ * such keys, too. A rule that was created later has lost nothing.
  *
  * A server that starts for the first time with limits has lost nothing.
  */
@@ -24,6 +24,7 @@
 #include "limit/limitinit.h"
 #include "miscadmin.h"
 #include "storage/ipc.h"
+#include "utils/timestamp.h"
 
 DcLimitArea *limit_area = NULL;
 DcMap *limit_map = NULL;
@@ -35,6 +36,10 @@ static void area_init(void *new_area);
 static void limit_map_init(void *new_map);
 static DcLimitSlot *slot_make(Oid database, const DcLimitOwner *owner);
 static DcLimitSlot *slot_find(Oid database, const DcLimitOwner *owner);
+static bool changes_keys(const DcLimitSlot *slot, const DcLimitUse *use);
+static void put_rule(DcLimitSlot *slot, const DcLimitUse *use);
+static void copy_slot(DcLimitUse *use, DcLimitSlot *slot);
+static void install(DcLimitSlot *slot, DcLimitUse *use);
 
 /*
  * limiter_init sets up the room, and asks for the shared memory
@@ -70,6 +75,7 @@ area_init(void *new_area)
 	pg_atomic_init_u32(&area->is_standby, 0);
 	pg_atomic_init_u32(&area->losses, 0);
 	pg_atomic_init_u64(&area->lost_at, 0);
+	pg_atomic_init_u64(&area->lost_on, 0);
 	pg_atomic_init_u32(&area->changes, 0);
 	pg_atomic_init_u64(&area->next_lease, 1);
 	pg_atomic_init_u32(&area->hand, 0);
@@ -82,6 +88,7 @@ area_init(void *new_area)
 	{
 		DcLimitSlot *slot = &area->slots[i];
 
+		shmem_init_lock(&slot->install);
 		pg_atomic_init_u32(&slot->generation, 1);
 		pg_atomic_init_u64(&slot->keys, 0);
 		pg_atomic_init_u64(&slot->cells, 0);
@@ -98,7 +105,7 @@ area_init(void *new_area)
 
 /*
  * limit_map_init comes after area_init, and fills both from the file. It is called when the server
- * starts over after a crash, too: then there is no file.
+ * starts over after a crash, too: then the file is of no use.
  */
 static void
 limit_map_init(void *new_map)
@@ -111,7 +118,7 @@ limit_map_init(void *new_map)
 		pg_atomic_write_u32(&limit_area->is_standby, 1);
 	if (!server_was_shut_down(&lsn))
 	{
-		pg_atomic_write_u64(&limit_area->lost_at, (uint64) moment_now().us);
+		limit_note_loss();
 		lsn = 0;
 	}
 	limitfile_load(lsn);
@@ -143,11 +150,21 @@ limit_note_promotion(void)
 	LWLockAcquire(&limit_area->lock, LW_EXCLUSIVE);
 	if (pg_atomic_read_u32(&limit_area->is_standby) != 0)
 	{
-		pg_atomic_write_u64(&limit_area->lost_at, (uint64) moment_now().us);
+		limit_note_loss();
 		pg_atomic_fetch_add_u32(&limit_area->losses, 1);
 		pg_atomic_write_u32(&limit_area->is_standby, 0);
 	}
 	LWLockRelease(&limit_area->lock);
+}
+
+/*
+ * limit_note_loss notes that it is not known what was counted before now. In the postmaster, or under area->lock.
+ */
+void
+limit_note_loss(void)
+{
+	pg_atomic_write_u64(&limit_area->lost_on, (uint64) GetCurrentTimestamp()); /* wall time, as created_at of rules */
+	pg_atomic_write_u64(&limit_area->lost_at, (uint64) moment_now().us);
 }
 
 /*
@@ -157,33 +174,96 @@ limit_note_promotion(void)
 void
 limit_use_slot(DcLimitUse *use)
 {
-	DcLimitSlot *slot;
-	bool changed = false;
+	bool has_made_room = false;
 
-	LWLockAcquire(&limit_area->lock, LW_EXCLUSIVE);
-	slot = slot_make(MyDatabaseId, &use->owner);
-	if (slot != NULL)
+	for (;;)
 	{
-		if (use->owner.id != 0 && use->rule.version > slot->rule.version)
+		DcLimitSlot *slot;
+		bool is_newer;
+
+		LWLockAcquire(&limit_area->lock, LW_EXCLUSIVE);
+		slot = slot_make(MyDatabaseId, &use->owner);
+		is_newer = slot != NULL && use->owner.id != 0 && use->rule.version > slot->rule.version;
+		if (is_newer && !changes_keys(slot, use))
 		{
-			changed = slot->rule.version != 0;
-			slot->previous = slot->rule;
-			slot->rule = use->rule;
-			pg_atomic_fetch_add_u32(&slot->generation, 1);
+			put_rule(slot, use);
+			is_newer = false;
 		}
-		use->slot = slot;
-		use->generation = pg_atomic_read_u32(&slot->generation);
-		if (use->owner.id != 0)
-		{
-			use->rule = slot->rule;
-			use->previous = slot->previous;
-		}
+		if (slot != NULL && !is_newer)
+			copy_slot(use, slot);
+		LWLockRelease(&limit_area->lock);
+		if (slot != NULL && !is_newer)
+			break;
+		if (slot != NULL)
+			install(slot, use);
+		else if (has_made_room || !limit_make_slots())
+			limit_slots_error();
+		else
+			has_made_room = true;
+	}
+}
+
+/*
+ * changes_keys returns true if keys of a slot were counted by other numbers than those of a rule.
+ */
+static bool
+changes_keys(const DcLimitSlot *slot, const DcLimitUse *use)
+{
+	const DcLimitNumbers *old = &slot->rule.numbers;
+	const DcLimitNumbers *new = &use->rule.numbers;
+
+	return slot->rule.version != 0 && (old->kind != new->kind || old->rate != new->rate || old->per != new->per || old->burst != new->burst);
+}
+
+/*
+ * put_rule puts a newer rule into its slot. Under area->lock, and, if that changes keys, slot->install.
+ */
+static void
+put_rule(DcLimitSlot *slot, const DcLimitUse *use)
+{
+	bool other = slot->rule.version == 0 || changes_keys(slot, use);
+	int32 counted = other ? use->rule.version : slot->rule.counted;
+
+	if (other)
+		slot->previous = slot->rule;
+	slot->rule = use->rule;
+	slot->rule.counted = counted;
+	pg_atomic_fetch_add_u32(&slot->generation, 1);
+}
+
+static void
+copy_slot(DcLimitUse *use, DcLimitSlot *slot)
+{
+	use->slot = slot;
+	use->generation = pg_atomic_read_u32(&slot->generation);
+	if (use->owner.id != 0)
+	{
+		use->rule = slot->rule;
+		use->previous = slot->previous;
+	}
+}
+
+/*
+ * install puts a rule with other numbers into its slot, if it still is newer, and changes the keys to it. Who comes with the
+ * next one waits here until that is done: keys are by these numbers or the ones before, never by others.
+ */
+static void
+install(DcLimitSlot *slot, DcLimitUse *use)
+{
+	bool is_newer;
+
+	LWLockAcquire(&slot->install, LW_EXCLUSIVE);
+	LWLockAcquire(&limit_area->lock, LW_EXCLUSIVE);
+	is_newer = slot->database == MyDatabaseId && limit_owner_is(&slot->owner, &use->owner) && use->rule.version > slot->rule.version;
+	if (is_newer)
+	{
+		put_rule(slot, use);
+		copy_slot(use, slot);
 	}
 	LWLockRelease(&limit_area->lock);
-	if (slot == NULL)
-		limit_slots_error();
-	if (changed)
+	if (is_newer)
 		limit_convert_keys(use);
+	LWLockRelease(&slot->install);
 }
 
 void
@@ -192,7 +272,8 @@ limit_slots_error(void)
 	ereport(ERROR,
 			(errcode(ERRCODE_OUT_OF_MEMORY),
 			 errmsg("too many limits are in use"),
-			 errdetail("There can be %d rules with keys in memory, of all databases.", LIMIT_SLOTS)));
+			 errdetail("There can be %d limits with keys in memory, of all databases.", LIMIT_SLOTS),
+			 errhint("Try again when all keys of some limit have their whole budget, or use one limit with many keys instead of many limits.")));
 }
 
 static DcLimitSlot *

@@ -38,19 +38,25 @@ typedef struct Partitions
 
 static void partitions_lock(const DcLimitCall *calls, int n, Partitions *partitions);
 static void partitions_unlock(const Partitions *partitions);
+static bool is_current(const DcLimitUse *use);
 static void look(DcLimitCall *call, int64 now);
 static bool all_are_current(DcLimitCall *calls, int n);
 static DcLimitCall *prepare(DcLimitCall *calls, int n, bool *memory, int *added);
 static bool prepare_one(DcLimitCall *call, bool *memory, int *added);
 static void give_up(DcLimitCall *calls, int n);
+static void take_back(DcLimitCall *calls, int n);
+static void take_out(DcLimitCall *call);
 static void count_call(DcLimitCall *call, int64 now);
 static void note_result(DcLimitCall *calls, int n, bool allowed);
 static void answer_full(DcLimitCall *call, int64 retry_after);
+static void clear_entry(DcLimitCall *call, const DcLimitRule *rule, int64 now);
 
 static int64
 lost_at(const DcLimitRule *rule)
 {
-	return rule->full_if_lost ? (int64) pg_atomic_read_u64(&limit_area->lost_at) : 0;
+	if (!rule->full_if_lost || rule->created_at > (TimestampTz) pg_atomic_read_u64(&limit_area->lost_on))
+		return 0;
+	return (int64) pg_atomic_read_u64(&limit_area->lost_at);
 }
 
 /*
@@ -84,16 +90,16 @@ limit_bring_up(DcLimitKey *key, const DcLimitUse *use, int64 now)
 	const DcLimitRule *rule = &use->rule;
 	uint32 losses = pg_atomic_read_u32(&limit_area->losses);
 
-	if (key->version != rule->version)
+	if (key->counted != rule->counted)
 	{
-		if (key->version == use->previous.version)
+		if (key->counted == use->previous.counted)
 			limit_convert(&use->previous.numbers, &rule->numbers, &key->state, now, &store);
 		else
 		{
 			limitlist_free(&key->state, &store);
 			limit_begin(&rule->numbers, &key->state, now, now);
 		}
-		key->version = rule->version;
+		key->counted = rule->counted;
 		set_idle(key, rule, now);
 		limit_note_idle(use->slot, key->idle_at);
 	}
@@ -148,19 +154,18 @@ limit_take(DcLimitCall *calls, int n, bool count)
 			look(&calls[i], now);
 			allowed &= calls[i].answer.allowed;
 		}
-		if (allowed && count)
+		if (allowed)
 			lacks = prepare(calls, n, &memory, &added);
-		if (allowed && count && lacks == NULL)
-		{
-			for (int i = 0; i < n; i++)
-				count_call(&calls[i], now);
-		}
+		for (int i = 0; i < n && allowed && lacks == NULL && count; i++)
+			count_call(&calls[i], now);
+		if (allowed && lacks == NULL && !count)
+			take_back(calls, n);
 		if (lacks == NULL && count)
 			note_result(calls, n, allowed);
 		partitions_unlock(&partitions);
 		if (lacks == NULL)
 			break;
-		else
+		else if (is_current(lacks->use)) /* else its rule is copied, and all is done again */
 		{
 			int64 retry_after = 1;
 			bool again = limit_make_room(lacks->use, memory, &retry_after);
@@ -253,7 +258,7 @@ find(DcLimitCall *call, int64 now)
 	call->entry = NULL;
 	call->fresh = (DcLimitKey){
 		.slot = call->use->slot - limit_area->slots,
-		.version = call->use->rule.version,
+		.counted = call->use->rule.counted,
 		.loss = pg_atomic_read_u32(&limit_area->losses),
 	};
 	limit_begin(&call->use->rule.numbers, &call->fresh.state, now, lost_at(&call->use->rule));
@@ -286,7 +291,10 @@ static DcLimitCall *
 prepare(DcLimitCall *calls, int n, bool *memory, int *added)
 {
 	for (int i = 0; i < n; i++)
+	{
 		calls[i].chunks = DC_MAP_NONE;
+		calls[i].is_made = false;
+	}
 	for (int i = 0; i < n; i++)
 	{
 		if (!calls[i].full && !prepare_one(&calls[i], memory, added))
@@ -350,6 +358,7 @@ prepare_one(DcLimitCall *call, bool *memory, int *added)
 		}
 		limit_entry_made(entry);
 		call->entry = map_payload(entry);
+		call->is_made = true;
 		(*added)++;
 	}
 	if (limit_has_list(numbers))
@@ -383,6 +392,33 @@ give_up(DcLimitCall *calls, int n)
 			store.give_back(store.arg, number);
 		}
 	}
+}
+
+/*
+ * take_back gives back what prepare took for calls that are not counted.
+ */
+static void
+take_back(DcLimitCall *calls, int n)
+{
+	give_up(calls, n);
+	for (int i = 0; i < n; i++)
+	{
+		if (calls[i].is_made)
+			take_out(&calls[i]);
+	}
+}
+
+/*
+ * take_out removes a call's entry.
+ */
+static void
+take_out(DcLimitCall *call)
+{
+	DcMapEntry *entry = map_look(limit_map, &call->key);
+
+	limit_entry_free(entry);
+	map_take_out(limit_map, entry);
+	call->entry = NULL;
 }
 
 static void
@@ -510,49 +546,51 @@ limit_lease(DcLimitCall *call, int64 lease, bool renew)
 }
 
 /*
- * limit_clear makes a key as if it were new, with its whole budget; false if it was. After a loss that needs an
+ * limit_clear makes a key as if it were new, with its whole budget; false if it had that. After a loss that needs an
  * entry: 53200 if there is no memory for it.
  */
 bool
 limit_clear(DcLimitCall *call)
 {
 	const DcLimitRule *rule = &call->use->rule;
-	bool done = false;
 	bool memory;
 	int added = 0;
+	bool fits = true;
+	DcLimitKey *key;
 	int64 now;
-	LWLock *lock = key_lock(call, &now);
-	bool was_lost;
+	LWLock *lock;
+	bool is_new;
 
-	(void) find(call, now);
-	call->cost = 0; /* of no use to a list */
-	was_lost = call->fresh.idle_at > now && call->entry == NULL;
-	if (call->entry == NULL && was_lost)
-		done = prepare_one(call, &memory, &added);
-	else if (call->entry != NULL)
-		done = true;
-	if (done)
+	do
 	{
-		DcLimitStore store = limit_store(call->use->slot);
-
-		limitlist_free(&call->entry->state, &store);
-		limit_begin(&rule->numbers, &call->entry->state, now, 0);
-		set_idle(call->entry, rule, now);
-		if (call->entry->idle_at > now)
-			limit_note_idle(call->use->slot, call->entry->idle_at);
-		else
-		{
-			DcMapEntry *entry = map_look(limit_map, &call->key);
-
-			limit_entry_free(entry);
-			map_take_out(limit_map, entry);
-		}
-	}
-	LWLockRelease(lock);
-	if (was_lost && !done)
+		lock = key_lock(call, &now);
+		key = find(call, now);
+		is_new = key->state.idle_at <= now;
+		call->cost = 0; /* of no use to a list */
+		if (call->entry == NULL && !is_new)
+			fits = prepare_one(call, &memory, &added);
+		if (call->entry != NULL)
+			clear_entry(call, rule, now);
+		LWLockRelease(lock);
+	} while (!fits && !is_current(call->use));
+	if (!fits)
 		ereport(ERROR,
 				(errcode(ERRCODE_OUT_OF_MEMORY),
 				 errmsg("out of memory for keys of limits"),
 				 errhint("Increase dcounter.limit_size, or max_keys of the limit.")));
-	return done;
+	return !is_new;
+}
+
+static void
+clear_entry(DcLimitCall *call, const DcLimitRule *rule, int64 now)
+{
+	DcLimitStore store = limit_store(call->use->slot);
+
+	limitlist_free(&call->entry->state, &store);
+	limit_begin(&rule->numbers, &call->entry->state, now, 0);
+	set_idle(call->entry, rule, now);
+	if (call->entry->idle_at > now)
+		limit_note_idle(call->use->slot, call->entry->idle_at);
+	else
+		take_out(call);
 }

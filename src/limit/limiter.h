@@ -19,12 +19,14 @@
  *	  compares: so no key is counted by a rule that is not the slot's any more. To count a new key, it is
  *	  added to slot->keys, and then the generation is compared; whoever gives the slot away changes
  *	  the generation, and then looks at slot->keys. One of the two sees the other.
+ *	- slot->install is held while a rule with other numbers is put into the slot and all of its keys are changed to
+ *	  these. So a slot has keys of two versions at most, of which it knows the numbers.
  *	- area->sweep protects sweeps over all entries (limitroom.c). It is taken before a partition's lock,
  *	  and with none held.
  *	- All other fields are atomic variables. A slot with keys keeps its owner, so whoever has an entry locked
  *	  may read that without area->lock.
  *
- * Order: area->sweep, partitions by number, area->lock (which is not held when a partition's lock is
+ * Order: slot->install or area->sweep, partitions by number, area->lock (which is not held when a partition's lock is
  * taken), the map's mutex.
  *
  * An entry goes when it is idle, that is when it says the same as none (limitroom.c), or its rule is
@@ -55,7 +57,9 @@ typedef struct DcLimitRule
 {
 	int32 id;
 	int32 version; /* grows with each change of the row; 0: there is no rule here */
+	int32 counted; /* in a slot: the first version that has these numbers */
 	DcLimitNumbers numbers;
+	TimestampTz created_at;
 	int64 max_keys;		/* 0: half of the memory */
 	bool allow_if_full; /* a key for which there is no memory */
 	bool full_if_lost;	/* after a loss, budgets have been used up */
@@ -78,12 +82,14 @@ typedef struct DcLimitStripe
 
 typedef struct DcLimitSlot
 {
+	LWLock install; /* of a rule with other numbers, until all keys are by these */
+
 	/* under area->lock, but for the generation */
 	Oid database; /* invalid: free */
 	DcLimitOwner owner;
 	pg_atomic_uint32 generation;
 	DcLimitRule rule;
-	DcLimitRule previous; /* version 0: none */
+	DcLimitRule previous; /* with other numbers; version 0: none */
 
 	pg_atomic_uint64 keys;
 	pg_atomic_uint64 cells;
@@ -99,7 +105,7 @@ typedef struct DcLimitKey
 	DcLimitState state;
 	int64 idle_at;
 	uint32 slot;
-	int32 version; /* of the rule that the state is by */
+	int32 counted; /* of the rule that the state is by */
 	uint32 loss;   /* the last one when it was written */
 } DcLimitKey;
 
@@ -112,6 +118,7 @@ typedef struct DcLimitArea
 	pg_atomic_uint32 is_standby; /* a promotion is still to come, or to be noticed */
 	pg_atomic_uint32 losses;
 	pg_atomic_uint64 lost_at; /* DcMoment of the last one; 0: none */
+	pg_atomic_uint64 lost_on; /* the same by the wall clock: rules that are younger have lost nothing */
 	pg_atomic_uint32 changes; /* of rules, that have been committed */
 	pg_atomic_uint64 next_lease;
 	pg_atomic_uint32 hand;
@@ -199,7 +206,8 @@ typedef struct DcLimitCall
 	DcLimitKey *entry; /* in the map, or NULL */
 	DcLimitKey fresh;  /* else */
 	uint32 chunks;
-	bool full; /* there is no memory for it */
+	bool is_made; /* the entry is of this call */
+	bool full;	  /* there is no memory for it */
 } DcLimitCall;
 
 extern DcLimitArea *limit_area;
@@ -207,6 +215,7 @@ extern DcMap *limit_map;
 
 /* limitarea.c */
 extern void limit_check_memory(void);
+extern void limit_note_loss(void);
 pg_noreturn extern void limit_slots_error(void);
 extern void limit_use_slot(DcLimitUse *use);
 extern bool limit_has_keys(Oid database, const DcLimitOwner *owner);
@@ -217,6 +226,7 @@ extern void limit_entry_made(DcMapEntry *entry);
 extern void limit_entry_free(DcMapEntry *entry);
 
 /* limitroom.c */
+extern bool limit_make_slots(void);
 extern bool limit_make_room(DcLimitUse *use, bool memory, int64 *retry_after);
 extern void limit_note_idle(DcLimitSlot *slot, int64 idle_at);
 extern void limit_hand(int steps);

@@ -3,10 +3,11 @@
  *		The file that keeps what limits have counted over a clean restart.
  *
  * The postmaster writes it when it exits after a clean shutdown, with no other process left, and
- * reads it at the next start, into the empty map, and removes it. It says at which place of the WAL
- * the shutdown was. A file of another shutdown (one that was copied, or was left by a server that then ran
- * without it) says nothing of what was counted since: that is a loss (limitarea.c), as is a file that
- * cannot be read. No file says that nothing was counted: limits were not in use.
+ * reads it at the next start, into the empty map. It stays until the next shutdown, as the start may still fail. It says at
+ * which place of the WAL the shutdown was. A file of another shutdown (one that was copied, or was left by a server that then ran
+ * without it, or could not write its own) says nothing of what was counted since: that is a loss (limitarea.c), as is a file that
+ * cannot be read. No file says that nothing was counted: limits were not in use. So that it does not say so when the first
+ * one cannot be written, a start without a file makes one, of nothing.
  *
  * Times in it are those of the monotonic clock, with the moment of the shutdown, which is also given by
  * the wall clock. How long the server was down is told by the latter. If it was set back meanwhile, that is
@@ -28,7 +29,7 @@
 #define LIMIT_FILE PGSTAT_STAT_PERMANENT_DIRECTORY "/dcounter.limits"
 
 #define LIMIT_MAGIC 0x6D696C64 /* "dlim" */
-#define LIMIT_FORMAT 1
+#define LIMIT_FORMAT 2
 
 typedef struct FileHeader
 {
@@ -38,6 +39,7 @@ typedef struct FileHeader
 	TimestampTz saved_at; /* wall time, and */
 	int64 moment;		  /* the same by the other clock */
 	int64 lost_at;
+	TimestampTz lost_on;
 	uint64 next_lease;
 	uint32 losses;
 	uint32 is_standby;
@@ -78,6 +80,7 @@ static bool save_entry(DcMapEntry *entry, void *arg);
 static void put_lease(int64 *item, void *file);
 static void put_unit(int64 *item, void *file);
 static void lost(const char *why);
+static void save_nothing(uint64 lsn);
 static bool load(Work *work, const FileHeader *header);
 static bool load_entry(Work *work);
 static bool load_list(Work *work, DcLimitSlot *slot, DcLimitKey *key, int64 units);
@@ -112,6 +115,7 @@ limitfile_save(int code, Datum arg)
 	header.saved_at = GetCurrentTimestamp();
 	header.moment = work.now = moment_now().us;
 	header.lost_at = (int64) pg_atomic_read_u64(&limit_area->lost_at);
+	header.lost_on = (TimestampTz) pg_atomic_read_u64(&limit_area->lost_on);
 	header.next_lease = pg_atomic_read_u64(&limit_area->next_lease);
 	header.losses = pg_atomic_read_u32(&limit_area->losses);
 	header.is_standby = pg_atomic_read_u32(&limit_area->is_standby);
@@ -199,21 +203,21 @@ limitfile_load(uint64 lsn)
 	Work work = {0};
 	FileHeader header;
 	const char *why = NULL;
-	bool other; /* of another format: it is renamed, and not removed even if that fails */
 
 	if (!crcfile_read(&work.file, LIMIT_FILE, LOG))
 	{
 		if (limitfile_size() > 0)
 			lost("it could not be read");
+		else
+			save_nothing(lsn);
 		return;
 	}
-	other = crcfile_keep_other(&work.file, LIMIT_MAGIC, LIMIT_FORMAT, "Keys of limits begin anew.", LOG);
-	if (other)
+	if (crcfile_keep_other(&work.file, LIMIT_MAGIC, LIMIT_FORMAT, "Keys of limits begin anew.", LOG))
 		why = "it has another format";
 	else if (!crcfile_is_valid(&work.file) || !crcfile_get(&work.file, &header, sizeof(header)) ||
 			 header.magic != LIMIT_MAGIC || header.format != LIMIT_FORMAT || header.layout != FILE_LAYOUT || header.nslots > LIMIT_SLOTS)
 		why = "its contents are invalid";
-	else if (header.lsn != lsn)
+	else if (lsn == 0 || header.lsn != lsn)
 		why = "it is not of the last shutdown";
 	else
 	{
@@ -225,10 +229,25 @@ limitfile_load(uint64 lsn)
 			why = "there is no memory for it";
 	}
 	free(work.file.data);
-	if (!other)
-		unlink(LIMIT_FILE);
 	if (why != NULL)
 		lost(why);
+}
+
+/*
+ * save_nothing writes a file of this start, of a server that has not used limits yet.
+ */
+static void
+save_nothing(uint64 lsn)
+{
+	FileHeader header = {.magic = LIMIT_MAGIC, .format = LIMIT_FORMAT, .layout = FILE_LAYOUT, .lsn = lsn};
+	DcCrcFile file;
+
+	header.saved_at = GetCurrentTimestamp(); /* wall time */
+	header.moment = moment_now().us;
+	header.next_lease = 1;
+	crcfile_create(&file, LIMIT_FILE);
+	crcfile_put(&file, &header, sizeof(header));
+	crcfile_close(&file, NULL);
 }
 
 static void
@@ -237,7 +256,7 @@ lost(const char *why)
 	ereport(LOG,
 			(errmsg("what limits have counted is lost"),
 			 errdetail("File \"%s\" is ignored: %s.", LIMIT_FILE, why)));
-	pg_atomic_write_u64(&limit_area->lost_at, (uint64) moment_now().us);
+	limit_note_loss();
 }
 
 /*
@@ -260,6 +279,7 @@ load(Work *work, const FileHeader *header)
 
 	shift(&lost_at, work);
 	pg_atomic_write_u64(&limit_area->lost_at, (uint64) lost_at);
+	pg_atomic_write_u64(&limit_area->lost_on, (uint64) header->lost_on);
 	pg_atomic_write_u64(&limit_area->next_lease, header->next_lease);
 	pg_atomic_write_u32(&limit_area->losses, header->losses);
 	if (header->is_standby)

@@ -58,6 +58,17 @@ static bool sweep_all(uint64 seen, int64 *retry_at);
 static bool forget_databases(void);
 
 /*
+ * limit_make_slots removes what is idle, so that there may be slots without keys; false if nothing is.
+ */
+bool
+limit_make_slots(void)
+{
+	uint64 seen = pg_atomic_read_u64(&limit_area->sweeps);
+
+	return ((int64) pg_atomic_read_u64(&limit_area->earliest) <= moment_now().us && sweep_all(seen, NULL)) || forget_databases();
+}
+
+/*
  * limit_make_room tries to make room for a key: in memory, or among the keys of its rule. True if it is
  * worth trying again. Otherwise *retry_after is when it may be.
  */
@@ -78,7 +89,7 @@ limit_make_room(DcLimitUse *use, bool memory, int64 *retry_after)
 
 /*
  * sweep_all removes what is idle, unless somebody has done that since the caller has seen so many
- * sweeps. False, and when it can be done next, if it is too early.
+ * sweeps. False, and when it can be done next, if it is too early, unless retry_at is NULL.
  */
 static bool
 sweep_all(uint64 seen, int64 *retry_at)
@@ -95,7 +106,7 @@ sweep_all(uint64 seen, int64 *retry_at)
 	}
 	next = (int64) pg_atomic_read_u64(&limit_area->next_sweep);
 	sweep.now = moment_now().us;
-	if (sweep.now < next)
+	if (sweep.now < next && retry_at != NULL)
 	{
 		LWLockRelease(&limit_area->sweep);
 		*retry_at = next;
@@ -250,8 +261,8 @@ is_role_s(DcMapEntry *entry, void *arg)
 }
 
 /*
- * limit_convert_keys changes the keys of a rule to its new numbers. A call that comes before
- * does that itself, for its key; but it knows the numbers before the last change only.
+ * limit_convert_keys changes the keys of a rule to its new numbers, under slot->install. A call that comes before
+ * does that itself, for its key.
  */
 void
 limit_convert_keys(DcLimitUse *use)
@@ -266,9 +277,11 @@ convert(DcMapEntry *entry, void *arg)
 {
 	const Sweep *sweep = arg;
 	DcLimitKey *key = map_payload(entry);
+	const DcLimitUse *use = sweep->use;
 
-	/* a call may know a later rule by now */
-	if (&limit_area->slots[key->slot] == sweep->use->slot && key->version < sweep->use->rule.version)
+	/* the slot may be of another rule by now */
+	if (&limit_area->slots[key->slot] == use->slot && use->slot->database == MyDatabaseId &&
+		limit_owner_is(&use->slot->owner, &use->owner) && key->counted < use->rule.counted)
 		limit_bring_up(key, sweep->use, moment_now().us);
 	return false;
 }

@@ -114,7 +114,7 @@ dc_limit_peek(PG_FUNCTION_ARGS)
 	call_begin(fcinfo, &call, name, false);
 	call.cost = units_arg(fcinfo, 2, "cost");
 	allowed = limit_take(&call, 1, false);
-	if (allowed)
+	if (allowed && !call.full)
 		call.answer.remaining += call.cost;
 	return result(fcinfo, &call, allowed, (Datum) 0);
 }

@@ -147,7 +147,7 @@ limitlist_test(const DcLimitNumbers *numbers, const DcLimitState *state, int64_t
 	answer->remaining = answer->allowed ? left - cost : left;
 	if (answer->allowed)
 		return;
-	if (missing > 0)
+	if (missing > 0 && missing <= state->used)
 		answer->retry_after = nth_end(numbers, state, missing, store) - now;
 	answer->retry_after = MAX(answer->retry_after, state->at - now);
 }

@@ -103,7 +103,7 @@ area_init(void *new_area)
 
 /*
  * presence_map_init comes after area_init, and fills both from the file. It is called when the server
- * starts over after a crash, too: then there is no file.
+ * starts over after a crash, too: then the file is of no use.
  */
 static void
 presence_map_init(void *new_map)

@@ -3,8 +3,8 @@
  *		The file that keeps who is where over a clean restart.
  *
  * The postmaster writes it when it exits after a clean shutdown, with no other process left, and
- * reads it at the next start, into the empty map, and removes it. It says at which place of the WAL
- * the shutdown was. A file of another shutdown (one that was copied, or was left by a server that then ran
+ * reads it at the next start, into the empty map. It stays until the next shutdown, as the start may still fail. It says at which
+ * place of the WAL the shutdown was. A file of another shutdown (one that was copied, or was left by a server that then ran
  * without it) says nothing of what has happened since: it is ignored, as is one that cannot be read. Then a new epoch
  * begins, with empty rooms (presencearea.c).
  *
@@ -280,12 +280,10 @@ presencefile_load(uint64 lsn)
 	Work work = {0};
 	FileHeader header;
 	const char *why = NULL;
-	bool other; /* of another format: it is renamed, and not removed even if that fails */
 
 	if (!crcfile_read(&work.file, PRESENCE_FILE, LOG))
 		return;
-	other = crcfile_keep_other(&work.file, PRESENCE_MAGIC, PRESENCE_FORMAT, "All rooms are empty.", LOG);
-	if (other)
+	if (crcfile_keep_other(&work.file, PRESENCE_MAGIC, PRESENCE_FORMAT, "All rooms are empty.", LOG))
 		why = "it has another format";
 	else if (!crcfile_is_valid(&work.file))
 		why = "its contents are invalid";
@@ -293,7 +291,7 @@ presencefile_load(uint64 lsn)
 			 header.magic != PRESENCE_MAGIC || header.format != PRESENCE_FORMAT || header.nslots > PRESENCE_SLOTS ||
 			 header.nrooms > work.file.left / sizeof(FileRoom))
 		why = "it is malformed";
-	else if (header.lsn != lsn)
+	else if (lsn == 0 || header.lsn != lsn)
 		why = "it is not of the last shutdown";
 	else
 	{
@@ -310,8 +308,6 @@ presencefile_load(uint64 lsn)
 	}
 	free(work.rooms);
 	free(work.file.data);
-	if (!other)
-		unlink(PRESENCE_FILE);
 	if (why != NULL)
 		ereport(LOG,
 				(errmsg("who was present is lost"),

@@ -2,8 +2,10 @@
  * statsfile.c
  *		The file that keeps statistics over a clean restart.
  *
- * It is written by the postmaster when it exits, and read and removed when the
- * next one starts. An immediate shutdown ends the postmaster in the same way as a
+ * It is written by the postmaster when it exits, and read when the
+ * next one starts. It stays until then, as the start may still fail, and says at which
+ * place of the WAL the shutdown was: one of an earlier shutdown is not used.
+ * An immediate shutdown ends the postmaster in the same way as a
  * clean one, so the reader asks the control file how the server was shut down:
  * after a crash, numbers of increments that recovery may not know are not used.
  *
@@ -12,8 +14,6 @@
  */
 #include "postgres.h"
 
-#include <unistd.h>
-
 #include "base/crcfile.h"
 #include "pgstat.h"
 #include "stats/stats.h"
@@ -21,17 +21,18 @@
 #define STATS_FILE PGSTAT_STAT_PERMANENT_DIRECTORY "/dcounter.stat"
 
 #define STATS_MAGIC 0x74636E64 /* "dcnt" */
-#define STATS_FORMAT 5		   /* changes with what the counts mean */
+#define STATS_FORMAT 6		   /* changes with what the counts mean */
 
 typedef struct DcStatsFileHeader
 {
 	uint32 magic;
 	uint32 format;
+	uint64 lsn;
 	uint32 member_size;
 	uint32 members;
 } DcStatsFileHeader;
 
-static int get_all(DcCrcFile *file, DcTableStats **stats);
+static int get_all(DcCrcFile *file, DcTableStats **stats, uint64 *lsn);
 
 /*
  * statsfile_save writes the file.
@@ -39,10 +40,11 @@ static int get_all(DcCrcFile *file, DcTableStats **stats);
 void
 statsfile_save(const DcTableStats *stats, int count)
 {
-	DcStatsFileHeader header = {STATS_MAGIC, STATS_FORMAT, sizeof(DcTableStats),
+	DcStatsFileHeader header = {STATS_MAGIC, STATS_FORMAT, 0, sizeof(DcTableStats),
 								(uint32) count};
 	DcCrcFile file;
 
+	(void) server_was_shut_down(&header.lsn);
 	crcfile_create(&file, STATS_FILE);
 	crcfile_put(&file, &header, sizeof(header));
 	crcfile_put(&file, stats, count * sizeof(DcTableStats));
@@ -50,13 +52,14 @@ statsfile_save(const DcTableStats *stats, int count)
 }
 
 /*
- * statsfile_load reads the file, removes it, and returns the number of members, which the
+ * statsfile_load reads the file, and returns the number of members, which the
  * caller frees: 0 if there is no file that can be used.
  */
 int
 statsfile_load(DcTableStats **stats)
 {
 	DcCrcFile file;
+	uint64 saved_lsn;
 	uint64 lsn;
 	int count;
 
@@ -68,9 +71,8 @@ statsfile_load(DcTableStats **stats)
 		free(file.data);
 		return 0;
 	}
-	count = get_all(&file, stats);
+	count = get_all(&file, stats, &saved_lsn);
 	free(file.data);
-	unlink(STATS_FILE);
 	if (count < 0)
 	{
 		ereport(LOG,
@@ -78,7 +80,7 @@ statsfile_load(DcTableStats **stats)
 				 errmsg("ignoring invalid data in file \"%s\"", STATS_FILE)));
 		return 0;
 	}
-	return server_was_shut_down(&lsn) ? count : 0;
+	return server_was_shut_down(&lsn) && lsn == saved_lsn ? count : 0;
 }
 
 /*
@@ -86,7 +88,7 @@ statsfile_load(DcTableStats **stats)
  * there are follows from its length, too.
  */
 static int
-get_all(DcCrcFile *file, DcTableStats **stats)
+get_all(DcCrcFile *file, DcTableStats **stats, uint64 *lsn)
 {
 	DcStatsFileHeader header;
 	Size size;
@@ -95,6 +97,7 @@ get_all(DcCrcFile *file, DcTableStats **stats)
 		header.magic != STATS_MAGIC || header.format != STATS_FORMAT ||
 		header.member_size != sizeof(DcTableStats) || header.members > PG_INT32_MAX)
 		return -1;
+	*lsn = header.lsn;
 	size = header.members * sizeof(DcTableStats);
 	if (file->left - sizeof(pg_crc32c) != size)
 		return -1;
