@@ -15,7 +15,7 @@ use Time::HiRes qw(sleep time usleep);
 
 our @EXPORT = qw(dc_node dc_session sql answer wait_for fails_with counts file_of torture sanitized peak_memory
   start_job start_command finish_job
-  restart_after_kill9);
+  restart_after_kill9 fails_to_start);
 
 # dc_node(NAME, key => value...): a started server. Options: init (of
 # PostgreSQL::Test::Cluster), conf (lines), extension => 0 for none.
@@ -184,6 +184,23 @@ sub restart_after_kill9
 		$node->{_pid} = undef;    # that of the killed postmaster
 		usleep(100_000);
 	}
+	return;
+}
+
+# fails_to_start(NODE): stops a server, a start of which then fails, after it has its shared memory; the next one does not. A test
+sub fails_to_start
+{
+	my ($node) = @_;
+	my $hba = $node->data_dir . '/pg_hba.conf';
+	my $lines = slurp_file($hba);
+
+	$node->stop;
+	append_to_file($hba, "nonsense\n");
+	ok(!$node->start(fail_ok => 1), 'a start that fails');
+	open(my $file, '>', $hba) or die "$hba: $!";
+	print $file $lines;
+	close $file;
+	$node->start;
 	return;
 }
 

@@ -359,8 +359,10 @@ sub test_restarts
 	ok(-e $file, 'a clean shutdown leaves a file');
 	my $saved = slurp_file($file);
 	$node->start;
-	ok(!-e $file, 'which is gone after the start');
+	ok(-e $file, 'which stays after the start');
 	is(stat_of($columns, 'z'), $before, 'numbers are kept over a clean restart');
+	fails_to_start($node);
+	is(stat_of($columns, 'z'), $before, 'and over a start that fails');
 	is(stat_of($columns, 'z', 'other'), $other, 'in all databases');
 
 	$node->stop('immediate');
@@ -375,8 +377,8 @@ sub test_restarts
 		'long' => "$saved ",
 		'of another format' => with_checksum(substr($saved, 0, 4) . chr(99) . substr($saved, 5, -4)),
 		'changed' => substr($saved, 0, 40) . chr(ord(substr($saved, 40, 1)) ^ 1) . substr($saved, 41),
-		'with too few members' => with_checksum(substr($saved, 0, 12) . pack('L', unpack('x12 L', $saved) + 1) . substr($saved, 16, -4)),
-		'with too many members' => with_checksum(substr($saved, 0, 12) . pack('L', 0xFFFFFFFF) . substr($saved, 16, -4)));
+		'with too few members' => with_checksum(substr($saved, 0, 20) . pack('L', unpack('x20 L', $saved) + 1) . substr($saved, 24, -4)),
+		'with too many members' => with_checksum(substr($saved, 0, 20) . pack('L', 0xFFFFFFFF) . substr($saved, 24, -4)));
 	is(with_checksum(substr($saved, 0, -4)), $saved, 'the checksum is CRC-32C');
 	foreach my $how (sort keys %broken)
 	{
@@ -397,6 +399,12 @@ sub test_restarts
 	close $fh or die $!;
 	$node->start;
 	is(stat_of($written, 'z'), '0|0|0', 'an old file is not used after a crash');
+	$node->stop('fast');
+	open($fh, '>:raw', $file) or die $!;
+	print $fh $saved;
+	close $fh or die $!;
+	$node->start;
+	is(stat_of($written, 'z'), '0|0|0', 'nor is that of an earlier shutdown after a clean one');
 	return;
 }
 

@@ -42,7 +42,7 @@ foreach my $how ('fast', 'smart', 'fast')
 	$node->stop($how);
 	ok(-s $file, "$how shutdown: there is a file");
 	$node->start;
-	ok(!-e $file, 'which is gone when the server has started');
+	ok(-e $file, 'which stays when the server has started');
 	is(peeks($node, 'a'), '2 2 2 2 2 2 2 2 2 2', "$how shutdown: what was used stays used");
 	is(peeks($node, 'new'), '5 5 5 5 5 5 5 5 5 5', 'new keys are new');
 }
@@ -69,11 +69,18 @@ $node->append_conf('postgresql.conf', "dcounter.limit_size = '16MB'");
 sql($node, 'postgres', q{SELECT dc_limit_drop('many')});
 
 ##
+## A start that fails takes nothing away
+fails_to_start($node);
+is(peeks($node, 'a'), '2 2 2 2 2 2 2 2 2 2', 'what was used stays used after it');
+
+##
 ## Crashes
 $node->stop('immediate');
 $node->start;
 is(peeks($node, 'a'), '5 5 5 5 5 0 0 0 0 0', 'a crash: open or full, as the rule chooses');
 is(peeks($node, 'new'), '5 5 5 5 5 0 0 0 0 0', 'so for new keys');
+sql($node, 'postgres', q{SELECT dc_limit_create('young', 'fixed', 5, '100 days', after_crash => 'full')});
+is(peek($node, 'young', 'a'), '5', 'a limit that is created later has lost nothing');
 is(ask($node, 'gcra_full', 'a'), 'f|0', 'none is allowed');
 is(sql($node, 'postgres', q{SELECT retry_after > '19 days' AND retry_after <= '20 days' FROM dc_limit_peek('gcra_full', 'a')}), 't', 'until it is refilled');
 is(sql($node, 'postgres', q{SELECT dc_limit_reset('gcra_full', 'a'), dc_limit_reset('log_full', 'a')}), 't|t', 'unless it is reset');
@@ -104,6 +111,31 @@ foreach my $state ('broken', 'old')
 	is(join(' ', peek($node, 'log', 'a'), peek($node, 'log_full', 'a')), '5 0', "a file that is $state is a crash");
 	ok(slurp_file($node->logfile) =~ ($state eq 'broken' ? qr/its contents are invalid/ : qr/it is not of the last shutdown/), 'and the log says so');
 }
+
+is(peek($node, 'young', 'a'), '0', 'then it is older than the loss');
+sql($node, 'postgres', q{SELECT dc_limit_drop('young')});
+
+# A file that cannot be written, also if it is the first one
+my $first = PostgreSQL::Test::Cluster->new('first');
+$first->init(extra => [ '-E', 'UTF8', '--locale=C' ]);
+$first->append_conf('postgresql.conf', "shared_preload_libraries = 'dcounter'\ndcounter.worker = off\nfsync = off");
+$first->start;
+sql($first, 'postgres', q{CREATE EXTENSION dcounter; SELECT dc_limit_create('full', 'fixed', 5, '100 days', after_crash => 'full')});
+foreach my $when ('the first', 'another')
+{
+	my $in_the_way = $first->data_dir . '/pg_stat/dcounter.limits.tmp';
+
+	is(peek($first, 'full', 'a'), '5', 'a key');
+	mkdir $in_the_way or die;
+	$first->stop;
+	rmdir $in_the_way or die;
+	$first->start;
+	is(peek($first, 'full', 'a'), '0', "$when file cannot be written: that is a loss");
+	sql($first, 'postgres', q{SELECT dc_limit_reset('full', 'a')});
+	$first->restart;
+	is(peek($first, 'full', 'a'), '5', 'which a clean restart does not repeat');
+}
+$first->stop;
 
 ##
 ## Standbys count for themselves

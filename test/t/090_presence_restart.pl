@@ -49,12 +49,14 @@ foreach my $how ('fast', 'smart', 'fast')
 	$node->stop($how);
 	ok(-s $file, "$how shutdown: there is a file");
 	$node->start;
-	ok(!-e $file, 'which is gone when the server has started');
+	ok(-e $file, 'which stays when the server has started');
 	is(who($node, 'a'), '2 ann bob{"x": 1}', 'who was there is there');
 	is(who($node, 'b'), '0 ', 'and nobody else');
 	is(who($node, 'long'), '1 ' . 'x' x 20 . '"' . 'y' x 19, 'long names and metas');
 	is(epoch($node), $epoch, 'the epoch is the same');
 }
+fails_to_start($node);
+is(who($node, 'a'), '2 ann bob{"x": 1}', 'a start that fails takes nothing away');
 is(sql($node, 'postgres', q{SELECT members, connections FROM dc_stat_presence}), '4|2', 'the view knows of them');
 is(join(', ', sort split /, /, told($node)), 'changed b 0 +0 -1, changed c 1 +1 -0', 'what was to be told is told');
 is(told($node), '', 'once');

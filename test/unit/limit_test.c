@@ -218,7 +218,7 @@ check_denied(const Model *model, int64_t now, int64_t cost, const DcLimitAnswer 
 
 	denials++;
 	if (cost > most)
-		wrong_retry += answer->retry_after != LIMIT_NEVER || answer->remaining != 0;
+		wrong_retry += answer->retry_after != LIMIT_NEVER || answer->remaining != model_room(model, now);
 	else
 		wrong_retry += answer->retry_after <= 0 || model_room(model, now + answer->retry_after) < cost ||
 			model_room(model, now + answer->retry_after - 1) >= cost;
