@@ -6,6 +6,7 @@
 
 #include "access/htup_details.h"
 #include "base/args.h"
+#include "base/interval.h"
 #include "commands/trigger.h"
 #include "funcapi.h"
 #include "utils/array.h"
@@ -29,6 +30,22 @@ trigger_check(FunctionCallInfo fcinfo, const char *function)
 		ereport(ERROR,
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("%s can only be called as a trigger", function)));
+}
+
+/*
+ * interval_to_duration returns an interval in microseconds, one that does not fit as the nearest number that does. Raises
+ * 22023 if it has months.
+ */
+int64
+interval_to_duration(const Interval *interval, const char *name)
+{
+	if (interval->month != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("%s must not have months or years", name),
+				 errdetail("They are not all of the same length."),
+				 errhint("Use days.")));
+	return interval_to_us(interval);
 }
 
 /*

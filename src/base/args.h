@@ -7,10 +7,12 @@
 #define DC_ARGS_H
 
 #include "base/compat.h"
+#include "datatype/timestamp.h"
 #include "fmgr.h"
 
 pg_noreturn extern void null_not_allowed(const char *name);
 extern void trigger_check(FunctionCallInfo fcinfo, const char *function);
+extern int64 interval_to_duration(const Interval *interval, const char *name);
 extern bool bool_arg(FunctionCallInfo fcinfo, int argno, const char *name);
 extern Datum array_datum(Datum *values, int count, Oid type);
 extern Datum *array_arg(FunctionCallInfo fcinfo, int argno, const char *name,

@@ -18,7 +18,6 @@
 #include "base/compat.h"
 #include "base/errors.h"
 #include "base/hooks.h"
-#include "base/interval.h"
 #include "base/relopen.h"
 #include "base/rowread.h"
 #include "base/runas.h"
@@ -134,7 +133,7 @@ dc_bind(PG_FUNCTION_ARGS)
 	row.build = build_from_text(build);
 
 	check_source(row.source);
-	lock_source(row.source, interval_to_us(PG_GETARG_INTERVAL_P(ARG_LOCK_TIMEOUT)));
+	lock_source(row.source, interval_to_duration(PG_GETARG_INTERVAL_P(ARG_LOCK_TIMEOUT), "lock_timeout"));
 	check_source(row.source);
 	check_members(row.source);
 	counter = counter_open_as_owner(fcinfo, "dc_bind()", ShareRowExclusiveLock);

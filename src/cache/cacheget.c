@@ -31,7 +31,6 @@
 #include "access/xact.h"
 #include "base/args.h"
 #include "base/compat.h"
-#include "base/interval.h"
 #include "base/roles.h"
 #include "base/xactclock.h"
 #include "cache/cache.h"
@@ -166,7 +165,7 @@ ask(FunctionCallInfo fcinfo, const char *function)
 	int64 staleness;
 
 	arg_not_null(fcinfo, 2, "max_staleness");
-	staleness = interval_to_us(PG_GETARG_INTERVAL_P(2));
+	staleness = interval_to_duration(PG_GETARG_INTERVAL_P(2), "max_staleness");
 	if (staleness < 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),

@@ -15,7 +15,6 @@
 #include "base/args.h"
 #include "base/bucket.h"
 #include "base/compat.h"
-#include "base/interval.h"
 #include "distinct/distinct.h"
 #include "funcapi.h"
 #include "miscadmin.h"
@@ -223,7 +222,7 @@ span_arg(FunctionCallInfo fcinfo, const DcDistinct *distinct, int argno)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("\"%s\" has no buckets", get_rel_name(distinct->relid)),
 				 errhint("Create it with a bucket, or leave out the span.")));
-	span = PG_ARGISNULL(argno) ? PG_INT64_MAX : interval_to_us(PG_GETARG_INTERVAL_P(argno));
+	span = PG_ARGISNULL(argno) ? PG_INT64_MAX : interval_to_duration(PG_GETARG_INTERVAL_P(argno), "span");
 	if (span <= 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),

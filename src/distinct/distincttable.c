@@ -12,7 +12,6 @@
 #include "base/catrow.h"
 #include "base/compat.h"
 #include "base/errors.h"
-#include "base/interval.h"
 #include "base/runas.h"
 #include "catalog/namespace.h"
 #include "distinct/distinct.h"
@@ -236,14 +235,8 @@ check_keep(const DcDistinctRow *row)
 static int64
 duration_arg(FunctionCallInfo fcinfo, int argno, const char *name)
 {
-	Interval *interval = PG_GETARG_INTERVAL_P(argno);
-	int64 us = interval_to_us(interval);
+	int64 us = interval_to_duration(PG_GETARG_INTERVAL_P(argno), name);
 
-	if (interval->month != 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("%s must not have months or years", name),
-				 errdetail("These are not always of the same length.")));
 	if (us <= 0 || us > MAX_KEEP)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),

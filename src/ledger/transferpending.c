@@ -19,8 +19,8 @@
 #include "postgres.h"
 
 #include "base/activity.h"
+#include "base/args.h"
 #include "base/compat.h"
-#include "base/interval.h"
 #include "catalog/pg_type.h"
 #include "ledger/account.h"
 #include "ledger/ledgersql.h"
@@ -129,7 +129,7 @@ dc_transfer_pending(PG_FUNCTION_ARGS)
 	line_args(fcinfo, &line, &transfer);
 	if (expires)
 	{
-		ttl = interval_to_us(PG_GETARG_INTERVAL_P(6));
+		ttl = interval_to_duration(PG_GETARG_INTERVAL_P(6), "ttl");
 		if (ttl <= 0)
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),

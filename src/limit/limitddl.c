@@ -14,7 +14,6 @@
 #include "base/args.h"
 #include "base/catrow.h"
 #include "base/compat.h"
-#include "base/interval.h"
 #include "base/lockclass.h"
 #include "commands/sequence.h"
 #include "common/hashfn.h"
@@ -133,7 +132,7 @@ take_numbers(FunctionCallInfo fcinfo, DcLimitRow *row, int rate, int per, int bu
 	if (!PG_ARGISNULL(rate))
 		row->rate = PG_GETARG_INT64(rate);
 	if (!PG_ARGISNULL(per))
-		row->per = interval_to_us(PG_GETARG_INTERVAL_P(per));
+		row->per = interval_to_duration(PG_GETARG_INTERVAL_P(per), "per");
 	if (!PG_ARGISNULL(burst))
 		row->burst = PG_GETARG_INT64(burst);
 	else if (has_burst && row->id == 0)

@@ -12,7 +12,6 @@
 #include "access/xact.h"
 #include "base/args.h"
 #include "base/compat.h"
-#include "base/interval.h"
 #include "catalog/pg_type.h"
 #include "funcapi.h"
 #include "limit/limiter.h"
@@ -458,7 +457,7 @@ dc_throttle(PG_FUNCTION_ARGS)
 	text_to_key(PG_GETARG_DATUM(0), &key);
 	bytes.burst = amount_arg(fcinfo, 1, "burst");
 	bytes.rate = amount_arg(fcinfo, 2, "rate");
-	bytes.per = interval_to_us(PG_GETARG_INTERVAL_P(3));
+	bytes.per = interval_to_duration(PG_GETARG_INTERVAL_P(3), "per");
 	bytes.role = GetUserId();
 	memcpy(bytes.key, key.data, key.len);
 	call.cost = units_arg(fcinfo, 4, "cost");

@@ -14,7 +14,6 @@
 #include "base/args.h"
 #include "base/catrow.h"
 #include "base/compat.h"
-#include "base/interval.h"
 #include "base/lockclass.h"
 #include "commands/sequence.h"
 #include "common/hashfn.h"
@@ -121,7 +120,7 @@ take_settings(FunctionCallInfo fcinfo, DcPresenceRow *row, int first)
 
 	if (!PG_ARGISNULL(first))
 	{
-		row->ttl = interval_to_us(PG_GETARG_INTERVAL_P(first));
+		row->ttl = interval_to_duration(PG_GETARG_INTERVAL_P(first), "ttl");
 		if (row->ttl < PRESENCE_MIN_TTL_US || row->ttl > PRESENCE_MAX_TTL_US)
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -129,7 +128,7 @@ take_settings(FunctionCallInfo fcinfo, DcPresenceRow *row, int first)
 	}
 	if (!PG_ARGISNULL(first + 1))
 	{
-		row->events = interval_to_us(PG_GETARG_INTERVAL_P(first + 1));
+		row->events = interval_to_duration(PG_GETARG_INTERVAL_P(first + 1), "events");
 		if (row->events < 0 || row->events > PRESENCE_MAX_TTL_US || (is_new && row->events == 0))
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),

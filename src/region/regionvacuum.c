@@ -38,7 +38,6 @@
 #include "access/xact.h"
 #include "base/args.h"
 #include "base/compat.h"
-#include "base/interval.h"
 #include "catalog/pg_type.h"
 #include "counter/sqlpath.h"
 #include "crdt/crdttype.h"
@@ -124,7 +123,7 @@ dc_region_vacuum(PG_FUNCTION_ARGS)
 	DcCounterRow row;
 
 	arg_not_null(fcinfo, 1, "older_than");
-	work.older_than = interval_to_us(PG_GETARG_INTERVAL_P(1));
+	work.older_than = interval_to_duration(PG_GETARG_INTERVAL_P(1), "older_than");
 	if (work.older_than < 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),

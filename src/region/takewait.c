@@ -20,7 +20,6 @@
 #include "access/xact.h"
 #include "base/args.h"
 #include "base/compat.h"
-#include "base/interval.h"
 #include "executor/spi.h"
 #include "fmgr.h"
 #include "miscadmin.h"
@@ -72,7 +71,7 @@ dc_take_wait(PG_FUNCTION_ARGS)
 	int64 timeout;
 
 	arg_not_null(fcinfo, 3, "timeout");
-	timeout = interval_to_us(PG_GETARG_INTERVAL_P(3));
+	timeout = interval_to_duration(PG_GETARG_INTERVAL_P(3), "timeout");
 	if (timeout < 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),

@@ -128,7 +128,7 @@ buffer_args(FunctionCallInfo fcinfo, int argno, DcCounterRow *row)
 		row->mode = mode_from_text(text_to_cstring(PG_GETARG_TEXT_PP(argno)));
 	if (!PG_ARGISNULL(argno + 1))
 	{
-		row->flush_interval = interval_to_us(PG_GETARG_INTERVAL_P(argno + 1));
+		row->flush_interval = interval_to_duration(PG_GETARG_INTERVAL_P(argno + 1), "flush_interval");
 		if (row->flush_interval < MIN_FLUSH_INTERVAL ||
 			row->flush_interval > MAX_FLUSH_INTERVAL)
 			ereport(ERROR,
@@ -152,12 +152,12 @@ op_retention_arg(FunctionCallInfo fcinfo, int argno, DcCounterRow *row)
 {
 	if (PG_ARGISNULL(argno))
 		return;
-	row->op_retention = interval_to_us(PG_GETARG_INTERVAL_P(argno));
+	row->op_retention = interval_to_duration(PG_GETARG_INTERVAL_P(argno), "op_retention");
 	if (row->op_retention < MIN_OP_RETENTION ||
 		row->op_retention > MAX_OP_RETENTION)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("op_retention must be between 1 minute and 100 years")));
+				 errmsg("op_retention must be between 1 minute and 36525 days")));
 }
 
 /*

@@ -8,9 +8,9 @@
 #include "postgres.h"
 
 #include "access/table.h"
+#include "base/args.h"
 #include "base/compat.h"
 #include "base/hooks.h"
-#include "base/interval.h"
 #include "base/relopen.h"
 #include "base/runas.h"
 #include "catalog/pg_collation.h"
@@ -53,7 +53,7 @@ static const char *problem_of(const DcCounter *counter, Relation rel);
 int64
 trend_half_life_arg(FunctionCallInfo fcinfo, int argno)
 {
-	int64 half_life = PG_ARGISNULL(argno) ? 0 : interval_to_us(PG_GETARG_INTERVAL_P(argno));
+	int64 half_life = PG_ARGISNULL(argno) ? 0 : interval_to_duration(PG_GETARG_INTERVAL_P(argno), "trend");
 
 	if (half_life != 0 && (half_life < MIN_HALF_LIFE || half_life > MAX_HALF_LIFE))
 		ereport(ERROR,

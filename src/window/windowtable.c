@@ -107,14 +107,8 @@ dc_window_create(PG_FUNCTION_ARGS)
 static int64
 width_arg(const Interval *interval, const char *name)
 {
-	int64 us = interval_to_us(interval);
+	int64 us = interval_to_duration(interval, name);
 
-	if (interval->month != 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("%s must not have months or years", name),
-				 errdetail("They are not all of the same length."),
-				 errhint("Use days.")));
 	if (us < MIN_BUCKET || us > MAX_KEEP)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),

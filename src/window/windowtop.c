@@ -10,7 +10,6 @@
 
 #include "base/args.h"
 #include "base/compat.h"
-#include "base/interval.h"
 #include "base/rowread.h"
 #include "base/runas.h"
 #include "catalog/pg_type.h"
@@ -69,7 +68,7 @@ dc_top_window(PG_FUNCTION_ARGS)
 
 	arg_not_null(fcinfo, 1, "span");
 	arg_not_null(fcinfo, 2, "n");
-	us = interval_to_us(PG_GETARG_INTERVAL_P(1));
+	us = interval_to_duration(PG_GETARG_INTERVAL_P(1), "span");
 	if (us <= 0 || PG_GETARG_INT32(2) < 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),

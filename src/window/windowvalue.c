@@ -6,7 +6,6 @@
 
 #include "base/args.h"
 #include "base/compat.h"
-#include "base/interval.h"
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "rows/sums.h"
@@ -76,7 +75,7 @@ dc_window(PG_FUNCTION_ARGS)
 	int64 us;
 
 	arg_not_null(fcinfo, 2, "span");
-	us = interval_to_us(PG_GETARG_INTERVAL_P(2));
+	us = interval_to_duration(PG_GETARG_INTERVAL_P(2), "span");
 	span.to = PG_ARGISNULL(3) ? span.now : PG_GETARG_TIMESTAMPTZ(3);
 	if (us <= 0)
 		ereport(ERROR,

@@ -43,8 +43,8 @@ SELECT * FROM settings WHERE counter = 'later'::regclass;
 -- Errors of arguments
 SELECT q, try(format('SELECT dc_create(''x'', %s)', q)) FROM unnest(ARRAY['mode => ''Exact''', 'mode => ''''', 'mode => NULL', 'durability => ''none''', 'durability => ''Sync''', 'durability => NULL',
 	'flush_interval => ''0''', 'flush_interval => ''-1 s''', 'flush_interval => ''999 us''', 'flush_interval => ''1 day 1 us''', 'flush_interval => ''1 month''',
-	'flush_interval => ''178000000 years''', 'flush_interval => ''-178000000 years''', 'flush_interval => NULL']) q;
-SELECT q, try(format('SELECT dc_alter(''views'', %s)', q)) FROM unnest(ARRAY['mode => ''none''', 'durability => ''''', 'flush_interval => ''0''', 'flush_interval => ''25 hours''', 'flush_interval => ''178000000 years''']) q;
+	'flush_interval => ''2000000000 days''', 'flush_interval => ''-2000000000 days''', 'flush_interval => NULL']) q;
+SELECT q, try(format('SELECT dc_alter(''views'', %s)', q)) FROM unnest(ARRAY['mode => ''none''', 'durability => ''''', 'flush_interval => ''0''', 'flush_interval => ''25 hours''', 'flush_interval => ''2000000000 days''']) q;
 SELECT to_regclass('x');
 SELECT * FROM settings WHERE counter = 'views'::regclass;
 -- and those of the catalog

@@ -381,7 +381,7 @@ SELECT try(s) FROM unnest(ARRAY[
 	$$SELECT dc_transfer_pending('wallet', 'bank', 'bank', 1, 'q1')$$,
 	$$SELECT dc_transfer_pending('wallet', 'bank', 'alice', 1, 'q1', NULL, '0')$$,
 	$$SELECT dc_transfer_pending('wallet', 'bank', 'alice', 1, 'q1', NULL, '-1 second')$$,
-	$$SELECT dc_transfer_pending('wallet', 'bank', 'alice', 1, 'q1', NULL, '178000000 years')$$,
+	$$SELECT dc_transfer_pending('wallet', 'bank', 'alice', 1, 'q1', NULL, '2000000000 days')$$,
 	$$SELECT dc_transfer_post(NULL, 1)$$,
 	$$SELECT dc_transfer_post('wallet', NULL)$$,
 	$$SELECT dc_transfer_void(NULL, 1)$$,

@@ -49,8 +49,9 @@ SELECT try($$SELECT dc_limit_create('', 'gcra', 1, '1 s')$$), try($$SELECT dc_li
 	try($$SELECT dc_limit_create('x', 'leaky', 1, '1 s')$$), try($$SELECT dc_limit_create('x', 'gcra', 0, '1 s')$$),
 	try($$SELECT dc_limit_create('x', 'gcra', 1, '0')$$), try($$SELECT dc_limit_create('x', 'gcra', 1, '-1 s')$$),
 	try($$SELECT dc_limit_create('x', 'gcra', 1, '1 s', 0)$$), try($$SELECT dc_limit_create('x', 'fixed', 1, '1 s', 1)$$),
-	try($$SELECT dc_limit_create('x', 'gcra', 2000000000000000, '1 s')$$), try($$SELECT dc_limit_create('x', 'gcra', 1, '11 years')$$),
-	try($$SELECT dc_limit_create('x', 'gcra', 1, '1 year', 102)$$), try($$SELECT dc_limit_create('x', 'log', 1025, '1 s')$$),
+	try($$SELECT dc_limit_create('x', 'gcra', 2000000000000000, '1 s')$$), try($$SELECT dc_limit_create('x', 'gcra', 1, '4000 days')$$),
+	try($$SELECT dc_limit_create('x', 'gcra', 1, '366 days', 102)$$), try($$SELECT dc_limit_create('x', 'log', 1025, '1 s')$$),
+	try($$SELECT dc_limit_create('x', 'fixed', 1, '1 month')$$), try($$SELECT dc_limit_alter('fixed', per => '1 year')$$), try($$SELECT dc_throttle('k', 1, 1, '1 month')$$),
 	try($$SELECT dc_limit_create('x', 'concurrent', 1025, '1 s')$$), try($$SELECT dc_limit_create('x', 'gcra', 1, '1 s', max_keys => 0)$$),
 	try($$SELECT dc_limit_create('x', 'gcra', 1, '1 s', on_full => 'x')$$), try($$SELECT dc_limit_create('x', 'gcra', 1, '1 s', after_crash => 'deny')$$);
 SELECT try($$SELECT dc_limit_alter('nothing', 1)$$), try($$SELECT dc_limit_drop('nothing')$$), try($$SELECT dc_limit_alter('login', 0)$$),
@@ -228,6 +229,8 @@ SELECT dc_limit_create('few', 'fixed', 1, '10 days', max_keys => 2), dc_limit_cr
 SELECT ask('few', i::text) FROM generate_series(1, 3) AS i;
 SELECT ask('open', i::text) FROM generate_series(1, 3) AS i;
 SELECT ask('few', '1'), ask('open', '1'), peek('few', '3'), dc_limit_reset('few', '1'), ask('few', '3');
+-- a key that has its whole budget again is as new
+SELECT ask('fixed', 'whole'), dc_limit_refund('fixed', 'whole'), dc_limit_reset('fixed', 'whole');
 SELECT ask_all('{fixed,few}', '{full,4}'), peek('fixed', 'full'), ask_all('{fixed,open}', '{full,4}'), peek('fixed', 'full');
 SELECT dc_limit_alter('few', max_keys => 3);
 SELECT ask('few', '4'), ask('few', '5');

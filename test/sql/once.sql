@@ -175,7 +175,7 @@ SELECT slot, closed_at, forgotten = :'closed_at' FROM dcounter.op_slot WHERE slo
 SELECT count(*), min(slot) FROM likes_op;
 -- Then ids without a time are forgotten, and others refused, whatever the clock says
 SELECT dc_incr_once('likes', 'z', 2, 'e1');
-SELECT dc_alter('likes', op_retention => '100 years');
+SELECT dc_alter('likes', op_retention => '36500 days');
 \set VERBOSITY sqlstate
 SELECT dc_incr_once('likes', 'z', 2, uuid_of(:'closed_at'::timestamptz + interval '1 hour 59 minutes'));
 \set VERBOSITY terse

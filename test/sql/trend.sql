@@ -225,7 +225,7 @@ SELECT dc_alter('accounts', trend => '1000 hours');
 -- What is refused
 SELECT dc_create('wrong', trend => '-1 hour');
 SELECT dc_create('wrong', trend => '500 ms');
-SELECT dc_create('wrong', trend => '11 years');
+SELECT dc_create('wrong', trend => '4000 days');
 SELECT dc_create('a234567890123456789012345678901234567890123456789012345678', trend => '1000 hours');
 SELECT dc_trending('parts', NULL);
 SELECT dc_trending('parts', -1);

@@ -79,12 +79,14 @@ SELECT dc_incr_at('win_hits', 'now', 1, clock_timestamp() - interval '100 days')
 SELECT late, dropped FROM dc_windows;
 
 -- a great span costs no more than what is kept
-SELECT value, lower FROM dc_window('win_hits', 'old', '100000 years');
+SELECT value, lower FROM dc_window('win_hits', 'old', '36500000 days');
 SELECT count(*) < 15000 AS few, sum(value) FROM dc_buckets('win_hits', 'old', '-infinity', 'infinity');
 
 -- the most
 SELECT * FROM dc_top_window('win_hits', '5 days', 3);
-SELECT * FROM dc_top_window('win_hits', '100000 years', 0);
+SELECT * FROM dc_top_window('win_hits', '36500000 days', 0);
+SELECT * FROM dc_top_window('win_hits', '1 month', 1);
+SELECT value FROM dc_window('win_hits', 'a', '1 year');
 BEGIN;
 SELECT dc_incr_at('win_hits', 'top', 1000000);
 SELECT * FROM dc_top_window('win_hits', '5 min', 1);
@@ -145,7 +147,7 @@ SELECT dc_window_rotate('win_hits', :'t'::timestamptz + interval '300 days') > 0
 SELECT count(*) FROM win_hits;
 SELECT pg_relation_size('win_hits_w8') + pg_relation_size('win_hits_w9') + pg_relation_size('win_hits_w10') + pg_relation_size('win_hits_w11')
 	+ pg_relation_size('win_hits_w12') + pg_relation_size('win_hits_w13') + pg_relation_size('win_hits_w14') + pg_relation_size('win_hits_w15') AS bytes;
-SELECT value FROM dc_window('win_hits', 'a', '100000 years');
+SELECT value FROM dc_window('win_hits', 'a', '36500000 days');
 DROP VIEW win_all;
 SELECT dc_window_drop('win_hits');
 SELECT count(*) FROM pg_class WHERE relname LIKE 'win\_hits%';

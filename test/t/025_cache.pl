@@ -101,7 +101,7 @@ sub test_arguments
 	fails_with($node, 'postgres', "SELECT dc_get_many('c', ARRAY[repeat('x', 1025)], $old)", '54000', 'a key that is too long');
 	fails_with($node, 'postgres', "SELECT dc_get('pg_class', 'a', $old)", '42809', 'not a counter table');
 	fails_with($node, 'postgres', "SELECT dc_get(1, 'a', $old)", '42P01', 'no table');
-	is(sql($node, 'postgres', "SELECT dc_get('c', 'a', '100000 years') = dc_get('c', 'a')"), 't', 'staleness without end');
+	is(sql($node, 'postgres', "SELECT dc_get('c', 'a', '36500000 days') = dc_get('c', 'a')"), 't', 'staleness without end');
 	is(sql($node, 'postgres', 'SHOW dcounter.cache_size'), '8MB', 'the size has a default');
 	# what cannot be computed is not stored
 	sql($node, 'postgres', q{SELECT dc_incr('c', 'max', 9223372036854775807)});
