@@ -16,13 +16,83 @@ ALTER VIEW dc_drifts SET (security_barrier);
 -- It takes a snapshot of its own.
 ALTER FUNCTION dc_op_status(regclass, text) PARALLEL UNSAFE;
 
-CREATE FUNCTION dc_throttle_reset(key text DEFAULT NULL, role regrole DEFAULT NULL) RETURNS bigint
+CREATE FUNCTION dc_throttle_reset(key anycompatible DEFAULT NULL::text, role regrole DEFAULT NULL) RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
-COMMENT ON FUNCTION dc_throttle_reset(text, regrole) IS 'gives the ad hoc limits of a key, or all, of the calling role, or another one, their whole budget; returns how many there were';
+COMMENT ON FUNCTION dc_throttle_reset(anycompatible, regrole) IS 'gives the ad hoc limits of a key, or all, of the calling role, or another one, their whole budget; returns how many there were';
+
+-- Keys, rooms and members of any type that keys of counters have
+CREATE FUNCTION dc_publish(topic text, key anycompatible, type text, payload jsonb, headers jsonb DEFAULT NULL) RETURNS uuid
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
+COMMENT ON FUNCTION dc_publish(text, anycompatible, text, jsonb, jsonb) IS 'writes an event when the transaction commits';
+
+CREATE FUNCTION dc_limit(name text, key anycompatible, cost bigint DEFAULT 1) RETURNS dcounter.limit_answer
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
+COMMENT ON FUNCTION dc_limit(text, anycompatible, bigint) IS 'whether a key may do something now; if so, it is counted, and stays counted if the transaction rolls back';
+
+CREATE FUNCTION dc_allow(name text, key anycompatible, cost bigint DEFAULT 1) RETURNS boolean
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
+COMMENT ON FUNCTION dc_allow(text, anycompatible, bigint) IS 'the column allowed of dc_limit, without the rest: the quickest form';
+
+CREATE FUNCTION dc_limit_peek(name text, key anycompatible, cost bigint DEFAULT 1) RETURNS dcounter.limit_answer
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
+COMMENT ON FUNCTION dc_limit_peek(text, anycompatible, bigint) IS 'what dc_limit would say; nothing is counted';
+
+CREATE FUNCTION dc_limit_refund(name text, key anycompatible, units bigint DEFAULT 1) RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
+COMMENT ON FUNCTION dc_limit_refund(text, anycompatible, bigint) IS 'gives back units that were counted; returns how many there are now';
+
+CREATE FUNCTION dc_limit_release(name text, key anycompatible, lease bigint) RETURNS boolean
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
+COMMENT ON FUNCTION dc_limit_release(text, anycompatible, bigint) IS 'ends a lease; false if it had ended';
+
+CREATE FUNCTION dc_limit_renew(name text, key anycompatible, lease bigint) RETURNS boolean
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
+COMMENT ON FUNCTION dc_limit_renew(text, anycompatible, bigint) IS 'lets a lease begin anew; false if it had ended';
+
+CREATE FUNCTION dc_limit_reset(name text, key anycompatible) RETURNS boolean
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
+COMMENT ON FUNCTION dc_limit_reset(text, anycompatible) IS 'gives a key its whole budget; false if it had it';
+
+CREATE FUNCTION dc_throttle(key anycompatible, burst bigint, rate bigint, per interval, cost bigint DEFAULT 1) RETURNS dcounter.limit_answer
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
+COMMENT ON FUNCTION dc_throttle(anycompatible, bigint, bigint, interval, bigint) IS 'a token bucket of the calling role, without a rule';
+
+CREATE FUNCTION dc_enter(name text, room anycompatible, member text, conn text DEFAULT '', meta jsonb DEFAULT NULL) RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
+COMMENT ON FUNCTION dc_enter(text, anycompatible, text, text, jsonb) IS 'a member enters a room, by one of its connections; returns how many members are there';
+
+CREATE FUNCTION dc_enter(name text, room anycompatible, member anynonarray, conn text DEFAULT '', meta jsonb DEFAULT NULL) RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
+COMMENT ON FUNCTION dc_enter(text, anycompatible, anynonarray, text, jsonb) IS 'a member enters a room, by one of its connections; returns how many members are there';
+
+CREATE FUNCTION dc_beat(name text, room anycompatible, member text, conn text DEFAULT '') RETURNS boolean
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
+COMMENT ON FUNCTION dc_beat(text, anycompatible, text, text) IS 'a connection is alive; false if it was not known, and has entered';
+
+CREATE FUNCTION dc_beat(name text, room anycompatible, member anynonarray, conn text DEFAULT '') RETURNS boolean
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
+COMMENT ON FUNCTION dc_beat(text, anycompatible, anynonarray, text) IS 'a connection is alive; false if it was not known, and has entered';
+
+CREATE FUNCTION dc_exit(name text, room anycompatible, member text, conn text DEFAULT '') RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
+COMMENT ON FUNCTION dc_exit(text, anycompatible, text, text) IS 'a connection of a member goes, with NULL all of them; returns how many members are there';
+
+CREATE FUNCTION dc_exit(name text, room anycompatible, member anynonarray, conn text DEFAULT '') RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
+COMMENT ON FUNCTION dc_exit(text, anycompatible, anynonarray, text) IS 'a connection of a member goes, with NULL all of them; returns how many members are there';
+
+CREATE FUNCTION dc_present(name text, room anycompatible) RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
+COMMENT ON FUNCTION dc_present(text, anycompatible) IS 'how many members a room has';
+
+CREATE FUNCTION dc_presence_list(name text, room anycompatible, after text DEFAULT NULL, n integer DEFAULT 100, OUT member text, OUT meta jsonb) RETURNS SETOF record
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100 ROWS 100;
+COMMENT ON FUNCTION dc_presence_list(text, anycompatible, text, integer) IS 'n members of a room, in order, from the first one or after one that need not be there any more';
 
 -- It takes shared memory, without a rule that says how much.
 REVOKE EXECUTE ON FUNCTION dc_throttle(text, bigint, bigint, interval, bigint) FROM PUBLIC;
-REVOKE EXECUTE ON FUNCTION dc_throttle_reset(text, regrole) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION dc_throttle(anycompatible, bigint, bigint, interval, bigint) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION dc_throttle_reset(anycompatible, regrole) FROM PUBLIC;
 
 CREATE FUNCTION dcounter.stat_passed_over(counter regclass) RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE COST 100;

@@ -2,6 +2,10 @@ CREATE FUNCTION dc_publish(topic text, key text, type text, payload jsonb, heade
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
 COMMENT ON FUNCTION dc_publish(text, text, text, jsonb, jsonb) IS 'writes an event when the transaction commits';
 
+CREATE FUNCTION dc_publish(topic text, key anycompatible, type text, payload jsonb, headers jsonb DEFAULT NULL) RETURNS uuid
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
+COMMENT ON FUNCTION dc_publish(text, anycompatible, text, jsonb, jsonb) IS 'writes an event when the transaction commits';
+
 CREATE FUNCTION dcounter.outbox_capture() RETURNS trigger
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
 COMMENT ON FUNCTION dcounter.outbox_capture() IS 'writes an event for each change of a row; see dc_outbox_attach()';

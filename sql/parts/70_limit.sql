@@ -69,9 +69,17 @@ CREATE FUNCTION dc_limit(name text, key text, cost bigint DEFAULT 1) RETURNS dco
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
 COMMENT ON FUNCTION dc_limit(text, text, bigint) IS 'whether a key may do something now; if so, it is counted, and stays counted if the transaction rolls back';
 
+CREATE FUNCTION dc_limit(name text, key anycompatible, cost bigint DEFAULT 1) RETURNS dcounter.limit_answer
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
+COMMENT ON FUNCTION dc_limit(text, anycompatible, bigint) IS 'whether a key may do something now; if so, it is counted, and stays counted if the transaction rolls back';
+
 CREATE FUNCTION dc_allow(name text, key text, cost bigint DEFAULT 1) RETURNS boolean
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
 COMMENT ON FUNCTION dc_allow(text, text, bigint) IS 'the column allowed of dc_limit, without the rest: the quickest form';
+
+CREATE FUNCTION dc_allow(name text, key anycompatible, cost bigint DEFAULT 1) RETURNS boolean
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
+COMMENT ON FUNCTION dc_allow(text, anycompatible, bigint) IS 'the column allowed of dc_limit, without the rest: the quickest form';
 
 CREATE FUNCTION dc_limit_all(names text[], keys text[], costs bigint[] DEFAULT NULL, OUT allowed boolean, OUT remaining bigint, OUT retry_after interval, OUT reset_at timestamptz, OUT rule text, OUT leases bigint[]) RETURNS record
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 20;
@@ -81,29 +89,53 @@ CREATE FUNCTION dc_limit_peek(name text, key text, cost bigint DEFAULT 1) RETURN
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
 COMMENT ON FUNCTION dc_limit_peek(text, text, bigint) IS 'what dc_limit would say; nothing is counted';
 
+CREATE FUNCTION dc_limit_peek(name text, key anycompatible, cost bigint DEFAULT 1) RETURNS dcounter.limit_answer
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
+COMMENT ON FUNCTION dc_limit_peek(text, anycompatible, bigint) IS 'what dc_limit would say; nothing is counted';
+
 CREATE FUNCTION dc_limit_refund(name text, key text, units bigint DEFAULT 1) RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
 COMMENT ON FUNCTION dc_limit_refund(text, text, bigint) IS 'gives back units that were counted; returns how many there are now';
+
+CREATE FUNCTION dc_limit_refund(name text, key anycompatible, units bigint DEFAULT 1) RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
+COMMENT ON FUNCTION dc_limit_refund(text, anycompatible, bigint) IS 'gives back units that were counted; returns how many there are now';
 
 CREATE FUNCTION dc_limit_release(name text, key text, lease bigint) RETURNS boolean
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
 COMMENT ON FUNCTION dc_limit_release(text, text, bigint) IS 'ends a lease; false if it had ended';
 
+CREATE FUNCTION dc_limit_release(name text, key anycompatible, lease bigint) RETURNS boolean
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
+COMMENT ON FUNCTION dc_limit_release(text, anycompatible, bigint) IS 'ends a lease; false if it had ended';
+
 CREATE FUNCTION dc_limit_renew(name text, key text, lease bigint) RETURNS boolean
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
 COMMENT ON FUNCTION dc_limit_renew(text, text, bigint) IS 'lets a lease begin anew; false if it had ended';
+
+CREATE FUNCTION dc_limit_renew(name text, key anycompatible, lease bigint) RETURNS boolean
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
+COMMENT ON FUNCTION dc_limit_renew(text, anycompatible, bigint) IS 'lets a lease begin anew; false if it had ended';
 
 CREATE FUNCTION dc_limit_reset(name text, key text) RETURNS boolean
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
 COMMENT ON FUNCTION dc_limit_reset(text, text) IS 'gives a key its whole budget; false if it had it';
 
+CREATE FUNCTION dc_limit_reset(name text, key anycompatible) RETURNS boolean
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
+COMMENT ON FUNCTION dc_limit_reset(text, anycompatible) IS 'gives a key its whole budget; false if it had it';
+
 CREATE FUNCTION dc_throttle(key text, burst bigint, rate bigint, per interval, cost bigint DEFAULT 1) RETURNS dcounter.limit_answer
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
 COMMENT ON FUNCTION dc_throttle(text, bigint, bigint, interval, bigint) IS 'a token bucket of the calling role, without a rule';
 
-CREATE FUNCTION dc_throttle_reset(key text DEFAULT NULL, role regrole DEFAULT NULL) RETURNS bigint
+CREATE FUNCTION dc_throttle(key anycompatible, burst bigint, rate bigint, per interval, cost bigint DEFAULT 1) RETURNS dcounter.limit_answer
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
+COMMENT ON FUNCTION dc_throttle(anycompatible, bigint, bigint, interval, bigint) IS 'a token bucket of the calling role, without a rule';
+
+CREATE FUNCTION dc_throttle_reset(key anycompatible DEFAULT NULL::text, role regrole DEFAULT NULL) RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
-COMMENT ON FUNCTION dc_throttle_reset(text, regrole) IS 'gives the ad hoc limits of a key, or all, of the calling role, or another one, their whole budget; returns how many there were';
+COMMENT ON FUNCTION dc_throttle_reset(anycompatible, regrole) IS 'gives the ad hoc limits of a key, or all, of the calling role, or another one, their whole budget; returns how many there were';
 
 CREATE FUNCTION dcounter.stat_limits(OUT rule text, OUT owner regrole, OUT keys bigint, OUT memory bigint, OUT allowed bigint, OUT denied bigint, OUT full_allowed bigint, OUT full_denied bigint)
 	RETURNS SETOF record

@@ -49,9 +49,25 @@ CREATE FUNCTION dc_enter(name text, room text, member text, conn text DEFAULT ''
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
 COMMENT ON FUNCTION dc_enter(text, text, text, text, jsonb) IS 'a member enters a room, by one of its connections; returns how many members are there';
 
+CREATE FUNCTION dc_enter(name text, room anycompatible, member text, conn text DEFAULT '', meta jsonb DEFAULT NULL) RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
+COMMENT ON FUNCTION dc_enter(text, anycompatible, text, text, jsonb) IS 'a member enters a room, by one of its connections; returns how many members are there';
+
+CREATE FUNCTION dc_enter(name text, room anycompatible, member anynonarray, conn text DEFAULT '', meta jsonb DEFAULT NULL) RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
+COMMENT ON FUNCTION dc_enter(text, anycompatible, anynonarray, text, jsonb) IS 'a member enters a room, by one of its connections; returns how many members are there';
+
 CREATE FUNCTION dc_beat(name text, room text, member text, conn text DEFAULT '') RETURNS boolean
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
 COMMENT ON FUNCTION dc_beat(text, text, text, text) IS 'a connection is alive; false if it was not known, and has entered';
+
+CREATE FUNCTION dc_beat(name text, room anycompatible, member text, conn text DEFAULT '') RETURNS boolean
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
+COMMENT ON FUNCTION dc_beat(text, anycompatible, text, text) IS 'a connection is alive; false if it was not known, and has entered';
+
+CREATE FUNCTION dc_beat(name text, room anycompatible, member anynonarray, conn text DEFAULT '') RETURNS boolean
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
+COMMENT ON FUNCTION dc_beat(text, anycompatible, anynonarray, text) IS 'a connection is alive; false if it was not known, and has entered';
 
 CREATE FUNCTION dc_beat_many(name text, rooms text[], members text[], conns text[] DEFAULT NULL) RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100;
@@ -61,13 +77,29 @@ CREATE FUNCTION dc_exit(name text, room text, member text, conn text DEFAULT '')
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
 COMMENT ON FUNCTION dc_exit(text, text, text, text) IS 'a connection of a member goes, with NULL all of them; returns how many members are there';
 
+CREATE FUNCTION dc_exit(name text, room anycompatible, member text, conn text DEFAULT '') RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
+COMMENT ON FUNCTION dc_exit(text, anycompatible, text, text) IS 'a connection of a member goes, with NULL all of them; returns how many members are there';
+
+CREATE FUNCTION dc_exit(name text, room anycompatible, member anynonarray, conn text DEFAULT '') RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
+COMMENT ON FUNCTION dc_exit(text, anycompatible, anynonarray, text) IS 'a connection of a member goes, with NULL all of them; returns how many members are there';
+
 CREATE FUNCTION dc_present(name text, room text) RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
 COMMENT ON FUNCTION dc_present(text, text) IS 'how many members a room has';
 
+CREATE FUNCTION dc_present(name text, room anycompatible) RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
+COMMENT ON FUNCTION dc_present(text, anycompatible) IS 'how many members a room has';
+
 CREATE FUNCTION dc_presence_list(name text, room text, after text DEFAULT NULL, n integer DEFAULT 100, OUT member text, OUT meta jsonb) RETURNS SETOF record
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100 ROWS 100;
 COMMENT ON FUNCTION dc_presence_list(text, text, text, integer) IS 'n members of a room, in order, from the first one or after one that need not be there any more';
+
+CREATE FUNCTION dc_presence_list(name text, room anycompatible, after text DEFAULT NULL, n integer DEFAULT 100, OUT member text, OUT meta jsonb) RETURNS SETOF record
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100 ROWS 100;
+COMMENT ON FUNCTION dc_presence_list(text, anycompatible, text, integer) IS 'n members of a room, in order, from the first one or after one that need not be there any more';
 
 CREATE FUNCTION dcounter.stat_presence(OUT name text, OUT owner regrole, OUT approx boolean, OUT rooms bigint, OUT members bigint, OUT connections bigint, OUT memory bigint, OUT joined bigint, OUT "left" bigint, OUT expired bigint, OUT refused bigint, OUT untold bigint, OUT epoch bigint)
 	RETURNS SETOF record

@@ -94,7 +94,8 @@ SELECT pg_catalog.pg_extension_config_dump('dcounter.outbox_7', '');
 -- A limit takes shared memory, and so does a presence.
 REVOKE EXECUTE ON FUNCTION dc_limit_create(text, text, bigint, interval, bigint, text, text, bigint, boolean) FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION dc_throttle(text, bigint, bigint, interval, bigint) FROM PUBLIC;
-REVOKE EXECUTE ON FUNCTION dc_throttle_reset(text, regrole) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION dc_throttle(anycompatible, bigint, bigint, interval, bigint) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION dc_throttle_reset(anycompatible, regrole) FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION dc_presence_create(text, interval, interval, text, bigint, boolean, boolean) FROM PUBLIC;
 
 -- Creating a consumer holds back the removal of events, and reads all topics.

@@ -36,6 +36,23 @@ key_arg(FunctionCallInfo fcinfo, int argno, DcKey *key)
 }
 
 /*
+ * key_text_arg returns an argument as text that functions take as text or, under the same name, as any type that keys can
+ * have. Errors: 22004 for NULL, 42804.
+ */
+Datum
+key_text_arg(FunctionCallInfo fcinfo, int argno, const char *name)
+{
+	Oid type = get_fn_expr_argtype(fcinfo->flinfo, argno);
+	DcKey key;
+
+	arg_not_null(fcinfo, argno, name);
+	if (type == TEXTOID || !OidIsValid(type)) /* called by a function, which knows its type */
+		return PG_GETARG_DATUM(argno);
+	key_from_value(PG_GETARG_DATUM(argno), key_type(type), &key);
+	return key_text_datum(&key);
+}
+
+/*
  * arg_type returns how a key argument is read. All those of one call have the same type,
  * which fn_extra remembers: the OID itself, not a pointer.
  */

@@ -23,6 +23,7 @@ typedef struct DcKey
 } DcKey;
 
 extern const DcKey *key_arg(FunctionCallInfo fcinfo, int argno, DcKey *key);
+extern Datum key_text_arg(FunctionCallInfo fcinfo, int argno, const char *name);
 extern Oid key_type(Oid type);
 extern Datum *key_array_arg(FunctionCallInfo fcinfo, int argno, int *count,
 							Datum **members);

@@ -166,7 +166,7 @@ call_begin(FunctionCallInfo fcinfo, DcLimitCall *call, char *name, bool refund)
 	arg_not_null(fcinfo, 1, "key");
 	known = limit_known(name, refund);
 	call->name = known->name;
-	key_begin(call, known, PG_GETARG_DATUM(1));
+	key_begin(call, known, key_text_arg(fcinfo, 1, "key"));
 }
 
 /*
@@ -222,7 +222,7 @@ result_desc(FunctionCallInfo fcinfo)
 	{
 		Oid function;
 		TupleDesc desc;
-	} known[4];
+	} known[8];
 	Oid function = fcinfo->flinfo->fn_oid;
 	MemoryContext old;
 	TupleDesc desc;
@@ -454,7 +454,7 @@ dc_throttle(PG_FUNCTION_ARGS)
 	check_context("dc_throttle()");
 	arg_not_null(fcinfo, 0, "key");
 	arg_not_null(fcinfo, 3, "per");
-	text_to_key(PG_GETARG_DATUM(0), &key);
+	text_to_key(key_text_arg(fcinfo, 0, "key"), &key);
 	bytes.burst = amount_arg(fcinfo, 1, "burst");
 	bytes.rate = amount_arg(fcinfo, 2, "rate");
 	bytes.per = interval_to_duration(PG_GETARG_INTERVAL_P(3), "per");
@@ -495,6 +495,6 @@ dc_throttle_reset(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("permission denied to reset ad hoc limits of another role")));
 	if (!PG_ARGISNULL(0))
-		text_to_key(PG_GETARG_DATUM(0), &key);
+		text_to_key(key_text_arg(fcinfo, 0, "key"), &key);
 	PG_RETURN_INT64(limit_forget_ad_hoc(role, PG_ARGISNULL(0) ? NULL : &key));
 }

@@ -6,12 +6,13 @@
 
 #include "base/args.h"
 #include "base/compat.h"
+#include "base/key.h"
 #include "fmgr.h"
 #include "outbox/outbox.h"
 
 PG_FUNCTION_INFO_V1(dc_publish);
 
-static text *text_arg(FunctionCallInfo fcinfo, int n, const char *name, bool may_be_empty);
+static text *text_arg(FunctionCallInfo fcinfo, int n, const char *name);
 
 /*
  * dc_publish(topic text, key text, type text, payload jsonb, headers jsonb) -> uuid,
@@ -27,9 +28,9 @@ dc_publish(PG_FUNCTION_ARGS)
 	pg_uuid_t *id = palloc(sizeof(pg_uuid_t));
 	DcEvent event;
 
-	event.topic = text_arg(fcinfo, 0, "topic", false);
-	event.key = text_arg(fcinfo, 1, "key", true);
-	event.type = text_arg(fcinfo, 2, "type", false);
+	event.topic = text_arg(fcinfo, 0, "topic");
+	event.key = DatumGetTextPP(key_text_arg(fcinfo, 1, "key"));
+	event.type = text_arg(fcinfo, 2, "type");
 	event.payload = PG_ARGISNULL(3) ? NULL : PG_DETOAST_DATUM_PACKED(PG_GETARG_DATUM(3));
 	event.headers = PG_ARGISNULL(4) ? NULL : PG_DETOAST_DATUM_PACKED(PG_GETARG_DATUM(4));
 	event_id(&event.id);
@@ -39,13 +40,13 @@ dc_publish(PG_FUNCTION_ARGS)
 }
 
 static text *
-text_arg(FunctionCallInfo fcinfo, int n, const char *name, bool may_be_empty)
+text_arg(FunctionCallInfo fcinfo, int n, const char *name)
 {
 	text *value;
 
 	arg_not_null(fcinfo, n, name);
 	value = PG_GETARG_TEXT_PP(n);
-	if (!may_be_empty && VARSIZE_ANY_EXHDR(value) == 0)
+	if (VARSIZE_ANY_EXHDR(value) == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("%s must not be empty", name)));

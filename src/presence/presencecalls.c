@@ -153,8 +153,7 @@ dc_present(PG_FUNCTION_ARGS)
 
 	presence_check_memory();
 	use = use_arg(fcinfo);
-	arg_not_null(fcinfo, 1, "room");
-	text_to_bytes(PG_GETARG_DATUM(1), &room, "room", DC_MAX_KEY_BYTES);
+	text_to_bytes(key_text_arg(fcinfo, 1, "room"), &room, "room", DC_MAX_KEY_BYTES);
 	presence_turn_if_late();
 	PG_RETURN_INT64(presence_members(use, &room));
 }
@@ -233,10 +232,8 @@ static void
 call_begin(FunctionCallInfo fcinfo, DcPresenceCall *call)
 {
 	*call = (DcPresenceCall){.use = use_arg(fcinfo)};
-	arg_not_null(fcinfo, 1, "room");
-	arg_not_null(fcinfo, 2, "member");
-	text_to_bytes(PG_GETARG_DATUM(1), &call->room, "room", DC_MAX_KEY_BYTES);
-	text_to_bytes(PG_GETARG_DATUM(2), &call->member, "member", DC_MAX_KEY_BYTES);
+	text_to_bytes(key_text_arg(fcinfo, 1, "room"), &call->room, "room", DC_MAX_KEY_BYTES);
+	text_to_bytes(key_text_arg(fcinfo, 2, "member"), &call->member, "member", DC_MAX_KEY_BYTES);
 }
 
 /* A member as it is copied; its name and its meta follow. */
@@ -266,7 +263,7 @@ dc_presence_list(PG_FUNCTION_ARGS)
 	use = use_arg(fcinfo);
 	arg_not_null(fcinfo, 1, "room");
 	arg_not_null(fcinfo, 3, "number of members");
-	text_to_bytes(PG_GETARG_DATUM(1), &room_name, "room", DC_MAX_KEY_BYTES);
+	text_to_bytes(key_text_arg(fcinfo, 1, "room"), &room_name, "room", DC_MAX_KEY_BYTES);
 	most = PG_GETARG_INT32(3);
 	if (most <= 0 || most > LIST_MAX)
 		ereport(ERROR,

@@ -92,6 +92,12 @@ SELECT ask('fixed', 'a', 2), ask('fixed', 'a', 2), ask('fixed', 'a', 1), ask('fi
 SELECT ask('log', 'a', 2), ask('log', 'a', 2), ask('log', 'a', 1), ask('log', 'a', 4);
 SELECT ask('sliding', 'a', 2), ask('sliding', 'a', 2), ask('sliding', 'a', 1), ask('sliding', 'a', 4);
 
+-- Keys of any type that counters take
+SELECT dc_allow('fixed', 7), dc_allow('fixed', '7'), (dc_limit('fixed', 7::bigint)).remaining, (dc_limit_peek('fixed', 7::smallint)).allowed, dc_limit_refund('fixed', 7), dc_limit_reset('fixed', 7), dc_limit_reset('fixed', '7'),
+	dc_allow('fixed', '7'::name), dc_allow('fixed', '1f0e4ee0-8e3b-4a8f-9a39-8d8b7f0c8a10'::uuid), peek('fixed', '1f0e4ee0-8e3b-4a8f-9a39-8d8b7f0c8a10');
+SELECT (dc_throttle(7, 2, 2, '1 day')).remaining, (dc_throttle('7', 2, 2, '1 day')).remaining, dc_throttle_reset(7), dc_throttle_reset('7');
+SELECT try($$SELECT dc_allow('fixed', 1.5)$$), try($$SELECT dc_allow('fixed', NULL::int)$$), try($$SELECT dc_limit_release('jobs', 7, 1)$$), try($$SELECT dc_limit_renew('jobs', 7, 1)$$);
+
 -- Leases
 SELECT lease IS NOT NULL FROM dc_limit('login', 'e');
 SELECT allowed, remaining, lease IS NOT NULL FROM dc_limit('jobs', 'a', 2);
@@ -209,7 +215,7 @@ SELECT try($$SELECT dc_limit('login', 'member')$$), try($$SELECT dc_limit('fixed
 -- Ad hoc limits are each role's own
 SELECT try($$SELECT dc_throttle('a', 2, 24, '1 day')$$), try($$SELECT dc_throttle_reset()$$);
 RESET ROLE;
-GRANT EXECUTE ON FUNCTION dc_throttle, dc_throttle_reset TO regress_dcounter_limit_member;
+GRANT EXECUTE ON FUNCTION dc_throttle(text, bigint, bigint, interval, bigint), dc_throttle_reset TO regress_dcounter_limit_member;
 SET ROLE regress_dcounter_limit_member;
 SELECT show(allowed, remaining, retry_after, reset_at, NULL) FROM dc_throttle('a', 2, 24, '1 day');
 SELECT try($$SELECT dc_throttle_reset('a', 'regress_dcounter_limit')$$), try(format($$SELECT dc_throttle_reset(role => %L)$$, session_user)), try($$SELECT dc_throttle_reset(repeat('a', 1025))$$);
@@ -218,7 +224,7 @@ SELECT dc_throttle_reset('a'), dc_throttle_reset('a'), dc_throttle_reset('b'), d
 SELECT show(allowed, remaining, retry_after, reset_at, NULL) FROM dc_throttle('a', 2, 24, '1 day');
 RESET ROLE;
 SELECT dc_throttle_reset(role => 'regress_dcounter_limit_member'), dc_throttle_reset('nothing');
-REVOKE EXECUTE ON FUNCTION dc_throttle, dc_throttle_reset FROM regress_dcounter_limit_member;
+REVOKE EXECUTE ON FUNCTION dc_throttle(text, bigint, bigint, interval, bigint), dc_throttle_reset FROM regress_dcounter_limit_member;
 -- Others' keys go with a role that is dropped, and its rights with the next change
 DROP ROLE regress_dcounter_limit_member, regress_dcounter_limit;
 SELECT dc_limit_grant('log', '-');

@@ -22,6 +22,9 @@ END $$;
 SELECT dc_publish('mail', 'a@b', 'welcome', '{"name": "A"}') IS NOT NULL, dc_publish('mail', '', 'tombstone', NULL, '{"h": 1}') IS NOT NULL;
 SELECT aggregatetype, aggregateid, type, payload, headers, clock_timestamp() - created_at BETWEEN '0 s' AND '1 minute' FROM dcounter.outbox WHERE seq > (SELECT seq FROM seen) ORDER BY seq;
 SELECT * FROM news();
+-- Keys of any type that counters take
+SELECT dc_publish('keys', 7, 'x', '1') IS NOT NULL, dc_publish('keys', '1f0e4ee0-8e3b-4a8f-9a39-8d8b7f0c8a10'::uuid, 'x', '1') IS NOT NULL;
+SELECT * FROM news();
 -- The id is a UUID of version 7, of this minute, and the one that is stored
 BEGIN;
 SELECT dc_publish('t', 'k', 'x', '1') AS first \gset

@@ -43,6 +43,13 @@ SELECT ttl, events, channel, max_members, version FROM dcounter.presence_rule WH
 SELECT dc_presence_alter('defaults', events => '0', notify => '', max_members => 0);
 SELECT ttl, events, channel, max_members, version FROM dcounter.presence_rule WHERE name = 'defaults';
 
+-- Rooms and members of any type that keys of counters have, each of its own
+SELECT dc_enter('chat', 7, 8), dc_enter('chat', '7', 9), dc_enter('chat', 7, 'ann'), dc_beat('chat', '7', '8'), dc_beat('chat', 7, 8), dc_present('chat', 7),
+	dc_exit('chat', '7', 9), dc_exit('chat', 7, 'ann'), dc_enter('chat', 7, '1f0e4ee0-8e3b-4a8f-9a39-8d8b7f0c8a10'::uuid);
+SELECT member FROM dc_presence_list('chat', 7);
+SELECT dc_exit('chat', 7, '1f0e4ee0-8e3b-4a8f-9a39-8d8b7f0c8a10'), dc_exit('chat', 7, 8);
+SELECT try($$SELECT dc_enter('chat', 1.5, 'ann')$$), try($$SELECT dc_enter('chat', 7, 1.5)$$), try($$SELECT dc_enter('chat', NULL::int, 8)$$);
+
 -- Members come and go
 SELECT dc_enter('chat', 'lobby', 'ann'), dc_enter('chat', 'lobby', 'bob'), dc_enter('chat', 'lobby', 'ann'), dc_present('chat', 'lobby');
 SELECT dc_present('chat', 'nowhere'), dc_exit('chat', 'nowhere', 'ann'), dc_exit('chat', 'lobby', 'nobody');

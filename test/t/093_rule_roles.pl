@@ -31,7 +31,7 @@ sub refused
 sql($node, 'postgres', q{
 	CREATE ROLE alice; CREATE ROLE bob; CREATE ROLE mallory; CREATE ROLE carol; CREATE ROLE team; CREATE ROLE watcher IN ROLE pg_monitor; CREATE SCHEMA m AUTHORIZATION mallory;
 	GRANT EXECUTE ON FUNCTION dc_limit_create, dc_presence_create TO alice, carol, mallory;
-	GRANT EXECUTE ON FUNCTION dc_throttle, dc_throttle_reset TO alice, bob, mallory});
+	GRANT EXECUTE ON FUNCTION dc_throttle(text, bigint, bigint, interval, bigint), dc_throttle_reset TO alice, bob, mallory});
 as('alice', q{
 	SELECT dc_limit_create('api', 'gcra', 10, '100 days'), dc_limit_create('jobs', 'concurrent', 2, '1 day'), dc_presence_create('chat', '7 days', events => '1 us')});
 my $lease = as('alice', q{SELECT lease FROM dc_limit('jobs', 'k')});
