@@ -190,7 +190,10 @@ limit_use_slot(DcLimitUse *use)
 			is_newer = false;
 		}
 		if (slot != NULL && !is_newer)
+		{
+			slot->rule.created_at = use->rule.created_at; /* which a file does not know */
 			copy_slot(use, slot);
+		}
 		LWLockRelease(&limit_area->lock);
 		if (slot != NULL && !is_newer)
 			break;

@@ -29,7 +29,7 @@
 #define LIMIT_FILE PGSTAT_STAT_PERMANENT_DIRECTORY "/dcounter.limits"
 
 #define LIMIT_MAGIC 0x6D696C64 /* "dlim" */
-#define LIMIT_FORMAT 2
+#define LIMIT_FORMAT 1
 
 typedef struct FileHeader
 {
@@ -39,7 +39,6 @@ typedef struct FileHeader
 	TimestampTz saved_at; /* wall time, and */
 	int64 moment;		  /* the same by the other clock */
 	int64 lost_at;
-	TimestampTz lost_on;
 	uint64 next_lease;
 	uint32 losses;
 	uint32 is_standby;
@@ -48,11 +47,20 @@ typedef struct FileHeader
 	uint64 nentries;
 } FileHeader;
 
+/* When the rule was created is known to those who use it. */
 typedef struct FileSlot
 {
 	Oid database;
 	DcLimitOwner owner;
-	DcLimitRule rule;
+	struct
+	{
+		int32 id;
+		int32 version;
+		DcLimitNumbers numbers;
+		int64 max_keys;
+		bool allow_if_full;
+		bool full_if_lost;
+	} rule;
 } FileSlot;
 
 /* Followed by the key, and the items. */
@@ -115,7 +123,6 @@ limitfile_save(int code, Datum arg)
 	header.saved_at = GetCurrentTimestamp();
 	header.moment = work.now = moment_now().us;
 	header.lost_at = (int64) pg_atomic_read_u64(&limit_area->lost_at);
-	header.lost_on = (TimestampTz) pg_atomic_read_u64(&limit_area->lost_on);
 	header.next_lease = pg_atomic_read_u64(&limit_area->next_lease);
 	header.losses = pg_atomic_read_u32(&limit_area->losses);
 	header.is_standby = pg_atomic_read_u32(&limit_area->is_standby);
@@ -133,7 +140,12 @@ limitfile_save(int code, Datum arg)
 		memset(&saved, 0, sizeof(saved));
 		saved.database = slot->database;
 		saved.owner = slot->owner;
-		saved.rule = slot->rule;
+		saved.rule.id = slot->rule.id;
+		saved.rule.version = slot->rule.version;
+		saved.rule.numbers = slot->rule.numbers;
+		saved.rule.max_keys = slot->rule.max_keys;
+		saved.rule.allow_if_full = slot->rule.allow_if_full;
+		saved.rule.full_if_lost = slot->rule.full_if_lost;
 		crcfile_put(&work.file, &saved, sizeof(saved));
 	}
 	map_sweep(limit_map, save_entry, &work);
@@ -279,7 +291,8 @@ load(Work *work, const FileHeader *header)
 
 	shift(&lost_at, work);
 	pg_atomic_write_u64(&limit_area->lost_at, (uint64) lost_at);
-	pg_atomic_write_u64(&limit_area->lost_on, (uint64) header->lost_on);
+	if (lost_at != 0)
+		pg_atomic_write_u64(&limit_area->lost_on, (uint64) (GetCurrentTimestamp() - (work->now - lost_at))); /* wall time */
 	pg_atomic_write_u64(&limit_area->next_lease, header->next_lease);
 	pg_atomic_write_u32(&limit_area->losses, header->losses);
 	if (header->is_standby)
@@ -293,7 +306,7 @@ load(Work *work, const FileHeader *header)
 			return false;
 		slot->database = saved.database;
 		slot->owner = saved.owner;
-		slot->rule = saved.rule;
+		slot->rule = (DcLimitRule){.id = saved.rule.id, .version = saved.rule.version, .counted = saved.rule.version, .numbers = saved.rule.numbers, .max_keys = saved.rule.max_keys, .allow_if_full = saved.rule.allow_if_full, .full_if_lost = saved.rule.full_if_lost};
 		limit_area->nslots = i + 1;
 	}
 	for (uint64 i = 0; i < header->nentries; i++)
@@ -326,6 +339,7 @@ load_entry(Work *work)
 		return false;
 	slot = &limit_area->slots[saved.key.slot];
 	state = &saved.key.state;
+	saved.key.counted = slot->rule.counted; /* all were brought to it when they were saved */
 	shift(&saved.key.idle_at, work);
 	shift(&state->idle_at, work);
 	shift(&state->at, work);

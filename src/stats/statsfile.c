@@ -21,17 +21,19 @@
 #define STATS_FILE PGSTAT_STAT_PERMANENT_DIRECTORY "/dcounter.stat"
 
 #define STATS_MAGIC 0x74636E64 /* "dcnt" */
+#define STATS_FORMAT_0_1 5	   /* which have this format */
 #define STATS_FORMAT 6		   /* changes with what the counts mean */
 
 typedef struct DcStatsFileHeader
 {
 	uint32 magic;
 	uint32 format;
-	uint64 lsn;
 	uint32 member_size;
 	uint32 members;
+	uint64 lsn; /* not in files of 0.1, */
 } DcStatsFileHeader;
 
+static bool is_of_0_1(const DcCrcFile *file);
 static int get_all(DcCrcFile *file, DcTableStats **stats, uint64 *lsn);
 
 /*
@@ -40,8 +42,8 @@ static int get_all(DcCrcFile *file, DcTableStats **stats, uint64 *lsn);
 void
 statsfile_save(const DcTableStats *stats, int count)
 {
-	DcStatsFileHeader header = {STATS_MAGIC, STATS_FORMAT, 0, sizeof(DcTableStats),
-								(uint32) count};
+	DcStatsFileHeader header = {STATS_MAGIC, STATS_FORMAT, sizeof(DcTableStats),
+								(uint32) count, 0};
 	DcCrcFile file;
 
 	(void) server_was_shut_down(&header.lsn);
@@ -66,7 +68,7 @@ statsfile_load(DcTableStats **stats)
 	*stats = NULL;
 	if (!crcfile_read(&file, STATS_FILE, LOG))
 		return 0;
-	if (crcfile_keep_other(&file, STATS_MAGIC, STATS_FORMAT, "Statistics of counter tables begin anew.", LOG))
+	if (!is_of_0_1(&file) && crcfile_keep_other(&file, STATS_MAGIC, STATS_FORMAT, "Statistics of counter tables begin anew.", LOG))
 	{
 		free(file.data);
 		return 0;
@@ -80,21 +82,32 @@ statsfile_load(DcTableStats **stats)
 				 errmsg("ignoring invalid data in file \"%s\"", STATS_FILE)));
 		return 0;
 	}
-	return server_was_shut_down(&lsn) && lsn == saved_lsn ? count : 0;
+	return server_was_shut_down(&lsn) && (lsn == saved_lsn || saved_lsn == 0) ? count : 0;
+}
+
+static bool
+is_of_0_1(const DcCrcFile *file)
+{
+	uint32 words[2];
+
+	if (file->left < sizeof(words))
+		return false;
+	memcpy(words, file->data, sizeof(words));
+	return words[0] == STATS_MAGIC && words[1] == STATS_FORMAT_0_1;
 }
 
 /*
  * get_all returns the number of members, or -1 if the file is not as expected. How many
- * there are follows from its length, too.
+ * there are follows from its length, too. *lsn is 0 for a file of 0.1.
  */
 static int
 get_all(DcCrcFile *file, DcTableStats **stats, uint64 *lsn)
 {
-	DcStatsFileHeader header;
-	Size size;
+	DcStatsFileHeader header = {0};
+	Size size = is_of_0_1(file) ? offsetof(DcStatsFileHeader, lsn) : sizeof(header);
 
-	if (!crcfile_is_valid(file) || !crcfile_get(file, &header, sizeof(header)) ||
-		header.magic != STATS_MAGIC || header.format != STATS_FORMAT ||
+	if (!crcfile_is_valid(file) || !crcfile_get(file, &header, size) ||
+		header.magic != STATS_MAGIC || (header.format != STATS_FORMAT && header.format != STATS_FORMAT_0_1) ||
 		header.member_size != sizeof(DcTableStats) || header.members > PG_INT32_MAX)
 		return -1;
 	*lsn = header.lsn;

@@ -377,8 +377,8 @@ sub test_restarts
 		'long' => "$saved ",
 		'of another format' => with_checksum(substr($saved, 0, 4) . chr(99) . substr($saved, 5, -4)),
 		'changed' => substr($saved, 0, 40) . chr(ord(substr($saved, 40, 1)) ^ 1) . substr($saved, 41),
-		'with too few members' => with_checksum(substr($saved, 0, 20) . pack('L', unpack('x20 L', $saved) + 1) . substr($saved, 24, -4)),
-		'with too many members' => with_checksum(substr($saved, 0, 20) . pack('L', 0xFFFFFFFF) . substr($saved, 24, -4)));
+		'with too few members' => with_checksum(substr($saved, 0, 12) . pack('L', unpack('x12 L', $saved) + 1) . substr($saved, 16, -4)),
+		'with too many members' => with_checksum(substr($saved, 0, 12) . pack('L', 0xFFFFFFFF) . substr($saved, 16, -4)));
 	is(with_checksum(substr($saved, 0, -4)), $saved, 'the checksum is CRC-32C');
 	foreach my $how (sort keys %broken)
 	{
