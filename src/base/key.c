@@ -14,6 +14,7 @@
 #include "base/compat.h"
 #include "base/key.h"
 #include "catalog/pg_type.h"
+#include "miscadmin.h"
 #include "parser/parse_coerce.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -197,6 +198,7 @@ key_array_arg(FunctionCallInfo fcinfo, int argno, int *count, Datum **members)
 		{
 			DcKey key;
 
+			CHECK_FOR_INTERRUPTS();
 			key_from_value(values[i], type, &key);
 			keys[i] = key_text_datum(&key);
 		}

@@ -498,6 +498,7 @@ entry_compare(const void *a, const void *b)
 	const DcBytes *left = &(*(DcKeySumsEntry *const *) a)->key;
 	const DcBytes *right = &(*(DcKeySumsEntry *const *) b)->key;
 
+	CHECK_FOR_INTERRUPTS(); /* of a long qsort() */
 	return bytes_compare(left->data, left->len, right->data, right->len);
 }
 

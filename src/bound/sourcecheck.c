@@ -152,6 +152,7 @@ check_keys(FunctionCallInfo fcinfo, DcSourceRead *read, const DcSourceScanOption
 	{
 		DcKey key;
 
+		CHECK_FOR_INTERRUPTS();
 		key_from_text(keys[i], &key);
 		if (source_filter(&filter, key.data, key.len))
 			keys[kept++] = keys[i];

@@ -402,6 +402,7 @@ take_diffs(Datum *keys, const int64 *values, int nkeys, DcKeySums *sums, int *n)
 	{
 		DcKey key;
 
+		CHECK_FOR_INTERRUPTS();
 		key_from_text(keys[i], &key);
 		key_sums_set(sums, key.data, key.len, DC_SIDE_COUNTER, values[i]);
 	}

@@ -144,6 +144,7 @@ know_keys(DcSourceScan *scan)
 	{
 		DcKey key;
 
+		CHECK_FOR_INTERRUPTS();
 		key_from_text(scan->options.keys[i], &key);
 		key_sums_know(scan->known, key.data, key.len);
 		if (scan->options.layer != DC_LAYER_REFS)

@@ -312,6 +312,7 @@ collect_keys(DcCounter *counter, DcBuffered *keys, DcAmounts *amounts, int count
 		DcMapEntry *entry;
 		DcMapKey map_key;
 
+		CHECK_FOR_INTERRUPTS();
 		memset(&amounts[i], 0, sizeof(DcAmounts));
 		TIMESTAMP_NOBEGIN(amounts[i].at);
 		buffer_map_key(&map_key, counter->relid, keys[i].key->data, keys[i].key->len);

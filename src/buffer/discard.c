@@ -30,6 +30,12 @@
 #include "nodes/parsenodes.h"
 #include "utils/memutils.h"
 
+/*
+ * Of so many tables the cached values are forgotten one table after the other, and then those of all at once: each time the
+ * cache is gone over, in a transaction that is committed and cannot be ended any more.
+ */
+#define MAX_FORGOTTEN 8
+
 typedef struct DcDiscard
 {
 	struct DcDiscard *next;
@@ -237,6 +243,8 @@ discard_is_noted(const DcBufferTable *table)
 void
 discard_commit(void)
 {
+	int nforgotten = 0;
+
 	for (DcDiscard *discard = discards; discard != NULL; discard = discard->next)
 	{
 		bool found = discard->gone;
@@ -254,9 +262,12 @@ discard_commit(void)
 		LWLockRelease(&buffer_area->lock);
 		if (!found)
 			continue; /* any other table that was truncated */
-		if (cache_hooks != NULL)
+		if (cache_hooks != NULL && nforgotten < MAX_FORGOTTEN)
 			cache_hooks->forget(discard->database, discard->counter);
+		nforgotten++;
 	}
+	if (cache_hooks != NULL && nforgotten > MAX_FORGOTTEN)
+		cache_hooks->forget(MyDatabaseId, InvalidOid);
 	discards = NULL;
 }
 

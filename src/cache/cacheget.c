@@ -148,6 +148,7 @@ dc_get_many_cached(PG_FUNCTION_ARGS)
 		Datum values[] = {members[i], Int64GetDatum(asked.wanted[i].value)};
 		bool nulls[2] = {false};
 
+		CHECK_FOR_INTERRUPTS();
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	}
 	PG_RETURN_NULL();
@@ -275,6 +276,7 @@ find_all(DcAsked *asked)
 	{
 		DcWanted *wanted = &asked->wanted[i];
 
+		CHECK_FOR_INTERRUPTS();
 		wanted->claim = NULL;
 		wanted->state = CACHE_BUSY;
 		if (asked->shared && key_may_share(asked->counter, &wanted->key))
@@ -310,6 +312,7 @@ get_missing(FunctionCallInfo fcinfo, const char *function, DcAsked *asked,
 	{
 		DcWanted *wanted = &asked->wanted[i];
 
+		CHECK_FOR_INTERRUPTS();
 		if (wanted->state == CACHE_FOUND)
 			continue;
 		if (!asked->shared || !key_may_share(asked->counter, &wanted->key))
@@ -384,6 +387,7 @@ claim_missing(DcAsked *asked)
 	{
 		DcWanted *wanted = &asked->wanted[i];
 
+		CHECK_FOR_INTERRUPTS();
 		if (wanted->state == CACHE_BUSY && claims == max_claims)
 			wanted->state = CACHE_FULL;
 		if (wanted->state == CACHE_BUSY)
@@ -449,6 +453,7 @@ compute_many(DcAsked *asked, int count)
 	{
 		DcWanted *wanted = &asked->wanted[i];
 
+		CHECK_FOR_INTERRUPTS();
 		if (wanted->state == CACHE_CLAIMED || wanted->state == CACHE_FULL)
 			keys[n++] = key_text_datum(&wanted->key);
 	}

@@ -293,19 +293,21 @@ slot_find(Oid database, const DcLimitOwner *owner)
 }
 
 /*
- * limit_has_keys returns true if a rule, or a role, has keys in memory. Must not throw.
+ * limit_gone_add adds a rule to those that are gone, if it has keys in memory. Must not throw.
  */
-bool
-limit_has_keys(Oid database, const DcLimitOwner *owner)
+void
+limit_gone_add(DcLimitGone *gone, Oid database, const DcLimitOwner *owner)
 {
 	DcLimitSlot *slot;
-	bool has_keys;
 
 	LWLockAcquire(&limit_area->lock, LW_SHARED);
 	slot = slot_find(database, owner);
-	has_keys = slot != NULL && pg_atomic_read_u64(&slot->keys) > 0;
+	if (slot != NULL && pg_atomic_read_u64(&slot->keys) > 0)
+	{
+		gone->rules[slot - limit_area->slots] = (DcLimitGoneRule){database, *owner};
+		gone->any = true;
+	}
 	LWLockRelease(&limit_area->lock);
-	return has_keys;
 }
 
 /*

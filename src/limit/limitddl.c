@@ -50,6 +50,7 @@ static void take_numbers(FunctionCallInfo fcinfo, DcLimitRow *row, int rate, int
 static void take_choices(FunctionCallInfo fcinfo, DcLimitRow *row, int on_full, int after_crash, int max_keys);
 static DcLimitRow *open_to_change(FunctionCallInfo fcinfo, const char *function);
 static Oid role_arg(FunctionCallInfo fcinfo, int argno, bool must_exist);
+static void forget_dropped(void);
 static void xact_callback(XactEvent event, void *arg);
 static void subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionId parent, void *arg);
 
@@ -269,6 +270,16 @@ open_to_change(FunctionCallInfo fcinfo, const char *function)
 }
 
 static void
+forget_dropped(void)
+{
+	DcLimitGone gone = {0};
+
+	for (Dropped *drop = dropped; drop != NULL; drop = drop->next)
+		limit_gone_add(&gone, MyDatabaseId, &drop->rule);
+	limit_forget(&gone);
+}
+
+static void
 xact_callback(XactEvent event, void *arg)
 {
 	switch (event)
@@ -277,8 +288,8 @@ xact_callback(XactEvent event, void *arg)
 			if (rules_changed && limit_area != NULL)
 				limit_rules_committed();
 			rules_changed = false;
-			for (; dropped != NULL && limit_area != NULL; dropped = dropped->next)
-				limit_forget_rule(MyDatabaseId, &dropped->rule);
+			if (dropped != NULL && limit_area != NULL)
+				forget_dropped();
 			dropped = NULL;
 			break;
 		case XACT_EVENT_ABORT:

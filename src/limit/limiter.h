@@ -210,6 +210,20 @@ typedef struct DcLimitCall
 	bool full;	  /* there is no memory for it */
 } DcLimitCall;
 
+/* A rule that is gone. */
+typedef struct DcLimitGoneRule
+{
+	Oid database;
+	DcLimitOwner owner;
+} DcLimitGoneRule;
+
+/* Rules that are gone, each at its slot; starts with zeros. */
+typedef struct DcLimitGone
+{
+	bool any;
+	DcLimitGoneRule rules[LIMIT_SLOTS];
+} DcLimitGone;
+
 extern DcLimitArea *limit_area;
 extern DcMap *limit_map;
 
@@ -218,7 +232,7 @@ extern void limit_check_memory(void);
 extern void limit_note_loss(void);
 pg_noreturn extern void limit_slots_error(void);
 extern void limit_use_slot(DcLimitUse *use);
-extern bool limit_has_keys(Oid database, const DcLimitOwner *owner);
+extern void limit_gone_add(DcLimitGone *gone, Oid database, const DcLimitOwner *owner);
 extern void limit_note_promotion(void);
 extern DcLimitChunk *limit_chunk_at(void *arg, uint32 number);
 extern void limit_chunk_free(void *arg, uint32 number);
@@ -230,7 +244,7 @@ extern bool limit_make_slots(void);
 extern bool limit_make_room(DcLimitUse *use, bool memory, int64 *retry_after);
 extern void limit_note_idle(DcLimitSlot *slot, int64 idle_at);
 extern void limit_hand(int steps);
-extern void limit_forget_rule(Oid database, const DcLimitOwner *rule);
+extern void limit_forget(const DcLimitGone *gone);
 extern int64 limit_forget_ad_hoc(Oid role, const DcKey *only);
 extern void limit_convert_keys(DcLimitUse *use);
 

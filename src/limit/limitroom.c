@@ -38,9 +38,7 @@
 typedef struct Sweep
 {
 	int64 now;
-	/* a rule that is gone */
-	Oid database;
-	const DcLimitOwner *gone;
+	const DcLimitGone *gone; /* rules that are gone, or NULL */
 	/* a rule that has changed, or NULL */
 	DcLimitUse *use;
 	/* ad hoc limits: a role's, all or those of one key */
@@ -132,7 +130,7 @@ static bool
 forget_databases(void)
 {
 	uint64 last = pg_atomic_read_u64(&limit_area->looked);
-	bool found = false;
+	DcLimitGone gone = {0};
 
 	if (moment_age((DcMoment){(int64) last}) < LOOK_US ||
 		!pg_atomic_compare_exchange_u64(&limit_area->looked, &last, (uint64) moment_now().us))
@@ -149,10 +147,10 @@ forget_databases(void)
 		LWLockRelease(&limit_area->lock);
 		if (pg_atomic_read_u64(&slot->keys) == 0 || SearchSysCacheExists1(DATABASEOID, ObjectIdGetDatum(database)))
 			continue;
-		limit_forget_rule(database, &owner);
-		found = true;
+		limit_gone_add(&gone, database, &owner);
 	}
-	return found;
+	limit_forget(&gone);
+	return gone.any;
 }
 
 static bool
@@ -202,26 +200,27 @@ limit_hand(int steps)
 }
 
 /*
- * limit_forget_rule removes the keys of a rule that is gone. Must not throw.
+ * limit_forget removes the keys of rules that are gone. A transaction may drop many of them, and cannot be ended any more:
+ * so the memory is gone over once for all. Must not throw.
  */
 void
-limit_forget_rule(Oid database, const DcLimitOwner *rule)
+limit_forget(const DcLimitGone *gone)
 {
-	Sweep sweep = {.database = database, .gone = rule};
+	Sweep sweep = {.gone = gone};
 
-	if (!limit_has_keys(database, rule)) /* a transaction may drop many rules */
-		return;
-	map_sweep(limit_map, is_forgotten, &sweep);
+	if (gone->any)
+		map_sweep(limit_map, is_forgotten, &sweep);
 }
 
 static bool
 is_forgotten(DcMapEntry *entry, void *arg)
 {
 	const Sweep *sweep = arg;
-
 	const DcLimitKey *key = map_payload(entry);
+	const DcLimitGoneRule *gone = &sweep->gone->rules[key->slot];
 
-	if (entry->database != sweep->database || !limit_owner_is(&limit_area->slots[key->slot].owner, sweep->gone))
+	/* another rule may have got the slot meanwhile */
+	if (entry->database != gone->database || !limit_owner_is(&limit_area->slots[key->slot].owner, &gone->owner))
 		return false;
 	limit_entry_free(entry);
 	return true;

@@ -244,6 +244,21 @@ typedef struct DcPresenceCall
 	bool has_meta;
 } DcPresenceCall;
 
+/* A rule that is gone. */
+typedef struct DcPresenceGoneRule
+{
+	Oid database;
+	Oid id;		  /* as in keys of the map */
+	uint64 rooms; /* that were freed */
+} DcPresenceGoneRule;
+
+/* Rules that are gone, each at its slot; starts with zeros. */
+typedef struct DcPresenceGone
+{
+	bool any;
+	DcPresenceGoneRule rules[PRESENCE_SLOTS];
+} DcPresenceGone;
+
 extern DcPresenceArea *presence_area;
 extern DcMap *presence_map;
 extern const DcWheelItems presence_items;
@@ -293,7 +308,8 @@ extern bool presence_approx_load(DcCrcFile *file, DcMapEntry *entry, int64 shift
 /* presenceturn.c */
 extern bool presence_turn(uint32 steps, bool wait);
 extern void presence_turn_if_late(void);
-extern void presence_forget_rule(Oid database, const DcPresenceOwner *rule);
+extern void presence_gone_add(DcPresenceGone *gone, Oid database, const DcPresenceOwner *rule);
+extern void presence_forget(DcPresenceGone *gone);
 extern bool presence_forget_databases(void);
 
 /* presenceevents.c */

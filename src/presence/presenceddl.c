@@ -49,6 +49,7 @@ static char *name_arg(FunctionCallInfo fcinfo);
 static void take_settings(FunctionCallInfo fcinfo, DcPresenceRow *row, int first);
 static DcPresenceRow *open_to_change(FunctionCallInfo fcinfo, const char *function);
 static Oid role_arg(FunctionCallInfo fcinfo, int argno, bool must_exist);
+static void forget_dropped(void);
 static void ddl_xact_callback(XactEvent event, void *arg);
 static void ddl_subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionId parent, void *arg);
 
@@ -258,6 +259,16 @@ open_to_change(FunctionCallInfo fcinfo, const char *function)
 }
 
 static void
+forget_dropped(void)
+{
+	DcPresenceGone gone = {0};
+
+	for (Dropped *drop = dropped; drop != NULL; drop = drop->next)
+		presence_gone_add(&gone, MyDatabaseId, &drop->rule);
+	presence_forget(&gone);
+}
+
+static void
 ddl_xact_callback(XactEvent event, void *arg)
 {
 	switch (event)
@@ -266,8 +277,8 @@ ddl_xact_callback(XactEvent event, void *arg)
 			if (rules_changed && presence_area != NULL)
 				presence_rules_committed();
 			rules_changed = false;
-			for (; dropped != NULL && presence_area != NULL; dropped = dropped->next)
-				presence_forget_rule(MyDatabaseId, &dropped->rule);
+			if (dropped != NULL && presence_area != NULL)
+				forget_dropped();
 			dropped = NULL;
 			break;
 		case XACT_EVENT_ABORT:

@@ -156,38 +156,29 @@ settle_room(DcMapEntry *entry, int64 now)
 	pg_atomic_fetch_sub_u64(&slot->rooms, 1); /* last: then the slot may be given away */
 }
 
-/* A rule that is gone. */
-typedef struct Forgotten
-{
-	Oid database;
-	DcPresenceOwner rule;
-	DcPresenceSlot *slot;
-	uint64 rooms; /* that were freed */
-} Forgotten;
-
-/* An entry of that rule: its own room, or that of a member; NULL if it is not. Its partition is locked. */
+/* Return the room of an entry whose rule is gone: itself, or that of a member; NULL if it is not. Its partition is locked. */
 static DcMapEntry *
-room_of(const Forgotten *rule, DcMapEntry *entry)
+room_of(const DcPresenceGone *gone, DcMapEntry *entry)
 {
 	DcPresenceItem *item = map_payload(entry);
-	DcMapEntry *room;
+	DcMapEntry *room = item->kind != PRESENCE_MEMBER ? entry : map_entry(presence_map, ((DcPresenceMember *) item)->room);
+	uint32 slot = ((DcPresenceRoom *) map_payload(room))->slot;
 
-	if (entry->database != rule->database || entry->counter != (Oid) rule->rule.id)
-		return NULL;
-	room = item->kind != PRESENCE_MEMBER ? entry : map_entry(presence_map, ((DcPresenceMember *) item)->room);
-	return ((DcPresenceRoom *) map_payload(room))->slot == rule->slot - presence_area->slots ? room : NULL;
+	/* another rule may have got the slot meanwhile */
+	return entry->database == gone->rules[slot].database && entry->counter == gone->rules[slot].id ? room : NULL;
 }
 
 static bool
 forget(DcMapEntry *entry, void *arg)
 {
-	const Forgotten *rule = arg;
 	DcPresenceItem *item = map_payload(entry);
-	DcMapEntry *room = room_of(rule, entry);
+	DcMapEntry *room = room_of(arg, entry);
+	DcPresenceSlot *slot;
 	bool taken;
 
 	if (room == NULL)
 		return false;
+	slot = &presence_area->slots[((DcPresenceRoom *) map_payload(room))->slot];
 	if (item->kind == PRESENCE_APPROX)
 		presence_approx_clear(entry);
 	if (item->kind != PRESENCE_MEMBER)
@@ -206,8 +197,8 @@ forget(DcMapEntry *entry, void *arg)
 	LWLockRelease(&presence_area->wheel_lock);
 	if (taken)
 		return false;
-	pg_atomic_fetch_sub_u64(&rule->slot->cells, map_entry_size(presence_map, entry) / map_cell_size(presence_map));
-	pg_atomic_fetch_sub_u64(&rule->slot->members, 1);
+	pg_atomic_fetch_sub_u64(&slot->cells, map_entry_size(presence_map, entry) / map_cell_size(presence_map));
+	pg_atomic_fetch_sub_u64(&slot->members, 1);
 	map_unpin(room);
 	return true; /* no member is ever pinned */
 }
@@ -218,11 +209,11 @@ forget(DcMapEntry *entry, void *arg)
 static bool
 forget_room(DcMapEntry *entry, void *arg)
 {
-	Forgotten *rule = arg;
+	DcPresenceGone *gone = arg;
 	DcPresenceRoom *room = map_payload(entry);
 	bool empty;
 
-	if (room->item.kind == PRESENCE_MEMBER || room_of(rule, entry) == NULL)
+	if (room->item.kind == PRESENCE_MEMBER || room_of(gone, entry) == NULL)
 		return false;
 	empty = room->item.kind == PRESENCE_APPROX ? room->root == DC_MAP_NONE : pg_atomic_read_u32(&room->members) == 0;
 	if (!empty || room->item.is_dirty || pg_atomic_read_u32(&entry->pins) != 0)
@@ -231,30 +222,47 @@ forget_room(DcMapEntry *entry, void *arg)
 	if (wheel_has(&room->item.wheel))
 		wheel_remove(&presence_area->wheel, &presence_items, entry->number);
 	LWLockRelease(&presence_area->wheel_lock);
-	pg_atomic_fetch_sub_u64(&rule->slot->cells, map_entry_size(presence_map, entry) / map_cell_size(presence_map));
-	rule->rooms++;
+	pg_atomic_fetch_sub_u64(&presence_area->slots[room->slot].cells, map_entry_size(presence_map, entry) / map_cell_size(presence_map));
+	gone->rules[room->slot].rooms++;
 	return true;
 }
 
 /*
- * presence_forget_rule removes the members of a rule that is gone, then its rooms, whose memory others may need at once: no view
- * shows what has it. If the wheel is being turned just now, the rooms go when they are due. Whoever enters all the same, because he
- * has not heard of it yet, leaves when his time is up. Must not throw.
+ * presence_gone_add adds a rule to those that are gone, if it has anything in memory. Must not throw.
  */
 void
-presence_forget_rule(Oid database, const DcPresenceOwner *rule)
+presence_gone_add(DcPresenceGone *gone, Oid database, const DcPresenceOwner *rule)
 {
-	Forgotten forgotten = {database, *rule, presence_slot_in(database, rule), 0};
+	DcPresenceSlot *slot = presence_slot_in(database, rule);
 
-	if (forgotten.slot == NULL)
+	if (slot == NULL)
 		return;
-	pg_atomic_write_u64(&forgotten.slot->events, (uint64) -1);
-	map_sweep(presence_map, forget, &forgotten);
+	pg_atomic_write_u64(&slot->events, (uint64) -1);
+	gone->rules[slot - presence_area->slots] = (DcPresenceGoneRule){.database = database, .id = (Oid) rule->id};
+	gone->any = true;
+}
+
+/*
+ * presence_forget removes the members of rules that are gone, then their rooms, whose memory others may need at once: no view
+ * shows what has it. If the wheel is being turned just now, the rooms go when they are due. Whoever enters all the same, because he
+ * has not heard of it yet, leaves when his time is up. A transaction may drop many rules, and cannot be ended any more: so the
+ * memory is gone over once for all of them. Must not throw.
+ */
+void
+presence_forget(DcPresenceGone *gone)
+{
+	if (!gone->any)
+		return;
+	map_sweep(presence_map, forget, gone);
 	if (!LWLockConditionalAcquire(&presence_area->turn_lock, LW_EXCLUSIVE))
 		return;
-	map_sweep(presence_map, forget_room, &forgotten);
+	map_sweep(presence_map, forget_room, gone);
 	LWLockRelease(&presence_area->turn_lock);
-	pg_atomic_fetch_sub_u64(&forgotten.slot->rooms, forgotten.rooms); /* last: then the slot may be given away */
+	for (int i = 0; i < PRESENCE_SLOTS; i++) /* last: then the slot may be given away */
+	{
+		if (gone->rules[i].rooms > 0)
+			pg_atomic_fetch_sub_u64(&presence_area->slots[i].rooms, gone->rules[i].rooms);
+	}
 }
 
 /*
@@ -265,7 +273,7 @@ bool
 presence_forget_databases(void)
 {
 	uint64 last = pg_atomic_read_u64(&presence_area->looked);
-	bool found = false;
+	DcPresenceGone gone = {0};
 
 	if (moment_age((DcMoment){(int64) last}) < TURN_LOOK_US ||
 		!pg_atomic_compare_exchange_u64(&presence_area->looked, &last, (uint64) moment_now().us))
@@ -282,8 +290,8 @@ presence_forget_databases(void)
 		LWLockRelease(&presence_area->lock);
 		if (pg_atomic_read_u64(&slot->members) == 0 || SearchSysCacheExists1(DATABASEOID, ObjectIdGetDatum(database)))
 			continue;
-		presence_forget_rule(database, &owner);
-		found = true;
+		presence_gone_add(&gone, database, &owner);
 	}
-	return found;
+	presence_forget(&gone);
+	return gone.any;
 }

@@ -18,6 +18,7 @@
 
 #include "access/xact.h"
 #include "common/hashfn.h"
+#include "miscadmin.h"
 #include "unread/unread.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
@@ -211,6 +212,7 @@ later_write(void)
 	{
 		DcSeenRel rel;
 
+		CHECK_FOR_INTERRUPTS();
 		waiting[i]->written = GetCurrentTransactionNestLevel();
 		if (!seenrel_open_again(waiting[i]->relid, &rel))
 			continue;

@@ -1,6 +1,7 @@
 # What runs when a transaction is over cannot fail. A wait for a flush ends with a warning, in a transaction that is committed, also if
 # names of the code that is running are of letters that the client's encoding lacks; nothing of the wait is left behind. A build that has
-# no room for its temporary file gives back what it has, and is neither the end of the worker nor of others' builds.
+# no room for its temporary file gives back what it has, and is neither the end of the worker nor of others' builds. Nor is it long: memory is
+# gone over once, however many limits and presences a transaction has dropped.
 use strict;
 use warnings;
 
@@ -73,5 +74,37 @@ $node->append_conf('postgresql.conf', 'temp_file_limit = -1');
 $node->reload;
 soon($node, q{SELECT dc_sum('counter')}, '20000', 'and builds when there is room');
 $builder->quit;
+
+# ------------------------------------------------------------
+# Many rules that are dropped at once
+# ------------------------------------------------------------
+$node->append_conf('postgresql.conf', "dcounter.limit_size = '256MB'\ndcounter.presence_size = '256MB'");
+$node->restart;
+my $dropper = dc_session($node, 'postgres');
+
+# how long the commit takes that drops so many
+sub commit_of
+{
+	my ($count, $create, $use, $drop) = @_;
+	my $each = sub { return "DO \$\$ BEGIN FOR i IN 1 .. $count LOOP PERFORM @_; END LOOP; END \$\$;" };
+
+	$dropper->run($each->($create) . $each->($use));
+	$dropper->run('BEGIN;' . $each->($drop));
+	my $begun = Time::HiRes::time();
+	$dropper->run('COMMIT');
+	return Time::HiRes::time() - $begun;
+}
+
+foreach ([ 'limits', q{dc_limit_create('l' || i, 'gcra', 10, '1 day')}, q{dc_allow('l' || i, 'k')}, q{dc_limit_drop('l' || i)} ],
+	[ 'presences', q{dc_presence_create('p' || i, '1 day')}, q{dc_enter('p' || i, 'room', 'm')}, q{dc_presence_drop('p' || i)} ])
+{
+	my ($what, @calls) = @$_;
+	my $one = commit_of(1, @calls);
+	my $many = commit_of(400, @calls);
+
+	cmp_ok($many, '<', 40 * $one + 1, "a commit that drops 400 $what goes over the memory once");
+}
+is(sql($node, 'postgres', 'SELECT (SELECT count(*) FROM dc_stat_limits) + (SELECT count(*) FROM dc_stat_presence)'), '0', 'they are gone');
+$dropper->quit;
 $node->stop;
 done_testing();

@@ -45,6 +45,15 @@ limit_ddl_init(void)
 }
 
 static void
+forget_rule(const DcLimitOwner *rule)
+{
+	DcLimitGone gone = {0};
+
+	limit_gone_add(&gone, MyDatabaseId, rule);
+	limit_forget(&gone);
+}
+
+static void
 begin(int kilobytes)
 {
 	server_start();
@@ -189,9 +198,9 @@ made_anew(DcLimitKind kind, DcLimitKind then)
 	set_rule(then, 3, LONG_PER, 0);
 	right &= left(&session, "a") == 3 && ask(&session, "a") && left(&session, "a") == 2 && keys() == 1 && memory_adds_up();
 	right &= pg_atomic_read_u64(&old_session.slot->keys) == 0 && pg_atomic_read_u64(&old_session.slot->cells) == 0;
-	limit_forget_rule(MyDatabaseId, &owner);
+	forget_rule(&owner);
 	right &= keys() == 1;
-	limit_forget_rule(MyDatabaseId, &session.owner);
+	forget_rule(&session.owner);
 	right &= keys() == 0 && map_used(limit_map) == 0 && left(&session, "a") == 3;
 	snprintf(name, sizeof(name), "%s, then %s of the same id", names[kind], names[then]);
 	ok(right, name);
@@ -267,7 +276,7 @@ ad_hoc_share(void)
 	ok(!ask(&roles[2], "c"), "and those of a third one none");
 	set_rule(LIMIT_FIXED, 1, LONG_PER, 1000000);
 	ok(ask(&session, "k") && fill(&session) + share + 2 >= map_capacity(limit_map), "a rule has the rest");
-	limit_forget_rule(MyDatabaseId, &session.owner);
+	forget_rule(&session.owner);
 	ok(limit_forget_ad_hoc(11, NULL) == 5 && limit_forget_ad_hoc(11, NULL) == 0 && map_used(limit_map) == used, "a role's are reset");
 	ok(fill_from(&roles[2], "c") == 5 && map_used(limit_map) == share, "and make room for another's");
 	server_now += LONG_PER + SECOND;

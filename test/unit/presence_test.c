@@ -28,6 +28,15 @@ static DcPresenceUse use;
 static bool was_known;
 
 static void
+forget_rule(const DcPresenceOwner *owner)
+{
+	DcPresenceGone gone = {0};
+
+	presence_gone_add(&gone, MyDatabaseId, owner);
+	presence_forget(&gone);
+}
+
+static void
 set_rule(int64 ttl, bool approx)
 {
 	rule = (DcPresenceRule){.id = 1, .version = rule.version + 1, .ttl = ttl, .events = 1, .approx = approx};
@@ -207,7 +216,7 @@ act_again(void)
 static void
 act_forget(void)
 {
-	presence_forget_rule(MyDatabaseId, &use.owner);
+	forget_rule(&use.owner);
 }
 
 static const Act acts[] = {
@@ -481,7 +490,7 @@ bound_of_approx(void)
 	fill("r", 0, 30000);
 	ok(number(&use.slot->cells) == most, "nor at another time");
 
-	presence_forget_rule(MyDatabaseId, &use.owner);
+	forget_rule(&use.owner);
 	ok(counted("r") == 0 && number(&use.slot->members) == 0, "when the rule is dropped, the room is empty at once");
 	ok(map_used(presence_map) == 0 && number(&use.slot->rooms) == 0, "and gone");
 }
