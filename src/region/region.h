@@ -133,6 +133,7 @@ extern void region_row_raise(DcRegionRel *rel, DcRegionRow *wanted, int64 *inc, 
 
 /* passedover.c */
 extern Datum region_row_passed_over(Relation rel, DcCounter *counter, const char *problem);
+extern Datum region_row_missed(Relation rel, DcCounter *counter, const char *problem);
 extern const char *row_null_problem(Relation rel, HeapTuple tuple, const AttrNumber *atts, int natts);
 extern const char *row_key_problem(Datum key);
 extern const char *row_region_problem(Datum region);

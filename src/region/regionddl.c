@@ -69,6 +69,8 @@ dropped(const DcDdl *ddl)
 			sibling_drop(row.grants, ddl);
 			sibling_drop(row.wants, ddl);
 		}
+		else if (catalog_read_by_shards(relid, &row) || catalog_read_by_holds(relid, &row))
+			prevent_drop(&row); /* it would be a counter table no more */
 		else if (is_more(relid, &row) &&
 				 !list_member_oid(ddl->relations, row.counter) && get_rel_name(row.counter) != NULL)
 			ereport(ERROR,
@@ -80,8 +82,8 @@ dropped(const DcDdl *ddl)
 }
 
 /*
- * prevent_drop raises 55000 if a table that links may bring rows to is dropped. What is already known of it in a
- * link cannot be asked any more.
+ * prevent_drop raises 55000 if a table that links may bring rows to is dropped. Another region may send them, and only that
+ * region knows: a link needs the tables of all that comes, also of what it does not take.
  */
 static void
 prevent_drop(const DcCounterRow *row)
