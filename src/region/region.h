@@ -151,6 +151,7 @@ extern const char *regions_problem(const DcCounterRow *row);
 
 /* regionddl.c */
 extern void region_ddl_init(void);
+extern void region_prevent_drop(const DcCounter *counter);
 
 /* trust.c */
 extern void owners_check(bool trusted);

@@ -97,6 +97,15 @@ prevent_drop(const DcCounterRow *row)
 			 errhint("Call dc_unreplicate() first.")));
 }
 
+/*
+ * region_prevent_drop does so before dc_drop(), which leaves nothing to the event trigger.
+ */
+void
+region_prevent_drop(const DcCounter *counter)
+{
+	prevent_drop(&counter->row);
+}
+
 static bool
 is_replicated(const DcCounterRow *row)
 {

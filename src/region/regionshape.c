@@ -22,6 +22,7 @@
 #include "utils/syscache.h"
 
 static const char *table_problem(Relation rel);
+static bool has_key_alone(Relation rel);
 static AclMode own_rights(Oid relid, Oid owner);
 static const char *code_problem(Relation rel);
 
@@ -73,11 +74,29 @@ table_problem(Relation rel)
 
 	if (rel->rd_rel->relreplident != REPLICA_IDENTITY_DEFAULT)
 		return _("The replica identity must be the default.");
+	if (!has_key_alone(rel))
+		return _("It must have its primary key, and no other index.");
+	if (RelationIsUsedAsCatalogTable(rel))
+		return _("ON CONFLICT is not for tables with user_catalog_table.");
 	if (!superuser_arg(owner) && (own_rights(RelationGetRelid(rel), owner) & needed) != needed)
 		return _("Its owner must have the rights to write to its tables, and not by way of a group.");
 	if (!has_merge_trigger(rel))
 		return _("The trigger \"dcounter_merge\" is missing, or is not as it was made.");
 	return superuser_arg(owner) ? NULL : code_problem(rel);
+}
+
+/*
+ * has_key_alone returns true if a table has a primary key, by which the server looks for rows to update, and no index besides, which
+ * could refuse rows.
+ */
+static bool
+has_key_alone(Relation rel)
+{
+	List *indexes = RelationGetIndexList(rel);
+	bool alone = list_length(indexes) == 1 && OidIsValid(rel->rd_pkindex);
+
+	list_free(indexes);
+	return alone;
 }
 
 /*

@@ -87,6 +87,7 @@ static const DcRegionHooks hooks = {
 	.ready = region_ready,
 	.publish = region_publish,
 	.written = region_written,
+	.prevent_drop = region_prevent_drop,
 	.lock = region_lock,
 	.set_begin = region_set_begin,
 	.set = region_set,
