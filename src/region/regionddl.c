@@ -39,6 +39,7 @@ pg_noreturn static void shared_error(const DcCounterRow *row, const char *detail
 static void prevent_rename(const DcDdl *ddl);
 static void prevent_changed(const DcDdl *ddl);
 static bool is_granted_on(const GrantStmt *grant, const DcCounterRow *row);
+static bool is_republished(const DcDdl *ddl, const DcCounterRow *row);
 static bool is_being_altered(const DcCounterRow *row);
 
 /*
@@ -182,7 +183,8 @@ prevent_changed(const DcDdl *ddl)
 		const DcCounterRow *row = lfirst(lc);
 		const char *problem;
 
-		if (!is_replicated(row) || !(grant != NULL ? is_granted_on(grant, row) : is_being_altered(row)) || !is_shared(row))
+		if (!is_replicated(row) || !(grant != NULL ? is_granted_on(grant, row) : is_being_altered(row) || is_republished(ddl, row)) ||
+			!is_shared(row))
 			continue;
 		problem = regions_problem(row);
 		if (problem != NULL)
@@ -213,6 +215,26 @@ is_granted_on(const GrantStmt *grant, const DcCounterRow *row)
 			if (OidIsValid(named) && tables[i] == named)
 				return true;
 		}
+	}
+	return false;
+}
+
+/*
+ * is_republished returns true if a command alters a publication that has one of its tables, which takes no lock on them.
+ */
+static bool
+is_republished(const DcDdl *ddl, const DcCounterRow *row)
+{
+	const Oid tables[] = {row->regions, row->sets, row->grants, row->wants};
+	Oid publication;
+
+	if (!IsA(ddl->parsetree, AlterPublicationStmt))
+		return false;
+	publication = get_publication_oid(((AlterPublicationStmt *) ddl->parsetree)->pubname, true);
+	for (int i = 0; i < lengthof(tables); i++)
+	{
+		if (OidIsValid(tables[i]) && list_member_oid(GetRelationPublications(tables[i]), publication))
+			return true;
 	}
 	return false;
 }

@@ -3,13 +3,15 @@
  *		Are the tables of a replicated counter such that rows of other regions can come to them?
  *
  * The server looks rows up by the replica identity, writes as the owner of the table from PostgreSQL 16 on, and calls
- * the trigger that merges. What that writes to, it writes without SQL, so that no code of the owner is in its way.
+ * the trigger that merges. That writes to tables of regions, of sets and of shard rows without SQL. To those of
+ * grants and wants it writes by SQL as the owner, who needs privileges for that; and planning it must not run code.
  */
 #include "postgres.h"
 
 #include "access/table.h"
 #include "base/relopen.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_publication.h"
 #include "miscadmin.h"
 #include "region/rights.h"
 #include "region/sets.h"
@@ -71,11 +73,15 @@ table_problem(Relation rel)
 {
 	Oid owner = rel->rd_rel->relowner;
 	AclMode needed = ACL_SELECT | ACL_INSERT | ACL_UPDATE;
+	PublicationDesc published;
 
 	if (rel->rd_rel->relreplident != REPLICA_IDENTITY_DEFAULT)
 		return _("The replica identity must be the default.");
 	if (!has_key_alone(rel))
 		return _("It must have its primary key, and no other index.");
+	RelationBuildPublicationDesc(rel, &published);
+	if (!published.rf_valid_for_update || !published.cols_valid_for_update)
+		return _("A publication of its rows would keep them from being updated.");
 	if (RelationIsUsedAsCatalogTable(rel))
 		return _("ON CONFLICT is not for tables with user_catalog_table.");
 	if (!superuser_arg(owner) && (own_rights(RelationGetRelid(rel), owner) & needed) != needed)
