@@ -98,7 +98,7 @@ my $epoch = sql($eu, 'postgres', q{SELECT rights_epoch FROM dcounter.counter WHE
 mallory($us, "INSERT INTO s_grant VALUES ('q', 'us', 5, 'eu', $epoch, 9000000000000000000)");
 passed('more units than there can be', "INSERT INTO s_grant VALUES ('q', 'us', 6, 'eu', $epoch, 9000000000000000000)", 1);
 # what was written by hand here leaves no room for more
-mallory($eu, q{INSERT INTO s_shard VALUES ('neg', 5, 0, 0, -9000000000000000000, now())});
+mallory($eu, q{INSERT INTO s_shard VALUES ('neg', 5, -9000000000000000000, 0, -9000000000000000000, now())});
 passed('more units than there can be, but for a negative row', "INSERT INTO s_grant SELECT 'neg', 'us', e, 'eu', $epoch, 9000000000000000000 FROM generate_series(7, 8) AS e", 1);
 # Sums that leave bigint are an error of who reads them
 mallory($us, q{INSERT INTO r_region SELECT 'big', 'us', e, 9000000000000000000, 0, now() FROM generate_series(1, 5) AS e});
