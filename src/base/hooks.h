@@ -265,6 +265,9 @@ typedef struct DcRegionHooks
 	/* the totals of a batch are written: remove those that deleted keys do not need */
 	void (*written)(struct DcSqlSession *session, struct DcBatch *batch);
 
+	/* dc_drop(): raise an error if the tables of a counter must stay */
+	void (*prevent_drop)(const struct DcCounter *counter);
+
 	/* dc_set() and its relatives: lock its further tables, before those of a counter table, ... */
 	void (*lock)(struct DcCounter *counter);
 

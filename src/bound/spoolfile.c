@@ -110,11 +110,16 @@ spoolfile_read(DcSpoolFile *spool, void *data, size_t len)
 }
 
 /*
- * spoolfile_close closes and removes the file, and frees its memory. Does not throw.
+ * spoolfile_close closes and removes the file, and frees its memory. Does not throw: log_temp_files may make a message of
+ * it, also after the commit, which has no context, as the client's encoding may lack names of users.
  */
 void
 spoolfile_close(DcSpoolFile *spool)
 {
+	ErrorContextCallback *context = error_context_stack;
+
+	error_context_stack = NULL;
 	FileClose(spool->file);
+	error_context_stack = context;
 	pfree(spool);
 }

@@ -159,7 +159,7 @@ apply_remote(DcCounter *counter, const DcKey *key, int64 inc, int64 dec)
 	DcDirectRel rel;
 
 	counter_layout(counter);
-	if (counter->direct_write)
+	if (counter->plain_shards) /* its rows are new, or looked at in their latest version */
 	{
 		directrel_open(&rel, counter, DC_TABLE_SHARDS, true);
 		remote_add(&rel, &delta, number);

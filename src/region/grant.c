@@ -87,11 +87,11 @@ static const DcStatement sql_grant_carried = {
 	.columns = {DC_BIGINT("units")},
 	.of = DC_OF_MORE};
 
-/* key, units */
+/* key, units. What was written by hand may be negative. The table of totals, which may have code of its owner, is not read. */
 static const DcStatement sql_grant_room = {
 	.text = "SELECT 1::int8 FROM @shards AS s WHERE s.key = $1"
-			" HAVING coalesce(sum(s.units), 0) + $2 <= 9223372036854775807"
-			" AND coalesce(sum(s.inc), 0) + coalesce((SELECT t.inc FROM @totals AS t WHERE t.key = $1), 0) + $2 <= 9223372036854775807",
+			" HAVING coalesce(sum(greatest(s.units, 0)), 0) + $2 <= 9223372036854775807"
+			" AND coalesce(sum(greatest(s.inc, 0)), 0) + $2 <= 9223372036854775807",
 	.argtypes = {TEXTOID, INT8OID},
 	.columns = {DC_BIGINT("one")},
 	.of = DC_OF_SHARDS};
@@ -135,6 +135,8 @@ merge_grant(PG_FUNCTION_ARGS)
 	counter = rights_counter_of(data->tg_relation, &last);
 	if (counter->fed)
 		return region_row_as_it_came(data);
+	if ((problem = rights_problem(counter)) != NULL)
+		return region_row_missed(data->tg_relation, counter, problem);
 	problem = grant_of(counter, data->tg_relation, TRIGGER_FIRED_BY_UPDATE(data->tg_event) ? data->tg_newtuple : data->tg_trigtuple, &new);
 	if (problem != NULL)
 		return region_row_passed_over(data->tg_relation, counter, problem);

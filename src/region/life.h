@@ -22,10 +22,12 @@
  *	  already, so it can only go to the old epoch. What is counted later can only go to the
  *	  epoch that the database has when it publishes again. So until it is sealed no session
  *	  counts (boot_await);
- *	- a row that says more of the own epoch than this database has is not merged, but marks
- *	  the database as one that must renew (slot_is_foreign).
+ *	- a row that says more of the own epoch than this database has is not merged, and marks the
+ *	  database as one that must copy all again (slot_is_foreign). In a table of a superuser, where nobody
+ *	  writes such a row by hand, it also marks it as one that must renew, earlier than beats would.
  *
- * test/unit/regionsim_identity.c is the model of it, which shows that each of these is needed.
+ * test/unit/regionsim_identity.c is the model of it, which shows that each of these is needed, but for the
+ * last mark: half of its runs go without.
  *
  * Locks. All that publishes has the lock on the identity, shared, from when it reads it until it ends;
  * whoever changes dcounter.self has it exclusively. It is taken after locks on tables. The lock

@@ -17,7 +17,7 @@
 #include "base/compat.h"
 #include "base/key.h"
 #include "fmgr.h"
-#include "region/region.h"
+#include "region/life.h"
 #include "stats/stats.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
@@ -48,6 +48,20 @@ region_row_passed_over(Relation rel, DcCounter *counter, const char *problem)
 				 errdetail_internal("%s", problem)));
 	told_in = compat_local_xid();
 	return PointerGetDatum(NULL);
+}
+
+/*
+ * region_row_missed does so for a row that is right, and cannot be merged for what its owner has done here. It does not
+ * come again, so all must be copied.
+ */
+Datum
+region_row_missed(Relation rel, DcCounter *counter, const char *problem)
+{
+	DcIdentity self;
+
+	if (region_self(&self))
+		self_mark(self.epoch, "recopy", NULL, GetCurrentTimestamp());
+	return region_row_passed_over(rel, counter, problem);
 }
 
 /*

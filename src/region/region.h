@@ -133,6 +133,7 @@ extern void region_row_raise(DcRegionRel *rel, DcRegionRow *wanted, int64 *inc, 
 
 /* passedover.c */
 extern Datum region_row_passed_over(Relation rel, DcCounter *counter, const char *problem);
+extern Datum region_row_missed(Relation rel, DcCounter *counter, const char *problem);
 extern const char *row_null_problem(Relation rel, HeapTuple tuple, const AttrNumber *atts, int natts);
 extern const char *row_key_problem(Datum key);
 extern const char *row_region_problem(Datum region);
@@ -150,6 +151,7 @@ extern const char *regions_problem(const DcCounterRow *row);
 
 /* regionddl.c */
 extern void region_ddl_init(void);
+extern void region_prevent_drop(const DcCounter *counter);
 
 /* trust.c */
 extern void owners_check(bool trusted);

@@ -39,6 +39,7 @@ pg_noreturn static void shared_error(const DcCounterRow *row, const char *detail
 static void prevent_rename(const DcDdl *ddl);
 static void prevent_changed(const DcDdl *ddl);
 static bool is_granted_on(const GrantStmt *grant, const DcCounterRow *row);
+static bool is_republished(const DcDdl *ddl, const DcCounterRow *row);
 static bool is_being_altered(const DcCounterRow *row);
 
 /*
@@ -69,6 +70,8 @@ dropped(const DcDdl *ddl)
 			sibling_drop(row.grants, ddl);
 			sibling_drop(row.wants, ddl);
 		}
+		else if (catalog_read_by_shards(relid, &row) || catalog_read_by_holds(relid, &row))
+			prevent_drop(&row); /* it would be a counter table no more */
 		else if (is_more(relid, &row) &&
 				 !list_member_oid(ddl->relations, row.counter) && get_rel_name(row.counter) != NULL)
 			ereport(ERROR,
@@ -80,8 +83,8 @@ dropped(const DcDdl *ddl)
 }
 
 /*
- * prevent_drop raises 55000 if a table that links may bring rows to is dropped. What is already known of it in a
- * link cannot be asked any more.
+ * prevent_drop raises 55000 if a table that links may bring rows to is dropped. Another region may send them, and only that
+ * region knows: a link needs the tables of all that comes, also of what it does not take.
  */
 static void
 prevent_drop(const DcCounterRow *row)
@@ -93,6 +96,15 @@ prevent_drop(const DcCounterRow *row)
 			 errmsg("cannot drop a counter table that is replicated between regions"),
 			 errdetail("Without its tables, a link that brings rows to them would stop for good."),
 			 errhint("Call dc_unreplicate() first.")));
+}
+
+/*
+ * region_prevent_drop does so before dc_drop(), which leaves nothing to the event trigger.
+ */
+void
+region_prevent_drop(const DcCounter *counter)
+{
+	prevent_drop(&counter->row);
 }
 
 static bool
@@ -171,7 +183,8 @@ prevent_changed(const DcDdl *ddl)
 		const DcCounterRow *row = lfirst(lc);
 		const char *problem;
 
-		if (!is_replicated(row) || !(grant != NULL ? is_granted_on(grant, row) : is_being_altered(row)) || !is_shared(row))
+		if (!is_replicated(row) || !(grant != NULL ? is_granted_on(grant, row) : is_being_altered(row) || is_republished(ddl, row)) ||
+			!is_shared(row))
 			continue;
 		problem = regions_problem(row);
 		if (problem != NULL)
@@ -202,6 +215,26 @@ is_granted_on(const GrantStmt *grant, const DcCounterRow *row)
 			if (OidIsValid(named) && tables[i] == named)
 				return true;
 		}
+	}
+	return false;
+}
+
+/*
+ * is_republished returns true if a command alters a publication that has one of its tables, which takes no lock on them.
+ */
+static bool
+is_republished(const DcDdl *ddl, const DcCounterRow *row)
+{
+	const Oid tables[] = {row->regions, row->sets, row->grants, row->wants};
+	Oid publication;
+
+	if (!IsA(ddl->parsetree, AlterPublicationStmt))
+		return false;
+	publication = get_publication_oid(((AlterPublicationStmt *) ddl->parsetree)->pubname, true);
+	for (int i = 0; i < lengthof(tables); i++)
+	{
+		if (OidIsValid(tables[i]) && list_member_oid(GetRelationPublications(tables[i]), publication))
+			return true;
 	}
 	return false;
 }

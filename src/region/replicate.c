@@ -75,6 +75,7 @@ static const DcStatement sql_units = {
 #define REGION_FILTER "epoch OPERATOR(pg_catalog.>) 0"
 
 static void check_counter(const DcCounter *counter);
+static void check_shape(const DcCounterRow *row);
 static void take_amounts(DcCounter *counter, const DcIdentity *identity, bool seed);
 static void replicate_stock(DcCounter *counter, const DcIdentity *identity, bool seed);
 pg_noreturn static void has_amounts_error(const DcCounter *counter);
@@ -86,6 +87,7 @@ static const DcRegionHooks hooks = {
 	.ready = region_ready,
 	.publish = region_publish,
 	.written = region_written,
+	.prevent_drop = region_prevent_drop,
 	.lock = region_lock,
 	.set_begin = region_set_begin,
 	.set = region_set,
@@ -144,6 +146,7 @@ dc_replicate(PG_FUNCTION_ARGS)
 	counter = counter_lookup(row.counter);
 	take_amounts(counter, &identity, seed);
 	protect_create_replicated(&row);
+	check_shape(&row);
 	publications_add_filtered(row.regions, region_columns, "region", identity.region, REGION_FILTER);
 	publications_add(row.sets, set_columns, "region", identity.region);
 	PG_RETURN_VOID();
@@ -167,6 +170,7 @@ replicate_stock(DcCounter *counter, const DcIdentity *identity, bool seed)
 	rights_tables_create(counter, &row);
 	catalog_update(&row);
 	protect_create_replicated(&row);
+	check_shape(&row);
 	publications_add(row.grants, grant_columns, "from_region", identity->region);
 	publications_add(row.wants, want_columns, "region", identity->region);
 }
@@ -204,6 +208,21 @@ check_counter(const DcCounter *counter)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("\"%s\" cannot be replicated between regions", get_rel_name(counter->relid)),
 				 errdetail_internal("%s", detail)));
+}
+
+/*
+ * check_shape raises 55000, or 42809, if rows from other regions would be errors from the beginning.
+ */
+static void
+check_shape(const DcCounterRow *row)
+{
+	const char *problem = regions_problem(row);
+
+	if (problem != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("\"%s\" cannot be replicated between regions as its tables are", get_rel_name(row->counter)),
+				 errdetail_internal("%s", problem)));
 }
 
 /*

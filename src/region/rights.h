@@ -96,6 +96,7 @@ extern void rights_tables_adopt(DcCounterRow *row);
 extern bool rights_lock(const DcCounter *counter, LOCKMODE mode, bool wait);
 extern void rights_layout(DcCounter *counter, Relation rel);
 extern void rights_check_tables(DcCounter *counter);
+extern const char *rights_problem(const DcCounter *counter);
 extern void rights_begin(DcSqlSession *session, DcCounter *counter);
 extern void rights_key(Datum value, MemoryContext cxt, DcKey *key);
 extern void rights_needed(const DcCounter *counter);

@@ -229,6 +229,24 @@ check_table(Relation rel, const DcShape *shape, DcTableLayout *layout)
 }
 
 /*
+ * rights_problem returns, as a sentence, that the owner lacks the privileges to merge what comes to the two tables, which is
+ * done as the owner; or NULL. A superuser, or who has granted them to a group of the owner, may have taken them away.
+ */
+const char *
+rights_problem(const DcCounter *counter)
+{
+	const DcCounterRow *row = &counter->row;
+	const AclMode write = ACL_SELECT | ACL_INSERT | ACL_UPDATE;
+
+	if (compat_may_use_schema(get_rel_namespace(row->counter), counter->owner) &&
+		pg_class_aclcheck(row->shards, counter->owner, ACL_SELECT) == ACLCHECK_OK &&
+		pg_class_aclmask(row->grants, counter->owner, write, ACLMASK_ALL) == write &&
+		pg_class_aclmask(row->wants, counter->owner, write, ACLMASK_ALL) == write)
+		return NULL;
+	return _("Its owner lacks the right to use its schema, to read shard rows, or to write to the tables of rights.");
+}
+
+/*
  * rights_begin begins a session of statements that name the two tables; those that they use are locked.
  */
 void

@@ -344,6 +344,8 @@ merge_want(PG_FUNCTION_ARGS)
 	if (counter->fed)
 		return region_row_as_it_came(data);
 	activity_note(counter->relid); /* the job may have something to do */
+	if ((problem = rights_problem(counter)) != NULL)
+		return region_row_missed(data->tg_relation, counter, problem);
 	problem = want_problem(counter, data->tg_relation, TRIGGER_FIRED_BY_UPDATE(data->tg_event) ? data->tg_newtuple : data->tg_trigtuple, new);
 	if (problem != NULL)
 		return region_row_passed_over(data->tg_relation, counter, problem);

@@ -26,6 +26,7 @@
 #include "access/xact.h"
 #include "base/compat.h"
 #include "catalog/pg_collation.h"
+#include "miscadmin.h"
 #include "rows/direct.h"
 #include "rows/oldsnapshot.h"
 #include "rows/remote.h"
@@ -51,6 +52,7 @@ remote_add(DcDirectRel *rel, const DcDelta *delta, int32 number)
 		return;
 	while (!direct_try_insert(rel, delta, number, &root))
 	{
+		CHECK_FOR_INTERRUPTS();
 		CommandCounterIncrement(); /* a command does not see rows that it has inserted */
 		simple_heap_delete(rel->heap, &root);
 		CommandCounterIncrement();

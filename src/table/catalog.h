@@ -122,7 +122,8 @@ typedef struct DcCounter
 	Oid *members;			  /* in TopMemoryContext */
 	uint32 layout_generation; /* of what follows; see layout.c */
 	bool direct_read;		  /* may be read without SQL */
-	bool direct_write;		  /* shard rows may be written without SQL, */
+	bool plain_shards;		  /* writing a shard row entails the row and its index entry alone; */
+	bool direct_write;		  /* shard rows may be written without SQL, also by an old snapshot, */
 	bool direct_totals;		  /* and so may rows of totals, at commit */
 	bool sql_totals;		  /* or may with SQL, of a table that is distributed */
 	bool plain_totals;		  /* an insertion there entails index entries alone */

@@ -158,9 +158,9 @@ layout_fill(DcCounter *counter, DcShapeProblem *problem)
 		/* an index that is not for old snapshots is left to the planner */
 		counter->direct_read = direct && !counter->totals.index_is_young &&
 			!counter->shards.index_is_young;
+		counter->plain_shards = direct && is_bare(shards, counter);
 		/* takes from a stock look at the latest versions */
-		counter->direct_write = (stock ? direct : counter->direct_read) &&
-			is_bare(shards, counter);
+		counter->direct_write = counter->plain_shards && (stock || counter->direct_read);
 		counter->plain_totals = direct && totals_row_problem(counter, totals) == NULL;
 		counter->direct_totals = counter->row.totals == DC_TOTALS_DIRECT &&
 			totals_problem(counter, totals, shards) == NULL;

@@ -257,6 +257,7 @@ dc_drop(PG_FUNCTION_ARGS)
 	Oid wants = counter->row.wants;
 	Oid trends = counter->row.trends;
 
+	region_hooks->prevent_drop(counter);
 	counter_hooks->apply_early(); /* while it is a counter table (ddl.c) */
 	counter_forget(relid);		  /* so that the event trigger has nothing to do */
 	table_drop(relid);

@@ -62,7 +62,7 @@ sub refused
 
 foreach my $node (@nodes)
 {
-	sql($node, 'postgres', q{CREATE ROLE mallory; CREATE SCHEMA m AUTHORIZATION mallory; CREATE SCHEMA n AUTHORIZATION mallory; GRANT CREATE ON DATABASE postgres TO mallory});
+	sql($node, 'postgres', q{CREATE ROLE team; CREATE ROLE mallory IN ROLE team; CREATE SCHEMA m AUTHORIZATION mallory; CREATE SCHEMA n AUTHORIZATION mallory; GRANT CREATE ON DATABASE postgres TO mallory});
 	mallory($node, q{SELECT dc_create('r'), dc_stock_create('s')});
 }
 fails_with($us, 'postgres', q{SET SESSION AUTHORIZATION mallory; SELECT dc_replicate('m.r')}, '42501', 'to replicate takes a grant');
@@ -97,6 +97,9 @@ passed('a want', q{INSERT INTO s_want VALUES ('k', 'us', 5, 5, -5, 2, 0, 0, 2, 5
 my $epoch = sql($eu, 'postgres', q{SELECT rights_epoch FROM dcounter.counter WHERE counter = 'm.s'::regclass});
 mallory($us, "INSERT INTO s_grant VALUES ('q', 'us', 5, 'eu', $epoch, 9000000000000000000)");
 passed('more units than there can be', "INSERT INTO s_grant VALUES ('q', 'us', 6, 'eu', $epoch, 9000000000000000000)", 1);
+# what was written by hand here leaves no room for more
+mallory($eu, q{INSERT INTO s_shard VALUES ('neg', 5, -9000000000000000000, 0, -9000000000000000000, now())});
+passed('more units than there can be, but for a negative row', "INSERT INTO s_grant SELECT 'neg', 'us', e, 'eu', $epoch, 9000000000000000000 FROM generate_series(7, 8) AS e", 1);
 # Sums that leave bigint are an error of who reads them
 mallory($us, q{INSERT INTO r_region SELECT 'big', 'us', e, 9000000000000000000, 0, now() FROM generate_series(1, 5) AS e});
 still('sums that leave bigint');
@@ -108,16 +111,44 @@ is(wait_for($us, 'postgres', q{SELECT value FROM m.r_set WHERE key = 'big' AND r
 still('a set of such a key');
 
 # DDL
+mallory($_, q{CREATE FUNCTION one(bigint) RETURNS bigint IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN 1; END'}) foreach @nodes;
 refused($_) foreach (
 	'ALTER TABLE r_region ADD CHECK (inc < 1) NOT VALID', 'ALTER TABLE r_region ENABLE ROW LEVEL SECURITY', 'ALTER TABLE r_region ADD note text NOT NULL DEFAULT 1',
 	'ALTER TABLE r_region RENAME TO other', 'ALTER TABLE r RENAME TO other', 'ALTER INDEX r_region RENAME TO other', 'ALTER INDEX r RENAME TO other', 'ALTER TABLE r_region RENAME inc TO other', 'ALTER SCHEMA m RENAME TO other', 'ALTER TABLE r_set SET SCHEMA n', 'ALTER TABLE r SET SCHEMA n',
 	'ALTER TABLE r_region REPLICA IDENTITY FULL', 'ALTER TABLE r_region ALTER inc DROP NOT NULL', 'ALTER TABLE r_region ALTER inc TYPE numeric', 'ALTER TABLE r_region DISABLE TRIGGER ALL', 'DROP TRIGGER dcounter_merge ON r_set',
 	'CREATE UNIQUE INDEX ON r_region (region)', 'CREATE INDEX CONCURRENTLY i ON r_set (hlc)', 'REVOKE INSERT ON s_grant FROM mallory', 'REVOKE SELECT ON s_shard FROM mallory', 'REVOKE USAGE ON SCHEMA m FROM mallory', 'REVOKE ALL ON ALL TABLES IN SCHEMA m FROM mallory', 'CREATE TABLE child () INHERITS (s_want)',
-	'ALTER TABLE r_shard ADD CHECK (inc < 1)', 'ALTER TABLE r_shard RENAME inc TO other', 'CREATE RULE r AS ON INSERT TO s_want DO NOTHING', 'DROP TABLE r', 'DROP TABLE r_region', 'DROP SCHEMA m CASCADE');
+	'ALTER TABLE r_shard ADD CHECK (inc < 1)', 'ALTER TABLE r_shard RENAME inc TO other', 'CREATE RULE r AS ON INSERT TO s_want DO NOTHING', 'DROP TABLE r', 'DROP TABLE r_region', 'DROP TABLE r_shard', 'DROP TABLE s_hold', 'DROP OWNED BY mallory', q{SELECT dc_drop('r')},
+	'ALTER TABLE r_set ADD UNIQUE (key, region)', 'ALTER TABLE s_want SET (user_catalog_table)', 'ALTER TABLE r_region ALTER inc SET DEFAULT m.one(1)', 'CREATE STATISTICS st ON (m.one(1) + hlc), key FROM s_want',
+	'CREATE PUBLICATION filter FOR TABLE r_region WHERE (inc > 0)', 'CREATE PUBLICATION columns FOR TABLE r_set (key)',
+	q{CREATE PUBLICATION later FOR TABLE s_want WHERE (hlc > 0) WITH (publish = 'insert'); ALTER PUBLICATION later SET (publish = 'update')},
+	'GRANT ALL ON s_want TO team; REVOKE ALL ON s_want FROM mallory', 'DROP SCHEMA m CASCADE');
 mallory($eu, q{ALTER TABLE r_region SET (fillfactor = 60); GRANT SELECT ON r_region TO PUBLIC; ANALYZE r_region; ALTER TABLE r OWNER TO mallory; COMMENT ON TABLE r IS 'mine'});
 mallory($us, q{SELECT dc_incr('r', 'good', 3)});
 is(wait_for($eu, 'postgres', q{SELECT dc_get('m.r', 'good')}, '3'), '3', 'his own rows that are right come');
 still('DDL');
+
+# Code on the table of totals does not run when units come
+mallory($eu, q{CREATE INDEX ON s ((one(1) + inc)); CREATE OR REPLACE FUNCTION one(bigint) RETURNS bigint IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION $$no$$; END'});
+mallory($us, "INSERT INTO s_grant VALUES ('t', 'us', 5, 'eu', $epoch, 3)");
+is(wait_for($eu, 'postgres', q{SELECT sum(units) FROM m.s_shard WHERE key = 't'}, '3'), '3', 'units come');
+still('an index on the table of totals');
+
+# An index that is not for old snapshots
+my $old = dc_session($eu, 'postgres');
+$old->run('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1');
+mallory($eu, q{INSERT INTO r_shard VALUES ('hot', 5, 1, 0, now())});
+mallory($eu, q{UPDATE r_shard SET inc = 2 WHERE key = 'hot'});
+mallory($eu, q{ALTER TABLE r_shard DROP CONSTRAINT r_shard_pkey, ADD PRIMARY KEY (key, shard)});
+is(sql($eu, 'postgres', q{SELECT indcheckxmin FROM pg_index WHERE indrelid = 'm.r_shard'::regclass}), 't', 'an index that is young');
+mallory($us, q{SELECT dc_incr('r', 'good', 3)});
+is(wait_for($eu, 'postgres', q{SELECT inc FROM m.r_region WHERE key = 'good'}, '6'), '6', 'rows come');
+still('an index that is young');
+$old->run('ROLLBACK');
+$old->quit;
+
+# A counter that could not be merged into is not replicated
+mallory($us, q{SELECT dc_create('code'); ALTER TABLE code_shard ADD CHECK (one(inc) > 0)});
+fails_with($us, 'postgres', q{SET SESSION AUTHORIZATION mallory; SELECT dc_replicate('m.code')}, '55000', 'a check on shard rows');
 
 # A table that is not here stops the link, and one statement makes it anew when it is
 sql($us, 'postgres', q{SELECT dc_create('later'); SELECT dc_replicate('later'); SELECT dc_incr('later', 'k', 5)});
@@ -144,6 +175,14 @@ $passed = sql($eu, 'postgres', q{SELECT sum(rows_passed_over) FROM dc_stat_count
 passed('more than eu has', qq{INSERT INTO r_set VALUES ('own', 'us', 5, 1, false, '{"eu:$before": {"inc": 1000000}}')}, 1);
 is(wait_for($eu, 'postgres', q{SELECT state FROM dc_regions() WHERE link_state IS NULL}, 'recopy'), 'recopy', 'all is to be copied');
 is(sql($eu, 'postgres', $self), $before, 'under the same epoch');
+
+# Rights that have gone in a way that is not seen: what would be merged as the owner is passed over
+sql($eu, 'postgres', 'ALTER SCHEMA m OWNER TO other');
+passed('a grant to an owner without rights', "INSERT INTO s_grant VALUES ('v', 'us', 5, 'eu', $epoch, 3)", 1);
+passed('a want likewise', q{INSERT INTO s_want VALUES ('v', 'us', 5, 5, 5, 2, 0, 0, 2, 50, 0, 0, 'infinity', 0, 0)}, 1);
+sql($eu, 'postgres', 'ALTER SCHEMA m OWNER TO mallory');
+mallory($us, "DELETE FROM s_grant WHERE key = 'v'; INSERT INTO s_grant VALUES ('v', 'us', 5, 'eu', $epoch, 4)");
+is(wait_for($eu, 'postgres', q{SELECT sum(units) FROM m.s_shard WHERE key = 'v'}, '4'), '4', 'a copy brings what was passed over');
 unlike(slurp_file($_->logfile), qr/XX000|PANIC|signal 11/, 'no internal error') foreach @nodes;
 
 $_->stop foreach @nodes;

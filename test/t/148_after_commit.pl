@@ -70,6 +70,12 @@ like($build, qr/53400/, 'nor has a session');
 is($builder->run(q{SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()}), '0', 'it has given back its lock');
 is($builder->run(q{SELECT count(*) FROM pg_ls_tmpdir()}), '0', 'and its file');
 is(sql($node, 'postgres', q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'dcounter worker' AND datname = 'postgres'}), $worker, 'the worker goes on');
+# the file is told to the log, and to a client that lacks letters of the code that is running, while a subtransaction aborts
+$builder->run(q{
+	CREATE FUNCTION "漢"() RETURNS text LANGUAGE plpgsql AS $$ BEGIN CALL dc_build('counter'); RETURN 'built'; EXCEPTION WHEN configuration_limit_exceeded THEN RETURN 'no room'; END $$;
+	CREATE FUNCTION build() RETURNS text LANGUAGE plpgsql AS $$ BEGIN RETURN "漢"(); END $$});
+is(eval { $builder->run(q{SET client_encoding = 'LATIN1'; SET client_min_messages = log; SET log_temp_files = 0; SELECT build()}) } // $@, 'no room', 'a file that is closed is no error');
+$builder->run('RESET client_min_messages; RESET client_encoding');
 $node->append_conf('postgresql.conf', 'temp_file_limit = -1');
 $node->reload;
 soon($node, q{SELECT dc_sum('counter')}, '20000', 'and builds when there is room');

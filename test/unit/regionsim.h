@@ -187,8 +187,9 @@ typedef struct Sim
 {
 	uint64_t seed;
 	Fault fault;
-	bool wild;	/* rows are lost, repeated and out of order */
-	bool whole; /* the rows of a transaction come together */
+	bool wild;	  /* rows are lost, repeated and out of order */
+	bool whole;	  /* the rows of a transaction come together */
+	bool trusted; /* rows, not beats alone, say that a database must renew */
 	int64_t now;
 	int regions;
 	int databases;

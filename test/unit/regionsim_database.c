@@ -273,7 +273,8 @@ merge(Sim *sim, Database *db, const Message *message, bool copied)
 /*
  * slot_is_foreign tells whether a row says more of the own epoch than the database itself has.
  * Then this database is a copy of another one, or a copy of it has published what it
- * had not. It must not be merged before what was counted here is folded into that slot.
+ * had not. It must not be merged before what was counted here is folded into that slot. In a table of an owner who may
+ * have written the row by hand it does not make the database renew: beats do.
  */
 static bool
 slot_is_foreign(const Sim *sim, Database *db, int epoch, const Slot *have, const Slot *come)
@@ -281,7 +282,7 @@ slot_is_foreign(const Sim *sim, Database *db, int epoch, const Slot *have, const
 	if (epoch != db->epoch || amounts_covered(come->amounts, have->amounts) ||
 		sim->fault == OWN_EPOCH_MERGED || sim->fault == IDENTITY_KEPT)
 		return false;
-	db->renew = true;
+	db->renew |= sim->trusted;
 	db->recopy = true;
 	return true;
 }

@@ -204,6 +204,7 @@ start(Sim *sim, uint64_t seed, Fault fault)
 	sim->fault = fault;
 	sim->wild = seed % KINDS & WILD;
 	sim->whole = seed % KINDS & WITH_SNAPSHOTS && !sim->wild;
+	sim->trusted = seed / KINDS % 2 == 0;
 	sim->now = 100;
 	sim->regions = 2 + below(sim, MAX_REGIONS - 1);
 	sim->databases = sim->regions;
