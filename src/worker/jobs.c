@@ -162,6 +162,8 @@ job_due(int job)
 		return urgent_due(others_are_due());
 	if (last_run[job].yielded || last_run[job].more)
 		return moment_max(ended, last_run[job].rests);
+	if (dc_jobs[job].due != NULL)
+		return dc_jobs[job].due();
 	interval = *dc_jobs[job].interval * INT64CONST(1000);
 	return moment_max(moment_after(began, interval),
 					  moment_after(ended, Min(moment_diff(began, ended), interval)));
