@@ -107,9 +107,10 @@ const char *job_step_name = NULL;
 #define PACE_MIN_US (10 * 1000)
 #define PACE_MAX_US (1000 * 1000)
 
-/* A run of the urgent job that takes longer is followed by a pause of so many times its length. */
+/* A run of the urgent job that takes longer is followed by a pause of so many times its length, up to a limit. */
 #define URGENT_SHORT_US (10 * 1000)
 #define URGENT_PAUSE 4
+#define URGENT_PAUSE_MAX_US (2 * 1000 * 1000)
 
 /* The last run of each of this worker's jobs. */
 static struct
@@ -182,7 +183,7 @@ urgent_due(bool others_wait)
 	if (last_run[URGENT_JOB].yielded || last_run[URGENT_JOB].more)
 		due = ended;
 	if (others_wait && took > URGENT_SHORT_US && !job_leaving)
-		due = moment_max(due, moment_after(ended, URGENT_PAUSE * took));
+		due = moment_max(due, moment_after(ended, Min(URGENT_PAUSE * took, URGENT_PAUSE_MAX_US)));
 	return due;
 }
 
