@@ -73,7 +73,7 @@ typedef struct DcTableJob
 } DcTableJob;
 
 /* ms that a step may take, until one has failed on the table */
-#define DC_STEP_FIRST_MS 5000
+#define DC_STEP_FIRST_MS 3000
 
 /* A step that takes longer (us) is followed by a pause of the table, of so many times its length. */
 #define DC_STEP_LONG (INT64CONST(1000) * 1000)
