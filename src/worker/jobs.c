@@ -21,17 +21,13 @@
 #include "access/xact.h"
 #include "base/compat.h"
 #include "base/guc.h"
-#include "base/subxact.h"
 #include "buffer/bufferinit.h"
-#include "executor/spi.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/interrupt.h"
 #include "storage/latch.h"
 #include "table/ownercode.h"
-#include "utils/lsyscache.h"
 #include "utils/memutils.h"
-#include "utils/resowner.h"
 #include "utils/snapmgr.h"
 #include "utils/timeout.h"
 #include "worker/slots.h"
@@ -126,26 +122,16 @@ static struct
 	DcMoment rests; /* until then */
 } last_run[DC_MAX_JOBS + 1];
 
-/* The job and the table of a step, for error messages and pg_stat_activity. */
-char job_subject[2 * NAMEDATALEN + 64];
-
 static void look_step(void *arg);
 static void on_step_tick(void);
 static int64 step_time(void);
 static bool step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table);
-static bool step_in_procedure(DcJobRun *run, DcJobStep step, void *arg, Oid table);
-static bool commit_in_procedure(DcJobRun *run);
-static void warn_of_failure(DcJobRun *run, ErrorData *error);
-static bool step_in_transaction(DcJobRun *run, DcJobStep step, void *arg, Oid table);
-static void name_subject(DcJobRun *run, Oid table);
-static void subject_context(void *arg);
 static void note_rest(DcJobRun *run, DcMoment began);
 static bool is_resting(void);
 static void pace(void);
 static DcMoment urgent_due(bool others_wait);
 static bool others_are_due(void);
 static void run_urgent(bool others_wait);
-static void report_failure(DcJobRun *run, int elevel, const ErrorData *error);
 static void log_run(int job);
 
 /*
@@ -365,23 +351,6 @@ log_run(int job)
 }
 
 /*
- * job_run_here runs a job to its end as the current user, in this session: a
- * transaction for each step, or all in this one when atomic.
- */
-void
-job_run_here(int job, bool atomic)
-{
-	DcJobRun run = {0};
-
-	run.step = atomic ? step_in_transaction : step_in_procedure;
-	run.job = dc_jobs[job].name;
-	run.deadline = DC_NEVER;
-	run.afresh = true;
-	while (dc_jobs[job].run(&run))
-		run.afresh = false;
-}
-
-/*
  * step_in_worker runs a step in a transaction of its own. It may be interrupted
  * by an error, by a cancel or by the request to end (worker.c).
  */
@@ -416,7 +385,7 @@ step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 		SetCurrentStatementStartTimestamp();
 		StartTransactionCommand();
 		PushActiveSnapshot(GetTransactionSnapshot());
-		name_subject(run, table);
+		job_name_subject(run, table);
 		pgstat_report_activity(STATE_RUNNING, job_subject);
 		step(arg);
 		PopActiveSnapshot();
@@ -444,7 +413,7 @@ step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 	/* neither being told to end nor DROP EXTENSION is a failure */
 	if ((!ShutdownRequestPending || job_leaving) && !job_hurries && !extension_is_leaving())
 	{
-		report_failure(run, LOG, error);
+		job_report_failure(run, LOG, error);
 		jobnote_error(run->job, error->message);
 	}
 	FreeErrorData(error);
@@ -511,126 +480,4 @@ run_urgent(bool others_wait)
 		return;
 	job_run_in_worker(URGENT_JOB);
 	running = outer;
-}
-
-/*
- * step_in_procedure runs a step within a procedure. The step is in a
- * subtransaction, whose abort also ends the SPI connections that an error has left
- * open. The user's cancel ends the procedure.
- */
-static bool
-step_in_procedure(DcJobRun *run, DcJobStep step, void *arg, Oid table)
-{
-	MemoryContext caller = CurrentMemoryContext;
-	ResourceOwner owner = CurrentResourceOwner;
-	volatile bool done = false;
-
-	CHECK_FOR_INTERRUPTS();
-	BeginInternalSubTransaction(NULL);
-	PG_TRY();
-	{
-		step_in_transaction(run, step, arg, table);
-		ReleaseCurrentSubTransaction();
-		done = true;
-	}
-	PG_CATCH();
-	{
-		ErrorData *error = error_caught(caller);
-
-		RollbackAndReleaseCurrentSubTransaction();
-		MemoryContextSwitchTo(caller);
-		CurrentResourceOwner = owner;
-		warn_of_failure(run, error);
-	}
-	PG_END_TRY();
-	MemoryContextSwitchTo(caller);
-	CurrentResourceOwner = owner;
-	return commit_in_procedure(run) && done;
-}
-
-/*
- * commit_in_procedure commits; false if that fails, which is the step's failure.
- */
-static bool
-commit_in_procedure(DcJobRun *run)
-{
-	MemoryContext caller = CurrentMemoryContext;
-	volatile bool done = false;
-
-	PG_TRY();
-	{
-		SPI_commit(); /* if it fails, it starts another transaction */
-		done = true;
-	}
-	PG_CATCH();
-	{
-		ErrorData *error = error_caught(caller);
-
-		warn_of_failure(run, error);
-	}
-	PG_END_TRY();
-	return done;
-}
-
-/*
- * warn_of_failure reports a failed step to the caller of a procedure. A cancel goes
- * on to end it, unless a table's owner has raised it.
- */
-static void
-warn_of_failure(DcJobRun *run, ErrorData *error)
-{
-	if (error->funcname != NULL && strcmp(error->funcname, "ProcessInterrupts") == 0)
-		ReThrowError(error);
-	report_failure(run, WARNING, error);
-	FreeErrorData(error);
-}
-
-static void
-report_failure(DcJobRun *run, int elevel, const ErrorData *error)
-{
-	run->failures++;
-	ereport(elevel,
-			(errcode(error->sqlerrcode),
-			 errmsg("%s failed: %s", job_subject, error->message),
-			 error->detail ? errdetail_internal("%s", error->detail) : 0,
-			 error->hint ? errhint("%s", error->hint) : 0,
-			 elevel == LOG && error->context ? errcontext("%s", error->context) : 0));
-}
-
-/*
- * step_in_transaction runs a step in the current transaction.
- */
-static bool
-step_in_transaction(DcJobRun *run, DcJobStep step, void *arg, Oid table)
-{
-	ErrorContextCallback context = {.previous = error_context_stack, .callback = subject_context};
-
-	PushActiveSnapshot(GetTransactionSnapshot());
-	name_subject(run, table);
-	error_context_stack = &context;
-	step(arg);
-	error_context_stack = context.previous;
-	PopActiveSnapshot();
-	return true;
-}
-
-/*
- * name_subject sets the subject of the step to come.
- */
-static void
-name_subject(DcJobRun *run, Oid table)
-{
-	char *name = OidIsValid(table) ? get_rel_name(table) : NULL;
-
-	if (name != NULL)
-		snprintf(job_subject, sizeof(job_subject), "dcounter job \"%s\" on \"%s\"",
-				 run->job, name);
-	else
-		snprintf(job_subject, sizeof(job_subject), "dcounter job \"%s\"", run->job);
-}
-
-static void
-subject_context(void *arg)
-{
-	errcontext("%s", job_subject);
 }
