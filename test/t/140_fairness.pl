@@ -16,7 +16,7 @@ my $late = 12;
 my $give_up = 30;
 
 my $node = dc_node('fair', conf => [
-		"shared_preload_libraries = 'dcounter'", 'autovacuum = off', 'max_locks_per_transaction = 256' ]);
+		"shared_preload_libraries = 'dcounter'", 'autovacuum = off', 'max_locks_per_transaction = 256', "dcounter.window_interval = '500ms'" ]);
 
 sql($node, 'postgres', q{
 	CREATE ROLE alice; CREATE SCHEMA a AUTHORIZATION alice;
