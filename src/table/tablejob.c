@@ -18,8 +18,8 @@
  * those that were served last come last, none is starved.
  *
  * A step is bounded by what it reads and writes. Should one take long all the same, its table is left alone for a multiple of
- * that. It is cancelled after DC_STEP_FIRST_MS; only when the table has failed, and was left alone for a while, it is
- * given all the time that a step may take, until the table is finished.
+ * that. It is cancelled after DC_STEP_FIRST_MS. Each time that the table has failed, and was left alone for a while, its
+ * steps may take twice as long, up to what any may, until it is finished.
  *
  * A table that has failed is left alone for a while, which doubles each time: so
  * it does not fill the log, or cost a time-out each round. One that a subscription feeds
@@ -254,7 +254,7 @@ take_step(DcTableJob *job, DcJobRun *run)
 	job->left = false;
 	job->until = DC_NEVER;
 	job->cut_after = turn->table;
-	run->limit = job->all_owners && turn->pause == 0 ? DC_STEP_FIRST_MS : 0;
+	run->limit = job->all_owners ? DC_STEP_FIRST_MS * Max(1, 2 * turn->pause / PAUSE_MIN) : 0;
 	if (!run->step(run, table_step, &turn->table, turn->table))
 		job->last = TABLE_LATER; /* on with the next table */
 	run->limit = 0;

@@ -369,7 +369,7 @@ step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 		return false;
 	began = moment_now();
 	step_began = began;
-	step_limit = (run->limit > 0 ? run->limit : STEP_LIMIT_MS) * INT64CONST(1000);
+	step_limit = (run->limit > 0 ? Min(run->limit, STEP_LIMIT_MS) : STEP_LIMIT_MS) * INT64CONST(1000);
 	if (step_time() <= 0)
 		return false;
 	step_cancelled = false;
