@@ -50,6 +50,16 @@ static DcTableJob *running;
 /* Those that this process has run. */
 static DcTableJob *jobs = NULL;
 
+/* The last step of a job on a table of an owner; in TopMemoryContext, for good. */
+typedef struct DcOwnerTurn
+{
+	DcTableJob *job; /* hash key, */
+	uint64 owner;	 /* and that, without padding */
+	uint64 served;
+} DcOwnerTurn;
+
+static HTAB *owner_turns = NULL;
+
 /* The table after which their first rounds begin, or InvalidOid. */
 static Oid first_after = InvalidOid;
 
@@ -63,6 +73,7 @@ static bool next_turn(DcTableJob *job);
 static void fill_queue(DcTableJob *job);
 static bool is_ready(const DcTableTurn *turn);
 static void rank_queue(DcTableJob *job);
+static DcOwnerTurn *owner_turn(DcTableJob *job, Oid owner);
 static int compare_owners(const void *a, const void *b);
 static int compare_ranks(const void *a, const void *b);
 static int compare_turns(const DcTableTurn *left, const DcTableTurn *right);
@@ -177,17 +188,34 @@ rank_queue(DcTableJob *job)
 	for (int first = 0, end; first < job->nqueue; first = end)
 	{
 		Oid owner = job->queue[first]->owner;
-		uint64 served = 0;
+		uint64 served = owner_turn(job, owner)->served;
 
 		for (end = first; end < job->nqueue && job->queue[end]->owner == owner; end++)
 		{
 			job->queue[end]->rank = end - first;
-			served = Max(served, job->queue[end]->served);
+			job->queue[end]->owner_served = served;
 		}
-		for (int i = first; i < end; i++)
-			job->queue[i]->owner_served = served;
 	}
 	qsort(job->queue, job->nqueue, sizeof(DcTableTurn *), compare_ranks);
+}
+
+/*
+ * owner_turn returns the last step on a table of an owner, also of one that is not in the queue now.
+ */
+static DcOwnerTurn *
+owner_turn(DcTableJob *job, Oid owner)
+{
+	HASHCTL ctl = {.keysize = offsetof(DcOwnerTurn, served), .entrysize = sizeof(DcOwnerTurn), .hcxt = TopMemoryContext};
+	DcOwnerTurn key = {job, owner, 0};
+	DcOwnerTurn *turn;
+	bool found;
+
+	if (owner_turns == NULL)
+		owner_turns = hash_create("dcounter turns of owners", 64, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	turn = hash_search(owner_turns, &key, HASH_ENTER, &found);
+	if (!found)
+		turn->served = 0;
+	return turn;
 }
 
 static int
@@ -249,7 +277,7 @@ take_step(DcTableJob *job, DcJobRun *run)
 
 	turn->listed = false;
 	if (job->all_owners)
-		turn->served = ++job->served;
+		turn->served = owner_turn(job, turn->owner)->served = ++job->served;
 	turn_resume(job, turn);
 	job->left = false;
 	job->until = DC_NEVER;
