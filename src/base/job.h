@@ -24,7 +24,9 @@ typedef struct DcJobRun
 	bool more;		   /* out: the run is over, but the next one has something to do at once */
 	bool all_owners;   /* not only the tables of the current user */
 	Oid suspect;	   /* a table that has ended a worker, or InvalidOid */
-	DcMoment deadline; /* when to yield */
+	DcMoment deadline; /* when to yield; a step may bring it forward */
+	int64 limit;	   /* ms that a step may take; 0: as long as any may */
+	int64 took;		   /* out: us that the last step took */
 	int64 failures;	   /* steps that failed */
 	int64 left;		   /* tables that are left to their owners (ownercode.c) */
 } DcJobRun;

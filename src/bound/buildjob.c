@@ -96,7 +96,7 @@ static DcTableJob job = {.start = start_build, .state = &at, .state_size = sizeo
 static bool
 build_job(DcJobRun *run)
 {
-	if (run->all_owners && job.cxt == NULL && !is_due())
+	if (run->all_owners && !table_job_goes_on(&job) && !is_due())
 		return false;
 	return table_job_run(&job, run);
 }

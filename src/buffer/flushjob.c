@@ -13,7 +13,7 @@
  * A table that is locked by DDL, or being flushed by another transaction, is tried again
  * soon. A table whose flush fails is tried again at longer and longer intervals (of a
  * second at most, if a session waits). From then on its amounts are written to shard
- * rows, until that has succeeded. A table that has ended a worker is left alone for the
+ * rows, until that has succeeded, and it may take longer than DC_STEP_FIRST_MS. A table that has ended a worker is left alone for the
  * longest of these intervals in any case. Its owner may flush it meanwhile.
  *
  * A table that a subscription feeds is left alone. If a subscription has begun to feed it
@@ -42,6 +42,7 @@
 #include "table/layout.h"
 #include "table/ownercode.h"
 #include "table/subscription.h"
+#include "table/tablejob.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
@@ -338,6 +339,7 @@ flush_slot(DcJobRun *run, int slot)
 		retry->waited = moment_after(moment_now(), RETRY_WAITED_MAX);
 		return false;
 	}
+	run->limit = run->all_owners && retry->pause == 0 ? DC_STEP_FIRST_MS : 0;
 	if (!run->step(run, flush_step, &step, table->counter))
 	{
 		flush_wait_refused(table); /* it may have failed before the flush began */

@@ -312,7 +312,7 @@ batch_compact(DcSqlSession *session, DcSweep *sweep, int64 max_keys)
 		sweep_move(sweep, batch.rows[batch.nrows - 1].key, batch.rows[batch.nrows - 1].shard);
 	}
 	if (batch.reached != (Datum) 0)
-		sweep_move(sweep, batch.reached, Int32GetDatum(PG_INT32_MIN));
+		sweep_move(sweep, batch.reached, Int32GetDatum(batch.reached_shard));
 	if (batch.direct != NULL)
 		batch_end_direct(&batch);
 	sweep->keeps |= batch.keep;

@@ -54,13 +54,8 @@
 /* Rows that belonged to one transaction alone, of those that a key keeps. */
 #define KEEP_OWN 32
 
-/*
- * Entries that a batch visits, for each row that it may have. Rows that are kept, or that others write, and dead ones add none:
- * without a limit one batch would go over all of them.
- */
-#define ENTRIES_PER_ROW 10
-
 static bool add_to_batch(DcFetch *fetch);
+static void reach(DcFetch *fetch, int32 shard);
 static void drop_kept(DcFetch *fetch);
 static void lock_rows(DcFetch *fetch);
 static void batch_add_live(DcBatch *batch, DcBatchKey *key, const DcLiveRow *live);
@@ -101,8 +96,8 @@ batch_fetch_direct(DcCounter *counter, DcBatch *batch, DcSweep *sweep, int64 max
 			fetch_rows(&fetch);
 			fits = add_to_batch(&fetch);
 		}
-		if (fits && fetch.visited >= ENTRIES_PER_ROW * batch->max_rows)
-			batch->reached = datumCopy(fetch.key, false, -1);
+		if (fits && fetch_is_long(&fetch))
+			reach(&fetch, PG_INT32_MIN);
 	}
 	batch->last = fits && fetch.at_end;
 	fetch_end(&fetch);
@@ -120,7 +115,7 @@ add_to_batch(DcFetch *fetch)
 
 	for (;;)
 	{
-		int last = fetch->nrows > 0 ? fetch->rows[fetch->nrows - 1].shard : 0;
+		int last = fetch->cut_at;
 		bool cut = fetch->cut;
 
 		if (batch->keep)
@@ -138,9 +133,24 @@ add_to_batch(DcFetch *fetch)
 			return !cut;
 		/* none of these could be locked, or had to be */
 		CHECK_FOR_INTERRUPTS();
+		if (fetch_is_long(fetch))
+		{
+			reach(fetch, last);
+			return false;
+		}
 		fetch->below = last;
 		fetch_many_rows(fetch);
 	}
+}
+
+/*
+ * reach ends the batch for the time being at a row of the key.
+ */
+static void
+reach(DcFetch *fetch, int32 shard)
+{
+	fetch->batch->reached = datumCopy(fetch->key, false, -1);
+	fetch->batch->reached_shard = shard;
 }
 
 /*

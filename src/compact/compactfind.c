@@ -19,7 +19,8 @@
  * is listed may have changed since: whoever locks a row is told so (rows/clear.c).
  *
  * The rows of a key are listed from the highest number down. Those of a key with more than
- * fit into a batch are cut, and the next batch goes on below the last number.
+ * fit into a batch, or than a batch visits, are cut, and the next batch goes on below the last number. In the
+ * second case a row of that number may be left for the next sweep.
  */
 #include "postgres.h"
 
@@ -219,7 +220,7 @@ fetch_rows(DcFetch *fetch)
 
 /*
  * fetch_many_rows lists the live rows of a key with many entries, not all of them if they
- * are more than fit into a batch.
+ * are more than fit into a batch, or than it visits.
  */
 void
 fetch_many_rows(DcFetch *fetch)
@@ -298,9 +299,11 @@ read_index(DcFetch *fetch, DcKnownShards known)
 		scan.done = add_slot(fetch, slot, shard);
 		if (scan.done)
 			shared_hint_put(&fetch->delta_key, shard, &root);
-		if (fetch->nrows >= fetch->batch->max_rows)
+		fetch->visited++;
+		if (fetch->nrows >= fetch->batch->max_rows || fetch_is_long(fetch))
 		{
 			fetch->cut = true;
+			fetch->cut_at = shard;
 			drop_lower(fetch, shard);
 			break;
 		}

@@ -30,8 +30,21 @@ typedef struct DcFetch
 	DcLiveRow *rows; /* that are live, and that nobody is writing */
 	int nrows;
 	int capacity;
-	bool cut; /* there are more */
+	bool cut;	  /* there are more, */
+	int32 cut_at; /* with lower numbers than this */
 } DcFetch;
+
+/*
+ * Entries that a batch visits, for each row that it may have. Rows that are kept, or that others write, and dead ones add none:
+ * without a limit one batch would go over all of them.
+ */
+#define ENTRIES_PER_ROW 10
+
+static inline bool
+fetch_is_long(const DcFetch *fetch)
+{
+	return fetch->visited >= ENTRIES_PER_ROW * fetch->batch->max_rows;
+}
 
 extern void fetch_begin(DcFetch *fetch, DcBatch *batch, DcSweep *sweep);
 extern void fetch_take_key(DcFetch *fetch);

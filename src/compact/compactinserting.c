@@ -7,8 +7,9 @@
  * transaction that stays open, say, and with it all other keys of the table would. So the keys that have no row are
  * looked up in the primary key, with a dirty snapshot, and one that somebody is inserting is left for the next time.
  *
- * A row that is inserted after this look, and before ours, is waited for all the same. That is a matter of
- * microseconds: who inserts a row at any other time is not waited for. Nothing depends on the look for being right.
+ * A row that is inserted after this look, and before ours, is waited for all the same: for 100 ms at most in the worker,
+ * whose step has failed then, else until that transaction ends. That is a matter of the milliseconds that a batch takes. A row that
+ * was inserted at any other time is not waited for. Nothing depends on the look for being right.
  *
  * A partitioned table has its keys in the primary keys of its partitions. Which of them has a key is found as for a row
  * that is inserted. The partition key is the key, or nothing, as the primary key has no other column.

@@ -43,6 +43,7 @@
 #include "storage/lmgr.h"
 #include "table/access.h"
 #include "table/subscription.h"
+#include "table/tablejob.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -52,54 +53,42 @@
 
 PG_FUNCTION_INFO_V1(dc_distinct_reset);
 
-/* A table that has failed is left alone for a while, which doubles each time. */
-#define PAUSE_MIN (INT64CONST(1000) * 1000)
-#define PAUSE_MAX (INT64CONST(60) * 1000 * 1000)
-
 /* Rows of a step. */
 #define FOLD_BATCH 2000
 #define EXPIRE_BATCH 5000
 
-/* What this process has to do, and remembers of a table. */
+/* What this process remembers of a table. */
 typedef struct DcFoldTable
 {
 	Oid relid;
-	DcMoment until; /* it has failed, and is left alone so long */
-	int64 pause;	/* us; 0: it has not failed */
-	bool more;		/* the last step has left something to do */
-	int64 horizon;	/* what is before has been looked for */
-	int64 goal;		/* what is before is being looked for; 0: nothing is */
-	uint32 len;		/* up to this key, which is a limit for the next step */
+	int64 horizon; /* what is before has been looked for */
+	int64 goal;	   /* what is before is being looked for; 0: nothing is */
+	uint32 len;	   /* up to this key, which is a limit for the next step */
 	char key[DC_MAX_KEY_BYTES];
 	StringInfo folded;			/* the key of the last delta that this round has looked at, */
 	ItemPointerData folded_tid; /* and its place; invalid: at the beginning */
 } DcFoldTable;
 
-/* A step of the job on a table. */
-typedef struct DcFoldStep
-{
-	Oid relid;
-	bool all_owners;
-	bool more;
-} DcFoldStep;
-
 /* Of this process; for good. */
-static List *tables = NIL;	  /* DcFoldTable * */
-static List *remaining = NIL; /* OIDs that are left of a round, those of which more is to do last */
-static bool round_is_over = false;
+static List *tables = NIL; /* DcFoldTable * */
+
+/* The table at hand. */
+static struct
+{
+	bool goes_on; /* this is not the first step of the round */
+} work;
 
 static bool is_needed(void);
 static bool job_run(DcJobRun *run);
-static void take_turn(DcJobRun *run, DcFoldTable *table);
-static List *append_table(List *list, Oid relid);
-static void list_step(void *arg);
-static void table_step(void *arg);
+static List *list(void);
+static void start(MemoryContext cxt);
+static DcTableStep step(Oid relid, bool all_owners);
 static void destroy_fold_table(DcFoldTable *table);
-static void note_failure(DcFoldTable *table, int64 pause);
 static DcFoldTable *fold_table(Oid relid);
 static bool fold_batch(DcDistinctRel *rel, DcFoldTable *table);
 static bool next_delta(DcDistinctScan *scan, DcFoldTable *table);
 static void note_delta(DcFoldTable *table, const DcDistinctScan *scan);
+static void pass_key(DcFoldTable *table);
 static bool fold_key(DcDistinctRel *rel, const DcKey *key, HllState *items);
 static bool put_sketch(DcDistinctRel *rel, DcDistinctScan *row, const DcKey *key, HllState *state);
 static bool expire_batch(DcDistinctRel *rel, DcFoldTable *table);
@@ -140,110 +129,40 @@ distinct_take_turn(Oid relid)
 }
 
 /*
- * job_run goes over the distinct tables; true if it has yielded. A step is a table's turn, as in tablejob.c: one
- * of which more is to do comes again after all others. When the time is up and only such tables remain, the round is
- * over, so that others come before them in the next one.
+ * job_run goes over the distinct tables; true if it has yielded.
  */
 static bool
 job_run(DcJobRun *run)
 {
-	bool again = false; /* a table that came again has had a step */
+	static DcTableJob job = {.list = list, .start = start, .state = &work, .state_size = sizeof(work), .step = step};
 
-	if (run->afresh)
-	{
-		list_free(remaining);
-		remaining = NIL;
-	}
-	if ((remaining == NIL || round_is_over) && !run->step(run, list_step, NULL, InvalidOid))
-		return false;
-	round_is_over = false;
-	while (remaining != NIL && !(job_is_late(run) && again))
-	{
-		DcFoldTable *table = fold_table(linitial_oid(remaining));
-
-		remaining = list_delete_first(remaining);
-		again = table->more;
-		take_turn(run, table);
-		if (table->more)
-			remaining = append_table(remaining, table->relid);
-		if (job_is_late(run) && !again && remaining != NIL)
-			return true;
-	}
-	round_is_over = run->more = remaining != NIL;
-	return false;
+	return table_job_run(&job, run);
 }
 
 /*
- * take_turn does a step about a table, unless it is left alone.
+ * list lists the tables for a round.
  */
-static void
-take_turn(DcJobRun *run, DcFoldTable *table)
-{
-	DcFoldStep step = {.relid = table->relid, .all_owners = run->all_owners};
-	bool left = run->all_owners && table->pause > 0 && !moment_is_reached(table->until);
-
-	if (step.relid == run->suspect && !left)
-	{
-		note_failure(table, PAUSE_MAX);
-		left = true;
-	}
-	if (!left && !run->step(run, table_step, &step, step.relid))
-		note_failure(table, PAUSE_MIN);
-	else if (!left)
-		table->pause = 0;
-	table->more = !left && table->pause == 0 && step.more;
-}
-
 static List *
-append_table(List *list, Oid relid)
-{
-	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
-
-	list = lappend_oid(list, relid);
-	MemoryContextSwitchTo(old);
-	return list;
-}
-
-/*
- * list_step lists the tables for a round: after all others, in their order, those of which the last round has left
- * something.
- */
-static void
-list_step(void *arg)
+list(void)
 {
 	Oid catalog = catalog_relation_if_any("distinct_table");
-	List *again = remaining;
 	List *listed = NIL;
 	ListCell *lc;
 
-	remaining = NIL;
-	if (OidIsValid(catalog) && ConditionalLockRelationOid(catalog, AccessShareLock) && !extension_is_fed())
+	if (!OidIsValid(catalog) || !ConditionalLockRelationOid(catalog, AccessShareLock) || extension_is_fed())
+		return NIL;
+	foreach(lc, distinct_rows())
+		listed = lappend_oid(listed, ((DcDistinctRow *) lfirst(lc))->relid);
+	foreach(lc, tables)
 	{
-		foreach(lc, distinct_rows())
-			listed = lappend_oid(listed, ((DcDistinctRow *) lfirst(lc))->relid);
-		foreach(lc, listed)
-		{
-			if (!list_member_oid(again, lfirst_oid(lc)))
-				remaining = append_table(remaining, lfirst_oid(lc));
-		}
-		foreach(lc, again)
-		{
-			if (list_member_oid(listed, lfirst_oid(lc)))
-				remaining = append_table(remaining, lfirst_oid(lc));
-		}
-		foreach(lc, tables)
-		{
-			DcFoldTable *table = lfirst(lc);
+		DcFoldTable *table = lfirst(lc);
 
-			if (!list_member_oid(again, table->relid))
-				ItemPointerSetInvalid(&table->folded_tid); /* a new round, also after one that has failed */
-			if (list_member_oid(listed, table->relid))
-				continue;
-			destroy_fold_table(table);
-			tables = foreach_delete_current(tables, lc);
-		}
+		if (list_member_oid(listed, table->relid))
+			continue;
+		destroy_fold_table(table);
+		tables = foreach_delete_current(tables, lc);
 	}
-	list_free(again);
+	return listed;
 }
 
 static void
@@ -254,39 +173,45 @@ destroy_fold_table(DcFoldTable *table)
 	pfree(table);
 }
 
-/*
- * table_step does one transaction's work on a table, if it can have it at once.
- */
 static void
-table_step(void *arg)
+start(MemoryContext cxt)
 {
-	DcFoldStep *step = arg;
+	memset(&work, 0, sizeof(work));
+}
+
+/*
+ * step does one transaction's work on a table, if it can have it at once.
+ */
+static DcTableStep
+step(Oid relid, bool all_owners)
+{
 	DcDistinctRel rel;
+	bool more = false;
 
-	if (get_rel_name(step->relid) == NULL ||
-		(!step->all_owners && !compat_owns_relation(step->relid, GetUserId())) ||
-		!distinctrel_open_again(&rel, step->relid, false))
-		return;
-	if (!relation_is_fed(step->relid) && !relation_is_fed(rel.distinct->row.delta) &&
-		advisory_lock(DISTINCT_LOCK_CLASS, step->relid, 0, ExclusiveLock, false))
+	if (get_rel_name(relid) == NULL || (!all_owners && !compat_owns_relation(relid, GetUserId())) ||
+		!distinctrel_open_again(&rel, relid, false))
+		return TABLE_DONE;
+	if (!relation_is_fed(relid) && !relation_is_fed(rel.distinct->row.delta) &&
+		advisory_lock(DISTINCT_LOCK_CLASS, relid, 0, ExclusiveLock, false))
 	{
-		DcFoldTable *table = fold_table(step->relid);
+		DcFoldTable *table = fold_table(relid);
 
+		if (!work.goes_on)
+		{
+			/* from the beginning, also after a step that has failed */
+			ItemPointerSetInvalid(&table->folded_tid);
+			table->goal = 0;
+		}
+		work.goes_on = true;
 		for (int i = 0; i < 2; i++)
 			CheckCmdReplicaIdentity(rel.heaps[i], CMD_DELETE);
 		CheckCmdReplicaIdentity(rel.heaps[DISTINCT_TABLE], CMD_UPDATE);
 		PushActiveSnapshot(GetLatestSnapshot());
-		step->more = fold_batch(&rel, table) || expire_batch(&rel, table);
+		more = fold_batch(&rel, table) || expire_batch(&rel, table);
 		PopActiveSnapshot();
 	}
 	distinctrel_close(&rel);
-}
-
-static void
-note_failure(DcFoldTable *table, int64 pause)
-{
-	table->pause = Min(Max(table->pause * 2, pause), PAUSE_MAX);
-	table->until = moment_after(moment_now(), table->pause);
+	return more ? TABLE_GOES_ON : TABLE_DONE;
 }
 
 static DcFoldTable *
@@ -358,6 +283,8 @@ fold_batch(DcDistinctRel *rel, DcFoldTable *table)
 			for (int i = first; i < n; i++)
 				(void) delete_row(rel->heaps[DISTINCT_DELTA], &places[i], false);
 		}
+		else
+			pass_key(table);
 		MemoryContextSwitchTo(old);
 		MemoryContextReset(one);
 	}
@@ -389,6 +316,16 @@ next_delta(DcDistinctScan *scan, DcFoldTable *table)
 			return true;
 	}
 	return false;
+}
+
+/*
+ * pass_key goes on behind the key that the round has come to. Its deltas stay: they are not to be read again by each step.
+ */
+static void
+pass_key(DcFoldTable *table)
+{
+	appendStringInfoChar(table->folded, '\0');
+	ItemPointerSet(&table->folded_tid, 0, FirstOffsetNumber);
 }
 
 static void

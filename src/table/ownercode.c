@@ -9,7 +9,8 @@
  * could run, and its owner maintains it: dc_maintain(), dc_compact(), dc_flush(). All
  * tables of a counter, and of the ledger that it belongs to, go together. A table of a
  * superuser is let through, as superusers can do as they like with the worker in any
- * case; and so is every one if dcounter.worker_runs_owner_code is on. The outbox job
+ * case; and so is every one if dcounter.worker_runs_owner_code is on. A counter with very many partitions, which
+ * make each step long, is left to the owner in the same way. The outbox job
  * touches the extension's own tables only.
  *
  * Protocol of a step (ownercode_begin, before anything is read or planned):
@@ -66,6 +67,9 @@
 /* Looks that invalidations may undo before the result is used anyway. */
 #define MAX_TRIES 16
 
+/* A counter with more tables and partitions than that takes too long to be opened, step by step. */
+#define MAX_MEMBERS 2000
+
 /* The answer for a counter. */
 typedef struct DcFound
 {
@@ -100,6 +104,7 @@ static bool lock_code(Oid relid, LOCKMODE mode, bool wait);
 static bool has_roots(const DcFound *found, List *roots);
 static void find_members(DcFound *found, List *roots);
 static void look(DcFound *found);
+static void note_reason(DcFound *found, char *reason, bool exempt);
 
 /*
  * ownercode_look locks all tables of a counter, waiting or not, and tells whether code of
@@ -227,7 +232,8 @@ ownercode_log(Oid counter, const char *reason)
 	found->logged = MemoryContextStrdup(TopMemoryContext, reason);
 	ereport(LOG,
 			(errmsg("dcounter worker leaves counter table \"%s\" to its owner", get_rel_name(counter)),
-			 errdetail("Code of the owner could run: %s.", reason),
+			 found->nmembers > MAX_MEMBERS ? errdetail("Each step would take long: %s.", reason)
+										   : errdetail("Code of the owner could run: %s.", reason),
 			 errhint("The owner can call dc_maintain().")));
 }
 
@@ -255,6 +261,12 @@ find(DcFound *found, const DcCounterRow *row, LOCKMODE mode, bool wait, bool cod
 			if (!lock_roots(roots, mode, wait))
 				return false;
 			find_members(found, roots);
+		}
+		if (found->nmembers > MAX_MEMBERS)
+		{
+			found->roles = role_changes;
+			note_reason(found, psprintf("more than %d partitions", MAX_MEMBERS), false);
+			return true;
 		}
 		for (int i = 0; i < found->nmembers; i++)
 		{
@@ -324,7 +336,11 @@ find_members(DcFound *found, List *roots)
 	found->nroots = -1;	 /* if this fails it is to be done again */
 	found->valid = true; /* an invalidation from here on resets it */
 	foreach(lc, roots)
+	{
 		members = list_concat_unique_oid(members, relation_members(lfirst_oid(lc), NoLock));
+		if (list_length(members) > MAX_MEMBERS)
+			break;
+	}
 	relcached_set_oids(&found->members, &found->nmembers, members);
 	found->nroots = list_length(roots);
 	found->looked = false;
@@ -353,6 +369,12 @@ look(DcFound *found)
 		}
 		relation_close(rel, NoLock);
 	}
+	note_reason(found, reason, exempt);
+}
+
+static void
+note_reason(DcFound *found, char *reason, bool exempt)
+{
 	if (reason != NULL)
 		reason = MemoryContextStrdup(TopMemoryContext, reason);
 	if (found->reason != NULL)

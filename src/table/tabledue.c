@@ -50,6 +50,7 @@ typedef struct Member
 {
 	Oid relid;
 	Oid counter;
+	Oid owner; /* of that, when the catalog was read */
 } Member;
 
 /* The rows of the catalog, in a context of their own. */
@@ -68,7 +69,7 @@ static DcDue *dues = NULL;
 
 static void due_init(DcDue *due);
 static bool clock_was_set(void);
-static void add_member(Oid relid, Oid counter);
+static void add_member(Oid relid, Oid counter, Oid owner);
 static void forget_unlisted(DcDue *due);
 static bool is_due(DcDue *due, DcTableDue *entry, DcMoment now);
 static DcTableDue *find_due(DcDue *due, Oid table);
@@ -123,19 +124,37 @@ due_list_read(void)
 	MemoryContextSwitchTo(old);
 	for (int i = 0; i < nrows; i++)
 	{
-		add_member(rows[i].counter, rows[i].counter);
-		add_member(rows[i].shards, rows[i].counter);
-		add_member(rows[i].holds, rows[i].counter);
+		Oid owner = relation_owner(rows[i].counter);
+
+		add_member(rows[i].counter, rows[i].counter, owner);
+		add_member(rows[i].shards, rows[i].counter, owner);
+		add_member(rows[i].holds, rows[i].counter, owner);
 	}
 	list_whole = true;
 	reading++;
 }
 
 static void
-add_member(Oid relid, Oid counter)
+add_member(Oid relid, Oid counter, Oid owner)
 {
-	if (OidIsValid(relid))
-		((Member *) hash_search(members, &relid, HASH_ENTER, NULL))->counter = counter;
+	Member *member;
+
+	if (!OidIsValid(relid))
+		return;
+	member = hash_search(members, &relid, HASH_ENTER, NULL);
+	member->counter = counter;
+	member->owner = owner;
+}
+
+/*
+ * due_owner returns the owner of a counter table, as of when the catalog was read.
+ */
+Oid
+due_owner(Oid table)
+{
+	Member *member = hash_search(members, &table, HASH_FIND, NULL);
+
+	return member != NULL ? member->owner : InvalidOid;
 }
 
 /*
@@ -216,6 +235,15 @@ forget_unlisted(DcDue *due)
 		if (entry->listed != reading)
 			(void) hash_search(due->tables, &entry->table, HASH_REMOVE, NULL);
 	}
+}
+
+/*
+ * due_knows returns true if a table was among those that a job wants when it listed them last.
+ */
+bool
+due_knows(const DcDue *due, Oid table)
+{
+	return hash_search(due->tables, &table, HASH_FIND, NULL) != NULL;
 }
 
 static bool

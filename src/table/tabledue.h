@@ -33,6 +33,8 @@ typedef struct DcDue
 
 extern bool due_list_known(void);
 extern void due_list_read(void);
+extern Oid due_owner(Oid table);
+extern bool due_knows(const DcDue *due, Oid table);
 extern List *due_tables(DcDue *due, bool (*wants)(const DcCounterRow *row));
 extern void due_begin(DcDue *due, Oid table);
 extern void due_again(DcDue *due, Oid table, DcMoment at);

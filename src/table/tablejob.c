@@ -9,14 +9,19 @@
  * In the worker, a job that goes over all tables skips those that it need not look at
  * (tabledue.c), and if there is no other, the round is over without a transaction.
  *
- * Fairness. In the worker a table's turn is one step. A table of which more is left to do is put
- * back: its state is kept, and it goes on after all others of the round that have not had a
- * turn. Those that were put back take turns until the time of the run is up. Then the round is over, so
- * that tables which have become due meanwhile come before them in the next one. So one table that is
- * never finished delays the others by a run and a step at most, whatever its backlog, and gets all the time that
- * others leave. Each round makes a step of at least one of them, so that they are not starved in turn.
+ * Fairness. In the worker a table's turn is one step, and each step is about the table of another owner, in turn: first
+ * one table of each, the owner first who was not served for the longest, then a second one, and so on. Of the tables of one
+ * owner those come first that have not had a turn in this round, then those of which more is left to do, whose state is
+ * kept. When all had a step, the latter go on, until the time of the run is up. A round takes no longer than ROUND_MAX,
+ * and ends with the run: then the tables that have become due meanwhile are listed, too. So one owner delays another one
+ * by a run and a step at most, whatever the number of the tables and their backlog, and gets all the time that others leave. As
+ * those that were served last come last, none is starved.
  *
- * A table that has failed is put back, too, and left alone for a while, which doubles each time: so
+ * A step is bounded by what it reads and writes. Should one take long all the same, its table is left alone for a multiple of
+ * that. It is cancelled after DC_STEP_FIRST_MS. Each time that the table has failed, and was left alone for a while, its
+ * steps may take twice as long, up to what any may, until it is finished.
+ *
+ * A table that has failed is left alone for a while, which doubles each time: so
  * it does not fill the log, or cost a time-out each round. One that a subscription feeds
  * is left alone, as long as it does (subscription.c). So is, by the worker, one on which
  * code of its owner can run (ownercode.c).
@@ -33,34 +38,52 @@
 #define PAUSE_MIN (INT64CONST(1000) * 1000)
 #define PAUSE_MAX (INT64CONST(60) * 1000 * 1000)
 
+/* When a round ends with the run, us. */
+#define ROUND_MAX (INT64CONST(1) * 1000 * 1000)
+
 /*
- * The job whose step is running: a static variable of its room. Turns, and what is in their
- * contexts and in job->cxt, are in TopMemoryContext.
+ * The job whose step is running: a static variable of its room. Its turns, and their contexts, are in TopMemoryContext;
+ * its queue is in job->cxt, and empty when turns are removed (forget_unwanted).
  */
 static DcTableJob *running;
 
 /* Those that this process has run. */
 static DcTableJob *jobs = NULL;
 
+/* The last step of a job on a table of an owner; in TopMemoryContext, for good. */
+typedef struct DcOwnerTurn
+{
+	DcTableJob *job; /* hash key, */
+	uint64 owner;	 /* and that, without padding */
+	uint64 served;
+} DcOwnerTurn;
+
+static HTAB *owner_turns = NULL;
+
 /* The table after which their first rounds begin, or InvalidOid. */
 static Oid first_after = InvalidOid;
 
+static void job_init(DcTableJob *job);
 static void begin(DcTableJob *job, DcJobRun *run);
 static bool skips(const DcTableJob *job);
 static void list_due(DcTableJob *job);
 static void set_tables(DcTableJob *job, List *tables);
 static void end(DcTableJob *job);
-static void suspect_failed(DcTableJob *job, Oid table);
 static bool next_turn(DcTableJob *job);
-static DcTableTurn *new_turn(Oid table);
+static void fill_queue(DcTableJob *job);
+static bool is_ready(const DcTableTurn *turn);
+static void rank_queue(DcTableJob *job);
+static DcOwnerTurn *owner_turn(DcTableJob *job, Oid owner);
+static int compare_owners(const void *a, const void *b);
+static int compare_ranks(const void *a, const void *b);
+static int compare_turns(const DcTableTurn *left, const DcTableTurn *right);
+static DcTableTurn *find_turn(DcTableJob *job, Oid table);
 static void take_step(DcTableJob *job, DcJobRun *run);
 static void turn_resume(DcTableJob *job, DcTableTurn *turn);
-static void turn_free(DcTableTurn *turn);
+static void turn_stop(DcTableTurn *turn);
 static void note_failure(DcTableTurn *turn, int64 pause);
 static void note_due(DcTableJob *job, Oid table, DcMoment until);
-static DcTableTurn *find_back(DcTableJob *job, Oid table);
-static void put_back(DcTableJob *job, DcTableTurn *turn);
-static bool any_unfinished(DcTableJob *job);
+static bool any_unfinished(DcTableJob *job, bool ready);
 static void list_step(void *arg);
 static List *list_wanted(DcTableJob *job);
 static void table_step(void *arg);
@@ -73,10 +96,12 @@ static bool may_work(Oid table);
 bool
 table_job_run(DcTableJob *job, DcJobRun *run)
 {
+	if (job->turns == NULL)
+		job_init(job);
 	if (job->cxt != NULL && run->afresh)
 		end(job);
 	if (OidIsValid(run->suspect))
-		suspect_failed(job, run->suspect);
+		note_failure(find_turn(job, run->suspect), PAUSE_MAX);
 	running = job;
 	if (job->cxt == NULL)
 		begin(job, run);
@@ -86,27 +111,24 @@ table_job_run(DcTableJob *job, DcJobRun *run)
 		if (job_is_late(run))
 			break;
 	}
-	if (job->turn != NULL || job->current < job->ntables || (!job->back_served && any_unfinished(job)))
+	if (job->turn != NULL ||
+		(job->current < job->nqueue && !(job->all_owners && moment_age(job->began) >= ROUND_MAX)))
 		return true;
-	run->more = any_unfinished(job);
+	if (job->current == job->nqueue)
+		job->cut_after = InvalidOid;
+	run->more = job->current < job->nqueue || any_unfinished(job, true);
 	end(job);
 	return false;
 }
 
-/*
- * suspect_failed puts a table back at which the last worker has ended.
- */
 static void
-suspect_failed(DcTableJob *job, Oid table)
+job_init(DcTableJob *job)
 {
-	DcTableTurn *turn = find_back(job, table);
+	HASHCTL ctl = {.keysize = sizeof(Oid), .entrysize = sizeof(DcTableTurn), .hcxt = TopMemoryContext};
 
-	if (turn == NULL)
-	{
-		turn = new_turn(table);
-		put_back(job, turn);
-	}
-	note_failure(turn, PAUSE_MAX);
+	job->turns = hash_create("dcounter turns of tables", 64, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	job->next = jobs;
+	jobs = job;
 }
 
 /*
@@ -115,35 +137,132 @@ suspect_failed(DcTableJob *job, Oid table)
 static bool
 next_turn(DcTableJob *job)
 {
-	ListCell *lc;
-
-	if (job->turn != NULL)
-		return true;
-	if (job->current < job->ntables)
+	while (job->turn == NULL)
 	{
-		job->turn = new_turn(job->tables[job->current++]);
-		return true;
+		if (job->current == job->nqueue)
+			fill_queue(job);
+		if (job->current == job->nqueue)
+			return false;
+		if (is_ready(job->queue[job->current]))
+			job->turn = job->queue[job->current];
+		job->current++;
 	}
-	foreach(lc, job->back)
-	{
-		DcTableTurn *turn = lfirst(lc);
-
-		if (turn->cxt == NULL && !(turn->listed && moment_is_reached(turn->until)))
-			continue;
-		job->back = foreach_delete_current(job->back, lc);
-		job->back_served = true;
-		job->turn = turn;
-		return true;
-	}
-	return false;
+	return true;
 }
 
-static DcTableTurn *
-new_turn(Oid table)
+/*
+ * fill_queue queues the tables that are to have a step now.
+ */
+static void
+fill_queue(DcTableJob *job)
 {
-	DcTableTurn *turn = MemoryContextAllocZero(TopMemoryContext, sizeof(DcTableTurn));
+	HASH_SEQ_STATUS status;
+	DcTableTurn *turn;
 
-	turn->table = table;
+	job->current = job->nqueue = 0;
+	if (job->queue != NULL)
+		pfree(job->queue);
+	job->queue = MemoryContextAllocHuge(job->cxt, Max(hash_get_num_entries(job->turns), 1) * sizeof(DcTableTurn *));
+	hash_seq_init(&status, job->turns);
+	while ((turn = hash_seq_search(&status)) != NULL)
+	{
+		if (is_ready(turn))
+			job->queue[job->nqueue++] = turn;
+	}
+	rank_queue(job);
+}
+
+static bool
+is_ready(const DcTableTurn *turn)
+{
+	return (turn->listed || turn->cxt != NULL) && moment_is_reached(turn->until);
+}
+
+/*
+ * rank_queue puts the queue in order: one table of each owner, then a second one of each, and so on.
+ */
+static void
+rank_queue(DcTableJob *job)
+{
+	qsort(job->queue, job->nqueue, sizeof(DcTableTurn *), compare_owners);
+	for (int first = 0, end; first < job->nqueue; first = end)
+	{
+		Oid owner = job->queue[first]->owner;
+		uint64 served = owner_turn(job, owner)->served;
+
+		for (end = first; end < job->nqueue && job->queue[end]->owner == owner; end++)
+		{
+			job->queue[end]->rank = end - first;
+			job->queue[end]->owner_served = served;
+		}
+	}
+	qsort(job->queue, job->nqueue, sizeof(DcTableTurn *), compare_ranks);
+}
+
+/*
+ * owner_turn returns the last step on a table of an owner, also of one that is not in the queue now.
+ */
+static DcOwnerTurn *
+owner_turn(DcTableJob *job, Oid owner)
+{
+	HASHCTL ctl = {.keysize = offsetof(DcOwnerTurn, served), .entrysize = sizeof(DcOwnerTurn), .hcxt = TopMemoryContext};
+	DcOwnerTurn key = {job, owner, 0};
+	DcOwnerTurn *turn;
+	bool found;
+
+	if (owner_turns == NULL)
+		owner_turns = hash_create("dcounter turns of owners", 64, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	turn = hash_search(owner_turns, &key, HASH_ENTER, &found);
+	if (!found)
+		turn->served = 0;
+	return turn;
+}
+
+static int
+compare_owners(const void *a, const void *b)
+{
+	const DcTableTurn *left = *(DcTableTurn *const *) a;
+	const DcTableTurn *right = *(DcTableTurn *const *) b;
+
+	if (left->owner != right->owner)
+		return left->owner < right->owner ? -1 : 1;
+	return compare_turns(left, right);
+}
+
+static int
+compare_ranks(const void *a, const void *b)
+{
+	const DcTableTurn *left = *(DcTableTurn *const *) a;
+	const DcTableTurn *right = *(DcTableTurn *const *) b;
+
+	if (left->rank != right->rank)
+		return left->rank - right->rank;
+	if (left->owner_served != right->owner_served)
+		return left->owner_served < right->owner_served ? -1 : 1;
+	return compare_turns(left, right);
+}
+
+static int
+compare_turns(const DcTableTurn *left, const DcTableTurn *right)
+{
+	if (left->listed != right->listed)
+		return left->listed ? -1 : 1;
+	if (left->served != right->served)
+		return left->served < right->served ? -1 : 1;
+	return left->place - right->place;
+}
+
+/*
+ * find_turn returns what the job remembers of a table.
+ */
+static DcTableTurn *
+find_turn(DcTableJob *job, Oid table)
+{
+	bool found;
+	DcTableTurn *turn = hash_search(job->turns, &table, HASH_ENTER, &found);
+
+	if (!found)
+		*turn = (DcTableTurn){.table = table};
 	return turn;
 }
 
@@ -156,34 +275,36 @@ take_step(DcTableJob *job, DcJobRun *run)
 {
 	DcTableTurn *turn = job->turn;
 
+	turn->listed = false;
+	if (job->all_owners)
+		turn->served = owner_turn(job, turn->owner)->served = ++job->served;
 	turn_resume(job, turn);
 	job->left = false;
 	job->until = DC_NEVER;
+	job->cut_after = turn->table;
+	run->limit = job->all_owners ? DC_STEP_FIRST_MS * Max(1, 2 * turn->pause / PAUSE_MIN) : 0;
 	if (!run->step(run, table_step, &turn->table, turn->table))
 		job->last = TABLE_LATER; /* on with the next table */
+	run->limit = 0;
 	run->left += job->left;
+	if (job->all_owners && run->took > DC_STEP_LONG)
+		turn->until = moment_in(DC_STEP_PAUSE * run->took / 1000);
 	if (job->last == TABLE_GOES_ON)
 	{
 		if (job->state != NULL)
 			memcpy(turn->state, job->state, job->state_size);
 		if (job->all_owners)
-		{
-			put_back(job, turn);
 			job->turn = NULL;
-		}
 		return;
 	}
 	job->turn = NULL;
-	MemoryContextDelete(turn->cxt);
-	turn->cxt = NULL;
-	if (job->last == TABLE_LATER && job->all_owners)
+	turn_stop(turn);
+	if (job->last != TABLE_LATER)
+		turn->pause = 0;
+	else if (job->all_owners)
 		note_failure(turn, PAUSE_MIN);
 	if (skips(job))
 		note_due(job, turn->table, turn->until);
-	if (job->last == TABLE_LATER && job->all_owners)
-		put_back(job, turn);
-	else
-		turn_free(turn);
 }
 
 /*
@@ -206,19 +327,22 @@ turn_resume(DcTableJob *job, DcTableTurn *turn)
 		job->start(turn->cxt);
 }
 
+/*
+ * turn_stop forgets what was done about a table.
+ */
 static void
-turn_free(DcTableTurn *turn)
+turn_stop(DcTableTurn *turn)
 {
 	if (turn->cxt != NULL)
 		MemoryContextDelete(turn->cxt);
-	pfree(turn);
+	turn->cxt = NULL;
 }
 
 static void
 note_failure(DcTableTurn *turn, int64 pause)
 {
 	turn->pause = Min(Max(turn->pause * 2, pause), PAUSE_MAX);
-	turn->until = moment_after(moment_now(), turn->pause);
+	turn->until = moment_max(turn->until, moment_after(moment_now(), turn->pause));
 }
 
 /*
@@ -236,42 +360,31 @@ note_due(DcTableJob *job, Oid table, DcMoment until)
 		due_again(&job->due, table, DC_LONG_AGO);
 }
 
-static DcTableTurn *
-find_back(DcTableJob *job, Oid table)
+/*
+ * any_unfinished returns true if there is a table that was not finished, or, with `ready`, one that need not be left alone now.
+ */
+static bool
+any_unfinished(DcTableJob *job, bool ready)
 {
-	ListCell *lc;
+	HASH_SEQ_STATUS status;
+	DcTableTurn *turn;
+	bool found = false;
 
-	foreach(lc, job->back)
-	{
-		if (((DcTableTurn *) lfirst(lc))->table == table)
-			return lfirst(lc);
-	}
-	return NULL;
-}
-
-static void
-put_back(DcTableJob *job, DcTableTurn *turn)
-{
-	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
-
-	job->back = lappend(job->back, turn);
-	MemoryContextSwitchTo(old);
+	if (job->turns == NULL)
+		return false;
+	hash_seq_init(&status, job->turns);
+	while ((turn = hash_seq_search(&status)) != NULL)
+		found |= turn->cxt != NULL && (!ready || is_ready(turn));
+	return found;
 }
 
 /*
- * any_unfinished returns true if a table was put back before it was finished.
+ * table_job_goes_on returns true if a job is under way, or has left a table unfinished.
  */
-static bool
-any_unfinished(DcTableJob *job)
+bool
+table_job_goes_on(DcTableJob *job)
 {
-	ListCell *lc;
-
-	foreach(lc, job->back)
-	{
-		if (((DcTableTurn *) lfirst(lc))->cxt != NULL)
-			return true;
-	}
-	return false;
+	return job->cxt != NULL || any_unfinished(job, false);
 }
 
 /*
@@ -283,16 +396,10 @@ begin(DcTableJob *job, DcJobRun *run)
 {
 	job->cxt = AllocSetContextCreate(TopMemoryContext, "dcounter job",
 									 ALLOCSET_DEFAULT_SIZES);
-	job->ntables = 0;
-	job->current = 0;
-	job->back_served = false;
+	job->began = moment_now();
+	job->queue = NULL;
+	job->nqueue = job->current = 0;
 	job->all_owners = run->all_owners;
-	if (!job->known)
-	{
-		job->known = job->is_first = true;
-		job->next = jobs;
-		jobs = job;
-	}
 	if (skips(job) && due_list_known())
 		list_due(job);
 	else if (!run->step(run, list_step, NULL, InvalidOid))
@@ -323,34 +430,38 @@ list_due(DcTableJob *job)
 }
 
 /*
- * set_tables takes over the list of a round. Those that were put back stay where they are.
+ * set_tables takes over the list of a round, of tables that are to have a turn. Others that are gone, or not the
+ * job's any more, are forgotten, unless they are unfinished.
  */
 static void
 set_tables(DcTableJob *job, List *tables)
 {
 	int n = list_length(tables);
 	int skip = 0;
-	ListCell *lc;
+	HASH_SEQ_STATUS status;
+	DcTableTurn *turn;
 
-	for (int i = 0; job->is_first && i < n && OidIsValid(first_after); i++)
+	for (int i = 0; i < n && OidIsValid(first_after); i++)
 	{
 		if (list_nth_oid(tables, i) == first_after)
 			skip = i + 1;
 	}
-	job->is_first = false;
-	foreach(lc, job->back)
-		((DcTableTurn *) lfirst(lc))->listed = false;
-	job->tables = MemoryContextAlloc(job->cxt, Max(n, 1) * sizeof(Oid));
-	job->ntables = 0;
+	hash_seq_init(&status, job->turns);
+	while ((turn = hash_seq_search(&status)) != NULL)
+		turn->listed = false;
 	for (int i = 0; i < n; i++)
 	{
-		Oid table = list_nth_oid(tables, (skip + i) % n);
-		DcTableTurn *turn = find_back(job, table);
-
-		if (turn != NULL)
-			turn->listed = true;
-		else
-			job->tables[job->ntables++] = table;
+		turn = find_turn(job, list_nth_oid(tables, (skip + i) % n));
+		turn->listed = turn->cxt == NULL;
+		turn->place = i;
+		if (job->all_owners)
+			turn->owner = skips(job) ? due_owner(turn->table) : relation_owner(turn->table);
+	}
+	hash_seq_init(&status, job->turns);
+	while ((turn = hash_seq_search(&status)) != NULL)
+	{
+		if (n > 0 && !turn->listed && turn->cxt == NULL && !(skips(job) && due_knows(&job->due, turn->table)))
+			(void) hash_search(job->turns, &turn->table, HASH_REMOVE, NULL);
 	}
 }
 
@@ -358,22 +469,21 @@ static void
 end(DcTableJob *job)
 {
 	if (job->turn != NULL)
-		turn_free(job->turn);
+		turn_stop(job->turn);
 	job->turn = NULL;
+	job->queue = NULL;
+	job->nqueue = job->current = 0;
 	MemoryContextDelete(job->cxt);
 	job->cxt = NULL;
 }
 
 /*
- * list_step is the job's first step. Failures of tables that are gone are
- * forgotten.
+ * list_step is the job's first step.
  */
 static void
 list_step(void *arg)
 {
 	DcTableJob *job = running;
-	List *tables = NIL;
-	ListCell *lc;
 
 	if (!catalog_lock_at_once())
 		return;
@@ -381,24 +491,9 @@ list_step(void *arg)
 	{
 		due_list_read();
 		list_due(job);
-		if (job->back == NIL)
-			return;
 	}
-	tables = job->list != NULL ? job->list() : list_wanted(job);
-	if (!skips(job))
-		set_tables(job, tables);
-	if (tables == NIL)
-		return;
-	foreach(lc, job->back)
-	{
-		DcTableTurn *turn = lfirst(lc);
-
-		if (turn->cxt == NULL && !list_member_oid(tables, turn->table))
-		{
-			job->back = foreach_delete_current(job->back, lc);
-			turn_free(turn);
-		}
-	}
+	else
+		set_tables(job, job->list != NULL ? job->list() : list_wanted(job));
 }
 
 /*
@@ -473,7 +568,7 @@ table_jobs_next(void)
 
 	for (DcTableJob *job = jobs; job != NULL; job = job->next)
 	{
-		if (job->cxt != NULL || any_unfinished(job))
+		if (table_job_goes_on(job))
 			return DC_LONG_AGO; /* it goes on */
 		if (skips(job))
 			next = moment_min(next, due_next(&job->due));
@@ -483,15 +578,15 @@ table_jobs_next(void)
 
 /*
  * table_jobs_current returns the last table that a job of this worker has looked at in a round
- * that is not over, or InvalidOid.
+ * that was not to its end, or InvalidOid.
  */
 Oid
 table_jobs_current(void)
 {
 	for (DcTableJob *job = jobs; job != NULL; job = job->next)
 	{
-		if (job->cxt != NULL && skips(job) && job->current > 0 && job->current < job->ntables)
-			return job->tables[job->current - 1];
+		if (skips(job) && OidIsValid(job->cut_after) && (job->cxt == NULL || job->current < job->nqueue))
+			return job->cut_after;
 	}
 	return InvalidOid;
 }

@@ -8,6 +8,7 @@
 #include "base/job.h"
 #include "table/catalog.h"
 #include "table/tabledue.h"
+#include "utils/hsearch.h"
 
 /* The result of a step. */
 typedef enum DcTableStep
@@ -18,15 +19,21 @@ typedef enum DcTableStep
 	TABLE_LATER	   /* done, but of no use to come back soon */
 } DcTableStep;
 
-/* A table that the worker has put back: it is unfinished, or has failed. */
+/* What a job remembers of a table. */
 typedef struct DcTableTurn
 {
-	Oid table;
-	MemoryContext cxt; /* of what the job remembers of it; NULL: it has not begun */
+	Oid table;		   /* hash key */
+	Oid owner;		   /* as last known, in the worker */
+	MemoryContext cxt; /* of what the job remembers of it; NULL: it has not begun, or is done */
 	void *state;	   /* the job's, in cxt */
 	int64 pause;	   /* us; 0: it has not failed */
-	DcMoment until;	   /* and is left alone so long */
-	bool listed;	   /* in this round */
+	DcMoment until;	   /* it is left alone so long */
+	bool listed;	   /* it has not had its turn in this round yet */
+	int place;		   /* in the last list */
+	uint64 served;	   /* the number of its last step, in the worker */
+	/* in the queue */
+	int rank;			 /* among the tables of its owner */
+	uint64 owner_served; /* the last step on one of these */
 } DcTableTurn;
 
 typedef struct DcTableJob
@@ -51,21 +58,29 @@ typedef struct DcTableJob
 	/* private to tablejob.c */
 	DcDue due;
 	MemoryContext cxt; /* NULL: not under way */
-	Oid *tables;
-	int ntables;
+	DcMoment began;	   /* the round */
+	HTAB *turns;	   /* DcTableTurn: of all tables it has met; NULL: it has not run yet */
+	DcTableTurn **queue;
+	int nqueue;
 	int current;	   /* the next one */
 	DcTableTurn *turn; /* the table at hand, or NULL */
-	List *back;		   /* DcTableTurn: those that come after all others */
-	bool back_served;  /* one of them has had a step in this round */
+	uint64 served;	   /* steps of this process */
+	Oid cut_after;	   /* the last table of a round that was ended before its end, or InvalidOid */
 	bool all_owners;
 	bool left;		  /* the last step has left its table to the owner */
 	DcTableStep last; /* the result of the last step */
-	bool known;		  /* it is in the list of jobs, */
-	bool is_first;	  /* and has not listed tables yet */
 	struct DcTableJob *next;
 } DcTableJob;
 
+/* ms that a step may take, until one has failed on the table */
+#define DC_STEP_FIRST_MS 3000
+
+/* A step that takes longer (us) is followed by a pause of the table, of so many times its length. */
+#define DC_STEP_LONG (INT64CONST(1000) * 1000)
+#define DC_STEP_PAUSE 4
+
 extern bool table_job_run(DcTableJob *job, DcJobRun *run);
+extern bool table_job_goes_on(DcTableJob *job);
 extern DcMoment table_jobs_next(void);
 extern Oid table_jobs_current(void);
 extern void table_jobs_begin_after(Oid table);

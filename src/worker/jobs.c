@@ -5,31 +5,29 @@
  * A worker runs each job at its interval, counted from start to start, by the
  * monotonic clock: no job waits, or comes early, because the wall clock is set. A run that
  * has used up its time yields, or ends and says that there is more; the other jobs that are
- * due come first, and then it goes on. A run that works for long is slowed down, and is followed by
- * a pause as long as itself, or as its interval, unless there is more.
+ * due come first, and then it goes on. A run that works for long is slowed down: it rests after a
+ * step, in proportion to the step's time, and yields for the rest, so that the other jobs go on
+ * meanwhile. A run that has ended is followed by a pause as long as itself, or as its interval, unless there is more.
  *
  * The first job, the flush, is an urgent one: it says itself when it is due, is not
- * slowed down, and comes between two steps of the others, too. There it has less time, so that
+ * slowed down, and comes between two steps of the others, too. It has less time, and while other jobs
+ * have something to do a long run of it is followed by a pause of several times its length, so that
  * tables that always need a flush do not keep the others from their steps.
  *
- * A step that fails is logged and counted, and the job goes on with the next.
+ * A step that fails is logged and counted, and the job goes on with the next. Its time counts like that of others.
  */
 #include "postgres.h"
 
 #include "access/xact.h"
 #include "base/compat.h"
 #include "base/guc.h"
-#include "base/subxact.h"
 #include "buffer/bufferinit.h"
-#include "executor/spi.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/interrupt.h"
 #include "storage/latch.h"
 #include "table/ownercode.h"
-#include "utils/lsyscache.h"
 #include "utils/memutils.h"
-#include "utils/resowner.h"
 #include "utils/snapmgr.h"
 #include "utils/timeout.h"
 #include "worker/slots.h"
@@ -83,9 +81,12 @@ Oid job_step_table = InvalidOid;
 /* The table that the worker before this has ended on; each job is told once. */
 Oid job_suspect = InvalidOid;
 
-/* us at work: of the job that is running, and of its last step, if that has not failed. */
-static int64 *busy;
-static int64 last_step = 0;
+/* The job that is running, an index of last_run. */
+#define NO_JOB DC_MAX_JOBS
+static int running = NO_JOB;
+
+/* us that the step that is running may take, if the worker is not leaving. */
+static int64 step_limit = STEP_LIMIT_MS * INT64CONST(1000);
 
 static TimeoutId step_timeout;
 static volatile sig_atomic_t step_cancelled = false;
@@ -97,9 +98,15 @@ static volatile DcMoment leave_until = {0};
 /* The job whose step is running, by its name. */
 const char *job_step_name = NULL;
 
-/* How long a run may work before it is slowed down, and its longest sleep. */
+/* How long a run may work before it is slowed down, and its shortest and its longest rest. */
 #define PACE_AFTER_US (50 * 1000)
-#define PACE_MAX_MS 1000
+#define PACE_MIN_US (10 * 1000)
+#define PACE_MAX_US (1000 * 1000)
+
+/* A run of the urgent job that takes longer is followed by a pause of so many times its length, up to a limit. */
+#define URGENT_SHORT_US (10 * 1000)
+#define URGENT_PAUSE 4
+#define URGENT_PAUSE_MAX_US (2 * 1000 * 1000)
 
 /* The last run of each of this worker's jobs. */
 static struct
@@ -111,24 +118,20 @@ static struct
 	int64 left;		/* tables left to their owners, in all its parts */
 	DcMoment began; /* of all its parts, if it has yielded */
 	DcMoment ended;
-} last_run[DC_MAX_JOBS];
-
-/* The job and the table of a step, for error messages and pg_stat_activity. */
-char job_subject[2 * NAMEDATALEN + 64];
+	int64 took;		/* us, its last part */
+	DcMoment rests; /* until then */
+} last_run[DC_MAX_JOBS + 1];
 
 static void look_step(void *arg);
 static void on_step_tick(void);
 static int64 step_time(void);
 static bool step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table);
-static bool step_in_procedure(DcJobRun *run, DcJobStep step, void *arg, Oid table);
-static bool commit_in_procedure(DcJobRun *run);
-static void warn_of_failure(DcJobRun *run, ErrorData *error);
-static bool step_in_transaction(DcJobRun *run, DcJobStep step, void *arg, Oid table);
-static void name_subject(DcJobRun *run, Oid table);
-static void subject_context(void *arg);
+static void note_rest(DcJobRun *run, DcMoment began);
+static bool is_resting(void);
 static void pace(void);
-static void run_urgent(void);
-static void report_failure(DcJobRun *run, int elevel, const ErrorData *error);
+static DcMoment urgent_due(bool others_wait);
+static bool others_are_due(void);
+static void run_urgent(bool others_wait);
 static void log_run(int job);
 
 /*
@@ -142,13 +145,46 @@ job_due(int job)
 	DcMoment began = last_run[job].began;
 	DcMoment ended = last_run[job].ended;
 
+	if (job == URGENT_JOB)
+		return urgent_due(others_are_due());
 	if (last_run[job].yielded || last_run[job].more)
-		return ended;
+		return moment_max(ended, last_run[job].rests);
 	if (dc_jobs[job].due != NULL)
 		return dc_jobs[job].due();
 	interval = *dc_jobs[job].interval * INT64CONST(1000);
 	return moment_max(moment_after(began, interval),
 					  moment_after(ended, Min(moment_diff(began, ended), interval)));
+}
+
+/*
+ * urgent_due returns when the urgent job is due. A long run of it gives way to others that wait.
+ */
+static DcMoment
+urgent_due(bool others_wait)
+{
+	DcMoment due = dc_jobs[URGENT_JOB].due();
+	DcMoment ended = last_run[URGENT_JOB].ended;
+	int64 took = last_run[URGENT_JOB].took;
+
+	if (last_run[URGENT_JOB].yielded || last_run[URGENT_JOB].more)
+		due = ended;
+	if (others_wait && took > URGENT_SHORT_US && !job_leaving)
+		due = moment_max(due, moment_after(ended, Min(URGENT_PAUSE * took, URGENT_PAUSE_MAX_US)));
+	return due;
+}
+
+/*
+ * others_are_due returns true if a job is due that is not the urgent one.
+ */
+static bool
+others_are_due(void)
+{
+	for (int i = URGENT_JOB + 1; i < dc_njobs; i++)
+	{
+		if (moment_is_reached(job_due(i)))
+			return true;
+	}
+	return false;
 }
 
 /*
@@ -173,12 +209,11 @@ job_all_have_run(void)
 bool
 job_any_is_needed(void)
 {
-	static int64 look_busy;
 	DcJobRun run = {.step = step_in_worker, .job = "look", .all_owners = true};
 	bool needed = false;
 
-	look_busy = 0;
-	busy = &look_busy;
+	running = NO_JOB;
+	last_run[running].busy = 0;
 	return !run.step(&run, look_step, &needed, InvalidOid) || needed;
 }
 
@@ -243,7 +278,7 @@ static int64
 step_time(void)
 {
 	if (!job_leaving)
-		return STEP_LIMIT_MS * INT64CONST(1000);
+		return step_limit;
 	return moment_diff(step_began, leave_until) - LEAVE_GRACE_MS * INT64CONST(1000);
 }
 
@@ -272,13 +307,15 @@ job_run_in_worker(int job)
 		if (!last_run[job].more)
 			last_run[job].busy = 0; /* else it is still slowed down */
 	}
-	busy = &last_run[job].busy;
-	before = *busy;
+	last_run[job].rests = DC_LONG_AGO;
+	running = job;
+	before = last_run[job].busy;
 	last_run[job].yielded = dc_jobs[job].run(&run);
 	last_run[job].more = run.more;
 	last_run[job].ended = moment_now();
+	last_run[job].took = moment_diff(start, last_run[job].ended);
 	last_run[job].left += run.left;
-	jobnote_run(job, at, moment_diff(start, last_run[job].ended), *busy - before,
+	jobnote_run(job, at, last_run[job].took, last_run[job].busy - before,
 				last_run[job].yielded ? -1 : last_run[job].left);
 	log_run(job);
 }
@@ -314,23 +351,6 @@ log_run(int job)
 }
 
 /*
- * job_run_here runs a job to its end as the current user, in this session: a
- * transaction for each step, or all in this one when atomic.
- */
-void
-job_run_here(int job, bool atomic)
-{
-	DcJobRun run = {0};
-
-	run.step = atomic ? step_in_transaction : step_in_procedure;
-	run.job = dc_jobs[job].name;
-	run.deadline = DC_NEVER;
-	run.afresh = true;
-	while (dc_jobs[job].run(&run))
-		run.afresh = false;
-}
-
-/*
  * step_in_worker runs a step in a transaction of its own. It may be interrupted
  * by an error, by a cancel or by the request to end (worker.c).
  */
@@ -342,12 +362,14 @@ step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 	DcMoment began;
 
 	QueryCancelPending = false; /* meant for the step before */
-	if (busy != &last_run[URGENT_JOB].busy)
+	run->took = 0;
+	if (running != URGENT_JOB)
 		pace();
 	if ((ShutdownRequestPending && !job_leaving) || job_hurries)
 		return false;
 	began = moment_now();
 	step_began = began;
+	step_limit = (run->limit > 0 ? Min(run->limit, STEP_LIMIT_MS) : STEP_LIMIT_MS) * INT64CONST(1000);
 	if (step_time() <= 0)
 		return false;
 	step_cancelled = false;
@@ -363,7 +385,7 @@ step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 		SetCurrentStatementStartTimestamp();
 		StartTransactionCommand();
 		PushActiveSnapshot(GetTransactionSnapshot());
-		name_subject(run, table);
+		job_name_subject(run, table);
 		pgstat_report_activity(STATE_RUNNING, job_subject);
 		step(arg);
 		PopActiveSnapshot();
@@ -384,15 +406,14 @@ step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 	job_in_step = false;
 	job_step_table = InvalidOid;
 	jobnote_step(DC_LONG_AGO);
-	last_step = error == NULL ? moment_age(began) : 0; /* one that has failed was waiting, most likely */
-	*busy += last_step;
+	note_rest(run, began);
 	MemoryContextSwitchTo(caller);
 	if (error == NULL)
 		return true;
 	/* neither being told to end nor DROP EXTENSION is a failure */
 	if ((!ShutdownRequestPending || job_leaving) && !job_hurries && !extension_is_leaving())
 	{
-		report_failure(run, LOG, error);
+		job_report_failure(run, LOG, error);
 		jobnote_error(run->job, error->message);
 	}
 	FreeErrorData(error);
@@ -400,24 +421,50 @@ step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 }
 
 /*
- * pace sleeps before a step of a run that has worked for long, for so long that
- * the last step took its share of the time. Nothing is locked meanwhile.
+ * note_rest counts the time of a step. If the run has worked for long, it is to rest for so long that the
+ * steps took their share of the time, and to yield for that.
+ */
+static void
+note_rest(DcJobRun *run, DcMoment began)
+{
+	DcMoment now = moment_now();
+	DcMoment *rests = &last_run[running].rests;
+
+	run->took = moment_diff(began, now);
+	last_run[running].busy += run->took;
+	if (running == URGENT_JOB || last_run[running].busy < PACE_AFTER_US || dc_worker_load == 100)
+		return;
+	*rests = moment_after(moment_max(*rests, began), run->took * 100 / dc_worker_load);
+	*rests = moment_min(*rests, moment_after(now, PACE_MAX_US));
+	if (is_resting())
+		run->deadline = DC_LONG_AGO;
+}
+
+/*
+ * is_resting returns true if the job that is running has to rest. A rest that is too short for a sleep is
+ * added to the next one.
+ */
+static bool
+is_resting(void)
+{
+	return moment_diff(moment_now(), last_run[running].rests) >= PACE_MIN_US;
+}
+
+/*
+ * pace sleeps before a step of a run that has to rest, and has not yielded. Nothing is locked meanwhile.
  */
 static void
 pace(void)
 {
-	int64 sleep = last_step * (100 - dc_worker_load) / dc_worker_load / 1000;
-	DcMoment until = moment_in(Min(sleep, PACE_MAX_MS));
-
-	run_urgent();
-	if (*busy < PACE_AFTER_US || sleep == 0)
+	run_urgent(true);
+	if (!is_resting())
 		return;
-	while (!ShutdownRequestPending && !moment_is_reached(until))
+	while (!ShutdownRequestPending && !moment_is_reached(last_run[running].rests))
 	{
 		pgstat_report_activity(STATE_IDLE, NULL);
 		/* the process that has woken it has left a flag, too */
-		sleep_on_latch(moment_ms_left(moment_min(until, job_due(URGENT_JOB))), "DcounterWorkerPace");
-		run_urgent();
+		sleep_on_latch(moment_ms_left(moment_min(last_run[running].rests, urgent_due(false))), "DcounterWorkerPace");
+		run_urgent(false);
 	}
 }
 
@@ -425,136 +472,12 @@ pace(void)
  * run_urgent runs the urgent job, if it is due, between two steps of another one.
  */
 static void
-run_urgent(void)
+run_urgent(bool others_wait)
 {
-	int64 *outer_busy = busy;
-	int64 outer_step = last_step;
+	int outer = running;
 
-	if (ShutdownRequestPending || !moment_is_reached(job_due(URGENT_JOB)))
+	if (ShutdownRequestPending || !moment_is_reached(urgent_due(others_wait)))
 		return;
 	job_run_in_worker(URGENT_JOB);
-	busy = outer_busy;
-	last_step = outer_step;
-}
-
-/*
- * step_in_procedure runs a step within a procedure. The step is in a
- * subtransaction, whose abort also ends the SPI connections that an error has left
- * open. The user's cancel ends the procedure.
- */
-static bool
-step_in_procedure(DcJobRun *run, DcJobStep step, void *arg, Oid table)
-{
-	MemoryContext caller = CurrentMemoryContext;
-	ResourceOwner owner = CurrentResourceOwner;
-	volatile bool done = false;
-
-	CHECK_FOR_INTERRUPTS();
-	BeginInternalSubTransaction(NULL);
-	PG_TRY();
-	{
-		step_in_transaction(run, step, arg, table);
-		ReleaseCurrentSubTransaction();
-		done = true;
-	}
-	PG_CATCH();
-	{
-		ErrorData *error = error_caught(caller);
-
-		RollbackAndReleaseCurrentSubTransaction();
-		MemoryContextSwitchTo(caller);
-		CurrentResourceOwner = owner;
-		warn_of_failure(run, error);
-	}
-	PG_END_TRY();
-	MemoryContextSwitchTo(caller);
-	CurrentResourceOwner = owner;
-	return commit_in_procedure(run) && done;
-}
-
-/*
- * commit_in_procedure commits; false if that fails, which is the step's failure.
- */
-static bool
-commit_in_procedure(DcJobRun *run)
-{
-	MemoryContext caller = CurrentMemoryContext;
-	volatile bool done = false;
-
-	PG_TRY();
-	{
-		SPI_commit(); /* if it fails, it starts another transaction */
-		done = true;
-	}
-	PG_CATCH();
-	{
-		ErrorData *error = error_caught(caller);
-
-		warn_of_failure(run, error);
-	}
-	PG_END_TRY();
-	return done;
-}
-
-/*
- * warn_of_failure reports a failed step to the caller of a procedure. A cancel goes
- * on to end it, unless a table's owner has raised it.
- */
-static void
-warn_of_failure(DcJobRun *run, ErrorData *error)
-{
-	if (error->funcname != NULL && strcmp(error->funcname, "ProcessInterrupts") == 0)
-		ReThrowError(error);
-	report_failure(run, WARNING, error);
-	FreeErrorData(error);
-}
-
-static void
-report_failure(DcJobRun *run, int elevel, const ErrorData *error)
-{
-	run->failures++;
-	ereport(elevel,
-			(errcode(error->sqlerrcode),
-			 errmsg("%s failed: %s", job_subject, error->message),
-			 error->detail ? errdetail_internal("%s", error->detail) : 0,
-			 error->hint ? errhint("%s", error->hint) : 0,
-			 elevel == LOG && error->context ? errcontext("%s", error->context) : 0));
-}
-
-/*
- * step_in_transaction runs a step in the current transaction.
- */
-static bool
-step_in_transaction(DcJobRun *run, DcJobStep step, void *arg, Oid table)
-{
-	ErrorContextCallback context = {.previous = error_context_stack, .callback = subject_context};
-
-	PushActiveSnapshot(GetTransactionSnapshot());
-	name_subject(run, table);
-	error_context_stack = &context;
-	step(arg);
-	error_context_stack = context.previous;
-	PopActiveSnapshot();
-	return true;
-}
-
-/*
- * name_subject sets the subject of the step to come.
- */
-static void
-name_subject(DcJobRun *run, Oid table)
-{
-	char *name = OidIsValid(table) ? get_rel_name(table) : NULL;
-
-	if (name != NULL)
-		snprintf(job_subject, sizeof(job_subject), "dcounter job \"%s\" on \"%s\"",
-				 run->job, name);
-	else
-		snprintf(job_subject, sizeof(job_subject), "dcounter job \"%s\"", run->job);
-}
-
-static void
-subject_context(void *arg)
-{
-	errcontext("%s", job_subject);
+	running = outer;
 }

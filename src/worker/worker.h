@@ -25,7 +25,6 @@ extern volatile sig_atomic_t job_in_step;
 extern volatile DcMoment job_asked_at;
 extern Oid job_step_table;
 extern Oid job_suspect;
-extern char job_subject[2 * NAMEDATALEN + 64];
 extern const char *job_step_name;
 extern void job_timer_init(void);
 extern bool job_step_hangs(DcMoment began);
@@ -33,9 +32,14 @@ extern void job_run_in_worker(int job);
 extern volatile sig_atomic_t job_hurries;
 extern void job_leave(void);
 extern DcMoment job_due(int job);
-extern void job_run_here(int job, bool atomic);
 extern bool job_all_have_run(void);
 extern bool job_any_is_needed(void);
+
+/* jobhere.c */
+extern char job_subject[2 * NAMEDATALEN + 64];
+extern void job_run_here(int job, bool atomic);
+extern void job_report_failure(DcJobRun *run, int elevel, const ErrorData *error);
+extern void job_name_subject(DcJobRun *run, Oid table);
 
 /* jobnote.c */
 extern void jobnote_run(int job, TimestampTz at, int64 us, int64 work, int64 left);

@@ -16,7 +16,7 @@ my $late = 12;
 my $give_up = 30;
 
 my $node = dc_node('fair', conf => [
-		"shared_preload_libraries = 'dcounter'", 'autovacuum = off', 'max_locks_per_transaction = 256' ]);
+		"shared_preload_libraries = 'dcounter'", 'autovacuum = off', 'max_locks_per_transaction = 256', "dcounter.window_interval = '500ms'" ]);
 
 sql($node, 'postgres', q{
 	CREATE ROLE alice; CREATE SCHEMA a AUTHORIZATION alice;
@@ -162,6 +162,44 @@ sleep 2;
 others_are_served('deltas');
 isnt(sql($node, 'postgres', q{SELECT count(*) FROM (SELECT FROM m.visitors_delta LIMIT 1) AS d}), '0', 'which are not done yet');
 quiet($load);
+
+#
+# Many tables of one owner, each with more than a step
+#
+sql($node, 'postgres', q{SET ROLE mallory; SELECT dc_create('m.many' || i, totals => 'compacted') FROM generate_series(1, 150) i});
+sql($node, 'postgres', q{SET ROLE mallory; SELECT count(dc_incr(format('m.many%s', i)::regclass, j::text)) FROM generate_series(1, 150) i, generate_series(1, 2000) j});
+others_are_served('many tables');
+isnt(sql($node, 'postgres', q{SELECT count(*) FROM generate_series(1, 150) i WHERE NOT EXISTS (SELECT FROM dc_total(format('m.many%s', i)::regclass, '1999') WHERE value = 1)}),
+	'0', 'which are not done yet');
+sql($node, 'postgres', q{SET ROLE mallory; SELECT dc_drop(format('m.many%s', i)::regclass) FROM generate_series(1, 150) i});
+
+#
+# Rows in a table of a window that no increment has written
+#
+sql($node, 'postgres', $_) foreach 'SELECT dc_worker_stop()', q{SET ROLE mallory; SELECT dc_window_create('m.w', '1 minute', '1 hour', '{"10 minutes": "1 day"}')},
+	q{UPDATE dcounter.time_window SET floors[1] = floors[1] - spans[1] * widths[1]; GRANT SELECT ON dcounter.time_window TO mallory},
+	q{SET ROLE mallory; SELECT dc_incr_at('m.w', 'k', 1, '2000-01-01 UTC'::timestamptz + floors[1] / 1000000 * interval '1 s') FROM dcounter.time_window};
+my $slot = 'w_w' . sql($node, 'postgres', 'SELECT min(turn) % 8 FROM dcounter.window_claim');
+sql($node, 'postgres', qq{SET ROLE mallory; INSERT INTO m.$slot (key, inc) SELECT 'k1zzzzzzzz' || i, 1 FROM generate_series(1, 300000) i; ANALYZE m.$slot});
+$waits = -s $node->logfile;
+sql($node, 'postgres', 'SELECT dc_worker_start()');
+others_are_served('rows by hand in a window');
+logged($node, $waits, qr/leaves table "$slot" of windowed counter "w" to its owner/, 'which the worker leaves to their owner');
+my $read = qq{SELECT pg_stat_clear_snapshot()::text || (seq_tup_read + idx_tup_fetch + pg_stat_get_tuples_returned(indexrelid)) FROM pg_stat_all_tables JOIN pg_index ON indrelid = relid WHERE relname = '$slot'};
+my $before = sql($node, 'postgres', $read);
+others_are_served('such rows, which are known');
+cmp_ok(sql($node, 'postgres', $read) - $before, '<', 100000, 'they are not read again');
+
+#
+# A step that hangs, where code of an owner may do that
+#
+sql($node, 'postgres', $_) foreach 'ALTER SYSTEM SET dcounter.worker_runs_owner_code = on', 'SELECT pg_reload_conf()', q{SET ROLE mallory;
+	SELECT dc_create('m.hangs', totals => 'compacted');
+	CREATE FUNCTION m.hang() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(100); RETURN NEW; END';
+	CREATE TRIGGER hang BEFORE INSERT ON m.hangs FOR EACH ROW EXECUTE FUNCTION m.hang();
+	SELECT dc_incr('m.hangs', 'k')};
+soon($node, 'postgres', q{SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND backend_type = 'dcounter worker'}, '1', 'a step hangs');
+others_are_served('a step that hangs');
 
 $node->stop;
 done_testing();
