@@ -46,6 +46,25 @@ CREATE FUNCTION dc_region_join(peer text, conninfo text, topology text DEFAULT '
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000 ROWS 3;
 COMMENT ON FUNCTION dc_region_join(text, text, text, boolean, boolean) IS 'the statements that bring what another region counts to this database';
 
+-- What dc_distinct_create() makes now: distinct tables that exist get it, too (src/distinct/distinctddl.c).
+DO $$
+DECLARE
+	t record;
+BEGIN
+	FOR t IN
+		SELECT r.relation, r."outer" FROM dcounter.distinct_table AS d,
+			LATERAL (VALUES (d.distinct_table, true), (d.deltas, false)) AS r (relation, "outer")
+		WHERE EXISTS (SELECT FROM pg_catalog.pg_class AS c WHERE c.oid OPERATOR(pg_catalog.=) r.relation)
+	LOOP
+		EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER dcounter_delete BEFORE DELETE OR UPDATE ON %s FOR EACH STATEMENT EXECUTE FUNCTION dcounter.on_counter_delete()', t.relation);
+		EXECUTE pg_catalog.format('ALTER TRIGGER dcounter_delete ON %s DEPENDS ON EXTENSION dcounter', t.relation);
+		CONTINUE WHEN NOT t."outer";
+		EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER dcounter_truncate AFTER TRUNCATE ON %s FOR EACH STATEMENT EXECUTE FUNCTION dcounter.on_counter_truncate()', t.relation);
+		EXECUTE pg_catalog.format('ALTER TABLE %s ENABLE ALWAYS TRIGGER dcounter_truncate', t.relation);
+		EXECUTE pg_catalog.format('ALTER TRIGGER dcounter_truncate ON %s DEPENDS ON EXTENSION dcounter', t.relation);
+	END LOOP;
+END $$;
+
 -- Last, so that they do not fire for the statements above. They fire for more commands.
 DROP EVENT TRIGGER dcounter_begin;
 DROP EVENT TRIGGER dcounter_ddl;

@@ -318,6 +318,12 @@ typedef struct DcDistinctHooks
 {
 	/* write the items that this transaction has not written yet, in the current subtransaction */
 	void (*write_early)(void);
+
+	/* such a table was truncated, if it is one: empty its deltas */
+	void (*truncated)(Oid relid);
+
+	/* raise 55000 if rows of a table that belongs to this room are being deleted or updated by hand */
+	void (*prevent_change)(Oid relid);
 } DcDistinctHooks;
 /* Set by trend_init(). */
 typedef struct DcTrendHooks

@@ -509,6 +509,8 @@ sibling_follow(const DcDdl *ddl, Oid relid, Oid sibling, const char *suffix)
 
 	if (!OidIsValid(sibling) || get_rel_name(sibling) == NULL)
 		return;
+	if (has_command(parsetree, AT_SetLogged) || has_command(parsetree, AT_SetUnLogged))
+		persistence_follow(relid, sibling);
 	old = relation_sql_name(sibling);
 	if (renames_table(parsetree))
 	{

@@ -20,6 +20,7 @@
  *	  regions have counted comes from all of them.
  *	- DELETE by hand is refused for a stock and for a ledger, on the same ground. Rows of
  *	  a plain counter may be deleted: that forgets the amounts in these rows.
+ *	- Distinct tables have the same triggers (distinct/distinctddl.c).
  *
  * Protocol of TRUNCATE. The tables are locked in the order in which everybody locks
  * them: totals (by the statement itself), shards, holds, others. All writers to any
@@ -218,6 +219,27 @@ protect_create_replicated(const DcCounterRow *row)
 	}
 }
 
+/*
+ * protect_create_truncate puts the trigger for TRUNCATE on a table of another room.
+ */
+void
+protect_create_truncate(Oid relid)
+{
+	create_truncate(relid, true);
+}
+
+/*
+ * protect_create_change puts a trigger on such a table that refuses DELETE and UPDATE.
+ */
+void
+protect_create_change(Oid relid)
+{
+	trigger_create(relid, DELETE_TRIGGER,
+				   psprintf("BEFORE DELETE OR UPDATE ON %s FOR EACH STATEMENT"
+							" EXECUTE FUNCTION " DC_SCHEMA "." DELETE_FUNCTION "()",
+							relation_sql_name(relid)));
+}
+
 static void
 create_truncate(Oid relid, bool always)
 {
@@ -265,6 +287,15 @@ trigger_create(Oid relid, const char *name, const char *definition)
 	if (!list_member_oid(getAutoExtensionsOfObject(trigger.classId, trigger.objectId),
 						 extension.objectId))
 		recordDependencyOn(&trigger, &extension, DEPENDENCY_AUTO_EXTENSION);
+}
+
+/*
+ * protect_is_ours returns true if a trigger's function is one of this file.
+ */
+bool
+protect_is_ours(Oid function)
+{
+	return function == extension_function(DELETE_FUNCTION) || function == extension_function(TRUNCATE_FUNCTION);
 }
 
 /*
@@ -331,6 +362,8 @@ on_counter_truncate(PG_FUNCTION_ARGS)
 	switch (member)
 	{
 		case DC_MEMBER_NONE:
+			distinct_hooks->truncated(relid);
+			break;
 		case DC_MEMBER_REGIONS:
 			break;
 		case DC_MEMBER_TOTALS:
@@ -567,8 +600,8 @@ must_agree_detail(const DcCounterRow *row)
 }
 
 /*
- * on_counter_delete() -> trigger, BEFORE DELETE: refuses deletions that do not come from
- * the functions of a stock or a ledger (55000).
+ * on_counter_delete() -> trigger, BEFORE DELETE, or BEFORE a statement: refuses deletions that do not come from the
+ * functions of a stock or a ledger, and changes of a distinct table (55000).
  */
 Datum
 on_counter_delete(PG_FUNCTION_ARGS)
@@ -579,14 +612,16 @@ on_counter_delete(PG_FUNCTION_ARGS)
 	Oid relid;
 	Oid root;
 
-	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_BY_DELETE(data->tg_event) ||
-		!TRIGGER_FIRED_BEFORE(data->tg_event))
+	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_BEFORE(data->tg_event) ||
+		!(TRIGGER_FIRED_BY_DELETE(data->tg_event) || TRIGGER_FIRED_FOR_STATEMENT(data->tg_event)))
 		wrong_call(DELETE_FUNCTION "()", "BEFORE DELETE");
 	relid = RelationGetRelid(data->tg_relation);
 	if (!own_statement_fires(fcinfo))
 	{
 		member = member_find(relid, &row, &root);
-		if (member != DC_MEMBER_NONE && is_whole(&row))
+		if (member == DC_MEMBER_NONE)
+			distinct_hooks->prevent_change(relid);
+		else if (is_whole(&row))
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 					 errmsg("cannot delete from \"%s\"", get_rel_name(relid)),
