@@ -63,6 +63,7 @@ typedef struct DcHold
 	Datum id;
 	Datum key; /* text, in the caller's memory */
 	int64 qty;
+	int64 confirmed;   /* units sold, if it is confirmed */
 	const char *state; /* as it is, but "expired" if its time is up */
 } DcHold;
 
@@ -78,10 +79,10 @@ static const DcStatement sql_hold_insert = {
 
 /* hold */
 static const DcStatement sql_hold_lock = {
-	.text = "SELECT h.key, h.qty, h.state, h.expires_at FROM @holds AS h"
+	.text = "SELECT h.key, h.qty, h.state, h.expires_at, h.confirmed FROM @holds AS h"
 			" WHERE h.hold_id = $1 FOR NO KEY UPDATE",
 	.argtypes = {UUIDOID},
-	.columns = {DC_TEXT("key"), DC_BIGINT("qty"), DC_TEXT("state"), DC_TIME("expires_at")},
+	.columns = {DC_TEXT("key"), DC_BIGINT("qty"), DC_TEXT("state"), DC_TIME("expires_at"), DC_NULLABLE("confirmed", INT8OID)},
 	.of = DC_OF_HOLDS};
 
 /* hold, state, confirmed quantity, now */
@@ -137,6 +138,7 @@ static bool insert_hold(DcCounter *counter, Datum id, const DcKey *key,
 						int64 qty, Datum ttl);
 static DcCounter *open_for_hold(FunctionCallInfo fcinfo, const char *function);
 static bool strict_arg(FunctionCallInfo fcinfo, int n);
+static void check_same_quantity(const DcHold *hold, int64 qty);
 pg_noreturn static void hold_is_over(const DcHold *hold);
 static bool lock_hold(DcCounter *counter, Datum id, DcHold *hold);
 static void end_hold(DcCounter *counter, const DcHold *hold, const char *state,
@@ -315,7 +317,8 @@ insert_hold(DcCounter *counter, Datum id, const DcKey *key, int64 qty,
  * answer is "confirmed" if this call did it, "confirmed already" if another one did, or, unless
  * strict, why it is not: "expired", "released", "unknown".
  *
- * Errors, if strict: 42704 for a hold that is unknown, 55000 for one that has ended otherwise.
+ * Errors: 22023 if it was confirmed with another quantity. If strict, 42704 for a hold that is
+ * unknown, 55000 for one that has ended otherwise.
  */
 Datum
 dc_hold_confirm(PG_FUNCTION_ARGS)
@@ -329,6 +332,7 @@ dc_hold_confirm(PG_FUNCTION_ARGS)
 	{
 		if (strict && strcmp(hold.state, "confirmed") != 0)
 			hold_is_over(&hold);
+		check_same_quantity(&hold, qty);
 		PG_RETURN_TEXT_P(ended_answer(hold.state, "confirmed"));
 	}
 	if (qty > hold.qty)
@@ -363,6 +367,21 @@ dc_hold_release(PG_FUNCTION_ARGS)
 	}
 	end_hold(counter, &hold, "released", 0);
 	PG_RETURN_TEXT_P(cstring_to_text("released"));
+}
+
+/*
+ * Raise 22023 if a hold was confirmed with another quantity than this call's, 0 for all its units.
+ */
+static void
+check_same_quantity(const DcHold *hold, int64 qty)
+{
+	if (strcmp(hold->state, "confirmed") == 0 && hold->confirmed != (qty > 0 ? qty : hold->qty))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("hold %s was confirmed with another quantity",
+						DatumGetCString(DirectFunctionCall1(uuid_out, hold->id))),
+				 errdetail("%lld of its %lld units were sold.", (long long) hold->confirmed,
+						   (long long) hold->qty)));
 }
 
 static bool
@@ -430,11 +449,15 @@ lock_hold(DcCounter *counter, Datum id, DcHold *hold)
 	if (sql_run(&session, &sql_hold_lock, &id) > 0)
 	{
 		MemoryContext old = MemoryContextSwitchTo(caller);
+		bool isnull;
+		Datum value;
 
 		hold->key = datumCopy(rows_datum(&session.rows, 0, 1), false, -1);
 		hold->qty = rows_bigint(&session.rows, 0, 2);
 		hold->state = TextDatumGetCString(rows_datum(&session.rows, 0, 3));
 		expires_at = DatumGetTimestampTz(rows_datum(&session.rows, 0, 4));
+		value = rows_nullable(&session.rows, 0, 5, &isnull);
+		hold->confirmed = isnull ? 0 : DatumGetInt64(value);
 		MemoryContextSwitchTo(old);
 	}
 	else

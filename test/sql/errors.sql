@@ -47,6 +47,8 @@ FROM unnest(ARRAY['e_shard', 'e_view', 'e_pkey', 'e8_p0', 'pg_class', 'nothing',
 SELECT f, try(format('SELECT %s(''e'', repeat(''x'', 1025)%s)', f, a))
 FROM (VALUES ('dc_incr', ''), ('dc_decr', ''), ('dc_incr_hashed', ',''by'''), ('dc_incr_returning', ''), ('dc_get', ''), ('dc_info', ''),
 	('dc_set', ',1'), ('dc_reset', ''), ('dc_delete', '')) v(f, a);
+-- Arrays of several dimensions, whichever has them
+SELECT try($$SELECT dc_incr_many('e', '{{a,b},{c,d}}')$$), try($$SELECT dc_incr_many('e', '{a,b}', '{{1,2}}')$$), try($$SELECT dc_get_many('e', '{{a},{b}}')$$);
 SELECT try($$SELECT dc_incr_many('e', ARRAY['a', repeat('x', 1025)])$$), try($$SELECT dc_get_many('e', ARRAY['a', repeat('x', 1025)])$$);
 SELECT try($$SELECT dc_incr('e', repeat(E'\xC3\xA9', 512) || 'x')$$), try($$SELECT dc_incr('e', repeat('x', 10000000))$$);
 SELECT try($$SELECT dc_get('e', repeat(E'\xC3\xA9', 512))$$);

@@ -143,6 +143,11 @@ SELECT dc_hold_confirm('s', '00000000-0000-0000-0000-000000000001', NULL, NULL);
 -- A part of a hold
 SELECT dc_hold('s', 'h', 5, '1 hour', '00000000-0000-0000-0000-000000000004'), dc_get('s', 'h');
 SELECT dc_hold_confirm('s', '00000000-0000-0000-0000-000000000004', 2, strict => false), dc_get('s', 'h');
+-- ... and again: with the same quantity it is done already, with another one an error, strict or not
+SELECT dc_hold_confirm('s', '00000000-0000-0000-0000-000000000004', 2);
+SELECT dc_hold_confirm('s', '00000000-0000-0000-0000-000000000004', 1);
+SELECT dc_hold_confirm('s', '00000000-0000-0000-0000-000000000004', strict => false);
+SELECT dc_hold_confirm('s', '00000000-0000-0000-0000-000000000001', 3), dc_get('s', 'h');
 -- One that has expired: a take that would fail, a confirmation, a release, dc_maintain()
 SELECT dc_hold('s', 'h', 14, '1 us', '00000000-0000-0000-0000-000000000005'), dc_get('s', 'h');
 SELECT dc_take('s', 'h', 15), dc_take('s', 'h', 14), dc_get('s', 'h');
