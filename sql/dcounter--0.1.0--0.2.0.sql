@@ -54,7 +54,8 @@ BEGIN
 	FOR t IN
 		SELECT r.relation, r."outer" FROM dcounter.distinct_table AS d,
 			LATERAL (VALUES (d.distinct_table, true), (d.deltas, false)) AS r (relation, "outer")
-		WHERE EXISTS (SELECT FROM pg_catalog.pg_class AS c WHERE c.oid OPERATOR(pg_catalog.=) r.relation)
+		WHERE EXISTS (SELECT FROM pg_catalog.pg_class AS c WHERE c.oid OPERATOR(pg_catalog.=) r.relation AND c.relkind OPERATOR(pg_catalog.=) 'r')
+			AND NOT EXISTS (SELECT FROM pg_catalog.pg_extension AS x WHERE x.extname OPERATOR(pg_catalog.=) 'citus')
 	LOOP
 		EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER dcounter_delete BEFORE DELETE OR UPDATE ON %s FOR EACH STATEMENT EXECUTE FUNCTION dcounter.on_counter_delete()', t.relation);
 		EXECUTE pg_catalog.format('ALTER TRIGGER dcounter_delete ON %s DEPENDS ON EXTENSION dcounter', t.relation);

@@ -225,7 +225,8 @@ protect_create_replicated(const DcCounterRow *row)
 void
 protect_create_truncate(Oid relid)
 {
-	create_truncate(relid, true);
+	if (!OidIsValid(get_extension_oid("citus", true)))
+		create_truncate(relid, true);
 }
 
 /*
@@ -234,6 +235,8 @@ protect_create_truncate(Oid relid)
 void
 protect_create_change(Oid relid)
 {
+	if (OidIsValid(get_extension_oid("citus", true)))
+		return;
 	trigger_create(relid, DELETE_TRIGGER,
 				   psprintf("BEFORE DELETE OR UPDATE ON %s FOR EACH STATEMENT"
 							" EXECUTE FUNCTION " DC_SCHEMA "." DELETE_FUNCTION "()",

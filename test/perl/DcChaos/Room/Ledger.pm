@@ -62,7 +62,15 @@ my $schema = q{
 		IF p IS NULL THEN
 			RETURN;
 		END IF;
-		answer := CASE WHEN part IS NULL THEN dc_transfer_void('wallet', p.transfer_id) ELSE dc_transfer_post('wallet', p.transfer_id, ceil(part * p.amount)::bigint) END;
+		BEGIN
+			answer := CASE WHEN part IS NULL THEN dc_transfer_void('wallet', p.transfer_id) ELSE dc_transfer_post('wallet', p.transfer_id, ceil(part * p.amount)::bigint) END;
+		EXCEPTION WHEN unique_violation THEN
+			-- it must have been posted with another amount
+			IF EXISTS (SELECT FROM wallet_pending WHERE transfer_id = p.transfer_id AND state = 'posted' AND posted <> ceil(part * p.amount)) THEN
+				RETURN;
+			END IF;
+			RAISE;
+		END;
 		IF answer = (CASE WHEN part IS NULL THEN 'voided' ELSE 'posted' END) THEN
 			INSERT INTO log_ended VALUES (p.transfer_id, CASE WHEN part IS NULL THEN 0 ELSE ceil(part * p.amount) END);
 		ELSIF answer NOT IN ('expired', 'posted', 'voided', 'posted already', 'voided already') THEN

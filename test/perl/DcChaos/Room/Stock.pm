@@ -58,7 +58,15 @@ my $schema = q{
 		IF h IS NULL THEN
 			RETURN;
 		END IF;
-		answer := CASE WHEN part IS NULL THEN dc_hold_release('seats', h.hold_id, strict => false) ELSE dc_hold_confirm('seats', h.hold_id, ceil(part * h.qty)::bigint, strict => false) END;
+		BEGIN
+			answer := CASE WHEN part IS NULL THEN dc_hold_release('seats', h.hold_id, strict => false) ELSE dc_hold_confirm('seats', h.hold_id, ceil(part * h.qty)::bigint, strict => false) END;
+		EXCEPTION WHEN invalid_parameter_value THEN
+			-- it must have been confirmed with another quantity
+			IF EXISTS (SELECT FROM seats_hold WHERE hold_id = h.hold_id AND state = 'confirmed' AND confirmed <> ceil(part * h.qty)) THEN
+				RETURN;
+			END IF;
+			RAISE;
+		END;
 		IF answer = (CASE WHEN part IS NULL THEN 'released' ELSE 'confirmed' END) THEN
 			INSERT INTO log_end VALUES (h.hold_id, answer, CASE WHEN part IS NULL THEN 0 ELSE ceil(part * h.qty) END);
 		ELSIF answer NOT IN ('expired', 'released', 'confirmed', 'released already', 'confirmed already') THEN
