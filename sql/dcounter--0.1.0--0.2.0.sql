@@ -46,7 +46,9 @@ CREATE FUNCTION dc_region_join(peer text, conninfo text, topology text DEFAULT '
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000 ROWS 3;
 COMMENT ON FUNCTION dc_region_join(text, text, text, boolean, boolean) IS 'the statements that bring what another region counts to this database';
 
--- What dc_distinct_create() makes now: distinct tables that exist get it, too (src/distinct/distinctddl.c).
+COMMENT ON FUNCTION dcounter.on_counter_delete() IS 'internal: keeps rows of stocks, ledgers and distinct tables from being changed but by their functions';
+
+-- Triggers that dc_distinct_create() makes now (src/distinct/distinctddl.c): tables that exist get them, too.
 DO $$
 DECLARE
 	t record;
@@ -63,6 +65,15 @@ BEGIN
 		EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER dcounter_truncate AFTER TRUNCATE ON %s FOR EACH STATEMENT EXECUTE FUNCTION dcounter.on_counter_truncate()', t.relation);
 		EXECUTE pg_catalog.format('ALTER TABLE %s ENABLE ALWAYS TRIGGER dcounter_truncate', t.relation);
 		EXECUTE pg_catalog.format('ALTER TRIGGER dcounter_truncate ON %s DEPENDS ON EXTENSION dcounter', t.relation);
+	END LOOP;
+	-- and dc_stock_create() (src/table/protect.c)
+	FOR t IN
+		SELECT c.counter AS relation FROM dcounter.counter AS c
+		WHERE c.holds IS NOT NULL AND c.ledger IS NULL
+			AND EXISTS (SELECT FROM pg_catalog.pg_class AS k WHERE k.oid OPERATOR(pg_catalog.=) c.counter AND k.relkind OPERATOR(pg_catalog.=) ANY ('{r,p}'))
+	LOOP
+		EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER dcounter_change BEFORE INSERT OR UPDATE ON %s FOR EACH ROW EXECUTE FUNCTION dcounter.on_counter_delete()', t.relation);
+		EXECUTE pg_catalog.format('ALTER TRIGGER dcounter_change ON %s DEPENDS ON EXTENSION dcounter', t.relation);
 	END LOOP;
 END $$;
 

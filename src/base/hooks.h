@@ -140,6 +140,12 @@ typedef struct DcStockHooks
 	Oid (*create_holds)(const struct RangeVar *stock, const char *maker);
 	void (*find_holds)(struct DcCounterRow *row);
 	const struct DcShape *holds_shape;
+
+	/* call a function for each expired hold of some keys (text[]), or of all for 0, that has not been ended yet */
+	void (*expired_each)(struct DcCounter *counter, Datum keys, void (*each)(void *arg, Datum key, int64 units), void *arg);
+
+	/* a key is about to be set: end its expired holds */
+	void (*key_set)(struct DcCounter *counter, const struct DcKey *key);
 } DcStockHooks;
 
 /* Set by once_init(). */

@@ -14,6 +14,7 @@
  * up can no longer be confirmed or released, even if it has not been ended yet. It is
  * ended, and its units are given back, by the first of these: the worker (expire.c), a
  * take that would otherwise fail (take.c), a call that tries to confirm or release it.
+ * Until then reads add its units to what is left (holdexpired.c).
  *
  * Holds that have ended stay for dcounter.hold_retention, so that a call that is
  * made again, since its answer was lost, gets an answer. A call that does not get what it
@@ -54,9 +55,6 @@ PG_FUNCTION_INFO_V1(dc_hold_confirm);
 PG_FUNCTION_INFO_V1(dc_hold_release);
 PG_FUNCTION_INFO_V1(dc_holds);
 
-/* Expired holds of a key that a take ends at a time, at most. */
-#define EXPIRE_BATCH 1000
-
 /* A hold whose row is locked. */
 typedef struct DcHold
 {
@@ -91,33 +89,10 @@ static const DcStatement sql_hold_end = {
 			" WHERE h.hold_id = $1",
 	.argtypes = {UUIDOID, TEXTOID, INT8OID, TIMESTAMPTZOID}};
 
-/* now, key, how many */
-static const DcStatement sql_hold_expire_key = {
-	.text = "UPDATE @holds AS h SET state = 'expired', confirmed = 0, ended_at = $1"
-			" WHERE h.hold_id IN (SELECT e.hold_id FROM @holds AS e"
-			" WHERE e.state = 'open' AND e.key = $2 AND e.expires_at <= $1"
-			" ORDER BY e.expires_at LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED)"
-			" RETURNING h.key, h.qty",
-	.argtypes = {TIMESTAMPTZOID, TEXTOID, INT4OID},
-	.columns = {DC_TEXT("key"), DC_BIGINT("qty")},
-	.of = DC_OF_HOLDS};
-
-/* now, key */
-static const DcStatement sql_hold_expired = {
-	.text = "SELECT least(coalesce(sum(h.qty), 0), 9223372036854775807)::int8 FROM @holds AS h"
-			" WHERE h.state = 'open' AND h.key = $2 AND h.expires_at <= $1",
-	.argtypes = {TIMESTAMPTZOID, TEXTOID},
-	.columns = {DC_BIGINT("qty")},
-	.of = DC_OF_HOLDS};
-
-/* key */
-static const DcStatement sql_hold_first = {
-	.text = "SELECT min(h.expires_at) FROM @holds AS h WHERE h.state = 'open' AND h.key = $1", .argtypes = {TEXTOID}, .columns = {DC_NULLABLE("expires_at", TIMESTAMPTZOID)}, .of = DC_OF_HOLDS};
-
 /* now, key */
 static const DcStatement sql_hold_list = {
 	.text = "SELECT h.key, h.hold_id, h.qty, h.expires_at, $1 - h.created_at FROM @holds AS h"
-			" WHERE h.state = 'open' AND h.key = $2 ORDER BY h.expires_at, h.hold_id",
+			" WHERE h.state = 'open' AND h.expires_at > $1 AND h.key = $2 ORDER BY h.expires_at, h.hold_id",
 	.argtypes = {TIMESTAMPTZOID, TEXTOID},
 	.columns = {DC_TEXT("key"), DC_COLUMN("hold_id", UUIDOID), DC_BIGINT("qty"), DC_TIME("expires_at"), DC_COLUMN("created_at", INTERVALOID)},
 	.of = DC_OF_HOLDS};
@@ -125,7 +100,7 @@ static const DcStatement sql_hold_list = {
 /* now */
 static const DcStatement sql_hold_list_all = {
 	.text = "SELECT h.key, h.hold_id, h.qty, h.expires_at, $1 - h.created_at FROM @holds AS h"
-			" WHERE h.state = 'open' ORDER BY h.expires_at, h.hold_id",
+			" WHERE h.state = 'open' AND h.expires_at > $1 ORDER BY h.expires_at, h.hold_id",
 	.argtypes = {TIMESTAMPTZOID},
 	.columns = {DC_TEXT("key"), DC_COLUMN("hold_id", UUIDOID), DC_BIGINT("qty"), DC_TIME("expires_at"), DC_COLUMN("created_at", INTERVALOID)},
 	.of = DC_OF_HOLDS};
@@ -200,7 +175,7 @@ dc_hold(PG_FUNCTION_ARGS)
  * holds_begin is sql_begin() for statements on the table of holds. It locks the table and
  * checks it, each time, since code of the owner may have altered it.
  */
-static void
+void
 holds_begin(DcSqlSession *session, DcCounter *counter, LOCKMODE mode)
 {
 	LockRelationOid(counter->row.holds, mode);
@@ -504,8 +479,7 @@ end_hold(DcCounter *counter, const DcHold *hold, const char *state,
 
 /*
  * dc_holds(stock regclass, key text|bigint|uuid) -> setof (key, hold_id, qty, expires_at, age):
- * the open holds of a key, or of all for NULL. Needs SELECT. Those whose time is up
- * are shown until they are ended.
+ * the open holds of a key, or of all for NULL. Needs SELECT.
  */
 Datum
 dc_holds(PG_FUNCTION_ARGS)
@@ -529,91 +503,4 @@ dc_holds(PG_FUNCTION_ARGS)
 	rows_return(fcinfo, &session.rows);
 	sql_end(&session);
 	return (Datum) 0;
-}
-
-/*
- * holds_give_back gives back the units of the expired holds in the last result,
- * when the transaction commits.
- */
-void
-holds_give_back(DcSqlSession *session)
-{
-	for (uint64 i = 0; i < session->rows.count; i++)
-	{
-		DcKey key;
-
-		key_from_text(rows_datum(&session->rows, i, 1), &key);
-		stock_give(session->counter, &key, rows_bigint(&session->rows, i, 2));
-	}
-}
-
-/*
- * holds_expire_key ends some expired holds of a key, the oldest first, and gives
- * their units back at once, for this transaction to take. Returns how many to end next
- * time, twice as many; 0 if there are no more.
- */
-int64
-holds_expire_key(DcCounter *counter, const DcDeltaKey *key, int64 limit)
-{
-	DcSqlSession session;
-	Datum values[3];
-	uint64 count;
-
-	values[0] = TimestampTzGetDatum(GetCurrentTimestamp());
-	values[1] = PointerGetDatum(cstring_to_text_with_len(key->data, key->len));
-	values[2] = Int32GetDatum((int32) limit);
-	holds_begin(&session, counter, RowExclusiveLock);
-	count = sql_run(&session, &sql_hold_expire_key, values);
-	holds_give_back(&session);
-	sql_end(&session);
-	if (count == 0)
-		return 0;
-	apply_early();
-	return Min(2 * limit, EXPIRE_BATCH);
-}
-
-/*
- * holds_expired_units returns how many units the expired holds of a key have that
- * have not been ended yet: the latest ones, or those that the transaction sees.
- */
-int64
-holds_expired_units(DcCounter *counter, const DcDeltaKey *key, bool latest)
-{
-	DcSqlSession session;
-	Datum values[2];
-	int64 units;
-
-	LockRelationOid(counter->row.holds, AccessShareLock); /* before the snapshot */
-	values[0] = TimestampTzGetDatum(GetCurrentTimestamp());
-	values[1] = PointerGetDatum(cstring_to_text_with_len(key->data, key->len));
-	PushActiveSnapshot(latest ? GetLatestSnapshot() : GetTransactionSnapshot());
-	holds_begin(&session, counter, AccessShareLock);
-	sql_read(&session, &sql_hold_expired, values);
-	units = rows_bigint(&session.rows, 0, 1);
-	sql_end(&session);
-	PopActiveSnapshot();
-	return units;
-}
-
-/*
- * holds_first_expiry returns when the first open hold of a key expires, or the
- * end of time.
- */
-TimestampTz
-holds_first_expiry(DcCounter *counter, const DcDeltaKey *key)
-{
-	TimestampTz first = DT_NOEND;
-	DcSqlSession session;
-	Datum text_key;
-	bool isnull;
-	Datum value;
-
-	text_key = PointerGetDatum(cstring_to_text_with_len(key->data, key->len));
-	holds_begin(&session, counter, AccessShareLock);
-	sql_run(&session, &sql_hold_first, &text_key);
-	value = rows_nullable(&session.rows, 0, 1, &isnull);
-	if (!isnull)
-		first = DatumGetTimestampTz(value);
-	sql_end(&session);
-	return first;
 }

@@ -356,6 +356,19 @@ SELECT dc_transfer_post('wallet', :p10), dc_transfer_void('wallet', :p11), dc_tr
 SELECT transfer_id, state, posted FROM wallet_pending WHERE transfer_id IN (:p10, :p11) AND NOT (state = 'expired' AND posted = 0);
 SELECT transfer_id = :p10, duplicate FROM dc_transfer_pending('wallet', 'erna', 'bank', 6, 'p10', NULL, '1 microsecond');
 SELECT books();
+-- Before anything ends it, it is not shown, weighs on no balance, and stands in the way of no bound
+SELECT available AS av FROM dc_balance('wallet', 'erna') \gset
+SELECT transfer_id AS p17 FROM dc_transfer_pending('wallet', 'erna', 'bank', :av, 'p17', NULL, '1 microsecond') \gset
+SELECT pending_out, available = :av AS available FROM dc_balance('wallet', 'erna');
+SELECT pending_in FROM dc_balance('wallet', 'bank');
+SELECT count(*) FROM dc_transfers_pending('wallet', 'erna') WHERE transfer_id = :p17;
+SELECT count(*) FROM dc_transfers_pending('wallet') WHERE transfer_id = :p17;
+SELECT state FROM wallet_pending WHERE transfer_id = :p17;
+SELECT min_balance AS min, max_balance AS max FROM wallet_account WHERE key = 'erna' \gset
+SELECT dc_account_open('wallet', 'erna', :min + 1, :max);
+SELECT state FROM wallet_pending WHERE transfer_id = :p17;
+SELECT dc_account_open('wallet', 'erna', :min, :max);
+SELECT books();
 -- Bounds that change while some are open
 SELECT transfer_id AS p12 FROM dc_transfer_pending('wallet', 'dora', 'carl', 3, 'p12', NULL, NULL) \gset
 SELECT duplicate FROM dc_transfer('wallet', 'bank', 'carl', 20, 'p14');
