@@ -50,6 +50,7 @@
 #include "base/compat.h"
 #include "base/hooks.h"
 #include "base/relopen.h"
+#include "base/rowread.h"
 #include "base/runas.h"
 #include "catalog/dependency.h"
 #include "catalog/partition.h"
@@ -661,27 +662,24 @@ on_counter_delete(PG_FUNCTION_ARGS)
 static bool
 amounts_change(const TriggerData *data)
 {
-	static const char *const names[] = {"inc", "dec", "key"};
-	TupleDesc desc = RelationGetDescr(data->tg_relation);
+	static const DcResultColumn columns[] = {DC_BIGINT("inc"), DC_BIGINT("dec"), DC_TEXT("key")};
+	Relation rel = data->tg_relation;
 	bool updates = TRIGGER_FIRED_BY_UPDATE(data->tg_event);
 
-	for (int i = 0; i < (updates ? lengthof(names) : 2); i++)
+	for (int i = 0; i < (updates ? lengthof(columns) : 2); i++)
 	{
-		int att = SPI_fnumber(desc, names[i]);
-		Form_pg_attribute form;
+		int att = SPI_fnumber(RelationGetDescr(rel), columns[i].name);
+		Oid type = columns[i].type;
 		bool nulls[2] = {false};
 		Datum old = Int64GetDatum(0);
 		Datum new;
 
-		if (att <= 0)
+		if (att <= 0 || TupleDescAttr(RelationGetDescr(rel), att - 1)->atttypid != type)
 			return true;
-		form = TupleDescAttr(desc, att - 1);
-		if (!updates && form->atttypid != INT8OID)
-			return true;
-		new = heap_getattr(updates ? data->tg_newtuple : data->tg_trigtuple, att, desc, &nulls[1]);
+		new = tuple_nullable(rel, updates ? data->tg_newtuple : data->tg_trigtuple, att, type, &nulls[1]);
 		if (updates)
-			old = heap_getattr(data->tg_trigtuple, att, desc, &nulls[0]);
-		if (nulls[0] != nulls[1] || (!nulls[0] && !datum_image_eq(old, new, form->attbyval, form->attlen)))
+			old = tuple_nullable(rel, data->tg_trigtuple, att, type, &nulls[0]);
+		if (nulls[0] != nulls[1] || (!nulls[0] && !datum_image_eq(old, new, type == INT8OID, type == INT8OID ? 8 : -1)))
 			return true;
 	}
 	return false;
