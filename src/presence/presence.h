@@ -227,7 +227,7 @@ typedef struct DcPresenceRow
 	bool approx;
 	int32 version;
 	TimestampTz created_at;
-	int64 epoch; /* in which it was created, or a later one that was told of; 0: without shared memory */
+	int64 epoch; /* one that was told of; 0: none since it has events */
 } DcPresenceRow;
 
 /* Whom a call is about. The bytes are the caller's. */

@@ -131,7 +131,7 @@ $seen = sql($standby, 'postgres', 'SELECT coalesce(max(seq), 0) FROM dcounter.ou
 $standby->promote;
 is(sql($standby, 'postgres', q{SELECT dc_enter('chat', 'a', 'cy')}), '2', 'when it is promoted');
 isnt(epoch($standby), $epoch, 'another epoch begins');
-is(told($standby), 'reset, changed a 2 +1 -0', 'and listeners are told');
+is(told($standby), 'reset, changed a 2 +2 -0', 'and listeners are told, of members that had entered before, too');
 $standby->stop;
 
 ##
