@@ -28,6 +28,7 @@
 #include "access/genam.h"
 #include "access/table.h"
 #include "access/tableam.h"
+#include "access/xact.h"
 #include "base/args.h"
 #include "base/compat.h"
 #include "base/errors.h"
@@ -89,20 +90,26 @@ static const DcStatement sql_hold_end = {
 			" WHERE h.hold_id = $1",
 	.argtypes = {UUIDOID, TEXTOID, INT8OID, TIMESTAMPTZOID}};
 
-/* now, key */
+#define HOLD_LIST(condition) \
+	"SELECT h.key, h.hold_id, h.qty, h.expires_at, $1 - h.created_at FROM @holds AS h" \
+	" WHERE h.state = 'open' AND h.expires_at > $2" condition " ORDER BY h.expires_at, h.hold_id"
+#define HOLD_LIST_COLUMNS \
+	{ \
+		DC_TEXT("key"), DC_COLUMN("hold_id", UUIDOID), DC_BIGINT("qty"), DC_TIME("expires_at"), DC_COLUMN("created_at", INTERVALOID) \
+	}
+
+/* now, start of the statement, key */
 static const DcStatement sql_hold_list = {
-	.text = "SELECT h.key, h.hold_id, h.qty, h.expires_at, $1 - h.created_at FROM @holds AS h"
-			" WHERE h.state = 'open' AND h.expires_at > $1 AND h.key = $2 ORDER BY h.expires_at, h.hold_id",
-	.argtypes = {TIMESTAMPTZOID, TEXTOID},
-	.columns = {DC_TEXT("key"), DC_COLUMN("hold_id", UUIDOID), DC_BIGINT("qty"), DC_TIME("expires_at"), DC_COLUMN("created_at", INTERVALOID)},
+	.text = HOLD_LIST(" AND h.key = $3"),
+	.argtypes = {TIMESTAMPTZOID, TIMESTAMPTZOID, TEXTOID},
+	.columns = HOLD_LIST_COLUMNS,
 	.of = DC_OF_HOLDS};
 
-/* now */
+/* now, start of the statement */
 static const DcStatement sql_hold_list_all = {
-	.text = "SELECT h.key, h.hold_id, h.qty, h.expires_at, $1 - h.created_at FROM @holds AS h"
-			" WHERE h.state = 'open' AND h.expires_at > $1 ORDER BY h.expires_at, h.hold_id",
-	.argtypes = {TIMESTAMPTZOID},
-	.columns = {DC_TEXT("key"), DC_COLUMN("hold_id", UUIDOID), DC_BIGINT("qty"), DC_TIME("expires_at"), DC_COLUMN("created_at", INTERVALOID)},
+	.text = HOLD_LIST(""),
+	.argtypes = {TIMESTAMPTZOID, TIMESTAMPTZOID},
+	.columns = HOLD_LIST_COLUMNS,
 	.of = DC_OF_HOLDS};
 
 static bool find_hold(DcCounter *counter, Datum id, const DcKey *key,
@@ -479,7 +486,7 @@ end_hold(DcCounter *counter, const DcHold *hold, const char *state,
 
 /*
  * dc_holds(stock regclass, key text|bigint|uuid) -> setof (key, hold_id, qty, expires_at, age):
- * the open holds of a key, or of all for NULL. Needs SELECT.
+ * the open holds of a key, or of all for NULL, without those that had expired when the statement began. Needs SELECT.
  */
 Datum
 dc_holds(PG_FUNCTION_ARGS)
@@ -487,14 +494,15 @@ dc_holds(PG_FUNCTION_ARGS)
 	DcCounter *counter = counter_open_to_read(fcinfo, "dc_holds()");
 	const DcStatement *statement = &sql_hold_list_all;
 	DcSqlSession session;
-	Datum values[2];
+	Datum values[3];
 	DcKey key;
 
 	stock_check(counter);
 	values[0] = TimestampTzGetDatum(GetCurrentTimestamp());
+	values[1] = TimestampTzGetDatum(GetCurrentStatementStartTimestamp());
 	if (!PG_ARGISNULL(1))
 	{
-		values[1] = key_text_datum(key_arg(fcinfo, 1, &key));
+		values[2] = key_text_datum(key_arg(fcinfo, 1, &key));
 		statement = &sql_hold_list;
 	}
 	InitMaterializedSRF(fcinfo, 0);

@@ -8,6 +8,7 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "counter/apply.h"
 #include "counter/sqlpath.h"
@@ -148,8 +149,8 @@ holds_first_expiry(DcCounter *counter, const DcDeltaKey *key)
 }
 
 /*
- * Call a function for each expired hold of some keys that has not been ended yet, or of all keys if `keys` is 0. A stock
- * whose table of holds has been dropped has none.
+ * Call a function for each hold of some keys, or of all keys if `keys` is 0, that has not been ended, and had expired when
+ * the statement began: so all reads of a statement agree. A stock whose table of holds has been dropped has none.
  */
 void
 holds_expired_each(DcCounter *counter, Datum keys, void (*each)(void *arg, Datum key, int64 units), void *arg)
@@ -160,7 +161,7 @@ holds_expired_each(DcCounter *counter, Datum keys, void (*each)(void *arg, Datum
 	LockRelationOid(counter->row.holds, AccessShareLock);
 	if (get_rel_relkind(counter->row.holds) == '\0')
 		return;
-	values[0] = TimestampTzGetDatum(GetCurrentTimestamp());
+	values[0] = TimestampTzGetDatum(GetCurrentStatementStartTimestamp());
 	values[1] = keys;
 	holds_begin(&session, counter, AccessShareLock);
 	sql_read(&session, keys == (Datum) 0 ? &sql_expired_all : &sql_expired_keys, values);

@@ -79,21 +79,16 @@ my $schema = q{
 	END $$;
 
 	CREATE FUNCTION l_wrong() RETURNS SETOF text LANGUAGE sql AS $$
-		-- Pending transfers whose time is up before "since" weigh on no balance, those whose time is not up at "until" do
-		WITH since AS MATERIALIZED (SELECT clock_timestamp() AS t),
-		b AS MATERIALIZED (SELECT a.*, b.* FROM since, wallet_account AS a, LATERAL (SELECT * FROM dc_balance('wallet', a.key) WHERE since.t IS NOT NULL) AS b),
-		until AS MATERIALIZED (SELECT clock_timestamp() AS t, count(*) FROM b),
+		WITH b AS MATERIALIZED (SELECT a.*, b.* FROM wallet_account AS a, dc_balance('wallet', a.key) AS b),
 		line AS (
-			SELECT l.transfer, f, t, CASE WHEN pending THEN coalesce(e.amount, 0) ELSE a END AS amount,
-				CASE WHEN p.state = 'open' AND coalesce(p.expires_at, 'infinity') > (SELECT t FROM until) THEN p.amount ELSE 0 END AS lo,
-				CASE WHEN p.state = 'open' AND coalesce(p.expires_at, 'infinity') > (SELECT t FROM since) THEN p.amount ELSE 0 END AS hi
+			SELECT l.transfer, f, t, CASE WHEN pending THEN coalesce(e.amount, 0) ELSE a END AS amount, CASE WHEN p.state = 'open' AND coalesce(p.expires_at, 'infinity') > statement_timestamp() THEN p.amount ELSE 0 END AS open
 			FROM log_ledger AS l CROSS JOIN LATERAL unnest(froms, tos, amounts) AS u(f, t, a) LEFT JOIN log_ended AS e ON pending AND e.transfer = l.transfer
 			LEFT JOIN wallet_pending AS p ON p.transfer_id = l.transfer),
-		log AS (SELECT key, sum(amount) AS amount, sum(o) AS o, sum(ohi) AS ohi, sum(i) AS i, sum(ihi) AS ihi FROM (
-			SELECT f, -amount, lo, hi, 0, 0 FROM line UNION ALL SELECT t, amount, 0, 0, lo, hi FROM line) AS u(key, amount, o, ohi, i, ihi) GROUP BY key)
-		SELECT format('account %s: balance %s, log %s; pending out %s, log %s to %s; pending in %s, log %s to %s; bounds %s to %s', key, balance, l.amount, pending_out, l.o, l.ohi, pending_in, l.i, l.ihi, min_balance, max_balance)
+		log AS (SELECT key, sum(amount) AS amount, sum(o) AS o, sum(i) AS i FROM (
+			SELECT f, -amount, open, 0 FROM line UNION ALL SELECT t, amount, 0, open FROM line) AS u(key, amount, o, i) GROUP BY key)
+		SELECT format('account %s: balance %s, log %s; pending out %s, log %s; pending in %s, log %s; bounds %s to %s', key, balance, l.amount, pending_out, l.o, pending_in, l.i, min_balance, max_balance)
 		FROM b LEFT JOIN log AS l USING (key)
-		WHERE balance <> coalesce(l.amount, 0) OR pending_out NOT BETWEEN coalesce(l.o, 0) AND coalesce(l.ohi, 0) OR pending_in NOT BETWEEN coalesce(l.i, 0) AND coalesce(l.ihi, 0)
+		WHERE balance <> coalesce(l.amount, 0) OR pending_out <> coalesce(l.o, 0) OR pending_in <> coalesce(l.i, 0)
 			OR balance - pending_out < min_balance OR balance + pending_in > max_balance OR available IS DISTINCT FROM balance - pending_out - min_balance
 		UNION ALL SELECT 'dc_sum is ' || dc_sum('wallet') WHERE dc_sum('wallet') <> 0
 		UNION ALL SELECT 'dc_ledger_check: ' || c FROM dc_ledger_check('wallet') AS c

@@ -2,8 +2,8 @@
 #
 # What is restocked, taken and set is logged in the same transaction; so is each hold, and
 # how it ended if a client ended it. Units never appear or vanish: of each key, restocked -
-# taken - confirmed - held is in the rows of the shard table, in each snapshot, none of which is
-# below zero, and the same number, with holds whose time is up, is what is available. A hold ends once: the table of
+# taken - confirmed - held is what is available, in each snapshot, and the same number, less those of
+# holds that have expired and were not ended yet, is in the rows of the shard table, none of which is below zero. A hold ends once: the table of
 # holds must agree with the log, but that an open one may have expired.
 package DcChaos::Room::Stock;
 
@@ -74,24 +74,17 @@ my $schema = q{
 		END IF;
 	END $$;
 
-	-- What is available has the units of holds whose time is up; "rows" are those of the shard table, which have not before they are ended
-	CREATE FUNCTION s_books(OUT key text, OUT logged numeric, OUT confirmed numeric, OUT held numeric, OUT lo numeric, OUT hi numeric, OUT available bigint) RETURNS SETOF record LANGUAGE sql AS $$
+	CREATE FUNCTION s_books(OUT key text, OUT logged numeric, OUT confirmed numeric, OUT held numeric, OUT expired numeric, OUT available bigint) RETURNS SETOF record LANGUAGE sql AS $$
 		WITH keys AS (SELECT key FROM log_stock UNION SELECT key FROM seats UNION SELECT key FROM seats_shard),
 		log AS (SELECT key, sum(n) AS n FROM log_stock GROUP BY key),
-		since AS MATERIALIZED (SELECT clock_timestamp() AS t),
-		got AS MATERIALIZED (SELECT k.key, g.available FROM since, keys AS k, LATERAL (SELECT dc_get('seats', k.key) AS available WHERE since.t IS NOT NULL) AS g),
-		until AS MATERIALIZED (SELECT clock_timestamp() AS t, count(available) FROM got),
-		hold AS (SELECT h.key, sum(h.confirmed) FILTER (WHERE state = 'confirmed') AS confirmed, sum(h.qty) FILTER (WHERE state = 'open') AS open,
-			sum(h.qty) FILTER (WHERE state = 'open' AND h.expires_at > (SELECT t FROM until)) AS lo, sum(h.qty) FILTER (WHERE state = 'open' AND h.expires_at > (SELECT t FROM since)) AS hi
-			FROM seats_hold AS h GROUP BY h.key)
-		SELECT key, coalesce(n, 0), coalesce(hold.confirmed, 0), coalesce(open, 0), coalesce(hold.lo, 0), coalesce(hold.hi, 0), available
-		FROM got LEFT JOIN log USING (key) LEFT JOIN hold USING (key)
+		hold AS (SELECT h.key, sum(h.confirmed) FILTER (WHERE state = 'confirmed') AS confirmed, sum(h.qty) FILTER (WHERE state = 'open' AND h.expires_at > statement_timestamp()) AS open, sum(h.qty) FILTER (WHERE state = 'open' AND h.expires_at <= statement_timestamp()) AS expired FROM seats_hold AS h GROUP BY h.key)
+		SELECT key, coalesce(n, 0), coalesce(hold.confirmed, 0), coalesce(open, 0), coalesce(hold.expired, 0), dc_get('seats', key) FROM keys LEFT JOIN log USING (key) LEFT JOIN hold USING (key)
 	$$;
 	CREATE FUNCTION s_wrong() RETURNS SETOF text LANGUAGE sql AS $$
-		WITH rows AS (SELECT key, sum(units) AS units, min(units) AS fewest FROM seats_shard GROUP BY key)
-		SELECT format('seats %s: restocked less taken %s, confirmed %s, held %s (not expired %s to %s), available %s, in rows %s, fewest %s', key, logged, confirmed, held, lo, hi, available, units, fewest)
+		WITH rows AS (SELECT key, sum(units) AS units, min(units) AS least FROM seats_shard GROUP BY key)
+		SELECT format('seats %s: restocked less taken %s, confirmed %s, held %s, available %s, expired %s, in rows %s, least %s', key, logged, confirmed, held, available, expired, units, least)
 		FROM s_books() LEFT JOIN rows USING (key)
-		WHERE logged - confirmed - available NOT BETWEEN lo AND hi OR available < 0 OR coalesce(units, 0) <> logged - confirmed - held OR fewest < 0
+		WHERE logged - confirmed - held <> available OR available < 0 OR coalesce(units, 0) <> available - expired OR least < 0
 		UNION ALL
 		SELECT format('hold %s of %s: %s with %s, logged %s as %s with %s', coalesce(h.hold_id, l.hold_id), h.qty, h.state, h.confirmed, l.qty, e.what, e.qty)
 		FROM seats_hold AS h FULL JOIN log_hold AS l USING (hold_id) LEFT JOIN log_end AS e ON e.hold_id = l.hold_id
