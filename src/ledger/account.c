@@ -375,10 +375,8 @@ rules_equal(const DcRules *a, const DcRules *b)
 static void
 check_account_right(DcLedger *ledger, AclMode right)
 {
-	AclResult result = pg_class_aclcheck(ledger->row.accounts, GetUserId(), right);
-
-	if (result != ACLCHECK_OK)
-		aclcheck_error(result, OBJECT_TABLE, get_rel_name(ledger->row.accounts));
+	if (pg_class_aclcheck(ledger->row.accounts, GetUserId(), right) != ACLCHECK_OK)
+		permission_error(ledger->row.accounts, right);
 }
 
 /*

@@ -280,7 +280,7 @@ extern int64 presence_enter(DcPresenceCall *call);
 extern DcMapEntry *presence_member_load(DcMapEntry *room, const char *name, uint32 len, int64 expires_at);
 extern bool presence_beat(DcPresenceCall *call);
 extern int64 presence_exit(DcPresenceCall *call);
-pg_noreturn extern void presence_full_error(const char *full);
+pg_noreturn extern void presence_full_error(const DcPresenceRule *rule, const char *full);
 
 /* presenceapprox.c */
 extern bool presence_approx_beat(DcPresenceCall *call, int64 *members);

@@ -92,6 +92,10 @@ dc_presence_create(PG_FUNCTION_ARGS)
 	row.created_at = GetCurrentTimestamp(); /* wall time, to be shown */
 	presence_row_insert(&row);
 	rules_changed = true;
+	if (presence_area == NULL)
+		ereport(NOTICE,
+				(errmsg("presence \"%s\" cannot be used yet: presences need shared memory", name),
+				 errhint("Add dcounter to shared_preload_libraries and restart the server.")));
 	PG_RETURN_VOID();
 }
 

@@ -385,7 +385,8 @@ hold_is_over(const DcHold *hold)
 			(errcode(unknown ? ERRCODE_UNDEFINED_OBJECT : ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 unknown
 				 ? errmsg("hold %s does not exist", DatumGetCString(DirectFunctionCall1(uuid_out, hold->id)))
-				 : errmsg("hold %s has ended: it is %s", DatumGetCString(DirectFunctionCall1(uuid_out, hold->id)), hold->state),
+				 : errmsg("hold %s %s %s", DatumGetCString(DirectFunctionCall1(uuid_out, hold->id)),
+						  strcmp(hold->state, "expired") == 0 ? "has" : "was", hold->state),
 			 unknown ? errdetail("There were not enough units for it, or it has been removed since it ended.") : 0,
 			 errhint("With strict => false the answer says so, without an error.")));
 }

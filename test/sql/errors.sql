@@ -173,6 +173,16 @@ COMMIT;
 ALTER TABLE e DISABLE ROW LEVEL SECURITY;
 SELECT dc_get('e', 'a');
 
+-- Names that are taken, of the table or of another one that comes with it: without statements that are not the user's
+\set SHOW_CONTEXT always
+CREATE TABLE taken_shard (i int);
+CREATE TABLE parted_p1 (i int);
+SELECT dc_create('plain');
+SELECT dc_create('taken');
+SELECT dc_create('parted', partitions => 2);
+\set SHOW_CONTEXT never
+DROP TABLE taken_shard, parted_p1;
+
 -- The internal functions, called from where they do not belong
 SELECT try('SELECT dcounter.on_catalog_change()'), try('SELECT dcounter.on_drop()'), try('SELECT dcounter.on_ddl()');
 CREATE TRIGGER t BEFORE INSERT ON plain FOR EACH ROW EXECUTE FUNCTION dcounter.on_catalog_change();
