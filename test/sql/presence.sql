@@ -26,6 +26,8 @@ SELECT dc_presence_create('chat', '7 days'), dc_presence_create('defaults'), dc_
 SELECT name, owner = current_user::regrole, users, ttl, events, channel, max_members, version FROM dcounter.presence_rule ORDER BY id;
 SELECT try($$SELECT dc_presence_create('chat')$$);
 SET client_min_messages = notice;
+SELECT dc_presence_create('noticed', '7 days');
+SELECT dc_presence_drop('noticed');
 SELECT dc_presence_create('chat', if_not_exists => true);
 SET client_min_messages = warning;
 SELECT try($$SELECT dc_presence_create(NULL)$$), try($$SELECT dc_presence_create('x', NULL)$$), try($$SELECT dc_presence_create('')$$),
