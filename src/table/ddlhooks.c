@@ -34,7 +34,6 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_collation.h"
-#include "catalog/pg_inherits.h"
 #include "catalog/pg_trigger.h"
 #include "catalog/pg_type.h"
 #include "commands/event_trigger.h"
@@ -526,7 +525,7 @@ partitions_follow(const DcDdl *ddl, Oid relid)
 	if (renames_table(ddl->parsetree))
 		old = ((RenameStmt *) ddl->parsetree)->relation->relname;
 	len = strlen(old);
-	partitions = find_inheritance_children(relid, NoLock);
+	partitions = relation_members(relid, NoLock);
 	foreach(lc, partitions)
 	{
 		const char *name = get_rel_name(lfirst_oid(lc));
