@@ -125,6 +125,37 @@ INSERT INTO pg_catalog.pg_shdepend
 		AND d.objid = 'dc_region_join(text, text, text, boolean)'::pg_catalog.regprocedure;
 DROP FUNCTION dc_region_join(text, text, text, boolean);
 
+COMMENT ON FUNCTION dcounter.on_counter_delete() IS 'internal: keeps rows of stocks, ledgers and distinct tables from being changed but by their functions';
+
+-- Triggers that dc_distinct_create() makes now (src/distinct/distinctddl.c): tables that exist get them, too.
+DO $$
+DECLARE
+	t record;
+BEGIN
+	FOR t IN
+		SELECT r.relation, r."outer" FROM dcounter.distinct_table AS d,
+			LATERAL (VALUES (d.distinct_table, true), (d.deltas, false)) AS r (relation, "outer")
+		WHERE EXISTS (SELECT FROM pg_catalog.pg_class AS c WHERE c.oid OPERATOR(pg_catalog.=) r.relation AND c.relkind OPERATOR(pg_catalog.=) 'r')
+			AND NOT EXISTS (SELECT FROM pg_catalog.pg_extension AS x WHERE x.extname OPERATOR(pg_catalog.=) 'citus')
+	LOOP
+		EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER dcounter_delete BEFORE DELETE OR UPDATE ON %s FOR EACH STATEMENT EXECUTE FUNCTION dcounter.on_counter_delete()', t.relation);
+		EXECUTE pg_catalog.format('ALTER TRIGGER dcounter_delete ON %s DEPENDS ON EXTENSION dcounter', t.relation);
+		CONTINUE WHEN NOT t."outer";
+		EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER dcounter_truncate AFTER TRUNCATE ON %s FOR EACH STATEMENT EXECUTE FUNCTION dcounter.on_counter_truncate()', t.relation);
+		EXECUTE pg_catalog.format('ALTER TABLE %s ENABLE ALWAYS TRIGGER dcounter_truncate', t.relation);
+		EXECUTE pg_catalog.format('ALTER TRIGGER dcounter_truncate ON %s DEPENDS ON EXTENSION dcounter', t.relation);
+	END LOOP;
+	-- and dc_stock_create() (src/table/protect.c)
+	FOR t IN
+		SELECT c.counter AS relation FROM dcounter.counter AS c
+		WHERE c.holds IS NOT NULL AND c.ledger IS NULL
+			AND EXISTS (SELECT FROM pg_catalog.pg_class AS k WHERE k.oid OPERATOR(pg_catalog.=) c.counter AND k.relkind OPERATOR(pg_catalog.=) ANY ('{r,p}'))
+	LOOP
+		EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER dcounter_change BEFORE INSERT OR UPDATE ON %s FOR EACH ROW EXECUTE FUNCTION dcounter.on_counter_delete()', t.relation);
+		EXECUTE pg_catalog.format('ALTER TRIGGER dcounter_change ON %s DEPENDS ON EXTENSION dcounter', t.relation);
+	END LOOP;
+END $$;
+
 -- Last, so that they do not fire for the statements above. They fire for more commands.
 DROP EVENT TRIGGER dcounter_begin;
 DROP EVENT TRIGGER dcounter_ddl;

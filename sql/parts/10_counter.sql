@@ -105,4 +105,4 @@ COMMENT ON FUNCTION dcounter.on_counter_truncate() IS 'internal: truncates the t
 
 CREATE FUNCTION dcounter.on_counter_delete() RETURNS pg_catalog.trigger
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
-COMMENT ON FUNCTION dcounter.on_counter_delete() IS 'internal: keeps rows of stocks and ledgers from being deleted but by their functions';
+COMMENT ON FUNCTION dcounter.on_counter_delete() IS 'internal: keeps rows of stocks, ledgers and distinct tables from being changed but by their functions';

@@ -74,7 +74,7 @@ array_datum(Datum *values, int count, Oid type)
 
 /*
  * array_arg returns the members of an array argument (22004 for NULL, as one of them,
- * too). `name` and `member` are what error messages call it and them.
+ * too, 2202E for one of several dimensions). `name` and `member` are what error messages call it and them.
  */
 Datum *
 array_arg(FunctionCallInfo fcinfo, int argno, const char *name,
@@ -89,6 +89,10 @@ array_arg(FunctionCallInfo fcinfo, int argno, const char *name,
 
 	arg_not_null(fcinfo, argno, name);
 	array = PG_GETARG_ARRAYTYPE_P(argno);
+	if (ARR_NDIM(array) > 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
+				 errmsg("%s must be a one-dimensional array", name)));
 	get_typlenbyvalalign(ARR_ELEMTYPE(array), &len, &by_value, &align);
 	deconstruct_array(array, ARR_ELEMTYPE(array), len, by_value, align,
 					  &values, &nulls, count);

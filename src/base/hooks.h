@@ -140,6 +140,12 @@ typedef struct DcStockHooks
 	Oid (*create_holds)(const struct RangeVar *stock, const char *maker);
 	void (*find_holds)(struct DcCounterRow *row);
 	const struct DcShape *holds_shape;
+
+	/* call a function for each expired hold of some keys (text[]), or of all for 0, that has not been ended yet */
+	void (*expired_each)(struct DcCounter *counter, Datum keys, void (*each)(void *arg, Datum key, int64 units), void *arg);
+
+	/* a key is about to be set: end its expired holds */
+	void (*key_set)(struct DcCounter *counter, const struct DcKey *key);
 } DcStockHooks;
 
 /* Set by once_init(). */
@@ -321,6 +327,12 @@ typedef struct DcDistinctHooks
 {
 	/* write the items that this transaction has not written yet, in the current subtransaction */
 	void (*write_early)(void);
+
+	/* such a table was truncated, if it is one: empty its deltas */
+	void (*truncated)(Oid relid);
+
+	/* raise 55000 if rows of a table that belongs to this room are being deleted or updated by hand */
+	void (*prevent_change)(Oid relid);
 } DcDistinctHooks;
 /* Set by trend_init(). */
 typedef struct DcTrendHooks

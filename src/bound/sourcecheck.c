@@ -110,10 +110,8 @@ dc_source_check(PG_FUNCTION_ARGS)
 static void
 check_may_read(Oid relid)
 {
-	AclResult result = pg_class_aclcheck(relid, GetUserId(), ACL_SELECT);
-
-	if (result != ACLCHECK_OK)
-		aclcheck_error(result, get_relkind_objtype(get_rel_relkind(relid)), get_rel_name(relid));
+	if (pg_class_aclcheck(relid, GetUserId(), ACL_SELECT) != ACLCHECK_OK)
+		permission_error(relid, ACL_SELECT);
 	if (check_enable_rls(relid, InvalidOid, true) == RLS_ENABLED)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),

@@ -69,7 +69,11 @@ dc_ack(PG_FUNCTION_ARGS)
 	bool changed;
 	int64 seq;
 
-	arg_not_null(fcinfo, 1, "seq");
+	if (PG_ARGISNULL(1))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("seq must not be null"),
+				 errhint("After a fetch without events there is nothing to acknowledge.")));
 	seq = PG_GETARG_INT64(1);
 	consumer_check_writable("dc_ack()");
 	consumer_xact_enter();

@@ -145,7 +145,8 @@ consumer_is_missing(const char *name)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_UNDEFINED_OBJECT),
-			 errmsg("consumer \"%s\" does not exist", name)));
+			 errmsg("consumer \"%s\" does not exist", name),
+			 errhint("Create it with dc_consumer_create(). dc_stat_consumers shows those that there are.")));
 }
 
 static bool

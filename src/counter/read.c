@@ -7,7 +7,8 @@
  * transaction, so no snapshot sees an amount twice or not at all. The snapshot
  * is the caller's. The transaction's own deltas that are still pending are added to
  * that. Of a buffered table a part is in memory. Memory has no past, so such a table is
- * read as of now at every isolation level.
+ * read as of now at every isolation level. Of a stock, units of holds whose time is up are added, which the rows have
+ * only when the hold is ended (stock/holdexpired.c).
  */
 #include "postgres.h"
 
@@ -47,6 +48,13 @@ typedef struct DcKeySum
 	DcSums sums;
 } DcKeySum;
 
+/* The distinct keys that it was asked for, in order. */
+typedef struct DcKeySums
+{
+	DcKeySum *sorted;
+	int n;
+} DcKeySums;
+
 /* key: all rows of it, with whether it is a shard row */
 const DcStatement sql_read_key = {
 	.text = "SELECT t.inc, t.dec, t.updated_at, false FROM @totals AS t"
@@ -83,9 +91,12 @@ static const DcStatement sql_read_all = {
 	.columns = {DC_COLUMN("inc", NUMERICOID)}};
 
 static bool own_begin(DcCounter *counter);
+static bool expired_begin(DcCounter *counter);
+static void add_expired(void *sums, Datum key, int64 units);
+static void add_expired_of_key(void *sums, Datum key, int64 units);
 static void own_amounts(DcCounter *counter, const DcKey *key, bool distinct, int64 *inc, int64 *dec);
 static bool buffered_read(DcCounter *counter, DcBuffered *keys, int count);
-static void read_key(DcCounter *counter, const DcKey *key, DcKeyState *state);
+static void read_key(DcCounter *counter, const DcKey *key, bool expired, DcKeyState *state);
 static int key_read(DcCounter *counter, const DcKey *key, DcKeyState *state);
 static void snapshots_pop(int n);
 static void read_key_by_sql(DcCounter *counter, const DcKey *key,
@@ -106,7 +117,19 @@ counter_value(DcCounter *counter, const DcKey *key)
 {
 	DcKeyState state;
 
-	read_key(counter, key, &state);
+	read_key(counter, key, true, &state);
+	return sums_to_bigint(state.sums.net, "value");
+}
+
+/*
+ * Return what the rows of a key have: without the units of expired holds.
+ */
+int64
+counter_rows_value(DcCounter *counter, const DcKey *key)
+{
+	DcKeyState state;
+
+	read_key(counter, key, false, &state);
 	return sums_to_bigint(state.sums.net, "value");
 }
 
@@ -117,13 +140,19 @@ counter_value(DcCounter *counter, const DcKey *key)
 void
 counter_values(DcCounter *counter, Datum *keys, int nkeys, int64 *values)
 {
-	int nsorted;
-	DcKeySum *sorted = key_sums_create(keys, nkeys, &nsorted);
+	DcKeySums sums;
+	bool expired = expired_begin(counter);
 
-	snapshots_pop(keys_read(counter, keys, nkeys, sorted, nsorted));
+	sums.sorted = key_sums_create(keys, nkeys, &sums.n);
+	snapshots_pop(keys_read(counter, keys, nkeys, sums.sorted, sums.n));
+	if (expired)
+	{
+		stock_hooks->expired_each(counter, array_datum(keys, nkeys, TEXTOID), add_expired_of_key, &sums);
+		PopActiveSnapshot();
+	}
 	for (int i = 0; i < nkeys; i++)
 	{
-		DcKeySum *found = key_sums_find(sorted, nsorted, keys[i]);
+		DcKeySum *found = key_sums_find(sums.sorted, sums.n, keys[i]);
 
 		CHECK_FOR_INTERRUPTS();
 		values[i] = sums_to_bigint(found->sums.net, "value");
@@ -170,7 +199,7 @@ snapshots_pop(int n)
 }
 
 /*
- * counter_value_below tells whether a key's value is below a limit; also where it
+ * counter_value_below returns true if the value that a key's rows have is below a limit; also where it
  * leaves bigint.
  */
 bool
@@ -178,7 +207,7 @@ counter_value_below(DcCounter *counter, const DcKey *key, int64 limit)
 {
 	DcKeyState state;
 
-	read_key(counter, key, &state);
+	read_key(counter, key, false, &state);
 	return int128_compare(state.sums.net, int64_to_int128(limit)) < 0;
 }
 
@@ -221,7 +250,7 @@ dc_info(PG_FUNCTION_ARGS)
 	bool nulls[7] = {false};
 	int64 age;
 
-	read_key(counter, key, &state);
+	read_key(counter, key, true, &state);
 	values[0] = Int64GetDatum(sums_to_bigint(state.sums.net, "value"));
 	values[1] = Int64GetDatum(sums_to_bigint(state.sums.inc, "sum of increments"));
 	values[2] = Int64GetDatum(sums_to_bigint(state.sums.dec, "sum of decrements"));
@@ -285,11 +314,14 @@ dc_sum(PG_FUNCTION_ARGS)
 	Datum sum;
 	bool distinct;
 	bool in_memory;
+	bool expired = expired_begin(counter);
 	int64 inc = 0;
 	int64 dec = 0;
 	MemoryContext old;
 
 	sums_init(&buffered);
+	if (expired)
+		stock_hooks->expired_each(counter, (Datum) 0, add_expired, &buffered);
 	in_memory = counter_may_be_buffered(counter) && buffer_hooks->read_all(counter, &buffered);
 	distinct = own_begin(counter);
 	if (distinct)
@@ -306,10 +338,7 @@ dc_sum(PG_FUNCTION_ARGS)
 							  NumericGetDatum(int64_to_numeric(sums_to_bigint(buffered.net, "sum"))));
 	MemoryContextSwitchTo(old);
 	sql_end(&session);
-	if (distinct)
-		PopActiveSnapshot();
-	if (in_memory)
-		PopActiveSnapshot();
+	snapshots_pop(distinct + in_memory + expired);
 	if (stats_hooks != NULL)
 		stats_hooks->read(counter, started);
 	PG_RETURN_DATUM(sum);
@@ -343,12 +372,36 @@ buffered_read(DcCounter *counter, DcBuffered *keys, int count)
 }
 
 /*
- * read_key sums the rows of a key and this transaction's pending deltas.
+ * read_key sums the rows of a key and this transaction's pending deltas; and units of expired holds, if they are wanted.
  */
 static void
-read_key(DcCounter *counter, const DcKey *key, DcKeyState *state)
+read_key(DcCounter *counter, const DcKey *key, bool expired, DcKeyState *state)
 {
+	expired = expired && expired_begin(counter);
 	snapshots_pop(key_read(counter, key, state));
+	if (!expired)
+		return;
+	stock_hooks->expired_each(counter, array_datum((Datum[]){key_text_datum(key)}, 1, TEXTOID), add_expired, &state->sums);
+	PopActiveSnapshot();
+}
+
+/*
+ * expired_begin makes a snapshot active in which both the rows and the holds of a stock are to be read; false if the
+ * counter table is none.
+ */
+static bool
+expired_begin(DcCounter *counter)
+{
+	if (!counter_is_stock(counter) || counter_is_limit(counter))
+		return false;
+	read_snapshot_push();
+	return true;
+}
+
+static void
+add_expired(void *sums, Datum key, int64 units)
+{
+	sums_add(sums, units, 0);
 }
 
 /*
@@ -532,6 +585,14 @@ key_sums_find(DcKeySum *sorted, int nsorted, Datum key)
 	if (found == NULL)
 		elog(ERROR, "unexpected counter key");
 	return found;
+}
+
+static void
+add_expired_of_key(void *arg, Datum key, int64 units)
+{
+	const DcKeySums *sums = arg;
+
+	sums_add(&key_sums_find(sums->sorted, sums->n, key)->sums, units, 0);
 }
 
 static int

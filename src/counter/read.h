@@ -14,6 +14,7 @@
 extern const DcStatement sql_read_key;
 
 extern int64 counter_value(DcCounter *counter, const DcKey *key);
+extern int64 counter_rows_value(DcCounter *counter, const DcKey *key);
 extern void counter_values(DcCounter *counter, Datum *keys, int nkeys,
 						   int64 *values);
 extern int counter_sums(DcCounter *counter, Datum *keys, int nkeys, DcSums *sums);

@@ -407,6 +407,8 @@ key_take(DcCounter *counter, const DcKey *key)
 		foreign_ready(counter);
 		foreign_note_early(counter);
 	}
+	if (counter_is_stock(counter))
+		stock_hooks->key_set(counter, key);
 	apply_early();
 	counter_lock_partitions(counter);
 	lock_key(counter, key->data, key->len);

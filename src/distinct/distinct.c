@@ -31,7 +31,9 @@
 void
 distinct_init(void)
 {
-	static const DcDistinctHooks hooks = {.write_early = distinct_write_early};
+	static const DcDistinctHooks hooks = {.write_early = distinct_write_early,
+										  .truncated = distinct_truncated,
+										  .prevent_change = distinct_prevent_change};
 
 	distinct_hooks = &hooks;
 	distinct_name_init();

@@ -155,6 +155,9 @@ extern void distinct_take_turn(Oid relid);
 
 /* distinctddl.c */
 extern void distinct_ddl_init(void);
+extern void distinct_protect(const DcDistinctRow *row);
+extern void distinct_truncated(Oid relid);
+extern void distinct_prevent_change(Oid relid);
 
 /* distinctadd.c */
 extern uint32 distinct_row_key(const DcDistinct *distinct, const DcKey *key, int64 bucket, char *buf);

@@ -18,7 +18,7 @@
  *	  this transaction writes is no safer than what came before it.
  *	- Rows may be taken away: TRUNCATE, dc_distinct_reset(), the end of a bucket. All of these invalidate the
  *	  relation, in the order of commits, and a sketch belongs to one generation of the table's entry. The caller has
- *	  received invalidations. (An owner who deletes rows by hand invalidates nothing.)
+ *	  received invalidations. DELETE and UPDATE by hand invalidate nothing, and are refused (distinctddl.c).
  *	- A snapshot that is older than what a sketch knows does not show it, so the caller's own item would be missing
  *	  in what it reads. `next` is a transaction id that follows those of all that the sketch knows:
  *	  a snapshot that has none older in progress shows it all. In another one the item is pending, and

@@ -297,6 +297,12 @@ check_shapes(DcDistinctRel *rel)
 				 errmsg("\"%s\" and its table of deltas \"%s\" have different owners",
 						RelationGetRelationName(rel->heaps[0]), RelationGetRelationName(rel->heaps[1])),
 				 errhint("Use ALTER TABLE ... OWNER TO to give both to one role.")));
+	if (rel->heaps[0]->rd_rel->relpersistence != rel->heaps[1]->rd_rel->relpersistence)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("either \"%s\" or its table of deltas \"%s\" is unlogged: a crash would empty one of them alone",
+						RelationGetRelationName(rel->heaps[0]), RelationGetRelationName(rel->heaps[1])),
+				 errhint("Use ALTER TABLE ... SET LOGGED.")));
 	for (int i = 0; i < 2; i++)
 	{
 		const char *problem;
@@ -317,7 +323,6 @@ check_shape(DcDistinct *distinct, int which, Relation heap)
 	DcShapeProblem problem = {0};
 	DcShape shape = {
 		.relkinds = "r",
-		.logged = true,
 		.nkeys = which == DISTINCT_TABLE ? 1 : 0,
 		.keys = {DISTINCT_KEY},
 		.ncolumns = DISTINCT_NUM_COLUMNS,

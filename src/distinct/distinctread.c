@@ -9,8 +9,12 @@
  *
  * A table with buckets has such a sketch for each bucket. Buckets of a key are read in their order, so that
  * memory is needed for one of them at a time.
+ *
+ * Estimates and bounds are whole numbers, as the true number is. Rounding the bounds loses none that lies between them.
  */
 #include "postgres.h"
+
+#include <math.h>
 
 #include "base/args.h"
 #include "base/bucket.h"
@@ -172,9 +176,9 @@ dc_distinct_buckets(PG_FUNCTION_ARGS)
 		if (bucket_get(rows.key.data, rows.key.len, &bucket))
 		{
 			values[0] = TimestampTzGetDatum(bucket_start(bucket, rel.distinct->row.bucket));
-			values[1] = Float8GetDatum(bounds[1]);
-			values[2] = Float8GetDatum(bounds[0]);
-			values[3] = Float8GetDatum(bounds[2]);
+			values[1] = Float8GetDatum(rint(bounds[1]));
+			values[2] = Float8GetDatum(rint(bounds[0]));
+			values[3] = Float8GetDatum(rint(bounds[2]));
 			tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 		}
 		MemoryContextSwitchTo(old);
@@ -389,8 +393,8 @@ result_of(FunctionCallInfo fcinfo, HllState *state)
 	bool nulls[3] = {false};
 
 	hll_bounds(state, 0.95, &bounds[0], &bounds[1], &bounds[2]);
-	values[0] = Float8GetDatum(bounds[1]);
-	values[1] = Float8GetDatum(bounds[0]);
-	values[2] = Float8GetDatum(bounds[2]);
+	values[0] = Float8GetDatum(rint(bounds[1]));
+	values[1] = Float8GetDatum(rint(bounds[0]));
+	values[2] = Float8GetDatum(rint(bounds[2]));
 	return record_result(fcinfo, values, nulls);
 }

@@ -97,6 +97,7 @@ dc_distinct_create(PG_FUNCTION_ARGS)
 	}
 	run_ddl_done(OidIsValid(row.relid) && OidIsValid(row.delta), name->relname);
 	distinct_row_insert(&row);
+	distinct_protect(&row);
 	PG_RETURN_OID(row.relid);
 }
 
@@ -144,6 +145,7 @@ dc_distinct_adopt(PG_FUNCTION_ARGS)
 	row.precision = distinct_precision_of(row.relid);
 	distinct_check_shape(&row);
 	distinct_row_insert(&row);
+	distinct_protect(&row);
 	PG_RETURN_VOID();
 }
 

@@ -31,6 +31,7 @@
 #include "ledger/account.h"
 #include "ledger/ledgershape.h"
 #include "ledger/ledgersql.h"
+#include "ledger/transferpending.h"
 #include "miscadmin.h"
 #include "table/access.h"
 #include "table/layout.h"
@@ -374,10 +375,8 @@ rules_equal(const DcRules *a, const DcRules *b)
 static void
 check_account_right(DcLedger *ledger, AclMode right)
 {
-	AclResult result = pg_class_aclcheck(ledger->row.accounts, GetUserId(), right);
-
-	if (result != ACLCHECK_OK)
-		aclcheck_error(result, OBJECT_TABLE, get_rel_name(ledger->row.accounts));
+	if (pg_class_aclcheck(ledger->row.accounts, GetUserId(), right) != ACLCHECK_OK)
+		permission_error(ledger->row.accounts, right);
 }
 
 /*
@@ -402,7 +401,8 @@ account_insert(DcLedger *ledger, const DcKey *key, const DcRules *rules)
 }
 
 /*
- * account_change gives an account other bounds. No transaction posts meanwhile.
+ * account_change gives an account other bounds. No transaction posts meanwhile. Pending transfers whose time is up
+ * must not stand in the way, so they are ended first.
  */
 static void
 account_change(DcLedger *ledger, const DcKey *key, const DcRules *rules)
@@ -411,6 +411,8 @@ account_change(DcLedger *ledger, const DcKey *key, const DcRules *rules)
 	int64 lower;
 	int64 upper;
 
+	while (pendings_expire_key(ledger, key))
+		CHECK_FOR_INTERRUPTS();
 	apply_early();
 	CommandCounterIncrement();
 	PushActiveSnapshot(GetLatestSnapshot());
@@ -444,17 +446,19 @@ account_change(DcLedger *ledger, const DcKey *key, const DcRules *rules)
 
 /*
  * read_balance reads the amounts of an account, posted and pending, in the active
- * snapshot.
+ * snapshot. Expired pending transfers count until they are ended, as they do in the limits.
  */
 static void
 read_balance(DcLedger *ledger, const DcKey *key, DcBalance *balance)
 {
-	Datum text_key = key_text_datum(key);
+	Datum values[2];
 	DcSqlSession session;
 
 	balance->posted = counter_value(ledger->counter, key);
+	values[0] = key_text_datum(key);
+	values[1] = TimestampTzGetDatum(DT_NOBEGIN);
 	ledger_sql_begin(&session, ledger);
-	sql_read(&session, &sql_balance, &text_key);
+	sql_read(&session, &sql_balance, values);
 	balance->out = rows_bigint(&session.rows, 0, 1);
 	balance->in = rows_bigint(&session.rows, 0, 2);
 	sql_end(&session);

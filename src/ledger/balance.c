@@ -7,6 +7,7 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "base/args.h"
 #include "base/compat.h"
 #include "catalog/pg_type.h"
@@ -32,13 +33,19 @@ PG_FUNCTION_INFO_V1(dc_ledger_check);
 #define POSTED \
 	"SELECT e.key, e.amount FROM @entries AS e UNION ALL SELECT o.key, o.amount FROM @openings AS o"
 
-/* key: the amounts pending out of it and into it, its lower bound, whether it is open */
+/* Pending transfers that are open at time $2. The sweep ends expired ones a little later. */
+#define OPEN_PENDINGS "@pendings AS p WHERE p.state = 'open' AND (p.expires_at IS NULL OR p.expires_at > $2)"
+
+/*
+ * key, time: the amounts pending out of it and into it, its lower bound, whether it is open. Time is the start of
+ * the statement, to leave out expired pending transfers; or -infinity, to count them until they are ended, as the limits do.
+ */
 const DcStatement sql_balance = {
-	.text = "SELECT coalesce((SELECT sum(p.amount) FROM @pendings AS p WHERE p.state = 'open' AND p.from_key = $1), 0)::int8,"
-			" coalesce((SELECT sum(p.amount) FROM @pendings AS p WHERE p.state = 'open' AND p.to_key = $1), 0)::int8,"
+	.text = "SELECT coalesce((SELECT sum(p.amount) FROM " OPEN_PENDINGS " AND p.from_key = $1), 0)::int8,"
+			" coalesce((SELECT sum(p.amount) FROM " OPEN_PENDINGS " AND p.to_key = $1), 0)::int8,"
 			" (SELECT a.min_balance FROM @accounts AS a WHERE a.key = $1),"
 			" EXISTS (SELECT FROM @accounts AS a WHERE a.key = $1)",
-	.argtypes = {TEXTOID},
+	.argtypes = {TEXTOID, TIMESTAMPTZOID},
 	.columns = {DC_BIGINT("amount"), DC_BIGINT("amount"), DC_NULLABLE("min_balance", INT8OID), DC_COLUMN("key", BOOLOID)},
 	.of = DC_OF_PENDINGS};
 
@@ -65,23 +72,24 @@ static const DcStatement sql_statement = {
 
 #define PENDING_LIST(condition) \
 	"SELECT p.transfer_id, p.from_key, p.to_key, p.amount, p.op_id, p.memo, p.expires_at, $1 - p.created_at" \
-	" FROM @pendings AS p WHERE p.state = 'open'" condition " ORDER BY p.transfer_id"
+	" FROM " OPEN_PENDINGS condition \
+	" ORDER BY p.transfer_id"
 #define PENDING_LIST_COLUMNS \
 	{ \
 		DC_BIGINT("transfer_id"), DC_TEXT("from_key"), DC_TEXT("to_key"), DC_BIGINT("amount"), DC_TEXT("op_id"), DC_NULLABLE("memo", JSONBOID), DC_NULLABLE("expires_at", TIMESTAMPTZOID), DC_COLUMN("created_at", INTERVALOID) \
 	}
 
-/* now, key */
+/* now, start of the statement, key */
 static const DcStatement sql_pending_list = {
-	.text = PENDING_LIST(" AND (p.from_key = $2 OR p.to_key = $2)"),
-	.argtypes = {TIMESTAMPTZOID, TEXTOID},
+	.text = PENDING_LIST(" AND (p.from_key = $3 OR p.to_key = $3)"),
+	.argtypes = {TIMESTAMPTZOID, TIMESTAMPTZOID, TEXTOID},
 	.columns = PENDING_LIST_COLUMNS,
 	.of = DC_OF_PENDINGS};
 
-/* now */
+/* now, start of the statement */
 static const DcStatement sql_pending_list_all = {
 	.text = PENDING_LIST(""),
-	.argtypes = {TIMESTAMPTZOID},
+	.argtypes = {TIMESTAMPTZOID, TIMESTAMPTZOID},
 	.columns = PENDING_LIST_COLUMNS,
 	.of = DC_OF_PENDINGS};
 
@@ -143,7 +151,8 @@ static void check_kept(TimestampTz at, bool all_kept, Datum before);
 /*
  * dc_balance(ledger regclass, key text|bigint|uuid) -> (balance, pending_out, pending_in,
  * available): the amounts that are posted, that pending transfers have set aside, and that
- * may go out; NULL where nothing bounds the last. Needs SELECT.
+ * may go out; NULL where nothing bounds the last. Pending transfers whose time was up when the statement began set nothing
+ * aside, as a transfer that needs their amount ends them (limit.c). Needs SELECT.
  */
 Datum
 dc_balance(PG_FUNCTION_ARGS)
@@ -152,7 +161,7 @@ dc_balance(PG_FUNCTION_ARGS)
 	DcSqlSession session;
 	TupleDesc desc;
 	Datum values[4];
-	Datum args[1];
+	Datum args[2];
 	bool nulls[4] = {false};
 	bool opened;
 	int64 balance;
@@ -166,6 +175,7 @@ dc_balance(PG_FUNCTION_ARGS)
 	read_snapshot_push();
 	balance = counter_value(ledger->counter, &key);
 	args[0] = key_text_datum(&key);
+	args[1] = TimestampTzGetDatum(GetCurrentStatementStartTimestamp());
 	ledger_sql_begin(&session, ledger);
 	sql_read(&session, &sql_balance, args);
 	values[0] = Int64GetDatum(balance);
@@ -277,8 +287,7 @@ dc_account_statement(PG_FUNCTION_ARGS)
 /*
  * dc_transfers_pending(ledger regclass, key text|bigint|uuid) -> setof (transfer_id,
  * from_key, to_key, amount, op_id, memo, expires_at, age): the open pending transfers out
- * of an account and into it, or all for NULL. Needs SELECT. Those whose time is up are
- * shown until they are ended.
+ * of an account and into it, or all for NULL. Needs SELECT.
  */
 Datum
 dc_transfers_pending(PG_FUNCTION_ARGS)
@@ -286,13 +295,14 @@ dc_transfers_pending(PG_FUNCTION_ARGS)
 	DcLedger *ledger = ledger_open(fcinfo, "dc_transfers_pending()", AccessShareLock, ACL_SELECT);
 	const DcStatement *statement = &sql_pending_list_all;
 	DcSqlSession session;
-	Datum values[2];
+	Datum values[3];
 	DcKey key;
 
 	values[0] = TimestampTzGetDatum(GetCurrentTimestamp());
+	values[1] = TimestampTzGetDatum(GetCurrentStatementStartTimestamp());
 	if (!PG_ARGISNULL(1))
 	{
-		values[1] = key_text_datum(key_arg(fcinfo, 1, &key));
+		values[2] = key_text_datum(key_arg(fcinfo, 1, &key));
 		statement = &sql_pending_list;
 	}
 	InitMaterializedSRF(fcinfo, 0);

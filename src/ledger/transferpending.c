@@ -45,6 +45,7 @@ typedef struct DcPendingTransfer
 {
 	int64 id;
 	DcLine line;
+	int64 posted;	   /* the amount, if it is posted */
 	const char *state; /* as it is, but "expired" if its time is up */
 	DcTransfer transfer;
 } DcPendingTransfer;
@@ -64,10 +65,10 @@ static const DcStatement sql_pending_insert = {
 
 /* transfer */
 static const DcStatement sql_pending_lock = {
-	.text = "SELECT p.from_key, p.to_key, p.amount, p.state, p.expires_at, p.op_id, p.memo"
+	.text = "SELECT p.from_key, p.to_key, p.amount, p.state, p.expires_at, p.op_id, p.memo, p.posted"
 			" FROM @pendings AS p WHERE p.transfer_id = $1 FOR NO KEY UPDATE",
 	.argtypes = {INT8OID},
-	.columns = {DC_TEXT("from_key"), DC_TEXT("to_key"), DC_BIGINT("amount"), DC_TEXT("state"), DC_NULLABLE("expires_at", TIMESTAMPTZOID), DC_TEXT("op_id"), DC_NULLABLE("memo", JSONBOID)},
+	.columns = {DC_TEXT("from_key"), DC_TEXT("to_key"), DC_BIGINT("amount"), DC_TEXT("state"), DC_NULLABLE("expires_at", TIMESTAMPTZOID), DC_TEXT("op_id"), DC_NULLABLE("memo", JSONBOID), DC_BIGINT("posted")},
 	.of = DC_OF_PENDINGS};
 
 /* transfer */
@@ -106,6 +107,7 @@ static void end_pending(DcLedger *ledger, const DcPendingTransfer *pending,
 static void give_back(DcLedger *ledger, const DcLine *line, int64 amount);
 static uint64 expire(DcLedger *ledger, const DcStatement *statement, int limit,
 					 const DcKey *key);
+static void check_same_amount(const DcPendingTransfer *pending, int64 amount);
 static int64 id_arg(FunctionCallInfo fcinfo, int argno);
 
 /*
@@ -184,6 +186,8 @@ note_pending(DcLedger *ledger, const DcTransfer *transfer, bool expires,
  * dc_transfer_post(ledger regclass, transfer_id bigint, amount bigint) -> text: posts
  * a pending transfer, or so much of it; the rest is given back. The answer is "posted"
  * if this call did it, or why not: "expired", "voided", "posted already", "unknown".
+ *
+ * Errors: 23505 if it was posted with another amount.
  */
 Datum
 dc_transfer_post(PG_FUNCTION_ARGS)
@@ -200,7 +204,10 @@ dc_transfer_post(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("amount must be greater than zero")));
 	if (!lock_pending(ledger, id, &pending))
+	{
+		check_same_amount(&pending, PG_ARGISNULL(2) ? pending.line.amount : PG_GETARG_INT64(2));
 		PG_RETURN_TEXT_P(ended_answer(pending.state, "posted"));
+	}
 	set_aside = pending.line.amount;
 	if (!PG_ARGISNULL(2))
 		pending.line.amount = PG_GETARG_INT64(2);
@@ -217,6 +224,20 @@ dc_transfer_post(PG_FUNCTION_ARGS)
 	if (set_aside > pending.line.amount)
 		give_back(ledger, &pending.line, set_aside - pending.line.amount);
 	PG_RETURN_TEXT_P(cstring_to_text("posted"));
+}
+
+/*
+ * Raise 23505 if a pending transfer was posted with another amount.
+ */
+static void
+check_same_amount(const DcPendingTransfer *pending, int64 amount)
+{
+	if (strcmp(pending->state, "posted") == 0 && pending->posted != amount)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNIQUE_VIOLATION),
+				 errmsg("pending transfer %lld was posted with another amount", (long long) pending->id),
+				 errdetail("%lld of %lld were posted.", (long long) pending->posted,
+						   (long long) pending->line.amount)));
 }
 
 /*
@@ -297,6 +318,7 @@ read_pending(DcLedger *ledger, DcPendingTransfer *pending, TimestampTz *expires_
 		value = rows_nullable(rows, 0, 7, &isnull);
 		transfer->has_memo = !isnull;
 		transfer->memo = isnull ? (Datum) 0 : datumCopy(value, false, -1);
+		pending->posted = rows_bigint(rows, 0, 8);
 		transfer->lines = &pending->line;
 		transfer->n = 1;
 		MemoryContextSwitchTo(old);

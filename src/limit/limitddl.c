@@ -99,6 +99,10 @@ dc_limit_create(PG_FUNCTION_ARGS)
 	row.created_at = GetCurrentTimestamp(); /* wall time, to be shown */
 	limit_row_insert(&row);
 	rules_changed = true;
+	if (limit_area == NULL)
+		ereport(NOTICE,
+				(errmsg("limit \"%s\" cannot be used yet: limits need shared memory", name),
+				 errhint("Add dcounter to shared_preload_libraries and restart the server.")));
 	PG_RETURN_VOID();
 }
 

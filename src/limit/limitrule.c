@@ -229,7 +229,8 @@ limit_missing_error(const char *name)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_UNDEFINED_OBJECT),
-			 errmsg("limit \"%s\" does not exist", name)));
+			 errmsg("limit \"%s\" does not exist", name),
+			 errhint("Create it with dc_limit_create(). dc_stat_limits shows those that there are.")));
 }
 
 /*
@@ -316,7 +317,8 @@ limit_known(const char *name, bool refund)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("permission denied for limit \"%s\"", name),
-				 errhint("Its owner can allow it with dc_limit_grant().")));
+				 refund ? errhint("Its owner can allow it with dc_limit_grant(..., refund => true).")
+						: errhint("Its owner can allow it with dc_limit_grant().")));
 	return known;
 }
 

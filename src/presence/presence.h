@@ -227,7 +227,7 @@ typedef struct DcPresenceRow
 	bool approx;
 	int32 version;
 	TimestampTz created_at;
-	int64 epoch; /* in which it was created, or a later one that was told of; 0: without shared memory */
+	int64 epoch; /* one that was told of; 0: none since it has events */
 } DcPresenceRow;
 
 /* Whom a call is about. The bytes are the caller's. */
@@ -295,7 +295,7 @@ extern int64 presence_enter(DcPresenceCall *call);
 extern DcMapEntry *presence_member_load(DcMapEntry *room, const char *name, uint32 len, int64 expires_at);
 extern bool presence_beat(DcPresenceCall *call);
 extern int64 presence_exit(DcPresenceCall *call);
-pg_noreturn extern void presence_full_error(const char *full);
+pg_noreturn extern void presence_full_error(const DcPresenceRule *rule, const char *full);
 
 /* presenceapprox.c */
 extern bool presence_approx_beat(DcPresenceCall *call, int64 *members);

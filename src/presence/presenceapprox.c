@@ -140,7 +140,7 @@ presence_approx_beat(DcPresenceCall *call, int64 *members)
 	if (full != NULL)
 	{
 		pg_atomic_fetch_add_u64(&call->use->slot->refused, 1);
-		presence_full_error(full);
+		presence_full_error(&call->use->rule, full);
 	}
 	return added == RING_SEEN;
 }

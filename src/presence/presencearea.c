@@ -6,7 +6,8 @@
  *
  * An epoch is a time in which each join and leave is known. A new one begins when the server comes up and the
  * file of the last shutdown (presencefile.c) is not there or cannot be used: all rooms are empty then, and
- * the members' next heartbeats fill them. And when a standby is promoted, which has known its own members only.
+ * the members' next heartbeats fill them. And when a standby is promoted, which has known its own members only: they are
+ * there still.
  * Listeners are told (presenceevents.c).
  */
 #include "postgres.h"
@@ -206,6 +207,8 @@ presence_use_slot(DcPresenceUse *use)
 		if (use->rule.version > slot->version)
 		{
 			slot->version = use->rule.version;
+			if ((int64) pg_atomic_read_u64(&slot->events) < 0)
+				pg_atomic_write_u64(&slot->told, 0); /* listeners have missed changes */
 			pg_atomic_write_u64(&slot->events, (uint64) use->rule.events);
 		}
 		use->slot = slot;

@@ -90,10 +90,12 @@ dc_presence_create(PG_FUNCTION_ARGS)
 	row.id = (int32) nextval_internal(catalog_relation("presence_id"), false);
 	row.owner = GetUserId();
 	row.created_at = GetCurrentTimestamp(); /* wall time, to be shown */
-	if (presence_area != NULL)
-		row.epoch = (int64) pg_atomic_read_u64(&presence_area->epoch);
 	presence_row_insert(&row);
 	rules_changed = true;
+	if (presence_area == NULL)
+		ereport(NOTICE,
+				(errmsg("presence \"%s\" cannot be used yet: presences need shared memory", name),
+				 errhint("Add dcounter to shared_preload_libraries and restart the server.")));
 	PG_RETURN_VOID();
 }
 
@@ -169,8 +171,11 @@ Datum
 dc_presence_alter(PG_FUNCTION_ARGS)
 {
 	DcPresenceRow *row = open_to_change(fcinfo, "dc_presence_alter()");
+	bool had_events = row->events >= 0;
 
 	take_settings(fcinfo, row, 1);
+	if (!had_events)
+		row->epoch = 0; /* a reset is told */
 	row->version++;
 	presence_row_update(row);
 	PG_RETURN_VOID();

@@ -40,17 +40,24 @@ most_members(const DcPresenceCall *call)
  * presence_full_error raises 53200: there is no room for what was asked.
  */
 void
-presence_full_error(const char *full)
+presence_full_error(const DcPresenceRule *rule, const char *full)
 {
 	if (strcmp(full, "connections") == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("too many connections of a member"),
 				 errdetail("A member can have %d connections with names.", PRESENCE_MAX_CONNS)));
+	if (rule->max_members != 0 && strcmp(full, "memory") != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OUT_OF_MEMORY),
+				 errmsg("out of %s for a presence", full),
+				 errdetail("Its max_members is %lld.", (long long) rule->max_members),
+				 errhint("Increase it with dc_presence_alter().")));
 	ereport(ERROR,
 			(errcode(ERRCODE_OUT_OF_MEMORY),
 			 errmsg("out of %s for a presence", full),
-			 errhint("Increase dcounter.presence_size, or max_members of the presence.")));
+			 rule->max_members == 0 ? errdetail("One without max_members can have half of the memory.") : 0,
+			 errhint("Increase dcounter.presence_size.")));
 }
 
 /*
@@ -76,7 +83,7 @@ presence_enter(DcPresenceCall *call)
 	if (full != NULL)
 	{
 		pg_atomic_fetch_add_u64(&call->use->slot->refused, 1);
-		presence_full_error(full);
+		presence_full_error(&call->use->rule, full);
 	}
 	return members;
 }

@@ -10,7 +10,10 @@
  * A room that is being told of is not in the list, and pinned (is_told). What was told is taken off when the transaction with the
  * events has committed; if that, or the savepoint that they are in, is rolled back, it is put back. So each join
  * and each leave is told of once, or, if the server ends in a crash, in no event; then there is another epoch, of which listeners are told: all they know
- * is void. A presence is told of by one transaction at a time, which has a lock on it; others leave it out.
+ * is void. The same is told of when a presence has been created, as there may have been another one of that name, and when it gets
+ * events again. Rooms that have members are told of then, with all of these as joined (count_anew).
+ *
+ * A presence is told of by one transaction at a time, which has a lock on it; others leave it out.
  *
  * Which epoch has been told of is in the slot. As that may be given away when the presence has no rooms, it is written into
  * the rule, too, if slots are getting scarce.
@@ -61,6 +64,7 @@ typedef struct ToldEpoch
 {
 	DcPresenceSlot *slot;
 	uint32 generation;
+	int32 version; /* of the rule */
 	uint64 epoch;
 	int nest;
 } ToldEpoch;
@@ -85,6 +89,7 @@ static void exit_callback(int code, Datum arg);
 static bool presence_job(DcJobRun *run);
 static void events_step(void *arg);
 static void tell_rule(Step *step, const DcPresenceRow *row);
+static bool count_anew(DcMapEntry *entry, void *slot);
 static bool keep_epoch(const DcPresenceRow *row, uint64 epoch);
 static bool epoch_is_told(const Step *step, const DcPresenceUse *use);
 static void take_rooms(Step *step, DcPresenceSlot *slot, int64 every);
@@ -254,16 +259,37 @@ tell_rule(Step *step, const DcPresenceRow *row)
 		}
 		if (keeps && !keep_epoch(row, step->epoch))
 			return;
-		step->epochs[step->nepochs++] = (ToldEpoch){use.slot, use.generation, step->epoch, GetCurrentTransactionNestLevel()};
-		/* a rule that was made in it has told nobody of another */
+		step->epochs[step->nepochs++] = (ToldEpoch){use.slot, use.generation, row->version, step->epoch, GetCurrentTransactionNestLevel()};
 		if (pg_atomic_read_u64(&use.slot->told) != 0 || !is_of_epoch)
+		{
 			tell_epoch(row, step->epoch);
+			if (pg_atomic_read_u64(&use.slot->rooms) != 0)
+				map_sweep(presence_map, count_anew, use.slot);
+		}
 	}
 	else if (keeps)
 		(void) keep_epoch(row, step->epoch); /* else the next time */
 	take_rooms(step, use.slot, row->events);
 	for (int i = first; i < step->ntold; i++)
 		tell_room(row, &step->told[i]);
+}
+
+/*
+ * Make what a room of a slot has to tell start from an empty room. Nothing changes if that is so.
+ */
+static bool
+count_anew(DcMapEntry *entry, void *slot)
+{
+	DcPresenceRoom *room = map_payload(entry);
+
+	if (room->item.kind == PRESENCE_MEMBER || &presence_area->slots[room->slot] != slot)
+		return false;
+	LWLockAcquire(presence_room_lock(entry->number), LW_EXCLUSIVE);
+	room->joined = room->left + pg_atomic_read_u32(&room->members);
+	if (room->joined != 0)
+		presence_note_change(entry, 0, 0);
+	LWLockRelease(presence_room_lock(entry->number));
+	return false;
 }
 
 /*
@@ -290,7 +316,8 @@ epoch_is_told(const Step *step, const DcPresenceUse *use)
 {
 	for (int i = 0; i < step->nepochs; i++)
 	{
-		if (step->epochs[i].slot == use->slot && step->epochs[i].generation == use->generation && step->epochs[i].epoch == step->epoch)
+		if (step->epochs[i].slot == use->slot && step->epochs[i].generation == use->generation &&
+			step->epochs[i].version == use->rule.version && step->epochs[i].epoch == step->epoch)
 			return true;
 	}
 	return pg_atomic_read_u64(&use->slot->told) == step->epoch;
@@ -428,9 +455,9 @@ settle_told(int nest, bool committed)
 		const ToldEpoch *told = &step->epochs[--step->nepochs];
 
 		LWLockAcquire(&presence_area->lock, LW_SHARED);
-		/* the last one comes first */
+		/* the last one comes first; a rule that was altered meanwhile may have been without events */
 		if (committed && pg_atomic_read_u32(&told->slot->generation) == told->generation &&
-			pg_atomic_read_u64(&told->slot->told) < told->epoch)
+			told->slot->version == told->version && pg_atomic_read_u64(&told->slot->told) < told->epoch)
 			pg_atomic_write_u64(&told->slot->told, told->epoch);
 		LWLockRelease(&presence_area->lock);
 	}

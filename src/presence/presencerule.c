@@ -215,7 +215,8 @@ presence_missing_error(const char *name)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_UNDEFINED_OBJECT),
-			 errmsg("presence \"%s\" does not exist", name)));
+			 errmsg("presence \"%s\" does not exist", name),
+			 errhint("Create it with dc_presence_create(). dc_stat_presence shows those that there are.")));
 }
 
 /*

@@ -14,6 +14,7 @@
  * up can no longer be confirmed or released, even if it has not been ended yet. It is
  * ended, and its units are given back, by the first of these: the worker (expire.c), a
  * take that would otherwise fail (take.c), a call that tries to confirm or release it.
+ * Until then reads add its units to what is left (holdexpired.c).
  *
  * Holds that have ended stay for dcounter.hold_retention, so that a call that is
  * made again, since its answer was lost, gets an answer. A call that does not get what it
@@ -27,6 +28,7 @@
 #include "access/genam.h"
 #include "access/table.h"
 #include "access/tableam.h"
+#include "access/xact.h"
 #include "base/args.h"
 #include "base/compat.h"
 #include "base/errors.h"
@@ -54,15 +56,13 @@ PG_FUNCTION_INFO_V1(dc_hold_confirm);
 PG_FUNCTION_INFO_V1(dc_hold_release);
 PG_FUNCTION_INFO_V1(dc_holds);
 
-/* Expired holds of a key that a take ends at a time, at most. */
-#define EXPIRE_BATCH 1000
-
 /* A hold whose row is locked. */
 typedef struct DcHold
 {
 	Datum id;
 	Datum key; /* text, in the caller's memory */
 	int64 qty;
+	int64 confirmed;   /* units sold, if it is confirmed */
 	const char *state; /* as it is, but "expired" if its time is up */
 } DcHold;
 
@@ -78,10 +78,10 @@ static const DcStatement sql_hold_insert = {
 
 /* hold */
 static const DcStatement sql_hold_lock = {
-	.text = "SELECT h.key, h.qty, h.state, h.expires_at FROM @holds AS h"
+	.text = "SELECT h.key, h.qty, h.state, h.expires_at, h.confirmed FROM @holds AS h"
 			" WHERE h.hold_id = $1 FOR NO KEY UPDATE",
 	.argtypes = {UUIDOID},
-	.columns = {DC_TEXT("key"), DC_BIGINT("qty"), DC_TEXT("state"), DC_TIME("expires_at")},
+	.columns = {DC_TEXT("key"), DC_BIGINT("qty"), DC_TEXT("state"), DC_TIME("expires_at"), DC_NULLABLE("confirmed", INT8OID)},
 	.of = DC_OF_HOLDS};
 
 /* hold, state, confirmed quantity, now */
@@ -90,43 +90,26 @@ static const DcStatement sql_hold_end = {
 			" WHERE h.hold_id = $1",
 	.argtypes = {UUIDOID, TEXTOID, INT8OID, TIMESTAMPTZOID}};
 
-/* now, key, how many */
-static const DcStatement sql_hold_expire_key = {
-	.text = "UPDATE @holds AS h SET state = 'expired', confirmed = 0, ended_at = $1"
-			" WHERE h.hold_id IN (SELECT e.hold_id FROM @holds AS e"
-			" WHERE e.state = 'open' AND e.key = $2 AND e.expires_at <= $1"
-			" ORDER BY e.expires_at LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED)"
-			" RETURNING h.key, h.qty",
-	.argtypes = {TIMESTAMPTZOID, TEXTOID, INT4OID},
-	.columns = {DC_TEXT("key"), DC_BIGINT("qty")},
-	.of = DC_OF_HOLDS};
+#define HOLD_LIST(condition) \
+	"SELECT h.key, h.hold_id, h.qty, h.expires_at, $1 - h.created_at FROM @holds AS h" \
+	" WHERE h.state = 'open' AND h.expires_at > $2" condition " ORDER BY h.expires_at, h.hold_id"
+#define HOLD_LIST_COLUMNS \
+	{ \
+		DC_TEXT("key"), DC_COLUMN("hold_id", UUIDOID), DC_BIGINT("qty"), DC_TIME("expires_at"), DC_COLUMN("created_at", INTERVALOID) \
+	}
 
-/* now, key */
-static const DcStatement sql_hold_expired = {
-	.text = "SELECT least(coalesce(sum(h.qty), 0), 9223372036854775807)::int8 FROM @holds AS h"
-			" WHERE h.state = 'open' AND h.key = $2 AND h.expires_at <= $1",
-	.argtypes = {TIMESTAMPTZOID, TEXTOID},
-	.columns = {DC_BIGINT("qty")},
-	.of = DC_OF_HOLDS};
-
-/* key */
-static const DcStatement sql_hold_first = {
-	.text = "SELECT min(h.expires_at) FROM @holds AS h WHERE h.state = 'open' AND h.key = $1", .argtypes = {TEXTOID}, .columns = {DC_NULLABLE("expires_at", TIMESTAMPTZOID)}, .of = DC_OF_HOLDS};
-
-/* now, key */
+/* now, start of the statement, key */
 static const DcStatement sql_hold_list = {
-	.text = "SELECT h.key, h.hold_id, h.qty, h.expires_at, $1 - h.created_at FROM @holds AS h"
-			" WHERE h.state = 'open' AND h.key = $2 ORDER BY h.expires_at, h.hold_id",
-	.argtypes = {TIMESTAMPTZOID, TEXTOID},
-	.columns = {DC_TEXT("key"), DC_COLUMN("hold_id", UUIDOID), DC_BIGINT("qty"), DC_TIME("expires_at"), DC_COLUMN("created_at", INTERVALOID)},
+	.text = HOLD_LIST(" AND h.key = $3"),
+	.argtypes = {TIMESTAMPTZOID, TIMESTAMPTZOID, TEXTOID},
+	.columns = HOLD_LIST_COLUMNS,
 	.of = DC_OF_HOLDS};
 
-/* now */
+/* now, start of the statement */
 static const DcStatement sql_hold_list_all = {
-	.text = "SELECT h.key, h.hold_id, h.qty, h.expires_at, $1 - h.created_at FROM @holds AS h"
-			" WHERE h.state = 'open' ORDER BY h.expires_at, h.hold_id",
-	.argtypes = {TIMESTAMPTZOID},
-	.columns = {DC_TEXT("key"), DC_COLUMN("hold_id", UUIDOID), DC_BIGINT("qty"), DC_TIME("expires_at"), DC_COLUMN("created_at", INTERVALOID)},
+	.text = HOLD_LIST(""),
+	.argtypes = {TIMESTAMPTZOID, TIMESTAMPTZOID},
+	.columns = HOLD_LIST_COLUMNS,
 	.of = DC_OF_HOLDS};
 
 static bool find_hold(DcCounter *counter, Datum id, const DcKey *key,
@@ -137,6 +120,7 @@ static bool insert_hold(DcCounter *counter, Datum id, const DcKey *key,
 						int64 qty, Datum ttl);
 static DcCounter *open_for_hold(FunctionCallInfo fcinfo, const char *function);
 static bool strict_arg(FunctionCallInfo fcinfo, int n);
+static void check_same_quantity(const DcHold *hold, int64 qty);
 pg_noreturn static void hold_is_over(const DcHold *hold);
 static bool lock_hold(DcCounter *counter, Datum id, DcHold *hold);
 static void end_hold(DcCounter *counter, const DcHold *hold, const char *state,
@@ -198,7 +182,7 @@ dc_hold(PG_FUNCTION_ARGS)
  * holds_begin is sql_begin() for statements on the table of holds. It locks the table and
  * checks it, each time, since code of the owner may have altered it.
  */
-static void
+void
 holds_begin(DcSqlSession *session, DcCounter *counter, LOCKMODE mode)
 {
 	LockRelationOid(counter->row.holds, mode);
@@ -315,7 +299,8 @@ insert_hold(DcCounter *counter, Datum id, const DcKey *key, int64 qty,
  * answer is "confirmed" if this call did it, "confirmed already" if another one did, or, unless
  * strict, why it is not: "expired", "released", "unknown".
  *
- * Errors, if strict: 42704 for a hold that is unknown, 55000 for one that has ended otherwise.
+ * Errors: 22023 if it was confirmed with another quantity. If strict, 42704 for a hold that is
+ * unknown, 55000 for one that has ended otherwise.
  */
 Datum
 dc_hold_confirm(PG_FUNCTION_ARGS)
@@ -329,6 +314,7 @@ dc_hold_confirm(PG_FUNCTION_ARGS)
 	{
 		if (strict && strcmp(hold.state, "confirmed") != 0)
 			hold_is_over(&hold);
+		check_same_quantity(&hold, qty);
 		PG_RETURN_TEXT_P(ended_answer(hold.state, "confirmed"));
 	}
 	if (qty > hold.qty)
@@ -365,6 +351,21 @@ dc_hold_release(PG_FUNCTION_ARGS)
 	PG_RETURN_TEXT_P(cstring_to_text("released"));
 }
 
+/*
+ * Raise 22023 if a hold was confirmed with another quantity than this call's, 0 for all its units.
+ */
+static void
+check_same_quantity(const DcHold *hold, int64 qty)
+{
+	if (strcmp(hold->state, "confirmed") == 0 && hold->confirmed != (qty > 0 ? qty : hold->qty))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("hold %s was confirmed with another quantity",
+						DatumGetCString(DirectFunctionCall1(uuid_out, hold->id))),
+				 errdetail("%lld of its %lld units were sold.", (long long) hold->confirmed,
+						   (long long) hold->qty)));
+}
+
 static bool
 strict_arg(FunctionCallInfo fcinfo, int n)
 {
@@ -384,7 +385,8 @@ hold_is_over(const DcHold *hold)
 			(errcode(unknown ? ERRCODE_UNDEFINED_OBJECT : ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 unknown
 				 ? errmsg("hold %s does not exist", DatumGetCString(DirectFunctionCall1(uuid_out, hold->id)))
-				 : errmsg("hold %s has ended: it is %s", DatumGetCString(DirectFunctionCall1(uuid_out, hold->id)), hold->state),
+				 : errmsg("hold %s %s %s", DatumGetCString(DirectFunctionCall1(uuid_out, hold->id)),
+						  strcmp(hold->state, "expired") == 0 ? "has" : "was", hold->state),
 			 unknown ? errdetail("There were not enough units for it, or it has been removed since it ended.") : 0,
 			 errhint("With strict => false the answer says so, without an error.")));
 }
@@ -430,11 +432,15 @@ lock_hold(DcCounter *counter, Datum id, DcHold *hold)
 	if (sql_run(&session, &sql_hold_lock, &id) > 0)
 	{
 		MemoryContext old = MemoryContextSwitchTo(caller);
+		bool isnull;
+		Datum value;
 
 		hold->key = datumCopy(rows_datum(&session.rows, 0, 1), false, -1);
 		hold->qty = rows_bigint(&session.rows, 0, 2);
 		hold->state = TextDatumGetCString(rows_datum(&session.rows, 0, 3));
 		expires_at = DatumGetTimestampTz(rows_datum(&session.rows, 0, 4));
+		value = rows_nullable(&session.rows, 0, 5, &isnull);
+		hold->confirmed = isnull ? 0 : DatumGetInt64(value);
 		MemoryContextSwitchTo(old);
 	}
 	else
@@ -481,8 +487,7 @@ end_hold(DcCounter *counter, const DcHold *hold, const char *state,
 
 /*
  * dc_holds(stock regclass, key text|bigint|uuid) -> setof (key, hold_id, qty, expires_at, age):
- * the open holds of a key, or of all for NULL. Needs SELECT. Those whose time is up
- * are shown until they are ended.
+ * the open holds of a key, or of all for NULL, without those that had expired when the statement began. Needs SELECT.
  */
 Datum
 dc_holds(PG_FUNCTION_ARGS)
@@ -490,14 +495,15 @@ dc_holds(PG_FUNCTION_ARGS)
 	DcCounter *counter = counter_open_to_read(fcinfo, "dc_holds()");
 	const DcStatement *statement = &sql_hold_list_all;
 	DcSqlSession session;
-	Datum values[2];
+	Datum values[3];
 	DcKey key;
 
 	stock_check(counter);
 	values[0] = TimestampTzGetDatum(GetCurrentTimestamp());
+	values[1] = TimestampTzGetDatum(GetCurrentStatementStartTimestamp());
 	if (!PG_ARGISNULL(1))
 	{
-		values[1] = key_text_datum(key_arg(fcinfo, 1, &key));
+		values[2] = key_text_datum(key_arg(fcinfo, 1, &key));
 		statement = &sql_hold_list;
 	}
 	InitMaterializedSRF(fcinfo, 0);
@@ -506,91 +512,4 @@ dc_holds(PG_FUNCTION_ARGS)
 	rows_return(fcinfo, &session.rows);
 	sql_end(&session);
 	return (Datum) 0;
-}
-
-/*
- * holds_give_back gives back the units of the expired holds in the last result,
- * when the transaction commits.
- */
-void
-holds_give_back(DcSqlSession *session)
-{
-	for (uint64 i = 0; i < session->rows.count; i++)
-	{
-		DcKey key;
-
-		key_from_text(rows_datum(&session->rows, i, 1), &key);
-		stock_give(session->counter, &key, rows_bigint(&session->rows, i, 2));
-	}
-}
-
-/*
- * holds_expire_key ends some expired holds of a key, the oldest first, and gives
- * their units back at once, for this transaction to take. Returns how many to end next
- * time, twice as many; 0 if there are no more.
- */
-int64
-holds_expire_key(DcCounter *counter, const DcDeltaKey *key, int64 limit)
-{
-	DcSqlSession session;
-	Datum values[3];
-	uint64 count;
-
-	values[0] = TimestampTzGetDatum(GetCurrentTimestamp());
-	values[1] = PointerGetDatum(cstring_to_text_with_len(key->data, key->len));
-	values[2] = Int32GetDatum((int32) limit);
-	holds_begin(&session, counter, RowExclusiveLock);
-	count = sql_run(&session, &sql_hold_expire_key, values);
-	holds_give_back(&session);
-	sql_end(&session);
-	if (count == 0)
-		return 0;
-	apply_early();
-	return Min(2 * limit, EXPIRE_BATCH);
-}
-
-/*
- * holds_expired_units returns how many units the expired holds of a key have that
- * have not been ended yet: the latest ones, or those that the transaction sees.
- */
-int64
-holds_expired_units(DcCounter *counter, const DcDeltaKey *key, bool latest)
-{
-	DcSqlSession session;
-	Datum values[2];
-	int64 units;
-
-	LockRelationOid(counter->row.holds, AccessShareLock); /* before the snapshot */
-	values[0] = TimestampTzGetDatum(GetCurrentTimestamp());
-	values[1] = PointerGetDatum(cstring_to_text_with_len(key->data, key->len));
-	PushActiveSnapshot(latest ? GetLatestSnapshot() : GetTransactionSnapshot());
-	holds_begin(&session, counter, AccessShareLock);
-	sql_read(&session, &sql_hold_expired, values);
-	units = rows_bigint(&session.rows, 0, 1);
-	sql_end(&session);
-	PopActiveSnapshot();
-	return units;
-}
-
-/*
- * holds_first_expiry returns when the first open hold of a key expires, or the
- * end of time.
- */
-TimestampTz
-holds_first_expiry(DcCounter *counter, const DcDeltaKey *key)
-{
-	TimestampTz first = DT_NOEND;
-	DcSqlSession session;
-	Datum text_key;
-	bool isnull;
-	Datum value;
-
-	text_key = PointerGetDatum(cstring_to_text_with_len(key->data, key->len));
-	holds_begin(&session, counter, AccessShareLock);
-	sql_run(&session, &sql_hold_first, &text_key);
-	value = rows_nullable(&session.rows, 0, 1, &isnull);
-	if (!isnull)
-		first = DatumGetTimestampTz(value);
-	sql_end(&session);
-	return first;
 }

@@ -11,12 +11,17 @@
 #include "utils/timestamp.h"
 
 extern text *ended_answer(const char *state, const char *wanted);
+extern void holds_begin(DcSqlSession *session, DcCounter *counter, LOCKMODE mode);
+
+/* holdexpired.c */
 extern void holds_give_back(DcSqlSession *session);
 extern int64 holds_expire_key(DcCounter *counter, const DcDeltaKey *key,
 							  int64 limit);
 extern int64 holds_expired_units(DcCounter *counter, const DcDeltaKey *key,
 								 bool latest);
 extern TimestampTz holds_first_expiry(DcCounter *counter, const DcDeltaKey *key);
+extern void holds_expired_each(DcCounter *counter, Datum keys, void (*each)(void *arg, Datum key, int64 units), void *arg);
+extern void holds_key_set(DcCounter *counter, const DcKey *key);
 
 /* stocktable.c */
 extern const DcShape holds_shape;

@@ -55,6 +55,8 @@ stock_init(bool preloaded)
 		.holds_shape = &holds_shape,
 		.create_holds = create_holds,
 		.find_holds = find_holds,
+		.expired_each = holds_expired_each,
+		.key_set = holds_key_set,
 	};
 
 	if (preloaded)

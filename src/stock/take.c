@@ -567,7 +567,7 @@ check_snapshot(DcDirectRel *rel, const DcKey *key, int64 qty, int flags)
 {
 	DcDeltaKey shard_key = delta_key(rel->counter->relid, key);
 	DcSurvey *survey;
-	int64 left = counter_value(rel->counter, key);
+	int64 left = counter_rows_value(rel->counter, key);
 
 	survey = survey_exactly(rel, &shard_key, PG_INT64_MAX);
 	if (left >= ((flags & TAKE_PARTLY) ? 1 : qty) || survey == NULL ||

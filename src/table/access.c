@@ -32,6 +32,7 @@
 #include "table/distribution.h"
 #include "table/layout.h"
 #include "table/subscription.h"
+#include "utils/builtins.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
@@ -587,7 +588,28 @@ check_right(Oid relid, AclMode right)
 		return;
 	result = pg_class_aclcheck(relid, GetUserId(), right);
 	if (result != ACLCHECK_OK)
-		aclcheck_error(result, get_relkind_objtype(get_rel_relkind(relid)), get_rel_name(relid));
+		permission_error(relid, right);
+}
+
+/*
+ * Raise 42501, as the server does, with the privilege that is missing and the statement that grants it.
+ */
+void
+permission_error(Oid relid, AclMode right)
+{
+	const char *privilege = right == ACL_SELECT ? "SELECT" : right == ACL_INSERT ? "INSERT"
+		: right == ACL_UPDATE													 ? "UPDATE"
+																				 : "DELETE";
+	char kind = get_rel_relkind(relid);
+
+	ereport(ERROR,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("permission denied for %s %s",
+					kind == RELKIND_VIEW ? "view" : kind == RELKIND_FOREIGN_TABLE ? "foreign table"
+																				  : "table",
+					get_rel_name(relid)),
+			 errhint("Its owner can allow it with GRANT %s ON %s TO %s.", privilege, relation_sql_name(relid),
+					 quote_identifier(GetUserNameFromId(GetUserId(), false)))));
 }
 
 /*

@@ -189,7 +189,7 @@ counter_lookup(Oid relid)
 					 : 0,
 				 relation_is_on_coordinator(relid)
 					 ? errhint("It is distributed by Citus: call the functions on the coordinator.")
-					 : errhint("Create a counter table with dc_create(), or register a restored one with dc_adopt().")));
+					 : errhint("Create a counter table with dc_create(), register a restored one with dc_adopt(), or count the rows of a table with dc_bind().")));
 	}
 	if (counter->rls)
 		ereport(ERROR,

@@ -60,6 +60,7 @@ PG_FUNCTION_INFO_V1(dc_create);
 	" units pg_catalog.int8 NOT NULL DEFAULT 0,"
 
 static const char *table_kind(const DcCounterRow *row);
+static void prevent_taken(const char *schema, const char *name);
 static void create_partitioned(const char *schema, const char *name,
 							   const char *columns, const char *options,
 							   int partitions, const char *what);
@@ -248,12 +249,25 @@ sibling_name(const char *name, const char *suffix)
 }
 
 /*
+ * Raise 42P07, as the server does, if a name is taken. Its own error would show the statement, which is not the user's.
+ */
+static void
+prevent_taken(const char *schema, const char *name)
+{
+	if (OidIsValid(get_relname_relid(name, get_namespace_oid(schema, false))))
+		ereport(ERROR,
+				(errcode(ERRCODE_DUPLICATE_TABLE),
+				 errmsg("relation \"%s\" already exists", name)));
+}
+
+/*
  * create_table makes a table, with a comment.
  */
 void
 create_table(const char *schema, const char *name, const char *columns,
 			 const char *options, const char *what)
 {
+	prevent_taken(schema, name);
 	run_ddl(psprintf("CREATE TABLE %s (%s) WITH (%s)",
 					 quote_qualified_identifier(schema, name), columns, options));
 	comment_table(schema, name, what);
@@ -286,6 +300,7 @@ create_partitioned(const char *schema, const char *name, const char *columns,
 		create_table(schema, name, columns, options, what);
 		return;
 	}
+	prevent_taken(schema, name);
 	run_ddl(psprintf("CREATE TABLE %s (%s) PARTITION BY HASH (key)",
 					 table, columns));
 	comment_table(schema, name, what);
@@ -293,6 +308,7 @@ create_partitioned(const char *schema, const char *name, const char *columns,
 	{
 		char *partition = psprintf("%s_p%d", name, i);
 
+		prevent_taken(schema, partition);
 		run_ddl(psprintf("CREATE TABLE %s PARTITION OF %s"
 						 " FOR VALUES WITH (MODULUS %d, REMAINDER %d)"
 						 " WITH (%s)",

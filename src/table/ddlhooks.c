@@ -87,6 +87,7 @@ static void add_type(DcDdl *ddl, TupleTableSlot *slot);
 static void add_partitions(DcDdl *ddl, TupleTableSlot *slot);
 static Oid partition_by_name(const RangeVar *name, const DcDdlPartition *partition);
 static char **names_of(TupleTableSlot *slot, int *n);
+static void partitions_follow(const DcDdl *ddl, Oid relid);
 
 #define MAX_HOOKS 16
 
@@ -476,8 +477,15 @@ tables_altered(const DcDdl *ddl)
 			storage_created((CreateStmt *) ddl->parsetree, relid);
 		else if (IsA(ddl->parsetree, AlterTableStmt))
 			storage_altered((AlterTableStmt *) ddl->parsetree, relid);
-		if (!ddl_alters(ddl) || !catalog_read(relid, &row))
+		if (!ddl_alters(ddl))
 			continue;
+		if (!catalog_read(relid, &row))
+		{
+			if (catalog_read_by_shards(relid, &row))
+				partitions_follow(ddl, relid);
+			continue;
+		}
+		partitions_follow(ddl, relid);
 		sibling_follow(ddl, relid, row.shards, DC_SHARD_SUFFIX);
 		sibling_follow(ddl, relid, row.holds, DC_HOLD_SUFFIX);
 	}
@@ -485,7 +493,8 @@ tables_altered(const DcDdl *ddl)
 }
 
 /*
- * renames_table returns true if a command gives a table another name. The server takes ALTER INDEX for tables, too.
+ * renames_table returns true if a command gives a table, or a view, another name. The server takes ALTER INDEX for
+ * tables, too.
  */
 static bool
 renames_table(Node *parsetree)
@@ -495,7 +504,39 @@ renames_table(Node *parsetree)
 	if (!IsA(parsetree, RenameStmt))
 		return false;
 	type = ((RenameStmt *) parsetree)->renameType;
-	return type == OBJECT_TABLE || type == OBJECT_FOREIGN_TABLE || type == OBJECT_INDEX;
+	return type == OBJECT_TABLE || type == OBJECT_FOREIGN_TABLE || type == OBJECT_INDEX || type == OBJECT_VIEW;
+}
+
+/*
+ * partitions_follow repeats a command on a partitioned table for the partitions that are named after it, as those are
+ * that dc_create() makes. Otherwise a new table of the old name could not have them.
+ */
+static void
+partitions_follow(const DcDdl *ddl, Oid relid)
+{
+	const char *old = get_rel_name(relid);
+	size_t len;
+	List *partitions;
+	ListCell *lc;
+
+	if (get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE ||
+		(IsA(ddl->parsetree, AlterTableStmt) && !has_command(ddl->parsetree, AT_ChangeOwner)))
+		return;
+	if (renames_table(ddl->parsetree))
+		old = ((RenameStmt *) ddl->parsetree)->relation->relname;
+	len = strlen(old);
+	partitions = relation_members(relid, NoLock);
+	foreach(lc, partitions)
+	{
+		const char *name = get_rel_name(lfirst_oid(lc));
+		size_t digits;
+
+		if (name == NULL || strncmp(name, old, len) != 0 || strncmp(name + len, "_p", 2) != 0)
+			continue;
+		digits = strspn(name + len + 2, "0123456789");
+		if (digits > 0 && name[len + 2 + digits] == '\0')
+			sibling_follow(ddl, relid, lfirst_oid(lc), pstrdup(name + len));
+	}
 }
 
 /*
@@ -509,6 +550,8 @@ sibling_follow(const DcDdl *ddl, Oid relid, Oid sibling, const char *suffix)
 
 	if (!OidIsValid(sibling) || get_rel_name(sibling) == NULL)
 		return;
+	if (has_command(parsetree, AT_SetLogged) || has_command(parsetree, AT_SetUnLogged))
+		persistence_follow(relid, sibling);
 	old = relation_sql_name(sibling);
 	if (renames_table(parsetree))
 	{

@@ -127,7 +127,7 @@ guard_check(Oid unguarded)
 }
 
 /*
- * guard_is_all tells whether no other trigger is on a table.
+ * guard_is_all returns true if no trigger of others is on a table.
  */
 bool
 guard_is_all(Relation rel)
@@ -136,7 +136,9 @@ guard_is_all(Relation rel)
 
 	for (int i = 0; rel->trigdesc != NULL && i < rel->trigdesc->numtriggers; i++)
 	{
-		if (rel->trigdesc->triggers[i].tgfoid != function)
+		Oid called = rel->trigdesc->triggers[i].tgfoid;
+
+		if (called != function && !protect_is_ours(called))
 			return false;
 	}
 	return true;

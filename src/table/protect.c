@@ -20,6 +20,9 @@
  *	  regions have counted comes from all of them.
  *	- DELETE by hand is refused for a stock and for a ledger, on the same ground. Rows of
  *	  a plain counter may be deleted: that forgets the amounts in these rows.
+ *	- Changing the amounts of a stock's totals by hand is refused, too: they would be shown, but no units could be
+ *	  taken. Further columns may be changed, and shard rows for repairs. Ledgers have a guard of their own (guard.c).
+ *	- Distinct tables have the same triggers (distinct/distinctddl.c).
  *
  * Protocol of TRUNCATE. The tables are locked in the order in which everybody locks
  * them: totals (by the statement itself), shards, holds, others. All writers to any
@@ -47,12 +50,14 @@
 #include "base/compat.h"
 #include "base/hooks.h"
 #include "base/relopen.h"
+#include "base/rowread.h"
 #include "base/runas.h"
 #include "catalog/dependency.h"
 #include "catalog/partition.h"
 #include "catalog/pg_extension.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_trigger.h"
+#include "catalog/pg_type.h"
 #include "commands/extension.h"
 #include "commands/trigger.h"
 #include "executor/spi.h"
@@ -64,6 +69,7 @@
 #include "table/guard.h"
 #include "table/ownstatement.h"
 #include "table/protect.h"
+#include "utils/datum.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/reltrigger.h"
@@ -77,10 +83,14 @@ PG_FUNCTION_INFO_V1(on_counter_delete);
 #define TRUNCATE_FUNCTION "on_counter_truncate"
 #define DELETE_TRIGGER "dcounter_delete"
 #define DELETE_FUNCTION "on_counter_delete"
+#define CHANGE_TRIGGER "dcounter_change"
 
 static DcMember member_of(Oid relid, DcCounterRow *row);
 static void create_truncate(Oid relid, bool always);
 static void create_delete(Oid relid, const char *when);
+static void create_change(Oid relid);
+static bool amounts_change(const TriggerData *data);
+static void refuse_change(const DcCounterRow *row, DcMember member, Oid relid, bool deletes);
 static bool is_truncated_too(Oid relid);
 static void truncated_totals(const DcCounterRow *row);
 static void truncated_partition(const DcCounterRow *row, Oid relid);
@@ -163,6 +173,8 @@ protect_create(const DcCounterRow *row)
 	create_delete(row->shards, NULL);
 	if (!OidIsValid(row->holds))
 		return;
+	if (!OidIsValid(row->ledger))
+		create_change(row->counter);
 	create_truncate(row->holds, false);
 	create_delete(row->holds, "OLD.state OPERATOR(pg_catalog.=) 'open'");
 }
@@ -218,6 +230,30 @@ protect_create_replicated(const DcCounterRow *row)
 	}
 }
 
+/*
+ * protect_create_truncate puts the trigger for TRUNCATE on a table of another room.
+ */
+void
+protect_create_truncate(Oid relid)
+{
+	if (!OidIsValid(get_extension_oid("citus", true)))
+		create_truncate(relid, true);
+}
+
+/*
+ * protect_create_change puts a trigger on such a table that refuses DELETE and UPDATE.
+ */
+void
+protect_create_change(Oid relid)
+{
+	if (OidIsValid(get_extension_oid("citus", true)))
+		return;
+	trigger_create(relid, DELETE_TRIGGER,
+				   psprintf("BEFORE DELETE OR UPDATE ON %s FOR EACH STATEMENT"
+							" EXECUTE FUNCTION " DC_SCHEMA "." DELETE_FUNCTION "()",
+							relation_sql_name(relid)));
+}
+
 static void
 create_truncate(Oid relid, bool always)
 {
@@ -248,6 +284,18 @@ create_delete(Oid relid, const char *when)
 }
 
 /*
+ * create_change refuses rows that have, or get, other amounts.
+ */
+static void
+create_change(Oid relid)
+{
+	trigger_create(relid, CHANGE_TRIGGER,
+				   psprintf("BEFORE INSERT OR UPDATE ON %s FOR EACH ROW"
+							" EXECUTE FUNCTION " DC_SCHEMA "." DELETE_FUNCTION "()",
+							relation_sql_name(relid)));
+}
+
+/*
  * trigger_create creates a trigger, or puts it in order. What ALTER TRIGGER ... DEPENDS
  * ON EXTENSION does is done here without its lock on the extension, which is
  * exclusive until the transaction ends: nobody else could create a counter meanwhile.
@@ -265,6 +313,15 @@ trigger_create(Oid relid, const char *name, const char *definition)
 	if (!list_member_oid(getAutoExtensionsOfObject(trigger.classId, trigger.objectId),
 						 extension.objectId))
 		recordDependencyOn(&trigger, &extension, DEPENDENCY_AUTO_EXTENSION);
+}
+
+/*
+ * protect_is_ours returns true if a trigger's function is one of this file.
+ */
+bool
+protect_is_ours(Oid function)
+{
+	return function == extension_function(DELETE_FUNCTION) || function == extension_function(TRUNCATE_FUNCTION);
 }
 
 /*
@@ -331,6 +388,8 @@ on_counter_truncate(PG_FUNCTION_ARGS)
 	switch (member)
 	{
 		case DC_MEMBER_NONE:
+			distinct_hooks->truncated(relid);
+			break;
 		case DC_MEMBER_REGIONS:
 			break;
 		case DC_MEMBER_TOTALS:
@@ -567,36 +626,77 @@ must_agree_detail(const DcCounterRow *row)
 }
 
 /*
- * on_counter_delete() -> trigger, BEFORE DELETE: refuses deletions that do not come from
- * the functions of a stock or a ledger (55000).
+ * on_counter_delete() -> trigger, BEFORE DELETE, or, of a statement or a stock's rows, BEFORE INSERT OR UPDATE: refuses
+ * what does not come from the functions of a stock or a ledger, and changes of a distinct table (55000).
  */
 Datum
 on_counter_delete(PG_FUNCTION_ARGS)
 {
 	TriggerData *data = (TriggerData *) fcinfo->context;
+	bool deletes;
 	DcCounterRow row;
 	DcMember member;
 	Oid relid;
 	Oid root;
 
-	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_BY_DELETE(data->tg_event) ||
-		!TRIGGER_FIRED_BEFORE(data->tg_event))
+	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_BEFORE(data->tg_event) || TRIGGER_FIRED_BY_TRUNCATE(data->tg_event))
 		wrong_call(DELETE_FUNCTION "()", "BEFORE DELETE");
 	relid = RelationGetRelid(data->tg_relation);
+	deletes = TRIGGER_FIRED_BY_DELETE(data->tg_event);
 	if (!own_statement_fires(fcinfo))
 	{
 		member = member_find(relid, &row, &root);
-		if (member != DC_MEMBER_NONE && is_whole(&row))
-			ereport(ERROR,
-					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					 errmsg("cannot delete from \"%s\"", get_rel_name(relid)),
-					 must_agree_detail(&row),
-					 OidIsValid(row.ledger) ? errhint("Use dc_transfer() to change balances.")
-						 : member == DC_MEMBER_HOLDS
-						 ? errhint("Use dc_hold_release() or dc_hold_confirm() to end a hold.")
-						 : errhint("Use dc_delete() to remove a key.")));
+		if (member == DC_MEMBER_NONE)
+			distinct_hooks->prevent_change(relid);
+		else if (is_whole(&row) && (deletes || TRIGGER_FIRED_FOR_STATEMENT(data->tg_event) || amounts_change(data)))
+			refuse_change(&row, member, relid, deletes);
 	}
-	PG_RETURN_POINTER(TRIGGER_FIRED_FOR_ROW(data->tg_event) ? data->tg_trigtuple : NULL);
+	if (!TRIGGER_FIRED_FOR_ROW(data->tg_event))
+		PG_RETURN_POINTER(NULL);
+	PG_RETURN_POINTER(TRIGGER_FIRED_BY_UPDATE(data->tg_event) ? data->tg_newtuple : data->tg_trigtuple);
+}
+
+/*
+ * Return true if a row that is being inserted has an amount, or one that is being updated gets another amount or key.
+ */
+static bool
+amounts_change(const TriggerData *data)
+{
+	static const DcResultColumn columns[] = {DC_BIGINT("inc"), DC_BIGINT("dec"), DC_TEXT("key")};
+	Relation rel = data->tg_relation;
+	bool updates = TRIGGER_FIRED_BY_UPDATE(data->tg_event);
+
+	for (int i = 0; i < (updates ? lengthof(columns) : 2); i++)
+	{
+		int att = SPI_fnumber(RelationGetDescr(rel), columns[i].name);
+		Oid type = columns[i].type;
+		bool nulls[2] = {false};
+		Datum old = Int64GetDatum(0);
+		Datum new;
+
+		if (att <= 0 || TupleDescAttr(RelationGetDescr(rel), att - 1)->atttypid != type)
+			return true;
+		new = tuple_nullable(rel, updates ? data->tg_newtuple : data->tg_trigtuple, att, type, &nulls[1]);
+		if (updates)
+			old = tuple_nullable(rel, data->tg_trigtuple, att, type, &nulls[0]);
+		if (nulls[0] != nulls[1] || (!nulls[0] && !datum_image_eq(old, new, type == INT8OID, type == INT8OID ? 8 : -1)))
+			return true;
+	}
+	return false;
+}
+
+static void
+refuse_change(const DcCounterRow *row, DcMember member, Oid relid, bool deletes)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 deletes ? errmsg("cannot delete from \"%s\"", get_rel_name(relid))
+					 : errmsg("cannot change amounts in \"%s\"", get_rel_name(relid)),
+			 must_agree_detail(row),
+			 OidIsValid(row->ledger)		 ? errhint("Use dc_transfer() to change balances.")
+				 : !deletes					 ? errhint("Use dc_restock() to add units, dc_take() to take some, or dc_set() to set how many there are.")
+				 : member == DC_MEMBER_HOLDS ? errhint("Use dc_hold_release() or dc_hold_confirm() to end a hold.")
+											 : errhint("Use dc_delete() to remove a key.")));
 }
 
 /*

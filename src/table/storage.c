@@ -37,7 +37,6 @@ static void refuse_parents(AlterTableStmt *stmt, Oid relid);
 static void refuse_relative(Oid relid);
 static void persistence_altered(const DcCounterRow *row, DcMember member,
 								Oid relid, Oid root);
-static void persistence_follow(Oid relid, Oid sibling);
 static void persistence_error(const DcCounterRow *row, Oid relid, const char *hint);
 static void tablespace_follow(Oid relid, Oid sibling);
 static void access_method_follow(Oid relid, Oid sibling);
@@ -210,7 +209,10 @@ persistence_altered(const DcCounterRow *row, DcMember member, Oid relid, Oid roo
 	}
 }
 
-static void
+/*
+ * persistence_follow makes another table logged or not, as the first one is.
+ */
+void
 persistence_follow(Oid relid, Oid sibling)
 {
 	char persistence = class_of(relid)->relpersistence;

@@ -11,6 +11,7 @@
 extern void storage_altered(AlterTableStmt *stmt, Oid relid);
 extern void storage_created(CreateStmt *stmt, Oid relid);
 extern bool has_command(const void *parsetree, AlterTableType type);
+extern void persistence_follow(Oid relid, Oid sibling);
 extern char *storage_problem(const DcCounterRow *row);
 
 #endif /* DC_STORAGE_H */

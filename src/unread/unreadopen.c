@@ -116,7 +116,7 @@ unread_lookup(Oid relid)
 		relation_missing_error(relid);
 	ereport(ERROR,
 			(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-			 errmsg("\"%s\" is not a table of what was read", name),
+			 errmsg("\"%s\" is not an unread table", name),
 			 errhint("Create one with dc_unread_create(), or register a restored one with dc_unread_adopt().")));
 }
 

@@ -156,6 +156,9 @@ extern void window_tell_foreign(DcWindow *window, const DcWindowMove *move, bool
 /* windowjob.c */
 extern void window_job_init(void);
 
+/* windowtable.c */
+extern char *window_slot_suffix(int number);
+
 /* windowddl.c */
 extern void window_ddl_init(void);
 

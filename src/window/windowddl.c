@@ -4,8 +4,7 @@
  *
  *	- Dropping the view drops the counter tables, unless one of them goes in the same command: then the view has
  *	  gone with that by CASCADE, and the others stay, as ordinary counter tables; a notice says so.
- *	- ALTER VIEW ... OWNER TO is repeated on the tables. They have names and schemas of their own, which
- *	  do not follow.
+ *	- ALTER VIEW ... OWNER TO, RENAME TO and SET SCHEMA are repeated on the tables, whose names are made of its name.
  */
 #include "postgres.h"
 
@@ -76,7 +75,7 @@ altered(const DcDdl *ddl)
 {
 	ListCell *lc;
 
-	if (!has_command(ddl->parsetree, AT_ChangeOwner))
+	if (!ddl_alters(ddl))
 		return;
 	foreach(lc, ddl->relations)
 	{
@@ -89,7 +88,11 @@ altered(const DcDdl *ddl)
 			continue;
 		slots = window_slots_read(relid);
 		foreach(lc2, slots)
-			sibling_follow(ddl, relid, ((DcWindowSlot *) lfirst(lc2))->slot, NULL);
+		{
+			const DcWindowSlot *slot = lfirst(lc2);
+
+			sibling_follow(ddl, relid, slot->slot, window_slot_suffix(slot->number));
+		}
 	}
 }
 

@@ -40,6 +40,8 @@ PG_FUNCTION_INFO_V1(dc_window_reconcile);
 static TimestampTz seal_refuse(Oid relid, TimestampTz before);
 static void seal_done(Oid relid, TimestampTz border);
 static void wait_for_writers(Oid relid);
+static void check_once(Datum *keys, int count);
+static int compare_keys(const void *a, const void *b);
 static int bucket_level(const DcWindowRow *row, TimestampTz bucket);
 static int64 counted_value(DcWindow *window, TimestampTz from, int64 width, const DcKey *key);
 static void add_difference(DcWindow *window, int level, TimestampTz bucket, const DcKey *key, int64 more);
@@ -140,7 +142,7 @@ seal_done(Oid relid, TimestampTz border)
  * dc_window_reconcile(counter regclass, bucket timestamptz, keys text[]|bigint[]|uuid[], totals bigint[]) -> bigint, the
  * number of keys that had another value. For the owner. A key may be there once.
  *
- * Errors: 55000 for a bucket that is not sealed, 22023 for a time at which no bucket begins, 22008 for one that is not kept
+ * Errors: 55000 for a bucket that is not sealed, 22023 for a time at which no bucket begins, or a key that is there twice, 22008 for one that is not kept
  * any more, 2202E if the lengths differ, 22003 if an amount leaves bigint, 40001.
  */
 Datum
@@ -166,6 +168,7 @@ dc_window_reconcile(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
 				 errmsg("keys and totals must have the same length"),
 				 errdetail("There are %d keys and %d totals.", nkeys, ntotals)));
+	check_once(keys, nkeys);
 	prevent_write("dc_window_reconcile()");
 	window = window_open_own(relid);
 	if (!window_row_read(relid, &row))
@@ -198,6 +201,33 @@ dc_window_reconcile(PG_FUNCTION_ARGS)
 	}
 	PopActiveSnapshot();
 	PG_RETURN_INT64(changed);
+}
+
+/*
+ * Raise 22023 if a key is there twice.
+ */
+static void
+check_once(Datum *keys, int count)
+{
+	DcKey *sorted = palloc_extended(Max(count, 1) * sizeof(DcKey), MCXT_ALLOC_HUGE);
+
+	for (int i = 0; i < count; i++)
+		key_from_text(keys[i], &sorted[i]);
+	qsort(sorted, count, sizeof(DcKey), compare_keys);
+	for (int i = 1; i < count; i++)
+	{
+		if (key_compare(&sorted[i - 1], &sorted[i]) == 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("key \"%.*s\" is there twice", (int) sorted[i].len, sorted[i].data)));
+	}
+	pfree(sorted);
+}
+
+static int
+compare_keys(const void *a, const void *b)
+{
+	return key_compare(a, b);
 }
 
 /*

@@ -34,7 +34,6 @@ PG_FUNCTION_INFO_V1(dc_window_drop);
 
 #define MIN_BUCKET USECS_PER_SEC
 #define MAX_KEEP (36525 * USECS_PER_DAY)
-#define DROPPED_SUFFIX "_dropped"
 
 static int64 width_arg(const Interval *interval, const char *name);
 static void rollup_arg(FunctionCallInfo fcinfo, int argno, DcLevels *levels);
@@ -84,8 +83,8 @@ dc_window_create(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_DUPLICATE_TABLE),
 				 errmsg("relation \"%s\" already exists", name->relname)));
 	for (int i = 0; i < row.levels.n * WINDOW_SLOTS; i++)
-		slots[i] = create_counter(name, psprintf("_w%d", i));
-	slot.slot = create_counter(name, DROPPED_SUFFIX);
+		slots[i] = create_counter(name, window_slot_suffix(i));
+	slot.slot = create_counter(name, window_slot_suffix(WINDOW_DROPPED));
 	create_view(name, &row, slots);
 	row.windowed = slot.windowed = get_relname_relid(name->relname, schema);
 	run_ddl_done(OidIsValid(row.windowed), name->relname);
@@ -99,6 +98,15 @@ dc_window_create(PG_FUNCTION_ARGS)
 		window_slot_insert(&slot);
 	}
 	PG_RETURN_OID(row.windowed);
+}
+
+/*
+ * Return what follows the name of a windowed counter in that of one of its tables.
+ */
+char *
+window_slot_suffix(int number)
+{
+	return number == WINDOW_DROPPED ? pstrdup("_dropped") : psprintf("_w%d", number);
 }
 
 /*

@@ -40,7 +40,7 @@ SELECT dc_get('c', 'hashed'), dc_get('c', 7), dc_get('c', 'a0eebc99-9c0b-4ef8-bb
 SELECT dc_incr_many('c', ARRAY['m1', 'm2', 'm1']);
 SELECT dc_incr_many('c', ARRAY['m1', 'm2', 'm1'], ARRAY[10, -20, 30]);
 SELECT dc_incr_many('c', '{}'), dc_incr_many('c', '{}', '{}');
-SELECT dc_incr_many('c', '{{m1,m2},{m3,m3}}', '{{1,2},{3,4}}');
+SELECT dc_incr_many('c', '{m1,m2,m3,m3}', '{1,2,3,4}');
 SELECT * FROM dc_get_many('c', ARRAY['m1', 'm2', 'm3']);
 SELECT dc_incr_many('c', ARRAY['m1', 'm2'], ARRAY[1]);
 SELECT dc_incr_many('c', ARRAY['m1', 'm2'], ARRAY[1, NULL]);

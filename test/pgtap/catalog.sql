@@ -812,6 +812,7 @@ SELECT set_eq($$SELECT relname::text, relowner::regrole::text FROM pg_class WHER
 SELECT is_empty($$SELECT objid::regclass FROM pg_depend WHERE classid = 'pg_class'::regclass AND deptype = 'e' AND objid::regclass::text ~ '^tickets'$$, 'and not members of the extension');
 SELECT set_eq($$SELECT tgrelid::regclass::text, tgname::text, tgtype::int, tgenabled::text, tgqual IS NOT NULL FROM pg_trigger WHERE tgrelid::regclass::text ~ '^tickets'$$,
 	$$VALUES ('tickets', 'dcounter_truncate', 32, 'A', false), ('tickets', 'dcounter_delete', 10, 'O', false), ('tickets_shard', 'dcounter_truncate', 32, 'O', false), ('tickets_shard', 'dcounter_delete', 10, 'O', false),
+	('tickets', 'dcounter_change', 23, 'O', false),
 	('tickets_hold', 'dcounter_truncate', 32, 'O', false), ('tickets_hold', 'dcounter_delete', 11, 'O', true)$$, 'triggers of a stock');
 SELECT results_eq($$SELECT shards::text, max_shards, holds::text FROM dcounter.counter WHERE counter = 'tickets'::regclass$$, $$VALUES ('tickets_shard', 64, 'tickets_hold')$$, 'settings of a stock');
 SELECT lives_ok($$SELECT dc_ledger_create('purses')$$, 'a ledger');

@@ -209,6 +209,40 @@ SELECT count(*) FROM dcounter.counter;
 CREATE TABLE likes (LIKE pg_class);
 SELECT dc_incr('likes', 'a');
 SET client_min_messages = warning;
+-- All that follows a table follows its name and schema, partitions too, so that another one can have these
+CREATE SCHEMA regress_dc_first;
+CREATE SCHEMA regress_dc_second;
+SET search_path = regress_dc_first, public;
+CREATE FUNCTION public.regress_dc_rooms() RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM dc_create('parts', partitions => 2), dc_create('trendy', trend => '1 day', op_retention => '1 day'), dc_create('posts'), dc_stock_create('seats'),
+		dc_ledger_create('wallet'), dc_ledger_create('monthly', partition_by => 'month'), dc_window_create('hits', '1 minute', '3 minutes', '{"1 hour": "1 day"}'),
+		dc_distinct_create('visitors', bucket => '1 day', keep => '3 days');
+	PERFORM dc_unread_create('seen', 'posts'), dc_incr_once('trendy', 'a'::text, 1, 'op 1'), dc_incr('parts', 'a'), dc_incr('parts', 'b'), dc_incr_at('hits', 'a', 1, now());
+	RETURN (SELECT count(*) FROM pg_class WHERE relnamespace = 'regress_dc_first'::regnamespace AND relkind IN ('r', 'p', 'v', 'S')) || ' relations';
+END $$;
+SELECT public.regress_dc_rooms() AS made \gset
+SELECT format('ALTER TABLE %I RENAME TO %I', r, 'my_' || r) FROM unnest('{parts,trendy,posts,seats,wallet,monthly,hits,visitors,seen}'::text[]) AS r
+\gexec
+SELECT relname FROM pg_class WHERE relnamespace = 'regress_dc_first'::regnamespace AND relkind IN ('r', 'p', 'v', 'S') AND relname !~ '^my_' ORDER BY relname COLLATE "C";
+SELECT relname FROM pg_class WHERE relnamespace = 'regress_dc_first'::regnamespace AND relname ~ '^my_(parts|hits)' AND relkind IN ('r', 'p', 'v', 'S') ORDER BY relname COLLATE "C";
+SELECT dc_sum('my_parts'), dc_incr_at('my_hits', 'a', 1, now()), (dc_window('my_hits', 'a', '2 minutes')).estimate > 0;
+SELECT format('ALTER TABLE %I SET SCHEMA regress_dc_second', 'my_' || r) FROM unnest('{parts,trendy,posts,seats,wallet,monthly,visitors,seen}'::text[]) AS r
+\gexec
+ALTER VIEW my_hits SET SCHEMA regress_dc_second;
+SELECT relname FROM pg_class WHERE relnamespace = 'regress_dc_first'::regnamespace ORDER BY relname COLLATE "C";
+SELECT public.regress_dc_rooms() = :'made' AS as_before;
+SELECT dc_sum('regress_dc_second.my_parts'), dc_sum('parts'), dc_incr_at('regress_dc_second.my_hits', 'a', 1, now());
+CREATE ROLE regress_dc_receiver;
+GRANT CREATE ON SCHEMA regress_dc_first TO regress_dc_receiver;
+ALTER TABLE parts OWNER TO regress_dc_receiver;
+ALTER VIEW hits RENAME TO taken;
+SELECT relname, pg_get_userbyid(relowner) FROM pg_class WHERE relnamespace = 'regress_dc_first'::regnamespace AND relkind IN ('r', 'p') AND relname ~ '^parts' ORDER BY relname COLLATE "C";
+SELECT count(*) FROM pg_class WHERE relnamespace = 'regress_dc_first'::regnamespace AND relkind IN ('r', 'v') AND relname ~ '^hits';
+DROP SCHEMA regress_dc_first, regress_dc_second CASCADE;
+DROP FUNCTION public.regress_dc_rooms;
+DROP ROLE regress_dc_receiver;
+SET search_path = regress_dc, public;
 -- What follows a table is named in a statement. If another table has its name by then, it is
 -- left alone: its owner may rename schemas while a superuser drops or alters his table.
 CREATE SCHEMA regress_dc_swap;

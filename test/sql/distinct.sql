@@ -9,11 +9,11 @@ SELECT count(*) FROM (SELECT dc_add('visitors', 'home', 'user' || i) FROM genera
 SELECT dc_add_many('visitors', ARRAY['home', 'home', 'about'], ARRAY['user1', 'user4001', 'user1']);
 
 -- the estimate is that of dc_hll_agg, before and after folding
-SELECT d.estimate = dc_hll_estimate(h) AS same, dc_distinct_sketch('visitors', 'home') = h AS same_sketch
+SELECT d.estimate = dc_hll_count(h) AS same, dc_distinct_sketch('visitors', 'home') = h AS same_sketch
 FROM dc_distinct('visitors', 'home') AS d, (SELECT dc_hll_agg('user' || i) AS h FROM generate_series(1, 4001) AS i) AS a;
 CALL dc_maintain();
 SELECT rows_of('visitors'), rows_of('visitors_delta');
-SELECT d.estimate = dc_hll_estimate(h) AS same, v.sketch = h AS same_sketch, d.lower < 4001 AND 4001 < d.upper AS within
+SELECT d.estimate = dc_hll_count(h) AS same, v.sketch = h AS same_sketch, d.lower < 4001 AND 4001 < d.upper AS within
 FROM dc_distinct('visitors', 'home') AS d, (SELECT dc_hll_agg('user' || i) AS h FROM generate_series(1, 4001) AS i) AS a, visitors AS v WHERE key = 'home';
 SELECT round(estimate) FROM dc_distinct_union('visitors', ARRAY['about', 'none']);
 SELECT round(estimate), round(lower), round(upper) FROM dc_distinct('visitors', 'none');

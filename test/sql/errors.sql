@@ -47,6 +47,8 @@ FROM unnest(ARRAY['e_shard', 'e_view', 'e_pkey', 'e8_p0', 'pg_class', 'nothing',
 SELECT f, try(format('SELECT %s(''e'', repeat(''x'', 1025)%s)', f, a))
 FROM (VALUES ('dc_incr', ''), ('dc_decr', ''), ('dc_incr_hashed', ',''by'''), ('dc_incr_returning', ''), ('dc_get', ''), ('dc_info', ''),
 	('dc_set', ',1'), ('dc_reset', ''), ('dc_delete', '')) v(f, a);
+-- Arrays of several dimensions, whichever has them
+SELECT try($$SELECT dc_incr_many('e', '{{a,b},{c,d}}')$$), try($$SELECT dc_incr_many('e', '{a,b}', '{{1,2}}')$$), try($$SELECT dc_get_many('e', '{{a},{b}}')$$);
 SELECT try($$SELECT dc_incr_many('e', ARRAY['a', repeat('x', 1025)])$$), try($$SELECT dc_get_many('e', ARRAY['a', repeat('x', 1025)])$$);
 SELECT try($$SELECT dc_incr('e', repeat(E'\xC3\xA9', 512) || 'x')$$), try($$SELECT dc_incr('e', repeat('x', 10000000))$$);
 SELECT try($$SELECT dc_get('e', repeat(E'\xC3\xA9', 512))$$);
@@ -170,6 +172,16 @@ SELECT try($$SELECT dc_incr('e', 'a')$$);
 COMMIT;
 ALTER TABLE e DISABLE ROW LEVEL SECURITY;
 SELECT dc_get('e', 'a');
+
+-- Names that are taken, of the table or of another one that comes with it: without statements that are not the user's
+\set SHOW_CONTEXT always
+CREATE TABLE taken_shard (i int);
+CREATE TABLE parted_p1 (i int);
+SELECT dc_create('plain');
+SELECT dc_create('taken');
+SELECT dc_create('parted', partitions => 2);
+\set SHOW_CONTEXT never
+DROP TABLE taken_shard, parted_p1;
 
 -- The internal functions, called from where they do not belong
 SELECT try('SELECT dcounter.on_catalog_change()'), try('SELECT dcounter.on_drop()'), try('SELECT dcounter.on_ddl()');

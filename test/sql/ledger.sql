@@ -190,7 +190,8 @@ SELECT try(s) FROM unnest(ARRAY[
 	$$SELECT dc_transfer_many('wallet', '{bank,bank}', '{alice,alice}', '{1,0}', 'm6')$$,
 	$$SELECT dc_transfer_many('wallet', '{bank,bank}', '{alice,bank}', '{1,1}', 'm6')$$,
 	$$SELECT dc_transfer_many('wallet', array_fill('bank'::text, '{10001}'), array_fill('alice'::text, '{10001}'), array_fill(1::bigint, '{10001}'), 'm6')$$,
-	$$SELECT dc_transfer_many('wallet', '{{bank,bank},{bank,bank}}', '{alice,alice,alice,alice}', '{1,1,1,1}', 'm6')$$]) AS s;
+	$$SELECT dc_transfer_many('wallet', '{{bank,bank},{bank,bank}}', '{alice,alice,alice,alice}', '{1,1,1,1}', 'm6')$$,
+	$$SELECT dc_transfer_many('wallet', '{bank,bank,bank,bank}', '{alice,alice,alice,alice}', '{1,1,1,1}', 'm6')$$]) AS s;
 -- Many lines
 SELECT transfer_id > 0, duplicate FROM dc_transfer_many('wallet', array_fill('bank'::text, '{1000}'), array_fill('alice'::text, '{1000}'), array_fill(1::bigint, '{1000}'), 'm7');
 SELECT count(*), count(DISTINCT entry_id), max(entry_id) - min(entry_id), min(entry_id) = min(transfer_id), sum(amount) FROM wallet_entry WHERE op_id = 'm7';
@@ -308,7 +309,9 @@ SELECT try(s) FROM unnest(ARRAY[
 -- In part, to the end
 SELECT try(format($$SELECT dc_transfer_post('wallet', %s, %s)$$, :p1, a)) FROM unnest('{0,-1,41}'::bigint[]) AS a;
 SELECT dc_transfer_post('wallet', :p1, 15);
-SELECT dc_transfer_post('wallet', :p1, 15), dc_transfer_post('wallet', :p1), dc_transfer_void('wallet', :p1);
+SELECT dc_transfer_post('wallet', :p1, 15), dc_transfer_void('wallet', :p1);
+-- ... once, so another amount is an error, and so is all of it
+SELECT try(format($$SELECT dc_transfer_post('wallet', %s, %L)$$, :p1, a)) FROM unnest('{14,40,41,NULL}'::bigint[]) AS a;
 SELECT state, posted, ended_at >= created_at FROM wallet_pending;
 SELECT transfer_id = :p1, entry_id > transfer_id, key, amount, op_id, memo FROM wallet_entry WHERE transfer_id = :p1 ORDER BY entry_id;
 SELECT books();
@@ -332,7 +335,7 @@ SELECT dc_transfer_void('wallet', :p4);
 ROLLBACK TO a;
 SELECT dc_transfer_post('wallet', :p4, 4), dc_transfer_post('wallet', :p4, 4);
 COMMIT;
-SELECT dc_transfer_post('wallet', :p4), dc_transfer_void('wallet', :p4);
+SELECT dc_transfer_post('wallet', :p4, 4), dc_transfer_void('wallet', :p4);
 BEGIN; SELECT count(*) FROM dc_transfer_pending('wallet', 'erna', 'dora', 10, 'p5'); ROLLBACK;
 SELECT duplicate FROM dc_transfer_pending('wallet', 'erna', 'dora', 11, 'p5');
 SELECT books();
@@ -352,6 +355,19 @@ SELECT transfer_id AS p11 FROM dc_transfer_pending('wallet', 'erna', 'bank', 6, 
 SELECT dc_transfer_post('wallet', :p10), dc_transfer_void('wallet', :p11), dc_transfer_post('wallet', :p10, 1);
 SELECT transfer_id, state, posted FROM wallet_pending WHERE transfer_id IN (:p10, :p11) AND NOT (state = 'expired' AND posted = 0);
 SELECT transfer_id = :p10, duplicate FROM dc_transfer_pending('wallet', 'erna', 'bank', 6, 'p10', NULL, '1 microsecond');
+SELECT books();
+-- Before anything ends it, it is not shown, weighs on no balance, and stands in the way of no bound
+SELECT available AS av FROM dc_balance('wallet', 'erna') \gset
+SELECT transfer_id AS p17 FROM dc_transfer_pending('wallet', 'erna', 'bank', :av, 'p17', NULL, '1 microsecond') \gset
+SELECT pending_out, available = :av AS available FROM dc_balance('wallet', 'erna');
+SELECT pending_in FROM dc_balance('wallet', 'bank');
+SELECT count(*) FROM dc_transfers_pending('wallet', 'erna') WHERE transfer_id = :p17;
+SELECT count(*) FROM dc_transfers_pending('wallet') WHERE transfer_id = :p17;
+SELECT state FROM wallet_pending WHERE transfer_id = :p17;
+SELECT min_balance AS min, max_balance AS max FROM wallet_account WHERE key = 'erna' \gset
+SELECT dc_account_open('wallet', 'erna', :min + 1, :max);
+SELECT state FROM wallet_pending WHERE transfer_id = :p17;
+SELECT dc_account_open('wallet', 'erna', :min, :max);
 SELECT books();
 -- Bounds that change while some are open
 SELECT transfer_id AS p12 FROM dc_transfer_pending('wallet', 'dora', 'carl', 3, 'p12', NULL, NULL) \gset

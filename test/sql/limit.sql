@@ -40,6 +40,8 @@ SELECT dc_limit_create('fixed', 'fixed', 3, '10 days'), dc_limit_create('log', '
 SELECT name, owner = current_user::regrole, users, refunders, algorithm, rate, per, burst, max_keys, on_full, after_crash, version FROM dcounter.limit_rule ORDER BY id;
 SELECT try($$SELECT dc_limit_create('login', 'fixed', 1, '1 s')$$);
 SET client_min_messages = notice;
+SELECT dc_limit_create('noticed', 'gcra', 5, '1 s');
+SELECT dc_limit_drop('noticed');
 SELECT dc_limit_create('login', 'fixed', 1, '1 s', if_not_exists => true);
 SET client_min_messages = warning;
 SELECT try($$SELECT dc_limit_create(NULL, 'gcra', 1, '1 s')$$), try($$SELECT dc_limit_create('x', NULL, 1, '1 s')$$),

@@ -47,6 +47,10 @@ SELECT ack('c', 'a5');
 SELECT ack('c', 'a5'), ack('c', 'a1');
 SELECT got('c') IS NULL;
 SELECT dc_ack('c', 9223372036854775807);
+\set VERBOSITY default
+SELECT dc_ack('c', NULL);
+SELECT dc_ack('no such consumer', 1);
+\set VERBOSITY terse
 
 -- Fetch and acknowledge in one transaction, with savepoints
 SELECT publish('oc', 'k', 'b1 b2 b3');

@@ -26,6 +26,8 @@ SELECT dc_presence_create('chat', '7 days'), dc_presence_create('defaults'), dc_
 SELECT name, owner = current_user::regrole, users, ttl, events, channel, max_members, version FROM dcounter.presence_rule ORDER BY id;
 SELECT try($$SELECT dc_presence_create('chat')$$);
 SET client_min_messages = notice;
+SELECT dc_presence_create('noticed', '7 days');
+SELECT dc_presence_drop('noticed');
 SELECT dc_presence_create('chat', if_not_exists => true);
 SET client_min_messages = warning;
 SELECT try($$SELECT dc_presence_create(NULL)$$), try($$SELECT dc_presence_create('x', NULL)$$), try($$SELECT dc_presence_create('')$$),
@@ -112,6 +114,30 @@ CALL dc_maintain();
 CALL dc_maintain();
 SELECT aggregateid, type, payload - 'version' - 'epoch' FROM dcounter.outbox WHERE aggregatetype = 'told' ORDER BY seq;
 SELECT untold FROM dc_stat_presence WHERE name = 'told';
+-- Counts follow from each other, or a reset says that they do not: without events for a while, and made anew
+CREATE VIEW told_counts AS
+	SELECT seq, aggregateid AS room, replace(type, 'presence.', '') AS type, payload ->> 'count' AS count, payload ->> 'joined' AS joined, payload ->> 'left' AS left FROM dcounter.outbox WHERE aggregatetype = 'told';
+SELECT coalesce(max(seq), 0) AS seen FROM told_counts \gset
+SELECT dc_presence_alter('told', events => '0', notify => '');
+SELECT dc_enter('told', 'a', '3'), dc_enter('told', 'a', '4'), dc_exit('told', 'b', '1'), dc_exit('told', 'a', '3'), dc_enter('told', 'c', '1');
+CALL dc_maintain();
+SELECT dc_presence_alter('told', events => '1 us', notify => 'told');
+SELECT dc_enter('told', 'a', '5'), dc_enter('told', 'd', '1'), dc_exit('told', 'd', '1');
+BEGIN; CALL dc_maintain(); ROLLBACK;
+SELECT dc_exit('told', 'a', '4');
+CALL dc_maintain();
+CALL dc_maintain();
+SELECT min(seq) FILTER (WHERE type = 'reset') = min(seq) AS reset_first, count(*) FILTER (WHERE type = 'reset') AS resets FROM told_counts WHERE seq > :seen;
+SELECT room, type, count, joined, "left" FROM told_counts WHERE seq > :seen AND type = 'changed' ORDER BY room, seq;
+SELECT coalesce(max(seq), 0) AS seen FROM told_counts \gset
+SELECT dc_presence_drop('told');
+SELECT dc_presence_create('told', '7 days', events => '1 us');
+CALL dc_maintain();
+SELECT dc_enter('told', 'a', '1');
+CALL dc_maintain();
+SELECT room, type, count, joined, "left" FROM told_counts WHERE seq > :seen ORDER BY seq;
+SELECT dc_enter('told', 'b', '1');
+DROP VIEW told_counts;
 -- Rights
 CREATE ROLE regress_dcounter_a;
 CREATE ROLE regress_dcounter_b;

@@ -143,6 +143,11 @@ SELECT dc_hold_confirm('s', '00000000-0000-0000-0000-000000000001', NULL, NULL);
 -- A part of a hold
 SELECT dc_hold('s', 'h', 5, '1 hour', '00000000-0000-0000-0000-000000000004'), dc_get('s', 'h');
 SELECT dc_hold_confirm('s', '00000000-0000-0000-0000-000000000004', 2, strict => false), dc_get('s', 'h');
+-- ... and again: with the same quantity it is done already, with another one an error, strict or not
+SELECT dc_hold_confirm('s', '00000000-0000-0000-0000-000000000004', 2);
+SELECT dc_hold_confirm('s', '00000000-0000-0000-0000-000000000004', 1);
+SELECT dc_hold_confirm('s', '00000000-0000-0000-0000-000000000004', strict => false);
+SELECT dc_hold_confirm('s', '00000000-0000-0000-0000-000000000001', 3), dc_get('s', 'h');
 -- One that has expired: a take that would fail, a confirmation, a release, dc_maintain()
 SELECT dc_hold('s', 'h', 14, '1 us', '00000000-0000-0000-0000-000000000005'), dc_get('s', 'h');
 SELECT dc_take('s', 'h', 15), dc_take('s', 'h', 14), dc_get('s', 'h');
@@ -155,6 +160,50 @@ CALL dc_maintain();
 SELECT dc_get('s', 'h'), state FROM s_hold WHERE hold_id = '00000000-0000-0000-0000-000000000008';
 SELECT dc_hold('s', 'h', 14, '1 us') IS NOT NULL, dc_take_up_to('s', 'h', 20), dc_get('s', 'h');
 SELECT hold_id, qty, state, confirmed, ended_at IS NOT NULL FROM s_hold WHERE hold_id::text ~ '^00000000' ORDER BY hold_id;
+-- Before anything ends it, its units are there, in every read of the value, and it is not shown
+SELECT dc_restock('s', 'e', 9), dc_restock('s', 'f', 4);
+SELECT dc_sum('s') AS sum \gset
+SELECT dc_hold('s', 'e', 5, '1 us') IS NOT NULL, dc_hold('s', 'e', 1, '1 us') IS NOT NULL, dc_hold('s', 'e', 2, '1 hour') IS NOT NULL, dc_hold('s', 'f', 4, '1 us') IS NOT NULL;
+SELECT dc_get('s', 'e'), (dc_info('s', 'e')).value, dc_sum('s') - :sum AS held;
+SELECT * FROM dc_get_many('s', '{f,e,unknown,e}'::text[]);
+SELECT key, qty FROM dc_holds('s', 'e');
+SELECT count(*) FILTER (WHERE key = 'e'), count(*) FILTER (WHERE key = 'f') FROM dc_holds('s');
+SELECT key, qty, state FROM s_hold WHERE key IN ('e', 'f') ORDER BY key, qty;
+-- ... in one transaction with what ends it, and in an older snapshot
+BEGIN; SELECT dc_get('s', 'e'), dc_take('s', 'e', 7), dc_get('s', 'e'); ROLLBACK;
+BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT dc_get('s', 'e'); SELECT dc_take('s', 'e', 7), dc_get('s', 'e'); ROLLBACK;
+BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT dc_take('s', 'e', 8), dc_take_up_to('s', 'e', 8), dc_get('s', 'e'); ROLLBACK;
+-- Setting the key ends it: its units are in the old value, and do not come on top of the new one
+SELECT dc_set('s', 'e', 3), dc_delete('s', 'f');
+CALL dc_maintain();
+SELECT dc_get('s', 'e'), dc_get('s', 'f');
+SELECT key, qty, state FROM s_hold WHERE key IN ('e', 'f') ORDER BY key, qty;
+SELECT dc_hold_release('s', hold_id) FROM dc_holds('s', 'e');
+DELETE FROM s_hold WHERE key IN ('e', 'f');
+-- By hand nobody makes units that could not be taken; columns of one's own can be changed
+CREATE FUNCTION by_hand(statement text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	detail text; hint text;
+BEGIN
+	EXECUTE statement;
+	RETURN 'ok';
+EXCEPTION WHEN OTHERS THEN
+	GET STACKED DIAGNOSTICS detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
+	RETURN concat_ws(' / ', sqlstate || ' ' || sqlerrm, nullif(detail, ''), nullif(hint, ''));
+END $$;
+ALTER TABLE s ADD COLUMN note text;
+SELECT dc_compact('s') > 0;
+SELECT s, by_hand(s) FROM unnest(ARRAY[$$INSERT INTO s (key, inc) VALUES ('hand', 5)$$, $$INSERT INTO s (key, dec) VALUES ('hand', 5)$$, $$UPDATE s SET inc = inc + 5 WHERE key = 'h'$$,
+	$$UPDATE s SET dec = dec + 1 WHERE key = 'h'$$, $$UPDATE s SET key = 'hand' WHERE key = 'h'$$, $$INSERT INTO s (key, inc) VALUES ('h', 5) ON CONFLICT (key) DO UPDATE SET inc = excluded.inc$$,
+	$$MERGE INTO s USING (SELECT 1) AS x ON s.key = 'h' WHEN MATCHED THEN UPDATE SET inc = 0$$,
+	$$UPDATE s SET note = 'a note', inc = inc WHERE key = 'h'$$, $$INSERT INTO s (key, note) VALUES ('hand', 'another') ON CONFLICT (key) DO UPDATE SET note = excluded.note$$]) AS s;
+COPY s (key, inc) FROM stdin;
+hand	5
+\.
+SELECT key, value, note FROM s WHERE note IS NOT NULL ORDER BY key;
+SELECT dc_restock('s', 'hand', 2), dc_set('s', 'hand', 3), dc_take('s', 'hand'), dc_get('s', 'hand');
+SELECT dc_compact('s') > 0, dc_delete('s', 'hand');
+ALTER TABLE s DROP COLUMN note;
 -- A hold in a transaction that is rolled back was never there
 BEGIN; SELECT dc_restock('s', 'h', 3), dc_hold('s', 'h', 3, '1 hour', '00000000-0000-0000-0000-00000000000a'); ROLLBACK;
 SELECT dc_hold_confirm('s', '00000000-0000-0000-0000-00000000000a', strict => false), dc_get('s', 'h');

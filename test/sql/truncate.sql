@@ -176,7 +176,7 @@ SET ROLE regress_dc_cleaned;
 CREATE TABLE regress_dc.mine (i int);
 CREATE TRIGGER a AFTER TRUNCATE ON regress_dc.mine EXECUTE FUNCTION dcounter.on_counter_truncate();
 CREATE TRIGGER b BEFORE DELETE ON regress_dc.mine FOR EACH ROW EXECUTE FUNCTION dcounter.on_counter_delete();
-CREATE TRIGGER c BEFORE INSERT ON regress_dc.mine FOR EACH ROW EXECUTE FUNCTION dcounter.on_counter_delete();
+CREATE TRIGGER c AFTER INSERT ON regress_dc.mine FOR EACH ROW EXECUTE FUNCTION dcounter.on_counter_delete();
 SELECT try('INSERT INTO regress_dc.mine VALUES (1)');
 DROP TRIGGER c ON regress_dc.mine;
 INSERT INTO regress_dc.mine VALUES (1), (2);

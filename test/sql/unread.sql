@@ -159,7 +159,7 @@ SELECT member, seen FROM seen WHERE key = 'tx' ORDER BY member;
 SELECT dc_incr('messages', k, 10) FROM unnest(ARRAY['m1', 'm2', '33']) AS k;
 SELECT dc_mark_read_many('seen', 'mia', ARRAY['m2', 'm1', 'nothing', 'm2'], ARRAY[3, 1, 5, 2]);
 SELECT * FROM dc_unread('seen', 'mia', ARRAY['m1', 'm2', 'nothing', '33']);
-SELECT dc_mark_read_many('seen', 'mia', ARRAY[33, 34]), dc_mark_read_many('seen', 'mia', ARRAY[ARRAY['m1'], ARRAY['m2']], ARRAY[ARRAY[4], ARRAY[0]]), dc_mark_read_many('seen', 'mia', '{}'::text[]);
+SELECT dc_mark_read_many('seen', 'mia', ARRAY[33, 34]), dc_mark_read_many('seen', 'mia', ARRAY['m1', 'm2'], ARRAY[4, 0]), dc_mark_read_many('seen', 'mia', '{}'::text[]);
 SELECT * FROM dc_unread('seen', 'mia', ARRAY['m1', 'm2', 'nothing', '33']);
 SELECT dc_mark_read_many('seen', 'mia', array_agg(key), array_agg(upto)) FROM dc_unread('seen', 'mia', ARRAY['m1', 'm2', 'nothing', '33']);
 SELECT * FROM seen WHERE member = 'mia' ORDER BY key;

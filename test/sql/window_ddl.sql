@@ -74,7 +74,7 @@ SELECT dc_incr_at('wd_a', 'a');
 -- other names and schemas
 ALTER VIEW wd_a RENAME TO wd_c;
 SELECT value FROM dc_window('wd_c', 'a', '5 min');
-ALTER TABLE wd_a_w3 RENAME TO wd_other;
+ALTER TABLE wd_c_w3 RENAME TO wd_other;
 SELECT value FROM dc_window('wd_c', 'a', '5 min');
 SELECT key, value FROM dc_top_window('wd_c', '5 min');
 CALL dc_maintain();
@@ -94,14 +94,14 @@ CALL dc_maintain();
 DO $$DECLARE s regclass; BEGIN FOR s IN SELECT slot FROM dcounter.window_slot WHERE windowed = 'wd_c'::regclass AND number >= 0 LOOP EXECUTE format('ALTER TABLE %s RENAME u TO updated_at', s); END LOOP; END$$;
 SELECT value FROM dc_window('wd_c', 'a', '5 min');
 -- one goes, with the view that reads it
-DROP TABLE wd_a_w1;
+DROP TABLE wd_c_w1;
 SET client_min_messages = warning;
-DROP TABLE wd_a_w1 CASCADE;
+DROP TABLE wd_c_w1 CASCADE;
 RESET client_min_messages;
 SELECT count(*) FROM dcounter.window_slot s WHERE NOT EXISTS (SELECT FROM dc_windows w WHERE w.windowed = s.windowed);
-SELECT dc_incr('wd_a_w2', 'still a counter');
-SELECT count(*) FROM pg_class WHERE relname LIKE 'wd\_a\_%' AND relkind = 'r';
-DO $$DECLARE s text; BEGIN FOR s IN SELECT relname FROM pg_class WHERE (relname ~ '^wd_a_(w.|dropped)$' OR relname = 'wd_other') AND relkind = 'r' LOOP EXECUTE format('DROP TABLE %I', s); END LOOP; END$$;
+SELECT dc_incr('wd_c_w2', 'still a counter');
+SELECT count(*) FROM pg_class WHERE relname LIKE 'wd\_c\_%' AND relkind = 'r';
+DO $$DECLARE s text; BEGIN FOR s IN SELECT relname FROM pg_class WHERE (relname ~ '^wd_c_(w.|dropped)$' OR relname = 'wd_other') AND relkind = 'r' LOOP EXECUTE format('DROP TABLE %I', s); END LOOP; END$$;
 SELECT dc_drop('wd_w');
 RESET ROLE;
 

@@ -102,8 +102,9 @@ SELECT dc_window_reconcile('we', :'t'::timestamptz - interval '3 min', ARRAY['a'
 CALL dc_seal('we', '-infinity');
 SELECT dc_window_reconcile('we', '-infinity', ARRAY['a'], ARRAY[1]);
 SELECT dc_window_reconcile('we', :'t'::timestamptz - interval '4 min', ARRAY[repeat('k', 1016)], ARRAY[1]);
-SELECT dc_window_reconcile('we', :'t'::timestamptz - interval '4 min', ARRAY['o', 'o'], ARRAY[-9223372036854775808, 9223372036854775807]);
+SELECT dc_window_reconcile('we', :'t'::timestamptz - interval '4 min', ARRAY['o'], ARRAY[-9223372036854775808]), dc_window_reconcile('we', :'t'::timestamptz - interval '4 min', ARRAY['o'], ARRAY[9223372036854775807]);
 \set VERBOSITY default
+SELECT dc_window_reconcile('we', :'t'::timestamptz - interval '4 min', ARRAY['a', 'b', 'a'], ARRAY[5, 6, 5]);
 SELECT dc_window_reconcile('we', :'t'::timestamptz - interval '4 min', ARRAY['a', repeat('k', 1015)], ARRAY[5, 6]);
 SELECT claims FROM we_state;
 -- in one transaction, with what it has counted itself

@@ -49,8 +49,8 @@ SELECT 'bucket', b.bucket - w.at, b.value FROM began AS w, dc_buckets('views', '
 SELECT 'window', k, (dc_window('views', k, '30 minutes', at + interval '1 hour')).* FROM began, unnest('{page:0,page:1,page:2}'::text[]) AS k ORDER BY k;
 SELECT 'windows', name, bucket, keep, late, levels FROM dc_windows;
 
-SELECT 'distinct', (dc_distinct('visitors', 'page')).*;
-SELECT 'distinct', d.bucket = date_trunc('day', w.at, 'UTC'), d.estimate FROM began AS w, dc_distinct_buckets('daily', 'page', w.at - interval '1 day', w.at + interval '2 days') AS d WHERE d.estimate > 0 ORDER BY d.bucket;
+SELECT 'distinct', round(estimate), round(lower), round(upper) FROM dc_distinct('visitors', 'page');
+SELECT 'distinct', d.bucket = date_trunc('day', w.at, 'UTC'), round(d.estimate) FROM began AS w, dc_distinct_buckets('daily', 'page', w.at - interval '1 day', w.at + interval '2 days') AS d WHERE d.estimate > 0 ORDER BY d.bucket;
 SELECT 'distinct tables', name, precision, bucket, keep FROM dc_distinct_tables ORDER BY name;
 
 SELECT 'regions', region FROM dc_regions() WHERE region = 'eu';

@@ -205,7 +205,7 @@ sub alices_code
 				WHERE room = 'rep' AND value <> n + others
 			UNION ALL SELECT format('rep: %s keys are not what regions have counted', keys) FROM dc_region_check('a.rep') WHERE region IS NULL AND keys > 0
 			UNION ALL SELECT format('stock %s: available %s, held %s, log %s', key, available, held, n) FROM log, LATERAL (SELECT dc_get('a.stk', key) AS available,
-				(SELECT coalesce(sum(qty), 0) FROM a.stk_hold AS h WHERE h.key = log.key AND state = 'open') AS held) AS v WHERE room = 'stk' AND available + held <> n
+				(SELECT coalesce(sum(qty), 0) FROM a.stk_hold AS h WHERE h.key = log.key AND state = 'open' AND expires_at > statement_timestamp()) AS held) AS v WHERE room = 'stk' AND available + held <> n
 			UNION ALL SELECT format('%s %s: balance %s, log %s', room, key, balance, n) FROM log, LATERAL dc_balance(('a.' || room)::regclass, key) WHERE room IN ('led', 'mon') AND balance <> n
 			UNION ALL SELECT format('bound %s: source %s, value %s', key, n, value) FROM (SELECT key, sum(n) AS n FROM a.bnd_src WHERE NOT gone GROUP BY key) AS s, LATERAL (SELECT dc_get('a.bnd', key) AS value) AS v WHERE value <> n
 			UNION ALL SELECT format('bound, distinct %s: source %s, value %s', key, n, value) FROM (SELECT key, count(DISTINCT item) AS n FROM a.bnd_src WHERE NOT gone GROUP BY key) AS s, LATERAL (SELECT dc_get('a.bnd_uniq', key) AS value) AS v WHERE value <> n

@@ -2,8 +2,8 @@
 #
 # What is restocked, taken and set is logged in the same transaction; so is each hold, and
 # how it ended if a client ended it. Units never appear or vanish: of each key, restocked -
-# taken - confirmed - held is what is available, in each snapshot, and the same number is in
-# the rows of the shard table, none of which is below zero. A hold ends once: the table of
+# taken - confirmed - held is what is available, in each snapshot, and the same number, less those of
+# holds that have expired and were not ended yet, is in the rows of the shard table, none of which is below zero. A hold ends once: the table of
 # holds must agree with the log, but that an open one may have expired.
 package DcChaos::Room::Stock;
 
@@ -58,7 +58,15 @@ my $schema = q{
 		IF h IS NULL THEN
 			RETURN;
 		END IF;
-		answer := CASE WHEN part IS NULL THEN dc_hold_release('seats', h.hold_id, strict => false) ELSE dc_hold_confirm('seats', h.hold_id, ceil(part * h.qty)::bigint, strict => false) END;
+		BEGIN
+			answer := CASE WHEN part IS NULL THEN dc_hold_release('seats', h.hold_id, strict => false) ELSE dc_hold_confirm('seats', h.hold_id, ceil(part * h.qty)::bigint, strict => false) END;
+		EXCEPTION WHEN invalid_parameter_value THEN
+			-- it must have been confirmed with another quantity
+			IF EXISTS (SELECT FROM seats_hold WHERE hold_id = h.hold_id AND state = 'confirmed' AND confirmed <> ceil(part * h.qty)) THEN
+				RETURN;
+			END IF;
+			RAISE;
+		END;
 		IF answer = (CASE WHEN part IS NULL THEN 'released' ELSE 'confirmed' END) THEN
 			INSERT INTO log_end VALUES (h.hold_id, answer, CASE WHEN part IS NULL THEN 0 ELSE ceil(part * h.qty) END);
 		ELSIF answer NOT IN ('expired', 'released', 'confirmed', 'released already', 'confirmed already') THEN
@@ -66,17 +74,17 @@ my $schema = q{
 		END IF;
 	END $$;
 
-	CREATE FUNCTION s_books(OUT key text, OUT logged numeric, OUT confirmed numeric, OUT held numeric, OUT available bigint) RETURNS SETOF record LANGUAGE sql AS $$
+	CREATE FUNCTION s_books(OUT key text, OUT logged numeric, OUT confirmed numeric, OUT held numeric, OUT expired numeric, OUT available bigint) RETURNS SETOF record LANGUAGE sql AS $$
 		WITH keys AS (SELECT key FROM log_stock UNION SELECT key FROM seats UNION SELECT key FROM seats_shard),
 		log AS (SELECT key, sum(n) AS n FROM log_stock GROUP BY key),
-		hold AS (SELECT h.key, sum(h.confirmed) FILTER (WHERE state = 'confirmed') AS confirmed, sum(h.qty) FILTER (WHERE state = 'open') AS open FROM seats_hold AS h GROUP BY h.key)
-		SELECT key, coalesce(n, 0), coalesce(hold.confirmed, 0), coalesce(open, 0), dc_get('seats', key) FROM keys LEFT JOIN log USING (key) LEFT JOIN hold USING (key)
+		hold AS (SELECT h.key, sum(h.confirmed) FILTER (WHERE state = 'confirmed') AS confirmed, sum(h.qty) FILTER (WHERE state = 'open' AND h.expires_at > statement_timestamp()) AS open, sum(h.qty) FILTER (WHERE state = 'open' AND h.expires_at <= statement_timestamp()) AS expired FROM seats_hold AS h GROUP BY h.key)
+		SELECT key, coalesce(n, 0), coalesce(hold.confirmed, 0), coalesce(open, 0), coalesce(hold.expired, 0), dc_get('seats', key) FROM keys LEFT JOIN log USING (key) LEFT JOIN hold USING (key)
 	$$;
 	CREATE FUNCTION s_wrong() RETURNS SETOF text LANGUAGE sql AS $$
 		WITH rows AS (SELECT key, sum(units) AS units, min(units) AS least FROM seats_shard GROUP BY key)
-		SELECT format('seats %s: restocked less taken %s, confirmed %s, held %s, available %s, in rows %s, least %s', key, logged, confirmed, held, available, units, least)
+		SELECT format('seats %s: restocked less taken %s, confirmed %s, held %s, available %s, expired %s, in rows %s, least %s', key, logged, confirmed, held, available, expired, units, least)
 		FROM s_books() LEFT JOIN rows USING (key)
-		WHERE logged - confirmed - held <> available OR available < 0 OR coalesce(units, 0) <> available OR least < 0
+		WHERE logged - confirmed - held <> available OR available < 0 OR coalesce(units, 0) <> available - expired OR least < 0
 		UNION ALL
 		SELECT format('hold %s of %s: %s with %s, logged %s as %s with %s', coalesce(h.hold_id, l.hold_id), h.qty, h.state, h.confirmed, l.qty, e.what, e.qty)
 		FROM seats_hold AS h FULL JOIN log_hold AS l USING (hold_id) LEFT JOIN log_end AS e ON e.hold_id = l.hold_id
