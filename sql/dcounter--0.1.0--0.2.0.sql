@@ -110,20 +110,9 @@ COMMENT ON COLUMN dc_stat_counters.rows_passed_over IS 'rows that came from othe
 -- What is replicated comes by links that all counters share.
 REVOKE EXECUTE ON FUNCTION dc_replicate(regclass, boolean) FROM PUBLIC;
 
--- Another argument. Grants on the old function are copied as they are: GRANT in a script makes them those of the extension, which are not dumped.
-CREATE FUNCTION dc_region_join(peer text, conninfo text, topology text DEFAULT 'mesh', trust_owners boolean DEFAULT false, anew boolean DEFAULT false) RETURNS SETOF text
+CREATE FUNCTION dc_region_join(peer text, conninfo text, anew boolean, topology text DEFAULT 'mesh', trust_owners boolean DEFAULT false) RETURNS SETOF text
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000 ROWS 3;
-COMMENT ON FUNCTION dc_region_join(text, text, text, boolean, boolean) IS 'the statements that bring what another region counts to this database';
-UPDATE pg_catalog.pg_proc AS n SET proacl = o.proacl FROM pg_catalog.pg_proc AS o
-	WHERE n.oid = 'dc_region_join(text, text, text, boolean, boolean)'::pg_catalog.regprocedure
-		AND o.oid = 'dc_region_join(text, text, text, boolean)'::pg_catalog.regprocedure;
-INSERT INTO pg_catalog.pg_shdepend
-	SELECT d.dbid, d.classid, 'dc_region_join(text, text, text, boolean, boolean)'::pg_catalog.regprocedure, d.objsubid, d.refclassid, d.refobjid, d.deptype
-	FROM pg_catalog.pg_shdepend AS d
-	WHERE d.dbid = (SELECT b.oid FROM pg_catalog.pg_database AS b WHERE b.datname = pg_catalog.current_database())
-		AND d.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND d.deptype = 'a'
-		AND d.objid = 'dc_region_join(text, text, text, boolean)'::pg_catalog.regprocedure;
-DROP FUNCTION dc_region_join(text, text, text, boolean);
+COMMENT ON FUNCTION dc_region_join(text, text, boolean, text, boolean) IS 'the same, and drops a link that exists, to make it anew';
 
 COMMENT ON FUNCTION dcounter.on_counter_delete() IS 'internal: keeps rows of stocks, ledgers and distinct tables from being changed but by their functions';
 

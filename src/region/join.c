@@ -74,7 +74,7 @@ static void known_columns(DcCatRow *io, void *data);
 static bool is_known(const char *peer);
 
 /*
- * dc_region_join(peer text, conninfo text, topology text, trust_owners boolean, anew boolean) -> setof text: what makes
+ * dc_region_join(peer text, conninfo text [, anew boolean], topology text, trust_owners boolean) -> setof text: what makes
  * a link from another region, or brings one that exists up to date: its connection, its tables. One that brings
  * something else is dropped and made anew, as is any with `anew`.
  *
@@ -90,13 +90,14 @@ dc_region_join(PG_FUNCTION_ARGS)
 	char *peer;
 	char *conninfo;
 	char *link;
+	int next = PG_NARGS() - 2;
 	bool trust_owners;
 	bool anew;
 
 	arg_not_null(fcinfo, 1, "conninfo");
-	topology = topology_arg(fcinfo, 2);
-	trust_owners = bool_arg(fcinfo, 3, "trust_owners");
-	anew = bool_arg(fcinfo, 4, "anew");
+	anew = next > 2 && bool_arg(fcinfo, 2, "anew");
+	topology = topology_arg(fcinfo, next);
+	trust_owners = bool_arg(fcinfo, next + 1, "trust_owners");
 	region_identity_received(&identity);
 	peer = peer_arg(fcinfo, &identity);
 	conninfo = text_to_cstring(PG_GETARG_TEXT_PP(1));
