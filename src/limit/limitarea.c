@@ -8,7 +8,7 @@
  * crash, or from a copy, or the file of the last shutdown cannot be used (limitfile.c); or a standby was
  * promoted, which has counted its own calls only. By the rule's choice keys are new then, or begin with
  * a budget that was used up at that moment. Entries from before a loss, as a promoted standby has them, count as
- * such keys, too. A rule that was created later has lost nothing.
+ * such keys, too. A rule that was created later, which its slot knows, has lost nothing.
  *
  * A server that starts for the first time with limits has lost nothing.
  */
@@ -24,7 +24,6 @@
 #include "limit/limitinit.h"
 #include "miscadmin.h"
 #include "storage/ipc.h"
-#include "utils/timestamp.h"
 
 DcLimitArea *limit_area = NULL;
 DcMap *limit_map = NULL;
@@ -75,7 +74,6 @@ area_init(void *new_area)
 	pg_atomic_init_u32(&area->is_standby, 0);
 	pg_atomic_init_u32(&area->losses, 0);
 	pg_atomic_init_u64(&area->lost_at, 0);
-	pg_atomic_init_u64(&area->lost_on, 0);
 	pg_atomic_init_u32(&area->changes, 0);
 	pg_atomic_init_u64(&area->next_lease, 1);
 	pg_atomic_init_u32(&area->hand, 0);
@@ -163,8 +161,28 @@ limit_note_promotion(void)
 void
 limit_note_loss(void)
 {
-	pg_atomic_write_u64(&limit_area->lost_on, (uint64) GetCurrentTimestamp()); /* wall time, as created_at of rules */
+	for (int i = 0; i < limit_area->nslots; i++)
+	{
+		limit_area->slots[i].rule.is_young = false;
+		pg_atomic_fetch_add_u32(&limit_area->slots[i].generation, 1);
+	}
 	pg_atomic_write_u64(&limit_area->lost_at, (uint64) moment_now().us);
+}
+
+/*
+ * limit_note_young notes that a rule was created, which has lost nothing so far. If there is no slot for that, or the
+ * slot is needed for another rule before this one is used, it counts as an old one. Must not throw.
+ */
+void
+limit_note_young(Oid database, const DcLimitOwner *owner)
+{
+	DcLimitSlot *slot;
+
+	LWLockAcquire(&limit_area->lock, LW_EXCLUSIVE);
+	slot = slot_make(database, owner);
+	if (slot != NULL)
+		slot->rule.is_young = true;
+	LWLockRelease(&limit_area->lock);
 }
 
 /*
@@ -190,10 +208,7 @@ limit_use_slot(DcLimitUse *use)
 			is_newer = false;
 		}
 		if (slot != NULL && !is_newer)
-		{
-			slot->rule.created_at = use->rule.created_at; /* which a file does not know */
 			copy_slot(use, slot);
-		}
 		LWLockRelease(&limit_area->lock);
 		if (slot != NULL && !is_newer)
 			break;
@@ -226,11 +241,13 @@ put_rule(DcLimitSlot *slot, const DcLimitUse *use)
 {
 	bool other = slot->rule.version == 0 || changes_keys(slot, use);
 	int32 counted = other ? use->rule.version : slot->rule.counted;
+	bool is_young = slot->rule.is_young;
 
 	if (other)
 		slot->previous = slot->rule;
 	slot->rule = use->rule;
 	slot->rule.counted = counted;
+	slot->rule.is_young = is_young;
 	pg_atomic_fetch_add_u32(&slot->generation, 1);
 }
 

@@ -54,9 +54,7 @@ static void clear_entry(DcLimitCall *call, const DcLimitRule *rule, int64 now);
 static int64
 lost_at(const DcLimitRule *rule)
 {
-	if (!rule->full_if_lost || rule->created_at > (TimestampTz) pg_atomic_read_u64(&limit_area->lost_on))
-		return 0;
-	return (int64) pg_atomic_read_u64(&limit_area->lost_at);
+	return rule->full_if_lost && !rule->is_young ? (int64) pg_atomic_read_u64(&limit_area->lost_at) : 0;
 }
 
 /*

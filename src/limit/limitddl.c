@@ -5,7 +5,7 @@
  * These are transactional, unlike what limits count. A transaction that changes a rule has the lock on
  * its id, and one that creates a rule that on its name, until it ends. The keys of a rule that is dropped
  * are removed from memory when that is committed. (Not if it was prepared: then they stay until they are
- * idle.) What is to be dropped is private to the backend, in TopTransactionContext; the callback
+ * idle.) What was created or dropped is private to the backend, in TopTransactionContext; the callback
  * forgets it at each end, as it does that rules were changed.
  */
 #include "postgres.h"
@@ -32,15 +32,16 @@ PG_FUNCTION_INFO_V1(dc_limit_drop);
 PG_FUNCTION_INFO_V1(dc_limit_grant);
 PG_FUNCTION_INFO_V1(dc_limit_revoke);
 
-/* A rule that this transaction has dropped, at a nesting level. */
-typedef struct Dropped
+/* A rule that this transaction has created or dropped, at a nesting level. */
+typedef struct Changed
 {
-	struct Dropped *next;
+	struct Changed *next;
 	DcLimitOwner rule;
+	bool is_new;
 	int nest;
-} Dropped;
+} Changed;
 
-static Dropped *dropped = NULL;
+static Changed *changes = NULL; /* the last one first */
 
 /* This transaction has changed rules. Savepoints are not honoured: to tell in vain does no harm. */
 static bool rules_changed = false;
@@ -50,7 +51,8 @@ static void take_numbers(FunctionCallInfo fcinfo, DcLimitRow *row, int rate, int
 static void take_choices(FunctionCallInfo fcinfo, DcLimitRow *row, int on_full, int after_crash, int max_keys);
 static DcLimitRow *open_to_change(FunctionCallInfo fcinfo, const char *function);
 static Oid role_arg(FunctionCallInfo fcinfo, int argno, bool must_exist);
-static void forget_dropped(void);
+static void note_changed(int32 id, bool is_new);
+static void tell_changed(void);
 static void xact_callback(XactEvent event, void *arg);
 static void subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionId parent, void *arg);
 
@@ -98,6 +100,7 @@ dc_limit_create(PG_FUNCTION_ARGS)
 	row.owner = GetUserId();
 	row.created_at = GetCurrentTimestamp(); /* wall time, to be shown */
 	limit_row_insert(&row);
+	note_changed(row.id, true);
 	rules_changed = true;
 	if (limit_area == NULL)
 		ereport(NOTICE,
@@ -190,11 +193,9 @@ Datum
 dc_limit_drop(PG_FUNCTION_ARGS)
 {
 	DcLimitRow *row = open_to_change(fcinfo, "dc_limit_drop()");
-	Dropped *drop = MemoryContextAlloc(TopTransactionContext, sizeof(Dropped));
 
 	limit_row_delete(row);
-	*drop = (Dropped){dropped, limit_row_owner(row->id), GetCurrentTransactionNestLevel()};
-	dropped = drop;
+	note_changed(row->id, false);
 	PG_RETURN_VOID();
 }
 
@@ -274,13 +275,33 @@ open_to_change(FunctionCallInfo fcinfo, const char *function)
 }
 
 static void
-forget_dropped(void)
+note_changed(int32 id, bool is_new)
+{
+	Changed *change = MemoryContextAlloc(TopTransactionContext, sizeof(Changed));
+
+	*change = (Changed){changes, limit_row_owner(id), is_new, GetCurrentTransactionNestLevel()};
+	changes = change;
+}
+
+/*
+ * tell_changed does what a commit that has created or dropped rules entails in memory. Must not throw.
+ */
+static void
+tell_changed(void)
 {
 	DcLimitGone gone = {0};
 
-	for (Dropped *drop = dropped; drop != NULL; drop = drop->next)
-		limit_gone_add(&gone, MyDatabaseId, &drop->rule);
+	for (const Changed *change = changes; change != NULL; change = change->next)
+	{
+		if (!change->is_new)
+			limit_gone_add(&gone, MyDatabaseId, &change->rule);
+	}
 	limit_forget(&gone);
+	for (const Changed *change = changes; change != NULL; change = change->next)
+	{
+		if (change->is_new)
+			limit_note_young(MyDatabaseId, &change->rule);
+	}
 }
 
 static void
@@ -292,13 +313,13 @@ xact_callback(XactEvent event, void *arg)
 			if (rules_changed && limit_area != NULL)
 				limit_rules_committed();
 			rules_changed = false;
-			if (dropped != NULL && limit_area != NULL)
-				forget_dropped();
-			dropped = NULL;
+			if (changes != NULL && limit_area != NULL)
+				tell_changed();
+			changes = NULL;
 			break;
 		case XACT_EVENT_ABORT:
 		case XACT_EVENT_PREPARE:
-			dropped = NULL;
+			changes = NULL;
 			rules_changed = false;
 			break;
 		default:
@@ -313,12 +334,12 @@ subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionId pa
 
 	if (event == SUBXACT_EVENT_ABORT_SUB)
 	{
-		while (dropped != NULL && dropped->nest >= nest)
-			dropped = dropped->next;
+		while (changes != NULL && changes->nest >= nest)
+			changes = changes->next;
 	}
 	else if (event == SUBXACT_EVENT_COMMIT_SUB)
 	{
-		for (Dropped *drop = dropped; drop != NULL && drop->nest >= nest; drop = drop->next)
-			drop->nest = nest - 1;
+		for (Changed *change = changes; change != NULL && change->nest >= nest; change = change->next)
+			change->nest = nest - 1;
 	}
 }

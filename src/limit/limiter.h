@@ -59,10 +59,10 @@ typedef struct DcLimitRule
 	int32 version; /* grows with each change of the row; 0: there is no rule here */
 	int32 counted; /* in a slot: the first version that has these numbers */
 	DcLimitNumbers numbers;
-	TimestampTz created_at;
 	int64 max_keys;		/* 0: half of the memory */
 	bool allow_if_full; /* a key for which there is no memory */
 	bool full_if_lost;	/* after a loss, budgets have been used up */
+	bool is_young;		/* in a slot: it was created after the last loss */
 } DcLimitRule;
 
 /* Whose a slot is, in its database. */
@@ -118,7 +118,6 @@ typedef struct DcLimitArea
 	pg_atomic_uint32 is_standby; /* a promotion is still to come, or to be noticed */
 	pg_atomic_uint32 losses;
 	pg_atomic_uint64 lost_at; /* DcMoment of the last one; 0: none */
-	pg_atomic_uint64 lost_on; /* the same by the wall clock: rules that are younger have lost nothing */
 	pg_atomic_uint32 changes; /* of rules, that have been committed */
 	pg_atomic_uint64 next_lease;
 	pg_atomic_uint32 hand;
@@ -232,6 +231,7 @@ extern void limit_check_memory(void);
 extern void limit_note_loss(void);
 pg_noreturn extern void limit_slots_error(void);
 extern void limit_use_slot(DcLimitUse *use);
+extern void limit_note_young(Oid database, const DcLimitOwner *owner);
 extern void limit_gone_add(DcLimitGone *gone, Oid database, const DcLimitOwner *owner);
 extern void limit_note_promotion(void);
 extern DcLimitChunk *limit_chunk_at(void *arg, uint32 number);

@@ -47,7 +47,6 @@ typedef struct FileHeader
 	uint64 nentries;
 } FileHeader;
 
-/* When the rule was created is known to those who use it. */
 typedef struct FileSlot
 {
 	Oid database;
@@ -60,6 +59,7 @@ typedef struct FileSlot
 		int64 max_keys;
 		bool allow_if_full;
 		bool full_if_lost;
+		bool is_young; /* 0.1 has none */
 	} rule;
 } FileSlot;
 
@@ -146,6 +146,7 @@ limitfile_save(int code, Datum arg)
 		saved.rule.max_keys = slot->rule.max_keys;
 		saved.rule.allow_if_full = slot->rule.allow_if_full;
 		saved.rule.full_if_lost = slot->rule.full_if_lost;
+		saved.rule.is_young = slot->rule.is_young;
 		crcfile_put(&work.file, &saved, sizeof(saved));
 	}
 	map_sweep(limit_map, save_entry, &work);
@@ -291,8 +292,6 @@ load(Work *work, const FileHeader *header)
 
 	shift(&lost_at, work);
 	pg_atomic_write_u64(&limit_area->lost_at, (uint64) lost_at);
-	if (lost_at != 0)
-		pg_atomic_write_u64(&limit_area->lost_on, (uint64) (GetCurrentTimestamp() - (work->now - lost_at))); /* wall time */
 	pg_atomic_write_u64(&limit_area->next_lease, header->next_lease);
 	pg_atomic_write_u32(&limit_area->losses, header->losses);
 	if (header->is_standby)
@@ -306,7 +305,7 @@ load(Work *work, const FileHeader *header)
 			return false;
 		slot->database = saved.database;
 		slot->owner = saved.owner;
-		slot->rule = (DcLimitRule){.id = saved.rule.id, .version = saved.rule.version, .counted = saved.rule.version, .numbers = saved.rule.numbers, .max_keys = saved.rule.max_keys, .allow_if_full = saved.rule.allow_if_full, .full_if_lost = saved.rule.full_if_lost};
+		slot->rule = (DcLimitRule){.id = saved.rule.id, .version = saved.rule.version, .counted = saved.rule.version, .numbers = saved.rule.numbers, .max_keys = saved.rule.max_keys, .allow_if_full = saved.rule.allow_if_full, .full_if_lost = saved.rule.full_if_lost, .is_young = saved.rule.is_young};
 		limit_area->nslots = i + 1;
 	}
 	for (uint64 i = 0; i < header->nentries; i++)

@@ -216,7 +216,6 @@ limit_rule_of(const DcLimitRow *row)
 	return (DcLimitRule){
 		.id = row->id,
 		.version = row->version,
-		.created_at = row->created_at,
 		.numbers = {.kind = (DcLimitKind) row->algorithm, .rate = row->rate, .per = row->per, .burst = row->burst},
 		.max_keys = row->max_keys,
 		.allow_if_full = row->on_full == 1,

@@ -87,7 +87,7 @@ is(sql($node, 'postgres', q{SELECT dc_limit_reset('gcra_full', 'a'), dc_limit_re
 is(join(' ', peek($node, 'gcra_full', 'a'), peek($node, 'log_full', 'a'), peek($node, 'gcra_full', 'b')), '5 5 0', 'then it is open, and others are not');
 sql($node, 'postgres', q{SELECT dc_limit('gcra_full', 'a'), dc_limit('gcra', 'a')});
 $node->restart;
-is(join(' ', peek($node, 'gcra_full', 'a'), peek($node, 'log_full', 'a'), peek($node, 'gcra_full', 'b'), peek($node, 'log_full', 'b')), '4 5 0 0', 'a clean restart after a crash keeps all of that');
+is(join(' ', peek($node, 'gcra_full', 'a'), peek($node, 'log_full', 'a'), peek($node, 'gcra_full', 'b'), peek($node, 'log_full', 'b'), peek($node, 'young', 'a')), '4 5 0 0 5', 'a clean restart after a crash keeps all of that');
 foreach my $state ('broken', 'old')
 {
 	my $copy = $node->basedir . '/limits.copy';
