@@ -9,6 +9,7 @@
 /* In the order in which they are run, and shown. */
 DcJob dc_jobs[DC_MAX_JOBS];
 int dc_njobs = 0;
+bool (*job_has_worker)(void) = NULL;
 
 /*
  * job_register adds a job; called once for each.

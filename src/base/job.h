@@ -53,6 +53,9 @@ job_is_late(const DcJobRun *run)
 	return moment_is_reached(run->deadline);
 }
 
+/* whether a worker runs them in this database, or will; NULL: none ever does */
+extern bool (*job_has_worker)(void);
+
 extern DcJob dc_jobs[DC_MAX_JOBS];
 extern int dc_njobs;
 

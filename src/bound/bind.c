@@ -18,6 +18,7 @@
 #include "base/compat.h"
 #include "base/errors.h"
 #include "base/hooks.h"
+#include "base/job.h"
 #include "base/relopen.h"
 #include "base/rowread.h"
 #include "base/runas.h"
@@ -62,6 +63,7 @@ enum
 	ARG_ON_DETACH
 };
 
+static void check_order(FunctionCallInfo fcinfo);
 static char *text_or_null(FunctionCallInfo fcinfo, int n, const char *name);
 static void lock_source(Oid source, int64 timeout);
 static bool lock_all(void *arg);
@@ -132,6 +134,7 @@ dc_bind(PG_FUNCTION_ARGS)
 	build = text_to_cstring(PG_GETARG_TEXT_PP(ARG_BUILD));
 	row.build = build_from_text(build);
 
+	check_order(fcinfo);
 	check_source(row.source);
 	lock_source(row.source, interval_to_duration(PG_GETARG_INTERVAL_P(ARG_LOCK_TIMEOUT), "lock_timeout"));
 	check_source(row.source);
@@ -163,7 +166,30 @@ dc_bind(PG_FUNCTION_ARGS)
 	protect_create_bound(&counter_lookup(row.counter)->row);
 	if (row.build == DC_BUILD_NOW)
 		build_now(&row);
+	else if (row.build == DC_BUILD_WORKER && (job_has_worker == NULL || !job_has_worker()))
+		ereport(NOTICE,
+				(errmsg("\"%s\" is not built yet, as no worker runs in this database", get_rel_name(row.counter)),
+				 errhint("Run CALL dc_build('%s').", relation_sql_name(row.counter))));
 	PG_RETURN_VOID();
+}
+
+/*
+ * check_order raises 42809 if the counter and its source have changed places.
+ */
+static void
+check_order(FunctionCallInfo fcinfo)
+{
+	Oid counter = counter_arg(fcinfo);
+	Oid source = PG_GETARG_OID(ARG_SOURCE);
+	DcCounterRow row;
+
+	if (get_rel_name(counter) == NULL || catalog_read(counter, &row) || !catalog_read(source, &row))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+			 errmsg("\"%s\" is not a counter table", get_rel_name(counter)),
+			 errhint("The counter table comes first, and then its source: dc_bind('%s', '%s', ...).",
+					 relation_sql_name(source), relation_sql_name(counter))));
 }
 
 static char *

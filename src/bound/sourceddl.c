@@ -117,7 +117,15 @@ source_dropped(const DcDdl *ddl, Oid source)
 	ListCell *lc;
 
 	foreach(lc, source_rows_of(source))
-		bound_forget(lfirst(lc), false, ddl_cascades(ddl));
+	{
+		const DcSourceRow *row = lfirst(lc);
+
+		if (get_rel_name(row->counter) != NULL && !list_member_oid(ddl->relations, row->counter))
+			ereport(NOTICE,
+					(errmsg("counter table \"%s\" is no longer bound, as its source was dropped", get_rel_name(row->counter)),
+					 errdetail("Its values stay.")));
+		bound_forget(row, false, ddl_cascades(ddl));
+	}
 }
 
 /*
@@ -348,6 +356,8 @@ bound_altered(const DcDdl *ddl)
 	triggers_changed(ddl);
 	source_renamed(ddl);
 	source_parts_changed(ddl);
+	source_children_check(ddl);
+	source_swapped(ddl);
 	foreach(lc, ddl->relations)
 	{
 		Oid relid = lfirst_oid(lc);

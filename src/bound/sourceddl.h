@@ -39,6 +39,7 @@ extern void source_truncate_triggers_drop(Oid relid);
 /* sourceparts.c */
 extern void source_parts_init(void);
 extern void source_parts_changed(const DcDdl *ddl);
+extern void source_children_check(const DcDdl *ddl);
 extern void source_parts_dropped(const DcDdl *ddl);
 
 /* sourcerename.c */
@@ -46,5 +47,6 @@ extern void source_rename_begins(const DcDdl *ddl);
 extern bool source_parses(const DcSourceRow *row, Relation source, bool *missing);
 extern bool source_mentions(const DcSourceRow *row, const char *name);
 extern void source_renamed(const DcDdl *ddl);
+extern void source_swapped(const DcDdl *ddl);
 
 #endif /* DC_SOURCEDDL_H */

@@ -78,6 +78,7 @@ struct DcSourceEval
 
 static int pin_settings(void);
 static List *parse_exprs(ParseState *pstate, const char *text, const char *what, bool several);
+static void argument_context(void *arg);
 static Node *one_expr(List *exprs, const char *what);
 static ParseState *parse_begin(Relation source);
 static Node *as_text(Node *expr, const char *what);
@@ -141,12 +142,17 @@ parse_begin(Relation source)
 static List *
 parse_exprs(ParseState *pstate, const char *text, const char *what, bool several)
 {
-	List *parsed = raw_parser(text, RAW_PARSE_PLPGSQL_EXPR);
-	SelectStmt *select = (SelectStmt *) linitial_node(RawStmt, parsed)->stmt;
+	const char *argument[] = {what, text};
+	ErrorContextCallback context = {error_context_stack, argument_context, argument};
 	SelectStmt *plain = makeNode(SelectStmt);
+	SelectStmt *select;
+	List *parsed;
 	List *exprs = NIL;
 	ListCell *lc;
 
+	error_context_stack = &context;
+	parsed = raw_parser(text, RAW_PARSE_PLPGSQL_EXPR);
+	select = (SelectStmt *) linitial_node(RawStmt, parsed)->stmt;
 	if (IsA(select, SelectStmt))
 		plain->targetList = select->targetList;
 	if (!IsA(select, SelectStmt) || !equal(select, plain) || select->targetList == NIL ||
@@ -166,7 +172,16 @@ parse_exprs(ParseState *pstate, const char *text, const char *what, bool several
 		/* a kind that lets all pass: what may not be there is told by source_expr_check() */
 		exprs = lappend(exprs, transformExpr(pstate, target->val, EXPR_KIND_OTHER));
 	}
+	error_context_stack = context.previous;
 	return exprs;
+}
+
+static void
+argument_context(void *arg)
+{
+	const char *const *argument = arg;
+
+	errcontext("argument \"%s\" of dc_bind(): %s", argument[0], argument[1]);
 }
 
 static Node *
@@ -281,6 +296,7 @@ source_expressions_check(DcSourceRow *row, Relation source)
 	{
 		source_expr_check(distinct_of, source, "distinct_of");
 		source_expr_check(as_text(distinct_of, "distinct_of"), source, "distinct_of");
+		source_item_check(distinct_of);
 		if (!IsA(value, Const) || ((Const *) value)->constisnull ||
 			DatumGetInt64(((Const *) value)->constvalue) != 1)
 			ereport(ERROR,

@@ -37,6 +37,10 @@ typedef struct DcExprCheck
 
 static bool setting_walker(Node *node, void *arg);
 static bool is_setting_function(Oid function, void *arg);
+static bool date_walker(Node *node, void *arg);
+static bool is_date_output(Oid function, void *arg);
+static bool enum_walker(Node *node, void *arg);
+static bool is_enum_output(Oid function, void *arg);
 static bool check_walker(Node *node, void *arg);
 static bool is_foreign_function(Oid function, void *arg);
 static bool is_plain_type(Oid type);
@@ -60,7 +64,65 @@ source_expr_check(Node *expr, Relation source, const char *what)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
 				 errmsg("%s must be immutable", what),
-				 errdetail("What a row counts for must depend on the row alone. That includes a cast to text: of a date it depends on DateStyle, of a float on extra_float_digits, of bytea on bytea_output.")));
+				 errdetail("What a row counts for must depend on the row alone. That includes a cast to text: of a date it depends on DateStyle, of a float on extra_float_digits, of bytea on bytea_output, of an enum on its labels, which can be renamed."),
+				 date_walker(expr, NULL)	   ? errhint("Count a date as a number: (extract(year FROM d) * 10000 + extract(month FROM d) * 100 + extract(day FROM d))::int. A time with time zone becomes a date by (t AT TIME ZONE 'UTC')::date.")
+					 : enum_walker(expr, NULL) ? errhint("Name the labels: CASE e WHEN 'a' THEN 'a' WHEN 'b' THEN 'b' END.")
+											   : 0));
+}
+
+/*
+ * source_item_check raises 0A000 if equal values may have different texts, which is what distinct ones are told apart by.
+ */
+void
+source_item_check(Node *expr)
+{
+	Oid type = getBaseType(exprType(expr));
+	Oid collation = exprCollation(expr);
+	const char *hint;
+
+	if (type == NUMERICOID && !(IsA(expr, FuncExpr) && ((FuncExpr *) expr)->funcid == F_TRIM_SCALE))
+		hint = _("Use trim_scale().");
+	else if (type == JSONBOID)
+		hint = _("Numbers in it can be written in several ways. Use a part of it, by ->>.");
+	else if (OidIsValid(collation) && !get_collation_isdeterministic(collation))
+		hint = _("Add COLLATE \"C\", to tell texts apart by their bytes.");
+	else
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("distinct_of would count spellings of equal values"),
+			 errhint("%s", hint)));
+}
+
+/*
+ * date_walker returns true if an expression shows a date or a timestamp as text, and enum_walker if it shows an enum.
+ */
+static bool
+date_walker(Node *node, void *arg)
+{
+	if (node == NULL)
+		return false;
+	return check_functions_in_node(node, is_date_output, NULL) || expression_tree_walker(node, date_walker, arg);
+}
+
+static bool
+is_date_output(Oid function, void *arg)
+{
+	return function == F_DATE_OUT || function == F_TIMESTAMP_OUT || function == F_TIMESTAMPTZ_OUT;
+}
+
+static bool
+enum_walker(Node *node, void *arg)
+{
+	if (node == NULL)
+		return false;
+	return check_functions_in_node(node, is_enum_output, NULL) || expression_tree_walker(node, enum_walker, arg);
+}
+
+static bool
+is_enum_output(Oid function, void *arg)
+{
+	return function == F_ENUM_OUT;
 }
 
 /*

@@ -23,7 +23,7 @@
  *	- A foreign or unlogged table cannot become a partition: rows would change without a
  *	  trigger, or vanish in a crash.
  *
- * Children by inheritance are not part of a source, and nothing is done for them.
+ * Children by inheritance are not part of a source: a source has none, and cannot get one.
  */
 #include "postgres.h"
 
@@ -163,6 +163,34 @@ source_parts_changed(const DcDdl *ddl)
 	{
 		if (get_rel_relispartition(lfirst_oid(lc)))
 			joined(lfirst_oid(lc));
+	}
+}
+
+/*
+ * source_children_check raises 0A000 if a command has made a table a child, by inheritance, of a source.
+ */
+void
+source_children_check(const DcDdl *ddl)
+{
+	ListCell *lc;
+
+	if (!makes_relatives(ddl->parsetree))
+		return;
+	foreach(lc, source_read_all())
+	{
+		Oid source = ((DcSourceRow *) lfirst(lc))->source;
+		List *children = get_rel_relkind(source) == RELKIND_RELATION ? relation_members(source, NoLock) : NIL;
+		ListCell *lc2;
+
+		foreach(lc2, ddl->relations)
+		{
+			if (lfirst_oid(lc2) == source || !list_member_oid(children, lfirst_oid(lc2)))
+				continue;
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("a table cannot inherit from \"%s\", whose rows are counted", get_rel_name(source)),
+					 errhint("Use partitions.")));
+		}
 	}
 }
 

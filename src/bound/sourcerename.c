@@ -48,6 +48,20 @@ typedef struct DcParsed
 static List *parsed = NIL;
 static LocalTransactionId parsed_in = InvalidLocalTransactionId;
 
+/* The name that a source had. */
+typedef struct DcRenamed
+{
+	Oid source;
+	Oid schema;
+	char *name;
+} DcRenamed;
+
+/* DcRenamed *, in TopTransactionContext of the transaction with this number. */
+static List *renamed = NIL;
+static LocalTransactionId renamed_in = InvalidLocalTransactionId;
+
+static void note_renamed(Oid source, const char *name);
+static void swapped(const DcSourceRow *row, const DcRenamed *was);
 static bool changes_names(Node *statement, const char **name);
 static bool is_type(ObjectType type);
 static bool is_concerned(const DcSourceRow *row, Node *statement, const char *name);
@@ -288,4 +302,57 @@ check_unparsed(const DcDdl *ddl)
 			(void) source_parse(lfirst(lc2), source);
 		table_close(source, NoLock);
 	}
+}
+
+/*
+ * source_swapped follows names of sources in this transaction. A source that has another name goes on being counted; if another
+ * table takes the one that it had, that is likely meant to be counted, so the bindings become suspect.
+ */
+void
+source_swapped(const DcDdl *ddl)
+{
+	const RenameStmt *rename = (const RenameStmt *) ddl->parsetree;
+	Oid relid;
+	ListCell *lc;
+
+	if (!IsA(rename, RenameStmt) || rename->renameType != OBJECT_TABLE || list_length(ddl->relations) != 1)
+		return;
+	if (renamed_in != compat_local_xid())
+		renamed = NIL;
+	renamed_in = compat_local_xid();
+	relid = linitial_oid(ddl->relations);
+	foreach(lc, renamed)
+	{
+		const DcRenamed *was = lfirst(lc);
+		ListCell *lc2;
+
+		if (was->source == relid || get_rel_namespace(relid) != was->schema || strcmp(rename->newname, was->name) != 0)
+			continue;
+		foreach(lc2, get_rel_name(was->source) != NULL ? source_rows_of(was->source) : NIL)
+			swapped(lfirst(lc2), was);
+	}
+	if (source_rows_of(relid) != NIL)
+		note_renamed(relid, rename->relation->relname);
+}
+
+static void
+note_renamed(Oid source, const char *name)
+{
+	MemoryContext old = MemoryContextSwitchTo(TopTransactionContext);
+	DcRenamed *was = palloc(sizeof(DcRenamed));
+
+	*was = (DcRenamed){source, get_rel_namespace(source), pstrdup(name)};
+	renamed = lappend(renamed, was);
+	MemoryContextSwitchTo(old);
+}
+
+static void
+swapped(const DcSourceRow *row, const DcRenamed *was)
+{
+	(void) bound_lock(row->counter, true);
+	ereport(WARNING,
+			(errmsg("counter table \"%s\" goes on counting \"%s\", and not the table that is \"%s\" now",
+					get_rel_name(row->counter), get_rel_name(row->source), was->name),
+			 errhint("Call dc_unbind() and dc_bind() to count that one, or dc_build() if this is as it should be.")));
+	source_state_change(row->counter, DC_SOURCE_SUSPECT, false);
 }

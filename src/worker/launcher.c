@@ -37,6 +37,7 @@
 #include "access/xact.h"
 #include "base/compat.h"
 #include "base/guc.h"
+#include "base/job.h"
 #include "buffer/bufferinit.h"
 #include "catalog/pg_database.h"
 #include "miscadmin.h"
@@ -104,6 +105,7 @@ launcher_register(void)
 {
 	BackgroundWorker worker = {0};
 
+	job_has_worker = database_has_worker;
 	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
 	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
 	worker.bgw_restart_time = 10;

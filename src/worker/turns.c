@@ -110,6 +110,20 @@ slot_has_worker(const DcWorkerSlot *slot)
 }
 
 /*
+ * database_has_worker returns true if this database has a worker when there is something to do. One that the launcher does
+ * not know yet will be known soon.
+ */
+bool
+database_has_worker(void)
+{
+	DcWorkerSlot *slot = slot_lock(MyDatabaseId, LW_SHARED);
+	bool wanted = slot == NULL ? dc_worker : turns_is_wanted(slot);
+
+	slots_unlock();
+	return wanted;
+}
+
+/*
  * turns_plan decides who gets a worker, and whose has to give way. There is room for so
  * many more workers.
  */

@@ -20,6 +20,7 @@ typedef struct DcTurns
 /* For the launcher, under the lock of the slots. */
 extern void turns_plan(DcTurns *turns, int room);
 extern bool turns_is_wanted(const DcWorkerSlot *slot);
+extern bool database_has_worker(void);
 extern bool slot_has_worker(const DcWorkerSlot *slot);
 
 /* For the launcher, without it. */

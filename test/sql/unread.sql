@@ -455,7 +455,7 @@ SELECT count(*) FROM dcounter.unread;
 -- A bound counter is like any
 CREATE TABLE source (channel text, body text);
 SELECT dc_create('bound');
-SELECT dc_bind('bound', 'source', 'channel');
+SELECT dc_bind('bound', 'source', 'channel', build => 'now');
 CALL dc_build('bound');
 SELECT dc_unread_create('seen_bound', 'bound');
 INSERT INTO source SELECT 'a', i FROM generate_series(1, 5) AS i;

@@ -119,7 +119,7 @@ SELECT dc_window_drop('wd_e');
 -- one that is bound: refused
 SELECT dc_window_create('wd_f', '1 minute', '10 minutes');
 CREATE TABLE wd_src (k text);
-SELECT count(dc_bind(slot, 'wd_src', 'k')) FROM dcounter.window_slot WHERE number >= 0;
+SELECT count(dc_bind(slot, 'wd_src', 'k', build => 'none')) FROM dcounter.window_slot WHERE number >= 0;
 \set VERBOSITY sqlstate
 SELECT dc_incr_at('wd_f', 'a');
 \set VERBOSITY terse

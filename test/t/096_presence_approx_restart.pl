@@ -37,7 +37,7 @@ sub told
 sql($node, 'postgres', q{
 	SELECT dc_presence_create('live', '7 days', events => '1 us', approx => true), dc_presence_create('chat', '7 days');
 	SELECT dc_enter('live', 'a', 'ann'), dc_enter('chat', 'a', 'ann'), dc_enter('chat', 'a', 'bob'), dc_enter('live', repeat('x', 1024), repeat('y', 1024))});
-is(told($node), 'changed a 1, changed ' . 'x' x 1024 . ' 1', 'a rule that is new has no epoch to tell of');
+is(told($node), 'reset, changed a 1, changed ' . 'x' x 1024 . ' 1', 'a rule that is new: another one may have had its name');
 sql($node, 'postgres', q{SELECT count(dc_beat('live', 'big', 'm' || i)) FROM generate_series(1, 30000) AS i});
 
 ##
@@ -169,7 +169,7 @@ $seen = sql($standby, 'postgres', 'SELECT coalesce(max(seq), 0) FROM dcounter.ou
 $standby->promote;
 is(sql($standby, 'postgres', q{SELECT dc_beat('live', 'b', 'cy')}), 'f', 'when it is promoted');
 isnt(epoch($standby), $epoch, 'another epoch begins');
-is(told($standby), 'reset, changed b 1', 'and listeners are told');
+is(told($standby), 'reset, changed b 1, changed a 1', 'and listeners are told, of rooms that had members before, too');
 is(present($standby, 'a'), '1', 'who was heard of on the standby is there');
 $standby->stop;
 
