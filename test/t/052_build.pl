@@ -274,5 +274,16 @@ is(drift($_), '0:0', "$_: no drift") foreach 'h', 'm';
 sql($node, 'postgres', "SELECT dc_create('x'); SELECT dc_bind('x', 'hers', 'k'); SELECT dc_unbind('x'); SELECT dc_bind('x', 'hers', 'k'); SELECT dc_drop('x')");
 is(sql($node, 'postgres', "SELECT failures FROM dc_stat_worker WHERE job = 'build'"), '0', 'the job has not failed');
 unlike(PostgreSQL::Test::Utils::slurp_file($node->logfile), qr/PANIC|TRAP|terminated by signal (?!9)/, 'no crash but ours');
+##
+## Who builds it is said if no worker does
+foreach my $worker ('a worker', 'no worker')
+{
+	my $err;
+
+	sql($node, 'postgres', 'SELECT dc_worker_stop()') if $worker eq 'no worker';
+	$node->psql('postgres', q{SELECT dc_create('said'); SELECT dc_bind('said', 'likes', 'post'); DROP TABLE said CASCADE}, stderr => \$err);
+	$worker eq 'no worker' ? like($err, qr/NOTICE:  "said" is not built yet, as no worker runs in this database\nHINT:  Run CALL dc_build\('public\.said'\)\./, $worker)
+	  : unlike($err, qr/not built yet/, $worker);
+}
 $node->stop;
 done_testing();
