@@ -181,7 +181,10 @@ limit_note_young(Oid database, const DcLimitOwner *owner)
 	LWLockAcquire(&limit_area->lock, LW_EXCLUSIVE);
 	slot = slot_make(database, owner);
 	if (slot != NULL)
+	{
 		slot->rule.is_young = true;
+		pg_atomic_fetch_add_u32(&slot->generation, 1); /* others may have used it since the commit */
+	}
 	LWLockRelease(&limit_area->lock);
 }
 
