@@ -18,6 +18,13 @@ sub do_sql
 	return sql($node, 'postgres', $_[0]);
 }
 
+# Not while one turn ends and the next one begins, every so often
+my $left = do_sql(q{
+	SELECT dc_window_create('turns', '1 minute', '1 hour', '{"10 minutes": "1 day"}') \g /dev/null
+	SELECT turn - extract(epoch FROM clock_timestamp() - '2000-01-01 UTC')::numeric % turn FROM (SELECT spans[1] * widths[1] / 1000000 AS turn FROM dcounter.time_window) AS t;
+	SELECT dc_window_drop('turns') \g /dev/null});
+sleep($left + 1) if $left < 20;
+
 # All windows have increments of one turn of the first level, whose time is up.
 do_sql($_) foreach 'SELECT dc_worker_stop()', q{
 	SELECT dc_window_create(w, '1 minute', '1 hour', '{"10 minutes": "1 day"}') FROM unnest(ARRAY['low', 'high', 'clean']) AS w;
