@@ -123,6 +123,13 @@ refused($_) foreach (
 	q{CREATE PUBLICATION later FOR TABLE s_want WHERE (hlc > 0) WITH (publish = 'insert'); ALTER PUBLICATION later SET (publish = 'update')},
 	'GRANT ALL ON s_want TO team; REVOKE ALL ON s_want FROM mallory', 'DROP SCHEMA m CASCADE');
 mallory($eu, q{ALTER TABLE r_region SET (fillfactor = 60); GRANT SELECT ON r_region TO PUBLIC; ANALYZE r_region; ALTER TABLE r OWNER TO mallory; COMMENT ON TABLE r IS 'mine'});
+mallory($eu, 'GRANT ALL ON SCHEMA m TO team');
+foreach my $owner ('team', 'mallory')
+{
+	is(mallory($eu, "ALTER TABLE r OWNER TO $owner; ALTER TABLE s OWNER TO $owner;
+		SELECT string_agg(relname, ' ' ORDER BY relname) FROM pg_class WHERE relowner <> '$owner'::regrole AND relkind = 'r' AND relname ~ '^(r|s)(_|\$)'"), '', "both can be given to $owner");
+}
+mallory($eu, 'REVOKE ALL ON SCHEMA m FROM team');
 mallory($us, q{SELECT dc_incr('r', 'good', 3)});
 is(wait_for($eu, 'postgres', q{SELECT dc_get('m.r', 'good')}, '3'), '3', 'his own rows that are right come');
 still('DDL');
