@@ -429,7 +429,7 @@ list_due(DcTableJob *job)
 
 /*
  * set_tables takes over the list of a round, of tables that are to have a turn. Others that are gone, or not the
- * job's any more, are forgotten, unless they are unfinished.
+ * job's any more, are forgotten, unless they are unfinished, or were left alone not long ago: a list may have a part of the tables.
  */
 static void
 set_tables(DcTableJob *job, List *tables)
@@ -458,7 +458,8 @@ set_tables(DcTableJob *job, List *tables)
 	hash_seq_init(&status, job->turns);
 	while ((turn = hash_seq_search(&status)) != NULL)
 	{
-		if (n > 0 && !turn->listed && turn->cxt == NULL && !(skips(job) && due_knows(&job->due, turn->table)))
+		if (n > 0 && !turn->listed && turn->cxt == NULL && moment_age(turn->until) > PAUSE_MAX &&
+			!(skips(job) && due_knows(&job->due, turn->table)))
 			(void) hash_search(job->turns, &turn->table, HASH_REMOVE, NULL);
 	}
 }

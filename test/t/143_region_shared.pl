@@ -156,6 +156,8 @@ $old->quit;
 # A counter that could not be merged into is not replicated
 mallory($us, q{SELECT dc_create('code'); ALTER TABLE code_shard ADD CHECK (one(inc) > 0)});
 fails_with($us, 'postgres', q{SET SESSION AUTHORIZATION mallory; SELECT dc_replicate('m.code')}, '55000', 'a check on shard rows');
+mallory($us, q{SELECT dc_create('parts', partitions => 2)});
+fails_with($us, 'postgres', q{SET SESSION AUTHORIZATION mallory; SELECT dc_replicate('m.parts')}, '55000', 'partitions');
 
 # A table that is not here stops the link, and one statement makes it anew when it is
 sql($us, 'postgres', q{SELECT dc_create('later'); SELECT dc_replicate('later'); SELECT dc_incr('later', 'k', 5)});
