@@ -8,7 +8,9 @@
  * a session waits for it, or the map is half full. Tables without increments are
  * never due, and the worker sleeps.
  *
- * The flush comes before the other jobs of a worker, and between their steps.
+ * The flush comes before the other jobs of a worker, and between their steps. Of the tables that are due, the one comes first
+ * whose owner has waited for the longest, and of this owner's the one that has: so many tables of one owner do not delay
+ * those of others.
  *
  * A table that is locked by DDL, or being flushed by another transaction, is tried again
  * soon. A table whose flush fails is tried again at longer and longer intervals (of a
@@ -78,6 +80,9 @@ typedef struct DcFlushRetry
 	DcMoment off;	   /* until then not at all; DC_LONG_AGO: it is not put off */
 	int64 pause;	   /* 0: it has not failed */
 	uint32 generation; /* of the slot */
+	/* in the worker, numbers of flushes: */
+	uint64 served;		 /* its last one, */
+	uint64 owner_served; /* and that of a table of its owner */
 } DcFlushRetry;
 
 typedef struct DcFlushStep
@@ -90,6 +95,9 @@ typedef struct DcFlushStep
 } DcFlushStep;
 
 static DcFlushRetry retries[DC_BUFFER_TABLES];
+
+/* Flushes of this process. */
+static uint64 served = 0;
 
 /* When to wake those who wait for a flush that is not this process's. */
 static DcMoment next_look = {0};
@@ -104,6 +112,8 @@ static DcMoment table_due(int slot);
 static DcFlushRetry *retry_of(int slot);
 static void look_at_waiters(void);
 static void put_off(Oid counter);
+static int next_slot(const DcJobRun *run, uint64 before);
+static void note_turn(int slot);
 static bool flush_slot(DcJobRun *run, int slot);
 static void flush_step(void *arg);
 static bool is_to_do(const DcJobRun *run, int slot);
@@ -179,13 +189,11 @@ retry_of(int slot)
 }
 
 /*
- * flush_job flushes the tables that are due; true if it has yielded. It goes on with the table
- * after the last one, so all have their turns, however soon some are due again.
+ * flush_job flushes the tables that are due, each once; true if it has yielded.
  */
 bool
 flush_job(DcJobRun *run)
 {
-	static int next = 0;
 	bool any = true;
 
 	if (buffer_area == NULL)
@@ -196,18 +204,16 @@ flush_job(DcJobRun *run)
 		look_at_waiters();
 	for (int pass = 1; any; pass++)
 	{
+		uint64 before = served;
+		int slot;
+
 		if (leaving && pass > 1 && !moment_is_reached(leave_until))
 			pg_usleep(LEAVE_PAUSE_MS * 1000L);
 		any = false;
-		for (int n = buffer_area->ntables; n > 0; n--)
+		pg_atomic_write_u32(&buffer_area->pressed, 0);
+		while ((slot = next_slot(run, before)) >= 0)
 		{
-			int slot = next % buffer_area->ntables;
-
-			next = slot + 1;
-			if (next == buffer_area->ntables)
-				pg_atomic_write_u32(&buffer_area->pressed, 0);
-			if (!is_to_do(run, slot))
-				continue;
+			note_turn(slot);
 			if (flush_slot(run, slot))
 				any = run->all_owners && (!leaving || pass < LEAVE_PASSES);
 			if (!leaving && job_is_late(run))
@@ -215,6 +221,47 @@ flush_job(DcJobRun *run)
 		}
 	}
 	return false;
+}
+
+/*
+ * next_slot returns the slot whose turn it is, of those that are to be flushed and had no turn since there were so many; -1 if there
+ * is none.
+ */
+static int
+next_slot(const DcJobRun *run, uint64 before)
+{
+	const DcFlushRetry *first = NULL;
+
+	for (int i = 0; i < buffer_area->ntables; i++)
+	{
+		const DcFlushRetry *retry = retry_of(i);
+
+		if (retry->served > before || !is_to_do(run, i))
+			continue;
+		if (first == NULL || retry->owner_served < first->owner_served ||
+			(retry->owner_served == first->owner_served && retry->served < first->served))
+			first = retry;
+	}
+	return first != NULL ? first - retries : -1;
+}
+
+/*
+ * note_turn notes that a slot has its turn, and so has its owner.
+ */
+static void
+note_turn(int slot)
+{
+	Oid owner = due_owner(buffer_area->tables[slot].counter);
+
+	served++;
+	for (int i = 0; i < buffer_area->ntables; i++)
+	{
+		const DcBufferTable *table = &buffer_area->tables[i];
+
+		if (table->database == MyDatabaseId && due_owner(table->counter) == owner)
+			retry_of(i)->owner_served = served;
+	}
+	retry_of(slot)->served = served;
 }
 
 /*

@@ -11,7 +11,8 @@
  *
  *	- rename it or its schema, or move it to another one;
  *	- leave its tables other than they were made: the tables that a transaction has locked as DDL does are looked at
- *	  at the end of each command. An index is refused before: one that is made concurrently is there when it ends.
+ *	  at the end of each command, when they have followed it. An index is refused before: one that is made concurrently is
+ *	  there when it ends.
  *
  * A counter is not dropped while there are links to other regions, by anybody: dc_unreplicate() says when it may be.
  */
@@ -41,6 +42,7 @@ static void prevent_changed(const DcDdl *ddl);
 static bool is_granted_on(const GrantStmt *grant, const DcCounterRow *row);
 static bool is_republished(const DcDdl *ddl, const DcCounterRow *row);
 static bool is_being_altered(const DcCounterRow *row);
+static bool is_following(const DcDdl *ddl, const DcCounterRow *row);
 
 /*
  * is_more tells whether a table is one of those that a counter table has because it is replicated.
@@ -184,7 +186,7 @@ prevent_changed(const DcDdl *ddl)
 		const char *problem;
 
 		if (!is_replicated(row) || !(grant != NULL ? is_granted_on(grant, row) : is_being_altered(row) || is_republished(ddl, row)) ||
-			!is_shared(row))
+			is_following(ddl, row) || !is_shared(row))
 			continue;
 		problem = regions_problem(row);
 		if (problem != NULL)
@@ -256,6 +258,25 @@ is_being_altered(const DcCounterRow *row)
 }
 
 /*
+ * is_following returns true if a command has done no more than to give another table the owner that a counter has, as ALTER TABLE
+ * ... OWNER TO on the counter does with each of its tables; all of these are looked at when it ends.
+ */
+static bool
+is_following(const DcDdl *ddl, const DcCounterRow *row)
+{
+	ListCell *lc;
+
+	if (!has_command(ddl->parsetree, AT_ChangeOwner) || list_length(((AlterTableStmt *) ddl->parsetree)->cmds) != 1)
+		return false;
+	foreach(lc, ddl->relations)
+	{
+		if (lfirst_oid(lc) == row->counter || relation_owner(lfirst_oid(lc)) != relation_owner(row->counter))
+			return false;
+	}
+	return ddl->relations != NIL;
+}
+
+/*
  * begins refuses an index on a shared table.
  */
 static void
@@ -277,10 +298,7 @@ altered(const DcDdl *ddl)
 	ListCell *lc;
 
 	if (!superuser())
-	{
 		prevent_rename(ddl);
-		prevent_changed(ddl);
-	}
 	foreach(lc, ddl->relations)
 	{
 		Oid relid = lfirst_oid(lc);
@@ -303,6 +321,8 @@ altered(const DcDdl *ddl)
 		if (has_command(ddl->parsetree, AT_ChangeOwner))
 			owner_warn_fed(&row);
 	}
+	if (!superuser())
+		prevent_changed(ddl);
 }
 
 /*

@@ -262,7 +262,7 @@ find(DcFound *found, const DcCounterRow *row, LOCKMODE mode, bool wait, bool cod
 				return false;
 			find_members(found, roots);
 		}
-		if (found->nmembers > MAX_MEMBERS)
+		if (found->nmembers > MAX_MEMBERS && !superuser_arg(relation_owner(row->counter)))
 		{
 			found->roles = role_changes;
 			note_reason(found, psprintf("more than %d partitions", MAX_MEMBERS), false);
@@ -336,11 +336,7 @@ find_members(DcFound *found, List *roots)
 	found->nroots = -1;	 /* if this fails it is to be done again */
 	found->valid = true; /* an invalidation from here on resets it */
 	foreach(lc, roots)
-	{
 		members = list_concat_unique_oid(members, relation_members(lfirst_oid(lc), NoLock));
-		if (list_length(members) > MAX_MEMBERS)
-			break;
-	}
 	relcached_set_oids(&found->members, &found->nmembers, members);
 	found->nroots = list_length(roots);
 	found->looked = false;

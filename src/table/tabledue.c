@@ -147,12 +147,12 @@ add_member(Oid relid, Oid counter, Oid owner)
 }
 
 /*
- * due_owner returns the owner of a counter table, as of when the catalog was read.
+ * due_owner returns the owner of a counter table, as of when the catalog was read; InvalidOid if it has not been, or did not have it.
  */
 Oid
 due_owner(Oid table)
 {
-	Member *member = hash_search(members, &table, HASH_FIND, NULL);
+	Member *member = members != NULL ? hash_search(members, &table, HASH_FIND, NULL) : NULL;
 
 	return member != NULL ? member->owner : InvalidOid;
 }

@@ -11,8 +11,8 @@
  *
  * Fairness. In the worker a table's turn is one step, and each step is about the table of another owner, in turn: first
  * one table of each, the owner first who was not served for the longest, then a second one, and so on. Of the tables of one
- * owner those come first that have not had a turn in this round, then those of which more is left to do, whose state is
- * kept. When all had a step, the latter go on, until the time of the run is up. A round takes no longer than ROUND_MAX,
+ * owner those come first that have waited for the longest, be it for their turn in this round, or because more is left to do of
+ * them, whose state is kept. When all had a step, the latter go on, until the time of the run is up. A round takes no longer than ROUND_MAX,
  * and ends with the run: then the tables that have become due meanwhile are listed, too. So one owner delays another one
  * by a run and a step at most, whatever the number of the tables and their backlog, and gets all the time that others leave. As
  * those that were served last come last, none is starved.
@@ -43,7 +43,7 @@
 
 /*
  * The job whose step is running: a static variable of its room. Its turns, and their contexts, are in TopMemoryContext;
- * its queue is in job->cxt, and empty when turns are removed (forget_unwanted).
+ * its queue is in job->cxt, and empty when turns are removed (set_tables).
  */
 static DcTableJob *running;
 
@@ -245,8 +245,6 @@ compare_ranks(const void *a, const void *b)
 static int
 compare_turns(const DcTableTurn *left, const DcTableTurn *right)
 {
-	if (left->listed != right->listed)
-		return left->listed ? -1 : 1;
 	if (left->served != right->served)
 		return left->served < right->served ? -1 : 1;
 	return left->place - right->place;
@@ -431,7 +429,7 @@ list_due(DcTableJob *job)
 
 /*
  * set_tables takes over the list of a round, of tables that are to have a turn. Others that are gone, or not the
- * job's any more, are forgotten, unless they are unfinished.
+ * job's any more, are forgotten, unless they are unfinished, or were left alone not long ago: a list may have a part of the tables.
  */
 static void
 set_tables(DcTableJob *job, List *tables)
@@ -460,7 +458,8 @@ set_tables(DcTableJob *job, List *tables)
 	hash_seq_init(&status, job->turns);
 	while ((turn = hash_seq_search(&status)) != NULL)
 	{
-		if (n > 0 && !turn->listed && turn->cxt == NULL && !(skips(job) && due_knows(&job->due, turn->table)))
+		if (n > 0 && !turn->listed && turn->cxt == NULL && moment_age(turn->until) > PAUSE_MAX &&
+			!(skips(job) && due_knows(&job->due, turn->table)))
 			(void) hash_search(job->turns, &turn->table, HASH_REMOVE, NULL);
 	}
 }

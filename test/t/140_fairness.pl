@@ -154,6 +154,32 @@ others_are_served('a flush each millisecond');
 quiet($load);
 
 #
+# Many of them: another owner's commit waits for its own flush, and not for one of each
+#
+sql($node, 'postgres', q{SET ROLE mallory; SELECT dc_create('m.flushed' || i, mode => 'buffered', durability => 'async', flush_interval => '1 ms') FROM generate_series(1, 150) i});
+sql($node, 'postgres', $_) foreach q{SET ROLE alice; SELECT dc_create('a.durable', mode => 'buffered', durability => 'sync')},
+	q{CREATE FUNCTION flushes() RETURNS bigint LANGUAGE sql AS $$SELECT sum(flushes) FROM dc_stat_counters WHERE counter::text LIKE 'm.flushed%'$$;
+	CREATE TABLE flushes (n bigint);
+	CREATE PROCEDURE count_flushes() LANGUAGE plpgsql AS $$
+		DECLARE before bigint;
+		BEGIN
+			FOR i IN 1 .. 21 LOOP
+				before := flushes();
+				PERFORM dc_incr('a.durable', 'k');
+				COMMIT;
+				INSERT INTO flushes SELECT flushes() - before;
+				COMMIT;
+				PERFORM pg_sleep(0.05);
+			END LOOP;
+		END $$};
+$load = busy(q{PERFORM count(dc_incr(format('m.flushed%s', i)::regclass, j::text)) FROM generate_series(1, 150) i, generate_series(1, 10) j}, 0.01);
+sleep 2;
+sql($node, 'postgres', 'CALL count_flushes()');
+cmp_ok(sql($node, 'postgres', 'SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY n) FROM flushes'), '<', 35, 'many buffered tables: a commit of another owner waits for few of them');
+quiet($load);
+sql($node, 'postgres', q{SET ROLE mallory; SELECT dc_drop(('m.flushed' || i)::regclass) FROM generate_series(1, 150) i});
+
+#
 # Deltas of a distinct table that come faster than they are folded
 #
 sql($node, 'postgres', q{SET ROLE mallory; SELECT dc_distinct_create('m.visitors')});
@@ -172,6 +198,19 @@ others_are_served('many tables');
 isnt(sql($node, 'postgres', q{SELECT count(*) FROM generate_series(1, 150) i WHERE NOT EXISTS (SELECT FROM dc_total(format('m.many%s', i)::regclass, '1999') WHERE value = 1)}),
 	'0', 'which are not done yet');
 sql($node, 'postgres', q{SET ROLE mallory; SELECT dc_drop(format('m.many%s', i)::regclass) FROM generate_series(1, 150) i});
+
+#
+# Nor do they keep each other from their turns: those that always have something new, and one with a backlog
+#
+sql($node, 'postgres', $_) foreach 'ALTER SYSTEM SET dcounter.worker_load = 1', 'SELECT pg_reload_conf()',
+	q{SET ROLE mallory; SELECT dc_create('m.busy' || i, totals => 'compacted') FROM generate_series(1, 25) i; SELECT dc_create('m.backlog', totals => 'compacted')};
+$load = busy(q{PERFORM count(dc_incr(format('m.busy%s', i)::regclass, j::text)) FROM generate_series(1, 25) i, generate_series(1, 20) j}, 0.1);
+sleep 2;
+sql($node, 'postgres', q{SET ROLE mallory; SELECT count(dc_incr('m.backlog', i::text)) FROM generate_series(1, 4000) i});
+soon($node, 'postgres', 'SELECT count(*) FROM m.backlog', '4000', 'a backlog among many busy tables of one owner');
+quiet($load);
+sql($node, 'postgres', $_) foreach 'ALTER SYSTEM RESET dcounter.worker_load', 'SELECT pg_reload_conf()',
+	q{SET ROLE mallory; SELECT dc_drop(('m.busy' || i)::regclass) FROM generate_series(1, 25) i};
 
 #
 # Rows in a table of a window that no increment has written

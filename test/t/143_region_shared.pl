@@ -123,6 +123,13 @@ refused($_) foreach (
 	q{CREATE PUBLICATION later FOR TABLE s_want WHERE (hlc > 0) WITH (publish = 'insert'); ALTER PUBLICATION later SET (publish = 'update')},
 	'GRANT ALL ON s_want TO team; REVOKE ALL ON s_want FROM mallory', 'DROP SCHEMA m CASCADE');
 mallory($eu, q{ALTER TABLE r_region SET (fillfactor = 60); GRANT SELECT ON r_region TO PUBLIC; ANALYZE r_region; ALTER TABLE r OWNER TO mallory; COMMENT ON TABLE r IS 'mine'});
+mallory($eu, 'GRANT ALL ON SCHEMA m TO team');
+foreach my $owner ('team', 'mallory')
+{
+	is(mallory($eu, "ALTER TABLE r OWNER TO $owner; ALTER TABLE s OWNER TO $owner;
+		SELECT string_agg(relname, ' ' ORDER BY relname) FROM pg_class WHERE relowner <> '$owner'::regrole AND relkind = 'r' AND relname ~ '^(r|s)(_|\$)'"), '', "both can be given to $owner");
+}
+mallory($eu, 'REVOKE ALL ON SCHEMA m FROM team');
 mallory($us, q{SELECT dc_incr('r', 'good', 3)});
 is(wait_for($eu, 'postgres', q{SELECT dc_get('m.r', 'good')}, '3'), '3', 'his own rows that are right come');
 still('DDL');
@@ -149,6 +156,8 @@ $old->quit;
 # A counter that could not be merged into is not replicated
 mallory($us, q{SELECT dc_create('code'); ALTER TABLE code_shard ADD CHECK (one(inc) > 0)});
 fails_with($us, 'postgres', q{SET SESSION AUTHORIZATION mallory; SELECT dc_replicate('m.code')}, '55000', 'a check on shard rows');
+mallory($us, q{SELECT dc_create('parts', partitions => 2)});
+fails_with($us, 'postgres', q{SET SESSION AUTHORIZATION mallory; SELECT dc_replicate('m.parts')}, '55000', 'partitions');
 
 # A table that is not here stops the link, and one statement makes it anew when it is
 sql($us, 'postgres', q{SELECT dc_create('later'); SELECT dc_replicate('later'); SELECT dc_incr('later', 'k', 5)});
