@@ -170,8 +170,8 @@ table_skip(const RangeVar *name, bool is_kind, const char *kind)
 	if (!is_kind)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("relation \"%s\" already exists, and is not a %s",
-						name->relname, kind)));
+				 errmsg("relation \"%s\" already exists, and is not %s %s",
+						name->relname, strchr("aeiou", kind[0]) != NULL ? "an" : "a", kind)));
 	ereport(NOTICE,
 			(errcode(ERRCODE_DUPLICATE_TABLE),
 			 errmsg("relation \"%s\" already exists, skipping", name->relname)));

@@ -213,7 +213,7 @@ check_samplable(const DcCounter *counter)
 	else if (once_hooks->tables(counter->relid, NIL) != NIL)
 		why = _("It has ops of dc_incr_once().");
 	else if (unread_hooks->is_watched(counter->relid))
-		why = _("It has tables of what was read.");
+		why = _("It has unread tables.");
 	if (why != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
