@@ -145,6 +145,11 @@ BEGIN
 	END LOOP;
 END $$;
 
+-- Unread tables have this name everywhere.
+COMMENT ON FUNCTION dcounter.on_unread_row_change() IS 'internal: makes restoring unread tables idempotent and tells sessions of changes';
+COMMENT ON FUNCTION dc_unread_adopt(regclass, regclass) IS 'registers an existing unread table';
+COMMENT ON FUNCTION dc_unread_drop(regclass) IS 'drops an unread table';
+
 -- Last, so that they do not fire for the statements above. They fire for more commands.
 DROP EVENT TRIGGER dcounter_begin;
 DROP EVENT TRIGGER dcounter_ddl;

@@ -1,4 +1,4 @@
--- What the live page needs, made once by the owner of the database. The server then connects as web, which may do nothing else.
+-- What the live page needs, made once by a superuser. The server then connects as web, which may do nothing else.
 CREATE EXTENSION IF NOT EXISTS dcounter;
 
 -- how often each page was liked, and what is popular now; a changed value is told on the channel "likes"

@@ -10,7 +10,7 @@ COMMENT ON COLUMN dcounter.unread.counter IS 'the counter table whose increments
 
 CREATE FUNCTION dcounter.on_unread_row_change() RETURNS pg_catalog.trigger
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
-COMMENT ON FUNCTION dcounter.on_unread_row_change() IS 'internal: makes restoring the tables of what was read idempotent and tells sessions of changes';
+COMMENT ON FUNCTION dcounter.on_unread_row_change() IS 'internal: makes restoring unread tables idempotent and tells sessions of changes';
 
 CREATE TRIGGER on_unread_row_change
 	BEFORE INSERT OR UPDATE OR DELETE ON dcounter.unread
@@ -22,11 +22,11 @@ COMMENT ON FUNCTION dc_unread_create(text, regclass, boolean) IS 'creates a tabl
 
 CREATE FUNCTION dc_unread_adopt(unread regclass, counter regclass) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
-COMMENT ON FUNCTION dc_unread_adopt(regclass, regclass) IS 'registers an existing table of what was read';
+COMMENT ON FUNCTION dc_unread_adopt(regclass, regclass) IS 'registers an existing unread table';
 
 CREATE FUNCTION dc_unread_drop(unread regclass) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
-COMMENT ON FUNCTION dc_unread_drop(regclass) IS 'drops a table of what was read';
+COMMENT ON FUNCTION dc_unread_drop(regclass) IS 'drops an unread table';
 
 -- One for each type of a member: it need not be that of the key.
 CREATE FUNCTION dc_mark_read(unread regclass, member text, key anycompatible, upto bigint DEFAULT NULL) RETURNS void

@@ -306,7 +306,7 @@ typedef struct DcRegionHooks
 /* Set by unread_init(). */
 typedef struct DcUnreadHooks
 {
-	/* has a counter table tables of what was read of its keys? */
+	/* does a counter table have unread tables? */
 	bool (*is_watched)(Oid counter);
 
 	/* those that are its owner's (OIDs), for TRUNCATE */

@@ -102,3 +102,20 @@ relation_partition_parent(Oid relid)
 	table_close(rel, AccessShareLock);
 	return parent;
 }
+
+/*
+ * Return true if a table has no index at all. Between the data and the constraints of a restore that is the state of
+ * tables that have a primary key: the worker leaves them alone then, without a failure.
+ */
+bool
+relation_lacks_indexes(Oid relid)
+{
+	HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	bool lacks;
+
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	lacks = !((Form_pg_class) GETSTRUCT(tuple))->relhasindex;
+	ReleaseSysCache(tuple);
+	return lacks;
+}

@@ -13,5 +13,6 @@ extern Relation table_open_present(Oid relid, LOCKMODE mode);
 extern List *relation_members(Oid relid, LOCKMODE mode);
 extern List *relation_children(Oid relid, LOCKMODE mode);
 extern Oid relation_partition_parent(Oid relid);
+extern bool relation_lacks_indexes(Oid relid);
 
 #endif /* DC_RELOPEN_H */

@@ -162,6 +162,7 @@ is_to_build(Oid counter, DcSourceRow *row)
 	DcSourceStateRow state;
 
 	return source_read(counter, row) && row->build == DC_BUILD_WORKER &&
+		!relation_lacks_indexes(row->refs) && !relation_lacks_indexes(row->carried) &&
 		source_state_read(counter, &state) && state.state == DC_SOURCE_BUILDING;
 }
 

@@ -268,7 +268,8 @@ pass_step(Oid table, bool all_owners)
 	DcSourceRead read;
 	DcCounter *counter;
 
-	if (!source_read_lock(&read, table, "dc_maintain()", DC_SOURCE_AT_ONCE))
+	if (!source_read_lock(&read, table, "dc_maintain()", DC_SOURCE_AT_ONCE) ||
+		relation_lacks_indexes(read.row.refs) || relation_lacks_indexes(read.row.carried))
 		result = later(table, PASS_LOOK_MS);
 	else if (!pass_may_evaluate(&read, all_owners))
 		result = later(table, PASS_PAUSE_MS);

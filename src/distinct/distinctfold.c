@@ -33,6 +33,7 @@
 #include "base/guc.h"
 #include "base/job.h"
 #include "base/lockclass.h"
+#include "base/relopen.h"
 #include "distinct/distinct.h"
 #include "executor/executor.h"
 #include "executor/tuptable.h"
@@ -180,15 +181,17 @@ start(MemoryContext cxt)
 }
 
 /*
- * step does one transaction's work on a table, if it can have it at once.
+ * step does one transaction's work on a table, if it can have it at once. One that is being restored is left alone.
  */
 static DcTableStep
 step(Oid relid, bool all_owners)
 {
 	DcDistinctRel rel;
+	DcDistinctRow row;
 	bool more = false;
 
 	if (get_rel_name(relid) == NULL || (!all_owners && !compat_owns_relation(relid, GetUserId())) ||
+		!distinct_row_read(relid, &row) || relation_lacks_indexes(relid) || relation_lacks_indexes(row.delta) ||
 		!distinctrel_open_again(&rel, relid, false))
 		return TABLE_DONE;
 	if (!relation_is_fed(relid) && !relation_is_fed(rel.distinct->row.delta) &&

@@ -193,7 +193,7 @@ check_counter(const DcCounter *counter)
 	else if (counter->bound)
 		detail = _("It is bound to a source.");
 	else if (unread_hooks->is_watched(counter->relid))
-		detail = _("It has a table of what was read of its keys, which is of one database.");
+		detail = _("It has an unread table, which is of one database.");
 	else if (counter->row.sample_max > 1)
 		detail = _("It is sampled, or was, and other regions would not know of the error.");
 	else if (counter->foreign)

@@ -32,14 +32,12 @@
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
 #include "access/xact.h"
 #include "base/args.h"
 #include "base/errors.h"
 #include "base/guc.h"
 #include "base/hooks.h"
 #include "base/relopen.h"
-#include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
 #include "common/int.h"
 #include "counter/apply.h"
@@ -56,7 +54,6 @@
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
-#include "utils/syscache.h"
 
 #define MAX_BIGINT "9223372036854775807"
 
@@ -150,14 +147,7 @@ restore_is_under_way(void)
 
 		for (int i = 0; OidIsValid(row->regions) && i < lengthof(tables); i++)
 		{
-			HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(tables[i]));
-			bool indexed;
-
-			if (!HeapTupleIsValid(tuple))
-				continue;
-			indexed = ((Form_pg_class) GETSTRUCT(tuple))->relhasindex;
-			ReleaseSysCache(tuple);
-			if (!indexed)
+			if (relation_lacks_indexes(tables[i]))
 				return true;
 		}
 	}

@@ -13,6 +13,7 @@
 #include "postgres.h"
 
 #include "base/guc.h"
+#include "base/relopen.h"
 #include "catalog/pg_type.h"
 #include "compact/compact.h"
 #include "counter/sqlpath.h"
@@ -72,7 +73,7 @@ step(Oid table, bool all_owners)
 	uint64 expired;
 	uint64 purged = 0;
 
-	if (counter == NULL || !counter_is_stock(counter) ||
+	if (counter == NULL || !counter_is_stock(counter) || relation_lacks_indexes(counter->row.holds) ||
 		!ConditionalLockRelationOid(counter->row.holds, RowExclusiveLock))
 		return TABLE_DONE;
 	units_check(counter);

@@ -170,8 +170,8 @@ table_skip(const RangeVar *name, bool is_kind, const char *kind)
 	if (!is_kind)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("relation \"%s\" already exists, and is not a %s",
-						name->relname, kind)));
+				 errmsg("relation \"%s\" already exists, and is not %s %s",
+						name->relname, strchr("aeiou", kind[0]) != NULL ? "an" : "a", kind)));
 	ereport(NOTICE,
 			(errcode(ERRCODE_DUPLICATE_TABLE),
 			 errmsg("relation \"%s\" already exists, skipping", name->relname)));
@@ -213,10 +213,7 @@ table_create(RangeVar *name, DcCounterRow row, bool stock, int partitions,
 
 	create_partitioned(name->schemaname, name->relname, TOTALS_COLUMNS,
 					   TOTALS_OPTIONS, partitions, psprintf("totals; see %s", maker));
-	create_partitioned(name->schemaname, shards,
-					   stock ? SHARDS_COLUMNS(UNITS_COLUMN) : SHARDS_COLUMNS(""),
-					   SHARDS_OPTIONS, partitions,
-					   psprintf("shard rows, what is not in the totals yet; see %s", maker));
+	create_shards(name->schemaname, shards, stock, partitions, maker);
 	row.counter = get_relname_relid(name->relname, schema);
 	row.shards = get_relname_relid(shards, schema);
 	if (stock)
@@ -228,6 +225,16 @@ table_create(RangeVar *name, DcCounterRow row, bool stock, int partitions,
 	if (row.mode == DC_MODE_BUFFERED)
 		ownercode_prevent_buffered(&row);
 	return row.counter;
+}
+
+/*
+ * Create a shard table, as table_create() does.
+ */
+void
+create_shards(const char *schema, const char *name, bool stock, int partitions, const char *maker)
+{
+	create_partitioned(schema, name, stock ? SHARDS_COLUMNS(UNITS_COLUMN) : SHARDS_COLUMNS(""), SHARDS_OPTIONS,
+					   partitions, psprintf("shard rows, what is not in the totals yet; see %s", maker));
 }
 
 /*

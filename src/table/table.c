@@ -47,6 +47,7 @@ PG_FUNCTION_INFO_V1(dc_adopt);
 static void check_bufferable(const DcCounter *counter);
 static void check_samplable(const DcCounter *counter);
 static void prevent_sampled_buffer(const DcCounterRow *row);
+static void replace_shards(Oid relid);
 static void check_table(Oid relid, const DcShape *shape);
 
 /*
@@ -212,7 +213,7 @@ check_samplable(const DcCounter *counter)
 	else if (once_hooks->tables(counter->relid, NIL) != NIL)
 		why = _("It has ops of dc_incr_once().");
 	else if (unread_hooks->is_watched(counter->relid))
-		why = _("It has tables of what was read.");
+		why = _("It has unread tables.");
 	if (why != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
@@ -290,7 +291,7 @@ table_drop(Oid relid)
  * dc_adopt(counter regclass) -> void: registers a counter table that exists but
  * is not in the catalog, as after restoring one schema or re-creating the
  * extension. The shard table is the one of the same schema that is named after
- * it. Settings start at their defaults. Errors: 42809 when the tables do not
+ * it; if there is none, an empty one is created. Settings start at their defaults. Errors: 42809 when the tables do not
  * have the layout of a counter table, 42710 when it is registered already.
  */
 Datum
@@ -302,8 +303,40 @@ dc_adopt(PG_FUNCTION_ARGS)
 	row.counter = counter_arg(fcinfo);
 	prevent_write("dc_adopt()");
 	ledger_hooks->check_adoptable(row.counter);
+	replace_shards(row.counter);
 	table_adopt(&row);
 	PG_RETURN_VOID();
+}
+
+/*
+ * Create an empty shard table for plain totals that have none, as after DROP TABLE. Other tables are left as they are:
+ * table_adopt() says what they lack.
+ */
+static void
+replace_shards(Oid relid)
+{
+	char *shards;
+	DcCounterRow other;
+	DcTableLayout layout;
+	DcShapeProblem problem;
+	Relation rel;
+	bool fits;
+
+	lock_own_table(relid, ShareUpdateExclusiveLock);
+	shards = psprintf("%s%s", get_rel_name(relid), DC_SHARD_SUFFIX);
+	if (OidIsValid(get_relname_relid(shards, get_rel_namespace(relid))) || strlen(shards) >= NAMEDATALEN ||
+		get_rel_relkind(relid) != RELKIND_RELATION || catalog_read(relid, &other))
+		return;
+	rel = table_open_present(relid, NoLock);
+	fits = rel->rd_rel->relpersistence == RELPERSISTENCE_PERMANENT &&
+		shape_fits(rel, layout_shape(DC_TABLE_TOTALS, false), &layout, &problem);
+	table_close(rel, NoLock);
+	if (!fits)
+		return;
+	create_shards(get_namespace_name(get_rel_namespace(relid)), shards, false, 0, "dc_adopt()");
+	ereport(NOTICE,
+			(errmsg("shard table \"%s\" does not exist, creating an empty one", shards),
+			 errdetail("What was not in the totals yet is lost.")));
 }
 
 /*

@@ -1,6 +1,6 @@
 /*
  * unreadddl.c
- *		What DDL on a counter table, and on tables of what was read of it, entails.
+ *		What DDL on a counter table, and on unread tables of it, entails.
  *
  *	- At a drop: a table that is dropped is forgotten. If the counter table is dropped, its tables stay, with all that was
  *	  read, as ordinary tables; a notice says so.
@@ -23,7 +23,7 @@ forget(Oid relid)
 {
 	if (unread_delete(relid) && get_rel_name(relid) != NULL)
 		ereport(NOTICE,
-				(errmsg("table \"%s\" is no longer a table of what was read", get_rel_name(relid))));
+				(errmsg("table \"%s\" is no longer an unread table", get_rel_name(relid))));
 }
 
 static void

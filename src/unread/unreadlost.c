@@ -4,7 +4,7 @@
  *
  * What a member has read of a key is compared with how many increments the key has ever had, which must not
  * fall (unread.c). Where a function of the counter takes increments away, it notes here how many: for
- * each table of what was read, in the row of the member '' and the key. That is one write, however many members
+ * each unread table, in the row of the member '' and the key. That is one write, however many members
  * there are, and it is in the same transaction: a snapshot shows the increments in their rows or here.
  *
  * The caller has locked the counter table and the key, so the sums are final. It is any role that may delete
@@ -22,7 +22,7 @@
 #include "unread/unread.h"
 
 /*
- * unread_is_watched tells whether a counter table has tables of what was read of it.
+ * unread_is_watched tells whether a counter table has unread tables.
  */
 bool
 unread_is_watched(Oid counter)

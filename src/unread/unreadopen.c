@@ -1,6 +1,6 @@
 /*
  * unreadopen.c
- *		Opening a table of what was read: rights, locks, shape.
+ *		Opening an unread table: rights, locks, shape.
  *
  * Such a table belongs to a user, who may alter it in any way at any time. It is read and written
  * without SQL alone (unreadseen.c), so that neither code of its owner nor row security has a say:
@@ -275,7 +275,7 @@ write_error(Relation heap, const char *detail)
 {
 	DcShapeProblem problem = {
 		.detail = detail,
-		.hint = _("Nothing but plain indexes may be added to a table of what was read."),
+		.hint = _("Nothing but plain indexes may be added to an unread table."),
 	};
 
 	shape_error(RelationGetRelationName(heap), &problem);

@@ -1,6 +1,6 @@
 /*
  * unreadrow.c
- *		The catalog dcounter.unread, which has the tables of what was read, and of what.
+ *		The catalog dcounter.unread, which has the unread tables, and their counter tables.
  */
 #include "postgres.h"
 

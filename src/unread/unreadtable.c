@@ -1,6 +1,6 @@
 /*
  * unreadtable.c
- *		Creating, adopting and dropping tables of what was read.
+ *		Creating, adopting and dropping unread tables.
  *
  * Such a table is an ordinary one, made with plain DDL in the name of the counter table's owner, and a row of dcounter.unread
  * that ties it to that. Both calls that make the row lock the counter table against
@@ -66,7 +66,7 @@ dc_unread_create(PG_FUNCTION_ARGS)
 	if (isAnyTempNamespace(schema))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("tables of what was read cannot be temporary")));
+				 errmsg("unread tables cannot be temporary")));
 	runas_begin(&state, counter->owner);
 	create_table(get_namespace_name(schema), name->relname, UNREAD_COLUMNS, UNREAD_OPTIONS,
 				 "what members have read; see dc_unread_create()");
@@ -92,7 +92,7 @@ existing(FunctionCallInfo fcinfo, RangeVar *name, Oid counter)
 	relid = table_of_name(name);
 	if (OidIsValid(relid))
 		table_skip(name, unread_read(relid, &row) && row.counter == counter,
-				   "table of what was read of that counter table");
+				   "unread table of that counter table");
 	return relid;
 }
 
@@ -117,7 +117,7 @@ dc_unread_adopt(PG_FUNCTION_ARGS)
 	if (unread_read(row.unread, &other))
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
-				 errmsg("\"%s\" is a table of what was read already", get_rel_name(row.unread)),
+				 errmsg("\"%s\" is an unread table already", get_rel_name(row.unread)),
 				 errdetail("Its counter table is \"%s\".", get_rel_name(other.counter))));
 	if (relation_owner(row.unread) != counter->owner)
 		ereport(ERROR,
@@ -133,7 +133,7 @@ dc_unread_adopt(PG_FUNCTION_ARGS)
 }
 
 /*
- * dc_unread_drop(unread regclass) -> void: drops a table of what was read, as a plain DROP TABLE does.
+ * dc_unread_drop(unread regclass) -> void: drops an unread table, as a plain DROP TABLE does.
  */
 Datum
 dc_unread_drop(PG_FUNCTION_ARGS)

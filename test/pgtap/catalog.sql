@@ -841,9 +841,9 @@ SELECT results_eq(
 	$$VALUES ('3', '1', '128', 'sighup')$$, 'dcounter.max_workers');
 
 -- What was read
-SELECT col_is_pk('dcounter', 'unread', 'unread', 'a table of what was read has one counter table');
+SELECT col_is_pk('dcounter', 'unread', 'unread', 'an unread table has one counter table');
 SELECT set_eq($$SELECT attnum::int, attname::text, format_type(atttypid, atttypmod), attnotnull FROM pg_attribute WHERE attrelid = 'dcounter.unread'::regclass AND attnum > 0$$,
-	$$VALUES (1, 'unread', 'regclass', true), (2, 'counter', 'regclass', true)$$, 'columns of the tables of what was read');
+	$$VALUES (1, 'unread', 'regclass', true), (2, 'counter', 'regclass', true)$$, 'columns of the unread tables');
 SELECT set_eq($$SELECT tgname::text, tgfoid::regproc::text, tgenabled::text FROM pg_trigger WHERE tgrelid = 'dcounter.unread'::regclass$$,
 	$$VALUES ('on_unread_row_change', 'dcounter.on_unread_row_change', 'O')$$, 'the trigger on them');
 SELECT ok(has_table_privilege('public', 'dcounter.unread', 'SELECT') AND NOT has_table_privilege('public', 'dcounter.unread', 'INSERT, UPDATE, DELETE, TRUNCATE, TRIGGER')

@@ -91,13 +91,21 @@ SELECT dc_get('kept', 'a'), dc_drop('kept'), to_regclass('kept'), to_regclass('k
 SELECT try($$SELECT dc_drop('kept')$$);
 
 -- dc_adopt: the tables must be those of a counter
-CREATE TABLE good (LIKE likes INCLUDING ALL);
+CREATE UNLOGGED TABLE good (LIKE likes INCLUDING ALL);
 SELECT try($$SELECT dc_adopt('good')$$);
+ALTER TABLE good SET LOGGED;
 CREATE TABLE good_shard (LIKE likes_shard INCLUDING ALL);
 SELECT dc_adopt('good'), dc_incr('good', 'a', 4), dc_apply();
 SELECT counter, shards, shard_by, max_shards FROM dcounter.counter WHERE counter = 'good'::regclass;
 SELECT dc_get('good', 'a'), dc_compact('good'), try($$SELECT dc_adopt('good')$$);
 SELECT key, value FROM good;
+-- A shard table that was dropped comes back, empty
+SELECT dc_incr('good', 'a', 3), dc_apply();
+DROP TABLE good_shard;
+SELECT try($$SELECT dc_get('good', 'a')$$);
+SELECT dc_adopt('good'), dc_get('good', 'a');
+SELECT obj_description('good_shard'::regclass);
+SELECT dc_incr('good', 'a', 1), dc_apply(), dc_get('good', 'a');
 SELECT try($$SELECT dc_adopt('likes_shard')$$), try($$SELECT dc_adopt('taken')$$), try($$SELECT dc_adopt('nothing')$$), try($$SELECT dc_adopt('0')$$), try($$SELECT dc_adopt('likes_pkey')$$);
 -- Each row: what is done to a fresh copy of the tables, and what comes of it
 CREATE FUNCTION adopt(change text) RETURNS text LANGUAGE plpgsql AS $$

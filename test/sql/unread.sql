@@ -442,7 +442,7 @@ CREATE TRIGGER t BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION dcounter.on_un
 INSERT INTO t VALUES ('t', 't');
 DROP TABLE t;
 
--- Dropping: the counter's tables of what was read stay, as ordinary ones
+-- Dropping: the counter's unread tables stay, as ordinary ones
 SELECT dc_drop('parts');
 SELECT unread::text, counter::text FROM dc_unread_tables ORDER BY 1;
 SELECT * FROM dc_unread('seen_parts', 'ann', '{k1}');

@@ -1,4 +1,4 @@
-# What the owner of a table of what was read may do to it while others mark and read: he hurts himself alone. Calls fail
+# What the owner of an unread table may do to it while others mark and read: he hurts himself alone. Calls fail
 # with an error that says what is wrong, no code of his runs for them, and when the table is as it was, all goes on.
 use strict;
 use warnings;

@@ -1,5 +1,6 @@
-# The queries for postgres_exporter in doc/operations.md work as it runs them, as a member of pg_monitor, and give every
-# metric that the dashboard (doc/grafana.json) and the alarms name.
+# The queries for postgres_exporter in doc/operations.md work as it runs them, as a member of pg_monitor. Each query of the
+# dashboard (doc/grafana.json), of its menus too, finds series in what the exporter says, and the alarms name metrics
+# that are there. The page lists the jobs of the worker, and the columns of dc_stat_hot_keys.
 use strict;
 use warnings;
 
@@ -21,19 +22,22 @@ my ($queries) = $page =~ /^```yaml\n(dcounter:\n.*?)^```$/ms;
 my ($alarms) = $page =~ /^```yaml\n(groups:\n.*?)^```$/ms;
 my $dashboard = decode_json(slurp_file("$ENV{TESTDIR}/doc/grafana.json"));
 
-# the metrics that somebody looks at
-my %named;
-$named{$_} = 1 foreach $alarms =~ /\b(dcounter_\w+)/g;
+# the metrics that alarms look at, and the queries of the dashboard, with the labels that they show
+my %named = map { $_ => 1 } $alarms =~ /\b(dcounter_\w+)/g;
+my @queries;
+foreach my $variable (grep { $_->{type} eq 'query' } @{ $dashboard->{templating}{list} })
+{
+	my ($selector, $label) = $variable->{query} =~ /^label_values\((.*), (\w+)\)$/ or die $variable->{query};
+	push @queries, { expr => $selector, labels => [$label] };
+}
 my @panels = @{ $dashboard->{panels} };
 while (my $panel = shift @panels)
 {
 	push @panels, @{ $panel->{panels} // [] };
-	foreach my $target (@{ $panel->{targets} // [] })
-	{
-		$named{$_} = 1 foreach $target->{expr} =~ /\b(dcounter_\w+)/g;
-	}
+	push @queries, map { { expr => $_->{expr}, labels => [ $_->{legendFormat} =~ /\{\{(\w+)\}\}/g ] } } @{ $panel->{targets} // [] };
 }
 cmp_ok(scalar(keys %named), '>=', 15, 'metrics are named');
+cmp_ok(scalar(@queries), '>=', 25, 'queries of the dashboard');
 
 my $node = dc_node('grafana', init => { allows_streaming => 'logical' },
 	conf => [ q{shared_preload_libraries = 'dcounter'}, q{listen_addresses = '127.0.0.1'}, 'dcounter.buffer_size = 1MB' ]);
@@ -55,6 +59,12 @@ sql($node, 'postgres', q{
 	SELECT dc_presence_grant('chat', 'monitor');
 	SELECT dc_enter('chat', 'lobby', 'ann');
 	SELECT dc_region_init('eu');
+	SELECT dc_stock_create('seats');
+	SELECT dc_restock('seats', 'a', 5);
+	GRANT SELECT ON seats TO monitor;
+	SELECT dc_stock_create('secret');
+	SELECT dc_consumer_create('page', ARRAY['news']);
+	SELECT dc_publish('news', 'a', 'said', '{}');
 	SELECT dc_incr('likes', 'a') FROM generate_series(1, 100);
 	DO $$ BEGIN FOR i IN 1..500 LOOP PERFORM dc_incr('likes', 'a'); COMMIT; END LOOP; END $$;
 });
@@ -93,9 +103,51 @@ for (my $i = 0; $i < 600 && $metrics !~ /^dcounter_/m; $i++)
 }
 $run->pump_nb;
 like($metrics, qr/^dcounter_increments\{[^}]*counter="likes"[^}]*\} 601$/m, 'a metric has its value');
+like($metrics, qr/^dcounter_stock_units\{[^}]*counter="seats"[^}]*\} 5$/m, 'units of a stock that the role may read');
+unlike($metrics, qr/^dcounter_stock_units\{[^}]*counter="secret"/m, 'not of another one');
+like($metrics, qr/^dcounter_consumer_lag_events\{[^}]*name="page"[^}]*\} 1$/m, 'what a consumer has to do');
 foreach my $name (sort keys %named)
 {
 	like($metrics, qr/^\Q$name\E\{/m, "there is $name");
+}
+
+# found(NAME, MATCHERS): the series that a selector finds, as hashes of labels; whatever is chosen in the menus, "all" is .*
+sub found
+{
+	my ($name, $matchers) = @_;
+	my @series;
+
+	foreach my $labels ($metrics =~ /^\Q$name\E\{(.*)\} \S+$/mg)
+	{
+		my %labels = $labels =~ /(\w+)="((?:[^"\\]|\\.)*)"/g;
+		my $fits = 1;
+
+		while ($matchers =~ /(\w+)=~"([^"]*)"/g)
+		{
+			my ($label, $pattern) = ($1, $2);
+
+			$pattern =~ s/\$\w+/.*/;
+			$fits &&= defined $labels{$label} && $labels{$label} =~ /^(?:$pattern)$/;
+		}
+		push @series, \%labels if $fits;
+	}
+	return @series;
+}
+
+foreach my $query (@queries)
+{
+	my $rest = $query->{expr};
+	my @selectors;
+
+	push @selectors, [ $1, $2 // '' ] while $rest =~ s/(dcounter_\w+)(?:\{([^}]*)\})?/#/;
+	like($rest, qr{^(?:rate|increase|topk|min|by|database|10|[ (),/#]|\[\$__rate_interval\])+$}, "nothing else is asked for in $query->{expr}");
+	foreach my $selector (@selectors)
+	{
+		my @series = found(@$selector);
+
+		ok(@series > 0, "$selector->[0] {$selector->[1]} finds something");
+		is(join(' ', grep { my $label = $_; grep { !exists $_->{$label} } @series } @{ $query->{labels} }), '', 'with the labels that are shown');
+	}
 }
 # each column of each query that is a metric
 my $prefix;
@@ -105,6 +157,12 @@ foreach (split /\n/, $queries)
 	next if !/^    - (\w+): \{usage: "(?:COUNTER|GAUGE)"/;
 	like($metrics, qr/^# TYPE ${prefix}_$1 /m, "there is ${prefix}_$1");
 }
+my ($jobs) = $page =~ /^\| `job` \| (.*) \|$/m;
+is(join(' ', sort grep { !/^dc_/ } $jobs =~ /`(\w+)`/g), sql($node, 'postgres', q{SELECT string_agg(job, ' ' ORDER BY job COLLATE "C") FROM dc_stat_worker WHERE datname = 'postgres'}),
+	'the page lists the jobs of the worker');
+my ($hot) = $page =~ /^## dc_stat_hot_keys\n(.*?)^##/ms;
+is(join(' ', map { /`(\w+)`/g } $hot =~ /^\| (`\w+`) \|/mg), sql($node, 'postgres', q{SELECT string_agg(attname, ' ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = 'dc_stat_hot_keys'::regclass AND attnum > 0}),
+	'and the columns of dc_stat_hot_keys');
 like($metrics, qr/^pg_exporter_last_scrape_error\{?[^}]*\}? 0$/m, 'no query fails') or diag($err);
 $run->kill_kill;
 $node->stop;
