@@ -79,7 +79,10 @@ typedef struct DcWindowReading
 {
 	DcWindow *window;
 	DcWindowRow row; /* as the snapshot shows it */
-	TimestampTz from;
+	TimestampTz asked_from;
+	TimestampTz asked_to;
+	bool whole;		  /* with all of the buckets that contain these, */
+	TimestampTz from; /* so this is what is read */
 	TimestampTz to;
 	int nslots;
 	int slots[WINDOW_MAX_LEVELS * WINDOW_SLOTS]; /* numbers of those that matter */
@@ -137,7 +140,7 @@ extern bool window_is_whole(const DcWindow *window);
 extern void window_claim(DcWindow *window, int level, int64 turn);
 
 /* windowread.c */
-extern void window_read_begin(DcWindow *window, TimestampTz from, TimestampTz to,
+extern void window_read_begin(DcWindow *window, TimestampTz from, TimestampTz to, bool whole,
 							  DcWindowReading *reading);
 extern void window_read_key(DcWindowReading *reading, const DcKey *key, DcWindowVisit visit,
 							void *arg);

@@ -221,7 +221,8 @@ create_counter(const RangeVar *name, const char *suffix)
 }
 
 /*
- * create_view makes the view, by which the window is known.
+ * Create the view by which the window is known. The bound of bigint stands for a bucket that has left it, so that this
+ * bucket does not keep others from being read; dc_window() of the key fails.
  */
 static void
 create_view(const RangeVar *name, const DcWindowRow *row, const Oid *slots)
@@ -234,7 +235,8 @@ create_view(const RangeVar *name, const DcWindowRow *row, const Oid *slots)
 	appendStringInfo(&sql,
 					 "CREATE VIEW %s (key, bucket, value) AS"
 					 " SELECT dcounter.window_key(u.key), dcounter.window_bucket(u.key, u.width),"
-					 " (pg_catalog.sum(u.inc) OPERATOR(pg_catalog.-) pg_catalog.sum(u.dec))::pg_catalog.int8 FROM (",
+					 " LEAST(GREATEST(pg_catalog.sum(u.inc) OPERATOR(pg_catalog.-) pg_catalog.sum(u.dec), '-9223372036854775808'),"
+					 " '9223372036854775807')::pg_catalog.int8 FROM (",
 					 view);
 	for (int i = 0; i < row->levels.n * WINDOW_SLOTS * 2; i++)
 	{

@@ -77,7 +77,7 @@ dc_top_window(PG_FUNCTION_ARGS)
 		from = DT_NOBEGIN;
 	window = window_open(relid, ACL_SELECT);
 	InitMaterializedSRF(fcinfo, 0);
-	window_read_begin(window, from, now + window->row.levels.widths[0], &reading);
+	window_read_begin(window, from, now + window->row.levels.widths[0], false, &reading);
 	SPI_connect();
 	runas_begin(&state, window->owner);
 	if (reading.nslots > 0)
