@@ -197,3 +197,13 @@ SELECT value FROM dc_window('win_over', 'over', '1 min', :'t'::timestamptz + int
 SELECT value FROM dc_buckets('win_over', 'under', :'t', :'t'::timestamptz + interval '1 min');
 \set VERBOSITY default
 SELECT dc_window_drop('win_over');
+
+-- a bucket that has not begun is not one of the last while
+SELECT dc_window_create('win_next', '7 days', '70 days');
+BEGIN;
+SELECT dc_incr_at('win_next', 'next', 5, date_bin('7 days', clock_timestamp(), '2000-01-03 UTC') + interval '7 days'), dc_incr_at('win_next', 'now', 1);
+SELECT * FROM dc_top_window('win_next', '20 days');
+SELECT dc_apply();
+SELECT * FROM dc_top_window('win_next', '20 days');
+ROLLBACK;
+SELECT dc_window_drop('win_next');
