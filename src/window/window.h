@@ -9,6 +9,7 @@
 #include "fmgr.h"
 #include "lib/stringinfo.h"
 #include "nodes/pg_list.h"
+#include "nodes/primnodes.h"
 #include "storage/lockdefs.h"
 #include "table/catalog.h"
 #include "utils/acl.h"
@@ -160,7 +161,10 @@ extern void window_tell_foreign(DcWindow *window, const DcWindowMove *move, bool
 extern void window_job_init(void);
 
 /* windowtable.c */
+extern void window_settings_args(FunctionCallInfo fcinfo, DcWindowRow *row);
+extern void window_insert(const DcWindowRow *row, const Oid *slots, Oid dropped);
 extern char *window_slot_suffix(int number);
+extern void window_create_view(const RangeVar *name, const DcWindowRow *row, const Oid *slots);
 
 /* windowddl.c */
 extern void window_ddl_init(void);
