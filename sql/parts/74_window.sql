@@ -69,6 +69,10 @@ CREATE FUNCTION dc_window_create(counter text, bucket interval, keep interval, r
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
 COMMENT ON FUNCTION dc_window_create(text, interval, interval, jsonb, text) IS 'creates a counter that counts by buckets of time';
 
+CREATE FUNCTION dc_window_adopt(counter regclass, bucket interval, keep interval, rollup jsonb DEFAULT NULL, late text DEFAULT 'error') RETURNS void
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
+COMMENT ON FUNCTION dc_window_adopt(regclass, interval, interval, jsonb, text) IS 'registers an existing windowed counter';
+
 CREATE FUNCTION dc_window_alter(counter regclass, keep interval DEFAULT NULL, late text DEFAULT NULL) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
 COMMENT ON FUNCTION dc_window_alter(regclass, interval, text) IS 'changes settings of a windowed counter';

@@ -70,6 +70,7 @@ static bool lock_all(void *arg);
 pg_noreturn static void locked_error(Oid source);
 static void check_source(Oid source);
 static void check_members(Oid source);
+static void check_tree(Oid source);
 static void check_counter(const DcCounter *counter);
 static void drop_table(Oid relid, bool cascade);
 static void dropped(Oid counter);
@@ -104,7 +105,8 @@ bound_init(bool preloading)
  *
  * Errors: 42501 if the caller does not own both, 42809 if the source is not an ordinary or
  * partitioned table of this server or the counter is a stock, a ledger or on other servers,
- * 0A000 if the counter is buffered, one of them is unlogged or the source has children that are not partitions,
+ * 0A000 if the counter is buffered, one of them is unlogged, the source has children that are not partitions, or it is a
+ * partition of a source or has one,
  * 42710 if the counter is bound already, 55P03 if the lock is not to be had in time, and
  * those of source_expressions_check().
  */
@@ -156,6 +158,7 @@ dc_bind(PG_FUNCTION_ARGS)
 	if (row.distinct_of != NULL)
 		row.refs = refs_create(row.counter);
 	source_insert(&row);
+	check_tree(row.source);
 	(void) bound_lock(row.counter, true);
 	state.counter = row.counter;
 	state.state = DC_SOURCE_BUILDING;
@@ -360,6 +363,19 @@ check_members(Oid source)
 					 errmsg("\"%s\" is unlogged", get_rel_name(relid)),
 					 errdetail("A crash would empty it, and leave the counter.")));
 	}
+}
+
+/*
+ * Raise an error if a partition of the source, or a table that it is a partition of, is a source, too.
+ */
+static void
+check_tree(Oid source)
+{
+	List *members = relation_members(source, NoLock);
+	ListCell *lc;
+
+	foreach(lc, source_lineage(source))
+		source_parts_prevent(lfirst_oid(lc), members);
 }
 
 /*

@@ -55,7 +55,8 @@ static void put_diff(ReturnSetInfo *result, const DcSourceDiff *diff);
 /*
  * dc_source_check(counter regclass, keys text[], from_key text, to_key text, sample double precision)
  * -> setof (key text, source bigint, counter bigint, drift bigint): keys that differ; with
- * distinct_of also those whose reference counts do, though the value does not (drift 0)
+ * distinct_of also those whose reference counts do, though the value does not (drift 0). A key whose sums leave
+ * bigint is passed over with a warning if they differ, or raises 22003 if it is named.
  *
  * Errors: 42501 without SELECT on both tables, or if row-level security applies; 55000 if the counter
  * is not bound, or a partition is being detached; 22023 for a sample that is no part; 25001
@@ -66,7 +67,7 @@ dc_source_check(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	Oid relid = counter_arg(fcinfo);
-	DcSourceScanOptions options = {.only_different = true};
+	DcSourceScanOptions options = {.only_different = true, .passes_over = true};
 	DcCounter *counter;
 	DcSourceRow row;
 	DcSourceRead read;

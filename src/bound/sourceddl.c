@@ -593,6 +593,7 @@ static void
 bound_begins(const DcDdl *ddl)
 {
 	source_rename_begins(ddl);
+	source_parts_begins(ddl);
 }
 
 static const DcDdlHook bound_ddl = {bound_dropped, bound_altered, bound_begins};

@@ -38,6 +38,8 @@ extern void source_truncate_triggers_drop(Oid relid);
 
 /* sourceparts.c */
 extern void source_parts_init(void);
+extern void source_parts_begins(const DcDdl *ddl);
+extern void source_parts_prevent(Oid outer, const List *members);
 extern void source_parts_changed(const DcDdl *ddl);
 extern void source_children_check(const DcDdl *ddl);
 extern void source_parts_dropped(const DcDdl *ddl);

@@ -32,6 +32,7 @@
 #include "base/compat.h"
 #include "base/relopen.h"
 #include "bound/sourceddl.h"
+#include "catalog/namespace.h"
 #include "catalog/objectaccess.h"
 #include "catalog/pg_class.h"
 #include "commands/tablecmds.h"
@@ -167,6 +168,7 @@ source_parts_changed(const DcDdl *ddl)
 }
 
 /*
+<<<<<<< HEAD
  * source_children_check raises 0A000 if a command has made a table a child, by inheritance, of a source.
  */
 void
@@ -191,6 +193,55 @@ source_children_check(const DcDdl *ddl)
 					 errmsg("a table cannot inherit from \"%s\", whose rows are counted", get_rel_name(source)),
 					 errhint("Use partitions.")));
 		}
+=======
+ * Before ALTER TABLE ... ATTACH PARTITION: the server would find our triggers on both. The tables are not locked yet.
+ */
+void
+source_parts_begins(const DcDdl *ddl)
+{
+	AlterTableStmt *stmt = IsA(ddl->parsetree, AlterTableStmt) ? castNode(AlterTableStmt, ddl->parsetree) : NULL;
+	Oid parent = InvalidOid;
+	ListCell *lc;
+
+	if (stmt != NULL && makes_relatives((Node *) stmt))
+		parent = RangeVarGetRelid(stmt->relation, NoLock, true);
+	if (!OidIsValid(parent) || get_rel_relkind(parent) != RELKIND_PARTITIONED_TABLE)
+		return;
+	foreach(lc, stmt->cmds)
+	{
+		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
+		Oid relid = InvalidOid;
+		ListCell *lc2;
+
+		if (cmd->subtype == AT_AttachPartition)
+			relid = RangeVarGetRelid(castNode(PartitionCmd, cmd->def)->name, NoLock, true);
+		if (!OidIsValid(relid))
+			continue;
+		foreach(lc2, source_lineage(parent))
+			source_parts_prevent(lfirst_oid(lc2), relation_members(relid, NoLock));
+	}
+}
+
+/*
+ * Raise 0A000 if a table and a partition of it are both sources: the partition has a copy of the triggers of one of them,
+ * which does not fire for all that the other one counts.
+ */
+void
+source_parts_prevent(Oid outer, const List *members)
+{
+	ListCell *lc;
+
+	if (source_rows_of(outer) == NIL)
+		return;
+	foreach(lc, members)
+	{
+		if (lfirst_oid(lc) != outer && source_rows_of(lfirst_oid(lc)) != NIL)
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("counters cannot be bound to both \"%s\" and its partition \"%s\"", get_rel_name(outer),
+							get_rel_name(lfirst_oid(lc))),
+					 errhint("Bind all of them to \"%s\", with a filter for the rows of the partition.", get_rel_name(outer))));
+>>>>>>> g
 	}
 }
 

@@ -92,6 +92,7 @@ static bool scan_totals_by_sql(DcSourceScan *scan, DcSqlSession *session);
 static bool scan_shards_by_sql(DcSourceScan *scan, DcSqlSession *session);
 static void next_key(text **key, Datum last);
 static void add_pending(DcSourceScan *scan);
+static bool pass_over(const DcSourceScan *scan, const DcKeySumsRow *row);
 static void add_row(DcSourceScan *scan, Datum key, int64 inc, int64 dec);
 
 /*
@@ -573,16 +574,41 @@ add_row(DcSourceScan *scan, Datum value, int64 inc, int64 dec)
 }
 
 /*
- * source_scan_next fetches what both sides have for the next key; false when there is none
- * left. Errors: 22003 for what leaves bigint.
+ * Return true if a key with these sums is to be passed over, after a warning if there is something to tell.
+ */
+static bool
+pass_over(const DcSourceScan *scan, const DcKeySumsRow *row)
+{
+	int64 source;
+	int64 counter;
+	int64 drift;
+
+	if (!scan->options.passes_over ||
+		(sums_fit(row->sums[DC_SIDE_SOURCE], &source) && sums_fit(row->sums[DC_SIDE_COUNTER], &counter) &&
+		 !pg_sub_s64_overflow(source, counter, &drift)))
+		return false;
+	if (int128_compare(row->sums[DC_SIDE_SOURCE], row->sums[DC_SIDE_COUNTER]) != 0)
+		ereport(WARNING,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg("key \"%.*s\" is not compared: bigint out of range", (int) row->len, row->data)));
+	return true;
+}
+
+/*
+ * Fetch what both sides have for the next key; return false when there is none left. Errors: 22003 for what leaves
+ * bigint, unless the scan passes over that.
  */
 bool
 source_scan_next(DcSourceScan *scan, DcSourceDiff *diff)
 {
 	DcKeySumsRow row;
 
-	if (!key_sums_next(scan->sums, &row))
-		return false;
+	do
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (!key_sums_next(scan->sums, &row))
+			return false;
+	} while (pass_over(scan, &row));
 	diff->key.data = row.data;
 	diff->key.len = row.len;
 	diff->item.data = NULL;

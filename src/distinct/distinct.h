@@ -133,7 +133,7 @@ extern bool distinct_insert_row_at_once(DcDistinctRel *rel, int which, const cha
 extern DcKnown *known_find(const DcRowKey *key, const DcDistinct *distinct);
 extern bool known_has(DcKnown *known, uint64 hash);
 extern bool known_is_safe(DcKnown *known);
-extern bool known_is_durable(DcKnown *known);
+extern bool known_is_durable(DcKnown *known, bool commits);
 extern DcKnown *known_load(DcDistinctRel *rel, const DcRowKey *key);
 extern HllState *known_missing(DcKnown *known, const HllState *items);
 extern void known_raise(const DcRowKey *key, uint64 generation, const HllState *items, XLogRecPtr lsn);

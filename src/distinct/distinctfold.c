@@ -7,7 +7,7 @@
  * snapshot; those that come meanwhile are left for the next time. Writers insert deltas, which meets no lock of it.
  *
  * A bucket goes when it is over by the clock and by the newest bucket that was folded (bucket.c), which the catalog
- * keeps: rows and deltas are deleted, in batches, with one pass over the rows for each bucket that goes. A row is
+ * keeps, and which a clock that is ahead for a while raises by one (note_newest): rows and deltas are deleted, in batches, with one pass over the rows for each bucket that goes. A row is
  * small, and there is one for each key and bucket. Sessions that know what such rows had have to forget it, so the
  * relation is invalidated.
  *
@@ -64,6 +64,7 @@ typedef struct DcFoldTable
 	Oid relid;
 	int64 horizon; /* what is before has been looked for */
 	int64 goal;	   /* what is before is being looked for; 0: nothing is */
+	int64 ahead;   /* the newest bucket that was folded, where it did not follow those before */
 	uint32 len;	   /* up to this key, which is a limit for the next step */
 	char key[DC_MAX_KEY_BYTES];
 	StringInfo folded;			/* the key of the last delta that this round has looked at, */
@@ -94,7 +95,7 @@ static bool fold_key(DcDistinctRel *rel, const DcKey *key, HllState *items);
 static bool put_sketch(DcDistinctRel *rel, DcDistinctScan *row, const DcKey *key, HllState *state);
 static bool expire_batch(DcDistinctRel *rel, DcFoldTable *table);
 static int64 horizon_of(const DcDistinctRow *row);
-static void note_newest(DcDistinct *distinct, int64 bucket);
+static void note_newest(DcDistinct *distinct, DcFoldTable *table, int64 bucket);
 static bool delete_rows(DcDistinctRel *rel, int which, const char *from, const char *to, uint32 len);
 static bool delete_row(Relation heap, ItemPointer tid, bool wait);
 
@@ -295,7 +296,7 @@ fold_batch(DcDistinctRel *rel, DcFoldTable *table)
 	MemoryContextDelete(one);
 	pfree(places);
 	if (newest >= 0)
-		note_newest(rel->distinct, newest);
+		note_newest(rel->distinct, table, newest);
 	CommandCounterIncrement();
 	if (n == FOLD_BATCH)
 		return true;
@@ -448,21 +449,33 @@ horizon_of(const DcDistinctRow *row)
 }
 
 /*
- * note_newest writes the newest bucket to the catalog, if it is newer. Only the bucket of a key is known to be
- * one if the functions have written it; a row that was made by hand may say anything.
+ * Write the newest bucket to the catalog. Only the bucket of a key is known to be one if the functions have written it; a
+ * row that was made by hand may say anything. A bucket that does not follow the newest one may come from a clock that is
+ * ahead for a while: it counts when a later one is folded, and until then for one bucket more. If the newest one is itself
+ * ahead of the clock, the clock was wrong then.
  */
 static void
-note_newest(DcDistinct *distinct, int64 bucket)
+note_newest(DcDistinct *distinct, DcFoldTable *table, int64 bucket)
 {
 	int64 limit = bucket_of(GetCurrentTimestamp(), distinct->row.bucket) + 1;
 	DcDistinctRow row;
+	int64 newest;
+	int64 next;
 
 	if (!distinct_row_read(distinct->relid, &row) || row.bucket == 0)
 		return;
 	bucket = Min(bucket, limit);
-	if (row.newest != 0 && bucket_start(bucket, row.bucket) <= row.newest)
+	newest = row.newest != 0 ? bucket_of(row.newest, row.bucket) : -1;
+	if (newest < 0 || newest > limit || bucket == newest + 1)
+		next = bucket;
+	else if (bucket <= newest + 1 || bucket == table->ahead)
 		return;
-	row.newest = bucket_start(bucket, row.bucket);
+	else
+	{
+		next = table->ahead > newest && table->ahead < bucket ? table->ahead : newest + 1;
+		table->ahead = bucket;
+	}
+	row.newest = bucket_start(next, row.bucket);
 	(void) distinct_row_update(&row);
 }
 

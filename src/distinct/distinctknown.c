@@ -141,26 +141,26 @@ known_has(DcKnown *known, uint64 hash)
 }
 
 /*
- * known_is_safe tells whether this transaction may rest on what is known: the active snapshot shows it, and
- * it will be on disk when a commit of this transaction has to be.
+ * Return true if this transaction may rest on what is known: the active snapshot shows it, and it is on disk. Whether the
+ * commit waits for the disk is not known yet, as a function may have its own setting.
  */
 bool
 known_is_safe(DcKnown *known)
 {
 	if (!ActiveSnapshotSet() || !TransactionIdFollowsOrEquals(GetActiveSnapshot()->xmin, known->next))
 		return false;
-	return known_is_durable(known);
+	return known_is_durable(known, false);
 }
 
 /*
- * known_is_durable is only about the disk.
+ * Return true if it is on disk, or, when this transaction commits, need not be.
  */
 bool
-known_is_durable(DcKnown *known)
+known_is_durable(DcKnown *known, bool commits)
 {
 	static XLogRecPtr flushed = 0;
 
-	if (synchronous_commit == SYNCHRONOUS_COMMIT_OFF || known->lsn <= flushed)
+	if ((commits && synchronous_commit == SYNCHRONOUS_COMMIT_OFF) || known->lsn <= flushed)
 		return true;
 	flushed = GetFlushRecPtr(NULL);
 	return known->lsn <= flushed;

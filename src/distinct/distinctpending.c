@@ -79,9 +79,9 @@ static DcItems *level_items(DcLevel *level, const DcRowKey *key, int precision);
 static Size level_size(const DcLevel *level);
 static DcItems **all_items(int *count);
 static int items_compare(const void *a, const void *b);
-static void write_items(void);
-static void write_table(DcItems **items, int count, bool load);
-static void write_key(DcDistinctRel *rel, DcItems **items, int count, bool load);
+static void write_items(bool commits);
+static void write_table(DcItems **items, int count, bool load, bool commits);
+static void write_key(DcDistinctRel *rel, DcItems **items, int count, bool load, bool commits);
 static void mark_written(void);
 static void xact_callback(XactEvent event, void *arg);
 static void subxact_callback(SubXactEvent event, SubTransactionId mine, SubTransactionId parent, void *arg);
@@ -190,7 +190,7 @@ distinct_write_early(void)
 {
 	if (top_level == NULL)
 		return;
-	write_items();
+	write_items(false);
 	mark_written();
 	CommandCounterIncrement();
 }
@@ -348,10 +348,10 @@ items_compare(const void *a, const void *b)
 }
 
 /*
- * write_items writes what is pending.
+ * Write what is pending. `commits`: the transaction is about to commit, with synchronous_commit as it is now.
  */
 static void
-write_items(void)
+write_items(bool commits)
 {
 	MemoryContext cxt;
 	MemoryContext old;
@@ -367,7 +367,7 @@ write_items(void)
 		end = start + 1;
 		while (end < count && all[end]->key.relid == all[start]->key.relid)
 			end++;
-		write_table(all + start, end - start, count <= MAX_LOADED_KEYS && !IsolationIsSerializable());
+		write_table(all + start, end - start, count <= MAX_LOADED_KEYS && !IsolationIsSerializable(), commits);
 	}
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(cxt);
@@ -377,7 +377,7 @@ write_items(void)
  * write_table writes those of a table; nothing if this transaction has dropped it since.
  */
 static void
-write_table(DcItems **items, int count, bool load)
+write_table(DcItems **items, int count, bool load, bool commits)
 {
 	MemoryContext one = AllocSetContextCreate(CurrentMemoryContext, "dcounter distinct key", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = CurrentMemoryContext;
@@ -392,7 +392,7 @@ write_table(DcItems **items, int count, bool load)
 		while (end < count && rowkey_equal(&items[end]->key, &items[start]->key))
 			end++;
 		MemoryContextSwitchTo(one);
-		write_key(&rel, items + start, end - start, load);
+		write_key(&rel, items + start, end - start, load, commits);
 		MemoryContextSwitchTo(old);
 		MemoryContextReset(one);
 	}
@@ -404,7 +404,7 @@ write_table(DcItems **items, int count, bool load)
  * write_key writes those items of a key that are not known.
  */
 static void
-write_key(DcDistinctRel *rel, DcItems **items, int count, bool load)
+write_key(DcDistinctRel *rel, DcItems **items, int count, bool load, bool commits)
 {
 	const DcRowKey *key = &items[0]->key;
 	DcDistinct *distinct = rel->distinct;
@@ -421,7 +421,7 @@ write_key(DcDistinctRel *rel, DcItems **items, int count, bool load)
 		known = known_load(rel, key);
 	else if (!IsolationIsSerializable())
 		known = known_find(key, distinct);
-	if (known != NULL && known_is_durable(known))
+	if (known != NULL && known_is_durable(known, commits))
 		state = known_missing(known, state);
 	for (int i = 0; i < count; i++)
 		items[i]->generation = distinct->generation;
@@ -439,7 +439,7 @@ xact_callback(XactEvent event, void *arg)
 			if (top_level == NULL)
 				break;
 			PushActiveSnapshot(GetTransactionSnapshot());
-			write_items();
+			write_items(true);
 			PopActiveSnapshot();
 			for (DcLevel *level = top_level; level != NULL; level = level->below)
 				level->applied_by = 1;

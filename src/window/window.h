@@ -9,6 +9,7 @@
 #include "fmgr.h"
 #include "lib/stringinfo.h"
 #include "nodes/pg_list.h"
+#include "nodes/primnodes.h"
 #include "storage/lockdefs.h"
 #include "table/catalog.h"
 #include "utils/acl.h"
@@ -79,7 +80,10 @@ typedef struct DcWindowReading
 {
 	DcWindow *window;
 	DcWindowRow row; /* as the snapshot shows it */
-	TimestampTz from;
+	TimestampTz asked_from;
+	TimestampTz asked_to;
+	bool whole;		  /* with all of the buckets that contain these, */
+	TimestampTz from; /* so this is what is read */
 	TimestampTz to;
 	int nslots;
 	int slots[WINDOW_MAX_LEVELS * WINDOW_SLOTS]; /* numbers of those that matter */
@@ -137,7 +141,7 @@ extern bool window_is_whole(const DcWindow *window);
 extern void window_claim(DcWindow *window, int level, int64 turn);
 
 /* windowread.c */
-extern void window_read_begin(DcWindow *window, TimestampTz from, TimestampTz to,
+extern void window_read_begin(DcWindow *window, TimestampTz from, TimestampTz to, bool whole,
 							  DcWindowReading *reading);
 extern void window_read_key(DcWindowReading *reading, const DcKey *key, DcWindowVisit visit,
 							void *arg);
@@ -157,7 +161,10 @@ extern void window_tell_foreign(DcWindow *window, const DcWindowMove *move, bool
 extern void window_job_init(void);
 
 /* windowtable.c */
+extern void window_settings_args(FunctionCallInfo fcinfo, DcWindowRow *row);
+extern void window_insert(const DcWindowRow *row, const Oid *slots, Oid dropped);
 extern char *window_slot_suffix(int number);
+extern void window_create_view(const RangeVar *name, const DcWindowRow *row, const Oid *slots);
 
 /* windowddl.c */
 extern void window_ddl_init(void);

@@ -116,10 +116,11 @@ static bool seen_by_all(DcCounter *counter, TransactionId xid);
 static bool truncate_slot(DcWindow *window, DcCounter *counter, int level);
 
 /*
- * window_advance raises the floor of a level by a turn, or over turns that have no rows, if their time is up; false if
- * there is nothing to do. A turn that has rows goes only if none has gone in the last half of a turn's time, unless
- * `at_once`: when the clock is far ahead for a while, that is all that can be lost. It looks at claims, not at turns:
- * between the floor and a time that somebody names there may be any number of these.
+ * Raise the floors of levels whose time is up; return false if there is nothing to do. Unless `at_once`, a floor rises at most once
+ * in half of a turn's time, past one turn that has rows. Turns without rows are passed over only if the clock went on
+ * evenly since it rose before: one that is far ahead for a while takes one turn, and when it is right again all
+ * increments are as welcome as before. This looks at claims, not at turns: between the floor and a time that somebody names
+ * there may be any number of these.
  */
 bool
 window_advance(DcWindowRow *row, const List *claims, TimestampTz now, bool at_once)
@@ -132,22 +133,19 @@ window_advance(DcWindowRow *row, const List *claims, TimestampTz now, bool at_on
 		int64 length = levels->spans[l] * levels->widths[l];
 		int64 turn = time_turn(levels, l, levels->floors[l]);
 		int64 last = time_turn(levels, l, now - levels->keeps[l]) - 1;
-		int64 stop;
+		int64 since = now - levels->advanced[l];
 
 		/* not past the floor of the level before, from which rows come */
 		if (l > 0)
 			last = Min(last, time_turn(levels, l, levels->floors[l - 1]) - 1);
-		if (turn > last)
+		if (turn > last || (!at_once && since >= 0 && since < length / 2))
 			continue;
-		stop = first_claimed(claims, l, turn, last);
-		if (stop <= last && (at_once || levels->advanced[l] > now || now - levels->advanced[l] >= length / 2))
-		{
-			stop = at_once ? last + 1 : first_claimed(claims, l, stop + 1, last);
-			levels->advanced[l] = now;
-		}
-		if (stop == turn)
-			continue;
-		levels->floors[l] = window_turn_end(levels, l, stop - 1);
+		if (at_once)
+			turn = last;
+		else if (since >= 0 && since < 2 * length)
+			turn = first_claimed(claims, l, first_claimed(claims, l, turn, last) + 1, last) - 1;
+		levels->floors[l] = window_turn_end(levels, l, Min(turn, last));
+		levels->advanced[l] = now;
 		changed = true;
 	}
 	return changed;

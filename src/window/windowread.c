@@ -61,7 +61,8 @@ typedef struct DcPendingVisit
 	void *arg;
 } DcPendingVisit;
 
-static void list_slots(DcWindowReading *reading, const DcLevels *levels);
+static void set_times(DcWindowReading *reading);
+static void list_slots(DcWindowReading *reading);
 static void add_slots(DcWindowReading *reading, const DcLevels *levels, int level);
 static void lock_slots(DcWindowReading *reading);
 static bool settle(DcWindowReading *reading);
@@ -72,21 +73,22 @@ static void visit_row(const DcPendingVisit *what, const DcKey *whole, int64 inc,
 static void visit_pending(void *arg, const DcDelta *delta);
 
 /*
- * window_read_begin prepares for reading what was counted from one time up to another one, which need not
- * be borders of buckets. It leaves a snapshot active, until window_read_end().
+ * Prepare for reading what was counted from one time up to another one, which need not be borders of buckets; if
+ * `whole`, the buckets that contain the two are read to their borders. Leave a snapshot active, until
+ * window_read_end().
  */
 void
-window_read_begin(DcWindow *window, TimestampTz from, TimestampTz to, DcWindowReading *reading)
+window_read_begin(DcWindow *window, TimestampTz from, TimestampTz to, bool whole, DcWindowReading *reading)
 {
 	if (IsParallelWorker())
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_TRANSACTION_STATE),
 				 errmsg("cannot read a windowed counter in a parallel worker")));
-	*reading = (DcWindowReading){.window = window, .from = from, .to = to};
+	*reading = (DcWindowReading){.window = window, .asked_from = from, .asked_to = to, .whole = whole};
 	reading->row = window->row;
 	for (int tries = 0;; tries++)
 	{
-		list_slots(reading, &reading->row.levels);
+		list_slots(reading);
 		lock_slots(reading);
 		if (tries == 0)
 			read_snapshot_push();
@@ -118,13 +120,18 @@ settle(DcWindowReading *reading)
 		(void) window_lookup(relid); /* raises an error */
 	if (TransactionIdIsCurrentTransactionId(now.changed_by) || !XidInMVCCSnapshot(now.changed_by, snapshot))
 		reading->row = now;
-	else if (!window_row_read_in(relid, snapshot, &reading->row) || lacks_rows(reading, &now))
+	else if (!window_row_read_in(relid, snapshot, &reading->row))
 	{
 		reading->row = now;
 		return false;
 	}
 	memcpy(slots, reading->slots, sizeof(slots));
-	list_slots(reading, &reading->row.levels);
+	list_slots(reading);
+	if (lacks_rows(reading, &now))
+	{
+		reading->row = now;
+		return false;
+	}
 	if (nslots == reading->nslots && memcmp(slots, reading->slots, nslots * sizeof(int)) == 0)
 		return true;
 	/* a floor was raised meanwhile; these locks never conflict with those of writers and movers */
@@ -154,11 +161,35 @@ lacks_rows(const DcWindowReading *reading, const DcWindowRow *now)
 }
 
 /*
- * list_slots lists the slots that may have rows of the time.
+ * Set the times that are read, by the levels of the row. A bucket of a wide level may have rows that are in all slots
+ * of the finer ones still.
  */
 static void
-list_slots(DcWindowReading *reading, const DcLevels *levels)
+set_times(DcWindowReading *reading)
 {
+	const DcLevels *levels = &reading->row.levels;
+
+	reading->from = reading->asked_from;
+	reading->to = reading->asked_to;
+	if (!reading->whole)
+		return;
+	reading->from = Max(reading->from, levels->floors[levels->n - 1]);
+	if (reading->from >= reading->to)
+		return;
+	reading->from = shown_start(levels, reading->from);
+	if (reading->to - 1 < bucket_start(BUCKET_MAX, levels->widths[0]))
+		reading->to = shown_start(levels, reading->to - 1) + shown_width(levels, reading->to - 1);
+}
+
+/*
+ * List the slots that may have rows of the time.
+ */
+static void
+list_slots(DcWindowReading *reading)
+{
+	const DcLevels *levels = &reading->row.levels;
+
+	set_times(reading);
 	reading->nslots = 0;
 	for (int l = 0; l < levels->n; l++)
 	{

@@ -266,7 +266,7 @@ counted_value(DcWindow *window, TimestampTz from, int64 width, const DcKey *key)
 	DcSums sums;
 
 	sums_init(&sums);
-	window_read_begin(window, from, from + width, &reading);
+	window_read_begin(window, from, from + width, false, &reading);
 	window_read_key(&reading, key, count, &sums);
 	window_read_end(&reading);
 	return sums_to_bigint(sums.net, "value");

@@ -40,7 +40,6 @@ static void rollup_arg(FunctionCallInfo fcinfo, int argno, DcLevels *levels);
 static void rollup_add(DcLevels *levels, int64 width, int64 keep);
 static void check_levels(const DcLevels *levels);
 static Oid create_counter(const RangeVar *name, const char *suffix);
-static void create_view(const RangeVar *name, const DcWindowRow *row, const Oid *slots);
 static void drop_relation(const char *kind, Oid relid);
 
 /*
@@ -55,21 +54,12 @@ dc_window_create(PG_FUNCTION_ARGS)
 {
 	Oid slots[WINDOW_MAX_LEVELS * WINDOW_SLOTS];
 	DcWindowRow row = {0};
-	DcWindowSlot slot = {0};
+	Oid dropped;
 	RangeVar *name;
 	Oid schema;
 
 	arg_not_null(fcinfo, 0, "counter");
-	arg_not_null(fcinfo, 1, "bucket");
-	arg_not_null(fcinfo, 2, "keep");
-	arg_not_null(fcinfo, 4, "late");
-	row.levels.n = 1;
-	row.levels.widths[0] = width_arg(PG_GETARG_INTERVAL_P(1), "bucket");
-	row.levels.keeps[0] = width_arg(PG_GETARG_INTERVAL_P(2), "keep");
-	rollup_arg(fcinfo, 3, &row.levels);
-	row.late = window_late_from_text(text_to_cstring(PG_GETARG_TEXT_PP(4)));
-	check_levels(&row.levels);
-	levels_place(&row.levels, GetCurrentTimestamp());
+	window_settings_args(fcinfo, &row);
 	prevent_write("dc_window_create()");
 	name = table_name_arg(fcinfo, 0);
 	schema = RangeVarGetCreationNamespace(name);
@@ -84,20 +74,48 @@ dc_window_create(PG_FUNCTION_ARGS)
 				 errmsg("relation \"%s\" already exists", name->relname)));
 	for (int i = 0; i < row.levels.n * WINDOW_SLOTS; i++)
 		slots[i] = create_counter(name, window_slot_suffix(i));
-	slot.slot = create_counter(name, window_slot_suffix(WINDOW_DROPPED));
-	create_view(name, &row, slots);
-	row.windowed = slot.windowed = get_relname_relid(name->relname, schema);
+	dropped = create_counter(name, window_slot_suffix(WINDOW_DROPPED));
+	window_create_view(name, &row, slots);
+	row.windowed = get_relname_relid(name->relname, schema);
 	run_ddl_done(OidIsValid(row.windowed), name->relname);
-	window_row_insert(&row);
-	slot.number = WINDOW_DROPPED;
+	window_insert(&row, slots, dropped);
+	PG_RETURN_OID(row.windowed);
+}
+
+/*
+ * Read the settings in the arguments 1 to 4, and place the levels at the time now.
+ */
+void
+window_settings_args(FunctionCallInfo fcinfo, DcWindowRow *row)
+{
+	arg_not_null(fcinfo, 1, "bucket");
+	arg_not_null(fcinfo, 2, "keep");
+	arg_not_null(fcinfo, 4, "late");
+	row->levels.n = 1;
+	row->levels.widths[0] = width_arg(PG_GETARG_INTERVAL_P(1), "bucket");
+	row->levels.keeps[0] = width_arg(PG_GETARG_INTERVAL_P(2), "keep");
+	rollup_arg(fcinfo, 3, &row->levels);
+	row->late = window_late_from_text(text_to_cstring(PG_GETARG_TEXT_PP(4)));
+	check_levels(&row->levels);
+	levels_place(&row->levels, GetCurrentTimestamp());
+}
+
+/*
+ * Register a window and its tables.
+ */
+void
+window_insert(const DcWindowRow *row, const Oid *slots, Oid dropped)
+{
+	DcWindowSlot slot = {.slot = dropped, .windowed = row->windowed, .number = WINDOW_DROPPED};
+
+	window_row_insert(row);
 	window_slot_insert(&slot);
-	for (int i = 0; i < row.levels.n * WINDOW_SLOTS; i++)
+	for (int i = 0; i < row->levels.n * WINDOW_SLOTS; i++)
 	{
 		slot.slot = slots[i];
 		slot.number = i;
 		window_slot_insert(&slot);
 	}
-	PG_RETURN_OID(row.windowed);
 }
 
 /*
@@ -221,10 +239,11 @@ create_counter(const RangeVar *name, const char *suffix)
 }
 
 /*
- * create_view makes the view, by which the window is known.
+ * Create the view by which the window is known, or replace it. The bound of bigint stands for a bucket that has left it, so that this
+ * bucket does not keep others from being read; dc_window() of the key fails.
  */
-static void
-create_view(const RangeVar *name, const DcWindowRow *row, const Oid *slots)
+void
+window_create_view(const RangeVar *name, const DcWindowRow *row, const Oid *slots)
 {
 	char *view = pstrdup(quote_qualified_identifier(name->schemaname, name->relname));
 	StringInfoData sql;
@@ -232,9 +251,10 @@ create_view(const RangeVar *name, const DcWindowRow *row, const Oid *slots)
 
 	initStringInfo(&sql);
 	appendStringInfo(&sql,
-					 "CREATE VIEW %s (key, bucket, value) AS"
+					 "CREATE OR REPLACE VIEW %s (key, bucket, value) AS"
 					 " SELECT dcounter.window_key(u.key), dcounter.window_bucket(u.key, u.width),"
-					 " (pg_catalog.sum(u.inc) OPERATOR(pg_catalog.-) pg_catalog.sum(u.dec))::pg_catalog.int8 FROM (",
+					 " LEAST(GREATEST(pg_catalog.sum(u.inc) OPERATOR(pg_catalog.-) pg_catalog.sum(u.dec), '-9223372036854775808'),"
+					 " '9223372036854775807')::pg_catalog.int8 FROM (",
 					 view);
 	for (int i = 0; i < row->levels.n * WINDOW_SLOTS * 2; i++)
 	{

@@ -73,6 +73,26 @@ level_of(const DcLevels *levels, TimestampTz at)
 }
 
 /*
+ * Return the width of the bucket in which a time is shown.
+ */
+int64
+shown_width(const DcLevels *levels, TimestampTz at)
+{
+	return levels->widths[Max(level_of(levels, at), 0)];
+}
+
+/*
+ * Return the start of that bucket.
+ */
+TimestampTz
+shown_start(const DcLevels *levels, TimestampTz at)
+{
+	int64 width = shown_width(levels, at);
+
+	return bucket_start(bucket_of(at, width), width);
+}
+
+/*
  * levels_place computes the spans, and sets the floors of a new window. A turn is long enough
  * that those that are kept, the one that is being written and the next one fit into the ring, and
  * ends where a bucket of the next level does.

@@ -43,6 +43,8 @@ extern int window_turn_slot(int level, int64 turn);
 extern TimestampTz window_turn_end(const DcLevels *levels, int level, int64 turn);
 extern int64 time_turn(const DcLevels *levels, int level, TimestampTz at);
 extern int level_of(const DcLevels *levels, TimestampTz at);
+extern int64 shown_width(const DcLevels *levels, TimestampTz at);
+extern TimestampTz shown_start(const DcLevels *levels, TimestampTz at);
 extern void levels_place(DcLevels *levels, TimestampTz now);
 
 extern void slot_key_make(const DcKey *key, int64 bucket, DcSlotKey *result);

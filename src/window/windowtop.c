@@ -77,7 +77,7 @@ dc_top_window(PG_FUNCTION_ARGS)
 		from = DT_NOBEGIN;
 	window = window_open(relid, ACL_SELECT);
 	InitMaterializedSRF(fcinfo, 0);
-	window_read_begin(window, from, now + window->row.levels.widths[0], &reading);
+	window_read_begin(window, from, now + 1, false, &reading);
 	SPI_connect();
 	runas_begin(&state, window->owner);
 	if (reading.nslots > 0)
@@ -176,7 +176,7 @@ slot_range(const DcWindowReading *reading, int number, int64 *first, int64 *last
 	int64 width = levels->widths[number / WINDOW_SLOTS];
 
 	*first = Max(bucket_of(Max(reading->from, levels->floors[levels->n - 1]) - 1, width) + 1, 0);
-	*last = Min(bucket_of(reading->to, width), BUCKET_MAX);
+	*last = Min(bucket_of(reading->to - 1, width), BUCKET_MAX);
 }
 
 /*

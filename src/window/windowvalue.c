@@ -6,6 +6,7 @@
 
 #include "base/args.h"
 #include "base/compat.h"
+#include "common/int.h"
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "rows/sums.h"
@@ -49,8 +50,8 @@ typedef struct DcBuckets
 
 static void add_to_span(void *arg, int level, int64 bucket, int64 inc, int64 dec);
 static void span_values(const DcSpan *span, Datum *values);
+static int64 rounded(int64 whole, double share, int64 low, int64 high);
 static void add_to_bucket(void *arg, int level, int64 bucket, int64 inc, int64 dec);
-static int64 shown_width(const DcLevels *levels, TimestampTz at);
 static void return_buckets(FunctionCallInfo fcinfo, const DcWindowReading *reading, DcBuckets *buckets);
 
 /*
@@ -84,7 +85,7 @@ dc_window(PG_FUNCTION_ARGS)
 	if (TIMESTAMP_IS_NOEND(span.to) || pg_sub_s64_overflow(span.to, us, &span.from))
 		span.from = TIMESTAMP_IS_NOEND(span.to) ? span.to : DT_NOBEGIN;
 	window = window_open(relid, ACL_SELECT);
-	window_read_begin(window, span.from, span.to, &reading);
+	window_read_begin(window, span.from, span.to, false, &reading);
 	span.levels = &reading.row.levels;
 	sums_init(&span.whole);
 	sums_init(&span.partial);
@@ -111,10 +112,24 @@ span_values(const DcSpan *span, Datum *values)
 	int128_add_int64(&upper, sums_to_bigint(span->partial.inc, "value"));
 	low = sums_to_bigint(lower, "value");
 	high = sums_to_bigint(upper, "value");
-	values[0] = Int64GetDatum(Min(Max(whole + (int64) rint(span->share), low), high));
+	values[0] = Int64GetDatum(rounded(whole, span->share, low, high));
 	values[1] = Int64GetDatum(low);
 	values[2] = Int64GetDatum(high);
 	values[3] = Float8GetDatum((double) whole + span->share);
+}
+
+/*
+ * Return whole + share, between the bounds. A sum that leaves bigint is beyond one of them.
+ */
+static int64
+rounded(int64 whole, double share, int64 low, int64 high)
+{
+	double part = rint(share);
+	int64 value;
+
+	if (!FLOAT8_FITS_IN_INT64(part) || pg_add_s64_overflow(whole, (int64) part, &value))
+		return share < 0 ? low : high;
+	return Min(Max(value, low), high);
 }
 
 /*
@@ -170,18 +185,10 @@ dc_buckets(PG_FUNCTION_ARGS)
 	to = PG_GETARG_TIMESTAMPTZ(3);
 	window = window_open(relid, ACL_SELECT);
 	InitMaterializedSRF(fcinfo, 0);
-	/* the first bucket may begin earlier, and the last one end later */
-	window_read_begin(window, from, to, &reading);
+	window_read_begin(window, from, to, true, &reading);
 	buckets.levels = &reading.row.levels;
-	reading.from = Max(from, buckets.levels->floors[buckets.levels->n - 1]);
-	if (reading.from < to)
+	if (reading.from < reading.to)
 	{
-		int64 width = shown_width(buckets.levels, reading.from);
-		int64 end_width = shown_width(buckets.levels, to - 1);
-
-		reading.from = bucket_start(bucket_of(reading.from, width), width);
-		if (to - 1 < bucket_start(BUCKET_MAX, buckets.levels->widths[0]))
-			reading.to = bucket_start(bucket_of(to - 1, end_width) + 1, end_width);
 		ctl.hcxt = CurrentMemoryContext;
 		buckets.sums = hash_create("dcounter buckets", 64, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 		window_read_key(&reading, key, add_to_bucket, &buckets);
@@ -192,27 +199,16 @@ dc_buckets(PG_FUNCTION_ARGS)
 }
 
 /*
- * shown_width returns the width of the bucket in which a time is shown.
- */
-static int64
-shown_width(const DcLevels *levels, TimestampTz at)
-{
-	return levels->widths[Max(level_of(levels, at), 0)];
-}
-
-/*
  * add_to_bucket adds a row to the bucket in which its time is shown: a row that is about to be moved, say.
  */
 static void
 add_to_bucket(void *arg, int level, int64 bucket, int64 inc, int64 dec)
 {
 	DcBuckets *buckets = arg;
-	TimestampTz start = bucket_start(bucket, buckets->levels->widths[level]);
-	int64 width = shown_width(buckets->levels, start);
+	TimestampTz start = shown_start(buckets->levels, bucket_start(bucket, buckets->levels->widths[level]));
 	DcBucket *entry;
 	bool found;
 
-	start = bucket_start(bucket_of(start, width), width);
 	entry = hash_search(buckets->sums, &start, HASH_ENTER, &found);
 	if (!found)
 		sums_init(&entry->sums);

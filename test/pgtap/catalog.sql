@@ -532,6 +532,7 @@ INSERT INTO expected VALUES
 -- Windowed counters
 INSERT INTO expected VALUES
 	('public.dc_window_create(counter text, bucket interval, keep interval, rollup jsonb DEFAULT NULL::jsonb, late text DEFAULT ''error''::text)', 'regclass', 'volatile', 'unsafe', false, 1000, 0),
+	('public.dc_window_adopt(counter regclass, bucket interval, keep interval, rollup jsonb DEFAULT NULL::jsonb, late text DEFAULT ''error''::text)', 'void', 'volatile', 'unsafe', false, 1000, 0),
 	('public.dc_window_alter(counter regclass, keep interval DEFAULT NULL::interval, late text DEFAULT NULL::text)', 'void', 'volatile', 'unsafe', false, 1000, 0),
 	('public.dc_window_drop(counter regclass)', 'void', 'volatile', 'unsafe', false, 1000, 0),
 	('public.dc_window_rotate(counter regclass, at timestamp with time zone DEFAULT clock_timestamp())', 'bigint', 'volatile', 'unsafe', false, 1000, 0),

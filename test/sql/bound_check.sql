@@ -315,6 +315,22 @@ SELECT (dc_source_fix('seen_k', '{1,2}')).*;
 SELECT (dc_source_fix('seen_t', '{a1,a2}')).*;
 SELECT * FROM seen();
 
+-- a key whose sum leaves bigint does not keep the others from being compared; nor does one whose sums are the same
+CREATE TABLE vast (k text, v bigint);
+SELECT dc_create('vast_k');
+SELECT dc_bind('vast_k', 'vast', 'k', value => 'v', build => 'none');
+INSERT INTO vast VALUES ('a', 9223372036854775807), ('b', 1);
+INSERT INTO vast VALUES ('a', 9223372036854775807);
+SELECT * FROM dc_source_check('vast_k');
+SET session_replication_role = replica;
+INSERT INTO vast VALUES ('a', 2), ('b', 2);
+RESET session_replication_role;
+SELECT * FROM dc_source_check('vast_k');
+SELECT * FROM dc_source_check('vast_k', ARRAY['b']);
+\set VERBOSITY sqlstate
+SELECT * FROM dc_source_check('vast_k', ARRAY['a']);
+\set VERBOSITY default
+
 SET client_min_messages = warning;
 DROP SCHEMA bound_check CASCADE;
 DROP ROLE bound_reader; DROP ROLE bound_owner;

@@ -73,12 +73,12 @@ RESET ROLE;
 REVOKE ALL ON views FROM sample_user;
 DROP ROLE sample_user;
 
--- The error: 1.96 times the root of (inc + dec) (p - 1), with the largest p that ever was
+-- The error: 1.96 times the root of (inc + dec + 3 p) (p - 1), and (p - 1) / 2, with the largest p that ever was
 SELECT dc_set('views', 'set', 10000);
 SELECT value, round(error::numeric, 6) FROM dc_info('views', 'set');
 SELECT dc_reset('views', 'set');
 SELECT value FROM dc_info('views', 'set');
-SELECT value, error FROM dc_info('views', 'nothing');
+SELECT value, round(error::numeric, 6) FROM dc_info('views', 'nothing');
 SELECT dc_alter('views', sample => 16);
 SELECT dc_set('views', 'set2', 10000);
 SELECT round(error::numeric, 6) FROM dc_info('views', 'set2');

@@ -180,3 +180,30 @@ SELECT dc_compact() >= 0 AS compacted;
 SELECT dc_window_rotate('win_mid', :'t'::timestamptz + interval '15 days');
 SELECT key = :'longer' AS longer, bucket - :'t' AS at, value FROM win_mid ORDER BY key, bucket, value;
 SELECT dc_window_drop('win_mid');
+
+-- a bucket that has left bigint fails alone; amounts at its bounds are rounded to these
+SELECT dc_window_create('win_over', '1 minute', '7 days');
+SELECT dc_incr_at('win_over', 'over', 9223372036854775807, :'t'), dc_incr_at('win_over', 'under', -9223372036854775807, :'t'), dc_incr_at('win_over', 'one', 1, :'t');
+SELECT k, w.* FROM unnest(ARRAY['over', 'under', 'one']) AS k, dc_window('win_over', k, '1 min', :'t'::timestamptz + interval '1 min') AS w;
+SELECT k, w.* FROM unnest(ARRAY['over', 'under', 'one']) AS k, dc_window('win_over', k, '59.999999 s', :'t'::timestamptz + interval '1 min') AS w;
+SELECT dc_incr_at('win_over', 'now', 9223372036854775807);
+SELECT value, lower IN (0, upper) AS bounds, upper, estimate FROM dc_window('win_over', 'now', '1 hour');
+SELECT dc_incr_at('win_over', 'over', 9223372036854775807, :'t');
+SELECT dc_incr_at('win_over', 'under', -9223372036854775807, :'t');
+SELECT key, value FROM win_over ORDER BY key, bucket;
+SELECT value FROM dc_window('win_over', 'one', '1 min', :'t'::timestamptz + interval '1 min');
+\set VERBOSITY sqlstate
+SELECT value FROM dc_window('win_over', 'over', '1 min', :'t'::timestamptz + interval '1 min');
+SELECT value FROM dc_buckets('win_over', 'under', :'t', :'t'::timestamptz + interval '1 min');
+\set VERBOSITY default
+SELECT dc_window_drop('win_over');
+
+-- a bucket that has not begun is not one of the last while
+SELECT dc_window_create('win_next', '7 days', '70 days');
+BEGIN;
+SELECT dc_incr_at('win_next', 'next', 5, date_bin('7 days', clock_timestamp(), '2000-01-03 UTC') + interval '7 days'), dc_incr_at('win_next', 'now', 1);
+SELECT * FROM dc_top_window('win_next', '20 days');
+SELECT dc_apply();
+SELECT * FROM dc_top_window('win_next', '20 days');
+ROLLBACK;
+SELECT dc_window_drop('win_next');

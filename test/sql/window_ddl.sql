@@ -136,3 +136,43 @@ DROP OWNED BY regress_wd_owner, regress_wd_user;
 DROP ROLE regress_wd_owner, regress_wd_user;
 SELECT count(*) FROM dcounter.window_slot;
 SELECT count(*) FROM dcounter.window_claim;
+
+-- registered again after only its schema was restored: the rows say what the catalogs had
+CREATE SCHEMA wd_restored;
+SELECT dc_window_create('wd_restored.w', '1 minute', '2 days', '{"1 hour": "20 days"}', 'drop');
+SELECT date_bin('8 hours', now(), '2000-01-03 UTC') AS t \gset
+SELECT dc_incr_at('wd_restored.w', 'a', 1, :'t'), dc_incr_at('wd_restored.w', 'a', 2, :'t'::timestamptz - interval '8 hours'), dc_incr_at('wd_restored.w', 'a', 10, :'t'::timestamptz - interval '1 day'), dc_incr_at('wd_restored.w', 'a', 100, :'t'::timestamptz - interval '5 days'),
+	dc_incr_at('wd_restored.w', 'a', 1000, :'t'::timestamptz - interval '1 year');
+-- rolled up as by a clock that was ahead
+SELECT dc_window_rotate('wd_restored.w', :'t'::timestamptz + interval '1 day 12 hours') AS moved;
+CREATE FUNCTION wd_seen() RETURNS TABLE (w text, dropped bigint, buckets bigint, value bigint, n numeric) LANGUAGE sql AS $$
+	SELECT 'w', dropped, (SELECT count(*) FROM dc_buckets(windowed, 'a', now() - interval '10 days') WHERE value <> 0), (dc_window(windowed, 'a', '10 days')).upper, (SELECT sum(value) FROM wd_restored.w)
+	FROM dc_windows WHERE windowed = 'wd_restored.w'::regclass $$;
+SELECT * FROM wd_seen();
+CREATE TABLE wd_claims AS SELECT level, turn FROM dcounter.window_claim WHERE windowed = 'wd_restored.w'::regclass AND NOT emptied;
+SELECT dc_window_adopt('wd_restored.w', '1 minute', '2 days');
+DELETE FROM dcounter.counter WHERE counter IN (SELECT slot FROM dcounter.window_slot WHERE windowed = 'wd_restored.w'::regclass);
+DELETE FROM dcounter.window_slot WHERE windowed = 'wd_restored.w'::regclass;
+DELETE FROM dcounter.window_claim WHERE windowed = 'wd_restored.w'::regclass;
+DELETE FROM dcounter.time_window WHERE windowed = 'wd_restored.w'::regclass;
+\set VERBOSITY sqlstate
+SELECT dc_incr_at('wd_restored.w', 'a');
+SELECT dc_window_adopt('wd_restored.w_w0', '1 minute', '2 days');
+SELECT dc_window_adopt('wd_restored.w', '1 minute', NULL);
+\set VERBOSITY terse
+SELECT dc_window_adopt('wd_restored.w', '1 minute', '2 days');
+SELECT dc_window_adopt('wd_restored.w', '1 minute', '2 days', '{"1 hour": "20 days", "1 day": "40 days"}');
+\set VERBOSITY sqlstate
+SELECT dc_window_adopt('wd_restored.w', '1 minute', '1 day', '{"1 hour": "20 days"}');
+\set VERBOSITY default
+SELECT dc_window_adopt('wd_restored.w', '1 minute', '2 days', '{"1 hour": "20 days"}', 'drop');
+SELECT * FROM wd_seen();
+SELECT count(*), count(c.turn) FROM wd_claims AS o FULL JOIN (SELECT * FROM dcounter.window_claim WHERE windowed = 'wd_restored.w'::regclass) AS c USING (level, turn);
+SELECT dc_incr_at('wd_restored.w', 'a', 1, :'t'), dc_incr_at('wd_restored.w', 'a', 1, :'t'::timestamptz - interval '1 year'), dc_window_rotate('wd_restored.w') >= 0 AS rotated;
+SELECT * FROM wd_seen();
+SET client_min_messages = warning;
+SELECT dc_window_drop('wd_restored.w');
+DROP SCHEMA wd_restored CASCADE;
+DROP TABLE wd_claims;
+DROP FUNCTION wd_seen;
+RESET client_min_messages;

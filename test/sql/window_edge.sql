@@ -243,4 +243,18 @@ SELECT dc_incr_at('we', 'a');
 SELECT dc_window_rotate('we', 'infinity');
 \set VERBOSITY default
 SELECT dc_window_drop('we');
+
+-- a bucket of the widest level is shown whole while its rows still are in several tables of finer ones
+SELECT dc_window_create('we', '1 minute', '2 days', '{"1 hour": "4 days", "1 day": "30 days"}');
+SELECT date_bin('1 day', now(), '2000-01-03 UTC') - interval '1 day' AS t \gset
+SELECT dc_incr_at('we', 'a', 3, :'t'::timestamptz + interval '30 min'), dc_incr_at('we', 'a', 4, :'t'::timestamptz + interval '10 hours'),
+	dc_incr_at('we', 'a', 5, :'t'::timestamptz + interval '20 hours');
+BEGIN;
+UPDATE dcounter.time_window SET floors[1] = extract(epoch FROM :'t'::timestamptz - '1999-12-31 UTC') * 1e6,
+	floors[2] = extract(epoch FROM :'t'::timestamptz - '1999-12-31 UTC') * 1e6;
+SELECT h, bucket - :'t' AS at, value FROM unnest(ARRAY[0, 7, 10, 23]) AS h,
+	dc_buckets('we', 'a', :'t'::timestamptz + h * interval '1 hour', :'t'::timestamptz + h * interval '1 hour 1 s' + interval '1 s');
+SELECT upper FROM dc_window('we', 'a', '1 day', :'t'::timestamptz + interval '1 day');
+ROLLBACK;
+SELECT dc_window_drop('we');
 DROP VIEW we_state;

@@ -37,6 +37,17 @@ $node->start;
 eval { $_->quit } foreach ($async, $sync);
 is(items($node, 'k'), 2, 'an item is there that was committed after an asynchronous commit of the same');
 
+# Nor when it is asynchronous only for the call.
+$node->safe_psql('postgres', q{CREATE FUNCTION add_all() RETURNS void LANGUAGE sql SET synchronous_commit = off AS $$
+	SELECT dc_add('d', 'all', 'item ' || i) FROM generate_series(1, 20) AS i $$});
+my $both = $node->background_psql('postgres');
+$both->query_safe('SET synchronous_commit = off; SELECT add_all()');
+$both->query_safe('SET synchronous_commit = on; SELECT add_all()');
+$node->stop('immediate');
+$node->start;
+eval { $both->quit };
+is(items($node, 'all'), 20, 'a commit that waits for the disk rests on no asynchronous one, also if a function has set that it need not');
+
 # Prepared items survive a crash, and count when they are committed.
 $node->safe_psql('postgres', "BEGIN; SELECT dc_add('d', 'p', 'a'); PREPARE TRANSACTION 'p'");
 $node->stop('immediate');

@@ -78,6 +78,40 @@ test_runs(int32_t p, int calls, int64_t least, int64_t most, const char *what)
 	say(SAMPLE_95 * standard * sqrt(RUNS) < 1.05 * bound, what, "the error is a bound; a part of", SAMPLE_95 * standard * sqrt(RUNS) / bound);
 }
 
+/*
+ * Return how likely the truth is within the error when n deltas of 1 are counted.
+ */
+static double
+coverage(int64_t n, int32_t p)
+{
+	double mean = (double) n / p;
+	double reach = 10 * sqrt(mean) + 30;
+	int64_t last = (int64_t) fmin((double) n, mean + reach);
+	double sum = 0;
+
+	for (int64_t k = (int64_t) fmax(0, mean - reach); k <= last; k++)
+	{
+		if (fabs((double) (k * p - n)) <= sample_error((double) (k * p), 0, p))
+			sum += exp(lgamma((double) n + 1) - lgamma((double) k + 1) - lgamma((double) (n - k) + 1) -
+					   (double) k * log(p) + (double) (n - k) * log1p(-1.0 / p));
+	}
+	return sum;
+}
+
+/*
+ * test_coverage looks at counts from 1 to 1,000,000.
+ */
+static void
+test_coverage(int32_t p)
+{
+	double least = 1;
+
+	for (int64_t n = 1; n <= 1000000; n += 1 + n / 30)
+		least = fmin(least, coverage(n, p));
+	say(least > 0.948, "any count is within the error in 95 % of cases", "sample", p);
+	ok(fabs(coverage(1000000, p) - 0.95) < (p > 100 ? 0.015 : 0.005), "and many are in no more");
+}
+
 static void
 test_small(void)
 {
@@ -116,6 +150,11 @@ test_borders(void)
 int
 main(void)
 {
+	test_coverage(2);
+	test_coverage(3);
+	test_coverage(16);
+	test_coverage(64);
+	test_coverage(1024);
 	test_small();
 	test_borders();
 	test_runs(64, 6000, 1, 1, "increments of 1");
