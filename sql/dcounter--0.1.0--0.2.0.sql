@@ -145,16 +145,14 @@ BEGIN
 	END LOOP;
 END $$;
 
-<<<<<<< HEAD
 -- Unread tables have this name everywhere.
 COMMENT ON FUNCTION dcounter.on_unread_row_change() IS 'internal: makes restoring unread tables idempotent and tells sessions of changes';
 COMMENT ON FUNCTION dc_unread_adopt(regclass, regclass) IS 'registers an existing unread table';
 COMMENT ON FUNCTION dc_unread_drop(regclass) IS 'drops an unread table';
-=======
+
 CREATE FUNCTION dc_window_adopt(counter regclass, bucket interval, keep interval, rollup jsonb DEFAULT NULL, late text DEFAULT 'error') RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
 COMMENT ON FUNCTION dc_window_adopt(regclass, interval, interval, jsonb, text) IS 'registers an existing windowed counter';
->>>>>>> g
 
 -- Last, so that they do not fire for the statements above. They fire for more commands.
 DROP EVENT TRIGGER dcounter_begin;

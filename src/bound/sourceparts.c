@@ -168,7 +168,6 @@ source_parts_changed(const DcDdl *ddl)
 }
 
 /*
-<<<<<<< HEAD
  * source_children_check raises 0A000 if a command has made a table a child, by inheritance, of a source.
  */
 void
@@ -193,7 +192,10 @@ source_children_check(const DcDdl *ddl)
 					 errmsg("a table cannot inherit from \"%s\", whose rows are counted", get_rel_name(source)),
 					 errhint("Use partitions.")));
 		}
-=======
+	}
+}
+
+/*
  * Before ALTER TABLE ... ATTACH PARTITION: the server would find our triggers on both. The tables are not locked yet.
  */
 void
@@ -241,7 +243,6 @@ source_parts_prevent(Oid outer, const List *members)
 					 errmsg("counters cannot be bound to both \"%s\" and its partition \"%s\"", get_rel_name(outer),
 							get_rel_name(lfirst_oid(lc))),
 					 errhint("Bind all of them to \"%s\", with a filter for the rows of the partition.", get_rel_name(outer))));
->>>>>>> g
 	}
 }
 
