@@ -11,6 +11,8 @@
 #include "base/job.h"
 #include "postmaster/bgworker.h"
 
+struct DcWorkerSlot;
+
 /* How a worker is told where to go, in bgw_extra. */
 typedef struct DcWorkerArgs
 {
