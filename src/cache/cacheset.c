@@ -23,6 +23,9 @@
 /* Of a table of which more keys are set, all are forgotten. */
 #define MAX_KEYS 1000
 
+/* Of so many tables with more, all values are forgotten one table after the other, and then those of the database at once. */
+#define MAX_FORGOTTEN 8
+
 typedef struct DcSetKey
 {
 	struct DcSetKey *next;
@@ -112,14 +115,19 @@ xact_callback(XactEvent event, void *arg)
 static void
 forget_set_keys(void)
 {
+	int nforgotten = 0;
+
 	for (DcSetTable *table = tables; table != NULL; table = table->next)
 	{
 		if (table->nkeys > MAX_KEYS)
 		{
-			cache_forget(MyDatabaseId, table->counter);
+			if (nforgotten++ < MAX_FORGOTTEN)
+				cache_forget(MyDatabaseId, table->counter);
 			continue;
 		}
 		for (DcSetKey *set = table->keys; set != NULL; set = set->next)
 			cache_forget_key(MyDatabaseId, table->counter, &set->key);
 	}
+	if (nforgotten > MAX_FORGOTTEN)
+		cache_forget(MyDatabaseId, InvalidOid); /* once for all the others */
 }

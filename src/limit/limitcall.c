@@ -553,7 +553,7 @@ limit_clear(DcLimitCall *call)
 	const DcLimitRule *rule = &call->use->rule;
 	bool memory;
 	int added = 0;
-	bool fits = true;
+	bool fits;
 	DcLimitKey *key;
 	int64 now;
 	LWLock *lock;
@@ -561,6 +561,7 @@ limit_clear(DcLimitCall *call)
 
 	do
 	{
+		fits = true;
 		lock = key_lock(call, &now);
 		key = find(call, now);
 		is_new = key->state.idle_at <= now;

@@ -62,8 +62,9 @@ bool
 limit_make_slots(void)
 {
 	uint64 seen = pg_atomic_read_u64(&limit_area->sweeps);
+	int64 retry_at;
 
-	return ((int64) pg_atomic_read_u64(&limit_area->earliest) <= moment_now().us && sweep_all(seen, NULL)) || forget_databases();
+	return ((int64) pg_atomic_read_u64(&limit_area->earliest) <= moment_now().us && sweep_all(seen, &retry_at)) || forget_databases();
 }
 
 /*
@@ -87,7 +88,7 @@ limit_make_room(DcLimitUse *use, bool memory, int64 *retry_after)
 
 /*
  * sweep_all removes what is idle, unless somebody has done that since the caller has seen so many
- * sweeps. False, and when it can be done next, if it is too early, unless retry_at is NULL.
+ * sweeps. False, and when it can be done next, if it is too early.
  */
 static bool
 sweep_all(uint64 seen, int64 *retry_at)
@@ -104,7 +105,7 @@ sweep_all(uint64 seen, int64 *retry_at)
 	}
 	next = (int64) pg_atomic_read_u64(&limit_area->next_sweep);
 	sweep.now = moment_now().us;
-	if (sweep.now < next && retry_at != NULL)
+	if (sweep.now < next)
 	{
 		LWLockRelease(&limit_area->sweep);
 		*retry_at = next;

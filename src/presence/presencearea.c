@@ -229,19 +229,29 @@ presence_use_slot(DcPresenceUse *use)
 DcPresenceSlot *
 presence_slot_of(const DcPresenceOwner *owner)
 {
-	return presence_area != NULL ? presence_slot_in(MyDatabaseId, owner) : NULL;
+	DcPresenceSlot *slot;
+
+	if (presence_area == NULL)
+		return NULL;
+	LWLockAcquire(&presence_area->lock, LW_SHARED);
+	slot = slot_find(MyDatabaseId, owner);
+	LWLockRelease(&presence_area->lock);
+	return slot;
 }
 
 /*
- * presence_slot_in is the same for any database.
+ * presence_slot_end ends the events of a rule of any database that is gone. Returns its slot, if it has one; without a room it may
+ * be given away at any time. Must not throw.
  */
 DcPresenceSlot *
-presence_slot_in(Oid database, const DcPresenceOwner *owner)
+presence_slot_end(Oid database, const DcPresenceOwner *owner)
 {
 	DcPresenceSlot *slot;
 
-	LWLockAcquire(&presence_area->lock, LW_SHARED);
+	LWLockAcquire(&presence_area->lock, LW_EXCLUSIVE);
 	slot = slot_find(database, owner);
+	if (slot != NULL)
+		pg_atomic_write_u64(&slot->events, (uint64) -1);
 	LWLockRelease(&presence_area->lock);
 	return slot;
 }

@@ -233,11 +233,10 @@ forget_room(DcMapEntry *entry, void *arg)
 void
 presence_gone_add(DcPresenceGone *gone, Oid database, const DcPresenceOwner *rule)
 {
-	DcPresenceSlot *slot = presence_slot_in(database, rule);
+	DcPresenceSlot *slot = presence_slot_end(database, rule);
 
 	if (slot == NULL)
 		return;
-	pg_atomic_write_u64(&slot->events, (uint64) -1);
 	gone->rules[slot - presence_area->slots] = (DcPresenceGoneRule){.database = database, .id = (Oid) rule->id};
 	gone->any = true;
 }
