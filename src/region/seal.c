@@ -124,6 +124,7 @@ static const DcStatement sql_unseal = {
 	.of = DC_OF_MORE};
 
 static bool is_patient(void);
+static bool lock_table(const DcCounterRow *row, Oid relid, bool worker);
 static DcCounter *lock_one(const DcCounterRow *row, bool worker);
 static bool is_in_order(DcCounter *counter, bool worker);
 static int64 fold_slots(DcSqlSession *session, DcRegionRel *slots, DcSetRel *sets, const DcSelfRow *self);
@@ -209,8 +210,8 @@ lock_one(const DcCounterRow *row, bool worker)
 
 	if (worker && !worker_may(row->counter))
 		return NULL;
-	LockRelationOid(row->regions, RowExclusiveLock);
-	LockRelationOid(row->sets, RowExclusiveLock);
+	if (!lock_table(row, row->regions, worker) || !lock_table(row, row->sets, worker))
+		return NULL;
 	if (!counter_lock(row->counter, RowExclusiveLock))
 		return NULL; /* dropped meanwhile */
 	counter = worker ? counter_find(row->counter) : counter_lookup(row->counter);
@@ -225,6 +226,22 @@ lock_one(const DcCounterRow *row, bool worker)
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("counter table \"%s\" was replicated anew meanwhile", get_rel_name(row->counter))));
 	return is_in_order(counter, worker) ? counter : NULL;
+}
+
+/*
+ * lock_table locks a further table of a counter; false if it is locked for longer than the worker waits.
+ */
+static bool
+lock_table(const DcCounterRow *row, Oid relid, bool worker)
+{
+	if (!worker)
+		LockRelationOid(relid, RowExclusiveLock);
+	else if (!ConditionalLockRelationOid(relid, RowExclusiveLock))
+	{
+		worker_is_patient(row->counter);
+		return false;
+	}
+	return true;
 }
 
 /*

@@ -33,6 +33,15 @@ $node->restart;
 is(sql($node, 'postgres', q{SELECT dc_incr('likes', 'a', 1)}), '', 'it is counted after a start');
 is(sql($node, 'postgres', q{SELECT dc_take('rooms', 'may', 2)}), 't', 'units are sold after a start');
 
+# So it is if an owner has locked the table of regions of his counter
+sql($node, 'postgres', q{SELECT dc_create('other'); SELECT dc_replicate('other'); SELECT dc_incr('other', 'a', 5)});
+sql($node, 'postgres', q{BEGIN; LOCK TABLE other_region IN SHARE MODE; PREPARE TRANSACTION 'locked'});
+$node->restart;
+is(wait_for($node, 'postgres', 'SELECT state FROM dcounter.self', 'active', 30), 'active', 'a table that is locked does not keep it from beginning');
+is(sql($node, 'postgres', q{SELECT dc_incr('likes', 'b', 1)}), '', 'it is counted after that, too');
+sql($node, 'postgres', q{COMMIT PREPARED 'locked'});
+is(sql($node, 'postgres', q{SELECT dc_get('other', 'a')}), '5', 'and nothing is lost');
+
 # The new epoch is taken without the stock, which is shut. The units that were taken are not there twice
 my $old = sql($node, 'postgres', $epoch);
 sql($node, 'postgres', qq{INSERT INTO dcounter.self_mark VALUES ($old, 'renew', NULL, now())});
