@@ -253,7 +253,8 @@ sub compare
 	}
 	if (@{ $self->{crashes} } && $good)
 	{
-		my @bad = map { my $settled = $_->{settled}; $settled ? errors($self->ask($settled)) : () } @{ $self->{rooms} };
+		# which would wait for what is prepared
+		my @bad = ($self->decide('true'), map { my $settled = $_->{settled}; $settled ? errors($self->ask($settled)) : () } @{ $self->{rooms} });
 
 		$good &= $self->fine("$title: what was lost is noted", @bad);
 	}
