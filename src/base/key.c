@@ -47,7 +47,15 @@ key_text_arg(FunctionCallInfo fcinfo, int argno, const char *name)
 	DcKey key;
 
 	arg_not_null(fcinfo, argno, name);
-	if (type == TEXTOID || !OidIsValid(type)) /* called by a function, which knows its type */
+	if (!OidIsValid(type)) /* called by C code: as it is declared */
+	{
+		Oid *types;
+		int count;
+
+		(void) get_func_signature(fcinfo->flinfo->fn_oid, &types, &count);
+		type = types[argno];
+	}
+	if (type == TEXTOID)
 		return PG_GETARG_DATUM(argno);
 	key_from_value(PG_GETARG_DATUM(argno), key_type(type), &key);
 	return key_text_datum(&key);
