@@ -276,14 +276,17 @@ is(sql($node, 'postgres', "SELECT failures FROM dc_stat_worker WHERE job = 'buil
 unlike(PostgreSQL::Test::Utils::slurp_file($node->logfile), qr/PANIC|TRAP|terminated by signal (?!9)/, 'no crash but ours');
 ##
 ## Who builds it is said if no worker does
-foreach my $worker ('a worker', 'no worker')
+foreach my $worker (1, 0)
 {
 	my $err;
+	my $said = qq{NOTICE:  "said" is not built yet, as no worker runs in this database\nHINT:  Run CALL dc_build('public.said').};
 
-	sql($node, 'postgres', 'SELECT dc_worker_stop()') if $worker eq 'no worker';
-	$node->psql('postgres', q{SELECT dc_create('said'); SELECT dc_bind('said', 'likes', 'post'); DROP TABLE said CASCADE}, stderr => \$err);
-	$worker eq 'no worker' ? like($err, qr/NOTICE:  "said" is not built yet, as no worker runs in this database\nHINT:  Run CALL dc_build\('public\.said'\)\./, $worker)
-	  : unlike($err, qr/not built yet/, $worker);
+	sql($node, 'postgres', 'SELECT dc_worker_stop()') unless $worker;
+	# autovacuum may be at the source
+	$node->psql('postgres', q{SET client_min_messages = notice; SELECT dc_create('said'); SELECT dc_bind('said', 'likes', 'post', lock_timeout => '1 min'); SET client_min_messages = warning; DROP TABLE said CASCADE},
+		stderr => \$err);
+	$err =~ s/^psql:<stdin>:\d+: //gm;
+	is($err, $worker ? '' : $said, $worker ? 'a worker' : 'no worker');
 }
 $node->stop;
 done_testing();
