@@ -15,6 +15,7 @@
 #include "base/runas.h"
 #include "base/shmem.h"
 #include "base/xactclock.h"
+#include "base/xactrooms.h"
 #include "bound/bound.h"
 #include "buffer/bufferinit.h"
 #include "cache/cache.h"
@@ -63,20 +64,19 @@ _PG_init(void)
 	own_statement_init();
 	counter_cache_init();
 	ownercode_guard_init();
-	/* a callback that is registered first runs last */
+	xact_rooms_init();
 	if (preloading)
 	{
 		shmem_init();
-		activity_init(); /* publishes what all others have done */
-		stats_init();	 /* counts the work of all others */
+		activity_init();
+		stats_init();
 		shared_hints_init();
 		old_snapshot_init();
 		combine_init();
 	}
-	consumer_init();	 /* looks at the writes of all others */
-	counter_last_init(); /* when all is written but amounts that go to memory */
-	region_xact_init();	 /* waits for other commits that publish */
-	outbox_xact_init();	 /* writes of others may fire triggers that make events */
+	consumer_init();
+	region_xact_init();
+	outbox_xact_init();
 	counter_xact_init();
 	counter_ddl_init();
 	conversion_init();

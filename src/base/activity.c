@@ -40,6 +40,7 @@
 #include "access/xact.h"
 #include "base/activity.h"
 #include "base/shmem.h"
+#include "base/xactrooms.h"
 #include "common/hashfn.h"
 #include "miscadmin.h"
 
@@ -67,6 +68,7 @@ static int nnoted = 0;
 static void places_init(void *area);
 static DcActivityPlace *place_of(Oid database, Oid what);
 static bool publish(Oid what);
+static bool is_idle(void);
 static void xact_callback(XactEvent event, void *arg);
 
 /*
@@ -76,7 +78,7 @@ void
 activity_init(void)
 {
 	shmem_add("dcounter activity", PLACES * sizeof(DcActivityPlace), (void **) &places, places_init);
-	RegisterXactCallback(xact_callback, NULL);
+	xact_room_add(DC_XACT_ACTIVITY, xact_callback, NULL, is_idle);
 }
 
 static void
@@ -121,6 +123,7 @@ activity_note(Oid what)
 		if (noted[i] == what)
 			return;
 	}
+	xact_mark(DC_XACT_ACTIVITY);
 	if (nnoted == MAX_NOTED)
 	{
 		nnoted = 0;
@@ -226,6 +229,12 @@ publish(Oid what)
 	while (now % 2 == 0 && !pg_atomic_compare_exchange_u32(&place->number, &now, now + 1))
 		;
 	return what == DC_ACTIVITY_ANY || what == DC_ACTIVITY_THINGS;
+}
+
+static bool
+is_idle(void)
+{
+	return nnoted == 0;
 }
 
 static void

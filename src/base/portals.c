@@ -39,6 +39,7 @@
 
 #include "access/xact.h"
 #include "base/portals.h"
+#include "base/xactrooms.h"
 #include "miscadmin.h"
 #include "utils/memutils.h"
 #include "utils/portal.h"
@@ -84,6 +85,7 @@ static void drop(Portal portal);
 static Portal find_new(const DcPortalLevel *level);
 static bool is_known(const DcPortalLevel *level, Portal portal);
 static void open_again(DcKnownPortal *entry);
+static bool is_idle(void);
 static void portals_xact_callback(XactEvent event, void *arg);
 static void subxact_callback(SubXactEvent event, SubTransactionId subid,
 							 SubTransactionId parent, void *arg);
@@ -103,6 +105,7 @@ portals_enter(void)
 		count++;
 	make_room(count);
 
+	xact_mark(DC_XACT_PORTALS);
 	level = &levels[nlevels++];
 	level->first = nknown;
 	level->nest_level = GetCurrentTransactionNestLevel();
@@ -161,8 +164,7 @@ init(void)
 	all_portals = MemoryContextGetParent(portal->portalContext);
 	if (made)
 		drop(portal);
-	RegisterXactCallback(portals_xact_callback, NULL);
-	RegisterSubXactCallback(subxact_callback, NULL);
+	xact_room_add(DC_XACT_PORTALS, portals_xact_callback, subxact_callback, is_idle);
 }
 
 /*
@@ -354,6 +356,12 @@ end_levels(int nest_level, SubTransactionId aborted, SubTransactionId parent)
 		}
 		nknown = levels[nlevels].first;
 	}
+}
+
+static bool
+is_idle(void)
+{
+	return nlevels == 0;
 }
 
 static void

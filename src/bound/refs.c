@@ -56,6 +56,7 @@
 
 #include "access/xact.h"
 #include "base/guc.h"
+#include "base/xactrooms.h"
 #include "bound/refs.h"
 #include "common/int.h"
 #include "miscadmin.h"
@@ -113,6 +114,7 @@ static void read_log(Oid counter, const DcKey *key, DcRefScanned scanned, DcRefE
 static void add_amount(const DcKey *key, int64 change, void *arg);
 static void cut(int level, bool commit);
 static void forget(void);
+static bool is_idle(void);
 static void xact_callback(XactEvent event, void *arg);
 static void subxact_callback(SubXactEvent event, SubTransactionId mine,
 							 SubTransactionId parent, void *arg);
@@ -124,8 +126,7 @@ static void subxact_callback(SubXactEvent event, SubTransactionId mine,
 void
 refs_init(void)
 {
-	RegisterXactCallback(xact_callback, NULL);
-	RegisterSubXactCallback(subxact_callback, NULL);
+	xact_room_add(DC_XACT_BOUND, xact_callback, subxact_callback, is_idle);
 }
 
 /*
@@ -153,7 +154,7 @@ refs_add(const DcSourceRow *row, const DcKey *key, const DcKey *item, int64 delt
 	memcpy(ref->data + key->len, item->data, item->len);
 	log_len += needed;
 	/* another module, or code of an owner, may change rows after that */
-	if (past_commit)
+	if (past_commit || xact_has_passed(DC_XACT_COUNTER))
 		refs_write_all(false);
 }
 
@@ -166,6 +167,7 @@ lock_refs(Oid refs)
 	if (locked_refs == refs && locked_subid == GetCurrentSubTransactionId())
 		return;
 	LockRelationOid(refs, RowExclusiveLock);
+	xact_mark(DC_XACT_BOUND);
 	locked_refs = refs;
 	locked_subid = GetCurrentSubTransactionId();
 }
@@ -185,6 +187,8 @@ start_refs(void)
 	log_len = 0;
 	written = 0;
 	ref_marks = NULL;
+	xact_mark(DC_XACT_BOUND);
+	xact_mark(DC_XACT_COUNTER); /* which has it written */
 	cxt = fresh;
 }
 
@@ -355,7 +359,11 @@ refs_write_all(bool committing)
 		CHECK_FOR_INTERRUPTS();
 		write_log();
 	}
-	past_commit |= committing;
+	if (committing)
+	{
+		xact_mark(DC_XACT_BOUND);
+		past_commit = true;
+	}
 }
 
 /*
@@ -535,6 +543,12 @@ forget(void)
 	locked_refs = InvalidOid;
 	writing_level = 0;
 	past_commit = false;
+}
+
+static bool
+is_idle(void)
+{
+	return cxt == NULL && !OidIsValid(locked_refs) && writing_level == 0 && !past_commit;
 }
 
 static void

@@ -168,6 +168,7 @@ extern bool buffer_is_pressed(void);
 
 /* reserve.c */
 extern bool buffer_reserve(DcCounter *counter, DcDelta **deltas, int count);
+extern bool reserve_is_idle(void);
 extern void reserve_commit(void);
 extern void reserve_abort(void);
 
@@ -184,6 +185,7 @@ extern bool flush_lock(Oid counter, bool wait);
 extern void flush_table(DcCounter *counter, DcBufferTable *table, bool exactly);
 extern void flush_here(DcCounter *counter);
 extern void buffer_key_set(DcCounter *counter, const DcKey *key);
+extern bool flush_is_idle(void);
 extern void flush_commit(void);
 extern void flush_abort(void);
 extern void flush_commit_subxact(int nest);
@@ -214,6 +216,7 @@ extern bool buffer_read_all(DcCounter *counter, DcSums *sums);
 /* discard.c */
 extern void discard_init(void);
 extern void discard_truncated(Oid counter);
+extern bool discard_is_idle(void);
 extern void discard_commit(void);
 extern void discard_amounts(DcBufferTable *table);
 extern void discard_gone(DcBufferTable *table);

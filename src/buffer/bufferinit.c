@@ -5,6 +5,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "base/xactrooms.h"
 #include "buffer/buffer.h"
 #include "buffer/bufferinit.h"
 
@@ -23,6 +24,7 @@ static const DcBufferHooks hooks = {
 	.altered = buffer_altered,
 };
 
+static bool is_idle(void);
 static void xact_callback(XactEvent event, void *arg);
 static void subxact_callback(SubXactEvent event, SubTransactionId subid,
 							 SubTransactionId parent, void *arg);
@@ -40,14 +42,19 @@ buffering_init(bool preloading)
 	buffer_init();
 	discard_init();
 	flush_wait_init();
-	RegisterXactCallback(xact_callback, NULL);
-	RegisterSubXactCallback(subxact_callback, NULL);
+	xact_room_add(DC_XACT_BUFFER, xact_callback, subxact_callback, is_idle);
 }
 
 static bool
 was_buffered(DcCounter *counter)
 {
 	return table_slot(counter) != NULL;
+}
+
+static bool
+is_idle(void)
+{
+	return flush_is_idle() && discard_is_idle() && reserve_is_idle();
 }
 
 static void

@@ -19,6 +19,7 @@
 #include "base/compat.h"
 #include "base/hooks.h"
 #include "base/utility.h"
+#include "base/xactrooms.h"
 #include "buffer/buffer.h"
 #include "buffer/bufferinit.h"
 #include "catalog/objectaccess.h"
@@ -191,6 +192,7 @@ discard_later(Oid database, Oid counter, bool gone)
 	}
 	discard = MemoryContextAlloc(TopTransactionContext, sizeof(DcDiscard));
 	*discard = (DcDiscard){discards, GetCurrentTransactionNestLevel(), database, counter, gone};
+	xact_mark(DC_XACT_BUFFER);
 	discards = discard;
 }
 
@@ -234,6 +236,15 @@ discard_is_noted(const DcBufferTable *table)
 			return true;
 	}
 	return false;
+}
+
+/*
+ * discard_is_idle returns true if this transaction has nothing to discard.
+ */
+bool
+discard_is_idle(void)
+{
+	return discards == NULL;
 }
 
 /*

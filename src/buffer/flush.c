@@ -23,6 +23,7 @@
 #include "base/guc.h"
 #include "base/hooks.h"
 #include "base/lockclass.h"
+#include "base/xactrooms.h"
 #include "buffer/buffer.h"
 #include "buffer/bufferinit.h"
 #include "compact/compactbatch.h"
@@ -160,6 +161,7 @@ take_all(DcCounter *counter, DcBufferTable *table, DcFlushKey **keys)
 	int count = 0;
 
 	*keys = NULL;
+	xact_mark(DC_XACT_BUFFER);
 	scan.table = table;
 	while (buffer_scan_next(&scan) > 0)
 	{
@@ -298,6 +300,7 @@ begin_flush(DcCounter *counter, DcBufferTable *table, DcMoment started)
 	pg_atomic_exchange_u32(&table->dirty, 0);
 	flush->number = pg_atomic_add_fetch_u64(&table->begun, 1);
 	flush->next = flushes;
+	xact_mark(DC_XACT_BUFFER);
 	flushes = flush;
 }
 
@@ -321,6 +324,15 @@ count_flush(DcCounter *counter, DcFlushKey *keys, int count)
 	stats.keys = count;
 	stats.buffered = stats.increments;
 	stats_applied(counter, &stats);
+}
+
+/*
+ * flush_is_idle returns true if this transaction has no flush and has taken nothing.
+ */
+bool
+flush_is_idle(void)
+{
+	return flushes == NULL && !take_any() && scan.count == 0 && scan.last == NULL;
 }
 
 /*

@@ -41,6 +41,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "base/xactrooms.h"
 #include "buffer/buffer.h"
 #include "stats/stats.h"
 #include "utils/memutils.h"
@@ -151,6 +152,7 @@ table_reserve(DcCounter *counter, DcBufferTable *table)
 		pg_atomic_fetch_sub_u32(&table->reserving, 1);
 		return false;
 	}
+	xact_mark(DC_XACT_BUFFER);
 	tables[ntables++] =
 		(DcReservedTable){table, counter->row.durability == DC_DURABILITY_SYNC};
 	return true;
@@ -248,6 +250,15 @@ give_back(int from)
 	for (int i = from; i < nreserved; i++)
 		map_unpin(reserved[i].entry);
 	nreserved = from;
+}
+
+/*
+ * reserve_is_idle returns true if this transaction has reserved nothing.
+ */
+bool
+reserve_is_idle(void)
+{
+	return ntables == 0;
 }
 
 /*

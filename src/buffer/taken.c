@@ -20,6 +20,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "base/xactrooms.h"
 #include "buffer/buffer.h"
 #include "utils/memutils.h"
 
@@ -75,6 +76,7 @@ buffer_take(DcMapEntry *entry, DcDelta *amount, TimestampTz *at)
 	pg_atomic_fetch_add_u64(&buffer->version, 1);
 	LWLockRelease(lock);
 	pg_atomic_fetch_add_u64(&table->moves_ended, 1);
+	xact_mark(DC_XACT_BUFFER);
 	takes[ntakes++] = (DcTake){entry, GetCurrentTransactionNestLevel(), amount->inc,
 							   amount->dec, amount->calls};
 	return true;

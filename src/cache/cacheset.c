@@ -16,6 +16,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "base/xactrooms.h"
 #include "cache/cache.h"
 #include "miscadmin.h"
 #include "utils/memutils.h"
@@ -43,6 +44,7 @@ typedef struct DcSetTable
 /* In TopTransactionContext; xact_callback forgets it at each end. */
 static DcSetTable *tables = NULL;
 
+static bool is_idle(void);
 static void xact_callback(XactEvent event, void *arg);
 static DcSetTable *set_table(Oid counter);
 static void forget_set_keys(void);
@@ -53,7 +55,7 @@ static void forget_set_keys(void);
 void
 cache_set_init(void)
 {
-	RegisterXactCallback(xact_callback, NULL);
+	xact_room_add(DC_XACT_CACHE, xact_callback, NULL, is_idle);
 }
 
 /*
@@ -94,9 +96,16 @@ set_table(Oid counter)
 									   sizeof(DcSetTable));
 		table->counter = counter;
 		table->next = tables;
+		xact_mark(DC_XACT_CACHE);
 		tables = table;
 	}
 	return table;
+}
+
+static bool
+is_idle(void)
+{
+	return tables == NULL;
 }
 
 /*

@@ -13,8 +13,8 @@
  * again, and a consumer must be prepared for that in any case. The WAL tells whether the
  * transaction has done something else: there must be none, and no transaction id, before
  * the first call of these functions, and no other between two calls and up to the commit.
- * The callback here is registered before those of the other rooms. So it is called after
- * they have written what they keep for the commit.
+ * The callback here is called after those of the other rooms (xactrooms.h), which have then
+ * written what they keep for the commit.
  */
 #include "postgres.h"
 
@@ -23,6 +23,7 @@
 #include "base/args.h"
 #include "base/compat.h"
 #include "base/guc.h"
+#include "base/xactrooms.h"
 #include "consumer/consumer.h"
 #include "consumer/retry.h"
 #include "fmgr.h"
@@ -41,16 +42,16 @@ static struct
 } xact;
 
 static void check_lease(const DcConsumer *consumer, const DcMember *me, bool held);
+static bool is_idle(void);
 static void xact_callback(XactEvent event, void *arg);
 
 /*
- * ack_init registers the transaction callback. It is called once, before other rooms
- * register theirs.
+ * ack_init registers the transaction callback; called once.
  */
 void
 ack_init(void)
 {
-	RegisterXactCallback(xact_callback, NULL);
+	xact_room_add(DC_XACT_CONSUMER, xact_callback, NULL, is_idle);
 }
 
 /*
@@ -149,6 +150,7 @@ consumer_xact_enter(void)
 {
 	if (!xact.used)
 	{
+		xact_mark(DC_XACT_CONSUMER);
 		xact.used = true;
 		xact.only = XactLastRecEnd == InvalidXLogRecPtr &&
 			!TransactionIdIsValid(GetTopTransactionIdIfAny());
@@ -174,7 +176,14 @@ consumer_xact_leave(void)
 void
 consumer_wake_at_commit(void)
 {
+	xact_mark(DC_XACT_CONSUMER);
 	xact.wake = true;
+}
+
+static bool
+is_idle(void)
+{
+	return !xact.used && !xact.wake;
 }
 
 static void

@@ -60,6 +60,7 @@
 #include "base/activity.h"
 #include "base/compat.h"
 #include "base/hooks.h"
+#include "base/xactrooms.h"
 #include "common/hashfn.h"
 #include "common/pg_prng.h"
 #include "counter/apply.h"
@@ -196,6 +197,7 @@ apply_begin(DcApplying *applying, DcApplyWhen when)
 	applying->when = when;
 	applying->begun = false;
 	applying->read_only = XactReadOnly;
+	xact_mark(DC_XACT_COUNTER);
 	writing_level = GetCurrentTransactionNestLevel();
 	/* what is not kept from the tables by our locks: see directtotals.c */
 	AcceptInvalidationMessages();
@@ -412,6 +414,7 @@ apply_by_sql(DcCounter *counter, DcDelta **deltas, int count, DcApplyWhen when,
 	else if (!shared || counter->foreign || IsolationUsesXactSnapshot())
 	{
 		sql_add_blind(&session, deltas, count, own_shard(false), wrote_blind);
+		xact_mark(DC_XACT_COUNTER);
 		wrote_blind = true;
 	}
 	else

@@ -47,6 +47,7 @@
 #include "base/clock.h"
 #include "base/compat.h"
 #include "base/shmem.h"
+#include "base/xactrooms.h"
 #include "counter/combine.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
@@ -285,7 +286,10 @@ join(const DcDelta *delta)
 	else
 		joined = false;
 	if (joined)
+	{
+		xact_mark(DC_XACT_COUNTER);
 		my_queue = queue;
+	}
 	LWLockRelease(&queue->lock);
 	return joined;
 }

@@ -35,6 +35,7 @@
 
 #include "access/xact.h"
 #include "base/hooks.h"
+#include "base/xactrooms.h"
 #include "counter/apply.h"
 #include "counter/applying.h"
 #include "counter/combine.h"
@@ -55,20 +56,11 @@ static bool goes_to_rows(Oid relid);
 static bool is_alone(DcDelta **deltas, int count);
 static bool any_amount(DcDelta **deltas, int count, int64 above);
 static int group_end(DcDelta **deltas, int count, int start);
+static bool is_idle(void);
 static void xact_callback(XactEvent event, void *arg);
 static void last_callback(XactEvent event, void *arg);
 static void subxact_callback(SubXactEvent event, SubTransactionId subid,
 							 SubTransactionId parent, void *arg);
-
-/*
- * counter_last_init registers the callback that hands over to the memory; called
- * once, before the rooms that write something at commit register theirs.
- */
-void
-counter_last_init(void)
-{
-	RegisterXactCallback(last_callback, NULL);
-}
 
 /*
  * counter_xact_init registers the transaction callbacks; called once.
@@ -79,8 +71,8 @@ counter_xact_init(void)
 	static const DcCounterHooks hooks = {.apply_early = apply_early};
 
 	counter_hooks = &hooks;
-	RegisterXactCallback(xact_callback, NULL);
-	RegisterSubXactCallback(subxact_callback, NULL);
+	xact_room_add(DC_XACT_COUNTER, xact_callback, subxact_callback, is_idle);
+	xact_room_add(DC_XACT_LAST, last_callback, NULL, is_idle);
 }
 
 /*
@@ -123,7 +115,7 @@ apply_when_full(void)
 void
 apply_if_late(void)
 {
-	if (past_pre_commit)
+	if (past_pre_commit || xact_has_passed(DC_XACT_COUNTER))
 		apply_pending(APPLY_EARLY);
 }
 
@@ -302,6 +294,15 @@ group_end(DcDelta **deltas, int count, int start)
 	return end;
 }
 
+/*
+ * is_idle returns true if nothing is left that xact_callback forgets; it forgets it all together.
+ */
+static bool
+is_idle(void)
+{
+	return pending_is_idle() && !apply_is_writing() && !past_pre_commit;
+}
+
 static void
 xact_callback(XactEvent event, void *arg)
 {
@@ -313,6 +314,7 @@ xact_callback(XactEvent event, void *arg)
 			write_distinct(true);
 			apply_at_commit();
 			foreign_check_alive();
+			xact_mark(DC_XACT_COUNTER);
 			past_pre_commit = true;
 			break;
 		case XACT_EVENT_PRE_PREPARE:
@@ -320,6 +322,7 @@ xact_callback(XactEvent event, void *arg)
 				break;
 			write_distinct(true);
 			apply_pending(APPLY_AT_PREPARE);
+			xact_mark(DC_XACT_COUNTER);
 			past_pre_commit = true;
 			break;
 		case XACT_EVENT_COMMIT:

@@ -5,7 +5,6 @@
 #ifndef DC_COUNTER_H
 #define DC_COUNTER_H
 
-extern void counter_last_init(void);
 extern void counter_xact_init(void);
 
 #endif /* DC_COUNTER_H */

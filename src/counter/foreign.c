@@ -20,6 +20,7 @@
 #include "postgres.h"
 
 #include "base/runas.h"
+#include "base/xactrooms.h"
 #include "counter/apply.h"
 #include "counter/foreign.h"
 #include "executor/spi.h"
@@ -68,6 +69,7 @@ foreign_note_early(DcCounter *counter)
 {
 	MemoryContext old = MemoryContextSwitchTo(TopTransactionContext);
 
+	xact_mark(DC_XACT_COUNTER);
 	early_counters = list_append_unique_oid(early_counters, counter->relid);
 	MemoryContextSwitchTo(old);
 }

@@ -32,6 +32,7 @@
 
 #include "access/xact.h"
 #include "base/guc.h"
+#include "base/xactrooms.h"
 #include "common/int.h"
 #include "counter/pending.h"
 #include "miscadmin.h"
@@ -370,6 +371,12 @@ pending_end_xact(void)
 	top_level = NULL;
 }
 
+bool
+pending_is_idle(void)
+{
+	return top_level == NULL;
+}
+
 /*
  * pending_commit_subxact gives the deltas of the ending subtransaction to its
  * parent. Runs inside COMMIT_SUB: must not throw.
@@ -447,6 +454,8 @@ level_push(int nest)
 	level->nest = nest;
 	level->deltas = deltas_create(cxt, 16, NULL);
 	level->below = top_level;
+	xact_mark(DC_XACT_COUNTER);
+	xact_mark(DC_XACT_LAST);
 	top_level = level;
 }
 

@@ -34,6 +34,7 @@
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "base/guc.h"
+#include "base/xactrooms.h"
 #include "common/hashfn.h"
 #include "distinct/distinct.h"
 #include "executor/tuptable.h"
@@ -183,6 +184,7 @@ known_load(DcDistinctRel *rel, const DcRowKey *key)
 	known->next = snapshot->xmax;
 	known->uncommitted = true; /* should an error be raised meanwhile */
 	uncommitted++;
+	xact_mark(DC_XACT_DISTINCT);
 	if (!read_rows(rel, key, known))
 	{
 		known->uncommitted = false;

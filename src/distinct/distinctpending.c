@@ -23,6 +23,7 @@
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "base/guc.h"
+#include "base/xactrooms.h"
 #include "distinct/distinct.h"
 #include "miscadmin.h"
 #include "sketch/hash.h"
@@ -83,6 +84,7 @@ static void write_items(bool commits);
 static void write_table(DcItems **items, int count, bool load, bool commits);
 static void write_key(DcDistinctRel *rel, DcItems **items, int count, bool load, bool commits);
 static void mark_written(void);
+static bool is_idle(void);
 static void xact_callback(XactEvent event, void *arg);
 static void subxact_callback(SubXactEvent event, SubTransactionId mine, SubTransactionId parent, void *arg);
 
@@ -92,8 +94,7 @@ static void subxact_callback(SubXactEvent event, SubTransactionId mine, SubTrans
 void
 distinct_pending_init(void)
 {
-	RegisterXactCallback(xact_callback, NULL);
-	RegisterSubXactCallback(subxact_callback, NULL);
+	xact_room_add(DC_XACT_DISTINCT, xact_callback, subxact_callback, is_idle);
 }
 
 /*
@@ -231,6 +232,7 @@ level_current(void)
 	level->nest = nest;
 	level->items = items_create(cxt, 8, NULL);
 	level->below = top_level;
+	xact_mark(DC_XACT_DISTINCT);
 	top_level = level;
 	return level;
 }
@@ -427,6 +429,12 @@ write_key(DcDistinctRel *rel, DcItems **items, int count, bool load, bool commit
 		items[i]->generation = distinct->generation;
 	if (state != NULL)
 		distinct_insert_row(rel, DISTINCT_DELTA, key->data, key->len, hll_value(state));
+}
+
+static bool
+is_idle(void)
+{
+	return top_level == NULL && !known_any_uncommitted();
 }
 
 static void

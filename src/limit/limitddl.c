@@ -15,6 +15,7 @@
 #include "base/catrow.h"
 #include "base/compat.h"
 #include "base/lockclass.h"
+#include "base/xactrooms.h"
 #include "commands/sequence.h"
 #include "common/hashfn.h"
 #include "fmgr.h"
@@ -53,6 +54,7 @@ static DcLimitRow *open_to_change(FunctionCallInfo fcinfo, const char *function)
 static Oid role_arg(FunctionCallInfo fcinfo, int argno, bool must_exist);
 static void note_changed(int32 id, bool is_new);
 static void tell_changed(void);
+static bool is_idle(void);
 static void xact_callback(XactEvent event, void *arg);
 static void subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionId parent, void *arg);
 
@@ -62,8 +64,7 @@ static void subxact_callback(SubXactEvent event, SubTransactionId subid, SubTran
 void
 limit_ddl_init(void)
 {
-	RegisterXactCallback(xact_callback, NULL);
-	RegisterSubXactCallback(subxact_callback, NULL);
+	xact_room_add(DC_XACT_LIMIT_DDL, xact_callback, subxact_callback, is_idle);
 }
 
 /*
@@ -101,6 +102,7 @@ dc_limit_create(PG_FUNCTION_ARGS)
 	row.created_at = GetCurrentTimestamp(); /* wall time, to be shown */
 	limit_row_insert(&row);
 	note_changed(row.id, true);
+	xact_mark(DC_XACT_LIMIT_DDL);
 	rules_changed = true;
 	if (limit_area == NULL)
 		ereport(NOTICE,
@@ -262,6 +264,7 @@ open_to_change(FunctionCallInfo fcinfo, const char *function)
 	if (row != NULL && has_privs_of_role(GetUserId(), row->owner))
 	{
 		(void) advisory_lock(LIMIT_LOCK_CLASS, row->id, 0, ExclusiveLock, true);
+		xact_mark(DC_XACT_LIMIT_DDL);
 		rules_changed = true;
 		row = limit_row_read(name); /* as it is now */
 	}
@@ -280,6 +283,7 @@ note_changed(int32 id, bool is_new)
 	Changed *change = MemoryContextAlloc(TopTransactionContext, sizeof(Changed));
 
 	*change = (Changed){changes, limit_row_owner(id), is_new, GetCurrentTransactionNestLevel()};
+	xact_mark(DC_XACT_LIMIT_DDL);
 	changes = change;
 }
 
@@ -302,6 +306,12 @@ tell_changed(void)
 		if (change->is_new)
 			limit_note_young(MyDatabaseId, &change->rule);
 	}
+}
+
+static bool
+is_idle(void)
+{
+	return changes == NULL && !rules_changed;
 }
 
 static void

@@ -38,6 +38,7 @@
 #include "base/guc.h"
 #include "base/relopen.h"
 #include "base/sequence.h"
+#include "base/xactrooms.h"
 #include "catalog/pg_type.h"
 #include "common/pg_prng.h"
 #include "executor/executor.h"
@@ -74,11 +75,8 @@ typedef struct Target
 
 PG_FUNCTION_INFO_V1(on_outbox_insert);
 
-/* The callback that writes this transaction's events has run; for a PREPARE. */
-static bool past_pre_commit = false;
-static bool preparing = false;
-
 static TupleDesc event_desc(void);
+static bool is_idle(void);
 static void xact_callback(XactEvent event, void *arg);
 static void subxact_callback(SubXactEvent event, SubTransactionId mine,
 							 SubTransactionId parent, void *arg);
@@ -105,15 +103,12 @@ outbox_init(bool preloading)
 }
 
 /*
- * outbox_xact_init registers the transaction callbacks; called once, before other
- * rooms register theirs, so that ours runs after them: their writes at the commit may
- * fire triggers that make events.
+ * outbox_xact_init registers the transaction callbacks; called once.
  */
 void
 outbox_xact_init(void)
 {
-	RegisterXactCallback(xact_callback, NULL);
-	RegisterSubXactCallback(subxact_callback, NULL);
+	xact_room_add(DC_XACT_OUTBOX, xact_callback, subxact_callback, is_idle);
 }
 
 /*
@@ -169,8 +164,8 @@ outbox_append(const DcEvent *event, const char *function)
 	log_add((char *) tuple->t_data, tuple->t_len);
 	heap_freetuple(tuple);
 	/* another module may run SQL in a callback of its own, after ours */
-	if (past_pre_commit)
-		write_events(preparing);
+	if (xact_has_passed(DC_XACT_OUTBOX))
+		write_events(dc_xact_prepares);
 }
 
 /*
@@ -201,6 +196,12 @@ event_desc(void)
 	return desc;
 }
 
+static bool
+is_idle(void)
+{
+	return log_is_closed() && !registry_is_entered();
+}
+
 static void
 xact_callback(XactEvent event, void *arg)
 {
@@ -208,17 +209,14 @@ xact_callback(XactEvent event, void *arg)
 	{
 		case XACT_EVENT_PRE_COMMIT:
 		case XACT_EVENT_PRE_PREPARE:
-			preparing = event == XACT_EVENT_PRE_PREPARE;
 			if (log_count() > 0)
-				write_events(preparing);
+				write_events(event == XACT_EVENT_PRE_PREPARE);
 			else
 				log_close(); /* all events have been rolled back */
-			past_pre_commit = true;
 			break;
 		case XACT_EVENT_COMMIT:
 		case XACT_EVENT_ABORT:
 		case XACT_EVENT_PREPARE:
-			past_pre_commit = false;
 			log_forget();
 			if (registry_leave())
 				wait_wake();

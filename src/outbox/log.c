@@ -330,6 +330,12 @@ log_close(void)
 	cxt = NULL;
 }
 
+bool
+log_is_closed(void)
+{
+	return cxt == NULL;
+}
+
 /*
  * log_forget forgets all records at the end of a transaction, with which memory
  * and file are freed.

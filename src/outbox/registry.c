@@ -45,6 +45,7 @@
 #include "base/lockclass.h"
 #include "base/sequence.h"
 #include "base/shmem.h"
+#include "base/xactrooms.h"
 #include "outbox/outbox.h"
 #include "outbox/registry.h"
 #include "port/atomics.h"
@@ -119,6 +120,7 @@ registry_enter(bool prepare)
 	if (entered)
 		return; /* the number that is known is lower */
 	low = (uint64) sequence_last(catalog_relation(OUTBOX_SEQUENCE)) + 1;
+	xact_mark(DC_XACT_OUTBOX);
 	entered = true;
 	if (slots != NULL)
 	{
@@ -134,6 +136,12 @@ registry_enter(bool prepare)
 		lock_shared(low);
 	if (prepare)
 		lock_shared(0);
+}
+
+bool
+registry_is_entered(void)
+{
+	return entered;
 }
 
 /*

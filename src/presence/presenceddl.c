@@ -15,6 +15,7 @@
 #include "base/catrow.h"
 #include "base/compat.h"
 #include "base/lockclass.h"
+#include "base/xactrooms.h"
 #include "commands/sequence.h"
 #include "common/hashfn.h"
 #include "fmgr.h"
@@ -50,6 +51,7 @@ static void take_settings(FunctionCallInfo fcinfo, DcPresenceRow *row, int first
 static DcPresenceRow *open_to_change(FunctionCallInfo fcinfo, const char *function);
 static Oid role_arg(FunctionCallInfo fcinfo, int argno, bool must_exist);
 static void forget_dropped(void);
+static bool is_idle(void);
 static void ddl_xact_callback(XactEvent event, void *arg);
 static void ddl_subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionId parent, void *arg);
 
@@ -59,8 +61,7 @@ static void ddl_subxact_callback(SubXactEvent event, SubTransactionId subid, Sub
 void
 presence_ddl_init(void)
 {
-	RegisterXactCallback(ddl_xact_callback, NULL);
-	RegisterSubXactCallback(ddl_subxact_callback, NULL);
+	xact_room_add(DC_XACT_PRESENCE_DDL, ddl_xact_callback, ddl_subxact_callback, is_idle);
 }
 
 /*
@@ -91,6 +92,7 @@ dc_presence_create(PG_FUNCTION_ARGS)
 	row.owner = GetUserId();
 	row.created_at = GetCurrentTimestamp(); /* wall time, to be shown */
 	presence_row_insert(&row);
+	xact_mark(DC_XACT_PRESENCE_DDL);
 	rules_changed = true;
 	if (presence_area == NULL)
 		ereport(NOTICE,
@@ -192,6 +194,7 @@ dc_presence_drop(PG_FUNCTION_ARGS)
 
 	presence_row_delete(row);
 	*drop = (Dropped){dropped, presence_row_owner(row->id), GetCurrentTransactionNestLevel()};
+	xact_mark(DC_XACT_PRESENCE_DDL);
 	dropped = drop;
 	PG_RETURN_VOID();
 }
@@ -251,6 +254,7 @@ open_to_change(FunctionCallInfo fcinfo, const char *function)
 	if (row != NULL && has_privs_of_role(GetUserId(), row->owner))
 	{
 		(void) advisory_lock(PRESENCE_LOCK_CLASS, row->id, 0, ExclusiveLock, true);
+		xact_mark(DC_XACT_PRESENCE_DDL);
 		rules_changed = true;
 		row = presence_row_read(name); /* as it is now */
 	}
@@ -271,6 +275,12 @@ forget_dropped(void)
 	for (Dropped *drop = dropped; drop != NULL; drop = drop->next)
 		presence_gone_add(&gone, MyDatabaseId, &drop->rule);
 	presence_forget(&gone);
+}
+
+static bool
+is_idle(void)
+{
+	return dropped == NULL && !rules_changed;
 }
 
 static void

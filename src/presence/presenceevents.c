@@ -26,6 +26,7 @@
 #include "base/guc.h"
 #include "base/job.h"
 #include "base/lockclass.h"
+#include "base/xactrooms.h"
 #include "catalog/pg_type.h"
 #include "commands/async.h"
 #include "miscadmin.h"
@@ -98,6 +99,7 @@ static void tell_epoch(const DcPresenceRow *row, uint64 epoch);
 static void tell(const DcPresenceRow *row, const char *type, text *key, Jsonb *payload);
 static void settle_told(int nest, bool committed);
 static void settle_told_room(const Told *told, bool committed);
+static bool is_idle(void);
 static void xact_callback(XactEvent event, void *arg);
 static void subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionId parent, void *arg);
 static void unlink_dirty(DcMapEntry *entry);
@@ -108,8 +110,7 @@ static void unlink_dirty(DcMapEntry *entry);
 void
 presence_events_init(void)
 {
-	RegisterXactCallback(xact_callback, NULL);
-	RegisterSubXactCallback(subxact_callback, NULL);
+	xact_room_add(DC_XACT_PRESENCE, xact_callback, subxact_callback, is_idle);
 	job_register((DcJob){.name = "presence", .interval = &dc_presence_interval, .run = presence_job, .is_needed = presence_any_rule});
 }
 
@@ -259,6 +260,7 @@ tell_rule(Step *step, const DcPresenceRow *row)
 		}
 		if (keeps && !keep_epoch(row, step->epoch))
 			return;
+		xact_mark(DC_XACT_PRESENCE);
 		step->epochs[step->nepochs++] = (ToldEpoch){use.slot, use.generation, row->version, step->epoch, GetCurrentTransactionNestLevel()};
 		if (pg_atomic_read_u64(&use.slot->told) != 0 || !is_of_epoch)
 		{
@@ -344,6 +346,7 @@ take_rooms(Step *step, DcPresenceSlot *slot, int64 every)
 			map_pin(entry); /* it does not go while it is in the list */
 			unlink_dirty(entry);
 			((DcPresenceRoom *) map_payload(entry))->is_told = true;
+			xact_mark(DC_XACT_PRESENCE);
 			step->told[step->ntold++] = (Told){.room = entry, .nest = GetCurrentTransactionNestLevel()};
 			number = slot->dirty_first;
 		}
@@ -484,6 +487,12 @@ settle_told_room(const Told *told, bool committed)
 		presence_note_change(told->room, joined, left);
 	LWLockRelease(lock);
 	map_unpin(told->room);
+}
+
+static bool
+is_idle(void)
+{
+	return step_now == NULL || step_now->ntold + step_now->nepochs == 0;
 }
 
 static void

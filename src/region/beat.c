@@ -26,6 +26,7 @@
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "base/relopen.h"
+#include "base/xactrooms.h"
 #include "catalog/indexing.h"
 #include "catalog/pg_type.h"
 #include "region/life.h"
@@ -49,6 +50,7 @@ static bool has_news = false;
 
 static void columns(DcCatRow *io, void *data);
 static void raise_at_commit(void);
+static bool is_idle(void);
 static void xact_callback(XactEvent event, void *arg);
 
 static const DcCatalog beats = {
@@ -76,13 +78,12 @@ columns(DcCatRow *io, void *data)
 }
 
 /*
- * region_xact_init registers the callback that raises the beat; called once, between the rooms that
- * write at commit and what hands over to memory (dcounter.c).
+ * region_xact_init registers the callback that raises the beat; called once.
  */
 void
 region_xact_init(void)
 {
-	RegisterXactCallback(xact_callback, NULL);
+	xact_room_add(DC_XACT_REGION, xact_callback, NULL, is_idle);
 }
 
 /*
@@ -92,6 +93,7 @@ region_xact_init(void)
 void
 region_published(void)
 {
+	xact_mark(DC_XACT_REGION);
 	raises = has_published = true;
 }
 
@@ -101,6 +103,7 @@ region_published(void)
 void
 beat_prevent_prepare(void)
 {
+	xact_mark(DC_XACT_REGION);
 	keeps_identity = true;
 }
 
@@ -120,6 +123,7 @@ beat_publishes(void)
 void
 beat_tell(TimestampTz at)
 {
+	xact_mark(DC_XACT_REGION);
 	raises = tells = true;
 	tells_at = at;
 }
@@ -137,6 +141,12 @@ void
 beat_forget_news(void)
 {
 	has_news = false;
+}
+
+static bool
+is_idle(void)
+{
+	return !raises && !has_published && !keeps_identity && !tells;
 }
 
 static void

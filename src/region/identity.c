@@ -21,6 +21,7 @@
 #include "base/args.h"
 #include "base/compat.h"
 #include "base/guc.h"
+#include "base/xactrooms.h"
 #include "commands/trigger.h"
 #include "fmgr.h"
 #include "miscadmin.h"
@@ -223,6 +224,7 @@ region_self(DcIdentity *identity)
 			strlcpy(known_region, row.region, sizeof(known_region));
 			known = (DcIdentity){known_region, row.epoch};
 		}
+		xact_mark(DC_XACT_REGION); /* which forgets it */
 		known_in = xid;
 	}
 	*identity = known;

@@ -20,6 +20,7 @@
 #include "access/xact.h"
 #include "base/relopen.h"
 #include "base/rowread.h"
+#include "base/xactrooms.h"
 #include "catalog/pg_type.h"
 #include "common/hashfn.h"
 #include "miscadmin.h"
@@ -58,6 +59,7 @@ static bool list_leaf(HTAB *rows, Oid counter, Oid relid);
 static AttrNumber column(Oid relid, const char *name, Oid type);
 static uint64 hash_key(Datum key);
 static void drop_list(void);
+static bool is_idle(void);
 static void unpublished_xact_callback(XactEvent event, void *arg);
 
 /*
@@ -241,13 +243,10 @@ hash_key(Datum key)
 void
 unpublished_forget(DcCounter *counter, const DcBatch *batch)
 {
-	static bool registered = false;
-
 	if (list == NULL || batch->rows == NULL || hash_get_num_entries(list) == 0)
 		return;
-	if (!registered)
-		RegisterXactCallback(unpublished_xact_callback, NULL);
-	registered = true;
+	xact_mark(DC_XACT_UNPUBLISHED);
+	xact_room_add(DC_XACT_UNPUBLISHED, unpublished_xact_callback, NULL, is_idle);
 	for (int i = 0; i < batch->nkeys; i++)
 	{
 		const DcBatchKey *key = &batch->keys[i];
@@ -268,6 +267,12 @@ unpublished_forget(DcCounter *counter, const DcBatch *batch)
 			published[npublished++] = row;
 		}
 	}
+}
+
+static bool
+is_idle(void)
+{
+	return published == NULL;
 }
 
 static void

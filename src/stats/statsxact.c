@@ -18,6 +18,7 @@
 
 #include "access/xact.h"
 #include "base/xactclock.h"
+#include "base/xactrooms.h"
 #include "stats/stats.h"
 #include "utils/memutils.h"
 #include "utils/syscache.h"
@@ -40,6 +41,7 @@ static List *dropped = NIL;
 /* A database that was dropped, which no transaction block may do. */
 static Oid dropped_database = InvalidOid;
 
+static bool is_idle(void);
 static void xact_callback(XactEvent event, void *arg);
 static void subxact_callback(SubXactEvent event, SubTransactionId subid,
 							 SubTransactionId parent, void *arg);
@@ -53,14 +55,18 @@ static DcXactStats *xact_stats_find(DcXactStats *from, DcCounter *counter,
 static void xact_stats_merge(DcXactStats *into, const DcXactStats *from);
 
 /*
- * stats_xact_init registers the callbacks; called once, before other rooms register
- * theirs, so that ours run when those have done what is counted.
+ * stats_xact_init registers the callbacks; called once.
  */
 void
 stats_xact_init(void)
 {
-	RegisterXactCallback(xact_callback, NULL);
-	RegisterSubXactCallback(subxact_callback, NULL);
+	xact_room_add(DC_XACT_STATS, xact_callback, subxact_callback, is_idle);
+}
+
+static bool
+is_idle(void)
+{
+	return xact_stats == NULL && dropped == NIL && !OidIsValid(dropped_database);
 }
 
 static void
@@ -140,6 +146,7 @@ stats_dropped(Oid counter)
 	MemoryContext old;
 
 	old = MemoryContextSwitchTo(TopTransactionContext);
+	xact_mark(DC_XACT_STATS);
 	dropped = list_append_unique_oid(dropped, counter);
 	MemoryContextSwitchTo(old);
 }
@@ -150,6 +157,7 @@ stats_dropped(Oid counter)
 void
 stats_dropped_database(Oid database)
 {
+	xact_mark(DC_XACT_STATS);
 	dropped_database = database;
 }
 
@@ -260,6 +268,7 @@ xact_stats_get(DcCounter *counter)
 	{
 		stats = MemoryContextAlloc(TopTransactionContext, sizeof(DcXactStats));
 		*stats = (DcXactStats){.next = xact_stats, .counter = counter, .nest = nest};
+		xact_mark(DC_XACT_STATS);
 		xact_stats = stats;
 	}
 	return stats;

@@ -24,6 +24,7 @@
 #include "base/hooks.h"
 #include "base/relopen.h"
 #include "base/roles.h"
+#include "base/xactrooms.h"
 #include "catalog/objectaddress.h"
 #include "storage/lmgr.h"
 #include "storage/procarray.h"
@@ -117,6 +118,7 @@ counter_open_to_write(FunctionCallInfo fcinfo, const char *function)
 
 	last_write.counter = NULL;
 	counter = open_to_change(relid, function, ACL_INSERT | ACL_UPDATE);
+	xact_mark(DC_XACT_COUNTER); /* forgotten at the end (counter_forget_open) */
 	note_checked(&last_write, counter);
 	if (counter_is_sampled(counter))
 	{

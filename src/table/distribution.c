@@ -54,6 +54,7 @@
 #include "access/htup_details.h"
 #include "access/xact.h"
 #include "base/relopen.h"
+#include "base/xactrooms.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_namespace.h"
@@ -538,6 +539,8 @@ distribution_write(void)
 				 errhint("Call dc_apply() before, or commit.")));
 	if (writes_alone)
 		return;
+	xact_mark(DC_XACT_COUNTER);
+	xact_mark(DC_XACT_LAST);
 	has_written = true;
 	/* makes Citus ready in this process, which it else is for clients, and for whoever plans a statement */
 	(void) has_been_loaded();
@@ -576,6 +579,7 @@ distribution_may_write_alone(void)
 void
 distribution_write_alone(bool alone)
 {
+	xact_mark(DC_XACT_COUNTER);
 	writes_alone = alone;
 	if (alone && !holds_cancel)
 	{

@@ -24,6 +24,7 @@
 #include "base/guc.h"
 #include "base/job.h"
 #include "base/lockclass.h"
+#include "base/xactrooms.h"
 #include "outbox/outbox.h"
 #include "outbox/payload.h"
 #include "stats/stats.h"
@@ -61,6 +62,7 @@ static void tell_table(Oid counter);
 static void tell_key(Oid counter, const DcHotKey *key, bool is_hot, double rate);
 static Jsonb *payload_of(int64 rate);
 static void log_told(const DcToldHot *hot);
+static bool is_idle(void);
 static void xact_callback(XactEvent event, void *arg);
 static void subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionId parent, void *arg);
 
@@ -70,8 +72,7 @@ static void subxact_callback(SubXactEvent event, SubTransactionId subid, SubTran
 void
 hot_alarm_init(void)
 {
-	RegisterXactCallback(xact_callback, NULL);
-	RegisterSubXactCallback(subxact_callback, NULL);
+	xact_room_add(DC_XACT_HOT_ALARM, xact_callback, subxact_callback, is_idle);
 	job_register((DcJob){.name = "hot_keys", .interval = &interval, .run = hot_job, .is_needed = is_needed});
 }
 
@@ -180,6 +181,7 @@ tell_key(Oid counter, const DcHotKey *key, bool is_hot, double rate)
 		.table = get_rel_name(counter),
 		.key = pnstrdup(key->data, key->len),
 	};
+	xact_mark(DC_XACT_HOT_ALARM);
 	told = lappend(told, hot);
 	MemoryContextSwitchTo(old);
 }
@@ -215,6 +217,12 @@ log_told(const DcToldHot *hot)
 				 : errmsg("key \"%s\" of counter table \"%s\" is not hot any more: %lld writes a second",
 						  hot->key, hot->table, (long long) hot->rate),
 			 errhidestmt(true)));
+}
+
+static bool
+is_idle(void)
+{
+	return told == NIL;
 }
 
 static void

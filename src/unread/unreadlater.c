@@ -17,6 +17,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "base/xactrooms.h"
 #include "common/hashfn.h"
 #include "miscadmin.h"
 #include "unread/unread.h"
@@ -44,6 +45,7 @@ static DcLater *later = NULL;
 static DcLater *chains[LATER_CHAINS]; /* newest first, too */
 static bool was_written = false;	  /* some of them may be */
 
+static bool is_idle(void);
 static void xact_callback(XactEvent event, void *arg);
 static void subxact_callback(SubXactEvent event, SubTransactionId mine, SubTransactionId parent, void *arg);
 static uint32 chain_of(Datum member, Datum key);
@@ -55,8 +57,7 @@ static bool same_text(Datum a, Datum b);
 void
 later_init(void)
 {
-	RegisterXactCallback(xact_callback, NULL);
-	RegisterSubXactCallback(subxact_callback, NULL);
+	xact_room_add(DC_XACT_UNREAD, xact_callback, subxact_callback, is_idle);
 }
 
 /*
@@ -79,6 +80,7 @@ later_add(Oid relid, Datum member, Datum key, const DcSeenChange *change)
 	};
 	entry->next_in_chain = chains[entry->chain];
 	chains[entry->chain] = entry;
+	xact_mark(DC_XACT_UNREAD);
 	later = entry;
 	MemoryContextSwitchTo(old);
 }
@@ -137,6 +139,12 @@ same_text(Datum a, Datum b)
 {
 	return VARSIZE_ANY_EXHDR(a) == VARSIZE_ANY_EXHDR(b) &&
 		memcmp(VARDATA_ANY(a), VARDATA_ANY(b), VARSIZE_ANY_EXHDR(a)) == 0;
+}
+
+static bool
+is_idle(void)
+{
+	return later == NULL && !was_written;
 }
 
 static void
@@ -200,6 +208,7 @@ later_write(void)
 		n += entry->written == 0;
 	if (n == 0)
 		return;
+	xact_mark(DC_XACT_UNREAD);
 	was_written = true;
 	waiting = palloc_extended(n * sizeof(DcLater *), MCXT_ALLOC_HUGE);
 	i = n;

@@ -18,6 +18,7 @@
 #include "base/activity.h"
 #include "base/compat.h"
 #include "base/utility.h"
+#include "base/xactrooms.h"
 #include "commands/dbcommands.h"
 #include "commands/defrem.h"
 #include "commands/extension.h"
@@ -47,6 +48,7 @@ static Oid pause_worker(const char *name);
 static void wait_until_left(Oid database);
 static void resume_worker(Oid database);
 static void note_statement(Node *statement);
+static bool is_idle(void);
 static void xact_callback(XactEvent event, void *arg);
 
 /*
@@ -56,7 +58,7 @@ void
 hooks_init(void)
 {
 	utility_add(around_statement);
-	RegisterXactCallback(xact_callback, NULL);
+	xact_room_add(DC_XACT_WORKER, xact_callback, NULL, is_idle);
 	activity_set_wake(launcher_wake);
 }
 
@@ -194,15 +196,19 @@ resume_worker(Oid database)
 static void
 note_statement(Node *statement)
 {
+	TransactionStmtKind kind;
+
 	switch (nodeTag(statement))
 	{
 		case T_CreatedbStmt:
 		case T_DropdbStmt:
 		case T_AlterDatabaseStmt:
+			xact_mark(DC_XACT_WORKER);
 			wake_at_commit = true;
 			break;
 		case T_CreateExtensionStmt:
 			/* any: CASCADE may create ours as well */
+			xact_mark(DC_XACT_WORKER);
 			recheck_at_commit = true;
 			break;
 		case T_DropStmt:
@@ -213,7 +219,8 @@ note_statement(Node *statement)
 		case T_TransactionStmt:
 			/* the extension may have been created in it */
 			if (((TransactionStmt *) statement)->kind == TRANS_STMT_COMMIT_PREPARED)
-				recheck_at_commit = true;
+				xact_mark(DC_XACT_WORKER);
+			recheck_at_commit = true;
 			/* what it has changed nobody knows any more; nor which rows it had locked */
 			all_at_commit = ((TransactionStmt *) statement)->kind == TRANS_STMT_COMMIT_PREPARED ||
 				((TransactionStmt *) statement)->kind == TRANS_STMT_ROLLBACK_PREPARED;
@@ -221,6 +228,12 @@ note_statement(Node *statement)
 		default:
 			break;
 	}
+}
+
+static bool
+is_idle(void)
+{
+	return !wake_at_commit && !recheck_at_commit && !all_at_commit;
 }
 
 static void

@@ -1,0 +1,108 @@
+/*
+ * xactrooms.c
+ *		One callback for the end of a transaction, and one for that of a subtransaction.
+ *
+ * About twenty rooms keep something until a transaction ends. Most transactions of a server use none of them, and pay
+ * for one look at a word: a room that begins something sets its bit (xact_mark), and only rooms whose bit is set are
+ * called, in the order of DcXactRoom. A room may set the bit of another at PRE_COMMIT, whose turn comes if it is later
+ * in that order. If it is earlier, or the code of another module calls us when all turns are over, xact_has_passed()
+ * tells the room that it has to do its work at once.
+ *
+ * A bit is taken back when the room's callback for the end has returned and nothing is left (DcXactIdle). With
+ * assertions, each end looks whether a room without a bit is idle, so a missing xact_mark() fails the tests.
+ */
+#include "postgres.h"
+
+#include "base/xactrooms.h"
+
+typedef struct DcXactCallbacks
+{
+	XactCallback xact;
+	SubXactCallback subxact;
+	DcXactIdle idle;
+} DcXactCallbacks;
+
+uint32 dc_xact_busy = 0;
+int dc_xact_passed = 0;
+bool dc_xact_prepares = false;
+
+static DcXactCallbacks rooms[DC_XACT_NROOMS];
+
+StaticAssertDecl(DC_XACT_NROOMS <= 32, "rooms need a bit each");
+
+static void xact_callback(XactEvent event, void *arg);
+static void subxact_callback(SubXactEvent event, SubTransactionId mine, SubTransactionId parent, void *arg);
+static void check_idle(void);
+
+/*
+ * xact_rooms_init registers the callbacks; called once.
+ */
+void
+xact_rooms_init(void)
+{
+	RegisterXactCallback(xact_callback, NULL);
+	RegisterSubXactCallback(subxact_callback, NULL);
+}
+
+/*
+ * xact_room_add enters the callbacks of a room. subxact may be NULL. idle returns true if nothing is to be done at the
+ * end of this transaction.
+ */
+void
+xact_room_add(DcXactRoom room, XactCallback xact, SubXactCallback subxact, DcXactIdle idle)
+{
+	rooms[room] = (DcXactCallbacks){xact, subxact, idle};
+}
+
+static bool
+is_busy(int room)
+{
+	return (dc_xact_busy & (UINT32_C(1) << room)) != 0;
+}
+
+static void
+xact_callback(XactEvent event, void *arg)
+{
+	bool ends = event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE;
+	bool writes = event == XACT_EVENT_PRE_COMMIT || event == XACT_EVENT_PRE_PREPARE;
+
+	check_idle();
+	if (writes)
+		dc_xact_prepares = event == XACT_EVENT_PRE_PREPARE;
+	for (int i = 0; dc_xact_busy != 0 && i < DC_XACT_NROOMS; i++)
+	{
+		if (is_busy(i) && rooms[i].xact != NULL)
+			rooms[i].xact(event, NULL);
+		if (ends && is_busy(i) && rooms[i].idle())
+			dc_xact_busy &= ~(UINT32_C(1) << i);
+		if (writes)
+			dc_xact_passed = i + 1;
+	}
+	if (writes)
+		dc_xact_passed = DC_XACT_NROOMS;
+	else if (ends)
+		dc_xact_passed = 0;
+}
+
+static void
+subxact_callback(SubXactEvent event, SubTransactionId mine, SubTransactionId parent, void *arg)
+{
+	check_idle();
+	for (int i = 0; dc_xact_busy != 0 && i < DC_XACT_NROOMS; i++)
+	{
+		if (is_busy(i) && rooms[i].subxact != NULL)
+			rooms[i].subxact(event, mine, parent, NULL);
+	}
+}
+
+/*
+ * check_idle fails if a room has something to do that has not set its bit.
+ */
+static void
+check_idle(void)
+{
+#ifdef USE_ASSERT_CHECKING
+	for (int i = 0; i < DC_XACT_NROOMS; i++)
+		Assert(is_busy(i) || rooms[i].idle == NULL || rooms[i].idle());
+#endif
+}
