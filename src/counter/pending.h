@@ -23,6 +23,7 @@ extern DcDelta **pending_sorted(int *count);
 extern void pending_mark_applied(void);
 extern void pending_keep(const List *counters);
 
+extern bool pending_is_idle(void);
 extern void pending_end_xact(void);
 extern void pending_commit_subxact(void);
 extern void pending_abort_subxact(void);
