@@ -320,6 +320,15 @@ known_raise(const DcRowKey *key, uint64 generation, const HllState *items, XLogR
 }
 
 /*
+ * known_any_uncommitted returns true if a sketch has rows of this transaction.
+ */
+bool
+known_any_uncommitted(void)
+{
+	return uncommitted > 0;
+}
+
+/*
  * known_forget_uncommitted forgets the sketches with rows of this transaction. Runs when a transaction or
  * subtransaction ends: must not throw.
  */
