@@ -7,6 +7,7 @@
 
 extern void registry_init(bool preloading);
 extern void registry_enter(bool prepare);
+extern bool registry_is_entered(void);
 extern bool registry_leave(void);
 
 #endif /* DC_REGISTRY_H */

@@ -217,13 +217,14 @@ note_statement(Node *statement)
 				activity_note(DC_ACTIVITY_THINGS);
 			break;
 		case T_TransactionStmt:
+			kind = ((TransactionStmt *) statement)->kind;
+			if (kind != TRANS_STMT_COMMIT_PREPARED && kind != TRANS_STMT_ROLLBACK_PREPARED)
+				break;
+			xact_mark(DC_XACT_WORKER);
 			/* the extension may have been created in it */
-			if (((TransactionStmt *) statement)->kind == TRANS_STMT_COMMIT_PREPARED)
-				xact_mark(DC_XACT_WORKER);
-			recheck_at_commit = true;
+			recheck_at_commit |= kind == TRANS_STMT_COMMIT_PREPARED;
 			/* what it has changed nobody knows any more; nor which rows it had locked */
-			all_at_commit = ((TransactionStmt *) statement)->kind == TRANS_STMT_COMMIT_PREPARED ||
-				((TransactionStmt *) statement)->kind == TRANS_STMT_ROLLBACK_PREPARED;
+			all_at_commit = true;
 			break;
 		default:
 			break;
