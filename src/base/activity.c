@@ -68,7 +68,7 @@ static int nnoted = 0;
 static void places_init(void *area);
 static DcActivityPlace *place_of(Oid database, Oid what);
 static bool publish(Oid what);
-static bool is_idle(void);
+static bool activity_is_idle(void);
 static void xact_callback(XactEvent event, void *arg);
 
 /*
@@ -78,7 +78,7 @@ void
 activity_init(void)
 {
 	shmem_add("dcounter activity", PLACES * sizeof(DcActivityPlace), (void **) &places, places_init);
-	xact_room_add(DC_XACT_ACTIVITY, xact_callback, NULL, is_idle);
+	xact_room_add(DC_XACT_ACTIVITY, xact_callback, NULL, activity_is_idle);
 }
 
 static void
@@ -232,7 +232,7 @@ publish(Oid what)
 }
 
 static bool
-is_idle(void)
+activity_is_idle(void)
 {
 	return nnoted == 0;
 }

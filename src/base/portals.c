@@ -85,7 +85,7 @@ static void drop(Portal portal);
 static Portal find_new(const DcPortalLevel *level);
 static bool is_known(const DcPortalLevel *level, Portal portal);
 static void open_again(DcKnownPortal *entry);
-static bool is_idle(void);
+static bool portals_are_idle(void);
 static void portals_xact_callback(XactEvent event, void *arg);
 static void subxact_callback(SubXactEvent event, SubTransactionId subid,
 							 SubTransactionId parent, void *arg);
@@ -164,7 +164,7 @@ init(void)
 	all_portals = MemoryContextGetParent(portal->portalContext);
 	if (made)
 		drop(portal);
-	xact_room_add(DC_XACT_PORTALS, portals_xact_callback, subxact_callback, is_idle);
+	xact_room_add(DC_XACT_PORTALS, portals_xact_callback, subxact_callback, portals_are_idle);
 }
 
 /*
@@ -359,7 +359,7 @@ end_levels(int nest_level, SubTransactionId aborted, SubTransactionId parent)
 }
 
 static bool
-is_idle(void)
+portals_are_idle(void)
 {
 	return nlevels == 0;
 }

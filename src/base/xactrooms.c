@@ -30,8 +30,8 @@ static DcXactCallbacks rooms[DC_XACT_NROOMS];
 
 StaticAssertDecl(DC_XACT_NROOMS <= 32, "rooms need a bit each");
 
-static void xact_callback(XactEvent event, void *arg);
-static void subxact_callback(SubXactEvent event, SubTransactionId mine, SubTransactionId parent, void *arg);
+static void rooms_xact_callback(XactEvent event, void *arg);
+static void rooms_subxact_callback(SubXactEvent event, SubTransactionId mine, SubTransactionId parent, void *arg);
 static void check_idle(void);
 
 /*
@@ -40,8 +40,8 @@ static void check_idle(void);
 void
 xact_rooms_init(void)
 {
-	RegisterXactCallback(xact_callback, NULL);
-	RegisterSubXactCallback(subxact_callback, NULL);
+	RegisterXactCallback(rooms_xact_callback, NULL);
+	RegisterSubXactCallback(rooms_subxact_callback, NULL);
 }
 
 /*
@@ -61,7 +61,7 @@ is_busy(int room)
 }
 
 static void
-xact_callback(XactEvent event, void *arg)
+rooms_xact_callback(XactEvent event, void *arg)
 {
 	bool ends = event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE;
 	bool writes = event == XACT_EVENT_PRE_COMMIT || event == XACT_EVENT_PRE_PREPARE;
@@ -85,7 +85,7 @@ xact_callback(XactEvent event, void *arg)
 }
 
 static void
-subxact_callback(SubXactEvent event, SubTransactionId mine, SubTransactionId parent, void *arg)
+rooms_subxact_callback(SubXactEvent event, SubTransactionId mine, SubTransactionId parent, void *arg)
 {
 	check_idle();
 	for (int i = 0; dc_xact_busy != 0 && i < DC_XACT_NROOMS; i++)

@@ -51,7 +51,7 @@ static void take_settings(FunctionCallInfo fcinfo, DcPresenceRow *row, int first
 static DcPresenceRow *open_to_change(FunctionCallInfo fcinfo, const char *function);
 static Oid role_arg(FunctionCallInfo fcinfo, int argno, bool must_exist);
 static void forget_dropped(void);
-static bool is_idle(void);
+static bool ddl_is_idle(void);
 static void ddl_xact_callback(XactEvent event, void *arg);
 static void ddl_subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionId parent, void *arg);
 
@@ -61,7 +61,7 @@ static void ddl_subxact_callback(SubXactEvent event, SubTransactionId subid, Sub
 void
 presence_ddl_init(void)
 {
-	xact_room_add(DC_XACT_PRESENCE_DDL, ddl_xact_callback, ddl_subxact_callback, is_idle);
+	xact_room_add(DC_XACT_PRESENCE_DDL, ddl_xact_callback, ddl_subxact_callback, ddl_is_idle);
 }
 
 /*
@@ -278,7 +278,7 @@ forget_dropped(void)
 }
 
 static bool
-is_idle(void)
+ddl_is_idle(void)
 {
 	return dropped == NULL && !rules_changed;
 }

@@ -59,7 +59,7 @@ static bool list_leaf(HTAB *rows, Oid counter, Oid relid);
 static AttrNumber column(Oid relid, const char *name, Oid type);
 static uint64 hash_key(Datum key);
 static void drop_list(void);
-static bool is_idle(void);
+static bool unpublished_is_idle(void);
 static void unpublished_xact_callback(XactEvent event, void *arg);
 
 /*
@@ -246,7 +246,7 @@ unpublished_forget(DcCounter *counter, const DcBatch *batch)
 	if (list == NULL || batch->rows == NULL || hash_get_num_entries(list) == 0)
 		return;
 	xact_mark(DC_XACT_UNPUBLISHED);
-	xact_room_add(DC_XACT_UNPUBLISHED, unpublished_xact_callback, NULL, is_idle);
+	xact_room_add(DC_XACT_UNPUBLISHED, unpublished_xact_callback, NULL, unpublished_is_idle);
 	for (int i = 0; i < batch->nkeys; i++)
 	{
 		const DcBatchKey *key = &batch->keys[i];
@@ -270,7 +270,7 @@ unpublished_forget(DcCounter *counter, const DcBatch *batch)
 }
 
 static bool
-is_idle(void)
+unpublished_is_idle(void)
 {
 	return published == NULL;
 }
