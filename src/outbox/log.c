@@ -18,6 +18,7 @@
 #include "access/xact.h"
 #include "commands/tablespace.h"
 #include "miscadmin.h"
+#include "base/xactrooms.h"
 #include "outbox/log.h"
 #include "storage/fd.h"
 #include "utils/memutils.h"
@@ -118,6 +119,7 @@ start_log(void)
 	file_len = 0;
 	count = 0;
 	log_marks = NULL;
+	xact_mark(DC_XACT_OUTBOX);
 	cxt = fresh;
 }
 
