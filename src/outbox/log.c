@@ -16,9 +16,9 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "base/xactrooms.h"
 #include "commands/tablespace.h"
 #include "miscadmin.h"
-#include "base/xactrooms.h"
 #include "outbox/log.h"
 #include "storage/fd.h"
 #include "utils/memutils.h"
