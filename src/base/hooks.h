@@ -289,8 +289,8 @@ typedef struct DcRegionHooks
 	/* raise an error if the units of a stock may be those of another database by now */
 	void (*check_rights)(struct DcCounter *counter);
 
-	/* a counter table is being adopted, perhaps with tables of regions */
-	void (*adopt)(struct DcCounterRow *row);
+	/* a counter table is being adopted, perhaps with tables of regions; the functions for users are in a schema */
+	void (*adopt)(struct DcCounterRow *row, Oid functions);
 
 	/*
 	 * Must writers to a replicated counter wait after a start, or a promotion, of the server?

@@ -216,7 +216,7 @@ check_counter(const DcCounter *counter)
 static void
 check_shape(const DcCounterRow *row)
 {
-	const char *problem = regions_problem(row);
+	const char *problem = regions_problem(row, LOOK_ALL);
 
 	if (problem != NULL)
 		ereport(ERROR,

@@ -304,7 +304,7 @@ dc_adopt(PG_FUNCTION_ARGS)
 	prevent_write("dc_adopt()");
 	ledger_hooks->check_adoptable(row.counter);
 	replace_shards(row.counter);
-	table_adopt(&row);
+	table_adopt(&row, get_func_namespace(fcinfo->flinfo->fn_oid));
 	PG_RETURN_VOID();
 }
 
@@ -340,10 +340,11 @@ replace_shards(Oid relid)
 }
 
 /*
- * table_adopt does that, with the settings in row, and completes the row.
+ * table_adopt does that, with the settings in row, and completes the row. Tables of regions are adopted only if it is given the
+ * schema of the functions for users.
  */
 void
-table_adopt(DcCounterRow *row)
+table_adopt(DcCounterRow *row, Oid functions)
 {
 	DcCounterRow other;
 	char *shards;
@@ -371,7 +372,8 @@ table_adopt(DcCounterRow *row)
 	problem = storage_problem(row);
 	if (problem != NULL)
 		adopt_error(get_rel_name(row->counter), problem);
-	region_hooks->adopt(row);
+	if (OidIsValid(functions))
+		region_hooks->adopt(row, functions);
 	catalog_insert(row);
 	protect_create(row);
 	once_hooks->adopted(counter_lookup(row->counter));

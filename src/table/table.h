@@ -26,7 +26,7 @@ extern void create_table(const char *schema, const char *name,
 extern void comment_table(const char *schema, const char *name, const char *what);
 
 /* table.c */
-extern void table_adopt(DcCounterRow *row);
+extern void table_adopt(DcCounterRow *row, Oid functions);
 extern void adopt_error(const char *name, const char *detail);
 extern void lock_own_table(Oid relid, LOCKMODE mode);
 extern void op_retention_arg(FunctionCallInfo fcinfo, int argno, DcCounterRow *row);

@@ -115,7 +115,7 @@ adopt_slot(const RangeVar *name, int number)
 	{
 		catalog_row_defaults(&row);
 		row.counter = relid;
-		table_adopt(&row);
+		table_adopt(&row, InvalidOid);
 	}
 	window_check_counter(counter_lookup(relid));
 	return relid;
