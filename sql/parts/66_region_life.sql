@@ -23,7 +23,7 @@ CREATE VIEW dc_stat_regions AS SELECT * FROM dc_regions();
 COMMENT ON VIEW dc_stat_regions IS 'the regions, as dc_regions() shows them';
 COMMENT ON COLUMN dc_stat_regions.region IS 'its name';
 COMMENT ON COLUMN dc_stat_regions.epochs IS 'how many epochs it has had';
-COMMENT ON COLUMN dc_stat_regions.state IS 'active or retired; of this database also starting, renew or recopy';
+COMMENT ON COLUMN dc_stat_regions.state IS 'active, retired, or behind (some counters are put aside); of this database also starting, renew or recopy';
 COMMENT ON COLUMN dc_stat_regions.beat_at IS 'all that it had committed before then is here';
 COMMENT ON COLUMN dc_stat_regions.lag IS 'how long ago that was';
 COMMENT ON COLUMN dc_stat_regions.seen_by_all_to IS 'all that it had committed before then is in each active region';

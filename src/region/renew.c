@@ -2,7 +2,8 @@
  * renew.c
  *		dc_region_renew(): a new epoch for this database.
  *
- * One transaction, with all replicated tables and the identity locked (seal.c):
+ * One transaction, with all replicated tables and the identity locked (seal.c). Where the worker does it, what has to be
+ * sealed and folded was, by transactions before (sealturns.c):
  *
  *	1. What was counted and is not published is sealed, unless that was done when the server began; for
  *	   then, what came later is not the old epoch's.
@@ -83,18 +84,19 @@ region_check_owner(void)
 void
 region_renew(DcSelfRow *self, DcRights rights, bool worker)
 {
-	List *counters = replicated_lock(worker);
+	List *counters = worker ? NIL : replicated_lock();
 	DcSelfMarks marks;
 	DcSelfRow old;
 	bool folded;
 	bool others;
 
+	identity_lock();
 	if (!self_read(self))
 		elog(ERROR, "this database is in no region any more");
-	if (!self_is_begun(self) || self->starting || self->boot == (Datum) 0)
+	if (!worker && (!self_is_begun(self) || self->starting || self->boot == (Datum) 0))
 		self->boot = self_new_boot();
 	if (!self->starting)
-		seal_all(counters, self, worker);
+		seal_all(counters, self, false);
 	folded = fold_all(counters, self);
 	rights_renew(self->region, rights, worker);
 	old = *self;
@@ -137,20 +139,23 @@ next_epoch(const DcSelfRow *self, bool *others)
 
 /*
  * fold_sealed ends a start: the others have confirmed that the epoch is this database's. What it publishes from now on is
- * of a boot that no copy from before has (life.h).
+ * of a boot that no copy from before has (life.h). False if it is not to be ended now.
  */
-void
+bool
 fold_sealed(DcSelfRow *self, bool worker)
 {
-	List *counters = replicated_lock(worker);
+	List *counters = worker ? NIL : replicated_lock();
 
+	identity_lock();
 	if (!self_read(self) || !self->starting || self_needs_renew(self))
-		return;
+		return false;
 	if (fold_all(counters, self))
 		region_published();
 	self->starting = false;
-	self->boot = self_new_boot();
+	if (!worker)
+		self->boot = self_new_boot();
 	self_update(self);
+	return true;
 }
 
 /*
