@@ -195,6 +195,7 @@ extern void region_published(void);
 /* beatmerge.c */
 extern bool slot_is_foreign(DcCounter *counter, Relation rel, const DcRegionRow *come, int64 have_inc, int64 have_dec);
 extern bool slot_is_own(const DcRegionRow *row, DcIdentity *self);
+extern bool slot_is_sealed(DcRegionRel *rel, const DcRegionRow *come);
 
 /* boot.c */
 extern void boot_sleep(long ms);

@@ -13,8 +13,9 @@
  *
  * Later they are folded: added to the rows of the epoch itself, or the slots that are counted in since a deletion
  * (regionslot.c), and removed. That is when the others have
- * confirmed that this database is the only one of the epoch, or in the transaction in which
- * it takes another one. No row of the epoch is merged before that (slot_is_foreign). So
+ * confirmed that this database is the only one of the epoch, or before it takes another one. No row of the
+ * epoch is merged before that (slot_is_foreign), nor is one of a key that has sealed amounts of an older epoch still
+ * (slot_is_sealed), as a counter was left out. So
  * whoever else publishes the same amounts comes to the same sums as this database, and they are counted once.
  *
  * The tables of a counter are locked as by writers, then the identity, exclusively. A local
@@ -24,8 +25,8 @@
  * The worker seals and folds each counter in a transaction of its own (sealturns.c), dc_region_renew() all of them in one.
  *
  * The worker runs no code of owners, so it leaves tables alone that have some, as it does with those that it could not
- * work on in time. What was counted there goes to the epoch in which it is published: what is sealed under an
- * older epoch, and was left, to that of the next folding. That, and a table that is not as it was made, hurts its
+ * work on in time. What is sealed there is folded later, under the epoch under which it was sealed. What could not even be
+ * sealed goes to the epoch in which it is published. That, and a table that is not as it was made, hurts its
  * owner alone. dc_region_renew() seals all of them, as their owners.
  *
  * A key whose sum would leave bigint stays where it is.
@@ -91,17 +92,17 @@ static const DcStatement sql_seal_free = {
 	.reads_all = true,
 	.of = DC_OF_SHARDS};
 
-/* region, the epoch that it was sealed under, the own epoch: how many keys */
+/* region, epoch: how many keys */
 static const DcStatement sql_fold = {
 	.text = "WITH d AS (DELETE FROM @regions AS s WHERE s.region = $1 AND s.epoch = -$2 AND NOT EXISTS"
-			" (SELECT FROM @regions AS o WHERE o.key = s.key AND o.region = $1 AND o.epoch = $3"
+			" (SELECT FROM @regions AS o WHERE o.key = s.key AND o.region = $1 AND o.epoch = $2"
 			" AND (o.inc::numeric + s.inc > " MAX_BIGINT " OR o.dec::numeric + s.dec > " MAX_BIGINT "))"
 			" RETURNING s.key, s.inc, s.dec, s.updated_at),"
 			" i AS (INSERT INTO @regions AS r (key, region, epoch, inc, dec, updated_at)"
-			" SELECT d.key, $1, $3, d.inc, d.dec, d.updated_at FROM d ORDER BY d.key ON CONFLICT (key, region, epoch) DO UPDATE"
+			" SELECT d.key, $1, $2, d.inc, d.dec, d.updated_at FROM d ORDER BY d.key ON CONFLICT (key, region, epoch) DO UPDATE"
 			" SET inc = r.inc + excluded.inc, dec = r.dec + excluded.dec, updated_at = greatest(r.updated_at, excluded.updated_at))"
 			" SELECT count(*) FROM d",
-	.argtypes = {TEXTOID, INT8OID, INT8OID},
+	.argtypes = {TEXTOID, INT8OID},
 	.reads_all = true,
 	.columns = {DC_BIGINT("count")},
 	.of = DC_OF_MORE};
@@ -344,12 +345,12 @@ fold_all(List *counters, const DcSelfRow *self)
 }
 
 /*
- * fold_epoch does so for what was sealed under an epoch, and returns of how many keys.
+ * fold_epoch does so for what was sealed under an epoch, this database's own or an older one, and returns of how many keys.
  */
 static int64
 fold_epoch(DcSqlSession *session, const DcSelfRow *self, int64 sealed)
 {
-	Datum values[] = {CStringGetTextDatum(self->region), Int64GetDatum(sealed), Int64GetDatum(self->epoch)};
+	Datum values[] = {CStringGetTextDatum(self->region), Int64GetDatum(sealed)};
 	DcCounter *counter = session->counter;
 	DcRegionRel slots;
 	DcSetRel sets;
@@ -357,7 +358,7 @@ fold_epoch(DcSqlSession *session, const DcSelfRow *self, int64 sealed)
 
 	regionrel_open(&slots, counter, RowExclusiveLock);
 	setrel_open(&sets, counter, RowExclusiveLock);
-	if (setrel_is_empty(&sets) && counter->row.rights_epoch <= self->epoch)
+	if (setrel_is_empty(&sets) && counter->row.rights_epoch <= sealed)
 	{
 		(void) sql_run(session, &sql_fold, values);
 		keys = rows_bigint(&session->rows, 0, 1);
@@ -377,7 +378,7 @@ fold_epoch(DcSqlSession *session, const DcSelfRow *self, int64 sealed)
 static int64
 fold_slots(DcSqlSession *session, DcRegionRel *slots, DcSetRel *sets, const DcSelfRow *self, int64 sealed_under)
 {
-	DcIdentity identity = {self->region, self->epoch};
+	DcIdentity identity = {self->region, sealed_under};
 	Datum values[3] = {CStringGetTextDatum(self->region), Int64GetDatum(sealed_under)};
 	uint64 n = sql_run(session, &sql_sealed, values);
 	Datum *keys = MemoryContextAllocHuge(CurrentMemoryContext, Max(n, 1) * sizeof(Datum));

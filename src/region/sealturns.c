@@ -21,7 +21,7 @@
  *	  to the new epoch.
  *
  * A counter that was left out while what is sealed was folded gets another turn now and then, while this worker lives;
- * after that, when the server is started the next time. That folds into the epoch that there is then.
+ * after that, when the server is started the next time.
  */
 #include "postgres.h"
 
@@ -159,7 +159,7 @@ turns_end(const DcSelfRow *self, bool done)
 		if (name != NULL)
 			ereport(WARNING,
 					(errmsg("counter table \"%s\" was left out when region \"%s\" began or took a new epoch", name, self->region),
-					 errdetail("It was locked, or could not be worked on in time. What was counted in it is published later, under the epoch that there is then.")));
+					 errdetail("It was locked, or could not be worked on in time. What was counted in it is published later.")));
 	}
 	if (done && turns.folds && turns.failed != NIL)
 	{
