@@ -89,7 +89,7 @@ static DcTableTurn *find_turn(DcTableJob *job, Oid table);
 static void take_step(DcTableJob *job, DcJobRun *run);
 static void turn_resume(DcTableJob *job, DcTableTurn *turn);
 static void turn_stop(DcTableTurn *turn);
-static void note_long_step(DcTableTurn *turn, int64 took);
+static void note_length(DcTableTurn *turn, int64 took);
 static void note_failure(DcTableTurn *turn, int64 pause);
 static void note_due(DcTableJob *job, Oid table, DcMoment until);
 static bool any_unfinished(DcTableJob *job, bool ready);
@@ -300,8 +300,8 @@ take_step(DcTableJob *job, DcJobRun *run)
 		job->last = TABLE_LATER; /* on with the next table */
 	run->limit = 0;
 	run->left += job->left;
-	if (job->all_owners && run->took > DC_STEP_LONG)
-		note_long_step(turn, run->took);
+	if (job->all_owners)
+		note_length(turn, run->took);
 	if (job->last == TABLE_GOES_ON)
 	{
 		if (job->state != NULL)
@@ -355,11 +355,14 @@ turn_stop(DcTableTurn *turn)
  * Leave a table alone after a step that took long, or all tables of its owner.
  */
 static void
-note_long_step(DcTableTurn *turn, int64 took)
+note_length(DcTableTurn *turn, int64 took)
 {
-	turn->until = moment_in(DC_STEP_PAUSE * took / 1000);
-	if (!turn->trusted && nowners > 1)
-		owner_turn(NULL, turn->owner)->until = turn->until;
+	DcMoment until = moment_in(DC_STEP_PAUSE * took / 1000);
+
+	if (took > DC_STEP_LONG)
+		turn->until = until;
+	if (took > DC_STEP_LONG_OWNER && !turn->trusted && nowners > 1)
+		owner_turn(NULL, turn->owner)->until = until;
 }
 
 static void

@@ -76,8 +76,12 @@ typedef struct DcTableJob
 /* ms that a step may take, and a tick of jobs.c longer; longer after a failure only if the owner of the table is trusted */
 #define DC_STEP_MS 2500
 
-/* A step that takes longer (us) is followed by a pause of so many times its length. */
+/*
+ * A step that takes longer (us) is followed by a pause of so many times its length: of the table, and of all tables of its owner. The
+ * latter is for many tables and jobs, each of which has a step.
+ */
 #define DC_STEP_LONG (INT64CONST(1000) * 1000)
+#define DC_STEP_LONG_OWNER (INT64CONST(250) * 1000)
 #define DC_STEP_PAUSE 4
 
 extern bool table_job_run(DcTableJob *job, DcJobRun *run);
