@@ -18,6 +18,7 @@
 
 #include "access/tableam.h"
 #include "access/xact.h"
+#include "base/clock.h"
 #include "base/relopen.h"
 #include "base/rowread.h"
 #include "catalog/pg_type.h"
@@ -25,14 +26,20 @@
 #include "miscadmin.h"
 #include "region/life.h"
 #include "rows/shardnumber.h"
+#include "storage/bufmgr.h"
 #include "storage/lmgr.h"
 #include "utils/hsearch.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
-/* With more rows than these on a list there is none. */
+/*
+ * With more rows than these on a list there is none. Nor is there if to read a table takes long: it has so many blocks, or rows that
+ * are not listed, and all other jobs of the worker wait.
+ */
 #define MAX_ROWS 100000
+#define MAX_BLOCKS 65536
+#define READ_MAX_MS 1000
 
 /* A row on the list. */
 typedef struct Unpublished
@@ -188,11 +195,13 @@ list_leaf(HTAB *rows, Oid counter, Oid relid)
 	Relation rel;
 	TableScanDesc scan;
 	TupleTableSlot *slot;
-	bool fits = true;
+	DcMoment end = moment_in(READ_MAX_MS);
+	bool fits;
 
 	if (key == 0 || shard == 0 || inc == 0 || dec == 0)
 		return true;
 	rel = table_open_present(relid, NoLock);
+	fits = RelationGetNumberOfBlocks(rel) <= MAX_BLOCKS;
 	slot = table_slot_create(rel, NULL);
 	scan = table_beginscan(rel, GetActiveSnapshot(), 0, NULL);
 	while (fits && table_scan_getnextslot(scan, ForwardScanDirection, slot))
@@ -205,13 +214,14 @@ list_leaf(HTAB *rows, Oid counter, Oid relid)
 		Datum text = slot_nullable(slot, key, TEXTOID, &isnull[3]);
 
 		CHECK_FOR_INTERRUPTS();
+		fits = !moment_is_reached(end);
 		if (isnull[0] || isnull[1] || isnull[2] || isnull[3] || shard_is_remote(DatumGetInt32(number)) ||
 			(DatumGetInt64(more) == 0 && DatumGetInt64(less) == 0))
 			continue;
 		row.shard = DatumGetInt32(number);
 		row.key = hash_key(text);
 		(void) hash_search(rows, &row, HASH_ENTER, NULL);
-		fits = hash_get_num_entries(rows) <= MAX_ROWS;
+		fits &= hash_get_num_entries(rows) <= MAX_ROWS;
 	}
 	table_endscan(scan);
 	ExecDropSingleTupleTableSlot(slot);

@@ -427,10 +427,12 @@ begin(DcTableJob *job, DcJobRun *run)
 	job->queue = NULL;
 	job->nqueue = job->current = 0;
 	job->all_owners = run->all_owners;
+	run->limit = run->all_owners ? DC_STEP_MS : 0;
 	if (skips(job) && due_list_known())
 		list_due(job);
 	else if (!run->step(run, list_step, NULL, InvalidOid))
 		set_tables(job, NIL);
+	run->limit = 0;
 	if (skips(job))
 		run->left += job->due.left;
 }
