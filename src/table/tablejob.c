@@ -427,11 +427,16 @@ begin(DcTableJob *job, DcJobRun *run)
 	job->queue = NULL;
 	job->nqueue = job->current = 0;
 	job->all_owners = run->all_owners;
-	run->limit = run->all_owners ? DC_STEP_MS : 0;
+	run->limit = run->all_owners ? DC_STEP_MS << Min(job->unlisted, 4) : 0;
 	if (skips(job) && due_list_known())
 		list_due(job);
-	else if (!run->step(run, list_step, NULL, InvalidOid))
+	else if (run->step(run, list_step, NULL, InvalidOid))
+		job->unlisted = 0;
+	else
+	{
 		set_tables(job, NIL);
+		job->unlisted++;
+	}
 	run->limit = 0;
 	if (skips(job))
 		run->left += job->due.left;

@@ -60,6 +60,7 @@ typedef struct DcTableJob
 	DcDue due;
 	MemoryContext cxt; /* NULL: not under way */
 	DcMoment began;	   /* the round */
+	int unlisted;	   /* rounds for which no list was made in time */
 	HTAB *turns;	   /* DcTableTurn: of all tables it has met; NULL: it has not run yet */
 	DcTableTurn **queue;
 	int nqueue;
