@@ -398,8 +398,9 @@ flush_slot(DcJobRun *run, int slot)
 		retry->waited = moment_after(moment_now(), RETRY_WAITED_MAX);
 		return false;
 	}
-	step.keys = !run->all_owners ? INT_MAX : retry->keys > 0 ? retry->keys
-															 : FLUSH_KEYS;
+	step.keys = retry->keys > 0 ? retry->keys : FLUSH_KEYS;
+	if (!run->all_owners)
+		step.keys = INT_MAX;
 	run->limit = run->all_owners && (retry->pause == 0 || pg_atomic_read_u32(&table->restored) == DC_NOT_RESTORED) ? DC_STEP_MS : 0;
 	if (!run->step(run, flush_step, &step, table->counter))
 	{

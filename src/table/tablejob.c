@@ -19,11 +19,11 @@
  *
  * A step is bounded by what it reads and writes. Should one take long all the same, for rows that its owner has made or locked, it
  * is cancelled after DC_STEP_MS, and however it has ended, all tables of the owner are left alone for a multiple of its length, by all jobs. So
- * an owner delays others by one such step, whatever the number of the jobs and tables. If no other owner is known, only the table is left
- * alone. A table that needs more time than a step has is left to its owner's dc_maintain(), which has no limit, and the log says so.
+ * an owner delays others by one such step, whatever the number of the jobs and tables. A table that needs more time than a step has is left
+ * to its owner's dc_maintain(), which has no limit, and the log says so.
  *
- * The owner of the database and superusers are trusted: only the table is left alone, and each time that it has failed its steps may
- * take twice as long, up to what any may, until it is finished.
+ * Of the owner of the database, of superusers, and if no other owner is known, only the table is left alone, and each time that it has
+ * failed its steps may take twice as long, up to what any may, until it is finished.
  *
  * A table that has failed is left alone for a while, which doubles each time: so
  * it does not fill the log, or cost a time-out each round. One that a subscription feeds
@@ -89,6 +89,7 @@ static DcTableTurn *find_turn(DcTableJob *job, Oid table);
 static void take_step(DcTableJob *job, DcJobRun *run);
 static void turn_resume(DcTableJob *job, DcTableTurn *turn);
 static void turn_stop(DcTableTurn *turn);
+static bool may_be_late(const DcTableTurn *turn);
 static void note_length(DcTableTurn *turn, int64 took);
 static void note_failure(DcTableTurn *turn, int64 pause);
 static void note_due(DcTableJob *job, Oid table, DcMoment until);
@@ -295,7 +296,7 @@ take_step(DcTableJob *job, DcJobRun *run)
 	job->left = false;
 	job->until = DC_NEVER;
 	job->cut_after = turn->table;
-	run->limit = job->all_owners ? DC_STEP_MS * (turn->trusted ? Max(1, 2 * turn->pause / PAUSE_MIN) : 1) : 0;
+	run->limit = job->all_owners ? DC_STEP_MS * (may_be_late(turn) ? Max(1, 2 * turn->pause / PAUSE_MIN) : 1) : 0;
 	if (!run->step(run, table_step, &turn->table, turn->table))
 		job->last = TABLE_LATER; /* on with the next table */
 	run->limit = 0;
@@ -352,6 +353,15 @@ turn_stop(DcTableTurn *turn)
 }
 
 /*
+ * Return true if the owner of a table may delay others, or there are none.
+ */
+static bool
+may_be_late(const DcTableTurn *turn)
+{
+	return turn->trusted || nowners <= 1;
+}
+
+/*
  * Leave a table alone after a step that took long, or all tables of its owner.
  */
 static void
@@ -361,7 +371,7 @@ note_length(DcTableTurn *turn, int64 took)
 
 	if (took > DC_STEP_LONG)
 		turn->until = until;
-	if (took > DC_STEP_LONG_OWNER && !turn->trusted && nowners > 1)
+	if (took > DC_STEP_LONG_OWNER && !may_be_late(turn))
 		owner_turn(NULL, turn->owner)->until = until;
 }
 
