@@ -48,6 +48,9 @@
 #define LATER_MS 1000
 #define SELDOM_MS 60000
 
+/* After a step that has failed: so many times its length, at least LATER_MS. */
+#define FAILED_PAUSE 4
+
 /* What the job of this process knows. */
 static DcMoment due = {0};			 /* when to look again */
 static DcMoment told = {0};			 /* the last beat with all that is known */
@@ -85,7 +88,8 @@ region_job(DcJobRun *run)
 		more = worker;
 		if (!run->step(run, job_step, &more, InvalidOid))
 		{
-			due = moment_in(LATER_MS); /* it has failed, on a lock, say; sessions may be waiting */
+			/* it has failed, on a lock, say, and sessions may be waiting; or it took too long, and other jobs are */
+			due = moment_in(Max(LATER_MS, FAILED_PAUSE * run->took / 1000));
 			break;
 		}
 	}
