@@ -155,6 +155,10 @@ CREATE FUNCTION dc_window_adopt(counter regclass, bucket interval, keep interval
 COMMENT ON FUNCTION dc_window_adopt(regclass, interval, interval, jsonb, text) IS 'registers an existing windowed counter';
 COMMENT ON COLUMN dc_stat_regions.state IS 'active, retired, or behind (some counters are put aside); of this database also starting, renew or recopy';
 
+CREATE FUNCTION dc_window_reopen(counter regclass) RETURNS boolean
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
+COMMENT ON FUNCTION dc_window_reopen(regclass) IS 'takes increments again that a clock that was ahead has made too late; false if there are none';
+
 -- Last, so that they do not fire for the statements above. They fire for more commands.
 DROP EVENT TRIGGER dcounter_begin;
 DROP EVENT TRIGGER dcounter_ddl;

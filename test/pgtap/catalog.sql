@@ -536,6 +536,7 @@ INSERT INTO expected VALUES
 	('public.dc_window_alter(counter regclass, keep interval DEFAULT NULL::interval, late text DEFAULT NULL::text)', 'void', 'volatile', 'unsafe', false, 1000, 0),
 	('public.dc_window_drop(counter regclass)', 'void', 'volatile', 'unsafe', false, 1000, 0),
 	('public.dc_window_rotate(counter regclass, at timestamp with time zone DEFAULT clock_timestamp())', 'bigint', 'volatile', 'unsafe', false, 1000, 0),
+	('public.dc_window_reopen(counter regclass)', 'boolean', 'volatile', 'unsafe', false, 1000, 0),
 	('public.dc_window_reconcile(counter regclass, bucket timestamp with time zone, keys anycompatiblearray, totals bigint[])', 'bigint', 'volatile', 'unsafe', false, 1000, 0),
 	('public.dc_incr_at(counter regclass, key anycompatible, delta bigint DEFAULT 1, at timestamp with time zone DEFAULT clock_timestamp())', 'boolean', 'volatile', 'unsafe', false, 10, 0),
 	('public.dc_window(counter regclass, key anycompatible, span interval, until timestamp with time zone DEFAULT NULL::timestamp with time zone, OUT value bigint, OUT lower bigint, OUT upper bigint, OUT estimate double precision)', 'record', 'stable', 'restricted', false, 100, 0),
