@@ -39,6 +39,7 @@ SELECT * FROM dc_source_check('n', ARRAY[]::text[]);
 BEGIN;
 SELECT seq_scan AS scans, idx_scan AS probes FROM pg_stat_xact_user_tables WHERE relid = 'likes'::regclass \gset
 SELECT key FROM dc_source_check('n', ARRAY['3']);
+SELECT key FROM dc_source_check('n', ARRAY[3, 404]);
 SELECT seq_scan - :scans AS scans, idx_scan - :probes AS probes FROM pg_stat_xact_user_tables WHERE relid = 'likes'::regclass;
 COMMIT;
 -- a range, a sample, keys of a range
