@@ -359,6 +359,7 @@ slot_make(Oid database, const DcLimitOwner *owner)
 	slot->database = database;
 	slot->owner = *owner;
 	slot->rule = slot->previous = (DcLimitRule){0};
+	pg_atomic_write_u64(&slot->earliest, (uint64) LIMIT_NEVER);
 	pg_atomic_write_u64(&slot->full_allowed, 0);
 	pg_atomic_write_u64(&slot->full_denied, 0);
 	for (int j = 0; j < LIMIT_STRIPES; j++)
