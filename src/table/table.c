@@ -310,12 +310,14 @@ dc_adopt(PG_FUNCTION_ARGS)
 
 /*
  * Create an empty shard table for plain totals that have none, as after DROP TABLE. Other tables are left as they are:
- * table_adopt() says what they lack.
+ * table_adopt() says what they lack. Those of a stock, too: its units were in the shard table, and its totals would
+ * promise what nobody can take.
  */
 static void
 replace_shards(Oid relid)
 {
 	char *shards;
+	char *holds;
 	DcCounterRow other;
 	DcTableLayout layout;
 	DcShapeProblem problem;
@@ -324,7 +326,9 @@ replace_shards(Oid relid)
 
 	lock_own_table(relid, ShareUpdateExclusiveLock);
 	shards = psprintf("%s%s", get_rel_name(relid), DC_SHARD_SUFFIX);
+	holds = psprintf("%s%s", get_rel_name(relid), DC_HOLD_SUFFIX);
 	if (OidIsValid(get_relname_relid(shards, get_rel_namespace(relid))) || strlen(shards) >= NAMEDATALEN ||
+		OidIsValid(get_relname_relid(holds, get_rel_namespace(relid))) || protect_keeps_rows(relid) ||
 		get_rel_relkind(relid) != RELKIND_RELATION || catalog_read(relid, &other))
 		return;
 	rel = table_open_present(relid, NoLock);

@@ -43,6 +43,7 @@ SELECT seq_scan - :scans AS scans, idx_scan - :probes AS probes FROM pg_stat_xac
 COMMIT;
 -- a range, a sample, keys of a range
 SELECT key, drift FROM dc_source_check('n', from_key => '3', to_key => '6');
+SELECT key, drift FROM dc_source_check('n', ARRAY[3, 404]);
 SELECT key, drift FROM dc_source_check('n', from_key => '8');
 SELECT key, drift FROM dc_source_check('n', to_key => '1');
 SELECT key, drift FROM dc_source_check('n', keys => ARRAY['1', '3', '5', '7'], from_key => '3', to_key => '6');
