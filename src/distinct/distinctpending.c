@@ -114,7 +114,8 @@ distinct_pending_add(DcDistinct *distinct, const DcRowKey *key, uint64 hash)
 	level->bytes += hll_size(items->state) - before;
 	for (DcLevel *l = top_level; l != NULL; l = l->below)
 		used += l->applied_by == 0 ? level_size(l) : 0;
-	if (used > (Size) dc_pending_memory * 1024)
+	/* or if another module runs SQL in a callback of its own, after ours */
+	if (used > (Size) dc_pending_memory * 1024 || xact_has_passed(DC_XACT_DISTINCT))
 		distinct_write_early();
 }
 

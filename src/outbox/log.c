@@ -16,6 +16,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "base/xactrooms.h"
 #include "commands/tablespace.h"
 #include "miscadmin.h"
 #include "outbox/log.h"
@@ -118,6 +119,7 @@ start_log(void)
 	file_len = 0;
 	count = 0;
 	log_marks = NULL;
+	xact_mark(DC_XACT_OUTBOX);
 	cxt = fresh;
 }
 

@@ -83,6 +83,9 @@ later_add(Oid relid, Datum member, Datum key, const DcSeenChange *change)
 	xact_mark(DC_XACT_UNREAD);
 	later = entry;
 	MemoryContextSwitchTo(old);
+	/* another module may run SQL in a callback of its own, after ours */
+	if (xact_has_passed(DC_XACT_UNREAD))
+		later_write();
 }
 
 /*

@@ -6,6 +6,7 @@
 
 #include "access/xact.h"
 #include "base/guc.h"
+#include "base/xactrooms.h"
 #include "commands/async.h"
 #include "outbox/outbox.h"
 #include "outbox/payload.h"
@@ -75,16 +76,13 @@ ProcessInterrupts(void)
 /*
  * Transactions, and the job
  */
-void
-RegisterXactCallback(XactCallback callback, void *arg)
-{
-	xact_callback = callback;
-}
+uint32 dc_xact_busy = 0;
 
 void
-RegisterSubXactCallback(SubXactCallback callback, void *arg)
+xact_room_add(DcXactRoom room, XactCallback xact, SubXactCallback subxact, DcXactIdle idle)
 {
-	subxact_callback = callback;
+	xact_callback = xact;
+	subxact_callback = subxact;
 }
 
 int
