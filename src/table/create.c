@@ -282,6 +282,19 @@ prevent_taken(const char *schema, const char *name)
 }
 
 /*
+ * Raise 42P07 if the name of a table that a counter is to get is taken, likely by one that was restored without the settings.
+ */
+void
+prevent_left_behind(const char *schema, const char *name)
+{
+	if (OidIsValid(get_relname_relid(name, get_namespace_oid(schema, false))))
+		ereport(ERROR,
+				(errcode(ERRCODE_DUPLICATE_TABLE),
+				 errmsg("relation \"%s\" already exists", name),
+				 errhint("If it was restored with its schema alone, drop it: it is made anew.")));
+}
+
+/*
  * create_table makes a table, with a comment.
  */
 void
