@@ -94,12 +94,7 @@ refs_create(Oid counter)
 	char *name = sibling_name(get_rel_name(counter), DC_REF_SUFFIX);
 	Oid refs;
 
-	if (OidIsValid(get_relname_relid(name, namespace)))
-		ereport(ERROR,
-				(errcode(ERRCODE_DUPLICATE_TABLE),
-				 errmsg("relation \"%s\" already exists", name),
-				 errdetail("dc_bind() makes a table of this name for how often each item is there."),
-				 errhint("If it was restored with the counter table, drop it.")));
+	prevent_left_behind(schema, name);
 	create_table(schema, name, REFS_COLUMNS, REFS_OPTIONS,
 				 "how many rows of the source there are of each item; see dc_bind()");
 	refs = get_relname_relid(name, namespace);

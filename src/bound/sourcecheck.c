@@ -67,7 +67,7 @@ dc_source_check(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	Oid relid = counter_arg(fcinfo);
-	DcSourceScanOptions options = {.only_different = true, .passes_over = true};
+	DcSourceScanOptions options = {.only_different = true, .passes_over = WARNING};
 	DcCounter *counter;
 	DcSourceRow row;
 	DcSourceRead read;
