@@ -135,6 +135,10 @@ CREATE FUNCTION dc_region_join(peer text, conninfo text, anew boolean, topology 
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000 ROWS 3;
 COMMENT ON FUNCTION dc_region_join(text, text, boolean, text, boolean) IS 'the same, and drops a link that exists, to make it anew';
 
+CREATE FUNCTION dc_region_publish() RETURNS int
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10000;
+COMMENT ON FUNCTION dc_region_publish() IS 'adds to the publications of the regions what they lack; of how many counters';
+
 COMMENT ON FUNCTION dcounter.on_counter_delete() IS 'internal: keeps rows of stocks, ledgers and distinct tables from being changed but by their functions';
 
 -- Triggers that dc_distinct_create() makes now (src/distinct/distinctddl.c): tables that exist get them, too.

@@ -11,6 +11,10 @@ CREATE FUNCTION dc_region_renew(lossless boolean DEFAULT false) RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10000;
 COMMENT ON FUNCTION dc_region_renew(boolean) IS 'gives this database a new epoch, and returns it; stocks lose their units unless nothing was lost';
 
+CREATE FUNCTION dc_region_publish() RETURNS int
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10000;
+COMMENT ON FUNCTION dc_region_publish() IS 'adds to the publications of the regions what they lack; of how many counters';
+
 CREATE FUNCTION dc_region_retire(region text, force boolean DEFAULT false) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
 COMMENT ON FUNCTION dc_region_retire(text, boolean) IS 'gives up a region: it is not waited for any more; force is for one that is lost';

@@ -201,6 +201,8 @@ extern bool worker_is_patient(void);
 extern void region_renew(DcSelfRow *self, DcRights rights, bool worker);
 extern bool fold_sealed(DcSelfRow *self, bool worker);
 extern void region_check_owner(void);
+extern int publications_complete(const char *region, bool all);
+extern bool publications_are_complete(void);
 extern void region_copied(const char *peer, TimestampTz since);
 
 #endif /* DC_LIFE_H */

@@ -24,8 +24,10 @@
 #include "access/xact.h"
 #include "base/args.h"
 #include "base/compat.h"
+#include "base/subxact.h"
 #include "fmgr.h"
 #include "miscadmin.h"
+#include "postmaster/interrupt.h"
 #include "region/life.h"
 #include "region/link.h"
 #include "storage/lmgr.h"
@@ -35,6 +37,8 @@
 PG_FUNCTION_INFO_V1(dc_region_renew);
 
 static int64 next_epoch(const DcSelfRow *self, bool *others);
+static void publish_beats(char *region);
+static bool publish_work(void *region);
 static void clear_recopy(DcSelfRow *self);
 
 /*
@@ -111,8 +115,45 @@ region_renew(DcSelfRow *self, DcRights rights, bool worker)
 		beat_raise(&old, true);
 	region_published();
 	beat_tell(DT_NOBEGIN);
+	if (!worker)
+		(void) publications_complete(self->region, true);
+	else if (publications_lack(beats_relation()))
+		publish_beats(self->region);
 	ereport(LOG,
 			(errmsg("this database has a new epoch in region \"%s\": " INT64_FORMAT, self->region, self->epoch)));
+}
+
+/*
+ * publish_beats adds the beats to the publications, as those of a dump lack them. That is no reason for a renewal to fail.
+ */
+static void
+publish_beats(char *region)
+{
+	MemoryContext caller = CurrentMemoryContext;
+
+	PG_TRY();
+	{
+		(void) subxact_run(publish_work, region);
+	}
+	PG_CATCH();
+	{
+		ErrorData *error = error_caught(caller);
+
+		if (error->sqlerrcode == ERRCODE_QUERY_CANCELED || ShutdownRequestPending)
+			ReThrowError(error);
+		ereport(WARNING,
+				(errmsg("region \"%s\" does not publish its beats: %s", region, error->message),
+				 errhint("Call dc_region_publish().")));
+		FreeErrorData(error);
+	}
+	PG_END_TRY();
+}
+
+static bool
+publish_work(void *region)
+{
+	(void) publications_complete(region, false);
+	return true;
 }
 
 /*
