@@ -271,7 +271,7 @@ check_kind(Oid relid)
 {
 	const char *detail = NULL;
 
-	if (window_hooks->is_window(relid) || catalog_has(catalog_relation("window_slot"), relid))
+	if (window_hooks->is_window(relid) || window_hooks->is_slot(relid))
 		detail = _("Windowed counters are of one database.");
 	else if (distinct_hooks->is_distinct(relid))
 		detail = _("Distinct tables are of one database.");
