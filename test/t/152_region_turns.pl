@@ -87,4 +87,15 @@ sql($node, 'postgres', q{UPDATE large_shard SET inc = 1});
 is(wait_for($node, 'postgres', $state, 'active'), 'active', 'the counter is one of all again');
 is(sql($node, 'postgres', q{SELECT dc_get('large', 'x'), dc_get('held', 'a')}), '2|4', 'nothing is lost');
 
+# Nor do counters that are replicated one after the other, each with rows that are never published
+$now = sql($node, 'postgres', 'SELECT now()');
+my $told = 'f';
+for (my $i = 1; $i <= 20 && $told ne 't'; $i++)
+{
+	sql($node, 'postgres', qq{BEGIN; SELECT dc_create('next$i'); SELECT dc_replicate('next$i');
+		INSERT INTO next${i}_shard VALUES ('x', 0, 9223372036854775807, 0, now()), ('x', 1, 9223372036854775807, 0, now()); COMMIT});
+	$told = wait_for($node, 'postgres', sprintf($later, $now), 't', 1);
+}
+is($told, 't', 'beats go on while others come');
+
 done_testing();
