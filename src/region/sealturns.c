@@ -34,6 +34,14 @@
 /* The least time that a turn has. */
 #define TURN_MS 500
 
+/*
+ * Of a counter that was left out so many keys are folded in a turn, which may take so long, as nobody publishes meanwhile. The
+ * pause after it is so many times as long.
+ */
+#define LEFT_KEYS 10000
+#define LEFT_MS 2500
+#define LEFT_PAUSE 4
+
 /* A pause before those that have failed are tried again. */
 #define ROUND_MS 1000
 
@@ -69,7 +77,8 @@ typedef struct Turn
 {
 	Oid counter;
 	Oid owner;
-	bool is_put_off; /* out: its owner has used up the time of this round */
+	bool is_put_off; /* out: its owner has used up the time of this round, */
+	bool has_more;	 /* or not all was folded */
 } Turn;
 
 static void note_self(const DcSelfRow *self);
@@ -252,6 +261,8 @@ turn_ms(void)
 {
 	int64 left = turns.last ? dc_region_handshake : dc_region_handshake - moment_age(turns.began) / 1000;
 
+	if (turns.change == LIFE_LEFT)
+		return LEFT_MS;
 	return Max(left / list_length(turns.counters), TURN_MS);
 }
 
@@ -261,6 +272,9 @@ turn_ms(void)
 bool
 turns_run(DcJobRun *run)
 {
+	int64 took = 0;
+	bool again = false;
+
 	if (turns.change == LIFE_NONE || !next_round())
 		return false;
 	while (turns.counters != NIL)
@@ -278,11 +292,14 @@ turns_run(DcJobRun *run)
 			put_off(turn.counter, true);
 			failed_owner(turn.owner)->us += run->took;
 		}
-		else if (turn.is_put_off)
+		else if (turn.is_put_off || turn.has_more)
 			put_off(turn.counter, false);
+		took = Max(took, run->took);
+		again |= turn.has_more;
 		run->limit = 0;
 	}
-	turns.round = moment_in(turns.change == LIFE_LEFT ? dc_region_handshake : ROUND_MS);
+	turns.round = moment_in(turns.change != LIFE_LEFT ? ROUND_MS : again ? Max(LEFT_PAUSE * took / 1000, ROUND_MS)
+																		 : dc_region_handshake);
 	if (turns.failed == NIL && turns.change == LIFE_LEFT)
 		turns.change = LIFE_NONE;
 	return false;
@@ -331,6 +348,7 @@ turn_step(void *arg)
 	DcCounter *counter;
 	DcSelfRow self;
 	List *counters;
+	int64 keys;
 
 	region_check_role();
 	if (!catalog_read(turn->counter, &row) || !OidIsValid(row.regions))
@@ -350,6 +368,8 @@ turn_step(void *arg)
 	counters = list_make1(counter);
 	if (turns.seals)
 		seal_all(counters, &self, turns.last);
-	if (turns.folds && fold_all(counters, &self))
+	keys = !turns.folds ? 0 : fold_some(counters, &self, turns.change == LIFE_LEFT ? LEFT_KEYS : PG_INT64_MAX);
+	if (keys > 0)
 		region_published();
+	turn->has_more = turns.change == LIFE_LEFT && keys == LEFT_KEYS;
 }

@@ -89,6 +89,7 @@ static int npublished_max;
 
 static void recall_aside(void);
 static void look_step(void *arg);
+static void hold_step(void *arg);
 static void look_at(Oid counter);
 static Known *known_of(Oid counter);
 static void forget_list(Known *of);
@@ -168,7 +169,10 @@ unpublished_run(DcJobRun *run)
 		if (job_is_late(run))
 			return true;
 		to_look = list_delete_first(to_look);
-		(void) run->step(run, look_step, &counter, counter);
+		run->limit = MAX_READ_MS + 500;
+		if (!run->step(run, look_step, &counter, counter))
+			(void) run->step(run, hold_step, &counter, InvalidOid);
+		run->limit = 0;
 		looked = to_look == NIL;
 	}
 	return false;
@@ -187,6 +191,15 @@ static void
 look_step(void *arg)
 {
 	look_at(*(Oid *) arg);
+}
+
+/*
+ * hold_step holds a counter that could not be looked at.
+ */
+static void
+hold_step(void *arg)
+{
+	hold(known_of(*(Oid *) arg), _("It could not be looked at in time."));
 }
 
 /*
