@@ -36,6 +36,7 @@
 #include "region/life.h"
 #include "rows/shardnumber.h"
 #include "storage/lmgr.h"
+#include "table/tablejob.h"
 #include "utils/hsearch.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -67,6 +68,7 @@ typedef struct Known
 	bool held;				/* it has not come further at the last look, */
 	DcMoment held_since;
 	bool aside;	   /* for long */
+	bool looking;  /* a look has begun; if so at the next one, it has failed */
 	DcMoment next; /* then it is looked at again */
 } Known;
 
@@ -162,7 +164,9 @@ unpublished_run(DcJobRun *run)
 		if (job_is_late(run))
 			return true;
 		to_look = list_delete_first(to_look);
+		run->limit = DC_STEP_MS;
 		(void) run->step(run, look_step, &counter, counter);
+		run->limit = 0;
 		looked = to_look == NIL;
 	}
 	return false;
@@ -285,11 +289,19 @@ look_at(Oid counter)
 
 	if (!moment_is_reached(of->next) || !catalog_read(counter, &row) || !OidIsValid(row.regions))
 		return;
+	if (of->looking)
+	{
+		of->looking = false;
+		hold(of, _("Its shard rows could not be read, or not in time."));
+		return;
+	}
+	of->looking = true;
 	ctl.hcxt = AllocSetContextCreate(CurrentMemoryContext, "dcounter unpublished", ALLOCSET_DEFAULT_SIZES);
 	PushActiveSnapshot(GetLatestSnapshot());
 	rows = hash_create("dcounter unpublished", 256, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	reason = list_counter(rows, &row);
 	PopActiveSnapshot();
+	of->looking = false;
 	if (reason != NULL)
 	{
 		forget_list(of);
