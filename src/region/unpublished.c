@@ -37,6 +37,7 @@
 #include "region/life.h"
 #include "rows/shardnumber.h"
 #include "storage/lmgr.h"
+#include "table/tablejob.h"
 #include "utils/hsearch.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -169,7 +170,7 @@ unpublished_run(DcJobRun *run)
 		if (job_is_late(run))
 			return true;
 		to_look = list_delete_first(to_look);
-		run->limit = MAX_READ_MS + 500;
+		run->limit = DC_STEP_MS;
 		if (!run->step(run, look_step, &counter, counter))
 			(void) run->step(run, hold_step, &counter, InvalidOid);
 		run->limit = 0;
