@@ -104,6 +104,7 @@ typedef struct DcFlushStep
 	bool left;	  /* out: was left to its owner */
 	int keys;	  /* at most */
 	bool goes_on; /* out: there are more */
+	bool trusted; /* out: the owner may make the others wait */
 } DcFlushStep;
 
 static DcFlushRetry retries[DC_BUFFER_TABLES];
@@ -127,6 +128,7 @@ static void put_off(Oid counter);
 static int next_slot(const DcJobRun *run, uint64 before);
 static void note_turn(int slot);
 static bool flush_slot(DcJobRun *run, int slot);
+static void rest(Oid counter, int64 took);
 static void flush_step(void *arg);
 static bool is_to_do(const DcJobRun *run, int slot);
 static bool may_flush(DcFlushStep *step, DcBufferTable *table);
@@ -423,9 +425,36 @@ flush_slot(DcJobRun *run, int slot)
 		retry->waited = retry->off = DC_LONG_AGO;
 		retry->pause = 0;
 		retry->goes_on = step.goes_on;
-		retry->keys = step.goes_on ? Min(2 * step.keys, INT_MAX / 2) : 0;
+		if (run->took > DC_STEP_LONG_OWNER)
+			retry->keys = Max(step.keys / 2, FLUSH_KEYS_MIN);
+		else if (step.goes_on)
+			retry->keys = Min(2 * step.keys, INT_MAX / 2);
 	}
+	if (run->all_owners && !leaving && !step.trusted && run->took > DC_STEP_LONG)
+		rest(table->counter, run->took);
 	return !step.fed && !step.left;
+}
+
+/*
+ * rest leaves the tables of an owner alone after a long step, as the other jobs do with theirs (tablejob.c). A step of an owner
+ * who has done nothing for that is shorter the next time.
+ */
+static void
+rest(Oid counter, int64 took)
+{
+	DcMoment until = moment_after(moment_now(), DC_STEP_PAUSE * took);
+	Oid owner = due_owner(counter);
+
+	for (int i = 0; i < buffer_area->ntables; i++)
+	{
+		DcBufferTable *table = &buffer_area->tables[i];
+		DcFlushRetry *retry = retry_of(i);
+
+		if (table->database != MyDatabaseId || due_owner(table->counter) != owner)
+			continue;
+		retry->at = moment_max(retry->at, until);
+		retry->waited = moment_max(retry->waited, until);
+	}
 }
 
 static void
@@ -438,6 +467,7 @@ flush_step(void *arg)
 
 	if (table->database != MyDatabaseId)
 		return; /* dropped meanwhile */
+	step->trusted = table_is_trusted(table->counter);
 	if (step->all_owners && !may_flush(step, table))
 		return;
 	counter = compact_open(table->counter, step->all_owners);

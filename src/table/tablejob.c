@@ -97,7 +97,6 @@ static bool any_unfinished(DcTableJob *job, bool ready);
 static void list_step(void *arg);
 static List *list_wanted(DcTableJob *job);
 static void table_step(void *arg);
-static bool is_trusted(Oid table);
 static bool may_work(Oid table);
 
 /*
@@ -573,7 +572,7 @@ table_step(void *arg)
 
 	running->last = TABLE_DONE; /* whatever becomes of it */
 	if (running->all_owners)
-		running->turn->trusted = is_trusted(table);
+		running->turn->trusted = table_is_trusted(table);
 	if (running->all_owners && !may_work(table))
 		return;
 	fed = table_is_fed(table);
@@ -590,8 +589,8 @@ table_step(void *arg)
 /*
  * Return true if the owner of a table may delay others.
  */
-static bool
-is_trusted(Oid table)
+bool
+table_is_trusted(Oid table)
 {
 	Oid owner = relation_owner(table);
 

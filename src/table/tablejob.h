@@ -90,5 +90,6 @@ extern bool table_job_goes_on(DcTableJob *job);
 extern DcMoment table_jobs_next(void);
 extern Oid table_jobs_current(void);
 extern void table_jobs_begin_after(Oid table);
+extern bool table_is_trusted(Oid table);
 
 #endif /* DC_TABLEJOB_H */

@@ -114,4 +114,20 @@ cmp_ok($failures, '>', 0, 'counters that are locked were tried');
 cmp_ok($failures, '<', 60, 'not each of them');
 sql($node, 'postgres', q{COMMIT PREPARED 'many'});
 
+# Rows of owners' making do not keep a renewal by hand from going on; what is sealed of a key, and left out, keeps rows of its
+# epoch away, which would be counted twice when it is folded
+$epoch = sql($node, 'postgres', 'SELECT epoch FROM dcounter.self');
+sql($node, 'postgres', qq{
+	INSERT INTO many1_region VALUES ('k', 'eu', -9223372036854775808, 1, 0, now());
+	INSERT INTO many2_region VALUES ('k', 'eu', $epoch, 9223372036854775807, 0, now()), ('k', 'eu', -$epoch, 5, 0, now());
+	UPDATE rooms_shard SET "dec" = 9223372036854775807 WHERE inc > 0});
+(undef, $out, $err) = $node->psql('postgres', 'SELECT dc_region_renew() > 0', on_error_stop => 1);
+is($out, 't', 'a renewal by hand goes on');
+like($err, qr/WARNING:  stock "rooms" is shut: /, 'the stock that cannot be renewed is shut');
+is(sql($node, 'postgres', qq{SET client_min_messages = error; SET session_replication_role = replica;
+		INSERT INTO many2_region VALUES ('j', 'eu', $epoch, 9, 0, now()); UPDATE many2_region SET inc = 1 WHERE key = 'k' AND epoch = $epoch;
+		SET session_replication_role = origin; DELETE FROM many2_region WHERE key = 'k' AND epoch > 0;
+		SET session_replication_role = replica; INSERT INTO many2_region VALUES ('k', 'eu', $epoch, 9, 0, now());
+		SELECT string_agg(key || ' ' || sign(epoch) || ' ' || inc, ', ' ORDER BY key) FROM many2_region WHERE key IN ('j', 'k')}), 'j 1 9, k -1 5', 'a row of the epoch of what is sealed is not merged');
+
 done_testing();
