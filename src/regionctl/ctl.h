@@ -124,6 +124,8 @@ extern void patience_next(Patience *patience, const char *format, ...) PRINTF_LI
 extern void region_look(Region *region);
 extern void mesh_look(void);
 extern bool is_member(const Region *region);
+extern bool is_gone(const Region *region);
+extern bool is_reached(const Region *region);
 extern bool is_in(const Region *region, const char *state);
 extern const char *region_knows(const Region *region, const char *other, const char *column);
 extern Region *region_wanted(const char *name);
@@ -173,7 +175,7 @@ extern void command_retire(void);
 extern void command_forget(void);
 extern void command_check(void);
 extern void command_repair(void);
-extern bool mesh_check(bool quietly);
+extern void mesh_check(void);
 extern bool region_advice(const Region *region, Buffer *advice);
 
 #endif /* DC_CTL_H */

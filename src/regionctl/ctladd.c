@@ -46,12 +46,10 @@ command_add(void)
 	{
 		if (other == region)
 			continue;
-		if (other->why != NULL)
-			left_to_do("%s is not reached (%s), so it is not linked with %s", other->name, other->why, region->name);
-		else if (!is_member(other))
-			note("%s is no region yet, so it is not linked with %s", other->name, region->name);
-		else
+		if (is_reached(other))
 			join_pair(region, other);
+		else if (other->why == NULL && !is_gone(other))
+			note("%s is no region yet, so it is not linked with %s", other->name, region->name);
 	}
 	each_region(other)
 	{
@@ -62,7 +60,7 @@ command_add(void)
 	if (model != NULL && knows_retired(model) && !link_is_refreshed(region, model) && (options.dry_run || link_is_known(region, model)))
 		link_refresh(region, model);
 	if (!options.dry_run)
-		mesh_check(false);
+		mesh_check();
 }
 
 static Region *
@@ -117,7 +115,7 @@ make_role(Region *region)
 
 		if (strcmp(setting->keyword, "user") != 0 || setting->val == NULL)
 			continue;
-		role = answer(region, "SELECT quote_ident($1) WHERE NOT EXISTS (SELECT FROM pg_roles WHERE rolname = $1)", 1, arguments);
+		role = answer(region, "SELECT quote_ident($1::text) WHERE NOT EXISTS (SELECT FROM pg_roles WHERE rolname = $1)", 1, arguments);
 		if (role == NULL)
 			continue;
 		step(region, "CREATE ROLE %s LOGIN REPLICATION", role);
@@ -160,16 +158,16 @@ make_counter(Region *region, const PGresult *counters, int row)
 	const char *const arguments[] = {counter, owner, field(counters, row, "schema")};
 	const char *schema;
 
-	if (answer(region, "SELECT to_regclass($1)", 1, arguments) != NULL)
+	if (answer(region, "SELECT to_regclass($1::text)", 1, arguments) != NULL)
 		return true;
-	schema = answer(region, "SELECT quote_ident($1) WHERE to_regnamespace(quote_ident($1)) IS NULL", 1, arguments + 2);
+	schema = answer(region, "SELECT quote_ident($1::text) WHERE to_regnamespace(quote_ident($1)) IS NULL", 1, arguments + 2);
 	if (schema != NULL)
 		step(region, "CREATE SCHEMA IF NOT EXISTS %s", schema);
 	if (strcmp(field(counters, row, "kind"), "stock") == 0)
 		step(region, "SELECT %s.dc_stock_create(%s, max_shards => %s)", region->state.schema, quoted(counter), field(counters, row, "max_shards"));
 	else
 		step(region, "SELECT %s.dc_create(%s%s)", region->state.schema, quoted(counter), counter_settings(counters, row));
-	owner = answer(region, "SELECT quote_ident($2) WHERE $1 IS NOT NULL AND $2 <> current_user AND EXISTS (SELECT FROM pg_roles WHERE rolname = $2 AND NOT rolsuper)", 2, arguments);
+	owner = answer(region, "SELECT quote_ident($2::text) WHERE $1::text IS NOT NULL AND $2 <> current_user AND EXISTS (SELECT FROM pg_roles WHERE rolname = $2 AND NOT rolsuper)", 2, arguments);
 	if (owner != NULL)
 		step(region, "ALTER TABLE %s OWNER TO %s", counter, owner);
 	return true;
@@ -182,7 +180,15 @@ counter_settings(const PGresult *counters, int row)
 	{
 		const char *name;
 		const char *usual; /* that of dc_create() */
-	} settings[] = {{"shard_by", "backend"}, {"max_shards", "64"}, {"mode", "exact"}, {"flush_interval", "00:00:01"}, {"durability", "async"}, {"op_retention", "7 days"}, {"totals", "direct"}, {"sample", "1"}, {"trend", ""}};
+	} settings[] = {	   /* totals are compacted in any case */
+					{"shard_by", "backend"},
+					{"max_shards", "64"},
+					{"mode", "exact"},
+					{"flush_interval", "00:00:01"},
+					{"durability", "async"},
+					{"op_retention", "7 days"},
+					{"sample", "1"},
+					{"trend", ""}};
 	Buffer result = {0};
 
 	for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++)
@@ -249,9 +255,7 @@ command_join(void)
 		(void) region_wanted(options.names[i]);
 	each_region(at)
 	{
-		if (at->why != NULL)
-			left_to_do("%s is not reached: %s", at->name, at->why);
-		else if (!is_member(at))
+		if (!is_reached(at) && at->why == NULL && !is_gone(at))
 			left_to_do("%s is no region yet: dc_region add %s", at->name, at->name);
 		each_region(from)
 		{

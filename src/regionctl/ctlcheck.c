@@ -31,6 +31,7 @@ typedef struct Parts
 	int wrong; /* keys whose values do not add up */
 } Parts;
 
+static bool is_stock(const Region *region, int counter);
 static bool look(Parts *parts, bool tell);
 static void look_at(Parts *parts, Region *region, const char *counter, bool tell);
 static bool all_equal(const Parts *now, const Parts *first, bool tell);
@@ -43,19 +44,17 @@ command_check(void)
 {
 	each_region(region)
 	{
-		if (region->why != NULL)
-			left_to_do("%s is not reached: %s", region->name, region->why);
-		else if (!is_member(region))
+		if (!is_reached(region) && region->why == NULL && !is_gone(region))
 			left_to_do("%s is no region", region->name);
 	}
-	mesh_check(false);
+	mesh_check();
 }
 
 /*
- * mesh_check compares all regions that are reached; if they differ, the program ends, unless `quietly`.
+ * mesh_check compares all regions that are reached; if they differ, the program ends.
  */
-bool
-mesh_check(bool quietly)
+void
+mesh_check(void)
 {
 	int64_t end = now_ms() + CHECK_TIMEOUT;
 	Parts first;
@@ -64,22 +63,21 @@ mesh_check(bool quietly)
 	bool equal;
 
 	mesh_look();
-	sound = look(&first, !quietly);
+	sound = look(&first, true);
 	now = first;
-	while (!(equal = all_equal(&now, &first, false)) && !quietly && now_ms() < end)
+	while (!(equal = all_equal(&now, &first, false)) && now_ms() < end)
 	{
 		wait_for(-1, 0, now_ms() + 500);
 		if (stopping)
 			give_up(STATUS_ERROR, "stopped");
 		(void) look(&now, false);
 	}
-	if (!equal && !quietly)
+	if (!equal)
 		(void) all_equal(&now, &first, true);
-	if (sound && equal && !quietly)
+	if (sound && equal)
 		note("%d regions have the same", members());
-	if ((!sound || !equal) && !quietly)
+	if ((!sound || !equal))
 		give_up(STATUS_DIFFERENT, "%s", sound ? "regions do not have the same: dc_region refresh mends that, if no link is cut" : "values are not what the regions have counted: dc_region repair mends that");
-	return sound && equal;
 }
 
 static int
@@ -93,6 +91,15 @@ members(void)
 }
 
 /*
+ * is_stock returns true for a counter that is a stock: its units are in one place each, so that there is nothing to compare.
+ */
+static bool
+is_stock(const Region *region, int counter)
+{
+	return strcmp(field(region->state.counters, counter, "kind"), "stock") == 0;
+}
+
+/*
  * look reads what all have; false if values do not add up somewhere.
  */
 static bool
@@ -102,7 +109,10 @@ look(Parts *parts, bool tell)
 	each_region(region)
 	{
 		for (int i = 0; is_member(region) && i < PQntuples(region->state.counters); i++)
-			look_at(parts, region, field(region->state.counters, i, "counter"), tell);
+		{
+			if (!is_stock(region, i))
+				look_at(parts, region, field(region->state.counters, i, "counter"), tell);
+		}
 	}
 	return parts->wrong == 0;
 }
@@ -212,7 +222,7 @@ command_repair(void)
 		for (int i = 0; is_member(region) && i < PQntuples(region->state.counters); i++)
 		{
 			const char *counter = quoted(field(region->state.counters, i, "counter"));
-			const char *wrong = answer(region, text("SELECT keys FROM %s.dc_region_check(%s) WHERE region IS NULL", region->state.schema, counter), 0, NULL);
+			const char *wrong = is_stock(region, i) ? NULL : answer(region, text("SELECT keys FROM %s.dc_region_check(%s) WHERE region IS NULL", region->state.schema, counter), 0, NULL);
 
 			if (wrong != NULL && strcmp(wrong, "0") != 0)
 				step(region, "SELECT %s.dc_region_repair(%s)", region->state.schema, counter);
@@ -230,5 +240,5 @@ command_repair(void)
 		}
 	}
 	if (!options.dry_run)
-		mesh_check(false);
+		mesh_check();
 }

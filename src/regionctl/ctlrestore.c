@@ -43,7 +43,7 @@ command_restore(void)
 	{
 		if (!is_in(region, "active"))
 			left_to_do("the state of %s is %s", region->name, region->state.state);
-		mesh_check(false);
+		mesh_check();
 	}
 }
 
@@ -75,14 +75,11 @@ drop_stale(Region *region)
 
 		if (other == region)
 			continue;
-		if (other->why != NULL)
+		if (!is_reached(other))
 		{
-			left_to_do("%s is not reached: %s", other->name, other->why);
 			link_disable(region, other->name);
 			continue;
 		}
-		if (!is_member(other))
-			continue;
 		if (link_condition(region, other, &why) == LINK_FOREIGN || link_condition(other, region, &why) == LINK_FOREIGN)
 			give_up(STATUS_ERROR, "the links between %s and %s are not of a mesh; dc_region cannot make them anew", region->name, other->name);
 		if (link_condition(region, other, &why) == LINK_STALE || !link_is_known(region, other) || options.renew)
@@ -169,11 +166,7 @@ command_refresh(void)
 
 		for (int i = 0; i < options.count; i++)
 			wanted = wanted || strcmp(options.names[i], region->name) == 0;
-		if (region->why != NULL)
-			left_to_do("%s is not reached: %s", region->name, region->why);
-		else if (wanted && !is_member(region))
-			left_to_do("%s is no region yet: dc_region add %s", region->name, region->name);
-		else if (wanted)
+		if (is_reached(region) && wanted)
 			refresh_all(region, true);
 	}
 }

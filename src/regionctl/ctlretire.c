@@ -74,7 +74,7 @@ retire_alive(Region *region)
 	{
 		if (is_wanted(other, region->name))
 			link_drop(region, other->name, other);
-		else if (other != region && other->why != NULL)
+		else if (other != region && other->why != NULL && !is_gone(other))
 			left_to_do("%s is not reached, and may not have heard that %s is retired: %s", other->name, region->name, other->why);
 	}
 }
@@ -153,13 +153,13 @@ forget_lost(const char *name)
 
 	each_region(region)
 	{
-		if (region->why != NULL && strcmp(region->name, name) != 0)
-		{
-			left_to_do("%s is not reached: %s", region->name, region->why);
-			complete = false;
-		}
-		if (!is_wanted(region, name))
+		if (strcmp(region->name, name) == 0)
 			continue;
+		if (!is_reached(region))
+		{
+			complete = complete && is_gone(region);
+			continue;
+		}
 		link_disable(region, name);
 		slots_drop(region, name, NULL);
 	}
@@ -176,7 +176,7 @@ forget_lost(const char *name)
 			link_drop(region, name, NULL);
 	}
 	if (!options.dry_run)
-		mesh_check(false);
+		mesh_check();
 }
 
 /*

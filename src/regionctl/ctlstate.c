@@ -43,13 +43,12 @@ static const char sql_slots[] =
 	"SELECT slot_name AS slot, active, coalesce(wal_status, 'lost') AS wal FROM pg_replication_slots WHERE database = current_database()";
 
 static const char sql_counters[] =
-	"SELECT c.counter::text AS counter, c.regions::text AS regions, t.kind, pg_get_userbyid(r.relowner) AS owner, n.nspname AS schema,"
+	"SELECT c.counter::text AS counter, t.kind, pg_get_userbyid(r.relowner) AS owner, n.nspname AS schema,"
 	" (SELECT count(*) FROM pg_inherits WHERE inhparent = c.counter) AS partitions,"
 	" t.settings->>'shard_by' AS shard_by, t.settings->>'max_shards' AS max_shards, t.settings->>'mode' AS mode, t.settings->>'flush_interval' AS flush_interval,"
-	" t.settings->>'durability' AS durability, t.settings->>'op_retention' AS op_retention, t.settings->>'totals' AS totals,"
-	" t.settings->>'sample' AS sample, t.settings->>'trend' AS trend"
+	" t.settings->>'durability' AS durability, t.settings->>'op_retention' AS op_retention, t.settings->>'sample' AS sample, t.settings->>'trend' AS trend"
 	" FROM dcounter.counter AS c JOIN pg_class AS r ON r.oid = c.counter JOIN pg_namespace AS n ON n.oid = r.relnamespace"
-	" JOIN %s.dc_tables AS t ON t.counter = c.counter WHERE c.regions IS NOT NULL AND c.regions <> 0 ORDER BY 1";
+	" JOIN %s.dc_tables AS t ON t.counter = c.counter WHERE c.regions <> 0 OR c.grants <> 0 ORDER BY 1";
 
 static const char sql_published[] =
 	"SELECT string_agg(format('%I.%I', schemaname, tablename), ' ' ORDER BY format('%I.%I', schemaname, tablename) COLLATE \"C\")"
@@ -129,6 +128,35 @@ bool
 is_member(const Region *region)
 {
 	return region->why == NULL && region->state.name != NULL && strcmp(region->state.name, region->name) == 0 && !is_in(region, "retired");
+}
+
+/*
+ * is_gone returns true for a region that is retired, as it says itself, or another one.
+ */
+bool
+is_gone(const Region *region)
+{
+	if (region->why == NULL)
+		return is_in(region, "retired");
+	each_region(other)
+	{
+		const char *state = is_member(other) ? region_knows(other, region->name, "state") : NULL;
+
+		if (state != NULL)
+			return strcmp(state, "retired") == 0;
+	}
+	return false;
+}
+
+/*
+ * is_reached returns true for a region that is a member. If it should be, and is not, something is left to do.
+ */
+bool
+is_reached(const Region *region)
+{
+	if (region->why != NULL && !is_gone(region))
+		left_to_do("%s is not reached: %s", region->name, region->why);
+	return is_member(region);
 }
 
 bool

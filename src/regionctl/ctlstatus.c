@@ -78,6 +78,8 @@ advise(Buffer *advice, const char *format, ...)
 bool
 region_advice(const Region *region, Buffer *advice)
 {
+	if (is_gone(region))
+		return true;
 	if (region->why != NULL)
 		advise(advice, "%s is not reached: %s", region->name, region->why);
 	else if (region->state.name == NULL)
