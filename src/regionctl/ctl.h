@@ -60,6 +60,7 @@ typedef struct State
 	const char *epoch;	/* that of the region */
 	const char *epochs; /* all of them, as an array */
 	const char *state;	/* as dc_regions() has it */
+	bool renewed;		/* it has a new epoch, and not yet all that the others have */
 	const char *server; /* where the database is, to compare */
 	const char *encoding;
 	const char *published; /* tables of dcounter_own */
@@ -138,6 +139,7 @@ extern void left_to_do(const char *format, ...) PRINTF_LIKE(1, 2);
 extern bool anything_left(void);
 extern void step(Region *region, const char *format, ...) PRINTF_LIKE(2, 3);
 extern void step_shown(Region *region, const char *sql, const char *shown);
+extern void step_print(const Region *region, const char *shown);
 extern void step_done(void);
 extern void step_statements(Region *at, Region *from, const char *function, const char *name);
 
@@ -147,7 +149,8 @@ typedef enum LinkCondition
 {
 	LINK_NONE,
 	LINK_FOREIGN,	  /* of a star, a ring or a tree */
-	LINK_STALE,		  /* made for another epoch of one of them, or without its slot */
+	LINK_STALE,		  /* made for another epoch of one of them */
+	LINK_CUT,		  /* without its slot */
 	LINK_OUT_OF_DATE, /* disabled, without some tables, or with another conninfo */
 	LINK_CURRENT
 } LinkCondition;

@@ -5,6 +5,7 @@
  */
 #include "regionctl/ctl.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static Region *first_member(const Region *but);
@@ -14,7 +15,7 @@ static void make_role(Region *region);
 static void make_counters(Region *region, const Region *model);
 static bool make_counter(Region *region, const PGresult *counters, int row);
 static const char *counter_settings(const PGresult *counters, int row);
-static bool knows_retired(const Region *region);
+static bool knows_past(const Region *region, const char *name);
 static void join_pair(Region *at, Region *from);
 static bool is_named(const Region *region);
 
@@ -56,8 +57,8 @@ command_add(void)
 		if (other != region && is_member(other))
 			join_pair(other, region);
 	}
-	/* the others do not send what a region has counted that is retired */
-	if (model != NULL && knows_retired(model) && !link_is_refreshed(region, model) && (options.dry_run || link_is_known(region, model)))
+	/* the others do not send what a region has counted that is retired, nor this one before */
+	if (model != NULL && knows_past(model, region->name) && !link_is_refreshed(region, model) && (options.dry_run || link_is_known(region, model)))
 		link_refresh(region, model);
 	if (!options.dry_run)
 		mesh_check();
@@ -205,11 +206,13 @@ counter_settings(const PGresult *counters, int row)
 }
 
 static bool
-knows_retired(const Region *region)
+knows_past(const Region *region, const char *name)
 {
 	for (int i = 0; i < PQntuples(region->state.regions); i++)
 	{
-		if (strcmp(field(region->state.regions, i, "state"), "retired") == 0)
+		bool same = strcmp(field(region->state.regions, i, "region"), name) == 0;
+
+		if (strcmp(field(region->state.regions, i, "state"), "retired") == 0 || (same && atoi(field(region->state.regions, i, "epochs")) > 1))
 			return true;
 	}
 	return false;
@@ -234,6 +237,7 @@ join_pair(Region *at, Region *from)
 			left_to_do("the link from %s to %s is not of a mesh; dc_region leaves it alone", from->name, at->name);
 			return;
 		case LINK_STALE:
+		case LINK_CUT:
 			note("the link from %s to %s is made anew: %s", from->name, at->name, why);
 			link_drop(at, from->name, from);
 			link_make(at, from);

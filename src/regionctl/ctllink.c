@@ -100,15 +100,12 @@ link_condition(const Region *at, const Region *from, const char **why)
 	if (!is_true(links, row, "mesh"))
 		return LINK_FOREIGN;
 	slot = field(links, row, "slot");
-	*why = "it has no slot";
-	if (*slot == '\0')
-		return LINK_STALE;
 	*why = "it was made for another epoch of one of them";
-	if (strncmp(field(links, row, "comment"), COMMENT, strlen(COMMENT)) == 0 ? !link_is_known(at, from) : !is_true(links, row, "own_slot"))
+	if (strncmp(field(links, row, "comment"), COMMENT, strlen(COMMENT)) == 0 ? !link_is_known(at, from) : *slot != '\0' && !is_true(links, row, "own_slot"))
 		return LINK_STALE;
-	*why = slot_problem(from, slot);
+	*why = *slot == '\0' ? "it has no slot" : slot_problem(from, slot);
 	if (*why != NULL)
-		return LINK_STALE;
+		return LINK_CUT;
 	*why = "it is disabled";
 	if (!is_true(links, row, "enabled"))
 		return LINK_OUT_OF_DATE;

@@ -13,6 +13,7 @@
 
 static void renew(Region *region);
 static void drop_stale(Region *region);
+static bool is_old(const Region *at, const Region *from);
 static void make_links(Region *region);
 static void wait_until_started(Region *region);
 static void refresh_all(Region *region, bool again);
@@ -49,12 +50,12 @@ command_restore(void)
 
 /*
  * renew gives the database a new epoch, if it has not taken one by itself. In the states renew and starting it is about to find out
- * whether it must.
+ * whether it must; but it may have renewed, and then been started again.
  */
 static void
 renew(Region *region)
 {
-	bool must = is_in(region, "renew") || is_in(region, "starting");
+	bool must = is_in(region, "renew") || (is_in(region, "starting") && !region->state.renewed);
 
 	if (!must && !options.renew)
 		return;
@@ -82,17 +83,25 @@ drop_stale(Region *region)
 		}
 		if (link_condition(region, other, &why) == LINK_FOREIGN || link_condition(other, region, &why) == LINK_FOREIGN)
 			give_up(STATUS_ERROR, "the links between %s and %s are not of a mesh; dc_region cannot make them anew", region->name, other->name);
-		if (link_condition(region, other, &why) == LINK_STALE || !link_is_known(region, other) || options.renew)
+		if (is_old(region, other))
 			link_drop(region, other->name, other);
 	}
 	each_region(other)
 	{
-		const char *why;
-
-		if (other != region && is_member(other) &&
-			(link_condition(other, region, &why) == LINK_STALE || !link_is_known(other, region) || options.renew))
+		if (other != region && is_member(other) && is_old(other, region))
 			link_drop(other, region->name, region);
 	}
+}
+
+/*
+ * is_old returns true for a link that is to be made anew. One that was made by hand may be of any epoch.
+ */
+static bool
+is_old(const Region *at, const Region *from)
+{
+	const char *why;
+
+	return options.renew || !link_is_known(at, from) || link_condition(at, from, &why) == LINK_CUT;
 }
 
 static void

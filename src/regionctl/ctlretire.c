@@ -60,7 +60,7 @@ retire_alive(Region *region)
 		}
 		if (!options.dry_run)
 		{
-			note("%s", retire);
+			step_print(region, retire);
 			step_done();
 		}
 	}

@@ -22,7 +22,7 @@ static const char sql_server[] =
 
 /* Of one with the extension; %s: its schema */
 static const char sql_self[] =
-	"SELECT s.region, s.epoch, (SELECT r.state FROM %s.dc_regions() AS r WHERE r.region = s.region) AS state,"
+	"SELECT s.region, s.epoch, s.state = 'recopy' AS renewed, (SELECT r.state FROM %s.dc_regions() AS r WHERE r.region = s.region) AS state,"
 	" (SELECT array_agg(e.epoch) FROM (SELECT s.epoch UNION SELECT r.epoch FROM dcounter.region AS r WHERE r.region = s.region) AS e) AS epochs"
 	" FROM dcounter.self AS s";
 
@@ -94,6 +94,7 @@ region_look(Region *region)
 	state->epoch = field(self, 0, "epoch");
 	state->epochs = field(self, 0, "epochs");
 	state->state = field(self, 0, "state");
+	state->renewed = is_true(self, 0, "renewed");
 	state->regions = ask(region, text(sql_regions, state->schema), 0, NULL);
 	state->links = ask(region, text(sql_links, state->superuser ? "l.subconninfo" : "NULL::text"), 0, NULL);
 	state->slots = ask(region, sql_slots, 0, NULL);

@@ -39,8 +39,8 @@ show(const Region *region)
 
 	if (!is_member(region))
 	{
-		note("%-12s %s", region->name, region->why != NULL ? "not reached" : is_in(region, "retired") ? "retired"
-																									  : "no region");
+		shown = is_gone(region) ? "retired" : "no region";
+		note("%-12s %s", region->name, region->why != NULL && !is_gone(region) ? "not reached" : shown);
 		return;
 	}
 	for (int i = 0; i < PQntuples(region->state.regions); i++)
@@ -122,6 +122,7 @@ link_advice(const Region *at, const Region *from, Buffer *advice)
 			advise(advice, "the link from %s to %s: %s: dc_region restore %s", from->name, at->name, why,
 				   is_in(at, "recopy") ? at->name : from->name);
 			return;
+		case LINK_CUT:
 		case LINK_OUT_OF_DATE:
 			advise(advice, "the link from %s to %s: %s: dc_region join", from->name, at->name, why);
 			return;

@@ -92,14 +92,20 @@ step(Region *region, const char *format, ...)
 void
 step_shown(Region *region, const char *sql, const char *shown)
 {
-	if (printed_for != region)
-		note("%s", region->name);
-	printed_for = region;
-	print_line(text("%s%s", shown, strstr(shown, "\\gexec") != NULL ? "" : ";"));
+	step_print(region, shown);
 	if (options.dry_run)
 		return;
 	PQclear(run(region, sql, NULL));
 	step_done();
+}
+
+void
+step_print(const Region *region, const char *shown)
+{
+	if (printed_for != region)
+		note("%s", region->name);
+	printed_for = region;
+	print_line(text("%s%s", shown, strstr(shown, "\\gexec") != NULL ? "" : ";"));
 }
 
 /*
