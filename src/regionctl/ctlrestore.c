@@ -25,18 +25,24 @@ void
 command_restore(void)
 {
 	Region *region = region_wanted(options.names[0]);
+	const char *epoch;
 
 	if (region->state.name == NULL || is_in(region, "retired"))
 		give_up(STATUS_ERROR, "the database is no region any more; dc_region add %s is for a new one", region->name);
 	renew(region);
-	drop_stale(region);
-	if (!region->state.workers)
+	do
 	{
-		left_to_do("start the server of %s with its workers (max_logical_replication_workers is 0), and call this again", region->name);
-		return;
-	}
-	make_links(region);
-	wait_until_started(region);
+		epoch = region->state.epoch;
+		drop_stale(region);
+		if (!region->state.workers)
+		{
+			left_to_do("start the server of %s with its workers (max_logical_replication_workers is 0), and call this again", region->name);
+			return;
+		}
+		make_links(region);
+		wait_until_started(region);
+		/* a start that the others have confirmed too late ends with a new epoch */
+	} while (strcmp(region->state.epoch, epoch) != 0);
 	refresh_all(region, false);
 	if (is_in(region, "recopy"))
 		refresh_all(region, true);
@@ -60,7 +66,9 @@ renew(Region *region)
 	if (!must && !options.renew)
 		return;
 	step(region, "SELECT %s.dc_region_renew(%s)", region->state.schema, options.lossless ? "lossless => true" : "");
-	if (!options.dry_run)
+	if (options.dry_run)
+		region->state.epoch = "NEW"; /* so that no link is of it */
+	else
 		region_look(region);
 }
 
@@ -101,7 +109,7 @@ is_old(const Region *at, const Region *from)
 {
 	const char *why;
 
-	return options.renew || !link_is_known(at, from) || link_condition(at, from, &why) == LINK_CUT;
+	return !link_is_known(at, from) || link_condition(at, from, &why) == LINK_CUT;
 }
 
 static void
