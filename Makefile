@@ -78,7 +78,7 @@ fuzz:
 clean-all:
 	find src test/unit -name '*.o' -delete -o -name '*.bc' -delete 2>/dev/null || true
 	rm -rf test/fuzz/build
-	rm -rf dcounter.so src/relay/dc_relay results output_iso tmp_check tmp_check_iso log
+	rm -rf dcounter.so src/relay/dc_relay src/regionctl/dc_region results output_iso tmp_check tmp_check_iso log
 	rm -f regression.diffs regression.out sql/dcounter--$(EXTVERSION).sql dcounter-$(EXTVERSION).zip
 
 $(OTHERS):
@@ -93,9 +93,9 @@ EXTVERSION := $(shell sed -n "s/^default_version *= *'\(.*\)'.*/\1/p" $(TREE)/dc
 sources = $(sort $(patsubst $(TREE)/%,%,$(wildcard $(addprefix $(TREE)/,$(1)))))
 
 MODULE_big = dcounter
-RELAY = src/relay/dc_relay
-RELAY_OBJS = $(patsubst %.c,%.o,$(call sources,src/relay/*.c))
-SOURCES = $(filter-out src/relay/%,$(call sources,src/*.c src/*/*.c src/*/*/*.c))
+PROGRAMS = src/relay/dc_relay src/regionctl/dc_region
+PROGRAM_OBJS = $(patsubst %.c,%.o,$(call sources,src/client/*.c src/relay/*.c src/regionctl/*.c))
+SOURCES = $(filter-out src/client/% src/relay/% src/regionctl/%,$(call sources,src/*.c src/*/*.c src/*/*/*.c))
 OBJS = $(SOURCES:.c=.o)
 
 # "make unity=yes" compiles each folder as one unit, in half the time: most of what a file takes is its headers. So no two files of a
@@ -159,14 +159,14 @@ override VPATH :=
 override srcdir := $(TREE)
 vpath %.c $(TREE)
 vpath %.control $(TREE)
-BUILD_FOLDERS := $(shell mkdir -p sql $(sort $(dir $(OBJS) $(RELAY_OBJS))))
+BUILD_FOLDERS := $(shell mkdir -p sql $(sort $(dir $(OBJS) $(PROGRAM_OBJS))))
 installcheck: expected
 expected:
 	ln -s $(TREE)/expected $@
 endif
 
 # One rule for all headers: a stale object costs more than a full build.
-$(OBJS) $(OBJS:.o=.bc) $(RELAY_OBJS): $(addprefix $(TREE)/,$(call sources,src/*.h src/*/*.h src/*/*/*.h) dcounter.control)
+$(OBJS) $(OBJS:.o=.bc) $(PROGRAM_OBJS): $(addprefix $(TREE)/,$(call sources,src/*.h src/*/*.h src/*/*/*.h) dcounter.control)
 
 ifeq ($(unity),yes)
 .SECONDEXPANSION:
@@ -177,27 +177,28 @@ endif
 # Loops over registers and cells are for the vector unit.
 src/sketch/%.o: override CFLAGS += $(CFLAGS_VECTORIZE)
 
-# dc_relay is a program of its own, with libpq. PGXS makes either a module or a
+# dc_relay and dc_region are programs of their own, with libpq. PGXS makes either a module or a
 # program, so these rules are beside its own.
-$(RELAY_OBJS): override CPPFLAGS += -I$(libpq_srcdir)
-$(RELAY): $(RELAY_OBJS)
-	$(CC) $(CFLAGS) $(RELAY_OBJS) $(LDFLAGS) $(LDFLAGS_EX) $(libpq) -o $@
+$(PROGRAM_OBJS): override CPPFLAGS += -I$(libpq_srcdir)
+src/relay/dc_relay: $(filter src/client/% src/relay/%,$(PROGRAM_OBJS))
+src/regionctl/dc_region: $(filter src/client/% src/regionctl/%,$(PROGRAM_OBJS))
+$(PROGRAMS):
+	$(CC) $(CFLAGS) $^ $(LDFLAGS) $(LDFLAGS_EX) $(libpq) -o $@
 
-all: $(RELAY)
-install: install-relay
-uninstall: uninstall-relay
-clean: clean-relay
+all: $(PROGRAMS)
+install: install-programs
+uninstall: uninstall-programs
+clean: clean-programs
 
-.PHONY: install-relay uninstall-relay clean-relay
-install-relay: $(RELAY)
-	$(MKDIR_P) '$(DESTDIR)$(bindir)'
-	$(INSTALL_PROGRAM) $(RELAY) '$(DESTDIR)$(bindir)/dc_relay'
-	$(MKDIR_P) '$(DESTDIR)$(mandir)/man1'
-	$(INSTALL_DATA) $(TREE)/doc/dc_relay.1 '$(DESTDIR)$(mandir)/man1'
-uninstall-relay:
-	rm -f '$(DESTDIR)$(bindir)/dc_relay' '$(DESTDIR)$(mandir)/man1/dc_relay.1'
-clean-relay:
-	rm -f $(RELAY) $(RELAY_OBJS)
+.PHONY: install-programs uninstall-programs clean-programs
+install-programs: $(PROGRAMS)
+	$(MKDIR_P) '$(DESTDIR)$(bindir)' '$(DESTDIR)$(mandir)/man1'
+	$(INSTALL_PROGRAM) $(PROGRAMS) '$(DESTDIR)$(bindir)'
+	$(INSTALL_DATA) $(patsubst %,$(TREE)/doc/%.1,$(notdir $(PROGRAMS))) '$(DESTDIR)$(mandir)/man1'
+uninstall-programs:
+	rm -f $(patsubst %,'$(DESTDIR)$(bindir)/%',$(notdir $(PROGRAMS))) $(patsubst %,'$(DESTDIR)$(mandir)/man1/%.1',$(notdir $(PROGRAMS)))
+clean-programs:
+	rm -f $(PROGRAMS) $(PROGRAM_OBJS)
 
 # The folder is a prerequisite so that a removed part is noticed.
 $(SQL_SCRIPT): $(SQL_PARTS) $(TREE)/sql/parts $(TREE)/dcounter.control

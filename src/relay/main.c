@@ -16,6 +16,8 @@
 #define SHORTEST_ROUND 100 /* ms for a fetch that finds nothing */
 #define LONGEST_BUSY 10000 /* ms that --once waits for other sessions */
 
+const char program[] = "dc_relay";
+
 static void relay(const Options *options);
 static Outcome one_batch(const Options *options, bool *empty);
 static Outcome look_whether_empty(bool *empty);

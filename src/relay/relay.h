@@ -8,20 +8,12 @@
 #ifndef DC_RELAY_H
 #define DC_RELAY_H
 
+#include "client/client.h"
+
 #include <libpq-fe.h>
-#include <signal.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#define NO_DEADLINE (-1)
-
-#if defined(__GNUC__) || defined(__clang__)
-#define PRINTF_LIKE(string, args) __attribute__((format(printf, string, args)))
-#else
-#define PRINTF_LIKE(string, args)
-#endif
 
 /* ---------- options.c ---------- */
 
@@ -46,26 +38,6 @@ typedef struct Options
 } Options;
 
 extern void options_parse(Options *options, int argc, char **argv);
-
-/* ---------- sendbuffer.c ---------- */
-
-typedef struct Buffer
-{
-	char *data;
-	size_t length;
-	size_t size;
-} Buffer;
-
-extern void buffer_add(Buffer *buffer, const char *data, size_t length);
-extern void buffer_add_string(Buffer *buffer, const char *string);
-extern void buffer_printf(Buffer *buffer, const char *format, ...) PRINTF_LIKE(2, 3);
-extern void buffer_reset(Buffer *buffer);
-extern void *get_memory(size_t size);
-
-/* ---------- controlchar.c ---------- */
-
-extern size_t control_at(const char *text, size_t left, unsigned int *code);
-extern void add_visible(Buffer *buffer, const char *text, size_t length);
 
 /* ---------- format.c ---------- */
 
@@ -98,32 +70,6 @@ typedef struct Source
 
 extern void format_event(Buffer *buffer, Format format, const Event *event, const Source *source);
 extern void format_harmless(Buffer *buffer, const Event *event);
-
-/* ---------- stop.c ---------- */
-
-extern volatile sig_atomic_t stopping;
-
-extern void signals_init(void);
-extern void signals_of_child(long pid);
-extern void signals_block(void);
-extern void signals_unblock(void);
-extern void signals_default(void);
-extern void watch_output(int fd);
-extern int64_t now_ms(void);
-extern short wait_for(int fd, short events, int64_t deadline);
-
-/* A pause that doubles with each failure in a row */
-typedef struct Pause
-{
-	int ms;
-} Pause;
-
-extern void pause_reset(Pause *pause);
-extern void pause_next(Pause *pause);
-
-extern void say(const char *format, ...) PRINTF_LIKE(1, 2);
-extern void say_args(const char *format, va_list args) PRINTF_LIKE(1, 0);
-extern void fail(const char *format, ...) PRINTF_LIKE(1, 2) __attribute__((noreturn));
 
 /* ---------- connect.c, server.c ---------- */
 

@@ -1,4 +1,4 @@
-# Runs doc/regions.md: its blocks, as they are written, on one server for each name that is in their marks
+# Runs doc/regions-operation.md: its blocks, as they are written, on one server for each name that is in their marks
 # ("sql on eu", "sh on us"). A procedure begins with three regions in a mesh, as its page does. So a test
 # runs the sections that make these, and then those that it is about.
 #
@@ -42,8 +42,8 @@ my $folder;     # of backups
 # region_doc(SECTIONS): runs these
 sub region_doc
 {
-	@steps = steps("$ENV{TESTDIR}/doc/regions.md");
-	($conf) = slurp_file("$ENV{TESTDIR}/doc/regions.md") =~ /^```text\n(wal_level = .*?)^```$/ms;
+	@steps = steps("$ENV{TESTDIR}/doc/regions-operation.md");
+	($conf) = slurp_file("$ENV{TESTDIR}/doc/regions-operation.md") =~ /^```text\n(wal_level = .*?)^```$/ms;
 	$compared = 0;
 	foreach my $section (@first, @_)
 	{
@@ -70,7 +70,7 @@ sub region_doc_sections
 {
 	my %seen = map { $_ => 1 } @first;
 
-	return grep { !$seen{$_}++ } map { $_->{section} } steps("$ENV{TESTDIR}/doc/regions.md");
+	return grep { !$seen{$_}++ } map { $_->{section} } steps("$ENV{TESTDIR}/doc/regions-operation.md");
 }
 
 # node(NAME): the server of a name, which is made when it is needed

@@ -1,4 +1,4 @@
-# doc/regions.md does what it says: a region is restored from a backup, set back to a snapshot, and
+# doc/regions-operation.md does what it says: a region is restored from a backup, set back to a snapshot, and
 # followed by its standby; see 071_region_doc.pl. That each procedure of the page is run by one of the
 # five is looked at here.
 use strict;

@@ -1,4 +1,4 @@
-# doc/regions.md does what it says: pg_upgrade, to a new cluster of the same version, and a standby that has
+# doc/regions-operation.md does what it says: pg_upgrade, to a new cluster of the same version, and a standby that has
 # everything; see 071_region_doc.pl.
 use strict;
 use warnings;

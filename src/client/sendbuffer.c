@@ -2,7 +2,7 @@
  * sendbuffer.c
  *		A string that grows.
  */
-#include "relay/relay.h"
+#include "client/client.h"
 
 #include <stdarg.h>
 #include <stdio.h>

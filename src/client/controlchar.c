@@ -9,7 +9,7 @@
  * direction of text. Bytes that are not UTF-8 count as well, since some terminals take
  * them for C1.
  */
-#include "relay/relay.h"
+#include "client/client.h"
 
 static size_t utf8_length(const unsigned char *data, size_t left);
 

@@ -8,7 +8,7 @@
  * obeyed on the spot. It is passed on to the command of --exec, which is a process group
  * of its own, so that a Ctrl-C does not reach it.
  */
-#include "relay/relay.h"
+#include "client/client.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -247,7 +247,7 @@ say_args(const char *format, va_list args)
 	while (length > 0 && text[length - 1] == '\n')
 		text[--length] = '\0';
 	add_visible(&visible, text, length);
-	fprintf(stderr, "dc_relay: %.*s\n", (int) visible.length, visible.data);
+	fprintf(stderr, "%s: %.*s\n", program, (int) visible.length, visible.data);
 }
 
 void

@@ -1,0 +1,281 @@
+/*
+ * ctladd.c
+ *		dc_region add: from an empty database to one that is linked with all others.
+ *		dc_region join: the links between regions that are there.
+ */
+#include "regionctl/ctl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static Region *first_member(const Region *but);
+static void check_fitness(const Region *region);
+static void make_extension(Region *region, const Region *model);
+static void make_role(Region *region);
+static void make_counters(Region *region, const Region *model);
+static bool make_counter(Region *region, const PGresult *counters, int row);
+static const char *counter_settings(const PGresult *counters, int row);
+static bool knows_past(const Region *region, const char *name);
+static void join_pair(Region *at, Region *from);
+static bool is_named(const Region *region);
+
+/*
+ * command_add can be called again: it does what is left.
+ */
+void
+command_add(void)
+{
+	Region *region = region_wanted(options.names[0]);
+	Region *model = first_member(region);
+
+	if (is_in(region, "retired"))
+		give_up(STATUS_ERROR, "region \"%s\" was retired; a new database can be added under its name", region->name);
+	check_fitness(region);
+	if (region->state.schema == NULL)
+		make_extension(region, model);
+	make_role(region);
+	if (region->state.name == NULL)
+		step(region, "SELECT %s.dc_region_init(%s)", region->state.schema, quoted(region->name));
+	if (!options.dry_run)
+		region_look(region);
+	each_region(other)
+	{
+		if (other != region && is_member(other))
+			make_counters(region, other);
+	}
+	each_region(other)
+	{
+		if (other == region)
+			continue;
+		if (is_reached(other))
+			join_pair(region, other);
+		else if (other->why == NULL && !is_gone(other))
+			note("%s is no region yet, so it is not linked with %s", other->name, region->name);
+	}
+	each_region(other)
+	{
+		if (other != region && is_member(other))
+			join_pair(other, region);
+	}
+	/* the others do not send what a region has counted that is retired, nor this one before */
+	if (model != NULL && knows_past(model, region->name) && !link_is_refreshed(region, model) && (options.dry_run || link_is_known(region, model)))
+		link_refresh(region, model);
+	if (!options.dry_run)
+		mesh_check();
+}
+
+static Region *
+first_member(const Region *but)
+{
+	each_region(region)
+	{
+		if (region != but && is_member(region))
+			return region;
+	}
+	return NULL;
+}
+
+/*
+ * check_fitness ends the program if a database cannot be one of a region.
+ */
+static void
+check_fitness(const Region *region)
+{
+	if (region->state.lacks != NULL)
+		give_up(STATUS_ERROR, "%s cannot be one of the regions: %s", region->name, region->state.lacks);
+	each_region(other)
+	{
+		if (is_member(other) && strcmp(other->state.encoding, region->state.encoding) != 0)
+			give_up(STATUS_ERROR, "%s has the encoding %s, and %s has %s", region->name, region->state.encoding, other->name, other->state.encoding);
+	}
+}
+
+static void
+make_extension(Region *region, const Region *model)
+{
+	const char *schema = model != NULL ? model->state.schema : "public";
+
+	if (strcmp(schema, "public") != 0)
+		step(region, "CREATE SCHEMA IF NOT EXISTS %s", schema);
+	step(region, "CREATE EXTENSION dcounter SCHEMA %s", schema);
+	region->state.schema = schema;
+}
+
+/*
+ * make_role makes the role that the other regions connect as, if it is not there. It cannot log in by a password, as it has none.
+ */
+static void
+make_role(Region *region)
+{
+	PQconninfoOption *settings = PQconninfoParse(region->link, NULL);
+
+	for (PQconninfoOption *setting = settings; setting != NULL && setting->keyword != NULL; setting++)
+	{
+		const char *const arguments[] = {setting->val};
+		const char *role;
+
+		if (strcmp(setting->keyword, "user") != 0 || setting->val == NULL)
+			continue;
+		role = answer(region, "SELECT quote_ident($1::text) WHERE NOT EXISTS (SELECT FROM pg_roles WHERE rolname = $1)", 1, arguments);
+		if (role == NULL)
+			continue;
+		step(region, "CREATE ROLE %s LOGIN REPLICATION", role);
+		step(region, "GRANT pg_read_all_data TO %s", role);
+	}
+	PQconninfoFree(settings);
+}
+
+/*
+ * make_counters makes the counters that another region has.
+ */
+static void
+make_counters(Region *region, const Region *model)
+{
+	const PGresult *counters = model->state.counters;
+
+	for (int i = 0; i < PQntuples(counters); i++)
+	{
+		const char *counter = field(counters, i, "counter");
+		bool found = false;
+
+		for (int j = 0; j < PQntuples(region->state.counters); j++)
+			found = found || strcmp(field(region->state.counters, j, "counter"), counter) == 0;
+		if (!found && make_counter(region, counters, i))
+			step(region, "SELECT %s.dc_replicate(%s)", region->state.schema, quoted(counter));
+	}
+	if (!options.dry_run)
+		region_look(region);
+}
+
+/*
+ * make_counter makes a counter that is not there; false if that is for the operator to do. One that is there, and is not
+ * replicated, may have amounts.
+ */
+static bool
+make_counter(Region *region, const PGresult *counters, int row)
+{
+	const char *counter = field(counters, row, "counter");
+	const char *owner = field(counters, row, "owner");
+	const char *const arguments[] = {counter, owner, field(counters, row, "schema")};
+	const char *schema;
+
+	if (answer(region, "SELECT to_regclass($1::text)", 1, arguments) != NULL)
+		return true;
+	schema = answer(region, "SELECT quote_ident($1::text) WHERE to_regnamespace(quote_ident($1)) IS NULL", 1, arguments + 2);
+	if (schema != NULL)
+		step(region, "CREATE SCHEMA IF NOT EXISTS %s", schema);
+	if (strcmp(field(counters, row, "kind"), "stock") == 0)
+		step(region, "SELECT %s.dc_stock_create(%s, max_shards => %s)", region->state.schema, quoted(counter), field(counters, row, "max_shards"));
+	else
+		step(region, "SELECT %s.dc_create(%s%s)", region->state.schema, quoted(counter), counter_settings(counters, row));
+	owner = answer(region, "SELECT quote_ident($2::text) WHERE $1::text IS NOT NULL AND $2 <> current_user AND EXISTS (SELECT FROM pg_roles WHERE rolname = $2 AND NOT rolsuper)", 2, arguments);
+	if (owner != NULL)
+		step(region, "ALTER TABLE %s OWNER TO %s", counter, owner);
+	return true;
+}
+
+static const char *
+counter_settings(const PGresult *counters, int row)
+{
+	static const struct
+	{
+		const char *name;
+		const char *usual; /* that of dc_create() */
+	} settings[] = {	   /* totals are compacted in any case */
+					{"shard_by", "backend"},
+					{"max_shards", "64"},
+					{"mode", "exact"},
+					{"flush_interval", "00:00:01"},
+					{"durability", "async"},
+					{"op_retention", "7 days"},
+					{"sample", "1"},
+					{"trend", ""}};
+	Buffer result = {0};
+
+	for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++)
+	{
+		const char *value = field(counters, row, settings[i].name);
+
+		if (strcmp(value, settings[i].usual) != 0)
+			buffer_add_string(&result, text(", %s => %s", settings[i].name, *value == '\0' ? "NULL" : quoted(value)));
+	}
+	if (strcmp(field(counters, row, "partitions"), "0") != 0)
+		buffer_add_string(&result, text(", partitions => %s", field(counters, row, "partitions")));
+	buffer_add(&result, "", 1);
+	return result.data;
+}
+
+static bool
+knows_past(const Region *region, const char *name)
+{
+	for (int i = 0; i < PQntuples(region->state.regions); i++)
+	{
+		bool same = strcmp(field(region->state.regions, i, "region"), name) == 0;
+
+		if (strcmp(field(region->state.regions, i, "state"), "retired") == 0 || (same && atoi(field(region->state.regions, i, "epochs")) > 1))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * join_pair makes or mends the link by which the rows of one region come to another one, and waits for the copy. A link from
+ * a database that has been another one since is for dc_region restore.
+ */
+static void
+join_pair(Region *at, Region *from)
+{
+	const char *why;
+
+	if (!options.dry_run && lacks_counters(at, from, true))
+		return;
+	switch (link_condition(at, from, &why))
+	{
+		case LINK_CURRENT:
+			break;
+		case LINK_FOREIGN:
+			left_to_do("the link from %s to %s is not of a mesh; dc_region leaves it alone", from->name, at->name);
+			return;
+		case LINK_STALE:
+		case LINK_CUT:
+			note("the link from %s to %s is made anew: %s", from->name, at->name, why);
+			link_drop(at, from->name, from);
+			link_make(at, from);
+			break;
+		default:
+			note("the link from %s to %s: %s", from->name, at->name, why);
+			link_make(at, from);
+	}
+	link_wait(at, from);
+}
+
+/*
+ * command_join makes the links between the regions that are named, or all, and all others.
+ */
+void
+command_join(void)
+{
+	for (int i = 0; i < options.count; i++)
+		(void) region_wanted(options.names[i]);
+	each_region(at)
+	{
+		if (!is_reached(at) && at->why == NULL && !is_gone(at))
+			left_to_do("%s is no region yet: dc_region add %s", at->name, at->name);
+		each_region(from)
+		{
+			if (at != from && is_member(at) && is_member(from) && (is_named(at) || is_named(from)))
+				join_pair(at, from);
+		}
+	}
+}
+
+static bool
+is_named(const Region *region)
+{
+	for (int i = 0; i < options.count; i++)
+	{
+		if (strcmp(options.names[i], region->name) == 0)
+			return true;
+	}
+	return options.count == 0;
+}

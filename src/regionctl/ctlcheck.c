@@ -1,0 +1,244 @@
+/*
+ * ctlcheck.c
+ *		dc_region check: do the values of each region add up, and do all have the same?
+ *		dc_region repair: what can be mended without an operator's decision.
+ *
+ * While users count, what a region has counted runs ahead of what the others have of it. But amounts only grow: so it is enough if
+ * all others come to have, in time, as much as any had at the first look; of what does not change, exactly the same.
+ */
+#include "regionctl/ctl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define CHECK_TIMEOUT 30000 /* ms that amounts may be on their way */
+
+/* What a region has of what a region has counted in a counter under an epoch, or has set */
+typedef struct Part
+{
+	const char *what; /* the counter, region and epoch */
+	const Region *at;
+	double keys;
+	double inc;
+	double dec;
+	const char *digest;
+} Part;
+
+typedef struct Parts
+{
+	Part *parts;
+	int count;
+	int wrong; /* keys whose values do not add up */
+} Parts;
+
+static bool is_stock(const Region *region, int counter);
+static bool look(Parts *parts, bool tell);
+static void look_at(Parts *parts, Region *region, const char *counter, bool tell);
+static bool all_equal(const Parts *now, const Parts *first, bool tell);
+static bool is_behind(const Parts *now, const Parts *first, const Part *part, bool tell);
+static const Part *find_part(const Parts *parts, const char *what, const Region *at);
+static int members(void);
+
+void
+command_check(void)
+{
+	each_region(region)
+	{
+		if (!is_reached(region) && region->why == NULL && !is_gone(region))
+			left_to_do("%s is no region", region->name);
+	}
+	mesh_check();
+}
+
+/*
+ * mesh_check compares all regions that are reached; if they differ, the program ends.
+ */
+void
+mesh_check(void)
+{
+	int64_t end = now_ms() + CHECK_TIMEOUT;
+	Parts first;
+	Parts now;
+	bool sound;
+	bool equal;
+
+	mesh_look();
+	sound = look(&first, true);
+	now = first;
+	while (!(equal = all_equal(&now, &first, false)) && now_ms() < end)
+	{
+		wait_for(-1, 0, now_ms() + 500);
+		if (stopping)
+			give_up(STATUS_ERROR, "stopped");
+		(void) look(&now, false);
+	}
+	if (!equal)
+		(void) all_equal(&now, &first, true);
+	if (sound && equal)
+		note("%d regions have the same", members());
+	if ((!sound || !equal))
+		give_up(STATUS_DIFFERENT, "%s", sound ? "regions do not have the same: dc_region refresh mends that, if no link is cut" : "values are not what the regions have counted: dc_region repair mends that");
+}
+
+static int
+members(void)
+{
+	int count = 0;
+
+	each_region(region)
+		count += is_member(region);
+	return count;
+}
+
+/*
+ * is_stock returns true for a counter that is a stock: its units are in one place each, so that there is nothing to compare.
+ */
+static bool
+is_stock(const Region *region, int counter)
+{
+	return strcmp(field(region->state.counters, counter, "kind"), "stock") == 0;
+}
+
+/*
+ * look reads what all have; false if values do not add up somewhere.
+ */
+static bool
+look(Parts *parts, bool tell)
+{
+	*parts = (Parts){0};
+	each_region(region)
+	{
+		for (int i = 0; is_member(region) && i < PQntuples(region->state.counters); i++)
+		{
+			if (!is_stock(region, i))
+				look_at(parts, region, field(region->state.counters, i, "counter"), tell);
+		}
+	}
+	return parts->wrong == 0;
+}
+
+static void
+look_at(Parts *parts, Region *region, const char *counter, bool tell)
+{
+	PGresult *rows = ask(region, text("SELECT region, epoch, keys, inc, dec, digest FROM %s.dc_region_check(%s)", region->state.schema, quoted(counter)), 0, NULL);
+
+	parts->parts = realloc(parts->parts, (size_t) (parts->count + PQntuples(rows)) * sizeof(Part));
+	if (parts->parts == NULL)
+		fail("out of memory");
+	for (int i = 0; i < PQntuples(rows); i++)
+	{
+		const char *of = field(rows, i, "region");
+		const char *epoch = field(rows, i, "epoch");
+
+		if (*of != '\0')
+		{
+			parts->parts[parts->count++] = (Part){
+				.what = text("%s: %s %s%s", counter, of, *epoch == '\0' ? "has set" : "has counted under epoch ", epoch),
+				.at = region,
+				.keys = atof(field(rows, i, "keys")),
+				.inc = atof(field(rows, i, "inc")),
+				.dec = atof(field(rows, i, "dec")),
+				.digest = field(rows, i, "digest")};
+			continue;
+		}
+		if (strcmp(field(rows, i, "keys"), "0") == 0)
+			continue;
+		parts->wrong++;
+		if (tell)
+			note("%s: the values of %s keys of %s are not what the regions have counted", region->name, field(rows, i, "keys"), counter);
+	}
+}
+
+/*
+ * all_equal compares each part with that of all others.
+ */
+static bool
+all_equal(const Parts *now, const Parts *first, bool tell)
+{
+	bool equal = true;
+
+	for (int i = 0; i < now->count; i++)
+	{
+		if (is_behind(now, first, &now->parts[i], tell))
+			equal = false;
+	}
+	return equal;
+}
+
+/*
+ * is_behind returns true if another region lacks some of a part. A part that has changed since the first look is still being
+ * counted, so only what it was then has to be there.
+ */
+static bool
+is_behind(const Parts *now, const Parts *first, const Part *part, bool tell)
+{
+	const Part *before = find_part(first, part->what, part->at);
+	bool changes = before == NULL || strcmp(before->digest, part->digest) != 0;
+	bool behind = false;
+
+	each_region(other)
+	{
+		const Part *theirs = find_part(now, part->what, other);
+		bool enough;
+
+		if (other == part->at || !is_member(other) || lacks_counters(other, part->at, false))
+			continue;
+		enough = theirs != NULL && strcmp(theirs->digest, part->digest) == 0;
+		if (!enough && changes)
+			enough = before == NULL || (theirs != NULL && theirs->keys >= before->keys && theirs->inc >= before->inc && theirs->dec >= before->dec);
+		/* the other one may be ahead, as long as more comes */
+		if (!enough && theirs != NULL && theirs->keys >= part->keys && theirs->inc >= part->inc && theirs->dec >= part->dec)
+			enough = theirs->keys > part->keys || theirs->inc > part->inc || theirs->dec > part->dec;
+		if (enough)
+			continue;
+		behind = true;
+		if (tell)
+			note("%s: %s does not have what %s has (%.0f keys, +%.0f, -%.0f there, %.0f keys, +%.0f, -%.0f here)", part->what, other->name, part->at->name,
+				 part->keys, part->inc, part->dec, theirs != NULL ? theirs->keys : 0, theirs != NULL ? theirs->inc : 0, theirs != NULL ? theirs->dec : 0);
+	}
+	return behind;
+}
+
+static const Part *
+find_part(const Parts *parts, const char *what, const Region *at)
+{
+	for (int i = 0; i < parts->count; i++)
+	{
+		if (parts->parts[i].at == at && strcmp(parts->parts[i].what, what) == 0)
+			return &parts->parts[i];
+	}
+	return NULL;
+}
+
+/*
+ * command_repair makes values what the regions have counted, mends links, and refreshes regions that lack something. A database that
+ * has to take a new epoch, or a link from one that has, is for dc_region restore.
+ */
+void
+command_repair(void)
+{
+	each_region(region)
+	{
+		for (int i = 0; is_member(region) && i < PQntuples(region->state.counters); i++)
+		{
+			const char *counter = quoted(field(region->state.counters, i, "counter"));
+			const char *wrong = is_stock(region, i) ? NULL : answer(region, text("SELECT keys FROM %s.dc_region_check(%s) WHERE region IS NULL", region->state.schema, counter), 0, NULL);
+
+			if (wrong != NULL && strcmp(wrong, "0") != 0)
+				step(region, "SELECT %s.dc_region_repair(%s)", region->state.schema, counter);
+		}
+	}
+	command_join();
+	each_region(region)
+	{
+		if (!is_member(region) || !is_in(region, "recopy"))
+			continue;
+		each_region(other)
+		{
+			if (other != region && is_member(other) && !lacks_counters(region, other, false))
+				link_refresh(region, other);
+		}
+	}
+	if (!options.dry_run)
+		mesh_check();
+}

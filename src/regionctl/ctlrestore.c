@@ -1,0 +1,189 @@
+/*
+ * ctlrestore.c
+ *		dc_region restore: a database that is not what it was, as after a restore, takes a new epoch; all its links are made anew;
+ *		and it gets back what the others have of it.
+ *		dc_region refresh: the last of that alone.
+ *
+ * A link of its own from a region that is not reached stays, disabled: as long as it is there, the database remembers (by its
+ * state recopy) that it has not got everything.
+ */
+#include "regionctl/ctl.h"
+
+#include <string.h>
+
+static void renew(Region *region);
+static void drop_stale(Region *region);
+static bool is_old(const Region *at, const Region *from);
+static void make_links(Region *region);
+static void wait_until_started(Region *region);
+static void refresh_all(Region *region, bool again);
+
+/*
+ * command_restore can be called again: the comments of links say which are new.
+ */
+void
+command_restore(void)
+{
+	Region *region = region_wanted(options.names[0]);
+	const char *epoch;
+
+	if (region->state.name == NULL || is_in(region, "retired"))
+		give_up(STATUS_ERROR, "the database is no region any more; dc_region add %s is for a new one", region->name);
+	renew(region);
+	do
+	{
+		epoch = region->state.epoch;
+		drop_stale(region);
+		if (!region->state.workers)
+		{
+			left_to_do("start the server of %s with its workers (max_logical_replication_workers is 0), and call this again", region->name);
+			return;
+		}
+		make_links(region);
+		wait_until_started(region);
+		/* a start that the others have confirmed too late ends with a new epoch */
+	} while (strcmp(region->state.epoch, epoch) != 0);
+	refresh_all(region, false);
+	if (is_in(region, "recopy"))
+		refresh_all(region, true);
+	if (!options.dry_run)
+	{
+		if (!is_in(region, "active"))
+			left_to_do("the state of %s is %s", region->name, region->state.state);
+		mesh_check();
+	}
+}
+
+/*
+ * renew gives the database a new epoch, if it has not taken one by itself. In the states renew and starting it is about to find out
+ * whether it must; but it may have renewed, and then been started again.
+ */
+static void
+renew(Region *region)
+{
+	bool must = is_in(region, "renew") || (is_in(region, "starting") && !region->state.renewed);
+
+	if (!must && !options.renew)
+		return;
+	step(region, "SELECT %s.dc_region_renew(%s)", region->state.schema, options.lossless ? "lossless => true" : "");
+	if (options.dry_run)
+		region->state.epoch = "NEW"; /* so that no link is of it */
+	else
+		region_look(region);
+}
+
+/*
+ * drop_stale drops the links of the region, and those of the others to it, that are not of its epoch.
+ */
+static void
+drop_stale(Region *region)
+{
+	each_region(other)
+	{
+		const char *why;
+
+		if (other == region)
+			continue;
+		if (!is_reached(other))
+		{
+			link_disable(region, other->name);
+			continue;
+		}
+		if (link_condition(region, other, &why) == LINK_FOREIGN || link_condition(other, region, &why) == LINK_FOREIGN)
+			give_up(STATUS_ERROR, "the links between %s and %s are not of a mesh; dc_region cannot make them anew", region->name, other->name);
+		if (is_old(region, other))
+			link_drop(region, other->name, other);
+	}
+	each_region(other)
+	{
+		if (other != region && is_member(other) && is_old(other, region))
+			link_drop(other, region->name, region);
+	}
+}
+
+/*
+ * is_old returns true for a link that is to be made anew. One that was made by hand may be of any epoch.
+ */
+static bool
+is_old(const Region *at, const Region *from)
+{
+	const char *why;
+
+	return !link_is_known(at, from) || link_condition(at, from, &why) == LINK_CUT;
+}
+
+static void
+make_links(Region *region)
+{
+	const char *why;
+
+	each_region(other)
+	{
+		if (other == region || !is_member(other) || lacks_counters(region, other, true))
+			continue;
+		if (link_condition(region, other, &why) != LINK_CURRENT)
+			link_make(region, other);
+		link_wait(region, other);
+	}
+	each_region(other)
+	{
+		if (other == region || !is_member(other) || lacks_counters(other, region, true))
+			continue;
+		if (link_condition(other, region, &why) != LINK_CURRENT)
+			link_make(other, region);
+		link_wait(other, region);
+	}
+}
+
+/*
+ * wait_until_started waits until the others have confirmed that its start was heard of.
+ */
+static void
+wait_until_started(Region *region)
+{
+	Patience patience;
+
+	if (options.dry_run)
+		return;
+	patience_begin(&patience);
+	for (;;)
+	{
+		region_look(region);
+		if (!is_in(region, "starting") && !is_in(region, "renew"))
+			break;
+		patience_next(&patience, "the state of %s is %s: it waits for the other regions", region->name, region->state.state);
+	}
+}
+
+/*
+ * refresh_all brings what the others know to a region; unless `again`, not from those from which that was done since its links were
+ * made.
+ */
+static void
+refresh_all(Region *region, bool again)
+{
+	each_region(other)
+	{
+		if (other != region && is_member(other) && !lacks_counters(region, other, false) && (again || !link_is_refreshed(region, other)))
+			link_refresh(region, other);
+	}
+}
+
+/*
+ * command_refresh is for the regions that are named, or all.
+ */
+void
+command_refresh(void)
+{
+	for (int i = 0; i < options.count; i++)
+		(void) region_wanted(options.names[i]);
+	each_region(region)
+	{
+		bool wanted = options.count == 0;
+
+		for (int i = 0; i < options.count; i++)
+			wanted = wanted || strcmp(options.names[i], region->name) == 0;
+		if (is_reached(region) && wanted)
+			refresh_all(region, true);
+	}
+}
