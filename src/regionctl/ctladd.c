@@ -8,6 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+static void make_region(Region *region);
+static void copy_past(Region *region);
+static bool takes_part(const Region *region);
+static void join_all(void);
 static Region *first_member(const Region *but);
 static void check_fitness(const Region *region);
 static void make_extension(Region *region, const Region *model);
@@ -25,43 +29,81 @@ static bool is_named(const Region *region);
 void
 command_add(void)
 {
-	Region *region = region_wanted(options.names[0]);
-	Region *model = first_member(region);
+	for (int i = 0; i < options.count; i++)
+		make_region(region_wanted(options.names[i]));
+	for (int i = 0; i < options.count; i++)
+	{
+		each_region(other)
+		{
+			if (other != mesh_find(options.names[i]) && is_member(other))
+				make_counters(mesh_find(options.names[i]), other);
+		}
+	}
+	each_region(region)
+	{
+		if (!is_reached(region) && region->why == NULL && !is_gone(region) && !takes_part(region))
+			note("%s is no region yet, and gets no links", region->name);
+	}
+	join_all();
+	for (int i = 0; i < options.count; i++)
+		copy_past(mesh_find(options.names[i]));
+	if (!options.dry_run)
+		mesh_check();
+}
 
+/*
+ * make_region makes a database one of a region, with its extension, and the role of its links.
+ */
+static void
+make_region(Region *region)
+{
 	if (is_in(region, "retired"))
 		give_up(STATUS_ERROR, "region \"%s\" was retired; a new database can be added under its name", region->name);
 	check_fitness(region);
 	if (region->state.schema == NULL)
-		make_extension(region, model);
+		make_extension(region, first_member(region));
 	make_role(region);
 	if (region->state.name == NULL)
 		step(region, "SELECT %s.dc_region_init(%s)", region->state.schema, quoted(region->name));
 	if (!options.dry_run)
 		region_look(region);
-	each_region(other)
-	{
-		if (other != region && is_member(other))
-			make_counters(region, other);
-	}
-	each_region(other)
-	{
-		if (other == region)
-			continue;
-		if (is_reached(other))
-			join_pair(region, other);
-		else if (other->why == NULL && !is_gone(other))
-			note("%s is no region yet, so it is not linked with %s", other->name, region->name);
-	}
-	each_region(other)
-	{
-		if (other != region && is_member(other))
-			join_pair(other, region);
-	}
-	/* the others do not send what a region has counted that is retired, nor this one before */
+}
+
+/*
+ * copy_past brings what the others do not send: what a region has counted that is retired, or this one before.
+ */
+static void
+copy_past(Region *region)
+{
+	Region *model = first_member(region);
+
 	if (model != NULL && knows_past(model, region->name) && !link_is_refreshed(region, model) && (options.dry_run || link_is_known(region, model)))
 		link_refresh(region, model);
-	if (!options.dry_run)
-		mesh_check();
+}
+
+/*
+ * takes_part returns true for a region that has links, or would have them after a dry run.
+ */
+static bool
+takes_part(const Region *region)
+{
+	return is_member(region) || (options.dry_run && strcmp(options.command, "add") == 0 && is_named(region));
+}
+
+/*
+ * join_all makes or mends the links from and to the regions that are named, or all.
+ */
+static void
+join_all(void)
+{
+	each_region(at)
+	{
+		each_region(from)
+		{
+			if (at != from && takes_part(at) && takes_part(from) && (is_named(at) || is_named(from)))
+				join_pair(at, from);
+		}
+	}
 }
 
 static Region *
@@ -261,12 +303,8 @@ command_join(void)
 	{
 		if (!is_reached(at) && at->why == NULL && !is_gone(at))
 			left_to_do("%s is no region yet: dc_region add %s", at->name, at->name);
-		each_region(from)
-		{
-			if (at != from && is_member(at) && is_member(from) && (is_named(at) || is_named(from)))
-				join_pair(at, from);
-		}
 	}
+	join_all();
 }
 
 static bool
