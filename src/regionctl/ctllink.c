@@ -13,7 +13,7 @@
 
 #define COMMENT "dc_region: "
 #define REFRESHED " refreshed"
-#define SLOT_TIMEOUT 10000 /* ms until a slot is free that was used */
+#define SLOT_TIMEOUT 30000 /* ms until a slot is free that was used */
 
 /* Slots in the database of a region for another one: of any of its epochs, but for those in use. The names: src/region/join.c */
 static const char sql_slots_of[] =
@@ -225,14 +225,13 @@ slot_drop(Region *at, const char *slot, const char *of)
 {
 	const char *const arguments[] = {slot};
 	int64_t end = now_ms() + SLOT_TIMEOUT;
-	const char *active;
+	static const char sql[] = "SELECT CASE WHEN active THEN 'used' ELSE 'free' END FROM pg_replication_slots WHERE slot_name = $1";
 
-	while ((active = answer(at, "SELECT active FROM pg_replication_slots WHERE slot_name = $1", 1, arguments)) != NULL && *active == 't' &&
-		   !options.dry_run && !stopping && now_ms() < end)
+	while (!options.dry_run && says(at, sql, 1, arguments, "used") && !stopping && now_ms() < end)
 		wait_for(-1, 0, now_ms() + 100);
-	if (active != NULL && *active == 't' && !options.dry_run)
+	if (!options.dry_run && says(at, sql, 1, arguments, "used"))
 		left_to_do("slot %s of %s is used by a database that is not the one that region %s has now, so it stays", slot, at->name, of);
-	else if (active != NULL)
+	else if (options.dry_run || says(at, sql, 1, arguments, "free"))
 		step(at, "SELECT pg_drop_replication_slot(%s)", quoted(slot));
 }
 
@@ -276,7 +275,6 @@ link_wait(Region *at, const Region *from)
 	static const char sql[] = "SELECT count(*) FROM pg_subscription AS s JOIN pg_subscription_rel AS r ON r.srsubid = s.oid"
 							  " WHERE s.subname = $1 AND s.subdbid = (SELECT oid FROM pg_database WHERE datname = current_database()) AND r.srsubstate <> 'r'";
 	Patience patience;
-	const char *tables;
 
 	if (options.dry_run)
 	{
@@ -284,9 +282,8 @@ link_wait(Region *at, const Region *from)
 		return;
 	}
 	patience_begin(&patience);
-	while (strcmp(tables = answer(at, sql, 1, arguments), "0") != 0)
-		patience_next(&patience, "%s waits for the copy of what %s has; %s tables are left. If that does not change, see the log of %s",
-					  at->name, from->name, tables, at->name);
+	while (!says(at, sql, 1, arguments, "0"))
+		patience_next(&patience, "%s waits for the copy of what %s has; if that does not end, see the log of %s", at->name, from->name, at->name);
 }
 
 /*

@@ -146,13 +146,9 @@ wait_until_started(Region *region)
 	if (options.dry_run)
 		return;
 	patience_begin(&patience);
-	for (;;)
-	{
-		region_look(region);
-		if (!is_in(region, "starting") && !is_in(region, "renew"))
-			break;
-		patience_next(&patience, "the state of %s is %s: it waits for the other regions", region->name, region->state.state);
-	}
+	while (!says(region, text("SELECT state IN ('starting', 'renew') FROM %s.dc_regions() WHERE region = '%s'", region->state.schema, region->name), 0, NULL, "f"))
+		patience_next(&patience, "%s waits until the other regions have heard of its start", region->name);
+	region_look(region);
 }
 
 /*
