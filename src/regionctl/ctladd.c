@@ -17,7 +17,8 @@ static void check_fitness(const Region *region);
 static void make_extension(Region *region, const Region *model);
 static void make_role(Region *region);
 static void make_counters(Region *region, const Region *model);
-static bool make_counter(Region *region, const PGresult *counters, int row);
+static void make_counter(Region *region, const PGresult *counters, int row);
+static const char *other_role(Region *region, const char *name);
 static const char *counter_settings(const PGresult *counters, int row);
 static bool knows_past(const Region *region, const char *name);
 static void join_pair(Region *at, Region *from);
@@ -182,38 +183,52 @@ make_counters(Region *region, const Region *model)
 
 		for (int j = 0; j < PQntuples(region->state.counters); j++)
 			found = found || strcmp(field(region->state.counters, j, "counter"), counter) == 0;
-		if (!found && make_counter(region, counters, i))
-			step(region, "SELECT %s.dc_replicate(%s)", region->state.schema, quoted(counter));
+		if (found)
+			continue;
+		make_counter(region, counters, i);
+		step(region, "SELECT %s.dc_replicate(%s)", region->state.schema, quoted(counter));
 	}
 	if (!options.dry_run)
 		region_look(region);
 }
 
 /*
- * make_counter makes a counter that is not there; false if that is for the operator to do. One that is there, and is not
- * replicated, may have amounts.
+ * make_counter makes a counter, with its owner, if it is not there. One that is there may have amounts: then dc_replicate() refuses it, and
+ * the operator has to say whose these are.
  */
-static bool
+static void
 make_counter(Region *region, const PGresult *counters, int row)
 {
 	const char *counter = field(counters, row, "counter");
-	const char *owner = field(counters, row, "owner");
-	const char *const arguments[] = {counter, owner, field(counters, row, "schema")};
-	const char *schema;
+	const char *const arguments[] = {counter};
+	const char *const schema[] = {field(counters, row, "schema")};
+	const char *name;
+	const char *owner;
 
 	if (answer(region, "SELECT to_regclass($1::text)", 1, arguments) != NULL)
-		return true;
-	schema = answer(region, "SELECT quote_ident($1::text) WHERE to_regnamespace(quote_ident($1)) IS NULL", 1, arguments + 2);
-	if (schema != NULL)
-		step(region, "CREATE SCHEMA IF NOT EXISTS %s", schema);
+		return;
+	name = answer(region, "SELECT quote_ident($1::text) WHERE to_regnamespace(quote_ident($1)) IS NULL", 1, schema);
+	owner = other_role(region, field(counters, row, "schema_owner"));
+	if (name != NULL)
+		step(region, "CREATE SCHEMA IF NOT EXISTS %s%s%s", name, owner != NULL ? " AUTHORIZATION " : "", owner != NULL ? owner : "");
 	if (strcmp(field(counters, row, "kind"), "stock") == 0)
 		step(region, "SELECT %s.dc_stock_create(%s, max_shards => %s)", region->state.schema, quoted(counter), field(counters, row, "max_shards"));
 	else
 		step(region, "SELECT %s.dc_create(%s%s)", region->state.schema, quoted(counter), counter_settings(counters, row));
-	owner = answer(region, "SELECT quote_ident($2::text) WHERE $1::text IS NOT NULL AND $2 <> current_user AND EXISTS (SELECT FROM pg_roles WHERE rolname = $2 AND NOT rolsuper)", 2, arguments);
+	owner = other_role(region, field(counters, row, "owner"));
 	if (owner != NULL)
 		step(region, "ALTER TABLE %s OWNER TO %s", counter, owner);
-	return true;
+}
+
+/*
+ * other_role returns a role, as SQL has it, if it is there, and is no superuser, as this program is.
+ */
+static const char *
+other_role(Region *region, const char *name)
+{
+	const char *const arguments[] = {name};
+
+	return answer(region, "SELECT quote_ident(rolname) FROM pg_roles WHERE rolname = $1 AND NOT rolsuper", 1, arguments);
 }
 
 static const char *

@@ -43,7 +43,7 @@ static const char sql_slots[] =
 	"SELECT slot_name AS slot, active, coalesce(wal_status, 'lost') AS wal FROM pg_replication_slots WHERE database = current_database()";
 
 static const char sql_counters[] =
-	"SELECT c.counter::text AS counter, t.kind, pg_get_userbyid(r.relowner) AS owner, n.nspname AS schema,"
+	"SELECT c.counter::text AS counter, t.kind, pg_get_userbyid(r.relowner) AS owner, n.nspname AS schema, pg_get_userbyid(n.nspowner) AS schema_owner,"
 	" (SELECT count(*) FROM pg_inherits WHERE inhparent = c.counter) AS partitions,"
 	" t.settings->>'shard_by' AS shard_by, t.settings->>'max_shards' AS max_shards, t.settings->>'mode' AS mode, t.settings->>'flush_interval' AS flush_interval,"
 	" t.settings->>'durability' AS durability, t.settings->>'op_retention' AS op_retention, t.settings->>'sample' AS sample, t.settings->>'trend' AS trend"
