@@ -140,6 +140,7 @@ wait_for_result(Region *region)
 	PGresult *next;
 
 	patience_begin(&patience);
+	patience.told = patience.began;
 	for (;;)
 	{
 		while (PQisBusy(region->connection))
@@ -155,7 +156,7 @@ wait_for_result(Region *region)
 				check_connection(region);
 			if (now_ms() - patience.told > TELL_AGAIN)
 			{
-				say("%s: still at it (%d s)", region->name, (int) ((now_ms() - patience.began) / 1000));
+				say("%s is still at it, after %d s", region->name, (int) ((now_ms() - patience.began) / 1000));
 				patience.told = now_ms();
 			}
 		}
