@@ -11,6 +11,7 @@
 
 #include <string.h>
 
+static void check_mesh(const Region *region);
 static void renew(Region *region);
 static void drop_stale(Region *region);
 static bool is_old(const Region *at, const Region *from);
@@ -29,6 +30,7 @@ command_restore(void)
 
 	if (region->state.name == NULL || is_in(region, "retired"))
 		give_up(STATUS_ERROR, "the database is no region any more; dc_region add %s is for a new one", region->name);
+	check_mesh(region);
 	renew(region);
 	do
 	{
@@ -51,6 +53,22 @@ command_restore(void)
 		if (!is_in(region, "active"))
 			left_to_do("the state of %s is %s", region->name, region->state.state);
 		mesh_check();
+	}
+}
+
+/*
+ * check_mesh ends the program before anything is changed, if links of the region are of another topology.
+ */
+static void
+check_mesh(const Region *region)
+{
+	const char *why;
+
+	each_region(other)
+	{
+		if (other != region && is_member(other) &&
+			(link_condition(region, other, &why) == LINK_FOREIGN || link_condition(other, region, &why) == LINK_FOREIGN))
+			give_up(STATUS_ERROR, "the links between %s and %s are not of a mesh; dc_region cannot make them anew", region->name, other->name);
 	}
 }
 
@@ -80,8 +98,6 @@ drop_stale(Region *region)
 {
 	each_region(other)
 	{
-		const char *why;
-
 		if (other == region)
 			continue;
 		if (!is_reached(other))
@@ -89,8 +105,6 @@ drop_stale(Region *region)
 			link_disable(region, other->name);
 			continue;
 		}
-		if (link_condition(region, other, &why) == LINK_FOREIGN || link_condition(other, region, &why) == LINK_FOREIGN)
-			give_up(STATUS_ERROR, "the links between %s and %s are not of a mesh; dc_region cannot make them anew", region->name, other->name);
 		if (is_old(region, other))
 			link_drop(region, other->name, other);
 	}

@@ -155,6 +155,15 @@ does(0, 'repair');
 have('mended', 'a', 1675, 'us', 'ap');
 is_well('all is well again');
 
+# A link that is configured wrongly, and then rightly
+configure(map { $_ => undef } keys %nodes);
+my $right = $config;
+$config = file_of('wrong_link.conf', slurp_file($right) =~ s/^(link = .*?)dbname='postgres'/$1dbname='nowhere'/mr);
+like(does(1, 'join', 'us'), qr/"nowhere" does not exist/, 'a link that cannot be');
+$config = $right;
+does(0, 'join');
+is_well('a link that is right again');
+
 # A restore. What was counted after the backup and sent is not lost.
 $nodes{us}->backup('monday');
 in('us', q{SELECT dc_incr('likes', 'b', 100)});
@@ -237,14 +246,19 @@ like(does(1, 'retire', 'ap', '--force'), qr/ap is there/, 'not while it is there
 $nodes{ap}->stop('immediate');
 like(does(3, 'status'), qr/ap is not reached/, 'one that is down');
 ($status, $steps) = (3, 0);
-($status) = program('retire', 'ap', '--force', '--stop-after=' . ++$steps) while $status == 3 && $steps < 40;
-is($status, 0, 'a region that is lost, ended after each number of steps');
+($status) = program('retire', 'ap', '--force', '--stop-after=' . (2 * ++$steps)) while $status == 3 && $steps < 40;
+is($status, 0, 'a region that is lost, ended after some steps');
 have('one that was lost', 'd', 9, 'us');
 is_well('nothing is left of it');
 like((program('status'))[1], qr/-- ap +retired/, 'it is shown as retired');
 does(0, 'forget', 'ap');
 is(in('us', q{SELECT string_agg(subname, ' ') FROM pg_subscription}), 'dc_from_eu', 'nor a link');
 is(in('us', q{SELECT count(*) FROM pg_replication_slots}), '1', 'nor a slot');
+
+# A function that would be called, as a superuser, instead of that of dcounter
+in('us', q{CREATE FUNCTION public.dc_region_join(text, text) RETURNS SETOF text LANGUAGE sql AS $$ SELECT 'DROP DATABASE postgres' $$});
+like(does(1, 'join'), qr/us has functions that could be called instead.*dc_region_join\(text,text\)/, 'a function of somebody else');
+in('us', 'DROP FUNCTION public.dc_region_join(text, text)');
 
 # A value that was damaged
 in('us', q{UPDATE likes SET inc = inc + 1 WHERE key = 'a'});
