@@ -86,7 +86,7 @@ check_opens() {
 # A pid that was read under a lock is only good under it (src/worker/slots.c); the relay has
 # children of its own.
 check_signals() {
-    grep -nE '\<kill(pg)?\(' src/**/*.[ch] | grep -vE '^src/(worker/slots\.c|relay/stop\.c):'
+    grep -nE '\<kill(pg)?\(' src/**/*.[ch] | grep -vE '^src/(worker/slots\.c|client/stop\.c):'
 }
 
 check_versions() {
@@ -116,12 +116,15 @@ check_frozen() {
     [[ $version == "$before" || -e sql/dcounter--$before--$version.sql ]] || echo "no sql/dcounter--$before--$version.sql"
 }
 
-# The manual page has each option that --help tells of.
+# The manual pages have each option that --help tells of.
 check_manual() {
-    local option
-    while read -r option; do
-        sed 's/\\-/-/g' doc/dc_relay.1 | grep -qwF -e "$option" || echo "doc/dc_relay.1: no $option"
-    done < <(sed -n 's/^ *"  \(-.*\)/\1/p' src/relay/*.c | grep -oE -e '^(-[a-zA-Z?], )?--[a-z]+' | grep -oE -e '--[a-z]+')
+    local option folder
+    for folder in relay regionctl; do
+        local page=doc/dc_${folder%ctl}.1
+        while read -r option; do
+            sed 's/\\-/-/g' "$page" | grep -qwF -e "$option" || echo "$page: no $option"
+        done < <(sed -n 's/^ *"  \(-.*\)/\1/p' src/$folder/*.c | grep -oE -e '^(-[a-zA-Z?], )?--[a-z-]+' | grep -oE -e '--[a-z-]+')
+    done
 }
 
 # Overloads are told apart by their number only; pgTAP looks at the real ones.
@@ -231,10 +234,10 @@ check_run() {
 }
 
 # The folders of src, in the order in which one may include another. Each includes only
-# those before it; what it needs of a later one goes through src/base/hooks.h. The relay is
-# a program of its own.
+# those before it; what it needs of a later one goes through src/base/hooks.h. The last three are
+# programs of their own.
 rooms=(base table rows counter compact stats buffer cache stock once ledger
-    sketch sketch/hll sketch/cms sketch/topk crdt outbox consumer bound region limit presence unread trend distinct window worker relay)
+    sketch sketch/hll sketch/cms sketch/topk crdt outbox consumer bound region limit presence unread trend distinct window worker client relay regionctl)
 
 check_rooms() {
     local file room above=' ' folder
@@ -333,7 +336,7 @@ check opens 'only tables of the server are opened as if they were there for good
 check signals 'only src/worker/slots.c signals workers'
 check versions 'control file, META.json and CHANGELOG.md agree'
 check frozen 'what releases have installed is as it was, and can be updated'
-check manual 'the manual page has each option of dc_relay'
+check manual 'the manual pages have each option of dc_relay and dc_region'
 check comments 'each SQL function has its comment'
 check cost 'each SQL function states volatility, PARALLEL, COST and ROWS'
 check parallel 'only PARALLEL UNSAFE functions take snapshots of their own'

@@ -77,7 +77,7 @@ if [[ -z ${REUSE:-} ]]; then
 fi
 step 'lintian finds nothing' builder 'lintian --fail-on error,warning ../dcounter_*.changes && ! lintian ../dcounter_*.changes | grep .'
 step 'nothing but what belongs there is packaged' \
-    'for deb in ../*-dcounter_*.deb ../dcounter-relay_*.deb; do dpkg -c "$deb"; done >/tmp/list; grep -q "lib/dcounter.so$" /tmp/list; grep -q "/usr/bin/dc_relay$" /tmp/list; ! grep -E "bitcode|\.bc$|\.o$|lib/postgresql/.*/bin/|\.c$" /tmp/list'
+    'for deb in ../*-dcounter_*.deb ../dcounter-relay_*.deb; do dpkg -c "$deb"; done >/tmp/list; grep -q "lib/dcounter.so$" /tmp/list; grep -q "/usr/bin/dc_relay$" /tmp/list; grep -q "/usr/bin/dc_region$" /tmp/list; ! grep -E "bitcode|\.bc$|\.o$|lib/postgresql/.*/bin/|\.c$" /tmp/list'
 step 'the steps of the Containerfile install them' 'mkdir -p /build/packages && cp ../*.deb /build/packages/ && sh container/setup.sh /build/packages'
 # shellcheck disable=SC2016 # expanded inside
 step 'its server runs, preloaded, and the extension is in each database' '
@@ -88,6 +88,7 @@ step 'its server runs, preloaded, and the extension is in each database' '
     PGPASSWORD=secret psql -XAtqh 127.0.0.1 -p 5499 -U postgres app -c "SELECT dc_get('\''views'\'', '\''page:1'\'')" >/tmp/out || result=$?
     kill -INT $server; wait $server; [ -z "${result:-}" ] && grep -qx 42 /tmp/out'
 step 'man dc_relay' 'man --warnings -E UTF-8 -l /usr/share/man/man1/dc_relay.1.gz >/tmp/man 2>&1; grep -q acknowledge /tmp/man; ! grep -i warning /tmp/man'
+step 'man dc_region' 'man --warnings -E UTF-8 -l /usr/share/man/man1/dc_region.1.gz >/tmp/man 2>&1; grep -q restore /tmp/man; ! grep -i warning /tmp/man'
 step 'autopkgtest: preloaded' 'sh debian/tests/preloaded'
 if [[ ${CHECK_PACKAGE:-} != short ]]; then
     # PostgreSQL's headers are written for gcc: for clang they are system headers
@@ -100,7 +101,7 @@ if [[ ${CHECK_PACKAGE:-} != short ]]; then
         make -s -f ../tree/Makefile PG_CONFIG="$config" install DESTDIR=/build/clang/inst; find inst -name dcounter.so | grep .'
     step 'autopkgtest: installcheck' builder 'sh debian/tests/installcheck'
 fi
-step 'the packages are removed' 'apt-get purge -y "postgresql-*-dcounter" dcounter-relay && ! ls /usr/lib/postgresql/*/lib/dcounter.so /usr/bin/dc_relay /usr/share/postgresql/*/extension/dcounter* 2>/dev/null'
+step 'the packages are removed' 'apt-get purge -y "postgresql-*-dcounter" dcounter-relay && ! ls /usr/lib/postgresql/*/lib/dcounter.so /usr/bin/dc_relay /usr/bin/dc_region /usr/share/postgresql/*/extension/dcounter* 2>/dev/null'
 
 # shellcheck disable=SC2016 # expanded inside
 # As who has unpacked the archive, and as PGXN's client does, which makes much the same
@@ -113,7 +114,7 @@ if [[ ${CHECK_PACKAGE:-} != short ]]; then
     step 'the archive for PGXN: make installcheck' builder 'cd /build/pgxn/dcounter-*; pg_virtualenv make -s installcheck || { tail -n 200 regression.diffs; exit 1; }'
 fi
 step 'the archive for PGXN: make uninstall' \
-    'cd /build/pgxn/dcounter-*; make -s uninstall; ! ls /usr/lib/postgresql/*/lib/dcounter.so /usr/lib/postgresql/*/bin/dc_relay /usr/share/postgresql/*/extension/dcounter* 2>/dev/null'
+    'cd /build/pgxn/dcounter-*; make -s uninstall; ! ls /usr/lib/postgresql/*/lib/dcounter.so /usr/lib/postgresql/*/bin/dc_relay /usr/lib/postgresql/*/bin/dc_region /usr/share/postgresql/*/extension/dcounter* 2>/dev/null'
 # shellcheck disable=SC2016 # expanded inside
 step "the archive for PGXN: its client installs it, loads it into a database, and uninstalls it" '
     apt-get update; apt-get install -y --no-install-recommends pgxnclient

@@ -58,6 +58,7 @@ build() {
         COPT="-isystem $headers -Wall -Wextra -Werror -Wno-unused-parameter -Wno-sign-compare"
     s390x-linux-gnu-readelf -h dcounter.so | grep 'IBM S/390'
     s390x-linux-gnu-readelf -h src/relay/dc_relay | grep 'IBM S/390'
+    s390x-linux-gnu-readelf -h src/regionctl/dc_region | grep 'IBM S/390'
 }
 
 # unit_tests LOG
@@ -68,7 +69,7 @@ unit_tests() {
 }
 
 step 'the headers of the server are unpacked' unpack postgresql-server-dev-15 postgresql-client-15 libpq-dev libpq5
-step 'the library and dc_relay are built, without a warning' build
+step 'the library, dc_relay and dc_region are built, without a warning' build
 log=$(mktemp)
 status=0
 unit_tests "$log" || status=$?

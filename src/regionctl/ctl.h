@@ -105,6 +105,7 @@ extern void mesh_lock(void);
 extern PGresult *ask(Region *region, const char *sql, int count, const char *const *arguments);
 extern PGresult *run(Region *region, const char *sql, const char *sqlstate);
 extern const char *answer(Region *region, const char *sql, int count, const char *const *arguments);
+extern bool says(Region *region, const char *sql, int count, const char *const *arguments, const char *expected);
 extern const char *quoted(const char *literal);
 extern const char *field(const PGresult *result, int row, const char *column);
 extern bool is_true(const PGresult *result, int row, const char *column);

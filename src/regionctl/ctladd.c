@@ -8,12 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+static void make_region(Region *region);
+static void copy_past(Region *region);
+static bool takes_part(const Region *region);
+static void join_all(void);
 static Region *first_member(const Region *but);
 static void check_fitness(const Region *region);
 static void make_extension(Region *region, const Region *model);
 static void make_role(Region *region);
 static void make_counters(Region *region, const Region *model);
-static bool make_counter(Region *region, const PGresult *counters, int row);
+static void make_counter(Region *region, const PGresult *counters, int row);
+static const char *other_role(Region *region, const char *name);
 static const char *counter_settings(const PGresult *counters, int row);
 static bool knows_past(const Region *region, const char *name);
 static void join_pair(Region *at, Region *from);
@@ -25,43 +30,81 @@ static bool is_named(const Region *region);
 void
 command_add(void)
 {
-	Region *region = region_wanted(options.names[0]);
-	Region *model = first_member(region);
+	for (int i = 0; i < options.count; i++)
+		make_region(region_wanted(options.names[i]));
+	for (int i = 0; i < options.count; i++)
+	{
+		each_region(other)
+		{
+			if (other != mesh_find(options.names[i]) && is_member(other))
+				make_counters(mesh_find(options.names[i]), other);
+		}
+	}
+	each_region(region)
+	{
+		if (!is_reached(region) && region->why == NULL && !is_gone(region) && !takes_part(region))
+			note("%s is no region yet, and gets no links", region->name);
+	}
+	join_all();
+	for (int i = 0; i < options.count; i++)
+		copy_past(mesh_find(options.names[i]));
+	if (!options.dry_run)
+		mesh_check();
+}
 
+/*
+ * make_region makes a database one of a region, with its extension, and the role of its links.
+ */
+static void
+make_region(Region *region)
+{
 	if (is_in(region, "retired"))
 		give_up(STATUS_ERROR, "region \"%s\" was retired; a new database can be added under its name", region->name);
 	check_fitness(region);
 	if (region->state.schema == NULL)
-		make_extension(region, model);
+		make_extension(region, first_member(region));
 	make_role(region);
 	if (region->state.name == NULL)
 		step(region, "SELECT %s.dc_region_init(%s)", region->state.schema, quoted(region->name));
 	if (!options.dry_run)
 		region_look(region);
-	each_region(other)
-	{
-		if (other != region && is_member(other))
-			make_counters(region, other);
-	}
-	each_region(other)
-	{
-		if (other == region)
-			continue;
-		if (is_reached(other))
-			join_pair(region, other);
-		else if (other->why == NULL && !is_gone(other))
-			note("%s is no region yet, so it is not linked with %s", other->name, region->name);
-	}
-	each_region(other)
-	{
-		if (other != region && is_member(other))
-			join_pair(other, region);
-	}
-	/* the others do not send what a region has counted that is retired, nor this one before */
+}
+
+/*
+ * copy_past brings what the others do not send: what a region has counted that is retired, or this one before.
+ */
+static void
+copy_past(Region *region)
+{
+	Region *model = first_member(region);
+
 	if (model != NULL && knows_past(model, region->name) && !link_is_refreshed(region, model) && (options.dry_run || link_is_known(region, model)))
 		link_refresh(region, model);
-	if (!options.dry_run)
-		mesh_check();
+}
+
+/*
+ * takes_part returns true for a region that has links, or would have them after a dry run.
+ */
+static bool
+takes_part(const Region *region)
+{
+	return is_member(region) || (options.dry_run && strcmp(options.command, "add") == 0 && is_named(region));
+}
+
+/*
+ * join_all makes or mends the links from and to the regions that are named, or all.
+ */
+static void
+join_all(void)
+{
+	each_region(at)
+	{
+		each_region(from)
+		{
+			if (at != from && takes_part(at) && takes_part(from) && (is_named(at) || is_named(from)))
+				join_pair(at, from);
+		}
+	}
 }
 
 static Region *
@@ -140,38 +183,52 @@ make_counters(Region *region, const Region *model)
 
 		for (int j = 0; j < PQntuples(region->state.counters); j++)
 			found = found || strcmp(field(region->state.counters, j, "counter"), counter) == 0;
-		if (!found && make_counter(region, counters, i))
-			step(region, "SELECT %s.dc_replicate(%s)", region->state.schema, quoted(counter));
+		if (found)
+			continue;
+		make_counter(region, counters, i);
+		step(region, "SELECT %s.dc_replicate(%s)", region->state.schema, quoted(counter));
 	}
 	if (!options.dry_run)
 		region_look(region);
 }
 
 /*
- * make_counter makes a counter that is not there; false if that is for the operator to do. One that is there, and is not
- * replicated, may have amounts.
+ * make_counter makes a counter, with its owner, if it is not there. One that is there may have amounts: then dc_replicate() refuses it, and
+ * the operator has to say whose these are.
  */
-static bool
+static void
 make_counter(Region *region, const PGresult *counters, int row)
 {
 	const char *counter = field(counters, row, "counter");
-	const char *owner = field(counters, row, "owner");
-	const char *const arguments[] = {counter, owner, field(counters, row, "schema")};
-	const char *schema;
+	const char *const arguments[] = {counter};
+	const char *const schema[] = {field(counters, row, "schema")};
+	const char *name;
+	const char *owner;
 
 	if (answer(region, "SELECT to_regclass($1::text)", 1, arguments) != NULL)
-		return true;
-	schema = answer(region, "SELECT quote_ident($1::text) WHERE to_regnamespace(quote_ident($1)) IS NULL", 1, arguments + 2);
-	if (schema != NULL)
-		step(region, "CREATE SCHEMA IF NOT EXISTS %s", schema);
+		return;
+	name = answer(region, "SELECT quote_ident($1::text) WHERE to_regnamespace(quote_ident($1)) IS NULL", 1, schema);
+	owner = other_role(region, field(counters, row, "schema_owner"));
+	if (name != NULL)
+		step(region, "CREATE SCHEMA IF NOT EXISTS %s%s%s", name, owner != NULL ? " AUTHORIZATION " : "", owner != NULL ? owner : "");
 	if (strcmp(field(counters, row, "kind"), "stock") == 0)
 		step(region, "SELECT %s.dc_stock_create(%s, max_shards => %s)", region->state.schema, quoted(counter), field(counters, row, "max_shards"));
 	else
 		step(region, "SELECT %s.dc_create(%s%s)", region->state.schema, quoted(counter), counter_settings(counters, row));
-	owner = answer(region, "SELECT quote_ident($2::text) WHERE $1::text IS NOT NULL AND $2 <> current_user AND EXISTS (SELECT FROM pg_roles WHERE rolname = $2 AND NOT rolsuper)", 2, arguments);
+	owner = other_role(region, field(counters, row, "owner"));
 	if (owner != NULL)
 		step(region, "ALTER TABLE %s OWNER TO %s", counter, owner);
-	return true;
+}
+
+/*
+ * other_role returns a role, as SQL has it, if it is there, and is no superuser, as this program is.
+ */
+static const char *
+other_role(Region *region, const char *name)
+{
+	const char *const arguments[] = {name};
+
+	return answer(region, "SELECT quote_ident(rolname) FROM pg_roles WHERE rolname = $1 AND NOT rolsuper", 1, arguments);
 }
 
 static const char *
@@ -261,12 +318,8 @@ command_join(void)
 	{
 		if (!is_reached(at) && at->why == NULL && !is_gone(at))
 			left_to_do("%s is no region yet: dc_region add %s", at->name, at->name);
-		each_region(from)
-		{
-			if (at != from && is_member(at) && is_member(from) && (is_named(at) || is_named(from)))
-				join_pair(at, from);
-		}
 	}
+	join_all();
 }
 
 static bool

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHECK_TIMEOUT 30000 /* ms that amounts may be on their way */
+#define CHECK_TIMEOUT 20000 /* ms in which nothing that is missing comes */
 
 /* What a region has of what a region has counted in a counter under an epoch, or has set */
 typedef struct Part
@@ -32,6 +32,7 @@ typedef struct Parts
 } Parts;
 
 static bool is_stock(const Region *region, int counter);
+static bool same_parts(const Parts *one, const Parts *other);
 static bool look(Parts *parts, bool tell);
 static void look_at(Parts *parts, Region *region, const char *counter, bool tell);
 static bool all_equal(const Parts *now, const Parts *first, bool tell);
@@ -57,27 +58,43 @@ void
 mesh_check(void)
 {
 	int64_t end = now_ms() + CHECK_TIMEOUT;
+	Patience patience;
 	Parts first;
 	Parts now;
+	Parts next;
 	bool sound;
 	bool equal;
 
 	mesh_look();
+	patience_begin(&patience);
 	sound = look(&first, true);
 	now = first;
 	while (!(equal = all_equal(&now, &first, false)) && now_ms() < end)
 	{
-		wait_for(-1, 0, now_ms() + 500);
-		if (stopping)
-			give_up(STATUS_ERROR, "stopped");
-		(void) look(&now, false);
+		patience_next(&patience, "what regions have counted is on its way to others");
+		(void) look(&next, false);
+		if (!same_parts(&now, &next))
+			end = now_ms() + CHECK_TIMEOUT;
+		now = next;
 	}
 	if (!equal)
 		(void) all_equal(&now, &first, true);
-	if (sound && equal)
-		note("%d regions have the same", members());
-	if ((!sound || !equal))
+	if (!sound || !equal)
 		give_up(STATUS_DIFFERENT, "%s", sound ? "regions do not have the same: dc_region refresh mends that, if no link is cut" : "values are not what the regions have counted: dc_region repair mends that");
+	note("%d regions have the same", members());
+}
+
+/*
+ * same_parts returns true if nothing has changed between two looks.
+ */
+static bool
+same_parts(const Parts *one, const Parts *other)
+{
+	bool same = one->count == other->count;
+
+	for (int i = 0; same && i < one->count; i++)
+		same = strcmp(one->parts[i].what, other->parts[i].what) == 0 && strcmp(one->parts[i].digest, other->parts[i].digest) == 0;
+	return same;
 }
 
 static int

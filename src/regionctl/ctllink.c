@@ -13,7 +13,7 @@
 
 #define COMMENT "dc_region: "
 #define REFRESHED " refreshed"
-#define SLOT_TIMEOUT 10000 /* ms until a slot is free that was used */
+#define SLOT_TIMEOUT 30000 /* ms until a slot is free that was used */
 
 /* Slots in the database of a region for another one: of any of its epochs, but for those in use. The names: src/region/join.c */
 static const char sql_slots_of[] =
@@ -22,12 +22,15 @@ static const char sql_slots_of[] =
 	" FROM unnest('{from,refresh}'::text[]) AS h (how),"
 	" (SELECT epoch FROM dcounter.region WHERE region = $1 UNION SELECT unnest($3::int8[])) AS e (epoch)) ORDER BY 1";
 
-static Buffer dropped; /* in a dry run: " REGION/LINK" of each */
+static Buffer dropped; /* in a dry run: " REGION/LINK " of each */
+static Buffer foreign; /* " SLOT " of each that was found to be another database's */
 
 static int link_row(const Region *at, const char *link);
 static const char *comment_of(const Region *at, const Region *from);
 static const char *slot_problem(const Region *from, const char *slot);
 static void drop_one(Region *at, const char *link);
+static void list(Buffer *listed, const char *mark);
+static bool is_listed(const Buffer *listed, const char *mark);
 static const char *slots_in_use(const Region *region);
 static void slot_drop(Region *at, const char *slot, const char *of);
 static void set_comment(Region *at, const Region *from, bool refreshed);
@@ -37,7 +40,7 @@ link_row(const Region *at, const char *link)
 {
 	char *mark = text(" %s/%s ", at->name, link);
 
-	if (dropped.data != NULL && strstr(dropped.data, mark) != NULL)
+	if (is_listed(&dropped, mark))
 		return -1;
 	for (int i = 0; i < PQntuples(at->state.links); i++)
 	{
@@ -177,10 +180,21 @@ drop_one(Region *at, const char *link)
 		region_look(at);
 		return;
 	}
-	if (dropped.length > 0)
-		dropped.length--;
-	buffer_add_string(&dropped, text(" %s/%s ", at->name, link));
-	buffer_add(&dropped, "", 1);
+	list(&dropped, text(" %s/%s ", at->name, link));
+}
+
+static void
+list(Buffer *listed, const char *mark)
+{
+	if (listed->length > 0)
+		listed->length--; /* the end of the string */
+	buffer_add(listed, mark, strlen(mark) + 1);
+}
+
+static bool
+is_listed(const Buffer *listed, const char *mark)
+{
+	return listed->length > 0 && strstr(listed->data, mark) != NULL;
 }
 
 /*
@@ -225,14 +239,18 @@ slot_drop(Region *at, const char *slot, const char *of)
 {
 	const char *const arguments[] = {slot};
 	int64_t end = now_ms() + SLOT_TIMEOUT;
-	const char *active;
+	static const char sql[] = "SELECT CASE WHEN active THEN 'used' ELSE 'free' END FROM pg_replication_slots WHERE slot_name = $1";
 
-	while ((active = answer(at, "SELECT active FROM pg_replication_slots WHERE slot_name = $1", 1, arguments)) != NULL && *active == 't' &&
-		   !options.dry_run && !stopping && now_ms() < end)
+	if (is_listed(&foreign, text(" %s ", slot)))
+		return;
+	while (!options.dry_run && says(at, sql, 1, arguments, "used") && !stopping && now_ms() < end)
 		wait_for(-1, 0, now_ms() + 100);
-	if (active != NULL && *active == 't' && !options.dry_run)
+	if (!options.dry_run && says(at, sql, 1, arguments, "used"))
+	{
 		left_to_do("slot %s of %s is used by a database that is not the one that region %s has now, so it stays", slot, at->name, of);
-	else if (active != NULL)
+		list(&foreign, text(" %s ", slot));
+	}
+	else if (options.dry_run || says(at, sql, 1, arguments, "free"))
 		step(at, "SELECT pg_drop_replication_slot(%s)", quoted(slot));
 }
 
@@ -276,7 +294,6 @@ link_wait(Region *at, const Region *from)
 	static const char sql[] = "SELECT count(*) FROM pg_subscription AS s JOIN pg_subscription_rel AS r ON r.srsubid = s.oid"
 							  " WHERE s.subname = $1 AND s.subdbid = (SELECT oid FROM pg_database WHERE datname = current_database()) AND r.srsubstate <> 'r'";
 	Patience patience;
-	const char *tables;
 
 	if (options.dry_run)
 	{
@@ -284,9 +301,8 @@ link_wait(Region *at, const Region *from)
 		return;
 	}
 	patience_begin(&patience);
-	while (strcmp(tables = answer(at, sql, 1, arguments), "0") != 0)
-		patience_next(&patience, "%s waits for the copy of what %s has; %s tables are left. If that does not change, see the log of %s",
-					  at->name, from->name, tables, at->name);
+	while (!says(at, sql, 1, arguments, "0"))
+		patience_next(&patience, "%s waits for the copy of what %s has; if that does not end, see the log of %s", at->name, from->name, at->name);
 }
 
 /*

@@ -21,7 +21,7 @@ typedef struct Command
 
 static const Command commands[] = {
 	{"status", command_status, 0, 0, false},
-	{"add", command_add, 1, 1, true},
+	{"add", command_add, 1, -1, true},
 	{"join", command_join, 0, -1, true},
 	{"refresh", command_refresh, 0, -1, true},
 	{"restore", command_restore, 1, 1, true},

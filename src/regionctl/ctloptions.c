@@ -53,7 +53,7 @@ static const char help[] =
 	"\n"
 	"Commands:\n"
 	"  status           show each region, what is wrong with it, and what to call\n"
-	"  add REGION       make a database one of a region, with the counters of the\n"
+	"  add REGION...    make a database one of a region, with the counters of the\n"
 	"                   others and links to and from all of them\n"
 	"  join [REGION]... make the links that are missing, and mend those that are not\n"
 	"                   as they should be; by default between all regions\n"

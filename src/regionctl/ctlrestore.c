@@ -11,6 +11,7 @@
 
 #include <string.h>
 
+static void check_mesh(const Region *region);
 static void renew(Region *region);
 static void drop_stale(Region *region);
 static bool is_old(const Region *at, const Region *from);
@@ -29,6 +30,7 @@ command_restore(void)
 
 	if (region->state.name == NULL || is_in(region, "retired"))
 		give_up(STATUS_ERROR, "the database is no region any more; dc_region add %s is for a new one", region->name);
+	check_mesh(region);
 	renew(region);
 	do
 	{
@@ -51,6 +53,22 @@ command_restore(void)
 		if (!is_in(region, "active"))
 			left_to_do("the state of %s is %s", region->name, region->state.state);
 		mesh_check();
+	}
+}
+
+/*
+ * check_mesh ends the program before anything is changed, if links of the region are of another topology.
+ */
+static void
+check_mesh(const Region *region)
+{
+	const char *why;
+
+	each_region(other)
+	{
+		if (other != region && is_member(other) &&
+			(link_condition(region, other, &why) == LINK_FOREIGN || link_condition(other, region, &why) == LINK_FOREIGN))
+			give_up(STATUS_ERROR, "the links between %s and %s are not of a mesh; dc_region cannot make them anew", region->name, other->name);
 	}
 }
 
@@ -80,8 +98,6 @@ drop_stale(Region *region)
 {
 	each_region(other)
 	{
-		const char *why;
-
 		if (other == region)
 			continue;
 		if (!is_reached(other))
@@ -89,8 +105,6 @@ drop_stale(Region *region)
 			link_disable(region, other->name);
 			continue;
 		}
-		if (link_condition(region, other, &why) == LINK_FOREIGN || link_condition(other, region, &why) == LINK_FOREIGN)
-			give_up(STATUS_ERROR, "the links between %s and %s are not of a mesh; dc_region cannot make them anew", region->name, other->name);
 		if (is_old(region, other))
 			link_drop(region, other->name, other);
 	}
@@ -146,13 +160,9 @@ wait_until_started(Region *region)
 	if (options.dry_run)
 		return;
 	patience_begin(&patience);
-	for (;;)
-	{
-		region_look(region);
-		if (!is_in(region, "starting") && !is_in(region, "renew"))
-			break;
-		patience_next(&patience, "the state of %s is %s: it waits for the other regions", region->name, region->state.state);
-	}
+	while (!says(region, text("SELECT state IN ('starting', 'renew') FROM %s.dc_regions() WHERE region = '%s'", region->state.schema, region->name), 0, NULL, "f"))
+		patience_next(&patience, "%s waits until the other regions have heard of its start", region->name);
+	region_look(region);
 }
 
 /*

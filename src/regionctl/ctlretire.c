@@ -135,12 +135,14 @@ wait_until_known(const char *name)
 	if (options.dry_run)
 		return;
 	patience_begin(&patience);
-	mesh_look();
-	while (!all_know(name))
+	each_region(region)
 	{
-		patience_next(&patience, "not all regions have heard yet that %s is retired", name);
-		mesh_look();
+		if (!is_wanted(region, name))
+			continue;
+		while (says(region, text("SELECT state FROM %s.dc_regions() WHERE region = '%s'", region->state.schema, name), 0, NULL, "active"))
+			patience_next(&patience, "%s has not heard yet that %s is retired", region->name, name);
 	}
+	mesh_look();
 }
 
 /*

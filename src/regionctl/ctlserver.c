@@ -15,7 +15,7 @@
 #define TELL_FIRST 3000		 /* ms until a wait tells what it waits for, */
 #define TELL_AGAIN 15000	 /* and tells it again */
 #define LOOK_AGAIN 200		 /* ms */
-#define LOCK_TIMEOUT 30000	 /* ms that another call of dc_region may take to end */
+#define LOCK_TIMEOUT 60000	 /* ms that another call of dc_region may take to end */
 
 static void connect_one(Region *region);
 static PGresult *wait_for_result(Region *region);
@@ -73,7 +73,7 @@ mesh_lock(void)
 	{
 		if (region->why != NULL)
 			continue;
-		while (strcmp(answer(region, "SELECT pg_try_advisory_lock(hashtextextended('dc_region', 0))", 0, NULL), "t") != 0)
+		while (!says(region, "SELECT pg_try_advisory_lock(hashtextextended('dc_region', 0))", 0, NULL, "t"))
 		{
 			if (stopping || now_ms() > end)
 				give_up(STATUS_ERROR, "another dc_region is at work in region \"%s\"", region->name);
@@ -140,6 +140,7 @@ wait_for_result(Region *region)
 	PGresult *next;
 
 	patience_begin(&patience);
+	patience.told = patience.began;
 	for (;;)
 	{
 		while (PQisBusy(region->connection))
@@ -155,13 +156,14 @@ wait_for_result(Region *region)
 				check_connection(region);
 			if (now_ms() - patience.told > TELL_AGAIN)
 			{
-				say("%s: still at it (%d s)", region->name, (int) ((now_ms() - patience.began) / 1000));
+				say("%s is still at it, after %d s", region->name, (int) ((now_ms() - patience.began) / 1000));
 				patience.told = now_ms();
 			}
 		}
 		next = PQgetResult(region->connection);
 		if (next == NULL)
 			break;
+		PQclear(last);
 		last = next;
 	}
 	if (last == NULL)
@@ -214,6 +216,19 @@ on_notice(void *region, const PGresult *result)
 
 	if (severity != NULL && message != NULL && strcmp(severity, "WARNING") == 0)
 		say("%s: warning: %s", ((Region *) region)->name, message);
+}
+
+/*
+ * says returns true if a query has this value. It can be asked again and again.
+ */
+bool
+says(Region *region, const char *sql, int count, const char *const *arguments, const char *expected)
+{
+	PGresult *result = ask(region, sql, count, arguments);
+	bool same = PQntuples(result) > 0 && strcmp(PQgetvalue(result, 0, 0), expected) == 0;
+
+	PQclear(result);
+	return same;
 }
 
 /*

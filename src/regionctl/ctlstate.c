@@ -20,6 +20,12 @@ static const char sql_server[] =
 	" (SELECT quote_ident(n.nspname) FROM pg_extension AS e JOIN pg_namespace AS n ON n.oid = e.extnamespace WHERE e.extname = 'dcounter') AS schema,"
 	" EXISTS (SELECT FROM pg_available_extensions WHERE name = 'dcounter') AS available";
 
+/* Functions beside those of the extension that a call could reach instead; $1: its schema */
+static const char sql_false[] =
+	"SELECT string_agg(p.oid::regprocedure::text, ', ' ORDER BY p.oid) FROM pg_proc AS p"
+	" WHERE p.pronamespace = $1::regnamespace AND p.proname ~ '^dc_(region|replicate$|create$|stock_create$|flush$|compact$)'"
+	" AND NOT EXISTS (SELECT FROM pg_depend AS d WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e')";
+
 /* Of one with the extension; %s: its schema */
 static const char sql_self[] =
 	"SELECT s.region, s.epoch, s.state = 'recopy' AS renewed, (SELECT r.state FROM %s.dc_regions() AS r WHERE r.region = s.region) AS state,"
@@ -43,7 +49,7 @@ static const char sql_slots[] =
 	"SELECT slot_name AS slot, active, coalesce(wal_status, 'lost') AS wal FROM pg_replication_slots WHERE database = current_database()";
 
 static const char sql_counters[] =
-	"SELECT c.counter::text AS counter, t.kind, pg_get_userbyid(r.relowner) AS owner, n.nspname AS schema,"
+	"SELECT c.counter::text AS counter, t.kind, pg_get_userbyid(r.relowner) AS owner, n.nspname AS schema, pg_get_userbyid(n.nspowner) AS schema_owner,"
 	" (SELECT count(*) FROM pg_inherits WHERE inhparent = c.counter) AS partitions,"
 	" t.settings->>'shard_by' AS shard_by, t.settings->>'max_shards' AS max_shards, t.settings->>'mode' AS mode, t.settings->>'flush_interval' AS flush_interval,"
 	" t.settings->>'durability' AS durability, t.settings->>'op_retention' AS op_retention, t.settings->>'sample' AS sample, t.settings->>'trend' AS trend"
@@ -54,6 +60,7 @@ static const char sql_published[] =
 	"SELECT string_agg(format('%I.%I', schemaname, tablename), ' ' ORDER BY format('%I.%I', schemaname, tablename) COLLATE \"C\")"
 	" FROM pg_publication_tables WHERE pubname = 'dcounter_own'";
 
+static void check_functions(Region *region);
 static const char *lacks(const PGresult *server);
 static const char *value_or_null(const PGresult *result, int row, const char *column);
 
@@ -86,6 +93,7 @@ region_look(Region *region)
 		.workers = is_true(server, 0, "workers")};
 	if (state->schema == NULL)
 		return;
+	check_functions(region);
 	self = ask(region, text(sql_self, state->schema), 0, NULL);
 	state->counters = ask(region, text(sql_counters, state->schema), 0, NULL);
 	if (PQntuples(self) == 0)
@@ -99,6 +107,19 @@ region_look(Region *region)
 	state->links = ask(region, text(sql_links, state->superuser ? "l.subconninfo" : "NULL::text"), 0, NULL);
 	state->slots = ask(region, sql_slots, 0, NULL);
 	state->published = answer(region, sql_published, 0, NULL);
+}
+
+/*
+ * check_functions ends the program if others have made functions that would be called, with its rights, instead of dcounter's.
+ */
+static void
+check_functions(Region *region)
+{
+	const char *const arguments[] = {region->state.schema};
+	const char *others = answer(region, sql_false, 1, arguments);
+
+	if (others != NULL)
+		give_up(STATUS_ERROR, "%s has functions that could be called instead of those of dcounter, and that are not part of it: %s", region->name, others);
 }
 
 /*

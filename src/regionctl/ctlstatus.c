@@ -10,6 +10,7 @@
 static void show(const Region *region);
 static void advise(Buffer *advice, const char *format, ...) PRINTF_LIKE(2, 3);
 static void link_advice(const Region *at, const Region *from, Buffer *advice);
+static bool has_slots(const Region *region, const char *other);
 static void retired_advice(const Region *region, Buffer *advice);
 
 void
@@ -136,6 +137,22 @@ link_advice(const Region *at, const Region *from, Buffer *advice)
 }
 
 /*
+ * has_slots returns true if a region keeps slots for links to another one.
+ */
+static bool
+has_slots(const Region *region, const char *other)
+{
+	const char *prefix = text("dc_%.17s_from_", other);
+
+	for (int i = 0; i < PQntuples(region->state.slots); i++)
+	{
+		if (strncmp(field(region->state.slots, i, "slot"), prefix, strlen(prefix)) == 0)
+			return true;
+	}
+	return false;
+}
+
+/*
  * retired_advice is about what was kept for regions that are not there any more.
  */
 static void
@@ -145,8 +162,8 @@ retired_advice(const Region *region, Buffer *advice)
 	{
 		const char *other = field(region->state.regions, i, "region");
 
-		if (strcmp(field(region->state.regions, i, "state"), "retired") == 0 && link_exists(region, other))
-			advise(advice, "%s has a link from %s, which is retired: dc_region forget %s", region->name, other, other);
+		if (strcmp(field(region->state.regions, i, "state"), "retired") == 0 && (link_exists(region, other) || has_slots(region, other)))
+			advise(advice, "%s has a link from %s, which is retired, or keeps a slot for it: dc_region forget %s", region->name, other, other);
 		else if (strcmp(field(region->state.regions, i, "state"), "active") == 0 && mesh_find(other) == NULL)
 			advise(advice, "%s knows of region %s, which %s does not have; if it is lost: dc_region retire %s --force", region->name, other, options.config, other);
 	}
