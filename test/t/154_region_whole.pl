@@ -128,7 +128,7 @@ my $solo = region_node('solo', $beats);
 my $epoch = 'SELECT epoch FROM dcounter.self';
 my $z = q{SELECT dc_get('likes', 'z')};
 my $take = q{SELECT dc_take('seats', 'show', 1)};
-sql($solo, 'postgres', q{SELECT dc_stock_create('seats'), dc_replicate('seats'), dc_restock('seats', 'show', 10); SELECT dc_incr('likes', 'z', 1)});
+sql($solo, 'postgres', q{SELECT dc_stock_create('seats'); SELECT dc_replicate('seats'); SELECT dc_restock('seats', 'show', 10); SELECT dc_incr('likes', 'z', 1)});
 wait_for($solo, 'postgres', q{SELECT count(*) FROM likes_region WHERE key = 'z'}, '1');
 my $first = sql($solo, 'postgres', $epoch);
 $solo->stop;
@@ -139,7 +139,7 @@ is(wait_for($solo, 'postgres', "SELECT epoch > $first FROM dcounter.self", 't'),
 is(sql($solo, 'postgres', region_state($solo)), 'active', 'it is active');
 is(sql($solo, 'postgres', q{SELECT dc_get('seats', 'show')}), '10', 'and has its units');
 sql($solo, 'postgres', q{SELECT dc_incr('likes', 'z', 1000)});
-sql($_, 'postgres', q{SELECT dc_stock_create('seats'), dc_replicate('seats')}) foreach $eu, $us, $br;
+sql($_, 'postgres', q{SELECT dc_stock_create('seats'); SELECT dc_replicate('seats')}) foreach $eu, $us, $br;
 foreach my $node ($eu, $us, $br)
 {
 	statements($solo, 'dc_region_join', $node);
