@@ -17,9 +17,9 @@
  * link at the same moment, so it is looked for under an advisory lock of its region and epoch; one that
  * is there is locked afterwards. Who updates takes no such lock, so no deadlock.
  *
- * That a region is retired is kept from either side, and cannot be undone, but by a later epoch. A database that hears of a
- * retired region from others alone, as it came later, lacks what that one has counted (recopy). So it is for updates alone: a
- * copy may bring the beats of others before those of the retired region, which come with it.
+ * That a region is retired is kept from either side, and cannot be undone, but by a later epoch. A database that has heard
+ * less of a retired region than another one, as it came later, lacks what that one has counted (recopy). That goes by updates
+ * alone, too: a copy may bring the beats of others before those of the retired region, which come with it.
  *
  * A trigger function of any table: it raises an error if that is not dcounter.region.
  */
@@ -35,6 +35,7 @@
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "region/life.h"
+#include "region/link.h"
 #include "utils/builtins.h"
 #include "utils/rel.h"
 #include "utils/timestamp.h"
@@ -296,8 +297,8 @@ look_at_retired(const DcSelfRow *self, const DcBeat *come, bool copied)
 }
 
 /*
- * look_for_retired marks that this database lacks what a region has counted that is retired, and of which it has not heard: its
- * rows come from nobody any more, but with all that another one knows (dc_region_refresh).
+ * look_for_retired marks that this database may lack what a region has counted that is retired: another one has heard more of
+ * it, and there is no link by which that could still come. It comes with all that the other one knows (dc_region_refresh).
  */
 static void
 look_for_retired(const DcSelfRow *self, const DcBeat *come)
@@ -317,9 +318,10 @@ look_for_retired(const DcSelfRow *self, const DcBeat *come)
 		{
 			const DcBeat *beat = lfirst(lc2);
 
-			known |= strcmp(beat->region, region) == 0 && beat->epoch >= seen.epoch;
+			known |= strcmp(beat->region, region) == 0 &&
+				(beat->epoch > seen.epoch || (beat->epoch == seen.epoch && beat->seq >= seen.seq));
 		}
-		if (!known)
+		if (!known && link_find(psprintf(LINK_PREFIX "%s", region)) == NULL)
 			self_mark(self->epoch, "recopy", NULL, GetCurrentTimestamp());
 	}
 }
