@@ -75,7 +75,7 @@ typedef struct DcSelfMarks
 	bool renew;
 	bool recopy;
 	bool retired;
-	bool alone; /* it was taken when no other region was known (boot.c) */
+	bool alone;			   /* it was taken when no other region was known (boot.c) */
 	TimestampTz recopy_at; /* the last one */
 } DcSelfMarks;
 
