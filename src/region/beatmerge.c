@@ -298,7 +298,8 @@ look_at_retired(const DcSelfRow *self, const DcBeat *come, bool copied)
 
 /*
  * look_for_retired marks that this database may lack what a region has counted that is retired: another one has heard more of
- * it, and there is no link by which that could still come. It comes with all that the other one knows (dc_region_refresh).
+ * it, and there is no link by which that could still come. It comes with all that the other one knows (dc_region_refresh). While
+ * that is copied nothing is marked, as the end of it would not remove the mark: the next beat looks again.
  */
 static void
 look_for_retired(const DcSelfRow *self, const DcBeat *come)
@@ -321,7 +322,7 @@ look_for_retired(const DcSelfRow *self, const DcBeat *come)
 			known |= strcmp(beat->region, region) == 0 &&
 				(beat->epoch > seen.epoch || (beat->epoch == seen.epoch && beat->seq >= seen.seq));
 		}
-		if (!known && link_find(psprintf(LINK_PREFIX "%s", region)) == NULL)
+		if (!known && link_find(psprintf(LINK_PREFIX "%s", region)) == NULL && !link_refreshes())
 			self_mark(self->epoch, "recopy", NULL, GetCurrentTimestamp());
 	}
 }
