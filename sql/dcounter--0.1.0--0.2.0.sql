@@ -20,6 +20,27 @@ CREATE FUNCTION dc_throttle_reset(key anycompatible DEFAULT NULL::text, role reg
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
 COMMENT ON FUNCTION dc_throttle_reset(anycompatible, regrole) IS 'gives the ad hoc limits of a key, or all, of the calling role, or another one, their whole budget; returns how many there were';
 
+-- Arrays of these, too. The functions are made anew, as a second one of each would make calls with untyped parameters ambiguous.
+DROP FUNCTION dc_limit_all(text[], text[], bigint[]);
+CREATE FUNCTION dc_limit_all(names text[], keys anycompatiblearray, costs bigint[] DEFAULT NULL, OUT allowed boolean, OUT remaining bigint, OUT retry_after interval, OUT reset_at timestamptz, OUT rule text, OUT leases bigint[]) RETURNS record
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 20;
+COMMENT ON FUNCTION dc_limit_all(text[], anycompatiblearray, bigint[]) IS 'asks several limits: all count, or none; rule is the one that refuses';
+
+DROP FUNCTION dc_beat_many(text, text[], text[], text[]);
+CREATE FUNCTION dc_beat_many(name text, rooms anycompatiblearray, members anycompatiblearray, conns text[] DEFAULT NULL) RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100;
+COMMENT ON FUNCTION dc_beat_many(text, anycompatiblearray, anycompatiblearray, text[]) IS 'the same for many; returns how many were not known';
+
+DROP FUNCTION dc_source_check(regclass, text[], text, text, float8);
+CREATE FUNCTION dc_source_check(counter regclass, keys anycompatiblearray DEFAULT NULL::text[], from_key text DEFAULT NULL, to_key text DEFAULT NULL, sample float8 DEFAULT NULL, OUT key text, OUT source bigint, OUT counter bigint, OUT drift bigint) RETURNS SETOF record
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10000 ROWS 10;
+COMMENT ON FUNCTION dc_source_check(regclass, anycompatiblearray, text, text, float8) IS 'keys of a bound counter table that differ from its source';
+
+DROP FUNCTION dc_source_fix(regclass, text[]);
+CREATE FUNCTION dc_source_fix(counter regclass, keys anycompatiblearray, OUT key text, OUT drift bigint) RETURNS SETOF record
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10000 ROWS 10;
+COMMENT ON FUNCTION dc_source_fix(regclass, anycompatiblearray) IS 'adds what keys of a bound counter table differ by from its source';
+
 -- Keys, rooms and members of any type that keys of counters have
 CREATE FUNCTION dc_publish(topic text, key anycompatible, type text, payload jsonb, headers jsonb DEFAULT NULL) RETURNS uuid
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
@@ -114,6 +135,10 @@ CREATE FUNCTION dc_region_join(peer text, conninfo text, anew boolean, topology 
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000 ROWS 3;
 COMMENT ON FUNCTION dc_region_join(text, text, boolean, text, boolean) IS 'the same, and drops a link that exists, to make it anew';
 
+CREATE FUNCTION dc_region_publish() RETURNS int
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10000;
+COMMENT ON FUNCTION dc_region_publish() IS 'adds to the publications of the regions what they lack; of how many counters';
+
 COMMENT ON FUNCTION dcounter.on_counter_delete() IS 'internal: keeps rows of stocks, ledgers and distinct tables from being changed but by their functions';
 
 -- Triggers that dc_distinct_create() makes now (src/distinct/distinctddl.c): tables that exist get them, too.
@@ -153,6 +178,11 @@ COMMENT ON FUNCTION dc_unread_drop(regclass) IS 'drops an unread table';
 CREATE FUNCTION dc_window_adopt(counter regclass, bucket interval, keep interval, rollup jsonb DEFAULT NULL, late text DEFAULT 'error') RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
 COMMENT ON FUNCTION dc_window_adopt(regclass, interval, interval, jsonb, text) IS 'registers an existing windowed counter';
+COMMENT ON COLUMN dc_stat_regions.state IS 'active, retired, or behind (some counters are put aside); of this database also starting, renew or recopy';
+
+CREATE FUNCTION dc_window_reopen(counter regclass) RETURNS boolean
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
+COMMENT ON FUNCTION dc_window_reopen(regclass) IS 'takes increments again that a clock that was ahead has made too late; false if there are none';
 
 -- Marks of one more kind.
 ALTER TABLE dcounter.self_mark DROP CONSTRAINT self_mark_what_check;

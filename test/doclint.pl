@@ -83,7 +83,7 @@ sub argument
 	my ($text) = @_;
 	my ($what, $default) = split / DEFAULT | = /, $text =~ s/"//gr, 2;
 
-	$default =~ s/::\w+$// if defined $default;
+	$default =~ s/::\w+(?:\[\])?$// if defined $default;
 	$what =~ s/^INOUT //;
 	my ($name, $types) = $what =~ /^(?!dc_)(\w+)(?: (.*))?$/ ? ($1, $2) : ('', $what);
 	my @types = map { s/^integer/int/r } split / or /, $types // '';

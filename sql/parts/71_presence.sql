@@ -69,9 +69,9 @@ CREATE FUNCTION dc_beat(name text, room anycompatible, member anynonarray, conn 
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
 COMMENT ON FUNCTION dc_beat(text, anycompatible, anynonarray, text) IS 'a connection is alive; false if it was not known, and has entered';
 
-CREATE FUNCTION dc_beat_many(name text, rooms text[], members text[], conns text[] DEFAULT NULL) RETURNS bigint
+CREATE FUNCTION dc_beat_many(name text, rooms anycompatiblearray, members anycompatiblearray, conns text[] DEFAULT NULL) RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100;
-COMMENT ON FUNCTION dc_beat_many(text, text[], text[], text[]) IS 'the same for many; returns how many were not known';
+COMMENT ON FUNCTION dc_beat_many(text, anycompatiblearray, anycompatiblearray, text[]) IS 'the same for many; returns how many were not known';
 
 CREATE FUNCTION dc_exit(name text, room text, member text, conn text DEFAULT '') RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;

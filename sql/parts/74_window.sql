@@ -85,6 +85,10 @@ CREATE FUNCTION dc_window_rotate(counter regclass, at timestamptz DEFAULT clock_
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
 COMMENT ON FUNCTION dc_window_rotate(regclass, timestamptz) IS 'rolls up, and lets go, the buckets whose time is up by then';
 
+CREATE FUNCTION dc_window_reopen(counter regclass) RETURNS boolean
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
+COMMENT ON FUNCTION dc_window_reopen(regclass) IS 'takes increments again that a clock that was ahead has made too late; false if there are none';
+
 CREATE FUNCTION dc_window_reconcile(counter regclass, bucket timestamptz, keys anycompatiblearray, totals bigint[]) RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
 COMMENT ON FUNCTION dc_window_reconcile(regclass, timestamptz, anycompatiblearray, bigint[]) IS 'gives keys the exact totals of a sealed bucket';

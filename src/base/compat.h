@@ -17,6 +17,7 @@
 #include "catalog/pg_database.h"
 #include "catalog/pg_extension.h"
 #include "catalog/pg_namespace.h"
+#include "catalog/pg_proc.h"
 #include "commands/cluster.h"
 #include "executor/executor.h"
 #include "fmgr.h"
@@ -76,11 +77,13 @@
 #define compat_owns_extension(oid, roleid) object_ownercheck(ExtensionRelationId, oid, roleid)
 #define compat_owns_database(oid, roleid) object_ownercheck(DatabaseRelationId, oid, roleid)
 #define compat_may_use_schema(oid, roleid) (object_aclcheck(NamespaceRelationId, oid, roleid, ACL_USAGE) == ACLCHECK_OK)
+#define compat_may_execute(oid, roleid) (object_aclcheck(ProcedureRelationId, oid, roleid, ACL_EXECUTE) == ACLCHECK_OK)
 #else
 #define compat_owns_relation(relid, roleid) pg_class_ownercheck(relid, roleid)
 #define compat_owns_extension(oid, roleid) pg_extension_ownercheck(oid, roleid)
 #define compat_owns_database(oid, roleid) pg_database_ownercheck(oid, roleid)
 #define compat_may_use_schema(oid, roleid) (pg_namespace_aclcheck(oid, roleid, ACL_USAGE) == ACLCHECK_OK)
+#define compat_may_execute(oid, roleid) (pg_proc_aclcheck(oid, roleid, ACL_EXECUTE) == ACLCHECK_OK)
 #endif
 
 /* 18 has constraints NOT NULL that are not valid yet: there may be rows with NULL. */

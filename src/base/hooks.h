@@ -289,8 +289,8 @@ typedef struct DcRegionHooks
 	/* raise an error if the units of a stock may be those of another database by now */
 	void (*check_rights)(struct DcCounter *counter);
 
-	/* a counter table is being adopted, perhaps with tables of regions */
-	void (*adopt)(struct DcCounterRow *row);
+	/* a counter table is being adopted, perhaps with tables of regions; the functions for users are in a schema */
+	void (*adopt)(struct DcCounterRow *row, Oid functions);
 
 	/*
 	 * Must writers to a replicated counter wait after a start, or a promotion, of the server?
@@ -306,6 +306,9 @@ typedef struct DcRegionHooks
 /* Set by unread_init(). */
 typedef struct DcUnreadHooks
 {
+	/* is a relation an unread table? */
+	bool (*is_unread)(Oid relid);
+
 	/* does a counter table have unread tables? */
 	bool (*is_watched)(Oid counter);
 
@@ -325,6 +328,9 @@ typedef struct DcWindowHooks
 /* Set by distinct_init(). */
 typedef struct DcDistinctHooks
 {
+	/* is a relation a distinct table? */
+	bool (*is_distinct)(Oid relid);
+
 	/* write the items that this transaction has not written yet, in the current subtransaction */
 	void (*write_early)(void);
 

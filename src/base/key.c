@@ -22,6 +22,7 @@
 #include "utils/lsyscache.h"
 
 static Oid arg_type(FunctionCallInfo fcinfo, int argno);
+static Datum *to_texts(Datum *values, int count, Oid element);
 static void key_check_length(const DcKey *key);
 
 /*
@@ -196,24 +197,41 @@ Datum *
 key_array_arg(FunctionCallInfo fcinfo, int argno, int *count, Datum **members)
 {
 	Datum *values = array_arg(fcinfo, argno, "keys", "counter key", count);
-	Oid type = key_type(ARR_ELEMTYPE(PG_GETARG_ARRAYTYPE_P(argno)));
-	Datum *keys = values;
 
-	if (type != TEXTOID)
-	{
-		keys = palloc_extended(Max(*count, 1) * sizeof(Datum), MCXT_ALLOC_HUGE);
-		for (int i = 0; i < *count; i++)
-		{
-			DcKey key;
-
-			CHECK_FOR_INTERRUPTS();
-			key_from_value(values[i], type, &key);
-			keys[i] = key_text_datum(&key);
-		}
-	}
 	if (members != NULL)
 		*members = values;
-	return keys;
+	return to_texts(values, *count, ARR_ELEMTYPE(PG_GETARG_ARRAYTYPE_P(argno)));
+}
+
+/*
+ * key_texts_arg does so for what is like keys; `name` and `member` are what error messages call it.
+ */
+Datum *
+key_texts_arg(FunctionCallInfo fcinfo, int argno, const char *name, const char *member, int *count)
+{
+	Datum *values = array_arg(fcinfo, argno, name, member, count);
+
+	return to_texts(values, *count, ARR_ELEMTYPE(PG_GETARG_ARRAYTYPE_P(argno)));
+}
+
+static Datum *
+to_texts(Datum *values, int count, Oid element)
+{
+	Oid type = key_type(element);
+	Datum *texts;
+
+	if (type == TEXTOID)
+		return values;
+	texts = palloc_extended(Max(count, 1) * sizeof(Datum), MCXT_ALLOC_HUGE);
+	for (int i = 0; i < count; i++)
+	{
+		DcKey key;
+
+		CHECK_FOR_INTERRUPTS();
+		key_from_value(values[i], type, &key);
+		texts[i] = key_text_datum(&key);
+	}
+	return texts;
 }
 
 /*

@@ -27,6 +27,7 @@ extern Datum key_text_arg(FunctionCallInfo fcinfo, int argno, const char *name);
 extern Oid key_type(Oid type);
 extern Datum *key_array_arg(FunctionCallInfo fcinfo, int argno, int *count,
 							Datum **members);
+extern Datum *key_texts_arg(FunctionCallInfo fcinfo, int argno, const char *name, const char *member, int *count);
 extern void key_from_value(Datum value, Oid type, DcKey *key);
 extern void key_from_text(Datum value, DcKey *key);
 extern Datum key_text_datum(const DcKey *key);

@@ -103,6 +103,9 @@ check_idle(void)
 {
 #ifdef USE_ASSERT_CHECKING
 	for (int i = 0; i < DC_XACT_NROOMS; i++)
-		Assert(is_busy(i) || rooms[i].idle == NULL || rooms[i].idle());
+	{
+		if (!is_busy(i) && rooms[i].idle != NULL && !rooms[i].idle())
+			elog(PANIC, "room %d has something to do at the end of a transaction, and is not marked", i);
+	}
 #endif
 }

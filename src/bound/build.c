@@ -85,7 +85,7 @@ struct DcBuild
 	bool scanned;		   /* what follows is known: */
 	int64 epoch;		   /* that the differences hold for, */
 	TransactionId binding; /* and the row of it; */
-	bool counted;		   /* triggers fire, in the same snapshot */
+	bool counted;		   /* triggers fire, in the same snapshot, and no key was passed over */
 	DcSpoolFile *spool;
 	int64 left; /* differences that are not added yet, with the next one, */
 	int64 drift;
@@ -384,7 +384,13 @@ DcBuildStep
 build_scan(DcBuild *build, DcSourceRead *read, DcMoment late)
 {
 	DcScanPace pace = {.source = read->row.source, .counter = read->counter_id};
-	DcSourceScanOptions options = {.only_different = true, .from = read->state.built_to, .late = late, .pace = late.us != DC_LONG_AGO.us ? &pace : NULL};
+	int64 left_out = 0;
+	DcSourceScanOptions options = {.only_different = true,
+								   .from = read->state.built_to,
+								   .passes_over = WARNING,
+								   .left_out = &left_out,
+								   .late = late,
+								   .pace = late.us != DC_LONG_AGO.us ? &pace : NULL};
 
 	forget_spool(build);
 	build->epoch = read->state.epoch;
@@ -395,6 +401,7 @@ build_scan(DcBuild *build, DcSourceRead *read, DcMoment late)
 		forget_spool(build);
 		return BUILD_TOO_LONG;
 	}
+	build->counted = build->counted && left_out == 0;
 	build->scanned = true;
 	return BUILD_GOES_ON;
 }

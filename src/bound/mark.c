@@ -480,7 +480,7 @@ merge(DcMarking *marking, DcKeyRows *totals, DcKeyRows *shards, const DcKey *end
 				left = key_rows_next(side);
 			}
 		}
-		mark_writer_add(marking->writer, key_text_datum(&key), sums_to_bigint(sums.net, "value"));
+		mark_writer_add(marking->writer, key_text_datum(&key), sums_value(&sums, key_text_datum(&key)));
 		any = true;
 	}
 }

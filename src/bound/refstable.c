@@ -94,6 +94,7 @@ refs_create(Oid counter)
 	char *name = sibling_name(get_rel_name(counter), DC_REF_SUFFIX);
 	Oid refs;
 
+	prevent_left_behind(schema, name);
 	create_table(schema, name, REFS_COLUMNS, REFS_OPTIONS,
 				 "how many rows of the source there are of each item; see dc_bind()");
 	refs = get_relname_relid(name, namespace);

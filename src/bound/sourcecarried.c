@@ -123,10 +123,12 @@ carried_create(const DcSourceRow *row)
 {
 	Oid namespace = get_rel_namespace(row->counter);
 	char *name = sibling_name(get_rel_name(row->counter), DC_CARRIED_SUFFIX);
-	char *table = quote_qualified_identifier(get_namespace_name(namespace), name);
+	char *schema = get_namespace_name(namespace);
+	char *table = quote_qualified_identifier(schema, name);
 	DcRunAs state;
 	Oid relid;
 
+	prevent_left_behind(schema, name);
 	runas_begin(&state, relation_owner(row->counter));
 	run_ddl(psprintf("CREATE TABLE %s (key text COLLATE \"C\" PRIMARY KEY, amount bigint NOT NULL)", table));
 	run_ddl(psprintf("COMMENT ON TABLE %s IS %s", table,

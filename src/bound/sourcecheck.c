@@ -53,7 +53,7 @@ static void check_keys(FunctionCallInfo fcinfo, DcSourceRead *read, const DcSour
 static void put_diff(ReturnSetInfo *result, const DcSourceDiff *diff);
 
 /*
- * dc_source_check(counter regclass, keys text[], from_key text, to_key text, sample double precision)
+ * dc_source_check(counter regclass, keys anycompatiblearray, from_key text, to_key text, sample double precision)
  * -> setof (key text, source bigint, counter bigint, drift bigint): keys that differ; with
  * distinct_of also those whose reference counts do, though the value does not (drift 0). A key whose sums leave
  * bigint is passed over with a warning if they differ, or raises 22003 if it is named.
@@ -67,7 +67,7 @@ dc_source_check(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	Oid relid = counter_arg(fcinfo);
-	DcSourceScanOptions options = {.only_different = true, .passes_over = true};
+	DcSourceScanOptions options = {.only_different = true, .passes_over = WARNING};
 	DcCounter *counter;
 	DcSourceRow row;
 	DcSourceRead read;
@@ -140,7 +140,7 @@ static void
 check_keys(FunctionCallInfo fcinfo, DcSourceRead *read, const DcSourceScanOptions *options)
 {
 	int nkeys;
-	Datum *keys = array_arg(fcinfo, CHECK_ARG_KEYS, "keys", "counter key", &nkeys);
+	Datum *keys = key_array_arg(fcinfo, CHECK_ARG_KEYS, &nkeys, NULL);
 	DcSourceFilter filter;
 	DcSourceDiff *diffs;
 	int64 rows;
@@ -179,7 +179,7 @@ put_diff(ReturnSetInfo *result, const DcSourceDiff *diff)
 }
 
 /*
- * dc_source_fix(counter regclass, keys text[]) -> setof (key text, drift bigint): what was added
+ * dc_source_fix(counter regclass, keys anycompatiblearray) -> setof (key text, drift bigint): what was added
  *
  * Errors: 42501 if the caller does not own both tables, 22004 for NULL, 25001 but under READ
  * COMMITTED, 55000 if the counter is not bound, or a partition is being detached, 55006: see
@@ -200,7 +200,7 @@ dc_source_fix(PG_FUNCTION_ARGS)
 	int64 rows;
 
 	prevent_write("dc_source_fix()");
-	keys = array_arg(fcinfo, 1, "keys", "counter key", &nkeys);
+	keys = key_array_arg(fcinfo, 1, &nkeys, NULL);
 	(void) counter_lookup(relid);
 	prevent_not_owner(relid);
 	if (!source_read(relid, &row))

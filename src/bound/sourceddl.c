@@ -357,7 +357,7 @@ bound_altered(const DcDdl *ddl)
 	source_renamed(ddl);
 	source_parts_changed(ddl);
 	source_children_check(ddl);
-	source_swapped(ddl);
+	source_swapped();
 	foreach(lc, ddl->relations)
 	{
 		Oid relid = lfirst_oid(lc);

@@ -49,6 +49,6 @@ extern void source_rename_begins(const DcDdl *ddl);
 extern bool source_parses(const DcSourceRow *row, Relation source, bool *missing);
 extern bool source_mentions(const DcSourceRow *row, const char *name);
 extern void source_renamed(const DcDdl *ddl);
-extern void source_swapped(const DcDdl *ddl);
+extern void source_swapped(void);
 
 #endif /* DC_SOURCEDDL_H */

@@ -35,6 +35,7 @@
 #include "bound/sourceprobe.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_type.h"
+#include "common/int.h"
 #include "counter/read.h"
 #include "miscadmin.h"
 #include "rows/sums.h"
@@ -92,6 +93,7 @@ static bool limit_is_reached(const DcProbeLimits *limits, int64 rows);
 static bool read_key(DcProbe *probe, const DcKey *key, const DcProbeLimits *limits, INT128 *sum, int64 *rows);
 static DcSourceDiff *take_diffs(Datum *keys, const int64 *values, int nkeys, DcKeySums *sums, int *n);
 static DcSourceDiff *probe_by_scan(DcSourceRead *read, Datum *keys, int nkeys, int *ndiffs, int64 *rows);
+static bool fits(INT128 source, int64 value);
 static void walk_to(DcProbe *probe, DcProbeLeaf *leaf, bool any, Datum after, int64 *visits);
 static int compare_values(const DcProbe *probe, Datum a, Datum b);
 
@@ -136,7 +138,7 @@ source_probe_within(DcSourceRead *read, Datum *keys, int nkeys, DcProbeLimits *l
 		key_from_text(keys[limits->read], &key);
 		if (key_sums_has(sums, key.data, key.len))
 			continue;
-		if (!read_key(&probe, &key, limits, &sum, rows))
+		if (!read_key(&probe, &key, limits, &sum, rows) || (limits->values != NULL && !fits(sum, limits->values[limits->read])))
 		{
 			limits->left_out++;
 			continue;
@@ -154,6 +156,17 @@ source_probe_within(DcSourceRead *read, Datum *keys, int nkeys, DcProbeLimits *l
 	pfree(whole);
 	pfree(values);
 	return diffs;
+}
+
+/*
+ * Return true if what a key has in the source, and its difference from a value of the counter, are bigints.
+ */
+static bool
+fits(INT128 source, int64 value)
+{
+	int64 amount;
+
+	return sums_fit(source, &amount) && !pg_sub_s64_overflow(amount, value, &amount);
 }
 
 static bool

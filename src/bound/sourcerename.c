@@ -48,7 +48,7 @@ typedef struct DcParsed
 static List *parsed = NIL;
 static LocalTransactionId parsed_in = InvalidLocalTransactionId;
 
-/* The name that a source had. */
+/* The name that a source had before a command of this transaction. */
 typedef struct DcRenamed
 {
 	Oid source;
@@ -60,7 +60,7 @@ typedef struct DcRenamed
 static List *renamed = NIL;
 static LocalTransactionId renamed_in = InvalidLocalTransactionId;
 
-static void note_renamed(Oid source, const char *name);
+static void source_swap_begins(const Node *statement);
 static void swapped(const DcSourceRow *row, const DcRenamed *was);
 static bool changes_names(Node *statement, const char **name);
 static bool is_type(ObjectType type);
@@ -73,7 +73,7 @@ static void deparse_binding(const DcParsed *binding);
 static void check_unparsed(const DcDdl *ddl);
 
 /*
- * source_rename_begins parses the bindings that a command may change names of.
+ * source_rename_begins parses the bindings that a command may change names of, and notes the name of a source.
  */
 void
 source_rename_begins(const DcDdl *ddl)
@@ -81,6 +81,7 @@ source_rename_begins(const DcDdl *ddl)
 	const char *name;
 	ListCell *lc;
 
+	source_swap_begins(ddl->parsetree);
 	if (!changes_names(ddl->parsetree, &name))
 		return;
 	if (parsed_in != compat_local_xid())
@@ -305,45 +306,53 @@ check_unparsed(const DcDdl *ddl)
 }
 
 /*
- * source_swapped follows names of sources in this transaction. A source that has another name goes on being counted; if another
- * table takes the one that it had, that is likely meant to be counted, so the bindings become suspect.
+ * source_swap_begins notes the name of a source that a command may give another name, or schema.
  */
-void
-source_swapped(const DcDdl *ddl)
+static void
+source_swap_begins(const Node *statement)
 {
-	const RenameStmt *rename = (const RenameStmt *) ddl->parsetree;
-	Oid relid;
-	ListCell *lc;
+	const RangeVar *table = IsA(statement, RenameStmt) ? ((const RenameStmt *) statement)->relation
+		: IsA(statement, AlterObjectSchemaStmt)		   ? ((const AlterObjectSchemaStmt *) statement)->relation
+													   : NULL;
+	Oid relid = table != NULL ? RangeVarGetRelid(table, NoLock, true) : InvalidOid;
+	MemoryContext old;
+	DcRenamed *was;
 
-	if (!IsA(rename, RenameStmt) || rename->renameType != OBJECT_TABLE || list_length(ddl->relations) != 1)
+	if (!OidIsValid(relid) || source_rows_of(relid) == NIL)
 		return;
 	if (renamed_in != compat_local_xid())
 		renamed = NIL;
 	renamed_in = compat_local_xid();
-	relid = linitial_oid(ddl->relations);
+	old = MemoryContextSwitchTo(TopTransactionContext);
+	was = palloc(sizeof(DcRenamed));
+	*was = (DcRenamed){relid, get_rel_namespace(relid), pstrdup(table->relname)};
+	renamed = lappend(renamed, was);
+	MemoryContextSwitchTo(old);
+}
+
+/*
+ * source_swapped follows names of sources in this transaction. A source that has another name goes on being counted; if another
+ * table takes the one that it had, that is likely meant to be counted, so the bindings become suspect.
+ */
+void
+source_swapped(void)
+{
+	ListCell *lc;
+
+	if (renamed_in != compat_local_xid())
+		return;
 	foreach(lc, renamed)
 	{
 		const DcRenamed *was = lfirst(lc);
+		Oid now = get_relname_relid(was->name, was->schema);
 		ListCell *lc2;
 
-		if (was->source == relid || get_rel_namespace(relid) != was->schema || strcmp(rename->newname, was->name) != 0)
+		if (!OidIsValid(now) || now == was->source)
 			continue;
 		foreach(lc2, get_rel_name(was->source) != NULL ? source_rows_of(was->source) : NIL)
 			swapped(lfirst(lc2), was);
+		renamed = foreach_delete_current(renamed, lc);
 	}
-	if (source_rows_of(relid) != NIL)
-		note_renamed(relid, rename->relation->relname);
-}
-
-static void
-note_renamed(Oid source, const char *name)
-{
-	MemoryContext old = MemoryContextSwitchTo(TopTransactionContext);
-	DcRenamed *was = palloc(sizeof(DcRenamed));
-
-	*was = (DcRenamed){source, get_rel_namespace(source), pstrdup(name)};
-	renamed = lappend(renamed, was);
-	MemoryContextSwitchTo(old);
 }
 
 static void
@@ -351,8 +360,8 @@ swapped(const DcSourceRow *row, const DcRenamed *was)
 {
 	(void) bound_lock(row->counter, true);
 	ereport(WARNING,
-			(errmsg("counter table \"%s\" goes on counting \"%s\", and not the table that is \"%s\" now",
-					get_rel_name(row->counter), get_rel_name(row->source), was->name),
+			(errmsg("counter table \"%s\" goes on counting %s, and not the table that is %s now", get_rel_name(row->counter),
+					relation_sql_name(row->source), quote_qualified_identifier(get_namespace_name(was->schema), was->name)),
 			 errhint("Call dc_unbind() and dc_bind() to count that one, or dc_build() if this is as it should be.")));
 	source_state_change(row->counter, DC_SOURCE_SUSPECT, false);
 }

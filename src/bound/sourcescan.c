@@ -574,7 +574,7 @@ add_row(DcSourceScan *scan, Datum value, int64 inc, int64 dec)
 }
 
 /*
- * Return true if a key with these sums is to be passed over, after a warning if there is something to tell.
+ * Return true if a key with these sums is to be passed over, after a message if there is something to tell.
  */
 static bool
 pass_over(const DcSourceScan *scan, const DcKeySumsRow *row)
@@ -583,14 +583,17 @@ pass_over(const DcSourceScan *scan, const DcKeySumsRow *row)
 	int64 counter;
 	int64 drift;
 
-	if (!scan->options.passes_over ||
+	if (scan->options.passes_over == 0 ||
 		(sums_fit(row->sums[DC_SIDE_SOURCE], &source) && sums_fit(row->sums[DC_SIDE_COUNTER], &counter) &&
 		 !pg_sub_s64_overflow(source, counter, &drift)))
 		return false;
-	if (int128_compare(row->sums[DC_SIDE_SOURCE], row->sums[DC_SIDE_COUNTER]) != 0)
-		ereport(WARNING,
-				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-				 errmsg("key \"%.*s\" is not compared: bigint out of range", (int) row->len, row->data)));
+	if (int128_compare(row->sums[DC_SIDE_SOURCE], row->sums[DC_SIDE_COUNTER]) == 0)
+		return true;
+	ereport(scan->options.passes_over,
+			(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+			 errmsg("key \"%.*s\" is not compared: bigint out of range", (int) row->len, row->data)));
+	if (scan->options.left_out != NULL)
+		(*scan->options.left_out)++;
 	return true;
 }
 

@@ -37,7 +37,8 @@ typedef struct DcSourceScanOptions
 	int nkeys;
 	bool any_keys;
 	bool only_different; /* those without a difference may be left out */
-	bool passes_over;	 /* with a warning, keys whose sums leave bigint and are not the same */
+	int passes_over;	 /* level of the message about a key whose sums leave bigint, and are not the same; 0: that is an error */
+	int64 *left_out;	 /* if not NULL, these are counted */
 	double sample;		 /* of the keys, this part, which is drawn anew each time; 0: all */
 	DcMoment late;		 /* if it is reached the scan gives up, but for what it has slept; DC_LONG_AGO: never */
 	DcScanPace *pace;	 /* the worker's; NULL: at full speed */

@@ -25,7 +25,7 @@
  *
  * Budget: a worker reads dcounter.verify_rate rows a second of all sources of its database. A step reads
  * that many at most, and the next one is made when that time has passed, by the monotonic clock. No snapshot and no lock is
- * held in between. The tables take turns by steps. When a pass has ended, the next one of the table begins
+ * held in between. Owners take turns by steps, and so do the tables of each. When a pass has ended, the next one of the table begins
  * after a minute at the earliest, or when its settings are changed.
  *
  * Without an index on the key, or with distinct_of, a source is scanned in one step, which is also one snapshot, if it has no more than
@@ -91,6 +91,7 @@ typedef struct DcVerifying
 {
 	Oid counter;
 	DcMoment due; /* the next step */
+	int64 served; /* the number of the last one */
 	bool left;	  /* to the owner */
 } DcVerifying;
 
@@ -103,17 +104,19 @@ static DcRelCached verifying_cache = {
 	.changed = verifying_changed,
 };
 
-static DcMoment budget = {0};	/* when the worker may make its next step, */
-static DcMoment next_run = {0}; /* and when it looks again */
-static Oid last_table = InvalidOid;
-static bool any_bound = true;	   /* at the last look, */
-static DcMoment pass_looked = {0}; /* which was then, */
-static uint32 pass_seen;		   /* and what was published by then */
+static DcMoment budget = {0};		/* when the worker may make its next step, */
+static DcMoment next_run = {0};		/* and when it looks again */
+static int64 served = 0;			/* steps of this worker, */
+static Oid last_owner = InvalidOid; /* and the owner that had the last one */
+static bool any_bound = true;		/* at the last look, */
+static DcMoment pass_looked = {0};	/* which was then, */
+static uint32 pass_seen;			/* and what was published by then */
 static int64 tables_left = 0;
 static int64 spent = 0; /* rows, by a call of dc_maintain(), of one table */
 
 static bool nothing_new(void);
 static List *list(void);
+static bool comes_before(const DcVerifying *left, Oid left_owner, const DcVerifying *right, Oid right_owner);
 static void start_pass(MemoryContext cxt);
 static DcTableStep pass_step(Oid table, bool all_owners);
 static bool pass_may_evaluate(DcSourceRead *read, bool all_owners);
@@ -193,8 +196,8 @@ list(void)
 	bool worker = compat_is_background_worker();
 	DcMoment next = DC_NEVER;
 	List *tables = NIL;
-	Oid after = InvalidOid; /* the first one that is due after the last one, */
-	Oid first = InvalidOid; /* and the first one of all */
+	DcVerifying *first = NULL;
+	Oid owner = InvalidOid; /* of that */
 	ListCell *lc;
 
 	if (extension_is_fed() ||
@@ -217,10 +220,11 @@ list(void)
 		next = moment_min(next, entry->due);
 		if (!moment_is_reached(entry->due))
 			continue;
-		if (!OidIsValid(first) || counter < first)
-			first = counter;
-		if (counter > last_table && (!OidIsValid(after) || counter < after))
-			after = counter;
+		if (first == NULL || comes_before(entry, relation_owner(counter), first, owner))
+		{
+			first = entry;
+			owner = relation_owner(counter);
+		}
 	}
 	if (!worker)
 	{
@@ -228,11 +232,26 @@ list(void)
 		return tables;
 	}
 	next_run = moment_max(budget, moment_min(next, next_run));
-	if (!moment_is_reached(budget) || !OidIsValid(first))
+	if (!moment_is_reached(budget) || first == NULL)
 		return NIL;
-	last_table = OidIsValid(after) ? after : first;
-	(void) later(last_table, PASS_LOOK_MS); /* should the step fail, or not be made */
-	return list_make1_oid(last_table);
+	last_owner = owner;
+	first->served = ++served;
+	(void) later(first->counter, PASS_LOOK_MS); /* should the step fail, or not be made */
+	return list_make1_oid(first->counter);
+}
+
+/*
+ * Return true if it is the turn of a table before that of another: owners take turns, in the order of their numbers, and so do
+ * the tables of one.
+ */
+static bool
+comes_before(const DcVerifying *left, Oid left_owner, const DcVerifying *right, Oid right_owner)
+{
+	if (left_owner != right_owner)
+		return left_owner - last_owner - 1 < right_owner - last_owner - 1; /* cyclically */
+	if (left->served != right->served)
+		return left->served < right->served;
+	return left->counter < right->counter;
 }
 
 /*

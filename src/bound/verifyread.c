@@ -6,6 +6,7 @@
  * change nothing about that. Keys come from the counter tables in "C" order, and from the source in the order of
  * its indexes, by a walk that makes one descent for each key. A key with more rows than dcounter.verify_max_rows is
  * left out. Of counts without a condition its value tells so beforehand; of others it shows while its rows are read.
+ * So is a key whose sums leave bigint.
  *
  * Without indexes on the key, and for distinct values, a source with at most so many rows is scanned in one step.
  */
@@ -22,10 +23,12 @@
 #include "counter/read.h"
 #include "counter/sqlpath.h"
 #include "miscadmin.h"
+#include "rows/sums.h"
 #include "storage/bufmgr.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/rel.h"
+#include "utils/snapmgr.h"
 
 /* Keys that a step goes over, and differences that it keeps of more. */
 #define STEP_KEYS 5000
@@ -144,7 +147,8 @@ compare_key(DcSourceRead *read, Datum *keys, int nkeys, bool only_zero, int64 ma
 {
 	DcProbeLimits limits = {.key_rows = dc_verify_max_rows, .rows = max_rows, .late = moment_in(PROBE_MS)};
 	bool count = is_count(&read->row);
-	int64 *values = palloc(Max(nkeys, 1) * sizeof(int64));
+	DcSums *sums = palloc_extended(Max(nkeys, 1) * sizeof(DcSums), MCXT_ALLOC_HUGE);
+	bool *left = palloc(Max(nkeys, 1) * sizeof(bool));
 	int64 *known = palloc(Max(nkeys, 1) * sizeof(int64));
 	int *places = palloc(Max(nkeys, 1) * sizeof(int));
 	Datum *probed = palloc(Max(nkeys, 1) * sizeof(Datum));
@@ -153,13 +157,17 @@ compare_key(DcSourceRead *read, Datum *keys, int nkeys, bool only_zero, int64 ma
 	int ndiffs;
 	int upto;
 
-	counter_values(read->counter, keys, nkeys, values);
+	for (int n = counter_sums(read->counter, keys, nkeys, sums); n > 0; n--)
+		PopActiveSnapshot();
 	for (int i = 0; i < nkeys; i++)
 	{
-		if (only_zero ? values[i] != 0 : count && values[i] > dc_verify_max_rows)
+		int64 value;
+
+		left[i] = !sums_fit(sums[i].net, &value) || (count && value > dc_verify_max_rows);
+		if (left[i] || (only_zero && value != 0))
 			continue;
 		places[nprobed] = i;
-		known[nprobed] = values[i];
+		known[nprobed] = value;
 		probed[nprobed++] = keys[i];
 	}
 	limits.values = known;
@@ -167,7 +175,7 @@ compare_key(DcSourceRead *read, Datum *keys, int nkeys, bool only_zero, int64 ma
 	upto = limits.read < nprobed ? places[limits.read] : nkeys;
 	done->left_out = limits.left_out;
 	for (int i = 0; i < upto; i++)
-		done->left_out += !only_zero && count && values[i] > dc_verify_max_rows;
+		done->left_out += !only_zero && left[i];
 	for (int i = 0; i < ndiffs; i++)
 		add_diff(&done->drifts, &diffs[i]);
 	done->keys = ndiffs;
@@ -191,7 +199,11 @@ bool
 verify_all_keys(DcSourceRead *read, DcVerified *done)
 {
 	DcScanPace pace = {.source = read->row.source, .counter = read->counter_id};
-	DcSourceScanOptions options = {.late = moment_in(SCAN_MS), .pace = compat_is_background_worker() ? &pace : NULL};
+	int64 left_out = 0;
+	DcSourceScanOptions options = {.passes_over = DEBUG1,
+								   .left_out = &left_out,
+								   .late = moment_in(SCAN_MS),
+								   .pace = compat_is_background_worker() ? &pace : NULL};
 	DcSourceScan *scan = source_scan_begin(read, &options);
 	DcSourceDiff diff;
 
@@ -204,6 +216,7 @@ verify_all_keys(DcSourceRead *read, DcVerified *done)
 		add_diff(&done->drifts, &diff);
 	}
 	done->rows = source_scan_rows(scan);
+	done->left_out = left_out;
 	done->end = true;
 	source_scan_end(scan);
 	return true;

@@ -182,7 +182,7 @@ extern void take_abort_subxact(int nest);
 
 /* flush.c */
 extern bool flush_lock(Oid counter, bool wait);
-extern void flush_table(DcCounter *counter, DcBufferTable *table, bool exactly);
+extern bool flush_table(DcCounter *counter, DcBufferTable *table, bool exactly, int limit);
 extern void flush_here(DcCounter *counter);
 extern void buffer_key_set(DcCounter *counter, const DcKey *key);
 extern bool flush_is_idle(void);

@@ -16,6 +16,10 @@
  * a time works on a table: it holds the table's flush lock until it ends. It commits
  * synchronously, whatever the settings are. Only then are the amounts that it has taken
  * dropped from the memory.
+ *
+ * The flusher limits the number of keys of a flush. One that has left some is not the one that sessions wait for: the table is
+ * dirty again, and they wait for the flush that leaves none. The amounts of a table that were loaded from the
+ * file are flushed at once, as the file is applied as a whole or not at all.
  */
 #include "postgres.h"
 
@@ -49,7 +53,8 @@ typedef struct DcFlush
 	struct DcFlush *next;
 	DcCounter *counter;
 	DcBufferTable *table;
-	int count; /* keys */
+	int count;	  /* keys */
+	bool is_part; /* it has left some */
 	uint64 number;
 	int nest;
 	TimestampTz started_at; /* to be shown */
@@ -64,7 +69,7 @@ static DcFlush *flushes = NULL;
 
 /*
  * Entries in shared memory that are pinned, but not taken yet. None is left when
- * take_all() has ended; flush_abort() and flush_abort_subxact() give them back if an
+ * take_keys() has ended; flush_abort() and flush_abort_subxact() give them back if an
  * error ends it.
  */
 static DcBufferScan scan;
@@ -73,7 +78,7 @@ static DcBufferScan scan;
 static char commit_level[16] = "";
 
 static void commit_synchronously(void);
-static int take_all(DcCounter *counter, DcBufferTable *table, DcFlushKey **keys);
+static int take_keys(DcCounter *counter, DcBufferTable *table, int limit, DcFlushKey **keys);
 static void flush_key_init(DcFlushKey *key, DcCounter *counter, DcMapEntry *entry);
 static int compare_keys(const void *a, const void *b);
 static void write_rows(DcCounter *counter, DcFlushKey *keys, int count, bool exactly);
@@ -95,11 +100,11 @@ flush_lock(Oid counter, bool wait)
 }
 
 /*
- * flush_table flushes a table, on which this transaction has a lock as writers have
- * and the flush lock. `exactly` says to write to shard rows only.
+ * Flush a table, on which this transaction has a lock as writers have and the flush lock. `exactly` says to write to shard rows
+ * only. Return false if there are more keys than `limit`, and some are left, a few of a chunk of the scan aside.
  */
-void
-flush_table(DcCounter *counter, DcBufferTable *table, bool exactly)
+bool
+flush_table(DcCounter *counter, DcBufferTable *table, bool exactly, int limit)
 {
 	DcMoment started = moment_now();
 	DcFlushKey *keys;
@@ -115,7 +120,10 @@ flush_table(DcCounter *counter, DcBufferTable *table, bool exactly)
 	{
 		(void) GetTopTransactionId();
 		commit_synchronously();
-		count = take_all(counter, table, &keys);
+		if (pg_atomic_read_u32(&table->restored) != DC_NOT_RESTORED)
+			limit = INT_MAX;
+		count = take_keys(counter, table, limit, &keys);
+		flushes->is_part = count >= limit;
 	}
 	if (count > 0)
 	{
@@ -124,6 +132,7 @@ flush_table(DcCounter *counter, DcBufferTable *table, bool exactly)
 		flushes->count = count;
 	}
 	bufferfile_note_flush(table);
+	return !flushes->is_part;
 }
 
 /*
@@ -151,11 +160,10 @@ commit_synchronously(void)
 }
 
 /*
- * take_all takes all amounts of a table, in the order of their keys, and frees the
- * entries that have none.
+ * Take all amounts of a table, up to about a limit, in the order of their keys, and free the entries that have none.
  */
 static int
-take_all(DcCounter *counter, DcBufferTable *table, DcFlushKey **keys)
+take_keys(DcCounter *counter, DcBufferTable *table, int limit, DcFlushKey **keys)
 {
 	int capacity = 0;
 	int count = 0;
@@ -163,7 +171,7 @@ take_all(DcCounter *counter, DcBufferTable *table, DcFlushKey **keys)
 	*keys = NULL;
 	xact_mark(DC_XACT_BUFFER);
 	scan.table = table;
-	while (buffer_scan_next(&scan) > 0)
+	while (count < limit && buffer_scan_next(&scan) > 0)
 	{
 		/* allocate first, which may fail: an amount that is taken has to be written */
 		if (count + scan.count > capacity)
@@ -185,6 +193,7 @@ take_all(DcCounter *counter, DcBufferTable *table, DcFlushKey **keys)
 			scan.count--;
 		}
 	}
+	buffer_scan_end(&scan);
 	if (count > 1)
 		qsort(*keys, count, sizeof(DcFlushKey), compare_keys);
 	return count;
@@ -355,6 +364,11 @@ flush_commit(void)
 		counts[DC_STATS_FLUSH_TIME] = elapsed;
 		if (flush->count > 0)
 			stats_add(flush->counter, counts, flush->started);
+		if (flush->is_part)
+		{
+			table_mark_dirty(table);
+			continue;
+		}
 		bufferfile_flushed(table);
 		flush_wait_done(table, flush->number);
 	}
@@ -423,7 +437,7 @@ flush_here(DcCounter *counter)
 	if (table == NULL)
 		return;
 	(void) flush_lock(counter->relid, true);
-	flush_table(counter, table, false);
+	(void) flush_table(counter, table, false, INT_MAX);
 }
 
 /*

@@ -15,8 +15,12 @@
  * A table that is locked by DDL, or being flushed by another transaction, is tried again
  * soon. A table whose flush fails is tried again at longer and longer intervals (of a
  * second at most, if a session waits). From then on its amounts are written to shard
- * rows, until that has succeeded, and it may take longer than DC_STEP_FIRST_MS. A table that has ended a worker is left alone for the
+ * rows, until that has succeeded. A table that has ended a worker is left alone for the
  * longest of these intervals in any case. Its owner may flush it meanwhile.
+ *
+ * A step flushes up to FLUSH_KEYS keys, and goes on at once with the rest. To come to the end of a table that always has
+ * more, each of these steps takes twice as many as the one before. If it fails, as the time of a step is over, the
+ * next one takes few. What was loaded from the file is one flush, and may take longer than others when that has failed.
  *
  * A table that a subscription feeds is left alone. If a subscription has begun to feed it
  * while it was being flushed, the flush is rolled back (subscription.c). Its memory has
@@ -67,6 +71,10 @@ PG_FUNCTION_INFO_V1(dc_flush);
 #define LEAVE_PAUSE_MS 50
 #define LEAVE_FAILED (2 * RETRY_FAILED_MIN) /* but not those that have failed twice */
 
+/* How many keys a step flushes, and the fewest after one that has failed. */
+#define FLUSH_KEYS 60000
+#define FLUSH_KEYS_MIN 1000
+
 /* Waiting for a crowd: how often and how long at most, and from how many on. */
 #define GATHER_MAX 10
 #define GATHER_US 30
@@ -79,6 +87,8 @@ typedef struct DcFlushRetry
 	DcMoment waited;   /* the same, if a session waits for it */
 	DcMoment off;	   /* until then not at all; DC_LONG_AGO: it is not put off */
 	int64 pause;	   /* 0: it has not failed */
+	int keys;		   /* that the next step takes at most; 0: FLUSH_KEYS */
+	bool goes_on;	   /* the last one has left some */
 	uint32 generation; /* of the slot */
 	/* in the worker, numbers of flushes: */
 	uint64 served;		 /* its last one, */
@@ -89,9 +99,11 @@ typedef struct DcFlushStep
 {
 	int slot;
 	bool all_owners;
-	bool locked; /* out: could not be locked */
-	bool fed;	 /* out: was left alone */
-	bool left;	 /* out: was left to its owner */
+	bool locked;  /* out: could not be locked */
+	bool fed;	  /* out: was left alone */
+	bool left;	  /* out: was left to its owner */
+	int keys;	  /* at most */
+	bool goes_on; /* out: there are more */
 } DcFlushStep;
 
 static DcFlushRetry retries[DC_BUFFER_TABLES];
@@ -164,7 +176,7 @@ table_due(int slot)
 		return !moment_is_reached(retry->off) || retry->pause >= LEAVE_FAILED ? DC_NEVER : DC_LONG_AGO;
 	if (pg_atomic_read_u32(&table->waiting) > 0)
 		return retry->waited;
-	if (buffer_is_pressed())
+	if (buffer_is_pressed() || retry->goes_on)
 		due = DC_LONG_AGO;
 	else
 		due = moment_after(moment_read(&table->since), interval - Min(last, interval / 2));
@@ -376,7 +388,7 @@ is_reserved(void)
 static bool
 flush_slot(DcJobRun *run, int slot)
 {
-	DcFlushStep step = {slot, run->all_owners, false, false, false};
+	DcFlushStep step = {.slot = slot, .all_owners = run->all_owners};
 	DcFlushRetry *retry = retry_of(slot);
 	DcBufferTable *table = &buffer_area->tables[slot];
 
@@ -386,13 +398,17 @@ flush_slot(DcJobRun *run, int slot)
 		retry->waited = moment_after(moment_now(), RETRY_WAITED_MAX);
 		return false;
 	}
-	run->limit = run->all_owners && retry->pause == 0 ? DC_STEP_FIRST_MS : 0;
+	step.keys = retry->keys > 0 ? retry->keys : FLUSH_KEYS;
+	if (!run->all_owners)
+		step.keys = INT_MAX;
+	run->limit = run->all_owners && (retry->pause == 0 || pg_atomic_read_u32(&table->restored) == DC_NOT_RESTORED) ? DC_STEP_MS : 0;
 	if (!run->step(run, flush_step, &step, table->counter))
 	{
 		flush_wait_refused(table); /* it may have failed before the flush began */
 		retry->pause = Min(Max(2 * retry->pause, RETRY_FAILED_MIN), RETRY_FAILED_MAX);
 		retry->at = moment_after(moment_now(), retry->pause);
 		retry->waited = moment_after(moment_now(), Min(retry->pause, RETRY_WAITED_MAX));
+		retry->keys = Max(step.keys / 8, FLUSH_KEYS_MIN);
 	}
 	else if (step.locked || step.left)
 	{
@@ -406,6 +422,8 @@ flush_slot(DcJobRun *run, int slot)
 		retry->at = step.fed ? moment_after(moment_now(), RETRY_FED) : DC_LONG_AGO;
 		retry->waited = retry->off = DC_LONG_AGO;
 		retry->pause = 0;
+		retry->goes_on = step.goes_on;
+		retry->keys = step.goes_on ? Min(2 * step.keys, INT_MAX / 2) : 0;
 	}
 	return !step.fed && !step.left;
 }
@@ -432,7 +450,7 @@ flush_step(void *arg)
 		if (step->fed)
 			return;
 		gather(table);
-		flush_table(counter, table, fed || retries[step->slot].pause > 0);
+		step->goes_on = !flush_table(counter, table, fed || retries[step->slot].pause > 0, step->keys);
 		if (!fed)
 			check_still_not_fed(table->counter);
 		return;

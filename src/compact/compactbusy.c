@@ -8,7 +8,7 @@
  * amount only when it is compacted. So of a replicated table the sweep notes such keys, up to
  * MAX_KEYS, and when it is over each of them is swept once more, by itself, up to TRIES times: after 2 ms,
  * 4 ms, 8 ms and so on. No row is locked meanwhile. All tables wait for that, but for no more than
- * MAX_WAIT in a second.
+ * MAX_WAIT in a second. If they have many rows, the first ones are swept, and the others are left for the next sweep.
  *
  * A row is still never waited for: that is what dc_set() and others rely on (compact.c). Tables
  * that are compacted with SQL are left out: SKIP LOCKED does not tell what it has skipped.
@@ -27,6 +27,7 @@
 #define TRIES 5
 #define MAX_WAIT 150000 /* us */
 #define SECOND 1000000	/* us */
+#define MAX_SWEEP 50000 /* us */
 
 /*
  * busy_note notes the key of a row that could not be locked.
@@ -77,6 +78,7 @@ busy_wait(DcSweep *sweep)
 int64
 busy_sweep(DcSweep *sweep, DcCounter *counter)
 {
+	DcMoment began = moment_now();
 	List *keys = sweep->busy;
 	int64 count = 0;
 	ListCell *lc;
@@ -86,13 +88,12 @@ busy_sweep(DcSweep *sweep, DcCounter *counter)
 	{
 		DcSweep one;
 
-		if (!compacts_directly(counter))
+		if (!compacts_directly(counter) || moment_age(began) > MAX_SWEEP)
 			break;
 		sweep_start_of_key(&one, sweep->cxt, PointerGetDatum(lfirst(lc)));
 		one.remembers = sweep->remembers;
 		one.notes_busy = true;
-		while (!one.done)
-			count += sweep_next(&one, counter, PG_INT64_MAX);
+		count += sweep_next(&one, counter, PG_INT64_MAX);
 		if (one.busy != NIL)
 			busy_note(sweep, PointerGetDatum(linitial(one.busy)));
 		sweep_end(&one);

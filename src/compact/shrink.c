@@ -14,7 +14,7 @@
  *	2. All its pages are read, without a lock that anybody would notice. Rows count that
  *	   somebody may need: all that are not dead to every snapshot. There must not be more of
  *	   them than pages. Reading ends when there are: in a table that is in use, or while an
- *	   old snapshot needs the deleted rows, after a twentieth of the pages.
+ *	   old snapshot needs the deleted rows, after a twentieth of the pages; and when it takes long.
  *	3. The table is locked exclusively, if that can be had at once. Nobody waits
  *	   for a lock that we wait for. Who comes while the table is rewritten does wait: for a
  *	   few tenths of a second, since what is left are some rows, and pages that were just read.
@@ -41,6 +41,9 @@
 #include "table/layout.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
+
+/* us: reading that takes longer is ended, as the worker has other tables, and rewriting would take as long. */
+#define READ_MAX (INT64CONST(1000) * 1000)
 
 /* Blocks: from 8 MB, where VACUUM's own limit for cutting off a table's end is, to 1 GB. */
 #define MIN_BLOCKS 1024
@@ -125,7 +128,7 @@ is_nearly_empty(Oid relid)
 {
 	Relation rel = table_open_present(relid, NoLock);
 	BlockNumber blocks = RelationGetNumberOfBlocks(rel);
-	bool empty = versions_needed(rel, blocks) <= blocks;
+	bool empty = versions_needed(rel, blocks, moment_in(READ_MAX / 1000)) <= blocks;
 
 	table_close(rel, NoLock);
 	return empty;

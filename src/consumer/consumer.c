@@ -113,7 +113,7 @@ set_limits(FunctionCallInfo fcinfo, DcConsumer *consumer)
 {
 	if (!PG_ARGISNULL(2))
 	{
-		if (interval_arg_us(PG_GETARG_DATUM(2), "lease") == 0)
+		if (duration_arg_us(PG_GETARG_DATUM(2), "lease") == 0)
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 					 errmsg("lease must be greater than zero")));
@@ -129,7 +129,7 @@ set_limits(FunctionCallInfo fcinfo, DcConsumer *consumer)
 	}
 	if (!PG_ARGISNULL(5))
 	{
-		consumer->max_age = interval_arg_us(PG_GETARG_DATUM(5), "max_retention_age");
+		consumer->max_age = duration_arg_us(PG_GETARG_DATUM(5), "max_retention_age");
 		consumer->age_setting = PG_GETARG_DATUM(5);
 	}
 	if (!PG_ARGISNULL(6))

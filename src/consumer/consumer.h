@@ -138,7 +138,8 @@ extern DcConsumer *consumer_open_to_change(FunctionCallInfo fcinfo, const char *
 extern void consumer_set_topics(DcConsumer *consumer, ArrayType *topics);
 extern bool consumer_lock_settings(int32 id, bool wait);
 extern bool positions_lock(bool shared, bool wait);
-extern int64 interval_arg_us(Datum interval, const char *what);
+extern int64 duration_arg_us(Datum value, const char *what);
+extern int64 interval_setting_us(Datum value, const char *what);
 extern void consumer_check_writable(const char *function);
 
 /* consumerposition.c */

@@ -196,11 +196,26 @@ consumer_set_topics(DcConsumer *consumer, ArrayType *topics)
 }
 
 /*
- * interval_arg_us returns an interval in us, with months of 30 days. An interval that is
+ * duration_arg_us returns an argument as interval_setting_us does. Raises 22023 if it has months, which are not all of
+ * the same length.
+ */
+int64
+duration_arg_us(Datum value, const char *what)
+{
+	Interval *interval = DatumGetIntervalP(value);
+
+	/* not of an infinite one, which PostgreSQL 17 has */
+	if (interval->month != PG_INT32_MAX && interval->month != PG_INT32_MIN)
+		(void) interval_to_duration(interval, what);
+	return interval_setting_us(value, what);
+}
+
+/*
+ * interval_setting_us returns an interval in us, with months of 30 days, which settings of 0.1 may have. An interval that is
  * longer than 100 years (or infinite) counts as 100 years. 22023 if it is negative.
  */
 int64
-interval_arg_us(Datum value, const char *what)
+interval_setting_us(Datum value, const char *what)
 {
 	Interval *interval = DatumGetIntervalP(value);
 	int64 days = (int64) interval->month * DAYS_PER_MONTH + interval->day;

@@ -59,10 +59,10 @@ columns(DcCatRow *io, void *data)
 	set_readers(consumer, DatumGetArrayTypeP(readers));
 	if (topics != (Datum) 0)
 		consumer_set_topics(consumer, DatumGetArrayTypeP(topics));
-	consumer->lease = interval_arg_us(consumer->lease_setting, "lease");
+	consumer->lease = interval_setting_us(consumer->lease_setting, "lease");
 	consumer->age_setting = age;
 	if (age != (Datum) 0)
-		consumer->max_age = interval_arg_us(age, "max_retention_age");
+		consumer->max_age = interval_setting_us(age, "max_retention_age");
 }
 
 static Datum

@@ -182,7 +182,7 @@ fetch_args(FunctionCallInfo fcinfo, Fetch *fetch, int64 *wait)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("max_events must be greater than zero")));
-	*wait = interval_arg_us(PG_GETARG_DATUM(2), "wait");
+	*wait = duration_arg_us(PG_GETARG_DATUM(2), "wait");
 	fetch->member = member_arg(fcinfo, 3);
 }
 

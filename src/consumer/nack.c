@@ -63,7 +63,7 @@ dc_nack(PG_FUNCTION_ARGS)
 	arg_not_null(fcinfo, 1, "seq");
 	arg_not_null(fcinfo, 2, "delay");
 	nack.seq = PG_GETARG_INT64(1);
-	nack.due = GetCurrentTimestamp() + interval_arg_us(PG_GETARG_DATUM(2), "delay");
+	nack.due = GetCurrentTimestamp() + duration_arg_us(PG_GETARG_DATUM(2), "delay");
 	nack.reason = PG_ARGISNULL(3) ? NULL : PG_GETARG_TEXT_PP(3);
 	consumer_check_writable("dc_nack()");
 	consumer_xact_enter();

@@ -72,7 +72,7 @@ counter_xact_init(void)
 
 	counter_hooks = &hooks;
 	xact_room_add(DC_XACT_COUNTER, xact_callback, subxact_callback, is_idle);
-	xact_room_add(DC_XACT_LAST, last_callback, NULL, is_idle);
+	xact_room_add(DC_XACT_LAST, last_callback, NULL, pending_is_idle);
 }
 
 /*

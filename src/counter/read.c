@@ -155,7 +155,7 @@ counter_values(DcCounter *counter, Datum *keys, int nkeys, int64 *values)
 		DcKeySum *found = key_sums_find(sums.sorted, sums.n, keys[i]);
 
 		CHECK_FOR_INTERRUPTS();
-		values[i] = sums_to_bigint(found->sums.net, "value");
+		values[i] = sums_value(&found->sums, keys[i]);
 	}
 }
 

@@ -25,13 +25,16 @@
 #include "base/hooks.h"
 #include "distinct/distinct.h"
 
+static bool is_distinct(Oid relid);
+
 /*
  * distinct_init is called when the library is loaded.
  */
 void
 distinct_init(void)
 {
-	static const DcDistinctHooks hooks = {.write_early = distinct_write_early,
+	static const DcDistinctHooks hooks = {.is_distinct = is_distinct,
+										  .write_early = distinct_write_early,
 										  .truncated = distinct_truncated,
 										  .prevent_change = distinct_prevent_change};
 
@@ -40,4 +43,10 @@ distinct_init(void)
 	distinct_pending_init();
 	distinct_fold_init();
 	distinct_ddl_init();
+}
+
+static bool
+is_distinct(Oid relid)
+{
+	return distinct_find(relid) != NULL;
 }

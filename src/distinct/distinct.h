@@ -76,10 +76,14 @@ typedef struct DcDistinctScan
 	int which;
 	struct IndexScanDescData *scan;
 	struct TupleTableSlot *slot;
-	MemoryContext cxt; /* of the scan */
-	char *key_copy;	   /* of a key that had to be fetched, or NULL */
-	bool any;		   /* there is a row, of */
-	DcKey key;		   /* this key, */
+	MemoryContext cxt;	  /* of the scan */
+	Datum from;			  /* text: the beginning of the range */
+	int visits;			  /* rows that it may visit and that the snapshot does not show, or 0 for any number; */
+	bool cut;			  /* there were more of them */
+	ItemPointerData past; /* entries of the first key of the range up to that place are passed over; invalid: none */
+	char *key_copy;		  /* of a key that had to be fetched, or NULL */
+	bool any;			  /* there is a row, of */
+	DcKey key;			  /* this key, */
 	Datum sketch;
 } DcDistinctScan;
 
@@ -124,6 +128,7 @@ extern int distinct_precision_of(Oid relid);
 extern void distinctscan_begin(DcDistinctScan *scan, DcDistinctRel *rel, int which, Snapshot snapshot,
 							   const char *from, uint32 from_len, const char *to, uint32 to_len);
 extern bool distinctscan_next(DcDistinctScan *scan);
+extern ItemPointer distinctscan_place(DcDistinctScan *scan, DcKey *key);
 extern void distinctscan_end(DcDistinctScan *scan);
 extern struct TupleTableSlot *distinct_make_row(DcDistinctRel *rel, int which, const char *key, uint32 len, Datum sketch);
 extern void distinct_insert_row(DcDistinctRel *rel, int which, const char *key, uint32 len, Datum sketch);

@@ -4,7 +4,8 @@
  *
  * Folding reads deltas in the order of keys, adds what they have to the row of the key, and deletes them, in one
  * transaction: a snapshot has the items in the deltas, in the row, or in both, which is the same. It reads a batch of deltas in a
- * snapshot; those that come meanwhile are left for the next time. Writers insert deltas, which meets no lock of it.
+ * snapshot; those that come meanwhile are left for the next time. While an old snapshot is held, deltas that were deleted stay where they
+ * are, and are visited by each round; a step visits a number of them at most, and the next one goes on behind the last. Writers insert deltas, which meets no lock of it.
  *
  * A bucket goes when it is over by the clock and by the newest bucket that was folded (bucket.c), which the catalog
  * keeps, and which a clock that is ahead for a while raises by one (note_newest): rows and deltas are deleted, in batches, with one pass over the rows for each bucket that goes. A row is
@@ -58,6 +59,9 @@ PG_FUNCTION_INFO_V1(dc_distinct_reset);
 #define FOLD_BATCH 2000
 #define EXPIRE_BATCH 5000
 
+/* Rows that a step visits for nothing, as they are dead, and an old snapshot keeps them. */
+#define DEAD_BATCH 20000
+
 /* What this process remembers of a table. */
 typedef struct DcFoldTable
 {
@@ -88,12 +92,12 @@ static DcTableStep step(Oid relid, bool all_owners);
 static void destroy_fold_table(DcFoldTable *table);
 static DcFoldTable *fold_table(Oid relid);
 static bool fold_batch(DcDistinctRel *rel, DcFoldTable *table);
-static bool next_delta(DcDistinctScan *scan, DcFoldTable *table);
-static void note_delta(DcFoldTable *table, const DcDistinctScan *scan);
+static void note_delta(DcFoldTable *table, DcDistinctScan *scan);
 static void pass_key(DcFoldTable *table);
 static bool fold_key(DcDistinctRel *rel, const DcKey *key, HllState *items);
 static bool put_sketch(DcDistinctRel *rel, DcDistinctScan *row, const DcKey *key, HllState *state);
 static bool expire_batch(DcDistinctRel *rel, DcFoldTable *table);
+static void pass_dead(DcFoldTable *table, DcDistinctScan *scan);
 static int64 horizon_of(const DcDistinctRow *row);
 static void note_newest(DcDistinct *distinct, DcFoldTable *table, int64 bucket);
 static bool delete_rows(DcDistinctRel *rel, int which, const char *from, const char *to, uint32 len);
@@ -258,7 +262,9 @@ fold_batch(DcDistinctRel *rel, DcFoldTable *table)
 	if (!ItemPointerIsValid(&table->folded_tid))
 		resetStringInfo(table->folded);
 	distinctscan_begin(&scan, rel, DISTINCT_DELTA, GetActiveSnapshot(), table->folded->data, table->folded->len, NULL, 0);
-	any = next_delta(&scan, table);
+	scan.past = table->folded_tid;
+	scan.visits = DEAD_BATCH;
+	any = distinctscan_next(&scan);
 	while (any && n < FOLD_BATCH)
 	{
 		bool buckets = rel->distinct->row.bucket != 0;
@@ -292,33 +298,17 @@ fold_batch(DcDistinctRel *rel, DcFoldTable *table)
 		MemoryContextSwitchTo(old);
 		MemoryContextReset(one);
 	}
+	if (scan.cut)
+		note_delta(table, &scan);
 	distinctscan_end(&scan);
 	MemoryContextDelete(one);
 	pfree(places);
 	if (newest >= 0)
 		note_newest(rel->distinct, table, newest);
 	CommandCounterIncrement();
-	if (n == FOLD_BATCH)
+	if (n == FOLD_BATCH || scan.cut)
 		return true;
 	ItemPointerSetInvalid(&table->folded_tid);
-	return false;
-}
-
-/*
- * next_delta goes to the first delta after the one that the round has come to. Those of one key come in the order of
- * their places. Not so if the owner has updated one by hand: the next round has what this one leaves out then.
- */
-static bool
-next_delta(DcDistinctScan *scan, DcFoldTable *table)
-{
-	DcKey folded = {.data = table->folded->data, .len = table->folded->len};
-
-	while (distinctscan_next(scan))
-	{
-		if (!ItemPointerIsValid(&table->folded_tid) || key_compare(&scan->key, &folded) != 0 ||
-			ItemPointerCompare(&scan->slot->tts_tid, &table->folded_tid) > 0)
-			return true;
-	}
 	return false;
 }
 
@@ -332,12 +322,17 @@ pass_key(DcFoldTable *table)
 	ItemPointerSet(&table->folded_tid, 0, FirstOffsetNumber);
 }
 
+/*
+ * Note that the round has come to the delta that the scan is at.
+ */
 static void
-note_delta(DcFoldTable *table, const DcDistinctScan *scan)
+note_delta(DcFoldTable *table, DcDistinctScan *scan)
 {
+	DcKey key;
+
+	table->folded_tid = *distinctscan_place(scan, &key);
 	resetStringInfo(table->folded);
-	appendBinaryStringInfo(table->folded, scan->key.data, scan->key.len);
-	table->folded_tid = scan->slot->tts_tid;
+	appendBinaryStringInfo(table->folded, key.data, key.len);
 }
 
 /*
@@ -419,6 +414,7 @@ expire_batch(DcDistinctRel *rel, DcFoldTable *table)
 		table->len = 0;
 	}
 	distinctscan_begin(&scan, rel, DISTINCT_TABLE, GetActiveSnapshot(), table->key, table->len, NULL, 0);
+	scan.visits = DEAD_BATCH;
 	while (n < EXPIRE_BATCH && distinctscan_next(&scan))
 	{
 		int64 bucket;
@@ -429,15 +425,32 @@ expire_batch(DcDistinctRel *rel, DcFoldTable *table)
 		if (bucket_get(scan.key.data, scan.key.len, &bucket) && bucket < Min(table->goal, horizon))
 			deleted |= delete_row(rel->heaps[DISTINCT_TABLE], &scan.slot->tts_tid, false);
 	}
+	if (scan.cut)
+		pass_dead(table, &scan);
 	distinctscan_end(&scan);
 	if (deleted)
 		relation_invalidate(table->relid);
 	CommandCounterIncrement();
-	if (n == EXPIRE_BATCH)
+	if (n == EXPIRE_BATCH || scan.cut)
 		return true;
 	table->horizon = table->goal;
 	table->goal = 0;
 	return false;
+}
+
+/*
+ * Go on behind the key of the dead row that the scan is at.
+ */
+static void
+pass_dead(DcFoldTable *table, DcDistinctScan *scan)
+{
+	DcKey key;
+
+	(void) distinctscan_place(scan, &key);
+	table->len = Min(key.len, DC_MAX_KEY_BYTES);
+	memcpy(table->key, key.data, table->len);
+	if (table->len < DC_MAX_KEY_BYTES)
+		table->key[table->len++] = '\0';
 }
 
 static int64

@@ -28,6 +28,9 @@
 #include "utils/fmgroids.h"
 #include "utils/rel.h"
 
+static bool next_row(DcDistinctScan *scan);
+static bool is_passed(DcDistinctScan *scan);
+
 /*
  * distinctscan_begin starts to read the rows whose keys are in a range, both ends included; without an end (NULL) all
  * those from its beginning. The bytes of both are copied.
@@ -40,9 +43,10 @@ distinctscan_begin(DcDistinctScan *scan, DcDistinctRel *rel, int which, Snapshot
 	ScanKeyData keys[2];
 	int nkeys = 1;
 
+	scan->from = PointerGetDatum(cstring_to_text_with_len(from, from_len));
 	ScanKeyEntryInitialize(&keys[0], 0, 1, one ? BTEqualStrategyNumber : BTGreaterEqualStrategyNumber, InvalidOid,
 						   C_COLLATION_OID, one ? F_TEXTEQ : F_TEXT_GE,
-						   PointerGetDatum(cstring_to_text_with_len(from, from_len)));
+						   scan->from);
 	if (to != NULL && !one)
 		ScanKeyEntryInitialize(&keys[nkeys++], 0, 1, BTLessEqualStrategyNumber, InvalidOid, C_COLLATION_OID,
 							   F_TEXT_LE, PointerGetDatum(cstring_to_text_with_len(to, to_len)));
@@ -52,7 +56,11 @@ distinctscan_begin(DcDistinctScan *scan, DcDistinctRel *rel, int which, Snapshot
 	scan->cxt = CurrentMemoryContext;
 	scan->key_copy = NULL;
 	scan->slot = table_slot_create(rel->heaps[which], NULL);
+	scan->visits = 0;
+	scan->cut = false;
+	ItemPointerSetInvalid(&scan->past);
 	scan->scan = compat_index_beginscan(rel->heaps[which], rel->indexes[which], snapshot, nkeys);
+	scan->scan->xs_want_itup = to == NULL; /* for distinctscan_place() */
 	index_rescan(scan->scan, keys, nkeys, NULL, 0);
 }
 
@@ -66,12 +74,11 @@ distinctscan_next(DcDistinctScan *scan)
 	const AttrNumber *atts = distinct->layouts[scan->which].atts;
 	MemoryContext old;
 
-	CHECK_FOR_INTERRUPTS();
 	old = MemoryContextSwitchTo(scan->cxt);
 	if (scan->key_copy != NULL)
 		pfree(scan->key_copy);
 	scan->key_copy = NULL;
-	scan->any = index_getnext_slot(scan->scan, ForwardScanDirection, scan->slot);
+	scan->any = next_row(scan);
 	if (scan->any)
 	{
 		Datum stored = slot_datum(scan->slot, atts[DISTINCT_KEY], TEXTOID);
@@ -85,6 +92,63 @@ distinctscan_next(DcDistinctScan *scan)
 	}
 	MemoryContextSwitchTo(old);
 	return scan->any;
+}
+
+/*
+ * Go to the next row that the snapshot shows, as index_getnext_slot() does, unless too many are visited for that.
+ */
+static bool
+next_row(DcDistinctScan *scan)
+{
+	IndexScanDesc index = scan->scan;
+
+	while (index->xs_heap_continue || index_getnext_tid(index, ForwardScanDirection) != NULL)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (ItemPointerIsValid(&scan->past) && is_passed(scan))
+			continue;
+		if (index_fetch_heap(index, scan->slot))
+			return true;
+		if (scan->visits > 0 && --scan->visits == 0)
+		{
+			scan->cut = true;
+			return false;
+		}
+	}
+	return false;
+}
+
+/*
+ * Return true if the entry that the scan is at is to be passed over. Those of one key come in the order of their places.
+ */
+static bool
+is_passed(DcDistinctScan *scan)
+{
+	const text *from = (const text *) DatumGetPointer(scan->from);
+	bool isnull; /* the scan leaves out nulls */
+	Datum stored = index_getattr(scan->scan->xs_itup, 1, scan->scan->xs_itupdesc, &isnull);
+	text *key = DatumGetTextPP(stored);
+	bool same = bytes_compare(VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key), VARDATA_ANY(from), VARSIZE_ANY_EXHDR(from)) == 0;
+
+	if ((Pointer) key != DatumGetPointer(stored))
+		pfree(key);
+	if (same && ItemPointerCompare(&scan->scan->xs_heaptid, &scan->past) <= 0)
+		return true;
+	ItemPointerSetInvalid(&scan->past);
+	return false;
+}
+
+/*
+ * Return the place of the row of the entry that the scan, which has no end of its range, is at, and its key. Both live until the
+ * next call.
+ */
+ItemPointer
+distinctscan_place(DcDistinctScan *scan, DcKey *key)
+{
+	bool isnull; /* the scan leaves out nulls */
+
+	key_from_text(index_getattr(scan->scan->xs_itup, 1, scan->scan->xs_itupdesc, &isnull), key);
+	return &scan->scan->xs_heaptid;
 }
 
 void

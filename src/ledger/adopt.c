@@ -133,7 +133,7 @@ adopt_counter(Oid ledger, Oid relid, bool stock)
 		catalog_row_defaults(&row);
 		row.counter = relid;
 		row.op_retention = 0;
-		table_adopt(&row);
+		table_adopt(&row, InvalidOid);
 	}
 	if (OidIsValid(row.ledger))
 		adopt_ledger_error(ledger, psprintf(_("\"%s\" belongs to another ledger."), get_rel_name(relid)));

@@ -8,7 +8,7 @@
  *	- At a drop: dropping a counter table drops its table of ops, and dropping the
  *	  balances of a ledger drops all of its tables. Dropping the table of ops by
  *	  itself forgets the ops, of which there is a notice. Other tables of a
- *	  ledger, the ops of one, or a single partition cannot be dropped by
+ *	  ledger, its shard rows and ops included, or a single partition cannot be dropped by
  *	  themselves: the rest could no longer be trusted.
  *	- At the end of other commands: ALTER TABLE ... RENAME TO, SET SCHEMA and OWNER TO are
  *	  repeated on these tables and their partitions.
@@ -35,6 +35,7 @@ typedef struct DcSibling
 static void ledger_siblings(const DcLedgerRow *row, DcSibling *siblings);
 static void drop_all(Oid relid, const DcDdl *ddl);
 static void check_member(Oid relid, List *dropped, List *ledgers);
+static void check_shards(Oid relid, List *dropped);
 static void check_ops(Oid relid, List *dropped);
 static void refuse(Oid needed_by);
 static void follow_all(const DcDdl *ddl, Oid relid, const DcSibling *sibling);
@@ -51,6 +52,7 @@ ledger_dropped(const DcDdl *ddl)
 	foreach(lc, ddl->relations)
 	{
 		check_member(lfirst_oid(lc), ddl->relations, ledgers);
+		check_shards(lfirst_oid(lc), ddl->relations);
 		check_ops(lfirst_oid(lc), ddl->relations);
 	}
 }
@@ -125,6 +127,19 @@ check_member(Oid relid, List *dropped, List *ledgers)
 				refuse(row->ledger);
 		}
 	}
+}
+
+/*
+ * Raise an error if shard rows, or holds, of balances or of limits were dropped: amounts would be lost with them.
+ */
+static void
+check_shards(Oid relid, List *dropped)
+{
+	DcCounterRow row;
+
+	if ((catalog_read_by_shards(relid, &row) || catalog_read_by_holds(relid, &row)) && OidIsValid(row.ledger) &&
+		!list_member_oid(dropped, row.ledger) && get_rel_name(row.ledger) != NULL)
+		refuse(row.ledger);
 }
 
 /*

@@ -332,7 +332,8 @@ limit_gone_add(DcLimitGone *gone, Oid database, const DcLimitOwner *owner)
 
 /*
  * slot_make returns a slot, a new one if there is none, or that of another rule which has no
- * key in memory; NULL if all are in use. Under area->lock.
+ * key in memory; NULL if all are in use. Of these it takes one after the other: the rules of one call, which have no key
+ * yet, must not take each other's. Under area->lock.
  */
 static DcLimitSlot *
 slot_make(Oid database, const DcLimitOwner *owner)
@@ -345,7 +346,7 @@ slot_make(Oid database, const DcLimitOwner *owner)
 		slot = &limit_area->slots[limit_area->nslots++];
 	for (int i = 0; slot == NULL && i < LIMIT_SLOTS; i++)
 	{
-		DcLimitSlot *other = &limit_area->slots[i];
+		DcLimitSlot *other = &limit_area->slots[limit_area->next_slot++ % LIMIT_SLOTS];
 
 		if (pg_atomic_read_u64(&other->keys) != 0)
 			continue;
@@ -358,6 +359,7 @@ slot_make(Oid database, const DcLimitOwner *owner)
 	slot->database = database;
 	slot->owner = *owner;
 	slot->rule = slot->previous = (DcLimitRule){0};
+	pg_atomic_write_u64(&slot->earliest, (uint64) LIMIT_NEVER);
 	pg_atomic_write_u64(&slot->full_allowed, 0);
 	pg_atomic_write_u64(&slot->full_denied, 0);
 	for (int j = 0; j < LIMIT_STRIPES; j++)

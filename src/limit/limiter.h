@@ -114,6 +114,7 @@ typedef struct DcLimitArea
 	LWLock lock;
 	LWLock sweep;
 	int nslots;					 /* those beyond were never used */
+	uint32 next_slot;			 /* where to look for one without keys */
 	uint32 chunk_words;			 /* fixed */
 	pg_atomic_uint32 is_standby; /* a promotion is still to come, or to be noticed */
 	pg_atomic_uint32 losses;

@@ -269,7 +269,7 @@ result(FunctionCallInfo fcinfo, const DcLimitCall *call, bool allowed, Datum lea
 }
 
 /*
- * dc_limit_all(names text[], keys text[], costs bigint[]) -> (allowed, remaining, retry_after, reset_at, rule, leases):
+ * dc_limit_all(names text[], keys anycompatiblearray, costs bigint[]) -> (allowed, remaining, retry_after, reset_at, rule, leases):
  * all of them, or none. The rule is the one that refuses longest, or has least left.
  */
 Datum
@@ -314,7 +314,7 @@ begin_all(FunctionCallInfo fcinfo, DcLimitCall *calls, int *which, int *count)
 	int ncosts;
 	int n = 0;
 	Datum *names = array_arg(fcinfo, 0, "limit names", "limit name", count);
-	Datum *keys = array_arg(fcinfo, 1, "keys", "key", &nkeys);
+	Datum *keys = key_texts_arg(fcinfo, 1, "keys", "key", &nkeys);
 	Datum *costs = PG_ARGISNULL(2) ? NULL : array_arg(fcinfo, 2, "costs", "cost", &ncosts);
 
 	if (nkeys != *count || (costs != NULL && ncosts != *count))

@@ -76,6 +76,12 @@
 #define CLOCK_MARGIN (INT64CONST(10) * USECS_PER_SEC)
 #define FULL_EVERY_MS (600 * 1000)
 
+/*
+ * A search for a mark that takes longer, over marks that were deleted, is made in the next rounds by a step on the table instead of the
+ * one that lists the tables, which all of them wait for.
+ */
+#define SLOW_US (INT64CONST(50) * 1000)
+
 /* How often marks are made fewer. */
 #define SQUASH_EVERY_MS (60 * 1000)
 
@@ -103,6 +109,7 @@ typedef struct Seen
 	TransactionId xid; /* if this has committed */
 	DcMoment full_due; /* when all are to be read again, */
 	DcMoment squash_due;
+	bool slow; /* to look for one took long, or was given up */
 } Seen;
 
 /* A new entry, of zeros: all is to be read, and marks made fewer, at once. */
@@ -181,7 +188,7 @@ list(void)
 	{
 		DcCounterEvents *row = lfirst(lc);
 
-		if ((is_due(row) || squash_is_due(row)) && has_marks(row->counter))
+		if ((is_due(row) || squash_is_due(row)) && (seen_of(row->counter)->slow || has_marks(row->counter)))
 			tables = lappend_oid(tables, row->counter);
 	}
 	return tables;
@@ -242,8 +249,12 @@ has_marks(Oid counter)
 	TimestampTz now = GetCurrentTimestamp();
 	Seen *seen = seen_of(counter);
 	bool settled = marks_settled();
-	bool found = any_marks(counter, seen->at);
+	DcMoment began = moment_now();
+	bool found;
 
+	seen->slow = true; /* should it fail */
+	found = any_marks(counter, seen->at);
+	seen->slow = moment_age(began) > SLOW_US;
 	if (!found && settled && !TransactionIdIsValid(GetTopTransactionIdIfAny()))
 	{
 		if (TIMESTAMP_IS_NOBEGIN(seen->at))
@@ -302,6 +313,8 @@ step(Oid table, bool all_owners)
 		return TABLE_DONE;
 	if (round_now.fresh)
 	{
+		if (seen_of(table)->slow && !has_marks(table))
+			return TABLE_DONE;
 		if (!is_due(&row)) /* or another session was faster */
 			return squash(&row);
 		round_begin(table, all_owners);

@@ -219,7 +219,8 @@ presence_use_slot(DcPresenceUse *use)
 		ereport(ERROR,
 				(errcode(ERRCODE_OUT_OF_MEMORY),
 				 errmsg("too many presences are in use"),
-				 errdetail("There can be %d with rooms in memory, of all databases.", PRESENCE_SLOTS)));
+				 errdetail("There can be %d with rooms in memory, of all databases.", PRESENCE_SLOTS),
+				 errhint("Try again when some presence has no members, or use one presence with many rooms instead of many presences.")));
 }
 
 /*

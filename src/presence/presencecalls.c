@@ -87,7 +87,7 @@ dc_beat(PG_FUNCTION_ARGS)
 }
 
 /*
- * dc_beat_many(name text, rooms text[], members text[], conns text[]) -> how many were not known, and have entered.
+ * dc_beat_many(name text, rooms anycompatiblearray, members anycompatiblearray, conns text[]) -> how many were not known, and have entered.
  */
 Datum
 dc_beat_many(PG_FUNCTION_ARGS)
@@ -103,8 +103,8 @@ dc_beat_many(PG_FUNCTION_ARGS)
 
 	check_context("dc_beat_many()");
 	use = use_arg(fcinfo);
-	rooms = array_arg(fcinfo, 1, "rooms", "room", &count);
-	members = array_arg(fcinfo, 2, "members", "member", &nmembers);
+	rooms = key_texts_arg(fcinfo, 1, "rooms", "room", &count);
+	members = key_texts_arg(fcinfo, 2, "members", "member", &nmembers);
 	conns = PG_ARGISNULL(3) ? NULL : array_arg(fcinfo, 3, "connections", "connection", &nconns);
 	if (nmembers != count || (conns != NULL && nconns != count))
 		ereport(ERROR,

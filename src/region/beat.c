@@ -217,7 +217,7 @@ beat_raise(const DcSelfRow *self, bool published)
 
 		self_marks(self, &marks);
 		beat.beat_at = tells_at == DT_NOBEGIN ? beat.beat_at : Max(beat.beat_at, tells_at);
-		beat.seen = seen_now(self->region, self->state == SELF_ACTIVE && !marks.recopy);
+		beat.seen = seen_now(self->region, self->state == SELF_ACTIVE && !marks.recopy, beat.seen);
 	}
 	beat_store(&tid, &beat);
 }

@@ -366,3 +366,26 @@ slot_is_own(const DcRegionRow *row, DcIdentity *self)
 	return region_self(self) && region_epoch_is_own(self, row->epoch) &&
 		batch_key_equal(row->region, CStringGetTextDatum(self->region));
 }
+
+/*
+ * slot_is_sealed returns true if a row that comes is of an older epoch of this database's own, under which it has sealed
+ * amounts of the key that are not folded yet (seal.c). It is passed over, and all is to be copied again, as by slot_is_foreign().
+ */
+bool
+slot_is_sealed(DcRegionRel *rel, const DcRegionRow *come)
+{
+	DcRegionRow wanted = *come;
+	DcIdentity self;
+	DcRegionRow sealed;
+
+	if (!region_self(&self) || come->epoch >= self.epoch ||
+		!batch_key_equal(come->region, CStringGetTextDatum(self.region)))
+		return false;
+	wanted.epoch = -come->epoch;
+	if (!region_row_find_last(rel, &wanted, wanted.epoch + REGION_EPOCH_SLOTS, &sealed))
+		return false;
+	self_mark(self.epoch, "recopy", NULL, GetCurrentTimestamp());
+	(void) region_row_passed_over(rel->heap, rel->counter, _("It is of an epoch under which this region has yet to publish."));
+	activity_note(beats_relation());
+	return true;
+}

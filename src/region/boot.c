@@ -48,6 +48,9 @@
 #define LATER_MS 1000
 #define SELDOM_MS 60000
 
+/* After a step that has failed: so many times its length, at least LATER_MS. */
+#define FAILED_PAUSE 4
+
 /* What the job of this process knows. */
 static DcMoment due = {0};			 /* when to look again */
 static DcMoment told = {0};			 /* the last beat with all that is known */
@@ -56,17 +59,20 @@ static uint32 beats_seen = 0;
 
 static void job_step(void *arg);
 static bool next_step(DcSelfRow *self, bool worker);
+static bool begin_change(DcSelfRow *self, DcLifeChange change, DcRights rights, bool worker);
+static void wanted_turns(const DcSelfRow *self, DcLifeChange change, bool *seals, bool *folds);
+static bool make_change(DcSelfRow *self, DcLifeChange change, DcRights rights, bool worker);
 static bool begin(DcSelfRow *self, bool worker);
 static bool is_confirmed(const DcSelfRow *self);
 static int confirmations(const DcSelfRow *self, int *missing);
 static bool has_others(const DcSelfRow *self);
 static bool is_late(const DcSelfRow *self);
 static void note_marks(DcSelfRow *self);
-static void tell(const DcSelfRow *self);
+static bool tell(const DcSelfRow *self, bool worker);
 static bool is_to_answer(const DcBeat *own, const char *region);
 
 /*
- * region_job does the steps that are due; never yields.
+ * region_job does the steps that are due.
  */
 bool
 region_job(DcJobRun *run)
@@ -77,10 +83,13 @@ region_job(DcJobRun *run)
 	beats_seen = OidIsValid(beats_relid) ? activity_collect(MyDatabaseId, beats_relid) : 0;
 	for (int i = 0; more && i < 4; i++)
 	{
+		if (worker && (turns_run(run) || unpublished_run(run)))
+			return true;
 		more = worker;
 		if (!run->step(run, job_step, &more, InvalidOid))
 		{
-			due = moment_in(LATER_MS); /* it has failed, on a lock, say; sessions may be waiting */
+			/* it has failed, on a lock, say, and sessions may be waiting; or it took too long, and other jobs are */
+			due = moment_in(Max(LATER_MS, FAILED_PAUSE * run->took / 1000));
 			break;
 		}
 	}
@@ -121,6 +130,7 @@ job_step(void *arg)
 {
 	bool *more = arg;
 	bool worker = *more;
+	DcRights rights;
 	DcSelfRow self;
 
 	*more = false;
@@ -131,14 +141,16 @@ job_step(void *arg)
 	if (RecoveryInProgress() || extension_is_fed() || (!worker && !compat_owns_database(MyDatabaseId, GetUserId())) || !self_read(&self))
 		return;
 	*more = next_step(&self, worker);
-	if (self_is_begun(&self) && !self_needs_renew(&self))
-		seal_is_over();
-	if (*more || self.starting)
+	if (*more)
+		due = moment_in(SOON_MS);
+	else if (turns_for(&self, &rights) != LIFE_NONE)
+		due = turns_due();
+	else if (self.starting)
 		due = moment_in(SOON_MS);
 	else if (!self_is_begun(&self) || self_needs_renew(&self))
 		due = moment_in(LATER_MS);
 	else
-		due = moment_min(due, moment_after(told, dc_region_beat_interval * INT64CONST(1000)));
+		due = moment_min(moment_min(due, turns_due()), moment_after(told, dc_region_beat_interval * INT64CONST(1000)));
 }
 
 /*
@@ -147,28 +159,26 @@ job_step(void *arg)
 static bool
 next_step(DcSelfRow *self, bool worker)
 {
+	DcLifeChange change;
 	DcSelfMarks marks;
+	DcRights rights;
 
+	change = worker ? turns_for(self, &rights) : LIFE_NONE;
+	if (change != LIFE_NONE)
+		return turns_are_over() && make_change(self, change, rights, true);
 	if (self_needs_renew(self))
 	{
 		if (self->state == SELF_RENEW && restore_is_under_way())
 			return false;
-		region_renew(self, RIGHTS_GIVEN_UP, worker);
-		return true;
+		return begin_change(self, LIFE_RENEW, RIGHTS_GIVEN_UP, worker);
 	}
 	self_marks(self, &marks);
 	if (!self_is_begun(self) && !marks.retired && !has_others(self))
-	{
-		region_renew(self, RIGHTS_ALONE, worker);
-		return true;
-	}
+		return begin_change(self, LIFE_RENEW, RIGHTS_ALONE, worker);
 	if (!self_is_begun(self))
-		return begin(self, worker);
+		return begin_change(self, LIFE_BEGIN, RIGHTS_KEPT, worker);
 	if (self->starting && is_confirmed(self))
-	{
-		fold_sealed(self, worker);
-		return !self->starting;
-	}
+		return begin_change(self, LIFE_CONFIRMED, RIGHTS_KEPT, worker);
 	if (self->starting && is_late(self))
 	{
 		int missing;
@@ -178,33 +188,86 @@ next_step(DcSelfRow *self, bool worker)
 				(errmsg("%d other regions have not confirmed that they have heard of this start of region \"%s\"", missing, self->region),
 				 errdetail("It takes a new epoch."),
 				 confirmed == 0 ? errhint("Stocks that are replicated are shut until dc_region_renew() is called.") : 0));
-		region_renew(self, confirmed > 0 ? RIGHTS_KEPT : RIGHTS_SHUT, worker);
-		return true;
+		return begin_change(self, LIFE_RENEW, confirmed > 0 ? RIGHTS_KEPT : RIGHTS_SHUT, worker);
 	}
 	self_marks(self, &marks);
 	if (self->starting || marks.retired)
 		return false;
 	if (marks.recopy && self->state == SELF_ACTIVE)
 		note_marks(self);
-	tell(self);
-	return false;
+	return tell(self, worker);
 }
 
 /*
- * begin is the first step after a start.
+ * begin_change makes a change; the worker, when each counter has had its turn.
+ */
+static bool
+begin_change(DcSelfRow *self, DcLifeChange change, DcRights rights, bool worker)
+{
+	DcSelfRow now;
+	bool seals;
+	bool folds;
+
+	if (!worker)
+		return make_change(self, change, rights, false);
+	identity_lock();
+	if (!self_read(&now) || strcmp(boot_text(now.boot), boot_text(self->boot)) != 0)
+		return true; /* somebody else has made one */
+	*self = now;
+	wanted_turns(self, change, &seals, &folds);
+	turns_begin(self, change, rights, seals, folds);
+	return true;
+}
+
+/*
+ * wanted_turns sets what has to be done to all counters before a change.
+ */
+static void
+wanted_turns(const DcSelfRow *self, DcLifeChange change, bool *seals, bool *folds)
+{
+	bool others = has_others(self);
+
+	*seals = !self->starting && (change == LIFE_RENEW || (change == LIFE_BEGIN && others));
+	*folds = change != LIFE_BEGIN || (self->starting && !others);
+}
+
+static bool
+make_change(DcSelfRow *self, DcLifeChange change, DcRights rights, bool worker)
+{
+	bool done = true;
+
+	if (change == LIFE_RENEW)
+		region_renew(self, rights, worker);
+	else if (change == LIFE_CONFIRMED)
+		done = fold_sealed(self, worker);
+	else
+		done = begin(self, worker);
+	if (worker)
+		turns_end(self, done);
+	return worker || change != LIFE_CONFIRMED || !self->starting;
+}
+
+/*
+ * begin is the first step after a start; false if it is not to be done now.
  */
 static bool
 begin(DcSelfRow *self, bool worker)
 {
-	List *counters = replicated_lock(worker);
+	List *counters = worker ? NIL : replicated_lock();
 	bool others;
+	bool seals;
+	bool folds;
 
+	identity_lock();
 	if (!self_read(self) || self_is_begun(self) || self_needs_renew(self))
-		return true; /* somebody else has */
+		return false; /* somebody else has */
 	others = has_others(self);
-	if (others && !self->starting)
-		seal_all(counters, self, worker);
-	if (!others && self->starting && fold_all(counters, self))
+	wanted_turns(self, LIFE_BEGIN, &seals, &folds);
+	if (worker && !turns_have_sealed(seals, folds))
+		return false; /* it has others since */
+	if (seals)
+		seal_all(counters, self, false);
+	if (folds && fold_all(counters, self))
 		region_published();
 	self->boot = others && self->starting && self->boot != (Datum) 0 ? self_next_boot(self->boot) : self_new_boot();
 	self_here(self);
@@ -296,31 +359,36 @@ note_marks(DcSelfRow *self)
 }
 
 /*
- * tell tells what is known, if it is time, or there is something to tell.
+ * tell tells what is known, if it is time, or there is something to tell; true if the worker has to look at all counters first.
  */
-static void
-tell(const DcSelfRow *self)
+static bool
+tell(const DcSelfRow *self, bool worker)
 {
-	TimestampTz now = GetCurrentTimestamp();
 	bool is_time = moment_age(told) >= dc_region_beat_interval * INT64CONST(1000);
 	ItemPointerData tid;
 	TimestampTz all_before;
 	DcBeat own;
 
 	if (!beat_find(self->region, self->epoch, &own, &tid))
-		return;
+		return false;
 	if (!is_time && !is_to_answer(&own, self->region) && !beat_has_news())
-		return;
-	all_before = unpublished_look(now);
+		return false;
+	if (worker && !unpublished_looked())
+	{
+		unpublished_looks_begin();
+		return true;
+	}
+	all_before = worker ? unpublished_before() : unpublished_look_all();
 	if (!is_time && !is_to_answer(&own, self->region) && all_before <= own.beat_at)
 	{
 		told = moment_now(); /* look again soon */
-		return;
+		return false;
 	}
 	if (all_before != DT_NOBEGIN)
 		beat_forget_news();
 	beat_tell(all_before);
 	told = moment_now();
+	return false;
 }
 
 /*

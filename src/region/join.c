@@ -71,6 +71,8 @@ static const DcTopology *topology_arg(FunctionCallInfo fcinfo, int argno);
 static char *peer_arg(FunctionCallInfo fcinfo, const DcIdentity *identity);
 static char *slot_name(const DcIdentity *identity, const char *peer, const char *how);
 static char *create_link(const char *link, const char *conninfo, const char *publication, const char *slot);
+static bool is_dumped(const Subscription *link, const char *slot);
+static void drop_link(FunctionCallInfo fcinfo, const Subscription *link, const char *slot);
 static void put(FunctionCallInfo fcinfo, char *statement);
 static void put_refresh(FunctionCallInfo fcinfo, const DcIdentity *identity, const char *peer, const char *conninfo);
 static char *known_conninfo(const char *peer);
@@ -96,6 +98,7 @@ dc_region_join(PG_FUNCTION_ARGS)
 	char *peer;
 	char *conninfo;
 	char *link;
+	char *slot;
 	int next = PG_NARGS() - 2;
 	bool trust_owners;
 	bool anew;
@@ -109,18 +112,21 @@ dc_region_join(PG_FUNCTION_ARGS)
 	conninfo = text_to_cstring(PG_GETARG_TEXT_PP(1));
 	owners_check(trust_owners);
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
+	if (!publications_are_complete())
+		put(fcinfo, psprintf("SELECT %s()", quote_qualified_identifier(get_namespace_name(get_func_namespace(fcinfo->flinfo->fn_oid)), "dc_region_publish")));
 	warn_of_paths(peer, topology);
 	link = psprintf(LINK_PREFIX "%s", peer);
+	slot = slot_name(&identity, peer, "from");
 	found = link_find(link);
-	if (found != NULL && (anew || found->slotname == NULL || !link_brings(found, topology->publication)))
+	if (found != NULL && (anew || found->slotname == NULL || is_dumped(found, slot) || !link_brings(found, topology->publication)))
 	{
-		put(fcinfo, psprintf("DROP SUBSCRIPTION %s", link));
+		drop_link(fcinfo, found, slot);
 		found = NULL;
 	}
 	if (found == NULL && strcmp(topology->publication, PUBLICATION_OWN) == 0 && knows_none(&identity))
 		put_refresh(fcinfo, &identity, peer, conninfo);
 	if (found == NULL)
-		put(fcinfo, create_link(link, conninfo, topology->publication, slot_name(&identity, peer, "from")));
+		put(fcinfo, create_link(link, conninfo, topology->publication, slot));
 	else
 	{
 		put(fcinfo, psprintf("ALTER SUBSCRIPTION %s CONNECTION %s", link, quote_literal_cstr(conninfo)));
@@ -163,10 +169,12 @@ put_refresh(FunctionCallInfo fcinfo, const DcIdentity *identity, const char *pee
 {
 	char *schema = get_namespace_name(get_func_namespace(fcinfo->flinfo->fn_oid));
 	char *link = psprintf(REFRESH_PREFIX "%s", peer);
+	char *slot = slot_name(identity, peer, "refresh");
+	Subscription *found = link_find(link);
 
-	if (link_find(link) != NULL) /* one that was interrupted */
-		put(fcinfo, psprintf("DROP SUBSCRIPTION %s", link));
-	put(fcinfo, create_link(link, conninfo, PUBLICATION_ALL, slot_name(identity, peer, "refresh")));
+	if (found != NULL) /* one that was interrupted */
+		drop_link(fcinfo, found, slot);
+	put(fcinfo, create_link(link, conninfo, PUBLICATION_ALL, slot));
 	put(fcinfo, psprintf("CALL %s(%s)", quote_qualified_identifier(schema, "dc_region_wait_copied"), quote_literal_cstr(link)));
 	put(fcinfo, psprintf("DROP SUBSCRIPTION %s", link));
 }
@@ -222,6 +230,32 @@ create_link(const char *link, const char *conninfo, const char *publication, con
 	return psprintf("CREATE SUBSCRIPTION %s CONNECTION %s PUBLICATION %s"
 					" WITH (copy_data = true, streaming = off, two_phase = off, slot_name = %s" COMPAT_LINK_OPTIONS ")",
 					link, quote_literal_cstr(conninfo), publication, slot);
+}
+
+/*
+ * is_dumped returns true if a link has come with a dump: it is disabled, and its slot is of an epoch of another
+ * database, the one that was dumped, which may be running.
+ */
+static bool
+is_dumped(const Subscription *link, const char *slot)
+{
+	return !link->enabled && link->slotname != NULL && strcmp(link->slotname, slot) != 0;
+}
+
+/*
+ * drop_link puts the statements that drop a link: with its slot, unless that may be another database's.
+ */
+static void
+drop_link(FunctionCallInfo fcinfo, const Subscription *link, const char *slot)
+{
+	if (is_dumped(link, slot))
+	{
+		put(fcinfo, psprintf("ALTER SUBSCRIPTION %s SET (slot_name = NONE)", link->name));
+		ereport(NOTICE,
+				(errmsg("replication slot \"%s\" at the peer is left there", link->slotname),
+				 errhint("Drop it if the database that subscription \"%s\" was dumped from is gone.", link->name)));
+	}
+	put(fcinfo, psprintf("DROP SUBSCRIPTION %s", link->name));
 }
 
 static void

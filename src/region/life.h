@@ -109,6 +109,16 @@ typedef struct DcSeen
 	TimestampTz retired_at;
 } DcSeen;
 
+/* What a database does that begins, or has found out that it must not go on. */
+typedef enum DcLifeChange
+{
+	LIFE_NONE,
+	LIFE_BEGIN,		/* the first step after a start */
+	LIFE_CONFIRMED, /* the last one */
+	LIFE_RENEW,
+	LIFE_LEFT /* nothing, but some counters were left out (sealturns.c) */
+} DcLifeChange;
+
 /* The second half of the locks of their class. */
 #define IDENTITY_LOCK 0
 #define BEAT_LOCK 1
@@ -150,13 +160,20 @@ extern char *boot_text(Datum boot);
 
 /* seen.c */
 extern List *seen_regions(const DcBeat *beat);
-extern Datum seen_now(const char *own, bool complete);
+extern Datum seen_now(const char *own, bool complete, Datum before);
+extern bool seen_is_behind(const DcBeat *beat);
+extern bool seen_aside(const DcBeat *beat, const char *name);
 extern bool seen_get(const DcBeat *beat, const char *region, DcSeen *seen);
 extern List *beats_current(List *beats);
 extern bool beat_is_active(const DcBeat *beat);
 
 /* unpublished.c */
-extern TimestampTz unpublished_look(TimestampTz now);
+extern void unpublished_looks_begin(void);
+extern bool unpublished_run(DcJobRun *run);
+extern bool unpublished_looked(void);
+extern TimestampTz unpublished_look_all(void);
+extern TimestampTz unpublished_before(void);
+extern List *unpublished_aside(bool *any);
 extern void unpublished_forget(DcCounter *counter, const DcBatch *batch);
 extern void unpublished_end(void);
 
@@ -171,16 +188,28 @@ extern DcMoment region_job_due(void);
 /* seal.c */
 extern bool restore_is_under_way(void);
 extern bool worker_may(Oid counter);
-extern void worker_is_patient(Oid counter);
-extern List *replicated_lock(bool worker);
-extern void seal_all(List *counters, const DcSelfRow *self, bool worker);
-extern void seal_is_over(void);
+extern List *replicated_lock(void);
+extern void identity_lock(void);
+extern DcCounter *replicated_lock_one(const DcCounterRow *row, bool worker);
+extern void seal_all(List *counters, const DcSelfRow *self, bool free);
 extern bool fold_all(List *counters, const DcSelfRow *self);
+
+/* sealturns.c */
+extern void turns_begin(DcSelfRow *self, DcLifeChange change, DcRights rights, bool seals, bool folds);
+extern DcLifeChange turns_for(const DcSelfRow *self, DcRights *rights);
+extern bool turns_are_over(void);
+extern bool turns_have_sealed(bool seals, bool folds);
+extern void turns_end(const DcSelfRow *self, bool done);
+extern DcMoment turns_due(void);
+extern bool turns_run(DcJobRun *run);
+extern bool worker_is_patient(void);
 
 /* renew.c */
 extern void region_renew(DcSelfRow *self, DcRights rights, bool worker);
-extern void fold_sealed(DcSelfRow *self, bool worker);
+extern bool fold_sealed(DcSelfRow *self, bool worker);
 extern void region_check_owner(void);
+extern int publications_complete(const char *region, bool all);
+extern bool publications_are_complete(void);
 extern void region_copied(const char *peer, TimestampTz since);
 
 #endif /* DC_LIFE_H */

@@ -16,7 +16,8 @@
  * sent, to whom the owner of the database lets replicate.
  *
  * A publication of that name that was there before, as in a database that was restored, is taken
- * if it is as it would have been made.
+ * if it is as it would have been made. A dump does not say that the extension's own table of beats is in them, and may
+ * lack them. So what is missing is added when a database renews or makes a link, and by dc_region_publish().
  */
 #include "postgres.h"
 
@@ -40,6 +41,7 @@ static const char *const names[] = {PUBLICATION_OWN, PUBLICATION_ALL};
 
 static void check_publication(const char *name);
 static bool is_member(const char *name, Oid relid);
+static bool lacks(const char *name, Oid relid);
 static void add(const char *name, Oid relid, const char *columns, const char *filter);
 
 /*
@@ -54,6 +56,25 @@ publications_create(void)
 			run_ddl(psprintf("CREATE PUBLICATION %s WITH (publish = 'insert, update')", names[i]));
 		check_publication(names[i]);
 	}
+}
+
+/*
+ * publications_create_as_owner makes them as the owner of the database.
+ */
+void
+publications_create_as_owner(void)
+{
+	HeapTuple tuple = SearchSysCache1(DATABASEOID, ObjectIdGetDatum(MyDatabaseId));
+	DcRunAs state;
+	Oid owner;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for database %u", MyDatabaseId);
+	owner = ((Form_pg_database) GETSTRUCT(tuple))->datdba;
+	ReleaseSysCache(tuple);
+	runas_begin(&state, owner);
+	publications_create();
+	runas_end(&state);
 }
 
 /*
@@ -131,6 +152,21 @@ add(const char *name, Oid relid, const char *columns, const char *filter)
 		return;
 	run_ddl(psprintf("ALTER PUBLICATION %s ADD TABLE ONLY %s (%s)%s", name, table, columns, filter));
 	run_ddl_done(is_member(name, relid), table);
+}
+
+/*
+ * publications_lack returns true if a table is missing in one of the two, or that itself is.
+ */
+bool
+publications_lack(Oid relid)
+{
+	return lacks(names[0], relid) || lacks(names[1], relid);
+}
+
+static bool
+lacks(const char *name, Oid relid)
+{
+	return !OidIsValid(get_publication_oid(name, true)) || !is_member(name, relid);
 }
 
 static bool

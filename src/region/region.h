@@ -104,12 +104,15 @@ extern Oid region_table_create(DcCounter *counter, const char *suffix, const cha
 extern void merge_trigger_create(Oid relid, const char *function);
 extern const char *region_table_problem(Relation rel, const DcTableLayout *layout);
 extern void region_tables_create(DcCounter *counter, DcCounterRow *row, Oid types);
-extern void region_tables_adopt(DcCounterRow *row);
+extern void region_tables_adopt(DcCounterRow *row, Oid functions);
+extern bool region_may_adopt(const DcCounterRow *row, Oid functions);
 extern bool has_merge_trigger(Relation rel);
 extern void counter_regions_layout(DcCounter *counter, Relation rel);
 
 /* publication.c */
 extern void publications_create(void);
+extern void publications_create_as_owner(void);
+extern bool publications_lack(Oid relid);
 extern void publications_add(Oid relid, const char *columns, const char *column, const char *region);
 extern void publications_add_filtered(Oid relid, const char *columns, const char *column, const char *region,
 									  const char *filter);
@@ -146,8 +149,26 @@ extern void region_publish(DcCounter *counter, DcBatch *batch);
 /* regioncheck.c */
 extern void region_check_replicated(const DcCounter *counter);
 
-/* regionshape.c */
-extern const char *regions_problem(const DcCounterRow *row);
+/* regionshape.c: what to look at */
+typedef enum DcShapeLooks
+{
+	LOOK_NOTHING = 0,
+	LOOK_COLUMNS = 1 << 0,		  /* columns and primary key */
+	LOOK_INDEXES = 1 << 1,		  /* no other index */
+	LOOK_EXTRAS = 1 << 2,		  /* no rules, checks, triggers, policies, or further columns */
+	LOOK_IDENTITY = 1 << 3,		  /* the replica identity */
+	LOOK_PUBLICATIONS = 1 << 4,	  /* publications that let rows be updated */
+	LOOK_OPTIONS = 1 << 5,		  /* storage parameters */
+	LOOK_RIGHTS = 1 << 6,		  /* privileges of the owner */
+	LOOK_MERGE = 1 << 7,		  /* the trigger that merges */
+	LOOK_SHARDS = 1 << 8,		  /* shard tables that can be written to without SQL */
+	LOOK_CODE = 1 << 9,			  /* no code of the owner */
+	LOOK_ALTERED = (1 << 10) - 1, /* all that; but tables only that this transaction has locked as DDL does */
+	LOOK_UNLOCKED = 1 << 10,	  /* other tables as well */
+	LOOK_ALL = LOOK_ALTERED | LOOK_UNLOCKED
+} DcShapeLooks;
+
+extern const char *regions_problem(const DcCounterRow *row, int looks);
 
 /* regionddl.c */
 extern void region_ddl_init(void);
@@ -177,6 +198,7 @@ extern void region_published(void);
 /* beatmerge.c */
 extern bool slot_is_foreign(DcCounter *counter, Relation rel, const DcRegionRow *come, int64 have_inc, int64 have_dec);
 extern bool slot_is_own(const DcRegionRow *row, DcIdentity *self);
+extern bool slot_is_sealed(DcRegionRel *rel, const DcRegionRow *come);
 
 /* boot.c */
 extern void boot_sleep(long ms);

@@ -57,12 +57,13 @@ PG_FUNCTION_INFO_V1(dc_region_repair);
 	" UNION ALL SELECT p.key, -p.inc, -p.dec FROM (" PARTS ") AS p(key, inc, dec, at)" \
 	") AS u(key, inc, dec) GROUP BY u.key HAVING sum(u.inc) <> 0 OR sum(u.dec) <> 0"
 
-/* key, this region or '' */
+/* key, this region or '', the name of the counter, for regions that have put it aside */
 static const DcStatement sql_get = {
 	.text = "SELECT g.* FROM (SELECT u.region, sum(u.inc)::int8, sum(u.dec)::int8, (sum(u.inc) - sum(u.dec))::int8,"
 			" max(u.updated_at),"
 			" CASE WHEN u.region = $2 THEN statement_timestamp()"
-			" ELSE (SELECT max(b.beat_at) FROM dcounter.region AS b WHERE b.region = u.region) END"
+			" ELSE (SELECT max(b.beat_at) FROM dcounter.region AS b WHERE b.region = u.region"
+			" AND NOT coalesce(b.seen -> '!aside' ? $3, false)) END"
 			" FROM (SELECT r.region, r.inc - coalesce(o.inc, 0), r.dec - coalesce(o.dec, 0), r.updated_at"
 			" FROM @regions AS r LEFT JOIN (" OBSERVED " WHERE s.key = $1 GROUP BY s.key, e.key) AS o"
 			" ON o.node = r.region || ':' || r.epoch WHERE r.key = $1"
@@ -72,7 +73,7 @@ static const DcStatement sql_get = {
 			" UNION ALL SELECT NULL, greatest(w.value, 0)::int8, greatest(-w.value, 0)::int8, w.value::int8, w.at, NULL"
 			" FROM (" LAST " WHERE s.key = $1" LAST_ORDER ") AS w WHERE NOT w.deleted) AS g(region)"
 			" ORDER BY g.region COLLATE \"C\"",
-	.argtypes = {TEXTOID, TEXTOID},
+	.argtypes = {TEXTOID, TEXTOID, TEXTOID},
 	.columns = {DC_NULLABLE("region", TEXTOID), DC_BIGINT("inc"), DC_BIGINT("dec"), DC_BIGINT("value"), DC_TIME("updated_at"), DC_NULLABLE("complete_to", TIMESTAMPTZOID)},
 	.of = DC_OF_MORE};
 
@@ -138,12 +139,13 @@ dc_get_regions(PG_FUNCTION_ARGS)
 	DcCounter *counter = open_to_read(fcinfo, "dc_get_regions()");
 	DcIdentity identity = {.region = ""};
 	DcSqlSession session;
-	Datum values[2];
+	Datum values[3];
 
 	InitMaterializedSRF(fcinfo, 0);
 	(void) region_self(&identity);
 	values[0] = key_text_datum(key);
 	values[1] = CStringGetTextDatum(identity.region);
+	values[2] = CStringGetTextDatum(relation_sql_name(counter->relid));
 	begin_check(&session, counter);
 	sql_read(&session, &sql_get, values);
 	rows_return(fcinfo, &session.rows);

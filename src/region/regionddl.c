@@ -11,8 +11,8 @@
  *
  *	- rename it or its schema, or move it to another one;
  *	- leave its tables other than they were made: the tables that a transaction has locked as DDL does are looked at
- *	  at the end of each command, when they have followed it. An index is refused before: one that is made concurrently is
- *	  there when it ends.
+ *	  at the end of each command, when they have followed it, for what it can have changed. An index is refused
+ *	  before: one that is made concurrently is there when it ends.
  *
  * A counter is not dropped while there are links to other regions, by anybody: dc_unreplicate() says when it may be.
  */
@@ -31,6 +31,7 @@
 #include "table/protect.h"
 #include "table/storage.h"
 #include "table/subscription.h"
+#include "utils/acl.h"
 #include "utils/lsyscache.h"
 
 static void prevent_drop(const DcCounterRow *row);
@@ -39,7 +40,10 @@ static bool is_shared(const DcCounterRow *row);
 pg_noreturn static void shared_error(const DcCounterRow *row, const char *detail);
 static void prevent_rename(const DcDdl *ddl);
 static void prevent_changed(const DcDdl *ddl);
+static int looks_of(const Node *parsetree);
+static int looks_of_command(const AlterTableCmd *command);
 static bool is_granted_on(const GrantStmt *grant, const DcCounterRow *row);
+static bool is_granted_to(const GrantStmt *grant, Oid role);
 static bool is_republished(const DcDdl *ddl, const DcCounterRow *row);
 static bool is_being_altered(const DcCounterRow *row);
 static bool is_following(const DcDdl *ddl, const DcCounterRow *row);
@@ -172,12 +176,14 @@ prevent_rename(const DcDdl *ddl)
 }
 
 /*
- * prevent_changed raises 55000, or 42809, if a table that was altered is not as others need it.
+ * prevent_changed raises 55000, or 42809, if a table that was altered is not as others need it. It looks at what the command can
+ * have changed, in tables that the transaction has locked, so that one that mends a table is not refused for what else is wrong.
  */
 static void
 prevent_changed(const DcDdl *ddl)
 {
 	const GrantStmt *grant = IsA(ddl->parsetree, GrantStmt) ? (const GrantStmt *) ddl->parsetree : NULL;
+	int looks = looks_of(ddl->parsetree);
 	ListCell *lc;
 
 	foreach(lc, catalog_read_all())
@@ -188,14 +194,80 @@ prevent_changed(const DcDdl *ddl)
 		if (!is_replicated(row) || !(grant != NULL ? is_granted_on(grant, row) : is_being_altered(row) || is_republished(ddl, row)) ||
 			is_following(ddl, row) || !is_shared(row))
 			continue;
-		problem = regions_problem(row);
+		problem = regions_problem(row, looks);
 		if (problem != NULL)
 			shared_error(row, problem);
 	}
 }
 
 /*
- * is_granted_on returns true if a command grants, or revokes, rights to one of its tables or their schema.
+ * Return what a command can change for the worse, as DcShapeLooks.
+ */
+static int
+looks_of(const Node *parsetree)
+{
+	int looks = LOOK_NOTHING;
+	ListCell *lc;
+
+	switch (nodeTag(parsetree))
+	{
+		case T_GrantStmt:
+			return LOOK_RIGHTS | LOOK_UNLOCKED;
+		case T_CreatePublicationStmt:
+		case T_AlterPublicationStmt:
+			return LOOK_PUBLICATIONS | LOOK_UNLOCKED;
+		case T_CreateStatsStmt:
+			return LOOK_CODE;
+		case T_CreateTrigStmt:
+		case T_RuleStmt:
+			return LOOK_EXTRAS | LOOK_SHARDS | LOOK_CODE;
+		case T_DropStmt:
+			return ((const DropStmt *) parsetree)->removeType == OBJECT_TRIGGER ? LOOK_MERGE : LOOK_ALTERED;
+		case T_AlterTableStmt:
+			foreach(lc, ((const AlterTableStmt *) parsetree)->cmds)
+				looks |= looks_of_command(lfirst_node(AlterTableCmd, lc));
+			return looks;
+		default:
+			return LOOK_ALTERED;
+	}
+}
+
+static int
+looks_of_command(const AlterTableCmd *command)
+{
+	switch (command->subtype)
+	{
+		case AT_DisableRowSecurity:
+		case AT_NoForceRowSecurity:
+		case AT_DropInherit:
+		case AT_ClusterOn:
+		case AT_DropCluster:
+		case AT_SetStatistics:
+			return LOOK_NOTHING;
+		case AT_DropConstraint:
+		case AT_DropColumn:
+			return LOOK_COLUMNS;
+		case AT_ColumnDefault:
+			return command->def == NULL ? LOOK_NOTHING : LOOK_CODE;
+		case AT_DisableTrig:
+		case AT_DisableTrigAll:
+		case AT_DisableTrigUser:
+			return LOOK_MERGE;
+		case AT_ReplicaIdentity:
+			return LOOK_IDENTITY | LOOK_PUBLICATIONS;
+		case AT_SetRelOptions:
+		case AT_ResetRelOptions:
+			return LOOK_OPTIONS;
+		case AT_ChangeOwner:
+			return LOOK_RIGHTS | LOOK_SHARDS | LOOK_CODE;
+		default:
+			return LOOK_ALTERED;
+	}
+}
+
+/*
+ * is_granted_on returns true if a command grants, or revokes, rights to one of its tables or their schema, and its owner may have
+ * these.
  */
 static bool
 is_granted_on(const GrantStmt *grant, const DcCounterRow *row)
@@ -204,7 +276,8 @@ is_granted_on(const GrantStmt *grant, const DcCounterRow *row)
 	bool schemas = grant->objtype == OBJECT_SCHEMA || grant->targtype == ACL_TARGET_ALL_IN_SCHEMA;
 	ListCell *lc;
 
-	if (grant->targtype == ACL_TARGET_DEFAULTS || (!schemas && grant->objtype != OBJECT_TABLE))
+	if (grant->targtype == ACL_TARGET_DEFAULTS || (!schemas && grant->objtype != OBJECT_TABLE) ||
+		!is_granted_to(grant, relation_owner(row->counter)))
 		return false;
 	foreach(lc, grant->objects)
 	{
@@ -217,6 +290,26 @@ is_granted_on(const GrantStmt *grant, const DcCounterRow *row)
 			if (OidIsValid(named) && tables[i] == named)
 				return true;
 		}
+	}
+	return false;
+}
+
+/*
+ * is_granted_to returns true if it grants, or revokes, rights of a role, or may do so by CASCADE.
+ */
+static bool
+is_granted_to(const GrantStmt *grant, Oid role)
+{
+	ListCell *lc;
+
+	if (grant->behavior == DROP_CASCADE)
+		return true;
+	foreach(lc, grant->grantees)
+	{
+		const RoleSpec *grantee = lfirst_node(RoleSpec, lc);
+
+		if (grantee->roletype == ROLESPEC_PUBLIC || has_privs_of_role(role, get_rolespec_oid(grantee, false)))
+			return true;
 	}
 	return false;
 }

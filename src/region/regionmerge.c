@@ -57,6 +57,7 @@ static Datum merge_insert(DcCounter *counter, Relation regions, HeapTuple tuple)
 static bool comes_back(DcRegionRel *rel, const DcRegionRow *wanted);
 static bool raise_found(DcRegionRel *rel, DcRegionRow *row, const DcRegionRow *wanted,
 						int64 *inc, int64 *dec);
+static bool is_sealed(DcCounter *counter, const DcRegionRow *come);
 static Datum merge_update(DcCounter *counter, TriggerData *data);
 static void add_remote(DcCounter *counter, Datum key, int64 inc, int64 dec);
 
@@ -248,7 +249,7 @@ region_row_is_foreign(DcRegionRel *rel, const DcRegionRow *wanted)
 	bool waited;
 
 	if (!slot_is_own(wanted, &identity))
-		return false;
+		return slot_is_sealed(rel, wanted);
 	do
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -287,6 +288,24 @@ raise_found(DcRegionRel *rel, DcRegionRow *row, const DcRegionRow *wanted, int64
 }
 
 /*
+ * is_sealed is slot_is_sealed() where the table of regions is not open to write.
+ */
+static bool
+is_sealed(DcCounter *counter, const DcRegionRow *come)
+{
+	DcRegionRel rel;
+	DcIdentity self;
+	bool sealed;
+
+	if (!region_self(&self) || !batch_key_equal(come->region, CStringGetTextDatum(self.region)))
+		return false;
+	regionrel_open(&rel, counter, NoLock);
+	sealed = slot_is_sealed(&rel, come);
+	regionrel_close(&rel);
+	return sealed;
+}
+
+/*
  * merge_update merges a row that is to be updated, and that the caller has locked.
  */
 static Datum
@@ -310,7 +329,7 @@ merge_update(DcCounter *counter, TriggerData *data)
 	dec = Max(new.dec - old.dec, 0);
 	if (inc == 0 && dec == 0)
 		return PointerGetDatum(NULL);
-	if (old.at != SLOT_IS_BACK && slot_is_foreign(counter, regions, &new, old.inc, old.dec))
+	if (old.at != SLOT_IS_BACK && (slot_is_foreign(counter, regions, &new, old.inc, old.dec) || is_sealed(counter, &new)))
 		return PointerGetDatum(NULL);
 	if (new.inc < old.inc || new.dec < old.dec || new.at < old.at || old.at == SLOT_IS_BACK)
 	{

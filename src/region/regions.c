@@ -38,7 +38,7 @@ enum
 };
 
 static int by_region(const ListCell *a, const ListCell *b);
-static const char *own_state(const DcSelfRow *self);
+static const char *own_state(const DcSelfRow *self, const DcBeat *beat);
 static void link_columns(const char *region, Datum *values, bool *nulls);
 
 /*
@@ -71,7 +71,8 @@ dc_regions(PG_FUNCTION_ARGS)
 			epochs += strcmp(((DcBeat *) lfirst(lc2))->region, beat->region) == 0;
 		values[COL_REGION] = CStringGetTextDatum(beat->region);
 		values[COL_EPOCHS] = Int32GetDatum(epochs);
-		values[COL_STATE] = CStringGetTextDatum(!beat_is_active(beat) ? "retired" : own ? own_state(&self)
+		values[COL_STATE] = CStringGetTextDatum(!beat_is_active(beat) ? "retired" : own ? own_state(&self, beat)
+													: seen_is_behind(beat)				? "behind"
 																						: "active");
 		nulls[COL_BEAT_AT] = nulls[COL_LAG] = beat->beat_at == 0;
 		values[COL_BEAT_AT] = TimestampTzGetDatum(beat->beat_at);
@@ -93,7 +94,7 @@ by_region(const ListCell *a, const ListCell *b)
 }
 
 static const char *
-own_state(const DcSelfRow *self)
+own_state(const DcSelfRow *self, const DcBeat *beat)
 {
 	DcSelfMarks marks;
 
@@ -104,7 +105,9 @@ own_state(const DcSelfRow *self)
 		return "renew";
 	if (self->starting || (!RecoveryInProgress() && !self_is_begun(self)))
 		return "starting";
-	return self->state == SELF_RECOPY || marks.recopy ? "recopy" : "active";
+	if (self->state == SELF_RECOPY || marks.recopy)
+		return "recopy";
+	return seen_is_behind(beat) ? "behind" : "active";
 }
 
 static void

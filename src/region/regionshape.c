@@ -9,7 +9,9 @@
 #include "postgres.h"
 
 #include "access/table.h"
+#include "base/compat.h"
 #include "base/relopen.h"
+#include "catalog/dependency.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_publication.h"
 #include "miscadmin.h"
@@ -24,88 +26,164 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
-static const char *table_problem(Relation rel);
-static bool has_key_alone(Relation rel);
+static bool is_due(Oid relid, int looks);
+static const char *table_problem(DcCounter *counter, Relation rel, int looks);
+static void check_columns(DcCounter *counter, Relation rel, DcTableLayout *layout);
+static const DcShape *shape_of(const DcCounter *counter, Oid relid);
+static bool has_key_alone(Relation rel, const DcShape *shape, const AttrNumber *atts);
+static const char *shards_problem(DcCounter *counter, int looks);
 static AclMode own_rights(Oid relid, Oid owner);
 static const char *code_problem(Relation rel);
 
 /*
- * regions_problem returns what is wrong, as a sentence, or NULL. Raises 42809 for a table that has not its shape.
+ * Return what is wrong of what is to be looked at, as a sentence, or NULL. Raises 42809 for a table that has not its shape.
  */
 const char *
-regions_problem(const DcCounterRow *row)
+regions_problem(const DcCounterRow *row, int looks)
 {
 	const Oid tables[] = {row->regions, row->sets, row->grants, row->wants};
 	DcCounter *counter = counter_lookup(row->counter);
 	const char *problem;
-	Relation rel;
 
+	if (looks == LOOK_NOTHING)
+		return NULL;
 	LockRelationOid(row->counter, AccessShareLock);
 	LockRelationOid(row->shards, AccessShareLock);
-	counter_layout(counter);
+	if ((looks & LOOK_COLUMNS) != 0 && (is_due(row->counter, looks) || is_due(row->shards, looks)))
+		counter_layout(counter);
 	for (int i = 0; i < lengthof(tables); i++)
 	{
-		if (!OidIsValid(tables[i]))
+		Relation rel;
+
+		if (!OidIsValid(tables[i]) || !is_due(tables[i], looks))
 			continue;
 		rel = table_open_present(tables[i], AccessShareLock);
-		if (tables[i] == row->regions)
-			counter_regions_layout(counter, rel);
-		else if (tables[i] == row->sets)
-			counter_sets_layout(counter, rel);
-		else
-			rights_layout(counter, rel);
-		problem = table_problem(rel);
+		problem = table_problem(counter, rel, looks);
 		table_close(rel, AccessShareLock);
 		if (problem != NULL)
 			return problem;
 	}
-	if (OidIsValid(row->grants) && (problem = rights_problem(counter)) != NULL)
+	if ((looks & LOOK_RIGHTS) != 0 && OidIsValid(row->grants) && (problem = rights_problem(counter)) != NULL)
 		return problem;
-	if (superuser_arg(counter->owner))
-		return NULL;
-	rel = table_open_present(row->shards, AccessShareLock);
-	problem = code_problem(rel);
-	table_close(rel, AccessShareLock);
-	if (problem == NULL && !counter->plain_shards)
-		problem = _("More than plain tables would be in the way of rows that come.");
-	return problem;
-}
-
-static const char *
-table_problem(Relation rel)
-{
-	Oid owner = rel->rd_rel->relowner;
-	AclMode needed = ACL_SELECT | ACL_INSERT | ACL_UPDATE;
-	PublicationDesc published;
-
-	if (rel->rd_rel->relreplident != REPLICA_IDENTITY_DEFAULT)
-		return _("The replica identity must be the default.");
-	if (!has_key_alone(rel))
-		return _("It must have its primary key, and no other index.");
-	RelationBuildPublicationDesc(rel, &published);
-	if (!published.rf_valid_for_update || !published.cols_valid_for_update)
-		return _("A publication of its rows would keep them from being updated.");
-	if (RelationIsUsedAsCatalogTable(rel))
-		return _("ON CONFLICT is not for tables with user_catalog_table.");
-	if (!superuser_arg(owner) && (own_rights(RelationGetRelid(rel), owner) & needed) != needed)
-		return _("Its owner must have the rights to write to its tables, and not by way of a group.");
-	if (!has_merge_trigger(rel))
-		return _("The trigger \"dcounter_merge\" is missing, or is not as it was made.");
-	return superuser_arg(owner) ? NULL : code_problem(rel);
+	return superuser_arg(counter->owner) || !is_due(row->shards, looks) ? NULL : shards_problem(counter, looks);
 }
 
 /*
- * has_key_alone returns true if a table has a primary key, by which the server looks for rows to update, and no index besides, which
- * could refuse rows.
+ * Return true if a table is to be looked at.
  */
 static bool
-has_key_alone(Relation rel)
+is_due(Oid relid, int looks)
+{
+	return (looks & LOOK_UNLOCKED) != 0 || compat_has_locked(relid, ShareUpdateExclusiveLock);
+}
+
+static const char *
+table_problem(DcCounter *counter, Relation rel, int looks)
+{
+	Oid owner = rel->rd_rel->relowner;
+	AclMode needed = ACL_SELECT | ACL_INSERT | ACL_UPDATE;
+	DcTableLayout layout;
+	PublicationDesc published;
+
+	if ((looks & (LOOK_COLUMNS | LOOK_INDEXES)) != 0)
+		check_columns(counter, rel, &layout);
+	if ((looks & LOOK_EXTRAS) != 0)
+	{
+		if (OidIsValid(counter->row.grants))
+			rights_layout(counter, rel);
+		else if (RelationGetRelid(rel) == counter->row.regions)
+			counter_regions_layout(counter, rel);
+		else
+			counter_sets_layout(counter, rel);
+	}
+	if ((looks & LOOK_IDENTITY) != 0 && rel->rd_rel->relreplident != REPLICA_IDENTITY_DEFAULT)
+		return _("The replica identity must be the default.");
+	if ((looks & LOOK_COLUMNS) != 0 && !OidIsValid(rel->rd_pkindex))
+		return _("It must have its primary key.");
+	if ((looks & LOOK_INDEXES) != 0 && !has_key_alone(rel, shape_of(counter, RelationGetRelid(rel)), layout.atts))
+		return _("It must have no index but its primary key.");
+	if ((looks & LOOK_PUBLICATIONS) != 0)
+	{
+		RelationBuildPublicationDesc(rel, &published);
+		if (!published.rf_valid_for_update || !published.cols_valid_for_update)
+			return _("A publication of its rows would keep them from being updated.");
+	}
+	if ((looks & LOOK_OPTIONS) != 0 && RelationIsUsedAsCatalogTable(rel))
+		return _("ON CONFLICT is not for tables with user_catalog_table.");
+	if ((looks & LOOK_RIGHTS) != 0 && !superuser_arg(owner) && (own_rights(RelationGetRelid(rel), owner) & needed) != needed)
+		return _("Its owner must have the rights to write to its tables, and not by way of a group.");
+	if ((looks & LOOK_MERGE) != 0 && !has_merge_trigger(rel))
+		return _("The trigger \"dcounter_merge\" is missing, or is not as it was made.");
+	return (looks & LOOK_CODE) == 0 || superuser_arg(owner) ? NULL : code_problem(rel);
+}
+
+/*
+ * Raise 42809 if a table lacks its columns or its key.
+ */
+static void
+check_columns(DcCounter *counter, Relation rel, DcTableLayout *layout)
+{
+	DcShapeProblem problem = {0};
+	bool fits;
+
+	if (RelationGetRelid(rel) == counter->row.sets)
+		fits = set_columns_fit(rel, layout, &problem);
+	else
+		fits = shape_fits(rel, shape_of(counter, RelationGetRelid(rel)), layout, &problem);
+	if (!fits)
+		shape_error(RelationGetRelationName(rel), &problem);
+}
+
+static const DcShape *
+shape_of(const DcCounter *counter, Oid relid)
+{
+	if (relid == counter->row.sets)
+		return &set_shape;
+	return relid == counter->row.regions ? &region_shape : rights_shape(counter, relid);
+}
+
+/*
+ * Return true if a table has no index but its primary key, by which the server looks for rows to update: another one could
+ * refuse rows. One of the same key cannot: REINDEX CONCURRENTLY leaves it if it is canceled.
+ */
+static bool
+has_key_alone(Relation rel, const DcShape *shape, const AttrNumber *atts)
 {
 	List *indexes = RelationGetIndexList(rel);
-	bool alone = list_length(indexes) == 1 && OidIsValid(rel->rd_pkindex);
+	bool alone = true;
+	ListCell *lc;
 
+	foreach(lc, indexes)
+	{
+		Relation index = index_open(lfirst_oid(lc), AccessShareLock);
+
+		alone &= lfirst_oid(lc) == rel->rd_pkindex ||
+			(shape_is_key(index, shape, atts) && shape_is_plain_key(index, shape) &&
+			 !OidIsValid(get_index_constraint(lfirst_oid(lc))));
+		index_close(index, AccessShareLock);
+	}
 	list_free(indexes);
 	return alone;
+}
+
+/*
+ * The same of the shard table, if its owner is no superuser.
+ */
+static const char *
+shards_problem(DcCounter *counter, int looks)
+{
+	const char *problem = NULL;
+	Relation rel;
+
+	if ((looks & LOOK_CODE) != 0)
+	{
+		rel = table_open_present(counter->row.shards, AccessShareLock);
+		problem = code_problem(rel);
+		table_close(rel, AccessShareLock);
+	}
+	if (problem == NULL && (looks & LOOK_SHARDS) != 0 && counter_has_layout(counter) && !counter->plain_shards)
+		problem = _("More than plain tables would be in the way of rows that come.");
+	return problem;
 }
 
 /*

@@ -27,6 +27,9 @@
 #include "catalog/pg_trigger.h"
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"
+#include "miscadmin.h"
+#include "nodes/value.h"
+#include "parser/parse_func.h"
 #include "region/rights.h"
 #include "region/sets.h"
 #include "table/layout.h"
@@ -129,10 +132,11 @@ merge_trigger_create(Oid relid, const char *function)
 
 /*
  * region_tables_adopt finds the tables of a counter table that is being adopted, if it was
- * replicated. Its totals are then what is published. The triggers are there, as they are dumped.
+ * replicated, and the user may replicate it. Its totals are then what is published. The triggers are there, as they are
+ * dumped.
  */
 void
-region_tables_adopt(DcCounterRow *row)
+region_tables_adopt(DcCounterRow *row, Oid functions)
 {
 	DcIdentity identity;
 	char *name = get_rel_name(row->counter);
@@ -142,14 +146,15 @@ region_tables_adopt(DcCounterRow *row)
 
 	if (OidIsValid(row->holds))
 	{
-		rights_tables_adopt(row);
+		rights_tables_adopt(row, functions);
 		return;
 	}
 	row->regions = get_relname_relid(psprintf("%s%s", name, DC_REGION_SUFFIX), schema);
 	row->sets = get_relname_relid(psprintf("%s%s", name, DC_SET_SUFFIX), schema);
 	if (!OidIsValid(row->regions) || !OidIsValid(row->sets) ||
 		relation_owner(row->regions) != relation_owner(row->counter) ||
-		relation_owner(row->sets) != relation_owner(row->counter))
+		relation_owner(row->sets) != relation_owner(row->counter) ||
+		!region_may_adopt(row, functions))
 	{
 		row->regions = row->sets = InvalidOid;
 		return;
@@ -165,6 +170,29 @@ region_tables_adopt(DcCounterRow *row)
 	/* what was removed with deleted keys is not known: more than half of the slots of a key were not */
 	row->rights_epoch = region_self(&identity) ? identity.epoch + REGION_EPOCH_SLOTS / 2 : 0;
 	row->totals = DC_TOTALS_COMPACTED;
+}
+
+/*
+ * Return true if the user may make a counter a replicated one with tables that are there already: as with dc_replicate(), the jobs
+ * and links that all counters share go through these from then on. The owner of the database, who restores dumps, may as well.
+ * A notice says what is missing.
+ */
+bool
+region_may_adopt(const DcCounterRow *row, Oid functions)
+{
+	const Oid args[] = {REGCLASSOID, BOOLOID};
+	char *schema = get_namespace_name(functions);
+	Oid function = LookupFuncName(list_make2(makeString(schema), makeString("dc_replicate")), lengthof(args), args, true);
+
+	if (compat_owns_database(MyDatabaseId, GetUserId()) ||
+		(OidIsValid(function) && compat_may_execute(function, GetUserId())))
+		return true;
+	ereport(NOTICE,
+			(errmsg("\"%s\" is adopted as a counter table that is not replicated, and its tables of regions are not used", get_rel_name(row->counter)),
+			 errdetail("To adopt these, you need the privilege EXECUTE on function dc_replicate."),
+			 errhint("Ask a superuser for GRANT EXECUTE ON FUNCTION %s TO %s. Then drop the tables of regions, and call dc_replicate().",
+					 quote_qualified_identifier(schema, "dc_replicate"), quote_identifier(GetUserNameFromId(GetUserId(), false)))));
+	return false;
 }
 
 /*

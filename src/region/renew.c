@@ -2,7 +2,8 @@
  * renew.c
  *		dc_region_renew(): a new epoch for this database.
  *
- * One transaction, with all replicated tables and the identity locked (seal.c):
+ * One transaction, with all replicated tables and the identity locked (seal.c). Where the worker does it, what has to be
+ * sealed and folded was, by transactions before (sealturns.c):
  *
  *	1. What was counted and is not published is sealed, unless that was done when the server began; for
  *	   then, what came later is not the old epoch's.
@@ -25,8 +26,10 @@
 #include "access/xact.h"
 #include "base/args.h"
 #include "base/compat.h"
+#include "base/subxact.h"
 #include "fmgr.h"
 #include "miscadmin.h"
+#include "postmaster/interrupt.h"
 #include "region/life.h"
 #include "region/link.h"
 #include "storage/lmgr.h"
@@ -36,6 +39,8 @@
 PG_FUNCTION_INFO_V1(dc_region_renew);
 
 static int64 next_epoch(const DcSelfRow *self, bool *others);
+static void publish_beats(char *region);
+static bool publish_work(void *region);
 static void clear_recopy(DcSelfRow *self);
 
 /*
@@ -85,19 +90,20 @@ region_check_owner(void)
 void
 region_renew(DcSelfRow *self, DcRights rights, bool worker)
 {
-	List *counters = replicated_lock(worker);
+	List *counters = worker ? NIL : replicated_lock();
 	DcSelfMarks marks;
 	DcSelfRow old;
 	bool alone = rights == RIGHTS_ALONE;
 	bool folded;
 	bool others;
 
+	identity_lock();
 	if (!self_read(self))
 		elog(ERROR, "this database is in no region any more");
-	if (!self_is_begun(self) || self->starting || self->boot == (Datum) 0)
+	if (!worker && (!self_is_begun(self) || self->starting || self->boot == (Datum) 0))
 		self->boot = self_new_boot();
 	if (!self->starting)
-		seal_all(counters, self, worker);
+		seal_all(counters, self, false);
 	folded = fold_all(counters, self);
 	if (!alone)
 		rights_renew(self->region, rights, worker);
@@ -118,8 +124,45 @@ region_renew(DcSelfRow *self, DcRights rights, bool worker)
 		beat_raise(&old, true);
 	region_published();
 	beat_tell(DT_NOBEGIN);
+	if (!worker)
+		(void) publications_complete(self->region, true);
+	else if (publications_lack(beats_relation()))
+		publish_beats(self->region);
 	ereport(LOG,
 			(errmsg("this database has a new epoch in region \"%s\": " INT64_FORMAT, self->region, self->epoch)));
+}
+
+/*
+ * publish_beats adds the beats to the publications, as those of a dump lack them. That is no reason for a renewal to fail.
+ */
+static void
+publish_beats(char *region)
+{
+	MemoryContext caller = CurrentMemoryContext;
+
+	PG_TRY();
+	{
+		(void) subxact_run(publish_work, region);
+	}
+	PG_CATCH();
+	{
+		ErrorData *error = error_caught(caller);
+
+		if (error->sqlerrcode == ERRCODE_QUERY_CANCELED || ShutdownRequestPending)
+			ReThrowError(error);
+		ereport(WARNING,
+				(errmsg("region \"%s\" does not publish its beats: %s", region, error->message),
+				 errhint("Call dc_region_publish().")));
+		FreeErrorData(error);
+	}
+	PG_END_TRY();
+}
+
+static bool
+publish_work(void *region)
+{
+	(void) publications_complete(region, false);
+	return true;
 }
 
 /*
@@ -146,20 +189,23 @@ next_epoch(const DcSelfRow *self, bool *others)
 
 /*
  * fold_sealed ends a start: the others have confirmed that the epoch is this database's. What it publishes from now on is
- * of a boot that no copy from before has (life.h).
+ * of a boot that no copy from before has (life.h). False if it is not to be ended now.
  */
-void
+bool
 fold_sealed(DcSelfRow *self, bool worker)
 {
-	List *counters = replicated_lock(worker);
+	List *counters = worker ? NIL : replicated_lock();
 
+	identity_lock();
 	if (!self_read(self) || !self->starting || self_needs_renew(self))
-		return;
+		return false;
 	if (fold_all(counters, self))
 		region_published();
 	self->starting = false;
-	self->boot = self_new_boot();
+	if (!worker)
+		self->boot = self_new_boot();
 	self_update(self);
+	return true;
 }
 
 /*

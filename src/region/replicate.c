@@ -42,6 +42,7 @@
 #include "utils/lsyscache.h"
 
 PG_FUNCTION_INFO_V1(dc_replicate);
+PG_FUNCTION_INFO_V1(dc_region_publish);
 PG_FUNCTION_INFO_V1(dc_unreplicate);
 
 /* What there is of amounts: 0 nothing, 1 something, 2 less than nothing. */
@@ -77,6 +78,8 @@ static const DcStatement sql_units = {
 static void check_counter(const DcCounter *counter);
 static void check_shape(const DcCounterRow *row);
 static void take_amounts(DcCounter *counter, const DcIdentity *identity, bool seed);
+static void publish(const DcCounterRow *row, const char *region);
+static bool is_lacking(const DcCounterRow *row);
 static void replicate_stock(DcCounter *counter, const DcIdentity *identity, bool seed);
 pg_noreturn static void has_amounts_error(const DcCounter *counter);
 static const char *replicate_word(DcCounter *counter, const char *word);
@@ -147,8 +150,7 @@ dc_replicate(PG_FUNCTION_ARGS)
 	take_amounts(counter, &identity, seed);
 	protect_create_replicated(&row);
 	check_shape(&row);
-	publications_add_filtered(row.regions, region_columns, "region", identity.region, REGION_FILTER);
-	publications_add(row.sets, set_columns, "region", identity.region);
+	publish(&row, identity.region);
 	PG_RETURN_VOID();
 }
 
@@ -171,8 +173,91 @@ replicate_stock(DcCounter *counter, const DcIdentity *identity, bool seed)
 	catalog_update(&row);
 	protect_create_replicated(&row);
 	check_shape(&row);
-	publications_add(row.grants, grant_columns, "from_region", identity->region);
-	publications_add(row.wants, want_columns, "region", identity->region);
+	publish(&row, identity->region);
+}
+
+/*
+ * publish adds the tables of a replicated counter to the publications.
+ */
+static void
+publish(const DcCounterRow *row, const char *region)
+{
+	if (OidIsValid(row->grants))
+	{
+		publications_add(row->grants, grant_columns, "from_region", region);
+		publications_add(row->wants, want_columns, "region", region);
+		return;
+	}
+	publications_add_filtered(row->regions, region_columns, "region", region, REGION_FILTER);
+	publications_add(row->sets, set_columns, "region", region);
+}
+
+/*
+ * dc_region_publish() -> integer: makes the publications anew, and adds to them what is missing. Returns of how many
+ * counters tables were added. For the owner of the database.
+ *
+ * Errors: 42501, 55000 if the database is in no region, or a publication is not as dcounter makes it.
+ */
+Datum
+dc_region_publish(PG_FUNCTION_ARGS)
+{
+	DcSelfRow self;
+
+	prevent_write("dc_region_publish()");
+	region_check_owner();
+	if (!self_read(&self))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("this database is in no region"),
+				 errhint("Call dc_region_init() first.")));
+	PG_RETURN_INT32(publications_complete(self.region, true));
+}
+
+/*
+ * publications_complete adds to the publications what is missing: the beats, and if `all` the tables of counters, whose owners
+ * have asked for that (dc_replicate). Returns of how many counters.
+ */
+int
+publications_complete(const char *region, bool all)
+{
+	int added = 0;
+	ListCell *lc;
+
+	if (publications_lack(beats_relation()))
+	{
+		publications_create_as_owner();
+		publications_add(beats_relation(), beat_columns, "region", region);
+	}
+	foreach(lc, all ? catalog_read_all() : NIL)
+	{
+		if (!is_lacking(lfirst(lc)))
+			continue;
+		publish(lfirst(lc), region);
+		added++;
+	}
+	return added;
+}
+
+/*
+ * publications_are_complete returns true if there is nothing to add.
+ */
+bool
+publications_are_complete(void)
+{
+	bool lacking = publications_lack(beats_relation());
+	ListCell *lc;
+
+	foreach(lc, catalog_read_all())
+		lacking |= is_lacking(lfirst(lc));
+	return !lacking;
+}
+
+static bool
+is_lacking(const DcCounterRow *row)
+{
+	if (OidIsValid(row->grants))
+		return publications_lack(row->grants) || publications_lack(row->wants);
+	return OidIsValid(row->regions) && (publications_lack(row->regions) || publications_lack(row->sets));
 }
 
 /*
@@ -216,7 +301,7 @@ check_counter(const DcCounter *counter)
 static void
 check_shape(const DcCounterRow *row)
 {
-	const char *problem = regions_problem(row);
+	const char *problem = regions_problem(row, LOOK_ALL);
 
 	if (problem != NULL)
 		ereport(ERROR,

@@ -94,8 +94,7 @@ static void
 check_published(const char *region)
 {
 	write_down_all();
-	unpublished_end();
-	if (beat_publishes() || unpublished_look(GetCurrentTimestamp()) == DT_NOBEGIN)
+	if (beat_publishes() || unpublished_look_all() == DT_NOBEGIN)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("region \"%s\" has counted what is not published yet", region),

@@ -92,8 +92,9 @@ enum
 extern const char *const grant_columns;
 extern const char *const want_columns;
 extern void rights_tables_create(DcCounter *counter, DcCounterRow *row);
-extern void rights_tables_adopt(DcCounterRow *row);
+extern void rights_tables_adopt(DcCounterRow *row, Oid functions);
 extern bool rights_lock(const DcCounter *counter, LOCKMODE mode, bool wait);
+extern const struct DcShape *rights_shape(const DcCounter *counter, Oid relid);
 extern void rights_layout(DcCounter *counter, Relation rel);
 extern void rights_check_tables(DcCounter *counter);
 extern const char *rights_problem(const DcCounter *counter);

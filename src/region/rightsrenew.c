@@ -18,15 +18,18 @@
 #include "postgres.h"
 
 #include "base/hooks.h"
+#include "base/subxact.h"
 #include "catalog/pg_type.h"
 #include "counter/apply.h"
 #include "miscadmin.h"
+#include "postmaster/interrupt.h"
 #include "region/life.h"
 #include "region/rights.h"
 #include "storage/lmgr.h"
 #include "table/access.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/memutils.h"
 #include "utils/timestamp.h"
 
 /* region, old epoch, new epoch */
@@ -76,7 +79,16 @@ static const DcStatement sql_renew_wants = {
 	.reads_all = true,
 	.of = DC_OF_MORE + 1};
 
-static bool is_free(const DcCounterRow *row);
+/* What renew_work() is called with. */
+typedef struct DcRenewal
+{
+	const DcCounterRow *row;
+	const char *region;
+	bool lossless;
+} DcRenewal;
+
+static bool renew_in_time(const DcCounterRow *row, const char *region, bool lossless);
+static bool renew_work(void *arg);
 static void renew(DcCounterRow *row, const char *region, bool lossless);
 
 /*
@@ -108,8 +120,8 @@ rights_identity_check(DcCounter *counter)
  * rights_renew gives this database a new epoch for each stock, in the transaction in which the database
  * gets one. A stock may be shut instead: it keeps its units and its epoch, as a negative number, and sells,
  * gives and asks for nothing until dc_region_renew() is called. The worker shuts those on which code of their
- * owners can run, and those that stay locked: a transaction that has taken units and goes on must not keep it
- * from giving the database an epoch.
+ * owners can run, and those that stay locked, tables or rows, or take too long: a transaction that has taken units and goes on
+ * must not keep it from giving the database an epoch.
  */
 void
 rights_renew(const char *region, DcRights rights, bool worker)
@@ -124,9 +136,9 @@ rights_renew(const char *region, DcRights rights, bool worker)
 
 		if (!OidIsValid(row->grants))
 			continue;
-		if (rights != RIGHTS_SHUT && (!worker || (worker_may(row->counter) && is_free(row))))
+		if (rights != RIGHTS_SHUT && !worker)
 			renew(row, region, rights == RIGHTS_KEPT);
-		else if (row->rights_epoch > 0)
+		else if ((rights == RIGHTS_SHUT || !renew_in_time(row, region, rights == RIGHTS_KEPT)) && row->rights_epoch > 0)
 		{
 			row->rights_epoch = -row->rights_epoch;
 			catalog_update(row);
@@ -135,20 +147,50 @@ rights_renew(const char *region, DcRights rights, bool worker)
 }
 
 /*
- * is_free locks the tables of a stock for the worker; false if it has tried for long enough.
+ * renew_in_time renews a stock for the worker; false if it is to be shut. What fails is tried again, with the whole
+ * renewal, while the worker is patient. So is that of another stock if this one has used up the time of the step.
  */
 static bool
-is_free(const DcCounterRow *row)
+renew_in_time(const DcCounterRow *row, const char *region, bool lossless)
 {
-	const Oid tables[] = {row->grants, row->wants, row->counter, row->shards, row->holds};
+	static List *failed = NIL; /* Oid, in TopMemoryContext */
+	MemoryContext caller = CurrentMemoryContext;
+	DcRenewal renewal = {row, region, lossless};
+	volatile bool done = false;
 
-	for (int i = 0; i < lengthof(tables); i++)
-	{
-		if (ConditionalLockRelationOid(tables[i], ShareRowExclusiveLock))
-			continue;
-		worker_is_patient(row->counter);
+	if (!worker_is_patient() && list_member_oid(failed, row->counter))
 		return false;
+	PG_TRY();
+	{
+		done = subxact_run(renew_work, &renewal);
+		failed = list_delete_oid(failed, row->counter);
 	}
+	PG_CATCH();
+	{
+		ErrorData *error = error_caught(caller);
+
+		MemoryContextSwitchTo(TopMemoryContext);
+		failed = list_append_unique_oid(failed, row->counter);
+		MemoryContextSwitchTo(caller);
+		if (worker_is_patient() || error->sqlerrcode == ERRCODE_QUERY_CANCELED || ShutdownRequestPending)
+			ReThrowError(error);
+		ereport(WARNING,
+				(errmsg("stock \"%s\" is shut: %s", get_rel_name(row->counter), error->message)));
+		FreeErrorData(error);
+	}
+	PG_END_TRY();
+	return done;
+}
+
+static bool
+renew_work(void *arg)
+{
+	const DcRenewal *renewal = arg;
+	DcCounterRow row = *renewal->row;
+
+	if (!worker_may(row.counter))
+		return false;
+	renew(&row, renewal->region, renewal->lossless);
 	return true;
 }
 

@@ -121,32 +121,34 @@ create_triggers(const DcCounterRow *row)
 }
 
 /*
- * rights_tables_adopt finds the tables of a stock that is being adopted, if it was replicated. What was on the
- * way to it is lost: its epoch is not known any more.
+ * rights_tables_adopt finds the tables of a stock that is being adopted, if it was replicated, and the user may replicate it.
+ * What was on the way to it is lost: its epoch is not known any more.
  */
 void
-rights_tables_adopt(DcCounterRow *row)
+rights_tables_adopt(DcCounterRow *row, Oid functions)
 {
 	char *name = get_rel_name(row->counter);
 	Oid schema = get_rel_namespace(row->counter);
-	Oid *tables[] = {&row->grants, &row->wants};
 	const DcShape *const shapes[] = {&grant_shape, &want_shape};
 
 	row->grants = get_relname_relid(psprintf("%s%s", name, DC_GRANT_SUFFIX), schema);
 	row->wants = get_relname_relid(psprintf("%s%s", name, DC_WANT_SUFFIX), schema);
-	for (int i = 0; i < lengthof(tables); i++)
+	if (!OidIsValid(row->grants) || !OidIsValid(row->wants) ||
+		relation_owner(row->grants) != relation_owner(row->counter) ||
+		relation_owner(row->wants) != relation_owner(row->counter) ||
+		!region_may_adopt(row, functions))
 	{
+		row->grants = row->wants = InvalidOid;
+		return;
+	}
+	for (int i = 0; i < lengthof(shapes); i++)
+	{
+		Oid relid = i == 0 ? row->grants : row->wants;
 		DcTableLayout layout;
 		Relation rel;
 
-		if (!OidIsValid(row->grants) || !OidIsValid(row->wants) ||
-			relation_owner(*tables[i]) != relation_owner(row->counter))
-		{
-			row->grants = row->wants = InvalidOid;
-			return;
-		}
-		lock_own_table(*tables[i], ShareRowExclusiveLock);
-		rel = table_open_present(*tables[i], NoLock);
+		lock_own_table(relid, ShareRowExclusiveLock);
+		rel = table_open_present(relid, NoLock);
 		shape_check(rel, shapes[i], &layout);
 		table_close(rel, NoLock);
 	}
@@ -215,6 +217,15 @@ rights_check_tables(DcCounter *counter)
 	}
 	if (checked == lengthof(tables))
 		counter->rights_generation = generation;
+}
+
+/*
+ * Return the shape of one of the tables.
+ */
+const DcShape *
+rights_shape(const DcCounter *counter, Oid relid)
+{
+	return relid == counter->row.grants ? &grant_shape : &want_shape;
 }
 
 static void

@@ -13,22 +13,23 @@
  *
  * Later they are folded: added to the rows of the epoch itself, or the slots that are counted in since a deletion
  * (regionslot.c), and removed. That is when the others have
- * confirmed that this database is the only one of the epoch, or in the transaction in which
- * it takes another one. No row of the epoch is merged before that (slot_is_foreign). So
+ * confirmed that this database is the only one of the epoch, or before it takes another one. No row of the
+ * epoch is merged before that (slot_is_foreign), nor is one of a key that has sealed amounts of an older epoch still
+ * (slot_is_sealed), as a counter was left out. So
  * whoever else publishes the same amounts comes to the same sums as this database, and they are counted once.
  *
- * All tables are locked as by writers, one after the other, then the identity, exclusively. A local
+ * The tables of a counter are locked as by writers, then the identity, exclusively. A local
  * row that another transaction is changing is waited for, which is the end of a commit, as a rule.
  * What a prepared transaction has locked cannot be sealed before it has ended.
  *
- * The worker runs no code of owners, so it leaves tables alone that have some. What was counted there goes to
- * the epoch in which it is published. That, and a table that is not as it was made, hurts its
+ * The worker seals and folds each counter in a transaction of its own (sealturns.c), dc_region_renew() all of them in one.
+ *
+ * The worker runs no code of owners, so it leaves tables alone that have some, as it does with those that it could not
+ * work on in time. What is sealed there is folded later, under the epoch under which it was sealed. What could not even be
+ * sealed goes to the epoch in which it is published. That, and a table that is not as it was made, hurts its
  * owner alone. dc_region_renew() seals all of them, as their owners.
  *
  * A key whose sum would leave bigint stays where it is.
- *
- * The worker waits for locks for a moment, and tries again. What is locked for as long as dcounter.region_handshake it
- * leaves alone, tables and rows: others must not wait for ever for an owner who has locked his table.
  */
 #include "postgres.h"
 
@@ -106,8 +107,13 @@ static const DcStatement sql_fold = {
 	.columns = {DC_BIGINT("count")},
 	.of = DC_OF_MORE};
 
-/* Since when the worker has been trying; DC_LONG_AGO: it is not. */
-static DcMoment trying_since = {0};
+/* region: the epochs that something was sealed under */
+static const DcStatement sql_sealed_epochs = {
+	.text = "SELECT -s.epoch AS epoch FROM @regions AS s WHERE s.region = $1 AND s.epoch < 0 GROUP BY s.epoch ORDER BY s.epoch DESC",
+	.argtypes = {TEXTOID},
+	.reads_all = true,
+	.columns = {DC_BIGINT("epoch")},
+	.of = DC_OF_MORE};
 
 /* region, epoch */
 static const DcStatement sql_sealed = {
@@ -123,11 +129,9 @@ static const DcStatement sql_unseal = {
 	.argtypes = {TEXTOID, INT8OID, TEXTARRAYOID},
 	.of = DC_OF_MORE};
 
-static bool is_patient(void);
-static bool lock_table(const DcCounterRow *row, Oid relid, bool worker);
-static DcCounter *lock_one(const DcCounterRow *row, bool worker);
 static bool is_in_order(DcCounter *counter, bool worker);
-static int64 fold_slots(DcSqlSession *session, DcRegionRel *slots, DcSetRel *sets, const DcSelfRow *self);
+static int64 fold_epoch(DcSqlSession *session, const DcSelfRow *self, int64 sealed);
+static int64 fold_slots(DcSqlSession *session, DcRegionRel *slots, DcSetRel *sets, const DcSelfRow *self, int64 sealed_under);
 static bool fold_slot(DcRegionRel *slots, DcSetRel *sets, const DcIdentity *identity, const DcRegionRow *sealed);
 static void begin_seal(DcSqlSession *session, DcCounter *counter);
 static const char *seal_word(DcCounter *counter, const char *word);
@@ -156,11 +160,10 @@ restore_is_under_way(void)
 }
 
 /*
- * replicated_lock locks all replicated counters, and then the identity. Returns those that can be sealed and folded;
- * for the user they are all that there are, or it raises an error.
+ * replicated_lock locks all replicated counters for the user, and then the identity. Returns them.
  */
 List *
-replicated_lock(bool worker)
+replicated_lock(void)
 {
 	List *counters = NIL;
 	List *known = NIL;
@@ -175,11 +178,11 @@ replicated_lock(bool worker)
 		if (!OidIsValid(row->regions))
 			continue;
 		known = lappend_oid(known, row->counter);
-		counter = lock_one(row, worker);
+		counter = replicated_lock_one(row, false);
 		if (counter != NULL)
 			counters = lappend(counters, counter);
 	}
-	(void) advisory_lock(REGION_LOCK_CLASS, 0, IDENTITY_LOCK, ExclusiveLock, true);
+	identity_lock();
 	foreach(lc, catalog_read_all())
 	{
 		const DcCounterRow *row = lfirst(lc);
@@ -193,25 +196,27 @@ replicated_lock(bool worker)
 }
 
 /*
- * is_patient tells whether the worker is to wait for what is locked.
+ * identity_lock keeps all others from publishing, and from changing the identity.
  */
-static bool
-is_patient(void)
+void
+identity_lock(void)
 {
-	if (trying_since.us == DC_LONG_AGO.us)
-		trying_since = moment_now();
-	return moment_age(trying_since) < dc_region_handshake * INT64CONST(1000);
+	(void) advisory_lock(REGION_LOCK_CLASS, 0, IDENTITY_LOCK, ExclusiveLock, true);
 }
 
-static DcCounter *
-lock_one(const DcCounterRow *row, bool worker)
+/*
+ * replicated_lock_one locks a replicated counter. Returns NULL if it was dropped, or if the worker has to leave it to its
+ * owner; for the user it raises an error then.
+ */
+DcCounter *
+replicated_lock_one(const DcCounterRow *row, bool worker)
 {
 	DcCounter *counter;
 
 	if (worker && !worker_may(row->counter))
 		return NULL;
-	if (!lock_table(row, row->regions, worker) || !lock_table(row, row->sets, worker))
-		return NULL;
+	LockRelationOid(row->regions, RowExclusiveLock);
+	LockRelationOid(row->sets, RowExclusiveLock);
 	if (!counter_lock(row->counter, RowExclusiveLock))
 		return NULL; /* dropped meanwhile */
 	counter = worker ? counter_find(row->counter) : counter_lookup(row->counter);
@@ -229,24 +234,8 @@ lock_one(const DcCounterRow *row, bool worker)
 }
 
 /*
- * lock_table locks a further table of a counter; false if it is locked for longer than the worker waits.
- */
-static bool
-lock_table(const DcCounterRow *row, Oid relid, bool worker)
-{
-	if (!worker)
-		LockRelationOid(relid, RowExclusiveLock);
-	else if (!ConditionalLockRelationOid(relid, RowExclusiveLock))
-	{
-		worker_is_patient(row->counter);
-		return false;
-	}
-	return true;
-}
-
-/*
- * worker_may tells whether no code of the owner can run in what the worker does to a table. Raises 55P03 if it cannot be
- * told now.
+ * worker_may returns true if no code of the owner can run in what the worker does to a table. Raises 55P03 if a
+ * table is locked.
  */
 bool
 worker_may(Oid counter)
@@ -255,22 +244,12 @@ worker_may(Oid counter)
 	DcOwnerCode code = ownercode_begin(counter, &reason);
 
 	if (code == DC_CODE_LOCKED)
-		worker_is_patient(counter);
-	if (code == DC_CODE_FOUND)
-		ownercode_log(counter, reason);
-	return code == DC_CODE_NONE;
-}
-
-/*
- * worker_is_patient raises 55P03 if the worker is to wait for a counter table that is locked.
- */
-void
-worker_is_patient(Oid counter)
-{
-	if (is_patient())
 		ereport(ERROR,
 				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
 				 errmsg("counter table \"%s\" is locked", get_rel_name(counter))));
+	if (code == DC_CODE_FOUND)
+		ownercode_log(counter, reason);
+	return code == DC_CODE_NONE;
 }
 
 /*
@@ -311,10 +290,11 @@ is_in_order(DcCounter *counter, bool worker)
 }
 
 /*
- * seal_all seals what was counted and is not published. The tables and the identity are locked.
+ * seal_all seals what was counted and is not published; `free`: but for rows that others have locked. The tables and
+ * the identity are locked.
  */
 void
-seal_all(List *counters, const DcSelfRow *self, bool worker)
+seal_all(List *counters, const DcSelfRow *self, bool free)
 {
 	ListCell *lc;
 
@@ -330,18 +310,9 @@ seal_all(List *counters, const DcSelfRow *self, bool worker)
 			buffer_hooks->write_down(counter);
 		counter = counter_lookup(counter->relid);
 		begin_seal(&session, counter);
-		(void) sql_run(&session, !worker || is_patient() ? &sql_seal : &sql_seal_free, values);
+		(void) sql_run(&session, free ? &sql_seal_free : &sql_seal, values);
 		sql_end(&session);
 	}
-}
-
-/*
- * seal_is_over is called when what the worker tried is done, or is not to be done any more.
- */
-void
-seal_is_over(void)
-{
-	trying_since = DC_LONG_AGO;
 }
 
 /*
@@ -356,28 +327,48 @@ fold_all(List *counters, const DcSelfRow *self)
 
 	foreach(lc, counters)
 	{
-		DcCounter *counter = lfirst(lc);
+		Datum region = CStringGetTextDatum(self->region);
 		DcSqlSession session;
-		Datum values[] = {CStringGetTextDatum(self->region), Int64GetDatum(self->epoch)};
+		int64 *epochs;
+		uint64 n;
 
-		DcRegionRel slots;
-		DcSetRel sets;
-
-		begin_seal(&session, counter);
-		regionrel_open(&slots, counter, RowExclusiveLock);
-		setrel_open(&sets, counter, RowExclusiveLock);
-		if (setrel_is_empty(&sets) && counter->row.rights_epoch <= self->epoch)
-		{
-			(void) sql_run(&session, &sql_fold, values);
-			keys += rows_bigint(&session.rows, 0, 1);
-		}
-		else
-			keys += fold_slots(&session, &slots, &sets, self);
-		setrel_close(&sets);
-		regionrel_close(&slots);
+		begin_seal(&session, lfirst(lc));
+		n = sql_run(&session, &sql_sealed_epochs, &region);
+		epochs = MemoryContextAllocHuge(CurrentMemoryContext, Max(n, 1) * sizeof(int64));
+		for (uint64 i = 0; i < n; i++)
+			epochs[i] = rows_bigint(&session.rows, i, 1);
+		for (uint64 i = 0; i < n; i++)
+			keys += fold_epoch(&session, self, epochs[i]);
 		sql_end(&session);
 	}
 	return keys > 0;
+}
+
+/*
+ * fold_epoch does so for what was sealed under an epoch, this database's own or an older one, and returns of how many keys.
+ */
+static int64
+fold_epoch(DcSqlSession *session, const DcSelfRow *self, int64 sealed)
+{
+	Datum values[] = {CStringGetTextDatum(self->region), Int64GetDatum(sealed)};
+	DcCounter *counter = session->counter;
+	DcRegionRel slots;
+	DcSetRel sets;
+	int64 keys;
+
+	regionrel_open(&slots, counter, RowExclusiveLock);
+	setrel_open(&sets, counter, RowExclusiveLock);
+	if (setrel_is_empty(&sets) && counter->row.rights_epoch <= sealed)
+	{
+		(void) sql_run(session, &sql_fold, values);
+		keys = rows_bigint(&session->rows, 0, 1);
+	}
+	else
+		keys = fold_slots(session, &slots, &sets, self, sealed);
+	setrel_close(&sets);
+	regionrel_close(&slots);
+	CommandCounterIncrement();
+	return keys;
 }
 
 /*
@@ -385,10 +376,10 @@ fold_all(List *counters, const DcSelfRow *self)
  * (regionslot.c). Returns of how many keys.
  */
 static int64
-fold_slots(DcSqlSession *session, DcRegionRel *slots, DcSetRel *sets, const DcSelfRow *self)
+fold_slots(DcSqlSession *session, DcRegionRel *slots, DcSetRel *sets, const DcSelfRow *self, int64 sealed_under)
 {
-	DcIdentity identity = {self->region, self->epoch};
-	Datum values[3] = {CStringGetTextDatum(self->region), Int64GetDatum(self->epoch)};
+	DcIdentity identity = {self->region, sealed_under};
+	Datum values[3] = {CStringGetTextDatum(self->region), Int64GetDatum(sealed_under)};
 	uint64 n = sql_run(session, &sql_sealed, values);
 	Datum *keys = MemoryContextAllocHuge(CurrentMemoryContext, Max(n, 1) * sizeof(Datum));
 	int folded = 0;

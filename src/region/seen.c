@@ -8,6 +8,9 @@
  * region that may have missed rows (state recopy) tells no beat_at: it would say that it has all that came
  * before.
  *
+ * Besides, "!aside" has the names of counters that the region has put aside (unpublished.c), if there are any: what the beat tells
+ * of its time does not hold for these.
+ *
  * That a region is retired is told by all others as well, as its own rows come from nobody any more
  * (retire.c).
  *
@@ -29,6 +32,12 @@
 /* Microseconds from 1970 to 2000, where TimestampTz begins. */
 #define EPOCH_DIFF ((int64) (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY)
 
+/* Not the name of a region. */
+#define ASIDE "!aside"
+
+static void append_aside(StringInfo buf, Datum before);
+static char *names_json(const List *names);
+static JsonbValue *aside_of(Jsonb *seen);
 static void append_time(StringInfo buf, TimestampTz at);
 static bool get_int8(JsonbContainer *array, uint32 i, int64 *value);
 static TimestampTz get_time(JsonbContainer *array, uint32 i);
@@ -73,10 +82,11 @@ beat_is_active(const DcBeat *beat)
 }
 
 /*
- * seen_now returns what this database has heard of the others. `complete`: it has missed nothing.
+ * seen_now returns what this database has heard of the others. `complete`: it has missed nothing; `before`: what was told
+ * before, or 0.
  */
 Datum
-seen_now(const char *own, bool complete)
+seen_now(const char *own, bool complete, Datum before)
 {
 	StringInfoData buf;
 	ListCell *lc;
@@ -99,9 +109,78 @@ seen_now(const char *own, bool complete)
 		append_time(&buf, beat->retired_at);
 		appendStringInfoChar(&buf, ']');
 	}
+	append_aside(&buf, before);
 	appendStringInfoChar(&buf, '}');
 	(void) compat_jsonb_in(buf.data, NULL, &jsonb);
 	return jsonb;
+}
+
+/*
+ * append_aside appends what is put aside. A process that has not looked tells what was told before.
+ */
+static void
+append_aside(StringInfo buf, Datum before)
+{
+	JsonbValue *told = before == (Datum) 0 ? NULL : aside_of(DatumGetJsonbP(before));
+	bool any;
+	List *names = unpublished_aside(&any);
+	char *text = NULL;
+
+	if (any && names != NIL)
+		text = names_json(names);
+	else if (!any && told != NULL)
+		text = JsonbToCString(NULL, told->val.binary.data, told->val.binary.len);
+	if (text != NULL)
+		appendStringInfo(buf, "%s\"" ASIDE "\":%s", buf->len > 1 ? "," : "", text);
+}
+
+static char *
+names_json(const List *names)
+{
+	StringInfoData buf;
+	ListCell *lc;
+
+	initStringInfo(&buf);
+	foreach(lc, names)
+	{
+		appendStringInfoChar(&buf, buf.len == 0 ? '[' : ',');
+		escape_json(&buf, lfirst(lc));
+	}
+	appendStringInfoChar(&buf, ']');
+	return buf.data;
+}
+
+static JsonbValue *
+aside_of(Jsonb *seen)
+{
+	JsonbValue *value;
+
+	if (!JB_ROOT_IS_OBJECT(seen))
+		return NULL;
+	value = getKeyJsonValueFromContainer(&seen->root, ASIDE, (int) strlen(ASIDE), NULL);
+	return value != NULL && value->type == jbvBinary ? value : NULL;
+}
+
+/*
+ * seen_is_behind returns true if the sender of a beat has put counters aside.
+ */
+bool
+seen_is_behind(const DcBeat *beat)
+{
+	return beat->seen != (Datum) 0 && aside_of(DatumGetJsonbP(beat->seen)) != NULL;
+}
+
+/*
+ * seen_aside returns true if the counter of a name is one of them.
+ */
+bool
+seen_aside(const DcBeat *beat, const char *name)
+{
+	JsonbValue key = {.type = jbvString, .val.string = {(int) strlen(name), unconstify(char *, name)}};
+	JsonbValue *aside = beat->seen == (Datum) 0 ? NULL : aside_of(DatumGetJsonbP(beat->seen));
+
+	return aside != NULL && JsonContainerIsArray(aside->val.binary.data) &&
+		findJsonbValueFromContainer(aside->val.binary.data, JB_FARRAY, &key) != NULL;
 }
 
 static void

@@ -44,7 +44,7 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
-static const DcShape set_shape = {
+const DcShape set_shape = {
 	.relkinds = "r",
 	.logged = true,
 	.nkeys = 2,
@@ -80,14 +80,24 @@ set_table_check(Relation rel, DcTableLayout *layout)
 bool
 set_table_fits(Relation rel, DcTableLayout *layout, DcShapeProblem *problem)
 {
+	if (set_columns_fit(rel, layout, problem))
+		problem->detail = region_table_problem(rel, layout);
+	return problem->detail == NULL;
+}
+
+/*
+ * Return true if it has its columns and its key.
+ */
+bool
+set_columns_fit(Relation rel, DcTableLayout *layout, DcShapeProblem *problem)
+{
 	DcShape shape = set_shape;
 
 	shape.columns[SET_UPTO].type = upto_type(rel);
-	if (!OidIsValid(shape.columns[SET_UPTO].type))
-		problem->detail = _("It needs a column \"upto\" of type dc_pncounter that is not null.");
-	else if (shape_fits(rel, &shape, layout, problem))
-		problem->detail = region_table_problem(rel, layout);
-	return problem->detail == NULL;
+	if (OidIsValid(shape.columns[SET_UPTO].type))
+		return shape_fits(rel, &shape, layout, problem);
+	problem->detail = _("It needs a column \"upto\" of type dc_pncounter that is not null.");
+	return false;
 }
 
 /*

@@ -98,7 +98,9 @@ extern DcTally slots_tally(const List *slots);
 extern int64 tally_to_bigint(__int128 sum);
 
 /* setrow.c */
+extern const struct DcShape set_shape;
 extern void set_table_check(Relation rel, DcTableLayout *layout);
+extern bool set_columns_fit(Relation rel, DcTableLayout *layout, DcShapeProblem *problem);
 extern bool set_table_fits(Relation rel, DcTableLayout *layout, DcShapeProblem *problem);
 extern Datum set_observed_now(DcSetRel *rel, Datum key);
 extern void counter_sets_layout(DcCounter *counter, Relation rel);

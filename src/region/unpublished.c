@@ -2,14 +2,22 @@
  * unpublished.c
  *		Since when all that was committed here is published.
  *
- * The worker lists the local shard rows with amounts, as of a moment. When each of these has been published
- * since, all that was committed before that moment is published. A row is struck off the list when
+ * The worker lists the local shard rows with amounts of each counter, as of a moment. When each of these has been published
+ * since, all that was committed in the counter before that moment is published. A row is struck off the list when
  * a compaction of this process that has committed had it, or when a later look finds no amount in it: then
  * another one had. So it need not come to a moment at which there is nothing to publish, which
- * there may never be.
+ * there may never be. Each look at a counter is a step of its own.
  *
- * What is counted in memory has been there for a flush interval at most. It is subtracted, if a
- * replicated counter is buffered.
+ * What is counted in memory has been there for a flush interval at most. It is subtracted, if the
+ * counter is buffered.
+ *
+ * What can never be published, or not for long (a sum that would leave bigint, a table that its owner has locked, very many
+ * rows) must not keep the beats of the whole region from being known to have all, which others wait for before they
+ * remove something (seen.c). So a counter that has not come further for dcounter.region_handshake is put aside, with a warning:
+ * the time that is told is that of the others, and the beat has its name (seen.c), which dc_regions() and dc_get_regions()
+ * heed. Nothing of it is lost: it is compacted as ever, and when a look finds that it has come further, it is one of those that
+ * are waited for again. What is removed of deleted keys does not depend on it (regionvacuum.c): a deletion is published by
+ * the transaction that deletes, and what is counted on top of it later comes as a row of its own.
  *
  * Rows are read below SQL, as a snapshot shows them: no code of an owner runs, and a table without the
  * columns is passed over, as it publishes nothing.
@@ -18,6 +26,7 @@
 
 #include "access/tableam.h"
 #include "access/xact.h"
+#include "base/guc.h"
 #include "base/relopen.h"
 #include "base/rowread.h"
 #include "base/xactrooms.h"
@@ -32,8 +41,12 @@
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
-/* With more rows than these on a list there is none. */
+/* With more rows than these on a list there is none, nor if it takes so long to read them. */
 #define MAX_ROWS 100000
+#define MAX_READ_MS 2000
+
+/* So many names of counters that are put aside are told. */
+#define MAX_ASIDE 20
 
 /* A row on the list. */
 typedef struct Unpublished
@@ -43,129 +56,362 @@ typedef struct Unpublished
 	uint64 key; /* hash: if two share one, the list is longer than it must be, or a row is struck off with another one */
 } Unpublished;
 
-/* The list, in a context of its own; NULL: there is none. */
-static MemoryContext cxt = NULL;
-static HTAB *list = NULL;
-static TimestampTz listed_at;
+/* What is known of a counter. */
+typedef struct Known
+{
+	Oid counter;	   /* hash key */
+	MemoryContext cxt; /* the list is in it; NULL: there is none */
+	HTAB *list;
+	TimestampTz listed_at;
+	TimestampTz all_before; /* DT_NOBEGIN: not known */
+	bool held;				/* it has not come further at the last look, */
+	DcMoment held_since;
+	bool aside;	   /* for long */
+	DcMoment next; /* then it is looked at again */
+} Known;
+
+static HTAB *known_counters = NULL; /* Known */
+
+/* The counters that the worker has yet to look at (Oid, in TopMemoryContext), and whether it has looked at all. */
+static List *to_look = NIL;
+static bool looked = false;
+static bool is_worker = false;
 
 /* Rows that this transaction has published, in TopTransactionContext. */
 static Unpublished *published = NULL;
 static int npublished;
 static int npublished_max;
 
-static HTAB *list_rows(MemoryContext in, bool *known);
-static bool list_table(HTAB *rows, const DcCounterRow *row);
-static bool list_leaf(HTAB *rows, Oid counter, Oid relid);
+static void recall_aside(void);
+static void look_step(void *arg);
+static void look_at(Oid counter);
+static Known *known_of(Oid counter);
+static void forget_list(Known *of);
+static bool strike_off(HTAB *list, HTAB *rows);
+static void hold(Known *of, const char *reason);
+static void come_further(Known *of, TimestampTz all_before);
+static const char *list_counter(HTAB *rows, const DcCounterRow *row);
+static const char *list_leaf(HTAB *rows, Oid counter, Oid relid, DcMoment began);
 static AttrNumber column(Oid relid, const char *name, Oid type);
 static uint64 hash_key(Datum key);
-static void drop_list(void);
 static bool unpublished_is_idle(void);
 static void unpublished_xact_callback(XactEvent event, void *arg);
 
 /*
- * unpublished_look returns a time before which all was published, DT_NOBEGIN if that is not known now. A later
- * look may know.
- */
-TimestampTz
-unpublished_look(TimestampTz now)
-{
-	MemoryContext new_cxt = AllocSetContextCreate(TopMemoryContext, "dcounter unpublished", ALLOCSET_DEFAULT_SIZES);
-	TimestampTz all_before = DT_NOBEGIN;
-	int64 in_memory = 0;
-	HASH_SEQ_STATUS status;
-	Unpublished *row;
-	ListCell *lc;
-	bool known = true;
-	HTAB *rows;
-
-	PushActiveSnapshot(GetLatestSnapshot());
-	rows = list_rows(new_cxt, &known);
-	PopActiveSnapshot();
-	foreach(lc, catalog_read_all())
-	{
-		const DcCounterRow *counter = lfirst(lc);
-
-		if (OidIsValid(counter->regions) && counter->mode == DC_MODE_BUFFERED)
-			in_memory = Max(in_memory, counter->flush_interval);
-	}
-	if (!known)
-	{
-		drop_list();
-		MemoryContextDelete(new_cxt);
-		return DT_NOBEGIN;
-	}
-	if (list != NULL && hash_get_num_entries(rows) > 0)
-	{
-		hash_seq_init(&status, list);
-		while ((row = hash_seq_search(&status)) != NULL)
-		{
-			if (hash_search(rows, row, HASH_FIND, NULL) == NULL)
-				(void) hash_search(list, row, HASH_REMOVE, NULL);
-		}
-		if (hash_get_num_entries(list) > 0)
-		{
-			MemoryContextDelete(new_cxt);
-			return DT_NOBEGIN;
-		}
-		all_before = listed_at;
-	}
-	else if (hash_get_num_entries(rows) == 0)
-		all_before = now;
-	drop_list();
-	cxt = new_cxt;
-	list = rows;
-	listed_at = now;
-	return all_before == DT_NOBEGIN ? DT_NOBEGIN : all_before - in_memory;
-}
-
-/*
- * unpublished_end forgets the list, in a process that does not look again.
+ * unpublished_looks_begin lets the worker look at all counters.
  */
 void
-unpublished_end(void)
+unpublished_looks_begin(void)
 {
-	drop_list();
-}
-
-static void
-drop_list(void)
-{
-	list = NULL;
-	if (cxt != NULL)
-		MemoryContextDelete(cxt);
-	cxt = NULL;
-}
-
-static HTAB *
-list_rows(MemoryContext in, bool *known)
-{
-	HASHCTL ctl = {.keysize = sizeof(Unpublished), .entrysize = sizeof(Unpublished), .hcxt = in};
-	HTAB *rows = hash_create("dcounter unpublished", 256, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	MemoryContext old;
 	ListCell *lc;
 
+	if (known_counters == NULL)
+		recall_aside();
+	old = MemoryContextSwitchTo(TopMemoryContext);
+	list_free(to_look);
+	to_look = NIL;
 	foreach(lc, catalog_read_all())
 	{
 		const DcCounterRow *row = lfirst(lc);
 
-		if (OidIsValid(row->regions) && *known)
-			*known = list_table(rows, row);
+		if (OidIsValid(row->regions))
+			to_look = lappend_oid(to_look, row->counter);
 	}
-	return rows;
+	looked = to_look == NIL;
+	MemoryContextSwitchTo(old);
 }
 
 /*
- * list_table lists the rows of a counter table; false if it is locked, or has too many.
+ * recall_aside puts aside what the worker before this one had: its beats still say so.
+ */
+static void
+recall_aside(void)
+{
+	ItemPointerData tid;
+	DcSelfRow self;
+	DcBeat beat;
+	ListCell *lc;
+
+	is_worker = true;
+	if (!self_read(&self) || !beat_find(self.region, self.epoch, &beat, &tid))
+		return;
+	foreach(lc, catalog_read_all())
+	{
+		const DcCounterRow *row = lfirst(lc);
+		Known *of;
+
+		if (!OidIsValid(row->regions) || get_rel_name(row->counter) == NULL || !seen_aside(&beat, relation_sql_name(row->counter)))
+			continue;
+		of = known_of(row->counter);
+		of->held = of->aside = true;
+		of->held_since = DC_LONG_AGO;
+	}
+}
+
+/*
+ * unpublished_run looks at the counters that the worker has yet to look at; true if it has to yield.
+ */
+bool
+unpublished_run(DcJobRun *run)
+{
+	while (to_look != NIL)
+	{
+		Oid counter = linitial_oid(to_look);
+
+		if (job_is_late(run))
+			return true;
+		to_look = list_delete_first(to_look);
+		(void) run->step(run, look_step, &counter, counter);
+		looked = to_look == NIL;
+	}
+	return false;
+}
+
+/*
+ * unpublished_looked returns true if the worker has looked at all counters since the last unpublished_before().
+ */
+bool
+unpublished_looked(void)
+{
+	return looked && to_look == NIL;
+}
+
+static void
+look_step(void *arg)
+{
+	look_at(*(Oid *) arg);
+}
+
+/*
+ * unpublished_look_all looks at all counters now, in a process that has not done so before, and returns as
+ * unpublished_before().
+ */
+TimestampTz
+unpublished_look_all(void)
+{
+	ListCell *lc;
+
+	unpublished_end();
+	foreach(lc, catalog_read_all())
+	{
+		const DcCounterRow *row = lfirst(lc);
+
+		if (OidIsValid(row->regions))
+			look_at(row->counter);
+	}
+	return unpublished_before();
+}
+
+/*
+ * unpublished_before returns a time before which all was published, but for counters that are put aside; DT_NOBEGIN if that
+ * is not known now. A later look may know.
+ */
+TimestampTz
+unpublished_before(void)
+{
+	TimestampTz before = GetCurrentTimestamp();
+	ListCell *lc;
+
+	looked = false;
+	foreach(lc, catalog_read_all())
+	{
+		const DcCounterRow *row = lfirst(lc);
+		const Known *of;
+
+		if (!OidIsValid(row->regions))
+			continue;
+		of = known_counters == NULL ? NULL : hash_search(known_counters, &row->counter, HASH_FIND, NULL);
+		if (of == NULL)
+			return DT_NOBEGIN; /* it was replicated a moment ago */
+		if (!of->aside)
+			before = Min(before, of->all_before);
+	}
+	return before;
+}
+
+/*
+ * unpublished_aside returns the names of the counters that are put aside (char *), if this process is the worker; *any: it is.
+ */
+List *
+unpublished_aside(bool *any)
+{
+	List *names = NIL;
+	ListCell *lc;
+
+	*any = is_worker && known_counters != NULL;
+	foreach(lc, known_counters == NULL ? NIL : catalog_read_all())
+	{
+		const DcCounterRow *row = lfirst(lc);
+		const Known *of = hash_search(known_counters, &row->counter, HASH_FIND, NULL);
+
+		if (of != NULL && of->aside && get_rel_name(row->counter) != NULL && list_length(names) < MAX_ASIDE)
+			names = lappend(names, relation_sql_name(row->counter));
+	}
+	return names;
+}
+
+/*
+ * unpublished_end forgets all, in a process that does not look again.
+ */
+void
+unpublished_end(void)
+{
+	HASH_SEQ_STATUS status;
+	Known *of;
+
+	if (known_counters == NULL)
+		return;
+	hash_seq_init(&status, known_counters);
+	while ((of = hash_seq_search(&status)) != NULL)
+		forget_list(of);
+	hash_destroy(known_counters);
+	known_counters = NULL;
+}
+
+/*
+ * look_at looks at a counter.
+ */
+static void
+look_at(Oid counter)
+{
+	Known *of = known_of(counter);
+	HASHCTL ctl = {.keysize = sizeof(Unpublished), .entrysize = sizeof(Unpublished)};
+	TimestampTz now = GetCurrentTimestamp();
+	TimestampTz all_before = DT_NOBEGIN;
+	DcCounterRow row;
+	const char *reason;
+	HTAB *rows;
+
+	if (!moment_is_reached(of->next) || !catalog_read(counter, &row) || !OidIsValid(row.regions))
+		return;
+	ctl.hcxt = AllocSetContextCreate(CurrentMemoryContext, "dcounter unpublished", ALLOCSET_DEFAULT_SIZES);
+	PushActiveSnapshot(GetLatestSnapshot());
+	rows = hash_create("dcounter unpublished", 256, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	reason = list_counter(rows, &row);
+	PopActiveSnapshot();
+	if (reason != NULL)
+	{
+		forget_list(of);
+		MemoryContextDelete(ctl.hcxt);
+		hold(of, reason);
+		return;
+	}
+	if (of->list != NULL && hash_get_num_entries(rows) > 0)
+	{
+		if (!strike_off(of->list, rows))
+		{
+			MemoryContextDelete(ctl.hcxt);
+			hold(of, _("Rows that have been there for long are locked, or their sums would leave bigint."));
+			return;
+		}
+		all_before = of->listed_at;
+	}
+	else if (hash_get_num_entries(rows) == 0)
+		all_before = now;
+	forget_list(of);
+	MemoryContextSetParent(ctl.hcxt, TopMemoryContext);
+	of->cxt = ctl.hcxt;
+	of->list = rows;
+	of->listed_at = now;
+	if (all_before != DT_NOBEGIN)
+		come_further(of, all_before - (row.mode == DC_MODE_BUFFERED ? row.flush_interval : 0));
+}
+
+static Known *
+known_of(Oid counter)
+{
+	HASHCTL ctl = {.keysize = sizeof(Oid), .entrysize = sizeof(Known), .hcxt = TopMemoryContext};
+	bool found;
+	Known *of;
+
+	if (known_counters == NULL)
+		known_counters = hash_create("dcounter published", 64, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	of = hash_search(known_counters, &counter, HASH_ENTER, &found);
+	if (!found)
+		*of = (Known){.counter = counter, .all_before = DT_NOBEGIN, .next = DC_LONG_AGO};
+	return of;
+}
+
+static void
+forget_list(Known *of)
+{
+	of->list = NULL;
+	if (of->cxt != NULL)
+		MemoryContextDelete(of->cxt);
+	of->cxt = NULL;
+}
+
+/*
+ * strike_off keeps on a list what is in rows; true if nothing stays.
  */
 static bool
-list_table(HTAB *rows, const DcCounterRow *row)
+strike_off(HTAB *list, HTAB *rows)
 {
+	HASH_SEQ_STATUS status;
+	Unpublished *row;
+
+	hash_seq_init(&status, list);
+	while ((row = hash_seq_search(&status)) != NULL)
+	{
+		if (hash_search(rows, row, HASH_FIND, NULL) == NULL)
+			(void) hash_search(list, row, HASH_REMOVE, NULL);
+	}
+	return hash_get_num_entries(list) == 0;
+}
+
+/*
+ * hold notes that a counter has not come further, and puts it aside if that is so for long. Then it is not looked at as often.
+ */
+static void
+hold(Known *of, const char *reason)
+{
+	DcSelfRow self;
+
+	if (!of->held)
+		of->held_since = moment_now();
+	of->held = true;
+	if (moment_age(of->held_since) < dc_region_handshake * INT64CONST(1000))
+		return;
+	of->next = moment_in(dc_region_handshake);
+	if (of->aside || !self_read(&self))
+		return;
+	of->aside = true;
+	ereport(WARNING,
+			(errmsg("counter table \"%s\" is put aside: beats of region \"%s\" do not wait until it is published", get_rel_name(of->counter), self.region),
+			 errdetail_internal("%s", reason),
+			 errhint("When the reason is gone it is published as others are, and dc_regions() does not show \"behind\" any more.")));
+}
+
+/*
+ * come_further notes that all that was committed in a counter before a time is published.
+ */
+static void
+come_further(Known *of, TimestampTz all_before)
+{
+	if (of->aside)
+		ereport(LOG,
+				(errmsg("counter table \"%s\" is published again", get_rel_name(of->counter))));
+	of->held = of->aside = false;
+	of->next = DC_LONG_AGO;
+	of->all_before = Max(of->all_before, all_before);
+}
+
+/*
+ * list_counter lists the rows of a counter table. Returns why that cannot be done, as a sentence, or NULL.
+ */
+static const char *
+list_counter(HTAB *rows, const DcCounterRow *row)
+{
+	DcMoment began = moment_now();
+	const char *reason = NULL;
 	List *members;
 	ListCell *lc;
 
 	if (!ConditionalLockRelationOid(row->shards, AccessShareLock))
-		return false;
+		return _("A table of it is locked.");
 	if (get_rel_name(row->shards) == NULL)
-		return true;
+		return NULL;
 	members = get_rel_relkind(row->shards) == RELKIND_PARTITIONED_TABLE ? relation_members(row->shards, NoLock)
 																		: list_make1_oid(row->shards);
 	foreach(lc, members)
@@ -173,31 +419,32 @@ list_table(HTAB *rows, const DcCounterRow *row)
 		Oid relid = lfirst_oid(lc);
 
 		if (!ConditionalLockRelationOid(relid, AccessShareLock))
-			return false;
-		if (get_rel_relkind(relid) == RELKIND_RELATION && !list_leaf(rows, row->counter, relid))
-			return false;
+			return _("A table of it is locked.");
+		if (reason == NULL && get_rel_relkind(relid) == RELKIND_RELATION)
+			reason = list_leaf(rows, row->counter, relid, began);
 	}
-	return true;
+	return reason;
 }
 
-static bool
-list_leaf(HTAB *rows, Oid counter, Oid relid)
+static const char *
+list_leaf(HTAB *rows, Oid counter, Oid relid, DcMoment began)
 {
 	AttrNumber key = column(relid, "key", TEXTOID);
 	AttrNumber shard = column(relid, "shard", INT4OID);
 	AttrNumber inc = column(relid, "inc", INT8OID);
 	AttrNumber dec = column(relid, "dec", INT8OID);
+	const char *reason = NULL;
+	uint32 n = 0;
 	Relation rel;
 	TableScanDesc scan;
 	TupleTableSlot *slot;
-	bool fits = true;
 
 	if (key == 0 || shard == 0 || inc == 0 || dec == 0)
-		return true;
+		return NULL;
 	rel = table_open_present(relid, NoLock);
 	slot = table_slot_create(rel, NULL);
 	scan = table_beginscan(rel, GetActiveSnapshot(), 0, NULL);
-	while (fits && table_scan_getnextslot(scan, ForwardScanDirection, slot))
+	while (reason == NULL && table_scan_getnextslot(scan, ForwardScanDirection, slot))
 	{
 		Unpublished row = {.counter = counter};
 		bool isnull[4];
@@ -207,18 +454,21 @@ list_leaf(HTAB *rows, Oid counter, Oid relid)
 		Datum text = slot_nullable(slot, key, TEXTOID, &isnull[3]);
 
 		CHECK_FOR_INTERRUPTS();
+		if (++n % 1024 == 0 && moment_age(began) > MAX_READ_MS * INT64CONST(1000))
+			reason = _("It takes too long to read its shard rows.");
 		if (isnull[0] || isnull[1] || isnull[2] || isnull[3] || shard_is_remote(DatumGetInt32(number)) ||
 			(DatumGetInt64(more) == 0 && DatumGetInt64(less) == 0))
 			continue;
 		row.shard = DatumGetInt32(number);
 		row.key = hash_key(text);
 		(void) hash_search(rows, &row, HASH_ENTER, NULL);
-		fits = hash_get_num_entries(rows) <= MAX_ROWS;
+		if (hash_get_num_entries(rows) > MAX_ROWS)
+			reason = _("It has too many rows that are not published.");
 	}
 	table_endscan(scan);
 	ExecDropSingleTupleTableSlot(slot);
 	table_close(rel, NoLock);
-	return fits;
+	return reason;
 }
 
 static AttrNumber
@@ -243,7 +493,9 @@ hash_key(Datum key)
 void
 unpublished_forget(DcCounter *counter, const DcBatch *batch)
 {
-	if (list == NULL || batch->rows == NULL || hash_get_num_entries(list) == 0)
+	const Known *of = known_counters == NULL ? NULL : hash_search(known_counters, &counter->relid, HASH_FIND, NULL);
+
+	if (of == NULL || of->list == NULL || batch->rows == NULL || hash_get_num_entries(of->list) == 0)
 		return;
 	xact_mark(DC_XACT_UNPUBLISHED);
 	xact_room_add(DC_XACT_UNPUBLISHED, unpublished_xact_callback, NULL, unpublished_is_idle);
@@ -280,10 +532,15 @@ unpublished_xact_callback(XactEvent event, void *arg)
 {
 	if (event != XACT_EVENT_COMMIT && event != XACT_EVENT_ABORT && event != XACT_EVENT_PREPARE)
 		return;
-	if (event == XACT_EVENT_COMMIT && list != NULL)
+	if (event == XACT_EVENT_COMMIT && known_counters != NULL)
 	{
 		for (int i = 0; i < npublished; i++)
-			(void) hash_search(list, &published[i], HASH_REMOVE, NULL);
+		{
+			const Known *of = hash_search(known_counters, &published[i].counter, HASH_FIND, NULL);
+
+			if (of != NULL && of->list != NULL)
+				(void) hash_search(of->list, &published[i], HASH_REMOVE, NULL);
+		}
 	}
 	published = NULL;
 	npublished = 0;

@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "rows/sums.h"
+#include "utils/builtins.h"
 #include "utils/timestamp.h"
 
 void
@@ -45,6 +46,22 @@ sums_to_bigint(INT128 sum, const char *what)
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
 				 errmsg("bigint out of range"),
 				 errdetail("The %s of the counter key is too large.", what)));
+	return value;
+}
+
+/*
+ * sums_value returns the value of one of many keys (a text), or raises 22003 with its name.
+ */
+int64
+sums_value(const DcSums *sums, Datum key)
+{
+	int64 value;
+
+	if (!sums_fit(sums->net, &value))
+		ereport(ERROR,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg("bigint out of range"),
+				 errdetail("The value of key \"%s\" is too large.", TextDatumGetCString(key))));
 	return value;
 }
 

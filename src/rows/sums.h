@@ -27,6 +27,7 @@ typedef struct DcKeyState
 extern void sums_init(DcSums *sums);
 extern void sums_add(DcSums *sums, int64 inc, int64 dec);
 extern int64 sums_to_bigint(INT128 sum, const char *what);
+extern int64 sums_value(const DcSums *sums, Datum key);
 extern bool sums_fit(INT128 sum, int64 *value);
 
 extern void key_state_init(DcKeyState *state);

@@ -262,11 +262,11 @@ has_next(HeapTuple tuple, TransactionId *xmax)
 }
 
 /*
- * versions_needed counts the versions in a table that are not dead to everybody, until there
- * are more than `limit`.
+ * Count the versions in a table that are not dead to everybody, until there are more than `limit`. If that is not known
+ * by a moment, return a number above the limit.
  */
 int64
-versions_needed(Relation rel, int64 limit)
+versions_needed(Relation rel, int64 limit, DcMoment end)
 {
 	BlockNumber blocks = RelationGetNumberOfBlocks(rel);
 	TransactionId horizon = GetOldestNonRemovableTransactionId(rel);
@@ -278,6 +278,8 @@ versions_needed(Relation rel, int64 limit)
 		Buffer buffer;
 
 		CHECK_FOR_INTERRUPTS();
+		if (moment_is_reached(end))
+			needed = limit + 1;
 		buffer = ReadBufferExtended(rel, MAIN_FORKNUM, block, RBM_NORMAL, strategy);
 		LockBuffer(buffer, BUFFER_LOCK_SHARE);
 		needed += needed_on_page(rel, buffer, horizon);

@@ -32,6 +32,6 @@ extern bool versions_walk(DcDirectRel *rel, const DcHint *hint, OffsetNumber fro
 						  DcVersionVisit visit, void *arg, DcVersion *version);
 extern bool version_is_visible(DcVersion *version, Snapshot snapshot);
 extern void version_release(DcVersion *version);
-extern int64 versions_needed(Relation rel, int64 limit);
+extern int64 versions_needed(Relation rel, int64 limit, DcMoment end);
 
 #endif /* DC_VERSIONS_H */

@@ -68,7 +68,6 @@ static bool rights_are_known(const DcCounter *counter, AclMode rights);
 static DcCounter *open_to_change(Oid relid, const char *function, AclMode rights);
 static void note_checked(DcChecked *checked, DcCounter *counter);
 static bool still_holds(const DcChecked *checked);
-static void check_right(Oid relid, AclMode right);
 
 /*
  * counter_arg returns argument 0, the counter table (22004 for NULL).
@@ -564,53 +563,45 @@ rights_are_known(const DcCounter *counter, AclMode rights)
 void
 table_check_rights(Oid relid, AclMode rights)
 {
+	AclMode missing;
+
 	if (rights == ACL_NO_RIGHTS)
 	{
 		prevent_not_owner(relid);
 		return;
 	}
-	if (pg_class_aclmask(relid, GetUserId(), rights, ACLMASK_ALL) == rights)
-		return;
-	check_right(relid, rights & ACL_SELECT);
-	check_right(relid, rights & ACL_INSERT);
-	check_right(relid, rights & ACL_UPDATE);
-	check_right(relid, rights & ACL_DELETE);
+	missing = rights & ~pg_class_aclmask(relid, GetUserId(), rights, ACLMASK_ALL);
+	if (missing != ACL_NO_RIGHTS)
+		permission_error(relid, missing);
 }
 
 /*
- * check_right checks one privilege; pg_class_aclcheck() given several would be
- * content with any of them.
- */
-static void
-check_right(Oid relid, AclMode right)
-{
-	AclResult result;
-
-	if (right == ACL_NO_RIGHTS)
-		return;
-	result = pg_class_aclcheck(relid, GetUserId(), right);
-	if (result != ACLCHECK_OK)
-		permission_error(relid, right);
-}
-
-/*
- * Raise 42501, as the server does, with the privilege that is missing and the statement that grants it.
+ * Raise 42501, as the server does, with the privileges that are missing and the statement that grants them.
  */
 void
-permission_error(Oid relid, AclMode right)
+permission_error(Oid relid, AclMode missing)
 {
-	const char *privilege = right == ACL_SELECT ? "SELECT" : right == ACL_INSERT ? "INSERT"
-		: right == ACL_UPDATE													 ? "UPDATE"
-																				 : "DELETE";
+	static const struct
+	{
+		AclMode right;
+		const char *name;
+	} names[] = {{ACL_SELECT, "SELECT"}, {ACL_INSERT, "INSERT"}, {ACL_UPDATE, "UPDATE"}, {ACL_DELETE, "DELETE"}};
 	char kind = get_rel_relkind(relid);
+	StringInfoData privileges;
 
+	initStringInfo(&privileges);
+	for (int i = 0; i < lengthof(names); i++)
+	{
+		if (missing & names[i].right)
+			appendStringInfo(&privileges, "%s%s", privileges.len == 0 ? "" : ", ", names[i].name);
+	}
 	ereport(ERROR,
 			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 			 errmsg("permission denied for %s %s",
 					kind == RELKIND_VIEW ? "view" : kind == RELKIND_FOREIGN_TABLE ? "foreign table"
 																				  : "table",
 					get_rel_name(relid)),
-			 errhint("Its owner can allow it with GRANT %s ON %s TO %s.", privilege, relation_sql_name(relid),
+			 errhint("Its owner can allow it with GRANT %s ON %s TO %s.", privileges.data, relation_sql_name(relid),
 					 quote_identifier(GetUserNameFromId(GetUserId(), false)))));
 }
 

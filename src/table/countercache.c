@@ -47,6 +47,7 @@ static DcCounter *last_found = NULL;
 #define MAX_TRIES 16
 
 static void counter_fill(DcCounter *counter);
+static void prevent_other_kind(Oid relid);
 static List *counter_foreign_leaves(Oid relid, List *leaves, List **members);
 static Oid server_of(Oid relid);
 static void subscription_callback(Datum arg, int cacheid, uint32 hashvalue);
@@ -160,6 +161,37 @@ counter_find(Oid relid)
 }
 
 /*
+ * Raise 42809 for what another room has made, with the functions of that room.
+ */
+static void
+prevent_other_kind(Oid relid)
+{
+	const char *kind = NULL;
+	const char *hint = NULL;
+
+	if (window_hooks->is_window(relid))
+	{
+		kind = "windowed counter";
+		hint = "Use dc_incr_at() to count, dc_window() or dc_buckets() to read.";
+	}
+	else if (distinct_hooks->is_distinct(relid))
+	{
+		kind = "distinct table";
+		hint = "Use dc_add() to count, dc_distinct() to read.";
+	}
+	else if (unread_hooks->is_unread(relid))
+	{
+		kind = "unread table";
+		hint = "Use dc_mark_read() and dc_unread(); the counter table has another name.";
+	}
+	if (kind != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is %s %s", get_rel_name(relid), kind[0] == 'u' ? "an" : "a", kind),
+				 errhint("%s", hint)));
+}
+
+/*
  * counter_lookup is counter_find with the errors that a user should see:
  * 42P01 for no relation, 42809 for one that is no counter table, 0A000 for row
  * security, 55000 for mixed ownership.
@@ -176,11 +208,7 @@ counter_lookup(Oid relid)
 
 		if (name == NULL)
 			relation_missing_error(relid);
-		if (kind == RELKIND_VIEW && window_hooks->is_window(relid))
-			ereport(ERROR,
-					(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-					 errmsg("\"%s\" is a windowed counter", name),
-					 errhint("Use dc_incr_at() to count, dc_window() or dc_buckets() to read.")));
+		prevent_other_kind(relid);
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" is not a counter table", name),

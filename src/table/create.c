@@ -60,6 +60,7 @@ PG_FUNCTION_INFO_V1(dc_create);
 	" units pg_catalog.int8 NOT NULL DEFAULT 0,"
 
 static const char *table_kind(const DcCounterRow *row);
+static void prevent_no_create(Oid schema);
 static void prevent_taken(const char *schema, const char *name);
 static void create_partitioned(const char *schema, const char *name,
 							   const char *columns, const char *options,
@@ -155,10 +156,19 @@ table_of_name(RangeVar *name)
 {
 	Oid schema = RangeVarGetCreationNamespace(name);
 
+	prevent_no_create(schema);
+	return get_relname_relid(name->relname, schema);
+}
+
+/*
+ * Raise 42501, as the server does, if the current user may not create tables in a schema.
+ */
+static void
+prevent_no_create(Oid schema)
+{
 	if (!DatumGetBool(DirectFunctionCall2(has_schema_privilege_id, ObjectIdGetDatum(schema),
 										  CStringGetTextDatum("CREATE"))))
 		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_SCHEMA, get_namespace_name(schema));
-	return get_relname_relid(name->relname, schema);
 }
 
 /*
@@ -256,15 +266,32 @@ sibling_name(const char *name, const char *suffix)
 }
 
 /*
- * Raise 42P07, as the server does, if a name is taken. Its own error would show the statement, which is not the user's.
+ * Raise 42501 or 42P07, as the server does, if a table cannot be made, or its name is taken. Its own error would show
+ * the statement, which is not the user's.
  */
 static void
 prevent_taken(const char *schema, const char *name)
 {
-	if (OidIsValid(get_relname_relid(name, get_namespace_oid(schema, false))))
+	Oid namespace = get_namespace_oid(schema, false);
+
+	prevent_no_create(namespace);
+	if (OidIsValid(get_relname_relid(name, namespace)))
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_TABLE),
 				 errmsg("relation \"%s\" already exists", name)));
+}
+
+/*
+ * Raise 42P07 if the name of a table that a counter is to get is taken, likely by one that was restored without the settings.
+ */
+void
+prevent_left_behind(const char *schema, const char *name)
+{
+	if (OidIsValid(get_relname_relid(name, get_namespace_oid(schema, false))))
+		ereport(ERROR,
+				(errcode(ERRCODE_DUPLICATE_TABLE),
+				 errmsg("relation \"%s\" already exists", name),
+				 errhint("If it was restored with its schema alone, drop it: it is made anew.")));
 }
 
 /*

@@ -316,6 +316,15 @@ trigger_create(Oid relid, const char *name, const char *definition)
 }
 
 /*
+ * protect_keeps_rows returns true if a table has the trigger that keeps the rows of a stock or a ledger.
+ */
+bool
+protect_keeps_rows(Oid relid)
+{
+	return OidIsValid(get_trigger_oid(relid, DELETE_TRIGGER, true));
+}
+
+/*
  * protect_is_ours returns true if a trigger's function is one of this file.
  */
 bool

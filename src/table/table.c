@@ -304,18 +304,20 @@ dc_adopt(PG_FUNCTION_ARGS)
 	prevent_write("dc_adopt()");
 	ledger_hooks->check_adoptable(row.counter);
 	replace_shards(row.counter);
-	table_adopt(&row);
+	table_adopt(&row, get_func_namespace(fcinfo->flinfo->fn_oid));
 	PG_RETURN_VOID();
 }
 
 /*
  * Create an empty shard table for plain totals that have none, as after DROP TABLE. Other tables are left as they are:
- * table_adopt() says what they lack.
+ * table_adopt() says what they lack. Those of a stock, too: its units were in the shard table, and its totals would
+ * promise what nobody can take.
  */
 static void
 replace_shards(Oid relid)
 {
 	char *shards;
+	char *holds;
 	DcCounterRow other;
 	DcTableLayout layout;
 	DcShapeProblem problem;
@@ -324,7 +326,9 @@ replace_shards(Oid relid)
 
 	lock_own_table(relid, ShareUpdateExclusiveLock);
 	shards = psprintf("%s%s", get_rel_name(relid), DC_SHARD_SUFFIX);
+	holds = psprintf("%s%s", get_rel_name(relid), DC_HOLD_SUFFIX);
 	if (OidIsValid(get_relname_relid(shards, get_rel_namespace(relid))) || strlen(shards) >= NAMEDATALEN ||
+		OidIsValid(get_relname_relid(holds, get_rel_namespace(relid))) || protect_keeps_rows(relid) ||
 		get_rel_relkind(relid) != RELKIND_RELATION || catalog_read(relid, &other))
 		return;
 	rel = table_open_present(relid, NoLock);
@@ -340,10 +344,11 @@ replace_shards(Oid relid)
 }
 
 /*
- * table_adopt does that, with the settings in row, and completes the row.
+ * table_adopt does that, with the settings in row, and completes the row. Tables of regions are adopted only if it is given the
+ * schema of the functions for users.
  */
 void
-table_adopt(DcCounterRow *row)
+table_adopt(DcCounterRow *row, Oid functions)
 {
 	DcCounterRow other;
 	char *shards;
@@ -371,7 +376,8 @@ table_adopt(DcCounterRow *row)
 	problem = storage_problem(row);
 	if (problem != NULL)
 		adopt_error(get_rel_name(row->counter), problem);
-	region_hooks->adopt(row);
+	if (OidIsValid(functions))
+		region_hooks->adopt(row, functions);
 	catalog_insert(row);
 	protect_create(row);
 	once_hooks->adopted(counter_lookup(row->counter));

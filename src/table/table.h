@@ -18,6 +18,7 @@ extern Oid table_existing(FunctionCallInfo fcinfo, int argno, RangeVar *name,
 						  const char *kind);
 extern Oid table_of_name(RangeVar *name);
 extern void table_skip(const RangeVar *name, bool is_kind, const char *kind);
+extern void prevent_left_behind(const char *schema, const char *name);
 extern void create_shards(const char *schema, const char *name, bool stock, int partitions, const char *maker);
 extern char *sibling_name(const char *name, const char *suffix);
 extern void create_table(const char *schema, const char *name,
@@ -26,7 +27,7 @@ extern void create_table(const char *schema, const char *name,
 extern void comment_table(const char *schema, const char *name, const char *what);
 
 /* table.c */
-extern void table_adopt(DcCounterRow *row);
+extern void table_adopt(DcCounterRow *row, Oid functions);
 extern void adopt_error(const char *name, const char *detail);
 extern void lock_own_table(Oid relid, LOCKMODE mode);
 extern void op_retention_arg(FunctionCallInfo fcinfo, int argno, DcCounterRow *row);

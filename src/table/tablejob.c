@@ -17,9 +17,13 @@
  * by a run and a step at most, whatever the number of the tables and their backlog, and gets all the time that others leave. As
  * those that were served last come last, none is starved.
  *
- * A step is bounded by what it reads and writes. Should one take long all the same, its table is left alone for a multiple of
- * that. It is cancelled after DC_STEP_FIRST_MS. Each time that the table has failed, and was left alone for a while, its
- * steps may take twice as long, up to what any may, until it is finished.
+ * A step is bounded by what it reads and writes. Should one take long all the same, for rows that its owner has made or locked, it
+ * is cancelled after DC_STEP_MS, and however it has ended, all tables of the owner are left alone for a multiple of its length, by all jobs. So
+ * an owner delays others by one such step, whatever the number of the jobs and tables. A table that needs more time than a step has is left
+ * to its owner's dc_maintain(), which has no limit, and the log says so.
+ *
+ * Of the owner of the database, of superusers, and if no other owner is known, only the table is left alone, and each time that it has
+ * failed its steps may take twice as long, up to what any may, until it is finished.
  *
  * A table that has failed is left alone for a while, which doubles each time: so
  * it does not fill the log, or cost a time-out each round. One that a subscription feeds
@@ -30,6 +34,8 @@
  */
 #include "postgres.h"
 
+#include "base/compat.h"
+#include "miscadmin.h"
 #include "table/ownercode.h"
 #include "table/subscription.h"
 #include "table/tablejob.h"
@@ -50,15 +56,17 @@ static DcTableJob *running;
 /* Those that this process has run. */
 static DcTableJob *jobs = NULL;
 
-/* The last step of a job on a table of an owner; in TopMemoryContext, for good. */
+/* The last step of a job on a table of an owner, or, without a job, the owner; in TopMemoryContext, for good. */
 typedef struct DcOwnerTurn
 {
 	DcTableJob *job; /* hash key, */
 	uint64 owner;	 /* and that, without padding */
 	uint64 served;
+	DcMoment until; /* without a job: the owner's tables are left alone so long */
 } DcOwnerTurn;
 
 static HTAB *owner_turns = NULL;
+static int nowners = 0;
 
 /* The table after which their first rounds begin, or InvalidOid. */
 static Oid first_after = InvalidOid;
@@ -81,12 +89,15 @@ static DcTableTurn *find_turn(DcTableJob *job, Oid table);
 static void take_step(DcTableJob *job, DcJobRun *run);
 static void turn_resume(DcTableJob *job, DcTableTurn *turn);
 static void turn_stop(DcTableTurn *turn);
+static bool may_be_late(const DcTableTurn *turn);
+static void note_length(DcTableTurn *turn, int64 took);
 static void note_failure(DcTableTurn *turn, int64 pause);
 static void note_due(DcTableJob *job, Oid table, DcMoment until);
 static bool any_unfinished(DcTableJob *job, bool ready);
 static void list_step(void *arg);
 static List *list_wanted(DcTableJob *job);
 static void table_step(void *arg);
+static bool is_trusted(Oid table);
 static bool may_work(Oid table);
 
 /*
@@ -175,7 +186,8 @@ fill_queue(DcTableJob *job)
 static bool
 is_ready(const DcTableTurn *turn)
 {
-	return (turn->listed || turn->cxt != NULL) && moment_is_reached(turn->until);
+	return (turn->listed || turn->cxt != NULL) && moment_is_reached(turn->until) &&
+		(!OidIsValid(turn->owner) || moment_is_reached(owner_turn(NULL, turn->owner)->until));
 }
 
 /*
@@ -200,13 +212,13 @@ rank_queue(DcTableJob *job)
 }
 
 /*
- * owner_turn returns the last step on a table of an owner, also of one that is not in the queue now.
+ * Return the last step of a job on a table of an owner, also of one that is not in the queue now; without a job, the owner.
  */
 static DcOwnerTurn *
 owner_turn(DcTableJob *job, Oid owner)
 {
 	HASHCTL ctl = {.keysize = offsetof(DcOwnerTurn, served), .entrysize = sizeof(DcOwnerTurn), .hcxt = TopMemoryContext};
-	DcOwnerTurn key = {job, owner, 0};
+	DcOwnerTurn key = {.job = job, .owner = owner};
 	DcOwnerTurn *turn;
 	bool found;
 
@@ -214,7 +226,11 @@ owner_turn(DcTableJob *job, Oid owner)
 		owner_turns = hash_create("dcounter turns of owners", 64, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	turn = hash_search(owner_turns, &key, HASH_ENTER, &found);
 	if (!found)
+	{
 		turn->served = 0;
+		turn->until = DC_LONG_AGO;
+		nowners += job == NULL;
+	}
 	return turn;
 }
 
@@ -280,13 +296,13 @@ take_step(DcTableJob *job, DcJobRun *run)
 	job->left = false;
 	job->until = DC_NEVER;
 	job->cut_after = turn->table;
-	run->limit = job->all_owners ? DC_STEP_FIRST_MS * Max(1, 2 * turn->pause / PAUSE_MIN) : 0;
+	run->limit = job->all_owners ? DC_STEP_MS * (may_be_late(turn) ? Max(1, 2 * turn->pause / PAUSE_MIN) : 1) : 0;
 	if (!run->step(run, table_step, &turn->table, turn->table))
 		job->last = TABLE_LATER; /* on with the next table */
 	run->limit = 0;
 	run->left += job->left;
-	if (job->all_owners && run->took > DC_STEP_LONG)
-		turn->until = moment_in(DC_STEP_PAUSE * run->took / 1000);
+	if (job->all_owners)
+		note_length(turn, run->took);
 	if (job->last == TABLE_GOES_ON)
 	{
 		if (job->state != NULL)
@@ -334,6 +350,29 @@ turn_stop(DcTableTurn *turn)
 	if (turn->cxt != NULL)
 		MemoryContextDelete(turn->cxt);
 	turn->cxt = NULL;
+}
+
+/*
+ * Return true if the owner of a table may delay others, or there are none.
+ */
+static bool
+may_be_late(const DcTableTurn *turn)
+{
+	return turn->trusted || nowners <= 1;
+}
+
+/*
+ * Leave a table alone after a step that took long, or all tables of its owner.
+ */
+static void
+note_length(DcTableTurn *turn, int64 took)
+{
+	DcMoment until = moment_in(DC_STEP_PAUSE * took / 1000);
+
+	if (took > DC_STEP_LONG)
+		turn->until = until;
+	if (took > DC_STEP_LONG_OWNER && !may_be_late(turn))
+		owner_turn(NULL, turn->owner)->until = until;
 }
 
 static void
@@ -398,10 +437,17 @@ begin(DcTableJob *job, DcJobRun *run)
 	job->queue = NULL;
 	job->nqueue = job->current = 0;
 	job->all_owners = run->all_owners;
+	run->limit = run->all_owners ? DC_STEP_MS << Min(job->unlisted, 4) : 0;
 	if (skips(job) && due_list_known())
 		list_due(job);
-	else if (!run->step(run, list_step, NULL, InvalidOid))
+	else if (run->step(run, list_step, NULL, InvalidOid))
+		job->unlisted = 0;
+	else
+	{
 		set_tables(job, NIL);
+		job->unlisted++;
+	}
+	run->limit = 0;
 	if (skips(job))
 		run->left += job->due.left;
 }
@@ -526,6 +572,8 @@ table_step(void *arg)
 	bool fed;
 
 	running->last = TABLE_DONE; /* whatever becomes of it */
+	if (running->all_owners)
+		running->turn->trusted = is_trusted(table);
 	if (running->all_owners && !may_work(table))
 		return;
 	fed = table_is_fed(table);
@@ -537,6 +585,17 @@ table_step(void *arg)
 		running->last = TABLE_IDLE; /* news of subscriptions make it due */
 	if (!fed && running->step_fed != running->step)
 		check_still_not_fed(table);
+}
+
+/*
+ * Return true if the owner of a table may delay others.
+ */
+static bool
+is_trusted(Oid table)
+{
+	Oid owner = relation_owner(table);
+
+	return OidIsValid(owner) && compat_owns_database(MyDatabaseId, owner);
 }
 
 /*

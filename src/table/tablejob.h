@@ -29,6 +29,7 @@ typedef struct DcTableTurn
 	int64 pause;	   /* us; 0: it has not failed */
 	DcMoment until;	   /* it is left alone so long */
 	bool listed;	   /* it has not had its turn in this round yet */
+	bool trusted;	   /* its owner may delay others, as last known */
 	int place;		   /* in the last list */
 	uint64 served;	   /* the number of its last step, in the worker */
 	/* in the queue */
@@ -59,6 +60,7 @@ typedef struct DcTableJob
 	DcDue due;
 	MemoryContext cxt; /* NULL: not under way */
 	DcMoment began;	   /* the round */
+	int unlisted;	   /* rounds for which no list was made in time */
 	HTAB *turns;	   /* DcTableTurn: of all tables it has met; NULL: it has not run yet */
 	DcTableTurn **queue;
 	int nqueue;
@@ -72,11 +74,15 @@ typedef struct DcTableJob
 	struct DcTableJob *next;
 } DcTableJob;
 
-/* ms that a step may take, until one has failed on the table */
-#define DC_STEP_FIRST_MS 3000
+/* ms that a step may take, and a tick of jobs.c longer; longer after a failure only if the owner of the table is trusted */
+#define DC_STEP_MS 2500
 
-/* A step that takes longer (us) is followed by a pause of the table, of so many times its length. */
+/*
+ * A step that takes longer (us) is followed by a pause of so many times its length: of the table, and of all tables of its owner. The
+ * latter is for many tables and jobs, each of which has a step.
+ */
 #define DC_STEP_LONG (INT64CONST(1000) * 1000)
+#define DC_STEP_LONG_OWNER (INT64CONST(250) * 1000)
 #define DC_STEP_PAUSE 4
 
 extern bool table_job_run(DcTableJob *job, DcJobRun *run);

@@ -38,6 +38,9 @@
 /* A key is cool again below this part of the alarm. */
 #define COOL 0.5
 
+/* A step of the worker that takes longer leaves the other tables to the next one. */
+#define STEP_MS 500
+
 /* A key that was told of in this transaction. */
 typedef struct DcToldHot
 {
@@ -93,19 +96,32 @@ hot_job(DcJobRun *run)
 	return false;
 }
 
+/*
+ * Go over the tables, from the one on that follows the last one of the step before.
+ */
 static void
 hot_step(void *arg)
 {
+	static Oid last = InvalidOid;
 	DcJobRun *run = arg;
+	DcMoment end = run->all_owners ? moment_in(STEP_MS) : DC_NEVER;
+	List *tables = NIL;
+	int first = 0;
 	ListCell *lc;
 
 	if (!catalog_lock_at_once() || extension_is_fed())
 		return;
 	foreach(lc, catalog_read_all())
+		tables = lappend_oid(tables, ((DcCounterRow *) lfirst(lc))->counter);
+	list_sort(tables, list_oid_cmp);
+	while (first < list_length(tables) && list_nth_oid(tables, first) <= last)
+		first++;
+	for (int i = 0; i < list_length(tables) && !moment_is_reached(end); i++)
 	{
-		Oid counter = ((DcCounterRow *) lfirst(lc))->counter;
+		Oid counter = list_nth_oid(tables, (first + i) % list_length(tables));
 
 		CHECK_FOR_INTERRUPTS();
+		last = counter;
 		if (get_rel_name(counter) != NULL &&
 			(run->all_owners || compat_owns_relation(counter, GetUserId())))
 			tell_table(counter);

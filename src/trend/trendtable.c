@@ -72,6 +72,7 @@ trend_create(DcCounterRow *row)
 	char *in = get_namespace_name(schema);
 	char *name = sibling_name(get_rel_name(row->counter), DC_TREND_SUFFIX);
 
+	prevent_left_behind(in, name);
 	create_table(in, name, TREND_COLUMNS, TREND_OPTIONS, "weights of a trend; see dc_trending()");
 	run_ddl(psprintf("CREATE INDEX ON %s (epoch, weight)", quote_qualified_identifier(in, name)));
 	row->trends = get_relname_relid(name, schema);

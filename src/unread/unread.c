@@ -62,6 +62,7 @@ typedef struct DcMark
 	int64 upto; /* PG_INT64_MAX: all */
 } DcMark;
 
+static bool is_unread(Oid relid);
 static Datum member_arg(FunctionCallInfo fcinfo, int argno);
 static void check_upto(int64 upto);
 static DcMark *marks_arg(FunctionCallInfo fcinfo, int *count);
@@ -77,6 +78,7 @@ void
 unread_init(void)
 {
 	static const DcUnreadHooks hooks = {
+		.is_unread = is_unread,
 		.is_watched = unread_is_watched,
 		.tables = unread_tables,
 		.lost = unread_lost,
@@ -85,6 +87,12 @@ unread_init(void)
 	unread_hooks = &hooks;
 	unread_ddl_init();
 	later_init();
+}
+
+static bool
+is_unread(Oid relid)
+{
+	return unread_find(relid) != NULL;
 }
 
 /*

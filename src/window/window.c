@@ -7,7 +7,8 @@
  * are those of any counter table. Here is only what goes to which table, and how rows leave it.
  *
  *	- Where a bucket is never changes (windowtime.c): its level's slot number (turn mod WINDOW_SLOTS). What changes
- *	  is the level: increments before the floor of a level go to the next one. Floors only rise.
+ *	  is the level: increments before the floor of a level go to the next one. Floors rise; only dc_window_reopen()
+ *	  lowers them, never below rows that are in a wider level (windowreopen.c).
  *	- The mover (windowmove.c) raises floors as time passes, and moves what is below a floor to the next
  *	  level, some rows a transaction. A writer that does not know the new floor yet writes below it once more; that
  *	  is moved as well. So a stale floor harms nobody, and each increment is in one level in every
@@ -25,8 +26,8 @@
  *
  * The wall clock says what is old, as rows outlive the server and events have wall time in them. When it is set
  * forth, increments that are in time by the right clock may be refused, and buckets are moved, or go, so much
- * earlier; but at most one turn of a level that has rows in half the time of a turn (window_advance). When it is set
- * back, all stays for so much longer.
+ * earlier; but at most one turn of a level that has rows in half the time of a turn (window_advance). Floors
+ * that have risen nevertheless are lowered by dc_window_reopen(). When the clock is set back, all stays for so much longer.
  */
 #include "postgres.h"
 

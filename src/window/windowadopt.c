@@ -30,7 +30,6 @@ PG_FUNCTION_INFO_V1(dc_window_adopt);
 static void lock_view(Oid relid);
 static Oid adopt_slot(const RangeVar *name, int number);
 static void claim_rows(DcWindowRow *row, int number, Oid slot);
-static void raise_floors(DcLevels *levels, int level, TimestampTz end);
 
 /*
  * dc_window_adopt(counter regclass, bucket interval, keep interval, rollup jsonb, late text) -> void
@@ -115,7 +114,7 @@ adopt_slot(const RangeVar *name, int number)
 	{
 		catalog_row_defaults(&row);
 		row.counter = relid;
-		table_adopt(&row);
+		table_adopt(&row, InvalidOid);
 	}
 	window_check_counter(counter_lookup(relid));
 	return relid;
@@ -158,16 +157,6 @@ claim_rows(DcWindowRow *row, int number, Oid slot)
 		if (turn != claimed)
 			window_claim_insert(row->windowed, level, turn, false);
 		claimed = turn;
-		raise_floors(levels, level, bucket + levels->widths[level]);
-	}
-}
-
-static void
-raise_floors(DcLevels *levels, int level, TimestampTz end)
-{
-	for (int l = level - 1; l >= 0; l--)
-	{
-		levels->floors[l] = Max(levels->floors[l], window_turn_end(levels, l, time_turn(levels, l, end - 1)));
-		end = levels->floors[l];
+		levels_raise_floors(levels, level, bucket + levels->widths[level]);
 	}
 }

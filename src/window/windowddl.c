@@ -5,6 +5,7 @@
  *	- Dropping the view drops the counter tables, unless one of them goes in the same command: then the view has
  *	  gone with that by CASCADE, and the others stay, as ordinary counter tables; a notice says so.
  *	- ALTER VIEW ... OWNER TO, RENAME TO and SET SCHEMA are repeated on the tables, whose names are made of its name.
+ *	- No table may become unlogged: a crash would empty it, and leave the others.
  */
 #include "postgres.h"
 
@@ -15,6 +16,7 @@
 #include "window/window.h"
 
 static void window_gone(Oid relid, const DcDdl *ddl);
+static void prevent_unlogged(const DcDdl *ddl);
 
 static void
 dropped(const DcDdl *ddl)
@@ -75,6 +77,7 @@ altered(const DcDdl *ddl)
 {
 	ListCell *lc;
 
+	prevent_unlogged(ddl);
 	if (!ddl_alters(ddl))
 		return;
 	foreach(lc, ddl->relations)
@@ -93,6 +96,25 @@ altered(const DcDdl *ddl)
 
 			sibling_follow(ddl, relid, slot->slot, window_slot_suffix(slot->number));
 		}
+	}
+}
+
+static void
+prevent_unlogged(const DcDdl *ddl)
+{
+	ListCell *lc;
+
+	if (!has_command(ddl->parsetree, AT_SetUnLogged))
+		return;
+	foreach(lc, ddl->relations)
+	{
+		DcWindowSlot slot;
+
+		if (window_slot_read(lfirst_oid(lc), &slot) && get_rel_persistence(slot.slot) != RELPERSISTENCE_PERMANENT)
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("table \"%s\" of a windowed counter must not be unlogged", get_rel_name(slot.slot)),
+					 errdetail("A crash would empty it, and leave the other tables of \"%s\".", get_rel_name(slot.windowed))));
 	}
 }
 

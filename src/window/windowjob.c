@@ -38,6 +38,7 @@ typedef struct DcWindowRound
 static DcWindowRound job_round;
 
 static bool next_turn(DcWindowRound *round, const DcWindow *window, const List *claims);
+static bool is_over(const DcWindow *window, int level, int64 turn);
 static bool was_tried(const DcWindowRound *round, int level, int64 turn);
 static void note_tried(DcWindowRound *round);
 static void begin_move(DcWindowRound *round, int level, int64 turn, const List *claims);
@@ -80,6 +81,8 @@ step(Oid first, bool all_owners)
 	if (window == NULL || !window_is_whole(window) || !window_row_read(slot.windowed, &row))
 		return TABLE_DONE;
 	claims = window_claims_read(slot.windowed);
+	if (job_round.is_moving && !is_over(window, job_round.moving.level, job_round.moving.turn))
+		job_round.is_moving = false; /* dc_window_reopen() has lowered the floor */
 	if (!job_round.is_moving && window_advance(&row, claims, GetCurrentTimestamp(), false))
 	{
 		(void) window_row_update(&row);
@@ -131,20 +134,29 @@ work(DcWindow *window, bool in_worker)
 static bool
 next_turn(DcWindowRound *round, const DcWindow *window, const List *claims)
 {
-	const DcLevels *levels = &window->row.levels;
 	ListCell *lc;
 
 	foreach(lc, claims)
 	{
 		const DcWindowClaim *claim = lfirst(lc);
 
-		if (claim->level < 0 || claim->level >= levels->n || was_tried(round, claim->level, claim->turn) ||
-			window_turn_end(levels, claim->level, claim->turn) > levels->floors[claim->level])
+		if (was_tried(round, claim->level, claim->turn) || !is_over(window, claim->level, claim->turn))
 			continue;
 		begin_move(round, claim->level, claim->turn, claims);
 		return true;
 	}
 	return false;
+}
+
+/*
+ * Return true if all of a turn is below the floor of its level.
+ */
+static bool
+is_over(const DcWindow *window, int level, int64 turn)
+{
+	const DcLevels *levels = &window->row.levels;
+
+	return level >= 0 && level < levels->n && window_turn_end(levels, level, turn) <= levels->floors[level];
 }
 
 static bool

@@ -556,7 +556,8 @@ truncate_slot(DcWindow *window, DcCounter *counter, int level)
 		return false;
 	if (!window_row_read(relid, &row))
 		return false;
-	row.levels.gone[level] = row.levels.floors[level];
+	/* always another one: a floor may be where it was at the last TRUNCATE, or lower */
+	row.levels.gone[level] = Max(row.levels.floors[level], row.levels.gone[level] + 1);
 	(void) window_row_update(&row);
 	runas_begin(&state, window->owner);
 	partition_empty(totals);

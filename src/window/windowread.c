@@ -21,7 +21,7 @@
  *
  * Which levels matter comes from the row as the snapshot shows it: an increment goes to a level above the
  * first one only after the floor that it is below has been committed, so a snapshot that shows the
- * increment shows the floor. If that asks for slots that are not locked, it begins again.
+ * increment shows the floor, or a lowered one that it is below as well (windowreopen.c). If that asks for slots that are not locked, it begins again.
  *
  * A time in which nothing can be is not looked at, so a span of a thousand years costs no more than
  * what is kept.

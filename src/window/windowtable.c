@@ -24,6 +24,7 @@
 #include "table/table.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
+#include "utils/jsonb.h"
 #include "utils/lsyscache.h"
 #include "utils/timestamp.h"
 #include "window/window.h"
@@ -156,6 +157,11 @@ rollup_arg(FunctionCallInfo fcinfo, int argno, DcLevels *levels)
 	if (PG_ARGISNULL(argno))
 		return;
 	value = PG_GETARG_DATUM(argno);
+	if (!JB_ROOT_IS_OBJECT(DatumGetJsonbP(value)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("rollup must be a JSON object"),
+				 errhint("It has the width of wider buckets, and how long they are kept: {\"1 hour\": \"90 days\"}.")));
 	SPI_connect();
 	if (SPI_execute_with_args("SELECT e.key, e.value FROM pg_catalog.jsonb_each_text($1) AS e", 1, &type, &value,
 							  NULL, true, 0) != SPI_OK_SELECT)

@@ -108,10 +108,39 @@ levels_place(DcLevels *levels, TimestampTz now)
 		int64 span = (buckets + WINDOW_SLOTS - 3) / (WINDOW_SLOTS - 2);
 
 		levels->spans[l] = (span + ratio - 1) / ratio * ratio;
-		levels->floors[l] = window_turn_end(levels, l, time_turn(levels, l, now - levels->keeps[l]) - 1);
-		levels->floors[l] = Max(levels->floors[l], BUCKET_ORIGIN);
+	}
+	levels_set_floors(levels, now);
+	for (int l = 0; l < levels->n; l++)
+	{
 		levels->gone[l] = levels->floors[l];
 		levels->advanced[l] = 0;
+	}
+}
+
+/*
+ * Set the floors to where a time puts them, whatever rows there are.
+ */
+void
+levels_set_floors(DcLevels *levels, TimestampTz now)
+{
+	for (int l = 0; l < levels->n; l++)
+	{
+		levels->floors[l] = window_turn_end(levels, l, time_turn(levels, l, now - levels->keeps[l]) - 1);
+		levels->floors[l] = Max(levels->floors[l], BUCKET_ORIGIN);
+	}
+}
+
+/*
+ * Raise the floors before a level above a row of that level, which ends at a time: it is read only for times below
+ * them.
+ */
+void
+levels_raise_floors(DcLevels *levels, int level, TimestampTz end)
+{
+	for (int l = level - 1; l >= 0; l--)
+	{
+		levels->floors[l] = Max(levels->floors[l], window_turn_end(levels, l, time_turn(levels, l, end - 1)));
+		end = levels->floors[l];
 	}
 }
 

@@ -46,6 +46,8 @@ extern int level_of(const DcLevels *levels, TimestampTz at);
 extern int64 shown_width(const DcLevels *levels, TimestampTz at);
 extern TimestampTz shown_start(const DcLevels *levels, TimestampTz at);
 extern void levels_place(DcLevels *levels, TimestampTz now);
+extern void levels_set_floors(DcLevels *levels, TimestampTz now);
+extern void levels_raise_floors(DcLevels *levels, int level, TimestampTz end);
 
 extern void slot_key_make(const DcKey *key, int64 bucket, DcSlotKey *result);
 extern bool slot_key_split(const DcKey *whole, DcKey *key, int64 *bucket);

@@ -9,6 +9,7 @@
 #include "access/xact.h"
 #include "base/subxact.h"
 #include "executor/spi.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -22,6 +23,7 @@ char job_subject[2 * NAMEDATALEN + 64];
 static bool step_in_procedure(DcJobRun *run, DcJobStep step, void *arg, Oid table);
 static bool commit_in_procedure(DcJobRun *run);
 static void warn_of_failure(DcJobRun *run, ErrorData *error);
+static bool warn_client(DcJobRun *run, ErrorData *error);
 static bool step_in_transaction(DcJobRun *run, DcJobStep step, void *arg, Oid table);
 static void subject_context(void *arg);
 
@@ -110,8 +112,45 @@ warn_of_failure(DcJobRun *run, ErrorData *error)
 {
 	if (error->funcname != NULL && strcmp(error->funcname, "ProcessInterrupts") == 0)
 		ReThrowError(error);
-	job_report_failure(run, WARNING, error);
+	if (!warn_client(run, error))
+	{
+		ErrorContextCallback *context = error_context_stack;
+
+		error_context_stack = NULL;
+		ereport(WARNING,
+				(errcode(error->sqlerrcode),
+				 errmsg("a step of dcounter job \"%s\" failed", run->job),
+				 errdetail("The message cannot be converted to the encoding of the client."),
+				 errhint("Set client_encoding to \"%s\" to see it.", GetDatabaseEncodingName())));
+		error_context_stack = context;
+	}
 	FreeErrorData(error);
+}
+
+/*
+ * Send the warning of a failed step; return false if the client's encoding lacks characters of it: of a name, or of the context.
+ */
+static bool
+warn_client(DcJobRun *run, ErrorData *error)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	volatile bool sent = false;
+
+	PG_TRY();
+	{
+		job_report_failure(run, WARNING, error);
+		sent = true;
+	}
+	PG_CATCH();
+	{
+		ErrorData *failure = error_caught(caller);
+
+		if (failure->sqlerrcode != ERRCODE_UNTRANSLATABLE_CHARACTER)
+			ReThrowError(failure);
+		FreeErrorData(failure);
+	}
+	PG_END_TRY();
+	return sent;
 }
 
 /*

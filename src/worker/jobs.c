@@ -410,6 +410,8 @@ step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 	MemoryContextSwitchTo(caller);
 	if (error == NULL)
 		return true;
+	if (step_cancelled && OidIsValid(table) && error->hint == NULL)
+		error->hint = pstrdup(_("It took too long. The owner of the table can call dc_maintain(), where a step has no limit."));
 	/* neither being told to end nor DROP EXTENSION is a failure */
 	if ((!ShutdownRequestPending || job_leaving) && !job_hurries && !extension_is_leaving())
 	{

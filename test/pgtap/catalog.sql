@@ -536,6 +536,7 @@ INSERT INTO expected VALUES
 	('public.dc_window_alter(counter regclass, keep interval DEFAULT NULL::interval, late text DEFAULT NULL::text)', 'void', 'volatile', 'unsafe', false, 1000, 0),
 	('public.dc_window_drop(counter regclass)', 'void', 'volatile', 'unsafe', false, 1000, 0),
 	('public.dc_window_rotate(counter regclass, at timestamp with time zone DEFAULT clock_timestamp())', 'bigint', 'volatile', 'unsafe', false, 1000, 0),
+	('public.dc_window_reopen(counter regclass)', 'boolean', 'volatile', 'unsafe', false, 1000, 0),
 	('public.dc_window_reconcile(counter regclass, bucket timestamp with time zone, keys anycompatiblearray, totals bigint[])', 'bigint', 'volatile', 'unsafe', false, 1000, 0),
 	('public.dc_incr_at(counter regclass, key anycompatible, delta bigint DEFAULT 1, at timestamp with time zone DEFAULT clock_timestamp())', 'boolean', 'volatile', 'unsafe', false, 10, 0),
 	('public.dc_window(counter regclass, key anycompatible, span interval, until timestamp with time zone DEFAULT NULL::timestamp with time zone, OUT value bigint, OUT lower bigint, OUT upper bigint, OUT estimate double precision)', 'record', 'stable', 'restricted', false, 100, 0),
@@ -585,6 +586,7 @@ INSERT INTO expected VALUES
 	('public.dc_region_wait_copied(IN subscription text DEFAULT NULL::text)', NULL, 'volatile', 'unsafe', false, 1, 0),
 	('dcounter.merge_beat()', 'trigger', 'volatile', 'unsafe', false, 50, 0),
 	('public.dc_region_renew(lossless boolean DEFAULT false)', 'bigint', 'volatile', 'unsafe', false, 10000, 0),
+	('public.dc_region_publish()', 'integer', 'volatile', 'unsafe', false, 10000, 0),
 	('public.dc_region_retire(region text, force boolean DEFAULT false)', 'void', 'volatile', 'unsafe', false, 1000, 0),
 	('public.dc_regions(OUT region text, OUT epochs integer, OUT state text, OUT beat_at timestamp with time zone, OUT lag interval, OUT seen_by_all_to timestamp with time zone, OUT link_state text, OUT apply_errors bigint)', 'SETOF record', 'stable', 'restricted', false, 1000, 5),
 	('dcounter.on_source_state_change()', 'trigger', 'volatile', 'unsafe', false, 10, 0);

@@ -342,6 +342,16 @@ DROP TABLE seen_n;
 DROP TABLE seen_n CASCADE;
 SELECT to_regclass('seen_n_ref'), (SELECT count(*) FROM dcounter.source WHERE source = 'seen'::regclass);
 
+-- a table of counts that was restored with its counter
+SELECT dc_create('restored');
+CREATE TABLE restored_ref ();
+\set VERBOSITY default
+SELECT dc_bind('restored', 'visit', 'page', distinct_of => 'visitor', build => 'none');
+\set VERBOSITY terse
+DROP TABLE restored_ref;
+SELECT dc_bind('restored', 'visit', 'page', distinct_of => 'visitor', build => 'none');
+SELECT dc_drop('restored');
+
 DROP TABLE visit, old_visit, long_visit, seen;
 SELECT dc_drop('visitors'), dc_drop('visits'), dc_drop('old_visitors'), dc_drop('long_visitors'), dc_drop('other');
 DROP ROLE bound_visitor;

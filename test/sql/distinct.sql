@@ -49,6 +49,7 @@ SELECT dc_add('visitors', repeat('k', 1024), repeat('x', 1000000));
 SELECT dc_add('visitors', 'k', 'x', now());
 SELECT dc_add('nothing', 'k', 'x');
 SELECT dc_add('pg_class', 'k', 'x');
+SELECT dc_get('visitors', 'k');
 
 -- savepoints, what the transaction itself reads, and what is written early
 BEGIN;

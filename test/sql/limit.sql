@@ -99,6 +99,8 @@ SELECT dc_allow('fixed', 7), dc_allow('fixed', '7'), (dc_limit('fixed', 7::bigin
 	dc_allow('fixed', '7'::name), dc_allow('fixed', '1f0e4ee0-8e3b-4a8f-9a39-8d8b7f0c8a10'::uuid), peek('fixed', '1f0e4ee0-8e3b-4a8f-9a39-8d8b7f0c8a10');
 SELECT (dc_throttle(7, 2, 2, '1 day')).remaining, (dc_throttle('7', 2, 2, '1 day')).remaining, dc_throttle_reset(7), dc_throttle_reset('7');
 SELECT try($$SELECT dc_allow('fixed', 1.5)$$), try($$SELECT dc_allow('fixed', NULL::int)$$), try($$SELECT dc_limit_release('jobs', 7, 1)$$), try($$SELECT dc_limit_renew('jobs', 7, 1)$$);
+SELECT allowed, remaining FROM dc_limit_all(ARRAY['fixed', 'fixed'], ARRAY[8, 9]);
+SELECT dc_limit_reset('fixed', '8'), dc_limit_reset('fixed', 9), try($$SELECT dc_limit_all(ARRAY['fixed'], ARRAY[1.5])$$), try($$SELECT dc_limit_all(ARRAY['fixed'], ARRAY[NULL::int])$$);
 
 -- Leases
 SELECT lease IS NOT NULL FROM dc_limit('login', 'e');

@@ -368,6 +368,9 @@ DROP TABLE once_ledger_op;
 -- ... nor with the shard table: the ledger looks before the settings are removed
 DROP TABLE once_ledger_op, once_ledger_shard;
 DROP TABLE once_ledger_limit;
+DROP TABLE once_ledger_shard;
+DROP TABLE once_ledger_limit_shard;
+DROP TABLE once_ledger_limit_hold;
 ALTER TABLE once_ledger RENAME TO twice_ledger;
 SELECT oid::regclass FROM pg_class WHERE relname LIKE '%ce\_ledger%' AND relkind IN ('r', 'p', 'S') ORDER BY relname COLLATE "C";
 DROP TABLE twice_ledger;

@@ -51,6 +51,7 @@ SELECT dc_enter('chat', 7, 8), dc_enter('chat', '7', 9), dc_enter('chat', 7, 'an
 SELECT member FROM dc_presence_list('chat', 7);
 SELECT dc_exit('chat', 7, '1f0e4ee0-8e3b-4a8f-9a39-8d8b7f0c8a10'), dc_exit('chat', 7, 8);
 SELECT try($$SELECT dc_enter('chat', 1.5, 'ann')$$), try($$SELECT dc_enter('chat', 7, 1.5)$$), try($$SELECT dc_enter('chat', NULL::int, 8)$$);
+SELECT dc_beat_many('chat', ARRAY[7, 7], ARRAY[8, 9]), dc_beat_many('chat', '{7,7}', '{8,9}'), dc_exit('chat', '7', '8'), dc_exit('chat', 7, 9);
 
 -- Members come and go
 SELECT dc_enter('chat', 'lobby', 'ann'), dc_enter('chat', 'lobby', 'bob'), dc_enter('chat', 'lobby', 'ann'), dc_present('chat', 'lobby');

@@ -186,6 +186,10 @@ SELECT dc_get('likes', 'definer');
 -- Creating takes CREATE in the schema; dropping and adopting, the ownership,
 -- which is checked before the table is locked or anything else is said of it
 SELECT regress_dc_try($$SELECT dc_create('regress_dc.mine')$$), regress_dc_try('SELECT dc_adopt(''likes'')'), regress_dc_try('SELECT dc_adopt(''pg_class'')'), regress_dc_try('DROP TABLE likes');
+-- ... and the error shows no statement of dcounter's
+SELECT dc_create('mine');
+SELECT dc_distinct_create('mine');
+SELECT dc_window_create('mine', '1 min', '1 hour');
 -- The settings can be read, and are changed by the functions alone
 SELECT count(*) FROM dcounter.counter WHERE counter IN ('likes'::regclass, 'views'::regclass);
 SELECT regress_dc_try($$INSERT INTO dcounter.counter VALUES ('likes', 'views', 'random', 1)$$), regress_dc_try('UPDATE dcounter.counter SET max_shards = 1'),

@@ -93,6 +93,16 @@ CALL dc_maintain();
 SELECT t.value, dc_get('likes', 'a'), p.value, dc_get('parts', 'a') FROM dc_total('likes', 'a') AS t, dc_total('parts', 'a') AS p;
 ROLLBACK;
 SELECT t.value, dc_get('likes', 'a'), p.value, dc_get('parts', 'a') FROM dc_total('likes', 'a') AS t, dc_total('parts', 'a') AS p;
+-- a warning may have characters that the client's encoding lacks
+SELECT dc_create(U&'\6F22', totals => 'compacted') IS NULL;
+CREATE TRIGGER refuse BEFORE INSERT ON U&"\6F22" FOR EACH ROW EXECUTE FUNCTION refuse();
+SELECT dc_incr(U&'\6F22'::regclass, 'a');
+SET client_encoding = 'LATIN1';
+\set VERBOSITY default
+CALL dc_maintain();
+\set VERBOSITY terse
+RESET client_encoding;
+SELECT dc_drop(U&'\6F22'::regclass);
 -- in small batches, each a transaction of its own
 SELECT count(dc_incr('likes', 'k' || i)) FROM generate_series(1, 250) i;
 SET dcounter.compact_batch = 10;

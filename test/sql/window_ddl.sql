@@ -26,6 +26,9 @@ SELECT dc_window_alter('wd_a', keep => '1 day');
 SELECT dc_window_alter('wd_a_w0', keep => '1 day');
 SELECT dc_window_drop('wd_b');
 SELECT dc_window_drop('pg_class');
+ALTER TABLE wd_a_w0 SET UNLOGGED;
+ALTER TABLE wd_a_dropped SET UNLOGGED;
+SELECT count(*) FROM pg_class WHERE relname ~ '^wd_a_' AND relpersistence = 'u';
 
 -- rights are those on the view
 CREATE ROLE regress_wd_owner;

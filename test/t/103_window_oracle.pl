@@ -18,6 +18,8 @@ sql($node, 'postgres', q{
 	-- all is kept in the end; and what is older than 40 s goes
 	SELECT dc_window_create('kept', '1 s', '6 s', '{"3 s": "15 s", "6 s": "1 day"}', 'drop');
 	SELECT dc_window_create('short', '1 s', '6 s', '{"3 s": "40 s"}', 'drop');
+	-- the same as the first, but the time that it takes for now is ahead again and again
+	SELECT dc_window_create('ahead', '1 s', '6 s', '{"3 s": "15 s", "6 s": "1 day"}', 'drop');
 	CREATE TABLE log (w text, key text, at timestamptz, n bigint);
 	CREATE FUNCTION put(w text) RETURNS void LANGUAGE plpgsql AS $$
 	DECLARE
@@ -35,7 +37,7 @@ sql($node, 'postgres', q{
 	-- in one snapshot: the sum, its bounds, the buckets and plain SQL are what the log says
 	CREATE FUNCTION look(w text) RETURNS void LANGUAGE plpgsql AS $$
 	DECLARE
-		since timestamptz := '2000-01-03 UTC'::timestamptz + floor(extract(epoch FROM now() - interval '24 s' - '2000-01-03 UTC'::timestamptz) / 6) * interval '6 s';
+		since timestamptz := '2000-01-03 UTC'::timestamptz + floor(extract(epoch FROM now() - random() * interval '24 s' - '2000-01-03 UTC'::timestamptz) / 6) * interval '6 s';
 		k text := 'k' || (random() * 5)::int;
 		logged bigint := (SELECT coalesce(sum(n), 0) FROM log AS l WHERE l.w = look.w AND l.key = k AND l.at >= since);
 		span record := dc_window(w::regclass, k, now() + interval '1 hour' - since, now() + interval '1 hour');
@@ -49,8 +51,8 @@ sql($node, 'postgres', q{
 	DECLARE
 		wrong text;
 	BEGIN
-		SELECT string_agg(format('%s: log %s, window %s', key, n, value), '; ') INTO wrong
-			FROM (SELECT key, sum(n) AS n FROM log WHERE w = 'kept' GROUP BY key) AS l, dc_window('kept', l.key, '1 day', now() + interval '1 hour') WHERE value <> n;
+		SELECT string_agg(format('%s %s: log %s, window %s', w, key, n, value), '; ') INTO wrong
+			FROM (SELECT w, key, sum(n) AS n FROM log WHERE w <> 'short' GROUP BY w, key) AS l, dc_window(w::regclass, l.key, '1 day', now() + interval '1 hour') WHERE value <> n;
 		IF wrong IS NOT NULL THEN
 			RAISE 'WRONG: %', wrong;
 		END IF;
@@ -60,22 +62,22 @@ sql($node, 'postgres', q{
 		counted bigint;
 		logged bigint;
 	BEGIN
-		SELECT (SELECT coalesce(sum(value), 0) FROM kept), (SELECT coalesce(sum(n), 0) FROM log WHERE w = 'kept') INTO counted, logged;
+		SELECT (SELECT coalesce(sum(value), 0) FROM (TABLE kept UNION ALL TABLE ahead) AS v), (SELECT coalesce(sum(n), 0) FROM log WHERE w <> 'short') INTO counted, logged;
 		IF counted <> logged THEN
 			RAISE 'WRONG: plain SQL shows %, log %', counted, logged;
 		END IF;
 	END $$;});
 
 my @writers = (
-	q{SELECT put('kept'); SELECT put('short');},
-	q{BEGIN; SELECT put('kept'), put('short'); SAVEPOINT s; SELECT put('kept'); ROLLBACK TO s; SELECT put('kept'); COMMIT;},
-	q{BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT put('kept'); SELECT put('short'); SELECT look('kept'), look('short'); COMMIT;},
+	q{SELECT put('kept'); SELECT put('short'); SELECT put('ahead');},
+	q{BEGIN; SELECT put('kept'), put('short'); SAVEPOINT s; SELECT put('kept'); ROLLBACK TO s; SELECT put('kept'), put('ahead'); COMMIT;},
+	q{BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT put('kept'); SELECT put('short'), put('ahead'); SELECT look('kept'), look('short'), look('ahead'); COMMIT;},
 	q{BEGIN; SELECT put('kept'); SELECT put('short'); ROLLBACK;});
 my @readers = (
-	q{BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT look('kept'), look('short'); SELECT look_at_all(); COMMIT;},
-	q{BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1; SELECT pg_sleep(random() * 2); SELECT look('short'), look('kept'); SELECT look_by_sql(); SELECT pg_sleep(random()); SELECT look('kept'), look_at_all(); COMMIT;},
+	q{BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT look('kept'), look('short'), look('ahead'); SELECT look_at_all(); COMMIT;},
+	q{BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1; SELECT pg_sleep(random() * 2); SELECT look('short'), look('kept'), look('ahead'); SELECT look_by_sql(); SELECT pg_sleep(random()); SELECT look('kept'), look_at_all(); COMMIT;},
 	q{BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT look('kept'); SELECT look_at_all(); COMMIT;},
-	q{SELECT look_at_all(); SELECT look_by_sql();});
+	q{BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT look_at_all(); COMMIT; SELECT look_by_sql();});
 
 sub start
 {
@@ -95,7 +97,11 @@ sub all_is_there
 	is(finish_job($job), 0, $name) or diag($job->{err});
 }
 
-my @jobs = (start('writer', 4, [ '-T', $seconds ], @writers), start('reader', 3, [ '-T', $seconds ], @readers));
+# A clock that is ahead: floors rise, rows are rolled up early; then the floors are lowered again
+my @movers = (q{SELECT dc_window_rotate('ahead', now() + random() * interval '30 s'); SELECT pg_sleep(random() * 0.2); SELECT dc_window_reopen('ahead'); SELECT pg_sleep(random() * 0.5);},
+	q{BEGIN; SELECT dc_window_rotate('ahead', now() + interval '20 s'); SELECT dc_window_reopen('ahead'), put('ahead'); COMMIT; SELECT pg_sleep(random() * 0.5);});
+
+my @jobs = (start('writer', 4, [ '-T', $seconds ], @writers), start('reader', 3, [ '-T', $seconds ], @readers), start('mover', 1, [ '-T', $seconds ], @movers));
 foreach my $job (@jobs)
 {
 	finish_job($job);
@@ -103,6 +109,8 @@ foreach my $job (@jobs)
 	like($job->{out}, qr/number of transactions actually processed: [1-9]/, 'and they were at work');
 }
 all_is_there('nor in the end');
+sql($node, 'postgres', q{SELECT dc_window_reopen('ahead')});
+is(sql($node, 'postgres', q{SELECT floors[1] <= (extract(epoch FROM now() - '2000-01-01 UTC') + 8) * 1000000 FROM dcounter.time_window WHERE windowed = 'ahead'::regclass}), 't', 'floors that were ahead are not any more');
 is(wait_for($node, 'postgres', q{SELECT count(*) FROM dcounter.window_claim AS c JOIN dcounter.time_window AS w USING (windowed)
 	WHERE level = 0 AND (turn + 1) * w.spans[1] * w.widths[1] + 2 * 86400000000 <= w.floors[1]}, '0'), '0', 'all slots whose time is up are emptied');
 is(sql($node, 'postgres', q{SELECT failures FROM dc_stat_worker WHERE datname = 'postgres' AND job = 'windows'}), '0', 'the worker has met no error');

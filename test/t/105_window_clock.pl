@@ -64,6 +64,31 @@ do_sql('CALL dc_maintain()') for 1 .. 3;
 is(do_sql(q{SELECT w, upper FROM unnest(ARRAY['one', 'two']::regclass[]) AS w, dc_window(w, 'a', '1 hour')}), "one|3\ntwo|3", 'and nothing is gone');
 is(do_sql(q{SELECT max(bucket) - min(bucket) < interval '30 minutes' FROM dc_buckets('two', 'a', now() - interval '20 minutes') WHERE value > 0}), 't', 'nor rolled up');
 
+# A clock that is ahead for longer takes what has no increments for over. When it is right again, dc_window_reopen() takes that back at once; and
+# when it is ahead again, that is again not taken for time that has passed.
+do_sql(q{SELECT dc_window_create('long', '1 minute', '1 hour'), dc_window_create('long2', '1 minute', '1 hour', '{"10 minutes": "10 hours"}');
+	SELECT dc_incr_at('long', 'a', 1, now() - interval '20 minutes'), dc_incr_at('long2', 'a', 1, now() - interval '20 minutes')});
+my $longs = q{FROM unnest(ARRAY['long', 'long2']::regclass[]) AS w};
+foreach my $minutes (0, 6, 12, 18)
+{
+	clock_step(30 * 86400 + $minutes * 60);
+	is(do_sql(q{SELECT dc_incr_at('long', 'wrong time'), dc_incr_at('long2', 'wrong time')}), 't|t', 'counted far ahead') if $minutes == 0;
+	do_sql('CALL dc_maintain()') for 1 .. 5;
+}
+clock_step(0);
+my ($code, $out, $err) = $node->psql('postgres', q{SELECT dc_incr_at('long', 'b')});
+like($err, qr/older than the windowed counter keeps/, 'ahead for longer: right times are refused');
+is(do_sql("SELECT dc_window_reopen(w) $longs"), "t\nt", 'reopened');
+my $counts = "SELECT w, dc_incr_at(w, 'b'), dc_incr_at(w, 'b', 1, now() - interval '35 minutes') $longs";
+is(do_sql($counts), "long|t|t\nlong2|t|t", 'they count again');
+is(do_sql(q{SELECT count(*) FROM dc_buckets('long2', 'b', now() - interval '9 minutes', now())}), '10', 'what has just been counted minute by minute');
+clock_step(30 * 86400 + 24 * 60);
+do_sql('CALL dc_maintain()') for 1 .. 5;
+clock_step(0);
+is(do_sql($counts), "long|t|t\nlong2|t|t", 'also after the clock was ahead again for a while');
+do_sql('CALL dc_maintain()') for 1 .. 3;
+is(do_sql("SELECT w, upper $longs, dc_window(w, 'b', '1 hour')"), "long|4\nlong2|4", 'all of them');
+
 # windows whose clock was never ahead
 do_sql(q{SELECT dc_window_create('plain2', '1 minute', '1 hour'), dc_window_create('rolled2', '1 minute', '1 hour', '{"10 minutes": "10 hours"}');
 	SELECT dc_incr_at('plain2', 'a', 1, now() - i * interval '1 min') FROM generate_series(0, 59) AS i});

@@ -16,7 +16,7 @@ my $late = 12;
 my $give_up = 30;
 
 my $node = dc_node('fair', conf => [
-		"shared_preload_libraries = 'dcounter'", 'autovacuum = off', 'max_locks_per_transaction = 256', "dcounter.window_interval = '500ms'" ]);
+		"shared_preload_libraries = 'dcounter'", 'autovacuum = off', 'max_locks_per_transaction = 256', "dcounter.window_interval = '500ms'", "dcounter.buffer_size = '128MB'", 'dcounter.verify_rate = 0' ]);
 
 sql($node, 'postgres', q{
 	CREATE ROLE alice; CREATE SCHEMA a AUTHORIZATION alice;
@@ -180,6 +180,31 @@ quiet($load);
 sql($node, 'postgres', q{SET ROLE mallory; SELECT dc_drop(('m.flushed' || i)::regclass) FROM generate_series(1, 150) i});
 
 #
+# A flush of more keys than a step takes: those who wait for it get all of them
+#
+sql($node, 'postgres', q{SET ROLE mallory; SELECT dc_create('m.much', mode => 'buffered', durability => 'async', flush_interval => '3 s')});
+sql($node, 'postgres', $_) foreach q{SET ROLE mallory; SELECT count(dc_incr('m.much', i::text)) FROM generate_series(1, 70000) i}, q{SET ROLE mallory; SELECT dc_flush('m.much')};
+is(sql($node, 'postgres', q{SELECT count(*) FROM (SELECT key FROM m.much UNION SELECT key FROM m.much_shard) AS u}), '70000', 'all of a large flush is in rows');
+cmp_ok(sql($node, 'postgres', q{SELECT flushes FROM dc_stat_counters WHERE counter = 'm.much'::regclass}), '>', 1, 'it took several steps');
+sql($node, 'postgres', q{SET ROLE mallory; SELECT dc_drop('m.much')});
+
+#
+# Verification of many tables: another owner's is verified before most of them
+#
+foreach my $of (map({"m.bound$_"} 1 .. 12), 'a.bound')
+{
+	my $owner = $of =~ /^m/ ? 'mallory' : 'alice';
+	my $rows = $of =~ /^m/ ? 2000 : 10;
+
+	sql($node, 'postgres', "SET ROLE $owner; CREATE TABLE ${of}_source (k text); CREATE INDEX ON ${of}_source (k COLLATE \"C\"); SELECT dc_create('$of'); SELECT dc_bind('$of', '${of}_source', 'k')");
+	sql($node, 'postgres', "SET ROLE $owner; INSERT INTO ${of}_source SELECT i::text FROM generate_series(1, $rows) i");
+}
+sql($node, 'postgres', $_) foreach 'ALTER SYSTEM SET dcounter.verify_rate = 1000', 'SELECT pg_reload_conf()';
+soon($node, 'postgres', q{SELECT passes > 0 FROM dcounter.source_state WHERE counter = 'a.bound'::regclass}, 't', 'a table of another owner is verified');
+cmp_ok(sql($node, 'postgres', q{SELECT count(*) FROM dcounter.source_state WHERE keys_checked > 0 AND counter <> 'a.bound'::regclass}), '<', 8, 'before most of many tables');
+sql($node, 'postgres', $_) foreach 'ALTER SYSTEM RESET dcounter.verify_rate', 'SELECT pg_reload_conf()', map({"SET ROLE mallory; SELECT dc_drop('m.bound$_')"} 1 .. 12);
+
+#
 # Deltas of a distinct table that come faster than they are folded
 #
 sql($node, 'postgres', q{SET ROLE mallory; SELECT dc_distinct_create('m.visitors')});
@@ -230,15 +255,33 @@ others_are_served('such rows, which are known');
 cmp_ok(sql($node, 'postgres', $read) - $before, '<', 100000, 'they are not read again');
 
 #
-# A step that hangs, where code of an owner may do that
+# Steps that hang, where code of an owner may do that: none takes longer than the first one, and then no table of this owner has one for
+# four times as long
 #
+$waits = -s $node->logfile;
 sql($node, 'postgres', $_) foreach 'ALTER SYSTEM SET dcounter.worker_runs_owner_code = on', 'SELECT pg_reload_conf()', q{SET ROLE mallory;
 	SELECT dc_create('m.hangs', totals => 'compacted');
-	CREATE FUNCTION m.hang() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(100); RETURN NEW; END';
+	CREATE FUNCTION m.hang() RETURNS trigger LANGUAGE plpgsql AS $$
+		DECLARE began timestamptz := clock_timestamp();
+		BEGIN
+			LOOP
+				RAISE LOG 'hangs for % s', extract(epoch FROM clock_timestamp() - began);
+				PERFORM pg_sleep(0.1);
+			END LOOP;
+		END $$;
 	CREATE TRIGGER hang BEFORE INSERT ON m.hangs FOR EACH ROW EXECUTE FUNCTION m.hang();
 	SELECT dc_incr('m.hangs', 'k')};
 soon($node, 'postgres', q{SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND backend_type = 'dcounter worker'}, '1', 'a step hangs');
 others_are_served('a step that hangs');
+# the tables with checks would have the next turns
+sql($node, 'postgres', q{SET ROLE mallory; SELECT dc_drop(('m.check' || i)::regclass) FROM generate_series(1, 4) i});
+logged($node, $waits, qr/("hangs" failed:.*){2}/s, 'the first one hangs again');
+like(log_since($node, $waits), qr/It took too long\. The owner of the table can call dc_maintain/, 'the log has a hint');
+my $log = log_since($node, $waits);
+my @failed = map { $_->[0] * 3600 + $_->[1] * 60 + $_->[2] } map { [ /(\d+):(\d+):([\d.]+)/ ] } $log =~ /^\S+ (\S+) .*"\w+" failed:/gm;
+is(scalar(grep { ($failed[$_] - $failed[ $_ - 1 ]) % 86400 < 9 } 1 .. $#failed), 0, 'the owner has no step for a while');
+my ($longest) = sort { $b <=> $a } $log =~ /hangs for ([\d.]+) s/g;
+cmp_ok($longest, '<', 4.5, 'no step takes longer after a failure');
 
 $node->stop;
 done_testing();

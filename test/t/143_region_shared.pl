@@ -134,6 +134,28 @@ mallory($us, q{SELECT dc_incr('r', 'good', 3)});
 is(wait_for($eu, 'postgres', q{SELECT dc_get('m.r', 'good')}, '3'), '3', 'his own rows that are right come');
 still('DDL');
 
+# What a REINDEX that was canceled leaves keeps no rows from coming, and the owner from nothing
+my $writer = dc_session($eu, 'postgres');
+$writer->run('BEGIN; LOCK TABLE m.r_region, m.s_grant IN ROW EXCLUSIVE MODE');
+fails_with($eu, 'postgres', "SET statement_timeout = '1s'; SET SESSION AUTHORIZATION mallory; REINDEX INDEX CONCURRENTLY m.$_", '57014', "$_: canceled") foreach 'r_region_pkey', 's_grant_pkey';
+$writer->run('ROLLBACK');
+$writer->quit;
+is(sql($eu, 'postgres', q{SELECT string_agg(relname, ' ' ORDER BY 1) FROM pg_class WHERE relname ~ '_ccnew$'}), 'r_region_pkey_ccnew s_grant_pkey_ccnew', 'invalid indexes are left');
+mallory($eu, $_) foreach ('REVOKE SELECT ON r_region FROM PUBLIC', 'REVOKE ALL ON s FROM team', 'ALTER TABLE r_region SET (fillfactor = 50), ALTER inc SET NOT NULL', 'ALTER TABLE r ALTER inc SET STATISTICS 10', 'CREATE STATISTICS st (dependencies) ON key, region FROM r_region; DROP STATISTICS st');
+mallory($us, "SELECT dc_incr('r', 'left', 3); INSERT INTO s_grant VALUES ('left', 'us', 5, 'eu', $epoch, 4)");
+is(wait_for($eu, 'postgres', q{SELECT dc_get('m.r', 'left') + dc_get('m.s', 'left')}, '7'), '7', 'rows come');
+still('an index that is left');
+mallory($eu, 'REINDEX INDEX CONCURRENTLY r_region_pkey');
+mallory($eu, 'DROP INDEX r_region_pkey_ccnew, s_grant_pkey_ccnew');
+still('which are dropped');
+
+# Tables made by hand do not make a counter a replicated one
+sql($_, 'postgres', 'CREATE ROLE poor; CREATE SCHEMA p AUTHORIZATION poor; GRANT pg_read_all_data TO poor') foreach @nodes;
+sql($us, 'postgres', q{SET SESSION AUTHORIZATION poor; SELECT dc_create('p.c'); CREATE TABLE p.c_region (LIKE m.r_region INCLUDING ALL); CREATE TABLE p.c_set (LIKE m.r_set INCLUDING ALL); DROP TABLE p.c_shard; SELECT dc_adopt('p.c'), dc_incr('p.c', 'k')});
+is(sql($us, 'postgres', q{SELECT regions, dc_get('p.c', 'k') FROM dcounter.counter WHERE counter = 'p.c'::regclass}), '|1', 'tables by hand are not adopted');
+sql($us, 'postgres', 'SET SESSION AUTHORIZATION poor; ALTER TABLE p.c DROP CONSTRAINT c_pkey; ALTER TABLE p.c_set DROP CONSTRAINT c_set_pkey');
+still('tables by hand');
+
 # Code on the table of totals does not run when units come
 mallory($eu, q{CREATE INDEX ON s ((one(1) + inc)); CREATE OR REPLACE FUNCTION one(bigint) RETURNS bigint IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION $$no$$; END'});
 mallory($us, "INSERT INTO s_grant VALUES ('t', 'us', 5, 'eu', $epoch, 3)");

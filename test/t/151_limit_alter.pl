@@ -65,6 +65,9 @@ is(sql($node, 'postgres', q{SELECT count(*) FILTER (WHERE dc_allow('short ' || i
 sql($node, 'postgres', q{SELECT dc_limit_alter('short ' || i, per => '1000 hours') FROM generate_series(1, 1500) AS i});
 fails_with($node, 'postgres', q{SELECT count(dc_allow('short ' || i, 'k')) FROM generate_series(1, 1500) AS i}, '53200', 'limits whose keys are not, do not');
 is(sql($node, 'postgres', q{SELECT dc_limit_reset('short 1', 'k'), dc_allow('short 1500', 'k')}), 't|t', 'until one is free');
+sql($node, 'postgres', q{SELECT count(dc_limit_reset('short ' || i, 'k')) FROM generate_series(2, 1500) AS i});
+is(sql($node, 'postgres', q{SELECT allowed FROM (SELECT array_agg('short ' || i) AS names, array_agg(i) AS keys FROM generate_series(1001, 1064) AS i) AS a, dc_limit_all(names, keys)}), 't',
+	'limits of one call do not take the room of each other');
 
 $node->stop;
 done_testing();

@@ -167,6 +167,7 @@ my @places = (
 	[ 'settings', 0.5, q{SELECT public.dc_ledger_adopt(%literal)} ],
 	[ 'settings', 0.5, q{SELECT public.dc_ledger_detach(%literal, now() + interval '1 day')} ],
 	[ 'windows', 0.5, q{SELECT public.dc_window_rotate('m.win', now() + m.some('0', '20 s', '1 day')::interval)} ],
+	[ 'windows', 0.5, q{SELECT public.dc_window_reopen('m.win')} ],
 	[ 'windows', 0.3, 'DROP VIEW m.win' ],
 	[ 'windows', 0.3, 'DROP VIEW m.win CASCADE; CREATE VIEW m.win AS SELECT * FROM %table' ],
 	[ 'windows', 0.3, 'CREATE OR REPLACE VIEW m.win AS SELECT key, now() AS bucket, 1::bigint AS value FROM %table' ],

@@ -309,7 +309,7 @@ sub calls_of
 	my $seen = $on->($one_of->('unr'), [ 'dc_mark_read', $word, $word ], [ 'dc_mark_read', $number, $word, $amount ], [ 'dc_mark_read', $word, $word, 'NULL' ], [ 'dc_unread', $word, "'{k1,k2,k3,nobody}'" ], [ 'dc_unread', $number, "'{k1}'" ], [ 'dc_unread_adopt', "'$schema.unr'" ]);
 	my $at = sub { pick('clock_timestamp()', "clock_timestamp() - interval '" . num(1, 20) . " s'", "'-infinity'", "'2001-01-01'", "clock_timestamp() + interval '900 ms'") };
 	my $window = $on->($one_of->('win'), [ 'dc_incr_at', $word ], [ 'dc_incr_at', $word, $amount ], [ 'dc_incr_at', $word, $amount, $at ], [ 'dc_incr_at', $word, 1, $at ], [ 'dc_window', $word, sub { pick("'1 s'", "'10 s'", "'100 days'") } ], [ 'dc_window', $number, "'4 s'", $at ],
-		[ 'dc_buckets', $word, "clock_timestamp() - interval '1 minute'" ], [ 'dc_top_window', "'1 minute'", 5 ], [ 'dc_window_rotate', sub { pick('clock_timestamp()', "clock_timestamp() + interval '10 s'") } ], [ 'dc_window_reconcile', "'2026-01-01'", "'{k1}'::text[]", "'{5}'" ],
+		[ 'dc_buckets', $word, "clock_timestamp() - interval '1 minute'" ], [ 'dc_top_window', "'1 minute'", 5 ], [ 'dc_window_rotate', sub { pick('clock_timestamp()', "clock_timestamp() + interval '10 s'") } ], [ 'dc_window_reopen' ], [ 'dc_window_reconcile', "'2026-01-01'", "'{k1}'::text[]", "'{5}'" ],
 		[ 'dc_window_alter', sub { pick("'5 s'", "'6 s'") }, sub { pick("'error'", "'drop'") } ]);
 	# counting by item, by text as dc_add() has the name
 	my $distinct = sub { my $which = pick('dis', 'dis', 'dis_day'); return "SELECT * FROM " . pick("dc_add('$schema.$which', " . $word->() . ', ' . $amount->() . ')', "dc_add('$schema.$which', " . $word->() . ", 'x" . num(1, 500) . "')", "dc_add('$schema.dis_day', " . $word->() . ', 1, ' . $at->() . ')',

@@ -1,0 +1,290 @@
+/*
+ * sealturns.c
+ *		What the worker does with all replicated counters before this database begins, publishes or renews: a turn for each.
+ *
+ * What an owner has locked, a table of very many rows, or an error in one must not keep the counters of all others from
+ * being counted in. So the worker seals and folds (seal.c) each counter in a step of its own, whose locks, time and
+ * errors are bounded as those of any step are. One that fails is tried again after the others, until
+ * dcounter.region_handshake is over; then once more, without rows that others have locked; then it is left out, with a
+ * warning. When all have had their turns the row of dcounter.self is changed, for which no table of an owner is needed.
+ *
+ * So these are several transactions, and a crash may leave some of them done. That is right at any point:
+ *
+ *	- Before a database begins, sessions do not count (boot_await). So what is sealed by then is what was there at
+ *	  the start, in whichever order; what was sealed before a crash is folded with the rest.
+ *	- What is folded is published, and that is allowed then: the others have confirmed that the epoch is this
+ *	  database's, or it is about to be given up, and the slots of it that come from others are not merged before that
+ *	  (slot_is_foreign). Each transaction that folds raises the beat, under a boot of its own which is taken before the
+ *	  first turn, as what is published must not be of a boot that a copy from before has (life.h). A worker that
+ *	  finds a boot that is not the one it has begun with begins anew.
+ *	- What is counted while a database waits to renew, after the turn of its counter, was never published, so it may go
+ *	  to the new epoch.
+ *
+ * A counter that was left out while what is sealed was folded gets another turn now and then, while this worker lives;
+ * after that, when the server is started the next time.
+ */
+#include "postgres.h"
+
+#include "base/guc.h"
+#include "region/life.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+
+/* The least time that a turn has. */
+#define TURN_MS 500
+
+/* A pause before those that have failed are tried again. */
+#define ROUND_MS 1000
+
+/* What the turns are for. */
+static struct
+{
+	DcLifeChange change; /* LIFE_NONE: they are over */
+	DcRights rights;
+	bool seals;
+	bool folds;
+	bool last;					  /* the last round: rows that are locked are not waited for */
+	char boot[BOOT_TEXT_LEN + 1]; /* of this database, */
+	int64 epoch;				  /* and its epoch */
+	DcMoment began;
+	DcMoment round; /* when the next round begins */
+	List *counters; /* Oid, whose turns come in this round, in TopMemoryContext */
+	List *failed;	/* that have had theirs in vain; the same */
+} turns = {.change = LIFE_NONE};
+
+static void note_self(const DcSelfRow *self);
+static bool is_same(const DcSelfRow *self);
+static bool is_patient(void);
+static bool next_round(void);
+static int64 turn_ms(void);
+static void turn_step(void *arg);
+
+/*
+ * turns_begin lets all replicated counters have a turn before a change of dcounter.self.
+ */
+void
+turns_begin(DcSelfRow *self, DcLifeChange change, DcRights rights, bool seals, bool folds)
+{
+	MemoryContext old;
+	ListCell *lc;
+
+	turns_end(self, false);
+	if (folds && (self->starting || !self_is_begun(self) || self->boot == (Datum) 0))
+	{
+		self->boot = self_new_boot();
+		self->begun_at = GetCurrentTimestamp();
+		self_update(self);
+		if (change == LIFE_CONFIRMED)
+			beat_tell(DT_NOBEGIN);
+	}
+	turns.rights = rights;
+	turns.seals = seals;
+	turns.folds = folds;
+	turns.last = false;
+	note_self(self);
+	turns.began = turns.round = moment_now();
+	old = MemoryContextSwitchTo(TopMemoryContext);
+	foreach(lc, catalog_read_all())
+	{
+		const DcCounterRow *row = lfirst(lc);
+
+		if (OidIsValid(row->regions) && (seals || folds))
+			turns.counters = lappend_oid(turns.counters, row->counter);
+	}
+	MemoryContextSwitchTo(old);
+	turns.change = change;
+}
+
+static void
+note_self(const DcSelfRow *self)
+{
+	strlcpy(turns.boot, boot_text(self->boot), sizeof(turns.boot));
+	turns.epoch = self->epoch;
+}
+
+/*
+ * is_same returns true if this database is what it was when the turns began.
+ */
+static bool
+is_same(const DcSelfRow *self)
+{
+	return turns.epoch == self->epoch && strcmp(turns.boot, boot_text(self->boot)) == 0;
+}
+
+/*
+ * turns_for returns what the turns are for, LIFE_NONE if there are none; *rights is what turns_begin() was called with.
+ */
+DcLifeChange
+turns_for(const DcSelfRow *self, DcRights *rights)
+{
+	if (turns.change == LIFE_NONE || turns.change == LIFE_LEFT || !is_same(self))
+		return LIFE_NONE;
+	*rights = turns.rights;
+	return turns.change;
+}
+
+/*
+ * turns_are_over returns true if each counter has had its turn, or is left out.
+ */
+bool
+turns_are_over(void)
+{
+	return turns.counters == NIL && (turns.failed == NIL || turns.last);
+}
+
+/*
+ * turns_have_sealed returns true if they are over, and have sealed and folded as it is wanted now.
+ */
+bool
+turns_have_sealed(bool seals, bool folds)
+{
+	return turns_are_over() && turns.seals == seals && turns.folds == folds;
+}
+
+/*
+ * turns_end forgets the turns; `done`: the change was made. What is sealed in counters that were left out has yet to be
+ * folded.
+ */
+void
+turns_end(const DcSelfRow *self, bool done)
+{
+	ListCell *lc;
+
+	list_free(turns.counters);
+	turns.counters = NIL;
+	foreach(lc, done ? turns.failed : NIL)
+	{
+		const char *name = get_rel_name(lfirst_oid(lc));
+
+		if (name != NULL)
+			ereport(WARNING,
+					(errmsg("counter table \"%s\" was left out when region \"%s\" began or took a new epoch", name, self->region),
+					 errdetail("It was locked, or could not be worked on in time. What was counted in it is published later.")));
+	}
+	if (done && turns.folds && turns.failed != NIL)
+	{
+		turns.change = LIFE_LEFT;
+		turns.seals = false;
+		turns.last = true;
+		turns.round = moment_in(dc_region_handshake);
+		note_self(self);
+		return;
+	}
+	list_free(turns.failed);
+	turns.failed = NIL;
+	turns.change = LIFE_NONE;
+}
+
+/*
+ * turns_due returns when the next turn is due.
+ */
+DcMoment
+turns_due(void)
+{
+	if (turns.change == LIFE_NONE || (turns.counters == NIL && turns.failed == NIL))
+		return DC_NEVER;
+	return turns.counters != NIL ? DC_LONG_AGO : turns.round;
+}
+
+/*
+ * worker_is_patient returns true if the worker is to try again what has failed.
+ */
+bool
+worker_is_patient(void)
+{
+	return turns.change != LIFE_NONE && is_patient();
+}
+
+static bool
+is_patient(void)
+{
+	return moment_age(turns.began) < dc_region_handshake * INT64CONST(1000);
+}
+
+/*
+ * next_round begins another round with those that have failed; false if it is too early, or there are none.
+ */
+static bool
+next_round(void)
+{
+	if (turns.counters != NIL)
+		return true;
+	if (turns.failed == NIL || !moment_is_reached(turns.round) || (turns.last && turns.change != LIFE_LEFT))
+		return false;
+	turns.counters = turns.failed;
+	turns.failed = NIL;
+	turns.last = !is_patient();
+	return true;
+}
+
+/*
+ * turn_ms returns how long a turn may take: what the counters that are left have together is the handshake, or what is left
+ * of it. So one that needs long gets more when the others are done.
+ */
+static int64
+turn_ms(void)
+{
+	int64 left = turns.last ? dc_region_handshake : dc_region_handshake - moment_age(turns.began) / 1000;
+
+	return Max(left / list_length(turns.counters), TURN_MS);
+}
+
+/*
+ * turns_run runs the turns that are due; true if it has to yield.
+ */
+bool
+turns_run(DcJobRun *run)
+{
+	if (turns.change == LIFE_NONE || !next_round())
+		return false;
+	while (turns.counters != NIL)
+	{
+		Oid counter = linitial_oid(turns.counters);
+
+		if (job_is_late(run))
+			return true;
+		run->limit = turn_ms();
+		turns.counters = list_delete_first(turns.counters);
+		if (counter == run->suspect || !run->step(run, turn_step, &counter, counter))
+		{
+			MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
+
+			turns.failed = lappend_oid(turns.failed, counter);
+			MemoryContextSwitchTo(old);
+		}
+		run->limit = 0;
+	}
+	turns.round = moment_in(turns.change == LIFE_LEFT ? dc_region_handshake : ROUND_MS);
+	if (turns.failed == NIL && turns.change == LIFE_LEFT)
+		turns.change = LIFE_NONE;
+	return false;
+}
+
+/*
+ * turn_step seals and folds a counter. It does nothing if this database is not what it was when the turns began.
+ */
+static void
+turn_step(void *arg)
+{
+	DcCounterRow row;
+	DcCounter *counter;
+	DcSelfRow self;
+	List *counters;
+
+	region_check_role();
+	if (!catalog_read(*(Oid *) arg, &row) || !OidIsValid(row.regions))
+		return;
+	counter = replicated_lock_one(&row, true);
+	if (counter == NULL)
+		return;
+	identity_lock();
+	if (!self_read(&self) || !is_same(&self))
+		return;
+	if (turns.change == LIFE_LEFT && (self.starting || !self_is_begun(&self) || self_needs_renew(&self)))
+		return;
+	counters = list_make1(counter);
+	if (turns.seals)
+		seal_all(counters, &self, turns.last);
+	if (turns.folds && fold_all(counters, &self))
+		region_published();
+}

@@ -1,0 +1,90 @@
+# Owners who lock rows of their counter, or whose counter cannot be worked on, keep the counters of others neither from being
+# counted in after a start nor from having been published, as beats tell; and nothing of theirs is lost or counted twice.
+use strict;
+use warnings;
+
+use DcRegion;
+use DcTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = region_node('eu', 'max_prepared_transactions = 10', "dcounter.region_handshake = '2s'", "dcounter.region_beat_interval = '200ms'");
+my $epoch = sql($node, 'postgres', 'SELECT epoch FROM dcounter.self');
+my $sound = q{SELECT keys FROM dc_region_check('%s') WHERE region IS NULL};
+my $offset;
+
+# restarted(SQL): after a start, with increments that were not published
+sub restarted
+{
+	my ($sql) = @_;
+
+	sql($node, 'postgres', $sql);
+	$offset = -s $node->logfile;
+	$node->stop('immediate');
+	$node->start;
+	return;
+}
+
+# A region that answers nobody, so that each start seals, and ends with a new epoch. Its beats come from nobody
+sql($node, 'postgres', q{
+	SELECT dc_stock_create('rooms'), dc_create('locked'), dc_create('large'), dc_create('held');
+	SELECT dc_replicate(c) FROM unnest('{locked, large, held, rooms}'::regclass[]) AS c;
+	SELECT dc_restock('rooms', 'may', 10)});
+sql($node, 'postgres', q{SET session_replication_role = replica; INSERT INTO dcounter.region (region, epoch, seq) VALUES ('us', 1, 1)});
+
+# "locked" has a row that is sealed, and locked by who has prepared; "large" one whose sum leaves bigint when more is sealed.
+# Both were there before, without amounts
+sql($node, 'postgres', qq{
+	ALTER SYSTEM SET dcounter.compact_interval = '1h';
+	SELECT pg_reload_conf();
+	INSERT INTO locked_region VALUES ('a', 'eu', -$epoch, 0, 0, now());
+	INSERT INTO large_region VALUES ('a', 'eu', -$epoch, 9223372036854775807, 0, now())});
+sql($node, 'postgres', q{BEGIN; SELECT FROM locked_region FOR UPDATE; SELECT FROM held FOR UPDATE; PREPARE TRANSACTION 'locked'});
+sql($node, 'postgres', q{BEGIN; SELECT FROM rooms_grant FOR UPDATE; SELECT FROM rooms_want FOR UPDATE; SELECT FROM rooms FOR UPDATE; SELECT FROM rooms_shard FOR UPDATE; PREPARE TRANSACTION 'stock'});
+restarted(q{SELECT dc_incr('likes', 'a', 1), dc_incr('locked', 'a', 2), dc_incr('held', 'a', 3), dc_incr('large', 'a', 4)});
+is(wait_for($node, 'postgres', "SELECT NOT starting AND epoch > $epoch FROM dcounter.self", 't'), 't', 'the start ends, with a new epoch, as nobody has confirmed it');
+is(sql($node, 'postgres', qq{SELECT dc_set('likes', 'b', 5), dc_incr('likes', 'a', 1)}), '0|', 'others count and set');
+is(sql($node, 'postgres', qq{SELECT inc FROM likes_region WHERE key = 'a' AND epoch = $epoch}), '1', 'what was there is published under the epoch that it was counted under');
+is(sql($node, 'postgres', q{SELECT dc_get('locked', 'a'), dc_get('held', 'a')}), '2|3', 'what is in those that are left out is counted');
+ok($node->wait_for_log(qr/WARNING: .*counter table "locked" was left out/, $offset), 'the log says which');
+ok($node->wait_for_log(qr/WARNING: .*counter table "large" was left out/, $offset), 'each of them');
+unlike(substr(slurp_file($node->logfile), $offset), qr/counter table "(likes|held)" was left out/, 'and no others');
+
+# When the reason is gone, it is published, once
+sql($node, 'postgres', q{COMMIT PREPARED 'locked'; COMMIT PREPARED 'stock'});
+sql($node, 'postgres', q{ALTER SYSTEM RESET dcounter.compact_interval; SELECT pg_reload_conf()});
+is(wait_for($node, 'postgres', q{SELECT sum(inc), bool_or(epoch < 0) FROM locked_region}, '2|f'), '2|f', 'what was left out is published');
+is(wait_for($node, 'postgres', q{SELECT sum(inc), bool_or(epoch < 0) FROM held_region}, '3|f'), '3|f', 'so is what was not');
+is(sql($node, 'postgres', sprintf($sound, $_)), '0', "$_: values are what regions have counted") foreach 'likes', 'locked', 'held';
+is(sql($node, 'postgres', q{SELECT dc_get('likes', 'a'), dc_get('locked', 'a'), dc_get('held', 'a')}), '2|2|3', 'nothing is counted twice');
+
+# A row that is never published, and a table that is locked, do not keep beats from telling of the others
+my $later = q{SELECT beat_at > '%s' FROM dc_regions() WHERE region = 'eu'};
+my $state = q{SELECT state FROM dc_regions() WHERE region = 'eu'};
+sql($node, 'postgres', q{UPDATE dcounter.region SET retired_at = now() WHERE region = 'us'; DELETE FROM dcounter.self_mark; UPDATE dcounter.self SET state = 'active'});
+is(wait_for($node, 'postgres', $state, 'active'), 'active', 'all is well');
+sql($node, 'postgres', q{DELETE FROM large_region; DELETE FROM large_shard;
+	INSERT INTO large_shard VALUES ('x', 0, 9223372036854775807, 0, now()), ('x', 1, 9223372036854775807, 0, now())});
+my $now = sql($node, 'postgres', 'SELECT now()');
+is(wait_for($node, 'postgres', sprintf($later, $now), 't'), 't', 'beats tell of what was committed after a row that cannot be published');
+is(wait_for($node, 'postgres', $state, 'behind'), 'behind', 'it is shown that not all is');
+is(sql($node, 'postgres', q{SELECT seen -> '!aside' FROM dcounter.region WHERE region = 'eu' ORDER BY epoch DESC LIMIT 1}), '["public.large"]', 'and of which counter');
+ok($node->wait_for_log(qr/WARNING: .*counter table "large" is put aside.*\n.*DETAIL: .*their sums would leave bigint/, $offset), 'and why');
+sql($node, 'postgres', q{BEGIN; LOCK TABLE held_shard; PREPARE TRANSACTION 'table'});
+is(wait_for($node, 'postgres', q{SELECT seen -> '!aside' ? 'public.held' FROM dcounter.region WHERE region = 'eu' ORDER BY epoch DESC LIMIT 1}, 't'), 't', 'so it is with one that is locked');
+$now = sql($node, 'postgres', 'SELECT now()');
+is(wait_for($node, 'postgres', sprintf($later, $now), 't'), 't', 'beats go on');
+my ($ret, $out, $err) = $node->psql('postgres', q{SELECT dc_region_retire('eu')});
+like($err, qr/has counted what is not published yet/, 'a region is not retired meanwhile');
+sql($node, 'postgres', q{COMMIT PREPARED 'table'});
+is(scalar(() = slurp_file($node->logfile) =~ /counter table "large" is put aside/g), 1, 'the log says it once');
+
+# It is still known after a start of the server; and they are waited for again when they are published
+$node->restart;
+is(sql($node, 'postgres', q{SELECT dc_incr('held', 'a', 1)}), '', 'it counts');
+sql($node, 'postgres', q{UPDATE large_shard SET inc = 1});
+is(wait_for($node, 'postgres', $state, 'active'), 'active', 'the counter is one of all again');
+is(sql($node, 'postgres', q{SELECT dc_get('large', 'x'), dc_get('held', 'a')}), '2|4', 'nothing is lost');
+
+done_testing();
