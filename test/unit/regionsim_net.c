@@ -280,11 +280,14 @@ copy_again(Sim *sim, int from, int to)
 	copy(sim, from, to, link->all);
 }
 
-/* All that the others have. */
+/* All that the others have. What cannot be merged meanwhile is to be copied again. */
 void
 refresh(Sim *sim, int to)
 {
+	bool before = sim->at[to].recopy;
 	bool all = true;
+
+	sim->at[to].recopy = false;
 
 	for (int from = 0; from < sim->databases; from++)
 	{
@@ -296,7 +299,9 @@ refresh(Sim *sim, int to)
 			copy(sim, from, to, true);
 	}
 	if (all && !sim->at[to].renew)
-		sim->at[to].recopy = sim->at[to].set_back = false;
+		sim->at[to].set_back = false;
+	else
+		sim->at[to].recopy |= before;
 }
 
 /* A database comes back from a backup: its links are to be made again. */
